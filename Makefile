@@ -15,8 +15,8 @@
 # make bench-serve  measure onward serve, beside KServe's Python model server, and write the figures to
 #                 docs/serving.md; SERVE='-only latency' runs a part
 # make providers  run the ONNX backend suite on every provider and write docs/providers.md
-# make test-spark test integrations/spark on a local cluster of Spark (Python 3 and Java 17 are
-#                 needed; pip installs the rest into the cache folder)
+# make test-integrations  test integrations/ with Spark on a local cluster, with Ray and with ClickHouse
+#                 (Python 3 and Java 17 are needed; pip installs the rest, 1 GB, into the cache folder)
 # make suite      fetch the ONNX backend suite and the libraries of ONNX Runtime and OpenVINO
 
 SHELL := bash
@@ -32,7 +32,7 @@ STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 GOTEST = $(GO) run ./internal/testing/gotest $(if $(TALLY),-tally $(TALLY))
 
-.PHONY: all build test test-clients test-browser test-deploy test-devices suite bench bench-serve providers lint vet fmt staticcheck generate fuzz attack mutate
+.PHONY: all build test test-clients test-integrations test-browser test-deploy test-devices suite bench bench-serve providers lint vet fmt staticcheck generate fuzz attack mutate
 
 all: build test lint
 
@@ -78,11 +78,12 @@ test-devices: suite
 
 PYTHONS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/onward
 
-test-spark:
-	@test -x $(PYTHONS)/spark/bin/python || python3 -m venv $(PYTHONS)/spark
-	@$(PYTHONS)/spark/bin/pip install -q 'pyspark>=4' pyarrow 'pandas<3' onnx
-	@$(GO) build -o $(PYTHONS)/spark/bin/onward ./cmd/onward
-	@$(PYTHONS)/spark/bin/python integrations/spark/test_spark.py $(PYTHONS)/spark/bin/onward
+test-integrations:
+	@test -x $(PYTHONS)/integrations/bin/python || python3 -m venv $(PYTHONS)/integrations
+	@$(PYTHONS)/integrations/bin/pip install -q 'pyspark>=4' 'ray[data]' chdb pyarrow 'pandas<3' onnx
+	@$(GO) build -o $(PYTHONS)/integrations/bin/onward ./cmd/onward
+	@for t in clickhouse ray spark; do \
+		echo "$$t"; $(PYTHONS)/integrations/bin/python integrations/$$t/test_$$t.py $(PYTHONS)/integrations/bin/onward; done
 
 bench: suite
 	@$(GO) run ./bench -out docs/performance.md $(BENCH)

@@ -1,23 +1,18 @@
 """Test onward_spark on a local cluster of two worker processes: python test_spark.py ONWARD."""
 import os, signal, sys, tempfile, threading, time
-import onnx, pyarrow as pa, pyarrow.parquet as pq
-from onnx import TensorProto, helper
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+
+here = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.dirname(here))
 from onward_spark import onward_map
+from testmodel import options, single_process, write_model
 
 os.environ["PYSPARK_PYTHON"] = sys.executable  # of the workers, too
 onward = os.path.abspath(sys.argv[1])
-options = ["--bind", "x=a,b", "--batch", "1000"]
 rows = int(os.environ.get("ROWS", 1_000_000))
-# label[N] is the index of the largest of three linear functions of x[N,2].
-vector = lambda name, kind, *shape: helper.make_tensor_value_info(name, kind, shape)
-graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["z"]), helper.make_node("ArgMax", ["z"], ["label"], axis=1, keepdims=0)], "classifier",
-                          [vector("x", TensorProto.FLOAT, "N", 2)], [vector("label", TensorProto.INT64, "N")],
-                          [helper.make_tensor("w", TensorProto.FLOAT, [2, 3], [1, 0, 0.7, 0, 1, 0.7])])
 folder = tempfile.TemporaryDirectory()
-model = os.path.join(folder.name, "model.onnx")
-onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), model)
+model = write_model(folder.name)
 
 
 def children(pid):
@@ -56,17 +51,12 @@ def kill_executor(done):
         time.sleep(0.01)
 
 
-here = os.path.dirname(os.path.abspath(__file__))
 spark = (SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
          .config("spark.submit.pyFiles", os.path.join(here, "onward_spark.py")).getOrCreate())
 spark.sparkContext.setLogLevel("ERROR")
 df = spark.range(0, rows, numPartitions=8).select("id", (F.col("id") % 80 / 10).cast("float").alias("a"), (F.col("id") % 45 / 10).cast("float").alias("b"))
 
-source, single = os.path.join(folder.name, "rows.parquet"), os.path.join(folder.name, "single.parquet")
-pq.write_table(pa.table({"id": range(rows), "a": pa.array([i % 80 / 10 for i in range(rows)], pa.float32()), "b": pa.array([i % 45 / 10 for i in range(rows)], pa.float32())}), source)
-assert os.spawnv(os.P_WAIT, onward, [onward, "map", model, source, "-o", single, *options]) == 0
-want = pq.read_table(single).sort_by("id").column("label").to_pylist()
-assert len(want) == rows and len(set(want)) == 3
+want = single_process(onward, model, folder.name, rows)
 
 scored = onward_map(df, model, *options, onward=onward)
 assert scored.columns == ["id", "a", "b", "label"], scored.columns
