@@ -7,16 +7,18 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/internal/testing/bindingtest"
 	"github.com/onward-ml/onward/internal/testing/opfuzz"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // TestRandomControlFlow compares cpu at all optimization levels with reference on random models of
-// nested Loop, Scan, If, SequenceMap and functions. Results must be equal, and so must be the models
-// that are refused.
+// nested Loop, Scan, If, SequenceMap and functions: the runs of one session in several orders, with some
+// of the outputs, and through bindings. Results must be equal. No model may be refused.
 func TestRandomControlFlow(t *testing.T) {
-	opfuzz.Reproducible(t, opfuzz.Part("400", "4000"))
+	opfuzz.Reproducible(t, opfuzz.Part("300", "4000"))
 	reference := &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{{Name: "reference"}}}
+	bound := bindingtest.Register("cpu")
 	compared := 0
 	rapid.Check(t, func(t *rapid.T) {
 		c := opfuzz.DrawControlFlow(t, false)
@@ -48,8 +50,12 @@ func TestRandomControlFlow(t *testing.T) {
 			got, err := c.RunModel(m, reference)
 			check("the optimized model on reference", got, err)
 		}
+		if rapid.IntRange(0, 3).Draw(t, "bound") == 0 {
+			got, err := c.Run(&onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{{Name: bound}}})
+			check("cpu with a binding", got, err)
+		}
 		schedule := c.DrawSchedule(t, len(want))
-		got, err := c.RunSchedule(schedule, &onward.SessionOptions{Threads: 2})
+		got, err := c.RunSchedule(schedule, &onward.SessionOptions{Threads: 2, DisableMemoryPattern: rapid.IntRange(0, 7).Draw(t, "unplanned") == 0})
 		if err != nil {
 			t.Fatalf("cpu with schedule %v: %v\n%s", schedule, err, c)
 		}
