@@ -197,10 +197,8 @@ func seedModels() []*onnx.Model {
 // fuzzed bytes select the operator, attributes and inputs.
 func FuzzNode(f *testing.F) {
 	all := kit.All()
-	for i := range all {
-		for k := range 4 {
-			f.Add(uint16(i), uint64(k))
-		}
+	for i := 0; i < len(all); i += 10 { // go test runs all seeds before it mutates the first
+		f.Add(uint16(i), uint64(i))
 	}
 	f.Fuzz(func(t *testing.T, which uint16, seed uint64) {
 		tryModel(t, hostileNode(all[int(which)%len(all)], rand.New(rand.NewPCG(seed, uint64(which)))), rand.New(rand.NewPCG(seed, 7)))

@@ -19,15 +19,19 @@ func FuzzReaders(f *testing.F) {
 			f.Fatal(err)
 		}
 		f.Add(uint8(i), data)
+		f.Add(uint8(130+i), data) // as a file
 	}
 	f.Fuzz(func(t *testing.T, format uint8, data []byte) {
 		from := list[int(format)%len(list)]
-		path := filepath.Join(t.TempDir(), formats[from])
-		if err := os.WriteFile(path, data, 0o666); err != nil {
-			t.Fatal(err)
-		}
 		var out bytes.Buffer
-		j := Job{Session: sess, Options: Options{Bind: bindABC()}, In: []string{path}, Stdout: &out, To: JSONLines}
+		j := Job{Session: sess, Options: Options{Bind: bindABC()}, Stdin: bytes.NewReader(data), From: from, Stdout: &out, To: JSONLines}
+		// A new file for each run would cost more than the run. Each process of the fuzzer has its own folder.
+		if whole := from == Parquet || from == ArrowFile; whole || format >= 128 {
+			j.In = []string{filepath.Join(dir, formats[from])}
+			if err := os.WriteFile(j.In[0], data, 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
 		n, err := j.Run(t.Context())
 		if lines := bytes.Count(out.Bytes(), []byte("\n")); err == nil && int64(lines) != n.Rows {
 			t.Errorf("%s: %d lines are written for %d rows", from, lines, n.Rows)
