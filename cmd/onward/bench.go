@@ -357,7 +357,7 @@ func printBench(w io.Writer, r *benchJSON) error {
 		if x.Error != "" {
 			continue
 		}
-		fmt.Fprintf(t, "%s\t%.4g\t%.4g\t%.4g\t%.4g\t%.4g\t%.4g\t%.2g\t%d\t%.4g\t%.4g\t%.4g\t%.1f\t\n", x.Provider, x.MedianMS, x.MinMS, x.P90MS, x.P95MS, x.P99MS, x.MeanMS, x.StdevMS, x.Runs, x.RunsPerS, x.LoadMS, x.FirstMS, x.PeakRSSMB)
+		fmt.Fprintf(t, "%s\t%.4g\t%.4g\t%.4g\t%.4g\t%.4g\t%.4g\t%.2g\t%d\t%s\t%.4g\t%.4g\t%.1f\t\n", x.Provider, x.MedianMS, x.MinMS, x.P90MS, x.P95MS, x.P99MS, x.MeanMS, x.StdevMS, x.Runs, text.Number(x.RunsPerS), x.LoadMS, x.FirstMS, x.PeakRSSMB)
 	}
 	if err := t.Flush(); err != nil {
 		return err

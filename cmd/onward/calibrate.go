@@ -158,6 +158,6 @@ func printCalibration(w io.Writer, r *calibrateJSON) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "%d tensors by %s over %d batches, written to %s\n", len(r.Tensors), r.Method, r.Batches, text.Name(strings.Join(r.Files, ", ")))
+	_, err := fmt.Fprintf(w, "%s by %s over %s, written to %s\n", text.Plural(len(r.Tensors), "tensor"), r.Method, text.Plural(r.Batches, "batch"), text.Name(strings.Join(r.Files, ", ")))
 	return err
 }

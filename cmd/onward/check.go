@@ -62,7 +62,9 @@ func checkCommand() *cobra.Command {
 					}
 				}
 				for _, p := range onward.Providers() {
-					if r.Runs[p] {
+					if problem, ok := unavailable(p, r.Problems[p]); ok {
+						fmt.Fprintf(w, "%s: %s\n", p, text.Name(problem))
+					} else if r.Runs[p] {
 						fmt.Fprintf(w, "%s: runs it\n", p)
 					} else {
 						fmt.Fprintf(w, "%s: cannot run it: %s\n", p, text.Indent(r.Problems[p], "  "))

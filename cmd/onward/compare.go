@@ -68,7 +68,6 @@ type compareValue struct {
 	With        string `json:"with,omitempty"` // the second's name, if another
 	Node        string `json:"node,omitempty"` // the node that makes it, with --layers
 	Op          string `json:"op_type,omitempty"`
-	Type        string `json:"type"`
 	Output      bool   `json:"output"`
 	Initializer bool   `json:"initializer,omitempty"`
 	layers.Difference
@@ -468,7 +467,14 @@ func printCompare(w io.Writer, c *compareJSON) error {
 	}
 	fmt.Fprintf(w, "%s: %s against %s, rtol %g, atol %g\n", text.Name(c.Model), sides[0], sides[1], c.Rtol, c.Atol)
 	t := text.Table(w)
-	fmt.Fprintln(t, "\tvalue\top\ttype\tmax_abs\tmax_rel\tsnr_db\tpasses with rtol\tor atol")
+	ops := slices.ContainsFunc(c.Values, func(v compareValue) bool { return v.Op != "" })
+	op := func(cell string) string { // without --layers there is none
+		if !ops {
+			return ""
+		}
+		return "\t" + cell
+	}
+	fmt.Fprintln(t, "\tvalue"+op("operator")+"\ttype\tmax abs\tmax rel\tSNR dB\tpasses with rtol\tor atol")
 	number := func(x *float64) string {
 		if x == nil {
 			return "-"
@@ -482,14 +488,14 @@ func printCompare(w io.Writer, c *compareJSON) error {
 			mark = "DIFFERS"
 			bad++
 		}
-		name, op := text.Name(v.Name), text.Name(v.Op)
+		name, reader := text.Name(v.Name), text.Name(v.Op)
 		if v.With != "" {
 			name += " / " + text.Name(v.With)
 		}
 		if v.Initializer {
-			op = "weight of " + op
+			reader = "weight of " + reader
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", mark, name, op, v.Type, number(v.MaxAbs), number(v.MaxRel), number(v.SNR), number(v.NeedRtol), number(v.NeedAtol))
+		fmt.Fprintf(t, "%s\t%s%s\t%s\t%s\t%s\t%s\t%s\t%s\n", mark, name, op(reader), v.Type, number(v.MaxAbs), number(v.MaxRel), number(v.SNR), number(v.NeedRtol), number(v.NeedAtol))
 	}
 	if err := t.Flush(); err != nil {
 		return err

@@ -196,6 +196,9 @@ func printEdit(w io.Writer, r *editJSON) {
 		if o.SNR != nil {
 			snr = fmt.Sprintf(", signal-to-noise ratio %.0f dB", *o.SNR)
 		}
+		if o.Twice {
+			snr += ", with twice the batch"
+		}
 		fmt.Fprintf(w, "%s: output %s, largest difference %s%s\n", mark, text.Name(o.Name), abs, snr)
 	}
 	if r.Output != "" {
@@ -262,7 +265,7 @@ func editSimplify() *cobra.Command {
 		}
 		e := &edited{model: r}
 		for _, x := range edits {
-			e.changes = append(e.changes, fmt.Sprintf("%s: %d changes, %d -> %d nodes", x.Pass, x.Edits, x.Before, x.After))
+			e.changes = append(e.changes, fmt.Sprintf("%s: %s, %d -> %d nodes", x.Pass, text.Plural(x.Edits, "change"), x.Before, x.After))
 		}
 		return e, nil
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/onward-ml/onward/cmd/onward/internal/cli"
 	"github.com/onward-ml/onward/cmd/onward/internal/edit"
+	"github.com/onward-ml/onward/cmd/onward/internal/text"
 	"github.com/onward-ml/onward/internal/opset"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
@@ -78,9 +79,9 @@ Store weights in a file next to the model (--external-data), or in it (--embed).
 			return nil, err
 		}
 		e.model, e.half = r, report
-		e.changes = append(e.changes, fmt.Sprintf("%d nodes compute in %s, %d casts were inserted", report.Nodes, e.elem, report.Casts))
+		e.changes = append(e.changes, fmt.Sprintf("computed in %s: %s; inserted %s", e.elem, text.Plural(report.Nodes, "node"), text.Plural(report.Casts, "cast")))
 		for _, op := range slices.Sorted(maps.Keys(report.Kept)) {
-			e.changes = append(e.changes, fmt.Sprintf("%d nodes %s stay in float32", report.Kept[op], op))
+			e.changes = append(e.changes, fmt.Sprintf("left in float32: %d %s", report.Kept[op], op))
 		}
 		if len(report.Saturated) > 0 {
 			e.changes = append(e.changes, "weights beyond the range: "+strings.Join(report.Saturated, ", "))

@@ -206,6 +206,8 @@ func printDiff(w io.Writer, d *edit.Diff) {
 				name += " " + text.Name(c.What)
 			}
 			switch {
+			case c.What == "elements":
+				fmt.Fprintf(w, "  %s %s: %s\n", text.Name(c.Name), text.Name(c.A), text.Name(c.B))
 			case c.B == "":
 				fmt.Fprintf(w, "  - %s: %s\n", name, text.Name(c.A))
 			case c.A == "":

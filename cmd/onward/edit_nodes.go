@@ -11,6 +11,7 @@ import (
 
 	"github.com/onward-ml/onward/cmd/onward/internal/cli"
 	"github.com/onward-ml/onward/cmd/onward/internal/edit"
+	"github.com/onward-ml/onward/cmd/onward/internal/text"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -38,7 +39,7 @@ dimensions of the main graph. Subgraphs that read them follow.`,
 					return nil, cli.Usagef("%q is not OLD=NEW, or OLD appears twice", arg)
 				}
 				names[i][from] = to
-				e.changes = append(e.changes, fmt.Sprintf("%q is %q now", from, to))
+				e.changes = append(e.changes, fmt.Sprintf("renamed %q to %q", from, to))
 			}
 		}
 		if len(e.changes) == 0 {
@@ -72,7 +73,7 @@ output reads their first input instead.`,
 			return nil, err
 		}
 		r, n, err := edit.Remove(m, func(n *onnx.Node) bool { return names[n.Name] || names[n.OpType] })
-		return &edited{model: r, changes: []string{fmt.Sprintf("removed %d nodes", n)}}, err
+		return &edited{model: r, changes: []string{"removed " + text.Plural(n, "node")}}, err
 	})
 }
 

@@ -280,14 +280,11 @@ func (r *inspectJSON) print(w io.Writer, path string) error {
 	}
 	fmt.Fprintln(w, text.Indent(text.Wrap("operators: "+strings.Join(ops, ", "), 88), "  "))
 	for _, p := range slices.Sorted(maps.Keys(r.Providers)) {
-		first, _, more := strings.Cut(r.Providers[p], "\n")
-		if _, reason, ok := strings.Cut(first, "provider "+p+" is "); ok {
-			first = reason
+		problem, ok := unavailable(p, r.Providers[p])
+		if !ok {
+			problem, _, _ = strings.Cut(r.Providers[p], "\n")
 		}
-		if more {
-			first = strings.TrimSuffix(first, ":") + " (onward doctor says more)"
-		}
-		fmt.Fprintf(w, "provider %s: %s\n", p, text.Name(first))
+		fmt.Fprintf(w, "provider %s: %s\n", p, text.Name(problem))
 	}
 	fmt.Fprintf(w, "try it: onward run %s%s\n", text.Name(path), text.Name(r.example))
 	if len(r.Layers) == 0 {
@@ -348,4 +345,20 @@ func quoted(name string) string {
 		return name
 	}
 	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
+}
+
+// unavailable shortens the error of a provider that this machine cannot use to a line without the searched paths. It
+// reports false for another error.
+func unavailable(provider, problem string) (string, bool) {
+	const most = 120 // characters
+	first, _, _ := strings.Cut(problem, "\n")
+	_, reason, ok := strings.Cut(first, "provider "+provider+" is not available: ")
+	if !ok {
+		return "", false
+	}
+	reason = strings.TrimSuffix(reason, "; looked at:")
+	if runes := []rune(reason); len(runes) > most {
+		reason = string(runes[:most]) + "…"
+	}
+	return "not available: " + reason + "; onward doctor has the details", true
 }

@@ -255,7 +255,7 @@ func printProfile(w io.Writer, r *profileJSON, top int) error {
 	}
 	fmt.Fprintf(w, "\n%.4g ms a run, %.4g ms in its nodes, median of %d runs", r.RunMS, r.NodesMS, r.Runs)
 	if r.FLOPs > 0 && r.RunMS > 0 {
-		fmt.Fprintf(w, "; %sFLOP, %.4g GFLOP/s", text.Count(r.FLOPs), float64(r.FLOPs)/r.RunMS/1e6)
+		fmt.Fprintf(w, "; %sFLOP, %.4g GFLOP/s", text.Scaled(r.FLOPs), float64(r.FLOPs)/r.RunMS/1e6)
 	}
 	fmt.Fprintln(w)
 	if r.Peak != nil {

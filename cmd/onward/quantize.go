@@ -259,7 +259,7 @@ func printQuantized(w io.Writer, r *quantizeJSON) error {
 		fmt.Fprintf(t, "%s\t%.4g\t%s\t%s\t%s\n", text.Name(x.Name), x.MaxAbs, figure("%.1f dB", x.SNR, 1), figure("%.6f", x.Cosine, 1), figure("%.2f%%", x.Agreement, 100))
 	}
 	err := t.Flush()
-	fmt.Fprintf(&b, "compared with the original on %d batches\n", r.Accuracy.Batches)
+	fmt.Fprintf(&b, "compared with the original on %s\n", text.Plural(r.Accuracy.Batches, "batch"))
 	_, err2 := io.WriteString(w, b.String())
 	return errors.Join(err, err2)
 }

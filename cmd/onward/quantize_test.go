@@ -60,7 +60,7 @@ func TestQuantizeCommand(t *testing.T) {
 		command(t, exitOK, "run", out, "--input", "image=zeros:2x1x8x8")
 	}
 	text, _ := command(t, exitOK, "quantize", "digits.onnx", "-o", filepath.Join(dir, "q.onnx"), "--data", npz)
-	for _, want := range []string{"static quantization", "same answer", "probabilities", "compared with the original on 1 batches"} {
+	for _, want := range []string{"static quantization", "same answer", "probabilities", "compared with the original on 1 batch"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("output has no %q:\n%s", want, text)
 		}

@@ -210,7 +210,7 @@ func printTune(w io.Writer, r *tuneJSON) error {
 	for i, x := range r.Results {
 		figures := "\t\t\t"
 		if x.MedianMS > 0 {
-			figures = fmt.Sprintf("%.4g\t%.4g\t%.2g\t%.4g", x.MedianMS, x.FPS, x.MaxError, x.LoadMS)
+			figures = fmt.Sprintf("%.4g\t%s\t%.2g\t%.4g", x.MedianMS, text.Number(x.FPS), x.MaxError, x.LoadMS)
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", x.Backend, x.Provider, figures, x.Status)
 		if x.Backend == r.Best {

@@ -61,12 +61,17 @@ func VerifyBatch(ctx context.Context, original, edited *onnx.Model, a, b onward.
 	if err != nil {
 		return nil, fmt.Errorf("the edited model does not run with twice the batch: %w", err)
 	}
-	return differences(edited, nil, got, both, joined, o), nil
+	all := differences(edited, nil, got, both, joined, o)
+	for i := range all {
+		all[i].Twice = true
+	}
+	return all, nil
 }
 
 // Difference compares an output of the edited model with the original.
 type Difference struct {
-	Name string `json:"name"`
+	Name  string `json:"name"`
+	Twice bool   `json:"twice_the_batch,omitempty"`
 	layers.Difference
 }
 
@@ -78,7 +83,7 @@ func differences(m *onnx.Model, old map[string]string, got, want, feed onward.Va
 		if w == nil {
 			w = feed[name]
 		}
-		r = append(r, Difference{v.Name, layers.Compare(got[v.Name], w, o)})
+		r = append(r, Difference{Name: v.Name, Difference: layers.Compare(got[v.Name], w, o)})
 	}
 	return r
 }

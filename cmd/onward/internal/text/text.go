@@ -135,12 +135,32 @@ func Finite(x float64) *float64 {
 func Milliseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
 
 // Bytes returns a size with a unit: "512 B", "3.4 MB".
-func Bytes(n int64) string { return scaled(n) + "B" }
+func Bytes(n int64) string { return Scaled(n) + "B" }
 
 // Count returns a count with a prefix: "512", "3.4 M".
-func Count(n int64) string { return strings.TrimSpace(scaled(n)) }
+func Count(n int64) string { return strings.TrimSpace(Scaled(n)) }
 
-func scaled(n int64) string {
+// Plural returns a number with a noun: "1 node", "2 nodes", "2 batches".
+func Plural(n int, noun string) string {
+	switch {
+	case n == 1:
+		return "1 " + noun
+	case strings.HasSuffix(noun, "ch"):
+		return fmt.Sprintf("%d %ses", n, noun)
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// Number returns x with four digits or more, without an exponent if it is large: "0.1234", "74880".
+func Number(x float64) string {
+	if math.Abs(x) >= 1e4 {
+		return fmt.Sprintf("%.0f", x)
+	}
+	return fmt.Sprintf("%.4g", x)
+}
+
+// Scaled returns a number with a prefix for a unit: "512 ", "3.4 M".
+func Scaled(n int64) string {
 	if n < 1000 {
 		return fmt.Sprintf("%d ", n)
 	}
