@@ -18,8 +18,8 @@ import (
 	"github.com/onward-ml/onward/cmd/onward/internal/modelfile"
 	"github.com/onward-ml/onward/cmd/onward/internal/session"
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
+	"github.com/onward-ml/onward/cmd/onward/internal/weights"
 	"github.com/onward-ml/onward/onnx"
-	"github.com/onward-ml/onward/tensor"
 )
 
 type argJSON struct {
@@ -137,18 +137,21 @@ func (r *inspectJSON) addCosts(m *onnx.Model, layers bool) {
 	if !layers {
 		return
 	}
-	weights := map[string]*onnx.Tensor{}
+	unread := map[string]*onnx.Tensor{}
 	for _, t := range m.Graph.Initializers {
-		weights[t.Name] = t
+		unread[t.Name] = t
 	}
 	for _, l := range c.Layers {
 		j := layerJSON{Layer: l}
 		var zeros, all int64
 		for _, in := range l.Inputs {
-			if t := weights[in]; t != nil {
-				delete(weights, in) // counted for the first node that reads it
-				z, n := countZeros(t)
-				zeros, all = zeros+z, all+n
+			if t := unread[in]; t != nil {
+				delete(unread, in) // counted for the first node that reads it
+				if x, err := m.DecodeTensor(t); err == nil {
+					if w, err := weights.Summarize(x); err == nil {
+						zeros, all = zeros+w.Zeros, all+w.Count
+					}
+				}
 			}
 		}
 		if all > 0 {
@@ -157,24 +160,6 @@ func (r *inspectJSON) addCosts(m *onnx.Model, layers bool) {
 		}
 		r.Layers = append(r.Layers, j)
 	}
-}
-
-// countZeros returns the numbers of zeros and of all elements, 0 and 0 if there are no numbers.
-func countZeros(t *onnx.Tensor) (zeros, all int64) {
-	x, err := t.Decode(nil)
-	if err != nil {
-		return 0, 0
-	}
-	y, err := tensor.Convert(x, tensor.TypeFloat64, tensor.ConvertOptions{})
-	if err != nil {
-		return 0, 0
-	}
-	for _, v := range tensor.Of[float64](y) {
-		if v == 0 {
-			zeros++
-		}
-	}
-	return zeros, int64(y.Len())
 }
 
 func args(list []onward.NodeArg) []argJSON {
