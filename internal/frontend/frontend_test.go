@@ -252,16 +252,16 @@ func TestFunctions(t *testing.T) {
 		g    *onnx.Graph
 		want string
 	}{
-		{"inputs by position", graph("x w", "y", node("Scale", "x w", "p"), node("Scale", "p p", "y")), "b=Mul(x,w) b=Mul(b,b) ->b"},
-		{"omitted inputs", graph("x hi", "y", &onnx.Node{OpType: "Clamp", Inputs: []string{"x", "", "hi"}, Outputs: []string{"y"}}), "b=Clip(x,_,hi) ->b"},
-		{"fewer inputs", graph("x", "y", node("Clamp", "x", "y")), "b=Clip(x,_,_) ->b"},
-		{"nested", g, "b=LeakyRelu(x) b=LeakyRelu(b) ->b"},
+		{"inputs by position", graph("x w", "y", node("Scale", "x w", "p"), node("Scale", "p p", "y")), "p=Mul(x,w) y=Mul(p,p) ->y"},
+		{"omitted inputs", graph("x hi", "y", &onnx.Node{OpType: "Clamp", Inputs: []string{"x", "", "hi"}, Outputs: []string{"y"}}), "y=Clip(x,_,hi) ->y"},
+		{"fewer inputs", graph("x", "y", node("Clamp", "x", "y")), "y=Clip(x,_,_) ->y"},
+		{"nested", g, "m=LeakyRelu(x) y=LeakyRelu(m) ->y"},
 		{"captures", func() *onnx.Graph {
 			g := graph("x", "y", node("Choose", "c x", "y"))
 			g.Inputs = append(g.Inputs, value("c", onnx.Bool))
 			return g
-		}(), "o=If(c)[x>x]{t=Neg(x) ->t}[x>x]{->x} ->o"},
-		{"own opset", graph("x", "y", node("Old", "x", "y")), "b=Unsqueeze(x,#) ->b"},
+		}(), "y=If(c)[x>x]{t=Neg(x) ->t}[x>x]{->x} ->y"},
+		{"own opset", graph("x", "y", node("Old", "x", "y")), "y=Unsqueeze(x,#) ->y"},
 	} {
 		m := model(17, c.g)
 		m.Functions = []*onnx.Function{scale, optional, withDefault, twice, captures, old}

@@ -215,6 +215,9 @@ func (s *scope) call(n *onnx.Node, f *onnx.Function) error {
 		if err := s.define(out, id); err != nil {
 			return err
 		}
+		if !slices.Contains(in, id) { // the caller's name is unique in the model, that of the body is not
+			s.g.Values[id].Name = out
+		}
 	}
 	return nil
 }
