@@ -39,9 +39,9 @@ func Escape(s string) string {
 }
 
 // Name escapes a name, in which line ends and tabs are escaped too.
-func Name(s string) string {
-	return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(Escape(s))
-}
+func Name(s string) string { return lineEnds.Replace(Escape(s)) }
+
+var lineEnds = strings.NewReplacer("\n", `\n`, "\t", `\t`)
 
 // Indent escapes s and puts indent before all lines but the first.
 func Indent(s, indent string) string {
