@@ -219,7 +219,7 @@ func (p *Page) Wait(t *testing.T, expression string) {
 	t.Fatalf("%s did not become true. The page:\n%.2000s", expression, body)
 }
 
-// Press presses and releases a key: "Tab", "Enter", or a character.
+// Press presses and releases a key: a character, or a name such as "Tab", "Enter" or "ArrowDown".
 func (p *Page) Press(key string) error {
 	params := map[string]any{"type": "keyDown", "key": key}
 	switch key {
@@ -228,7 +228,9 @@ func (p *Page) Press(key string) error {
 	case "Tab":
 		params["windowsVirtualKeyCode"] = 9
 	default:
-		params["text"] = key
+		if len(key) == 1 {
+			params["text"] = key
+		}
 	}
 	if err := p.Call("Input.dispatchKeyEvent", params, nil); err != nil {
 		return err
