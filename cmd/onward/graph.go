@@ -16,23 +16,33 @@ import (
 func graphCommand() *cobra.Command {
 	var (
 		f                 optimization.Flags
-		format            string
+		format, html      string
 		optimized, asJSON bool
 	)
 	c := &cobra.Command{
 		Use:   "graph MODEL",
-		Short: "Write a model's graph as text, JSON, Graphviz or Mermaid",
+		Short: "Write a model's graph as a page, text, JSON, Graphviz or Mermaid",
 		Long: `Write a model's graph and its subgraphs as text, as JSON, for Graphviz (dot) or as a
-Mermaid flowchart. With --optimized, write the graph that "onward optimize" makes.`,
+Mermaid flowchart. With --optimized, write the graph that "onward optimize" makes.
+
+--html writes a page for a browser: a drawing to zoom and search, in which modules and
+repeated blocks are closed at first, with the attributes, types, weights and costs of nodes.`,
 		Example: `  onward graph model.onnx
+  onward graph model.onnx --html model.html
   onward graph model.onnx --format dot --optimized | dot -Tsvg -o model.svg`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if asJSON && html != "" {
+				return cli.Usagef("--html writes a page, not JSON: leave one of them out")
+			}
 			if asJSON {
 				if cmd.Flags().Changed("format") && format != "json" {
 					return cli.Usagef("--json is --format json, not %s", format)
 				}
 				format = "json"
+			}
+			if html != "" && cmd.Flags().Changed("format") {
+				return cli.Usagef("--html writes a page, not --format %s: leave one of them out", format)
 			}
 			w := cmd.OutOrStdout()
 			write := func(drawing string) error {
@@ -62,6 +72,9 @@ Mermaid flowchart. With --optimized, write the graph that "onward optimize" make
 					return err
 				}
 			}
+			if html != "" {
+				return writeGraphPage(html, args[0], m)
+			}
 			s, err := backend.SequenceOf(m)
 			if err != nil {
 				return err
@@ -72,6 +85,7 @@ Mermaid flowchart. With --optimized, write the graph that "onward optimize" make
 	c.Flags().StringVarP(&format, "format", "f", "text", "text, json, dot or mermaid")
 	c.Flags().BoolVar(&optimized, "optimized", false, "write the optimized graph")
 	f.Register(c.Flags())
+	htmlFlag(c.Flags(), &html)
 	c.Flags().BoolVar(&asJSON, "json", false, "the same as --format json")
 	return c
 }

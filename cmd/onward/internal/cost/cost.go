@@ -120,6 +120,9 @@ func Of(m *onnx.Model) (*Costs, error) {
 	return c, nil
 }
 
+// Values returns the types of the main graph's values by name.
+func (c *Costs) Values() map[string]onward.NodeArg { return c.values }
+
 // index adds layer i to the maps.
 func (c *Costs) index(i int) {
 	l := &c.Layers[i]

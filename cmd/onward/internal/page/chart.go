@@ -127,6 +127,13 @@ func widened(a axis) axis {
 // Markup is markup whose texts are escaped.
 type Markup string
 
+// Format returns markup in a format of package fmt. Arguments that are strings are escaped.
+func Format(format string, args ...any) Markup {
+	var d drawing
+	d.add(format, args...)
+	return Markup(d.String())
+}
+
 // drawing collects the elements of a page or an image. Arguments that are strings are escaped.
 type drawing struct{ strings.Builder }
 

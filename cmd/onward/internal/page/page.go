@@ -24,13 +24,20 @@ type Page struct {
 // Fact is a number or a name that the head of the page shows.
 type Fact struct{ Name, Value string }
 
-// Section is a part of a page: charts, a flame chart, or a table.
+// Section is a part of a page: charts, a flame chart, a view, or a table.
 type Section struct {
 	Title  string
 	Note   string
 	Charts []Chart
 	Flame  *Flame
+	View   *View
 	Table  *Table
+}
+
+// View is a part of the page with a style and a script of its own. A page with one is as wide as the window.
+type View struct {
+	Style, Script string
+	Body          Markup
 }
 
 // Chart is an SVG image with a text below it.
@@ -44,6 +51,8 @@ type Table struct {
 	Caption string
 	Columns []Column
 	Rows    [][]Cell
+	// Items marks a table whose first column has items of the page's view as Value.
+	Items bool
 }
 
 // Column is the head of a column. Numbers are aligned to the right.
@@ -87,7 +96,7 @@ var script string
 
 // policy is a content security policy that runs the page's own script and permits no request. If a name
 // in a page became markup in spite of the escaping, a script in it would not run.
-func policy() string {
+func policy(script string) string {
 	sum := sha256.Sum256([]byte(script))
 	return "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
@@ -96,6 +105,12 @@ func policy() string {
 // and the command 2 MB larger. Texts of models stand only between tags and in quoted attributes.
 func Render(w io.Writer, p *Page) error {
 	var d drawing
+	style, script, body := style, script, ""
+	for _, s := range p.Sections {
+		if s.View != nil {
+			style, script, body = style+s.View.Style, script+s.View.Script, "wide"
+		}
+	}
 	d.add(`<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -106,12 +121,12 @@ func Render(w io.Writer, p *Page) error {
 <title>%v: onward %v</title>
 <style>%v</style>
 </head>
-<body>
+<body class="%v">
 <a class="skip" href="#main">Skip to the contents</a>
 <header>
 <p class="verb">onward %v</p>
 <h1>%v</h1>
-`, policy(), p.Title, p.Verb, Markup(style), p.Verb, p.Title)
+`, policy(script), p.Title, p.Verb, Markup(style), body, p.Verb, p.Title)
 	if len(p.Facts) > 0 {
 		d.add("<dl>")
 		for _, f := range p.Facts {
@@ -155,14 +170,29 @@ func (d *drawing) section(s *Section) {
 		}
 		d.add("</div></div><p class=\"status\" aria-live=\"polite\">&nbsp;</p></div>\n")
 	}
+	if s.View != nil {
+		d.add("%v", s.View.Body)
+	}
 	if s.Table != nil {
 		d.table(s.Table)
 	}
 	d.add("</section>\n")
 }
 
+// longTable is the number of rows from which scripts make a table on demand: laying out 5,000 rows takes
+// a browser more than a second. Without scripts it is there at once.
+const longTable = 1000
+
 func (d *drawing) table(t *Table) {
-	d.add(`<div class="scroll" role="region" aria-label="%v" tabindex="0"><table class="sortable"><caption>%v</caption><thead><tr>`, t.Caption, t.Caption)
+	var items Markup
+	if t.Items {
+		items = " data-items"
+	}
+	if n := len(t.Rows); n >= longTable {
+		d.add("<noscript class=\"long\" title=\"Show the table of %d %v\">\n", n, t.Caption)
+		defer d.WriteString("</noscript>\n")
+	}
+	d.add(`<div class="scroll" role="region" aria-label="%v" tabindex="0"><table class="sortable"%v><caption>%v</caption><thead><tr>`, t.Caption, items, t.Caption)
 	for _, c := range t.Columns {
 		d.add(`<th scope="col" class="%v">%v</th>`, alignment(c), c.Name)
 	}

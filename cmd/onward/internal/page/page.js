@@ -1,6 +1,6 @@
 "use strict";
 // Tables: a button in each head sorts, a field filters the rows.
-for (const table of document.querySelectorAll("table.sortable")) {
+const sortable = table => {
   const body = table.tBodies[0], heads = [...table.tHead.rows[0].cells];
   heads.forEach((th, column) => {
     const button = document.createElement("button");
@@ -41,6 +41,23 @@ for (const table of document.querySelectorAll("table.sortable")) {
     label.append("Filter ", input, count);
     table.parentElement.before(label);
   }
+};
+document.querySelectorAll("table.sortable").forEach(sortable);
+// A browser does not parse the contents of noscript, so long tables cost nothing until they are shown.
+for (const long of document.querySelectorAll("noscript.long")) {
+  const button = document.createElement("button"), bar = document.createElement("div");
+  bar.className = "bar";
+  button.textContent = long.title;
+  button.type = "button";
+  button.onclick = () => {
+    const box = document.createElement("div");
+    box.innerHTML = long.textContent; // the page's own markup, in which names are escaped
+    bar.replaceWith(box);
+    sortable(box.querySelector("table"));
+    box.querySelector("[tabindex]").focus({preventScroll: true});
+  };
+  bar.append(button);
+  long.before(bar);
 }
 
 // Flame charts: buttons zoom, arrow keys go from frame to frame.

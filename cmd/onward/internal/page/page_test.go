@@ -29,6 +29,7 @@ func hostile(s string) *Page {
 			{Caption: s, SVG: (&Line{Label: s, XName: s, Points: []Point{{X: 0, Y: 1, Title: s}, {X: 1, Y: nan, Title: s}}, MarkText: s}).Draw()},
 			{Caption: s, SVG: (&Histogram{Label: s, Unit: s, Edges: []float64{0, 1}, Counts: []float64{1}, Hi: 1, Marks: []Mark{{0, s}}}).Draw()}}},
 		{Flame: &Flame{Depth: 1, Frames: []Frame{{Label: s, Title: s, Width: 1}}}},
+		{View: &View{Style: "p{}", Script: "1", Body: Format("<p>%v", s)}},
 		{Table: &Table{Caption: s, Columns: []Column{{Name: s}}, Rows: [][]Cell{{{Text: s, Value: s}}}}}}}
 }
 
