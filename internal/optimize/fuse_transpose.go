@@ -12,19 +12,13 @@ import (
 //	Transpose(MatMul(Transpose(A)·k, Transpose(B)))·k' → StridedMatMul(A, B)
 func fuseTranspose(o *Options, g *ir.Graph) (int, error) {
 	n, err := rewrite(g, func(m *matcher, n *ir.Node) *ir.Node {
-		if _, ok := n.Op.(*ops.MatMul); !ok || !isFloat(g, n.Out[0]) {
+		if _, ok := n.Op.(*ops.MatMul); !ok {
 			return nil
 		}
-		a, b := g.Values[n.In[0]].Type.Shape, g.Values[n.In[1]].Type.Shape
-		if len(a) < 3 || len(a) != len(b) {
+		s := batchedProduct(g, n)
+		if s == nil {
 			return nil
 		}
-		for i := range a[:len(a)-2] {
-			if !a[i].Same(b[i]) {
-				return nil
-			}
-		}
-		s := &blocked.StridedMatMul{PermA: identity(len(a)), PermB: identity(len(a)), PermY: identity(len(a)), Alpha: 1}
 		in := []ir.ValueID{n.In[0], n.In[1]}
 		for k, perm := range []*[]int{&s.PermA, &s.PermB} {
 			in[k], *perm = throughTranspose(m, in[k], *perm, &s.Alpha)

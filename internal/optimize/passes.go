@@ -57,6 +57,8 @@ var passes = []pass{
 	dce,
 	{Pass{"fuse-transpose", Extended, "lets MatMul read and write transposed memory"}, fuseTranspose},
 	dce,
+	{Pass{"fuse-attention", All, "computes scores, softmax and values of attention in one operator"}, fuseAttention},
+	dce,
 	{Pass{"fuse-linear", All, "packs constant weights of MatMul and Gemm and merges what follows"}, fuseLinear},
 	dce,
 	{Pass{"delay-shuffle", All, "moves a shuffle of channels behind the depthwise Conv that reads it"}, delayShuffle},

@@ -200,6 +200,14 @@ func TestPasses(t *testing.T) {
 		{pass: "fuse-transpose", name: "a factor that is needed transposed", build: steps(input("x", "n", 5, 8), node("Transpose", "x", "t", onnx.Attrs{"perm": []int64{0, 2, 1}}), node("MatMul", "x t", "y")), outputs: "y t", want: "Transpose MatMul"},
 		{pass: "fuse-transpose", name: "matrices without a stack", build: steps(input("x", "n", 8), node("Transpose", "x", "t"), node("MatMul", "t x", "y")), want: "Transpose MatMul"},
 
+		{pass: "fuse-attention", name: "matrices without transpositions", with: "fuse-transpose", build: attention(node("Softmax", "s", "p")), want: "Attention"},
+		{pass: "fuse-attention", name: "a scale and a mask", with: "fuse-transpose", build: attention(node("Softmax", "m", "p"), constant("k", float32(8)), input("a", 1, 1, 5), node("Div", "s k", "d"), node("Add", "d a", "m")), want: "Attention"},
+		{pass: "fuse-attention", name: "a mask that adds dimensions", with: "fuse-transpose", build: attention(node("Softmax", "m", "p"), input("a", 2, 5, 5), node("Add", "a s", "m")), want: "StridedMatMul Add Softmax MatMul"},
+		{pass: "fuse-attention", name: "along another axis", with: "fuse-transpose", build: attention(node("Softmax", "s", "p", onnx.Attrs{"axis": int64(1)})), want: "StridedMatMul Softmax MatMul"},
+		{pass: "fuse-attention", name: "probabilities that are needed", with: "fuse-transpose", build: attention(node("Softmax", "s", "p")), outputs: "y p", want: "StridedMatMul Softmax MatMul"},
+		{pass: "fuse-attention", name: "scores that are needed", with: "fuse-transpose", build: attention(node("Softmax", "s", "p")), outputs: "y s", want: "StridedMatMul Softmax MatMul"},
+		{pass: "fuse-attention", name: "keys whose columns are contiguous", build: steps(input("x", 2, 5, 5), node("MatMul", "x x", "s"), node("Softmax", "s", "p"), node("MatMul", "p x", "y")), want: "MatMul Softmax MatMul"},
+
 		{pass: "fuse-linear", name: "MatMul, bias, Relu", build: steps(rows, ramp("w", 8, 3), ramp("b", 3), node("MatMul", "x w", "p"), node("Add", "p b", "a"), node("Relu", "a", "y")), want: "Linear"},
 		{pass: "fuse-linear", name: "Gemm", build: steps(rows, ramp("w", 3, 8), ramp("b", 3), node("Gemm", "x w b", "y", onnx.Attrs{"transB": int64(1)})), want: "Linear"},
 		{pass: "fuse-linear", name: "Gemm with another beta", build: steps(rows, ramp("w", 8, 3), ramp("b", 3), node("Gemm", "x w b", "y", onnx.Attrs{"beta": float32(2)})), want: "Gemm"},
@@ -270,6 +278,13 @@ func TestPasses(t *testing.T) {
 			}
 		})
 	}
+}
+
+// attention writes the products of attention of one head with itself. Steps between the scores s and
+// the softmax that makes the probabilities p are given.
+func attention(softmax build, between ...build) []build {
+	r := steps(input("x", 1, 5, 8), node("Transpose", "x", "t", onnx.Attrs{"perm": []int64{0, 2, 1}}), node("MatMul", "x t", "s"))
+	return append(append(r, between...), softmax, node("MatMul", "p x", "y"))
 }
 
 // shuffleThenConv writes a shuffle of six channels in two groups, whose inverse is another

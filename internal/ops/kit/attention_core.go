@@ -64,68 +64,98 @@ type AttentionCore[T RealFloat] struct {
 	Bias                   func(b, h, i int, row []T)    // writes the bias of one query's row; nil: no bias
 	Visible                func(b, i int) (from, to int) // keys in [from, to) are visible; nil: all keys
 	Sink                   func(h int) (float64, bool)   // an additional logit in the softmax without a value; nil: none
+	NaN                    bool                          // the result for scores that are all −Inf is NaN, as that of Softmax, not 0
 }
 
-// attentionBlock limits the number of scores in the memory of one thread.
-const attentionBlock = 1 << 16
+const (
+	// attentionScores limits the scores of a block of queries, which stay in the second-level cache
+	// with the keys and values of their head.
+	attentionScores = 1 << 15
+	// attentionRows is the least number of queries per block: one tile of the largest kernel.
+	attentionRows = 14
+)
 
-// Compute computes all heads, blocks of queries in parallel.
+// attentionPlan describes how the queries of a head are divided, and the memory of one thread. The
+// division into blocks does not depend on the number of threads, because results may.
+type attentionPlan struct {
+	blocks, chunks int // chunks are ranges of blocks that share packed keys and values
+	packed         bool
+	ld             int // stride of scores
+	keys, values   int // elements of the packed matrices
+	scores         int
+}
+
+func (a *AttentionCore[T]) plan(c *ir.Call) attentionPlan {
+	rows := max(attentionRows, attentionScores/max(1, a.KVLen))
+	p := attentionPlan{blocks: (a.QLen + rows - 1) / rows, ld: a.KVLen}
+	if a.KVLen%512 == 0 {
+		p.ld += 16 // rows of scores must not share the sets of a cache
+	}
+	p.scores = (a.QLen+p.blocks-1)/p.blocks*p.ld + a.KVLen
+	// Packed keys and values are read faster, but packing takes as long as the products of a few
+	// queries.
+	p.packed = !c.Generic && a.QLen > 2*attentionRows && a.Dim*a.VDim*a.KVLen > 0
+	p.chunks = p.blocks
+	if p.packed {
+		p.keys, p.values = gemm.PackedLen(a.Dim, a.KVLen), gemm.PackedLen(a.KVLen, a.VDim)
+		heads := a.Batch * a.Heads
+		p.chunks = min(p.blocks, (4*WorkspaceCount(math.MaxInt)+heads-1)/heads)
+	}
+	return p
+}
+
+// Compute computes all heads, chunks of queries in parallel.
 func (a *AttentionCore[T]) Compute(c *ir.Call) error {
 	if a.Batch*a.Heads*a.QLen == 0 {
 		return nil
 	}
-	rows := min(a.QLen, max(1, attentionBlock/max(1, a.KVLen)))
-	blocks := (a.QLen + rows - 1) / rows
-	items := a.Batch * a.Heads * blocks
-	spaces := WorkspaceCount(items)
-	per := rows*a.KVLen + a.KVLen
-	scratch, err := ir.ScratchOf[T](c, spaces*per)
+	p := a.plan(c)
+	items := a.Batch * a.Heads * p.chunks
+	per := p.keys + p.values + p.scores
+	scratch, err := ir.ScratchOf[T](c, WorkspaceCount(items)*per)
 	if err != nil {
 		return err
 	}
 	return InWorkspaces(c, items, func(ws, i int) error {
 		s := scratch[ws*per:][:per]
-		bh, block := i/blocks, i%blocks
-		i0 := block * rows
-		a.block(c, bh/a.Heads, bh%a.Heads, i0, min(rows, a.QLen-i0), s[a.KVLen:], s[:a.KVLen])
+		bh, chunk := i/p.chunks, i%p.chunks
+		w := attentionHead[T]{attentionPlan: p, b: bh / a.Heads, h: bh % a.Heads, k: s[:p.keys], v: s[p.keys:][:p.values], s: s[p.keys+p.values:]}
+		w.kv = w.h * a.KVHeads / a.Heads
+		if p.packed {
+			gemm.Pack(w.k, a.K.At(w.b, w.kv, 0), a.K.Row, true, a.Dim, a.KVLen)
+			gemm.Pack(w.v, a.V.At(w.b, w.kv, 0), a.V.Row, false, a.KVLen, a.VDim)
+		}
+		for block := p.blocks * chunk / p.chunks; block < p.blocks*(chunk+1)/p.chunks; block++ {
+			if err := c.Err(); err != nil {
+				return err
+			}
+			i0 := a.QLen * block / p.blocks
+			a.block(c, &w, i0, a.QLen*(block+1)/p.blocks-i0)
+		}
 		return nil
 	})
 }
 
+// attentionHead is the state of a thread that computes queries of one head.
+type attentionHead[T RealFloat] struct {
+	attentionPlan
+	b, h, kv int
+	k, v     []T // packed
+	s        []T // scores of a block, and one row of bias
+}
+
 // block computes n queries of one head from query i0 on.
-func (a *AttentionCore[T]) block(c *ir.Call, b, h, i0, n int, scores, bias []T) {
-	kv := h * a.KVHeads / a.Heads
-	if a.KVLen > 0 {
-		k := a.K.At(b, kv, 0)
-		if c.Generic || a.Dim == 0 {
-			for i := range n {
-				q := a.Q.At(b, h, i0+i)[:a.Dim]
-				for j := range a.KVLen {
-					key := k[j*a.K.Row:][:len(q)]
-					s := 0.0
-					for d, v := range q {
-						s += float64(v) * float64(key[d])
-					}
-					scores[i*a.KVLen+j] = T(s * a.Scale)
-				}
-			}
-		} else {
-			alpha := T(a.Scale)
-			g := gemm.Args[T]{M: n, N: a.KVLen, K: a.Dim, A: a.Q.At(b, h, i0), LdA: a.Q.Row, B: k, LdB: a.K.Row, TransB: true,
-				C: scores, LdC: a.KVLen, Epilogue: gemm.Epilogue[T]{Alpha: alpha}}
-			if alpha == 0 {
-				clear(scores[:n*a.KVLen])
-			} else {
-				GemmSerial(&g)
-			}
-		}
+func (a *AttentionCore[T]) block(c *ir.Call, w *attentionHead[T], i0, n int) {
+	y := a.Y.At(w.b, w.h, i0)
+	length := a.visibleKeys(w.b, i0, n)
+	if length > 0 {
+		a.rawScores(c, w, i0, n, length)
 	}
+	bias := w.s[len(w.s)-a.KVLen:]
 	for i := range n {
-		row := scores[i*a.KVLen:][:a.KVLen]
-		a.normalize(c, b, h, i0+i, row, bias)
+		a.normalize(c, w.b, w.h, i0+i, w.s[i*w.ld:][:length], bias)
 	}
-	y := a.Y.At(b, h, i0)
-	if a.KVLen == 0 {
+	if length == 0 {
 		for i := range n {
 			clear(y[i*a.Y.Row:][:a.VDim])
 		}
@@ -134,24 +164,75 @@ func (a *AttentionCore[T]) block(c *ir.Call, b, h, i0, n int, scores, bias []T) 
 	if a.VDim == 0 {
 		return
 	}
-	v := a.V.At(b, kv, 0)
-	if !c.Generic {
-		GemmSerial(&gemm.Args[T]{M: n, N: a.VDim, K: a.KVLen, A: scores, LdA: a.KVLen, B: v, LdB: a.V.Row, C: y, LdC: a.Y.Row})
-		return
-	}
-	for i := range n {
-		out := y[i*a.Y.Row:][:a.VDim]
-		for d := range out {
-			s := 0.0
-			for j, p := range scores[i*a.KVLen:][:a.KVLen] {
-				s += float64(p) * float64(v[j*a.V.Row+d])
+	v := a.V.At(w.b, w.kv, 0)
+	switch {
+	case c.Generic:
+		for i := range n {
+			out := y[i*a.Y.Row:][:a.VDim]
+			for d := range out {
+				s := 0.0
+				for j, p := range w.s[i*w.ld:][:length] {
+					s += float64(p) * float64(v[j*a.V.Row+d])
+				}
+				out[d] = T(s)
 			}
-			out[d] = T(s)
 		}
+	case w.packed:
+		for d := 0; d < a.VDim; d += gemm.PanelWidth {
+			GemmSerial(&gemm.Args[T]{M: n, N: min(gemm.PanelWidth, a.VDim-d), K: length, A: w.s, LdA: w.ld, B: w.v[d*a.KVLen:], LdB: gemm.PanelWidth, Packed: true, C: y[d:], LdC: a.Y.Row})
+		}
+	default:
+		GemmSerial(&gemm.Args[T]{M: n, N: a.VDim, K: length, A: w.s, LdA: w.ld, B: v, LdB: a.V.Row, C: y, LdC: a.Y.Row})
 	}
 }
 
-// normalize converts the raw scores of one query to probabilities: zeros if the query sees no key.
+// visibleKeys returns the number of keys that n queries from query i0 on need: the others are not
+// visible to any of them.
+func (a *AttentionCore[T]) visibleKeys(b, i0, n int) int {
+	if a.Visible == nil || a.Observe >= 0 {
+		return a.KVLen
+	}
+	most := 0
+	for i := range n {
+		if from, to := a.Visible(b, i0+i); to > from {
+			most = max(most, to)
+		}
+	}
+	return min(most, a.KVLen)
+}
+
+// rawScores writes scale·Q·Kᵀ of n queries and the first keys.
+func (a *AttentionCore[T]) rawScores(c *ir.Call, w *attentionHead[T], i0, n, keys int) {
+	k := a.K.At(w.b, w.kv, 0)
+	if c.Generic || a.Dim == 0 {
+		for i := range n {
+			q := a.Q.At(w.b, w.h, i0+i)[:a.Dim]
+			for j := range keys {
+				key := k[j*a.K.Row:][:len(q)]
+				s := 0.0
+				for d, v := range q {
+					s += float64(v) * float64(key[d])
+				}
+				w.s[i*w.ld+j] = T(s * a.Scale)
+			}
+		}
+		return
+	}
+	alpha := T(a.Scale)
+	if alpha == 0 {
+		clear(w.s[:n*w.ld])
+		return
+	}
+	g := gemm.Args[T]{M: n, N: keys, K: a.Dim, A: a.Q.At(w.b, w.h, i0), LdA: a.Q.Row, B: k, LdB: a.K.Row, TransB: true,
+		C: w.s, LdC: w.ld, Epilogue: gemm.Epilogue[T]{Alpha: alpha}}
+	if w.packed {
+		g.B, g.LdB, g.TransB, g.Packed = w.k, gemm.PanelWidth, false, true
+	}
+	GemmSerial(&g)
+}
+
+// normalize converts the raw scores of one query and its first keys to probabilities: zeros if the
+// query sees no key, unless NaN is set.
 func (a *AttentionCore[T]) normalize(c *ir.Call, b, h, i int, row, bias []T) {
 	var seen []T
 	if a.Observe >= 0 && a.Observed != nil {
@@ -171,20 +252,17 @@ func (a *AttentionCore[T]) normalize(c *ir.Call, b, h, i int, row, bias []T) {
 	show(scoresCapped)
 	masked := len(row) == 0
 	if a.Bias != nil || a.Visible != nil {
-		from, to := 0, a.KVLen
+		from, to := 0, len(row)
 		if a.Visible != nil {
 			from, to = a.Visible(b, i)
-			from = min(max(from, 0), a.KVLen)
-			to = min(max(to, from), a.KVLen)
+			from = min(max(from, 0), len(row))
+			to = min(max(to, from), len(row))
 		}
 		ninf := T(math.Inf(-1))
 		masked = true
 		if a.Bias != nil {
 			a.Bias(b, h, i, bias)
-			for j := from; j < to; j++ {
-				row[j] += bias[j]
-				masked = masked && bias[j] == ninf
-			}
+			masked = addBias(c, row[from:to], bias[from:to]) == ninf
 		} else {
 			masked = from == to
 		}
@@ -196,9 +274,13 @@ func (a *AttentionCore[T]) normalize(c *ir.Call, b, h, i int, row, bias []T) {
 		}
 	}
 	show(ScoresBiased)
-	if masked {
+	r, fast := any(row).([]float32)
+	switch {
+	case a.NaN && fast && !c.Generic:
+		vec.SoftmaxF32(cpu.Active(), r, r)
+	case masked && !a.NaN:
 		clear(row)
-	} else {
+	default:
 		var logit float64
 		sink := false
 		if a.Sink != nil {
@@ -207,6 +289,21 @@ func (a *AttentionCore[T]) normalize(c *ir.Call, b, h, i int, row, bias []T) {
 		SoftmaxRow(c, row, logit, sink)
 	}
 	show(ScoresSoftmax)
+}
+
+// addBias adds a bias to scores and returns its maximum.
+func addBias[T RealFloat](c *ir.Call, row, bias []T) T {
+	top := T(math.Inf(-1))
+	if r, ok := any(row).([]float32); ok && !c.Generic && len(r) > 0 {
+		b := any(bias).([]float32)
+		vec.AddF32(cpu.Active(), r, r, b)
+		return T(vec.ReduceMaxF32(cpu.Active(), b))
+	}
+	for j, v := range bias {
+		row[j] += v
+		top = max(top, v)
+	}
+	return top
 }
 
 // SoftmaxRow computes the softmax of a row in place, or zeros if all elements are −Inf. If sink is
@@ -229,12 +326,11 @@ func SoftmaxRow[T RealFloat](c *ir.Call, row []T, logit float64, sink bool) {
 		return
 	}
 	if fast {
-		if !sink {
-			vec.SoftmaxF32(cpu.Active(), r, r)
-			return
-		}
 		sum := vec.ExpSubSumF32(cpu.Active(), r, r, float32(top))
-		vec.MulScalarF32(cpu.Active(), r, r, 1/(sum+float32(math.Exp(logit-float64(top)))))
+		if sink {
+			sum += float32(math.Exp(logit - float64(top)))
+		}
+		vec.MulScalarF32(cpu.Active(), r, r, 1/sum)
 		return
 	}
 	sum := 0.0

@@ -1,0 +1,120 @@
+package blocked
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// Attention computes scaled dot-product attention of float tensors that are transposed in memory,
+// without copying them, in blocks of queries whose scores stay in the cache:
+//
+//	Y = transpose(softmax(alpha · transpose(Q, PermQ) · transpose(K, PermK) + Mask) · transpose(V, PermV), PermY)
+//
+// Q, K and V have the same rank, 3 or 4, and equal leading dimensions after the permutations. The
+// optional input 3, Mask, broadcasts to the scores. As with Softmax, a query whose scores are all
+// −Inf has the result NaN.
+type Attention struct {
+	PermQ, PermK, PermV, PermY []int
+	Alpha                      float32
+}
+
+// CanAttend reports whether permutations leave the columns of queries, keys, values and results
+// contiguous. PermK makes columns of keys, as the product needs them.
+func CanAttend(q, k, v, y []int) bool {
+	n := len(q)
+	return (n == 3 || n == 4) && len(k) == n && len(v) == n && len(y) == n &&
+		q[n-1] == n-1 && k[n-2] == n-1 && v[n-1] == n-1 && y[n-1] == n-1
+}
+
+// Infer permutes, multiplies and permutes shapes.
+func (o *Attention) Infer(c *ir.InferContext) error {
+	n := len(o.PermQ)
+	q, k, v := c.Shape(0), c.Shape(1), c.Shape(2)
+	if len(q) != n || len(k) != n || len(v) != n {
+		return fmt.Errorf("inputs have shapes %v, %v and %v, want rank %d", q, k, v, n)
+	}
+	q, v = kit.Permuted(q, o.PermQ), kit.Permuted(v, o.PermV)
+	out := append(append([]ir.Dim{}, q[:n-1]...), v[n-1])
+	c.SetOut(0, ir.TensorType(tensor.TypeFloat32, kit.Permuted(out, o.PermY)...))
+	return nil
+}
+
+// heads returns a view of t and its permuted shape; length is the index of the rows of a head in
+// that shape.
+func heads(t *tensor.Tensor, perm []int, length int) (kit.HeadView[float32], []int) {
+	n := len(perm)
+	v := kit.HeadView[float32]{Data: tensor.Of[float32](t)}
+	s := kit.Permuted(kit.Strides(t.Shape()), perm)
+	if v.Batch, v.Row = s[0], s[length]; n == 4 {
+		v.Head = s[1]
+	}
+	return v, kit.Permuted(t.Shape(), perm)
+}
+
+// Run computes the heads in parallel.
+func (o *Attention) Run(c *ir.Call) error {
+	n := len(o.PermQ)
+	for i := range 3 {
+		if t := c.Tensor(i); t.Rank() != n {
+			return fmt.Errorf("input %d has shape %v, want rank %d", i, t.Shape(), n)
+		}
+	}
+	a := &kit.AttentionCore[float32]{Scale: float64(o.Alpha), Observe: kit.ScoresNone, NaN: true}
+	var q, k, v []int
+	a.Q, q = heads(c.Tensor(0), o.PermQ, n-2)
+	a.K, k = heads(c.Tensor(1), o.PermK, n-1)
+	a.V, v = heads(c.Tensor(2), o.PermV, n-2)
+	if !slices.Equal(q[:n-2], k[:n-2]) || !slices.Equal(q[:n-2], v[:n-2]) || q[n-1] != k[n-2] || k[n-1] != v[n-2] {
+		return fmt.Errorf("permuted inputs have shapes %v, %v and %v, want equal batch and inner dimensions", q, k, v)
+	}
+	scores := append(slices.Clone(q[:n-1]), k[n-1])
+	y, err := c.Output(0, tensor.TypeFloat32, kit.Permuted(append(slices.Clone(q[:n-1]), v[n-1]), o.PermY)...)
+	if err != nil || y.Len() == 0 {
+		return err
+	}
+	inverse := make([]int, n)
+	for i, p := range o.PermY {
+		inverse[p] = i
+	}
+	a.Y, _ = heads(y, inverse, n-2)
+	a.Batch, a.Heads, a.QLen, a.KVLen, a.Dim, a.VDim = q[0], 1, q[n-2], k[n-1], q[n-1], v[n-1]
+	if n == 4 {
+		a.Heads = q[1]
+	}
+	a.KVHeads = a.Heads
+	if mask := c.Tensor(3); mask != nil {
+		if a.Bias, err = maskRows(mask, scores); err != nil {
+			return err
+		}
+	}
+	return a.Compute(c)
+}
+
+// maskRows returns a function that writes a row of a mask, which broadcasts to scores.
+func maskRows(mask *tensor.Tensor, scores []int) (func(b, h, i int, row []float32), error) {
+	s, n := mask.Shape(), len(scores)
+	for d := range s {
+		if o := n - len(s) + d; o < 0 || s[d] != 1 && s[d] != scores[o] {
+			return nil, fmt.Errorf("input Mask has shape %v, want one that broadcasts to %v", s, scores)
+		}
+	}
+	step := kit.BroadcastStrides(s, scores)
+	if n == 3 {
+		step = []int{step[0], 0, step[1], step[2]}
+	}
+	data := tensor.Of[float32](mask)
+	return func(b, h, i int, row []float32) {
+		m := data[b*step[0]+h*step[1]+i*step[2]:]
+		if step[3] != 0 {
+			copy(row, m)
+			return
+		}
+		for j := range row {
+			row[j] = m[0]
+		}
+	}, nil
+}

@@ -1,0 +1,99 @@
+package optimize
+
+import (
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/blocked"
+)
+
+// fuseAttention makes one operator of the products, the mask and the softmax of attention:
+//
+//	StridedMatMul(Softmax(StridedMatMul(Q, K) + mask), V) → Attention(Q, K, V, mask)
+//
+// Either product may also be a MatMul.
+func fuseAttention(o *Options, g *ir.Graph) (int, error) {
+	return rewrite(g, func(m *matcher, n *ir.Node) *ir.Node {
+		values := batchedProduct(g, n)
+		if values == nil || values.Alpha != 1 || !isIdentity(values.PermA) {
+			return nil
+		}
+		softmax, probabilities := opOnly[*ops.Softmax](m, n.In[0])
+		if probabilities == nil || softmax.Flatten {
+			return nil
+		}
+		scores := probabilities.In[0]
+		if rank := len(values.PermA); softmax.Axis != -1 && softmax.Axis != rank-1 {
+			return nil
+		}
+		attend := func(product, mask ir.ValueID) *ir.Node {
+			p := m.only(product)
+			s := batchedProduct(g, p)
+			if s == nil || s.Alpha == 0 || !isIdentity(s.PermY) || !blocked.CanAttend(s.PermA, s.PermB, values.PermB, values.PermY) || !sameShape(g, product, scores) {
+				return nil
+			}
+			in := []ir.ValueID{p.In[0], p.In[1], n.In[1]}
+			if mask != ir.None {
+				in = append(in, mask)
+			}
+			return replaced(n, "Attention", &blocked.Attention{PermQ: s.PermA, PermK: s.PermB, PermV: values.PermB, PermY: values.PermY, Alpha: s.Alpha}, in...)
+		}
+		if r := attend(scores, ir.None); r != nil {
+			return r
+		}
+		_, add := opOnly[*ops.Add](m, scores)
+		if add == nil || len(add.In) != 2 {
+			return nil
+		}
+		for i, x := range add.In {
+			if mask := add.In[1-i]; x != ir.None && mask != ir.None && isFloat(g, mask) && g.Values[mask].Type.Shape != nil {
+				if r := attend(x, mask); r != nil {
+					return r
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// batchedProduct describes a node that multiplies float matrices of equal leading dimensions; nil if
+// it does not.
+func batchedProduct(g *ir.Graph, n *ir.Node) *blocked.StridedMatMul {
+	if n == nil || len(n.Out) != 1 || !isFloat(g, n.Out[0]) {
+		return nil
+	}
+	switch op := n.Op.(type) {
+	case *blocked.StridedMatMul:
+		return op
+	case *ops.MatMul:
+		a, b := g.Values[n.In[0]].Type.Shape, g.Values[n.In[1]].Type.Shape
+		if len(a) < 3 || !sameDims(a, b, len(a)-2) {
+			return nil
+		}
+		same := identity(len(a))
+		return &blocked.StridedMatMul{PermA: same, PermB: same, PermY: same, Alpha: 1}
+	}
+	return nil
+}
+
+// sameDims reports whether two shapes have the same rank and are known to have the same first n
+// dimensions.
+func sameDims(a, b []ir.Dim, n int) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range n {
+		if !a[i].Same(b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func isIdentity(perm []int) bool {
+	for i, p := range perm {
+		if p != i {
+			return false
+		}
+	}
+	return true
+}
