@@ -130,7 +130,7 @@ func TestPictureFlags(t *testing.T) {
 	path := saveModel(t, build.Must())
 	out, _ := command(t, exitOK, "run", path, "--input", "x=@"+file, "--resize", "--mean", "0.1,0,1", "--std", "0.5,1,1", "--json")
 	r := decode[struct{ Outputs map[string][][][][]float64 }](t, out)
-	want := [][]float64{{0, 0.8}, {0, 0}, {0, 0}} // 0.1 and 0.5 before
+	want := [][]float64{{(36./255 - 0.1) / 0.5, (117./255 - 0.1) / 0.5}, {0, 0}, {0, 0}} // Pillow weighs the pixels 3:3:1
 	for c, w := range want {
 		for i := range w {
 			if got := r.Outputs["y"][0][c][0][i]; got-w[i] > 1e-6 || w[i]-got > 1e-6 {
@@ -140,8 +140,8 @@ func TestPictureFlags(t *testing.T) {
 	}
 	for _, c := range [][]string{
 		{"want 1×2|want 2×1", "--mean=0"},
-		{"want 1 or 3", "--resize", "--mean=1,2"},
-		{"--std is 0", "--resize", "--std=0"},
+		{"Mean has 2 numbers, want one or 3", "--resize", "--mean=1,2"},
+		{"Std of channel 0 is 0", "--resize", "--std=0"},
 		{"want a height and a width", "--resize=3"},
 	} {
 		code, _, errs := invoke(t, append([]string{"run", path, "--input", "x=@" + file}, c[1:]...)...)

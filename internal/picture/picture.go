@@ -23,9 +23,6 @@ type Layout struct {
 	ChannelsFirst bool
 	Height, Width onward.Dim
 	Scale         float32 // of values from 0 to 255
-	// ToHeight and ToWidth are the size that pictures are scaled to, bilinearly with half-pixel
-	// centers; 0: pictures must have the size Height, Width.
-	ToHeight, ToWidth int
 }
 
 // For returns the layout of the pictures for an input. Values are 0 to 1 for
@@ -55,22 +52,18 @@ func For(arg onward.NodeArg) (Layout, error) {
 	return l, nil
 }
 
+// Check returns an error if a picture of a size does not fit.
+func (l Layout) Check(height, width int) error {
+	if l.Height.Value >= 0 && int(l.Height.Value) != height || l.Width.Value >= 0 && int(l.Width.Value) != width {
+		return fmt.Errorf("picture has %d×%d pixels, want %s×%s", width, height, l.Width, l.Height)
+	}
+	return nil
+}
+
 // Decode decodes a picture into values in the order of the layout, and returns its shape.
 // The size in the header is checked before pixels are decoded.
 func (l Layout) Decode(r io.ReadSeeker) (data []float32, shape []int, err error) {
-	toH, toW := l.ToHeight, l.ToWidth
-	scaled := toH > 0 && toW > 0
-	pixels, h, w, err := decode(r, l.Channels, func(h, w int) error {
-		if !scaled {
-			toH, toW = h, w
-		} else if toW > maxPixels/toH {
-			return fmt.Errorf("picture is to have %d×%d pixels, want at most %d", toW, toH, maxPixels)
-		}
-		if l.Height.Value >= 0 && int(l.Height.Value) != toH || l.Width.Value >= 0 && int(l.Width.Value) != toW {
-			return fmt.Errorf("picture has %d×%d pixels, want %s×%s", toW, toH, l.Width, l.Height)
-		}
-		return nil
-	})
+	pixels, h, w, err := decode(r, l.Channels, l.Check)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -83,10 +76,6 @@ func (l Layout) Decode(r io.ReadSeeker) (data []float32, shape []int, err error)
 			}
 			data[at] = float32(pixels[i*l.Channels+k]) * l.Scale
 		}
-	}
-	if toH != h || toW != w {
-		data = l.scale(data, h, w)
-		h, w = toH, toW
 	}
 	if l.ChannelsFirst {
 		return data, []int{l.Channels, h, w}, nil
@@ -136,39 +125,4 @@ func decode(r io.ReadSeeker, channels int, check func(h, w int) error) (pixels [
 		}
 	}
 	return pixels, h, w, nil
-}
-
-// scale interpolates a decoded picture of h rows and w columns to the size of the layout.
-func (l Layout) scale(data []float32, h, w int) []float32 {
-	pixel, row, plane := l.Channels, w*l.Channels, 1 // distances of neighbors and channels
-	if l.ChannelsFirst {
-		pixel, row, plane = 1, w, h*w
-	}
-	r := make([]float32, l.Channels*l.ToHeight*l.ToWidth)
-	for y := range l.ToHeight {
-		y0, y1, fy := neighbors(y, l.ToHeight, h)
-		for x := range l.ToWidth {
-			x0, x1, fx := neighbors(x, l.ToWidth, w)
-			for c := range l.Channels {
-				at := func(y, x int) float32 { return data[c*plane+y*row+x*pixel] }
-				upper := at(y0, x0) + fx*(at(y0, x1)-at(y0, x0))
-				lower := at(y1, x0) + fx*(at(y1, x1)-at(y1, x0))
-				i := (y*l.ToWidth+x)*l.Channels + c
-				if l.ChannelsFirst {
-					i = (c*l.ToHeight+y)*l.ToWidth + x
-				}
-				r[i] = upper + fy*(lower-upper)
-			}
-		}
-	}
-	return r
-}
-
-// neighbors returns the two positions of n that position i of to lies between, and its distance from
-// the first.
-func neighbors(i, to, n int) (a, b int, f float32) {
-	x := (float32(i)+0.5)*float32(n)/float32(to) - 0.5
-	x = min(max(x, 0), float32(n-1))
-	a = int(x)
-	return a, min(a+1, n-1), x - float32(a)
 }
