@@ -235,7 +235,11 @@ func benchPage(results []*benchJSON) *page.Page {
 				if x.Error != "" {
 					v = math.NaN()
 				}
-				row = append(row, page.Number("%.4g", v))
+				format := "%.4g"
+				if v >= 1000 {
+					format = "%.0f"
+				}
+				row = append(row, page.Number(format, v))
 			}
 			t.Rows = append(t.Rows, row)
 			if x.Error != "" {
