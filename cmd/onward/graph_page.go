@@ -83,7 +83,11 @@ func writeGraphPage(html, path string, m *onnx.Model) error {
 	}
 	p := &page.Page{Verb: "graph", Title: path, Facts: facts("nodes", strconv.Itoa(sum.count), "parameters", text.Count(parameters), "weights", text.Bytes(bytes), "opsets", strings.Join(opsets, ", "))}
 	if g.Unknown == "" {
-		p.Facts = append(p.Facts, page.Fact{Name: "MACs of a run", Value: text.Count(sum.macs)})
+		name := "MACs of a run"
+		if slices.ContainsFunc(g.Items, func(x modelgraph.Item) bool { return x.Kind == modelgraph.Body }) {
+			name = "MACs of a run, without bodies"
+		}
+		p.Facts = append(p.Facts, page.Fact{Name: name, Value: text.Count(sum.macs)})
 	}
 	if made := strings.TrimSpace(m.ProducerName + " " + m.ProducerVersion); made != "" {
 		p.Facts = append(p.Facts, page.Fact{Name: "made by", Value: made})

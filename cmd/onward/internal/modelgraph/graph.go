@@ -150,7 +150,7 @@ func Of(m *onnx.Model) (*Graph, error) {
 func (b *builder) value(s *scope, name, typ string) int {
 	v := len(b.Values)
 	if s.around == nil {
-		if a, ok := b.types[name]; ok {
+		if a, ok := b.types[name]; ok && (a.Shape != nil || typ == "") {
 			typ = typeOf(a)
 		}
 	}

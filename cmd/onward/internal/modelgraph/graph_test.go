@@ -184,6 +184,9 @@ output y
 	}
 	for _, x := range g.Items {
 		if x.Title == "Loop" {
+			if typ := g.Values[x.Out[0]].Type; typ != "float[n,8]" {
+				t.Errorf("the result of the loop has type %s, want that of the model's output", typ)
+			}
 			if d := cmp.Diff([]string{"M", "cond", "v_initial"}, x.InNames); d != "" || x.Class != controlClass {
 				t.Errorf("the loop is %+v", x)
 			}

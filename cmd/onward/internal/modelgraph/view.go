@@ -24,7 +24,14 @@ func (g *Graph) View(label string) (*page.View, error) {
 		return nil, err
 	}
 	var legend page.Markup
+	used := map[int]bool{}
+	for _, x := range g.Items {
+		used[x.Class] = used[x.Class] || x.Kind == Node
+	}
 	for i, name := range classNames {
+		if !used[i] {
+			continue
+		}
 		legend += page.Format(`<li class="k%d">%v</li>`, i, name)
 	}
 	return &page.View{Style: style, Script: layout + script, Body: page.Format(`<noscript><p class="note">The drawing needs JavaScript. The tables below list all nodes.</p></noscript>
