@@ -72,6 +72,28 @@ func TestExportedSymbolsAreDocumented(t *testing.T) {
 	})
 }
 
+// Every public package has an example for its documentation.
+func TestPackagesHaveExamples(t *testing.T) {
+	packages := map[string]bool{}
+	eachPublicFile(t, func(path string, f *ast.File) { packages[filepath.Dir(path)] = true })
+	for dir := range packages {
+		files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := slices.ContainsFunc(files, func(path string) bool {
+			text, err := os.ReadFile(path)
+			return err == nil && strings.Contains(string(text), "\nfunc Example")
+		})
+		if !found {
+			t.Errorf("%s has no example", strings.TrimPrefix(dir, "../"))
+		}
+	}
+	if len(packages) < 15 {
+		t.Errorf("found the packages %v", packages)
+	}
+}
+
 // undocumented returns the exported functions, methods, types, constants and variables of a file without a comment.
 func undocumented(f *ast.File) (names []string) {
 	for _, decl := range f.Decls {
