@@ -16,10 +16,11 @@ const (
 // 4 to 7, so that two masks yield two words of four consecutive bytes.
 func nibbleK(p int) int { return p/2 + 4*(p%2) }
 
-// nbitsTile writes the product of mr rows of signed bytes and 32 columns of 4-bit integers with a
-// scale per block of K: VPDPBUSD within a block, float32 across blocks.
-func nbitsTile(f *file, mr int) string {
-	name := fmt.Sprintf("nbits%dx32VNNI", mr)
+// nbitsTile writes the product of mr rows of signed bytes and 32 columns of 4- or 8-bit integers
+// with a scale per block of K: VPDPBUSD within a block, float32 across blocks. An iteration takes
+// eight k: a word of nibbles, or two words of bytes, which become unsigned by adding 128.
+func nbitsTile(f *file, bits, mr int) string {
+	name := fmt.Sprintf("nbits%d%dx32VNNI", bits, mr)
 	g := f.function(name, vnni, []arg{{"t", "*nbitsArgs"}}, nil)
 	fl := func(r, j int) int { return r*2 + j }        // sums
 	in := func(r, j int) int { return 2*mr + r*2 + j } // sums within the block
@@ -35,7 +36,11 @@ func nbitsTile(f *file, mr int) string {
 	}{{nA, "AX"}, {nAScale, "R10"}, {nASum, "R11"}, {nLdA, "R8"}, {nLdS, "R9"}, {nB, "DI"}, {nScale, "BX"}, {nShift, "R12"}, {nBlocks, "R13"}} {
 		g.e("MOVQ %d(DX), %s", p.off, p.reg)
 	}
-	g.op("VMOVUPS", uint32(0x0f0f0f0f), maskReg)
+	if bits == 4 {
+		g.op("VMOVUPS", uint32(0x0f0f0f0f), maskReg)
+	} else {
+		g.op("VMOVUPS", uint32(0x80808080), maskReg)
+	}
 	for r := range mr {
 		for j := range 2 {
 			g.op("VXORPS", fl(r, j), fl(r, j), fl(r, j))
@@ -61,6 +66,13 @@ func nbitsTile(f *file, mr int) string {
 	g.e("MOVQ %d(DX), CX", nSteps)
 	g.label("step")
 	for j, p := range [][2]int{{lo0, hi0}, {lo1, hi1}} {
+		if bits == 8 {
+			g.op("VPXORD", fmt.Sprintf("%d(DI)", j*64), maskReg, p[0])
+			g.op("VPXORD", fmt.Sprintf("%d(DI)", 128+j*64), maskReg, p[1])
+			g.e("PREFETCHT0 %d(DI)", 2*aheadFew+j*64)
+			g.e("PREFETCHT0 %d(DI)", 2*aheadFew+128+j*64)
+			continue
+		}
 		g.op("VMOVUPS", fmt.Sprintf("%d(DI)", j*64), p[0])
 		g.e("PREFETCHT0 %d(DI)", aheadFew+j*64)
 		g.op("VPSRLD", "$4", p[0], p[1])
@@ -76,8 +88,8 @@ func nbitsTile(f *file, mr int) string {
 		g.op("VPDPBUSD.BCST", row("AX", "R8", "R15", r, 4), hi1, up(r, 1))
 	}
 	g.e("ADDQ $8, AX")
-	g.e("ADDQ $128, DI")
-	g.e("DECQ CX")
+	g.e("ADDQ $%d, DI", 32*bits)
+	g.e("SUBQ $%d, CX", bits/4)
 	g.e("JNZ step")
 	g.op("VMOVUPS", "(BX)", scale0)
 	g.op("VMOVUPS", "64(BX)", scale1)
@@ -93,12 +105,12 @@ func nbitsTile(f *file, mr int) string {
 	}
 	g.e("TESTQ R12, R12")
 	g.e("JZ plain")
-	// For zero points other than 8, add (8-zero)·scale times the sum of the block's A. The sums of
-	// A are stored as -8·Σ.
+	// For zero points other than the standard, add (standard-zero)·scale times the sum of the block's
+	// A. The sums of A are stored as -standard·Σ.
 	for r := range mr {
 		g.e("VPBROADCASTD %s, Z31", row("R11", "R9", "SI", r, 0))
 		g.op("VCVTDQ2PS", 31, 31)
-		g.op("VMULPS", -0.125, 31, 31)
+		g.op("VMULPS", -1/float64(int(1)<<(bits-1)), 31, 31)
 		g.op("VMULPS.BCST", row("R10", "R9", "SI", r, 0), 31, 31)
 		for j := range 2 {
 			g.op("VFMADD231PS", fmt.Sprintf("%d(R12)", j*64), 31, fl(r, j))
@@ -330,11 +342,14 @@ func quantizeRow(f *file) {
 
 func writeNBits(dir string) {
 	f := newFile("nbits")
-	dis := "\n// tileNBits computes a tile with the given number of rows.\nfunc tileNBits(rows int, t *nbitsArgs) {\n\tswitch rows {\n"
-	for mr := 1; mr <= 5; mr++ {
-		dis += fmt.Sprintf("\tcase %d:\n\t\t%s(t)\n", mr, nbitsTile(f, mr))
+	dis := ""
+	for _, bits := range []int{4, 8} {
+		dis += fmt.Sprintf("\n// tile%dBits computes a tile with the given number of rows.\nfunc tile%dBits(rows int, t *nbitsArgs) {\n\tswitch rows {\n", bits, bits)
+		for mr := 1; mr <= 5; mr++ {
+			dis += fmt.Sprintf("\tcase %d:\n\t\t%s(t)\n", mr, nbitsTile(f, bits, mr))
+		}
+		dis += "\t}\n}\n"
 	}
-	dis += "\t}\n}\n"
 	nbitsVector(f, 4)
 	nbitsVector(f, 8)
 	dequantize4(f)

@@ -140,7 +140,7 @@ type NBitsArgs struct {
 // are in bytes.
 type nbitsArgs struct {
 	a               unsafe.Pointer // signed bytes, or float32
-	aScale, aSum    unsafe.Pointer // per block: scale as float32, and -8·Σ as int32 or Σ as float32
+	aScale, aSum    unsafe.Pointer // per block: scale as float32, and -standard·Σ as int32 or Σ as float32
 	lda, lds        uintptr
 	b, scale, shift unsafe.Pointer
 	blocks, steps   int // steps: words of a column per block

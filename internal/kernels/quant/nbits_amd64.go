@@ -42,7 +42,7 @@ func nbitsAsm(level cpu.Level, g *NBitsArgs, buf *nbitsBuffers, p0, p1 int) bool
 		return false
 	}
 	switch {
-	case g.Int8 && p.Bits == 4 && cpu.VNNI(level):
+	case g.Int8 && cpu.VNNI(level):
 		nbitsBytes(level, g, buf, p0, p1)
 	case g.M <= vectorRows:
 		nbitsFloats(g, buf, p0, p1)
@@ -109,11 +109,15 @@ func nbitsBytes(level cpu.Level, g *NBitsArgs, buf *nbitsBuffers, p0, p1 int) {
 	kp := p.blocks * p.Block
 	row := grow(&buf.a, kp)
 	a, scales, sums := grow(&buf.bytes, g.M*kp), grow(&buf.scale, g.M*p.blocks), grow(&buf.sum, g.M*p.blocks)
+	standard, tile := int32(p.standard()), tile4Bits
+	if p.Bits == 8 {
+		tile = tile8Bits
+	}
 	for i := range g.M {
 		g.padded(row, i)
 		for b := range p.blocks {
 			s, n := quantizeBlock(level, a[i*kp+b*p.Block:][:p.Block], row[b*p.Block:][:p.Block])
-			scales[i*p.blocks+b], sums[i*p.blocks+b] = s, -8*n
+			scales[i*p.blocks+b], sums[i*p.blocks+b] = s, -standard*n
 		}
 	}
 	part := max(1, nbitsK/p.Block)
@@ -127,7 +131,7 @@ func nbitsBytes(level cpu.Level, g *NBitsArgs, buf *nbitsBuffers, p0, p1 int) {
 				t.a = unsafe.Pointer(&a[i*kp+b*p.Block])
 				t.aScale, t.aSum = unsafe.Pointer(&scales[i*p.blocks+b]), unsafe.Pointer(&sums[i*p.blocks+b])
 				t.c = unsafe.Pointer(&g.C[i*g.LdC+pi*PanelWidth])
-				tileNBits(e-i, &t)
+				tile(e-i, &t)
 			}
 		}
 	}

@@ -5,19 +5,34 @@
 package quant
 
 //go:noescape
-func nbits1x32VNNI(t *nbitsArgs)
+func nbits41x32VNNI(t *nbitsArgs)
 
 //go:noescape
-func nbits2x32VNNI(t *nbitsArgs)
+func nbits42x32VNNI(t *nbitsArgs)
 
 //go:noescape
-func nbits3x32VNNI(t *nbitsArgs)
+func nbits43x32VNNI(t *nbitsArgs)
 
 //go:noescape
-func nbits4x32VNNI(t *nbitsArgs)
+func nbits44x32VNNI(t *nbitsArgs)
 
 //go:noescape
-func nbits5x32VNNI(t *nbitsArgs)
+func nbits45x32VNNI(t *nbitsArgs)
+
+//go:noescape
+func nbits81x32VNNI(t *nbitsArgs)
+
+//go:noescape
+func nbits82x32VNNI(t *nbitsArgs)
+
+//go:noescape
+func nbits83x32VNNI(t *nbitsArgs)
+
+//go:noescape
+func nbits84x32VNNI(t *nbitsArgs)
+
+//go:noescape
+func nbits85x32VNNI(t *nbitsArgs)
 
 //go:noescape
 func nbitsVector4AVX512(t *nbitsArgs, table *float32)
@@ -34,18 +49,34 @@ func dequantize8AVX512(dst *float32, b *uint8, scale *float32, shift *float32, s
 //go:noescape
 func quantizeBlockAVX512(dst *int8, x *float32, n int, factor float32) (sum int32)
 
-// tileNBits computes a tile with the given number of rows.
-func tileNBits(rows int, t *nbitsArgs) {
+// tile4Bits computes a tile with the given number of rows.
+func tile4Bits(rows int, t *nbitsArgs) {
 	switch rows {
 	case 1:
-		nbits1x32VNNI(t)
+		nbits41x32VNNI(t)
 	case 2:
-		nbits2x32VNNI(t)
+		nbits42x32VNNI(t)
 	case 3:
-		nbits3x32VNNI(t)
+		nbits43x32VNNI(t)
 	case 4:
-		nbits4x32VNNI(t)
+		nbits44x32VNNI(t)
 	case 5:
-		nbits5x32VNNI(t)
+		nbits45x32VNNI(t)
+	}
+}
+
+// tile8Bits computes a tile with the given number of rows.
+func tile8Bits(rows int, t *nbitsArgs) {
+	switch rows {
+	case 1:
+		nbits81x32VNNI(t)
+	case 2:
+		nbits82x32VNNI(t)
+	case 3:
+		nbits83x32VNNI(t)
+	case 4:
+		nbits84x32VNNI(t)
+	case 5:
+		nbits85x32VNNI(t)
 	}
 }

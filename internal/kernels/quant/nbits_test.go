@@ -92,7 +92,9 @@ func TestNBits(t *testing.T) {
 		for m := 1; m < 7; m++ {
 			for _, zeros := range []bool{false, true} {
 				for _, i8 := range []bool{false, true} {
-					checkNBits(t, l, nbitsProblem{m: m, n: 45, k: 100, bits: 4, block: 32, zeros: zeros, int8: i8}, r)
+					for _, bits := range []int{4, 8} {
+						checkNBits(t, l, nbitsProblem{m: m, n: 45, k: 100, bits: bits, block: 32, zeros: zeros, int8: i8}, r)
+					}
 				}
 			}
 		}
@@ -104,9 +106,14 @@ func TestNBits(t *testing.T) {
 // TestInt8IsExactOnIntegers checks that rows of small integers whose block maximum is 127 are
 // exact.
 func TestInt8IsExactOnIntegers(t *testing.T) {
+	testInt8IsExact(t, 4)
+	testInt8IsExact(t, 8)
+}
+
+func testInt8IsExact(t *testing.T, bits int) {
 	const n, k, block = 40, 96, 32
 	r := rand.New(rand.NewPCG(4, 4))
-	b, scales, a := make([]uint8, n*k/2), make([]float32, n*k/block), make([]float32, k)
+	b, scales, a := make([]uint8, n*k*bits/8), make([]float32, n*k/block), make([]float32, k)
 	for i := range b {
 		b[i] = uint8(r.Uint32())
 	}
@@ -119,7 +126,7 @@ func TestInt8IsExactOnIntegers(t *testing.T) {
 			a[i] = 127
 		}
 	}
-	w, err := PackNBits(b, scales, nil, k, n, 4, block)
+	w, err := PackNBits(b, scales, nil, k, n, bits, block)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,10 +137,14 @@ func TestInt8IsExactOnIntegers(t *testing.T) {
 		for j := range exact {
 			var want float32
 			for i, v := range a {
-				want += v * (float32(b[(j*k+i)/2]>>(i%2*4)&15) - 8) / 2
+				q := b[(j*k+i)*bits/8]
+				if bits == 4 {
+					q = q >> (i % 2 * 4) & 15
+				}
+				want += v * (float32(q) - w.standard()) / 2
 			}
 			if exact[j] != want || rounded[j] != want {
-				t.Errorf("column %d: %g and %g, want %g", j, exact[j], rounded[j], want)
+				t.Errorf("%d bits, column %d: %g and %g, want %g", bits, j, exact[j], rounded[j], want)
 			}
 		}
 	})
