@@ -12,9 +12,12 @@ type BitwiseNot struct{ kit.SameTypeAndShape }
 var _ = kit.Register(kit.Def{Name: "BitwiseNot", Since: []int{18}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@int"},
 	Elementwise: true, Build: kit.WithoutAttrs(&BitwiseNot{})})
 
-var bitwiseNotLoops = kit.LoopsOf(
-	kit.Loop1(bitwiseNotLoop[int8]), kit.Loop1(bitwiseNotLoop[int16]), kit.Loop1(bitwiseNotLoop[int32]), kit.Loop1(bitwiseNotLoop[int64]),
-	kit.Loop1(bitwiseNotLoop[uint8]), kit.Loop1(bitwiseNotLoop[uint16]), kit.Loop1(bitwiseNotLoop[uint32]), kit.Loop1(bitwiseNotLoop[uint64]))
+var bitwiseNotLoops = kit.LoopsOf(bitwiseNotOf[int8](), bitwiseNotOf[int16](), bitwiseNotOf[int32](), bitwiseNotOf[int64](),
+	bitwiseNotOf[uint8](), bitwiseNotOf[uint16](), bitwiseNotOf[uint32](), bitwiseNotOf[uint64]())
+
+func bitwiseNotOf[T kit.IntNumber]() kit.ElementLoop {
+	return kit.WithWords(kit.Loop1(bitwiseNotLoop[T]), kit.InvertWords)
+}
 
 // Run implements [ir.Operator].
 func (*BitwiseNot) Run(c *ir.Call) error { return kit.MapTable(c, bitwiseNotLoops, kit.GrainCheap) }

@@ -118,8 +118,26 @@ func (o *Clip) Run(c *ir.Call) error {
 
 func clipOf[T kit.RealNumber](c *ir.Call, lo, hi T) error {
 	lo, hi = clipBounds(c, lo, hi)
-	return kit.MapLoop(c, kit.Loop1(func(dst, src []T) { clipLoop(dst, src, lo, hi) }), kit.GrainCheap)
+	loop := kit.Loop1(func(dst, src []T) { clipLoop(dst, src, lo, hi) })
+	if loop.In.Size() == 1 { // a table is faster than comparisons that branch
+		var clipped [256]byte
+		loop.Run(clipped[:], &[3][]byte{everyByte[:]})
+		loop.Run = func(dst []byte, in *[3][]byte) {
+			for i, b := range in[0][:len(dst)] {
+				dst[i] = clipped[b]
+			}
+		}
+	}
+	return kit.MapLoop(c, loop, kit.GrainCheap)
 }
+
+// everyByte holds the values of a byte in order.
+var everyByte = func() (b [256]byte) {
+	for i := range b {
+		b[i] = byte(i)
+	}
+	return b
+}()
 
 // clipBounds returns the bounds from the inputs, or lo and hi if they are absent.
 func clipBounds[T kit.RealNumber](c *ir.Call, lo, hi T) (T, T) {

@@ -20,7 +20,7 @@ var _ = kit.Register(kit.Def{Name: "IsInf", Since: []int{10, 20}, In: "X:T1", Ou
 		o.loops = kit.LoopsOf(append(kit.Float8Test(func(f float32) bool {
 			return o.Positive && math.IsInf(float64(f), 1) || o.Negative && math.IsInf(float64(f), -1)
 		}),
-			kit.Loop1(func(dst []bool, src []float32) { isInfLoop(dst, src, o.Negative, o.Positive) }),
+			kit.Loop1(func(dst []bool, src []float32) { isInfFloats(dst, src, o.Negative, o.Positive) }),
 			kit.Loop1(func(dst []bool, src []float64) { isInfLoop(dst, src, o.Negative, o.Positive) }))...)
 		return o
 	}),
@@ -33,5 +33,25 @@ func isInfLoop[T kit.FloatNumber](dst []bool, src []T, negative, positive bool) 
 	dst = dst[:len(src)]
 	for i, x := range src {
 		dst[i] = positive && math.IsInf(float64(x), 1) || negative && math.IsInf(float64(x), -1)
+	}
+}
+
+// isInfFloats is isInfLoop without branches that depend on elements.
+func isInfFloats(dst []bool, src []float32, negative, positive bool) {
+	const infinity = 0x7f800000
+	ignored, pattern := uint32(1<<31), uint32(infinity) // either sign
+	switch {
+	case negative && positive:
+	case negative:
+		ignored, pattern = 0, 1<<31|infinity
+	case positive:
+		ignored = 0
+	default:
+		clear(dst)
+		return
+	}
+	dst = dst[:len(src)]
+	for i, x := range src {
+		dst[i] = math.Float32bits(x)&^ignored == pattern
 	}
 }

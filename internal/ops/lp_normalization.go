@@ -3,7 +3,9 @@ package ops
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -65,6 +67,28 @@ func lpNorm[T kit.RealFloat](c *ir.Call, n *LpNormalization) error {
 		return err
 	}
 	length, step := s[axis], kit.Product(s[axis+1:])
+	if f, ok := any(x).([]float32); ok && step == 1 && n.P == 2 && !c.Generic && length >= kit.ShortRow {
+		out := any(y.Data).([]float32)
+		c.Parallel(len(x)/length, kit.GrainFor(length), func(lo, hi int) {
+			for v := lo; v < hi && c.Err() == nil; v++ {
+				row, to := f[v*length:][:length], out[v*length:][:length]
+				sum := vec.SumSquaresF32(cpu.Active(), row, 0)
+				if !squaresAreSafe(sum) {
+					if norm := kit.NormOf(row, 2); norm != 0 {
+						for i, e := range row {
+							to[i] = float32(float64(e) / norm)
+						}
+						continue
+					}
+					clear(to)
+					continue
+				}
+				vec.DivScalarF32(cpu.Active(), to, row, float32(math.Sqrt(float64(sum))))
+			}
+		})
+		y.Store()
+		return c.Err()
+	}
 	c.Parallel(len(x)/length, kit.GrainFor(3*length), func(lo, hi int) {
 		for v := lo; v < hi && c.Err() == nil; v++ {
 			first := v/step*length*step + v%step

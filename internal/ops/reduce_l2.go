@@ -51,10 +51,9 @@ func l2Reducer[T kit.RealNumber]() kit.Reducer[T, float64] {
 func fastL2Reducer() kit.Reducer[float32, float64] {
 	r := l2Reducer[float32]()
 	slow := r.Row
-	safe := func(s float32) bool { return s > 0x1p-100 && s < 0x1p127 }
 	r.Row = func(acc float64, x []float32) float64 {
 		if len(x) >= kit.ShortRow {
-			if s := vec.SumSquaresF32(cpu.Active(), x, 0); safe(s) {
+			if s := vec.SumSquaresF32(cpu.Active(), x, 0); squaresAreSafe(s) {
 				return acc + float64(s)
 			}
 		}
@@ -64,10 +63,14 @@ func fastL2Reducer() kit.Reducer[float32, float64] {
 		vec.SumSquaresRowsF32(cpu.Active(), dst, x, n, first)
 		vec.SqrtF32(cpu.Active(), dst, dst)
 		for i, s := range dst {
-			if !safe(s * s) {
+			if !squaresAreSafe(s * s) {
 				dst[i] = float32(math.Sqrt(slow(0, x[(first+i)*n:][:n])))
 			}
 		}
 	}
 	return r
 }
+
+// squaresAreSafe reports whether a sum of squares in float32 has not overflowed nor lost bits to
+// underflow that the root would keep.
+func squaresAreSafe(s float32) bool { return s > 0x1p-100 && s < 0x1p127 }

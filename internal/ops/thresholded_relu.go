@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"math"
+
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -19,7 +21,7 @@ var _ = kit.Register(kit.Def{Name: "ThresholdedRelu", Since: []int{1, 10, 22}, I
 		kit.IgnoreConsumed(a, opset)
 		o := &ThresholdedRelu{Alpha: float64(a.Float("alpha", 1))}
 		o.loops = kit.FloatLoops(
-			func(dst, src []float32) { thresholdedReluLoop(dst, src, o.Alpha) },
+			func(dst, src []float32) { thresholdedReluFloats(dst, src, float32(o.Alpha)) },
 			func(dst, src []float64) { thresholdedReluLoop(dst, src, o.Alpha) }, nil)
 		return o
 	}),
@@ -39,5 +41,17 @@ func thresholdedReluLoop[T kit.FloatNumber](dst, src []T, alpha float64) {
 			y = 0
 		}
 		dst[i] = y
+	}
+}
+
+// thresholdedReluFloats is thresholdedReluLoop with a mask instead of a branch.
+func thresholdedReluFloats(dst, src []float32, alpha float32) {
+	dst = dst[:len(src)]
+	for i, x := range src {
+		mask := uint32(0)
+		if x > alpha {
+			mask = ^mask
+		}
+		dst[i] = math.Float32frombits(math.Float32bits(x) & mask)
 	}
 }

@@ -56,17 +56,25 @@ func (op *Trilu) Run(c *ir.Call) error {
 				edge++
 			}
 			edge = min(max(edge, 0), cols)
-			d, s := dst.Slice(row*cols, (row+1)*cols), src.Slice(row*cols, (row+1)*cols)
 			keepFrom, keepTo := edge, cols
 			if !op.Upper {
 				keepFrom, keepTo = 0, edge
 			}
-			kit.MoveClear(d.Slice(0, keepFrom))
-			kit.MoveClear(d.Slice(keepTo, cols))
-			d, s = d.Slice(keepFrom, keepTo), s.Slice(keepFrom, keepTo)
-			copy(d.Raw, s.Raw)
-			copy(d.Strs, s.Strs)
+			first := row * cols
+			if dst.Width == 0 {
+				triluRow(dst.Strs[first:first+cols], src.Strs[first:], keepFrom, keepTo)
+			} else {
+				w := dst.Width
+				triluRow(dst.Raw[first*w:(first+cols)*w], src.Raw[first*w:], keepFrom*w, keepTo*w)
+			}
 		}
 	})
 	return nil
+}
+
+// triluRow copies [from, to) of src and clears the rest of dst.
+func triluRow[T string | byte](dst, src []T, from, to int) {
+	clear(dst[:from])
+	copy(dst[from:to], src[from:])
+	clear(dst[to:])
 }

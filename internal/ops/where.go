@@ -101,6 +101,7 @@ func (*Where) Run(c *ir.Call) error {
 	switch d.Size() {
 	case 1:
 		l.Run = whereLoop[uint8]
+		l.Fast = kit.WhereWords
 	case 2:
 		l.Run = whereLoop[uint16]
 	case 4:

@@ -6,7 +6,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// WithWords adds a loop over words of eight bools, which are bytes of 0 or 1, to a loop over bools.
+// WithWords adds a loop over words of eight bytes to a loop over elements. Bools are bytes of 0 or 1.
 func WithWords(l ElementLoop, word func(dst, a, b []byte)) ElementLoop {
 	l.Fast = func(dst []byte, in *[3][]byte) {
 		whole := len(dst) &^ 31
@@ -72,6 +72,29 @@ func NotWords(dst, a, _ []byte) {
 		wordOrder.PutUint64(d[8:], wordOrder.Uint64(x[8:])^0x0101010101010101)
 		wordOrder.PutUint64(d[16:], wordOrder.Uint64(x[16:])^0x0101010101010101)
 		wordOrder.PutUint64(d[24:], wordOrder.Uint64(x[24:])^0x0101010101010101)
+	}
+}
+
+// InvertWords is [NotWords] for all bits.
+func InvertWords(dst, a, _ []byte) {
+	for ; len(dst) >= 32; dst, a = dst[32:], a[32:] {
+		d, x := dst[:32], a[:32]
+		wordOrder.PutUint64(d[0:], ^wordOrder.Uint64(x[0:]))
+		wordOrder.PutUint64(d[8:], ^wordOrder.Uint64(x[8:]))
+		wordOrder.PutUint64(d[16:], ^wordOrder.Uint64(x[16:]))
+		wordOrder.PutUint64(d[24:], ^wordOrder.Uint64(x[24:]))
+	}
+}
+
+// WhereWords selects bytes of in[1] where in[0], of bools, is true, and of in[2] elsewhere.
+func WhereWords(dst []byte, in *[3][]byte) {
+	which, x, y := in[0][:len(dst)], in[1][:len(dst)], in[2][:len(dst)]
+	for ; len(dst) >= 8; dst, which, x, y = dst[8:], which[8:], x[8:], y[8:] {
+		mask, b := wordOrder.Uint64(which)*0xff, wordOrder.Uint64(y)
+		wordOrder.PutUint64(dst, b^(wordOrder.Uint64(x)^b)&mask)
+	}
+	for i, w := range which {
+		dst[i] = y[i] ^ (x[i]^y[i])&-w
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -33,6 +34,10 @@ func GemmAddSteps(t *tensor.Tensor, m, n int) (rows, cols int, err error) {
 // GemmScale multiplies y by alpha.
 func GemmScale[T gemm.Number](y []T, alpha float32) {
 	if alpha == 1 {
+		return
+	}
+	if y, ok := any(y).([]float32); ok {
+		vec.MulScalarF32(cpu.Active(), y, y, alpha)
 		return
 	}
 	for i, v := range y {

@@ -326,12 +326,19 @@ func moveMappedOf[E MoveElem](c *ir.Call, dst, src []E, maps [][]int) {
 			pos[k] = r % len(lead[k])
 			r /= len(lead[k])
 		}
+		before := -1
 		for row := lo; row < hi; row++ {
 			base := 0
 			for k, p := range pos {
 				base += lead[k][p]
 			}
 			to := dst[row*n : (row+1)*n]
+			if base == before { // as when a row is enlarged
+				copy(to, dst[(row-1)*n:])
+				nextCombination(pos, lead)
+				continue
+			}
+			before = base
 			for i := range a {
 				to[i] = src[base+last[i]]
 			}
@@ -339,14 +346,19 @@ func moveMappedOf[E MoveElem](c *ir.Call, dst, src []E, maps [][]int) {
 			for i := b; i < n; i++ {
 				to[i] = src[base+last[i]]
 			}
-			for k := len(pos) - 1; k >= 0; k-- {
-				if pos[k]++; pos[k] < len(lead[k]) {
-					break
-				}
-				pos[k] = 0
-			}
+			nextCombination(pos, lead)
 		}
 	})
+}
+
+// nextCombination moves pos to the next combination of elements of lists.
+func nextCombination(pos []int, lists [][]int) {
+	for k := len(pos) - 1; k >= 0; k-- {
+		if pos[k]++; pos[k] < len(lists[k]) {
+			return
+		}
+		pos[k] = 0
+	}
 }
 
 // AxisBlocks returns the number of elements of a shape before and after an axis.

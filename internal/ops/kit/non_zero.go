@@ -74,18 +74,20 @@ func nonZeroBits[T uint8 | uint16 | uint32 | uint64](c *ir.Call, s []T, mask T) 
 			}
 		}
 	})
-	at, err := ir.ScratchOf[int](c, n)
+	at, err := ir.ScratchOf[int](c, n+1) // the loop stores every index, and keeps some
 	if err != nil {
 		return nil, err
 	}
 	n = 0
 	c.Serial(len(s), GrainCheap, func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			if s[i]&mask != 0 {
-				at[n] = i
-				n++
+		for i, v := range s[lo:hi] {
+			at[n] = lo + i
+			next := n + 1
+			if v&mask == 0 {
+				next = n
 			}
+			n = next
 		}
 	})
-	return at, nil
+	return at[:n], nil
 }
