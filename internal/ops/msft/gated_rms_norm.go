@@ -18,7 +18,7 @@ type GatedRMSNorm struct {
 
 var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "GatedRMSNorm", Since: []int{1}, In: "X:T, scale:T, gate:T", Out: "Y:T",
 	Types: kit.Types{"T": "float float16 bfloat16"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
-		return &GatedRMSNorm{a.Float("epsilon", 1e-6), a.Enum("activation", "silu", "silu", "swish", "sigmoid") == "sigmoid"}
+		return &GatedRMSNorm{a.Float("epsilon", 1e-5), a.Enum("activation", "silu", "silu", "swish", "sigmoid") == "sigmoid"}
 	})})
 
 // Infer keeps the type of X.

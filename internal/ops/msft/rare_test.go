@@ -1,6 +1,7 @@
 package msft
 
 import (
+	"math"
 	"testing"
 
 	"github.com/onward-ml/onward/internal/testing/optest"
@@ -68,5 +69,18 @@ func TestDynamicQuantizeLSTMIgnoresPadding(t *testing.T) {
 		if !optest.Same(got, want[i], 0) {
 			t.Errorf("output %d is %v with 1000 in the padding, want %v as with 0", i, got, want[i])
 		}
+	}
+}
+
+// The default epsilon of GatedRMSNorm is 1e-5, as ONNX Runtime computes with it.
+func TestGatedRMSNormEpsilon(t *testing.T) {
+	y, err := optest.Run(t, "com.microsoft.GatedRMSNorm", 1, map[string]any{"activation": "sigmoid"},
+		optest.Tensor([]float32{0.01}, 1, 1), optest.Tensor([]float32{1}, 1), optest.Tensor([]float32{0}, 1, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := optest.Tensor([]float32{0.5 * 0.01 / float32(math.Sqrt(1e-4+1e-5))}, 1, 1)
+	if !optest.Same(y[0], want, 1e-6) {
+		t.Errorf("got %v, want %v", optest.Floats(y[0].(*tensor.Tensor)), optest.Floats(want))
 	}
 }
