@@ -127,8 +127,7 @@ func castOutOfRange(c *Case) bool {
 }
 
 func castFractions(c *Case) bool {
-	to := castTarget(c)
-	if to != tensor.TypeInt4 && to != tensor.TypeUint4 {
+	if to := castTarget(c); !to.IsInteger() || !to.Packed() {
 		return false
 	}
 	if c.DType(0) == tensor.TypeString {
@@ -138,6 +137,12 @@ func castFractions(c *Case) bool {
 		})
 	}
 	return slices.ContainsFunc(numbers(c, 0), isFraction)
+}
+
+// emptyAxes finds axes that are given and name none of the dimensions of size 1.
+func emptyAxes(c *Case) bool {
+	axes := c.Tensor(1)
+	return axes != nil && axes.Len() == 0 && slices.Contains(c.Tensor(0).Shape(), 1)
 }
 
 // clipInfinity finds an infinite element that no bound limits.
@@ -255,16 +260,23 @@ func leavesFloat32(c *Case) bool {
 	return !(sum <= math.MaxFloat32)
 }
 
-// leavesInt32 finds int32 whose magnitudes or squares add up to more than the largest one.
-func leavesInt32(c *Case) bool {
-	sum := 0.0
+// leavesIntegers finds integers whose sum, sum of squares or product may exceed int32, or for int64 the
+// integers that float64 represents.
+func leavesIntegers(c *Case) bool {
+	most := map[tensor.DType]float64{tensor.TypeInt32: math.MaxInt32, tensor.TypeInt64: 1 << 53}[c.DType(0)]
+	sum, product := 0.0, 1.0
 	for _, v := range numbers(c, 0) {
+		v = math.Abs(v)
+		product *= max(v, 1)
 		if c.Op == "ReduceL2" || c.Op == "ReduceSumSquare" {
 			v *= v
 		}
-		sum += math.Abs(v)
+		sum += v
 	}
-	return c.DType(0) == tensor.TypeInt32 && sum > math.MaxInt32
+	if c.Op == "ReduceProd" {
+		sum = product
+	}
+	return most > 0 && sum > most
 }
 
 // allZero finds an input whose elements are all 0.
@@ -499,7 +511,7 @@ func nearSingular(c *Case) bool {
 	}
 	least := 1e-2
 	if x.DType() == tensor.TypeFloat16 {
-		least = 0.1
+		least = 1.0 / 3
 	}
 	n := x.Dim(x.Rank() - 1)
 	for ; n > 0 && len(f) >= n*n; f = f[n*n:] {
