@@ -284,8 +284,7 @@ const graphView = (() => {
     draw();
   };
   const reveal = x => {
-    let changed = null;
-    for (let p = x.p; p >= 0; p = items[p].p) if (!items[p].open) { items[p].open = true; changed = items[p]; relayout(changed); }
+    for (let p = x.p; p >= 0; p = items[p].p) if (!items[p].open) { items[p].open = true; relayout(items[p]); }
   };
   const show = x => { reveal(x); select(x); center(x); };
   const toggle = x => {
@@ -425,12 +424,13 @@ const graphView = (() => {
 
   // Search.
   let found = [], at = -1;
+  const name = v => v < 0 ? "" : values[v].n;
+  const textOf = x => x.text_ ??= [x.t, x.n, x.d, ...x.i.map(name), ...x.o.map(name)].join("\n").toLowerCase();
   const search = () => {
     const want = field.value.trim().toLowerCase();
-    found = want ? items.filter(x => x.text_ === undefined && (x.text_ = [x.t, x.n, x.d, ...[...x.i, ...x.o].map(v => v >= 0 ? values[v].n : "")].join("\n").toLowerCase()), false) : [];
-    if (want) found = items.filter(x => x.text_.includes(want)).sort((a, b) => first(a) - first(b));
-    const exact = x => x.t.toLowerCase() === want || (x.n || "").toLowerCase() === want ? 0 : x.t.toLowerCase().includes(want) || (x.n || "").toLowerCase().includes(want) ? 1 : 2;
-    found.sort((a, b) => exact(a) - exact(b));
+    // Operators and names before values, and equal ones before longer ones.
+    const rank = x => { const own = [x.t, x.n || ""].map(t => t.toLowerCase()); return own.includes(want) ? 0 : own.some(t => t.includes(want)) ? 1 : 2; };
+    found = want ? items.filter(x => textOf(x).includes(want)).map(x => [rank(x), first(x), x]).sort((a, b) => a[0] - b[0] || a[1] - b[1]).map(f => f[2]) : [];
     marked = new Set(found.map(x => x.index));
     at = -1;
     hits.textContent = want ? found.length === 0 ? "not found" : found.length + " found" : "";
@@ -492,20 +492,18 @@ const graphView = (() => {
     zoom(Math.exp(-Math.max(-120, Math.min(120, e.deltaY * (e.deltaMode ? 30 : 1))) * (e.ctrlKey ? 0.01 : 0.0022)), ...where(e));
   }, {passive: false});
   const visible = i => { let x = items[i]; for (let p = x.p; p >= 0; p = items[p].p) if (!isOpen(items[p])) x = items[p]; return x; };
+  const within = (x, box) => { for (; x; x = x.p < 0 ? null : items[x.p]) if (x === box) return true; return false; };
   const neighbor = (x, key) => {
-    const inside = y => { for (; y; y = y.p < 0 ? null : items[y.p]) if (y === x) return true; return false; };
-    const level = itemOf(x.p);
-    if (key === "ArrowLeft" || key === "ArrowRight") {
-      const sign = key === "ArrowLeft" ? -1 : 1, mid = k => [k.X + k.box.w / 2, k.Y + k.box.h / 2], [mx, my] = mid(x);
-      return level.kids.filter(k => sign * (mid(k)[0] - mx) > 1 && k.Y < x.Y + x.box.h && k.Y + k.box.h > x.Y).sort((a, b) => Math.abs(mid(a)[0] - mx) - Math.abs(mid(b)[0] - mx) || Math.abs(mid(a)[1] - my) - Math.abs(mid(b)[1] - my))[0];
+    const level = itemOf(x.p), down = key === "ArrowDown";
+    if (key === "ArrowLeft" || key === "ArrowRight") { // in the same rank
+      const sign = key === "ArrowLeft" ? -1 : 1, far = k => sign * (k.X + k.box.w / 2 - x.X - x.box.w / 2);
+      return level.kids.filter(k => far(k) > 1 && k.Y < x.Y + x.box.h && k.Y + k.box.h > x.Y).sort((a, b) => far(a) - far(b))[0];
     }
-    if (isOpen(x) && key === "ArrowDown") return x.kids[0];
-    const down = key === "ArrowDown", list = level.edges.filter(e => (down ? e.from : e.to) === x.index).map(e => down ? e.to : e.from);
-    if (list.some(i => i >= 0)) return items[list.find(i => i >= 0)];
-    if (level === top) return null;
+    if (isOpen(x) && down) return x.kids[0];
+    const edges = level.edges.filter(e => (down ? e.from : e.to) === x.index), other = edges.map(e => down ? e.to : e.from).find(i => i >= 0);
+    if (other !== undefined || level === top) return items[other];
     if (!down) return level;
-    for (const v of list.length ? level.edges.filter(e => e.from === x.index).map(e => e.v) : []) for (const t of values[v].to) if (!inside(items[t]) && items[t].p !== level.index) return visible(t);
-    return null;
+    for (const e of edges) for (const t of values[e.v].to) if (!within(items[t], level)) return visible(t);
   };
   canvas.onkeydown = e => {
     if (e.ctrlKey || e.metaKey || e.altKey) return;
