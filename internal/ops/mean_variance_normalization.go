@@ -90,16 +90,22 @@ func meanVarianceNorm[T kit.RealFloat](c *ir.Call, n *MeanVarianceNormalization)
 		}
 	}
 	num := kit.Product(sum)
+	// run is the length of the contiguous pieces that are normalized together.
+	run := 1
+	for len(sum) > 0 && sumStep[len(sum)-1] == run {
+		run *= sum[len(sum)-1]
+		sum, sumStep = sum[:len(sum)-1], sumStep[:len(sum)-1]
+	}
 	c.Parallel(kit.Product(keep), kit.GrainFor(8*num), func(lo, hi int) {
 		index := make([]int, len(sum))
-		// each calls fn for the elements that are normalized together.
-		each := func(first int, fn func(i int)) {
-			for range num {
+		// each calls fn for the pieces that are normalized together.
+		each := func(first int, fn func(x, y []T)) {
+			for range num / run {
 				at := first
 				for d, k := range index {
 					at += k * sumStep[d]
 				}
-				fn(at)
+				fn(x[at:at+run], y.Data[at:at+run])
 				kit.WindowStep(index, sum)
 			}
 		}
@@ -110,13 +116,39 @@ func meanVarianceNorm[T kit.RealFloat](c *ir.Call, n *MeanVarianceNormalization)
 				i /= keep[d]
 			}
 			mean, sq := 0.0, 0.0
-			each(first, func(i int) { mean += float64(x[i]) })
+			each(first, func(x, _ []T) { mean += sumOf(x, 0, false) })
 			mean /= float64(num)
-			each(first, func(i int) { d := float64(x[i]) - mean; sq += d * d })
+			each(first, func(x, _ []T) { sq += sumOf(x, mean, true) })
 			std := math.Sqrt(sq/float64(num)) + 1e-9
-			each(first, func(i int) { y.Data[i] = T((float64(x[i]) - mean) / std) })
+			each(first, func(x, y []T) {
+				for i, v := range x {
+					y[i] = T((float64(v) - mean) / std)
+				}
+			})
 		}
 	})
 	y.Store()
 	return c.Err()
+}
+
+// sumOf returns Σ (x[i]-center), or of its squares. Four sums hide the latency of the additions.
+func sumOf[T kit.RealFloat](x []T, center float64, square bool) float64 {
+	var s [4]float64
+	for ; len(x) >= 4; x = x[4:] {
+		for k, v := range x[:4] {
+			d := float64(v) - center
+			if square {
+				d *= d
+			}
+			s[k] += d
+		}
+	}
+	for _, v := range x {
+		d := float64(v) - center
+		if square {
+			d *= d
+		}
+		s[0] += d
+	}
+	return s[0] + s[1] + s[2] + s[3]
 }

@@ -60,11 +60,7 @@ func cdist[T kit.RealFloat](c *ir.Call, op *CDist) error {
 		for i := lo; i < hi && c.Err() == nil; i++ {
 			row := a[i*n:][:n]
 			for j := range k {
-				sum := 0.0
-				for x, v := range b[j*n:][:n] {
-					d := float64(row[x]) - float64(v)
-					sum += d * d
-				}
+				sum := squaredDistance(row, b[j*n:][:n])
 				if !op.Squared {
 					sum = math.Sqrt(sum)
 				}
@@ -73,4 +69,19 @@ func cdist[T kit.RealFloat](c *ir.Call, op *CDist) error {
 		}
 	})
 	return c.Err()
+}
+
+// squaredDistance returns Σ (a[i]-b[i])². Four sums hide the latency of the additions.
+func squaredDistance[T kit.RealFloat](a, b []T) float64 {
+	var s0, s1, s2, s3 float64
+	b = b[:len(a)]
+	for ; len(a) >= 4 && len(b) >= 4; a, b = a[4:], b[4:] {
+		d0, d1, d2, d3 := float64(a[0])-float64(b[0]), float64(a[1])-float64(b[1]), float64(a[2])-float64(b[2]), float64(a[3])-float64(b[3])
+		s0, s1, s2, s3 = s0+d0*d0, s1+d1*d1, s2+d2*d2, s3+d3*d3
+	}
+	for i, v := range a {
+		d := float64(v) - float64(b[i])
+		s0 += d * d
+	}
+	return s0 + s1 + s2 + s3
 }
