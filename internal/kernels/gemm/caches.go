@@ -15,6 +15,7 @@ type cacheSizes struct {
 const (
 	line       = 64 // bytes of a line
 	copyPanels = 3  // panels that reuse a copy of A, at least
+	otherLines = 4  // ways of a set that are left to B and C
 )
 
 // machine returns the sizes for this machine; those of Zen 4 if the system does not describe its
@@ -39,15 +40,15 @@ func (s cacheSizes) blockRows(kc int) int {
 	return min(max(fit/tileRows, 4)*tileRows, blockM)
 }
 
-// conflict reports whether the rows of a tile at a stride of so many bytes take more than half of
-// the ways of the sets that they fall into. Lines of A are read sixteen times, between lines of B
-// and C, and the ones that are replaced in the meantime are read from the second level again.
+// conflict reports whether the rows of a tile at a stride of so many bytes displace each other from
+// the sets that they fall into. Each line of A is read sixteen times, between lines of B and C; one
+// that is displaced in the meantime is read from the second level again.
 func (s cacheSizes) conflict(stride, rows int) bool {
 	// Rows fall into every step-th byte of a way, where step is the largest power of two that
 	// divides both the stride and the way.
 	step := max(stride&-stride, line)
 	sets := max(s.span/step, 1)
-	return stride > 0 && 2*((rows+sets-1)/sets) > s.ways
+	return stride > 0 && (rows+sets-1)/sets+otherLines > s.ways
 }
 
 // copyStride returns the stride of copied rows of k elements: an odd number of lines, so that rows

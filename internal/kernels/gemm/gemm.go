@@ -35,6 +35,7 @@ const (
 	maxVectorRows = 2    // rows that are multiplied without tiles, at most
 	blockM        = 252  // rows per block, at most
 	maxHalfRows   = 4    // rows for which tiles read binary16 directly, at most
+	thenPanels    = 4    // panels after which Then is applied, so that it reads the sums from the cache
 	halfK         = 256  // K per block of widened panels, so that they stay in the first-level cache
 )
 
@@ -77,6 +78,9 @@ type Args[T Number] struct {
 	C    []T // M rows of N at stride LdC, overwritten
 	LdC  int
 	Epilogue[T]
+	// Then computes dst from x, parts of rows of the result, in place and elementwise; or nil. It
+	// follows the epilogue while the rows are in the cache.
+	Then func(level cpu.Level, dst, x []T)
 }
 
 // Block is the part of the result that one call computes: rows [Row0, Row1) of the panels [Panel0,
@@ -237,6 +241,7 @@ func (a *Args[T]) run(level cpu.Level, blk Block, scratch []T) {
 		return
 	}
 	if f, ok := any(a).(*Args[float32]); ok && rows <= maxVectorRows && vectorAsm(level, f, blk) {
+		a.then(level, blk)
 		return
 	}
 	kc := a.kBlock(rows)
@@ -303,15 +308,29 @@ func (a *Args[T]) run(level cpu.Level, blk Block, scratch []T) {
 					t.b, t.ldb = tail(a.B, k0*a.LdB+t.col), a.LdB
 				}
 				t.c, t.ldc = a.C[m0*a.LdC+t.col:], a.LdC
-				if f, ok := any(&t).(*tile[float32]); ok && tileAsm(level, f) || !ok && wideTile(level, &t) {
-					continue
+				if f, ok := any(&t).(*tile[float32]); !(ok && tileAsm(level, f) || !ok && wideTile(level, &t)) {
+					tileGeneric(t.widened(level))
 				}
-				tileGeneric(t.widened(level))
+				if first := p - (p-blk.Panel0)%thenPanels; t.ep != nil && (p+1-first == thenPanels || p+1 == blk.Panel1) {
+					a.then(level, Block{m0, m0 + t.rows, first, p + 1})
+				}
 			}
 		}
 		if a.K == 0 {
 			break
 		}
+	}
+}
+
+// then applies Then to a block of the result.
+func (a *Args[T]) then(level cpu.Level, blk Block) {
+	if a.Then == nil {
+		return
+	}
+	from, to := blk.Panel0*PanelWidth, min(a.N, blk.Panel1*PanelWidth)
+	for r := blk.Row0; r < blk.Row1; r++ {
+		row := a.C[r*a.LdC+from : r*a.LdC+to]
+		a.Then(level, row, row)
 	}
 }
 

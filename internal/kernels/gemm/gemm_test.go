@@ -483,6 +483,43 @@ func TestRowsDoNotDependOnTheSplit(t *testing.T) {
 	}
 }
 
+// TestThen checks that Then is applied once to each element of the result, after the epilogue.
+func TestThen(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	next := floats[float32](r)
+	for _, c := range []struct{ m, n, k int }{{1, 70, 30}, {2, 300, 64}, {7, 5, 0}, {20, 130, 1500}, {300, 200, 33}} {
+		a, b := make([]float32, c.m*c.k), make([]float32, c.k*c.n)
+		for i := range a {
+			a[i] = next()
+		}
+		for i := range b {
+			b[i] = next()
+		}
+		testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+			product := func(par Par, then func(l cpu.Level, dst, x []float32)) []float32 {
+				g := &Args[float32]{M: c.m, N: c.n, K: c.k, A: a, LdA: c.k, B: b, LdB: c.n, C: make([]float32, c.m*c.n), LdC: c.n, Then: then}
+				g.Act = Relu
+				Parallel(par, l, g)
+				return g.C
+			}
+			add := func(_ cpu.Level, dst, x []float32) {
+				for i := range x {
+					dst[i] = x[i] + 3
+				}
+			}
+			for _, par := range []Par{nil, twoWays} {
+				want := product(par, nil)
+				for i := range want {
+					want[i] += 3
+				}
+				if got := product(par, add); !slices.Equal(got, want) {
+					t.Fatalf("%+v: results differ from a function that is applied afterwards", c)
+				}
+			}
+		})
+	}
+}
+
 // TestSplit checks that the blocks of any ranges cover each element of the result once and are
 // of limited size.
 func TestSplit(t *testing.T) {

@@ -79,10 +79,6 @@ func (l *Linear) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// linearPanels is the number of panels that one task computes when a function
-// follows, so that it meets the sums in the cache.
-const linearPanels = 4
-
 // Run computes all rows.
 func (l *Linear) Run(c *ir.Call) error {
 	x := c.Tensor(0)
@@ -107,37 +103,11 @@ func (l *Linear) Run(c *ir.Call) error {
 		}
 		g.Add, g.LdAdd = tensor.Of[float32](z), l.N
 	}
+	g.Then = l.Then
 	if g.M*g.N*g.K < 1<<16 {
-		c.Launch(1, 1, func(int, int) { l.compute(nil, g) })
+		c.Launch(1, 1, func(int, int) { gemm.Parallel(nil, cpu.Active(), g) })
 	} else {
-		l.compute(c.Launcher(), g)
+		gemm.Parallel(c.Launcher(), cpu.Active(), g)
 	}
 	return nil
-}
-
-func (l *Linear) compute(par gemm.Par, g *gemm.Args[float32]) {
-	if l.Then == nil {
-		gemm.Parallel(par, cpu.Active(), g)
-		return
-	}
-	panels := gemm.Panels(g.N)
-	tasks := (panels + linearPanels - 1) / linearPanels
-	if par == nil {
-		l.tasks(g, panels, 0, tasks)
-		return
-	}
-	par(tasks, func(lo, hi int) { l.tasks(g, panels, lo, hi) })
-}
-
-// tasks computes the tasks [lo, hi).
-func (l *Linear) tasks(g *gemm.Args[float32], panels, lo, hi int) {
-	for t := lo; t < hi; t++ {
-		b := gemm.Block{Row0: 0, Row1: g.M, Panel0: t * linearPanels, Panel1: min(panels, (t+1)*linearPanels)}
-		gemm.F32(cpu.Active(), g, b, nil)
-		from, to := b.Panel0*gemm.PanelWidth, min(g.N, b.Panel1*gemm.PanelWidth)
-		for r := range g.M {
-			row := g.C[r*g.LdC+from : r*g.LdC+to]
-			l.Then(cpu.Active(), row, row)
-		}
-	}
 }
