@@ -8,6 +8,7 @@ import (
 	"image/color"
 	"image/png"
 	"math"
+	"math/cmplx"
 	"slices"
 	"strings"
 	"testing"
@@ -133,6 +134,30 @@ func TestSound(t *testing.T) {
 	}
 }
 
+// TestFourierOfLargePrimes adds 65,521 terms, whose indices exceed 32 bits as products.
+func TestFourierOfLargePrimes(t *testing.T) {
+	const n = 65521
+	f := newFourier(n)
+	for _, at := range []int{1, 2, n - 1} {
+		part := make([]complex128, n)
+		for r := range part {
+			part[r] = cmplx.Conj(f.roots[int64(r)*int64(at)%n])
+		}
+		if got := f.sum(part, at, n); cmplx.Abs(got-n) > 1e-6 {
+			t.Errorf("frequency %d: %v, want %d", at, got, n)
+		}
+	}
+}
+
+// TestSmallFrames uses sizes whose quarter is 0.
+func TestSmallFrames(t *testing.T) {
+	for _, size := range []int{2, 3, 4} {
+		if x, err := STFT(make([]float32, 10), Spectrum{Size: size}); err != nil || x.Dim(1) < 10 {
+			t.Errorf("size %d: %v, %v, want a frame for each sample", size, x, err)
+		}
+	}
+}
+
 func TestSoundErrors(t *testing.T) {
 	for _, o := range []Spectrum{{}, {Size: 1 << 20}, {Size: 8, Hop: -1}, {Size: 400, Reflect: true}} {
 		if _, err := STFT(make([]float32, 100), o); err == nil {
@@ -194,7 +219,9 @@ func TestReadWAV(t *testing.T) {
 		t.Errorf("mono is %v", m)
 	}
 	good := wav(1, 1, 16, []byte{1, 2})
-	for want, b := range map[string][]byte{"RIFF": []byte("RIFXaaaaWAVE"), "EOF": []byte("RI"), "samples is missing": good[:36], "not supported": wav(2, 1, 16, nil), "0 channels": wav(1, 0, 16, nil),
+	fast := slices.Clone(good)
+	binary.LittleEndian.PutUint32(fast[24:], math.MaxUint32)
+	for want, b := range map[string][]byte{"RIFF": []byte("RIFXaaaaWAVE"), "EOF": []byte("RI"), "samples is missing": good[:36], "not supported": wav(2, 1, 16, nil), "0 channels": wav(1, 0, 16, nil), "a rate of 4294967295": fast,
 		"format is missing": append([]byte("RIFF\x00\x00\x00\x00WAVE"), "data\x00\x00\x00\x00"...), "want at least 16": append([]byte("RIFF\x00\x00\x00\x00WAVE"), "fmt \x00\x00\x00\x00data\x00\x00\x00\x00"...),
 		`chunk "LIST"`: append([]byte("RIFF\x00\x00\x00\x00WAVE"), "LIST\xff\xff\xff\xff"...)} {
 		if _, err := ReadWAV(bytes.NewReader(b)); err == nil || !strings.Contains(err.Error(), want) {

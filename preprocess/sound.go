@@ -93,7 +93,7 @@ func parseWAV(format, data []byte) (*Sound, error) {
 		return nil, fmt.Errorf("the format has %d bytes, want at least 16", len(format))
 	}
 	le := binary.LittleEndian
-	kind, channels, rate, bits := le.Uint16(format), int(le.Uint16(format[2:])), int(le.Uint32(format[4:])), int(le.Uint16(format[14:]))
+	kind, channels, rate, bits := le.Uint16(format), int(le.Uint16(format[2:])), le.Uint32(format[4:]), int(le.Uint16(format[14:]))
 	if kind == 0xfffe && len(format) >= 26 { // WAVE_FORMAT_EXTENSIBLE
 		kind = le.Uint16(format[24:])
 	}
@@ -114,12 +114,12 @@ func parseWAV(format, data []byte) (*Sound, error) {
 	default:
 		return nil, fmt.Errorf("format %d with %d bits is not supported: want PCM (1) or float (3)", kind, bits)
 	}
-	if channels == 0 || channels > 1024 || rate == 0 {
-		return nil, fmt.Errorf("the file has %d channels and a rate of %d, want 1 to 1024 channels and a positive rate", channels, rate)
+	if channels == 0 || channels > 1024 || rate == 0 || rate > math.MaxInt32 {
+		return nil, fmt.Errorf("the file has %d channels and a rate of %d, want 1 to 1024 channels and a rate of 1 to %d", channels, rate, math.MaxInt32)
 	}
 	width := bits / 8
 	n := len(data) / (width * channels)
-	s := &Sound{Rate: rate, Channels: make([][]float32, channels)}
+	s := &Sound{Rate: int(rate), Channels: make([][]float32, channels)}
 	for c := range s.Channels {
 		s.Channels[c] = make([]float32, n)
 		for i := range n {
@@ -132,7 +132,7 @@ func parseWAV(format, data []byte) (*Sound, error) {
 // Spectrum describes short-time Fourier transforms.
 type Spectrum struct {
 	Size    int  // samples of a frame, at most 65536
-	Hop     int  // samples between frames. Default: Size/4
+	Hop     int  // samples between frames. Default: Size/4, at least 1
 	Reflect bool // continue samples beyond their ends by reflection, else by zeros
 }
 
@@ -140,7 +140,7 @@ type Spectrum struct {
 // [Size/2+1, frames, 2], as librosa.stft does: frame i is centered at sample i*Hop.
 func STFT(samples []float32, o Spectrum) (*tensor.Tensor, error) {
 	if o.Hop == 0 {
-		o.Hop = o.Size / 4
+		o.Hop = max(1, o.Size/4)
 	}
 	if o.Size < 2 || o.Size > 1<<16 || o.Hop < 1 {
 		return nil, fmt.Errorf("preprocess: Size is %d and Hop %d, want 2 to 65536 and at least 1", o.Size, o.Hop)
@@ -221,13 +221,21 @@ func (f *fourier) transform(out, in []complex128, n, step int) {
 			part[r] = out[r*m+k]
 		}
 		for q := range p {
-			var s complex128
-			for r := range p {
-				s += part[r] * f.roots[r*(k+q*m)%n*(f.n/n)]
-			}
-			out[q*m+k] = s
+			out[q*m+k] = f.sum(part, k+q*m, n)
 		}
 	}
+}
+
+// sum returns Σ part[r]·exp(−2πi·r·at/n), for at < n.
+func (f *fourier) sum(part []complex128, at, n int) (s complex128) {
+	k := 0 // r·at mod n; the product could overflow
+	for _, x := range part {
+		s += x * f.roots[k*(f.n/n)]
+		if k += at; k >= n {
+			k -= n
+		}
+	}
+	return s
 }
 
 // MelFilters returns the weights of mel bands, of shape [bands, size/2+1], as librosa.filters.mel does
