@@ -251,6 +251,9 @@ func TestStepsRunInParallel(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "in ensemble 'e', step 2, model 'm': unlucky element") || time.Since(start) != 0 {
 			t.Errorf("failing step: %v after %s", err, time.Since(start))
 		}
+		if l := s.errors.list; len(l) != 1 || l[0].Model != "e" {
+			t.Errorf("the last errors are %+v, want one, of model e", l)
+		}
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}

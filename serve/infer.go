@@ -205,7 +205,7 @@ func (s *Server) inferVersion(ctx context.Context, v *version, r *request) (*res
 	v.stats.record(r, j, err)
 	s.metrics.record(v, r, j, err)
 	end(j, err)
-	if err != nil {
+	if err != nil && !r.step { // the ensemble returns the error of a step
 		s.errors.add(v.model, err)
 	}
 	return resp, err

@@ -134,6 +134,12 @@ func (s *sequences) enter(j *job, m member) (leave func(error), err error) {
 
 // take finds or starts a sequence and waits for the turn of the request, and for a slot.
 func (s *sequences) take(j *job, m member) (*sequence, error) {
+	var expired <-chan time.Time
+	if j.timeout > 0 {
+		t := time.NewTimer(j.timeout)
+		defer t.Stop()
+		expired = t.C
+	}
 	for {
 		s.mu.Lock()
 		q := s.live[m.id]
@@ -149,6 +155,9 @@ func (s *sequences) take(j *job, m member) (*sequence, error) {
 		s.mu.Unlock()
 		select {
 		case q.turn <- struct{}{}:
+		case <-expired:
+			s.idleAfter(q, m.id)
+			return nil, errorf(Unavailable, "timeout of inference request has been reached: an earlier request of sequence %v to model '%s' is in progress", m.id, s.model)
 		case <-j.ctx.Done():
 			s.idleAfter(q, m.id)
 			return nil, context.Cause(j.ctx)
@@ -168,7 +177,7 @@ func (s *sequences) take(j *job, m member) (*sequence, error) {
 			s.idleAfter(q, m.id)
 			return nil, s.notStarted(m)
 		}
-		if err := s.slot(j); err != nil {
+		if err := s.slot(j, expired); err != nil {
 			s.end(q, m.id)
 			<-q.turn
 			return nil, err
@@ -183,13 +192,7 @@ func (s *sequences) notStarted(m member) error {
 }
 
 // slot waits until fewer sequences than the limit are in progress.
-func (s *sequences) slot(j *job) error {
-	var expired <-chan time.Time
-	if j.timeout > 0 {
-		t := time.NewTimer(j.timeout)
-		defer t.Stop()
-		expired = t.C
-	}
+func (s *sequences) slot(j *job, expired <-chan time.Time) error {
 	select {
 	case s.slots <- struct{}{}:
 		return nil

@@ -400,6 +400,7 @@ func TestMoreSequencesThanSlots(t *testing.T) {
 		check(t.Context(), 2, 0, true, false, 10, "10") // waits for the slot, and the next two for it
 		check(t.Context(), 2, 0, false, false, 20, "30")
 		check(t.Context(), 2, 0, false, true, 30, "60")
+		check(t.Context(), 2, 50_000, false, false, 40, "an earlier request of sequence 2 to model 'm' is in progress") // waits for its turn
 		check(t.Context(), 3, 50_000, true, true, 1, "1 sequences are in progress, the most of model 'm'")
 		check(t.Context(), 3, 0, false, true, 1, "START") // the start has failed
 		check(ctx, 4, 0, true, true, 1, "context canceled")
