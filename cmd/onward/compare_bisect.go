@@ -177,7 +177,7 @@ func (b *bisector) part(nodes []int) (*onnx.Model, onward.Values, error) {
 				continue
 			}
 			read[in] = true
-			if !made[in] && !initializer[in] {
+			if !made[in] && (!initializer[in] || b.values[in] != nil) { // a fed value replaces the initializer
 				from = append(from, in)
 				if feed[in] = b.values[in]; feed[in] == nil {
 					return nil, nil, fmt.Errorf("value %q is unknown", in)

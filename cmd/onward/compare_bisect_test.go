@@ -127,6 +127,32 @@ func TestBisect(t *testing.T) {
 	}
 }
 
+// TestBisectFedInitializer: a value that is fed in place of an initializer is an input of the small model.
+func TestBisectFedInitializer(t *testing.T) {
+	b := onnx.NewModel("m").Opset("", 18)
+	b.Input("x", onnx.Float, 2).Input("w", onnx.Float, 2).Output("y", onnx.Float, 2)
+	b.Initializer("w", []float32{1, 2}, 2)
+	b.Node("Neg", []string{"x"}, []string{"n"}).Node("Mul", []string{"n", "w"}, []string{"m"}).Node("Abs", []string{"m"}, []string{"y"})
+	fault := func(m *onnx.Model, out onward.Values) error {
+		for _, n := range m.Graph.Nodes {
+			if p, ok := out["m"].(*tensor.Tensor); ok && n.OpType == "Mul" && tensor.Of[float32](p)[0] == -30 {
+				return errors.New("wrong for w = 30")
+			}
+		}
+		return nil
+	}
+	folder := filepath.Join(t.TempDir(), "failing")
+	o := &compareOptions{providers: []string{"bad", "reference"}, bisect: folder, tolerance: layers.Tolerance{Rtol: 1e-3, Atol: 1e-5}}
+	feed := onward.Values{"x": tensor.Must(tensor.New([]float32{1, 2}, 2)), "w": tensor.Must(tensor.New([]float32{30, 40}, 2))}
+	r, err := bisect(t.Context(), o, b.Must(), feed, faulty(fault))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Nodes) != 1 || !strings.Contains(r.Nodes[0], "Mul") {
+		t.Errorf("nodes %v, want the Mul", r.Nodes)
+	}
+}
+
 // A canceled bisection writes nothing.
 func TestBisectCanceled(t *testing.T) {
 	m := branches()

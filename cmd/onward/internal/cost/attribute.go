@@ -85,7 +85,7 @@ func (c *Costs) Attribute(run []Executed) []Group {
 
 // constant reports whether a node has the same results in each run.
 func constant(c *Costs, l Layer) bool {
-	return l.OpType == "Constant" || len(l.Inputs) > 0 && c.constant[l.Outputs[0]]
+	return l.OpType == "Constant" || len(l.Inputs) > 0 && len(l.Outputs) > 0 && c.constant[l.Outputs[0]]
 }
 
 // sum adds the costs of the nodes of a group.

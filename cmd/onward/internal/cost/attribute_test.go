@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/onnx"
 )
 
@@ -77,6 +78,14 @@ func TestAttribute(t *testing.T) {
 	}
 	if c.Parameter("w") || !c.Parameter("s") || c.Parameter("x") {
 		t.Error("parameters")
+	}
+}
+
+// A hostile file can have nodes without outputs.
+func TestAttributeWithoutOutputs(t *testing.T) {
+	c := &Costs{Layers: []Layer{{NodeInfo: onward.NodeInfo{OpType: "Relu", Inputs: []string{"x"}}}, {NodeInfo: onward.NodeInfo{OpType: "Constant"}}}}
+	if g := c.Attribute([]Executed{{Name: "relu", Outputs: []string{"y"}}}); len(g) != 1 || len(g[0].Nodes) != 0 {
+		t.Errorf("%+v, want a group without nodes", g)
 	}
 }
 

@@ -17,7 +17,6 @@ type need struct {
 	distinct bool // integers that differ along axis
 	axis     int
 	limits   []int     // the sizes that bound the elements of the last axis: distinct index tuples
-	rising   bool      // sorted, from 0 to hi
 	exact    []float64 // the contents
 	sizes    bool      // exact holds the sizes of a shape
 	words    []string  // for strings
@@ -37,7 +36,7 @@ func (n *need) merge(o need) {
 			n.lo, n.hi = lo, hi
 		}
 	}
-	n.mask, n.rising, n.picture = n.mask || o.mask, n.rising || o.rising, n.picture || o.picture
+	n.mask, n.picture = n.mask || o.mask, n.picture || o.picture
 	if o.distinct && !n.distinct {
 		n.distinct, n.axis = true, o.axis
 	}
