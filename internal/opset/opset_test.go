@@ -249,6 +249,7 @@ func TestDecompositions(t *testing.T) {
 		shape    []int
 	}{
 		{one(t, 12, "Softmax", nil, []any{2, 3, 4}, nil, 1), 13, "Shape Flatten Softmax Reshape", 0, []int{2, 3, 4}},
+		{one(t, 12, "Softmax", nil, []any{2, 3, 0}, nil, 1), 13, "Softmax", 0, []int{2, 3, 0}},
 		{one(t, 12, "Softmax", onnx.Attrs{"axis": 2}, []any{2, 3, 4}, nil, 1), 13, "Softmax", 0, []int{2, 3, 4}},
 		{one(t, 13, "Softmax", onnx.Attrs{"axis": 1}, []any{2, 3, 4}, nil, 1), 12, "Transpose Softmax Transpose", 0, []int{2, 3, 4}},
 		{one(t, 13, "Softmax", onnx.Attrs{"axis": -2}, []any{2, 3, 4}, nil, 1), 7, "Transpose Softmax Transpose", 0, []int{2, 3, 4}},

@@ -182,7 +182,10 @@ func softmaxUp(x *step) error {
 		return nil
 	}
 	data := x.input(0)
-	if r, err := x.rank(data); err == nil && (axis == r-1 || axis == 0 && r <= 1) {
+	// The softmax of an empty tensor is empty along any axis, and Reshape would take its sizes 0 for
+	// those of its input.
+	empty := slices.Contains(x.s.value(data).shape, 0)
+	if r, err := x.rank(data); err == nil && (empty || axis == r-1 || axis == 0 && r <= 1) {
 		x.set("axis", -1)
 		return nil
 	}
