@@ -31,7 +31,7 @@ func faster(a, b []time.Duration) bool {
 			}
 		}
 	}
-	return tail(len(a), len(b), (u+1)/2) <= significance
+	return tail(len(a), len(b), u/2) <= significance // rounded towards no difference
 }
 
 // tail returns the probability that at least u of the m·n pairs are in order if all orders of m+n

@@ -32,6 +32,7 @@ func TestFaster(t *testing.T) {
 		{times(1, 1, 1), times(1, 1, 1), false},
 		{times(1, 1, 9), times(2, 2, 2), false}, // one outlier of three
 		{times(1, 1, 9, 1, 1, 1), times(2, 2, 2, 2, 2, 2), true},
+		{times(1, 2, 4), times(4, 5, 6), false}, // half a pair short of all
 		{nil, times(1), false},
 	} {
 		if got := faster(c.a, c.b); got != c.want {
