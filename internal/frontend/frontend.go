@@ -3,6 +3,7 @@
 package frontend
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -37,6 +38,8 @@ type Options struct {
 	// Release frees the model's raw data as it is converted, so that weights never need their
 	// memory twice. The model must not be used afterwards.
 	Release bool
+	// Context ends the conversion with its error; nil does not.
+	Context context.Context
 	// KeepSource keeps the information that package export needs in every node.
 	KeepSource bool
 }
@@ -83,10 +86,21 @@ func Convert(m *onnx.Model, opts Options) (*ir.Graph, error) {
 	if err := b.missing(); err != nil {
 		return nil, err
 	}
+	if err := b.err(); err != nil {
+		return nil, err
+	}
 	if err := ir.Infer(g); err != nil {
 		return nil, err
 	}
 	return g, nil
+}
+
+// err returns the cause if the context has ended.
+func (b *builder) err() error {
+	if b.opts.Context == nil {
+		return nil
+	}
+	return b.opts.Context.Err()
 }
 
 // CheckOperators returns an [ops.UnsupportedError] if a model uses operators that are not

@@ -1,6 +1,7 @@
 package frontend_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -543,6 +544,37 @@ func TestLoopWithoutCarriedValues(t *testing.T) {
 		b.Node("If", []string{"c"}, []string{"z"}, onnx.Attrs{"then_branch": branches[0], "else_branch": branches[1]})
 		if _, err := frontend.Convert(b.Must(), frontend.Options{}); err != nil {
 			t.Errorf("inputs %q: %v", inputs, err)
+		}
+	}
+}
+
+// counted is a context that counts the calls of Err and ends at one of them.
+type counted struct {
+	context.Context
+	calls, end int
+}
+
+func (c *counted) Err() error {
+	if c.calls++; c.calls == c.end {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestConvertStops ends the context in a node with many outputs.
+func TestConvertStops(t *testing.T) {
+	var out []string
+	for i := range 20_000 {
+		out = append(out, fmt.Sprint("y", i))
+	}
+	g := graph("x", "y0", node("Split", "x", strings.Join(out, " "), intAttr("axis", 0), intAttr("num_outputs", 20_000)))
+	c := &counted{Context: t.Context()}
+	if _, err := frontend.Convert(model(18, g), frontend.Options{Context: c}); err != nil || c.calls < 5 {
+		t.Fatalf("%d checks of the context, want at least 5; %v", c.calls, err)
+	}
+	for end := range c.calls {
+		if _, err := frontend.Convert(model(18, g), frontend.Options{Context: &counted{Context: t.Context(), end: end + 1}}); err == nil {
+			t.Errorf("no error after the context ended at check %d", end+1)
 		}
 	}
 }

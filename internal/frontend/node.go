@@ -14,6 +14,9 @@ import (
 // node converts a node, or inlines the function that it calls.
 func (s *scope) node(n *onnx.Node) error {
 	b := s.b
+	if err := b.err(); err != nil {
+		return err
+	}
 	if b.nodes++; b.nodes > b.maxNodes {
 		return fmt.Errorf("model has more than %d nodes after inlining its functions", b.maxNodes)
 	}
@@ -133,7 +136,12 @@ func (s *scope) inputs(n *onnx.Node) ([]ir.ValueID, error) {
 // outputs defines the outputs of a node and appends it to the graph.
 func (s *scope) outputs(n *onnx.Node, node *ir.Node) error {
 	node.Out = make([]ir.ValueID, 0, len(n.Outputs))
-	for _, name := range n.Outputs {
+	for i, name := range n.Outputs {
+		if i&0xfff == 0xfff {
+			if err := s.b.err(); err != nil {
+				return err
+			}
+		}
 		if name == "" {
 			node.Out = append(node.Out, ir.None)
 			continue

@@ -85,7 +85,7 @@ func (p provider) build(ctx context.Context, m *driver.Model, opts *driver.Optio
 	if !p.generic {
 		level = passLevel(opts.OptimizationLevel)
 	}
-	fo := frontend.Options{Limits: frontendLimits(opts.Limits), Custom: custom, Initializers: initializers(opts)}
+	fo := frontend.Options{Context: ctx, Limits: frontendLimits(opts.Limits), Custom: custom, Initializers: initializers(opts)}
 	if opts.OptimizedModelPath != "" {
 		if err := saveOptimized(ctx, m.Model, opts, fo, level); err != nil {
 			return nil, err

@@ -21,7 +21,7 @@ func Optimize(ctx context.Context, m *onnx.Model, opts *driver.Options, explain 
 	if err != nil {
 		return nil, err
 	}
-	fo := frontend.Options{Limits: frontendLimits(opts.Limits), Custom: custom, Initializers: initializers(opts)}
+	fo := frontend.Options{Context: ctx, Limits: frontendLimits(opts.Limits), Custom: custom, Initializers: initializers(opts)}
 	return optimized(ctx, m, opts, fo, passLevel(opts.OptimizationLevel), explain)
 }
 
