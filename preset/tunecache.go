@@ -240,5 +240,11 @@ func (c *tuneCache) write(r *Report) error {
 	if err != nil {
 		return err
 	}
+	// Others can have put a link or a pipe there, which atomicfile would write to.
+	if st, err := os.Lstat(c.path); err == nil && !st.Mode().IsRegular() && !st.IsDir() {
+		if err := os.Remove(c.path); err != nil {
+			return err
+		}
+	}
 	return atomicfile.WriteBytes(c.path, 0o600, append(data, '\n'))
 }
