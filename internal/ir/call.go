@@ -194,6 +194,12 @@ func (c *Call) Context() context.Context { return c.Env.Context() }
 // [Call.Launch] check it at least every 10 ms.
 func (c *Call) Err() error { return c.Env.Context().Err() }
 
+// Check does not return if the run must stop. Kernels and loops call it at least every 10 ms within
+// an item that takes longer.
+func (c *Call) Check() { c.Env.Serial(1, 1, nothing) }
+
+func nothing(int, int) {}
+
 // Scratch returns n bytes, 64-byte aligned, with undefined contents, valid until
 // the call ends. Other calls use the memory later, so the call is not captured.
 func (c *Call) Scratch(n int) ([]byte, error) {

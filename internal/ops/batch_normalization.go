@@ -172,7 +172,7 @@ func batchMoments[T kit.RealFloat](c *ir.Call, x, mean, vari []T, n, ch, plane i
 			}
 			m := sum / num
 			for i := range n {
-				sq += kit.Variance(x[(i*ch+k)*plane:][:plane], m)
+				sq += kit.Variance(c, x[(i*ch+k)*plane:][:plane], m)
 			}
 			mean[k], vari[k] = T(m), T(sq/num)
 		}

@@ -34,17 +34,19 @@ func (o *Hardmax) Run(c *ir.Call) error {
 				})
 				return nil
 			}
-			return s.EachLine(c, func(base, m int) { hardmaxLines(dst, src, s, base, m) })
+			return s.EachLine(c, func(base, m int) { hardmaxLines(c, dst, src, s, base, m) })
 		},
 		func(dst, src []float64) error {
-			return s.EachLine(c, func(base, m int) { hardmaxLines(dst, src, s, base, m) })
+			return s.EachLine(c, func(base, m int) { hardmaxLines(c, dst, src, s, base, m) })
 		})
 }
 
-func hardmaxLines[T kit.FloatNumber](dst, src []T, s kit.AxisSpan, base, m int) {
+func hardmaxLines[T kit.FloatNumber](c *ir.Call, dst, src []T, s kit.AxisSpan, base, m int) {
 	var best [kit.ColumnBlock]int
 	kit.ArgLines(best[:m], src, s, base, kit.ArgMax, false)
+	meter := kit.Meter{C: c}
 	for k := range s.N {
+		meter.Check(m)
 		at := base + k*s.Inner
 		for j := range dst[at : at+m] {
 			dst[at+j] = 0

@@ -29,23 +29,46 @@ func (o *LogSoftmax) Run(c *ir.Call) error {
 		func(dst, src []float32) error {
 			switch {
 			case c.Generic:
-				s.LaunchLines(c, func(base, m int) { logSoftmaxLines(dst, src, s, base, m) })
+				s.LaunchLines(c, func(base, m int) { logSoftmaxLines(c, dst, src, s, base, m) })
 			case s.Inner == 1:
-				s.LaunchRows(c, dst, src, func(dst, src []float32, n int) { vec.LogSoftmaxRowsF32(cpu.Active(), dst, src, n) })
+				s.LaunchRows(c, dst, src, logSoftmaxRows(c))
 			default:
-				s.LaunchLines(c, func(base, m int) { logSoftmaxColumns(dst, src, s, base, m) })
+				s.LaunchLines(c, func(base, m int) { logSoftmaxColumns(c, dst, src, s, base, m) })
 			}
 			return nil
 		},
 		func(dst, src []float64) error {
-			return s.EachLine(c, func(base, m int) { logSoftmaxLines(dst, src, s, base, m) })
+			return s.EachLine(c, func(base, m int) { logSoftmaxLines(c, dst, src, s, base, m) })
 		})
 }
 
-func logSoftmaxLines[T kit.FloatNumber](dst, src []T, s kit.AxisSpan, base, m int) {
+// logSoftmaxRows returns a kernel for rows. Within a long row, it checks the context.
+func logSoftmaxRows(c *ir.Call) func(dst, src []float32, n int) {
+	return func(dst, src []float32, n int) {
+		level := cpu.Active()
+		if n <= 4*kit.GrainWatch {
+			vec.LogSoftmaxRowsF32(level, dst, src, n)
+			return
+		}
+		for at := 0; at < len(dst); at += n {
+			y, x := dst[at:at+n], src[at:at+n]
+			top, sum := vec.ReduceMaxF32(level, x), 0.0
+			for lo, hi := range kit.Steps(c, n) {
+				sum += float64(vec.ExpSubSumF32(level, y[lo:hi], x[lo:hi], top))
+			}
+			c.Check()
+			vec.SubScalarF32(level, y, x, top)
+			vec.SubScalarF32(level, y, y, float32(math.Log(sum)))
+		}
+	}
+}
+
+func logSoftmaxLines[T kit.FloatNumber](c *ir.Call, dst, src []T, s kit.AxisSpan, base, m int) {
 	var top, sum [kit.ColumnBlock]float64
-	kit.LineMax(top[:m], src, s, base)
+	meter := kit.Meter{C: c}
+	kit.LineMax(&meter, top[:m], src, s, base)
 	for k := range s.N {
+		meter.Check(kit.ExpCost * m)
 		at := base + k*s.Inner
 		for j, x := range src[at : at+m] {
 			sum[j] += math.Exp(float64(x) - top[j])
@@ -55,6 +78,7 @@ func logSoftmaxLines[T kit.FloatNumber](dst, src []T, s kit.AxisSpan, base, m in
 		sum[j] = math.Log(sum[j])
 	}
 	for k := range s.N {
+		meter.Check(m)
 		at := base + k*s.Inner
 		y := dst[at : at+m]
 		for j, x := range src[at : at+m] {
@@ -64,16 +88,19 @@ func logSoftmaxLines[T kit.FloatNumber](dst, src []T, s kit.AxisSpan, base, m in
 }
 
 // logSoftmaxColumns is logSoftmaxLines with vector kernels over adjacent lines.
-func logSoftmaxColumns(dst, src []float32, s kit.AxisSpan, base, m int) {
+func logSoftmaxColumns(c *ir.Call, dst, src []float32, s kit.AxisSpan, base, m int) {
 	level := cpu.Active()
 	var topBuf, sumBuf, expBuf [kit.ColumnBlock]float32
 	top, sum, exp := topBuf[:m], sumBuf[:m], expBuf[:m]
+	meter := kit.Meter{C: c}
 	copy(top, src[base:base+m])
 	for k := 1; k < s.N; k++ {
+		meter.Check(m)
 		at := base + k*s.Inner
 		vec.MaxF32(level, top, top, src[at:at+m])
 	}
 	for k := range s.N {
+		meter.Check(m)
 		at := base + k*s.Inner
 		y := dst[at : at+m]
 		vec.SubF32(level, y, src[at:at+m], top)
@@ -82,6 +109,7 @@ func logSoftmaxColumns(dst, src []float32, s kit.AxisSpan, base, m int) {
 	}
 	vec.LogF32(level, sum, sum)
 	for k := range s.N {
+		meter.Check(m)
 		at := base + k*s.Inner
 		vec.SubF32(level, dst[at:at+m], dst[at:at+m], sum)
 	}

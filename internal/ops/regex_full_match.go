@@ -2,8 +2,6 @@ package ops
 
 import (
 	"fmt"
-	"io"
-	"unicode/utf8"
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -45,41 +43,7 @@ func (op *RegexFullMatch) Run(c *ir.Call) error {
 	}
 	y := tensor.Of[bool](out)
 	for i, s := range tensor.Of[string](x) {
-		if err := c.Err(); err != nil {
-			return err
-		}
-		if len(s)*op.re.Cost < 4*kit.GrainWatch {
-			y[i] = op.re.MatchString(s)
-			continue
-		}
-		y[i] = op.re.MatchReader(&stoppableReader{s: s, c: c, cost: op.re.Cost})
-		if err := c.Err(); err != nil {
-			return err
-		}
+		y[i] = op.re.Match(c, s)
 	}
 	return nil
-}
-
-// stoppableReader reads a string until the run is cancelled.
-type stoppableReader struct {
-	s string
-	c *ir.Call
-
-	cost, spent int
-}
-
-// ReadRune implements io.RuneReader.
-func (r *stoppableReader) ReadRune() (rune, int, error) {
-	if r.spent += r.cost; r.spent > kit.GrainWatch {
-		r.spent = 0
-		if r.c.Err() != nil {
-			return 0, 0, io.EOF
-		}
-	}
-	if r.s == "" {
-		return 0, 0, io.EOF
-	}
-	v, w := utf8.DecodeRuneInString(r.s)
-	r.s = r.s[w:]
-	return v, w, nil
 }

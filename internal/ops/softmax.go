@@ -28,32 +28,54 @@ func (o *Softmax) Run(c *ir.Call) error {
 		func(dst, src []float32) error {
 			switch {
 			case c.Generic:
-				s.LaunchLines(c, func(base, m int) { kit.SoftmaxLines(dst, src, s, base, m) })
+				s.LaunchLines(c, func(base, m int) { kit.SoftmaxLines(c, dst, src, s, base, m) })
 			case s.Inner == 1:
-				s.LaunchRows(c, dst, src, softmaxRows)
+				s.LaunchRows(c, dst, src, SoftmaxRows(c))
 			default:
-				s.LaunchLines(c, func(base, m int) { softmaxColumns(dst, src, s, base, m) })
+				s.LaunchLines(c, func(base, m int) { softmaxColumns(c, dst, src, s, base, m) })
 			}
 			return nil
 		},
 		func(dst, src []float64) error {
-			return s.EachLine(c, func(base, m int) { kit.SoftmaxLines(dst, src, s, base, m) })
+			return s.EachLine(c, func(base, m int) { kit.SoftmaxLines(c, dst, src, s, base, m) })
 		})
 }
 
-func softmaxRows(dst, src []float32, n int) { vec.SoftmaxRowsF32(cpu.Active(), dst, src, n) }
+// SoftmaxRows returns a kernel for rows of n elements, where dst may be src. Within a long row, it
+// checks the context.
+func SoftmaxRows(c *ir.Call) func(dst, src []float32, n int) {
+	return func(dst, src []float32, n int) {
+		level := cpu.Active()
+		if n <= 4*kit.GrainWatch {
+			vec.SoftmaxRowsF32(level, dst, src, n)
+			return
+		}
+		for at := 0; at < len(dst); at += n {
+			y, x := dst[at:at+n], src[at:at+n]
+			top, sum := vec.ReduceMaxF32(level, x), 0.0
+			for lo, hi := range kit.Steps(c, n) {
+				sum += float64(vec.ExpSubSumF32(level, y[lo:hi], x[lo:hi], top))
+			}
+			c.Check()
+			vec.MulScalarF32(level, y, y, float32(1/sum))
+		}
+	}
+}
 
 // softmaxColumns is SoftmaxLines with vector kernels over adjacent lines.
-func softmaxColumns(dst, src []float32, s kit.AxisSpan, base, m int) {
+func softmaxColumns(c *ir.Call, dst, src []float32, s kit.AxisSpan, base, m int) {
 	level := cpu.Active()
 	var topBuf, sumBuf [kit.ColumnBlock]float32
 	top, sum := topBuf[:m], sumBuf[:m]
+	meter := kit.Meter{C: c}
 	copy(top, src[base:base+m])
 	for k := 1; k < s.N; k++ {
+		meter.Check(m)
 		at := base + k*s.Inner
 		vec.MaxF32(level, top, top, src[at:at+m])
 	}
 	for k := range s.N {
+		meter.Check(m)
 		at := base + k*s.Inner
 		y := dst[at : at+m]
 		vec.SubF32(level, y, src[at:at+m], top)
@@ -61,6 +83,7 @@ func softmaxColumns(dst, src []float32, s kit.AxisSpan, base, m int) {
 		vec.AddF32(level, sum, sum, y)
 	}
 	for k := range s.N {
+		meter.Check(m)
 		at := base + k*s.Inner
 		vec.DivF32(level, dst[at:at+m], dst[at:at+m], sum)
 	}

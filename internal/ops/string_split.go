@@ -59,6 +59,10 @@ func (op *StringSplit) next(s string, splits int) (part, rest string, more bool)
 	return s[:i], rest, rest != ""
 }
 
+// partCost is the cost of a part in elementary operations: its string is new to the caches and to the
+// garbage collector.
+const partCost = 512
+
 // each calls fn with every part of s until it returns false, and returns the number of calls.
 func (op *StringSplit) each(s string, fn func(k int, part string) bool) int {
 	if op.Delimiter == "" {
@@ -85,7 +89,7 @@ func (op *StringSplit) Run(c *ir.Call) error {
 	}
 	most, m := 0, kit.Meter{C: c}
 	for i, s := range in {
-		counts[i] = op.each(s, func(int, string) bool { return m.Spend(64) })
+		counts[i] = op.each(s, func(int, string) bool { return m.Spend(partCost) })
 		most = max(most, counts[i])
 	}
 	if err := c.Err(); err != nil {
@@ -101,7 +105,7 @@ func (op *StringSplit) Run(c *ir.Call) error {
 		row := y[i*most : (i+1)*most]
 		op.each(s, func(k int, part string) bool {
 			row[k] = part
-			return m.Spend(64)
+			return m.Spend(partCost)
 		})
 	}
 	if err := c.Err(); err != nil {

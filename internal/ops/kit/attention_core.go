@@ -151,8 +151,9 @@ func (a *AttentionCore[T]) block(c *ir.Call, w *attentionHead[T], i0, n int) {
 	if length > 0 {
 		a.rawScores(c, w, i0, n, length)
 	}
-	bias := w.s[len(w.s)-a.KVLen:]
+	bias, meter := w.s[len(w.s)-a.KVLen:], Meter{C: c}
 	for i := range n {
+		meter.Check(2 * ExpCost * length)
 		a.normalize(c, w.b, w.h, i0+i, w.s[i*w.ld:][:length], bias)
 	}
 	if length == 0 {
@@ -170,6 +171,7 @@ func (a *AttentionCore[T]) block(c *ir.Call, w *attentionHead[T], i0, n int) {
 		for i := range n {
 			out := y[i*a.Y.Row:][:a.VDim]
 			for d := range out {
+				meter.Check(length)
 				s := 0.0
 				for j, p := range w.s[i*w.ld:][:length] {
 					s += float64(p) * float64(v[j*a.V.Row+d])
@@ -182,7 +184,7 @@ func (a *AttentionCore[T]) block(c *ir.Call, w *attentionHead[T], i0, n int) {
 			GemmSerial(&gemm.Args[T]{M: n, N: min(gemm.PanelWidth, a.VDim-d), K: length, A: w.s, LdA: w.ld, B: w.v[d*a.KVLen:], LdB: gemm.PanelWidth, Packed: true, C: y[d:], LdC: a.Y.Row})
 		}
 	default:
-		GemmSerial(&gemm.Args[T]{M: n, N: a.VDim, K: length, A: w.s, LdA: w.ld, B: v, LdB: a.V.Row, C: y, LdC: a.Y.Row})
+		GemmHere(c, &gemm.Args[T]{M: n, N: a.VDim, K: length, A: w.s, LdA: w.ld, B: v, LdB: a.V.Row, C: y, LdC: a.Y.Row})
 	}
 }
 
@@ -205,9 +207,11 @@ func (a *AttentionCore[T]) visibleKeys(b, i0, n int) int {
 func (a *AttentionCore[T]) rawScores(c *ir.Call, w *attentionHead[T], i0, n, keys int) {
 	k := a.K.At(w.b, w.kv, 0)
 	if c.Generic || a.Dim == 0 {
+		meter := Meter{C: c}
 		for i := range n {
 			q := a.Q.At(w.b, w.h, i0+i)[:a.Dim]
 			for j := range keys {
+				meter.Check(a.Dim)
 				key := k[j*a.K.Row:][:len(q)]
 				s := 0.0
 				for d, v := range q {

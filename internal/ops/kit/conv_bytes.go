@@ -212,14 +212,14 @@ func BytesLess(c *ir.Call, t, zero *tensor.Tensor, n int) ([]int32, error) {
 		return r, err
 	}
 	if t.DType() == tensor.TypeInt8 {
-		bytesLessOf[int8](r, t, zero, n)
+		bytesLessOf[int8](c, r, t, zero, n)
 	} else {
-		bytesLessOf[uint8](r, t, zero, n)
+		bytesLessOf[uint8](c, r, t, zero, n)
 	}
 	return r, nil
 }
 
-func bytesLessOf[T int8 | uint8](dst []int32, t, zero *tensor.Tensor, n int) {
+func bytesLessOf[T int8 | uint8](c *ir.Call, dst []int32, t, zero *tensor.Tensor, n int) {
 	src := tensor.Of[T](t)
 	var zs []T
 	if zero != nil {
@@ -234,9 +234,11 @@ func bytesLessOf[T int8 | uint8](dst []int32, t, zero *tensor.Tensor, n int) {
 		if len(zs) > 0 {
 			z = int32(zs[i])
 		}
-		d := dst[i*part:][:part]
-		for k, v := range src[i*part:][:part] {
-			d[k] = int32(v) - z
+		d, s := dst[i*part:][:part], src[i*part:][:part]
+		for lo, hi := range Steps(c, part) {
+			for k := lo; k < hi; k++ {
+				d[k] = int32(s[k]) - z
+			}
 		}
 	}
 }

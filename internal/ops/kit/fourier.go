@@ -185,18 +185,24 @@ func (p *fourierPlan) Forward(dst, src, scratch []complex128) {
 	}
 	m := p.conv.n
 	a, f := scratch[:m], scratch[m:2*m]
-	for k, x := range src[:p.n] {
-		a[k] = x * p.chirp[k]
+	for lo, hi := range Steps(p.call, p.n) {
+		for k := lo; k < hi; k++ {
+			a[k] = src[k] * p.chirp[k]
+		}
 	}
 	clear(a[p.n:])
 	p.conv.Forward(f, a, nil)
-	for k, x := range f {
-		f[k] = conj(x * p.spectrum[k])
+	for lo, hi := range Steps(p.call, m) {
+		for k := lo; k < hi; k++ {
+			f[k] = conj(f[k] * p.spectrum[k])
+		}
 	}
 	p.conv.Forward(a, f, nil)
 	scale := complex(1/float64(m), 0)
-	for k := range p.n {
-		dst[k] = conj(a[k]) * scale * p.chirp[k]
+	for lo, hi := range Steps(p.call, p.n) {
+		for k := lo; k < hi; k++ {
+			dst[k] = conj(a[k]) * scale * p.chirp[k]
+		}
 	}
 }
 

@@ -89,8 +89,54 @@ func MatMulOne[T gemm.Number](c *ir.Call, g *gemm.Args[T]) error {
 	if g.M*g.N*max(1, g.K) < 1<<16 {
 		par = nil
 	}
-	gemm.Parallel(par, cpu.Active(), g)
+	if err := gemmLong(c, g, func(g *gemm.Args[T]) { gemm.Parallel(par, cpu.Active(), g) }); err != nil {
+		return err
+	}
 	return c.Err()
+}
+
+// longSum is the number of terms from which on a product is computed in parts, because one tile of it
+// takes longer than the time between checks of the context.
+const longSum = 1 << 20
+
+// gemmLong calls product for g, or for parts of its sums if they are long. Each part adds the result
+// of the previous one.
+func gemmLong[T gemm.Number](c *ir.Call, g *gemm.Args[T], product func(g *gemm.Args[T])) error {
+	if g.K < longSum || g.Packed || g.Half != nil {
+		product(g)
+		return nil
+	}
+	const step = longSum / 8
+	sums, err := ir.ScratchOf[T](c, g.M*g.N)
+	if err != nil {
+		return err
+	}
+	part := *g
+	part.Epilogue = gemm.Epilogue[T]{Alpha: g.Alpha, Add: g.Add, LdAdd: g.LdAdd}
+	for k := 0; k < g.K; k += step {
+		part.K = min(step, g.K-k)
+		part.A, part.B = g.A[k:], g.B[k*g.LdB:]
+		if g.TransA {
+			part.A = g.A[k*g.LdA:]
+		}
+		if g.TransB {
+			part.B = g.B[k:]
+		}
+		if k > 0 {
+			for i := range g.M {
+				copy(sums[i*g.N:][:g.N], g.C[i*g.LdC:])
+			}
+			part.Add, part.LdAdd = sums, g.N
+		}
+		if k+part.K == g.K {
+			add, ld := part.Add, part.LdAdd
+			part.Epilogue = g.Epilogue
+			part.Add, part.LdAdd = add, ld
+		}
+		product(&part)
+		c.Check()
+	}
+	return nil
 }
 
 // GemmHere computes a product on the calling thread. If the context ends, the product is incomplete.

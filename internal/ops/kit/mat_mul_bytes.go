@@ -249,15 +249,17 @@ func BytesLessParam(c *ir.Call, t, zero *tensor.Tensor, q QuantParam) ([]int32, 
 		return nil, err
 	}
 	if t.DType() == tensor.TypeInt8 {
-		subtractLines(r, tensor.Of[int8](t), tensor.Of[int8](zero), q)
+		subtractLines(c, r, tensor.Of[int8](t), tensor.Of[int8](zero), q)
 	} else {
-		subtractLines(r, tensor.Of[uint8](t), tensor.Of[uint8](zero), q)
+		subtractLines(c, r, tensor.Of[uint8](t), tensor.Of[uint8](zero), q)
 	}
 	return r, nil
 }
 
-func subtractLines[T int8 | uint8](dst []int32, src, zero []T, q QuantParam) {
+func subtractLines[T int8 | uint8](c *ir.Call, dst []int32, src, zero []T, q QuantParam) {
+	m := Meter{C: c}
 	for at := 0; at < len(src); at += q.Cols {
+		m.Check(q.Cols)
 		line := at / q.Cols
 		z, step := q.Line(line/q.Rows, line%q.Rows)
 		for i, v := range src[at:][:q.Cols] {

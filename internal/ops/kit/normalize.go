@@ -53,21 +53,25 @@ func GroupNorm[T RealFloat](c *ir.Call, groups int, perGroup bool, eps float32) 
 }
 
 // moments returns the mean of x and 1/√(variance + eps), with the population variance.
-func moments[T RealFloat](x []T, eps float64) (mean, inv float64) {
+func moments[T RealFloat](c *ir.Call, x []T, eps float64) (mean, inv float64) {
 	n := float64(len(x))
-	for _, v := range x {
-		mean += float64(v)
+	for lo, hi := range Steps(c, len(x)) {
+		for _, v := range x[lo:hi] {
+			mean += float64(v)
+		}
 	}
 	mean /= n
-	return mean, 1 / math.Sqrt(Variance(x, mean)/n+eps)
+	return mean, 1 / math.Sqrt(Variance(c, x, mean)/n+eps)
 }
 
 // Variance returns the sum of squared differences from the mean.
-func Variance[T RealFloat](x []T, mean float64) float64 {
+func Variance[T RealFloat](c *ir.Call, x []T, mean float64) float64 {
 	sum := 0.0
-	for _, v := range x {
-		d := float64(v) - mean
-		sum += d * d
+	for lo, hi := range Steps(c, len(x)) {
+		for _, v := range x[lo:hi] {
+			d := float64(v) - mean
+			sum += d * d
+		}
 	}
 	return sum
 }
@@ -112,20 +116,22 @@ func (n *NormRows[T]) Compute(c *ir.Call) error {
 			x, y := n.X[at:][:n.Cols], n.Y[at:][:n.Cols]
 			var mean, inv float64
 			if n.Center {
-				mean, inv = moments(x, n.Eps)
+				mean, inv = moments(c, x, n.Eps)
 			} else {
-				inv = 1 / math.Sqrt(Variance(x, 0)/float64(n.Cols)+n.Eps)
+				inv = 1 / math.Sqrt(Variance(c, x, 0)/float64(n.Cols)+n.Eps)
 			}
 			n.keep(r, float32(mean), float32(inv))
-			for i, v := range x {
-				f := (float64(v) - mean) * inv
-				if g != nil {
-					f *= float64(g[i])
+			for from, to := range Steps(c, len(x)) {
+				for i := from; i < to; i++ {
+					f := (float64(x[i]) - mean) * inv
+					if g != nil {
+						f *= float64(g[i])
+					}
+					if b != nil {
+						f += float64(b[i])
+					}
+					y[i] = T(f)
 				}
-				if b != nil {
-					f += float64(b[i])
-				}
-				y[i] = T(f)
 			}
 		}
 	})
@@ -170,7 +176,7 @@ func NormPlanes[T RealFloat](c *ir.Call, x, y []T, channels, groups, plane int, 
 				mean, inv = float64(m), float64(i)
 				vec.NormalizeF32(l, y32[at:][:per*plane], x32[at:][:per*plane], m, i, nil, nil)
 			} else {
-				mean, inv = moments(x[at:][:per*plane], eps)
+				mean, inv = moments(c, x[at:][:per*plane], eps)
 			}
 			for k := range per {
 				ch := g%groups*per + k
@@ -180,8 +186,10 @@ func NormPlanes[T RealFloat](c *ir.Call, x, y []T, channels, groups, plane int, 
 					vec.ScaleShiftF32(l, y32[p:][:plane], y32[p:][:plane], float32(a), float32(b))
 					continue
 				}
-				for i, v := range x[p:][:plane] {
-					y[p+i] = T((float64(v)-mean)*inv*a + b)
+				for from, to := range Steps(c, plane) {
+					for i := p + from; i < p+to; i++ {
+						y[i] = T((float64(x[i])-mean)*inv*a + b)
+					}
 				}
 			}
 		}

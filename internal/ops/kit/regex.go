@@ -2,9 +2,14 @@ package kit
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"regexp"
 	"regexp/syntax"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/onward-ml/onward/internal/ir"
 )
 
 const (
@@ -17,8 +22,9 @@ const (
 
 // Regexp is a compiled pattern of a model.
 type Regexp struct {
-	*regexp.Regexp
-	Cost int // bound of the elementary operations per character
+	re     *regexp.Regexp
+	cost   int  // bound of the elementary operations per character
+	behind bool // a match depends on the characters before it
 }
 
 // CompileRegexp compiles a pattern in RE2 syntax. full requires that it matches the whole string.
@@ -39,7 +45,95 @@ func CompileRegexp(pattern string, full bool) (*Regexp, error) {
 		pattern = `\A(?:` + pattern + `)\z`
 	}
 	re, err := regexp.Compile(pattern)
-	return &Regexp{re, n + 8}, err
+	return &Regexp{re, n + 8, looksBehind(tree)}, err
+}
+
+// looksBehind reports whether matches of a pattern depend on the characters before them.
+func looksBehind(re *syntax.Regexp) bool {
+	switch re.Op {
+	case syntax.OpBeginLine, syntax.OpBeginText, syntax.OpWordBoundary, syntax.OpNoWordBoundary:
+		return true
+	}
+	return slices.ContainsFunc(re.Sub, looksBehind)
+}
+
+// short reports whether the time to search s is so short that the context need not be checked.
+func (r *Regexp) short(s string) bool { return len(s) < 4*GrainWatch/r.cost }
+
+// Match reports whether s has a match. It does not return if the run must stop.
+func (r *Regexp) Match(c *ir.Call, s string) bool {
+	c.Check()
+	if r.short(s) {
+		return r.re.MatchString(s)
+	}
+	return r.re.MatchReader(&stoppableReader{s: s, c: c, cost: r.cost})
+}
+
+const (
+	// maxSearch is the most elementary operations to search a string once for all matches.
+	maxSearch = 1 << 28
+	// maxLookBehind is maxSearch for patterns that look behind, whose search cannot be interrupted: a
+	// reader would begin at each match.
+	maxLookBehind = 1 << 23
+)
+
+// FindAll returns the bounds of all matches in s, as [regexp.Regexp.FindAllStringIndex] does. It does
+// not return if the run must stop.
+func (r *Regexp) FindAll(c *ir.Call, s string) ([][]int, error) {
+	c.Check()
+	if r.short(s) {
+		return r.re.FindAllStringIndex(s, -1), nil
+	}
+	most, with := maxSearch/r.cost, ""
+	if r.behind {
+		most, with = maxLookBehind/r.cost, ` with ^, \A, \b or \B`
+	}
+	if len(s) > most {
+		return nil, fmt.Errorf("the string has %d bytes, want at most %d for a pattern of %d instructions%s", len(s), most, r.cost, with)
+	}
+	if r.behind {
+		return r.re.FindAllStringIndex(s, -1), nil
+	}
+	var found [][]int
+	reader := stoppableReader{c: c, cost: r.cost}
+	for at, last := 0, -1; at <= len(s); {
+		reader.s = s[at:]
+		m := r.re.FindReaderIndex(&reader)
+		if m == nil {
+			break
+		}
+		from, to := at+m[0], at+m[1]
+		if to > at || from != last { // no empty match follows a match directly
+			found = append(found, []int{from, to})
+		}
+		if last = to; to == at {
+			_, w := utf8.DecodeRuneInString(s[at:])
+			to += max(w, 1)
+		}
+		at = to
+	}
+	return found, nil
+}
+
+// stoppableReader reads a string. It does not return if the run must stop.
+type stoppableReader struct {
+	s           string
+	c           *ir.Call
+	cost, spent int
+}
+
+// ReadRune implements [io.RuneReader].
+func (r *stoppableReader) ReadRune() (rune, int, error) {
+	if r.spent += r.cost; r.spent > GrainWatch {
+		r.spent = 0
+		r.c.Check()
+	}
+	if r.s == "" {
+		return 0, 0, io.EOF
+	}
+	v, w := utf8.DecodeRuneInString(r.s)
+	r.s = r.s[w:]
+	return v, w, nil
 }
 
 // instructions returns about how many instructions a pattern has when its repetitions are written out.

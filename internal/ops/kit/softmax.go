@@ -7,11 +7,14 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 )
 
-// SoftmaxLines computes Softmax along m adjacent lines that begin at base.
-func SoftmaxLines[T FloatNumber](dst, src []T, s AxisSpan, base, m int) {
+// SoftmaxLines computes Softmax along m adjacent lines that begin at base. It does not return if the
+// run must stop.
+func SoftmaxLines[T FloatNumber](c *ir.Call, dst, src []T, s AxisSpan, base, m int) {
 	var top, sum [ColumnBlock]float64
-	LineMax(top[:m], src, s, base)
+	meter := Meter{C: c}
+	LineMax(&meter, top[:m], src, s, base)
 	for k := range s.N {
+		meter.Check(ExpCost * m)
 		at := base + k*s.Inner
 		y := dst[at : at+m]
 		for j, x := range src[at : at+m] {
@@ -21,6 +24,7 @@ func SoftmaxLines[T FloatNumber](dst, src []T, s AxisSpan, base, m int) {
 		}
 	}
 	for k := range s.N {
+		meter.Check(m)
 		at := base + k*s.Inner
 		y := dst[at : at+m]
 		for j := range y {
@@ -29,12 +33,16 @@ func SoftmaxLines[T FloatNumber](dst, src []T, s AxisSpan, base, m int) {
 	}
 }
 
+// ExpCost is the cost of an exponential in elementary operations.
+const ExpCost = 10
+
 // LineMax computes the maximum of each of len(top) lines.
-func LineMax[T FloatNumber](top []float64, src []T, s AxisSpan, base int) {
+func LineMax[T FloatNumber](meter *Meter, top []float64, src []T, s AxisSpan, base int) {
 	for j := range top {
 		top[j] = math.Inf(-1)
 	}
 	for k := range s.N {
+		meter.Check(len(top))
 		at := base + k*s.Inner
 		for j, x := range src[at : at+len(top)] {
 			top[j] = max(top[j], float64(x))

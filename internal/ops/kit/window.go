@@ -2,6 +2,7 @@ package kit
 
 import (
 	"fmt"
+	"iter"
 
 	"github.com/onward-ml/onward/internal/ir"
 )
@@ -394,9 +395,25 @@ func (m *Meter) Spend(n int) bool {
 	return m.C.Err() == nil
 }
 
-// Check counts n elementary operations. Like a section, it does not return if the run must stop.
+// Check counts n elementary operations. It does not return if the run must stop.
 func (m *Meter) Check(n int) {
-	if !m.Spend(n) {
-		m.C.Serial(1, 1, func(int, int) {})
+	if m.left -= n + 1; m.left <= 0 {
+		m.left = 1 << 20
+		m.C.Check()
+	}
+}
+
+// Steps returns ranges that cover [0, n) for loops within one item, and checks the context between
+// them. It does not return if the run must stop.
+func Steps(c *ir.Call, n int) iter.Seq2[int, int] {
+	return func(yield func(lo, hi int) bool) {
+		for lo := 0; lo < n; lo += GrainWatch {
+			if lo > 0 {
+				c.Check()
+			}
+			if !yield(lo, min(n, lo+GrainWatch)) {
+				return
+			}
+		}
 	}
 }

@@ -44,7 +44,7 @@ func biasSoftmax[T kit.RealFloat](c *ir.Call, o *BiasSoftmax) error {
 	if err != nil {
 		return err
 	}
-	if err := s.EachLine(c, func(base, m int) { kit.SoftmaxLines(y.Data, sum, s, base, m) }); err != nil {
+	if err := s.EachLine(c, func(base, m int) { kit.SoftmaxLines(c, y.Data, sum, s, base, m) }); err != nil {
 		return err
 	}
 	y.Store()

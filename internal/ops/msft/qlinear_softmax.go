@@ -5,7 +5,6 @@ import (
 
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
-	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -69,17 +68,24 @@ func (o *QLinearSoftmax) Run(c *ir.Call) error {
 	return s.EachLine(c, func(base, m int) {
 		for j := range m {
 			top, sum := int32(math.MinInt32), 0.0
-			for k := range s.N {
-				top = max(top, in.int(src[base+k*s.Inner+j]))
+			for lo, hi := range kit.Steps(c, s.N) {
+				for k := lo; k < hi; k++ {
+					top = max(top, in.int(src[base+k*s.Inner+j]))
+				}
 			}
-			for k := range s.N {
-				sum += exps[top-in.int(src[base+k*s.Inner+j])]
+			for lo, hi := range kit.Steps(c, s.N) {
+				for k := lo; k < hi; k++ {
+					sum += exps[top-in.int(src[base+k*s.Inner+j])]
+				}
 			}
-			for k := range s.N {
-				at := base + k*s.Inner + j
-				v := [1]float32{float32(exps[top-in.int(src[at])] * whole / sum)}
-				out.quantize(dst[at:at+1], v[:])
+			for lo, hi := range kit.Steps(c, s.N) {
+				for k := lo; k < hi; k++ {
+					at := base + k*s.Inner + j
+					v := [1]float32{float32(exps[top-in.int(src[at])] * whole / sum)}
+					out.quantize(dst[at:at+1], v[:])
+				}
 			}
+			c.Check()
 		}
 	})
 }
@@ -97,14 +103,17 @@ func (o *QLinearSoftmax) rows(c *ir.Call, src, dst []byte, s kit.AxisSpan, in, o
 	}
 	l := cpu.Active()
 	block := max(1, 2048/s.N) // number of rows converted together
+	normalize := ops.SoftmaxRows(c)
 	c.Parallel(n, max(1, kit.GrainCheap/s.N), func(lo, hi int) {
 		for ; lo < hi; lo += block {
 			from, to := lo*s.N, min(lo+block, hi)*s.N
-			in.widen(l, x[from:to], src[from:to])
-			for at := from; at < to; at += s.N {
-				vec.SoftmaxF32(l, x[at:at+s.N], x[at:at+s.N])
+			for i, j := range kit.Steps(c, to-from) {
+				in.widen(l, x[from+i:from+j], src[from+i:from+j])
 			}
-			out.narrow(l, dst[from:to], x[from:to], out.scale)
+			normalize(x[from:to], x[from:to], s.N)
+			for i, j := range kit.Steps(c, to-from) {
+				out.narrow(l, dst[from+i:from+j], x[from+i:from+j], out.scale)
+			}
 		}
 	})
 	return nil

@@ -23,7 +23,6 @@ type Tokenizer struct {
 	chars      bool
 	separators []*kit.Regexp // applied in order
 	token      *kit.Regexp
-	cost       int // operations per character of a string
 }
 
 var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "Tokenizer", Since: []int{1}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "string"},
@@ -60,14 +59,12 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "Tokenizer", Sin
 				return nil, fmt.Errorf("attribute separators: %w", err)
 			}
 			op.separators = append(op.separators, re)
-			op.cost += re.Cost
 		}
 		if token != "" {
 			var err error
 			if op.token, err = kit.CompileRegexp(token, false); err != nil {
 				return nil, fmt.Errorf("attribute tokenexp: %w", err)
 			}
-			op.cost = op.token.Cost
 		}
 		return op, nil
 	}})
@@ -113,21 +110,17 @@ func (op *Tokenizer) Run(c *ir.Call) error {
 	rows := make([][]string, len(in))
 	most := 0
 	for i, s := range in {
-		if err := c.Err(); err != nil {
-			return err
-		}
 		if !utf8.ValidString(s) {
 			return fmt.Errorf("string %d is not valid UTF-8", i)
-		}
-		// The search for all matches in a string cannot be interrupted.
-		if most := 1 << 28 / max(op.cost, 1); len(s) > most {
-			return fmt.Errorf("string %d has %d bytes, want at most %d for patterns of %d instructions", i, len(s), most, op.cost)
 		}
 		// Every byte may become a token, whose string header has two words.
 		if err := c.Reserve(16 * int64(len(s))); err != nil {
 			return err
 		}
-		rows[i] = op.tokens(s)
+		var err error
+		if rows[i], err = op.tokens(c, s); err != nil {
+			return fmt.Errorf("string %d: %w", i, err)
+		}
 		most = max(most, len(rows[i]))
 	}
 	marks := 0
@@ -162,31 +155,44 @@ func (op *Tokenizer) Run(c *ir.Call) error {
 }
 
 // tokens returns the tokens of one string.
-func (op *Tokenizer) tokens(s string) []string {
+func (op *Tokenizer) tokens(c *ir.Call, s string) ([]string, error) {
 	var r []string
+	m := kit.Meter{C: c}
 	switch {
 	case op.chars:
 		for s != "" {
+			m.Check(tokenCost)
 			_, w := utf8.DecodeRuneInString(s)
 			r = append(r, s[:w])
 			s = s[w:]
 		}
 	case op.token != nil:
-		for _, m := range op.token.FindAllStringIndex(s, -1) {
-			r = op.keep(r, s[m[0]:m[1]])
+		found, err := op.token.FindAll(c, s)
+		if err != nil {
+			return nil, err
+		}
+		for _, at := range found {
+			m.Check(tokenCost + at[1] - at[0])
+			r = op.keep(r, s[at[0]:at[1]])
 		}
 	default:
 		r = []string{s}
 		for _, re := range op.separators {
 			var next []string
 			for _, t := range r {
-				next = op.cut(next, t, re)
+				var err error
+				if next, err = op.cut(&m, next, t, re); err != nil {
+					return nil, err
+				}
 			}
 			r = next
 		}
 	}
-	return r
+	return r, nil
 }
+
+// tokenCost is the cost of a token in elementary operations.
+const tokenCost = 64
 
 // keep appends t to r if it is long enough.
 func (op *Tokenizer) keep(r []string, t string) []string {
@@ -198,17 +204,22 @@ func (op *Tokenizer) keep(r []string, t string) []string {
 
 // cut appends the parts of s between the matches of re. After an empty match, the next
 // character is skipped.
-func (op *Tokenizer) cut(r []string, s string, re *kit.Regexp) []string {
+func (op *Tokenizer) cut(m *kit.Meter, r []string, s string, re *kit.Regexp) ([]string, error) {
+	found, err := re.FindAll(m.C, s)
+	if err != nil {
+		return nil, err
+	}
 	start := 0
-	for _, m := range re.FindAllStringIndex(s, -1) {
-		if m[0] < start {
+	for _, at := range found {
+		if at[0] < start {
 			continue
 		}
-		r = op.keep(r, s[start:m[0]])
-		if start = m[1]; m[0] == m[1] {
+		m.Check(tokenCost + at[1] - start)
+		r = op.keep(r, s[start:at[0]])
+		if start = at[1]; at[0] == at[1] {
 			_, w := utf8.DecodeRuneInString(s[start:])
 			start += w
 		}
 	}
-	return op.keep(r, s[start:])
+	return op.keep(r, s[start:]), nil
 }

@@ -7,8 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/driver"
+	"github.com/onward-ml/onward/internal/testing/opfuzz"
 	"github.com/onward-ml/onward/internal/testing/suite"
+	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -45,6 +48,60 @@ func TestOperatorsStop(t *testing.T) {
 	t.Logf("%d of %d operators ran", ran, len(names))
 	if ran < len(names)*8/10 {
 		t.Errorf("%d of %d operators ran, want most", ran, len(names))
+	}
+}
+
+// TestLongItemsCheck counts the checks of the context in calls that are one item, such as a softmax of
+// one row: the engine checks it between items only.
+func TestLongItemsCheck(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	const n = 1 << 20
+	microsoft := func(c *opfuzz.Case) *opfuzz.Case {
+		c.Domain = "com.microsoft"
+		return c
+	}
+	token := func(pattern string) *opfuzz.Case {
+		return microsoft(call("Tokenizer", 1, onnx.Attrs{"mark": int64(0), "mincharnum": int64(1), "pad_value": "#", "tokenexp": pattern}, texts(strings.Repeat("ab", n/32))))
+	}
+	row := func(op string) *opfuzz.Case { return call(op, 13, nil, filled(r, tensor.TypeFloat32, 1, n)) }
+	for name, c := range map[string]struct {
+		c         *opfuzz.Case
+		cpu, want int // least numbers of checks on cpu and on reference
+	}{
+		"softmax":      {row("Softmax"), 15, 20},
+		"log softmax":  {row("LogSoftmax"), 15, 20},
+		"hardmax":      {row("Hardmax"), 0, 4},
+		"layer":        {call("LayerNormalization", 17, nil, filled(r, tensor.TypeFloat32, 1, n), filled(r, tensor.TypeFloat32, n)), 0, 45},
+		"instance":     {call("InstanceNormalization", 6, nil, filled(r, tensor.TypeFloat32, 1, 1, n), filled(r, tensor.TypeFloat32, 1), filled(r, tensor.TypeFloat32, 1)), 0, 45},
+		"bytes":        {microsoft(call("QLinearSoftmax", 1, onnx.Attrs{"opset": int64(13)}, filled(r, tensor.TypeUint8, 1, n), tensor.Scalar(float32(0.1)), tensor.Scalar(uint8(3)), tensor.Scalar(float32(1.0/256)), tensor.Scalar(uint8(0)))), 45, 45},
+		"attention":    {call("Attention", 23, nil, filled(r, tensor.TypeFloat32, 1, 1, 16, 512), filled(r, tensor.TypeFloat32, 1, 1, 1024, 512), filled(r, tensor.TypeFloat32, 1, 1, 1024, 512)), 0, 15},
+		"long sums":    {call("MatMul", 13, nil, filled(r, tensor.TypeFloat64, 1, n), filled(r, tensor.TypeFloat64, n, 1)), 8, 0},
+		"tokens":       {token("[ab]"), 15, 15},
+		"tokens by ^":  {token("^a"), 0, 0},
+		"no match":     {token("(a{0,30}){0,30}c"), 100, 100},
+		"split string": {call("StringSplit", 20, onnx.Attrs{"delimiter": "a"}, texts(strings.Repeat("ab", n/32))), 30, 30},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, feed, err := c.c.Model()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for provider, want := range map[string]int{"cpu": c.cpu, "reference": c.want} {
+				s, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{{Name: provider}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer s.Close()
+				w := newWatched(0, time.Hour)
+				if _, err := s.Run(w, feed, nil); err != nil {
+					t.Fatalf("%s: %v", provider, err)
+				}
+				if w.calls < want {
+					t.Errorf("%s: %d checks of the context, want at least %d", provider, w.calls, want)
+				}
+				t.Logf("%s: %d checks", provider, w.calls)
+			}
+		})
 	}
 }
 

@@ -110,6 +110,26 @@ var heavy = map[string]func(r *rand.Rand) *opfuzz.Case{
 }
 
 func init() {
+	for op, opset := range map[string]int{"Softmax": 13, "LogSoftmax": 13, "Hardmax": 13, "ArgMax": 13, "ReduceSum": 13, "ReduceMax": 18, "ReduceL2": 18, "ReduceProd": 18} {
+		heavy["one row of "+op] = func(r *rand.Rand) *opfuzz.Case {
+			d := []tensor.DType{tensor.TypeFloat32, tensor.TypeFloat16, tensor.TypeFloat64}[r.IntN(3)]
+			return call(op, opset, nil, filled(r, d, 1, 1<<22))
+		}
+	}
+	heavy["product of long sums"] = func(r *rand.Rand) *opfuzz.Case {
+		d := []tensor.DType{tensor.TypeFloat32, tensor.TypeFloat64, tensor.TypeInt32, tensor.TypeInt64}[r.IntN(4)]
+		return call("MatMul", 13, nil, filled(r, d, 1, 10_000_000), filled(r, d, 10_000_000, 1))
+	}
+	heavy["tokens of one string"] = func(r *rand.Rand) *opfuzz.Case {
+		c := call("Tokenizer", 1, onnx.Attrs{"mark": int64(0), "mincharnum": int64(1), "pad_value": "#", "separators": []string{"b", "[cd]"}}, texts(strings.Repeat("abac", 1<<18)))
+		c.Domain = "com.microsoft"
+		return c
+	}
+	heavy["bytes of one row"] = func(r *rand.Rand) *opfuzz.Case {
+		c := call("QLinearSoftmax", 1, onnx.Attrs{"opset": int64(13)}, filled(r, tensor.TypeUint8, 1, 1<<22), tensor.Scalar(float32(0.1)), tensor.Scalar(uint8(3)), tensor.Scalar(float32(1.0/256)), tensor.Scalar(uint8(0)))
+		c.Domain = "com.microsoft"
+		return c
+	}
 	for _, d := range []tensor.DType{tensor.TypeFloat32, tensor.TypeFloat16, tensor.TypeFloat64, tensor.TypeInt32, tensor.TypeInt64, tensor.TypeUint32, tensor.TypeUint64} {
 		heavy["product of "+d.String()] = func(r *rand.Rand) *opfuzz.Case {
 			s := [][3]int{{2048, 2048, 2048}, {4, 1 << 20, 4}, {1 << 17, 16, 512}, {8, 1 << 15, 512}}[r.IntN(4)]

@@ -82,6 +82,11 @@ func (e *Env) Parallel(n, grain int, fn func(lo, hi int)) {
 	next := 0
 	for range 2 {
 		wg.Go(func() {
+			defer func() {
+				if p := recover(); p != nil && p != e.Ctx.Err() { // stop ends the run below
+					panic(p)
+				}
+			}()
 			for {
 				mu.Lock()
 				lo := next
