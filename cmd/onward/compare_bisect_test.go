@@ -132,7 +132,9 @@ func TestBisectFedInitializer(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 18)
 	b.Input("x", onnx.Float, 2).Input("w", onnx.Float, 2).Output("y", onnx.Float, 2)
 	b.Initializer("w", []float32{1, 2}, 2)
-	b.Node("Neg", []string{"x"}, []string{"n"}).Node("Mul", []string{"n", "w"}, []string{"m"}).Node("Abs", []string{"m"}, []string{"y"})
+	b.Node("Neg", []string{"x"}, []string{"n"})
+	b.Node("Mul", []string{"n", "w"}, []string{"m"})
+	b.Node("Abs", []string{"m"}, []string{"y"})
 	fault := func(m *onnx.Model, out onward.Values) error {
 		for _, n := range m.Graph.Nodes {
 			if p, ok := out["m"].(*tensor.Tensor); ok && n.OpType == "Mul" && tensor.Of[float32](p)[0] == -30 {
