@@ -73,6 +73,9 @@ repeated blocks are closed at first, with the attributes, types, weights and cos
 				}
 			}
 			if html != "" {
+				if err := cmd.Context().Err(); err != nil {
+					return err
+				}
 				return writeGraphPage(html, args[0], m)
 			}
 			s, err := backend.SequenceOf(m)

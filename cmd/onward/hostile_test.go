@@ -145,7 +145,7 @@ func TestHostileFiles(t *testing.T) {
 	for name, verbs := range accepts {
 		for _, line := range []string{
 			"run MODEL --random --save out",
-			"inspect MODEL", "inspect MODEL --json", "check MODEL", "check MODEL --json", "graph MODEL", "graph MODEL --format json", "graph MODEL --optimized",
+			"inspect MODEL", "inspect MODEL --json", "check MODEL", "check MODEL --json", "graph MODEL", "graph MODEL --format json", "graph MODEL --optimized", "graph MODEL --html out",
 			"bench MODEL --duration 1ms --rounds 1 --csv out", "profile MODEL --trace out", "tune MODEL --provider cpu,reference --duration 1ms",
 			"compare MODEL --html out", "compare digits.onnx MODEL --layers", "compare MODEL --bisect out",
 			"optimize MODEL -o out", "quantize MODEL -o out --data random:1", "quantize MODEL -o out --mode dynamic", "calibrate MODEL --data random:1 -o out",

@@ -75,6 +75,7 @@ var writers = []string{
 	"quantize model.onnx -o out.onnx --mode dynamic",
 	"calibrate model.onnx --data samples.npz -o new",
 	"calibrate model.onnx --data samples.npz --format json -o out.json --html out.html",
+	"graph model.onnx --html out.html",
 	"compare changed.onnx model.onnx --layers --html out.html",
 	"compare model.onnx --rtol 0 --atol 0 --bisect failing",
 	"bench model.onnx --iterations 3 --rounds 1 --csv out.csv --save out.json --html out.html",

@@ -169,7 +169,8 @@ func TestRunsDocumentedCommands(t *testing.T) {
 		ran++
 		var out, errs bytes.Buffer
 		code := run(t.Context(), words, &out, &errs)
-		if differ := code == exitFailed && errs.Len() == 0; code != exitOK && !differ || out.Len() == 0 {
+		silent := out.Len() == 0 && words[0] != "graph" // with --html
+		if differ := code == exitFailed && errs.Len() == 0; code != exitOK && !differ || silent {
 			t.Errorf("onward %s: exit code %d\n%s", line, code, errs.String())
 		}
 	}
