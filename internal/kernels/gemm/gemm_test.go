@@ -483,6 +483,48 @@ func TestRowsDoNotDependOnTheSplit(t *testing.T) {
 	}
 }
 
+func TestColumnsDoNotDependOnTheSplit(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 8))
+	next := floats[float32](r)
+	for _, n := range []int{7, 32, 33, 64, 70, 100, 300} {
+		for _, k := range []int{3, 4, 30, 257} {
+			const m = 3
+			a, b := make([]float32, m*k), make([]float32, k*n)
+			for _, x := range [][]float32{a, b} {
+				for i := range x {
+					x[i] = next()
+				}
+			}
+			testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+				for g := (Args[float32]{N: n, K: k, A: a, LdA: k, B: b, LdB: n, LdC: n}); g.M < m; {
+					g.M++
+					for _, g.TransB = range []bool{false, true} {
+						if g.LdB = n; g.TransB {
+							g.LdB = k
+						}
+						product := func(par Par) []float32 {
+							g.C = make([]float32, m*n)
+							Parallel(par, l, &g)
+							return g.C
+						}
+						want := product(nil)
+						for part := range 3 {
+							got := product(func(n int, fn func(lo, hi int)) {
+								for lo := 0; lo < n; lo += part + 1 {
+									fn(lo, min(n, lo+part+1))
+								}
+							})
+							if !slices.Equal(got, want) {
+								t.Fatalf("%d×%d×%d, B transposed %t, cut into %d panels each: results differ from those in one piece", g.M, n, k, g.TransB, part+1)
+							}
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
 // TestThen checks that Then is applied once to each element of the result, after the epilogue.
 func TestThen(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))

@@ -20,8 +20,9 @@ func vectorAsm(level cpu.Level, a *Args[float32], blk Block) bool {
 		return false
 	}
 	j0, j1 := blk.Panel0*PanelWidth, min(a.N, blk.Panel1*PanelWidth)
-	if !a.TransB && j1-j0 < 2*PanelWidth {
-		return false // one panel is as fast as a tile
+	// One panel is as fast as a tile. The choice does not depend on the block, because the two ways round differently.
+	if !a.TransB && a.N < 2*PanelWidth {
+		return false
 	}
 	for i := blk.Row0; i < blk.Row1; i++ {
 		c, x := a.C[i*a.LdC+j0:][:j1-j0], a.A[i*a.LdA:][:a.K]
