@@ -10,14 +10,15 @@ import (
 
 // LayerNormalization normalizes the elements along axis Axis and the following ones to mean 0 and
 // variance 1, then scales and shifts them. The optional second and third outputs are Mean and
-// InvStdDev (https://onnx.ai/onnx/operators/onnx__LayerNormalization.html).
+// InvStdDev (https://onnx.ai/onnx/operators/onnx__LayerNormalization.html). ONNX Runtime defines
+// it in the domain ai.onnx from opset 1 on, and its tools write it into older models.
 type LayerNormalization struct {
 	Axis    int
 	Epsilon float32
 	Stash   tensor.DType // element type of Mean and InvStdDev
 }
 
-var _ = kit.Register(kit.Def{Name: "LayerNormalization", Since: []int{17}, In: "X:T, Scale:T, B:T?", Out: "Y:T, Mean:U?, InvStdDev:U?",
+var _ = kit.Register(kit.Def{Name: "LayerNormalization", Since: []int{1, 17}, In: "X:T, Scale:T, B:T?", Out: "Y:T, Mean:U?, InvStdDev:U?",
 	Types: kit.Types{"T": "@float", "U": "float bfloat16"},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		return &LayerNormalization{Axis: a.Int("axis", -1), Epsilon: kit.ReadEpsilon(a), Stash: kit.ReadStash(a)}

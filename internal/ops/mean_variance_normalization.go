@@ -9,12 +9,23 @@ import (
 )
 
 // MeanVarianceNormalization subtracts the mean over Axes and divides by the standard deviation
-// (https://onnx.ai/onnx/operators/onnx__MeanVarianceNormalization.html).
-type MeanVarianceNormalization struct{ Axes []int }
+// (https://onnx.ai/onnx/operators/onnx__MeanVarianceNormalization.html). Version 1 is an
+// experimental operator for images that ONNX Runtime still runs.
+type MeanVarianceNormalization struct {
+	Axes       []int
+	CenterOnly bool // do not divide
+}
 
-var _ = kit.Register(kit.Def{Name: "MeanVarianceNormalization", Since: []int{9, 13}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
+var _ = kit.Register(kit.Def{Name: "MeanVarianceNormalization", Since: []int{1, 9, 13}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
 	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
 		n := &MeanVarianceNormalization{Axes: []int{0, 2, 3}}
+		if opset < 9 {
+			n.CenterOnly = a.Int("normalize_variance", 1) == 0
+			if a.Bool("across_channels", false) {
+				n.Axes = []int{0, 1, 2, 3}
+			}
+			return n
+		}
 		if a.Has("axes") {
 			n.Axes = a.Ints("axes")
 		}
@@ -25,6 +36,9 @@ var _ = kit.Register(kit.Def{Name: "MeanVarianceNormalization", Since: []int{9, 
 // meanVarianceParts computes (x − mean)/(standard deviation + 1e-9).
 func meanVarianceParts(b *kit.GradientBuilder, n *kit.GradientNode) (string, error) {
 	x, axes := n.Inputs[0], n.Attrs.Ints("axes", []int64{0, 2, 3})
+	if n.Attrs.Int("across_channels", 0) != 0 {
+		axes = []int64{0, 1, 2, 3}
+	}
 	sum := func(v string) string {
 		if len(axes) == 0 {
 			return b.SumFrom(v, 0)
@@ -36,6 +50,9 @@ func meanVarianceParts(b *kit.GradientBuilder, n *kit.GradientNode) (string, err
 	}
 	count := sum(b.Filled(1, x))
 	d := b.Op("Sub", x, b.Op("Div", sum(x), count))
+	if n.Attrs.Int("normalize_variance", 1) == 0 {
+		return d, nil
+	}
 	return b.Op("Div", d, b.Plus(b.Op("Sqrt", b.Op("Div", sum(b.Op("Mul", d, d)), count)), 1e-9)), nil
 }
 
@@ -120,6 +137,9 @@ func meanVarianceNorm[T kit.RealFloat](c *ir.Call, n *MeanVarianceNormalization)
 			mean /= float64(num)
 			each(first, func(x, _ []T) { sq += sumOf(x, mean, true) })
 			std := math.Sqrt(sq/float64(num)) + 1e-9
+			if n.CenterOnly {
+				std = 1
+			}
 			each(first, func(x, y []T) {
 				for i, v := range x {
 					y[i] = T((float64(v) - mean) / std)

@@ -22,18 +22,22 @@ type TopK struct {
 
 var _ = kit.Register(kit.Def{Name: "TopK", Since: []int{1, 10, 11, 24}, In: "X:T, K:int64", Out: "Values:T, Indices:I",
 	Types: kit.Types{"T": "@number", "I": "int64"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Build: func(a *kit.Attrs, opset int) (kit.Operator, error) {
 		o := &TopK{Axis: a.Int("axis", -1), Largest: true}
 		if opset < 10 {
 			a.Require("k")
-			a.SetInputInts(1, []int{a.Int("k", 0)})
+			k := a.Int("k", 1)
+			if k < 1 {
+				return nil, fmt.Errorf("k is %d, want at least 1", k)
+			}
+			a.SetInputInts(1, []int{k})
 		}
 		if opset >= 11 {
 			o.Largest = a.Bool("largest", true)
 			a.Ignore("sorted")
 		}
-		return o
-	}),
+		return o, nil
+	},
 	Gradient: &kit.Gradient{Rule: topKGradient}})
 
 // topKGradient adds the gradient to the elements that the second output names.

@@ -83,6 +83,8 @@ func TestVersionsAreThoseOfONNX(t *testing.T) {
 		"ai.onnx.ml.TreeEnsembleRegressor":  "version 5 only deprecates it",
 		"SimplifiedLayerNormalization":      "ONNX Runtime's own in the domain of ONNX",
 		"ThresholdedRelu":                   "version 1 was experimental",
+		"MeanVarianceNormalization":         "version 1 was experimental",
+		"LayerNormalization":                "version 1 is ONNX Runtime's own in the domain of ONNX",
 	}
 	for _, name := range []string{"Affine", "ConstantFill", "Crop", "DynamicSlice", "ImageScaler", "ParametricSoftplus", "Scale", "ScaledTanh"} {
 		known[name] = "one of those experiments that ONNX removed with opset 10"

@@ -151,7 +151,7 @@ func (op *msAttention) attend(c *ir.Call, qkv []float32, batch, length int, size
 	}
 	a.Scale = kit.AttentionScale(op.scale, a.Dim)
 	var mask func(b, i int, row []float32)
-	if m := c.Tensor(iMask); m != nil {
+	if m := c.Tensor(iMask); m != nil && !dummyMask(m.Shape(), a.Batch, a.KVLen) {
 		if mask, err = msMask(m, a.Batch, a.QLen, a.KVLen, past, op.filter); err != nil {
 			return err
 		}
@@ -179,4 +179,10 @@ func (op *msAttention) attend(c *ir.Call, qkv []float32, batch, length int, size
 		present.Store()
 	}
 	return nil
+}
+
+// dummyMask reports whether a mask has one element for all keys of a batch, or of all batches.
+// ONNX Runtime ignores such a mask, whatever its values.
+func dummyMask(s []int, batch, total int) bool {
+	return len(s) == 2 && s[1] == 1 && (s[0] == batch && total != 1 || s[0] == 1 && (batch != 1 || total != 1))
 }

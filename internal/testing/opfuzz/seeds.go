@@ -26,21 +26,11 @@ func Load(root, suite string) (Seeds, error) {
 	}
 	for file, cases := range files {
 		for i, c := range cases {
-			domain, op := c.Domain()
-			d := &Case{Domain: domain, Op: op, Opset: c.Opset, From: fmt.Sprintf("%s %d", file, i)}
-			for name, a := range c.Attrs {
-				at, err := onnx.NewAttribute(name, a.Value())
-				if err != nil {
-					return nil, err
-				}
-				d.Attrs = append(d.Attrs, at)
+			d, err := FromRecorded(c)
+			if err != nil {
+				return nil, err
 			}
-			for _, v := range c.In {
-				d.In = append(d.In, v.Value())
-			}
-			for _, v := range c.Out {
-				d.Out = append(d.Out, v != nil)
-			}
+			d.From = fmt.Sprintf("%s %d", file, i)
 			s.add(d)
 		}
 	}
@@ -59,6 +49,29 @@ func Load(root, suite string) (Seeds, error) {
 		slices.SortFunc(of, func(a, b *Case) int { return strings.Compare(a.From, b.From) })
 	}
 	return s, nil
+}
+
+// FromRecorded converts a recorded case of one node.
+func FromRecorded(c *recorded.Case) (*Case, error) {
+	domain, op := c.Domain()
+	d := &Case{Domain: domain, Op: op, Opset: c.Opset, From: c.Note, Constant: make([]bool, len(c.In))}
+	for name, a := range c.Attrs {
+		at, err := onnx.NewAttribute(name, a.Value())
+		if err != nil {
+			return nil, err
+		}
+		d.Attrs = append(d.Attrs, at)
+	}
+	for _, v := range c.In {
+		d.In = append(d.In, v.Value())
+	}
+	for _, i := range c.Const {
+		d.Constant[i] = true
+	}
+	for _, v := range c.Out {
+		d.Out = append(d.Out, v != nil)
+	}
+	return d, nil
 }
 
 func (s Seeds) add(c *Case) {

@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/onward-ml/onward/onnx"
@@ -26,6 +27,14 @@ type Case struct {
 	Tol   float64  // relative tolerance, 1e-3 if 0
 	By    string   // source of the outputs, ONNX Runtime if empty
 	Note  string
+
+	// Set for cases of ONNX Runtime's own tests, see [LoadUpstream].
+	Const  []int         // inputs that are initializers
+	Types  []string      // TypeProtos of the inputs in base64, if their shapes are not those of the values
+	Graph  string        // a GraphProto in base64 instead of one node
+	Tols   [][2]*float64 // absolute and relative tolerances of the outputs, nil for the default of the type
+	Sorted []int         // outputs whose elements have no order
+	Fails  string        // the error that ONNX Runtime returns
 }
 
 // Attr is an attribute: one of its fields is set.
@@ -51,6 +60,8 @@ type Value struct {
 	Map []*Value
 	Opt []*Value
 	Of  string
+
+	Elem string // element type of a sequence of tensors, needed if it is empty
 }
 
 // Number is a number, written as "nan", "inf" or "-inf" if it is not finite.
@@ -132,6 +143,9 @@ func (v *Value) Value() tensor.Value {
 		for _, it := range v.Seq {
 			s.Items = append(s.Items, it.Value())
 			s.Elem = s.Items[0].Type()
+		}
+		if v.Elem != "" {
+			s.Elem = tensor.TensorType(must(tensor.ParseDType(v.Elem)))
 		}
 		return s
 	}
@@ -229,6 +243,9 @@ func (c *Case) Domain() (domain, op string) {
 // Model returns a model of the node with a feed for its inputs, i0, i1 and so on. Its
 // outputs are o0, o1 and so on; those that are not checked are left out.
 func (c *Case) Model() (*onnx.Model, map[string]tensor.Value, error) {
+	if c.Graph != "" {
+		return c.graphModel()
+	}
 	domain, op := c.Domain()
 	b := onnx.NewModel("case").Opset(domain, int64(c.Opset))
 	if domain != "" {
@@ -240,7 +257,7 @@ func (c *Case) Model() (*onnx.Model, map[string]tensor.Value, error) {
 		name := ""
 		if v != nil {
 			name = fmt.Sprintf("i%d", i)
-			x := v.Value()
+			x, constant := v.Value(), slices.Contains(c.Const, i)
 			t := onnx.NewType(x.Type())
 			if x, ok := x.(*tensor.Tensor); ok {
 				t.Tensor.Shape = &onnx.Shape{}
@@ -248,8 +265,15 @@ func (c *Case) Model() (*onnx.Model, map[string]tensor.Value, error) {
 					t.Tensor.Shape.Dims = append(t.Tensor.Shape.Dims, onnx.Dim{Kind: onnx.DimValue, Value: int64(d)})
 				}
 			}
-			b.InputType(name, t)
-			feed[name] = x
+			if c.Types != nil {
+				t = protoType(c.Types[i])
+			}
+			if c, ok := x.(*tensor.Tensor); ok && constant {
+				b.Initializer(name, onnx.FromTensor(c))
+			} else {
+				b.InputType(name, t)
+				feed[name] = x
+			}
 		}
 		in = append(in, name)
 	}
