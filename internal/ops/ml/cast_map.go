@@ -2,9 +2,9 @@ package ml
 
 import (
 	"fmt"
+	"regexp"
 	"sort"
 	"strconv"
-	"strings"
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -117,12 +117,26 @@ func (op *CastMap) Run(c *ir.Call) error {
 	return nil
 }
 
+// floatPrefix and intPrefix match the numbers that C's strtof and strtoll read, which
+// ONNX Runtime calls: they ignore what follows a number.
+var (
+	floatPrefix = regexp.MustCompile(`^\s*([+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|(?i:inf(?:inity)?|nan)))`)
+	intPrefix   = regexp.MustCompile(`^\s*([+-]?\d+)`)
+)
+
+func numberIn(prefix *regexp.Regexp, s string) string {
+	if m := prefix.FindStringSubmatch(s); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
 func castMapFloat(values *tensor.Tensor, i int) (float32, error) {
 	if values.DType() != tensor.TypeString {
 		return tensor.Of[float32](values)[i], nil
 	}
 	s := tensor.Of[string](values)[i]
-	v, err := strconv.ParseFloat(strings.TrimSpace(s), 32)
+	v, err := strconv.ParseFloat(numberIn(floatPrefix, s), 32)
 	if err != nil {
 		return 0, fmt.Errorf("value %q is not a number", s)
 	}
@@ -138,7 +152,7 @@ func castMapInt(values *tensor.Tensor, i int) (int64, error) {
 		return int64(v), nil
 	}
 	s := tensor.Of[string](values)[i]
-	v, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
+	v, err := strconv.ParseInt(numberIn(intPrefix, s), 10, 64)
 	if err != nil {
 		return 0, fmt.Errorf("value %q is not an integer", s)
 	}
