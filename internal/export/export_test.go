@@ -165,7 +165,7 @@ func TestWritesFunctions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := text(r.Graph), "m=Neg(x); y_1=Relu(m); m_2=Neg(y_1); y=Relu(m_2)"; got != want {
+	if got, want := text(r.Graph), "m=Neg(x); m_1=Relu(m); m_2=Neg(m_1); y=Relu(m_2)"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if r.Functions != nil || r.Graph.Nodes[0].Name != "call/n" || r.Graph.Nodes[2].Name != "call/n_1" {
