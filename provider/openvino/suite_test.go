@@ -62,6 +62,9 @@ var refused = []class{
 // the cases of expanded functions, whose graphs take OpenVINO long to compile, and checks only that
 // no class is larger. ONWARD_CASES selects cases by a regular expression.
 func TestSuite(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: the suite runs one model after the other")
+	}
 	dir := suite.Dir(t)
 	t.Setenv(openvino.Env, openvinolib.Path(t))
 	r, err := backendtest.New(backend.Provider("openvino"), backendtest.Options{Dir: dir, Devices: []string{"CPU"}, Runs: 2,

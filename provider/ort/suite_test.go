@@ -38,6 +38,9 @@ func TestSuiteWithBinding(t *testing.T) {
 }
 
 func runSuite(t *testing.T, provider string, runs int, exclude ...string) {
+	if testing.Short() {
+		t.Skip("-short: the suite runs one model after the other")
+	}
 	dir := suite.Dir(t)
 	t.Setenv(ort.Env, ortlib.Path(t))
 	r, err := backendtest.New(backend.Provider(provider), backendtest.Options{Dir: dir, Devices: []string{"CPU"}, Runs: runs,
