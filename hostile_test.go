@@ -392,6 +392,22 @@ func TestBadInput24FunctionDoubling(t *testing.T) {
 	}
 }
 
+// Bad input 28: a node with many outputs. Looking for each among those before it took 13 s.
+func TestBadInput28ManyOutputs(t *testing.T) {
+	const n = 200_000
+	b := onnx.NewModel("m").Opset("", 18)
+	b.Input("x", onnx.Float, n)
+	names := make([]string, n)
+	for i := range names {
+		names[i] = "y" + itoa(i)
+		b.Output(names[i], onnx.Float, 1)
+	}
+	b.Node("Split", []string{"x"}, names, onnx.Attrs{"num_outputs": n})
+	if err := hostile(t, b.Must(), onward.Values{"x": ramp(n, n)}); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
 // Bad input 25: deeply nested subgraphs.
 func TestBadInput25DeepSubgraphs(t *testing.T) {
 	for _, depth := range []int{20, 90, 500} {

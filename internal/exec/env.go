@@ -277,15 +277,14 @@ func (s *state) allocate(c *ir.Call, i int, dtype tensor.DType, shape []int) (*t
 	return t, nil
 }
 
-// givenFor returns the caller's tensor for an output if type and size match.
+// givenFor returns the caller's tensor for the first output of a value if type and size match.
 func (s *state) givenFor(id ir.ValueID, dtype tensor.DType, n int) *tensor.Tensor {
-	for k, o := range s.plan.outputs {
-		if o != id || k >= len(s.given) {
-			continue
-		}
-		if t, ok := s.given[k].(*tensor.Tensor); ok && t != nil && t.DType() == dtype && dtype != tensor.TypeString && len(t.Bytes()) == n {
-			return t
-		}
+	k := int(s.plan.target[id])
+	if k >= len(s.given) {
+		return nil
+	}
+	if t, ok := s.given[k].(*tensor.Tensor); ok && t != nil && t.DType() == dtype && dtype != tensor.TypeString && len(t.Bytes()) == n {
+		return t
 	}
 	return nil
 }

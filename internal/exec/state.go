@@ -3,7 +3,6 @@ package exec
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -240,7 +239,7 @@ func (s *state) own(i int, id ir.ValueID) (tensor.Value, error) {
 			given.Reset(v.DType(), given.Bytes(), v.Shape())
 			return given, nil
 		}
-		if s.owned[id] && !slices.Contains(s.plan.outputs[:i], id) {
+		if s.owned[id] && int(s.plan.target[id]) == i { // the value's first output
 			return v, nil
 		}
 	case *tensor.Map:
