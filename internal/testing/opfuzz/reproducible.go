@@ -3,13 +3,18 @@ package opfuzz
 import (
 	"flag"
 	"os"
+	"strconv"
 	"sync"
 	"testing"
 )
 
-// Reproducible fixes rapid's seed and number of checks unless the command line sets them.
+// Reproducible fixes rapid's seed and number of checks unless the command line sets them. With -short, as for the race
+// detector, a fourth of the checks runs.
 func Reproducible(t testing.TB, checks string) {
 	t.Helper()
+	if n, err := strconv.Atoi(checks); err == nil && testing.Short() {
+		checks = strconv.Itoa(max(n/4, 1))
+	}
 	set := commandLine()
 	for name, v := range map[string]string{"rapid.checks": checks, "rapid.seed": "20", "rapid.nofailfile": "true"} {
 		if !set[name] {

@@ -9,6 +9,9 @@ import (
 
 // A test that asks after another one gets the same draws as alone.
 func TestReproducibleHoldsForEachTest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: a fourth of the checks runs")
+	}
 	for _, checks := range []string{"7", "8"} {
 		t.Run(checks, func(t *testing.T) {
 			given := flag.Lookup("rapid.checks").Value.String()
