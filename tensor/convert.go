@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
 	"slices"
 
@@ -24,6 +25,8 @@ type ConvertOptions struct {
 //     infinite. For 8-bit types they follow opts and the tables of the operator. For 4- and 6-bit
 //     types they become the largest number, regardless of opts, and NaN becomes zero.
 //   - Integer to integer: the low bits, reinterpreted.
+//   - Floating point to integer: the fraction is dropped. To integers of 4 or 2 bits: one rounding to
+//     nearest, ties to even, then the low bits (https://onnx.ai/onnx/technical/int4.html).
 //   - To bool: true if not zero, so NaN is true. From bool: 0 or 1.
 //   - From string: decimal notation, "INF" and "NaN" with any sign and case. Fractions of integers
 //     are dropped. Anything else is an error.
@@ -254,36 +257,37 @@ type integer interface {
 
 type float interface{ float32 | float64 }
 
-// convertWide converts between types with Go arithmetic. If odd is set, dst must be float32 and the
-// conversion rounds to odd (see roundToOdd).
-func convertWide(dst, src span, odd bool) {
+// convertWide converts between types with Go arithmetic. If narrowed is set, dst is a float32, int8 or
+// uint8 that narrow converts next: conversions to float32 round to odd (see roundToOdd), those of
+// floating point to integers round to nearest, ties to even.
+func convertWide(dst, src span, narrowed bool) {
 	switch src.dtype {
 	case TypeFloat32:
-		fromFloats(dst, memory.FromRaw[float32](src.data)[:src.n], odd)
+		fromFloats(dst, memory.FromRaw[float32](src.data)[:src.n], narrowed)
 	case TypeFloat64:
-		fromFloats(dst, memory.FromRaw[float64](src.data)[:src.n], odd)
+		fromFloats(dst, memory.FromRaw[float64](src.data)[:src.n], narrowed)
 	case TypeInt8:
-		fromIntegers(dst, memory.FromRaw[int8](src.data)[:src.n], odd)
+		fromIntegers(dst, memory.FromRaw[int8](src.data)[:src.n], narrowed)
 	case TypeInt16:
-		fromIntegers(dst, memory.FromRaw[int16](src.data)[:src.n], odd)
+		fromIntegers(dst, memory.FromRaw[int16](src.data)[:src.n], narrowed)
 	case TypeInt32:
-		fromIntegers(dst, memory.FromRaw[int32](src.data)[:src.n], odd)
+		fromIntegers(dst, memory.FromRaw[int32](src.data)[:src.n], narrowed)
 	case TypeInt64:
-		fromIntegers(dst, memory.FromRaw[int64](src.data)[:src.n], odd)
+		fromIntegers(dst, memory.FromRaw[int64](src.data)[:src.n], narrowed)
 	case TypeUint8, TypeBool:
-		fromIntegers(dst, src.data[:src.n], odd)
+		fromIntegers(dst, src.data[:src.n], narrowed)
 	case TypeUint16:
-		fromIntegers(dst, memory.FromRaw[uint16](src.data)[:src.n], odd)
+		fromIntegers(dst, memory.FromRaw[uint16](src.data)[:src.n], narrowed)
 	case TypeUint32:
-		fromIntegers(dst, memory.FromRaw[uint32](src.data)[:src.n], odd)
+		fromIntegers(dst, memory.FromRaw[uint32](src.data)[:src.n], narrowed)
 	case TypeUint64:
-		fromIntegers(dst, memory.FromRaw[uint64](src.data)[:src.n], odd)
+		fromIntegers(dst, memory.FromRaw[uint64](src.data)[:src.n], narrowed)
 	default:
 		panic("tensor: " + src.dtype.String() + " is not wide")
 	}
 }
 
-func fromIntegers[S integer](dst span, src []S, odd bool) {
+func fromIntegers[S integer](dst span, src []S, narrowed bool) {
 	switch dst.dtype {
 	case TypeBool:
 		notZero(dst.data, src)
@@ -299,7 +303,7 @@ func fromIntegers[S integer](dst span, src []S, odd bool) {
 		cast(memory.FromRaw[float64](dst.data), src)
 	case TypeFloat32:
 		d := memory.FromRaw[float32](dst.data)
-		if !odd {
+		if !narrowed {
 			cast(d, src)
 			return
 		}
@@ -316,12 +320,16 @@ func fromIntegers[S integer](dst span, src []S, odd bool) {
 	}
 }
 
-func fromFloats[S float](dst span, src []S, odd bool) {
+func fromFloats[S float](dst span, src []S, narrowed bool) {
 	switch dst.dtype {
 	case TypeBool:
 		notZero(dst.data, src)
 	case TypeInt8, TypeUint8:
-		truncate32(memory.FromRaw[uint8](dst.data), src)
+		if narrowed {
+			round32(memory.FromRaw[uint8](dst.data), src)
+		} else {
+			truncate32(memory.FromRaw[uint8](dst.data), src)
+		}
 	case TypeInt16, TypeUint16:
 		truncate32(memory.FromRaw[uint16](dst.data), src)
 	case TypeInt32:
@@ -346,7 +354,7 @@ func fromFloats[S float](dst span, src []S, odd bool) {
 		cast(memory.FromRaw[float64](dst.data), src)
 	case TypeFloat32:
 		d := memory.FromRaw[float32](dst.data)
-		if !odd {
+		if !narrowed {
 			cast(d, src)
 			return
 		}
@@ -397,6 +405,13 @@ func truncate32[D integer, S float](dst []D, src []S) {
 	dst = dst[:len(src)]
 	for i, v := range src {
 		dst[i] = D(truncInt32(v))
+	}
+}
+
+func round32[D integer, S float](dst []D, src []S) {
+	dst = dst[:len(src)]
+	for i, v := range src {
+		dst[i] = D(truncInt32(math.RoundToEven(float64(v))))
 	}
 }
 

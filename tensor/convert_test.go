@@ -202,7 +202,12 @@ func convertExact(to DType, x exact, saturate bool) uint64 {
 	var i *big.Int
 	isInt := false
 	if x.special == 0 {
-		i, _ = x.v.Int(nil)
+		v := x.v
+		if to.Packed() {
+			f, _ := v.Float64()
+			v = new(big.Float).SetFloat64(math.RoundToEven(f))
+		}
+		i, _ = v.Int(nil)
 		isInt = true
 	}
 	fits := func(bits uint) bool {
@@ -376,6 +381,32 @@ func TestConvertOutOfRangeFloats(t *testing.T) {
 	const top = 1 << 63
 	check(TypeUint64, memory.AsBytes([]uint64{300, 1<<64 - 5, top, 0, top, 0, top, 3000000000, 9999999980506447872}))
 	check(TypeUint32, memory.AsBytes([]uint32{300, 1<<32 - 5, 0, 0, 0, 0, 0, 3000000000, 0}))
+}
+
+// ONNX's pages on 4- and 2-bit types round to nearest, ties to even, and keep the low bits.
+func TestConvertRoundsToPackedIntegers(t *testing.T) {
+	for _, c := range []struct {
+		to   DType
+		want string
+	}{
+		{TypeInt4, "0 0 1 2 2 -2 -1 0 -8 4"},
+		{TypeUint4, "0 0 1 2 2 14 15 0 8 4"},
+		{TypeInt2, "0 0 1 -2 -2 -2 -1 0 0 0"},
+		{TypeUint2, "0 0 1 2 2 2 3 0 0 0"},
+		{TypeInt8, "0 0 0 1 2 -1 0 0 7 3"},
+	} {
+		in := Must(New([]float64{0.3, 0.5, 0.7, 1.5, 2.5, -1.5, -0.7, -0.5, 7.5, 3.5}))
+		for _, from := range []DType{TypeFloat64, TypeFloat32, TypeFloat16, TypeBFloat16} {
+			x := Must(Convert(Must(Convert(in, from, ConvertOptions{})), c.to, ConvertOptions{}))
+			if got := strings.Join(Of[string](Must(Convert(x, TypeString, ConvertOptions{}))), " "); got != c.want {
+				t.Errorf("%s to %s: %s, want %s", from, c.to, got, c.want)
+			}
+		}
+	}
+	x := Must(Convert(Must(New([]string{"1.7", "-2.5"})), TypeInt4, ConvertOptions{})) // text drops fractions, like text to wider integers
+	if got := strings.Join(Of[string](Must(Convert(x, TypeString, ConvertOptions{}))), " "); got != "1 -2" {
+		t.Errorf("text to int4: %s, want 1 -2", got)
+	}
 }
 
 func TestConvertToString(t *testing.T) {

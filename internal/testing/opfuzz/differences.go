@@ -62,9 +62,9 @@ var Differences = []Difference{
 	},
 	{
 		Ops:  casts,
-		When: castFractions,
-		What: "fractions, as numbers or text, to integers of 4 or 2 bits", Who: neither,
-		Why: "ours truncate them, as for wider integers and as ONNX's reference evaluator; ONNX Runtime rounds them, as ONNX's pages on these types say",
+		When: castTies,
+		What: "numbers between two integers of 4 or 2 bits, at the same distance", Who: ours,
+		Why: "ONNX's pages on these types round to the even one, ONNX Runtime to the larger absolute value",
 	},
 	{
 		Ops:  []string{"Clip"},

@@ -3,7 +3,6 @@ package opfuzz
 import (
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/onward-ml/onward/onnx"
@@ -109,12 +108,12 @@ func castTarget(c *Case) tensor.DType {
 }
 
 func castOutOfRange(c *Case) bool {
-	if !c.DType(0).IsFloat() {
-		return false
-	}
 	to := castTarget(c)
 	if to == tensor.TypeFloat8E8M0 {
 		return slices.ContainsFunc(numbers(c, 0), func(v float64) bool { return v <= 0 }) // it has no sign and no 0
+	}
+	if !c.DType(0).IsFloat() {
+		return false
 	}
 	lo, hi := intRange(to)
 	switch to {
@@ -123,20 +122,18 @@ func castOutOfRange(c *Case) bool {
 	case tensor.TypeUint64:
 		hi = math.Nextafter(1<<64, 0)
 	}
-	return to.IsInteger() && slices.ContainsFunc(numbers(c, 0), func(v float64) bool { return !(math.Trunc(v) >= lo && math.Trunc(v) <= hi) })
+	round := math.Trunc
+	if to.Packed() {
+		round = math.RoundToEven
+	}
+	return to.IsInteger() && slices.ContainsFunc(numbers(c, 0), func(v float64) bool { return !(round(v) >= lo && round(v) <= hi) })
 }
 
-func castFractions(c *Case) bool {
-	if to := castTarget(c); !to.IsInteger() || !to.Packed() {
-		return false
-	}
-	if c.DType(0) == tensor.TypeString {
-		return slices.ContainsFunc(tensor.Of[string](c.Tensor(0)), func(s string) bool {
-			v, err := strconv.ParseFloat(s, 64)
-			return err == nil && isFraction(v)
-		})
-	}
-	return slices.ContainsFunc(numbers(c, 0), isFraction)
+// castTies finds numbers in the middle of two integers, of which the even one is nearer to 0.
+func castTies(c *Case) bool {
+	to := castTarget(c)
+	return c.DType(0).IsFloat() && to.IsInteger() && to.Packed() &&
+		slices.ContainsFunc(numbers(c, 0), func(v float64) bool { return math.Round(v) != math.RoundToEven(v) })
 }
 
 // emptyAxes finds axes that are given and name none of the dimensions of size 1.
