@@ -14,7 +14,8 @@ import (
 // of 32 or 64. A block consists of:
 //
 //   - a float32 scale
-//   - a signed zero point byte, if the format has one, else the zero point is 8
+//   - a zero point byte, if the format has one, else the zero point is 8. The difference of a weight
+//     and the zero point is an int8; it wraps if the zero point is not that of a 4-bit number.
 //   - 16 bytes per 32 weights, of which the low bits hold the first 16
 //
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MatMulFpQ4).
@@ -84,12 +85,12 @@ func (op *MatMulFpQ4) Run(c *ir.Call) error {
 		for n := lo; n < hi && c.Err() == nil; n++ {
 			for k := range blocks {
 				block := data[(n*blocks+k)*per:][:per]
-				scale, zero := math.Float32frombits(binary.LittleEndian.Uint32(block)), float32(8)
+				scale, zero := math.Float32frombits(binary.LittleEndian.Uint32(block)), byte(8)
 				if head == 5 {
-					zero = float32(int8(block[4]))
+					zero = block[4]
 				}
 				for i := range min(size, in-k*size) {
-					w[n*in+k*size+i] = (float32(block[head+i/32*16+i%16]>>(i%32/16*4)&15) - zero) * scale
+					w[n*in+k*size+i] = float32(int8(block[head+i/32*16+i%16]>>(i%32/16*4)&15-zero)) * scale
 				}
 			}
 		}

@@ -1,6 +1,7 @@
 package msft
 
 import (
+	"encoding/binary"
 	"math"
 	"testing"
 
@@ -82,5 +83,22 @@ func TestGatedRMSNormEpsilon(t *testing.T) {
 	want := optest.Tensor([]float32{0.5 * 0.01 / float32(math.Sqrt(1e-4+1e-5))}, 1, 1)
 	if !optest.Same(y[0], want, 1e-6) {
 		t.Errorf("got %v, want %v", optest.Floats(y[0].(*tensor.Tensor)), optest.Floats(want))
+	}
+}
+
+// ONNX Runtime subtracts zero points from weights as bytes, so zero points that are not those of 4-bit
+// numbers wrap.
+func TestMatMulFpQ4WrapsZeroPoints(t *testing.T) {
+	const in = 32
+	for zero, want := range map[byte]float32{3: in * (5 - 3), 200: in * (5 - 200 + 256), 130: in * (5 - 130)} {
+		block := make([]byte, 4+1+in/2)
+		binary.LittleEndian.PutUint32(block, math.Float32bits(1))
+		block[4] = zero
+		x := make([]float32, in)
+		for i := range x {
+			x[i], block[5+i/2] = 1, 0x55
+		}
+		optest.Want(t, "com.microsoft.MatMulFpQ4", 1, map[string]any{"blk_quant_type": 1}, optest.Tensor([]float32{want}, 1, 1),
+			optest.Tensor(x, 1, in), optest.Tensor(block, len(block)), optest.Tensor([]int64{in, 1}, 2))
 	}
 }
