@@ -305,7 +305,7 @@ func (s *state) Scratch(c *ir.Call, n int) ([]byte, error) {
 			return nil, fmt.Errorf("scratch memory of %d bytes: %w", n, err)
 		}
 		// Slices of the old block keep it alive.
-		s.scratch = memory.Aligned(int(grow))
+		s.scratch = memory.Uninitialized(int(grow))
 		s.used = 0
 	}
 	b := s.scratch[s.used : s.used+n : s.used+need]
