@@ -32,7 +32,9 @@ type watched struct {
 	began  time.Duration
 	last   time.Duration
 	worst  time.Duration // largest CPU time between calls
-	where  string        // call stack of the check that ended it
+	where  string        // call stacks of the checks before and after it
+	at     [40]uintptr   // call stack of the last check
+	depth  int           // of at
 	after  int           // calls after the end
 }
 
@@ -51,7 +53,10 @@ func (w *watched) Deadline() (time.Time, bool) { return time.Time{}, false }
 func (w *watched) Err() error {
 	w.calls++
 	now := threadTime()
-	w.gap(now)
+	var pc [40]uintptr
+	n := runtime.Callers(2, pc[:])
+	w.gap(now, pc[:n])
+	w.at, w.depth = pc, n
 	if w.ended {
 		w.after++
 	} else if w.calls == w.endAt || now-w.began > w.budget {
@@ -65,25 +70,27 @@ func (w *watched) Err() error {
 	return nil
 }
 
-// gap ends an interval without checks.
-func (w *watched) gap(now time.Duration) {
+// gap ends an interval without checks at the given call stack, nil at the end of the call.
+func (w *watched) gap(now time.Duration, pc []uintptr) {
 	if d := now - w.last; d > w.worst {
 		w.worst, w.where = d, ""
 		if d > *longest {
-			w.where = callers()
+			w.where = "from " + cmp.Or(callers(w.at[:w.depth]), "the start") + "\nto   " + cmp.Or(callers(pc), "the end")
 		}
 	}
 	w.last = now
 }
 
-// callers returns the functions of this module on the stack, innermost first.
-func callers() string {
-	pc := make([]uintptr, 40)
-	frames := runtime.CallersFrames(pc[:runtime.Callers(4, pc)])
+// callers returns the functions of this module on a call stack, innermost first.
+func callers(pc []uintptr) string {
+	if len(pc) == 0 {
+		return ""
+	}
+	frames := runtime.CallersFrames(pc)
 	var s []string
 	for len(s) < 6 {
 		f, more := frames.Next()
-		if _, name, ok := strings.Cut(f.Function, "github.com/onward-ml/onward/"); ok {
+		if _, name, ok := strings.Cut(f.Function, "github.com/onward-ml/onward/"); ok && !strings.Contains(name, "testing/attack.(*watched)") {
 			s = append(s, fmt.Sprintf("%s:%d", name, f.Line))
 		}
 		if !more {
@@ -143,7 +150,7 @@ func cancelled(c *opfuzz.Case, provider string, endAt int, budget time.Duration)
 	defer runtime.UnlockOSThread()
 	w := newWatched(0, time.Second)
 	s, err := onward.OpenModel(w, m, opts)
-	w.gap(threadTime())
+	w.gap(threadTime(), nil)
 	if err := w.late("opening on " + provider); err != nil {
 		return at, err
 	}
@@ -153,7 +160,7 @@ func cancelled(c *opfuzz.Case, provider string, endAt int, budget time.Duration)
 	defer s.Close()
 	w = newWatched(endAt, budget)
 	_, err = s.Run(w, feed, nil)
-	w.gap(threadTime())
+	w.gap(threadTime(), nil)
 	switch late := w.late("running on " + provider); {
 	case late != nil:
 		return at, late
@@ -170,5 +177,5 @@ func (w *watched) late(doing string) error {
 	if w.worst <= *longest {
 		return nil
 	}
-	return fmt.Errorf("%s: %v of CPU time without a check of the context, before %s", doing, w.worst.Round(time.Millisecond), cmp.Or(w.where, "the end"))
+	return fmt.Errorf("%s: %v of CPU time without a check of the context\n%s", doing, w.worst.Round(time.Millisecond), w.where)
 }
