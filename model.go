@@ -1,6 +1,7 @@
 package onward
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -90,7 +91,7 @@ func Describe(m *onnx.Model) (*Description, error) {
 	if m == nil || m.Graph == nil {
 		return nil, driver.LoadError(errors.New("the model has no graph"))
 	}
-	s, err := describe(m)
+	s, err := describe(context.Background(), m)
 	if err != nil {
 		return nil, driver.LoadError(err)
 	}
@@ -117,7 +118,7 @@ func (s *signature) arg(i int) *NodeArg {
 }
 
 // describe returns the signature of a model.
-func describe(m *onnx.Model) (s signature, err error) {
+func describe(ctx context.Context, m *onnx.Model) (s signature, err error) {
 	g := m.Graph
 	s.meta = ModelMetadata{ProducerName: m.ProducerName, ProducerVersion: m.ProducerVersion, GraphName: g.Name, Domain: m.Domain,
 		Description: m.DocString, GraphDescription: g.DocString, Version: m.ModelVersion, IRVersion: m.IRVersion,
@@ -140,7 +141,10 @@ func describe(m *onnx.Model) (s signature, err error) {
 		}
 	}
 	s.inIndex, s.outIndex = map[string]int{}, map[string]int{}
-	for _, v := range g.Inputs {
+	for i, v := range g.Inputs {
+		if i&0xfff == 0xfff && ctx.Err() != nil {
+			return s, ctx.Err()
+		}
 		a, err := nodeArg(v)
 		if err != nil {
 			return s, fmt.Errorf("input: %w", err)
@@ -160,6 +164,9 @@ func describe(m *onnx.Model) (s signature, err error) {
 		s.inIndex[name] = i
 	}
 	for i, v := range g.Outputs {
+		if i&0xfff == 0xfff && ctx.Err() != nil {
+			return s, ctx.Err()
+		}
 		a, err := nodeArg(v)
 		if err != nil {
 			return s, fmt.Errorf("output: %w", err)

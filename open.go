@@ -70,7 +70,7 @@ func open(ctx context.Context, src source, opts *SessionOptions) (s *Session, er
 	if m.Model, err = prepare(m.Model, s.options); err != nil {
 		return nil, driver.LoadError(err)
 	}
-	if s.signature, err = describe(m.Model); err != nil {
+	if s.signature, err = describe(ctx, m.Model); err != nil {
 		return nil, driver.LoadError(err)
 	}
 	if s.engine, s.provider, err = s.compile(ctx, m, s.opts.Providers); err != nil {

@@ -63,7 +63,7 @@ func held(s *state) int64 {
 // This test checks that a value whose size differs from that of the captured run is reserved
 // and released once.
 func TestAccountOfChangingSizes(t *testing.T) {
-	p, err := Compile(sizedChain(t, addOne{}, turned{}, addOne{}), Options{})
+	p, err := Compile(t.Context(), sizedChain(t, addOne{}, turned{}, addOne{}), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func (b *fixedBudget) Release(n int64) { b.used -= n }
 func TestRandomAccount(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		g := drawChain(t, rt, sizedChain, addOne{}, turned{}, flatView{}, flat{}, body{n: 2}, &launching{}, stopped{})
-		p, err := Compile(g, Options{Generic: rapid.IntRange(0, 4).Draw(rt, "generic") == 0})
+		p, err := Compile(t.Context(), g, Options{Generic: rapid.IntRange(0, 4).Draw(rt, "generic") == 0})
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -174,7 +174,7 @@ func TestLimitOfOutputs(t *testing.T) {
 			for range 1000 {
 				g.Outputs = append(g.Outputs, id)
 			}
-			p, err := Compile(g, Options{Generic: generic})
+			p, err := Compile(t.Context(), g, Options{Generic: generic})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -213,7 +213,7 @@ func TestViewsHoldMemory(t *testing.T) {
 	last := node(addOne{}, all...)
 	g.Outputs = []ir.ValueID{last}
 	for _, generic := range []bool{false, true} {
-		p, err := Compile(g, Options{Generic: generic, Unplanned: true})
+		p, err := Compile(t.Context(), g, Options{Generic: generic, Unplanned: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -238,7 +238,7 @@ func TestDeadValuesAreCollected(t *testing.T) {
 	var live uint64
 	ops = append(ops, probe{&live})
 	for _, o := range []Options{{}, {Generic: true}, {Unplanned: true}} {
-		p, err := Compile(chain(t, ops...), o)
+		p, err := Compile(t.Context(), chain(t, ops...), o)
 		if err != nil {
 			t.Fatal(err)
 		}

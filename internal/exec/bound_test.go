@@ -62,7 +62,7 @@ func TestBoundOutputIsWrittenInPlace(t *testing.T) {
 			if view {
 				ops, y = append(ops, flatView{}), zeros(rows*4)
 			}
-			p, err := Compile(chain(t, ops...), Options{Pool: NewPool(2)})
+			p, err := Compile(t.Context(), chain(t, ops...), Options{Pool: NewPool(2)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -97,7 +97,7 @@ func TestBoundMemoryOverlaps(t *testing.T) {
 	g := chain(t, turned{}, addOne{}, turned{})
 	g.Outputs = []ir.ValueID{g.Nodes[2].Out[0], g.Nodes[0].Out[0], g.Inputs[0]}
 	for _, o := range []Options{{}, {Generic: true}} {
-		p, err := Compile(g, o)
+		p, err := Compile(t.Context(), g, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,7 +119,7 @@ func TestBoundMemoryOverlaps(t *testing.T) {
 
 // This test checks that a stopped run has no effect on later runs.
 func TestBoundRunStops(t *testing.T) {
-	p, err := Compile(chain(t, addOne{}, turned{}, turned{}, stopped{}), Options{})
+	p, err := Compile(t.Context(), chain(t, addOne{}, turned{}, turned{}, stopped{}), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func (stopped) Run(c *ir.Call) error {
 // A result that does not fit the caller's memory causes an error. Memory of the binding grows
 // with the result.
 func TestBoundShapes(t *testing.T) {
-	p, err := Compile(chain(t, addOne{}, turned{}), Options{})
+	p, err := Compile(t.Context(), chain(t, addOne{}, turned{}), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +226,7 @@ func drawChain(t *testing.T, rt *rapid.T, graph func(testing.TB, ...ir.Operator)
 func TestRandomBound(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		g := drawChain(t, rt, chain, addOne{}, turned{}, flatView{}, flat{}, body{n: 2})
-		p, err := Compile(g, Options{Generic: rapid.Bool().Draw(rt, "generic")})
+		p, err := Compile(t.Context(), g, Options{Generic: rapid.Bool().Draw(rt, "generic")})
 		if err != nil {
 			rt.Fatal(err)
 		}

@@ -51,7 +51,7 @@ func TestFailureInvalidatesCapture(t *testing.T) {
 	var p *Plan
 	compile := func() {
 		var err error
-		if p, err = Compile(chain(t, addOne{}, o, addOne{}), Options{}); err != nil {
+		if p, err = Compile(t.Context(), chain(t, addOne{}, o, addOne{}), Options{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -75,7 +75,7 @@ func TestCheckReplay(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for _, bound := range []bool{false, true} {
-				p, err := Compile(chain(t, addOne{}, launched{test.run}, addOne{}), Options{})
+				p, err := Compile(t.Context(), chain(t, addOne{}, launched{test.run}, addOne{}), Options{})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -30,7 +30,7 @@ func Eval(ctx context.Context, g *ir.Graph, n *ir.Node, in []tensor.Value, limit
 		}
 	}
 	one.Nodes = []*ir.Node{&node}
-	p, err := Compile(one, Options{Generic: true})
+	p, err := Compile(ctx, one, Options{Generic: true})
 	if err != nil {
 		return nil, err
 	}

@@ -130,7 +130,7 @@ func want(t *testing.T, out tensor.Value, x *tensor.Tensor, k float32) {
 func TestRun(t *testing.T) {
 	ops := []ir.Operator{addOne{}, flatView{}, addOne{}, flat{}, addOne{}, body{n: 3}, addOne{}}
 	for _, o := range []Options{{Generic: true}, {}, {Pool: NewPool(4)}} {
-		p, err := Compile(chain(t, ops...), o)
+		p, err := Compile(t.Context(), chain(t, ops...), o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +152,7 @@ func TestRun(t *testing.T) {
 func TestOutputsBelongToTheCaller(t *testing.T) {
 	for _, ops := range [][]ir.Operator{{flatView{}}, {flat{}}, {addOne{}, flatView{}}, {addOne{}, flatView{}, flatView{}}, {body{n: 1}}, {body{n: 0}}} {
 		for _, o := range []Options{{Generic: true}, {}} {
-			p, err := Compile(chain(t, ops...), o)
+			p, err := Compile(t.Context(), chain(t, ops...), o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -175,7 +175,7 @@ func TestOutputsBelongToTheCaller(t *testing.T) {
 }
 
 func TestPreallocatedOutputIsFilled(t *testing.T) {
-	p, err := Compile(chain(t, addOne{}, addOne{}), Options{})
+	p, err := Compile(t.Context(), chain(t, addOne{}, addOne{}), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func TestPreallocatedOutputIsFilled(t *testing.T) {
 }
 
 func TestMemoryLimit(t *testing.T) {
-	p, err := Compile(chain(t, addOne{}, addOne{}, body{n: 1000}), Options{})
+	p, err := Compile(t.Context(), chain(t, addOne{}, addOne{}, body{n: 1000}), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func TestMemoryLimit(t *testing.T) {
 }
 
 func TestCancel(t *testing.T) {
-	p, err := Compile(chain(t, body{n: 1 << 60}), Options{})
+	p, err := Compile(t.Context(), chain(t, body{n: 1 << 60}), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func TestCancel(t *testing.T) {
 }
 
 func TestManyGoroutines(t *testing.T) {
-	p, err := Compile(chain(t, addOne{}, flatView{}, addOne{}, body{n: 2}), Options{Pool: NewPool(3)})
+	p, err := Compile(t.Context(), chain(t, addOne{}, flatView{}, addOne{}, body{n: 2}), Options{Pool: NewPool(3)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -361,7 +361,7 @@ func BenchmarkChain(b *testing.B) {
 	for i := range ops {
 		ops[i] = addOne{}
 	}
-	p, err := Compile(chain(b, ops...), Options{})
+	p, err := Compile(b.Context(), chain(b, ops...), Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -137,7 +137,7 @@ func TestSectionThatEndsEarlyDoesNotReturn(t *testing.T) {
 	} {
 		for name, pool := range map[string]*Pool{"no pool": nil, "one thread": NewPool(1), "three threads": NewPool(3)} {
 			returned := false
-			p, err := Compile(chain(t, sections{f, &returned}), Options{Pool: pool})
+			p, err := Compile(t.Context(), chain(t, sections{f, &returned}), Options{Pool: pool})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -171,7 +171,7 @@ func TestSerialRunsUseNoWorkers(t *testing.T) {
 		"Launch":   func(c *ir.Call, n, grain int, fn func(lo, hi int)) { c.Launch(n, grain, fn); c.Sync() },
 	} {
 		pool, returned := NewPool(3), false
-		p, err := Compile(chain(t, sections{f, &returned}), Options{Pool: pool})
+		p, err := Compile(t.Context(), chain(t, sections{f, &returned}), Options{Pool: pool})
 		if err != nil {
 			t.Fatal(err)
 		}

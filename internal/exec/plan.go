@@ -4,6 +4,7 @@
 package exec
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -75,8 +76,8 @@ type group struct {
 // from planned memory.
 const edgeLimit = 16 << 10
 
-// Compile returns a plan for a graph with inferred types.
-func Compile(g *ir.Graph, opts Options) (*Plan, error) {
+// Compile returns a plan for a graph with inferred types. It fails if the context ends.
+func Compile(ctx context.Context, g *ir.Graph, opts Options) (*Plan, error) {
 	p := &Plan{graph: g, opts: opts, inputs: g.Inputs, outputs: g.Outputs, caps: g.Captures}
 	p.isOutput = make([]bool, len(g.Values))
 	for _, o := range g.Outputs {
@@ -87,6 +88,9 @@ func Compile(g *ir.Graph, opts Options) (*Plan, error) {
 	needed := make([]bool, len(g.Values))
 	copy(needed, p.isOutput)
 	for _, n := range g.Nodes {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		s := step{node: n, op: n.Op, in: n.In, out: n.Out}
 		if pr, ok := n.Op.(ir.Preparer); ok && !opts.Generic {
 			if err := prepare(g, &s, pr); err != nil {
@@ -95,7 +99,7 @@ func Compile(g *ir.Graph, opts Options) (*Plan, error) {
 		}
 		_, s.view = s.op.(ir.View)
 		for _, sub := range n.Graphs {
-			sp, err := Compile(sub, opts)
+			sp, err := Compile(ctx, sub, opts)
 			if err != nil {
 				return nil, err
 			}
@@ -132,6 +136,9 @@ func Compile(g *ir.Graph, opts Options) (*Plan, error) {
 	p.allSteps = make([]int32, len(p.steps))
 	for i := range p.allSteps {
 		p.allSteps[i] = int32(i)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
 	p.planLifetimes()
 	for id := range g.Values {

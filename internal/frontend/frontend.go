@@ -266,7 +266,10 @@ func (b *builder) graph(og *onnx.Graph, parent *scope, main bool) (*ir.Graph, er
 	}
 	// Before IR version 4, initializers had to be inputs and could not be overridden.
 	overridable := b.model.IRVersion >= 4
-	for _, in := range og.Inputs {
+	for i, in := range og.Inputs {
+		if i&0xfff == 0xfff && b.err() != nil {
+			return nil, b.err()
+		}
 		if in == nil || in.Name == "" {
 			return nil, fmt.Errorf("graph %q has an input without a name", og.Name)
 		}
@@ -302,6 +305,9 @@ func (b *builder) graph(og *onnx.Graph, parent *scope, main bool) (*ir.Graph, er
 		}
 	}
 	nodes, err := b.scopes.Sort(og)
+	if err == nil {
+		err = b.err()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -311,7 +317,10 @@ func (b *builder) graph(og *onnx.Graph, parent *scope, main bool) (*ir.Graph, er
 			return nil, err
 		}
 	}
-	for _, out := range og.Outputs {
+	for i, out := range og.Outputs {
+		if i&0xfff == 0xfff && b.err() != nil {
+			return nil, b.err()
+		}
 		if out == nil || out.Name == "" {
 			return nil, fmt.Errorf("graph %q has an output without a name", og.Name)
 		}

@@ -126,7 +126,7 @@ func (p provider) build(ctx context.Context, m *driver.Model, opts *driver.Optio
 			eo.Pool = e.pool
 		}
 	}
-	if e.plan, err = exec.Compile(g, eo); err != nil {
+	if e.plan, err = exec.Compile(ctx, g, eo); err != nil {
 		if e.pool != nil {
 			e.pool.Close()
 		}

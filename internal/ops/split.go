@@ -103,8 +103,10 @@ func (op *Split) Infer(c *ir.InferContext) error {
 	}
 	contents := c.Contents(0)
 	at := 0
+	shapes := make([]ir.Dim, 0, c.NumOut()*len(in)) // one allocation, since there may be a million outputs
 	for i := range c.NumOut() {
-		out := append([]ir.Dim{}, in...)
+		shapes = append(shapes, in...)
+		out := shapes[len(shapes)-len(in) : len(shapes) : len(shapes)]
 		out[axis] = sizes[i]
 		kit.SetShape(c, i, c.Elem(0), out)
 		n, ok := sizes[i].Value()
