@@ -89,7 +89,7 @@ func (op *CenterCropPad) Run(c *ir.Call) error {
 			shift[i] = (n - d) / 2
 		}
 	}
-	kit.MoveClear(dst)
+	kit.MoveClear(c, dst)
 	kit.MoveCentered(c, dst, src, shape, x.Shape(), shift)
 	dst.Done()
 	return nil

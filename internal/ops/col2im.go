@@ -184,7 +184,7 @@ func col2imRun[T col2imNumber](c *ir.Call, g *col2imGeometry, x *tensor.Tensor, 
 
 // col2im computes the sums. Each channel of each image is one task.
 func col2im[T col2imNumber](c *ir.Call, g *col2imGeometry, out, in []T) {
-	clear(out)
+	kit.Clear(c, out)
 	size, block, count := kit.Product(g.image), kit.Product(g.block), kit.Product(g.counts)
 	if size == 0 || count == 0 {
 		return

@@ -87,7 +87,7 @@ func (op *Constant) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	kit.MoveClear(dst)
+	kit.MoveClear(c, dst)
 	src, err := kit.MoveIn(c, s.Values)
 	if err != nil {
 		return err

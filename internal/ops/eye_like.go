@@ -48,7 +48,7 @@ func (o *EyeLike) Run(c *ir.Call) error {
 		return err
 	}
 	dst, elem := out.Bytes(), one.Bytes()
-	clear(dst)
+	kit.Clear(c, dst)
 	rows, cols := x.Dim(0), x.Dim(1)
 	if o.K <= -rows || o.K >= cols {
 		return nil

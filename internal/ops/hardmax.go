@@ -43,7 +43,7 @@ func (o *Hardmax) Run(c *ir.Call) error {
 
 func hardmaxLines[T kit.FloatNumber](c *ir.Call, dst, src []T, s kit.AxisSpan, base, m int) {
 	var best [kit.ColumnBlock]int
-	kit.ArgLines(best[:m], src, s, base, kit.ArgMax, false)
+	kit.ArgLines(c, best[:m], src, s, base, kit.ArgMax, false)
 	meter := kit.Meter{C: c}
 	for k := range s.N {
 		meter.Check(m)

@@ -98,7 +98,7 @@ func (u *MaxUnpool) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	kit.MoveClear(dst)
+	kit.MoveClear(c, dst)
 	st := kit.Strides(out)
 	total := kit.Product(whole)
 	w := src.Width

@@ -85,7 +85,7 @@ func TestMoveStrided(t *testing.T) {
 		c := &ir.Call{Env: &optest.Env{Ctx: context.Background(), Two: true, Limit: optest.MemoryLimit}}
 		for _, width := range []int{0, 1, 2, 4, 8, 16} {
 			src, dst := testBuf(width, n), testBuf(width, n)
-			kit.MoveClear(dst)
+			kit.MoveClear(c, dst)
 			kit.MoveStrided(c, dst, src, shape, kit.Strides(shape), 0, from, off)
 			pos := make([]int, rank)
 			for i := range n {

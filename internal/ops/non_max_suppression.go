@@ -123,19 +123,23 @@ func (op *NonMaxSuppression) Run(c *ir.Call) error {
 			return err
 		}
 		boxData, scoreData := tensor.Of[float32](c.Tensor(0)), tensor.Of[float32](c.Tensor(1))
+		meter := kit.Meter{C: c}
 		for b := range batches {
 			for i := range boxes {
+				meter.Check(8)
 				boxes[i] = newNMSBox(boxData[(b*n+i)*4:][:4], op.CenterPoint)
 			}
 			for k := range classes {
 				scores := scoreData[(b*classes+k)*n:][:n]
 				candidates := order[:0]
 				for i, s := range scores {
+					meter.Check(1)
 					if s > least || !c.Has(4) && s == s {
 						candidates = append(candidates, int32(i))
 					}
 				}
 				slices.SortFunc(candidates, func(i, j int32) int {
+					meter.Check(8)
 					switch {
 					case scores[i] > scores[j]:
 						return -1

@@ -172,7 +172,7 @@ func (op *Pad) constant(c *ir.Call, dst, src kit.MoveBuf, x, value *tensor.Tenso
 		}
 	}
 	if value == nil {
-		kit.MoveClear(dst)
+		kit.MoveClear(c, dst)
 	} else {
 		v, err := kit.MoveIn(c, value)
 		if err != nil {

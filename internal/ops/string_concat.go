@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"strings"
+
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -51,19 +53,37 @@ func (op *StringConcat) Run(c *ir.Call) error {
 		kit.MoveStrided(c, kit.MoveBuf{Strs: right}, kit.MoveBuf{Strs: tensor.Of[string](y)}, shape, kit.Strides(shape), 0, kit.BroadcastStrides(y.Shape(), shape), 0)
 	}
 	size := int64(0)
-	for i, s := range z {
-		size += int64(len(s) + len(right[i]))
-	}
+	c.Serial(len(z), kit.GrainWatch, func(lo, hi int) {
+		for i, s := range z[lo:hi] {
+			size += int64(len(s) + len(right[lo+i]))
+		}
+	})
 	if err := c.Reserve(size); err != nil {
 		return err
 	}
+	meter := kit.Meter{C: c}
 	for i := range z {
-		if i&0xfff == 0 {
-			if err := c.Err(); err != nil {
-				return err
-			}
-		}
-		z[i] += right[i]
+		z[i] = concat(&meter, z[i], right[i])
 	}
 	return nil
+}
+
+// concat returns a followed by b. It copies long strings in pieces and does not return if the run must
+// stop.
+func concat(m *kit.Meter, a, b string) string {
+	const piece = 256 << 10
+	if m.Check((len(a) + len(b)) / 8); len(a)+len(b) <= piece {
+		return a + b
+	}
+	var r strings.Builder
+	r.Grow(len(a) + len(b))
+	for _, s := range [2]string{a, b} {
+		for len(s) > 0 {
+			n := min(len(s), piece)
+			r.WriteString(s[:n])
+			s = s[n:]
+			m.Check(n / 8)
+		}
+	}
+	return r.String()
 }

@@ -100,7 +100,7 @@ func (op *StringSplit) Run(c *ir.Call) error {
 		return err
 	}
 	y := tensor.Of[string](out)
-	clear(y)
+	kit.Clear(c, y)
 	for i, s := range in {
 		row := y[i*most : (i+1)*most]
 		op.each(s, func(k int, part string) bool {

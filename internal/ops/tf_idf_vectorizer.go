@@ -140,7 +140,7 @@ func (op *TfIdfVectorizer) Run(c *ir.Call) error {
 		return err
 	}
 	y := tensor.Of[float32](out)
-	clear(y)
+	kit.Clear(c, y)
 	for r := range rows {
 		row := y[r*op.size : (r+1)*op.size]
 		switch x.DType() {

@@ -114,7 +114,7 @@ func packGroups[W quant.Byte](level cpu.Level, s *Shape, k int, zero []int32, at
 		if len(z) > 1 {
 			z = z[g*og:][:og]
 		}
-		groups = append(groups, integerGroup{quant.Pack(level, b, k, true, k, og), z})
+		groups = append(groups, integerGroup{quant.Pack(nil, level, b, k, true, k, og), z})
 	}
 	return groups
 }

@@ -42,12 +42,13 @@ type Packed struct {
 	colSum []int32 // sums of the stored columns
 }
 
-// Pack packs b, K rows of N columns at stride ldb (if trans is set N rows of K), for a level.
-func Pack[T Byte](level cpu.Level, b []T, ldb int, trans bool, k, n int) *Packed {
-	return pack(cpu.VNNI(level), b, ldb, trans, k, n)
+// Pack packs b, K rows of N columns at stride ldb (if trans is set N rows of K), for a level, in panels
+// that par distributes.
+func Pack[T Byte](par gemm.Par, level cpu.Level, b []T, ldb int, trans bool, k, n int) *Packed {
+	return pack(par, cpu.VNNI(level), b, ldb, trans, k, n)
 }
 
-func pack[T Byte](vnni bool, b []T, ldb int, trans bool, k, n int) *Packed {
+func pack[T Byte](par gemm.Par, vnni bool, b []T, ldb int, trans bool, k, n int) *Packed {
 	p := &Packed{K: k, N: n, vnni: vnni, colSum: make([]int32, n)}
 	var z T
 	z--
@@ -66,38 +67,50 @@ func pack[T Byte](vnni bool, b []T, ldb int, trans bool, k, n int) *Packed {
 	} else {
 		p.words = align.Slice[int16](size)
 	}
-	bytes, _, _ := bytesOf(b)
-	switch {
-	case p.vnni && trans:
-		p.packColumns(bytes, ldb)
-	case p.vnni:
-		p.packRows(bytes, ldb)
-	default:
-		for j := range n {
-			base := (j/PanelWidth*p.steps*PanelWidth + j%PanelWidth) * group
-			for i := range k {
-				at := i*ldb + j
-				if trans {
-					at = j*ldb + i
-				}
-				v := int32(b[at]) - p.shift
-				p.colSum[j] += v
-				p.words[base+i/group*PanelWidth*group+i%group] = int16(v)
-			}
-		}
+	if par == nil {
+		par = func(n int, fn func(lo, hi int)) { fn(0, n) }
 	}
+	bytes, _, _ := bytesOf(b)
+	par(panels, func(lo, hi int) {
+		lo, hi = lo*PanelWidth, min(hi*PanelWidth, n)
+		switch {
+		case p.vnni && trans:
+			p.packColumns(bytes, ldb, lo, hi)
+		case p.vnni:
+			p.packRows(bytes, ldb, lo, hi)
+		default:
+			packWords(p, b, ldb, trans, lo, hi)
+		}
+	})
 	return p
 }
 
-// packRows packs rows of K for VNNI, four at a time.
-func (p *Packed) packRows(b []uint8, ldb int) {
+// packWords packs the columns [lo, hi) as 16-bit integers.
+func packWords[T Byte](p *Packed, b []T, ldb int, trans bool, lo, hi int) {
+	const group = 2
+	for j := lo; j < hi; j++ {
+		base := (j/PanelWidth*p.steps*PanelWidth + j%PanelWidth) * group
+		for i := range p.K {
+			at := i*ldb + j
+			if trans {
+				at = j*ldb + i
+			}
+			v := int32(b[at]) - p.shift
+			p.colSum[j] += v
+			p.words[base+i/group*PanelWidth*group+i%group] = int16(v)
+		}
+	}
+}
+
+// packRows packs the columns [lo, hi) of rows of K for VNNI, four rows at a time.
+func (p *Packed) packRows(b []uint8, ldb, lo, hi int) {
 	var none [PanelWidth]uint8
 	flip := uint8(p.shift)
 	for i := range none {
 		none[i] = flip // becomes 0 after the shift
 	}
-	for j0 := 0; j0 < p.N; j0 += PanelWidth {
-		w := min(PanelWidth, p.N-j0)
+	for j0 := lo; j0 < hi; j0 += PanelWidth {
+		w := min(PanelWidth, hi-j0)
 		sum := p.colSum[j0:][:w]
 		for s := range p.steps {
 			var r [4][]uint8
@@ -118,10 +131,10 @@ func (p *Packed) packRows(b []uint8, ldb int) {
 	}
 }
 
-// packColumns packs columns, which are rows of the transposed matrix, for VNNI.
-func (p *Packed) packColumns(b []uint8, ldb int) {
+// packColumns packs the columns [lo, hi), which are rows of the transposed matrix, for VNNI.
+func (p *Packed) packColumns(b []uint8, ldb, lo, hi int) {
 	flip := uint8(p.shift)
-	for j := 0; p.K > 0 && j < p.N; j++ {
+	for j := lo; p.K > 0 && j < hi; j++ {
 		col := b[j*ldb:][:p.K]
 		d := p.bytes[(j/PanelWidth*p.steps*PanelWidth+j%PanelWidth)*4:]
 		var sum int32

@@ -63,7 +63,7 @@ func check[A, B Byte](t testing.TB, l cpu.Level, p problem, r *rand.Rand, side t
 		}
 		return z
 	}
-	g := &Args[A]{M: p.m, A: a, LdA: lda, B: pack(cpu.VNNI(l) && !p.words, b, ldb, p.trans, p.k, p.n), AZero: zeros(p.aZero, p.m), BZero: zeros(p.bZero, p.n), LdC: ldc}
+	g := &Args[A]{M: p.m, A: a, LdA: lda, B: pack(nil, cpu.VNNI(l) && !p.words, b, ldb, p.trans, p.k, p.n), AZero: zeros(p.aZero, p.m), BZero: zeros(p.bZero, p.n), LdC: ldc}
 	g.C = testkit.Guarded[int32](t, max(0, (p.m-1)*ldc+p.n), side, 0)
 	if p.bias {
 		g.Bias = make([]int32, p.n)
@@ -316,7 +316,7 @@ func TestPauses(t *testing.T) {
 		if l == cpu.Generic {
 			t.Skip("Go code is preemptible")
 		}
-		g := &Args[uint8]{M: 64, A: a, LdA: 512, B: Pack(l, b, 64, false, 512, 64), C: make([]int32, 64*64), LdC: 64}
+		g := &Args[uint8]{M: 64, A: a, LdA: 512, B: Pack(nil, l, b, 64, false, 512, 64), C: make([]int32, 64*64), LdC: 64}
 		testkit.CheckPauses(t, func() { Parallel(nil, l, g) })
 	})
 }
@@ -326,7 +326,7 @@ func BenchmarkCompute(b *testing.B) {
 		m, n, k := s[0], s[1], s[2]
 		for _, l := range cpu.Levels() {
 			w := make([]int8, k*n)
-			p := Pack(l, w, n, false, k, n)
+			p := Pack(nil, l, w, n, false, k, n)
 			run := func(kind string, f func()) {
 				b.Run(fmt.Sprintf("%dx%dx%d/%s/%v", m, n, k, kind, l), func(b *testing.B) {
 					for b.Loop() {
@@ -349,7 +349,7 @@ func TestPackOfNoRows(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 		for _, trans := range []bool{false, true} {
 			y := []int32{1, 2, 3}
-			Parallel(nil, l, &Args[uint8]{M: 1, A: nil, AZero: []int32{3}, B: Pack(l, []uint8{}, 3, trans, 0, 3), C: y, LdC: 3})
+			Parallel(nil, l, &Args[uint8]{M: 1, A: nil, AZero: []int32{3}, B: Pack(nil, l, []uint8{}, 3, trans, 0, 3), C: y, LdC: 3})
 			if !slices.Equal(y, []int32{0, 0, 0}) {
 				t.Errorf("trans %v: product over nothing is %v, want zeros", trans, y)
 			}

@@ -99,7 +99,7 @@ func (g *GridSampleGrad) Run(c *ir.Call) error {
 	if err != nil || len(y.Data) == 0 {
 		return err
 	}
-	clear(y.Data)
+	kit.Clear(c, y.Data)
 	dims, ch, plane, points := xs[2:], xs[1], kit.Product(xs[2:]), kit.Product(gs[1:r+1])
 	if plane == 0 && g.Padding != "zeros" && points > 0 {
 		return fmt.Errorf("image has shape %v, want at least one element per plane, which padding requires", xs)

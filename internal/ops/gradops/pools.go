@@ -133,7 +133,7 @@ func (v *ConvWeightGradient) Run(c *ir.Call) error {
 		return err
 	}
 	in, out, taps, stride := kit.Product(s.In), kit.Product(s.Out), s.Taps(), s.Stride[len(s.Stride)-1]
-	clear(y.Data)
+	kit.Clear(c, y.Data)
 	c.Parallel(s.M*s.Cg, kit.GrainFor(s.N*out*taps), func(lo, hi int) {
 		m := &kit.Meter{C: c}
 		for p := lo; p < hi; p++ {
@@ -177,7 +177,7 @@ func (p *AveragePoolGradient) Run(c *ir.Call) error {
 	if err != nil || len(y.Data) == 0 {
 		return err
 	}
-	clear(y.Data)
+	kit.Clear(c, y.Data)
 	in, out, stride := kit.Product(w.In), kit.Product(w.Out), w.Stride[len(w.Stride)-1]
 	parts, err := ir.ScratchOf[float64](c, out)
 	if err != nil {

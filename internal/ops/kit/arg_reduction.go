@@ -140,10 +140,10 @@ func argRun[T RealNumber](c *ir.Call, dst []int64, src []T, s AxisSpan, which ar
 	return argColumns(c, dst, s, src, which, last, ArgLines[T])
 }
 
-func argColumns[T RealNumber](c *ir.Call, dst []int64, s AxisSpan, src []T, which argWhich, last bool, lines func(best []int, src []T, s AxisSpan, base int, which argWhich, last bool)) error {
+func argColumns[T RealNumber](c *ir.Call, dst []int64, s AxisSpan, src []T, which argWhich, last bool, lines func(c *ir.Call, best []int, src []T, s AxisSpan, base int, which argWhich, last bool)) error {
 	return s.EachLine(c, func(base, m int) {
 		var best [ColumnBlock]int
-		lines(best[:m], src, s, base, which, last)
+		lines(c, best[:m], src, s, base, which, last)
 		outer, lo := base/(s.N*s.Inner), base%s.Inner
 		for j, k := range best[:m] {
 			dst[outer*s.Inner+lo+j] = int64(k)
@@ -245,14 +245,16 @@ func argOf[T RealNumber](x []T, best T, which argWhich, last bool) int {
 
 // ArgLines finds the index of the largest or smallest element of each of len(best) lines. NaN
 // precedes all numbers.
-func ArgLines[T RealNumber](best []int, src []T, s AxisSpan, base int, which argWhich, last bool) {
+func ArgLines[T RealNumber](c *ir.Call, best []int, src []T, s AxisSpan, base int, which argWhich, last bool) {
 	var value [ColumnBlock]T
 	m := len(best)
 	copy(value[:m], src[base:base+m])
 	for j := range best {
 		best[j] = 0
 	}
+	meter := Meter{C: c}
 	for k := 1; k < s.N; k++ {
+		meter.Check(m)
 		at := base + k*s.Inner
 		for j, v := range src[at : at+m] {
 			b := value[j]
@@ -268,7 +270,7 @@ func ArgLines[T RealNumber](best []int, src []T, s AxisSpan, base int, which arg
 }
 
 // argLinesF32 is [ArgLines] with vector kernels that find the values first, and then their indices.
-func argLinesF32(best []int, src []float32, s AxisSpan, base int, which argWhich, last bool) {
+func argLinesF32(c *ir.Call, best []int, src []float32, s AxisSpan, base int, which argWhich, last bool) {
 	var value [ColumnBlock]float32
 	var index, number [ColumnBlock]uint32
 	var equal [ColumnBlock]bool
@@ -293,7 +295,7 @@ func argLinesF32(best []int, src []float32, s AxisSpan, base int, which argWhich
 	}
 	for j := range best {
 		if best[j] = int(index[j]); value[j] != value[j] { // NaN equals nothing
-			ArgLines(best[j:j+1], src, s, base+j, which, last)
+			ArgLines(c, best[j:j+1], src, s, base+j, which, last)
 		}
 	}
 }

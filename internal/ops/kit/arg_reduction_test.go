@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/onward-ml/onward/internal/ir"
 )
 
 // TestArgRowFastFindsTheSameIndex draws rows of few numbers, so that the greatest occurs often.
@@ -29,6 +31,7 @@ func TestArgRowFastFindsTheSameIndex(t *testing.T) {
 
 // TestArgLinesF32FindsTheSameIndices draws columns of few numbers.
 func TestArgLinesF32FindsTheSameIndices(t *testing.T) {
+	c := &ir.Call{Env: plainEnv{}}
 	some := []float32{0, float32(math.Copysign(0, -1)), 1, -1, 2, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN())}
 	rapid.Check(t, func(t *rapid.T) {
 		m, kinds := rapid.IntRange(1, ColumnBlock).Draw(t, "m"), rapid.IntRange(1, len(some)).Draw(t, "kinds")
@@ -40,8 +43,8 @@ func TestArgLinesF32FindsTheSameIndices(t *testing.T) {
 		got, want := make([]int, m), make([]int, m)
 		for _, which := range []argWhich{ArgMax, ArgMin} {
 			for _, last := range []bool{false, true} {
-				argLinesF32(got, x, s, s.Inner-m, which, last)
-				if ArgLines(want, x, s, s.Inner-m, which, last); !slices.Equal(got, want) {
+				argLinesF32(c, got, x, s, s.Inner-m, which, last)
+				if ArgLines(c, want, x, s, s.Inner-m, which, last); !slices.Equal(got, want) {
 					t.Fatalf("max %v, last %v: %d, want %d", which, last, got, want)
 				}
 			}

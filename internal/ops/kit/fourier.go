@@ -27,7 +27,7 @@ func RunDFT[T RealFloat](c *ir.Call, l FourierLine, outer int, shape []int) erro
 		return err
 	}
 	if l.N == 0 {
-		clear(y.Data)
+		Clear(c, y.Data)
 		y.Store()
 		return nil
 	}
@@ -53,7 +53,9 @@ func RunDFT[T RealFloat](c *ir.Call, l FourierLine, outer int, shape []int) erro
 		if l.Hermitian {
 			used = min(l.In, l.N/2+1)
 		}
+		m := Meter{C: c}
 		for t := range used {
+			m.Check(4)
 			q := at(t, l.In, l.InParts)
 			im := T(0)
 			if l.InParts == 2 {
@@ -61,7 +63,7 @@ func RunDFT[T RealFloat](c *ir.Call, l FourierLine, outer int, shape []int) erro
 			}
 			src[t] = complex(float64(x[q]), float64(im))
 		}
-		clear(src[used:])
+		Clear(c, src[used:])
 		if l.Hermitian {
 			// The other half is the complex conjugate. The imaginary parts of frequencies that are
 			// their own conjugate are ignored.
@@ -70,6 +72,7 @@ func RunDFT[T RealFloat](c *ir.Call, l FourierLine, outer int, shape []int) erro
 				src[l.N/2] = complex(real(src[l.N/2]), 0)
 			}
 			for t := l.N/2 + 1; t < l.N; t++ {
+				m.Check(4)
 				src[t] = conj(src[l.N-t])
 			}
 		}
@@ -79,6 +82,7 @@ func RunDFT[T RealFloat](c *ir.Call, l FourierLine, outer int, shape []int) erro
 			p.Forward(dst, src, rest)
 		}
 		for t := range l.Out {
+			m.Check(4)
 			q := at(t, l.Out, l.OutParts)
 			y.Data[q] = T(real(dst[t]))
 			if l.OutParts == 2 {
@@ -190,7 +194,7 @@ func (p *fourierPlan) Forward(dst, src, scratch []complex128) {
 			a[k] = src[k] * p.chirp[k]
 		}
 	}
-	clear(a[p.n:])
+	Clear(p.call, a[p.n:m])
 	p.conv.Forward(f, a, nil)
 	for lo, hi := range Steps(p.call, m) {
 		for k := lo; k < hi; k++ {
@@ -208,13 +212,17 @@ func (p *fourierPlan) Forward(dst, src, scratch []complex128) {
 
 // inverse writes the inverse transform of src, divided by the length, to dst. It conjugates src.
 func (p *fourierPlan) inverse(dst, src, scratch []complex128) {
-	for k, x := range src[:p.n] {
-		src[k] = conj(x)
+	for lo, hi := range Steps(p.call, p.n) {
+		for k, x := range src[lo:hi] {
+			src[lo+k] = conj(x)
+		}
 	}
 	p.Forward(dst, src, scratch)
 	scale := 1 / float64(p.n)
-	for k, x := range dst[:p.n] {
-		dst[k] = complex(real(x)*scale, -imag(x)*scale)
+	for lo, hi := range Steps(p.call, p.n) {
+		for k, x := range dst[lo:hi] {
+			dst[lo+k] = complex(real(x)*scale, -imag(x)*scale)
+		}
 	}
 }
 
@@ -233,7 +241,7 @@ func (p *fourierPlan) step(dst, src []complex128, n, stride, f int) {
 	for q := range r {
 		p.step(dst[q*m:][:m], src[q*stride:], m, stride*r, f+1)
 	}
-	for lo := 0; lo < m && (n < GrainWatch || p.call.Err() == nil); lo += GrainWatch / largestRadix {
+	for lo := 0; lo < m && (n < GrainCostly || p.call.Err() == nil); lo += GrainWatch / largestRadix {
 		p.combine(dst, r, m, stride, lo, min(m, lo+GrainWatch/largestRadix))
 	}
 }

@@ -34,16 +34,16 @@ func PackBytesTrans(v tensor.Value, trans bool) *PackedBytes {
 	if trans {
 		k, n = n, k
 	}
-	p.data = packBytesOf(p.level, t, 0, ld, trans, k, n)
+	p.data = packBytesOf(nil, p.level, t, 0, ld, trans, k, n)
 	return p
 }
 
 // packBytesOf packs the k×n matrix that starts at element at of t.
-func packBytesOf(level cpu.Level, t *tensor.Tensor, at, ld int, trans bool, k, n int) *quant.Packed {
+func packBytesOf(par gemm.Par, level cpu.Level, t *tensor.Tensor, at, ld int, trans bool, k, n int) *quant.Packed {
 	if t.DType() == tensor.TypeInt8 {
-		return quant.Pack(level, tensor.Of[int8](t)[at:], ld, trans, k, n)
+		return quant.Pack(par, level, tensor.Of[int8](t)[at:], ld, trans, k, n)
 	}
-	return quant.Pack(level, tensor.Of[uint8](t)[at:], ld, trans, k, n)
+	return quant.Pack(par, level, tensor.Of[uint8](t)[at:], ld, trans, k, n)
 }
 
 // quantLen returns an upper bound of the size of a packed matrix in bytes.
@@ -129,7 +129,7 @@ func matMulQuantOf[T int8 | uint8](c *ir.Call, s *MatMulShape, a []T, b *tensor.
 					return err
 				}
 			}
-			data, last = packBytesOf(level, b, ib*s.K*s.N, s.N, false, s.K, s.N), ib
+			data, last = packBytesOf(c.Par(), level, b, ib*s.K*s.N, s.N, false, s.K, s.N), ib
 		}
 		g := quant.Args[T]{M: s.M, A: a[ia*s.M*s.K:][:s.M*s.K], LdA: s.K, AZero: za, B: data, BZero: rb.lines(zb, ib),
 			C: y[i*s.M*s.N:][:s.M*s.N], LdC: s.N}

@@ -137,10 +137,10 @@ func MoveNew(c *ir.Call, d tensor.DType, shape ...int) (*tensor.Tensor, error) {
 	return tensor.Zeros(d, shape...)
 }
 
-// MoveClear clears the elements to zeros or empty strings.
-func MoveClear(b MoveBuf) {
-	clear(b.Raw)
-	clear(b.Strs)
+// MoveClear clears the elements to zeros or empty strings. It does not return if the run must stop.
+func MoveClear(c *ir.Call, b MoveBuf) {
+	Clear(c, b.Raw)
+	Clear(c, b.Strs)
 }
 
 // MoveCopy copies all elements.

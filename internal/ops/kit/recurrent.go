@@ -319,7 +319,7 @@ func NewRecurrentRun[T RealFloat](c *ir.Call, r *Recurrent, packed *RecurrentWei
 		if run.y, err = RealOut[T](c, 0, x.DType(), y...); err != nil {
 			return nil, err
 		}
-		clear(run.y.Data) // padding is 0
+		Clear(c, run.y.Data) // padding is 0
 	}
 	for k, i := range states {
 		f, err := RealMaybe[T](c, 1+k, x.DType(), stateShape...)

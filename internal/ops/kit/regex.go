@@ -124,7 +124,7 @@ type stoppableReader struct {
 
 // ReadRune implements [io.RuneReader].
 func (r *stoppableReader) ReadRune() (rune, int, error) {
-	if r.spent += r.cost; r.spent > GrainWatch {
+	if r.spent += r.cost; r.spent > GrainWatch/16 {
 		r.spent = 0
 		r.c.Check()
 	}

@@ -87,7 +87,7 @@ func (b *ScanBuffer) Stack(c *ir.Call, i, axis, length int, reverse bool) error 
 		return err
 	}
 	if b.N < length {
-		MoveClear(dst)
+		MoveClear(c, dst)
 	}
 	elems, _ := b.itemSize()
 	src := MoveBuf{Width: moveWidth(b.DType), Raw: b.raw, Strs: b.strs}

@@ -50,7 +50,11 @@ func UniqueSlices(c *ir.Call, x *tensor.Tensor, axis int, sorted bool) (first, g
 		for i := range by {
 			by[i] = i
 		}
-		slices.SortFunc(by, func(a, b int) int { return first[a] - first[b] })
+		meter := Meter{C: c}
+		slices.SortFunc(by, func(a, b int) int {
+			meter.Check(8)
+			return first[a] - first[b]
+		})
 		place := make([]int, len(by))
 		f, m := make([]int, len(by)), make([]int, len(by))
 		for i, g := range by {

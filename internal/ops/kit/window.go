@@ -380,6 +380,10 @@ func (g *WindowGeom) Counts(axis int, padded bool) []int {
 	return r
 }
 
+// meterSteps is the number of elementary operations between two checks of a [Meter], about a
+// millisecond. An operation that misses the caches takes ten times as long.
+const meterSteps = 1 << 17
+
 // Meter counts work, so that loops check for cancellation from time to time.
 type Meter struct {
 	C    *ir.Call
@@ -391,15 +395,23 @@ func (m *Meter) Spend(n int) bool {
 	if m.left -= n + 1; m.left > 0 {
 		return true
 	}
-	m.left = 1 << 20
+	m.left = meterSteps
 	return m.C.Err() == nil
 }
 
 // Check counts n elementary operations. It does not return if the run must stop.
 func (m *Meter) Check(n int) {
 	if m.left -= n + 1; m.left <= 0 {
-		m.left = 1 << 20
+		m.left = meterSteps
 		m.C.Check()
+	}
+}
+
+// Clear sets the elements of s to zero and checks the context between pieces of it. It does not return
+// if the run must stop.
+func Clear[T any](c *ir.Call, s []T) {
+	for lo, hi := range Steps(c, len(s)) {
+		clear(s[lo:hi])
 	}
 }
 

@@ -59,7 +59,7 @@ func (op *OneHotEncoder) Run(c *ir.Call) error {
 		return err
 	}
 	y := tensor.Of[float32](t)
-	c.Parallel(len(y), kit.GrainCheap, func(lo, hi int) { clear(y[lo:hi]) })
+	kit.Clear(c, y)
 	if x.DType() == tensor.TypeString {
 		in := tensor.Of[string](x)
 		c.Serial(len(in), kit.GrainCostly, func(lo, hi int) {

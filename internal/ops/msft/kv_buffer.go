@@ -22,7 +22,7 @@ func appendBuffer(c *ir.Call, out int, old *tensor.Tensor, v kit.HeadView[float3
 	if err != nil {
 		return v, y, err
 	}
-	clear(y.Data)
+	kit.Clear(c, y.Data)
 	dst := kit.HeadsFirst(y.Data, heads, total, dim)
 	if data != nil {
 		kit.CopyHeads(dst, kit.HeadsFirst(data, heads, capacity, dim), batch, heads, 0, 0, min(capacity, total), dim)

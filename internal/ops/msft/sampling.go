@@ -83,7 +83,7 @@ func (op *Sampling) Run(c *ir.Call) error {
 		next := make([]int32, r.batch)
 		for b, row := range rows {
 			r.process(b, row)
-			op.filter(row)
+			op.filter(c, row)
 			if next[b], err = source.draw(row); err != nil {
 				return fmt.Errorf("step %d, batch entry %d: %w", r.step, b, err)
 			}
@@ -99,12 +99,14 @@ func (op *Sampling) Run(c *ir.Call) error {
 // filter sets the scores of the tokens outside the top-p set to Filter. Custom sampling
 // accumulates the probabilities from the most probable token down, other sampling from
 // the least probable one up.
-func (op *Sampling) filter(row []float32) {
+func (op *Sampling) filter(c *ir.Call, row []float32) {
+	meter := kit.Meter{C: c}
 	order := make([]int, len(row))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(i, j int) int {
+		meter.Check(8)
 		if op.Custom {
 			i, j = j, i
 		}

@@ -137,7 +137,7 @@ func runSkipNorm[T kit.RealFloat](op *skipNormalization, c *ir.Call) error {
 		})
 	} else {
 		for _, s := range stats {
-			clear(s.Data)
+			kit.Clear(c, s.Data)
 		}
 	}
 	r.X, r.Y = sum.Data, y.Data

@@ -70,10 +70,10 @@ func (op *SparseAttention) blocks(c *ir.Call) (layouts, rows int, seen []bool, e
 	if rows > 1<<16 {
 		return 0, 0, nil, fmt.Errorf("block_row_indices has %d blocks, want at most 65536", rows)
 	}
-	if err := c.Reserve(int64(layouts) * int64(rows) * int64(rows)); err != nil {
+	if seen, err = ir.ScratchOf[bool](c, layouts*rows*rows); err != nil {
 		return 0, 0, nil, err
 	}
-	seen = make([]bool, layouts*rows*rows)
+	kit.Clear(c, seen)
 	for l := range layouts {
 		from, cols := tensor.Of[int32](rt)[l*(rows+1):][:rows+1], tensor.Of[int32](ct)[l*most:][:most]
 		for r := range rows {
