@@ -145,22 +145,14 @@ func (op *Col2Im) Run(c *ir.Call) error {
 		return col2imRun[float32](c, g, x, shape)
 	case tensor.TypeFloat64:
 		return col2imRun[float64](c, g, x, shape)
-	case tensor.TypeInt8:
+	case tensor.TypeInt8, tensor.TypeUint8: // sums wrap around alike
 		return col2imRun[int8](c, g, x, shape)
-	case tensor.TypeInt16:
+	case tensor.TypeInt16, tensor.TypeUint16:
 		return col2imRun[int16](c, g, x, shape)
-	case tensor.TypeInt32:
+	case tensor.TypeInt32, tensor.TypeUint32:
 		return col2imRun[int32](c, g, x, shape)
-	case tensor.TypeInt64:
+	case tensor.TypeInt64, tensor.TypeUint64:
 		return col2imRun[int64](c, g, x, shape)
-	case tensor.TypeUint8:
-		return col2imRun[uint8](c, g, x, shape)
-	case tensor.TypeUint16:
-		return col2imRun[uint16](c, g, x, shape)
-	case tensor.TypeUint32:
-		return col2imRun[uint32](c, g, x, shape)
-	case tensor.TypeUint64:
-		return col2imRun[uint64](c, g, x, shape)
 	case tensor.TypeComplex64:
 		return col2imRun[complex64](c, g, x, shape)
 	case tensor.TypeComplex128:

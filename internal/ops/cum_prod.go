@@ -17,8 +17,8 @@ var _ = kit.Register(kit.Def{Name: "CumProd", Since: []int{26}, In: "x:T, axis:T
 var cumProdTable = map[tensor.DType]kit.CumulativeKernel{
 	tensor.TypeInt32:   kit.CumulativeOf(cumProdLines[int32]),
 	tensor.TypeInt64:   kit.CumulativeOf(cumProdLines[int64]),
-	tensor.TypeUint32:  kit.CumulativeOf(cumProdLines[uint32]),
-	tensor.TypeUint64:  kit.CumulativeOf(cumProdLines[uint64]),
+	tensor.TypeUint32:  kit.CumulativeBits(tensor.TypeInt32, kit.CumulativeOf(cumProdLines[int32])),
+	tensor.TypeUint64:  kit.CumulativeBits(tensor.TypeInt64, kit.CumulativeOf(cumProdLines[int64])),
 	tensor.TypeFloat32: kit.CumulativeOf(cumProdLines[float32]),
 	tensor.TypeFloat64: kit.CumulativeOf(cumProdLines[float64]),
 }

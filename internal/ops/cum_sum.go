@@ -24,8 +24,8 @@ var _ = kit.Register(kit.Def{Name: "CumSum", Since: []int{11, 14}, In: "x:T, axi
 var cumSumTable = map[tensor.DType]kit.CumulativeKernel{
 	tensor.TypeInt32:   cumSum[int32],
 	tensor.TypeInt64:   cumSum[int64],
-	tensor.TypeUint32:  cumSum[uint32],
-	tensor.TypeUint64:  cumSum[uint64],
+	tensor.TypeUint32:  kit.CumulativeBits(tensor.TypeInt32, cumSum[int32]),
+	tensor.TypeUint64:  kit.CumulativeBits(tensor.TypeInt64, cumSum[int64]),
 	tensor.TypeFloat32: cumSumFloats,
 	tensor.TypeFloat64: cumSum[float64],
 }

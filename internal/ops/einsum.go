@@ -290,21 +290,13 @@ func (e *Einsum) Run(c *ir.Call) error {
 	}
 	shape := p.sizes(p.out)
 	switch d := c.Tensor(0).DType(); d {
-	case tensor.TypeUint8:
-		return einsumDirect[uint8](c, p, shape)
-	case tensor.TypeInt8:
+	case tensor.TypeInt8, tensor.TypeUint8: // products and sums wrap around alike
 		return einsumDirect[int8](c, p, shape)
-	case tensor.TypeUint16:
-		return einsumDirect[uint16](c, p, shape)
-	case tensor.TypeInt16:
+	case tensor.TypeInt16, tensor.TypeUint16:
 		return einsumDirect[int16](c, p, shape)
-	case tensor.TypeUint32:
-		return einsumGemm[uint32](c, p, shape)
-	case tensor.TypeInt32:
+	case tensor.TypeInt32, tensor.TypeUint32:
 		return einsumGemm[int32](c, p, shape)
-	case tensor.TypeUint64:
-		return einsumGemm[uint64](c, p, shape)
-	case tensor.TypeInt64:
+	case tensor.TypeInt64, tensor.TypeUint64:
 		return einsumGemm[int64](c, p, shape)
 	case tensor.TypeFloat64:
 		return einsumGemm[float64](c, p, shape)
@@ -343,9 +335,9 @@ func (p *einsumPlan) sizes(labels []int) []int {
 	return r
 }
 
-// einsumNumber lists the supported element types.
+// einsumNumber lists the element types of the loops; unsigned integers use those of signed ones.
 type einsumNumber interface {
-	uint8 | int8 | uint16 | int16 | gemm.Number
+	int8 | int16 | gemm.Number
 }
 
 // einsumOperand is an input or an intermediate product.

@@ -122,14 +122,10 @@ func (g *Gemm) Shape(a, b []int) (m, n, k int, err error) {
 // Run computes in the type of the inputs, and float16 and bfloat16 in float32.
 func (g *Gemm) Run(c *ir.Call) error {
 	switch c.Tensor(0).DType() {
-	case tensor.TypeInt32:
+	case tensor.TypeInt32, tensor.TypeUint32: // products and sums wrap around alike
 		return gemmDirect[int32](c, g)
-	case tensor.TypeInt64:
+	case tensor.TypeInt64, tensor.TypeUint64:
 		return gemmDirect[int64](c, g)
-	case tensor.TypeUint32:
-		return gemmDirect[uint32](c, g)
-	case tensor.TypeUint64:
-		return gemmDirect[uint64](c, g)
 	case tensor.TypeFloat64:
 		return gemmDirect[float64](c, g)
 	}
@@ -219,7 +215,7 @@ func gemmRun[T gemm.Number](c *ir.Call, g *Gemm, args *gemm.Args[T], add []T) er
 		if err := kit.MatMulOne(c, args); err != nil {
 			return err
 		}
-		kit.GemmScale(args.C, g.Alpha)
+		kit.GemmScale(args.C, g.Alpha, c.Tensor(0).DType())
 	}
 	if add == nil || g.Beta == 0 {
 		return nil
@@ -236,7 +232,7 @@ func gemmRun[T gemm.Number](c *ir.Call, g *Gemm, args *gemm.Args[T], add []T) er
 			case exact:
 				row[j] += T(float64(g.Beta)) * v
 			default:
-				row[j] += T(float64(g.Beta) * float64(v))
+				row[j] += kit.GemmScaled(v, g.Beta, c.Tensor(0).DType())
 			}
 		}
 	}

@@ -35,14 +35,10 @@ func (*MatMul) Run(c *ir.Call) error {
 		return err
 	}
 	switch a.DType() {
-	case tensor.TypeInt32:
+	case tensor.TypeInt32, tensor.TypeUint32: // products and sums wrap around alike
 		return matMulDirect[int32](c, s, a, b)
-	case tensor.TypeInt64:
+	case tensor.TypeInt64, tensor.TypeUint64:
 		return matMulDirect[int64](c, s, a, b)
-	case tensor.TypeUint32:
-		return matMulDirect[uint32](c, s, a, b)
-	case tensor.TypeUint64:
-		return matMulDirect[uint64](c, s, a, b)
 	case tensor.TypeFloat64:
 		return matMulDirect[float64](c, s, a, b)
 	}

@@ -32,8 +32,8 @@ var reduceL1Table = kit.ReduceTable{
 	tensor.TypeFloat64: kit.ReduceWith(l1Reducer[float64, float64]()),
 	tensor.TypeInt32:   kit.ReduceWith(l1Reducer[int32, int32]()),
 	tensor.TypeInt64:   kit.ReduceWith(l1Reducer[int64, int64]()),
-	tensor.TypeUint32:  kit.ReduceWith(l1Reducer[uint32, uint32]()),
-	tensor.TypeUint64:  kit.ReduceWith(l1Reducer[uint64, uint64]()),
+	tensor.TypeUint32:  kit.ReduceBits(tensor.TypeInt32, kit.ReduceWith(kit.SumReducer[int32, int32]())),
+	tensor.TypeUint64:  kit.ReduceBits(tensor.TypeInt64, kit.ReduceWith(kit.SumReducer[int64, int64]())),
 }
 
 func l1Reducer[T, A kit.RealNumber]() kit.Reducer[T, A] {

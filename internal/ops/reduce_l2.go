@@ -32,13 +32,9 @@ func (o *ReduceL2) Run(c *ir.Call) error { return o.RunWith(c, reduceL2Table) }
 var reduceL2Table = kit.ReduceTable{
 	tensor.TypeFloat32: kit.ReduceEither(l2Reducer[float32](), fastL2Reducer()),
 	tensor.TypeFloat64: kit.ReduceWith(l2Reducer[float64]()),
-	tensor.TypeInt32:   kit.ReduceWith(l2Reducer[int32]()),
-	tensor.TypeInt64:   kit.ReduceWith(l2Reducer[int64]()),
-	tensor.TypeUint32:  kit.ReduceWith(l2Reducer[uint32]()),
-	tensor.TypeUint64:  kit.ReduceWith(l2Reducer[uint64]()),
 }
 
-func l2Reducer[T kit.RealNumber]() kit.Reducer[T, float64] {
+func l2Reducer[T kit.FloatNumber]() kit.Reducer[T, float64] {
 	return kit.WithDone(kit.SumSquaresReducer[T, float64](), func(dst []T, acc []float64, n int) {
 		for i, a := range acc {
 			dst[i] = T(math.Sqrt(a))

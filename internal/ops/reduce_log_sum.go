@@ -32,13 +32,9 @@ func (o *ReduceLogSum) Run(c *ir.Call) error { return o.RunWith(c, reduceLogSumT
 var reduceLogSumTable = kit.ReduceTable{
 	tensor.TypeFloat32: kit.ReduceEither(logSumReducer[float32](), fastLogSumReducer()),
 	tensor.TypeFloat64: kit.ReduceWith(logSumReducer[float64]()),
-	tensor.TypeInt32:   kit.ReduceWith(logSumReducer[int32]()),
-	tensor.TypeInt64:   kit.ReduceWith(logSumReducer[int64]()),
-	tensor.TypeUint32:  kit.ReduceWith(logSumReducer[uint32]()),
-	tensor.TypeUint64:  kit.ReduceWith(logSumReducer[uint64]()),
 }
 
-func logSumReducer[T kit.RealNumber]() kit.Reducer[T, float64] {
+func logSumReducer[T kit.FloatNumber]() kit.Reducer[T, float64] {
 	return kit.WithDone(kit.SumReducer[T, float64](), func(dst []T, acc []float64, n int) {
 		for i, a := range acc {
 			dst[i] = T(math.Log(a))

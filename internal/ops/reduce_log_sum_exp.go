@@ -34,10 +34,6 @@ func (o *ReduceLogSumExp) Run(c *ir.Call) error { return o.RunWith(c, reduceLogS
 var reduceLogSumExpTable = kit.ReduceTable{
 	tensor.TypeFloat32: kit.ReduceEither(logSumExpReducer[float32](), fastLogSumExpReducer()),
 	tensor.TypeFloat64: kit.ReduceWith(logSumExpReducer[float64]()),
-	tensor.TypeInt32:   kit.ReduceWith(logSumExpReducer[int32]()),
-	tensor.TypeInt64:   kit.ReduceWith(logSumExpReducer[int64]()),
-	tensor.TypeUint32:  kit.ReduceWith(logSumExpReducer[uint32]()),
-	tensor.TypeUint64:  kit.ReduceWith(logSumExpReducer[uint64]()),
 }
 
 // expSum represents sum·exp(top): a sum of exponentials relative to the largest exponent so far.
@@ -57,7 +53,7 @@ func (s expSum) add(v float64) expSum {
 	return s
 }
 
-func logSumExpReducer[T kit.RealNumber]() kit.Reducer[T, expSum] {
+func logSumExpReducer[T kit.FloatNumber]() kit.Reducer[T, expSum] {
 	return kit.Reducer[T, expSum]{
 		Init: expSum{top: math.Inf(-1)},
 		Row: func(acc expSum, x []T) expSum {

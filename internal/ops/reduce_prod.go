@@ -47,8 +47,8 @@ var reduceProdTable = kit.ReduceTable{
 	tensor.TypeFloat64: kit.ReduceWith(prodReducer[float64, float64]()),
 	tensor.TypeInt32:   kit.ReduceWith(prodReducer[int32, int32]()),
 	tensor.TypeInt64:   kit.ReduceWith(prodReducer[int64, int64]()),
-	tensor.TypeUint32:  kit.ReduceWith(prodReducer[uint32, uint32]()),
-	tensor.TypeUint64:  kit.ReduceWith(prodReducer[uint64, uint64]()),
+	tensor.TypeUint32:  kit.ReduceBits(tensor.TypeInt32, kit.ReduceWith(prodReducer[int32, int32]())),
+	tensor.TypeUint64:  kit.ReduceBits(tensor.TypeInt64, kit.ReduceWith(prodReducer[int64, int64]())),
 }
 
 func prodReducer[T, A kit.RealNumber]() kit.Reducer[T, A] {

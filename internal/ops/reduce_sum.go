@@ -29,6 +29,6 @@ var reduceSumTable = kit.ReduceTable{
 	tensor.TypeFloat64: kit.ReduceEither(kit.SumReducer[float64, float64](), kit.WithFolds(kit.SumReducer[float64, float64](), vec.SumF64, vec.AddF64)),
 	tensor.TypeInt32:   kit.ReduceEither(kit.SumReducer[int32, int32](), kit.WithFolds(kit.SumReducer[int32, int32](), vec.SumI32, vec.AddI32)),
 	tensor.TypeInt64:   kit.ReduceEither(kit.SumReducer[int64, int64](), kit.WithFolds(kit.SumReducer[int64, int64](), vec.SumI64, vec.AddI64)),
-	tensor.TypeUint32:  kit.ReduceWith(kit.SumReducer[uint32, uint32]()),
-	tensor.TypeUint64:  kit.ReduceWith(kit.SumReducer[uint64, uint64]()),
+	tensor.TypeUint32:  kit.ReduceBits(tensor.TypeInt32, kit.ReduceWith(kit.SumReducer[int32, int32]())),
+	tensor.TypeUint64:  kit.ReduceBits(tensor.TypeInt64, kit.ReduceWith(kit.SumReducer[int64, int64]())),
 }

@@ -32,8 +32,8 @@ var reduceSumSquareTable = kit.ReduceTable{
 	tensor.TypeFloat64: kit.ReduceWith(kit.SumSquaresReducer[float64, float64]()),
 	tensor.TypeInt32:   kit.ReduceWith(kit.SumSquaresReducer[int32, int32]()),
 	tensor.TypeInt64:   kit.ReduceWith(kit.SumSquaresReducer[int64, int64]()),
-	tensor.TypeUint32:  kit.ReduceWith(kit.SumSquaresReducer[uint32, uint32]()),
-	tensor.TypeUint64:  kit.ReduceWith(kit.SumSquaresReducer[uint64, uint64]()),
+	tensor.TypeUint32:  kit.ReduceBits(tensor.TypeInt32, kit.ReduceWith(kit.SumSquaresReducer[int32, int32]())),
+	tensor.TypeUint64:  kit.ReduceBits(tensor.TypeInt64, kit.ReduceWith(kit.SumSquaresReducer[int64, int64]())),
 }
 
 func fastSumSquaresReducer() kit.Reducer[float32, float64] {

@@ -118,24 +118,23 @@ func (o *TopK) Run(c *ir.Call) error {
 		return nil
 	}
 	ordered := x
-	if d := x.DType(); d == tensor.TypeFloat16 || d == tensor.TypeBFloat16 {
-		if ordered, err = kit.ToScratch(c, x, tensor.TypeFloat32); err != nil {
+	wide := x.DType()
+	switch wide {
+	case tensor.TypeFloat16, tensor.TypeBFloat16:
+		wide = tensor.TypeFloat32
+	case tensor.TypeInt8, tensor.TypeUint8, tensor.TypeInt16, tensor.TypeUint16:
+		wide = tensor.TypeInt32
+	}
+	if wide != x.DType() {
+		if ordered, err = kit.ToScratch(c, x, wide); err != nil {
 			return err
 		}
 	}
-	switch d := ordered.DType(); d {
-	case tensor.TypeInt8:
-		err = topKRun[int8](c, at, ordered, s, k, o.Largest, nil)
-	case tensor.TypeInt16:
-		err = topKRun[int16](c, at, ordered, s, k, o.Largest, nil)
+	switch wide {
 	case tensor.TypeInt32:
 		err = topKRun[int32](c, at, ordered, s, k, o.Largest, nil)
 	case tensor.TypeInt64:
 		err = topKRun[int64](c, at, ordered, s, k, o.Largest, nil)
-	case tensor.TypeUint8:
-		err = topKRun[uint8](c, at, ordered, s, k, o.Largest, nil)
-	case tensor.TypeUint16:
-		err = topKRun[uint16](c, at, ordered, s, k, o.Largest, nil)
 	case tensor.TypeUint32:
 		err = topKRun[uint32](c, at, ordered, s, k, o.Largest, nil)
 	case tensor.TypeUint64:
@@ -149,7 +148,7 @@ func (o *TopK) Run(c *ir.Call) error {
 	case tensor.TypeFloat64:
 		err = topKRun[float64](c, at, ordered, s, k, o.Largest, nil)
 	default:
-		err = fmt.Errorf("elements of type %s are not supported", d)
+		err = fmt.Errorf("elements of type %s are not supported", wide)
 	}
 	if err != nil {
 		return err

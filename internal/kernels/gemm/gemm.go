@@ -21,7 +21,7 @@ import (
 
 // Number lists the element types of ONNX's MatMul and Gemm that have kernels.
 type Number interface {
-	float32 | float64 | int32 | int64 | uint32 | uint64
+	float32 | float64 | int32 | int64
 }
 
 const (

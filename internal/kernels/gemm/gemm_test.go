@@ -203,8 +203,6 @@ func TestGenericTypes(t *testing.T) {
 		check(t, s, testkit.High, 0, 0x1p-53, floats[float64](r), func(a *Args[float64]) { Generic(a, a.Whole(), nil) })
 		check(t, s, testkit.High, 0, 0, func() int32 { return r.Int32N(7) - 3 }, func(a *Args[int32]) { Generic(a, a.Whole(), nil) })
 		check(t, s, testkit.High, 0, 0, func() int64 { return r.Int64N(7) - 3 }, func(a *Args[int64]) { Generic(a, a.Whole(), nil) })
-		check(t, s, testkit.High, 0, 0, func() uint32 { return r.Uint32N(7) }, func(a *Args[uint32]) { Generic(a, a.Whole(), nil) })
-		check(t, s, testkit.High, 0, 0, func() uint64 { return r.Uint64N(7) }, func(a *Args[uint64]) { Generic(a, a.Whole(), nil) })
 	}
 }
 
@@ -220,7 +218,6 @@ func TestWide(t *testing.T) {
 					check(t, s, side, 0, 0x1p-53, floats[float64](r), func(a *Args[float64]) { Parallel(nil, l, a) })
 					check(t, s, side, 0, 0, func() int32 { return r.Int32N(7) - 3 }, func(a *Args[int32]) { Parallel(twoWays, l, a) })
 				}
-				check(t, s, testkit.High, 0, 0, func() uint32 { return r.Uint32N(7) }, func(a *Args[uint32]) { Parallel(nil, l, a) })
 			}
 		}
 		check(t, shape{m: 40, n: 70, k: 2100}, testkit.High, 0, 0x1p-53, floats[float64](r), func(a *Args[float64]) { Parallel(twoWays, l, a) })

@@ -1,8 +1,6 @@
 package gemm
 
 import (
-	"unsafe"
-
 	"github.com/onward-ml/onward/internal/cpu"
 )
 
@@ -19,9 +17,6 @@ func wideTile[T Number](level cpu.Level, t *tile[T]) bool {
 		done = widePieces(level, t, wideF)
 	case *tile[int32]:
 		done = widePieces(level, t, wideI)
-	case *tile[uint32]: // products and sums wrap around alike
-		w := &tile[int32]{rows: t.rows, cols: t.cols, k: t.k, lda: t.lda, ldb: t.ldb, ldc: t.ldc, acc: t.acc, a: signed(t.a), b: signed(t.b), c: signed(t.c)}
-		done = widePieces(level, w, wideI)
 	}
 	if done {
 		t.epilogue()
@@ -52,9 +47,4 @@ func widePieces[T Number](level cpu.Level, t *tile[T], kernel func(l cpu.Level, 
 		j += wide
 	}
 	return true
-}
-
-// signed returns the elements as int32.
-func signed(x []uint32) []int32 {
-	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }

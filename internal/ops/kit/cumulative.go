@@ -49,6 +49,20 @@ func CumulativeOf[T tensor.Element](lines func(dst, src []T, l CumulativeLines))
 	}
 }
 
+// CumulativeBits runs the kernel of a type of the same size, for results with the same bits.
+func CumulativeBits(as tensor.DType, k CumulativeKernel) CumulativeKernel {
+	return func(c *ir.Call, out, x *tensor.Tensor, l CumulativeLines) error {
+		return k(c, bitsAs(as, out), bitsAs(as, x), l)
+	}
+}
+
+// bitsAs returns the contents of t as elements of another type of the same size.
+func bitsAs(d tensor.DType, t *tensor.Tensor) *tensor.Tensor {
+	r := &tensor.Tensor{}
+	r.Reset(d, t.Bytes(), t.Shape())
+	return r
+}
+
 // Infer implements [ir.Operator].
 func (*Cumulative) Infer(c *ir.InferContext) error {
 	if t, s := c.Const(1), c.Shape(0); t != nil && s != nil {

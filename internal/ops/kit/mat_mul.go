@@ -31,8 +31,8 @@ func GemmAddSteps(t *tensor.Tensor, m, n int) (rows, cols int, err error) {
 	return st[0], st[1], nil
 }
 
-// GemmScale multiplies y by alpha.
-func GemmScale[T gemm.Number](y []T, alpha float32) {
+// GemmScale multiplies y, of type d or the integers with its bits, by alpha.
+func GemmScale[T gemm.Number](y []T, alpha float32, d tensor.DType) {
 	if alpha == 1 {
 		return
 	}
@@ -41,8 +41,20 @@ func GemmScale[T gemm.Number](y []T, alpha float32) {
 		return
 	}
 	for i, v := range y {
-		y[i] = T(float64(alpha) * float64(v))
+		y[i] = GemmScaled(v, alpha, d)
 	}
+}
+
+// GemmScaled returns v, of type d or the integer with its bits, times alpha. Factors of integers are
+// applied in float64, and the product is truncated.
+func GemmScaled[T gemm.Number](v T, alpha float32, d tensor.DType) T {
+	switch d {
+	case tensor.TypeUint32:
+		return T(uint32(float64(alpha) * float64(uint32(v))))
+	case tensor.TypeUint64:
+		return T(uint64(float64(alpha) * float64(uint64(v))))
+	}
+	return T(float64(alpha) * float64(v))
 }
 
 // MatData returns the elements of a tensor as a slice of T.

@@ -152,7 +152,16 @@ func ReduceEither[T tensor.Element, A any](plain, fast Reducer[T, A]) reduceKern
 	}
 }
 
-// run reduces input 0 to output 0. Half-precision types are computed in float32.
+// ReduceBits runs the kernel of a type of the same size, for results with the same bits: k for int32
+// adds and multiplies uint32, too.
+func ReduceBits(as tensor.DType, k reduceKernel) reduceKernel {
+	return func(c *ir.Call, p *ReducePlan, out, x *tensor.Tensor) error {
+		return k(c, p, bitsAs(as, out), bitsAs(as, x))
+	}
+}
+
+// RunWith reduces input 0 to output 0. Half-precision types are computed in float32, and integers
+// without a kernel in float64.
 func (r *Reduction) RunWith(c *ir.Call, t ReduceTable) error {
 	x := c.Tensor(0)
 	p, err := r.Plan(x.Shape(), Ints(c.Tensor(1)))
@@ -164,8 +173,13 @@ func (r *Reduction) RunWith(c *ir.Call, t ReduceTable) error {
 		return err
 	}
 	d := x.DType()
-	if d == tensor.TypeFloat16 || d == tensor.TypeBFloat16 {
-		d = tensor.TypeFloat32
+	if t[d] == nil {
+		switch d {
+		case tensor.TypeFloat16, tensor.TypeBFloat16:
+			d = tensor.TypeFloat32
+		case tensor.TypeInt32, tensor.TypeInt64, tensor.TypeUint32, tensor.TypeUint64:
+			d = tensor.TypeFloat64
+		}
 	}
 	k := t[d]
 	if k == nil {

@@ -160,6 +160,6 @@ func MatMulScaled[T RealFloat](c *ir.Call, alpha float32, g *gemm.Args[T]) error
 		}
 		gemm.Parallel(par, cpu.Active(), g)
 	}
-	GemmScale(g.C[:g.M*g.N], alpha)
+	GemmScale(g.C[:g.M*g.N], alpha, tensor.DTypeOf[T]())
 	return c.Err()
 }

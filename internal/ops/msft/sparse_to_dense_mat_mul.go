@@ -40,14 +40,10 @@ func (g *SparseToDenseMatMul) Run(c *ir.Call) error {
 		return fmt.Errorf("A must be a sparse tensor, got %T", c.In[0])
 	}
 	switch c.Tensor(1).DType() {
-	case tensor.TypeInt32:
+	case tensor.TypeInt32, tensor.TypeUint32: // products and sums wrap around alike
 		return sparseMatMul[int32](c, g, a)
-	case tensor.TypeInt64:
+	case tensor.TypeInt64, tensor.TypeUint64:
 		return sparseMatMul[int64](c, g, a)
-	case tensor.TypeUint32:
-		return sparseMatMul[uint32](c, g, a)
-	case tensor.TypeUint64:
-		return sparseMatMul[uint64](c, g, a)
 	case tensor.TypeFloat64:
 		return sparseMatMul[float64](c, g, a)
 	}
@@ -93,6 +89,6 @@ func sparseMatMul[T gemm.Number](c *ir.Call, g *SparseToDenseMatMul, a *tensor.S
 			out[j] += v * src[k*row+j*col]
 		}
 	}
-	kit.GemmScale(dst, g.Alpha)
+	kit.GemmScale(dst, g.Alpha, b.DType())
 	return nil
 }
