@@ -192,50 +192,55 @@ type Element interface {
 }
 
 // DTypeOf returns the element type of T.
-func DTypeOf[T Element]() DType {
-	var z T
-	switch any(z).(type) {
-	case bool:
+func DTypeOf[T Element]() DType { return dtypeOfPointer((*T)(nil)) }
+
+// dtypeOfPointer returns the element type that p points to. It is a function of its own because
+// DTypeOf is compiled for every type.
+//
+//go:noinline
+func dtypeOfPointer(p any) DType {
+	switch p.(type) {
+	case *bool:
 		return TypeBool
-	case int8:
+	case *int8:
 		return TypeInt8
-	case int16:
+	case *int16:
 		return TypeInt16
-	case int32:
+	case *int32:
 		return TypeInt32
-	case int64:
+	case *int64:
 		return TypeInt64
-	case uint8:
+	case *uint8:
 		return TypeUint8
-	case uint16:
+	case *uint16:
 		return TypeUint16
-	case uint32:
+	case *uint32:
 		return TypeUint32
-	case uint64:
+	case *uint64:
 		return TypeUint64
-	case float32:
+	case *float32:
 		return TypeFloat32
-	case float64:
+	case *float64:
 		return TypeFloat64
-	case complex64:
+	case *complex64:
 		return TypeComplex64
-	case complex128:
+	case *complex128:
 		return TypeComplex128
-	case string:
+	case *string:
 		return TypeString
-	case Float16:
+	case *Float16:
 		return TypeFloat16
-	case BFloat16:
+	case *BFloat16:
 		return TypeBFloat16
-	case Float8E4M3FN:
+	case *Float8E4M3FN:
 		return TypeFloat8E4M3FN
-	case Float8E4M3FNUZ:
+	case *Float8E4M3FNUZ:
 		return TypeFloat8E4M3FNUZ
-	case Float8E5M2:
+	case *Float8E5M2:
 		return TypeFloat8E5M2
-	case Float8E5M2FNUZ:
+	case *Float8E5M2FNUZ:
 		return TypeFloat8E5M2FNUZ
-	case Float8E8M0:
+	case *Float8E8M0:
 		return TypeFloat8E8M0
 	}
 	return Undefined

@@ -35,23 +35,31 @@ type Tensor struct {
 // New returns a tensor over data, without copying it. Without a shape, one value makes a scalar and
 // any other number of values a vector of length len(data). len(data) must match the shape.
 func New[T Element](data []T, shape ...int) (*Tensor, error) {
-	if len(shape) == 0 && len(data) != 1 {
-		shape = []int{len(data)}
-	}
-	n, err := Elements(shape)
+	t, err := newOf(DTypeOf[T](), len(data), shape)
 	if err != nil {
 		return nil, err
 	}
-	if n != len(data) {
-		return nil, fmt.Errorf("tensor: %d values for shape %v, which has %d elements", len(data), shape, n)
-	}
-	t := &Tensor{dtype: DTypeOf[T](), shape: slices.Clone(shape)}
-	if s, ok := any(data).([]string); ok {
-		t.strs = s
+	if t.dtype == TypeString {
+		t.strs = *(*[]string)(unsafe.Pointer(&data))
 	} else {
 		t.data = memory.AsBytes(data)
 	}
 	return t, nil
+}
+
+// newOf returns a tensor of n values whose contents are missing.
+func newOf(d DType, n int, shape []int) (*Tensor, error) {
+	if len(shape) == 0 && n != 1 {
+		shape = []int{n}
+	}
+	want, err := Elements(shape)
+	if err != nil {
+		return nil, err
+	}
+	if n != want {
+		return nil, fmt.Errorf("tensor: %d values for shape %v, which has %d elements", n, shape, want)
+	}
+	return &Tensor{dtype: d, shape: slices.Clone(shape)}, nil
 }
 
 // Must returns t or panics with err; for tests and constant values.
@@ -155,18 +163,17 @@ func Data[T Element](v Value) ([]T, error) {
 
 // Of returns the elements of t like [Data], but panics if T is not the Go type of its elements.
 func Of[T Element](t *Tensor) []T {
-	var z T
-	if _, ok := any(z).(string); ok {
-		if t.dtype != TypeString {
-			panic("tensor: Of[string] on " + t.dtype.String())
-		}
-		return *(*[]T)(unsafe.Pointer(&t.strs))
+	d := DTypeOf[T]()
+	if t.dtype != d {
+		panicOf(d, t.dtype)
 	}
-	if want := DTypeOf[T](); t.dtype != want {
-		panic("tensor: Of[" + want.String() + "] on " + t.dtype.String())
+	if d == TypeString {
+		return *(*[]T)(unsafe.Pointer(&t.strs))
 	}
 	return memory.FromRaw[T](t.data)
 }
+
+func panicOf(want, have DType) { panic("tensor: Of[" + want.String() + "] on " + have.String()) }
 
 // Reshape returns a tensor of another shape, with as many elements, that shares the contents of t.
 func (t *Tensor) Reshape(shape ...int) (*Tensor, error) {
