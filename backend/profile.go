@@ -1,12 +1,12 @@
 package backend
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -160,7 +160,7 @@ func readProfile(data []byte) ([]ProfileEvent, error) {
 		}
 		events = append(events, ProfileEvent{Name: name, OpType: e.Args.OpName, Start: us(e.TS), Duration: us(e.Dur)})
 	}
-	slices.SortStableFunc(events, func(a, b ProfileEvent) int { return cmp.Compare(a.Start, b.Start) })
+	sort.SliceStable(events, func(i, k int) bool { return events[i].Start < events[k].Start })
 	for i := range slices.Backward(events) {
 		events[i].Start -= events[0].Start
 	}

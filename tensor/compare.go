@@ -2,11 +2,11 @@ package tensor
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"math"
 	"math/cmplx"
 	"slices"
+	"sort"
 
 	"github.com/onward-ml/onward/internal/memory"
 )
@@ -298,7 +298,7 @@ func keyOrder(keys *Tensor) []keyAt {
 	for i := range ks {
 		ks[i] = keyAt{elementString(keys, i), i}
 	}
-	slices.SortFunc(ks, func(a, b keyAt) int { return cmp.Compare(a.name, b.name) })
+	sort.Slice(ks, func(i, k int) bool { return ks[i].name < ks[k].name })
 	return ks
 }
 

@@ -3,13 +3,13 @@ package tensor
 import (
 	"archive/zip"
 	"bufio"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"os"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 	"unicode"
@@ -101,7 +101,7 @@ func checkOverlaps(files []*zip.File) error {
 		}
 		spans[i] = span{f.Name, from, from + int64(f.CompressedSize64)}
 	}
-	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	sort.Slice(spans, func(i, k int) bool { return spans[i].from < spans[k].from })
 	for i := 1; i < len(spans); i++ {
 		// A local header and its name lie between the data of two entries.
 		if a, b := spans[i-1], spans[i]; b.from < a.to+localHeader {

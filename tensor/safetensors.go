@@ -2,7 +2,6 @@ package tensor
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -11,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"sort"
 )
 
 // maxSafetensorsHeader is the longest header in bytes that the format allows.
@@ -71,8 +71,9 @@ func readSafetensors(r io.Reader, b *budget) (map[string]*Tensor, error) {
 		}
 		entries = append(entries, e)
 	}
-	slices.SortStableFunc(entries, func(a, b safetensorsEntry) int {
-		return cmp.Or(cmp.Compare(a.Offsets[0], b.Offsets[0]), cmp.Compare(a.Offsets[1], b.Offsets[1]))
+	sort.SliceStable(entries, func(i, k int) bool {
+		a, b := entries[i].Offsets, entries[k].Offsets
+		return a[0] < b[0] || a[0] == b[0] && a[1] < b[1]
 	})
 	tensors, at := make(map[string]*Tensor, len(entries)), int64(0)
 	for _, e := range entries {

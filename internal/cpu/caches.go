@@ -1,10 +1,9 @@
 package cpu
 
 import (
-	"cmp"
 	"io/fs"
 	"os"
-	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -61,7 +60,7 @@ func caches(dir fs.FS) []Cache {
 		ways, _ := strconv.ParseUint(read(e, "ways_of_associativity"), 10, 16)
 		r = append(r, Cache{Level: level, Bytes: n * unit, Ways: int(ways), CPUs: max(cpusOf(read(e, "shared_cpu_list")), 1)})
 	}
-	slices.SortFunc(r, func(a, b Cache) int { return cmp.Compare(a.Level, b.Level) })
+	sort.Slice(r, func(i, k int) bool { return r[i].Level < r[k].Level })
 	return r
 }
 

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
+	"sort"
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/memory"
@@ -284,8 +284,9 @@ func (r *Resize) Run(c *ir.Call) error {
 	}
 	// Resize the axes that shrink most first, and of equal ones the inner axes, which cost more per
 	// element.
-	slices.SortStableFunc(plans, func(a, b kit.ResizeAxis) int {
-		return cmp.Or(cmp.Compare(a.Out*b.In, b.Out*a.In), cmp.Compare(b.Axis, a.Axis))
+	sort.SliceStable(plans, func(i, k int) bool {
+		a, b := &plans[i], &plans[k]
+		return cmp.Or(cmp.Compare(a.Out*b.In, b.Out*a.In), cmp.Compare(b.Axis, a.Axis)) < 0
 	})
 	switch x.DType() {
 	case tensor.TypeFloat32, tensor.TypeFloat16, tensor.TypeBFloat16:

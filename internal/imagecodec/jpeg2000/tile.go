@@ -1,10 +1,10 @@
 package jpeg2000
 
 import (
-	"cmp"
 	"math"
 	"math/bits"
 	"slices"
+	"sort"
 
 	"github.com/onward-ml/onward/internal/imagecodec"
 )
@@ -77,9 +77,9 @@ func (d *j2k) tile(index int, stop func() error) error {
 		}
 		return [5]int{a.res, a.comp, a.index}
 	}
-	slices.SortFunc(list, func(a, b j2kPrecinct) int {
-		k, l := key(&a), key(&b)
-		return cmp.Or(cmp.Compare(k[0], l[0]), cmp.Compare(k[1], l[1]), cmp.Compare(k[2], l[2]), cmp.Compare(k[3], l[3]), cmp.Compare(k[4], l[4]))
+	sort.Slice(list, func(i, j int) bool {
+		k, l := key(&list[i]), key(&list[j])
+		return slices.Compare(k[:], l[:]) < 0
 	})
 	if err := readPackets(t, list, stop); err != nil {
 		return err

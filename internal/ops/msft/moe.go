@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
@@ -138,11 +139,9 @@ func (m *moeRun) routes(c *ir.Call, tokens int) ([]moeRoute, error) {
 			}
 		}
 	}
-	slices.SortFunc(routes, func(a, b moeRoute) int {
-		if a.expert != b.expert {
-			return a.expert - b.expert
-		}
-		return a.token - b.token
+	sort.Slice(routes, func(i, k int) bool {
+		a, b := &routes[i], &routes[k]
+		return a.expert < b.expert || a.expert == b.expert && a.token < b.token
 	})
 	return routes, nil
 }
