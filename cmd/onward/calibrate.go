@@ -1,3 +1,5 @@
+//go:build !core
+
 package main
 
 import (
@@ -32,6 +34,8 @@ type rangeJSON struct {
 	Lowest  float32 `json:"lowest"`
 	Highest float32 `json:"highest"`
 }
+
+func init() { large = append(large, calibrateCommand) }
 
 func calibrateCommand() *cobra.Command {
 	var (

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -72,6 +72,18 @@ type compareValue struct {
 	Initializer bool   `json:"initializer,omitempty"`
 	layers.Difference
 }
+
+// bisectJSON describes the smallest model found that still fails.
+type bisectJSON struct {
+	Folder  string   `json:"folder"`
+	Nodes   []string `json:"nodes"` // labels
+	Of      int      `json:"of"`    // nodes of the model
+	Error   string   `json:"error"` // how it fails
+	Command string   `json:"command"`
+}
+
+// runner runs a model on a provider; it is runOn, except in tests.
+type runner func(ctx context.Context, m *onnx.Model, provider string, o *compareOptions, feed onward.Values) (onward.Values, error)
 
 // compareOptions holds the flags of the verb.
 type compareOptions struct {
@@ -453,7 +465,7 @@ func largestLosses(pairs []layers.Pair, values []compareValue) []compareLoss {
 	added := func(l compareLoss) float64 { // the power of the noise, of a signal of 1
 		return math.Pow(10, -l.After/10) - math.Pow(10, -l.Before/10)
 	}
-	slices.SortStableFunc(r, func(a, b compareLoss) int { return cmp.Compare(added(b), added(a)) })
+	sort.SliceStable(r, func(i, k int) bool { return added(r[i]) > added(r[k]) })
 	return r[:min(len(r), maxLosses)]
 }
 

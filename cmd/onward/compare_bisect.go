@@ -1,3 +1,5 @@
+//go:build !core
+
 package main
 
 import (
@@ -18,15 +20,6 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// bisectJSON describes the smallest model found that still fails.
-type bisectJSON struct {
-	Folder  string   `json:"folder"`
-	Nodes   []string `json:"nodes"` // labels
-	Of      int      `json:"of"`    // nodes of the model
-	Error   string   `json:"error"` // how it fails
-	Command string   `json:"command"`
-}
-
 // maxBisections limits the models that --bisect tries.
 const maxBisections = 1000
 
@@ -40,9 +33,6 @@ type bisector struct {
 	tries  int
 	runOn  runner
 }
-
-// runner runs a model on a provider; it is runOn, except in tests.
-type runner func(ctx context.Context, m *onnx.Model, provider string, o *compareOptions, feed onward.Values) (onward.Values, error)
 
 // bisect shrinks the model to nodes none of which can be left out so that the providers still
 // disagree (Zeller and Hildebrandt 2002, ddmin), and writes them with inputs to a folder. What left-out

@@ -1,3 +1,5 @@
+//go:build !core
+
 package main
 
 import (
@@ -55,6 +57,8 @@ type editFlags struct {
 	asJSON    bool
 	tolerance layers.Tolerance
 }
+
+func init() { large = append(large, editCommand) }
 
 func editCommand() *cobra.Command {
 	c := &cobra.Command{

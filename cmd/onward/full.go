@@ -28,7 +28,7 @@ const handedOver = "ONWARD_HANDED_OVER"
 // leftOut returns stubs for the verbs that build tags left out. They hand over to onward-full.
 func leftOut(linked []*cobra.Command) []*cobra.Command {
 	var stubs []*cobra.Command
-	for _, name := range []string{"conformance", "map", "serve"} {
+	for _, name := range []string{"calibrate", "conformance", "edit", "map", "quantize", "serve"} {
 		if slices.ContainsFunc(linked, func(c *cobra.Command) bool { return c.Name() == name }) {
 			continue
 		}

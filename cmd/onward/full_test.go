@@ -66,10 +66,27 @@ func TestLeftOutVerbs(t *testing.T) {
 		}
 		return r
 	}
-	if got := names("serve"); !slices.Equal(got, []string{"conformance", "map"}) {
+	if got := names("serve"); !slices.Equal(got, []string{"calibrate", "conformance", "edit", "map", "quantize"}) {
 		t.Errorf("with serve linked: stubs %v", got)
 	}
-	if got := names("serve", "map", "conformance"); got != nil {
+	if got := names("serve", "map", "conformance", "edit", "calibrate", "quantize"); got != nil {
 		t.Errorf("with all linked: stubs %v", got)
 	}
+}
+
+// A flag that a build leaves out hands over before the verb does anything.
+func TestLeftOutFlags(t *testing.T) {
+	defer func(f []string) { flagsLeftOut = f }(flagsLeftOut)
+	flagsLeftOut = []string{"html"}
+	t.Setenv(handedOver, "1") // findFull then finds no program
+	page := filepath.Join(t.TempDir(), "p.html")
+	for _, verb := range []string{"graph", "profile"} {
+		if _, errs := command(t, exitFailed, verb, "digits.onnx", "--html", page); !strings.Contains(errs, "onward "+verb+" --html is not part of this build, and onward-full has it") {
+			t.Errorf("%s: %q", verb, errs)
+		}
+	}
+	if _, err := os.Stat(page); err == nil {
+		t.Error("a page is written")
+	}
+	command(t, exitOK, "graph", "digits.onnx")
 }

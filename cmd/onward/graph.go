@@ -72,7 +72,7 @@ repeated blocks are closed at first, with the attributes, types, weights and cos
 					return err
 				}
 			}
-			if html != "" {
+			if pagesLinked && html != "" {
 				if err := cmd.Context().Err(); err != nil {
 					return err
 				}

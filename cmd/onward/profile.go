@@ -171,7 +171,7 @@ func profile(ctx context.Context, path string, o *profileOptions) (*profileJSON,
 		}
 	}
 	r := p.summary()
-	if r.chart = p.chart; r.chart == nil { // a library reports no start times
+	if r.chart = p.chart; pagesLinked && r.chart == nil { // a library reports no start times
 		r.chart = flameOf(r.Nodes)
 	}
 	r.Model, r.Provider, r.Threads = path, o.provider, threadsOf(o.session.Threads)
@@ -218,7 +218,9 @@ func (p *profiler) observe(ctx context.Context, path string, o *profileOptions, 
 		p.endRun(took)
 		if i == o.runs-1 {
 			last.Session("model_run", start, took)
-			p.chart = flame(run, start, took)
+			if pagesLinked {
+				p.chart = flame(run, start, took)
+			}
 		}
 	}
 	return nil

@@ -1,9 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"runtime"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -205,8 +205,11 @@ func (r *profileJSON) addCosts(c *cost.Costs, nodes []*profiledNode) {
 		o.finish(sum)
 		r.Ops = append(r.Ops, *o)
 	}
-	slices.SortFunc(r.Ops, func(a, b profileLine) int { return cmp.Or(cmp.Compare(b.TimeMS, a.TimeMS), cmp.Compare(a.Op, b.Op)) })
-	slices.SortStableFunc(r.Nodes, func(a, b profileLine) int { return cmp.Compare(b.TimeMS, a.TimeMS) })
+	sort.Slice(r.Ops, func(i, k int) bool {
+		a, b := &r.Ops[i], &r.Ops[k]
+		return a.TimeMS > b.TimeMS || a.TimeMS == b.TimeMS && a.Op < b.Op
+	})
+	sort.SliceStable(r.Nodes, func(i, k int) bool { return r.Nodes[i].TimeMS > r.Nodes[k].TimeMS })
 }
 
 // addGroup adds the costs of the model's nodes behind a node.

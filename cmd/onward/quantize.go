@@ -1,3 +1,5 @@
+//go:build !core
+
 package main
 
 import (
@@ -61,6 +63,8 @@ type quantizeFlags struct {
 	block, bits, accuracyLevel   int
 	nodes, exclude               []string
 }
+
+func init() { large = append(large, quantizeCommand) }
 
 func quantizeCommand() *cobra.Command {
 	var (

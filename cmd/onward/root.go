@@ -44,7 +44,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UsageError{Err: err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(runCommand(), inspectCommand(), checkCommand(),
-		benchCommand(), benchProbeCommand(), compareCommand(), profileCommand(), optimizeCommand(), graphCommand(), calibrateCommand(), quantizeCommand(), tuneCommand(), doctorCommand(), editCommand())
+		benchCommand(), benchProbeCommand(), compareCommand(), profileCommand(), optimizeCommand(), graphCommand(), tuneCommand(), doctorCommand())
 	for _, c := range large {
 		root.AddCommand(c())
 	}
@@ -101,7 +101,7 @@ func withFile(cmd *cobra.Command, msg string) string {
 	return args[0] + ": " + msg
 }
 
-// wrapArgs makes a wrong number of arguments a UsageError.
+// wrapArgs makes a wrong number of arguments a UsageError, and hands over for flags that this build leaves out.
 func wrapArgs(c *cobra.Command) {
 	check := c.Args
 	if check == nil {
@@ -110,6 +110,11 @@ func wrapArgs(c *cobra.Command) {
 	c.Args = func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
 			return cli.UsageError{Err: err}
+		}
+		for _, name := range flagsLeftOut {
+			if cmd.Flags().Changed(name) {
+				return cli.NotLinked{What: cmd.CommandPath() + " --" + name}
+			}
 		}
 		return nil
 	}
