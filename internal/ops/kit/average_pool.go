@@ -29,7 +29,7 @@ func AveragePlanes[T RealFloat](c *ir.Call, countPad bool, g *WindowGeom, x, y [
 			}
 			return PoolPlanes(c, g, planes, func(m *Meter, plane int) bool {
 				yp := any(y).([]float32)[plane*out:][:out]
-				ok := whole.run(m, yp, floats[plane*in:][:in])
+				ok := whole.Run(m, yp, floats[plane*in:][:in])
 				vec.DivF32(cpu.Active(), yp, yp, by)
 				return ok
 			})

@@ -5,13 +5,14 @@ import (
 	"sync"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
-// poolPlane reduces the windows of float32 planes of up to three dimensions with vector kernels:
+// PoolPlane reduces the windows of float32 planes of up to three dimensions with vector kernels:
 // first along the columns of the windows, into rows that include the horizontal padding, then along
 // these rows. With stride 1 a small plane is reduced as a whole, with its padding, as one long row.
-type poolPlane struct {
+type PoolPlane struct {
 	in, out, kernel, dilation, stride, before [3]int // depth, height, width
 	taps                                      [3][][2]int
 	width                                     int // of a row with its padding
@@ -25,12 +26,12 @@ type poolPlane struct {
 const mostPoolPlane = 1 << 12
 
 // newPoolPlane returns nil for unsupported windows. least is the value of missing elements.
-func newPoolPlane(g *WindowGeom, least float32, fold func(l cpu.Level, dst, x []float32, rows, rowStep, taps, tapStep, stride int, fresh bool)) *poolPlane {
+func newPoolPlane(g *WindowGeom, least float32, fold func(l cpu.Level, dst, x []float32, rows, rowStep, taps, tapStep, stride int, fresh bool)) *PoolPlane {
 	n := len(g.In)
 	if n > 3 || Product(g.In) == 0 || Product(g.Out) == 0 || g.Taps() > mostPoolPlane {
 		return nil
 	}
-	p := &poolPlane{least: least, fold: fold}
+	p := &PoolPlane{least: least, fold: fold}
 	for d := range 3 {
 		p.in[d], p.out[d], p.kernel[d], p.dilation[d], p.stride[d] = 1, 1, 1, 1, 1
 		if k := d - (3 - n); k >= 0 {
@@ -59,8 +60,8 @@ func newPoolPlane(g *WindowGeom, least float32, fold func(l cpu.Level, dst, x []
 // poolBuffers holds padded rows and planes.
 var poolBuffers = sync.Pool{New: func() any { return new([]float32) }}
 
-// run pools the plane x into y. It reports whether to go on.
-func (p *poolPlane) run(m *Meter, y, x []float32) bool {
+// Run pools the plane x into y. It reports whether to go on.
+func (p *PoolPlane) Run(m *Meter, y, x []float32) bool {
 	buf := poolBuffers.Get().(*[]float32)
 	defer poolBuffers.Put(buf)
 	if need := p.width + 2*p.height*p.width; len(*buf) < need {
@@ -104,7 +105,7 @@ func (p *poolPlane) run(m *Meter, y, x []float32) bool {
 }
 
 // whole pools a plane with stride 1 as one row.
-func (p *poolPlane) whole(y, x, buf []float32) {
+func (p *PoolPlane) whole(y, x, buf []float32) {
 	l, w, oh, ow := cpu.Active(), p.in[2], p.out[1], p.out[2]
 	n := p.height * p.width
 	a, b := buf[:n], buf[n:2*n]
@@ -123,8 +124,16 @@ func (p *poolPlane) whole(y, x, buf []float32) {
 	}
 }
 
-func newMaxPlane(g *WindowGeom) *poolPlane {
+// NewMaxPlane returns a PoolPlane for maxima, or nil if there is none for the window.
+func NewMaxPlane(c *ir.Call, g *WindowGeom) *PoolPlane {
+	if c.Generic {
+		return nil
+	}
+	return newMaxPlane(g)
+}
+
+func newMaxPlane(g *WindowGeom) *PoolPlane {
 	return newPoolPlane(g, float32(math.Inf(-1)), vec.MaxWindowF32)
 }
 
-func newSumPlane(g *WindowGeom) *poolPlane { return newPoolPlane(g, 0, vec.SumWindowF32) }
+func newSumPlane(g *WindowGeom) *PoolPlane { return newPoolPlane(g, 0, vec.SumWindowF32) }

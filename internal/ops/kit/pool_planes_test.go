@@ -37,8 +37,8 @@ func TestPoolPlanes(t *testing.T) {
 		n := Product(g.Out)
 		highest, sum := make([]float32, n), make([]float32, n)
 		meter := &Meter{C: &ir.Call{Env: plainEnv{}}}
-		p.run(meter, highest, x)
-		newSumPlane(&g).run(meter, sum, x)
+		p.Run(meter, highest, x)
+		newSumPlane(&g).Run(meter, sum, x)
 		values := make([]float32, 0, g.Taps())
 		PoolPlain(&g, meter, x, values, func(o int, values []float32) bool {
 			m, s := float32(math.Inf(-1)), float32(0)

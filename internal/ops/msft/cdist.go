@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -56,19 +59,117 @@ func cdist[T kit.RealFloat](c *ir.Call, op *CDist) error {
 		return err
 	}
 	a, b, dst := tensor.Of[T](at), tensor.Of[T](bt), tensor.Of[T](y)
-	c.Parallel(m, kit.GrainFor(k*n), func(lo, hi int) {
-		for i := lo; i < hi && c.Err() == nil; i++ {
-			row := a[i*n:][:n]
-			for j := range k {
-				sum := squaredDistance(row, b[j*n:][:n])
-				if !op.Squared {
-					sum = math.Sqrt(sum)
+	if c.Generic || n == 0 {
+		c.Parallel(m, kit.GrainFor(k*n), func(lo, hi int) {
+			for i := lo; i < hi && c.Err() == nil; i++ {
+				for j := range k {
+					dst[i*k+j] = rowDistance(op, a[i*n:][:n], b[j*n:][:n])
 				}
-				dst[i*k+j] = T(sum)
+			}
+		})
+		return c.Err()
+	}
+	// |a−b|² = |a|² + |b|² − 2a·b takes one matrix product. Where the terms cancel, the sum is
+	// computed from the differences.
+	as, err := squaredNorms(c, a, m, n)
+	if err != nil {
+		return err
+	}
+	bs, err := squaredNorms(c, b, k, n)
+	if err != nil {
+		return err
+	}
+	if err := kit.MatMulOne(c, &gemm.Args[T]{M: m, N: k, K: n, A: a, LdA: n, B: b, LdB: n, TransB: true, C: dst, LdC: k}); err != nil {
+		return err
+	}
+	c.Parallel(m, kit.GrainFor(4*k), func(lo, hi int) {
+		for i := lo; i < hi && c.Err() == nil; i++ {
+			meter := kit.Meter{C: c}
+			row, norm := dst[i*k:][:k], as[i]
+			if f, ok := any(row).([]float32); ok && cdistRow(f, float32(norm), any(bs).([]float32), op.Squared) {
+				continue
+			}
+			for j, dot := range row {
+				both := norm + bs[j]
+				d := both - 2*dot
+				if d >= both*cdistCancelled && d <= math.MaxFloat32 { // neither cancelled, infinite nor NaN
+					row[j] = d
+					if !op.Squared {
+						row[j] = T(math.Sqrt(float64(d)))
+					}
+					continue
+				}
+				row[j] = rowDistance(op, a[i*n:][:n], b[j*n:][:n])
+				meter.Check(n)
 			}
 		}
 	})
 	return c.Err()
+}
+
+// cdistCancelled is the part of |a|² + |b|² below which |a−b|² has lost too many bits.
+const cdistCancelled = 1. / 8
+
+// cdistRow converts a row of products to distances from norm and the norms of the columns. It reports
+// whether none cancelled and all are finite; otherwise the row is unchanged.
+func cdistRow(row []float32, norm float32, norms []float32, squared bool) bool {
+	l := cpu.Active()
+	var both, far [512]float32
+	for pass := range 2 {
+		for lo := 0; lo < len(row); lo += len(both) {
+			x := row[lo:min(len(row), lo+len(both))]
+			b, d := both[:len(x)], far[:len(x)]
+			vec.AddScalarF32(l, b, norms[lo:lo+len(x)], norm)
+			copy(d, b)
+			vec.AxpyF32(l, d, x, -2)
+			if pass == 1 {
+				if copy(x, d); !squared {
+					vec.SqrtF32(l, x, x)
+				}
+				continue
+			}
+			vec.AxpyF32(l, d, b, -cdistCancelled)
+			if !(vec.ReduceMinF32(l, d) >= 0 && vec.ReduceMaxF32(l, b) <= math.MaxFloat32) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// squaredNorms returns the sum of the squares of each of m rows of n elements.
+func squaredNorms[T kit.RealFloat](c *ir.Call, x []T, m, n int) ([]T, error) {
+	r, err := ir.ScratchOf[T](c, m)
+	if err != nil {
+		return nil, err
+	}
+	c.Parallel(m, kit.GrainFor(n), func(lo, hi int) {
+		for i := lo; i < hi && c.Err() == nil; i++ {
+			row := x[i*n:][:n]
+			if f, ok := any(row).([]float32); ok {
+				r[i] = T(vec.SumSquaresF32(cpu.Active(), f, 0))
+				continue
+			}
+			var s [4]T // hide the latency of the additions
+			for ; len(row) >= 4; row = row[4:] {
+				s[0], s[1], s[2], s[3] = s[0]+row[0]*row[0], s[1]+row[1]*row[1], s[2]+row[2]*row[2], s[3]+row[3]*row[3]
+			}
+			for _, v := range row {
+				s[0] += v * v
+			}
+			r[i] = s[0] + s[1] + s[2] + s[3]
+		}
+	})
+	return r, c.Err()
+}
+
+// rowDistance returns the distance of two rows, from their differences.
+func rowDistance[T kit.RealFloat](op *CDist, a, b []T) T {
+	sum := squaredDistance(a, b)
+	if !op.Squared {
+		sum = math.Sqrt(sum)
+	}
+	return T(sum)
 }
 
 // squaredDistance returns Σ (a[i]-b[i])². Four sums hide the latency of the additions.

@@ -3,8 +3,11 @@ package msft
 import (
 	"fmt"
 	"math"
+	"slices"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -49,41 +52,74 @@ func (p *MaxpoolWithMask) Run(c *ir.Call) error {
 	}
 	in, out := kit.Product(g.In), kit.Product(g.Out)
 	src, dst, keep := tensor.Of[float32](x), tensor.Of[float32](y), tensor.Of[int32](mask)
-	n := len(g.In)
+	masks := ms[0] * ms[1]
+	whole := kit.NewMaxPlane(c, &g)
+	read := make([]maskedTaps, min(masks, planes))
+	for i := range read {
+		mask := keep[i*in:][:in]
+		if whole == nil || slices.Contains(mask[min(1, len(g.In)-1):], 0) {
+			if err := read[i].find(c, &g, mask); err != nil {
+				return err
+			}
+		}
+	}
 	return kit.PoolPlanes(c, &g, planes, func(m *kit.Meter, plane int) bool {
-		xp, yp := src[plane*in:][:in], dst[plane*out:][:out]
-		mp := keep[plane%(ms[0]*ms[1])*in:][:in]
-		pos, tap := make([]int, n), make([]int, n)
-		for o := range yp {
+		xp, yp, taps := src[plane*in:][:in], dst[plane*out:][:out], &read[plane%masks]
+		if taps.ends == nil {
+			ok := whole.Run(m, yp, xp)
+			vec.MaxScalarF32(cpu.Active(), yp, yp, -math.MaxFloat32)
+			return ok
+		}
+		from := int32(0)
+		for o, end := range taps.ends {
 			best := float32(-math.MaxFloat32)
-			clear(tap)
-			stopped := false
-			for more := true; more; more = kit.WindowStep(tap, g.Kernel) {
-				if tap[n-1] == 0 {
-					stopped = false
-				}
-				at, ok := 0, !stopped
-				for d := range n {
-					i := pos[d]*g.Stride[d] - g.Before[d] + tap[d]
-					ok = ok && i >= 0 && i < g.In[d]
-					at = at*g.In[d] + i
-				}
-				if !m.Spend(n) {
-					return false
-				}
-				if !ok {
-					continue
-				}
-				// If there is one axis, the exception for the first element does not apply.
-				if mp[at] == 0 && (at > 0 || n == 1) {
-					stopped = true
-					continue
-				}
+			for _, at := range taps.at[from:end] {
 				best = max(best, xp[at])
 			}
-			yp[o] = best
-			kit.WindowStep(pos, g.Out)
+			yp[o], from = best, end
 		}
-		return true
+		return m.Spend(len(taps.at))
 	})
+}
+
+// maskedTaps holds the elements of a plane that windows read under a mask: those of output o are
+// at[ends[o-1]:ends[o]].
+type maskedTaps struct{ at, ends []int32 }
+
+func (t *maskedTaps) find(c *ir.Call, g *kit.WindowGeom, mask []int32) error {
+	out, n, last := kit.Product(g.Out), len(g.In), len(g.In)-1
+	limit := int64(out) * int64(min(g.Taps(), kit.Product(g.In)))
+	if in := int64(len(mask)); max(limit, in) > math.MaxInt32 {
+		return fmt.Errorf("%d windows read up to %d times from a plane of %d elements, want at most %d", out, limit, in, math.MaxInt32)
+	}
+	if err := c.Reserve(4 * (limit + int64(out))); err != nil {
+		return err
+	}
+	t.at, t.ends = make([]int32, 0, limit), make([]int32, 0, out)
+	m := kit.Meter{C: c}
+	pos, tap := make([]int, n), make([]int, last)
+	for range out {
+		first, end := g.TapRange(last, pos[last])
+		clear(tap)
+		for more := first < end; more; more = kit.WindowStep(tap, g.Kernel[:last]) {
+			at, ok := 0, true
+			for d, k := range tap {
+				i := pos[d]*g.Stride[d] - g.Before[d] + k
+				ok = ok && i >= 0 && i < g.In[d]
+				at = at*g.In[d] + i
+			}
+			m.Check(n + g.Kernel[last])
+			at = at*g.In[last] + pos[last]*g.Stride[last] - g.Before[last] + first
+			for k := at; ok && k < at+end-first; k++ {
+				// If there is one axis, the exception for the first element does not apply.
+				if mask[k] == 0 && (k > 0 || n == 1) {
+					break
+				}
+				t.at = append(t.at, int32(k))
+			}
+		}
+		t.ends = append(t.ends, int32(len(t.at)))
+		kit.WindowStep(pos, g.Out)
+	}
+	return nil
 }

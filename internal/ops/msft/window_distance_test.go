@@ -1,0 +1,116 @@
+package msft
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/onward-ml/onward/internal/testing/optest"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// TestNhwcMaxPoolAgrees compares the kernel over rows of channels with the loops over windows.
+func TestNhwcMaxPoolAgrees(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for _, attrs := range []map[string]any{
+		{"kernel_shape": []int{3, 2}},
+		{"kernel_shape": []int{3, 3}, "pads": []int{1, 1, 1, 1}, "strides": []int{2, 2}},
+		{"kernel_shape": []int{2, 3}, "dilations": []int{3, 2}, "pads": []int{4, 4, 4, 4}},
+		{"kernel_shape": []int{3, 3}, "strides": []int{2, 3}, "ceil_mode": 1},
+		{"kernel_shape": []int{2, 1}, "strides": []int{2, 3}, "auto_pad": "SAME_UPPER"}, // crops columns
+		{"kernel_shape": []int{3}, "pads": []int{2, 2}},
+		{"kernel_shape": []int{2, 2, 2}},
+	} {
+		shape := []int{2, 9, 7, 20}
+		switch len(attrs["kernel_shape"].([]int)) {
+		case 1:
+			shape = []int{2, 9, 20}
+		case 3:
+			shape = []int{2, 4, 5, 6, 3}
+		}
+		n := 1
+		for _, d := range shape {
+			n *= d
+		}
+		u, v := make([]uint8, n), make([]int8, n)
+		for i := range u {
+			u[i], v[i] = uint8(rng.IntN(256)), int8(rng.IntN(100)-128)
+		}
+		for _, x := range []*tensor.Tensor{optest.Tensor(u, shape...), optest.Tensor(v, shape...)} {
+			if _, err := optest.Run(t, "com.microsoft.NhwcMaxPool", 1, attrs, x); err != nil {
+				t.Errorf("%v: %v", attrs, err)
+			}
+		}
+	}
+}
+
+// TestMaxpoolWithMaskAgrees checks masks with and without zeros: the first ones stop windows, the
+// others leave the kernel of MaxPool to work.
+func TestMaxpoolWithMaskAgrees(t *testing.T) {
+	nan, low := float32(math.NaN()), float32(math.Inf(-1))
+	x := optest.Tensor([]float32{5, 9, 3, nan, 1, 2, low, low, low, 7, 8, 6}, 1, 1, 3, 4)
+	attrs := map[string]any{"kernel_shape": []int{2, 2}}
+	for _, c := range []struct {
+		mask []int32
+		want []float32
+	}{
+		{[]int32{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, []float32{9, 9, nan, 7, 8, 8}},
+		{[]int32{0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, []float32{9, 9, nan, 7, 8, 8}}, // the first element stops none
+		{[]int32{1, 0, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1}, []float32{5, 2, nan, 2, 2, 8}},
+		{[]int32{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, []float32{5, -math.MaxFloat32, -math.MaxFloat32, -math.MaxFloat32, -math.MaxFloat32, -math.MaxFloat32}},
+	} {
+		optest.Want(t, "com.microsoft.MaxpoolWithMask", 1, attrs, optest.Tensor(c.want, 1, 1, 2, 3), x, optest.Tensor(c.mask, 1, 1, 3, 4))
+	}
+	// Two masks for four planes, with padding and strides; and a window of missing elements only.
+	data, mask := make([]float32, 4*5*6), make([]int32, 2*5*6)
+	for i := range data {
+		data[i] = float32(i*37%101) - 50
+	}
+	for i := range mask {
+		mask[i] = int32(i * 29 % 7)
+	}
+	attrs = map[string]any{"kernel_shape": []int{3, 3}, "pads": []int{1, 2, 1, 2}, "strides": []int{2, 1}}
+	for _, m := range [][]int32{mask, mask[:30]} {
+		if _, err := optest.Run(t, "com.microsoft.MaxpoolWithMask", 1, attrs, optest.Tensor(data, 2, 2, 5, 6), optest.Tensor(m, 1, len(m)/30, 5, 6)); err != nil {
+			t.Error(err)
+		}
+	}
+	line := []float32{1, 2, 3, 4}
+	optest.Want(t, "com.microsoft.MaxpoolWithMask", 1, map[string]any{"kernel_shape": []int{2}}, optest.Tensor([]float32{-math.MaxFloat32, 2, -math.MaxFloat32}, 1, 1, 3),
+		optest.Tensor(line, 1, 1, 4), optest.Tensor([]int32{0, 1, 0, 1}, 1, 1, 4))
+}
+
+// TestCDistOfNearRows checks the distances in which the matrix product cancels, and those of rows
+// with infinite, huge and no elements.
+func TestCDistOfNearRows(t *testing.T) {
+	const n = 70
+	a := make([]float32, 6*n)
+	for i := range a {
+		a[i] = 100 + float32(i*31%17)/16
+	}
+	b := append([]float32(nil), a[:5*n]...)
+	for i := range b {
+		b[i] += float32(i%3) / 512
+	}
+	b[4*n], a[5*n] = float32(math.Inf(1)), 3e38
+	wide := func(x []float32) []float64 {
+		r := make([]float64, len(x))
+		for i, v := range x {
+			r[i] = float64(v)
+		}
+		return r
+	}
+	for _, metric := range []string{"sqeuclidean", "euclidean"} {
+		attrs := map[string]any{"metric": metric}
+		for _, in := range [][2]tensor.Value{
+			{optest.Tensor(a, 6, n), optest.Tensor(b, 5, n)},
+			{optest.Tensor(wide(a), 6, n), optest.Tensor(wide(b), 5, n)},
+			{optest.Tensor([]float32{}, 2, 0), optest.Tensor([]float32{}, 3, 0)},
+			{optest.Tensor([]float32{1, 2, -3, 4}, 2, 2), optest.Tensor([]float32{-1, -2, 30, 4, 0, 0}, 3, 2)},
+		} {
+			if _, err := optest.Run(t, "com.microsoft.CDist", 1, attrs, in[0], in[1]); err != nil {
+				t.Errorf("%s: %v", metric, err)
+			}
+		}
+	}
+}
