@@ -187,7 +187,11 @@ func batchScale[T kit.RealFloat](c *ir.Call, x, y, scale, shift, mean, vari []T,
 	l := cpu.Active()
 	x32, fast := any(x).([]float32)
 	y32, _ := any(y).([]float32)
-	fast = fast && !c.Generic && plane >= 8
+	fast = fast && !c.Generic
+	if fast && plane == 1 && ch >= 8 {
+		return batchScaleRows(c, x32, y32, any(scale).([]float32), any(shift).([]float32), any(mean).([]float32), any(vari).([]float32), eps)
+	}
+	fast = fast && plane >= 8
 	c.Parallel(len(x)/plane, kit.GrainFor(plane), func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			k := i % ch
@@ -200,6 +204,32 @@ func batchScale[T kit.RealFloat](c *ir.Call, x, y, scale, shift, mean, vari []T,
 			out := y[i*plane:][:plane]
 			for j, v := range x[i*plane:][:plane] {
 				out[j] = T((float64(v)-float64(mean[k]))*f + float64(shift[k]))
+			}
+		}
+	})
+	return c.Err()
+}
+
+// batchScaleRows is batchScale for channels of one element: rows of all channels have the same
+// factors and summands.
+func batchScaleRows(c *ir.Call, x, y, scale, shift, mean, vari []float32, eps float64) error {
+	ch := len(scale)
+	factors, err := ir.ScratchOf[float32](c, 2*ch)
+	if err != nil {
+		return err
+	}
+	summands := factors[ch:]
+	factors = factors[:ch]
+	c.Parallel(ch, kit.GrainCostly, func(lo, hi int) {
+		for k := lo; k < hi; k++ {
+			f := float64(scale[k]) / math.Sqrt(float64(vari[k])+eps)
+			factors[k], summands[k] = float32(f), float32(float64(shift[k])-float64(mean[k])*f)
+		}
+	})
+	c.Parallel(len(x)/ch, kit.GrainFor(ch), func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			for from, to := range kit.Steps(c, ch) {
+				vec.MulAddF32(cpu.Active(), y[i*ch+from:i*ch+to], x[i*ch+from:i*ch+to], factors[from:to], summands[from:to])
 			}
 		}
 	})

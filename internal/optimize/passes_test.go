@@ -165,6 +165,7 @@ func TestPasses(t *testing.T) {
 		{pass: "affine", name: "BatchNormalization", build: append(slices.Clone(norm), pixels, node("BatchNormalization", "x s b m v", "y")), want: "ChannelAffine"},
 		{pass: "affine", name: "BatchNormalization in training", build: append(slices.Clone(norm), pixels, node("BatchNormalization", "x s b m v", "y r1 r2", onnx.Attrs{"training_mode": int64(1)})), outputs: "y r1", want: "BatchNormalization"},
 		{pass: "affine", name: "BatchNormalization of inputs", build: append(slices.Clone(norm[:3]), pixels, input("v", 4), node("BatchNormalization", "x s b m v", "y")), want: "BatchNormalization"},
+		{pass: "affine", name: "BatchNormalization of rows", build: append(slices.Clone(norm), input("x", "n", 4), node("BatchNormalization", "x s b m v", "y")), want: "ChannelAffine"},
 		{pass: "affine", name: "a factor per channel", build: steps(pixels, ramp("k", 4, 1, 1), node("Mul", "x k", "y")), want: "ChannelAffine"},
 		{pass: "affine", name: "a factor per column", build: steps(pixels, ramp("k", 6), node("Mul", "x k", "y")), want: "Mul"},
 
