@@ -3,7 +3,6 @@ package ops
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -67,6 +66,34 @@ func (a *nmsBox) suppresses(b *nmsBox, threshold float32) bool {
 	return inter/union > threshold
 }
 
+// nmsKey returns a number that is smaller for a larger score and, among equal scores, for a lower
+// index. The score is not NaN.
+func nmsKey(score float32, index int) uint64 {
+	b := math.Float32bits(score + 0) // −0 equals 0
+	if b>>31 == 0 {
+		b = ^b &^ (1 << 31)
+	}
+	return uint64(b)<<32 | uint64(index)
+}
+
+// siftDown restores the order of a heap, whose least element is the first, below element i.
+func siftDown(heap []uint64, i int) {
+	for {
+		k := 2*i + 1
+		if k >= len(heap) {
+			return
+		}
+		if k+1 < len(heap) && heap[k+1] < heap[k] {
+			k++
+		}
+		if heap[i] <= heap[k] {
+			return
+		}
+		heap[i], heap[k] = heap[k], heap[i]
+		i = k
+	}
+}
+
 // Run selects the boxes.
 func (op *NonMaxSuppression) Run(c *ir.Call) error {
 	bs, ss := c.Tensor(0).Shape(), c.Tensor(1).Shape()
@@ -110,11 +137,7 @@ func (op *NonMaxSuppression) Run(c *ir.Call) error {
 	}
 	var selected []int64
 	if limit > 0 && n > 0 && classes > 0 {
-		boxes, err := ir.ScratchOf[nmsBox](c, n)
-		if err != nil {
-			return err
-		}
-		order, err := ir.ScratchOf[int32](c, n)
+		order, err := ir.ScratchOf[uint64](c, n)
 		if err != nil {
 			return err
 		}
@@ -125,32 +148,23 @@ func (op *NonMaxSuppression) Run(c *ir.Call) error {
 		boxData, scoreData := tensor.Of[float32](c.Tensor(0)), tensor.Of[float32](c.Tensor(1))
 		meter := kit.Meter{C: c}
 		for b := range batches {
-			for i := range boxes {
-				meter.Check(8)
-				boxes[i] = newNMSBox(boxData[(b*n+i)*4:][:4], op.CenterPoint)
-			}
 			for k := range classes {
 				scores := scoreData[(b*classes+k)*n:][:n]
 				candidates := order[:0]
 				for i, s := range scores {
 					meter.Check(1)
 					if s > least || !c.Has(4) && s == s {
-						candidates = append(candidates, int32(i))
+						candidates = append(candidates, nmsKey(s, i))
 					}
 				}
-				slices.SortFunc(candidates, func(i, j int32) int {
+				// A heap sorts only as many boxes as are examined.
+				for i := len(candidates)/2 - 1; i >= 0; i-- {
 					meter.Check(8)
-					switch {
-					case scores[i] > scores[j]:
-						return -1
-					case scores[i] < scores[j]:
-						return 1
-					}
-					return int(i - j)
-				})
+					siftDown(candidates, i)
+				}
 				before := cap(selected)
 				count := 0
-				for q, i := range candidates {
+				for q := 0; len(candidates) > 0; q++ {
 					if count == len(picked) {
 						break
 					}
@@ -159,15 +173,20 @@ func (op *NonMaxSuppression) Run(c *ir.Call) error {
 							return err
 						}
 					}
-					free := true
+					i := int(uint32(candidates[0]))
+					end := len(candidates) - 1
+					candidates[0] = candidates[end]
+					candidates = candidates[:end]
+					siftDown(candidates, 0)
+					box, free := newNMSBox(boxData[(b*n+i)*4:][:4], op.CenterPoint), true
 					for p := range picked[:count] {
-						if picked[p].suppresses(&boxes[i], iou) {
+						if picked[p].suppresses(&box, iou) {
 							free = false
 							break
 						}
 					}
 					if free {
-						picked[count] = boxes[i]
+						picked[count] = box
 						count++
 						selected = append(selected, int64(b), int64(k), int64(i))
 					}

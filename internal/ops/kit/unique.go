@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -21,16 +22,23 @@ func UniqueSlices(c *ir.Call, x *tensor.Tensor, axis int, sorted bool) (first, g
 	for i := range order {
 		order[i] = i
 	}
-	compare, err := uniqueCompare(c, x, axis)
+	compare, key, err := uniqueCompare(c, x, axis)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	slices.SortFunc(order, func(a, b int) int {
-		if r := compare(a, b); r != 0 {
-			return r
+	if len(key) == n && !c.Generic {
+		if order, err = radixOrder(c, key, order); err != nil {
+			return nil, nil, nil, err
 		}
-		return a - b
-	})
+		compare = func(a, b int) int { return cmp.Compare(key[a], key[b]) }
+	} else {
+		slices.SortFunc(order, func(a, b int) int {
+			if r := compare(a, b); r != 0 {
+				return r
+			}
+			return a - b
+		})
+	}
 	if err := c.Err(); err != nil {
 		return nil, nil, nil, err
 	}
@@ -68,9 +76,49 @@ func UniqueSlices(c *ir.Call, x *tensor.Tensor, axis int, sorted bool) (first, g
 	return first, group, counts, nil
 }
 
-// uniqueCompare returns a comparison of slices of x along an axis. It does not return if the run must
-// stop.
-func uniqueCompare(c *ir.Call, x *tensor.Tensor, axis int) (func(a, b int) int, error) {
+// radixOrder returns the indices in order, sorted stably by their keys. It sorts by one byte of the
+// keys after the other, from the least significant one, and leaves out those that are equal in all.
+func radixOrder(c *ir.Call, key []uint64, order []int) ([]int, error) {
+	other, err := ir.ScratchOf[int](c, len(order))
+	if err != nil {
+		return nil, err
+	}
+	varying := uint64(0)
+	c.Serial(len(key), GrainCheap, func(lo, hi int) {
+		for _, k := range key[lo:hi] {
+			varying |= k ^ key[0]
+		}
+	})
+	for shift := 0; shift < 64; shift += 8 {
+		if varying>>shift&0xff == 0 {
+			continue
+		}
+		var at [256]int
+		c.Serial(len(key), GrainCheap, func(lo, hi int) {
+			for _, k := range key[lo:hi] {
+				at[k>>shift&0xff]++
+			}
+		})
+		sum := 0
+		for b, n := range at {
+			at[b] = sum
+			sum += n
+		}
+		c.Serial(len(order), GrainCheap, func(lo, hi int) {
+			for _, i := range order[lo:hi] {
+				b := key[i] >> shift & 0xff
+				other[at[b]] = i
+				at[b]++
+			}
+		})
+		order, other = other, order
+	}
+	return order, nil
+}
+
+// uniqueCompare returns a comparison of slices of x along an axis, and the keys that it compares, one
+// for each element, or nil for strings. The comparison does not return if the run must stop.
+func uniqueCompare(c *ir.Call, x *tensor.Tensor, axis int) (compare func(a, b int) int, key []uint64, err error) {
 	outer, inner := AxisBlocks(x.Shape(), axis)
 	step := x.Dim(axis) * inner
 	m := Meter{C: c}
@@ -88,11 +136,11 @@ func uniqueCompare(c *ir.Call, x *tensor.Tensor, axis int) (func(a, b int) int, 
 				}
 			}
 			return 0
-		}, nil
+		}, nil, nil
 	}
 	key, per, err := sortKeys(c, x)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	inner *= per
 	step *= per
@@ -111,7 +159,7 @@ func uniqueCompare(c *ir.Call, x *tensor.Tensor, axis int) (func(a, b int) int, 
 			}
 		}
 		return 0
-	}, nil
+	}, key, nil
 }
 
 // sortKeys returns integers that compare like the elements of x, per integers for each element.
