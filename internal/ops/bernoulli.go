@@ -36,22 +36,32 @@ func (o *Bernoulli) Run(c *ir.Call) error {
 			return fmt.Errorf("element %d is NaN, want a probability in [0, 1]", i)
 		}
 	}
-	src, i := o.Source(c), 0
-	return kit.FillRandom(c, o.Elem(x.DType()), x.Shape(), func() float64 {
-		v := min(max(probs[i], 0), 1)
-		i++
-		// Draw the less likely outcome, as NumPy does.
-		if v > 0.5 {
-			return 1 - drawRare(src, 1-v)
+	src := o.Source(c)
+	var numbers [kit.LoopBlock]float64
+	return kit.FillRandoms(c, o.Elem(x.DType()), x.Shape(), func(dst []float64, at int) {
+		for lo := 0; lo < len(dst); lo += len(numbers) {
+			y := dst[lo:min(len(dst), lo+len(numbers))]
+			p := probs[at+lo:][:len(y)]
+			// Draw the less likely outcome, as NumPy does. It takes a number only if it is possible.
+			count := 0
+			for _, v := range p {
+				if v > 0 && v < 1 {
+					count++
+				}
+			}
+			src.Uniforms(numbers[:count])
+			next := 0
+			for i, v := range p {
+				v = min(max(v, 0), 1)
+				rare := min(v, 1-v)
+				drawn := math.Float64bits((1-rare)-numbers[next]) >> 63 // 1 if the number is greater
+				if rare == 0 {
+					drawn = 0
+				} else {
+					next = (next + 1) % len(numbers)
+				}
+				y[i] = float64(drawn ^ math.Float64bits(0.5-v)>>63)
+			}
 		}
-		return drawRare(src, v)
 	})
-}
-
-// drawRare returns 1 with probability p.
-func drawRare(src *kit.RandomSource, p float64) float64 {
-	if p > 0 && src.Uniform() > 1-p {
-		return 1
-	}
-	return 0
 }

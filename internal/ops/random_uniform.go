@@ -29,6 +29,5 @@ func (o *RandomUniform) Infer(c *ir.InferContext) error {
 
 // Run implements [ir.Operator].
 func (o *RandomUniform) Run(c *ir.Call) error {
-	src := o.Source(c)
-	return kit.FillRandom(c, o.DType, o.Shape, func() float64 { return src.Uniform()*(o.High-o.Low) + o.Low })
+	return kit.FillUniform(c, o.DType, o.Shape, o.Source(c), o.Low, o.High)
 }

@@ -33,6 +33,6 @@ func (o *RandomUniformLike) Infer(c *ir.InferContext) error {
 
 // Run implements [ir.Operator].
 func (o *RandomUniformLike) Run(c *ir.Call) error {
-	x, src := c.Tensor(0), o.Source(c)
-	return kit.FillRandom(c, o.Elem(x.DType()), x.Shape(), func() float64 { return src.Uniform()*(o.High-o.Low) + o.Low })
+	x := c.Tensor(0)
+	return kit.FillUniform(c, o.Elem(x.DType()), x.Shape(), o.Source(c), o.Low, o.High)
 }

@@ -28,21 +28,33 @@ func NewRandomSource(seed uint32) *RandomSource {
 }
 
 func (r *RandomSource) uint32() uint32 {
-	const n, m = len(r.state), 397
-	if r.next == n {
-		s := &r.state
-		for i := range s {
-			y := s[i]&0x80000000 | s[(i+1)%n]&0x7fffffff
-			v := s[(i+m)%n] ^ y>>1
-			if y&1 != 0 {
-				v ^= 0x9908b0df
-			}
-			s[i] = v
-		}
-		r.next = 0
+	if r.next == len(r.state) {
+		r.twist()
 	}
 	y := r.state[r.next]
 	r.next++
+	return temper(y)
+}
+
+// twist computes the next states. The three loops read elements of the state without a remainder.
+func (r *RandomSource) twist() {
+	const n, m = len(RandomSource{}.state), 397
+	s := &r.state
+	mixed := func(a, b uint32) uint32 {
+		y := a&0x80000000 | b&0x7fffffff
+		return y>>1 ^ -(y&1)&0x9908b0df
+	}
+	for i := range n - m {
+		s[i] = s[i+m] ^ mixed(s[i], s[i+1])
+	}
+	for i := n - m; i < n-1; i++ {
+		s[i] = s[i+m-n] ^ mixed(s[i], s[i+1])
+	}
+	s[n-1] = s[m-1] ^ mixed(s[n-1], s[0])
+	r.next = 0
+}
+
+func temper(y uint32) uint32 {
 	y ^= y >> 11
 	y ^= y << 7 & 0x9d2c5680
 	y ^= y << 15 & 0xefc60000
@@ -50,10 +62,26 @@ func (r *RandomSource) uint32() uint32 {
 }
 
 // Uniform returns a number in [0, 1) with 53 random bits.
-func (r *RandomSource) Uniform() float64 {
-	a, b := r.uint32()>>5, r.uint32()>>6
-	return (float64(a)*(1<<26) + float64(b)) / (1 << 53)
+func (r *RandomSource) Uniform() float64 { return uniform(r.uint32(), r.uint32()) }
+
+// Uniforms stores the next results of Uniform.
+func (r *RandomSource) Uniforms(dst []float64) {
+	for len(dst) > 0 {
+		n := min(len(dst), (len(r.state)-r.next)/2)
+		if n == 0 { // the last word of a state and the first one of the next
+			dst[0], dst = r.Uniform(), dst[1:]
+			continue
+		}
+		words := r.state[r.next:][:2*n]
+		for i := range dst[:n] {
+			dst[i] = uniform(temper(words[2*i]), temper(words[2*i+1]))
+		}
+		r.next += 2 * n
+		dst = dst[n:]
+	}
 }
+
+func uniform(a, b uint32) float64 { return float64(uint64(a>>5)<<26|uint64(b>>6)) / (1 << 53) }
 
 // Normal returns a number of the standard Normal distribution (Marsaglia's polar method).
 func (r *RandomSource) Normal() float64 {
@@ -102,6 +130,25 @@ func UnseededSource(c *ir.Call) *RandomSource {
 
 // FillRandom stores next() in every element of output 0, of a floating-point type.
 func FillRandom(c *ir.Call, d tensor.DType, shape []int, next func() float64) error {
+	return FillRandoms(c, d, shape, func(dst []float64, _ int) {
+		for i := range dst {
+			dst[i] = next()
+		}
+	})
+}
+
+// FillUniform stores uniform numbers in [low, high) in output 0.
+func FillUniform(c *ir.Call, d tensor.DType, shape []int, src *RandomSource, low, high float64) error {
+	return FillRandoms(c, d, shape, func(dst []float64, _ int) {
+		src.Uniforms(dst)
+		for i := range dst {
+			dst[i] = dst[i]*(high-low) + low
+		}
+	})
+}
+
+// FillRandoms stores numbers in output 0: fill sets those of dst, which begin with element at.
+func FillRandoms(c *ir.Call, d tensor.DType, shape []int, fill func(dst []float64, at int)) error {
 	out, err := c.Output(0, d, shape...)
 	if err != nil {
 		return err
@@ -114,9 +161,7 @@ func FillRandom(c *ir.Call, d tensor.DType, shape []int, next func() float64) er
 	}
 	x := tensor.Of[float64](res)
 	c.Serial(len(x), GrainCostly, func(lo, hi int) {
-		for i := range x[lo:hi] {
-			x[lo+i] = next()
-		}
+		fill(x[lo:hi], lo)
 	})
 	if res == out {
 		return nil
