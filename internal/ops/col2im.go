@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -194,8 +196,11 @@ func col2im[T col2imNumber](c *ir.Call, g *col2imGeometry, out, in []T) {
 			for k := range block {
 				unravel(kpos, k, g.block)
 				row := in[(task*block+k)*count : (task*block+k+1)*count]
+				clear(cpos)
 				for lead := 0; lead < count; lead += g.counts[last] {
-					unravel(cpos[:last], lead/g.counts[last], g.counts[:last])
+					if lead > 0 {
+						kit.WindowStep(cpos[:last], g.counts[:last])
+					}
 					base, inside := 0, true
 					for d := range last {
 						p := cpos[d]*g.strides[d] + kpos[d]*g.dilates[d] - g.pads[d]
@@ -206,16 +211,40 @@ func col2im[T col2imNumber](c *ir.Call, g *col2imGeometry, out, in []T) {
 						continue
 					}
 					p := kpos[last]*g.dilates[last] - g.pads[last]
-					for _, v := range row[lead : lead+g.counts[last]] {
-						if p >= 0 && p < g.image[last] {
-							img[base+p] += v
-						}
-						p += g.strides[last]
+					// Blocks [from, to) of the row lie in the image.
+					stride, from, to := g.strides[last], 0, 0
+					if p < 0 {
+						from = (stride - 1 - p) / stride
+					}
+					if p < g.image[last] {
+						to = min(g.counts[last], (g.image[last]-1-p)/stride+1)
+					}
+					if from < to {
+						addStrided(c, img[base+p+from*stride:], row[lead+from:lead+to], stride)
 					}
 				}
 			}
 		}
 	})
+}
+
+// addStrided adds x to every stride-th element of dst.
+func addStrided[T col2imNumber](c *ir.Call, dst, x []T, stride int) {
+	if stride > 1 {
+		for i, v := range x {
+			dst[i*stride] += v
+		}
+		return
+	}
+	dst = dst[:len(x)]
+	if f, ok := any(x).([]float32); ok && !c.Generic {
+		sum := any(dst).([]float32)
+		vec.AddF32(cpu.Active(), sum, sum, f)
+		return
+	}
+	for i, v := range x {
+		dst[i] += v
+	}
 }
 
 // unravel converts a linear index to coordinates.

@@ -2,8 +2,12 @@ package ops
 
 import (
 	"math"
+	"slices"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
@@ -20,7 +24,7 @@ var _ = kit.Register(kit.Def{Name: "IsInf", Since: []int{10, 20}, In: "X:T1", Ou
 		o.loops = kit.LoopsOf(append(kit.Float8Test(func(f float32) bool {
 			return o.Positive && math.IsInf(float64(f), 1) || o.Negative && math.IsInf(float64(f), -1)
 		}),
-			kit.Loop1(func(dst []bool, src []float32) { isInfFloats(dst, src, o.Negative, o.Positive) }),
+			o.floats(),
 			kit.Loop1(func(dst []bool, src []float64) { isInfLoop(dst, src, o.Negative, o.Positive) }))...)
 		return o
 	}),
@@ -36,22 +40,30 @@ func isInfLoop[T kit.FloatNumber](dst []bool, src []T, negative, positive bool) 
 	}
 }
 
-// isInfFloats is isInfLoop without branches that depend on elements.
-func isInfFloats(dst []bool, src []float32, negative, positive bool) {
-	const infinity = 0x7f800000
-	ignored, pattern := uint32(1<<31), uint32(infinity) // either sign
-	switch {
-	case negative && positive:
-	case negative:
-		ignored, pattern = 0, 1<<31|infinity
-	case positive:
-		ignored = 0
-	default:
-		clear(dst)
-		return
+// floats returns the loop over float32. The kernel compares with infinities, after the removal of
+// the sign if it does not matter.
+func (o *IsInf) floats() kit.ElementLoop {
+	l := kit.Loop1(func(dst []bool, src []float32) { isInfLoop(dst, src, o.Negative, o.Positive) })
+	limit := math.Inf(1)
+	if !o.Positive {
+		limit = math.Inf(-1)
 	}
-	dst = dst[:len(src)]
-	for i, x := range src {
-		dst[i] = math.Float32bits(x)&^ignored == pattern
+	infinities := slices.Repeat([]float32{float32(limit)}, kit.LoopBlock)
+	l.Fast = func(dst []byte, in *[3][]byte) {
+		if !o.Negative && !o.Positive {
+			clear(dst)
+			return
+		}
+		var sizes [kit.LoopBlock]float32
+		level, y, x := cpu.Active(), memory.FromRaw[bool](dst), memory.FromRaw[float32](in[0])
+		for lo := 0; lo < len(y); lo += kit.LoopBlock {
+			part := x[lo:min(len(y), lo+kit.LoopBlock)]
+			if o.Negative && o.Positive {
+				vec.AbsF32(level, sizes[:len(part)], part)
+				part = sizes[:len(part)]
+			}
+			vec.EqualF32(level, y[lo:lo+len(part)], part, infinities[:len(part)])
+		}
 	}
+	return l
 }

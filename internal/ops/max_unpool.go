@@ -2,9 +2,11 @@ package ops
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
 )
 
 // MaxUnpool moves the maxima of a MaxPool to their original indices; the other elements are 0. The
@@ -99,20 +101,44 @@ func (u *MaxUnpool) Run(c *ir.Call) error {
 		return err
 	}
 	kit.MoveClear(c, dst)
-	st := kit.Strides(out)
-	total := kit.Product(whole)
-	w := src.Width
-	for k, at := range kit.Ints(index) {
-		if at < 0 || at >= total {
-			return fmt.Errorf("index %d is out of range [0, %d)", at, total)
-		}
-		to := 0
-		for d := len(whole) - 1; d >= 0; d-- {
-			to += at % whole[d] * st[d]
-			at /= whole[d]
-		}
-		copy(dst.Raw[to*w:][:w], src.Raw[k*w:])
+	at := tensor.Of[int64](index)
+	switch dst.Width {
+	case 4:
+		err = unpool(c, kit.MoveOf[uint32](dst), kit.MoveOf[uint32](src), at, whole, out)
+	case 8:
+		err = unpool(c, kit.MoveOf[uint64](dst), kit.MoveOf[uint64](src), at, whole, out)
+	default:
+		err = unpool(c, kit.MoveOf[uint16](dst), kit.MoveOf[uint16](src), at, whole, out)
+	}
+	if err != nil {
+		return err
 	}
 	dst.Done()
 	return c.Err()
+}
+
+// unpool moves src[k] to the element of dst, of shape out, whose index in shape whole is at[k].
+func unpool[E kit.MoveElem](c *ir.Call, dst, src []E, at []int64, whole, out []int) error {
+	st, total, same := kit.Strides(out), kit.Product(whole), slices.Equal(whole, out)
+	src = src[:len(at)]
+	var err error
+	c.Serial(len(at), kit.GrainCheap, func(lo, hi int) {
+		for k := lo; k < hi && err == nil; k++ {
+			from := at[k]
+			if from < 0 || from >= int64(total) {
+				err = fmt.Errorf("index %d is out of range [0, %d)", from, total)
+				return
+			}
+			to := int(from)
+			if !same {
+				to = 0
+				for i, d := int(from), len(whole)-1; d >= 0; d-- {
+					to += i % whole[d] * st[d]
+					i /= whole[d]
+				}
+			}
+			dst[to] = src[k]
+		}
+	})
+	return err
 }

@@ -164,15 +164,8 @@ func (op *NonMaxSuppression) Run(c *ir.Call) error {
 				}
 				before := cap(selected)
 				count := 0
-				for q := 0; len(candidates) > 0; q++ {
-					if count == len(picked) {
-						break
-					}
-					if q%256 == 255 {
-						if err := c.Err(); err != nil {
-							return err
-						}
-					}
+				for len(candidates) > 0 && count < len(picked) {
+					meter.Check(32 + 4*count)
 					i := int(uint32(candidates[0]))
 					end := len(candidates) - 1
 					candidates[0] = candidates[end]

@@ -3,7 +3,9 @@ package ops
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
@@ -21,7 +23,12 @@ var _ = kit.Register(kit.Def{Name: "ParametricSoftplus", Since: []int{1}, Until:
 		alpha, beta := float64(a.Float("alpha", 1)), float64(a.Float("beta", 1))
 		return &ParametricSoftplus{loops: kit.FloatLoops(
 			func(dst, src []float32) { parametricSoftplusLoop(dst, src, alpha, beta) },
-			func(dst, src []float64) { parametricSoftplusLoop(dst, src, alpha, beta) }, nil)}
+			func(dst, src []float64) { parametricSoftplusLoop(dst, src, alpha, beta) },
+			kit.InPieces(func(l cpu.Level, dst, x []float32) {
+				vec.MulScalarF32(l, dst, x, float32(beta))
+				vec.SoftplusF32(l, dst, dst)
+				vec.MulScalarF32(l, dst, dst, float32(alpha))
+			}))}
 	})})
 
 // Run implements [ir.Operator].

@@ -3,7 +3,9 @@ package ops
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
@@ -20,7 +22,12 @@ var _ = kit.Register(kit.Def{Name: "ScaledTanh", Since: []int{1}, Until: 9, Succ
 		alpha, beta := float64(a.Float("alpha", 1)), float64(a.Float("beta", 1))
 		return &ScaledTanh{loops: kit.FloatLoops(
 			func(dst, src []float32) { scaledTanhLoop(dst, src, alpha, beta) },
-			func(dst, src []float64) { scaledTanhLoop(dst, src, alpha, beta) }, nil)}
+			func(dst, src []float64) { scaledTanhLoop(dst, src, alpha, beta) },
+			kit.InPieces(func(l cpu.Level, dst, x []float32) {
+				vec.MulScalarF32(l, dst, x, float32(beta))
+				vec.TanhF32(l, dst, dst)
+				vec.MulScalarF32(l, dst, dst, float32(alpha))
+			}))}
 	})})
 
 // Run implements [ir.Operator].

@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"math"
+
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
@@ -17,14 +19,14 @@ var _ = kit.Register(kit.Def{Name: "Sign", Since: []int{9, 13}, In: "input:T", O
 	Gradient:    kit.NoGradient})
 
 var signLoops = kit.LoopsOf(
-	kit.Loop1(signSigned[int8]), kit.Loop1(signSigned[int16]), kit.Loop1(signSigned[int32]), kit.Loop1(signSigned[int64]),
+	kit.Loop1(signInts[int8]), kit.Loop1(signInts[int16]), kit.Loop1(signInts[int32]), kit.Loop1(signInts[int64]),
 	kit.Loop1(signUnsigned[uint8]), kit.Loop1(signUnsigned[uint16]), kit.Loop1(signUnsigned[uint32]), kit.Loop1(signUnsigned[uint64]),
-	kit.WithUnary(kit.Loop1(signSigned[float32]), kit.InPieces(signFast)), kit.Loop1(signSigned[float64]))
+	kit.WithUnary(kit.Loop1(signFloats), kit.InPieces(signFast)), kit.Loop1(signDoubles))
 
 // Run implements [ir.Operator].
 func (*Sign) Run(c *ir.Call) error { return kit.MapTable(c, signLoops, kit.GrainCheap) }
 
-func signSigned[T kit.SignedNumber | kit.FloatNumber](dst, src []T) {
+func signFloats(dst, src []float32) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		switch {
@@ -37,10 +39,42 @@ func signSigned[T kit.SignedNumber | kit.FloatNumber](dst, src []T) {
 	}
 }
 
+// signInts has no branches that depend on elements.
+func signInts[T kit.SignedNumber](dst, src []T) {
+	dst = dst[:len(src)]
+	for i, x := range src {
+		y := T(0)
+		if x > 0 {
+			y = 1
+		}
+		if x < 0 {
+			y = -1
+		}
+		dst[i] = y
+	}
+}
+
 func signUnsigned[T kit.UnsignedNumber](dst, src []T) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		dst[i] = min(x, 1)
+	}
+}
+
+// signDoubles is signFloats without branches that depend on elements.
+func signDoubles(dst, src []float64) {
+	dst = dst[:len(src)]
+	for i, x := range src {
+		b := math.Float64bits(x)
+		sized := b &^ (1 << 63)
+		one := uint64(0)
+		if sized != 0 {
+			one = math.Float64bits(1)
+		}
+		if sized > math.Float64bits(math.Inf(1)) {
+			one = sized
+		}
+		dst[i] = math.Float64frombits(one | b&(1<<63))
 	}
 }
 

@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"math"
+
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
@@ -37,8 +39,34 @@ func (o *Softmax) Run(c *ir.Call) error {
 			return nil
 		},
 		func(dst, src []float64) error {
+			if s.Inner == 1 && !c.Generic {
+				kit.ReduceEach(c, s.Outer, s.N, func(row int) { softmaxDoubles(c, dst[row*s.N:][:s.N], src[row*s.N:][:s.N]) })
+				return nil
+			}
 			return s.EachLine(c, func(base, m int) { kit.SoftmaxLines(c, dst, src, s, base, m) })
 		})
+}
+
+// softmaxDoubles is SoftmaxLines for one dense line.
+func softmaxDoubles(c *ir.Call, dst, src []float64) {
+	top, sum := math.Inf(-1), 0.0
+	for lo, hi := range kit.Steps(c, len(src)) {
+		top = max(top, vec.ReduceMaxF64(cpu.Active(), src[lo:hi]))
+	}
+	for lo, hi := range kit.Steps(c, len(src)) {
+		y := dst[lo:hi]
+		for i, x := range src[lo:hi] {
+			e := math.Exp(x - top)
+			sum += e
+			y[i] = e
+		}
+	}
+	for lo, hi := range kit.Steps(c, len(src)) {
+		y := dst[lo:hi]
+		for i := range y {
+			y[i] /= sum
+		}
+	}
 }
 
 // SoftmaxRows returns a kernel for rows of n elements, where dst may be src. Within a long row, it

@@ -75,7 +75,13 @@ func runCrossEntropy[T kit.RealFloat](op *SoftmaxCrossEntropyLoss, c *ir.Call) e
 	if err != nil {
 		return err
 	}
-	kit.LogSoftmaxClasses(c, s, x, logProb.Data)
+	classes := s.Classes()
+	if f, ok := any(x).([]float32); ok && !c.Generic {
+		logSoftmaxFloats(c, any(logProb.Data).([]float32), f, classes)
+	} else if err := classes.EachLine(c, func(base, m int) { logSoftmaxLines(c, logProb.Data, x, classes, base, m) }); err != nil {
+		return err
+	}
+	c.Sync() // the loss reads the result
 	if err := kit.LossRun(&op.ClassLoss, c, s, logProb.Data); err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package kit
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -42,6 +41,9 @@ func (l *ClassLoss) InferLoss(c *ir.InferContext) error {
 
 // lossShape is the shape of the scores as [n, classes, inner].
 type lossShape struct{ n, classes, inner int }
+
+// Classes returns the span of the classes.
+func (s lossShape) Classes() AxisSpan { return AxisSpan{s.n, s.classes, s.inner} }
 
 // Shape returns the sizes of scores and target, or an error if they do not match.
 func (l *ClassLoss) Shape(c *ir.Call) (lossShape, error) {
@@ -104,28 +106,4 @@ func LossRun[T RealFloat](l *ClassLoss, c *ir.Call, s lossShape, logProb []T) er
 	}
 	y.Store()
 	return nil
-}
-
-// LogSoftmaxClasses computes the logarithm of the softmax over the classes.
-func LogSoftmaxClasses[T RealFloat](c *ir.Call, s lossShape, x, y []T) {
-	if s.classes == 0 {
-		return
-	}
-	c.Parallel(s.n*s.inner, GrainFor(s.classes*16), func(lo, hi int) {
-		for q := lo; q < hi; q++ {
-			base := q/s.inner*s.classes*s.inner + q%s.inner
-			top := math.Inf(-1)
-			for k := range s.classes {
-				top = math.Max(top, float64(x[base+k*s.inner]))
-			}
-			sum := 0.0
-			for k := range s.classes {
-				sum += math.Exp(float64(x[base+k*s.inner]) - top)
-			}
-			lg := top + math.Log(sum)
-			for k := range s.classes {
-				y[base+k*s.inner] = T(float64(x[base+k*s.inner]) - lg)
-			}
-		}
-	})
 }
