@@ -20,7 +20,7 @@ var _ = kit.Register(kit.Def{Name: "GreaterOrEqual", Since: []int{12, 16}, In: "
 var greaterOrEqualLoops = kit.LoopsOf(
 	kit.Loop2(greaterOrEqualLoop[int8]), kit.Loop2(greaterOrEqualLoop[int16]), kit.WithCompare(kit.Loop2(greaterOrEqualLoop[int32]), vec.LessOrEqualI32, true), kit.WithCompare(kit.Loop2(greaterOrEqualLoop[int64]), vec.LessOrEqualI64, true),
 	kit.Loop2(greaterOrEqualLoop[uint8]), kit.Loop2(greaterOrEqualLoop[uint16]), kit.Loop2(greaterOrEqualLoop[uint32]), kit.Loop2(greaterOrEqualLoop[uint64]),
-	kit.WithCompare(kit.Loop2(greaterOrEqualLoop[float32]), vec.LessOrEqualF32, true), kit.Loop2(greaterOrEqualLoop[float64]))
+	kit.WithCompare(kit.Loop2(greaterOrEqualLoop[float32]), vec.LessOrEqualF32, true), kit.WithCompare(kit.Loop2(greaterOrEqualLoop[float64]), vec.LessOrEqualF64, true))
 
 // Infer implements [ir.Operator].
 func (o *GreaterOrEqual) Infer(c *ir.InferContext) error {

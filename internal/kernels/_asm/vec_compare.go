@@ -102,7 +102,7 @@ func choices() []*choice {
 			g.e("VMOVQ X0, (DI)")
 		}}
 	}
-	return append(integerComparisons(), []*choice{compare("lessF32", lt), compare("lessOrEqualF32", le), compare("equalF32", eq),
+	return append(numberComparisons(), []*choice{compare("lessF32", lt), compare("lessOrEqualF32", le), compare("equalF32", eq),
 		{name: "selectU32", args: [][2]string{{"dst", "uint32"}, {"x", "uint32"}, {"y", "uint32"}, {"which", "bool"}}, body: func(g *fn) {
 			if g.neon() {
 				g.selectNEON()

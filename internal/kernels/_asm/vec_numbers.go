@@ -177,8 +177,8 @@ func casts() []*conversion {
 	}
 }
 
-// integerComparisons lists the comparisons of 32- and 64-bit integers.
-func integerComparisons() (ks []*choice) {
+// numberComparisons lists the comparisons of 32- and 64-bit integers and of float64.
+func numberComparisons() (ks []*choice) {
 	for _, c := range []struct {
 		name string
 		pred int
@@ -216,6 +216,22 @@ func integerComparisons() (ks []*choice) {
 			}
 			ks = append(ks, &choice{name: fmt.Sprintf("%sI%d", c.name, 8*size), args: [][2]string{{"dst", "bool"}, {"a", typ}, {"b", typ}}, body: body, amd64: true})
 		}
+		ks = append(ks, &choice{name: c.name + "F64", args: [][2]string{{"dst", "bool"}, {"a", "float64"}, {"b", "float64"}}, amd64: true, body: func(g *fn) {
+			for v := range 2 {
+				g.op("VMOVUPS", offset(v*4*g.width, "(SI)"), v)
+				if with := offset(v*4*g.width, "(DX)"); g.width == 16 {
+					g.e("VCMPPD $%d, %s, Z%d, K%d", c.pred, with, v, v+1)
+				} else {
+					g.e("VCMPPD $%d, %s, Y%d, Y%d", c.pred, with, v, v)
+				}
+			}
+			if g.width == 16 {
+				g.e("KUNPCKBW K1, K2, K1")
+			} else {
+				g.lowHalves()
+			}
+			g.storeTruth("(DI)", false)
+		}})
 	}
 	return ks
 }

@@ -94,14 +94,15 @@ func TestCast(t *testing.T) {
 	})
 }
 
-func TestCompareIntegers(t *testing.T) {
+func TestCompareNumbers(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l level) {
-		compareIntegers(t, l, []int32{0, 1, -1, 7, 1 << 30, math.MaxInt32, math.MinInt32}, LessI32, LessOrEqualI32, EqualI32)
-		compareIntegers(t, l, []int64{0, 1, -1, 1 << 32, 1<<32 + 1, math.MaxInt64, math.MinInt64}, LessI64, LessOrEqualI64, EqualI64)
+		compareNumbers(t, l, []int32{0, 1, -1, 7, 1 << 30, math.MaxInt32, math.MinInt32}, LessI32, LessOrEqualI32, EqualI32)
+		compareNumbers(t, l, []int64{0, 1, -1, 1 << 32, 1<<32 + 1, math.MaxInt64, math.MinInt64}, LessI64, LessOrEqualI64, EqualI64)
+		compareNumbers(t, l, []float64{0, math.Copysign(0, -1), 1, 5e-324, math.Inf(1), math.Inf(-1), math.NaN()}, LessF64, LessOrEqualF64, EqualF64)
 	})
 }
 
-func compareIntegers[T integers](t *testing.T, l level, special []T, less, lessOrEqual, equal func(level, []bool, []T, []T)) {
+func compareNumbers[T numbers](t *testing.T, l level, special []T, less, lessOrEqual, equal func(level, []bool, []T, []T)) {
 	testkit.Sides(func(side string, s testkit.Side) {
 		for _, n := range []int{0, 1, 7, 8, 9, 15, 16, 17, 31, 33, 70, chunk + 21} {
 			for off := range 4 {
@@ -113,7 +114,7 @@ func compareIntegers[T integers](t *testing.T, l level, special []T, less, lessO
 				check := func(name string, want func(a, b T) bool) {
 					for i, v := range dst {
 						if v != want(a[i], b[i]) {
-							t.Fatalf("%s %s: element %d of %d: %d and %d give %v", name, side, i, n, a[i], b[i], v)
+							t.Fatalf("%s %s: element %d of %d: %v and %v give %v", name, side, i, n, a[i], b[i], v)
 						}
 					}
 				}

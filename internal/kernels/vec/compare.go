@@ -46,24 +46,24 @@ func selectU32Generic(dst, x, y []uint32, which []bool) {
 	}
 }
 
-// integers lists the element types of integer comparisons.
-type integers interface{ int32 | int64 }
+// numbers lists the element types that share the loops of comparisons.
+type numbers interface{ int32 | int64 | float64 }
 
-func lessLoop[T integers](dst []bool, a, b []T) {
+func lessLoop[T numbers](dst []bool, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
 		dst[i] = a[i] < b[i]
 	}
 }
 
-func lessOrEqualLoop[T integers](dst []bool, a, b []T) {
+func lessOrEqualLoop[T numbers](dst []bool, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
 		dst[i] = a[i] <= b[i]
 	}
 }
 
-func equalLoop[T integers](dst []bool, a, b []T) {
+func equalLoop[T numbers](dst []bool, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
 		dst[i] = a[i] == b[i]
@@ -99,3 +99,18 @@ func equalI32Generic(dst []bool, a, b []int32) { equalLoop(dst, a, b) }
 func EqualI64(l cpu.Level, dst []bool, a, b []int64) { equalI64(l, dst, a, b) }
 
 func equalI64Generic(dst []bool, a, b []int64) { equalLoop(dst, a, b) }
+
+// LessF64 computes dst[i] = a[i] < b[i].
+func LessF64(l cpu.Level, dst []bool, a, b []float64) { lessF64(l, dst, a, b) }
+
+func lessF64Generic(dst []bool, a, b []float64) { lessLoop(dst, a, b) }
+
+// LessOrEqualF64 computes dst[i] = a[i] <= b[i].
+func LessOrEqualF64(l cpu.Level, dst []bool, a, b []float64) { lessOrEqualF64(l, dst, a, b) }
+
+func lessOrEqualF64Generic(dst []bool, a, b []float64) { lessOrEqualLoop(dst, a, b) }
+
+// EqualF64 computes dst[i] = a[i] == b[i].
+func EqualF64(l cpu.Level, dst []bool, a, b []float64) { equalF64(l, dst, a, b) }
+
+func equalF64Generic(dst []bool, a, b []float64) { equalLoop(dst, a, b) }

@@ -19,6 +19,12 @@ func lessI64AVX512(dst *bool, a *int64, b *int64, n int)
 func lessI64AVX2(dst *bool, a *int64, b *int64, n int)
 
 //go:noescape
+func lessF64AVX512(dst *bool, a *float64, b *float64, n int)
+
+//go:noescape
+func lessF64AVX2(dst *bool, a *float64, b *float64, n int)
+
+//go:noescape
 func lessOrEqualI32AVX512(dst *bool, a *int32, b *int32, n int)
 
 //go:noescape
@@ -31,6 +37,12 @@ func lessOrEqualI64AVX512(dst *bool, a *int64, b *int64, n int)
 func lessOrEqualI64AVX2(dst *bool, a *int64, b *int64, n int)
 
 //go:noescape
+func lessOrEqualF64AVX512(dst *bool, a *float64, b *float64, n int)
+
+//go:noescape
+func lessOrEqualF64AVX2(dst *bool, a *float64, b *float64, n int)
+
+//go:noescape
 func equalI32AVX512(dst *bool, a *int32, b *int32, n int)
 
 //go:noescape
@@ -41,6 +53,12 @@ func equalI64AVX512(dst *bool, a *int64, b *int64, n int)
 
 //go:noescape
 func equalI64AVX2(dst *bool, a *int64, b *int64, n int)
+
+//go:noescape
+func equalF64AVX512(dst *bool, a *float64, b *float64, n int)
+
+//go:noescape
+func equalF64AVX2(dst *bool, a *float64, b *float64, n int)
 
 //go:noescape
 func lessF32AVX512(dst *bool, a *float32, b *float32, n int)
@@ -106,6 +124,26 @@ func lessI64(l cpu.Level, dst []bool, a []int64, b []int64) {
 	lessI64Generic(dst, a, b)
 }
 
+func lessF64(l cpu.Level, dst []bool, a []float64, b []float64) {
+	a = a[:len(dst)]
+	b = b[:len(dst)]
+	switch l {
+	case cpu.AVX512:
+		for len(dst) >= 16 {
+			n := min(len(dst)&^15, chunk)
+			lessF64AVX512(&dst[0], &a[0], &b[0], n)
+			dst, a, b = dst[n:], a[n:], b[n:]
+		}
+	case cpu.AVX2:
+		for len(dst) >= 8 {
+			n := min(len(dst)&^7, chunk)
+			lessF64AVX2(&dst[0], &a[0], &b[0], n)
+			dst, a, b = dst[n:], a[n:], b[n:]
+		}
+	}
+	lessF64Generic(dst, a, b)
+}
+
 func lessOrEqualI32(l cpu.Level, dst []bool, a []int32, b []int32) {
 	a = a[:len(dst)]
 	b = b[:len(dst)]
@@ -146,6 +184,26 @@ func lessOrEqualI64(l cpu.Level, dst []bool, a []int64, b []int64) {
 	lessOrEqualI64Generic(dst, a, b)
 }
 
+func lessOrEqualF64(l cpu.Level, dst []bool, a []float64, b []float64) {
+	a = a[:len(dst)]
+	b = b[:len(dst)]
+	switch l {
+	case cpu.AVX512:
+		for len(dst) >= 16 {
+			n := min(len(dst)&^15, chunk)
+			lessOrEqualF64AVX512(&dst[0], &a[0], &b[0], n)
+			dst, a, b = dst[n:], a[n:], b[n:]
+		}
+	case cpu.AVX2:
+		for len(dst) >= 8 {
+			n := min(len(dst)&^7, chunk)
+			lessOrEqualF64AVX2(&dst[0], &a[0], &b[0], n)
+			dst, a, b = dst[n:], a[n:], b[n:]
+		}
+	}
+	lessOrEqualF64Generic(dst, a, b)
+}
+
 func equalI32(l cpu.Level, dst []bool, a []int32, b []int32) {
 	a = a[:len(dst)]
 	b = b[:len(dst)]
@@ -184,6 +242,26 @@ func equalI64(l cpu.Level, dst []bool, a []int64, b []int64) {
 		}
 	}
 	equalI64Generic(dst, a, b)
+}
+
+func equalF64(l cpu.Level, dst []bool, a []float64, b []float64) {
+	a = a[:len(dst)]
+	b = b[:len(dst)]
+	switch l {
+	case cpu.AVX512:
+		for len(dst) >= 16 {
+			n := min(len(dst)&^15, chunk)
+			equalF64AVX512(&dst[0], &a[0], &b[0], n)
+			dst, a, b = dst[n:], a[n:], b[n:]
+		}
+	case cpu.AVX2:
+		for len(dst) >= 8 {
+			n := min(len(dst)&^7, chunk)
+			equalF64AVX2(&dst[0], &a[0], &b[0], n)
+			dst, a, b = dst[n:], a[n:], b[n:]
+		}
+	}
+	equalF64Generic(dst, a, b)
 }
 
 func lessF32(l cpu.Level, dst []bool, a []float32, b []float32) {

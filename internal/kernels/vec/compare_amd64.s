@@ -105,6 +105,55 @@ loop:
 	VZEROUPPER
 	RET
 
+// func lessF64AVX512(dst *bool, a *float64, b *float64, n int)
+TEXT ·lessF64AVX512(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(SI), Z0
+	VCMPPD $1, 0(DX), Z0, K1
+	VMOVUPS 64(SI), Z1
+	VCMPPD $1, 64(DX), Z1, K2
+	KUNPCKBW K1, K2, K1
+	VMOVDQU c01010101<>(SB), X1
+	VMOVDQU8.Z X1, K1, X1
+	VMOVDQU X1, (DI)
+	ADDQ $16, DI
+	ADDQ $128, SI
+	ADDQ $128, DX
+	SUBQ $16, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func lessF64AVX2(dst *bool, a *float64, b *float64, n int)
+TEXT ·lessF64AVX2(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(SI), Y0
+	VCMPPD $1, 0(DX), Y0, Y0
+	VMOVUPS 32(SI), Y1
+	VCMPPD $1, 32(DX), Y1, Y1
+	VSHUFPS $0x88, Y1, Y0, Y0
+	VPERMQ $0xD8, Y0, Y0
+	VEXTRACTF128 $1, Y0, X1
+	VPACKSSDW X1, X0, X0
+	VPACKSSWB X0, X0, X0
+	VPAND c01010101<>(SB), X0, X0
+	VMOVQ X0, (DI)
+	ADDQ $8, DI
+	ADDQ $64, SI
+	ADDQ $64, DX
+	SUBQ $8, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
 // func lessOrEqualI32AVX512(dst *bool, a *int32, b *int32, n int)
 TEXT ·lessOrEqualI32AVX512(SB), 0, $136-32
 	MOVQ dst+0(FP), DI
@@ -196,6 +245,55 @@ loop:
 	VZEROUPPER
 	RET
 
+// func lessOrEqualF64AVX512(dst *bool, a *float64, b *float64, n int)
+TEXT ·lessOrEqualF64AVX512(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(SI), Z0
+	VCMPPD $2, 0(DX), Z0, K1
+	VMOVUPS 64(SI), Z1
+	VCMPPD $2, 64(DX), Z1, K2
+	KUNPCKBW K1, K2, K1
+	VMOVDQU c01010101<>(SB), X1
+	VMOVDQU8.Z X1, K1, X1
+	VMOVDQU X1, (DI)
+	ADDQ $16, DI
+	ADDQ $128, SI
+	ADDQ $128, DX
+	SUBQ $16, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func lessOrEqualF64AVX2(dst *bool, a *float64, b *float64, n int)
+TEXT ·lessOrEqualF64AVX2(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(SI), Y0
+	VCMPPD $2, 0(DX), Y0, Y0
+	VMOVUPS 32(SI), Y1
+	VCMPPD $2, 32(DX), Y1, Y1
+	VSHUFPS $0x88, Y1, Y0, Y0
+	VPERMQ $0xD8, Y0, Y0
+	VEXTRACTF128 $1, Y0, X1
+	VPACKSSDW X1, X0, X0
+	VPACKSSWB X0, X0, X0
+	VPAND c01010101<>(SB), X0, X0
+	VMOVQ X0, (DI)
+	ADDQ $8, DI
+	ADDQ $64, SI
+	ADDQ $64, DX
+	SUBQ $8, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
 // func equalI32AVX512(dst *bool, a *int32, b *int32, n int)
 TEXT ·equalI32AVX512(SB), 0, $136-32
 	MOVQ dst+0(FP), DI
@@ -272,6 +370,55 @@ loop:
 	VPCMPEQQ 0(DX), Y0, Y0
 	VMOVUPS 32(SI), Y1
 	VPCMPEQQ 32(DX), Y1, Y1
+	VSHUFPS $0x88, Y1, Y0, Y0
+	VPERMQ $0xD8, Y0, Y0
+	VEXTRACTF128 $1, Y0, X1
+	VPACKSSDW X1, X0, X0
+	VPACKSSWB X0, X0, X0
+	VPAND c01010101<>(SB), X0, X0
+	VMOVQ X0, (DI)
+	ADDQ $8, DI
+	ADDQ $64, SI
+	ADDQ $64, DX
+	SUBQ $8, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func equalF64AVX512(dst *bool, a *float64, b *float64, n int)
+TEXT ·equalF64AVX512(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(SI), Z0
+	VCMPPD $0, 0(DX), Z0, K1
+	VMOVUPS 64(SI), Z1
+	VCMPPD $0, 64(DX), Z1, K2
+	KUNPCKBW K1, K2, K1
+	VMOVDQU c01010101<>(SB), X1
+	VMOVDQU8.Z X1, K1, X1
+	VMOVDQU X1, (DI)
+	ADDQ $16, DI
+	ADDQ $128, SI
+	ADDQ $128, DX
+	SUBQ $16, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func equalF64AVX2(dst *bool, a *float64, b *float64, n int)
+TEXT ·equalF64AVX2(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(SI), Y0
+	VCMPPD $0, 0(DX), Y0, Y0
+	VMOVUPS 32(SI), Y1
+	VCMPPD $0, 32(DX), Y1, Y1
 	VSHUFPS $0x88, Y1, Y0, Y0
 	VPERMQ $0xD8, Y0, Y0
 	VEXTRACTF128 $1, Y0, X1

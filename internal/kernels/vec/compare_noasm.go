@@ -10,13 +10,21 @@ func lessI32(_ cpu.Level, dst []bool, a []int32, b []int32) { lessI32Generic(dst
 
 func lessI64(_ cpu.Level, dst []bool, a []int64, b []int64) { lessI64Generic(dst, a, b) }
 
+func lessF64(_ cpu.Level, dst []bool, a []float64, b []float64) { lessF64Generic(dst, a, b) }
+
 func lessOrEqualI32(_ cpu.Level, dst []bool, a []int32, b []int32) { lessOrEqualI32Generic(dst, a, b) }
 
 func lessOrEqualI64(_ cpu.Level, dst []bool, a []int64, b []int64) { lessOrEqualI64Generic(dst, a, b) }
 
+func lessOrEqualF64(_ cpu.Level, dst []bool, a []float64, b []float64) {
+	lessOrEqualF64Generic(dst, a, b)
+}
+
 func equalI32(_ cpu.Level, dst []bool, a []int32, b []int32) { equalI32Generic(dst, a, b) }
 
 func equalI64(_ cpu.Level, dst []bool, a []int64, b []int64) { equalI64Generic(dst, a, b) }
+
+func equalF64(_ cpu.Level, dst []bool, a []float64, b []float64) { equalF64Generic(dst, a, b) }
 
 func lessF32(_ cpu.Level, dst []bool, a []float32, b []float32) { lessF32Generic(dst, a, b) }
 

@@ -745,8 +745,8 @@ func TestEveryAssemblyFunctionIsTested(t *testing.T) {
 			names = append(names, k.name+"AVX2")
 		}
 	}
-	for _, n := range []string{"less", "lessOrEqual", "equal"} { // TestCompareIntegers
-		for _, typ := range []string{"I32", "I64"} {
+	for _, n := range []string{"less", "lessOrEqual", "equal"} { // TestCompareNumbers
+		for _, typ := range []string{"I32", "I64", "F64"} {
 			names = append(names, n+typ+"AVX512", n+typ+"AVX2")
 		}
 	}

@@ -117,7 +117,7 @@ func WithBinary(l ElementLoop, vectors vecBinary, right, left vecScalar) Element
 }
 
 // WithCompare adds a vector kernel to a comparison. If swap is set, its operands are exchanged.
-func WithCompare[T float32 | int32 | int64](l ElementLoop, f func(l cpu.Level, dst []bool, a, b []T), swap bool) ElementLoop {
+func WithCompare[T float32 | float64 | int32 | int64](l ElementLoop, f func(l cpu.Level, dst []bool, a, b []T), swap bool) ElementLoop {
 	l.Fast = func(dst []byte, in *[3][]byte) {
 		a, b := memory.FromRaw[T](in[0]), memory.FromRaw[T](in[1])
 		if swap {
