@@ -90,8 +90,16 @@ func (o *DequantizeLinear) Run(c *ir.Call) error {
 		}
 		err = dequantizeInts(c, p, dst, tensor.Of[uint8](x))
 	case tensor.TypeInt16:
+		if fast {
+			err = dequantizeFast(c, p, dst, tensor.Of[int16](x), widenShorts)
+			break
+		}
 		err = dequantizeInts(c, p, dst, tensor.Of[int16](x))
 	case tensor.TypeUint16:
+		if fast {
+			err = dequantizeFast(c, p, dst, tensor.Of[uint16](x), widenShorts)
+			break
+		}
 		err = dequantizeInts(c, p, dst, tensor.Of[uint16](x))
 	case tensor.TypeInt32:
 		err = dequantizeInts(c, p, dst, tensor.Of[int32](x))
@@ -125,8 +133,15 @@ func dequantizeInts[T int8 | uint8 | int16 | uint16 | int32 | float32](c *ir.Cal
 	})
 }
 
+func widenShorts[T int16 | uint16](_ cpu.Level, dst []float32, x []T) {
+	x = x[:len(dst)]
+	for i := range dst {
+		dst[i] = float32(x[i])
+	}
+}
+
 // dequantizeFast dequantizes ranges with a common scale with vector kernels.
-func dequantizeFast[T int8 | uint8](c *ir.Call, p *kit.QuantParams, dst []float32, src []T, widen func(l cpu.Level, dst []float32, x []T)) error {
+func dequantizeFast[T int8 | uint8 | int16 | uint16](c *ir.Call, p *kit.QuantParams, dst []float32, src []T, widen func(l cpu.Level, dst []float32, x []T)) error {
 	kit.ReduceEach(c, p.Grid.Runs, p.Grid.Length, func(run int) {
 		first, end := p.Grid.Bounds(run)
 		if first == end {

@@ -7,6 +7,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/quant"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -111,6 +112,10 @@ func (o *QuantizeLinear) Run(c *ir.Call) error {
 			return quantizeFast(c, p, tensor.Of[int8](out), src)
 		case tensor.TypeUint8:
 			return quantizeFast(c, p, tensor.Of[uint8](out), src)
+		case tensor.TypeInt16:
+			return quantizeShorts(c, p, tensor.Of[int16](out), src, math.MinInt16, math.MaxInt16)
+		case tensor.TypeUint16:
+			return quantizeShorts(c, p, tensor.Of[uint16](out), src, 0, math.MaxUint16)
 		}
 	}
 	divide := func(b *kit.QuantBlock, lo, hi int) {
@@ -172,6 +177,32 @@ func quantizeFast[T int8 | uint8](c *ir.Call, p *kit.QuantParams, dst []T, src [
 			zero = T(p.Zero[s])
 		}
 		quant.Quantize(cpu.Active(), dst[lo:hi], src[lo:hi], p.Scale[s], zero)
+	})
+	return nil
+}
+
+// quantizeShorts is quantizeFast for 16-bit integers.
+func quantizeShorts[T int16 | uint16](c *ir.Call, p *kit.QuantParams, dst []T, src []float32, least, most int32) error {
+	kit.ReduceEach(c, p.Grid.Runs, p.Grid.Length, func(run int) {
+		var rounded [kit.LoopBlock]float32
+		var integers [kit.LoopBlock]int32
+		l, s, zero := cpu.Active(), p.Grid.Scale(run), float32(0)
+		if p.Zero != nil {
+			zero = p.Zero[s]
+		}
+		first, end := p.Grid.Bounds(run)
+		for lo := first; lo < end; lo += kit.LoopBlock {
+			y := dst[lo:min(end, lo+kit.LoopBlock)]
+			v, n := rounded[:len(y)], integers[:len(y)]
+			vec.DivScalarF32(l, v, src[lo:lo+len(y)], p.Scale[s])
+			vec.RoundEvenF32(l, v, v)
+			vec.AddScalarF32(l, v, v, zero)
+			vec.ClipF32(l, v, v, float32(least), float32(most))
+			vec.F32ToI32(l, n, v)
+			for i, k := range n {
+				y[i] = T(max(k, least)) // NaN converts to the least int32
+			}
+		}
 	})
 	return nil
 }

@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/tensor"
@@ -94,7 +95,8 @@ func RunSum(c *ir.Call, divisor float64) error {
 		return err
 	}
 	if divisor != 1 {
-		l := Loop1(func(dst, src []float32) { DivLoop(dst, src, []float32{float32(divisor)}) })
+		l := WithUnary(Loop1(func(dst, src []float32) { DivLoop(dst, src, []float32{float32(divisor)}) }),
+			func(l cpu.Level, dst, x []float32) { vec.DivScalarF32(l, dst, x, float32(divisor)) })
 		if sum.DType() == tensor.TypeFloat64 {
 			l = Loop1(func(dst, src []float64) { DivLoop(dst, src, []float64{divisor}) })
 		}

@@ -183,7 +183,7 @@ func ConvBytesShape(c *ir.Call, win *Window, group int, x, w, xz, wz *tensor.Ten
 	if packed != nil || c.Generic || !convWorthPacking(shape, group) || Product(s.Shape) == 0 {
 		return s, packed, nil
 	}
-	if err := c.Reserve(int64(s.Group)*quantLen(s.Depth(), s.Mg) + 5*int64(Product(shape))); err != nil {
+	if err := c.Reserve(int64(s.Group)*QuantLen(s.Depth(), s.Mg) + 5*int64(Product(shape))); err != nil {
 		return s, nil, err
 	}
 	packed, err = packConv(w, wz, group)

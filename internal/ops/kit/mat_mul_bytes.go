@@ -46,8 +46,8 @@ func packBytesOf(par gemm.Par, level cpu.Level, t *tensor.Tensor, at, ld int, tr
 	return quant.Pack(par, level, tensor.Of[uint8](t)[at:], ld, trans, k, n)
 }
 
-// quantLen returns an upper bound of the size of a packed matrix in bytes.
-func quantLen(k, n int) int64 {
+// QuantLen returns an upper bound of the size of a packed matrix in bytes.
+func QuantLen(k, n int) int64 {
 	return int64(gemm.Panels(n)) * quant.PanelWidth * int64(k+4) * 2
 }
 
@@ -125,7 +125,7 @@ func matMulQuantOf[T int8 | uint8](c *ir.Call, s *MatMulShape, a []T, b *tensor.
 			data = packed.data
 		case ib != last:
 			if last < 0 {
-				if err := c.Reserve(quantLen(s.K, s.N)); err != nil {
+				if err := c.Reserve(QuantLen(s.K, s.N)); err != nil {
 					return err
 				}
 			}

@@ -3,8 +3,11 @@ package msft
 import (
 	"fmt"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/kernels/quant"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -92,6 +95,12 @@ func (g *QGemm) run(c *ir.Call, packed *kit.PackedBytes) error {
 	if err != nil {
 		return err
 	}
+	if packed == nil && !c.Generic && !g.TransA && k > 0 {
+		if err := c.Reserve(kit.QuantLen(k, n)); err != nil {
+			return err
+		}
+		packed = kit.PackBytesTrans(b, g.TransB)
+	}
 	if packed == nil {
 		err = g.widened(c, sums, m, n, k, rb)
 	} else {
@@ -113,12 +122,28 @@ func (g *QGemm) run(c *ir.Call, packed *kit.PackedBytes) error {
 			factors[j] /= out.scale
 		}
 	}
+	l := cpu.Active()
 	for i := range m {
 		if i%1024 == 0 && c.Err() != nil {
 			return c.Err()
 		}
-		for j := range row {
-			v := sums[i*n+j]
+		line := sums[i*n:][:n]
+		if !c.Generic && (bias == nil || cs == 1) {
+			if bias != nil {
+				vec.AddI32(l, line, bias[i*rs:][:n])
+			}
+			if d == tensor.TypeFloat32 {
+				to := tensor.Of[float32](y)[i*n:][:n]
+				vec.I32ToF32(l, to, line)
+				vec.MulF32(l, to, to, factors)
+			} else if out.signed {
+				quant.Requantize(l, tensor.Of[int8](y)[i*n:][:n], line, factors, int8(out.zero))
+			} else {
+				quant.Requantize(l, tensor.Of[uint8](y)[i*n:][:n], line, factors, uint8(out.zero))
+			}
+			continue
+		}
+		for j, v := range line {
 			if bias != nil {
 				v += bias[i*rs+j*cs]
 			}

@@ -3,7 +3,9 @@ package msft
 import (
 	"fmt"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -42,12 +44,32 @@ func (p *quantizedProduct) reals(c *ir.Call, y []float32) error {
 	if len(y) == 0 {
 		return nil
 	}
+	factors, err := ir.ScratchOf[float32](c, len(scales))
+	if err != nil {
+		return err
+	}
+	for i, s := range scales {
+		factors[i] = p.aScale * s
+	}
 	kit.ReduceEach(c, len(y)/cols, cols, func(line int) {
 		_, mb := p.shape.At(min(line/max(1, p.shape.M), p.shape.Count()-1))
 		at, step := q.Line(mb, 0)
 		row, sums := y[line*cols:][:cols], p.sums[line*cols:][:cols]
+		if !c.Generic {
+			l := cpu.Active()
+			vec.I32ToF32(l, row, sums)
+			if step == 0 {
+				vec.MulScalarF32(l, row, row, factors[at])
+			} else {
+				vec.MulF32(l, row, row, factors[at:][:cols])
+			}
+			if bias != nil {
+				vec.AddF32(l, row, row, bias)
+			}
+			return
+		}
 		for j, s := range sums {
-			row[j] = float32(s) * (p.aScale * scales[at+j*step])
+			row[j] = float32(s) * factors[at+j*step]
 		}
 		for j, b := range bias {
 			row[j] += b

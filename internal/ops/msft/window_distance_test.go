@@ -114,3 +114,59 @@ func TestCDistOfNearRows(t *testing.T) {
 		}
 	}
 }
+
+// TestQGemmOfVariables multiplies matrices that are not packed when the model is loaded.
+func TestQGemmOfVariables(t *testing.T) {
+	const m, n, k = 5, 40, 33
+	a, u, v := make([]uint8, m*k), make([]uint8, k*n), make([]int8, k*n)
+	for i := range a {
+		a[i] = uint8(i * 37)
+	}
+	for i := range u {
+		u[i], v[i] = uint8(i*73), int8(i*51)
+	}
+	scales, bias := make([]float32, n), make([]int32, n)
+	for i := range scales {
+		scales[i], bias[i] = float32(i+1)/1024, int32(i*1000-9000)
+	}
+	scale, zero := optest.Tensor([]float32{0.25}), optest.Tensor([]uint8{100})
+	none := (*tensor.Tensor)(nil)
+	for _, trans := range []int{0, 1} {
+		shape := []int{k, n}
+		if trans == 1 {
+			shape = []int{n, k}
+		}
+		for _, b := range [][2]tensor.Value{{optest.Tensor(u, shape...), optest.Tensor([]uint8{7})}, {optest.Tensor(v, shape...), optest.Tensor([]int8{-7})}} {
+			for _, add := range []*tensor.Tensor{none, optest.Tensor(bias, n), optest.Tensor(bias[:m], m, 1)} {
+				for _, out := range [][2]tensor.Value{{none, none}, {scale, optest.Tensor([]uint8{120})}, {scale, optest.Tensor([]int8{-20})}} {
+					if _, err := optest.Run(t, "com.microsoft.QGemm", 1, map[string]any{"alpha": 0.5, "transB": trans},
+						optest.Tensor(a, m, k), scale, zero, b[0], optest.Tensor(scales, n), b[1], add, out[0], out[1]); err != nil {
+						t.Errorf("transB=%d: %v", trans, err)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestQLinearSoftmaxOfLongLines checks lines in which bytes repeat, which are mapped by a table.
+func TestQLinearSoftmaxOfLongLines(t *testing.T) {
+	u, v := make([]uint8, 3*300), make([]int8, 3*300)
+	for i := range u {
+		u[i], v[i] = uint8(i*i%200), int8(i*i%200-100)
+	}
+	attrs := map[string]any{"opset": 13}
+	scale, small := optest.Tensor([]float32{0.0625}), optest.Tensor([]float32{0.001})
+	for _, shape := range [][]int{{3, 300}, {300, 3}} {
+		attrs["axis"] = 0
+		if shape[1] == 300 {
+			attrs["axis"] = 1
+		}
+		if _, err := optest.Run(t, "com.microsoft.QLinearSoftmax", 1, attrs, optest.Tensor(u, shape...), scale, optest.Tensor([]uint8{3}), small, optest.Tensor([]uint8{0})); err != nil {
+			t.Error(err)
+		}
+		if _, err := optest.Run(t, "com.microsoft.QLinearSoftmax", 1, attrs, optest.Tensor(v, shape...), scale, optest.Tensor([]int8{3}), small, optest.Tensor([]int8{-128})); err != nil {
+			t.Error(err)
+		}
+	}
+}
