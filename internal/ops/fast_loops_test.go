@@ -144,3 +144,84 @@ func TestSoftmaxOfDoubles(t *testing.T) {
 		}
 	}
 }
+
+// TestShortsOfQuantization compares 16-bit quantization at ties, limits, NaN and infinities.
+func TestShortsOfQuantization(t *testing.T) {
+	inf, nan := float32(math.Inf(1)), float32(math.NaN())
+	x := []float32{0, 0.25, 0.75, -0.25, 1e9, -1e9, inf, -inf, nan, 16383.25, -16384.25, 100}
+	long := make([]float32, 0, 600)
+	for len(long) < 600 {
+		long = append(long, x...)
+	}
+	scale := optest.Tensor([]float32{0.5})
+	for _, zero := range []*tensor.Tensor{optest.Tensor([]int16{-3}), optest.Tensor([]uint16{40000})} {
+		got, err := optest.Run(t, "QuantizeLinear", 21, nil, optest.Tensor(long), scale, zero)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := optest.Run(t, "DequantizeLinear", 21, nil, got[0], scale, zero); err != nil {
+			t.Error(err)
+		}
+	}
+	optest.Want(t, "QuantizeLinear", 21, nil, optest.Tensor([]uint16{0, 65535, 0, 65535, 2}), optest.Tensor([]float32{nan, inf, -inf, 1e9, 0.75}), scale, optest.Tensor([]uint16{0}))
+	optest.Want(t, "QuantizeLinear", 21, nil, optest.Tensor([]int16{-32768, 32767, -32768, 0}), optest.Tensor([]float32{nan, inf, -inf, 0.25}), scale, optest.Tensor([]int16{0}))
+}
+
+// TestDivisionOfInt32 divides the numbers at which a rounded quotient would show.
+func TestDivisionOfInt32(t *testing.T) {
+	special := []int32{math.MinInt32, math.MinInt32 + 1, -65537, -46341, -2, -1, 1, 2, 3, 46340, 65535, 65536, 1 << 30, math.MaxInt32 - 1, math.MaxInt32}
+	var a, b, want []int32
+	for _, x := range special {
+		for _, y := range special {
+			a, b, want = append(a, x), append(b, y), append(want, x/y)
+		}
+	}
+	optest.Want(t, "Div", 14, nil, optest.Tensor(want), optest.Tensor(a), optest.Tensor(b))
+	optest.Want(t, "Div", 14, nil, optest.Tensor([]int32{math.MinInt32, -7}), optest.Tensor([]int32{math.MinInt32, 7}), optest.Tensor([]int32{-1}))
+}
+
+// TestNonZeroOfSparseRows checks coordinates with rows without elements and with one column.
+func TestNonZeroOfSparseRows(t *testing.T) {
+	x := make([]float32, 2*3*4)
+	x[1], x[2], x[11], x[23] = 1, 2, 3, 4
+	optest.Want(t, "NonZero", 13, nil, optest.Tensor([]int64{0, 0, 0, 1, 0, 0, 2, 2, 1, 2, 3, 3}, 3, 4), optest.Tensor(x, 2, 3, 4))
+	optest.Want(t, "NonZero", 13, nil, optest.Tensor([]int64{0, 2, 4, 0, 0, 0}, 2, 3), optest.Tensor([]bool{true, false, true, false, true}, 5, 1))
+}
+
+// TestLpNormalizationOfColumns normalizes lines that are not dense, one of zeros.
+func TestLpNormalizationOfColumns(t *testing.T) {
+	x, wide := make([]float32, 2*3*150), make([]float64, 2*3*150)
+	for i := range x {
+		if i%150 != 7 {
+			x[i] = float32(i%17) - 8
+		}
+		wide[i] = float64(x[i])
+	}
+	for _, p := range []int{1, 2} {
+		for _, v := range []*tensor.Tensor{optest.Tensor(x, 2, 3, 150), optest.Tensor(wide, 2, 3, 150)} {
+			if _, err := optest.Run(t, "LpNormalization", 22, map[string]any{"axis": 1, "p": p}, v); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// TestResizeOrderOfAxes shrinks and enlarges axes in every combination.
+func TestResizeOrderOfAxes(t *testing.T) {
+	x := make([]float32, 20*30)
+	for i := range x {
+		x[i] = float32(i*i%97) / 8
+	}
+	for _, sizes := range [][]int64{{1, 1, 7, 11}, {1, 1, 19, 3}, {1, 1, 40, 10}, {1, 1, 5, 60}, {1, 1, 41, 61}} {
+		if _, err := optest.Run(t, "Resize", 19, map[string]any{"mode": "linear"}, optest.Tensor(x, 1, 1, 20, 30), (*tensor.Tensor)(nil), (*tensor.Tensor)(nil), optest.Tensor(sizes)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestThresholdAtNaN checks the elements that do not compare greater.
+func TestThresholdAtNaN(t *testing.T) {
+	nan := float32(math.NaN())
+	optest.Want(t, "ThresholdedRelu", 22, map[string]any{"alpha": 1.5}, optest.Tensor([]float32{0, 0, 0, 2, float32(math.Inf(1)), 0}),
+		optest.Tensor([]float32{nan, 1.5, -3, 2, float32(math.Inf(1)), float32(math.Inf(-1))}))
+}

@@ -255,6 +255,15 @@ func gridSample[T kit.RealFloat](c *ir.Call, g *GridSample, t *tensor.Tensor, at
 		for p := lo; p < hi && m.Spend(most*ch); p++ {
 			n := g.sample(at[p*r:][:r], dims, gt, index, weight)
 			img, place := p/places, p%places
+			if n == 4 && !c.Generic {
+				i0, i1, i2, i3 := index[0], index[1], index[2], index[3]
+				w0, w1, w2, w3 := T(weight[0]), T(weight[1]), T(weight[2]), T(weight[3])
+				for k, at := 0, img*ch*plane; k < ch; k, at = k+1, at+plane {
+					from := x[at:][:plane]
+					y.Data[(img*ch+k)*places+place] = w0*from[i0] + w1*from[i1] + w2*from[i2] + w3*from[i3]
+				}
+				continue
+			}
 			for k := range ch {
 				from := x[(img*ch+k)*plane:][:plane]
 				var sum T

@@ -89,6 +89,52 @@ func lpNorm[T kit.RealFloat](c *ir.Call, n *LpNormalization) error {
 		y.Store()
 		return c.Err()
 	}
+	if step > 1 && !c.Generic { // adjacent lines together, so that memory is read in order
+		span := kit.SpanOf(s, axis)
+		err := span.EachLine(c, func(base, m int) {
+			var sums [kit.ColumnBlock]float64
+			meter := kit.Meter{C: c}
+			for i := range length {
+				meter.Check(m)
+				for j, v := range x[base+i*step:][:m] {
+					if f := float64(v); n.P == 1 {
+						sums[j] += math.Abs(f)
+					} else {
+						sums[j] += f * f
+					}
+				}
+			}
+			for j, v := range sums[:m] {
+				if n.P == 2 {
+					v = math.Sqrt(v)
+				}
+				if sums[j] = v; v == 0 {
+					sums[j] = 1 // of zeros
+				}
+			}
+			product := tensor.DTypeOf[T]() == tensor.TypeFloat32 // by a reciprocal in float64, which is exact enough
+			for j, v := range sums[:m] {
+				if product {
+					sums[j] = 1 / v
+				}
+			}
+			for i := range length {
+				meter.Check(m)
+				to := y.Data[base+i*step:][:m]
+				if !product {
+					for j, v := range x[base+i*step:][:m] {
+						to[j] = T(float64(v) / sums[j])
+					}
+					continue
+				}
+				for j, v := range x[base+i*step:][:m] {
+					to[j] = T(float64(v) * sums[j])
+				}
+			}
+		})
+		y.Store()
+		return err
+	}
 	c.Parallel(len(x)/length, kit.GrainFor(3*length), func(lo, hi int) {
 		for v := lo; v < hi && c.Err() == nil; v++ {
 			first := v/step*length*step + v%step

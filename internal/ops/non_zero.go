@@ -40,13 +40,23 @@ func (op *NonZero) Run(c *ir.Call) error {
 	}
 	out := tensor.Of[int64](t)
 	s := kit.Strides(x.Shape())
-	for k, d := range x.Shape() {
-		row := out[k*n : (k+1)*n]
-		c.Parallel(n, kit.GrainCheap, func(lo, hi int) {
-			for i, p := range at[lo:hi] {
-				row[lo+i] = int64(p / s[k] % d)
-			}
-		})
+	last := x.Rank() - 1
+	if last < 0 || n == 0 {
+		return nil
 	}
+	width := x.Dim(last)
+	c.Parallel(n, kit.GrainCheap/(last+1), func(lo, hi int) {
+		columns := out[last*n:][:n]
+		for i := lo; i < hi; { // the elements of a row differ in the last coordinate only
+			begin := at[i] / width * width
+			from := i
+			for ; i < hi && at[i] < begin+width; i++ {
+				columns[i] = int64(at[i] - begin)
+			}
+			for k := range last {
+				kit.RepeatOf(out[k*n+from:k*n+i], int64(begin/s[k]%x.Dim(k)))
+			}
+		}
+	})
 	return nil
 }

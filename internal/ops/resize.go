@@ -282,11 +282,19 @@ func (r *Resize) Run(c *ir.Call) error {
 	if r.Mode == "nearest" {
 		return r.runNearest(c, out, plans)
 	}
-	// Resize the axes that shrink most first, and of equal ones the inner axes, which cost more per
-	// element.
+	// The order of the axes does not matter to the result. With the factor r of an axis and the cost w
+	// of an element, an axis before another costs r₁w₁ + r₁r₂w₂, after it r₂w₂ + r₁r₂w₁: the axes with
+	// the largest (1−r)/(rw) come first. Rows are resized by kernels, elements of rows one by one.
+	gain := func(p *kit.ResizeAxis) float64 {
+		w := 1.0
+		if kit.Product(shape[p.Axis+1:]) < kit.ShortRow {
+			w = 10
+		}
+		return float64(p.In-p.Out) / (float64(p.Out) * w)
+	}
 	sort.SliceStable(plans, func(i, k int) bool {
 		a, b := &plans[i], &plans[k]
-		return cmp.Or(cmp.Compare(a.Out*b.In, b.Out*a.In), cmp.Compare(b.Axis, a.Axis)) < 0
+		return cmp.Or(cmp.Compare(gain(b), gain(a)), cmp.Compare(b.Axis, a.Axis)) < 0
 	})
 	switch x.DType() {
 	case tensor.TypeFloat32, tensor.TypeFloat16, tensor.TypeBFloat16:

@@ -1,9 +1,12 @@
 package ops
 
 import (
-	"math"
+	"slices"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
@@ -21,8 +24,8 @@ var _ = kit.Register(kit.Def{Name: "ThresholdedRelu", Since: []int{1, 10, 22}, I
 		kit.IgnoreConsumed(a, opset)
 		o := &ThresholdedRelu{Alpha: float64(a.Float("alpha", 1))}
 		o.loops = kit.FloatLoops(
-			func(dst, src []float32) { thresholdedReluFloats(dst, src, float32(o.Alpha)) },
-			func(dst, src []float64) { thresholdedReluLoop(dst, src, o.Alpha) }, nil)
+			func(dst, src []float32) { thresholdedReluLoop(dst, src, o.Alpha) },
+			func(dst, src []float64) { thresholdedReluLoop(dst, src, o.Alpha) }, thresholdedReluKernel(float32(o.Alpha)))
 		return o
 	}),
 	Gradient: kit.DecomposedFunction(func(b *kit.GradientBuilder, n *kit.GradientNode, x string) string {
@@ -44,14 +47,18 @@ func thresholdedReluLoop[T kit.FloatNumber](dst, src []T, alpha float64) {
 	}
 }
 
-// thresholdedReluFloats is thresholdedReluLoop with a mask instead of a branch.
-func thresholdedReluFloats(dst, src []float32, alpha float32) {
-	dst = dst[:len(src)]
-	for i, x := range src {
-		mask := uint32(0)
-		if x > alpha {
-			mask = ^mask
+// thresholdedReluKernel selects the elements that compare greater.
+func thresholdedReluKernel(alpha float32) kit.VecUnary {
+	limits, zeros := slices.Repeat([]float32{alpha}, kit.LoopBlock), make([]uint32, kit.LoopBlock)
+	return func(l cpu.Level, dst, x []float32) {
+		var greater [kit.LoopBlock]bool
+		for lo := 0; lo < len(dst); lo += kit.LoopBlock {
+			part := x[lo:min(len(dst), lo+kit.LoopBlock)]
+			n := len(part)
+			vec.LessF32(l, greater[:n], limits[:n], part)
+			vec.SelectU32(l, bitsOf(dst[lo:lo+n]), bitsOf(part), zeros[:n], greater[:n])
 		}
-		dst[i] = math.Float32frombits(math.Float32bits(x) & mask)
 	}
 }
+
+func bitsOf(x []float32) []uint32 { return memory.FromRaw[uint32](memory.AsBytes(x)) }

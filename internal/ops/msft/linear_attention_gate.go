@@ -5,7 +5,9 @@ import (
 	"math"
 	"slices"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
@@ -46,8 +48,15 @@ func (*LinearAttentionGate) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	c.Parallel(len(in[0]), kit.GrainCostly, func(lo, hi int) {
-		for i := lo; i < hi; i++ {
+	l := cpu.Active()
+	c.Parallel(len(in[0])/max(1, heads), kit.GrainFor(8*heads), func(lo, hi int) {
+		for at := lo * heads; !c.Generic && at < hi*heads; at += heads {
+			y := decay.Data[at:][:heads]
+			vec.AddF32(l, y, in[0][at:][:heads], in[1])
+			vec.SoftplusF32(l, y, y)
+			vec.MulF32(l, y, y, in[2])
+		}
+		for i := lo * heads; c.Generic && i < hi*heads; i++ {
 			z := float64(in[0][i] + in[1][i%heads])
 			decay.Data[i] = in[2][i%heads] * float32(math.Max(z, 0)+math.Log1p(math.Exp(-math.Abs(z))))
 		}
@@ -64,6 +73,10 @@ func (*LinearAttentionGate) Run(c *ir.Call) error {
 		return err
 	}
 	c.Parallel(len(in[3]), kit.GrainCostly, func(lo, hi int) {
+		if !c.Generic {
+			vec.SigmoidF32(l, beta.Data[lo:hi], in[3][lo:hi])
+			return
+		}
 		for i := lo; i < hi; i++ {
 			beta.Data[i] = kit.Sigmoid32(in[3][i])
 		}
