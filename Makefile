@@ -12,6 +12,8 @@
 # make mutate     break the source in some 35 places, one at a time, and print which test catches each
 # make bench      measure cpu against ONNX Runtime, in models and every operator alone (bench/sweep), and
 #                 write docs/performance.md; BENCH=-quick takes a few minutes
+# make bench-check  compare a short run with the ratios of bench/recorded.json, and name the operators and
+#                 networks that fell by more than 10 %; RECORD=1 records the ratios instead
 # make bench-serve  measure onward serve, beside KServe's Python model server, and write the figures to
 #                 docs/serving.md; SERVE='-only latency' runs a part
 # make providers  run the ONNX backend suite on every provider and write docs/providers.md
@@ -32,7 +34,7 @@ STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 GOTEST = $(GO) run ./internal/testing/gotest $(if $(TALLY),-tally $(TALLY))
 
-.PHONY: all build test test-clients test-integrations test-browser test-deploy test-devices suite bench bench-serve providers lint vet fmt staticcheck generate fuzz attack mutate
+.PHONY: all build test test-clients test-integrations test-browser test-deploy test-devices suite bench bench-check bench-serve providers lint vet fmt staticcheck generate fuzz attack mutate
 
 all: build test lint
 
@@ -88,6 +90,10 @@ test-integrations:
 bench: suite
 	@$(GO) run ./bench -out docs/performance.md $(BENCH)
 	@$(GO) run ./bench/sweep -out docs/performance.md $(SWEEP)
+
+bench-check: suite
+	@fell=0; for p in "bench -quick -only ^Networks" "bench/sweep -drawn 0"; do \
+		$(GO) run ./$$p $(if $(RECORD),-record,-check) bench/recorded.json || fell=1; done; exit $$fell
 
 bench-serve: suite
 	@test -x $(PYTHONS)/kserve/bin/python || python3 -m venv $(PYTHONS)/kserve

@@ -5,6 +5,8 @@
 // It builds the onward command and runs `onward bench` for every model and number of threads, so
 // that the figures are those that users get; see its documentation for the method. Without ONNX
 // Runtime's library it measures cpu only; `make bench` fetches the library and the suite.
+//
+// -record writes the ratios of minima to a file; -check compares them with it, as bench/sweep does.
 package main
 
 import (
@@ -21,6 +23,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onward-ml/onward/bench/internal/gate"
+	"github.com/onward-ml/onward/bench/internal/machine"
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/testing/ortlib"
 	"github.com/onward-ml/onward/internal/testing/suite"
 	"github.com/onward-ml/onward/onnx"
@@ -74,6 +79,9 @@ func run(ctx context.Context) error {
 	duration := flag.Duration("duration", time.Second, "how long a block is timed")
 	rounds := flag.Int("rounds", 3, "blocks per provider")
 	save := flag.String("save", "", "write the models to this folder instead of measuring them")
+	p := gate.Program{Section: "bench", Limit: .1, Retries: 4, Processor: machine.CPU(), Kernels: cpu.Active().String()}
+	flag.StringVar(&p.Check, "check", "", "compare the ratios with those of this file, and name the models that fell by more than 10 %")
+	flag.StringVar(&p.Record, "record", "", "write the ratios to this file")
 	flag.Parse()
 	set := map[string]bool{}
 	flag.Visit(func(f *flag.Flag) { set[f.Name] = true })
@@ -112,29 +120,43 @@ func run(ctx context.Context) error {
 		fmt.Fprintf(os.Stderr, "bench: %v: cpu is measured alone\n", err)
 	}
 	load := loadAverage()
+	ratios, again := map[string]float64{}, map[string]func() (*measured, error){}
 	var rows []row
 	for _, m := range append(light(), models()...) {
 		if !re.MatchString(m.group + " " + m.name) {
 			continue
 		}
 		r := row{model: m}
-		file, err := m.write(dir)
-		if err != nil {
-			return fmt.Errorf("%s: %w", m.name, err)
-		}
 		for n := range strings.SplitSeq(*threads, ",") {
-			x, err := measure(ctx, exe, append([]string{"bench", file, "--json", "--provider", providers, "--threads", n,
-				"--duration", duration.String(), "--rounds", fmt.Sprint(*rounds)}, m.args...))
+			run := func() (*measured, error) {
+				file, err := m.write(dir)
+				if err != nil {
+					return nil, err
+				}
+				return measure(ctx, exe, append([]string{"bench", file, "--json", "--provider", providers, "--threads", n,
+					"--duration", duration.String(), "--rounds", fmt.Sprint(*rounds)}, m.args...))
+			}
+			x, err := run()
 			if err != nil {
 				return fmt.Errorf("%s: %w", m.name, err)
 			}
 			r.by = append(r.by, *x)
 			fmt.Println(line(m.name, x))
-		}
-		if m.build != nil {
-			os.Remove(file)
+			if ratio := x.minRatio(); ratio > 0 {
+				name := fmt.Sprintf("%s: %s, %sT", m.group, m.name, n)
+				ratios[name], again[name] = ratio, run
+			}
 		}
 		rows = append(rows, r)
+	}
+	if p.Check != "" || p.Record != "" {
+		return p.Finish(ratios, func(name string) (float64, error) {
+			x, err := again[name]()
+			if err != nil {
+				return 0, err
+			}
+			return x.minRatio(), nil
+		})
 	}
 	if *out == "" {
 		return nil

@@ -6,6 +6,9 @@
 // and the recorded cases, enlarged to about 32 Ki elements. The providers alternate in short blocks.
 // The ratio is ONNX Runtime's fastest run divided by the cpu engine's: other processes disturb the
 // fastest runs least.
+//
+// -record writes the ratios to a file. -check compares them with those of the file, measures the cases
+// that fell again, and fails if any stays more than 10 % below.
 package main
 
 import (
@@ -24,6 +27,7 @@ import (
 	"time"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/bench/internal/gate"
 	"github.com/onward-ml/onward/bench/internal/machine"
 	"github.com/onward-ml/onward/internal/atomicfile"
 	"github.com/onward-ml/onward/internal/cpu"
@@ -67,6 +71,9 @@ func run(ctx context.Context) error {
 	flag.Float64Var(&o.below, "below", .9, "print cases with a lower ratio")
 	flag.BoolVar(&o.all, "all", false, "print every case")
 	flag.BoolVar(&o.trace, "trace", false, "print a case before it runs")
+	p := gate.Program{Section: "sweep", Limit: .1, Retries: 4, Processor: machine.CPU(), Kernels: cpu.Active().String()}
+	flag.StringVar(&p.Check, "check", "", "compare the ratios with those of this file, and name the cases that fell by more than 10 %")
+	flag.StringVar(&p.Record, "record", "", "write the ratios to this file")
 	flag.Parse()
 	re, err := regexp.Compile(*only)
 	if err != nil {
@@ -112,6 +119,24 @@ func run(ctx context.Context) error {
 	}
 	if len(results) == 0 {
 		return errors.New("no case was compared")
+	}
+	if p.Check != "" || p.Record != "" {
+		ratios, byName := map[string]float64{}, map[string]*result{}
+		for _, r := range results {
+			name := r.name
+			for n := 2; byName[name] != nil; n++ { // in an opset or with constants of its own
+				name = fmt.Sprintf("%s (%d)", r.name, n)
+			}
+			ratios[name], byName[name] = r.ratio(), r
+		}
+		o.rounds *= 3
+		return p.Finish(ratios, func(name string) (float64, error) {
+			r, err := measure(ctx, byName[name].of, &o)
+			if err != nil {
+				return 0, err
+			}
+			return r.ratio(), nil
+		})
 	}
 	text := report(results, short, &o)
 	fmt.Print(text)
@@ -162,6 +187,7 @@ func gather(extra int) ([]group, error) {
 
 // result holds the seconds of one run of cpu and of ONNX Runtime.
 type result struct {
+	of          *opfuzz.Case
 	name        string
 	min, median [2]float64
 }
@@ -207,7 +233,7 @@ func measure(ctx context.Context, c *opfuzz.Case, o *options) (*result, error) {
 		sessions[1-i] = s
 	}
 	times := [2][]float64{}
-	r := &result{name: label(c)}
+	r := &result{of: c, name: label(c)}
 	free := context.WithoutCancel(ctx) // a context that can end costs some providers a watcher for each run
 	for _, rounds := range []int{o.rounds, 2 * o.rounds} {
 		for round := range rounds {
