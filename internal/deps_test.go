@@ -31,7 +31,7 @@ var layers = map[string][]string{
 	"internal/atomicfile": {},
 	"internal/flatbuf":    {},
 	"internal/memory":     {},
-	"tensor":              {"internal/memory"},
+	"tensor":              {"internal/memory", "internal/atomicfile"}, // the latter for its files alone: parts above do not list it
 	"onnx":                {"tensor", "internal/memory"},
 
 	// Kernels see slices and ints, never tensors or graphs.

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/onward-ml/onward/internal/atomicfile"
 	"github.com/onward-ml/onward/internal/memory"
 )
 
@@ -332,6 +333,9 @@ func decodeUTF32(data []byte, n, size int) ([]string, error) {
 // that NumPy lacks have their ml_dtypes name; Python must import ml_dtypes before it loads the
 // file.
 func WriteNPY(w io.Writer, t *Tensor) error {
+	if t == nil {
+		return errors.New("npy: the tensor is nil")
+	}
 	descr, err := npyDescr(t)
 	if err != nil {
 		return fmt.Errorf("npy: %w", err)
@@ -398,28 +402,23 @@ func writeUTF32(w io.Writer, strs []string, width int) error {
 	return err
 }
 
-// WriteNPYFile writes t to a .npy file.
+// WriteNPYFile writes t to a .npy file. It writes a temporary file beside path and renames it, so
+// that an error leaves the old content. The target of a symbolic link is replaced.
 func WriteNPYFile(path string, t *Tensor) error {
 	return writeFile(path, func(w io.Writer) error { return WriteNPY(w, t) })
 }
 
-// writeFile writes a file through a buffer. It also reports errors of closing the file.
-func writeFile(path string, write func(io.Writer) error) (err error) {
-	f, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("tensor: %w", err)
-	}
-	defer func() {
-		if cerr := f.Close(); err == nil && cerr != nil {
-			err = fmt.Errorf("tensor: %w", cerr)
+// writeFile replaces a file through a buffer.
+func writeFile(path string, write func(io.Writer) error) error {
+	err := atomicfile.Write(path, 0o644, func(w io.Writer) error {
+		b := bufio.NewWriterSize(w, 1<<16)
+		if err := write(b); err != nil {
+			return err
 		}
-	}()
-	b := bufio.NewWriterSize(f, 1<<16)
-	if err := write(b); err != nil {
-		return fmt.Errorf("tensor: %q: %w", path, err)
-	}
-	if err := b.Flush(); err != nil {
-		return fmt.Errorf("tensor: %w", err)
+		return b.Flush()
+	})
+	if err != nil {
+		return fmt.Errorf("tensor: write %q: %w", path, err)
 	}
 	return nil
 }

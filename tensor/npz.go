@@ -195,7 +195,7 @@ func WriteNPZ(w io.Writer, z *NPZ, compress bool) error {
 	return nil
 }
 
-// WriteNPZFile writes a .npz file as [WriteNPZ] does.
+// WriteNPZFile writes a .npz file as [WriteNPZ] does, and replaces it as [WriteNPYFile] does.
 func WriteNPZFile(path string, z *NPZ, compress bool) error {
 	return writeFile(path, func(w io.Writer) error { return WriteNPZ(w, z, compress) })
 }

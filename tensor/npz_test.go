@@ -181,6 +181,30 @@ func TestNPZFile(t *testing.T) {
 	}
 }
 
+// TestWriteFileKeepsTheOldOne writes arrays that cannot be stored over files with content.
+func TestWriteFileKeepsTheOldOne(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "x")
+	bad := &NPZ{Names: []string{"a", ".."}, Arrays: map[string]*Tensor{"a": Scalar(int64(3)), "..": Scalar(int64(3))}}
+	for name, write := range map[string]func() error{
+		"npz": func() error { return WriteNPZFile(path, bad, false) },
+		"npy": func() error { return WriteNPYFile(path, nil) },
+	} {
+		if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := write(); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != "old" {
+			t.Errorf("%s: the file has %q, want its old content (%v)", name, got, err)
+		}
+		if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+			t.Errorf("%s: the folder has %v, want 1 file (%v)", name, entries, err)
+		}
+	}
+}
+
 // TestReadNPZRefusesOverlaps: entries that share their data expand a small archive many times.
 func TestReadNPZRefusesOverlaps(t *testing.T) {
 	data := zipOf(t, zipEntry{"a.npy", npyOf(dict("|u1", "(1,)"), 7)}, zipEntry{"b.npy", npyOf(dict("|u1", "(1,)"), 8)})
