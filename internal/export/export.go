@@ -21,7 +21,7 @@ import (
 // [ops.UnsupportedError], lists them.
 func Model(g *ir.Graph, m *onnx.Model) (*onnx.Model, error) {
 	imports := opsets(m)
-	e := &exporter{opsets: maps.Clone(imports), used: map[string]bool{}, taken: map[string]bool{}, labels: map[string]int{}, consts: map[tensor.Value]string{}, failed: map[string]*kit.Unsupported{}}
+	e := &exporter{opsets: maps.Clone(imports), used: map[string]bool{}, taken: map[string]bool{}, reserved: map[string]bool{}, labels: map[string]int{}, consts: map[tensor.Value]string{}, failed: map[string]*kit.Unsupported{}}
 	og := *m.Graph
 	og.Initializers, og.SparseInitializers, og.ValueInfo, og.Nodes = nil, nil, nil, nil
 	og.QuantizationAnnotations = nil
@@ -30,6 +30,11 @@ func Model(g *ir.Graph, m *onnx.Model) (*onnx.Model, error) {
 	})
 	for _, v := range slices.Concat(og.Inputs, og.Outputs) {
 		e.taken[v.Name] = true
+	}
+	for i := range g.Values {
+		if v := &g.Values[i]; !v.Local && v.Name != "" {
+			e.reserved[v.Name] = true
+		}
 	}
 	x := &graphExport{exporter: e, g: g, names: make([]string, len(g.Values))}
 	for _, id := range g.Inputs {
@@ -86,6 +91,7 @@ type exporter struct {
 	opsets       map[string]int  // opsets of the model, and added ones
 	used         map[string]bool // domains
 	taken        map[string]bool // names of values
+	reserved     map[string]bool // names of the main graph's values, which other values do not take
 	labels       map[string]int  // number of requests per node name; ONNX Runtime requires unique names
 	consts       map[tensor.Value]string
 	initializers []*onnx.Tensor
@@ -96,7 +102,7 @@ type exporter struct {
 // fresh returns an unused value name, similar to the requested one.
 func (e *exporter) fresh(wish string) string {
 	name := wish
-	for name == "" || e.taken[name] {
+	for name == "" || e.taken[name] || e.reserved[name] {
 		e.count++
 		name = fmt.Sprintf("%s_%d", cmpOr(wish, "onward"), e.count)
 	}
@@ -150,7 +156,7 @@ func (x *graphExport) graph(outputs []string) error {
 	for _, n := range g.Nodes {
 		for _, id := range n.Out {
 			if id != ir.None && x.names[id] == "" {
-				x.names[id] = x.fresh(g.Values[id].Name)
+				x.names[id] = x.fresh(x.wish(id))
 			}
 		}
 	}
@@ -177,6 +183,16 @@ func (x *graphExport) graph(outputs []string) error {
 	return x.err
 }
 
+// wish returns the name that a value has in the model, and ends its reservation. Names of an inlined function's body stay
+// reserved for values of the main graph.
+func (x *graphExport) wish(id ir.ValueID) string {
+	v := &x.g.Values[id]
+	if !v.Local {
+		delete(x.reserved, v.Name)
+	}
+	return v.Name
+}
+
 // value returns the name of a value. It writes a constant on first use.
 func (x *graphExport) value(id ir.ValueID) string {
 	if id == ir.None {
@@ -186,7 +202,7 @@ func (x *graphExport) value(id ir.ValueID) string {
 		return x.names[id]
 	}
 	v := &x.g.Values[id]
-	name, err := x.constant(v.Name, v.Const)
+	name, err := x.constant(x.wish(id), v.Const)
 	if err != nil && x.err == nil {
 		x.err = fmt.Errorf("value %q: %w", v.Name, err)
 	}

@@ -152,7 +152,7 @@ func TestWritesModel(t *testing.T) {
 	}
 }
 
-// Functions are inlined: their nodes take names that no other value has.
+// Functions are inlined: the main graph keeps its names, and their nodes take others.
 func TestWritesFunctions(t *testing.T) {
 	b := builder(17)
 	b.Node("F", []string{"x"}, []string{"m"}).Name("call")
@@ -165,11 +165,25 @@ func TestWritesFunctions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := text(r.Graph), "m=Neg(x); m_1=Relu(m); m_2=Neg(m_1); y=Relu(m_2)"; got != want {
+	if got, want := text(r.Graph), "m_1=Neg(x); m=Relu(m_1); m_2=Neg(m); y=Relu(m_2)"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if r.Functions != nil || r.Graph.Nodes[0].Name != "call/n" || r.Graph.Nodes[2].Name != "call/n_1" {
 		t.Errorf("nodes are called %q and %q", r.Graph.Nodes[0].Name, r.Graph.Nodes[2].Name)
+	}
+	// An initializer keeps its name, too, although the body of the function comes before it.
+	b = builder(17)
+	b.Initializer("w", []float32{1, 2, 3, 4}, 4)
+	b.Node("F", []string{"x"}, []string{"p"})
+	b.Node("Mul", []string{"p", "w"}, []string{"y"})
+	m2 := finish(b, "y")
+	m2.Functions = []*onnx.Function{{Name: "F", Inputs: []string{"a"}, Outputs: []string{"y"}, Nodes: []*onnx.Node{
+		{OpType: "Neg", Inputs: []string{"a"}, Outputs: []string{"w"}}, {OpType: "Relu", Inputs: []string{"w"}, Outputs: []string{"y"}}}}}
+	if r, err = export.Model(convert(t, m2), m2); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := text(r.Graph), "w_1=Neg(x); p=Relu(w_1); y=Mul(p,w)"; got != want || r.Graph.Initializers[0].Name != "w" {
+		t.Errorf("%s with the initializer %q, want %s with w", got, r.Graph.Initializers[0].Name, want)
 	}
 	f.Nodes = []*onnx.Node{{OpType: "ReduceSum", Inputs: []string{"a"}, Outputs: []string{"y"}}}
 	f.OpsetImports = []onnx.OperatorSetID{{Version: 11}}

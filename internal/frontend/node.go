@@ -147,6 +147,7 @@ func (s *scope) outputs(n *onnx.Node, node *ir.Node) error {
 			continue
 		}
 		id := s.g.NewValue(name, ir.Type{})
+		s.g.Values[id].Local = len(s.calls) > 0
 		if err := s.define(name, id); err != nil {
 			return err
 		}
@@ -224,7 +225,7 @@ func (s *scope) call(n *onnx.Node, f *onnx.Function) error {
 			return err
 		}
 		if !slices.Contains(in, id) { // the caller's name is unique in the model, that of the body is not
-			s.g.Values[id].Name = out
+			s.g.Values[id].Name, s.g.Values[id].Local = out, len(s.calls) > 0
 		}
 	}
 	return nil

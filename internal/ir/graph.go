@@ -18,6 +18,7 @@ type Value struct {
 	Type  Type
 	Const tensor.Value // the contents, if known before running
 	Owned bool         // the memory of Const belongs to this value alone: a pass may overwrite it
+	Local bool         // Name is that of a value in the body of an inlined function: other values may have it
 
 	// Contents holds the elements of an integer tensor of rank 0 or 1, as computed by shape
 	// arithmetic, if some are known or symbolic; otherwise nil.
