@@ -185,6 +185,10 @@ func New(ctx context.Context, repo string, opts *Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("serve: %w", err)
 	}
+	if len(found) == 0 {
+		s.log.Warn("no models to serve: the repository has no folder MODEL/VERSION/model.onnx; one that is added is found by polling (--poll) "+
+			"or when a client loads it (--model-control)", "repository", repo)
+	}
 	var errs []error
 	for _, name := range found {
 		s.changed(name)

@@ -475,3 +475,19 @@ func TestProbes(t *testing.T) {
 		t.Errorf("while draining: live %d, healthz %d, want 200 and 503", a, b)
 	}
 }
+
+// TestEmptyRepositoryIsLogged starts a server that has nothing to serve.
+func TestEmptyRepositoryIsLogged(t *testing.T) {
+	var out bytes.Buffer
+	dir := t.TempDir()
+	s, err := New(t.Context(), dir, &Options{Logger: slog.New(slog.NewTextHandler(&out, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, want := range []string{"level=WARN", "no models to serve", "MODEL/VERSION/model.onnx", dir} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the log has no %q: %s", want, out.String())
+		}
+	}
+}
