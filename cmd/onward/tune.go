@@ -26,10 +26,11 @@ import (
 
 // tuneJSON is the output of --json.
 type tuneJSON struct {
-	Model    string `json:"model"`
-	Best     string `json:"best,omitempty"`
-	Baseline string `json:"baseline,omitempty"` // the reference of the comparison
-	Cached   bool   `json:"cached"`             // whether the choice came from the cache
+	Model string `json:"model"`
+	Best  string `json:"best,omitempty"`
+	// Reference is the backend whose results the others were compared with.
+	Reference string `json:"reference,omitempty"`
+	Cached    bool   `json:"cached"` // whether the choice came from the cache
 	// Undecided are the backends that may be as fast as Best. The choice is then not cached.
 	Undecided []string     `json:"undecided,omitempty"`
 	Results   []tuneResult `json:"results"`
@@ -188,7 +189,7 @@ func tune(ctx context.Context, path string, a *preset.Auto) (*tuneJSON, error) {
 	if report == nil || errors.Is(err, context.Canceled) {
 		return nil, err
 	}
-	r := &tuneJSON{Model: path, Best: report.Best, Baseline: report.Baseline, Cached: report.Cached, Undecided: report.Undecided, Results: []tuneResult{}}
+	r := &tuneJSON{Model: path, Best: report.Best, Reference: report.Baseline, Cached: report.Cached, Undecided: report.Undecided, Results: []tuneResult{}}
 	if err != nil {
 		r.Error = err.Error()
 		if report.Best == "" {

@@ -38,7 +38,7 @@ func TestTune(t *testing.T) {
 	}
 	iris := []string{"logreg_iris.onnx", "--shape", "float_input=3x2"}
 	r := read(iris...)
-	if r.Model != "logreg_iris.onnx" || len(r.Results) != 9 || r.Cached || r.Baseline != "OnwardReference" {
+	if r.Model != "logreg_iris.onnx" || len(r.Results) != 9 || r.Cached || r.Reference != "OnwardReference" {
 		t.Fatalf("%+v", r)
 	}
 	for _, x := range r.Results {
