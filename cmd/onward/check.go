@@ -97,7 +97,7 @@ func examine(ctx context.Context, m *onnx.Model, r *checkJSON, own session.Provi
 			r.Errors = append(r.Errors, err.Error())
 		}
 	}
-	for p, err := range session.TryProviders(ctx, m, own) {
+	for p, err := range session.TryProviders(ctx, m, own, true) {
 		r.Runs[p] = err == nil
 		if err != nil {
 			r.Problems[p] = err.Error()

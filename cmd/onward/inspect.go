@@ -66,7 +66,8 @@ func inspectCommand() *cobra.Command {
 		Short: "Show a model's inputs, outputs, operators, size and cost",
 		Long: `Show a model's inputs, outputs, metadata, opsets and operators, the number of its
 parameters, the multiplications and memory of a run, which providers can run it, and a
-command to try it. Free dimensions count as 1.
+command to try it. Free dimensions count as 1. A model of more than 1000 nodes is not
+opened with native libraries, which need seconds for it; onward check does so.
 
 --layers lists the nodes with their multiplications with addition (MACs), parameters,
 share of zeros among these, size of their results, and shape.`,
@@ -97,6 +98,9 @@ share of zeros among these, size of their results, and shape.`,
 	return c
 }
 
+// inspectOpens is the largest number of nodes for which native libraries open a model.
+const inspectOpens = 1000
+
 func inspect(ctx context.Context, m *onnx.Model, layers bool, own session.ProviderOptions) (*inspectJSON, error) {
 	d, err := onward.Describe(m)
 	if err != nil {
@@ -110,7 +114,7 @@ func inspect(ctx context.Context, m *onnx.Model, layers bool, own session.Provid
 	}
 	r.addCosts(m, layers)
 	r.addExample(m)
-	for p, err := range session.TryProviders(ctx, m, own) {
+	for p, err := range session.TryProviders(ctx, m, own, r.Nodes <= inspectOpens) {
 		r.Providers[p] = "ok"
 		if err != nil {
 			r.Providers[p] = err.Error()

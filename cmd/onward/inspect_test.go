@@ -1,9 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/onnx"
 )
 
@@ -58,4 +60,34 @@ func TestInspectUnknownOperator(t *testing.T) {
 	if !strings.Contains(out, "1 NoSuchOperator") || strings.Contains(out, "MACs") {
 		t.Errorf("got\n%s", out)
 	}
+}
+
+// TestInspectLargeModel inspects a model that native libraries would compile for seconds. They must not open it, so that
+// those that are on the machine are reported as available.
+func TestInspectLargeModel(t *testing.T) {
+	path := flat(t, inspectOpens+1)
+	_, stdout, _ := invoke(t, "inspect", path, "--json")
+	for p, got := range decode[inspectJSON](t, stdout).Providers {
+		want := "ok"
+		if _, native := driver.Lookup(p).(driver.LibraryUser); native {
+			want = "available"
+		}
+		if !strings.HasPrefix(got, want) && !strings.Contains(got, "is not available") {
+			t.Errorf("provider %s: got %q, want %q", p, got, want)
+		}
+	}
+	if out, _ := command(t, exitOK, "check", path); !strings.Contains(out, "cpu: runs it") || strings.Contains(out, ": available") {
+		t.Errorf("check opens no library:\n%s", out)
+	}
+}
+
+// flat saves a chain of nodes.
+func flat(t *testing.T, nodes int) string {
+	t.Helper()
+	b := onnx.NewModel("flat").Opset("", 21)
+	b.Input("v0", onnx.Float, 4).Output(fmt.Sprint("v", nodes), onnx.Float, 4)
+	for i := range nodes {
+		b.Node("Neg", []string{fmt.Sprint("v", i)}, []string{fmt.Sprint("v", i+1)})
+	}
+	return saveModel(t, b.Must())
 }
