@@ -202,6 +202,7 @@ func TestUnaryIntegers(t *testing.T) {
 	optest.Want(t, "Not", 1, nil, optest.Tensor([]bool{true, false}), optest.Tensor([]bool{false, true}))
 	optest.Want(t, "BitwiseNot", 18, nil, optest.Tensor([]uint8{255, 0x5a}), optest.Tensor([]uint8{0, 0xa5}))
 	optest.Want(t, "Shrink", 9, map[string]any{"lambd": 1.5, "bias": 1.0}, optest.Tensor([]int32{-2, 0, 0, 0, 2}), optest.Tensor([]int32{-3, -1, 0, 1, 3}))
+	optest.Want(t, "Shrink", 9, map[string]any{"lambd": -0.25, "bias": 1.5}, optest.Tensor([]float32{-0.5, 1.5, -0.5}), optest.Tensor([]float32{-2, 0, 1}))
 }
 
 func TestNumberTests(t *testing.T) {

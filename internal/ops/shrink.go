@@ -37,10 +37,10 @@ func shrinkLoop[T kit.RealNumber](o *Shrink) kit.ElementLoop {
 		dst = dst[:len(src)]
 		for i, x := range src {
 			switch v := float64(x); {
+			case v < -lambd: // before the other, which may hold too if lambd is negative
+				dst[i] = T(v + bias)
 			case v > lambd:
 				dst[i] = T(v - bias)
-			case v < -lambd:
-				dst[i] = T(v + bias)
 			default:
 				dst[i] = 0
 			}

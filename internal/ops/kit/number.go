@@ -111,7 +111,7 @@ func numberStore[T RealFloat, I numberInt](o RealOutput[T], cut bool, lo, hi I) 
 		for i := from; i < to; i++ {
 			f := float64(o.Data[i])
 			if cut {
-				f = math.Trunc(f)
+				f = math.Trunc(f + math.Copysign(1e-9*max(1, math.Abs(f)), f)) // an interpolated integer may be slightly less
 			} else {
 				f = math.RoundToEven(f)
 			}

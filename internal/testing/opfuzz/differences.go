@@ -91,7 +91,14 @@ var Differences = []Difference{
 		Why: "the scale that the specification computes is 0; ours is 1/255, ONNX Runtime's 1",
 	},
 	{
-		Ops:  []string{"Gelu", "Mish", "com.microsoft.Gelu"},
+		Ops:  []string{"DFT"},
+		When: func(c *Case) bool { return c.DType(0) == tensor.TypeFloat64 && c.Int("inverse", 0) == 1 },
+		Make: func(c *Case) { c.set("inverse", int64(1)) },
+		What: "inverse of double", Who: ours,
+		Why: "ONNX Runtime divides by the length in float32",
+	},
+	{
+		Ops:  []string{"Gelu", "Mish", "Swish", "com.microsoft.Gelu"},
 		When: anyOf(0, func(v float64) bool { return math.IsInf(v, -1) }),
 		Make: put(math.Inf(-1)),
 		What: "-∞", Who: ours,
@@ -102,6 +109,21 @@ var Differences = []Difference{
 		When: dataIs(tensor.TypeFloat64),
 		What: "double", Who: ours,
 		Why: "ONNX Runtime computes with float32 constants or in float32",
+	},
+	{
+		Ops: []string{"Shrink"},
+		When: func(c *Case) bool {
+			return c.DType(0).IsInteger() && anyOf(0, func(v float64) bool { return math.Abs(v) > 1<<24 })(c)
+		},
+		What: "integers above 2²⁴", Who: ours,
+		Why: "ONNX Runtime computes in float32",
+	},
+	{
+		Ops:  []string{"Sign"},
+		When: func(c *Case) bool { return c.DType(0) == tensor.TypeBFloat16 && anyOf(0, notNumber)(c) },
+		Make: put(math.NaN()),
+		What: "NaN of bfloat16", Who: neither,
+		Why: "ours return NaN, like ONNX Runtime for other types; it returns 0",
 	},
 	{
 		Ops:  []string{"Gather"},
@@ -124,14 +146,15 @@ var Differences = []Difference{
 	{
 		Ops:  []string{"QuantizeLinear"},
 		When: quantizesLarge,
-		What: "in float16 or in blocks, NaN or numbers above 2³¹ scales", Who: ours,
+		What: "in float16, in blocks or to 4 bits, NaN or numbers above 2³¹ scales", Who: ours,
 		Why: "large numbers saturate; ONNX Runtime returns the other end of the range, or 0",
 	},
 	{
-		Ops:  slices.Concat([]string{"ArgMax", "ArgMin", "Attention", "RotaryEmbedding", "com.microsoft.RotaryEmbedding", "com.microsoft.MRotaryEmbedding", "com.microsoft.GroupQueryAttention"}, reductions),
+		Ops: slices.Concat([]string{"ArgMax", "ArgMin", "Attention", "RotaryEmbedding", "com.microsoft.RotaryEmbedding", "com.microsoft.MRotaryEmbedding", "com.microsoft.GroupQueryAttention",
+			"com.microsoft.Attention", "com.microsoft.MultiHeadAttention", "com.microsoft.QAttention"}, reductions),
 		When: badFlag,
 		Make: setBadFlag,
-		What: "keepdims, noop_with_empty_axes, interleaved, is_causal or do_rotary is neither 0 nor 1", Who: neither,
+		What: "keepdims, noop_with_empty_axes, interleaved, is_causal, unidirectional or do_rotary is neither 0 nor 1", Who: neither,
 		Why: "the specification has no other values",
 	},
 	{
@@ -218,6 +241,12 @@ var Differences = []Difference{
 		Why: "ONNX Runtime computes E(x²) - E(x)², which cancels, in float32; ours compute the mean of the squared differences, of double in double",
 	},
 	{
+		Ops:  []string{"InstanceNormalization"},
+		When: closeGroups,
+		What: "an instance whose variance is at most a thousandth of its squared mean plus 1e-5", Who: neither,
+		Why: "ONNX Runtime adds the mean, divided by the deviation, to the bias, which cancels",
+	},
+	{
 		Ops:  []string{"MeanVarianceNormalization"},
 		When: constantGroup,
 		What: "a group whose variance is at most a millionth of its squared mean, or whose squares exceed float32", Who: ours,
@@ -234,6 +263,12 @@ var Differences = []Difference{
 		When: anyOf(0, isFraction),
 		What: "fractional indices", Who: ours,
 		Why: "they are cast to int64 first; ONNX Runtime compares the fractions",
+	},
+	{
+		Ops:  []string{"Resize"},
+		When: nearestTie,
+		What: "nearest, and a coordinate closer than 1e-5 to that at which the nearest pixel changes", Who: neither,
+		Why: "ours compute coordinates in float64, ONNX Runtime in float32",
 	},
 	{
 		Ops:  []string{"Resize"},
@@ -296,10 +331,16 @@ var Differences = []Difference{
 		Why: "ONNX Runtime writes only the first N elements of each row of K",
 	},
 	{
+		Ops:  []string{"com.microsoft.NhwcMaxPool"},
+		When: strideAboveWindow,
+		What: "auto_pad with a stride above the window", Who: ours,
+		Why: "the first window begins at the first element, as in MaxPool; ONNX Runtime omits elements if the padding would be negative",
+	},
+	{
 		Ops:  []string{"com.microsoft.MaxpoolWithMask"},
 		When: otherMask,
-		What: "a mask with other channels than the input, or of a batch that is neither 1 nor the input's", Who: neither,
-		Why: "ours repeat the mask for each image, ONNX Runtime over all planes",
+		What: "a mask of more than one plane", Who: ours,
+		Why: "ONNX Runtime computes the offset of a plane modulo the number of planes, not of elements",
 	},
 	{
 		Ops:  []string{"com.microsoft.MoE"},

@@ -35,6 +35,7 @@ func anyInput(like func(float64) bool) func(*Case) bool {
 }
 
 func notFinite(v float64) bool  { return v-v != 0 }
+func notNumber(v float64) bool  { return v != v }
 func isFraction(v float64) bool { return v != math.Trunc(v) }
 
 // dataIs finds a data input of a type.
@@ -154,9 +155,16 @@ func strideAboveWindow(c *Case) bool {
 	if p := c.Text("auto_pad", "NOTSET"); p != "SAME_UPPER" && p != "SAME_LOWER" {
 		return false
 	}
-	w := c.Tensor(1)
-	for i := 2; i < w.Rank(); i++ {
-		if intsAt(c, "strides", i-2, 1) > (int64(w.Dim(i))-1)*intsAt(c, "dilations", i-2, 1)+1 {
+	var window []int64
+	if a := c.Attr("kernel_shape"); a != nil {
+		window = a.Ints
+	} else {
+		for _, d := range c.Tensor(1).Shape()[2:] {
+			window = append(window, int64(d))
+		}
+	}
+	for i, n := range window {
+		if intsAt(c, "strides", i, 1) > (n-1)*intsAt(c, "dilations", i, 1)+1 {
 			return true
 		}
 	}
@@ -211,14 +219,15 @@ func wrapsTwice(c *Case) bool {
 // quantizesLarge finds quotients that leave int32 where ONNX Runtime's kernels convert
 // before they saturate.
 func quantizesLarge(c *Case) bool {
-	if c.DType(0) != tensor.TypeFloat16 && c.Int("block_size", 0) == 0 || len(numbers(c, 1)) == 0 {
+	to := tensor.DType(c.Int("output_dtype", int64(c.DType(2))))
+	if c.DType(0) != tensor.TypeFloat16 && c.Int("block_size", 0) == 0 && !to.Packed() || len(numbers(c, 1)) == 0 {
 		return false
 	}
 	least := slices.Min(numbers(c, 1))
 	return anyOf(0, func(v float64) bool { return !(math.Abs(v/least) < 1<<31) })(c)
 }
 
-var flags = []string{"keepdims", "noop_with_empty_axes", "interleaved", "is_causal", "do_rotary"}
+var flags = []string{"keepdims", "noop_with_empty_axes", "interleaved", "is_causal", "unidirectional", "do_rotary"}
 
 // badFlag finds a flag that is neither 0 nor 1.
 func badFlag(c *Case) bool {
@@ -227,8 +236,12 @@ func badFlag(c *Case) bool {
 
 func setBadFlag(c *Case) {
 	switch c.Op {
-	case "Attention":
+	case "Attention", "MultiHeadAttention", "QAttention":
 		c.set("is_causal", int64(2))
+		if c.Domain != "" {
+			c.Attrs = slices.DeleteFunc(c.Attrs, func(a *onnx.Attribute) bool { return a.Name == "is_causal" })
+			c.set("unidirectional", int64(2))
+		}
 	case "RotaryEmbedding", "MRotaryEmbedding":
 		c.set("interleaved", int64(2))
 	case "GroupQueryAttention":
@@ -298,8 +311,8 @@ func setDilatedSame(c *Case) {
 
 // otherMask finds a mask whose planes are not those of each image or of the batch.
 func otherMask(c *Case) bool {
-	x, mask := c.Tensor(0), c.Tensor(1)
-	return mask.Dim(1) != x.Dim(1) || mask.Dim(0) != 1 && mask.Dim(0) != x.Dim(0)
+	mask := c.Tensor(1)
+	return mask.Dim(0)*mask.Dim(1) > 1
 }
 
 // unmaskedLast finds a unidirectional attention over more keys than queries.
@@ -309,6 +322,34 @@ func unmaskedLast(c *Case) bool {
 		return false
 	}
 	return k.Dim(k.Rank()-2) > q.Dim(1)
+}
+
+// nearestTie finds a coordinate that rounding may move to another nearest pixel.
+func nearestTie(c *Case) bool {
+	x, scales := c.Tensor(0), numbers(c, 2)
+	if len(c.In) == 2 {
+		scales = numbers(c, 1)
+	}
+	if c.Text("mode", "nearest") != "nearest" || c.Attr("axes") != nil || len(scales) != x.Rank() {
+		return false
+	}
+	half := 0.5
+	if c.Text("coordinate_transformation_mode", "half_pixel") == "asymmetric" {
+		half = 0
+	}
+	change := 0.0
+	if strings.HasPrefix(c.Text("nearest_mode", "round_prefer_floor"), "round") {
+		change = 0.5
+	}
+	for d, s := range scales {
+		for o := range int(float64(x.Dim(d)) * s) {
+			at := (float64(o)+half)/s - half - change
+			if by := math.Abs(at - math.Round(at)); by > 0 && by < 1e-5 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // alignsFraction finds a Resize to corners whose scales give a size that is rounded.
@@ -435,6 +476,9 @@ func closeGroups(c *Case) bool {
 		return false
 	}
 	n := int(c.Int("num_groups", c.Int("groups", 1)))
+	if c.Op == "InstanceNormalization" {
+		n = x.Dim(1)
+	}
 	last := c.Domain == "com.microsoft" && c.Int("channels_last", 1) == 1
 	channels := x.Dim(1)
 	if last {
