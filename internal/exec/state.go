@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -259,7 +260,21 @@ func (s *state) copyOf(v tensor.Value) (tensor.Value, error) {
 	if err := s.run.account.reserve(&s.results, tensor.SizeOf(v)); err != nil {
 		return nil, fmt.Errorf("copy of an output: %w", err)
 	}
-	return tensor.Clone(v), nil
+	t, ok := v.(*tensor.Tensor)
+	if !ok || t.DType() == tensor.TypeString {
+		return tensor.Clone(v), nil
+	}
+	b := memory.Uninitialized(len(t.Bytes()))
+	const piece = 1 << 20
+	for at := 0; at < len(b); at += piece {
+		if err := s.run.err(); err != nil {
+			return nil, err
+		}
+		copy(b[at:min(len(b), at+piece)], t.Bytes()[at:])
+	}
+	c := new(tensor.Tensor)
+	c.Reset(t.DType(), b, t.Shape())
+	return c, nil
 }
 
 func (s *state) exec() (err error) {

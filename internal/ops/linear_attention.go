@@ -148,10 +148,9 @@ func (op *LinearAttention) Run(c *ir.Call) error {
 				}
 			}
 		}
+		m := kit.Meter{C: c}
 		for t := range n {
-			if t%64 == 0 && c.Err() != nil {
-				return c.Err()
-			}
+			m.Check((3 + h/kvh) * dk * dv)
 			token := b*n + t
 			k, v := in[1][token*kvh*dk+g*dk:][:dk], in[2][token*kvh*dv+g*dv:][:dv]
 			if op.Decays {

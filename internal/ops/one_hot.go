@@ -88,7 +88,9 @@ func (op *OneHot) Run(c *ir.Call) error {
 	kit.MoveFill(c, dst, v.Slice(0, 1))
 	inner := kit.Product(idx.Shape()[axis:])
 	n := 0
+	meter := kit.Meter{C: c}
 	for i, x := range at {
+		meter.Check(8)
 		if x < 0 {
 			x += depth
 		}
@@ -97,7 +99,9 @@ func (op *OneHot) Run(c *ir.Call) error {
 			n++
 		}
 	}
-	kit.MoveSet(dst, v.Slice(1, 2), at[:n])
+	for lo, hi := range kit.Steps(c, n) {
+		kit.MoveSet(dst, v.Slice(1, 2), at[lo:hi])
+	}
 	dst.Done()
 	return nil
 }

@@ -69,20 +69,17 @@ func (op *StringNormalizer) Run(c *ir.Call) error {
 		return fmt.Errorf("input has shape %v, want [C] or [1 C]", x.Shape())
 	}
 	in := tensor.Of[string](x)
-	size := int64(0)
+	size, meter := int64(0), kit.Meter{C: c}
 	for _, s := range in {
+		meter.Check(1)
 		size += 16 + 3*int64(len(s)) // changing the case can take more bytes
 	}
 	if err := c.Reserve(size); err != nil {
 		return err
 	}
 	kept := make([]string, 0, len(in))
-	for i, s := range in {
-		if i&0xfff == 0 {
-			if err := c.Err(); err != nil {
-				return err
-			}
-		}
+	for _, s := range in {
+		meter.Check(8 + 4*len(s))
 		if len(op.stop) > 0 && op.stop[op.fold(s)] {
 			continue
 		}
@@ -103,6 +100,7 @@ func (op *StringNormalizer) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	copy(tensor.Of[string](out), kept)
+	y := tensor.Of[string](out)
+	kit.Copy(c, y, kept)
 	return nil
 }

@@ -181,7 +181,7 @@ func topKRun[T kit.RealNumber](c *ir.Call, at []int64, x *tensor.Tensor, s kit.A
 		return err
 	}
 	kit.ReduceEach(c, tasks, perTask*s.N, func(task int) {
-		heap := make([]topKEntry[T], 0, k)
+		heap := memory.FromRaw[topKEntry[T]](memory.Uninitialized(int(entry) * k))[:0] // clearing it takes long if k is large
 		for line := task * perTask; line < min(lines, (task+1)*perTask); line++ {
 			outer, j := line/s.Inner, line%s.Inner
 			in := src[outer*s.N*s.Inner+j:]

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/memory"
 )
 
 // FourierLine describes how lines of a tensor are read and written.
@@ -141,7 +142,7 @@ func NewFourierPlan(call *ir.Call, n int) *fourierPlan {
 		}
 	}
 	if rest <= 1 {
-		p.roots = make([]complex128, n)
+		p.roots = complexes(n)
 		call.Serial(n, GrainCostly, func(lo, hi int) {
 			for k := lo; k < hi; k++ {
 				s, c := math.Sincos(2 * math.Pi * float64(k) / float64(n))
@@ -153,8 +154,9 @@ func NewFourierPlan(call *ir.Call, n int) *fourierPlan {
 	p.factors = nil
 	m := 1 << bits.Len(uint(2*n-2))
 	p.conv = NewFourierPlan(call, m)
-	p.chirp = make([]complex128, n)
-	b := make([]complex128, m)
+	p.chirp = complexes(n)
+	b := complexes(m)
+	Clear(call, b[n:])
 	call.Serial(n, GrainCostly, func(from, to int) {
 		for k := from; k < to; k++ {
 			// k² mod 2n keeps the angle exact for long transforms.
@@ -167,10 +169,13 @@ func NewFourierPlan(call *ir.Call, n int) *fourierPlan {
 			}
 		}
 	})
-	p.spectrum = make([]complex128, m)
+	p.spectrum = complexes(m)
 	p.conv.Forward(p.spectrum, b, nil)
 	return p
 }
+
+// complexes returns n numbers with undefined contents: clearing many takes long.
+func complexes(n int) []complex128 { return memory.FromRaw[complex128](memory.Uninitialized(16 * n)) }
 
 // ScratchLen returns the number of scratch elements that forward and inverse need.
 func (p *fourierPlan) ScratchLen() int {

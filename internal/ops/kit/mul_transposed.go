@@ -15,8 +15,10 @@ func MulTransposed[T RealFloat](c *ir.Call, m, n, k int, a []T, lda int, b []T, 
 		plainProduct(c, m, n, k, func(i, j int) {
 			row, w := a[i*lda:][:k], b[j*ldb:][:k]
 			s := 0.0
-			for p, v := range row {
-				s += float64(v) * float64(w[p])
+			for from, to := range Steps(c, k) {
+				for p, v := range row[from:to] {
+					s += float64(v) * float64(w[from+p])
+				}
 			}
 			if bias != nil {
 				s += float64(bias[j])
@@ -51,8 +53,11 @@ func MulPlain[T RealFloat](c *ir.Call, m, n, k int, a, b, bias, out []T) {
 	if c.Generic || k == 0 {
 		plainProduct(c, m, n, k, func(i, j int) {
 			s := 0.0
-			for p, v := range a[i*k:][:k] {
-				s += float64(v) * float64(b[p*n+j])
+			row := a[i*k:][:k]
+			for from, to := range Steps(c, k) {
+				for p, v := range row[from:to] {
+					s += float64(v) * float64(b[(from+p)*n+j])
+				}
 			}
 			if bias != nil {
 				s += float64(bias[j])

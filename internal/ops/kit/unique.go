@@ -173,7 +173,9 @@ func sortKeys(c *ir.Call, x *tensor.Tensor) (key []uint64, per int, err error) {
 		return nil, 0, err
 	}
 	const top = 1 << 63
+	m := Meter{C: c}
 	float := func(i int, v float64) {
+		m.Check(1)
 		switch b := math.Float64bits(v); {
 		case v != v:
 			key[i] = math.MaxUint64
@@ -188,14 +190,17 @@ func sortKeys(c *ir.Call, x *tensor.Tensor) (key []uint64, per int, err error) {
 	switch x.DType() {
 	case tensor.TypeBool, tensor.TypeUint8:
 		for i, v := range x.Bytes() {
+			m.Check(1)
 			key[i] = uint64(v)
 		}
 	case tensor.TypeUint16:
 		for i, v := range tensor.Of[uint16](x) {
+			m.Check(1)
 			key[i] = uint64(v)
 		}
 	case tensor.TypeUint32:
 		for i, v := range tensor.Of[uint32](x) {
+			m.Check(1)
 			key[i] = uint64(v)
 		}
 	case tensor.TypeUint64:

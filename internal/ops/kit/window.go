@@ -415,6 +415,14 @@ func Clear[T any](c *ir.Call, s []T) {
 	}
 }
 
+// Copy copies src to dst, which is as long, and checks the context between pieces of it. It does not
+// return if the run must stop.
+func Copy[T any](c *ir.Call, dst, src []T) {
+	for lo, hi := range Steps(c, len(src)) {
+		copy(dst[lo:hi], src[lo:hi])
+	}
+}
+
 // Steps returns ranges that cover [0, n) for loops within one item, and checks the context between
 // them. It does not return if the run must stop.
 func Steps(c *ir.Call, n int) iter.Seq2[int, int] {

@@ -28,25 +28,27 @@ func (op *Binarizer) Run(c *ir.Call) error {
 	}
 	switch x.DType() {
 	case tensor.TypeFloat32:
-		binarize[float32](y, x, op.Threshold)
+		binarize[float32](c, y, x, op.Threshold)
 	case tensor.TypeFloat64:
-		binarize[float64](y, x, op.Threshold)
+		binarize[float64](c, y, x, op.Threshold)
 	case tensor.TypeInt32:
-		binarize[int32](y, x, op.Threshold)
+		binarize[int32](c, y, x, op.Threshold)
 	case tensor.TypeInt64:
-		binarize[int64](y, x, op.Threshold)
+		binarize[int64](c, y, x, op.Threshold)
 	default:
 		return fmt.Errorf("X has type %s, want one of %s", x.DType(), mlNumbers)
 	}
 	return nil
 }
 
-func binarize[T float32 | float64 | int32 | int64](y, x *tensor.Tensor, threshold float32) {
-	d := memory.FromRaw[T](y.Bytes())
-	for i, v := range memory.FromRaw[T](x.Bytes()) {
-		d[i] = 0
-		if float64(v) > float64(threshold) {
-			d[i] = 1
+func binarize[T float32 | float64 | int32 | int64](c *ir.Call, y, x *tensor.Tensor, threshold float32) {
+	d, s := memory.FromRaw[T](y.Bytes()), memory.FromRaw[T](x.Bytes())
+	c.Parallel(len(s), kit.GrainCheap, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			d[i] = 0
+			if float64(s[i]) > float64(threshold) {
+				d[i] = 1
+			}
 		}
-	}
+	})
 }

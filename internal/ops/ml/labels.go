@@ -175,11 +175,12 @@ func mlRowDims(c *ir.InferContext, i int, name string) (n, cols ir.Dim, err erro
 // mlNumbers lists the types that most operators of ai.onnx.ml accept.
 const mlNumbers = "float double int64 int32"
 
-func convertNumbers[D mlFloat, S float32 | float64 | int32 | int64](dst []D, src []S) {
-	dst = dst[:len(src)]
-	for i, v := range src {
-		dst[i] = D(v)
-	}
+func convertNumbers[D mlFloat, S float32 | float64 | int32 | int64](c *ir.Call, dst []D, src []S) {
+	c.Parallel(len(src), kit.GrainCheap, func(lo, hi int) {
+		for i, v := range src[lo:hi] {
+			dst[lo+i] = D(v)
+		}
+	})
 }
 
 // mlNumbersAs returns the elements of a float, double, int32 or int64 tensor as T. It
@@ -194,13 +195,13 @@ func mlNumbersAs[T mlFloat](c *ir.Call, t *tensor.Tensor) ([]T, error) {
 	}
 	switch t.DType() {
 	case tensor.TypeFloat32:
-		convertNumbers(r, tensor.Of[float32](t))
+		convertNumbers(c, r, tensor.Of[float32](t))
 	case tensor.TypeFloat64:
-		convertNumbers(r, tensor.Of[float64](t))
+		convertNumbers(c, r, tensor.Of[float64](t))
 	case tensor.TypeInt32:
-		convertNumbers(r, tensor.Of[int32](t))
+		convertNumbers(c, r, tensor.Of[int32](t))
 	case tensor.TypeInt64:
-		convertNumbers(r, tensor.Of[int64](t))
+		convertNumbers(c, r, tensor.Of[int64](t))
 	default:
 		return nil, fmt.Errorf("input is %s, want one of %s", t.DType(), mlNumbers)
 	}

@@ -46,47 +46,55 @@ func (op *Normalizer) Run(c *ir.Call) error {
 	switch x.DType() {
 	case tensor.TypeFloat32:
 		s := tensor.Of[float32](x)
-		c.Launch(n, grain, func(lo, hi int) { normalizeRows(op.norm, s, y, cols, lo, hi) })
+		c.Launch(n, grain, func(lo, hi int) { normalizeRows(c, op.norm, s, y, cols, lo, hi) })
 	case tensor.TypeFloat64:
 		s := tensor.Of[float64](x)
-		c.Parallel(n, grain, func(lo, hi int) { normalizeRows(op.norm, s, y, cols, lo, hi) })
+		c.Parallel(n, grain, func(lo, hi int) { normalizeRows(c, op.norm, s, y, cols, lo, hi) })
 	case tensor.TypeInt32:
 		s := tensor.Of[int32](x)
-		c.Parallel(n, grain, func(lo, hi int) { normalizeRows(op.norm, s, y, cols, lo, hi) })
+		c.Parallel(n, grain, func(lo, hi int) { normalizeRows(c, op.norm, s, y, cols, lo, hi) })
 	case tensor.TypeInt64:
 		s := tensor.Of[int64](x)
-		c.Parallel(n, grain, func(lo, hi int) { normalizeRows(op.norm, s, y, cols, lo, hi) })
+		c.Parallel(n, grain, func(lo, hi int) { normalizeRows(c, op.norm, s, y, cols, lo, hi) })
 	default:
 		return fmt.Errorf("X has type %s, want one of %s", x.DType(), mlNumbers)
 	}
 	return nil
 }
 
-func normalizeRows[T float32 | float64 | int32 | int64](norm string, x []T, y []float32, cols, lo, hi int) {
+func normalizeRows[T float32 | float64 | int32 | int64](c *ir.Call, norm string, x []T, y []float32, cols, lo, hi int) {
 	for i := lo; i < hi; i++ {
 		row, out := x[i*cols:][:cols], y[i*cols:][:cols]
 		d := 0.0
 		switch norm {
 		case "MAX":
 			d = math.Inf(-1)
-			for _, v := range row {
-				d = math.Max(d, float64(v))
+			for lo, hi := range kit.Steps(c, len(row)) {
+				for _, v := range row[lo:hi] {
+					d = math.Max(d, float64(v))
+				}
 			}
 		case "L1":
-			for _, v := range row {
-				d += math.Abs(float64(v))
+			for lo, hi := range kit.Steps(c, len(row)) {
+				for _, v := range row[lo:hi] {
+					d += math.Abs(float64(v))
+				}
 			}
 		case "L2":
-			for _, v := range row {
-				d += float64(v) * float64(v)
+			for lo, hi := range kit.Steps(c, len(row)) {
+				for _, v := range row[lo:hi] {
+					d += float64(v) * float64(v)
+				}
 			}
 			d = math.Sqrt(d)
 		}
 		if d == 0 {
 			d = 1
 		}
-		for k, v := range row {
-			out[k] = float32(float64(v) / d)
+		for lo, hi := range kit.Steps(c, len(row)) {
+			for k, v := range row[lo:hi] {
+				out[lo+k] = float32(float64(v) / d)
+			}
 		}
 	}
 }

@@ -61,15 +61,19 @@ func widen16(c *ir.Call, t *tensor.Tensor) ([]int32, error) {
 	}
 	switch t.DType() {
 	case tensor.TypeInt16:
-		for i, v := range tensor.Of[int16](t) {
-			r[i] = int32(v)
-		}
+		widenInto(c, r, tensor.Of[int16](t))
 	case tensor.TypeUint16:
-		for i, v := range tensor.Of[uint16](t) {
-			r[i] = int32(v)
-		}
+		widenInto(c, r, tensor.Of[uint16](t))
 	default:
 		return nil, fmt.Errorf("elements are %s, want 16-bit integers", t.DType())
 	}
 	return r, nil
+}
+
+func widenInto[T int16 | uint16](c *ir.Call, dst []int32, src []T) {
+	c.Parallel(len(src), kit.GrainCheap, func(lo, hi int) {
+		for i, v := range src[lo:hi] {
+			dst[lo+i] = int32(v)
+		}
+	})
 }

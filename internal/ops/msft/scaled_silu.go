@@ -39,19 +39,20 @@ func (op *ScaledSiLU) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	for i, v := range in {
-		z[i] = scale * v
-	}
-	kit.RoundTo(z, x.DType())
 	c.Parallel(len(z), kit.GrainCostly, func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			y.Data[i] = kit.Sigmoid32(z[i])
+		in, z, y := in[lo:hi], z[lo:hi], y.Data[lo:hi]
+		for i, v := range in {
+			z[i] = scale * v
+		}
+		kit.RoundTo(z, x.DType())
+		for i, v := range z {
+			y[i] = kit.Sigmoid32(v)
+		}
+		kit.RoundTo(y, x.DType())
+		for i, v := range z {
+			y[i] *= v
 		}
 	})
-	kit.RoundTo(y.Data, x.DType())
-	for i, v := range z {
-		y.Data[i] *= v
-	}
 	y.Store()
 	return nil
 }
