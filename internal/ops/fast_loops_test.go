@@ -225,3 +225,105 @@ func TestThresholdAtNaN(t *testing.T) {
 	optest.Want(t, "ThresholdedRelu", 22, map[string]any{"alpha": 1.5}, optest.Tensor([]float32{0, 0, 0, 2, float32(math.Inf(1)), 0}),
 		optest.Tensor([]float32{nan, 1.5, -3, 2, float32(math.Inf(1)), float32(math.Inf(-1))}))
 }
+
+// TestRegionsAgree aligns regions with several samples per part, some outside of the input, next to
+// infinite elements.
+func TestRegionsAgree(t *testing.T) {
+	x := make([]float32, 2*3*7*9)
+	for i := range x {
+		x[i] = float32(i*i%23) - 11
+	}
+	x[0] = float32(math.Inf(1))
+	rois := optest.Tensor([]float32{1, 1, 7, 6, -5, -5, 3, 4, 2.5, 3, 30, 40, 4, 4, 4, 4}, 4, 4)
+	images := optest.Tensor([]int64{0, 1, 1, 0})
+	for _, attrs := range []map[string]any{{}, {"sampling_ratio": 2}, {"sampling_ratio": 5}, {"mode": "max"}, {"coordinate_transformation_mode": "output_half_pixel", "spatial_scale": 0.5}} {
+		attrs["output_height"], attrs["output_width"] = 3, 2
+		if _, err := optest.Run(t, "RoiAlign", 16, attrs, optest.Tensor(x, 2, 3, 7, 9), rois, images); err != nil {
+			t.Errorf("%v: %v", attrs, err)
+		}
+	}
+}
+
+// TestGridsAgree samples planes inside, at the borders and outside, in all modes.
+func TestGridsAgree(t *testing.T) {
+	x := make([]float32, 2*3*5*6)
+	for i := range x {
+		x[i] = float32(i*i%29) - 14
+	}
+	grid := []float32{}
+	for _, v := range []float32{-3, -1.2, -1, -0.83, -0.5, 0, 0.3, 0.8, 1, 1.1, 2.7, float32(math.NaN())} {
+		for _, u := range []float32{-1.5, -1, -0.7, 0, 0.1, 0.99, 1, 4} {
+			grid = append(grid, u, v)
+		}
+	}
+	grid = append(grid, grid...)
+	for _, mode := range []string{"linear", "nearest", "cubic"} {
+		for _, padding := range []string{"zeros", "border", "reflection"} {
+			for align := range 2 {
+				attrs := map[string]any{"mode": mode, "padding_mode": padding, "align_corners": align}
+				if _, err := optest.Run(t, "GridSample", 20, attrs, optest.Tensor(x, 2, 3, 5, 6), optest.Tensor(grid, 2, 12, 8, 2)); err != nil {
+					t.Errorf("%v: %v", attrs, err)
+				}
+			}
+		}
+	}
+}
+
+// TestGatherElementsOfRows gathers along every axis with negative indices, and refuses others.
+func TestGatherElementsOfRows(t *testing.T) {
+	x, index := make([]float32, 3*5*40), make([]int64, 3*5*33)
+	for i := range x {
+		x[i] = float32(i)
+	}
+	for axis, n := range []int{3, 5, 40} {
+		for i := range index {
+			index[i] = int64(i*7%(2*n) - n)
+		}
+		for _, shape := range [][]int{{3, 5, 33}, {3, 3, 33}} {
+			in := optest.Tensor(index[:shape[0]*shape[1]*33], shape...)
+			if _, err := optest.Run(t, "GatherElements", 13, map[string]any{"axis": axis}, optest.Tensor(x, 3, 5, 40), in); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	index[44] = 40
+	optest.Fail(t, "GatherElements", 13, map[string]any{"axis": 2}, "element 44 is 40, want -40 to 39", optest.Tensor(x, 3, 5, 40), optest.Tensor(index, 3, 5, 33))
+	optest.Fail(t, "GatherElements", 13, map[string]any{"axis": 2}, "exceed data", optest.Tensor(x, 3, 5, 40), optest.Tensor(index, 5, 3, 33))
+}
+
+// TestMeanVarianceOfConstants normalizes constant and large numbers, whose means are not exact in
+// float32.
+func TestMeanVarianceOfConstants(t *testing.T) {
+	x := make([]float32, 2*3*37)
+	for i := range x {
+		switch i / 37 % 3 {
+		case 0:
+			x[i] = 1234.567
+		case 1:
+			x[i] = 1e6 + float32(i%5)
+		default:
+			x[i] = float32(i%7) * 1e37
+		}
+	}
+	for _, axes := range [][]int{{2}, {0, 2}} {
+		if _, err := optest.Run(t, "MeanVarianceNormalization", 13, map[string]any{"axes": axes}, optest.Tensor(x, 2, 3, 37)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestGemmWithScaledRow adds rows, columns and scalars with a factor.
+func TestGemmWithScaledRow(t *testing.T) {
+	const m, n, k = 7, 33, 5
+	a, b, c := make([]float32, m*k), make([]float32, k*n), make([]float32, m*n)
+	for _, v := range [][]float32{a, b, c} {
+		for i := range v {
+			v[i] = float32(i*37%19) - 9
+		}
+	}
+	for _, add := range []*tensor.Tensor{optest.Tensor(c[:n], n), optest.Tensor(c[:m], m, 1), optest.Tensor(c[:1], 1), optest.Tensor(c, m, n), (*tensor.Tensor)(nil)} {
+		if _, err := optest.Run(t, "Gemm", 13, map[string]any{"alpha": 0.5, "beta": -2.5}, optest.Tensor(a, m, k), optest.Tensor(b, k, n), add); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -3,8 +3,10 @@ package ops
 import (
 	"fmt"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -202,6 +204,16 @@ func gemmRun[T gemm.Number](c *ir.Call, g *Gemm, args *gemm.Args[T], add []T) er
 	}
 	if f, ok := any(args).(*gemm.Args[float32]); ok && !c.Generic && g.Alpha != 0 {
 		f.Alpha = g.Alpha
+		if plus := any(add).([]float32); plus != nil && g.Beta != 1 && g.Beta != 0 && len(plus) <= n { // a row is scaled for less than it is added
+			scaled, err := ir.ScratchOf[float32](c, len(plus))
+			if err != nil {
+				return err
+			}
+			vec.MulScalarF32(cpu.Active(), scaled, plus, g.Beta)
+			one := *g
+			one.Beta = 1
+			g, add = &one, any(scaled).([]T)
+		}
 		if done := gemmFuseAdd(g, f, any(add).([]float32), rs, cs); done {
 			if c.Capturing && kit.LaunchGemm(c, f) {
 				return nil

@@ -236,6 +236,36 @@ func (g *GridSample) sample(at []float64, dims []int, t tensor.DType, index []in
 	return n
 }
 
+// sampleLinear is sample for planes of h×w elements and linear interpolation.
+func (g *GridSample) sampleLinear(x, y float64, h, w int, t tensor.DType, index []int, weight []float64) int {
+	if !g.AlignCorners && t != tensor.TypeFloat64 { // inside, without the steps of Coordinate for the borders
+		cx, cy := (float32(float32(x)+1)*float32(w)-1)/2, (float32(float32(y)+1)*float32(h)-1)/2
+		if cx >= 0 && cx < float32(w-1) && cy >= 0 && cy < float32(h-1) {
+			left, top := int(cx), int(cy)
+			rx, ry := float64(cx)-float64(left), float64(cy)-float64(top)
+			at := top*w + left
+			index[0], index[1], index[2], index[3] = at, at+1, at+w, at+w+1
+			weight[0], weight[1], weight[2], weight[3] = (1-ry)*(1-rx), (1-ry)*rx, ry*(1-rx), ry*rx
+			return 4
+		}
+	}
+	x, y = g.Coordinate(x, w, t), g.Coordinate(y, h, t)
+	fx, fy := math.Floor(x), math.Floor(y)
+	left, top := int(fx), int(fy)
+	rx, ry := x-fx, y-fy
+	n := 0
+	for i, wy := range [2]float64{1 - ry, ry} {
+		row := g.Element(top+i, h)
+		for j, wx := range [2]float64{1 - rx, rx} {
+			if col := g.Element(left+j, w); row >= 0 && col >= 0 {
+				index[n], weight[n] = row*w+col, wy*wx
+				n++
+			}
+		}
+	}
+	return n
+}
+
 func gridSample[T kit.RealFloat](c *ir.Call, g *GridSample, t *tensor.Tensor, at []float64, out []int, gt tensor.DType) error {
 	x, err := kit.NumberIn[T](c, t)
 	if err != nil {
@@ -253,7 +283,12 @@ func gridSample[T kit.RealFloat](c *ir.Call, g *GridSample, t *tensor.Tensor, at
 		m := &kit.Meter{C: c}
 		index, weight := make([]int, most), make([]float64, most)
 		for p := lo; p < hi && m.Spend(most*ch); p++ {
-			n := g.sample(at[p*r:][:r], dims, gt, index, weight)
+			var n int
+			if r == 2 && g.Mode == "linear" && !c.Generic {
+				n = g.sampleLinear(at[2*p], at[2*p+1], dims[0], dims[1], gt, index, weight)
+			} else {
+				n = g.sample(at[p*r:][:r], dims, gt, index, weight)
+			}
 			img, place := p/places, p%places
 			if n == 4 && !c.Generic {
 				i0, i1, i2, i3 := index[0], index[1], index[2], index[3]
@@ -315,7 +350,15 @@ func gridMove[E kit.MoveElem](c *ir.Call, g *GridSample, dst, src []E, at []floa
 		var index [1]int
 		var weight [1]float64
 		for p := lo; p < hi && m.Spend(ch); p++ {
-			n := g.sample(at[p*r:][:r], dims, gt, index[:], weight[:])
+			n := 0
+			if r == 2 && !c.Generic {
+				row, col := g.Element(int(g.Coordinate(at[2*p+1], dims[0], gt)), dims[0]), g.Element(int(g.Coordinate(at[2*p], dims[1], gt)), dims[1])
+				if row >= 0 && col >= 0 {
+					n, index[0] = 1, row*dims[1]+col
+				}
+			} else {
+				n = g.sample(at[p*r:][:r], dims, gt, index[:], weight[:])
+			}
 			img, place := p/places, p%places
 			for k := range ch {
 				var v E

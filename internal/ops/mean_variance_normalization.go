@@ -3,7 +3,9 @@ package ops
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -113,6 +115,7 @@ func meanVarianceNorm[T kit.RealFloat](c *ir.Call, n *MeanVarianceNormalization)
 		run *= sum[len(sum)-1]
 		sum, sumStep = sum[:len(sum)-1], sumStep[:len(sum)-1]
 	}
+	kernels := !c.Generic && run >= kit.ShortRow
 	c.Parallel(kit.Product(keep), kit.GrainFor(8*num), func(lo, hi int) {
 		index := make([]int, len(sum))
 		// each calls fn for the pieces that are normalized together.
@@ -140,7 +143,17 @@ func meanVarianceNorm[T kit.RealFloat](c *ir.Call, n *MeanVarianceNormalization)
 			if n.CenterOnly {
 				std = 1
 			}
+			// The difference from the rounded mean is exact for elements near it; rest is the error.
+			center := float32(mean)
+			rest := float32(mean - float64(center))
 			each(first, func(x, y []T) {
+				if to, ok := any(y).([]float32); ok && kernels && std < 1e37 {
+					l := cpu.Active()
+					vec.SubScalarF32(l, to, any(x).([]float32), center)
+					vec.SubScalarF32(l, to, to, rest)
+					vec.DivScalarF32(l, to, to, float32(std))
+					return
+				}
 				for i, v := range x {
 					y[i] = T((float64(v) - mean) / std)
 				}
@@ -153,22 +166,20 @@ func meanVarianceNorm[T kit.RealFloat](c *ir.Call, n *MeanVarianceNormalization)
 
 // sumOf returns Σ (x[i]-center), or of its squares. Four sums hide the latency of the additions.
 func sumOf[T kit.RealFloat](x []T, center float64, square bool) float64 {
-	var s [4]float64
+	var s0, s1, s2, s3 float64
 	for ; len(x) >= 4; x = x[4:] {
-		for k, v := range x[:4] {
-			d := float64(v) - center
-			if square {
-				d *= d
-			}
-			s[k] += d
+		d0, d1, d2, d3 := float64(x[0])-center, float64(x[1])-center, float64(x[2])-center, float64(x[3])-center
+		if square {
+			d0, d1, d2, d3 = d0*d0, d1*d1, d2*d2, d3*d3
 		}
+		s0, s1, s2, s3 = s0+d0, s1+d1, s2+d2, s3+d3
 	}
 	for _, v := range x {
 		d := float64(v) - center
 		if square {
 			d *= d
 		}
-		s[0] += d
+		s0 += d
 	}
-	return s[0] + s[1] + s[2] + s[3]
+	return s0 + s1 + s2 + s3
 }

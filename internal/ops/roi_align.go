@@ -138,6 +138,20 @@ func roiAlign[T kit.RealFloat](c *ir.Call, r *RoiAlign) error {
 		if err != nil {
 			return err
 		}
+		if per := nx * ny; !c.Generic && !r.Max && 0 < per && per <= roiListed && h*w <= math.MaxInt32 {
+			samples, err := ir.ScratchOf[roiSample[T]](c, r.Height*r.Width*per)
+			if err != nil {
+				return err
+			}
+			roiList(samples, xt, yt, nx, ny, r.Width, w)
+			c.Parallel(s[1], kit.GrainFor(4*len(samples)), func(lo, hi int) {
+				m := &kit.Meter{C: c}
+				for ch := lo; ch < hi && m.Spend(4*len(samples)); ch++ {
+					roiMeans(y.Data[(i*s[1]+ch)*r.Height*r.Width:][:r.Height*r.Width], x[(images[i]*s[1]+ch)*h*w:][:h*w], samples, per)
+				}
+			})
+			continue
+		}
 		c.Parallel(s[1], kit.GrainFor(4*len(xt)*len(yt)), func(lo, hi int) {
 			m := &kit.Meter{C: c}
 			for ch := lo; ch < hi; ch++ {
@@ -155,6 +169,42 @@ func roiAlign[T kit.RealFloat](c *ir.Call, r *RoiAlign) error {
 	}
 	y.Store()
 	return c.Err()
+}
+
+// roiListed is the largest number of samples of a part that are listed for all channels.
+const roiListed = 16
+
+// A roiSample is a sample of a plane: the indices of four elements and their weights.
+type roiSample[T kit.RealFloat] struct {
+	at     [4]int32
+	weight [4]T
+	inside bool
+}
+
+// roiList sets the samples of all parts of a region.
+func roiList[T kit.RealFloat](samples []roiSample[T], xt, yt []roiTap, nx, ny, width, w int) {
+	for i := range samples {
+		part, k := i/(nx*ny), i%(nx*ny)
+		v, u := &yt[part/width*ny+k/nx], &xt[part%width*nx+k%nx]
+		s := roiSample[T]{inside: v.wLow+v.wHigh != 0 && u.wLow+u.wHigh != 0, at: [4]int32{int32(v.low*w + u.low), int32(v.low*w + u.high), int32(v.high*w + u.low), int32(v.high*w + u.high)}}
+		s.weight = [4]T{T(v.wLow * u.wLow), T(v.wLow * u.wHigh), T(v.wHigh * u.wLow), T(v.wHigh * u.wHigh)}
+		samples[i] = s
+	}
+}
+
+// roiMeans sets out to the means of the samples of each part.
+func roiMeans[T kit.RealFloat](out, plane []T, samples []roiSample[T], per int) {
+	for k := range out {
+		var sum T
+		for i := range samples[k*per:][:per] {
+			s := &samples[k*per+i]
+			if !s.inside {
+				continue
+			}
+			sum += s.weight[0]*plane[s.at[0]] + s.weight[1]*plane[s.at[1]] + s.weight[2]*plane[s.at[2]] + s.weight[3]*plane[s.at[3]]
+		}
+		out[k] = sum / T(per)
+	}
 }
 
 // roiPool returns the mean of the samples of one part, in a plane with rows of w elements, or the

@@ -36,13 +36,13 @@ type windowFold struct {
 	kernel  func(l cpu.Level, dst, x []float32, rows, rowStep, taps, tapStep, stride, fresh int) int
 	initial float32
 	each    func(l cpu.Level, dst, a, b []float32)
-	one     func(a, b float32) float32
+	strided func(dst, x []float32, stride int) // folds every stride-th element of x
 }
 
 var (
-	sumWindows = &windowFold{sumWindow, 0, AddF32, func(a, b float32) float32 { return a + b }}
-	maxWindows = &windowFold{maxWindow, float32(math.Inf(-1)), MaxF32, func(a, b float32) float32 { return max(a, b) }}
-	minWindows = &windowFold{minWindow, float32(math.Inf(1)), MinF32, func(a, b float32) float32 { return min(a, b) }}
+	sumWindows = &windowFold{sumWindow, 0, AddF32, addStrided}
+	maxWindows = &windowFold{maxWindow, float32(math.Inf(-1)), MaxF32, maxStrided}
+	minWindows = &windowFold{minWindow, float32(math.Inf(1)), MinF32, minStrided}
 )
 
 // windowTaps is the maximum number of elements of a window that one call of a kernel combines with
@@ -98,10 +98,26 @@ func (f *windowFold) part(l cpu.Level, dst, x []float32, rows, rowStep, taps, ta
 				f.each(l, dst, dst, w)
 				continue
 			}
-			for i := range dst {
-				dst[i] = f.one(dst[i], w[i*stride])
-			}
+			f.strided(dst, w, stride)
 		}
+	}
+}
+
+func addStrided(dst, x []float32, stride int) {
+	for i := range dst {
+		dst[i] += x[i*stride]
+	}
+}
+
+func maxStrided(dst, x []float32, stride int) {
+	for i := range dst {
+		dst[i] = max(dst[i], x[i*stride])
+	}
+}
+
+func minStrided(dst, x []float32, stride int) {
+	for i := range dst {
+		dst[i] = min(dst[i], x[i*stride])
 	}
 }
 

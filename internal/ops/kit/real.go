@@ -28,7 +28,13 @@ func RealIn[T RealFloat](c *ir.Call, t *tensor.Tensor) ([]T, error) {
 	if err := realConvert(buf, t, 0, 0); err != nil {
 		return nil, err
 	}
-	c.Parallel(len(buf), GrainCheap, func(lo, hi int) { _ = realConvert(buf, t, lo, hi) })
+	c.Parallel(len(buf), GrainCheap, func(lo, hi int) {
+		if f, ok := any(buf[lo:hi]).([]float32); ok && IsHalf(t.DType()) && !c.Generic {
+			widenHalfFast(f, t.Bytes()[2*lo:2*hi], t.DType())
+			return
+		}
+		_ = realConvert(buf, t, lo, hi)
+	})
 	return buf, nil
 }
 
@@ -106,6 +112,10 @@ func (o RealOutput[T]) parts(fn func(lo, hi int)) {
 // store is Store for the elements [lo, hi).
 func (o RealOutput[T]) store(lo, hi int) {
 	data := o.Data[lo:hi]
+	if f, ok := any(data).([]float32); ok && IsHalf(o.T.DType()) && o.call != nil && !o.call.Generic {
+		narrowHalfFast(o.T.Bytes()[2*lo:2*hi], f, o.T.DType())
+		return
+	}
 	switch o.T.DType() {
 	case tensor.TypeFloat32:
 		d := tensor.Of[float32](o.T)[lo:hi]
