@@ -33,7 +33,7 @@ func newRoot() *cobra.Command {
 		Use:           "onward",
 		Short:         "Run ONNX models in pure Go",
 		Long:          "Onward runs ONNX models in pure Go: no cgo, no Python, no shared library.\n\nMODEL is a file, or the name of an example model: " + modelfile.Examples() + ".\n\nExit codes: 0 success, 1 the model or the run failed, 2 wrong usage, 130 interrupted by Ctrl-C.",
-		Example:       "  onward run digits.onnx --input image=@seven.png\n  onward inspect model.onnx\n  onward doctor",
+		Example:       "  onward run digits.onnx --random\n  onward inspect model.onnx\n  onward doctor",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,

@@ -81,13 +81,16 @@ func documentedFiles(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	pictures, npz := digitData(t)
+	if err := os.MkdirAll(at("datasets/models"), 0o777); err != nil {
+		t.Fatal(err)
+	}
 	command(t, exitOK, "optimize", at("model.onnx"), "-o", at("fixed.onnx"), "--level", "none", "--dimension", "batch=1")
 	command(t, exitOK, "edit", "convert", at("model.onnx"), "-o", at("half.onnx"), "--float16")
 	z, err := tensor.ReadNPZFile(npz, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for from, to := range map[string]string{npz: "samples.npz", filepath.Join(pictures, "a.png"): "seven.png"} {
+	for from, to := range map[string]string{npz: "samples.npz", filepath.Join(pictures, "a.png"): "datasets/models/digit7.png"} {
 		if err == nil {
 			err = os.Rename(from, at(to))
 		}
@@ -185,6 +188,9 @@ func TestDocumentedCommands(t *testing.T) {
 	docs, err := filepath.Glob("../../docs/*.md")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if _, err := os.Stat("../../datasets/models/digit7.png"); err != nil {
+		t.Errorf("README.md: %v", err)
 	}
 	total := 0
 	for _, page := range append(pages, docs...) {

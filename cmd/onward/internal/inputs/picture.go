@@ -27,6 +27,7 @@ func (p *Picture) Register(f *pflag.FlagSet) {
 	f.Lookup("resize").NoOptDefVal = inputSize
 	f.Float32SliceVar(&p.Mean, "mean", nil, "what is subtracted from the values of pictures, per channel: 0.485,0.456,0.406")
 	f.Float32SliceVar(&p.Std, "std", nil, "what the values of pictures are divided by, per channel: 0.229,0.224,0.225")
+	f.Lookup("mean").DefValue, f.Lookup("std").DefValue = "", "" // help would show an empty list
 }
 
 // read decodes an image for an input [N,C,H,W], [N,H,W,C], or either without N. Values are 0 to 1
