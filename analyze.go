@@ -6,12 +6,13 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// Analysis describes the main graph of a model as loading finds it, before any run.
+// Analysis describes the main graph of a model, or a subgraph, as loading finds it, before any run.
 // Model-local functions are inlined: their nodes and values replace the calls and
 // have names of their own.
 type Analysis struct {
 	// Values holds the inputs, initializers and node outputs with their inferred types
-	// and shapes. Shape is nil if the rank is unknown.
+	// and shapes; in a subgraph, also the values that it reads from the graphs around it.
+	// Shape is nil if the rank is unknown.
 	Values []NodeArg
 	// Nodes is in topological order, in which the provider reference runs the nodes.
 	Nodes []NodeInfo
@@ -26,7 +27,7 @@ func (a *Analysis) ByName() map[string]NodeArg {
 	return r
 }
 
-// NodeInfo is a node of the main graph.
+// NodeInfo is a node of a graph.
 type NodeInfo struct {
 	Index   int      `json:"index"` // position in the order of execution
 	Name    string   `json:"name"`  // as in the model, may be empty
@@ -35,6 +36,8 @@ type NodeInfo struct {
 	Opset   int      `json:"opset"`   // version of the domain
 	Inputs  []string `json:"inputs"`  // "" for an omitted input
 	Outputs []string `json:"outputs"` // "" for an omitted output
+	// Bodies are the subgraphs of control flow, in the order of the node's attributes.
+	Bodies []*Analysis `json:"-"`
 }
 
 // Analyze infers the types and shapes of a model's values and the order of its nodes,
@@ -44,16 +47,24 @@ func Analyze(m *onnx.Model, limits Limits) (*Analysis, error) {
 	if m == nil {
 		return nil, statusf(NoModel, "the model is nil")
 	}
-	values, nodes, err := goengine.Analyze(m, limits)
+	g, err := goengine.Analyze(m, limits)
 	if err != nil {
 		return nil, driver.LoadError(err)
 	}
+	return analysis(&g), nil
+}
+
+func analysis(g *goengine.Graph) *Analysis {
 	a := &Analysis{}
-	for _, v := range values {
+	for _, v := range g.Values {
 		a.Values = append(a.Values, NodeArg{Name: v.Name, Type: v.Type.String(), Shape: v.Shape, typ: v.Type})
 	}
-	for i, n := range nodes {
-		a.Nodes = append(a.Nodes, NodeInfo{Index: i, Name: n.Name, OpType: n.OpType, Domain: n.Domain, Opset: n.Opset, Inputs: n.In, Outputs: n.Out})
+	for i, n := range g.Nodes {
+		x := NodeInfo{Index: i, Name: n.Name, OpType: n.OpType, Domain: n.Domain, Opset: n.Opset, Inputs: n.In, Outputs: n.Out}
+		for k := range n.Bodies {
+			x.Bodies = append(x.Bodies, analysis(&n.Bodies[k]))
+		}
+		a.Nodes = append(a.Nodes, x)
 	}
-	return a, nil
+	return a
 }

@@ -21,15 +21,26 @@ type Node struct {
 	Name, OpType, Domain string
 	Opset                int
 	In, Out              []string // "" for an omitted input or output
+	Bodies               []Graph  // subgraphs in the order of the attributes
 }
 
-// Analyze returns the values of a model with their inferred types and shapes, and its
-// nodes in topological order.
-func Analyze(m *onnx.Model, limits driver.Limits) (values []Value, nodes []Node, err error) {
+// Graph holds the values of a graph with their inferred types and shapes, and its nodes in
+// topological order.
+type Graph struct {
+	Values []Value
+	Nodes  []Node
+}
+
+// Analyze returns the main graph of a model.
+func Analyze(m *onnx.Model, limits driver.Limits) (Graph, error) {
 	g, err := convert(m, frontend.Options{Limits: frontendLimits(limits)})
 	if err != nil {
-		return nil, nil, err
+		return Graph{}, err
 	}
+	return analyze(g), nil
+}
+
+func analyze(g *ir.Graph) (r Graph) {
 	for i := range g.Values {
 		v := &g.Values[i]
 		if v.Name == "" {
@@ -39,12 +50,16 @@ func Analyze(m *onnx.Model, limits driver.Limits) (values []Value, nodes []Node,
 		if v.Type.Ranked() {
 			x.Shape = dimsOf(v.Type.Shape)
 		}
-		values = append(values, x)
+		r.Values = append(r.Values, x)
 	}
 	for _, n := range g.Nodes {
-		nodes = append(nodes, Node{Name: n.Name, OpType: n.OpType, Domain: n.Domain, Opset: n.Opset, In: valueNames(g, n.In), Out: valueNames(g, n.Out)})
+		x := Node{Name: n.Name, OpType: n.OpType, Domain: n.Domain, Opset: n.Opset, In: valueNames(g, n.In), Out: valueNames(g, n.Out)}
+		for _, body := range n.Graphs {
+			x.Bodies = append(x.Bodies, analyze(body))
+		}
+		r.Nodes = append(r.Nodes, x)
 	}
-	return values, nodes, nil
+	return r
 }
 
 func dimsOf(shape []ir.Dim) []driver.Dim {

@@ -10,7 +10,7 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// Layer is a node of the main graph with its cost. Sizes that are unknown or depend on free
+// Layer is a node of a graph with its cost. Sizes that are unknown or depend on free
 // dimensions count as 1.
 type Layer struct {
 	onward.NodeInfo
@@ -50,10 +50,31 @@ func Of(m *onnx.Model) (*Costs, error) {
 	if err != nil {
 		return nil, err
 	}
+	return ofGraph(m.Graph, a), nil
+}
+
+// Body returns the costs of one execution of subgraph g of a layer, the k-th in the order of the attributes. Initializers
+// of the graphs around it are not counted as parameters. It returns nil if the layer has no such subgraph.
+func (l *Layer) Body(g *onnx.Graph, k int) *Costs {
+	if k >= len(l.Bodies) {
+		return nil
+	}
+	return ofGraph(g, l.Bodies[k])
+}
+
+func ofGraph(g *onnx.Graph, a *onward.Analysis) *Costs {
 	values := a.ByName()
-	unread := make(map[string]bool, len(m.Graph.Initializers))
-	initializer := make(map[string]bool, len(m.Graph.Initializers))
-	for _, t := range m.Graph.Initializers {
+	for _, list := range [][]*onnx.ValueInfo{g.Inputs, g.ValueInfo, g.Outputs} {
+		for _, d := range list {
+			if v, ok := values[d.Name]; ok && v.Shape == nil {
+				v.Shape = declared(d) // the inferred shapes of a Loop's state hold for any iteration
+				values[d.Name] = v
+			}
+		}
+	}
+	unread := make(map[string]bool, len(g.Initializers))
+	initializer := make(map[string]bool, len(g.Initializers))
+	for _, t := range g.Initializers {
 		unread[t.Name], initializer[t.Name] = true, true
 	}
 	c := &Costs{Layers: make([]Layer, len(a.Nodes)), values: values, producer: map[string]int{}, users: map[string][]int{}, byName: map[string]int{},
@@ -93,12 +114,12 @@ func Of(m *onnx.Model) (*Costs, error) {
 			}
 		}
 	}
-	for _, v := range m.Graph.Outputs {
+	for _, v := range g.Outputs {
 		c.output[v.Name] = true
 		last[v.Name] = len(a.Nodes)
 	}
 	live := int64(0)
-	for _, v := range m.Graph.Inputs {
+	for _, v := range g.Inputs {
 		if !initializer[v.Name] {
 			live = add(live, size(values[v.Name]))
 		}
@@ -117,7 +138,21 @@ func Of(m *onnx.Model) (*Costs, error) {
 			}
 		}
 	}
-	return c, nil
+	return c
+}
+
+// declared returns the shape of a declaration, or nil if it has none.
+func declared(v *onnx.ValueInfo) []onward.Dim {
+	if v.Type == nil || v.Type.Tensor == nil || v.Type.Tensor.Shape == nil {
+		return nil
+	}
+	r := make([]onward.Dim, len(v.Type.Tensor.Shape.Dims))
+	for i, d := range v.Type.Tensor.Shape.Dims {
+		if r[i] = (onward.Dim{Value: -1, Param: d.Param}); d.Kind == onnx.DimValue && d.Value >= 0 {
+			r[i].Value = d.Value
+		}
+	}
+	return r
 }
 
 // Values returns the types of the main graph's values by name.

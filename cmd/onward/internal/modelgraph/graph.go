@@ -105,8 +105,8 @@ type functionKey struct{ domain, name, overload string }
 type builder struct {
 	*Graph
 	m         *onnx.Model
-	types     map[string]onward.NodeArg // of the values of the main graph
-	layers    map[string]*cost.Layer    // of the main graph, by output
+	types     map[string]onward.NodeArg // of the values of the current graph; nil in a function
+	layers    map[string]*cost.Layer    // of the current graph, by output; nil in a function
 	functions map[functionKey]*onnx.Function
 	calling   map[functionKey]bool
 	depth     int
@@ -122,7 +122,7 @@ func Of(m *onnx.Model) (*Graph, error) {
 	if n := len(m.Graph.Nodes) + len(m.Graph.Inputs) + len(m.Graph.Outputs); n > MaxItems {
 		return nil, fmt.Errorf("the graph has %d nodes, inputs and outputs; a page shows at most %d: cut out a part with onward edit extract, or write --format dot", n, MaxItems)
 	}
-	b := &builder{Graph: &Graph{Items: []Item{}, Values: []Value{}, Weights: []Weight{}}, m: m, types: map[string]onward.NodeArg{}, layers: map[string]*cost.Layer{},
+	b := &builder{Graph: &Graph{Items: []Item{}, Values: []Value{}, Weights: []Weight{}}, m: m,
 		functions: map[functionKey]*onnx.Function{}, calling: map[functionKey]bool{}, paths: map[int][]string{}, shapes: map[int][]int64{}}
 	for _, f := range m.Functions {
 		b.functions[functionKey{onnx.NormalizeDomain(f.Domain), f.Name, f.Overload}] = f
@@ -131,12 +131,7 @@ func Of(m *onnx.Model) (*Graph, error) {
 		b.Unknown = clean(err.Error())
 	} else {
 		b.FLOPs = c.FLOPs
-		for i := range c.Layers {
-			for _, out := range c.Layers[i].Outputs {
-				b.layers[out] = &c.Layers[i]
-			}
-		}
-		b.types = c.Values()
+		b.use(c)
 	}
 	s := &scope{values: map[string]int{}}
 	b.graph(m.Graph, s, -1)
@@ -146,13 +141,25 @@ func Of(m *onnx.Model) (*Graph, error) {
 	return b.Graph, nil
 }
 
+// use sets the types and layers of the current graph. Nil costs are unknown.
+func (b *builder) use(c *cost.Costs) {
+	b.types, b.layers = nil, nil
+	if c == nil {
+		return
+	}
+	b.types, b.layers = c.Values(), make(map[string]*cost.Layer, len(c.Layers))
+	for i := range c.Layers {
+		for _, out := range c.Layers[i].Outputs {
+			b.layers[out] = &c.Layers[i]
+		}
+	}
+}
+
 // value adds a value to a scope.
 func (b *builder) value(s *scope, name, typ string) int {
 	v := len(b.Values)
-	if s.around == nil {
-		if a, ok := b.types[name]; ok && (a.Shape != nil || typ == "") {
-			typ = typeOf(a)
-		}
+	if a, ok := b.types[name]; ok && (a.Shape != nil || typ == "") {
+		typ = typeOf(a)
 	}
 	b.Values = append(b.Values, Value{Name: clean(name), Type: clean(typ)})
 	s.values[name] = v
@@ -273,9 +280,7 @@ func (b *builder) node(n *onnx.Node, s *scope, parent int) int {
 		x.Attributes = append(x.Attributes, [2]string{clean(a.Name), attribute(a)})
 	}
 	slices.SortStableFunc(x.Attributes, func(a, b [2]string) int { return strings.Compare(a[0], b[0]) })
-	if s.around == nil {
-		b.cost(n, s, &x)
-	}
+	b.cost(n, s, &x)
 	x.Parent, x.Kind, x.Title, x.Name = parent, Node, b.Items[i].Title, b.Items[i].Name
 	b.Items[i] = x
 	if path := modules(n); len(path) > 0 {
@@ -294,20 +299,38 @@ func (b *builder) node(n *onnx.Node, s *scope, parent int) int {
 		return i
 	}
 	b.depth++
-	defer func() { b.depth-- }()
+	types, layers := b.types, b.layers
+	defer func() {
+		b.depth--
+		b.types, b.layers = types, layers
+	}()
 	if f != nil {
 		b.calling[key] = true
 		typed := map[string]string{}
 		for _, v := range f.ValueInfo {
 			typed[v.Name] = declared(v.Type)
 		}
+		b.use(nil)
 		// The function's names are its own: only the marker of the scope around it is needed.
 		b.nodes(f.Nodes, f.Inputs, f.Outputs, typed, &scope{around: &scope{}, values: map[string]int{}}, i)
 		delete(b.calling, key)
 		return i
 	}
+	var layer *cost.Layer
+	for _, out := range n.Outputs {
+		if l := layers[out]; out != "" && l != nil && l.OpType == n.OpType {
+			layer = l
+		}
+	}
+	body := 0
 	for _, a := range n.Attributes {
 		for k, g := range a.Subgraphs() {
+			var c *cost.Costs
+			if layer != nil {
+				c = layer.Body(g, body)
+			}
+			b.use(c)
+			body++
 			title := a.Name
 			if a.G == nil {
 				title = fmt.Sprintf("%s[%d]", a.Name, k)
@@ -330,8 +353,8 @@ func size(n *onnx.Node, f *onnx.Function) int {
 	return r
 }
 
-// cost adds the costs of a node of the main graph: of the layers that its outputs depend on, up to
-// values of the main graph. There are several if it calls a function.
+// cost adds the costs of a node: of the layers that its outputs depend on, up to values of its graph. There are several
+// if it calls a function. Costs in a body are those of one execution.
 func (b *builder) cost(n *onnx.Node, s *scope, x *Item) {
 	seen := map[*cost.Layer]bool{}
 	todo := slices.Clone(n.Outputs)

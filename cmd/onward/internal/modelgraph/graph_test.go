@@ -132,7 +132,8 @@ func controlModel() *onnx.Model {
 	then, other, body := onnx.NewGraph("then"), onnx.NewGraph("else"), onnx.NewGraph("body")
 	then.Node("MatMul", []string{"h", "w"}, []string{"t"})
 	then.Output("t", onnx.Float, "n", 8)
-	other.Node("Neg", []string{"h"}, []string{"e"})
+	other.Node("Neg", []string{"h"}, []string{"e0"})
+	other.Node("Abs", []string{"e0"}, []string{"e"})
 	other.Output("e", onnx.Float, "n", 8)
 	body.Input("i", onnx.Int64).Input("go", onnx.Bool).Input("s", onnx.Float, "n", 8).Output("go2", onnx.Bool).Output("s2", onnx.Float, "n", 8)
 	body.Node("Identity", []string{"go"}, []string{"go2"})
@@ -161,7 +162,8 @@ node If(flag) -> start
     node MatMul(h w*) -> t
     output t
   body else_branch
-    node Neg(h) -> e
+    node Neg(h) -> e0
+    node Abs(e0) -> e
     output e
 node Loop(three* - start) -> y
   body body
@@ -183,6 +185,12 @@ output y
 		t.Errorf("the call is %+v: %s", x, g.Unknown)
 	}
 	for _, x := range g.Items {
+		// Nodes in the bodies of control flow have types and the costs of one execution.
+		if want := map[string]int64{"MatMul": 2 * 8 * 8, "Neg": 8, "Add": 8}[x.Title]; want > 0 {
+			if typ := g.Values[x.Out[0]].Type; x.FLOPs != want || x.Bytes != 4*8 || typ != "float[n,8]" {
+				t.Errorf("%s has %d FLOPs, %d bytes and type %s, want %d, 32 and float[n,8]", x.Title, x.FLOPs, x.Bytes, typ, want)
+			}
+		}
 		if x.Title == "Loop" {
 			if typ := g.Values[x.Out[0]].Type; typ != "float[n,8]" {
 				t.Errorf("the result of the loop has type %s, want that of the model's output", typ)
