@@ -72,6 +72,18 @@ func TestLoop(t *testing.T) {
 	run(9, tensor.Scalar[int64](-1<<63), none, 0)
 }
 
+// A body that declares its iteration number and condition as vectors gets them as such, as in ONNX Runtime.
+func TestLoopIterationNumberIsAVector(t *testing.T) {
+	b := optest.NewGraph(t)
+	number := b.Input(ir.TensorType(tensor.TypeInt64, ir.Known(1)))
+	on := b.Input(ir.TensorType(tensor.TypeBool, ir.Known(1)))
+	body := b.Returns(b.Node("Identity", nil, on), b.Node("Identity", nil, number))
+	got, err := optest.RunN(t, 1, "Loop", 16, optest.Attrs{"body": body}, tensor.Scalar[int64](3), (*tensor.Tensor)(nil))
+	if want := optest.Tensor([]int64{0, 1, 2}, 3, 1); err != nil || !optest.Same(got[0], want, 0) {
+		t.Errorf("Loop gives %v, %v, want %s", got, err, optest.Show(want))
+	}
+}
+
 func TestLoopCarriesSequences(t *testing.T) {
 	b := optest.NewGraph(t)
 	b.Input(ir.TensorType(tensor.TypeInt64))

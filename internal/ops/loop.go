@@ -12,7 +12,8 @@ import (
 // Loop runs its body repeatedly, at most input M times and while the condition is true. The inputs
 // of the body are the iteration number, the condition and the carried values. Its outputs are the
 // condition, the carried values and the scan outputs, which are stacked along a new first axis.
-// Without M there is no limit; without cond the condition is initially true
+// Without M there is no limit; without cond the condition is initially true. The iteration number and
+// the condition are scalars, or vectors of one element if the body declares them so, as in ONNX Runtime
 // (https://onnx.ai/onnx/operators/onnx__Loop.html).
 type Loop struct{ Body int }
 
@@ -25,6 +26,11 @@ var _ = kit.Register(kit.Def{Name: "Loop", Since: []int{1, 11, 13, 16, 19, 21, 2
 func (op *Loop) Infer(c *ir.InferContext) error {
 	n := max(c.NumIn()-2, 0)
 	in := []ir.Value{{Type: ir.TensorType(kit.TensorInt64)}, {Type: ir.TensorType(tensor.TypeBool)}}
+	for i, t := range c.GraphInputs(op.Body) {
+		if i < len(in) && isVector(t) {
+			in[i].Type.Shape = []ir.Dim{ir.Known(1)}
+		}
+	}
 	for i := range n {
 		in = append(in, ir.Value{Type: unshaped(c.Type(2 + i))})
 	}
@@ -81,6 +87,9 @@ func unwraps(start, out ir.Type) bool {
 	return start.Kind == tensor.KindOptional && start.Of != nil && out.Known() && start.Of.Base().Equal(out.Base())
 }
 
+// isVector reports whether a type has one dimension.
+func isVector(t ir.Type) bool { return t.Kind == tensor.KindTensor && len(t.Shape) == 1 }
+
 // unshaped returns a type without shapes.
 func unshaped(t ir.Type) ir.Type {
 	if t.Of != nil {
@@ -110,13 +119,20 @@ func (op *Loop) Run(c *ir.Call) error {
 	for i := range n {
 		in[2+i] = c.In[2+i]
 	}
+	g := c.Node.Graphs[op.Body]
+	var shapes [2][]int // of the iteration number and the condition
+	for i := range shapes {
+		if i < len(g.Inputs) && isVector(g.Value(g.Inputs[i]).Type) {
+			shapes[i] = []int{1}
+		}
+	}
 	scans := make([]kit.ScanBuffer, max(len(c.Out)-n, 0))
 	k := 0
 	for ; k < limit && on; k++ {
 		if err := c.Err(); err != nil {
 			return err
 		}
-		in[0], in[1] = tensor.Scalar(int64(k)), tensor.Scalar(on)
+		in[0], in[1] = tensor.Must(tensor.New([]int64{int64(k)}, shapes[0]...)), tensor.Must(tensor.New([]bool{on}, shapes[1]...))
 		out, err := c.RunGraph(op.Body, in)
 		if err != nil {
 			return fmt.Errorf("iteration %d: %w", k, err)
@@ -147,7 +163,6 @@ func (op *Loop) Run(c *ir.Call) error {
 			c.Release(out[1+n+i])
 		}
 	}
-	g := c.Node.Graphs[op.Body]
 	for i := range min(n, len(c.Out)) {
 		v := in[2+i]
 		if o, ok := v.(*tensor.Optional); ok && unwraps(ir.TypeOf(v), g.Value(g.Outputs[1+i]).Type) {

@@ -229,8 +229,14 @@ func (r *Resize) scales(c *ir.Call, shape, axes []int) ([]kit.ResizeScale, error
 	}
 	if r.Coordinates == "tf_crop_and_resize" {
 		roi := c.Tensor(1)
-		if roi == nil || roi.Len() != 2*len(axes) {
-			return nil, fmt.Errorf("mode tf_crop_and_resize needs a roi of %d elements", 2*len(axes))
+		if roi == nil { // the whole image, as in ONNX Runtime
+			for i := range out {
+				out[i].End = 1
+			}
+			return out, nil
+		}
+		if roi.Len() != 2*len(axes) {
+			return nil, fmt.Errorf("roi has %d elements, want %d", roi.Len(), 2*len(axes))
 		}
 		v, err := kit.RealIn[float64](c, roi)
 		if err != nil {

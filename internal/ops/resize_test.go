@@ -37,6 +37,7 @@ func TestResize(t *testing.T) {
 	optest.Want(t, "Resize", 13, crop, optest.Tensor([]int16{2, 3, 7}, 3), optest.Tensor([]int16{1, 2, 3}, 3), f(0.5, 1.5), nil, optest.Int64s(3))
 	crop["mode"] = "linear"
 	optest.Want(t, "Resize", 13, crop, optest.Tensor([]float64{1.5, 2.5, 7}, 3), optest.Tensor([]float64{1, 2, 3}, 3), optest.Tensor([]float64{0.25, 1.25}, 2), nil, optest.Int64s(3))
+	optest.Want(t, "Resize", 13, crop, optest.Tensor([]float64{1, 2, 3}, 3), optest.Tensor([]float64{1, 2, 3}, 3), nil, nil, optest.Int64s(3))
 	nan := float32(math.NaN())
 	optest.Want(t, "Resize", 13, crop, optest.Tensor([]float32{7, 7}, 2), optest.Tensor([]float32{1, 2, 3}, 3), f(nan, 1), nil, optest.Int64s(2))
 	optest.Want(t, "Resize", 18, map[string]any{"mode": "linear", "antialias": 1}, optest.Tensor([]float32{1.625, 3.375}, 2), iota32(4), nil, f(0.5))
@@ -56,7 +57,7 @@ func TestResize(t *testing.T) {
 	optest.Fail(t, "Resize", 19, map[string]any{"axes": []int{0, 0}}, "twice", x, nil, f(1, 1))
 	optest.Fail(t, "Resize", 19, map[string]any{"axes": []int{9}}, "out of range", x, nil, f(1))
 	optest.Fail(t, "Resize", 19, map[string]any{"mode": "linear"}, "cannot be interpolated", optest.Tensor([]string{"a"}, 1), nil, f(2))
-	optest.Fail(t, "Resize", 19, map[string]any{"coordinate_transformation_mode": "tf_crop_and_resize"}, "roi", x, nil, twice)
+	optest.Fail(t, "Resize", 19, map[string]any{"coordinate_transformation_mode": "tf_crop_and_resize"}, "roi has 1 elements", x, optest.Tensor([]float32{1}, 1), twice)
 }
 
 // TestResizeNearestOfOpset10 checks test_resize_downsample_nearest of ONNX 1.5, and quotients

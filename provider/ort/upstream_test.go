@@ -98,7 +98,7 @@ func TestUpstream(t *testing.T) {
 					passed++
 				case known >= 0:
 					used[known]++
-				case p.config.Name == "ort" && errors.Is(err, onward.ErrNotImplemented):
+				case p.config.Name == "ort" && (errors.Is(err, onward.ErrNotImplemented) || strings.Contains(err.Error(), "Failed to construct locale")):
 					unsupported++
 				case c.Graph == "" && explainedByDocument(t, c):
 					explained++
@@ -127,13 +127,22 @@ func explainedByDocument(t *testing.T, c *recorded.Case) bool {
 
 const mixedTypes = "ONNX Runtime 1.30 refuses scale and bias of another type than X too: it expands the node to one with a negative axis of Flatten"
 
+const squares = "the specification reduces over the empty set of axes, that is, squares each element; so does ONNX Runtime 1.30"
+
+const laxNorm = "ONNX Runtime 1.30 accepts rows of one element, and a scale that is broadcast"
+
 const declaredShape = "the test declares an output of another shape, and cases have no declared outputs"
 
 // upstreamOurs are tests that fail on our engines.
 var upstreamOurs = []upstreamDifference{
 	{"LayerNormTest.LayerNorm_Scale_Float16Input LayerNormTest.LayerNorm_Scale_Float16ScaleOutput " +
 		"LayerNormTest.LayerNorm_Scale_Bias_Float16Input LayerNormTest.LayerNorm_Scale_Bias_Float16ScaleBiasOutput", mixedTypes},
+	{"LayerNormTest.LayerNorm_InvalidNormSize LayerNormTest.LayerNorm_InvalidScaleBias", laxNorm},
 	{"ArrayFeatureExtractorTest.InvalidInputEmptyY", "without indices, ours select no columns"},
+	{"GatherBlockQuantizedOpTest.UnsupportedTypes", "ours accept bfloat16, which the operator's schema has, and 8-bit data in the layout of other types"},
+	{"ResizeOpTest.NhwcResizeOpLinear*_uint8 ResizeOpTest.NhwcResizeOpLinear*_int8", "ONNX Runtime truncates integers of channels-last images; ours round them, as those of others"},
+	{"ReductionOpTest.ReduceSumSquare_noop_axes_input_initializer_opset_18", squares},
+	{"TensorOpTest.ReshapeWithEmptyInputAndDynamicShape", "of an empty input, ours replace a -1 that may be any number by 1"},
 	{"Random.MultinomialGoodCase Random.MultinomialDefaultDType Random.Random*", "the specification names no generator, so that draws with the same seed differ"},
 	{"TfIdfVectorizerTest.Int32_TF_onlyBigrams_Skip*_Empty_Dim*", declaredShape},
 }
@@ -145,6 +154,10 @@ var upstreamTheirs = []upstreamDifference{
 	{"ConvTransposeTest.ConvTranspose_?D_OutputShape_1 ConvTransposeTest.ConvTranspose_?D_OutputShape_1_group_2_for_transpose_path " +
 		"ConvTransposeTest.ConvTranspose_2D_OutputShape_2 ConvTransposeTest.ConvTranspose_2D_OutputShapeWithBatchSize",
 		"ONNX Runtime 1.30 no longer accepts an output_shape with batch and channels"},
+	{"LayerNormTest.LayerNorm_InvalidNormSize LayerNormTest.LayerNorm_InvalidScaleBias", laxNorm},
+	{"GatherBlockQuantizedOpTest.UnsupportedTypes", "ONNX Runtime 1.30 supports uint8"},
+	{"Loop.SubgraphTypeOverride", "ONNX Runtime 1.30 no longer overrides the types that the body declares"},
+	{"ReductionOpTest.ReduceSumSquare_noop_axes_input_initializer_opset_18", squares},
 	{"Random.MultinomialDefaultDType", "the second run of the session draws other numbers"},
 	{"TfIdfVectorizerTest.Int32_TF_onlyBigrams_Skip*_Empty_Dim*", declaredShape},
 }

@@ -279,7 +279,7 @@ var Differences = []Difference{
 	{
 		Ops:  []string{"Resize"},
 		When: alignsFraction,
-		What: "align_corners with scales to a fractional size", Who: ours,
+		What: "align_corners or tf_crop_and_resize with scales to a fractional size", Who: ours,
 		Why: "the last pixels are those of the scaled size, as in the suite; ONNX Runtime uses the rounded size",
 	},
 	{

@@ -354,7 +354,7 @@ func nearestTie(c *Case) bool {
 
 // alignsFraction finds a Resize to corners whose scales give a size that is rounded.
 func alignsFraction(c *Case) bool {
-	if c.Text("coordinate_transformation_mode", "") != "align_corners" {
+	if mode := c.Text("coordinate_transformation_mode", ""); mode != "align_corners" && mode != "tf_crop_and_resize" {
 		return false
 	}
 	x, scales := c.Tensor(0), numbers(c, len(c.In)-1)

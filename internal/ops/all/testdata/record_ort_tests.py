@@ -24,12 +24,18 @@ from concurrent.futures import ThreadPoolExecutor
 
 HERE = pathlib.Path(__file__).parent / "ort_tests"
 MOST_ELEMENTS = 4000  # of a case
+MOST_BYTES = 40_000  # of the cases of a test, of which some are left out evenly
+ENDLESS = "Loop.InfiniteLoopTermination"  # runs until another thread stops it
 
 # Headers of ONNX Runtime that are used as they are. recorder.h replaces the others.
 REAL = re.compile(r"""core/common/(common|code_location|exceptions|make_string|status|inlined_containers|inlined_containers_fwd|type_list|narrow|span_utils|type_utils)\.h
     |core/framework/(float16|float8|int4|to_tensor_proto_element_type|endian)\.h|core/session/onnxruntime_float16\.h
     |test/common/(tensor_op_test_utils|quantization_test_utils|random_generator)\.h|core/common/parse_string.h
     |test/providers/cpu/.*|test/contrib_ops/.*|contrib_ops/cpu/bert/attention_common.h|core/providers/cpu/ml/ml_common.h|core/quantization/quantization.h|test/util/include/tensors_from_file.h|contrib_ops/cpu/quantization/.*bnb4.h""", re.X)
+
+# Constants of the half-precision types, which ONNX Runtime defines in a source file.
+FLOATS = dict(NaN="kPositiveQNaNBits", NegativeNaN="kNegativeQNaNBits", Infinity="kPositiveInfinityBits", NegativeInfinity="kNegativeInfinityBits",
+              MaxValue="kMaxValueBits", Zero="kOneBits & 0", One="kOneBits", MinusOne="kMinusOneBits")
 
 
 def redirect(source, build):
@@ -69,7 +75,7 @@ def prepare(source, build):
              "-I", source / "onnxruntime", "-I", source, "-I", "/usr/include/eigen3"]
     (build / "pch").mkdir(exist_ok=True)
     header, pch, lib = HERE / "recorder.h", build / "pch/recorder.h.gch", build / "support.o"
-    if not pch.exists() or pch.stat().st_mtime < header.stat().st_mtime:
+    if not pch.exists() or pch.stat().st_mtime < max(f.stat().st_mtime for f in HERE.glob("*.h")):
         check(run("g++", *flags, "-x", "c++-header", header, "-o", pch))
     if not lib.exists():
         check(run("g++", *flags, "-c", build / "onnx-ml.pb.cc", "-o", build / "onnx.o"))
@@ -77,7 +83,8 @@ def prepare(source, build):
             check(run("g++", *flags, "-include", "recorder.h", "-c", source / "onnxruntime" / f, "-o", build / f"support{i}.o"))
         (build / "stack.cc").write_text('#include "recorder.h"\nnamespace onnxruntime {\n'
                                         'std::vector<std::string> GetStackTrace() { return {}; }\n'
-                                        'void LogRuntimeError(uint32_t, const common::Status&, const char*, const char*, uint32_t) {}\n}\n')
+                                        'void LogRuntimeError(uint32_t, const common::Status&, const char*, const char*, uint32_t) {}\n'
+                                        + "".join(f"const {t} {t}::{name}({t}::FromBits({t}::{bits}));\n" for t in ["MLFloat16", "BFloat16"] for name, bits in FLOATS.items()) + "}\n")
         check(run("g++", *flags, "-c", build / "stack.cc", "-o", build / "support9.o"))
         check(run("ld", "-r", "-o", lib, build / "onnx.o", *sorted(build.glob("support[0-9].o"))))
     return flags
@@ -87,14 +94,15 @@ def record(source, build, flags, file):
     """Compiles and runs a file of tests. Returns its records and what went wrong."""
     name = str(file.relative_to(source / "onnxruntime/test")).replace("/", "+")
     program, to = build / "bin" / name, build / "records" / (name + ".json")
-    program.parent.mkdir(exist_ok=True)
-    to.parent.mkdir(exist_ok=True)
-    newest = max(f.stat().st_mtime for f in [file, HERE / "recorder.h"])
+    for folder in [program.parent, to.parent, build / "new"]:
+        folder.mkdir(exist_ok=True)
+    newest = max(f.stat().st_mtime for f in [file, *HERE.glob("*.h")])
     if not program.exists() or program.stat().st_mtime < newest:
-        r = run("g++", *flags, "-include", "recorder.h", file, build / "support.o", "-o", program, "-lprotobuf", "-lgtest", "-lgtest_main", "-lgmock", "-labsl_raw_hash_set", "-labsl_hash", "-labsl_city", "-labsl_low_level_hash", "-lpthread")
+        r = run("g++", *flags, "-include", "recorder.h", file, build / "support.o", "-o", build / "new" / name, "-lprotobuf", "-lgtest", "-lgtest_main", "-lgmock", "-labsl_raw_hash_set", "-labsl_hash", "-labsl_city", "-labsl_low_level_hash", "-lpthread")
         (build / "records" / (name + ".log")).write_text(r.stderr)
         if r.returncode != 0:
             return [], "does not compile: " + next((line.split("error: ", 1)[-1] for line in r.stderr.splitlines() if "error: " in line or "undefined ref" in line), "?")
+        (build / "new" / name).rename(program)
     to.unlink(missing_ok=True)
     env = dict(os.environ, RECORD_TO=str(to))
     r = run(program, "--gtest_also_run_disabled_tests=0", env=env, cwd=source / "onnxruntime/test", timeout=600)
@@ -131,6 +139,10 @@ def elements(v):
     return sum(elements(x) for x in v) if isinstance(v, list) else 1
 
 
+def test_of(case):
+    return case["Note"].split("/")[0]
+
+
 def main():
     source, build = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
     flags = prepare(source, build)
@@ -145,6 +157,8 @@ def main():
                 key = json.dumps({k: v for k, v in r.items() if k != "Note"})
                 if "Skip" in r:
                     skipped[r["Skip"]] += 1
+                elif r["Note"] == ENDLESS:
+                    skipped["runs until it is stopped"] += 1
                 elif key in seen:
                     skipped["same as another"] += 1
                 elif elements([r["In"], r["Out"]]) > MOST_ELEMENTS:
@@ -152,6 +166,18 @@ def main():
                 else:
                     cases.append(r)
                 seen.add(key)
+    tests, sizes = collections.Counter(), collections.Counter()
+    for c in cases:
+        sizes[test_of(c)] += len(json.dumps(c))
+    kept = []
+    for c in cases:
+        n = tests[test_of(c)]
+        tests[test_of(c)] += 1
+        if n % -(-sizes[test_of(c)] // MOST_BYTES) == 0:
+            kept.append(c)
+        else:
+            skipped[f"more than {MOST_BYTES} bytes of a test"] += 1
+    cases = kept
     for why, n in skipped.most_common():
         print(f"{n} cases left out: {why}")
     cases.sort(key=lambda c: c["Op"])
