@@ -236,6 +236,50 @@ func (g *GridSample) sample(at []float64, dims []int, t tensor.DType, index []in
 	return n
 }
 
+// gridBlock is the number of samples that are computed for one channel after the other, so that a plane
+// stays in the cache.
+const gridBlock = 64
+
+// gridLinear is gridSample for planes and linear interpolation.
+func gridLinear[T kit.RealFloat](c *ir.Call, g *GridSample, y, x []T, at []float64, ch, places int, dims []int, gt tensor.DType) {
+	plane := kit.Product(dims)
+	images := len(y) / (ch * places)
+	c.Parallel(images*places, kit.GrainFor(4*(ch+4)), func(lo, hi int) {
+		m := &kit.Meter{C: c}
+		var index [gridBlock][4]int
+		var weight [gridBlock][4]T
+		var count [gridBlock]int
+		for end := lo; lo < hi; lo = end {
+			img := lo / places
+			end = min(hi, lo+gridBlock, (img+1)*places)
+			for j := range end - lo {
+				var w [4]float64
+				p := lo + j
+				count[j] = g.sampleLinear(at[2*p], at[2*p+1], dims[0], dims[1], gt, index[j][:], w[:])
+				weight[j] = [4]T{T(w[0]), T(w[1]), T(w[2]), T(w[3])}
+			}
+			for k := range ch {
+				from, to := x[(img*ch+k)*plane:][:plane], y[(img*ch+k)*places+lo%places:][:end-lo]
+				for j := range to {
+					i, w := &index[j], &weight[j]
+					if count[j] == 4 {
+						to[j] = w[0]*from[i[0]] + w[1]*from[i[1]] + w[2]*from[i[2]] + w[3]*from[i[3]]
+						continue
+					}
+					var sum T
+					for t := range count[j] {
+						sum += w[t] * from[i[t]]
+					}
+					to[j] = sum
+				}
+			}
+			if !m.Spend((end - lo) * 4 * (ch + 4)) {
+				return
+			}
+		}
+	})
+}
+
 // sampleLinear is sample for planes of h×w elements and linear interpolation.
 func (g *GridSample) sampleLinear(x, y float64, h, w int, t tensor.DType, index []int, weight []float64) int {
 	if !g.AlignCorners && t != tensor.TypeFloat64 { // inside, without the steps of Coordinate for the borders
@@ -279,26 +323,17 @@ func gridSample[T kit.RealFloat](c *ir.Call, g *GridSample, t *tensor.Tensor, at
 	plane, ch, r := kit.Product(dims), out[1], len(dims)
 	places := kit.Product(out[2:])
 	most := int(math.Pow(float64(g.Taps()), float64(r)))
+	if r == 2 && g.Mode == "linear" && !c.Generic {
+		gridLinear(c, g, y.Data, x, at, ch, places, dims, gt)
+		y.StoreNumber(true)
+		return c.Err()
+	}
 	c.Parallel(out[0]*places, kit.GrainFor(most*(ch+4)), func(lo, hi int) {
 		m := &kit.Meter{C: c}
 		index, weight := make([]int, most), make([]float64, most)
 		for p := lo; p < hi && m.Spend(most*ch); p++ {
-			var n int
-			if r == 2 && g.Mode == "linear" && !c.Generic {
-				n = g.sampleLinear(at[2*p], at[2*p+1], dims[0], dims[1], gt, index, weight)
-			} else {
-				n = g.sample(at[p*r:][:r], dims, gt, index, weight)
-			}
+			n := g.sample(at[p*r:][:r], dims, gt, index, weight)
 			img, place := p/places, p%places
-			if n == 4 && !c.Generic {
-				i0, i1, i2, i3 := index[0], index[1], index[2], index[3]
-				w0, w1, w2, w3 := T(weight[0]), T(weight[1]), T(weight[2]), T(weight[3])
-				for k, at := 0, img*ch*plane; k < ch; k, at = k+1, at+plane {
-					from := x[at:][:plane]
-					y.Data[(img*ch+k)*places+place] = w0*from[i0] + w1*from[i1] + w2*from[i2] + w3*from[i3]
-				}
-				continue
-			}
 			for k := range ch {
 				from := x[(img*ch+k)*plane:][:plane]
 				var sum T

@@ -138,7 +138,12 @@ func roiAlign[T kit.RealFloat](c *ir.Call, r *RoiAlign) error {
 		if err != nil {
 			return err
 		}
-		if per := nx * ny; !c.Generic && !r.Max && 0 < per && per <= roiListed && h*w <= math.MaxInt32 {
+		per := nx * ny
+		if per == 0 {
+			kit.Clear(c, y.Data[i*s[1]*r.Height*r.Width:][:s[1]*r.Height*r.Width])
+			continue
+		}
+		if !c.Generic && !r.Max && per <= roiListed && h*w <= math.MaxInt32 {
 			samples, err := ir.ScratchOf[roiSample[T]](c, r.Height*r.Width*per)
 			if err != nil {
 				return err

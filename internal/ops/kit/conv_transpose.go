@@ -1,8 +1,10 @@
 package kit
 
 import (
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // ConvTransposePlain adds up, for every output, the inputs that contribute to it.
@@ -86,7 +88,10 @@ func ConvTransposeGemm[T RealFloat](c *ir.Call, s *ConvShape, x, w, bias, y []T)
 			from := col[k*taps*in:][:taps*in]
 			s.EachRow(func(r WindowRow) bool {
 				dst, src := yp[r.In:], from[r.Tap*in+r.Out+r.Lo:r.Tap*in+r.Out+r.Hi]
-				if stride == 1 {
+				if f, ok := any(src).([]float32); ok && stride == 1 && len(f) >= ShortRow {
+					sum := any(dst[:len(src)]).([]float32)
+					vec.AddF32(cpu.Active(), sum, sum, f)
+				} else if stride == 1 {
 					dst = dst[:len(src)]
 					for i, v := range src {
 						dst[i] += v
