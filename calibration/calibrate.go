@@ -107,6 +107,9 @@ func Calibrate(ctx context.Context, m *onnx.Model, data Data, o *Options) (*Tabl
 	if err != nil {
 		return nil, fmt.Errorf("calibration: %w", err)
 	}
+	if data == nil {
+		return nil, errors.New("calibration: the data is nil: make it with Batches")
+	}
 	names, err := activations(m, opts.OpTypes)
 	if err != nil {
 		return nil, fmt.Errorf("calibration: %w", err)

@@ -511,3 +511,17 @@ func TestMethodNames(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestNilData calibrates and evaluates without data.
+func TestNilData(t *testing.T) {
+	b := onnx.NewModel("m").Opset("", 21)
+	b.Input("x", onnx.Float, 2).Output("y", onnx.Float, 2)
+	b.Node("Relu", []string{"x"}, []string{"y"})
+	m := b.Must()
+	if _, err := Calibrate(t.Context(), m, nil, nil); err == nil || !strings.Contains(err.Error(), "the data is nil") {
+		t.Errorf("Calibrate: got %v", err)
+	}
+	if _, err := Evaluate(t.Context(), m, m, nil, nil); err == nil || !strings.Contains(err.Error(), "the data is nil") {
+		t.Errorf("Evaluate: got %v", err)
+	}
+}

@@ -75,6 +75,9 @@ func Evaluate(ctx context.Context, original, quantized *onnx.Model, data Data, o
 	if o == nil {
 		o = &EvaluateOptions{}
 	}
+	if data == nil {
+		return nil, errors.New("evaluation: the data is nil: make it with Batches")
+	}
 	r, err := evaluate(ctx, original, quantized, data, o)
 	if err != nil {
 		return nil, fmt.Errorf("evaluation: %w", err)

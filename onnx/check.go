@@ -112,11 +112,16 @@ func Check(m *Model, opts *CheckOptions) error {
 	if opts == nil {
 		opts = &CheckOptions{}
 	}
-	c := &checker{opts: *opts, external: m.External()}
+	c := &checker{opts: *opts}
 	if c.opts.MaxErrors <= 0 {
 		c.opts.MaxErrors = defaultMaxErrors
 	}
-	c.model(m)
+	if m == nil {
+		c.fail("The model is nil.")
+	} else {
+		c.external = m.External()
+		c.model(m)
+	}
 	if len(c.found.Errors) == 0 {
 		return nil
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -483,5 +485,19 @@ func TestIRVersionOf(t *testing.T) {
 		if got := IRVersionOf(opset); got != want {
 			t.Errorf("IR version of opset %d is %d, want %d", opset, got, want)
 		}
+	}
+}
+
+// TestNilModel checks and writes a nil model.
+func TestNilModel(t *testing.T) {
+	if err := Check(nil, nil); err == nil || !strings.Contains(err.Error(), "model is nil") {
+		t.Errorf("Check: got %v", err)
+	}
+	path := filepath.Join(t.TempDir(), "m.onnx")
+	if err := WriteFile(path, nil, nil); err == nil || !strings.Contains(err.Error(), "model is nil") {
+		t.Errorf("WriteFile: got %v", err)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("WriteFile left a file")
 	}
 }

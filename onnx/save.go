@@ -40,6 +40,9 @@ func WriteFile(path string, m *Model, opts *WriteOptions) error {
 	if opts == nil {
 		opts = &WriteOptions{}
 	}
+	if m == nil {
+		return fmt.Errorf("write %q: the model is nil", path)
+	}
 	if err := writeFile(path, m, opts); err != nil {
 		return fmt.Errorf("write %q: %w", path, err)
 	}

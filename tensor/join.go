@@ -12,6 +12,9 @@ func Concat(axis int, tensors ...*Tensor) (*Tensor, error) {
 	if len(tensors) == 0 {
 		return nil, errors.New("tensor: Concat of no tensors")
 	}
+	if i := slices.Index(tensors, nil); i >= 0 {
+		return nil, fmt.Errorf("tensor: cannot join tensors: item %d is nil", i)
+	}
 	first := tensors[0]
 	rank := first.Rank()
 	if axis < -rank || axis >= rank {
@@ -69,6 +72,9 @@ func product(shape []int) int {
 func Stack(tensors ...*Tensor) (*Tensor, error) {
 	rows := make([]*Tensor, len(tensors))
 	for i, t := range tensors {
+		if t == nil {
+			return nil, fmt.Errorf("tensor: cannot stack tensors: item %d is nil", i)
+		}
 		r, err := t.Reshape(append([]int{1}, t.shape...)...)
 		if err != nil {
 			return nil, err
@@ -80,6 +86,9 @@ func Stack(tensors ...*Tensor) (*Tensor, error) {
 
 // Rows returns rows from to to-1 of the first dimension, as a tensor that shares the contents of t.
 func (t *Tensor) Rows(from, to int) (*Tensor, error) {
+	if t == nil {
+		return nil, errors.New("tensor: rows of a nil tensor")
+	}
 	if t.Rank() == 0 {
 		return nil, fmt.Errorf("tensor: %s has no rows", t)
 	}

@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -104,6 +105,33 @@ func TestStringLimits(t *testing.T) {
 	for _, v := range []Value{many, deep, &Optional{Elem: deep.Type(), Value: deep}} {
 		if s := fmt.Sprint(v); len(s) > 10_000 {
 			t.Errorf("String of %.40s has %d bytes", v.Type(), len(s))
+		}
+	}
+}
+
+// TestNilValues passes nil to the functions that combine and take apart values.
+func TestNilValues(t *testing.T) {
+	x := Must(New([]float32{1, 2}))
+	var none *Tensor
+	var archive NPZ
+	for name, call := range map[string]func() error{
+		"Concat":      func() error { _, err := Concat(0, x, nil); return err },
+		"Concat, 1st": func() error { _, err := Concat(0, nil, x); return err },
+		"Stack":       func() error { _, err := Stack(x, nil); return err },
+		"Rows":        func() error { _, err := none.Rows(0, 1); return err },
+		"Row":         func() error { _, err := none.Row(0); return err },
+		"Items":       func() error { _, err := Items[float32]((*Sequence)(nil)); return err },
+		"Maps":        func() error { _, err := Maps[int64, float32]((*Sequence)(nil)); return err },
+		"Maps, item":  func() error { _, err := Maps[int64, float32](&Sequence{Items: []Value{(*Map)(nil)}}); return err },
+		"NewSequence": func() error { _, err := NewSequence(TensorType(TypeFloat32), x, none); return err },
+		"NewMap":      func() error { _, err := NewMap(nil, x); return err },
+		"NewMap, 2nd": func() error { _, err := NewMap(Must(New([]int64{1, 2})), none); return err },
+		"NPZ.Add":     func() error { return archive.Add("a", nil) },
+		"WriteNPZ":    func() error { return WriteNPZ(io.Discard, nil, false) },
+		"WriteNPY":    func() error { return WriteNPY(io.Discard, nil) },
+	} {
+		if err := call(); err == nil {
+			t.Errorf("%s: no error", name)
 		}
 	}
 }

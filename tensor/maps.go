@@ -7,13 +7,13 @@ import "fmt"
 // if K or V is not the Go type of its keys or values.
 func Maps[K int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | string, V Element](v Value) ([]map[K]V, error) {
 	items := []Value{v}
-	if s, ok := v.(*Sequence); ok {
+	if s, ok := v.(*Sequence); ok && s != nil {
 		items = s.Items
 	}
 	r := make([]map[K]V, len(items))
 	for i, item := range items {
 		m, ok := item.(*Map)
-		if !ok {
+		if !ok || m == nil {
 			return nil, fmt.Errorf("tensor: item %d is %s, want a map", i, typeName(item))
 		}
 		keys, err := Data[K](m.Keys)

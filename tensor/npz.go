@@ -27,6 +27,9 @@ func (z *NPZ) Add(name string, t *Tensor) error {
 	if err := checkEntryName(name); err != nil {
 		return fmt.Errorf("npz: %w", err)
 	}
+	if t == nil {
+		return fmt.Errorf("npz: the array %.200q is nil", name)
+	}
 	if _, ok := z.Arrays[name]; ok {
 		return fmt.Errorf("npz: two arrays have the name %.200q", name)
 	}
@@ -167,6 +170,9 @@ func ReadNPZFile(path string, limit int64) (*NPZ, error) {
 // WriteNPZ writes the arrays of z in order, deflated if compress is set. Equal arrays give equal
 // bytes: every entry has the first date of the zip format.
 func WriteNPZ(w io.Writer, z *NPZ, compress bool) error {
+	if z == nil {
+		return errors.New("npz: the archive is nil")
+	}
 	zw := zip.NewWriter(w)
 	method := zip.Store
 	if compress {

@@ -113,7 +113,7 @@ type Sequence struct {
 // NewSequence returns a sequence of items, which must be of type elem.
 func NewSequence(elem Type, items ...Value) (*Sequence, error) {
 	for i, v := range items {
-		if v == nil || !v.Type().Equal(elem) {
+		if IsNil(v) || !v.Type().Equal(elem) {
 			return nil, fmt.Errorf("tensor: item %d of seq(%s) has type %s", i, elem, typeName(v))
 		}
 	}
@@ -174,6 +174,9 @@ type Map struct {
 
 // NewMap returns a map from keys to values.
 func NewMap(keys *Tensor, values Value) (*Map, error) {
+	if keys == nil || IsNil(values) {
+		return nil, fmt.Errorf("tensor: map has %s for keys and %s for values", typeName(keys), typeName(values))
+	}
 	if keys.Rank() != 1 || !(keys.dtype.IsInteger() && !keys.dtype.Packed() || keys.dtype == TypeString) {
 		return nil, fmt.Errorf("tensor: map keys are %s, want a 1-D tensor of integers or strings", keys)
 	}
