@@ -356,3 +356,85 @@ func (v *OrtValue) String() string {
 	}
 	return b.String() + " on " + v.Device().String()
 }
+
+// NewOrtValue copies a tensor to the memory of device d, which must be the CPU or a
+// device of the session's provider. The tensor is copied on the CPU, too.
+func (s *Session) NewOrtValue(t *tensor.Tensor, d Device) (*OrtValue, error) {
+	if t == nil {
+		return nil, statusf(InvalidArgument, "the tensor is nil")
+	}
+	v, err := s.NewOrtValueOf(d, t.DType(), t.Shape()...)
+	if err != nil {
+		return nil, err
+	}
+	return v, v.UpdateInPlace(t)
+}
+
+// NewOrtValueOf allocates a tensor in the memory of device d, which must be the CPU or
+// a device of the session's provider. Its contents are undefined.
+func (s *Session) NewOrtValueOf(d Device, dtype tensor.DType, shape ...int) (*OrtValue, error) {
+	d, err := d.Resolve()
+	if err != nil {
+		return nil, err
+	}
+	if d.IsCPU() {
+		return NewOrtValueOf(dtype, shape...)
+	}
+	if dtype == tensor.TypeString {
+		return nil, statusf(InvalidArgument, "Creation of OrtValues is currently only supported from non-string element types")
+	}
+	if _, err := tensor.ByteLen(dtype, shape); err != nil {
+		return nil, invalid(err)
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return nil, errClosed()
+	}
+	a, ok := s.engine.(driver.Allocator)
+	if !ok {
+		return nil, s.noDevice(d)
+	}
+	t, err := a.Allocate(d, dtype, shape)
+	if err != nil {
+		return nil, runStatus(err)
+	}
+	return &OrtValue{device: t}, nil
+}
+
+// OrtValueOfBuffer is the function [OrtValueOfBuffer] for memory on a device of the
+// session's provider. The OrtValue can be copied to and from the CPU.
+func (s *Session) OrtValueOfBuffer(b Buffer) (*OrtValue, error) {
+	v, err := OrtValueOfBuffer(b)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return nil, errClosed()
+	}
+	if _, ok := s.engine.(driver.Allocator); !ok && v.device != nil {
+		return nil, s.noDevice(v.Device())
+	}
+	return s.wrap(v)
+}
+
+// wrap returns v as a value that the engine can copy if v is the address of memory on a
+// device, and v otherwise. The session is locked.
+func (s *Session) wrap(v *OrtValue) (*OrtValue, error) {
+	m, foreign := v.device.(*memory)
+	a, ok := s.engine.(driver.Allocator)
+	if !foreign || !ok {
+		return v, nil
+	}
+	t, err := a.Wrap(m.Device(), m.Type, m.Shape(), m.Pointer())
+	if err != nil {
+		return nil, runStatus(err)
+	}
+	return &OrtValue{device: t}, nil
+}
+
+func (s *Session) noDevice(d Device) error {
+	return statusf(InvalidArgument, "provider %s works on the memory of the cpu, not of %s: open the session with a provider for that device, such as ort:%s", s.provider, d, d.Type)
+}

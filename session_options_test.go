@@ -5,17 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/onward-ml/onward"
-	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -127,31 +124,6 @@ func TestInitializers(t *testing.T) {
 		if _, err := onward.OpenModel(t.Context(), scaled().Must(), o); !errors.Is(err, onward.ErrInvalidArgument) || !strings.Contains(err.Error(), name) {
 			t.Errorf("want an error that says %q, got %v", name, err)
 		}
-	}
-}
-
-// This test checks that the session applies options to the model for a provider that does
-// not apply them itself.
-func TestOptionsForOtherProviders(t *testing.T) {
-	o := on("test:works")
-	o.FreeDimensions = map[string]int64{"batch": 2}
-	o.Initializers = onward.Values{"w": tensor.Must(tensor.New([]float32{0, 0, 1}, 3))}
-	s := open(t, scaled().Must(), o)
-	out, err := s.Run(context.Background(), row(1, 2, 3, 4, 5, 6), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := floats(t, out["y"]); !slices.Equal(got, []float32{1, 2, 6, 4, 5, 12}) {
-		t.Errorf("y = %v", got)
-	}
-	seen := worksGot.Load()
-	if d := seen.Graph.Inputs[0].Type.Tensor.Shape.Dims[0]; d.Kind != onnx.DimValue || d.Value != 2 {
-		t.Errorf("the provider saw the dimension %+v", d)
-	}
-	o = on("test:works")
-	o.CustomOperators = []onward.CustomOperator{doubling(nil)}
-	if _, err := onward.OpenModel(t.Context(), customModel(), o); !errors.Is(err, onward.ErrNotImplemented) || !strings.Contains(err.Error(), "test:works") {
-		t.Errorf("error is %v", err)
 	}
 }
 
@@ -268,101 +240,6 @@ func TestOptimizationLevels(t *testing.T) {
 	}
 }
 
-// doubling is a custom operator with an attribute, an optional input, and a type
-// variable.
-func doubling(run func(onward.CustomCall) ([]tensor.Value, error)) onward.CustomOperator {
-	return onward.CustomOperator{Domain: "acme", Name: "Scale", Inputs: "x:T, bias:T?", Outputs: "y:T, n:int64?", Types: map[string]string{"T": "float double"},
-		Infer: func(s onward.CustomShapes) ([][]onward.Dim, error) { return [][]onward.Dim{s.Shapes[0], {}}, nil },
-		Run: func(_ context.Context, c onward.CustomCall) ([]tensor.Value, error) {
-			if run != nil {
-				return run(c)
-			}
-			x := c.In[0].(*tensor.Tensor).Clone()
-			for i, v := range tensor.Of[float32](x) {
-				tensor.Of[float32](x)[i] = v * c.Attributes["by"].(float32)
-			}
-			out := []tensor.Value{x}
-			if c.Outputs > 1 {
-				out = append(out, tensor.Scalar(int64(x.Len())))
-			}
-			return out, nil
-		}}
-}
-
-func customModel() *onnx.Model {
-	b := onnx.NewModel("custom").Opset("", 21).Opset("acme", 2)
-	b.Input("x", onnx.Float, "n", 3).Output("y", onnx.Float, "n", 3).Output("k", onnx.Int64)
-	b.Node("Scale", []string{"x"}, []string{"a", "k"}, onnx.Attrs{"by": float32(3)}).Domain("acme")
-	b.Node("Neg", []string{"a"}, []string{"y"})
-	return b.Must()
-}
-
-func TestCustomOperators(t *testing.T) {
-	onBoth(t, func(t *testing.T, o *onward.SessionOptions) {
-		o.CustomOperators = []onward.CustomOperator{doubling(nil)}
-		s := open(t, customModel(), o)
-		for range 4 {
-			out, err := s.Run(context.Background(), row(1, 2, 3), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := floats(t, out["y"]); !slices.Equal(got, []float32{-3, -6, -9}) {
-				t.Errorf("y = %v", got)
-			}
-			if n, err := tensor.Data[int64](out["k"]); err != nil || n[0] != 3 {
-				t.Errorf("k = %v, %v", n, err)
-			}
-		}
-	})
-	if _, err := onward.OpenModel(t.Context(), customModel(), nil); !errors.Is(err, onward.ErrNotImplemented) || !strings.Contains(err.Error(), "acme.Scale") {
-		t.Errorf("without the operator: %v", err)
-	}
-	later := doubling(nil)
-	later.Since = 3
-	if _, err := onward.OpenModel(t.Context(), customModel(), &onward.SessionOptions{CustomOperators: []onward.CustomOperator{later}}); !errors.Is(err, onward.ErrNotImplemented) {
-		t.Errorf("with an operator of a later version: %v", err)
-	}
-}
-
-// This test checks the errors of runs with faulty custom operators.
-func TestCustomOperatorErrors(t *testing.T) {
-	cause := errors.New("no luck")
-	for want, run := range map[string]func(onward.CustomCall) ([]tensor.Value, error){
-		"panicked: boom":             func(onward.CustomCall) ([]tensor.Value, error) { panic("boom") },
-		"no luck":                    func(onward.CustomCall) ([]tensor.Value, error) { return nil, cause },
-		"returned 1 outputs, want 2": func(c onward.CustomCall) ([]tensor.Value, error) { return c.In[:1], nil },
-		"returned no output 1":       func(c onward.CustomCall) ([]tensor.Value, error) { return []tensor.Value{c.In[0], nil}, nil },
-		"declared as tensor(int64)":  func(c onward.CustomCall) ([]tensor.Value, error) { return []tensor.Value{c.In[0], c.In[0]}, nil },
-		"returned tensor(int32) as o": func(c onward.CustomCall) ([]tensor.Value, error) {
-			return []tensor.Value{tensor.Scalar[int32](1), tensor.Scalar[int64](1)}, nil
-		},
-	} {
-		s := open(t, customModel(), &onward.SessionOptions{CustomOperators: []onward.CustomOperator{doubling(run)}})
-		_, err := s.Run(context.Background(), row(1, 2, 3), nil)
-		if !errors.Is(err, onward.ErrRuntimeException) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "Scale") {
-			t.Errorf("want %q, got %v", want, err)
-		}
-		if want == "no luck" && !errors.Is(err, cause) {
-			t.Error("the cause is not in the chain")
-		}
-	}
-	ok := doubling(nil)
-	for want, o := range map[string]onward.CustomOperator{
-		"needs a name":             {Domain: "acme"},
-		"has no outputs":           {Name: "X", Run: ok.Run, Inputs: "x:float"},
-		"not declared":             {Name: "X", Run: ok.Run, Outputs: "y:T"},
-		"is neither a single type": {Name: "X", Run: ok.Run, Outputs: "y:T", Types: map[string]string{"T": "float double"}},
-		"parameter \"x\" has ":     {Name: "X", Run: ok.Run, Inputs: "x", Outputs: "y:float"},
-	} {
-		if _, err := onward.OpenModel(t.Context(), customModel(), &onward.SessionOptions{CustomOperators: []onward.CustomOperator{o}}); !errors.Is(err, onward.ErrInvalidArgument) || !strings.Contains(err.Error(), want) {
-			t.Errorf("want %q, got %v", want, err)
-		}
-	}
-	if _, err := onward.OpenModel(t.Context(), customModel(), &onward.SessionOptions{CustomOperators: []onward.CustomOperator{ok, ok}}); err == nil || !strings.Contains(err.Error(), "registered twice") {
-		t.Errorf("the same operator twice: %v", err)
-	}
-}
-
 func TestProfiling(t *testing.T) {
 	onBoth(t, func(t *testing.T, o *onward.SessionOptions) {
 		o.EnableProfiling, o.ProfilePrefix = true, filepath.Join(t.TempDir(), "run")
@@ -422,128 +299,6 @@ func TestProfiling(t *testing.T) {
 	}
 	if list, _ := filepath.Glob(filepath.Join(dir, "p_*.json")); len(list) != 1 {
 		t.Errorf("profiles: %v", list)
-	}
-}
-
-// fake is a provider with configurable errors.
-type fake struct {
-	driver.Provider
-	name       string
-	absent     error
-	compileErr error
-}
-
-// worksGot is the last model that a fake provider compiled.
-var worksGot atomic.Pointer[onnx.Model]
-
-func (f *fake) Name() string                  { return f.name }
-func (f *fake) Available(driver.Config) error { return f.absent }
-func (f *fake) Compile(ctx context.Context, m *driver.Model, o *driver.Options, c driver.Config) (driver.Engine, error) {
-	if f.compileErr != nil {
-		return nil, f.compileErr
-	}
-	worksGot.Store(m.Model)
-	return driver.Lookup("reference").Compile(ctx, m, o, onward.ProviderConfig{})
-}
-
-func init() {
-	driver.Register(&fake{name: "test:absent", absent: errors.New("there is no such device")})
-	driver.Register(&fake{name: "test:refuses", compileErr: errors.New("it is too difficult")})
-	driver.Register(&fake{name: "test:works"})
-}
-
-func providers(names ...string) (r []onward.ProviderConfig) {
-	for _, n := range names {
-		r = append(r, onward.ProviderConfig{Name: n})
-	}
-	return r
-}
-
-func TestProviderList(t *testing.T) {
-	for _, c := range []struct {
-		list    string
-		strict  bool
-		want    string // provider, or part of the error
-		warning string
-	}{
-		{"", false, "cpu", ""},
-		{"test:works", true, "test:works", ""},
-		{"test:absent test:works", false, "test:works", "no such device"},
-		{"test:refuses cpu", false, "cpu", "too difficult"},
-		{"test:unheard test:works", false, "test:works", "not registered"},
-		{"test:works test:works", false, "test:works", "duplicate"},
-		{"test:works test:works", true, "error: listed twice", "duplicate"},
-		{"test:absent test:refuses", false, "error: too difficult", "no such device"},
-		{"test:absent test:works", true, "error: no such device", ""},
-		{"test:works test:unheard", true, "error: not registered", ""},
-		{"test:refuses test:works", true, "error: too difficult", ""},
-		{"test:unheard", false, "error: not registered", ""},
-	} {
-		var log bytes.Buffer
-		o := &onward.SessionOptions{Providers: providers(strings.Fields(c.list)...), DisableFallback: c.strict,
-			Logger: slog.New(slog.NewTextHandler(&log, nil)), LogID: "here"}
-		s, err := onward.OpenModel(t.Context(), scaled().Must(), o)
-		if text, wanted := strings.CutPrefix(c.want, "error: "); wanted {
-			if err == nil || !strings.Contains(err.Error(), text) {
-				t.Errorf("%s, strict %v: error is %v, want %q", c.list, c.strict, err, text)
-			}
-		} else if err != nil || s.Provider() != c.want || !slices.Equal(s.Providers(), []string{c.want}) || s.ProviderOptions()[c.want] == nil {
-			t.Errorf("%s, strict %v: %v, want %s", c.list, c.strict, err, c.want)
-		}
-		if s != nil {
-			s.Close()
-		}
-		if got := log.String(); (got == "") != (c.warning == "") || !strings.Contains(got, c.warning) || got != "" && !strings.Contains(got, "session=here") {
-			t.Errorf("%s, strict %v: log is %q, want %q", c.list, c.strict, got, c.warning)
-		}
-	}
-	if all := onward.AvailableProviders(); slices.Contains(all, "test:absent") || !slices.Contains(all, "cpu") || !slices.Contains(onward.Providers(), "test:absent") {
-		t.Errorf("available are %v of %v", all, onward.Providers())
-	}
-}
-
-func TestSetProviders(t *testing.T) {
-	data, err := scaled().Must().Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "m.onnx")
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	file, err := onward.Open(t.Context(), path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := scaled().Must()
-	for _, s := range []*onward.Session{file, open(t, m, nil)} {
-		if err := s.SetProviders(context.Background(), providers("test:absent", "reference")); err != nil {
-			t.Fatal(err)
-		}
-		out, err := s.Run(context.Background(), row(1, 2, 3), nil)
-		if err != nil || s.Provider() != "reference" || !slices.Equal(floats(t, out["y"]), []float32{2, 6, 12}) {
-			t.Errorf("%s: %v, %v", s.Provider(), out, err)
-		}
-		if err := s.SetProviders(context.Background(), providers("test:refuses")); err == nil || s.Provider() != "reference" {
-			t.Errorf("a provider that refuses: %v, %s", err, s.Provider())
-		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-		if err := s.SetProviders(context.Background(), providers("cpu")); err == nil {
-			t.Error("a closed session takes providers")
-		}
-	}
-	s, err := onward.OpenBytes(t.Context(), data, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	if err := s.SetProviders(context.Background(), providers("reference")); !errors.Is(err, onward.ErrNotImplemented) {
-		t.Errorf("a session of bytes: %v", err)
-	}
-	if fmt.Sprint(m.Graph.Name) != "scaled" {
-		t.Error("the model was changed")
 	}
 }
 

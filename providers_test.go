@@ -1,0 +1,167 @@
+package onward_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/driver"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// This test checks that the session applies options to the model for a provider that does
+// not apply them itself.
+func TestOptionsForOtherProviders(t *testing.T) {
+	o := on("test:works")
+	o.FreeDimensions = map[string]int64{"batch": 2}
+	o.Initializers = onward.Values{"w": tensor.Must(tensor.New([]float32{0, 0, 1}, 3))}
+	s := open(t, scaled().Must(), o)
+	out, err := s.Run(context.Background(), row(1, 2, 3, 4, 5, 6), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := floats(t, out["y"]); !slices.Equal(got, []float32{1, 2, 6, 4, 5, 12}) {
+		t.Errorf("y = %v", got)
+	}
+	seen := worksGot.Load()
+	if d := seen.Graph.Inputs[0].Type.Tensor.Shape.Dims[0]; d.Kind != onnx.DimValue || d.Value != 2 {
+		t.Errorf("the provider saw the dimension %+v", d)
+	}
+	o = on("test:works")
+	o.CustomOperators = []onward.CustomOperator{doubling(nil)}
+	if _, err := onward.OpenModel(t.Context(), customModel(), o); !errors.Is(err, onward.ErrNotImplemented) || !strings.Contains(err.Error(), "test:works") {
+		t.Errorf("error is %v", err)
+	}
+}
+
+// fake is a provider with configurable errors.
+type fake struct {
+	driver.Provider
+	name       string
+	absent     error
+	compileErr error
+}
+
+// worksGot is the last model that a fake provider compiled.
+var worksGot atomic.Pointer[onnx.Model]
+
+func (f *fake) Name() string                  { return f.name }
+func (f *fake) Available(driver.Config) error { return f.absent }
+func (f *fake) Compile(ctx context.Context, m *driver.Model, o *driver.Options, c driver.Config) (driver.Engine, error) {
+	if f.compileErr != nil {
+		return nil, f.compileErr
+	}
+	worksGot.Store(m.Model)
+	return driver.Lookup("reference").Compile(ctx, m, o, onward.ProviderConfig{})
+}
+
+func init() {
+	driver.Register(&fake{name: "test:absent", absent: errors.New("there is no such device")})
+	driver.Register(&fake{name: "test:refuses", compileErr: errors.New("it is too difficult")})
+	driver.Register(&fake{name: "test:works"})
+}
+
+func providers(names ...string) (r []onward.ProviderConfig) {
+	for _, n := range names {
+		r = append(r, onward.ProviderConfig{Name: n})
+	}
+	return r
+}
+
+func TestProviderList(t *testing.T) {
+	for _, c := range []struct {
+		list    string
+		strict  bool
+		want    string // provider, or part of the error
+		warning string
+	}{
+		{"", false, "cpu", ""},
+		{"test:works", true, "test:works", ""},
+		{"test:absent test:works", false, "test:works", "no such device"},
+		{"test:refuses cpu", false, "cpu", "too difficult"},
+		{"test:unheard test:works", false, "test:works", "not registered"},
+		{"test:works test:works", false, "test:works", "duplicate"},
+		{"test:works test:works", true, "error: listed twice", "duplicate"},
+		{"test:absent test:refuses", false, "error: too difficult", "no such device"},
+		{"test:absent test:works", true, "error: no such device", ""},
+		{"test:works test:unheard", true, "error: not registered", ""},
+		{"test:refuses test:works", true, "error: too difficult", ""},
+		{"test:unheard", false, "error: not registered", ""},
+	} {
+		var log bytes.Buffer
+		o := &onward.SessionOptions{Providers: providers(strings.Fields(c.list)...), DisableFallback: c.strict,
+			Logger: slog.New(slog.NewTextHandler(&log, nil)), LogID: "here"}
+		s, err := onward.OpenModel(t.Context(), scaled().Must(), o)
+		if text, wanted := strings.CutPrefix(c.want, "error: "); wanted {
+			if err == nil || !strings.Contains(err.Error(), text) {
+				t.Errorf("%s, strict %v: error is %v, want %q", c.list, c.strict, err, text)
+			}
+		} else if err != nil || s.Provider() != c.want || !slices.Equal(s.Providers(), []string{c.want}) || s.ProviderOptions()[c.want] == nil {
+			t.Errorf("%s, strict %v: %v, want %s", c.list, c.strict, err, c.want)
+		}
+		if s != nil {
+			s.Close()
+		}
+		if got := log.String(); (got == "") != (c.warning == "") || !strings.Contains(got, c.warning) || got != "" && !strings.Contains(got, "session=here") {
+			t.Errorf("%s, strict %v: log is %q, want %q", c.list, c.strict, got, c.warning)
+		}
+	}
+	if all := onward.AvailableProviders(); slices.Contains(all, "test:absent") || !slices.Contains(all, "cpu") || !slices.Contains(onward.Providers(), "test:absent") {
+		t.Errorf("available are %v of %v", all, onward.Providers())
+	}
+}
+
+func TestSetProviders(t *testing.T) {
+	data, err := scaled().Must().Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "m.onnx")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := onward.Open(t.Context(), path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := scaled().Must()
+	for _, s := range []*onward.Session{file, open(t, m, nil)} {
+		if err := s.SetProviders(context.Background(), providers("test:absent", "reference")); err != nil {
+			t.Fatal(err)
+		}
+		out, err := s.Run(context.Background(), row(1, 2, 3), nil)
+		if err != nil || s.Provider() != "reference" || !slices.Equal(floats(t, out["y"]), []float32{2, 6, 12}) {
+			t.Errorf("%s: %v, %v", s.Provider(), out, err)
+		}
+		if err := s.SetProviders(context.Background(), providers("test:refuses")); err == nil || s.Provider() != "reference" {
+			t.Errorf("a provider that refuses: %v, %s", err, s.Provider())
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := s.SetProviders(context.Background(), providers("cpu")); err == nil {
+			t.Error("a closed session takes providers")
+		}
+	}
+	s, err := onward.OpenBytes(t.Context(), data, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.SetProviders(context.Background(), providers("reference")); !errors.Is(err, onward.ErrNotImplemented) {
+		t.Errorf("a session of bytes: %v", err)
+	}
+	if fmt.Sprint(m.Graph.Name) != "scaled" {
+		t.Error("the model was changed")
+	}
+}
