@@ -105,11 +105,9 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	exe := filepath.Join(dir, "onward.exe")
-	build := exec.CommandContext(ctx, "go", "build", "-o", exe, "github.com/onward-ml/onward/cmd/onward")
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		return fmt.Errorf("build onward: %w", err)
+	exe, err := machine.Onward(ctx, dir)
+	if err != nil {
+		return err
 	}
 	providers := "cpu,ort"
 	switch lib, err := ortlib.Find(); {
@@ -119,7 +117,7 @@ func run(ctx context.Context) error {
 		providers = "cpu"
 		fmt.Fprintf(os.Stderr, "bench: %v: cpu is measured alone\n", err)
 	}
-	load := loadAverage()
+	load := machine.Load()
 	ratios, again := map[string]float64{}, map[string]func() (*measured, error){}
 	var rows []row
 	for _, m := range append(light(), models()...) {

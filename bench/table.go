@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"os"
 	"os/exec"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/onward-ml/onward/bench/internal/machine"
@@ -67,10 +65,7 @@ written by `+"`make bench`"+`.
 
 %s
 `, how, machine)
-	if load != "" {
-		fmt.Fprintf(&b, "The load average of the machine was %s when the measurement began, from other processes.\n", load)
-	}
-	fmt.Fprintf(&b, "\n![Ratios of all models](%s)\n", picture)
+	fmt.Fprintf(&b, "%s\n![Ratios of all models](%s)\n", load, picture)
 	var groups []string
 	for _, r := range rows {
 		if !slices.Contains(groups, r.group) {
@@ -181,15 +176,4 @@ func describe(ctx context.Context, exe string) (string, error) {
 		}
 	}
 	return s + ".", nil
-}
-
-// loadAverage returns the load of the machine over the last minute, or "" if it is unknown or below
-// a fifth of a core.
-func loadAverage() string {
-	data, _ := os.ReadFile("/proc/loadavg")
-	load, _, _ := strings.Cut(string(data), " ")
-	if x, err := strconv.ParseFloat(load, 64); err != nil || x < .2 {
-		return ""
-	}
-	return load
 }

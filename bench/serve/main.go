@@ -10,7 +10,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
@@ -66,9 +65,8 @@ func run(ctx context.Context) error {
 	defer os.RemoveAll(dir)
 	exe := *binary
 	if exe == "" {
-		exe = filepath.Join(dir, "onward")
-		if b, err := exec.CommandContext(ctx, "go", "build", "-ldflags", "-s -w", "-o", exe, "github.com/onward-ml/onward/cmd/onward").CombinedOutput(); err != nil {
-			return fmt.Errorf("go build: %w\n%s", err, b)
+		if exe, err = machine.Onward(ctx, dir); err != nil {
+			return err
 		}
 	}
 	models, err := makeModels(dir)
@@ -77,10 +75,7 @@ func run(ctx context.Context) error {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "Measured on loopback on %s, %d cores, %s; client and server share the cores.\n", machine.CPU(), runtime.NumCPU(), runtime.Version())
-	load, _ := os.ReadFile("/proc/loadavg")
-	if l, _, ok := strings.Cut(string(load), " "); ok {
-		fmt.Fprintf(&b, "The load average was %s when the measurement began, from other processes.\n", l)
-	}
+	b.WriteString(machine.Load())
 	for _, part := range []struct {
 		name string
 		run  func(context.Context, *strings.Builder, string, []*model) error
