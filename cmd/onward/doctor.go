@@ -36,6 +36,7 @@ type doctorCPU struct {
 	Detected string `json:"detected"` // the best level of kernels for it
 	Active   string `json:"active"`   // the level in use
 	VNNI     bool   `json:"vnni"`
+	SDOT     bool   `json:"sdot,omitempty"`
 	Notice   string `json:"notice,omitempty"`
 }
 
@@ -89,7 +90,7 @@ library, list the paths that were searched and how to install it.`,
 
 func diagnose(own session.ProviderOptions) (*doctorJSON, error) {
 	d := &doctorJSON{System: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(), Threads: runtime.GOMAXPROCS(0), Caches: cpu.Caches(), Devices: []string{}}
-	d.CPU = doctorCPU{Detected: cpu.Detected().String(), Active: cpu.Active().String(), VNNI: cpu.VNNI(cpu.Active()), Notice: cpu.Notice()}
+	d.CPU = doctorCPU{Detected: cpu.Detected().String(), Active: cpu.Active().String(), VNNI: cpu.VNNI(cpu.Active()), SDOT: cpu.DotProduct(cpu.Active()), Notice: cpu.Notice()}
 	gpus, _ := filepath.Glob("/dev/nvidia[0-9]*")
 	dri, _ := filepath.Glob("/dev/dri/renderD*")
 	d.Devices = append(append(d.Devices, gpus...), dri...)
@@ -121,8 +122,8 @@ func diagnose(own session.ProviderOptions) (*doctorJSON, error) {
 func printDoctor(w io.Writer, d *doctorJSON) error {
 	fmt.Fprintf(w, "system    %s, %s, %d threads\n", d.System, d.Go, d.Threads)
 	fmt.Fprintf(w, "kernels   %s", d.CPU.Active)
-	if d.CPU.VNNI {
-		fmt.Fprint(w, " with VNNI")
+	if e := cpu.Extension(cpu.Active()); e != "" {
+		fmt.Fprint(w, " with ", e)
 	}
 	if d.CPU.Active != d.CPU.Detected {
 		fmt.Fprintf(w, " (the machine has %s)", d.CPU.Detected)

@@ -34,8 +34,8 @@ func version(info *debug.BuildInfo) string {
 		v += "\ntags    " + t
 	}
 	v += fmt.Sprintf("\ngo      %s, %s/%s\nkernels %s", runtime.Version(), runtime.GOOS, runtime.GOARCH, cpu.Active())
-	if cpu.VNNI(cpu.Active()) {
-		v += " with VNNI"
+	if e := cpu.Extension(cpu.Active()); e != "" {
+		v += " with " + e
 	}
 	return v
 }

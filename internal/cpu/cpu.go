@@ -117,3 +117,17 @@ func Set(l Level) (restore func()) {
 
 // VNNI reports whether level l may use the AVX-512 VNNI instructions (VPDPBUSD, VPDPWSSD).
 func VNNI(l Level) bool { return l == AVX512 && hasVNNI }
+
+// DotProduct reports whether level l may use the dot products of arm64 (SDOT, UDOT).
+func DotProduct(l Level) bool { return l == NEON && hasDotProduct }
+
+// Extension returns the name of the instructions for products of bytes that level l may use, or "".
+func Extension(l Level) string {
+	switch {
+	case VNNI(l):
+		return "VNNI"
+	case DotProduct(l):
+		return "SDOT"
+	}
+	return ""
+}

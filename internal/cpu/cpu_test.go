@@ -54,6 +54,14 @@ func TestSetRestores(t *testing.T) {
 	if VNNI(Generic) || VNNI(AVX2) {
 		t.Error("VNNI needs AVX512")
 	}
+	if DotProduct(Generic) || DotProduct(AVX512) {
+		t.Error("DotProduct needs NEON")
+	}
+	for _, l := range Levels() {
+		if (Extension(l) != "") != (VNNI(l) || DotProduct(l)) {
+			t.Errorf("Extension(%v) = %q with VNNI %v, dot products %v", l, Extension(l), VNNI(l), DotProduct(l))
+		}
+	}
 	defer func() {
 		if recover() == nil {
 			t.Error("Set of an unknown level does not panic")

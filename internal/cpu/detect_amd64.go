@@ -6,6 +6,8 @@ import "golang.org/x/sys/cpu"
 
 var hasVNNI = cpu.X86.HasAVX512VNNI
 
+const hasDotProduct = false
+
 func detect() Level {
 	x := &cpu.X86
 	switch {

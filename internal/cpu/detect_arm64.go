@@ -2,7 +2,13 @@
 
 package cpu
 
+import "golang.org/x/sys/cpu"
+
 // Every arm64 machine has Advanced SIMD.
 func detect() Level { return NEON }
 
 const hasVNNI = false
+
+// On Linux the flag comes from the auxiliary vector, on macOS from sysctl
+// hw.optional.arm.FEAT_DotProd, on Windows from IsProcessorFeaturePresent.
+var hasDotProduct = cpu.ARM64.HasASIMDDP

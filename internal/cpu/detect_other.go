@@ -4,4 +4,4 @@ package cpu
 
 func detect() Level { return Generic }
 
-const hasVNNI = false
+const hasVNNI, hasDotProduct = false, false

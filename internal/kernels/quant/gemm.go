@@ -29,12 +29,12 @@ const (
 // Byte is an 8-bit integer type of ONNX.
 type Byte interface{ int8 | uint8 }
 
-// Packed is a K×N matrix of 8-bit integers in panels of 32 columns. With VNNI a panel is
-// [K/4][32][4] signed bytes, otherwise [K/2][32][2] signed 16-bit integers. K is padded with zeros.
+// Packed is a K×N matrix of 8-bit integers in panels of 32 columns. For products of bytes (VNNI, SDOT) a
+// panel is [K/4][32][4] signed bytes, otherwise [K/2][32][2] signed 16-bit integers. K is padded with zeros.
 // Unsigned elements are stored minus 128.
 type Packed struct {
 	K, N   int
-	vnni   bool
+	dot    bool  // in bytes
 	shift  int32 // was subtracted from the elements
 	steps  int   // four-byte steps of K
 	bytes  []int8
@@ -45,11 +45,14 @@ type Packed struct {
 // Pack packs b, K rows of N columns at stride ldb (if trans is set N rows of K), for a level, in panels
 // that par distributes.
 func Pack[T Byte](par gemm.Par, level cpu.Level, b []T, ldb int, trans bool, k, n int) *Packed {
-	return pack(par, cpu.VNNI(level), b, ldb, trans, k, n)
+	return pack(par, dotProduct(level), b, ldb, trans, k, n)
 }
 
-func pack[T Byte](par gemm.Par, vnni bool, b []T, ldb int, trans bool, k, n int) *Packed {
-	p := &Packed{K: k, N: n, vnni: vnni, colSum: make([]int32, n)}
+// dotProduct reports whether a level multiplies bytes.
+func dotProduct(l cpu.Level) bool { return cpu.VNNI(l) || cpu.DotProduct(l) }
+
+func pack[T Byte](par gemm.Par, dot bool, b []T, ldb int, trans bool, k, n int) *Packed {
+	p := &Packed{K: k, N: n, dot: dot, colSum: make([]int32, n)}
 	var z T
 	z--
 	if z > 0 { // unsigned
@@ -57,12 +60,12 @@ func pack[T Byte](par gemm.Par, vnni bool, b []T, ldb int, trans bool, k, n int)
 	}
 	panels := (n + PanelWidth - 1) / PanelWidth
 	group := 2
-	if p.vnni {
+	if p.dot {
 		group = 4
 	}
 	p.steps = (k + group - 1) / group
 	size := panels * p.steps * PanelWidth * group
-	if p.vnni {
+	if p.dot {
 		p.bytes = align.Slice[int8](size)
 	} else {
 		p.words = align.Slice[int16](size)
@@ -74,9 +77,9 @@ func pack[T Byte](par gemm.Par, vnni bool, b []T, ldb int, trans bool, k, n int)
 	par(panels, func(lo, hi int) {
 		lo, hi = lo*PanelWidth, min(hi*PanelWidth, n)
 		switch {
-		case p.vnni && trans:
+		case p.dot && trans:
 			p.packColumns(bytes, ldb, lo, hi)
-		case p.vnni:
+		case p.dot:
 			p.packRows(bytes, ldb, lo, hi)
 		default:
 			packWords(p, b, ldb, trans, lo, hi)
@@ -102,7 +105,7 @@ func packWords[T Byte](p *Packed, b []T, ldb int, trans bool, lo, hi int) {
 	}
 }
 
-// packRows packs the columns [lo, hi) of rows of K for VNNI, four rows at a time.
+// packRows packs the columns [lo, hi) of rows of K as bytes, four rows at a time.
 func (p *Packed) packRows(b []uint8, ldb, lo, hi int) {
 	var none [PanelWidth]uint8
 	flip := uint8(p.shift)
@@ -131,7 +134,7 @@ func (p *Packed) packRows(b []uint8, ldb, lo, hi int) {
 	}
 }
 
-// packColumns packs the columns [lo, hi), which are rows of the transposed matrix, for VNNI.
+// packColumns packs the columns [lo, hi), which are rows of the transposed matrix, as bytes.
 func (p *Packed) packColumns(b []uint8, ldb, lo, hi int) {
 	flip := uint8(p.shift)
 	for j := lo; p.K > 0 && j < hi; j++ {
@@ -213,7 +216,7 @@ func grow[T any](s *[]T, n int) []T {
 }
 
 // Compute computes the rows and panels of blk. Level must be the level that B was packed for, or
-// one that agrees with it on VNNI.
+// one that agrees with it on VNNI or SDOT.
 //
 //	for i := range rows {
 //		for j := range columns {
@@ -237,15 +240,19 @@ func Compute[T Byte](level cpu.Level, g *Args[T], blk gemm.Block) {
 
 func computeRows[T Byte](level cpu.Level, g *Args[T], buf *buffers, r0, r1, p0, p1 int) {
 	p, rows := g.B, r1-r0
-	// Signed elements of A become unsigned: A' = A + shiftA and B' = B - p.shift, so the zero
-	// points move by the same amounts.
+	// The elements of A become unsigned, or signed for SDOT: A' = A + shiftA and B' = B - p.shift,
+	// so the zero points move by the same amounts.
 	var z T
 	z--
+	signed := p.dot && cpu.DotProduct(level)
 	shiftA := int32(0)
-	if z < 0 {
+	switch {
+	case z < 0 && !signed:
 		shiftA = 128
+	case z > 0 && signed:
+		shiftA = -128
 	}
-	plain := p.vnni && shiftA == 0 && p.K%4 == 0 && p.K > 0
+	plain := p.dot && shiftA == 0 && p.K%4 == 0 && p.K > 0
 	a, lda := unsafe.Pointer(nil), 0
 	if plain {
 		a, lda = unsafe.Pointer(&g.A[r0*g.LdA]), g.LdA
@@ -254,8 +261,8 @@ func computeRows[T Byte](level cpu.Level, g *Args[T], buf *buffers, r0, r1, p0, 
 		d := grow(&buf.a, rows*lda)
 		for i := range rows {
 			row := g.A[(r0+i)*g.LdA:][:p.K]
-			if p.vnni {
-				copyUnsigned(d[i*lda:][:lda], row)
+			if p.dot {
+				copyBytes(d[i*lda:][:lda], row, shiftA != 0)
 			} else {
 				copyWords(d[i*lda:][:lda], row, shiftA)
 			}
@@ -270,7 +277,7 @@ func computeRows[T Byte](level cpu.Level, g *Args[T], buf *buffers, r0, r1, p0, 
 	if perColumn || zb(0) != 0 {
 		rowSum = grow(&buf.rowSum, rows)
 		for i := range rows {
-			if p.vnni { // the padding is zero
+			if p.dot && !signed { // the padding is zero
 				rowSum[i] = int32(sumU8(level, unsafe.Slice((*uint8)(unsafe.Add(a, i*lda)), min(lda, p.steps*4))))
 				continue
 			}
@@ -337,7 +344,7 @@ func panel(level cpu.Level, p *Packed, t *tileI32, a unsafe.Pointer, pi, rows, c
 	bias := t.bias
 	t.mask = uint32(1<<cols - 1)
 	var base unsafe.Pointer
-	if p.vnni {
+	if p.dot {
 		base = unsafe.Pointer(unsafe.SliceData(p.bytes))
 	} else {
 		base = unsafe.Pointer(unsafe.SliceData(p.words))
@@ -365,13 +372,13 @@ func panel(level cpu.Level, p *Packed, t *tileI32, a unsafe.Pointer, pi, rows, c
 				t.rowBias = unsafe.Pointer(&rowBias[r])
 			}
 			t.prefetch = uintptr(t.b)
-			runTile(level, p.vnni, e-r, cols, t)
+			runTile(level, p.dot, e-r, cols, t)
 		}
 	}
 }
 
-// tileGeneric computes a tile. vnni selects the format of B.
-func tileGeneric(vnni bool, rows, cols int, t *tileI32) {
+// tileGeneric computes a tile of unsigned bytes or 16-bit integers. dot selects the format of B.
+func tileGeneric(dot bool, rows, cols int, t *tileI32) {
 	for r := range rows {
 		c := unsafe.Slice((*int32)(unsafe.Add(t.c, r*int(t.ldc))), cols)
 		var sum [PanelWidth]int32
@@ -381,7 +388,7 @@ func tileGeneric(vnni bool, rows, cols int, t *tileI32) {
 		for k := range t.k {
 			a := unsafe.Add(t.a, r*int(t.lda)+k*4)
 			b := unsafe.Add(t.b, k*PanelWidth*4)
-			if vnni {
+			if dot {
 				x, w := (*[4]uint8)(a), (*[PanelWidth][4]int8)(b)
 				x0, x1, x2, x3 := int32(x[0]), int32(x[1]), int32(x[2]), int32(x[3])
 				for j := range w {
@@ -410,16 +417,15 @@ func tileGeneric(vnni bool, rows, cols int, t *tileI32) {
 	}
 }
 
-// copyUnsigned copies a row as unsigned bytes, zero-padded; 128 is added to signed bytes.
-func copyUnsigned[T Byte](dst []byte, row []T) {
-	var z T
-	z--
+// copyBytes copies a row of bytes, zero-padded. If flip is set, 128 is added to signed bytes and
+// subtracted from unsigned ones.
+func copyBytes[T Byte](dst []byte, row []T, flip bool) {
 	if len(row) == 0 {
 		return
 	}
 	src := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(row))), len(row))
 	clear(dst[copy(dst, src):])
-	if z > 0 {
+	if !flip {
 		return
 	}
 	n := len(src) &^ 7

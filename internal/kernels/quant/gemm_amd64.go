@@ -2,11 +2,7 @@
 
 package quant
 
-import (
-	"unsafe"
-
-	"github.com/onward-ml/onward/internal/cpu"
-)
+import "github.com/onward-ml/onward/internal/cpu"
 
 func tileHeight(l cpu.Level) int {
 	if l == cpu.AVX2 {
@@ -15,51 +11,20 @@ func tileHeight(l cpu.Level) int {
 	return tileRows
 }
 
-func runTile(l cpu.Level, vnni bool, rows, cols int, t *tileI32) {
+func runTile(l cpu.Level, dot bool, rows, cols int, t *tileI32) {
 	switch {
-	case l == cpu.AVX512 && vnni:
+	case l == cpu.AVX512 && dot:
 		tileVNNI(rows, t)
 	case l == cpu.AVX512:
 		tileAVX512(rows, t)
 	case l == cpu.AVX2:
-		halvesAVX2(rows, cols, t)
+		tileHalves(rows, cols, t)
 	default:
-		tileGeneric(vnni, rows, cols, t)
+		tileGeneric(dot, rows, cols, t)
 	}
 }
 
-// halvesAVX2 computes the two halves of a panel. A half with fewer than 16 columns is computed in a
-// buffer.
-func halvesAVX2(rows, cols int, t *tileI32) {
-	const half = PanelWidth / 2
-	for j := 0; j < cols; j += half {
-		h := *t
-		h.c = unsafe.Add(t.c, j*4)
-		if t.b != nil { // nil if K is 0
-			h.b = unsafe.Add(t.b, j*4)
-		}
-		if t.bias != nil {
-			h.bias = unsafe.Add(t.bias, j*4)
-		}
-		w := cols - j
-		if w >= half {
-			tileAVX2(rows, &h)
-			continue
-		}
-		var buf [6 * half]int32
-		if t.acc != 0 {
-			for r := range rows {
-				copy(buf[r*half:], unsafe.Slice((*int32)(unsafe.Add(h.c, r*int(t.ldc))), w))
-			}
-		}
-		c := h.c
-		h.c, h.ldc = unsafe.Pointer(&buf), half*4
-		tileAVX2(rows, &h)
-		for r := range rows {
-			copy(unsafe.Slice((*int32)(unsafe.Add(c, r*int(t.ldc))), w), buf[r*half:])
-		}
-	}
-}
+func tileHalf(rows int, t *tileI32) { tileAVX2(rows, t) }
 
 const chunk = 1 << 15
 

@@ -63,7 +63,7 @@ func check[A, B Byte](t testing.TB, l cpu.Level, p problem, r *rand.Rand, side t
 		}
 		return z
 	}
-	g := &Args[A]{M: p.m, A: a, LdA: lda, B: pack(nil, cpu.VNNI(l) && !p.words, b, ldb, p.trans, p.k, p.n), AZero: zeros(p.aZero, p.m), BZero: zeros(p.bZero, p.n), LdC: ldc}
+	g := &Args[A]{M: p.m, A: a, LdA: lda, B: pack(nil, dotProduct(l) && !p.words, b, ldb, p.trans, p.k, p.n), AZero: zeros(p.aZero, p.m), BZero: zeros(p.bZero, p.n), LdC: ldc}
 	g.C = testkit.Guarded[int32](t, max(0, (p.m-1)*ldc+p.n), side, 0)
 	if p.bias {
 		g.Bias = make([]int32, p.n)

@@ -1,0 +1,25 @@
+//go:build !amd64 || purego
+
+package quant
+
+import "github.com/onward-ml/onward/internal/cpu"
+
+func sumU8(_ cpu.Level, x []uint8) uint32 { return sumU8Generic(x) }
+
+func quantizeF32(_ cpu.Level, dst []uint8, x []float32, scale, zero, lo, hi float32) {
+	quantizeF32Generic(dst, x, scale, zero, lo, hi)
+}
+
+func requantizeI32(_ cpu.Level, dst []uint8, x []int32, scale []float32, zero, lo, hi float32) {
+	requantizeI32Generic(dst, x, scale, min(len(scale)-1, 1), zero, lo, hi)
+}
+
+func transposeBytesAsm(cpu.Level, []byte, int, []byte, int, int) bool { return false }
+
+func interleaveBytesAsm(cpu.Level, []byte, []byte, int, int) bool { return false }
+
+func addBytesAsm(cpu.Level, []uint8, []uint8, []uint8, *Linear, *Linear, int32, float32, float32, float32) int {
+	return 0
+}
+
+func maxWindowAsm(cpu.Level, []uint8, []uint8, int, int, int, int, uint32) bool { return false }
