@@ -116,11 +116,6 @@ func (op *GatherBlockQuantized) Run(c *ir.Call) error {
 	span, q := kit.SpanOf(shape, gather), kit.SpanOf(shape, quantize)
 	blocks := want[quantize]
 	at := kit.Ints(idx)
-	for _, i := range at {
-		if i < -span.N || i >= span.N {
-			return fmt.Errorf("index %d is out of range for %d slices", i, span.N)
-		}
-	}
 	codes := data.Bytes()
 	const most = 1 << 12 // elements of a piece: slices may be long
 	pieces := (span.Inner + most - 1) / most
@@ -131,6 +126,10 @@ func (op *GatherBlockQuantized) Run(c *ir.Call) error {
 		i := at[k%len(at)]
 		if i < 0 {
 			i += span.N
+		}
+		if i < 0 || i >= span.N {
+			clear(dst)
+			return
 		}
 		first := (k/len(at)*span.N+i)*span.Inner + from
 		for j := range dst {
