@@ -179,7 +179,7 @@ The exit code is 1 if a value disagrees.`,
 				err = printCompare(cmd.OutOrStdout(), out)
 			}
 			if err == nil && !out.Agree {
-				err = cli.Printed{Err: errors.New("the results disagree")}
+				err = cli.Printed{Err: errors.New("the results disagree"), Complete: true}
 			}
 			return err
 		},

@@ -175,7 +175,7 @@ name. The exit code is 1 if there are any. To compare results, use onward compar
 				printDiff(cmd.OutOrStdout(), d)
 			}
 			if err == nil && !d.Empty() {
-				err = cli.Printed{Err: errors.New("the models differ")}
+				err = cli.Printed{Err: errors.New("the models differ"), Complete: true}
 			}
 			return err
 		},

@@ -69,6 +69,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	switch {
 	case err == nil:
 		return exitOK
+	case errors.As(err, &printed) && printed.Complete:
+		return exitFailed
 	case errors.As(context.Cause(ctx), &interrupted):
 		if msg := err.Error(); strings.HasPrefix(msg, interrupted.Error()) {
 			fmt.Fprintf(stderr, "onward: %s\n", text.Escape(msg)) // with what is left to do

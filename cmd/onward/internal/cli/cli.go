@@ -19,7 +19,12 @@ func (e UsageError) Unwrap() error { return e.Err }
 func Usagef(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
 
 // Printed wraps an error that has been printed already: exit code 1, and no message.
-type Printed struct{ Err error }
+type Printed struct {
+	Err error
+	// Complete says that the verb has ended and Err is its result, not the effect of a signal. A signal that comes later
+	// does not change the exit code.
+	Complete bool
+}
 
 // Error implements error.
 func (e Printed) Error() string { return e.Err.Error() }
