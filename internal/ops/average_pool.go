@@ -47,6 +47,9 @@ func averagePool[T kit.RealFloat](c *ir.Call, p *AveragePool) error {
 	if err != nil {
 		return err
 	}
+	if !c.Generic && g.Whole() {
+		return (&GlobalAveragePool{}).Run(c)
+	}
 	x, err := kit.RealIn[T](c, c.Tensor(0))
 	if err != nil {
 		return err

@@ -118,6 +118,16 @@ type WindowGeom struct {
 	In, Kernel, Stride, Dilation, Before, After, Out []int
 }
 
+// Whole reports whether there is one window, which covers the input without padding.
+func (g *WindowGeom) Whole() bool {
+	for i, k := range g.Kernel {
+		if k != g.In[i] || k > 1 && g.Dilation[i] != 1 || g.Before[i]+g.After[i] != 0 || g.Out[i] != 1 {
+			return false
+		}
+	}
+	return true
+}
+
 // Resolve returns the geometry for an input with the given spatial shape. kernel is the shape of
 // the kernel.
 func (w *Window) Resolve(in, kernel []int) (WindowGeom, error) {

@@ -54,10 +54,8 @@ func (p *QLinearGlobalAveragePool) Run(c *ir.Call) error {
 	}
 	shape := append([]int{}, s...)
 	n, ch, plane := s[0], s[1], kit.Product(s[2:])
-	step, next := 1, plane // strides of elements and of channels
 	if p.ChannelsLast {
 		ch, plane = s[len(s)-1], kit.Product(s[1:len(s)-1])
-		step, next = ch, 1
 		for i := range s[1 : len(s)-1] {
 			shape[1+i] = 1
 		}
@@ -72,19 +70,24 @@ func (p *QLinearGlobalAveragePool) Run(c *ir.Call) error {
 	}
 	src, dst := x.Bytes(), y.Bytes()
 	scale := in.scale / (float32(plane) * out.scale)
-	kit.ReduceEach(c, n*ch, plane, func(i int) {
-		at := i/ch*ch*plane + i%ch*next
-		sum := int64(0)
-		if step == 1 {
-			sum = sumBytes(src[at:at+plane], in.signed) - int64(plane)*int64(in.zero)
-		} else {
-			for k := range plane {
-				sum += int64(in.int(src[at+k*step]) - in.zero)
-			}
-		}
-		v := [1]float32{float32(sum) * scale}
+	quantize := func(i int, sum int64) {
+		v := [1]float32{float32(sum-int64(plane)*int64(in.zero)) * scale}
 		out.quantize(dst[i:i+1], v[:])
-	})
+	}
+	if p.ChannelsLast {
+		const step = 64
+		across := (ch + step - 1) / step
+		kit.ReduceEach(c, n*across, plane*step, func(i int) {
+			k := i % across * step
+			var sums [step]int64
+			sumColumns(sums[:min(step, ch-k)], src[i/across*plane*ch:][:plane*ch][k:], ch, in.signed)
+			for j, v := range sums[:min(step, ch-k)] {
+				quantize(i/across*ch+k+j, v)
+			}
+		})
+		return nil
+	}
+	kit.ReduceEach(c, n*ch, plane, func(i int) { quantize(i, sumBytes(src[i*plane:][:plane], in.signed)) })
 	return nil
 }
 
@@ -113,4 +116,25 @@ func sumBytes(b []byte, signed bool) int64 {
 		sum += int64(x ^ byte(turn))
 	}
 	return sum - n*flip
+}
+
+// sumColumns returns the sums of the first columns of a matrix of bytes, as integers.
+func sumColumns(sums []int64, b []byte, cols int, signed bool) {
+	const block = 1 << 20 // rows whose sums fit in int32
+	flip, part := byte(0), make([]int32, len(sums))
+	if signed {
+		flip = 128
+	}
+	for rows := (len(b) + cols - 1) / cols; rows > 0; rows -= block {
+		clear(part)
+		for range min(rows, block) {
+			for j, v := range b[:len(part)] {
+				part[j] += int32(v ^ flip)
+			}
+			b = b[min(cols, len(b)):]
+		}
+		for j, v := range part {
+			sums[j] += int64(v) - int64(min(rows, block))*int64(flip)
+		}
+	}
 }
