@@ -30,7 +30,7 @@ func (v *ConvInteger) Run(c *ir.Call) error { return v.run(c, nil) }
 // run computes the convolution. packed holds the weights if they are constant.
 func (v *ConvInteger) run(c *ir.Call, packed *kit.ConvWeights) error {
 	x, w, xz, wz := c.Tensor(0), c.Tensor(1), c.Tensor(2), c.Tensor(3)
-	s, packed, err := kit.ConvBytesShape(c, &v.Window, v.Group, x, w, xz, wz, packed)
+	s, packed, err := kit.ConvBytesShape(c, &v.Window, v.Group, x.Shape(), w, xz, wz, packed)
 	if err != nil {
 		return err
 	}

@@ -39,15 +39,19 @@ func (v *QLinearConv) Run(c *ir.Call) error { return v.run(c, nil) }
 // run computes the convolution. packed holds the weights if they are constant.
 func (v *QLinearConv) run(c *ir.Call, packed *kit.ConvWeights) error {
 	x, w := c.Tensor(0), c.Tensor(3)
+	shape := x.Shape()
 	if v.ChannelsLast {
-		var err error
+		shape = kit.ChannelsFirstShape(shape)
+	}
+	s, packed, err := kit.ConvBytesShape(c, &v.Window, v.Group, shape, w, c.Tensor(2), c.Tensor(5), packed)
+	if err != nil {
+		return err
+	}
+	last := v.ChannelsLast && packed != nil && packed.Last(&s, c.Tensor(2))
+	if v.ChannelsLast && !last {
 		if x, err = kit.ChannelsFirst(c, x); err != nil {
 			return err
 		}
-	}
-	s, packed, err := kit.ConvBytesShape(c, &v.Window, v.Group, x, w, c.Tensor(2), c.Tensor(5), packed)
-	if err != nil {
-		return err
 	}
 	var bias []int32
 	if b := c.Tensor(8); b != nil {
@@ -65,7 +69,11 @@ func (v *QLinearConv) run(c *ir.Call, packed *kit.ConvWeights) error {
 			return fmt.Errorf("%s has shape %v, want one element", []string{1: "x_scale", 6: "y_scale", 7: "y_zero_point"}[i], t.Shape())
 		}
 	}
-	y, done, err := kit.ChannelsOutput(c, 0, c.Tensor(7).DType(), s.Shape, v.ChannelsLast)
+	shape = s.Shape
+	if last {
+		shape = kit.ChannelsLastShape(shape)
+	}
+	y, done, err := kit.ChannelsOutput(c, 0, c.Tensor(7).DType(), shape, v.ChannelsLast && !last)
 	if err != nil || y.Len() == 0 {
 		return err
 	}
@@ -78,7 +86,7 @@ func (v *QLinearConv) run(c *ir.Call, packed *kit.ConvWeights) error {
 		scale[i] = xs * ws[i%len(ws)] / ys
 	}
 	if packed != nil {
-		if err := packed.Requantized(c, &s, x, c.Tensor(2), bias, y, scale, c.Tensor(7)); err != nil {
+		if err := packed.Requantized(c, &s, x, c.Tensor(2), bias, y, scale, c.Tensor(7), last); err != nil {
 			return err
 		}
 		done()

@@ -175,8 +175,8 @@ func (f *quantizedFuser) quantize(n *ir.Node, op *ops.QuantizeLinear) *ir.Node {
 		return f.matMul(n, p, x, y)
 	case *ops.Gemm:
 		return f.gemm(n, p, op, x, y)
-	case *ops.Add:
-		if b, ok := f.second(p, x, y); ok {
+	case *ops.Add, *ops.Sum:
+		if b, ok := f.second(p, x, y); ok && len(p.In) == 2 {
 			return replaced(n, "QLinearAdd", &msft.QLinearAdd{}, x.x, x.scale, x.zero, b.x, b.scale, b.zero, y.scale, y.zero)
 		}
 	case *ops.Mul:
@@ -204,6 +204,9 @@ func (f *quantizedFuser) quantize(n *ir.Node, op *ops.QuantizeLinear) *ir.Node {
 
 // second returns the second of two quantized tensors of one type.
 func (f *quantizedFuser) second(p *ir.Node, x, y quantizedValue) (quantizedValue, bool) {
+	if len(p.In) < 2 {
+		return quantizedValue{}, false // a Sum of one
+	}
 	b, ok := f.one(p.In[1])
 	return b, ok && b.elem == x.elem && y.elem == x.elem
 }

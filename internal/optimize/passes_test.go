@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/exec"
 	"github.com/onward-ml/onward/internal/frontend"
 	"github.com/onward-ml/onward/internal/ir"
@@ -110,6 +111,7 @@ type passCase struct {
 	outputs    string // default "y"
 	with       string // another pass to run
 	want       string
+	vnni       bool // whether the pass only runs on processors with VNNI
 }
 
 // TestPasses checks for every pass what it rewrites, and similar graphs that it must not
@@ -118,6 +120,9 @@ func TestPasses(t *testing.T) {
 	// A wide image, and its depthwise convolution.
 	expand := steps(input("x", "n", 3, 104, 104), ramp("w", 32, 3, 1, 1), ramp("k", 32, 1, 3, 3), ramp("v", 16, 32, 1, 1), node("Conv", "x w", "e"))
 	spread := node("Conv", "e k", "d", onnx.Attrs{"group": int64(32)})
+	byteConvs := steps(func(b *onnx.ModelBuilder) { b.Input("x", onnx.Uint8, "n", 20, 6, 6) }, constant("w", make([]int8, 20*20), 20, 20, 1, 1),
+		constant("s", float32(0.5)), constant("z", uint8(3)), constant("wz", int8(0)), constant("shape", []int64{-1, 20}, 2))
+	byteConv := func(x, y string) build { return node("QLinearConv", x+" s z w s wz s z", y) }
 	cases := []passCase{
 		{pass: "inline-if", name: "a condition that is an input", build: steps(rows, truth, ramp("w", 8), branches), want: "If[Neg Neg][Add Min]"},
 		{pass: "inline-if", name: "a constant", build: steps(rows, constant("c", true), ramp("w", 8), branches), want: "Add Min"},
@@ -153,6 +158,14 @@ func TestPasses(t *testing.T) {
 		{pass: "fuse-quantized", name: "an addition", build: steps(constant("s", float32(0.5)), constant("z", uint8(3)),
 			inputBytes("x"), inputBytes("x2"), node("DequantizeLinear", "x s z", "f"), node("DequantizeLinear", "x2 s z", "f2"),
 			node("Add", "f f2", "a"), node("QuantizeLinear", "a s z", "y")), want: "QLinearAdd"},
+		{pass: "fuse-quantized", name: "a sum of two", build: steps(constant("s", float32(0.5)), constant("z", uint8(3)),
+			inputBytes("x"), inputBytes("x2"), node("DequantizeLinear", "x s z", "f"), node("DequantizeLinear", "x2 s z", "f2"),
+			node("Sum", "f f2", "a"), node("QuantizeLinear", "a s z", "y")), want: "QLinearAdd"},
+		{pass: "fuse-quantized", name: "a sum of three", build: steps(constant("s", float32(0.5)), constant("z", uint8(3)),
+			inputBytes("x"), inputBytes("x2"), node("DequantizeLinear", "x s z", "f"), node("DequantizeLinear", "x2 s z", "f2"),
+			node("Sum", "f f2 f", "a"), node("QuantizeLinear", "a s z", "y")), want: "DequantizeLinear DequantizeLinear Sum QuantizeLinear"},
+		{pass: "fuse-quantized", name: "a sum of one", build: steps(constant("s", float32(0.5)), constant("z", uint8(3)),
+			inputBytes("x"), node("DequantizeLinear", "x s z", "f"), node("Sum", "f", "a"), node("QuantizeLinear", "a s z", "y")), want: "ByteMap"},
 		{pass: "fuse-quantized", name: "a function of one tensor", build: steps(constant("s", float32(0.5)), constant("z", uint8(3)),
 			inputBytes("x"), node("DequantizeLinear", "x s z", "f"), node("Tanh", "f", "a"), node("QuantizeLinear", "a s z", "y")), want: "ByteMap"},
 		{pass: "fuse-quantized", name: "a value that floats need too", build: steps(constant("s", float32(0.5)), constant("z", uint8(3)),
@@ -215,6 +228,15 @@ func TestPasses(t *testing.T) {
 		{pass: "fuse-linear", name: "weights from an input", build: steps(rows, input("w", 8, 3), node("MatMul", "x w", "y")), want: "MatMul"},
 		{pass: "fuse-linear", name: "a bias that makes more rows", build: steps(input("x", 1, 8), ramp("w", 8, 3), input("z", 5, 3), node("MatMul", "x w", "p"), node("Add", "p z", "y")), want: "Linear Add"},
 
+		{pass: "channels-last", name: "two convolutions", vnni: true, build: append(slices.Clone(byteConvs), byteConv("x", "c"), byteConv("c", "y")),
+			want: "MoveChannels QLinearConv QLinearConv MoveChannels"},
+		{pass: "channels-last", name: "one alone", build: append(slices.Clone(byteConvs), byteConv("x", "y")), want: "QLinearConv"},
+		{pass: "channels-last", name: "a function between two", vnni: true, build: append(slices.Clone(byteConvs), byteConv("x", "c"), node("MaxPool", "c", "p", onnx.Attrs{"kernel_shape": []int64{1, 1}}), byteConv("p", "y")),
+			want: "MoveChannels QLinearConv NhwcMaxPool QLinearConv MoveChannels"},
+		{pass: "channels-last", name: "a value that is needed", vnni: true, build: append(slices.Clone(byteConvs), byteConv("x", "c"), byteConv("c", "y")), outputs: "y c",
+			want: "MoveChannels QLinearConv MoveChannels QLinearConv MoveChannels"},
+		{pass: "channels-last", name: "an operator without the layout", build: append(slices.Clone(byteConvs), byteConv("x", "c"), node("Reshape", "c shape", "y")), want: "QLinearConv Reshape"},
+
 		{pass: "block-layout", name: "two convolutions", build: steps(input("x", "n", 16, 9, 9), ramp("w", 16, 16, 3, 3), node("Conv", "x w", "c"), node("Conv", "c w", "y")), want: "ToBlocked BlockedConv BlockedConv FromBlocked"},
 		{pass: "block-layout", name: "an image of unknown size", build: steps(input("x", "n", 16, "h", 9), ramp("w", 16, 16, 3, 3), node("Conv", "x w", "c"), node("Conv", "c w", "y")), want: "Conv Conv"},
 		{pass: "block-layout", name: "another operator than a convolution", build: steps(pixels, node("Relu", "x", "y")), want: "Relu"},
@@ -238,6 +260,9 @@ func TestPasses(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.pass+"/"+c.name, func(t *testing.T) {
+			if c.vnni && !cpu.VNNI(cpu.Active()) {
+				t.Skip("the pass only runs on processors with VNNI")
+			}
 			b := onnx.NewModel("m").Opset("", max(c.opset, 17))
 			if c.opset == 0 {
 				b = onnx.NewModel("m").Opset("", 21)

@@ -188,6 +188,11 @@ func writeConvBytes(dir string) {
 		fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", mr, byteTile(f, mr))
 	}
 	dis.WriteString("\t}\n}\n")
+	dis.WriteString("\nfunc channelTileAVX512(pixels int, t *channelTile) {\n\tswitch pixels {\n")
+	for mr := 1; mr <= lastPixels; mr++ {
+		fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", mr, lastTile(f, mr))
+	}
+	dis.WriteString("\t}\n}\n")
 	for stride := 1; stride <= 2; stride++ {
 		fmt.Fprintf(&dis, "\nfunc planeTile%dAVX512(rows int, t *planeTile) {\n\tswitch rows {\n", stride)
 		for rows := 1; rows <= 4; rows++ {
@@ -197,6 +202,91 @@ func writeConvBytes(dir string) {
 	}
 	write(dir+"/bytes_amd64.s", f.text())
 	write(dir+"/bytes_stubs_amd64.go", generated+"//go:build !purego\n\npackage conv\n"+f.stubs.String()+dis.String())
+}
+
+// Offsets of the fields of conv's channelTile.
+const (
+	chA, chB, chC      = 0, 8, 16
+	chOffsets          = 24
+	chTaps, chBlocks   = 32, 40
+	chPixel, chLdC     = 48, 56
+	chBias, chScale    = 64, 72
+	chZero, chLo, chHi = 80, 84, 88
+	chMask             = 92
+	lastPixels         = 8
+)
+
+// lastTile writes the tile of mr pixels of a depthwise convolution of bytes with the channels innermost,
+// in blocks of 16 channels.
+func lastTile(f *file, mr int) string {
+	name := fmt.Sprintf("channelTile%dAVX512", mr)
+	g := f.function(name, avx512, []arg{{"t", "*channelTile"}}, nil)
+	const weights, zero, lo, hi, scale, bias = 8, 9, 10, 11, 12, 13
+	g.arg("t", "DX")
+	for _, p := range []struct {
+		off int
+		reg string
+	}{{chB, "DI"}, {chPixel, "R8"}, {chA, "R13"}, {chC, "R15"}, {chBlocks, "CX"}, {chBias, "BX"}, {chScale, "SI"}} {
+		g.e("MOVQ %d(DX), %s", p.off, p.reg)
+	}
+	g.e("LEAQ (R8)(R8*2), R9")
+	g.e("LEAQ (R8)(R8*4), R10")
+	g.e("VPBROADCASTD %d(DX), Z%d", chZero, zero)
+	g.e("VBROADCASTSS %d(DX), Z%d", chLo, lo)
+	g.e("VBROADCASTSS %d(DX), Z%d", chHi, hi)
+	g.e("MOVL $0xffff, AX")
+	g.e("KMOVW AX, K1")
+	g.label("block")
+	g.e("CMPQ CX, $1")
+	g.e("JNE whole")
+	g.e("KMOVW %d(DX), K1", chMask)
+	g.label("whole")
+	g.e("VMOVDQU32 (BX), Z%d", bias)
+	for r := range mr {
+		g.op("VMOVDQA32", bias, r)
+	}
+	g.e("MOVQ %d(DX), R11", chOffsets)
+	g.e("MOVQ %d(DX), R12", chTaps)
+	g.label("tap")
+	g.e("MOVQ (R11), AX")
+	g.e("ADDQ R13, AX")
+	g.e("VMOVDQU32 (DI), Z%d", weights)
+	for r := range mr {
+		m := "(AX)" + [...]string{"", "(R8*1)", "(R8*2)", "(R9*1)", "(R8*4)", "(R10*1)", "(R9*2)"}[r%7]
+		if r == 7 {
+			g.e("LEAQ (AX)(R9*2), AX")
+			m = "(AX)(R8*1)"
+		}
+		g.e("VPMOVZXBD.Z %s, K1, Z%d", m, 16+r)
+		g.op("VPDPWSSD", weights, 16+r, r)
+	}
+	g.e("ADDQ $64, DI")
+	g.e("ADDQ $8, R11")
+	g.e("DECQ R12")
+	g.e("JNZ tap")
+	g.e("VMOVUPS (SI), Z%d", scale)
+	g.e("MOVQ R15, AX")
+	for r := range mr {
+		g.op("VCVTDQ2PS", r, r)
+		g.op("VMULPS", scale, r, r)
+		g.op("VMAXPS", lo, r, r) // NaN becomes the lower bound
+		g.op("VMINPS", hi, r, r)
+		g.op("VCVTPS2DQ", r, r)
+		g.op("VPADDD", zero, r, r)
+		g.e("VPMOVDB Z%d, K1, (AX)", r)
+		if r < mr-1 {
+			g.e("ADDQ %d(DX), AX", chLdC)
+		}
+	}
+	g.e("ADDQ $16, R13")
+	g.e("ADDQ $16, R15")
+	g.e("ADDQ $64, BX")
+	g.e("ADDQ $64, SI")
+	g.e("DECQ CX")
+	g.e("JNZ block")
+	g.e("VZEROUPPER")
+	g.e("RET")
+	return name
 }
 
 // Offsets of the fields of conv's planeTile.

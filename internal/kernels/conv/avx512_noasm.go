@@ -20,6 +20,8 @@ func winogradOutput(_ cpu.Level, m int, src, dst, bias, add *float32, row, addRo
 
 func runByteTile(_ cpu.Level, pixels int, t *byteTile) { byteTileGeneric(pixels, t) }
 
+func runChannelTile(_ cpu.Level, pixels int, t *channelTile) { channelTileGeneric(pixels, t) }
+
 func runPlaneTile(_ cpu.Level, rows, stride int, t *planeTile) { planeTileGeneric(rows, stride, t) }
 
 func runPlanar(_ cpu.Level, k int, t *planarTile) { planarGeneric(k, t) }

@@ -175,11 +175,12 @@ type byteGeometry struct {
 	width   int
 	step    int  // distance in pixels of the image between the inputs of successive outputs
 	pixels  bool // every run of output pixels is evenly spaced, across rows too
+	beyond  bool // tiles read up to three bytes beyond the channels
 }
 
 // byteGeometryOf returns the geometry of the convolution, or nil if the byte tiles do not support it.
 func (d *Integer) byteGeometryOf() *byteGeometry {
-	w, e := d.bytes, &d.d
+	e, merged := &d.d, d.bytes != nil && d.bytes.merged
 	for _, i := range e {
 		// Not supported: a window that lies in the padding alone, or more padding than image.
 		if i.in == 0 || i.out == 0 || i.pad > (i.kernel-1)*i.dilation || i.dilation*(i.kernel-1) > 64+2*i.in {
@@ -187,15 +188,15 @@ func (d *Integer) byteGeometryOf() *byteGeometry {
 		}
 	}
 	cg := d.s.Cin / d.s.Group
-	if w.merged && e[2].dilation > 1 && e[2].kernel > 1 && cg%4 != 0 {
+	if merged && e[2].dilation > 1 && e[2].kernel > 1 && cg%4 != 0 {
 		return nil
 	}
-	q := &byteGeometry{width: e[2].out, step: e[2].stride}
+	one := merged && e[2].dilation == 1
+	q := &byteGeometry{width: e[2].out, step: e[2].stride, beyond: cg%4 != 0 && !(one && cg*e[2].kernel%4 == 0) && d.single == nil}
 	for i := range 3 {
 		q.size[i] = max(e[i].pad+e[i].in, (e[i].out-1)*e[i].stride+(e[i].kernel-1)*e[i].dilation+1)
 	}
 	q.row = q.size[2] * d.s.Cin
-	one := w.merged && e[2].dilation == 1
 	for kz := range e[0].kernel {
 		for ky := range e[1].kernel {
 			at := (kz*e[0].dilation*q.size[1] + ky*e[1].dilation) * q.row
@@ -248,6 +249,7 @@ type byteOutput struct {
 	scale  []float32
 	zero   int32
 	lo, hi float32
+	last   bool // input and output have the channels innermost
 }
 
 // runBytes convolves the images of x. Signed elements are converted to unsigned ones by adding 128.
@@ -256,7 +258,6 @@ func (d *Integer) runBytes(par gemm.Par, y *byteOutput, x []byte, signed bool) {
 	in, out := d.pixels[0], d.pixels[1]
 	shared := integerPool.Get().(*integerBuffers)
 	defer integerPool.Put(shared)
-	image := resize(&shared.image, q.length())
 	flip := shiftOf(signed)
 	zero := d.xZero + int32(flip)
 	og := s.Cout / s.Group
@@ -275,11 +276,17 @@ func (d *Integer) runBytes(par gemm.Par, y *byteOutput, x []byte, signed bool) {
 	panels := s.Group * w.panels
 	for n := range s.N {
 		src := x[n*s.Cin*in:][:s.Cin*in]
-		par(tiles(q.size[0]*q.size[1], byteRows), func(lo, hi int) {
-			b := integerPool.Get().(*integerBuffers)
-			d.padRows(b, image, src, byte(zero), flip, lo*byteRows, min(hi*byteRows, q.size[0]*q.size[1]))
-			integerPool.Put(b)
-		})
+		var image []byte
+		if y.last {
+			image = d.padLast(par, shared, src, byte(zero), flip)
+		} else {
+			image = resize(&shared.image, q.length())
+			par(tiles(q.size[0]*q.size[1], byteRows), func(lo, hi int) {
+				b := integerPool.Get().(*integerBuffers)
+				d.padRows(b, image, src, byte(zero), flip, lo*byteRows, min(hi*byteRows, q.size[0]*q.size[1]))
+				integerPool.Put(b)
+			})
+		}
 		par(units*panels, func(lo, hi int) {
 			b := integerPool.Get().(*integerBuffers)
 			for u := lo; u < hi; u++ {
@@ -315,18 +322,11 @@ func (d *Integer) padRows(b *integerBuffers, image, src []byte, pad, flip byte, 
 		}
 		return
 	}
-	input := func(r int) int { // row of the input, or -1 in the padding
-		z, y := r/q.size[1]-e[0].pad, r%q.size[1]-e[1].pad
-		if z < 0 || z >= e[0].in || y < 0 || y >= e[1].in {
-			return -1
-		}
-		return z*e[1].in + y
-	}
 	first := 0
 	if e[2].in < 16 { // narrow rows do not fill a vector, so transpose several at a time
 		last := -1
 		for r := lo; r < hi; r++ {
-			if i := input(r); i >= 0 {
+			if i := d.inputRow(r); i >= 0 {
 				if last < 0 {
 					first = i
 				}
@@ -340,7 +340,7 @@ func (d *Integer) padRows(b *integerBuffers, image, src []byte, pad, flip byte, 
 	left, right := e[2].pad*cin, (e[2].pad+e[2].in)*cin
 	for r := lo; r < hi; r++ {
 		row := image[r*q.row:][:q.row]
-		i := input(r)
+		i := d.inputRow(r)
 		if i < 0 {
 			fill(row, pad)
 			continue
@@ -383,7 +383,11 @@ func (d *Integer) byteUnit(b *integerBuffers, y *byteOutput, image []byte, bias 
 	var c unsafe.Pointer
 	var sums []int32
 	var rows []byte
-	if y.sums != nil {
+	o := g*og + j
+	if y.last {
+		t.ldc = s.Cout
+		c = unsafe.Pointer(&y.bytes[(n*out+p0)*s.Cout+o])
+	} else if y.sums != nil {
 		t.sums, t.ldc = 1, byteCols*4
 		sums = resize(&b.sums, count*byteCols)
 		c = unsafe.Pointer(unsafe.SliceData(sums))
@@ -401,7 +405,9 @@ func (d *Integer) byteUnit(b *integerBuffers, y *byteOutput, image []byte, bias 
 		}
 		runByteTile(d.level, first+second, &t)
 	}
-	o := g*og + j
+	if y.last {
+		return
+	}
 	at := (n*s.Cout+o)*out + p0
 	if y.sums != nil {
 		// Transposing only moves the bits, so int32 can use the float32 kernel.

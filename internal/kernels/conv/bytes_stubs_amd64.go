@@ -47,6 +47,30 @@ func byteTile13x32AVX512(t *byteTile)
 func byteTile14x32AVX512(t *byteTile)
 
 //go:noescape
+func channelTile1AVX512(t *channelTile)
+
+//go:noescape
+func channelTile2AVX512(t *channelTile)
+
+//go:noescape
+func channelTile3AVX512(t *channelTile)
+
+//go:noescape
+func channelTile4AVX512(t *channelTile)
+
+//go:noescape
+func channelTile5AVX512(t *channelTile)
+
+//go:noescape
+func channelTile6AVX512(t *channelTile)
+
+//go:noescape
+func channelTile7AVX512(t *channelTile)
+
+//go:noescape
+func channelTile8AVX512(t *channelTile)
+
+//go:noescape
 func planeTile1x1AVX512(t *planeTile)
 
 //go:noescape
@@ -100,6 +124,27 @@ func byteTileAVX512(pixels int, t *byteTile) {
 		byteTile13x32AVX512(t)
 	case 14:
 		byteTile14x32AVX512(t)
+	}
+}
+
+func channelTileAVX512(pixels int, t *channelTile) {
+	switch pixels {
+	case 1:
+		channelTile1AVX512(t)
+	case 2:
+		channelTile2AVX512(t)
+	case 3:
+		channelTile3AVX512(t)
+	case 4:
+		channelTile4AVX512(t)
+	case 5:
+		channelTile5AVX512(t)
+	case 6:
+		channelTile6AVX512(t)
+	case 7:
+		channelTile7AVX512(t)
+	case 8:
+		channelTile8AVX512(t)
 	}
 }
 

@@ -163,6 +163,14 @@ func runByteTile(l cpu.Level, pixels int, t *byteTile) {
 	byteTileGeneric(pixels, t)
 }
 
+func runChannelTile(l cpu.Level, pixels int, t *channelTile) {
+	if cpu.VNNI(l) {
+		channelTileAVX512(pixels, t)
+		return
+	}
+	channelTileGeneric(pixels, t)
+}
+
 func runPlaneTile(l cpu.Level, rows, stride int, t *planeTile) {
 	switch {
 	case cpu.VNNI(l) && stride == 1:

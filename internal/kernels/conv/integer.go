@@ -28,10 +28,11 @@ type Integer struct {
 	small    bool              // all of single fit in 16 bits
 	planes   bool              // use plane tiles
 	bytes    *byteWeights      // for byte tiles, or nil if not supported
-	geometry *byteGeometry
-	d        [3]dim // the spatial dimensions, padded in front to three
-	strides  [3]int // of the input, in pixels
-	pixels   [2]int // pixels of an image of input and output
+	geometry *byteGeometry     // for byte tiles and channel tiles, or nil if they do not support the shape
+	channels func() []int32    // of a depthwise convolution: weights for channel tiles
+	d        [3]dim            // the spatial dimensions, padded in front to three
+	strides  [3]int            // of the input, in pixels
+	pixels   [2]int            // pixels of an image of input and output
 	level    cpu.Level
 }
 
@@ -78,6 +79,10 @@ func NewInteger[W quant.Byte](level cpu.Level, s *Shape, w []W, xZero int32, wZe
 			d.small = d.small && v == int32(int16(v))
 		}
 		d.planes = d.fitsPlane()
+		if d.small {
+			d.geometry = d.byteGeometryOf()
+		}
+		d.channels = sync.OnceValue(func() []int32 { return packChannels(d.single, taps) })
 		return d, nil
 	}
 	d.k = (cg*taps + 3) &^ 3
@@ -142,7 +147,7 @@ func (d *Integer) At(s *Shape, xZero int32, bias []int32) *Integer {
 	if !c.fitsFloats() {
 		c.floats = nil
 	}
-	if c.bytes != nil {
+	if c.bytes != nil || c.single != nil && c.small {
 		c.geometry = c.byteGeometryOf()
 	}
 	c.planes = c.fitsPlane()
@@ -160,10 +165,13 @@ func (d *Integer) fitsFloats() bool {
 	return true
 }
 
-// Scratch returns the pooled memory of a run in bytes: shared, and per concurrent call of par.
-func (d *Integer) Scratch() (shared, each int) {
+// Scratch returns the pooled memory of a run in bytes: shared, and per concurrent call of par. last is set for
+// images with the channels innermost.
+func (d *Integer) Scratch(last bool) (shared, each int) {
 	in, out := d.pixels[0], d.pixels[1]
 	switch {
+	case last && d.single != nil:
+		return d.geometry.length() + 4*len(d.single), 0
 	case d.planes:
 		rows, row := d.planeSize()
 		return 0, rows*row + planeSlack
@@ -213,7 +221,7 @@ func resize[T any](s *[]T, n int) []T {
 // RunInteger writes the sums to y of shape (N, Cout, Out…). par distributes the pixels; if it is
 // nil, one call computes everything.
 func RunInteger[X quant.Byte](d *Integer, par gemm.Par, y []int32, x []X) {
-	if d.geometry != nil {
+	if d.geometry != nil && d.single == nil {
 		d.runBytes(orSerial(par), &byteOutput{sums: y}, bytesOf(x), signed[X]())
 		return
 	}
@@ -229,12 +237,8 @@ func RunInteger[X quant.Byte](d *Integer, par gemm.Par, y []int32, x []X) {
 // RunRequantized writes saturate(roundToEven(float32(acc)·scale[o]) + zero) to y of shape (N, Cout,
 // Out…). scale has one value or Cout values.
 func RunRequantized[X, Y quant.Byte](d *Integer, par gemm.Par, y []Y, x []X, scale []float32, zero Y) {
-	if d.geometry != nil || d.planes && fitsByte[X](d.xZero) {
-		z, lo := int32(zero), float32(0)
-		if signed[Y]() {
-			lo = -128
-		}
-		out := &byteOutput{bytes: bytesOf(y), scale: scale, zero: z, lo: lo - float32(z), hi: lo + 255 - float32(z)}
+	if d.geometry != nil && d.single == nil || d.planes && fitsByte[X](d.xZero) {
+		out := outputOf(y, scale, zero)
 		if d.planes {
 			d.runPlanes(orSerial(par), out, bytesOf(x), signed[X]())
 		} else {
@@ -249,6 +253,15 @@ func RunRequantized[X, Y quant.Byte](d *Integer, par gemm.Par, y []Y, x []X, sca
 		}
 		quant.Requantize(d.level, y[(n*d.s.Cout+o)*d.pixels[1]+p:][:len(sums)], sums, s, zero)
 	})
+}
+
+// outputOf returns the destination of requantized sums.
+func outputOf[Y quant.Byte](y []Y, scale []float32, zero Y) *byteOutput {
+	z, lo := int32(zero), float32(0)
+	if signed[Y]() {
+		lo = -128
+	}
+	return &byteOutput{bytes: bytesOf(y), scale: scale, zero: z, lo: lo - float32(z), hi: lo + 255 - float32(z)}
 }
 
 // orSerial returns par, or if that is nil a function that makes one call.

@@ -1,6 +1,7 @@
 package conv
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -96,6 +97,19 @@ func checkInteger[X, W quant.Byte](t testing.TB, l cpu.Level, s *Shape, r *rand.
 		}
 		if w := min(max(math.RoundToEven(float64(float32(v)*f))+77, 0), 255); float64(q[i]) != w {
 			t.Fatalf("%s: output %d is %d, want %g", what, i, q[i], w)
+		}
+	}
+	if !d.Last() {
+		return
+	}
+	xl, ql := testkit.Guarded[X](t, len(x), testkit.High, 0), testkit.Guarded[uint8](t, len(q), testkit.High, 0)
+	for i, v := range x { // (n, c, pixel) to (n, pixel, c)
+		xl[(i/in/s.Cin*in+i%in)*s.Cin+i/in%s.Cin] = v
+	}
+	RunRequantizedLast(d, twoWays, ql, xl, scale, 77)
+	for i, v := range q {
+		if g := ql[(i/out/s.Cout*out+i%out)*s.Cout+i/out%s.Cout]; g != v {
+			t.Fatalf("%s: channels last: output %d is %d, want %d", what, i, g, v)
 		}
 	}
 }
@@ -195,6 +209,48 @@ func TestByteTile(t *testing.T) {
 	})
 }
 
+func TestChannelTile(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		r := rand.New(rand.NewPCG(13, 13))
+		for pixels := 1; pixels <= channelPixels; pixels++ {
+			for blocks := 1; blocks <= 3; blocks++ {
+				rest := 1 + r.IntN(Lanes)
+				channels := (blocks-1)*Lanes + rest
+				tile := channelTile{taps: 1 + r.IntN(9), blocks: blocks, pixel: channels * (1 + r.IntN(2)), ldc: channels + r.IntN(3), mask: 1<<rest - 1, zero: r.Int32N(256)}
+				tile.lo, tile.hi = float32(-tile.zero), float32(255-tile.zero)
+				offsets := make([]int, tile.taps)
+				for i := range offsets {
+					offsets[i] = r.IntN(5) * channels
+				}
+				a := testkit.Guarded[uint8](t, (pixels-1)*tile.pixel+5*channels, testkit.High, 0)
+				b := testkit.Guarded[int32](t, blocks*tile.taps*Lanes, testkit.High, 0)
+				bias, scale := testkit.Guarded[int32](t, blocks*Lanes, testkit.High, 0), testkit.Guarded[float32](t, blocks*Lanes, testkit.High, 0)
+				for i := range a {
+					a[i] = uint8(r.Uint32())
+				}
+				for i := range b {
+					b[i] = r.Int32N(511) - 255
+				}
+				for i := range bias {
+					bias[i], scale[i] = int32(r.Uint32())>>8, r.Float32()*1e-3
+				}
+				copy(scale, []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 0, 1e30, -1e30, 1e-40})
+				tile.a, tile.b, tile.offsets = unsafe.Pointer(&a[0]), unsafe.Pointer(&b[0]), unsafe.Pointer(&offsets[0])
+				tile.bias, tile.scale = unsafe.Pointer(&bias[0]), unsafe.Pointer(&scale[0])
+				size := (pixels-1)*tile.ldc + channels
+				got, want := testkit.Guarded[byte](t, size, testkit.High, 0), make([]byte, size)
+				tile.c = unsafe.Pointer(&got[0])
+				runChannelTile(l, pixels, &tile)
+				tile.c = unsafe.Pointer(&want[0])
+				channelTileGeneric(pixels, &tile)
+				if !bytes.Equal(got, want) {
+					t.Fatalf("%d pixels, %d taps, %d channels: %v, want %v", pixels, tile.taps, channels, got, want)
+				}
+			}
+		}
+	})
+}
+
 func TestPlaneTile(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 		r := rand.New(rand.NewPCG(14, 14))
@@ -246,6 +302,15 @@ func BenchmarkInteger(b *testing.B) {
 		b.Run(fmt.Sprintf("%dx%d_g%d_k%d@%d", s.Cin, s.Cout, s.Group, s.Kernel[0], s.In[0]), func(b *testing.B) {
 			for b.Loop() {
 				RunRequantized(d, nil, y, x, []float32{0.1}, 0)
+			}
+			b.ReportMetric(2*float64(s.Cout*s.Cin/s.Group*product(s.Kernel)*product(s.Out))*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GOPS")
+		})
+		if !d.Last() {
+			continue
+		}
+		b.Run(fmt.Sprintf("%dx%d_g%d_k%d@%d_last", s.Cin, s.Cout, s.Group, s.Kernel[0], s.In[0]), func(b *testing.B) {
+			for b.Loop() {
+				RunRequantizedLast(d, nil, y, x, []float32{0.1}, 0)
 			}
 			b.ReportMetric(2*float64(s.Cout*s.Cin/s.Group*product(s.Kernel)*product(s.Out))*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GOPS")
 		})

@@ -2,6 +2,7 @@ package kit
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
@@ -53,6 +54,21 @@ func packConv(w, zero *tensor.Tensor, group int) (*ConvWeights, error) {
 	return p, err
 }
 
+// ConvPacksLast reports whether convolutions by constant weights w with the zero point zero have kernels for images
+// with the channels innermost, for most shapes. Weights must be symmetric, as those of quantizers are.
+func ConvPacksLast(w, zero *tensor.Tensor, group int) bool {
+	const depth = 1 << 15 // of one output; see packBytes
+	if !convWorthPacking(w.Shape(), group) || !convZeroFits(zero, w.Dim(0)) || Product(w.Shape()[1:]) > depth {
+		return false
+	}
+	zeros, middle := make([]int32, zero.Len()), int32(0)
+	WidenBytes(zeros, zero)
+	if w.DType() == tensor.TypeUint8 {
+		middle = 128
+	}
+	return !slices.ContainsFunc(zeros, func(z int32) bool { return z != middle })
+}
+
 // PrepareConvBytes packs the weights, input iw of a convolution. It returns nil if weights or zero
 // points are not constant.
 func PrepareConvBytes(in []tensor.Value, types []ir.Type, iw, iz, group int) (*ConvWeights, error) {
@@ -75,15 +91,20 @@ func convZeroFits(zero *tensor.Tensor, m int) bool {
 	return zero == nil || zero.Len() == 1 || zero.Rank() == 1 && zero.Len() == m
 }
 
-// over adapts packed weights to the shapes of a run.
-func (w *ConvWeights) over(c *ir.Call, s *ConvShape, xz *tensor.Tensor, bias []int32) (*conv.Integer, gemm.Par, error) {
+// at returns the convolution for the shapes of a run.
+func (w *ConvWeights) at(s *ConvShape, xz *tensor.Tensor, bias []int32) *conv.Integer {
 	var zero [1]int32
 	if xz != nil {
 		WidenBytes(zero[:], xz)
 	}
-	d := w.conv.At(&conv.Shape{N: s.N, Cin: s.C, Cout: s.M, Group: s.Group, In: s.In, Kernel: s.Kernel, Stride: s.Stride,
+	return w.conv.At(&conv.Shape{N: s.N, Cin: s.C, Cout: s.M, Group: s.Group, In: s.In, Kernel: s.Kernel, Stride: s.Stride,
 		Dilation: s.Dilation, PadBegin: s.Before, PadEnd: s.After, Out: s.Out}, zero[0], bias)
-	shared, each := d.Scratch()
+}
+
+// over adapts packed weights to the shapes of a run, and reserves its memory.
+func (w *ConvWeights) over(c *ir.Call, s *ConvShape, xz *tensor.Tensor, bias []int32, last bool) (*conv.Integer, gemm.Par, error) {
+	d := w.at(s, xz, bias)
+	shared, each := d.Scratch(last)
 	if err := c.Reserve(int64(shared) + int64(WorkspaceCount(s.N*s.M*Product(s.Out)))*int64(each)); err != nil {
 		return nil, nil, err
 	}
@@ -101,7 +122,7 @@ func (w *ConvWeights) over(c *ir.Call, s *ConvShape, xz *tensor.Tensor, bias []i
 
 // Integers computes the sums of products.
 func (w *ConvWeights) Integers(c *ir.Call, s *ConvShape, x, xz *tensor.Tensor, bias, y []int32) error {
-	d, par, err := w.over(c, s, xz, bias)
+	d, par, err := w.over(c, s, xz, bias, false)
 	if err != nil {
 		return err
 	}
@@ -114,25 +135,37 @@ func (w *ConvWeights) Integers(c *ir.Call, s *ConvShape, x, xz *tensor.Tensor, b
 }
 
 // Requantized computes the convolution in 8-bit integers with the scale of y. scale has one
-// element, or one per output channel.
-func (w *ConvWeights) Requantized(c *ir.Call, s *ConvShape, x, xz *tensor.Tensor, bias []int32, y *tensor.Tensor, scale []float32, yz *tensor.Tensor) error {
-	d, par, err := w.over(c, s, xz, bias)
+// element, or one per output channel. If last is set, which needs [ConvWeights.Last], x and y have the channels
+// innermost.
+func (w *ConvWeights) Requantized(c *ir.Call, s *ConvShape, x, xz *tensor.Tensor, bias []int32, y *tensor.Tensor, scale []float32, yz *tensor.Tensor, last bool) error {
+	d, par, err := w.over(c, s, xz, bias, last)
 	if err != nil {
 		return err
 	}
 	if x.DType() == tensor.TypeInt8 {
-		runRequantized(d, par, tensor.Of[int8](x), y, scale, yz)
+		runRequantized(d, par, tensor.Of[int8](x), y, scale, yz, last)
 	} else {
-		runRequantized(d, par, tensor.Of[uint8](x), y, scale, yz)
+		runRequantized(d, par, tensor.Of[uint8](x), y, scale, yz, last)
 	}
 	return c.Err()
 }
 
-func runRequantized[X quant.Byte](d *conv.Integer, par gemm.Par, x []X, y *tensor.Tensor, scale []float32, yz *tensor.Tensor) {
+// Last reports whether Requantized supports images with the channels innermost.
+func (w *ConvWeights) Last(s *ConvShape, xz *tensor.Tensor) bool { return w.at(s, xz, nil).Last() }
+
+func runRequantized[X quant.Byte](d *conv.Integer, par gemm.Par, x []X, y *tensor.Tensor, scale []float32, yz *tensor.Tensor, last bool) {
 	if y.DType() == tensor.TypeInt8 {
-		conv.RunRequantized(d, par, tensor.Of[int8](y), x, scale, tensor.Of[int8](yz)[0])
+		requantizedTo(d, par, tensor.Of[int8](y), x, scale, tensor.Of[int8](yz)[0], last)
 	} else {
-		conv.RunRequantized(d, par, tensor.Of[uint8](y), x, scale, tensor.Of[uint8](yz)[0])
+		requantizedTo(d, par, tensor.Of[uint8](y), x, scale, tensor.Of[uint8](yz)[0], last)
+	}
+}
+
+func requantizedTo[X, Y quant.Byte](d *conv.Integer, par gemm.Par, y []Y, x []X, scale []float32, zero Y, last bool) {
+	if last {
+		conv.RunRequantizedLast(d, par, y, x, scale, zero)
+	} else {
+		conv.RunRequantized(d, par, y, x, scale, zero)
 	}
 }
 
@@ -161,9 +194,9 @@ func checkConvZeros(s *ConvShape, xz, wz *tensor.Tensor) error {
 	return nil
 }
 
-// ConvBytesShape checks the shapes of a convolution of 8-bit integers. It packs the weights unless
-// they are packed already, or the call asks for generic kernels.
-func ConvBytesShape(c *ir.Call, win *Window, group int, x, w, xz, wz *tensor.Tensor, packed *ConvWeights) (ConvShape, *ConvWeights, error) {
+// ConvBytesShape checks the shapes of a convolution of 8-bit integers with an input of shape in, the channels
+// first. It packs the weights unless they are packed already, or the call asks for generic kernels.
+func ConvBytesShape(c *ir.Call, win *Window, group int, in []int, w, xz, wz *tensor.Tensor, packed *ConvWeights) (ConvShape, *ConvWeights, error) {
 	shape := []int(nil)
 	switch {
 	case packed != nil:
@@ -173,7 +206,7 @@ func ConvBytesShape(c *ir.Call, win *Window, group int, x, w, xz, wz *tensor.Ten
 	default:
 		shape = w.Shape()
 	}
-	s, err := NewConvShape(win, group, x.Shape(), shape)
+	s, err := NewConvShape(win, group, in, shape)
 	if err != nil {
 		return s, nil, err
 	}

@@ -23,8 +23,8 @@ type Group struct {
 	Bytes   int64 // of Inputs and Outputs, which nodes of the group need not read from memory
 }
 
-// blockedSuffix ends the names of values in a blocked layout.
-const blockedSuffix = " (blocked)"
+// layoutSuffixes end the names of values that the engine keeps in a layout of its own.
+var layoutSuffixes = []string{" (blocked)", " (channels last)"}
 
 // Attribute returns for each executed node the nodes of the model that it computes: those that its
 // outputs depend on, without constant nodes and without those of earlier groups. If the provider does
@@ -42,7 +42,10 @@ func (c *Costs) Attribute(run []Executed) []Group {
 		limit := len(c.Layers) // most nodes with MACs in the group
 		var todo []int
 		for _, name := range e.Outputs {
-			if k, ok := c.producer[strings.TrimSuffix(name, blockedSuffix)]; ok {
+			for _, suffix := range layoutSuffixes {
+				name = strings.TrimSuffix(name, suffix)
+			}
+			if k, ok := c.producer[name]; ok {
 				todo = append(todo, k)
 			}
 		}

@@ -57,7 +57,7 @@ func TestAttribute(t *testing.T) {
 	c := chain(t)
 	g := c.Attribute([]Executed{
 		{Name: "conv", Op: "BlockedFusedConv", Outputs: []string{"r (blocked)"}},
-		{Name: "pool", Op: "BlockedMaxPool", Outputs: []string{"p (blocked)"}},
+		{Name: "pool", Op: "BlockedMaxPool", Outputs: []string{"p (channels last)"}},
 		{Name: "", Op: "FromBlocked", Outputs: []string{"p"}},
 		{Name: "add", Op: "Add", Outputs: []string{"y"}},
 	})
