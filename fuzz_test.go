@@ -226,7 +226,8 @@ func TestEveryOperatorSurvivesHostileNodes(t *testing.T) {
 // others as unknown.
 func hostileNode(d *kit.Def, rng *rand.Rand) *onnx.Model {
 	sig := d.Signature()
-	opset := d.Since[rng.IntN(len(d.Since))]
+	since := d.Since.List()
+	opset := since[rng.IntN(len(since))]
 	if rng.IntN(2) == 0 {
 		opset = kit.MaxOpset[d.Domain]
 		if d.Until != 0 {

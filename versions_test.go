@@ -175,7 +175,7 @@ func TestEveryVersionOfEveryOperatorHasACase(t *testing.T) {
 		if strings.HasPrefix(name, "onward.") || elsewhere[name] {
 			continue // made by the optimizer or by Gradient, or tested elsewhere
 		}
-		for _, v := range d.Since {
+		for _, v := range d.Since.List() {
 			total++
 			if have[form{name, v}] == 0 {
 				missing = append(missing, fmt.Sprintf("%s-%d", name, v))

@@ -49,11 +49,8 @@ func (s *scope) node(n *onnx.Node) error {
 	}
 	a := kit.NewAttrs(n.OpType, values, len(n.Inputs), len(n.Outputs))
 	a.Block = b.block
-	op, err := def.Build(a, opset)
-	if aerr := a.Err(); aerr != nil {
-		return fail(aerr)
-	}
-	if err != nil {
+	op := def.Build(a, opset)
+	if err := a.Err(); err != nil {
 		return fail(err)
 	}
 	node.Op, node.Opset, node.Sig = op, opset, def.Signature()

@@ -83,16 +83,16 @@ func check(o driver.CustomOperator) (*checked, error) {
 	return &checked{CustomOperator: o, sig: sig}, nil
 }
 
-func (c *checked) build(a *kit.Attrs, opset int) (kit.Operator, error) {
+func (c *checked) build(a *kit.Attrs, opset int) kit.Operator {
 	attrs := maps.Clone(a.All())
 	for name, v := range attrs {
 		switch v.(type) {
 		case int64, float32, string, *tensor.Tensor, *tensor.Sparse, []int64, []float32, []string, []*tensor.Tensor:
 		default:
-			return nil, fmt.Errorf("attribute %s is a graph or a type, which custom operators do not support", name)
+			return a.Fail(fmt.Errorf("attribute %s is a graph or a type, which custom operators do not support", name))
 		}
 	}
-	return &customOperator{checked: c, attrs: attrs}, nil
+	return &customOperator{checked: c, attrs: attrs}
 }
 
 // customOperator implements [kit.Operator] for one node of a custom operator.

@@ -12,9 +12,9 @@ import (
 // its magnitude is not representable (https://onnx.ai/onnx/operators/onnx__Abs.html).
 type Abs struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(kit.Def{Name: "Abs", Since: []int{1, 6, 13}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@number"},
+var _ = kit.Register(&kit.Def{Name: "Abs", Since: kit.Versions{1, 6, 13}, In: "X:T", Out: "Y:T", Types: "T: @number",
 	Elementwise: true,
-	Build:       kit.WithoutAttrs(&Abs{}),
+	Build:       kit.WithoutAttrs[Abs],
 	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
 		return b.Op("Mul", g, b.Op("Sign", x))
 	})})

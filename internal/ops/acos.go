@@ -12,9 +12,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Acos.html).
 type Acos struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(kit.Def{Name: "Acos", Since: []int{7, 22}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
+var _ = kit.Register(&kit.Def{Name: "Acos", Since: kit.Versions{7, 22}, In: "input:T", Out: "output:T", Types: "T: @float",
 	Elementwise: true,
-	Build:       kit.WithoutAttrs(&Acos{}),
+	Build:       kit.WithoutAttrs[Acos],
 	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
 		return b.Op("Neg", b.Op("Div", g, b.RootOf("Sub", x)))
 	})})

@@ -12,9 +12,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Acosh.html).
 type Acosh struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(kit.Def{Name: "Acosh", Since: []int{9, 22}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
+var _ = kit.Register(&kit.Def{Name: "Acosh", Since: kit.Versions{9, 22}, In: "input:T", Out: "output:T", Types: "T: @float",
 	Elementwise: true,
-	Build:       kit.WithoutAttrs(&Acosh{}),
+	Build:       kit.WithoutAttrs[Acosh],
 	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
 		return b.Op("Div", g, b.Op("Sqrt", b.Op("Sub", b.Op("Mul", x, x), b.Filled(1, x))))
 	})})

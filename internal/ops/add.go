@@ -9,10 +9,10 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Add.html).
 type Add struct{ kit.AxisBroadcast }
 
-var _ = kit.Register(kit.Def{Name: "Add", Since: []int{1, 6, 7, 13, 14}, In: "A:T, B:T", Out: "C:T", Types: kit.Types{"T": "@number"},
-	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "Add", Since: kit.Versions{1, 6, 7, 13, 14}, In: "A:T, B:T", Out: "C:T", Types: "T: @number",
+	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &Add{kit.ReadAxisBroadcast(a, opset)}
-	}),
+	},
 	Gradient: kit.Derivatives(
 		func(b *kit.GradientBuilder, x, y, z, g string) string { return g },
 		func(b *kit.GradientBuilder, x, y, z, g string) string { return g })})

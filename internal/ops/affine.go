@@ -13,10 +13,10 @@ type Affine struct {
 	loops       kit.LoopTable
 }
 
-var _ = kit.Register(kit.Def{Name: "Affine", Since: []int{1}, Until: 9, Successor: "Mul and Add", In: "X:T", Out: "Y:T", Types: kit.Types{"T": "float16 float double"},
-	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "Affine", Since: kit.Versions{1}, Until: 9, Successor: "Mul and Add", In: "X:T", Out: "Y:T", Types: "T: float16 float double",
+	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return newAffine(float64(a.Float("alpha", 1)), float64(a.Float("beta", 0)))
-	})})
+	}})
 
 func newAffine(alpha, beta float64) *Affine {
 	o := &Affine{Alpha: alpha, Beta: beta}

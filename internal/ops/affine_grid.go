@@ -11,11 +11,11 @@ import (
 // images of the given size, N×C×D1…Dr (https://onnx.ai/onnx/operators/onnx__AffineGrid.html).
 type AffineGrid struct{ AlignCorners bool }
 
-var _ = kit.Register(kit.Def{Name: "AffineGrid", Since: []int{20}, In: "theta:T1, size:T2", Out: "grid:T1",
-	Types: kit.Types{"T1": "@float", "T2": "int64"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "AffineGrid", Since: kit.Versions{20}, In: "theta:T1, size:T2", Out: "grid:T1",
+	Types: "T1: @float; T2: int64",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &AffineGrid{AlignCorners: a.Bool("align_corners", false)}
-	})})
+	}})
 
 // Infer takes the sizes from size.
 func (g *AffineGrid) Infer(c *ir.InferContext) error {

@@ -9,10 +9,10 @@ import (
 // And returns whether both inputs are true (https://onnx.ai/onnx/operators/onnx__And.html).
 type And struct{ kit.AxisBroadcast }
 
-var _ = kit.Register(kit.Def{Name: "And", Since: []int{1, 7}, In: "A:T, B:T", Out: "C:T1", Types: kit.Types{"T": "bool", "T1": "bool"},
-	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "And", Since: kit.Versions{1, 7}, In: "A:T, B:T", Out: "C:T1", Types: "T: bool; T1: bool",
+	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &And{kit.ReadAxisBroadcast(a, opset)}
-	}),
+	},
 	Gradient: kit.NoGradient})
 
 var andLoops = kit.LoopsOf(kit.WithWords(kit.Loop2(andLoop), kit.AndWords))

@@ -10,8 +10,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__ArgMin.html).
 type ArgMin struct{ kit.ArgReduction }
 
-var _ = kit.Register(kit.Def{Name: "ArgMin", Since: []int{1, 11, 12, 13}, In: "data:T", Out: "reduced:int64", Types: kit.Types{"T": "@number"},
-	Build:    kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &ArgMin{kit.ReadArgReduction(a, opset)} }),
+var _ = kit.Register(&kit.Def{Name: "ArgMin", Since: kit.Versions{1, 11, 12, 13}, In: "data:T", Out: "reduced:int64", Types: "T: @number",
+	Build:    func(a *kit.Attrs, opset int) kit.Operator { return &ArgMin{kit.ReadArgReduction(a, opset)} },
 	Gradient: kit.NoGradient})
 
 // Run implements [ir.Operator].

@@ -12,9 +12,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Asin.html).
 type Asin struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(kit.Def{Name: "Asin", Since: []int{7, 22}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
+var _ = kit.Register(&kit.Def{Name: "Asin", Since: kit.Versions{7, 22}, In: "input:T", Out: "output:T", Types: "T: @float",
 	Elementwise: true,
-	Build:       kit.WithoutAttrs(&Asin{}),
+	Build:       kit.WithoutAttrs[Asin],
 	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
 		return b.Op("Div", g, b.RootOf("Sub", x))
 	})})

@@ -12,9 +12,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Asinh.html).
 type Asinh struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(kit.Def{Name: "Asinh", Since: []int{9, 22}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
+var _ = kit.Register(&kit.Def{Name: "Asinh", Since: kit.Versions{9, 22}, In: "input:T", Out: "output:T", Types: "T: @float",
 	Elementwise: true,
-	Build:       kit.WithoutAttrs(&Asinh{}),
+	Build:       kit.WithoutAttrs[Asinh],
 	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
 		return b.Op("Div", g, b.RootOf("Add", x))
 	})})

@@ -12,9 +12,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Atan.html).
 type Atan struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(kit.Def{Name: "Atan", Since: []int{7, 22}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
+var _ = kit.Register(&kit.Def{Name: "Atan", Since: kit.Versions{7, 22}, In: "input:T", Out: "output:T", Types: "T: @float",
 	Elementwise: true,
-	Build:       kit.WithoutAttrs(&Atan{}),
+	Build:       kit.WithoutAttrs[Atan],
 	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
 		return b.Op("Div", g, b.Op("Add", b.Filled(1, x), b.Op("Mul", x, x)))
 	})})

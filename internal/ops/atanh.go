@@ -12,9 +12,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Atanh.html).
 type Atanh struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(kit.Def{Name: "Atanh", Since: []int{9, 22}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
+var _ = kit.Register(&kit.Def{Name: "Atanh", Since: kit.Versions{9, 22}, In: "input:T", Out: "output:T", Types: "T: @float",
 	Elementwise: true,
-	Build:       kit.WithoutAttrs(&Atanh{}),
+	Build:       kit.WithoutAttrs[Atanh],
 	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
 		return b.Op("Div", g, b.Op("Sub", b.Filled(1, x), b.Op("Mul", x, x)))
 	})})

@@ -72,11 +72,7 @@ func TestFlexAttentionCallsItsSubgraphs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		op, err := d.Build(kit.NewAttrs("Add", nil, 2, 1), 14)
-		if err != nil {
-			t.Fatal(err)
-		}
-		g.Nodes = []*ir.Node{{OpType: "Add", Op: op, In: []ir.ValueID{x, x}, Out: []ir.ValueID{y}}}
+		g.Nodes = []*ir.Node{{OpType: "Add", Op: d.Build(kit.NewAttrs("Add", nil, 2, 1), 14), In: []ir.ValueID{x, x}, Out: []ir.ValueID{y}}}
 		g.Inputs, g.Outputs = []ir.ValueID{x}, []ir.ValueID{y}
 		return g
 	}

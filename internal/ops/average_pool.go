@@ -12,8 +12,8 @@ type AveragePool struct {
 	CountIncludePad bool // divide by the window's elements in the padding too
 }
 
-var _ = kit.Register(kit.Def{Name: "AveragePool", Since: []int{1, 7, 10, 11, 19, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "AveragePool", Since: kit.Versions{1, 7, 10, 11, 19, 22}, In: "X:T", Out: "Y:T", Types: "T: @float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("kernel_shape")
 		p := &AveragePool{Window: kit.ReadWindow(a, opset >= 19)}
 		if opset >= 7 {
@@ -24,7 +24,7 @@ var _ = kit.Register(kit.Def{Name: "AveragePool", Since: []int{1, 7, 10, 11, 19,
 		}
 		p.Crop = true
 		return p
-	}),
+	},
 	Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
 		return []string{b.Node("onward.AveragePoolGradient", n.Attrs, g, n.Inputs[0])}, nil
 	})})

@@ -22,11 +22,11 @@ type BatchNormalization struct {
 	Spatial           bool // statistics are per channel, not per element of an instance
 }
 
-var _ = kit.Register(kit.Def{Name: "BatchNormalization", Since: []int{1, 6, 7, 9, 14, 15},
+var _ = kit.Register(&kit.Def{Name: "BatchNormalization", Since: kit.Versions{1, 6, 7, 9, 14, 15},
 	In:    "X:T, scale:T1, B:T1, input_mean:T2, input_var:T2",
 	Out:   "Y:T, running_mean:T2?, running_var:T2?, saved_mean:T2?, saved_var:T2?",
-	Types: kit.Types{"T": "@float", "T1": "@float", "T2": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Types: "T: @float; T1: @float; T2: @float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		b := &BatchNormalization{Epsilon: kit.ReadEpsilon(a), Momentum: a.Float("momentum", 0.9), Spatial: true}
 		switch {
 		case opset >= 14:
@@ -46,7 +46,7 @@ var _ = kit.Register(kit.Def{Name: "BatchNormalization", Since: []int{1, 6, 7, 9
 			a.Ignore("consumed_inputs")
 		}
 		return b
-	}),
+	},
 	Gradient: kit.Decomposition(batchNormalizationParts)})
 
 // batchNormalizationParts normalizes channels by the statistics of the batch when

@@ -17,11 +17,11 @@ type Bernoulli struct {
 	kit.LikeInput
 }
 
-var _ = kit.Register(kit.Def{Name: "Bernoulli", Since: []int{15, 22}, In: "input:T1", Out: "output:T2",
-	Types: kit.Types{"T1": "@float", "T2": "@number bool"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "Bernoulli", Since: kit.Versions{15, 22}, In: "input:T1", Out: "output:T2",
+	Types: "T1: @float; T2: @number bool",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &Bernoulli{kit.ReadRandomSeed(a), kit.LikeInput{DType: a.DType("dtype", tensor.Undefined)}}
-	})})
+	}})
 
 // Run implements [ir.Operator].
 func (o *Bernoulli) Run(c *ir.Call) error {

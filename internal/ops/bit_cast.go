@@ -14,16 +14,16 @@ type BitCast struct{ To tensor.DType }
 
 const bitCastTypes = "@number bool @complex @float8 @packed float8e8m0"
 
-var _ = kit.Register(kit.Def{Name: "BitCast", Since: []int{26}, In: "input:T1", Out: "output:T2",
-	Types: kit.Types{"T1": bitCastTypes, "T2": bitCastTypes},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "BitCast", Since: kit.Versions{26}, In: "input:T1", Out: "output:T2",
+	Types: "T1: " + bitCastTypes + "; T2: " + bitCastTypes,
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("to")
 		o := &BitCast{To: a.DType("to", tensor.Undefined)}
 		if a.Has("to") && (o.To == tensor.Undefined || o.To == tensor.TypeString) {
 			a.Errorf("attribute to is %s, want a type with a fixed width", o.To)
 		}
 		return o
-	})})
+	}})
 
 // Infer implements [ir.Operator].
 func (o *BitCast) Infer(c *ir.InferContext) error {

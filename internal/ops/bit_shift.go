@@ -11,11 +11,11 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__BitShift.html).
 type BitShift struct{ Left bool }
 
-var _ = kit.Register(kit.Def{Name: "BitShift", Since: []int{11, 28}, In: "X:T, Y:T", Out: "Z:T", Types: kit.Types{"T": "@int"},
-	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "BitShift", Since: kit.Versions{11, 28}, In: "X:T, Y:T", Out: "Z:T", Types: "T: @int",
+	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("direction")
 		return &BitShift{Left: a.Enum("direction", "LEFT", "LEFT", "RIGHT") == "LEFT"}
-	})})
+	}})
 
 var shiftLeftLoops = kit.LoopsOf(kit.Loop2(shiftLeftLoop[uint8]), kit.Loop2(shiftLeftLoop[uint16]), kit.Loop2(shiftLeftLoop[uint32]), kit.Loop2(shiftLeftLoop[uint64]),
 	kit.Loop2(shiftLeftSignedLoop[int8]), kit.Loop2(shiftLeftSignedLoop[int16]), kit.Loop2(shiftLeftSignedLoop[int32]), kit.Loop2(shiftLeftSignedLoop[int64]))

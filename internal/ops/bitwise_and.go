@@ -9,8 +9,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__BitwiseAnd.html).
 type BitwiseAnd struct{}
 
-var _ = kit.Register(kit.Def{Name: "BitwiseAnd", Since: []int{18}, In: "A:T, B:T", Out: "C:T", Types: kit.Types{"T": "@int"},
-	Elementwise: true, Build: kit.WithoutAttrs(&BitwiseAnd{})})
+var _ = kit.Register(&kit.Def{Name: "BitwiseAnd", Since: kit.Versions{18}, In: "A:T, B:T", Out: "C:T", Types: "T: @int",
+	Elementwise: true, Build: kit.WithoutAttrs[BitwiseAnd]})
 
 var bitwiseAndLoops = kit.LoopsOf(
 	kit.Loop2(bitwiseAndLoop[int8]), kit.Loop2(bitwiseAndLoop[int16]), kit.Loop2(bitwiseAndLoop[int32]), kit.Loop2(bitwiseAndLoop[int64]),

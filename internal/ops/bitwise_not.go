@@ -9,8 +9,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__BitwiseNot.html).
 type BitwiseNot struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(kit.Def{Name: "BitwiseNot", Since: []int{18}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@int"},
-	Elementwise: true, Build: kit.WithoutAttrs(&BitwiseNot{})})
+var _ = kit.Register(&kit.Def{Name: "BitwiseNot", Since: kit.Versions{18}, In: "X:T", Out: "Y:T", Types: "T: @int",
+	Elementwise: true, Build: kit.WithoutAttrs[BitwiseNot]})
 
 var bitwiseNotLoops = kit.LoopsOf(bitwiseNotOf[int8](), bitwiseNotOf[int16](), bitwiseNotOf[int32](), bitwiseNotOf[int64](),
 	bitwiseNotOf[uint8](), bitwiseNotOf[uint16](), bitwiseNotOf[uint32](), bitwiseNotOf[uint64]())

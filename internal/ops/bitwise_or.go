@@ -9,8 +9,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__BitwiseOr.html).
 type BitwiseOr struct{}
 
-var _ = kit.Register(kit.Def{Name: "BitwiseOr", Since: []int{18}, In: "A:T, B:T", Out: "C:T", Types: kit.Types{"T": "@int"},
-	Elementwise: true, Build: kit.WithoutAttrs(&BitwiseOr{})})
+var _ = kit.Register(&kit.Def{Name: "BitwiseOr", Since: kit.Versions{18}, In: "A:T, B:T", Out: "C:T", Types: "T: @int",
+	Elementwise: true, Build: kit.WithoutAttrs[BitwiseOr]})
 
 var bitwiseOrLoops = kit.LoopsOf(
 	kit.Loop2(bitwiseOrLoop[int8]), kit.Loop2(bitwiseOrLoop[int16]), kit.Loop2(bitwiseOrLoop[int32]), kit.Loop2(bitwiseOrLoop[int64]),

@@ -9,8 +9,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__BitwiseXor.html).
 type BitwiseXor struct{}
 
-var _ = kit.Register(kit.Def{Name: "BitwiseXor", Since: []int{18}, In: "A:T, B:T", Out: "C:T", Types: kit.Types{"T": "@int"},
-	Elementwise: true, Build: kit.WithoutAttrs(&BitwiseXor{})})
+var _ = kit.Register(&kit.Def{Name: "BitwiseXor", Since: kit.Versions{18}, In: "A:T, B:T", Out: "C:T", Types: "T: @int",
+	Elementwise: true, Build: kit.WithoutAttrs[BitwiseXor]})
 
 var bitwiseXorLoops = kit.LoopsOf(
 	kit.Loop2(bitwiseXorLoop[int8]), kit.Loop2(bitwiseXorLoop[int16]), kit.Loop2(bitwiseXorLoop[int32]), kit.Loop2(bitwiseXorLoop[int64]),

@@ -16,22 +16,22 @@ type Cast struct {
 	Options tensor.ConvertOptions
 }
 
-var _ = kit.Register(kit.Def{Name: "Cast", Since: []int{1, 6, 9, 13, 19, 21, 23, 24, 25, 28}, In: "input:T1", Out: "output:T2",
-	Types: kit.Types{"T1": kit.CastTypes + " @float6", "T2": kit.CastTypes + " @float6"},
-	Build: func(a *kit.Attrs, opset int) (kit.Operator, error) {
+var _ = kit.Register(&kit.Def{Name: "Cast", Since: kit.Versions{1, 6, 9, 13, 19, 21, 23, 24, 25, 28}, In: "input:T1", Out: "output:T2",
+	Types: "T1: " + kit.CastTypes + " @float6; T2: " + kit.CastTypes + " @float6",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		o := &Cast{}
 		a.Require("to")
 		if opset < 6 { // the attribute is the name of the type
 			d, err := tensor.ParseDType(strings.ToLower(a.String("to", "")))
 			if err != nil {
-				return nil, fmt.Errorf("attribute to: %w", err)
+				return a.Fail(fmt.Errorf("attribute to: %w", err))
 			}
 			o.To = d
 		} else if o.To = a.DType("to", tensor.Undefined); o.To == tensor.Undefined && a.Has("to") {
 			a.Errorf("attribute to is 0, want an element type")
 		}
 		o.Options = kit.ReadConvertOptions(a, opset)
-		return o, nil
+		return o
 	},
 	Gradient: &kit.Gradient{Outputs: 1, Rule: castGradient, Flat: castIsFlat}})
 

@@ -10,11 +10,11 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__CastLike.html).
 type CastLike struct{ Options tensor.ConvertOptions }
 
-var _ = kit.Register(kit.Def{Name: "CastLike", Since: []int{15, 19, 21, 23, 24, 25}, In: "input:T1, target_type:T2", Out: "output:T2",
-	Types: kit.Types{"T1": kit.CastTypes, "T2": kit.CastTypes},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "CastLike", Since: kit.Versions{15, 19, 21, 23, 24, 25}, In: "input:T1, target_type:T2", Out: "output:T2",
+	Types: "T1: " + kit.CastTypes + "; T2: " + kit.CastTypes,
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &CastLike{Options: kit.ReadConvertOptions(a, opset)}
-	}),
+	},
 	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string { return b.Op("CastLike", g, x) })})
 
 // Infer implements [ir.Operator].

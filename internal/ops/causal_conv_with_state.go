@@ -21,8 +21,8 @@ type CausalConvWithState struct {
 
 const CausalConvInputs = "input:T, weight:T, bias:T?, past_state:T?"
 
-var _ = kit.Register(kit.Def{Name: "CausalConvWithState", Since: []int{27}, In: CausalConvInputs, Out: "output:T, present_state:T",
-	Types: kit.Types{"T": "float float16 bfloat16"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return ReadCausalConv(a) })})
+var _ = kit.Register(&kit.Def{Name: "CausalConvWithState", Since: kit.Versions{27}, In: CausalConvInputs, Out: "output:T, present_state:T",
+	Types: "T: float float16 bfloat16", Build: func(a *kit.Attrs, opset int) kit.Operator { return ReadCausalConv(a) }})
 
 func ReadCausalConv(a *kit.Attrs) *CausalConvWithState {
 	return &CausalConvWithState{SiLU: a.Enum("activation", "none", "none", "silu", "swish") != "none", Dilation: 1}

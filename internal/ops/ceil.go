@@ -12,9 +12,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Ceil.html).
 type Ceil struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(kit.Def{Name: "Ceil", Since: []int{1, 6, 13}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
+var _ = kit.Register(&kit.Def{Name: "Ceil", Since: kit.Versions{1, 6, 13}, In: "X:T", Out: "Y:T", Types: "T: @float",
 	Elementwise: true,
-	Build:       kit.WithoutAttrs(&Ceil{}),
+	Build:       kit.WithoutAttrs[Ceil],
 	Gradient:    kit.NoGradient})
 
 var ceilLoops = kit.FloatLoops(ceilLoop[float32], ceilLoop[float64], vec.CeilF32)

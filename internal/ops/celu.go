@@ -17,15 +17,15 @@ type Celu struct {
 	loops kit.LoopTable
 }
 
-var _ = kit.Register(kit.Def{Name: "Celu", Since: []int{12, 28}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "Celu", Since: kit.Versions{12, 28}, In: "X:T", Out: "Y:T", Types: "T: @float",
+	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		kit.IgnoreConsumed(a, opset)
 		o := &Celu{Alpha: float64(a.Float("alpha", 1))}
 		o.loops = kit.FloatLoops(
 			func(dst, src []float32) { celuLoop(dst, src, o.Alpha) },
 			func(dst, src []float64) { celuLoop(dst, src, o.Alpha) }, o.fast())
 		return o
-	}),
+	},
 	Gradient: kit.DecomposedFunction(func(b *kit.GradientBuilder, n *kit.GradientNode, x string) string {
 		alpha := n.Attrs.Float("alpha", 1)
 		exp := b.Op("Exp", b.Op("Div", b.Negative(x), b.Filled(alpha, x)))

@@ -14,9 +14,9 @@ type CenterCropPad struct {
 	Axes []int // nil: all
 }
 
-var _ = kit.Register(kit.Def{Name: "CenterCropPad", Since: []int{18},
-	In: "input_data:T, shape:I", Out: "output_data:T", Types: kit.Types{"T": kit.MoveTypes, "I": "int32 int64"},
-	Build:    kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &CenterCropPad{Axes: a.Ints("axes")} }),
+var _ = kit.Register(&kit.Def{Name: "CenterCropPad", Since: kit.Versions{18},
+	In: "input_data:T, shape:I", Out: "output_data:T", Types: "T: " + kit.MoveTypes + "; I: int32 int64",
+	Build:    func(a *kit.Attrs, opset int) kit.Operator { return &CenterCropPad{Axes: a.Ints("axes")} },
 	Gradient: kit.MoveGradient})
 
 // centerCropTarget returns the shape in with the sizes want for the axes.

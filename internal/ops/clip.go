@@ -18,9 +18,9 @@ type Clip struct {
 	Min, Max float64 // bounds that are attributes
 }
 
-var _ = kit.Register(kit.Def{Name: "Clip", Since: []int{1, 6, 11, 12, 13}, In: "input:T, min:T?, max:T?", Out: "output:T",
-	Types:       kit.Types{"T": "@number"},
-	Elementwise: true, Vector: clipVector, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "Clip", Since: kit.Versions{1, 6, 11, 12, 13}, In: "input:T, min:T?, max:T?", Out: "output:T",
+	Types:       "T: @number",
+	Elementwise: true, Vector: clipVector, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		o := &Clip{Min: math.Inf(-1), Max: math.Inf(1)}
 		kit.IgnoreConsumed(a, opset)
 		if opset < 11 {
@@ -32,7 +32,7 @@ var _ = kit.Register(kit.Def{Name: "Clip", Since: []int{1, 6, 11, 12, 13}, In: "
 			}
 		}
 		return o
-	}),
+	},
 	Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
 		if err := b.Need(11); err != nil {
 			return nil, err

@@ -19,9 +19,9 @@ type Col2Im struct {
 	Dilations, Pads, Strides []int // nil: ones, zeros, ones
 }
 
-var _ = kit.Register(kit.Def{Name: "Col2Im", Since: []int{18},
-	In: "input:T, image_shape:int64, block_shape:int64", Out: "output:T", Types: kit.Types{"T": "@number @complex"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "Col2Im", Since: kit.Versions{18},
+	In: "input:T, image_shape:int64, block_shape:int64", Out: "output:T", Types: "T: @number @complex",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &Col2Im{Dilations: a.Ints("dilations"), Pads: a.Ints("pads"), Strides: a.Ints("strides")}
 		for name, v := range map[string][]int{"dilations": op.Dilations, "strides": op.Strides, "pads": op.Pads} {
 			for _, n := range v {
@@ -31,7 +31,7 @@ var _ = kit.Register(kit.Def{Name: "Col2Im", Since: []int{18},
 			}
 		}
 		return op
-	})})
+	}})
 
 // Infer implements ir.Operator.
 func (op *Col2Im) Infer(c *ir.InferContext) error {

@@ -15,11 +15,11 @@ type Compress struct {
 	Flat bool // no axis
 }
 
-var _ = kit.Register(kit.Def{Name: "Compress", Since: []int{9, 11, 28},
-	In: "input:T, condition:bool", Out: "output:T", Types: kit.Types{"T": kit.MoveTypes},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "Compress", Since: kit.Versions{9, 11, 28},
+	In: "input:T, condition:bool", Out: "output:T", Types: "T: " + kit.MoveTypes,
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &Compress{Axis: a.Int("axis", 0), Flat: !a.Has("axis")}
-	}),
+	},
 	Gradient: kit.MoveGradient})
 
 // Infer implements ir.Operator.

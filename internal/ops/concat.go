@@ -12,14 +12,14 @@ import (
 // Concat concatenates tensors along an axis (https://onnx.ai/onnx/operators/onnx__Concat.html).
 type Concat struct{ Axis int }
 
-var _ = kit.Register(kit.Def{Name: "Concat", Since: []int{1, 4, 11, 13},
-	In: "inputs:T+", Out: "concat_result:T", Types: kit.Types{"T": "@all"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "Concat", Since: kit.Versions{1, 4, 11, 13},
+	In: "inputs:T+", Out: "concat_result:T", Types: "T: @all",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		if opset >= 4 {
 			a.Require("axis")
 		}
 		return &Concat{Axis: a.Int("axis", 1)}
-	}),
+	},
 	Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
 		none := make([]string, len(n.Inputs))
 		for i, x := range n.Inputs {

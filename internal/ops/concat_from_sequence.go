@@ -16,12 +16,12 @@ type ConcatFromSequence struct {
 	NewAxis bool
 }
 
-var _ = kit.Register(kit.Def{Name: "ConcatFromSequence", Since: []int{11},
+var _ = kit.Register(&kit.Def{Name: "ConcatFromSequence", Since: kit.Versions{11},
 	In: "input_sequence:seq(T)", Out: "concat_result:T", Types: kit.SeqTypes,
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("axis")
 		return &ConcatFromSequence{Axis: a.Int("axis", 0), NewAxis: a.Bool("new_axis", false)}
-	})})
+	}})
 
 // Infer implements ir.Operator.
 func (op *ConcatFromSequence) Infer(c *ir.InferContext) error {

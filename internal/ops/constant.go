@@ -15,11 +15,11 @@ type Constant struct {
 	Sparse *tensor.Sparse // used if Value is nil
 }
 
-var _ = kit.Register(kit.Def{Name: "Constant", Since: []int{1, 9, 11, 12, 13, 19, 21, 23, 24, 25},
-	Out: "output:T", Types: kit.Types{"T": "@all"}, Build: buildConstant,
+var _ = kit.Register(&kit.Def{Name: "Constant", Since: kit.Versions{1, 9, 11, 12, 13, 19, 21, 23, 24, 25},
+	Out: "output:T", Types: "T: @all", Build: buildConstant,
 	Gradient: kit.NoGradient})
 
-func buildConstant(a *kit.Attrs, opset int) (kit.Operator, error) {
+func buildConstant(a *kit.Attrs, opset int) kit.Operator {
 	op := &Constant{Value: a.Tensor("value")}
 	given := 0
 	if a.Has("value") {
@@ -59,11 +59,11 @@ func buildConstant(a *kit.Attrs, opset int) (kit.Operator, error) {
 	}
 	switch {
 	case given != 1:
-		return nil, fmt.Errorf("%d value attributes are set, want exactly one", given)
+		return a.Fail(fmt.Errorf("%d value attributes are set, want exactly one", given))
 	case op.Value == nil && op.Sparse == nil:
-		return nil, a.Err()
+		return nil // the attribute has another type, which a has recorded
 	}
-	return op, nil
+	return op
 }
 
 // Infer implements ir.Operator.

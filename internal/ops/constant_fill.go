@@ -20,9 +20,9 @@ type ConstantFill struct {
 	AsShape      bool
 }
 
-var _ = kit.Register(kit.Def{Name: "ConstantFill", Since: []int{1}, Until: 9, Successor: "ConstantOfShape", In: "input:T1?", Out: "output:T2",
-	Types: kit.Types{"T1": "float int32 int64 bool", "T2": "float int32 int64 bool"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "ConstantFill", Since: kit.Versions{1}, Until: 9, Successor: "ConstantOfShape", In: "input:T1?", Out: "output:T2",
+	Types: "T1: float int32 int64 bool; T2: float int32 int64 bool",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &ConstantFill{Shape: a.Ints("shape"), Extra: a.Ints("extra_shape"), AsShape: a.Bool("input_as_shape", false)}
 		if a.NumIn == 0 && (op.AsShape || len(op.Extra) > 0) {
 			a.Errorf("input_as_shape and extra_shape need an input")
@@ -46,7 +46,7 @@ var _ = kit.Register(kit.Def{Name: "ConstantFill", Since: []int{1}, Until: 9, Su
 		}
 		op.Value = v
 		return op
-	})})
+	}})
 
 // Infer implements [ir.Operator].
 func (op *ConstantFill) Infer(c *ir.InferContext) error {

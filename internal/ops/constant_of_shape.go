@@ -10,9 +10,9 @@ import (
 // Value, by default a float 0 (https://onnx.ai/onnx/operators/onnx__ConstantOfShape.html).
 type ConstantOfShape struct{ Value *tensor.Tensor }
 
-var _ = kit.Register(kit.Def{Name: "ConstantOfShape", Since: []int{9, 20, 21, 23, 24, 25},
-	In: "input:int64", Out: "output:T", Types: kit.Types{"T": "@all"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "ConstantOfShape", Since: kit.Versions{9, 20, 21, 23, 24, 25},
+	In: "input:int64", Out: "output:T", Types: "T: @all",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		v := a.Tensor("value")
 		if v == nil {
 			v = tensor.Scalar[float32](0)
@@ -20,7 +20,7 @@ var _ = kit.Register(kit.Def{Name: "ConstantOfShape", Since: []int{9, 20, 21, 23
 			a.Errorf("attribute value has shape %v, want one element", v.Shape())
 		}
 		return &ConstantOfShape{Value: v}
-	}),
+	},
 	Gradient: kit.NoGradient})
 
 // Infer implements ir.Operator.

@@ -16,10 +16,10 @@ type Conv struct {
 	Group int
 }
 
-var _ = kit.Register(kit.Def{Name: "Conv", Since: []int{1, 11, 22}, In: "X:T, W:T, B:T?", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "Conv", Since: kit.Versions{1, 11, 22}, In: "X:T, W:T, B:T?", Out: "Y:T", Types: "T: @float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &Conv{Window: kit.ReadWindow(a, true), Group: kit.ReadGroup(a)}
-	}),
+	},
 	Gradient: kit.GradientRule(convGradient)})
 
 // convGradient uses that Y = X∗W is linear in X and in W. The gradients for them are again

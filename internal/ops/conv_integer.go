@@ -13,11 +13,11 @@ type ConvInteger struct {
 	Group int
 }
 
-var _ = kit.Register(kit.Def{Name: "ConvInteger", Since: []int{10}, In: "x:T1, w:T2, x_zero_point:T1?, w_zero_point:T2?", Out: "y:T3",
-	Types: kit.Types{"T1": "int8 uint8", "T2": "int8 uint8", "T3": "int32"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "ConvInteger", Since: kit.Versions{10}, In: "x:T1, w:T2, x_zero_point:T1?, w_zero_point:T2?", Out: "y:T3",
+	Types: "T1: int8 uint8; T2: int8 uint8; T3: int32",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &ConvInteger{Window: kit.ReadWindow(a, true), Group: kit.ReadGroup(a)}
-	})})
+	}})
 
 // Infer checks the channels and computes the spatial sizes.
 func (v *ConvInteger) Infer(c *ir.InferContext) error {

@@ -21,11 +21,11 @@ type ConvTranspose struct {
 	OutputShape   []int // spatial output sizes that determine Pads; nil: Pads is used
 }
 
-var _ = kit.Register(kit.Def{Name: "ConvTranspose", Since: []int{1, 11, 22}, In: "X:T, W:T, B:T?", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "ConvTranspose", Since: kit.Versions{1, 11, 22}, In: "X:T, W:T, B:T?", Out: "Y:T", Types: "T: @float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &ConvTranspose{Window: kit.ReadWindow(a, true), Group: kit.ReadGroup(a),
 			OutputPadding: kit.WindowAttr(a, "output_padding", 0), OutputShape: kit.WindowAttr(a, "output_shape", 0)}
-	}),
+	},
 	Gradient: kit.GradientRule(convTransposeGradient)})
 
 // convTransposeGradient convolves the gradient.

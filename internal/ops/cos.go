@@ -12,9 +12,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Cos.html).
 type Cos struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(kit.Def{Name: "Cos", Since: []int{7, 22}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
+var _ = kit.Register(&kit.Def{Name: "Cos", Since: kit.Versions{7, 22}, In: "input:T", Out: "output:T", Types: "T: @float",
 	Elementwise: true,
-	Build:       kit.WithoutAttrs(&Cos{}),
+	Build:       kit.WithoutAttrs[Cos],
 	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
 		return b.Op("Neg", b.Op("Mul", g, b.Op("Sin", x)))
 	})})

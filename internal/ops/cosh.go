@@ -12,9 +12,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Cosh.html).
 type Cosh struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(kit.Def{Name: "Cosh", Since: []int{9, 22}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
+var _ = kit.Register(&kit.Def{Name: "Cosh", Since: kit.Versions{9, 22}, In: "input:T", Out: "output:T", Types: "T: @float",
 	Elementwise: true,
-	Build:       kit.WithoutAttrs(&Cosh{}),
+	Build:       kit.WithoutAttrs[Cosh],
 	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
 		return b.Op("Mul", g, b.Op("Sinh", x))
 	})})

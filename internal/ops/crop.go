@@ -15,8 +15,8 @@ type Crop struct {
 	Size   []int  // rows, columns
 }
 
-var _ = kit.Register(kit.Def{Name: "Crop", Since: []int{1}, Until: 9, Successor: "Slice", In: "input:T", Out: "output:T", Types: kit.Types{"T": "float16 float double"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "Crop", Since: kit.Versions{1}, Until: 9, Successor: "Slice", In: "input:T", Out: "output:T", Types: "T: float16 float double",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("border")
 		op, border := &Crop{Size: a.Ints("scale")}, a.Ints("border")
 		if len(border) != 4 {
@@ -33,7 +33,7 @@ var _ = kit.Register(kit.Def{Name: "Crop", Since: []int{1}, Until: 9, Successor:
 		}
 		copy(op.Border[:], border)
 		return op
-	})})
+	}})
 
 // sizes returns the remaining height and width of an image.
 func (op *Crop) sizes(h, w int) ([2]int, error) {

@@ -10,9 +10,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__CumProd.html).
 type CumProd struct{ kit.Cumulative }
 
-var _ = kit.Register(kit.Def{Name: "CumProd", Since: []int{26}, In: "x:T, axis:T2", Out: "y:T",
-	Types: kit.Types{"T": "uint32 uint64 int32 int64 @float", "T2": "int32 int64"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &CumProd{kit.ReadCumulative(a)} })})
+var _ = kit.Register(&kit.Def{Name: "CumProd", Since: kit.Versions{26}, In: "x:T, axis:T2", Out: "y:T",
+	Types: "T: uint32 uint64 int32 int64 @float; T2: int32 int64",
+	Build: func(a *kit.Attrs, opset int) kit.Operator { return &CumProd{kit.ReadCumulative(a)} }})
 
 var cumProdTable = map[tensor.DType]kit.CumulativeKernel{
 	tensor.TypeInt32:   kit.CumulativeOf(cumProdLines[int32]),

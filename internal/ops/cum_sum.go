@@ -12,9 +12,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__CumSum.html).
 type CumSum struct{ kit.Cumulative }
 
-var _ = kit.Register(kit.Def{Name: "CumSum", Since: []int{11, 14}, In: "x:T, axis:T2", Out: "y:T",
-	Types: kit.Types{"T": "uint32 uint64 int32 int64 @float", "T2": "int32 int64"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &CumSum{kit.ReadCumulative(a)} }),
+var _ = kit.Register(&kit.Def{Name: "CumSum", Since: kit.Versions{11, 14}, In: "x:T, axis:T2", Out: "y:T",
+	Types: "T: uint32 uint64 int32 int64 @float; T2: int32 int64",
+	Build: func(a *kit.Attrs, opset int) kit.Operator { return &CumSum{kit.ReadCumulative(a)} },
 	Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
 		m := *n
 		m.Attrs = n.Attrs.With("reverse", 1-min(1, n.Attrs.Int("reverse", 0)))

@@ -21,8 +21,8 @@ type DeformConv struct {
 // deformAxes limits the number of spatial axes, since a tap reads 2^axes elements.
 const deformAxes = 6
 
-var _ = kit.Register(kit.Def{Name: "DeformConv", Since: []int{19, 22}, In: "X:T, W:T, offset:T, B:T?, mask:T?", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "DeformConv", Since: kit.Versions{19, 22}, In: "X:T, W:T, offset:T, B:T?, mask:T?", Out: "Y:T", Types: "T: @float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		d := &DeformConv{Group: kit.ReadGroup(a), OffsetGroup: a.Int("offset_group", 1), Window: kit.Window{AutoPad: "NOTSET",
 			Kernel: kit.WindowAttr(a, "kernel_shape", 1), Strides: kit.WindowAttr(a, "strides", 1), Dilations: kit.WindowAttr(a, "dilations", 1), Pads: kit.WindowAttr(a, "pads", 0)}}
 		if d.OffsetGroup < 1 || d.OffsetGroup > kit.WindowLimit {
@@ -30,7 +30,7 @@ var _ = kit.Register(kit.Def{Name: "DeformConv", Since: []int{19, 22}, In: "X:T,
 			d.OffsetGroup = 1
 		}
 		return d
-	})})
+	}})
 
 // Infer checks the channels and computes the spatial sizes.
 func (d *DeformConv) Infer(c *ir.InferContext) error {

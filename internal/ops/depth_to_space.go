@@ -16,15 +16,15 @@ type DepthToSpace struct {
 	Mode      string
 }
 
-var _ = kit.Register(kit.Def{Name: "DepthToSpace", Since: []int{1, 11, 13, 28},
-	In: "input:T", Out: "output:T", Types: kit.Types{"T": kit.MoveTypes},
-	Selects: kit.Always, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "DepthToSpace", Since: kit.Versions{1, 11, 13, 28},
+	In: "input:T", Out: "output:T", Types: "T: " + kit.MoveTypes,
+	Selects: kit.Always, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &DepthToSpace{BlockSize: kit.BlockSize(a), Mode: "DCR"}
 		if opset >= 11 {
 			op.Mode = a.Enum("mode", "DCR", "DCR", "CRD")
 		}
 		return op
-	}),
+	},
 	Gradient: kit.MoveGradient})
 
 // Infer implements ir.Operator.

@@ -17,10 +17,10 @@ type DequantizeLinear struct {
 	OutputDType tensor.DType
 }
 
-var _ = kit.Register(kit.Def{Name: "DequantizeLinear", Since: []int{10, 13, 19, 21, 23, 24, 25, 28},
+var _ = kit.Register(&kit.Def{Name: "DequantizeLinear", Since: kit.Versions{10, 13, 19, 21, 23, 24, 25, 28},
 	In: "x:T1, x_scale:T2, x_zero_point:T1?", Out: "y:T3",
-	Types: kit.Types{"T1": kit.QuantizedTypes + " int32", "T2": "float float16 bfloat16 float8e8m0", "T3": "float float16 bfloat16"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Types: "T1: " + kit.QuantizedTypes + " int32; T2: float float16 bfloat16 float8e8m0; T3: float float16 bfloat16",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		o := &DequantizeLinear{Quantization: kit.ReadQuantization(a, opset)}
 		if opset >= 23 {
 			o.OutputDType = a.DType("output_dtype", tensor.Undefined)
@@ -31,7 +31,7 @@ var _ = kit.Register(kit.Def{Name: "DequantizeLinear", Since: []int{10, 13, 19, 
 			a.Errorf("attribute output_dtype is %s, want float, float16 or bfloat16", o.OutputDType)
 		}
 		return o
-	})})
+	}})
 
 func (o *DequantizeLinear) elem(scale tensor.DType) (tensor.DType, error) {
 	if o.OutputDType != tensor.Undefined {

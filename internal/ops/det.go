@@ -11,8 +11,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Det.html).
 type Det struct{}
 
-var _ = kit.Register(kit.Def{Name: "Det", Since: []int{11, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &Det{} }),
+var _ = kit.Register(&kit.Def{Name: "Det", Since: kit.Versions{11, 22}, In: "X:T", Out: "Y:T", Types: "T: @float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator { return &Det{} },
 	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
 		return b.Op("Mul", b.Matrices(g), b.Op("onward.Cofactors", x))
 	})})

@@ -15,13 +15,13 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__DFT.html).
 type DFT struct{ Inverse, Onesided bool }
 
-var _ = kit.Register(kit.Def{Name: "DFT", Since: []int{17, 20}, In: "input:T1, dft_length:T2?, axis:int64?", Out: "output:T1",
-	Types: kit.Types{"T1": "@float", "T2": "int32 int64"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "DFT", Since: kit.Versions{17, 20}, In: "input:T1, dft_length:T2?, axis:int64?", Out: "output:T1",
+	Types: "T1: @float; T2: int32 int64", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		if opset < 20 {
 			a.SetInput(2, tensor.Scalar(int64(a.Int("axis", 1))))
 		}
 		return &DFT{a.Bool("inverse", false), a.Bool("onesided", false)}
-	})})
+	}})
 
 // dftAxis checks an axis. Every dimension but the last is allowed.
 func dftAxis(axis, rank int) (int, error) {

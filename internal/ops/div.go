@@ -10,10 +10,10 @@ import (
 // by zero is an error (https://onnx.ai/onnx/operators/onnx__Div.html).
 type Div struct{ kit.AxisBroadcast }
 
-var _ = kit.Register(kit.Def{Name: "Div", Since: []int{1, 6, 7, 13, 14}, In: "A:T, B:T", Out: "C:T", Types: kit.Types{"T": "@number"},
-	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "Div", Since: kit.Versions{1, 6, 7, 13, 14}, In: "A:T, B:T", Out: "C:T", Types: "T: @number",
+	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &Div{kit.ReadAxisBroadcast(a, opset)}
-	}),
+	},
 	Gradient: kit.Derivatives(
 		func(b *kit.GradientBuilder, x, y, z, g string) string { return b.Op("Div", g, y) },
 		func(b *kit.GradientBuilder, x, y, z, g string) string {

@@ -28,9 +28,9 @@ func (*trainingDropout) Nondeterministic() {}
 
 const dropoutTypes = "@float @float8"
 
-var _ = kit.Register(kit.Def{Name: "Dropout", Since: []int{1, 6, 7, 10, 12, 13, 22}, In: "data:T, ratio:T1?, training_mode:T2?", Out: "output:T, mask:T2",
-	Types: kit.Types{"T": dropoutTypes, "T1": dropoutTypes, "T2": "bool"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "Dropout", Since: kit.Versions{1, 6, 7, 10, 12, 13, 22}, In: "data:T, ratio:T1?, training_mode:T2?", Out: "output:T, mask:T2",
+	Types: "T: " + dropoutTypes + "; T1: " + dropoutTypes + "; T2: bool",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		o := Dropout{MaskLike: opset < 10, Unmasked: opset < 12}
 		training := a.NumIn > 2
 		if opset >= 12 {
@@ -48,7 +48,7 @@ var _ = kit.Register(kit.Def{Name: "Dropout", Since: []int{1, 6, 7, 10, 12, 13, 
 			return &trainingDropout{o}
 		}
 		return &o
-	}),
+	},
 	Gradient: kit.Decomposition(func(b *kit.GradientBuilder, n *kit.GradientNode) (string, error) {
 		if b.Opset < 7 || n.Input(2) != "" {
 			return "", fmt.Errorf("is differentiable only outside of training mode, since opset 7")

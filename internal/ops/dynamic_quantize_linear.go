@@ -14,9 +14,9 @@ import (
 // data, which includes 0 (https://onnx.ai/onnx/operators/onnx__DynamicQuantizeLinear.html).
 type DynamicQuantizeLinear struct{}
 
-var _ = kit.Register(kit.Def{Name: "DynamicQuantizeLinear", Since: []int{11}, In: "x:T1", Out: "y:T2, y_scale:float, y_zero_point:T2",
-	Types: kit.Types{"T1": "float", "T2": "uint8"},
-	Build: kit.WithoutAttrs(&DynamicQuantizeLinear{})})
+var _ = kit.Register(&kit.Def{Name: "DynamicQuantizeLinear", Since: kit.Versions{11}, In: "x:T1", Out: "y:T2, y_scale:float, y_zero_point:T2",
+	Types: "T1: float; T2: uint8",
+	Build: kit.WithoutAttrs[DynamicQuantizeLinear]})
 
 // Infer implements [ir.Operator].
 func (*DynamicQuantizeLinear) Infer(c *ir.InferContext) error {

@@ -31,17 +31,17 @@ const einsumDots = 256
 // einsumLimit limits the length of an equation.
 const einsumLimit = 4096
 
-var _ = kit.Register(kit.Def{Name: "Einsum", Since: []int{12, 28}, In: "Inputs:T+", Out: "Output:T", Types: kit.Types{"T": "@number"},
-	Build: func(a *kit.Attrs, opset int) (kit.Operator, error) {
+var _ = kit.Register(&kit.Def{Name: "Einsum", Since: kit.Versions{12, 28}, In: "Inputs:T+", Out: "Output:T", Types: "T: @number",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("equation")
 		e, err := parseEinsum(a.String("equation", ""))
 		if err != nil {
-			return nil, fmt.Errorf("attribute equation: %w", err)
+			return a.Fail(fmt.Errorf("attribute equation: %w", err))
 		}
 		if len(e.in) != a.NumIn {
-			return nil, fmt.Errorf("attribute equation %q has %d terms, want %d, one per input", e.Equation, len(e.in), a.NumIn)
+			return a.Fail(fmt.Errorf("attribute equation %q has %d terms, want %d, one per input", e.Equation, len(e.in), a.NumIn))
 		}
-		return e, nil
+		return e
 	},
 	Gradient: kit.GradientRule(einsumGradient)})
 

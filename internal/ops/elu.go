@@ -17,8 +17,8 @@ type Elu struct {
 	loops kit.LoopTable
 }
 
-var _ = kit.Register(kit.Def{Name: "Elu", Since: []int{1, 6, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "Elu", Since: kit.Versions{1, 6, 22}, In: "X:T", Out: "Y:T", Types: "T: @float",
+	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		kit.IgnoreConsumed(a, opset)
 		o := &Elu{Alpha: float64(a.Float("alpha", 1))}
 		o.loops = kit.FloatLoops(
@@ -26,7 +26,7 @@ var _ = kit.Register(kit.Def{Name: "Elu", Since: []int{1, 6, 22}, In: "X:T", Out
 			func(dst, src []float64) { eluLoop(dst, src, o.Alpha) },
 			func(l cpu.Level, dst, x []float32) { vec.EluF32(l, dst, x, float32(o.Alpha)) })
 		return o
-	}),
+	},
 	Gradient: kit.DecomposedFunction(func(b *kit.GradientBuilder, n *kit.GradientNode, x string) string {
 		return b.Op("Add", b.Op("Relu", x), b.Scaled(n.Attrs.Float("alpha", 1), b.Plus(b.Op("Exp", b.Negative(x)), -1)))
 	})})

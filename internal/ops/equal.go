@@ -11,11 +11,11 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Equal.html).
 type Equal struct{ kit.AxisBroadcast }
 
-var _ = kit.Register(kit.Def{Name: "Equal", Since: []int{1, 7, 11, 13, 19}, In: "A:T, B:T", Out: "C:T1",
-	Types:       kit.Types{"T": "bool @number string", "T1": "bool"},
-	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "Equal", Since: kit.Versions{1, 7, 11, 13, 19}, In: "A:T, B:T", Out: "C:T1",
+	Types:       "T: bool @number string; T1: bool",
+	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &Equal{kit.ReadAxisBroadcast(a, opset)}
-	}),
+	},
 	Gradient: kit.NoGradient})
 
 var equalLoops = kit.LoopsOf(kit.Loop2(equalLoop[bool]),

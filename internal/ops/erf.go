@@ -12,9 +12,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Erf.html).
 type Erf struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(kit.Def{Name: "Erf", Since: []int{9, 13}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
+var _ = kit.Register(&kit.Def{Name: "Erf", Since: kit.Versions{9, 13}, In: "input:T", Out: "output:T", Types: "T: @float",
 	Elementwise: true,
-	Build:       kit.WithoutAttrs(&Erf{}),
+	Build:       kit.WithoutAttrs[Erf],
 	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
 		return b.Scaled(1.1283791670955126, b.Op("Mul", g, b.Op("Exp", b.Op("Neg", b.Op("Mul", x, x)))))
 	})})

@@ -12,9 +12,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Exp.html).
 type Exp struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(kit.Def{Name: "Exp", Since: []int{1, 6, 13}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
+var _ = kit.Register(&kit.Def{Name: "Exp", Since: kit.Versions{1, 6, 13}, In: "input:T", Out: "output:T", Types: "T: @float",
 	Elementwise: true,
-	Build:       kit.WithoutAttrs(&Exp{}),
+	Build:       kit.WithoutAttrs[Exp],
 	Gradient:    kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string { return b.Op("Mul", g, y) })})
 
 var expLoops = kit.FloatLoops(expLoop[float32], expLoop[float64], vec.ExpF32)

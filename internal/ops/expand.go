@@ -10,10 +10,10 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Expand.html).
 type Expand struct{}
 
-var _ = kit.Register(kit.Def{Name: "Expand", Since: []int{8, 13},
-	In: "input:T, shape:int64", Out: "output:T", Types: kit.Types{"T": "@all"},
+var _ = kit.Register(&kit.Def{Name: "Expand", Since: kit.Versions{8, 13},
+	In: "input:T, shape:int64", Out: "output:T", Types: "T: @all",
 	Selects:  kit.Always,
-	Build:    kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &Expand{} }),
+	Build:    func(a *kit.Attrs, opset int) kit.Operator { return &Expand{} },
 	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string { return b.SumTo(g, x) })})
 
 // Infer implements ir.Operator.

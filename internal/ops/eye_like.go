@@ -15,15 +15,15 @@ type EyeLike struct {
 	K int
 }
 
-var _ = kit.Register(kit.Def{Name: "EyeLike", Since: []int{9, 22}, In: "input:T1", Out: "output:T2",
-	Types: kit.Types{"T1": "@number bool", "T2": "@number bool"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "EyeLike", Since: kit.Versions{9, 22}, In: "input:T1", Out: "output:T2",
+	Types: "T1: @number bool; T2: @number bool",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		o := &EyeLike{kit.LikeInput{DType: a.DType("dtype", tensor.Undefined)}, a.Int("k", 0)}
 		if o.DType == tensor.TypeString || o.DType.Packed() {
 			a.Errorf("attribute dtype is %s, want a number or bool", o.DType)
 		}
 		return o
-	})})
+	}})
 
 // Infer implements [ir.Operator].
 func (o *EyeLike) Infer(c *ir.InferContext) error {

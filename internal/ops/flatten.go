@@ -11,10 +11,10 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Flatten.html).
 type Flatten struct{ Axis int }
 
-var _ = kit.Register(kit.Def{Name: "Flatten", Since: []int{1, 9, 11, 13, 21, 23, 24, 25},
-	In: "input:T", Out: "output:T", Types: kit.Types{"T": "@all"},
+var _ = kit.Register(&kit.Def{Name: "Flatten", Since: kit.Versions{1, 9, 11, 13, 21, 23, 24, 25},
+	In: "input:T", Out: "output:T", Types: "T: @all",
 	Selects:  kit.Always,
-	Build:    kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &Flatten{Axis: a.Int("axis", 1)} }),
+	Build:    func(a *kit.Attrs, opset int) kit.Operator { return &Flatten{Axis: a.Int("axis", 1)} },
 	Gradient: kit.ReshapeGradient})
 
 // ViewOf implements ir.View.

@@ -21,8 +21,8 @@ type FlexAttention struct {
 	Precision         tensor.DType // type of scores and probabilities; Undefined: the default
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainPreview, Name: "FlexAttention", Since: []int{1}, In: "Q:T1, K:T1, V:T1", Out: "Y:T1",
-	Types: kit.Types{"T1": "@float"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainPreview, Name: "FlexAttention", Since: kit.Versions{1}, In: "Q:T1, K:T1, V:T1", Out: "Y:T1",
+	Types: "T1: @float", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &FlexAttention{Scale: float64(a.Float("scale", 0)), HasScale: a.Has("scale"), ScoreMod: -1, ProbMod: -1,
 			Precision: a.DType("softmax_precision", tensor.Undefined)}
 		if a.Has("score_mod") {
@@ -37,7 +37,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainPreview, Name: "FlexAttention", S
 			a.Errorf("softmax_precision is %s, want a floating-point type", op.Precision)
 		}
 		return op
-	})})
+	}})
 
 func (op *FlexAttention) precision(in tensor.DType) tensor.DType {
 	switch {

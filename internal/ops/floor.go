@@ -12,9 +12,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Floor.html).
 type Floor struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(kit.Def{Name: "Floor", Since: []int{1, 6, 13}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
+var _ = kit.Register(&kit.Def{Name: "Floor", Since: kit.Versions{1, 6, 13}, In: "X:T", Out: "Y:T", Types: "T: @float",
 	Elementwise: true,
-	Build:       kit.WithoutAttrs(&Floor{}),
+	Build:       kit.WithoutAttrs[Floor],
 	Gradient:    kit.NoGradient})
 
 var floorLoops = kit.FloatLoops(floorLoop[float32], floorLoop[float64], vec.FloorF32)

@@ -9,10 +9,10 @@ import (
 // indices replaces the dimension (https://onnx.ai/onnx/operators/onnx__Gather.html).
 type Gather struct{ Axis int }
 
-var _ = kit.Register(kit.Def{Name: "Gather", Since: []int{1, 11, 13},
-	In: "data:T, indices:I", Out: "output:T", Types: kit.Types{"T": "@all", "I": "int32 int64"},
+var _ = kit.Register(&kit.Def{Name: "Gather", Since: kit.Versions{1, 11, 13},
+	In: "data:T, indices:I", Out: "output:T", Types: "T: @all; I: int32 int64",
 	Selects:  kit.Always,
-	Build:    kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &Gather{Axis: a.Int("axis", 0)} }),
+	Build:    func(a *kit.Attrs, opset int) kit.Operator { return &Gather{Axis: a.Int("axis", 0)} },
 	Gradient: kit.MoveGradient})
 
 // Infer implements ir.Operator.

@@ -13,9 +13,9 @@ import (
 // coordinate along Axis (https://onnx.ai/onnx/operators/onnx__GatherElements.html).
 type GatherElements struct{ Axis int }
 
-var _ = kit.Register(kit.Def{Name: "GatherElements", Since: []int{11, 13},
-	In: "data:T, indices:I", Out: "output:T", Types: kit.Types{"T": kit.MoveTypes, "I": "int32 int64"},
-	Build:    kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &GatherElements{Axis: a.Int("axis", 0)} }),
+var _ = kit.Register(&kit.Def{Name: "GatherElements", Since: kit.Versions{11, 13},
+	In: "data:T, indices:I", Out: "output:T", Types: "T: " + kit.MoveTypes + "; I: int32 int64",
+	Build:    func(a *kit.Attrs, opset int) kit.Operator { return &GatherElements{Axis: a.Int("axis", 0)} },
 	Gradient: kit.MoveGradient})
 
 // Infer implements ir.Operator.

@@ -13,15 +13,15 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__GatherND.html).
 type GatherND struct{ BatchDims int }
 
-var _ = kit.Register(kit.Def{Name: "GatherND", Since: []int{11, 12, 13},
-	In: "data:T, indices:int64", Out: "output:T", Types: kit.Types{"T": kit.MoveTypes},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "GatherND", Since: kit.Versions{11, 12, 13},
+	In: "data:T, indices:int64", Out: "output:T", Types: "T: " + kit.MoveTypes,
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &GatherND{}
 		if opset >= 12 {
 			op.BatchDims = a.Int("batch_dims", 0)
 		}
 		return op
-	}),
+	},
 	Gradient: kit.MoveGradient})
 
 // Infer implements ir.Operator.

@@ -16,10 +16,10 @@ type Gelu struct {
 	Tanh bool
 }
 
-var _ = kit.Register(kit.Def{Name: "Gelu", Since: []int{20}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Elementwise: true, Vector: GeluVector, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "Gelu", Since: kit.Versions{20}, In: "X:T", Out: "Y:T", Types: "T: @float",
+	Elementwise: true, Vector: GeluVector, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &Gelu{Tanh: a.Enum("approximate", "none", "none", "tanh") == "tanh"}
-	}),
+	},
 	Gradient: kit.DecomposedFunction(geluParts)})
 
 // geluParts computes x/2·(1 + erf(x/√2)), or the approximation by tanh.

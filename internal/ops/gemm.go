@@ -18,15 +18,15 @@ type Gemm struct {
 	TransA, TransB bool
 }
 
-var _ = kit.Register(kit.Def{Name: "Gemm", Since: []int{1, 6, 7, 9, 11, 13}, In: "A:T, B:T, C:T?", Out: "Y:T",
-	Types: kit.Types{"T": "@float int32 int64 uint32 uint64"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "Gemm", Since: kit.Versions{1, 6, 7, 9, 11, 13}, In: "A:T, B:T, C:T?", Out: "Y:T",
+	Types: "T: @float int32 int64 uint32 uint64",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		if opset < 7 {
 			// The shapes determine whether C is broadcast.
 			a.Ignore("broadcast")
 		}
 		return &Gemm{Alpha: a.Float("alpha", 1), Beta: a.Float("beta", 1), TransA: a.Bool("transA", false), TransB: a.Bool("transB", false)}
-	}),
+	},
 	Gradient: kit.GradientRule(gemmGradient)})
 
 // gemmGradient differentiates Y = α·A'·B' + β·C.

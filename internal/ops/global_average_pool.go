@@ -11,8 +11,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__GlobalAveragePool.html).
 type GlobalAveragePool struct{}
 
-var _ = kit.Register(kit.Def{Name: "GlobalAveragePool", Since: []int{1, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &GlobalAveragePool{} }),
+var _ = kit.Register(&kit.Def{Name: "GlobalAveragePool", Since: kit.Versions{1, 22}, In: "X:T", Out: "Y:T", Types: "T: @float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator { return &GlobalAveragePool{} },
 	Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
 		x := n.Inputs[0]
 		count := b.SumTo(b.Filled(1, x), n.Outputs[0])

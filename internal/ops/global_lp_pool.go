@@ -9,8 +9,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__GlobalLpPool.html).
 type GlobalLpPool struct{ P float64 }
 
-var _ = kit.Register(kit.Def{Name: "GlobalLpPool", Since: []int{1, 2, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &GlobalLpPool{P: kit.ReadNorm(a, opset)} })})
+var _ = kit.Register(&kit.Def{Name: "GlobalLpPool", Since: kit.Versions{1, 2, 22}, In: "X:T", Out: "Y:T", Types: "T: @float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator { return &GlobalLpPool{P: kit.ReadNorm(a, opset)} }})
 
 // Infer sets the spatial dimensions to 1.
 func (*GlobalLpPool) Infer(c *ir.InferContext) error { return kit.InferGlobalPool(c) }

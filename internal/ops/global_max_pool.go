@@ -11,8 +11,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__GlobalMaxPool.html).
 type GlobalMaxPool struct{}
 
-var _ = kit.Register(kit.Def{Name: "GlobalMaxPool", Since: []int{1, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &GlobalMaxPool{} }),
+var _ = kit.Register(&kit.Def{Name: "GlobalMaxPool", Since: kit.Versions{1, 22}, In: "X:T", Out: "Y:T", Types: "T: @float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator { return &GlobalMaxPool{} },
 	Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
 		if err := b.Need(11); err != nil {
 			return nil, err

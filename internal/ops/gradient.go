@@ -12,9 +12,9 @@ import (
 // that compute the derivatives.
 type Gradient struct{}
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainPreviewTraining, Name: "Gradient", Since: []int{1}, In: "Inputs:any+", Out: "Outputs:any+",
-	Build: func(a *kit.Attrs, opset int) (kit.Operator, error) {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainPreviewTraining, Name: "Gradient", Since: kit.Versions{1}, In: "Inputs:any+", Out: "Outputs:any+",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("xs", "y")
 		a.Ignore("xs", "y", "zs")
-		return nil, fmt.Errorf("Gradient can only be computed in the graph that it differentiates")
+		return a.Fail(fmt.Errorf("Gradient can only be computed in the graph that it differentiates"))
 	}})

@@ -11,10 +11,10 @@ import (
 // the second (https://onnx.ai/onnx/operators/onnx__GreaterOrEqual.html).
 type GreaterOrEqual struct{ kit.AxisBroadcast }
 
-var _ = kit.Register(kit.Def{Name: "GreaterOrEqual", Since: []int{12, 16}, In: "A:T, B:T", Out: "C:T1", Types: kit.Types{"T": "@number", "T1": "bool"},
-	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "GreaterOrEqual", Since: kit.Versions{12, 16}, In: "A:T, B:T", Out: "C:T1", Types: "T: @number; T1: bool",
+	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &GreaterOrEqual{kit.ReadAxisBroadcast(a, opset)}
-	}),
+	},
 	Gradient: kit.NoGradient})
 
 var greaterOrEqualLoops = kit.LoopsOf(

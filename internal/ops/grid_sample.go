@@ -18,9 +18,9 @@ type GridSample struct {
 	AlignCorners bool   // the ends are the centers of the outermost elements instead of their edges
 }
 
-var _ = kit.Register(kit.Def{Name: "GridSample", Since: []int{16, 20, 22}, In: "X:T1, grid:T2", Out: "Y:T1",
-	Types: kit.Types{"T1": "@number string bool @complex", "T2": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "GridSample", Since: kit.Versions{16, 20, 22}, In: "X:T1, grid:T2", Out: "Y:T1",
+	Types: "T1: @number string bool @complex; T2: @float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		g := &GridSample{AlignCorners: a.Bool("align_corners", false), Padding: a.Enum("padding_mode", "zeros", "zeros", "border", "reflection")}
 		if opset < 20 {
 			mode := a.Enum("mode", "bilinear", "bilinear", "nearest", "bicubic")
@@ -29,7 +29,7 @@ var _ = kit.Register(kit.Def{Name: "GridSample", Since: []int{16, 20, 22}, In: "
 			g.Mode = a.Enum("mode", "linear", "linear", "nearest", "cubic")
 		}
 		return g
-	}),
+	},
 	Gradient: kit.GridGradient(0)})
 
 // Taps returns the number of elements of an axis that a sample reads.

@@ -16,8 +16,8 @@ type GroupNormalization struct {
 	PerGroup bool // scale and bias are per group, as in opset 18, not per channel
 }
 
-var _ = kit.Register(kit.Def{Name: "GroupNormalization", Since: []int{18, 21}, In: "X:T, scale:T, bias:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "GroupNormalization", Since: kit.Versions{18, 21}, In: "X:T, scale:T, bias:T", Out: "Y:T", Types: "T: @float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("num_groups")
 		g := &GroupNormalization{Groups: a.Int("num_groups", 1), Epsilon: kit.ReadEpsilon(a), PerGroup: opset < 21}
 		if g.Groups < 1 {
@@ -27,7 +27,7 @@ var _ = kit.Register(kit.Def{Name: "GroupNormalization", Since: []int{18, 21}, I
 			kit.ReadStash(a)
 		}
 		return g
-	}),
+	},
 	Gradient: kit.Decomposition(groupNormalizationParts)})
 
 // groupNormalizationParts normalizes the groups as rows.

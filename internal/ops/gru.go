@@ -21,14 +21,14 @@ type GRU struct {
 	LinearBeforeReset bool
 }
 
-var _ = kit.Register(kit.Def{Name: "GRU", Since: []int{1, 3, 7, 14, 22}, In: kit.RecurrentInputs, Out: "Y:T?, Y_h:T?", Types: kit.Types{"T": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "GRU", Since: kit.Versions{1, 3, 7, 14, 22}, In: kit.RecurrentInputs, Out: "Y:T?, Y_h:T?", Types: "T: @float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &GRU{Recurrent: kit.BuildRecurrent(a, opset, 3, "Sigmoid", "Tanh")}
 		if opset >= 3 {
 			op.LinearBeforeReset = a.Bool("linear_before_reset", false)
 		}
 		return op
-	})})
+	}})
 
 // Infer sets the shapes of Y and Y_h.
 func (op *GRU) Infer(c *ir.InferContext) error { return op.InferWith(c, 1) }

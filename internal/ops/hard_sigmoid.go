@@ -15,8 +15,8 @@ type HardSigmoid struct {
 	loops       kit.LoopTable
 }
 
-var _ = kit.Register(kit.Def{Name: "HardSigmoid", Since: []int{1, 6, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "HardSigmoid", Since: kit.Versions{1, 6, 22}, In: "X:T", Out: "Y:T", Types: "T: @float",
+	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		kit.IgnoreConsumed(a, opset)
 		o := &HardSigmoid{Alpha: float64(a.Float("alpha", 0.2)), Beta: float64(a.Float("beta", 0.5))}
 		o.loops = kit.FloatLoops(
@@ -26,7 +26,7 @@ var _ = kit.Register(kit.Def{Name: "HardSigmoid", Since: []int{1, 6, 22}, In: "X
 				vec.HardSigmoidF32(l, dst, x, float32(o.Alpha), float32(o.Beta))
 			})
 		return o
-	}),
+	},
 	Gradient: kit.DecomposedFunction(func(b *kit.GradientBuilder, n *kit.GradientNode, x string) string {
 		return b.Clamped(x, n.Attrs.Float("alpha", 0.2), n.Attrs.Float("beta", 0.5))
 	})})

@@ -10,9 +10,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__HardSwish.html).
 type HardSwish struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(kit.Def{Name: "HardSwish", Since: []int{14, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
+var _ = kit.Register(&kit.Def{Name: "HardSwish", Since: kit.Versions{14, 22}, In: "X:T", Out: "Y:T", Types: "T: @float",
 	Elementwise: true, Vector: kit.Vectorize[*HardSwish](vec.HardSwishF32),
-	Build: kit.WithoutAttrs(&HardSwish{}),
+	Build: kit.WithoutAttrs[HardSwish],
 	Gradient: kit.DecomposedFunction(func(b *kit.GradientBuilder, n *kit.GradientNode, x string) string {
 		return b.Op("Mul", x, b.Clamped(x, 1.0/6, 0.5))
 	})})

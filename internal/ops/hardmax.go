@@ -9,8 +9,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Hardmax.html).
 type Hardmax struct{ kit.SoftmaxAxis }
 
-var _ = kit.Register(kit.Def{Name: "Hardmax", Since: []int{1, 11, 13}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &Hardmax{kit.ReadSoftmaxAxis(a, opset)} })})
+var _ = kit.Register(&kit.Def{Name: "Hardmax", Since: kit.Versions{1, 11, 13}, In: "input:T", Out: "output:T", Types: "T: @float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator { return &Hardmax{kit.ReadSoftmaxAxis(a, opset)} }})
 
 // Run implements [ir.Operator].
 func (o *Hardmax) Run(c *ir.Call) error {

@@ -9,10 +9,10 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Identity.html).
 type Identity struct{}
 
-var _ = kit.Register(kit.Def{Name: "Identity", Since: []int{1, 13, 14, 16, 19, 21, 23, 24, 25},
+var _ = kit.Register(&kit.Def{Name: "Identity", Since: kit.Versions{1, 13, 14, 16, 19, 21, 23, 24, 25},
 	In: "input:any", Out: "output:any",
 	Elementwise: true,
-	Build:       kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &Identity{} }),
+	Build:       func(a *kit.Attrs, opset int) kit.Operator { return &Identity{} },
 	Gradient:    kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string { return g })})
 
 // ViewOf implements ir.View.

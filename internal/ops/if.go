@@ -15,11 +15,11 @@ type If struct {
 	Then, Else int // indices of the subgraphs
 }
 
-var _ = kit.Register(kit.Def{Name: "If", Since: []int{1, 11, 13, 16, 19, 21, 23, 24, 25},
+var _ = kit.Register(&kit.Def{Name: "If", Since: kit.Versions{1, 11, 13, 16, 19, 21, 23, 24, 25},
 	In: "cond:bool", Out: "outputs:any*",
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &If{Then: a.Graph("then_branch"), Else: a.Graph("else_branch")}
-	}),
+	},
 	Gradient: &kit.Gradient{Subgraphs: true}})
 
 // Infer implements ir.Operator. If the condition is constant, the other branch is ignored; it may

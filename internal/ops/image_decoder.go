@@ -23,11 +23,11 @@ type ImageDecoder struct {
 	PixelFormat string // RGB, BGR or Grayscale
 }
 
-var _ = kit.Register(kit.Def{Name: "ImageDecoder", Since: []int{20},
+var _ = kit.Register(&kit.Def{Name: "ImageDecoder", Since: kit.Versions{20},
 	In: "encoded_stream:uint8", Out: "image:uint8",
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &ImageDecoder{PixelFormat: a.Enum("pixel_format", "RGB", "RGB", "BGR", "Grayscale")}
-	})})
+	}})
 
 func (op *ImageDecoder) channels() int {
 	if op.PixelFormat == "Grayscale" {

@@ -16,11 +16,11 @@ type ImageScaler struct {
 	Bias  []float32
 }
 
-var _ = kit.Register(kit.Def{Name: "ImageScaler", Since: []int{1}, Until: 9, Successor: "Mul and Add", In: "input:T", Out: "output:T", Types: kit.Types{"T": "float16 float double"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "ImageScaler", Since: kit.Versions{1}, Until: 9, Successor: "Mul and Add", In: "input:T", Out: "output:T", Types: "T: float16 float double",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("bias")
 		return &ImageScaler{a.Float("scale", 1), a.Floats("bias")}
-	})})
+	}})
 
 // Infer checks the rank and the number of channels.
 func (op *ImageScaler) Infer(c *ir.InferContext) error {

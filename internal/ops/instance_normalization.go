@@ -12,13 +12,13 @@ import (
 // scales and shifts it (https://onnx.ai/onnx/operators/onnx__InstanceNormalization.html).
 type InstanceNormalization struct{ Epsilon float32 }
 
-var _ = kit.Register(kit.Def{Name: "InstanceNormalization", Since: []int{1, 6, 22}, In: "input:T, scale:T, B:T", Out: "output:T", Types: kit.Types{"T": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "InstanceNormalization", Since: kit.Versions{1, 6, 22}, In: "input:T, scale:T, B:T", Out: "output:T", Types: "T: @float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		if opset < 6 {
 			a.Ignore("consumed_inputs")
 		}
 		return &InstanceNormalization{Epsilon: kit.ReadEpsilon(a)}
-	}),
+	},
 	Gradient: kit.Decomposition(func(b *kit.GradientBuilder, n *kit.GradientNode) (string, error) {
 		x := b.Normal(n.Inputs[0], n.Attrs.Float("epsilon", 1e-5), func(v string) string { return b.SumFrom(v, 2) })
 		return b.ScaledAndShifted(x, n.Input(1), n.Input(2), b.ChannelsLike(n.Inputs[0])), nil

@@ -18,8 +18,8 @@ type IsInf struct {
 	loops              kit.LoopTable
 }
 
-var _ = kit.Register(kit.Def{Name: "IsInf", Since: []int{10, 20}, In: "X:T1", Out: "Y:T2", Types: kit.Types{"T1": "@float @float8", "T2": "bool"},
-	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "IsInf", Since: kit.Versions{10, 20}, In: "X:T1", Out: "Y:T2", Types: "T1: @float @float8; T2: bool",
+	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		o := &IsInf{Negative: a.Bool("detect_negative", true), Positive: a.Bool("detect_positive", true)}
 		o.loops = kit.LoopsOf(append(kit.Float8Test(func(f float32) bool {
 			return o.Positive && math.IsInf(float64(f), 1) || o.Negative && math.IsInf(float64(f), -1)
@@ -27,7 +27,7 @@ var _ = kit.Register(kit.Def{Name: "IsInf", Since: []int{10, 20}, In: "X:T1", Ou
 			o.floats(),
 			kit.Loop1(func(dst []bool, src []float64) { isInfLoop(dst, src, o.Negative, o.Positive) }))...)
 		return o
-	}),
+	},
 	Gradient: kit.NoGradient})
 
 // Run implements [ir.Operator].

@@ -18,11 +18,11 @@ type LayerNormalization struct {
 	Stash   tensor.DType // element type of Mean and InvStdDev
 }
 
-var _ = kit.Register(kit.Def{Name: "LayerNormalization", Since: []int{1, 17}, In: "X:T, Scale:T, B:T?", Out: "Y:T, Mean:U?, InvStdDev:U?",
-	Types: kit.Types{"T": "@float", "U": "float bfloat16"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "LayerNormalization", Since: kit.Versions{1, 17}, In: "X:T, Scale:T, B:T?", Out: "Y:T, Mean:U?, InvStdDev:U?",
+	Types: "T: @float; U: float bfloat16",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &LayerNormalization{Axis: a.Int("axis", -1), Epsilon: kit.ReadEpsilon(a), Stash: kit.ReadStash(a)}
-	}),
+	},
 	Gradient: kit.Decomposition(func(b *kit.GradientBuilder, n *kit.GradientNode) (string, error) {
 		axis := n.Attrs.Int("axis", -1)
 		x := b.Normal(n.Inputs[0], n.Attrs.Float("epsilon", 1e-5), func(v string) string { return b.SumFrom(v, axis) })

@@ -16,8 +16,8 @@ type LeakyRelu struct {
 	loops kit.LoopTable
 }
 
-var _ = kit.Register(kit.Def{Name: "LeakyRelu", Since: []int{1, 6, 16}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Elementwise: true, Vector: leakyReluVector, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "LeakyRelu", Since: kit.Versions{1, 6, 16}, In: "X:T", Out: "Y:T", Types: "T: @float",
+	Elementwise: true, Vector: leakyReluVector, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		kit.IgnoreConsumed(a, opset)
 		o := &LeakyRelu{Alpha: float64(a.Float("alpha", 0.01))}
 		o.loops = kit.FloatLoops(
@@ -25,7 +25,7 @@ var _ = kit.Register(kit.Def{Name: "LeakyRelu", Since: []int{1, 6, 16}, In: "X:T
 			func(dst, src []float64) { leakyReluLoop(dst, src, o.Alpha) },
 			leakyReluVector(o, nil))
 		return o
-	}),
+	},
 	Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
 		return n.First(b.Op("Mul", g, b.Step(n.Attrs.Float("alpha", 0.01), n.Inputs[0]))), nil
 	})})

@@ -11,10 +11,10 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Less.html).
 type Less struct{ kit.AxisBroadcast }
 
-var _ = kit.Register(kit.Def{Name: "Less", Since: []int{1, 7, 9, 13}, In: "A:T, B:T", Out: "C:T1", Types: kit.Types{"T": "@number", "T1": "bool"},
-	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "Less", Since: kit.Versions{1, 7, 9, 13}, In: "A:T, B:T", Out: "C:T1", Types: "T: @number; T1: bool",
+	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &Less{kit.ReadAxisBroadcast(a, opset)}
-	}),
+	},
 	Gradient: kit.NoGradient})
 
 var lessLoops = kit.LoopsOf(

@@ -11,10 +11,10 @@ import (
 // second (https://onnx.ai/onnx/operators/onnx__LessOrEqual.html).
 type LessOrEqual struct{ kit.AxisBroadcast }
 
-var _ = kit.Register(kit.Def{Name: "LessOrEqual", Since: []int{12, 16}, In: "A:T, B:T", Out: "C:T1", Types: kit.Types{"T": "@number", "T1": "bool"},
-	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "LessOrEqual", Since: kit.Versions{12, 16}, In: "A:T, B:T", Out: "C:T1", Types: "T: @number; T1: bool",
+	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &LessOrEqual{kit.ReadAxisBroadcast(a, opset)}
-	}),
+	},
 	Gradient: kit.NoGradient})
 
 var lessOrEqualLoops = kit.LoopsOf(

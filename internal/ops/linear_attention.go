@@ -25,15 +25,15 @@ type LinearAttention struct {
 
 const LinearAttentionInputs = "query:T, key:T, value:T, past_state:S?, decay:T?, beta:T?"
 
-var _ = kit.Register(kit.Def{Name: "LinearAttention", Since: []int{27}, In: LinearAttentionInputs, Out: "output:T, present_state:S",
-	Types: kit.Types{"T": "float float16 bfloat16", "S": "float float16 bfloat16"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "LinearAttention", Since: kit.Versions{27}, In: LinearAttentionInputs, Out: "output:T, present_state:S",
+	Types: "T: float float16 bfloat16; S: float float16 bfloat16",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := ReadLinearAttention(a)
 		if op.Heads%op.KVHeads != 0 {
 			a.Errorf("q_num_heads is %d, want a multiple of kv_num_heads, which is %d", op.Heads, op.KVHeads)
 		}
 		return op
-	})})
+	}})
 
 func ReadLinearAttention(a *kit.Attrs) *LinearAttention {
 	a.Require("q_num_heads", "kv_num_heads")

@@ -12,9 +12,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Log.html).
 type Log struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(kit.Def{Name: "Log", Since: []int{1, 6, 13}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
+var _ = kit.Register(&kit.Def{Name: "Log", Since: kit.Versions{1, 6, 13}, In: "input:T", Out: "output:T", Types: "T: @float",
 	Elementwise: true,
-	Build:       kit.WithoutAttrs(&Log{}),
+	Build:       kit.WithoutAttrs[Log],
 	Gradient:    kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string { return b.Op("Div", g, x) })})
 
 var logLoops = kit.FloatLoops(logLoop[float32], logLoop[float64], vec.LogF32)

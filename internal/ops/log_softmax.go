@@ -13,8 +13,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__LogSoftmax.html).
 type LogSoftmax struct{ kit.SoftmaxAxis }
 
-var _ = kit.Register(kit.Def{Name: "LogSoftmax", Since: []int{1, 11, 13}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &LogSoftmax{kit.ReadSoftmaxAxis(a, opset)} }),
+var _ = kit.Register(&kit.Def{Name: "LogSoftmax", Since: kit.Versions{1, 11, 13}, In: "input:T", Out: "output:T", Types: "T: @float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator { return &LogSoftmax{kit.ReadSoftmaxAxis(a, opset)} },
 	Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
 		return []string{b.Op("Sub", g, b.Op("Mul", b.Op("Exp", n.Outputs[0]), b.SumAlong(n, g)))}, nil
 	})})

@@ -17,9 +17,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Loop.html).
 type Loop struct{ Body int }
 
-var _ = kit.Register(kit.Def{Name: "Loop", Since: []int{1, 11, 13, 16, 19, 21, 23, 24, 25},
+var _ = kit.Register(&kit.Def{Name: "Loop", Since: kit.Versions{1, 11, 13, 16, 19, 21, 23, 24, 25},
 	In: "M:int64?, cond:bool?, v_initial:any*", Out: "v_final_and_scan_outputs:any*",
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &Loop{Body: a.Graph("body")} })})
+	Build: func(a *kit.Attrs, opset int) kit.Operator { return &Loop{Body: a.Graph("body")} }})
 
 // Infer implements ir.Operator. The shapes of carried values may change between iterations, so the
 // body is inferred for any shape.

@@ -14,14 +14,14 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__LpNormalization.html).
 type LpNormalization struct{ Axis, P int }
 
-var _ = kit.Register(kit.Def{Name: "LpNormalization", Since: []int{1, 22}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "LpNormalization", Since: kit.Versions{1, 22}, In: "input:T", Out: "output:T", Types: "T: @float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		n := &LpNormalization{Axis: a.Int("axis", -1), P: a.Int("p", 2)}
 		if n.P != 1 && n.P != 2 {
 			a.Errorf("attribute p is %d, want 1 or 2", n.P)
 		}
 		return n
-	}),
+	},
 	Gradient: kit.Decomposition(func(b *kit.GradientBuilder, n *kit.GradientNode) (string, error) {
 		if err := b.Need(13); err != nil {
 			return "", err

@@ -13,8 +13,8 @@ type LpPool struct {
 	P float64
 }
 
-var _ = kit.Register(kit.Def{Name: "LpPool", Since: []int{1, 2, 11, 18, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "LpPool", Since: kit.Versions{1, 2, 11, 18, 22}, In: "X:T", Out: "Y:T", Types: "T: @float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("kernel_shape")
 		p := &LpPool{Window: kit.ReadWindow(a, opset >= 18), P: kit.ReadNorm(a, opset)}
 		if opset >= 18 {
@@ -22,7 +22,7 @@ var _ = kit.Register(kit.Def{Name: "LpPool", Since: []int{1, 2, 11, 18, 22}, In:
 		}
 		p.Crop = true
 		return p
-	})})
+	}})
 
 // Infer computes the spatial sizes.
 func (p *LpPool) Infer(c *ir.InferContext) error {

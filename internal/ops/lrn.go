@@ -16,15 +16,15 @@ type LRN struct {
 	Size              int
 }
 
-var _ = kit.Register(kit.Def{Name: "LRN", Since: []int{1, 13}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "LRN", Since: kit.Versions{1, 13}, In: "X:T", Out: "Y:T", Types: "T: @float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("size")
 		n := &LRN{Alpha: a.Float("alpha", 0.0001), Beta: a.Float("beta", 0.75), Bias: a.Float("bias", 1), Size: a.Int("size", 1)}
 		if n.Size < 1 {
 			a.Errorf("attribute size is %d, want at least 1", n.Size)
 		}
 		return n
-	}),
+	},
 	Gradient: kit.Decomposition(func(b *kit.GradientBuilder, n *kit.GradientNode) (string, error) {
 		x, size := n.Inputs[0], float32(n.Attrs.Int("size", 1))
 		if size < 1 {

@@ -25,11 +25,11 @@ type LSTM struct {
 	InputForget bool
 }
 
-var _ = kit.Register(kit.Def{Name: "LSTM", Since: []int{1, 7, 14, 22}, In: kit.RecurrentInputs + ", initial_c:T?, P:T?", Out: "Y:T?, Y_h:T?, Y_c:T?",
-	Types: kit.Types{"T": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "LSTM", Since: kit.Versions{1, 7, 14, 22}, In: kit.RecurrentInputs + ", initial_c:T?, P:T?", Out: "Y:T?, Y_h:T?, Y_c:T?",
+	Types: "T: @float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &LSTM{kit.BuildRecurrent(a, opset, 4, "Sigmoid", "Tanh", "Tanh"), a.Bool("input_forget", false)}
-	})})
+	}})
 
 // Infer sets the shapes of Y, Y_h and Y_c.
 func (op *LSTM) Infer(c *ir.InferContext) error { return op.InferWith(c, 2) }

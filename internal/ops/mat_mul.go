@@ -11,9 +11,9 @@ import (
 // on the left and a column on the right (https://onnx.ai/onnx/operators/onnx__MatMul.html).
 type MatMul struct{}
 
-var _ = kit.Register(kit.Def{Name: "MatMul", Since: []int{1, 9, 13}, In: "A:T, B:T", Out: "Y:T",
-	Types: kit.Types{"T": "@float int32 int64 uint32 uint64"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &MatMul{} }),
+var _ = kit.Register(&kit.Def{Name: "MatMul", Since: kit.Versions{1, 9, 13}, In: "A:T, B:T", Out: "Y:T",
+	Types: "T: @float int32 int64 uint32 uint64",
+	Build: func(a *kit.Attrs, opset int) kit.Operator { return &MatMul{} },
 	Gradient: kit.Derivatives(
 		func(b *kit.GradientBuilder, x, y, z, g string) string {
 			return b.Op("MatMul", g, b.Op("onward.SwapLast", y))

@@ -11,9 +11,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__MatMulInteger.html).
 type MatMulInteger struct{}
 
-var _ = kit.Register(kit.Def{Name: "MatMulInteger", Since: []int{10}, In: "A:T1, B:T2, a_zero_point:T1?, b_zero_point:T2?", Out: "Y:T3",
-	Types: kit.Types{"T1": "int8 uint8", "T2": "int8 uint8", "T3": "int32"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &MatMulInteger{} })})
+var _ = kit.Register(&kit.Def{Name: "MatMulInteger", Since: kit.Versions{10}, In: "A:T1, B:T2, a_zero_point:T1?, b_zero_point:T2?", Out: "Y:T3",
+	Types: "T1: int8 uint8; T2: int8 uint8; T3: int32",
+	Build: func(a *kit.Attrs, opset int) kit.Operator { return &MatMulInteger{} }})
 
 // Infer broadcasts the leading dimensions.
 func (*MatMulInteger) Infer(c *ir.InferContext) error {

@@ -10,9 +10,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Max.html).
 type Max struct{}
 
-var _ = kit.Register(kit.Def{Name: "Max", Since: []int{1, 6, 8, 12, 13}, In: "data_0:T+", Out: "max:T", Types: kit.Types{"T": "@number"},
+var _ = kit.Register(&kit.Def{Name: "Max", Since: kit.Versions{1, 6, 8, 12, 13}, In: "data_0:T+", Out: "max:T", Types: "T: @number",
 	Elementwise: true,
-	Build:       kit.WithoutAttrs(&Max{}),
+	Build:       kit.WithoutAttrs[Max],
 	Gradient:    kit.ExtremesGradient})
 
 var maxLoops = kit.LoopsOf(

@@ -18,9 +18,9 @@ type MaxPool struct {
 	ColumnMajor bool // number the elements of a plane in column-major order
 }
 
-var _ = kit.Register(kit.Def{Name: "MaxPool", Since: []int{1, 8, 10, 11, 12, 22}, In: "X:T", Out: "Y:T, Indices:int64?",
-	Types:   kit.Types{"T": "@float int8 uint8"},
-	Selects: kit.Always, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "MaxPool", Since: kit.Versions{1, 8, 10, 11, 12, 22}, In: "X:T", Out: "Y:T, Indices:int64?",
+	Types:   "T: @float int8 uint8",
+	Selects: kit.Always, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("kernel_shape")
 		p := &MaxPool{Window: kit.ReadWindow(a, opset >= 10)}
 		if opset >= 8 {
@@ -31,7 +31,7 @@ var _ = kit.Register(kit.Def{Name: "MaxPool", Since: []int{1, 8, 10, 11, 12, 22}
 		}
 		p.Crop = true
 		return p
-	}),
+	},
 	Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
 		if err := b.Need(8); err != nil {
 			return nil, err

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"errors"
 	"fmt"
 	"math"
 
@@ -18,14 +17,14 @@ type MaxRoiPool struct {
 	Scale         float32
 }
 
-var _ = kit.Register(kit.Def{Name: "MaxRoiPool", Since: []int{1, 22}, In: "X:T, rois:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Build: func(a *kit.Attrs, opset int) (kit.Operator, error) {
+var _ = kit.Register(&kit.Def{Name: "MaxRoiPool", Since: kit.Versions{1, 22}, In: "X:T, rois:T", Out: "Y:T", Types: "T: @float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("pooled_shape")
 		s := kit.WindowAttr(a, "pooled_shape", 1)
 		if len(s) != 2 {
-			return nil, errors.Join(a.Err(), fmt.Errorf("attribute pooled_shape has %d elements, want 2", len(s)))
+			return a.Fail(fmt.Errorf("attribute pooled_shape has %d elements, want 2", len(s)))
 		}
-		return &MaxRoiPool{Height: s[0], Width: s[1], Scale: a.Float("spatial_scale", 1)}, nil
+		return &MaxRoiPool{Height: s[0], Width: s[1], Scale: a.Float("spatial_scale", 1)}
 	}})
 
 // Infer makes one image per region.

@@ -15,12 +15,12 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__MaxUnpool.html).
 type MaxUnpool struct{ kit.Window }
 
-var _ = kit.Register(kit.Def{Name: "MaxUnpool", Since: []int{9, 11, 22}, In: "X:T1, I:T2, output_shape:T2?", Out: "output:T1",
-	Types: kit.Types{"T1": "@float", "T2": "int64"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "MaxUnpool", Since: kit.Versions{9, 11, 22}, In: "X:T1, I:T2, output_shape:T2?", Out: "output:T1",
+	Types: "T1: @float; T2: int64",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("kernel_shape")
 		return &MaxUnpool{kit.Window{AutoPad: "NOTSET", Kernel: kit.WindowAttr(a, "kernel_shape", 1), Strides: kit.WindowAttr(a, "strides", 1), Pads: kit.WindowAttr(a, "pads", 0)}}
-	})})
+	}})
 
 // size returns the size of spatial axis i of n whose pooled size is in.
 func (u *MaxUnpool) size(i, n int, in ir.Dim) ir.Dim {

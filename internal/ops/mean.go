@@ -9,9 +9,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Mean.html).
 type Mean struct{}
 
-var _ = kit.Register(kit.Def{Name: "Mean", Since: []int{1, 6, 8, 13}, In: "data_0:T+", Out: "mean:T", Types: kit.Types{"T": "@float"},
+var _ = kit.Register(&kit.Def{Name: "Mean", Since: kit.Versions{1, 6, 8, 13}, In: "data_0:T+", Out: "mean:T", Types: "T: @float",
 	Elementwise: true,
-	Build:       kit.WithoutAttrs(&Mean{}),
+	Build:       kit.WithoutAttrs[Mean],
 	Gradient: kit.Decomposition(func(b *kit.GradientBuilder, n *kit.GradientNode) (string, error) {
 		return b.Scaled(1/float32(len(n.Inputs)), b.Op("Sum", n.Inputs...)), nil
 	})})

@@ -18,8 +18,8 @@ type MeanVarianceNormalization struct {
 	CenterOnly bool // do not divide
 }
 
-var _ = kit.Register(kit.Def{Name: "MeanVarianceNormalization", Since: []int{1, 9, 13}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "MeanVarianceNormalization", Since: kit.Versions{1, 9, 13}, In: "X:T", Out: "Y:T", Types: "T: @float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		n := &MeanVarianceNormalization{Axes: []int{0, 2, 3}}
 		if opset < 9 {
 			n.CenterOnly = a.Int("normalize_variance", 1) == 0
@@ -32,7 +32,7 @@ var _ = kit.Register(kit.Def{Name: "MeanVarianceNormalization", Since: []int{1, 
 			n.Axes = a.Ints("axes")
 		}
 		return n
-	}),
+	},
 	Gradient: kit.Decomposition(meanVarianceParts)})
 
 // meanVarianceParts computes (x − mean)/(standard deviation + 1e-9).

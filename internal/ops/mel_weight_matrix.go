@@ -14,12 +14,12 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__MelWeightMatrix.html).
 type MelWeightMatrix struct{ dtype tensor.DType }
 
-var _ = kit.Register(kit.Def{Name: "MelWeightMatrix", Since: []int{17},
+var _ = kit.Register(&kit.Def{Name: "MelWeightMatrix", Since: kit.Versions{17},
 	In:  "num_mel_bins:T1, dft_length:T1, sample_rate:T1, lower_edge_hertz:T2, upper_edge_hertz:T2",
-	Out: "output:T3", Types: kit.Types{"T1": "int32 int64", "T2": "@float", "T3": kit.NumberOutputs},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Out: "output:T3", Types: "T1: int32 int64; T2: @float; T3: " + kit.NumberOutputs,
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &MelWeightMatrix{a.DType("output_datatype", tensor.TypeFloat32)}
-	})})
+	}})
 
 // Infer sets the output to [dft_length/2+1, num_mel_bins].
 func (op *MelWeightMatrix) Infer(c *ir.InferContext) error {

@@ -10,9 +10,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Min.html).
 type Min struct{}
 
-var _ = kit.Register(kit.Def{Name: "Min", Since: []int{1, 6, 8, 12, 13}, In: "data_0:T+", Out: "min:T", Types: kit.Types{"T": "@number"},
+var _ = kit.Register(&kit.Def{Name: "Min", Since: kit.Versions{1, 6, 8, 12, 13}, In: "data_0:T+", Out: "min:T", Types: "T: @number",
 	Elementwise: true,
-	Build:       kit.WithoutAttrs(&Min{}),
+	Build:       kit.WithoutAttrs[Min],
 	Gradient:    kit.ExtremesGradient})
 
 var minLoops = kit.LoopsOf(

@@ -12,9 +12,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Mish.html).
 type Mish struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(kit.Def{Name: "Mish", Since: []int{18, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
+var _ = kit.Register(&kit.Def{Name: "Mish", Since: kit.Versions{18, 22}, In: "X:T", Out: "Y:T", Types: "T: @float",
 	Elementwise: true, Vector: kit.Vectorize[*Mish](vec.MishF32),
-	Build: kit.WithoutAttrs(&Mish{}),
+	Build: kit.WithoutAttrs[Mish],
 	Gradient: kit.DecomposedFunction(func(b *kit.GradientBuilder, n *kit.GradientNode, x string) string {
 		return b.Op("Mul", x, b.Op("Tanh", b.Op("Softplus", x)))
 	})})

@@ -14,13 +14,13 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Mod.html).
 type Mod struct{ Fmod bool }
 
-var _ = kit.Register(kit.Def{Name: "Mod", Since: []int{10, 13, 28}, In: "A:T, B:T", Out: "C:T", Types: kit.Types{"T": "@number"},
-	Elementwise: true, Build: func(a *kit.Attrs, opset int) (kit.Operator, error) {
+var _ = kit.Register(&kit.Def{Name: "Mod", Since: kit.Versions{10, 13, 28}, In: "A:T, B:T", Out: "C:T", Types: "T: @number",
+	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		v := a.Int("fmod", 0)
 		if v != 0 && v != 1 {
-			return nil, errors.New("attribute fmod must be 0 or 1")
+			return a.Fail(errors.New("attribute fmod must be 0 or 1"))
 		}
-		return &Mod{Fmod: v == 1}, nil
+		return &Mod{Fmod: v == 1}
 	}})
 
 var modLoops = kit.LoopsOf(

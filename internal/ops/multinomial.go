@@ -19,9 +19,9 @@ type Multinomial struct {
 	SampleSize int
 }
 
-var _ = kit.Register(kit.Def{Name: "Multinomial", Since: []int{7, 22}, In: "input:T1", Out: "output:T2",
-	Types: kit.Types{"T1": "@float", "T2": "int32 int64"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "Multinomial", Since: kit.Versions{7, 22}, In: "input:T1", Out: "output:T2",
+	Types: "T1: @float; T2: int32 int64",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		o := &Multinomial{RandomSeed: kit.ReadRandomSeed(a), DType: a.DType("dtype", tensor.TypeInt32), SampleSize: a.Int("sample_size", 1)}
 		if o.DType != tensor.TypeInt32 && o.DType != tensor.TypeInt64 {
 			a.Errorf("attribute dtype is %s, want int32 or int64", o.DType)
@@ -30,7 +30,7 @@ var _ = kit.Register(kit.Def{Name: "Multinomial", Since: []int{7, 22}, In: "inpu
 			a.Errorf("attribute sample_size is %d, want at least 1", o.SampleSize)
 		}
 		return o
-	})})
+	}})
 
 // Infer implements [ir.Operator].
 func (o *Multinomial) Infer(c *ir.InferContext) error {

@@ -10,9 +10,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Neg.html).
 type Neg struct{}
 
-var _ = kit.Register(kit.Def{Name: "Neg", Since: []int{1, 6, 13}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@signed @float"},
+var _ = kit.Register(&kit.Def{Name: "Neg", Since: kit.Versions{1, 6, 13}, In: "X:T", Out: "Y:T", Types: "T: @signed @float",
 	Elementwise: true,
-	Build:       kit.WithoutAttrs(&Neg{}),
+	Build:       kit.WithoutAttrs[Neg],
 	Gradient:    kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string { return b.Op("Neg", g) })})
 
 var negLoops = kit.LoopsOf(

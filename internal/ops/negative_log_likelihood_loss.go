@@ -10,10 +10,10 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__NegativeLogLikelihoodLoss.html).
 type NegativeLogLikelihoodLoss struct{ kit.ClassLoss }
 
-var _ = kit.Register(kit.Def{Name: "NegativeLogLikelihoodLoss", Since: []int{12, 13, 22}, In: "input:T, target:Tind, weight:T?", Out: "loss:T",
-	Types: kit.Types{"T": "@float", "Tind": "int32 int64"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "NegativeLogLikelihoodLoss", Since: kit.Versions{12, 13, 22}, In: "input:T, target:Tind, weight:T?", Out: "loss:T",
+	Types: "T: @float; Tind: int32 int64", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &NegativeLogLikelihoodLoss{kit.BuildClassLoss(a)}
-	}),
+	},
 	Gradient: kit.Decomposition(classLossParts)})
 
 // classLossParts computes the loss by gathering the scores, and the weights, of the target

@@ -15,15 +15,15 @@ import (
 // [batch, class, box] (https://onnx.ai/onnx/operators/onnx__NonMaxSuppression.html).
 type NonMaxSuppression struct{ CenterPoint bool }
 
-var _ = kit.Register(kit.Def{Name: "NonMaxSuppression", Since: []int{10, 11},
+var _ = kit.Register(&kit.Def{Name: "NonMaxSuppression", Since: kit.Versions{10, 11},
 	In:  "boxes:float, scores:float, max_output_boxes_per_class:int64?, iou_threshold:float?, score_threshold:float?",
-	Out: "selected_indices:int64", Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Out: "selected_indices:int64", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		f := a.Int("center_point_box", 0)
 		if f != 0 && f != 1 {
 			a.Errorf("center_point_box is %d, want 0 or 1", f)
 		}
 		return &NonMaxSuppression{f == 1}
-	})})
+	}})
 
 // Infer sets the output to [?, 3].
 func (op *NonMaxSuppression) Infer(c *ir.InferContext) error {

@@ -11,9 +11,9 @@ import (
 // coordinates (https://onnx.ai/onnx/operators/onnx__NonZero.html).
 type NonZero struct{}
 
-var _ = kit.Register(kit.Def{Name: "NonZero", Since: []int{9, 13},
-	In: "X:T", Out: "Y:int64", Types: kit.Types{"T": kit.MoveTypes},
-	Build:    kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &NonZero{} }),
+var _ = kit.Register(&kit.Def{Name: "NonZero", Since: kit.Versions{9, 13},
+	In: "X:T", Out: "Y:int64", Types: "T: " + kit.MoveTypes,
+	Build:    func(a *kit.Attrs, opset int) kit.Operator { return &NonZero{} },
 	Gradient: kit.NoGradient})
 
 // Infer implements ir.Operator.

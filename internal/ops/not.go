@@ -8,9 +8,9 @@ import (
 // Not negates each bool (https://onnx.ai/onnx/operators/onnx__Not.html).
 type Not struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(kit.Def{Name: "Not", Since: []int{1}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "bool"},
+var _ = kit.Register(&kit.Def{Name: "Not", Since: kit.Versions{1}, In: "X:T", Out: "Y:T", Types: "T: bool",
 	Elementwise: true,
-	Build:       kit.WithoutAttrs(&Not{}),
+	Build:       kit.WithoutAttrs[Not],
 	Gradient:    kit.NoGradient})
 
 // Run implements [ir.Operator].

@@ -12,14 +12,14 @@ import (
 // Type (https://onnx.ai/onnx/operators/onnx__Optional.html).
 type Optional struct{ Type ir.Type }
 
-var _ = kit.Register(kit.Def{Name: "Optional", Since: []int{15, 28},
-	In: "input:V?", Out: "output:optional(V)", Types: kit.Types{"V": kit.MoveAnyTensorOrSeq},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "Optional", Since: kit.Versions{15, 28},
+	In: "input:V?", Out: "output:optional(V)", Types: "V: " + kit.MoveAnyTensorOrSeq,
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		if a.NumIn == 0 {
 			a.Require("type")
 		}
 		return &Optional{Type: a.Type("type")}
-	})})
+	}})
 
 // Infer implements ir.Operator.
 func (op *Optional) Infer(c *ir.InferContext) error {

@@ -12,9 +12,9 @@ import (
 // sequence (https://onnx.ai/onnx/operators/onnx__OptionalGetElement.html).
 type OptionalGetElement struct{}
 
-var _ = kit.Register(kit.Def{Name: "OptionalGetElement", Since: []int{15, 18, 28},
+var _ = kit.Register(&kit.Def{Name: "OptionalGetElement", Since: kit.Versions{15, 18, 28},
 	In: "input:any", Out: "output:any",
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &OptionalGetElement{} })})
+	Build: func(a *kit.Attrs, opset int) kit.Operator { return &OptionalGetElement{} }})
 
 // Infer implements ir.Operator.
 func (op *OptionalGetElement) Infer(c *ir.InferContext) error {

@@ -11,9 +11,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__OptionalHasElement.html).
 type OptionalHasElement struct{}
 
-var _ = kit.Register(kit.Def{Name: "OptionalHasElement", Since: []int{15, 18, 28},
+var _ = kit.Register(&kit.Def{Name: "OptionalHasElement", Since: kit.Versions{15, 18, 28},
 	In: "input:any?", Out: "output:bool",
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &OptionalHasElement{} })})
+	Build: func(a *kit.Attrs, opset int) kit.Operator { return &OptionalHasElement{} }})
 
 // Infer implements ir.Operator.
 func (op *OptionalHasElement) Infer(c *ir.InferContext) error {

@@ -9,10 +9,10 @@ import (
 // Or returns whether at least one input is true (https://onnx.ai/onnx/operators/onnx__Or.html).
 type Or struct{ kit.AxisBroadcast }
 
-var _ = kit.Register(kit.Def{Name: "Or", Since: []int{1, 7}, In: "A:T, B:T", Out: "C:T1", Types: kit.Types{"T": "bool", "T1": "bool"},
-	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "Or", Since: kit.Versions{1, 7}, In: "A:T, B:T", Out: "C:T1", Types: "T: bool; T1: bool",
+	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &Or{kit.ReadAxisBroadcast(a, opset)}
-	}),
+	},
 	Gradient: kit.NoGradient})
 
 var orLoops = kit.LoopsOf(kit.WithWords(kit.Loop2(orLoop), kit.OrWords))

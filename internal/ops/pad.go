@@ -19,9 +19,9 @@ type Pad struct {
 	Row   bool    // pads may be a matrix with one row, as in com.microsoft
 }
 
-var _ = kit.Register(kit.Def{Name: "Pad", Since: []int{1, 2, 11, 13, 18, 19, 21, 23, 24, 25},
-	In: "data:T, pads:int64, constant_value:T?, axes:I?", Out: "output:T", Types: kit.Types{"T": "@all", "I": "int32 int64"},
-	Selects: kit.Always, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "Pad", Since: kit.Versions{1, 2, 11, 13, 18, 19, 21, 23, 24, 25},
+	In: "data:T, pads:int64, constant_value:T?, axes:I?", Out: "output:T", Types: "T: @all; I: int32 int64",
+	Selects: kit.Always, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &Pad{Mode: a.Enum("mode", "constant", "constant", "reflect", "edge", "wrap")}
 		if opset < 11 {
 			name := "pads"
@@ -33,7 +33,7 @@ var _ = kit.Register(kit.Def{Name: "Pad", Since: []int{1, 2, 11, 13, 18, 19, 21,
 			op.Value = a.Float("value", 0)
 		}
 		return op
-	}),
+	},
 	Gradient: kit.GradientRule(padGradient)})
 
 // padGradient pads the numbers of the elements with 0, which numbers no element.

@@ -17,8 +17,8 @@ type ParametricSoftplus struct {
 	loops kit.LoopTable
 }
 
-var _ = kit.Register(kit.Def{Name: "ParametricSoftplus", Since: []int{1}, Until: 9, Successor: "Mul and Softplus", In: "X:T", Out: "Y:T", Types: kit.Types{"T": "float16 float double"},
-	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "ParametricSoftplus", Since: kit.Versions{1}, Until: 9, Successor: "Mul and Softplus", In: "X:T", Out: "Y:T", Types: "T: float16 float double",
+	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("alpha", "beta")
 		alpha, beta := float64(a.Float("alpha", 1)), float64(a.Float("beta", 1))
 		return &ParametricSoftplus{loops: kit.FloatLoops(
@@ -29,7 +29,7 @@ var _ = kit.Register(kit.Def{Name: "ParametricSoftplus", Since: []int{1}, Until:
 				vec.SoftplusF32(l, dst, dst)
 				vec.MulScalarF32(l, dst, dst, float32(alpha))
 			}))}
-	})})
+	}})
 
 // Run implements [ir.Operator].
 func (o *ParametricSoftplus) Run(c *ir.Call) error { return kit.MapTable(c, o.loops, kit.GrainCostly) }

@@ -14,11 +14,11 @@ import (
 // truncates to 0 unless the base is 1 or −1 (https://onnx.ai/onnx/operators/onnx__Pow.html).
 type Pow struct{ kit.AxisBroadcast }
 
-var _ = kit.Register(kit.Def{Name: "Pow", Since: []int{1, 7, 12, 13, 15}, In: "X:T, Y:T1", Out: "Z:T",
-	Types:       kit.Types{"T": "int32 int64 @float", "T1": "@number"},
-	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "Pow", Since: kit.Versions{1, 7, 12, 13, 15}, In: "X:T, Y:T1", Out: "Z:T",
+	Types:       "T: int32 int64 @float; T1: @number",
+	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &Pow{kit.ReadAxisBroadcast(a, opset)}
-	}),
+	},
 	Gradient: kit.Derivatives(
 		func(b *kit.GradientBuilder, x, y, z, g string) string {
 			return b.Op("Mul", b.Op("Mul", g, y), b.Op("Pow", x, b.Op("Sub", y, b.Filled(1, y))))

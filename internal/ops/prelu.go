@@ -16,12 +16,12 @@ type PRelu struct {
 	Channels bool
 }
 
-var _ = kit.Register(kit.Def{Name: "PRelu", Since: []int{1, 6, 7, 9, 16}, In: "X:T, slope:T", Out: "Y:T",
-	Types:       kit.Types{"T": "@float uint32 uint64 int32 int64"},
-	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "PRelu", Since: kit.Versions{1, 6, 7, 9, 16}, In: "X:T, slope:T", Out: "Y:T",
+	Types:       "T: @float uint32 uint64 int32 int64",
+	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		kit.IgnoreConsumed(a, opset)
 		return &PRelu{Channels: opset < 7}
-	}),
+	},
 	Gradient: kit.Decomposition(func(b *kit.GradientBuilder, n *kit.GradientNode) (string, error) {
 		if err := b.Need(7); err != nil {
 			return "", err

@@ -18,12 +18,12 @@ type QLinearConv struct {
 	ChannelsLast bool // com.microsoft: x and y are N×D1×…×Dk×C
 }
 
-var _ = kit.Register(kit.Def{Name: "QLinearConv", Since: []int{10},
+var _ = kit.Register(&kit.Def{Name: "QLinearConv", Since: kit.Versions{10},
 	In: "x:T1, x_scale:float, x_zero_point:T1, w:T2, w_scale:float, w_zero_point:T2, y_scale:float, y_zero_point:T3, B:T4?", Out: "y:T3",
-	Types: kit.Types{"T1": "int8 uint8", "T2": "int8 uint8", "T3": "int8 uint8", "T4": "int32"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Types: "T1: int8 uint8; T2: int8 uint8; T3: int8 uint8; T4: int32",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &QLinearConv{Window: kit.ReadWindow(a, true), Group: kit.ReadGroup(a)}
-	})})
+	}})
 
 // Infer checks the channels and computes the spatial sizes.
 func (v *QLinearConv) Infer(c *ir.InferContext) error {

@@ -23,10 +23,10 @@ type QuantizeLinear struct {
 	Precision   tensor.DType
 }
 
-var _ = kit.Register(kit.Def{Name: "QuantizeLinear", Since: []int{10, 13, 19, 21, 23, 24, 25, 28},
+var _ = kit.Register(&kit.Def{Name: "QuantizeLinear", Since: kit.Versions{10, 13, 19, 21, 23, 24, 25, 28},
 	In: "x:T1, y_scale:T2, y_zero_point:T3?", Out: "y:T3",
-	Types: kit.Types{"T1": "float float16 bfloat16 int32", "T2": "float float16 bfloat16 int32 float8e8m0", "T3": kit.QuantizedTypes},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Types: "T1: float float16 bfloat16 int32; T2: float float16 bfloat16 int32 float8e8m0; T3: " + kit.QuantizedTypes,
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		o := &QuantizeLinear{Quantization: kit.ReadQuantization(a, opset), Saturate: true}
 		if opset >= 19 {
 			o.Saturate = a.Bool("saturate", true)
@@ -46,7 +46,7 @@ var _ = kit.Register(kit.Def{Name: "QuantizeLinear", Since: []int{10, 13, 19, 21
 			a.Errorf("attribute output_dtype is %s, want a quantized type", d)
 		}
 		return o
-	})})
+	}})
 
 func quantizable(d tensor.DType) bool {
 	switch d {

@@ -15,11 +15,11 @@ type RandomNormal struct {
 	Mean, Scale float64
 }
 
-var _ = kit.Register(kit.Def{Name: "RandomNormal", Since: []int{1, 22}, Out: "output:T", Types: kit.Types{"T": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "RandomNormal", Since: kit.Versions{1, 22}, Out: "output:T", Types: "T: @float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &RandomNormal{RandomSeed: kit.ReadRandomSeed(a), DType: kit.RandomDType(a, tensor.TypeFloat32), Shape: kit.ReadRandomShape(a),
 			Mean: float64(a.Float("mean", 0)), Scale: float64(a.Float("scale", 1))}
-	})})
+	}})
 
 // Infer implements [ir.Operator].
 func (o *RandomNormal) Infer(c *ir.InferContext) error {

@@ -16,12 +16,12 @@ type RandomNormalLike struct {
 	Mean, Scale float64
 }
 
-var _ = kit.Register(kit.Def{Name: "RandomNormalLike", Since: []int{1, 22}, In: "input:T1", Out: "output:T2",
-	Types: kit.Types{"T1": "@number string bool @complex", "T2": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "RandomNormalLike", Since: kit.Versions{1, 22}, In: "input:T1", Out: "output:T2",
+	Types: "T1: @number string bool @complex; T2: @float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &RandomNormalLike{RandomSeed: kit.ReadRandomSeed(a), LikeInput: kit.LikeInput{DType: kit.RandomDType(a, tensor.Undefined)},
 			Mean: float64(a.Float("mean", 0)), Scale: float64(a.Float("scale", 1))}
-	})})
+	}})
 
 // Infer implements [ir.Operator].
 func (o *RandomNormalLike) Infer(c *ir.InferContext) error {

@@ -15,11 +15,11 @@ type RandomUniform struct {
 	Low, High float64
 }
 
-var _ = kit.Register(kit.Def{Name: "RandomUniform", Since: []int{1, 22}, Out: "output:T", Types: kit.Types{"T": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "RandomUniform", Since: kit.Versions{1, 22}, Out: "output:T", Types: "T: @float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &RandomUniform{RandomSeed: kit.ReadRandomSeed(a), DType: kit.RandomDType(a, tensor.TypeFloat32), Shape: kit.ReadRandomShape(a),
 			Low: float64(a.Float("low", 0)), High: float64(a.Float("high", 1))}
-	})})
+	}})
 
 // Infer implements [ir.Operator].
 func (o *RandomUniform) Infer(c *ir.InferContext) error {

@@ -16,12 +16,12 @@ type RandomUniformLike struct {
 	Low, High float64
 }
 
-var _ = kit.Register(kit.Def{Name: "RandomUniformLike", Since: []int{1, 22}, In: "input:T1", Out: "output:T2",
-	Types: kit.Types{"T1": "@number string bool @complex", "T2": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "RandomUniformLike", Since: kit.Versions{1, 22}, In: "input:T1", Out: "output:T2",
+	Types: "T1: @number string bool @complex; T2: @float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &RandomUniformLike{RandomSeed: kit.ReadRandomSeed(a), LikeInput: kit.LikeInput{DType: kit.RandomDType(a, tensor.Undefined)},
 			Low: float64(a.Float("low", 0)), High: float64(a.Float("high", 1))}
-	})})
+	}})
 
 // Infer implements [ir.Operator].
 func (o *RandomUniformLike) Infer(c *ir.InferContext) error {

@@ -15,9 +15,9 @@ import (
 // contrib form allows, is 1 (https://onnx.ai/onnx/operators/onnx__Range.html).
 type Range struct{ StashType tensor.DType }
 
-var _ = kit.Register(kit.Def{Name: "Range", Since: []int{11, 27}, In: "start:T, limit:T, delta:T", Out: "output:T",
-	Types: kit.Types{"T": "@float int16 int32 int64"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "Range", Since: kit.Versions{11, 27}, In: "start:T, limit:T, delta:T", Out: "output:T",
+	Types: "T: @float int16 int32 int64",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		o := &Range{StashType: tensor.TypeFloat32}
 		if opset >= 27 {
 			o.StashType = a.DType("stash_type", tensor.TypeFloat32)
@@ -26,7 +26,7 @@ var _ = kit.Register(kit.Def{Name: "Range", Since: []int{11, 27}, In: "start:T, 
 			}
 		}
 		return o
-	})})
+	}})
 
 // Infer implements [ir.Operator].
 func (*Range) Infer(c *ir.InferContext) error {

@@ -10,9 +10,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Reciprocal.html).
 type Reciprocal struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(kit.Def{Name: "Reciprocal", Since: []int{1, 6, 13}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
+var _ = kit.Register(&kit.Def{Name: "Reciprocal", Since: kit.Versions{1, 6, 13}, In: "X:T", Out: "Y:T", Types: "T: @float",
 	Elementwise: true,
-	Build:       kit.WithoutAttrs(&Reciprocal{}),
+	Build:       kit.WithoutAttrs[Reciprocal],
 	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
 		return b.Op("Neg", b.Op("Mul", g, b.Op("Mul", y, y)))
 	})})

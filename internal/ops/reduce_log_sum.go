@@ -14,11 +14,11 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__ReduceLogSum.html).
 type ReduceLogSum struct{ kit.Reduction }
 
-var _ = kit.Register(kit.Def{Name: "ReduceLogSum", Since: []int{1, 11, 13, 18, 28}, In: "data:T, axes:int64?", Out: "reduced:T",
-	Types: kit.Types{"T": "uint32 uint64 int32 int64 @float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "ReduceLogSum", Since: kit.Versions{1, 11, 13, 18, 28}, In: "data:T, axes:int64?", Out: "reduced:T",
+	Types: "T: uint32 uint64 int32 int64 @float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &ReduceLogSum{kit.ReadReduction(a, opset, 18)}
-	}),
+	},
 	Gradient: kit.ReducedGradient(
 		func(b *kit.GradientBuilder, v string) string { return v },
 		func(b *kit.GradientBuilder, v string) string { return b.Op("Log", v) })})

@@ -13,11 +13,11 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__ReduceMean.html).
 type ReduceMean struct{ kit.Reduction }
 
-var _ = kit.Register(kit.Def{Name: "ReduceMean", Since: []int{1, 11, 13, 18}, In: "data:T, axes:int64?", Out: "reduced:T",
-	Types: kit.Types{"T": "uint32 uint64 int32 int64 @float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "ReduceMean", Since: kit.Versions{1, 11, 13, 18}, In: "data:T, axes:int64?", Out: "reduced:T",
+	Types: "T: uint32 uint64 int32 int64 @float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &ReduceMean{kit.ReadReduction(a, opset, 18)}
-	}),
+	},
 	Gradient: kit.SumGradient(true)})
 
 // Infer implements [ir.Operator].

@@ -14,11 +14,11 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__ReduceMin.html).
 type ReduceMin struct{ kit.Reduction }
 
-var _ = kit.Register(kit.Def{Name: "ReduceMin", Since: []int{1, 11, 12, 13, 18, 20}, In: "data:T, axes:int64?", Out: "reduced:T",
-	Types: kit.Types{"T": "uint32 uint64 int32 int64 @float uint8 int8 bool"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "ReduceMin", Since: kit.Versions{1, 11, 12, 13, 18, 20}, In: "data:T, axes:int64?", Out: "reduced:T",
+	Types: "T: uint32 uint64 int32 int64 @float uint8 int8 bool",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &ReduceMin{kit.ReadReduction(a, opset, 18)}
-	}),
+	},
 	Gradient: kit.ExtremeGradient})
 
 // Infer implements [ir.Operator].

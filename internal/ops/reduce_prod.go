@@ -10,11 +10,11 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__ReduceProd.html).
 type ReduceProd struct{ kit.Reduction }
 
-var _ = kit.Register(kit.Def{Name: "ReduceProd", Since: []int{1, 11, 13, 18}, In: "data:T, axes:int64?", Out: "reduced:T",
-	Types: kit.Types{"T": "uint32 uint64 int32 int64 @float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "ReduceProd", Since: kit.Versions{1, 11, 13, 18}, In: "data:T, axes:int64?", Out: "reduced:T",
+	Types: "T: uint32 uint64 int32 int64 @float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &ReduceProd{kit.ReadReduction(a, opset, 18)}
-	}),
+	},
 	Gradient: kit.GradientRule(reduceProdGradient)})
 
 // reduceProdGradient multiplies the gradient by the product of the other elements: the

@@ -11,11 +11,11 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__ReduceSum.html).
 type ReduceSum struct{ kit.Reduction }
 
-var _ = kit.Register(kit.Def{Name: "ReduceSum", Since: []int{1, 11, 13}, In: "data:T, axes:int64?", Out: "reduced:T",
-	Types: kit.Types{"T": "uint32 uint64 int32 int64 @float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "ReduceSum", Since: kit.Versions{1, 11, 13}, In: "data:T, axes:int64?", Out: "reduced:T",
+	Types: "T: uint32 uint64 int32 int64 @float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &ReduceSum{kit.ReadReduction(a, opset, 13)}
-	}),
+	},
 	Gradient: kit.SumGradient(false)})
 
 // Infer implements [ir.Operator].

@@ -12,11 +12,11 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__ReduceSumSquare.html).
 type ReduceSumSquare struct{ kit.Reduction }
 
-var _ = kit.Register(kit.Def{Name: "ReduceSumSquare", Since: []int{1, 11, 13, 18}, In: "data:T, axes:int64?", Out: "reduced:T",
-	Types: kit.Types{"T": "uint32 uint64 int32 int64 @float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "ReduceSumSquare", Since: kit.Versions{1, 11, 13, 18}, In: "data:T, axes:int64?", Out: "reduced:T",
+	Types: "T: uint32 uint64 int32 int64 @float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &ReduceSumSquare{kit.ReadReduction(a, opset, 18)}
-	}),
+	},
 	Gradient: kit.ReducedGradient(
 		func(b *kit.GradientBuilder, v string) string { return b.Op("Mul", v, v) },
 		func(b *kit.GradientBuilder, v string) string { return v })})

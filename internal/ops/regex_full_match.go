@@ -16,16 +16,16 @@ type RegexFullMatch struct {
 	re *kit.Regexp
 }
 
-var _ = kit.Register(kit.Def{Name: "RegexFullMatch", Since: []int{20},
+var _ = kit.Register(&kit.Def{Name: "RegexFullMatch", Since: kit.Versions{20},
 	In: "X:string", Out: "Y:bool", Build: buildRegexFullMatch})
 
-func buildRegexFullMatch(a *kit.Attrs, opset int) (kit.Operator, error) {
+func buildRegexFullMatch(a *kit.Attrs, opset int) kit.Operator {
 	p := a.String("pattern", "")
 	re, err := kit.CompileRegexp(p, true)
 	if err != nil {
-		return nil, fmt.Errorf("attribute pattern: %w", err)
+		return a.Fail(fmt.Errorf("attribute pattern: %w", err))
 	}
-	return &RegexFullMatch{Pattern: p, re: re}, nil
+	return &RegexFullMatch{Pattern: p, re: re}
 }
 
 // Infer implements ir.Operator.

@@ -10,9 +10,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Relu.html).
 type Relu struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(kit.Def{Name: "Relu", Since: []int{1, 6, 13, 14}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@signed @float"},
+var _ = kit.Register(&kit.Def{Name: "Relu", Since: kit.Versions{1, 6, 13, 14}, In: "X:T", Out: "Y:T", Types: "T: @signed @float",
 	Elementwise: true, Vector: kit.Vectorize[*Relu](vec.ReluF32),
-	Build: kit.WithoutAttrs(&Relu{}),
+	Build: kit.WithoutAttrs[Relu],
 	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
 		return b.Op("Mul", g, b.Step(0, x))
 	})})

@@ -14,9 +14,9 @@ import (
 // zero if AllowZero is set (https://onnx.ai/onnx/operators/onnx__Reshape.html).
 type Reshape struct{ AllowZero bool }
 
-var _ = kit.Register(kit.Def{Name: "Reshape", Since: []int{1, 5, 13, 14, 19, 21, 23, 24, 25},
-	In: "data:T, shape:int64", Out: "reshaped:T", Types: kit.Types{"T": "@all"},
-	Selects: kit.Always, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "Reshape", Since: kit.Versions{1, 5, 13, 14, 19, 21, 23, 24, 25},
+	In: "data:T, shape:int64", Out: "reshaped:T", Types: "T: @all",
+	Selects: kit.Always, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		if opset < 5 {
 			a.Ignore("consumed_inputs")
 			if s := a.Ints("shape"); s != nil {
@@ -30,7 +30,7 @@ var _ = kit.Register(kit.Def{Name: "Reshape", Since: []int{1, 5, 13, 14, 19, 21,
 			op.AllowZero = a.Bool("allowzero", false)
 		}
 		return op
-	}),
+	},
 	Gradient: kit.ReshapeGradient})
 
 // ViewOf implements ir.View.

@@ -29,9 +29,9 @@ type Resize struct {
 	Truncate       bool   // truncate integers instead of rounding them, as ONNX Runtime's Upsample does
 }
 
-var _ = kit.Register(kit.Def{Name: "Resize", Since: []int{10, 11, 13, 18, 19}, In: "X:T1, roi:T2?, scales:float?, sizes:int64?", Out: "Y:T1",
-	Types:   kit.Types{"T1": "@number string bool @complex", "T2": "float16 float double"},
-	Selects: resizeSelects, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "Resize", Since: kit.Versions{10, 11, 13, 18, 19}, In: "X:T1, roi:T2?, scales:float?, sizes:int64?", Out: "Y:T1",
+	Types:   "T1: @number string bool @complex; T2: float16 float double",
+	Selects: resizeSelects, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		if opset < 11 {
 			return NewUpsample(a, "nearest", "linear", "bilinear")
 		}
@@ -47,7 +47,7 @@ var _ = kit.Register(kit.Def{Name: "Resize", Since: []int{10, 11, 13, 18, 19}, I
 			r.KeepAspect = a.Enum("keep_aspect_ratio_policy", "stretch", "stretch", "not_larger", "not_smaller")
 		}
 		return r
-	}),
+	},
 	Gradient: kit.NearestGradient})
 
 // NewUpsample returns the Resize that is equivalent to Upsample and to Resize of opset 10, which do

@@ -12,15 +12,15 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__ReverseSequence.html).
 type ReverseSequence struct{ BatchAxis, TimeAxis int }
 
-var _ = kit.Register(kit.Def{Name: "ReverseSequence", Since: []int{10, 28},
-	In: "input:T, sequence_lens:int64", Out: "Y:T", Types: kit.Types{"T": kit.MoveTypes},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "ReverseSequence", Since: kit.Versions{10, 28},
+	In: "input:T, sequence_lens:int64", Out: "Y:T", Types: "T: " + kit.MoveTypes,
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &ReverseSequence{BatchAxis: a.Int("batch_axis", 1), TimeAxis: a.Int("time_axis", 0)}
 		if op.BatchAxis < 0 || op.BatchAxis > 1 || op.TimeAxis != 1-op.BatchAxis {
 			a.Errorf("batch_axis is %d and time_axis %d, want 0 and 1 or 1 and 0", op.BatchAxis, op.TimeAxis)
 		}
 		return op
-	}),
+	},
 	Gradient: kit.MoveGradient})
 
 // Infer implements ir.Operator.

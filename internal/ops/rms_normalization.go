@@ -14,11 +14,11 @@ type RMSNormalization struct {
 	Epsilon float32
 }
 
-var _ = kit.Register(kit.Def{Name: "RMSNormalization", Since: []int{23}, In: "X:T, scale:V", Out: "Y:V", Types: kit.Types{"T": "@float", "V": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "RMSNormalization", Since: kit.Versions{23}, In: "X:T, scale:V", Out: "Y:V", Types: "T: @float; V: @float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		kit.ReadStash(a)
 		return &RMSNormalization{Axis: a.Int("axis", -1), Epsilon: kit.ReadEpsilon(a)}
-	}),
+	},
 	Gradient: kit.Decomposition(func(b *kit.GradientBuilder, n *kit.GradientNode) (string, error) {
 		x, axis := n.Inputs[0], n.Attrs.Int("axis", -1)
 		mean := b.Op("Div", b.SumFrom(b.Op("Mul", x, x), axis), b.SumFrom(b.Filled(1, x), axis))

@@ -10,10 +10,10 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__RNN.html).
 type RNN struct{ kit.Recurrent }
 
-var _ = kit.Register(kit.Def{Name: "RNN", Since: []int{1, 7, 14, 22}, In: kit.RecurrentInputs, Out: "Y:T?, Y_h:T?", Types: kit.Types{"T": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "RNN", Since: kit.Versions{1, 7, 14, 22}, In: kit.RecurrentInputs, Out: "Y:T?, Y_h:T?", Types: "T: @float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &RNN{kit.BuildRecurrent(a, opset, 1, "Tanh")}
-	})})
+	}})
 
 // Infer sets the shapes of Y and Y_h.
 func (op *RNN) Infer(c *ir.InferContext) error { return op.InferWith(c, 1) }

@@ -20,9 +20,9 @@ type RoiAlign struct {
 	HalfPixel     bool // subtract one half from coordinates, and allow regions smaller than an element
 }
 
-var _ = kit.Register(kit.Def{Name: "RoiAlign", Since: []int{10, 16, 22}, In: "X:T1, rois:T1, batch_indices:T2", Out: "Y:T1",
-	Types: kit.Types{"T1": "@float", "T2": "int64"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "RoiAlign", Since: kit.Versions{10, 16, 22}, In: "X:T1, rois:T1, batch_indices:T2", Out: "Y:T1",
+	Types: "T1: @float; T2: int64",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		r := &RoiAlign{Height: a.Int("output_height", 1), Width: a.Int("output_width", 1), Samples: a.Int("sampling_ratio", 0),
 			Scale: a.Float("spatial_scale", 1), Max: a.Enum("mode", "avg", "avg", "max") == "max"}
 		if opset >= 16 {
@@ -38,7 +38,7 @@ var _ = kit.Register(kit.Def{Name: "RoiAlign", Since: []int{10, 16, 22}, In: "X:
 			a.Errorf("attribute sampling_ratio is %d, want 0 to %d", r.Samples, roiSamples)
 		}
 		return r
-	})})
+	}})
 
 // roiSamples limits the number of samples along an axis of a part.
 const roiSamples = 1 << 20

@@ -12,9 +12,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Round.html).
 type Round struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(kit.Def{Name: "Round", Since: []int{11, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
+var _ = kit.Register(&kit.Def{Name: "Round", Since: kit.Versions{11, 22}, In: "X:T", Out: "Y:T", Types: "T: @float",
 	Elementwise: true,
-	Build:       kit.WithoutAttrs(&Round{}),
+	Build:       kit.WithoutAttrs[Round],
 	Gradient:    kit.NoGradient})
 
 var roundLoops = kit.FloatLoops(roundLoop[float32], roundLoop[float64], vec.RoundEvenF32)

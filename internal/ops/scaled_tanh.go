@@ -16,8 +16,8 @@ type ScaledTanh struct {
 	loops kit.LoopTable
 }
 
-var _ = kit.Register(kit.Def{Name: "ScaledTanh", Since: []int{1}, Until: 9, Successor: "Mul and Tanh", In: "input:T", Out: "output:T", Types: kit.Types{"T": "float16 float double"},
-	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "ScaledTanh", Since: kit.Versions{1}, Until: 9, Successor: "Mul and Tanh", In: "input:T", Out: "output:T", Types: "T: float16 float double",
+	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("alpha", "beta")
 		alpha, beta := float64(a.Float("alpha", 1)), float64(a.Float("beta", 1))
 		return &ScaledTanh{loops: kit.FloatLoops(
@@ -28,7 +28,7 @@ var _ = kit.Register(kit.Def{Name: "ScaledTanh", Since: []int{1}, Until: 9, Succ
 				vec.TanhF32(l, dst, dst)
 				vec.MulScalarF32(l, dst, dst, float32(alpha))
 			}))}
-	})})
+	}})
 
 // Run implements [ir.Operator].
 func (o *ScaledTanh) Run(c *ir.Call) error { return kit.MapTable(c, o.loops, kit.GrainCostly) }

@@ -27,9 +27,9 @@ type Scan struct {
 	Batch bool
 }
 
-var _ = kit.Register(kit.Def{Name: "Scan", Since: []int{8, 9, 11, 16, 19, 21, 23, 24, 25},
+var _ = kit.Register(&kit.Def{Name: "Scan", Since: kit.Versions{8, 9, 11, 16, 19, 21, 23, 24, 25},
 	In: "initial_state_and_scan_inputs:any*", Out: "final_state_and_scan_outputs:any*",
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("num_scan_inputs")
 		op := &Scan{Body: a.Graph("body"), NumScan: a.Int("num_scan_inputs", 0), Batch: opset < 9}
 		states := a.NumIn - op.NumScan
@@ -50,7 +50,7 @@ var _ = kit.Register(kit.Def{Name: "Scan", Since: []int{8, 9, 11, 16, 19, 21, 23
 		op.InAxes = scanList(a, "scan_input_axes", op.NumScan)
 		op.OutAxes = scanList(a, "scan_output_axes", outs)
 		return op
-	}),
+	},
 	Gradient: &kit.Gradient{Subgraphs: true}})
 
 func scanList(a *kit.Attrs, name string, n int) []int {

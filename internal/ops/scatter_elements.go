@@ -16,16 +16,16 @@ type ScatterElements struct {
 	Reduction string // none, add, mul, max, min
 }
 
-var scatterSignature = kit.Def{In: "data:T, indices:I, updates:T", Out: "output:T", Types: kit.Types{"T": kit.MoveTypes, "I": "int32 int64"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var scatterSignature = kit.Def{In: "data:T, indices:I, updates:T", Out: "output:T", Types: "T: " + kit.MoveTypes + "; I: int32 int64",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &ScatterElements{Axis: a.Int("axis", 0), Reduction: kit.ScatterReduction(a, opset)}
-	}),
+	},
 	Gradient: kit.ScatterGradient("GatherElements")}
 
 var _ = func() *kit.Def {
 	d := scatterSignature
-	d.Name, d.Since = "ScatterElements", []int{11, 13, 16, 18}
-	return kit.Register(d)
+	d.Name, d.Since = "ScatterElements", kit.Versions{11, 13, 16, 18}
+	return kit.Register(&d)
 }()
 
 // Infer implements ir.Operator.

@@ -12,11 +12,11 @@ type ScatterND struct {
 	Reduction string // none, add, mul, max, min
 }
 
-var _ = kit.Register(kit.Def{Name: "ScatterND", Since: []int{11, 13, 16, 18},
-	In: "data:T, indices:int64, updates:T", Out: "output:T", Types: kit.Types{"T": kit.MoveTypes},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "ScatterND", Since: kit.Versions{11, 13, 16, 18},
+	In: "data:T, indices:int64, updates:T", Out: "output:T", Types: "T: " + kit.MoveTypes,
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &ScatterND{Reduction: kit.ScatterReduction(a, opset)}
-	}),
+	},
 	Gradient: kit.ScatterGradient("GatherND")})
 
 // Infer implements ir.Operator.

@@ -17,8 +17,8 @@ type Selu struct {
 	loops        kit.LoopTable
 }
 
-var _ = kit.Register(kit.Def{Name: "Selu", Since: []int{1, 6, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "Selu", Since: kit.Versions{1, 6, 22}, In: "X:T", Out: "Y:T", Types: "T: @float",
+	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		kit.IgnoreConsumed(a, opset)
 		alpha, gamma := float32(1.67326319217681884765625), float32(1.05070102214813232421875)
 		if opset < 6 {
@@ -33,7 +33,7 @@ var _ = kit.Register(kit.Def{Name: "Selu", Since: []int{1, 6, 22}, In: "X:T", Ou
 				vec.MulScalarF32(l, dst, dst, float32(o.Gamma))
 			}))
 		return o
-	}),
+	},
 	Gradient: kit.DecomposedFunction(func(b *kit.GradientBuilder, n *kit.GradientNode, x string) string {
 		alpha, gamma := n.Attrs.Float("alpha", 1.67326319217681884765625), n.Attrs.Float("gamma", 1.05070102214813232421875)
 		return b.Scaled(gamma, b.Op("Add", b.Op("Relu", x), b.Scaled(alpha, b.Plus(b.Op("Exp", b.Negative(x)), -1))))

@@ -9,9 +9,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__SequenceAt.html).
 type SequenceAt struct{}
 
-var _ = kit.Register(kit.Def{Name: "SequenceAt", Since: []int{11},
+var _ = kit.Register(&kit.Def{Name: "SequenceAt", Since: kit.Versions{11},
 	In: "input_sequence:seq(T), position:I", Out: "tensor:T", Types: kit.SeqTypes,
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &SequenceAt{} })})
+	Build: func(a *kit.Attrs, opset int) kit.Operator { return &SequenceAt{} }})
 
 // Infer implements ir.Operator.
 func (op *SequenceAt) Infer(c *ir.InferContext) error {

@@ -12,9 +12,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__SequenceConstruct.html).
 type SequenceConstruct struct{}
 
-var _ = kit.Register(kit.Def{Name: "SequenceConstruct", Since: []int{11},
-	In: "inputs:T+", Out: "output_sequence:seq(T)", Types: kit.Types{"T": "@all"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &SequenceConstruct{} })})
+var _ = kit.Register(&kit.Def{Name: "SequenceConstruct", Since: kit.Versions{11},
+	In: "inputs:T+", Out: "output_sequence:seq(T)", Types: "T: @all",
+	Build: func(a *kit.Attrs, opset int) kit.Operator { return &SequenceConstruct{} }})
 
 // Infer implements ir.Operator.
 func (op *SequenceConstruct) Infer(c *ir.InferContext) error {

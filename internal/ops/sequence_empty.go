@@ -10,11 +10,11 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__SequenceEmpty.html).
 type SequenceEmpty struct{ DType tensor.DType }
 
-var _ = kit.Register(kit.Def{Name: "SequenceEmpty", Since: []int{11},
+var _ = kit.Register(&kit.Def{Name: "SequenceEmpty", Since: kit.Versions{11},
 	Out: "output:seq(T)", Types: kit.SeqTypes,
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &SequenceEmpty{DType: a.DType("dtype", tensor.TypeFloat32)}
-	})})
+	}})
 
 // Infer implements ir.Operator.
 func (op *SequenceEmpty) Infer(c *ir.InferContext) error {

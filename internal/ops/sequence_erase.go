@@ -12,9 +12,9 @@ import (
 // the last one (https://onnx.ai/onnx/operators/onnx__SequenceErase.html).
 type SequenceErase struct{}
 
-var _ = kit.Register(kit.Def{Name: "SequenceErase", Since: []int{11},
+var _ = kit.Register(&kit.Def{Name: "SequenceErase", Since: kit.Versions{11},
 	In: "input_sequence:seq(T), position:I?", Out: "output_sequence:seq(T)", Types: kit.SeqTypes,
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &SequenceErase{} })})
+	Build: func(a *kit.Attrs, opset int) kit.Operator { return &SequenceErase{} }})
 
 // Infer implements ir.Operator.
 func (op *SequenceErase) Infer(c *ir.InferContext) error {

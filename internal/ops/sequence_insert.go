@@ -13,9 +13,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__SequenceInsert.html).
 type SequenceInsert struct{}
 
-var _ = kit.Register(kit.Def{Name: "SequenceInsert", Since: []int{11},
+var _ = kit.Register(&kit.Def{Name: "SequenceInsert", Since: kit.Versions{11},
 	In: "input_sequence:seq(T), tensor:T, position:I?", Out: "output_sequence:seq(T)", Types: kit.SeqTypes,
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &SequenceInsert{} })})
+	Build: func(a *kit.Attrs, opset int) kit.Operator { return &SequenceInsert{} }})
 
 // Infer implements ir.Operator.
 func (op *SequenceInsert) Infer(c *ir.InferContext) error {

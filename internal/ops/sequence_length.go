@@ -9,9 +9,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__SequenceLength.html).
 type SequenceLength struct{}
 
-var _ = kit.Register(kit.Def{Name: "SequenceLength", Since: []int{11},
+var _ = kit.Register(&kit.Def{Name: "SequenceLength", Since: kit.Versions{11},
 	In: "input_sequence:seq(T)", Out: "length:int64", Types: kit.SeqTypes,
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &SequenceLength{} })})
+	Build: func(a *kit.Attrs, opset int) kit.Operator { return &SequenceLength{} }})
 
 // Infer implements ir.Operator.
 func (op *SequenceLength) Infer(c *ir.InferContext) error {

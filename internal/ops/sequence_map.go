@@ -13,9 +13,9 @@ import (
 // sequence (https://onnx.ai/onnx/operators/onnx__SequenceMap.html).
 type SequenceMap struct{ Body int }
 
-var _ = kit.Register(kit.Def{Name: "SequenceMap", Since: []int{17},
+var _ = kit.Register(&kit.Def{Name: "SequenceMap", Since: kit.Versions{17},
 	In: "input_sequence:seq(T), additional_inputs:any*", Out: "out_sequence:any+", Types: kit.SeqTypes,
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &SequenceMap{Body: a.Graph("body")} })})
+	Build: func(a *kit.Attrs, opset int) kit.Operator { return &SequenceMap{Body: a.Graph("body")} }})
 
 // Infer implements ir.Operator.
 func (op *SequenceMap) Infer(c *ir.InferContext) error {

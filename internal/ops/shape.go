@@ -12,14 +12,14 @@ type Shape struct {
 	ToRank     bool // no End is given
 }
 
-var _ = kit.Register(kit.Def{Name: "Shape", Since: []int{1, 13, 15, 19, 21, 23, 24, 25},
-	In: "data:T", Out: "shape:int64", Types: kit.Types{"T": "@all"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "Shape", Since: kit.Versions{1, 13, 15, 19, 21, 23, 24, 25},
+	In: "data:T", Out: "shape:int64", Types: "T: @all",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		if opset < 15 {
 			return &Shape{ToRank: true}
 		}
 		return &Shape{Start: a.Int("start", 0), End: a.Int("end", 0), ToRank: !a.Has("end")}
-	}),
+	},
 	Gradient: kit.NoGradient})
 
 // bounds returns the range of dimensions for a rank.

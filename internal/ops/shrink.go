@@ -13,15 +13,15 @@ type Shrink struct {
 	loops       kit.LoopTable
 }
 
-var _ = kit.Register(kit.Def{Name: "Shrink", Since: []int{9}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@int float16 float double"},
-	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "Shrink", Since: kit.Versions{9}, In: "input:T", Out: "output:T", Types: "T: @int float16 float double",
+	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		o := &Shrink{Bias: float64(a.Float("bias", 0)), Lambd: float64(a.Float("lambd", 0.5))}
 		o.loops = kit.LoopsOf(
 			shrinkLoop[int8](o), shrinkLoop[int16](o), shrinkLoop[int32](o), shrinkLoop[int64](o),
 			shrinkLoop[uint8](o), shrinkLoop[uint16](o), shrinkLoop[uint32](o), shrinkLoop[uint64](o),
 			shrinkLoop[float32](o), shrinkLoop[float64](o))
 		return o
-	}),
+	},
 	Gradient: kit.DecomposedFunction(func(b *kit.GradientBuilder, n *kit.GradientNode, x string) string {
 		bias, lambd := n.Attrs.Float("bias", 0), n.Attrs.Float("lambd", 0.5)
 		above, below := b.Step(0, b.Plus(x, -lambd)), b.Step(0, b.Op("Neg", b.Plus(x, lambd)))

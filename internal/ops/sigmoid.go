@@ -12,9 +12,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Sigmoid.html).
 type Sigmoid struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(kit.Def{Name: "Sigmoid", Since: []int{1, 6, 13}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
+var _ = kit.Register(&kit.Def{Name: "Sigmoid", Since: kit.Versions{1, 6, 13}, In: "X:T", Out: "Y:T", Types: "T: @float",
 	Elementwise: true, Vector: kit.Vectorize[*Sigmoid](vec.SigmoidF32),
-	Build: kit.WithoutAttrs(&Sigmoid{}),
+	Build: kit.WithoutAttrs[Sigmoid],
 	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
 		s := b.Op("Mul", g, y)
 		return b.Op("Sub", s, b.Op("Mul", s, y))

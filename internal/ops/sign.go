@@ -13,9 +13,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Sign.html).
 type Sign struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(kit.Def{Name: "Sign", Since: []int{9, 13}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@number"},
+var _ = kit.Register(&kit.Def{Name: "Sign", Since: kit.Versions{9, 13}, In: "input:T", Out: "output:T", Types: "T: @number",
 	Elementwise: true,
-	Build:       kit.WithoutAttrs(&Sign{}),
+	Build:       kit.WithoutAttrs[Sign],
 	Gradient:    kit.NoGradient})
 
 var signLoops = kit.LoopsOf(

@@ -12,9 +12,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Sin.html).
 type Sin struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(kit.Def{Name: "Sin", Since: []int{7, 22}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
+var _ = kit.Register(&kit.Def{Name: "Sin", Since: kit.Versions{7, 22}, In: "input:T", Out: "output:T", Types: "T: @float",
 	Elementwise: true,
-	Build:       kit.WithoutAttrs(&Sin{}),
+	Build:       kit.WithoutAttrs[Sin],
 	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
 		return b.Op("Mul", g, b.Op("Cos", x))
 	})})

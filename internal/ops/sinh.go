@@ -12,9 +12,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Sinh.html).
 type Sinh struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(kit.Def{Name: "Sinh", Since: []int{9, 22}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
+var _ = kit.Register(&kit.Def{Name: "Sinh", Since: kit.Versions{9, 22}, In: "input:T", Out: "output:T", Types: "T: @float",
 	Elementwise: true,
-	Build:       kit.WithoutAttrs(&Sinh{}),
+	Build:       kit.WithoutAttrs[Sinh],
 	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
 		return b.Op("Mul", g, b.Op("Cosh", x))
 	})})

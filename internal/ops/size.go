@@ -9,9 +9,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Size.html).
 type Size struct{}
 
-var _ = kit.Register(kit.Def{Name: "Size", Since: []int{1, 13, 19, 21, 23, 24, 25},
-	In: "data:T", Out: "size:int64", Types: kit.Types{"T": "@all"},
-	Build:    kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &Size{} }),
+var _ = kit.Register(&kit.Def{Name: "Size", Since: kit.Versions{1, 13, 19, 21, 23, 24, 25},
+	In: "data:T", Out: "size:int64", Types: "T: @all",
+	Build:    func(a *kit.Attrs, opset int) kit.Operator { return &Size{} },
 	Gradient: kit.NoGradient})
 
 // Infer implements ir.Operator.

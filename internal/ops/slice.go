@@ -14,9 +14,9 @@ import (
 // negative step runs backward (https://onnx.ai/onnx/operators/onnx__Slice.html).
 type Slice struct{}
 
-var _ = kit.Register(kit.Def{Name: "Slice", Since: []int{1, 10, 11, 13},
-	In: "data:T, starts:I, ends:I, axes:I?, steps:I?", Out: "output:T", Types: kit.Types{"T": "@all", "I": "int32 int64"},
-	Selects: kit.Always, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "Slice", Since: kit.Versions{1, 10, 11, 13},
+	In: "data:T, starts:I, ends:I, axes:I?, steps:I?", Out: "output:T", Types: "T: @all; I: int32 int64",
+	Selects: kit.Always, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		if opset < 10 {
 			a.Require("starts", "ends")
 			a.SetInputInts(1, a.Ints("starts"))
@@ -24,7 +24,7 @@ var _ = kit.Register(kit.Def{Name: "Slice", Since: []int{1, 10, 11, 13},
 			a.SetInputInts(3, a.Ints("axes"))
 		}
 		return &Slice{}
-	}),
+	},
 	Gradient: kit.MoveGradient})
 
 // sliceRange returns the first index, the number of indices and the step for a slice of a dimension

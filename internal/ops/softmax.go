@@ -13,8 +13,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Softmax.html).
 type Softmax struct{ kit.SoftmaxAxis }
 
-var _ = kit.Register(kit.Def{Name: "Softmax", Since: []int{1, 11, 13}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &Softmax{kit.ReadSoftmaxAxis(a, opset)} }),
+var _ = kit.Register(&kit.Def{Name: "Softmax", Since: kit.Versions{1, 11, 13}, In: "input:T", Out: "output:T", Types: "T: @float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator { return &Softmax{kit.ReadSoftmaxAxis(a, opset)} },
 	Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
 		y := n.Outputs[0]
 		return []string{b.Op("Mul", y, b.Op("Sub", g, b.SumAlong(n, b.Op("Mul", g, y))))}, nil

@@ -11,10 +11,10 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__SoftmaxCrossEntropyLoss.html).
 type SoftmaxCrossEntropyLoss struct{ kit.ClassLoss }
 
-var _ = kit.Register(kit.Def{Name: "SoftmaxCrossEntropyLoss", Since: []int{12, 13}, In: "scores:T, labels:Tind, weights:T?", Out: "output:T, log_prob:T?",
-	Types: kit.Types{"T": "@float", "Tind": "int32 int64"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "SoftmaxCrossEntropyLoss", Since: kit.Versions{12, 13}, In: "scores:T, labels:Tind, weights:T?", Out: "output:T, log_prob:T?",
+	Types: "T: @float; Tind: int32 int64", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &SoftmaxCrossEntropyLoss{kit.BuildClassLoss(a)}
-	}),
+	},
 	Gradient: &kit.Gradient{Rule: crossEntropyGradient}})
 
 // crossEntropyGradient differentiates the loss by the logarithm of the softmax p, the

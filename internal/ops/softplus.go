@@ -10,9 +10,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Softplus.html).
 type Softplus struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(kit.Def{Name: "Softplus", Since: []int{1, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
+var _ = kit.Register(&kit.Def{Name: "Softplus", Since: kit.Versions{1, 22}, In: "X:T", Out: "Y:T", Types: "T: @float",
 	Elementwise: true,
-	Build:       kit.WithoutAttrs(&Softplus{}),
+	Build:       kit.WithoutAttrs[Softplus],
 	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
 		return b.Op("Mul", g, b.Op("Sigmoid", x))
 	})})

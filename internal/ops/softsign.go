@@ -13,9 +13,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Softsign.html).
 type Softsign struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(kit.Def{Name: "Softsign", Since: []int{1, 22}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
+var _ = kit.Register(&kit.Def{Name: "Softsign", Since: kit.Versions{1, 22}, In: "input:T", Out: "output:T", Types: "T: @float",
 	Elementwise: true,
-	Build:       kit.WithoutAttrs(&Softsign{}),
+	Build:       kit.WithoutAttrs[Softsign],
 	Gradient: kit.DecomposedFunction(func(b *kit.GradientBuilder, n *kit.GradientNode, x string) string {
 		return b.Op("Div", x, b.Plus(b.Op("Abs", x), 1))
 	})})

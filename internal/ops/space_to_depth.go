@@ -16,15 +16,15 @@ type SpaceToDepth struct {
 	Mode      string
 }
 
-var _ = kit.Register(kit.Def{Name: "SpaceToDepth", Since: []int{1, 13, 28},
-	In: "input:T", Out: "output:T", Types: kit.Types{"T": kit.MoveTypes},
-	Selects: kit.Always, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "SpaceToDepth", Since: kit.Versions{1, 13, 28},
+	In: "input:T", Out: "output:T", Types: "T: " + kit.MoveTypes,
+	Selects: kit.Always, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &SpaceToDepth{BlockSize: kit.BlockSize(a), Mode: "DCR"}
 		if opset >= 28 {
 			op.Mode = a.Enum("mode", "DCR", "DCR", "CRD")
 		}
 		return op
-	}),
+	},
 	Gradient: kit.MoveGradient})
 
 // Infer implements ir.Operator.

@@ -18,9 +18,9 @@ type Split struct {
 
 // In opset 1 the sizes were an attribute or an input of the type of the data, so the type of the
 // second input is not restricted.
-var _ = kit.Register(kit.Def{Name: "Split", Since: []int{1, 2, 11, 13, 18},
-	In: "input:T, split:any?", Out: "outputs:T+", Types: kit.Types{"T": "@all"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "Split", Since: kit.Versions{1, 2, 11, 13, 18},
+	In: "input:T, split:any?", Out: "outputs:T+", Types: "T: @all",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &Split{Axis: a.Int("axis", 0), Parts: a.NumOut, Even: opset < 18}
 		if opset < 13 {
 			a.SetInputInts(1, a.Ints("split"))
@@ -41,7 +41,7 @@ var _ = kit.Register(kit.Def{Name: "Split", Since: []int{1, 2, 11, 13, 18},
 			}
 		}
 		return op
-	}),
+	},
 	Gradient: &kit.Gradient{Rule: splitGradient}})
 
 // splitGradient adds the gradient of each part to the elements that it was taken from.

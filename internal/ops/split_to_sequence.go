@@ -18,11 +18,11 @@ type SplitToSequence struct {
 	KeepDims bool
 }
 
-var _ = kit.Register(kit.Def{Name: "SplitToSequence", Since: []int{11, 24},
+var _ = kit.Register(&kit.Def{Name: "SplitToSequence", Since: kit.Versions{11, 24},
 	In: "input:T, split:I?", Out: "output_sequence:seq(T)", Types: kit.SeqTypes,
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &SplitToSequence{Axis: a.Int("axis", 0), KeepDims: a.Bool("keepdims", true)}
-	})})
+	}})
 
 // Infer implements ir.Operator.
 func (op *SplitToSequence) Infer(c *ir.InferContext) error {

@@ -12,9 +12,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Sqrt.html).
 type Sqrt struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(kit.Def{Name: "Sqrt", Since: []int{1, 6, 13}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
+var _ = kit.Register(&kit.Def{Name: "Sqrt", Since: kit.Versions{1, 6, 13}, In: "X:T", Out: "Y:T", Types: "T: @float",
 	Elementwise: true,
-	Build:       kit.WithoutAttrs(&Sqrt{}),
+	Build:       kit.WithoutAttrs[Sqrt],
 	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
 		return b.Op("Div", g, b.Op("Add", y, y))
 	})})

@@ -12,14 +12,14 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Squeeze.html).
 type Squeeze struct{}
 
-var _ = kit.Register(kit.Def{Name: "Squeeze", Since: []int{1, 11, 13, 21, 23, 24, 25},
-	In: "data:T, axes:int64?", Out: "squeezed:T", Types: kit.Types{"T": "@all"},
-	Selects: kit.Always, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "Squeeze", Since: kit.Versions{1, 11, 13, 21, 23, 24, 25},
+	In: "data:T, axes:int64?", Out: "squeezed:T", Types: "T: @all",
+	Selects: kit.Always, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		if opset < 13 {
 			a.SetInputInts(1, a.Ints("axes"))
 		}
 		return &Squeeze{}
-	}),
+	},
 	Gradient: kit.ReshapeGradient})
 
 // ViewOf implements ir.View.

@@ -12,9 +12,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__StringConcat.html).
 type StringConcat struct{}
 
-var _ = kit.Register(kit.Def{Name: "StringConcat", Since: []int{20},
+var _ = kit.Register(&kit.Def{Name: "StringConcat", Since: kit.Versions{20},
 	In: "X:string, Y:string", Out: "Z:string",
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &StringConcat{} })})
+	Build: func(a *kit.Attrs, opset int) kit.Operator { return &StringConcat{} }})
 
 // Infer implements ir.Operator.
 func (op *StringConcat) Infer(c *ir.InferContext) error {

@@ -21,9 +21,9 @@ type StringNormalizer struct {
 	stop map[string]bool
 }
 
-var _ = kit.Register(kit.Def{Name: "StringNormalizer", Since: []int{10},
+var _ = kit.Register(&kit.Def{Name: "StringNormalizer", Since: kit.Versions{10},
 	In: "X:string", Out: "Y:string",
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		// Case is changed by Unicode's mapping, which does not depend on the locale.
 		a.Ignore("locale")
 		op := &StringNormalizer{
@@ -36,7 +36,7 @@ var _ = kit.Register(kit.Def{Name: "StringNormalizer", Since: []int{10},
 			op.stop[op.fold(w)] = true
 		}
 		return op
-	})})
+	}})
 
 func (op *StringNormalizer) fold(s string) string {
 	if op.CaseSensitive {

@@ -20,11 +20,11 @@ type StringSplit struct {
 	MaxSplit  int // negative: no limit
 }
 
-var _ = kit.Register(kit.Def{Name: "StringSplit", Since: []int{20},
+var _ = kit.Register(&kit.Def{Name: "StringSplit", Since: kit.Versions{20},
 	In: "X:string", Out: "Y:string, Z:int64",
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &StringSplit{Delimiter: a.String("delimiter", ""), MaxSplit: a.Int("maxsplit", -1)}
-	})})
+	}})
 
 // Infer implements ir.Operator.
 func (op *StringSplit) Infer(c *ir.InferContext) error {

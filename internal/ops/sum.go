@@ -9,9 +9,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Sum.html).
 type Sum struct{}
 
-var _ = kit.Register(kit.Def{Name: "Sum", Since: []int{1, 6, 8, 13}, In: "data_0:T+", Out: "sum:T", Types: kit.Types{"T": "@float"},
+var _ = kit.Register(&kit.Def{Name: "Sum", Since: kit.Versions{1, 6, 8, 13}, In: "data_0:T+", Out: "sum:T", Types: "T: @float",
 	Elementwise: true,
-	Build:       kit.WithoutAttrs(&Sum{}),
+	Build:       kit.WithoutAttrs[Sum],
 	Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
 		r := make([]string, len(n.Inputs))
 		for i, x := range n.Inputs {

@@ -16,10 +16,10 @@ import (
 // a·sigmoid(alpha·a) (https://onnx.ai/onnx/operators/onnx__SwiGLU.html).
 type SwiGLU struct{ Alpha float64 }
 
-var _ = kit.Register(kit.Def{Name: "SwiGLU", Since: []int{28}, In: "A:T, B:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "SwiGLU", Since: kit.Versions{28}, In: "A:T, B:T", Out: "Y:T", Types: "T: @float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &SwiGLU{Alpha: float64(a.Float("alpha", 1))}
-	})})
+	}})
 
 // Infer implements [ir.Operator].
 func (*SwiGLU) Infer(c *ir.InferContext) error {

@@ -17,15 +17,15 @@ type Swish struct {
 	loops kit.LoopTable
 }
 
-var _ = kit.Register(kit.Def{Name: "Swish", Since: []int{24}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "Swish", Since: kit.Versions{24}, In: "X:T", Out: "Y:T", Types: "T: @float",
+	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		kit.IgnoreConsumed(a, opset)
 		o := &Swish{Alpha: float64(a.Float("alpha", 1))}
 		o.loops = kit.FloatLoops(
 			func(dst, src []float32) { kit.SwishLoop(dst, src, o.Alpha) },
 			func(dst, src []float64) { kit.SwishLoop(dst, src, o.Alpha) }, o.fast())
 		return o
-	}),
+	},
 	Gradient: kit.DecomposedFunction(func(b *kit.GradientBuilder, n *kit.GradientNode, x string) string {
 		return b.Op("Mul", x, b.Op("Sigmoid", b.Scaled(n.Attrs.Float("alpha", 1), x)))
 	})})

@@ -12,9 +12,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Tan.html).
 type Tan struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(kit.Def{Name: "Tan", Since: []int{7, 22}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
+var _ = kit.Register(&kit.Def{Name: "Tan", Since: kit.Versions{7, 22}, In: "input:T", Out: "output:T", Types: "T: @float",
 	Elementwise: true,
-	Build:       kit.WithoutAttrs(&Tan{}),
+	Build:       kit.WithoutAttrs[Tan],
 	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
 		return b.Op("Add", g, b.Op("Mul", g, b.Op("Mul", y, y)))
 	})})

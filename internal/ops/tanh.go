@@ -12,9 +12,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Tanh.html).
 type Tanh struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(kit.Def{Name: "Tanh", Since: []int{1, 6, 13}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@float"},
+var _ = kit.Register(&kit.Def{Name: "Tanh", Since: kit.Versions{1, 6, 13}, In: "input:T", Out: "output:T", Types: "T: @float",
 	Elementwise: true, Vector: kit.Vectorize[*Tanh](vec.TanhF32),
-	Build: kit.WithoutAttrs(&Tanh{}),
+	Build: kit.WithoutAttrs[Tanh],
 	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
 		return b.Op("Sub", g, b.Op("Mul", g, b.Op("Mul", y, y)))
 	})})

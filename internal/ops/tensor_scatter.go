@@ -15,11 +15,11 @@ type TensorScatter struct {
 	Circular bool
 }
 
-var _ = kit.Register(kit.Def{Name: "TensorScatter", Since: []int{24},
-	In: "past_cache:T, update:T, write_indices:int64?", Out: "present_cache:T", Types: kit.Types{"T": "@all"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "TensorScatter", Since: kit.Versions{24},
+	In: "past_cache:T, update:T, write_indices:int64?", Out: "present_cache:T", Types: "T: @all",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &TensorScatter{Axis: a.Int("axis", -2), Circular: a.Enum("mode", "linear", "linear", "circular") == "circular"}
-	})})
+	}})
 
 func (op *TensorScatter) axis(rank int) (int, error) {
 	axis, err := kit.NormalAxis(op.Axis, rank)

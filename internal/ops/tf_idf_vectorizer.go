@@ -45,10 +45,10 @@ func (n *gramNode[K]) add(gram []K, id int) {
 	n.id = id
 }
 
-var _ = kit.Register(kit.Def{Name: "TfIdfVectorizer", Since: []int{9},
-	In: "X:T", Out: "Y:float", Types: kit.Types{"T": "string int32 int64"}, Build: buildTfIdf})
+var _ = kit.Register(&kit.Def{Name: "TfIdfVectorizer", Since: kit.Versions{9},
+	In: "X:T", Out: "Y:float", Types: "T: string int32 int64", Build: buildTfIdf})
 
-func buildTfIdf(a *kit.Attrs, opset int) (kit.Operator, error) {
+func buildTfIdf(a *kit.Attrs, opset int) kit.Operator {
 	a.Require("max_gram_length", "max_skip_count", "min_gram_length", "mode", "ngram_counts", "ngram_indexes")
 	op := &TfIdfVectorizer{
 		Mode:    a.Enum("mode", "TF", "TF", "IDF", "TFIDF"),
@@ -68,7 +68,7 @@ func buildTfIdf(a *kit.Attrs, opset int) (kit.Operator, error) {
 	for i, k := range op.Columns {
 		if k < 0 || int64(k) > 1<<40 {
 			a.Errorf("attribute ngram_indexes has %d at position %d, want 0 to %d", k, i, int64(1)<<40)
-			return op, nil
+			return op
 		}
 		op.size = max(op.size, k+1)
 	}
@@ -81,7 +81,10 @@ func buildTfIdf(a *kit.Attrs, opset int) (kit.Operator, error) {
 	} else {
 		err = fillGrams(&op.nums, kit.IntsOf64(nums), counts, len(op.Columns), op)
 	}
-	return op, err
+	if err != nil {
+		return a.Fail(err)
+	}
+	return op
 }
 
 // fillGrams adds the n-grams of a pool. counts[n−1] is the offset of those of length n.

@@ -19,15 +19,15 @@ type ThresholdedRelu struct {
 	loops kit.LoopTable
 }
 
-var _ = kit.Register(kit.Def{Name: "ThresholdedRelu", Since: []int{1, 10, 22}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "ThresholdedRelu", Since: kit.Versions{1, 10, 22}, In: "X:T", Out: "Y:T", Types: "T: @float",
+	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		kit.IgnoreConsumed(a, opset)
 		o := &ThresholdedRelu{Alpha: float64(a.Float("alpha", 1))}
 		o.loops = kit.FloatLoops(
 			func(dst, src []float32) { thresholdedReluLoop(dst, src, o.Alpha) },
 			func(dst, src []float64) { thresholdedReluLoop(dst, src, o.Alpha) }, thresholdedReluKernel(float32(o.Alpha)))
 		return o
-	}),
+	},
 	Gradient: kit.DecomposedFunction(func(b *kit.GradientBuilder, n *kit.GradientNode, x string) string {
 		return b.Op("Mul", x, b.Step(0, b.Plus(x, -n.Attrs.Float("alpha", 1))))
 	})})

@@ -15,14 +15,14 @@ type Tile struct {
 	OneAxis bool // opset 1: inputs tiles and axis, both of the type of the data
 }
 
-var _ = kit.Register(kit.Def{Name: "Tile", Since: []int{1, 6, 13},
-	In: "input:T, repeats:any, axis:any?", Out: "output:T", Types: kit.Types{"T": "@all"},
-	Selects: kit.Always, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "Tile", Since: kit.Versions{1, 6, 13},
+	In: "input:T, repeats:any, axis:any?", Out: "output:T", Types: "T: @all",
+	Selects: kit.Always, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		if opset >= 6 && a.NumIn > 2 {
 			a.Errorf("node has %d inputs, want 2", a.NumIn)
 		}
 		return &Tile{OneAxis: opset < 6}
-	}),
+	},
 	Gradient: kit.MoveGradient})
 
 // Infer implements ir.Operator.

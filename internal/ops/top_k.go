@@ -20,15 +20,15 @@ type TopK struct {
 	Largest bool
 }
 
-var _ = kit.Register(kit.Def{Name: "TopK", Since: []int{1, 10, 11, 24}, In: "X:T, K:int64", Out: "Values:T, Indices:I",
-	Types: kit.Types{"T": "@number", "I": "int64"},
-	Build: func(a *kit.Attrs, opset int) (kit.Operator, error) {
+var _ = kit.Register(&kit.Def{Name: "TopK", Since: kit.Versions{1, 10, 11, 24}, In: "X:T, K:int64", Out: "Values:T, Indices:I",
+	Types: "T: @number; I: int64",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		o := &TopK{Axis: a.Int("axis", -1), Largest: true}
 		if opset < 10 {
 			a.Require("k")
 			k := a.Int("k", 1)
 			if k < 1 {
-				return nil, fmt.Errorf("k is %d, want at least 1", k)
+				return a.Fail(fmt.Errorf("k is %d, want at least 1", k))
 			}
 			a.SetInputInts(1, []int{k})
 		}
@@ -36,7 +36,7 @@ var _ = kit.Register(kit.Def{Name: "TopK", Since: []int{1, 10, 11, 24}, In: "X:T
 			o.Largest = a.Bool("largest", true)
 			a.Ignore("sorted")
 		}
-		return o, nil
+		return o
 	},
 	Gradient: &kit.Gradient{Rule: topKGradient}})
 

@@ -12,10 +12,10 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Transpose.html).
 type Transpose struct{ Perm []int }
 
-var _ = kit.Register(kit.Def{Name: "Transpose", Since: []int{1, 13, 21, 23, 24, 25},
-	In: "data:T", Out: "transposed:T", Types: kit.Types{"T": "@all"},
+var _ = kit.Register(&kit.Def{Name: "Transpose", Since: kit.Versions{1, 13, 21, 23, 24, 25},
+	In: "data:T", Out: "transposed:T", Types: "T: @all",
 	Selects:  kit.Always,
-	Build:    kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &Transpose{Perm: a.Ints("perm")} }),
+	Build:    func(a *kit.Attrs, opset int) kit.Operator { return &Transpose{Perm: a.Ints("perm")} },
 	Gradient: kit.GradientRule(transposeGradient)})
 
 // transposeGradient transposes the gradient by the inverse permutation.

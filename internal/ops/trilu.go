@@ -12,9 +12,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Trilu.html).
 type Trilu struct{ Upper bool }
 
-var _ = kit.Register(kit.Def{Name: "Trilu", Since: []int{14},
-	In: "input:T, k:int64?", Out: "output:T", Types: kit.Types{"T": kit.MoveTypes},
-	Build:    kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &Trilu{Upper: a.Bool("upper", true)} }),
+var _ = kit.Register(&kit.Def{Name: "Trilu", Since: kit.Versions{14},
+	In: "input:T, k:int64?", Out: "output:T", Types: "T: " + kit.MoveTypes,
+	Build:    func(a *kit.Attrs, opset int) kit.Operator { return &Trilu{Upper: a.Bool("upper", true)} },
 	Gradient: kit.MoveGradient})
 
 // Infer implements ir.Operator.

@@ -16,11 +16,11 @@ type Unique struct {
 	Sorted bool
 }
 
-var _ = kit.Register(kit.Def{Name: "Unique", Since: []int{11, 28},
-	In: "X:T", Out: "Y:T, indices:int64?, inverse_indices:int64?, counts:int64?", Types: kit.Types{"T": kit.MoveTypes},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "Unique", Since: kit.Versions{11, 28},
+	In: "X:T", Out: "Y:T, indices:int64?, inverse_indices:int64?, counts:int64?", Types: "T: " + kit.MoveTypes,
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &Unique{Axis: a.Int("axis", 0), Flat: !a.Has("axis"), Sorted: a.Bool("sorted", true)}
-	})})
+	}})
 
 // Infer implements ir.Operator.
 func (op *Unique) Infer(c *ir.InferContext) error {

@@ -13,15 +13,15 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Unsqueeze.html).
 type Unsqueeze struct{}
 
-var _ = kit.Register(kit.Def{Name: "Unsqueeze", Since: []int{1, 11, 13, 21, 23, 24, 25},
-	In: "data:T, axes:int64", Out: "expanded:T", Types: kit.Types{"T": "@all"},
-	Selects: kit.Always, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "Unsqueeze", Since: kit.Versions{1, 11, 13, 21, 23, 24, 25},
+	In: "data:T, axes:int64", Out: "expanded:T", Types: "T: @all",
+	Selects: kit.Always, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		if opset < 13 {
 			a.Require("axes")
 			a.SetInputInts(1, a.Ints("axes"))
 		}
 		return &Unsqueeze{}
-	}),
+	},
 	Gradient: kit.ReshapeGradient})
 
 // ViewOf implements ir.View.

@@ -7,9 +7,9 @@ import (
 
 // Upsample is the oldest form of [Resize]: output o of an axis has the input coordinate o/scale.
 // Integers are truncated.
-var _ = kit.Register(kit.Def{Name: "Upsample", Since: []int{1, 7, 9}, Until: 9, Successor: "Resize", In: "X:T, scales:float?", Out: "Y:T",
-	Types:   kit.Types{"T": "@number string bool @complex"},
-	Selects: resizeSelects, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "Upsample", Since: kit.Versions{1, 7, 9}, Until: 9, Successor: "Resize", In: "X:T, scales:float?", Out: "Y:T",
+	Types:   "T: @number string bool @complex",
+	Selects: resizeSelects, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		r := NewUpsample(a, "nearest", "linear", "bilinear")
 		r.Truncate = true
 		switch {
@@ -23,5 +23,5 @@ var _ = kit.Register(kit.Def{Name: "Upsample", Since: []int{1, 7, 9}, Until: 9, 
 			a.SetInput(1, tensor.Must(tensor.New(append([]float32{}, s...), len(s))))
 		}
 		return r
-	}),
+	},
 	Gradient: kit.NearestGradient})

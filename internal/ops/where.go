@@ -15,10 +15,10 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Where.html).
 type Where struct{}
 
-var _ = kit.Register(kit.Def{Name: "Where", Since: []int{9, 16}, In: "condition:B, X:T, Y:T", Out: "output:T",
-	Types:       kit.Types{"B": "bool", "T": "@number string bool @complex"},
+var _ = kit.Register(&kit.Def{Name: "Where", Since: kit.Versions{9, 16}, In: "condition:B, X:T, Y:T", Out: "output:T",
+	Types:       "B: bool; T: @number string bool @complex",
 	Elementwise: true,
-	Build:       kit.WithoutAttrs(&Where{}),
+	Build:       kit.WithoutAttrs[Where],
 	Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
 		zero, condition := b.Filled(0, g), n.Inputs[0]
 		x, y := b.Op("Where", condition, g, zero), b.Op("Where", condition, zero, g)

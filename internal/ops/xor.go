@@ -9,10 +9,10 @@ import (
 // Xor returns whether exactly one input is true (https://onnx.ai/onnx/operators/onnx__Xor.html).
 type Xor struct{ kit.AxisBroadcast }
 
-var _ = kit.Register(kit.Def{Name: "Xor", Since: []int{1, 7}, In: "A:T, B:T", Out: "C:T1", Types: kit.Types{"T": "bool", "T1": "bool"},
-	Elementwise: true, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Name: "Xor", Since: kit.Versions{1, 7}, In: "A:T, B:T", Out: "C:T1", Types: "T: bool; T1: bool",
+	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &Xor{kit.ReadAxisBroadcast(a, opset)}
-	})})
+	}})
 
 var xorLoops = kit.LoopsOf(kit.WithWords(kit.Loop2(xorLoop), kit.XorWords))
 

@@ -152,11 +152,11 @@ func eachHead(small, large []int, fn func(small, large, n int)) {
 // the mask, and −Inf for keys that a query may not see.
 type AttentionMask struct{ ops.Attention }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainInternal, Name: "AttentionMask", Since: []int{1}, In: "scores:T, keys:T, attn_mask:U?, nonpad_kv_seqlen:int64?", Out: "Y:T",
-	Types: kit.Types{"T": "@float", "U": "@all"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: "AttentionMask", Since: kit.Versions{1}, In: "scores:T, keys:T, attn_mask:U?, nonpad_kv_seqlen:int64?", Out: "Y:T",
+	Types: "T: @float; U: @all",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &AttentionMask{ops.Attention{Causal: a.Bool("is_causal", false), Left: a.Int("left_window_size", -1), Right: a.Int("right_window_size", -1), PadMask: a.Bool("pad_mask", false)}}
-	}),
+	},
 	Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
 		r := make([]string, len(n.Inputs))
 		if mask := n.Input(2); mask != "" {
@@ -216,8 +216,8 @@ func (op *AttentionMask) Run(c *ir.Call) error {
 // it, counted from 1, or 0 if none is.
 type AttentionMaskIndices struct{ PadMask bool }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainInternal, Name: "AttentionMaskIndices", Since: []int{1}, In: "attn_mask:U, scores:T", Out: "Y:int64", Types: kit.Types{"T": "@float", "U": "@all"},
-	Build:    kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &AttentionMaskIndices{a.Bool("pad_mask", false)} }),
+var _ = kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: "AttentionMaskIndices", Since: kit.Versions{1}, In: "attn_mask:U, scores:T", Out: "Y:int64", Types: "T: @float; U: @all",
+	Build:    func(a *kit.Attrs, opset int) kit.Operator { return &AttentionMaskIndices{a.Bool("pad_mask", false)} },
 	Gradient: kit.NoGradient})
 
 // Infer infers the output.

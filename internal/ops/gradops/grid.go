@@ -28,9 +28,9 @@ var (
 )
 
 func registerGridSampleGrad(name, in string, back bool, gradient *kit.Gradient) *kit.Def {
-	return kit.Register(kit.Def{Domain: kit.DomainInternal, Name: name, Since: []int{1}, In: in, Out: "Y:T", Types: kit.Types{"T": "@float", "U": "@float"},
+	return kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: name, Since: kit.Versions{1}, In: in, Out: "Y:T", Types: "T: @float; U: @float",
 		Gradient: gradient,
-		Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		Build: func(a *kit.Attrs, opset int) kit.Operator {
 			g := &GridSampleGrad{Order: a.Int("order", 1), Back: back}
 			g.AlignCorners, g.Padding = a.Bool("align_corners", false), a.Enum("padding_mode", "zeros", "zeros", "border", "reflection")
 			g.Mode = a.Enum("mode", "linear", "linear", "bilinear", "nearest", "cubic", "bicubic")
@@ -44,7 +44,7 @@ func registerGridSampleGrad(name, in string, back bool, gradient *kit.Gradient) 
 				a.Errorf("attribute order is %d, want 0 to %d", g.Order, gridOrders)
 			}
 			return g
-		})})
+		}})
 }
 
 // gridOrders is the maximum order of derivatives; higher ones of a bicubic interpolation

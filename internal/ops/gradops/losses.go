@@ -17,10 +17,10 @@ type ClassPositions struct {
 	PerClass bool
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainInternal, Name: "ClassPositions", Since: []int{1}, In: "target:I, like:T", Out: "Y:int64", Types: kit.Types{"T": "@float", "I": "int32 int64"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: "ClassPositions", Since: kit.Versions{1}, In: "target:I, like:T", Out: "Y:int64", Types: "T: @float; I: int32 int64",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &ClassPositions{kit.BuildClassLoss(a), a.Bool("per_class", false)}
-	}),
+	},
 	Gradient: kit.NoGradient})
 
 // Infer infers the output.

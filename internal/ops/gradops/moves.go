@@ -13,8 +13,8 @@ import (
 // operator that moves elements makes of the numbers tells where they are from.
 type Positions struct{ None bool }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainInternal, Name: "Positions", Since: []int{1}, In: "X:T", Out: "Y:int64", Types: kit.Types{"T": "@all"},
-	Build:    kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &Positions{a.Float("factor", 1) == 0} }),
+var _ = kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: "Positions", Since: kit.Versions{1}, In: "X:T", Out: "Y:int64", Types: "T: @all",
+	Build:    func(a *kit.Attrs, opset int) kit.Operator { return &Positions{a.Float("factor", 1) == 0} },
 	Gradient: kit.NoGradient})
 
 // Infer infers the output.

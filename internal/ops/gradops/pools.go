@@ -31,29 +31,29 @@ type AveragePoolGradient struct {
 }
 
 var (
-	_ = kit.Register(kit.Def{Domain: kit.DomainInternal, Name: "ConvInputGradient", Since: []int{1}, In: "G:T, W:T, like:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-		Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	_ = kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: "ConvInputGradient", Since: kit.Versions{1}, In: "G:T, W:T, like:T", Out: "Y:T", Types: "T: @float",
+		Build: func(a *kit.Attrs, opset int) kit.Operator {
 			return &ConvInputGradient{kit.ReadWindow(a, true), kit.ReadGroup(a)}
-		}),
+		},
 		Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
 			w := b.Node("onward.ConvWeightGradient", n.Attrs, n.Inputs[0], g, n.Input(1))
 			return []string{b.Node("Conv", n.Attrs, g, n.Input(1)), w, ""}, nil
 		})})
-	_ = kit.Register(kit.Def{Domain: kit.DomainInternal, Name: "ConvWeightGradient", Since: []int{1}, In: "G:T, X:T, like:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-		Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	_ = kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: "ConvWeightGradient", Since: kit.Versions{1}, In: "G:T, X:T, like:T", Out: "Y:T", Types: "T: @float",
+		Build: func(a *kit.Attrs, opset int) kit.Operator {
 			return &ConvWeightGradient{kit.ReadWindow(a, true), kit.ReadGroup(a)}
-		}),
+		},
 		Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
 			x := b.Node("onward.ConvInputGradient", n.Attrs, n.Inputs[0], g, n.Input(1))
 			return []string{b.Node("Conv", n.Attrs, n.Input(1), g), x, ""}, nil
 		})})
-	_ = kit.Register(kit.Def{Domain: kit.DomainInternal, Name: "AveragePoolGradient", Since: []int{1}, In: "G:T, like:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-		Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	_ = kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: "AveragePoolGradient", Since: kit.Versions{1}, In: "G:T, like:T", Out: "Y:T", Types: "T: @float",
+		Build: func(a *kit.Attrs, opset int) kit.Operator {
 			a.Require("kernel_shape")
 			p := &AveragePoolGradient{kit.ReadWindow(a, true), a.Bool("count_include_pad", false)}
 			p.Ceil, p.Crop = a.Bool("ceil_mode", false), true
 			return p
-		}),
+		},
 		Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
 			return n.First(b.Node("AveragePool", n.Attrs, g)), nil
 		})})

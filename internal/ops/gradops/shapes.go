@@ -26,13 +26,13 @@ type gradientHelper struct {
 }
 
 func registerGradientHelper(name, in string, h gradientHelper) *kit.Def {
-	return kit.Register(kit.Def{Domain: kit.DomainInternal, Name: name, Since: []int{1}, In: in, Out: "Y:T", Types: kit.Types{"T": "@float", "U": "@all"},
+	return kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: name, Since: kit.Versions{1}, In: in, Out: "Y:T", Types: "T: @float; U: @all",
 		Gradient: h.gradient,
-		Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+		Build: func(a *kit.Attrs, opset int) kit.Operator {
 			op := h
 			op.factor = float64(a.Float("factor", 1))
 			return &op
-		})})
+		}})
 }
 
 // shapedLike returns an Infer function that sets the output to the element type of input

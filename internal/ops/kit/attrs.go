@@ -23,6 +23,7 @@ type Attrs struct {
 	used          map[string]string // attributes that Build has read, and their kinds
 	inputs        map[int]*tensor.Tensor
 	errs          []error
+	failed        bool // Build may not have read all attributes
 }
 
 // GraphRef is the index of a subgraph in its node's Graphs.
@@ -260,18 +261,28 @@ func (a *Attrs) Errorf(format string, args ...any) {
 	a.errs = append(a.errs, fmt.Errorf(format, args...))
 }
 
+// Fail records the error that keeps Build from finishing, and returns nil for Build to return.
+func (a *Attrs) Fail(err error) Operator {
+	a.errs = append(a.errs, err)
+	a.failed = true
+	return nil
+}
+
 // Attributes returns the attributes that Build reads at a version, for a node
 // with that many inputs and outputs, each with its kind: "an int", "a list of
 // floats", or "" where the value does not matter.
 func (d *Def) Attributes(opset, numIn, numOut int) map[string]string {
 	a := NewAttrs(d.Name, nil, numIn, numOut)
-	_, _ = d.Build(a, opset) // it may miss required attributes
+	d.Build(a, opset) // it may miss required attributes
 	return a.used
 }
 
-// Err returns the recorded errors, one for each attribute that Build has not
-// read included.
+// Err returns the recorded errors. If Build has finished, they include one for each attribute that it
+// has not read.
 func (a *Attrs) Err() error {
+	if a.failed {
+		return errors.Join(a.errs...)
+	}
 	errs := a.errs
 	var unknown []string
 	for name := range a.values {

@@ -18,10 +18,10 @@ type cosineWindow struct {
 
 // RegisterWindow registers an operator that returns the cosine window with the given terms.
 func RegisterWindow(name string, terms ...float64) *Def {
-	return Register(Def{Name: name, Since: []int{17}, In: "size:T1", Out: "output:T2",
-		Types: Types{"T1": "int32 int64", "T2": NumberOutputs}, Build: Simple(func(a *Attrs, opset int) Operator {
+	return Register(&Def{Name: name, Since: Versions{17}, In: "size:T1", Out: "output:T2",
+		Types: "T1: int32 int64; T2: " + NumberOutputs, Build: func(a *Attrs, opset int) Operator {
 			return &cosineWindow{terms, !a.Bool("periodic", true), a.DType("output_datatype", tensor.TypeFloat32)}
-		})})
+		}})
 }
 
 // Infer sets the output to [size].

@@ -404,10 +404,11 @@ func IgnoreConsumed(a *Attrs, opset int) {
 	}
 }
 
-// WithoutAttrs returns a Build function for an operator without attributes.
-func WithoutAttrs(op Operator) func(*Attrs, int) (Operator, error) {
-	return func(a *Attrs, opset int) (Operator, error) {
-		IgnoreConsumed(a, opset)
-		return op, nil
-	}
+// WithoutAttrs is the Build function of an operator without attributes.
+func WithoutAttrs[T any, P interface {
+	*T
+	Operator
+}](a *Attrs, opset int) Operator {
+	IgnoreConsumed(a, opset)
+	return P(new(T))
 }

@@ -6,7 +6,6 @@ package kit
 import (
 	"fmt"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 
@@ -38,15 +37,15 @@ var MaxOpset = map[string]int{"": 28, DomainML: 5, DomainPreview: 1, DomainPrevi
 type Def struct {
 	Domain string // "" for ai.onnx
 	Name   string
-	Since  []int // versions in which the specification changed the operator, ascending
-	Until  int   // last version before the one that deprecates the operator; 0 if not deprecated
+	Since  Versions // versions in which the specification changed the operator
+	Until  int      // last version before the one that deprecates the operator; 0 if not deprecated
 
 	// Successor is the operator that replaces a deprecated one.
 	Successor string
 
 	// In, Out and Types are the signature of the newest form, in the syntax of ir.ParseSignature.
-	In, Out string
-	Types   Types
+	// Types lists the type variables, each with the types that it allows: "T: @float int32; I: int64".
+	In, Out, Types string
 
 	// Elementwise holds if outputs have the broadcast shape of the inputs, and each of
 	// their elements depends only on the inputs' elements at its index.
@@ -63,8 +62,9 @@ type Def struct {
 	Selects func(op Operator) bool
 
 	// Build returns the newest form of the operator for the attributes of a node. It must read all
-	// attributes that the given version defines; the others are reported as unknown.
-	Build func(a *Attrs, opset int) (Operator, error)
+	// attributes that the given version defines; the others are reported as unknown. Errors are
+	// recorded in a; see Attrs.Errorf and Attrs.Fail.
+	Build func(a *Attrs, opset int) Operator
 
 	// Gradient says how the operator is differentiated, nil if it is not.
 	Gradient *Gradient
@@ -86,8 +86,21 @@ func Vectorize[T Operator](kernel VecUnary) func(Operator, []*tensor.Tensor) Vec
 // Always is the trait Selects of an operator for which it holds with any attributes.
 func Always(Operator) bool { return true }
 
-// Types maps type variables of a signature to the types that they allow.
-type Types map[string]string
+// Versions lists versions of an operator, ascending; the rest is 0. It is an array of bytes, as the
+// types of a [Def] are one string, because the compiler makes constants of these. Slices and maps
+// would be filled by code at program start, 500 bytes of it per operator.
+type Versions [10]uint8
+
+// List returns the versions.
+func (v Versions) List() []int {
+	r := make([]int, 0, len(v))
+	for _, n := range v {
+		if n != 0 {
+			r = append(r, int(n))
+		}
+	}
+	return r
+}
 
 type key struct{ domain, name string }
 
@@ -95,28 +108,38 @@ var registry = map[key]*Def{}
 
 // Register adds an operator to the registry. It panics if the definition is incomplete or the name
 // is taken.
-func Register(d Def) *Def {
+func Register(d *Def) *Def {
 	k := key{d.Domain, d.Name}
 	if registry[k] != nil {
 		panic("ops: " + d.Name + " is registered twice")
 	}
-	if d.Build == nil || len(d.Since) == 0 || !slices.IsSorted(d.Since) || (d.Until == 0) != (d.Successor == "") {
+	if d.Build == nil || d.Since[0] == 0 || !slices.IsSorted(d.Since.List()) || (d.Until == 0) != (d.Successor == "") {
 		panic("ops: bad registration of " + d.Name)
 	}
 	d.sig = sync.OnceValue(func() *ir.Signature {
-		s, err := ir.ParseSignature(d.In, d.Out, d.Types)
+		s, err := ir.ParseSignature(d.In, d.Out, typeVariables(d.Types))
 		if err != nil {
 			panic(fmt.Sprintf("ops: signature of %s: %v", d.Name, err))
 		}
 		return s
 	})
-	registry[k] = &d
-	return &d
+	registry[k] = d
+	return d
+}
+
+// typeVariables parses Types of a [Def].
+func typeVariables(list string) map[string]string {
+	m := map[string]string{}
+	for variable := range strings.SplitSeq(list, ";") {
+		name, types, _ := strings.Cut(variable, ":")
+		m[strings.TrimSpace(name)] = types
+	}
+	return m
 }
 
 // NewDef returns an operator without registering it.
-func NewDef(domain, name string, sig *ir.Signature, build func(a *Attrs, opset int) (Operator, error)) *Def {
-	return &Def{Domain: domain, Name: name, Since: []int{1}, Build: build, sig: func() *ir.Signature { return sig }}
+func NewDef(domain, name string, sig *ir.Signature, build func(a *Attrs, opset int) Operator) *Def {
+	return &Def{Domain: domain, Name: name, Since: Versions{1}, Build: build, sig: func() *ir.Signature { return sig }}
 }
 
 // Signature returns the inputs, outputs and types of the newest form.
@@ -128,11 +151,13 @@ func (d *Def) SinceVersion(opset int) (int, bool) {
 	if d.Until != 0 && opset > d.Until {
 		return 0, false
 	}
-	i := sort.SearchInts(d.Since, opset+1)
-	if i == 0 {
-		return 0, false
+	since := 0
+	for _, v := range d.Since {
+		if v != 0 && int(v) <= opset {
+			since = int(v)
+		}
 	}
-	return d.Since[i-1], true
+	return since, since != 0
 }
 
 // Registered returns the operator of a domain in its newest form, nil if there is

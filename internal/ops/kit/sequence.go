@@ -8,7 +8,7 @@ import (
 )
 
 // SeqTypes lists the types of the elements of a sequence.
-var SeqTypes = Types{"T": "@all", "I": "int32 int64"}
+const SeqTypes = "T: @all; I: int32 int64"
 
 // SequenceIn returns input i, which must be a sequence.
 func SequenceIn(c *ir.Call, i int) (*tensor.Sequence, error) {

@@ -20,11 +20,6 @@ func NegativeDim(i, n int) error {
 	return fmt.Errorf("dimension %d of the shape is %d, want at least 0", i, n)
 }
 
-// Simple returns a Build function for an operator whose attributes cannot be invalid.
-func Simple(build func(a *Attrs, opset int) Operator) func(*Attrs, int) (Operator, error) {
-	return func(a *Attrs, opset int) (Operator, error) { return build(a, opset), nil }
-}
-
 // NormalAxis converts an axis in [−rank, rank) to [0, rank).
 func NormalAxis(axis, rank int) (int, error) {
 	if axis < -rank || axis >= rank {

@@ -26,14 +26,14 @@ type trainer struct{ OptimizerStep }
 
 // RegisterTrainer registers an optimizer of ai.onnx.preview.training.
 func RegisterTrainer(name string, build func(a *Attrs) OptimizerStep) *Def {
-	return Register(Def{Domain: DomainPreviewTraining, Name: name, Since: []int{1}, In: "R:T1, T:int64, inputs:any+", Out: "outputs:any+",
-		Types: Types{"T1": "float double"}, Build: Simple(func(a *Attrs, opset int) Operator {
+	return Register(&Def{Domain: DomainPreviewTraining, Name: name, Since: Versions{1}, In: "R:T1, T:int64, inputs:any+", Out: "outputs:any+",
+		Types: "T1: float double", Build: func(a *Attrs, opset int) Operator {
 			op := &trainer{build(a)}
 			if group := 2 + op.States(); a.NumIn < 2+group || (a.NumIn-2)%group != 0 {
 				a.Errorf("node has %d inputs, want 2 and then %d for each tensor", a.NumIn, group)
 			}
 			return op
-		})})
+		}})
 }
 
 // Infer gives every output the type of its input.

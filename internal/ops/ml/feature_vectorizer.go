@@ -16,8 +16,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx_aionnxml_FeatureVectorizer.html).
 type FeatureVectorizer struct{ widths []int }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "FeatureVectorizer", Since: []int{1}, In: "X:T1+", Out: "Y:float", Types: kit.Types{"T1": mlNumbers},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "FeatureVectorizer", Since: kit.Versions{1}, In: "X:T1+", Out: "Y:float", Types: "T1: " + mlNumbers,
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &FeatureVectorizer{a.Ints("inputdimensions")}
 		if op.widths != nil && len(op.widths) != a.NumIn {
 			a.Errorf("inputdimensions has %d elements, want %d, one per input", len(op.widths), a.NumIn)
@@ -30,7 +30,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "FeatureVectorizer", Si
 			total += w
 		}
 		return op
-	})})
+	}})
 
 // Infer sets Y to [N, sum of the widths].
 func (op *FeatureVectorizer) Infer(c *ir.InferContext) error {

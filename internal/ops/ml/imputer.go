@@ -18,15 +18,15 @@ type Imputer struct {
 	int    int64   // for integer inputs
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "Imputer", Since: []int{1}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": mlNumbers},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "Imputer", Since: kit.Versions{1}, In: "X:T", Out: "Y:T", Types: "T: " + mlNumbers,
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &Imputer{a.Floats("imputed_value_floats"), int64s(a.Ints("imputed_value_int64s")),
 			a.Float("replaced_value_float", 0), int64(a.Int("replaced_value_int64", 0))}
 		if (len(op.floats) > 0) == (len(op.ints) > 0) {
 			a.Errorf("%d imputed_value_floats and %d imputed_value_int64s, want one of the two", len(op.floats), len(op.ints))
 		}
 		return op
-	})})
+	}})
 
 // Infer sets Y to the type of X.
 func (op *Imputer) Infer(c *ir.InferContext) error {

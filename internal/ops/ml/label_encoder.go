@@ -94,8 +94,8 @@ func appendOne[V labelKey](values, def *tensor.Tensor) (*tensor.Tensor, error) {
 	return tensor.New(v, len(v))
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "LabelEncoder", Since: []int{1, 2, 4}, In: "X:T1", Out: "Y:T2",
-	Types: kit.Types{"T1": labelTypes, "T2": labelTypes}, Build: func(a *kit.Attrs, opset int) (kit.Operator, error) {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "LabelEncoder", Since: kit.Versions{1, 2, 4}, In: "X:T1", Out: "Y:T2",
+	Types: "T1: " + labelTypes + "; T2: " + labelTypes, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		if opset == 1 {
 			s := a.Strings("classes_strings")
 			n := make([]int64, len(s))
@@ -133,7 +133,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "LabelEncoder", Since: 
 			def = a.Tensor("default_tensor")
 		}
 		if err != nil || err2 != nil {
-			return nil, errors.Join(err, err2)
+			return a.Fail(errors.Join(err, err2))
 		}
 		if def == nil {
 			switch values.DType() {
@@ -153,9 +153,9 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "LabelEncoder", Since: 
 		}
 		t, err := newLabelTable(keys, values, def)
 		if err != nil {
-			return nil, err
+			return a.Fail(err)
 		}
-		return &LabelEncoder{[]*labelTable{t}}, nil
+		return &LabelEncoder{[]*labelTable{t}}
 	}})
 
 func int64s(v []int) []int64 {
@@ -168,15 +168,15 @@ func int64s(v []int) []int64 {
 
 // buildCategories returns a LabelEncoder with the tables between strings s and integers
 // n.
-func buildCategories(a *kit.Attrs, s []string, n []int64) (kit.Operator, error) {
+func buildCategories(a *kit.Attrs, s []string, n []int64) kit.Operator {
 	ints, strs := tensor.Must(tensor.New(n, len(n))), tensor.Must(tensor.New(s, len(s)))
 	i, d := a.Int("default_int64", -1), a.String("default_string", "_Unused")
 	toInt, err := newLabelTable(strs, ints, tensor.Scalar(int64(i)))
-	if err != nil {
-		return nil, err
+	toString, err2 := newLabelTable(ints, strs, tensor.Scalar(d))
+	if err := errors.Join(err, err2); err != nil {
+		return a.Fail(err)
 	}
-	toString, err := newLabelTable(ints, strs, tensor.Scalar(d))
-	return &LabelEncoder{[]*labelTable{toInt, toString}}, err
+	return &LabelEncoder{[]*labelTable{toInt, toString}}
 }
 
 func (op *LabelEncoder) table(key tensor.DType) (*labelTable, error) {

@@ -23,9 +23,9 @@ type LinearClassifier struct {
 	transform postTransform
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "LinearClassifier", Since: []int{1}, In: "X:T1", Out: "Y:T2, Z:float",
-	Types: kit.Types{"T1": mlNumbers, "T2": "string int64"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "LinearClassifier", Since: kit.Versions{1}, In: "X:T1", Out: "Y:T2, Z:float",
+	Types: "T1: " + mlNumbers + "; T2: string int64",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Ignore("multi_class") // one-versus-rest and multinomial differ in post_transform only
 		a.Require("coefficients")
 		op := &LinearClassifier{
@@ -36,7 +36,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "LinearClassifier", Sin
 			op.labels = readClassLabels(a, "classlabels_ints", "classlabels_strings")
 		}
 		return op
-	})})
+	}})
 
 // Infer sets Y to [N] and Z to [N, E].
 func (op *LinearClassifier) Infer(c *ir.InferContext) error {

@@ -15,9 +15,9 @@ type LinearRegressor struct {
 	transform postTransform
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "LinearRegressor", Since: []int{1}, In: "X:T", Out: "Y:float",
-	Types: kit.Types{"T": mlNumbers},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "LinearRegressor", Since: kit.Versions{1}, In: "X:T", Out: "Y:float",
+	Types: "T: " + mlNumbers,
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &LinearRegressor{
 			model:     linearModel{a.Floats("coefficients"), a.Floats("intercepts")},
 			targets:   a.Int("targets", 1),
@@ -27,7 +27,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "LinearRegressor", Sinc
 			a.Errorf("targets is %d, want 1 to the number of coefficients, %d", op.targets, len(op.model.coefficients))
 		}
 		return op
-	})})
+	}})
 
 // Infer sets Y to [N, targets].
 func (op *LinearRegressor) Infer(c *ir.InferContext) error {

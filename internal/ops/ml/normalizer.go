@@ -15,11 +15,11 @@ import (
 // (https://onnx.ai/onnx/operators/onnx_aionnxml_Normalizer.html).
 type Normalizer struct{ norm string }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "Normalizer", Since: []int{1}, In: "X:T", Out: "Y:float",
-	Types: kit.Types{"T": mlNumbers},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "Normalizer", Since: kit.Versions{1}, In: "X:T", Out: "Y:float",
+	Types: "T: " + mlNumbers,
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &Normalizer{a.Enum("norm", "MAX", "MAX", "L1", "L2")}
-	})})
+	}})
 
 // Infer sets Y to the shape of X.
 func (op *Normalizer) Infer(c *ir.InferContext) error {

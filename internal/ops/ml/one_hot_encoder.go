@@ -20,8 +20,8 @@ type OneHotEncoder struct {
 	Zeros bool
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "OneHotEncoder", Since: []int{1}, In: "X:T", Out: "Y:float",
-	Types: kit.Types{"T": "string int64 int32 float double"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "OneHotEncoder", Since: kit.Versions{1}, In: "X:T", Out: "Y:float",
+	Types: "T: string int64 int32 float double", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		l := readClassLabels(a, "cats_int64s", "cats_strings")
 		op := &OneHotEncoder{n: l.len(), Zeros: a.Bool("zeros", true)}
 		if l.dtype() == tensor.TypeString {
@@ -36,7 +36,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "OneHotEncoder", Since:
 			}
 		}
 		return op
-	})})
+	}})
 
 // Infer appends the number of categories to the shape of X.
 func (op *OneHotEncoder) Infer(c *ir.InferContext) error {

@@ -13,9 +13,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx_aionnxml_Scaler.html).
 type Scaler struct{ offset, scale []float32 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "Scaler", Since: []int{1}, In: "X:T", Out: "Y:float",
-	Types: kit.Types{"T": mlNumbers},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "Scaler", Since: kit.Versions{1}, In: "X:T", Out: "Y:float",
+	Types: "T: " + mlNumbers,
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &Scaler{a.Floats("offset"), a.Floats("scale")}
 		if len(op.offset) == 0 {
 			op.offset = []float32{0}
@@ -27,7 +27,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "Scaler", Since: []int{
 			a.Errorf("%d offsets and %d scales, want equal numbers, or one of either", o, s)
 		}
 		return op
-	})})
+	}})
 
 // Infer sets Y to the shape of X.
 func (op *Scaler) Infer(c *ir.InferContext) error {

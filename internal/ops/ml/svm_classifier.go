@@ -28,8 +28,8 @@ type SVMClassifier struct {
 	transform    postTransform
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "SVMClassifier", Since: []int{1}, In: "X:T1", Out: "Y:T2, Z:float",
-	Types: kit.Types{"T1": mlNumbers, "T2": "string int64"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "SVMClassifier", Since: kit.Versions{1}, In: "X:T1", Out: "Y:T2, Z:float",
+	Types: "T1: " + mlNumbers + "; T2: string int64", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &SVMClassifier{kernel: readSVMKernel(a), coefficients: a.Floats("coefficients"), vectors: a.Floats("support_vectors"),
 			perClass: a.Ints("vectors_per_class"), rho: a.Floats("rho"), probA: a.Floats("prob_a"), probB: a.Floats("prob_b"),
 			labels: readClassLabels(a, "classlabels_ints", "classlabels_strings"), transform: readPostTransform(a)}
@@ -61,7 +61,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "SVMClassifier", Since:
 			a.Errorf("prob_a and prob_b have %d and %d elements, want one per pair of classes, %d", len(op.probA), len(op.probB), pairs)
 		}
 		return op
-	})})
+	}})
 
 func (op *SVMClassifier) pairs() int { n := op.labels.len(); return n * (n - 1) / 2 }
 

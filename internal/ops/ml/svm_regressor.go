@@ -19,8 +19,8 @@ type SVMRegressor struct {
 	transform    postTransform
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "SVMRegressor", Since: []int{1}, In: "X:T", Out: "Y:float", Types: kit.Types{"T": mlNumbers},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "SVMRegressor", Since: kit.Versions{1}, In: "X:T", Out: "Y:float", Types: "T: " + mlNumbers,
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &SVMRegressor{kernel: readSVMKernel(a), coefficients: a.Floats("coefficients"), vectors: a.Floats("support_vectors"),
 			supports: a.Int("n_supports", 0), oneClass: a.Bool("one_class", false), transform: readPostTransform(a)}
 		if rho := a.Floats("rho"); len(rho) > 0 {
@@ -33,7 +33,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "SVMRegressor", Since: 
 			op.kernel.kind = "LINEAR"
 		}
 		return op
-	})})
+	}})
 
 // Infer sets Y to [N, 1].
 func (op *SVMRegressor) Infer(c *ir.InferContext) error {

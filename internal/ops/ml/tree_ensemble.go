@@ -16,13 +16,13 @@ import (
 // nodes_missing_value_tracks_true is set, else the branch that the comparison gives.
 type TreeEnsemble struct{ *treeModel }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "TreeEnsemble", Since: []int{5}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "float double float16"},
-	Build: func(a *kit.Attrs, opset int) (kit.Operator, error) {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "TreeEnsemble", Since: kit.Versions{5}, In: "X:T", Out: "Y:T", Types: "T: float double float16",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		m, err := buildTreeEnsemble(a)
 		if err != nil {
-			return nil, err
+			return a.Fail(err)
 		}
-		return &TreeEnsemble{m}, nil
+		return &TreeEnsemble{m}
 	}})
 
 func buildTreeEnsemble(a *kit.Attrs) (*treeModel, error) {

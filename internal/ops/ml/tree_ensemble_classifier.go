@@ -27,8 +27,8 @@ type TreeEnsembleClassifier struct {
 }
 
 // Version 5 deprecates the operator without changing it.
-var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "TreeEnsembleClassifier", Since: []int{1, 3, 5}, In: "X:T1", Out: "Y:T2, Z:float",
-	Types: kit.Types{"T1": mlNumbers, "T2": "string int64"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "TreeEnsembleClassifier", Since: kit.Versions{1, 3, 5}, In: "X:T1", Out: "Y:T2, Z:float",
+	Types: "T1: " + mlNumbers + "; T2: string int64", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &TreeEnsembleClassifier{labels: readClassLabels(a, "classlabels_int64s", "classlabels_strings"), only: -1, positive: true}
 		op.treeModel = buildLegacyTrees(a, opset, "class", op.labels.len(), treeSum)
 		for i, v := range op.forest.votes {
@@ -52,7 +52,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "TreeEnsembleClassifier
 			a.Errorf("%d base values for %d classes, want one per class or none", k, op.targets)
 		}
 		return op
-	})})
+	}})
 
 // Infer sets Y to [N] and Z to [N, classes].
 func (op *TreeEnsembleClassifier) Infer(c *ir.InferContext) error {

@@ -12,8 +12,8 @@ import (
 type TreeEnsembleRegressor struct{ *treeModel }
 
 // Version 5 deprecates the operator without changing it.
-var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "TreeEnsembleRegressor", Since: []int{1, 3, 5}, In: "X:T", Out: "Y:float",
-	Types: kit.Types{"T": mlNumbers}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "TreeEnsembleRegressor", Since: kit.Versions{1, 3, 5}, In: "X:T", Out: "Y:float",
+	Types: "T: " + mlNumbers, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		targets := a.Int("n_targets", 1)
 		if targets < 1 || targets > 1<<24 {
 			a.Errorf("n_targets is %d, want 1 to 2^24", targets)
@@ -25,7 +25,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "TreeEnsembleRegressor"
 			a.Errorf("%d base values for %d targets, want one per target or none", k, targets)
 		}
 		return &TreeEnsembleRegressor{m}
-	})})
+	}})
 
 // Infer sets Y to [N, n_targets].
 func (op *TreeEnsembleRegressor) Infer(c *ir.InferContext) error {

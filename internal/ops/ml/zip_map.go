@@ -14,9 +14,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx_aionnxml_ZipMap.html).
 type ZipMap struct{ keys *tensor.Tensor }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "ZipMap", Since: []int{1}, In: "X:float", Out: "Z:T",
-	Types: kit.Types{"T": "seq(map(string,float)) seq(map(int64,float))"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "ZipMap", Since: kit.Versions{1}, In: "X:float", Out: "Z:T",
+	Types: "T: seq(map(string,float)) seq(map(int64,float))",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		l := readClassLabels(a, "classlabels_int64s", "classlabels_strings")
 		op := &ZipMap{}
 		if l.dtype() == tensor.TypeString {
@@ -27,7 +27,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainML, Name: "ZipMap", Since: []int{
 			rejectDuplicates(a, l.ints)
 		}
 		return op
-	})})
+	}})
 
 func rejectDuplicates[K comparable](a *kit.Attrs, keys []K) {
 	seen := make(map[K]bool, len(keys))

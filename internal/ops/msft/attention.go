@@ -20,10 +20,10 @@ type msAttention struct {
 	sizes          []int // total sizes of queries, keys and values; nil: one third of the columns each
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "Attention", Since: []int{1},
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "Attention", Since: kit.Versions{1},
 	In:    "input:T, weights:T, bias:T?, mask_index:int32?, past:T?, attention_bias:T?, past_sequence_length:int32?",
 	Out:   "output:T, present:T?",
-	Types: kit.Types{"T": "float float16 bfloat16"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Types: "T: float float16 bfloat16", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &msAttention{kit.ReadHeads(a, "num_heads"), a.Float("scale", 0), a.Float("mask_filter_value", -10000), a.Bool("unidirectional", false), a.Ints("qkv_hidden_sizes")}
 		if a.Bool("do_rotary", false) || a.Bool("past_present_share_buffer", false) {
 			a.Errorf("do_rotary and past_present_share_buffer are not supported")
@@ -33,7 +33,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "Attention", Sin
 			a.Errorf("qkv_hidden_sizes is %v, want three multiples of %d heads, the first two equal", s, op.heads)
 		}
 		return op
-	})})
+	}})
 
 // Infer sets output to [batch, length, value size].
 func (op *msAttention) Infer(c *ir.InferContext) error {

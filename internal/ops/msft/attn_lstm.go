@@ -22,12 +22,12 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.AttnLSTM).
 type AttnLSTM struct{ of ops.LSTM }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "AttnLSTM", Since: []int{1},
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "AttnLSTM", Since: kit.Versions{1},
 	In: kit.RecurrentInputs + ", initial_c:T?, P:T?, QW:T, MW:T, V:T, M:T, memory_seq_lens:int32?, AW:T?", Out: "Y:T?, Y_h:T?, Y_c:T?",
-	Types: kit.Types{"T": "float double"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Types: "T: float double",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &AttnLSTM{ops.LSTM{Recurrent: kit.BuildRecurrent(a, 7, 4, "Sigmoid", "Tanh", "Tanh"), InputForget: a.Bool("input_forget", false)}} // opset 7: no attribute layout
-	})})
+	}})
 
 // Infer sets the shapes of Y, Y_h and Y_c.
 func (op *AttnLSTM) Infer(c *ir.InferContext) error { return op.of.Infer(c) }

@@ -11,9 +11,9 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.BiasAdd).
 type BiasAdd struct{}
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "BiasAdd", Since: []int{1}, In: "X:T, bias:T, skip:T", Out: "Y:T",
-	Types: kit.Types{"T": "float16 float"},
-	Build: kit.WithoutAttrs(&BiasAdd{})})
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "BiasAdd", Since: kit.Versions{1}, In: "X:T, bias:T, skip:T", Out: "Y:T",
+	Types: "T: float16 float",
+	Build: kit.WithoutAttrs[BiasAdd]})
 
 // Infer sets the output to the type of X and checks the ranks.
 func (*BiasAdd) Infer(c *ir.InferContext) error {

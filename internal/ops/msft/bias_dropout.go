@@ -18,16 +18,16 @@ type trainingBiasDropout struct{ BiasDropout }
 // Nondeterministic implements [ir.Nondeterministic].
 func (*trainingBiasDropout) Nondeterministic() {}
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "BiasDropout", Since: []int{1},
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "BiasDropout", Since: kit.Versions{1},
 	In: "data:T, bias:T, residual:T?, ratio:T1?, training_mode:T2?", Out: "output:T, mask:T2",
-	Types: kit.Types{"T": "@float", "T1": "@float", "T2": "bool"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Types: "T: @float; T1: @float; T2: bool",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		o := BiasDropout{ops.Dropout{HasSeed: a.Has("seed"), Seed: a.Int("seed", 0)}}
 		if a.NumIn > 4 {
 			return &trainingBiasDropout{o}
 		}
 		return &o
-	})})
+	}})
 
 // Run draws a mask and applies it to data + bias.
 func (o *BiasDropout) Run(c *ir.Call) error {

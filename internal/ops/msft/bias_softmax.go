@@ -14,13 +14,13 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.BiasSoftmax).
 type BiasSoftmax struct{ kit.SoftmaxAxis }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "BiasSoftmax", Since: []int{1}, In: "data:T, bias:T", Out: "output:T",
-	Types: kit.Types{"T": "float16 float double"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "BiasSoftmax", Since: kit.Versions{1}, In: "data:T, bias:T", Out: "output:T",
+	Types: "T: float16 float double",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("is_inner_broadcast")
 		a.Int("is_inner_broadcast", 0) // the shape of the bias determines the broadcast
 		return &BiasSoftmax{kit.SoftmaxAxis{Axis: a.Int("axis", 1), Flatten: true}}
-	})})
+	}})
 
 // Run adds data and bias in scratch memory and computes the softmax from there.
 func (o *BiasSoftmax) Run(c *ir.Call) error {

@@ -15,15 +15,15 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.BifurcationDetector).
 type BifurcationDetector struct{ Least, Most int } // limits of the length of the suffix searched for
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "BifurcationDetector", Since: []int{1},
-	In: "src_tokens:T, cur_tokens:T, prev_suffix_match_idx:T, pred_tokens:T?", Out: "tokens:T, suffix_match_idx:T", Types: kit.Types{"T": "int64"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "BifurcationDetector", Since: kit.Versions{1},
+	In: "src_tokens:T, cur_tokens:T, prev_suffix_match_idx:T, pred_tokens:T?", Out: "tokens:T, suffix_match_idx:T", Types: "T: int64",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &BifurcationDetector{a.Int("min_ngram_size", 1), a.Int("max_ngram_size", 3)}
 		if op.Least < 1 || op.Most < op.Least {
 			a.Errorf("want 1 <= min_ngram_size <= max_ngram_size, got %d and %d", op.Least, op.Most)
 		}
 		return op
-	})})
+	}})
 
 // Infer sets the types; the number of output tokens depends on the values of the inputs.
 func (op *BifurcationDetector) Infer(c *ir.InferContext) error {

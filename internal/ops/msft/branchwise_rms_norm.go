@@ -42,10 +42,10 @@ type BranchwiseRMSNorm struct {
 	Epsilon float32
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "BranchwiseRMSNorm", Since: []int{1}, In: "X:T, scale:M?", Out: "Y:T",
-	Types: kit.Types{"T": "float float16 bfloat16", "M": "float float16 bfloat16"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "BranchwiseRMSNorm", Since: kit.Versions{1}, In: "X:T, scale:M?", Out: "Y:T",
+	Types: "T: float float16 bfloat16; M: float float16 bfloat16", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &BranchwiseRMSNorm{readBranches(a), a.Float("epsilon", 1e-5)}
-	})})
+	}})
 
 // Infer keeps the type of X.
 func (*BranchwiseRMSNorm) Infer(c *ir.InferContext) error { return kit.SameAsInput(c) }

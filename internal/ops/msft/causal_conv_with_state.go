@@ -5,8 +5,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "CausalConvWithState", Since: []int{1}, In: ops.CausalConvInputs, Out: "output:T, present_state:T",
-	Types: kit.Types{"T": "float float16 bfloat16"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "CausalConvWithState", Since: kit.Versions{1}, In: ops.CausalConvInputs, Out: "output:T, present_state:T",
+	Types: "T: float float16 bfloat16", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		// The operator is CausalConvWithState of ONNX with dilations, optionally channels last,
 		// and a window of several states
 		// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.CausalConvWithState).
@@ -19,4 +19,4 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "CausalConvWithS
 			a.Errorf("dilation is %d, want 1 to %d", op.Dilation, kit.WindowLimit)
 		}
 		return op
-	})})
+	}})

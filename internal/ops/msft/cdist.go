@@ -17,10 +17,10 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.CDist).
 type CDist struct{ Squared bool }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "CDist", Since: []int{1}, In: "A:T, B:T", Out: "C:T", Types: kit.Types{"T": "float double"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "CDist", Since: kit.Versions{1}, In: "A:T, B:T", Out: "C:T", Types: "T: float double",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &CDist{a.Enum("metric", "sqeuclidean", "sqeuclidean", "euclidean") == "sqeuclidean"}
-	})})
+	}})
 
 // Infer sets the output to [M K].
 func (*CDist) Infer(c *ir.InferContext) error {

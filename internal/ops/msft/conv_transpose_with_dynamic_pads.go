@@ -13,10 +13,10 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.ConvTransposeWithDynamicPads).
 type ConvTransposeWithDynamicPads struct{ of ops.ConvTranspose }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "ConvTransposeWithDynamicPads", Since: []int{1}, In: "X:T, W:T, Pads:int64?, B:T?", Out: "Y:T",
-	Types: kit.Types{"T": "@float"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "ConvTransposeWithDynamicPads", Since: kit.Versions{1}, In: "X:T, W:T, Pads:int64?, B:T?", Out: "Y:T",
+	Types: "T: @float", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &ConvTransposeWithDynamicPads{ops.ConvTranspose{Window: kit.ReadWindow(a, true), Group: kit.ReadGroup(a), OutputPadding: kit.WindowAttr(a, "output_padding", 0)}}
-	})})
+	}})
 
 // Infer sets batch and channels; the spatial sizes depend on the pads.
 func (op *ConvTransposeWithDynamicPads) Infer(c *ir.InferContext) error {

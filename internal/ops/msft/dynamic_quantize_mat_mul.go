@@ -15,9 +15,9 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.DynamicQuantizeMatMul).
 type DynamicQuantizeMatMul struct{}
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "DynamicQuantizeMatMul", Since: []int{1},
-	In: "A:T1, B:T2, b_scale:T1, b_zero_point:T2?, bias:T1?", Out: "Y:T1", Types: kit.Types{"T1": "float", "T2": byteTypes},
-	Build: kit.WithoutAttrs(&DynamicQuantizeMatMul{})})
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "DynamicQuantizeMatMul", Since: kit.Versions{1},
+	In: "A:T1, B:T2, b_scale:T1, b_zero_point:T2?, bias:T1?", Out: "Y:T1", Types: "T1: float; T2: " + byteTypes,
+	Build: kit.WithoutAttrs[DynamicQuantizeMatMul]})
 
 // Infer broadcasts the leading dimensions.
 func (*DynamicQuantizeMatMul) Infer(c *ir.InferContext) error {

@@ -15,8 +15,8 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.DynamicTimeWarping).
 type DynamicTimeWarping struct{}
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "DynamicTimeWarping", Since: []int{1}, In: "input:F", Out: "output:I",
-	Types: kit.Types{"F": "float", "I": "int32"}, Build: kit.WithoutAttrs(&DynamicTimeWarping{})})
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "DynamicTimeWarping", Since: kit.Versions{1}, In: "input:F", Out: "output:I",
+	Types: "F: float; I: int32", Build: kit.WithoutAttrs[DynamicTimeWarping]})
 
 // Infer sets the type; the length of the path depends on the costs.
 func (*DynamicTimeWarping) Infer(c *ir.InferContext) error {

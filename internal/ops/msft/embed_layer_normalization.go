@@ -15,13 +15,13 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.EmbedLayerNormalization).
 type EmbedLayerNormalization struct{ epsilon float32 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "EmbedLayerNormalization", Since: []int{1},
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "EmbedLayerNormalization", Since: kit.Versions{1},
 	In:  "input_ids:int32, segment_ids:int32?, word_embedding:T, position_embedding:T, segment_embedding:T?, gamma:T, beta:T, mask:int32?, position_ids:int32?",
-	Out: "output:T, mask_index:int32?, embedding_sum:T?", Types: kit.Types{"T": "float float16"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Out: "output:T, mask_index:int32?, embedding_sum:T?", Types: "T: float float16",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Ignore("mask_index_type") // only states whether the second output is used
 		return &EmbedLayerNormalization{a.Float("epsilon", 1e-12)}
-	})})
+	}})
 
 // Infer sets output and sum to [batch, length, hidden] and mask_index to [batch].
 func (op *EmbedLayerNormalization) Infer(c *ir.InferContext) error {

@@ -16,9 +16,9 @@ import (
 // The second output is the result after RMS normalization.
 type EngramGate struct{ Epsilon float32 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "EngramGate", Since: []int{1},
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "EngramGate", Since: kit.Versions{1},
 	In: "key:T, query:T, value:T, key_norm_scale:T, query_norm_scale:T, conv_norm_scale:T?", Out: "output:T, gated_value_normed:T?",
-	Types: kit.Types{"T": "float float16 bfloat16"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &EngramGate{a.Float("epsilon", 1e-5)} })})
+	Types: "T: float float16 bfloat16", Build: func(a *kit.Attrs, opset int) kit.Operator { return &EngramGate{a.Float("epsilon", 1e-5)} }})
 
 // Infer sets both outputs to the type of the key.
 func (*EngramGate) Infer(c *ir.InferContext) error {

@@ -13,9 +13,9 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.ExpandDims).
 type ExpandDims struct{}
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "ExpandDims", Since: []int{1}, In: "X:T, axis:int32", Out: "Y:T",
-	Types: kit.Types{"T": kit.MoveTypes},
-	Build: kit.WithoutAttrs(&ExpandDims{})})
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "ExpandDims", Since: kit.Versions{1}, In: "X:T, axis:int32", Out: "Y:T",
+	Types: "T: " + kit.MoveTypes,
+	Build: kit.WithoutAttrs[ExpandDims]})
 
 // ViewOf implements [ir.View].
 func (*ExpandDims) ViewOf() int { return 0 }

@@ -18,13 +18,13 @@ type ActivatedConv struct {
 	Act  fusedActivation
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "FusedConv", Since: []int{1}, In: "X:T, W:T, B:T?, Z:T?", Out: "Y:T",
-	Types: kit.Types{"T": "float16 float double"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "FusedConv", Since: kit.Versions{1}, In: "X:T, W:T, B:T?, Z:T?", Out: "Y:T",
+	Types: "T: float16 float double", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		if a.Has("activation") && a.String("activation", "") == "" {
 			a.Errorf("activation must not be empty; omit the attribute for no activation") // ONNX Runtime rejects it too
 		}
 		return &ActivatedConv{ops.Conv{Window: kit.ReadWindow(a, true), Group: kit.ReadGroup(a)}, ReadFusedActivation(a, a.Floats("activation_params"))}
-	})})
+	}})
 
 // Fused returns the operator in the form that the optimizer works with, or nil if the
 // optimizer does not support the activation.

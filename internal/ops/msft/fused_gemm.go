@@ -13,8 +13,8 @@ type FusedGemm struct {
 	act  fusedActivation
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "FusedGemm", Since: []int{1}, In: "A:T, B:T, C:T?", Out: "Y:T",
-	Types: kit.Types{"T": "@float"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "FusedGemm", Since: kit.Versions{1}, In: "A:T, B:T, C:T?", Out: "Y:T",
+	Types: "T: @float", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		var params []float32
 		for _, name := range []string{"activation_alpha", "activation_beta", "activation_gamma"} {
 			if v := a.Float(name, 0); a.Has(name) {
@@ -23,7 +23,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "FusedGemm", Sin
 		}
 		return &FusedGemm{ops.Gemm{Alpha: a.Float("alpha", 1), Beta: a.Float("beta", 1), TransA: a.Bool("transA", false), TransB: a.Bool("transB", false)},
 			ReadFusedActivation(a, params)}
-	})})
+	}})
 
 // Infer infers the shape of the product.
 func (op *FusedGemm) Infer(c *ir.InferContext) error { return op.gemm.Infer(c) }

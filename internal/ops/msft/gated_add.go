@@ -13,8 +13,8 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.GatedAdd).
 type GatedAdd struct{}
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "GatedAdd", Since: []int{1}, In: "X:T, Y:T, gate:T", Out: "output:T",
-	Types: kit.Types{"T": "float float16 bfloat16"}, Build: kit.WithoutAttrs(&GatedAdd{})})
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "GatedAdd", Since: kit.Versions{1}, In: "X:T, Y:T, gate:T", Out: "output:T",
+	Types: "T: float float16 bfloat16", Build: kit.WithoutAttrs[GatedAdd]})
 
 // Infer keeps the type of X.
 func (*GatedAdd) Infer(c *ir.InferContext) error { return kit.SameAsInput(c) }

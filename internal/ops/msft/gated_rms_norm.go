@@ -16,10 +16,10 @@ type GatedRMSNorm struct {
 	Sigmoid bool // the activation is sigmoid, else SiLU
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "GatedRMSNorm", Since: []int{1}, In: "X:T, scale:T, gate:T", Out: "Y:T",
-	Types: kit.Types{"T": "float float16 bfloat16"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "GatedRMSNorm", Since: kit.Versions{1}, In: "X:T, scale:T, gate:T", Out: "Y:T",
+	Types: "T: float float16 bfloat16", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &GatedRMSNorm{a.Float("epsilon", 1e-5), a.Enum("activation", "silu", "silu", "swish", "sigmoid") == "sigmoid"}
-	})})
+	}})
 
 // Infer keeps the type of X.
 func (*GatedRMSNorm) Infer(c *ir.InferContext) error { return kit.SameAsInput(c) }

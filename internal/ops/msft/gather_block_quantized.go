@@ -20,10 +20,10 @@ type GatherBlockQuantized struct {
 	Bits                     int // bits per code of uint8 data
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "GatherBlockQuantized", Since: []int{1},
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "GatherBlockQuantized", Since: kit.Versions{1},
 	In: "data:T1, indices:Tind, scales:T2, zero_points:T1?", Out: "output:T2",
-	Types: kit.Types{"T1": "int4 uint4 uint8 @float8 float4e2m1", "T2": "float float16 bfloat16", "Tind": "int32 int64"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Types: "T1: int4 uint4 uint8 @float8 float4e2m1; T2: float float16 bfloat16; Tind: int32 int64",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &GatherBlockQuantized{GatherAxis: a.Int("gather_axis", 0), QuantizeAxis: a.Int("quantize_axis", 1),
 			BlockSize: a.Int("block_size", 128), Bits: a.Int("bits", 4)}
 		if b := op.BlockSize; b < 0 || b != 0 && (b < 16 || b&(b-1) != 0) {
@@ -33,7 +33,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "GatherBlockQuan
 			a.Errorf("attribute bits is %d, want 2, 4 or 8", b)
 		}
 		return op
-	})})
+	}})
 
 // parts returns the number of codes packed into one element of data.
 func (op *GatherBlockQuantized) parts(d tensor.DType) int {

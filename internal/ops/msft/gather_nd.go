@@ -5,6 +5,6 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "GatherND", Since: []int{1}, In: "data:T, indices:Tind", Out: "output:T",
-	Types: kit.Types{"T": kit.MoveTypes, "Tind": "int32 int64"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &ops.GatherND{} })})
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "GatherND", Since: kit.Versions{1}, In: "data:T, indices:Tind", Out: "output:T",
+	Types: "T: " + kit.MoveTypes + "; Tind: int32 int64",
+	Build: func(a *kit.Attrs, opset int) kit.Operator { return &ops.GatherND{} }})

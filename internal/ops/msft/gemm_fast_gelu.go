@@ -11,9 +11,9 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.GemmFastGelu).
 type GemmFastGelu struct{}
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "GemmFastGelu", Since: []int{1}, In: "X:T, W:T, bias:T?", Out: "Y:T",
-	Types: kit.Types{"T": "float float16 bfloat16"},
-	Build: kit.WithoutAttrs(&GemmFastGelu{})})
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "GemmFastGelu", Since: kit.Versions{1}, In: "X:T, W:T, bias:T?", Out: "Y:T",
+	Types: "T: float float16 bfloat16",
+	Build: kit.WithoutAttrs[GemmFastGelu]})
 
 // Infer broadcasts the leading dimensions.
 func (*GemmFastGelu) Infer(c *ir.InferContext) error {

@@ -15,11 +15,11 @@ const generationInputsOf = "input_ids:I, max_length:I, min_length:I?, repetition
 // generationIndices holds the input indices of searches without beams.
 var generationIndices = generationInputs{penalty: 3, vocab: 4, prefix: 5, mask: 6}
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "GreedySearch", Since: []int{1}, In: generationInputsOf, Out: "sequences:I",
-	Types: kit.Types{"T": "float", "I": "int32"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "GreedySearch", Since: kit.Versions{1}, In: generationInputsOf, Out: "sequences:I",
+	Types: "T: float; I: int32",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &GreedySearch{readGeneration(a, decoderOnly, generationIndices)}
-	})})
+	}})
 
 // Run implements [ir.Operator].
 func (op *GreedySearch) Run(c *ir.Call) error {

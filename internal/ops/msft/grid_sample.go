@@ -12,16 +12,16 @@ import (
 // type of X.
 type contribGridSample struct{ ops.GridSample }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "GridSample", Since: []int{1}, In: "X:T1, Grid:T1", Out: "Y:T2",
-	Types: kit.Types{"T1": "float16 float double", "T2": "float16 float double"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "GridSample", Since: kit.Versions{1}, In: "X:T1, Grid:T1", Out: "Y:T2",
+	Types: "T1: float16 float double; T2: float16 float double",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		mode := a.Enum("mode", "bilinear", "bilinear", "nearest", "bicubic")
 		return &contribGridSample{ops.GridSample{
 			Mode:         map[string]string{"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}[mode],
 			Padding:      a.Enum("padding_mode", "zeros", "zeros", "border", "reflection"),
 			AlignCorners: a.Bool("align_corners", false),
 		}}
-	})})
+	}})
 
 // Infer implements [ir.Operator].
 func (g *contribGridSample) Infer(c *ir.InferContext) error {

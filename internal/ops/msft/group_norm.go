@@ -23,9 +23,9 @@ type GroupNorm struct {
 	Skip         bool
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "GroupNorm", Since: []int{1}, In: "X:T, gamma:M, beta:M", Out: "Y:T",
-	Types: kit.Types{"T": "float16 float", "M": "float16 float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return readGroupNorm(a, false) })})
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "GroupNorm", Since: kit.Versions{1}, In: "X:T, gamma:M, beta:M", Out: "Y:T",
+	Types: "T: float16 float; M: float16 float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator { return readGroupNorm(a, false) }})
 
 func readGroupNorm(a *kit.Attrs, skip bool) kit.Operator {
 	a.Require("groups", "activation")

@@ -28,11 +28,11 @@ type GroupQueryAttention struct {
 	Sliding             bool       // the cache holds only the tokens of the window, see [slidingCache]
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "GroupQueryAttention", Since: []int{1},
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "GroupQueryAttention", Since: kit.Versions{1},
 	In: "query:T, key:T?, value:T?, past_key:C?, past_value:C?, seqlens_k:int32, total_sequence_length:int32, cos_cache:T?, sin_cache:T?, " +
 		"position_ids:int64?, attention_bias:T?, head_sink:T?, k_scale:float?, v_scale:float?, q_norm_weight:T?, k_norm_weight:T?",
 	Out:   "output:T, present_key:C?, present_value:C?, output_qk:T?",
-	Types: kit.Types{"T": "float float16 bfloat16", "C": "float float16 bfloat16 int8 uint8"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Types: "T: float float16 bfloat16; C: float float16 bfloat16 int8 uint8", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &GroupQueryAttention{Heads: kit.ReadHeads(a, "num_heads"), KVHeads: kit.ReadHeads(a, "kv_num_heads"), Scale: a.Float("scale", 0),
 			Softcap: a.Float("softcap", 0), Window: a.Int("local_window_size", -1), Causal: a.Bool("causal", true), Rotary: a.Bool("do_rotary", false),
 			Interleaved: a.Bool("rotary_interleaved", false), Smooth: a.Int("smooth_softmax", 0) == 1, QK: kit.ScoresNone, NormEpsilon: a.Float("qk_norm_epsilon", 1e-6)}
@@ -59,7 +59,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "GroupQueryAtten
 			a.Errorf("sliding_window_cache is 1 with a local_window_size of %d and qk_output %d, want a positive window and qk_output 0", op.Window, a.Int("qk_output", 0))
 		}
 		return op
-	})})
+	}})
 
 // Infer sets the shapes as far as the shape of the query determines them.
 func (op *GroupQueryAttention) Infer(c *ir.InferContext) error {

@@ -36,10 +36,10 @@ type HyperConnectionPreMix struct {
 	Scale float32 // factor of the sum
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "HyperConnectionPreMix", Since: []int{1}, In: "streams:T, pre_mix:M", Out: "output:T",
-	Types: kit.Types{"T": "float float16 bfloat16", "M": "float float16 bfloat16"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "HyperConnectionPreMix", Since: kit.Versions{1}, In: "streams:T, pre_mix:M", Out: "output:T",
+	Types: "T: float float16 bfloat16; M: float float16 bfloat16", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &HyperConnectionPreMix{readBranches(a), a.Float("reduction_scale", 1)}
-	})})
+	}})
 
 // Infer removes the axis of the branches.
 func (op *HyperConnectionPreMix) Infer(c *ir.InferContext) error {
@@ -101,10 +101,10 @@ func (op *HyperConnectionPreMix) Run(c *ir.Call) error {
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.HyperConnectionPostMix).
 type HyperConnectionPostMix struct{ branches }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "HyperConnectionPostMix", Since: []int{1}, In: "streams:T, block_output:T, post_mix:M, stream_mix:M?", Out: "output:T",
-	Types: kit.Types{"T": "float float16 bfloat16", "M": "float float16 bfloat16"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "HyperConnectionPostMix", Since: kit.Versions{1}, In: "streams:T, block_output:T, post_mix:M, stream_mix:M?", Out: "output:T",
+	Types: "T: float float16 bfloat16; M: float float16 bfloat16", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &HyperConnectionPostMix{readBranches(a)}
-	})})
+	}})
 
 // Infer keeps the type of the streams.
 func (*HyperConnectionPostMix) Infer(c *ir.InferContext) error { return kit.SameAsInput(c) }

@@ -13,9 +13,9 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.Inverse).
 type Inverse struct{}
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "Inverse", Since: []int{1}, In: "X:T", Out: "Y:T",
-	Types: kit.Types{"T": "float16 float double"},
-	Build: kit.WithoutAttrs(&Inverse{})})
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "Inverse", Since: kit.Versions{1}, In: "X:T", Out: "Y:T",
+	Types: "T: float16 float double",
+	Build: kit.WithoutAttrs[Inverse]})
 
 // Infer keeps the shape.
 func (*Inverse) Infer(c *ir.InferContext) error {

@@ -12,11 +12,11 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.Irfft).
 type Irfft struct{}
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "Irfft", Since: []int{1}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "float double float16"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "Irfft", Since: kit.Versions{1}, In: "X:T", Out: "Y:T", Types: "T: float double float16",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		readFFT(a)
 		return &Irfft{}
-	})})
+	}})
 
 // Infer implements [ir.Operator].
 func (*Irfft) Infer(c *ir.InferContext) error {

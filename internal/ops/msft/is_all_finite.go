@@ -14,15 +14,15 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.IsAllFinite).
 type IsAllFinite struct{ InfOnly, NaNOnly bool }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "IsAllFinite", Since: []int{1}, In: "input:V+", Out: "output:T",
-	Types: kit.Types{"V": "@float", "T": "bool"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "IsAllFinite", Since: kit.Versions{1}, In: "input:V+", Out: "output:T",
+	Types: "V: @float; T: bool",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		o := &IsAllFinite{a.Bool("isinf_only", false), a.Bool("isnan_only", false)}
 		if o.InfOnly && o.NaNOnly {
 			a.Errorf("both attributes isinf_only and isnan_only are set")
 		}
 		return o
-	})})
+	}})
 
 // Infer implements [ir.Operator].
 func (*IsAllFinite) Infer(c *ir.InferContext) error {

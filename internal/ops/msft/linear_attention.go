@@ -5,8 +5,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "LinearAttention", Since: []int{1}, In: ops.LinearAttentionInputs, Out: "output:T, present_state:S",
-	Types: kit.Types{"T": "float float16 bfloat16", "S": "float float16 bfloat16"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "LinearAttention", Since: kit.Versions{1}, In: ops.LinearAttentionInputs, Out: "output:T, present_state:S",
+	Types: "T: float float16 bfloat16; S: float float16 bfloat16", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		// The operator is LinearAttention of ONNX with a window of several states
 		// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.LinearAttention).
 		op := ops.ReadLinearAttention(a)
@@ -15,7 +15,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "LinearAttention
 			a.Errorf("q_num_heads is %d and kv_num_heads %d, want one a multiple of the other", h, k)
 		}
 		return op
-	})})
+	}})
 
 // readStateWindow reads the number of last states that an operator returns.
 func readStateWindow(a *kit.Attrs) int {

@@ -16,8 +16,8 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.LinearAttentionGate).
 type LinearAttentionGate struct{}
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "LinearAttentionGate", Since: []int{1}, In: "a:T, dt_bias:TF, decay_scale:TF, b:T?", Out: "decay:T, beta:T?",
-	Types: kit.Types{"T": "float float16 bfloat16", "TF": "float"}, Build: kit.WithoutAttrs(&LinearAttentionGate{})})
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "LinearAttentionGate", Since: kit.Versions{1}, In: "a:T, dt_bias:TF, decay_scale:TF, b:T?", Out: "decay:T, beta:T?",
+	Types: "T: float float16 bfloat16; TF: float", Build: kit.WithoutAttrs[LinearAttentionGate]})
 
 // Infer keeps the type of a.
 func (*LinearAttentionGate) Infer(c *ir.InferContext) error {

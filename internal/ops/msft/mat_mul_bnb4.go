@@ -25,8 +25,8 @@ var bnb4Codes = [2][16]float32{
 		0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1},
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "MatMulBnb4", Since: []int{1}, In: "A:T1, B:T2, absmax:T1", Out: "Y:T1",
-	Types: kit.Types{"T1": "float float16 bfloat16", "T2": "uint8"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "MatMulBnb4", Since: kit.Versions{1}, In: "A:T1, B:T2, absmax:T1", Out: "Y:T1",
+	Types: "T1: float float16 bfloat16; T2: uint8", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("K", "N", "block_size", "quant_type")
 		op := &MatMulBnb4{K: a.Int("K", 1), N: a.Int("N", 1), Block: a.Int("block_size", 16), NF4: a.Int("quant_type", 0) == 1, TransB: a.Bool("transB", true)}
 		a.Ignore("training_mode") // has no effect on results
@@ -40,7 +40,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "MatMulBnb4", Si
 			a.Errorf("quant_type is %d, want 0 for FP4 or 1 for NF4", q)
 		}
 		return op
-	})})
+	}})
 
 // sizes returns the last dimensions of A and Y.
 func (op *MatMulBnb4) sizes() (in, out int) {

@@ -26,14 +26,14 @@ type MatMulFpQ4 struct {
 	Kind int
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "MatMulFpQ4", Since: []int{1}, In: "A:T1, B:T2, B_shape:T3", Out: "Y:T1",
-	Types: kit.Types{"T1": "float", "T2": "uint8", "T3": "int64"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "MatMulFpQ4", Since: kit.Versions{1}, In: "A:T1, B:T2, B_shape:T3", Out: "Y:T1",
+	Types: "T1: float; T2: uint8; T3: int64", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		kind := a.Int("blk_quant_type", 1)
 		if kind < 0 || kind > 2 {
 			a.Errorf("blk_quant_type is %d, want 0 to 2", kind)
 		}
 		return &MatMulFpQ4{kind}
-	})})
+	}})
 
 // fpq4Shape reads B_shape, [in, out].
 func fpq4Shape(v []int) (in, out int, err error) {

@@ -14,9 +14,9 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MatMulInteger16).
 type MatMulInteger16 struct{}
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "MatMulInteger16", Since: []int{1}, In: "A:T1, B:T2", Out: "Y:T3",
-	Types: kit.Types{"T1": "int16 uint16", "T2": "int16 uint16", "T3": "int32 uint32"},
-	Build: kit.WithoutAttrs(&MatMulInteger16{})})
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "MatMulInteger16", Since: kit.Versions{1}, In: "A:T1, B:T2", Out: "Y:T3",
+	Types: "T1: int16 uint16; T2: int16 uint16; T3: int32 uint32",
+	Build: kit.WithoutAttrs[MatMulInteger16]})
 
 func (*MatMulInteger16) elem(a, b tensor.DType) tensor.DType {
 	if a == tensor.TypeUint16 && b == tensor.TypeUint16 {

@@ -13,10 +13,10 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MatMulIntegerToFloat).
 type MatMulIntegerToFloat struct{}
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "MatMulIntegerToFloat", Since: []int{1},
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "MatMulIntegerToFloat", Since: kit.Versions{1},
 	In:  "A:T1, B:T2, a_scale:T3, b_scale:T3, a_zero_point:T1?, b_zero_point:T2?, bias:T3?",
-	Out: "Y:T3", Types: kit.Types{"T1": byteTypes, "T2": byteTypes, "T3": "float float16"},
-	Build: kit.WithoutAttrs(&MatMulIntegerToFloat{})})
+	Out: "Y:T3", Types: "T1: " + byteTypes + "; T2: " + byteTypes + "; T3: float float16",
+	Build: kit.WithoutAttrs[MatMulIntegerToFloat]})
 
 // Infer broadcasts the leading dimensions.
 func (*MatMulIntegerToFloat) Infer(c *ir.InferContext) error {

@@ -24,10 +24,10 @@ type MatMulNBits struct {
 	AccuracyLevel     int
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "MatMulNBits", Since: []int{1},
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "MatMulNBits", Since: kit.Versions{1},
 	In:  "A:T1, B:uint8, scales:T1, zero_points:T3?, g_idx:int32?, bias:T1?",
-	Out: "Y:T1", Types: kit.Types{"T1": "float float16 bfloat16", "T3": "uint8 float16 float bfloat16"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Out: "Y:T1", Types: "T1: float float16 bfloat16; T3: uint8 float16 float bfloat16",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("N", "K", "block_size")
 		op := &MatMulNBits{a.Int("N", 1), a.Int("K", 1), a.Int("bits", 4), a.Int("block_size", 32), a.Int("accuracy_level", 0)}
 		if a.Int("weight_prepacked", 0) != 0 {
@@ -43,7 +43,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "MatMulNBits", S
 			a.Errorf("block_size is %d, want a power of two from 16 to 2^20", b)
 		}
 		return op
-	})})
+	}})
 
 func (op *MatMulNBits) blocks() int { return (op.K + op.Block - 1) / op.Block }
 

@@ -18,12 +18,12 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MaxpoolWithMask).
 type MaxpoolWithMask struct{ kit.Window }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "MaxpoolWithMask", Since: []int{1}, In: "X:T, M:int32", Out: "Y:T", Types: kit.Types{"T": "float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "MaxpoolWithMask", Since: kit.Versions{1}, In: "X:T, M:int32", Out: "Y:T", Types: "T: float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("kernel_shape")
 		a.Ignore("storage_order")
 		return &MaxpoolWithMask{kit.ReadWindow(a, false)}
-	})})
+	}})
 
 // Infer computes the output shape.
 func (p *MaxpoolWithMask) Infer(c *ir.InferContext) error {

@@ -376,11 +376,11 @@ func moeDense(c *ir.Call, i, experts int) (*moeLayer, error) {
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MoE).
 type MoE struct{ moeAttrs }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "MoE", Since: []int{1},
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "MoE", Since: kit.Versions{1},
 	In: "input:T, router_probs:T, fc1_experts_weights:T, fc1_experts_bias:T?, fc2_experts_weights:T, fc2_experts_bias:T?, " +
 		"fc3_experts_weights:T?, fc3_experts_bias:T?",
-	Out: "output:T", Types: kit.Types{"T": "float float16 bfloat16"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &MoE{readMoE(a)} })})
+	Out: "output:T", Types: "T: float float16 bfloat16",
+	Build: func(a *kit.Attrs, opset int) kit.Operator { return &MoE{readMoE(a)} }})
 
 // Infer keeps the shape.
 func (*MoE) Infer(c *ir.InferContext) error { return inferMoE(c) }

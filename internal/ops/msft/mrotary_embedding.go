@@ -19,8 +19,8 @@ type MRotaryEmbedding struct {
 	Alternate   bool   // height and width each use every third angle, else the sections are consecutive
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "MRotaryEmbedding", Since: []int{1}, In: "input:T, position_ids:M, cos_cache:T, sin_cache:T", Out: "output:T",
-	Types: kit.Types{"T": "float float16 bfloat16", "M": "int64"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "MRotaryEmbedding", Since: kit.Versions{1}, In: "input:T, position_ids:M, cos_cache:T, sin_cache:T", Out: "output:T",
+	Types: "T: float float16 bfloat16; M: int64", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("mrope_section")
 		op := &MRotaryEmbedding{Interleaved: a.Bool("interleaved", false), Heads: a.Int("num_heads", 0), Dim: a.Int("rotary_embedding_dim", 0),
 			Scale: a.Float("scale", 1), Alternate: a.Int("mrope_layout", 0) == 1}
@@ -34,7 +34,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "MRotaryEmbeddin
 		}
 		copy(op.Sections[:], s)
 		return op
-	})})
+	}})
 
 // Infer keeps the type of the input.
 func (*MRotaryEmbedding) Infer(c *ir.InferContext) error { return kit.SameAsInput(c) }

@@ -13,9 +13,9 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MulInteger).
 type MulInteger struct{}
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "MulInteger", Since: []int{1},
-	In: "A:T, A_zero_point:T?, B:T, B_zero_point:T?", Out: "C:T1", Types: kit.Types{"T": byteTypes, "T1": "int32"},
-	Build: kit.WithoutAttrs(&MulInteger{})})
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "MulInteger", Since: kit.Versions{1},
+	In: "A:T, A_zero_point:T?, B:T, B_zero_point:T?", Out: "C:T1", Types: "T: " + byteTypes + "; T1: int32",
+	Build: kit.WithoutAttrs[MulInteger]})
 
 // Infer broadcasts the shapes.
 func (*MulInteger) Infer(c *ir.InferContext) error {

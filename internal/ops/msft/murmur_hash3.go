@@ -18,11 +18,11 @@ type MurmurHash3 struct {
 	Seed     uint32
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "MurmurHash3", Since: []int{1}, In: "X:T1", Out: "Y:T2",
-	Types: kit.Types{"T1": "uint32 int32 uint64 int64 float double string", "T2": "uint32 int32"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "MurmurHash3", Since: kit.Versions{1}, In: "X:T1", Out: "Y:T2",
+	Types: "T1: uint32 int32 uint64 int64 float double string; T2: uint32 int32",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &MurmurHash3{a.Bool("positive", true), uint32(a.Int("seed", 0))}
-	})})
+	}})
 
 func (o *MurmurHash3) elem() tensor.DType {
 	if o.Positive {

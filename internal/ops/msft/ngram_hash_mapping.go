@@ -18,10 +18,10 @@ type NGramHashMapping struct {
 	Reset            bool // ignore tokens up to the last eos_token_id
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "NGramHashMapping", Since: []int{1},
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "NGramHashMapping", Since: kit.Versions{1},
 	In:  "input_ids:M, multipliers:M, vocab_sizes:M, past_ids:M?, head_offsets:M?, eos_token_id:M?, segment_ids:int32?",
-	Out: "hash_ids:M, present_ids:M?", Types: kit.Types{"M": "int32 int64"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return readNGramHashes(a) })})
+	Out: "hash_ids:M, present_ids:M?", Types: "M: int32 int64",
+	Build: func(a *kit.Attrs, opset int) kit.Operator { return readNGramHashes(a) }})
 
 func readNGramHashes(a *kit.Attrs) *NGramHashMapping {
 	a.Require("max_ngram_size", "n_head_per_ngram", "pad_id")

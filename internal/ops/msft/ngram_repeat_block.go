@@ -15,16 +15,16 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.NGramRepeatBlock).
 type NGramRepeatBlock struct{ Size int }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "NGramRepeatBlock", Since: []int{1}, In: "input_ids:Tid, scores:T", Out: "scores_out:T",
-	Types: kit.Types{"Tid": "int64", "T": "float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "NGramRepeatBlock", Since: kit.Versions{1}, In: "input_ids:Tid, scores:T", Out: "scores_out:T",
+	Types: "Tid: int64; T: float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("ngram_size")
 		o := &NGramRepeatBlock{a.Int("ngram_size", 1)}
 		if o.Size < 1 {
 			a.Errorf("attribute ngram_size is %d, want at least 1", o.Size)
 		}
 		return o
-	})})
+	}})
 
 // Infer implements [ir.Operator].
 func (*NGramRepeatBlock) Infer(c *ir.InferContext) error {

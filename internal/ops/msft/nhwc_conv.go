@@ -14,11 +14,11 @@ type NhwcConv struct {
 	Group int
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "NhwcConv", Since: []int{1}, In: "X:T, W:T, B:T?", Out: "Y:T",
-	Types: kit.Types{"T": "float16 float double"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "NhwcConv", Since: kit.Versions{1}, In: "X:T, W:T, B:T?", Out: "Y:T",
+	Types: "T: float16 float double",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &NhwcConv{Window: kit.ReadWindow(a, true), Group: kit.ReadGroup(a)}
-	})})
+	}})
 
 // Infer checks the channels and computes the output shape.
 func (v *NhwcConv) Infer(c *ir.InferContext) error {

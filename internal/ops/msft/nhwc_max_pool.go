@@ -15,14 +15,14 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.NhwcMaxPool).
 type NhwcMaxPool struct{ ops.MaxPool }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "NhwcMaxPool", Since: []int{1}, In: "x:T", Out: "y:T",
-	Types: kit.Types{"T": byteTypes},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "NhwcMaxPool", Since: kit.Versions{1}, In: "x:T", Out: "y:T",
+	Types: "T: " + byteTypes,
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("kernel_shape")
 		p := &NhwcMaxPool{ops.MaxPool{Window: kit.ReadWindow(a, true)}}
 		p.Ceil = a.Bool("ceil_mode", false)
 		return p
-	})})
+	}})
 
 // Infer computes the output shape.
 func (p *NhwcMaxPool) Infer(c *ir.InferContext) error {

@@ -20,16 +20,16 @@ type PackedAttention struct {
 	Sizes []int // total sizes of queries, keys and values; nil: one third of the columns each
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "PackedAttention", Since: []int{1},
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "PackedAttention", Since: kit.Versions{1},
 	In:  "input:T, weights:T, bias:T, token_offset:M, cumulative_sequence_length:M, attention_bias:T?",
-	Out: "output:T", Types: kit.Types{"T": "float float16", "M": "int32"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Out: "output:T", Types: "T: float float16; M: int32",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &PackedAttention{kit.ReadHeads(a, "num_heads"), a.Float("scale", 0), a.Ints("qkv_hidden_sizes")}
 		if s := op.Sizes; s != nil && (len(s) != 3 || s[0] != s[1] || s[0] < 0 || s[2] < 0 || s[0]%op.Heads != 0 || s[2]%op.Heads != 0) {
 			a.Errorf("qkv_hidden_sizes is %v, want three multiples of %d heads, the first two equal", s, op.Heads)
 		}
 		return op
-	})})
+	}})
 
 // Infer sets output to [tokens, value size].
 func (op *PackedAttention) Infer(c *ir.InferContext) error {

@@ -17,13 +17,13 @@ type PackedMultiHeadAttention struct {
 	Scale float32
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "PackedMultiHeadAttention", Since: []int{1},
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "PackedMultiHeadAttention", Since: kit.Versions{1},
 	In:  "query:T, key:T?, value:T?, bias:T?, token_offset:M, cumulative_sequence_length:M, attention_bias:T?",
-	Out: "output:T", Types: kit.Types{"T": "float float16", "M": "int32"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Out: "output:T", Types: "T: float float16; M: int32",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Float("mask_filter_value", 0) // the operator has no mask
 		return &PackedMultiHeadAttention{kit.ReadHeads(a, "num_heads"), a.Float("scale", 0)}
-	})})
+	}})
 
 // Infer sets output to [tokens, value size].
 func (op *PackedMultiHeadAttention) Infer(c *ir.InferContext) error {

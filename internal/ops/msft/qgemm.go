@@ -20,13 +20,13 @@ type QGemm struct {
 	ops.Gemm
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "QGemm", Since: []int{1},
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QGemm", Since: kit.Versions{1},
 	In:    "A:TA, a_scale:T, a_zero_point:TA, B:TB, b_scale:T, b_zero_point:TB, C:TC?, y_scale:T?, y_zero_point:TYZ?",
 	Out:   "Y:TY",
-	Types: kit.Types{"T": "float", "TA": byteTypes, "TB": byteTypes, "TC": "int32", "TYZ": byteTypes, "TY": "float " + byteTypes},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Types: "T: float; TA: " + byteTypes + "; TB: " + byteTypes + "; TC: int32; TYZ: " + byteTypes + "; TY: float " + byteTypes,
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &QGemm{ops.Gemm{Alpha: a.Float("alpha", 1), Beta: 1, TransA: a.Bool("transA", false), TransB: a.Bool("transB", false)}}
-	})})
+	}})
 
 // Infer checks the inner dimensions.
 func (g *QGemm) Infer(c *ir.InferContext) error {

@@ -9,9 +9,9 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QLinearAdd).
 type QLinearAdd struct{ qLinearBinary }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearAdd", Since: []int{1}, In: qLinearBinaryIn, Out: "C:T",
-	Types: kit.Types{"T": byteTypes},
-	Build: kit.WithoutAttrs(&QLinearAdd{})})
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearAdd", Since: kit.Versions{1}, In: qLinearBinaryIn, Out: "C:T",
+	Types: "T: " + byteTypes,
+	Build: kit.WithoutAttrs[QLinearAdd]})
 
 // Run adds in multiples of the output's scale.
 func (*QLinearAdd) Run(c *ir.Call) error {

@@ -16,14 +16,14 @@ type QLinearAveragePool struct {
 	ChannelsLast bool
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearAveragePool", Since: []int{1},
-	In: "X:T, x_scale:float, x_zero_point:T?, y_scale:float, y_zero_point:T?", Out: "Y:T", Types: kit.Types{"T": byteTypes},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearAveragePool", Since: kit.Versions{1},
+	In: "X:T, x_scale:float, x_zero_point:T?, y_scale:float, y_zero_point:T?", Out: "Y:T", Types: "T: " + byteTypes,
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("kernel_shape")
 		p := &QLinearAveragePool{ops.AveragePool{Window: kit.ReadWindow(a, false)}, a.Bool("channels_last", false)}
 		p.Ceil, p.CountIncludePad = a.Bool("ceil_mode", false), a.Bool("count_include_pad", false)
 		return p
-	})})
+	}})
 
 // Infer computes the output shape.
 func (p *QLinearAveragePool) Infer(c *ir.InferContext) error {

@@ -15,12 +15,12 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QLinearConcat).
 type QLinearConcat struct{ Axis int }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearConcat", Since: []int{1},
-	In: "Y_scale:TF, Y_zero_point:T8, inputs:any*", Out: "Y:T8", Types: kit.Types{"TF": "float", "T8": byteTypes},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearConcat", Since: kit.Versions{1},
+	In: "Y_scale:TF, Y_zero_point:T8, inputs:any*", Out: "Y:T8", Types: "TF: float; T8: " + byteTypes,
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("axis")
 		return &QLinearConcat{Axis: a.Int("axis", 0)}
-	})})
+	}})
 
 // Infer adds the sizes along the axis.
 func (op *QLinearConcat) Infer(c *ir.InferContext) error {

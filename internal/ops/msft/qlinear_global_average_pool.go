@@ -12,11 +12,11 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QLinearGlobalAveragePool).
 type QLinearGlobalAveragePool struct{ ChannelsLast bool }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearGlobalAveragePool", Since: []int{1},
-	In: "X:T, x_scale:float, x_zero_point:T, y_scale:float, y_zero_point:T", Out: "Y:T", Types: kit.Types{"T": byteTypes},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearGlobalAveragePool", Since: kit.Versions{1},
+	In: "X:T, x_scale:float, x_zero_point:T, y_scale:float, y_zero_point:T", Out: "Y:T", Types: "T: " + byteTypes,
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &QLinearGlobalAveragePool{a.Bool("channels_last", false)}
-	})})
+	}})
 
 // Infer sets the spatial dimensions to 1.
 func (p *QLinearGlobalAveragePool) Infer(c *ir.InferContext) error {

@@ -13,9 +13,9 @@ type QLinearLeakyRelu struct {
 	Alpha float32
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearLeakyRelu", Since: []int{1}, In: qLinearUnaryIn, Out: "Y:T",
-	Types: kit.Types{"T": byteTypes},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &QLinearLeakyRelu{Alpha: a.Float("alpha", 0.01)} })})
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearLeakyRelu", Since: kit.Versions{1}, In: qLinearUnaryIn, Out: "Y:T",
+	Types: "T: " + byteTypes,
+	Build: func(a *kit.Attrs, opset int) kit.Operator { return &QLinearLeakyRelu{Alpha: a.Float("alpha", 0.01)} }})
 
 // Run implements [ir.Operator].
 func (o *QLinearLeakyRelu) Run(c *ir.Call) error {

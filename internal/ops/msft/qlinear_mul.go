@@ -11,9 +11,9 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QLinearMul).
 type QLinearMul struct{ qLinearBinary }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearMul", Since: []int{1}, In: qLinearBinaryIn, Out: "C:T",
-	Types: kit.Types{"T": byteTypes},
-	Build: kit.WithoutAttrs(&QLinearMul{})})
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearMul", Since: kit.Versions{1}, In: qLinearBinaryIn, Out: "C:T",
+	Types: "T: " + byteTypes,
+	Build: kit.WithoutAttrs[QLinearMul]})
 
 // Run multiplies integers, then multiplies by the combined scale. Like ONNX Runtime it
 // rounds after adding the zero point, which changes the result of ties.

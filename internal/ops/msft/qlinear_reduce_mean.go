@@ -15,13 +15,13 @@ type QLinearReduceMean struct {
 	Axes []int // empty: all axes
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearReduceMean", Since: []int{1},
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearReduceMean", Since: kit.Versions{1},
 	In:  "data:T, data_scale:float, data_zero_point:T?, reduced_scale:float, reduced_zero_point:T?",
-	Out: "reduced:T", Types: kit.Types{"T": byteTypes},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Out: "reduced:T", Types: "T: " + byteTypes,
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("axes", "keepdims")
 		return &QLinearReduceMean{kit.Reduction{KeepDims: a.Bool("keepdims", true)}, a.Ints("axes")}
-	})})
+	}})
 
 // Infer removes the axes, or sets them to 1 with KeepDims.
 func (o *QLinearReduceMean) Infer(c *ir.InferContext) error {

@@ -11,9 +11,9 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QLinearSigmoid).
 type QLinearSigmoid struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearSigmoid", Since: []int{1}, In: qLinearUnaryIn, Out: "Y:T",
-	Types: kit.Types{"T": byteTypes},
-	Build: kit.WithoutAttrs(&QLinearSigmoid{})})
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearSigmoid", Since: kit.Versions{1}, In: qLinearUnaryIn, Out: "Y:T",
+	Types: "T: " + byteTypes,
+	Build: kit.WithoutAttrs[QLinearSigmoid]})
 
 // Run implements [ir.Operator].
 func (*QLinearSigmoid) Run(c *ir.Call) error {

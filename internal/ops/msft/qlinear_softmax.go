@@ -24,14 +24,14 @@ func NewQLinearSoftmax(o *ops.Softmax) *QLinearSoftmax {
 	return &QLinearSoftmax{SoftmaxAxis: o.SoftmaxAxis, Exact: true}
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearSoftmax", Since: []int{1},
-	In: "X:T, X_scale:float, x_zero_point:T?, y_scale:float, y_zero_point:T", Out: "Y:T", Types: kit.Types{"T": byteTypes},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearSoftmax", Since: kit.Versions{1},
+	In: "X:T, X_scale:float, x_zero_point:T?, y_scale:float, y_zero_point:T", Out: "Y:T", Types: "T: " + byteTypes,
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("opset")
 		version := a.Int("opset", 13)
 		o := &QLinearSoftmax{SoftmaxAxis: kit.SoftmaxAxis{Axis: a.Int("axis", -1), Flatten: version < 13}}
 		return o
-	})})
+	}})
 
 // Run sums exponentials read from a table.
 func (o *QLinearSoftmax) Run(c *ir.Call) error {

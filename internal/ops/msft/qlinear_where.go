@@ -12,10 +12,10 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QLinearWhere).
 type QLinearWhere struct{}
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearWhere", Since: []int{1},
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearWhere", Since: kit.Versions{1},
 	In:  "condition:B, X:T, x_scale:TF, x_zero_point:T, Y:T, y_scale:TF, y_zero_point:T, z_scale:TF, z_zero_point:T",
-	Out: "Z:T", Types: kit.Types{"B": "bool", "TF": "float", "T": byteTypes},
-	Build: kit.WithoutAttrs(&QLinearWhere{})})
+	Out: "Z:T", Types: "B: bool; TF: float; T: " + byteTypes,
+	Build: kit.WithoutAttrs[QLinearWhere]})
 
 // Infer broadcasts the three shapes.
 func (*QLinearWhere) Infer(c *ir.InferContext) error {

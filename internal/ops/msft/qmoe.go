@@ -21,12 +21,12 @@ type QMoE struct {
 	BlockSize int    // 0: one block per row
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "QMoE", Since: []int{1},
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QMoE", Since: kit.Versions{1},
 	In: "input:T, router_probs:T, fc1_experts_weights:T1, fc1_scales:T2?, fc1_experts_bias:T?, fc2_experts_weights:T1, fc2_scales:T2?, " +
 		"fc2_experts_bias:T?, fc3_experts_weights:T1?, fc3_scales:T2?, fc3_experts_bias:T?, fc1_zero_points:T1?, fc2_zero_points:T1?, " +
 		"fc3_zero_points:T1?, router_weights:T?",
-	Out: "output:T", Types: kit.Types{"T": "float float16 bfloat16", "T1": "uint8", "T2": "float float16 bfloat16"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Out: "output:T", Types: "T: float float16 bfloat16; T1: uint8; T2: float float16 bfloat16",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &QMoE{moeAttrs: readMoE(a), BlockSize: a.Int("block_size", 0)}
 		bits := a.Int("expert_weight_bits", 4)
 		for i, name := range []string{"fc1_expert_weight_bits", "fc2_expert_weight_bits", "fc3_expert_weight_bits"} {
@@ -44,7 +44,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "QMoE", Since: [
 			a.Errorf("attribute weights_prepacked is 1, which is not supported: the layout depends on the device")
 		}
 		return op
-	})})
+	}})
 
 // Infer keeps the shape.
 func (*QMoE) Infer(c *ir.InferContext) error { return inferMoE(c) }

@@ -15,12 +15,12 @@ type ReduceSumInteger struct {
 	Axes []int // empty: all axes
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "ReduceSumInteger", Since: []int{1}, In: "data:T1", Out: "reduced:T2",
-	Types: kit.Types{"T1": byteTypes, "T2": "int32 uint32"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "ReduceSumInteger", Since: kit.Versions{1}, In: "data:T1", Out: "reduced:T2",
+	Types: "T1: " + byteTypes + "; T2: int32 uint32",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("axes", "keepdims")
 		return &ReduceSumInteger{kit.Reduction{KeepDims: a.Bool("keepdims", true)}, a.Ints("axes")}
-	})})
+	}})
 
 func (*ReduceSumInteger) elem(d tensor.DType) tensor.DType {
 	if d == tensor.TypeUint8 {

@@ -15,11 +15,11 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.Rfft).
 type Rfft struct{}
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "Rfft", Since: []int{1}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "float double float16"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "Rfft", Since: kit.Versions{1}, In: "X:T", Out: "Y:T", Types: "T: float double float16",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		readFFT(a)
 		return &Rfft{}
-	})})
+	}})
 
 // readFFT reads and checks the attributes that Rfft and Irfft share.
 func readFFT(a *kit.Attrs) {

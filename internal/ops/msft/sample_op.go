@@ -9,9 +9,9 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md).
 type SampleOp struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "SampleOp", Since: []int{1}, In: "X:T", Out: "Y:T",
-	Types: kit.Types{"T": "uint32 uint64 int32 int64 float16 float double"},
-	Build: kit.WithoutAttrs(&SampleOp{})})
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "SampleOp", Since: kit.Versions{1}, In: "X:T", Out: "Y:T",
+	Types: "T: uint32 uint64 int32 int64 float16 float double",
+	Build: kit.WithoutAttrs[SampleOp]})
 
 // ViewOf implements [ir.View].
 func (*SampleOp) ViewOf() int { return 0 }

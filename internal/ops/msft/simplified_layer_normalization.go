@@ -23,11 +23,11 @@ var (
 )
 
 func registerSimplifiedNorm(domain string) *kit.Def {
-	return kit.Register(kit.Def{Domain: domain, Name: "SimplifiedLayerNormalization", Since: []int{1}, In: "X:T, scale:V", Out: "Y:V, inv_std_var:U?",
-		Types: kit.Types{"T": "@float", "V": "@float", "U": "float"}, Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	return kit.Register(&kit.Def{Domain: domain, Name: "SimplifiedLayerNormalization", Since: kit.Versions{1}, In: "X:T, scale:V", Out: "Y:V, inv_std_var:U?",
+		Types: "T: @float; V: @float; U: float", Build: func(a *kit.Attrs, opset int) kit.Operator {
 			kit.ReadStash(a)
 			return &SimplifiedLayerNormalization{a.Int("axis", -1), kit.ReadEpsilon(a)}
-		})})
+		}})
 }
 
 // Infer keeps the shape.

@@ -23,14 +23,14 @@ type skipNormalization struct {
 const skipNormOutputs = "output:T, mean:U?, inv_std_var:U?, input_skip_bias_sum:T?"
 
 var (
-	_ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "SkipLayerNormalization", Since: []int{1},
-		In: "input:T, skip:T, gamma:T, beta:T?, bias:T?", Out: skipNormOutputs, Types: kit.Types{"T": "@float", "U": "float"},
-		Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	_ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "SkipLayerNormalization", Since: kit.Versions{1},
+		In: "input:T, skip:T, gamma:T, beta:T?, bias:T?", Out: skipNormOutputs, Types: "T: @float; U: float",
+		Build: func(a *kit.Attrs, opset int) kit.Operator {
 			return &skipNormalization{a.Float("epsilon", 1e-12), false}
-		})})
-	_ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "SkipSimplifiedLayerNormalization", Since: []int{1},
-		In: "input:T, skip:T, gamma:T, bias:T?", Out: skipNormOutputs, Types: kit.Types{"T": "@float", "U": "float"},
-		Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &skipNormalization{a.Float("epsilon", 1e-12), true} })})
+		}})
+	_ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "SkipSimplifiedLayerNormalization", Since: kit.Versions{1},
+		In: "input:T, skip:T, gamma:T, bias:T?", Out: skipNormOutputs, Types: "T: @float; U: float",
+		Build: func(a *kit.Attrs, opset int) kit.Operator { return &skipNormalization{a.Float("epsilon", 1e-12), true} }})
 )
 
 // Infer sets output and sum to the type of input, and the statistics to one number per

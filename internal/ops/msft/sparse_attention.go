@@ -21,11 +21,11 @@ type SparseAttention struct {
 	Rotary, Interleaved bool
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "SparseAttention", Since: []int{1},
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "SparseAttention", Since: kit.Versions{1},
 	In: "query:T, key:T?, value:T?, past_key:T, past_value:T, block_row_indices:M, block_col_indices:M, total_sequence_length:M, " +
 		"key_total_sequence_lengths:M, cos_cache:T?, sin_cache:T?",
-	Out: "output:T, present_key:T, present_value:T", Types: kit.Types{"T": "float float16 bfloat16", "M": "int32"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Out: "output:T, present_key:T, present_value:T", Types: "T: float float16 bfloat16; M: int32",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("sparse_block_size")
 		op := &SparseAttention{Heads: kit.ReadHeads(a, "num_heads"), KVHeads: kit.ReadHeads(a, "kv_num_heads"), Scale: a.Float("scale", 0), Block: a.Int("sparse_block_size", 16),
 			Rotary: a.Bool("do_rotary", false), Interleaved: a.Bool("rotary_interleaved", false)}
@@ -36,7 +36,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "SparseAttention
 			a.Errorf("sparse_block_size is %d, want 1 to %d", op.Block, 1<<20)
 		}
 		return op
-	})})
+	}})
 
 // Infer sets the output shape as far as the shape of the query determines it; the caches
 // keep their types.

@@ -25,8 +25,8 @@ type Tokenizer struct {
 	token      *kit.Regexp
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "Tokenizer", Since: []int{1}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "string"},
-	Build: func(a *kit.Attrs, opset int) (kit.Operator, error) {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "Tokenizer", Since: kit.Versions{1}, In: "X:T", Out: "Y:T", Types: "T: string",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("mark", "pad_value", "mincharnum")
 		op := &Tokenizer{Mark: a.Bool("mark", false), Pad: a.String("pad_value", ""), MinChars: a.Int("mincharnum", 1)}
 		if op.MinChars < 1 {
@@ -41,7 +41,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "Tokenizer", Sin
 			if op.MinChars > 1 {
 				a.Errorf("attribute mincharnum is %d, want 1 for single characters", op.MinChars)
 			}
-			return op, nil
+			return op
 		}
 		total := len(token)
 		for _, s := range separators {
@@ -51,22 +51,22 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "Tokenizer", Sin
 			}
 		}
 		if total > kit.MaxPattern {
-			return nil, fmt.Errorf("the patterns have %d bytes, want at most %d", total, kit.MaxPattern)
+			return a.Fail(fmt.Errorf("the patterns have %d bytes, want at most %d", total, kit.MaxPattern))
 		}
 		for _, s := range separators {
 			re, err := kit.CompileRegexp(s, false)
 			if err != nil {
-				return nil, fmt.Errorf("attribute separators: %w", err)
+				return a.Fail(fmt.Errorf("attribute separators: %w", err))
 			}
 			op.separators = append(op.separators, re)
 		}
 		if token != "" {
 			var err error
 			if op.token, err = kit.CompileRegexp(token, false); err != nil {
-				return nil, fmt.Errorf("attribute tokenexp: %w", err)
+				return a.Fail(fmt.Errorf("attribute tokenexp: %w", err))
 			}
 		}
-		return op, nil
+		return op
 	}})
 
 // Infer adds a dimension for the tokens.

@@ -2,8 +2,8 @@ package msft
 
 import "github.com/onward-ml/onward/internal/ops/kit"
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "TransposeMatMul", Since: []int{1}, In: "A:T, B:T", Out: "Y:T",
-	Types: kit.Types{"T": "@float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "TransposeMatMul", Since: kit.Versions{1}, In: "A:T, B:T", Out: "Y:T",
+	Types: "T: @float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &kit.TransposedMatMul{Alpha: a.Float("alpha", 1), Trans: [2]bool{a.Bool("transA", false), a.Bool("transB", false)}}
-	})})
+	}})

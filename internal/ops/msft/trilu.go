@@ -5,6 +5,6 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "Trilu", Since: []int{1}, In: "X:T, k:int64?", Out: "Y:T",
-	Types: kit.Types{"T": "@float @int bool"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator { return &ops.Trilu{Upper: a.Bool("upper", true)} })})
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "Trilu", Since: kit.Versions{1}, In: "X:T, k:int64?", Out: "Y:T",
+	Types: "T: @float @int bool",
+	Build: func(a *kit.Attrs, opset int) kit.Operator { return &ops.Trilu{Upper: a.Bool("upper", true)} }})

@@ -13,15 +13,15 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.UnfoldTensor).
 type UnfoldTensor struct{ Axis, Size, Step int }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "UnfoldTensor", Since: []int{1}, In: "input:T", Out: "output:T", Types: kit.Types{"T": "@all"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "UnfoldTensor", Since: kit.Versions{1}, In: "input:T", Out: "output:T", Types: "T: @all",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("size")
 		op := &UnfoldTensor{a.Int("dim", -1), a.Int("size", 1), a.Int("step", 1)}
 		if op.Size < 1 || op.Step < 1 || op.Size > kit.WindowLimit || op.Step > kit.WindowLimit {
 			a.Errorf("attributes size and step are %d and %d, want 1 to %d", op.Size, op.Step, kit.WindowLimit)
 		}
 		return op
-	})})
+	}})
 
 // Infer computes the number of slices.
 func (op *UnfoldTensor) Infer(c *ir.InferContext) error {

@@ -12,9 +12,9 @@ import (
 // occurs.
 type contribUnique struct{}
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "Unique", Since: []int{1}, In: "x:T", Out: "y:T, idx:int64, counts:int64",
-	Types: kit.Types{"T": kit.MoveTypes},
-	Build: kit.WithoutAttrs(&contribUnique{})})
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "Unique", Since: kit.Versions{1}, In: "x:T", Out: "y:T, idx:int64, counts:int64",
+	Types: "T: " + kit.MoveTypes,
+	Build: kit.WithoutAttrs[contribUnique]})
 
 // Infer implements [ir.Operator].
 func (*contribUnique) Infer(c *ir.InferContext) error {

@@ -19,17 +19,17 @@ type VarlenNGramHashMapping struct {
 	States int // number of states per sequence in state_update
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "VarlenNGramHashMapping", Since: []int{1},
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "VarlenNGramHashMapping", Since: kit.Versions{1},
 	In: "input_ids:M, multipliers:M, vocab_sizes:M, cumulative_sequence_length:int32, past_ids:M?, head_offsets:M?, eos_token_id:M?, " +
 		"segment_ids:int32?, past_segment_ids:int32?, capture_count:int32?",
-	Out: "hash_ids:M, present_ids:M?, present_segment_ids:int32?, state_update:M?", Types: kit.Types{"M": "int32 int64"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Out: "hash_ids:M, present_ids:M?, present_segment_ids:int32?, state_update:M?", Types: "M: int32 int64",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &VarlenNGramHashMapping{*readNGramHashes(a), a.Int("state_update_capacity", 0)}
 		if op.States < 0 || op.States > 8 {
 			a.Errorf("state_update_capacity is %d, want 0 to 8", op.States)
 		}
 		return op
-	})})
+	}})
 
 // Infer sets the shapes.
 func (op *VarlenNGramHashMapping) Infer(c *ir.InferContext) error {

@@ -19,11 +19,11 @@ type WhisperBeamSearch struct {
 	NoSpeech   int            // token id; −1 if there is none
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "WhisperBeamSearch", Since: []int{1},
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "WhisperBeamSearch", Since: kit.Versions{1},
 	In:    beamSearchInputs + ", cross_qk_layer_head:I?, extra_decoding_ids:I?, temperature:T?",
 	Out:   "sequences:I, sequences_scores:T?, scores:T?, cross_qk:T?, non_speech_probs:T?",
-	Types: kit.Types{"F": "float int32 float16", "T": "float", "I": "int32"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+	Types: "F: float int32 float16; T: float; I: int32",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &WhisperBeamSearch{beamSearch: readBeamSearch(a, speechToText, generationInputs{penalty: 6, vocab: 7, prefix: 8, decoderIDs: 10, temperature: 14})}
 		if op.Model != speechToText {
 			a.Errorf("model_type is %d, want 2", op.Model)
@@ -35,7 +35,7 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "WhisperBeamSear
 			a.Errorf("decoder_output_cross_qk is 1, which is not supported")
 		}
 		return op
-	})})
+	}})
 
 // Infer implements [ir.Operator].
 func (op *WhisperBeamSearch) Infer(c *ir.InferContext) error {

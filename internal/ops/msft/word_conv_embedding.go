@@ -18,11 +18,11 @@ type WordConvEmbedding struct {
 	Embedding, Window, CharEmbedding int // −1: taken from the shapes of the inputs
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainMicrosoft, Name: "WordConvEmbedding", Since: []int{1}, In: "Sequence:T, W:T1, B:T1, C:T1", Out: "Y:T1",
-	Types: kit.Types{"T": "int32", "T1": "float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "WordConvEmbedding", Since: kit.Versions{1}, In: "Sequence:T, W:T1, B:T1, C:T1", Out: "Y:T1",
+	Types: "T: int32; T1: float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &WordConvEmbedding{a.Int("embedding_size", -1), a.Int("conv_window_size", -1), a.Int("char_embedding_size", -1)}
-	})})
+	}})
 
 // Infer implements [ir.Operator].
 func (o *WordConvEmbedding) Infer(c *ir.InferContext) error {

@@ -36,8 +36,8 @@ func readBlock(a *kit.Attrs) int {
 }
 
 // sameOperator builds what the named operator of ONNX is at an opset.
-func sameOperator(name string, opset int) func(a *kit.Attrs, _ int) (kit.Operator, error) {
-	return func(a *kit.Attrs, _ int) (kit.Operator, error) { return kit.Registered("", name).Build(a, opset) }
+func sameOperator(name string, opset int) func(a *kit.Attrs, _ int) kit.Operator {
+	return func(a *kit.Attrs, _ int) kit.Operator { return kit.Registered("", name).Build(a, opset) }
 }
 
 // UnblockFilter writes a blocked filter M×C×kH×kW to dst as what its shape says. It is

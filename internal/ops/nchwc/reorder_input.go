@@ -15,10 +15,10 @@ type ReorderInput struct {
 	ChannelsLast bool
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainNchwc, Name: "ReorderInput", Since: []int{1}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainNchwc, Name: "ReorderInput", Since: kit.Versions{1}, In: "X:T", Out: "Y:T", Types: "T: float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &ReorderInput{readBlock(a), a.Bool("channels_last", false)}
-	})})
+	}})
 
 // Infer rounds the number of channels up.
 func (op *ReorderInput) Infer(c *ir.InferContext) error {

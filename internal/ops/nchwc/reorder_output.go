@@ -15,14 +15,14 @@ type ReorderOutput struct {
 	ChannelsLast bool
 }
 
-var _ = kit.Register(kit.Def{Domain: kit.DomainNchwc, Name: "ReorderOutput", Since: []int{1}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainNchwc, Name: "ReorderOutput", Since: kit.Versions{1}, In: "X:T", Out: "Y:T", Types: "T: float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &ReorderOutput{a.Int("channels", 0), a.Bool("channels_last", false)}
 		if op.Channels < 1 || int64(op.Channels) > 1<<40 {
 			a.Errorf("channels is %d, want 1 or more", op.Channels)
 		}
 		return op
-	})})
+	}})
 
 // Infer sets the number of channels.
 func (op *ReorderOutput) Infer(c *ir.InferContext) error {

@@ -7,8 +7,8 @@ import (
 )
 
 // Upsample is [ops.Resize] by integer factors, see the package documentation.
-var _ = kit.Register(kit.Def{Domain: kit.DomainNchwc, Name: "Upsample", Since: []int{1}, In: "X:T, scales:float?", Out: "Y:T", Types: kit.Types{"T": "float"},
-	Build: kit.Simple(func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainNchwc, Name: "Upsample", Since: kit.Versions{1}, In: "X:T, scales:float?", Out: "Y:T", Types: "T: float",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		r := ops.NewUpsample(a, "nearest", "linear")
 		at := a.Enum("coordinate_transformation_mode", "asymmetric", "asymmetric", "align_corners", "half_pixel")
 		if r.Mode == "linear" {
@@ -24,4 +24,4 @@ var _ = kit.Register(kit.Def{Domain: kit.DomainNchwc, Name: "Upsample", Since: [
 		}
 		a.SetInput(1, tensor.Must(tensor.New(scales, len(scales))))
 		return r
-	})})
+	}})

@@ -24,8 +24,8 @@ import (
 // softSquare computes x·|x| / (1 + |x|) of each element.
 type softSquare struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(kit.Def{Name: "SoftSquare", Since: []int{1}, In: "X:T", Out: "Y:T", Types: kit.Types{"T": "@float"},
-	Elementwise: true, Vector: kit.Vectorize[*softSquare](softSquareF32), Build: kit.WithoutAttrs(&softSquare{}),
+var _ = kit.Register(&kit.Def{Name: "SoftSquare", Since: kit.Versions{1}, In: "X:T", Out: "Y:T", Types: "T: @float",
+	Elementwise: true, Vector: kit.Vectorize[*softSquare](softSquareF32), Build: kit.WithoutAttrs[softSquare],
 	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string { // |x|·(2 + |x|) / (1 + |x|)²
 		a := b.Op("Abs", x)
 		n := b.Plus(a, 1)

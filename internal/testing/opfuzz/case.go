@@ -335,12 +335,13 @@ func Draw(t *rapid.T, def *kit.Def, seeds Seeds) *Case {
 // supports.
 func (g *gen) opset(lo int) int {
 	var vs []int
-	for _, v := range g.def.Since {
+	since := g.def.Since.List()
+	for _, v := range since {
 		if v >= lo && (v <= newest || g.def.Domain != "") {
 			vs = append(vs, v)
 		}
 	}
-	last := g.def.Since[len(g.def.Since)-1]
+	last := since[len(since)-1]
 	if len(vs) == 0 {
 		if last >= lo || g.def.Domain != "" {
 			return last

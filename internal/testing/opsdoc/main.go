@@ -109,9 +109,9 @@ WhisperBeamSearch.
 `
 
 func versions(d *kit.Def) string {
-	v := make([]string, len(d.Since))
-	for i, n := range d.Since {
-		v[i] = fmt.Sprint(n)
+	var v []string
+	for _, n := range d.Since.List() {
+		v = append(v, fmt.Sprint(n))
 	}
 	s := strings.Join(v, ", ")
 	if d.Until != 0 {

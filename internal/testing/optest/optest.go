@@ -122,11 +122,8 @@ func Build(name string, opset int, attrs map[string]any, numIn, numOut int) (*Bu
 	values, graphs := attrMap(attrs)
 	a := kit.NewAttrs(op, values, numIn, b.NumOut)
 	since, _ := d.SinceVersion(opset)
-	built, err := d.Build(a, since)
-	if err == nil {
-		err = a.Err()
-	}
-	if err != nil {
+	built := d.Build(a, since)
+	if err := a.Err(); err != nil {
 		return nil, fmt.Errorf("build: %w", err)
 	}
 	b.Extra = a.Inputs()
