@@ -46,7 +46,8 @@ type Preparer interface {
 	Prepare(in []tensor.Value, types []Type) (op Operator, drop []int, err error)
 }
 
-// InferContext gives Infer access to the inputs of a node and collects its outputs.
+// InferContext gives Infer access to the inputs of a node and collects its outputs. Its methods are
+// not inlined: every Infer calls them, and the copies would take 90 kB of a program.
 type InferContext struct {
 	node *Node
 	in   []*Value // nil for an omitted input
@@ -77,9 +78,13 @@ func (c *InferContext) NumIn() int {
 func (c *InferContext) NumOut() int { return len(c.out) }
 
 // Has reports whether input i is present.
+//
+//go:noinline
 func (c *InferContext) Has(i int) bool { return i >= 0 && i < len(c.in) && c.in[i] != nil }
 
 // Wants reports whether output i is used.
+//
+//go:noinline
 func (c *InferContext) Wants(i int) bool { return i < len(c.node.Out) && c.node.Out[i] != None }
 
 // Type returns the type of input i, or the zero Type if it is omitted.
@@ -91,9 +96,13 @@ func (c *InferContext) Type(i int) Type {
 }
 
 // Elem returns the element type of input i.
+//
+//go:noinline
 func (c *InferContext) Elem(i int) tensor.DType { return c.Type(i).Elem }
 
 // Shape returns the shape of input i, or nil if the rank is unknown or the input is omitted.
+//
+//go:noinline
 func (c *InferContext) Shape(i int) []Dim { return c.Type(i).Shape }
 
 // Const returns the contents of input i if it is a constant tensor, else nil.
@@ -151,6 +160,8 @@ func ContentsOf(v *Value) []Dim {
 }
 
 // SetOut sets the type of output i, which may be an unused one.
+//
+//go:noinline
 func (c *InferContext) SetOut(i int, t Type) {
 	if i < len(c.out) {
 		c.out[i].Type = t
