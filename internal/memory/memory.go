@@ -47,7 +47,9 @@ func AsBytes[T any](s []T) []byte {
 	if len(s) == 0 {
 		return []byte{}
 	}
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(z)))
+	n := len(s) * int(unsafe.Sizeof(z))
+	h := header{unsafe.Pointer(unsafe.SliceData(s)), n, n}
+	return *(*[]byte)(unsafe.Pointer(&h))
 }
 
 // FromRaw returns the memory of b as elements of T, without a partial last element. T must not hold
@@ -58,5 +60,13 @@ func FromRaw[T any](b []byte) []T {
 	if n == 0 {
 		return []T{}
 	}
-	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n)
+	// unsafe.Slice would check that the size does not overflow, in 80 bytes of code.
+	h := header{unsafe.Pointer(unsafe.SliceData(b)), n, n}
+	return *(*[]T)(unsafe.Pointer(&h))
+}
+
+// header is the memory layout of a slice.
+type header struct {
+	data     unsafe.Pointer
+	len, cap int
 }

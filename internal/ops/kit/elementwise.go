@@ -398,6 +398,8 @@ type SameTypeAndShape struct{}
 func (SameTypeAndShape) Infer(c *ir.InferContext) error { return SameAsInput(c) }
 
 // IgnoreConsumed ignores the attribute of opset 1 that lists inputs that may be overwritten.
+//
+//go:noinline
 func IgnoreConsumed(a *Attrs, opset int) {
 	if opset < 6 {
 		a.Ignore("consumed_inputs")
