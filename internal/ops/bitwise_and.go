@@ -12,9 +12,8 @@ type BitwiseAnd struct{}
 var _ = kit.Register(&kit.Def{Name: "BitwiseAnd", Since: kit.Versions{18}, In: "A:T, B:T", Out: "C:T", Types: "T: @int",
 	Elementwise: true, Build: kit.WithoutAttrs[BitwiseAnd]})
 
-var bitwiseAndLoops = kit.LoopsOf(
-	kit.Loop2(bitwiseAndLoop[int8]), kit.Loop2(bitwiseAndLoop[int16]), kit.Loop2(bitwiseAndLoop[int32]), kit.Loop2(bitwiseAndLoop[int64]),
-	kit.Loop2(bitwiseAndLoop[uint8]), kit.Loop2(bitwiseAndLoop[uint16]), kit.Loop2(bitwiseAndLoop[uint32]), kit.Loop2(bitwiseAndLoop[uint64]))
+var bitwiseAndLoops = kit.SameBits(
+	kit.Loop2(bitwiseAndLoop[int8]), kit.Loop2(bitwiseAndLoop[int16]), kit.Loop2(bitwiseAndLoop[int32]), kit.Loop2(bitwiseAndLoop[int64]))
 
 // Infer implements [ir.Operator].
 func (*BitwiseAnd) Infer(c *ir.InferContext) error {

@@ -12,10 +12,9 @@ type BitwiseNot struct{ kit.SameTypeAndShape }
 var _ = kit.Register(&kit.Def{Name: "BitwiseNot", Since: kit.Versions{18}, In: "X:T", Out: "Y:T", Types: "T: @int",
 	Elementwise: true, Build: kit.WithoutAttrs[BitwiseNot]})
 
-var bitwiseNotLoops = kit.LoopsOf(bitwiseNotOf[int8](), bitwiseNotOf[int16](), bitwiseNotOf[int32](), bitwiseNotOf[int64](),
-	bitwiseNotOf[uint8](), bitwiseNotOf[uint16](), bitwiseNotOf[uint32](), bitwiseNotOf[uint64]())
+var bitwiseNotLoops = kit.SameBits(bitwiseNotOf[int8](), bitwiseNotOf[int16](), bitwiseNotOf[int32](), bitwiseNotOf[int64]())
 
-func bitwiseNotOf[T kit.IntNumber]() kit.ElementLoop {
+func bitwiseNotOf[T kit.IntNumber]() *kit.ElementLoop {
 	return kit.WithWords(kit.Loop1(bitwiseNotLoop[T]), kit.InvertWords)
 }
 

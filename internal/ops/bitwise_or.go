@@ -12,9 +12,8 @@ type BitwiseOr struct{}
 var _ = kit.Register(&kit.Def{Name: "BitwiseOr", Since: kit.Versions{18}, In: "A:T, B:T", Out: "C:T", Types: "T: @int",
 	Elementwise: true, Build: kit.WithoutAttrs[BitwiseOr]})
 
-var bitwiseOrLoops = kit.LoopsOf(
-	kit.Loop2(bitwiseOrLoop[int8]), kit.Loop2(bitwiseOrLoop[int16]), kit.Loop2(bitwiseOrLoop[int32]), kit.Loop2(bitwiseOrLoop[int64]),
-	kit.Loop2(bitwiseOrLoop[uint8]), kit.Loop2(bitwiseOrLoop[uint16]), kit.Loop2(bitwiseOrLoop[uint32]), kit.Loop2(bitwiseOrLoop[uint64]))
+var bitwiseOrLoops = kit.SameBits(
+	kit.Loop2(bitwiseOrLoop[int8]), kit.Loop2(bitwiseOrLoop[int16]), kit.Loop2(bitwiseOrLoop[int32]), kit.Loop2(bitwiseOrLoop[int64]))
 
 // Infer implements [ir.Operator].
 func (*BitwiseOr) Infer(c *ir.InferContext) error {

@@ -12,9 +12,8 @@ type BitwiseXor struct{}
 var _ = kit.Register(&kit.Def{Name: "BitwiseXor", Since: kit.Versions{18}, In: "A:T, B:T", Out: "C:T", Types: "T: @int",
 	Elementwise: true, Build: kit.WithoutAttrs[BitwiseXor]})
 
-var bitwiseXorLoops = kit.LoopsOf(
-	kit.Loop2(bitwiseXorLoop[int8]), kit.Loop2(bitwiseXorLoop[int16]), kit.Loop2(bitwiseXorLoop[int32]), kit.Loop2(bitwiseXorLoop[int64]),
-	kit.Loop2(bitwiseXorLoop[uint8]), kit.Loop2(bitwiseXorLoop[uint16]), kit.Loop2(bitwiseXorLoop[uint32]), kit.Loop2(bitwiseXorLoop[uint64]))
+var bitwiseXorLoops = kit.SameBits(
+	kit.Loop2(bitwiseXorLoop[int8]), kit.Loop2(bitwiseXorLoop[int16]), kit.Loop2(bitwiseXorLoop[int32]), kit.Loop2(bitwiseXorLoop[int64]))
 
 // Infer implements [ir.Operator].
 func (*BitwiseXor) Infer(c *ir.InferContext) error {

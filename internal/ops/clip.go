@@ -98,7 +98,7 @@ func (o *Clip) Run(c *ir.Call) error {
 		return clipOf[uint64](c, 0, math.MaxUint64)
 	case tensor.TypeFloat32:
 		lo, hi := clipBounds(c, float32(o.Min), float32(o.Max))
-		return kit.MapLoop(c, clipFloats(lo, hi), kit.GrainVector)
+		return kit.MapLoop(c, *clipFloats(lo, hi), kit.GrainVector)
 	case tensor.TypeFloat64:
 		return clipOf(c, o.Min, o.Max)
 	case tensor.TypeFloat16, tensor.TypeBFloat16:
@@ -110,7 +110,7 @@ func (o *Clip) Run(c *ir.Call) error {
 				*p = v[0]
 			}
 		}
-		return kit.MapLoop(c, kit.WidenedLoop(clipFloats(lo, hi), d), kit.GrainVector)
+		return kit.MapLoop(c, kit.WidenedLoop(*clipFloats(lo, hi), d), kit.GrainVector)
 	default:
 		return fmt.Errorf("elements of type %s are not supported", d)
 	}
@@ -128,7 +128,7 @@ func clipOf[T kit.RealNumber](c *ir.Call, lo, hi T) error {
 			}
 		}
 	}
-	return kit.MapLoop(c, loop, kit.GrainCheap)
+	return kit.MapLoop(c, *loop, kit.GrainCheap)
 }
 
 // everyByte holds the values of a byte in order.
@@ -150,7 +150,7 @@ func clipBounds[T kit.RealNumber](c *ir.Call, lo, hi T) (T, T) {
 	return lo, hi
 }
 
-func clipFloats(lo, hi float32) kit.ElementLoop {
+func clipFloats(lo, hi float32) *kit.ElementLoop {
 	l := kit.Loop1(func(dst, src []float32) { clipLoop(dst, src, lo, hi) })
 	if lo != lo || hi != hi {
 		return l

@@ -26,5 +26,5 @@ func (*GlobalAveragePool) Infer(c *ir.InferContext) error { return kit.InferGlob
 func (*GlobalAveragePool) Run(c *ir.Call) error {
 	return kit.GlobalPool(c, kit.MeanOf[float32], func(x []float32) float32 {
 		return vec.SumF32(cpu.Active(), x) / float32(len(x))
-	}, fastMeanReducer().Rows, kit.MeanOf[float64])
+	}, meanRows, kit.MeanOf[float64])
 }

@@ -25,5 +25,5 @@ func (*GlobalMaxPool) Infer(c *ir.InferContext) error { return kit.InferGlobalPo
 
 // Run propagates NaN.
 func (*GlobalMaxPool) Run(c *ir.Call) error {
-	return kit.GlobalPool(c, kit.LargestOf[float32], func(x []float32) float32 { return vec.ReduceMaxF32(cpu.Active(), x) }, fastMaxReducer().Rows, kit.LargestOf[float64])
+	return kit.GlobalPool(c, kit.LargestOf[float32], func(x []float32) float32 { return vec.ReduceMaxF32(cpu.Active(), x) }, maxRows, kit.LargestOf[float64])
 }

@@ -42,7 +42,7 @@ func isInfLoop[T kit.FloatNumber](dst []bool, src []T, negative, positive bool) 
 
 // floats returns the loop over float32. The kernel compares with infinities, after the removal of
 // the sign if it does not matter.
-func (o *IsInf) floats() kit.ElementLoop {
+func (o *IsInf) floats() *kit.ElementLoop {
 	l := kit.Loop1(func(dst []bool, src []float32) { isInfLoop(dst, src, o.Negative, o.Positive) })
 	limit := math.Inf(1)
 	if !o.Positive {

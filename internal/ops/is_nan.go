@@ -39,7 +39,7 @@ func isNaNLoop[T kit.FloatNumber](dst []bool, src []T) {
 }
 
 // withNaNTest adds a vector kernel, which compares elements with themselves.
-func withNaNTest(l kit.ElementLoop) kit.ElementLoop {
+func withNaNTest(l *kit.ElementLoop) *kit.ElementLoop {
 	l.Fast = func(dst []byte, in *[3][]byte) {
 		y, x := memory.FromRaw[bool](dst), memory.FromRaw[float32](in[0])
 		vec.EqualF32(cpu.Active(), y, x, x)

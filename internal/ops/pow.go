@@ -31,7 +31,7 @@ var powLoops = kit.LoopsOf(kit.Loop2(powInt[int32]), kit.Loop2(powInt[int64]),
 	fastPow(kit.Loop2Scalar(kit.PowFloat[float32])), kit.Loop2Scalar(kit.PowFloat[float64]))
 
 // fastPow adds vector kernels for squares and cubes, and PowFloats for other powers.
-func fastPow(l kit.ElementLoop) kit.ElementLoop {
+func fastPow(l *kit.ElementLoop) *kit.ElementLoop {
 	l.FastScalars = true
 	l.Fast = func(dst []byte, in *[3][]byte) {
 		y, a, b := memory.FromRaw[float32](dst), memory.FromRaw[float32](in[0]), memory.FromRaw[float32](in[1])

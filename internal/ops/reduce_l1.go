@@ -36,8 +36,8 @@ var reduceL1Table = kit.ReduceTable{
 	tensor.TypeUint64:  kit.ReduceBits(tensor.TypeInt64, kit.ReduceWith(kit.SumReducer[int64, int64]())),
 }
 
-func l1Reducer[T, A kit.RealNumber]() kit.Reducer[T, A] {
-	return kit.Reducer[T, A]{
+func l1Reducer[T, A kit.RealNumber]() *kit.Reducer[T, A] {
+	return &kit.Reducer[T, A]{
 		Row: func(acc A, x []T) A {
 			for _, v := range x {
 				a := A(v)
@@ -63,7 +63,7 @@ func l1Reducer[T, A kit.RealNumber]() kit.Reducer[T, A] {
 	}
 }
 
-func fastL1Reducer() kit.Reducer[float32, float64] {
+func fastL1Reducer() *kit.Reducer[float32, float64] {
 	r := l1Reducer[float32, float64]()
 	short := r.Row
 	r.Row = func(acc float64, x []float32) float64 {

@@ -34,7 +34,7 @@ var reduceL2Table = kit.ReduceTable{
 	tensor.TypeFloat64: kit.ReduceWith(l2Reducer[float64]()),
 }
 
-func l2Reducer[T kit.FloatNumber]() kit.Reducer[T, float64] {
+func l2Reducer[T kit.FloatNumber]() *kit.Reducer[T, float64] {
 	return kit.WithDone(kit.SumSquaresReducer[T, float64](), func(dst []T, acc []float64, n int) {
 		for i, a := range acc {
 			dst[i] = T(math.Sqrt(a))
@@ -44,7 +44,7 @@ func l2Reducer[T kit.FloatNumber]() kit.Reducer[T, float64] {
 
 // fastL2Reducer adds squares in float32, unless they overflow or lose bits to underflow that the
 // root would keep.
-func fastL2Reducer() kit.Reducer[float32, float64] {
+func fastL2Reducer() *kit.Reducer[float32, float64] {
 	r := l2Reducer[float32]()
 	slow := r.Row
 	r.Row = func(acc float64, x []float32) float64 {

@@ -34,7 +34,7 @@ var reduceLogSumTable = kit.ReduceTable{
 	tensor.TypeFloat64: kit.ReduceWith(logSumReducer[float64]()),
 }
 
-func logSumReducer[T kit.FloatNumber]() kit.Reducer[T, float64] {
+func logSumReducer[T kit.FloatNumber]() *kit.Reducer[T, float64] {
 	return kit.WithDone(kit.SumReducer[T, float64](), func(dst []T, acc []float64, n int) {
 		for i, a := range acc {
 			dst[i] = T(math.Log(a))
@@ -42,7 +42,7 @@ func logSumReducer[T kit.FloatNumber]() kit.Reducer[T, float64] {
 	})
 }
 
-func fastLogSumReducer() kit.Reducer[float32, float64] {
+func fastLogSumReducer() *kit.Reducer[float32, float64] {
 	r := kit.WithDone(kit.FastSumReducer(), func(dst []float32, acc []float64, n int) {
 		for i, a := range acc {
 			dst[i] = float32(a)

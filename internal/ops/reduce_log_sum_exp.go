@@ -53,8 +53,8 @@ func (s expSum) add(v float64) expSum {
 	return s
 }
 
-func logSumExpReducer[T kit.FloatNumber]() kit.Reducer[T, expSum] {
-	return kit.Reducer[T, expSum]{
+func logSumExpReducer[T kit.FloatNumber]() *kit.Reducer[T, expSum] {
+	return &kit.Reducer[T, expSum]{
 		Init: expSum{top: math.Inf(-1)},
 		Row: func(acc expSum, x []T) expSum {
 			for _, v := range x {
@@ -95,7 +95,7 @@ func logSumExpReducer[T kit.FloatNumber]() kit.Reducer[T, expSum] {
 }
 
 // fastLogSumExpReducer computes exponentials with vector kernels.
-func fastLogSumExpReducer() kit.Reducer[float32, expSum] {
+func fastLogSumExpReducer() *kit.Reducer[float32, expSum] {
 	r := logSumExpReducer[float32]()
 	slow, merge := r.Row, r.Merge
 	r.Row = func(acc expSum, x []float32) expSum {

@@ -40,8 +40,8 @@ var reduceMaxTable = kit.ReduceTable{
 }
 
 // maxReducer computes the maximum; NaN propagates.
-func maxReducer[T kit.RealNumber](init T) kit.Reducer[T, T] {
-	return kit.Reducer[T, T]{
+func maxReducer[T kit.RealNumber](init T) *kit.Reducer[T, T] {
+	return &kit.Reducer[T, T]{
 		Init: init,
 		Row: func(acc T, x []T) T {
 			for _, v := range x {
@@ -60,14 +60,15 @@ func maxReducer[T kit.RealNumber](init T) kit.Reducer[T, T] {
 	}
 }
 
-func fastMaxReducer() kit.Reducer[float32, float32] {
+func fastMaxReducer() *kit.Reducer[float32, float32] {
 	r := maxReducer(float32(math.Inf(-1)))
 	r.Row = func(acc float32, x []float32) float32 { return max(acc, vec.ReduceMaxF32(cpu.Active(), x)) }
-	r.Rows = func(dst, x []float32, n, first int) {
-		vec.MaxRowsF32(cpu.Active(), dst, x, n, first)
-	}
+	r.Rows = maxRows
 	r.Cols = func(acc, x []float32) { vec.MaxF32(cpu.Active(), acc, acc, x) }
 	r.Add = r.Cols
 	r.Stack = func(dst, x []float32, n, step int) { vec.MaxWindowF32(cpu.Active(), dst, x, n, step, 1, 0, 1, true) }
 	return r
 }
+
+// maxRows stores the maxima of rows of n elements, from the first given one on.
+func maxRows(dst, x []float32, n, first int) { vec.MaxRowsF32(cpu.Active(), dst, x, n, first) }

@@ -35,7 +35,7 @@ var reduceMeanTable = kit.ReduceTable{
 	tensor.TypeUint64:  kit.ReduceWith(meanOfInts[uint64, uint64]()),
 }
 
-func meanReducer[T kit.FloatNumber](r kit.Reducer[T, float64]) kit.Reducer[T, float64] {
+func meanReducer[T kit.FloatNumber](r *kit.Reducer[T, float64]) *kit.Reducer[T, float64] {
 	return kit.WithDone(r, func(dst []T, acc []float64, n int) {
 		for i, a := range acc {
 			dst[i] = T(a / float64(n))
@@ -44,16 +44,19 @@ func meanReducer[T kit.FloatNumber](r kit.Reducer[T, float64]) kit.Reducer[T, fl
 }
 
 // fastMeanReducer computes the mean with vector kernels.
-func fastMeanReducer() kit.Reducer[float32, float64] {
+func fastMeanReducer() *kit.Reducer[float32, float64] {
 	r := meanReducer(kit.FastSumReducer())
-	r.Rows = func(dst, x []float32, n, first int) {
-		vec.SumRowsF32(cpu.Active(), dst, x, n, first)
-		vec.DivScalarF32(cpu.Active(), dst, dst, float32(n))
-	}
+	r.Rows = meanRows
 	return r
 }
 
-func meanOfInts[T, A kit.IntNumber]() kit.Reducer[T, A] {
+// meanRows stores the means of rows of n elements, from the first given one on.
+func meanRows(dst, x []float32, n, first int) {
+	vec.SumRowsF32(cpu.Active(), dst, x, n, first)
+	vec.DivScalarF32(cpu.Active(), dst, dst, float32(n))
+}
+
+func meanOfInts[T, A kit.IntNumber]() *kit.Reducer[T, A] {
 	return kit.WithDone(kit.SumReducer[T, A](), func(dst []T, acc []A, n int) {
 		for i, a := range acc {
 			dst[i] = 0

@@ -40,8 +40,8 @@ var reduceMinTable = kit.ReduceTable{
 }
 
 // minReducer computes the minimum; NaN propagates.
-func minReducer[T kit.RealNumber](init T) kit.Reducer[T, T] {
-	return kit.Reducer[T, T]{
+func minReducer[T kit.RealNumber](init T) *kit.Reducer[T, T] {
+	return &kit.Reducer[T, T]{
 		Init: init,
 		Row: func(acc T, x []T) T {
 			for _, v := range x {
@@ -60,7 +60,7 @@ func minReducer[T kit.RealNumber](init T) kit.Reducer[T, T] {
 	}
 }
 
-func fastMinReducer() kit.Reducer[float32, float32] {
+func fastMinReducer() *kit.Reducer[float32, float32] {
 	r := minReducer(float32(math.Inf(1)))
 	r.Row = func(acc float32, x []float32) float32 { return min(acc, vec.ReduceMinF32(cpu.Active(), x)) }
 	r.Rows = func(dst, x []float32, n, first int) {

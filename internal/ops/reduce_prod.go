@@ -51,8 +51,8 @@ var reduceProdTable = kit.ReduceTable{
 	tensor.TypeUint64:  kit.ReduceBits(tensor.TypeInt64, kit.ReduceWith(prodReducer[int64, int64]())),
 }
 
-func prodReducer[T, A kit.RealNumber]() kit.Reducer[T, A] {
-	return kit.Reducer[T, A]{
+func prodReducer[T, A kit.RealNumber]() *kit.Reducer[T, A] {
+	return &kit.Reducer[T, A]{
 		Init: 1,
 		Row: func(acc A, x []T) A {
 			var p, q, r A = 1, 1, 1 // independent products

@@ -36,7 +36,7 @@ var reduceSumSquareTable = kit.ReduceTable{
 	tensor.TypeUint64:  kit.ReduceBits(tensor.TypeInt64, kit.ReduceWith(kit.SumSquaresReducer[int64, int64]())),
 }
 
-func fastSumSquaresReducer() kit.Reducer[float32, float64] {
+func fastSumSquaresReducer() *kit.Reducer[float32, float64] {
 	r := kit.SumSquaresReducer[float32, float64]()
 	short := r.Row
 	r.Row = func(acc float64, x []float32) float64 {

@@ -31,7 +31,7 @@ var _ = kit.Register(&kit.Def{Name: "Shrink", Since: kit.Versions{9}, In: "input
 // Run implements [ir.Operator].
 func (o *Shrink) Run(c *ir.Call) error { return kit.MapTable(c, o.loops, kit.GrainCheap) }
 
-func shrinkLoop[T kit.RealNumber](o *Shrink) kit.ElementLoop {
+func shrinkLoop[T kit.RealNumber](o *Shrink) *kit.ElementLoop {
 	bias, lambd := o.Bias, o.Lambd
 	return kit.Loop1(func(dst, src []T) {
 		dst = dst[:len(src)]

@@ -8,9 +8,8 @@ import (
 )
 
 // AddLoops are the loops of Add for each number type.
-var AddLoops = LoopsOf(
+var AddLoops = SameBits(
 	Loop2Scalar(AddLoop[int8]), Loop2Scalar(AddLoop[int16]), Loop2Scalar(AddLoop[int32]), Loop2Scalar(AddLoop[int64]),
-	Loop2Scalar(AddLoop[uint8]), Loop2Scalar(AddLoop[uint16]), Loop2Scalar(AddLoop[uint32]), Loop2Scalar(AddLoop[uint64]),
 	WithBinary(Loop2Scalar(AddLoop[float32]), vec.AddF32, vec.AddScalarF32, vec.AddScalarF32), Loop2Scalar(AddLoop[float64]))
 
 // AddLoop stores a+b. An operand of one element is repeated.
@@ -100,7 +99,7 @@ func RunSum(c *ir.Call, divisor float64) error {
 		if sum.DType() == tensor.TypeFloat64 {
 			l = Loop1(func(dst, src []float64) { DivLoop(dst, src, []float64{divisor}) })
 		}
-		if err := RunLoopInto(c, l, GrainCheap, sum, []*tensor.Tensor{sum}, [][]int{shape}); err != nil {
+		if err := RunLoopInto(c, *l, GrainCheap, sum, []*tensor.Tensor{sum}, [][]int{shape}); err != nil {
 			return err
 		}
 	}

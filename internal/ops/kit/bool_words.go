@@ -1,13 +1,9 @@
 package kit
 
-import (
-	"encoding/binary"
-
-	"github.com/onward-ml/onward/tensor"
-)
+import "encoding/binary"
 
 // WithWords adds a loop over words of eight bytes to a loop over elements. Bools are bytes of 0 or 1.
-func WithWords(l ElementLoop, word func(dst, a, b []byte)) ElementLoop {
+func WithWords(l *ElementLoop, word func(dst, a, b []byte)) *ElementLoop {
 	l.Fast = func(dst []byte, in *[3][]byte) {
 		whole := len(dst) &^ 31
 		b := in[1]
@@ -99,7 +95,7 @@ func WhereWords(dst []byte, in *[3][]byte) {
 }
 
 // NotLoops is the loop of Not.
-var NotLoops = LoopTable{tensor.TypeBool: WithWords(Loop1(NotLoop), NotWords)}
+var NotLoops = LoopsOf(WithWords(Loop1(NotLoop), NotWords))
 
 // NotLoop stores the negation of src.
 func NotLoop(dst, src []bool) {

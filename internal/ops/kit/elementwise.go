@@ -73,7 +73,7 @@ func InPieces(f VecUnary) VecUnary {
 }
 
 // WithUnary adds a vector kernel, if not nil, to a float32 loop.
-func WithUnary(l ElementLoop, f VecUnary) ElementLoop {
+func WithUnary(l *ElementLoop, f VecUnary) *ElementLoop {
 	if f != nil {
 		l.Fast = func(dst []byte, in *[3][]byte) {
 			f(cpu.Active(), memory.FromRaw[float32](dst), memory.FromRaw[float32](in[0]))
@@ -88,7 +88,7 @@ func WithUnary(l ElementLoop, f VecUnary) ElementLoop {
 
 // WithBinary adds vector kernels to a float32 loop: for two vectors, for a scalar right operand,
 // and for a scalar left operand.
-func WithBinary(l ElementLoop, vectors vecBinary, right, left vecScalar) ElementLoop {
+func WithBinary(l *ElementLoop, vectors vecBinary, right, left vecScalar) *ElementLoop {
 	kernel := func(y, a, b []float32) vecBinary {
 		switch {
 		case len(a) == len(b) && len(a) == len(y):
@@ -117,7 +117,7 @@ func WithBinary(l ElementLoop, vectors vecBinary, right, left vecScalar) Element
 }
 
 // WithCompare adds a vector kernel to a comparison. If swap is set, its operands are exchanged.
-func WithCompare[T float32 | float64 | int32 | int64](l ElementLoop, f func(l cpu.Level, dst []bool, a, b []T), swap bool) ElementLoop {
+func WithCompare[T float32 | float64 | int32 | int64](l *ElementLoop, f func(l cpu.Level, dst []bool, a, b []T), swap bool) *ElementLoop {
 	l.Fast = func(dst []byte, in *[3][]byte) {
 		a, b := memory.FromRaw[T](in[0]), memory.FromRaw[T](in[1])
 		if swap {
@@ -129,21 +129,21 @@ func WithCompare[T float32 | float64 | int32 | int64](l ElementLoop, f func(l cp
 }
 
 // Loop1 returns the loop of a function of one operand.
-func Loop1[T, R tensor.Element](f func(dst []R, a []T)) ElementLoop {
-	return ElementLoop{In: tensor.DTypeOf[T](), Out: tensor.DTypeOf[R](), Arity: 1, Run: func(dst []byte, in *[3][]byte) {
+func Loop1[T, R tensor.Element](f func(dst []R, a []T)) *ElementLoop {
+	return &ElementLoop{In: tensor.DTypeOf[T](), Out: tensor.DTypeOf[R](), Arity: 1, Run: func(dst []byte, in *[3][]byte) {
 		f(memory.FromRaw[R](dst), memory.FromRaw[T](in[0]))
 	}}
 }
 
 // Loop2 returns the loop of a function of two operands of the same length.
-func Loop2[T, R tensor.Element](f func(dst []R, a, b []T)) ElementLoop {
-	return ElementLoop{In: tensor.DTypeOf[T](), Out: tensor.DTypeOf[R](), Arity: 2, Run: func(dst []byte, in *[3][]byte) {
+func Loop2[T, R tensor.Element](f func(dst []R, a, b []T)) *ElementLoop {
+	return &ElementLoop{In: tensor.DTypeOf[T](), Out: tensor.DTypeOf[R](), Arity: 2, Run: func(dst []byte, in *[3][]byte) {
 		f(memory.FromRaw[R](dst), memory.FromRaw[T](in[0]), memory.FromRaw[T](in[1]))
 	}}
 }
 
 // Loop2Scalar is loop2 for a function that accepts an operand of one element, which it repeats.
-func Loop2Scalar[T, R tensor.Element](f func(dst []R, a, b []T)) ElementLoop {
+func Loop2Scalar[T, R tensor.Element](f func(dst []R, a, b []T)) *ElementLoop {
 	l := Loop2(f)
 	l.scalars = true
 	return l
@@ -153,14 +153,32 @@ func Loop2Scalar[T, R tensor.Element](f func(dst []R, a, b []T)) ElementLoop {
 type LoopTable map[tensor.DType]ElementLoop
 
 // LoopsOf returns a table of loops. Float16 and bfloat16 use the float32 loop on widened blocks.
-func LoopsOf(loops ...ElementLoop) LoopTable {
+func LoopsOf(loops ...*ElementLoop) LoopTable {
 	t := LoopTable{}
 	for _, l := range loops {
-		t[l.In] = l
+		t[l.In] = *l
 		if l.In == tensor.TypeFloat32 {
-			t[tensor.TypeFloat16] = WidenedLoop(l, tensor.TypeFloat16)
-			t[tensor.TypeBFloat16] = WidenedLoop(l, tensor.TypeBFloat16)
+			t[tensor.TypeFloat16] = WidenedLoop(*l, tensor.TypeFloat16)
+			t[tensor.TypeBFloat16] = WidenedLoop(*l, tensor.TypeBFloat16)
 		}
+	}
+	return t
+}
+
+// SameBits is LoopsOf for a function that gives the same bits for signed and unsigned integers: the
+// loops of the signed ones run for both.
+func SameBits(loops ...*ElementLoop) LoopTable {
+	t := LoopsOf(loops...)
+	for unsigned, signed := range map[tensor.DType]tensor.DType{
+		tensor.TypeUint8: tensor.TypeInt8, tensor.TypeUint16: tensor.TypeInt16,
+		tensor.TypeUint32: tensor.TypeInt32, tensor.TypeUint64: tensor.TypeInt64,
+	} {
+		l := t[signed]
+		l.In = unsigned
+		if l.Out == signed {
+			l.Out = unsigned
+		}
+		t[unsigned] = l
 	}
 	return t
 }

@@ -135,18 +135,18 @@ type reduceKernel func(c *ir.Call, p *ReducePlan, out, x *tensor.Tensor) error
 type ReduceTable map[tensor.DType]reduceKernel
 
 // ReduceWith returns the kernel of a reducer.
-func ReduceWith[T tensor.Element, A any](r Reducer[T, A]) reduceKernel {
+func ReduceWith[T tensor.Element, A any](r *Reducer[T, A]) reduceKernel {
 	return func(c *ir.Call, p *ReducePlan, out, x *tensor.Tensor) error {
-		return RunReducer(c, p, tensor.Of[T](out), tensor.Of[T](x), &r)
+		return RunReducer(c, p, tensor.Of[T](out), tensor.Of[T](x), r)
 	}
 }
 
 // ReduceEither uses the fast reducer unless the call asks for generic kernels.
-func ReduceEither[T tensor.Element, A any](plain, fast Reducer[T, A]) reduceKernel {
+func ReduceEither[T tensor.Element, A any](plain, fast *Reducer[T, A]) reduceKernel {
 	return func(c *ir.Call, p *ReducePlan, out, x *tensor.Tensor) error {
-		r := &fast
+		r := fast
 		if c.Generic {
-			r = &plain
+			r = plain
 		}
 		return RunReducer(c, p, tensor.Of[T](out), tensor.Of[T](x), r)
 	}
@@ -483,8 +483,8 @@ func launchSpans(c *ir.Call, n, work int, fn func(lo, hi int)) { c.Launch(n, spa
 func spanGrain(work int) int { return max(1, GrainVector/max(work, 1)) }
 
 // SumReducer adds x in accumulators of type A and stores done(sum).
-func SumReducer[T, A RealNumber]() Reducer[T, A] {
-	return Reducer[T, A]{
+func SumReducer[T, A RealNumber]() *Reducer[T, A] {
+	return &Reducer[T, A]{
 		Row: func(acc A, x []T) A {
 			for _, v := range x {
 				acc += A(v)
@@ -514,8 +514,8 @@ func StoreAll[T, A RealNumber](dst []T, acc []A, n int) {
 }
 
 // SumSquaresReducer adds the squares of x.
-func SumSquaresReducer[T, A RealNumber]() Reducer[T, A] {
-	return Reducer[T, A]{
+func SumSquaresReducer[T, A RealNumber]() *Reducer[T, A] {
+	return &Reducer[T, A]{
 		Row: func(acc A, x []T) A {
 			for _, v := range x {
 				acc += A(v) * A(v)
@@ -534,13 +534,13 @@ func SumSquaresReducer[T, A RealNumber]() Reducer[T, A] {
 }
 
 // WithDone replaces the done function of a reducer.
-func WithDone[T, A any](r Reducer[T, A], done func(dst []T, acc []A, n int)) Reducer[T, A] {
+func WithDone[T, A any](r *Reducer[T, A], done func(dst []T, acc []A, n int)) *Reducer[T, A] {
 	r.Done = done
 	return r
 }
 
 // WithFolds adds vector kernels for long rows and for columns to a reducer.
-func WithFolds[T RealNumber](r Reducer[T, T], row func(l cpu.Level, x []T) T, cols func(l cpu.Level, acc, x []T)) Reducer[T, T] {
+func WithFolds[T RealNumber](r *Reducer[T, T], row func(l cpu.Level, x []T) T, cols func(l cpu.Level, acc, x []T)) *Reducer[T, T] {
 	short := r.Row
 	join := r.Merge
 	r.Row = func(acc T, x []T) T {
@@ -554,14 +554,14 @@ func WithFolds[T RealNumber](r Reducer[T, T], row func(l cpu.Level, x []T) T, co
 }
 
 // ReduceBools reduces bools as the bytes 0 and 1.
-func ReduceBools(r Reducer[uint8, uint8]) reduceKernel {
+func ReduceBools(r *Reducer[uint8, uint8]) reduceKernel {
 	return func(c *ir.Call, p *ReducePlan, out, x *tensor.Tensor) error {
-		return RunReducer(c, p, out.Bytes(), x.Bytes(), &r)
+		return RunReducer(c, p, out.Bytes(), x.Bytes(), r)
 	}
 }
 
 // FastSumReducer adds rows and columns with vector kernels.
-func FastSumReducer() Reducer[float32, float64] {
+func FastSumReducer() *Reducer[float32, float64] {
 	r := SumReducer[float32, float64]()
 	short := r.Row
 	r.Row = func(acc float64, x []float32) float64 {

@@ -67,7 +67,7 @@ func addBroadcast[T kit.RealFloat](c *ir.Call, shape []int, ts ...*tensor.Tensor
 		if err != nil {
 			return nil, err
 		}
-		err = kit.RunLoopInto(c, kit.Loop2(kit.AddLoop[T]), kit.GrainCheap, r, []*tensor.Tensor{r, wide}, [][]int{shape, t.Shape()})
+		err = kit.RunLoopInto(c, *kit.Loop2(kit.AddLoop[T]), kit.GrainCheap, r, []*tensor.Tensor{r, wide}, [][]int{shape, t.Shape()})
 		if err != nil {
 			return nil, err
 		}

@@ -99,6 +99,5 @@ func reduceBytes(c *ir.Call, p *kit.ReducePlan, x *tensor.Tensor) ([]int64, erro
 	if err := kit.ConvertInto(c, wide, x, tensor.ConvertOptions{}); err != nil {
 		return nil, err
 	}
-	r := kit.SumReducer[int64, int64]()
-	return sums, kit.RunReducer(c, p, sums, tensor.Of[int64](wide), &r)
+	return sums, kit.RunReducer(c, p, sums, tensor.Of[int64](wide), kit.SumReducer[int64, int64]())
 }
