@@ -29,7 +29,7 @@ export CGO_ENABLED ?= 0
 GO ?= go
 FUZZTIME ?= 10m
 DURATION ?= 3h
-PKG ?= ./...
+PKG ?= ./... ./internal/kernels/_asm
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 GOTEST = $(GO) run ./internal/testing/gotest $(if $(TALLY),-tally $(TALLY))

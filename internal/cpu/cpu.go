@@ -118,12 +118,27 @@ func Set(l Level) (restore func()) {
 // VNNI reports whether level l may use the AVX-512 VNNI instructions (VPDPBUSD, VPDPWSSD).
 func VNNI(l Level) bool { return l == AVX512 && hasVNNI }
 
+// AMX reports whether level l may use the tiles of AMX for bytes (TDPBUSD). The first call asks the operating system
+// for permission to use the registers.
+func AMX(l Level) bool { return l == AVX512 && !withoutAMX.Load() && hasAMX() }
+
+// withoutAMX is set by [WithoutAMX].
+var withoutAMX atomic.Bool
+
+// WithoutAMX turns AMX off, and returns a function that restores it. It is for tests.
+func WithoutAMX() (restore func()) {
+	old := withoutAMX.Swap(true)
+	return func() { withoutAMX.Store(old) }
+}
+
 // DotProduct reports whether level l may use the dot products of arm64 (SDOT, UDOT).
 func DotProduct(l Level) bool { return l == NEON && hasDotProduct }
 
 // Extension returns the name of the instructions for products of bytes that level l may use, or "".
 func Extension(l Level) string {
 	switch {
+	case AMX(l):
+		return "AMX"
 	case VNNI(l):
 		return "VNNI"
 	case DotProduct(l):

@@ -37,6 +37,7 @@ type Packed struct {
 	dot    bool  // in bytes
 	shift  int32 // was subtracted from the elements
 	steps  int   // four-byte steps of K
+	each   int   // of which AMX takes so many at a time; 0 without AMX
 	bytes  []int8
 	words  []int16
 	colSum []int32 // sums of the stored columns
@@ -45,13 +46,13 @@ type Packed struct {
 // Pack packs b, K rows of N columns at stride ldb (if trans is set N rows of K), for a level, in panels
 // that par distributes.
 func Pack[T Byte](par gemm.Par, level cpu.Level, b []T, ldb int, trans bool, k, n int) *Packed {
-	return pack(par, dotProduct(level), b, ldb, trans, k, n)
+	return pack(par, dotProduct(level), cpu.AMX(level), b, ldb, trans, k, n)
 }
 
 // dotProduct reports whether a level multiplies bytes.
 func dotProduct(l cpu.Level) bool { return cpu.VNNI(l) || cpu.DotProduct(l) }
 
-func pack[T Byte](par gemm.Par, dot bool, b []T, ldb int, trans bool, k, n int) *Packed {
+func pack[T Byte](par gemm.Par, dot, amx bool, b []T, ldb int, trans bool, k, n int) *Packed {
 	p := &Packed{K: k, N: n, dot: dot, colSum: make([]int32, n)}
 	var z T
 	z--
@@ -64,6 +65,10 @@ func pack[T Byte](par gemm.Par, dot bool, b []T, ldb int, trans bool, k, n int) 
 		group = 4
 	}
 	p.steps = (k + group - 1) / group
+	if p.dot && amx && k > 0 {
+		chunks, each := Chunks(p.steps)
+		p.steps, p.each = chunks*each, each
+	}
 	size := panels * p.steps * PanelWidth * group
 	if p.dot {
 		p.bytes = align.Slice[int8](size)
@@ -204,6 +209,7 @@ type buffers struct {
 	rowSum  []int32
 	rowBias []int32
 	colBias []int32
+	tiles   *Tiles
 }
 
 var pool = sync.Pool{New: func() any { return new(buffers) }}
@@ -252,7 +258,7 @@ func computeRows[T Byte](level cpu.Level, g *Args[T], buf *buffers, r0, r1, p0, 
 	case z > 0 && signed:
 		shiftA = -128
 	}
-	plain := p.dot && shiftA == 0 && p.K%4 == 0 && p.K > 0
+	plain := p.dot && shiftA == 0 && p.K == 4*p.steps && p.K > 0
 	a, lda := unsafe.Pointer(nil), 0
 	if plain {
 		a, lda = unsafe.Pointer(&g.A[r0*g.LdA]), g.LdA
@@ -320,7 +326,7 @@ func computeRows[T Byte](level cpu.Level, g *Args[T], buf *buffers, r0, r1, p0, 
 	for pi := p0; pi < p1; pi++ {
 		j := pi * PanelWidth
 		t.bias = unsafe.Pointer(&colBias[j-j0])
-		panel(level, p, &t, a, pi, rows, min(PanelWidth, p.N-j), g.C[r0*g.LdC+j:], g.LdC, rowBias)
+		panel(level, p, buf, &t, a, pi, rows, min(PanelWidth, p.N-j), g.C[r0*g.LdC+j:], g.LdC, rowBias)
 	}
 	if !perRow && !perColumn {
 		return
@@ -339,7 +345,7 @@ func computeRows[T Byte](level cpu.Level, g *Args[T], buf *buffers, r0, r1, p0, 
 }
 
 // panel computes the tiles of one panel. It splits K so that calls stay short.
-func panel(level cpu.Level, p *Packed, t *tileI32, a unsafe.Pointer, pi, rows, cols int, c []int32, ldc int, rowBias []int32) {
+func panel(level cpu.Level, p *Packed, buf *buffers, t *tileI32, a unsafe.Pointer, pi, rows, cols int, c []int32, ldc int, rowBias []int32) {
 	most := tileHeight(level)
 	bias := t.bias
 	t.mask = uint32(1<<cols - 1)
@@ -349,9 +355,14 @@ func panel(level cpu.Level, p *Packed, t *tileI32, a unsafe.Pointer, pi, rows, c
 	} else {
 		base = unsafe.Pointer(unsafe.SliceData(p.words))
 	}
+	amx := p.each > 0 && rows >= amxRows && cpu.AMX(level)
+	deep := maxSteps
+	if amx {
+		deep = maxSteps / p.each * p.each
+	}
 	count := (rows + most - 1) / most
-	for k0 := 0; k0 == 0 || k0 < p.steps; k0 += maxSteps {
-		t.k = min(maxSteps, p.steps-k0)
+	for k0 := 0; k0 == 0 || k0 < p.steps; k0 += deep {
+		t.k = min(deep, p.steps-k0)
 		if t.k > 0 {
 			t.b = unsafe.Add(base, (pi*p.steps+k0)*PanelWidth*4)
 		}
@@ -362,6 +373,14 @@ func panel(level cpu.Level, p *Packed, t *tileI32, a unsafe.Pointer, pi, rows, c
 		last := k0+t.k >= p.steps
 		if last {
 			t.bias = bias
+		}
+		if amx {
+			t.a, t.c, t.rowBias = unsafe.Add(a, k0*4), unsafe.Pointer(&c[0]), nil
+			if last && rowBias != nil {
+				t.rowBias = unsafe.Pointer(&rowBias[0])
+			}
+			buf.amxPanel(level, t, rows, cols, p.each)
+			continue
 		}
 		for i := range count {
 			r, e := rows*i/count, rows*(i+1)/count

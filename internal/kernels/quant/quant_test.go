@@ -28,6 +28,7 @@ type problem struct {
 	aZero, bZero int // lengths: 0, 1 or 2 for one per row or column
 	bias         bool
 	words        bool // pack 16-bit integers at every level
+	vnni         bool // no AMX
 	extreme      bool // only the ends of the range
 }
 
@@ -63,7 +64,7 @@ func check[A, B Byte](t testing.TB, l cpu.Level, p problem, r *rand.Rand, side t
 		}
 		return z
 	}
-	g := &Args[A]{M: p.m, A: a, LdA: lda, B: pack(nil, dotProduct(l) && !p.words, b, ldb, p.trans, p.k, p.n), AZero: zeros(p.aZero, p.m), BZero: zeros(p.bZero, p.n), LdC: ldc}
+	g := &Args[A]{M: p.m, A: a, LdA: lda, B: pack(nil, dotProduct(l) && !p.words, cpu.AMX(l) && !p.vnni, b, ldb, p.trans, p.k, p.n), AZero: zeros(p.aZero, p.m), BZero: zeros(p.bZero, p.n), LdC: ldc}
 	g.C = testkit.Guarded[int32](t, max(0, (p.m-1)*ldc+p.n), side, 0)
 	if p.bias {
 		g.Bias = make([]int32, p.n)
@@ -104,12 +105,13 @@ func TestCompute(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 		r := rand.New(rand.NewPCG(1, 1))
 		for i := 1; i < 32; i++ { // every height and width
-			checkTypes(t, l, problem{m: i, n: 1 + i*37%70, k: 1 + i*5%23, aZero: i % 3, bZero: i / 3 % 3, bias: i&1 == 0, trans: i&2 == 0, words: i%4 < 2}, r, i&1 == 0, i%3)
-			checkTypes(t, l, problem{m: i, n: 33 + i, k: 9, words: i%4 >= 2}, r, testkit.High, 0)
+			checkTypes(t, l, problem{m: i, n: 1 + i*37%70, k: 1 + i*5%23, aZero: i % 3, bZero: i / 3 % 3, bias: i&1 == 0, trans: i&2 == 0, words: i%4 < 2, vnni: i%8 < 4}, r, i&1 == 0, i%3)
+			checkTypes(t, l, problem{m: i, n: 33 + i, k: 9, words: i%4 >= 2, vnni: i%8 < 4}, r, testkit.High, 0)
 		}
 		for _, p := range []problem{
 			{m: 0, n: 5, k: 4}, {m: 3, n: 0, k: 4}, {m: 3, n: 5, k: 0, bias: true}, {m: 3, n: 40, k: 512, extreme: true, aZero: 1, bZero: 1},
-			{m: 300, n: 33, k: 20, aZero: 2, bZero: 2}, {m: 2, n: 3, k: 70000, extreme: true}, {m: 2, n: 3, k: 70000, extreme: true, words: true},
+			{m: 300, n: 33, k: 20, aZero: 2, bZero: 2}, {m: 300, n: 33, k: 300, aZero: 2, bZero: 2}, {m: 5, n: 3, k: 20000, aZero: 1, bZero: 1, bias: true},
+			{m: 5, n: 3, k: 20000, aZero: 1, bZero: 1, bias: true, vnni: true}, {m: 2, n: 3, k: 70000, extreme: true}, {m: 2, n: 3, k: 70000, extreme: true, words: true},
 		} {
 			checkTypes(t, l, p, r, testkit.High, 0)
 		}
@@ -120,7 +122,7 @@ func TestRapidCompute(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 		rapid.Check(t, func(rt *rapid.T) {
 			n := func(lo, hi int, name string) int { return rapid.IntRange(lo, hi).Draw(rt, name) }
-			p := problem{m: n(0, 40, "m"), n: n(0, 70, "n"), k: n(0, 70, "k"), trans: rapid.Bool().Draw(rt, "trans"), aZero: n(0, 2, "azero"), bZero: n(0, 2, "bzero"), bias: rapid.Bool().Draw(rt, "bias"), words: rapid.Bool().Draw(rt, "words"), extreme: rapid.Bool().Draw(rt, "extreme")}
+			p := problem{m: n(0, 70, "m"), n: n(0, 70, "n"), k: n(0, 150, "k"), trans: rapid.Bool().Draw(rt, "trans"), aZero: n(0, 2, "azero"), bZero: n(0, 2, "bzero"), bias: rapid.Bool().Draw(rt, "bias"), words: rapid.Bool().Draw(rt, "words"), vnni: rapid.Bool().Draw(rt, "vnni"), extreme: rapid.Bool().Draw(rt, "extreme")}
 			r, side, offset := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0)), testkit.Side(rapid.Bool().Draw(rt, "side")), n(0, 3, "offset")
 			testkit.Scope(t, func(t testing.TB) { checkTypes(t, l, p, r, side, offset) })
 		})
@@ -306,7 +308,7 @@ func checkMaxWindow[T Byte](t *testing.T, l cpu.Level) {
 }
 
 func TestEveryAssemblyFunctionIsTested(t *testing.T) {
-	testkit.CheckAsmTested(t, ".", []string{"tile*", "sumU8*", "quantizeF32*", "requantizeI32*", "transposeBytesAVX512", "interleaveBytesAVX512", "addBytes*", "maxWindow*",
+	testkit.CheckAsmTested(t, ".", []string{"tile*", "storeSums*", "sumU8*", "quantizeF32*", "requantizeI32*", "transposeBytesAVX512", "interleaveBytesAVX512", "addBytes*", "maxWindow*",
 		"nbits*", "dequantize4AVX512", "dequantize8AVX512", "quantizeBlockAVX512"}) // TestNBits
 }
 
@@ -324,8 +326,16 @@ func TestPauses(t *testing.T) {
 func BenchmarkCompute(b *testing.B) {
 	for _, s := range [][3]int{{1, 1024, 1024}, {128, 768, 768}, {512, 512, 512}, {1024, 1024, 1024}} {
 		m, n, k := s[0], s[1], s[2]
+		random := rand.New(rand.NewPCG(1, 1)) // zeros are multiplied faster
 		for _, l := range cpu.Levels() {
 			w := make([]int8, k*n)
+			for i := range w {
+				w[i] = int8(random.Uint32())
+			}
+			a, s := make([]uint8, m*k), make([]int8, m*k)
+			for i := range a {
+				a[i], s[i] = uint8(random.Uint32()), int8(random.Uint32())
+			}
 			p := Pack(nil, l, w, n, false, k, n)
 			run := func(kind string, f func()) {
 				b.Run(fmt.Sprintf("%dx%dx%d/%s/%v", m, n, k, kind, l), func(b *testing.B) {
@@ -336,9 +346,9 @@ func BenchmarkCompute(b *testing.B) {
 				})
 			}
 			c := make([]int32, m*n)
-			u := &Args[uint8]{M: m, A: make([]uint8, m*k), LdA: k, B: p, C: c, LdC: n, AZero: []int32{3}}
+			u := &Args[uint8]{M: m, A: a, LdA: k, B: p, C: c, LdC: n, AZero: []int32{3}}
 			run("u8s8", func() { Compute(l, u, gemm.Block{Row1: m, Panel1: gemm.Panels(n)}) })
-			i := &Args[int8]{M: m, A: make([]int8, m*k), LdA: k, B: p, C: c, LdC: n, AZero: []int32{3}, BZero: []int32{1}}
+			i := &Args[int8]{M: m, A: s, LdA: k, B: p, C: c, LdC: n, AZero: []int32{3}, BZero: []int32{1}}
 			run("s8s8", func() { Compute(l, i, gemm.Block{Row1: m, Panel1: gemm.Panels(n)}) })
 		}
 	}

@@ -1,0 +1,5 @@
+//go:build !linux || !amd64 || purego
+
+package cpu
+
+func hasAMX() bool { return false }

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Go's assembler has no AMX instructions, so they are written as bytes: a VEX prefix of three bytes, opcode, ModRM and, for memory
+// operands, SIB and displacement (Intel SDM, volume 2, sections 2.3 and 2.4).
+
+// Prefixes of instructions.
+const (
+	vexNone = iota
+	vex66
+	vexF3
+	vexF2
+)
+
+// registersAMD64 lists the general registers in the order of their numbers.
+var registersAMD64 = []string{"AX", "CX", "DX", "BX", "SP", "BP", "SI", "DI", "R8", "R9", "R10", "R11", "R12", "R13", "R14", "R15"}
+
+// vex returns the prefix of an instruction with 128-bit operands of the opcode map 0F38 and its opcode. reg, index and base are numbers of
+// registers, of which the top bits are in the prefix.
+func vex(prefix, reg, index, base, other int, opcode byte) []byte {
+	return []byte{0xc4, byte(^reg&8<<4 | ^index&8<<3 | ^base&8<<2 | 2), byte(^other&15<<3 | prefix), opcode}
+}
+
+// amx emits an instruction of AMX.
+func (g *fn) amx(text string, code []byte) {
+	g.raw("// %s", text)
+	for _, b := range code {
+		g.raw("BYTE $0x%02x", b)
+	}
+}
+
+// tileMemory returns the code of an instruction that moves tile t from or to rows that are index bytes apart.
+func tileMemory(prefix, t, disp int, base, index string) []byte {
+	b, x := slices.Index(registersAMD64, base), slices.Index(registersAMD64, index)
+	code := append(vex(prefix, t, x, b, 0, 0x4b), byte(0x80|t&7<<3|4), byte(x&7<<3|b&7))
+	return append(code, byte(disp), byte(disp>>8), byte(disp>>16), byte(disp>>24))
+}
+
+// tileLoad loads tile t from disp(base), with rows that are index bytes apart.
+func (g *fn) tileLoad(disp int, base, index string, t int) {
+	g.amx(fmt.Sprintf("TILELOADD %d(%s)(%s*1), TMM%d", disp, base, index, t), tileMemory(vexF2, t, disp, base, index))
+}
+
+// tileStore stores tile t.
+func (g *fn) tileStore(t, disp int, base, index string) {
+	g.amx(fmt.Sprintf("TILESTORED TMM%d, %d(%s)(%s*1)", t, disp, base, index), tileMemory(vexF3, t, disp, base, index))
+}
+
+// tileZero clears tile t.
+func (g *fn) tileZero(t int) {
+	g.amx(fmt.Sprintf("TILEZERO TMM%d", t), append(vex(vexF2, t, 0, 0, 0, 0x49), byte(0xc0|t&7<<3)))
+}
+
+// tileConfig configures the tiles with the 64 bytes at (base).
+func (g *fn) tileConfig(base string) {
+	b := slices.Index(registersAMD64, base)
+	g.amx(fmt.Sprintf("LDTILECFG (%s)", base), append(vex(vexNone, 0, 0, b, 0, 0x49), byte(0x40|b&7), 0))
+}
+
+// tileRelease leaves the tiles without state, so that the operating system need not save them.
+func (g *fn) tileRelease() { g.amx("TILERELEASE", append(vex(vexNone, 0, 0, 0, 0, 0x49), 0xc0)) }
+
+// tileDotU8S8 adds to tile c the products of the unsigned bytes of a and the signed ones of b.
+func (g *fn) tileDotU8S8(b, a, c int) {
+	g.amx(fmt.Sprintf("TDPBUSD TMM%d, TMM%d, TMM%d", b, a, c), append(vex(vex66, c, 0, a, b, 0x5e), byte(0xc0|c&7<<3|a&7)))
+}
+
+// Offsets of the fields of quant's Tiles.
+const (
+	tsA, tsB, tsC = 64, 72, 80 // the configuration comes first
+	tsAt, tsCount = 88, 96
+	tsOffsets     = 104
+	tsTaps        = 112
+	tsChunks      = 120
+	tsStepA       = 128
+	tsStepB       = 136
+	tsPixel       = 144
+	tileStride    = 128 // distance of the rows of packed weights and of sums
+)
+
+// tiles writes the products of one or two tiles of rows of bytes and two tiles of columns. The sums are in the tiles 0 to 3, rows of A
+// in 4 and 5, columns of B in 6 and 7.
+func tiles(f *file, halves int) {
+	g := f.function(fmt.Sprintf("tiles%dAMX", halves), avx512, []arg{{"t", "*Tiles"}}, nil)
+	g.arg("t", "DX")
+	g.tileConfig("DX")
+	for _, p := range []struct {
+		off int
+		reg string
+	}{{tsC, "R15"}, {tsPixel, "R8"}, {tsStepA, "R10"}, {tsStepB, "R14"}, {tsAt, "R13"}} {
+		g.e("MOVQ %d(DX), %s", p.off, p.reg)
+	}
+	g.e("MOVQ $%d, R9", tileStride)
+	g.label("tile")
+	for i := range 2 * halves {
+		g.tileZero(i)
+	}
+	g.e("MOVQ %d(DX), DI", tsB)
+	g.e("MOVQ %d(DX), R11", tsOffsets)
+	g.e("MOVQ %d(DX), R12", tsTaps)
+	g.label("tap")
+	g.e("MOVQ (R11), AX")
+	g.e("ADDQ $8, R11")
+	g.e("ADDQ %d(DX), AX", tsA)
+	if halves == 2 {
+		g.e("MOVQ AX, SI")
+		g.e("ADDQ 8(R13), SI")
+	}
+	g.e("ADDQ (R13), AX")
+	g.e("MOVQ %d(DX), CX", tsChunks)
+	g.label("chunk")
+	g.tileLoad(0, "DI", "R9", 6)
+	g.tileLoad(0, "AX", "R8", 4)
+	g.tileDotU8S8(6, 4, 0)
+	g.tileLoad(64, "DI", "R9", 7)
+	g.tileDotU8S8(7, 4, 1)
+	if halves == 2 {
+		g.tileLoad(0, "SI", "R8", 5)
+		g.tileDotU8S8(6, 5, 2)
+		g.tileDotU8S8(7, 5, 3)
+		g.e("ADDQ R10, SI")
+	}
+	g.e("ADDQ R10, AX")
+	g.e("ADDQ R14, DI")
+	g.e("DECQ CX")
+	g.e("JNZ chunk")
+	g.e("DECQ R12")
+	g.e("JNZ tap")
+	for i := range 2 * halves {
+		g.tileStore(i, i/2*16*tileStride+i%2*64, "R15", "R9")
+	}
+	g.e("ADDQ $16, R13")
+	g.e("ADDQ $%d, R15", 32*tileStride)
+	g.e("DECQ %d(DX)", tsCount)
+	g.e("JNZ tile")
+	g.tileRelease()
+	g.e("RET")
+}
+
+// storeSums writes a function that adds biases and, if acc is set, the previous sums to rows of sums, and stores them.
+func storeSums(f *file) {
+	g := f.function("storeSumsAVX512", avx512, []arg{{"t", "*tileI32"}, {"sums", "*int32"}, {"rows", "int"}}, nil)
+	g.arg("t", "DX")
+	g.arg("sums", "SI")
+	g.arg("rows", "CX")
+	g.e("MOVQ %d(DX), DI", tC)
+	g.e("MOVQ %d(DX), R8", tLdC)
+	g.e("MOVQ %d(DX), R9", tBias)
+	g.e("MOVQ %d(DX), R10", tRow)
+	g.e("KMOVW %d(DX), K1", tMask)
+	g.e("KMOVW %d(DX), K2", tMask+2)
+	for j := range 2 {
+		g.op("VPXORQ", j, j, j)
+	}
+	g.e("TESTQ R9, R9")
+	g.e("JZ row")
+	for j := range 2 {
+		g.e("VMOVDQU32.Z %d(R9), K%d, Z%d", j*64, j+1, j)
+	}
+	g.label("row")
+	for j := range 2 {
+		g.e("VPADDD %d(SI), Z%d, Z%d", j*64, j, 2+j)
+	}
+	g.e("TESTQ R10, R10")
+	g.e("JZ acc")
+	g.e("VPBROADCASTD (R10), Z4")
+	g.e("ADDQ $4, R10")
+	for j := range 2 {
+		g.op("VPADDD", 4, 2+j, 2+j)
+	}
+	g.label("acc")
+	g.e("CMPQ %d(DX), $0", tAcc)
+	g.e("JEQ store")
+	for j := range 2 {
+		g.e("VMOVDQU32.Z %d(DI), K%d, Z4", j*64, j+1)
+		g.op("VPADDD", 4, 2+j, 2+j)
+	}
+	g.label("store")
+	for j := range 2 {
+		g.e("VMOVDQU32 Z%d, K%d, %d(DI)", 2+j, j+1, j*64)
+	}
+	g.e("ADDQ $%d, SI", tileStride)
+	g.e("ADDQ R8, DI")
+	g.e("DECQ CX")
+	g.e("JNZ row")
+	g.e("VZEROUPPER")
+	g.e("RET")
+}
+
+func writeAMX(dir string) {
+	f := newFile("amx")
+	for halves := 1; halves <= 2; halves++ {
+		tiles(f, halves)
+	}
+	storeSums(f)
+	write(dir+"/amx_amd64.s", f.text())
+	write(dir+"/amx_stubs_amd64.go", generated+"//go:build !purego\n\npackage quant\n"+f.stubs.String())
+}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// The bytes are those of LLVM's assembler, of which the displacements are wider here.
+func TestAMXEncoding(t *testing.T) {
+	for _, c := range []struct {
+		emit func(g *fn)
+		want string
+	}{
+		{func(g *fn) { g.tileConfig("DX") }, "c4 e2 78 49 42 00"},
+		{func(g *fn) { g.tileConfig("R11") }, "c4 c2 78 49 43 00"},
+		{func(g *fn) { g.tileRelease() }, "c4 e2 78 49 c0"},
+		{func(g *fn) { g.tileZero(3) }, "c4 e2 7b 49 d8"},
+		{func(g *fn) { g.tileLoad(0x81264, "DI", "R9", 7) }, "c4 a2 7b 4b bc 0f 64 12 08 00"},
+		{func(g *fn) { g.tileLoad(2048, "AX", "R8", 4) }, "c4 a2 7b 4b a4 00 00 08 00 00"},
+		{func(g *fn) { g.tileStore(2, 0x81264, "R15", "BX") }, "c4 c2 7a 4b 94 1f 64 12 08 00"},
+		{func(g *fn) { g.tileDotU8S8(6, 4, 1) }, "c4 e2 49 5e cc"},
+	} {
+		g := newFile("amx").function("f", avx512, nil, nil)
+		g.body.Reset()
+		c.emit(g)
+		var got []string
+		text, code, _ := strings.Cut(g.body.String(), "\n")
+		for _, f := range strings.Fields(code) {
+			if h, ok := strings.CutPrefix(strings.TrimSuffix(f, ";"), "$0x"); ok {
+				got = append(got, h)
+			}
+		}
+		if s := fmt.Sprint(strings.Join(got, " ")); s != c.want {
+			t.Errorf("%s: %s, want %s", text, s, c.want)
+		}
+	}
+}
