@@ -43,6 +43,8 @@ func (b *GradientBuilder) Node(op string, attrs GradientAttrs, in ...string) str
 }
 
 // Op is Node without attributes.
+//
+//go:noinline
 func (b *GradientBuilder) Op(op string, in ...string) string { return b.Node(op, nil, in...) }
 
 // Again repeats a node with other inputs, as many as are given, and returns its outputs.
@@ -57,6 +59,8 @@ func (b *GradientBuilder) Again(n *GradientNode, in ...string) []string {
 }
 
 // Factored is Node with the attribute factor, which the engine's own operators have.
+//
+//go:noinline
 func (b *GradientBuilder) Factored(op string, factor float32, in ...string) string {
 	return b.Node(op, GradientAttrs{"factor": factor}, in...)
 }
