@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -197,10 +198,19 @@ func tune(ctx context.Context, path string, a *preset.Auto) (*tuneJSON, error) {
 		}
 	}
 	for _, x := range report.Results {
-		r.Results = append(r.Results, tuneResult{Backend: x.Name, Provider: x.Provider, Status: x.Status, Reason: x.Reason, err: x.Err,
+		r.Results = append(r.Results, tuneResult{Backend: x.Name, Provider: x.Provider, Status: x.Status, Reason: tuneReason(x, onward.Providers()), err: x.Err,
 			MedianMS: text.Milliseconds(x.Median), FPS: x.FPS, LoadMS: text.Milliseconds(x.Open), Runs: x.Runs, MaxError: x.MaxError})
 	}
 	return r, err
+}
+
+// tuneReason returns why a backend was not measured. A user of the command cannot import a provider
+// that build tags leave out, as the error of the library says.
+func tuneReason(x preset.Result, linked []string) string {
+	if _, known := driver.PackageOf(x.Provider); known && !slices.Contains(linked, x.Provider) {
+		return "the provider is not part of this build, and " + full + " has it"
+	}
+	return x.Reason
 }
 
 func printTune(w io.Writer, r *tuneJSON) error {

@@ -105,3 +105,15 @@ func TestTuneMistakes(t *testing.T) {
 		t.Errorf("a model that fails: %d\n%s%s", code, out, errs)
 	}
 }
+
+// A user of the command cannot import a provider that build tags leave out.
+func TestTuneNamesBuildOfProvider(t *testing.T) {
+	const reason = `provider "ort:cpu" is not registered: the program must import _ "github.com/onward-ml/onward/provider/ort"`
+	x := preset.Result{Name: "OrtCPU", Provider: "ort:cpu", Status: preset.StatusSkipped, Reason: reason}
+	if got := tuneReason(x, []string{"cpu", "reference"}); got != "the provider is not part of this build, and onward-full has it" {
+		t.Errorf("in a build without it: %q", got)
+	}
+	if got := tuneReason(x, []string{"cpu", "ort:cpu", "reference"}); got != reason {
+		t.Errorf("in a build with it: %q", got)
+	}
+}
