@@ -160,6 +160,9 @@ func (o *tuneOptions) auto(path string) (*preset.Auto, error) {
 			case err == nil && t.Preset(create) != nil:
 				a.Candidates = append(a.Candidates, t.Preset(create))
 			default:
+				if _, known := driver.PackageOf(n); known {
+					return nil, cli.NotLinked{What: fmt.Sprintf("provider %q", n)}
+				}
 				return nil, cli.Usagef("unknown backend %q, want one of %s, %s", n, typeNames(), strings.Join(onward.Providers(), ", "))
 			}
 		}
