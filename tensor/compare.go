@@ -34,7 +34,7 @@ func (d *Difference) Error() string {
 	}
 	s := fmt.Sprintf("tensor: %d of %d elements differ%s, the worst at %v: got %s, want %s", d.Count, d.Total, where, d.Index, d.Got, d.Want)
 	if d.MaxAbs != 0 {
-		s += fmt.Sprintf("; max_abs %.4g, max_rel %.4g, rtol %g, atol %g", d.MaxAbs, d.MaxRel, d.Rtol, d.Atol)
+		s += fmt.Sprintf("; max_abs %.4g, max_rel %.4g, rtol %.4g, atol %.4g", d.MaxAbs, d.MaxRel, d.Rtol, d.Atol)
 	}
 	return s
 }

@@ -110,8 +110,9 @@ func compareCommand() *cobra.Command {
 		Short: "Compare two providers, two models, or a model with saved results",
 		Long: `Compare the results of two providers, of two models, or of a model with those in a
 .npz file (--golden; onward run --save writes one), on the same inputs. Elements a and
-b agree if |a−b| ≤ atol + rtol·|b|; integers of 8 and fewer bits also if they differ by
-at most --steps.
+b agree if |a−b| ≤ atol + rtol·|b|. Unless --atol is given, atol is 1e-5, times the root
+mean square of the value if that is above 1. Integers of 8 and fewer bits also agree if
+they differ by at most --steps.
 
 The table has the largest absolute and relative difference of every output, the
 signal-to-noise ratio in decibels, the smallest rtol that passes with the given atol,
@@ -163,6 +164,7 @@ The exit code is 1 if a value disagrees.`,
 			if o.tolerance.Rtol < 0 || o.tolerance.Atol < 0 || math.IsNaN(o.tolerance.Rtol) || math.IsNaN(o.tolerance.Atol) || !(o.tolerance.Steps >= 0) {
 				return cli.Usagef("--rtol is %g, --atol %g and --steps %g, want 0 or more", o.tolerance.Rtol, o.tolerance.Atol, o.tolerance.Steps)
 			}
+			o.tolerance.Scaled = !cmd.Flags().Changed("atol")
 			if o.bisect != "" && (want != 2) {
 				return cli.Usagef("--bisect is for one model on two providers")
 			}
@@ -190,7 +192,7 @@ The exit code is 1 if a value disagrees.`,
 	f.StringVar(&o.bisect, "bisect", "", "if the providers disagree, write the smallest model that still does to this new folder")
 	f.BoolVar(&o.layers, "layers", false, "compare all intermediate values")
 	f.Float64Var(&o.tolerance.Rtol, "rtol", 1e-3, "relative tolerance")
-	f.Float64Var(&o.tolerance.Atol, "atol", 1e-5, "absolute tolerance")
+	f.Float64Var(&o.tolerance.Atol, "atol", 1e-5, "absolute tolerance; the default grows with values above 1")
 	f.Float64Var(&o.tolerance.Steps, "steps", 0, "difference of 8-bit and narrower integers that agrees, in quantization steps")
 	session.OptionFlag(f, &o.own)
 	session.ThreadsFlag(f, &o.threads)

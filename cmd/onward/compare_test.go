@@ -195,6 +195,19 @@ func TestCompareGolden(t *testing.T) {
 	if _, stderr := command(t, exitFailed, "compare", "mul_1.onnx", "--golden", golden); !strings.Contains(stderr, "none of the values") {
 		t.Errorf("other outputs: got %q", stderr)
 	}
+	near := &tensor.NPZ{} // an element near 0 beside large ones
+	if err := near.Add("y", tensor.Must(tensor.New([]float32{1000, 0, 2000}, 3))); err != nil {
+		t.Fatal(err)
+	}
+	if err := tensor.WriteNPZFile(golden, near, false); err != nil {
+		t.Fatal(err)
+	}
+	b := onnx.NewModel("m")
+	b.Input("x", onnx.Float, 3).Output("y", onnx.Float, 3)
+	b.Node("Identity", []string{"x"}, []string{"y"})
+	args := []string{"compare", saveModel(t, b.Must()), "-i", "x=[1000,0.003,2000]", "--golden", golden}
+	command(t, exitOK, args...)
+	command(t, exitFailed, append(args, "--atol", "1e-5")...)
 	if _, stderr := command(t, exitUsage, "compare", path, "digits.onnx", "--golden", golden); !strings.Contains(stderr, "--golden") {
 		t.Errorf("got %q", stderr)
 	}

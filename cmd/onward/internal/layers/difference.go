@@ -10,7 +10,12 @@ import (
 
 // Tolerance says which differences agree: |a−b| ≤ Atol + Rtol·|b|, and of integers of 8 and fewer
 // bits at most Steps.
-type Tolerance struct{ Rtol, Atol, Steps float64 }
+type Tolerance struct {
+	Rtol, Atol, Steps float64
+	// Scaled multiplies Atol by the root mean square of a tensor b if that is above 1. Sums of large
+	// terms that cancel are near 0, but have the rounding errors of the terms.
+	Scaled bool
+}
 
 // Difference compares two values. Differences are relative to the second.
 type Difference struct {
@@ -41,6 +46,10 @@ func Compare(a, b tensor.Value, o Tolerance) Difference {
 		v.Type = t.String()
 	}
 	err := tensor.AllClose(a, b, o.Rtol, o.Atol)
+	if t, ok := b.(*tensor.Tensor); ok && o.Scaled && err != nil && t.DType().IsFloat() {
+		o.Atol *= max(1, rms(t))
+		err = tensor.AllClose(a, b, o.Rtol, o.Atol)
+	}
 	if v.Agree = err == nil; err != nil {
 		v.Error = err.Error()
 	}
@@ -56,6 +65,22 @@ func Compare(a, b tensor.Value, o Tolerance) Difference {
 	}
 	v.MaxAbs, v.MaxRel, v.NeedRtol, v.NeedAtol = text.Finite(d.abs), text.Finite(d.rel), text.Finite(d.needR), text.Finite(d.needA)
 	return v
+}
+
+// rms returns the root mean square of the finite elements.
+func rms(t *tensor.Tensor) float64 {
+	x, err := tensor.Convert(t, tensor.TypeFloat64, tensor.ConvertOptions{})
+	if err != nil {
+		return 0
+	}
+	sum, n := 0.0, 0
+	for _, v := range tensor.Of[float64](x) {
+		if s := v * v; !math.IsNaN(s) && !math.IsInf(s, 0) {
+			sum += s
+			n++
+		}
+	}
+	return math.Sqrt(sum / float64(max(n, 1)))
 }
 
 // sameType converts a tensor of floats to the type of the other if that is wider, so that models of

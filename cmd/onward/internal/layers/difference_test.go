@@ -49,3 +49,27 @@ func TestCompareOtherPrecision(t *testing.T) {
 		t.Errorf("float16 against float32: got %+v, want agreement with the noise of rounding", d)
 	}
 }
+
+// Rounding errors of sums whose terms cancel do not differ: a product of queries and keys of an exported
+// BERT did.
+func TestCompareScaled(t *testing.T) {
+	of := func(v ...float32) *tensor.Tensor { return tensor.Must(tensor.New(v, len(v))) }
+	for _, c := range []struct {
+		a, b          *tensor.Tensor
+		plain, scaled bool
+	}{
+		{of(1000, 0.003), of(1000, 0), false, true},
+		{of(1000, 0.03), of(1000, 0), false, false},
+		{of(1, 0.0001), of(1, 0), false, false}, // not above 1
+		{of(1e30, 0.003, float32(math.Inf(1))), of(1e30, 0, float32(math.Inf(1))), false, true},
+		{of(1000, 0.000001), of(1000, 0), true, true},
+		{of(1000, float32(math.NaN())), of(1000, 0), false, false},
+	} {
+		o := Tolerance{Rtol: 1e-3, Atol: 1e-5}
+		plain := Compare(c.a, c.b, o)
+		o.Scaled = true
+		if scaled := Compare(c.a, c.b, o); plain.Agree != c.plain || scaled.Agree != c.scaled {
+			t.Errorf("%s against %s: agree %t, scaled %t, want %t and %t", c.a, c.b, plain.Agree, scaled.Agree, c.plain, c.scaled)
+		}
+	}
+}
