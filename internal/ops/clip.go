@@ -7,6 +7,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -85,9 +86,9 @@ func (o *Clip) Run(c *ir.Call) error {
 	case tensor.TypeInt16:
 		return clipOf[int16](c, math.MinInt16, math.MaxInt16)
 	case tensor.TypeInt32:
-		return clipOf[int32](c, math.MinInt32, math.MaxInt32)
+		return clipInts(c, math.MinInt32, math.MaxInt32, vec.MaxOfI32, vec.MinOfI32)
 	case tensor.TypeInt64:
-		return clipOf[int64](c, math.MinInt64, math.MaxInt64)
+		return clipInts(c, math.MinInt64, math.MaxInt64, vec.MaxOfI64, vec.MinOfI64)
 	case tensor.TypeUint8:
 		return clipOf[uint8](c, 0, math.MaxUint8)
 	case tensor.TypeUint16:
@@ -122,10 +123,27 @@ func clipOf[T kit.RealNumber](c *ir.Call, lo, hi T) error {
 	if loop.In.Size() == 1 { // a table is faster than comparisons that branch
 		var clipped [256]byte
 		loop.Run(clipped[:], &[3][]byte{everyByte[:]})
-		loop.Run = func(dst []byte, in *[3][]byte) {
-			for i, b := range in[0][:len(dst)] {
-				dst[i] = clipped[b]
-			}
+		loop.Run = func(dst []byte, in *[3][]byte) { kit.MapBytes(dst, in[0][:len(dst)], &clipped) }
+	}
+	return kit.MapLoop(c, *loop, kit.GrainCheap)
+}
+
+// clipInts limits blocks of elements with the kernels of reductions.
+func clipInts[T int32 | int64](c *ir.Call, lo, hi T, raise, lower func(l cpu.Level, acc, x []T)) error {
+	lo, hi = clipBounds(c, lo, hi)
+	loop := kit.Loop1(func(dst, src []T) { clipLoop(dst, src, lo, hi) })
+	var least, most [kit.LoopBlock]T
+	kit.RepeatOf(least[:], lo)
+	kit.RepeatOf(most[:], hi)
+	loop.Fast = func(dst []byte, in *[3][]byte) {
+		y, x, l := memory.FromRaw[T](dst), memory.FromRaw[T](in[0]), cpu.Active()
+		for len(y) > 0 {
+			n := min(len(y), kit.LoopBlock)
+			acc := least
+			raise(l, acc[:n], x[:n])
+			lower(l, acc[:n], most[:n])
+			copy(y, acc[:n])
+			y, x = y[n:], x[n:]
 		}
 	}
 	return kit.MapLoop(c, *loop, kit.GrainCheap)

@@ -22,13 +22,15 @@ var _ = kit.Register(&kit.Def{Name: "CumSum", Since: kit.Versions{11, 14}, In: "
 	})})
 
 var cumSumTable = map[tensor.DType]kit.CumulativeKernel{
-	tensor.TypeInt32:   cumSum[int32],
-	tensor.TypeInt64:   cumSum[int64],
-	tensor.TypeUint32:  kit.CumulativeBits(tensor.TypeInt32, cumSum[int32]),
-	tensor.TypeUint64:  kit.CumulativeBits(tensor.TypeInt64, cumSum[int64]),
-	tensor.TypeFloat32: cumSumFloats,
+	tensor.TypeInt32:   cumSumInts32,
+	tensor.TypeInt64:   cumSumInts64,
+	tensor.TypeUint32:  kit.CumulativeBits(tensor.TypeInt32, cumSumInts32),
+	tensor.TypeUint64:  kit.CumulativeBits(tensor.TypeInt64, cumSumInts64),
+	tensor.TypeFloat32: cumSumRows(func(l cpu.Level, dst, x []float32) { vec.AddF32(l, dst, dst, x) }),
 	tensor.TypeFloat64: cumSum[float64],
 }
+
+var cumSumInts32, cumSumInts64 = cumSumRows(vec.AddI32), cumSumRows(vec.AddI64)
 
 // Run implements [ir.Operator].
 func (o *CumSum) Run(c *ir.Call) error { return o.RunWith(c, cumSumTable) }
@@ -114,20 +116,21 @@ func cumSumFour[T kit.RealNumber](dst, src []T, l kit.CumulativeLines) {
 	}
 }
 
-// cumSumFloats adds whole rows of adjacent lines with vector kernels.
-func cumSumFloats(c *ir.Call, out, x *tensor.Tensor, l kit.CumulativeLines) error {
-	if c.Generic || l.Exclusive || l.Inner < kit.ShortRow {
-		return cumSum[float32](c, out, x, l)
-	}
-	return kit.CumulativeOf(func(dst, src []float32, l kit.CumulativeLines) {
+// cumSumRows returns a kernel that adds whole rows of adjacent lines with a vector kernel.
+func cumSumRows[T int32 | int64 | float32](add func(l cpu.Level, acc, x []T)) kit.CumulativeKernel {
+	rows := kit.CumulativeOf(func(dst, src []T, l kit.CumulativeLines) {
 		for k := range l.N {
 			at := l.At(k)
-			if k == 0 {
-				copy(dst[at:at+l.M], src[at:at+l.M])
-				continue
+			copy(dst[at:at+l.M], src[at:at+l.M])
+			if k > 0 {
+				add(cpu.Active(), dst[at:at+l.M], dst[l.At(k-1):][:l.M])
 			}
-			before := l.At(k - 1)
-			vec.AddF32(cpu.Active(), dst[at:at+l.M], dst[before:before+l.M], src[at:at+l.M])
 		}
-	})(c, out, x, l)
+	})
+	return func(c *ir.Call, out, x *tensor.Tensor, l kit.CumulativeLines) error {
+		if c.Generic || l.Exclusive || l.Inner < kit.ShortRow {
+			return cumSum[T](c, out, x, l)
+		}
+		return rows(c, out, x, l)
+	}
 }

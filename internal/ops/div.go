@@ -1,8 +1,10 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
@@ -21,20 +23,16 @@ var _ = kit.Register(&kit.Def{Name: "Div", Since: kit.Versions{1, 6, 7, 13, 14},
 		})})
 
 var divLoops = kit.LoopsOf(
-	kit.Loop2Scalar(kit.DivLoop[int8]), kit.Loop2Scalar(kit.DivLoop[int16]), kit.Loop2Scalar(divInts), kit.Loop2Scalar(kit.DivLoop[int64]),
+	kit.Loop2Scalar(kit.DivLoop[int8]), kit.Loop2Scalar(kit.DivLoop[int16]), divInts(), kit.Loop2Scalar(kit.DivLoop[int64]),
 	kit.Loop2Scalar(kit.DivLoop[uint8]), kit.Loop2Scalar(kit.DivLoop[uint16]), kit.Loop2Scalar(kit.DivLoop[uint32]), kit.Loop2Scalar(kit.DivLoop[uint64]),
 	kit.WithBinary(kit.Loop2Scalar(kit.DivLoop[float32]), vec.DivF32, vec.DivScalarF32, vec.ScalarDivF32), kit.Loop2Scalar(kit.DivLoop[float64]))
 
-// divInts divides as float64, which takes half the time. A quotient of two int32 that is not an
-// integer differs from the nearest one by more than the rounding.
-func divInts(dst, a, b []int32) {
-	if len(a) != len(dst) || len(b) != len(dst) {
-		kit.DivLoop(dst, a, b)
-		return
+func divInts() *kit.ElementLoop {
+	l := kit.Loop2Scalar(kit.DivLoop[int32])
+	l.Fast = func(dst []byte, in *[3][]byte) {
+		vec.DivI32(cpu.Active(), memory.FromRaw[int32](dst), memory.FromRaw[int32](in[0]), memory.FromRaw[int32](in[1]))
 	}
-	for i, x := range a {
-		dst[i] = int32(int64(float64(x) / float64(b[i]))) // MinInt32 / −1 wraps around
-	}
+	return l
 }
 
 // Infer implements [ir.Operator].

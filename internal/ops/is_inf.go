@@ -9,6 +9,7 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
 )
 
 // IsInf returns whether elements are infinite (https://onnx.ai/onnx/operators/onnx__IsInf.html).
@@ -26,6 +27,12 @@ var _ = kit.Register(&kit.Def{Name: "IsInf", Since: kit.Versions{10, 20}, In: "X
 		}),
 			o.floats(),
 			kit.Loop1(func(dst []bool, src []float64) { isInfLoop(dst, src, o.Negative, o.Positive) }))...)
+		if half := o.loops[tensor.TypeFloat16]; o.Negative && o.Positive {
+			half.Fast = func(dst []byte, in *[3][]byte) {
+				vec.InfiniteF16(cpu.Active(), memory.FromRaw[bool](dst), memory.FromRaw[uint16](in[0]))
+			}
+			o.loops[tensor.TypeFloat16] = half
+		}
 		return o
 	},
 	Gradient: kit.NoGradient})

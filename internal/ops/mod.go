@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
@@ -26,12 +27,19 @@ var _ = kit.Register(&kit.Def{Name: "Mod", Since: kit.Versions{10, 13, 28}, In: 
 var modLoops = kit.LoopsOf(
 	kit.Loop2(modInt[int8]), kit.Loop2(modInt[int16]), kit.Loop2(modInt[int32]), kit.Loop2(modInt[int64]),
 	kit.Loop2(remainderInt[uint8]), kit.Loop2(remainderInt[uint16]), kit.Loop2(remainderInt[uint32]), kit.Loop2(remainderInt[uint64]),
-	kit.Loop2(modFloat[float32]), kit.Loop2(modFloat[float64]))
+	withFast(kit.Loop2(modFloat[float32]), modQuick), kit.Loop2(modFloat[float64]))
 
 var fmodLoops = kit.LoopsOf(
 	kit.Loop2(remainderInt[int8]), kit.Loop2(remainderInt[int16]), kit.Loop2(remainderInt[int32]), kit.Loop2(remainderInt[int64]),
 	kit.Loop2(remainderInt[uint8]), kit.Loop2(remainderInt[uint16]), kit.Loop2(remainderInt[uint32]), kit.Loop2(remainderInt[uint64]),
-	kit.Loop2(fmodFloat[float32]), kit.Loop2(fmodFloat[float64]))
+	withFast(kit.Loop2(fmodFloat[float32]), fmodQuick), kit.Loop2(fmodFloat[float64]))
+
+func withFast(l *kit.ElementLoop, f func(dst, a, b []float32)) *kit.ElementLoop {
+	l.Fast = func(dst []byte, in *[3][]byte) {
+		f(memory.FromRaw[float32](dst), memory.FromRaw[float32](in[0]), memory.FromRaw[float32](in[1]))
+	}
+	return l
+}
 
 // Infer implements [ir.Operator].
 func (*Mod) Infer(c *ir.InferContext) error {
@@ -91,5 +99,39 @@ func modFloat[T kit.FloatNumber](dst, a, b []T) {
 			r = math.Copysign(0, y)
 		}
 		dst[i] = T(r)
+	}
+}
+
+// fmodQuick divides as float64. The truncated quotient is exact below 2²⁸, since one that is not an
+// integer differs from the nearest one by more than the rounding, and so is its product with the
+// divisor.
+func fmodQuick(dst, a, b []float32) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		x, y := float64(a[i]), float64(b[i])
+		q := x / y
+		r := x - float64(int64(q))*y
+		if !(math.Abs(q) < 1<<28) || r != r { // r is NaN if the divisor is infinite
+			r = math.Mod(x, y)
+		}
+		dst[i] = float32(math.Copysign(r, x))
+	}
+}
+
+// modQuick adjusts the results of fmodQuick as modFloat does.
+func modQuick(dst, a, b []float32) {
+	var part [kit.LoopBlock]float32
+	for lo := 0; lo < len(dst); lo += len(part) {
+		n := min(len(dst)-lo, len(part))
+		fmodQuick(part[:n], a[lo:], b[lo:])
+		for i, r := range part[:n] {
+			y := b[lo+i]
+			if r != 0 && (r < 0) != (y < 0) {
+				r = float32(float64(r) + float64(y))
+			} else if r == 0 {
+				r = float32(math.Copysign(0, float64(y)))
+			}
+			dst[lo+i] = r
+		}
 	}
 }

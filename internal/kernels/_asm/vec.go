@@ -210,6 +210,10 @@ func writeVec(dir string) {
 	for _, k := range choices() {
 		add("compare", k)
 	}
+	for _, k := range integers() {
+		add("integers", k)
+	}
+	add("integers", lookup{})
 	writeTranspose(dir)
 	for _, f := range families {
 		writeFamily(dir, "vec", f, by[f])

@@ -413,6 +413,9 @@ func TestEveryAssemblyFunctionIsTested(t *testing.T) {
 			names = append(names, n+typ+"AVX512", n+typ+"AVX2")
 		}
 	}
+	for _, n := range []string{"absI32", "divI32", "infiniteF16", "mapU8"} { // TestIntegers
+		names = append(names, n+"AVX512", n+"AVX2")
+	}
 	for _, op := range []string{"sum", "max", "min"} { // TestFold
 		for _, typ := range []string{"I32", "I64", "F64"} {
 			for _, form := range []string{"Fold", "Each"} {

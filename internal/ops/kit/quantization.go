@@ -42,12 +42,7 @@ func DynamicRange(c *ir.Call, src []float32) (scale, zero float32) {
 }
 
 // MapBytes maps each byte with a table.
-func MapBytes(dst, src []byte, t *[256]byte) {
-	dst = dst[:len(src)]
-	for i, v := range src {
-		dst[i] = t[v]
-	}
-}
+func MapBytes(dst, src []byte, t *[256]byte) { vec.MapU8(cpu.Active(), dst[:len(src)], src, t) }
 
 // IsByte reports whether d is int8 or uint8.
 func IsByte(d tensor.DType) bool { return d == tensor.TypeInt8 || d == tensor.TypeUint8 }

@@ -1,0 +1,127 @@
+package main
+
+import "fmt"
+
+// lookup maps bytes with a table of 256 entries. Each of its 16 rows is a VPSHUFB. Rows of one half
+// of the table hold the difference (XOR) from the row before, so that an index adds up the rows up
+// to its own: below a row it is negative, for which VPSHUFB gives 0.
+type lookup struct{}
+
+func (lookup) emit(f *file, i isa) {
+	g := f.function("mapU8"+i.name, i, []arg{{"dst", "*uint8"}, {"x", "*uint8"}, {"n", "int"}, {"rows", "*uint8"}}, nil)
+	g.arg("dst", "DI")
+	g.arg("x", "SI")
+	g.arg("n", "CX")
+	g.arg("rows", "DX")
+	const first = 16 // registers of the rows
+	g.op("VMOVDQU"+g.suffix("8"), g.ci(0x10101010), 5)
+	g.op("VMOVDQU"+g.suffix("8"), g.ci(0x80808080), 6)
+	if g.width == 16 {
+		for r := range 16 {
+			g.e("VBROADCASTI32X4 %d(DX), Z%d", 16*r, first+r)
+		}
+	}
+	g.label("loop")
+	g.op("VMOVDQU"+g.suffix("8"), "(SI)", 0)
+	g.op("VPXOR"+g.suffix("D"), 6, 0, 1)
+	for r := range 8 {
+		for half := range 2 {
+			row, sum, part := first+8*half+r, 2+half, 4
+			if g.width == 8 {
+				row = 7
+				g.e("VBROADCASTI128 %d(DX), Y7", 16*(8*half+r))
+			}
+			if r == 0 {
+				g.op("VPSHUFB", half, row, sum)
+			} else {
+				g.op("VPSUBSB", 5, half, half)
+				g.op("VPSHUFB", half, row, part)
+				g.op("VPXOR"+g.suffix("D"), part, sum, sum)
+			}
+		}
+	}
+	g.op("VPXOR"+g.suffix("D"), 3, 2, 2)
+	g.op("VMOVDQU"+g.suffix("8"), 2, "(DI)")
+	g.e("ADDQ $%d, SI", 4*g.width)
+	g.e("ADDQ $%d, DI", 4*g.width)
+	g.e("SUBQ $%d, CX", 4*g.width)
+	g.e("JNZ loop")
+	g.e("VZEROUPPER")
+	g.e("RET")
+}
+
+// suffix returns the suffix of an instruction of AVX-512, "" for AVX2.
+func (g *fn) suffix(s string) string {
+	if g.width == 16 {
+		return s
+	}
+	return ""
+}
+
+const mapU8 = "\nfunc mapU8(%s cpu.Level, dst, x []uint8, t *[256]uint8) {"
+
+func (lookup) dispatch(isas []isa) string {
+	o := fmt.Sprintf(mapU8, "l") + `
+	x = x[:len(dst)]
+	if l != cpu.Generic && len(dst) >= 64 {
+		rows := rowSteps(t)
+		switch l {
+`
+	for _, i := range isas {
+		o += fmt.Sprintf(`		case cpu.%s:
+			for len(dst) >= %d {
+				n := min(len(dst)&^%d, chunk)
+				mapU8%s(&dst[0], &x[0], n, &rows[0])
+				dst, x = dst[n:], x[n:]
+			}
+`, i.level, 4*i.width, 4*i.width-1, i.name)
+	}
+	return o + "\t\t}\n\t}\n\tmapU8Generic(dst, x, t)\n}\n"
+}
+
+func (lookup) noasm() string { return fmt.Sprintf(mapU8, "_") + " mapU8Generic(dst, x, t) }\n" }
+
+func (lookup) neon() bool { return false }
+
+// integers lists kernels of integers.
+func integers() []*choice {
+	return []*choice{
+		{name: "absI32", args: [][2]string{{"dst", "int32"}, {"x", "int32"}}, amd64: true, body: func(g *fn) {
+			g.op("VPABSD", "(SI)", 0)
+			g.op("VMOVUPS", 0, "(DI)")
+		}},
+		// Quotients of float64 truncate to those of integers: one that is not an integer differs from
+		// the nearest one by more than the rounding.
+		{name: "divI32", args: [][2]string{{"dst", "int32"}, {"a", "int32"}, {"b", "int32"}}, amd64: true, body: func(g *fn) {
+			for v := range 2 {
+				at := v * 2 * g.width
+				g.op("VCVTDQ2PD", offset(at, "(SI)"), 0)
+				g.op("VCVTDQ2PD", offset(at, "(DX)"), 1)
+				g.op("VDIVPD", 1, 0, 0)
+				if g.width == 16 {
+					g.e("VCVTTPD2DQ Z0, Y0")
+					g.e("VMOVUPS Y0, %s", offset(at, "(DI)"))
+				} else {
+					g.e("VCVTTPD2DQY Y0, X0")
+					g.e("VMOVUPS X0, %s", offset(at, "(DI)"))
+				}
+			}
+		}},
+		{name: "infiniteF16", args: [][2]string{{"dst", "bool"}, {"x", "uint16"}}, amd64: true, body: func(g *fn) {
+			if g.width == 16 {
+				g.e("VMOVUPS (SI), Y0")
+				g.e("VPAND %s, Y0, Y0", g.ci(0x7fff7fff))
+				g.e("VPCMPEQW %s, Y0, K1", g.ci(0x7c007c00))
+			} else {
+				g.e("VMOVUPS (SI), X0")
+				g.e("VPAND %s, X0, X0", g.ci(0x7fff7fff))
+				g.e("VPCMPEQW %s, X0, X0", g.ci(0x7c007c00))
+				g.e("VPACKSSWB X0, X0, X0")
+				g.e("VPAND %s, X0, X0", g.ci(0x01010101))
+				g.e("VMOVQ X0, (DI)")
+				return
+			}
+			g.storeTruth("(DI)", false)
+		}},
+	}
+}

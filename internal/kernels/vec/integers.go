@@ -1,0 +1,46 @@
+package vec
+
+import "github.com/onward-ml/onward/internal/cpu"
+
+// MapU8 computes
+//
+//	for i, v := range x[:len(dst)] {
+//		dst[i] = t[v]
+//	}
+func MapU8(l cpu.Level, dst, x []uint8, t *[256]uint8) { mapU8(l, dst, x, t) }
+
+func mapU8Generic(dst, x []uint8, t *[256]uint8) {
+	for i, v := range x[:len(dst)] {
+		dst[i] = t[v]
+	}
+}
+
+// AbsI32 computes the absolute values. That of the least integer is itself.
+func AbsI32(l cpu.Level, dst, x []int32) { absI32(l, dst, x) }
+
+func absI32Generic(dst, x []int32) {
+	for i, v := range x[:len(dst)] {
+		dst[i] = max(v, -v)
+	}
+}
+
+// DivI32 computes dst[i] = a[i] / b[i], where b[i] is not 0. The least integer divided by −1 is
+// itself. It divides as float64, which takes half the time: a quotient of two int32 that is not an
+// integer differs from the nearest one by more than the rounding.
+func DivI32(l cpu.Level, dst, a, b []int32) { divI32(l, dst, a, b) }
+
+func divI32Generic(dst, a, b []int32) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i, v := range a {
+		dst[i] = int32(int64(float64(v) / float64(b[i])))
+	}
+}
+
+// InfiniteF16 computes whether the float16 values with bits x are infinite.
+func InfiniteF16(l cpu.Level, dst []bool, x []uint16) { infiniteF16(l, dst, x) }
+
+func infiniteF16Generic(dst []bool, x []uint16) {
+	for i, v := range x[:len(dst)] {
+		dst[i] = v&0x7fff == 0x7c00
+	}
+}
