@@ -226,7 +226,7 @@ func (b *Binding) BindOutputTo(name string, d Device) error {
 	}
 	i, ok := b.session.outIndex[name]
 	if !ok {
-		return statusf(InvalidArgument, "Invalid output name: %s", name)
+		return hinted(statusf(InvalidArgument, "Invalid output name: %s", name), driver.Suggest(name, b.session.outputNames(nil)))
 	}
 	return b.bindOutput(i, boundOutput{bound: true, device: d})
 }

@@ -109,6 +109,9 @@ func (s *Session) runBound(ctx context.Context, feed map[string]*OrtValue, opts 
 	}
 	for _, n := range names {
 		if t, ok := into[n]; ok {
+			if t == nil {
+				return nil, statusf(InvalidArgument, "RunOptions.Into[%q] is nil, want a tensor that receives the output", n)
+			}
 			err = b.BindOutputTensor(n, t)
 		} else {
 			err = b.BindOutput(n)

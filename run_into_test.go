@@ -50,7 +50,7 @@ func TestRunInto(t *testing.T) {
 			"Unexpected output data type": {Into: map[string]*tensor.Tensor{"n": y}},
 			"Invalid rank for output":     {Into: map[string]*tensor.Tensor{"y": tensor.Scalar(float32(1))}},
 			"shape":                       {Into: map[string]*tensor.Tensor{"y": small}},
-			"nil":                         {Into: map[string]*tensor.Tensor{"y": nil}},
+			`RunOptions.Into["y"] is nil`: {Into: map[string]*tensor.Tensor{"y": nil}},
 			"At least one output":         {Outputs: []string{}, Into: map[string]*tensor.Tensor{"z": y}},
 		} {
 			_, err := s.Run(t.Context(), feed, o)

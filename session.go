@@ -330,7 +330,13 @@ func (s *Session) bind(in []tensor.Value, feed Values) error {
 		}
 	}
 	if missing != nil {
-		return statusf(InvalidArgument, "Required inputs ([%s]) are missing from input feed ([%s]).", strings.Join(missing, ", "), quoted(feed))
+		err := statusf(InvalidArgument, "Required inputs ([%s]) are missing from input feed ([%s]).", strings.Join(missing, ", "), quoted(feed))
+		for i := range s.inputs {
+			if v, ok := feed[s.inputs[i].Name]; ok && v == nil {
+				return hinted(err, fmt.Sprintf("the value of %q is nil", s.inputs[i].Name))
+			}
+		}
+		return err
 	}
 	for i, v := range in {
 		arg := s.arg(i)
@@ -369,11 +375,13 @@ func (s *Session) unknownInput(name, format string) *StatusError {
 	return hinted(statusf(InvalidArgument, format, name), driver.Suggest(name, names))
 }
 
-// quoted returns the names of a feed, sorted and in quotes.
+// quoted returns the names of a feed's values, sorted and in quotes.
 func quoted(feed Values) string {
 	names := make([]string, 0, len(feed))
-	for n := range feed {
-		names = append(names, "'"+n+"'")
+	for n, v := range feed {
+		if v != nil {
+			names = append(names, "'"+n+"'")
+		}
 	}
 	slices.Sort(names)
 	return strings.Join(names, ", ")

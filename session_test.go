@@ -141,6 +141,8 @@ func TestErrorHints(t *testing.T) {
 		{run(onward.Values{"float_input": &tensor.Sequence{Elem: x.Type()}}, "output_label"), `"float_input" is to be a tensor(float)`},
 		{b.BindCPUInput("float", x), `inputs: there are "float_input"; outputs: ` + outputs},
 		{b.BindInputValue("float_imput", nil), `did you mean "float_input"? there are "float_input"`},
+		{b.BindOutput("output_labels"), `did you mean "output_label"? ` + outputs},
+		{run(onward.Values{"float_input": nil}), `the value of "float_input" is nil`},
 		{open(onward.SessionOptions{FreeDimensions: map[string]int64{"n": 1}}), ""},
 		{open(onward.SessionOptions{Initializers: onward.Values{"w": x}}), ""},
 	} {
@@ -162,15 +164,19 @@ func TestErrorHints(t *testing.T) {
 	}
 }
 
-// Nil values and nil pointers are errors, not panics.
+// Nil values, nil pointers and zero values are errors, not panics.
 func TestNilValues(t *testing.T) {
 	onBoth(t, func(t *testing.T, o *onward.SessionOptions) {
 		s := open(t, scaled().Must(), o)
-		for _, v := range []tensor.Value{nil, (*tensor.Tensor)(nil), (*tensor.Sequence)(nil), (*tensor.Map)(nil), (*tensor.Optional)(nil), (*tensor.Sparse)(nil)} {
+		for _, v := range []tensor.Value{nil, (*tensor.Tensor)(nil), (*tensor.Sequence)(nil), (*tensor.Map)(nil), (*tensor.Optional)(nil), (*tensor.Sparse)(nil),
+			&tensor.Tensor{}, &tensor.Sequence{}, &tensor.Map{}, &tensor.Optional{}, &tensor.Sparse{}} {
 			_, run := s.Run(t.Context(), onward.Values{"x": v}, nil)
 			_, list := s.RunList(t.Context(), []tensor.Value{v}, nil)
 			_, values := s.RunWithOrtValues(t.Context(), map[string]*onward.OrtValue{"x": {}}, nil)
 			_, ort := onward.NewOrtValue(v)
+			if !tensor.IsNil(v) {
+				ort = onward.ErrInvalidArgument // zero values are values
+			}
 			b, err := s.NewBinding()
 			if err != nil {
 				t.Fatal(err)

@@ -196,10 +196,18 @@ func NewMap(keys *Tensor, values Value) (*Map, error) {
 }
 
 // Len returns the number of entries.
-func (m *Map) Len() int { return m.Keys.Len() }
+func (m *Map) Len() int {
+	if m.Keys == nil {
+		return 0
+	}
+	return m.Keys.Len()
+}
 
-// Type returns map(key,value).
+// Type returns map(key,value). The zero Map has an undefined type.
 func (m *Map) Type() Type {
+	if m.Keys == nil || IsNil(m.Values) {
+		return MapOf(Undefined, TensorType(Undefined))
+	}
 	switch v := m.Values.(type) {
 	case *Sequence:
 		return MapOf(m.Keys.dtype, v.Elem)
@@ -240,13 +248,22 @@ type Sparse struct {
 	Outer *Tensor
 }
 
-// Type returns sparse_tensor(elem).
-func (s *Sparse) Type() Type { return SparseType(s.Values.dtype) }
+// Type returns sparse_tensor(elem). The zero Sparse has an undefined type.
+func (s *Sparse) Type() Type {
+	if s.Values == nil {
+		return SparseType(Undefined)
+	}
+	return SparseType(s.Values.dtype)
+}
 
 // String returns the type, the dense shape and the number of values:
 // "sparse_tensor(float)[3 4] with 2 values".
 func (s *Sparse) String() string {
-	return fmt.Sprintf("%s%v with %d values", s.Type(), s.Shape, s.Values.Len())
+	n := 0
+	if s.Values != nil {
+		n = s.Values.Len()
+	}
+	return fmt.Sprintf("%s%v with %d values", s.Type(), s.Shape, n)
 }
 
 // NewSparse returns a sparse tensor in COO format. It fails if indices are out of range, not

@@ -29,6 +29,9 @@ func TestStringOfValues(t *testing.T) {
 		"optional(tensor(float))[]":                                            &Optional{Elem: float},
 		"optional(tensor(float))[float[2]]":                                    &Optional{Elem: float, Value: x},
 		"sparse_tensor(float)[2] with 2 values":                                sparse,
+		"map(undefined,tensor(undefined))[0]":                                  &Map{},
+		"sparse_tensor(undefined)[] with 0 values":                             &Sparse{},
+		"undefined[]": &Tensor{},
 	} {
 		if got := fmt.Sprint(v); got != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -75,7 +75,7 @@ func (p provider) compile(ctx context.Context, m *driver.Model, opts *driver.Opt
 // build converts, optimizes and plans the graph of a model.
 func (p provider) build(ctx context.Context, m *driver.Model, opts *driver.Options, config driver.Config) (*engine, error) {
 	for k := range config.Options {
-		return nil, driver.Errorf(driver.InvalidArgument, "provider %s has no option %q", p.name, k)
+		return nil, driver.Errorf(driver.InvalidArgument, "provider %s has no options, got %q", p.name, k)
 	}
 	custom, err := customDefs(opts.CustomOperators)
 	if err != nil {
