@@ -71,19 +71,23 @@ func (g *fn) tileDotU8S8(b, a, c int) {
 
 // Offsets of the fields of quant's Tiles.
 const (
-	tsA, tsB, tsC = 64, 72, 80 // the configuration comes first
-	tsAt, tsCount = 88, 96
-	tsOffsets     = 104
-	tsTaps        = 112
-	tsChunks      = 120
-	tsStepA       = 128
-	tsStepB       = 136
-	tsPixel       = 144
-	tileStride    = 128 // distance of the rows of packed weights and of sums
+	tsA, tsB, tsC     = 64, 72, 80 // the configuration comes first
+	tsAt, tsCount     = 88, 96
+	tsOffsets, tsTaps = 104, 112
+	tsChunks          = 120
+	tsStepA, tsStepB  = 128, 136
+	tsPixel, tsLdC    = 144, 152
+	tsBias, tsScale   = 160, 168
+	tsRow, tsSums     = 176, 184
+	tsZero            = 192
+	tsLo, tsHi        = 196, 200
+	tsMask, tsStore   = 204, 208
+	tsRows            = 48  // in the configuration: the rows of tile 0
+	tileStride        = 128 // distance of the rows of packed weights and of sums
 )
 
 // tiles writes the products of one or two tiles of rows of bytes and two tiles of columns. The sums are in the tiles 0 to 3, rows of A
-// in 4 and 5, columns of B in 6 and 7.
+// in 4 and 5, columns of B in 6 and 7. They go through memory to vector registers.
 func tiles(f *file, halves int) {
 	g := f.function(fmt.Sprintf("tiles%dAMX", halves), avx512, []arg{{"t", "*Tiles"}}, nil)
 	g.arg("t", "DX")
@@ -91,10 +95,20 @@ func tiles(f *file, halves int) {
 	for _, p := range []struct {
 		off int
 		reg string
-	}{{tsC, "R15"}, {tsPixel, "R8"}, {tsStepA, "R10"}, {tsStepB, "R14"}, {tsAt, "R13"}} {
+	}{{tsSums, "R15"}, {tsPixel, "R8"}, {tsStepA, "R10"}, {tsStepB, "R14"}, {tsAt, "R13"}, {tsLdC, "BX"}, {tsBias, "AX"}, {tsScale, "SI"}} {
 		g.e("MOVQ %d(DX), %s", p.off, p.reg)
 	}
 	g.e("MOVQ $%d, R9", tileStride)
+	g.e("KMOVW %d(DX), K1", tsMask)
+	g.e("KMOVW %d(DX), K2", tsMask+2)
+	const bias, scale, lo, hi, zero = 2, 4, 6, 7, 8
+	for j := range 2 {
+		g.op("VMOVDQU32", fmt.Sprintf("%d(AX)", j*64), bias+j)
+		g.op("VMOVUPS", fmt.Sprintf("%d(SI)", j*64), scale+j)
+	}
+	g.e("VBROADCASTSS %d(DX), Z%d", tsLo, lo)
+	g.e("VBROADCASTSS %d(DX), Z%d", tsHi, hi)
+	g.e("VPBROADCASTD %d(DX), Z%d", tsZero, zero)
 	g.label("tile")
 	for i := range 2 * halves {
 		g.tileZero(i)
@@ -133,60 +147,59 @@ func tiles(f *file, halves int) {
 	for i := range 2 * halves {
 		g.tileStore(i, i/2*16*tileStride+i%2*64, "R15", "R9")
 	}
-	g.e("ADDQ $16, R13")
-	g.e("ADDQ $%d, R15", 32*tileStride)
+	for h := range halves {
+		label := func(s string) string { return fmt.Sprintf("%s%d", s, h) }
+		g.e("MOVQ %d(R13), DI", 16+8*h)
+		g.e("ADDQ %d(DX), DI", tsC)
+		g.e("LEAQ %d(R15), SI", h*16*tileStride)
+		g.e("MOVBQZX %d(DX), CX", tsRows+2*h)
+		next := func(loop string) {
+			g.e("ADDQ R9, SI")
+			g.e("ADDQ BX, DI")
+			g.e("DECQ CX")
+			g.e("JNZ %s", loop)
+		}
+		g.e("MOVQ %d(DX), R12", tsRow)
+		g.e("CMPQ %d(DX), $0", tsStore)
+		g.e("JNE %s", label("sums"))
+		g.label(label("requantize"))
+		for j := range 2 {
+			g.op("VPADDD", fmt.Sprintf("%d(SI)", j*64), bias+j, j)
+			g.requantize(j, scale+j, lo, hi, zero)
+			g.e("VPMOVDB Z%d, K%d, %d(DI)", j, j+1, j*16)
+		}
+		next(label("requantize"))
+		g.e("JMP %s", label("done"))
+		g.label(label("sums"))
+		for j := range 2 {
+			g.op("VPADDD", fmt.Sprintf("%d(SI)", j*64), bias+j, j)
+		}
+		g.e("TESTQ R12, R12")
+		g.e("JZ %s", label("acc"))
+		g.e("VPBROADCASTD (R12), Z9")
+		g.e("ADDQ $4, R12")
+		for j := range 2 {
+			g.op("VPADDD", 9, j, j)
+		}
+		g.label(label("acc"))
+		g.e("CMPQ %d(DX), $1", tsStore)
+		g.e("JEQ %s", label("store"))
+		for j := range 2 {
+			g.e("VMOVDQU32.Z %d(DI), K%d, Z9", j*64, j+1)
+			g.op("VPADDD", 9, j, j)
+		}
+		g.label(label("store"))
+		for j := range 2 {
+			g.e("VMOVDQU32 Z%d, K%d, %d(DI)", j, j+1, j*64)
+		}
+		next(label("sums"))
+		g.e("MOVQ R12, %d(DX)", tsRow)
+		g.label(label("done"))
+	}
+	g.e("ADDQ $32, R13")
 	g.e("DECQ %d(DX)", tsCount)
 	g.e("JNZ tile")
 	g.tileRelease()
-	g.e("RET")
-}
-
-// storeSums writes a function that adds biases and, if acc is set, the previous sums to rows of sums, and stores them.
-func storeSums(f *file) {
-	g := f.function("storeSumsAVX512", avx512, []arg{{"t", "*tileI32"}, {"sums", "*int32"}, {"rows", "int"}}, nil)
-	g.arg("t", "DX")
-	g.arg("sums", "SI")
-	g.arg("rows", "CX")
-	g.e("MOVQ %d(DX), DI", tC)
-	g.e("MOVQ %d(DX), R8", tLdC)
-	g.e("MOVQ %d(DX), R9", tBias)
-	g.e("MOVQ %d(DX), R10", tRow)
-	g.e("KMOVW %d(DX), K1", tMask)
-	g.e("KMOVW %d(DX), K2", tMask+2)
-	for j := range 2 {
-		g.op("VPXORQ", j, j, j)
-	}
-	g.e("TESTQ R9, R9")
-	g.e("JZ row")
-	for j := range 2 {
-		g.e("VMOVDQU32.Z %d(R9), K%d, Z%d", j*64, j+1, j)
-	}
-	g.label("row")
-	for j := range 2 {
-		g.e("VPADDD %d(SI), Z%d, Z%d", j*64, j, 2+j)
-	}
-	g.e("TESTQ R10, R10")
-	g.e("JZ acc")
-	g.e("VPBROADCASTD (R10), Z4")
-	g.e("ADDQ $4, R10")
-	for j := range 2 {
-		g.op("VPADDD", 4, 2+j, 2+j)
-	}
-	g.label("acc")
-	g.e("CMPQ %d(DX), $0", tAcc)
-	g.e("JEQ store")
-	for j := range 2 {
-		g.e("VMOVDQU32.Z %d(DI), K%d, Z4", j*64, j+1)
-		g.op("VPADDD", 4, 2+j, 2+j)
-	}
-	g.label("store")
-	for j := range 2 {
-		g.e("VMOVDQU32 Z%d, K%d, %d(DI)", 2+j, j+1, j*64)
-	}
-	g.e("ADDQ $%d, SI", tileStride)
-	g.e("ADDQ R8, DI")
-	g.e("DECQ CX")
-	g.e("JNZ row")
 	g.e("VZEROUPPER")
 	g.e("RET")
 }
@@ -196,7 +209,6 @@ func writeAMX(dir string) {
 	for halves := 1; halves <= 2; halves++ {
 		tiles(f, halves)
 	}
-	storeSums(f)
 	write(dir+"/amx_amd64.s", f.text())
 	write(dir+"/amx_stubs_amd64.go", generated+"//go:build !purego\n\npackage quant\n"+f.stubs.String())
 }

@@ -180,6 +180,17 @@ func byteTile(f *file, mr int) string {
 	return name
 }
 
+// requantize converts the sums in register a to bytes: round(clip(a·scale, lo, hi)) + zero, which is clip(round(a·scale) + zero) within
+// the bounds plus zero, since the bounds are integers.
+func (g *fn) requantize(a, scale, lo, hi, zero int) {
+	g.op("VCVTDQ2PS", a, a)
+	g.op("VMULPS", scale, a, a)
+	g.op("VMAXPS", lo, a, a) // NaN becomes the lower bound
+	g.op("VMINPS", hi, a, a)
+	g.op("VCVTPS2DQ", a, a)
+	g.op("VPADDD", zero, a, a)
+}
+
 func writeConvBytes(dir string) {
 	f := newFile("bytes")
 	var dis strings.Builder
@@ -267,12 +278,7 @@ func lastTile(f *file, mr int) string {
 	g.e("VMOVUPS (SI), Z%d", scale)
 	g.e("MOVQ R15, AX")
 	for r := range mr {
-		g.op("VCVTDQ2PS", r, r)
-		g.op("VMULPS", scale, r, r)
-		g.op("VMAXPS", lo, r, r) // NaN becomes the lower bound
-		g.op("VMINPS", hi, r, r)
-		g.op("VCVTPS2DQ", r, r)
-		g.op("VPADDD", zero, r, r)
+		g.requantize(r, scale, lo, hi, zero)
 		g.e("VPMOVDB Z%d, K1, (AX)", r)
 		if r < mr-1 {
 			g.e("ADDQ %d(DX), AX", chLdC)

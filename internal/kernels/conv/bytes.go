@@ -5,6 +5,7 @@ import (
 	"math"
 	"unsafe"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/kernels/align"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/kernels/quant"
@@ -12,8 +13,10 @@ import (
 )
 
 const (
-	bytePixels = 14 // pixels of the largest tile
-	byteCols   = 32 // output channels of a tile
+	bytePixels = 14 // pixels of the largest tile with VNNI
+	// AMX is faster from so many evenly spaced pixels, steps of four channels in a chunk and such steps of all taps.
+	amxWidth, amxSteps, amxTotal = 10, 8, 12
+	byteCols                     = 32 // output channels of a tile
 	// byteSteps limits one tile call to about 30 µs: steps of four channels.
 	byteSteps = 8192
 	// byteGroup is the number of output pixels in a unit of work.
@@ -105,8 +108,9 @@ type byteWeights struct {
 	merged bool
 }
 
-// packBytes returns nil if a difference does not fit a byte, or if a call would take too long.
-func packBytes[W quant.Byte](s *Shape, w []W, zero func(o int) int32) *byteWeights {
+// packBytes returns nil if a difference does not fit a byte, or if a call would take too long. For AMX it pads the
+// steps of a tap to equal chunks.
+func packBytes[W quant.Byte](s *Shape, w []W, zero func(o int) int32, amx bool) *byteWeights {
 	cg, og, taps := s.Cin/s.Group, s.Cout/s.Group, product(s.Kernel)
 	kw := 1
 	if n := len(s.Kernel); n > 0 {
@@ -115,6 +119,10 @@ func packBytes[W quant.Byte](s *Shape, w []W, zero func(o int) int32) *byteWeigh
 	p := &byteWeights{panels: tiles(og, byteCols), taps: taps, k: tiles(cg, 4), merged: s.Group == 1 && kw > 0}
 	if p.merged {
 		p.taps, p.k = taps/kw, tiles(kw*cg, 4)
+	}
+	if amx && p.k > 0 {
+		chunks, each := quant.Chunks(p.k)
+		p.k = chunks * each
 	}
 	if p.taps*p.k > byteSteps || p.taps*p.k == 0 {
 		return nil
@@ -175,7 +183,9 @@ type byteGeometry struct {
 	width   int
 	step    int  // distance in pixels of the image between the inputs of successive outputs
 	pixels  bool // every run of output pixels is evenly spaced, across rows too
-	beyond  bool // tiles read up to three bytes beyond the channels
+	beyond  int  // bytes that tiles read beyond the channels
+	most    int  // pixels of the largest tile
+	chunks  int  // of each tap for AMX; 0 to use VNNI
 }
 
 // byteGeometryOf returns the geometry of the convolution, or nil if the byte tiles do not support it.
@@ -188,11 +198,23 @@ func (d *Integer) byteGeometryOf() *byteGeometry {
 		}
 	}
 	cg := d.s.Cin / d.s.Group
-	if merged && e[2].dilation > 1 && e[2].kernel > 1 && cg%4 != 0 {
-		return nil
-	}
 	one := merged && e[2].dilation == 1
-	q := &byteGeometry{width: e[2].out, step: e[2].stride, beyond: cg%4 != 0 && !(one && cg*e[2].kernel%4 == 0) && d.single == nil}
+	k := 0 // steps of a tap
+	q := &byteGeometry{width: e[2].out, step: e[2].stride, most: bytePixels}
+	if w := d.bytes; w != nil {
+		row := cg // bytes of a tap
+		k = w.k
+		switch {
+		case one:
+			row = cg * e[2].kernel
+		case merged && e[2].kernel > 1:
+			k = cg / 4
+			if 4*k*e[2].kernel != 4*w.k || cg%4 != 0 {
+				return nil // the padding of a row is not that of a tap
+			}
+		}
+		q.beyond = 4*k - row
+	}
 	for i := range 3 {
 		q.size[i] = max(e[i].pad+e[i].in, (e[i].out-1)*e[i].stride+(e[i].kernel-1)*e[i].dilation+1)
 	}
@@ -210,13 +232,15 @@ func (d *Integer) byteGeometryOf() *byteGeometry {
 		}
 	}
 	q.rows = e[0].out * e[1].out
-	q.across = tiles(q.width, bytePixels)
-	switch {
-	case product(d.s.Kernel) == 1 && q.size == [3]int{e[0].out, e[1].out, e[2].out}:
+	if product(d.s.Kernel) == 1 && q.size == [3]int{e[0].out, e[1].out, e[2].out} {
 		// The stride is irrelevant in a dimension of one pixel.
 		q.pixels, q.width, q.rows, q.step = true, d.pixels[1], 1, 1
-		q.across = tiles(q.width, bytePixels)
-	case 2*q.width <= bytePixels && q.rows > 1:
+	}
+	if chunks, each := quant.Chunks(k); cpu.AMX(d.level) && chunks*each == k && each >= amxSteps && len(q.offsets)*k >= amxTotal && q.width >= amxWidth {
+		q.chunks, q.most = chunks, 2*quant.TileRows
+	}
+	q.across = tiles(q.width, q.most)
+	if 2*q.width <= q.most && q.rows > 1 {
 		q.across, q.rows = 0, tiles(q.rows, 2)
 	}
 	return q
@@ -234,13 +258,20 @@ func (q *byteGeometry) tile(i, pixels int) (p, first, second int) {
 		}
 		return p, q.width, q.width
 	}
-	a, b := split(q.width, bytePixels, i%q.across)
+	a, b := split(q.width, q.most, i%q.across)
 	return i/q.across*q.width + a, (b - a + 1) / 2, (b - a) / 2
 }
 
-// length returns the size of the padded image in bytes. Tiles read up to three bytes beyond the
-// channels.
-func (q *byteGeometry) length() int { return q.size[0]*q.size[1]*q.row + 4 }
+// length returns the size of the padded image in bytes.
+func (q *byteGeometry) length() int { return q.size[0]*q.size[1]*q.row + q.beyond }
+
+// buffers returns the bytes of the sums of a call with AMX.
+func (q *byteGeometry) buffers() int {
+	if q.chunks == 0 {
+		return 0
+	}
+	return int(unsafe.Sizeof(quant.Tiles{}))
+}
 
 // byteOutput is the destination of the sums: int32 in y, or requantized bytes.
 type byteOutput struct {
@@ -395,6 +426,10 @@ func (d *Integer) byteUnit(b *integerBuffers, y *byteOutput, image []byte, bias 
 		rows = resize(&b.rows, count*byteCols)
 		c = unsafe.Pointer(unsafe.SliceData(rows))
 	}
+	if q.chunks > 0 {
+		d.amxTiles(b, &t, unsafe.Pointer(&image[g*(s.Cin/s.Group)]), c, p0, t0, t1)
+		t0 = t1
+	}
 	for i := t0; i < t1; i++ {
 		p, first, second := q.tile(i, out)
 		t.a = unsafe.Pointer(&image[d.byteAt(p)+g*(s.Cin/s.Group)])
@@ -415,6 +450,37 @@ func (d *Integer) byteUnit(b *integerBuffers, y *byteOutput, image []byte, bias 
 		return
 	}
 	quant.TransposeBytes(d.level, y.bytes[at:], out, rows, byteCols, count, cols)
+}
+
+// amxTiles computes the tiles [t0, t1) with AMX. image is the first channel of the group, c the output of pixel p0.
+func (d *Integer) amxTiles(b *integerBuffers, t *byteTile, image, c unsafe.Pointer, p0, t0, t1 int) {
+	q, out := d.geometry, d.pixels[1]
+	if b.tiles == nil {
+		b.tiles = new(quant.Tiles)
+	}
+	s := b.tiles
+	s.A, s.B, s.C, s.Offsets, s.Taps, s.Pixel, s.LdC = image, t.b, c, t.offsets, t.taps, t.pixel, t.ldc
+	s.Bias, s.Scale, s.Zero, s.Lo, s.Hi, s.Mask, s.Store = t.bias, t.scale, t.zero, t.lo, t.hi, t.mask, quant.Store(t.sums)
+	for i := t0; i < t1; {
+		_, first, second := q.tile(i, out)
+		s.Configure(first, second, q.chunks, t.k/q.chunks)
+		count := 0
+		for ; count < min(s.Most(), t1-i); count++ {
+			p, f, h := q.tile(i+count, out)
+			if f != first || h != second {
+				break
+			}
+			at := &s.At[count]
+			at.A[0], at.C = d.byteAt(p), [2]int{(p - p0) * t.ldc, (p + first - p0) * t.ldc}
+			at.A[1] = at.A[0] + first*t.pixel
+			if q.across == 0 && first == q.width && second > 0 {
+				at.A[1] = d.byteAt(p + first)
+			}
+		}
+		s.Run(d.level, count)
+		i += count
+	}
+	s.Release()
 }
 
 // byteAt returns the offset of output pixel p's window in the padded image.

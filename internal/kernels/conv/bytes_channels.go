@@ -152,7 +152,7 @@ func (d *Integer) runChannels(par gemm.Par, y *byteOutput, x []byte, signed bool
 func (d *Integer) padLast(par gemm.Par, b *integerBuffers, src []byte, pad, flip byte) []byte {
 	q, e, row := d.geometry, &d.d, d.d[2].in*d.s.Cin
 	same := q.row == row && q.size[1] == e[1].in && q.size[0] == e[0].in
-	if same && flip == 0 && !q.beyond {
+	if same && flip == 0 && q.beyond == 0 {
 		return src
 	}
 	image := resize(&b.image, q.length())

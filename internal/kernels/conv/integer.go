@@ -87,7 +87,7 @@ func NewInteger[W quant.Byte](level cpu.Level, s *Shape, w []W, xZero int32, wZe
 	}
 	d.k = (cg*taps + 3) &^ 3
 	if cpu.VNNI(level) {
-		if d.bytes = packBytes(s, w, zero); d.bytes != nil {
+		if d.bytes = packBytes(s, w, zero, cpu.AMX(level)); d.bytes != nil {
 			d.geometry = d.byteGeometryOf()
 			// Pack the weights in the other form on demand, since few shapes need it.
 			d.groups = sync.OnceValue(func() []integerGroup {
@@ -182,7 +182,7 @@ func (d *Integer) Scratch(last bool) (shared, each int) {
 		return 0, 4 * out
 	}
 	if d.geometry != nil {
-		return d.geometry.length() + 8*len(d.bytes.sums), 4*byteCols*min(out, 2*byteGroup) + byteRows*16*d.s.Cin
+		return d.geometry.length() + 8*len(d.bytes.sums), 4*byteCols*min(out, 2*byteGroup) + byteRows*16*d.s.Cin + d.geometry.buffers()
 	}
 	return in * d.s.Cin, min(d.block(), out) * (d.k + 8*d.s.Cout/d.s.Group)
 }
@@ -207,6 +207,7 @@ type integerBuffers struct {
 	scale       []float32
 	planes      []float32
 	in, pixels  []float32
+	tiles       *quant.Tiles
 }
 
 var integerPool = sync.Pool{New: func() any { return new(integerBuffers) }}

@@ -133,6 +133,8 @@ func TestInteger(t *testing.T) {
 			// more output pixels than input pixels
 			{N: 1, Cin: 1, Cout: 2, Group: 1, In: []int{9, 1, 4}, Kernel: []int{1, 1, 1}, Stride: []int{1, 1, 1}, Dilation: []int{1, 1, 1}, PadBegin: []int{0, 0, 0}, PadEnd: []int{1, 3, 2}},
 			shape2(2, 17, 17, 17, 21, 37, 3, 1, 1, 1), shape2(1, 5, 5, 5, 20, 33, 5, 2, 1, 2), shape2(1, 5, 5, 5, 20, 70, 3, 2, 2, 2), shape2(1, 40, 70, 1, 7, 7, 3, 1, 1, 1), shape2(1, 8, 33, 1, 20, 17, 3, 1, 1, 1), shape2(2, 48, 96, 3, 19, 33, 3, 2, 1, 1), shape2(1, 3, 5, 1, 40, 37, 5, 1, 2, 4), shape2(1, 64, 48, 1, 5, 40, 1, 1, 1, 0),
+			// for AMX: equal chunks, padded ones, pairs of rows, groups, dilated taps
+			shape2(1, 96, 4, 1, 3, 33, 3, 1, 1, 1), shape2(2, 70, 33, 1, 5, 13, 1, 1, 1, 0), shape2(1, 32, 8, 1, 5, 14, 3, 1, 1, 1), shape2(1, 96, 6, 2, 5, 21, 3, 2, 1, 1), shape2(1, 68, 3, 1, 7, 12, 3, 1, 2, 2), shape2(1, 48, 3, 1, 7, 12, 3, 1, 2, 2),
 			{N: 1, Cin: 3, Cout: 4, Group: 1, In: []int{}, Kernel: []int{}, Stride: []int{}, Dilation: []int{}, PadBegin: []int{}, PadEnd: []int{}},
 		} {
 			if err := s.Check(); err != nil {
@@ -152,12 +154,15 @@ func TestRapidInteger(t *testing.T) {
 				return rapid.SliceOfN(rapid.IntRange(lo, hi), d, d).Draw(rt, name)
 			}
 			g := rapid.IntRange(1, 3).Draw(rt, "group")
-			s := &Shape{N: rapid.IntRange(1, 2).Draw(rt, "n"), Group: g, Cin: g * rapid.IntRange(1, 10).Draw(rt, "cin"), Cout: g * rapid.IntRange(1, 6).Draw(rt, "cout"),
-				In: ints(1, 9, "in"), Kernel: ints(1, 4, "kernel"), Stride: ints(1, 3, "stride"), Dilation: ints(1, 3, "dilation"), PadBegin: ints(0, 4, "begin"), PadEnd: ints(0, 4, "end")}
+			s := &Shape{N: rapid.IntRange(1, 2).Draw(rt, "n"), Group: g, Cin: g * rapid.IntRange(1, []int{40, 16, 4}[d-1]).Draw(rt, "cin"), Cout: g * rapid.IntRange(1, 6).Draw(rt, "cout"),
+				In: ints(1, []int{20, 12, 7}[d-1], "in"), Kernel: ints(1, 4, "kernel"), Stride: ints(1, 3, "stride"), Dilation: ints(1, 3, "dilation"), PadBegin: ints(0, 4, "begin"), PadEnd: ints(0, 4, "end")}
 			if s.Check() != nil {
 				return
 			}
 			r, zeros, bias := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0)), rapid.IntRange(0, 3).Draw(rt, "zeros"), rapid.Bool().Draw(rt, "bias")
+			if rapid.Bool().Draw(rt, "no AMX") {
+				defer cpu.WithoutAMX()()
+			}
 			testkit.Scope(t, func(t testing.TB) { checkIntegerTypes(t, l, s, r, zeros, bias) })
 		})
 	})

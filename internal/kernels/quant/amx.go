@@ -1,6 +1,7 @@
 package quant
 
 import (
+	"math"
 	"unsafe"
 
 	"github.com/onward-ml/onward/internal/cpu"
@@ -9,8 +10,6 @@ import (
 const (
 	// TileRows is the maximum number of rows of one half of a tile of [Tiles].
 	TileRows = 16
-	// SumsLen is the number of sums of a tile: [32 rows][32 columns], the second half from row 16 on.
-	SumsLen = 2 * TileRows * PanelWidth
 	// MaxTiles is the maximum number of tiles in one call.
 	MaxTiles = 8
 	// maxChunks limits one call to about 30 µs: chunks of all tiles.
@@ -19,46 +18,64 @@ const (
 )
 
 // Tiles holds the arguments of a product of bytes with AMX; the generator knows the field offsets. Distances are in bytes.
+// Elements of A are unsigned, those of B signed, in rows of 128 bytes.
 //
 //	for i := range count {
 //		for half := range 2 {
 //			for r := range rows[half] {
 //				for j := range 32 {
+//					s := bias[j] + rowBias[row]
 //					for t := range taps {
 //						for k := range 4*steps*chunks {
-//							sums[i][half*16+r][j] += a[at[i][half]+r*pixel+offsets[t]+k] * b[t][k/4][j][k%4]
+//							s += a[at[i].A[half]+r*pixel+offsets[t]+k] * b[t][k/4][j][k%4]
 //						}
 //					}
+//					c[at[i].C[half]+r*ldc][j] = s // or += s, or roundToEven(clip(float32(s)*scale[j], lo, hi)) + zero
 //				}
+//				row++
 //			}
 //		}
 //	}
-//
-// Elements of A are unsigned, those of B signed, in rows of 128 bytes.
 type Tiles struct {
-	config  [64]byte
-	A, B    unsafe.Pointer
-	sums    unsafe.Pointer
-	at      unsafe.Pointer
-	count   int
-	Offsets unsafe.Pointer // one int for each tap
-	Taps    int            // at least 1
-	chunks  int
-	stepA   int // bytes of A in a chunk
-	stepB   int
-	Pixel   int // distance between rows of A
+	config      [64]byte
+	A, B, C     unsafe.Pointer
+	at          unsafe.Pointer
+	count       int
+	Offsets     unsafe.Pointer // one int for each tap
+	Taps        int            // at least 1
+	chunks      int
+	stepA       int // bytes of A in a chunk
+	stepB       int
+	Pixel, LdC  int            // distances between rows of A and C
+	Bias, Scale unsafe.Pointer // 32 of int32, 32 of float32
+	RowBias     unsafe.Pointer // one int32 for each row, or nil; only for sums
+	sums        unsafe.Pointer
+	Zero        int32
+	Lo, Hi      float32 // bounds of the bytes minus Zero
+	Mask        uint32  // of the columns
+	Store       Store
 
-	At   [MaxTiles][2]int // offsets of the first row of each half
-	Sums [MaxTiles * SumsLen]int32
+	At     [MaxTiles]TileAt
+	buffer [2 * TileRows * PanelWidth]int32
 }
 
-// Most returns the maximum number of tiles in one call.
-func (t *Tiles) Most() int { return min(max(1, maxChunks/(t.Taps*t.chunks)), MaxTiles) }
+// TileAt has the offsets of the first row of each half of a tile in A and C.
+type TileAt struct{ A, C [2]int }
+
+// Store says what [Tiles] does with sums.
+type Store uint64
+
+// Values of Store.
+const (
+	StoreBytes Store = iota // requantize them
+	StoreSums               // as int32
+	AddSums                 // to int32
+)
 
 // Chunks returns how AMX divides steps of four bytes of K: the number of chunks and their steps. Their product may exceed steps.
 func Chunks(steps int) (chunks, each int) {
 	chunks = (steps + tileSteps - 1) / tileSteps
-	return chunks, (steps + chunks - 1) / chunks
+	return chunks, (steps + chunks - 1) / max(chunks, 1)
 }
 
 // Configure sets the rows of the halves, 1 to 16 and 0 to 16, and the number of chunks and their steps, 1 to 16.
@@ -75,9 +92,18 @@ func (t *Tiles) Configure(first, second, chunks, steps int) {
 
 func (t *Tiles) rows(half int) int { return int(t.config[48+2*half]) }
 
-// Sum computes count tiles.
-func (t *Tiles) Sum(l cpu.Level, count int) {
-	t.at, t.sums, t.count = unsafe.Pointer(&t.At), unsafe.Pointer(&t.Sums), count
+// Most returns the maximum number of tiles in one call.
+func (t *Tiles) Most() int { return min(max(1, maxChunks/(t.Taps*t.chunks)), MaxTiles) }
+
+// none is a bias of zeros, and stands for the scale of sums.
+var none [PanelWidth]int32
+
+// Run computes count tiles.
+func (t *Tiles) Run(l cpu.Level, count int) {
+	t.at, t.sums, t.count = unsafe.Pointer(&t.At), unsafe.Pointer(&t.buffer), count
+	if t.Scale == nil {
+		t.Scale = unsafe.Pointer(&none)
+	}
 	if cpu.AMX(l) {
 		tilesAMX(t)
 	} else {
@@ -85,26 +111,60 @@ func (t *Tiles) Sum(l cpu.Level, count int) {
 	}
 }
 
-// tilesGeneric computes the sums in plain Go.
+// Release drops the pointers, which a pool must not keep.
+func (t *Tiles) Release() {
+	t.A, t.B, t.C, t.Offsets, t.Bias, t.Scale, t.RowBias = nil, nil, nil, nil, nil, nil, nil
+}
+
+// tilesGeneric computes the tiles in plain Go.
 func tilesGeneric(t *Tiles) {
-	offsets := unsafe.Slice((*int)(t.Offsets), t.Taps)
-	steps := t.chunks * t.stepA / 4
+	row := 0
 	for i := range t.count {
 		for half := range 2 {
 			for r := range t.rows(half) {
-				var sum [PanelWidth]int32
-				b := unsafe.Slice((*[PanelWidth][4]int8)(t.B), t.Taps*steps)
-				for _, off := range offsets {
-					a := unsafe.Slice((*[4]uint8)(unsafe.Add(t.A, t.At[i][half]+r*t.Pixel+off)), steps)
-					for k, x := range a {
-						for j, w := range &b[k] {
-							sum[j] += int32(x[0])*int32(w[0]) + int32(x[1])*int32(w[1]) + int32(x[2])*int32(w[2]) + int32(x[3])*int32(w[3])
-						}
+				sum := *(*[PanelWidth]int32)(t.Bias)
+				t.addProducts(&sum, unsafe.Add(t.A, t.At[i].A[half]+r*t.Pixel))
+				if t.Store != StoreBytes && t.RowBias != nil {
+					v := *(*int32)(unsafe.Add(t.RowBias, 4*row))
+					for j := range sum {
+						sum[j] += v
 					}
-					b = b[steps:]
 				}
-				copy(t.Sums[((i*2+half)*TileRows+r)*PanelWidth:], sum[:])
+				t.store(unsafe.Add(t.C, t.At[i].C[half]+r*t.LdC), &sum)
+				row++
 			}
+		}
+	}
+}
+
+func (t *Tiles) addProducts(sum *[PanelWidth]int32, a unsafe.Pointer) {
+	steps := t.chunks * t.stepA / 4
+	b := unsafe.Slice((*[PanelWidth][4]int8)(t.B), t.Taps*steps)
+	for _, off := range unsafe.Slice((*int)(t.Offsets), t.Taps) {
+		for k, x := range unsafe.Slice((*[4]uint8)(unsafe.Add(a, off)), steps) {
+			for j, w := range &b[k] {
+				sum[j] += int32(x[0])*int32(w[0]) + int32(x[1])*int32(w[1]) + int32(x[2])*int32(w[2]) + int32(x[3])*int32(w[3])
+			}
+		}
+		b = b[steps:]
+	}
+}
+
+func (t *Tiles) store(c unsafe.Pointer, sum *[PanelWidth]int32) {
+	scale := (*[PanelWidth]float32)(t.Scale)
+	for j, s := range sum {
+		switch {
+		case t.Mask>>j&1 == 0:
+		case t.Store == AddSums:
+			*(*int32)(unsafe.Add(c, 4*j)) += s
+		case t.Store == StoreSums:
+			*(*int32)(unsafe.Add(c, 4*j)) = s
+		default:
+			v := float32(s) * scale[j]
+			if !(v > t.Lo) {
+				v = t.Lo
+			}
+			*(*uint8)(unsafe.Add(c, j)) = uint8(int32(math.RoundToEven(float64(min(v, t.Hi)))) + t.Zero)
 		}
 	}
 }
@@ -113,50 +173,32 @@ func tilesGeneric(t *Tiles) {
 const amxRows = 4
 
 // amxPanel computes the rows of one panel with AMX, in chunks of each steps.
-func (b *buffers) amxPanel(l cpu.Level, t *tileI32, rows, cols, each int) {
+func (b *buffers) amxPanel(l cpu.Level, t *tileI32, rows, each int) {
 	if b.tiles == nil {
 		b.tiles = new(Tiles)
 	}
-	s, c, rowBias := b.tiles, t.c, t.rowBias
-	s.A, s.B, s.Pixel, s.Offsets, s.Taps = t.a, t.b, int(t.lda), unsafe.Pointer(&zeroOffset), 1
+	s := b.tiles
+	s.A, s.B, s.C, s.Pixel, s.LdC, s.Mask = t.a, t.b, t.c, int(t.lda), int(t.ldc), t.mask
+	s.Offsets, s.Taps, s.Store = unsafe.Pointer(&zeroOffset), 1, StoreSums+Store(t.acc)
+	if s.Bias = t.bias; s.Bias == nil {
+		s.Bias = unsafe.Pointer(&none)
+	}
 	for r := 0; r < rows; {
 		height := min(rows-r, 2*TileRows)
 		first := min(height, TileRows)
 		s.Configure(first, height-first, t.k/each, each)
 		count := min((rows-r)/height, s.Most())
 		for i := range count {
-			at := (r + i*height) * s.Pixel
-			s.At[i] = [2]int{at, at + first*s.Pixel}
+			row := r + i*height
+			s.At[i] = TileAt{A: [2]int{row * s.Pixel, (row + first) * s.Pixel}, C: [2]int{row * s.LdC, (row + first) * s.LdC}}
 		}
-		s.Sum(l, count)
-		t.c = unsafe.Add(c, r*int(t.ldc))
-		if rowBias != nil {
-			t.rowBias = unsafe.Add(rowBias, 4*r)
+		if s.RowBias = nil; t.rowBias != nil {
+			s.RowBias = unsafe.Add(t.rowBias, 4*r)
 		}
-		storeSums(l, t, s.Sums[:count*height*PanelWidth], cols) // without a gap, since tiles of less than 32 rows come alone
+		s.Run(l, count)
 		r += count * height
 	}
-	s.A, s.B = nil, nil // the pool must not keep them
+	s.Release()
 }
 
 var zeroOffset int // of the only tap of a matrix product
-
-// storeSumsGeneric adds biases and, if acc is set, the previous sums to rows of sums, and stores them.
-func storeSumsGeneric(t *tileI32, sums []int32, cols int) {
-	for r := range len(sums) / PanelWidth {
-		c := unsafe.Slice((*int32)(unsafe.Add(t.c, r*int(t.ldc))), cols)
-		for j := range c {
-			s := sums[r*PanelWidth+j]
-			if t.bias != nil {
-				s += unsafe.Slice((*int32)(t.bias), cols)[j]
-			}
-			if t.rowBias != nil {
-				s += *(*int32)(unsafe.Add(t.rowBias, r*4))
-			}
-			if t.acc != 0 {
-				s += c[j]
-			}
-			c[j] = s
-		}
-	}
-}

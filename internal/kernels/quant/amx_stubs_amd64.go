@@ -9,6 +9,3 @@ func tiles1AMX(t *Tiles)
 
 //go:noescape
 func tiles2AMX(t *Tiles)
-
-//go:noescape
-func storeSumsAVX512(t *tileI32, sums *int32, rows int)

@@ -1,6 +1,7 @@
 package quant
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -27,29 +28,46 @@ func TestTiles(t *testing.T) {
 		for k := range offsets {
 			offsets[k] = r.IntN(100)
 		}
-		end := 0
+		s.Store, s.Mask, s.Zero, s.Lo, s.Hi = Store(r.IntN(3)), r.Uint32(), 77, -77, 178
+		s.LdC = 128 + r.IntN(9)
+		rows := make([]int32, 2*TileRows*MaxTiles)
+		end, c := 0, 0
 		for k := range count {
-			for h, rows := range [2]int{first, second} {
-				s.At[k][h] = r.IntN(2000)
-				if rows > 0 {
-					end = max(end, s.At[k][h]+(rows-1)*s.Pixel+slices.Max(offsets)+4*chunks*steps)
+			for h, n := range [2]int{first, second} {
+				s.At[k].A[h], s.At[k].C[h] = r.IntN(2000), c
+				c += n * s.LdC
+				if n > 0 {
+					end = max(end, s.At[k].A[h]+(n-1)*s.Pixel+slices.Max(offsets)+4*chunks*steps)
 				}
 			}
 		}
+		if s.Store != StoreBytes && r.IntN(2) == 0 {
+			s.RowBias = unsafe.Pointer(&rows[0])
+		}
 		a := testkit.Guarded[uint8](t, end, testkit.High, i%4)
 		b := testkit.Guarded[int8](t, s.Taps*chunks*steps*PanelWidth*4, testkit.High, 0)
+		var bias [PanelWidth]int32
+		var scale [PanelWidth]float32
 		for k := range a {
 			a[k] = uint8(r.Uint32())
 		}
 		for k := range b {
 			b[k] = int8(r.Uint32())
 		}
-		s.A, s.B, s.Offsets = unsafe.Pointer(&a[0]), unsafe.Pointer(&b[0]), unsafe.Pointer(&offsets[0])
-		want := s
-		want.Sum(cpu.Generic, count)
-		s.Sum(cpu.AVX512, count)
-		if s.Sums != want.Sums {
-			t.Fatalf("%d and %d rows, %d chunks of %d steps, %d taps, %d tiles: the sums differ", first, second, chunks, steps, s.Taps, count)
+		for k := range bias {
+			bias[k], scale[k] = r.Int32N(20000)-10000, r.Float32()*0.001
+		}
+		for k := range rows {
+			rows[k] = r.Int32N(20000) - 10000
+		}
+		s.A, s.B, s.Offsets, s.Bias, s.Scale = unsafe.Pointer(&a[0]), unsafe.Pointer(&b[0]), unsafe.Pointer(&offsets[0]), unsafe.Pointer(&bias), unsafe.Pointer(&scale)
+		got, want := make([]uint8, c+128), make([]uint8, c+128)
+		twin := s
+		s.C, twin.C = unsafe.Pointer(&got[0]), unsafe.Pointer(&want[0])
+		s.Run(cpu.AVX512, count)
+		twin.Run(cpu.Generic, count)
+		if !bytes.Equal(got, want) {
+			t.Fatalf("%d and %d rows, %d chunks of %d steps, %d taps, %d tiles, store %d: the results differ", first, second, chunks, steps, s.Taps, count, s.Store)
 		}
 	}
 }

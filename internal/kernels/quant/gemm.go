@@ -379,7 +379,7 @@ func panel(level cpu.Level, p *Packed, buf *buffers, t *tileI32, a unsafe.Pointe
 			if last && rowBias != nil {
 				t.rowBias = unsafe.Pointer(&rowBias[0])
 			}
-			buf.amxPanel(level, t, rows, cols, p.each)
+			buf.amxPanel(level, t, rows, p.each)
 			continue
 		}
 		for i := range count {
