@@ -19,3 +19,5 @@ var hasAMX = sync.OnceValue(func() bool {
 	_, _, e := syscall.RawSyscall(syscall.SYS_ARCH_PRCTL, requestPermission, tileData, 0)
 	return e == 0
 })
+
+func hasAMXBF16() bool { return cpu.X86.HasAMXBF16 && hasAMX() }

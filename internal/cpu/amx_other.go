@@ -3,3 +3,5 @@
 package cpu
 
 func hasAMX() bool { return false }
+
+func hasAMXBF16() bool { return false }

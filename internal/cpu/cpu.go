@@ -122,6 +122,9 @@ func VNNI(l Level) bool { return l == AVX512 && hasVNNI }
 // for permission to use the registers.
 func AMX(l Level) bool { return l == AVX512 && !withoutAMX.Load() && hasAMX() }
 
+// AMXBF16 is [AMX] for the tiles of bfloat16 (TDPBF16PS). All processors that have them have those for bytes.
+func AMXBF16(l Level) bool { return l == AVX512 && !withoutAMX.Load() && hasAMXBF16() }
+
 // withoutAMX is set by [WithoutAMX].
 var withoutAMX atomic.Bool
 

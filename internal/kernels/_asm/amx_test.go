@@ -20,6 +20,7 @@ func TestAMXEncoding(t *testing.T) {
 		{func(g *fn) { g.tileLoad(2048, "AX", "R8", 4) }, "c4 a2 7b 4b a4 00 00 08 00 00"},
 		{func(g *fn) { g.tileStore(2, 0x81264, "R15", "BX") }, "c4 c2 7a 4b 94 1f 64 12 08 00"},
 		{func(g *fn) { g.tileDotU8S8(6, 4, 1) }, "c4 e2 49 5e cc"},
+		{func(g *fn) { g.tileDotBF16(7, 5, 3) }, "c4 e2 42 5c dd"},
 	} {
 		g := newFile("amx").function("f", avx512, nil, nil)
 		g.body.Reset()

@@ -75,8 +75,12 @@ type Args[T Number] struct {
 	// Half replaces B for float32: panels as from [Pack], with the bits of IEEE binary16 numbers.
 	// They are widened when read and need half of the memory bandwidth.
 	Half []uint16
-	C    []T // M rows of N at stride LdC, overwritten
-	LdC  int
+	// BF16 replaces B for float32: panels of [PackBF16]. A is rounded to bfloat16 too, the sums are
+	// float32. Rounded holds A as from [Args.RoundRows], or is nil; with it, the rows of blocks start
+	// at multiples of 32.
+	BF16, Rounded []uint16
+	C             []T // M rows of N at stride LdC, overwritten
+	LdC           int
 	Epilogue[T]
 	// Then computes dst from x, parts of rows of the result, in place and elementwise; or nil. It
 	// follows the epilogue while the rows are in the cache.
@@ -199,6 +203,9 @@ func (a *Args[T]) packB(rows int) bool {
 // ScratchLen returns the number of scratch elements of a call for rows rows: 0 if A and B are used
 // in place.
 func (a *Args[T]) ScratchLen(rows int) int {
+	if a.BF16 != nil {
+		return a.scratchBF16(rows)
+	}
 	n, kc := 0, a.kBlock(rows)
 	if a.TransA {
 		n += min(rows, blockM) * kc
@@ -238,6 +245,10 @@ type tile[T Number] struct {
 func (a *Args[T]) run(level cpu.Level, blk Block, scratch []T) {
 	rows := blk.Row1 - blk.Row0
 	if rows <= 0 || blk.Panel1 <= blk.Panel0 {
+		return
+	}
+	if a.BF16 != nil {
+		a.runBF16(level, blk, scratch)
 		return
 	}
 	if f, ok := any(a).(*Args[float32]); ok && rows <= maxVectorRows && vectorAsm(level, f, blk) {
@@ -500,6 +511,12 @@ func Parallel[T Number](par Par, level cpu.Level, a *Args[T]) {
 		Split(par, a.M, a.N, a.K, 4<<20, func(b Block) { a.run(level, b, nil) })
 	case par == nil:
 		blockF32(level, f, a.Whole())
+	case a.BF16 != nil:
+		const unit = 2 * unitRows
+		Split(par, (a.M+unit-1)/unit, a.N, a.K, 8<<20, func(b Block) {
+			b.Row0, b.Row1 = b.Row0*unit, min(a.M, b.Row1*unit)
+			blockF32(level, f, b)
+		})
 	default:
 		Split(par, a.M, a.N, a.K, 64<<20, func(b Block) { blockF32(level, f, b) })
 	}

@@ -65,13 +65,17 @@ func F32ToBF16(l cpu.Level, dst []uint16, x []float32) { f32ToBF16(l, dst, x) }
 
 func f32ToBF16Generic(dst []uint16, x []float32) {
 	for i, v := range x[:len(dst)] {
-		b := math.Float32bits(v)
-		if b&0x7fffffff > 0x7f800000 {
-			dst[i] = uint16(b>>16) | 0x40
-			continue
-		}
-		dst[i] = uint16((b + 0x7fff + b>>16&1) >> 16)
+		dst[i] = RoundBF16(v)
 	}
+}
+
+// RoundBF16 returns the bits of v rounded to bfloat16.
+func RoundBF16(v float32) uint16 {
+	b := math.Float32bits(v)
+	if b&0x7fffffff > 0x7f800000 {
+		return uint16(b>>16) | 0x40
+	}
+	return uint16((b + 0x7fff + b>>16&1) >> 16)
 }
 
 // I8ToF32 computes dst[i] = float32(x[i]).

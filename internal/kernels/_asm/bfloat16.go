@@ -1,0 +1,199 @@
+package main
+
+import "fmt"
+
+// tileDotBF16 adds to tile c the products of the pairs of bfloat16 numbers of a and b.
+func (g *fn) tileDotBF16(b, a, c int) {
+	g.amx(fmt.Sprintf("TDPBF16PS TMM%d, TMM%d, TMM%d", b, a, c), append(vex(vexF3, c, 0, a, b, 0x5c), byte(0xc0|c&7<<3|a&7)))
+}
+
+// Offsets of the fields of gemm's tilesBF16.
+const (
+	bfA, bfB, bfC = 64, 72, 80 // the configuration comes first
+	bfLdC         = 88
+	bfTile        = 96
+	bfChunks      = 104
+	bfBlock       = 112
+	bfTiles       = 120
+	bfPanels      = 128
+	bfLeft        = 136 // variables of the function from here on
+	bfTilesLeft   = 144
+	bfABlock      = 152
+	bfCPanel      = 160
+
+	bfRow   = 64 // bytes of a row in a tile of A
+	bfStepA = 16 * bfRow
+	bfStepB = 16 * tileStride
+)
+
+// bfloatTiles writes the products of one or two tiles of rows of bfloat16 numbers and two tiles of columns. The sums are in the tiles 0 to
+// 3, rows of A in 4 and 5, columns of B in 6 and 7.
+func bfloatTiles(f *file, halves int) {
+	g := f.function(fmt.Sprintf("tiles%dBF16", halves), avx512, []arg{{"t", "*tilesBF16"}}, nil)
+	g.arg("t", "DX")
+	g.tileConfig("DX")
+	g.e("MOVQ %d(DX), R11", bfB)
+	g.e("MOVQ %d(DX), BX", bfLdC)
+	g.e("MOVQ %d(DX), AX", bfC)
+	g.e("MOVQ AX, %d(DX)", bfCPanel)
+	g.e("MOVQ $%d, R8", bfRow)
+	g.e("MOVQ $%d, R9", tileStride)
+	sums := func(each func(t, disp int, base, index string)) {
+		each(0, 0, "R15", "BX")
+		each(1, 64, "R15", "BX")
+		if halves == 2 {
+			g.e("MOVQ BX, AX")
+			g.e("SHLQ $4, AX")
+			g.e("ADDQ R15, AX")
+			each(2, 0, "AX", "BX")
+			each(3, 64, "AX", "BX")
+		}
+	}
+	g.label("panel")
+	for _, p := range [][2]int{{bfA, bfABlock}, {bfChunks, bfLeft}} {
+		g.e("MOVQ %d(DX), AX", p[0])
+		g.e("MOVQ AX, %d(DX)", p[1])
+	}
+	g.label("block")
+	g.e("MOVQ %d(DX), R13", bfABlock)
+	g.e("MOVQ %d(DX), R15", bfCPanel)
+	g.e("MOVQ %d(DX), AX", bfTiles)
+	g.e("MOVQ AX, %d(DX)", bfTilesLeft)
+	g.e("MOVQ %d(DX), R12", bfBlock)
+	g.e("CMPQ R12, %d(DX)", bfLeft)
+	g.e("CMOVQGT %d(DX), R12", bfLeft)
+	g.label("tile")
+	g.e("MOVQ %d(DX), AX", bfLeft)
+	g.e("CMPQ AX, %d(DX)", bfChunks)
+	g.e("JNE load")
+	for i := range 2 * halves {
+		g.tileZero(i)
+	}
+	g.e("JMP start")
+	g.label("load")
+	sums(func(t, disp int, base, index string) { g.tileLoad(disp, base, index, t) })
+	g.label("start")
+	g.e("MOVQ R11, DI")
+	g.e("MOVQ R13, AX")
+	if halves == 2 {
+		g.e("MOVQ R13, SI")
+		g.e("ADDQ %d(DX), SI", bfTile)
+	}
+	g.e("MOVQ R12, CX")
+	g.label("chunk")
+	g.tileLoad(0, "DI", "R9", 6)
+	g.tileLoad(0, "AX", "R8", 4)
+	g.tileDotBF16(6, 4, 0)
+	g.tileLoad(64, "DI", "R9", 7)
+	g.tileDotBF16(7, 4, 1)
+	if halves == 2 {
+		g.tileLoad(0, "SI", "R8", 5)
+		g.tileDotBF16(6, 5, 2)
+		g.tileDotBF16(7, 5, 3)
+		g.e("ADDQ $%d, SI", bfStepA)
+	}
+	g.e("ADDQ $%d, AX", bfStepA)
+	g.e("ADDQ $%d, DI", bfStepB)
+	g.e("DECQ CX")
+	g.e("JNZ chunk")
+	sums(func(t, disp int, base, index string) { g.tileStore(t, disp, base, index) })
+	g.e("MOVQ BX, AX")
+	g.e("SHLQ $5, AX")
+	g.e("ADDQ AX, R15")
+	g.e("MOVQ %d(DX), AX", bfTile)
+	g.e("LEAQ (R13)(AX*2), R13")
+	g.e("DECQ %d(DX)", bfTilesLeft)
+	g.e("JNZ tile")
+	g.e("MOVQ DI, R11") // the next block of B follows
+	g.e("MOVQ R12, AX")
+	g.e("IMULQ $%d, AX", bfStepA)
+	g.e("ADDQ AX, %d(DX)", bfABlock)
+	g.e("SUBQ R12, %d(DX)", bfLeft)
+	g.e("JNZ block")
+	g.e("ADDQ $%d, %d(DX)", tileStride, bfCPanel)
+	g.e("DECQ %d(DX)", bfPanels)
+	g.e("JNZ panel")
+	g.tileRelease()
+	g.e("RET")
+}
+
+// bfloatRow writes the conversion of a row to bfloat16 numbers, rounded to nearest, ties to even. 32 numbers are followed by a gap.
+func bfloatRow(f *file) {
+	g := f.function("rowBF16AVX512", avx512, []arg{{"dst", "*uint16"}, {"x", "*float32"}, {"step", "int"}, {"n", "int"}}, nil)
+	g.arg("dst", "DI")
+	g.arg("x", "SI")
+	g.arg("step", "DX")
+	g.arg("n", "CX")
+	bfloatConstants(g)
+	g.label("chunk")
+	for k := range 2 {
+		g.e("VMOVDQU32 %d(SI), Z%d", k*64, 2*k)
+		bfloatRound(g, 2*k, 2*k+1)
+		g.op("VPSRLD", "$16", 2*k+1, 2*k+1)
+		g.e("VPMOVDW Z%d, %d(DI)", 2*k+1, k*32)
+	}
+	g.e("ADDQ $128, SI")
+	g.e("ADDQ DX, DI")
+	g.e("DECQ CX")
+	g.e("JNZ chunk")
+	g.e("VZEROUPPER")
+	g.e("RET")
+}
+
+// bfloatConstants loads the constants of bfloatRound.
+func bfloatConstants(g *fn) {
+	for i, c := range []uint32{1, 0x7fff, 0x00400000, 0xffff0000} {
+		g.op("VMOVDQU32", c, 28+i)
+	}
+}
+
+// bfloatRound writes a bfloat16 number to the upper half of the elements of register to. The lower half is undefined.
+func bfloatRound(g *fn, x, to int) {
+	g.op("VCMPPS", "$3", x, x, "K1") // NaN
+	g.op("VPSRLD", "$16", x, to)
+	g.op("VPANDD", 28, to, to)
+	g.op("VPADDD", 29, to, to)
+	g.op("VPADDD", x, to, to)
+	g.op("VPORD", 30, x, "K1", to)
+}
+
+// bfloatPairs writes the conversion of pairs of rows of a panel to pairs of bfloat16 numbers, rounded to nearest, ties to even.
+func bfloatPairs(f *file) {
+	g := f.function("pairsBF16AVX512", avx512, []arg{{"dst", "*uint16"}, {"x", "*float32"}, {"n", "int"}}, nil)
+	g.arg("dst", "DI")
+	g.arg("x", "SI")
+	g.arg("n", "CX")
+	bfloatConstants(g)
+	g.label("row")
+	for j := range 2 { // halves of the row
+		for k := range 2 {
+			x, odd := 4*j+2*k, 4*j+2*k+1
+			g.e("VMOVDQU32 %d(SI), Z%d", k*128+j*64, x)
+			bfloatRound(g, x, odd)
+			if k == 0 {
+				g.op("VPSRLD", "$16", odd, odd)
+			} else {
+				g.op("VPANDD", 31, odd, odd)
+			}
+		}
+		g.op("VPORD", 4*j+1, 4*j+3, 4*j+1)
+		g.e("VMOVDQU32 Z%d, %d(DI)", 4*j+1, j*64)
+	}
+	g.e("ADDQ $256, SI")
+	g.e("ADDQ $128, DI")
+	g.e("DECQ CX")
+	g.e("JNZ row")
+	g.e("VZEROUPPER")
+	g.e("RET")
+}
+
+func writeBFloat16(dir string) {
+	f := newFile("bfloat16")
+	for halves := 1; halves <= 2; halves++ {
+		bfloatTiles(f, halves)
+	}
+	bfloatRow(f)
+	bfloatPairs(f)
+	write(dir+"/bfloat16_amd64.s", f.text())
+	write(dir+"/bfloat16_stubs_amd64.go", generated+"//go:build !purego\n\npackage gemm\n"+f.stubs.String())
+}

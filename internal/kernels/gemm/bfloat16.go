@@ -1,0 +1,259 @@
+package gemm
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+)
+
+// Products of operands that are rounded to bfloat16: the products of two numbers are exact, and sums
+// are float32, in the order of [chunkK]. All levels give the same bits, except the payloads of NaNs.
+
+const (
+	// chunkK is the number of terms that one instruction sums (TDPBF16PS of AMX). Intel's SDM,
+	// volume 2, defines the order: the sum of the terms with even indices, from zero on, and that of
+	// the odd ones, with one rounding per term; then the sum of both; then this is added to the
+	// previous sum. Subnormal operands and results count as zero.
+	chunkK = 32
+	// unitRows is the number of rows of one tile of A.
+	unitRows = 16
+	// blockChunks is the number of chunks of B that stay in the first-level cache for all rows of a
+	// block: 16 KiB.
+	blockChunks = 8
+	// maxTileChunks limits one call to about 40 µs: chunks of all tiles of two units of rows and
+	// one panel.
+	maxTileChunks = 1024
+)
+
+// chunks returns the number of chunks of k terms.
+func chunks(k int) int { return (k + chunkK - 1) / chunkK }
+
+// BF16Len returns the number of elements of a K×N matrix that [PackBF16] writes.
+func BF16Len(k, n int) int { return Panels(n) * chunks(k) * chunkK * PanelWidth }
+
+// PackBF16 rounds packed panels of K×N to bfloat16, as panels [N/32][K/2][32][2]. K is padded with
+// zeros to a multiple of 32.
+func PackBF16(level cpu.Level, dst []uint16, packed []float32, k, n int) {
+	size := chunks(k) * chunkK * PanelWidth
+	for p := range Panels(n) {
+		d, x := dst[p*size:][:size], packed[p*k*PanelWidth:][:k*PanelWidth]
+		pairsBF16(level, d, x, k/2)
+		clear(d[k/2*2*PanelWidth:])
+		if k%2 != 0 {
+			var last [2 * PanelWidth]float32
+			copy(last[:], x[(k-1)*PanelWidth:])
+			pairsBF16(level, d[(k-1)*PanelWidth:], last[:], 1)
+		}
+	}
+}
+
+// pairsGeneric interleaves and rounds n pairs of rows of a panel.
+func pairsGeneric(dst []uint16, x []float32, n int) {
+	for i := range n {
+		for j := range PanelWidth {
+			d := dst[(i*PanelWidth+j)*2:][:2]
+			d[0], d[1] = vec.RoundBF16(x[2*i*PanelWidth+j]), vec.RoundBF16(x[(2*i+1)*PanelWidth+j])
+		}
+	}
+}
+
+// RoundedLen returns the number of elements that [Args.RoundRows] writes for rows of K.
+func RoundedLen(rows, k int) int {
+	return (rows + unitRows - 1) / unitRows * unitRows * chunks(k) * chunkK
+}
+
+// RoundRows rounds rows [row0, row1) of A to bfloat16, as [rows/16][K/32][16][32], for
+// [Args.Rounded]. row0 is a multiple of 16 and dst is for all rows. It allocates no memory unless
+// TransA is set.
+func (a *Args[T]) RoundRows(level cpu.Level, dst []uint16, row0, row1 int) {
+	f := any(a).(*Args[float32])
+	n := chunks(a.K)
+	var row []float32
+	if a.TransA {
+		row = make([]float32, a.K)
+	}
+	for r := row0; r < row1; r++ {
+		d := dst[(r/unitRows*n*unitRows+r%unitRows)*chunkK:]
+		if a.TransA {
+			for k := range row {
+				row[k] = f.A[k*a.LdA+r]
+			}
+		} else {
+			row = f.A[r*a.LdA:][:a.K]
+		}
+		whole := a.K / chunkK
+		if whole > 0 {
+			rowBF16(level, d, row, whole)
+		}
+		if whole < n {
+			var last [chunkK]float32
+			copy(last[:], row[whole*chunkK:])
+			rowBF16(level, d[whole*unitRows*chunkK:], last[:], 1)
+		}
+	}
+}
+
+// rowGeneric rounds n chunks of a row.
+func rowGeneric(dst []uint16, x []float32, n int) {
+	for i := range n {
+		for j, v := range x[i*chunkK:][:chunkK] {
+			dst[i*unitRows*chunkK+j] = vec.RoundBF16(v)
+		}
+	}
+}
+
+// bf16Rows returns the number of rows of a block: A fills at most half of the second-level cache.
+func (a *Args[T]) bf16Rows() int {
+	const pair = 2 * unitRows
+	return min(max(machine().second/4/(chunks(a.K)*chunkK)/pair, 2)*pair, 512)
+}
+
+// scratchBF16 returns the number of scratch elements of a call for rows rows: rounded rows unless
+// Rounded has them, and the sums of the last panel if it has fewer than 32 columns.
+func (a *Args[T]) scratchBF16(rows int) int {
+	rows, n := min(rows, a.bf16Rows()), 0
+	if a.Rounded == nil {
+		n = RoundedLen(rows, a.K) / 2
+	}
+	if a.N%PanelWidth != 0 {
+		n += rows * PanelWidth
+	}
+	return n
+}
+
+// runBF16 computes a block of which B is rounded.
+func (a *Args[T]) runBF16(level cpu.Level, blk Block, scratch []T) {
+	f := any(a).(*Args[float32])
+	if need := a.scratchBF16(blk.Row1 - blk.Row0); len(scratch) < need {
+		scratch = make([]T, need)
+	}
+	s := any(scratch).([]float32)
+	for r := blk.Row0; r < blk.Row1; {
+		n := min(blk.Row1-r, a.bf16Rows())
+		rows, free := a.Rounded, s
+		if rows == nil {
+			size := RoundedLen(n, a.K) / 2
+			rows, free = halves(s[:size]), s[size:]
+			part := *f
+			part.A = tail(f.A, r*f.LdA)
+			if f.TransA {
+				part.A = tail(f.A, r)
+			}
+			part.RoundRows(level, rows, 0, n)
+		} else {
+			rows = rows[r*chunks(a.K)*chunkK:]
+		}
+		f.blockBF16(level, rows, Block{r, r + n, blk.Panel0, blk.Panel1}, free)
+		r += n
+	}
+}
+
+// blockBF16 computes rows that fit into the cache. sums is for a panel of less than 32 columns.
+func (a *Args[T]) blockBF16(level cpu.Level, rows []uint16, blk Block, sums []float32) {
+	f := any(a).(*Args[float32])
+	n := chunks(a.K)
+	panel := n * chunkK * PanelWidth
+	height := blk.Row1 - blk.Row0
+	most := max(1, maxTileChunks/(n*((height+2*unitRows-1)/(2*unitRows))))
+	for p := blk.Panel0; p < blk.Panel1; {
+		count := min(most, blk.Panel1-p)
+		partial := a.N-p*PanelWidth < PanelWidth
+		if partial {
+			count = 1
+		} else if a.N-(p+count)*PanelWidth < 0 {
+			count--
+		}
+		t := bf16Tiles{a: rows, b: f.BF16[p*panel:][:count*panel], c: tail(f.C, blk.Row0*a.LdC+p*PanelWidth), ldc: a.LdC, chunks: n, panels: count}
+		if partial {
+			t.c, t.ldc = sums, PanelWidth
+		}
+		t.compute(level, height)
+		if partial {
+			w := a.N - p*PanelWidth
+			for i := range height {
+				copy(f.C[(blk.Row0+i)*a.LdC+p*PanelWidth:][:w], sums[i*PanelWidth:][:w])
+			}
+		}
+		for q := p; q < p+count; q++ {
+			f.finish(level, Block{blk.Row0, blk.Row1, q, q + 1})
+		}
+		a.then(level, Block{blk.Row0, blk.Row1, p, p + count})
+		p += count
+	}
+}
+
+// finish applies the epilogue to the sums of a panel.
+func (a *Args[T]) finish(level cpu.Level, blk Block) {
+	if e := &a.Epilogue; (e.Alpha == 0 || e.Alpha == 1) && e.BiasCol == nil && e.BiasRow == nil && e.Add == nil && e.Act == None {
+		return
+	}
+	col := blk.Panel0 * PanelWidth
+	t := tile[T]{rows: blk.Row1 - blk.Row0, cols: min(PanelWidth, a.N-col), c: a.C[blk.Row0*a.LdC+col:], ldc: a.LdC, acc: true, ep: &a.Epilogue, row: blk.Row0, col: col}
+	if f, ok := any(&t).(*tile[float32]); !ok || !tileAsm(level, f) {
+		t.epilogue()
+	}
+}
+
+// bf16Tiles describes the product of the rounded rows of a, as from RoundRows, and panels of b.
+type bf16Tiles struct {
+	a, b           []uint16
+	c              []float32
+	ldc            int
+	chunks, panels int
+}
+
+// compute overwrites c with the sums of the rows.
+func (t *bf16Tiles) compute(level cpu.Level, rows int) {
+	if cpu.AMXBF16(level) {
+		t.amx(rows)
+		return
+	}
+	for p := range t.panels {
+		for r := range rows {
+			t.row(r, t.c[r*t.ldc+p*PanelWidth:][:PanelWidth], t.b[p*t.chunks*chunkK*PanelWidth:])
+		}
+	}
+}
+
+// row computes one row of one panel.
+func (t *bf16Tiles) row(r int, c []float32, b []uint16) {
+	clear(c)
+	for k := range t.chunks {
+		a := t.a[((r/unitRows*t.chunks+k)*unitRows+r%unitRows)*chunkK:][:chunkK]
+		var sums [2][PanelWidth]float64
+		for i, x := range a {
+			w := b[(k*chunkK+i&^1)*PanelWidth+i&1:]
+			for j, v := range &sums[i&1] {
+				sums[i&1][j] = flushed(wide(x)*wide(w[2*j]) + v)
+			}
+		}
+		for j, v := range c {
+			c[j] = float32(flushed(float64(v) + flushed(sums[0][j]+sums[1][j])))
+		}
+	}
+}
+
+// halves returns the memory of s as pairs of bfloat16 numbers.
+func halves(s []float32) []uint16 {
+	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(s))), 2*len(s))
+}
+
+// wide returns the value of a bfloat16 number, 0 for subnormal ones.
+func wide(x uint16) float64 {
+	if x&0x7f80 == 0 {
+		x &= 0x8000
+	}
+	return float64(math.Float32frombits(uint32(x) << 16))
+}
+
+// flushed rounds x, a sum of two numbers of 24 bits each, to float32, 0 for subnormal results. The
+// sum has been rounded to float64 before only if one of them is too small to matter for the second
+// rounding.
+func flushed(x float64) float64 {
+	if math.Abs(x) < 0x1p-126-0x1p-151 { // a tie rounds up to the smallest normal number
+		return math.Copysign(0, x)
+	}
+	return float64(float32(x))
+}

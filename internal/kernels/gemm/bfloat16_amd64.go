@@ -1,0 +1,74 @@
+//go:build !purego
+
+package gemm
+
+import (
+	"unsafe"
+
+	"github.com/onward-ml/onward/internal/cpu"
+)
+
+// tilesBF16 holds the arguments of a function for tiles; the generator knows the field offsets. Strides
+// are in bytes.
+type tilesBF16 struct {
+	config    [64]byte
+	a, b, c   unsafe.Pointer
+	ldc       int
+	tile      int // bytes of 16 rows of A
+	chunks    int
+	block     int // chunks that are summed before the next rows
+	tiles     int // of 32 rows, or of fewer
+	panels    int
+	left      int // variables of the function
+	tilesLeft int
+	aBlock    uintptr
+	cPanel    uintptr
+}
+
+// amx computes tiles of 32 rows, and then the rest.
+func (t *bf16Tiles) amx(rows int) {
+	k := tilesBF16{tile: t.chunks * unitRows * chunkK * 2, ldc: t.ldc * 4, chunks: t.chunks, block: t.chunks}
+	if rows > 2*unitRows {
+		k.block = blockChunks
+	}
+	for r := 0; r < rows; {
+		height := min(rows-r, 2*unitRows)
+		first := min(height, unitRows)
+		k.configure(first, height-first)
+		k.tiles, k.panels = (rows-r)/height, t.panels
+		k.a, k.b, k.c = unsafe.Pointer(&t.a[r*t.chunks*chunkK]), unsafe.Pointer(&t.b[0]), unsafe.Pointer(&t.c[r*t.ldc])
+		if height > unitRows {
+			tiles2BF16(&k)
+		} else {
+			tiles1BF16(&k)
+		}
+		r += k.tiles * height
+	}
+}
+
+// configure sets the rows of the halves.
+func (k *tilesBF16) configure(first, second int) {
+	// Intel SDM, volume 1, table 18-4: palette, and from bytes 16 and 48 on the bytes in a row and the rows of each tile.
+	k.config = [64]byte{0: 1}
+	for i, rows := range [8]int{first, first, second, second, first, second, unitRows, unitRows} {
+		if rows > 0 {
+			k.config[48+i], k.config[16+2*i] = byte(rows), 64
+		}
+	}
+}
+
+func rowBF16(level cpu.Level, dst []uint16, x []float32, n int) {
+	if level != cpu.AVX512 {
+		rowGeneric(dst, x, n)
+		return
+	}
+	rowBF16AVX512(&dst[0], &x[0], unitRows*chunkK*2, n)
+}
+
+func pairsBF16(level cpu.Level, dst []uint16, x []float32, n int) {
+	if level != cpu.AVX512 {
+		pairsGeneric(dst, x, n)
+	} else if n > 0 {
+		pairsBF16AVX512(&dst[0], &x[0], n)
+	}
+}

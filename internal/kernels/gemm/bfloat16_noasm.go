@@ -1,0 +1,11 @@
+//go:build !amd64 || purego
+
+package gemm
+
+import "github.com/onward-ml/onward/internal/cpu"
+
+func (t *bf16Tiles) amx(int) {}
+
+func rowBF16(_ cpu.Level, dst []uint16, x []float32, n int) { rowGeneric(dst, x, n) }
+
+func pairsBF16(_ cpu.Level, dst []uint16, x []float32, n int) { pairsGeneric(dst, x, n) }
