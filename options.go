@@ -46,6 +46,12 @@ type SessionOptions struct {
 
 	// OptimizationLevel selects the graph optimizations. reference applies none.
 	OptimizationLevel OptimizationLevel
+	// Precision says how products of matrices and convolutions of float32 may round.
+	// With [PrecisionBFloat16], cpu rounds their operands to bfloat16 where that is
+	// faster: on Linux on processors with AMX. Other operators compute with float32, and
+	// reference always does. ONNX Runtime rounds on arm64, OpenVINO on processors
+	// with bfloat16. Default: float32.
+	Precision Precision
 	// DisabledPasses names optimizations to skip: for cpu those that
 	// [OptimizationPasses] lists, for ONNX Runtime its own.
 	DisabledPasses []string
@@ -137,6 +143,9 @@ func (o *SessionOptions) check() error {
 			return statusf(InvalidArgument, "%s is %d, want 0, for the default, or more", c.name, c.threads)
 		}
 	}
+	if o.Precision != PrecisionFloat32 && o.Precision != PrecisionBFloat16 {
+		return statusf(InvalidArgument, "Precision is %s, want PrecisionFloat32 or PrecisionBFloat16", o.Precision)
+	}
 	return nil
 }
 
@@ -145,7 +154,7 @@ func (o *SessionOptions) check() error {
 func (o *SessionOptions) driver() *driver.Options {
 	d := &driver.Options{
 		Threads: o.Threads, InterOpThreads: o.InterOpThreads, ExecutionMode: o.ExecutionMode, ExecutionOrder: o.ExecutionOrder,
-		OptimizationLevel: o.OptimizationLevel, DisabledPasses: o.DisabledPasses, OptimizedModelPath: o.OptimizedModelPath,
+		OptimizationLevel: o.OptimizationLevel, Precision: o.Precision, DisabledPasses: o.DisabledPasses, OptimizedModelPath: o.OptimizedModelPath,
 		EnableProfiling: o.EnableProfiling, ProfilePrefix: cmp.Or(o.ProfilePrefix, defaultProfilePrefix),
 		FreeDimensions: o.FreeDimensions, FreeDimensionsByDenotation: o.FreeDimensionsByDenotation, Config: o.Config,
 		Initializers: o.Initializers, ExternalInitializers: o.ExternalInitializers, PrepackedWeights: o.PrepackedWeights,

@@ -34,6 +34,8 @@ type (
 	ExecutionOrder = driver.ExecutionOrder
 	// OptimizationLevel selects the graph optimizations of a session.
 	OptimizationLevel = driver.OptimizationLevel
+	// Precision selects how matrix products and convolutions of float32 may round.
+	Precision = driver.Precision
 	// LogSeverity is the severity of a log record.
 	LogSeverity = driver.LogSeverity
 	// Code is an error code of ONNX Runtime's API.
@@ -53,6 +55,12 @@ const (
 	DefaultOrder         = driver.DefaultOrder         // the provider's own order
 	PriorityBased        = driver.PriorityBased        // nodes with a priority first
 	MemoryEfficientOrder = driver.MemoryEfficientOrder // for training: each node as late as possible
+)
+
+// The precisions.
+const (
+	PrecisionFloat32  = driver.PrecisionFloat32  // operands and sums are float32
+	PrecisionBFloat16 = driver.PrecisionBFloat16 // operands may be rounded to bfloat16, sums are float32
 )
 
 // The optimization levels. The zero value selects all optimizations, as in ONNX Runtime.

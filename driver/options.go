@@ -19,6 +19,7 @@ type Options struct {
 	ExecutionOrder ExecutionOrder
 
 	OptimizationLevel  OptimizationLevel
+	Precision          Precision
 	DisabledPasses     []string
 	OptimizedModelPath string
 
@@ -148,6 +149,38 @@ func (l *OptimizationLevel) UnmarshalText(text []byte) error {
 		return Errorf(InvalidArgument, "unknown optimization level %q, want none, basic, extended or all", text)
 	}
 	*l = OptimizationLevel(max(i, 0))
+	return nil
+}
+
+// Precision selects how matrix products and convolutions of float32 may round.
+type Precision int
+
+// The precisions.
+const (
+	PrecisionFloat32  Precision = iota // operands and sums are float32
+	PrecisionBFloat16                  // operands may be rounded to bfloat16, sums are float32
+)
+
+var precisionNames = [...]string{"float32", "bfloat16"}
+
+// String returns the name of the precision: "float32" or "bfloat16".
+func (p Precision) String() string {
+	if p >= 0 && int(p) < len(precisionNames) {
+		return precisionNames[p]
+	}
+	return fmt.Sprintf("Precision(%d)", int(p))
+}
+
+// MarshalText returns the text of [Precision.String].
+func (p Precision) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText is the inverse of MarshalText. The empty text is the default, float32.
+func (p *Precision) UnmarshalText(text []byte) error {
+	i := slices.Index(precisionNames[:], string(text))
+	if i < 0 && len(text) > 0 {
+		return Errorf(InvalidArgument, "unknown precision %q, want float32 or bfloat16", text)
+	}
+	*p = Precision(max(i, 0))
 	return nil
 }
 

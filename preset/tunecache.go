@@ -82,7 +82,7 @@ func (a *Auto) cache(m *onnx.Model, list []*candidate) (*tuneCache, error) {
 			}
 		}
 		fmt.Fprintf(h, "%q %v %q %v %q\n", c.Name, c.Status, p.config.Name, p.config.Options, version) // fmt sorts maps
-		fmt.Fprintf(h, "%d %d %v %v %v %v %v\n", s.Threads, s.InterOpThreads, s.ExecutionMode, s.OptimizationLevel, s.DisabledPasses, s.FreeDimensions, s.Config)
+		fmt.Fprintf(h, "%d %d %v %v %v %v %v %v\n", s.Threads, s.InterOpThreads, s.ExecutionMode, s.OptimizationLevel, s.Precision, s.DisabledPasses, s.FreeDimensions, s.Config)
 		if p.model.source != nil {
 			m, err := p.model.load()
 			if err != nil {

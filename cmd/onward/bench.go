@@ -33,6 +33,7 @@ type benchOptions struct {
 	rounds     int
 	csv        string // file for the times of all runs
 	mapWeights bool
+	precision  onward.Precision
 	probe      bool   // measure loading and memory in a process of its own
 	feedDir    string // holds the inputs for that process
 }
@@ -187,6 +188,7 @@ faster.`,
 	session.OptionFlag(f, &o.own)
 	f.IntSliceVar(&threads, "threads", nil, "threads per run, or several numbers: 1,2,4 (default all cores)")
 	session.MapWeightsFlag(f, &o.mapWeights)
+	session.PrecisionFlag(f, &o.precision)
 	o.inputs.Register(f)
 	o.load.register(f)
 	f.IntVar(&o.rounds, "rounds", 3, "number of blocks of each provider")
@@ -255,7 +257,7 @@ func openForBench(ctx context.Context, path, provider string, o *benchOptions) (
 	if err != nil {
 		return nil, err
 	}
-	opts.MapWeights = o.mapWeights
+	opts.MapWeights, opts.Precision = o.mapWeights, o.precision
 	if _, err := os.Stat(path); err != nil {
 		return session.Open(ctx, path, opts) // an example
 	}

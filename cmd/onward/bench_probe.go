@@ -37,7 +37,7 @@ func runProbe(ctx context.Context, path, provider string, o *benchOptions) (*pro
 	if err != nil {
 		return nil, fmt.Errorf("measure loading: %w", err)
 	}
-	args := []string{probeVerb, path, "--provider", provider, "--threads", strconv.Itoa(o.threads), "--map-weights=" + strconv.FormatBool(o.mapWeights), "--inputs", o.feedDir}
+	args := []string{probeVerb, path, "--provider", provider, "--threads", strconv.Itoa(o.threads), "--map-weights=" + strconv.FormatBool(o.mapWeights), "--precision", o.precision.String(), "--inputs", o.feedDir}
 	for _, s := range o.own {
 		args = append(args, "--option", s)
 	}
@@ -125,6 +125,7 @@ func benchProbeCommand() *cobra.Command {
 	session.OptionFlag(f, &o.own)
 	session.ThreadsFlag(f, &o.threads)
 	session.MapWeightsFlag(f, &o.mapWeights)
+	session.PrecisionFlag(f, &o.precision)
 	f.StringVar(&o.feedDir, "inputs", "", "a folder with the inputs")
 	return c
 }

@@ -83,7 +83,7 @@ type bisectJSON struct {
 }
 
 // runner runs a model on a provider; it is runOn, except in tests.
-type runner func(ctx context.Context, m *onnx.Model, provider string, o *compareOptions, feed onward.Values) (onward.Values, error)
+type runner func(ctx context.Context, m *onnx.Model, provider string, precision onward.Precision, o *compareOptions, feed onward.Values) (onward.Values, error)
 
 // compareOptions holds the flags of the verb.
 type compareOptions struct {
@@ -91,6 +91,7 @@ type compareOptions struct {
 	golden    string
 	providers []string // one or two
 	threads   int
+	precision onward.Precision // of the first provider or model
 	own       session.ProviderOptions
 	inputs    inputs.Flags
 	layers    bool
@@ -196,6 +197,8 @@ The exit code is 1 if a value disagrees.`,
 	f.Float64Var(&o.tolerance.Steps, "steps", 0, "difference of 8-bit and narrower integers that agrees, in quantization steps")
 	session.OptionFlag(f, &o.own)
 	session.ThreadsFlag(f, &o.threads)
+	session.PrecisionFlag(f, &o.precision)
+	f.Lookup("precision").Usage += "; of the first provider or model, the second uses float32"
 	o.inputs.Register(f)
 	htmlFlag(f, &html)
 	f.BoolVar(&asJSON, "json", false, "print JSON")
@@ -356,7 +359,11 @@ func (s *side) run(ctx context.Context, pairs []layers.Pair, second bool, o *com
 			wanted[p.A] = true
 		}
 	}
-	res, err := runOn(ctx, withOutputs(s.model, wanted), s.provider, o, own)
+	precision := o.precision
+	if second {
+		precision = onward.PrecisionFloat32
+	}
+	res, err := runOn(ctx, withOutputs(s.model, wanted), s.provider, precision, o, own)
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.path, err)
 	}
@@ -373,11 +380,12 @@ func (s *side) run(ctx context.Context, pairs []layers.Pair, second bool, o *com
 }
 
 // runOn runs a model on a provider.
-func runOn(ctx context.Context, m *onnx.Model, provider string, o *compareOptions, feed onward.Values) (onward.Values, error) {
+func runOn(ctx context.Context, m *onnx.Model, provider string, precision onward.Precision, o *compareOptions, feed onward.Values) (onward.Values, error) {
 	opts, err := session.Options(provider, o.threads, o.own)
 	if err != nil {
 		return nil, err
 	}
+	opts.Precision = precision
 	sess, err := onward.OpenModel(ctx, m, opts)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", provider, err)

@@ -49,7 +49,7 @@ func bisect(ctx context.Context, o *compareOptions, m *onnx.Model, feed onward.V
 		}
 	}
 	var err error
-	if b.values, err = run(ctx, withOutputs(m, wanted), o.providers[1], o, feed); err != nil {
+	if b.values, err = run(ctx, withOutputs(m, wanted), o.providers[1], onward.PrecisionFloat32, o, feed); err != nil {
 		return nil, fmt.Errorf("--bisect needs the results of all nodes: %w", err)
 	}
 	maps.Copy(b.values, feed)
@@ -129,11 +129,11 @@ func (b *bisector) run(nodes []int) (disagree error, failed bool) {
 	if err != nil {
 		return nil, false // it cannot be cut out
 	}
-	want, err := b.runOn(b.ctx, m, b.o.providers[1], b.o, feed)
+	want, err := b.runOn(b.ctx, m, b.o.providers[1], onward.PrecisionFloat32, b.o, feed)
 	if err != nil {
 		return nil, false
 	}
-	got, err := b.runOn(b.ctx, m, b.o.providers[0], b.o, feed)
+	got, err := b.runOn(b.ctx, m, b.o.providers[0], b.o.precision, b.o, feed)
 	if err != nil {
 		return err, true
 	}
@@ -193,7 +193,7 @@ func (b *bisector) write(nodes []int) error {
 	if err != nil {
 		return err
 	}
-	want, err := b.runOn(b.ctx, m, b.o.providers[1], b.o, feed)
+	want, err := b.runOn(b.ctx, m, b.o.providers[1], onward.PrecisionFloat32, b.o, feed)
 	if err != nil {
 		return err
 	}

@@ -48,8 +48,8 @@ func branches() *onnx.Model {
 
 // faulty runs models on reference. As provider "bad", it calls fault for each model.
 func faulty(fault func(m *onnx.Model, out onward.Values) error) runner {
-	return func(ctx context.Context, m *onnx.Model, provider string, o *compareOptions, feed onward.Values) (onward.Values, error) {
-		out, err := runOn(ctx, m, "reference", o, feed)
+	return func(ctx context.Context, m *onnx.Model, provider string, _ onward.Precision, o *compareOptions, feed onward.Values) (onward.Values, error) {
+		out, err := runOn(ctx, m, "reference", onward.PrecisionFloat32, o, feed)
 		if err == nil && provider == "bad" {
 			err = fault(m, out)
 		}

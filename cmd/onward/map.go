@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/cmd/onward/internal/cli"
 	"github.com/onward-ml/onward/cmd/onward/internal/progress"
 	"github.com/onward-ml/onward/cmd/onward/internal/session"
@@ -34,6 +35,7 @@ func init() { large = append(large, mapCommand) }
 func mapCommand() *cobra.Command {
 	var (
 		own                session.ProviderOptions
+		precision          onward.Precision
 		job                tables.Job
 		binds              []string
 		onError, from, to  string
@@ -112,7 +114,7 @@ the same command with --resume continues it.`,
 			if job.Shards > 1 && len(job.In) == 0 {
 				return cli.Usagef("--shard selects a share of files: name IN")
 			}
-			opts.MapWeights = mapWeights
+			opts.MapWeights, opts.Precision = mapWeights, precision
 			sess, err := session.Open(cmd.Context(), args[0], opts)
 			if err != nil {
 				return err
@@ -144,6 +146,7 @@ the same command with --resume continues it.`,
 	session.OptionFlag(f, &own)
 	session.ThreadsFlag(f, &threads)
 	session.MapWeightsFlag(f, &mapWeights)
+	session.PrecisionFlag(f, &precision)
 	f.BoolVar(&asJSON, "json", false, "print the counts as JSON, to standard error if OUT is standard output")
 	return c
 }

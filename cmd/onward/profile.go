@@ -78,12 +78,13 @@ type profileOptions struct {
 
 func profileCommand() *cobra.Command {
 	var (
-		o       profileOptions
-		threads int
-		top     int
-		html    string
-		asJSON  bool
-		own     session.ProviderOptions
+		o         profileOptions
+		threads   int
+		top       int
+		html      string
+		asJSON    bool
+		own       session.ProviderOptions
+		precision onward.Precision
 	)
 	c := &cobra.Command{
 		Use:   "profile MODEL",
@@ -116,6 +117,7 @@ chrome://tracing. --html writes a page with a flame chart of one run and sortabl
 			if o.session, err = session.Options(o.provider, threads, own); err != nil {
 				return err
 			}
+			o.session.Precision = precision
 			r, err := profile(cmd.Context(), args[0], &o)
 			if err != nil {
 				return err
@@ -134,6 +136,7 @@ chrome://tracing. --html writes a page with a flame chart of one run and sortabl
 	session.OptionFlag(f, &own)
 	session.ThreadsFlag(f, &threads)
 	session.MapWeightsFlag(f, &o.mapWeights)
+	session.PrecisionFlag(f, &precision)
 	o.in.Register(f)
 	f.IntVar(&o.runs, "runs", 10, "number of timed runs")
 	f.IntVar(&top, "top", 20, "number of nodes to list; 0 for all")

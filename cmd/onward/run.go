@@ -27,6 +27,7 @@ func runCommand() *cobra.Command {
 		random, asJSON, intermediates bool
 		mapWeights                    bool
 		own                           session.ProviderOptions
+		precision                     onward.Precision
 	)
 	c := &cobra.Command{
 		Use:   "run MODEL [--input NAME=VALUE]...",
@@ -49,7 +50,7 @@ of an input and else 8 or a size that the model accepts; --dimension and --shape
 			if err != nil {
 				return err
 			}
-			opts.MapWeights = mapWeights
+			opts.MapWeights, opts.Precision = mapWeights, precision
 			rep, err := openRun(cmd.Context(), args[0], provider, opts, intermediates)
 			if err != nil {
 				return err
@@ -99,6 +100,7 @@ of an input and else 8 or a size that the model accepts; --dimension and --shape
 	session.OptionFlag(f, &own)
 	session.ThreadsFlag(f, &threads)
 	session.MapWeightsFlag(f, &mapWeights)
+	session.PrecisionFlag(f, &precision)
 	f.BoolVar(&intermediates, "intermediates", false, "print the outputs of every node; a native library runs a model with these as outputs")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c

@@ -21,6 +21,8 @@ type Options struct {
 	Pool *Pool
 	// Unplanned allocates separate memory for every intermediate result.
 	Unplanned bool
+	// BFloat16 lets operators round the operands of products to bfloat16.
+	BFloat16 bool
 	// Mapped is the mapped memory of constants, or nil.
 	Mapped Mapped
 }
@@ -95,6 +97,14 @@ func Compile(ctx context.Context, g *ir.Graph, opts Options) (*Plan, error) {
 		if pr, ok := n.Op.(ir.Preparer); ok && !opts.Generic {
 			if err := prepare(g, &s, pr); err != nil {
 				return nil, err
+			}
+		}
+		if r, ok := s.op.(ir.Rounder); ok && opts.BFloat16 {
+			if op := r.Rounded(); op != nil {
+				if s.op == n.Op {
+					n.Op = op // the graph must not keep the weights
+				}
+				s.op = op
 			}
 		}
 		_, s.view = s.op.(ir.View)

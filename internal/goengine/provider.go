@@ -13,6 +13,7 @@ import (
 
 	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/autodiff"
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/exec"
 	"github.com/onward-ml/onward/internal/frontend"
 	"github.com/onward-ml/onward/internal/ir"
@@ -105,7 +106,8 @@ func (p provider) build(ctx context.Context, m *driver.Model, opts *driver.Optio
 		e.budget = b
 		e.limit = min(e.limit, b.Limit()) // beyond it, no attempt can succeed
 	}
-	eo := exec.Options{Generic: p.generic, Unplanned: opts.DisableMemoryPattern || opts.DisableMemoryReuse}
+	eo := exec.Options{Generic: p.generic, Unplanned: opts.DisableMemoryPattern || opts.DisableMemoryReuse,
+		BFloat16: !p.generic && opts.Precision == driver.PrecisionBFloat16 && cpu.AMXBF16(cpu.Active())}
 	if mapping := m.Mapping(); mapping != nil && mapping.Used() {
 		eo.Mapped = mapping
 	}

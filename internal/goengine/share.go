@@ -30,7 +30,7 @@ func shareKey(provider string, m *driver.Model, o *driver.Options) string {
 	if external {
 		return "" // external data may change while the model file does not
 	}
-	return fmt.Sprintf("%s %s %v %q %v %v %v %+v %d %t %t %t", provider, m.Hash, o.OptimizationLevel, o.DisabledPasses, o.FreeDimensions,
+	return fmt.Sprintf("%s %s %v %v %q %v %v %v %+v %d %t %t %t", provider, m.Hash, o.OptimizationLevel, o.Precision, o.DisabledPasses, o.FreeDimensions,
 		o.FreeDimensionsByDenotation, o.Config, o.Limits, o.Threads, o.DisableMemoryPattern, o.DisableMemoryReuse, m.Mapping() != nil)
 }
 

@@ -46,6 +46,13 @@ type Preparer interface {
 	Prepare(in []tensor.Value, types []Type) (op Operator, drop []int, err error)
 }
 
+// Rounder is implemented by operators that have a variant which rounds operands of products to bfloat16.
+type Rounder interface {
+	Operator
+	// Rounded returns that variant, or nil if it would not be faster. It is called after Prepare.
+	Rounded() Operator
+}
+
 // InferContext gives Infer access to the inputs of a node and collects its outputs. Its methods are
 // not inlined: every Infer calls them, and the copies would take 90 kB of a program.
 type InferContext struct {

@@ -215,8 +215,10 @@ func gemmRun[T gemm.Number](c *ir.Call, g *Gemm, args *gemm.Args[T], add []T) er
 			g, add = &one, any(scaled).([]T)
 		}
 		if done := gemmFuseAdd(g, f, any(add).([]float32), rs, cs); done {
-			if c.Capturing && kit.LaunchGemm(c, f) {
-				return nil
+			if c.Capturing {
+				if done, err := kit.LaunchGemm(c, f); done || err != nil {
+					return err
+				}
 			}
 			return kit.GemmParallel(c, f)
 		}
@@ -287,6 +289,14 @@ func (g *Gemm) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, 
 		return nil, nil, err
 	}
 	return &gemmPacked{Gemm: *g, b: b.Shape(), data: data}, []int{1}, nil
+}
+
+// Rounded implements [ir.Rounder].
+func (g *gemmPacked) Rounded() ir.Operator {
+	if data := g.data.Rounded(); data != nil {
+		return &gemmPacked{g.Gemm, g.b, data}
+	}
+	return nil
 }
 
 // Run multiplies by the packed matrix.

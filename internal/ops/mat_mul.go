@@ -89,6 +89,14 @@ func (m *MatMul) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int
 	return &matMulPacked{b: b.Shape(), data: data}, []int{1}, nil
 }
 
+// Rounded implements [ir.Rounder].
+func (m *matMulPacked) Rounded() ir.Operator {
+	if data := m.data.Rounded(); data != nil {
+		return &matMulPacked{b: m.b, data: data}
+	}
+	return nil
+}
+
 // Run multiplies by the packed matrix.
 func (m *matMulPacked) Run(c *ir.Call) error {
 	a := c.Tensor(0)
@@ -106,8 +114,10 @@ func (m *matMulPacked) Run(c *ir.Call) error {
 	}
 	g := gemm.Args[float32]{M: s.M, N: s.N, K: s.K, A: x, LdA: s.K, C: y.Data, LdC: s.N}
 	m.data.In(&g)
-	if c.Capturing && kit.LaunchGemm(c, &g) {
-		return nil
+	if c.Capturing {
+		if done, err := kit.LaunchGemm(c, &g); done || err != nil {
+			return err
+		}
 	}
 	if err := kit.GemmParallel(c, &g); err != nil {
 		return err

@@ -38,7 +38,8 @@
 //
 // A device may compute in fewer bits than the model says, and a CPU with bfloat16
 // instructions does: results then agree to two or three digits. That is why the
-// precision is f32 here unless an option says otherwise. An NPU has no f32 and
+// precision is f32 here unless an option says otherwise, or SessionOptions.Precision
+// asks for bfloat16 and the device is the CPU. An NPU has no f32 and
 // chooses itself.
 //
 // # What differs

@@ -89,6 +89,9 @@ func parse(opts *driver.Options, config driver.Config) (*settings, error) {
 	}
 	if own["precision"] == "" && !strings.Contains(s.device, "NPU") {
 		own["precision"] = "f32"
+		if opts.Precision == driver.PrecisionBFloat16 && s.device == "CPU" {
+			own["precision"] = "bf16"
+		}
 	}
 	if own["precision"] == "device" {
 		delete(own, "precision")

@@ -35,6 +35,9 @@ func (s *settings) takeFields(o *driver.Options) {
 		s.common["enable_cpu_mem_arena"] = "False"
 	}
 	s.common["log_severity_level"] = strconv.Itoa(severity(o))
+	if o.Precision == driver.PrecisionBFloat16 { // ignored by builds for other processors than arm64
+		s.entries["mlas.enable_gemm_fastmath_arm64_bfloat16"] = "1"
+	}
 	maps.Copy(s.dims, o.FreeDimensions)
 	maps.Copy(s.entries, o.Config)
 	if len(o.DisabledPasses) > 0 {

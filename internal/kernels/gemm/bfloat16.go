@@ -27,6 +27,9 @@ const (
 	maxTileChunks = 1024
 )
 
+// MaxBF16K is the largest K of a product with a matrix of [PackBF16], so that calls stay short.
+const MaxBF16K = 16384
+
 // chunks returns the number of chunks of k terms.
 func chunks(k int) int { return (k + chunkK - 1) / chunkK }
 

@@ -153,6 +153,23 @@ func TestPackBF16(t *testing.T) {
 	}
 }
 
+// TestBF16Pauses checks that calls are short and allocate nothing.
+func TestBF16Pauses(t *testing.T) {
+	const m, n, k = 200, 500, 2000
+	a := &Args[float32]{M: m, N: n, K: k, A: make([]float32, m*k), LdA: k, BF16: make([]uint16, BF16Len(k, n)), C: make([]float32, m*n), LdC: n}
+	a.BiasCol = make([]float32, n)
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		if !cpu.AMXBF16(l) {
+			t.Skip("the level has no AMX")
+		}
+		scratch := make([]float32, a.ScratchLen(m))
+		testkit.CheckPauses(t, func() { F32(l, a, a.Whole(), scratch) })
+		if got := testing.AllocsPerRun(3, func() { F32(l, a, a.Whole(), scratch) }); got != 0 {
+			t.Errorf("%g allocations per call, want 0", got)
+		}
+	})
+}
+
 func BenchmarkBF16(b *testing.B) {
 	for _, s := range [][3]int{{128, 768, 768}, {128, 3072, 768}, {128, 768, 3072}, {384, 768, 768}, {384, 3072, 768}, {384, 768, 3072}, {1, 768, 768}, {16, 768, 768}, {1024, 1024, 1024}} {
 		m, n, k := s[0], s[1], s[2]

@@ -3,7 +3,6 @@ package blocked
 import (
 	"fmt"
 
-	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -64,6 +63,17 @@ func (l *Linear) WithBias(b *tensor.Tensor) *Linear {
 	return &c
 }
 
+// Rounded implements [ir.Rounder].
+func (l *Linear) Rounded() ir.Operator {
+	data := l.packed.Rounded()
+	if data == nil {
+		return nil
+	}
+	c := *l
+	c.packed = data
+	return &c
+}
+
 // Infer replaces the last dimension by N.
 func (l *Linear) Infer(c *ir.InferContext) error {
 	s := c.Shape(0)
@@ -104,10 +114,5 @@ func (l *Linear) Run(c *ir.Call) error {
 		g.Add, g.LdAdd = tensor.Of[float32](z), l.N
 	}
 	g.Then = l.Then
-	if g.M*g.N*g.K < 1<<16 {
-		c.Launch(1, 1, func(int, int) { gemm.Parallel(nil, cpu.Active(), g) })
-	} else {
-		gemm.Parallel(c.Launcher(), cpu.Active(), g)
-	}
-	return nil
+	return kit.LaunchProduct(c, g)
 }

@@ -215,6 +215,27 @@ func Packable(t *tensor.Tensor) bool {
 type PackedReals struct {
 	Data []float32
 	Half []uint16
+	BF16 []uint16 // from [gemm.PackBF16]; the others are nil then
+
+	k, n int
+}
+
+// minBF16 is the number of elements from which on a matrix is worth the setup of AMX tiles.
+const minBF16 = 1 << 13
+
+// Rounded returns the matrix rounded to bfloat16; nil if products with it would not be faster.
+func (p *PackedReals) Rounded() *PackedReals {
+	if p == nil || p.BF16 != nil || p.k*p.n < minBF16 || p.k > gemm.MaxBF16K {
+		return nil
+	}
+	level, data := cpu.Active(), p.Data
+	if p.Half != nil {
+		data = make([]float32, len(p.Half))
+		vec.F16ToF32(level, data, p.Half)
+	}
+	b := memory.FromRaw[uint16](memory.Aligned(2 * gemm.BF16Len(p.k, p.n)))
+	gemm.PackBF16(level, b, data, p.k, p.n)
+	return &PackedReals{BF16: b, k: p.k, n: p.n}
 }
 
 // PackMatrix packs a K×N constant, or an N×K constant if trans is set. If own is set, it may pack
@@ -235,7 +256,7 @@ func PackMatrix(b *tensor.Tensor, trans, own bool) (*PackedReals, error) {
 		}
 	}
 	size := gemm.PackedLen(k, n)
-	p := &PackedReals{}
+	p := &PackedReals{k: k, n: n}
 	if own && trans && size == len(src) && b.DType() == tensor.TypeFloat32 && uintptr(unsafe.Pointer(unsafe.SliceData(src)))%64 == 0 {
 		gemm.PackInPlace(src, k, n)
 		p.Data = src
@@ -256,30 +277,61 @@ func PackMatrix(b *tensor.Tensor, trans, own bool) (*PackedReals, error) {
 
 // In sets the matrix as the right operand of a product.
 func (p *PackedReals) In(g *gemm.Args[float32]) {
-	g.B, g.Half, g.Packed = p.Data, p.Half, p.Half == nil
+	g.B, g.Half, g.BF16, g.Packed = p.Data, p.Half, p.BF16, p.Data != nil
+}
+
+// RoundRows rounds the left operand of a product with a rounded matrix once for all threads.
+func RoundRows(c *ir.Call, g *gemm.Args[float32]) error {
+	const unit = 16                  // rows of a tile
+	if g.BF16 == nil || g.M < unit { // a few rows are rounded by each thread
+		return nil
+	}
+	rows, err := ir.ScratchOf[uint16](c, gemm.RoundedLen(g.M, g.K))
+	if err != nil {
+		return err
+	}
+	level := cpu.Active()
+	c.Launch((g.M+unit-1)/unit, max(1, 1<<15/(unit*g.K)), func(lo, hi int) {
+		g.RoundRows(level, rows, lo*unit, min(g.M, hi*unit))
+	})
+	g.Rounded = rows
+	return nil
 }
 
 // LaunchGemm launches a product over float; it reports false if an input has been widened.
-func LaunchGemm(c *ir.Call, args *gemm.Args[float32]) bool {
+func LaunchGemm(c *ir.Call, args *gemm.Args[float32]) (bool, error) {
 	for i := range c.In {
 		if t := c.Tensor(i); t != nil && t.DType() != tensor.TypeFloat32 {
-			return false
+			return false, nil
 		}
 	}
 	g := *args
-	if g.M*g.N*max(1, g.K) < 1<<16 {
-		c.Launch(1, 1, func(int, int) { gemm.Parallel(nil, cpu.Active(), &g) })
-	} else {
-		gemm.Parallel(c.Launcher(), cpu.Active(), &g)
+	return true, LaunchProduct(c, &g)
+}
+
+// LaunchProduct launches a product. The kernels keep g.
+func LaunchProduct(c *ir.Call, g *gemm.Args[float32]) error {
+	if err := RoundRows(c, g); err != nil {
+		return err
 	}
-	return true
+	if g.M*g.N*max(1, g.K) < 1<<16 {
+		c.Launch(1, 1, func(int, int) { gemm.Parallel(nil, cpu.Active(), g) })
+	} else {
+		gemm.Parallel(c.Launcher(), cpu.Active(), g)
+	}
+	return nil
 }
 
 // GemmParallel runs the kernel on all threads.
 func GemmParallel(c *ir.Call, g *gemm.Args[float32]) error {
+	if err := RoundRows(c, g); err != nil {
+		return err
+	}
 	var par gemm.Par
 	if g.M*g.N*max(1, g.K) >= 1<<16 {
 		par = func(n int, fn func(lo, hi int)) { c.Parallel(n, 1, fn) }
+	} else if g.Rounded != nil {
+		c.Sync()
 	}
 	gemm.Parallel(par, cpu.Active(), g)
 	return c.Err()

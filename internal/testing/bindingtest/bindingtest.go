@@ -33,7 +33,7 @@ func (p provider) Traits() driver.Traits { return driver.Traits{AppliesOptions: 
 func (p provider) Compile(ctx context.Context, m *driver.Model, opts *driver.Options, config driver.Config) (driver.Engine, error) {
 	s, err := onward.OpenModel(ctx, m.Model, &onward.SessionOptions{
 		Providers: []onward.ProviderConfig{{Name: p.inner, Options: config.Options}},
-		Threads:   opts.Threads, OptimizationLevel: opts.OptimizationLevel, DisabledPasses: opts.DisabledPasses, Config: opts.Config,
+		Threads:   opts.Threads, OptimizationLevel: opts.OptimizationLevel, Precision: opts.Precision, DisabledPasses: opts.DisabledPasses, Config: opts.Config,
 		Initializers: opts.Initializers, ExternalInitializers: opts.ExternalInitializers, CustomOperators: opts.CustomOperators,
 		DisableMemoryPattern: opts.DisableMemoryPattern, DisableMemoryReuse: opts.DisableMemoryReuse, Limits: opts.Limits,
 	})

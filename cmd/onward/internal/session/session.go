@@ -87,6 +87,11 @@ func ThreadsFlag(f *pflag.FlagSet, threads *int) {
 	f.IntVar(threads, "threads", 0, "threads per run (default all cores)")
 }
 
+// PrecisionFlag adds the flag --precision.
+func PrecisionFlag(f *pflag.FlagSet, p *onward.Precision) {
+	f.TextVar(p, "precision", onward.PrecisionFloat32, "bfloat16: operands of products and convolutions may be rounded")
+}
+
 // MapWeightsFlag adds the flag --map-weights.
 func MapWeightsFlag(f *pflag.FlagSet, mapWeights *bool) {
 	f.BoolVar(mapWeights, "map-weights", false, "memory-map the model's files: weights that are not packed are loaded when they are first read")

@@ -1,0 +1,104 @@
+package onward_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// denseModel has a MatMul with a bias and a Relu, a Gemm, and a MatMul of another rank.
+func denseModel(r *rand.Rand) *onnx.Model {
+	b := onnx.NewModel("dense").Opset("", 21)
+	b.Input("x", onnx.Float, "n", 96).Output("y", onnx.Float, "n", 130)
+	weights := func(name string, shape ...int64) {
+		n := int64(1)
+		for _, d := range shape {
+			n *= d
+		}
+		w := make([]float32, n)
+		for i := range w {
+			w[i] = float32(r.NormFloat64() / 10)
+		}
+		b.Initializer(name, w, shape...)
+	}
+	weights("w", 96, 200)
+	weights("bias", 200)
+	weights("u", 120, 200)
+	weights("v", 120, 130)
+	b.Node("MatMul", []string{"x", "w"}, []string{"a"})
+	b.Node("Add", []string{"a", "bias"}, []string{"b"})
+	b.Node("Relu", []string{"b"}, []string{"c"})
+	b.Node("Gemm", []string{"c", "u"}, []string{"d"}, onnx.Attrs{"transB": 1})
+	b.Node("MatMul", []string{"d", "v"}, []string{"y"})
+	return b.Must()
+}
+
+// TestPrecision compares bfloat16 with float32: the results are near, equal for every number of threads and
+// rows, and other if the processor has AMX.
+func TestPrecision(t *testing.T) {
+	m := denseModel(rand.New(rand.NewPCG(1, 1)))
+	x := make([]float32, 100*96)
+	r := rand.New(rand.NewPCG(2, 2))
+	for i := range x {
+		x[i] = float32(r.NormFloat64())
+	}
+	results := func(t *testing.T, o onward.SessionOptions, rows int) []float32 {
+		t.Helper()
+		s := open(t, m, &o)
+		var y []float32
+		for range 3 { // later runs replay captured kernels
+			out, err := s.Run(t.Context(), onward.Values{"x": tensor.Must(tensor.New(x[:rows*96], rows, 96))}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := floats(t, out["y"])
+			if y != nil && !slices.Equal(got, y) {
+				t.Fatal("runs differ")
+			}
+			y = slices.Clone(got)
+		}
+		return y
+	}
+	for _, rows := range []int{1, 20, 100} {
+		want := results(t, onward.SessionOptions{}, rows)
+		var first []float32
+		for _, o := range []onward.SessionOptions{{Threads: 1}, {Threads: 3}, {}, {OptimizationLevel: onward.OptimizeNone}} {
+			o.Precision = onward.PrecisionBFloat16
+			t.Run(fmt.Sprintf("%d rows, %d threads, level %s", rows, o.Threads, o.OptimizationLevel), func(t *testing.T) {
+				got := results(t, o, rows)
+				var worst float64
+				for i, v := range got {
+					worst = max(worst, math.Abs(float64(v-want[i])))
+				}
+				if worst > 0.05 || (worst == 0) == cpu.AMXBF16(cpu.Active()) {
+					t.Errorf("bfloat16 differs by %g from float32 (AMX %t)", worst, cpu.AMXBF16(cpu.Active()))
+				}
+				if o.OptimizationLevel == onward.OptimizeAll {
+					if first == nil {
+						first = got
+					} else if !slices.Equal(first, got) {
+						t.Error("the results depend on the number of threads")
+					}
+				}
+			})
+		}
+		reference := onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: "reference"}}}
+		plain := results(t, reference, rows)
+		reference.Precision = onward.PrecisionBFloat16
+		if !slices.Equal(results(t, reference, rows), plain) {
+			t.Error("reference rounds")
+		}
+	}
+	var status *onward.StatusError
+	if _, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{Precision: 7}); !errors.As(err, &status) || status.Code != onward.InvalidArgument {
+		t.Errorf("precision 7: %v, want the status INVALID_ARGUMENT", err)
+	}
+}
