@@ -11,6 +11,7 @@ import (
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/datasets"
 	"github.com/onward-ml/onward/driver"
+	"github.com/onward-ml/onward/internal/testing/nativetest"
 	"github.com/onward-ml/onward/internal/testing/openvinolib"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/provider/openvino"
@@ -121,36 +122,7 @@ func TestStrings(t *testing.T) {
 	}
 }
 
-func scale(dims ...any) *onnx.Model {
-	b := onnx.NewModel("scale").Opset("", 13).IRVersion(8)
-	b.Input("x", onnx.DataType(tensor.TypeFloat32), dims...).Output("y", onnx.DataType(tensor.TypeFloat32), dims...)
-	b.Initializer("two", []float32{2})
-	b.Node("Mul", []string{"x", "two"}, []string{"y"})
-	return b.Must()
-}
-
-// TestOutputInPlace checks that given output tensors are filled; OpenVINO writes directly
-// to those with a fixed shape.
-func TestOutputInPlace(t *testing.T) {
-	for _, dims := range [][]any{{2, 2}, {"n", 2}} {
-		p := driver.Lookup("openvino")
-		e, err := p.Compile(context.Background(), &driver.Model{Model: scale(dims...)}, &driver.Options{Threads: 1}, config(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		y := tensor.Must(tensor.New([]float32{9, 9, 9, 9}, 2, 2))
-		req := &driver.Request{In: []tensor.Value{tensor.Must(tensor.New([]float32{1, 2, 3, 4}, 2, 2))}, Out: []tensor.Value{y}, Options: &driver.RunOptions{}}
-		if err := e.Run(context.Background(), req); err != nil {
-			t.Fatal(err)
-		}
-		if req.Out[0] != tensor.Value(y) || fmt.Sprint(tensor.Of[float32](y)) != "[2 4 6 8]" {
-			t.Errorf("%v: output %v, %v", dims, req.Out[0], tensor.Of[float32](y))
-		}
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-}
+func TestOutputInPlace(t *testing.T) { nativetest.OutputInPlace(t, "openvino", config(t)) }
 
 func TestAvailable(t *testing.T) {
 	p := driver.Lookup("openvino")
@@ -242,18 +214,18 @@ func TestErrors(t *testing.T) {
 	}{
 		{"operator", unknown.Must(), nil, []string{"NoSuchOperator"}, onward.ErrNotImplemented},
 		{"sequence", seq.Must(), nil, []string{"input x", "seq(tensor(float))"}, onward.ErrNotImplemented},
-		{"option", scale(1), []string{"no_such_option", "1"}, []string{"no_such_option", "cache_dir", "streams"}, onward.ErrInvalidArgument},
-		{"hint", scale(1), []string{"hint", "fast"}, []string{"fast", "LATENCY, THROUGHPUT"}, onward.ErrInvalidArgument},
-		{"streams", scale(1), []string{"streams", "0"}, []string{`"0"`, "streams"}, onward.ErrInvalidArgument},
-		{"requests", scale(1), []string{"requests", "many"}, []string{"many"}, onward.ErrInvalidArgument},
-		{"threads", scale(1), []string{"threads", "-1"}, []string{"-1"}, onward.ErrInvalidArgument},
-		{"precision", scale(1), []string{"precision", "f8"}, []string{"f8", "bf16"}, onward.ErrInvalidArgument},
-		{"device", scale(1), []string{"device", "the cpu"}, []string{"the cpu", "AUTO"}, onward.ErrInvalidArgument},
-		{"twice", scale(1), []string{"streams", "1", "NUM_STREAMS", "2"}, []string{"streams", "NUM_STREAMS"}, onward.ErrInvalidArgument},
-		{"nul", scale(1), []string{"cache_dir", "a\x00b"}, []string{"NUL"}, onward.ErrInvalidArgument},
-		{"own property", scale(1), []string{"NO_SUCH_PROPERTY", "1"}, []string{"NO_SUCH_PROPERTY"}, nil},
-		{"no such device", scale(1), []string{"device", "TPU"}, []string{"TPU", "only CPU"}, onward.ErrExecution},
-		{"library", scale(1), []string{"library", "/nowhere/libopenvino_c.so"}, []string{"/nowhere/libopenvino_c.so (the option library): file does not exist", "pip install openvino", openvino.Env}, onward.ErrExecution},
+		{"option", nativetest.Scale(1), []string{"no_such_option", "1"}, []string{"no_such_option", "cache_dir", "streams"}, onward.ErrInvalidArgument},
+		{"hint", nativetest.Scale(1), []string{"hint", "fast"}, []string{"fast", "LATENCY, THROUGHPUT"}, onward.ErrInvalidArgument},
+		{"streams", nativetest.Scale(1), []string{"streams", "0"}, []string{`"0"`, "streams"}, onward.ErrInvalidArgument},
+		{"requests", nativetest.Scale(1), []string{"requests", "many"}, []string{"many"}, onward.ErrInvalidArgument},
+		{"threads", nativetest.Scale(1), []string{"threads", "-1"}, []string{"-1"}, onward.ErrInvalidArgument},
+		{"precision", nativetest.Scale(1), []string{"precision", "f8"}, []string{"f8", "bf16"}, onward.ErrInvalidArgument},
+		{"device", nativetest.Scale(1), []string{"device", "the cpu"}, []string{"the cpu", "AUTO"}, onward.ErrInvalidArgument},
+		{"twice", nativetest.Scale(1), []string{"streams", "1", "NUM_STREAMS", "2"}, []string{"streams", "NUM_STREAMS"}, onward.ErrInvalidArgument},
+		{"nul", nativetest.Scale(1), []string{"cache_dir", "a\x00b"}, []string{"NUL"}, onward.ErrInvalidArgument},
+		{"own property", nativetest.Scale(1), []string{"NO_SUCH_PROPERTY", "1"}, []string{"NO_SUCH_PROPERTY"}, nil},
+		{"no such device", nativetest.Scale(1), []string{"device", "TPU"}, []string{"TPU", "only CPU"}, onward.ErrExecution},
+		{"library", nativetest.Scale(1), []string{"library", "/nowhere/libopenvino_c.so"}, []string{"/nowhere/libopenvino_c.so (the option library): file does not exist", "pip install openvino", openvino.Env}, onward.ErrExecution},
 	} {
 		s, err := open(t, c.model, c.options...)
 		if err == nil {
@@ -374,7 +346,7 @@ func TestAgreesWithCPU(t *testing.T) {
 }
 
 func BenchmarkTiny(b *testing.B) {
-	s := openModel(b, scale(4))
+	s := openModel(b, nativetest.Scale(4))
 	x := onward.Values{"x": tensor.Must(tensor.New([]float32{1, 2, 3, 4}))}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -11,6 +11,7 @@ import (
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/backend"
 	"github.com/onward-ml/onward/datasets"
+	"github.com/onward-ml/onward/internal/testing/nativetest"
 	"github.com/onward-ml/onward/internal/testing/openvinolib"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/preset"
@@ -27,7 +28,7 @@ func TestOptions(t *testing.T) {
 		{"cache_dir", cache}, {"cache_dir", cache}, {"ENABLE_CPU_PINNING", "NO"},
 		{"streams", "1", "threads", "1", "hint", "latency", "precision", "f32", "execution_mode", "accuracy", "cache_dir", cache, "ENABLE_CPU_PINNING", "NO"},
 	} {
-		s, err := open(t, scale("n", 2), o...)
+		s, err := open(t, nativetest.Scale("n", 2), o...)
 		if err != nil {
 			t.Errorf("%v: %v", o, err)
 			continue
@@ -130,7 +131,7 @@ func TestExternalData(t *testing.T) {
 // TestFreeDimensions fixes dimensions by name and by denotation: the outputs' shapes
 // follow, and inputs of other shapes are rejected.
 func TestFreeDimensions(t *testing.T) {
-	m := scale("n", "m", 3)
+	m := nativetest.Scale("n", "m", 3)
 	m.Graph.Inputs[0].Type.Tensor.Shape.Dims[1].Denotation = "WIDTH"
 	s, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{FreeDimensions: map[string]int64{"n": 2}, FreeDimensionsByDenotation: map[string]int64{"WIDTH": 4},
 		Providers: []onward.ProviderConfig{config(t)}})
@@ -148,7 +149,7 @@ func TestFreeDimensions(t *testing.T) {
 }
 
 func TestInitializers(t *testing.T) {
-	s, err := onward.OpenModel(t.Context(), scale("n"), &onward.SessionOptions{Initializers: onward.Values{"two": tensor.Must(tensor.New([]float32{5}, 1))}, Providers: []onward.ProviderConfig{config(t)}})
+	s, err := onward.OpenModel(t.Context(), nativetest.Scale("n"), &onward.SessionOptions{Initializers: onward.Values{"two": tensor.Must(tensor.New([]float32{5}, 1))}, Providers: []onward.ProviderConfig{config(t)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +164,7 @@ func TestCustomOperators(t *testing.T) {
 	c := onward.CustomOperator{Name: "Mul", Inputs: "x:float, y:float", Outputs: "z:float", Run: func(context.Context, onward.CustomCall) ([]tensor.Value, error) {
 		return nil, errors.New("is not called")
 	}}
-	s, err := onward.OpenModel(t.Context(), scale(2), &onward.SessionOptions{CustomOperators: []onward.CustomOperator{c}, Providers: []onward.ProviderConfig{config(t)}})
+	s, err := onward.OpenModel(t.Context(), nativetest.Scale(2), &onward.SessionOptions{CustomOperators: []onward.CustomOperator{c}, Providers: []onward.ProviderConfig{config(t)}})
 	if err == nil {
 		s.Close()
 	}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/internal/testing/nativetest"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -17,7 +18,7 @@ import (
 // were: where they may run, and how they treat the smallest numbers. It keeps some
 // memory for each, so there must be an end to that.
 func TestCallingThreads(t *testing.T) {
-	s := openModel(t, scale("n"))
+	s := openModel(t, nativetest.Scale("n"))
 	var before unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &before); err != nil {
 		t.Fatal(err)
@@ -48,11 +49,11 @@ func TestCallingThreads(t *testing.T) {
 	for range 5 {
 		many()
 	}
-	start := rss(t)
+	start := nativetest.ResidentMemory(t)
 	for range 20 {
 		many()
 	}
-	if grown := rss(t) - start; grown > 16<<20 {
+	if grown := nativetest.ResidentMemory(t) - start; grown > 16<<20 {
 		t.Errorf("resident memory grew by %d bytes with 320 threads", grown)
 	}
 }

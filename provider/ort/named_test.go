@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/internal/testing/nativetest"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -17,7 +18,7 @@ func TestNamedExecutionProvider(t *testing.T) {
 	open := func(kv ...string) (*onward.Session, error) {
 		c := config(t, kv...)
 		c.Name = "ort"
-		return onward.OpenModel(t.Context(), scale(), &onward.SessionOptions{Providers: []onward.ProviderConfig{c}})
+		return onward.OpenModel(t.Context(), nativetest.Scale(), &onward.SessionOptions{Providers: []onward.ProviderConfig{c}})
 	}
 	for _, kv := range [][]string{{"execution_provider", "CPUExecutionProvider"}, {"execution_provider", "CPUExecutionProvider", "execution_provider_device", "cpu"}} {
 		s, err := open(kv...)

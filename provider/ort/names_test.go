@@ -1,28 +1,11 @@
 package ort_test
 
 import (
-	"reflect"
 	"testing"
 
-	"github.com/onward-ml/onward/driver"
+	"github.com/onward-ml/onward/internal/testing/nativetest"
 )
 
-// Package driver lists the names that this package registers, for programs that lack its import.
 func TestNamesAreListed(t *testing.T) {
-	const path = "github.com/onward-ml/onward/provider/ort"
-	found := 0
-	for _, name := range driver.AllProviders() {
-		p := driver.Lookup(name)
-		registered := p != nil && reflect.TypeOf(p).PkgPath() == path
-		listed, _ := driver.PackageOf(name)
-		if registered != (listed == path) {
-			t.Errorf("%s: package driver lists it for %q; registered here: %v", name, listed, registered)
-		}
-		if registered {
-			found++
-		}
-	}
-	if found == 0 {
-		t.Error("this package registers no provider")
-	}
+	nativetest.NamesAreListed(t, "github.com/onward-ml/onward/provider/ort")
 }

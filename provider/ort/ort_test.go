@@ -3,7 +3,6 @@ package ort_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/datasets"
 	"github.com/onward-ml/onward/driver"
+	"github.com/onward-ml/onward/internal/testing/nativetest"
 	"github.com/onward-ml/onward/internal/testing/ortlib"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/provider/internal/native"
@@ -183,36 +183,7 @@ func TestMaps(t *testing.T) {
 	}
 }
 
-func scale(dims ...any) *onnx.Model {
-	b := onnx.NewModel("scale").Opset("", 13).IRVersion(8)
-	b.Input("x", onnx.DataType(tensor.TypeFloat32), dims...).Output("y", onnx.DataType(tensor.TypeFloat32), dims...)
-	b.Initializer("two", []float32{2})
-	b.Node("Mul", []string{"x", "two"}, []string{"y"})
-	return b.Must()
-}
-
-// TestOutputInPlace checks that given output tensors are filled; ONNX Runtime writes
-// directly to those with a fixed shape.
-func TestOutputInPlace(t *testing.T) {
-	for _, dims := range [][]any{{2, 2}, {"n", 2}} {
-		p := driver.Lookup("ort")
-		e, err := p.Compile(context.Background(), &driver.Model{Model: scale(dims...)}, &driver.Options{Threads: 1}, config(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		y := tensor.Must(tensor.New([]float32{9, 9, 9, 9}, 2, 2))
-		req := &driver.Request{In: []tensor.Value{tensor.Must(tensor.New([]float32{1, 2, 3, 4}, 2, 2))}, Out: []tensor.Value{y}, Options: &driver.RunOptions{}}
-		if err := e.Run(context.Background(), req); err != nil {
-			t.Fatal(err)
-		}
-		if req.Out[0] != tensor.Value(y) || fmt.Sprint(tensor.Of[float32](y)) != "[2 4 6 8]" {
-			t.Errorf("%v: output %v, %v", dims, req.Out[0], tensor.Of[float32](y))
-		}
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-}
+func TestOutputInPlace(t *testing.T) { nativetest.OutputInPlace(t, "ort", config(t)) }
 
 // ONNX Runtime returns a graph input that is an output as it is, and does not write to memory that was
 // given for the output.
@@ -311,14 +282,14 @@ func TestErrors(t *testing.T) {
 		is     error
 	}{
 		{"operator", unknown.Must(), config(t), []string{"NoSuchOperator"}, nil},
-		{"option", scale(), config(t, "no_such_option", "1"), []string{"no_such_option", "graph_optimization_level"}, onward.ErrInvalidArgument},
-		{"value", scale(), config(t, "graph_optimization_level", "much"), []string{"much", "disable, basic"}, onward.ErrInvalidArgument},
-		{"number", scale(), config(t, "intra_op_num_threads", "-1"), []string{`"-1"`}, onward.ErrInvalidArgument},
-		{"dim", scale(), config(t, "free_dimension:n", "x"), []string{"free_dimension:n"}, onward.ErrInvalidArgument},
-		{"nul", scale(), config(t, "session.x", "a\x00b"), []string{"NUL"}, onward.ErrInvalidArgument},
-		{"library", scale(), onward.ProviderConfig{Name: "ort:cpu", Options: map[string]string{"library": "/nowhere/libonnxruntime.so.1"}},
+		{"option", nativetest.Scale(), config(t, "no_such_option", "1"), []string{"no_such_option", "graph_optimization_level"}, onward.ErrInvalidArgument},
+		{"value", nativetest.Scale(), config(t, "graph_optimization_level", "much"), []string{"much", "disable, basic"}, onward.ErrInvalidArgument},
+		{"number", nativetest.Scale(), config(t, "intra_op_num_threads", "-1"), []string{`"-1"`}, onward.ErrInvalidArgument},
+		{"dim", nativetest.Scale(), config(t, "free_dimension:n", "x"), []string{"free_dimension:n"}, onward.ErrInvalidArgument},
+		{"nul", nativetest.Scale(), config(t, "session.x", "a\x00b"), []string{"NUL"}, onward.ErrInvalidArgument},
+		{"library", nativetest.Scale(), onward.ProviderConfig{Name: "ort:cpu", Options: map[string]string{"library": "/nowhere/libonnxruntime.so.1"}},
 			[]string{"/nowhere/libonnxruntime.so.1 (the option library): file does not exist", "onnxruntime-node", ort.Env}, onward.ErrExecution},
-		{"cuda option", scale(), onward.ProviderConfig{Name: "ort:cuda", Options: map[string]string{"device_id": "first"}}, []string{"device_id", "first"}, onward.ErrInvalidArgument},
+		{"cuda option", nativetest.Scale(), onward.ProviderConfig{Name: "ort:cuda", Options: map[string]string{"device_id": "first"}}, []string{"device_id", "first"}, onward.ErrInvalidArgument},
 	} {
 		err := open(c.model, c.config)
 		var st *onward.StatusError
@@ -432,7 +403,7 @@ func TestLibrary(t *testing.T) {
 }
 
 func BenchmarkTiny(b *testing.B) {
-	s := openModel(b, scale(4))
+	s := openModel(b, nativetest.Scale(4))
 	x := onward.Values{"x": tensor.Must(tensor.New([]float32{1, 2, 3, 4}))}
 	b.ReportAllocs()
 	for b.Loop() {
