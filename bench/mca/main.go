@@ -1,5 +1,5 @@
 // Command mca predicts the speed of the arm64 kernels with LLVM's machine-code analyser, for processors
-// that are not at hand. It compiles the packages of the kernels, takes the longest loop of each kernel,
+// that are not at hand. It compiles the packages of the kernels, takes the longest innermost loop of each kernel,
 // and prints the cycles of an iteration and the share of the multiply-add peak. Operands are assumed in
 // the first-level cache.
 //
@@ -32,6 +32,11 @@ var kernels = []kernel{
 	{"gemm", "tile1x16F32NEON", "GEMM float32, 1×16", "fmla"},
 	{"quant", "tile6x16S8DOT", "GEMM int8, 6×16", "sdot"},
 	{"quant", "tile1x16S8DOT", "GEMM int8, 1×16", "sdot"},
+	{"quant", "nbits45x16SDOT", "4-bit blocks, 5×16", "sdot"},
+	{"quant", "nbits41x16SDOT", "4-bit blocks, 1×16", "sdot"},
+	{"quant", "nbits85x16SDOT", "8-bit blocks, 5×16", "sdot"},
+	{"quant", "nbits81x16SDOT", "8-bit blocks, 1×16", "sdot"},
+	{"quant", "nbitsVector4NEON", "4-bit blocks by float32, 1×16", "fmla"},
 }
 
 // processor is a model of LLVM. pipes is the number of multiply-adds of 128 bits that it starts in a cycle.
@@ -132,8 +137,8 @@ var (
 	errNoLoop   = errors.New("no loop in the disassembly")
 )
 
-// longestLoop returns the instructions of the loop that has most of them, from a listing of go tool
-// objdump. A loop is what a conditional branch backwards (B.cond) encloses.
+// longestLoop returns the instructions of the innermost loop that has most of them, from a listing of
+// go tool objdump. A loop is what a conditional branch backwards (B.cond) encloses.
 func longestLoop(listing string) ([]uint32, error) {
 	var longest []uint32
 	for _, function := range strings.Split(listing, "TEXT ")[1:] {
@@ -145,14 +150,19 @@ func longestLoop(listing string) ([]uint32, error) {
 			}
 			codes = append(codes, uint32(c))
 		}
+		inner := -1 // the end of the last loop: one that begins before it is not innermost
 		for i, c := range codes {
 			if c>>24 != 0x54 {
 				continue
 			}
 			back := -int(int32(c<<8) >> 13) // imm19, in instructions
-			if back > 0 && back <= i && back+1 > len(longest) {
+			if back <= 0 || back > i {
+				continue
+			}
+			if i-back > inner && back+1 > len(longest) {
 				longest = codes[i-back : i+1]
 			}
+			inner = i
 		}
 	}
 	if longest == nil {
@@ -185,7 +195,7 @@ func command(stdin []byte, name string, args ...string) (string, error) {
 const header = `# Performance on arm64
 
 No arm64 machine was at hand: **these numbers are predictions.** ` + "`go run ./bench/mca`" + ` runs LLVM's machine-code analyser
-(llvm-mca %s) over the longest loop of each kernel. It knows the latencies and execution units of a processor, but no caches.
+(llvm-mca %s) over the longest innermost loop of each kernel. It knows the latencies and execution units of a processor, but no caches.
 Each field has the cycles of an iteration and the share of the processor's multiply-add peak.
 
 | loop | multiply-adds of 128 bits | Neoverse N1 | Neoverse V1 | Neoverse V2 | Apple M1 |

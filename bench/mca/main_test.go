@@ -13,9 +13,10 @@ TEXT pkg.f(SB) f.s
   f.s:2		0x24			4f9debf7		?
   f.s:3		0x28			f1001042		SUBS $4, R2, R2
   f.s:4		0x2c			54ffffca		BGE -2(PC)
-  f.s:5		0x30			54ffffe1		BNE -1(PC)
-  f.s:6		0x34			5400004a		BGE 2(PC)
-  f.s:7		0x38			d65f03c0		RET
+  f.s:5		0x30			54ffff81		BNE -4(PC)
+  f.s:6		0x34			54ffffe1		BNE -1(PC)
+  f.s:7		0x38			5400004a		BGE 2(PC)
+  f.s:8		0x3c			d65f03c0		RET
 `
 
 func TestLongestLoop(t *testing.T) {
