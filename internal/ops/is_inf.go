@@ -27,11 +27,10 @@ var _ = kit.Register(&kit.Def{Name: "IsInf", Since: kit.Versions{10, 20}, In: "X
 		}),
 			o.floats(),
 			kit.Loop1(func(dst []bool, src []float64) { isInfLoop(dst, src, o.Negative, o.Positive) }))...)
-		if half := o.loops[tensor.TypeFloat16]; o.Negative && o.Positive {
-			half.Fast = func(dst []byte, in *[3][]byte) {
+		if o.Negative && o.Positive {
+			o.loops.WithFast(tensor.TypeFloat16, func(dst []byte, in *[3][]byte) {
 				vec.InfiniteF16(cpu.Active(), memory.FromRaw[bool](dst), memory.FromRaw[uint16](in[0]))
-			}
-			o.loops[tensor.TypeFloat16] = half
+			})
 		}
 		return o
 	},

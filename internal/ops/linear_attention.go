@@ -5,7 +5,9 @@ import (
 	"math"
 	"slices"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
@@ -130,6 +132,14 @@ func (op *LinearAttention) Run(c *ir.Call) error {
 		return err
 	}
 	scale := kit.AttentionScale(op.Scale, dk)
+	axpy := func(dst, x []float32, f float32) {
+		for j, v := range x[:len(dst)] {
+			dst[j] += f * v
+		}
+	}
+	if !c.Generic && dv >= kit.ShortRow {
+		axpy = func(dst, x []float32, f float32) { vec.AxpyF32(cpu.Active(), dst, x, f) }
+	}
 	err = kit.InWorkspaces(c, batch*kvh, func(ws, item int) error {
 		work := rows[ws*(dk*dv+dv):][:dk*dv+dv]
 		s, row := work[:dk*dv], work[dk*dv:]
@@ -171,15 +181,11 @@ func (op *LinearAttention) Run(c *ir.Call) error {
 			if op.Delta {
 				beta = in[5][token*perBeta+g%perBeta]
 				for i, kv := range k {
-					for j, sv := range s[i*dv : (i+1)*dv] {
-						row[j] -= kv * sv
-					}
+					axpy(row, s[i*dv:(i+1)*dv], -kv)
 				}
 			}
 			for i, kv := range k {
-				for j, r := range row {
-					s[i*dv+j] += beta * kv * r
-				}
+				axpy(s[i*dv:(i+1)*dv], row, beta*kv)
 			}
 			// The query heads that share the state, or the one query head of several states.
 			first, last := g*h/kvh, (g+1)*h/kvh
@@ -191,9 +197,7 @@ func (op *LinearAttention) Run(c *ir.Call) error {
 				dst := y.Data[(token*outs+o)*dv:][:dv]
 				clear(dst)
 				for i, qv := range q {
-					for j, sv := range s[i*dv : (i+1)*dv] {
-						dst[j] += qv * sv
-					}
+					axpy(dst, s[i*dv:(i+1)*dv], qv)
 				}
 				for j := range dst {
 					dst[j] *= float32(scale)

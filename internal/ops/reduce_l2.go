@@ -64,6 +64,31 @@ func fastL2Reducer() *kit.Reducer[float32, float64] {
 			}
 		}
 	}
+	r.Columns = func(dst, x []float32, n, step int) {
+		var squares [kit.ReduceBlock]float32
+		var sums [kit.ReduceBlock]float64
+		l, w, sum := cpu.Active(), squares[:len(dst)], sums[:len(dst)]
+		for k := 0; k < n; k += kit.FoldedPieces { // sums of few terms are added as float64
+			first, end := k, min(n, k+kit.FoldedPieces)
+			vec.MulF32(l, w, x[first*step:], x[first*step:])
+			for first++; first < end; first++ {
+				row := x[first*step:]
+				vec.MulAddF32(l, w, row, row, w)
+			}
+			for i, s := range w {
+				sum[i] += float64(s)
+			}
+		}
+		for i, s := range sum {
+			if !squaresAreSafe(float32(s)) {
+				s = 0
+				for k := range n {
+					s += float64(x[k*step+i]) * float64(x[k*step+i])
+				}
+			}
+			dst[i] = float32(math.Sqrt(s))
+		}
+	}
 	return r
 }
 

@@ -121,22 +121,32 @@ func fastLogSumExpReducer() *kit.Reducer[float32, expSum] {
 			}
 		}
 	}
-	r.Cols = func(acc []expSum, x []float32) {
-		var e [kit.ReduceBlock]float32
-		x = x[:len(acc)]
-		for i, v := range x {
-			e[i] = -float32(math.Abs(float64(v) - acc[i].top))
+	r.Columns = func(dst, x []float32, n, step int) {
+		var tops, powers, parts, sums [kit.ReduceBlock]float32
+		l, top, e, part, sum := cpu.Active(), tops[:len(dst)], powers[:len(dst)], parts[:len(dst)], sums[:len(dst)]
+		copy(top, x)
+		for k := 1; k < n; k++ {
+			vec.MaxF32(l, top, top, x[k*step:])
 		}
-		vec.ExpF32(cpu.Active(), e[:len(x)], e[:len(x)])
-		for i, v := range x {
-			a := &acc[i]
-			switch w := float64(v); {
-			case w-w != 0 || a.top-a.top != 0:
-				*a = a.add(w)
-			case w > a.top:
-				a.top, a.sum = w, a.sum*float64(e[i])+1
-			default:
-				a.sum += float64(e[i])
+		for k := range n {
+			if k%kit.FoldedPieces == 0 { // partial sums, for precision
+				vec.AddF32(l, sum, sum, part)
+				clear(part)
+			}
+			vec.SubF32(l, e, x[k*step:], top)
+			vec.ExpF32(l, e, e)
+			vec.AddF32(l, part, part, e)
+		}
+		vec.AddF32(l, sum, sum, part)
+		vec.LogF32(l, sum, sum)
+		vec.AddF32(l, dst, sum, top)
+		for i, v := range top {
+			if v-v != 0 { // infinite elements or NaN
+				acc := r.Init
+				for k := range n {
+					acc = acc.add(float64(x[k*step+i]))
+				}
+				r.Done(dst[i:i+1], []expSum{acc}, n)
 			}
 		}
 	}

@@ -56,10 +56,10 @@ func softmaxDoubles(c *ir.Call, dst, src []float64) {
 	for lo, hi := range kit.Steps(c, len(src)) {
 		y := dst[lo:hi]
 		for i, x := range src[lo:hi] {
-			e := math.Exp(x - top)
-			sum += e
-			y[i] = e
+			y[i] = x - top
 		}
+		vec.ExpF64(y, y)
+		sum += vec.SumF64(cpu.Active(), y)
 	}
 	for lo, hi := range kit.Steps(c, len(src)) {
 		y := dst[lo:hi]

@@ -17,6 +17,7 @@ import (
 
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/memory"
 )
 
 // Number lists the element types of ONNX's MatMul and Gemm that have kernels.
@@ -163,6 +164,9 @@ func packPanel[T Number](dst, b []T, ldb int, trans bool, k, j0, w, k0 int) {
 func transpose[T Number](dst []T, ldd int, src []T, lds, rows, cols int) {
 	if d, ok := any(dst).([]float32); ok {
 		vec.TransposeF32(cpu.Active(), d, ldd, any(src).([]float32), lds, rows, cols)
+		return
+	}
+	if d, ok := any(dst).([]float64); ok && vec.Transpose(cpu.Active(), memory.FromRaw[uint64](memory.AsBytes(d)), ldd, memory.FromRaw[uint64](memory.AsBytes(any(src).([]float64))), lds, rows, cols) {
 		return
 	}
 	for i := range rows {

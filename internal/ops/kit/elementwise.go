@@ -165,6 +165,14 @@ func LoopsOf(loops ...*ElementLoop) LoopTable {
 	return t
 }
 
+// WithFast adds a loop of vector kernels for an element type to t.
+func (t LoopTable) WithFast(d tensor.DType, f func(dst []byte, in *[3][]byte)) LoopTable {
+	l := t[d]
+	l.Fast = f
+	t[d] = l
+	return t
+}
+
 // SameBits is LoopsOf for a function that gives the same bits for signed and unsigned integers: the
 // loops of the signed ones run for both.
 func SameBits(loops ...*ElementLoop) LoopTable {

@@ -118,7 +118,7 @@ type Reducer[T, A any] struct {
 	Row   func(acc A, x []T) A          // reduces all elements to one accumulator
 	Cols  func(acc []A, x []T)          // reduces each element to its own accumulator
 	Stack func(dst, x []T, n, step int) // combines n pieces of x, which are step elements apart; or nil
-	Add   func(acc, x []T)              // combines pieces in their own type, before cols widens groups of foldedPieces; or nil
+	Add   func(acc, x []T)              // combines pieces in their own type, before cols widens groups of FoldedPieces; or nil
 	Load  func(dst, x []T)              // converts the first piece of a group for add; nil for a copy
 	Total func(acc []A, x []T)          // reduces the results of add; nil for cols
 	Merge func(a, b A) A                // combines the accumulators of two parts
@@ -126,6 +126,9 @@ type Reducer[T, A any] struct {
 	// rows computes the results for the rows from first on of a matrix with rows of n elements (see
 	// vec.SumRowsF32), or is nil.
 	Rows func(dst, x []T, n, first int)
+	// Columns computes the results of columns of at least ShortRow adjacent elements: dst[i] is that of the n
+	// elements of x from i on, which are step elements apart. It may be nil.
+	Columns func(dst, x []T, n, step int)
 }
 
 // reduceKernel runs the reducer of an element type.
@@ -278,7 +281,7 @@ func planOffset(i int, dims, at []int) int {
 
 const (
 	ReduceBlock  = 512 // accumulators that are processed together
-	foldedPieces = 32  // pieces that are added without widening
+	FoldedPieces = 32  // pieces that are added without widening
 	// stackedColumns is the length up to which pieces are added in registers: of longer ones, reading
 	// a part of each piece would lose to reading them in the order of memory.
 	stackedColumns = 256
@@ -364,6 +367,17 @@ func reduceRows[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T, A
 // reduceCols combines pieces elementwise, a block of columns at a time.
 func reduceCols[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T, A]) error {
 	pieces := Product(p.reduced)
+	if r.Columns != nil && len(p.reduced) == 1 && pieces > 0 && p.inner >= ShortRow {
+		blocks := (p.inner + ReduceBlock - 1) / ReduceBlock
+		ReduceSpans(c, Product(p.kept)*blocks, p.N*min(p.inner, ReduceBlock), func(first, end int) {
+			for i := first; i < end && c.Err() == nil; i++ {
+				outer, lo := i/blocks, i%blocks*ReduceBlock
+				m := min(ReduceBlock, p.inner-lo)
+				r.Columns(dst[outer*p.inner+lo:][:m], x[planOffset(outer, p.kept, p.keptAt)+lo:], pieces, p.reduceAt[0])
+			}
+		})
+		return c.Err()
+	}
 	if g := ReduceBlock / p.inner; g >= 4 && pieces >= 4 && len(p.reduced) == 1 && p.reduceAt[0] == p.inner && (r.Stack == nil || p.inner < ShortRow) {
 		return reduceNarrow(c, p, dst, x, r, min(g, pieces/2))
 	}
@@ -410,7 +424,7 @@ func (r *Reducer[T, A]) fold(acc []A, part []T, pieces int, x []T, step int, at 
 			continue
 		}
 		part := part[:len(acc)]
-		end := min(pieces, k+foldedPieces)
+		end := min(pieces, k+FoldedPieces)
 		switch {
 		case r.Stack != nil && at == nil && len(acc) <= stackedColumns:
 			r.Stack(part, x[k*step:], end-k, step)

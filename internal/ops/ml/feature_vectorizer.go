@@ -84,22 +84,41 @@ func (op *FeatureVectorizer) Run(c *ir.Call) error {
 	}
 	y, from := tensor.Of[float32](t), 0
 	for i := range c.NumIn() {
-		x, err := mlNumbersAs[float32](c, c.Tensor(i))
-		if err != nil {
-			return err
-		}
-		_, cols, _ := featureRows(c.Tensor(i))
+		x := c.Tensor(i)
+		_, cols, _ := featureRows(x)
 		w := cols
 		if op.widths != nil {
 			w = op.widths[i]
 		}
-		for r := range rows {
-			dst := y[r*total+from:][:w]
-			clear(dst[copy(dst, x[r*cols:][:cols]):])
+		to := y[from:]
+		switch x.DType() {
+		case tensor.TypeFloat32:
+			copyFeatures(to, tensor.Of[float32](x), rows, cols, w, total)
+		case tensor.TypeFloat64:
+			copyFeatures(to, tensor.Of[float64](x), rows, cols, w, total)
+		case tensor.TypeInt32:
+			copyFeatures(to, tensor.Of[int32](x), rows, cols, w, total)
+		case tensor.TypeInt64:
+			copyFeatures(to, tensor.Of[int64](x), rows, cols, w, total)
+		default:
+			return fmt.Errorf("input %d is %s, want one of %s", i, x.DType(), mlNumbers)
 		}
 		from += w
 	}
 	return nil
+}
+
+// copyFeatures converts the first w of cols columns to rows of dst that are total elements apart.
+// Missing columns are 0.
+func copyFeatures[T float32 | float64 | int32 | int64](dst []float32, x []T, rows, cols, w, total int) {
+	for r := range rows {
+		y, from := dst[r*total:][:w], x[r*cols:][:cols]
+		n := min(w, cols)
+		for k, v := range from[:n] {
+			y[k] = float32(v)
+		}
+		clear(y[n:])
+	}
 }
 
 // featureRows returns the numbers of rows and columns of an input of rank 1 or more.

@@ -67,17 +67,28 @@ func (op *Imputer) Run(c *ir.Call) error {
 
 func impute[T float32 | float64 | int32 | int64, V float32 | int64](c *ir.Call, y, x []T, cols int, replaced V, by []V) {
 	old := T(replaced)
+	value := func(i int) T {
+		if len(by) == 1 {
+			return T(by[0])
+		}
+		return T(by[i%cols])
+	}
 	c.Parallel(len(x), kit.GrainCheap, func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			v := x[i]
-			if v == old || v != v && old != old {
-				k := 0
-				if len(by) > 1 {
-					k = i % cols
+		from, to := x[lo:hi], y[lo:hi]
+		if old == old {
+			for i, v := range from {
+				if v == old {
+					v = value(lo + i)
 				}
-				v = T(by[k])
+				to[i] = v
 			}
-			y[i] = v
+			return
+		}
+		for i, v := range from {
+			if v != v {
+				v = value(lo + i)
+			}
+			to[i] = v
 		}
 	})
 }

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -177,6 +179,29 @@ const mlNumbers = "float double int64 int32"
 
 func convertNumbers[D mlFloat, S float32 | float64 | int32 | int64](c *ir.Call, dst []D, src []S) {
 	c.Parallel(len(src), kit.GrainCheap, func(lo, hi int) {
+		switch d := any(dst[lo:hi]).(type) {
+		case []float64:
+			switch s := any(src[lo:hi]).(type) {
+			case []int64:
+				vec.I64ToF64(cpu.Active(), d, s)
+				return
+			case []int32:
+				vec.I32ToF64(cpu.Active(), d, s)
+				return
+			case []float32:
+				vec.F32ToF64(cpu.Active(), d, s)
+				return
+			}
+		case []float32:
+			switch s := any(src[lo:hi]).(type) {
+			case []int64:
+				vec.I64ToF32(cpu.Active(), d, s)
+				return
+			case []float64:
+				vec.F64ToF32(cpu.Active(), d, s)
+				return
+			}
+		}
 		for i, v := range src[lo:hi] {
 			dst[lo+i] = D(v)
 		}

@@ -3,6 +3,7 @@ package ml
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -15,6 +16,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx_aionnxml_OneHotEncoder.html).
 type OneHotEncoder struct {
 	ints  map[int64]int
+	dense []int32 // index of the category least+i, −1 if there is none; nil if the categories are far apart
+	least int64
 	strs  map[string]int
 	n     int
 	Zeros bool
@@ -34,9 +37,36 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "OneHotEncoder", Since
 			for i, k := range l.ints {
 				op.ints[k] = i
 			}
+			op.compact(l.ints)
 		}
 		return op
 	}})
+
+// compact fills dense if it does not take much more memory than the categories.
+func (op *OneHotEncoder) compact(cats []int64) {
+	if len(cats) == 0 {
+		return
+	}
+	least, most := slices.Min(cats), slices.Max(cats)
+	if span := uint64(most) - uint64(least); span < uint64(64+4*len(cats)) {
+		op.least, op.dense = least, slices.Repeat([]int32{-1}, int(span)+1)
+		for k, i := range op.ints {
+			op.dense[k-least] = int32(i)
+		}
+	}
+}
+
+// index returns the index of category k, and whether there is one.
+func (op *OneHotEncoder) index(k int64) (int, bool) {
+	if op.dense == nil {
+		i, ok := op.ints[k]
+		return i, ok
+	}
+	if at := uint64(k) - uint64(op.least); at < uint64(len(op.dense)) {
+		return int(op.dense[at]), op.dense[at] >= 0
+	}
+	return 0, false
+}
 
 // Infer appends the number of categories to the shape of X.
 func (op *OneHotEncoder) Infer(c *ir.InferContext) error {
@@ -95,7 +125,7 @@ func oneHot[T int64 | int32 | float32 | float64](c *ir.Call, op *OneHotEncoder, 
 			ok := math.Abs(float64(v)) < 1<<63
 			k := 0
 			if ok || v == T(int64(v)) {
-				k, ok = op.ints[int64(v)]
+				k, ok = op.index(int64(v))
 			}
 			if !ok && !op.Zeros {
 				err = fmt.Errorf("element %d is %v, which is not a category", i, v)

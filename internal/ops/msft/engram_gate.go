@@ -5,7 +5,9 @@ import (
 	"math"
 	"slices"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
@@ -62,19 +64,30 @@ func (op *EngramGate) Run(c *ir.Call) error {
 	// inverse returns the reciprocal of the root mean square of x.
 	inverse := func(x []float32) float64 {
 		sum := 0.0
+		if !c.Generic && len(x) >= kit.ShortRow {
+			return 1 / math.Sqrt(float64(vec.SumSquaresF32(cpu.Active(), x, 0))/float64(len(x))+float64(op.Epsilon))
+		}
 		for _, v := range x {
 			sum += float64(v) * float64(v)
 		}
 		return 1 / math.Sqrt(sum/float64(len(x))+float64(op.Epsilon))
 	}
 	c.Parallel(rows*num, kit.GrainFor(8*features), func(lo, hi int) {
+		var products [2][kit.LoopBlock]float32
 		for i := lo; i < hi && c.Err() == nil && features > 0; i++ {
 			b := i % num
 			k, q, v := in[0][i*features:][:features], in[1][i*features:][:features], in[2][i/num*features:][:features]
 			ks, qs := in[3][b*features:][:features], in[4][b*features:][:features]
 			dot := 0.0
-			for j := range k {
-				dot += float64(k[j]) * float64(ks[j]) * float64(q[j]) * float64(qs[j])
+			if level := cpu.Active(); !c.Generic && features >= kit.ShortRow && features <= kit.LoopBlock {
+				x, w := products[0][:features], products[1][:features]
+				vec.MulF32(level, x, k, ks)
+				vec.MulF32(level, w, q, qs)
+				dot = float64(vec.DotF32(level, x, w))
+			} else {
+				for j := range k {
+					dot += float64(k[j]) * float64(ks[j]) * float64(q[j]) * float64(qs[j])
+				}
 			}
 			dot *= inverse(k) * inverse(q) / math.Sqrt(float64(features))
 			root := math.Sqrt(math.Max(math.Abs(dot), 1e-6))

@@ -4,7 +4,9 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
@@ -87,8 +89,35 @@ func (p *QLinearGlobalAveragePool) Run(c *ir.Call) error {
 		})
 		return nil
 	}
-	kit.ReduceEach(c, n*ch, plane, func(i int) { quantize(i, sumBytes(src[i*plane:][:plane], in.signed)) })
+	kit.ReduceSpans(c, n*ch, plane, func(lo, hi int) {
+		if !c.Generic && plane > 0 && plane <= vec.MostRowsF32 {
+			done := in.averageRows(dst[lo:hi], &out, src[lo*plane:hi*plane], plane, scale)
+			lo += done
+		}
+		for i := lo; i < hi; i++ {
+			quantize(i, sumBytes(src[i*plane:][:plane], in.signed))
+		}
+	})
 	return nil
+}
+
+// averageRows stores the quantized sums of the rows of a matrix with n columns, times scale, in
+// groups of rows. Sums of so few bytes are exact in float32. It returns the number of rows done.
+func (q *byteQuant) averageRows(dst []byte, to *byteQuant, src []byte, n int, scale float32) (done int) {
+	var wide [vec.LeastRowsF32 * vec.MostRowsF32]float32
+	var sums [len(wide)]float32
+	l, plain := cpu.Active(), byteQuant{scale: 1, signed: q.signed}
+	for len(dst)-done >= vec.LeastRowsF32 {
+		rows := min(len(dst)-done, len(wide)/n)
+		w, s := wide[:rows*n], sums[:rows]
+		plain.widen(l, w, src[done*n:][:rows*n])
+		vec.SumRowsF32(l, s, w, n, 0)
+		vec.SubScalarF32(l, s, s, float32(n*int(q.zero)))
+		vec.MulScalarF32(l, s, s, scale)
+		to.quantize(dst[done:done+rows], s)
+		done += rows
+	}
+	return done
 }
 
 // sumBytes returns the sum of the bytes as integers, eight at a time.

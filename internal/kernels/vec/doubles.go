@@ -1,0 +1,56 @@
+package vec
+
+import "math"
+
+// ExpF64 computes dst[i] = exp(x[i]) within 1 ULP. Inlined, the iterations overlap, which those of a
+// loop over math.Exp do not. The method is that of FreeBSD's e_exp.c: x = k·ln 2 + r, and a
+// rational approximation of exp(r).
+func ExpF64(dst, x []float64) {
+	const (
+		magic = 0x1.8p52 // adding it rounds to an integer
+		ln2Hi = 6.93147180369123816490e-01
+		ln2Lo = 1.90821492927058770002e-10
+	)
+	for i, v := range x[:len(dst)] {
+		if !(v > -708 && v < 709) { // NaN, or the result is infinite, 0 or subnormal
+			dst[i] = math.Exp(v)
+			continue
+		}
+		shifted := v*math.Log2E + magic
+		k := shifted - magic
+		hi, lo := v-k*ln2Hi, k*ln2Lo
+		r := hi - lo
+		t := r * r
+		c := r - t*(1.66666666666666657415e-01+t*(-2.77777777770155933842e-03+t*(6.61375632143793436117e-05+t*(-1.65339022054652515390e-06+t*4.13813679705723846039e-08))))
+		y := 1 - ((lo - (r*c)/(2-c)) - hi)
+		dst[i] = math.Float64frombits(math.Float64bits(y) + (math.Float64bits(shifted)-math.Float64bits(magic))<<52)
+	}
+}
+
+// LogF64 computes dst[i] = log(x[i]) within 1 ULP. Inlined, the iterations overlap. The method is
+// that of FreeBSD's e_log.c: x = 2ᵏ·(1+f) with √½ < 1+f < √2, and log(1+f) by a polynomial in
+// f/(2+f).
+func LogF64(dst, x []float64) {
+	const (
+		root  = 0x3fe6a09e << 32 // bits of √½, nearly
+		one   = 0x3ff << 52
+		ln2Hi = 6.93147180369123816490e-01
+		ln2Lo = 1.90821492927058770002e-10
+	)
+	for i, v := range x[:len(dst)] {
+		if !(v >= 0x1p-1022 && v <= math.MaxFloat64) { // NaN, negative, 0, subnormal or infinite
+			dst[i] = math.Log(v)
+			continue
+		}
+		bits := math.Float64bits(v) + (one - root)
+		k := float64(int64(bits>>52) - 0x3ff)
+		f := math.Float64frombits(bits&(1<<52-1)+root) - 1
+		s := f / (2 + f)
+		s2 := s * s
+		s4 := s2 * s2
+		t1 := s2 * (6.666666666666735130e-01 + s4*(2.857142874366239149e-01+s4*(1.818357216161805012e-01+s4*1.479819860511658591e-01)))
+		t2 := s4 * (3.999999999940941908e-01 + s4*(2.222219843214978396e-01+s4*1.531383769920937332e-01))
+		half := 0.5 * f * f
+		dst[i] = k*ln2Hi - ((half - (s*(half+(t1+t2)) + k*ln2Lo)) - f)
+	}
+}
