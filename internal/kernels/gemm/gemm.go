@@ -14,10 +14,10 @@ package gemm
 
 import (
 	"sync"
+	"unsafe"
 
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/kernels/vec"
-	"github.com/onward-ml/onward/internal/memory"
 )
 
 // Number lists the element types of ONNX's MatMul and Gemm that have kernels.
@@ -166,7 +166,7 @@ func transpose[T Number](dst []T, ldd int, src []T, lds, rows, cols int) {
 		vec.TransposeF32(cpu.Active(), d, ldd, any(src).([]float32), lds, rows, cols)
 		return
 	}
-	if d, ok := any(dst).([]float64); ok && vec.Transpose(cpu.Active(), memory.FromRaw[uint64](memory.AsBytes(d)), ldd, memory.FromRaw[uint64](memory.AsBytes(any(src).([]float64))), lds, rows, cols) {
+	if d, ok := any(dst).([]float64); ok && vec.Transpose(cpu.Active(), bitsOf(d), ldd, bitsOf(any(src).([]float64)), lds, rows, cols) {
 		return
 	}
 	for i := range rows {
@@ -174,6 +174,10 @@ func transpose[T Number](dst []T, ldd int, src []T, lds, rows, cols int) {
 			dst[j*ldd+i] = v
 		}
 	}
+}
+
+func bitsOf(x []float64) []uint64 {
+	return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }
 
 // packRows writes the transpose of the k×m block of a that starts at (k0, m0) to dst, m rows of k.
