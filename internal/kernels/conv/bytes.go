@@ -463,7 +463,11 @@ func (d *Integer) amxTiles(b *integerBuffers, t *byteTile, image, c unsafe.Point
 	s.Bias, s.Scale, s.Zero, s.Lo, s.Hi, s.Mask, s.Store = t.bias, t.scale, t.zero, t.lo, t.hi, t.mask, quant.Store(t.sums)
 	for i := t0; i < t1; {
 		_, first, second := q.tile(i, out)
-		s.Configure(first, second, q.chunks, t.k/q.chunks)
+		halves := 1
+		if first == second {
+			halves = 2
+		}
+		s.Configure(halves, first, q.chunks, t.k/q.chunks)
 		count := 0
 		for ; count < min(s.Most(), t1-i); count++ {
 			p, f, h := q.tile(i+count, out)
@@ -478,6 +482,14 @@ func (d *Integer) amxTiles(b *integerBuffers, t *byteTile, image, c unsafe.Point
 			}
 		}
 		s.Run(d.level, count)
+		if halves == 1 && second > 0 {
+			s.Configure(1, second, q.chunks, t.k/q.chunks)
+			for k := range count {
+				at := &s.At[k]
+				at.A[0], at.C[0] = at.A[1], at.C[1]
+			}
+			s.Run(d.level, count)
+		}
 		i += count
 	}
 	s.Release()

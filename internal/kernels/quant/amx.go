@@ -21,8 +21,8 @@ const (
 // Elements of A are unsigned, those of B signed, in rows of 128 bytes.
 //
 //	for i := range count {
-//		for half := range 2 {
-//			for r := range rows[half] {
+//		for half := range halves {
+//			for r := range rows {
 //				for j := range 32 {
 //					s := bias[j] + rowBias[row]
 //					for t := range taps {
@@ -56,6 +56,7 @@ type Tiles struct {
 	Store       Store
 
 	At     [MaxTiles]TileAt
+	halves int
 	buffer [2 * TileRows * PanelWidth]int32
 }
 
@@ -78,19 +79,21 @@ func Chunks(steps int) (chunks, each int) {
 	return chunks, (steps + chunks - 1) / max(chunks, 1)
 }
 
-// Configure sets the rows of the halves, 1 to 16 and 0 to 16, and the number of chunks and their steps, 1 to 16.
-func (t *Tiles) Configure(first, second, chunks, steps int) {
+// Configure sets the number of halves, 1 or 2, the rows of each, 1 to 16, and the number of chunks and their steps, 1 to 16.
+func (t *Tiles) Configure(halves, rows, chunks, steps int) {
 	// Intel SDM, volume 1, table 18-4: palette, and from bytes 16 and 48 on the bytes in a row and the rows of each tile.
 	t.config = [64]byte{0: 1}
-	for i, tile := range [8][2]int{{first, 64}, {first, 64}, {second, 64}, {second, 64}, {first, 4 * steps}, {second, 4 * steps}, {steps, 64}, {steps, 64}} {
-		if tile[0] > 0 {
-			t.config[48+i], t.config[16+2*i] = byte(tile[0]), byte(tile[1])
-		}
+	set := func(tile, rows, bytes int) { t.config[48+tile], t.config[16+2*tile] = byte(rows), byte(bytes) }
+	for i := range 2 * halves {
+		set(i, rows, 64)
 	}
-	t.chunks, t.stepA, t.stepB = chunks, 4*steps, steps*PanelWidth*4
+	set(4, rows, 4*steps)
+	set(6, steps, 64)
+	set(7, steps, 64)
+	t.halves, t.chunks, t.stepA, t.stepB = halves, chunks, 4*steps, steps*PanelWidth*4
 }
 
-func (t *Tiles) rows(half int) int { return int(t.config[48+2*half]) }
+func (t *Tiles) rows() int { return int(t.config[48]) }
 
 // Most returns the maximum number of tiles in one call.
 func (t *Tiles) Most() int { return min(max(1, maxChunks/(t.Taps*t.chunks)), MaxTiles) }
@@ -120,8 +123,8 @@ func (t *Tiles) Release() {
 func tilesGeneric(t *Tiles) {
 	row := 0
 	for i := range t.count {
-		for half := range 2 {
-			for r := range t.rows(half) {
+		for half := range t.halves {
+			for r := range t.rows() {
 				sum := *(*[PanelWidth]int32)(t.Bias)
 				t.addProducts(&sum, unsafe.Add(t.A, t.At[i].A[half]+r*t.Pixel))
 				if t.Store != StoreBytes && t.RowBias != nil {
@@ -184,13 +187,16 @@ func (b *buffers) amxPanel(l cpu.Level, t *tileI32, rows, each int) {
 		s.Bias = unsafe.Pointer(&none)
 	}
 	for r := 0; r < rows; {
-		height := min(rows-r, 2*TileRows)
-		first := min(height, TileRows)
-		s.Configure(first, height-first, t.k/each, each)
+		height, halves := min(rows-r, TileRows), 1
+		if rows-r >= 2*TileRows {
+			halves = 2
+		}
+		s.Configure(halves, height, t.k/each, each)
+		height *= halves
 		count := min((rows-r)/height, s.Most())
 		for i := range count {
 			row := r + i*height
-			s.At[i] = TileAt{A: [2]int{row * s.Pixel, (row + first) * s.Pixel}, C: [2]int{row * s.LdC, (row + first) * s.LdC}}
+			s.At[i] = TileAt{A: [2]int{row * s.Pixel, (row + TileRows) * s.Pixel}, C: [2]int{row * s.LdC, (row + TileRows) * s.LdC}}
 		}
 		if s.RowBias = nil; t.rowBias != nil {
 			s.RowBias = unsafe.Add(t.rowBias, 4*r)

@@ -3,7 +3,7 @@
 package quant
 
 func tilesAMX(t *Tiles) {
-	if t.rows(1) == 0 {
+	if t.halves == 1 {
 		tiles1AMX(t)
 	} else {
 		tiles2AMX(t)

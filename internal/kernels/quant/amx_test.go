@@ -19,8 +19,8 @@ func TestTiles(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for i := range 300 {
 		var s Tiles
-		first, second, chunks, steps := 1+r.IntN(16), r.IntN(17), 1+r.IntN(3), 1+r.IntN(16)
-		s.Configure(first, second, chunks, steps)
+		halves, n, chunks, steps := 1+r.IntN(2), 1+r.IntN(16), 1+r.IntN(3), 1+r.IntN(16)
+		s.Configure(halves, n, chunks, steps)
 		s.Taps = 1 + r.IntN(3)
 		count := 1 + r.IntN(s.Most())
 		s.Pixel = 1 + r.IntN(100)
@@ -33,12 +33,10 @@ func TestTiles(t *testing.T) {
 		rows := make([]int32, 2*TileRows*MaxTiles)
 		end, c := 0, 0
 		for k := range count {
-			for h, n := range [2]int{first, second} {
+			for h := range halves {
 				s.At[k].A[h], s.At[k].C[h] = r.IntN(2000), c
 				c += n * s.LdC
-				if n > 0 {
-					end = max(end, s.At[k].A[h]+(n-1)*s.Pixel+slices.Max(offsets)+4*chunks*steps)
-				}
+				end = max(end, s.At[k].A[h]+(n-1)*s.Pixel+slices.Max(offsets)+4*chunks*steps)
 			}
 		}
 		if s.Store != StoreBytes && r.IntN(2) == 0 {
@@ -67,7 +65,7 @@ func TestTiles(t *testing.T) {
 		s.Run(cpu.AVX512, count)
 		twin.Run(cpu.Generic, count)
 		if !bytes.Equal(got, want) {
-			t.Fatalf("%d and %d rows, %d chunks of %d steps, %d taps, %d tiles, store %d: the results differ", first, second, chunks, steps, s.Taps, count, s.Store)
+			t.Fatalf("%d times %d rows, %d chunks of %d steps, %d taps, %d tiles, store %d: the results differ", halves, n, chunks, steps, s.Taps, count, s.Store)
 		}
 	}
 }
