@@ -100,10 +100,50 @@ func walk(f *file) {
 	g.e("RET")
 }
 
+// walkNEON writes the walk for arm64. A node is one load of threshold and word. HI is greater or unordered.
+func walkNEON(f *file) {
+	g := f.function("walkNEON", neon, []arg{{"traversals", "*group"}, {"x", "*float32"}, {"bits", "uint"}, {"steps", "int"}}, nil)
+	roots := [...]string{"R17", "R19", "R20", "R21", "R22", "R23", "R24", "R25"}
+	for i, name := range []string{"traversals", "x", "bits", "steps"} {
+		g.raw("MOVD %s+%d(FP), R%d", name, g.off[name], i)
+	}
+	g.raw("MOVD $1, R4")
+	g.raw("LSL R2, R4")
+	g.raw("SUB $1, R4")
+	for k, root := range roots {
+		g.raw("MOVD %d(R0), %s", 8*k, root)
+		g.raw("MOVWU %d(R0), R%d", groupNodes+4*k, 8+k)
+	}
+	g.label("step")
+	for k, root := range roots {
+		i := 8 + k
+		g.raw("MOVD (%s)(R%d<<3), R5", root, i)
+		g.raw("FMOVS R5, F%d", k)
+		g.raw("LSR $32, R5")
+		g.raw("MOVWU %d(R0), R7", groupRows+4*k)
+		g.raw("AND R4, R5, R6")
+		g.raw("LSR R2, R5, R%d", i)
+		g.raw("ADD R7, R6")
+		g.raw("FMOVS (R1)(R6<<2), F%d", 16+k)
+		g.raw("FCMPS F%d, F%d", k, 16+k)
+		g.raw("CINC HI, R%d, R%d", i, i)
+	}
+	g.raw("SUBS $1, R3")
+	g.raw("BNE step")
+	for k := range roots {
+		g.raw("MOVW R%d, %d(R0)", 8+k, groupNodes+4*k)
+	}
+	g.raw("RET")
+}
+
 func writeTree(dir string) {
 	f := newFile("tree")
 	heaps(f)
 	walk(f)
 	write(dir+"/tree_amd64.s", f.text())
 	write(dir+"/tree_stubs_amd64.go", generated+"//go:build !purego\n\npackage tree\n"+f.stubs.String())
+	f = newFile("tree")
+	walkNEON(f)
+	write(dir+"/tree_arm64.s", f.text())
+	write(dir+"/tree_stubs_arm64.go", generated+"//go:build !purego\n\npackage tree\n"+f.stubs.String())
 }

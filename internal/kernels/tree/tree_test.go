@@ -328,7 +328,7 @@ func TestWalkSteps(t *testing.T) {
 }
 
 func TestEveryAssemblyFunctionIsTested(t *testing.T) {
-	testkit.CheckAsmTested(t, ".", []string{"heapsAVX512", "walkAVX2"}) // TestHeaps, TestWalkSteps
+	testkit.CheckAsmTested(t, ".", []string{"heapsAVX512", "walkAVX2", "walkNEON"}) // TestHeaps, TestWalkSteps
 }
 
 func TestPauses(t *testing.T) {
