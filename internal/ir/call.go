@@ -157,10 +157,10 @@ func (c *Call) Wants(i int) bool { return i < len(c.Node.Out) && c.Node.Out[i] !
 // Tensor returns input i, nil when it is omitted. The engine has checked that
 // the input is a tensor where the operator's signature says so.
 func (c *Call) Tensor(i int) *tensor.Tensor {
-	if !c.Has(i) {
+	if i >= len(c.In) {
 		return nil
 	}
-	t, _ := c.In[i].(*tensor.Tensor)
+	t, _ := c.In[i].(*tensor.Tensor) // nil if the input is
 	return t
 }
 
