@@ -170,7 +170,8 @@ const ConvTile = 1 << 16
 func convGemm[T convType](c *ir.Call, s *ConvShape, x, w, bias, y []T) error {
 	in, out, depth := Product(s.In), Product(s.Out), s.Depth()
 	direct := s.pointwise() && (out <= 1024 || s.Mg < 16)
-	tile := max(1, ConvTile/max(1, depth)/gemm.PanelWidth) * gemm.PanelWidth
+	// With many taps a few panels are wider than ConvTile, since shorter parts of rows take longer to copy.
+	tile := max(1, ConvTile/max(1, depth)/gemm.PanelWidth, min(4, 4*ConvTile/max(1, depth)/gemm.PanelWidth)) * gemm.PanelWidth
 	tile = min(tile, gemm.Panels(out)*gemm.PanelWidth)
 	tiles := (out + tile - 1) / tile
 	// Idle threads may share a tile by splitting its rows.
@@ -246,8 +247,12 @@ func im2col[T convType](g *WindowGeom, dst []T, ld int, x []T, channels, p0, p1 
 				first := base*win + (ox+lo)*s - g.Before[n] + k*g.Dilation[n]
 				for ch := range channels {
 					row := dst[(ch*taps+t+k)*ld+p-p0:][:width]
-					clear(row[:lo])
-					clear(row[hi:])
+					if lo > 0 { // calls take longer than short rows
+						clear(row[:lo])
+					}
+					if hi < width {
+						clear(row[hi:])
+					}
 					if lo == hi {
 						continue
 					}

@@ -48,6 +48,9 @@ func ConvTransposePlain[T RealFloat](c *ir.Call, s *ConvShape, x, w, bias, y []T
 // ConvTransposeGemm multiplies weights and input and adds the columns of the product to the output
 // (col2im).
 func ConvTransposeGemm[T RealFloat](c *ir.Call, s *ConvShape, x, w, bias, y []T) error {
+	if xf, ok := any(x).([]float32); ok && s.shifts() {
+		return convTransposeShifted(c, s, xf, any(w).([]float32), any(bias).([]float32), any(y).([]float32))
+	}
 	in, out, taps := Product(s.Out), Product(s.In), s.Taps()
 	if s.Mg == 0 || in == 0 {
 		taps = 0
@@ -103,6 +106,80 @@ func ConvTransposeGemm[T RealFloat](c *ir.Call, s *ConvShape, x, w, bias, y []T)
 				}
 				return m.Spend(len(src))
 			})
+		}
+		return c.Err()
+	})
+}
+
+// shifts reports whether [convTransposeShifted] supports the shape: two axes, stride 1, rows so
+// short that it pays, and no outputs beyond all kernels.
+func (s *ConvShape) shifts() bool {
+	if len(s.In) != 2 || s.Mg == 0 || Product(s.Out) == 0 || s.Out[1] > 64 {
+		return false
+	}
+	for d := range 2 {
+		if s.Stride[d] != 1 || s.Before[d] < 0 || s.Before[d]+s.In[d] > s.Out[d]+(s.Kernel[d]-1)*s.Dilation[d] {
+			return false
+		}
+	}
+	return s.Taps() <= 1<<12 && s.Out[0] <= 1<<22/64/3/s.Taps() && (s.Kernel[1]-1)*s.Dilation[1] <= 2*s.Out[1]
+}
+
+// convTransposeShifted is ConvTransposeGemm for stride 1. The rows of the input are padded to those
+// of the whole output, so that the products of a tap are one range of elements that is added at an
+// offset.
+func convTransposeShifted(c *ir.Call, s *ConvShape, x, w, bias, y []float32) error {
+	in, out, taps := Product(s.Out), Product(s.In), s.Taps()
+	pitch := s.Out[1] + (s.Kernel[1]-1)*s.Dilation[1]
+	wide := s.Out[0] * pitch
+	last := (s.Kernel[0]-1)*s.Dilation[0]*pitch + pitch - s.Out[1] // offset of the last tap
+	padded, err := ir.ScratchOf[float32](c, s.N*s.M*wide)
+	if err != nil {
+		return err
+	}
+	c.Parallel(s.N*s.M, GrainFor(wide), func(lo, hi int) {
+		for p := lo; p < hi && c.Err() == nil; p++ {
+			for i := range s.Out[0] {
+				row := padded[p*wide+i*pitch:][:pitch]
+				clear(row[copy(row, x[p*in+i*s.Out[1]:][:s.Out[1]]):])
+			}
+		}
+	})
+	block := max(1, min(s.Cg, 4*ConvTile/(taps*wide))) // output channels at a time
+	blocks := (s.Cg + block - 1) / block
+	items := s.N * s.Group * blocks
+	each := block*taps*wide + wide + last
+	scratch, err := ir.ScratchOf[float32](c, WorkspaceCount(items)*each)
+	if err != nil {
+		return err
+	}
+	return InWorkspaces(c, items, func(ws, item int) error {
+		b, item := item%blocks, item/blocks
+		g, img := item%s.Group, item/s.Group
+		c0 := b * block
+		num := min(block, s.Cg-c0)
+		products, sum := scratch[ws*each:][:num*taps*wide], scratch[ws*each+block*taps*wide:][:wide+last]
+		a := gemm.Args[float32]{M: num * taps, N: wide, K: s.Mg, LdA: s.Cg * taps, TransA: true, LdB: wide, LdC: wide, C: products,
+			A: w[(g*s.Mg*s.Cg+c0)*taps:], B: padded[(img*s.M+g*s.Mg)*wide:][:s.Mg*wide]}
+		GemmHere(c, &a)
+		l, m := cpu.Active(), &Meter{C: c}
+		for k := range num {
+			ch := g*s.Cg + c0 + k
+			var v float32
+			if bias != nil {
+				v = bias[ch]
+			}
+			vec.FillF32(sum, v)
+			for t := range taps {
+				at := sum[t/s.Kernel[1]*s.Dilation[0]*pitch+t%s.Kernel[1]*s.Dilation[1]:][:wide]
+				vec.AddF32(l, at, at, products[(k*taps+t)*wide:][:wide])
+				if !m.Spend(wide) {
+					return c.Err()
+				}
+			}
+			for i := range s.In[0] {
+				copy(y[(img*s.C+ch)*out+i*s.In[1]:][:s.In[1]], sum[(i+s.Before[0])*pitch+s.Before[1]:])
+			}
 		}
 		return c.Err()
 	})

@@ -120,6 +120,15 @@ func (op *OneHotEncoder) Run(c *ir.Call) error {
 
 func oneHot[T int64 | int32 | float32 | float64](c *ir.Call, op *OneHotEncoder, x []T, y []float32) (err error) {
 	c.Serial(len(x), kit.GrainCostly, func(lo, hi int) {
+		if op.Zeros && op.dense != nil { // no errors
+			for i, v := range x[lo:hi] {
+				at := uint64(int64(v)) - uint64(op.least)
+				if at < uint64(len(op.dense)) && op.dense[at] >= 0 && (math.Abs(float64(v)) < 1<<63 || v == T(int64(v))) {
+					y[(lo+i)*op.n+int(op.dense[at])] = 1
+				}
+			}
+			return
+		}
 		for i := lo; i < hi && err == nil; i++ {
 			v := x[i]
 			ok := math.Abs(float64(v)) < 1<<63

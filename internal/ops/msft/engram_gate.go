@@ -99,8 +99,12 @@ func (op *EngramGate) Run(c *ir.Call) error {
 			}
 			gate := float32(1 / (1 + math.Exp(-root)))
 			out := y.Data[i*features:][:features]
-			for j := range out {
-				out[j] = gate * v[j]
+			if c.Generic {
+				for j := range out {
+					out[j] = gate * v[j]
+				}
+			} else {
+				vec.MulScalarF32(cpu.Active(), out, v, gate)
 			}
 			if in[5] != nil && normed.Data != nil {
 				f := inverse(out)
