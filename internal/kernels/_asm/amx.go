@@ -86,9 +86,20 @@ const (
 	tileStride        = 128 // distance of the rows of packed weights and of sums
 )
 
-// tiles writes the products of one or two tiles of rows of bytes and two tiles of columns. The sums are in the tiles 0 to 3, rows of A
-// in 4, columns of B in 6 and 7. They go through memory to vector registers. Tile 5 stays free: a loop that uses all eight tiles takes three to four
-// times as long, since loads do not overlap products then (measured on Sapphire Rapids).
+// tileProducts writes the products of a chunk: of 16 rows at AX and, if there are two halves, 16 rows at SI, R8 bytes apart, with two tiles of
+// columns at DI, R9 bytes apart. The sums are in the tiles 0 to 3, rows of A in 4, columns of B in 6 and 7. Tile 5 stays free: a loop that uses all
+// eight tiles takes three to four times as long, since loads do not overlap products then (measured on Sapphire Rapids).
+func (g *fn) tileProducts(halves int, dot func(b, a, c int)) {
+	g.tileLoad(0, "DI", "R9", 6)
+	g.tileLoad(64, "DI", "R9", 7)
+	for h := range halves {
+		g.tileLoad(0, []string{"AX", "SI"}[h], "R8", 4)
+		dot(6, 4, 2*h)
+		dot(7, 4, 2*h+1)
+	}
+}
+
+// tiles writes the products of one or two tiles of rows of bytes and two tiles of columns. The sums go through memory to vector registers.
 func tiles(f *file, halves int) {
 	g := f.function(fmt.Sprintf("tiles%dAMX", halves), avx512, []arg{{"t", "*Tiles"}}, nil)
 	g.arg("t", "DX")
@@ -128,15 +139,8 @@ func tiles(f *file, halves int) {
 	g.e("ADDQ (R13), AX")
 	g.e("MOVQ %d(DX), CX", tsChunks)
 	g.label("chunk")
-	g.tileLoad(0, "DI", "R9", 6)
-	g.tileLoad(64, "DI", "R9", 7)
-	g.tileLoad(0, "AX", "R8", 4)
-	g.tileDotU8S8(6, 4, 0)
-	g.tileDotU8S8(7, 4, 1)
+	g.tileProducts(halves, g.tileDotU8S8)
 	if halves == 2 {
-		g.tileLoad(0, "SI", "R8", 4)
-		g.tileDotU8S8(6, 4, 2)
-		g.tileDotU8S8(7, 4, 3)
 		g.e("ADDQ R10, SI")
 	}
 	g.e("ADDQ R10, AX")

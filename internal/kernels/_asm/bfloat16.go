@@ -26,8 +26,7 @@ const (
 	bfStepB = 16 * tileStride
 )
 
-// bfloatTiles writes the products of one or two tiles of rows of bfloat16 numbers and two tiles of columns. The sums are in the tiles 0 to
-// 3, rows of A in 4 and 5, columns of B in 6 and 7.
+// bfloatTiles writes the products of one or two tiles of rows of bfloat16 numbers and two tiles of columns.
 func bfloatTiles(f *file, halves int) {
 	g := f.function(fmt.Sprintf("tiles%dBF16", halves), avx512, []arg{{"t", "*tilesBF16"}}, nil)
 	g.arg("t", "DX")
@@ -81,15 +80,8 @@ func bfloatTiles(f *file, halves int) {
 	}
 	g.e("MOVQ R12, CX")
 	g.label("chunk")
-	g.tileLoad(0, "DI", "R9", 6)
-	g.tileLoad(0, "AX", "R8", 4)
-	g.tileDotBF16(6, 4, 0)
-	g.tileLoad(64, "DI", "R9", 7)
-	g.tileDotBF16(7, 4, 1)
+	g.tileProducts(halves, g.tileDotBF16)
 	if halves == 2 {
-		g.tileLoad(0, "SI", "R8", 5)
-		g.tileDotBF16(6, 5, 2)
-		g.tileDotBF16(7, 5, 3)
 		g.e("ADDQ $%d, SI", bfStepA)
 	}
 	g.e("ADDQ $%d, AX", bfStepA)

@@ -17,7 +17,7 @@ type tilesBF16 struct {
 	tile      int // bytes of 16 rows of A
 	chunks    int
 	block     int // chunks that are summed before the next rows
-	tiles     int // of 32 rows, or of fewer
+	tiles     int // of 32 rows, or of up to 16
 	panels    int
 	left      int // variables of the function
 	tilesLeft int
@@ -32,28 +32,20 @@ func (t *bf16Tiles) amx(rows int) {
 		k.block = blockChunks
 	}
 	for r := 0; r < rows; {
-		height := min(rows-r, 2*unitRows)
-		first := min(height, unitRows)
-		k.configure(first, height-first)
+		halves, height := 1, min(rows-r, unitRows)
+		if rows-r >= 2*unitRows {
+			halves = 2
+		}
+		k.config = TileConfig(halves, height, 2*chunkK, unitRows)
+		height *= halves
 		k.tiles, k.panels = (rows-r)/height, t.panels
 		k.a, k.b, k.c = unsafe.Pointer(&t.a[r*t.chunks*chunkK]), unsafe.Pointer(&t.b[0]), unsafe.Pointer(&t.c[r*t.ldc])
-		if height > unitRows {
+		if halves == 2 {
 			tiles2BF16(&k)
 		} else {
 			tiles1BF16(&k)
 		}
 		r += k.tiles * height
-	}
-}
-
-// configure sets the rows of the halves.
-func (k *tilesBF16) configure(first, second int) {
-	// Intel SDM, volume 1, table 18-4: palette, and from bytes 16 and 48 on the bytes in a row and the rows of each tile.
-	k.config = [64]byte{0: 1}
-	for i, rows := range [8]int{first, first, second, second, first, second, unitRows, unitRows} {
-		if rows > 0 {
-			k.config[48+i], k.config[16+2*i] = byte(rows), 64
-		}
 	}
 }
 

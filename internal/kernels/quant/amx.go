@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
 )
 
 const (
@@ -81,15 +82,7 @@ func Chunks(steps int) (chunks, each int) {
 
 // Configure sets the number of halves, 1 or 2, the rows of each, 1 to 16, and the number of chunks and their steps, 1 to 16.
 func (t *Tiles) Configure(halves, rows, chunks, steps int) {
-	// Intel SDM, volume 1, table 18-4: palette, and from bytes 16 and 48 on the bytes in a row and the rows of each tile.
-	t.config = [64]byte{0: 1}
-	set := func(tile, rows, bytes int) { t.config[48+tile], t.config[16+2*tile] = byte(rows), byte(bytes) }
-	for i := range 2 * halves {
-		set(i, rows, 64)
-	}
-	set(4, rows, 4*steps)
-	set(6, steps, 64)
-	set(7, steps, 64)
+	t.config = gemm.TileConfig(halves, rows, 4*steps, steps)
 	t.halves, t.chunks, t.stepA, t.stepB = halves, chunks, 4*steps, steps*PanelWidth*4
 }
 
