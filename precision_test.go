@@ -102,3 +102,44 @@ func TestPrecision(t *testing.T) {
 		t.Errorf("precision 7: %v, want the status INVALID_ARGUMENT", err)
 	}
 }
+
+// TestPrecisionAttention compares attention with bfloat16 to float32: grouped heads, and with causal masks blocks
+// of queries that see a part of the keys.
+func TestPrecisionAttention(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 3))
+	for _, causal := range []int{0, 1} {
+		b := onnx.NewModel("attention").Opset("", 23)
+		feed := onward.Values{}
+		for i, shape := range [][]int{{2, 4, 700, 40}, {2, 2, 700, 40}, {2, 2, 700, 50}} {
+			name := []string{"q", "k", "v"}[i]
+			b.Input(name, onnx.Float, shape[0], shape[1], shape[2], shape[3])
+			x := make([]float32, shape[0]*shape[1]*shape[2]*shape[3])
+			for i := range x {
+				x[i] = float32(r.NormFloat64())
+			}
+			feed[name] = tensor.Must(tensor.New(x, shape...))
+		}
+		b.Output("y", onnx.Float, 2, 4, 700, 50)
+		b.Node("Attention", []string{"q", "k", "v"}, []string{"y"}, onnx.Attrs{"is_causal": causal})
+		m := b.Must()
+		result := func(o onward.SessionOptions) []float32 {
+			out, err := open(t, m, &o).Run(t.Context(), feed, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return floats(t, out["y"])
+		}
+		want := result(onward.SessionOptions{})
+		got := result(onward.SessionOptions{Precision: onward.PrecisionBFloat16, Threads: 1})
+		var worst float64
+		for i, v := range got {
+			worst = max(worst, math.Abs(float64(v-want[i])))
+		}
+		if worst > 0.03 || (worst == 0) == cpu.AMXBF16(cpu.Active()) {
+			t.Errorf("causal %d: bfloat16 differs by %g from float32 (AMX %t)", causal, worst, cpu.AMXBF16(cpu.Active()))
+		}
+		if !slices.Equal(got, result(onward.SessionOptions{Precision: onward.PrecisionBFloat16, Threads: 3})) {
+			t.Errorf("causal %d: the results depend on the number of threads", causal)
+		}
+	}
+}

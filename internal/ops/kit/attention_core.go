@@ -7,6 +7,7 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/memory"
 )
 
 // HeadView is a view of a [batch, heads, rows, columns] tensor with arbitrary strides; columns are
@@ -80,8 +81,10 @@ const (
 type attentionPlan struct {
 	blocks, chunks int // chunks are ranges of blocks that share packed keys and values
 	packed         bool
-	ld             int // stride of scores
-	keys, values   int // elements of the packed matrices
+	ld             int  // stride of scores
+	rounded        bool // keys, values and the left operands are rounded to bfloat16
+	keys, values   int  // elements of the packed matrices
+	staging        int  // elements of a matrix before it is rounded
 	scores         int
 }
 
@@ -98,6 +101,10 @@ func (a *AttentionCore[T]) plan(c *ir.Call) attentionPlan {
 	p.chunks = p.blocks
 	if p.packed {
 		p.keys, p.values = gemm.PackedLen(a.Dim, a.KVLen), gemm.PackedLen(a.KVLen, a.VDim)
+		if _, single := any(a.Y.Data).([]float32); single && c.BFloat16 && max(a.Dim, a.KVLen) <= gemm.MaxBF16K {
+			p.rounded, p.staging = true, max(p.keys, p.values)
+			p.keys, p.values = gemm.BF16Len(a.Dim, a.KVLen)/2, gemm.BF16Len(a.KVLen, a.VDim)/2
+		}
 		heads := a.Batch * a.Heads
 		p.chunks = min(p.blocks, (4*WorkspaceCount(math.MaxInt)+heads-1)/heads)
 	}
@@ -111,7 +118,7 @@ func (a *AttentionCore[T]) Compute(c *ir.Call) error {
 	}
 	p := a.plan(c)
 	items := a.Batch * a.Heads * p.chunks
-	per := p.keys + p.values + p.scores
+	per := p.keys + p.values + p.scores + p.staging
 	scratch, err := ir.ScratchOf[T](c, WorkspaceCount(items)*per)
 	if err != nil {
 		return err
@@ -119,9 +126,13 @@ func (a *AttentionCore[T]) Compute(c *ir.Call) error {
 	return InWorkspaces(c, items, func(ws, i int) error {
 		s := scratch[ws*per:][:per]
 		bh, chunk := i/p.chunks, i%p.chunks
-		w := attentionHead[T]{attentionPlan: p, b: bh / a.Heads, h: bh % a.Heads, k: s[:p.keys], v: s[p.keys:][:p.values], s: s[p.keys+p.values:]}
+		w := attentionHead[T]{attentionPlan: p, b: bh / a.Heads, h: bh % a.Heads, k: s[:p.keys], v: s[p.keys:][:p.values], s: s[p.keys+p.values:][:p.scores]}
 		w.kv = w.h * a.KVHeads / a.Heads
-		if p.packed {
+		switch {
+		case p.rounded:
+			rounded(w.k, s[per-p.staging:], a.K.At(w.b, w.kv, 0), a.K.Row, true, a.Dim, a.KVLen)
+			rounded(w.v, s[per-p.staging:], a.V.At(w.b, w.kv, 0), a.V.Row, false, a.KVLen, a.VDim)
+		case p.packed:
 			gemm.Pack(w.k, a.K.At(w.b, w.kv, 0), a.K.Row, true, a.Dim, a.KVLen)
 			gemm.Pack(w.v, a.V.At(w.b, w.kv, 0), a.V.Row, false, a.KVLen, a.VDim)
 		}
@@ -135,6 +146,15 @@ func (a *AttentionCore[T]) Compute(c *ir.Call) error {
 		return nil
 	})
 }
+
+// rounded writes a K×N matrix of float32, rounded and packed, to the memory of dst.
+func rounded[T RealFloat](dst, staging, b []T, ld int, trans bool, k, n int) {
+	gemm.Pack(staging, b, ld, trans, k, n)
+	gemm.PackBF16(cpu.Active(), bf16Data(dst), any(staging).([]float32), k, n)
+}
+
+// bf16Data returns the bfloat16 numbers in the memory of s.
+func bf16Data[T RealFloat](s []T) []uint16 { return memory.FromRaw[uint16](memory.AsBytes(s)) }
 
 // attentionHead is the state of a thread that computes queries of one head.
 type attentionHead[T RealFloat] struct {
@@ -178,6 +198,13 @@ func (a *AttentionCore[T]) block(c *ir.Call, w *attentionHead[T], i0, n int) {
 				}
 				out[d] = T(s)
 			}
+		}
+	case w.rounded && length == a.KVLen:
+		GemmSerial(&gemm.Args[T]{M: n, N: a.VDim, K: length, A: w.s, LdA: w.ld, BF16: bf16Data(w.v), C: y, LdC: a.Y.Row})
+	case w.rounded: // panels have more rows than keys are visible
+		size := gemm.BF16Len(a.KVLen, 1)
+		for d := 0; d < a.VDim; d += gemm.PanelWidth {
+			GemmSerial(&gemm.Args[T]{M: n, N: min(gemm.PanelWidth, a.VDim-d), K: length, A: w.s, LdA: w.ld, BF16: bf16Data(w.v)[d/gemm.PanelWidth*size:], C: y[d:], LdC: a.Y.Row})
 		}
 	case w.packed:
 		for d := 0; d < a.VDim; d += gemm.PanelWidth {
@@ -229,7 +256,9 @@ func (a *AttentionCore[T]) rawScores(c *ir.Call, w *attentionHead[T], i0, n, key
 	}
 	g := gemm.Args[T]{M: n, N: keys, K: a.Dim, A: a.Q.At(w.b, w.h, i0), LdA: a.Q.Row, B: k, LdB: a.K.Row, TransB: true,
 		C: w.s, LdC: w.ld, Epilogue: gemm.Epilogue[T]{Alpha: alpha}}
-	if w.packed {
+	if w.rounded {
+		g.B, g.TransB, g.BF16 = nil, false, bf16Data(w.k)
+	} else if w.packed {
 		g.B, g.LdB, g.TransB, g.Packed = w.k, gemm.PanelWidth, false, true
 	}
 	GemmSerial(&g)
