@@ -40,8 +40,9 @@ type benchOptions struct {
 
 // benchJSON is the output of --json for a model.
 type benchJSON struct {
-	Model   string `json:"model"`
-	Threads int    `json:"threads"`
+	Model     string `json:"model"`
+	Threads   int    `json:"threads"`
+	Precision string `json:"precision,omitempty"` // "" for float32
 	// Dimensions are the sizes of the free dimensions, if inputs were generated.
 	Dimensions  map[string]int `json:"dimensions,omitempty"`
 	Concurrency int            `json:"concurrency"`
@@ -240,7 +241,7 @@ func bench(ctx context.Context, path string, o *benchOptions, times *timesFile) 
 			}
 		}
 	}
-	r := &benchJSON{Model: path, Dimensions: feed.Dimensions, sizes: feed.Sizes(), Threads: threadsOf(o.threads), Concurrency: o.load.concurrency, Rate: o.load.rate}
+	r := &benchJSON{Model: path, Dimensions: feed.Dimensions, sizes: feed.Sizes(), Threads: threadsOf(o.threads), Precision: session.PrecisionName(o.precision), Concurrency: o.load.concurrency, Rate: o.load.rate}
 	for k, p := range o.providers {
 		times.add(path, p, r.Threads, all[k].all)
 		r.Results, r.times = append(r.Results, all[k].result(p)), append(r.times, all[k].all)
@@ -343,6 +344,9 @@ func median(x []float64) float64 {
 
 func printBench(w io.Writer, r *benchJSON) error {
 	fmt.Fprintf(w, "%s, threads: %d", text.Name(r.Model), r.Threads)
+	if r.Precision != "" {
+		fmt.Fprintf(w, ", precision: %s", r.Precision)
+	}
 	if r.Concurrency > 1 {
 		fmt.Fprintf(w, ", concurrent runs: %d", r.Concurrency)
 	}

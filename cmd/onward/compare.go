@@ -30,6 +30,7 @@ type compareJSON struct {
 	Model     string         `json:"model"`
 	With      string         `json:"with,omitempty"` // the second model or the file of saved values
 	Providers [2]string      `json:"providers"`
+	Precision string         `json:"precision,omitempty"` // of the first provider or model, "" for float32
 	Rtol      float64        `json:"rtol"`
 	Atol      float64        `json:"atol"`
 	Agree     bool           `json:"agree"`
@@ -225,7 +226,7 @@ func compare(ctx context.Context, o *compareOptions) (*compareJSON, error) {
 		return nil, err
 	}
 	last := o.providers[len(o.providers)-1]
-	out := &compareJSON{Model: o.models[0], Providers: [2]string{o.providers[0], last}, Rtol: o.tolerance.Rtol, Atol: o.tolerance.Atol, Agree: true}
+	out := &compareJSON{Model: o.models[0], Providers: [2]string{o.providers[0], last}, Rtol: o.tolerance.Rtol, Atol: o.tolerance.Atol, Agree: true, Precision: session.PrecisionName(o.precision)}
 	a, b := &side{model: m, inputs: d.Inputs, path: o.models[0], provider: o.providers[0]}, &side{model: m, inputs: d.Inputs, path: o.models[0], provider: last}
 	switch {
 	case len(o.models) == 2:
@@ -486,6 +487,9 @@ func printCompare(w io.Writer, c *compareJSON) error {
 		if c.Providers[1] != "" {
 			sides[1] += " on " + c.Providers[1]
 		}
+	}
+	if c.Precision != "" {
+		sides[0] += " with " + c.Precision
 	}
 	fmt.Fprintf(w, "%s: %s against %s, rtol %g, atol %g\n", text.Name(c.Model), sides[0], sides[1], c.Rtol, c.Atol)
 	t := text.Table(w)

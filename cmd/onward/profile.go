@@ -27,6 +27,7 @@ type profileJSON struct {
 	Model      string         `json:"model"`
 	Provider   string         `json:"provider"`
 	Threads    int            `json:"threads"`
+	Precision  string         `json:"precision,omitempty"`  // "" for float32
 	Dimensions map[string]int `json:"dimensions,omitempty"` // sizes of free dimensions, if inputs were generated
 	Runs       int            `json:"runs"`
 	RunMS      float64        `json:"run_ms"`   // a run, observed
@@ -178,6 +179,7 @@ func profile(ctx context.Context, path string, o *profileOptions) (*profileJSON,
 		r.chart = flameOf(r.Nodes)
 	}
 	r.Model, r.Provider, r.Threads = path, o.provider, threadsOf(o.session.Threads)
+	r.Precision = session.PrecisionName(o.session.Precision)
 	r.Dimensions, r.sizes = feed.Dimensions, feed.Sizes()
 	if o.peak {
 		m := peak.Measure(r.Threads, nil)
@@ -255,6 +257,9 @@ func (p *profiler) library(ctx context.Context, path string, o *profileOptions, 
 
 func printProfile(w io.Writer, r *profileJSON, top int) error {
 	fmt.Fprintf(w, "%s on %s, threads: %d", text.Name(r.Model), r.Provider, r.Threads)
+	if r.Precision != "" {
+		fmt.Fprintf(w, ", precision: %s", r.Precision)
+	}
 	if r.sizes != "" {
 		fmt.Fprintf(w, ", free dimensions: %s", text.Name(r.sizes))
 	}

@@ -24,6 +24,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/cmd/onward/internal/cli"
 	"github.com/onward-ml/onward/cmd/onward/internal/otlp"
 	"github.com/onward-ml/onward/cmd/onward/internal/session"
@@ -41,6 +42,7 @@ type serveOptions struct {
 	provider            string
 	own                 session.ProviderOptions
 	threads             int
+	precision           onward.Precision
 	poll                time.Duration
 	readTimeout         time.Duration
 	drain, drainDelay   time.Duration
@@ -87,6 +89,7 @@ JSON, on stderr. SIGTERM ends the server after the requests in progress.`,
 	session.ProviderFlag(f, &o.provider)
 	session.OptionFlag(f, &o.own)
 	session.ThreadsFlag(f, &o.threads)
+	session.PrecisionFlag(f, &o.precision)
 	f.DurationVar(&o.poll, "poll", 0, "how often to look for changed models, such as 15s (default never)")
 	f.BoolVar(&o.server.AllowModelControl, "model-control", false, "let clients load and unload models of the repository")
 	f.BoolVar(&o.server.AllowSharedMemory, "shared-memory", false, "let clients on this machine put tensors in POSIX shared memory (/dev/shm)")
@@ -128,7 +131,7 @@ func (o *serveOptions) run(ctx context.Context, args []string, logs io.Writer) e
 	if err != nil {
 		return err
 	}
-	so.Limits.MaxMemory = o.maxMemory
+	so.Limits.MaxMemory, so.Precision = o.maxMemory, o.precision
 	level := slog.LevelInfo
 	if o.verbose {
 		level = slog.LevelDebug

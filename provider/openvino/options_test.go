@@ -45,7 +45,7 @@ func TestOptions(t *testing.T) {
 }
 
 // TestPrecision checks that the default computes in float32 on processors with
-// bfloat16 instructions too.
+// bfloat16 instructions too, and that SessionOptions.Precision selects bfloat16.
 func TestPrecision(t *testing.T) {
 	const n = 256
 	w := make([]float32, n*n)
@@ -69,6 +69,18 @@ func TestPrecision(t *testing.T) {
 	defer ours.Close()
 	want := run(t, ours, x)
 	if err := tensor.AllClose(run(t, openModel(t, m), x), want, 1e-4, 1e-4); err != nil {
+		t.Error(err)
+	}
+	rounded, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{Threads: 1, Precision: onward.PrecisionBFloat16, Providers: []onward.ProviderConfig{config(t)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rounded.Close()
+	got := run(t, rounded, x)
+	if err := tensor.AllClose(got, run(t, openModel(t, m, "precision", "bf16"), x), 0, 0); err != nil {
+		t.Errorf("SessionOptions.Precision is not the option precision: %v", err)
+	}
+	if err := tensor.AllClose(got, want, 2e-2, 0.1); err != nil {
 		t.Error(err)
 	}
 }

@@ -92,6 +92,14 @@ func PrecisionFlag(f *pflag.FlagSet, p *onward.Precision) {
 	f.TextVar(p, "precision", onward.PrecisionFloat32, "bfloat16: operands of products and convolutions may be rounded")
 }
 
+// PrecisionName returns the name of a precision in results, "" for the default.
+func PrecisionName(p onward.Precision) string {
+	if p == onward.PrecisionFloat32 {
+		return ""
+	}
+	return p.String()
+}
+
 // MapWeightsFlag adds the flag --map-weights.
 func MapWeightsFlag(f *pflag.FlagSet, mapWeights *bool) {
 	f.BoolVar(mapWeights, "map-weights", false, "memory-map the model's files: weights that are not packed are loaded when they are first read")
