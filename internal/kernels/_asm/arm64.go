@@ -289,6 +289,8 @@ func (g *fn) translate(s string) {
 		g.raw("AND %s, %s", g.value(o[0]), general(last))
 	case "SHRQ":
 		g.raw("LSR %s, %s", g.value(o[0]), general(last))
+	case "SHLQ":
+		g.raw("LSL %s, %s", g.value(o[0]), general(last))
 	case "SUBQ":
 		g.raw("SUBS %s, %s", g.value(o[0]), general(last))
 	case "DECQ", "DECL":

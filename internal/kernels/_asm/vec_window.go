@@ -15,7 +15,7 @@ func windows() []kernel {
 	return []kernel{&window{"sum", "", 0}, &window{"max", "VMAXPS", 0xff800000}, &window{"min", "VMINPS", 0x7f800000}}
 }
 
-func (k *window) neon() bool { return false }
+func (k *window) neon() bool { return true }
 
 func (k *window) fold(g *fn, acc, in int) {
 	if k.minmax == "" {
@@ -142,19 +142,49 @@ func (k *window) emit(f *file, i isa) {
 		g.label("tail")
 		g.e("TESTQ CX, CX")
 		g.e("JZ done")
-		g.tailMask()
-		g.masked = true
-		k.begin(g, "t", 1, func(int) { g.load("(DI)", 0) })
-		k.taps(g, "t", 1, func() int { g.load("(R13)", 4); return 4 })
-		g.store(0, "(DI)")
-		g.masked = false
+		g.tail(func() {
+			k.begin(g, "t", 1, func(int) { g.load("(DI)", 0) })
+			k.taps(g, "t", 1, func() int { g.load("(R13)", 4); return 4 })
+			g.store(0, "(DI)")
+		}, func(bytes, elements int) {
+			g.e("ADDQ $%d, DI", bytes)
+			g.e("ADDQ $%d, SI", bytes)
+			g.e("SUBQ $%d, CX", elements)
+		})
 	}
 	end(g)
 
-	// With windows two elements apart: AVX-512 takes up to two vectors of outputs with masks, AVX2
-	// only whole ones.
+	// With windows two elements apart: AVX-512 takes up to two vectors of outputs with masks, AVX2 and
+	// NEON only whole ones.
 	g = start("Window2")
-	if i.width == 16 {
+	if i.neon() {
+		pairs := func(name string, n int) {
+			k.begin(g, name, n, func(u int) { g.op("VMOVUPS", fmt.Sprintf("%d(DI)", 16*u), u) })
+			k.taps(g, name, n, func() int {
+				g.raw("VLD2 (%s), [V4.S4, V5.S4]", general("R13"))
+				if n == 2 { // the second pair replaces the odd elements of the first
+					g.raw("ADD $32, %s, R7", general("R13"))
+					g.raw("VLD2 (R7), [V5.S4, V6.S4]")
+				}
+				return 4
+			})
+			for u := range n {
+				g.op("VMOVUPS", u, fmt.Sprintf("%d(DI)", 16*u))
+			}
+		}
+		g.label("loop")
+		g.e("CMPQ CX, $8")
+		g.e("JLT rest")
+		pairs("2", 2)
+		g.e("ADDQ $32, DI")
+		g.e("ADDQ $64, SI")
+		g.e("SUBQ $8, CX")
+		g.e("JMP loop")
+		g.label("rest")
+		g.e("TESTQ CX, CX")
+		g.e("JZ done")
+		pairs("1", 1)
+	} else if i.width == 16 {
 		if k.name == "sum" { // once for the file
 			f.tables = append(f.tables, evenTable())
 		}
@@ -235,8 +265,8 @@ func %[1]sWindow(l cpu.Level, dst, x []float32, rows, rowStep, taps, tapStep, st
 		return n
 	case l == cpu.%[1]s && stride == 2:
 `, i.level, k.name, i.name)
-		if i.width == 8 { // the kernel reads an element behind the last window
-			o += "\t\tif n--; n < 8 {\n\t\t\treturn 0\n\t\t}\n\t\tn &^= 7\n"
+		if i.width < 16 { // the kernel reads an element behind the last window
+			o += fmt.Sprintf("\t\tif n--; n < %[1]d {\n\t\t\treturn 0\n\t\t}\n\t\tn &^= %[2]d\n", i.width, i.width-1)
 		}
 		o += fmt.Sprintf("\t\t%sWindow2F32%s(&dst[0], &x[0], n, rows, rowStep, taps, tapStep, fresh)\n\t\treturn n\n", k.name, i.name)
 	}
