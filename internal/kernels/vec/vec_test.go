@@ -393,7 +393,7 @@ func TestEveryAssemblyFunctionIsTested(t *testing.T) {
 		add(k.name + "F32")
 	}
 	for _, k := range rowsTable {
-		names = append(names, k.name+"RowsF32AVX512", k.name+"RowsF32AVX2")
+		names = append(names, k.name+"RowsF32AVX512", k.name+"RowsF32AVX2", k.name+"RowsF32NEON")
 	}
 	for _, n := range []string{"U8", "U16", "U32", "U64"} { // TestTransposeAny
 		names = append(names, "transpose"+n+"AVX512", "transpose"+n+"EdgeAVX512")
