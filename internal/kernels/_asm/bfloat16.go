@@ -10,16 +10,13 @@ func (g *fn) tileDotBF16(b, a, c int) {
 // Offsets of the fields of gemm's tilesBF16.
 const (
 	bfA, bfB, bfC = 64, 72, 80 // the configuration comes first
-	bfLdC         = 88
-	bfTile        = 96
-	bfChunks      = 104
-	bfBlock       = 112
-	bfTiles       = 120
-	bfPanels      = 128
-	bfLeft        = 136 // variables of the function from here on
-	bfTilesLeft   = 144
-	bfABlock      = 152
-	bfCPanel      = 160
+	bfTile        = 88
+	bfChunks      = 96
+	bfBlock       = 104
+	bfTiles       = 112
+	bfLeft        = 120 // variables of the function from here on
+	bfTilesLeft   = 128
+	bfABlock      = 136
 
 	bfRow   = 64 // bytes of a row in a tile of A
 	bfStepA = 16 * bfRow
@@ -32,30 +29,20 @@ func bfloatTiles(f *file, halves int) {
 	g.arg("t", "DX")
 	g.tileConfig("DX")
 	g.e("MOVQ %d(DX), R11", bfB)
-	g.e("MOVQ %d(DX), BX", bfLdC)
-	g.e("MOVQ %d(DX), AX", bfC)
-	g.e("MOVQ AX, %d(DX)", bfCPanel)
 	g.e("MOVQ $%d, R8", bfRow)
 	g.e("MOVQ $%d, R9", tileStride)
 	sums := func(each func(t, disp int, base, index string)) {
-		each(0, 0, "R15", "BX")
-		each(1, 64, "R15", "BX")
-		if halves == 2 {
-			g.e("MOVQ BX, AX")
-			g.e("SHLQ $4, AX")
-			g.e("ADDQ R15, AX")
-			each(2, 0, "AX", "BX")
-			each(3, 64, "AX", "BX")
+		for i := range 2 * halves {
+			each(i, i/2*16*tileStride+i%2*64, "R15", "R9")
 		}
 	}
-	g.label("panel")
 	for _, p := range [][2]int{{bfA, bfABlock}, {bfChunks, bfLeft}} {
 		g.e("MOVQ %d(DX), AX", p[0])
 		g.e("MOVQ AX, %d(DX)", p[1])
 	}
 	g.label("block")
 	g.e("MOVQ %d(DX), R13", bfABlock)
-	g.e("MOVQ %d(DX), R15", bfCPanel)
+	g.e("MOVQ %d(DX), R15", bfC)
 	g.e("MOVQ %d(DX), AX", bfTiles)
 	g.e("MOVQ AX, %d(DX)", bfTilesLeft)
 	g.e("MOVQ %d(DX), R12", bfBlock)
@@ -89,9 +76,7 @@ func bfloatTiles(f *file, halves int) {
 	g.e("DECQ CX")
 	g.e("JNZ chunk")
 	sums(func(t, disp int, base, index string) { g.tileStore(t, disp, base, index) })
-	g.e("MOVQ BX, AX")
-	g.e("SHLQ $5, AX")
-	g.e("ADDQ AX, R15")
+	g.e("ADDQ $%d, R15", 32*tileStride)
 	g.e("MOVQ %d(DX), AX", bfTile)
 	g.e("LEAQ (R13)(AX*2), R13")
 	g.e("DECQ %d(DX)", bfTilesLeft)
@@ -102,9 +87,6 @@ func bfloatTiles(f *file, halves int) {
 	g.e("ADDQ AX, %d(DX)", bfABlock)
 	g.e("SUBQ R12, %d(DX)", bfLeft)
 	g.e("JNZ block")
-	g.e("ADDQ $%d, %d(DX)", tileStride, bfCPanel)
-	g.e("DECQ %d(DX)", bfPanels)
-	g.e("JNZ panel")
 	g.tileRelease()
 	g.e("RET")
 }

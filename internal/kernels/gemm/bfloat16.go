@@ -22,9 +22,6 @@ const (
 	// blockChunks is the number of chunks of B that stay in the first-level cache for all rows of a
 	// block: 16 KiB.
 	blockChunks = 8
-	// maxTileChunks limits one call to about 40 µs: chunks of all tiles of two units of rows and
-	// one panel.
-	maxTileChunks = 1024
 )
 
 // MaxBF16K is the largest K of a product with a matrix of [PackBF16], so that calls stay short.
@@ -114,16 +111,13 @@ func (a *Args[T]) bf16Rows() int {
 }
 
 // scratchBF16 returns the number of scratch elements of a call for rows rows: rounded rows unless
-// Rounded has them, and the sums of the last panel if it has fewer than 32 columns.
+// Rounded has them, and the sums of some panels.
 func (a *Args[T]) scratchBF16(rows int) int {
 	rows, n := min(rows, a.bf16Rows()), 0
 	if a.Rounded == nil {
 		n = RoundedLen(rows, a.K) / 2
 	}
-	if a.N%PanelWidth != 0 {
-		n += rows * PanelWidth
-	}
-	return n
+	return n + thenPanels*rows*PanelWidth
 }
 
 // runBF16 computes a block of which B is rounded.
@@ -153,37 +147,33 @@ func (a *Args[T]) runBF16(level cpu.Level, blk Block, scratch []T) {
 	}
 }
 
-// blockBF16 computes rows that fit into the cache. sums is for a panel of less than 32 columns.
+// blockBF16 computes rows that fit into the cache. sums holds up to four panels: stored to C directly, rows that
+// are multiples of 4 KiB apart would displace each other from the cache for each block of K.
 func (a *Args[T]) blockBF16(level cpu.Level, rows []uint16, blk Block, sums []float32) {
 	f := any(a).(*Args[float32])
 	n := chunks(a.K)
-	panel := n * chunkK * PanelWidth
-	height := blk.Row1 - blk.Row0
-	most := max(1, maxTileChunks/(n*((height+2*unitRows-1)/(2*unitRows))))
-	for p := blk.Panel0; p < blk.Panel1; {
-		count := min(most, blk.Panel1-p)
-		partial := a.N-p*PanelWidth < PanelWidth
-		if partial {
-			count = 1
-		} else if a.N-(p+count)*PanelWidth < 0 {
-			count--
+	panel, height := n*chunkK*PanelWidth, blk.Row1-blk.Row0
+	size := height * PanelWidth
+	for p := blk.Panel0; p < blk.Panel1; p += thenPanels {
+		end := min(p+thenPanels, blk.Panel1)
+		for q := p; q < end; q++ {
+			t := bf16Tiles{a: rows, b: f.BF16[q*panel:][:panel], c: sums[(q-p)*size:][:size], chunks: n}
+			t.compute(level, height)
 		}
-		t := bf16Tiles{a: rows, b: f.BF16[p*panel:][:count*panel], c: tail(f.C, blk.Row0*a.LdC+p*PanelWidth), ldc: a.LdC, chunks: n, panels: count}
-		if partial {
-			t.c, t.ldc = sums, PanelWidth
-		}
-		t.compute(level, height)
-		if partial {
-			w := a.N - p*PanelWidth
-			for i := range height {
-				copy(f.C[(blk.Row0+i)*a.LdC+p*PanelWidth:][:w], sums[i*PanelWidth:][:w])
+		const step = 2 * tileRows // rows of C that are touched at a time
+		for r := 0; r < height; r += step {
+			last := min(r+step, height)
+			for i := r; i < last; i++ {
+				c := f.C[(blk.Row0+i)*a.LdC+p*PanelWidth:][:min(a.N, end*PanelWidth)-p*PanelWidth]
+				for x := sums[i*PanelWidth:]; len(c) > 0; x = x[min(size, len(x)):] {
+					c = c[copy(c, x[:PanelWidth]):]
+				}
 			}
+			for q := p; q < end; q++ {
+				f.finish(level, Block{blk.Row0 + r, blk.Row0 + last, q, q + 1})
+			}
+			a.then(level, Block{blk.Row0 + r, blk.Row0 + last, p, end})
 		}
-		for q := p; q < p+count; q++ {
-			f.finish(level, Block{blk.Row0, blk.Row1, q, q + 1})
-		}
-		a.then(level, Block{blk.Row0, blk.Row1, p, p + count})
-		p += count
 	}
 }
 
@@ -199,12 +189,11 @@ func (a *Args[T]) finish(level cpu.Level, blk Block) {
 	}
 }
 
-// bf16Tiles describes the product of the rounded rows of a, as from RoundRows, and panels of b.
+// bf16Tiles describes the product of the rounded rows of a, as from RoundRows, and a panel b.
 type bf16Tiles struct {
-	a, b           []uint16
-	c              []float32
-	ldc            int
-	chunks, panels int
+	a, b   []uint16
+	c      []float32 // rows of 32 sums
+	chunks int
 }
 
 // compute overwrites c with the sums of the rows.
@@ -213,10 +202,8 @@ func (t *bf16Tiles) compute(level cpu.Level, rows int) {
 		t.amx(rows)
 		return
 	}
-	for p := range t.panels {
-		for r := range rows {
-			t.row(r, t.c[r*t.ldc+p*PanelWidth:][:PanelWidth], t.b[p*t.chunks*chunkK*PanelWidth:])
-		}
+	for r := range rows {
+		t.row(r, t.c[r*PanelWidth:][:PanelWidth], t.b)
 	}
 }
 

@@ -8,26 +8,22 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 )
 
-// tilesBF16 holds the arguments of a function for tiles; the generator knows the field offsets. Strides
-// are in bytes.
+// tilesBF16 holds the arguments of a function for tiles; the generator knows the field offsets.
 type tilesBF16 struct {
 	config    [64]byte
 	a, b, c   unsafe.Pointer
-	ldc       int
 	tile      int // bytes of 16 rows of A
 	chunks    int
 	block     int // chunks that are summed before the next rows
 	tiles     int // of 32 rows, or of up to 16
-	panels    int
 	left      int // variables of the function
 	tilesLeft int
 	aBlock    uintptr
-	cPanel    uintptr
 }
 
 // amx computes tiles of 32 rows, and then the rest.
 func (t *bf16Tiles) amx(rows int) {
-	k := tilesBF16{tile: t.chunks * unitRows * chunkK * 2, ldc: t.ldc * 4, chunks: t.chunks, block: t.chunks}
+	k := tilesBF16{tile: t.chunks * unitRows * chunkK * 2, chunks: t.chunks, block: t.chunks}
 	if rows > 2*unitRows {
 		k.block = blockChunks
 	}
@@ -38,8 +34,8 @@ func (t *bf16Tiles) amx(rows int) {
 		}
 		k.config = TileConfig(halves, height, 2*chunkK, unitRows)
 		height *= halves
-		k.tiles, k.panels = (rows-r)/height, t.panels
-		k.a, k.b, k.c = unsafe.Pointer(&t.a[r*t.chunks*chunkK]), unsafe.Pointer(&t.b[0]), unsafe.Pointer(&t.c[r*t.ldc])
+		k.tiles = (rows - r) / height
+		k.a, k.b, k.c = unsafe.Pointer(&t.a[r*t.chunks*chunkK]), unsafe.Pointer(&t.b[0]), unsafe.Pointer(&t.c[r*PanelWidth])
 		if halves == 2 {
 			tiles2BF16(&k)
 		} else {
