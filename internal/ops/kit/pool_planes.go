@@ -15,9 +15,10 @@ import (
 type PoolPlane struct {
 	in, out, kernel, dilation, stride, before [3]int // depth, height, width
 	taps                                      [3][][2]int
-	width                                     int // of a row with its padding
-	height                                    int // of a plane with its padding, if it is reduced as a whole
-	lo, hi                                    int // columns of a padded row that lie in the input
+	width                                     int  // of a row with its padding
+	height                                    int  // of a plane with its padding, if it is reduced as a whole
+	lo, hi                                    int  // columns of a padded row that lie in the input
+	stacked                                   bool // whether windows of three dimensions neither overlap along rows nor leave the input
 	least                                     float32
 	fold                                      func(l cpu.Level, dst, x []float32, rows, rowStep, taps, tapStep, stride int, fresh bool)
 }
@@ -51,6 +52,12 @@ func newPoolPlane(g *WindowGeom, least float32, fold func(l cpu.Level, dst, x []
 	if p.width > 4*p.in[2]+1<<10 {
 		return nil
 	}
+	p.stacked = n == 3 && p.lo == 0 && p.hi == p.width && p.out[2]*p.stride[2] == p.in[2] && (p.kernel[2]-1)*p.dilation[2] < p.stride[2] && p.out[1]*p.in[2] <= mostPoolPlane
+	for d := range 2 {
+		for _, t := range p.taps[d] {
+			p.stacked = p.stacked && t == [2]int{0, p.kernel[d]}
+		}
+	}
 	if h := padded(1); n == 2 && p.stride[1] == 1 && p.stride[2] == 1 && h*p.width <= mostPoolPlane {
 		p.height = h
 	}
@@ -64,12 +71,15 @@ var poolBuffers = sync.Pool{New: func() any { return new([]float32) }}
 func (p *PoolPlane) Run(m *Meter, y, x []float32) bool {
 	buf := poolBuffers.Get().(*[]float32)
 	defer poolBuffers.Put(buf)
-	if need := p.width + 2*p.height*p.width; len(*buf) < need {
+	if need := max(p.width+2*p.height*p.width, p.out[1]*p.in[2]); len(*buf) < need {
 		*buf = make([]float32, need)
 	}
 	if p.height > 0 {
 		p.whole(y, x, *buf)
 		return m.Spend(len(y))
+	}
+	if p.stacked {
+		return p.stack(m, y, x, *buf)
 	}
 	l, w, ow := cpu.Active(), p.in[2], p.out[2]
 	row := (*buf)[:p.width]
@@ -99,6 +109,24 @@ func (p *PoolPlane) Run(m *Meter, y, x []float32) bool {
 			if !m.Spend(ow) {
 				return false
 			}
+		}
+	}
+	return true
+}
+
+// stack reduces the columns of the windows of a slice into adjacent rows, then along all of these at
+// once.
+func (p *PoolPlane) stack(m *Meter, y, x, buf []float32) bool {
+	l, w, slice := cpu.Active(), p.in[2], p.out[1]*p.out[2]
+	rows := buf[:p.out[1]*w]
+	for od := range p.out[0] {
+		from := x[(od*p.stride[0]-p.before[0])*p.in[1]*w:]
+		for oh := range p.out[1] {
+			p.fold(l, rows[oh*w:][:w], from[(oh*p.stride[1]-p.before[1])*w:], p.kernel[0], p.dilation[0]*p.in[1]*w, p.kernel[1], p.dilation[1]*w, 1, true)
+		}
+		p.fold(l, y[od*slice:][:slice], rows, 1, 0, p.kernel[2], p.dilation[2], p.stride[2], true)
+		if !m.Spend(slice) {
+			return false
 		}
 	}
 	return true
