@@ -7,7 +7,7 @@
 // The ratio is ONNX Runtime's fastest run divided by the cpu engine's: other processes disturb the
 // fastest runs least.
 //
-// -record writes the ratios to a file. -check compares them with those of the file, measures the cases
+// -record writes the ratios to a file, of the same run as -out. -check compares them with those of the file, measures the cases
 // that fell again, and fails if any stays more than 10 % below.
 package main
 
@@ -120,6 +120,16 @@ func run(ctx context.Context) error {
 	if len(results) == 0 {
 		return errors.New("no case was compared")
 	}
+	text := report(slices.Clone(results), short, &o)
+	if *out != "" {
+		old, err := os.ReadFile(*out)
+		if err != nil {
+			return err
+		}
+		if err := atomicfile.WriteBytes(*out, 0o666, replaceSection(old, text)); err != nil {
+			return err
+		}
+	}
 	if p.Check != "" || p.Record != "" {
 		ratios, byName := map[string]float64{}, map[string]*result{}
 		for _, r := range results {
@@ -138,16 +148,8 @@ func run(ctx context.Context) error {
 			return r.ratio(), nil
 		})
 	}
-	text := report(results, short, &o)
 	fmt.Print(text)
-	if *out == "" {
-		return nil
-	}
-	old, err := os.ReadFile(*out)
-	if err != nil {
-		return err
-	}
-	return atomicfile.WriteBytes(*out, 0o666, replaceSection(old, text))
+	return nil
 }
 
 // group holds cases of one operator; want limits how many of them are measured, 0 for all.

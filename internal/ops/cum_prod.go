@@ -27,6 +27,21 @@ var cumProdTable = map[tensor.DType]kit.CumulativeKernel{
 func (o *CumProd) Run(c *ir.Call) error { return o.RunWith(c, cumProdTable) }
 
 func cumProdLines[T kit.RealNumber](dst, src []T, l kit.CumulativeLines) {
+	if l.M == 1 {
+		product := T(1)
+		for k := range l.N {
+			if k&0xffff == 0xffff && l.Call.Err() != nil {
+				return
+			}
+			at := l.At(k)
+			v := product * src[at]
+			if dst[at] = v; l.Exclusive {
+				dst[at] = product
+			}
+			product = v
+		}
+		return
+	}
 	var acc [kit.ColumnBlock]T
 	for j := range acc {
 		acc[j] = 1

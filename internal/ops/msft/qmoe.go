@@ -5,7 +5,9 @@ import (
 	"math"
 	"slices"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -143,6 +145,13 @@ func (op *QMoE) layer(c *ir.Call, k, experts int) (*moeLayer, error) {
 			src, dst := codes[row*s[2]:][:s[2]], wide[i*l.in:][:l.in]
 			for b := range blocks {
 				f, z := scale[row*blocks+b], zero(row, b)
+				if bits == 8 && !c.Generic {
+					part, level := dst[b*block:min((b+1)*block, l.in)], cpu.Active()
+					vec.U8ToF32(level, part, src[b*block:])
+					vec.SubScalarF32(level, part, part, z)
+					vec.MulScalarF32(level, part, part, f)
+					continue
+				}
 				for j := b * block; j < min((b+1)*block, l.in); j++ {
 					dst[j] = (float32(packedCode(src, j, bits)) - z) * f
 				}
