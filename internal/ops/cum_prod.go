@@ -30,7 +30,7 @@ func cumProdLines[T kit.RealNumber](dst, src []T, l kit.CumulativeLines) {
 	if l.M == 1 {
 		product := T(1)
 		for k := range l.N {
-			if k&0xffff == 0xffff && l.Call.Err() != nil {
+			if k&0xfff == 0xfff && l.Call.Err() != nil {
 				return
 			}
 			at := l.At(k)
