@@ -89,7 +89,7 @@ func ThreadsFlag(f *pflag.FlagSet, threads *int) {
 
 // PrecisionFlag adds the flag --precision.
 func PrecisionFlag(f *pflag.FlagSet, p *onward.Precision) {
-	f.TextVar(p, "precision", onward.PrecisionFloat32, "bfloat16: operands of products and convolutions may be rounded")
+	f.TextVar(p, "precision", onward.PrecisionFloat32, "bfloat16: operands of products may be rounded")
 }
 
 // PrecisionName returns the name of a precision in results, "" for the default.
