@@ -29,7 +29,7 @@ export CGO_ENABLED ?= 0
 GO ?= go
 FUZZTIME ?= 10m
 DURATION ?= 3h
-PKG ?= ./... ./internal/kernels/_asm
+PKG ?= ./...
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 GOTEST = $(GO) run ./internal/testing/gotest $(if $(TALLY),-tally $(TALLY))
@@ -46,6 +46,7 @@ suite:
 
 test: suite
 	@$(GOTEST) $(PKG)
+	@$(GO) -C internal/kernels/_asm test .
 
 # Where a build cannot be fetched, its tests are skipped and say so.
 DEVICES = ./internal/testing/fakecuda ./internal/testing/webgpu ./internal/testing/ortopenvino ./bench/gpu
