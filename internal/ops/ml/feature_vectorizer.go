@@ -79,7 +79,7 @@ func (op *FeatureVectorizer) Run(c *ir.Call) error {
 		rows, total = n, total+w
 	}
 	t, err := c.Output(0, tensor.TypeFloat32, rows, total)
-	if err != nil {
+	if err != nil || t.Len() == 0 {
 		return err
 	}
 	y, from := tensor.Of[float32](t), 0

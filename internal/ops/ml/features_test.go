@@ -41,6 +41,7 @@ func TestMLFeatureErrors(t *testing.T) {
 		optest.Tensor([]float32{1, 0, 0, 1}, 2, 2), optest.Tensor([]int64{math.MinInt64, math.MaxInt64}))
 	optest.Want(t, "ai.onnx.ml.OneHotEncoder", 1, map[string]any{"cats_int64s": []int{0}}, optest.Tensor([]float32{0, 0}, 2, 1), optest.Tensor([]float64{math.NaN(), math.Inf(1)}))
 	optest.Fail(t, "ai.onnx.ml.OneHotEncoder", 1, map[string]any{"cats_strings": []string{"a"}}, "want the type of the categories", optest.Tensor([]int64{1, 2}))
+	optest.Want(t, "ai.onnx.ml.FeatureVectorizer", 1, map[string]any{"inputdimensions": []int{2, 4}}, optest.Tensor([]float32{}, 0, 6), optest.Tensor([]float32{}, 0, 0), optest.Tensor([]float32{}, 0, 0, 0)) // no rows
 	optest.Fail(t, "ai.onnx.ml.FeatureVectorizer", 1, map[string]any{"inputdimensions": []int{1}}, "1 elements, want 2", optest.Tensor([]int64{1, 2}), optest.Tensor([]int64{1, 2}))
 	optest.Fail(t, "ai.onnx.ml.FeatureVectorizer", 1, map[string]any{"inputdimensions": []int{-1}}, "inputdimensions holds -1", optest.Tensor([]int64{1, 2}))
 	optest.Fail(t, "ai.onnx.ml.FeatureVectorizer", 1, nil, "a scalar", optest.Tensor([]int64{1}, []int{}...))
