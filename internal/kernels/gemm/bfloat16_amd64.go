@@ -10,15 +10,13 @@ import (
 
 // tilesBF16 holds the arguments of a function for tiles; the generator knows the field offsets.
 type tilesBF16 struct {
-	config    [64]byte
-	a, b, c   unsafe.Pointer
-	tile      int // bytes of 16 rows of A
-	chunks    int
-	block     int // chunks that are summed before the next rows
-	tiles     int // of 32 rows, or of up to 16
-	left      int // variables of the function
-	tilesLeft int
-	aBlock    uintptr
+	config  [64]byte
+	a, b, c unsafe.Pointer
+	tile    int // bytes of 16 rows of A
+	chunks  int
+	block   int    // chunks that are summed before the next rows
+	tiles   int    // of 32 rows, or of up to 16
+	_       [4]int // variables of the function
 }
 
 // amx computes tiles of 32 rows, and then the rest.
