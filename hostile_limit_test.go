@@ -83,3 +83,20 @@ func TestEinsumWithoutAnInput(t *testing.T) {
 		t.Errorf("error is %v, want one about input 1", err)
 	}
 }
+
+// TestTokenizerKeepsTheLimit: the lists of tokens count, even if all strings are empty.
+func TestTokenizerKeepsTheLimit(t *testing.T) {
+	b := onnx.NewModel("m").Opset("", 17).Opset("com.microsoft", 1)
+	b.Input("x", onnx.String, "n")
+	b.Node("Tokenizer", []string{"x"}, []string{"y"}, onnx.Attrs{"mark": int64(0), "mincharnum": int64(1), "pad_value": "#", "separators": []string{" "}}).Domain("com.microsoft")
+	b.Output("y", onnx.String)
+	s, err := onward.OpenModel(t.Context(), b.Must(), &onward.SessionOptions{Threads: 1, Limits: onward.Limits{MaxMemory: small}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	x := tensor.Must(tensor.New(make([]string, small/24+1), small/24+1))
+	if _, err := s.Run(t.Context(), onward.Values{"x": x}, nil); err == nil || !strings.Contains(err.Error(), "memory limit") {
+		t.Errorf("%d empty strings: error %v, want that the memory limit is exceeded", x.Len(), err)
+	}
+}

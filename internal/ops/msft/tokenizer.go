@@ -107,9 +107,17 @@ func (op *Tokenizer) Run(c *ir.Call) error {
 		_, err := c.Output(0, tensor.TypeString, shape...)
 		return err
 	}
-	rows := make([][]string, len(in))
+	// The tokens lie in pieces, since clearing one large slice cannot be interrupted.
+	const piece = 1 << 14
+	rows := make([][][]string, (len(in)+piece-1)/piece)
 	most := 0
 	for i, s := range in {
+		if i%piece == 0 {
+			if err := c.Reserve(24 * piece); err != nil {
+				return err
+			}
+			rows[i/piece] = make([][]string, min(piece, len(in)-i))
+		}
 		if !utf8.ValidString(s) {
 			return fmt.Errorf("string %d is not valid UTF-8", i)
 		}
@@ -118,10 +126,11 @@ func (op *Tokenizer) Run(c *ir.Call) error {
 			return err
 		}
 		var err error
-		if rows[i], err = op.tokens(c, s); err != nil {
+		row := &rows[i/piece][i%piece]
+		if *row, err = op.tokens(c, s); err != nil {
 			return fmt.Errorf("string %d: %w", i, err)
 		}
-		most = max(most, len(rows[i]))
+		most = max(most, len(*row))
 	}
 	marks := 0
 	if op.Mark && most > 0 {
@@ -133,7 +142,7 @@ func (op *Tokenizer) Run(c *ir.Call) error {
 		return err
 	}
 	y := tensor.Of[string](out)
-	c.Serial(len(rows), kit.GrainFor(8*most), func(lo, hi int) {
+	c.Serial(len(in), kit.GrainFor(8*most), func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			row := y[i*most:][:most:most]
 			k := 0
@@ -141,7 +150,7 @@ func (op *Tokenizer) Run(c *ir.Call) error {
 				row[0] = "\x02"
 				k = 1
 			}
-			k += copy(row[k:], rows[i])
+			k += copy(row[k:], rows[i/piece][i%piece])
 			if marks > 0 {
 				row[k] = "\x03"
 				k++
