@@ -1,12 +1,13 @@
-// Command bench measures the Go engine and ONNX Runtime on models that it builds, on the nine light
-// networks of the ONNX suite, and on an example. It writes the table and the chart in
+// Command bench measures the Go engine, ONNX Runtime and OpenVINO on models that it builds, on the
+// nine light networks of the ONNX suite, and on an example. It writes the table and the chart in
 // docs/performance.md.
 //
 // It builds the onward command and runs `onward bench` for every model and number of threads, so
-// that the figures are those that users get; see its documentation for the method. Without ONNX
-// Runtime's library it measures cpu only; `make bench` fetches the library and the suite.
+// that the figures are those that users get; see its documentation for the method. It leaves out
+// an engine whose library is not on the machine; `make bench` fetches both and the suite.
 //
-// -record writes the ratios of minima to a file; -check compares them with it, as bench/sweep does.
+// -record writes the ratios of ONNX Runtime's minima to a file; -check compares them with it, as
+// bench/sweep does. Both leave out OpenVINO.
 package main
 
 import (
@@ -20,12 +21,14 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/onward-ml/onward/bench/internal/gate"
 	"github.com/onward-ml/onward/bench/internal/machine"
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/testing/openvinolib"
 	"github.com/onward-ml/onward/internal/testing/ortlib"
 	"github.com/onward-ml/onward/internal/testing/suite"
 	"github.com/onward-ml/onward/onnx"
@@ -33,26 +36,36 @@ import (
 
 // measured is the output of `onward bench --json`.
 type measured struct {
-	Threads int     `json:"threads"`
-	Ratio   float64 `json:"ratio"`
-	Results []struct {
-		Provider  string  `json:"provider"`
-		LoadMS    float64 `json:"load_ms"`
-		FirstMS   float64 `json:"first_ms"`
-		MinMS     float64 `json:"min_ms"`
-		MedianMS  float64 `json:"median_ms"`
-		PeakRSSMB float64 `json:"peak_rss_mb"`
-		Error     string  `json:"error"`
-	} `json:"results"`
+	Threads int      `json:"threads"`
+	Results []result `json:"results"`
 }
 
-// minRatio returns the ratio of the fastest runs, which other load on the machine affects least; 0
-// if there is none.
-func (m *measured) minRatio() float64 {
-	if m.Ratio == 0 || len(m.Results) < 2 || m.Results[0].MinMS == 0 {
+type result struct {
+	Provider  string  `json:"provider"`
+	LoadMS    float64 `json:"load_ms"`
+	FirstMS   float64 `json:"first_ms"`
+	MinMS     float64 `json:"min_ms"`
+	MedianMS  float64 `json:"median_ms"`
+	PeakRSSMB float64 `json:"peak_rss_mb"`
+	Error     string  `json:"error"`
+}
+
+func (r *result) minimum() float64 { return r.MinMS }
+func (r *result) median() float64  { return r.MedianMS }
+
+// ratio returns the time of the fastest of other providers divided by that of cpu, the first one;
+// 0 if cpu or all others failed. The name of a provider leaves out the others.
+func (m *measured) ratio(time func(*result) float64, provider string) float64 {
+	best := 0.0
+	for i := range m.Results {
+		if r := &m.Results[i]; i > 0 && r.Error == "" && (provider == "" || r.Provider == provider) && (best == 0 || time(r) < best) {
+			best = time(r)
+		}
+	}
+	if best == 0 || m.Results[0].Error != "" || time(&m.Results[0]) == 0 {
 		return 0
 	}
-	return m.Results[1].MinMS / m.Results[0].MinMS
+	return best / time(&m.Results[0])
 }
 
 // row is a model with its measurements by number of threads.
@@ -97,9 +110,6 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if *save != "" {
-		return saveModels(*save, re)
-	}
 	dir, err := os.MkdirTemp("", "onward-bench-")
 	if err != nil {
 		return err
@@ -109,13 +119,26 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	providers := "cpu,ort"
-	switch lib, err := ortlib.Find(); {
-	case err == nil:
-		os.Setenv(ortlib.Env, lib)
-	default:
-		providers = "cpu"
-		fmt.Fprintf(os.Stderr, "bench: %v: cpu is measured alone\n", err)
+	if *save != "" {
+		return saveModels(ctx, exe, *save, re)
+	}
+	gated := p.Check != "" || p.Record != ""
+	providers := []string{"cpu"}
+	for _, engine := range []struct {
+		provider, env string
+		find          func() (string, error)
+		leave         bool
+	}{{"ort", ortlib.Env, ortlib.Find, false}, {"openvino", openvinolib.Env, openvinolib.Find, gated}} {
+		if engine.leave {
+			continue
+		}
+		lib, err := engine.find()
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "bench: %v: %s is left out\n", err, engine.provider)
+			continue
+		}
+		os.Setenv(engine.env, lib)
+		providers = append(providers, engine.provider)
 	}
 	load := machine.Load()
 	ratios, again := map[string]float64{}, map[string]func() (*measured, error){}
@@ -124,14 +147,21 @@ func run(ctx context.Context) error {
 		if !re.MatchString(m.group + " " + m.name) {
 			continue
 		}
+		if m.group == gBF16 && (gated || !cpu.AMXBF16(cpu.Active())) {
+			continue
+		}
+		file, err := m.write(ctx, exe, dir)
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
+		with := providers
+		if m.group == gBF16 { // ONNX Runtime has no bfloat16 for float32 models on this architecture
+			with = slices.DeleteFunc(slices.Clone(with), func(p string) bool { return p == "ort" })
+		}
 		r := row{model: m}
 		for n := range strings.SplitSeq(*threads, ",") {
 			run := func() (*measured, error) {
-				file, err := m.write(dir)
-				if err != nil {
-					return nil, err
-				}
-				return measure(ctx, exe, append([]string{"bench", file, "--json", "--provider", providers, "--threads", n,
+				return measure(ctx, exe, append([]string{"bench", file, "--json", "--provider", strings.Join(with, ","), "--threads", n,
 					"--duration", duration.String(), "--rounds", fmt.Sprint(*rounds)}, m.args...))
 			}
 			x, err := run()
@@ -140,20 +170,20 @@ func run(ctx context.Context) error {
 			}
 			r.by = append(r.by, *x)
 			fmt.Println(line(m.name, x))
-			if ratio := x.minRatio(); ratio > 0 {
+			if ratio := x.ratio((*result).minimum, "ort"); ratio > 0 {
 				name := fmt.Sprintf("%s: %s, %sT", m.group, m.name, n)
 				ratios[name], again[name] = ratio, run
 			}
 		}
 		rows = append(rows, r)
 	}
-	if p.Check != "" || p.Record != "" {
+	if gated {
 		return p.Finish(ratios, func(name string) (float64, error) {
 			x, err := again[name]()
 			if err != nil {
 				return 0, err
 			}
-			return x.minRatio(), nil
+			return x.ratio((*result).minimum, "ort"), nil
 		})
 	}
 	if *out == "" {
@@ -180,7 +210,7 @@ func run(ctx context.Context) error {
 var unsafeInNames = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
 // saveModels writes the models that this program builds.
-func saveModels(dir string, only *regexp.Regexp) error {
+func saveModels(ctx context.Context, exe, dir string, only *regexp.Regexp) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
@@ -188,8 +218,8 @@ func saveModels(dir string, only *regexp.Regexp) error {
 		if m.build == nil || !only.MatchString(m.group+" "+m.name) {
 			continue
 		}
-		path := filepath.Join(dir, unsafeInNames.ReplaceAllString(m.name, "_")+".onnx")
-		if err := onnx.WriteFile(path, m.build(), nil); err != nil {
+		path, err := m.write(ctx, exe, dir)
+		if err != nil {
 			return fmt.Errorf("%s: %w", m.name, err)
 		}
 		fmt.Println(path)
@@ -215,13 +245,21 @@ func light() []model {
 	return list
 }
 
-// write writes the model file.
-func (m *model) write(dir string) (string, error) {
+// write writes the model file and, if the model asks for it, quantizes it.
+func (m *model) write(ctx context.Context, exe, dir string) (string, error) {
 	if m.build == nil {
 		return m.file, nil
 	}
-	path := filepath.Join(dir, "model.onnx")
-	return path, onnx.WriteFile(path, m.build(), nil)
+	path := filepath.Join(dir, unsafeInNames.ReplaceAllString(m.group+" "+m.name, "_")+".onnx")
+	if err := onnx.WriteFile(path, m.build(), nil); err != nil || !m.int8 {
+		return path, err
+	}
+	small := strings.TrimSuffix(path, ".onnx") + ".int8.onnx"
+	out, err := exec.CommandContext(ctx, exe, "quantize", path, "-o", small, "--data", "random:2", "--per-channel").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("onward quantize: %w\n%s", err, out)
+	}
+	return small, nil
 }
 
 func measure(ctx context.Context, exe string, args []string) (*measured, error) {

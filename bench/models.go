@@ -15,8 +15,12 @@ type model struct {
 	name  string
 	build func() *onnx.Model // nil for a file of the suite
 	file  string
+	int8  bool     // quantized by onward quantize: 8-bit weights and activations
 	args  []string // additional arguments of onward bench
 }
+
+// isNetwork reports whether the model is a whole network, which has a line of its own in the chart.
+func (m *model) isNetwork() bool { return m.group == gNetworks || m.group == gInt8 || m.group == gBF16 }
 
 const (
 	f32 = onnx.DataType(tensor.TypeFloat32)
@@ -29,6 +33,8 @@ const (
 // The groups of the table, in order.
 const (
 	gNetworks = "Networks"
+	gInt8     = "Networks in 8-bit integers"
+	gBF16     = "Networks with --precision bfloat16"
 	gElem     = "Elementwise, reductions and moves"
 	gDecode   = "Decoding a token after 256"
 	gMatMul   = "Matrix products"
@@ -47,16 +53,29 @@ func models() []model {
 	}
 
 	add(gNetworks, "MobileNetV2", mobileNetV2)
-	add(gNetworks, "ResNet blocks, 64 to 512 channels", resNetBlocks)
+	add(gNetworks, "ResNet-18", func() *onnx.Model { return resNet(false, 2, 2, 2, 2) })
 	add(gNetworks, "EfficientNet-B0", efficientNet)
 	add(gNetworks, "U-Net, 256²", unet)
 	add(gNetworks, "YOLO-like, 320²", yolo)
 	add(gNetworks, "BERT-base, 2 layers, S=128", func() *onnx.Model { return bert(2, 128, 768, 12) })
 	add(gNetworks, "BERT-base, 2 layers, S=16", func() *onnx.Model { return bert(2, 16, 768, 12) })
 	add(gNetworks, "BERT-base, 2 layers, S=384", func() *onnx.Model { return bert(2, 384, 768, 12) })
-	add(gNetworks, "BERT-base, 2 layers, S=128, 8-bit (dynamic)", func() *onnx.Model { return encoder(2, 128, 768, 12, true, (*transformer).dynamic) })
 	add(gNetworks, "ViT-base, 2 layers, 224²", vit)
 	add(gNetworks, "Whisper-base encoder, 2 layers, 10 s", whisper)
+
+	resNet50 := func() *onnx.Model { return resNet(true, 3, 4, 6, 3) }
+	bert128 := func() *onnx.Model { return bert(2, 128, 768, 12) }
+	for _, m := range []model{{name: "ResNet-50", build: resNet50}, {name: "MobileNetV2", build: mobileNetV2}, {name: "BERT-base, 2 layers, S=128", build: bert128}} {
+		m.group, m.int8 = gInt8, true
+		list = append(list, m)
+	}
+	add(gInt8, "BERT-base, 2 layers, S=128, dynamic ranges", func() *onnx.Model { return encoder(2, 128, 768, 12, true, (*transformer).dynamic) })
+
+	for _, m := range []model{{name: "ResNet-50", build: resNet50}, {name: "MobileNetV2", build: mobileNetV2}, {name: "BERT-base, 2 layers, S=128", build: bert128},
+		{name: "BERT-base, 2 layers, S=384", build: func() *onnx.Model { return bert(2, 384, 768, 12) }}, {name: "ViT-base, 2 layers, 224²", build: vit}} {
+		m.group, m.args = gBF16, []string{"--precision", "bfloat16"}
+		list = append(list, m)
+	}
 
 	for _, op := range []string{"Mish", "Softplus", "Elu", "Log", "Sin", "Erf", "Gelu", "Sigmoid", "Tanh", "Exp", "HardSwish", "Sqrt"} {
 		add(gElem, op+" 64k", func() *onnx.Model { return one(op, nil, 65536) })
@@ -177,7 +196,6 @@ func models() []model {
 	} {
 		add(gQuant, "QLinearConv u8·s8 "+c.String(), c.quantized)
 	}
-	add(gNetworks, "ResNet blocks, 8-bit (QDQ)", quantizedResNetBlocks)
 	add(gDecode, "GPT-2, 4 layers, fp32", func() *onnx.Model { return gpt2(4, 256, 768, 12) })
 	for _, k := range []struct {
 		name  string

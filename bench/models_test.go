@@ -16,11 +16,12 @@ import (
 func TestModelsAreValid(t *testing.T) {
 	names := map[string]bool{}
 	for _, m := range models() {
-		if names[m.name] {
-			t.Errorf("two models are named %s", m.name)
+		if names[m.group+m.name] {
+			t.Errorf("two models of the group %s are named %s", m.group, m.name)
 		}
-		names[m.name] = true
-		if m.build == nil {
+		known := names[m.name] // the same network in another precision
+		names[m.name], names[m.group+m.name] = true, true
+		if m.build == nil || known {
 			continue
 		}
 		t.Run(m.name, func(t *testing.T) {
@@ -71,13 +72,18 @@ func TestModelsAreValid(t *testing.T) {
 }
 
 func TestGroupTable(t *testing.T) {
-	rows := []row{{model: model{group: "g", name: "a"}, by: []measured{{Threads: 1, Ratio: 2}}}, {model: model{group: "g", name: "b"}, by: []measured{{Threads: 1, Ratio: .5}}},
-		{model: model{group: "h", name: "c"}, by: []measured{{Threads: 1}}}}
+	failed := took(1, 5, 1, 8)
+	failed.Results[1].Error = "no such operator"
+	rows := []row{{model: model{group: "g", name: "a"}, by: []measured{took(1, 5, 20, 10)}}, {model: model{group: "g", name: "b"}, by: []measured{took(1, 5, 5, 10)}},
+		{model: model{group: "g", name: "d"}, by: []measured{failed}}, {model: model{group: "h", name: "c"}, by: []measured{took(1, 5)}}}
 	got := strings.Split(groupTable("g", rows), "\n")
-	if !slices.Contains(got, "1T: geometric mean 1.00, lowest 0.50, over 2 models.") || !slices.Contains(got, "| b | 0.50 | 0.00 |") {
-		t.Errorf("%q", got)
+	for _, want := range []string{"1T: geometric mean 1.47, lowest 1.00, over 3 models; against openvino alone 1.86 and 1.60; against ort alone 2.00 and 1.00.",
+		"| a | 5 ms | 20 ms | 10 ms | 2.00 | 2.00 |", "| d | 5 ms | failed | 8 ms | 1.60 | 1.60 |"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("no line %q in %q", want, got)
+		}
 	}
-	if s := groupTable("h", rows); !strings.Contains(s, "| c | – | – |") || strings.Contains(s, "mean") {
+	if s := groupTable("h", rows); !strings.Contains(s, "| c | 5 ms | – | – |") || strings.Contains(s, "mean") {
 		t.Errorf("%q", s)
 	}
 	for ms, want := range map[float64]string{.00123: "1.23 µs", 1.234: "1.23 ms", 123.4: "123 ms"} {

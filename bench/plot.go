@@ -31,7 +31,12 @@ func drawRatios(rows []row) ([]byte, error) {
 	var labels []string
 	place := map[string]int{}
 	label := func(r row) string {
-		if r.group == gNetworks {
+		switch {
+		case r.group == gInt8:
+			return r.name + ", 8-bit"
+		case r.group == gBF16:
+			return r.name + ", bfloat16"
+		case r.isNetwork():
 			return r.name
 		}
 		return r.group
@@ -50,17 +55,18 @@ func drawRatios(rows []row) ([]byte, error) {
 	lo, hi := .8, 2.
 	for _, r := range rows {
 		for i, m := range r.by {
-			if m.Ratio == 0 {
+			ratio := m.ratio((*result).median, "")
+			if ratio == 0 {
 				continue
 			}
 			y := float64(place[label(r)]) + .15 - .3*float64(i) // numbers of threads are drawn side by side
-			points[m.Threads] = append(points[m.Threads], plotter.XY{X: m.Ratio, Y: y})
-			lo, hi = min(lo, m.Ratio/1.1), max(hi, m.Ratio*1.1)
+			points[m.Threads] = append(points[m.Threads], plotter.XY{X: ratio, Y: y})
+			lo, hi = min(lo, ratio/1.1), max(hi, ratio*1.1)
 		}
 	}
 	plot.DefaultFont = font.Font{Typeface: "Liberation", Variant: "Sans"}
 	p := plot.New()
-	p.Title.Text = "Time of ONNX Runtime / time of Onward"
+	p.Title.Text = "Time of the faster of ONNX Runtime and OpenVINO / time of Onward"
 	p.X.Label.Text = "over 1, Onward is faster"
 	p.X.Scale, p.X.Min, p.X.Max = plot.LogScale{}, lo, hi
 	p.X.Tick.Marker = plot.TickerFunc(ratioTicks)

@@ -10,9 +10,9 @@ import (
 
 func TestDrawRatios(t *testing.T) {
 	rows := []row{
-		{model: model{group: gNetworks, name: "a network"}, by: []measured{{Threads: 1, Ratio: 1.5}, {Threads: 2, Ratio: .7}}},
+		{model: model{group: gNetworks, name: "a network"}, by: []measured{took(1, 2, 3), took(2, 10, 7)}},
 		{model: model{group: gNetworks, name: "one that failed"}, by: []measured{{Threads: 1}}},
-		{model: model{group: "Others", name: "left out"}, by: []measured{{Threads: 1, Ratio: 30}, {Threads: 2, Ratio: 20}}},
+		{model: model{group: "Others", name: "left out"}, by: []measured{took(1, 1, 30), took(2, 1, 20)}},
 	}
 	svg, err := drawRatios(rows)
 	if err != nil {
@@ -39,4 +39,13 @@ func TestDrawRatios(t *testing.T) {
 	if text["left out"] {
 		t.Error("models of groups other than networks have no line of their own")
 	}
+}
+
+// took returns a measurement of cpu and of others, in milliseconds.
+func took(threads int, ms ...float64) measured {
+	m := measured{Threads: threads}
+	for i, t := range ms {
+		m.Results = append(m.Results, result{Provider: []string{"cpu", "ort", "openvino"}[i], MinMS: t / 2, MedianMS: t})
+	}
+	return m
 }

@@ -35,8 +35,8 @@ func line(name string, m *measured) string {
 		}
 		s += fmt.Sprintf("  %s %s", r.Provider, number(r.MedianMS))
 	}
-	if m.Ratio > 0 {
-		s += fmt.Sprintf("  ratio %.2f, of minima %.2f", m.Ratio, m.minRatio())
+	if ratio := m.ratio((*result).median, ""); ratio > 0 {
+		s += fmt.Sprintf("  ratio %.2f, of minima %.2f", ratio, m.ratio((*result).minimum, ""))
 	}
 	return s
 }
@@ -50,11 +50,13 @@ func table(ctx context.Context, exe string, rows []row, how, load, picture strin
 	}
 	fmt.Fprintf(&b, `# Performance
 
-This page compares the speed and memory of Onward's cpu engine with ONNX Runtime's. It is
-written by `+"`make bench`"+`.
+This page compares the speed and memory of Onward's cpu engine with those of ONNX Runtime and
+OpenVINO. It is written by `+"`make bench`"+`.
 
-- Ratios are ONNX Runtime's median time divided by that of the cpu engine in the same run:
-  above 1, Onward is faster.
+- Ratios are the median time of the faster of the two, in the same run, divided by that of the
+  cpu engine: above 1, Onward is faster than both.
+- OpenVINO computes in float32, as the others do, except in the table for bfloat16. Its own
+  default is bfloat16 on processors that have it.
 - The providers alternate in %s. A session is closed before the next one is opened, and
   warm-up is not timed.
 - Times are those of Session.Run in Go. For ONNX Runtime they include 2 to 5 µs of calls
@@ -79,10 +81,11 @@ written by `+"`make bench`"+`.
 	return b.String(), nil
 }
 
+// groupTable returns the table of a group, and below it the means for each number of threads
+// against all engines and against each one.
 func groupTable(g string, rows []row) string {
 	var b strings.Builder
-	logs, counts := map[int]float64{}, map[int]int{}
-	lowest := map[int]float64{}
+	ratios := map[int]map[string][]float64{} // by number of threads and provider; "" is the fastest
 	first := true
 	for _, r := range rows {
 		if r.group != g {
@@ -99,7 +102,7 @@ func groupTable(g string, rows []row) string {
 				head += " ratio | of minima |"
 				rule += "---:|---:|"
 			}
-			if g == gNetworks {
+			if r.isNetwork() {
 				head += " load, first run, peak memory |"
 				rule += "---|"
 			}
@@ -107,25 +110,30 @@ func groupTable(g string, rows []row) string {
 		}
 		fmt.Fprintf(&b, "| %s |", r.name)
 		for _, m := range r.by {
-			for _, x := range m.Results {
+			by := ratios[m.Threads]
+			if by == nil {
+				by = map[string][]float64{}
+				ratios[m.Threads] = by
+			}
+			for i, x := range m.Results {
 				if x.Error != "" {
 					b.WriteString(" failed |")
-				} else {
-					fmt.Fprintf(&b, " %s |", number(x.MedianMS))
+					continue
+				}
+				fmt.Fprintf(&b, " %s |", number(x.MedianMS))
+				if one := m.ratio((*result).median, x.Provider); i > 0 && one > 0 {
+					by[x.Provider] = append(by[x.Provider], one)
 				}
 			}
-			if m.Ratio == 0 {
+			ratio := m.ratio((*result).median, "")
+			if ratio == 0 {
 				b.WriteString(" – | – |")
 				continue
 			}
-			fmt.Fprintf(&b, " %.2f | %.2f |", m.Ratio, m.minRatio())
-			logs[m.Threads] += math.Log(m.Ratio)
-			counts[m.Threads]++
-			if l, ok := lowest[m.Threads]; !ok || m.Ratio < l {
-				lowest[m.Threads] = m.Ratio
-			}
+			fmt.Fprintf(&b, " %.2f | %.2f |", ratio, m.ratio((*result).minimum, ""))
+			by[""] = append(by[""], ratio)
 		}
-		if g == gNetworks {
+		if r.isNetwork() {
 			var parts []string
 			for _, x := range r.by[0].Results {
 				if x.Error == "" {
@@ -136,10 +144,30 @@ func groupTable(g string, rows []row) string {
 		}
 		b.WriteString("\n")
 	}
-	for _, t := range slices.Sorted(maps.Keys(counts)) {
-		fmt.Fprintf(&b, "\n%dT: geometric mean %.2f, lowest %.2f, over %d models.\n", t, math.Exp(logs[t]/float64(counts[t])), lowest[t], counts[t])
+	for _, t := range slices.Sorted(maps.Keys(ratios)) {
+		by := ratios[t]
+		if len(by[""]) == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "\n%dT: geometric mean %.2f, lowest %.2f, over %d models", t, mean(by[""]), slices.Min(by[""]), len(by[""]))
+		delete(by, "")
+		for _, p := range slices.Sorted(maps.Keys(by)) {
+			if len(by) > 1 {
+				fmt.Fprintf(&b, "; against %s alone %.2f and %.2f", p, mean(by[p]), slices.Min(by[p]))
+			}
+		}
+		b.WriteString(".\n")
 	}
 	return b.String()
+}
+
+// mean returns the geometric mean.
+func mean(x []float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += math.Log(v)
+	}
+	return math.Exp(sum / float64(len(x)))
 }
 
 // describe returns a description of the machine.
@@ -171,8 +199,8 @@ func describe(ctx context.Context, exe string) (string, error) {
 	}
 	s += ", " + d.Go
 	for _, p := range d.Providers {
-		if p.Name == "ort" && p.Library != nil {
-			s += ", ONNX Runtime " + p.Library.Version
+		if name := map[string]string{"ort": "ONNX Runtime", "openvino": "OpenVINO"}[p.Name]; name != "" && p.Library != nil {
+			s += ", " + name + " " + p.Library.Version
 		}
 	}
 	return s + ".", nil

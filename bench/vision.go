@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/onward-ml/onward/onnx"
 )
@@ -95,23 +94,37 @@ func mobileNetV2() *onnx.Model {
 	return n.classify(1280, 1000)
 }
 
-// resNetBlocks returns one strided and one plain basic block per stage, after the first
-// convolution, as in ResNet-18.
-func resNetBlocks() *onnx.Model {
+// resNet returns a residual network (He and others, 2016) with the given numbers of blocks in its
+// stages, after the first convolution. The blocks are two 3×3 convolutions as in ResNet-18, or, if
+// bottleneck is set, a 3×3 between two 1×1 convolutions as in ResNet-50.
+func resNet(bottleneck bool, blocks ...int) *onnx.Model {
 	n := newNet(224)
 	n.conv(3, 64, 7, 2, 1)
 	n.relu()
 	n.node("MaxPool", onnx.Attrs{"kernel_shape": []int{3, 3}, "strides": []int{2, 2}, "pads": []int{1, 1, 1, 1}}, n.at)
-	in := 64
-	for _, out := range []int{64, 128, 256, 512} {
-		for i := range 2 {
-			from, stride := n.at, 1
-			if i == 0 && out != in {
+	in, widen := 64, 1
+	if bottleneck {
+		widen = 4
+	}
+	for stage, count := range blocks {
+		mid := 64 << stage
+		out := widen * mid
+		for i := range count {
+			from, stride, body := n.at, 1, ""
+			if i == 0 && stage > 0 {
 				stride = 2
 			}
-			n.conv(in, out, 3, stride, 1)
-			n.relu()
-			body := n.conv(out, out, 3, 1, 1)
+			if bottleneck {
+				n.conv(in, mid, 1, 1, 1)
+				n.relu()
+				n.conv(mid, mid, 3, stride, 1)
+				n.relu()
+				body = n.conv(mid, out, 1, 1, 1)
+			} else {
+				n.conv(in, mid, 3, stride, 1)
+				n.relu()
+				body = n.conv(mid, out, 3, 1, 1)
+			}
 			if stride != 1 || in != out {
 				n.at = from
 				from = n.conv(in, out, 1, stride, 1)
@@ -121,74 +134,7 @@ func resNetBlocks() *onnx.Model {
 			in = out
 		}
 	}
-	return n.classify(512, 1000)
-}
-
-// quantizedResNetBlocks returns the convolutions of resNetBlocks with QuantizeLinear and
-// DequantizeLinear around them, as the quantizers of ONNX Runtime and PyTorch write them.
-func quantizedResNetBlocks() *onnx.Model {
-	n := newNet(224)
-	n.ModelBuilder.Initializer("as", float32(.02)).Initializer("az", uint8(128)).Initializer("ps", float32(.01)).Initializer("pz", uint8(0))
-	signed := func() string {
-		return n.node("DequantizeLinear", nil, n.node("QuantizeLinear", nil, n.at, "as", "az"), "as", "az")
-	}
-	positive := func() string { // after a Relu
-		return n.node("DequantizeLinear", nil, n.node("QuantizeLinear", nil, n.at, "ps", "pz"), "ps", "pz")
-	}
-	conv := func(in, out, k, stride int) string {
-		x := n.at
-		n.next++
-		w, s, z, b, bs := fmt.Sprintf("w%d", n.next), fmt.Sprintf("ws%d", n.next), fmt.Sprintf("wz%d", n.next), fmt.Sprintf("b%d", n.next), fmt.Sprintf("bs%d", n.next)
-		scales, steps := make([]float32, out), make([]float32, out)
-		from := float32(.01)
-		if in == 3 {
-			from = .02
-		}
-		for i := range scales {
-			scales[i] = float32(1 / (73 * math.Sqrt(float64(in*k*k))) * (1 + .1*n.rng.Float64()))
-			steps[i] = scales[i] * from
-		}
-		n.ModelBuilder.Initializer(w, bytesOf(w, s8, out*in*k*k, int64(out), int64(in), int64(k), int64(k))).Initializer(s, scales).Initializer(z, make([]int8, out))
-		n.ModelBuilder.Initializer(b, make([]int32, out)).Initializer(bs, steps)
-		wd := n.node("DequantizeLinear", onnx.Attrs{"axis": 0}, w, s, z)
-		bd := n.node("DequantizeLinear", onnx.Attrs{"axis": 0}, b, bs)
-		return n.node("Conv", onnx.Attrs{"pads": []int{k / 2, k / 2, k / 2, k / 2}, "strides": []int{stride, stride}}, x, wd, bd)
-	}
-	signed()
-	conv(3, 64, 7, 2)
-	n.relu()
-	positive()
-	n.node("MaxPool", onnx.Attrs{"kernel_shape": []int{3, 3}, "strides": []int{2, 2}, "pads": []int{1, 1, 1, 1}}, n.at)
-	positive()
-	in := 64
-	for _, out := range []int{64, 128, 256, 512} {
-		for i := range 2 {
-			from, stride := n.at, 1
-			if i == 0 && out != in {
-				stride = 2
-			}
-			conv(in, out, 3, stride)
-			n.relu()
-			positive()
-			conv(out, out, 3, 1)
-			body := signed()
-			if stride != 1 || in != out {
-				n.at = from
-				conv(in, out, 1, stride)
-				from = signed()
-			}
-			n.node("Add", nil, body, from)
-			n.relu()
-			positive()
-			in = out
-		}
-	}
-	n.node("GlobalAveragePool", nil, n.at)
-	positive()
-	n.node("Flatten", nil, n.at)
-	n.node("Gemm", onnx.Attrs{"transB": 1}, n.at, n.weights.add(1000, 512), n.weights.add(1000))
-	n.ModelBuilder.Output(n.at, f32, 1, 1000)
-	return n.Must()
+	return n.classify(in, 1000)
 }
 
 func (n *net) silu() string {
