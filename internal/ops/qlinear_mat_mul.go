@@ -3,7 +3,6 @@ package ops
 import (
 	"math"
 
-	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/quant"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -45,6 +44,15 @@ func qLinearMatMul(c *ir.Call, packed *kit.PackedBytes) error {
 		return err
 	}
 	bytes := kit.IsByte(a.DType()) && (packed != nil || kit.IsByte(b.DType()))
+	if bytes && !c.Generic {
+		out, err := qLinearBytes(c, &s, y)
+		if err != nil {
+			return err
+		}
+		if out != nil {
+			return kit.MatMulQuant(c, &s, a, b, packed, bs, c.Tensor(2), c.Tensor(5), nil, out)
+		}
+	}
 	var whole []int32
 	if bytes {
 		if whole, err = ir.ScratchOf[int32](c, y.Len()); err != nil {
@@ -52,11 +60,6 @@ func qLinearMatMul(c *ir.Call, packed *kit.PackedBytes) error {
 		}
 		if err := kit.MatMulBytesBy(c, &s, a, b, packed, c.Tensor(2), c.Tensor(5), whole); err != nil {
 			return err
-		}
-		if !c.Generic {
-			if done, err := qLinearRows(c, &s, y, whole); done || err != nil {
-				return err
-			}
 		}
 	}
 	sums, err := ir.ScratchOf[float32](c, y.Len())
@@ -73,38 +76,32 @@ func qLinearMatMul(c *ir.Call, packed *kit.PackedBytes) error {
 	return qLinearScale(c, y, sums, bs)
 }
 
-// qLinearRows quantizes rows of sums to bytes if only the scale of b is per column and all other
-// parameters are scalars. It reports whether it did.
-func qLinearRows(c *ir.Call, s *kit.MatMulShape, y *tensor.Tensor, sums []int32) (bool, error) {
+// qLinearBytes returns how the sums become the bytes of y if only the scale of b is per column and
+// all other parameters are scalars, and nil otherwise.
+func qLinearBytes(c *ir.Call, s *kit.MatMulShape, y *tensor.Tensor) (*quant.Requantized, error) {
 	as, bs, ys, yz := c.Tensor(1), c.Tensor(4), c.Tensor(6), c.Tensor(7)
 	if !kit.IsByte(y.DType()) || as.Len() != 1 || ys.Len() != 1 || yz.Len() != 1 || bs.Len() != 1 && bs.Len() != s.N {
-		return false, nil
+		return nil, nil
 	}
 	var f [3][]float32
 	for i, t := range []*tensor.Tensor{as, bs, ys} {
 		var err error
 		if f[i], err = kit.RealIn[float32](c, t); err != nil {
-			return false, err
+			return nil, err
 		}
 	}
 	scale, err := ir.ScratchOf[float32](c, bs.Len())
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	for i, v := range f[1] {
 		scale[i] = f[0][0] * v / f[2][0]
 	}
-	l := cpu.Active()
-	c.Parallel(len(sums)/s.N, kit.GrainFor(s.N), func(lo, hi int) {
-		for at := lo * s.N; at < hi*s.N; at += s.N {
-			if y.DType() == tensor.TypeInt8 {
-				quant.Requantize(l, tensor.Of[int8](y)[at:][:s.N], sums[at:][:s.N], scale, tensor.Of[int8](yz)[0])
-			} else {
-				quant.Requantize(l, tensor.Of[uint8](y)[at:][:s.N], sums[at:][:s.N], scale, tensor.Of[uint8](yz)[0])
-			}
-		}
-	})
-	return true, c.Err()
+	zero, err := kit.BytesLess(c, yz, nil, 1)
+	if err != nil {
+		return nil, err
+	}
+	return &quant.Requantized{Y: y.Bytes(), Signed: y.DType() == tensor.TypeInt8, Scale: scale, Zero: zero[0]}, nil
 }
 
 // qLinearMatMulPacked is a QLinearMatMul whose b is one constant matrix of 8-bit integers.

@@ -27,6 +27,7 @@ func writeQuant(dir string) {
 	q := newFile("linear")
 	transposeBytes(q)
 	interleaveBytes(q)
+	packRows(q)
 	for _, i := range isas {
 		sumBytes(q, i)
 		quantize(q, i)
@@ -117,6 +118,46 @@ func interleaveBytes(f *file) {
 	g.e("ADDQ $48, DI")
 	g.e("DECQ CX")
 	g.e("JNZ block")
+	g.e("VZEROUPPER")
+	g.e("RET")
+}
+
+// packRows writes a kernel that interleaves n times four rows of 32 bytes, changes them by flip (four equal bytes), and adds
+// the four of each column, as signed bytes, to 32 sums.
+func packRows(f *file) {
+	g := f.function("packRowsVNNI", avx512, []arg{{"dst", "*int8"}, {"src", "*uint8"}, {"sums", "*int32"}, {"lds", "int"}, {"n", "int"}, {"flip", "uint32"}}, nil)
+	g.arg("dst", "DI")
+	g.arg("src", "SI")
+	g.arg("sums", "DX")
+	g.arg("lds", "R8")
+	g.arg("n", "CX")
+	g.e("LEAQ (R8)(R8*2), R9")
+	g.e("MOVL flip+40(FP), AX")
+	g.e("VPBROADCASTD AX, Z12")
+	g.e("MOVL $0x01010101, AX")
+	g.e("VPBROADCASTD AX, Z13")
+	g.e("VMOVDQU32 (DX), Z14")
+	g.e("VMOVDQU32 64(DX), Z15")
+	g.label("step")
+	for h := range 2 {
+		at := 16 * h
+		for r, m := range []string{"(SI)", "(SI)(R8*1)", "(SI)(R8*2)", "(SI)(R9*1)"} {
+			g.e("VPMOVZXBD %d%s, Z%d", at, m, 4*h+r)
+		}
+		for r := 1; r < 4; r++ {
+			g.e("VPSLLD $%d, Z%d, Z%d", 8*r, 4*h+r, 4*h+r)
+			g.e("VPORD Z%d, Z%d, Z%d", 4*h+r, 4*h, 4*h)
+		}
+		g.e("VPXORD Z12, Z%d, Z%d", 4*h, 4*h)
+		g.e("VPDPBUSD Z%d, Z13, Z%d", 4*h, 14+h)
+		g.e("VMOVDQU32 Z%d, %d(DI)", 4*h, 64*h)
+	}
+	g.e("ADDQ $128, DI")
+	g.e("LEAQ (SI)(R8*4), SI")
+	g.e("DECQ CX")
+	g.e("JNZ step")
+	g.e("VMOVDQU32 Z14, (DX)")
+	g.e("VMOVDQU32 Z15, 64(DX)")
 	g.e("VZEROUPPER")
 	g.e("RET")
 }

@@ -168,14 +168,27 @@ func (t *Tiles) store(c unsafe.Pointer, sum *[PanelWidth]int32) {
 // amxRows is the number of rows from which AMX is faster than VNNI.
 const amxRows = 4
 
-// amxPanel computes the rows of one panel with AMX, in chunks of each steps.
-func (b *buffers) amxPanel(l cpu.Level, t *tileI32, rows, each int) {
+// amx reports whether products with rows rows of A use AMX.
+func (p *Packed) amx(l cpu.Level, rows int) bool { return p.each > 0 && rows >= amxRows && cpu.AMX(l) }
+
+// amxPanel computes the rows of one panel with AMX, in chunks of each steps. If out is set, the sums become bytes from element at on, in
+// rows of ldy.
+func (b *buffers) amxPanel(l cpu.Level, t *tileI32, rows, each int, out *Requantized, at, ldy int) {
 	if b.tiles == nil {
 		b.tiles = new(Tiles)
 	}
 	s := b.tiles
 	s.A, s.B, s.C, s.Pixel, s.LdC, s.Mask = t.a, t.b, t.c, int(t.lda), int(t.ldc), t.mask
 	s.Offsets, s.Taps, s.Store = unsafe.Pointer(&zeroOffset), 1, StoreSums+Store(t.acc)
+	if out != nil {
+		lo, hi := out.bounds()
+		s.Store, s.C, s.LdC, s.Zero, s.Lo, s.Hi = StoreBytes, unsafe.Pointer(&out.Y[at]), ldy, out.Zero, lo-float32(out.Zero), hi-float32(out.Zero)
+		column := at % ldy
+		for j := range b.scale {
+			b.scale[j] = out.Scale[min(column+j, len(out.Scale)-1)]
+		}
+		s.Scale = unsafe.Pointer(&b.scale)
+	}
 	if s.Bias = t.bias; s.Bias == nil {
 		s.Bias = unsafe.Pointer(&none)
 	}

@@ -24,6 +24,8 @@ const (
 	// maxSteps limits the steps of four bytes of K in one tile call.
 	maxSteps = 4096
 	blockM   = 252
+	// requantizedPanels is the number of panels whose sums wait in a buffer, which stays in the caches, to become bytes.
+	requantizedPanels = 8
 )
 
 // Byte is an 8-bit integer type of ONNX.
@@ -120,7 +122,11 @@ func (p *Packed) packRows(b []uint8, ldb, lo, hi int) {
 	for j0 := lo; j0 < hi; j0 += PanelWidth {
 		w := min(PanelWidth, hi-j0)
 		sum := p.colSum[j0:][:w]
-		for s := range p.steps {
+		first := 0
+		if w == PanelWidth {
+			first = packRowsAsm(p.bytes[j0*p.steps*4:], b[j0:], sum, ldb, p.K/4, flip)
+		}
+		for s := first; s < p.steps; s++ {
 			var r [4][]uint8
 			for i := range r {
 				r[i] = none[:w]
@@ -173,6 +179,34 @@ type Args[T Byte] struct {
 	Bias  []int32 // N values added to the rows, or nil
 	C     []int32 // M rows of N at stride LdC
 	LdC   int
+	Out   *Requantized // where the sums go as bytes, instead of C; or nil
+}
+
+// Requantized is the destination of sums that become bytes, as by [Requantize].
+type Requantized struct {
+	Y      []byte // M rows of N, of int8 if Signed and uint8 otherwise
+	Signed bool
+	Scale  []float32 // one value, or one per column
+	Zero   int32
+}
+
+// bounds returns the smallest and the largest byte.
+func (r *Requantized) bounds() (lo, hi float32) {
+	if r.Signed {
+		return -128, 127
+	}
+	return 0, 255
+}
+
+// single returns the first of zero points that are all equal, or all of them. Quantizers write a
+// zero point per column even if the type is symmetric and all are 0.
+func single(z []int32) []int32 {
+	for _, v := range z {
+		if v != z[0] {
+			return z
+		}
+	}
+	return z[:min(1, len(z))]
 }
 
 func zeroAt(z []int32, i int) int32 {
@@ -209,6 +243,8 @@ type buffers struct {
 	rowSum  []int32
 	rowBias []int32
 	colBias []int32
+	sums    []int32
+	scale   [PanelWidth]float32
 	tiles   *Tiles
 }
 
@@ -230,7 +266,7 @@ func grow[T any](s *[]T, n int) []T {
 //			for p := range k {
 //				s += (a[i*lda+p]-azero[i]) * (b[p*ldb+j]-bzero[j])
 //			}
-//			c[i*ldc+j] = s
+//			c[i*ldc+j] = s // or out.y[i*n+j] = saturate(roundToEven(float32(s)*out.scale[j]) + out.zero)
 //		}
 //	}
 func Compute[T Byte](level cpu.Level, g *Args[T], blk gemm.Block) {
@@ -238,8 +274,10 @@ func Compute[T Byte](level cpu.Level, g *Args[T], blk gemm.Block) {
 		return
 	}
 	b := pool.Get().(*buffers)
+	one := *g // one zero point for all rows or columns needs no pass over the sums
+	one.AZero, one.BZero = single(g.AZero), single(g.BZero)
 	for r := blk.Row0; r < blk.Row1; r += blockM {
-		computeRows(level, g, b, r, min(blk.Row1, r+blockM), blk.Panel0, blk.Panel1)
+		computeRows(level, &one, b, r, min(blk.Row1, r+blockM), blk.Panel0, blk.Panel1)
 	}
 	pool.Put(b)
 }
@@ -322,24 +360,56 @@ func computeRows[T Byte](level cpu.Level, g *Args[T], buf *buffers, r0, r1, p0, 
 		}
 	}
 	var t tileI32
-	t.lda, t.ldb, t.ldc = uintptr(lda), PanelWidth*4, uintptr(g.LdC)*4
-	for pi := p0; pi < p1; pi++ {
-		j := pi * PanelWidth
-		t.bias = unsafe.Pointer(&colBias[j-j0])
-		panel(level, p, buf, &t, a, pi, rows, min(PanelWidth, p.N-j), g.C[r0*g.LdC+j:], g.LdC, rowBias)
+	t.lda, t.ldb = uintptr(lda), PanelWidth*4
+	each := p1 - p0
+	if g.Out != nil {
+		each = requantizedPanels
 	}
-	if !perRow && !perColumn {
-		return
-	}
-	for i := range rows {
-		c := g.C[(r0+i)*g.LdC+j0:][:cols]
-		for j := range c {
-			if perColumn {
-				c[j] -= zb(j0+j) * rowSum[i]
+	direct := g.Out != nil && rowSum == nil && !perRow && p.amx(level, rows) && p.steps <= maxSteps
+	for q0 := p0; q0 < p1; q0 += each {
+		q1 := min(p1, q0+each)
+		jq := q0 * PanelWidth
+		c, ldc := []int32(nil), g.LdC
+		switch {
+		case direct:
+		case g.Out == nil:
+			c = g.C[r0*ldc+jq:]
+		default:
+			ldc = each * PanelWidth
+			c = grow(&buf.sums, rows*ldc)
+		}
+		t.ldc = uintptr(ldc) * 4
+		for pi := q0; pi < q1; pi++ {
+			j := pi * PanelWidth
+			t.bias = unsafe.Pointer(&colBias[j-j0])
+			if direct {
+				t.a, t.k, t.acc, t.mask = a, p.steps, 0, uint32(1<<min(PanelWidth, p.N-j)-1)
+				t.b = unsafe.Pointer(&p.bytes[pi*p.steps*PanelWidth*4])
+				buf.amxPanel(level, &t, rows, p.each, g.Out, r0*p.N+j, p.N)
+				continue
 			}
-			if perRow {
-				c[j] -= za(r0+i) * (p.colSum[j0+j] - int32(p.K)*zb(j0+j))
+			panel(level, p, buf, &t, a, pi, rows, min(PanelWidth, p.N-j), c[j-jq:], ldc, rowBias)
+		}
+		w := min(p.N, q1*PanelWidth) - jq
+		for i := 0; i < rows && (perRow || perColumn); i++ {
+			sums := c[i*ldc:][:w]
+			for j := range sums {
+				if perColumn {
+					sums[j] -= zb(jq+j) * rowSum[i]
+				}
+				if perRow {
+					sums[j] -= za(r0+i) * (p.colSum[jq+j] - int32(p.K)*zb(jq+j))
+				}
 			}
+		}
+		for i := 0; i < rows && g.Out != nil && !direct; i++ {
+			o := g.Out
+			lo, hi := o.bounds()
+			scale := o.Scale
+			if len(scale) > 1 {
+				scale = scale[jq:][:w]
+			}
+			requantizeI32(level, o.Y[(r0+i)*p.N+jq:][:w], c[i*ldc:][:w], scale, float32(o.Zero), lo, hi)
 		}
 	}
 }
@@ -355,7 +425,7 @@ func panel(level cpu.Level, p *Packed, buf *buffers, t *tileI32, a unsafe.Pointe
 	} else {
 		base = unsafe.Pointer(unsafe.SliceData(p.words))
 	}
-	amx := p.each > 0 && rows >= amxRows && cpu.AMX(level)
+	amx := p.amx(level, rows)
 	deep := maxSteps
 	if amx {
 		deep = maxSteps / p.each * p.each
@@ -379,7 +449,7 @@ func panel(level cpu.Level, p *Packed, buf *buffers, t *tileI32, a unsafe.Pointe
 			if last && rowBias != nil {
 				t.rowBias = unsafe.Pointer(&rowBias[0])
 			}
-			buf.amxPanel(level, t, rows, p.each)
+			buf.amxPanel(level, t, rows, p.each, nil, 0, 0)
 			continue
 		}
 		for i := range count {

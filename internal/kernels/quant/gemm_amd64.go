@@ -79,6 +79,16 @@ func requantizeI32(l cpu.Level, dst []uint8, x []int32, scale []float32, zero, l
 	requantizeI32Generic(dst, x, scale, step, zero, lo, hi)
 }
 
+// packRowsAsm packs the 32 columns at b of up to steps times four rows, and returns the number of steps it did. Matrices for VNNI are
+// packed only where it exists.
+func packRowsAsm(dst []int8, b []uint8, sums []int32, ldb, steps int, flip uint8) int {
+	const most = 1 << 12 // keeps calls short
+	for s := 0; s < steps; s += most {
+		packRowsVNNI(&dst[s*PanelWidth*4], &b[s*4*ldb], &sums[0], ldb, min(most, steps-s), uint32(flip)*0x01010101)
+	}
+	return steps
+}
+
 // transposeBytesAsm transposes sixteen rows of whole blocks, and reports whether it did.
 func transposeBytesAsm(l cpu.Level, dst []byte, ldd int, src []byte, lds, cols int) bool {
 	if l != cpu.AVX512 || cols == 0 {

@@ -14,6 +14,8 @@ func requantizeI32(_ cpu.Level, dst []uint8, x []int32, scale []float32, zero, l
 	requantizeI32Generic(dst, x, scale, min(len(scale)-1, 1), zero, lo, hi)
 }
 
+func packRowsAsm([]int8, []uint8, []int32, int, int, uint8) int { return 0 }
+
 func transposeBytesAsm(cpu.Level, []byte, int, []byte, int, int) bool { return false }
 
 func interleaveBytesAsm(cpu.Level, []byte, []byte, int, int) bool { return false }

@@ -11,6 +11,9 @@ func transposeBytesAVX512(dst *uint8, src *uint8, ldd int, lds int, n int)
 func interleaveBytesAVX512(dst *uint8, src *uint8, lds int, n int)
 
 //go:noescape
+func packRowsVNNI(dst *int8, src *uint8, sums *int32, lds int, n int, flip uint32)
+
+//go:noescape
 func sumU8AVX512(x *uint8, n int) (s uint32)
 
 //go:noescape

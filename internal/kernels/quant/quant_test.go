@@ -56,11 +56,13 @@ func check[A, B Byte](t testing.TB, l cpu.Level, p problem, r *rand.Rand, side t
 	}
 	zeros := func(kind, n int) []int32 {
 		z := make([]int32, min(kind, 1))
-		if kind == 2 {
+		if kind >= 2 {
 			z = make([]int32, n)
 		}
 		for i := range z {
-			z[i] = r.Int32N(256) - 128
+			if z[i] = r.Int32N(256) - 128; kind == 3 { // all equal
+				z[i] = z[0]
+			}
 		}
 		return z
 	}
@@ -88,6 +90,23 @@ func check[A, B Byte](t testing.TB, l cpu.Level, p problem, r *rand.Rand, side t
 			}
 			if got := g.C[i*ldc+j]; got != want {
 				t.Fatalf("%v %T·%T %+v: C[%d,%d] = %d, want %d", l, a, b, p, i, j, got, want)
+			}
+		}
+	}
+	for _, out := range []*Requantized{{Scale: []float32{r.Float32() * .001}, Zero: 9}, {Scale: make([]float32, p.n), Signed: true, Zero: -3}} {
+		out.Y = testkit.Guarded[byte](t, p.m*p.n, side, offset)
+		for j := range out.Scale {
+			out.Scale[j] = r.Float32() * .001
+		}
+		to := *g
+		to.C, to.Out = nil, out
+		Parallel(twoWays, l, &to)
+		want := make([]byte, p.n)
+		for i := range p.m {
+			lo, hi := out.bounds()
+			requantizeI32Generic(want, g.C[i*ldc:], out.Scale, min(1, max(0, len(out.Scale)-1)), float32(out.Zero), lo, hi)
+			if got := out.Y[i*p.n:][:p.n]; !slices.Equal(got, want) {
+				t.Fatalf("%v %T·%T %+v: row %d in bytes is %d, want %d", l, a, b, p, i, got, want)
 			}
 		}
 	}
@@ -122,7 +141,7 @@ func TestRapidCompute(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 		rapid.Check(t, func(rt *rapid.T) {
 			n := func(lo, hi int, name string) int { return rapid.IntRange(lo, hi).Draw(rt, name) }
-			p := problem{m: n(0, 70, "m"), n: n(0, 70, "n"), k: n(0, 150, "k"), trans: rapid.Bool().Draw(rt, "trans"), aZero: n(0, 2, "azero"), bZero: n(0, 2, "bzero"), bias: rapid.Bool().Draw(rt, "bias"), words: rapid.Bool().Draw(rt, "words"), vnni: rapid.Bool().Draw(rt, "vnni"), extreme: rapid.Bool().Draw(rt, "extreme")}
+			p := problem{m: n(0, 70, "m"), n: n(0, 70, "n"), k: n(0, 150, "k"), trans: rapid.Bool().Draw(rt, "trans"), aZero: n(0, 3, "azero"), bZero: n(0, 3, "bzero"), bias: rapid.Bool().Draw(rt, "bias"), words: rapid.Bool().Draw(rt, "words"), vnni: rapid.Bool().Draw(rt, "vnni"), extreme: rapid.Bool().Draw(rt, "extreme")}
 			r, side, offset := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0)), testkit.Side(rapid.Bool().Draw(rt, "side")), n(0, 3, "offset")
 			testkit.Scope(t, func(t testing.TB) { checkTypes(t, l, p, r, side, offset) })
 		})
@@ -308,7 +327,7 @@ func checkMaxWindow[T Byte](t *testing.T, l cpu.Level) {
 }
 
 func TestEveryAssemblyFunctionIsTested(t *testing.T) {
-	testkit.CheckAsmTested(t, ".", []string{"tile*", "sumU8*", "quantizeF32*", "requantizeI32*", "transposeBytesAVX512", "interleaveBytesAVX512", "addBytes*", "maxWindow*",
+	testkit.CheckAsmTested(t, ".", []string{"tile*", "sumU8*", "quantizeF32*", "requantizeI32*", "transposeBytesAVX512", "interleaveBytesAVX512", "packRowsVNNI", "addBytes*", "maxWindow*",
 		"nbits*", "dequantize4*", "dequantize8*", "quantizeBlock*"}) // TestNBits
 }
 

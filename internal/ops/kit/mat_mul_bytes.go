@@ -72,8 +72,8 @@ func (q *QuantParam) lines(z []int32, matrix int) []int32 {
 }
 
 // MatMulQuant multiplies 8-bit integers, minus their zero points, with the 8-bit kernels. packed
-// holds the right operand if it is constant.
-func MatMulQuant(c *ir.Call, s *MatMulShape, a, b *tensor.Tensor, packed *PackedBytes, bshape []int, az, bz *tensor.Tensor, y []int32) error {
+// holds the right operand if it is constant. The result goes to y or, if out is set, to out.
+func MatMulQuant(c *ir.Call, s *MatMulShape, a, b *tensor.Tensor, packed *PackedBytes, bshape []int, az, bz *tensor.Tensor, y []int32, out *quant.Requantized) error {
 	ra, err := NewQuantParam("zero point of A", az, a.Shape(), false)
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func MatMulQuant(c *ir.Call, s *MatMulShape, a, b *tensor.Tensor, packed *Packed
 		return err
 	}
 	zb, err := zeroPoints(c, bz)
-	if err != nil || len(y) == 0 {
+	if err != nil || len(y) == 0 && out == nil {
 		return err
 	}
 	if s.Batch == nil && len(za) > 1 && len(za) != s.M { // one row of zero points for all matrices of A
@@ -96,9 +96,9 @@ func MatMulQuant(c *ir.Call, s *MatMulShape, a, b *tensor.Tensor, packed *Packed
 		}
 	}
 	if a.DType() == tensor.TypeInt8 {
-		return matMulQuantOf(c, s, tensor.Of[int8](a), b, packed, ra, rb, za, zb, y)
+		return matMulQuantOf(c, s, tensor.Of[int8](a), b, packed, ra, rb, za, zb, y, out)
 	}
-	return matMulQuantOf(c, s, tensor.Of[uint8](a), b, packed, ra, rb, za, zb, y)
+	return matMulQuantOf(c, s, tensor.Of[uint8](a), b, packed, ra, rb, za, zb, y, out)
 }
 
 func repeatInts(c *ir.Call, v []int32, n int) ([]int32, error) {
@@ -109,7 +109,7 @@ func repeatInts(c *ir.Call, v []int32, n int) ([]int32, error) {
 	return r, err
 }
 
-func matMulQuantOf[T int8 | uint8](c *ir.Call, s *MatMulShape, a []T, b *tensor.Tensor, packed *PackedBytes, ra, rb QuantParam, za, zb []int32, y []int32) error {
+func matMulQuantOf[T int8 | uint8](c *ir.Call, s *MatMulShape, a []T, b *tensor.Tensor, packed *PackedBytes, ra, rb QuantParam, za, zb []int32, y []int32, out *quant.Requantized) error {
 	level := cpu.Active()
 	if packed != nil {
 		level = packed.level
@@ -131,8 +131,14 @@ func matMulQuantOf[T int8 | uint8](c *ir.Call, s *MatMulShape, a []T, b *tensor.
 			}
 			data, last = packBytesOf(c.Par(), level, b, ib*s.K*s.N, s.N, false, s.K, s.N), ib
 		}
-		g := quant.Args[T]{M: s.M, A: a[ia*s.M*s.K:][:s.M*s.K], LdA: s.K, AZero: za, B: data, BZero: rb.lines(zb, ib),
-			C: y[i*s.M*s.N:][:s.M*s.N], LdC: s.N}
+		g := quant.Args[T]{M: s.M, A: a[ia*s.M*s.K:][:s.M*s.K], LdA: s.K, AZero: za, B: data, BZero: rb.lines(zb, ib), LdC: s.N}
+		if out != nil {
+			rows := *out
+			rows.Y = out.Y[i*s.M*s.N:][:s.M*s.N]
+			g.Out = &rows
+		} else {
+			g.C = y[i*s.M*s.N:][:s.M*s.N]
+		}
 		if s.Batch != nil {
 			g.AZero = ra.lines(za, ia)
 		}
@@ -168,7 +174,7 @@ func MatMulBytesBy(c *ir.Call, s *MatMulShape, a, b *tensor.Tensor, packed *Pack
 		if err != nil {
 			return err
 		}
-		return MatMulQuant(c, s, a, b, packed, shape, az, bz, y)
+		return MatMulQuant(c, s, a, b, packed, shape, az, bz, y, nil)
 	}
 	ra, err := NewQuantParam("zero point of A", az, a.Shape(), false)
 	if err != nil {

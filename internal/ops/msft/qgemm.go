@@ -105,7 +105,7 @@ func (g *QGemm) run(c *ir.Call, packed *kit.PackedBytes) error {
 		err = g.widened(c, sums, m, n, k, rb)
 	} else {
 		s := kit.MatMulShape{M: m, N: n, K: k}
-		err = kit.MatMulQuant(c, &s, a, nil, packed, []int{k, n}, c.Tensor(2), c.Tensor(5), sums)
+		err = kit.MatMulQuant(c, &s, a, nil, packed, []int{k, n}, c.Tensor(2), c.Tensor(5), sums, nil)
 	}
 	if err != nil {
 		return err
