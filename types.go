@@ -67,7 +67,7 @@ const (
 const (
 	OptimizeAll      = driver.OptimizeAll      // OptimizeExtended, and memory layouts
 	OptimizeNone     = driver.OptimizeNone     // no optimization
-	OptimizeBasic    = driver.OptimizeBasic    // constant folding, removal of unneeded nodes
+	OptimizeBasic    = driver.OptimizeBasic    // constant folding, also into the weights of Conv, and removal of unneeded nodes
 	OptimizeExtended = driver.OptimizeExtended // OptimizeBasic, and operator fusion
 )
 

@@ -125,7 +125,7 @@ type OptimizationLevel int
 const (
 	OptimizeAll      OptimizationLevel = iota // OptimizeExtended, and memory layouts
 	OptimizeNone                              // no optimization
-	OptimizeBasic                             // constant folding, removal of unneeded nodes
+	OptimizeBasic                             // constant folding, also into the weights of Conv, and removal of unneeded nodes
 	OptimizeExtended                          // OptimizeBasic, and operator fusion
 )
 

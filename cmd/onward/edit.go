@@ -259,7 +259,7 @@ func editSimplify() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "simplify MODEL -o OUT",
 		Short:   "Fold constants and remove what has no effect",
-		Long:    "Fold constants, remove nodes without effect and compute equal nodes once. The result has operators of ONNX only where the model has; onward optimize fuses operators, too.",
+		Long:    "Fold constants, also those of BatchNormalization after Conv into its weights, remove nodes without effect and compute equal nodes once. The result has operators of ONNX only where the model has; onward optimize fuses operators, too.",
 		Example: "  onward edit simplify model.onnx -o simple.onnx",
 	}
 	return editVerb(c, 1e-5, func(ctx context.Context, m *onnx.Model) (*edited, error) {

@@ -1,7 +1,6 @@
 package optimize
 
 import (
-	"math"
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -12,66 +11,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// affine turns a BatchNormalization of float with constant statistics into a
-// ChannelAffine:
-//
-//	scale = gamma / sqrt(variance + epsilon)
-//	shift = beta − mean·scale
-//
-// and arithmetic with one constant per channel too.
-func affine(o *Options, g *ir.Graph) (int, error) {
-	edits := 0
-	for _, n := range g.Nodes {
-		if channelOperand(g, n) {
-			edits++
-			continue
-		}
-		bn, ok := n.Op.(*ops.BatchNormalization)
-		if !ok || bn.Training || !bn.Spatial || len(n.Out) != 1 || !isFloat(g, n.In[0]) {
-			continue
-		}
-		var p [4][]float64
-		for i := range p {
-			if t := constTensor(g, n, 1+i); t != nil {
-				p[i], _ = tensor.Float64s(t)
-			}
-		}
-		c := len(p[0])
-		if c == 0 || len(p[1]) != c || len(p[2]) != c || len(p[3]) != c {
-			continue
-		}
-		a := &blocked.ChannelAffine{Scale: make([]float32, c), Shift: make([]float32, c)}
-		for i := range c {
-			s := p[0][i] / math.Sqrt(p[3][i]+float64(bn.Epsilon))
-			a.Scale[i], a.Shift[i] = float32(s), float32(p[1][i]-p[2][i]*s)
-		}
-		n.Op, n.Sig, n.In = a, nil, n.In[:1:1]
-		edits++
-	}
-	return edits, nil
-}
-
-func channelOperand(g *ir.Graph, n *ir.Node) bool {
-	if len(n.In) != 2 || len(n.Out) != 1 || n.In[0] == ir.None || n.In[1] == ir.None || n.Out[0] == ir.None || !isFloat(g, n.Out[0]) {
-		return false
-	}
-	for i := range n.In {
-		k := constTensor(g, n, i)
-		if k == nil {
-			continue
-		}
-		x := n.In[1-i]
-		if a := blocked.ChannelOperand(n.Op, g.Values[x].Type.Shape, k, i == 1); a != nil {
-			n.Op, n.Sig, n.In = a, nil, []ir.ValueID{x}
-			return true
-		}
-	}
-	return false
-}
-
 // fuseConv merges what follows a Conv of float into it:
 //
-//	ChannelAffine(Conv(X, W, B))        → Conv(X, W', B')
 //	ChannelAffine(ChannelAffine(X))     → ChannelAffine(X)
 //	Relu(Conv(…)), Clip(Conv(…), lo, hi) → FusedConv with an activation
 //	Conv(…) + Z                          → FusedConv with a fourth input
@@ -112,8 +53,6 @@ func fuseConv(o *Options, g *ir.Graph) (int, error) {
 				c := *prev
 				c.Op = a.Then(op)
 				merged = &c
-			} else {
-				merged = scaleConv(g, prev, op, uses)
 			}
 		case *ops.Relu, *ops.Clip:
 			if prev != nil {
@@ -184,53 +123,6 @@ func withInputs(n *ir.Node, count int) []ir.ValueID {
 		in = append(in, ir.None)
 	}
 	return in
-}
-
-// scaleConv multiplies constant weights and bias by the affine function.
-func scaleConv(g *ir.Graph, n *ir.Node, a *blocked.ChannelAffine, uses []int) *ir.Node {
-	cv, ok := n.Op.(*ops.Conv)
-	w := constTensor(g, n, 1)
-	if !ok || convOf(g, n) == nil || w == nil || w.Rank() < 3 || w.Dim(0) != len(a.Scale) {
-		return nil
-	}
-	m := w.Dim(0)
-	bias := make([]float32, m)
-	if len(n.In) > 2 && n.In[2] != ir.None {
-		b := constTensor(g, n, 2)
-		if b == nil || b.Len() != m {
-			return nil
-		}
-		copy(bias, tensor.Of[float32](b))
-	}
-	scaled := w
-	owned := sole(g, uses, n.In[1])
-	if !owned {
-		var err error
-		if scaled, err = tensor.Zeros(tensor.TypeFloat32, w.Shape()...); err != nil {
-			return nil
-		}
-	}
-	src, dst := tensor.Of[float32](w), tensor.Of[float32](scaled)
-	size := len(src) / max(m, 1)
-	for i := range m {
-		s := float64(a.Scale[i])
-		for j := range size {
-			dst[i*size+j] = float32(float64(src[i*size+j]) * s)
-		}
-		bias[i] = float32(float64(bias[i])*s + float64(a.Shift[i]))
-	}
-	b, err := tensor.New(bias, m)
-	if err != nil {
-		return nil
-	}
-	if owned {
-		g.Values[n.In[1]].Const = nil // the contents change
-	}
-	c := *n
-	c.Op = cv
-	c.In = []ir.ValueID{n.In[0], g.NewConst(g.Values[n.In[1]].Name, scaled), g.NewConst("", b)}
-	g.Values[c.In[1]].Owned = true
-	return &c
 }
 
 // activate adds an activation to a convolution or an affine function.

@@ -17,7 +17,7 @@ type Level int
 // The optimization levels, in ascending order. A pass runs at its level and all higher ones.
 const (
 	None     Level = iota
-	Basic          // fold constants, remove unused nodes
+	Basic          // fold constants, also into the weights of a Conv, and remove unused nodes
 	Extended       // fuse operators
 	All            // pack weights and change layouts, which ONNX operators cannot express
 )
@@ -49,9 +49,10 @@ var passes = []pass{
 	{Pass{"fuse-quantized", Extended, "computes with integers between DequantizeLinear and QuantizeLinear"}, fuseQuantized},
 	dce,
 	{Pass{"fold-quantized", Basic, "computes the DequantizeLinear of constants"}, foldQuantized},
+	{Pass{"fold-into-conv", Basic, "merges BatchNormalization and arithmetic with constants per channel into the weights of the Conv before it"}, foldIntoConv},
 	{Pass{"affine", Extended, "makes one function per channel of BatchNormalization and of arithmetic with constants"}, affine},
 	{Pass{"channel-shuffle", Extended, "makes one operator of Reshape, Transpose and Reshape that shuffle channels"}, channelShuffle},
-	{Pass{"fuse-conv", Extended, "merges what follows a Conv into it: a function per channel, a sum, Relu, Clip"}, fuseConv},
+	{Pass{"fuse-conv", Extended, "merges what follows a Conv into it: a sum, Relu, Clip"}, fuseConv},
 	{Pass{"fuse-activation", Extended, "recognizes Gelu and Silu written with simpler operators"}, fuseActivation},
 	{Pass{"fuse-layer-norm", Extended, "recognizes LayerNormalization written with simpler operators"}, fuseLayerNorm},
 	dce,

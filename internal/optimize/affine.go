@@ -1,0 +1,71 @@
+package optimize
+
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/ops/blocked"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// affine turns the functions of [channelFunction] into a ChannelAffine.
+func affine(o *Options, g *ir.Graph) (int, error) {
+	edits := 0
+	for _, n := range g.Nodes {
+		if a, x := channelFunction(g, n); a != nil {
+			n.Op, n.Sig, n.In = a, nil, []ir.ValueID{x}
+			edits++
+		}
+	}
+	return edits, nil
+}
+
+// channelFunction returns the function x·scale + shift, with one scale and shift per channel, that
+// a node computes of its input x, or nil. It knows arithmetic with one constant per channel, and
+// BatchNormalization of float32 with constant statistics:
+//
+//	scale = gamma / sqrt(variance + epsilon)
+//	shift = beta − mean·scale
+func channelFunction(g *ir.Graph, n *ir.Node) (a *blocked.ChannelAffine, x ir.ValueID) {
+	if a, x := channelOperand(g, n); a != nil {
+		return a, x
+	}
+	bn, ok := n.Op.(*ops.BatchNormalization)
+	if !ok || bn.Training || !bn.Spatial || len(n.Out) != 1 || !isFloat(g, n.In[0]) {
+		return nil, ir.None
+	}
+	var p [4][]float64
+	for i := range p {
+		if t := constTensor(g, n, 1+i); t != nil {
+			p[i], _ = tensor.Float64s(t)
+		}
+	}
+	c := len(p[0])
+	if c == 0 || len(p[1]) != c || len(p[2]) != c || len(p[3]) != c {
+		return nil, ir.None
+	}
+	a = &blocked.ChannelAffine{Scale: make([]float32, c), Shift: make([]float32, c)}
+	for i := range c {
+		s := p[0][i] / math.Sqrt(p[3][i]+float64(bn.Epsilon))
+		a.Scale[i], a.Shift[i] = float32(s), float32(p[1][i]-p[2][i]*s)
+	}
+	return a, n.In[0]
+}
+
+func channelOperand(g *ir.Graph, n *ir.Node) (*blocked.ChannelAffine, ir.ValueID) {
+	if len(n.In) != 2 || len(n.Out) != 1 || n.In[0] == ir.None || n.In[1] == ir.None || n.Out[0] == ir.None || !isFloat(g, n.Out[0]) {
+		return nil, ir.None
+	}
+	for i := range n.In {
+		k := constTensor(g, n, i)
+		if k == nil {
+			continue
+		}
+		x := n.In[1-i]
+		if a := blocked.ChannelOperand(n.Op, g.Values[x].Type.Shape, k, i == 1); a != nil {
+			return a, x
+		}
+	}
+	return nil, ir.None
+}
