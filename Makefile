@@ -59,7 +59,7 @@ EXAMPLES = $(CLIENTS)/client-$(EXAMPLES_COMMIT)/src/python/examples
 
 test-clients:
 	@test -x $(CLIENTS)/bin/python || python3 -m venv $(CLIENTS)
-	@$(CLIENTS)/bin/python -c 'import tritonclient.http, tritonclient.grpc' 2>/dev/null || $(CLIENTS)/bin/pip install -q 'tritonclient[all]==2.73.0'
+	@$(CLIENTS)/bin/python -c 'import tritonclient.http, tritonclient.grpc, PIL, attrdict' 2>/dev/null || $(CLIENTS)/bin/pip install -q 'tritonclient[all]==2.73.0' pillow attrdict
 	@test -d $(EXAMPLES) || curl -fsSL https://github.com/triton-inference-server/client/archive/$(EXAMPLES_COMMIT).tar.gz | tar -xz -C $(CLIENTS) || echo "Triton's examples cannot be fetched"
 	@ONWARD_TRITONCLIENT=$(CLIENTS)/bin/python ONWARD_TRITONEXAMPLES=$(EXAMPLES) $(GO) test -count=1 -v -run TestTriton ./serve
 	@test -x $(PYTHONS)/kserve/bin/python || python3 -m venv $(PYTHONS)/kserve

@@ -1,8 +1,13 @@
 package serve
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
 	"net"
 	"net/http/httptest"
 	"os"
@@ -139,6 +144,30 @@ func exampleModels(t *testing.T) map[string][]byte {
 	return files
 }
 
+// addColors adds a classifier of pictures: the mean of each channel, with the labels red, green and blue.
+func addColors(t *testing.T, models map[string][]byte) {
+	b := onnx.NewModel("colors").Opset("", 17).IRVersion(8)
+	b.Input("data", onnx.Float, "n", 3, 32, 32).Output("color", onnx.Float, "n", 3)
+	b.Node("GlobalAveragePool", []string{"data"}, []string{"mean"})
+	b.Node("Flatten", []string{"mean"}, []string{"color"})
+	models["colors/1/model.onnx"] = modelBytes(t, b)
+	models["colors/labels.txt"] = []byte("red\ngreen\nblue\n")
+	models["colors/config.pbtxt"] = []byte(`max_batch_size: 8
+input { name: "data" data_type: TYPE_FP32 format: FORMAT_NCHW dims: [3, 32, 32] }
+output { name: "color" data_type: TYPE_FP32 dims: [3] label_filename: "labels.txt" }`)
+}
+
+// redPicture returns a picture that is mostly red, with some green.
+func redPicture(t *testing.T) []byte {
+	m := image.NewRGBA(image.Rect(0, 0, 40, 30))
+	draw.Draw(m, m.Bounds(), image.NewUniform(color.RGBA{200, 50, 10, 255}), image.Point{}, draw.Src)
+	var b bytes.Buffer
+	if err := png.Encode(&b, m); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
 // TestTritonExamples runs the example programs of Triton's Python client unchanged.
 func TestTritonExamples(t *testing.T) {
 	python, folder := pythonOfClients(t), os.Getenv("ONWARD_TRITONEXAMPLES")
@@ -147,7 +176,7 @@ func TestTritonExamples(t *testing.T) {
 		t.Skipf("%q holds no examples of Triton's client: they are not tested (%v)", folder, err)
 	}
 	skip := map[string]string{
-		"ensemble_image_client": "needs a TensorFlow model", "image_client": "needs a trained model and a picture", "grpc_image_client": "needs a trained model and a picture",
+		"ensemble_image_client":     "needs a TensorFlow model",
 		"simple_grpc_custom_repeat": "decoupled model: more than one response per request", "vllm_client": "decoupled model",
 		"memory_growth_test": "has fixed addresses",
 	}
@@ -163,6 +192,8 @@ func TestTritonExamples(t *testing.T) {
 			variants = append(variants, []string{"-d"}) // the dynamic sequence models
 		case name == "reuse_infer_objects_client":
 			variants = [][]string{{"-i", "http"}, {"-i", "grpc"}}
+		case name == "image_client":
+			variants = [][]string{{"-i", "http", "-b", "2"}, {"-i", "http", "-a"}, {"-i", "grpc", "-s", "INCEPTION"}, {"-i", "grpc", "--streaming"}}
 		}
 		for _, args := range variants {
 			t.Run(strings.Join(append([]string{name}, args...), " "), func(t *testing.T) {
@@ -180,6 +211,14 @@ func TestTritonExamples(t *testing.T) {
 						remove("custom_identity_int32")
 					}
 				}
+				if strings.HasSuffix(name, "image_client") {
+					addColors(t, models)
+					picture := filepath.Join(t.TempDir(), "red.png")
+					if err := os.WriteFile(picture, redPicture(t), 0o666); err != nil {
+						t.Fatal(err)
+					}
+					args = append(slices.Clone(args), "-m", "colors", "-c", "3", picture)
+				}
 				s := newServer(t, writeRepo(t, models), &Options{AllowModelControl: true, AllowSharedMemory: true, Name: "triton"})
 				rest, rpc := listen(t, s)
 				url := rest
@@ -192,6 +231,12 @@ func TestTritonExamples(t *testing.T) {
 				if err != nil || strings.Contains(string(out), "FAIL") {
 					t.Errorf("%v\n%s", err, out)
 					return
+				}
+				if strings.HasSuffix(name, "image_client") {
+					_, classes, _ := strings.Cut(string(out), "(0) = ")
+					if !strings.HasPrefix(classes, "red") || !strings.Contains(classes, "(2) = blue") {
+						t.Errorf("the classes of a red picture are not red, green and blue:\n%s", out)
+					}
 				}
 				runs++
 				passed[name] = true
