@@ -190,37 +190,63 @@ func nbitsTileNEON(f *file, bits, mr int) string {
 	return name
 }
 
-// nibbleMasks sets four registers to the masks of the low nibbles of the bytes of a word.
-func (g *fn) nibbleMasks(first int) {
-	for i := range 4 {
-		g.constant(g.ci(0xf<<(8*i)), first+i)
+// nibbleTables sets three registers to the table indices that move byte 1 or 2 of each word to its top
+// byte and clear the others, and to the mask of the top byte. It sets flip to the bytes that make
+// nibbles signed, and high to the mask of the high nibbles.
+func (g *fn) nibbleTables(first, flip, high int) {
+	const none = 0xffffff // out of the table: a zero
+	for i := range 2 {
+		for half := range 2 {
+			at := uint64(8*half + i + 1)
+			g.raw("MOVD $0x%016x, R6", none|at<<24|none<<32|(at+4)<<56)
+			g.raw("VMOV R6, V%d.D[%d]", first+i, half)
+		}
+	}
+	g.constant(g.ci(0xff<<24), first+2)
+	g.raw("VMOVI $0x88, V%d.B16", flip)
+	g.raw("VMOVI $0xf0, V%d.B16", high)
+}
+
+// nibblesNEON sets the high nibbles of the bytes of d to the low (h = 0) or high ones of v, and the
+// low nibbles to zero.
+func (g *fn) nibblesNEON(v, h, high, d int) {
+	if h == 0 {
+		g.raw("VSHL $4, V%d.B16, V%d.B16", v, d)
+	} else {
+		g.raw("VAND V%d.B16, V%d.B16, V%d.B16", high, v, d)
 	}
 }
 
-// unpackNEON converts integer i of each word of v to float32 in d: a signed byte, or the low nibble of
-// byte i, unsigned. A nibble is converted where it is, as a fixed-point number.
-func (g *fn) unpackNEON(bits, v, i, masks, d int) {
+// unpackNEON converts integer i of each word of v to float32 in d: a signed byte, or the signed high
+// nibble of byte i as a fixed-point number. Nibbles are signed before the conversion, since 8 times
+// the sum of A cannot be subtracted from a sum with an infinite A.
+func (g *fn) unpackNEON(bits, v, i, tables, d int) {
 	if bits == 8 {
 		g.signedByte(v, i, d)
 		return
 	}
-	g.raw("VAND V%d.B16, V%d.B16, V%d.B16", masks+i, v, d)
-	if i == 0 {
-		g.word(0x6e21d800|uint32(d)<<5|uint32(d), "ucvtf v%d.4s, v%d.4s", d, d)
-		return
+	switch i { // Neoverse V1 has two units for VTBL, which are those of SCVTF and multiplications, too
+	case 0:
+		g.raw("VSHL $24, V%d.S4, V%d.S4", v, d)
+	case 3:
+		g.raw("VAND V%d.B16, V%d.B16, V%d.B16", tables+2, v, d)
+	default:
+		g.raw("VTBL V%d.B16, [V%d.B16], V%d.B16", tables+i-1, v, d)
 	}
-	g.word(0x6f00e400|uint32(64-8*i)<<16|uint32(d)<<5|uint32(d), "ucvtf v%d.4s, v%d.4s, #%d", d, d, 8*i)
+	const fraction = 28
+	g.word(0x4f00e400|uint32(64-fraction)<<16|uint32(d)<<5|uint32(d), "scvtf v%d.4s, v%d.4s, #%d", d, d, fraction)
 }
 
 // nbitsVectorNEON writes the product of one float32 row and 16 columns of integers.
 func nbitsVectorNEON(f *file, bits int) {
-	const firstIn, a, v, masks, temp, sum = 4, 20, 22, 24, 28, 29
+	const firstIn, a, v, part, tables, temp, high, flip = 4, 20, 22, 23, 24, 28, 29, 30
+	const sum = temp
 	g := f.function(fmt.Sprintf("nbitsVector%dNEON", bits), neon, []arg{{"t", "*nbitsArgs"}}, nil)
 	in := func(s, j int) int { return firstIn + 4*s + j }
 	g.nbitsArguments()
 	g.zeroNEON(0, 4)
 	if bits == 4 {
-		g.nibbleMasks(masks)
+		g.nibbleTables(tables, flip, high)
 	}
 	g.label("block")
 	g.zeroNEON(firstIn, 16)
@@ -232,13 +258,18 @@ func nbitsVectorNEON(f *file, bits int) {
 	}
 	for j := range 4 {
 		g.raw("FMOVQ %d(R5), F%d", j*16, v)
+		if bits == 4 {
+			g.raw("VEOR V%d.B16, V%d.B16, V%d.B16", flip, v, v)
+		}
 		for h := range parts {
-			if h == 1 {
-				g.raw("VUSHR $4, V%d.S4, V%d.S4", v, v)
+			from := v
+			if bits == 4 {
+				from = part
+				g.nibblesNEON(v, h, high, part)
 			}
 			for i := range 4 {
 				t := temp + i&1*3
-				g.unpackNEON(bits, v, i, masks, t)
+				g.unpackNEON(bits, from, i, tables, t)
 				g.word(0x4f801000|uint32(i&1)<<21|uint32(i>>1)<<11|uint32(a+h)<<16|uint32(t)<<5|uint32(in(i, j)), "fmla v%d.4s, v%d.4s, v%d.s[%d]", in(i, j), t, a+h, i)
 			}
 		}
@@ -248,18 +279,10 @@ func nbitsVectorNEON(f *file, bits int) {
 	g.raw("SUBS $1, R2")
 	g.raw("BNE step")
 	g.raw("FMOVS (R11), F%d", sum)
-	if bits == 4 { // subtract the zero point 8 times the sum of A
-		g.constant(g.c(-8), temp)
-		g.raw("VDUP V%d.S[0], V%d.S4", sum, v)
-		g.three("VMULPS", v, temp, temp)
-	}
 	for j := range 4 {
 		g.three("VADDPS", in(1, j), in(0, j), in(0, j))
 		g.three("VADDPS", in(3, j), in(2, j), in(2, j))
 		g.three("VADDPS", in(2, j), in(0, j), in(0, j))
-		if bits == 4 {
-			g.three("VADDPS", temp, in(0, j), in(0, j))
-		}
 		g.raw("FMOVQ %d(R1), F%d", j*16, v)
 		g.raw("VFMLA V%d.S4, V%d.S4, V%d.S4", v, in(0, j), j)
 	}
@@ -285,7 +308,7 @@ func nbitsVectorNEON(f *file, bits int) {
 // dequantizeNEON writes a kernel that converts 32 columns of integers to float32, [k][32]: value·scale +
 // shift per block. A step converts a word of each column.
 func dequantizeNEON(f *file, bits int) {
-	const scale, shift, v, sum, masks, temp = 0, 8, 16, 17, 24, 28
+	const scale, shift, v, sum, part, high, flip, tables, temp = 0, 8, 16, 17, 19, 20, 21, 24, 28
 	g := f.function(fmt.Sprintf("dequantize%dNEON", bits), neon, []arg{{"dst", "*float32"}, {"b", "*uint8"}, {"scale", "*float32"}, {"shift", "*float32"}, {"steps", "int"}}, nil)
 	g.arg("dst", "DI")
 	g.arg("b", "SI")
@@ -293,25 +316,26 @@ func dequantizeNEON(f *file, bits int) {
 	g.arg("shift", "R12")
 	g.arg("steps", "CX")
 	if bits == 4 {
-		g.nibbleMasks(masks)
-		g.constant(g.c(-8), temp)
+		g.nibbleTables(tables, flip, high)
 	}
 	for j := range 8 {
 		g.op("VMOVUPS", fmt.Sprintf("%d(BX)", 16*j), scale+j)
 		g.op("VMOVUPS", fmt.Sprintf("%d(R12)", 16*j), shift+j)
-		if bits == 4 { // the zero point of unsigned nibbles
-			g.op("VFMADD231PS", temp, scale+j, shift+j)
-		}
 	}
 	g.label("step")
 	for j := range 8 {
 		g.op("VMOVUPS", fmt.Sprintf("%d(SI)", 16*j), v)
+		from := v
+		if bits == 4 {
+			from = part
+			g.raw("VEOR V%d.B16, V%d.B16, V%d.B16", flip, v, v)
+		}
 		for i := range 32 / bits {
-			if i == 4 {
-				g.op("VPSRLD", "$4", v, v)
+			if bits == 4 && i%4 == 0 {
+				g.nibblesNEON(v, i/4, high, part)
 			}
 			t, s := temp+i&1, sum+i&1
-			g.unpackNEON(bits, v, i%4, masks, t)
+			g.unpackNEON(bits, from, i%4, tables, t)
 			g.op("VMOVAPS", shift+j, s)
 			g.op("VFMADD231PS", t, scale+j, s)
 			g.op("VMOVUPS", s, fmt.Sprintf("%d(DI)", i*128+16*j))

@@ -150,6 +150,51 @@ func testInt8IsExact(t *testing.T, bits int) {
 	})
 }
 
+// TestNBitsInfinite checks that an infinite element of A gives the infinities and NaN of the dequantized
+// product.
+func TestNBitsInfinite(t *testing.T) {
+	const n, k, block = 33, 64, 32
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		for _, bits := range []int{4, 8} {
+			r := rand.New(rand.NewPCG(9, uint64(bits)))
+			b, scales := make([]uint8, n*k*bits/8), make([]float32, n*k/block)
+			for i := range b {
+				b[i] = uint8(r.Uint32())
+			}
+			for i := range scales {
+				scales[i] = 0.5
+			}
+			w, err := PackNBits(b, scales, nil, k, n, bits, block)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for m := 1; m <= 5; m++ {
+				a, c := make([]float32, m*k), make([]float32, m*n)
+				for i := range a {
+					a[i] = float32(1 + i%3)
+				}
+				a[7], a[m*k-2] = float32(math.Inf(1)), float32(math.Inf(-1))
+				ParallelNBits(nil, l, &NBitsArgs{M: m, A: a, LdA: k, B: w, C: c, LdC: n})
+				for i := range m {
+					for j := range n {
+						var want float32
+						for q := range k {
+							v := b[(j*k+q)*bits/8]
+							if bits == 4 {
+								v = v >> (q % 2 * 4) & 15
+							}
+							want += a[i*k+q] * ((float32(v) - w.standard()) * scales[(j*k+q)/block])
+						}
+						if got := c[i*n+j]; got != want && !(got != got && want != want) {
+							t.Errorf("%v, %d bits, C[%d,%d] of %d rows = %g, want %g", l, bits, i, j, m, got, want)
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
 func TestPackNBitsErrors(t *testing.T) {
 	for _, c := range []struct {
 		bits, block, bytes int
