@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -64,11 +65,45 @@ func (op *msAttention) Infer(c *ir.InferContext) error {
 }
 
 // Run projects the input and computes attention in float32.
-func (op *msAttention) Run(c *ir.Call) error {
+func (op *msAttention) Run(c *ir.Call) error { return op.run(c, c.Tensor(1).Shape(), nil) }
+
+// attentionPacked is an Attention with constant, packed weights.
+type attentionPacked struct {
+	*msAttention
+	weights []int // their shape
+	data    *kit.PackedReals
+}
+
+// Prepare packs constant weights.
+func (op *msAttention) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
+	w, ok := in[1].(*tensor.Tensor)
+	if !ok || w.Rank() != 2 || !kit.Packable(w) {
+		return nil, nil, nil
+	}
+	data, err := kit.PackMatrix(w, false, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &attentionPacked{op, w.Shape(), data}, []int{1}, nil
+}
+
+// Rounded implements [ir.Rounder].
+func (p *attentionPacked) Rounded() ir.Operator {
+	if data := p.data.Rounded(); data != nil {
+		return &attentionPacked{p.msAttention, p.weights, data}
+	}
+	return nil
+}
+
+// Run multiplies by the packed weights.
+func (p *attentionPacked) Run(c *ir.Call) error { return p.run(c, p.weights, p.data) }
+
+// run computes the outputs. ws is the shape of the weights, which are packed or input 1.
+func (op *msAttention) run(c *ir.Call, ws []int, packed *kit.PackedReals) error {
 	if c.Has(6) {
 		return fmt.Errorf("past_sequence_length is not supported")
 	}
-	xs, ws := c.Tensor(0).Shape(), c.Tensor(1).Shape()
+	xs := c.Tensor(0).Shape()
 	if len(xs) != 3 || len(ws) != 2 || ws[0] != xs[2] {
 		return fmt.Errorf("input and weights have shapes %v and %v, want [batch, length, hidden] and [hidden, sizes]", xs, ws)
 	}
@@ -101,7 +136,15 @@ func (op *msAttention) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	kit.MulPlain(c, rows, width, xs[2], in[0], in[1], in[2], qkv)
+	if packed == nil {
+		kit.MulPlain(c, rows, width, xs[2], in[0], in[1], in[2], qkv)
+	} else if size > 0 {
+		g := gemm.Args[float32]{M: rows, N: width, K: xs[2], A: in[0], LdA: xs[2], C: qkv, LdC: width, Epilogue: gemm.Epilogue[float32]{BiasCol: in[2]}}
+		packed.In(&g)
+		if err := kit.GemmParallel(c, &g); err != nil {
+			return err
+		}
+	}
 	return op.attend(c, qkv, xs[0], xs[1], sizes, c.Tensor(0).DType(), 3, 4, 5)
 }
 
