@@ -82,7 +82,18 @@ func (g *fn) expTo(x, n, t, u int) {
 	g.clampHigh(89, x, n)
 	g.clampLow(-126, x, n)
 	g.expParts(x, n, t)
-	g.scale(x, n, t, u)
+	g.scaleExp(x, n, t, u)
+}
+
+// scaleExp is scale for p from expParts, or a part of it. VSCALEFPS takes about 150 cycles for a result that underflows,
+// also to 0, which is what masks make of scores, so lanes whose result is 0 are left out.
+func (g *fn) scaleExp(p, n, t, u int) {
+	if g.width != 16 {
+		g.scale(p, n, t, u)
+		return
+	}
+	g.op("VCMPPS", "$21", -150.5, n, "K3") // not less; p < 2 and p·2ⁿ rounds to 0 below
+	g.op("VSCALEFPS.Z", n, p, "K3", p)
 }
 
 // negAbs sets d to -|x|.
@@ -129,7 +140,7 @@ func (g *fn) erfc(x, c, a, t, n, u, v int) {
 	g.op("VMOVAPS", u, a)
 	g.expParts(c, n, t)
 	g.op("VMULPS", a, c, c)
-	g.scale(c, n, t, v)
+	g.scaleExp(c, n, t, v)
 }
 
 func elems() []*elem {

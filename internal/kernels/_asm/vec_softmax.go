@@ -29,7 +29,7 @@ func (k softmax) emit(f *file, i isa) {
 	expTo := func(g *fn, r int) { // for arguments that are not positive
 		g.clampLow(-126, r, r+1)
 		g.expParts(r, r+1, r+2)
-		g.scale(r, r+1, r+2, r+3)
+		g.scaleExp(r, r+1, r+2, r+3)
 	}
 	g.arg("x", "R8")
 	g.arg("dst", "R9")

@@ -466,3 +466,21 @@ func BenchmarkRows(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkMaskedSoftmax has rows whose scores are masked but for the first, as those of attention: exponentials that underflow must
+// not take longer.
+func BenchmarkMaskedSoftmax(b *testing.B) {
+	for _, masked := range []float32{-1, -10_000, float32(math.Inf(-1))} {
+		x, y := make([]float32, 1024), make([]float32, 1024)
+		for i := range x[1:] {
+			x[1+i] = masked
+		}
+		for _, l := range cpu.Levels() {
+			b.Run(fmt.Sprintf("%v/%v", masked, l), func(b *testing.B) {
+				for b.Loop() {
+					SoftmaxF32(l, y, x)
+				}
+			})
+		}
+	}
+}

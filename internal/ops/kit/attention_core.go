@@ -284,8 +284,8 @@ func (a *AttentionCore[T]) normalize(c *ir.Call, b, h, i int, row, bias []T) {
 	}
 	show(scoresCapped)
 	masked := len(row) == 0
+	from, to := 0, len(row)
 	if a.Bias != nil || a.Visible != nil {
-		from, to := 0, len(row)
 		if a.Visible != nil {
 			from, to = a.Visible(b, i)
 			from = min(max(from, 0), len(row))
@@ -299,11 +299,13 @@ func (a *AttentionCore[T]) normalize(c *ir.Call, b, h, i int, row, bias []T) {
 		} else {
 			masked = from == to
 		}
-		for j := range from {
-			row[j] = ninf
-		}
-		for j := to; j < len(row); j++ {
-			row[j] = ninf
+		if seen != nil || a.NaN {
+			for j := range from {
+				row[j] = ninf
+			}
+			for j := to; j < len(row); j++ {
+				row[j] = ninf
+			}
 		}
 	}
 	show(ScoresBiased)
@@ -319,7 +321,13 @@ func (a *AttentionCore[T]) normalize(c *ir.Call, b, h, i int, row, bias []T) {
 		if a.Sink != nil {
 			logit, sink = a.Sink(h)
 		}
-		SoftmaxRow(c, row, logit, sink)
+		visible := row
+		if !a.NaN {
+			clear(row[:from])
+			clear(row[to:])
+			visible = row[from:to]
+		}
+		SoftmaxRow(c, visible, logit, sink)
 	}
 	show(ScoresSoftmax)
 }
