@@ -18,6 +18,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -32,6 +33,8 @@ var kernels = []kernel{
 	{"gemm", "tile1x16F32NEON", "GEMM float32, 1×16", "fmla"},
 	{"quant", "tile6x16S8DOT", "GEMM int8, 6×16", "sdot"},
 	{"quant", "tile1x16S8DOT", "GEMM int8, 1×16", "sdot"},
+	{"conv", "byteTile6x16SDOT", "convolution int8, 6×16", "sdot"},
+	{"conv", "byteTile6x16SUDOT", "convolution uint8, 6×16, FEAT_I8MM", "sudot"},
 	{"quant", "nbits45x16SDOT", "4-bit blocks, 5×16", "sdot"},
 	{"quant", "nbits41x16SDOT", "4-bit blocks, 1×16", "sdot"},
 	{"quant", "nbits85x16SDOT", "8-bit blocks, 5×16", "sdot"},
@@ -39,13 +42,18 @@ var kernels = []kernel{
 	{"quant", "nbitsVector4NEON", "4-bit blocks by float32, 1×16", "fmla"},
 }
 
-// processor is a model of LLVM. pipes is the number of multiply-adds of 128 bits that it starts in a cycle.
+// processor is a model of LLVM. pipes is the number of multiply-adds of 128 bits that it starts in a cycle. int8Matrix is set if
+// the processor has FEAT_I8MM.
 type processor struct {
 	name, label string
 	pipes       float64
+	int8Matrix  bool
 }
 
-var processors = []processor{{"neoverse-n1", "Neoverse N1", 2}, {"neoverse-v1", "Neoverse V1", 4}, {"neoverse-v2", "Neoverse V2", 4}, {"apple-m1", "Apple M1", 3}}
+var processors = []processor{{"neoverse-n1", "Neoverse N1", 2, false}, {"neoverse-v1", "Neoverse V1", 4, true}, {"neoverse-v2", "Neoverse V2", 4, true}, {"apple-m1", "Apple M1", 3, false}}
+
+// int8Matrix lists the multiplications of FEAT_I8MM.
+var int8Matrix = []string{"sudot", "usdot", "smmla", "ummla", "usmmla"}
 
 const iterations = 200
 
@@ -96,7 +104,7 @@ func report(suffix string) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", k.symbol, err)
 		}
-		asm, err := command([]byte(bytesOf(loop)), "llvm-mc"+suffix, "-triple=aarch64", "-mattr=+dotprod", "-disassemble")
+		asm, err := command([]byte(bytesOf(loop)), "llvm-mc"+suffix, "-triple=aarch64", "-mattr=+dotprod,+i8mm", "-disassemble")
 		if err != nil {
 			return "", err
 		}
@@ -106,6 +114,10 @@ func report(suffix string) (string, error) {
 		}
 		fmt.Fprintf(&b, "| %s | %d |", k.label, n)
 		for _, p := range processors {
+			if slices.Contains(int8Matrix, k.multiply) && !p.int8Matrix {
+				b.WriteString(" – |")
+				continue
+			}
 			cycles, err := analyse(suffix, p.name, asm)
 			if err != nil {
 				return "", fmt.Errorf("%s: %w", k.symbol, err)
@@ -120,7 +132,7 @@ func report(suffix string) (string, error) {
 
 // analyse returns the cycles of an iteration.
 func analyse(suffix, processor, asm string) (float64, error) {
-	text, err := command([]byte(asm), "llvm-mca"+suffix, "-mtriple=aarch64", "-mattr=+dotprod", "-mcpu="+processor, "-iterations="+strconv.Itoa(iterations))
+	text, err := command([]byte(asm), "llvm-mca"+suffix, "-mtriple=aarch64", "-mattr=+dotprod,+i8mm", "-mcpu="+processor, "-iterations="+strconv.Itoa(iterations))
 	if err != nil {
 		return 0, err
 	}
@@ -205,5 +217,5 @@ Each field has the cycles of an iteration and the share of the processor's multi
 const footer = `
 The peaks are two multiply-adds of 128 bits per cycle on Neoverse N1, and four on V1 and V2. LLVM has no model of Apple M1 of its own
 and uses that of an older Apple processor (Cyclone), which has three; M1 itself has four. 1×16 is the tile of products with one row.
-In practice, such products wait for memory.
+In practice, such products wait for memory. A dash means that the processor lacks the instruction.
 `

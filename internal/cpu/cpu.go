@@ -120,22 +120,26 @@ func VNNI(l Level) bool { return l == AVX512 && hasVNNI }
 
 // AMX reports whether level l may use the tiles of AMX for bytes (TDPBUSD). The first call asks the operating system
 // for permission to use the registers.
-func AMX(l Level) bool { return l == AVX512 && !withoutAMX.Load() && hasAMX() }
+func AMX(l Level) bool { return l == AVX512 && !withoutMatrices.Load() && hasAMX() }
 
 // AMXBF16 is [AMX] for the tiles of bfloat16 (TDPBF16PS). All processors that have them have those for bytes.
-func AMXBF16(l Level) bool { return l == AVX512 && !withoutAMX.Load() && hasAMXBF16() }
+func AMXBF16(l Level) bool { return l == AVX512 && !withoutMatrices.Load() && hasAMXBF16() }
 
-// withoutAMX is set by [WithoutAMX].
-var withoutAMX atomic.Bool
+// withoutMatrices is set by [WithoutMatrices].
+var withoutMatrices atomic.Bool
 
-// WithoutAMX turns AMX off, and returns a function that restores it. It is for tests.
-func WithoutAMX() (restore func()) {
-	old := withoutAMX.Swap(true)
-	return func() { withoutAMX.Store(old) }
+// WithoutMatrices turns AMX and [Int8Matrix] off, and returns a function that restores them. It is for tests.
+func WithoutMatrices() (restore func()) {
+	old := withoutMatrices.Swap(true)
+	return func() { withoutMatrices.Store(old) }
 }
 
 // DotProduct reports whether level l may use the dot products of arm64 (SDOT, UDOT).
 func DotProduct(l Level) bool { return l == NEON && hasDotProduct }
+
+// Int8Matrix reports whether level l may use FEAT_I8MM of arm64: products of matrices of bytes (SMMLA, UMMLA,
+// USMMLA), and dot products of signed and unsigned bytes (USDOT, SUDOT).
+func Int8Matrix(l Level) bool { return DotProduct(l) && hasInt8Matrix && !withoutMatrices.Load() }
 
 // Extension returns the name of the instructions for products of bytes that level l may use, or "".
 func Extension(l Level) string {
@@ -144,6 +148,8 @@ func Extension(l Level) string {
 		return "AMX"
 	case VNNI(l):
 		return "VNNI"
+	case Int8Matrix(l):
+		return "I8MM"
 	case DotProduct(l):
 		return "SDOT"
 	}

@@ -6,7 +6,7 @@ import "golang.org/x/sys/cpu"
 
 var hasVNNI = cpu.X86.HasAVX512VNNI
 
-const hasDotProduct = false
+const hasDotProduct, hasInt8Matrix = false, false
 
 func detect() Level {
 	x := &cpu.X86

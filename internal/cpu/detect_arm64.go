@@ -12,3 +12,6 @@ const hasVNNI = false
 // On Linux the flag comes from the auxiliary vector, on macOS from sysctl
 // hw.optional.arm.FEAT_DotProd, on Windows from IsProcessorFeaturePresent.
 var hasDotProduct = cpu.ARM64.HasASIMDDP
+
+// On Windows, golang.org/x/sys/cpu does not report this feature.
+var hasInt8Matrix = cpu.ARM64.HasI8MM

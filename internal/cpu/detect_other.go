@@ -4,4 +4,4 @@ package cpu
 
 func detect() Level { return Generic }
 
-const hasVNNI, hasDotProduct = false, false
+const hasVNNI, hasDotProduct, hasInt8Matrix = false, false, false

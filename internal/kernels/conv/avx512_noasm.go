@@ -18,8 +18,6 @@ func winogradOutput(_ cpu.Level, m int, src, dst, bias, add *float32, row, addRo
 	winogradOutputGeneric(m, src, dst, bias, add, row, addRow, xi, n, lo, hi)
 }
 
-func runByteTile(_ cpu.Level, pixels int, t *byteTile) { byteTileGeneric(pixels, t) }
-
 func runChannelTile(_ cpu.Level, pixels int, t *channelTile) { channelTileGeneric(pixels, t) }
 
 func runPlaneTile(_ cpu.Level, rows, stride int, t *planeTile) { planeTileGeneric(rows, stride, t) }

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	bytePixels = 14 // pixels of the largest tile with VNNI
+	bytePixels = 14 // pixels of the largest tile
 	// AMX is faster from so many evenly spaced pixels, steps of four channels in a chunk and such steps of all taps.
 	amxWidth, amxSteps, amxTotal = 10, 8, 12
 	byteCols                     = 32 // output channels of a tile
@@ -26,7 +26,7 @@ const (
 // byteTile holds the arguments of a tile function for bytes; the generator knows the field offsets.
 // Distances are in bytes.
 //
-// A tile has up to 14 output pixels and 32 output channels. Its pixels form two halves, each evenly
+// A tile has up to 14 output pixels, on arm64 up to 6, and 32 output channels. Its pixels form two halves, each evenly
 // spaced, so that one tile can cover two narrow rows. Weights are signed, [tap][k][32 outputs][4
 // channels].
 type byteTile struct {
@@ -43,10 +43,24 @@ type byteTile struct {
 	lo, hi  float32 // bounds of the output minus the zero point
 	mask    uint32  // of the output channels
 	sums    uint64  // 1 to store int32
-	_       uint64
+	signed  bool    // bytes of a
 }
 
-// byteTileGeneric computes a tile.
+// hasByteTiles reports whether level l has tiles of bytes.
+func hasByteTiles(l cpu.Level) bool { return cpu.VNNI(l) || cpu.DotProduct(l) }
+
+// signedTiles reports whether the tiles of level l take signed bytes of a, as SDOT does.
+func signedTiles(l cpu.Level) bool { return cpu.DotProduct(l) && !cpu.Int8Matrix(l) }
+
+// pixelsOf returns the number of pixels of the largest tile of level l.
+func pixelsOf(l cpu.Level) int {
+	if l == cpu.NEON {
+		return 6
+	}
+	return bytePixels
+}
+
+// byteTileGeneric computes a tile. The bytes of a are unsigned unless t.signed is set.
 //
 //	for p := range pixels {
 //		for j := range 32 {
@@ -73,6 +87,9 @@ func byteTileGeneric(pixels int, t *byteTile) {
 			x := unsafe.Slice((*[4]uint8)(unsafe.Add(a, off)), t.k)
 			for k, v := range x {
 				x0, x1, x2, x3 := int32(v[0]), int32(v[1]), int32(v[2]), int32(v[3])
+				if t.signed {
+					x0, x1, x2, x3 = int32(int8(x0)), int32(int8(x1)), int32(int8(x2)), int32(int8(x3))
+				}
 				for j, w := range &b[k] {
 					sum[j] += x0*int32(w[0]) + x1*int32(w[1]) + x2*int32(w[2]) + x3*int32(w[3])
 				}
@@ -185,7 +202,7 @@ type byteGeometry struct {
 	pixels  bool // every run of output pixels is evenly spaced, across rows too
 	beyond  int  // bytes that tiles read beyond the channels
 	most    int  // pixels of the largest tile
-	chunks  int  // of each tap for AMX; 0 to use VNNI
+	chunks  int  // of each tap for AMX; 0 to use byte tiles
 }
 
 // byteGeometryOf returns the geometry of the convolution, or nil if the byte tiles do not support it.
@@ -200,7 +217,7 @@ func (d *Integer) byteGeometryOf() *byteGeometry {
 	cg := d.s.Cin / d.s.Group
 	one := merged && e[2].dilation == 1
 	k := 0 // steps of a tap
-	q := &byteGeometry{width: e[2].out, step: e[2].stride, most: bytePixels}
+	q := &byteGeometry{width: e[2].out, step: e[2].stride, most: pixelsOf(d.level)}
 	if w := d.bytes; w != nil {
 		row := cg // bytes of a tap
 		k = w.k
@@ -283,14 +300,13 @@ type byteOutput struct {
 	last   bool // input and output have the channels innermost
 }
 
-// runBytes convolves the images of x. Signed elements are converted to unsigned ones by adding 128.
+// runBytes convolves the images of x.
 func (d *Integer) runBytes(par gemm.Par, y *byteOutput, x []byte, signed bool) {
 	s, q, w := d.s, d.geometry, d.bytes
 	in, out := d.pixels[0], d.pixels[1]
 	shared := integerPool.Get().(*integerBuffers)
 	defer integerPool.Put(shared)
-	flip := shiftOf(signed)
-	zero := d.xZero + int32(flip)
+	zero, flip := d.converted(signed, signedTiles(d.level))
 	og := s.Cout / s.Group
 	bias, scale := resize(&shared.bias, len(w.sums)), resize(&shared.scale, len(w.sums))
 	for o := range s.Cout {
@@ -328,13 +344,16 @@ func (d *Integer) runBytes(par gemm.Par, y *byteOutput, x []byte, signed bool) {
 	}
 }
 
-// shiftOf returns the offset that converts signed bytes to unsigned ones: 128, or 0 for unsigned
-// ones.
-func shiftOf(signed bool) byte {
-	if signed {
-		return 0x80
+// converted returns the zero point of x for a kernel that takes elements of the given signedness, and the
+// mask that converts elements to it.
+func (d *Integer) converted(signed, want bool) (zero int32, flip byte) {
+	switch {
+	case signed == want:
+		return d.xZero, 0
+	case signed:
+		return d.xZero + 128, 0x80
 	}
-	return 0
+	return d.xZero - 128, 0x80
 }
 
 // byteRows is the number of rows of the padded image that are written at a time.
@@ -410,7 +429,7 @@ func (d *Integer) byteUnit(b *integerBuffers, y *byteOutput, image []byte, bias 
 	count := last + f + h - p0
 	t := byteTile{offsets: unsafe.Pointer(unsafe.SliceData(q.offsets)), taps: len(q.offsets), k: w.taps * w.k / len(q.offsets), pixel: q.step * s.Cin,
 		b: unsafe.Pointer(&w.data[panel*w.taps*w.k*byteCols*4]), bias: unsafe.Pointer(&bias[panel*byteCols]), scale: unsafe.Pointer(&scale[panel*byteCols]),
-		mask: uint32(1<<cols - 1), zero: y.zero, lo: y.lo, hi: y.hi, ldc: byteCols}
+		mask: uint32(1<<cols - 1), zero: y.zero, lo: y.lo, hi: y.hi, ldc: byteCols, signed: signedTiles(d.level)}
 	var c unsafe.Pointer
 	var sums []int32
 	var rows []byte

@@ -108,8 +108,7 @@ func (d *Integer) runChannels(par gemm.Par, y *byteOutput, x []byte, signed bool
 	w := d.channels()
 	shared := integerPool.Get().(*integerBuffers)
 	defer integerPool.Put(shared)
-	flip := shiftOf(signed)
-	zero := d.xZero + int32(flip)
+	zero, flip := d.converted(signed, false)
 	bias, scale := resize(&shared.bias, blocks*Lanes), resize(&shared.scale, blocks*Lanes)
 	for c := range s.Cout {
 		bias[c] = 0

@@ -156,7 +156,7 @@ func runAffine(l cpu.Level, dst, x []float32, scale, shift *[Lanes]float32, lo, 
 }
 
 func runByteTile(l cpu.Level, pixels int, t *byteTile) {
-	if cpu.VNNI(l) {
+	if cpu.VNNI(l) && !t.signed {
 		byteTileAVX512(pixels, t)
 		return
 	}

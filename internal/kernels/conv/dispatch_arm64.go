@@ -2,7 +2,11 @@
 
 package conv
 
-import "github.com/onward-ml/onward/internal/cpu"
+import (
+	"unsafe"
+
+	"github.com/onward-ml/onward/internal/cpu"
+)
 
 func runTile(l cpu.Level, pixels, blocks int, t *tileArgs) {
 	if l != cpu.NEON {
@@ -80,5 +84,53 @@ func runAffine(l cpu.Level, dst, x []float32, scale, shift *[Lanes]float32, lo, 
 		n := min(len(dst)/Lanes, most)
 		affineNEON(&dst[0], &x[0], &scale[0], &shift[0], n, lo, hi)
 		dst, x = dst[n*Lanes:], x[n*Lanes:]
+	}
+}
+
+func runByteTile(l cpu.Level, pixels int, t *byteTile) {
+	switch {
+	case t.signed && cpu.DotProduct(l):
+		byteHalves(pixels, t, byteTileSDOT)
+	case !t.signed && cpu.Int8Matrix(l):
+		byteHalves(pixels, t, byteTileSUDOT)
+	default:
+		byteTileGeneric(pixels, t)
+	}
+}
+
+// byteHalves computes the two halves of a tile's channels. A half without some of its channels is
+// computed in a buffer.
+func byteHalves(pixels int, t *byteTile, tile func(pixels int, t *byteTile)) {
+	const half = byteCols / 2
+	size := 1 // bytes of an output
+	if t.sums != 0 {
+		size = 4
+	}
+	for j := 0; j < byteCols; j += half {
+		mask := uint16(t.mask >> j)
+		if mask == 0 {
+			continue
+		}
+		h := *t
+		h.b, h.bias, h.scale, h.c = unsafe.Add(t.b, 4*j), unsafe.Add(t.bias, 4*j), unsafe.Add(t.scale, 4*j), unsafe.Add(t.c, size*j)
+		if mask == 1<<half-1 {
+			tile(pixels, &h)
+			continue
+		}
+		var buf [6 * half * 4]byte
+		first := (pixels + 1) / 2
+		h.c, h.ldc, h.secondC = unsafe.Pointer(&buf), half*size, first*half*size
+		tile(pixels, &h)
+		for p := range pixels {
+			c := unsafe.Add(t.c, size*j+p*t.ldc)
+			if p >= first {
+				c = unsafe.Add(t.c, size*j+t.secondC+(p-first)*t.ldc)
+			}
+			for i := range half {
+				if mask>>i&1 != 0 {
+					copy(unsafe.Slice((*byte)(unsafe.Add(c, i*size)), size), buf[(p*half+i)*size:])
+				}
+			}
+		}
 	}
 }

@@ -8,6 +8,8 @@ func runTile(_ cpu.Level, pixels, blocks int, t *tileArgs)     { tileGeneric(pix
 func runNCHW(_ cpu.Level, pixels, blocks int, t *tileArgs)     { tileGeneric(pixels, blocks, 1, t) }
 func runPermuted(_ cpu.Level, pixels, blocks int, t *tileArgs) { tileGeneric(pixels, blocks, 0, t) }
 
+func runByteTile(_ cpu.Level, pixels int, t *byteTile) { byteTileGeneric(pixels, t) }
+
 func runDepthwise(_ cpu.Level, pixels int, t *tileArgs) {
 	for i := range t.times {
 		u := t.nth(i)

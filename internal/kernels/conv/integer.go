@@ -86,7 +86,7 @@ func NewInteger[W quant.Byte](level cpu.Level, s *Shape, w []W, xZero int32, wZe
 		return d, nil
 	}
 	d.k = (cg*taps + 3) &^ 3
-	if cpu.VNNI(level) {
+	if hasByteTiles(level) {
 		if d.bytes = packBytes(s, w, zero, cpu.AMX(level)); d.bytes != nil {
 			d.geometry = d.byteGeometryOf()
 			// Pack the weights in the other form on demand, since few shapes need it.

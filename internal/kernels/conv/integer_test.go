@@ -160,8 +160,8 @@ func TestRapidInteger(t *testing.T) {
 				return
 			}
 			r, zeros, bias := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0)), rapid.IntRange(0, 3).Draw(rt, "zeros"), rapid.Bool().Draw(rt, "bias")
-			if rapid.Bool().Draw(rt, "no AMX") {
-				defer cpu.WithoutAMX()()
+			if rapid.Bool().Draw(rt, "no matrices") {
+				defer cpu.WithoutMatrices()()
 			}
 			testkit.Scope(t, func(t testing.TB) { checkIntegerTypes(t, l, s, r, zeros, bias) })
 		})
@@ -171,10 +171,10 @@ func TestRapidInteger(t *testing.T) {
 func TestByteTile(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 		r := rand.New(rand.NewPCG(12, 12))
-		for pixels := 1; pixels <= bytePixels; pixels++ {
+		for pixels := 1; pixels <= pixelsOf(l); pixels++ {
 			for k := 1; k <= 9; k++ {
 				taps, pixel, half := 1+r.IntN(3), 4*k+r.IntN(5), (pixels+1)/2
-				tile := byteTile{taps: taps, k: k, pixel: pixel, second: half*pixel + r.IntN(20), ldc: 150, secondC: half*150 + r.IntN(20), mask: uint32(r.Uint64()) | 1, zero: r.Int32N(256), sums: uint64(k & 1)}
+				tile := byteTile{taps: taps, k: k, pixel: pixel, second: half*pixel + r.IntN(20), ldc: 150, secondC: half*150 + r.IntN(20), mask: uint32(r.Uint64()) | 1, zero: r.Int32N(256), sums: uint64(k & 1), signed: k&2 != 0}
 				if k%3 == 0 {
 					tile.mask = 1<<(1+r.IntN(32)) - 1
 				}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// writeConvBytesNEON writes the tiles of convolutions of bytes for arm64: dense ones by SDOT, which takes
+// signed pixels, and by SUDOT, which takes unsigned ones; depthwise ones by SMLAL.
+func writeConvBytesNEON(dir string) {
+	f := newFile("bytes")
+	var dis strings.Builder
+	for _, name := range []string{"SDOT", "SUDOT"} {
+		fmt.Fprintf(&dis, "\n// byteTile%s computes 16 output channels of a tile.\nfunc byteTile%s(pixels int, t *byteTile) {\n\tswitch pixels {\n", name, name)
+		for mr := 1; mr <= rowsNEON; mr++ {
+			fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", mr, byteTileNEON(f, name, mr))
+		}
+		dis.WriteString("\t}\n}\n")
+	}
+	write(dir+"/bytes_arm64.s", f.text())
+	write(dir+"/bytes_stubs_arm64.go", generated+"//go:build !purego\n\npackage conv\n"+f.stubs.String()+dis.String())
+}
+
+// dotLane is sdotLane, or the same by SUDOT, where the bytes of m are unsigned.
+func (g *fn) dotLane(name string, m, lane, n, d int) {
+	if name == "SDOT" {
+		g.sdotLane(m, lane, n, d)
+		return
+	}
+	code := uint32(0x4f00f000) | uint32(lane&1)<<21 | uint32(lane>>1)<<11
+	g.word(code|uint32(m)<<16|uint32(n)<<5|uint32(d), "sudot v%d.4s, v%d.16b, v%d.4b[%d]", d, n, m, lane)
+}
+
+// boundsNEON loads the bounds and the zero point of a tile into registers.
+func (g *fn) boundsNEON(lo, hi, zero, atLo, atHi, atZero int) {
+	for _, p := range [][2]int{{lo, atLo}, {hi, atHi}, {zero, atZero}} {
+		g.raw("FMOVS %d(R3), F%d", p[1], p[0])
+		g.raw("VDUP V%d.S[0], V%d.S4", p[0], p[0])
+	}
+}
+
+// packBytesNEON sets the register first to the low bytes of the elements of four registers.
+func (g *fn) packBytesNEON(first int) {
+	for i := 0; i < 4; i += 2 {
+		g.raw("VUZP1 V%d.H8, V%d.H8, V%d.H8", first+i+1, first+i, first+i)
+	}
+	g.raw("VUZP1 V%d.B16, V%d.B16, V%d.B16", first+2, first, first)
+}
+
+// byteTileNEON writes the tile of mr pixels and 16 of 32 output channels. The sums are in V0 to V23,
+// 16 channels of each pixel in V24 to V29, and weights in V30 and V31. Few pixels have several sets
+// of sums, to hide the latency of a product.
+func byteTileNEON(f *file, product string, mr int) string {
+	const (
+		nv, firstA, firstB = 4, 24, 30
+		stride             = byteCol * 4 // bytes of the weights of a step
+		unroll             = 4           // steps
+	)
+	name := fmt.Sprintf("byteTile%dx16%s", mr, product)
+	g := f.function(name, neon, []arg{{"t", "*byteTile"}}, nil)
+	sets := []int{1: 4, 2: 2, 3: 2, 4: 1, 5: 1, 6: 1}[mr]
+	acc := func(s, r, j int) int { return s*nv*mr + r*nv + j }
+	half := (mr + 1) / 2
+	g.raw("MOVD t+0(FP), R3")
+	for _, p := range []struct {
+		off int
+		reg string
+	}{{bB, "R5"}, {bPixel, "R8"}, {bOffsets, "R11"}, {bTaps, "R12"}, {bA, "R13"}, {bBias, "R6"}, {bSecond, "R9"}, {bC, "R15"}, {bLdC, "R1"}, {bSecondC, "R4"}} {
+		g.raw("MOVD %d(R3), %s", p.off, p.reg)
+	}
+	g.raw("VLD1 (R6), [V0.S4, V1.S4, V2.S4, V3.S4]")
+	for r := 1; r < mr; r++ {
+		for j := range nv {
+			g.move(j, acc(0, r, j))
+		}
+	}
+	if sets > 1 {
+		g.zeroNEON(nv*mr, (sets-1)*nv*mr)
+	}
+	step := func(u, lane int) {
+		for j := 0; j < nv; j += 2 {
+			g.raw("FLDPQ %d(R5), (F%d, F%d)", u*stride+j*16, firstB, firstB+1)
+			for r := range mr {
+				for i := range 2 {
+					g.dotLane(product, firstA+r, lane, firstB+i, acc(u%sets, r, j+i))
+				}
+			}
+		}
+	}
+	g.label("tap")
+	g.raw("MOVD.P 8(R11), R6")
+	g.raw("ADD R13, R6, %s", rowRegs[0])
+	for r := 1; r < mr; r++ {
+		if r == half {
+			g.raw("ADD R9, %s, %s", rowRegs[0], rowRegs[r])
+		} else {
+			g.raw("ADD R8, %s, %s", rowRegs[r-1], rowRegs[r])
+		}
+	}
+	g.raw("MOVD %d(R3), R2", bK)
+	g.raw("SUBS $%d, R2", unroll)
+	g.raw("BLT rest")
+	g.label("loop")
+	for r := range mr {
+		g.raw("VLD1.P 16(%s), [V%d.B16]", rowRegs[r], firstA+r)
+	}
+	for u := range unroll {
+		step(u, u)
+	}
+	g.raw("ADD $%d, R5", unroll*stride)
+	g.raw("SUBS $%d, R2", unroll)
+	g.raw("BGE loop")
+	g.label("rest")
+	g.raw("ADDS $%d, R2", unroll)
+	g.raw("BEQ next")
+	g.label("single")
+	for r := range mr {
+		g.raw("FMOVS (%s), F%d", rowRegs[r], firstA+r)
+		g.raw("ADD $4, %s", rowRegs[r])
+	}
+	step(0, 0)
+	g.raw("ADD $%d, R5", stride)
+	g.raw("SUBS $1, R2")
+	g.raw("BNE single")
+	g.label("next")
+	g.raw("SUBS $1, R12")
+	g.raw("BNE tap")
+	for s := 1; s < sets; s++ {
+		for i := range nv * mr {
+			g.raw("VADD V%d.S4, V%d.S4, V%d.S4", acc(s, 0, 0)+i, i, i)
+		}
+	}
+	g.raw("ADD R15, R4")
+	each := func(store func(r int, reg string)) {
+		for r := range mr {
+			reg, last := "R15", r == half-1 || r == mr-1
+			if r >= half {
+				reg = "R4"
+			}
+			store(r, reg)
+			if !last {
+				g.raw("ADD R1, %s", reg)
+			}
+		}
+	}
+	g.raw("MOVD %d(R3), R6", bSums)
+	g.raw("CBZ R6, requantize")
+	each(func(r int, reg string) {
+		g.raw("VST1 [V%d.S4, V%d.S4, V%d.S4, V%d.S4], (%s)", acc(0, r, 0), acc(0, r, 1), acc(0, r, 2), acc(0, r, 3), reg)
+	})
+	g.raw("RET")
+	g.label("requantize")
+	const lo, hi, zero = 28, 29, 31
+	g.boundsNEON(lo, hi, zero, bLo, bHi, bZero)
+	g.raw("MOVD %d(R3), R6", bScale)
+	g.raw("VLD1 (R6), [V24.S4, V25.S4, V26.S4, V27.S4]")
+	for r := range mr {
+		for j := range nv {
+			g.requantize(acc(0, r, j), firstA+j, lo, hi, zero)
+		}
+	}
+	each(func(r int, reg string) {
+		g.packBytesNEON(acc(0, r, 0))
+		g.raw("FMOVQ F%d, (%s)", acc(0, r, 0), reg)
+	})
+	g.raw("RET")
+	return name
+}
