@@ -33,6 +33,7 @@ var kernels = []kernel{
 	{"gemm", "tile1x16F32NEON", "GEMM float32, 1×16", "fmla"},
 	{"quant", "tile6x16S8DOT", "GEMM int8, 6×16", "sdot"},
 	{"quant", "tile1x16S8DOT", "GEMM int8, 1×16", "sdot"},
+	{"quant", "tile6x16S8Matrix", "GEMM int8, 6×16, FEAT_I8MM: 8 of K", "smmla"},
 	{"conv", "byteTile6x16SDOT", "convolution int8, 6×16", "sdot"},
 	{"conv", "byteTile6x16SUDOT", "convolution uint8, 6×16, FEAT_I8MM", "sudot"},
 	{"quant", "nbits45x16SDOT", "4-bit blocks, 5×16", "sdot"},
@@ -218,4 +219,5 @@ const footer = `
 The peaks are two multiply-adds of 128 bits per cycle on Neoverse N1, and four on V1 and V2. LLVM has no model of Apple M1 of its own
 and uses that of an older Apple processor (Cyclone), which has three; M1 itself has four. 1×16 is the tile of products with one row.
 In practice, such products wait for memory. A dash means that the processor lacks the instruction.
+SMMLA (8 of K) computes twice the products of SDOT: two iterations replace one of the tile above it.
 `

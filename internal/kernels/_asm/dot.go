@@ -15,6 +15,10 @@ func writeDot(dir string) {
 	for mr := 1; mr <= rowsNEON; mr++ {
 		fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", mr, dotTile(f, mr))
 	}
+	dis.WriteString("\t}\n}\n\n// tileMatrix computes a tile with the given number of rows, at least two.\nfunc tileMatrix(rows int, t *tileI32) {\n\tswitch rows {\n")
+	for mr := 2; mr <= rowsNEON; mr++ {
+		fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", mr, matrixTile(f, mr))
+	}
 	dis.WriteString("\t}\n}\n")
 	write(dir+"/tile_arm64.s", f.text())
 	write(dir+"/tile_arm64.go", generated+"//go:build !purego\n\npackage quant\n"+f.stubs.String()+dis.String())

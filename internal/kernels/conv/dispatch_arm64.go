@@ -88,19 +88,16 @@ func runAffine(l cpu.Level, dst, x []float32, scale, shift *[Lanes]float32, lo, 
 }
 
 func runByteTile(l cpu.Level, pixels int, t *byteTile) {
-	switch {
-	case t.signed && cpu.DotProduct(l):
-		byteHalves(pixels, t, byteTileSDOT)
-	case !t.signed && cpu.Int8Matrix(l):
-		byteHalves(pixels, t, byteTileSUDOT)
-	default:
+	if t.signed && !cpu.DotProduct(l) || !t.signed && !cpu.Int8Matrix(l) {
 		byteTileGeneric(pixels, t)
+	} else {
+		byteHalves(pixels, t)
 	}
 }
 
 // byteHalves computes the two halves of a tile's channels. A half without some of its channels is
 // computed in a buffer.
-func byteHalves(pixels int, t *byteTile, tile func(pixels int, t *byteTile)) {
+func byteHalves(pixels int, t *byteTile) {
 	const half = byteCols / 2
 	size := 1 // bytes of an output
 	if t.sums != 0 {
@@ -114,13 +111,13 @@ func byteHalves(pixels int, t *byteTile, tile func(pixels int, t *byteTile)) {
 		h := *t
 		h.b, h.bias, h.scale, h.c = unsafe.Add(t.b, 4*j), unsafe.Add(t.bias, 4*j), unsafe.Add(t.scale, 4*j), unsafe.Add(t.c, size*j)
 		if mask == 1<<half-1 {
-			tile(pixels, &h)
+			byteHalf(pixels, &h)
 			continue
 		}
 		var buf [6 * half * 4]byte
 		first := (pixels + 1) / 2
 		h.c, h.ldc, h.secondC = unsafe.Pointer(&buf), half*size, first*half*size
-		tile(pixels, &h)
+		byteHalf(pixels, &h)
 		for p := range pixels {
 			c := unsafe.Add(t.c, size*j+p*t.ldc)
 			if p >= first {
@@ -132,5 +129,13 @@ func byteHalves(pixels int, t *byteTile, tile func(pixels int, t *byteTile)) {
 				}
 			}
 		}
+	}
+}
+
+func byteHalf(pixels int, t *byteTile) {
+	if t.signed {
+		byteTileSDOT(pixels, t)
+	} else {
+		byteTileSUDOT(pixels, t)
 	}
 }

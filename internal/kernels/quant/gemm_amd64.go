@@ -18,13 +18,13 @@ func runTile(l cpu.Level, dot bool, rows, cols int, t *tileI32) {
 	case l == cpu.AVX512:
 		tileAVX512(rows, t)
 	case l == cpu.AVX2:
-		tileHalves(rows, cols, t)
+		tileHalves(l, rows, cols, t)
 	default:
 		tileGeneric(dot, rows, cols, t)
 	}
 }
 
-func tileHalf(rows int, t *tileI32) { tileAVX2(rows, t) }
+func tileHalf(_ cpu.Level, rows int, t *tileI32) { tileAVX2(rows, t) }
 
 const chunk = 1 << 15
 

@@ -13,10 +13,16 @@ func tileHeight(l cpu.Level) int {
 
 func runTile(l cpu.Level, dot bool, rows, cols int, t *tileI32) {
 	if dot && cpu.DotProduct(l) {
-		tileHalves(rows, cols, t)
+		tileHalves(l, rows, cols, t)
 		return
 	}
 	tileGeneric(dot, rows, cols, t)
 }
 
-func tileHalf(rows int, t *tileI32) { tileDOT(rows, t) }
+func tileHalf(l cpu.Level, rows int, t *tileI32) {
+	if rows > 1 && cpu.Int8Matrix(l) {
+		tileMatrix(rows, t)
+	} else {
+		tileDOT(rows, t)
+	}
+}

@@ -2,11 +2,15 @@
 
 package quant
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/onward-ml/onward/internal/cpu"
+)
 
 // tileHalves computes the two halves of a panel. A half with fewer than 16 columns is computed in a
 // buffer.
-func tileHalves(rows, cols int, t *tileI32) {
+func tileHalves(l cpu.Level, rows, cols int, t *tileI32) {
 	const half = PanelWidth / 2
 	for j := 0; j < cols; j += half {
 		h := *t
@@ -19,7 +23,7 @@ func tileHalves(rows, cols int, t *tileI32) {
 		}
 		w := cols - j
 		if w >= half {
-			tileHalf(rows, &h)
+			tileHalf(l, rows, &h)
 			continue
 		}
 		var buf [6 * half]int32
@@ -30,7 +34,7 @@ func tileHalves(rows, cols int, t *tileI32) {
 		}
 		c := h.c
 		h.c, h.ldc = unsafe.Pointer(&buf), half*4
-		tileHalf(rows, &h)
+		tileHalf(l, rows, &h)
 		for r := range rows {
 			copy(unsafe.Slice((*int32)(unsafe.Add(c, r*int(t.ldc))), w), buf[r*half:])
 		}

@@ -22,6 +22,21 @@ func tile5x16S8DOT(t *tileI32)
 //go:noescape
 func tile6x16S8DOT(t *tileI32)
 
+//go:noescape
+func tile2x16S8Matrix(t *tileI32)
+
+//go:noescape
+func tile3x16S8Matrix(t *tileI32)
+
+//go:noescape
+func tile4x16S8Matrix(t *tileI32)
+
+//go:noescape
+func tile5x16S8Matrix(t *tileI32)
+
+//go:noescape
+func tile6x16S8Matrix(t *tileI32)
+
 // tileDOT computes a tile with the given number of rows.
 func tileDOT(rows int, t *tileI32) {
 	switch rows {
@@ -37,5 +52,21 @@ func tileDOT(rows int, t *tileI32) {
 		tile5x16S8DOT(t)
 	case 6:
 		tile6x16S8DOT(t)
+	}
+}
+
+// tileMatrix computes a tile with the given number of rows, at least two.
+func tileMatrix(rows int, t *tileI32) {
+	switch rows {
+	case 2:
+		tile2x16S8Matrix(t)
+	case 3:
+		tile3x16S8Matrix(t)
+	case 4:
+		tile4x16S8Matrix(t)
+	case 5:
+		tile5x16S8Matrix(t)
+	case 6:
+		tile6x16S8Matrix(t)
 	}
 }
