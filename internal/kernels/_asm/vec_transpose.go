@@ -1,5 +1,7 @@
 package main
 
+import "fmt"
+
 // transpose writes the kernel that transposes n adjacent square blocks. From block to block, src
 // advances by the block's width to the right and dst by its height down. Strides are in bytes.
 func transpose(f *file, i isa) {
@@ -91,7 +93,55 @@ func writeTransposeFor(dir, arch string, isas []isa) {
 			transposeWide(f, size, false)
 			transposeWide(f, size, true)
 		}
+		threeChannels(f)
 	}
 	write(dir+"/transpose_"+arch+".s", f.text())
 	write(dir+"/transpose_stubs_"+arch+".go", generated+"//go:build !purego\n\npackage vec\n"+f.stubs.String())
+}
+
+// threeChannels writes a kernel that divides n times 16 pixels of three bytes into planes that are ldd bytes apart: every third byte of 48
+// goes to the same plane.
+func threeChannels(f *file) {
+	const channels = 3
+	for o := range channels {
+		for r := range channels {
+			var v [2]uint64
+			for i := range 16 {
+				b := uint64(0x80) // becomes 0
+				if p := channels*i + o; p/16 == r {
+					b = uint64(p % 16)
+				}
+				v[i/8] |= b << (8 * (i % 8))
+			}
+			name := fmt.Sprintf("channel%d%d<>", o, r)
+			fmt.Fprintf(&f.body, "\nDATA %s+0(SB)/8, $0x%016x\nDATA %s+8(SB)/8, $0x%016x\nGLOBL %s(SB), RODATA|NOPTR, $16\n", name, v[0], name, v[1], name)
+		}
+	}
+	g := f.function("threeChannelsAVX512", avx512, []arg{{"dst", "*byte"}, {"src", "*byte"}, {"ldd", "int"}, {"n", "int"}}, nil)
+	g.arg("dst", "DI")
+	g.arg("src", "SI")
+	g.arg("ldd", "R8")
+	g.arg("n", "CX")
+	for o := range channels {
+		for r := range channels {
+			g.e("VMOVDQU32 channel%d%d<>(SB), X%d", o, r, 4+channels*o+r)
+		}
+	}
+	g.label("block")
+	for r := range channels {
+		g.e("VMOVDQU32 %d(SI), X%d", 16*r, r)
+	}
+	for o, m := range []string{"(DI)", "(DI)(R8*1)", "(DI)(R8*2)"} {
+		for r := range channels {
+			g.e("VPSHUFB X%d, X%d, X%d", 4+channels*o+r, r, 13+r)
+		}
+		g.e("VPTERNLOGD $0xfe, X15, X14, X13") // or
+		g.e("VMOVDQU32 X13, %s", m)
+	}
+	g.e("ADDQ $48, SI")
+	g.e("ADDQ $16, DI")
+	g.e("DECQ CX")
+	g.e("JNZ block")
+	g.e("VZEROUPPER")
+	g.e("RET")
 }

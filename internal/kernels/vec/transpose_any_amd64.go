@@ -17,6 +17,10 @@ func transposeAny[E Bits](dst []E, ldd int, src []E, lds, rows, cols int) {
 	if size == 8 {
 		w = 8
 	}
+	if size == 1 && cols == 3 && lds == 3 && rows >= 16 {
+		threeChannels((*byte)(unsafe.Pointer(&dst[0])), (*byte)(unsafe.Pointer(&src[0])), ldd, rows)
+		return
+	}
 	const most = 64 // blocks per call
 	// run transposes blocks of h×v elements from row i and column j on. It processes whole blocks
 	// along the longer side in one call.
@@ -70,5 +74,18 @@ func transposeAny[E Bits](dst []E, ldd int, src []E, lds, rows, cols int) {
 	}
 	if r < rows && c < cols {
 		run(r, c, rows-r, cols-c, 1, 1)
+	}
+}
+
+// threeChannels divides at least 16 pixels of three bytes into planes.
+func threeChannels(dst, src *byte, ldd, pixels int) {
+	const most = 1 << 10 // blocks per call
+	for i := 0; i < pixels; {
+		n := min(most, (pixels-i)/16)
+		if n == 0 { // the last block overlaps the one before it
+			i, n = pixels-16, 1
+		}
+		threeChannelsAVX512((*byte)(unsafe.Add(unsafe.Pointer(dst), i)), (*byte)(unsafe.Add(unsafe.Pointer(src), 3*i)), ldd, n)
+		i += 16 * n
 	}
 }

@@ -33,3 +33,6 @@ func transposeU64AVX512(dst *byte, src *byte, ldd int, lds int, dstStep int, src
 
 //go:noescape
 func transposeU64EdgeAVX512(dst *byte, src *byte, ldd int, lds int, dstStep int, srcStep int, n int, rows int, cols int)
+
+//go:noescape
+func threeChannelsAVX512(dst *byte, src *byte, ldd int, n int)

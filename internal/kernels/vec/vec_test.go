@@ -395,6 +395,7 @@ func TestEveryAssemblyFunctionIsTested(t *testing.T) {
 	for _, k := range rowsTable {
 		names = append(names, k.name+"RowsF32AVX512", k.name+"RowsF32AVX2", k.name+"RowsF32NEON")
 	}
+	names = append(names, "threeChannelsAVX512")            // TestTransposeAny
 	for _, n := range []string{"U8", "U16", "U32", "U64"} { // TestTransposeAny
 		names = append(names, "transpose"+n+"AVX512", "transpose"+n+"EdgeAVX512")
 	}
