@@ -1,7 +1,9 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -138,24 +140,20 @@ func packedGRU(op *GRU, r *kit.RecurrentRun[float32], p *kit.RecurrentWeights) e
 	err := p.Run(r, split, !linear, linear, func(cell *kit.RecurrentCell) {
 		kit.ApplyCell(r.C, &op.Act[cell.D][0], op.Clip, cell.Gates)
 		if !linear {
-			rt := cell.Gates[p.Unit:][:cell.N]
-			for k, v := range cell.H {
-				cell.Other[k] = rt[k] * v
-			}
+			vec.MulF32(cpu.Active(), cell.Other, cell.H, cell.Gates[p.Unit:][:cell.N])
 		}
 	}, func(cell *kit.RecurrentCell) {
-		n, z := cell.Gates[:cell.N], cell.First[:cell.N]
+		l, n, z := cpu.Active(), cell.Gates[:cell.N], cell.First[:cell.N]
 		if linear {
-			rt, v := cell.First[p.Unit:][:cell.N], cell.Recurrence[:cell.N]
-			for k := range n {
-				n[k] += v[k] * rt[k]
-			}
+			v := cell.Recurrence[:cell.N]
+			vec.MulF32(l, v, v, cell.First[p.Unit:][:cell.N])
+			vec.AddF32(l, n, n, v)
 		}
 		kit.ApplyCell(r.C, &op.Act[cell.D][1], op.Clip, n)
-		h, next := cell.H[:len(n)], cell.Next[:len(n)]
-		for k, v := range z {
-			next[k] = (1-v)*n[k] + v*h[k]
-		}
+		vec.MulF32(l, cell.Next, z, cell.H)
+		vec.ScaleShiftF32(l, z, z, -1, 1)
+		vec.MulF32(l, n, n, z)
+		vec.AddF32(l, cell.Next, cell.Next, n)
 	})
 	if err == nil {
 		r.Store()

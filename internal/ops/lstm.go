@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -192,9 +194,10 @@ func packedLSTM(op *LSTM, r *kit.RecurrentRun[float32], p *kit.RecurrentWeights,
 			}
 		}
 		kit.ApplyCell(r.C, g, op.Clip, ct)
-		for k, v := range state {
-			state[k] = ft[k]*v + it[k]*ct[k]
-		}
+		l := cpu.Active()
+		vec.MulF32(l, state, state, ft)
+		vec.MulF32(l, it, it, ct)
+		vec.AddF32(l, state, state, it)
 		if peep != nil || op.InputForget {
 			if peep != nil {
 				addProduct(ot, peep[cell.D*3*h+h+cell.U0:][:n], state)
@@ -203,10 +206,7 @@ func packedLSTM(op *LSTM, r *kit.RecurrentRun[float32], p *kit.RecurrentWeights,
 		}
 		copy(cell.Next, state)
 		kit.ApplyCell(r.C, hf, op.Clip, cell.Next)
-		next := cell.Next[:len(ot)]
-		for k, v := range ot {
-			next[k] *= v
-		}
+		vec.MulF32(l, cell.Next, cell.Next, ot)
 	})
 	if err == nil {
 		r.Store()

@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -263,9 +264,7 @@ func (s *recurrentSteps) panel(step, stage, d, panel int, useOther, apart bool, 
 			copy(c.Recurrence, biases[d][column:])
 			gemm.Columns(cpu.Active(), c.Recurrence, from[i*h:][:h], weights, t.width)
 		case batch > few:
-			for k, v := range sums[i*t.width:][:t.width] {
-				c.Gates[k] += v
-			}
+			vec.AddF32(cpu.Active(), c.Gates, c.Gates, sums[i*t.width:][:t.width])
 		default:
 			gemm.Columns(cpu.Active(), c.Gates, from[i*h:][:h], weights, t.width)
 		}
