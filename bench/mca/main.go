@@ -35,7 +35,7 @@ var kernels = []kernel{
 	{"quant", "tile1x16S8DOT", "GEMM int8, 1×16", "sdot"},
 	{"quant", "tile6x16S8Matrix", "GEMM int8, 6×16, FEAT_I8MM: 8 of K", "smmla"},
 	{"conv", "byteTile6x16SDOT", "convolution int8, 6×16", "sdot"},
-	{"conv", "byteTile6x16SUDOT", "convolution uint8, 6×16, FEAT_I8MM", "sudot"},
+	{"conv", "byteTile6x16Matrix", "convolution uint8, 6×16, FEAT_I8MM: 8 of K", "usmmla"},
 	{"quant", "nbits45x16SDOT", "4-bit blocks, 5×16", "sdot"},
 	{"quant", "nbits41x16SDOT", "4-bit blocks, 1×16", "sdot"},
 	{"quant", "nbits85x16SDOT", "8-bit blocks, 5×16", "sdot"},
@@ -219,5 +219,5 @@ const footer = `
 The peaks are two multiply-adds of 128 bits per cycle on Neoverse N1, and four on V1 and V2. LLVM has no model of Apple M1 of its own
 and uses that of an older Apple processor (Cyclone), which has three; M1 itself has four. 1×16 is the tile of products with one row.
 In practice, such products wait for memory. A dash means that the processor lacks the instruction.
-SMMLA (8 of K) computes twice the products of SDOT: two iterations replace one of the tile above it.
+An instruction of FEAT_I8MM computes twice the products of SDOT: two iterations of 8 of K replace one of the loop for SDOT, 16 of K.
 `

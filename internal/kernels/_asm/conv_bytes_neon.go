@@ -6,13 +6,16 @@ import (
 )
 
 // writeConvBytesNEON writes the tiles of convolutions of bytes for arm64: dense ones by SDOT, which takes
-// signed pixels, and by SUDOT, which takes unsigned ones; depthwise ones by SMLAL.
+// signed pixels, or by USMMLA and for one pixel by SUDOT, which take unsigned ones.
 func writeConvBytesNEON(dir string) {
 	f := newFile("bytes")
 	var dis strings.Builder
-	for _, name := range []string{"SDOT", "SUDOT"} {
+	for _, name := range []string{"SDOT", "SUDOT", "Matrix"} {
 		fmt.Fprintf(&dis, "\n// byteTile%s computes 16 output channels of a tile.\nfunc byteTile%s(pixels int, t *byteTile) {\n\tswitch pixels {\n", name, name)
 		for mr := 1; mr <= rowsNEON; mr++ {
+			if name != "SDOT" && (mr == 1) != (name == "SUDOT") {
+				continue
+			}
 			fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", mr, byteTileNEON(f, name, mr))
 		}
 		dis.WriteString("\t}\n}\n")
@@ -39,65 +42,16 @@ func (g *fn) boundsNEON(lo, hi, zero, atLo, atHi, atZero int) {
 	}
 }
 
-// packBytesNEON sets the register first to the low bytes of the elements of four registers.
-func (g *fn) packBytesNEON(first int) {
-	for i := 0; i < 4; i += 2 {
-		g.raw("VUZP1 V%d.H8, V%d.H8, V%d.H8", first+i+1, first+i, first+i)
-	}
-	g.raw("VUZP1 V%d.B16, V%d.B16, V%d.B16", first+2, first, first)
+// packBytesNEON sets register a to the low bytes of the elements of four registers.
+func (g *fn) packBytesNEON(a, b, c, d int) {
+	g.raw("VUZP1 V%d.H8, V%d.H8, V%d.H8", b, a, a)
+	g.raw("VUZP1 V%d.H8, V%d.H8, V%d.H8", d, c, c)
+	g.raw("VUZP1 V%d.B16, V%d.B16, V%d.B16", c, a, a)
 }
 
-// byteTileNEON writes the tile of mr pixels and 16 of 32 output channels. The sums are in V0 to V23,
-// 16 channels of each pixel in V24 to V29, and weights in V30 and V31. Few pixels have several sets
-// of sums, to hide the latency of a product.
-func byteTileNEON(f *file, product string, mr int) string {
-	const (
-		nv, firstA, firstB = 4, 24, 30
-		stride             = byteCol * 4 // bytes of the weights of a step
-		unroll             = 4           // steps
-	)
-	name := fmt.Sprintf("byteTile%dx16%s", mr, product)
-	g := f.function(name, neon, []arg{{"t", "*byteTile"}}, nil)
-	sets := []int{1: 4, 2: 2, 3: 2, 4: 1, 5: 1, 6: 1}[mr]
-	acc := func(s, r, j int) int { return s*nv*mr + r*nv + j }
-	half := (mr + 1) / 2
-	g.raw("MOVD t+0(FP), R3")
-	for _, p := range []struct {
-		off int
-		reg string
-	}{{bB, "R5"}, {bPixel, "R8"}, {bOffsets, "R11"}, {bTaps, "R12"}, {bA, "R13"}, {bBias, "R6"}, {bSecond, "R9"}, {bC, "R15"}, {bLdC, "R1"}, {bSecondC, "R4"}} {
-		g.raw("MOVD %d(R3), %s", p.off, p.reg)
-	}
-	g.raw("VLD1 (R6), [V0.S4, V1.S4, V2.S4, V3.S4]")
-	for r := 1; r < mr; r++ {
-		for j := range nv {
-			g.move(j, acc(0, r, j))
-		}
-	}
-	if sets > 1 {
-		g.zeroNEON(nv*mr, (sets-1)*nv*mr)
-	}
-	step := func(u, lane int) {
-		for j := 0; j < nv; j += 2 {
-			g.raw("FLDPQ %d(R5), (F%d, F%d)", u*stride+j*16, firstB, firstB+1)
-			for r := range mr {
-				for i := range 2 {
-					g.dotLane(product, firstA+r, lane, firstB+i, acc(u%sets, r, j+i))
-				}
-			}
-		}
-	}
-	g.label("tap")
-	g.raw("MOVD.P 8(R11), R6")
-	g.raw("ADD R13, R6, %s", rowRegs[0])
-	for r := 1; r < mr; r++ {
-		if r == half {
-			g.raw("ADD R9, %s, %s", rowRegs[0], rowRegs[r])
-		} else {
-			g.raw("ADD R8, %s, %s", rowRegs[r-1], rowRegs[r])
-		}
-	}
-	g.raw("MOVD %d(R3), R2", bK)
+// dotLoop multiplies R2 steps of each of R12 taps by dot products.
+func (g *fn) dotLoop(mr, unroll, stride int, step func(u, lane int)) {
+	const firstA = 24
 	g.raw("SUBS $%d, R2", unroll)
 	g.raw("BLT rest")
 	g.label("loop")
@@ -125,9 +79,85 @@ func byteTileNEON(f *file, product string, mr int) string {
 	g.label("next")
 	g.raw("SUBS $1, R12")
 	g.raw("BNE tap")
-	for s := 1; s < sets; s++ {
-		for i := range nv * mr {
-			g.raw("VADD V%d.S4, V%d.S4, V%d.S4", acc(s, 0, 0)+i, i, i)
+}
+
+// byteTileNEON writes the tile of mr pixels and 16 of 32 output channels. The sums are in V0 to V23,
+// 16 channels of each pixel in V24 to V29, and weights in V30 and V31. Few pixels have several sets
+// of sums, to hide the latency of a product.
+func byteTileNEON(f *file, product string, mr int) string {
+	const (
+		nv, firstA, firstB = 4, 24, 30
+		stride             = byteCol * 4 // bytes of the weights of a step
+		unroll             = 4           // steps
+	)
+	name := fmt.Sprintf("byteTile%dx16%s", mr, product)
+	g := f.function(name, neon, []arg{{"t", "*byteTile"}}, nil)
+	sets := []int{1: 4, 2: 2, 3: 2, 4: 1, 5: 1, 6: 1}[mr]
+	acc := func(s, r, j int) int { return s*nv*mr + r*nv + j }
+	matrix := matrixNEON{g, "usmmla", mr}
+	if product == "Matrix" {
+		sets, acc = 1, func(_, r, j int) int { return matrix.row(r, j) }
+	}
+	half := (mr + 1) / 2
+	g.raw("MOVD t+0(FP), R3")
+	for _, p := range []struct {
+		off int
+		reg string
+	}{{bB, "R5"}, {bPixel, "R8"}, {bOffsets, "R11"}, {bTaps, "R12"}, {bA, "R13"}, {bBias, "R6"}, {bSecond, "R9"}, {bC, "R15"}, {bLdC, "R1"}, {bSecondC, "R4"}} {
+		g.raw("MOVD %d(R3), %s", p.off, p.reg)
+	}
+	if product == "Matrix" { // whose sums are in another order until the end
+		g.zeroNEON(0, matrix.pairs()*matrixPairs)
+	} else {
+		g.raw("VLD1 (R6), [V0.S4, V1.S4, V2.S4, V3.S4]")
+		for r := 1; r < mr; r++ {
+			for j := range nv {
+				g.move(j, acc(0, r, j))
+			}
+		}
+		if sets > 1 {
+			g.zeroNEON(nv*mr, (sets-1)*nv*mr)
+		}
+	}
+	step := func(u, lane int) {
+		for j := 0; j < nv; j += 2 {
+			g.raw("FLDPQ %d(R5), (F%d, F%d)", u*stride+j*16, firstB, firstB+1)
+			for r := range mr {
+				for i := range 2 {
+					g.dotLane(product, firstA+r, lane, firstB+i, acc(u%sets, r, j+i))
+				}
+			}
+		}
+	}
+	g.label("tap")
+	g.raw("MOVD.P 8(R11), R6")
+	g.raw("ADD R13, R6, %s", rowRegs[0])
+	for r := 1; r < mr; r++ {
+		if r == half {
+			g.raw("ADD R9, %s, %s", rowRegs[0], rowRegs[r])
+		} else {
+			g.raw("ADD R8, %s, %s", rowRegs[r-1], rowRegs[r])
+		}
+	}
+	g.raw("MOVD %d(R3), R2", bK)
+	if product == "Matrix" {
+		matrix.loop(stride)
+		g.raw("SUBS $1, R12")
+		g.raw("BNE tap")
+		matrix.rows()
+		g.raw("MOVD %d(R3), R6", bBias)
+		g.raw("VLD1 (R6), [V24.S4, V25.S4, V26.S4, V27.S4]")
+		for r := range mr {
+			for j := range nv {
+				g.raw("VADD V%d.S4, V%d.S4, V%d.S4", firstA+j, acc(0, r, j), acc(0, r, j))
+			}
+		}
+	} else {
+		g.dotLoop(mr, unroll, stride, step)
+		for s := 1; s < sets; s++ {
+			for i := range nv * mr {
+				g.raw("VADD V%d.S4, V%d.S4, V%d.S4", acc(s, 0, 0)+i, i, i)
+			}
 		}
 	}
 	g.raw("ADD R15, R4")
@@ -146,7 +176,9 @@ func byteTileNEON(f *file, product string, mr int) string {
 	g.raw("MOVD %d(R3), R6", bSums)
 	g.raw("CBZ R6, requantize")
 	each(func(r int, reg string) {
-		g.raw("VST1 [V%d.S4, V%d.S4, V%d.S4, V%d.S4], (%s)", acc(0, r, 0), acc(0, r, 1), acc(0, r, 2), acc(0, r, 3), reg)
+		for j := range nv {
+			g.raw("FMOVQ F%d, %d(%s)", acc(0, r, j), 16*j, reg)
+		}
 	})
 	g.raw("RET")
 	g.label("requantize")
@@ -160,7 +192,7 @@ func byteTileNEON(f *file, product string, mr int) string {
 		}
 	}
 	each(func(r int, reg string) {
-		g.packBytesNEON(acc(0, r, 0))
+		g.packBytesNEON(acc(0, r, 0), acc(0, r, 1), acc(0, r, 2), acc(0, r, 3))
 		g.raw("FMOVQ F%d, (%s)", acc(0, r, 0), reg)
 	})
 	g.raw("RET")

@@ -99,7 +99,10 @@ next:
 	ADD R15, R4
 	MOVD 112(R3), R6
 	CBZ R6, requantize
-	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15)
+	FMOVQ F0, 0(R15)
+	FMOVQ F1, 16(R15)
+	FMOVQ F2, 32(R15)
+	FMOVQ F3, 48(R15)
 	RET
 requantize:
 	FMOVS 100(R3), F28
@@ -262,8 +265,14 @@ next:
 	ADD R15, R4
 	MOVD 112(R3), R6
 	CBZ R6, requantize
-	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15)
-	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R4)
+	FMOVQ F0, 0(R15)
+	FMOVQ F1, 16(R15)
+	FMOVQ F2, 32(R15)
+	FMOVQ F3, 48(R15)
+	FMOVQ F4, 0(R4)
+	FMOVQ F5, 16(R4)
+	FMOVQ F6, 32(R4)
+	FMOVQ F7, 48(R4)
 	RET
 requantize:
 	FMOVS 100(R3), F28
@@ -498,10 +507,19 @@ next:
 	ADD R15, R4
 	MOVD 112(R3), R6
 	CBZ R6, requantize
-	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15)
+	FMOVQ F0, 0(R15)
+	FMOVQ F1, 16(R15)
+	FMOVQ F2, 32(R15)
+	FMOVQ F3, 48(R15)
 	ADD R1, R15
-	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R15)
-	VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R4)
+	FMOVQ F4, 0(R15)
+	FMOVQ F5, 16(R15)
+	FMOVQ F6, 32(R15)
+	FMOVQ F7, 48(R15)
+	FMOVQ F8, 0(R4)
+	FMOVQ F9, 16(R4)
+	FMOVQ F10, 32(R4)
+	FMOVQ F11, 48(R4)
 	RET
 requantize:
 	FMOVS 100(R3), F28
@@ -777,12 +795,24 @@ next:
 	ADD R15, R4
 	MOVD 112(R3), R6
 	CBZ R6, requantize
-	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15)
+	FMOVQ F0, 0(R15)
+	FMOVQ F1, 16(R15)
+	FMOVQ F2, 32(R15)
+	FMOVQ F3, 48(R15)
 	ADD R1, R15
-	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R15)
-	VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R4)
+	FMOVQ F4, 0(R15)
+	FMOVQ F5, 16(R15)
+	FMOVQ F6, 32(R15)
+	FMOVQ F7, 48(R15)
+	FMOVQ F8, 0(R4)
+	FMOVQ F9, 16(R4)
+	FMOVQ F10, 32(R4)
+	FMOVQ F11, 48(R4)
 	ADD R1, R4
-	VST1 [V12.S4, V13.S4, V14.S4, V15.S4], (R4)
+	FMOVQ F12, 0(R4)
+	FMOVQ F13, 16(R4)
+	FMOVQ F14, 32(R4)
+	FMOVQ F15, 48(R4)
 	RET
 requantize:
 	FMOVS 100(R3), F28
@@ -1123,14 +1153,29 @@ next:
 	ADD R15, R4
 	MOVD 112(R3), R6
 	CBZ R6, requantize
-	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15)
+	FMOVQ F0, 0(R15)
+	FMOVQ F1, 16(R15)
+	FMOVQ F2, 32(R15)
+	FMOVQ F3, 48(R15)
 	ADD R1, R15
-	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R15)
+	FMOVQ F4, 0(R15)
+	FMOVQ F5, 16(R15)
+	FMOVQ F6, 32(R15)
+	FMOVQ F7, 48(R15)
 	ADD R1, R15
-	VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R15)
-	VST1 [V12.S4, V13.S4, V14.S4, V15.S4], (R4)
+	FMOVQ F8, 0(R15)
+	FMOVQ F9, 16(R15)
+	FMOVQ F10, 32(R15)
+	FMOVQ F11, 48(R15)
+	FMOVQ F12, 0(R4)
+	FMOVQ F13, 16(R4)
+	FMOVQ F14, 32(R4)
+	FMOVQ F15, 48(R4)
 	ADD R1, R4
-	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R4)
+	FMOVQ F16, 0(R4)
+	FMOVQ F17, 16(R4)
+	FMOVQ F18, 32(R4)
+	FMOVQ F19, 48(R4)
 	RET
 requantize:
 	FMOVS 100(R3), F28
@@ -1536,16 +1581,34 @@ next:
 	ADD R15, R4
 	MOVD 112(R3), R6
 	CBZ R6, requantize
-	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15)
+	FMOVQ F0, 0(R15)
+	FMOVQ F1, 16(R15)
+	FMOVQ F2, 32(R15)
+	FMOVQ F3, 48(R15)
 	ADD R1, R15
-	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R15)
+	FMOVQ F4, 0(R15)
+	FMOVQ F5, 16(R15)
+	FMOVQ F6, 32(R15)
+	FMOVQ F7, 48(R15)
 	ADD R1, R15
-	VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R15)
-	VST1 [V12.S4, V13.S4, V14.S4, V15.S4], (R4)
+	FMOVQ F8, 0(R15)
+	FMOVQ F9, 16(R15)
+	FMOVQ F10, 32(R15)
+	FMOVQ F11, 48(R15)
+	FMOVQ F12, 0(R4)
+	FMOVQ F13, 16(R4)
+	FMOVQ F14, 32(R4)
+	FMOVQ F15, 48(R4)
 	ADD R1, R4
-	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R4)
+	FMOVQ F16, 0(R4)
+	FMOVQ F17, 16(R4)
+	FMOVQ F18, 32(R4)
+	FMOVQ F19, 48(R4)
 	ADD R1, R4
-	VST1 [V20.S4, V21.S4, V22.S4, V23.S4], (R4)
+	FMOVQ F20, 0(R4)
+	FMOVQ F21, 16(R4)
+	FMOVQ F22, 32(R4)
+	FMOVQ F23, 48(R4)
 	RET
 requantize:
 	FMOVS 100(R3), F28
@@ -1872,7 +1935,10 @@ next:
 	ADD R15, R4
 	MOVD 112(R3), R6
 	CBZ R6, requantize
-	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15)
+	FMOVQ F0, 0(R15)
+	FMOVQ F1, 16(R15)
+	FMOVQ F2, 32(R15)
+	FMOVQ F3, 48(R15)
 	RET
 requantize:
 	FMOVS 100(R3), F28
@@ -1921,8 +1987,8 @@ requantize:
 	FMOVQ F0, (R15)
 	RET
 
-// func byteTile2x16SUDOT(t *byteTile)
-TEXT ·byteTile2x16SUDOT(SB), 0, $136-8
+// func byteTile2x16Matrix(t *byteTile)
+TEXT ·byteTile2x16Matrix(SB), 0, $136-8
 	MOVD t+0(FP), R3
 	MOVD 8(R3), R5
 	MOVD 48(R3), R8
@@ -1934,11 +2000,225 @@ TEXT ·byteTile2x16SUDOT(SB), 0, $136-8
 	MOVD 16(R3), R15
 	MOVD 64(R3), R1
 	MOVD 72(R3), R4
-	VLD1 (R6), [V0.S4, V1.S4, V2.S4, V3.S4]
-	VMOV V0.B16, V4.B16
-	VMOV V1.B16, V5.B16
-	VMOV V2.B16, V6.B16
-	VMOV V3.B16, V7.B16
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+tap:
+	MOVD.P 8(R11), R6
+	ADD R13, R6, R0
+	ADD R9, R0, R19
+	MOVD 40(R3), R2
+	SUBS $2, R2
+	BLT rest
+loop:
+	FMOVD.P 8(R0), F24
+	VLD1.P 8(R19), V24.D[1]
+	FMOVQ 0(R5), F27
+	FMOVQ 128(R5), F28
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf00 // usmmla v0.4s, v24.16b, v29.16b
+	WORD $0x4e9caf01 // usmmla v1.4s, v24.16b, v28.16b
+	FMOVQ 16(R5), F27
+	FMOVQ 144(R5), F28
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf02 // usmmla v2.4s, v24.16b, v29.16b
+	WORD $0x4e9caf03 // usmmla v3.4s, v24.16b, v28.16b
+	FMOVQ 32(R5), F27
+	FMOVQ 160(R5), F28
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf04 // usmmla v4.4s, v24.16b, v29.16b
+	WORD $0x4e9caf05 // usmmla v5.4s, v24.16b, v28.16b
+	FMOVQ 48(R5), F27
+	FMOVQ 176(R5), F28
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf06 // usmmla v6.4s, v24.16b, v29.16b
+	WORD $0x4e9caf07 // usmmla v7.4s, v24.16b, v28.16b
+	ADD $256, R5
+	SUBS $2, R2
+	BGE loop
+rest:
+	ADDS $2, R2
+	BEQ next
+	FMOVS (R0), F24
+	ADD $4, R0
+	FMOVS (R19), F27
+	ADD $4, R19
+	VMOV V27.D[0], V24.D[1]
+	FMOVQ 0(R5), F27
+	VEOR V28.B16, V28.B16, V28.B16
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf00 // usmmla v0.4s, v24.16b, v29.16b
+	WORD $0x4e9caf01 // usmmla v1.4s, v24.16b, v28.16b
+	FMOVQ 16(R5), F27
+	VEOR V28.B16, V28.B16, V28.B16
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf02 // usmmla v2.4s, v24.16b, v29.16b
+	WORD $0x4e9caf03 // usmmla v3.4s, v24.16b, v28.16b
+	FMOVQ 32(R5), F27
+	VEOR V28.B16, V28.B16, V28.B16
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf04 // usmmla v4.4s, v24.16b, v29.16b
+	WORD $0x4e9caf05 // usmmla v5.4s, v24.16b, v28.16b
+	FMOVQ 48(R5), F27
+	VEOR V28.B16, V28.B16, V28.B16
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf06 // usmmla v6.4s, v24.16b, v29.16b
+	WORD $0x4e9caf07 // usmmla v7.4s, v24.16b, v28.16b
+	ADD $128, R5
+next:
+	SUBS $1, R12
+	BNE tap
+	VZIP1 V1.D2, V0.D2, V27.D2
+	VZIP2 V1.D2, V0.D2, V1.D2
+	VMOV V27.B16, V0.B16
+	VZIP1 V3.D2, V2.D2, V27.D2
+	VZIP2 V3.D2, V2.D2, V3.D2
+	VMOV V27.B16, V2.B16
+	VZIP1 V5.D2, V4.D2, V27.D2
+	VZIP2 V5.D2, V4.D2, V5.D2
+	VMOV V27.B16, V4.B16
+	VZIP1 V7.D2, V6.D2, V27.D2
+	VZIP2 V7.D2, V6.D2, V7.D2
+	VMOV V27.B16, V6.B16
+	MOVD 80(R3), R6
+	VLD1 (R6), [V24.S4, V25.S4, V26.S4, V27.S4]
+	VADD V24.S4, V0.S4, V0.S4
+	VADD V25.S4, V2.S4, V2.S4
+	VADD V26.S4, V4.S4, V4.S4
+	VADD V27.S4, V6.S4, V6.S4
+	VADD V24.S4, V1.S4, V1.S4
+	VADD V25.S4, V3.S4, V3.S4
+	VADD V26.S4, V5.S4, V5.S4
+	VADD V27.S4, V7.S4, V7.S4
+	ADD R15, R4
+	MOVD 112(R3), R6
+	CBZ R6, requantize
+	FMOVQ F0, 0(R15)
+	FMOVQ F2, 16(R15)
+	FMOVQ F4, 32(R15)
+	FMOVQ F6, 48(R15)
+	FMOVQ F1, 0(R4)
+	FMOVQ F3, 16(R4)
+	FMOVQ F5, 32(R4)
+	FMOVQ F7, 48(R4)
+	RET
+requantize:
+	FMOVS 100(R3), F28
+	VDUP V28.S[0], V28.S4
+	FMOVS 104(R3), F29
+	VDUP V29.S[0], V29.S4
+	FMOVS 96(R3), F31
+	VDUP V31.S[0], V31.S4
+	MOVD 88(R3), R6
+	VLD1 (R6), [V24.S4, V25.S4, V26.S4, V27.S4]
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	WORD $0x6e38dc00 // fmul v0.4s, v0.4s, v24.4s
+	WORD $0x6ebce41e // fcmgt v30.4s, v0.4s, v28.4s
+	VBIF V30.B16, V28.B16, V0.B16
+	WORD $0x6ea0e7be // fcmgt v30.4s, v29.4s, v0.4s
+	VBIF V30.B16, V29.B16, V0.B16
+	WORD $0x4e21a800 // fcvtns v0.4s, v0.4s
+	VADD V31.S4, V0.S4, V0.S4
+	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	WORD $0x6e39dc42 // fmul v2.4s, v2.4s, v25.4s
+	WORD $0x6ebce45e // fcmgt v30.4s, v2.4s, v28.4s
+	VBIF V30.B16, V28.B16, V2.B16
+	WORD $0x6ea2e7be // fcmgt v30.4s, v29.4s, v2.4s
+	VBIF V30.B16, V29.B16, V2.B16
+	WORD $0x4e21a842 // fcvtns v2.4s, v2.4s
+	VADD V31.S4, V2.S4, V2.S4
+	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
+	WORD $0x6e3adc84 // fmul v4.4s, v4.4s, v26.4s
+	WORD $0x6ebce49e // fcmgt v30.4s, v4.4s, v28.4s
+	VBIF V30.B16, V28.B16, V4.B16
+	WORD $0x6ea4e7be // fcmgt v30.4s, v29.4s, v4.4s
+	VBIF V30.B16, V29.B16, V4.B16
+	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
+	VADD V31.S4, V4.S4, V4.S4
+	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
+	WORD $0x6e3bdcc6 // fmul v6.4s, v6.4s, v27.4s
+	WORD $0x6ebce4de // fcmgt v30.4s, v6.4s, v28.4s
+	VBIF V30.B16, V28.B16, V6.B16
+	WORD $0x6ea6e7be // fcmgt v30.4s, v29.4s, v6.4s
+	VBIF V30.B16, V29.B16, V6.B16
+	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
+	VADD V31.S4, V6.S4, V6.S4
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	WORD $0x6e38dc21 // fmul v1.4s, v1.4s, v24.4s
+	WORD $0x6ebce43e // fcmgt v30.4s, v1.4s, v28.4s
+	VBIF V30.B16, V28.B16, V1.B16
+	WORD $0x6ea1e7be // fcmgt v30.4s, v29.4s, v1.4s
+	VBIF V30.B16, V29.B16, V1.B16
+	WORD $0x4e21a821 // fcvtns v1.4s, v1.4s
+	VADD V31.S4, V1.S4, V1.S4
+	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	WORD $0x6e39dc63 // fmul v3.4s, v3.4s, v25.4s
+	WORD $0x6ebce47e // fcmgt v30.4s, v3.4s, v28.4s
+	VBIF V30.B16, V28.B16, V3.B16
+	WORD $0x6ea3e7be // fcmgt v30.4s, v29.4s, v3.4s
+	VBIF V30.B16, V29.B16, V3.B16
+	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
+	VADD V31.S4, V3.S4, V3.S4
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	WORD $0x6e3adca5 // fmul v5.4s, v5.4s, v26.4s
+	WORD $0x6ebce4be // fcmgt v30.4s, v5.4s, v28.4s
+	VBIF V30.B16, V28.B16, V5.B16
+	WORD $0x6ea5e7be // fcmgt v30.4s, v29.4s, v5.4s
+	VBIF V30.B16, V29.B16, V5.B16
+	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
+	VADD V31.S4, V5.S4, V5.S4
+	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
+	WORD $0x6e3bdce7 // fmul v7.4s, v7.4s, v27.4s
+	WORD $0x6ebce4fe // fcmgt v30.4s, v7.4s, v28.4s
+	VBIF V30.B16, V28.B16, V7.B16
+	WORD $0x6ea7e7be // fcmgt v30.4s, v29.4s, v7.4s
+	VBIF V30.B16, V29.B16, V7.B16
+	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
+	VADD V31.S4, V7.S4, V7.S4
+	VUZP1 V2.H8, V0.H8, V0.H8
+	VUZP1 V6.H8, V4.H8, V4.H8
+	VUZP1 V4.B16, V0.B16, V0.B16
+	FMOVQ F0, (R15)
+	VUZP1 V3.H8, V1.H8, V1.H8
+	VUZP1 V7.H8, V5.H8, V5.H8
+	VUZP1 V5.B16, V1.B16, V1.B16
+	FMOVQ F1, (R4)
+	RET
+
+// func byteTile3x16Matrix(t *byteTile)
+TEXT ·byteTile3x16Matrix(SB), 0, $136-8
+	MOVD t+0(FP), R3
+	MOVD 8(R3), R5
+	MOVD 48(R3), R8
+	MOVD 24(R3), R11
+	MOVD 32(R3), R12
+	MOVD 0(R3), R13
+	MOVD 80(R3), R6
+	MOVD 56(R3), R9
+	MOVD 16(R3), R15
+	MOVD 64(R3), R1
+	MOVD 72(R3), R4
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
 	VEOR V8.B16, V8.B16, V8.B16
 	VEOR V9.B16, V9.B16, V9.B16
 	VEOR V10.B16, V10.B16, V10.B16
@@ -1950,93 +2230,150 @@ TEXT ·byteTile2x16SUDOT(SB), 0, $136-8
 tap:
 	MOVD.P 8(R11), R6
 	ADD R13, R6, R0
-	ADD R9, R0, R19
+	ADD R8, R0, R19
+	ADD R9, R0, R20
 	MOVD 40(R3), R2
-	SUBS $4, R2
+	SUBS $2, R2
 	BLT rest
 loop:
-	VLD1.P 16(R0), [V24.B16]
-	VLD1.P 16(R19), [V25.B16]
-	FLDPQ 0(R5), (F30, F31)
-	WORD $0x4f18f3c0 // sudot v0.4s, v30.16b, v24.4b[0]
-	WORD $0x4f18f3e1 // sudot v1.4s, v31.16b, v24.4b[0]
-	WORD $0x4f19f3c4 // sudot v4.4s, v30.16b, v25.4b[0]
-	WORD $0x4f19f3e5 // sudot v5.4s, v31.16b, v25.4b[0]
-	FLDPQ 32(R5), (F30, F31)
-	WORD $0x4f18f3c2 // sudot v2.4s, v30.16b, v24.4b[0]
-	WORD $0x4f18f3e3 // sudot v3.4s, v31.16b, v24.4b[0]
-	WORD $0x4f19f3c6 // sudot v6.4s, v30.16b, v25.4b[0]
-	WORD $0x4f19f3e7 // sudot v7.4s, v31.16b, v25.4b[0]
-	FLDPQ 128(R5), (F30, F31)
-	WORD $0x4f38f3c8 // sudot v8.4s, v30.16b, v24.4b[1]
-	WORD $0x4f38f3e9 // sudot v9.4s, v31.16b, v24.4b[1]
-	WORD $0x4f39f3cc // sudot v12.4s, v30.16b, v25.4b[1]
-	WORD $0x4f39f3ed // sudot v13.4s, v31.16b, v25.4b[1]
-	FLDPQ 160(R5), (F30, F31)
-	WORD $0x4f38f3ca // sudot v10.4s, v30.16b, v24.4b[1]
-	WORD $0x4f38f3eb // sudot v11.4s, v31.16b, v24.4b[1]
-	WORD $0x4f39f3ce // sudot v14.4s, v30.16b, v25.4b[1]
-	WORD $0x4f39f3ef // sudot v15.4s, v31.16b, v25.4b[1]
-	FLDPQ 256(R5), (F30, F31)
-	WORD $0x4f18fbc0 // sudot v0.4s, v30.16b, v24.4b[2]
-	WORD $0x4f18fbe1 // sudot v1.4s, v31.16b, v24.4b[2]
-	WORD $0x4f19fbc4 // sudot v4.4s, v30.16b, v25.4b[2]
-	WORD $0x4f19fbe5 // sudot v5.4s, v31.16b, v25.4b[2]
-	FLDPQ 288(R5), (F30, F31)
-	WORD $0x4f18fbc2 // sudot v2.4s, v30.16b, v24.4b[2]
-	WORD $0x4f18fbe3 // sudot v3.4s, v31.16b, v24.4b[2]
-	WORD $0x4f19fbc6 // sudot v6.4s, v30.16b, v25.4b[2]
-	WORD $0x4f19fbe7 // sudot v7.4s, v31.16b, v25.4b[2]
-	FLDPQ 384(R5), (F30, F31)
-	WORD $0x4f38fbc8 // sudot v8.4s, v30.16b, v24.4b[3]
-	WORD $0x4f38fbe9 // sudot v9.4s, v31.16b, v24.4b[3]
-	WORD $0x4f39fbcc // sudot v12.4s, v30.16b, v25.4b[3]
-	WORD $0x4f39fbed // sudot v13.4s, v31.16b, v25.4b[3]
-	FLDPQ 416(R5), (F30, F31)
-	WORD $0x4f38fbca // sudot v10.4s, v30.16b, v24.4b[3]
-	WORD $0x4f38fbeb // sudot v11.4s, v31.16b, v24.4b[3]
-	WORD $0x4f39fbce // sudot v14.4s, v30.16b, v25.4b[3]
-	WORD $0x4f39fbef // sudot v15.4s, v31.16b, v25.4b[3]
-	ADD $512, R5
-	SUBS $4, R2
+	FMOVD.P 8(R0), F24
+	VLD1.P 8(R19), V24.D[1]
+	FMOVD.P 8(R20), F25
+	FMOVQ 0(R5), F27
+	FMOVQ 128(R5), F28
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf00 // usmmla v0.4s, v24.16b, v29.16b
+	WORD $0x4e9daf28 // usmmla v8.4s, v25.16b, v29.16b
+	WORD $0x4e9caf01 // usmmla v1.4s, v24.16b, v28.16b
+	WORD $0x4e9caf29 // usmmla v9.4s, v25.16b, v28.16b
+	FMOVQ 16(R5), F27
+	FMOVQ 144(R5), F28
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf02 // usmmla v2.4s, v24.16b, v29.16b
+	WORD $0x4e9daf2a // usmmla v10.4s, v25.16b, v29.16b
+	WORD $0x4e9caf03 // usmmla v3.4s, v24.16b, v28.16b
+	WORD $0x4e9caf2b // usmmla v11.4s, v25.16b, v28.16b
+	FMOVQ 32(R5), F27
+	FMOVQ 160(R5), F28
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf04 // usmmla v4.4s, v24.16b, v29.16b
+	WORD $0x4e9daf2c // usmmla v12.4s, v25.16b, v29.16b
+	WORD $0x4e9caf05 // usmmla v5.4s, v24.16b, v28.16b
+	WORD $0x4e9caf2d // usmmla v13.4s, v25.16b, v28.16b
+	FMOVQ 48(R5), F27
+	FMOVQ 176(R5), F28
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf06 // usmmla v6.4s, v24.16b, v29.16b
+	WORD $0x4e9daf2e // usmmla v14.4s, v25.16b, v29.16b
+	WORD $0x4e9caf07 // usmmla v7.4s, v24.16b, v28.16b
+	WORD $0x4e9caf2f // usmmla v15.4s, v25.16b, v28.16b
+	ADD $256, R5
+	SUBS $2, R2
 	BGE loop
 rest:
-	ADDS $4, R2
+	ADDS $2, R2
 	BEQ next
-single:
 	FMOVS (R0), F24
 	ADD $4, R0
-	FMOVS (R19), F25
+	FMOVS (R19), F27
 	ADD $4, R19
-	FLDPQ 0(R5), (F30, F31)
-	WORD $0x4f18f3c0 // sudot v0.4s, v30.16b, v24.4b[0]
-	WORD $0x4f18f3e1 // sudot v1.4s, v31.16b, v24.4b[0]
-	WORD $0x4f19f3c4 // sudot v4.4s, v30.16b, v25.4b[0]
-	WORD $0x4f19f3e5 // sudot v5.4s, v31.16b, v25.4b[0]
-	FLDPQ 32(R5), (F30, F31)
-	WORD $0x4f18f3c2 // sudot v2.4s, v30.16b, v24.4b[0]
-	WORD $0x4f18f3e3 // sudot v3.4s, v31.16b, v24.4b[0]
-	WORD $0x4f19f3c6 // sudot v6.4s, v30.16b, v25.4b[0]
-	WORD $0x4f19f3e7 // sudot v7.4s, v31.16b, v25.4b[0]
+	VMOV V27.D[0], V24.D[1]
+	FMOVS (R20), F25
+	ADD $4, R20
+	FMOVQ 0(R5), F27
+	VEOR V28.B16, V28.B16, V28.B16
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf00 // usmmla v0.4s, v24.16b, v29.16b
+	WORD $0x4e9daf28 // usmmla v8.4s, v25.16b, v29.16b
+	WORD $0x4e9caf01 // usmmla v1.4s, v24.16b, v28.16b
+	WORD $0x4e9caf29 // usmmla v9.4s, v25.16b, v28.16b
+	FMOVQ 16(R5), F27
+	VEOR V28.B16, V28.B16, V28.B16
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf02 // usmmla v2.4s, v24.16b, v29.16b
+	WORD $0x4e9daf2a // usmmla v10.4s, v25.16b, v29.16b
+	WORD $0x4e9caf03 // usmmla v3.4s, v24.16b, v28.16b
+	WORD $0x4e9caf2b // usmmla v11.4s, v25.16b, v28.16b
+	FMOVQ 32(R5), F27
+	VEOR V28.B16, V28.B16, V28.B16
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf04 // usmmla v4.4s, v24.16b, v29.16b
+	WORD $0x4e9daf2c // usmmla v12.4s, v25.16b, v29.16b
+	WORD $0x4e9caf05 // usmmla v5.4s, v24.16b, v28.16b
+	WORD $0x4e9caf2d // usmmla v13.4s, v25.16b, v28.16b
+	FMOVQ 48(R5), F27
+	VEOR V28.B16, V28.B16, V28.B16
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf06 // usmmla v6.4s, v24.16b, v29.16b
+	WORD $0x4e9daf2e // usmmla v14.4s, v25.16b, v29.16b
+	WORD $0x4e9caf07 // usmmla v7.4s, v24.16b, v28.16b
+	WORD $0x4e9caf2f // usmmla v15.4s, v25.16b, v28.16b
 	ADD $128, R5
-	SUBS $1, R2
-	BNE single
 next:
 	SUBS $1, R12
 	BNE tap
-	VADD V8.S4, V0.S4, V0.S4
-	VADD V9.S4, V1.S4, V1.S4
-	VADD V10.S4, V2.S4, V2.S4
-	VADD V11.S4, V3.S4, V3.S4
-	VADD V12.S4, V4.S4, V4.S4
-	VADD V13.S4, V5.S4, V5.S4
-	VADD V14.S4, V6.S4, V6.S4
-	VADD V15.S4, V7.S4, V7.S4
+	VZIP1 V1.D2, V0.D2, V27.D2
+	VZIP2 V1.D2, V0.D2, V1.D2
+	VMOV V27.B16, V0.B16
+	VZIP1 V3.D2, V2.D2, V27.D2
+	VZIP2 V3.D2, V2.D2, V3.D2
+	VMOV V27.B16, V2.B16
+	VZIP1 V5.D2, V4.D2, V27.D2
+	VZIP2 V5.D2, V4.D2, V5.D2
+	VMOV V27.B16, V4.B16
+	VZIP1 V7.D2, V6.D2, V27.D2
+	VZIP2 V7.D2, V6.D2, V7.D2
+	VMOV V27.B16, V6.B16
+	VZIP1 V9.D2, V8.D2, V27.D2
+	VZIP2 V9.D2, V8.D2, V9.D2
+	VMOV V27.B16, V8.B16
+	VZIP1 V11.D2, V10.D2, V27.D2
+	VZIP2 V11.D2, V10.D2, V11.D2
+	VMOV V27.B16, V10.B16
+	VZIP1 V13.D2, V12.D2, V27.D2
+	VZIP2 V13.D2, V12.D2, V13.D2
+	VMOV V27.B16, V12.B16
+	VZIP1 V15.D2, V14.D2, V27.D2
+	VZIP2 V15.D2, V14.D2, V15.D2
+	VMOV V27.B16, V14.B16
+	MOVD 80(R3), R6
+	VLD1 (R6), [V24.S4, V25.S4, V26.S4, V27.S4]
+	VADD V24.S4, V0.S4, V0.S4
+	VADD V25.S4, V2.S4, V2.S4
+	VADD V26.S4, V4.S4, V4.S4
+	VADD V27.S4, V6.S4, V6.S4
+	VADD V24.S4, V1.S4, V1.S4
+	VADD V25.S4, V3.S4, V3.S4
+	VADD V26.S4, V5.S4, V5.S4
+	VADD V27.S4, V7.S4, V7.S4
+	VADD V24.S4, V8.S4, V8.S4
+	VADD V25.S4, V10.S4, V10.S4
+	VADD V26.S4, V12.S4, V12.S4
+	VADD V27.S4, V14.S4, V14.S4
 	ADD R15, R4
 	MOVD 112(R3), R6
 	CBZ R6, requantize
-	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15)
-	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R4)
+	FMOVQ F0, 0(R15)
+	FMOVQ F2, 16(R15)
+	FMOVQ F4, 32(R15)
+	FMOVQ F6, 48(R15)
+	ADD R1, R15
+	FMOVQ F1, 0(R15)
+	FMOVQ F3, 16(R15)
+	FMOVQ F5, 32(R15)
+	FMOVQ F7, 48(R15)
+	FMOVQ F8, 0(R4)
+	FMOVQ F10, 16(R4)
+	FMOVQ F12, 32(R4)
+	FMOVQ F14, 48(R4)
 	RET
 requantize:
 	FMOVS 100(R3), F28
@@ -2055,54 +2392,54 @@ requantize:
 	VBIF V30.B16, V29.B16, V0.B16
 	WORD $0x4e21a800 // fcvtns v0.4s, v0.4s
 	VADD V31.S4, V0.S4, V0.S4
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e39dc21 // fmul v1.4s, v1.4s, v25.4s
-	WORD $0x6ebce43e // fcmgt v30.4s, v1.4s, v28.4s
-	VBIF V30.B16, V28.B16, V1.B16
-	WORD $0x6ea1e7be // fcmgt v30.4s, v29.4s, v1.4s
-	VBIF V30.B16, V29.B16, V1.B16
-	WORD $0x4e21a821 // fcvtns v1.4s, v1.4s
-	VADD V31.S4, V1.S4, V1.S4
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	WORD $0x6e3adc42 // fmul v2.4s, v2.4s, v26.4s
+	WORD $0x6e39dc42 // fmul v2.4s, v2.4s, v25.4s
 	WORD $0x6ebce45e // fcmgt v30.4s, v2.4s, v28.4s
 	VBIF V30.B16, V28.B16, V2.B16
 	WORD $0x6ea2e7be // fcmgt v30.4s, v29.4s, v2.4s
 	VBIF V30.B16, V29.B16, V2.B16
 	WORD $0x4e21a842 // fcvtns v2.4s, v2.4s
 	VADD V31.S4, V2.S4, V2.S4
-	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
-	WORD $0x6e3bdc63 // fmul v3.4s, v3.4s, v27.4s
-	WORD $0x6ebce47e // fcmgt v30.4s, v3.4s, v28.4s
-	VBIF V30.B16, V28.B16, V3.B16
-	WORD $0x6ea3e7be // fcmgt v30.4s, v29.4s, v3.4s
-	VBIF V30.B16, V29.B16, V3.B16
-	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
-	VADD V31.S4, V3.S4, V3.S4
 	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
-	WORD $0x6e38dc84 // fmul v4.4s, v4.4s, v24.4s
+	WORD $0x6e3adc84 // fmul v4.4s, v4.4s, v26.4s
 	WORD $0x6ebce49e // fcmgt v30.4s, v4.4s, v28.4s
 	VBIF V30.B16, V28.B16, V4.B16
 	WORD $0x6ea4e7be // fcmgt v30.4s, v29.4s, v4.4s
 	VBIF V30.B16, V29.B16, V4.B16
 	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
 	VADD V31.S4, V4.S4, V4.S4
-	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
-	WORD $0x6e39dca5 // fmul v5.4s, v5.4s, v25.4s
-	WORD $0x6ebce4be // fcmgt v30.4s, v5.4s, v28.4s
-	VBIF V30.B16, V28.B16, V5.B16
-	WORD $0x6ea5e7be // fcmgt v30.4s, v29.4s, v5.4s
-	VBIF V30.B16, V29.B16, V5.B16
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	VADD V31.S4, V5.S4, V5.S4
 	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
-	WORD $0x6e3adcc6 // fmul v6.4s, v6.4s, v26.4s
+	WORD $0x6e3bdcc6 // fmul v6.4s, v6.4s, v27.4s
 	WORD $0x6ebce4de // fcmgt v30.4s, v6.4s, v28.4s
 	VBIF V30.B16, V28.B16, V6.B16
 	WORD $0x6ea6e7be // fcmgt v30.4s, v29.4s, v6.4s
 	VBIF V30.B16, V29.B16, V6.B16
 	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
 	VADD V31.S4, V6.S4, V6.S4
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	WORD $0x6e38dc21 // fmul v1.4s, v1.4s, v24.4s
+	WORD $0x6ebce43e // fcmgt v30.4s, v1.4s, v28.4s
+	VBIF V30.B16, V28.B16, V1.B16
+	WORD $0x6ea1e7be // fcmgt v30.4s, v29.4s, v1.4s
+	VBIF V30.B16, V29.B16, V1.B16
+	WORD $0x4e21a821 // fcvtns v1.4s, v1.4s
+	VADD V31.S4, V1.S4, V1.S4
+	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	WORD $0x6e39dc63 // fmul v3.4s, v3.4s, v25.4s
+	WORD $0x6ebce47e // fcmgt v30.4s, v3.4s, v28.4s
+	VBIF V30.B16, V28.B16, V3.B16
+	WORD $0x6ea3e7be // fcmgt v30.4s, v29.4s, v3.4s
+	VBIF V30.B16, V29.B16, V3.B16
+	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
+	VADD V31.S4, V3.S4, V3.S4
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	WORD $0x6e3adca5 // fmul v5.4s, v5.4s, v26.4s
+	WORD $0x6ebce4be // fcmgt v30.4s, v5.4s, v28.4s
+	VBIF V30.B16, V28.B16, V5.B16
+	WORD $0x6ea5e7be // fcmgt v30.4s, v29.4s, v5.4s
+	VBIF V30.B16, V29.B16, V5.B16
+	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
+	VADD V31.S4, V5.S4, V5.S4
 	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
 	WORD $0x6e3bdce7 // fmul v7.4s, v7.4s, v27.4s
 	WORD $0x6ebce4fe // fcmgt v30.4s, v7.4s, v28.4s
@@ -2111,18 +2448,55 @@ requantize:
 	VBIF V30.B16, V29.B16, V7.B16
 	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
 	VADD V31.S4, V7.S4, V7.S4
-	VUZP1 V1.H8, V0.H8, V0.H8
-	VUZP1 V3.H8, V2.H8, V2.H8
-	VUZP1 V2.B16, V0.B16, V0.B16
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e38dd08 // fmul v8.4s, v8.4s, v24.4s
+	WORD $0x6ebce51e // fcmgt v30.4s, v8.4s, v28.4s
+	VBIF V30.B16, V28.B16, V8.B16
+	WORD $0x6ea8e7be // fcmgt v30.4s, v29.4s, v8.4s
+	VBIF V30.B16, V29.B16, V8.B16
+	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
+	VADD V31.S4, V8.S4, V8.S4
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
+	WORD $0x6e39dd4a // fmul v10.4s, v10.4s, v25.4s
+	WORD $0x6ebce55e // fcmgt v30.4s, v10.4s, v28.4s
+	VBIF V30.B16, V28.B16, V10.B16
+	WORD $0x6eaae7be // fcmgt v30.4s, v29.4s, v10.4s
+	VBIF V30.B16, V29.B16, V10.B16
+	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
+	VADD V31.S4, V10.S4, V10.S4
+	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
+	WORD $0x6e3add8c // fmul v12.4s, v12.4s, v26.4s
+	WORD $0x6ebce59e // fcmgt v30.4s, v12.4s, v28.4s
+	VBIF V30.B16, V28.B16, V12.B16
+	WORD $0x6eace7be // fcmgt v30.4s, v29.4s, v12.4s
+	VBIF V30.B16, V29.B16, V12.B16
+	WORD $0x4e21a98c // fcvtns v12.4s, v12.4s
+	VADD V31.S4, V12.S4, V12.S4
+	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
+	WORD $0x6e3bddce // fmul v14.4s, v14.4s, v27.4s
+	WORD $0x6ebce5de // fcmgt v30.4s, v14.4s, v28.4s
+	VBIF V30.B16, V28.B16, V14.B16
+	WORD $0x6eaee7be // fcmgt v30.4s, v29.4s, v14.4s
+	VBIF V30.B16, V29.B16, V14.B16
+	WORD $0x4e21a9ce // fcvtns v14.4s, v14.4s
+	VADD V31.S4, V14.S4, V14.S4
+	VUZP1 V2.H8, V0.H8, V0.H8
+	VUZP1 V6.H8, V4.H8, V4.H8
+	VUZP1 V4.B16, V0.B16, V0.B16
 	FMOVQ F0, (R15)
-	VUZP1 V5.H8, V4.H8, V4.H8
-	VUZP1 V7.H8, V6.H8, V6.H8
-	VUZP1 V6.B16, V4.B16, V4.B16
-	FMOVQ F4, (R4)
+	ADD R1, R15
+	VUZP1 V3.H8, V1.H8, V1.H8
+	VUZP1 V7.H8, V5.H8, V5.H8
+	VUZP1 V5.B16, V1.B16, V1.B16
+	FMOVQ F1, (R15)
+	VUZP1 V10.H8, V8.H8, V8.H8
+	VUZP1 V14.H8, V12.H8, V12.H8
+	VUZP1 V12.B16, V8.B16, V8.B16
+	FMOVQ F8, (R4)
 	RET
 
-// func byteTile3x16SUDOT(t *byteTile)
-TEXT ·byteTile3x16SUDOT(SB), 0, $136-8
+// func byteTile4x16Matrix(t *byteTile)
+TEXT ·byteTile4x16Matrix(SB), 0, $136-8
 	MOVD t+0(FP), R3
 	MOVD 8(R3), R5
 	MOVD 48(R3), R8
@@ -2134,15 +2508,366 @@ TEXT ·byteTile3x16SUDOT(SB), 0, $136-8
 	MOVD 16(R3), R15
 	MOVD 64(R3), R1
 	MOVD 72(R3), R4
-	VLD1 (R6), [V0.S4, V1.S4, V2.S4, V3.S4]
-	VMOV V0.B16, V4.B16
-	VMOV V1.B16, V5.B16
-	VMOV V2.B16, V6.B16
-	VMOV V3.B16, V7.B16
-	VMOV V0.B16, V8.B16
-	VMOV V1.B16, V9.B16
-	VMOV V2.B16, V10.B16
-	VMOV V3.B16, V11.B16
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+tap:
+	MOVD.P 8(R11), R6
+	ADD R13, R6, R0
+	ADD R8, R0, R19
+	ADD R9, R0, R20
+	ADD R8, R20, R21
+	MOVD 40(R3), R2
+	SUBS $2, R2
+	BLT rest
+loop:
+	FMOVD.P 8(R0), F24
+	VLD1.P 8(R19), V24.D[1]
+	FMOVD.P 8(R20), F25
+	VLD1.P 8(R21), V25.D[1]
+	FMOVQ 0(R5), F27
+	FMOVQ 128(R5), F28
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf00 // usmmla v0.4s, v24.16b, v29.16b
+	WORD $0x4e9daf28 // usmmla v8.4s, v25.16b, v29.16b
+	WORD $0x4e9caf01 // usmmla v1.4s, v24.16b, v28.16b
+	WORD $0x4e9caf29 // usmmla v9.4s, v25.16b, v28.16b
+	FMOVQ 16(R5), F27
+	FMOVQ 144(R5), F28
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf02 // usmmla v2.4s, v24.16b, v29.16b
+	WORD $0x4e9daf2a // usmmla v10.4s, v25.16b, v29.16b
+	WORD $0x4e9caf03 // usmmla v3.4s, v24.16b, v28.16b
+	WORD $0x4e9caf2b // usmmla v11.4s, v25.16b, v28.16b
+	FMOVQ 32(R5), F27
+	FMOVQ 160(R5), F28
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf04 // usmmla v4.4s, v24.16b, v29.16b
+	WORD $0x4e9daf2c // usmmla v12.4s, v25.16b, v29.16b
+	WORD $0x4e9caf05 // usmmla v5.4s, v24.16b, v28.16b
+	WORD $0x4e9caf2d // usmmla v13.4s, v25.16b, v28.16b
+	FMOVQ 48(R5), F27
+	FMOVQ 176(R5), F28
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf06 // usmmla v6.4s, v24.16b, v29.16b
+	WORD $0x4e9daf2e // usmmla v14.4s, v25.16b, v29.16b
+	WORD $0x4e9caf07 // usmmla v7.4s, v24.16b, v28.16b
+	WORD $0x4e9caf2f // usmmla v15.4s, v25.16b, v28.16b
+	ADD $256, R5
+	SUBS $2, R2
+	BGE loop
+rest:
+	ADDS $2, R2
+	BEQ next
+	FMOVS (R0), F24
+	ADD $4, R0
+	FMOVS (R19), F27
+	ADD $4, R19
+	VMOV V27.D[0], V24.D[1]
+	FMOVS (R20), F25
+	ADD $4, R20
+	FMOVS (R21), F27
+	ADD $4, R21
+	VMOV V27.D[0], V25.D[1]
+	FMOVQ 0(R5), F27
+	VEOR V28.B16, V28.B16, V28.B16
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf00 // usmmla v0.4s, v24.16b, v29.16b
+	WORD $0x4e9daf28 // usmmla v8.4s, v25.16b, v29.16b
+	WORD $0x4e9caf01 // usmmla v1.4s, v24.16b, v28.16b
+	WORD $0x4e9caf29 // usmmla v9.4s, v25.16b, v28.16b
+	FMOVQ 16(R5), F27
+	VEOR V28.B16, V28.B16, V28.B16
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf02 // usmmla v2.4s, v24.16b, v29.16b
+	WORD $0x4e9daf2a // usmmla v10.4s, v25.16b, v29.16b
+	WORD $0x4e9caf03 // usmmla v3.4s, v24.16b, v28.16b
+	WORD $0x4e9caf2b // usmmla v11.4s, v25.16b, v28.16b
+	FMOVQ 32(R5), F27
+	VEOR V28.B16, V28.B16, V28.B16
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf04 // usmmla v4.4s, v24.16b, v29.16b
+	WORD $0x4e9daf2c // usmmla v12.4s, v25.16b, v29.16b
+	WORD $0x4e9caf05 // usmmla v5.4s, v24.16b, v28.16b
+	WORD $0x4e9caf2d // usmmla v13.4s, v25.16b, v28.16b
+	FMOVQ 48(R5), F27
+	VEOR V28.B16, V28.B16, V28.B16
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf06 // usmmla v6.4s, v24.16b, v29.16b
+	WORD $0x4e9daf2e // usmmla v14.4s, v25.16b, v29.16b
+	WORD $0x4e9caf07 // usmmla v7.4s, v24.16b, v28.16b
+	WORD $0x4e9caf2f // usmmla v15.4s, v25.16b, v28.16b
+	ADD $128, R5
+next:
+	SUBS $1, R12
+	BNE tap
+	VZIP1 V1.D2, V0.D2, V27.D2
+	VZIP2 V1.D2, V0.D2, V1.D2
+	VMOV V27.B16, V0.B16
+	VZIP1 V3.D2, V2.D2, V27.D2
+	VZIP2 V3.D2, V2.D2, V3.D2
+	VMOV V27.B16, V2.B16
+	VZIP1 V5.D2, V4.D2, V27.D2
+	VZIP2 V5.D2, V4.D2, V5.D2
+	VMOV V27.B16, V4.B16
+	VZIP1 V7.D2, V6.D2, V27.D2
+	VZIP2 V7.D2, V6.D2, V7.D2
+	VMOV V27.B16, V6.B16
+	VZIP1 V9.D2, V8.D2, V27.D2
+	VZIP2 V9.D2, V8.D2, V9.D2
+	VMOV V27.B16, V8.B16
+	VZIP1 V11.D2, V10.D2, V27.D2
+	VZIP2 V11.D2, V10.D2, V11.D2
+	VMOV V27.B16, V10.B16
+	VZIP1 V13.D2, V12.D2, V27.D2
+	VZIP2 V13.D2, V12.D2, V13.D2
+	VMOV V27.B16, V12.B16
+	VZIP1 V15.D2, V14.D2, V27.D2
+	VZIP2 V15.D2, V14.D2, V15.D2
+	VMOV V27.B16, V14.B16
+	MOVD 80(R3), R6
+	VLD1 (R6), [V24.S4, V25.S4, V26.S4, V27.S4]
+	VADD V24.S4, V0.S4, V0.S4
+	VADD V25.S4, V2.S4, V2.S4
+	VADD V26.S4, V4.S4, V4.S4
+	VADD V27.S4, V6.S4, V6.S4
+	VADD V24.S4, V1.S4, V1.S4
+	VADD V25.S4, V3.S4, V3.S4
+	VADD V26.S4, V5.S4, V5.S4
+	VADD V27.S4, V7.S4, V7.S4
+	VADD V24.S4, V8.S4, V8.S4
+	VADD V25.S4, V10.S4, V10.S4
+	VADD V26.S4, V12.S4, V12.S4
+	VADD V27.S4, V14.S4, V14.S4
+	VADD V24.S4, V9.S4, V9.S4
+	VADD V25.S4, V11.S4, V11.S4
+	VADD V26.S4, V13.S4, V13.S4
+	VADD V27.S4, V15.S4, V15.S4
+	ADD R15, R4
+	MOVD 112(R3), R6
+	CBZ R6, requantize
+	FMOVQ F0, 0(R15)
+	FMOVQ F2, 16(R15)
+	FMOVQ F4, 32(R15)
+	FMOVQ F6, 48(R15)
+	ADD R1, R15
+	FMOVQ F1, 0(R15)
+	FMOVQ F3, 16(R15)
+	FMOVQ F5, 32(R15)
+	FMOVQ F7, 48(R15)
+	FMOVQ F8, 0(R4)
+	FMOVQ F10, 16(R4)
+	FMOVQ F12, 32(R4)
+	FMOVQ F14, 48(R4)
+	ADD R1, R4
+	FMOVQ F9, 0(R4)
+	FMOVQ F11, 16(R4)
+	FMOVQ F13, 32(R4)
+	FMOVQ F15, 48(R4)
+	RET
+requantize:
+	FMOVS 100(R3), F28
+	VDUP V28.S[0], V28.S4
+	FMOVS 104(R3), F29
+	VDUP V29.S[0], V29.S4
+	FMOVS 96(R3), F31
+	VDUP V31.S[0], V31.S4
+	MOVD 88(R3), R6
+	VLD1 (R6), [V24.S4, V25.S4, V26.S4, V27.S4]
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	WORD $0x6e38dc00 // fmul v0.4s, v0.4s, v24.4s
+	WORD $0x6ebce41e // fcmgt v30.4s, v0.4s, v28.4s
+	VBIF V30.B16, V28.B16, V0.B16
+	WORD $0x6ea0e7be // fcmgt v30.4s, v29.4s, v0.4s
+	VBIF V30.B16, V29.B16, V0.B16
+	WORD $0x4e21a800 // fcvtns v0.4s, v0.4s
+	VADD V31.S4, V0.S4, V0.S4
+	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	WORD $0x6e39dc42 // fmul v2.4s, v2.4s, v25.4s
+	WORD $0x6ebce45e // fcmgt v30.4s, v2.4s, v28.4s
+	VBIF V30.B16, V28.B16, V2.B16
+	WORD $0x6ea2e7be // fcmgt v30.4s, v29.4s, v2.4s
+	VBIF V30.B16, V29.B16, V2.B16
+	WORD $0x4e21a842 // fcvtns v2.4s, v2.4s
+	VADD V31.S4, V2.S4, V2.S4
+	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
+	WORD $0x6e3adc84 // fmul v4.4s, v4.4s, v26.4s
+	WORD $0x6ebce49e // fcmgt v30.4s, v4.4s, v28.4s
+	VBIF V30.B16, V28.B16, V4.B16
+	WORD $0x6ea4e7be // fcmgt v30.4s, v29.4s, v4.4s
+	VBIF V30.B16, V29.B16, V4.B16
+	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
+	VADD V31.S4, V4.S4, V4.S4
+	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
+	WORD $0x6e3bdcc6 // fmul v6.4s, v6.4s, v27.4s
+	WORD $0x6ebce4de // fcmgt v30.4s, v6.4s, v28.4s
+	VBIF V30.B16, V28.B16, V6.B16
+	WORD $0x6ea6e7be // fcmgt v30.4s, v29.4s, v6.4s
+	VBIF V30.B16, V29.B16, V6.B16
+	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
+	VADD V31.S4, V6.S4, V6.S4
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	WORD $0x6e38dc21 // fmul v1.4s, v1.4s, v24.4s
+	WORD $0x6ebce43e // fcmgt v30.4s, v1.4s, v28.4s
+	VBIF V30.B16, V28.B16, V1.B16
+	WORD $0x6ea1e7be // fcmgt v30.4s, v29.4s, v1.4s
+	VBIF V30.B16, V29.B16, V1.B16
+	WORD $0x4e21a821 // fcvtns v1.4s, v1.4s
+	VADD V31.S4, V1.S4, V1.S4
+	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	WORD $0x6e39dc63 // fmul v3.4s, v3.4s, v25.4s
+	WORD $0x6ebce47e // fcmgt v30.4s, v3.4s, v28.4s
+	VBIF V30.B16, V28.B16, V3.B16
+	WORD $0x6ea3e7be // fcmgt v30.4s, v29.4s, v3.4s
+	VBIF V30.B16, V29.B16, V3.B16
+	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
+	VADD V31.S4, V3.S4, V3.S4
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	WORD $0x6e3adca5 // fmul v5.4s, v5.4s, v26.4s
+	WORD $0x6ebce4be // fcmgt v30.4s, v5.4s, v28.4s
+	VBIF V30.B16, V28.B16, V5.B16
+	WORD $0x6ea5e7be // fcmgt v30.4s, v29.4s, v5.4s
+	VBIF V30.B16, V29.B16, V5.B16
+	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
+	VADD V31.S4, V5.S4, V5.S4
+	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
+	WORD $0x6e3bdce7 // fmul v7.4s, v7.4s, v27.4s
+	WORD $0x6ebce4fe // fcmgt v30.4s, v7.4s, v28.4s
+	VBIF V30.B16, V28.B16, V7.B16
+	WORD $0x6ea7e7be // fcmgt v30.4s, v29.4s, v7.4s
+	VBIF V30.B16, V29.B16, V7.B16
+	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
+	VADD V31.S4, V7.S4, V7.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e38dd08 // fmul v8.4s, v8.4s, v24.4s
+	WORD $0x6ebce51e // fcmgt v30.4s, v8.4s, v28.4s
+	VBIF V30.B16, V28.B16, V8.B16
+	WORD $0x6ea8e7be // fcmgt v30.4s, v29.4s, v8.4s
+	VBIF V30.B16, V29.B16, V8.B16
+	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
+	VADD V31.S4, V8.S4, V8.S4
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
+	WORD $0x6e39dd4a // fmul v10.4s, v10.4s, v25.4s
+	WORD $0x6ebce55e // fcmgt v30.4s, v10.4s, v28.4s
+	VBIF V30.B16, V28.B16, V10.B16
+	WORD $0x6eaae7be // fcmgt v30.4s, v29.4s, v10.4s
+	VBIF V30.B16, V29.B16, V10.B16
+	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
+	VADD V31.S4, V10.S4, V10.S4
+	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
+	WORD $0x6e3add8c // fmul v12.4s, v12.4s, v26.4s
+	WORD $0x6ebce59e // fcmgt v30.4s, v12.4s, v28.4s
+	VBIF V30.B16, V28.B16, V12.B16
+	WORD $0x6eace7be // fcmgt v30.4s, v29.4s, v12.4s
+	VBIF V30.B16, V29.B16, V12.B16
+	WORD $0x4e21a98c // fcvtns v12.4s, v12.4s
+	VADD V31.S4, V12.S4, V12.S4
+	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
+	WORD $0x6e3bddce // fmul v14.4s, v14.4s, v27.4s
+	WORD $0x6ebce5de // fcmgt v30.4s, v14.4s, v28.4s
+	VBIF V30.B16, V28.B16, V14.B16
+	WORD $0x6eaee7be // fcmgt v30.4s, v29.4s, v14.4s
+	VBIF V30.B16, V29.B16, V14.B16
+	WORD $0x4e21a9ce // fcvtns v14.4s, v14.4s
+	VADD V31.S4, V14.S4, V14.S4
+	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
+	WORD $0x6e38dd29 // fmul v9.4s, v9.4s, v24.4s
+	WORD $0x6ebce53e // fcmgt v30.4s, v9.4s, v28.4s
+	VBIF V30.B16, V28.B16, V9.B16
+	WORD $0x6ea9e7be // fcmgt v30.4s, v29.4s, v9.4s
+	VBIF V30.B16, V29.B16, V9.B16
+	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
+	VADD V31.S4, V9.S4, V9.S4
+	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
+	WORD $0x6e39dd6b // fmul v11.4s, v11.4s, v25.4s
+	WORD $0x6ebce57e // fcmgt v30.4s, v11.4s, v28.4s
+	VBIF V30.B16, V28.B16, V11.B16
+	WORD $0x6eabe7be // fcmgt v30.4s, v29.4s, v11.4s
+	VBIF V30.B16, V29.B16, V11.B16
+	WORD $0x4e21a96b // fcvtns v11.4s, v11.4s
+	VADD V31.S4, V11.S4, V11.S4
+	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
+	WORD $0x6e3addad // fmul v13.4s, v13.4s, v26.4s
+	WORD $0x6ebce5be // fcmgt v30.4s, v13.4s, v28.4s
+	VBIF V30.B16, V28.B16, V13.B16
+	WORD $0x6eade7be // fcmgt v30.4s, v29.4s, v13.4s
+	VBIF V30.B16, V29.B16, V13.B16
+	WORD $0x4e21a9ad // fcvtns v13.4s, v13.4s
+	VADD V31.S4, V13.S4, V13.S4
+	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
+	WORD $0x6e3bddef // fmul v15.4s, v15.4s, v27.4s
+	WORD $0x6ebce5fe // fcmgt v30.4s, v15.4s, v28.4s
+	VBIF V30.B16, V28.B16, V15.B16
+	WORD $0x6eafe7be // fcmgt v30.4s, v29.4s, v15.4s
+	VBIF V30.B16, V29.B16, V15.B16
+	WORD $0x4e21a9ef // fcvtns v15.4s, v15.4s
+	VADD V31.S4, V15.S4, V15.S4
+	VUZP1 V2.H8, V0.H8, V0.H8
+	VUZP1 V6.H8, V4.H8, V4.H8
+	VUZP1 V4.B16, V0.B16, V0.B16
+	FMOVQ F0, (R15)
+	ADD R1, R15
+	VUZP1 V3.H8, V1.H8, V1.H8
+	VUZP1 V7.H8, V5.H8, V5.H8
+	VUZP1 V5.B16, V1.B16, V1.B16
+	FMOVQ F1, (R15)
+	VUZP1 V10.H8, V8.H8, V8.H8
+	VUZP1 V14.H8, V12.H8, V12.H8
+	VUZP1 V12.B16, V8.B16, V8.B16
+	FMOVQ F8, (R4)
+	ADD R1, R4
+	VUZP1 V11.H8, V9.H8, V9.H8
+	VUZP1 V15.H8, V13.H8, V13.H8
+	VUZP1 V13.B16, V9.B16, V9.B16
+	FMOVQ F9, (R4)
+	RET
+
+// func byteTile5x16Matrix(t *byteTile)
+TEXT ·byteTile5x16Matrix(SB), 0, $136-8
+	MOVD t+0(FP), R3
+	MOVD 8(R3), R5
+	MOVD 48(R3), R8
+	MOVD 24(R3), R11
+	MOVD 32(R3), R12
+	MOVD 0(R3), R13
+	MOVD 80(R3), R6
+	MOVD 56(R3), R9
+	MOVD 16(R3), R15
+	MOVD 64(R3), R1
+	MOVD 72(R3), R4
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
 	VEOR V12.B16, V12.B16, V12.B16
 	VEOR V13.B16, V13.B16, V13.B16
 	VEOR V14.B16, V14.B16, V14.B16
@@ -2159,751 +2884,204 @@ tap:
 	MOVD.P 8(R11), R6
 	ADD R13, R6, R0
 	ADD R8, R0, R19
-	ADD R9, R0, R20
-	MOVD 40(R3), R2
-	SUBS $4, R2
-	BLT rest
-loop:
-	VLD1.P 16(R0), [V24.B16]
-	VLD1.P 16(R19), [V25.B16]
-	VLD1.P 16(R20), [V26.B16]
-	FLDPQ 0(R5), (F30, F31)
-	WORD $0x4f18f3c0 // sudot v0.4s, v30.16b, v24.4b[0]
-	WORD $0x4f18f3e1 // sudot v1.4s, v31.16b, v24.4b[0]
-	WORD $0x4f19f3c4 // sudot v4.4s, v30.16b, v25.4b[0]
-	WORD $0x4f19f3e5 // sudot v5.4s, v31.16b, v25.4b[0]
-	WORD $0x4f1af3c8 // sudot v8.4s, v30.16b, v26.4b[0]
-	WORD $0x4f1af3e9 // sudot v9.4s, v31.16b, v26.4b[0]
-	FLDPQ 32(R5), (F30, F31)
-	WORD $0x4f18f3c2 // sudot v2.4s, v30.16b, v24.4b[0]
-	WORD $0x4f18f3e3 // sudot v3.4s, v31.16b, v24.4b[0]
-	WORD $0x4f19f3c6 // sudot v6.4s, v30.16b, v25.4b[0]
-	WORD $0x4f19f3e7 // sudot v7.4s, v31.16b, v25.4b[0]
-	WORD $0x4f1af3ca // sudot v10.4s, v30.16b, v26.4b[0]
-	WORD $0x4f1af3eb // sudot v11.4s, v31.16b, v26.4b[0]
-	FLDPQ 128(R5), (F30, F31)
-	WORD $0x4f38f3cc // sudot v12.4s, v30.16b, v24.4b[1]
-	WORD $0x4f38f3ed // sudot v13.4s, v31.16b, v24.4b[1]
-	WORD $0x4f39f3d0 // sudot v16.4s, v30.16b, v25.4b[1]
-	WORD $0x4f39f3f1 // sudot v17.4s, v31.16b, v25.4b[1]
-	WORD $0x4f3af3d4 // sudot v20.4s, v30.16b, v26.4b[1]
-	WORD $0x4f3af3f5 // sudot v21.4s, v31.16b, v26.4b[1]
-	FLDPQ 160(R5), (F30, F31)
-	WORD $0x4f38f3ce // sudot v14.4s, v30.16b, v24.4b[1]
-	WORD $0x4f38f3ef // sudot v15.4s, v31.16b, v24.4b[1]
-	WORD $0x4f39f3d2 // sudot v18.4s, v30.16b, v25.4b[1]
-	WORD $0x4f39f3f3 // sudot v19.4s, v31.16b, v25.4b[1]
-	WORD $0x4f3af3d6 // sudot v22.4s, v30.16b, v26.4b[1]
-	WORD $0x4f3af3f7 // sudot v23.4s, v31.16b, v26.4b[1]
-	FLDPQ 256(R5), (F30, F31)
-	WORD $0x4f18fbc0 // sudot v0.4s, v30.16b, v24.4b[2]
-	WORD $0x4f18fbe1 // sudot v1.4s, v31.16b, v24.4b[2]
-	WORD $0x4f19fbc4 // sudot v4.4s, v30.16b, v25.4b[2]
-	WORD $0x4f19fbe5 // sudot v5.4s, v31.16b, v25.4b[2]
-	WORD $0x4f1afbc8 // sudot v8.4s, v30.16b, v26.4b[2]
-	WORD $0x4f1afbe9 // sudot v9.4s, v31.16b, v26.4b[2]
-	FLDPQ 288(R5), (F30, F31)
-	WORD $0x4f18fbc2 // sudot v2.4s, v30.16b, v24.4b[2]
-	WORD $0x4f18fbe3 // sudot v3.4s, v31.16b, v24.4b[2]
-	WORD $0x4f19fbc6 // sudot v6.4s, v30.16b, v25.4b[2]
-	WORD $0x4f19fbe7 // sudot v7.4s, v31.16b, v25.4b[2]
-	WORD $0x4f1afbca // sudot v10.4s, v30.16b, v26.4b[2]
-	WORD $0x4f1afbeb // sudot v11.4s, v31.16b, v26.4b[2]
-	FLDPQ 384(R5), (F30, F31)
-	WORD $0x4f38fbcc // sudot v12.4s, v30.16b, v24.4b[3]
-	WORD $0x4f38fbed // sudot v13.4s, v31.16b, v24.4b[3]
-	WORD $0x4f39fbd0 // sudot v16.4s, v30.16b, v25.4b[3]
-	WORD $0x4f39fbf1 // sudot v17.4s, v31.16b, v25.4b[3]
-	WORD $0x4f3afbd4 // sudot v20.4s, v30.16b, v26.4b[3]
-	WORD $0x4f3afbf5 // sudot v21.4s, v31.16b, v26.4b[3]
-	FLDPQ 416(R5), (F30, F31)
-	WORD $0x4f38fbce // sudot v14.4s, v30.16b, v24.4b[3]
-	WORD $0x4f38fbef // sudot v15.4s, v31.16b, v24.4b[3]
-	WORD $0x4f39fbd2 // sudot v18.4s, v30.16b, v25.4b[3]
-	WORD $0x4f39fbf3 // sudot v19.4s, v31.16b, v25.4b[3]
-	WORD $0x4f3afbd6 // sudot v22.4s, v30.16b, v26.4b[3]
-	WORD $0x4f3afbf7 // sudot v23.4s, v31.16b, v26.4b[3]
-	ADD $512, R5
-	SUBS $4, R2
-	BGE loop
-rest:
-	ADDS $4, R2
-	BEQ next
-single:
-	FMOVS (R0), F24
-	ADD $4, R0
-	FMOVS (R19), F25
-	ADD $4, R19
-	FMOVS (R20), F26
-	ADD $4, R20
-	FLDPQ 0(R5), (F30, F31)
-	WORD $0x4f18f3c0 // sudot v0.4s, v30.16b, v24.4b[0]
-	WORD $0x4f18f3e1 // sudot v1.4s, v31.16b, v24.4b[0]
-	WORD $0x4f19f3c4 // sudot v4.4s, v30.16b, v25.4b[0]
-	WORD $0x4f19f3e5 // sudot v5.4s, v31.16b, v25.4b[0]
-	WORD $0x4f1af3c8 // sudot v8.4s, v30.16b, v26.4b[0]
-	WORD $0x4f1af3e9 // sudot v9.4s, v31.16b, v26.4b[0]
-	FLDPQ 32(R5), (F30, F31)
-	WORD $0x4f18f3c2 // sudot v2.4s, v30.16b, v24.4b[0]
-	WORD $0x4f18f3e3 // sudot v3.4s, v31.16b, v24.4b[0]
-	WORD $0x4f19f3c6 // sudot v6.4s, v30.16b, v25.4b[0]
-	WORD $0x4f19f3e7 // sudot v7.4s, v31.16b, v25.4b[0]
-	WORD $0x4f1af3ca // sudot v10.4s, v30.16b, v26.4b[0]
-	WORD $0x4f1af3eb // sudot v11.4s, v31.16b, v26.4b[0]
-	ADD $128, R5
-	SUBS $1, R2
-	BNE single
-next:
-	SUBS $1, R12
-	BNE tap
-	VADD V12.S4, V0.S4, V0.S4
-	VADD V13.S4, V1.S4, V1.S4
-	VADD V14.S4, V2.S4, V2.S4
-	VADD V15.S4, V3.S4, V3.S4
-	VADD V16.S4, V4.S4, V4.S4
-	VADD V17.S4, V5.S4, V5.S4
-	VADD V18.S4, V6.S4, V6.S4
-	VADD V19.S4, V7.S4, V7.S4
-	VADD V20.S4, V8.S4, V8.S4
-	VADD V21.S4, V9.S4, V9.S4
-	VADD V22.S4, V10.S4, V10.S4
-	VADD V23.S4, V11.S4, V11.S4
-	ADD R15, R4
-	MOVD 112(R3), R6
-	CBZ R6, requantize
-	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15)
-	ADD R1, R15
-	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R15)
-	VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R4)
-	RET
-requantize:
-	FMOVS 100(R3), F28
-	VDUP V28.S[0], V28.S4
-	FMOVS 104(R3), F29
-	VDUP V29.S[0], V29.S4
-	FMOVS 96(R3), F31
-	VDUP V31.S[0], V31.S4
-	MOVD 88(R3), R6
-	VLD1 (R6), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x6e38dc00 // fmul v0.4s, v0.4s, v24.4s
-	WORD $0x6ebce41e // fcmgt v30.4s, v0.4s, v28.4s
-	VBIF V30.B16, V28.B16, V0.B16
-	WORD $0x6ea0e7be // fcmgt v30.4s, v29.4s, v0.4s
-	VBIF V30.B16, V29.B16, V0.B16
-	WORD $0x4e21a800 // fcvtns v0.4s, v0.4s
-	VADD V31.S4, V0.S4, V0.S4
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e39dc21 // fmul v1.4s, v1.4s, v25.4s
-	WORD $0x6ebce43e // fcmgt v30.4s, v1.4s, v28.4s
-	VBIF V30.B16, V28.B16, V1.B16
-	WORD $0x6ea1e7be // fcmgt v30.4s, v29.4s, v1.4s
-	VBIF V30.B16, V29.B16, V1.B16
-	WORD $0x4e21a821 // fcvtns v1.4s, v1.4s
-	VADD V31.S4, V1.S4, V1.S4
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	WORD $0x6e3adc42 // fmul v2.4s, v2.4s, v26.4s
-	WORD $0x6ebce45e // fcmgt v30.4s, v2.4s, v28.4s
-	VBIF V30.B16, V28.B16, V2.B16
-	WORD $0x6ea2e7be // fcmgt v30.4s, v29.4s, v2.4s
-	VBIF V30.B16, V29.B16, V2.B16
-	WORD $0x4e21a842 // fcvtns v2.4s, v2.4s
-	VADD V31.S4, V2.S4, V2.S4
-	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
-	WORD $0x6e3bdc63 // fmul v3.4s, v3.4s, v27.4s
-	WORD $0x6ebce47e // fcmgt v30.4s, v3.4s, v28.4s
-	VBIF V30.B16, V28.B16, V3.B16
-	WORD $0x6ea3e7be // fcmgt v30.4s, v29.4s, v3.4s
-	VBIF V30.B16, V29.B16, V3.B16
-	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
-	VADD V31.S4, V3.S4, V3.S4
-	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
-	WORD $0x6e38dc84 // fmul v4.4s, v4.4s, v24.4s
-	WORD $0x6ebce49e // fcmgt v30.4s, v4.4s, v28.4s
-	VBIF V30.B16, V28.B16, V4.B16
-	WORD $0x6ea4e7be // fcmgt v30.4s, v29.4s, v4.4s
-	VBIF V30.B16, V29.B16, V4.B16
-	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
-	VADD V31.S4, V4.S4, V4.S4
-	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
-	WORD $0x6e39dca5 // fmul v5.4s, v5.4s, v25.4s
-	WORD $0x6ebce4be // fcmgt v30.4s, v5.4s, v28.4s
-	VBIF V30.B16, V28.B16, V5.B16
-	WORD $0x6ea5e7be // fcmgt v30.4s, v29.4s, v5.4s
-	VBIF V30.B16, V29.B16, V5.B16
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	VADD V31.S4, V5.S4, V5.S4
-	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
-	WORD $0x6e3adcc6 // fmul v6.4s, v6.4s, v26.4s
-	WORD $0x6ebce4de // fcmgt v30.4s, v6.4s, v28.4s
-	VBIF V30.B16, V28.B16, V6.B16
-	WORD $0x6ea6e7be // fcmgt v30.4s, v29.4s, v6.4s
-	VBIF V30.B16, V29.B16, V6.B16
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	VADD V31.S4, V6.S4, V6.S4
-	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
-	WORD $0x6e3bdce7 // fmul v7.4s, v7.4s, v27.4s
-	WORD $0x6ebce4fe // fcmgt v30.4s, v7.4s, v28.4s
-	VBIF V30.B16, V28.B16, V7.B16
-	WORD $0x6ea7e7be // fcmgt v30.4s, v29.4s, v7.4s
-	VBIF V30.B16, V29.B16, V7.B16
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	VADD V31.S4, V7.S4, V7.S4
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	WORD $0x6e38dd08 // fmul v8.4s, v8.4s, v24.4s
-	WORD $0x6ebce51e // fcmgt v30.4s, v8.4s, v28.4s
-	VBIF V30.B16, V28.B16, V8.B16
-	WORD $0x6ea8e7be // fcmgt v30.4s, v29.4s, v8.4s
-	VBIF V30.B16, V29.B16, V8.B16
-	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	VADD V31.S4, V8.S4, V8.S4
-	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
-	WORD $0x6e39dd29 // fmul v9.4s, v9.4s, v25.4s
-	WORD $0x6ebce53e // fcmgt v30.4s, v9.4s, v28.4s
-	VBIF V30.B16, V28.B16, V9.B16
-	WORD $0x6ea9e7be // fcmgt v30.4s, v29.4s, v9.4s
-	VBIF V30.B16, V29.B16, V9.B16
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	VADD V31.S4, V9.S4, V9.S4
-	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
-	WORD $0x6e3add4a // fmul v10.4s, v10.4s, v26.4s
-	WORD $0x6ebce55e // fcmgt v30.4s, v10.4s, v28.4s
-	VBIF V30.B16, V28.B16, V10.B16
-	WORD $0x6eaae7be // fcmgt v30.4s, v29.4s, v10.4s
-	VBIF V30.B16, V29.B16, V10.B16
-	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
-	VADD V31.S4, V10.S4, V10.S4
-	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
-	WORD $0x6e3bdd6b // fmul v11.4s, v11.4s, v27.4s
-	WORD $0x6ebce57e // fcmgt v30.4s, v11.4s, v28.4s
-	VBIF V30.B16, V28.B16, V11.B16
-	WORD $0x6eabe7be // fcmgt v30.4s, v29.4s, v11.4s
-	VBIF V30.B16, V29.B16, V11.B16
-	WORD $0x4e21a96b // fcvtns v11.4s, v11.4s
-	VADD V31.S4, V11.S4, V11.S4
-	VUZP1 V1.H8, V0.H8, V0.H8
-	VUZP1 V3.H8, V2.H8, V2.H8
-	VUZP1 V2.B16, V0.B16, V0.B16
-	FMOVQ F0, (R15)
-	ADD R1, R15
-	VUZP1 V5.H8, V4.H8, V4.H8
-	VUZP1 V7.H8, V6.H8, V6.H8
-	VUZP1 V6.B16, V4.B16, V4.B16
-	FMOVQ F4, (R15)
-	VUZP1 V9.H8, V8.H8, V8.H8
-	VUZP1 V11.H8, V10.H8, V10.H8
-	VUZP1 V10.B16, V8.B16, V8.B16
-	FMOVQ F8, (R4)
-	RET
-
-// func byteTile4x16SUDOT(t *byteTile)
-TEXT ·byteTile4x16SUDOT(SB), 0, $136-8
-	MOVD t+0(FP), R3
-	MOVD 8(R3), R5
-	MOVD 48(R3), R8
-	MOVD 24(R3), R11
-	MOVD 32(R3), R12
-	MOVD 0(R3), R13
-	MOVD 80(R3), R6
-	MOVD 56(R3), R9
-	MOVD 16(R3), R15
-	MOVD 64(R3), R1
-	MOVD 72(R3), R4
-	VLD1 (R6), [V0.S4, V1.S4, V2.S4, V3.S4]
-	VMOV V0.B16, V4.B16
-	VMOV V1.B16, V5.B16
-	VMOV V2.B16, V6.B16
-	VMOV V3.B16, V7.B16
-	VMOV V0.B16, V8.B16
-	VMOV V1.B16, V9.B16
-	VMOV V2.B16, V10.B16
-	VMOV V3.B16, V11.B16
-	VMOV V0.B16, V12.B16
-	VMOV V1.B16, V13.B16
-	VMOV V2.B16, V14.B16
-	VMOV V3.B16, V15.B16
-tap:
-	MOVD.P 8(R11), R6
-	ADD R13, R6, R0
-	ADD R8, R0, R19
-	ADD R9, R0, R20
-	ADD R8, R20, R21
-	MOVD 40(R3), R2
-	SUBS $4, R2
-	BLT rest
-loop:
-	VLD1.P 16(R0), [V24.B16]
-	VLD1.P 16(R19), [V25.B16]
-	VLD1.P 16(R20), [V26.B16]
-	VLD1.P 16(R21), [V27.B16]
-	FLDPQ 0(R5), (F30, F31)
-	WORD $0x4f18f3c0 // sudot v0.4s, v30.16b, v24.4b[0]
-	WORD $0x4f18f3e1 // sudot v1.4s, v31.16b, v24.4b[0]
-	WORD $0x4f19f3c4 // sudot v4.4s, v30.16b, v25.4b[0]
-	WORD $0x4f19f3e5 // sudot v5.4s, v31.16b, v25.4b[0]
-	WORD $0x4f1af3c8 // sudot v8.4s, v30.16b, v26.4b[0]
-	WORD $0x4f1af3e9 // sudot v9.4s, v31.16b, v26.4b[0]
-	WORD $0x4f1bf3cc // sudot v12.4s, v30.16b, v27.4b[0]
-	WORD $0x4f1bf3ed // sudot v13.4s, v31.16b, v27.4b[0]
-	FLDPQ 32(R5), (F30, F31)
-	WORD $0x4f18f3c2 // sudot v2.4s, v30.16b, v24.4b[0]
-	WORD $0x4f18f3e3 // sudot v3.4s, v31.16b, v24.4b[0]
-	WORD $0x4f19f3c6 // sudot v6.4s, v30.16b, v25.4b[0]
-	WORD $0x4f19f3e7 // sudot v7.4s, v31.16b, v25.4b[0]
-	WORD $0x4f1af3ca // sudot v10.4s, v30.16b, v26.4b[0]
-	WORD $0x4f1af3eb // sudot v11.4s, v31.16b, v26.4b[0]
-	WORD $0x4f1bf3ce // sudot v14.4s, v30.16b, v27.4b[0]
-	WORD $0x4f1bf3ef // sudot v15.4s, v31.16b, v27.4b[0]
-	FLDPQ 128(R5), (F30, F31)
-	WORD $0x4f38f3c0 // sudot v0.4s, v30.16b, v24.4b[1]
-	WORD $0x4f38f3e1 // sudot v1.4s, v31.16b, v24.4b[1]
-	WORD $0x4f39f3c4 // sudot v4.4s, v30.16b, v25.4b[1]
-	WORD $0x4f39f3e5 // sudot v5.4s, v31.16b, v25.4b[1]
-	WORD $0x4f3af3c8 // sudot v8.4s, v30.16b, v26.4b[1]
-	WORD $0x4f3af3e9 // sudot v9.4s, v31.16b, v26.4b[1]
-	WORD $0x4f3bf3cc // sudot v12.4s, v30.16b, v27.4b[1]
-	WORD $0x4f3bf3ed // sudot v13.4s, v31.16b, v27.4b[1]
-	FLDPQ 160(R5), (F30, F31)
-	WORD $0x4f38f3c2 // sudot v2.4s, v30.16b, v24.4b[1]
-	WORD $0x4f38f3e3 // sudot v3.4s, v31.16b, v24.4b[1]
-	WORD $0x4f39f3c6 // sudot v6.4s, v30.16b, v25.4b[1]
-	WORD $0x4f39f3e7 // sudot v7.4s, v31.16b, v25.4b[1]
-	WORD $0x4f3af3ca // sudot v10.4s, v30.16b, v26.4b[1]
-	WORD $0x4f3af3eb // sudot v11.4s, v31.16b, v26.4b[1]
-	WORD $0x4f3bf3ce // sudot v14.4s, v30.16b, v27.4b[1]
-	WORD $0x4f3bf3ef // sudot v15.4s, v31.16b, v27.4b[1]
-	FLDPQ 256(R5), (F30, F31)
-	WORD $0x4f18fbc0 // sudot v0.4s, v30.16b, v24.4b[2]
-	WORD $0x4f18fbe1 // sudot v1.4s, v31.16b, v24.4b[2]
-	WORD $0x4f19fbc4 // sudot v4.4s, v30.16b, v25.4b[2]
-	WORD $0x4f19fbe5 // sudot v5.4s, v31.16b, v25.4b[2]
-	WORD $0x4f1afbc8 // sudot v8.4s, v30.16b, v26.4b[2]
-	WORD $0x4f1afbe9 // sudot v9.4s, v31.16b, v26.4b[2]
-	WORD $0x4f1bfbcc // sudot v12.4s, v30.16b, v27.4b[2]
-	WORD $0x4f1bfbed // sudot v13.4s, v31.16b, v27.4b[2]
-	FLDPQ 288(R5), (F30, F31)
-	WORD $0x4f18fbc2 // sudot v2.4s, v30.16b, v24.4b[2]
-	WORD $0x4f18fbe3 // sudot v3.4s, v31.16b, v24.4b[2]
-	WORD $0x4f19fbc6 // sudot v6.4s, v30.16b, v25.4b[2]
-	WORD $0x4f19fbe7 // sudot v7.4s, v31.16b, v25.4b[2]
-	WORD $0x4f1afbca // sudot v10.4s, v30.16b, v26.4b[2]
-	WORD $0x4f1afbeb // sudot v11.4s, v31.16b, v26.4b[2]
-	WORD $0x4f1bfbce // sudot v14.4s, v30.16b, v27.4b[2]
-	WORD $0x4f1bfbef // sudot v15.4s, v31.16b, v27.4b[2]
-	FLDPQ 384(R5), (F30, F31)
-	WORD $0x4f38fbc0 // sudot v0.4s, v30.16b, v24.4b[3]
-	WORD $0x4f38fbe1 // sudot v1.4s, v31.16b, v24.4b[3]
-	WORD $0x4f39fbc4 // sudot v4.4s, v30.16b, v25.4b[3]
-	WORD $0x4f39fbe5 // sudot v5.4s, v31.16b, v25.4b[3]
-	WORD $0x4f3afbc8 // sudot v8.4s, v30.16b, v26.4b[3]
-	WORD $0x4f3afbe9 // sudot v9.4s, v31.16b, v26.4b[3]
-	WORD $0x4f3bfbcc // sudot v12.4s, v30.16b, v27.4b[3]
-	WORD $0x4f3bfbed // sudot v13.4s, v31.16b, v27.4b[3]
-	FLDPQ 416(R5), (F30, F31)
-	WORD $0x4f38fbc2 // sudot v2.4s, v30.16b, v24.4b[3]
-	WORD $0x4f38fbe3 // sudot v3.4s, v31.16b, v24.4b[3]
-	WORD $0x4f39fbc6 // sudot v6.4s, v30.16b, v25.4b[3]
-	WORD $0x4f39fbe7 // sudot v7.4s, v31.16b, v25.4b[3]
-	WORD $0x4f3afbca // sudot v10.4s, v30.16b, v26.4b[3]
-	WORD $0x4f3afbeb // sudot v11.4s, v31.16b, v26.4b[3]
-	WORD $0x4f3bfbce // sudot v14.4s, v30.16b, v27.4b[3]
-	WORD $0x4f3bfbef // sudot v15.4s, v31.16b, v27.4b[3]
-	ADD $512, R5
-	SUBS $4, R2
-	BGE loop
-rest:
-	ADDS $4, R2
-	BEQ next
-single:
-	FMOVS (R0), F24
-	ADD $4, R0
-	FMOVS (R19), F25
-	ADD $4, R19
-	FMOVS (R20), F26
-	ADD $4, R20
-	FMOVS (R21), F27
-	ADD $4, R21
-	FLDPQ 0(R5), (F30, F31)
-	WORD $0x4f18f3c0 // sudot v0.4s, v30.16b, v24.4b[0]
-	WORD $0x4f18f3e1 // sudot v1.4s, v31.16b, v24.4b[0]
-	WORD $0x4f19f3c4 // sudot v4.4s, v30.16b, v25.4b[0]
-	WORD $0x4f19f3e5 // sudot v5.4s, v31.16b, v25.4b[0]
-	WORD $0x4f1af3c8 // sudot v8.4s, v30.16b, v26.4b[0]
-	WORD $0x4f1af3e9 // sudot v9.4s, v31.16b, v26.4b[0]
-	WORD $0x4f1bf3cc // sudot v12.4s, v30.16b, v27.4b[0]
-	WORD $0x4f1bf3ed // sudot v13.4s, v31.16b, v27.4b[0]
-	FLDPQ 32(R5), (F30, F31)
-	WORD $0x4f18f3c2 // sudot v2.4s, v30.16b, v24.4b[0]
-	WORD $0x4f18f3e3 // sudot v3.4s, v31.16b, v24.4b[0]
-	WORD $0x4f19f3c6 // sudot v6.4s, v30.16b, v25.4b[0]
-	WORD $0x4f19f3e7 // sudot v7.4s, v31.16b, v25.4b[0]
-	WORD $0x4f1af3ca // sudot v10.4s, v30.16b, v26.4b[0]
-	WORD $0x4f1af3eb // sudot v11.4s, v31.16b, v26.4b[0]
-	WORD $0x4f1bf3ce // sudot v14.4s, v30.16b, v27.4b[0]
-	WORD $0x4f1bf3ef // sudot v15.4s, v31.16b, v27.4b[0]
-	ADD $128, R5
-	SUBS $1, R2
-	BNE single
-next:
-	SUBS $1, R12
-	BNE tap
-	ADD R15, R4
-	MOVD 112(R3), R6
-	CBZ R6, requantize
-	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15)
-	ADD R1, R15
-	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R15)
-	VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R4)
-	ADD R1, R4
-	VST1 [V12.S4, V13.S4, V14.S4, V15.S4], (R4)
-	RET
-requantize:
-	FMOVS 100(R3), F28
-	VDUP V28.S[0], V28.S4
-	FMOVS 104(R3), F29
-	VDUP V29.S[0], V29.S4
-	FMOVS 96(R3), F31
-	VDUP V31.S[0], V31.S4
-	MOVD 88(R3), R6
-	VLD1 (R6), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x6e38dc00 // fmul v0.4s, v0.4s, v24.4s
-	WORD $0x6ebce41e // fcmgt v30.4s, v0.4s, v28.4s
-	VBIF V30.B16, V28.B16, V0.B16
-	WORD $0x6ea0e7be // fcmgt v30.4s, v29.4s, v0.4s
-	VBIF V30.B16, V29.B16, V0.B16
-	WORD $0x4e21a800 // fcvtns v0.4s, v0.4s
-	VADD V31.S4, V0.S4, V0.S4
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e39dc21 // fmul v1.4s, v1.4s, v25.4s
-	WORD $0x6ebce43e // fcmgt v30.4s, v1.4s, v28.4s
-	VBIF V30.B16, V28.B16, V1.B16
-	WORD $0x6ea1e7be // fcmgt v30.4s, v29.4s, v1.4s
-	VBIF V30.B16, V29.B16, V1.B16
-	WORD $0x4e21a821 // fcvtns v1.4s, v1.4s
-	VADD V31.S4, V1.S4, V1.S4
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	WORD $0x6e3adc42 // fmul v2.4s, v2.4s, v26.4s
-	WORD $0x6ebce45e // fcmgt v30.4s, v2.4s, v28.4s
-	VBIF V30.B16, V28.B16, V2.B16
-	WORD $0x6ea2e7be // fcmgt v30.4s, v29.4s, v2.4s
-	VBIF V30.B16, V29.B16, V2.B16
-	WORD $0x4e21a842 // fcvtns v2.4s, v2.4s
-	VADD V31.S4, V2.S4, V2.S4
-	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
-	WORD $0x6e3bdc63 // fmul v3.4s, v3.4s, v27.4s
-	WORD $0x6ebce47e // fcmgt v30.4s, v3.4s, v28.4s
-	VBIF V30.B16, V28.B16, V3.B16
-	WORD $0x6ea3e7be // fcmgt v30.4s, v29.4s, v3.4s
-	VBIF V30.B16, V29.B16, V3.B16
-	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
-	VADD V31.S4, V3.S4, V3.S4
-	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
-	WORD $0x6e38dc84 // fmul v4.4s, v4.4s, v24.4s
-	WORD $0x6ebce49e // fcmgt v30.4s, v4.4s, v28.4s
-	VBIF V30.B16, V28.B16, V4.B16
-	WORD $0x6ea4e7be // fcmgt v30.4s, v29.4s, v4.4s
-	VBIF V30.B16, V29.B16, V4.B16
-	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
-	VADD V31.S4, V4.S4, V4.S4
-	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
-	WORD $0x6e39dca5 // fmul v5.4s, v5.4s, v25.4s
-	WORD $0x6ebce4be // fcmgt v30.4s, v5.4s, v28.4s
-	VBIF V30.B16, V28.B16, V5.B16
-	WORD $0x6ea5e7be // fcmgt v30.4s, v29.4s, v5.4s
-	VBIF V30.B16, V29.B16, V5.B16
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	VADD V31.S4, V5.S4, V5.S4
-	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
-	WORD $0x6e3adcc6 // fmul v6.4s, v6.4s, v26.4s
-	WORD $0x6ebce4de // fcmgt v30.4s, v6.4s, v28.4s
-	VBIF V30.B16, V28.B16, V6.B16
-	WORD $0x6ea6e7be // fcmgt v30.4s, v29.4s, v6.4s
-	VBIF V30.B16, V29.B16, V6.B16
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	VADD V31.S4, V6.S4, V6.S4
-	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
-	WORD $0x6e3bdce7 // fmul v7.4s, v7.4s, v27.4s
-	WORD $0x6ebce4fe // fcmgt v30.4s, v7.4s, v28.4s
-	VBIF V30.B16, V28.B16, V7.B16
-	WORD $0x6ea7e7be // fcmgt v30.4s, v29.4s, v7.4s
-	VBIF V30.B16, V29.B16, V7.B16
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	VADD V31.S4, V7.S4, V7.S4
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	WORD $0x6e38dd08 // fmul v8.4s, v8.4s, v24.4s
-	WORD $0x6ebce51e // fcmgt v30.4s, v8.4s, v28.4s
-	VBIF V30.B16, V28.B16, V8.B16
-	WORD $0x6ea8e7be // fcmgt v30.4s, v29.4s, v8.4s
-	VBIF V30.B16, V29.B16, V8.B16
-	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	VADD V31.S4, V8.S4, V8.S4
-	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
-	WORD $0x6e39dd29 // fmul v9.4s, v9.4s, v25.4s
-	WORD $0x6ebce53e // fcmgt v30.4s, v9.4s, v28.4s
-	VBIF V30.B16, V28.B16, V9.B16
-	WORD $0x6ea9e7be // fcmgt v30.4s, v29.4s, v9.4s
-	VBIF V30.B16, V29.B16, V9.B16
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	VADD V31.S4, V9.S4, V9.S4
-	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
-	WORD $0x6e3add4a // fmul v10.4s, v10.4s, v26.4s
-	WORD $0x6ebce55e // fcmgt v30.4s, v10.4s, v28.4s
-	VBIF V30.B16, V28.B16, V10.B16
-	WORD $0x6eaae7be // fcmgt v30.4s, v29.4s, v10.4s
-	VBIF V30.B16, V29.B16, V10.B16
-	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
-	VADD V31.S4, V10.S4, V10.S4
-	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
-	WORD $0x6e3bdd6b // fmul v11.4s, v11.4s, v27.4s
-	WORD $0x6ebce57e // fcmgt v30.4s, v11.4s, v28.4s
-	VBIF V30.B16, V28.B16, V11.B16
-	WORD $0x6eabe7be // fcmgt v30.4s, v29.4s, v11.4s
-	VBIF V30.B16, V29.B16, V11.B16
-	WORD $0x4e21a96b // fcvtns v11.4s, v11.4s
-	VADD V31.S4, V11.S4, V11.S4
-	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
-	WORD $0x6e38dd8c // fmul v12.4s, v12.4s, v24.4s
-	WORD $0x6ebce59e // fcmgt v30.4s, v12.4s, v28.4s
-	VBIF V30.B16, V28.B16, V12.B16
-	WORD $0x6eace7be // fcmgt v30.4s, v29.4s, v12.4s
-	VBIF V30.B16, V29.B16, V12.B16
-	WORD $0x4e21a98c // fcvtns v12.4s, v12.4s
-	VADD V31.S4, V12.S4, V12.S4
-	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
-	WORD $0x6e39ddad // fmul v13.4s, v13.4s, v25.4s
-	WORD $0x6ebce5be // fcmgt v30.4s, v13.4s, v28.4s
-	VBIF V30.B16, V28.B16, V13.B16
-	WORD $0x6eade7be // fcmgt v30.4s, v29.4s, v13.4s
-	VBIF V30.B16, V29.B16, V13.B16
-	WORD $0x4e21a9ad // fcvtns v13.4s, v13.4s
-	VADD V31.S4, V13.S4, V13.S4
-	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
-	WORD $0x6e3addce // fmul v14.4s, v14.4s, v26.4s
-	WORD $0x6ebce5de // fcmgt v30.4s, v14.4s, v28.4s
-	VBIF V30.B16, V28.B16, V14.B16
-	WORD $0x6eaee7be // fcmgt v30.4s, v29.4s, v14.4s
-	VBIF V30.B16, V29.B16, V14.B16
-	WORD $0x4e21a9ce // fcvtns v14.4s, v14.4s
-	VADD V31.S4, V14.S4, V14.S4
-	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
-	WORD $0x6e3bddef // fmul v15.4s, v15.4s, v27.4s
-	WORD $0x6ebce5fe // fcmgt v30.4s, v15.4s, v28.4s
-	VBIF V30.B16, V28.B16, V15.B16
-	WORD $0x6eafe7be // fcmgt v30.4s, v29.4s, v15.4s
-	VBIF V30.B16, V29.B16, V15.B16
-	WORD $0x4e21a9ef // fcvtns v15.4s, v15.4s
-	VADD V31.S4, V15.S4, V15.S4
-	VUZP1 V1.H8, V0.H8, V0.H8
-	VUZP1 V3.H8, V2.H8, V2.H8
-	VUZP1 V2.B16, V0.B16, V0.B16
-	FMOVQ F0, (R15)
-	ADD R1, R15
-	VUZP1 V5.H8, V4.H8, V4.H8
-	VUZP1 V7.H8, V6.H8, V6.H8
-	VUZP1 V6.B16, V4.B16, V4.B16
-	FMOVQ F4, (R15)
-	VUZP1 V9.H8, V8.H8, V8.H8
-	VUZP1 V11.H8, V10.H8, V10.H8
-	VUZP1 V10.B16, V8.B16, V8.B16
-	FMOVQ F8, (R4)
-	ADD R1, R4
-	VUZP1 V13.H8, V12.H8, V12.H8
-	VUZP1 V15.H8, V14.H8, V14.H8
-	VUZP1 V14.B16, V12.B16, V12.B16
-	FMOVQ F12, (R4)
-	RET
-
-// func byteTile5x16SUDOT(t *byteTile)
-TEXT ·byteTile5x16SUDOT(SB), 0, $136-8
-	MOVD t+0(FP), R3
-	MOVD 8(R3), R5
-	MOVD 48(R3), R8
-	MOVD 24(R3), R11
-	MOVD 32(R3), R12
-	MOVD 0(R3), R13
-	MOVD 80(R3), R6
-	MOVD 56(R3), R9
-	MOVD 16(R3), R15
-	MOVD 64(R3), R1
-	MOVD 72(R3), R4
-	VLD1 (R6), [V0.S4, V1.S4, V2.S4, V3.S4]
-	VMOV V0.B16, V4.B16
-	VMOV V1.B16, V5.B16
-	VMOV V2.B16, V6.B16
-	VMOV V3.B16, V7.B16
-	VMOV V0.B16, V8.B16
-	VMOV V1.B16, V9.B16
-	VMOV V2.B16, V10.B16
-	VMOV V3.B16, V11.B16
-	VMOV V0.B16, V12.B16
-	VMOV V1.B16, V13.B16
-	VMOV V2.B16, V14.B16
-	VMOV V3.B16, V15.B16
-	VMOV V0.B16, V16.B16
-	VMOV V1.B16, V17.B16
-	VMOV V2.B16, V18.B16
-	VMOV V3.B16, V19.B16
-tap:
-	MOVD.P 8(R11), R6
-	ADD R13, R6, R0
-	ADD R8, R0, R19
 	ADD R8, R19, R20
 	ADD R9, R0, R21
 	ADD R8, R21, R22
 	MOVD 40(R3), R2
-	SUBS $4, R2
+	SUBS $2, R2
 	BLT rest
 loop:
-	VLD1.P 16(R0), [V24.B16]
-	VLD1.P 16(R19), [V25.B16]
-	VLD1.P 16(R20), [V26.B16]
-	VLD1.P 16(R21), [V27.B16]
-	VLD1.P 16(R22), [V28.B16]
-	FLDPQ 0(R5), (F30, F31)
-	WORD $0x4f18f3c0 // sudot v0.4s, v30.16b, v24.4b[0]
-	WORD $0x4f18f3e1 // sudot v1.4s, v31.16b, v24.4b[0]
-	WORD $0x4f19f3c4 // sudot v4.4s, v30.16b, v25.4b[0]
-	WORD $0x4f19f3e5 // sudot v5.4s, v31.16b, v25.4b[0]
-	WORD $0x4f1af3c8 // sudot v8.4s, v30.16b, v26.4b[0]
-	WORD $0x4f1af3e9 // sudot v9.4s, v31.16b, v26.4b[0]
-	WORD $0x4f1bf3cc // sudot v12.4s, v30.16b, v27.4b[0]
-	WORD $0x4f1bf3ed // sudot v13.4s, v31.16b, v27.4b[0]
-	WORD $0x4f1cf3d0 // sudot v16.4s, v30.16b, v28.4b[0]
-	WORD $0x4f1cf3f1 // sudot v17.4s, v31.16b, v28.4b[0]
-	FLDPQ 32(R5), (F30, F31)
-	WORD $0x4f18f3c2 // sudot v2.4s, v30.16b, v24.4b[0]
-	WORD $0x4f18f3e3 // sudot v3.4s, v31.16b, v24.4b[0]
-	WORD $0x4f19f3c6 // sudot v6.4s, v30.16b, v25.4b[0]
-	WORD $0x4f19f3e7 // sudot v7.4s, v31.16b, v25.4b[0]
-	WORD $0x4f1af3ca // sudot v10.4s, v30.16b, v26.4b[0]
-	WORD $0x4f1af3eb // sudot v11.4s, v31.16b, v26.4b[0]
-	WORD $0x4f1bf3ce // sudot v14.4s, v30.16b, v27.4b[0]
-	WORD $0x4f1bf3ef // sudot v15.4s, v31.16b, v27.4b[0]
-	WORD $0x4f1cf3d2 // sudot v18.4s, v30.16b, v28.4b[0]
-	WORD $0x4f1cf3f3 // sudot v19.4s, v31.16b, v28.4b[0]
-	FLDPQ 128(R5), (F30, F31)
-	WORD $0x4f38f3c0 // sudot v0.4s, v30.16b, v24.4b[1]
-	WORD $0x4f38f3e1 // sudot v1.4s, v31.16b, v24.4b[1]
-	WORD $0x4f39f3c4 // sudot v4.4s, v30.16b, v25.4b[1]
-	WORD $0x4f39f3e5 // sudot v5.4s, v31.16b, v25.4b[1]
-	WORD $0x4f3af3c8 // sudot v8.4s, v30.16b, v26.4b[1]
-	WORD $0x4f3af3e9 // sudot v9.4s, v31.16b, v26.4b[1]
-	WORD $0x4f3bf3cc // sudot v12.4s, v30.16b, v27.4b[1]
-	WORD $0x4f3bf3ed // sudot v13.4s, v31.16b, v27.4b[1]
-	WORD $0x4f3cf3d0 // sudot v16.4s, v30.16b, v28.4b[1]
-	WORD $0x4f3cf3f1 // sudot v17.4s, v31.16b, v28.4b[1]
-	FLDPQ 160(R5), (F30, F31)
-	WORD $0x4f38f3c2 // sudot v2.4s, v30.16b, v24.4b[1]
-	WORD $0x4f38f3e3 // sudot v3.4s, v31.16b, v24.4b[1]
-	WORD $0x4f39f3c6 // sudot v6.4s, v30.16b, v25.4b[1]
-	WORD $0x4f39f3e7 // sudot v7.4s, v31.16b, v25.4b[1]
-	WORD $0x4f3af3ca // sudot v10.4s, v30.16b, v26.4b[1]
-	WORD $0x4f3af3eb // sudot v11.4s, v31.16b, v26.4b[1]
-	WORD $0x4f3bf3ce // sudot v14.4s, v30.16b, v27.4b[1]
-	WORD $0x4f3bf3ef // sudot v15.4s, v31.16b, v27.4b[1]
-	WORD $0x4f3cf3d2 // sudot v18.4s, v30.16b, v28.4b[1]
-	WORD $0x4f3cf3f3 // sudot v19.4s, v31.16b, v28.4b[1]
-	FLDPQ 256(R5), (F30, F31)
-	WORD $0x4f18fbc0 // sudot v0.4s, v30.16b, v24.4b[2]
-	WORD $0x4f18fbe1 // sudot v1.4s, v31.16b, v24.4b[2]
-	WORD $0x4f19fbc4 // sudot v4.4s, v30.16b, v25.4b[2]
-	WORD $0x4f19fbe5 // sudot v5.4s, v31.16b, v25.4b[2]
-	WORD $0x4f1afbc8 // sudot v8.4s, v30.16b, v26.4b[2]
-	WORD $0x4f1afbe9 // sudot v9.4s, v31.16b, v26.4b[2]
-	WORD $0x4f1bfbcc // sudot v12.4s, v30.16b, v27.4b[2]
-	WORD $0x4f1bfbed // sudot v13.4s, v31.16b, v27.4b[2]
-	WORD $0x4f1cfbd0 // sudot v16.4s, v30.16b, v28.4b[2]
-	WORD $0x4f1cfbf1 // sudot v17.4s, v31.16b, v28.4b[2]
-	FLDPQ 288(R5), (F30, F31)
-	WORD $0x4f18fbc2 // sudot v2.4s, v30.16b, v24.4b[2]
-	WORD $0x4f18fbe3 // sudot v3.4s, v31.16b, v24.4b[2]
-	WORD $0x4f19fbc6 // sudot v6.4s, v30.16b, v25.4b[2]
-	WORD $0x4f19fbe7 // sudot v7.4s, v31.16b, v25.4b[2]
-	WORD $0x4f1afbca // sudot v10.4s, v30.16b, v26.4b[2]
-	WORD $0x4f1afbeb // sudot v11.4s, v31.16b, v26.4b[2]
-	WORD $0x4f1bfbce // sudot v14.4s, v30.16b, v27.4b[2]
-	WORD $0x4f1bfbef // sudot v15.4s, v31.16b, v27.4b[2]
-	WORD $0x4f1cfbd2 // sudot v18.4s, v30.16b, v28.4b[2]
-	WORD $0x4f1cfbf3 // sudot v19.4s, v31.16b, v28.4b[2]
-	FLDPQ 384(R5), (F30, F31)
-	WORD $0x4f38fbc0 // sudot v0.4s, v30.16b, v24.4b[3]
-	WORD $0x4f38fbe1 // sudot v1.4s, v31.16b, v24.4b[3]
-	WORD $0x4f39fbc4 // sudot v4.4s, v30.16b, v25.4b[3]
-	WORD $0x4f39fbe5 // sudot v5.4s, v31.16b, v25.4b[3]
-	WORD $0x4f3afbc8 // sudot v8.4s, v30.16b, v26.4b[3]
-	WORD $0x4f3afbe9 // sudot v9.4s, v31.16b, v26.4b[3]
-	WORD $0x4f3bfbcc // sudot v12.4s, v30.16b, v27.4b[3]
-	WORD $0x4f3bfbed // sudot v13.4s, v31.16b, v27.4b[3]
-	WORD $0x4f3cfbd0 // sudot v16.4s, v30.16b, v28.4b[3]
-	WORD $0x4f3cfbf1 // sudot v17.4s, v31.16b, v28.4b[3]
-	FLDPQ 416(R5), (F30, F31)
-	WORD $0x4f38fbc2 // sudot v2.4s, v30.16b, v24.4b[3]
-	WORD $0x4f38fbe3 // sudot v3.4s, v31.16b, v24.4b[3]
-	WORD $0x4f39fbc6 // sudot v6.4s, v30.16b, v25.4b[3]
-	WORD $0x4f39fbe7 // sudot v7.4s, v31.16b, v25.4b[3]
-	WORD $0x4f3afbca // sudot v10.4s, v30.16b, v26.4b[3]
-	WORD $0x4f3afbeb // sudot v11.4s, v31.16b, v26.4b[3]
-	WORD $0x4f3bfbce // sudot v14.4s, v30.16b, v27.4b[3]
-	WORD $0x4f3bfbef // sudot v15.4s, v31.16b, v27.4b[3]
-	WORD $0x4f3cfbd2 // sudot v18.4s, v30.16b, v28.4b[3]
-	WORD $0x4f3cfbf3 // sudot v19.4s, v31.16b, v28.4b[3]
-	ADD $512, R5
-	SUBS $4, R2
+	FMOVD.P 8(R0), F24
+	VLD1.P 8(R19), V24.D[1]
+	FMOVD.P 8(R20), F25
+	VLD1.P 8(R21), V25.D[1]
+	FMOVD.P 8(R22), F26
+	FMOVQ 0(R5), F27
+	FMOVQ 128(R5), F28
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf00 // usmmla v0.4s, v24.16b, v29.16b
+	WORD $0x4e9daf28 // usmmla v8.4s, v25.16b, v29.16b
+	WORD $0x4e9daf50 // usmmla v16.4s, v26.16b, v29.16b
+	WORD $0x4e9caf01 // usmmla v1.4s, v24.16b, v28.16b
+	WORD $0x4e9caf29 // usmmla v9.4s, v25.16b, v28.16b
+	WORD $0x4e9caf51 // usmmla v17.4s, v26.16b, v28.16b
+	FMOVQ 16(R5), F27
+	FMOVQ 144(R5), F28
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf02 // usmmla v2.4s, v24.16b, v29.16b
+	WORD $0x4e9daf2a // usmmla v10.4s, v25.16b, v29.16b
+	WORD $0x4e9daf52 // usmmla v18.4s, v26.16b, v29.16b
+	WORD $0x4e9caf03 // usmmla v3.4s, v24.16b, v28.16b
+	WORD $0x4e9caf2b // usmmla v11.4s, v25.16b, v28.16b
+	WORD $0x4e9caf53 // usmmla v19.4s, v26.16b, v28.16b
+	FMOVQ 32(R5), F27
+	FMOVQ 160(R5), F28
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf04 // usmmla v4.4s, v24.16b, v29.16b
+	WORD $0x4e9daf2c // usmmla v12.4s, v25.16b, v29.16b
+	WORD $0x4e9daf54 // usmmla v20.4s, v26.16b, v29.16b
+	WORD $0x4e9caf05 // usmmla v5.4s, v24.16b, v28.16b
+	WORD $0x4e9caf2d // usmmla v13.4s, v25.16b, v28.16b
+	WORD $0x4e9caf55 // usmmla v21.4s, v26.16b, v28.16b
+	FMOVQ 48(R5), F27
+	FMOVQ 176(R5), F28
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf06 // usmmla v6.4s, v24.16b, v29.16b
+	WORD $0x4e9daf2e // usmmla v14.4s, v25.16b, v29.16b
+	WORD $0x4e9daf56 // usmmla v22.4s, v26.16b, v29.16b
+	WORD $0x4e9caf07 // usmmla v7.4s, v24.16b, v28.16b
+	WORD $0x4e9caf2f // usmmla v15.4s, v25.16b, v28.16b
+	WORD $0x4e9caf57 // usmmla v23.4s, v26.16b, v28.16b
+	ADD $256, R5
+	SUBS $2, R2
 	BGE loop
 rest:
-	ADDS $4, R2
+	ADDS $2, R2
 	BEQ next
-single:
 	FMOVS (R0), F24
 	ADD $4, R0
-	FMOVS (R19), F25
+	FMOVS (R19), F27
 	ADD $4, R19
-	FMOVS (R20), F26
+	VMOV V27.D[0], V24.D[1]
+	FMOVS (R20), F25
 	ADD $4, R20
 	FMOVS (R21), F27
 	ADD $4, R21
-	FMOVS (R22), F28
+	VMOV V27.D[0], V25.D[1]
+	FMOVS (R22), F26
 	ADD $4, R22
-	FLDPQ 0(R5), (F30, F31)
-	WORD $0x4f18f3c0 // sudot v0.4s, v30.16b, v24.4b[0]
-	WORD $0x4f18f3e1 // sudot v1.4s, v31.16b, v24.4b[0]
-	WORD $0x4f19f3c4 // sudot v4.4s, v30.16b, v25.4b[0]
-	WORD $0x4f19f3e5 // sudot v5.4s, v31.16b, v25.4b[0]
-	WORD $0x4f1af3c8 // sudot v8.4s, v30.16b, v26.4b[0]
-	WORD $0x4f1af3e9 // sudot v9.4s, v31.16b, v26.4b[0]
-	WORD $0x4f1bf3cc // sudot v12.4s, v30.16b, v27.4b[0]
-	WORD $0x4f1bf3ed // sudot v13.4s, v31.16b, v27.4b[0]
-	WORD $0x4f1cf3d0 // sudot v16.4s, v30.16b, v28.4b[0]
-	WORD $0x4f1cf3f1 // sudot v17.4s, v31.16b, v28.4b[0]
-	FLDPQ 32(R5), (F30, F31)
-	WORD $0x4f18f3c2 // sudot v2.4s, v30.16b, v24.4b[0]
-	WORD $0x4f18f3e3 // sudot v3.4s, v31.16b, v24.4b[0]
-	WORD $0x4f19f3c6 // sudot v6.4s, v30.16b, v25.4b[0]
-	WORD $0x4f19f3e7 // sudot v7.4s, v31.16b, v25.4b[0]
-	WORD $0x4f1af3ca // sudot v10.4s, v30.16b, v26.4b[0]
-	WORD $0x4f1af3eb // sudot v11.4s, v31.16b, v26.4b[0]
-	WORD $0x4f1bf3ce // sudot v14.4s, v30.16b, v27.4b[0]
-	WORD $0x4f1bf3ef // sudot v15.4s, v31.16b, v27.4b[0]
-	WORD $0x4f1cf3d2 // sudot v18.4s, v30.16b, v28.4b[0]
-	WORD $0x4f1cf3f3 // sudot v19.4s, v31.16b, v28.4b[0]
+	FMOVQ 0(R5), F27
+	VEOR V28.B16, V28.B16, V28.B16
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf00 // usmmla v0.4s, v24.16b, v29.16b
+	WORD $0x4e9daf28 // usmmla v8.4s, v25.16b, v29.16b
+	WORD $0x4e9daf50 // usmmla v16.4s, v26.16b, v29.16b
+	WORD $0x4e9caf01 // usmmla v1.4s, v24.16b, v28.16b
+	WORD $0x4e9caf29 // usmmla v9.4s, v25.16b, v28.16b
+	WORD $0x4e9caf51 // usmmla v17.4s, v26.16b, v28.16b
+	FMOVQ 16(R5), F27
+	VEOR V28.B16, V28.B16, V28.B16
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf02 // usmmla v2.4s, v24.16b, v29.16b
+	WORD $0x4e9daf2a // usmmla v10.4s, v25.16b, v29.16b
+	WORD $0x4e9daf52 // usmmla v18.4s, v26.16b, v29.16b
+	WORD $0x4e9caf03 // usmmla v3.4s, v24.16b, v28.16b
+	WORD $0x4e9caf2b // usmmla v11.4s, v25.16b, v28.16b
+	WORD $0x4e9caf53 // usmmla v19.4s, v26.16b, v28.16b
+	FMOVQ 32(R5), F27
+	VEOR V28.B16, V28.B16, V28.B16
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf04 // usmmla v4.4s, v24.16b, v29.16b
+	WORD $0x4e9daf2c // usmmla v12.4s, v25.16b, v29.16b
+	WORD $0x4e9daf54 // usmmla v20.4s, v26.16b, v29.16b
+	WORD $0x4e9caf05 // usmmla v5.4s, v24.16b, v28.16b
+	WORD $0x4e9caf2d // usmmla v13.4s, v25.16b, v28.16b
+	WORD $0x4e9caf55 // usmmla v21.4s, v26.16b, v28.16b
+	FMOVQ 48(R5), F27
+	VEOR V28.B16, V28.B16, V28.B16
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf06 // usmmla v6.4s, v24.16b, v29.16b
+	WORD $0x4e9daf2e // usmmla v14.4s, v25.16b, v29.16b
+	WORD $0x4e9daf56 // usmmla v22.4s, v26.16b, v29.16b
+	WORD $0x4e9caf07 // usmmla v7.4s, v24.16b, v28.16b
+	WORD $0x4e9caf2f // usmmla v15.4s, v25.16b, v28.16b
+	WORD $0x4e9caf57 // usmmla v23.4s, v26.16b, v28.16b
 	ADD $128, R5
-	SUBS $1, R2
-	BNE single
 next:
 	SUBS $1, R12
 	BNE tap
+	VZIP1 V1.D2, V0.D2, V27.D2
+	VZIP2 V1.D2, V0.D2, V1.D2
+	VMOV V27.B16, V0.B16
+	VZIP1 V3.D2, V2.D2, V27.D2
+	VZIP2 V3.D2, V2.D2, V3.D2
+	VMOV V27.B16, V2.B16
+	VZIP1 V5.D2, V4.D2, V27.D2
+	VZIP2 V5.D2, V4.D2, V5.D2
+	VMOV V27.B16, V4.B16
+	VZIP1 V7.D2, V6.D2, V27.D2
+	VZIP2 V7.D2, V6.D2, V7.D2
+	VMOV V27.B16, V6.B16
+	VZIP1 V9.D2, V8.D2, V27.D2
+	VZIP2 V9.D2, V8.D2, V9.D2
+	VMOV V27.B16, V8.B16
+	VZIP1 V11.D2, V10.D2, V27.D2
+	VZIP2 V11.D2, V10.D2, V11.D2
+	VMOV V27.B16, V10.B16
+	VZIP1 V13.D2, V12.D2, V27.D2
+	VZIP2 V13.D2, V12.D2, V13.D2
+	VMOV V27.B16, V12.B16
+	VZIP1 V15.D2, V14.D2, V27.D2
+	VZIP2 V15.D2, V14.D2, V15.D2
+	VMOV V27.B16, V14.B16
+	VZIP1 V17.D2, V16.D2, V27.D2
+	VZIP2 V17.D2, V16.D2, V17.D2
+	VMOV V27.B16, V16.B16
+	VZIP1 V19.D2, V18.D2, V27.D2
+	VZIP2 V19.D2, V18.D2, V19.D2
+	VMOV V27.B16, V18.B16
+	VZIP1 V21.D2, V20.D2, V27.D2
+	VZIP2 V21.D2, V20.D2, V21.D2
+	VMOV V27.B16, V20.B16
+	VZIP1 V23.D2, V22.D2, V27.D2
+	VZIP2 V23.D2, V22.D2, V23.D2
+	VMOV V27.B16, V22.B16
+	MOVD 80(R3), R6
+	VLD1 (R6), [V24.S4, V25.S4, V26.S4, V27.S4]
+	VADD V24.S4, V0.S4, V0.S4
+	VADD V25.S4, V2.S4, V2.S4
+	VADD V26.S4, V4.S4, V4.S4
+	VADD V27.S4, V6.S4, V6.S4
+	VADD V24.S4, V1.S4, V1.S4
+	VADD V25.S4, V3.S4, V3.S4
+	VADD V26.S4, V5.S4, V5.S4
+	VADD V27.S4, V7.S4, V7.S4
+	VADD V24.S4, V8.S4, V8.S4
+	VADD V25.S4, V10.S4, V10.S4
+	VADD V26.S4, V12.S4, V12.S4
+	VADD V27.S4, V14.S4, V14.S4
+	VADD V24.S4, V9.S4, V9.S4
+	VADD V25.S4, V11.S4, V11.S4
+	VADD V26.S4, V13.S4, V13.S4
+	VADD V27.S4, V15.S4, V15.S4
+	VADD V24.S4, V16.S4, V16.S4
+	VADD V25.S4, V18.S4, V18.S4
+	VADD V26.S4, V20.S4, V20.S4
+	VADD V27.S4, V22.S4, V22.S4
 	ADD R15, R4
 	MOVD 112(R3), R6
 	CBZ R6, requantize
-	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15)
+	FMOVQ F0, 0(R15)
+	FMOVQ F2, 16(R15)
+	FMOVQ F4, 32(R15)
+	FMOVQ F6, 48(R15)
 	ADD R1, R15
-	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R15)
+	FMOVQ F1, 0(R15)
+	FMOVQ F3, 16(R15)
+	FMOVQ F5, 32(R15)
+	FMOVQ F7, 48(R15)
 	ADD R1, R15
-	VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R15)
-	VST1 [V12.S4, V13.S4, V14.S4, V15.S4], (R4)
+	FMOVQ F8, 0(R15)
+	FMOVQ F10, 16(R15)
+	FMOVQ F12, 32(R15)
+	FMOVQ F14, 48(R15)
+	FMOVQ F9, 0(R4)
+	FMOVQ F11, 16(R4)
+	FMOVQ F13, 32(R4)
+	FMOVQ F15, 48(R4)
 	ADD R1, R4
-	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R4)
+	FMOVQ F16, 0(R4)
+	FMOVQ F18, 16(R4)
+	FMOVQ F20, 32(R4)
+	FMOVQ F22, 48(R4)
 	RET
 requantize:
 	FMOVS 100(R3), F28
@@ -2922,54 +3100,54 @@ requantize:
 	VBIF V30.B16, V29.B16, V0.B16
 	WORD $0x4e21a800 // fcvtns v0.4s, v0.4s
 	VADD V31.S4, V0.S4, V0.S4
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e39dc21 // fmul v1.4s, v1.4s, v25.4s
-	WORD $0x6ebce43e // fcmgt v30.4s, v1.4s, v28.4s
-	VBIF V30.B16, V28.B16, V1.B16
-	WORD $0x6ea1e7be // fcmgt v30.4s, v29.4s, v1.4s
-	VBIF V30.B16, V29.B16, V1.B16
-	WORD $0x4e21a821 // fcvtns v1.4s, v1.4s
-	VADD V31.S4, V1.S4, V1.S4
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	WORD $0x6e3adc42 // fmul v2.4s, v2.4s, v26.4s
+	WORD $0x6e39dc42 // fmul v2.4s, v2.4s, v25.4s
 	WORD $0x6ebce45e // fcmgt v30.4s, v2.4s, v28.4s
 	VBIF V30.B16, V28.B16, V2.B16
 	WORD $0x6ea2e7be // fcmgt v30.4s, v29.4s, v2.4s
 	VBIF V30.B16, V29.B16, V2.B16
 	WORD $0x4e21a842 // fcvtns v2.4s, v2.4s
 	VADD V31.S4, V2.S4, V2.S4
-	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
-	WORD $0x6e3bdc63 // fmul v3.4s, v3.4s, v27.4s
-	WORD $0x6ebce47e // fcmgt v30.4s, v3.4s, v28.4s
-	VBIF V30.B16, V28.B16, V3.B16
-	WORD $0x6ea3e7be // fcmgt v30.4s, v29.4s, v3.4s
-	VBIF V30.B16, V29.B16, V3.B16
-	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
-	VADD V31.S4, V3.S4, V3.S4
 	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
-	WORD $0x6e38dc84 // fmul v4.4s, v4.4s, v24.4s
+	WORD $0x6e3adc84 // fmul v4.4s, v4.4s, v26.4s
 	WORD $0x6ebce49e // fcmgt v30.4s, v4.4s, v28.4s
 	VBIF V30.B16, V28.B16, V4.B16
 	WORD $0x6ea4e7be // fcmgt v30.4s, v29.4s, v4.4s
 	VBIF V30.B16, V29.B16, V4.B16
 	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
 	VADD V31.S4, V4.S4, V4.S4
-	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
-	WORD $0x6e39dca5 // fmul v5.4s, v5.4s, v25.4s
-	WORD $0x6ebce4be // fcmgt v30.4s, v5.4s, v28.4s
-	VBIF V30.B16, V28.B16, V5.B16
-	WORD $0x6ea5e7be // fcmgt v30.4s, v29.4s, v5.4s
-	VBIF V30.B16, V29.B16, V5.B16
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	VADD V31.S4, V5.S4, V5.S4
 	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
-	WORD $0x6e3adcc6 // fmul v6.4s, v6.4s, v26.4s
+	WORD $0x6e3bdcc6 // fmul v6.4s, v6.4s, v27.4s
 	WORD $0x6ebce4de // fcmgt v30.4s, v6.4s, v28.4s
 	VBIF V30.B16, V28.B16, V6.B16
 	WORD $0x6ea6e7be // fcmgt v30.4s, v29.4s, v6.4s
 	VBIF V30.B16, V29.B16, V6.B16
 	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
 	VADD V31.S4, V6.S4, V6.S4
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	WORD $0x6e38dc21 // fmul v1.4s, v1.4s, v24.4s
+	WORD $0x6ebce43e // fcmgt v30.4s, v1.4s, v28.4s
+	VBIF V30.B16, V28.B16, V1.B16
+	WORD $0x6ea1e7be // fcmgt v30.4s, v29.4s, v1.4s
+	VBIF V30.B16, V29.B16, V1.B16
+	WORD $0x4e21a821 // fcvtns v1.4s, v1.4s
+	VADD V31.S4, V1.S4, V1.S4
+	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	WORD $0x6e39dc63 // fmul v3.4s, v3.4s, v25.4s
+	WORD $0x6ebce47e // fcmgt v30.4s, v3.4s, v28.4s
+	VBIF V30.B16, V28.B16, V3.B16
+	WORD $0x6ea3e7be // fcmgt v30.4s, v29.4s, v3.4s
+	VBIF V30.B16, V29.B16, V3.B16
+	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
+	VADD V31.S4, V3.S4, V3.S4
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	WORD $0x6e3adca5 // fmul v5.4s, v5.4s, v26.4s
+	WORD $0x6ebce4be // fcmgt v30.4s, v5.4s, v28.4s
+	VBIF V30.B16, V28.B16, V5.B16
+	WORD $0x6ea5e7be // fcmgt v30.4s, v29.4s, v5.4s
+	VBIF V30.B16, V29.B16, V5.B16
+	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
+	VADD V31.S4, V5.S4, V5.S4
 	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
 	WORD $0x6e3bdce7 // fmul v7.4s, v7.4s, v27.4s
 	WORD $0x6ebce4fe // fcmgt v30.4s, v7.4s, v28.4s
@@ -2986,54 +3164,54 @@ requantize:
 	VBIF V30.B16, V29.B16, V8.B16
 	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
 	VADD V31.S4, V8.S4, V8.S4
-	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
-	WORD $0x6e39dd29 // fmul v9.4s, v9.4s, v25.4s
-	WORD $0x6ebce53e // fcmgt v30.4s, v9.4s, v28.4s
-	VBIF V30.B16, V28.B16, V9.B16
-	WORD $0x6ea9e7be // fcmgt v30.4s, v29.4s, v9.4s
-	VBIF V30.B16, V29.B16, V9.B16
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	VADD V31.S4, V9.S4, V9.S4
 	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
-	WORD $0x6e3add4a // fmul v10.4s, v10.4s, v26.4s
+	WORD $0x6e39dd4a // fmul v10.4s, v10.4s, v25.4s
 	WORD $0x6ebce55e // fcmgt v30.4s, v10.4s, v28.4s
 	VBIF V30.B16, V28.B16, V10.B16
 	WORD $0x6eaae7be // fcmgt v30.4s, v29.4s, v10.4s
 	VBIF V30.B16, V29.B16, V10.B16
 	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
 	VADD V31.S4, V10.S4, V10.S4
-	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
-	WORD $0x6e3bdd6b // fmul v11.4s, v11.4s, v27.4s
-	WORD $0x6ebce57e // fcmgt v30.4s, v11.4s, v28.4s
-	VBIF V30.B16, V28.B16, V11.B16
-	WORD $0x6eabe7be // fcmgt v30.4s, v29.4s, v11.4s
-	VBIF V30.B16, V29.B16, V11.B16
-	WORD $0x4e21a96b // fcvtns v11.4s, v11.4s
-	VADD V31.S4, V11.S4, V11.S4
 	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
-	WORD $0x6e38dd8c // fmul v12.4s, v12.4s, v24.4s
+	WORD $0x6e3add8c // fmul v12.4s, v12.4s, v26.4s
 	WORD $0x6ebce59e // fcmgt v30.4s, v12.4s, v28.4s
 	VBIF V30.B16, V28.B16, V12.B16
 	WORD $0x6eace7be // fcmgt v30.4s, v29.4s, v12.4s
 	VBIF V30.B16, V29.B16, V12.B16
 	WORD $0x4e21a98c // fcvtns v12.4s, v12.4s
 	VADD V31.S4, V12.S4, V12.S4
-	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
-	WORD $0x6e39ddad // fmul v13.4s, v13.4s, v25.4s
-	WORD $0x6ebce5be // fcmgt v30.4s, v13.4s, v28.4s
-	VBIF V30.B16, V28.B16, V13.B16
-	WORD $0x6eade7be // fcmgt v30.4s, v29.4s, v13.4s
-	VBIF V30.B16, V29.B16, V13.B16
-	WORD $0x4e21a9ad // fcvtns v13.4s, v13.4s
-	VADD V31.S4, V13.S4, V13.S4
 	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
-	WORD $0x6e3addce // fmul v14.4s, v14.4s, v26.4s
+	WORD $0x6e3bddce // fmul v14.4s, v14.4s, v27.4s
 	WORD $0x6ebce5de // fcmgt v30.4s, v14.4s, v28.4s
 	VBIF V30.B16, V28.B16, V14.B16
 	WORD $0x6eaee7be // fcmgt v30.4s, v29.4s, v14.4s
 	VBIF V30.B16, V29.B16, V14.B16
 	WORD $0x4e21a9ce // fcvtns v14.4s, v14.4s
 	VADD V31.S4, V14.S4, V14.S4
+	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
+	WORD $0x6e38dd29 // fmul v9.4s, v9.4s, v24.4s
+	WORD $0x6ebce53e // fcmgt v30.4s, v9.4s, v28.4s
+	VBIF V30.B16, V28.B16, V9.B16
+	WORD $0x6ea9e7be // fcmgt v30.4s, v29.4s, v9.4s
+	VBIF V30.B16, V29.B16, V9.B16
+	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
+	VADD V31.S4, V9.S4, V9.S4
+	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
+	WORD $0x6e39dd6b // fmul v11.4s, v11.4s, v25.4s
+	WORD $0x6ebce57e // fcmgt v30.4s, v11.4s, v28.4s
+	VBIF V30.B16, V28.B16, V11.B16
+	WORD $0x6eabe7be // fcmgt v30.4s, v29.4s, v11.4s
+	VBIF V30.B16, V29.B16, V11.B16
+	WORD $0x4e21a96b // fcvtns v11.4s, v11.4s
+	VADD V31.S4, V11.S4, V11.S4
+	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
+	WORD $0x6e3addad // fmul v13.4s, v13.4s, v26.4s
+	WORD $0x6ebce5be // fcmgt v30.4s, v13.4s, v28.4s
+	VBIF V30.B16, V28.B16, V13.B16
+	WORD $0x6eade7be // fcmgt v30.4s, v29.4s, v13.4s
+	VBIF V30.B16, V29.B16, V13.B16
+	WORD $0x4e21a9ad // fcvtns v13.4s, v13.4s
+	VADD V31.S4, V13.S4, V13.S4
 	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
 	WORD $0x6e3bddef // fmul v15.4s, v15.4s, v27.4s
 	WORD $0x6ebce5fe // fcmgt v30.4s, v15.4s, v28.4s
@@ -3050,57 +3228,57 @@ requantize:
 	VBIF V30.B16, V29.B16, V16.B16
 	WORD $0x4e21aa10 // fcvtns v16.4s, v16.4s
 	VADD V31.S4, V16.S4, V16.S4
-	WORD $0x4e21da31 // scvtf v17.4s, v17.4s
-	WORD $0x6e39de31 // fmul v17.4s, v17.4s, v25.4s
-	WORD $0x6ebce63e // fcmgt v30.4s, v17.4s, v28.4s
-	VBIF V30.B16, V28.B16, V17.B16
-	WORD $0x6eb1e7be // fcmgt v30.4s, v29.4s, v17.4s
-	VBIF V30.B16, V29.B16, V17.B16
-	WORD $0x4e21aa31 // fcvtns v17.4s, v17.4s
-	VADD V31.S4, V17.S4, V17.S4
 	WORD $0x4e21da52 // scvtf v18.4s, v18.4s
-	WORD $0x6e3ade52 // fmul v18.4s, v18.4s, v26.4s
+	WORD $0x6e39de52 // fmul v18.4s, v18.4s, v25.4s
 	WORD $0x6ebce65e // fcmgt v30.4s, v18.4s, v28.4s
 	VBIF V30.B16, V28.B16, V18.B16
 	WORD $0x6eb2e7be // fcmgt v30.4s, v29.4s, v18.4s
 	VBIF V30.B16, V29.B16, V18.B16
 	WORD $0x4e21aa52 // fcvtns v18.4s, v18.4s
 	VADD V31.S4, V18.S4, V18.S4
-	WORD $0x4e21da73 // scvtf v19.4s, v19.4s
-	WORD $0x6e3bde73 // fmul v19.4s, v19.4s, v27.4s
-	WORD $0x6ebce67e // fcmgt v30.4s, v19.4s, v28.4s
-	VBIF V30.B16, V28.B16, V19.B16
-	WORD $0x6eb3e7be // fcmgt v30.4s, v29.4s, v19.4s
-	VBIF V30.B16, V29.B16, V19.B16
-	WORD $0x4e21aa73 // fcvtns v19.4s, v19.4s
-	VADD V31.S4, V19.S4, V19.S4
-	VUZP1 V1.H8, V0.H8, V0.H8
-	VUZP1 V3.H8, V2.H8, V2.H8
-	VUZP1 V2.B16, V0.B16, V0.B16
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x6e3ade94 // fmul v20.4s, v20.4s, v26.4s
+	WORD $0x6ebce69e // fcmgt v30.4s, v20.4s, v28.4s
+	VBIF V30.B16, V28.B16, V20.B16
+	WORD $0x6eb4e7be // fcmgt v30.4s, v29.4s, v20.4s
+	VBIF V30.B16, V29.B16, V20.B16
+	WORD $0x4e21aa94 // fcvtns v20.4s, v20.4s
+	VADD V31.S4, V20.S4, V20.S4
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
+	WORD $0x6e3bded6 // fmul v22.4s, v22.4s, v27.4s
+	WORD $0x6ebce6de // fcmgt v30.4s, v22.4s, v28.4s
+	VBIF V30.B16, V28.B16, V22.B16
+	WORD $0x6eb6e7be // fcmgt v30.4s, v29.4s, v22.4s
+	VBIF V30.B16, V29.B16, V22.B16
+	WORD $0x4e21aad6 // fcvtns v22.4s, v22.4s
+	VADD V31.S4, V22.S4, V22.S4
+	VUZP1 V2.H8, V0.H8, V0.H8
+	VUZP1 V6.H8, V4.H8, V4.H8
+	VUZP1 V4.B16, V0.B16, V0.B16
 	FMOVQ F0, (R15)
 	ADD R1, R15
-	VUZP1 V5.H8, V4.H8, V4.H8
-	VUZP1 V7.H8, V6.H8, V6.H8
-	VUZP1 V6.B16, V4.B16, V4.B16
-	FMOVQ F4, (R15)
+	VUZP1 V3.H8, V1.H8, V1.H8
+	VUZP1 V7.H8, V5.H8, V5.H8
+	VUZP1 V5.B16, V1.B16, V1.B16
+	FMOVQ F1, (R15)
 	ADD R1, R15
-	VUZP1 V9.H8, V8.H8, V8.H8
-	VUZP1 V11.H8, V10.H8, V10.H8
-	VUZP1 V10.B16, V8.B16, V8.B16
+	VUZP1 V10.H8, V8.H8, V8.H8
+	VUZP1 V14.H8, V12.H8, V12.H8
+	VUZP1 V12.B16, V8.B16, V8.B16
 	FMOVQ F8, (R15)
-	VUZP1 V13.H8, V12.H8, V12.H8
-	VUZP1 V15.H8, V14.H8, V14.H8
-	VUZP1 V14.B16, V12.B16, V12.B16
-	FMOVQ F12, (R4)
+	VUZP1 V11.H8, V9.H8, V9.H8
+	VUZP1 V15.H8, V13.H8, V13.H8
+	VUZP1 V13.B16, V9.B16, V9.B16
+	FMOVQ F9, (R4)
 	ADD R1, R4
-	VUZP1 V17.H8, V16.H8, V16.H8
-	VUZP1 V19.H8, V18.H8, V18.H8
-	VUZP1 V18.B16, V16.B16, V16.B16
+	VUZP1 V18.H8, V16.H8, V16.H8
+	VUZP1 V22.H8, V20.H8, V20.H8
+	VUZP1 V20.B16, V16.B16, V16.B16
 	FMOVQ F16, (R4)
 	RET
 
-// func byteTile6x16SUDOT(t *byteTile)
-TEXT ·byteTile6x16SUDOT(SB), 0, $136-8
+// func byteTile6x16Matrix(t *byteTile)
+TEXT ·byteTile6x16Matrix(SB), 0, $136-8
 	MOVD t+0(FP), R3
 	MOVD 8(R3), R5
 	MOVD 48(R3), R8
@@ -3112,27 +3290,30 @@ TEXT ·byteTile6x16SUDOT(SB), 0, $136-8
 	MOVD 16(R3), R15
 	MOVD 64(R3), R1
 	MOVD 72(R3), R4
-	VLD1 (R6), [V0.S4, V1.S4, V2.S4, V3.S4]
-	VMOV V0.B16, V4.B16
-	VMOV V1.B16, V5.B16
-	VMOV V2.B16, V6.B16
-	VMOV V3.B16, V7.B16
-	VMOV V0.B16, V8.B16
-	VMOV V1.B16, V9.B16
-	VMOV V2.B16, V10.B16
-	VMOV V3.B16, V11.B16
-	VMOV V0.B16, V12.B16
-	VMOV V1.B16, V13.B16
-	VMOV V2.B16, V14.B16
-	VMOV V3.B16, V15.B16
-	VMOV V0.B16, V16.B16
-	VMOV V1.B16, V17.B16
-	VMOV V2.B16, V18.B16
-	VMOV V3.B16, V19.B16
-	VMOV V0.B16, V20.B16
-	VMOV V1.B16, V21.B16
-	VMOV V2.B16, V22.B16
-	VMOV V3.B16, V23.B16
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	VEOR V23.B16, V23.B16, V23.B16
 tap:
 	MOVD.P 8(R11), R6
 	ADD R13, R6, R0
@@ -3142,183 +3323,213 @@ tap:
 	ADD R8, R21, R22
 	ADD R8, R22, R23
 	MOVD 40(R3), R2
-	SUBS $4, R2
+	SUBS $2, R2
 	BLT rest
 loop:
-	VLD1.P 16(R0), [V24.B16]
-	VLD1.P 16(R19), [V25.B16]
-	VLD1.P 16(R20), [V26.B16]
-	VLD1.P 16(R21), [V27.B16]
-	VLD1.P 16(R22), [V28.B16]
-	VLD1.P 16(R23), [V29.B16]
-	FLDPQ 0(R5), (F30, F31)
-	WORD $0x4f18f3c0 // sudot v0.4s, v30.16b, v24.4b[0]
-	WORD $0x4f18f3e1 // sudot v1.4s, v31.16b, v24.4b[0]
-	WORD $0x4f19f3c4 // sudot v4.4s, v30.16b, v25.4b[0]
-	WORD $0x4f19f3e5 // sudot v5.4s, v31.16b, v25.4b[0]
-	WORD $0x4f1af3c8 // sudot v8.4s, v30.16b, v26.4b[0]
-	WORD $0x4f1af3e9 // sudot v9.4s, v31.16b, v26.4b[0]
-	WORD $0x4f1bf3cc // sudot v12.4s, v30.16b, v27.4b[0]
-	WORD $0x4f1bf3ed // sudot v13.4s, v31.16b, v27.4b[0]
-	WORD $0x4f1cf3d0 // sudot v16.4s, v30.16b, v28.4b[0]
-	WORD $0x4f1cf3f1 // sudot v17.4s, v31.16b, v28.4b[0]
-	WORD $0x4f1df3d4 // sudot v20.4s, v30.16b, v29.4b[0]
-	WORD $0x4f1df3f5 // sudot v21.4s, v31.16b, v29.4b[0]
-	FLDPQ 32(R5), (F30, F31)
-	WORD $0x4f18f3c2 // sudot v2.4s, v30.16b, v24.4b[0]
-	WORD $0x4f18f3e3 // sudot v3.4s, v31.16b, v24.4b[0]
-	WORD $0x4f19f3c6 // sudot v6.4s, v30.16b, v25.4b[0]
-	WORD $0x4f19f3e7 // sudot v7.4s, v31.16b, v25.4b[0]
-	WORD $0x4f1af3ca // sudot v10.4s, v30.16b, v26.4b[0]
-	WORD $0x4f1af3eb // sudot v11.4s, v31.16b, v26.4b[0]
-	WORD $0x4f1bf3ce // sudot v14.4s, v30.16b, v27.4b[0]
-	WORD $0x4f1bf3ef // sudot v15.4s, v31.16b, v27.4b[0]
-	WORD $0x4f1cf3d2 // sudot v18.4s, v30.16b, v28.4b[0]
-	WORD $0x4f1cf3f3 // sudot v19.4s, v31.16b, v28.4b[0]
-	WORD $0x4f1df3d6 // sudot v22.4s, v30.16b, v29.4b[0]
-	WORD $0x4f1df3f7 // sudot v23.4s, v31.16b, v29.4b[0]
-	FLDPQ 128(R5), (F30, F31)
-	WORD $0x4f38f3c0 // sudot v0.4s, v30.16b, v24.4b[1]
-	WORD $0x4f38f3e1 // sudot v1.4s, v31.16b, v24.4b[1]
-	WORD $0x4f39f3c4 // sudot v4.4s, v30.16b, v25.4b[1]
-	WORD $0x4f39f3e5 // sudot v5.4s, v31.16b, v25.4b[1]
-	WORD $0x4f3af3c8 // sudot v8.4s, v30.16b, v26.4b[1]
-	WORD $0x4f3af3e9 // sudot v9.4s, v31.16b, v26.4b[1]
-	WORD $0x4f3bf3cc // sudot v12.4s, v30.16b, v27.4b[1]
-	WORD $0x4f3bf3ed // sudot v13.4s, v31.16b, v27.4b[1]
-	WORD $0x4f3cf3d0 // sudot v16.4s, v30.16b, v28.4b[1]
-	WORD $0x4f3cf3f1 // sudot v17.4s, v31.16b, v28.4b[1]
-	WORD $0x4f3df3d4 // sudot v20.4s, v30.16b, v29.4b[1]
-	WORD $0x4f3df3f5 // sudot v21.4s, v31.16b, v29.4b[1]
-	FLDPQ 160(R5), (F30, F31)
-	WORD $0x4f38f3c2 // sudot v2.4s, v30.16b, v24.4b[1]
-	WORD $0x4f38f3e3 // sudot v3.4s, v31.16b, v24.4b[1]
-	WORD $0x4f39f3c6 // sudot v6.4s, v30.16b, v25.4b[1]
-	WORD $0x4f39f3e7 // sudot v7.4s, v31.16b, v25.4b[1]
-	WORD $0x4f3af3ca // sudot v10.4s, v30.16b, v26.4b[1]
-	WORD $0x4f3af3eb // sudot v11.4s, v31.16b, v26.4b[1]
-	WORD $0x4f3bf3ce // sudot v14.4s, v30.16b, v27.4b[1]
-	WORD $0x4f3bf3ef // sudot v15.4s, v31.16b, v27.4b[1]
-	WORD $0x4f3cf3d2 // sudot v18.4s, v30.16b, v28.4b[1]
-	WORD $0x4f3cf3f3 // sudot v19.4s, v31.16b, v28.4b[1]
-	WORD $0x4f3df3d6 // sudot v22.4s, v30.16b, v29.4b[1]
-	WORD $0x4f3df3f7 // sudot v23.4s, v31.16b, v29.4b[1]
-	FLDPQ 256(R5), (F30, F31)
-	WORD $0x4f18fbc0 // sudot v0.4s, v30.16b, v24.4b[2]
-	WORD $0x4f18fbe1 // sudot v1.4s, v31.16b, v24.4b[2]
-	WORD $0x4f19fbc4 // sudot v4.4s, v30.16b, v25.4b[2]
-	WORD $0x4f19fbe5 // sudot v5.4s, v31.16b, v25.4b[2]
-	WORD $0x4f1afbc8 // sudot v8.4s, v30.16b, v26.4b[2]
-	WORD $0x4f1afbe9 // sudot v9.4s, v31.16b, v26.4b[2]
-	WORD $0x4f1bfbcc // sudot v12.4s, v30.16b, v27.4b[2]
-	WORD $0x4f1bfbed // sudot v13.4s, v31.16b, v27.4b[2]
-	WORD $0x4f1cfbd0 // sudot v16.4s, v30.16b, v28.4b[2]
-	WORD $0x4f1cfbf1 // sudot v17.4s, v31.16b, v28.4b[2]
-	WORD $0x4f1dfbd4 // sudot v20.4s, v30.16b, v29.4b[2]
-	WORD $0x4f1dfbf5 // sudot v21.4s, v31.16b, v29.4b[2]
-	FLDPQ 288(R5), (F30, F31)
-	WORD $0x4f18fbc2 // sudot v2.4s, v30.16b, v24.4b[2]
-	WORD $0x4f18fbe3 // sudot v3.4s, v31.16b, v24.4b[2]
-	WORD $0x4f19fbc6 // sudot v6.4s, v30.16b, v25.4b[2]
-	WORD $0x4f19fbe7 // sudot v7.4s, v31.16b, v25.4b[2]
-	WORD $0x4f1afbca // sudot v10.4s, v30.16b, v26.4b[2]
-	WORD $0x4f1afbeb // sudot v11.4s, v31.16b, v26.4b[2]
-	WORD $0x4f1bfbce // sudot v14.4s, v30.16b, v27.4b[2]
-	WORD $0x4f1bfbef // sudot v15.4s, v31.16b, v27.4b[2]
-	WORD $0x4f1cfbd2 // sudot v18.4s, v30.16b, v28.4b[2]
-	WORD $0x4f1cfbf3 // sudot v19.4s, v31.16b, v28.4b[2]
-	WORD $0x4f1dfbd6 // sudot v22.4s, v30.16b, v29.4b[2]
-	WORD $0x4f1dfbf7 // sudot v23.4s, v31.16b, v29.4b[2]
-	FLDPQ 384(R5), (F30, F31)
-	WORD $0x4f38fbc0 // sudot v0.4s, v30.16b, v24.4b[3]
-	WORD $0x4f38fbe1 // sudot v1.4s, v31.16b, v24.4b[3]
-	WORD $0x4f39fbc4 // sudot v4.4s, v30.16b, v25.4b[3]
-	WORD $0x4f39fbe5 // sudot v5.4s, v31.16b, v25.4b[3]
-	WORD $0x4f3afbc8 // sudot v8.4s, v30.16b, v26.4b[3]
-	WORD $0x4f3afbe9 // sudot v9.4s, v31.16b, v26.4b[3]
-	WORD $0x4f3bfbcc // sudot v12.4s, v30.16b, v27.4b[3]
-	WORD $0x4f3bfbed // sudot v13.4s, v31.16b, v27.4b[3]
-	WORD $0x4f3cfbd0 // sudot v16.4s, v30.16b, v28.4b[3]
-	WORD $0x4f3cfbf1 // sudot v17.4s, v31.16b, v28.4b[3]
-	WORD $0x4f3dfbd4 // sudot v20.4s, v30.16b, v29.4b[3]
-	WORD $0x4f3dfbf5 // sudot v21.4s, v31.16b, v29.4b[3]
-	FLDPQ 416(R5), (F30, F31)
-	WORD $0x4f38fbc2 // sudot v2.4s, v30.16b, v24.4b[3]
-	WORD $0x4f38fbe3 // sudot v3.4s, v31.16b, v24.4b[3]
-	WORD $0x4f39fbc6 // sudot v6.4s, v30.16b, v25.4b[3]
-	WORD $0x4f39fbe7 // sudot v7.4s, v31.16b, v25.4b[3]
-	WORD $0x4f3afbca // sudot v10.4s, v30.16b, v26.4b[3]
-	WORD $0x4f3afbeb // sudot v11.4s, v31.16b, v26.4b[3]
-	WORD $0x4f3bfbce // sudot v14.4s, v30.16b, v27.4b[3]
-	WORD $0x4f3bfbef // sudot v15.4s, v31.16b, v27.4b[3]
-	WORD $0x4f3cfbd2 // sudot v18.4s, v30.16b, v28.4b[3]
-	WORD $0x4f3cfbf3 // sudot v19.4s, v31.16b, v28.4b[3]
-	WORD $0x4f3dfbd6 // sudot v22.4s, v30.16b, v29.4b[3]
-	WORD $0x4f3dfbf7 // sudot v23.4s, v31.16b, v29.4b[3]
-	ADD $512, R5
-	SUBS $4, R2
+	FMOVD.P 8(R0), F24
+	VLD1.P 8(R19), V24.D[1]
+	FMOVD.P 8(R20), F25
+	VLD1.P 8(R21), V25.D[1]
+	FMOVD.P 8(R22), F26
+	VLD1.P 8(R23), V26.D[1]
+	FMOVQ 0(R5), F27
+	FMOVQ 128(R5), F28
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf00 // usmmla v0.4s, v24.16b, v29.16b
+	WORD $0x4e9daf28 // usmmla v8.4s, v25.16b, v29.16b
+	WORD $0x4e9daf50 // usmmla v16.4s, v26.16b, v29.16b
+	WORD $0x4e9caf01 // usmmla v1.4s, v24.16b, v28.16b
+	WORD $0x4e9caf29 // usmmla v9.4s, v25.16b, v28.16b
+	WORD $0x4e9caf51 // usmmla v17.4s, v26.16b, v28.16b
+	FMOVQ 16(R5), F27
+	FMOVQ 144(R5), F28
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf02 // usmmla v2.4s, v24.16b, v29.16b
+	WORD $0x4e9daf2a // usmmla v10.4s, v25.16b, v29.16b
+	WORD $0x4e9daf52 // usmmla v18.4s, v26.16b, v29.16b
+	WORD $0x4e9caf03 // usmmla v3.4s, v24.16b, v28.16b
+	WORD $0x4e9caf2b // usmmla v11.4s, v25.16b, v28.16b
+	WORD $0x4e9caf53 // usmmla v19.4s, v26.16b, v28.16b
+	FMOVQ 32(R5), F27
+	FMOVQ 160(R5), F28
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf04 // usmmla v4.4s, v24.16b, v29.16b
+	WORD $0x4e9daf2c // usmmla v12.4s, v25.16b, v29.16b
+	WORD $0x4e9daf54 // usmmla v20.4s, v26.16b, v29.16b
+	WORD $0x4e9caf05 // usmmla v5.4s, v24.16b, v28.16b
+	WORD $0x4e9caf2d // usmmla v13.4s, v25.16b, v28.16b
+	WORD $0x4e9caf55 // usmmla v21.4s, v26.16b, v28.16b
+	FMOVQ 48(R5), F27
+	FMOVQ 176(R5), F28
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf06 // usmmla v6.4s, v24.16b, v29.16b
+	WORD $0x4e9daf2e // usmmla v14.4s, v25.16b, v29.16b
+	WORD $0x4e9daf56 // usmmla v22.4s, v26.16b, v29.16b
+	WORD $0x4e9caf07 // usmmla v7.4s, v24.16b, v28.16b
+	WORD $0x4e9caf2f // usmmla v15.4s, v25.16b, v28.16b
+	WORD $0x4e9caf57 // usmmla v23.4s, v26.16b, v28.16b
+	ADD $256, R5
+	SUBS $2, R2
 	BGE loop
 rest:
-	ADDS $4, R2
+	ADDS $2, R2
 	BEQ next
-single:
 	FMOVS (R0), F24
 	ADD $4, R0
-	FMOVS (R19), F25
+	FMOVS (R19), F27
 	ADD $4, R19
-	FMOVS (R20), F26
+	VMOV V27.D[0], V24.D[1]
+	FMOVS (R20), F25
 	ADD $4, R20
 	FMOVS (R21), F27
 	ADD $4, R21
-	FMOVS (R22), F28
+	VMOV V27.D[0], V25.D[1]
+	FMOVS (R22), F26
 	ADD $4, R22
-	FMOVS (R23), F29
+	FMOVS (R23), F27
 	ADD $4, R23
-	FLDPQ 0(R5), (F30, F31)
-	WORD $0x4f18f3c0 // sudot v0.4s, v30.16b, v24.4b[0]
-	WORD $0x4f18f3e1 // sudot v1.4s, v31.16b, v24.4b[0]
-	WORD $0x4f19f3c4 // sudot v4.4s, v30.16b, v25.4b[0]
-	WORD $0x4f19f3e5 // sudot v5.4s, v31.16b, v25.4b[0]
-	WORD $0x4f1af3c8 // sudot v8.4s, v30.16b, v26.4b[0]
-	WORD $0x4f1af3e9 // sudot v9.4s, v31.16b, v26.4b[0]
-	WORD $0x4f1bf3cc // sudot v12.4s, v30.16b, v27.4b[0]
-	WORD $0x4f1bf3ed // sudot v13.4s, v31.16b, v27.4b[0]
-	WORD $0x4f1cf3d0 // sudot v16.4s, v30.16b, v28.4b[0]
-	WORD $0x4f1cf3f1 // sudot v17.4s, v31.16b, v28.4b[0]
-	WORD $0x4f1df3d4 // sudot v20.4s, v30.16b, v29.4b[0]
-	WORD $0x4f1df3f5 // sudot v21.4s, v31.16b, v29.4b[0]
-	FLDPQ 32(R5), (F30, F31)
-	WORD $0x4f18f3c2 // sudot v2.4s, v30.16b, v24.4b[0]
-	WORD $0x4f18f3e3 // sudot v3.4s, v31.16b, v24.4b[0]
-	WORD $0x4f19f3c6 // sudot v6.4s, v30.16b, v25.4b[0]
-	WORD $0x4f19f3e7 // sudot v7.4s, v31.16b, v25.4b[0]
-	WORD $0x4f1af3ca // sudot v10.4s, v30.16b, v26.4b[0]
-	WORD $0x4f1af3eb // sudot v11.4s, v31.16b, v26.4b[0]
-	WORD $0x4f1bf3ce // sudot v14.4s, v30.16b, v27.4b[0]
-	WORD $0x4f1bf3ef // sudot v15.4s, v31.16b, v27.4b[0]
-	WORD $0x4f1cf3d2 // sudot v18.4s, v30.16b, v28.4b[0]
-	WORD $0x4f1cf3f3 // sudot v19.4s, v31.16b, v28.4b[0]
-	WORD $0x4f1df3d6 // sudot v22.4s, v30.16b, v29.4b[0]
-	WORD $0x4f1df3f7 // sudot v23.4s, v31.16b, v29.4b[0]
+	VMOV V27.D[0], V26.D[1]
+	FMOVQ 0(R5), F27
+	VEOR V28.B16, V28.B16, V28.B16
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf00 // usmmla v0.4s, v24.16b, v29.16b
+	WORD $0x4e9daf28 // usmmla v8.4s, v25.16b, v29.16b
+	WORD $0x4e9daf50 // usmmla v16.4s, v26.16b, v29.16b
+	WORD $0x4e9caf01 // usmmla v1.4s, v24.16b, v28.16b
+	WORD $0x4e9caf29 // usmmla v9.4s, v25.16b, v28.16b
+	WORD $0x4e9caf51 // usmmla v17.4s, v26.16b, v28.16b
+	FMOVQ 16(R5), F27
+	VEOR V28.B16, V28.B16, V28.B16
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf02 // usmmla v2.4s, v24.16b, v29.16b
+	WORD $0x4e9daf2a // usmmla v10.4s, v25.16b, v29.16b
+	WORD $0x4e9daf52 // usmmla v18.4s, v26.16b, v29.16b
+	WORD $0x4e9caf03 // usmmla v3.4s, v24.16b, v28.16b
+	WORD $0x4e9caf2b // usmmla v11.4s, v25.16b, v28.16b
+	WORD $0x4e9caf53 // usmmla v19.4s, v26.16b, v28.16b
+	FMOVQ 32(R5), F27
+	VEOR V28.B16, V28.B16, V28.B16
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf04 // usmmla v4.4s, v24.16b, v29.16b
+	WORD $0x4e9daf2c // usmmla v12.4s, v25.16b, v29.16b
+	WORD $0x4e9daf54 // usmmla v20.4s, v26.16b, v29.16b
+	WORD $0x4e9caf05 // usmmla v5.4s, v24.16b, v28.16b
+	WORD $0x4e9caf2d // usmmla v13.4s, v25.16b, v28.16b
+	WORD $0x4e9caf55 // usmmla v21.4s, v26.16b, v28.16b
+	FMOVQ 48(R5), F27
+	VEOR V28.B16, V28.B16, V28.B16
+	VZIP1 V28.S4, V27.S4, V29.S4
+	VZIP2 V28.S4, V27.S4, V28.S4
+	WORD $0x4e9daf06 // usmmla v6.4s, v24.16b, v29.16b
+	WORD $0x4e9daf2e // usmmla v14.4s, v25.16b, v29.16b
+	WORD $0x4e9daf56 // usmmla v22.4s, v26.16b, v29.16b
+	WORD $0x4e9caf07 // usmmla v7.4s, v24.16b, v28.16b
+	WORD $0x4e9caf2f // usmmla v15.4s, v25.16b, v28.16b
+	WORD $0x4e9caf57 // usmmla v23.4s, v26.16b, v28.16b
 	ADD $128, R5
-	SUBS $1, R2
-	BNE single
 next:
 	SUBS $1, R12
 	BNE tap
+	VZIP1 V1.D2, V0.D2, V27.D2
+	VZIP2 V1.D2, V0.D2, V1.D2
+	VMOV V27.B16, V0.B16
+	VZIP1 V3.D2, V2.D2, V27.D2
+	VZIP2 V3.D2, V2.D2, V3.D2
+	VMOV V27.B16, V2.B16
+	VZIP1 V5.D2, V4.D2, V27.D2
+	VZIP2 V5.D2, V4.D2, V5.D2
+	VMOV V27.B16, V4.B16
+	VZIP1 V7.D2, V6.D2, V27.D2
+	VZIP2 V7.D2, V6.D2, V7.D2
+	VMOV V27.B16, V6.B16
+	VZIP1 V9.D2, V8.D2, V27.D2
+	VZIP2 V9.D2, V8.D2, V9.D2
+	VMOV V27.B16, V8.B16
+	VZIP1 V11.D2, V10.D2, V27.D2
+	VZIP2 V11.D2, V10.D2, V11.D2
+	VMOV V27.B16, V10.B16
+	VZIP1 V13.D2, V12.D2, V27.D2
+	VZIP2 V13.D2, V12.D2, V13.D2
+	VMOV V27.B16, V12.B16
+	VZIP1 V15.D2, V14.D2, V27.D2
+	VZIP2 V15.D2, V14.D2, V15.D2
+	VMOV V27.B16, V14.B16
+	VZIP1 V17.D2, V16.D2, V27.D2
+	VZIP2 V17.D2, V16.D2, V17.D2
+	VMOV V27.B16, V16.B16
+	VZIP1 V19.D2, V18.D2, V27.D2
+	VZIP2 V19.D2, V18.D2, V19.D2
+	VMOV V27.B16, V18.B16
+	VZIP1 V21.D2, V20.D2, V27.D2
+	VZIP2 V21.D2, V20.D2, V21.D2
+	VMOV V27.B16, V20.B16
+	VZIP1 V23.D2, V22.D2, V27.D2
+	VZIP2 V23.D2, V22.D2, V23.D2
+	VMOV V27.B16, V22.B16
+	MOVD 80(R3), R6
+	VLD1 (R6), [V24.S4, V25.S4, V26.S4, V27.S4]
+	VADD V24.S4, V0.S4, V0.S4
+	VADD V25.S4, V2.S4, V2.S4
+	VADD V26.S4, V4.S4, V4.S4
+	VADD V27.S4, V6.S4, V6.S4
+	VADD V24.S4, V1.S4, V1.S4
+	VADD V25.S4, V3.S4, V3.S4
+	VADD V26.S4, V5.S4, V5.S4
+	VADD V27.S4, V7.S4, V7.S4
+	VADD V24.S4, V8.S4, V8.S4
+	VADD V25.S4, V10.S4, V10.S4
+	VADD V26.S4, V12.S4, V12.S4
+	VADD V27.S4, V14.S4, V14.S4
+	VADD V24.S4, V9.S4, V9.S4
+	VADD V25.S4, V11.S4, V11.S4
+	VADD V26.S4, V13.S4, V13.S4
+	VADD V27.S4, V15.S4, V15.S4
+	VADD V24.S4, V16.S4, V16.S4
+	VADD V25.S4, V18.S4, V18.S4
+	VADD V26.S4, V20.S4, V20.S4
+	VADD V27.S4, V22.S4, V22.S4
+	VADD V24.S4, V17.S4, V17.S4
+	VADD V25.S4, V19.S4, V19.S4
+	VADD V26.S4, V21.S4, V21.S4
+	VADD V27.S4, V23.S4, V23.S4
 	ADD R15, R4
 	MOVD 112(R3), R6
 	CBZ R6, requantize
-	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15)
+	FMOVQ F0, 0(R15)
+	FMOVQ F2, 16(R15)
+	FMOVQ F4, 32(R15)
+	FMOVQ F6, 48(R15)
 	ADD R1, R15
-	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R15)
+	FMOVQ F1, 0(R15)
+	FMOVQ F3, 16(R15)
+	FMOVQ F5, 32(R15)
+	FMOVQ F7, 48(R15)
 	ADD R1, R15
-	VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R15)
-	VST1 [V12.S4, V13.S4, V14.S4, V15.S4], (R4)
+	FMOVQ F8, 0(R15)
+	FMOVQ F10, 16(R15)
+	FMOVQ F12, 32(R15)
+	FMOVQ F14, 48(R15)
+	FMOVQ F9, 0(R4)
+	FMOVQ F11, 16(R4)
+	FMOVQ F13, 32(R4)
+	FMOVQ F15, 48(R4)
 	ADD R1, R4
-	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R4)
+	FMOVQ F16, 0(R4)
+	FMOVQ F18, 16(R4)
+	FMOVQ F20, 32(R4)
+	FMOVQ F22, 48(R4)
 	ADD R1, R4
-	VST1 [V20.S4, V21.S4, V22.S4, V23.S4], (R4)
+	FMOVQ F17, 0(R4)
+	FMOVQ F19, 16(R4)
+	FMOVQ F21, 32(R4)
+	FMOVQ F23, 48(R4)
 	RET
 requantize:
 	FMOVS 100(R3), F28
@@ -3337,54 +3548,54 @@ requantize:
 	VBIF V30.B16, V29.B16, V0.B16
 	WORD $0x4e21a800 // fcvtns v0.4s, v0.4s
 	VADD V31.S4, V0.S4, V0.S4
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e39dc21 // fmul v1.4s, v1.4s, v25.4s
-	WORD $0x6ebce43e // fcmgt v30.4s, v1.4s, v28.4s
-	VBIF V30.B16, V28.B16, V1.B16
-	WORD $0x6ea1e7be // fcmgt v30.4s, v29.4s, v1.4s
-	VBIF V30.B16, V29.B16, V1.B16
-	WORD $0x4e21a821 // fcvtns v1.4s, v1.4s
-	VADD V31.S4, V1.S4, V1.S4
 	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	WORD $0x6e3adc42 // fmul v2.4s, v2.4s, v26.4s
+	WORD $0x6e39dc42 // fmul v2.4s, v2.4s, v25.4s
 	WORD $0x6ebce45e // fcmgt v30.4s, v2.4s, v28.4s
 	VBIF V30.B16, V28.B16, V2.B16
 	WORD $0x6ea2e7be // fcmgt v30.4s, v29.4s, v2.4s
 	VBIF V30.B16, V29.B16, V2.B16
 	WORD $0x4e21a842 // fcvtns v2.4s, v2.4s
 	VADD V31.S4, V2.S4, V2.S4
-	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
-	WORD $0x6e3bdc63 // fmul v3.4s, v3.4s, v27.4s
-	WORD $0x6ebce47e // fcmgt v30.4s, v3.4s, v28.4s
-	VBIF V30.B16, V28.B16, V3.B16
-	WORD $0x6ea3e7be // fcmgt v30.4s, v29.4s, v3.4s
-	VBIF V30.B16, V29.B16, V3.B16
-	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
-	VADD V31.S4, V3.S4, V3.S4
 	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
-	WORD $0x6e38dc84 // fmul v4.4s, v4.4s, v24.4s
+	WORD $0x6e3adc84 // fmul v4.4s, v4.4s, v26.4s
 	WORD $0x6ebce49e // fcmgt v30.4s, v4.4s, v28.4s
 	VBIF V30.B16, V28.B16, V4.B16
 	WORD $0x6ea4e7be // fcmgt v30.4s, v29.4s, v4.4s
 	VBIF V30.B16, V29.B16, V4.B16
 	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
 	VADD V31.S4, V4.S4, V4.S4
-	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
-	WORD $0x6e39dca5 // fmul v5.4s, v5.4s, v25.4s
-	WORD $0x6ebce4be // fcmgt v30.4s, v5.4s, v28.4s
-	VBIF V30.B16, V28.B16, V5.B16
-	WORD $0x6ea5e7be // fcmgt v30.4s, v29.4s, v5.4s
-	VBIF V30.B16, V29.B16, V5.B16
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	VADD V31.S4, V5.S4, V5.S4
 	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
-	WORD $0x6e3adcc6 // fmul v6.4s, v6.4s, v26.4s
+	WORD $0x6e3bdcc6 // fmul v6.4s, v6.4s, v27.4s
 	WORD $0x6ebce4de // fcmgt v30.4s, v6.4s, v28.4s
 	VBIF V30.B16, V28.B16, V6.B16
 	WORD $0x6ea6e7be // fcmgt v30.4s, v29.4s, v6.4s
 	VBIF V30.B16, V29.B16, V6.B16
 	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
 	VADD V31.S4, V6.S4, V6.S4
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	WORD $0x6e38dc21 // fmul v1.4s, v1.4s, v24.4s
+	WORD $0x6ebce43e // fcmgt v30.4s, v1.4s, v28.4s
+	VBIF V30.B16, V28.B16, V1.B16
+	WORD $0x6ea1e7be // fcmgt v30.4s, v29.4s, v1.4s
+	VBIF V30.B16, V29.B16, V1.B16
+	WORD $0x4e21a821 // fcvtns v1.4s, v1.4s
+	VADD V31.S4, V1.S4, V1.S4
+	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	WORD $0x6e39dc63 // fmul v3.4s, v3.4s, v25.4s
+	WORD $0x6ebce47e // fcmgt v30.4s, v3.4s, v28.4s
+	VBIF V30.B16, V28.B16, V3.B16
+	WORD $0x6ea3e7be // fcmgt v30.4s, v29.4s, v3.4s
+	VBIF V30.B16, V29.B16, V3.B16
+	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
+	VADD V31.S4, V3.S4, V3.S4
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	WORD $0x6e3adca5 // fmul v5.4s, v5.4s, v26.4s
+	WORD $0x6ebce4be // fcmgt v30.4s, v5.4s, v28.4s
+	VBIF V30.B16, V28.B16, V5.B16
+	WORD $0x6ea5e7be // fcmgt v30.4s, v29.4s, v5.4s
+	VBIF V30.B16, V29.B16, V5.B16
+	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
+	VADD V31.S4, V5.S4, V5.S4
 	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
 	WORD $0x6e3bdce7 // fmul v7.4s, v7.4s, v27.4s
 	WORD $0x6ebce4fe // fcmgt v30.4s, v7.4s, v28.4s
@@ -3401,54 +3612,54 @@ requantize:
 	VBIF V30.B16, V29.B16, V8.B16
 	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
 	VADD V31.S4, V8.S4, V8.S4
-	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
-	WORD $0x6e39dd29 // fmul v9.4s, v9.4s, v25.4s
-	WORD $0x6ebce53e // fcmgt v30.4s, v9.4s, v28.4s
-	VBIF V30.B16, V28.B16, V9.B16
-	WORD $0x6ea9e7be // fcmgt v30.4s, v29.4s, v9.4s
-	VBIF V30.B16, V29.B16, V9.B16
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	VADD V31.S4, V9.S4, V9.S4
 	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
-	WORD $0x6e3add4a // fmul v10.4s, v10.4s, v26.4s
+	WORD $0x6e39dd4a // fmul v10.4s, v10.4s, v25.4s
 	WORD $0x6ebce55e // fcmgt v30.4s, v10.4s, v28.4s
 	VBIF V30.B16, V28.B16, V10.B16
 	WORD $0x6eaae7be // fcmgt v30.4s, v29.4s, v10.4s
 	VBIF V30.B16, V29.B16, V10.B16
 	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
 	VADD V31.S4, V10.S4, V10.S4
-	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
-	WORD $0x6e3bdd6b // fmul v11.4s, v11.4s, v27.4s
-	WORD $0x6ebce57e // fcmgt v30.4s, v11.4s, v28.4s
-	VBIF V30.B16, V28.B16, V11.B16
-	WORD $0x6eabe7be // fcmgt v30.4s, v29.4s, v11.4s
-	VBIF V30.B16, V29.B16, V11.B16
-	WORD $0x4e21a96b // fcvtns v11.4s, v11.4s
-	VADD V31.S4, V11.S4, V11.S4
 	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
-	WORD $0x6e38dd8c // fmul v12.4s, v12.4s, v24.4s
+	WORD $0x6e3add8c // fmul v12.4s, v12.4s, v26.4s
 	WORD $0x6ebce59e // fcmgt v30.4s, v12.4s, v28.4s
 	VBIF V30.B16, V28.B16, V12.B16
 	WORD $0x6eace7be // fcmgt v30.4s, v29.4s, v12.4s
 	VBIF V30.B16, V29.B16, V12.B16
 	WORD $0x4e21a98c // fcvtns v12.4s, v12.4s
 	VADD V31.S4, V12.S4, V12.S4
-	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
-	WORD $0x6e39ddad // fmul v13.4s, v13.4s, v25.4s
-	WORD $0x6ebce5be // fcmgt v30.4s, v13.4s, v28.4s
-	VBIF V30.B16, V28.B16, V13.B16
-	WORD $0x6eade7be // fcmgt v30.4s, v29.4s, v13.4s
-	VBIF V30.B16, V29.B16, V13.B16
-	WORD $0x4e21a9ad // fcvtns v13.4s, v13.4s
-	VADD V31.S4, V13.S4, V13.S4
 	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
-	WORD $0x6e3addce // fmul v14.4s, v14.4s, v26.4s
+	WORD $0x6e3bddce // fmul v14.4s, v14.4s, v27.4s
 	WORD $0x6ebce5de // fcmgt v30.4s, v14.4s, v28.4s
 	VBIF V30.B16, V28.B16, V14.B16
 	WORD $0x6eaee7be // fcmgt v30.4s, v29.4s, v14.4s
 	VBIF V30.B16, V29.B16, V14.B16
 	WORD $0x4e21a9ce // fcvtns v14.4s, v14.4s
 	VADD V31.S4, V14.S4, V14.S4
+	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
+	WORD $0x6e38dd29 // fmul v9.4s, v9.4s, v24.4s
+	WORD $0x6ebce53e // fcmgt v30.4s, v9.4s, v28.4s
+	VBIF V30.B16, V28.B16, V9.B16
+	WORD $0x6ea9e7be // fcmgt v30.4s, v29.4s, v9.4s
+	VBIF V30.B16, V29.B16, V9.B16
+	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
+	VADD V31.S4, V9.S4, V9.S4
+	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
+	WORD $0x6e39dd6b // fmul v11.4s, v11.4s, v25.4s
+	WORD $0x6ebce57e // fcmgt v30.4s, v11.4s, v28.4s
+	VBIF V30.B16, V28.B16, V11.B16
+	WORD $0x6eabe7be // fcmgt v30.4s, v29.4s, v11.4s
+	VBIF V30.B16, V29.B16, V11.B16
+	WORD $0x4e21a96b // fcvtns v11.4s, v11.4s
+	VADD V31.S4, V11.S4, V11.S4
+	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
+	WORD $0x6e3addad // fmul v13.4s, v13.4s, v26.4s
+	WORD $0x6ebce5be // fcmgt v30.4s, v13.4s, v28.4s
+	VBIF V30.B16, V28.B16, V13.B16
+	WORD $0x6eade7be // fcmgt v30.4s, v29.4s, v13.4s
+	VBIF V30.B16, V29.B16, V13.B16
+	WORD $0x4e21a9ad // fcvtns v13.4s, v13.4s
+	VADD V31.S4, V13.S4, V13.S4
 	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
 	WORD $0x6e3bddef // fmul v15.4s, v15.4s, v27.4s
 	WORD $0x6ebce5fe // fcmgt v30.4s, v15.4s, v28.4s
@@ -3465,54 +3676,54 @@ requantize:
 	VBIF V30.B16, V29.B16, V16.B16
 	WORD $0x4e21aa10 // fcvtns v16.4s, v16.4s
 	VADD V31.S4, V16.S4, V16.S4
-	WORD $0x4e21da31 // scvtf v17.4s, v17.4s
-	WORD $0x6e39de31 // fmul v17.4s, v17.4s, v25.4s
-	WORD $0x6ebce63e // fcmgt v30.4s, v17.4s, v28.4s
-	VBIF V30.B16, V28.B16, V17.B16
-	WORD $0x6eb1e7be // fcmgt v30.4s, v29.4s, v17.4s
-	VBIF V30.B16, V29.B16, V17.B16
-	WORD $0x4e21aa31 // fcvtns v17.4s, v17.4s
-	VADD V31.S4, V17.S4, V17.S4
 	WORD $0x4e21da52 // scvtf v18.4s, v18.4s
-	WORD $0x6e3ade52 // fmul v18.4s, v18.4s, v26.4s
+	WORD $0x6e39de52 // fmul v18.4s, v18.4s, v25.4s
 	WORD $0x6ebce65e // fcmgt v30.4s, v18.4s, v28.4s
 	VBIF V30.B16, V28.B16, V18.B16
 	WORD $0x6eb2e7be // fcmgt v30.4s, v29.4s, v18.4s
 	VBIF V30.B16, V29.B16, V18.B16
 	WORD $0x4e21aa52 // fcvtns v18.4s, v18.4s
 	VADD V31.S4, V18.S4, V18.S4
-	WORD $0x4e21da73 // scvtf v19.4s, v19.4s
-	WORD $0x6e3bde73 // fmul v19.4s, v19.4s, v27.4s
-	WORD $0x6ebce67e // fcmgt v30.4s, v19.4s, v28.4s
-	VBIF V30.B16, V28.B16, V19.B16
-	WORD $0x6eb3e7be // fcmgt v30.4s, v29.4s, v19.4s
-	VBIF V30.B16, V29.B16, V19.B16
-	WORD $0x4e21aa73 // fcvtns v19.4s, v19.4s
-	VADD V31.S4, V19.S4, V19.S4
 	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
-	WORD $0x6e38de94 // fmul v20.4s, v20.4s, v24.4s
+	WORD $0x6e3ade94 // fmul v20.4s, v20.4s, v26.4s
 	WORD $0x6ebce69e // fcmgt v30.4s, v20.4s, v28.4s
 	VBIF V30.B16, V28.B16, V20.B16
 	WORD $0x6eb4e7be // fcmgt v30.4s, v29.4s, v20.4s
 	VBIF V30.B16, V29.B16, V20.B16
 	WORD $0x4e21aa94 // fcvtns v20.4s, v20.4s
 	VADD V31.S4, V20.S4, V20.S4
-	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s
-	WORD $0x6e39deb5 // fmul v21.4s, v21.4s, v25.4s
-	WORD $0x6ebce6be // fcmgt v30.4s, v21.4s, v28.4s
-	VBIF V30.B16, V28.B16, V21.B16
-	WORD $0x6eb5e7be // fcmgt v30.4s, v29.4s, v21.4s
-	VBIF V30.B16, V29.B16, V21.B16
-	WORD $0x4e21aab5 // fcvtns v21.4s, v21.4s
-	VADD V31.S4, V21.S4, V21.S4
 	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
-	WORD $0x6e3aded6 // fmul v22.4s, v22.4s, v26.4s
+	WORD $0x6e3bded6 // fmul v22.4s, v22.4s, v27.4s
 	WORD $0x6ebce6de // fcmgt v30.4s, v22.4s, v28.4s
 	VBIF V30.B16, V28.B16, V22.B16
 	WORD $0x6eb6e7be // fcmgt v30.4s, v29.4s, v22.4s
 	VBIF V30.B16, V29.B16, V22.B16
 	WORD $0x4e21aad6 // fcvtns v22.4s, v22.4s
 	VADD V31.S4, V22.S4, V22.S4
+	WORD $0x4e21da31 // scvtf v17.4s, v17.4s
+	WORD $0x6e38de31 // fmul v17.4s, v17.4s, v24.4s
+	WORD $0x6ebce63e // fcmgt v30.4s, v17.4s, v28.4s
+	VBIF V30.B16, V28.B16, V17.B16
+	WORD $0x6eb1e7be // fcmgt v30.4s, v29.4s, v17.4s
+	VBIF V30.B16, V29.B16, V17.B16
+	WORD $0x4e21aa31 // fcvtns v17.4s, v17.4s
+	VADD V31.S4, V17.S4, V17.S4
+	WORD $0x4e21da73 // scvtf v19.4s, v19.4s
+	WORD $0x6e39de73 // fmul v19.4s, v19.4s, v25.4s
+	WORD $0x6ebce67e // fcmgt v30.4s, v19.4s, v28.4s
+	VBIF V30.B16, V28.B16, V19.B16
+	WORD $0x6eb3e7be // fcmgt v30.4s, v29.4s, v19.4s
+	VBIF V30.B16, V29.B16, V19.B16
+	WORD $0x4e21aa73 // fcvtns v19.4s, v19.4s
+	VADD V31.S4, V19.S4, V19.S4
+	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s
+	WORD $0x6e3adeb5 // fmul v21.4s, v21.4s, v26.4s
+	WORD $0x6ebce6be // fcmgt v30.4s, v21.4s, v28.4s
+	VBIF V30.B16, V28.B16, V21.B16
+	WORD $0x6eb5e7be // fcmgt v30.4s, v29.4s, v21.4s
+	VBIF V30.B16, V29.B16, V21.B16
+	WORD $0x4e21aab5 // fcvtns v21.4s, v21.4s
+	VADD V31.S4, V21.S4, V21.S4
 	WORD $0x4e21daf7 // scvtf v23.4s, v23.4s
 	WORD $0x6e3bdef7 // fmul v23.4s, v23.4s, v27.4s
 	WORD $0x6ebce6fe // fcmgt v30.4s, v23.4s, v28.4s
@@ -3521,32 +3732,32 @@ requantize:
 	VBIF V30.B16, V29.B16, V23.B16
 	WORD $0x4e21aaf7 // fcvtns v23.4s, v23.4s
 	VADD V31.S4, V23.S4, V23.S4
-	VUZP1 V1.H8, V0.H8, V0.H8
-	VUZP1 V3.H8, V2.H8, V2.H8
-	VUZP1 V2.B16, V0.B16, V0.B16
+	VUZP1 V2.H8, V0.H8, V0.H8
+	VUZP1 V6.H8, V4.H8, V4.H8
+	VUZP1 V4.B16, V0.B16, V0.B16
 	FMOVQ F0, (R15)
 	ADD R1, R15
-	VUZP1 V5.H8, V4.H8, V4.H8
-	VUZP1 V7.H8, V6.H8, V6.H8
-	VUZP1 V6.B16, V4.B16, V4.B16
-	FMOVQ F4, (R15)
+	VUZP1 V3.H8, V1.H8, V1.H8
+	VUZP1 V7.H8, V5.H8, V5.H8
+	VUZP1 V5.B16, V1.B16, V1.B16
+	FMOVQ F1, (R15)
 	ADD R1, R15
-	VUZP1 V9.H8, V8.H8, V8.H8
-	VUZP1 V11.H8, V10.H8, V10.H8
-	VUZP1 V10.B16, V8.B16, V8.B16
+	VUZP1 V10.H8, V8.H8, V8.H8
+	VUZP1 V14.H8, V12.H8, V12.H8
+	VUZP1 V12.B16, V8.B16, V8.B16
 	FMOVQ F8, (R15)
-	VUZP1 V13.H8, V12.H8, V12.H8
-	VUZP1 V15.H8, V14.H8, V14.H8
-	VUZP1 V14.B16, V12.B16, V12.B16
-	FMOVQ F12, (R4)
+	VUZP1 V11.H8, V9.H8, V9.H8
+	VUZP1 V15.H8, V13.H8, V13.H8
+	VUZP1 V13.B16, V9.B16, V9.B16
+	FMOVQ F9, (R4)
 	ADD R1, R4
-	VUZP1 V17.H8, V16.H8, V16.H8
-	VUZP1 V19.H8, V18.H8, V18.H8
-	VUZP1 V18.B16, V16.B16, V16.B16
+	VUZP1 V18.H8, V16.H8, V16.H8
+	VUZP1 V22.H8, V20.H8, V20.H8
+	VUZP1 V20.B16, V16.B16, V16.B16
 	FMOVQ F16, (R4)
 	ADD R1, R4
-	VUZP1 V21.H8, V20.H8, V20.H8
-	VUZP1 V23.H8, V22.H8, V22.H8
-	VUZP1 V22.B16, V20.B16, V20.B16
-	FMOVQ F20, (R4)
+	VUZP1 V19.H8, V17.H8, V17.H8
+	VUZP1 V23.H8, V21.H8, V21.H8
+	VUZP1 V21.B16, V17.B16, V17.B16
+	FMOVQ F17, (R4)
 	RET

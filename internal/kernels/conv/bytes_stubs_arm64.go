@@ -26,19 +26,19 @@ func byteTile6x16SDOT(t *byteTile)
 func byteTile1x16SUDOT(t *byteTile)
 
 //go:noescape
-func byteTile2x16SUDOT(t *byteTile)
+func byteTile2x16Matrix(t *byteTile)
 
 //go:noescape
-func byteTile3x16SUDOT(t *byteTile)
+func byteTile3x16Matrix(t *byteTile)
 
 //go:noescape
-func byteTile4x16SUDOT(t *byteTile)
+func byteTile4x16Matrix(t *byteTile)
 
 //go:noescape
-func byteTile5x16SUDOT(t *byteTile)
+func byteTile5x16Matrix(t *byteTile)
 
 //go:noescape
-func byteTile6x16SUDOT(t *byteTile)
+func byteTile6x16Matrix(t *byteTile)
 
 // byteTileSDOT computes 16 output channels of a tile.
 func byteTileSDOT(pixels int, t *byteTile) {
@@ -63,15 +63,21 @@ func byteTileSUDOT(pixels int, t *byteTile) {
 	switch pixels {
 	case 1:
 		byteTile1x16SUDOT(t)
+	}
+}
+
+// byteTileMatrix computes 16 output channels of a tile.
+func byteTileMatrix(pixels int, t *byteTile) {
+	switch pixels {
 	case 2:
-		byteTile2x16SUDOT(t)
+		byteTile2x16Matrix(t)
 	case 3:
-		byteTile3x16SUDOT(t)
+		byteTile3x16Matrix(t)
 	case 4:
-		byteTile4x16SUDOT(t)
+		byteTile4x16Matrix(t)
 	case 5:
-		byteTile5x16SUDOT(t)
+		byteTile5x16Matrix(t)
 	case 6:
-		byteTile6x16SUDOT(t)
+		byteTile6x16Matrix(t)
 	}
 }

@@ -133,9 +133,12 @@ func byteHalves(pixels int, t *byteTile) {
 }
 
 func byteHalf(pixels int, t *byteTile) {
-	if t.signed {
+	switch {
+	case t.signed:
 		byteTileSDOT(pixels, t)
-	} else {
+	case pixels == 1:
 		byteTileSUDOT(pixels, t)
+	default:
+		byteTileMatrix(pixels, t)
 	}
 }
