@@ -36,6 +36,7 @@ var kernels = []kernel{
 	{"quant", "tile6x16S8Matrix", "GEMM int8, 6×16, FEAT_I8MM: 8 of K", "smmla"},
 	{"conv", "byteTile6x16SDOT", "convolution int8, 6×16", "sdot"},
 	{"conv", "byteTile6x16Matrix", "convolution uint8, 6×16, FEAT_I8MM: 8 of K", "usmmla"},
+	{"conv", "channelTile4NEON", "depthwise convolution uint8, 4×16", "smlal2?"},
 	{"quant", "nbits45x16SDOT", "4-bit blocks, 5×16", "sdot"},
 	{"quant", "nbits41x16SDOT", "4-bit blocks, 1×16", "sdot"},
 	{"quant", "nbits85x16SDOT", "8-bit blocks, 5×16", "sdot"},

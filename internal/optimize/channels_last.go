@@ -14,7 +14,7 @@ import (
 // write. Otherwise each convolution transposes its input and its output. Values are converted at the borders of
 // regions. ONNX Runtime has such a pass, too, for the operators of com.microsoft that it uses here.
 func channelsLast(o *Options, g *ir.Graph) (int, error) {
-	if !cpu.VNNI(cpu.Active()) {
+	if l := cpu.Active(); !cpu.VNNI(l) && !cpu.DotProduct(l) {
 		return 0, nil
 	}
 	l := &laster{g: g, plans: map[*ir.Node]*lastPlan{}, made: map[ir.ValueID]*ir.Node{}}

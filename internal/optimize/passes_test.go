@@ -111,7 +111,7 @@ type passCase struct {
 	outputs    string // default "y"
 	with       string // another pass to run
 	want       string
-	vnni       bool // whether the pass only runs on processors with VNNI
+	bytes      bool // whether the pass only runs on processors with VNNI or SDOT
 }
 
 // TestPasses checks for every pass what it rewrites, and similar graphs that it must not
@@ -233,12 +233,12 @@ func TestPasses(t *testing.T) {
 		{pass: "fuse-linear", name: "weights from an input", build: steps(rows, input("w", 8, 3), node("MatMul", "x w", "y")), want: "MatMul"},
 		{pass: "fuse-linear", name: "a bias that makes more rows", build: steps(input("x", 1, 8), ramp("w", 8, 3), input("z", 5, 3), node("MatMul", "x w", "p"), node("Add", "p z", "y")), want: "Linear Add"},
 
-		{pass: "channels-last", name: "two convolutions", vnni: true, build: append(slices.Clone(byteConvs), byteConv("x", "c"), byteConv("c", "y")),
+		{pass: "channels-last", name: "two convolutions", bytes: true, build: append(slices.Clone(byteConvs), byteConv("x", "c"), byteConv("c", "y")),
 			want: "MoveChannels QLinearConv QLinearConv MoveChannels"},
 		{pass: "channels-last", name: "one alone", build: append(slices.Clone(byteConvs), byteConv("x", "y")), want: "QLinearConv"},
-		{pass: "channels-last", name: "a function between two", vnni: true, build: append(slices.Clone(byteConvs), byteConv("x", "c"), node("MaxPool", "c", "p", onnx.Attrs{"kernel_shape": []int64{1, 1}}), byteConv("p", "y")),
+		{pass: "channels-last", name: "a function between two", bytes: true, build: append(slices.Clone(byteConvs), byteConv("x", "c"), node("MaxPool", "c", "p", onnx.Attrs{"kernel_shape": []int64{1, 1}}), byteConv("p", "y")),
 			want: "MoveChannels QLinearConv NhwcMaxPool QLinearConv MoveChannels"},
-		{pass: "channels-last", name: "a value that is needed", vnni: true, build: append(slices.Clone(byteConvs), byteConv("x", "c"), byteConv("c", "y")), outputs: "y c",
+		{pass: "channels-last", name: "a value that is needed", bytes: true, build: append(slices.Clone(byteConvs), byteConv("x", "c"), byteConv("c", "y")), outputs: "y c",
 			want: "MoveChannels QLinearConv MoveChannels QLinearConv MoveChannels"},
 		{pass: "channels-last", name: "an operator without the layout", build: append(slices.Clone(byteConvs), byteConv("x", "c"), node("Reshape", "c shape", "y")), want: "QLinearConv Reshape"},
 
@@ -265,8 +265,8 @@ func TestPasses(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.pass+"/"+c.name, func(t *testing.T) {
-			if c.vnni && !cpu.VNNI(cpu.Active()) {
-				t.Skip("the pass only runs on processors with VNNI")
+			if l := cpu.Active(); c.bytes && !cpu.VNNI(l) && !cpu.DotProduct(l) {
+				t.Skip("the pass only runs on processors with VNNI or SDOT")
 			}
 			b := onnx.NewModel("m").Opset("", max(c.opset, 17))
 			if c.opset == 0 {

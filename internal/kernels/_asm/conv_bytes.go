@@ -224,6 +224,7 @@ const (
 	chBias, chScale    = 64, 72
 	chZero, chLo, chHi = 80, 84, 88
 	chMask             = 92
+	chIndex            = 96
 	lastPixels         = 8
 )
 

@@ -6,7 +6,8 @@ import (
 )
 
 // writeConvBytesNEON writes the tiles of convolutions of bytes for arm64: dense ones by SDOT, which takes
-// signed pixels, or by USMMLA and for one pixel by SUDOT, which take unsigned ones.
+// signed pixels, or by USMMLA and for one pixel by SUDOT, which take unsigned ones;
+// depthwise ones by SMLAL.
 func writeConvBytesNEON(dir string) {
 	f := newFile("bytes")
 	var dis strings.Builder
@@ -20,6 +21,11 @@ func writeConvBytesNEON(dir string) {
 		}
 		dis.WriteString("\t}\n}\n")
 	}
+	dis.WriteString("\n// channelTileNEON computes up to four pixels of a tile.\nfunc channelTileNEON(pixels int, t *channelTile) {\n\tswitch pixels {\n")
+	for mr := 1; mr <= 4; mr++ {
+		fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", mr, lastTileNEON(f, mr))
+	}
+	dis.WriteString("\t}\n}\n")
 	write(dir+"/bytes_arm64.s", f.text())
 	write(dir+"/bytes_stubs_arm64.go", generated+"//go:build !purego\n\npackage conv\n"+f.stubs.String()+dis.String())
 }
@@ -195,6 +201,69 @@ func byteTileNEON(f *file, product string, mr int) string {
 		g.packBytesNEON(acc(0, r, 0), acc(0, r, 1), acc(0, r, 2), acc(0, r, 3))
 		g.raw("FMOVQ F%d, (%s)", acc(0, r, 0), reg)
 	})
+	g.raw("RET")
+	return name
+}
+
+// lastTileNEON writes the tile of mr pixels of a depthwise convolution of bytes with the channels innermost, in
+// blocks of 16 channels. The bytes of a pixel are permuted by an index.
+func lastTileNEON(f *file, mr int) string {
+	name := fmt.Sprintf("channelTile%dNEON", mr)
+	g := f.function(name, neon, []arg{{"t", "*channelTile"}}, nil)
+	const nv, x, low, high, index, weights, scale, lo, hi, zero = 4, 16, 17, 18, 19, 20, 24, 28, 29, 31
+	acc := func(r, j int) int { return r*nv + j }
+	g.raw("MOVD t+0(FP), R3")
+	for _, p := range []struct {
+		off int
+		reg string
+	}{{chIndex, "R6"}, {chB, "R5"}, {chPixel, "R8"}, {chA, "R13"}, {chC, "R15"}, {chBlocks, "R2"}, {chBias, "R9"}, {chScale, "R10"}, {chLdC, "R1"}} {
+		g.raw("MOVD %d(R3), %s", p.off, p.reg)
+	}
+	g.raw("FMOVQ (R6), F%d", index)
+	g.boundsNEON(lo, hi, zero, chLo, chHi, chZero)
+	g.label("block")
+	g.raw("VLD1.P 64(R9), [V0.S4, V1.S4, V2.S4, V3.S4]")
+	for i := nv; i < nv*mr; i++ {
+		g.move(i%nv, i)
+	}
+	g.raw("MOVD %d(R3), R11", chOffsets)
+	g.raw("MOVD %d(R3), R12", chTaps)
+	g.label("tap")
+	g.raw("MOVD.P 8(R11), R6")
+	g.raw("ADD R13, R6, %s", rowRegs[0])
+	g.pointRows(mr)
+	g.raw("VLD1.P 64(R5), [V20.S4, V21.S4, V22.S4, V23.S4]")
+	for i := range 2 { // the low halves
+		w := weights + 2*i
+		g.raw("VUZP1 V%d.H8, V%d.H8, V%d.H8", w+1, w, w)
+	}
+	for r := range mr {
+		g.raw("FMOVQ (%s), F%d", rowRegs[r], x)
+		g.raw("VTBL V%d.B16, [V%d.B16], V%d.B16", index, x, x)
+		g.word(0x2f08a400|x<<5|low, "ushll v%d.8h, v%d.8b, #0", low, x)
+		g.word(0x6f08a400|x<<5|high, "ushll2 v%d.8h, v%d.16b, #0", high, x)
+		for i, n := range []int{low, high} {
+			w := weights + 2*i
+			g.word(0x0e608000|uint32(w)<<16|uint32(n)<<5|uint32(acc(r, 2*i)), "smlal v%d.4s, v%d.4h, v%d.4h", acc(r, 2*i), n, w)
+			g.word(0x4e608000|uint32(w)<<16|uint32(n)<<5|uint32(acc(r, 2*i+1)), "smlal2 v%d.4s, v%d.8h, v%d.8h", acc(r, 2*i+1), n, w)
+		}
+	}
+	g.raw("SUBS $1, R12")
+	g.raw("BNE tap")
+	g.raw("VLD1.P 64(R10), [V24.S4, V25.S4, V26.S4, V27.S4]")
+	g.raw("MOVD R15, R7")
+	for r := range mr {
+		for j := range nv {
+			g.requantize(acc(r, j), scale+j, lo, hi, zero)
+		}
+		g.packBytesNEON(acc(r, 0), acc(r, 1), acc(r, 2), acc(r, 3))
+		g.raw("FMOVQ F%d, (R7)", acc(r, 0))
+		g.raw("ADD R1, R7")
+	}
+	g.raw("ADD $16, R13")
+	g.raw("ADD $16, R15")
+	g.raw("SUBS $1, R2")
+	g.raw("BNE block")
 	g.raw("RET")
 	return name
 }

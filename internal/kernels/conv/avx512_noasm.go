@@ -18,8 +18,6 @@ func winogradOutput(_ cpu.Level, m int, src, dst, bias, add *float32, row, addRo
 	winogradOutputGeneric(m, src, dst, bias, add, row, addRow, xi, n, lo, hi)
 }
 
-func runChannelTile(_ cpu.Level, pixels int, t *channelTile) { channelTileGeneric(pixels, t) }
-
 func runPlaneTile(_ cpu.Level, rows, stride int, t *planeTile) { planeTileGeneric(rows, stride, t) }
 
 func runPlanar(_ cpu.Level, k int, t *planarTile) { planarGeneric(k, t) }

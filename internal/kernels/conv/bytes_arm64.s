@@ -3761,3 +3761,639 @@ requantize:
 	VUZP1 V21.B16, V17.B16, V17.B16
 	FMOVQ F17, (R4)
 	RET
+
+// func channelTile1NEON(t *channelTile)
+TEXT ·channelTile1NEON(SB), 0, $136-8
+	MOVD t+0(FP), R3
+	MOVD 96(R3), R6
+	MOVD 8(R3), R5
+	MOVD 48(R3), R8
+	MOVD 0(R3), R13
+	MOVD 16(R3), R15
+	MOVD 40(R3), R2
+	MOVD 64(R3), R9
+	MOVD 72(R3), R10
+	MOVD 56(R3), R1
+	FMOVQ (R6), F19
+	FMOVS 84(R3), F28
+	VDUP V28.S[0], V28.S4
+	FMOVS 88(R3), F29
+	VDUP V29.S[0], V29.S4
+	FMOVS 80(R3), F31
+	VDUP V31.S[0], V31.S4
+block:
+	VLD1.P 64(R9), [V0.S4, V1.S4, V2.S4, V3.S4]
+	MOVD 24(R3), R11
+	MOVD 32(R3), R12
+tap:
+	MOVD.P 8(R11), R6
+	ADD R13, R6, R0
+	VLD1.P 64(R5), [V20.S4, V21.S4, V22.S4, V23.S4]
+	VUZP1 V21.H8, V20.H8, V20.H8
+	VUZP1 V23.H8, V22.H8, V22.H8
+	FMOVQ (R0), F16
+	VTBL V19.B16, [V16.B16], V16.B16
+	WORD $0x2f08a611 // ushll v17.8h, v16.8b, #0
+	WORD $0x6f08a612 // ushll2 v18.8h, v16.16b, #0
+	WORD $0x0e748220 // smlal v0.4s, v17.4h, v20.4h
+	WORD $0x4e748221 // smlal2 v1.4s, v17.8h, v20.8h
+	WORD $0x0e768242 // smlal v2.4s, v18.4h, v22.4h
+	WORD $0x4e768243 // smlal2 v3.4s, v18.8h, v22.8h
+	SUBS $1, R12
+	BNE tap
+	VLD1.P 64(R10), [V24.S4, V25.S4, V26.S4, V27.S4]
+	MOVD R15, R7
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	WORD $0x6e38dc00 // fmul v0.4s, v0.4s, v24.4s
+	WORD $0x6ebce41e // fcmgt v30.4s, v0.4s, v28.4s
+	VBIF V30.B16, V28.B16, V0.B16
+	WORD $0x6ea0e7be // fcmgt v30.4s, v29.4s, v0.4s
+	VBIF V30.B16, V29.B16, V0.B16
+	WORD $0x4e21a800 // fcvtns v0.4s, v0.4s
+	VADD V31.S4, V0.S4, V0.S4
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	WORD $0x6e39dc21 // fmul v1.4s, v1.4s, v25.4s
+	WORD $0x6ebce43e // fcmgt v30.4s, v1.4s, v28.4s
+	VBIF V30.B16, V28.B16, V1.B16
+	WORD $0x6ea1e7be // fcmgt v30.4s, v29.4s, v1.4s
+	VBIF V30.B16, V29.B16, V1.B16
+	WORD $0x4e21a821 // fcvtns v1.4s, v1.4s
+	VADD V31.S4, V1.S4, V1.S4
+	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	WORD $0x6e3adc42 // fmul v2.4s, v2.4s, v26.4s
+	WORD $0x6ebce45e // fcmgt v30.4s, v2.4s, v28.4s
+	VBIF V30.B16, V28.B16, V2.B16
+	WORD $0x6ea2e7be // fcmgt v30.4s, v29.4s, v2.4s
+	VBIF V30.B16, V29.B16, V2.B16
+	WORD $0x4e21a842 // fcvtns v2.4s, v2.4s
+	VADD V31.S4, V2.S4, V2.S4
+	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	WORD $0x6e3bdc63 // fmul v3.4s, v3.4s, v27.4s
+	WORD $0x6ebce47e // fcmgt v30.4s, v3.4s, v28.4s
+	VBIF V30.B16, V28.B16, V3.B16
+	WORD $0x6ea3e7be // fcmgt v30.4s, v29.4s, v3.4s
+	VBIF V30.B16, V29.B16, V3.B16
+	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
+	VADD V31.S4, V3.S4, V3.S4
+	VUZP1 V1.H8, V0.H8, V0.H8
+	VUZP1 V3.H8, V2.H8, V2.H8
+	VUZP1 V2.B16, V0.B16, V0.B16
+	FMOVQ F0, (R7)
+	ADD R1, R7
+	ADD $16, R13
+	ADD $16, R15
+	SUBS $1, R2
+	BNE block
+	RET
+
+// func channelTile2NEON(t *channelTile)
+TEXT ·channelTile2NEON(SB), 0, $136-8
+	MOVD t+0(FP), R3
+	MOVD 96(R3), R6
+	MOVD 8(R3), R5
+	MOVD 48(R3), R8
+	MOVD 0(R3), R13
+	MOVD 16(R3), R15
+	MOVD 40(R3), R2
+	MOVD 64(R3), R9
+	MOVD 72(R3), R10
+	MOVD 56(R3), R1
+	FMOVQ (R6), F19
+	FMOVS 84(R3), F28
+	VDUP V28.S[0], V28.S4
+	FMOVS 88(R3), F29
+	VDUP V29.S[0], V29.S4
+	FMOVS 80(R3), F31
+	VDUP V31.S[0], V31.S4
+block:
+	VLD1.P 64(R9), [V0.S4, V1.S4, V2.S4, V3.S4]
+	VMOV V0.B16, V4.B16
+	VMOV V1.B16, V5.B16
+	VMOV V2.B16, V6.B16
+	VMOV V3.B16, V7.B16
+	MOVD 24(R3), R11
+	MOVD 32(R3), R12
+tap:
+	MOVD.P 8(R11), R6
+	ADD R13, R6, R0
+	ADD R8, R0, R19
+	VLD1.P 64(R5), [V20.S4, V21.S4, V22.S4, V23.S4]
+	VUZP1 V21.H8, V20.H8, V20.H8
+	VUZP1 V23.H8, V22.H8, V22.H8
+	FMOVQ (R0), F16
+	VTBL V19.B16, [V16.B16], V16.B16
+	WORD $0x2f08a611 // ushll v17.8h, v16.8b, #0
+	WORD $0x6f08a612 // ushll2 v18.8h, v16.16b, #0
+	WORD $0x0e748220 // smlal v0.4s, v17.4h, v20.4h
+	WORD $0x4e748221 // smlal2 v1.4s, v17.8h, v20.8h
+	WORD $0x0e768242 // smlal v2.4s, v18.4h, v22.4h
+	WORD $0x4e768243 // smlal2 v3.4s, v18.8h, v22.8h
+	FMOVQ (R19), F16
+	VTBL V19.B16, [V16.B16], V16.B16
+	WORD $0x2f08a611 // ushll v17.8h, v16.8b, #0
+	WORD $0x6f08a612 // ushll2 v18.8h, v16.16b, #0
+	WORD $0x0e748224 // smlal v4.4s, v17.4h, v20.4h
+	WORD $0x4e748225 // smlal2 v5.4s, v17.8h, v20.8h
+	WORD $0x0e768246 // smlal v6.4s, v18.4h, v22.4h
+	WORD $0x4e768247 // smlal2 v7.4s, v18.8h, v22.8h
+	SUBS $1, R12
+	BNE tap
+	VLD1.P 64(R10), [V24.S4, V25.S4, V26.S4, V27.S4]
+	MOVD R15, R7
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	WORD $0x6e38dc00 // fmul v0.4s, v0.4s, v24.4s
+	WORD $0x6ebce41e // fcmgt v30.4s, v0.4s, v28.4s
+	VBIF V30.B16, V28.B16, V0.B16
+	WORD $0x6ea0e7be // fcmgt v30.4s, v29.4s, v0.4s
+	VBIF V30.B16, V29.B16, V0.B16
+	WORD $0x4e21a800 // fcvtns v0.4s, v0.4s
+	VADD V31.S4, V0.S4, V0.S4
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	WORD $0x6e39dc21 // fmul v1.4s, v1.4s, v25.4s
+	WORD $0x6ebce43e // fcmgt v30.4s, v1.4s, v28.4s
+	VBIF V30.B16, V28.B16, V1.B16
+	WORD $0x6ea1e7be // fcmgt v30.4s, v29.4s, v1.4s
+	VBIF V30.B16, V29.B16, V1.B16
+	WORD $0x4e21a821 // fcvtns v1.4s, v1.4s
+	VADD V31.S4, V1.S4, V1.S4
+	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	WORD $0x6e3adc42 // fmul v2.4s, v2.4s, v26.4s
+	WORD $0x6ebce45e // fcmgt v30.4s, v2.4s, v28.4s
+	VBIF V30.B16, V28.B16, V2.B16
+	WORD $0x6ea2e7be // fcmgt v30.4s, v29.4s, v2.4s
+	VBIF V30.B16, V29.B16, V2.B16
+	WORD $0x4e21a842 // fcvtns v2.4s, v2.4s
+	VADD V31.S4, V2.S4, V2.S4
+	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	WORD $0x6e3bdc63 // fmul v3.4s, v3.4s, v27.4s
+	WORD $0x6ebce47e // fcmgt v30.4s, v3.4s, v28.4s
+	VBIF V30.B16, V28.B16, V3.B16
+	WORD $0x6ea3e7be // fcmgt v30.4s, v29.4s, v3.4s
+	VBIF V30.B16, V29.B16, V3.B16
+	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
+	VADD V31.S4, V3.S4, V3.S4
+	VUZP1 V1.H8, V0.H8, V0.H8
+	VUZP1 V3.H8, V2.H8, V2.H8
+	VUZP1 V2.B16, V0.B16, V0.B16
+	FMOVQ F0, (R7)
+	ADD R1, R7
+	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
+	WORD $0x6e38dc84 // fmul v4.4s, v4.4s, v24.4s
+	WORD $0x6ebce49e // fcmgt v30.4s, v4.4s, v28.4s
+	VBIF V30.B16, V28.B16, V4.B16
+	WORD $0x6ea4e7be // fcmgt v30.4s, v29.4s, v4.4s
+	VBIF V30.B16, V29.B16, V4.B16
+	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
+	VADD V31.S4, V4.S4, V4.S4
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	WORD $0x6e39dca5 // fmul v5.4s, v5.4s, v25.4s
+	WORD $0x6ebce4be // fcmgt v30.4s, v5.4s, v28.4s
+	VBIF V30.B16, V28.B16, V5.B16
+	WORD $0x6ea5e7be // fcmgt v30.4s, v29.4s, v5.4s
+	VBIF V30.B16, V29.B16, V5.B16
+	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
+	VADD V31.S4, V5.S4, V5.S4
+	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
+	WORD $0x6e3adcc6 // fmul v6.4s, v6.4s, v26.4s
+	WORD $0x6ebce4de // fcmgt v30.4s, v6.4s, v28.4s
+	VBIF V30.B16, V28.B16, V6.B16
+	WORD $0x6ea6e7be // fcmgt v30.4s, v29.4s, v6.4s
+	VBIF V30.B16, V29.B16, V6.B16
+	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
+	VADD V31.S4, V6.S4, V6.S4
+	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
+	WORD $0x6e3bdce7 // fmul v7.4s, v7.4s, v27.4s
+	WORD $0x6ebce4fe // fcmgt v30.4s, v7.4s, v28.4s
+	VBIF V30.B16, V28.B16, V7.B16
+	WORD $0x6ea7e7be // fcmgt v30.4s, v29.4s, v7.4s
+	VBIF V30.B16, V29.B16, V7.B16
+	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
+	VADD V31.S4, V7.S4, V7.S4
+	VUZP1 V5.H8, V4.H8, V4.H8
+	VUZP1 V7.H8, V6.H8, V6.H8
+	VUZP1 V6.B16, V4.B16, V4.B16
+	FMOVQ F4, (R7)
+	ADD R1, R7
+	ADD $16, R13
+	ADD $16, R15
+	SUBS $1, R2
+	BNE block
+	RET
+
+// func channelTile3NEON(t *channelTile)
+TEXT ·channelTile3NEON(SB), 0, $136-8
+	MOVD t+0(FP), R3
+	MOVD 96(R3), R6
+	MOVD 8(R3), R5
+	MOVD 48(R3), R8
+	MOVD 0(R3), R13
+	MOVD 16(R3), R15
+	MOVD 40(R3), R2
+	MOVD 64(R3), R9
+	MOVD 72(R3), R10
+	MOVD 56(R3), R1
+	FMOVQ (R6), F19
+	FMOVS 84(R3), F28
+	VDUP V28.S[0], V28.S4
+	FMOVS 88(R3), F29
+	VDUP V29.S[0], V29.S4
+	FMOVS 80(R3), F31
+	VDUP V31.S[0], V31.S4
+block:
+	VLD1.P 64(R9), [V0.S4, V1.S4, V2.S4, V3.S4]
+	VMOV V0.B16, V4.B16
+	VMOV V1.B16, V5.B16
+	VMOV V2.B16, V6.B16
+	VMOV V3.B16, V7.B16
+	VMOV V0.B16, V8.B16
+	VMOV V1.B16, V9.B16
+	VMOV V2.B16, V10.B16
+	VMOV V3.B16, V11.B16
+	MOVD 24(R3), R11
+	MOVD 32(R3), R12
+tap:
+	MOVD.P 8(R11), R6
+	ADD R13, R6, R0
+	ADD R8, R0, R19
+	ADD R8, R19, R20
+	VLD1.P 64(R5), [V20.S4, V21.S4, V22.S4, V23.S4]
+	VUZP1 V21.H8, V20.H8, V20.H8
+	VUZP1 V23.H8, V22.H8, V22.H8
+	FMOVQ (R0), F16
+	VTBL V19.B16, [V16.B16], V16.B16
+	WORD $0x2f08a611 // ushll v17.8h, v16.8b, #0
+	WORD $0x6f08a612 // ushll2 v18.8h, v16.16b, #0
+	WORD $0x0e748220 // smlal v0.4s, v17.4h, v20.4h
+	WORD $0x4e748221 // smlal2 v1.4s, v17.8h, v20.8h
+	WORD $0x0e768242 // smlal v2.4s, v18.4h, v22.4h
+	WORD $0x4e768243 // smlal2 v3.4s, v18.8h, v22.8h
+	FMOVQ (R19), F16
+	VTBL V19.B16, [V16.B16], V16.B16
+	WORD $0x2f08a611 // ushll v17.8h, v16.8b, #0
+	WORD $0x6f08a612 // ushll2 v18.8h, v16.16b, #0
+	WORD $0x0e748224 // smlal v4.4s, v17.4h, v20.4h
+	WORD $0x4e748225 // smlal2 v5.4s, v17.8h, v20.8h
+	WORD $0x0e768246 // smlal v6.4s, v18.4h, v22.4h
+	WORD $0x4e768247 // smlal2 v7.4s, v18.8h, v22.8h
+	FMOVQ (R20), F16
+	VTBL V19.B16, [V16.B16], V16.B16
+	WORD $0x2f08a611 // ushll v17.8h, v16.8b, #0
+	WORD $0x6f08a612 // ushll2 v18.8h, v16.16b, #0
+	WORD $0x0e748228 // smlal v8.4s, v17.4h, v20.4h
+	WORD $0x4e748229 // smlal2 v9.4s, v17.8h, v20.8h
+	WORD $0x0e76824a // smlal v10.4s, v18.4h, v22.4h
+	WORD $0x4e76824b // smlal2 v11.4s, v18.8h, v22.8h
+	SUBS $1, R12
+	BNE tap
+	VLD1.P 64(R10), [V24.S4, V25.S4, V26.S4, V27.S4]
+	MOVD R15, R7
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	WORD $0x6e38dc00 // fmul v0.4s, v0.4s, v24.4s
+	WORD $0x6ebce41e // fcmgt v30.4s, v0.4s, v28.4s
+	VBIF V30.B16, V28.B16, V0.B16
+	WORD $0x6ea0e7be // fcmgt v30.4s, v29.4s, v0.4s
+	VBIF V30.B16, V29.B16, V0.B16
+	WORD $0x4e21a800 // fcvtns v0.4s, v0.4s
+	VADD V31.S4, V0.S4, V0.S4
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	WORD $0x6e39dc21 // fmul v1.4s, v1.4s, v25.4s
+	WORD $0x6ebce43e // fcmgt v30.4s, v1.4s, v28.4s
+	VBIF V30.B16, V28.B16, V1.B16
+	WORD $0x6ea1e7be // fcmgt v30.4s, v29.4s, v1.4s
+	VBIF V30.B16, V29.B16, V1.B16
+	WORD $0x4e21a821 // fcvtns v1.4s, v1.4s
+	VADD V31.S4, V1.S4, V1.S4
+	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	WORD $0x6e3adc42 // fmul v2.4s, v2.4s, v26.4s
+	WORD $0x6ebce45e // fcmgt v30.4s, v2.4s, v28.4s
+	VBIF V30.B16, V28.B16, V2.B16
+	WORD $0x6ea2e7be // fcmgt v30.4s, v29.4s, v2.4s
+	VBIF V30.B16, V29.B16, V2.B16
+	WORD $0x4e21a842 // fcvtns v2.4s, v2.4s
+	VADD V31.S4, V2.S4, V2.S4
+	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	WORD $0x6e3bdc63 // fmul v3.4s, v3.4s, v27.4s
+	WORD $0x6ebce47e // fcmgt v30.4s, v3.4s, v28.4s
+	VBIF V30.B16, V28.B16, V3.B16
+	WORD $0x6ea3e7be // fcmgt v30.4s, v29.4s, v3.4s
+	VBIF V30.B16, V29.B16, V3.B16
+	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
+	VADD V31.S4, V3.S4, V3.S4
+	VUZP1 V1.H8, V0.H8, V0.H8
+	VUZP1 V3.H8, V2.H8, V2.H8
+	VUZP1 V2.B16, V0.B16, V0.B16
+	FMOVQ F0, (R7)
+	ADD R1, R7
+	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
+	WORD $0x6e38dc84 // fmul v4.4s, v4.4s, v24.4s
+	WORD $0x6ebce49e // fcmgt v30.4s, v4.4s, v28.4s
+	VBIF V30.B16, V28.B16, V4.B16
+	WORD $0x6ea4e7be // fcmgt v30.4s, v29.4s, v4.4s
+	VBIF V30.B16, V29.B16, V4.B16
+	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
+	VADD V31.S4, V4.S4, V4.S4
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	WORD $0x6e39dca5 // fmul v5.4s, v5.4s, v25.4s
+	WORD $0x6ebce4be // fcmgt v30.4s, v5.4s, v28.4s
+	VBIF V30.B16, V28.B16, V5.B16
+	WORD $0x6ea5e7be // fcmgt v30.4s, v29.4s, v5.4s
+	VBIF V30.B16, V29.B16, V5.B16
+	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
+	VADD V31.S4, V5.S4, V5.S4
+	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
+	WORD $0x6e3adcc6 // fmul v6.4s, v6.4s, v26.4s
+	WORD $0x6ebce4de // fcmgt v30.4s, v6.4s, v28.4s
+	VBIF V30.B16, V28.B16, V6.B16
+	WORD $0x6ea6e7be // fcmgt v30.4s, v29.4s, v6.4s
+	VBIF V30.B16, V29.B16, V6.B16
+	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
+	VADD V31.S4, V6.S4, V6.S4
+	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
+	WORD $0x6e3bdce7 // fmul v7.4s, v7.4s, v27.4s
+	WORD $0x6ebce4fe // fcmgt v30.4s, v7.4s, v28.4s
+	VBIF V30.B16, V28.B16, V7.B16
+	WORD $0x6ea7e7be // fcmgt v30.4s, v29.4s, v7.4s
+	VBIF V30.B16, V29.B16, V7.B16
+	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
+	VADD V31.S4, V7.S4, V7.S4
+	VUZP1 V5.H8, V4.H8, V4.H8
+	VUZP1 V7.H8, V6.H8, V6.H8
+	VUZP1 V6.B16, V4.B16, V4.B16
+	FMOVQ F4, (R7)
+	ADD R1, R7
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e38dd08 // fmul v8.4s, v8.4s, v24.4s
+	WORD $0x6ebce51e // fcmgt v30.4s, v8.4s, v28.4s
+	VBIF V30.B16, V28.B16, V8.B16
+	WORD $0x6ea8e7be // fcmgt v30.4s, v29.4s, v8.4s
+	VBIF V30.B16, V29.B16, V8.B16
+	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
+	VADD V31.S4, V8.S4, V8.S4
+	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
+	WORD $0x6e39dd29 // fmul v9.4s, v9.4s, v25.4s
+	WORD $0x6ebce53e // fcmgt v30.4s, v9.4s, v28.4s
+	VBIF V30.B16, V28.B16, V9.B16
+	WORD $0x6ea9e7be // fcmgt v30.4s, v29.4s, v9.4s
+	VBIF V30.B16, V29.B16, V9.B16
+	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
+	VADD V31.S4, V9.S4, V9.S4
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
+	WORD $0x6e3add4a // fmul v10.4s, v10.4s, v26.4s
+	WORD $0x6ebce55e // fcmgt v30.4s, v10.4s, v28.4s
+	VBIF V30.B16, V28.B16, V10.B16
+	WORD $0x6eaae7be // fcmgt v30.4s, v29.4s, v10.4s
+	VBIF V30.B16, V29.B16, V10.B16
+	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
+	VADD V31.S4, V10.S4, V10.S4
+	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
+	WORD $0x6e3bdd6b // fmul v11.4s, v11.4s, v27.4s
+	WORD $0x6ebce57e // fcmgt v30.4s, v11.4s, v28.4s
+	VBIF V30.B16, V28.B16, V11.B16
+	WORD $0x6eabe7be // fcmgt v30.4s, v29.4s, v11.4s
+	VBIF V30.B16, V29.B16, V11.B16
+	WORD $0x4e21a96b // fcvtns v11.4s, v11.4s
+	VADD V31.S4, V11.S4, V11.S4
+	VUZP1 V9.H8, V8.H8, V8.H8
+	VUZP1 V11.H8, V10.H8, V10.H8
+	VUZP1 V10.B16, V8.B16, V8.B16
+	FMOVQ F8, (R7)
+	ADD R1, R7
+	ADD $16, R13
+	ADD $16, R15
+	SUBS $1, R2
+	BNE block
+	RET
+
+// func channelTile4NEON(t *channelTile)
+TEXT ·channelTile4NEON(SB), 0, $136-8
+	MOVD t+0(FP), R3
+	MOVD 96(R3), R6
+	MOVD 8(R3), R5
+	MOVD 48(R3), R8
+	MOVD 0(R3), R13
+	MOVD 16(R3), R15
+	MOVD 40(R3), R2
+	MOVD 64(R3), R9
+	MOVD 72(R3), R10
+	MOVD 56(R3), R1
+	FMOVQ (R6), F19
+	FMOVS 84(R3), F28
+	VDUP V28.S[0], V28.S4
+	FMOVS 88(R3), F29
+	VDUP V29.S[0], V29.S4
+	FMOVS 80(R3), F31
+	VDUP V31.S[0], V31.S4
+block:
+	VLD1.P 64(R9), [V0.S4, V1.S4, V2.S4, V3.S4]
+	VMOV V0.B16, V4.B16
+	VMOV V1.B16, V5.B16
+	VMOV V2.B16, V6.B16
+	VMOV V3.B16, V7.B16
+	VMOV V0.B16, V8.B16
+	VMOV V1.B16, V9.B16
+	VMOV V2.B16, V10.B16
+	VMOV V3.B16, V11.B16
+	VMOV V0.B16, V12.B16
+	VMOV V1.B16, V13.B16
+	VMOV V2.B16, V14.B16
+	VMOV V3.B16, V15.B16
+	MOVD 24(R3), R11
+	MOVD 32(R3), R12
+tap:
+	MOVD.P 8(R11), R6
+	ADD R13, R6, R0
+	ADD R8, R0, R19
+	ADD R8, R19, R20
+	ADD R8, R20, R21
+	VLD1.P 64(R5), [V20.S4, V21.S4, V22.S4, V23.S4]
+	VUZP1 V21.H8, V20.H8, V20.H8
+	VUZP1 V23.H8, V22.H8, V22.H8
+	FMOVQ (R0), F16
+	VTBL V19.B16, [V16.B16], V16.B16
+	WORD $0x2f08a611 // ushll v17.8h, v16.8b, #0
+	WORD $0x6f08a612 // ushll2 v18.8h, v16.16b, #0
+	WORD $0x0e748220 // smlal v0.4s, v17.4h, v20.4h
+	WORD $0x4e748221 // smlal2 v1.4s, v17.8h, v20.8h
+	WORD $0x0e768242 // smlal v2.4s, v18.4h, v22.4h
+	WORD $0x4e768243 // smlal2 v3.4s, v18.8h, v22.8h
+	FMOVQ (R19), F16
+	VTBL V19.B16, [V16.B16], V16.B16
+	WORD $0x2f08a611 // ushll v17.8h, v16.8b, #0
+	WORD $0x6f08a612 // ushll2 v18.8h, v16.16b, #0
+	WORD $0x0e748224 // smlal v4.4s, v17.4h, v20.4h
+	WORD $0x4e748225 // smlal2 v5.4s, v17.8h, v20.8h
+	WORD $0x0e768246 // smlal v6.4s, v18.4h, v22.4h
+	WORD $0x4e768247 // smlal2 v7.4s, v18.8h, v22.8h
+	FMOVQ (R20), F16
+	VTBL V19.B16, [V16.B16], V16.B16
+	WORD $0x2f08a611 // ushll v17.8h, v16.8b, #0
+	WORD $0x6f08a612 // ushll2 v18.8h, v16.16b, #0
+	WORD $0x0e748228 // smlal v8.4s, v17.4h, v20.4h
+	WORD $0x4e748229 // smlal2 v9.4s, v17.8h, v20.8h
+	WORD $0x0e76824a // smlal v10.4s, v18.4h, v22.4h
+	WORD $0x4e76824b // smlal2 v11.4s, v18.8h, v22.8h
+	FMOVQ (R21), F16
+	VTBL V19.B16, [V16.B16], V16.B16
+	WORD $0x2f08a611 // ushll v17.8h, v16.8b, #0
+	WORD $0x6f08a612 // ushll2 v18.8h, v16.16b, #0
+	WORD $0x0e74822c // smlal v12.4s, v17.4h, v20.4h
+	WORD $0x4e74822d // smlal2 v13.4s, v17.8h, v20.8h
+	WORD $0x0e76824e // smlal v14.4s, v18.4h, v22.4h
+	WORD $0x4e76824f // smlal2 v15.4s, v18.8h, v22.8h
+	SUBS $1, R12
+	BNE tap
+	VLD1.P 64(R10), [V24.S4, V25.S4, V26.S4, V27.S4]
+	MOVD R15, R7
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	WORD $0x6e38dc00 // fmul v0.4s, v0.4s, v24.4s
+	WORD $0x6ebce41e // fcmgt v30.4s, v0.4s, v28.4s
+	VBIF V30.B16, V28.B16, V0.B16
+	WORD $0x6ea0e7be // fcmgt v30.4s, v29.4s, v0.4s
+	VBIF V30.B16, V29.B16, V0.B16
+	WORD $0x4e21a800 // fcvtns v0.4s, v0.4s
+	VADD V31.S4, V0.S4, V0.S4
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	WORD $0x6e39dc21 // fmul v1.4s, v1.4s, v25.4s
+	WORD $0x6ebce43e // fcmgt v30.4s, v1.4s, v28.4s
+	VBIF V30.B16, V28.B16, V1.B16
+	WORD $0x6ea1e7be // fcmgt v30.4s, v29.4s, v1.4s
+	VBIF V30.B16, V29.B16, V1.B16
+	WORD $0x4e21a821 // fcvtns v1.4s, v1.4s
+	VADD V31.S4, V1.S4, V1.S4
+	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	WORD $0x6e3adc42 // fmul v2.4s, v2.4s, v26.4s
+	WORD $0x6ebce45e // fcmgt v30.4s, v2.4s, v28.4s
+	VBIF V30.B16, V28.B16, V2.B16
+	WORD $0x6ea2e7be // fcmgt v30.4s, v29.4s, v2.4s
+	VBIF V30.B16, V29.B16, V2.B16
+	WORD $0x4e21a842 // fcvtns v2.4s, v2.4s
+	VADD V31.S4, V2.S4, V2.S4
+	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	WORD $0x6e3bdc63 // fmul v3.4s, v3.4s, v27.4s
+	WORD $0x6ebce47e // fcmgt v30.4s, v3.4s, v28.4s
+	VBIF V30.B16, V28.B16, V3.B16
+	WORD $0x6ea3e7be // fcmgt v30.4s, v29.4s, v3.4s
+	VBIF V30.B16, V29.B16, V3.B16
+	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
+	VADD V31.S4, V3.S4, V3.S4
+	VUZP1 V1.H8, V0.H8, V0.H8
+	VUZP1 V3.H8, V2.H8, V2.H8
+	VUZP1 V2.B16, V0.B16, V0.B16
+	FMOVQ F0, (R7)
+	ADD R1, R7
+	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
+	WORD $0x6e38dc84 // fmul v4.4s, v4.4s, v24.4s
+	WORD $0x6ebce49e // fcmgt v30.4s, v4.4s, v28.4s
+	VBIF V30.B16, V28.B16, V4.B16
+	WORD $0x6ea4e7be // fcmgt v30.4s, v29.4s, v4.4s
+	VBIF V30.B16, V29.B16, V4.B16
+	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
+	VADD V31.S4, V4.S4, V4.S4
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	WORD $0x6e39dca5 // fmul v5.4s, v5.4s, v25.4s
+	WORD $0x6ebce4be // fcmgt v30.4s, v5.4s, v28.4s
+	VBIF V30.B16, V28.B16, V5.B16
+	WORD $0x6ea5e7be // fcmgt v30.4s, v29.4s, v5.4s
+	VBIF V30.B16, V29.B16, V5.B16
+	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
+	VADD V31.S4, V5.S4, V5.S4
+	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
+	WORD $0x6e3adcc6 // fmul v6.4s, v6.4s, v26.4s
+	WORD $0x6ebce4de // fcmgt v30.4s, v6.4s, v28.4s
+	VBIF V30.B16, V28.B16, V6.B16
+	WORD $0x6ea6e7be // fcmgt v30.4s, v29.4s, v6.4s
+	VBIF V30.B16, V29.B16, V6.B16
+	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
+	VADD V31.S4, V6.S4, V6.S4
+	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
+	WORD $0x6e3bdce7 // fmul v7.4s, v7.4s, v27.4s
+	WORD $0x6ebce4fe // fcmgt v30.4s, v7.4s, v28.4s
+	VBIF V30.B16, V28.B16, V7.B16
+	WORD $0x6ea7e7be // fcmgt v30.4s, v29.4s, v7.4s
+	VBIF V30.B16, V29.B16, V7.B16
+	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
+	VADD V31.S4, V7.S4, V7.S4
+	VUZP1 V5.H8, V4.H8, V4.H8
+	VUZP1 V7.H8, V6.H8, V6.H8
+	VUZP1 V6.B16, V4.B16, V4.B16
+	FMOVQ F4, (R7)
+	ADD R1, R7
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e38dd08 // fmul v8.4s, v8.4s, v24.4s
+	WORD $0x6ebce51e // fcmgt v30.4s, v8.4s, v28.4s
+	VBIF V30.B16, V28.B16, V8.B16
+	WORD $0x6ea8e7be // fcmgt v30.4s, v29.4s, v8.4s
+	VBIF V30.B16, V29.B16, V8.B16
+	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
+	VADD V31.S4, V8.S4, V8.S4
+	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
+	WORD $0x6e39dd29 // fmul v9.4s, v9.4s, v25.4s
+	WORD $0x6ebce53e // fcmgt v30.4s, v9.4s, v28.4s
+	VBIF V30.B16, V28.B16, V9.B16
+	WORD $0x6ea9e7be // fcmgt v30.4s, v29.4s, v9.4s
+	VBIF V30.B16, V29.B16, V9.B16
+	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
+	VADD V31.S4, V9.S4, V9.S4
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
+	WORD $0x6e3add4a // fmul v10.4s, v10.4s, v26.4s
+	WORD $0x6ebce55e // fcmgt v30.4s, v10.4s, v28.4s
+	VBIF V30.B16, V28.B16, V10.B16
+	WORD $0x6eaae7be // fcmgt v30.4s, v29.4s, v10.4s
+	VBIF V30.B16, V29.B16, V10.B16
+	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
+	VADD V31.S4, V10.S4, V10.S4
+	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
+	WORD $0x6e3bdd6b // fmul v11.4s, v11.4s, v27.4s
+	WORD $0x6ebce57e // fcmgt v30.4s, v11.4s, v28.4s
+	VBIF V30.B16, V28.B16, V11.B16
+	WORD $0x6eabe7be // fcmgt v30.4s, v29.4s, v11.4s
+	VBIF V30.B16, V29.B16, V11.B16
+	WORD $0x4e21a96b // fcvtns v11.4s, v11.4s
+	VADD V31.S4, V11.S4, V11.S4
+	VUZP1 V9.H8, V8.H8, V8.H8
+	VUZP1 V11.H8, V10.H8, V10.H8
+	VUZP1 V10.B16, V8.B16, V8.B16
+	FMOVQ F8, (R7)
+	ADD R1, R7
+	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
+	WORD $0x6e38dd8c // fmul v12.4s, v12.4s, v24.4s
+	WORD $0x6ebce59e // fcmgt v30.4s, v12.4s, v28.4s
+	VBIF V30.B16, V28.B16, V12.B16
+	WORD $0x6eace7be // fcmgt v30.4s, v29.4s, v12.4s
+	VBIF V30.B16, V29.B16, V12.B16
+	WORD $0x4e21a98c // fcvtns v12.4s, v12.4s
+	VADD V31.S4, V12.S4, V12.S4
+	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
+	WORD $0x6e39ddad // fmul v13.4s, v13.4s, v25.4s
+	WORD $0x6ebce5be // fcmgt v30.4s, v13.4s, v28.4s
+	VBIF V30.B16, V28.B16, V13.B16
+	WORD $0x6eade7be // fcmgt v30.4s, v29.4s, v13.4s
+	VBIF V30.B16, V29.B16, V13.B16
+	WORD $0x4e21a9ad // fcvtns v13.4s, v13.4s
+	VADD V31.S4, V13.S4, V13.S4
+	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
+	WORD $0x6e3addce // fmul v14.4s, v14.4s, v26.4s
+	WORD $0x6ebce5de // fcmgt v30.4s, v14.4s, v28.4s
+	VBIF V30.B16, V28.B16, V14.B16
+	WORD $0x6eaee7be // fcmgt v30.4s, v29.4s, v14.4s
+	VBIF V30.B16, V29.B16, V14.B16
+	WORD $0x4e21a9ce // fcvtns v14.4s, v14.4s
+	VADD V31.S4, V14.S4, V14.S4
+	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
+	WORD $0x6e3bddef // fmul v15.4s, v15.4s, v27.4s
+	WORD $0x6ebce5fe // fcmgt v30.4s, v15.4s, v28.4s
+	VBIF V30.B16, V28.B16, V15.B16
+	WORD $0x6eafe7be // fcmgt v30.4s, v29.4s, v15.4s
+	VBIF V30.B16, V29.B16, V15.B16
+	WORD $0x4e21a9ef // fcvtns v15.4s, v15.4s
+	VADD V31.S4, V15.S4, V15.S4
+	VUZP1 V13.H8, V12.H8, V12.H8
+	VUZP1 V15.H8, V14.H8, V14.H8
+	VUZP1 V14.B16, V12.B16, V12.B16
+	FMOVQ F12, (R7)
+	ADD R1, R7
+	ADD $16, R13
+	ADD $16, R15
+	SUBS $1, R2
+	BNE block
+	RET

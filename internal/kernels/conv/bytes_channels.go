@@ -4,7 +4,6 @@ import (
 	"math"
 	"unsafe"
 
-	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/kernels/align"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/kernels/quant"
@@ -31,8 +30,9 @@ type channelTile struct {
 	bias    unsafe.Pointer // of int32
 	scale   unsafe.Pointer // of float32
 	zero    int32
-	lo, hi  float32 // bounds of the output minus the zero point
-	mask    uint32  // of the channels of the last block
+	lo, hi  float32       // bounds of the output minus the zero point
+	mask    uint32        // of the channels of the last block
+	index   *[Lanes]uint8 // of the byte of each channel in a vector; for NEON
 }
 
 // channelTileGeneric computes a tile.
@@ -87,7 +87,7 @@ func packChannels(single []int32, taps int) []int32 {
 }
 
 // Last reports whether the convolution can read and write images with the channels innermost, N×D1×…×Dk×C.
-func (d *Integer) Last() bool { return d.geometry != nil && cpu.VNNI(d.level) }
+func (d *Integer) Last() bool { return d.geometry != nil && hasByteTiles(d.level) }
 
 // RunRequantizedLast is [RunRequantized] for images with the channels innermost. The convolution must support
 // them; see [Integer.Last].

@@ -40,6 +40,18 @@ func byteTile5x16Matrix(t *byteTile)
 //go:noescape
 func byteTile6x16Matrix(t *byteTile)
 
+//go:noescape
+func channelTile1NEON(t *channelTile)
+
+//go:noescape
+func channelTile2NEON(t *channelTile)
+
+//go:noescape
+func channelTile3NEON(t *channelTile)
+
+//go:noescape
+func channelTile4NEON(t *channelTile)
+
 // byteTileSDOT computes 16 output channels of a tile.
 func byteTileSDOT(pixels int, t *byteTile) {
 	switch pixels {
@@ -79,5 +91,19 @@ func byteTileMatrix(pixels int, t *byteTile) {
 		byteTile5x16Matrix(t)
 	case 6:
 		byteTile6x16Matrix(t)
+	}
+}
+
+// channelTileNEON computes up to four pixels of a tile.
+func channelTileNEON(pixels int, t *channelTile) {
+	switch pixels {
+	case 1:
+		channelTile1NEON(t)
+	case 2:
+		channelTile2NEON(t)
+	case 3:
+		channelTile3NEON(t)
+	case 4:
+		channelTile4NEON(t)
 	}
 }

@@ -3,6 +3,7 @@
 package conv
 
 import (
+	mathbits "math/bits"
 	"unsafe"
 
 	"github.com/onward-ml/onward/internal/cpu"
@@ -140,5 +141,43 @@ func byteHalf(pixels int, t *byteTile) {
 		byteTileSUDOT(pixels, t)
 	default:
 		byteTileMatrix(pixels, t)
+	}
+}
+
+// channelIndex is a table with indices: from element n on, of bytes n to 15 and then of none.
+var channelIndex = [2 * Lanes]uint8{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
+	255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255}
+
+// runChannelTile computes a last block with fewer channels in a buffer. It loads the channels before them,
+// too, because a vector from their first one on might end beyond the image.
+func runChannelTile(l cpu.Level, pixels int, t *channelTile) {
+	rest := mathbits.Len32(t.mask)
+	if l != cpu.NEON || t.blocks == 1 && rest < Lanes {
+		channelTileGeneric(pixels, t)
+		return
+	}
+	const most = 4
+	for p := 0; p < pixels; p += most {
+		n := min(most, pixels-p)
+		u := *t
+		u.a, u.c = unsafe.Add(t.a, p*t.pixel), unsafe.Add(t.c, p*t.ldc)
+		u.index = (*[Lanes]uint8)(channelIndex[:])
+		if rest == Lanes {
+			channelTileNEON(n, &u)
+			continue
+		}
+		u.blocks--
+		channelTileNEON(n, &u)
+		k := u.blocks * Lanes
+		var buf [most * Lanes]byte
+		c := unsafe.Add(u.c, k)
+		u.a, u.b = unsafe.Add(u.a, k-(Lanes-rest)), unsafe.Add(u.b, 4*k*t.taps)
+		u.bias, u.scale = unsafe.Add(u.bias, 4*k), unsafe.Add(u.scale, 4*k)
+		u.index = (*[Lanes]uint8)(channelIndex[Lanes-rest:])
+		u.blocks, u.c, u.ldc = 1, unsafe.Pointer(&buf), Lanes
+		channelTileNEON(n, &u)
+		for i := range n {
+			copy(unsafe.Slice((*byte)(unsafe.Add(c, i*t.ldc)), rest), buf[i*Lanes:])
+		}
 	}
 }

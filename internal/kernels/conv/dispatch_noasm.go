@@ -10,6 +10,8 @@ func runPermuted(_ cpu.Level, pixels, blocks int, t *tileArgs) { tileGeneric(pix
 
 func runByteTile(_ cpu.Level, pixels int, t *byteTile) { byteTileGeneric(pixels, t) }
 
+func runChannelTile(_ cpu.Level, pixels int, t *channelTile) { channelTileGeneric(pixels, t) }
+
 func runDepthwise(_ cpu.Level, pixels int, t *tileArgs) {
 	for i := range t.times {
 		u := t.nth(i)
