@@ -32,7 +32,8 @@ func writeQuant(dir string) {
 		sumBytes(q, i)
 		quantize(q, i)
 		requantize(q, i)
-		addBytes(q, i)
+		combineBytes(q, i, false)
+		combineBytes(q, i, true)
 	}
 	maxWindow(q)
 	write(dir+"/linear_amd64.s", q.text())
@@ -272,10 +273,15 @@ func requantize(f *file, i isa) {
 	g.e("RET")
 }
 
-// addBytes writes a kernel for clip(round((a-za)·sa + (b-zb)·sb) + zero); n is a multiple of the
-// vector length. flip is 128 for signed bytes, whose zero points are then increased by 128.
-func addBytes(f *file, i isa) {
-	g := f.function("addBytes"+i.name, i, []arg{{"dst", "*uint8"}, {"a", "*uint8"}, {"b", "*uint8"}, {"n", "int"}, {"za", "int32"}, {"zb", "int32"}, {"flip", "int32"},
+// combineBytes writes kernels for clip(round((a-za)·sa + (b-zb)·sb) + zero) and for the product
+// clip(round((a-za)·(b-zb)·sa + sb)); n is a multiple of the vector length. flip is 128 for signed bytes,
+// whose zero points are then increased by 128.
+func combineBytes(f *file, i isa, product bool) {
+	name := "addBytes"
+	if product {
+		name = "mulBytes"
+	}
+	g := f.function(name+i.name, i, []arg{{"dst", "*uint8"}, {"a", "*uint8"}, {"b", "*uint8"}, {"n", "int"}, {"za", "int32"}, {"zb", "int32"}, {"flip", "int32"},
 		{"sa", "float32"}, {"sb", "float32"}, {"zero", "float32"}, {"lo", "float32"}, {"hi", "float32"}}, nil)
 	g.arg("dst", "DI")
 	g.arg("a", "SI")
@@ -298,9 +304,17 @@ func addBytes(f *file, i isa) {
 		g.op(xor, 7, r, r)
 		g.op("VPSUBD", 5+r, r, r)
 		g.op("VCVTDQ2PS", r, r)
-		g.op("VMULPS", 8+r, r, r)
+		if !product {
+			g.op("VMULPS", 8+r, r, r)
+		}
 	}
-	g.op("VADDPS", 1, 0, 0)
+	if product {
+		g.op("VMULPS", 1, 0, 0)
+		g.op("VMULPS", 8, 0, 0)
+		g.op("VADDPS", 9, 0, 0)
+	} else {
+		g.op("VADDPS", 1, 0, 0)
+	}
 	g.narrow("(DI)")
 	for _, p := range []string{"DI", "SI", "BX"} {
 		g.e("ADDQ $%d, %s", i.width, p)

@@ -15,6 +15,20 @@ type Linear struct {
 //		dst[i] = saturate(roundToEven(float32(a[i]-x.Zero)*x.Scale+float32(b[i]-y.Zero)*y.Scale) + zero)
 //	}
 func Add(l cpu.Level, dst, a, b []byte, signed bool, x, y Linear, zero int32) {
+	combineBytes(l, dst, a, b, signed, false, x, y, float32(zero))
+}
+
+// Mul computes the following, ONNX Runtime's QLinearMul for a scale in steps of the result, as [Add] otherwise. Unlike in Add, the zero point
+// is added before rounding.
+//
+//	for i := range dst {
+//		dst[i] = saturate(roundToEven(float32(a[i]-x)*float32(b[i]-y)*scale + float32(zero)))
+//	}
+func Mul(l cpu.Level, dst, a, b []byte, signed bool, x, y int32, scale float32, zero int32) {
+	combineBytes(l, dst, a, b, signed, true, Linear{scale, x}, Linear{float32(zero), y}, 0)
+}
+
+func combineBytes(l cpu.Level, dst, a, b []byte, signed, product bool, x, y Linear, zero float32) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	flip, lo, hi := int32(0), float32(0), float32(255)
 	if signed {
@@ -22,14 +36,15 @@ func Add(l cpu.Level, dst, a, b []byte, signed bool, x, y Linear, zero int32) {
 		x.Zero += flip
 		y.Zero += flip
 	}
-	n := addBytesAsm(l, dst, a, b, &x, &y, flip, float32(zero), lo, hi)
-	addBytesGeneric(dst[n:], a[n:], b[n:], &x, &y, byte(flip), float32(zero), lo, hi)
-}
-
-func addBytesGeneric(dst, a, b []byte, x, y *Linear, flip byte, zero, lo, hi float32) {
-	for i := range dst {
-		u := float32(float32(int32(a[i]^flip)-x.Zero) * x.Scale)
-		v := float32(float32(int32(b[i]^flip)-y.Zero) * y.Scale)
+	n := combineBytesAsm(l, dst, a, b, product, &x, &y, flip, zero, lo, hi)
+	for i := n; i < len(dst); i++ {
+		u, v := float32(int32(a[i]^byte(flip))-x.Zero), float32(int32(b[i]^byte(flip))-y.Zero)
+		if product {
+			u = float32(float32(u*v) * x.Scale)
+			v = y.Scale
+		} else {
+			u, v = float32(u*x.Scale), float32(v*y.Scale)
+		}
 		dst[i] = narrow(u+v, zero, lo, hi)
 	}
 }

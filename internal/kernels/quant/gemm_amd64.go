@@ -120,24 +120,23 @@ func interleaveBytesAsm(l cpu.Level, dst, src []byte, lds, cols int) bool {
 	return true
 }
 
-// addBytesAsm adds the first elements and returns their number.
-func addBytesAsm(l cpu.Level, dst, a, b []uint8, x, y *Linear, flip int32, zero, lo, hi float32) int {
-	width := 16
+// combineBytesAsm adds or multiplies the first elements and returns their number.
+func combineBytesAsm(l cpu.Level, dst, a, b []uint8, product bool, x, y *Linear, flip int32, zero, lo, hi float32) int {
+	width, add, mul := 16, addBytesAVX512, mulBytesAVX512
 	switch l {
 	case cpu.AVX512:
 	case cpu.AVX2:
-		width = 8
+		width, add, mul = 8, addBytesAVX2, mulBytesAVX2
 	default:
 		return 0
+	}
+	if product {
+		add = mul
 	}
 	end := len(dst) &^ (width - 1)
 	for i := 0; i < end; {
 		n := min(end-i, chunk)
-		if l == cpu.AVX512 {
-			addBytesAVX512(&dst[i], &a[i], &b[i], n, x.Zero, y.Zero, flip, x.Scale, y.Scale, zero, lo, hi)
-		} else {
-			addBytesAVX2(&dst[i], &a[i], &b[i], n, x.Zero, y.Zero, flip, x.Scale, y.Scale, zero, lo, hi)
-		}
+		add(&dst[i], &a[i], &b[i], n, x.Zero, y.Zero, flip, x.Scale, y.Scale, zero, lo, hi)
 		i += n
 	}
 	return end

@@ -20,7 +20,7 @@ func transposeBytesAsm(cpu.Level, []byte, int, []byte, int, int) bool { return f
 
 func interleaveBytesAsm(cpu.Level, []byte, []byte, int, int) bool { return false }
 
-func addBytesAsm(cpu.Level, []uint8, []uint8, []uint8, *Linear, *Linear, int32, float32, float32, float32) int {
+func combineBytesAsm(cpu.Level, []uint8, []uint8, []uint8, bool, *Linear, *Linear, int32, float32, float32, float32) int {
 	return 0
 }
 

@@ -26,6 +26,9 @@ func requantizeI32AVX512(dst *uint8, x *int32, scale *float32, step int, n int, 
 func addBytesAVX512(dst *uint8, a *uint8, b *uint8, n int, za int32, zb int32, flip int32, sa float32, sb float32, zero float32, lo float32, hi float32)
 
 //go:noescape
+func mulBytesAVX512(dst *uint8, a *uint8, b *uint8, n int, za int32, zb int32, flip int32, sa float32, sb float32, zero float32, lo float32, hi float32)
+
+//go:noescape
 func sumU8AVX2(x *uint8, n int) (s uint32)
 
 //go:noescape
@@ -36,6 +39,9 @@ func requantizeI32AVX2(dst *uint8, x *int32, scale *float32, step int, n int, ze
 
 //go:noescape
 func addBytesAVX2(dst *uint8, a *uint8, b *uint8, n int, za int32, zb int32, flip int32, sa float32, sb float32, zero float32, lo float32, hi float32)
+
+//go:noescape
+func mulBytesAVX2(dst *uint8, a *uint8, b *uint8, n int, za int32, zb int32, flip int32, sa float32, sb float32, zero float32, lo float32, hi float32)
 
 //go:noescape
 func maxWindow1AVX512(dst *uint8, x *uint8, lds int, kh int, kw int, n int, flip uint32)

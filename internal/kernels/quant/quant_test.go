@@ -287,6 +287,18 @@ func checkAdd[T Byte](t *testing.T, l cpu.Level) {
 					t.Fatalf("%v: %d of %d, %d·%+v + %d·%+v + %d = %d, want %d", l, i, n, a[i], p, b[i], q, zero, y[i], w)
 				}
 			}
+			for i := range want {
+				v := float32(float32(float32(int32(a[i])-p.Zero)*float32(int32(b[i])-q.Zero))*p.Scale) + float32(zero)
+				want[i] = T(int32(saturate(math.RoundToEven(float64(v)), lo, hi)))
+			}
+			Mul(l, raw(y), raw(a), raw(b), lo < 0, p.Zero, q.Zero, p.Scale, int32(zero))
+			if !slices.Equal(y, want) {
+				t.Fatalf("%v: (%v - %d)·(%v - %d)·%v + %d = %v, want %v", l, a, p.Zero, b, q.Zero, p.Scale, zero, y, want)
+			}
+			for i := range want {
+				v := float32(float32(int32(a[i])-p.Zero)*p.Scale) + float32(float32(int32(b[i])-q.Zero)*q.Scale)
+				want[i] = T(int32(saturate(math.RoundToEven(float64(v))+float64(zero), lo, hi)))
+			}
 			Add(l, raw(a), raw(a), raw(b), lo < 0, p, q, int32(zero))
 			if !slices.Equal(a, want) {
 				t.Fatalf("%v: in place %v, want %v", l, a, want)
@@ -327,7 +339,7 @@ func checkMaxWindow[T Byte](t *testing.T, l cpu.Level) {
 }
 
 func TestEveryAssemblyFunctionIsTested(t *testing.T) {
-	testkit.CheckAsmTested(t, ".", []string{"tile*", "sumU8*", "quantizeF32*", "requantizeI32*", "transposeBytesAVX512", "interleaveBytesAVX512", "packRowsVNNI", "addBytes*", "maxWindow*",
+	testkit.CheckAsmTested(t, ".", []string{"tile*", "sumU8*", "quantizeF32*", "requantizeI32*", "transposeBytesAVX512", "interleaveBytesAVX512", "packRowsVNNI", "addBytes*", "mulBytes*", "maxWindow*",
 		"nbits*", "dequantize4*", "dequantize8*", "quantizeBlock*"}) // TestNBits
 }
 

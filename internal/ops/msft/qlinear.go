@@ -207,25 +207,6 @@ func runQLinearBinary(c *ir.Call, fn func(dst, a, b []float32), scales func(a, b
 	return kit.RunLoop(c, l, kit.GrainCheap, shape, []*tensor.Tensor{a, b}, [][]int{a.Shape(), b.Shape()})
 }
 
-// mulBytes multiplies integers less their zero points, then multiplies by scale, the
-// combined scale of inputs and output, adds the zero point and rounds.
-func mulBytes(dst, a, b []byte, qa, qb, y *byteQuant, scale float32) {
-	st := kit.LoopStates.Get().(*kit.LoopState)
-	defer kit.LoopStates.Put(st)
-	l := cpu.Active()
-	plain := byteQuant{scale: 1, signed: y.signed}
-	for lo := 0; lo < len(dst); lo += kit.LoopBlock {
-		hi := min(len(dst), lo+kit.LoopBlock)
-		u, v := st.Widened[0][:hi-lo], st.Widened[1][:hi-lo]
-		qa.widen(l, u, a[lo:hi])
-		qb.widen(l, v, b[lo:hi])
-		vec.MulF32(l, u, u, v)
-		vec.MulScalarF32(l, u, u, scale)
-		vec.AddScalarF32(l, u, u, float32(y.zero))
-		plain.narrow(l, dst[lo:hi], u, 1)
-	}
-}
-
 // addBytes adds in multiples of y's scale.
 func addBytes(dst, a, b []byte, qa, qb, y *byteQuant) {
 	quant.Add(cpu.Active(), dst, a, b, y.signed, quant.Linear{Scale: qa.scale, Zero: qa.zero}, quant.Linear{Scale: qb.scale, Zero: qb.zero}, y.zero)

@@ -3,7 +3,9 @@ package msft
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/quant"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
@@ -27,5 +29,7 @@ func (*QLinearMul) Run(c *ir.Call) error {
 	}, func(a, b, y *byteQuant) {
 		scale, zero = a.scale*b.scale/y.scale, float32(y.zero)
 		a.scale, b.scale = 1, 1
-	}, func(dst, a, b []byte, qa, qb, y *byteQuant) { mulBytes(dst, a, b, qa, qb, y, scale) })
+	}, func(dst, a, b []byte, qa, qb, y *byteQuant) {
+		quant.Mul(cpu.Active(), dst, a, b, y.signed, qa.zero, qb.zero, scale, y.zero)
+	})
 }
