@@ -225,9 +225,26 @@ func quantize(f *file, i isa) {
 	g.bcast("zero", 13)
 	g.bcast("lo", 11)
 	g.bcast("hi", 12)
+	// A division takes as long as all other instructions. x·(1/scale) rounds to the same integer, if it is a byte at all, unless it lies
+	// close to the middle of two.
+	if i.width == 16 {
+		g.op("VMOVUPS", 1.0, 9)
+		g.op("VDIVPS", 10, 9, 9)
+	}
 	g.label("loop")
-	g.op("VMOVUPS", "(SI)", 0)
-	g.op("VDIVPS", 10, 0, 0)
+	g.op("VMOVUPS", "(SI)", 1)
+	if i.width == 16 {
+		g.op("VMULPS", 9, 1, 0)
+		g.round(0, 0, 2)
+		g.op("VSUBPS", 2, 0, 2)
+		g.op("VANDPS", absBits, 2, 2)
+		g.op("VCMPPS", "$22", 0.49, 2, "K1") // above, or NaN
+		g.e("KORTESTW K1, K1")
+		g.e("JNZ divide")
+	} else {
+		g.op("VDIVPS", 10, 1, 0)
+	}
+	g.label("narrow")
 	g.narrow("(DI)")
 	g.e("ADDQ $%d, SI", i.width*4)
 	g.e("ADDQ $%d, DI", i.width)
@@ -235,6 +252,11 @@ func quantize(f *file, i isa) {
 	g.e("JNZ loop")
 	g.e("VZEROUPPER")
 	g.e("RET")
+	if i.width == 16 {
+		g.label("divide")
+		g.op("VDIVPS", 10, 1, 0)
+		g.e("JMP narrow")
+	}
 }
 
 // requantize is quantize for int32 sums, with one factor per element or, with step 0, one for all.

@@ -13,6 +13,33 @@ DATA c000000ff<>+40(SB)/8, $0x000000ff000000ff
 DATA c000000ff<>+48(SB)/8, $0x000000ff000000ff
 DATA c000000ff<>+56(SB)/8, $0x000000ff000000ff
 GLOBL c000000ff<>(SB), RODATA|NOPTR, $64
+DATA c3efae148<>+0(SB)/8, $0x3efae1483efae148
+DATA c3efae148<>+8(SB)/8, $0x3efae1483efae148
+DATA c3efae148<>+16(SB)/8, $0x3efae1483efae148
+DATA c3efae148<>+24(SB)/8, $0x3efae1483efae148
+DATA c3efae148<>+32(SB)/8, $0x3efae1483efae148
+DATA c3efae148<>+40(SB)/8, $0x3efae1483efae148
+DATA c3efae148<>+48(SB)/8, $0x3efae1483efae148
+DATA c3efae148<>+56(SB)/8, $0x3efae1483efae148
+GLOBL c3efae148<>(SB), RODATA|NOPTR, $64
+DATA c3f800000<>+0(SB)/8, $0x3f8000003f800000
+DATA c3f800000<>+8(SB)/8, $0x3f8000003f800000
+DATA c3f800000<>+16(SB)/8, $0x3f8000003f800000
+DATA c3f800000<>+24(SB)/8, $0x3f8000003f800000
+DATA c3f800000<>+32(SB)/8, $0x3f8000003f800000
+DATA c3f800000<>+40(SB)/8, $0x3f8000003f800000
+DATA c3f800000<>+48(SB)/8, $0x3f8000003f800000
+DATA c3f800000<>+56(SB)/8, $0x3f8000003f800000
+GLOBL c3f800000<>(SB), RODATA|NOPTR, $64
+DATA c7fffffff<>+0(SB)/8, $0x7fffffff7fffffff
+DATA c7fffffff<>+8(SB)/8, $0x7fffffff7fffffff
+DATA c7fffffff<>+16(SB)/8, $0x7fffffff7fffffff
+DATA c7fffffff<>+24(SB)/8, $0x7fffffff7fffffff
+DATA c7fffffff<>+32(SB)/8, $0x7fffffff7fffffff
+DATA c7fffffff<>+40(SB)/8, $0x7fffffff7fffffff
+DATA c7fffffff<>+48(SB)/8, $0x7fffffff7fffffff
+DATA c7fffffff<>+56(SB)/8, $0x7fffffff7fffffff
+GLOBL c7fffffff<>(SB), RODATA|NOPTR, $64
 
 // func transposeBytesAVX512(dst *uint8, src *uint8, ldd int, lds int, n int)
 TEXT ·transposeBytesAVX512(SB), 0, $136-40
@@ -319,9 +346,18 @@ TEXT ·quantizeF32AVX512(SB), 0, $136-40
 	VBROADCASTSS zero+28(FP), Z13
 	VBROADCASTSS lo+32(FP), Z11
 	VBROADCASTSS hi+36(FP), Z12
+	VMOVUPS c3f800000<>(SB), Z9
+	VDIVPS Z10, Z9, Z9
 loop:
-	VMOVUPS (SI), Z0
-	VDIVPS Z10, Z0, Z0
+	VMOVUPS (SI), Z1
+	VMULPS Z9, Z1, Z0
+	VRNDSCALEPS $8, Z0, Z2
+	VSUBPS Z2, Z0, Z2
+	VANDPS c7fffffff<>(SB), Z2, Z2
+	VCMPPS $22, c3efae148<>(SB), Z2, K1
+	KORTESTW K1, K1
+	JNZ divide
+narrow:
 	VRNDSCALEPS $8, Z0, Z0
 	VADDPS Z13, Z0, Z0
 	VMAXPS Z11, Z0, Z0
@@ -334,6 +370,9 @@ loop:
 	JNZ loop
 	VZEROUPPER
 	RET
+divide:
+	VDIVPS Z10, Z1, Z0
+	JMP narrow
 
 // func requantizeI32AVX512(dst *uint8, x *int32, scale *float32, step int, n int, zero float32, lo float32, hi float32)
 TEXT ·requantizeI32AVX512(SB), 0, $136-52
@@ -492,8 +531,9 @@ TEXT ·quantizeF32AVX2(SB), 0, $136-40
 	VBROADCASTSS lo+32(FP), Y11
 	VBROADCASTSS hi+36(FP), Y12
 loop:
-	VMOVUPS (SI), Y0
-	VDIVPS Y10, Y0, Y0
+	VMOVUPS (SI), Y1
+	VDIVPS Y10, Y1, Y0
+narrow:
 	VROUNDPS $8, Y0, Y0
 	VADDPS Y13, Y0, Y0
 	VMAXPS Y11, Y0, Y0

@@ -248,6 +248,30 @@ func TestTransposeBytes(t *testing.T) {
 	})
 }
 
+// TestQuantizeRounds has quotients close to the middle of two integers, and steps whose reciprocals are not normal numbers.
+func TestQuantizeRounds(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 5))
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		for _, scale := range []float32{0.1, 1.0 / 3, 0.0078125, 7, 1e-39, 3e38, 1e-30, -0.3, 0, float32(math.Inf(1)), float32(math.NaN())} {
+			x := make([]float32, 4096)
+			for i := range x {
+				x[i] = scale * (float32(r.IntN(600)-300) + 0.5)
+				for range r.IntN(4) {
+					x[i] = math.Nextafter32(x[i], float32(r.IntN(2)*2-1)*math.MaxFloat32)
+				}
+			}
+			got, want := make([]uint8, len(x)), make([]uint8, len(x))
+			Quantize(l, got, x, scale, 7)
+			quantizeF32Generic(want, x, scale, 7, 0, 255)
+			for i, w := range want {
+				if got[i] != w {
+					t.Fatalf("%v: %v / %v + 7 = %d, want %d", l, x[i], scale, got[i], w)
+				}
+			}
+		}
+	})
+}
+
 func TestAddBytes(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 		checkAdd[uint8](t, l)
