@@ -139,10 +139,9 @@ func clipInts[T int32 | int64](c *ir.Call, lo, hi T, raise, lower func(l cpu.Lev
 		y, x, l := memory.FromRaw[T](dst), memory.FromRaw[T](in[0]), cpu.Active()
 		for len(y) > 0 {
 			n := min(len(y), kit.LoopBlock)
-			acc := least
-			raise(l, acc[:n], x[:n])
-			lower(l, acc[:n], most[:n])
-			copy(y, acc[:n])
+			copy(y[:n], x)
+			raise(l, y[:n], least[:n])
+			lower(l, y[:n], most[:n])
 			y, x = y[n:], x[n:]
 		}
 	}
