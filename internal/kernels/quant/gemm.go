@@ -123,7 +123,7 @@ func (p *Packed) packRows(b []uint8, ldb, lo, hi int) {
 		w := min(PanelWidth, hi-j0)
 		sum := p.colSum[j0:][:w]
 		first := 0
-		if w == PanelWidth {
+		if w == PanelWidth && p.K >= 4 {
 			first = packRowsAsm(p.bytes[j0*p.steps*4:], b[j0:], sum, ldb, p.K/4, flip)
 		}
 		for s := first; s < p.steps; s++ {

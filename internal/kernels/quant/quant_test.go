@@ -413,10 +413,12 @@ func BenchmarkCompute(b *testing.B) {
 func TestPackOfNoRows(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 		for _, trans := range []bool{false, true} {
-			y := []int32{1, 2, 3}
-			Parallel(nil, l, &Args[uint8]{M: 1, A: nil, AZero: []int32{3}, B: Pack(nil, l, []uint8{}, 3, trans, 0, 3), C: y, LdC: 3})
-			if !slices.Equal(y, []int32{0, 0, 0}) {
-				t.Errorf("trans %v: product over nothing is %v, want zeros", trans, y)
+			for _, n := range []int{3, 70} {
+				y := slices.Repeat([]int32{1}, n)
+				Parallel(nil, l, &Args[uint8]{M: 1, A: nil, AZero: []int32{3}, B: Pack(nil, l, []uint8{}, n, trans, 0, n), C: y, LdC: n})
+				if !slices.Equal(y, make([]int32, n)) {
+					t.Errorf("trans %v: product over nothing is %v, want zeros", trans, y)
+				}
 			}
 		}
 	})
