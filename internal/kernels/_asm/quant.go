@@ -319,32 +319,86 @@ func combineBytes(f *file, i isa, product bool) {
 	if i.width == 16 {
 		xor = "VPXORD"
 	}
-	g.label("loop")
-	g.op("VPMOVZXBD", "(SI)", 0)
-	g.op("VPMOVZXBD", "(BX)", 1)
-	for r := range 2 {
-		g.op(xor, 7, r, r)
-		g.op("VPSUBD", 5+r, r, r)
-		g.op("VCVTDQ2PS", r, r)
-		if !product {
-			g.op("VMULPS", 8+r, r, r)
+	// combine computes vector u in register u, with register 4 for b.
+	combine := func(u int) {
+		g.op("VPMOVZXBD", fmt.Sprintf("%d(SI)", u*i.width), u)
+		g.op("VPMOVZXBD", fmt.Sprintf("%d(BX)", u*i.width), 4)
+		for k, r := range []int{u, 4} {
+			g.op(xor, 7, r, r)
+			g.op("VPSUBD", 5+k, r, r)
+			g.op("VCVTDQ2PS", r, r)
+			if !product {
+				g.op("VMULPS", 8+k, r, r)
+			}
+		}
+		if product {
+			g.op("VMULPS", 4, u, u)
+			g.op("VMULPS", 8, u, u)
+			g.op("VADDPS", 9, u, u)
+		} else {
+			g.op("VADDPS", 4, u, u)
 		}
 	}
-	if product {
-		g.op("VMULPS", 1, 0, 0)
-		g.op("VMULPS", 8, 0, 0)
-		g.op("VADDPS", 9, 0, 0)
-	} else {
-		g.op("VADDPS", 1, 0, 0)
+	if i.width == 16 {
+		combineWide(f, g, combine)
 	}
+	g.label("loop")
+	combine(0)
 	g.narrow("(DI)")
 	for _, p := range []string{"DI", "SI", "BX"} {
 		g.e("ADDQ $%d, %s", i.width, p)
 	}
 	g.e("SUBQ $%d, CX", i.width)
 	g.e("JNZ loop")
+	g.label("done")
 	g.e("VZEROUPPER")
 	g.e("RET")
+}
+
+// combineWide writes the loop of combineBytes over 64 bytes. Packing saturates, so that the zero point is added to 16-bit integers and
+// nothing else limits the bytes. Signed bytes are packed as unsigned ones that are larger by flip.
+func combineWide(f *file, g *fn, combine func(u int)) {
+	const order = "combineOrder<>"
+	if !strings.Contains(f.body.String(), "GLOBL "+order) {
+		fmt.Fprintf(&f.body, "\n")
+		for m := 0; m < 16; m += 2 { // packing leaves dword 4l+u where dword 4u+l belongs
+			at := func(m int) uint64 { return uint64(m%4*4 + m/4) }
+			fmt.Fprintf(&f.body, "DATA %s+%d(SB)/8, $0x%016x\n", order, 4*m, at(m)|at(m+1)<<32)
+		}
+		fmt.Fprintf(&f.body, "GLOBL %s(SB), RODATA|NOPTR, $64\n", order)
+	}
+	const most, zero, permute, flip = 10, 14, 15, 16
+	g.e("CMPQ CX, $64")
+	g.e("JLT loop")
+	g.op("VMOVUPS", float64(1<<30), most)
+	g.op("VCVTPS2DQ", 13, zero)
+	g.op("VPADDD", 7, zero, zero)
+	g.op("VPACKSSDW", zero, zero, zero)
+	g.op("VMOVDQU32", order+"(SB)", permute)
+	g.e("MOVL flip+%d(FP), AX", g.off["flip"])
+	g.e("VPBROADCASTB AX, Z%d", flip)
+	g.label("wide")
+	for u := range 4 {
+		combine(u)
+		g.op("VMINPS", u, most, u) // NaN stays and becomes the smallest integer
+		g.op("VCVTPS2DQ", u, u)
+	}
+	for u := 0; u < 4; u += 2 {
+		g.op("VPACKSSDW", u+1, u, u)
+		g.op("VPADDSW", zero, u, u)
+	}
+	g.op("VPACKUSWB", 2, 0, 0)
+	g.op("VPERMD", 0, permute, 0)
+	g.op("VPXORD", flip, 0, 0)
+	g.op("VMOVDQU32", 0, "(DI)")
+	for _, p := range []string{"DI", "SI", "BX"} {
+		g.e("ADDQ $64, %s", p)
+	}
+	g.e("SUBQ $64, CX")
+	g.e("CMPQ CX, $64")
+	g.e("JGE wide")
+	g.e("TESTQ CX, CX")
+	g.e("JZ done")
 }
 
 // maxWindow writes a kernel for the maxima of unsigned bytes over windows of kh by kw, which start

@@ -292,7 +292,7 @@ func checkAdd[T Byte](t *testing.T, l cpu.Level) {
 	if T(0)-1 < 0 {
 		lo, hi = -128, 127
 	}
-	for n := range 70 {
+	for n := range 150 {
 		for _, side := range []testkit.Side{testkit.Low, testkit.High} {
 			a, b, y := testkit.Guarded[T](t, n, side, n%3), testkit.Guarded[T](t, n, side, n%5), testkit.Guarded[T](t, n, side, n%2)
 			for i := range a {
