@@ -44,11 +44,13 @@ func (op *Binarizer) Run(c *ir.Call) error {
 func binarize[T float32 | float64 | int32 | int64](c *ir.Call, y, x *tensor.Tensor, threshold float32) {
 	d, s := memory.FromRaw[T](y.Bytes()), memory.FromRaw[T](x.Bytes())
 	c.Parallel(len(s), kit.GrainCheap, func(lo, hi int) {
+		values := [2]T{0, 1}
 		for i := lo; i < hi; i++ {
-			d[i] = 0
+			above := 0 // an index, which needs no branch
 			if float64(s[i]) > float64(threshold) {
-				d[i] = 1
+				above = 1
 			}
+			d[i] = values[above&1]
 		}
 	})
 }

@@ -28,6 +28,17 @@ func TestLabelEncoderForms(t *testing.T) {
 	optest.Fail(t, op, 2, map[string]any{"keys_tensor": types[0], "values_int64s": []int{1}}, "0 attributes keys_*", optest.Tensor([]string{"a"}, 1))
 }
 
+func TestBinarizerTypes(t *testing.T) {
+	const op = "ai.onnx.ml.Binarizer"
+	attrs := map[string]any{"threshold": 1.5}
+	nan, inf := math.NaN(), math.Inf(1)
+	optest.Want(t, op, 1, attrs, optest.Tensor([]float32{0, 1, 0, 1, 0}), optest.Tensor([]float32{1.5, 1.75, float32(nan), float32(inf), float32(-inf)}))
+	optest.Want(t, op, 1, attrs, optest.Tensor([]float64{0, 1, 0, 1, 0}), optest.Tensor([]float64{1.5, 1.5000001, nan, inf, -inf}))
+	optest.Want(t, op, 1, attrs, optest.Tensor([]int32{0, 0, 1, 1}), optest.Tensor([]int32{-2, 1, 2, math.MaxInt32}))
+	optest.Want(t, op, 1, attrs, optest.Tensor([]int64{0, 0, 1, 1}), optest.Tensor([]int64{-2, 1, 2, math.MaxInt64}))
+	optest.Want(t, op, 1, nil, optest.Tensor([]float32{0, 0, 1}), optest.Tensor([]float32{float32(math.Copysign(0, -1)), 0, 1e-45}))
+}
+
 func TestMLFeatureErrors(t *testing.T) {
 	optest.Fail(t, "ai.onnx.ml.ArrayFeatureExtractor", 1, nil, "index 1 is 3, want 0 to 2", optest.Tensor([]int32{1, 2, 3}), optest.Tensor([]int64{0, 3}))
 	optest.Fail(t, "ai.onnx.ml.ArrayFeatureExtractor", 1, nil, "index 0 is -1", optest.Tensor([]int32{1, 2, 3}), optest.Tensor([]int64{-1, 3}))
