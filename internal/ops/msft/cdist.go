@@ -150,14 +150,14 @@ func squaredNorms[T kit.RealFloat](c *ir.Call, x []T, m, n int) ([]T, error) {
 				r[i] = T(vec.SumSquaresF32(cpu.Active(), f, 0))
 				continue
 			}
-			var s [4]T // hide the latency of the additions
+			var s0, s1, s2, s3 T // hide the latency of the additions; an array would be stored after each
 			for ; len(row) >= 4; row = row[4:] {
-				s[0], s[1], s[2], s[3] = s[0]+row[0]*row[0], s[1]+row[1]*row[1], s[2]+row[2]*row[2], s[3]+row[3]*row[3]
+				s0, s1, s2, s3 = s0+row[0]*row[0], s1+row[1]*row[1], s2+row[2]*row[2], s3+row[3]*row[3]
 			}
 			for _, v := range row {
-				s[0] += v * v
+				s0 += v * v
 			}
-			r[i] = s[0] + s[1] + s[2] + s[3]
+			r[i] = s0 + s1 + s2 + s3
 		}
 	})
 	return r, c.Err()
