@@ -182,6 +182,7 @@ func describe(ctx context.Context, exe string) (string, error) {
 		CPU    struct {
 			Active string `json:"active"`
 			VNNI   bool   `json:"vnni"`
+			AMX    bool   `json:"amx"`
 		} `json:"cpu"`
 		Providers []struct {
 			Name    string `json:"name"`
@@ -194,7 +195,10 @@ func describe(ctx context.Context, exe string) (string, error) {
 		return "", fmt.Errorf("onward doctor: %w", err)
 	}
 	s := fmt.Sprintf("Measured on %s (%s, %d cores), kernels %s", machine.CPU(), d.System, runtime.NumCPU(), d.CPU.Active)
-	if d.CPU.VNNI {
+	switch {
+	case d.CPU.AMX:
+		s += " with VNNI and AMX"
+	case d.CPU.VNNI:
 		s += " with VNNI"
 	}
 	s += ", " + d.Go

@@ -36,8 +36,9 @@ type doctorCPU struct {
 	Detected string `json:"detected"` // the best level of kernels for it
 	Active   string `json:"active"`   // the level in use
 	VNNI     bool   `json:"vnni"`
-	SDOT     bool   `json:"sdot,omitempty"`
-	I8MM     bool   `json:"i8mm,omitempty"`
+	AMX      bool   `json:"amx"`
+	SDOT     bool   `json:"sdot"`
+	I8MM     bool   `json:"i8mm"`
 	Notice   string `json:"notice,omitempty"`
 }
 
@@ -91,7 +92,7 @@ library, list the paths that were searched and how to install it.`,
 
 func diagnose(own session.ProviderOptions) (*doctorJSON, error) {
 	d := &doctorJSON{System: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(), Threads: runtime.GOMAXPROCS(0), Caches: cpu.Caches(), Devices: []string{}}
-	d.CPU = doctorCPU{Detected: cpu.Detected().String(), Active: cpu.Active().String(), VNNI: cpu.VNNI(cpu.Active()), SDOT: cpu.DotProduct(cpu.Active()), I8MM: cpu.Int8Matrix(cpu.Active()), Notice: cpu.Notice()}
+	d.CPU = doctorCPU{Detected: cpu.Detected().String(), Active: cpu.Active().String(), VNNI: cpu.VNNI(cpu.Active()), AMX: cpu.AMX(cpu.Active()), SDOT: cpu.DotProduct(cpu.Active()), I8MM: cpu.Int8Matrix(cpu.Active()), Notice: cpu.Notice()}
 	gpus, _ := filepath.Glob("/dev/nvidia[0-9]*")
 	dri, _ := filepath.Glob("/dev/dri/renderD*")
 	d.Devices = append(append(d.Devices, gpus...), dri...)
