@@ -30,9 +30,10 @@ type channelTile struct {
 	bias    unsafe.Pointer // of int32
 	scale   unsafe.Pointer // of float32
 	zero    int32
-	lo, hi  float32       // bounds of the output minus the zero point
-	mask    uint32        // of the channels of the last block
-	index   *[Lanes]uint8 // of the byte of each channel in a vector; for NEON
+	lo, hi  float32 // bounds of the output minus the zero point
+	mask    uint32  // of the channels of the last block
+	//lint:ignore U1000 dispatch_arm64.go sets it and the kernels for NEON read it
+	index *[Lanes]uint8 // of the byte of each channel in a vector
 }
 
 // channelTileGeneric computes a tile.
