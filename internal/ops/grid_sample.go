@@ -110,40 +110,46 @@ func (g *GridSample) Run(c *ir.Call) error {
 // Coordinate converts a grid coordinate to a coordinate of an axis of d elements, in the precision of
 // the grid.
 func (g *GridSample) Coordinate(v float64, d int, t tensor.DType) float64 {
-	if t != tensor.TypeFloat64 {
-		f := float32(v)
-		if g.AlignCorners {
-			f = (f + 1) / 2 * float32(d-1)
-		} else {
-			f = (float32(f+1)*float32(d) - 1) / 2
-		}
-		v = float64(f)
-	} else if g.AlignCorners {
-		v = (v + 1) / 2 * float64(d-1)
-	} else {
-		v = ((v+1)*float64(d) - 1) / 2
-	}
-	const far = 1 << 40
-	if v != v {
-		v = -far
-	}
-	v = min(max(v, -far), far)
-	if g.Mode == "nearest" {
-		v = math.RoundToEven(v)
-	}
+	to := [1]float64{v}
+	g.coordinates(to[:], to[:], 1, d, t)
+	return to[0]
+}
+
+// coordinates sets to[i] to the [GridSample.Coordinate] of at[i*step].
+func (g *GridSample) coordinates(to, at []float64, step, d int, t tensor.DType) {
+	nearest, reflect := g.Mode == "nearest", g.Padding == "reflection"
+	clip := g.Padding == "border" && g.Mode != "cubic" // cubic interpolation pads each element that it reads
 	lo, hi := g.Borders(d)
-	if v < lo || v > hi {
-		switch g.Padding {
-		case "border":
-			// Cubic interpolation applies the padding to each element that it reads.
-			if g.Mode != "cubic" {
-				v = min(max(v, 0), float64(d-1))
-			}
-		case "reflection":
+	last, size := float64(d-1), float64(d)
+	wide := t == tensor.TypeFloat64
+	for i := range to {
+		v := at[i*step]
+		switch {
+		case wide && g.AlignCorners:
+			v = (v + 1) / 2 * last
+		case wide:
+			v = ((v+1)*size - 1) / 2
+		case g.AlignCorners:
+			v = float64((float32(v) + 1) / 2 * float32(last))
+		default:
+			v = float64((float32(float32(v)+1)*float32(size) - 1) / 2)
+		}
+		const far = 1 << 40
+		if !(v > -far) { // NaN too
+			v = -far
+		} else if v > far {
+			v = far
+		}
+		if nearest {
+			v = math.RoundToEven(v)
+		}
+		if clip {
+			v = min(max(v, 0), last)
+		} else if reflect && (v < lo || v > hi) {
 			v = gridReflect(v, lo, hi)
 		}
+		to[i] = v
 	}
-	return v
 }
 
 // Borders returns the ends of an axis of d elements.
@@ -240,74 +246,126 @@ func (g *GridSample) sample(at []float64, dims []int, t tensor.DType, index []in
 // stays in the cache.
 const gridBlock = 64
 
-// gridLinear is gridSample for planes and linear interpolation.
-func gridLinear[T kit.RealFloat](c *ir.Call, g *GridSample, y, x []T, at []float64, ch, places int, dims []int, gt tensor.DType) {
-	plane := kit.Product(dims)
-	images := len(y) / (ch * places)
-	c.Parallel(images*places, kit.GrainFor(4*(ch+4)), func(lo, hi int) {
+// gridPoint holds the elements of a plane that a sample reads: those of row i are at at[i]+col[j].
+type gridPoint[T kit.RealFloat] struct {
+	to         int // index of the sample within its block
+	rows, cols int
+	at, col    [4]int
+	wy, wx     [4]T // for adjacent elements and linear interpolation, wx has the four products
+}
+
+// gridPlanes is gridSample for planes. In a block, samples of adjacent columns precede the others,
+// and those that read nothing are left out: random branches would cost more than the arithmetic.
+func gridPlanes[T kit.RealFloat](c *ir.Call, g *GridSample, y, x []T, at []float64, ch, places int, dims []int, gt tensor.DType) {
+	plane, taps := kit.Product(dims), g.Taps()
+	c.Parallel(len(y)/ch, kit.GrainFor(taps*taps*(ch+4)), func(lo, hi int) {
 		m := &kit.Meter{C: c}
-		var index [gridBlock][4]int
-		var weight [gridBlock][4]T
-		var count [gridBlock]int
+		var points [gridBlock]gridPoint[T]
+		var xs, ys [gridBlock]float64
 		for end := lo; lo < hi; lo = end {
 			img := lo / places
 			end = min(hi, lo+gridBlock, (img+1)*places)
-			for j := range end - lo {
-				var w [4]float64
-				p := lo + j
-				count[j] = g.sampleLinear(at[2*p], at[2*p+1], dims[0], dims[1], gt, index[j][:], w[:])
-				weight[j] = [4]T{T(w[0]), T(w[1]), T(w[2]), T(w[3])}
+			g.coordinates(xs[:end-lo], at[2*lo:], 2, dims[1], gt)
+			g.coordinates(ys[:end-lo], at[2*lo+1:], 2, dims[0], gt)
+			adjacent, rest := 0, gridBlock
+			for i := range end - lo {
+				q := &points[adjacent]
+				q.to = i
+				if gridPointAt(g, q, xs[i], ys[i], dims[0], dims[1]) {
+					adjacent++
+				} else if q.rows > 0 && q.cols > 0 {
+					rest--
+					points[rest] = *q
+				}
 			}
 			for k := range ch {
 				from, to := x[(img*ch+k)*plane:][:plane], y[(img*ch+k)*places+lo%places:][:end-lo]
-				for j := range to {
-					i, w := &index[j], &weight[j]
-					if count[j] == 4 {
-						to[j] = w[0]*from[i[0]] + w[1]*from[i[1]] + w[2]*from[i[2]] + w[3]*from[i[3]]
-						continue
-					}
+				clear(to)
+				gridAdjacent(to, from, points[:adjacent], taps)
+				for i := range points[rest:] {
+					q := &points[rest+i]
 					var sum T
-					for t := range count[j] {
-						sum += w[t] * from[i[t]]
+					for r, wy := range q.wy[:q.rows] {
+						var row T
+						for j, wx := range q.wx[:q.cols] {
+							row += wx * from[q.at[r]+q.col[j]]
+						}
+						sum += wy * row
 					}
-					to[j] = sum
+					to[q.to] = sum
 				}
 			}
-			if !m.Spend((end - lo) * 4 * (ch + 4)) {
+			if !m.Spend((end - lo) * taps * taps * (ch + 4)) {
 				return
 			}
 		}
 	})
 }
 
-// sampleLinear is sample for planes of h×w elements and linear interpolation.
-func (g *GridSample) sampleLinear(x, y float64, h, w int, t tensor.DType, index []int, weight []float64) int {
-	if !g.AlignCorners && t != tensor.TypeFloat64 { // inside, without the steps of Coordinate for the borders
-		cx, cy := (float32(float32(x)+1)*float32(w)-1)/2, (float32(float32(y)+1)*float32(h)-1)/2
-		if cx >= 0 && cx < float32(w-1) && cy >= 0 && cy < float32(h-1) {
-			left, top := int(cx), int(cy)
-			rx, ry := float64(cx)-float64(left), float64(cy)-float64(top)
-			at := top*w + left
-			index[0], index[1], index[2], index[3] = at, at+1, at+w, at+w+1
-			weight[0], weight[1], weight[2], weight[3] = (1-ry)*(1-rx), (1-ry)*rx, ry*(1-rx), ry*rx
-			return 4
+// gridAdjacent computes the samples of points, which read squares of taps×taps adjacent elements.
+func gridAdjacent[T kit.RealFloat](to, from []T, points []gridPoint[T], taps int) {
+	if taps == 2 {
+		for i := range points {
+			q := &points[i]
+			a, b := (*[2]T)(from[q.at[0]:]), (*[2]T)(from[q.at[1]:])
+			to[q.to] = q.wx[0]*a[0] + q.wx[1]*a[1] + q.wx[2]*b[0] + q.wx[3]*b[1]
 		}
+		return
 	}
-	x, y = g.Coordinate(x, w, t), g.Coordinate(y, h, t)
+	for i := range points {
+		q := &points[i]
+		var sum T
+		for r, at := range &q.at {
+			v := (*[4]T)(from[at:])
+			sum += q.wy[r] * (q.wx[0]*v[0] + q.wx[1]*v[1] + q.wx[2]*v[2] + q.wx[3]*v[3])
+		}
+		to[q.to] = sum
+	}
+}
+
+// gridPointAt sets q for the coordinates x and y in a plane of h×w elements. It reports whether q
+// reads all rows and columns that the mode demands, and adjacent columns.
+func gridPointAt[T kit.RealFloat](g *GridSample, q *gridPoint[T], x, y float64, h, w int) bool {
 	fx, fy := math.Floor(x), math.Floor(y)
-	left, top := int(fx), int(fy)
+	taps := g.Taps()
+	before := taps/2 - 1
+	left, top := int(fx)-before, int(fy)-before
+	inside := uint(top) < uint(max(0, h-taps+1)) && uint(left) < uint(max(0, w-taps+1))
+	if !inside && g.Padding == "zeros" && (uint(top+taps-1) >= uint(h+taps-1) || uint(left+taps-1) >= uint(w+taps-1)) {
+		q.rows = 0
+		return false
+	}
 	rx, ry := x-fx, y-fy
-	n := 0
-	for i, wy := range [2]float64{1 - ry, ry} {
-		row := g.Element(top+i, h)
-		for j, wx := range [2]float64{1 - rx, rx} {
-			if col := g.Element(left+j, w); row >= 0 && col >= 0 {
-				index[n], weight[n] = row*w+col, wy*wx
-				n++
-			}
+	if taps == 2 && inside {
+		q.wx = [4]T{T((1 - ry) * (1 - rx)), T((1 - ry) * rx), T(ry * (1 - rx)), T(ry * rx)}
+	} else if taps == 2 {
+		q.wx[0], q.wx[1], q.wy[0], q.wy[1] = T(1-rx), T(rx), T(1-ry), T(ry)
+	} else {
+		for k, v := range kit.KeysWeights(rx) {
+			q.wx[k] = T(v)
+		}
+		for k, v := range kit.KeysWeights(ry) {
+			q.wy[k] = T(v)
 		}
 	}
-	return n
+	if inside {
+		for k := range taps {
+			q.at[k] = (top+k)*w + left
+		}
+		return true
+	}
+	q.rows, q.cols = 0, 0
+	for k := range taps {
+		if row := g.Element(top+k, h); row >= 0 {
+			q.at[q.rows], q.wy[q.rows] = row*w, q.wy[k]
+			q.rows++
+		}
+		if col := g.Element(left+k, w); col >= 0 {
+			q.col[q.cols], q.wx[q.cols] = col, q.wx[k]
+			q.cols++
+		}
+	}
+	return false
 }
 
 func gridSample[T kit.RealFloat](c *ir.Call, g *GridSample, t *tensor.Tensor, at []float64, out []int, gt tensor.DType) error {
@@ -323,8 +381,8 @@ func gridSample[T kit.RealFloat](c *ir.Call, g *GridSample, t *tensor.Tensor, at
 	plane, ch, r := kit.Product(dims), out[1], len(dims)
 	places := kit.Product(out[2:])
 	most := int(math.Pow(float64(g.Taps()), float64(r)))
-	if r == 2 && g.Mode == "linear" && !c.Generic {
-		gridLinear(c, g, y.Data, x, at, ch, places, dims, gt)
+	if r == 2 && !c.Generic {
+		gridPlanes(c, g, y.Data, x, at, ch, places, dims, gt)
 		y.StoreNumber(true)
 		return c.Err()
 	}
@@ -382,25 +440,39 @@ func gridMove[E kit.MoveElem](c *ir.Call, g *GridSample, dst, src []E, at []floa
 	places := kit.Product(out[2:])
 	c.Parallel(out[0]*places, kit.GrainFor(ch+8*r), func(lo, hi int) {
 		m := &kit.Meter{C: c}
-		var index [1]int
+		var index, tos [gridBlock]int // of the samples that are not zero
+		var xs, ys [gridBlock]float64
 		var weight [1]float64
-		for p := lo; p < hi && m.Spend(ch); p++ {
+		planar := r == 2 && !c.Generic
+		for end := lo; lo < hi; lo = end {
+			img := lo / places
+			end = min(hi, lo+gridBlock, (img+1)*places)
 			n := 0
-			if r == 2 && !c.Generic {
-				row, col := g.Element(int(g.Coordinate(at[2*p+1], dims[0], gt)), dims[0]), g.Element(int(g.Coordinate(at[2*p], dims[1], gt)), dims[1])
-				if row >= 0 && col >= 0 {
-					n, index[0] = 1, row*dims[1]+col
-				}
-			} else {
-				n = g.sample(at[p*r:][:r], dims, gt, index[:], weight[:])
+			if planar {
+				g.coordinates(xs[:end-lo], at[2*lo:], 2, dims[1], gt)
+				g.coordinates(ys[:end-lo], at[2*lo+1:], 2, dims[0], gt)
 			}
-			img, place := p/places, p%places
-			for k := range ch {
-				var v E
-				if n > 0 {
-					v = src[(img*ch+k)*plane+index[0]]
+			for i := range end - lo {
+				tos[n] = i
+				if !planar {
+					n += g.sample(at[(lo+i)*r:][:r], dims, gt, index[n:], weight[:])
+					continue
 				}
-				dst[(img*ch+k)*places+place] = v
+				row, col := g.Element(int(ys[i]), dims[0]), g.Element(int(xs[i]), dims[1])
+				if row >= 0 && col >= 0 {
+					index[n] = row*dims[1] + col
+					n++
+				}
+			}
+			for k := range ch {
+				from, to := src[(img*ch+k)*plane:][:plane], dst[(img*ch+k)*places+lo%places:][:end-lo]
+				clear(to)
+				for i, at := range index[:n] {
+					to[tos[i]] = from[at]
+				}
+			}
+			if !m.Spend((end - lo) * ch) {
+				return
 			}
 		}
 	})

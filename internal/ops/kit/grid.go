@@ -15,3 +15,12 @@ func KeysKernel(x, a float64) float64 {
 	}
 	return 0
 }
+
+// KeysWeights returns the weights that [KeysKernel] with a = −0.75 gives the two elements before a
+// coordinate and the two after it. The coordinate is ratio after an element.
+func KeysWeights(ratio float64) [4]float64 {
+	const a = -0.75
+	far := func(x float64) float64 { return ((a*x-5*a)*x+8*a)*x - 4*a }
+	near := func(x float64) float64 { return ((a+2)*x-(a+3))*x*x + 1 }
+	return [4]float64{far(1 + ratio), near(ratio), near(1 - ratio), far(2 - ratio)}
+}
