@@ -9,16 +9,20 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// TestConvTransposeShifted compares transposed convolutions of stride 1, whose taps are added as ranges,
-// with the definition.
+// TestConvTransposeShifted compares transposed convolutions, whose taps are added as ranges or as rows of
+// kernels that are wider than the input, with the definition.
 func TestConvTransposeShifted(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	for range 60 {
-		group, n, mg, cg := 1+r.IntN(2), 1+r.IntN(2), 1+r.IntN(3), 1+r.IntN(3)
-		var in, kernel, dilation, before, after, out [2]int
+	for range 150 {
+		group, n, mg, cg := 1+r.IntN(2), 1+r.IntN(2), 1+r.IntN(3), 1+r.IntN(5)
+		var in, kernel, dilation, stride, before, after, more, out [2]int
 		for d := range 2 {
-			in[d], kernel[d], dilation[d] = 1+r.IntN(9), 1+r.IntN(4), 1+r.IntN(2)
-			full := in[d] + (kernel[d]-1)*dilation[d]
+			in[d], kernel[d], dilation[d], stride[d] = 1+r.IntN(9), 1+r.IntN(5), 1+r.IntN(2), 1+r.IntN(3)
+			if r.IntN(8) == 0 {
+				kernel[d] += 12
+			}
+			more[d] = r.IntN(max(stride[d], dilation[d]))
+			full := (in[d]-1)*stride[d] + 1 + (kernel[d]-1)*dilation[d] + more[d]
 			before[d] = r.IntN(full)
 			after[d] = r.IntN(full - before[d])
 			out[d] = full - before[d] - after[d]
@@ -41,7 +45,7 @@ func TestConvTransposeShifted(t *testing.T) {
 			for o := range cg {
 				for ky := range kernel[0] {
 					for kx := range kernel[1] {
-						oy, ox := row+ky*dilation[0]-before[0], col+kx*dilation[1]-before[1]
+						oy, ox := row*stride[0]+ky*dilation[0]-before[0], col*stride[1]+kx*dilation[1]-before[1]
 						if oy >= 0 && oy < out[0] && ox >= 0 && ox < out[1] {
 							want[((img*c+ch/mg*cg+o)*out[0]+oy)*out[1]+ox] += v * w[((ch*cg+o)*kernel[0]+ky)*kernel[1]+kx]
 						}
@@ -49,14 +53,14 @@ func TestConvTransposeShifted(t *testing.T) {
 				}
 			}
 		}
-		got, err := optest.Run(t, "ConvTranspose", 11, map[string]any{"group": group, "dilations": dilation[:], "pads": []int{before[0], before[1], after[0], after[1]}},
+		got, err := optest.Run(t, "ConvTranspose", 11, map[string]any{"group": group, "dilations": dilation[:], "strides": stride[:], "output_padding": more[:], "pads": []int{before[0], before[1], after[0], after[1]}},
 			optest.Tensor(x, n, m, in[0], in[1]), optest.Tensor(w, m, cg, kernel[0], kernel[1]), optest.Tensor(b, c))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i, v := range tensor.Of[float32](got[0].(*tensor.Tensor)) {
 			if math.Float32bits(v+0) != math.Float32bits(want[i]+0) {
-				t.Fatalf("input %v, kernel %v, dilation %v, pads %v %v: element %d is %g, want %g", in, kernel, dilation, before, after, i, v, want[i])
+				t.Fatalf("input %v, kernel %v, dilation %v, strides %v, pads %v %v: element %d is %g, want %g", in, kernel, dilation, stride, before, after, i, v, want[i])
 			}
 		}
 	}

@@ -48,8 +48,14 @@ func ConvTransposePlain[T RealFloat](c *ir.Call, s *ConvShape, x, w, bias, y []T
 // ConvTransposeGemm multiplies weights and input and adds the columns of the product to the output
 // (col2im).
 func ConvTransposeGemm[T RealFloat](c *ir.Call, s *ConvShape, x, w, bias, y []T) error {
-	if xf, ok := any(x).([]float32); ok && s.shifts() {
-		return convTransposeShifted(c, s, xf, any(w).([]float32), any(bias).([]float32), any(y).([]float32))
+	if xf, ok := any(x).([]float32); ok {
+		last := len(s.In) - 1
+		switch wf, bf, yf := any(w).([]float32), any(bias).([]float32), any(y).([]float32); {
+		case s.shifts():
+			return convTransposeShifted(c, s, xf, wf, bf, yf)
+		case s.Mg > 0 && Product(s.Out) > 0 && s.Dilation[last] == 1 && s.Kernel[last] > s.Out[last] && s.Kernel[last] >= ShortRow:
+			return convTransposeRows(c, s, xf, wf, bf, yf)
+		}
 	}
 	in, out, taps := Product(s.Out), Product(s.In), s.Taps()
 	if s.Mg == 0 || in == 0 {
@@ -111,28 +117,39 @@ func ConvTransposeGemm[T RealFloat](c *ir.Call, s *ConvShape, x, w, bias, y []T)
 	})
 }
 
-// shifts reports whether [convTransposeShifted] supports the shape: two axes, stride 1, rows so
-// short that it pays, and no outputs beyond all kernels.
+// phases returns the number of sums of an axis, one for the outputs of each remainder of the stride,
+// and the number of elements of such a sum.
+func (s *ConvShape) phases(d int) (count, size int) {
+	count = s.Stride[d]
+	return count, max(s.Out[d]+(s.Kernel[d]-1)*s.Dilation[d]/count, (s.Before[d]+s.In[d]-1)/count+1)
+}
+
+// shifts reports whether [convTransposeShifted] supports the shape: two axes, few strides, rows so
+// short that it pays, and padding that is small.
 func (s *ConvShape) shifts() bool {
-	if len(s.In) != 2 || s.Mg == 0 || Product(s.Out) == 0 || s.Out[1] > 64 {
+	if len(s.In) != 2 || s.Mg == 0 || Product(s.Out) == 0 || s.Out[1] > 64 || s.Taps() > 1<<12 || s.Out[0] > 1<<22/64/3/s.Taps() {
 		return false
 	}
 	for d := range 2 {
-		if s.Stride[d] != 1 || s.Before[d] < 0 || s.Before[d]+s.In[d] > s.Out[d]+(s.Kernel[d]-1)*s.Dilation[d] {
+		if s.Before[d] < 0 || s.Stride[d] > 4 || s.Stride[d] > s.Kernel[d] || s.Kernel[d] > WindowLimit/s.Dilation[d] {
+			return false
+		}
+		if _, n := s.phases(d); n > 3*s.Out[d]+8*(1-d) {
 			return false
 		}
 	}
-	return s.Taps() <= 1<<12 && s.Out[0] <= 1<<22/64/3/s.Taps() && (s.Kernel[1]-1)*s.Dilation[1] <= 2*s.Out[1]
+	return true
 }
 
-// convTransposeShifted is ConvTransposeGemm for stride 1. The rows of the input are padded to those
-// of the whole output, so that the products of a tap are one range of elements that is added at an
-// offset.
+// convTransposeShifted is ConvTransposeGemm for short rows. The rows of the input are padded, so that
+// the products of a tap are one range of elements that is added at an offset, to the sums of the
+// outputs of one remainder of the strides.
 func convTransposeShifted(c *ir.Call, s *ConvShape, x, w, bias, y []float32) error {
 	in, out, taps := Product(s.Out), Product(s.In), s.Taps()
-	pitch := s.Out[1] + (s.Kernel[1]-1)*s.Dilation[1]
+	sy, rows := s.phases(0)
+	sx, pitch := s.phases(1)
 	wide := s.Out[0] * pitch
-	last := (s.Kernel[0]-1)*s.Dilation[0]*pitch + pitch - s.Out[1] // offset of the last tap
+	size := (rows + 1) * pitch // of a sum; the end of the last row of products may exceed the last row
 	padded, err := ir.ScratchOf[float32](c, s.N*s.M*wide)
 	if err != nil {
 		return err
@@ -148,7 +165,7 @@ func convTransposeShifted(c *ir.Call, s *ConvShape, x, w, bias, y []float32) err
 	block := max(1, min(s.Cg, 4*ConvTile/(taps*wide))) // output channels at a time
 	blocks := (s.Cg + block - 1) / block
 	items := s.N * s.Group * blocks
-	each := block*taps*wide + wide + last
+	each := block*taps*wide + sy*sx*size
 	scratch, err := ir.ScratchOf[float32](c, WorkspaceCount(items)*each)
 	if err != nil {
 		return err
@@ -158,7 +175,7 @@ func convTransposeShifted(c *ir.Call, s *ConvShape, x, w, bias, y []float32) err
 		g, img := item%s.Group, item/s.Group
 		c0 := b * block
 		num := min(block, s.Cg-c0)
-		products, sum := scratch[ws*each:][:num*taps*wide], scratch[ws*each+block*taps*wide:][:wide+last]
+		products, sums := scratch[ws*each:][:num*taps*wide], scratch[ws*each+block*taps*wide:][:sy*sx*size]
 		a := gemm.Args[float32]{M: num * taps, N: wide, K: s.Mg, LdA: s.Cg * taps, TransA: true, LdB: wide, LdC: wide, C: products,
 			A: w[(g*s.Mg*s.Cg+c0)*taps:], B: padded[(img*s.M+g*s.Mg)*wide:][:s.Mg*wide]}
 		GemmHere(c, &a)
@@ -169,17 +186,85 @@ func convTransposeShifted(c *ir.Call, s *ConvShape, x, w, bias, y []float32) err
 			if bias != nil {
 				v = bias[ch]
 			}
-			vec.FillF32(sum, v)
+			vec.FillF32(sums, v)
 			for t := range taps {
-				at := sum[t/s.Kernel[1]*s.Dilation[0]*pitch+t%s.Kernel[1]*s.Dilation[1]:][:wide]
+				dy, dx := t/s.Kernel[1]*s.Dilation[0], t%s.Kernel[1]*s.Dilation[1]
+				at := sums[(dy%sy*sx+dx%sx)*size+dy/sy*pitch+dx/sx:][:wide]
 				vec.AddF32(l, at, at, products[(k*taps+t)*wide:][:wide])
 				if !m.Spend(wide) {
 					return c.Err()
 				}
 			}
 			for i := range s.In[0] {
-				copy(y[(img*s.C+ch)*out+i*s.In[1]:][:s.In[1]], sum[(i+s.Before[0])*pitch+s.Before[1]:])
+				oy, to := i+s.Before[0], y[(img*s.C+ch)*out+i*s.In[1]:][:s.In[1]]
+				for px := range min(sx, len(to)) {
+					ox := px + s.Before[1]
+					from := sums[(oy%sy*sx+ox%sx)*size+oy/sy*pitch+ox/sx:]
+					if sx == 1 {
+						copy(to, from)
+						break
+					}
+					for n := 0; px+n*sx < len(to); n++ {
+						to[px+n*sx] = from[n]
+					}
+				}
 			}
+		}
+		return c.Err()
+	})
+}
+
+// convTransposeRows is ConvTransposeGemm for kernels that are wider than the input. It adds rows of
+// kernels, multiplied by an element of the input, to the output.
+func convTransposeRows(c *ir.Call, s *ConvShape, x, w, bias, y []float32) error {
+	n := len(s.In) - 1
+	in, out, taps, width := Product(s.Out), Product(s.In), s.Taps(), s.Kernel[n]
+	block := max(1, min(s.Cg, 4*ConvTile/(taps*in))) // output channels at a time
+	blocks := (s.Cg + block - 1) / block
+	items := s.N * s.Group * blocks
+	scratch, err := ir.ScratchOf[float32](c, WorkspaceCount(items)*block*taps*in)
+	if err != nil {
+		return err
+	}
+	return InWorkspaces(c, items, func(ws, item int) error {
+		b, item := item%blocks, item/blocks
+		g, img := item%s.Group, item/s.Group
+		c0 := b * block
+		num := min(block, s.Cg-c0)
+		products := scratch[ws*block*taps*in:][:num*taps*in]
+		GemmHere(c, &gemm.Args[float32]{M: in, N: num * taps, K: s.Mg, LdA: in, TransA: true, LdB: s.Cg * taps, LdC: num * taps, C: products,
+			A: x[(img*s.M+g*s.Mg)*in:][:s.Mg*in], B: w[(g*s.Mg*s.Cg+c0)*taps:]})
+		l, m := cpu.Active(), &Meter{C: c}
+		for k := range num {
+			var v float32
+			ch := g*s.Cg + c0 + k
+			if bias != nil {
+				v = bias[ch]
+			}
+			vec.FillF32(y[(img*s.C+ch)*out:][:out], v)
+		}
+		pos, tap := make([]int, n+1), make([]int, n)
+		for i := range in {
+			first := pos[n]*s.Stride[n] - s.Before[n] // column of the first tap
+			lo, hi := max(0, -first), min(width, s.In[n]-first)
+			clear(tap)
+			for t := 0; t < taps && lo < hi; t += width {
+				row, ok := 0, true
+				for d := range n {
+					o := pos[d]*s.Stride[d] - s.Before[d] + tap[d]*s.Dilation[d]
+					ok = ok && o >= 0 && o < s.In[d]
+					row = row*s.In[d] + o
+				}
+				WindowStep(tap, s.Kernel[:n])
+				for k := 0; ok && k < num; k++ {
+					to := y[(img*s.C+g*s.Cg+c0+k)*out+row*s.In[n]+first+lo:][:hi-lo]
+					vec.AddF32(l, to, to, products[(i*num+k)*taps+t+lo:][:hi-lo])
+				}
+				if !m.Spend(num * width) {
+					return c.Err()
+				}
+			}
+			WindowStep(pos, s.Out)
 		}
 		return c.Err()
 	})
