@@ -2,6 +2,7 @@ package ops
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -90,6 +91,28 @@ func TestConvolutionsAgree(t *testing.T) {
 			rt.Fatalf("%v of %v by %v", attrs, x, w)
 		}
 	})
+}
+
+// TestConvOfPaddedPlanes checks convolutions of short rows: of several tiles, with groups, dilation and
+// padding on some sides.
+func TestConvOfPaddedPlanes(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, s := range []struct{ n, c, h, w, m, kh, kw, group, dilation, pad int }{
+		{2, 3, 40, 40, 12, 12, 12, 1, 1, 1}, {1, 40, 5, 5, 3, 3, 3, 1, 1, 1}, {1, 4, 9, 17, 6, 2, 5, 2, 1, 0}, {3, 2, 12, 11, 4, 3, 3, 1, 2, 2}, {1, 2, 1, 30, 2, 1, 4, 1, 1, 0}, {1, 6, 30, 64, 8, 5, 3, 1, 1, 1},
+	} {
+		numbers := func(n int) []float32 {
+			x := make([]float32, n)
+			for i := range x {
+				x[i] = float32(rng.IntN(17) - 8)
+			}
+			return x
+		}
+		attrs := map[string]any{"group": s.group, "dilations": []int{s.dilation, s.dilation}, "pads": []int{s.pad, 0, 0, s.pad}}
+		if _, err := optest.Run(t, "Conv", 22, attrs, optest.Tensor(numbers(s.n*s.c*s.h*s.w), s.n, s.c, s.h, s.w),
+			optest.Tensor(numbers(s.m*s.c/s.group*s.kh*s.kw), s.m, s.c/s.group, s.kh, s.kw), optest.Tensor(numbers(s.m), s.m)); err != nil {
+			t.Errorf("%+v: %v", s, err)
+		}
+	}
 }
 
 func TestConvOfManyTiles(t *testing.T) {

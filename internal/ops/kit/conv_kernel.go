@@ -166,18 +166,31 @@ func axpyRow[T convType](dst, x []T, stride int, a T) {
 // time, so that they stay in the cache.
 const ConvTile = 1 << 16
 
+// shareRows is the number of output channels from which threads may share a tile of outputs.
+const shareRows = 56
+
+// convTile returns the number of columns of the unfolded input, of out, that are multiplied at a time.
+func convTile(depth, out int) int {
+	// With many taps a few panels are wider than ConvTile, since shorter parts of rows take longer to copy.
+	tile := max(1, ConvTile/max(1, depth)/gemm.PanelWidth, min(4, 4*ConvTile/max(1, depth)/gemm.PanelWidth)) * gemm.PanelWidth
+	return min(tile, gemm.Panels(out)*gemm.PanelWidth)
+}
+
 // convGemm unfolds parts of the input to matrices (im2col) and multiplies them.
 func convGemm[T convType](c *ir.Call, s *ConvShape, x, w, bias, y []T) error {
 	in, out, depth := Product(s.In), Product(s.Out), s.Depth()
 	direct := s.pointwise() && (out <= 1024 || s.Mg < 16)
-	// With many taps a few panels are wider than ConvTile, since shorter parts of rows take longer to copy.
-	tile := max(1, ConvTile/max(1, depth)/gemm.PanelWidth, min(4, 4*ConvTile/max(1, depth)/gemm.PanelWidth)) * gemm.PanelWidth
-	tile = min(tile, gemm.Panels(out)*gemm.PanelWidth)
+	if xf, ok := any(x).([]float32); ok && !direct {
+		if g, ok := s.wide(); ok {
+			return convWide(c, s, g, xf, any(w).([]float32), any(bias).([]float32), any(y).([]float32))
+		}
+	}
+	tile := convTile(depth, out)
 	tiles := (out + tile - 1) / tile
 	// Idle threads may share a tile by splitting its rows.
 	parts := 1
 	if items := s.N * s.Group * tiles; items < 2*WorkspaceCount(1<<20) && s.Mg*tile*depth >= 1<<18 {
-		parts = max(1, min(s.Mg/28, 2*WorkspaceCount(1<<20)/items))
+		parts = max(1, min(2*s.Mg/shareRows, 2*WorkspaceCount(1<<20)/items))
 	}
 	items := s.N * s.Group * tiles * parts
 	var scratch []T
