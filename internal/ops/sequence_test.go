@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -85,6 +86,16 @@ func TestStrings(t *testing.T) {
 	optest.Fail(t, "RegexFullMatch", 20, optest.Attrs{"pattern": "a)(?:b"}, "pattern", words)
 	optest.Fail(t, "RegexFullMatch", 20, optest.Attrs{"pattern": "((((x{50}){50}){50}){50}){50}"}, "pattern", words)
 	optest.Fail(t, "RegexFullMatch", 20, optest.Attrs{"pattern": strings.Repeat("x", 1<<15)}, "bytes", words)
+}
+
+// TestTfIdfFindsDenseAndSparseNumbers counts n-grams of numbers at the ends of int64, for a map, and of adjacent
+// ones, for a table.
+func TestTfIdfFindsDenseAndSparseNumbers(t *testing.T) {
+	a := optest.Attrs{"mode": "TF", "min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 0, "ngram_counts": []int{0, 2}, "ngram_indexes": []int{0, 1, 2},
+		"pool_int64s": []int{math.MinInt64, math.MaxInt64, math.MinInt64, 7}}
+	optest.Want(t, "TfIdfVectorizer", 9, a, optest.Tensor([]float32{2, 1, 1}), optest.Int64s(math.MinInt64, 7, math.MinInt64, 6, math.MaxInt64, 8))
+	a["pool_int64s"] = []int{-3, 2, 2, 7}
+	optest.Want(t, "TfIdfVectorizer", 9, a, optest.Tensor([]float32{1, 2, 1}), optest.Int64s(2, 7, -4, -3, 3, math.MaxInt64, math.MinInt64, 2))
 }
 
 func TestTfIdf(t *testing.T) {

@@ -2,8 +2,11 @@ package ops
 
 import (
 	"fmt"
+	"math"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -19,30 +22,59 @@ type TfIdfVectorizer struct {
 	Columns          []int // output columns of the n-grams of the pool
 	Weights          []float32
 
-	size  int // length of an output row
-	words gramNode[string]
-	nums  gramNode[int64]
+	size  int              // length of an output row
+	words map[string]int64 // numbers of the pool's strings
+	grams gramNode
 }
 
 // gramNode is a node of the tree of n-grams.
-type gramNode[K comparable] struct {
-	next map[K]*gramNode[K]
-	id   int // 1 + the index of the n-gram that ends here; 0: none
+type gramNode struct {
+	next  map[int64]*gramNode
+	table []*gramNode // of the numbers from least on, instead of next, if these are dense
+	least int64
+	id    int // 1 + the index of the n-gram that ends here; 0: none
 }
 
-func (n *gramNode[K]) add(gram []K, id int) {
+// find returns the node after k, or nil.
+func (n *gramNode) find(k int64) *gramNode {
+	if i := uint64(k - n.least); i < uint64(len(n.table)) {
+		return n.table[i]
+	}
+	return n.next[k]
+}
+
+func (n *gramNode) add(gram []int64, id int) {
 	for _, k := range gram {
 		if n.next == nil {
-			n.next = map[K]*gramNode[K]{}
+			n.next = map[int64]*gramNode{}
 		}
 		m := n.next[k]
 		if m == nil {
-			m = &gramNode[K]{}
+			m = &gramNode{}
 			n.next[k] = m
 		}
 		n = m
 	}
 	n.id = id
+}
+
+// index replaces the maps of dense numbers by tables, in n and the nodes after it. N-grams may be too long for recursion.
+func (n *gramNode) index() {
+	for open := []*gramNode{n}; len(open) > 0; {
+		n, open = open[len(open)-1], open[:len(open)-1]
+		least, most := int64(math.MaxInt64), int64(math.MinInt64)
+		for k, m := range n.next {
+			least, most = min(least, k), max(most, k)
+			open = append(open, m)
+		}
+		if span := uint64(most - least); len(n.next) > 0 && span < uint64(8*len(n.next)+64) {
+			n.table, n.least = make([]*gramNode, span+1), least
+			for k, m := range n.next {
+				n.table[k-least] = m
+			}
+			n.next = nil
+		}
+	}
 }
 
 var _ = kit.Register(&kit.Def{Name: "TfIdfVectorizer", Since: kit.Versions{9},
@@ -75,20 +107,26 @@ func buildTfIdf(a *kit.Attrs, opset int) kit.Operator {
 	if op.Weights != nil && len(op.Weights) != len(op.Columns) {
 		a.Errorf("attribute weights has %d elements, ngram_indexes has %d", len(op.Weights), len(op.Columns))
 	}
-	var err error
+	pool := kit.IntsOf64(nums)
 	if len(words) > 0 {
-		err = fillGrams(&op.words, words, counts, len(op.Columns), op)
-	} else {
-		err = fillGrams(&op.nums, kit.IntsOf64(nums), counts, len(op.Columns), op)
+		op.words = map[string]int64{}
+		for _, w := range words {
+			k, ok := op.words[w]
+			if !ok {
+				k = int64(len(op.words))
+				op.words[w] = k
+			}
+			pool = append(pool, k)
+		}
 	}
-	if err != nil {
+	if err := op.fillGrams(pool, counts); err != nil {
 		return a.Fail(err)
 	}
 	return op
 }
 
 // fillGrams adds the n-grams of a pool. counts[n−1] is the offset of those of length n.
-func fillGrams[K comparable](root *gramNode[K], pool []K, counts []int, columns int, op *TfIdfVectorizer) error {
+func (op *TfIdfVectorizer) fillGrams(pool []int64, counts []int) error {
 	id := 0
 	for i, start := range counts {
 		end := len(pool)
@@ -100,13 +138,14 @@ func fillGrams[K comparable](root *gramNode[K], pool []K, counts []int, columns 
 		}
 		for ; start < end; start += i + 1 {
 			if id++; i+1 >= op.MinGram && i+1 <= op.MaxGram {
-				root.add(pool[start:start+i+1], id)
+				op.grams.add(pool[start:start+i+1], id)
 			}
 		}
 	}
-	if id != columns {
-		return fmt.Errorf("attribute ngram_indexes has %d elements, want %d, one per n-gram", columns, id)
+	if id != len(op.Columns) {
+		return fmt.Errorf("attribute ngram_indexes has %d elements, want %d, one per n-gram", len(op.Columns), id)
 	}
+	op.grams.index()
 	return nil
 }
 
@@ -144,51 +183,62 @@ func (op *TfIdfVectorizer) Run(c *ir.Call) error {
 	}
 	y := tensor.Of[float32](out)
 	kit.Clear(c, y)
+	meter := kit.Meter{C: c}
+	nums, err := op.numbers(&meter, c, x)
+	if err != nil {
+		return err
+	}
 	for r := range rows {
-		row := y[r*op.size : (r+1)*op.size]
-		switch x.DType() {
-		case tensor.TypeString:
-			err = countGrams(c, op, &op.words, tensor.Of[string](x)[r*cols:(r+1)*cols], row)
-		case tensor.TypeInt64:
-			err = countGrams(c, op, &op.nums, tensor.Of[int64](x)[r*cols:(r+1)*cols], row)
-		default:
-			wide, serr := ir.ScratchOf[int64](c, cols)
-			if serr != nil {
-				return serr
-			}
-			for i, v := range tensor.Of[int32](x)[r*cols : (r+1)*cols] {
-				wide[i] = int64(v)
-			}
-			err = countGrams(c, op, &op.nums, wide, row)
-		}
-		if err != nil {
-			return err
-		}
+		op.countGrams(&meter, nums[r*cols:(r+1)*cols], y[r*op.size:(r+1)*op.size])
 	}
 	return nil
 }
 
-// countGrams adds the n-grams of one row of the input to the row of the output.
-func countGrams[K comparable](c *ir.Call, op *TfIdfVectorizer, root *gramNode[K], x []K, row []float32) error {
+// numbers returns the elements of x as numbers: strings by their numbers in the pool, others as -1.
+func (op *TfIdfVectorizer) numbers(meter *kit.Meter, c *ir.Call, x *tensor.Tensor) ([]int64, error) {
+	if x.DType() == tensor.TypeInt64 {
+		return tensor.Of[int64](x), nil
+	}
+	nums, err := ir.ScratchOf[int64](c, x.Len())
+	if err != nil {
+		return nil, err
+	}
+	if x.DType() == tensor.TypeInt32 {
+		for lo, hi := range kit.Steps(c, len(nums)) {
+			vec.I32ToI64(cpu.Active(), nums[lo:hi], tensor.Of[int32](x)[lo:hi])
+		}
+		return nums, nil
+	}
+	for i, s := range tensor.Of[string](x) {
+		meter.Check(len(s))
+		k, ok := op.words[s]
+		if !ok {
+			k = -1
+		}
+		nums[i] = k
+	}
+	return nums, nil
+}
+
+// countGrams adds the n-grams of one row of the input to the row of the output. It does not return if
+// the run must stop.
+func (op *TfIdfVectorizer) countGrams(meter *kit.Meter, x []int64, row []float32) {
 	shortest := op.MinGram
 	for skip := 1; skip <= min(op.MaxSkip, len(x))+1; skip++ {
-		for start := range x {
-			if start&0xfff == 0 {
-				if err := c.Err(); err != nil {
-					return err
-				}
-			}
-			if shortest > len(x) || start+skip*(shortest-1) >= len(x) {
-				break
-			}
-			n := root
-			for i, size := start, 1; i < len(x); i, size = i+skip, size+1 {
-				if n = n.next[x[i]]; n == nil {
-					break
-				}
+		if shortest > len(x) || skip*(shortest-1) >= len(x) {
+			break
+		}
+		for start, first := range x[:len(x)-skip*(shortest-1)] {
+			meter.Check(1)
+			n := op.grams.find(first)
+			for i, size := start, 1; n != nil; size++ {
 				if n.id != 0 && size >= shortest {
 					op.hit(row, n.id-1)
 				}
+				if i += skip; i >= len(x) {
+					break
+				}
+				n = n.find(x[i])
 			}
 		}
 		// The distance is irrelevant for single elements, so count them once.
@@ -198,7 +248,6 @@ func countGrams[K comparable](c *ir.Call, op *TfIdfVectorizer, root *gramNode[K]
 			}
 		}
 	}
-	return nil
 }
 
 // hit counts one occurrence of an n-gram.
