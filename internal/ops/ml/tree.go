@@ -6,8 +6,10 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/tree"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -72,8 +74,7 @@ type treeModel struct {
 	transform postTransform
 
 	// fast evaluates the forest without branches for float32 inputs. It is nil if the kernel
-	// does not support the model: thresholds that float32 does not hold, aggregates other than sum and average, other
-	// comparisons, and subtrees with two parents.
+	// does not support the model: aggregates other than sum and average, other comparisons, and subtrees with two parents.
 	fast *tree.Ensemble
 	once sync.Once
 }
@@ -97,7 +98,7 @@ func (m *treeModel) kernel() *tree.Ensemble {
 		Nodes: len(f.nodes), Leaves: len(f.first) - 1,
 		Node: func(i int32) tree.Node {
 			n := &f.nodes[i]
-			return tree.Node{Mode: treeKernelModes[n.mode], Feature: n.feature, Value: float32(n.threshold), Next: n.next, Missing: n.missing}
+			return tree.Node{Mode: treeKernelModes[n.mode], Feature: n.feature, Value: threshold32(n.mode, n.threshold), Next: n.next, Missing: n.missing}
 		},
 		Leaf: func(i int32) []tree.Term { return f.votes[f.first[i]:f.first[i+1]] },
 	})
@@ -105,6 +106,18 @@ func (m *treeModel) kernel() *tree.Ensemble {
 		return nil
 	}
 	return e
+}
+
+// threshold32 returns the float32 number with which every float32 number compares as with t.
+func threshold32(mode treeMode, t float64) float32 {
+	r := float32(t)
+	switch {
+	case (mode == treeLEQ || mode == treeGT) && float64(r) > t:
+		return math.Nextafter32(r, float32(math.Inf(-1)))
+	case (mode == treeLT || mode == treeGTE) && float64(r) < t:
+		return math.Nextafter32(r, float32(math.Inf(1)))
+	}
+	return r
 }
 
 // keep drops the form of the forest that runs do not need. The engine and the type of X are the same in all runs.
@@ -147,8 +160,8 @@ func (m *treeModel) runKernel(c *ir.Call, x []float32, n, cols int, done func(i 
 }
 
 // finish checks the indices of the nodes and leaves, and that the graph has no cycles;
-// nodes may share subtrees. It then builds the kernel's form. If exact is set, float32 holds all thresholds exactly.
-func (m *treeModel) finish(exact bool) error {
+// nodes may share subtrees. It then builds the kernel's form.
+func (m *treeModel) finish() error {
 	f := m.forest
 	const open, done = 1, 2
 	state := make([]uint8, len(f.nodes))
@@ -198,9 +211,7 @@ func (m *treeModel) finish(exact bool) error {
 		}
 	}
 	m.trees = len(f.roots)
-	if exact {
-		m.fast = m.kernel()
-	}
+	m.fast = m.kernel()
 	return nil
 }
 
@@ -236,7 +247,13 @@ func reachedLeaf[T mlFloat](f *treeForest, root int32, x []T) int32 {
 		case treeNEQ:
 			ok = v != n.threshold
 		case treeMember:
-			_, ok = slices.BinarySearch(f.members[i], v)
+			if set := f.members[i]; len(set) > 8 {
+				_, ok = slices.BinarySearch(set, v)
+			} else {
+				for _, m := range set {
+					ok = ok || m == v || m != m && v != v
+				}
+			}
 		}
 		k := 0
 		if ok || n.missing && v != v {
@@ -292,6 +309,24 @@ func (m *treeModel) run(c *ir.Call, x *tensor.Tensor, n, cols int, done func(i i
 		}
 		return runForest(c, m, data, n, cols, done)
 	}
+	used := min(m.features, cols)
+	if t := x.DType(); used < cols && (t == tensor.TypeInt32 || t == tensor.TypeInt64) {
+		data, err := ir.ScratchOf[float64](c, n*used)
+		if err != nil {
+			return err
+		}
+		l := cpu.Active()
+		c.Parallel(n, kit.GrainFor(used), func(lo, hi int) {
+			for i := lo; i < hi; i++ {
+				if row := data[i*used:][:used]; t == tensor.TypeInt32 {
+					vec.I32ToF64(l, row, tensor.Of[int32](x)[i*cols:][:used])
+				} else {
+					vec.I64ToF64(l, row, tensor.Of[int64](x)[i*cols:][:used])
+				}
+			}
+		})
+		return runForest(c, m, data, n, used, done)
+	}
 	data, err := mlNumbersAs[float64](c, x)
 	if err != nil {
 		return err
@@ -325,16 +360,6 @@ func runForest[T mlFloat](c *ir.Call, m *treeModel, x []T, n, cols int, done fun
 		}
 		return nil
 	})
-}
-
-// exactFloats reports whether float32 holds every number exactly.
-func exactFloats(v []float64) bool {
-	for _, x := range v {
-		if float64(float32(x)) != x && x == x {
-			return false
-		}
-	}
-	return true
 }
 
 // treeNumbers returns the elements of a floating-point tensor as float64, or nil if t is

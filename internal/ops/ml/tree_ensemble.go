@@ -118,11 +118,7 @@ func buildTreeEnsemble(a *kit.Attrs) (*treeModel, error) {
 		f.first[i+1] = int32(i + 1)
 		f.votes = append(f.votes, tree.Term{Target: int32Of(targetIDs[i]), Weight: w})
 	}
-	exact := exactFloats(splits)
-	for _, s := range f.members {
-		exact = exact && exactFloats(s)
-	}
-	return m, m.finish(exact)
+	return m, m.finish()
 }
 
 // Infer sets Y to [N, n_targets].

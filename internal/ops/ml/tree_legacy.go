@@ -153,7 +153,7 @@ func buildLegacyTrees(a *kit.Attrs, opset int, kind string, targets int, aggrega
 		}
 	}
 	f.first = f.first[:leaves+1]
-	if err := m.finish(exactFloats(values)); err != nil {
+	if err := m.finish(); err != nil {
 		a.Errorf("%w", err)
 	}
 	return m

@@ -49,6 +49,39 @@ func TestTreeEnsembleForms(t *testing.T) {
 	optest.Want(t, treeOp, 5, shared, optest.Tensor([]float32{2, 0, 0, 3}, 2, 2), optest.Tensor([]float32{-1, 0, 1, 1}, 2, 2))
 }
 
+// TestTreeEnsembleRoundsDoubleThresholds compares float32 numbers next to thresholds that float32 does not hold.
+func TestTreeEnsembleRoundsDoubleThresholds(t *testing.T) {
+	for mode, holds := range []func(x, y float64) bool{
+		func(x, y float64) bool { return x <= y }, func(x, y float64) bool { return x < y },
+		func(x, y float64) bool { return x >= y }, func(x, y float64) bool { return x > y },
+	} {
+		for _, threshold := range []float64{0.1, 0.3, -0.1, 1e300, -1e300, 0.5} {
+			near := float32(threshold)
+			x := []float32{9, near, 9, math.Nextafter32(near, 99), 9, math.Nextafter32(near, -99), 9, float32(math.Inf(1)), 9, float32(math.Inf(-1))}
+			want := make([]float32, len(x))
+			for i := 0; i < len(x); i += 2 {
+				if holds(float64(x[i+1]), threshold) {
+					want[i] = 2
+				} else {
+					want[i+1] = 3
+				}
+			}
+			a := stump(map[string]any{"nodes_modes": optest.Tensor([]uint8{uint8(mode)}, 1), "nodes_splits": optest.Tensor([]float64{threshold}, 1)})
+			optest.Want(t, treeOp, 5, a, optest.Tensor(want, 5, 2), optest.Tensor(x, 5, 2))
+		}
+	}
+}
+
+// TestTreesConvertOnlyColumnsThatTheyRead has integers in columns after those that the trees read.
+func TestTreesConvertOnlyColumnsThatTheyRead(t *testing.T) {
+	a := map[string]any{"n_targets": 1, "nodes_treeids": []int{0, 0, 0}, "nodes_nodeids": []int{0, 1, 2}, "nodes_featureids": []int{1, 0, 0},
+		"nodes_modes": []string{"BRANCH_LEQ", "LEAF", "LEAF"}, "nodes_values": []float64{4, 0, 0}, "nodes_truenodeids": []int{1, 0, 0}, "nodes_falsenodeids": []int{2, 0, 0},
+		"target_treeids": []int{0, 0}, "target_nodeids": []int{1, 2}, "target_ids": []int{0, 0}, "target_weights": []float64{2, 3}}
+	want := optest.Tensor([]float32{2, 3}, 2, 1)
+	optest.Want(t, "ai.onnx.ml.TreeEnsembleRegressor", 3, a, want, optest.Tensor([]int32{9, 4, 7, 9, 9, 5, 7, 9}, 2, 4))
+	optest.Want(t, "ai.onnx.ml.TreeEnsembleRegressor", 3, a, want, optest.Tensor([]int64{9, 4, 7, 9, 9, 5, 7, 9}, 2, 4))
+}
+
 func TestBrokenTreeEnsembles(t *testing.T) {
 	x := optest.Tensor([]float32{1, 2}, 1, 2)
 	fail := func(want string, change map[string]any) {
