@@ -3,8 +3,10 @@ package msft
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/internal/testing/optest"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -73,6 +75,30 @@ func TestMaxpoolWithMaskAgrees(t *testing.T) {
 	for _, m := range [][]int32{mask, mask[:30]} {
 		if _, err := optest.Run(t, "com.microsoft.MaxpoolWithMask", 1, attrs, optest.Tensor(data, 2, 2, 5, 6), optest.Tensor(m, 1, len(m)/30, 5, 6)); err != nil {
 			t.Error(err)
+		}
+	}
+	// Planes that are large enough for vectors.
+	for _, shape := range [][]int{{2, 3, 70}, {2, 3, 9, 13}, {1, 2, 4, 5, 6}, {1, 2, 30, 50}} {
+		data := make([]float32, kit.Product(shape))
+		for i := range data {
+			data[i] = float32(i*37%101) - 50
+		}
+		data[1], data[5] = nan, low
+		mask := make([]int32, len(data))
+		for i := range mask {
+			mask[i] = int32(i * 29 % 5)
+		}
+		n := len(shape) - 2
+		for _, attrs := range []map[string]any{
+			{"kernel_shape": slices.Repeat([]int{3}, n)},
+			{"kernel_shape": slices.Repeat([]int{2}, n), "strides": slices.Repeat([]int{2}, n)},
+			{"kernel_shape": slices.Repeat([]int{3}, n), "pads": slices.Repeat([]int{1}, 2*n), "strides": slices.Repeat([]int{2}, n)},
+			{"kernel_shape": slices.Repeat([]int{2}, n), "auto_pad": "SAME_UPPER"},
+			{"kernel_shape": slices.Repeat([]int{1}, n), "strides": slices.Repeat([]int{3}, n)},
+		} {
+			if _, err := optest.Run(t, "com.microsoft.MaxpoolWithMask", 1, attrs, optest.Tensor(data, shape...), optest.Tensor(mask, shape...)); err != nil {
+				t.Errorf("%v: %v", attrs, err)
+			}
 		}
 	}
 	line := []float32{1, 2, 3, 4}
