@@ -5,6 +5,7 @@ import (
 
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -67,6 +68,10 @@ func (o *QLinearSoftmax) Run(c *ir.Call) error {
 	src, dst := x.Bytes(), y.Bytes()
 	return s.EachLine(c, func(base, m int) {
 		for j := range m {
+			if s.N > len(exps) && !c.Generic {
+				softmaxBytes(c, dst[base+j:], src[base+j:], s, &exps, whole, &out)
+				continue
+			}
 			top, sum := int32(math.MinInt32), 0.0
 			for lo, hi := range kit.Steps(c, s.N) {
 				for k := lo; k < hi; k++ {
@@ -78,23 +83,6 @@ func (o *QLinearSoftmax) Run(c *ir.Call) error {
 					sum += exps[top-in.int(src[base+k*s.Inner+j])]
 				}
 			}
-			if s.N > len(exps) && !c.Generic { // most bytes occur more than once
-				var results [256]byte
-				for b := range results {
-					if d := top - in.int(byte(b)); d >= 0 {
-						v := [1]float32{float32(exps[d] * whole / sum)}
-						out.quantize(results[b:b+1], v[:])
-					}
-				}
-				for lo, hi := range kit.Steps(c, s.N) {
-					for k := lo; k < hi; k++ {
-						at := base + k*s.Inner + j
-						dst[at] = results[src[at]]
-					}
-				}
-				c.Check()
-				continue
-			}
 			for lo, hi := range kit.Steps(c, s.N) {
 				for k := lo; k < hi; k++ {
 					at := base + k*s.Inner + j
@@ -105,6 +93,61 @@ func (o *QLinearSoftmax) Run(c *ir.Call) error {
 			c.Check()
 		}
 	})
+}
+
+// softmaxBytes computes the line that begins dst and src. In a long line, most bytes occur more than
+// once, so that it maps them by a table. Four maxima and sums hide the latency of the operations.
+func softmaxBytes(c *ir.Call, dst, src []byte, s kit.AxisSpan, exps *[256]float64, whole float64, out *byteQuant) {
+	flip := byte(0) // makes the order of signed bytes that of unsigned ones
+	if out.signed {
+		flip = 0x80
+	}
+	step := s.Inner
+	var t0, t1, t2, t3 byte
+	for lo, hi := range kit.Steps(c, s.N) {
+		k := lo * step
+		for ; k+3*step < hi*step; k += 4 * step {
+			t0, t1, t2, t3 = max(t0, src[k]^flip), max(t1, src[k+step]^flip), max(t2, src[k+2*step]^flip), max(t3, src[k+3*step]^flip)
+		}
+		for ; k < hi*step; k += step {
+			t0 = max(t0, src[k]^flip)
+		}
+	}
+	top := max(t0, t1, t2, t3)
+	var s0, s1, s2, s3 float64
+	for lo, hi := range kit.Steps(c, s.N) {
+		k := lo * step
+		for ; k+3*step < hi*step; k += 4 * step {
+			s0 += exps[top-(src[k]^flip)]
+			s1 += exps[top-(src[k+step]^flip)]
+			s2 += exps[top-(src[k+2*step]^flip)]
+			s3 += exps[top-(src[k+3*step]^flip)]
+		}
+		for ; k < hi*step; k += step {
+			s0 += exps[top-(src[k]^flip)]
+		}
+	}
+	sum := s0 + s1 + s2 + s3
+	var values [256]float32
+	var quantized, results [256]byte
+	for d := range int(top) + 1 {
+		values[d] = float32(exps[d] * whole / sum)
+	}
+	out.narrow(cpu.Active(), quantized[:], values[:], 1)
+	for b := range results {
+		results[b] = quantized[top-(byte(b)^flip)]
+	}
+	if step == 1 {
+		for lo, hi := range kit.Steps(c, s.N) {
+			vec.MapU8(cpu.Active(), dst[lo:hi], src[lo:hi], &results)
+		}
+		return
+	}
+	for lo, hi := range kit.Steps(c, s.N) {
+		for k := lo * step; k < hi*step; k += step {
+			dst[k] = results[src[k]]
+		}
+	}
 }
 
 // rows dequantizes, normalizes and quantizes blocks of rows, so that each block stays in
