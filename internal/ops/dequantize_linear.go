@@ -91,13 +91,13 @@ func (o *DequantizeLinear) Run(c *ir.Call) error {
 		err = dequantizeInts(c, p, dst, tensor.Of[uint8](x))
 	case tensor.TypeInt16:
 		if fast {
-			err = dequantizeFast(c, p, dst, tensor.Of[int16](x), widenShorts)
+			err = dequantizeFast(c, p, dst, tensor.Of[int16](x), vec.I16ToF32)
 			break
 		}
 		err = dequantizeInts(c, p, dst, tensor.Of[int16](x))
 	case tensor.TypeUint16:
 		if fast {
-			err = dequantizeFast(c, p, dst, tensor.Of[uint16](x), widenShorts)
+			err = dequantizeFast(c, p, dst, tensor.Of[uint16](x), vec.U16ToF32)
 			break
 		}
 		err = dequantizeInts(c, p, dst, tensor.Of[uint16](x))
@@ -131,13 +131,6 @@ func dequantizeInts[T int8 | uint8 | int16 | uint16 | int32 | float32](c *ir.Cal
 			y[i] = float32(float64(v)-float64(zero[i])) * scale[i]
 		}
 	})
-}
-
-func widenShorts[T int16 | uint16](_ cpu.Level, dst []float32, x []T) {
-	x = x[:len(dst)]
-	for i := range dst {
-		dst[i] = float32(x[i])
-	}
 }
 
 // dequantizeFast dequantizes ranges with a common scale with vector kernels.

@@ -113,9 +113,9 @@ func (o *QuantizeLinear) Run(c *ir.Call) error {
 		case tensor.TypeUint8:
 			return quantizeFast(c, p, tensor.Of[uint8](out), src)
 		case tensor.TypeInt16:
-			return quantizeShorts(c, p, tensor.Of[int16](out), src, math.MinInt16, math.MaxInt16)
+			return quantizeShorts(c, p, tensor.Of[int16](out), src, math.MaxInt16, vec.F32ToI16)
 		case tensor.TypeUint16:
-			return quantizeShorts(c, p, tensor.Of[uint16](out), src, 0, math.MaxUint16)
+			return quantizeShorts(c, p, tensor.Of[uint16](out), src, math.MaxUint16, vec.F32ToU16)
 		}
 	}
 	divide := func(b *kit.QuantBlock, lo, hi int) {
@@ -182,10 +182,9 @@ func quantizeFast[T int8 | uint8](c *ir.Call, p *kit.QuantParams, dst []T, src [
 }
 
 // quantizeShorts is quantizeFast for 16-bit integers.
-func quantizeShorts[T int16 | uint16](c *ir.Call, p *kit.QuantParams, dst []T, src []float32, least, most int32) error {
+func quantizeShorts[T int16 | uint16](c *ir.Call, p *kit.QuantParams, dst []T, src []float32, most float32, narrow func(l cpu.Level, dst []T, x []float32)) error {
 	kit.ReduceEach(c, p.Grid.Runs, p.Grid.Length, func(run int) {
 		var rounded [kit.LoopBlock]float32
-		var integers [kit.LoopBlock]int32
 		l, s, zero := cpu.Active(), p.Grid.Scale(run), float32(0)
 		if p.Zero != nil {
 			zero = p.Zero[s]
@@ -193,15 +192,12 @@ func quantizeShorts[T int16 | uint16](c *ir.Call, p *kit.QuantParams, dst []T, s
 		first, end := p.Grid.Bounds(run)
 		for lo := first; lo < end; lo += kit.LoopBlock {
 			y := dst[lo:min(end, lo+kit.LoopBlock)]
-			v, n := rounded[:len(y)], integers[:len(y)]
+			v := rounded[:len(y)]
 			vec.DivScalarF32(l, v, src[lo:lo+len(y)], p.Scale[s])
 			vec.RoundEvenF32(l, v, v)
 			vec.AddScalarF32(l, v, v, zero)
-			vec.ClipF32(l, v, v, float32(least), float32(most))
-			vec.F32ToI32(l, n, v)
-			for i, k := range n {
-				y[i] = T(max(k, least)) // NaN converts to the least int32
-			}
+			vec.ClipF32(l, v, v, -most-1, most)
+			narrow(l, y, v)
 		}
 	})
 	return nil

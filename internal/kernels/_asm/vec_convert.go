@@ -15,7 +15,7 @@ type conversion struct {
 	amd64    bool   // not supported with NEON
 }
 
-var typeSize = map[string]int{"float64": 8, "int64": 8, "float32": 4, "int32": 4, "uint16": 2, "int8": 1, "uint8": 1, "bool": 1, "uint32": 4}
+var typeSize = map[string]int{"float64": 8, "int64": 8, "float32": 4, "int32": 4, "uint16": 2, "int16": 2, "int8": 1, "uint8": 1, "bool": 1, "uint32": 4}
 
 // those returns the instruction sets among is that support the conversion.
 func (k *conversion) those(is []isa) (r []isa) {
@@ -68,14 +68,16 @@ func (k *conversion) noasm() string {
 	return fmt.Sprintf("\nfunc %s(_ cpu.Level, dst []%s, x []%s) { %sGeneric(dst, x) }\n", k.name, k.dst, k.src, k.name)
 }
 
-func conversions() []*conversion {
-	widen := func(op string) func(g *fn, s, d string) {
-		return func(g *fn, s, d string) {
-			g.op(op, s, 0)
-			g.op("VCVTDQ2PS", 0, 0)
-			g.op("VMOVUPS", 0, d)
-		}
+// widenToFloat converts narrow integers to float32; op extends them to 32 bits.
+func widenToFloat(op string) func(g *fn, s, d string) {
+	return func(g *fn, s, d string) {
+		g.op(op, s, 0)
+		g.op("VCVTDQ2PS", 0, 0)
+		g.op("VMOVUPS", 0, d)
 	}
+}
+
+func conversions() []*conversion {
 	return append(casts(), []*conversion{
 		{name: "f16ToF32", src: "uint16", dst: "float32", body: func(g *fn, s, d string) {
 			g.op("VCVTPH2PS", s, 0)
@@ -121,8 +123,8 @@ func conversions() []*conversion {
 			g.e("VPACKUSDW X1, X0, %s", "X0")
 			g.e("VMOVDQU X0, %s", d)
 		}},
-		{name: "i8ToF32", src: "int8", dst: "float32", body: widen("VPMOVSXBD")},
-		{name: "u8ToF32", src: "uint8", dst: "float32", body: widen("VPMOVZXBD")},
+		{name: "i8ToF32", src: "int8", dst: "float32", body: widenToFloat("VPMOVSXBD")},
+		{name: "u8ToF32", src: "uint8", dst: "float32", body: widenToFloat("VPMOVZXBD")},
 		{name: "f32ToI32", src: "float32", dst: "int32", body: func(g *fn, s, d string) {
 			if g.neon() {
 				g.truncateNEON(s)

@@ -100,11 +100,32 @@ func casts() []*conversion {
 			g.op("VMOVUPS", 0, d)
 		}
 	}
+	// shorts truncates and saturates; NaN, which VCVTTPS2DQ converts to the least int32, becomes the least element.
+	shorts := func(pack, narrow string, signed bool) func(g *fn, s, d string) {
+		return func(g *fn, s, d string) {
+			g.op("VCVTTPS2DQ", s, 0)
+			if g.width == 16 {
+				if !signed {
+					g.op("VPXORD", 1, 1, 1)
+					g.op("VPMAXSD", 1, 0, 0)
+				}
+				g.op(narrow, 0, d)
+				return
+			}
+			g.e("VEXTRACTI128 $1, Y0, X1")
+			g.e("%s X1, X0, X0", pack)
+			g.e("VMOVDQU X0, %s", d)
+		}
+	}
 	return []*conversion{
 		cast("f32ToU8", "float32", "uint8", func(g *fn, s, d string) {
 			g.op("VCVTTPS2DQ", s, 0)
 			g.storeBytes(d)
 		}),
+		cast("f32ToI16", "float32", "int16", shorts("VPACKSSDW", "VPMOVSDW", true)),
+		cast("f32ToU16", "float32", "uint16", shorts("VPACKUSDW", "VPMOVUSDW", false)),
+		cast("i16ToF32", "int16", "float32", widenToFloat("VPMOVSXWD")),
+		cast("u16ToF32", "uint16", "float32", widenToFloat("VPMOVZXWD")),
 		cast("i32ToU8", "int32", "uint8", func(g *fn, s, d string) {
 			g.op("VMOVUPS", s, 0)
 			g.storeBytes(d)

@@ -11,8 +11,10 @@ import (
 
 type (
 	castFloat   interface{ float32 | float64 }
-	castInteger interface{ int8 | uint8 | int32 | int64 }
-	castNumber  interface{ castFloat | castInteger }
+	castInteger interface {
+		int8 | uint8 | int16 | uint16 | int32 | int64
+	}
+	castNumber interface{ castFloat | castInteger }
 )
 
 func castLoop[D, S castNumber](dst []D, x []S) {
@@ -41,6 +43,16 @@ func truncateLoop64[S castFloat](dst []int64, x []S) {
 	}
 }
 
+func saturateLoop[D int16 | uint16](dst []D, x []float32, least, most int32) {
+	for i, v := range x[:len(dst)] {
+		n := int32(math.MinInt32)
+		if v >= -1<<31 && v < 1<<31 {
+			n = int32(v)
+		}
+		dst[i] = D(min(max(n, least), most))
+	}
+}
+
 func notZeroLoop[S castNumber](dst []uint8, x []S) {
 	for i, v := range x[:len(dst)] {
 		dst[i] = 0
@@ -54,6 +66,28 @@ func notZeroLoop[S castNumber](dst []uint8, x []S) {
 func F32ToU8(l cpu.Level, dst []uint8, x []float32) { f32ToU8(l, dst, x) }
 
 func f32ToU8Generic(dst []uint8, x []float32) { truncateLoop32(dst, x) }
+
+// F32ToI16 computes int32(x[i]), truncated, and limits it to the range of int16. Numbers out of the
+// range of int32 become the least int16.
+func F32ToI16(l cpu.Level, dst []int16, x []float32) { f32ToI16(l, dst, x) }
+
+func f32ToI16Generic(dst []int16, x []float32) { saturateLoop(dst, x, math.MinInt16, math.MaxInt16) }
+
+// F32ToU16 computes int32(x[i]), truncated, and limits it to the range of uint16. Numbers out of the
+// range of int32 become 0.
+func F32ToU16(l cpu.Level, dst []uint16, x []float32) { f32ToU16(l, dst, x) }
+
+func f32ToU16Generic(dst []uint16, x []float32) { saturateLoop(dst, x, 0, math.MaxUint16) }
+
+// I16ToF32 computes dst[i] = float32(x[i]).
+func I16ToF32(l cpu.Level, dst []float32, x []int16) { i16ToF32(l, dst, x) }
+
+func i16ToF32Generic(dst []float32, x []int16) { castLoop(dst, x) }
+
+// U16ToF32 computes dst[i] = float32(x[i]).
+func U16ToF32(l cpu.Level, dst []float32, x []uint16) { u16ToF32(l, dst, x) }
+
+func u16ToF32Generic(dst []float32, x []uint16) { castLoop(dst, x) }
 
 // I32ToU8 sets dst[i] to the low bits of x[i].
 func I32ToU8(l cpu.Level, dst []uint8, x []int32) { i32ToU8(l, dst, x) }

@@ -15,6 +15,10 @@ var castTable = []struct {
 	test    func(t *testing.T, l level, name string)
 }{
 	{"f32ToU8", false, castCase(F32ToU8, f32ToU8Generic)},
+	{"f32ToI16", false, castCase(F32ToI16, f32ToI16Generic)},
+	{"f32ToU16", false, castCase(F32ToU16, f32ToU16Generic)},
+	{"i16ToF32", false, castCase(I16ToF32, i16ToF32Generic)},
+	{"u16ToF32", false, castCase(U16ToF32, u16ToF32Generic)},
 	{"i32ToU8", false, castCase(I32ToU8, i32ToU8Generic)},
 	{"i64ToU8", false, castCase(I64ToU8, i64ToU8Generic)},
 	{"i64ToI32", false, castCase(I64ToI32, i64ToI32Generic)},
@@ -64,6 +68,10 @@ func castInputs[S castNumber]() []S {
 			*p = int64(r.Uint64()) >> r.IntN(64)
 		case *int32:
 			*p = int32(r.Uint32()) >> r.IntN(32)
+		case *int16:
+			*p = int16(r.Uint32())
+		case *uint16:
+			*p = uint16(r.Uint32())
 		case *int8:
 			*p = int8(r.Uint32())
 		case *uint8:

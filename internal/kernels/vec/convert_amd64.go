@@ -13,6 +13,30 @@ func f32ToU8AVX512(dst *uint8, x *float32, n int)
 func f32ToU8AVX2(dst *uint8, x *float32, n int)
 
 //go:noescape
+func f32ToI16AVX512(dst *int16, x *float32, n int)
+
+//go:noescape
+func f32ToI16AVX2(dst *int16, x *float32, n int)
+
+//go:noescape
+func f32ToU16AVX512(dst *uint16, x *float32, n int)
+
+//go:noescape
+func f32ToU16AVX2(dst *uint16, x *float32, n int)
+
+//go:noescape
+func i16ToF32AVX512(dst *float32, x *int16, n int)
+
+//go:noescape
+func i16ToF32AVX2(dst *float32, x *int16, n int)
+
+//go:noescape
+func u16ToF32AVX512(dst *float32, x *uint16, n int)
+
+//go:noescape
+func u16ToF32AVX2(dst *float32, x *uint16, n int)
+
+//go:noescape
 func i32ToU8AVX512(dst *uint8, x *int32, n int)
 
 //go:noescape
@@ -185,6 +209,82 @@ func f32ToU8(l cpu.Level, dst []uint8, x []float32) {
 		}
 	}
 	f32ToU8Generic(dst, x)
+}
+
+func f32ToI16(l cpu.Level, dst []int16, x []float32) {
+	x = x[:len(dst)]
+	switch l {
+	case cpu.AVX512:
+		for len(dst) >= 16 {
+			n := min(len(dst)&^15, chunk)
+			f32ToI16AVX512(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	case cpu.AVX2:
+		for len(dst) >= 8 {
+			n := min(len(dst)&^7, chunk)
+			f32ToI16AVX2(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	}
+	f32ToI16Generic(dst, x)
+}
+
+func f32ToU16(l cpu.Level, dst []uint16, x []float32) {
+	x = x[:len(dst)]
+	switch l {
+	case cpu.AVX512:
+		for len(dst) >= 16 {
+			n := min(len(dst)&^15, chunk)
+			f32ToU16AVX512(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	case cpu.AVX2:
+		for len(dst) >= 8 {
+			n := min(len(dst)&^7, chunk)
+			f32ToU16AVX2(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	}
+	f32ToU16Generic(dst, x)
+}
+
+func i16ToF32(l cpu.Level, dst []float32, x []int16) {
+	x = x[:len(dst)]
+	switch l {
+	case cpu.AVX512:
+		for len(dst) >= 16 {
+			n := min(len(dst)&^15, chunk)
+			i16ToF32AVX512(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	case cpu.AVX2:
+		for len(dst) >= 8 {
+			n := min(len(dst)&^7, chunk)
+			i16ToF32AVX2(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	}
+	i16ToF32Generic(dst, x)
+}
+
+func u16ToF32(l cpu.Level, dst []float32, x []uint16) {
+	x = x[:len(dst)]
+	switch l {
+	case cpu.AVX512:
+		for len(dst) >= 16 {
+			n := min(len(dst)&^15, chunk)
+			u16ToF32AVX512(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	case cpu.AVX2:
+		for len(dst) >= 8 {
+			n := min(len(dst)&^7, chunk)
+			u16ToF32AVX2(&dst[0], &x[0], n)
+			dst, x = dst[n:], x[n:]
+		}
+	}
+	u16ToF32Generic(dst, x)
 }
 
 func i32ToU8(l cpu.Level, dst []uint8, x []int32) {

@@ -84,6 +84,136 @@ loop:
 	VZEROUPPER
 	RET
 
+// func f32ToI16AVX512(dst *int16, x *float32, n int)
+TEXT ·f32ToI16AVX512(SB), 0, $136-24
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+loop:
+	VCVTTPS2DQ (SI), Z0
+	VPMOVSDW Z0, (DI)
+	ADDQ $64, SI
+	ADDQ $32, DI
+	SUBQ $16, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func f32ToI16AVX2(dst *int16, x *float32, n int)
+TEXT ·f32ToI16AVX2(SB), 0, $136-24
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+loop:
+	VCVTTPS2DQ (SI), Y0
+	VEXTRACTI128 $1, Y0, X1
+	VPACKSSDW X1, X0, X0
+	VMOVDQU X0, (DI)
+	ADDQ $32, SI
+	ADDQ $16, DI
+	SUBQ $8, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func f32ToU16AVX512(dst *uint16, x *float32, n int)
+TEXT ·f32ToU16AVX512(SB), 0, $136-24
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+loop:
+	VCVTTPS2DQ (SI), Z0
+	VPXORD Z1, Z1, Z1
+	VPMAXSD Z1, Z0, Z0
+	VPMOVUSDW Z0, (DI)
+	ADDQ $64, SI
+	ADDQ $32, DI
+	SUBQ $16, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func f32ToU16AVX2(dst *uint16, x *float32, n int)
+TEXT ·f32ToU16AVX2(SB), 0, $136-24
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+loop:
+	VCVTTPS2DQ (SI), Y0
+	VEXTRACTI128 $1, Y0, X1
+	VPACKUSDW X1, X0, X0
+	VMOVDQU X0, (DI)
+	ADDQ $32, SI
+	ADDQ $16, DI
+	SUBQ $8, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func i16ToF32AVX512(dst *float32, x *int16, n int)
+TEXT ·i16ToF32AVX512(SB), 0, $136-24
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+loop:
+	VPMOVSXWD (SI), Z0
+	VCVTDQ2PS Z0, Z0
+	VMOVUPS Z0, (DI)
+	ADDQ $32, SI
+	ADDQ $64, DI
+	SUBQ $16, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func i16ToF32AVX2(dst *float32, x *int16, n int)
+TEXT ·i16ToF32AVX2(SB), 0, $136-24
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+loop:
+	VPMOVSXWD (SI), Y0
+	VCVTDQ2PS Y0, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ $16, SI
+	ADDQ $32, DI
+	SUBQ $8, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func u16ToF32AVX512(dst *float32, x *uint16, n int)
+TEXT ·u16ToF32AVX512(SB), 0, $136-24
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+loop:
+	VPMOVZXWD (SI), Z0
+	VCVTDQ2PS Z0, Z0
+	VMOVUPS Z0, (DI)
+	ADDQ $32, SI
+	ADDQ $64, DI
+	SUBQ $16, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func u16ToF32AVX2(dst *float32, x *uint16, n int)
+TEXT ·u16ToF32AVX2(SB), 0, $136-24
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+loop:
+	VPMOVZXWD (SI), Y0
+	VCVTDQ2PS Y0, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ $16, SI
+	ADDQ $32, DI
+	SUBQ $8, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
 // func i32ToU8AVX512(dst *uint8, x *int32, n int)
 TEXT ·i32ToU8AVX512(SB), 0, $136-24
 	MOVQ dst+0(FP), DI

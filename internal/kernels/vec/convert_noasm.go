@@ -8,6 +8,14 @@ import "github.com/onward-ml/onward/internal/cpu"
 
 func f32ToU8(_ cpu.Level, dst []uint8, x []float32) { f32ToU8Generic(dst, x) }
 
+func f32ToI16(_ cpu.Level, dst []int16, x []float32) { f32ToI16Generic(dst, x) }
+
+func f32ToU16(_ cpu.Level, dst []uint16, x []float32) { f32ToU16Generic(dst, x) }
+
+func i16ToF32(_ cpu.Level, dst []float32, x []int16) { i16ToF32Generic(dst, x) }
+
+func u16ToF32(_ cpu.Level, dst []float32, x []uint16) { u16ToF32Generic(dst, x) }
+
 func i32ToU8(_ cpu.Level, dst []uint8, x []int32) { i32ToU8Generic(dst, x) }
 
 func i64ToU8(_ cpu.Level, dst []uint8, x []int64) { i64ToU8Generic(dst, x) }
