@@ -10,6 +10,7 @@ import (
 type fold struct {
 	name, typ string
 	body      func(g *fn, acc, x int) // registers 12 to 14 are free
+	merge     func(g *fn, acc, x int) // combines accumulators, if not body; there is no Each then
 }
 
 // lanes returns the number of elements in a vector.
@@ -20,6 +21,9 @@ func (k *fold) emit(f *file, i isa) {
 	args := []arg{{"acc", "*" + k.typ}, {"x", "*" + k.typ}, {"n", "int"}}
 	bytes := i.width * 4
 	for _, each := range []bool{false, true} {
+		if each && k.merge != nil {
+			break
+		}
 		name := k.name + "Fold"
 		if each {
 			name = k.name + "Each"
@@ -67,8 +71,12 @@ func (k *fold) emit(f *file, i isa) {
 		g.e("JMP loop1")
 		g.label("done")
 		if !each {
+			merge := k.merge
+			if merge == nil {
+				merge = k.body
+			}
 			for u := 1; u < 4; u++ {
-				k.body(g, sums, sums+u)
+				merge(g, sums, sums+u)
 			}
 			g.op("VMOVUPS", sums, "(DI)")
 		}
@@ -86,6 +94,9 @@ func (k *fold) dispatch(isas []isa) string {
 		fmt.Fprintf(&o, "\tcase cpu.%s:\n\t\tfor len(x)-done >= %d {\n\t\t\tn := min((len(x)-done)&^%d, chunk)\n\t\t\t%sFold%s(&acc[0], &x[done], n)\n\t\t\tdone += n\n\t\t}\n", i.level, k.lanes(i), k.lanes(i)-1, k.name, i.name)
 	}
 	o.WriteString("\t}\n\treturn done\n}\n")
+	if k.merge != nil {
+		return o.String()
+	}
 	fmt.Fprintf(&o, "\n// %sEach combines the first elements of x with those of acc and returns their number.\nfunc %sEach(l cpu.Level, acc, x []%s) int {\n\tx = x[:len(acc)]\n\tdone := 0\n\tswitch l {\n", k.name, k.name, k.typ)
 	for _, i := range isas {
 		fmt.Fprintf(&o, "\tcase cpu.%s:\n\t\tfor len(x)-done >= %d {\n\t\t\tn := min((len(x)-done)&^%d, chunk)\n\t\t\t%sEach%s(&acc[done], &x[done], n)\n\t\t\tdone += n\n\t\t}\n", i.level, k.lanes(i), k.lanes(i)-1, k.name, i.name)
@@ -95,7 +106,11 @@ func (k *fold) dispatch(isas []isa) string {
 }
 
 func (k *fold) noasm() string {
-	return fmt.Sprintf("\nfunc %sFold(cpu.Level, *[foldLanes]%s, []%s) int { return 0 }\n\nfunc %sEach(cpu.Level, []%s, []%s) int { return 0 }\n", k.name, k.typ, k.typ, k.name, k.typ, k.typ)
+	o := fmt.Sprintf("\nfunc %sFold(cpu.Level, *[foldLanes]%s, []%s) int { return 0 }\n", k.name, k.typ, k.typ)
+	if k.merge == nil {
+		o += fmt.Sprintf("\nfunc %sEach(cpu.Level, []%s, []%s) int { return 0 }\n", k.name, k.typ, k.typ)
+	}
+	return o
 }
 
 func folds() []*fold {
@@ -131,8 +146,9 @@ func folds() []*fold {
 		}
 	}
 	return []*fold{
-		{"sumI32", "int32", direct("VPADDD")}, {"maxI32", "int32", direct("VPMAXSD")}, {"minI32", "int32", direct("VPMINSD")},
-		{"sumI64", "int64", direct("VPADDQ")}, {"maxI64", "int64", pick("VPMAXSQ", true)}, {"minI64", "int64", pick("VPMINSQ", false)},
-		{"sumF64", "float64", direct("VADDPD")}, {"maxF64", "float64", float("VMAXPD")}, {"minF64", "float64", float("VMINPD")},
+		{"sumI32", "int32", direct("VPADDD"), nil}, {"maxI32", "int32", direct("VPMAXSD"), nil}, {"minI32", "int32", direct("VPMINSD"), nil},
+		{"sumI64", "int64", direct("VPADDQ"), nil}, {"maxI64", "int64", pick("VPMAXSQ", true), nil}, {"minI64", "int64", pick("VPMINSQ", false), nil},
+		{"sumF64", "float64", direct("VADDPD"), nil}, {"maxF64", "float64", float("VMAXPD"), nil}, {"minF64", "float64", float("VMINPD"), nil},
+		{"sumSquaresF64", "float64", func(g *fn, acc, x int) { g.op("VFMADD231PD", x, x, acc) }, direct("VADDPD")},
 	}
 }

@@ -145,6 +145,17 @@ func SumF64(l cpu.Level, x []float64) float64 {
 	return foldAdd(0, &lanes, x[done:])
 }
 
+// SumSquaresF64 returns the sum of the squares of x. The order of the additions depends on the level.
+func SumSquaresF64(l cpu.Level, x []float64) float64 {
+	lanes := lanesOf[float64](0)
+	done := sumSquaresF64Fold(l, &lanes, x)
+	sum := foldAdd(0, &lanes, nil)
+	for _, v := range x[done:] {
+		sum += v * v
+	}
+	return sum
+}
+
 // AddF64 computes acc[i] += x[i].
 func AddF64(l cpu.Level, acc, x []float64) {
 	x = x[:len(acc)]

@@ -114,6 +114,12 @@ func minF64FoldAVX2(acc *float64, x *float64, n int)
 //go:noescape
 func minF64EachAVX2(acc *float64, x *float64, n int)
 
+//go:noescape
+func sumSquaresF64FoldAVX512(acc *float64, x *float64, n int)
+
+//go:noescape
+func sumSquaresF64FoldAVX2(acc *float64, x *float64, n int)
+
 // sumI32Fold combines the first elements of x with acc and returns their number.
 func sumI32Fold(l cpu.Level, acc *[foldLanes]int32, x []int32) int {
 	done := 0
@@ -477,6 +483,26 @@ func minF64Each(l cpu.Level, acc, x []float64) int {
 		for len(x)-done >= 4 {
 			n := min((len(x)-done)&^3, chunk)
 			minF64EachAVX2(&acc[done], &x[done], n)
+			done += n
+		}
+	}
+	return done
+}
+
+// sumSquaresF64Fold combines the first elements of x with acc and returns their number.
+func sumSquaresF64Fold(l cpu.Level, acc *[foldLanes]float64, x []float64) int {
+	done := 0
+	switch l {
+	case cpu.AVX512:
+		for len(x)-done >= 8 {
+			n := min((len(x)-done)&^7, chunk)
+			sumSquaresF64FoldAVX512(&acc[0], &x[done], n)
+			done += n
+		}
+	case cpu.AVX2:
+		for len(x)-done >= 4 {
+			n := min((len(x)-done)&^3, chunk)
+			sumSquaresF64FoldAVX2(&acc[0], &x[done], n)
 			done += n
 		}
 	}

@@ -41,3 +41,5 @@ func maxF64Each(cpu.Level, []float64, []float64) int { return 0 }
 func minF64Fold(cpu.Level, *[foldLanes]float64, []float64) int { return 0 }
 
 func minF64Each(cpu.Level, []float64, []float64) int { return 0 }
+
+func sumSquaresF64Fold(cpu.Level, *[foldLanes]float64, []float64) int { return 0 }

@@ -23,6 +23,22 @@ func TestFold(t *testing.T) {
 		testFold(t, l, "maxI64", i64, ReduceMaxI64, MaxOfI64, math.MinInt64, func(a, b int64) int64 { return max(a, b) })
 		testFold(t, l, "minI64", i64, ReduceMinI64, MinOfI64, math.MaxInt64, func(a, b int64) int64 { return min(a, b) })
 		testFold(t, l, "sumF64", whole, SumF64, AddF64, 0, func(a, b float64) float64 { return a + b })
+		squares := func(l level, x []float64) float64 {
+			small := make([]float64, len(x)) // whose squares are exact
+			for i, v := range x {
+				small[i] = math.Mod(v, 1<<20)
+			}
+			return SumSquaresF64(l, testkit.GuardedCopy(t, small, testkit.High, 0))
+		}
+		for n := range 200 {
+			want := 0.0
+			for _, v := range whole[:n] {
+				want += math.Mod(v, 1<<20) * math.Mod(v, 1<<20)
+			}
+			if got := squares(l, whole[:n]); got != want {
+				t.Fatalf("sumSquaresF64: %d elements give %v, want %v", n, got, want)
+			}
+		}
 		for _, x := range [][]float64{f64, whole} { // with NaN and without
 			testFold(t, l, "maxF64", x, ReduceMaxF64, MaxOfF64, math.Inf(-1), func(a, b float64) float64 { return max(a, b) })
 			testFold(t, l, "minF64", x, ReduceMinF64, MinOfF64, math.Inf(1), func(a, b float64) float64 { return min(a, b) })

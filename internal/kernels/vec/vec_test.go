@@ -424,6 +424,7 @@ func TestEveryAssemblyFunctionIsTested(t *testing.T) {
 			}
 		}
 	}
+	names = append(names, "sumSquaresF64FoldAVX512", "sumSquaresF64FoldAVX2")
 	names = append(names, "sumWindow*", "maxWindow*", "minWindow*") // TestWindow
 	testkit.CheckAsmTested(t, ".", names)
 }

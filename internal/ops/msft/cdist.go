@@ -146,18 +146,12 @@ func squaredNorms[T kit.RealFloat](c *ir.Call, x []T, m, n int) ([]T, error) {
 	c.Parallel(m, kit.GrainFor(n), func(lo, hi int) {
 		for i := lo; i < hi && c.Err() == nil; i++ {
 			row := x[i*n:][:n]
-			if f, ok := any(row).([]float32); ok {
-				r[i] = T(vec.SumSquaresF32(cpu.Active(), f, 0))
-				continue
+			switch row := any(row).(type) {
+			case []float32:
+				r[i] = T(vec.SumSquaresF32(cpu.Active(), row, 0))
+			case []float64:
+				r[i] = T(vec.SumSquaresF64(cpu.Active(), row))
 			}
-			var s0, s1, s2, s3 T // hide the latency of the additions; an array would be stored after each
-			for ; len(row) >= 4; row = row[4:] {
-				s0, s1, s2, s3 = s0+row[0]*row[0], s1+row[1]*row[1], s2+row[2]*row[2], s3+row[3]*row[3]
-			}
-			for _, v := range row {
-				s0 += v * v
-			}
-			r[i] = s0 + s1 + s2 + s3
 		}
 	})
 	return r, c.Err()
