@@ -50,6 +50,15 @@ func (o *Bernoulli) Run(c *ir.Call) error {
 				}
 			}
 			src.Uniforms(numbers[:count])
+			if count == len(p) {
+				for i, u := range numbers[:count] {
+					v := p[i]
+					rare := min(v, 1-v)
+					drawn := math.Float64bits((1-rare)-u) ^ math.Float64bits(0.5-v)
+					y[i] = float64(int64(drawn >> 63))
+				}
+				continue
+			}
 			next := 0
 			for i, v := range p {
 				v = min(max(v, 0), 1)

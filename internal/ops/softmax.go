@@ -58,7 +58,7 @@ func softmaxDoubles(c *ir.Call, dst, src []float64) {
 		for i, x := range src[lo:hi] {
 			y[i] = x - top
 		}
-		vec.ExpF64(y, y)
+		vec.ExpF64(cpu.Active(), y, y)
 		sum += vec.SumF64(cpu.Active(), y)
 	}
 	for lo, hi := range kit.Steps(c, len(src)) {

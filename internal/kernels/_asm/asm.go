@@ -27,14 +27,15 @@ var (
 
 // file collects the functions and constants of one assembly file.
 type file struct {
-	body   strings.Builder
-	stubs  strings.Builder
-	consts map[uint32]bool
-	order  []uint32 // constants by first use
-	tables []string // DATA lines
-	mask   bool
-	name   string
-	arm64  bool
+	body    strings.Builder
+	stubs   strings.Builder
+	consts  map[uint32]bool
+	order   []uint32        // constants by first use
+	tables  []string        // DATA lines
+	doubles map[uint64]bool // constants of 64 bits
+	mask    bool
+	name    string
+	arm64   bool
 }
 
 func newFile(name string) *file { return &file{name: name, consts: map[uint32]bool{}} }
@@ -76,6 +77,24 @@ func (f *file) text() string {
 }
 
 func constName(c uint32) string { return fmt.Sprintf("c%08x", c) }
+
+// c64 returns the memory operand of 64 bits in every lane.
+func (f *file) c64(bits uint64) string {
+	name := fmt.Sprintf("d%016x", bits)
+	if f.doubles == nil {
+		f.doubles = map[uint64]bool{}
+	}
+	if !f.doubles[bits] {
+		f.doubles[bits] = true
+		var o strings.Builder
+		for i := 0; i < 64; i += 8 {
+			fmt.Fprintf(&o, "DATA %s<>+%d(SB)/8, $0x%016x\n", name, i, bits)
+		}
+		fmt.Fprintf(&o, "GLOBL %s<>(SB), RODATA|NOPTR, $64\n", name)
+		f.tables = append(f.tables, o.String())
+	}
+	return name + "<>(SB)"
+}
 
 // table adds 16 float32 values to the file and returns their memory operand.
 func (f *file) table(name string, v []float64) string {

@@ -214,6 +214,10 @@ func writeVec(dir string) {
 		add("integers", k)
 	}
 	add("integers", lookup{})
+	add("doubles", uniform{})
+	for _, k := range doubles() {
+		add("doubles", k)
+	}
 	writeTranspose(dir)
 	for _, f := range families {
 		writeFamily(dir, "vec", f, by[f])

@@ -10,12 +10,16 @@ type choice struct {
 	name  string
 	args  [][2]string // Go names and types of the arguments, the output first
 	body  func(g *fn)
-	amd64 bool // not supported with NEON
+	amd64 bool   // not supported with NEON
+	only  string // name of the AVX-512 kernel, if only AVX-512 has the instructions
 }
 
-var choiceRegs = []string{"DI", "SI", "DX", "BX"}
+var choiceRegs = []string{"DI", "SI", "DX", "BX", "R8", "R9"}
 
 func (k *choice) emit(f *file, i isa) {
+	if k.only != "" && k.only != i.name {
+		return
+	}
 	var args []arg
 	for _, a := range k.args {
 		args = append(args, arg{a[0], "*" + a[1]})
@@ -60,6 +64,9 @@ func (k *choice) dispatch(isas []isa) string {
 	}
 	o.WriteString("\tswitch l {\n")
 	for _, i := range isas {
+		if k.only != "" && k.only != i.name {
+			continue
+		}
 		fmt.Fprintf(&o, `	case cpu.%s:
 		for len(dst) >= %d {
 			n := min(len(dst)&^%d, chunk)

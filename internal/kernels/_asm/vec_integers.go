@@ -85,7 +85,7 @@ func (lookup) neon() bool { return false }
 
 // integers lists kernels of integers.
 func integers() []*choice {
-	return []*choice{
+	return []*choice{twist(),
 		{name: "absI32", args: [][2]string{{"dst", "int32"}, {"x", "int32"}}, amd64: true, body: func(g *fn) {
 			g.op("VPABSD", "(SI)", 0)
 			g.op("VMOVUPS", 0, "(DI)")

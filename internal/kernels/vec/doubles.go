@@ -1,11 +1,33 @@
 package vec
 
-import "math"
+import (
+	"math"
 
-// ExpF64 computes dst[i] = exp(x[i]) within 1 ULP. Inlined, the iterations overlap, which those of a
-// loop over math.Exp do not. The method is that of FreeBSD's e_exp.c: x = k·ln 2 + r, and a
-// rational approximation of exp(r).
-func ExpF64(dst, x []float64) {
+	"github.com/onward-ml/onward/internal/cpu"
+)
+
+// lanes512 is the number of elements of which kernels for AVX-512 process multiples.
+const lanes512 = 16
+
+// ExpF64 computes dst[i] = exp(x[i]) within 1 ULP. An element's result does not depend on its index.
+func ExpF64(l cpu.Level, dst, x []float64) {
+	x = x[:len(dst)]
+	if l != cpu.AVX512 {
+		expF64Generic(dst, x)
+		return
+	}
+	whole := len(dst) &^ (lanes512 - 1)
+	expF64(l, dst[:whole], x[:whole])
+	var rest [lanes512]float64
+	if copy(rest[:], x[whole:]) > 0 {
+		expF64(l, rest[:], rest[:])
+		copy(dst[whole:], rest[:])
+	}
+}
+
+// expF64Generic has inlined iterations, which overlap; those of a loop over math.Exp do not. The method
+// is that of FreeBSD's e_exp.c: x = k·ln 2 + r, and a rational approximation of exp(r).
+func expF64Generic(dst, x []float64) {
 	const (
 		magic = 0x1.8p52 // adding it rounds to an integer
 		ln2Hi = 6.93147180369123816490e-01
@@ -13,7 +35,9 @@ func ExpF64(dst, x []float64) {
 	)
 	for i, v := range x[:len(dst)] {
 		if !(v > -708 && v < 709) { // NaN, or the result is infinite, 0 or subnormal
-			dst[i] = math.Exp(v)
+			if dst[i] = math.Exp(v); v > 709 { // the assembly of package math overflows too early
+				dst[i] = math.Exp(v-1) * math.E
+			}
 			continue
 		}
 		shifted := v*math.Log2E + magic

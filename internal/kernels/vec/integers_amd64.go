@@ -7,6 +7,12 @@ package vec
 import "github.com/onward-ml/onward/internal/cpu"
 
 //go:noescape
+func twistU32AVX512(dst *uint32, s *uint32, next *uint32, m *uint32, n int)
+
+//go:noescape
+func twistU32AVX2(dst *uint32, s *uint32, next *uint32, m *uint32, n int)
+
+//go:noescape
 func absI32AVX512(dst *int32, x *int32, n int)
 
 //go:noescape
@@ -29,6 +35,27 @@ func mapU8AVX512(dst *uint8, x *uint8, n int, rows *uint8)
 
 //go:noescape
 func mapU8AVX2(dst *uint8, x *uint8, n int, rows *uint8)
+
+func twistU32(l cpu.Level, dst []uint32, s []uint32, next []uint32, m []uint32) {
+	s = s[:len(dst)]
+	next = next[:len(dst)]
+	m = m[:len(dst)]
+	switch l {
+	case cpu.AVX512:
+		for len(dst) >= 16 {
+			n := min(len(dst)&^15, chunk)
+			twistU32AVX512(&dst[0], &s[0], &next[0], &m[0], n)
+			dst, s, next, m = dst[n:], s[n:], next[n:], m[n:]
+		}
+	case cpu.AVX2:
+		for len(dst) >= 8 {
+			n := min(len(dst)&^7, chunk)
+			twistU32AVX2(&dst[0], &s[0], &next[0], &m[0], n)
+			dst, s, next, m = dst[n:], s[n:], next[n:], m[n:]
+		}
+	}
+	twistU32Generic(dst, s, next, m)
+}
 
 func absI32(l cpu.Level, dst []int32, x []int32) {
 	x = x[:len(dst)]

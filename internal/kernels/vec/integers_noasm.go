@@ -6,6 +6,10 @@ package vec
 
 import "github.com/onward-ml/onward/internal/cpu"
 
+func twistU32(_ cpu.Level, dst []uint32, s []uint32, next []uint32, m []uint32) {
+	twistU32Generic(dst, s, next, m)
+}
+
 func absI32(_ cpu.Level, dst []int32, x []int32) { absI32Generic(dst, x) }
 
 func divI32(_ cpu.Level, dst []int32, a []int32, b []int32) { divI32Generic(dst, a, b) }

@@ -3,7 +3,9 @@ package kit
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -33,36 +35,22 @@ func (r *RandomSource) uint32() uint32 {
 	}
 	y := r.state[r.next]
 	r.next++
-	return temper(y)
+	return vec.Temper(y)
 }
 
-// twist computes the next states. The three loops read elements of the state without a remainder.
+// twist computes the next states.
 func (r *RandomSource) twist() {
 	const n, m = len(RandomSource{}.state), 397
-	s := &r.state
-	mixed := func(a, b uint32) uint32 {
-		y := a&0x80000000 | b&0x7fffffff
-		return y>>1 ^ -(y&1)&0x9908b0df
-	}
-	for i := range n - m {
-		s[i] = s[i+m] ^ mixed(s[i], s[i+1])
-	}
-	for i := n - m; i < n-1; i++ {
-		s[i] = s[i+m-n] ^ mixed(s[i], s[i+1])
-	}
-	s[n-1] = s[m-1] ^ mixed(s[n-1], s[0])
+	l, s := cpu.Active(), r.state[:]
+	last := [2]uint32{s[n-1]}
+	vec.TwistU32(l, s[:n-m], s, s[1:], s[m:])
+	vec.TwistU32(l, s[n-m:n-1], s[n-m:], s[n-m+1:], s)
+	vec.TwistU32(l, s[n-1:], last[:], s, s[m-1:])
 	r.next = 0
 }
 
-func temper(y uint32) uint32 {
-	y ^= y >> 11
-	y ^= y << 7 & 0x9d2c5680
-	y ^= y << 15 & 0xefc60000
-	return y ^ y>>18
-}
-
 // Uniform returns a number in [0, 1) with 53 random bits.
-func (r *RandomSource) Uniform() float64 { return uniform(r.uint32(), r.uint32()) }
+func (r *RandomSource) Uniform() float64 { return vec.UniformF64(r.uint32(), r.uint32()) }
 
 // Uniforms stores the next results of Uniform.
 func (r *RandomSource) Uniforms(dst []float64) {
@@ -72,16 +60,11 @@ func (r *RandomSource) Uniforms(dst []float64) {
 			dst[0], dst = r.Uniform(), dst[1:]
 			continue
 		}
-		words := r.state[r.next:][:2*n]
-		for i := range dst[:n] {
-			dst[i] = uniform(temper(words[2*i]), temper(words[2*i+1]))
-		}
+		vec.UniformsF64(cpu.Active(), dst[:n], r.state[r.next:][:2*n])
 		r.next += 2 * n
 		dst = dst[n:]
 	}
 }
-
-func uniform(a, b uint32) float64 { return float64(uint64(a>>5)<<26|uint64(b>>6)) / (1 << 53) }
 
 // Normal returns a number of the standard Normal distribution (Marsaglia's polar method).
 func (r *RandomSource) Normal() float64 {

@@ -1,47 +1,33 @@
-package kit
+package vec
 
 import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/cpu"
-	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
-// PowFloat stores a to the power of b. Small constant exponents are computed by products.
-func PowFloat[T FloatNumber](dst, a, b []T) {
-	if len(b) == 1 && len(a) == len(dst) {
-		switch y := b[0]; y {
-		case 2:
-			for i, x := range a {
-				dst[i] = x * x
-			}
-			return
-		case 3:
-			for i, x := range a {
-				dst[i] = x * x * x
-			}
-			return
-		default:
-			for i, x := range a {
-				dst[i] = T(math.Pow(float64(x), float64(y)))
-			}
-			return
-		}
-	}
-	if len(a) == 1 && len(b) == len(dst) {
-		x := float64(a[0])
-		for i, y := range b {
-			dst[i] = T(math.Pow(x, float64(y)))
-		}
+// PowF32 computes dst[i] = x[i] to the power of y[i], within 1 ULP. An element's result does not depend
+// on its index.
+func PowF32(l cpu.Level, dst, x, y []float32) {
+	x, y = x[:len(dst)], y[:len(dst)]
+	if l != cpu.AVX512 {
+		powF32Generic(dst, x, y)
 		return
 	}
-	if len(a) == 1 {
-		RepeatOf(dst, T(math.Pow(float64(a[0]), float64(b[0]))))
-		return
+	whole := len(dst) &^ (lanes512 - 1)
+	powF32(l, dst[:whole], x[:whole], y[:whole])
+	var base, exponent [lanes512]float32
+	copy(exponent[:], y[whole:])
+	if copy(base[:], x[whole:]) > 0 {
+		powF32(l, base[:], base[:], exponent[:])
+		copy(dst[whole:], base[:])
 	}
-	a, b = a[:len(dst)], b[:len(dst)]
+}
+
+func powF32Generic(dst, x, y []float32) {
+	x, y = x[:len(dst)], y[:len(dst)]
 	for i := range dst {
-		dst[i] = T(math.Pow(float64(a[i]), float64(b[i])))
+		dst[i] = powOf(x[i], y[i])
 	}
 }
 
@@ -111,26 +97,3 @@ func powOf(x, y float32) float32 {
 }
 
 func normalAboveZero(x float32) bool { return math.Float32bits(x)-0x00800000 < 0x7f000000 }
-
-// PowFloats computes powers of a by b. Either may have one element, which is broadcast.
-func PowFloats(dst, a, b []float32) {
-	switch {
-	case len(a) == 1 && len(dst) > 1 && len(b) == len(dst) && normalAboveZero(a[0]):
-		log := log2Float32(a[0])
-		for i, y := range b {
-			dst[i] = powFloat32(a[0], y, log)
-		}
-	case len(b) == 1 && len(a) == len(dst) && b[0] == -1: // 1/x, rounded once
-		vec.ReciprocalF32(cpu.Active(), dst, a)
-	case len(b) == 1 && len(a) == len(dst):
-		for i, x := range a {
-			dst[i] = powOf(x, b[0])
-		}
-	case len(a) == len(dst) && len(b) == len(dst):
-		for i, x := range a {
-			dst[i] = powOf(x, b[i])
-		}
-	default:
-		PowFloat(dst, a, b)
-	}
-}

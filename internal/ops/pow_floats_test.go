@@ -9,7 +9,7 @@ import (
 	"github.com/onward-ml/onward/internal/testing"
 )
 
-func TestPowFloat32(t *testing.T) {
+func TestPowFloats(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	a, b := testkit.Special32(), testkit.Special32()
 	for i := range b {

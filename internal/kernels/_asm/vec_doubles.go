@@ -1,0 +1,122 @@
+package main
+
+import "math"
+
+// opd emits an instruction for float64 lanes; a float64 operand is a constant in every lane.
+func (g *fn) opd(name string, operands ...any) {
+	for i, o := range operands {
+		if v, ok := o.(float64); ok {
+			operands[i] = g.c64(math.Float64bits(v))
+		}
+	}
+	g.op(name, operands...)
+}
+
+// hornerDoubles sets p to the polynomial with coefficients c (lowest first) of register x.
+func (g *fn) hornerDoubles(c []float64, x, p int) {
+	g.opd("VMOVUPD", c[len(c)-1], p)
+	for i := len(c) - 2; i >= 0; i-- {
+		g.opd("VFMADD213PD", c[i], x, p)
+	}
+}
+
+// expSeries returns the coefficients of exp(scale·x) up to the given degree.
+func expSeries(scale float64, degree int) []float64 {
+	c := []float64{1}
+	for i := 1; i <= degree; i++ {
+		c = append(c, c[i-1]*scale/float64(i))
+	}
+	return c
+}
+
+// doubles lists kernels that compute in float64, which take instructions of AVX-512.
+func doubles() []*choice {
+	return []*choice{
+		{name: "expF64", args: [][2]string{{"dst", "float64"}, {"x", "float64"}}, only: avx512.name, amd64: true, body: func(g *fn) {
+			for h := range 2 {
+				x, n, p := 3*h, 3*h+1, 3*h+2
+				g.op("VMOVUPD", offset(64*h, "(SI)"), x)
+				g.opd("VCMPPD", "$5", -746., x, "K2") // not less: the others are 0, for which VSCALEFPD takes 150 cycles
+				g.opd("VMOVUPD", 720., n)
+				g.op("VMINPD", x, n, x) // returns x if it is NaN
+				g.opd("VMOVUPD", -750., n)
+				g.op("VMAXPD", x, n, x)
+				g.opd("VMULPD", math.Log2E, x, n)
+				g.op("VRNDSCALEPD", "$0", n, n)
+				g.opd("VFNMADD231PD", 6.93147180369123816490e-01, n, x) // exact: this part of ln 2 has trailing zeros
+				g.opd("VFNMADD231PD", 1.90821492927058770002e-10, n, x)
+				g.hornerDoubles(expSeries(1, 13)[2:], x, p)
+				g.op("VMULPD", x, p, p)
+				g.op("VFMADD213PD", x, x, p)
+				g.opd("VADDPD", 1., p, p)
+				g.op("VSCALEFPD.Z", n, p, "K2", p)
+				g.op("VMOVUPD", p, offset(64*h, "(DI)"))
+			}
+		}},
+		// pow computes exp2(y·log2|x|) with a relative error of 2⁻²⁸, then the special cases. log2 of a
+		// mantissa m in [¾, 1½) is 2/ln 2·artanh((m-1)/(m+1)).
+		{name: "powF32", args: [][2]string{{"dst", "float32"}, {"x", "float32"}, {"y", "float32"}}, only: avx512.name, amd64: true, body: func(g *fn) {
+			var artanh []float64
+			for k := range 8 {
+				artanh = append(artanh, 2/math.Ln2/float64(2*k+1))
+			}
+			const zero, one = 14, 15
+			g.op("VXORPD", zero, zero, zero)
+			g.opd("VMOVUPD", 1., one)
+			for h := range 2 {
+				r := 16 * h // registers of this half, but zero and one
+				if h == 1 {
+					r = 16
+				}
+				x, y, a, k, m, f, s, log, t, n, p, whole, half, halved := r, r+1, r+2, r+3, r+4, r+5, r+6, r+7, r+8, r+9, r+10, r+11, r+12, r+13
+				g.op("VCVTPS2PD", offset(32*h, "(SI)"), x)
+				g.op("VCVTPS2PD", offset(32*h, "(DX)"), y)
+				g.op("VPANDQ", g.c64(math.MaxInt64), x, a)
+				g.op("VGETEXPPD", a, k)
+				g.op("VGETMANTPD", "$3", a, m)
+				g.op("VGETEXPPD", m, f)
+				g.op("VSUBPD", f, k, k)
+				g.op("VSUBPD", one, m, f)
+				g.op("VADDPD", one, m, s)
+				g.op("VDIVPD", s, f, f)
+				g.op("VMULPD", f, f, s)
+				g.hornerDoubles(artanh, s, log)
+				g.op("VFMADD213PD", k, f, log)
+				g.op("VMULPD", y, log, t)
+				// ±1 to the power of ±Inf is 1.
+				g.op("VCMPPD", "$0", one, a, "K1")
+				g.op("VCMPPD", "$7", y, y, "K1", "K1")
+				g.op("VMOVUPD", zero, "K1", t)
+				// Both limits are out of the range of float32. The instructions return t if it is NaN.
+				g.opd("VMOVUPD", 200., n)
+				g.op("VMINPD", t, n, t)
+				g.opd("VMOVUPD", -200., n)
+				g.op("VMAXPD", t, n, t)
+				g.op("VRNDSCALEPD", "$0", t, n)
+				g.op("VSUBPD", n, t, t)
+				g.hornerDoubles(expSeries(math.Ln2, 9), t, p)
+				g.op("VSCALEFPD", n, p, p)
+				// A negative finite number to the power of a fraction is NaN.
+				g.op("VRNDSCALEPD", "$3", y, whole)
+				g.op("VCMPPD", "$1", zero, x, "K1")
+				g.opd("VCMPPD", "$14", math.Inf(-1), x, "K1", "K1")
+				g.op("VCMPPD", "$4", whole, y, "K1", "K1")
+				g.op("VMOVUPD", g.c64(0x7ff8000000000000), "K1", p)
+				// An odd power has the sign of the base.
+				g.opd("VMULPD", 0.5, y, half)
+				g.op("VRNDSCALEPD", "$3", half, halved)
+				g.op("VPMOVQ2M", x, "K2")
+				g.op("VCMPPD", "$0", whole, y, "K2", "K2")
+				g.op("VCMPPD", "$4", halved, half, "K2", "K2")
+				g.op("VPORQ", g.c64(1<<63), p, "K2", p)
+				// x to the power of 0 and 1 to the power of y are 1, also for NaN.
+				g.op("VCMPPD", "$0", zero, y, "K3")
+				g.op("VCMPPD", "$0", one, x, "K4")
+				g.e("KORW K3, K4, K3")
+				g.op("VMOVUPD", one, "K3", p)
+				g.e("VCVTPD2PS Z%d, Y%d", p, p)
+				g.e("VMOVUPS Y%d, %s", p, offset(32*h, "(DI)"))
+			}
+		}},
+	}
+}
