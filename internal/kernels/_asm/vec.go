@@ -218,6 +218,7 @@ func writeVec(dir string) {
 	for _, k := range doubles() {
 		add("doubles", k)
 	}
+	add("rotate", rotate())
 	writeTranspose(dir)
 	for _, f := range families {
 		writeFamily(dir, "vec", f, by[f])

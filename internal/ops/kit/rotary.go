@@ -3,31 +3,29 @@ package kit
 import (
 	"fmt"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // RotateHead rotates the vector of a head by angles given by their cosines and sines, one per pair
 // of elements. The pairs are (i, i+half), or (2i, 2i+1) if interleaved is set. Elements after the
 // pairs are unchanged (https://arxiv.org/abs/2104.09864).
-func RotateHead[T RealFloat](dst, src, cos, sin []T, interleaved bool) {
+func RotateHead(dst, src, cos, sin []float32, interleaved bool) {
 	half := len(cos)
-	sin = sin[:half]
 	if interleaved {
+		sin = sin[:half]
 		for i, c := range cos {
 			s, x, y := sin[i], src[2*i], src[2*i+1]
 			dst[2*i] = c*x - s*y
 			dst[2*i+1] = s*x + c*y
 		}
 	} else {
-		x, y := src[:half], src[half:2*half]
-		dx, dy := dst[:half], dst[half:2*half]
-		for i, c := range cos {
-			s, u, v := sin[i], x[i], y[i]
-			dx[i] = c*u - s*v
-			dy[i] = s*u + c*v
-		}
+		vec.RotateF32(cpu.Active(), dst[:half], dst[half:], src, src[half:], cos, sin)
 	}
-	copy(dst[2*half:], src[2*half:])
+	if len(dst) > 2*half {
+		copy(dst[2*half:], src[2*half:])
+	}
 }
 
 // RotaryRun rotates input 0 and multiplies it by scale. Inputs iCos and iSin are the caches, input
@@ -83,9 +81,10 @@ func RotaryRun(c *ir.Call, in AttentionInput, dim int, interleaved bool, scale f
 			if pos != nil {
 				p = pos[i]
 			}
+			b, t, u, v := i/in.Length, i%in.Length, cos[p*half:][:half], sin[p*half:][:half]
 			for h := range in.Heads {
-				out := dst.At(i/in.Length, h, i%in.Length)[:in.Size]
-				RotateHead(out, src.At(i/in.Length, h, i%in.Length)[:in.Size], cos[p*half:][:half], sin[p*half:][:half], interleaved)
+				out := dst.At(b, h, t)[:in.Size]
+				RotateHead(out, src.At(b, h, t)[:in.Size], u, v, interleaved)
 				if scale != 1 {
 					for k := range out {
 						out[k] *= scale
