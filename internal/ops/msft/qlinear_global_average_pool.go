@@ -77,6 +77,17 @@ func (p *QLinearGlobalAveragePool) Run(c *ir.Call) error {
 		out.quantize(dst[i:i+1], v[:])
 	}
 	if p.ChannelsLast {
+		if !c.Generic && 255*plane < 1<<24 {
+			kit.ReduceSpans(c, n*((ch+averaged-1)/averaged), plane*averaged, func(lo, hi int) {
+				across := (ch + averaged - 1) / averaged
+				for i := lo; i < hi; i++ {
+					k := i % across * averaged
+					at := i/across*ch + k
+					in.averageColumns(dst[at:at+min(averaged, ch-k)], &out, src[i/across*plane*ch:][:plane*ch][k:], ch, plane, scale)
+				}
+			})
+			return nil
+		}
 		const step = 64
 		across := (ch + step - 1) / step
 		kit.ReduceEach(c, n*across, plane*step, func(i int) {
@@ -118,6 +129,24 @@ func (q *byteQuant) averageRows(dst []byte, to *byteQuant, src []byte, n int, sc
 		done += rows
 	}
 	return done
+}
+
+// averaged is the maximum number of columns of averageColumns.
+const averaged = 256
+
+// averageColumns stores the quantized sums of the first columns of a matrix of the given number of rows, ld elements apart, times scale. The
+// sums must be exact in float32.
+func (q *byteQuant) averageColumns(dst []byte, to *byteQuant, src []byte, ld, rows int, scale float32) {
+	var wide, sum [averaged]float32
+	l, plain := cpu.Active(), byteQuant{scale: 1, signed: q.signed}
+	w, s := wide[:len(dst)], sum[:len(dst)]
+	for r := range rows {
+		plain.widen(l, w, src[r*ld:][:len(dst)])
+		vec.AddF32(l, s, s, w)
+	}
+	vec.SubScalarF32(l, s, s, float32(rows*int(q.zero)))
+	vec.MulScalarF32(l, s, s, scale)
+	to.quantize(dst, s)
 }
 
 // sumBytes returns the sum of the bytes as integers, eight at a time.
