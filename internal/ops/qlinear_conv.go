@@ -34,10 +34,11 @@ func (v *QLinearConv) Infer(c *ir.InferContext) error {
 }
 
 // Run rounds to nearest, ties to even.
-func (v *QLinearConv) Run(c *ir.Call) error { return v.run(c, nil) }
+func (v *QLinearConv) Run(c *ir.Call) error { return v.RunThen(c, nil, nil) }
 
-// run computes the convolution. packed holds the weights if they are constant.
-func (v *QLinearConv) run(c *ir.Call, packed *kit.ConvWeights) error {
+// RunThen computes the convolution. packed holds the weights if they are constant. then, if not nil, changes the elements from at on of
+// the result, which is N×D1×…×Dk×C if ChannelsLast is set. It is called for parts that together cover it.
+func (v *QLinearConv) RunThen(c *ir.Call, packed *kit.ConvWeights, then func(y []byte, at int)) error {
 	x, w := c.Tensor(0), c.Tensor(3)
 	shape := x.Shape()
 	if v.ChannelsLast {
@@ -83,14 +84,17 @@ func (v *QLinearConv) run(c *ir.Call, packed *kit.ConvWeights) error {
 	}
 	xs, ys := tensor.Of[float32](c.Tensor(1))[0], tensor.Of[float32](c.Tensor(6))[0]
 	for i := range scale {
-		scale[i] = xs * ws[i%len(ws)] / ys
+		scale[i] = xs * ws[min(i, len(ws)-1)] / ys
 	}
 	if packed != nil {
-		if err := packed.Requantized(c, &s, x, c.Tensor(2), bias, y, scale, c.Tensor(7), last); err != nil {
+		var after func(lo, hi int)
+		if data := y.Bytes(); last && then != nil {
+			after = func(lo, hi int) { then(data[lo:hi], lo) }
+		}
+		if err := packed.Requantized(c, &s, x, c.Tensor(2), bias, y, scale, c.Tensor(7), last, after); err != nil || last {
 			return err
 		}
-		done()
-		return nil
+		return finish(c, done, then)
 	}
 	out := kit.Product(s.Out)
 	sums, err := ir.ScratchOf[int32](c, y.Len())
@@ -105,7 +109,15 @@ func (v *QLinearConv) run(c *ir.Call, packed *kit.ConvWeights) error {
 			requantize(y, p*out, sums[p*out:][:out], scale[p%s.M], c.Tensor(7))
 		}
 	})
+	return finish(c, done, then)
+}
+
+// finish calls done, and then for the whole result.
+func finish(c *ir.Call, done func(), then func(y []byte, at int)) error {
 	done()
+	if y := c.Out[0].(*tensor.Tensor).Bytes(); then != nil {
+		c.Parallel(len(y), kit.GrainCheap, func(lo, hi int) { then(y[lo:hi], lo) })
+	}
 	return c.Err()
 }
 
@@ -125,7 +137,7 @@ func (v *QLinearConv) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, 
 }
 
 // Run convolves with the packed weights.
-func (v *qlinearConvPacked) Run(c *ir.Call) error { return v.run(c, v.w) }
+func (v *qlinearConvPacked) Run(c *ir.Call) error { return v.RunThen(c, v.w, nil) }
 
 // requantize writes round(v·scale) + zero, saturated, to y from element at on.
 func requantize(y *tensor.Tensor, at int, v []int32, scale float32, zero *tensor.Tensor) {

@@ -78,11 +78,13 @@ const (
 	tsStepA, tsStepB  = 128, 136
 	tsPixel, tsLdC    = 144, 152
 	tsBias, tsScale   = 160, 168
-	tsRow, tsSums     = 176, 184
-	tsZero            = 192
-	tsLo, tsHi        = 196, 200
-	tsMask, tsStore   = 204, 208
+	tsRow             = 176
+	tsSums, tsOther   = 184, 192
+	tsHi              = 208
+	tsMask, tsStore   = 212, 216
+	tsWord, tsFlip    = 224, 228
 	tsRows            = 48  // in the configuration: the rows of tile 0
+	tileAt            = 32  // size of TileAt
 	tileStride        = 128 // distance of the rows of packed weights and of sums
 )
 
@@ -99,7 +101,8 @@ func (g *fn) tileProducts(halves int, dot func(b, a, c int)) {
 	}
 }
 
-// tiles writes the products of one or two tiles of rows of bytes and two tiles of columns. The sums go through memory to vector registers.
+// tiles writes the products of one or two tiles of rows of bytes and two tiles of columns. The sums go through memory to vector registers, one tile
+// later than the products, so that both overlap.
 func tiles(f *file, halves int) {
 	g := f.function(fmt.Sprintf("tiles%dAMX", halves), avx512, []arg{{"t", "*Tiles"}}, nil)
 	g.arg("t", "DX")
@@ -107,23 +110,27 @@ func tiles(f *file, halves int) {
 	for _, p := range []struct {
 		off int
 		reg string
-	}{{tsSums, "R15"}, {tsPixel, "R8"}, {tsStepA, "R10"}, {tsStepB, "R14"}, {tsAt, "R13"}, {tsLdC, "BX"}, {tsBias, "AX"}, {tsScale, "SI"}} {
+	}{{tsPixel, "R8"}, {tsStepA, "R10"}, {tsStepB, "R14"}, {tsAt, "R13"}, {tsLdC, "BX"}, {tsScale, "SI"}} {
 		g.e("MOVQ %d(DX), %s", p.off, p.reg)
 	}
 	g.e("MOVQ $%d, R9", tileStride)
 	g.e("KMOVW %d(DX), K1", tsMask)
 	g.e("KMOVW %d(DX), K2", tsMask+2)
-	const bias, scale, lo, hi, zero = 2, 4, 6, 7, 8
+	g.e("KMOVD %d(DX), K3", tsMask)
+	const scale, hi, word = 4, 6, 7
 	for j := range 2 {
-		g.op("VMOVDQU32", fmt.Sprintf("%d(AX)", j*64), bias+j)
 		g.op("VMOVUPS", fmt.Sprintf("%d(SI)", j*64), scale+j)
 	}
-	g.e("VBROADCASTSS %d(DX), Z%d", tsLo, lo)
 	g.e("VBROADCASTSS %d(DX), Z%d", tsHi, hi)
-	g.e("VPBROADCASTD %d(DX), Z%d", tsZero, zero)
+	g.e("VPBROADCASTW %d(DX), Z%d", tsWord, word)
+	g.e("XORQ R15, R15") // the sums of the previous tile
 	g.label("tile")
+	g.e("DECQ %d(DX)", tsCount)
+	g.e("JLT store")
+	g.e("MOVQ %d(DX), AX", tsBias)
+	g.e("XORL CX, CX") // every row is the bias
 	for i := range 2 * halves {
-		g.tileZero(i)
+		g.tileLoad(i%2*64, "AX", "CX", i)
 	}
 	g.e("MOVQ %d(DX), DI", tsB)
 	g.e("MOVQ %d(DX), R11", tsOffsets)
@@ -149,61 +156,75 @@ func tiles(f *file, halves int) {
 	g.e("JNZ chunk")
 	g.e("DECQ R12")
 	g.e("JNZ tap")
+	g.e("MOVQ %d(DX), AX", tsSums)
 	for i := range 2 * halves {
-		g.tileStore(i, i/2*16*tileStride+i%2*64, "R15", "R9")
+		g.tileStore(i, i/2*16*tileStride+i%2*64, "AX", "R9")
 	}
+	g.label("store")
+	g.e("TESTQ R15, R15")
+	g.e("JZ next")
 	for h := range halves {
 		label := func(s string) string { return fmt.Sprintf("%s%d", s, h) }
-		g.e("MOVQ %d(R13), DI", 16+8*h)
+		g.e("MOVQ %d(R13), DI", 16+8*h-tileAt)
 		g.e("ADDQ %d(DX), DI", tsC)
 		g.e("LEAQ %d(R15), SI", h*16*tileStride)
 		g.e("MOVBQZX %d(DX), CX", tsRows)
-		next := func(loop string) {
-			g.e("ADDQ R9, SI")
-			g.e("ADDQ BX, DI")
-			g.e("DECQ CX")
-			g.e("JNZ %s", loop)
-		}
 		g.e("MOVQ %d(DX), R12", tsRow)
 		g.e("CMPQ %d(DX), $0", tsStore)
 		g.e("JNE %s", label("sums"))
 		g.label(label("requantize"))
-		for j := range 2 {
-			g.op("VPADDD", fmt.Sprintf("%d(SI)", j*64), bias+j, j)
-			g.requantize(j, scale+j, lo, hi, zero)
-			g.e("VPMOVDB Z%d, K%d, %d(DI)", j, j+1, j*16)
+		var sums [4]any
+		for i := range sums {
+			sums[i] = fmt.Sprintf("%d(SI)", i*64)
 		}
-		next(label("requantize"))
+		g.narrow4(f, sums, [4]int{0, 1, 2, 3}, [4]int{scale, scale + 1, scale, scale + 1}, hi, word, tsFlip, 1)
+		g.e("VMOVDQU8 Y0, K3, (DI)")
+		g.e("CMPQ CX, $1")
+		g.e("JE %s", label("done"))
+		g.e("VEXTRACTI64X4 $1, Z0, Y0")
+		g.e("VMOVDQU8 Y0, K3, (DI)(BX*1)")
+		g.e("ADDQ $%d, SI", 2*tileStride)
+		g.e("LEAQ (DI)(BX*2), DI")
+		g.e("SUBQ $2, CX")
+		g.e("JNZ %s", label("requantize"))
 		g.e("JMP %s", label("done"))
 		g.label(label("sums"))
 		for j := range 2 {
-			g.op("VPADDD", fmt.Sprintf("%d(SI)", j*64), bias+j, j)
+			g.op("VMOVDQU32", fmt.Sprintf("%d(SI)", j*64), j)
 		}
 		g.e("TESTQ R12, R12")
 		g.e("JZ %s", label("acc"))
-		g.e("VPBROADCASTD (R12), Z9")
+		g.e("VPBROADCASTD (R12), Z10")
 		g.e("ADDQ $4, R12")
 		for j := range 2 {
-			g.op("VPADDD", 9, j, j)
+			g.op("VPADDD", 10, j, j)
 		}
 		g.label(label("acc"))
 		g.e("CMPQ %d(DX), $1", tsStore)
 		g.e("JEQ %s", label("store"))
 		for j := range 2 {
-			g.e("VMOVDQU32.Z %d(DI), K%d, Z9", j*64, j+1)
-			g.op("VPADDD", 9, j, j)
+			g.e("VMOVDQU32.Z %d(DI), K%d, Z10", j*64, j+1)
+			g.op("VPADDD", 10, j, j)
 		}
 		g.label(label("store"))
 		for j := range 2 {
 			g.e("VMOVDQU32 Z%d, K%d, %d(DI)", j, j+1, j*64)
 		}
-		next(label("sums"))
+		g.e("ADDQ R9, SI")
+		g.e("ADDQ BX, DI")
+		g.e("DECQ CX")
+		g.e("JNZ %s", label("sums"))
 		g.e("MOVQ R12, %d(DX)", tsRow)
 		g.label(label("done"))
 	}
-	g.e("ADDQ $32, R13")
-	g.e("DECQ %d(DX)", tsCount)
-	g.e("JNZ tile")
+	g.label("next")
+	g.e("ADDQ $%d, R13", tileAt)
+	g.e("MOVQ %d(DX), R15", tsSums)
+	g.e("MOVQ %d(DX), AX", tsOther)
+	g.e("MOVQ AX, %d(DX)", tsSums)
+	g.e("MOVQ R15, %d(DX)", tsOther)
+	g.e("CMPQ %d(DX), $0", tsCount)
+	g.e("JGE tile")
 	g.tileRelease()
 	g.e("VZEROUPPER")
 	g.e("RET")

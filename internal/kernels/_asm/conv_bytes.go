@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -15,6 +16,7 @@ const (
 	bBias, bScale       = 80, 88
 	bZero, bLo, bHi     = 96, 100, 104
 	bMask, bSums        = 108, 112
+	bWord, bFlip        = 124, 128
 	bytePixels, byteCol = 14, 32
 )
 
@@ -147,37 +149,62 @@ func byteTile(f *file, mr int) string {
 	g.e("VZEROUPPER")
 	g.e("RET")
 	g.label("requantize")
-	// clip(round(x)+zero, lo, hi) = round(clip(x, lo-zero, hi-zero)) + zero, since the bounds are
-	// integers.
+	const scale, hi, word = 0, 2, 3
 	g.e("MOVQ %d(DX), AX", bScale)
 	for j := range 2 {
-		g.op("VMOVUPS", fmt.Sprintf("%d(AX)", j*64), j)
+		g.op("VMOVUPS", fmt.Sprintf("%d(AX)", j*64), scale+j)
 	}
-	g.e("VBROADCASTSS %d(DX), Z2", bLo)
-	g.e("VBROADCASTSS %d(DX), Z3", bHi)
-	all := func(op func(a, j int)) {
-		for r := range mr {
-			for j := range 2 {
-				op(acc(0, r, j), j)
-			}
+	g.e("VBROADCASTSS %d(DX), Z%d", bHi, hi)
+	g.e("VPBROADCASTW %d(DX), Z%d", bWord, word)
+	g.e("KMOVD %d(DX), K3", bMask)
+	reg := "R15"
+	store := func(r, v int) {
+		g.op("VMOVDQU8", fmt.Sprintf("Y%d", v), "K3", fmt.Sprintf("(%s)", reg))
+		if r == half-1 {
+			reg = "CX"
+		} else {
+			g.e("ADDQ BX, %s", reg)
 		}
 	}
-	all(func(a, j int) {
-		g.op("VCVTDQ2PS", a, a)
-		g.op("VMULPS", j, a, a)
-		g.op("VMAXPS", 2, a, a) // NaN becomes the lower bound
-		g.op("VMINPS", 3, a, a)
-		g.op("VCVTPS2DQ", a, a)
-	})
-	g.e("VPBROADCASTD %d(DX), Z2", bZero)
-	each(func(r, j int, reg string) {
-		a := acc(0, r, j)
-		g.op("VPADDD", 2, a, a)
-		g.op("VPMOVDB", a, fmt.Sprintf("K%d", j+1), fmt.Sprintf("%d(%s)", j*16, reg))
-	})
+	for r := 0; r < mr; r += 2 {
+		next := min(r+1, mr-1)
+		v := [4]int{acc(0, r, 0), acc(0, r, 1), acc(0, next, 0), acc(0, next, 1)}
+		g.narrow4(f, [4]any{v[0], v[1], v[2], v[3]}, v, [4]int{scale, scale + 1, scale, scale + 1}, hi, word, bFlip, v[1])
+		store(r, v[0])
+		if r < next {
+			g.e("VEXTRACTI64X4 $1, Z%d, Y%d", v[0], v[0])
+			store(next, v[0])
+		}
+	}
 	g.e("VZEROUPPER")
 	g.e("RET")
 	return name
+}
+
+// narrow4 converts four registers of 16 sums to bytes: saturate(round(min(sum·scale, hi)) + zero). The result is in v[0], first the bytes
+// of v[0], last those of v[3]. Packing instructions saturate to the bounds of bytes, so that only the overflow of the conversion needs a bound.
+// word holds the zero point of unsigned bytes, which the 32 bits at flip(DX) convert to signed ones. The registers v and order change;
+// a register may occur several times at the end of v, and order may be v[1].
+func (g *fn) narrow4(f *file, sums [4]any, v, scale [4]int, hi, word, flip, order int) {
+	for i, r := range v {
+		if slices.Contains(v[:i], r) {
+			continue
+		}
+		g.op("VCVTDQ2PS", sums[i], r)
+		g.op("VMULPS", scale[i], r, r)
+		g.op("VMINPS", r, hi, r) // the conversion makes NaN and values below the range the lowest integer
+		g.op("VCVTPS2DQ", r, r)
+	}
+	for i := 0; i < 4; i += 2 {
+		if i == 0 || !slices.Contains(v[:2], v[i]) {
+			g.op("VPACKSSDW", v[i+1], v[i], v[i])
+			g.op("VPADDSW", word, v[i], v[i])
+		}
+	}
+	g.op("VPACKUSWB", v[2], v[0], v[0])
+	g.op("VPXORD.BCST", fmt.Sprintf("%d(DX)", flip), v[0], v[0])
+	g.op("VMOVDQU32", packedOrder(f)+"(SB)", order)
+	g.op("VPERMD", v[0], order, v[0])
 }
 
 // requantize converts the sums in register a to bytes: round(clip(a·scale, lo, hi)) + zero, which is clip(round(a·scale) + zero) within
@@ -204,6 +231,13 @@ func writeConvBytes(dir string) {
 		fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", mr, lastTile(f, mr))
 	}
 	dis.WriteString("\t}\n}\n")
+	dis.WriteString("\nfunc windowTileAVX512(pixels, stride int, t *channelTile) {\n\tswitch 2*pixels + stride {\n")
+	for mr := 1; mr <= lastPixels; mr++ {
+		for stride := 1; stride <= 2; stride++ {
+			fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", 2*mr+stride, windowTile(f, mr, stride))
+		}
+	}
+	dis.WriteString("\t}\n}\n")
 	for stride := 1; stride <= 2; stride++ {
 		fmt.Fprintf(&dis, "\nfunc planeTile%dAVX512(rows int, t *planeTile) {\n\tswitch rows {\n", stride)
 		for rows := 1; rows <= 4; rows++ {
@@ -225,6 +259,8 @@ const (
 	chZero, chLo, chHi = 80, 84, 88
 	chMask             = 92
 	chIndex            = 96
+	chColumn           = 104
+	chWord, chFlip     = 112, 116
 	lastPixels         = 8
 )
 
@@ -294,6 +330,100 @@ func lastTile(f *file, mr int) string {
 	g.e("VZEROUPPER")
 	g.e("RET")
 	return name
+}
+
+// windowTile writes the tile of mr pixels, stride columns apart, of a depthwise 3×3 convolution of bytes with the channels innermost, in blocks
+// of 16 channels. A column of the window is the three low bytes of the 32 bits of a channel. It is read once for all pixels that it belongs to.
+func windowTile(f *file, mr, stride int) string {
+	name := fmt.Sprintf("windowTile%dx%dAVX512", mr, stride)
+	g := f.function(name, avx512, []arg{{"t", "*channelTile"}}, nil)
+	const weights, spread, hi, word, scale, order = 8, 11, 12, 13, 14, 15 // sums in 0 to 7
+	g.arg("t", "DX")
+	for _, p := range []struct {
+		off int
+		reg string
+	}{{chB, "R9"}, {chColumn, "R8"}, {chA, "R13"}, {chC, "R15"}, {chBlocks, "CX"}, {chBias, "BX"}, {chScale, "R10"}, {chOffsets, "R11"}, {chLdC, "R12"}} {
+		g.e("MOVQ %d(DX), %s", p.off, p.reg)
+	}
+	g.e("VBROADCASTSS %d(DX), Z%d", chHi, hi)
+	g.e("VPBROADCASTW %d(DX), Z%d", chWord, word)
+	g.op("VMOVDQU32", spreadOrder(f)+"(SB)", spread)
+	for i := range 3 {
+		g.e("MOVQ $0x%016x, AX", uint64(0x1111111111111111)<<i)
+		g.e("KMOVQ AX, K%d", i+1)
+	}
+	g.label("block")
+	g.e("VMOVDQU32 (BX), Z0")
+	for r := 1; r < mr; r++ {
+		g.op("VMOVDQA32", 0, r)
+	}
+	rows := []string{"AX", "SI", "DI"}
+	for i, p := range rows {
+		g.e("MOVQ %d(R11), %s", 3*8*i, p)
+		g.e("ADDQ R13, %s", p)
+		g.e("VMOVDQU32 %d(R9), Z%d", 64*i, weights+i)
+	}
+	for column := range (mr-1)*stride + 3 {
+		x := 16 + column%4*4
+		for i, p := range rows {
+			g.e("VBROADCASTI32X4 (%s), Z%d", p, x+1+i)
+			z := ""
+			if i == 0 {
+				z = ".Z"
+			}
+			g.e("VPSHUFB%s Z%d, Z%d, K%d, Z%d", z, spread, x+1+i, i+1, x)
+			g.e("ADDQ R8, %s", p)
+		}
+		for r := range mr {
+			if k := column - r*stride; k >= 0 && k < 3 {
+				g.op("VPDPBUSD", weights+k, x, r)
+			}
+		}
+	}
+	g.e("VMOVUPS (R10), Z%d", scale)
+	g.e("MOVQ R15, AX")
+	for r := 0; r < mr; r += 4 {
+		var v [4]int
+		var sums [4]any
+		for i := range v {
+			v[i] = min(r+i, mr-1)
+			sums[i] = v[i]
+		}
+		g.narrow4(f, sums, v, [4]int{scale, scale, scale, scale}, hi, word, chFlip, order)
+		for i := 0; i < 4 && r+i < mr; i++ {
+			if i == 0 {
+				g.e("VMOVDQU32 X%d, (AX)", v[0])
+			} else {
+				g.e("VEXTRACTI32X4 $%d, Z%d, (AX)", i, v[0])
+			}
+			g.e("ADDQ R12, AX")
+		}
+	}
+	g.e("ADDQ $16, R13")
+	g.e("ADDQ $16, R15")
+	g.e("ADDQ $64, BX")
+	g.e("ADDQ $64, R10")
+	g.e("ADDQ $192, R9")
+	g.e("DECQ CX")
+	g.e("JNZ block")
+	g.e("VZEROUPPER")
+	g.e("RET")
+	return name
+}
+
+// spreadOrder returns the name of the order that puts byte 4l+i of part l of a vector, which has 16 bytes, into all four bytes of its 32 bits i.
+func spreadOrder(f *file) string {
+	const order = "spreadOrder<>"
+	if !strings.Contains(f.body.String(), "GLOBL "+order) {
+		fmt.Fprintf(&f.body, "\n")
+		for l := range 4 {
+			for i := range 4 {
+				fmt.Fprintf(&f.body, "DATA %s+%d(SB)/4, $0x%08x\n", order, 16*l+4*i, (4*l+i)*0x01010101)
+			}
+		}
+		fmt.Fprintf(&f.body, "GLOBL %s(SB), RODATA|NOPTR, $64\n", order)
+	}
+	return order
 }
 
 // Offsets of the fields of conv's planeTile.

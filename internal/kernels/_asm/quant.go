@@ -355,18 +355,24 @@ func combineBytes(f *file, i isa, product bool) {
 	g.e("RET")
 }
 
-// combineWide writes the loop of combineBytes over 64 bytes. Packing saturates, so that the zero point is added to 16-bit integers and
-// nothing else limits the bytes. Signed bytes are packed as unsigned ones that are larger by flip.
-func combineWide(f *file, g *fn, combine func(u int)) {
-	const order = "combineOrder<>"
+// packedOrder returns the name of the order in which the 32-bit parts of a vector belong after two packing instructions, which leave part
+// 4l+u where part 4u+l belongs.
+func packedOrder(f *file) string {
+	const order = "packedOrder<>"
 	if !strings.Contains(f.body.String(), "GLOBL "+order) {
 		fmt.Fprintf(&f.body, "\n")
-		for m := 0; m < 16; m += 2 { // packing leaves dword 4l+u where dword 4u+l belongs
+		for m := 0; m < 16; m += 2 {
 			at := func(m int) uint64 { return uint64(m%4*4 + m/4) }
 			fmt.Fprintf(&f.body, "DATA %s+%d(SB)/8, $0x%016x\n", order, 4*m, at(m)|at(m+1)<<32)
 		}
 		fmt.Fprintf(&f.body, "GLOBL %s(SB), RODATA|NOPTR, $64\n", order)
 	}
+	return order
+}
+
+// combineWide writes the loop of combineBytes over 64 bytes. Packing saturates, so that the zero point is added to 16-bit integers and
+// nothing else limits the bytes. Signed bytes are packed as unsigned ones that are larger by flip.
+func combineWide(f *file, g *fn, combine func(u int)) {
 	const most, zero, permute, flip = 10, 14, 15, 16
 	g.e("CMPQ CX, $64")
 	g.e("JLT loop")
@@ -374,7 +380,7 @@ func combineWide(f *file, g *fn, combine func(u int)) {
 	g.op("VCVTPS2DQ", 13, zero)
 	g.op("VPADDD", 7, zero, zero)
 	g.op("VPACKSSDW", zero, zero, zero)
-	g.op("VMOVDQU32", order+"(SB)", permute)
+	g.op("VMOVDQU32", packedOrder(f)+"(SB)", permute)
 	g.e("MOVL flip+%d(FP), AX", g.off["flip"])
 	g.e("VPBROADCASTB AX, Z%d", flip)
 	g.label("wide")

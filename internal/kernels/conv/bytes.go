@@ -14,8 +14,10 @@ import (
 
 const (
 	bytePixels = 14 // pixels of the largest tile
-	// AMX is faster from so many evenly spaced pixels, steps of four channels in a chunk and such steps of all taps.
-	amxWidth, amxSteps, amxTotal = 10, 8, 12
+	// AMX is faster from so many evenly spaced pixels, steps of four channels in a chunk and such steps of all taps. Tiles of fewer pixels
+	// need more steps.
+	amxWidth, amxSteps, amxTotal = 10, 5, 12
+	amxNarrow, amxNarrowTotal    = 4, 100
 	byteCols                     = 32 // output channels of a tile
 	// byteSteps limits one tile call to about 30 µs: steps of four channels.
 	byteSteps = 8192
@@ -44,6 +46,7 @@ type byteTile struct {
 	mask    uint32  // of the output channels
 	sums    uint64  // 1 to store int32
 	signed  bool    // bytes of a
+	quant.Unsigned
 }
 
 // hasByteTiles reports whether level l has tiles of bytes.
@@ -253,7 +256,9 @@ func (d *Integer) byteGeometryOf() *byteGeometry {
 		// The stride is irrelevant in a dimension of one pixel.
 		q.pixels, q.width, q.rows, q.step = true, d.pixels[1], 1, 1
 	}
-	if chunks, each := quant.Chunks(k); cpu.AMX(d.level) && chunks*each == k && each >= amxSteps && len(q.offsets)*k >= amxTotal && q.width >= amxWidth {
+	total := len(q.offsets) * k
+	pays := q.width >= amxWidth && total >= amxTotal || q.width >= amxNarrow && total >= amxNarrowTotal
+	if chunks, each := quant.Chunks(k); cpu.AMX(d.level) && chunks*each == k && each >= amxSteps && pays {
 		q.chunks, q.most = chunks, 2*quant.TileRows
 	}
 	q.across = tiles(q.width, q.most)
@@ -275,8 +280,13 @@ func (q *byteGeometry) tile(i, pixels int) (p, first, second int) {
 		}
 		return p, q.width, q.width
 	}
-	a, b := split(q.width, q.most, i%q.across)
-	return i/q.across*q.width + a, (b - a + 1) / 2, (b - a) / 2
+	row := 0
+	if q.rows > 1 {
+		row = i / q.across
+		i -= row * q.across
+	}
+	a, b := q.width*i/q.across, q.width*(i+1)/q.across
+	return row*q.width + a, (b - a + 1) / 2, (b - a) / 2
 }
 
 // length returns the size of the padded image in bytes.
@@ -297,8 +307,22 @@ type byteOutput struct {
 	scale  []float32
 	zero   int32
 	lo, hi float32
-	last   bool // input and output have the channels innermost
+	last   bool             // input and output have the channels innermost
+	after  func(lo, hi int) // called for complete ranges of bytes, which cover it; nil to call nothing. Only if last is set.
 }
+
+// ends calls after for the ranges of bytes, after all of them have been computed.
+func (y *byteOutput) ends(par gemm.Par) {
+	if y.after != nil {
+		par(tiles(len(y.bytes), byteRange), func(lo, hi int) { y.after(lo*byteRange, min(hi*byteRange, len(y.bytes))) })
+	}
+}
+
+// byteRange is the number of bytes at a time for which after is called at the end.
+const byteRange = 1 << 14
+
+// minUnits is the number of units of pixels from which panels are not divided among threads.
+const minUnits = 4
 
 // runBytes convolves the images of x.
 func (d *Integer) runBytes(par gemm.Par, y *byteOutput, x []byte, signed bool) {
@@ -309,18 +333,20 @@ func (d *Integer) runBytes(par gemm.Par, y *byteOutput, x []byte, signed bool) {
 	zero, flip := d.converted(signed, signedTiles(d.level))
 	og := s.Cout / s.Group
 	bias, scale := resize(&shared.bias, len(w.sums)), resize(&shared.scale, len(w.sums))
-	for o := range s.Cout {
-		at := o/og*w.panels*byteCols + o%og
-		bias[at] = -zero * w.sums[at]
-		if d.bias != nil {
-			bias[at] += d.bias[o]
-		}
-		if len(y.scale) > 0 {
-			scale[at] = y.scale[min(o, len(y.scale)-1)]
+	for g := range s.Group {
+		for j := range og {
+			o, at := g*og+j, g*w.panels*byteCols+j
+			bias[at] = -zero * w.sums[at]
+			if d.bias != nil {
+				bias[at] += d.bias[o]
+			}
+			if len(y.scale) > 0 {
+				scale[at] = y.scale[min(o, len(y.scale)-1)]
+			}
 		}
 	}
 	units := min(q.tiles(), max(tiles(out, byteGroup), tiles(8, len(w.sums)/byteCols)))
-	panels := s.Group * w.panels
+	panels, whole := s.Group*w.panels, false
 	for n := range s.N {
 		src := x[n*s.Cin*in:][:s.Cin*in]
 		var image []byte
@@ -334,6 +360,22 @@ func (d *Integer) runBytes(par gemm.Par, y *byteOutput, x []byte, signed bool) {
 				integerPool.Put(b)
 			})
 		}
+		if y.after != nil && units >= minUnits {
+			par(units, func(lo, hi int) {
+				b := integerPool.Get().(*integerBuffers)
+				for u := lo; u < hi; u++ {
+					t0, t1 := q.tiles()*u/units, q.tiles()*(u+1)/units
+					for panel := range panels {
+						d.byteUnit(b, y, image, bias, scale, n, panel, t0, t1)
+					}
+					first, _, _ := q.tile(t0, out)
+					last, f, h := q.tile(t1-1, out)
+					y.after((n*out+first)*s.Cout, (n*out+last+f+h)*s.Cout)
+				}
+				integerPool.Put(b)
+			})
+			continue
+		}
 		par(units*panels, func(lo, hi int) {
 			b := integerPool.Get().(*integerBuffers)
 			for u := lo; u < hi; u++ {
@@ -341,6 +383,10 @@ func (d *Integer) runBytes(par gemm.Par, y *byteOutput, x []byte, signed bool) {
 			}
 			integerPool.Put(b)
 		})
+		whole = true
+	}
+	if whole {
+		y.ends(par)
 	}
 }
 
@@ -429,7 +475,7 @@ func (d *Integer) byteUnit(b *integerBuffers, y *byteOutput, image []byte, bias 
 	count := last + f + h - p0
 	t := byteTile{offsets: unsafe.Pointer(unsafe.SliceData(q.offsets)), taps: len(q.offsets), k: w.taps * w.k / len(q.offsets), pixel: q.step * s.Cin,
 		b: unsafe.Pointer(&w.data[panel*w.taps*w.k*byteCols*4]), bias: unsafe.Pointer(&bias[panel*byteCols]), scale: unsafe.Pointer(&scale[panel*byteCols]),
-		mask: uint32(1<<cols - 1), zero: y.zero, lo: y.lo, hi: y.hi, ldc: byteCols, signed: signedTiles(d.level)}
+		mask: uint32(1<<cols - 1), zero: y.zero, lo: y.lo, hi: y.hi, ldc: byteCols, signed: signedTiles(d.level), Unsigned: quant.AsUnsigned(y.zero, y.lo)}
 	var c unsafe.Pointer
 	var sums []int32
 	var rows []byte

@@ -33,7 +33,9 @@ type channelTile struct {
 	lo, hi  float32 // bounds of the output minus the zero point
 	mask    uint32  // of the channels of the last block
 	//lint:ignore U1000 dispatch_arm64.go sets it and the kernels for NEON read it
-	index *[Lanes]uint8 // of the byte of each channel in a vector
+	index  *[Lanes]uint8 // of the byte of each channel in a vector
+	column int           // distance between the columns of the input, for window tiles
+	quant.Unsigned
 }
 
 // channelTileGeneric computes a tile.
@@ -75,6 +77,28 @@ func channelTileGeneric(pixels int, t *channelTile) {
 	}
 }
 
+// windowTileGeneric computes a tile of a 3×3 window: three rows at the offsets 0, 3 and 6, and columns t.column apart. The pixels are stride
+// columns apart. The weights are those of [packWindows]; every block has 16 channels.
+func windowTileGeneric(pixels, stride int, t *channelTile) {
+	offsets := unsafe.Slice((*int)(t.offsets), 9)
+	b := unsafe.Slice((*[3][Lanes][4]int8)(t.b), t.blocks)
+	bias, scale := unsafe.Slice((*int32)(t.bias), t.blocks*Lanes), unsafe.Slice((*float32)(t.scale), t.blocks*Lanes)
+	for c := range t.blocks * Lanes {
+		for p := range pixels {
+			s := bias[c]
+			for i := range 9 {
+				row, column := i/3, i%3
+				s += int32(*(*uint8)(unsafe.Add(t.a, offsets[3*row]+(p*stride+column)*t.column+c))) * int32(b[c/Lanes][column][c%Lanes][row])
+			}
+			v := float32(s) * scale[c]
+			if !(v > t.lo) {
+				v = t.lo
+			}
+			*(*uint8)(unsafe.Add(t.c, p*t.ldc+c)) = uint8(int32(math.RoundToEven(float64(min(v, t.hi)))) + t.zero)
+		}
+	}
+}
+
 // packChannels returns the weights of a depthwise convolution for [channelTile].
 func packChannels(single []int32, taps int) []int32 {
 	channels := len(single) / taps
@@ -87,14 +111,35 @@ func packChannels(single []int32, taps int) []int32 {
 	return r
 }
 
+// packWindows returns the weights of a depthwise 3×3 convolution for window tiles, [block][column][16][4], the weights of a column in
+// the first three elements. It returns nil if a weight does not fit a byte.
+func packWindows(single []int32) []int8 {
+	const taps = 9
+	r := align.Slice[int8](len(single) / taps / Lanes * 3 * Lanes * 4)
+	for i, v := range single {
+		c, row, column := i/taps, i%taps/3, i%3
+		if v != int32(int8(v)) {
+			return nil
+		}
+		r[((c/Lanes*3+column)*Lanes+c%Lanes)*4+row] = int8(v)
+	}
+	return r
+}
+
+// hasWindows reports whether window tiles support the shape of a depthwise convolution.
+func (d *Integer) hasWindows() bool {
+	e := &d.d
+	return hasWindowTiles(d.level) && e[0].kernel == 1 && e[1].kernel == 3 && e[2].kernel == 3 && e[2].dilation == 1 && e[2].stride <= 2 && d.s.Cout%Lanes == 0
+}
+
 // Last reports whether the convolution can read and write images with the channels innermost, N×D1×…×Dk×C.
 func (d *Integer) Last() bool { return d.geometry != nil && hasByteTiles(d.level) }
 
 // RunRequantizedLast is [RunRequantized] for images with the channels innermost. The convolution must support
-// them; see [Integer.Last].
-func RunRequantizedLast[X, Y quant.Byte](d *Integer, par gemm.Par, y []Y, x []X, scale []float32, zero Y) {
+// them; see [Integer.Last]. If after is not nil, it is called for ranges of y as soon as they are complete. Together they cover y.
+func RunRequantizedLast[X, Y quant.Byte](d *Integer, par gemm.Par, y []Y, x []X, scale []float32, zero Y, after func(lo, hi int)) {
 	out := outputOf(y, scale, zero)
-	out.last = true
+	out.last, out.after = true, after
 	if d.single != nil {
 		d.runChannels(orSerial(par), out, bytesOf(x), signed[X]())
 	} else {
@@ -112,14 +157,15 @@ func (d *Integer) runChannels(par gemm.Par, y *byteOutput, x []byte, signed bool
 	zero, flip := d.converted(signed, false)
 	bias, scale := resize(&shared.bias, blocks*Lanes), resize(&shared.scale, blocks*Lanes)
 	for c := range s.Cout {
-		bias[c] = 0
-		for _, v := range d.single[c*taps:][:taps] {
-			bias[c] -= zero * v
-		}
+		bias[c] = -zero * d.sums[c]
 		if d.bias != nil {
 			bias[c] += d.bias[c]
 		}
 		scale[c] = y.scale[min(c, len(y.scale)-1)]
+	}
+	var windows []int8
+	if d.hasWindows() {
+		windows = d.windows()
 	}
 	rows, width := e[0].out*e[1].out, e[2].out
 	across, most := tiles(width, channelPixels), max(1, channelSteps/taps)
@@ -127,7 +173,7 @@ func (d *Integer) runChannels(par gemm.Par, y *byteOutput, x []byte, signed bool
 		image := d.padLast(par, shared, x[n*s.Cin*d.pixels[0]:][:s.Cin*d.pixels[0]], byte(zero), flip)
 		par(rows, func(lo, hi int) {
 			t := channelTile{offsets: unsafe.Pointer(unsafe.SliceData(q.offsets)), taps: taps, pixel: e[2].stride * s.Cin, ldc: s.Cout,
-				zero: y.zero, lo: y.lo, hi: y.hi}
+				zero: y.zero, lo: y.lo, hi: y.hi, column: s.Cin, Unsigned: quant.AsUnsigned(y.zero, y.lo)}
 			for r := lo; r < hi; r++ {
 				for i := range across {
 					p0, p1 := split(width, channelPixels, i)
@@ -139,12 +185,18 @@ func (d *Integer) runChannels(par gemm.Par, y *byteOutput, x []byte, signed bool
 						if rest := s.Cout % Lanes; rest != 0 && k+t.blocks == blocks {
 							t.mask = 1<<rest - 1
 						}
+						if windows != nil {
+							t.b = unsafe.Pointer(&windows[k*3*Lanes*4])
+							runWindowTile(d.level, p1-p0, e[2].stride, &t)
+							continue
+						}
 						runChannelTile(d.level, p1-p0, &t)
 					}
 				}
 			}
 		})
 	}
+	y.ends(par)
 }
 
 // padLast returns the padded form of an image with the channels innermost: the image itself if it needs no

@@ -171,6 +171,17 @@ func runChannelTile(l cpu.Level, pixels int, t *channelTile) {
 	channelTileGeneric(pixels, t)
 }
 
+// hasWindowTiles reports whether level l has tiles of depthwise 3×3 convolutions with the channels innermost.
+func hasWindowTiles(l cpu.Level) bool { return cpu.VNNI(l) }
+
+func runWindowTile(l cpu.Level, pixels, stride int, t *channelTile) {
+	if cpu.VNNI(l) {
+		windowTileAVX512(pixels, stride, t)
+		return
+	}
+	windowTileGeneric(pixels, stride, t)
+}
+
 func runPlaneTile(l cpu.Level, rows, stride int, t *planeTile) {
 	switch {
 	case cpu.VNNI(l) && stride == 1:

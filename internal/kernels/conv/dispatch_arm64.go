@@ -181,3 +181,9 @@ func runChannelTile(l cpu.Level, pixels int, t *channelTile) {
 		}
 	}
 }
+
+func hasWindowTiles(cpu.Level) bool { return false }
+
+func runWindowTile(_ cpu.Level, pixels, stride int, t *channelTile) {
+	windowTileGeneric(pixels, stride, t)
+}

@@ -25,3 +25,9 @@ func runSum(_ cpu.Level, pixels int, t *tileArgs)     { sumGeneric(pixels, t) }
 func runAffine(_ cpu.Level, dst, x []float32, scale, shift *[Lanes]float32, lo, hi float32) {
 	affineGeneric(dst, x, scale, shift, lo, hi)
 }
+
+func hasWindowTiles(cpu.Level) bool { return false }
+
+func runWindowTile(_ cpu.Level, pixels, stride int, t *channelTile) {
+	windowTileGeneric(pixels, stride, t)
+}

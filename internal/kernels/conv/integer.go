@@ -24,12 +24,14 @@ type Integer struct {
 	k        int // of one group, padded to a multiple of four
 	groups   func() []integerGroup
 	single   []int32           // of a depthwise convolution: weights minus zero points, (channel, tap)
+	sums     []int32           // of single over the taps, by channel
 	floats   *DepthwiseWeights // the same, if float32 sums are exact
 	small    bool              // all of single fit in 16 bits
 	planes   bool              // use plane tiles
 	bytes    *byteWeights      // for byte tiles, or nil if not supported
 	geometry *byteGeometry     // for byte tiles and channel tiles, or nil if they do not support the shape
 	channels func() []int32    // of a depthwise convolution: weights for channel tiles
+	windows  func() []int8     // of a depthwise convolution: weights for window tiles, nil if they do not fit
 	d        [3]dim            // the spatial dimensions, padded in front to three
 	strides  [3]int            // of the input, in pixels
 	pixels   [2]int            // pixels of an image of input and output
@@ -70,8 +72,10 @@ func NewInteger[W quant.Byte](level cpu.Level, s *Shape, w []W, xZero int32, wZe
 	}
 	if cg == 1 && og == 1 {
 		d.single = make([]int32, s.Cout*taps)
+		d.sums = make([]int32, s.Cout)
 		for i := range d.single {
 			d.single[i] = int32(w[i]) - zero(i/taps)
+			d.sums[i/taps] += d.single[i]
 		}
 		d.packFloats(taps)
 		d.small = true
@@ -83,6 +87,7 @@ func NewInteger[W quant.Byte](level cpu.Level, s *Shape, w []W, xZero int32, wZe
 			d.geometry = d.byteGeometryOf()
 		}
 		d.channels = sync.OnceValue(func() []int32 { return packChannels(d.single, taps) })
+		d.windows = sync.OnceValue(func() []int8 { return packWindows(d.single) })
 		return d, nil
 	}
 	d.k = (cg*taps + 3) &^ 3

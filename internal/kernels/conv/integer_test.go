@@ -106,9 +106,10 @@ func checkInteger[X, W quant.Byte](t testing.TB, l cpu.Level, s *Shape, r *rand.
 	for i, v := range x { // (n, c, pixel) to (n, pixel, c)
 		xl[(i/in/s.Cin*in+i%in)*s.Cin+i/in%s.Cin] = v
 	}
-	RunRequantizedLast(d, twoWays, ql, xl, scale, 77)
+	const seen = 0x55
+	RunRequantizedLast(d, twoWays, ql, xl, scale, 77, func(lo, hi int) { flipBytes(ql[lo:hi], seen) })
 	for i, v := range q {
-		if g := ql[(i/out/s.Cout*out+i%out)*s.Cout+i/out%s.Cout]; g != v {
+		if g := ql[(i/out/s.Cout*out+i%out)*s.Cout+i/out%s.Cout] ^ seen; g != v {
 			t.Fatalf("%s: channels last: output %d is %d, want %d", what, i, g, v)
 		}
 	}
@@ -133,6 +134,8 @@ func TestInteger(t *testing.T) {
 			// more output pixels than input pixels
 			{N: 1, Cin: 1, Cout: 2, Group: 1, In: []int{9, 1, 4}, Kernel: []int{1, 1, 1}, Stride: []int{1, 1, 1}, Dilation: []int{1, 1, 1}, PadBegin: []int{0, 0, 0}, PadEnd: []int{1, 3, 2}},
 			shape2(2, 17, 17, 17, 21, 37, 3, 1, 1, 1), shape2(1, 5, 5, 5, 20, 33, 5, 2, 1, 2), shape2(1, 5, 5, 5, 20, 70, 3, 2, 2, 2), shape2(1, 40, 70, 1, 7, 7, 3, 1, 1, 1), shape2(1, 8, 33, 1, 20, 17, 3, 1, 1, 1), shape2(2, 48, 96, 3, 19, 33, 3, 2, 1, 1), shape2(1, 3, 5, 1, 40, 37, 5, 1, 2, 4), shape2(1, 64, 48, 1, 5, 40, 1, 1, 1, 0),
+			// for window tiles: stride 1, 2, dilated rows and columns
+			shape2(1, 32, 32, 32, 9, 13, 3, 1, 1, 1), shape2(2, 48, 48, 48, 11, 20, 3, 2, 1, 1), shape2(1, 16, 16, 16, 5, 9, 3, 1, 2, 2),
 			// for AMX: equal chunks, padded ones, pairs of rows, groups, dilated taps
 			shape2(1, 96, 4, 1, 3, 33, 3, 1, 1, 1), shape2(2, 70, 33, 1, 5, 13, 1, 1, 1, 0), shape2(1, 32, 8, 1, 5, 14, 3, 1, 1, 1), shape2(1, 96, 6, 2, 5, 21, 3, 2, 1, 1), shape2(1, 68, 3, 1, 7, 12, 3, 1, 2, 2), shape2(1, 48, 3, 1, 7, 12, 3, 1, 2, 2),
 			{N: 1, Cin: 3, Cout: 4, Group: 1, In: []int{}, Kernel: []int{}, Stride: []int{}, Dilation: []int{}, PadBegin: []int{}, PadEnd: []int{}},
@@ -175,10 +178,15 @@ func TestByteTile(t *testing.T) {
 			for k := 1; k <= 9; k++ {
 				taps, pixel, half := 1+r.IntN(3), 4*k+r.IntN(5), (pixels+1)/2
 				tile := byteTile{taps: taps, k: k, pixel: pixel, second: half*pixel + r.IntN(20), ldc: 150, secondC: half*150 + r.IntN(20), mask: uint32(r.Uint64()) | 1, zero: r.Int32N(256), sums: uint64(k & 1), signed: k&2 != 0}
+				least := float32(0)
+				if k%4 == 2 {
+					tile.zero, least = tile.zero-128, -128
+				}
 				if k%3 == 0 {
 					tile.mask = 1<<(1+r.IntN(32)) - 1
 				}
-				tile.lo, tile.hi = float32(-tile.zero), float32(255-tile.zero)
+				tile.lo, tile.hi = least-float32(tile.zero), least+255-float32(tile.zero)
+				tile.Unsigned = quant.AsUnsigned(tile.zero, tile.lo)
 				a := testkit.Guarded[uint8](t, tile.second+(half-1)*pixel+taps*4*k, testkit.High, r.IntN(3))
 				b := testkit.Guarded[int8](t, taps*k*byteCols*4, testkit.High, 0)
 				for i := range a {
@@ -256,6 +264,52 @@ func TestChannelTile(t *testing.T) {
 	})
 }
 
+func TestWindowTile(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		r := rand.New(rand.NewPCG(15, 15))
+		for i := range 16 * channelPixels {
+			pixels, stride, blocks := 1+i%channelPixels, 1+i/channelPixels%2, 1+r.IntN(3)
+			channels, least := blocks*Lanes, float32(0)
+			tile := channelTile{blocks: blocks, column: channels + r.IntN(3), ldc: channels + r.IntN(3), zero: r.Int32N(256)}
+			if r.IntN(2) == 0 {
+				tile.zero, least = tile.zero-128, -128
+			}
+			tile.lo, tile.hi = least-float32(tile.zero), least+255-float32(tile.zero)
+			tile.Unsigned = quant.AsUnsigned(tile.zero, tile.lo)
+			offsets := make([]int, 9)
+			for i := range 3 {
+				offsets[3*i] = r.IntN(5) * channels
+			}
+			a := testkit.Guarded[uint8](t, ((pixels-1)*stride+2)*tile.column+5*channels, testkit.High, 0)
+			b := testkit.Guarded[int8](t, blocks*3*Lanes*4, testkit.High, 0)
+			bias, scale := testkit.Guarded[int32](t, channels, testkit.High, 0), testkit.Guarded[float32](t, channels, testkit.High, 0)
+			for i := range a {
+				a[i] = uint8(r.Uint32())
+			}
+			for i := range b {
+				if b[i] = int8(r.Uint32()); i%4 == 3 {
+					b[i] = 0
+				}
+			}
+			for i := range bias {
+				bias[i], scale[i] = int32(r.Uint32())>>8, r.Float32()*1e-3
+			}
+			copy(scale, []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 0, 1e30, -1e30, 1e-40})
+			tile.a, tile.b, tile.offsets = unsafe.Pointer(&a[0]), unsafe.Pointer(&b[0]), unsafe.Pointer(&offsets[0])
+			tile.bias, tile.scale = unsafe.Pointer(&bias[0]), unsafe.Pointer(&scale[0])
+			size := (pixels-1)*tile.ldc + channels
+			got, want := testkit.Guarded[byte](t, size, testkit.High, 0), make([]byte, size)
+			tile.c = unsafe.Pointer(&got[0])
+			runWindowTile(l, pixels, stride, &tile)
+			tile.c = unsafe.Pointer(&want[0])
+			windowTileGeneric(pixels, stride, &tile)
+			if !bytes.Equal(got, want) {
+				t.Fatalf("%d pixels, stride %d, %d channels: %v, want %v", pixels, stride, channels, got, want)
+			}
+		}
+	})
+}
+
 func TestPlaneTile(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 		r := rand.New(rand.NewPCG(14, 14))
@@ -298,7 +352,7 @@ func TestNewIntegerErrors(t *testing.T) {
 }
 
 func BenchmarkInteger(b *testing.B) {
-	for _, s := range []*Shape{shape2(1, 64, 64, 1, 56, 56, 3, 1, 1, 1), shape2(1, 256, 64, 1, 56, 56, 1, 1, 1, 0), shape2(1, 256, 256, 1, 14, 14, 3, 1, 1, 1), shape2(1, 3, 64, 1, 224, 224, 7, 2, 1, 3), shape2(1, 96, 96, 96, 56, 56, 3, 1, 1, 1)} {
+	for _, s := range []*Shape{shape2(1, 64, 64, 1, 56, 56, 3, 1, 1, 1), shape2(1, 256, 64, 1, 56, 56, 1, 1, 1, 0), shape2(1, 256, 256, 1, 14, 14, 3, 1, 1, 1), shape2(1, 3, 64, 1, 224, 224, 7, 2, 1, 3), shape2(1, 96, 96, 96, 56, 56, 3, 1, 1, 1), shape2(1, 64, 256, 1, 56, 56, 1, 1, 1, 0), shape2(1, 512, 512, 1, 7, 7, 3, 1, 1, 1), shape2(1, 512, 2048, 1, 7, 7, 1, 1, 1, 0)} {
 		d, err := NewInteger(cpu.Active(), s, make([]int8, s.Cout*s.Cin/s.Group*product(s.Kernel)), 3, nil, nil)
 		if err != nil {
 			b.Fatal(err)
@@ -315,7 +369,7 @@ func BenchmarkInteger(b *testing.B) {
 		}
 		b.Run(fmt.Sprintf("%dx%d_g%d_k%d@%d_last", s.Cin, s.Cout, s.Group, s.Kernel[0], s.In[0]), func(b *testing.B) {
 			for b.Loop() {
-				RunRequantizedLast(d, nil, y, x, []float32{0.1}, 0)
+				RunRequantizedLast(d, nil, y, x, []float32{0.1}, 0, nil)
 			}
 			b.ReportMetric(2*float64(s.Cout*s.Cin/s.Group*product(s.Kernel)*product(s.Out))*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GOPS")
 		})

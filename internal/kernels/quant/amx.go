@@ -50,15 +50,32 @@ type Tiles struct {
 	Pixel, LdC  int            // distances between rows of A and C
 	Bias, Scale unsafe.Pointer // 32 of int32, 32 of float32
 	RowBias     unsafe.Pointer // one int32 for each row, or nil; only for sums
-	sums        unsafe.Pointer
+	sums, other unsafe.Pointer // of this tile and of the previous one
 	Zero        int32
-	Lo, Hi      float32 // bounds of the bytes minus Zero
+	Lo, Hi      float32 // bounds of the type of the bytes minus Zero
 	Mask        uint32  // of the columns
 	Store       Store
+	unsigned    Unsigned
 
 	At     [MaxTiles]TileAt
 	halves int
-	buffer [2 * TileRows * PanelWidth]int32
+	buffer [2*tileSums + 16]int32 // the sums of two tiles, aligned to 64 bytes
+}
+
+const tileSums = 2 * TileRows * PanelWidth
+
+// Unsigned says how kernels that pack with unsigned saturation make bytes of either type; the generator knows the field offsets.
+type Unsigned struct {
+	zero int16  // the zero point plus 128 if the bytes are signed
+	flip uint32 // of each of four bytes, to convert them to the type
+}
+
+// AsUnsigned returns the conversion for bytes with a zero point whose type has the lower bound lo + zero.
+func AsUnsigned(zero int32, lo float32) Unsigned {
+	if lo+float32(zero) < 0 {
+		return Unsigned{int16(zero) + 128, 0x80808080}
+	}
+	return Unsigned{int16(zero), 0}
 }
 
 // TileAt has the offsets of the first row of each half of a tile in A and C.
@@ -96,7 +113,10 @@ var none [PanelWidth]int32
 
 // Run computes count tiles.
 func (t *Tiles) Run(l cpu.Level, count int) {
-	t.at, t.sums, t.count = unsafe.Pointer(&t.At), unsafe.Pointer(&t.buffer), count
+	t.at, t.count = unsafe.Pointer(&t.At), count
+	t.sums = unsafe.Pointer(&t.buffer[-uintptr(unsafe.Pointer(&t.buffer))%64/4])
+	t.other = unsafe.Add(t.sums, 4*tileSums)
+	t.unsigned = AsUnsigned(t.Zero, t.Lo)
 	if t.Scale == nil {
 		t.Scale = unsafe.Pointer(&none)
 	}

@@ -2,6 +2,8 @@ package quant
 
 import (
 	"bytes"
+	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -29,6 +31,9 @@ func TestTiles(t *testing.T) {
 			offsets[k] = r.IntN(100)
 		}
 		s.Store, s.Mask, s.Zero, s.Lo, s.Hi = Store(r.IntN(3)), r.Uint32(), 77, -77, 178
+		if r.IntN(2) == 0 {
+			s.Zero, s.Lo, s.Hi = -5, -123, 132
+		}
 		s.LdC = 128 + r.IntN(9)
 		rows := make([]int32, 2*TileRows*MaxTiles)
 		end, c := 0, 0
@@ -54,6 +59,9 @@ func TestTiles(t *testing.T) {
 		}
 		for k := range bias {
 			bias[k], scale[k] = r.Int32N(20000)-10000, r.Float32()*0.001
+			if r.IntN(8) == 0 {
+				scale[k] = []float32{1e9, -1e9, float32(math.Inf(1)), float32(math.NaN())}[r.IntN(4)]
+			}
 		}
 		for k := range rows {
 			rows[k] = r.Int32N(20000) - 10000
@@ -67,5 +75,35 @@ func TestTiles(t *testing.T) {
 		if !bytes.Equal(got, want) {
 			t.Fatalf("%d times %d rows, %d chunks of %d steps, %d taps, %d tiles, store %d: the results differ", halves, n, chunks, steps, s.Taps, count, s.Store)
 		}
+	}
+}
+
+func BenchmarkTiles(b *testing.B) {
+	if !slices.ContainsFunc(cpu.Levels(), cpu.AMX) {
+		b.Skip("the processor or the operating system has no AMX")
+	}
+	for _, chunks := range []int{1, 4, 9} {
+		b.Run(fmt.Sprintf("K=%d", 64*chunks), func(b *testing.B) {
+			var s Tiles
+			var bias [PanelWidth]int32
+			var scale [PanelWidth]float32
+			var offset int
+			const width = 256 // bytes of a row of the result
+			s.Configure(2, TileRows, chunks, 16)
+			s.Pixel, s.LdC, s.Taps, s.Mask, s.Hi = 64*chunks, width, 1, 1<<32-1, 255
+			count := s.Most()
+			x, w, y := make([]uint8, 2*TileRows*count*s.Pixel), make([]int8, 64*chunks*PanelWidth), make([]uint8, 2*TileRows*count*width)
+			for i := range count {
+				for h := range 2 {
+					s.At[i].A[h], s.At[i].C[h] = (2*i+h)*TileRows*s.Pixel, (2*i+h)*TileRows*width
+				}
+			}
+			s.A, s.B, s.C, s.Offsets = unsafe.Pointer(&x[0]), unsafe.Pointer(&w[0]), unsafe.Pointer(&y[0]), unsafe.Pointer(&offset)
+			s.Bias, s.Scale = unsafe.Pointer(&bias), unsafe.Pointer(&scale)
+			for b.Loop() {
+				s.Run(cpu.AVX512, count)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*count), "ns/tile")
+		})
 	}
 }

@@ -136,16 +136,16 @@ func (w *ConvWeights) Integers(c *ir.Call, s *ConvShape, x, xz *tensor.Tensor, b
 
 // Requantized computes the convolution in 8-bit integers with the scale of y. scale has one
 // element, or one per output channel. If last is set, which needs [ConvWeights.Last], x and y have the channels
-// innermost.
-func (w *ConvWeights) Requantized(c *ir.Call, s *ConvShape, x, xz *tensor.Tensor, bias []int32, y *tensor.Tensor, scale []float32, yz *tensor.Tensor, last bool) error {
+// innermost; after, which may be nil, is then called for ranges of y as soon as they are complete.
+func (w *ConvWeights) Requantized(c *ir.Call, s *ConvShape, x, xz *tensor.Tensor, bias []int32, y *tensor.Tensor, scale []float32, yz *tensor.Tensor, last bool, after func(lo, hi int)) error {
 	d, par, err := w.over(c, s, xz, bias, last)
 	if err != nil {
 		return err
 	}
 	if x.DType() == tensor.TypeInt8 {
-		runRequantized(d, par, tensor.Of[int8](x), y, scale, yz, last)
+		runRequantized(d, par, tensor.Of[int8](x), y, scale, yz, last, after)
 	} else {
-		runRequantized(d, par, tensor.Of[uint8](x), y, scale, yz, last)
+		runRequantized(d, par, tensor.Of[uint8](x), y, scale, yz, last, after)
 	}
 	return c.Err()
 }
@@ -153,17 +153,17 @@ func (w *ConvWeights) Requantized(c *ir.Call, s *ConvShape, x, xz *tensor.Tensor
 // Last reports whether Requantized supports images with the channels innermost.
 func (w *ConvWeights) Last(s *ConvShape, xz *tensor.Tensor) bool { return w.at(s, xz, nil).Last() }
 
-func runRequantized[X quant.Byte](d *conv.Integer, par gemm.Par, x []X, y *tensor.Tensor, scale []float32, yz *tensor.Tensor, last bool) {
+func runRequantized[X quant.Byte](d *conv.Integer, par gemm.Par, x []X, y *tensor.Tensor, scale []float32, yz *tensor.Tensor, last bool, after func(lo, hi int)) {
 	if y.DType() == tensor.TypeInt8 {
-		requantizedTo(d, par, tensor.Of[int8](y), x, scale, tensor.Of[int8](yz)[0], last)
+		requantizedTo(d, par, tensor.Of[int8](y), x, scale, tensor.Of[int8](yz)[0], last, after)
 	} else {
-		requantizedTo(d, par, tensor.Of[uint8](y), x, scale, tensor.Of[uint8](yz)[0], last)
+		requantizedTo(d, par, tensor.Of[uint8](y), x, scale, tensor.Of[uint8](yz)[0], last, after)
 	}
 }
 
-func requantizedTo[X, Y quant.Byte](d *conv.Integer, par gemm.Par, y []Y, x []X, scale []float32, zero Y, last bool) {
+func requantizedTo[X, Y quant.Byte](d *conv.Integer, par gemm.Par, y []Y, x []X, scale []float32, zero Y, last bool, after func(lo, hi int)) {
 	if last {
-		conv.RunRequantizedLast(d, par, y, x, scale, zero)
+		conv.RunRequantizedLast(d, par, y, x, scale, zero, after)
 	} else {
 		conv.RunRequantized(d, par, y, x, scale, zero)
 	}
