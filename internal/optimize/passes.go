@@ -63,6 +63,7 @@ var passes = []pass{
 	{Pass{"fuse-linear", All, "packs constant weights of MatMul and Gemm and merges what follows"}, fuseLinear},
 	dce,
 	{Pass{"channels-last", All, "moves regions of quantized convolutions to the layout N×H×W×C"}, channelsLast},
+	{Pass{"fuse-quantized-add", All, "merges the sum after a quantized convolution into it"}, fuseQuantizedAdd},
 	{Pass{"delay-shuffle", All, "moves a shuffle of channels behind the depthwise Conv that reads it"}, delayShuffle},
 	{Pass{"block-layout", All, "moves regions of convolutions to the layout NCHW16c"}, blockLayout},
 	{Pass{"fuse-blocked-map", All, "lets a Conv in NCHW16c apply the function that follows it"}, fuseBlockedMap},

@@ -123,6 +123,11 @@ func TestPasses(t *testing.T) {
 	byteConvs := steps(func(b *onnx.ModelBuilder) { b.Input("x", onnx.Uint8, "n", 20, 6, 6) }, constant("w", make([]int8, 20*20), 20, 20, 1, 1),
 		constant("s", float32(0.5)), constant("z", uint8(3)), constant("wz", int8(0)), constant("shape", []int64{-1, 20}, 2))
 	byteConv := func(x, y string) build { return node("QLinearConv", x+" s z w s wz s z", y) }
+	byteSum := func(a, b, y string) build {
+		return func(m *onnx.ModelBuilder) {
+			m.Opset("com.microsoft", 1).Node("QLinearAdd", []string{a, "s", "z", b, "s", "z", "s", "z"}, []string{y}).Domain("com.microsoft")
+		}
+	}
 	cases := []passCase{
 		{pass: "inline-if", name: "a condition that is an input", build: steps(rows, truth, ramp("w", 8), branches), want: "If[Neg Neg][Add Min]"},
 		{pass: "inline-if", name: "a constant", build: steps(rows, constant("c", true), ramp("w", 8), branches), want: "Add Min"},
@@ -241,6 +246,13 @@ func TestPasses(t *testing.T) {
 		{pass: "channels-last", name: "a value that is needed", bytes: true, build: append(slices.Clone(byteConvs), byteConv("x", "c"), byteConv("c", "y")), outputs: "y c",
 			want: "MoveChannels QLinearConv MoveChannels QLinearConv MoveChannels"},
 		{pass: "channels-last", name: "an operator without the layout", build: append(slices.Clone(byteConvs), byteConv("x", "c"), node("Reshape", "c shape", "y")), want: "QLinearConv Reshape"},
+
+		{pass: "fuse-quantized-add", name: "a convolution and its input", with: "channels-last", bytes: true, build: append(slices.Clone(byteConvs), byteConv("x", "c"), byteConv("c", "d"), byteSum("d", "c", "y")),
+			want: "MoveChannels QLinearConv QLinearConvAdd MoveChannels"},
+		{pass: "fuse-quantized-add", name: "a convolution as the second operand", with: "channels-last", bytes: true, build: append(slices.Clone(byteConvs), byteConv("x", "c"), byteConv("c", "d"), byteSum("c", "d", "y")),
+			want: "MoveChannels QLinearConv QLinearConvAdd MoveChannels"},
+		{pass: "fuse-quantized-add", name: "a convolution that is needed", with: "channels-last", bytes: true, build: append(slices.Clone(byteConvs), byteConv("x", "c"), byteConv("c", "d"), byteSum("d", "c", "y")), outputs: "y d c",
+			want: "MoveChannels QLinearConv MoveChannels QLinearConv MoveChannels QLinearAdd MoveChannels"},
 
 		{pass: "block-layout", name: "two convolutions", build: steps(input("x", "n", 16, 9, 9), ramp("w", 16, 16, 3, 3), node("Conv", "x w", "c"), node("Conv", "c w", "y")), want: "ToBlocked BlockedConv BlockedConv FromBlocked"},
 		{pass: "block-layout", name: "an image of unknown size", build: steps(input("x", "n", 16, "h", 9), ramp("w", 16, 16, 3, 3), node("Conv", "x w", "c"), node("Conv", "c w", "y")), want: "Conv Conv"},
