@@ -98,6 +98,17 @@ func TestTfIdfFindsDenseAndSparseNumbers(t *testing.T) {
 	optest.Want(t, "TfIdfVectorizer", 9, a, optest.Tensor([]float32{1, 2, 1}), optest.Int64s(2, 7, -4, -3, 3, math.MaxInt64, math.MinInt64, 2))
 }
 
+// TestTfIdfOfOtherElementsThanThePool counts nothing where the pool has strings and the input integers, or the reverse.
+func TestTfIdfOfOtherElementsThanThePool(t *testing.T) {
+	a := optest.Attrs{"mode": "TF", "min_gram_length": 1, "max_gram_length": 1, "max_skip_count": 0, "ngram_counts": []int{0}, "ngram_indexes": []int{0, 1},
+		"pool_strings": []string{"a", "b"}}
+	optest.Want(t, "TfIdfVectorizer", 9, a, optest.Tensor([]float32{0, 0}), optest.Int64s(0, 1))
+	optest.Want(t, "TfIdfVectorizer", 9, a, optest.Tensor([]float32{0, 0}), optest.Tensor([]int32{1, 0}))
+	delete(a, "pool_strings")
+	a["pool_int64s"] = []int{-1, 0}
+	optest.Want(t, "TfIdfVectorizer", 9, a, optest.Tensor([]float32{0, 0}), optest.Tensor([]string{"a", "-1"}))
+}
+
 func TestTfIdf(t *testing.T) {
 	a := optest.Attrs{"mode": "TFIDF", "min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 1, "ngram_counts": []int{0, 2},
 		"ngram_indexes": []int{2, 0, 1}, "pool_int64s": []int{5, 6, 5, 6}, "weights": []float64{1, 10, 100}}

@@ -183,6 +183,9 @@ func (op *TfIdfVectorizer) Run(c *ir.Call) error {
 	}
 	y := tensor.Of[float32](out)
 	kit.Clear(c, y)
+	if (x.DType() == tensor.TypeString) != (op.words != nil) {
+		return nil // no element is in the pool
+	}
 	meter := kit.Meter{C: c}
 	nums, err := op.numbers(&meter, c, x)
 	if err != nil {
