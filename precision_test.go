@@ -42,7 +42,7 @@ func denseModel(r *rand.Rand) *onnx.Model {
 }
 
 // TestPrecision compares bfloat16 with float32: the results are near, equal for every number of threads and
-// rows, and other if the processor has AMX.
+// rows, and other if the processor is faster with bfloat16.
 func TestPrecision(t *testing.T) {
 	m := denseModel(rand.New(rand.NewPCG(1, 1)))
 	x := make([]float32, 100*96)
@@ -78,8 +78,8 @@ func TestPrecision(t *testing.T) {
 				for i, v := range got {
 					worst = max(worst, math.Abs(float64(v-want[i])))
 				}
-				if worst > 0.05 || (worst == 0) == cpu.AMXBF16(cpu.Active()) {
-					t.Errorf("bfloat16 differs by %g from float32 (AMX %t)", worst, cpu.AMXBF16(cpu.Active()))
+				if worst > 0.05 || (worst == 0) == cpu.BFloat16(cpu.Active()) {
+					t.Errorf("bfloat16 differs by %g from float32 (fast bfloat16 %t)", worst, cpu.BFloat16(cpu.Active()))
 				}
 				if o.OptimizationLevel == onward.OptimizeAll {
 					if first == nil {
@@ -135,8 +135,8 @@ func TestPrecisionAttention(t *testing.T) {
 		for i, v := range got {
 			worst = max(worst, math.Abs(float64(v-want[i])))
 		}
-		if worst > 0.03 || (worst == 0) == cpu.AMXBF16(cpu.Active()) {
-			t.Errorf("causal %d: bfloat16 differs by %g from float32 (AMX %t)", causal, worst, cpu.AMXBF16(cpu.Active()))
+		if worst > 0.03 || (worst == 0) == cpu.BFloat16(cpu.Active()) {
+			t.Errorf("causal %d: bfloat16 differs by %g from float32 (fast bfloat16 %t)", causal, worst, cpu.BFloat16(cpu.Active()))
 		}
 		if !slices.Equal(got, result(onward.SessionOptions{Precision: onward.PrecisionBFloat16, Threads: 3})) {
 			t.Errorf("causal %d: the results depend on the number of threads", causal)

@@ -147,7 +147,7 @@ func run(ctx context.Context) error {
 		if !re.MatchString(m.group + " " + m.name) {
 			continue
 		}
-		if m.group == gBF16 && (gated || !cpu.AMXBF16(cpu.Active())) {
+		if m.group == gBF16 && (gated || !cpu.BFloat16(cpu.Active())) {
 			continue
 		}
 		file, err := m.write(ctx, exe, dir)

@@ -24,7 +24,7 @@ func TestPrecisionFlag(t *testing.T) {
 		t.Fatal(err)
 	}
 	code := exitOK
-	if cpu.AMXBF16(cpu.Active()) {
+	if cpu.BFloat16(cpu.Active()) {
 		code = exitFailed
 	}
 	out, _ := command(t, code, "compare", path, "--provider", "cpu,cpu", "--precision", "bfloat16", "--rtol", "1e-6", "--atol", "0", "--input", "x=random:1x128")

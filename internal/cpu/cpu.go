@@ -125,10 +125,20 @@ func AMX(l Level) bool { return l == AVX512 && !withoutMatrices.Load() && hasAMX
 // AMXBF16 is [AMX] for the tiles of bfloat16 (TDPBF16PS). All processors that have them have those for bytes.
 func AMXBF16(l Level) bool { return l == AVX512 && !withoutMatrices.Load() && hasAMXBF16() }
 
+// HasDotBF16 reports whether the processor has VDPBF16PS and multiplies twice as many numbers with it as with
+// float32: AMD's from Zen 4 on. On Intel's it is not faster.
+func HasDotBF16() bool { return hasDotBF16() }
+
+// DotBF16 reports whether level l may use VDPBF16PS, as of [HasDotBF16].
+func DotBF16(l Level) bool { return l == AVX512 && !withoutMatrices.Load() && HasDotBF16() }
+
+// BFloat16 reports whether products of bfloat16 numbers are faster at level l than those of float32.
+func BFloat16(l Level) bool { return AMXBF16(l) || DotBF16(l) }
+
 // withoutMatrices is set by [WithoutMatrices].
 var withoutMatrices atomic.Bool
 
-// WithoutMatrices turns AMX and [Int8Matrix] off, and returns a function that restores them. It is for tests.
+// WithoutMatrices turns AMX, [DotBF16] and [Int8Matrix] off, and returns a function that restores them. It is for tests.
 func WithoutMatrices() (restore func()) {
 	old := withoutMatrices.Swap(true)
 	return func() { withoutMatrices.Store(old) }

@@ -2,11 +2,23 @@
 
 package cpu
 
-import "golang.org/x/sys/cpu"
+import (
+	"sync"
+
+	"golang.org/x/sys/cpu"
+)
 
 var hasVNNI = cpu.X86.HasAVX512VNNI
 
 const hasDotProduct, hasInt8Matrix = false, false
+
+// vendor returns the first four of the twelve letters of the processor's vendor (CPUID, leaf 0).
+func vendor() uint32
+
+var hasDotBF16 = sync.OnceValue(func() bool {
+	const amd = 'A' | 'u'<<8 | 't'<<16 | 'h'<<24 // AuthenticAMD
+	return detect() == AVX512 && cpu.X86.HasAVX512BF16 && vendor() == amd
+})
 
 func detect() Level {
 	x := &cpu.X86

@@ -9,6 +9,8 @@ func detect() Level { return NEON }
 
 const hasVNNI = false
 
+func hasDotBF16() bool { return false }
+
 // On Linux the flag comes from the auxiliary vector, on macOS from sysctl
 // hw.optional.arm.FEAT_DotProd, on Windows from IsProcessorFeaturePresent.
 var hasDotProduct = cpu.ARM64.HasASIMDDP

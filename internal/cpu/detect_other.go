@@ -4,4 +4,6 @@ package cpu
 
 func detect() Level { return Generic }
 
+func hasDotBF16() bool { return false }
+
 const hasVNNI, hasDotProduct, hasInt8Matrix = false, false, false

@@ -107,7 +107,7 @@ func (p provider) build(ctx context.Context, m *driver.Model, opts *driver.Optio
 		e.limit = min(e.limit, b.Limit()) // beyond it, no attempt can succeed
 	}
 	eo := exec.Options{Generic: p.generic, Unplanned: opts.DisableMemoryPattern || opts.DisableMemoryReuse,
-		BFloat16: !p.generic && opts.Precision == driver.PrecisionBFloat16 && cpu.AMXBF16(cpu.Active())}
+		BFloat16: !p.generic && opts.Precision == driver.PrecisionBFloat16 && cpu.BFloat16(cpu.Active())}
 	if mapping := m.Mapping(); mapping != nil && mapping.Used() {
 		eo.Mapped = mapping
 	}

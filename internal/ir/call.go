@@ -44,7 +44,7 @@ type Call struct {
 	// Generic asks for the plain kernels: the reference engine's calls do.
 	Generic bool
 
-	// BFloat16 allows operators to round the operands of products of float32 to bfloat16, for AMX.
+	// BFloat16 allows operators to round the operands of products of float32 to bfloat16.
 	BFloat16 bool
 
 	// Capturing says that the engine keeps the launches of this call and replays them in later runs.

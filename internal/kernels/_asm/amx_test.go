@@ -21,6 +21,9 @@ func TestAMXEncoding(t *testing.T) {
 		{func(g *fn) { g.tileStore(2, 0x81264, "R15", "BX") }, "c4 c2 7a 4b 94 1f 64 12 08 00"},
 		{func(g *fn) { g.tileDotU8S8(6, 4, 1) }, "c4 e2 49 5e cc"},
 		{func(g *fn) { g.tileDotBF16(7, 5, 3) }, "c4 e2 42 5c dd"},
+		{func(g *fn) { g.dotBF16(4, "SI", 16, 3) }, "62 f2 7e 50 52 5e 01"},
+		{func(g *fn) { g.dotBF16(508, "R9", 5, 29) }, "62 42 56 58 52 69 7f"},
+		{func(g *fn) { g.convertBF16(3, 2, 1) }, "62 f2 67 48 72 ca"},
 	} {
 		g := newFile("amx").function("f", avx512, nil, nil)
 		g.body.Reset()

@@ -1,10 +1,113 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // tileDotBF16 adds to tile c the products of the pairs of bfloat16 numbers of a and b.
 func (g *fn) tileDotBF16(b, a, c int) {
 	g.amx(fmt.Sprintf("TDPBF16PS TMM%d, TMM%d, TMM%d", b, a, c), append(vex(vexF3, c, 0, a, b, 0x5c), byte(0xc0|c&7<<3|a&7)))
+}
+
+// dotBF16 emits VDPBF16PS, which adds to the elements of register c the products of the pairs of bfloat16 numbers of register b and of the pair at
+// disp(base). disp is a multiple of 4 below 512. Go's assembler has no such instruction (Intel SDM, volume 2, section 2.7).
+func (g *fn) dotBF16(disp int, base string, b, c int) {
+	at := slices.Index(registersAMD64, base)
+	g.amx(fmt.Sprintf("VDPBF16PS.BCST %d(%s), Z%d, Z%d", disp, base, b, c), []byte{0x62, byte(^c&8<<4 | 0x40 | ^at&8<<2 | ^c&16 | 2), byte(^b&15<<3 | 0x06),
+		byte(0x50 | ^b&16>>1), 0x52, byte(0x40 | c&7<<3 | at&7), byte(disp / 4)})
+}
+
+// Offsets of the fields of gemm's dotsBF16.
+const (
+	bdA, bdB, bdC = 0, 8, 16
+	bdChunks      = 24
+	bdAdd         = 32
+	bdOut, bdStep = 40, 48
+	bdBias        = 56
+	bdMore        = 64
+	bdMoreStep    = 72
+	bdAlpha       = 80
+
+	pairRows = 8 // of a tile
+)
+
+// bfloatDots writes the products of up to eight rows of bfloat16 numbers and a panel of columns: sums of pairs of terms.
+func bfloatDots(f *file, rows int) string {
+	name := fmt.Sprintf("dots%dBF16", rows)
+	g := f.function(name, avx512, []arg{{"t", "*dotsBF16"}}, nil)
+	g.arg("t", "DX")
+	for _, p := range []struct {
+		off int
+		reg string
+	}{{bdA, "SI"}, {bdB, "DI"}, {bdC, "BX"}, {bdChunks, "R8"}} {
+		g.e("MOVQ %d(DX), %s", p.off, p.reg)
+	}
+	const b = 2 * pairRows // the first of two registers
+	sums := func(each func(c int, at string)) {
+		for i := range 2 * rows {
+			each(i, fmt.Sprintf("%d(BX)", i/2*tileStride+i%2*64))
+		}
+	}
+	sums(func(c int, at string) { g.op("VPXORD", c, c, c) })
+	g.e("CMPQ %d(DX), $0", bdAdd)
+	g.e("JE chunk")
+	sums(func(c int, at string) { g.op("VMOVUPS", at, c) })
+	const unroll = 4
+	g.label("chunk")
+	g.e("MOVQ $%d, CX", 16/unroll)
+	g.label("pairs")
+	for p := range unroll {
+		for j := range 2 {
+			g.op("VMOVUPS", fmt.Sprintf("%d(DI)", p*tileStride+j*64), b+j)
+		}
+		for i := range rows {
+			for j := range 2 {
+				g.dotBF16(i*bfRow+p*4, "SI", b+j, 2*i+j)
+			}
+		}
+	}
+	g.e("ADDQ $%d, SI", 4*unroll)
+	g.e("ADDQ $%d, DI", unroll*tileStride)
+	g.e("DECQ CX")
+	g.e("JNZ pairs")
+	g.e("ADDQ $%d, SI", bfStepA-bfRow)
+	g.e("DECQ R8")
+	g.e("JNZ chunk")
+	each := func(at, step int, instruction func(c int, at string)) {
+		g.e("MOVQ %d(DX), AX", at)
+		g.e("MOVQ %d(DX), CX", step)
+		for i := range rows {
+			for j := range 2 {
+				instruction(2*i+j, fmt.Sprintf("%d(AX)", j*64))
+			}
+			if i+1 < rows {
+				g.e("ADDQ CX, AX")
+			}
+		}
+	}
+	skip := func(field int, label string) {
+		g.e("CMPQ %d(DX), $0", field)
+		g.e("JE %s", label)
+	}
+	skip(bdAlpha, "store")
+	g.e("VBROADCASTSS %d(DX), Z%d", bdAlpha, b)
+	sums(func(c int, at string) { g.op("VMULPS", b, c, c) })
+	skip(bdBias, "more")
+	g.e("MOVQ %d(DX), AX", bdBias)
+	for j := range 2 {
+		g.op("VMOVUPS", fmt.Sprintf("%d(AX)", j*64), b+j)
+	}
+	sums(func(c int, at string) { g.op("VADDPS", b+c%2, c, c) })
+	g.label("more")
+	skip(bdMore, "store")
+	each(bdMore, bdMoreStep, func(c int, at string) { g.op("VADDPS", at, c, c) })
+	g.label("store")
+	each(bdOut, bdStep, func(c int, at string) { g.op("VMOVUPS", c, at) })
+	g.e("VZEROUPPER")
+	g.e("RET")
+	return name
 }
 
 // Offsets of the fields of gemm's tilesBF16.
@@ -91,21 +194,25 @@ func bfloatTiles(f *file, halves int) {
 	g.e("RET")
 }
 
-// bfloatRow writes the conversion of a row to bfloat16 numbers, rounded to nearest, ties to even. 32 numbers are followed by a gap.
+// convertBF16 emits VCVTNE2PS2BF16, which rounds the numbers of two registers below 8, low and high, to one: to nearest, ties to even, and
+// subnormal numbers to zero.
+func (g *fn) convertBF16(high, low, to int) {
+	g.amx(fmt.Sprintf("VCVTNE2PS2BF16 Z%d, Z%d, Z%d", low, high, to), []byte{0x62, 0xf2, byte(^high&15<<3 | 0x07), 0x48, 0x72, byte(0xc0 | to<<3 | low)})
+}
+
+// bfloatRow writes the conversion of a row to bfloat16 numbers. 32 numbers are followed by a gap.
 func bfloatRow(f *file) {
 	g := f.function("rowBF16AVX512", avx512, []arg{{"dst", "*uint16"}, {"x", "*float32"}, {"step", "int"}, {"n", "int"}}, nil)
 	g.arg("dst", "DI")
 	g.arg("x", "SI")
 	g.arg("step", "DX")
 	g.arg("n", "CX")
-	bfloatConstants(g)
 	g.label("chunk")
 	for k := range 2 {
-		g.e("VMOVDQU32 %d(SI), Z%d", k*64, 2*k)
-		bfloatRound(g, 2*k, 2*k+1)
-		g.op("VPSRLD", "$16", 2*k+1, 2*k+1)
-		g.e("VPMOVDW Z%d, %d(DI)", 2*k+1, k*32)
+		g.e("VMOVDQU32 %d(SI), Z%d", k*64, k)
 	}
+	g.convertBF16(1, 0, 0)
+	g.e("VMOVDQU32 Z0, (DI)")
 	g.e("ADDQ $128, SI")
 	g.e("ADDQ DX, DI")
 	g.e("DECQ CX")
@@ -168,6 +275,12 @@ func writeBFloat16(dir string) {
 	}
 	bfloatRow(f)
 	bfloatPairs(f)
+	var dis strings.Builder
+	fmt.Fprintf(&dis, "\nfunc dotBF16(rows int, t *dotsBF16) {\n\tswitch rows {\n")
+	for rows := 1; rows <= pairRows; rows++ {
+		fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", rows, bfloatDots(f, rows))
+	}
+	dis.WriteString("\t}\n}\n")
 	write(dir+"/bfloat16_amd64.s", f.text())
-	write(dir+"/bfloat16_stubs_amd64.go", generated+"//go:build !purego\n\npackage gemm\n"+f.stubs.String())
+	write(dir+"/bfloat16_stubs_amd64.go", generated+"//go:build !purego\n\npackage gemm\n"+f.stubs.String()+dis.String())
 }

@@ -9,13 +9,18 @@ import (
 )
 
 // Products of operands that are rounded to bfloat16: the products of two numbers are exact, and sums
-// are float32, in the order of [chunkK]. All levels give the same bits, except the payloads of NaNs.
+// are float32. The order of the additions is that of the processor's instructions, which the plain
+// code follows: all levels give the same bits, except the payloads of NaNs. Subnormal operands and
+// results count as zero. Intel's SDM, volume 2, defines two orders:
+//
+//   - TDPBF16PS of AMX: for each [chunkK] terms the sum of those with even indices, from zero on, and
+//     that of the odd ones, with one rounding per term; then the sum of both, which is added to the
+//     previous sum.
+//   - VDPBF16PS: the terms of each pair, the odd one first, are added to the previous sum, with one
+//     rounding per term.
 
 const (
-	// chunkK is the number of terms that one instruction sums (TDPBF16PS of AMX). Intel's SDM,
-	// volume 2, defines the order: the sum of the terms with even indices, from zero on, and that of
-	// the odd ones, with one rounding per term; then the sum of both; then this is added to the
-	// previous sum. Subnormal operands and results count as zero.
+	// chunkK is the number of terms that a tile instruction sums.
 	chunkK = 32
 	// unitRows is the number of rows of one tile of A.
 	unitRows = 16
@@ -23,6 +28,9 @@ const (
 	// block: 16 KiB.
 	blockChunks = 8
 )
+
+// inPairs selects the order of VDPBF16PS. Tests replace it.
+var inPairs = cpu.HasDotBF16()
 
 // MaxBF16K is the largest K of a product with a matrix of [PackBF16], so that calls stay short.
 const MaxBF16K = 16384
@@ -95,10 +103,13 @@ func (a *Args[T]) RoundRows(level cpu.Level, dst []uint16, row0, row1 int) {
 	}
 }
 
-// rowGeneric rounds n chunks of a row.
+// rowGeneric rounds n chunks of a row. Subnormal numbers become zeros, as VCVTNE2PS2BF16 makes them.
 func rowGeneric(dst []uint16, x []float32, n int) {
 	for i := range n {
 		for j, v := range x[i*chunkK:][:chunkK] {
+			if b := math.Float32bits(v); b&0x7f800000 == 0 {
+				v = math.Float32frombits(b & 0x80000000)
+			}
 			dst[i*unitRows*chunkK+j] = vec.RoundBF16(v)
 		}
 	}
@@ -147,29 +158,52 @@ func (a *Args[T]) runBF16(level cpu.Level, blk Block, scratch []T) {
 	}
 }
 
-// blockBF16 computes rows that fit into the cache. sums holds up to four panels: stored to C directly, rows that
-// are multiples of 4 KiB apart would displace each other from the cache for each block of K.
+// blockBF16 computes rows that fit into the cache. sums holds up to four panels: in C, rows that are multiples
+// of 4 KiB apart would displace each other from the cache for each block of K.
 func (a *Args[T]) blockBF16(level cpu.Level, rows []uint16, blk Block, sums []float32) {
 	f := any(a).(*Args[float32])
 	n := chunks(a.K)
 	panel, height := n*chunkK*PanelWidth, blk.Row1-blk.Row0
 	size := height * PanelWidth
+	tiles, dots := !inPairs && cpu.AMXBF16(level), inPairs && cpu.DotBF16(level)
+	direct, done := 0, 0 // panels of which the sums go to C at once, and those with the epilogue
+	if !tiles {
+		direct = a.N / PanelWidth
+	}
+	var e *Epilogue[float32]
+	if dots && a.BiasRow == nil && a.Act == None {
+		e, done = &f.Epilogue, direct
+	}
 	for p := blk.Panel0; p < blk.Panel1; p += thenPanels {
 		end := min(p+thenPanels, blk.Panel1)
 		for q := p; q < end; q++ {
 			t := bf16Tiles{a: rows, b: f.BF16[q*panel:][:panel], c: sums[(q-p)*size:][:size], chunks: n}
-			t.compute(level, height)
+			t.out, t.ld = t.c, PanelWidth
+			if q < direct {
+				t.out, t.ld = f.C[blk.Row0*a.LdC+q*PanelWidth:], a.LdC
+			}
+			switch {
+			case tiles:
+				t.amx(height)
+			case q < done:
+				t.dots(height, e, blk.Row0, q*PanelWidth)
+			case dots:
+				t.dots(height, nil, 0, 0)
+			default:
+				t.rows(height)
+			}
 		}
+		first := min(max(p, direct), end)
 		const step = 2 * tileRows // rows of C that are touched at a time
 		for r := 0; r < height; r += step {
 			last := min(r+step, height)
-			for i := r; i < last; i++ {
-				c := f.C[(blk.Row0+i)*a.LdC+p*PanelWidth:][:min(a.N, end*PanelWidth)-p*PanelWidth]
-				for x := sums[i*PanelWidth:]; len(c) > 0; x = x[min(size, len(x)):] {
+			for i := r; i < last && first < end; i++ {
+				c := f.C[(blk.Row0+i)*a.LdC+first*PanelWidth:][:min(a.N, end*PanelWidth)-first*PanelWidth]
+				for x := sums[(first-p)*size+i*PanelWidth:]; len(c) > 0; x = x[min(size, len(x)):] {
 					c = c[copy(c, x[:PanelWidth]):]
 				}
 			}
-			for q := p; q < end; q++ {
+			for q := max(p, done); q < end; q++ {
 				f.finish(level, Block{blk.Row0 + r, blk.Row0 + last, q, q + 1})
 			}
 			a.then(level, Block{blk.Row0 + r, blk.Row0 + last, p, end})
@@ -194,16 +228,15 @@ type bf16Tiles struct {
 	a, b   []uint16
 	c      []float32 // rows of 32 sums
 	chunks int
+
+	out []float32 // for the sums, rows ld elements apart: c or a part of the result
+	ld  int
 }
 
-// compute overwrites c with the sums of the rows.
-func (t *bf16Tiles) compute(level cpu.Level, rows int) {
-	if cpu.AMXBF16(level) {
-		t.amx(rows)
-		return
-	}
-	for r := range rows {
-		t.row(r, t.c[r*PanelWidth:][:PanelWidth], t.b)
+// rows computes rows in plain code.
+func (t *bf16Tiles) rows(n int) {
+	for r := range n {
+		t.row(r, t.out[r*t.ld:][:PanelWidth], t.b)
 	}
 }
 
@@ -212,6 +245,15 @@ func (t *bf16Tiles) row(r int, c []float32, b []uint16) {
 	clear(c)
 	for k := range t.chunks {
 		a := t.a[((r/unitRows*t.chunks+k)*unitRows+r%unitRows)*chunkK:][:chunkK]
+		if inPairs {
+			for i := range a {
+				x, w := wide(a[i^1]), b[(k*chunkK+i&^1)*PanelWidth+(i^1)&1:]
+				for j, v := range c {
+					c[j] = float32(flushed(x*wide(w[2*j]) + float64(v)))
+				}
+			}
+			continue
+		}
 		var sums [2][PanelWidth]float64
 		for i, x := range a {
 			w := b[(k*chunkK+i&^1)*PanelWidth+i&1:]

@@ -6,6 +6,8 @@ import "github.com/onward-ml/onward/internal/cpu"
 
 func (t *bf16Tiles) amx(int) {}
 
+func (t *bf16Tiles) dots(int, *Epilogue[float32], int, int) {}
+
 func rowBF16(_ cpu.Level, dst []uint16, x []float32, n int) { rowGeneric(dst, x, n) }
 
 func pairsBF16(_ cpu.Level, dst []uint16, x []float32, n int) { pairsGeneric(dst, x, n) }

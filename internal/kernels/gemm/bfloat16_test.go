@@ -42,6 +42,19 @@ func bf16Case(t *testing.T, r *rand.Rand, m, n, k int, transA bool, number func(
 
 // TestBF16Levels requires the same bits of all levels, for numbers from subnormal to infinite.
 func TestBF16Levels(t *testing.T) {
+	inOrders(t, testBF16Levels)
+}
+
+// inOrders calls test with each order of the terms. A processor has instructions for one of them; for
+// the other, all levels run the plain code.
+func inOrders(t *testing.T, test func(t *testing.T)) {
+	defer func(old bool) { inPairs = old }(inPairs)
+	for _, inPairs = range []bool{false, true} {
+		t.Run(fmt.Sprintf("in pairs %t", inPairs), test)
+	}
+}
+
+func testBF16Levels(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := range 150 {
 		m, n, k := 1+r.IntN(70), 1+r.IntN(100), 1+r.IntN(150)
@@ -81,7 +94,7 @@ func TestBF16Levels(t *testing.T) {
 			}, l, a)
 			for j, v := range a.C {
 				if math.Float32bits(v) != math.Float32bits(want[j]) && (v == v || want[j] == want[j]) {
-					t.Fatalf("%s (AMX %t): %d×%d×%d, spread %d: result %d is %g, want %g", l, cpu.AMXBF16(l), m, n, k, spread, j, v, want[j])
+					t.Fatalf("%s (fast %t): %d×%d×%d, spread %d: result %d is %g, want %g", l, cpu.BFloat16(l), m, n, k, spread, j, v, want[j])
 				}
 			}
 		}
@@ -89,7 +102,9 @@ func TestBF16Levels(t *testing.T) {
 }
 
 // TestBF16Sums compares with float64 sums of the rounded operands.
-func TestBF16Sums(t *testing.T) {
+func TestBF16Sums(t *testing.T) { inOrders(t, testBF16Sums) }
+
+func testBF16Sums(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	round := func(x float32) float64 {
 		return float64(math.Float32frombits(uint32(vec.RoundBF16(x)) << 16))
@@ -159,8 +174,8 @@ func TestBF16Pauses(t *testing.T) {
 	a := &Args[float32]{M: m, N: n, K: k, A: make([]float32, m*k), LdA: k, BF16: make([]uint16, BF16Len(k, n)), C: make([]float32, m*n), LdC: n}
 	a.BiasCol = make([]float32, n)
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
-		if !cpu.AMXBF16(l) {
-			t.Skip("the level has no AMX")
+		if !cpu.BFloat16(l) {
+			t.Skip("the level has no instructions for bfloat16")
 		}
 		scratch := make([]float32, a.ScratchLen(m))
 		testkit.CheckPauses(t, func() { F32(l, a, a.Whole(), scratch) })

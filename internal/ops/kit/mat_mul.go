@@ -220,7 +220,7 @@ type PackedReals struct {
 	k, n int
 }
 
-// minBF16 is the number of elements from which on a matrix is worth the setup of AMX tiles.
+// minBF16 is the number of elements from which on a matrix is worth rounding the operands.
 const minBF16 = 1 << 13
 
 // Rounded returns the matrix rounded to bfloat16; nil if products with it would not be faster.
