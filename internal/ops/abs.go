@@ -3,10 +3,8 @@ package ops
 import (
 	"math"
 
-	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
-	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
@@ -22,20 +20,12 @@ var _ = kit.Register(&kit.Def{Name: "Abs", Since: kit.Versions{1, 6, 13}, In: "X
 	})})
 
 var absLoops = kit.LoopsOf(
-	kit.Loop1(absSigned[int8]), kit.Loop1(absSigned[int16]), absInts(), kit.Loop1(absSigned[int64]),
+	kit.Loop1(absSigned[int8]), kit.Loop1(absSigned[int16]), kit.WithKernel1(kit.Loop1(absSigned[int32]), vec.AbsI32), kit.WithKernel1(kit.Loop1(absSigned[int64]), vec.AbsI64),
 	kit.Loop1(copyLoop[uint8]), kit.Loop1(copyLoop[uint16]), kit.Loop1(copyLoop[uint32]), kit.Loop1(copyLoop[uint64]),
 	kit.WithUnary(kit.Loop1(absFloat[float32]), vec.AbsF32), kit.Loop1(absFloat[float64]))
 
 // Run implements [ir.Operator].
 func (*Abs) Run(c *ir.Call) error { return kit.MapTable(c, absLoops, kit.GrainCheap) }
-
-func absInts() *kit.ElementLoop {
-	l := kit.Loop1(absSigned[int32])
-	l.Fast = func(dst []byte, in *[3][]byte) {
-		vec.AbsI32(cpu.Active(), memory.FromRaw[int32](dst), memory.FromRaw[int32](in[0]))
-	}
-	return l
-}
 
 func absSigned[T kit.SignedNumber](dst, src []T) {
 	dst = dst[:len(src)]

@@ -86,9 +86,9 @@ func (o *Clip) Run(c *ir.Call) error {
 	case tensor.TypeInt16:
 		return clipOf[int16](c, math.MinInt16, math.MaxInt16)
 	case tensor.TypeInt32:
-		return clipInts(c, math.MinInt32, math.MaxInt32, vec.MaxOfI32, vec.MinOfI32)
+		return clipInts(c, math.MinInt32, math.MaxInt32, vec.MaxI32, vec.MinI32)
 	case tensor.TypeInt64:
-		return clipInts(c, math.MinInt64, math.MaxInt64, vec.MaxOfI64, vec.MinOfI64)
+		return clipInts(c, math.MinInt64, math.MaxInt64, vec.MaxI64, vec.MinI64)
 	case tensor.TypeUint8:
 		return clipOf[uint8](c, 0, math.MaxUint8)
 	case tensor.TypeUint16:
@@ -129,7 +129,7 @@ func clipOf[T kit.RealNumber](c *ir.Call, lo, hi T) error {
 }
 
 // clipInts limits blocks of elements with the kernels of reductions.
-func clipInts[T int32 | int64](c *ir.Call, lo, hi T, raise, lower func(l cpu.Level, acc, x []T)) error {
+func clipInts[T int32 | int64](c *ir.Call, lo, hi T, raise, lower func(l cpu.Level, dst, a, b []T)) error {
 	lo, hi = clipBounds(c, lo, hi)
 	loop := kit.Loop1(func(dst, src []T) { clipLoop(dst, src, lo, hi) })
 	var least, most [kit.LoopBlock]T
@@ -139,9 +139,8 @@ func clipInts[T int32 | int64](c *ir.Call, lo, hi T, raise, lower func(l cpu.Lev
 		y, x, l := memory.FromRaw[T](dst), memory.FromRaw[T](in[0]), cpu.Active()
 		for len(y) > 0 {
 			n := min(len(y), kit.LoopBlock)
-			copy(y[:n], x)
-			raise(l, y[:n], least[:n])
-			lower(l, y[:n], most[:n])
+			raise(l, y[:n], x, least[:])
+			lower(l, y[:n], y, most[:])
 			y, x = y[n:], x[n:]
 		}
 	}

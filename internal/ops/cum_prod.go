@@ -15,12 +15,12 @@ var _ = kit.Register(&kit.Def{Name: "CumProd", Since: kit.Versions{26}, In: "x:T
 	Build: func(a *kit.Attrs, opset int) kit.Operator { return &CumProd{kit.ReadCumulative(a)} }})
 
 var cumProdTable = map[tensor.DType]kit.CumulativeKernel{
-	tensor.TypeInt32:   kit.CumulativeOf(cumProdLines[int32]),
-	tensor.TypeInt64:   kit.CumulativeOf(cumProdLines[int64]),
-	tensor.TypeUint32:  kit.CumulativeBits(tensor.TypeInt32, kit.CumulativeOf(cumProdLines[int32])),
-	tensor.TypeUint64:  kit.CumulativeBits(tensor.TypeInt64, kit.CumulativeOf(cumProdLines[int64])),
-	tensor.TypeFloat32: kit.CumulativeOf(cumProdLines[float32]),
-	tensor.TypeFloat64: kit.CumulativeOf(cumProdLines[float64]),
+	tensor.TypeInt32:   kit.CumulativeOf(kit.ColumnBlock, cumProdLines[int32]),
+	tensor.TypeInt64:   kit.CumulativeOf(kit.ColumnBlock, cumProdLines[int64]),
+	tensor.TypeUint32:  kit.CumulativeBits(tensor.TypeInt32, kit.CumulativeOf(kit.ColumnBlock, cumProdLines[int32])),
+	tensor.TypeUint64:  kit.CumulativeBits(tensor.TypeInt64, kit.CumulativeOf(kit.ColumnBlock, cumProdLines[int64])),
+	tensor.TypeFloat32: kit.CumulativeOf(kit.ColumnBlock, cumProdLines[float32]),
+	tensor.TypeFloat64: kit.CumulativeOf(kit.ColumnBlock, cumProdLines[float64]),
 }
 
 // Run implements [ir.Operator].
@@ -28,17 +28,21 @@ func (o *CumProd) Run(c *ir.Call) error { return o.RunWith(c, cumProdTable) }
 
 func cumProdLines[T kit.RealNumber](dst, src []T, l kit.CumulativeLines) {
 	if l.M == 1 {
-		product := T(1)
+		product, at := T(1), l.At(0)
+		step := l.At(1) - at
+		exclusive := l.Exclusive
 		for k := range l.N {
 			if k&0xfff == 0xfff && l.Call.Err() != nil {
 				return
 			}
-			at := l.At(k)
 			v := product * src[at]
-			if dst[at] = v; l.Exclusive {
+			if exclusive {
 				dst[at] = product
+			} else {
+				dst[at] = v
 			}
 			product = v
+			at += step
 		}
 		return
 	}

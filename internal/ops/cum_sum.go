@@ -26,7 +26,7 @@ var cumSumTable = map[tensor.DType]kit.CumulativeKernel{
 	tensor.TypeInt64:   cumSumInts64,
 	tensor.TypeUint32:  kit.CumulativeBits(tensor.TypeInt32, cumSumInts32),
 	tensor.TypeUint64:  kit.CumulativeBits(tensor.TypeInt64, cumSumInts64),
-	tensor.TypeFloat32: cumSumRows(func(l cpu.Level, dst, x []float32) { vec.AddF32(l, dst, dst, x) }),
+	tensor.TypeFloat32: cumSumRows(vec.AddF32),
 	tensor.TypeFloat64: cumSum[float64],
 }
 
@@ -60,7 +60,7 @@ func cumSumLines[T kit.RealNumber](dst, src []T, l kit.CumulativeLines) {
 // cumSum processes single lines four at a time, since each addition waits for the previous one.
 func cumSum[T kit.RealNumber](c *ir.Call, out, x *tensor.Tensor, l kit.CumulativeLines) error {
 	if c.Generic || l.Inner != 1 {
-		return kit.CumulativeOf(cumSumLines[T])(c, out, x, l)
+		return kit.CumulativeOf(kit.ColumnBlock, cumSumLines[T])(c, out, x, l)
 	}
 	dst, src := tensor.Of[T](out), tensor.Of[T](x)
 	if len(dst) == 0 {
@@ -117,14 +117,19 @@ func cumSumFour[T kit.RealNumber](dst, src []T, l kit.CumulativeLines) {
 }
 
 // cumSumRows returns a kernel that adds whole rows of adjacent lines with a vector kernel.
-func cumSumRows[T int32 | int64 | float32](add func(l cpu.Level, acc, x []T)) kit.CumulativeKernel {
-	rows := kit.CumulativeOf(func(dst, src []T, l kit.CumulativeLines) {
+func cumSumRows[T int32 | int64 | float32](add func(l cpu.Level, dst, a, b []T)) kit.CumulativeKernel {
+	const block = 1024 // elements: the previous row stays in the first-level cache
+	rows := kit.CumulativeOf(block, func(dst, src []T, l kit.CumulativeLines) {
 		for k := range l.N {
-			at := l.At(k)
-			copy(dst[at:at+l.M], src[at:at+l.M])
-			if k > 0 {
-				add(cpu.Active(), dst[at:at+l.M], dst[l.At(k-1):][:l.M])
+			if k&0xfff == 0xfff && l.Call.Err() != nil {
+				return
 			}
+			at := l.At(k)
+			if k == 0 {
+				copy(dst[at:at+l.M], src[at:])
+				continue
+			}
+			add(cpu.Active(), dst[at:at+l.M], dst[l.At(k-1):], src[at:])
 		}
 	})
 	return func(c *ir.Call, out, x *tensor.Tensor, l kit.CumulativeLines) error {

@@ -1,10 +1,8 @@
 package ops
 
 import (
-	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
-	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
@@ -23,17 +21,9 @@ var _ = kit.Register(&kit.Def{Name: "Div", Since: kit.Versions{1, 6, 7, 13, 14},
 		})})
 
 var divLoops = kit.LoopsOf(
-	kit.Loop2Scalar(kit.DivLoop[int8]), kit.Loop2Scalar(kit.DivLoop[int16]), divInts(), kit.Loop2Scalar(kit.DivLoop[int64]),
+	kit.Loop2Scalar(kit.DivLoop[int8]), kit.Loop2Scalar(kit.DivLoop[int16]), kit.WithKernel2(kit.Loop2Scalar(kit.DivLoop[int32]), vec.DivI32), kit.Loop2Scalar(kit.DivLoop[int64]),
 	kit.Loop2Scalar(kit.DivLoop[uint8]), kit.Loop2Scalar(kit.DivLoop[uint16]), kit.Loop2Scalar(kit.DivLoop[uint32]), kit.Loop2Scalar(kit.DivLoop[uint64]),
-	kit.WithBinary(kit.Loop2Scalar(kit.DivLoop[float32]), vec.DivF32, vec.DivScalarF32, vec.ScalarDivF32), kit.Loop2Scalar(kit.DivLoop[float64]))
-
-func divInts() *kit.ElementLoop {
-	l := kit.Loop2Scalar(kit.DivLoop[int32])
-	l.Fast = func(dst []byte, in *[3][]byte) {
-		vec.DivI32(cpu.Active(), memory.FromRaw[int32](dst), memory.FromRaw[int32](in[0]), memory.FromRaw[int32](in[1]))
-	}
-	return l
-}
+	kit.WithBinary(kit.Loop2Scalar(kit.DivLoop[float32]), vec.DivF32, vec.DivScalarF32, vec.ScalarDivF32), kit.WithKernel2(kit.Loop2Scalar(kit.DivLoop[float64]), vec.DivF64))
 
 // Infer implements [ir.Operator].
 func (o *Div) Infer(c *ir.InferContext) error {

@@ -16,7 +16,7 @@ var _ = kit.Register(&kit.Def{Name: "Min", Since: kit.Versions{1, 6, 8, 12, 13},
 	Gradient:    kit.ExtremesGradient})
 
 var minLoops = kit.LoopsOf(
-	kit.Loop2(minLoop[int8]), kit.Loop2(minLoop[int16]), kit.Loop2(minLoop[int32]), kit.Loop2(minLoop[int64]),
+	kit.Loop2(minLoop[int8]), kit.Loop2(minLoop[int16]), kit.WithKernel2(kit.Loop2(minLoop[int32]), vec.MinI32), kit.WithKernel2(kit.Loop2(minLoop[int64]), vec.MinI64),
 	kit.Loop2(minLoop[uint8]), kit.Loop2(minLoop[uint16]), kit.Loop2(minLoop[uint32]), kit.Loop2(minLoop[uint64]),
 	kit.WithBinary(kit.Loop2(minLoop[float32]), vec.MinF32, vec.MinScalarF32, vec.MinScalarF32), kit.Loop2(minLoop[float64]))
 

@@ -19,7 +19,7 @@ var _ = kit.Register(&kit.Def{Name: "Sqrt", Since: kit.Versions{1, 6, 13}, In: "
 		return b.Op("Div", g, b.Op("Add", y, y))
 	})})
 
-var sqrtLoops = kit.FloatLoops(sqrtLoop[float32], sqrtLoop[float64], vec.SqrtF32)
+var sqrtLoops = kit.LoopsOf(kit.WithUnary(kit.Loop1(sqrtLoop[float32]), vec.SqrtF32), kit.WithKernel1(kit.Loop1(sqrtLoop[float64]), vec.SqrtF64))
 
 // Run implements [ir.Operator].
 func (*Sqrt) Run(c *ir.Call) error { return kit.MapTable(c, sqrtLoops, kit.GrainCheap) }

@@ -33,7 +33,7 @@ const (
 	pairRows = 8 // of a tile
 )
 
-// bfloatDots writes the products of up to eight rows of bfloat16 numbers and a panel of columns: sums of pairs of terms.
+// bfloatDots writes the products of some rows of bfloat16 numbers and a panel of columns: sums of pairs of terms.
 func bfloatDots(f *file, rows int) string {
 	name := fmt.Sprintf("dots%dBF16", rows)
 	g := f.function(name, avx512, []arg{{"t", "*dotsBF16"}}, nil)
@@ -277,7 +277,7 @@ func writeBFloat16(dir string) {
 	bfloatPairs(f)
 	var dis strings.Builder
 	fmt.Fprintf(&dis, "\nfunc dotBF16(rows int, t *dotsBF16) {\n\tswitch rows {\n")
-	for rows := 1; rows <= pairRows; rows++ {
+	for rows := 1; rows <= pairRows; rows *= 2 {
 		fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", rows, bfloatDots(f, rows))
 	}
 	dis.WriteString("\t}\n}\n")

@@ -113,23 +113,40 @@ func (k *elem) dispatch(isas []isa) string {
 	for _, n := range k.ins {
 		fmt.Fprintf(&o, "\t%s = %s[:len(dst)]\n", n, n)
 	}
-	o.WriteString("\tswitch l {\n")
-	for _, i := range isas {
-		fmt.Fprintf(&o, "\tcase cpu.%s:\n\t\tfor len(dst) > 0 {\n\t\t\tn := min(len(dst), chunk)\n", i.level)
-		call := []string{"&dst[0]"}
-		left := []string{"dst"}
-		right := []string{"dst[n:]"}
-		for _, n := range k.ins {
-			call = append(call, "&"+n+"[0]")
-			left = append(left, n)
-			right = append(right, n+"[n:]")
-		}
-		call = append(append(call, "n"), k.scalars...)
-		fmt.Fprintf(&o, "\t\t\t%sF32%s(%s)\n", k.name, i.name, strings.Join(call, ", "))
-		fmt.Fprintf(&o, "\t\t\t%s = %s\n\t\t}\n", strings.Join(left, ", "), strings.Join(right, ", "))
-	}
-	fmt.Fprintf(&o, "\tdefault:\n\t\t%sF32Generic(%s)\n\t}\n}\n", k.name, k.goArgs())
+	fmt.Fprintf(&o, "\tif width(l) == 0 {\n\t\t%sF32Generic(%s)\n\t\treturn\n\t}\n\tfor len(dst) > 0 {\n\t\tn := min(len(dst), chunk)\n", k.name, k.goArgs())
+	loopBody(&o, isas, k.name+"F32", append([]string{"dst"}, k.ins...), k.scalars)
+	o.WriteString("}\n")
 	return o.String()
+}
+
+// loopBody writes the rest of a loop: the call of the kernel for the level with n elements of slices, and their rests. A loop
+// for each level would take twice the code.
+func loopBody(o *strings.Builder, isas []isa, name string, slices, scalars []string) {
+	var first, rests []string
+	for _, s := range slices {
+		first, rests = append(first, "&"+s+"[0]"), append(rests, s+"[n:]")
+	}
+	call := strings.Join(append(append(first, "n"), scalars...), ", ")
+	if len(isas) == 1 {
+		fmt.Fprintf(o, "\t\t%s%s(%s)\n", name, isas[0].name, call)
+	} else {
+		fmt.Fprintf(o, "\t\tif l == cpu.%s {\n\t\t\t%s%s(%s)\n\t\t} else {\n\t\t\t%s%s(%s)\n\t\t}\n", isas[0].level, name, isas[0].name, call, name, isas[1].name, call)
+	}
+	fmt.Fprintf(o, "\t\t%s = %s\n\t}\n", strings.Join(slices, ", "), strings.Join(rests, ", "))
+}
+
+// loopOfWhole writes a loop over whole vectors of slices, the first of which is dst. It leaves the rest.
+func loopOfWhole(o *strings.Builder, all []isa, only, name string, slices []string) {
+	isas, width := all, "width(l)"
+	if only != "" {
+		for _, i := range all {
+			if i.name == only {
+				isas, width = []isa{i}, "width(l) &^ 15"
+			}
+		}
+	}
+	fmt.Fprintf(o, "\tfor w := %s; w > 0 && len(dst) >= w; {\n\t\tn := min(len(dst)&^(w-1), chunk)\n", width)
+	loopBody(o, isas, name, slices, nil)
 }
 
 func (k *elem) neon() bool { return true }
@@ -214,6 +231,9 @@ func writeVec(dir string) {
 		add("integers", k)
 	}
 	add("integers", lookup{})
+	for _, k := range elementwises() {
+		add("numbers", k)
+	}
 	add("doubles", uniform{})
 	for _, k := range doubles() {
 		add("doubles", k)

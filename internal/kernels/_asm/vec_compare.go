@@ -12,6 +12,7 @@ type choice struct {
 	body  func(g *fn)
 	amd64 bool   // not supported with NEON
 	only  string // name of the AVX-512 kernel, if only AVX-512 has the instructions
+	twin  string // Go function, if not the name with Generic
 }
 
 var choiceRegs = []string{"DI", "SI", "DX", "BX", "R8", "R9"}
@@ -62,27 +63,26 @@ func (k *choice) dispatch(isas []isa) string {
 	for _, a := range k.args[1:] {
 		fmt.Fprintf(&o, "\t%s = %s[:len(dst)]\n", a[0], a[0])
 	}
-	o.WriteString("\tswitch l {\n")
-	for _, i := range isas {
-		if k.only != "" && k.only != i.name {
-			continue
-		}
-		fmt.Fprintf(&o, `	case cpu.%s:
-		for len(dst) >= %d {
-			n := min(len(dst)&^%d, chunk)
-			%s%s(%s, n)
-			%s = %s
-		}
-`, i.level, i.width, i.width-1, k.name, i.name, k.list("&%s[0]"), k.list("%s"), k.list("%s[n:]"))
+	var slices []string
+	for _, a := range k.args {
+		slices = append(slices, a[0])
 	}
-	fmt.Fprintf(&o, "\t}\n\t%sGeneric(%s)\n}\n", k.name, k.list("%s"))
+	loopOfWhole(&o, isas, k.only, k.name, slices)
+	fmt.Fprintf(&o, "\t%s(%s)\n}\n", k.goName(), k.list("%s"))
 	return o.String()
 }
 
 func (k *choice) neon() bool { return !k.amd64 }
 
 func (k *choice) noasm() string {
-	return fmt.Sprintf("%s { %sGeneric(%s) }\n", k.signature("_"), k.name, k.list("%s"))
+	return fmt.Sprintf("%s { %s(%s) }\n", k.signature("_"), k.goName(), k.list("%s"))
+}
+
+func (k *choice) goName() string {
+	if k.twin != "" {
+		return k.twin
+	}
+	return k.name + "Generic"
 }
 
 func choices() []*choice {

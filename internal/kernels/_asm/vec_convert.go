@@ -50,17 +50,9 @@ func (k *conversion) neon() bool { return !k.amd64 }
 
 func (k *conversion) dispatch(isas []isa) string {
 	var o strings.Builder
-	fmt.Fprintf(&o, "\nfunc %s(l cpu.Level, dst []%s, x []%s) {\n\tx = x[:len(dst)]\n\tswitch l {\n", k.name, k.dst, k.src)
-	for _, i := range k.those(isas) {
-		fmt.Fprintf(&o, `	case cpu.%s:
-		for len(dst) >= %d {
-			n := min(len(dst)&^%d, chunk)
-			%s%s(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-`, i.level, i.width, i.width-1, k.name, i.name)
-	}
-	fmt.Fprintf(&o, "\t}\n\t%sGeneric(dst, x)\n}\n", k.name)
+	fmt.Fprintf(&o, "\nfunc %s(l cpu.Level, dst []%s, x []%s) {\n\tx = x[:len(dst)]\n", k.name, k.dst, k.src)
+	loopOfWhole(&o, isas, k.only, k.name, []string{"dst", "x"})
+	fmt.Fprintf(&o, "\t%sGeneric(dst, x)\n}\n", k.name)
 	return o.String()
 }
 

@@ -5,12 +5,11 @@ import (
 	"strings"
 )
 
-// fold is a reduction of integers or float64 by whole vectors: Fold reduces x to one vector of
-// accumulators, Each combines x elementwise with as many accumulators. Go code does the rest.
+// fold is a reduction of integers or float64 by whole vectors to one vector of accumulators. Go code does the rest.
 type fold struct {
 	name, typ string
 	body      func(g *fn, acc, x int) // registers 12 to 14 are free
-	merge     func(g *fn, acc, x int) // combines accumulators, if not body; there is no Each then
+	merge     func(g *fn, acc, x int) // combines accumulators, if not body
 }
 
 // lanes returns the number of elements in a vector.
@@ -18,71 +17,47 @@ func (k *fold) lanes(i isa) int { return i.width * 4 / typeSize[k.typ] }
 
 func (k *fold) emit(f *file, i isa) {
 	const sums, loaded = 0, 4
-	args := []arg{{"acc", "*" + k.typ}, {"x", "*" + k.typ}, {"n", "int"}}
 	bytes := i.width * 4
-	for _, each := range []bool{false, true} {
-		if each && k.merge != nil {
-			break
+	g := f.function(k.name+"Fold"+i.name, i, []arg{{"acc", "*" + k.typ}, {"x", "*" + k.typ}, {"n", "int"}}, nil)
+	g.arg("acc", "DI")
+	g.arg("x", "SI")
+	g.arg("n", "CX")
+	for u := range 4 {
+		if u > 0 && strings.HasPrefix(k.name, "sum") { // maxima may start with equal values
+			g.op("VXORPS", sums+u, sums+u, sums+u)
+		} else {
+			g.op("VMOVUPS", "(DI)", sums+u)
 		}
-		name := k.name + "Fold"
-		if each {
-			name = k.name + "Each"
-		}
-		g := f.function(name+i.name, i, args, nil)
-		g.arg("acc", "DI")
-		g.arg("x", "SI")
-		g.arg("n", "CX")
-		if !each {
-			for u := range 4 {
-				if u > 0 && strings.HasPrefix(k.name, "sum") { // maxima may start with equal values
-					g.op("VXORPS", sums+u, sums+u, sums+u)
-				} else {
-					g.op("VMOVUPS", "(DI)", sums+u)
-				}
-			}
-		}
-		vectors := func(n int) {
-			for u := range n {
-				at := fmt.Sprintf("%d(DI)", u*bytes)
-				g.op("VMOVUPS", fmt.Sprintf("%d(SI)", u*bytes), loaded+u)
-				if each {
-					g.op("VMOVUPS", at, sums+u)
-				}
-				k.body(g, sums+u, loaded+u)
-				if each {
-					g.op("VMOVUPS", sums+u, at)
-				}
-			}
-			g.e("ADDQ $%d, SI", n*bytes)
-			if each {
-				g.e("ADDQ $%d, DI", n*bytes)
-			}
-			g.e("SUBQ $%d, CX", n*k.lanes(i))
-		}
-		g.label("loop4")
-		g.e("CMPQ CX, $%d", 4*k.lanes(i))
-		g.e("JLT loop1")
-		vectors(4)
-		g.e("JMP loop4")
-		g.label("loop1")
-		g.e("TESTQ CX, CX")
-		g.e("JZ done")
-		vectors(1)
-		g.e("JMP loop1")
-		g.label("done")
-		if !each {
-			merge := k.merge
-			if merge == nil {
-				merge = k.body
-			}
-			for u := 1; u < 4; u++ {
-				merge(g, sums, sums+u)
-			}
-			g.op("VMOVUPS", sums, "(DI)")
-		}
-		g.e("VZEROUPPER")
-		g.e("RET")
 	}
+	vectors := func(n int) {
+		for u := range n {
+			g.op("VMOVUPS", fmt.Sprintf("%d(SI)", u*bytes), loaded+u)
+			k.body(g, sums+u, loaded+u)
+		}
+		g.e("ADDQ $%d, SI", n*bytes)
+		g.e("SUBQ $%d, CX", n*k.lanes(i))
+	}
+	g.label("loop4")
+	g.e("CMPQ CX, $%d", 4*k.lanes(i))
+	g.e("JLT loop1")
+	vectors(4)
+	g.e("JMP loop4")
+	g.label("loop1")
+	g.e("TESTQ CX, CX")
+	g.e("JZ done")
+	vectors(1)
+	g.e("JMP loop1")
+	g.label("done")
+	merge := k.merge
+	if merge == nil {
+		merge = k.body
+	}
+	for u := 1; u < 4; u++ {
+		merge(g, sums, sums+u)
+	}
+	g.op("VMOVUPS", sums, "(DI)")
+	g.e("VZEROUPPER")
+	g.e("RET")
 }
 
 func (k *fold) neon() bool { return false }
@@ -94,29 +69,49 @@ func (k *fold) dispatch(isas []isa) string {
 		fmt.Fprintf(&o, "\tcase cpu.%s:\n\t\tfor len(x)-done >= %d {\n\t\t\tn := min((len(x)-done)&^%d, chunk)\n\t\t\t%sFold%s(&acc[0], &x[done], n)\n\t\t\tdone += n\n\t\t}\n", i.level, k.lanes(i), k.lanes(i)-1, k.name, i.name)
 	}
 	o.WriteString("\t}\n\treturn done\n}\n")
-	if k.merge != nil {
-		return o.String()
-	}
-	fmt.Fprintf(&o, "\n// %sEach combines the first elements of x with those of acc and returns their number.\nfunc %sEach(l cpu.Level, acc, x []%s) int {\n\tx = x[:len(acc)]\n\tdone := 0\n\tswitch l {\n", k.name, k.name, k.typ)
-	for _, i := range isas {
-		fmt.Fprintf(&o, "\tcase cpu.%s:\n\t\tfor len(x)-done >= %d {\n\t\t\tn := min((len(x)-done)&^%d, chunk)\n\t\t\t%sEach%s(&acc[done], &x[done], n)\n\t\t\tdone += n\n\t\t}\n", i.level, k.lanes(i), k.lanes(i)-1, k.name, i.name)
-	}
-	o.WriteString("\t}\n\treturn done\n}\n")
 	return o.String()
 }
 
 func (k *fold) noasm() string {
-	o := fmt.Sprintf("\nfunc %sFold(cpu.Level, *[foldLanes]%s, []%s) int { return 0 }\n", k.name, k.typ, k.typ)
-	if k.merge == nil {
-		o += fmt.Sprintf("\nfunc %sEach(cpu.Level, []%s, []%s) int { return 0 }\n", k.name, k.typ, k.typ)
+	return fmt.Sprintf("\nfunc %sFold(cpu.Level, *[foldLanes]%s, []%s) int { return 0 }\n", k.name, k.typ, k.typ)
+}
+
+// elementwise returns a kernel of two operands. body combines registers and stores the result in acc.
+func elementwise(name, typ, twin string, body func(g *fn, acc, x int)) *choice {
+	return &choice{name: name, twin: twin, args: [][2]string{{"dst", typ}, {"a", typ}, {"b", typ}}, amd64: true, body: func(g *fn) {
+		for v := range typeSize[typ] / 4 {
+			at := v * g.width * 4
+			g.op("VMOVUPS", offset(at, "(SI)"), 0)
+			g.op("VMOVUPS", offset(at, "(DX)"), 4)
+			body(g, 0, 4)
+			g.op("VMOVUPS", 0, offset(at, "(DI)"))
+		}
+	}}
+}
+
+// direct returns the body of an instruction with two operands.
+func direct(op string) func(g *fn, acc, x int) {
+	return func(g *fn, acc, x int) { g.op(op, x, acc, acc) }
+}
+
+// elementwises lists kernels of two operands of integers or float64.
+func elementwises() []*choice {
+	var list []*choice
+	for _, k := range folds() {
+		if op, ok := strings.CutPrefix(k.name, "sum"); ok && k.merge == nil {
+			list = append(list, elementwise("add"+op, k.typ, "addLoop", k.body))
+		} else if k.merge == nil {
+			list = append(list, elementwise(k.name, k.typ, k.name[:3]+"Loop", k.body))
+		}
 	}
-	return o
+	products := elementwise("mulI64", "int64", "mulLoop", direct("VPMULLQ"))
+	products.only = "AVX512"
+	return append(list, elementwise("subI32", "int32", "subLoop", direct("VPSUBD")), elementwise("mulI32", "int32", "mulLoop", direct("VPMULLD")),
+		elementwise("subI64", "int64", "subLoop", direct("VPSUBQ")), products, elementwise("subF64", "float64", "subLoop", direct("VSUBPD")),
+		elementwise("mulF64", "float64", "mulLoop", direct("VMULPD")), elementwise("divF64", "float64", "divLoop", direct("VDIVPD")))
 }
 
 func folds() []*fold {
-	direct := func(op string) func(g *fn, acc, x int) {
-		return func(g *fn, acc, x int) { g.op(op, x, acc, acc) }
-	}
 	// AVX2 has no 64-bit maxima.
 	pick := func(op string, most bool) func(g *fn, acc, x int) {
 		return func(g *fn, acc, x int) {

@@ -90,6 +90,30 @@ func integers() []*choice {
 			g.op("VPABSD", "(SI)", 0)
 			g.op("VMOVUPS", 0, "(DI)")
 		}},
+		{name: "absI64", args: [][2]string{{"dst", "int64"}, {"x", "int64"}}, amd64: true, only: "AVX512", body: func(g *fn) {
+			for at := range 2 {
+				g.op("VPABSQ", offset(at*64, "(SI)"), 0)
+				g.op("VMOVUPS", 0, offset(at*64, "(DI)"))
+			}
+		}},
+		{name: "negI32", args: [][2]string{{"dst", "int32"}, {"x", "int32"}}, amd64: true, body: func(g *fn) {
+			g.op("VPXORD", 0, 0, 0)
+			g.op("VPSUBD", "(SI)", 0, 0)
+			g.op("VMOVUPS", 0, "(DI)")
+		}},
+		{name: "signI32", args: [][2]string{{"dst", "int32"}, {"x", "int32"}}, amd64: true, body: func(g *fn) {
+			g.op("VMOVUPS", "(SI)", 0)
+			g.e("VPMINSD %s, %s, %s", g.ci(1), g.r(0), g.r(0))
+			g.e("VPMAXSD %s, %s, %s", g.ci(0xffffffff), g.r(0), g.r(0))
+			g.op("VMOVUPS", 0, "(DI)")
+		}},
+		{name: "sqrtF64", args: [][2]string{{"dst", "float64"}, {"x", "float64"}}, amd64: true, body: func(g *fn) {
+			for v := range 2 {
+				at := v * g.width * 4
+				g.op("VSQRTPD", offset(at, "(SI)"), 0)
+				g.op("VMOVUPS", 0, offset(at, "(DI)"))
+			}
+		}},
 		// Quotients of float64 truncate to those of integers: one that is not an integer differs from
 		// the nearest one by more than the rounding.
 		{name: "divI32", args: [][2]string{{"dst", "int32"}, {"a", "int32"}, {"b", "int32"}}, amd64: true, body: func(g *fn) {

@@ -59,12 +59,12 @@ type dotsBF16 struct {
 	_        float32
 }
 
-// dots computes tiles of 8 rows for each block of chunks. c holds the sums between blocks. e, if not nil, is the
+// dots computes tiles of 8, 4, 2 or 1 rows for each block of chunks. c holds the sums between blocks. e, if not nil, is the
 // epilogue for the columns from col on and the rows from row on; it has no activation and no bias per row.
 func (t *bf16Tiles) dots(rows int, e *Epilogue[float32], row, col int) {
-	const height = 8
+	const most = 8
 	block := t.chunks
-	if rows > 2*height {
+	if rows > 2*most {
 		block = blockChunks
 	}
 	k := dotsBF16{step: PanelWidth * 4}
@@ -84,13 +84,17 @@ func (t *bf16Tiles) dots(rows int, e *Epilogue[float32], row, col int) {
 			}
 		}
 		k.b, k.chunks = unsafe.Pointer(&t.b[first*chunkK*PanelWidth]), min(block, t.chunks-first)
+		height := most
 		for r := 0; r < rows; r += height {
+			for height > rows-r {
+				height /= 2
+			}
 			k.a, k.c = unsafe.Pointer(&t.a[((r/unitRows*t.chunks+first)*unitRows+r%unitRows)*chunkK]), unsafe.Pointer(&t.c[r*PanelWidth])
 			k.out = unsafe.Pointer(&out[r*ld])
 			if k.alpha != 0 && e.Add != nil {
 				k.more = unsafe.Pointer(&e.Add[(row+r)*e.LdAdd+col])
 			}
-			dotBF16(min(height, rows-r), &k)
+			dotBF16(height, &k)
 		}
 		k.add = 1
 	}

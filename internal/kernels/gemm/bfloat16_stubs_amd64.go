@@ -23,19 +23,7 @@ func dots1BF16(t *dotsBF16)
 func dots2BF16(t *dotsBF16)
 
 //go:noescape
-func dots3BF16(t *dotsBF16)
-
-//go:noescape
 func dots4BF16(t *dotsBF16)
-
-//go:noescape
-func dots5BF16(t *dotsBF16)
-
-//go:noescape
-func dots6BF16(t *dotsBF16)
-
-//go:noescape
-func dots7BF16(t *dotsBF16)
 
 //go:noescape
 func dots8BF16(t *dotsBF16)
@@ -46,16 +34,8 @@ func dotBF16(rows int, t *dotsBF16) {
 		dots1BF16(t)
 	case 2:
 		dots2BF16(t)
-	case 3:
-		dots3BF16(t)
 	case 4:
 		dots4BF16(t)
-	case 5:
-		dots5BF16(t)
-	case 6:
-		dots6BF16(t)
-	case 7:
-		dots7BF16(t)
 	case 8:
 		dots8BF16(t)
 	}

@@ -153,485 +153,413 @@ func leakyReluF32AVX2(dst *float32, x *float32, n int, alpha float32)
 func addF32(l cpu.Level, dst, a, b []float32) {
 	a = a[:len(dst)]
 	b = b[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			addF32AVX512(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			addF32AVX2(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
-		}
-	default:
+	if width(l) == 0 {
 		addF32Generic(dst, a, b)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			addF32AVX512(&dst[0], &a[0], &b[0], n)
+		} else {
+			addF32AVX2(&dst[0], &a[0], &b[0], n)
+		}
+		dst, a, b = dst[n:], a[n:], b[n:]
 	}
 }
 
 func subF32(l cpu.Level, dst, a, b []float32) {
 	a = a[:len(dst)]
 	b = b[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			subF32AVX512(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			subF32AVX2(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
-		}
-	default:
+	if width(l) == 0 {
 		subF32Generic(dst, a, b)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			subF32AVX512(&dst[0], &a[0], &b[0], n)
+		} else {
+			subF32AVX2(&dst[0], &a[0], &b[0], n)
+		}
+		dst, a, b = dst[n:], a[n:], b[n:]
 	}
 }
 
 func mulF32(l cpu.Level, dst, a, b []float32) {
 	a = a[:len(dst)]
 	b = b[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			mulF32AVX512(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			mulF32AVX2(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
-		}
-	default:
+	if width(l) == 0 {
 		mulF32Generic(dst, a, b)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			mulF32AVX512(&dst[0], &a[0], &b[0], n)
+		} else {
+			mulF32AVX2(&dst[0], &a[0], &b[0], n)
+		}
+		dst, a, b = dst[n:], a[n:], b[n:]
 	}
 }
 
 func divF32(l cpu.Level, dst, a, b []float32) {
 	a = a[:len(dst)]
 	b = b[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			divF32AVX512(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			divF32AVX2(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
-		}
-	default:
+	if width(l) == 0 {
 		divF32Generic(dst, a, b)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			divF32AVX512(&dst[0], &a[0], &b[0], n)
+		} else {
+			divF32AVX2(&dst[0], &a[0], &b[0], n)
+		}
+		dst, a, b = dst[n:], a[n:], b[n:]
 	}
 }
 
 func minF32(l cpu.Level, dst, a, b []float32) {
 	a = a[:len(dst)]
 	b = b[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			minF32AVX512(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			minF32AVX2(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
-		}
-	default:
+	if width(l) == 0 {
 		minF32Generic(dst, a, b)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			minF32AVX512(&dst[0], &a[0], &b[0], n)
+		} else {
+			minF32AVX2(&dst[0], &a[0], &b[0], n)
+		}
+		dst, a, b = dst[n:], a[n:], b[n:]
 	}
 }
 
 func maxF32(l cpu.Level, dst, a, b []float32) {
 	a = a[:len(dst)]
 	b = b[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			maxF32AVX512(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			maxF32AVX2(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
-		}
-	default:
+	if width(l) == 0 {
 		maxF32Generic(dst, a, b)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			maxF32AVX512(&dst[0], &a[0], &b[0], n)
+		} else {
+			maxF32AVX2(&dst[0], &a[0], &b[0], n)
+		}
+		dst, a, b = dst[n:], a[n:], b[n:]
 	}
 }
 
 func addScalarF32(l cpu.Level, dst, x []float32, s float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			addScalarF32AVX512(&dst[0], &x[0], n, s)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			addScalarF32AVX2(&dst[0], &x[0], n, s)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		addScalarF32Generic(dst, x, s)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			addScalarF32AVX512(&dst[0], &x[0], n, s)
+		} else {
+			addScalarF32AVX2(&dst[0], &x[0], n, s)
+		}
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func subScalarF32(l cpu.Level, dst, x []float32, s float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			subScalarF32AVX512(&dst[0], &x[0], n, s)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			subScalarF32AVX2(&dst[0], &x[0], n, s)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		subScalarF32Generic(dst, x, s)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			subScalarF32AVX512(&dst[0], &x[0], n, s)
+		} else {
+			subScalarF32AVX2(&dst[0], &x[0], n, s)
+		}
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func scalarSubF32(l cpu.Level, dst, x []float32, s float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			scalarSubF32AVX512(&dst[0], &x[0], n, s)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			scalarSubF32AVX2(&dst[0], &x[0], n, s)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		scalarSubF32Generic(dst, x, s)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			scalarSubF32AVX512(&dst[0], &x[0], n, s)
+		} else {
+			scalarSubF32AVX2(&dst[0], &x[0], n, s)
+		}
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func mulScalarF32(l cpu.Level, dst, x []float32, s float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			mulScalarF32AVX512(&dst[0], &x[0], n, s)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			mulScalarF32AVX2(&dst[0], &x[0], n, s)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		mulScalarF32Generic(dst, x, s)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			mulScalarF32AVX512(&dst[0], &x[0], n, s)
+		} else {
+			mulScalarF32AVX2(&dst[0], &x[0], n, s)
+		}
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func divScalarF32(l cpu.Level, dst, x []float32, s float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			divScalarF32AVX512(&dst[0], &x[0], n, s)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			divScalarF32AVX2(&dst[0], &x[0], n, s)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		divScalarF32Generic(dst, x, s)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			divScalarF32AVX512(&dst[0], &x[0], n, s)
+		} else {
+			divScalarF32AVX2(&dst[0], &x[0], n, s)
+		}
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func scalarDivF32(l cpu.Level, dst, x []float32, s float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			scalarDivF32AVX512(&dst[0], &x[0], n, s)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			scalarDivF32AVX2(&dst[0], &x[0], n, s)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		scalarDivF32Generic(dst, x, s)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			scalarDivF32AVX512(&dst[0], &x[0], n, s)
+		} else {
+			scalarDivF32AVX2(&dst[0], &x[0], n, s)
+		}
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func minScalarF32(l cpu.Level, dst, x []float32, s float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			minScalarF32AVX512(&dst[0], &x[0], n, s)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			minScalarF32AVX2(&dst[0], &x[0], n, s)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		minScalarF32Generic(dst, x, s)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			minScalarF32AVX512(&dst[0], &x[0], n, s)
+		} else {
+			minScalarF32AVX2(&dst[0], &x[0], n, s)
+		}
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func maxScalarF32(l cpu.Level, dst, x []float32, s float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			maxScalarF32AVX512(&dst[0], &x[0], n, s)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			maxScalarF32AVX2(&dst[0], &x[0], n, s)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		maxScalarF32Generic(dst, x, s)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			maxScalarF32AVX512(&dst[0], &x[0], n, s)
+		} else {
+			maxScalarF32AVX2(&dst[0], &x[0], n, s)
+		}
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func clipF32(l cpu.Level, dst, x []float32, lo, hi float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			clipF32AVX512(&dst[0], &x[0], n, lo, hi)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			clipF32AVX2(&dst[0], &x[0], n, lo, hi)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		clipF32Generic(dst, x, lo, hi)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			clipF32AVX512(&dst[0], &x[0], n, lo, hi)
+		} else {
+			clipF32AVX2(&dst[0], &x[0], n, lo, hi)
+		}
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func reluF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			reluF32AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			reluF32AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		reluF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			reluF32AVX512(&dst[0], &x[0], n)
+		} else {
+			reluF32AVX2(&dst[0], &x[0], n)
+		}
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func sqrtF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			sqrtF32AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			sqrtF32AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		sqrtF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			sqrtF32AVX512(&dst[0], &x[0], n)
+		} else {
+			sqrtF32AVX2(&dst[0], &x[0], n)
+		}
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func reciprocalF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			reciprocalF32AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			reciprocalF32AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		reciprocalF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			reciprocalF32AVX512(&dst[0], &x[0], n)
+		} else {
+			reciprocalF32AVX2(&dst[0], &x[0], n)
+		}
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func negF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			negF32AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			negF32AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		negF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			negF32AVX512(&dst[0], &x[0], n)
+		} else {
+			negF32AVX2(&dst[0], &x[0], n)
+		}
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func absF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			absF32AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			absF32AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		absF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			absF32AVX512(&dst[0], &x[0], n)
+		} else {
+			absF32AVX2(&dst[0], &x[0], n)
+		}
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func floorF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			floorF32AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			floorF32AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		floorF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			floorF32AVX512(&dst[0], &x[0], n)
+		} else {
+			floorF32AVX2(&dst[0], &x[0], n)
+		}
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func ceilF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			ceilF32AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			ceilF32AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		ceilF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			ceilF32AVX512(&dst[0], &x[0], n)
+		} else {
+			ceilF32AVX2(&dst[0], &x[0], n)
+		}
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func roundEvenF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			roundEvenF32AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			roundEvenF32AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		roundEvenF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			roundEvenF32AVX512(&dst[0], &x[0], n)
+		} else {
+			roundEvenF32AVX2(&dst[0], &x[0], n)
+		}
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func leakyReluF32(l cpu.Level, dst, x []float32, alpha float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			leakyReluF32AVX512(&dst[0], &x[0], n, alpha)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			leakyReluF32AVX2(&dst[0], &x[0], n, alpha)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		leakyReluF32Generic(dst, x, alpha)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			leakyReluF32AVX512(&dst[0], &x[0], n, alpha)
+		} else {
+			leakyReluF32AVX2(&dst[0], &x[0], n, alpha)
+		}
+		dst, x = dst[n:], x[n:]
 	}
 }

@@ -81,341 +81,317 @@ func leakyReluF32NEON(dst *float32, x *float32, n int, alpha float32)
 func addF32(l cpu.Level, dst, a, b []float32) {
 	a = a[:len(dst)]
 	b = b[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			addF32NEON(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
-		}
-	default:
+	if width(l) == 0 {
 		addF32Generic(dst, a, b)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		addF32NEON(&dst[0], &a[0], &b[0], n)
+		dst, a, b = dst[n:], a[n:], b[n:]
 	}
 }
 
 func subF32(l cpu.Level, dst, a, b []float32) {
 	a = a[:len(dst)]
 	b = b[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			subF32NEON(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
-		}
-	default:
+	if width(l) == 0 {
 		subF32Generic(dst, a, b)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		subF32NEON(&dst[0], &a[0], &b[0], n)
+		dst, a, b = dst[n:], a[n:], b[n:]
 	}
 }
 
 func mulF32(l cpu.Level, dst, a, b []float32) {
 	a = a[:len(dst)]
 	b = b[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			mulF32NEON(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
-		}
-	default:
+	if width(l) == 0 {
 		mulF32Generic(dst, a, b)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		mulF32NEON(&dst[0], &a[0], &b[0], n)
+		dst, a, b = dst[n:], a[n:], b[n:]
 	}
 }
 
 func divF32(l cpu.Level, dst, a, b []float32) {
 	a = a[:len(dst)]
 	b = b[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			divF32NEON(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
-		}
-	default:
+	if width(l) == 0 {
 		divF32Generic(dst, a, b)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		divF32NEON(&dst[0], &a[0], &b[0], n)
+		dst, a, b = dst[n:], a[n:], b[n:]
 	}
 }
 
 func minF32(l cpu.Level, dst, a, b []float32) {
 	a = a[:len(dst)]
 	b = b[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			minF32NEON(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
-		}
-	default:
+	if width(l) == 0 {
 		minF32Generic(dst, a, b)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		minF32NEON(&dst[0], &a[0], &b[0], n)
+		dst, a, b = dst[n:], a[n:], b[n:]
 	}
 }
 
 func maxF32(l cpu.Level, dst, a, b []float32) {
 	a = a[:len(dst)]
 	b = b[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			maxF32NEON(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
-		}
-	default:
+	if width(l) == 0 {
 		maxF32Generic(dst, a, b)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		maxF32NEON(&dst[0], &a[0], &b[0], n)
+		dst, a, b = dst[n:], a[n:], b[n:]
 	}
 }
 
 func addScalarF32(l cpu.Level, dst, x []float32, s float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			addScalarF32NEON(&dst[0], &x[0], n, s)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		addScalarF32Generic(dst, x, s)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		addScalarF32NEON(&dst[0], &x[0], n, s)
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func subScalarF32(l cpu.Level, dst, x []float32, s float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			subScalarF32NEON(&dst[0], &x[0], n, s)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		subScalarF32Generic(dst, x, s)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		subScalarF32NEON(&dst[0], &x[0], n, s)
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func scalarSubF32(l cpu.Level, dst, x []float32, s float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			scalarSubF32NEON(&dst[0], &x[0], n, s)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		scalarSubF32Generic(dst, x, s)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		scalarSubF32NEON(&dst[0], &x[0], n, s)
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func mulScalarF32(l cpu.Level, dst, x []float32, s float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			mulScalarF32NEON(&dst[0], &x[0], n, s)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		mulScalarF32Generic(dst, x, s)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		mulScalarF32NEON(&dst[0], &x[0], n, s)
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func divScalarF32(l cpu.Level, dst, x []float32, s float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			divScalarF32NEON(&dst[0], &x[0], n, s)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		divScalarF32Generic(dst, x, s)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		divScalarF32NEON(&dst[0], &x[0], n, s)
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func scalarDivF32(l cpu.Level, dst, x []float32, s float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			scalarDivF32NEON(&dst[0], &x[0], n, s)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		scalarDivF32Generic(dst, x, s)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		scalarDivF32NEON(&dst[0], &x[0], n, s)
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func minScalarF32(l cpu.Level, dst, x []float32, s float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			minScalarF32NEON(&dst[0], &x[0], n, s)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		minScalarF32Generic(dst, x, s)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		minScalarF32NEON(&dst[0], &x[0], n, s)
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func maxScalarF32(l cpu.Level, dst, x []float32, s float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			maxScalarF32NEON(&dst[0], &x[0], n, s)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		maxScalarF32Generic(dst, x, s)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		maxScalarF32NEON(&dst[0], &x[0], n, s)
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func clipF32(l cpu.Level, dst, x []float32, lo, hi float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			clipF32NEON(&dst[0], &x[0], n, lo, hi)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		clipF32Generic(dst, x, lo, hi)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		clipF32NEON(&dst[0], &x[0], n, lo, hi)
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func reluF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			reluF32NEON(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		reluF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		reluF32NEON(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func sqrtF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			sqrtF32NEON(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		sqrtF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		sqrtF32NEON(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func reciprocalF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			reciprocalF32NEON(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		reciprocalF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		reciprocalF32NEON(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func negF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			negF32NEON(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		negF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		negF32NEON(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func absF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			absF32NEON(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		absF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		absF32NEON(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func floorF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			floorF32NEON(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		floorF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		floorF32NEON(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func ceilF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			ceilF32NEON(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		ceilF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		ceilF32NEON(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func roundEvenF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			roundEvenF32NEON(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		roundEvenF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		roundEvenF32NEON(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func leakyReluF32(l cpu.Level, dst, x []float32, alpha float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			leakyReluF32NEON(&dst[0], &x[0], n, alpha)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		leakyReluF32Generic(dst, x, alpha)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		leakyReluF32NEON(&dst[0], &x[0], n, alpha)
+		dst, x = dst[n:], x[n:]
 	}
 }

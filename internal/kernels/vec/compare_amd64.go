@@ -87,19 +87,14 @@ func selectU32AVX2(dst *uint32, x *uint32, y *uint32, which *bool, n int)
 func lessI32(l cpu.Level, dst []bool, a []int32, b []int32) {
 	a = a[:len(dst)]
 	b = b[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			lessI32AVX512(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			lessI32AVX2(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
 		}
+		dst, a, b = dst[n:], a[n:], b[n:]
 	}
 	lessI32Generic(dst, a, b)
 }
@@ -107,19 +102,14 @@ func lessI32(l cpu.Level, dst []bool, a []int32, b []int32) {
 func lessI64(l cpu.Level, dst []bool, a []int64, b []int64) {
 	a = a[:len(dst)]
 	b = b[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			lessI64AVX512(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			lessI64AVX2(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
 		}
+		dst, a, b = dst[n:], a[n:], b[n:]
 	}
 	lessI64Generic(dst, a, b)
 }
@@ -127,19 +117,14 @@ func lessI64(l cpu.Level, dst []bool, a []int64, b []int64) {
 func lessF64(l cpu.Level, dst []bool, a []float64, b []float64) {
 	a = a[:len(dst)]
 	b = b[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			lessF64AVX512(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			lessF64AVX2(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
 		}
+		dst, a, b = dst[n:], a[n:], b[n:]
 	}
 	lessF64Generic(dst, a, b)
 }
@@ -147,19 +132,14 @@ func lessF64(l cpu.Level, dst []bool, a []float64, b []float64) {
 func lessOrEqualI32(l cpu.Level, dst []bool, a []int32, b []int32) {
 	a = a[:len(dst)]
 	b = b[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			lessOrEqualI32AVX512(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			lessOrEqualI32AVX2(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
 		}
+		dst, a, b = dst[n:], a[n:], b[n:]
 	}
 	lessOrEqualI32Generic(dst, a, b)
 }
@@ -167,19 +147,14 @@ func lessOrEqualI32(l cpu.Level, dst []bool, a []int32, b []int32) {
 func lessOrEqualI64(l cpu.Level, dst []bool, a []int64, b []int64) {
 	a = a[:len(dst)]
 	b = b[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			lessOrEqualI64AVX512(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			lessOrEqualI64AVX2(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
 		}
+		dst, a, b = dst[n:], a[n:], b[n:]
 	}
 	lessOrEqualI64Generic(dst, a, b)
 }
@@ -187,19 +162,14 @@ func lessOrEqualI64(l cpu.Level, dst []bool, a []int64, b []int64) {
 func lessOrEqualF64(l cpu.Level, dst []bool, a []float64, b []float64) {
 	a = a[:len(dst)]
 	b = b[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			lessOrEqualF64AVX512(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			lessOrEqualF64AVX2(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
 		}
+		dst, a, b = dst[n:], a[n:], b[n:]
 	}
 	lessOrEqualF64Generic(dst, a, b)
 }
@@ -207,19 +177,14 @@ func lessOrEqualF64(l cpu.Level, dst []bool, a []float64, b []float64) {
 func equalI32(l cpu.Level, dst []bool, a []int32, b []int32) {
 	a = a[:len(dst)]
 	b = b[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			equalI32AVX512(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			equalI32AVX2(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
 		}
+		dst, a, b = dst[n:], a[n:], b[n:]
 	}
 	equalI32Generic(dst, a, b)
 }
@@ -227,19 +192,14 @@ func equalI32(l cpu.Level, dst []bool, a []int32, b []int32) {
 func equalI64(l cpu.Level, dst []bool, a []int64, b []int64) {
 	a = a[:len(dst)]
 	b = b[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			equalI64AVX512(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			equalI64AVX2(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
 		}
+		dst, a, b = dst[n:], a[n:], b[n:]
 	}
 	equalI64Generic(dst, a, b)
 }
@@ -247,19 +207,14 @@ func equalI64(l cpu.Level, dst []bool, a []int64, b []int64) {
 func equalF64(l cpu.Level, dst []bool, a []float64, b []float64) {
 	a = a[:len(dst)]
 	b = b[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			equalF64AVX512(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			equalF64AVX2(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
 		}
+		dst, a, b = dst[n:], a[n:], b[n:]
 	}
 	equalF64Generic(dst, a, b)
 }
@@ -267,19 +222,14 @@ func equalF64(l cpu.Level, dst []bool, a []float64, b []float64) {
 func lessF32(l cpu.Level, dst []bool, a []float32, b []float32) {
 	a = a[:len(dst)]
 	b = b[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			lessF32AVX512(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			lessF32AVX2(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
 		}
+		dst, a, b = dst[n:], a[n:], b[n:]
 	}
 	lessF32Generic(dst, a, b)
 }
@@ -287,19 +237,14 @@ func lessF32(l cpu.Level, dst []bool, a []float32, b []float32) {
 func lessOrEqualF32(l cpu.Level, dst []bool, a []float32, b []float32) {
 	a = a[:len(dst)]
 	b = b[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			lessOrEqualF32AVX512(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			lessOrEqualF32AVX2(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
 		}
+		dst, a, b = dst[n:], a[n:], b[n:]
 	}
 	lessOrEqualF32Generic(dst, a, b)
 }
@@ -307,19 +252,14 @@ func lessOrEqualF32(l cpu.Level, dst []bool, a []float32, b []float32) {
 func equalF32(l cpu.Level, dst []bool, a []float32, b []float32) {
 	a = a[:len(dst)]
 	b = b[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			equalF32AVX512(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			equalF32AVX2(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
 		}
+		dst, a, b = dst[n:], a[n:], b[n:]
 	}
 	equalF32Generic(dst, a, b)
 }
@@ -328,19 +268,14 @@ func selectU32(l cpu.Level, dst []uint32, x []uint32, y []uint32, which []bool) 
 	x = x[:len(dst)]
 	y = y[:len(dst)]
 	which = which[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			selectU32AVX512(&dst[0], &x[0], &y[0], &which[0], n)
-			dst, x, y, which = dst[n:], x[n:], y[n:], which[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			selectU32AVX2(&dst[0], &x[0], &y[0], &which[0], n)
-			dst, x, y, which = dst[n:], x[n:], y[n:], which[n:]
 		}
+		dst, x, y, which = dst[n:], x[n:], y[n:], which[n:]
 	}
 	selectU32Generic(dst, x, y, which)
 }

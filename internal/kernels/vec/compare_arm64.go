@@ -41,13 +41,10 @@ func equalF64(_ cpu.Level, dst []bool, a []float64, b []float64) { equalF64Gener
 func lessF32(l cpu.Level, dst []bool, a []float32, b []float32) {
 	a = a[:len(dst)]
 	b = b[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) >= 4 {
-			n := min(len(dst)&^3, chunk)
-			lessF32NEON(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
-		}
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		lessF32NEON(&dst[0], &a[0], &b[0], n)
+		dst, a, b = dst[n:], a[n:], b[n:]
 	}
 	lessF32Generic(dst, a, b)
 }
@@ -55,13 +52,10 @@ func lessF32(l cpu.Level, dst []bool, a []float32, b []float32) {
 func lessOrEqualF32(l cpu.Level, dst []bool, a []float32, b []float32) {
 	a = a[:len(dst)]
 	b = b[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) >= 4 {
-			n := min(len(dst)&^3, chunk)
-			lessOrEqualF32NEON(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
-		}
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		lessOrEqualF32NEON(&dst[0], &a[0], &b[0], n)
+		dst, a, b = dst[n:], a[n:], b[n:]
 	}
 	lessOrEqualF32Generic(dst, a, b)
 }
@@ -69,13 +63,10 @@ func lessOrEqualF32(l cpu.Level, dst []bool, a []float32, b []float32) {
 func equalF32(l cpu.Level, dst []bool, a []float32, b []float32) {
 	a = a[:len(dst)]
 	b = b[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) >= 4 {
-			n := min(len(dst)&^3, chunk)
-			equalF32NEON(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
-		}
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		equalF32NEON(&dst[0], &a[0], &b[0], n)
+		dst, a, b = dst[n:], a[n:], b[n:]
 	}
 	equalF32Generic(dst, a, b)
 }
@@ -84,13 +75,10 @@ func selectU32(l cpu.Level, dst []uint32, x []uint32, y []uint32, which []bool) 
 	x = x[:len(dst)]
 	y = y[:len(dst)]
 	which = which[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) >= 4 {
-			n := min(len(dst)&^3, chunk)
-			selectU32NEON(&dst[0], &x[0], &y[0], &which[0], n)
-			dst, x, y, which = dst[n:], x[n:], y[n:], which[n:]
-		}
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		selectU32NEON(&dst[0], &x[0], &y[0], &which[0], n)
+		dst, x, y, which = dst[n:], x[n:], y[n:], which[n:]
 	}
 	selectU32Generic(dst, x, y, which)
 }

@@ -194,603 +194,446 @@ func i32ToF32AVX2(dst *float32, x *int32, n int)
 
 func f32ToU8(l cpu.Level, dst []uint8, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			f32ToU8AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			f32ToU8AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
 		}
+		dst, x = dst[n:], x[n:]
 	}
 	f32ToU8Generic(dst, x)
 }
 
 func f32ToI16(l cpu.Level, dst []int16, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			f32ToI16AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			f32ToI16AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
 		}
+		dst, x = dst[n:], x[n:]
 	}
 	f32ToI16Generic(dst, x)
 }
 
 func f32ToU16(l cpu.Level, dst []uint16, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			f32ToU16AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			f32ToU16AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
 		}
+		dst, x = dst[n:], x[n:]
 	}
 	f32ToU16Generic(dst, x)
 }
 
 func i16ToF32(l cpu.Level, dst []float32, x []int16) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			i16ToF32AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			i16ToF32AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
 		}
+		dst, x = dst[n:], x[n:]
 	}
 	i16ToF32Generic(dst, x)
 }
 
 func u16ToF32(l cpu.Level, dst []float32, x []uint16) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			u16ToF32AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			u16ToF32AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
 		}
+		dst, x = dst[n:], x[n:]
 	}
 	u16ToF32Generic(dst, x)
 }
 
 func i32ToU8(l cpu.Level, dst []uint8, x []int32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			i32ToU8AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			i32ToU8AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
 		}
+		dst, x = dst[n:], x[n:]
 	}
 	i32ToU8Generic(dst, x)
 }
 
 func i64ToU8(l cpu.Level, dst []uint8, x []int64) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			i64ToU8AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			i64ToU8AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
 		}
+		dst, x = dst[n:], x[n:]
 	}
 	i64ToU8Generic(dst, x)
 }
 
 func i64ToI32(l cpu.Level, dst []int32, x []int64) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			i64ToI32AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			i64ToI32AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
 		}
+		dst, x = dst[n:], x[n:]
 	}
 	i64ToI32Generic(dst, x)
 }
 
 func f32ToBool(l cpu.Level, dst []uint8, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			f32ToBoolAVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			f32ToBoolAVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
 		}
+		dst, x = dst[n:], x[n:]
 	}
 	f32ToBoolGeneric(dst, x)
 }
 
 func i32ToBool(l cpu.Level, dst []uint8, x []int32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			i32ToBoolAVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			i32ToBoolAVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
 		}
+		dst, x = dst[n:], x[n:]
 	}
 	i32ToBoolGeneric(dst, x)
 }
 
 func i64ToBool(l cpu.Level, dst []uint8, x []int64) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			i64ToBoolAVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			i64ToBoolAVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
 		}
+		dst, x = dst[n:], x[n:]
 	}
 	i64ToBoolGeneric(dst, x)
 }
 
 func u8ToBool(l cpu.Level, dst []uint8, x []uint8) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			u8ToBoolAVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			u8ToBoolAVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
 		}
+		dst, x = dst[n:], x[n:]
 	}
 	u8ToBoolGeneric(dst, x)
 }
 
 func u8ToI32(l cpu.Level, dst []int32, x []uint8) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			u8ToI32AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			u8ToI32AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
 		}
+		dst, x = dst[n:], x[n:]
 	}
 	u8ToI32Generic(dst, x)
 }
 
 func i8ToI32(l cpu.Level, dst []int32, x []int8) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			i8ToI32AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			i8ToI32AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
 		}
+		dst, x = dst[n:], x[n:]
 	}
 	i8ToI32Generic(dst, x)
 }
 
 func u8ToI64(l cpu.Level, dst []int64, x []uint8) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			u8ToI64AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			u8ToI64AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
 		}
+		dst, x = dst[n:], x[n:]
 	}
 	u8ToI64Generic(dst, x)
 }
 
 func i8ToI64(l cpu.Level, dst []int64, x []int8) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			i8ToI64AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			i8ToI64AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
 		}
+		dst, x = dst[n:], x[n:]
 	}
 	i8ToI64Generic(dst, x)
 }
 
 func i32ToI64(l cpu.Level, dst []int64, x []int32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			i32ToI64AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			i32ToI64AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
 		}
+		dst, x = dst[n:], x[n:]
 	}
 	i32ToI64Generic(dst, x)
 }
 
 func f32ToF64(l cpu.Level, dst []float64, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			f32ToF64AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			f32ToF64AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
 		}
+		dst, x = dst[n:], x[n:]
 	}
 	f32ToF64Generic(dst, x)
 }
 
 func i32ToF64(l cpu.Level, dst []float64, x []int32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			i32ToF64AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			i32ToF64AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
 		}
+		dst, x = dst[n:], x[n:]
 	}
 	i32ToF64Generic(dst, x)
 }
 
 func f64ToF32(l cpu.Level, dst []float32, x []float64) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			f64ToF32AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			f64ToF32AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
 		}
+		dst, x = dst[n:], x[n:]
 	}
 	f64ToF32Generic(dst, x)
 }
 
 func f64ToI32(l cpu.Level, dst []int32, x []float64) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			f64ToI32AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			f64ToI32AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
 		}
+		dst, x = dst[n:], x[n:]
 	}
 	f64ToI32Generic(dst, x)
 }
 
 func f32ToI64(l cpu.Level, dst []int64, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
-			f32ToI64AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
+	for w := width(l) &^ 15; w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		f32ToI64AVX512(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 	f32ToI64Generic(dst, x)
 }
 
 func f64ToI64(l cpu.Level, dst []int64, x []float64) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
-			f64ToI64AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
+	for w := width(l) &^ 15; w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		f64ToI64AVX512(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 	f64ToI64Generic(dst, x)
 }
 
 func i64ToF32(l cpu.Level, dst []float32, x []int64) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
-			i64ToF32AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
+	for w := width(l) &^ 15; w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		i64ToF32AVX512(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 	i64ToF32Generic(dst, x)
 }
 
 func i64ToF64(l cpu.Level, dst []float64, x []int64) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
-			i64ToF64AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
+	for w := width(l) &^ 15; w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		i64ToF64AVX512(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 	i64ToF64Generic(dst, x)
 }
 
 func f16ToF32(l cpu.Level, dst []float32, x []uint16) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			f16ToF32AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			f16ToF32AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
 		}
+		dst, x = dst[n:], x[n:]
 	}
 	f16ToF32Generic(dst, x)
 }
 
 func f32ToF16(l cpu.Level, dst []uint16, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			f32ToF16AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			f32ToF16AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
 		}
+		dst, x = dst[n:], x[n:]
 	}
 	f32ToF16Generic(dst, x)
 }
 
 func bf16ToF32(l cpu.Level, dst []float32, x []uint16) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			bf16ToF32AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			bf16ToF32AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
 		}
+		dst, x = dst[n:], x[n:]
 	}
 	bf16ToF32Generic(dst, x)
 }
 
 func f32ToBF16(l cpu.Level, dst []uint16, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			f32ToBF16AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			f32ToBF16AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
 		}
+		dst, x = dst[n:], x[n:]
 	}
 	f32ToBF16Generic(dst, x)
 }
 
 func i8ToF32(l cpu.Level, dst []float32, x []int8) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			i8ToF32AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			i8ToF32AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
 		}
+		dst, x = dst[n:], x[n:]
 	}
 	i8ToF32Generic(dst, x)
 }
 
 func u8ToF32(l cpu.Level, dst []float32, x []uint8) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			u8ToF32AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			u8ToF32AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
 		}
+		dst, x = dst[n:], x[n:]
 	}
 	u8ToF32Generic(dst, x)
 }
 
 func f32ToI32(l cpu.Level, dst []int32, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			f32ToI32AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			f32ToI32AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
 		}
+		dst, x = dst[n:], x[n:]
 	}
 	f32ToI32Generic(dst, x)
 }
 
 func i32ToF32(l cpu.Level, dst []float32, x []int32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			i32ToF32AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			i32ToF32AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
 		}
+		dst, x = dst[n:], x[n:]
 	}
 	i32ToF32Generic(dst, x)
 }

@@ -82,104 +82,80 @@ func i64ToF64(_ cpu.Level, dst []float64, x []int64) { i64ToF64Generic(dst, x) }
 
 func f16ToF32(l cpu.Level, dst []float32, x []uint16) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) >= 4 {
-			n := min(len(dst)&^3, chunk)
-			f16ToF32NEON(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		f16ToF32NEON(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 	f16ToF32Generic(dst, x)
 }
 
 func f32ToF16(l cpu.Level, dst []uint16, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) >= 4 {
-			n := min(len(dst)&^3, chunk)
-			f32ToF16NEON(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		f32ToF16NEON(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 	f32ToF16Generic(dst, x)
 }
 
 func bf16ToF32(l cpu.Level, dst []float32, x []uint16) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) >= 4 {
-			n := min(len(dst)&^3, chunk)
-			bf16ToF32NEON(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		bf16ToF32NEON(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 	bf16ToF32Generic(dst, x)
 }
 
 func f32ToBF16(l cpu.Level, dst []uint16, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) >= 4 {
-			n := min(len(dst)&^3, chunk)
-			f32ToBF16NEON(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		f32ToBF16NEON(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 	f32ToBF16Generic(dst, x)
 }
 
 func i8ToF32(l cpu.Level, dst []float32, x []int8) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) >= 4 {
-			n := min(len(dst)&^3, chunk)
-			i8ToF32NEON(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		i8ToF32NEON(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 	i8ToF32Generic(dst, x)
 }
 
 func u8ToF32(l cpu.Level, dst []float32, x []uint8) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) >= 4 {
-			n := min(len(dst)&^3, chunk)
-			u8ToF32NEON(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		u8ToF32NEON(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 	u8ToF32Generic(dst, x)
 }
 
 func f32ToI32(l cpu.Level, dst []int32, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) >= 4 {
-			n := min(len(dst)&^3, chunk)
-			f32ToI32NEON(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		f32ToI32NEON(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 	f32ToI32Generic(dst, x)
 }
 
 func i32ToF32(l cpu.Level, dst []float32, x []int32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) >= 4 {
-			n := min(len(dst)&^3, chunk)
-			i32ToF32NEON(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		i32ToF32NEON(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 	i32ToF32Generic(dst, x)
 }

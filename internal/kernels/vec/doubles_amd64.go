@@ -39,13 +39,10 @@ func uniformsF64(l cpu.Level, dst []float64, words []uint32) {
 
 func expF64(l cpu.Level, dst []float64, x []float64) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
-			expF64AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
+	for w := width(l) &^ 15; w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		expF64AVX512(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 	expF64Generic(dst, x)
 }
@@ -53,13 +50,10 @@ func expF64(l cpu.Level, dst []float64, x []float64) {
 func powF32(l cpu.Level, dst []float32, x []float32, y []float32) {
 	x = x[:len(dst)]
 	y = y[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
-			powF32AVX512(&dst[0], &x[0], &y[0], n)
-			dst, x, y = dst[n:], x[n:], y[n:]
-		}
+	for w := width(l) &^ 15; w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		powF32AVX512(&dst[0], &x[0], &y[0], n)
+		dst, x, y = dst[n:], x[n:], y[n:]
 	}
 	powF32Generic(dst, x, y)
 }

@@ -26,60 +26,51 @@ func geluTanhF32AVX2(dst *float32, x *float32, n int)
 
 func erfF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			erfF32AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			erfF32AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		erfF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			erfF32AVX512(&dst[0], &x[0], n)
+		} else {
+			erfF32AVX2(&dst[0], &x[0], n)
+		}
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func geluF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			geluF32AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			geluF32AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		geluF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			geluF32AVX512(&dst[0], &x[0], n)
+		} else {
+			geluF32AVX2(&dst[0], &x[0], n)
+		}
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func geluTanhF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			geluTanhF32AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			geluTanhF32AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		geluTanhF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			geluTanhF32AVX512(&dst[0], &x[0], n)
+		} else {
+			geluTanhF32AVX2(&dst[0], &x[0], n)
+		}
+		dst, x = dst[n:], x[n:]
 	}
 }

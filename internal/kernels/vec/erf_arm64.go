@@ -17,42 +17,39 @@ func geluTanhF32NEON(dst *float32, x *float32, n int)
 
 func erfF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			erfF32NEON(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		erfF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		erfF32NEON(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func geluF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			geluF32NEON(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		geluF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		geluF32NEON(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func geluTanhF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			geluTanhF32NEON(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		geluTanhF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		geluTanhF32NEON(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 }

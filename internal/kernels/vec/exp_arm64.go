@@ -29,98 +29,91 @@ func tanhF32NEON(dst *float32, x *float32, n int)
 
 func expF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			expF32NEON(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		expF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		expF32NEON(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func expm1F32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			expm1F32NEON(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		expm1F32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		expm1F32NEON(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func eluF32(l cpu.Level, dst, x []float32, alpha float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			eluF32NEON(&dst[0], &x[0], n, alpha)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		eluF32Generic(dst, x, alpha)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		eluF32NEON(&dst[0], &x[0], n, alpha)
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func sigmoidF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			sigmoidF32NEON(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		sigmoidF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		sigmoidF32NEON(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func siluF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			siluF32NEON(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		siluF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		siluF32NEON(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func mishF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			mishF32NEON(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		mishF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		mishF32NEON(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func tanhF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			tanhF32NEON(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		tanhF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		tanhF32NEON(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 }

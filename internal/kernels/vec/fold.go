@@ -55,27 +55,11 @@ func SumI32(l cpu.Level, x []int32) int32 {
 	return foldAdd(0, &lanes, x[done:])
 }
 
-// AddI32 computes acc[i] += x[i].
-func AddI32(l cpu.Level, acc, x []int32) {
-	x = x[:len(acc)]
-	for i := sumI32Each(l, acc, x); i < len(acc); i++ {
-		acc[i] += x[i]
-	}
-}
-
 // ReduceMaxI32 returns the maximum of x, or the smallest int32 if x is empty.
 func ReduceMaxI32(l cpu.Level, x []int32) int32 {
 	lanes := lanesOf[int32](math.MinInt32)
 	done := maxI32Fold(l, &lanes, x)
 	return foldMax(math.MinInt32, &lanes, x[done:])
-}
-
-// MaxOfI32 computes acc[i] = max(acc[i], x[i]).
-func MaxOfI32(l cpu.Level, acc, x []int32) {
-	x = x[:len(acc)]
-	for i := maxI32Each(l, acc, x); i < len(acc); i++ {
-		acc[i] = max(acc[i], x[i])
-	}
 }
 
 // ReduceMinI32 returns the minimum of x, or the largest int32 if x is empty.
@@ -85,27 +69,11 @@ func ReduceMinI32(l cpu.Level, x []int32) int32 {
 	return foldMin(math.MaxInt32, &lanes, x[done:])
 }
 
-// MinOfI32 computes acc[i] = min(acc[i], x[i]).
-func MinOfI32(l cpu.Level, acc, x []int32) {
-	x = x[:len(acc)]
-	for i := minI32Each(l, acc, x); i < len(acc); i++ {
-		acc[i] = min(acc[i], x[i])
-	}
-}
-
 // SumI64 returns the sum of x. It wraps around.
 func SumI64(l cpu.Level, x []int64) int64 {
 	lanes := lanesOf[int64](0)
 	done := sumI64Fold(l, &lanes, x)
 	return foldAdd(0, &lanes, x[done:])
-}
-
-// AddI64 computes acc[i] += x[i].
-func AddI64(l cpu.Level, acc, x []int64) {
-	x = x[:len(acc)]
-	for i := sumI64Each(l, acc, x); i < len(acc); i++ {
-		acc[i] += x[i]
-	}
 }
 
 // ReduceMaxI64 returns the maximum of x, or the smallest int64 if x is empty.
@@ -115,27 +83,11 @@ func ReduceMaxI64(l cpu.Level, x []int64) int64 {
 	return foldMax(math.MinInt64, &lanes, x[done:])
 }
 
-// MaxOfI64 computes acc[i] = max(acc[i], x[i]).
-func MaxOfI64(l cpu.Level, acc, x []int64) {
-	x = x[:len(acc)]
-	for i := maxI64Each(l, acc, x); i < len(acc); i++ {
-		acc[i] = max(acc[i], x[i])
-	}
-}
-
 // ReduceMinI64 returns the minimum of x, or the largest int64 if x is empty.
 func ReduceMinI64(l cpu.Level, x []int64) int64 {
 	lanes := lanesOf[int64](math.MaxInt64)
 	done := minI64Fold(l, &lanes, x)
 	return foldMin(math.MaxInt64, &lanes, x[done:])
-}
-
-// MinOfI64 computes acc[i] = min(acc[i], x[i]).
-func MinOfI64(l cpu.Level, acc, x []int64) {
-	x = x[:len(acc)]
-	for i := minI64Each(l, acc, x); i < len(acc); i++ {
-		acc[i] = min(acc[i], x[i])
-	}
 }
 
 // SumF64 returns the sum of x. The order of the additions depends on the level.
@@ -156,14 +108,6 @@ func SumSquaresF64(l cpu.Level, x []float64) float64 {
 	return sum
 }
 
-// AddF64 computes acc[i] += x[i].
-func AddF64(l cpu.Level, acc, x []float64) {
-	x = x[:len(acc)]
-	for i := sumF64Each(l, acc, x); i < len(acc); i++ {
-		acc[i] += x[i]
-	}
-}
-
 // ReduceMaxF64 returns the maximum of x, NaN if an element is NaN, or -Inf if x is empty.
 func ReduceMaxF64(l cpu.Level, x []float64) float64 {
 	lanes := lanesOf[float64](math.Inf(-1))
@@ -171,25 +115,9 @@ func ReduceMaxF64(l cpu.Level, x []float64) float64 {
 	return foldMax(math.Inf(-1), &lanes, x[done:])
 }
 
-// MaxOfF64 computes acc[i] = max(acc[i], x[i]).
-func MaxOfF64(l cpu.Level, acc, x []float64) {
-	x = x[:len(acc)]
-	for i := maxF64Each(l, acc, x); i < len(acc); i++ {
-		acc[i] = max(acc[i], x[i])
-	}
-}
-
 // ReduceMinF64 returns the minimum of x, NaN if an element is NaN, or +Inf if x is empty.
 func ReduceMinF64(l cpu.Level, x []float64) float64 {
 	lanes := lanesOf[float64](math.Inf(1))
 	done := minF64Fold(l, &lanes, x)
 	return foldMin(math.Inf(1), &lanes, x[done:])
-}
-
-// MinOfF64 computes acc[i] = min(acc[i], x[i]).
-func MinOfF64(l cpu.Level, acc, x []float64) {
-	x = x[:len(acc)]
-	for i := minF64Each(l, acc, x); i < len(acc); i++ {
-		acc[i] = min(acc[i], x[i])
-	}
 }

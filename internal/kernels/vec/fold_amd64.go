@@ -10,109 +10,55 @@ import "github.com/onward-ml/onward/internal/cpu"
 func sumI32FoldAVX512(acc *int32, x *int32, n int)
 
 //go:noescape
-func sumI32EachAVX512(acc *int32, x *int32, n int)
-
-//go:noescape
 func sumI32FoldAVX2(acc *int32, x *int32, n int)
-
-//go:noescape
-func sumI32EachAVX2(acc *int32, x *int32, n int)
 
 //go:noescape
 func maxI32FoldAVX512(acc *int32, x *int32, n int)
 
 //go:noescape
-func maxI32EachAVX512(acc *int32, x *int32, n int)
-
-//go:noescape
 func maxI32FoldAVX2(acc *int32, x *int32, n int)
-
-//go:noescape
-func maxI32EachAVX2(acc *int32, x *int32, n int)
 
 //go:noescape
 func minI32FoldAVX512(acc *int32, x *int32, n int)
 
 //go:noescape
-func minI32EachAVX512(acc *int32, x *int32, n int)
-
-//go:noescape
 func minI32FoldAVX2(acc *int32, x *int32, n int)
-
-//go:noescape
-func minI32EachAVX2(acc *int32, x *int32, n int)
 
 //go:noescape
 func sumI64FoldAVX512(acc *int64, x *int64, n int)
 
 //go:noescape
-func sumI64EachAVX512(acc *int64, x *int64, n int)
-
-//go:noescape
 func sumI64FoldAVX2(acc *int64, x *int64, n int)
-
-//go:noescape
-func sumI64EachAVX2(acc *int64, x *int64, n int)
 
 //go:noescape
 func maxI64FoldAVX512(acc *int64, x *int64, n int)
 
 //go:noescape
-func maxI64EachAVX512(acc *int64, x *int64, n int)
-
-//go:noescape
 func maxI64FoldAVX2(acc *int64, x *int64, n int)
-
-//go:noescape
-func maxI64EachAVX2(acc *int64, x *int64, n int)
 
 //go:noescape
 func minI64FoldAVX512(acc *int64, x *int64, n int)
 
 //go:noescape
-func minI64EachAVX512(acc *int64, x *int64, n int)
-
-//go:noescape
 func minI64FoldAVX2(acc *int64, x *int64, n int)
-
-//go:noescape
-func minI64EachAVX2(acc *int64, x *int64, n int)
 
 //go:noescape
 func sumF64FoldAVX512(acc *float64, x *float64, n int)
 
 //go:noescape
-func sumF64EachAVX512(acc *float64, x *float64, n int)
-
-//go:noescape
 func sumF64FoldAVX2(acc *float64, x *float64, n int)
-
-//go:noescape
-func sumF64EachAVX2(acc *float64, x *float64, n int)
 
 //go:noescape
 func maxF64FoldAVX512(acc *float64, x *float64, n int)
 
 //go:noescape
-func maxF64EachAVX512(acc *float64, x *float64, n int)
-
-//go:noescape
 func maxF64FoldAVX2(acc *float64, x *float64, n int)
-
-//go:noescape
-func maxF64EachAVX2(acc *float64, x *float64, n int)
 
 //go:noescape
 func minF64FoldAVX512(acc *float64, x *float64, n int)
 
 //go:noescape
-func minF64EachAVX512(acc *float64, x *float64, n int)
-
-//go:noescape
 func minF64FoldAVX2(acc *float64, x *float64, n int)
-
-//go:noescape
-func minF64EachAVX2(acc *float64, x *float64, n int)
 
 //go:noescape
 func sumSquaresF64FoldAVX512(acc *float64, x *float64, n int)
@@ -140,27 +86,6 @@ func sumI32Fold(l cpu.Level, acc *[foldLanes]int32, x []int32) int {
 	return done
 }
 
-// sumI32Each combines the first elements of x with those of acc and returns their number.
-func sumI32Each(l cpu.Level, acc, x []int32) int {
-	x = x[:len(acc)]
-	done := 0
-	switch l {
-	case cpu.AVX512:
-		for len(x)-done >= 16 {
-			n := min((len(x)-done)&^15, chunk)
-			sumI32EachAVX512(&acc[done], &x[done], n)
-			done += n
-		}
-	case cpu.AVX2:
-		for len(x)-done >= 8 {
-			n := min((len(x)-done)&^7, chunk)
-			sumI32EachAVX2(&acc[done], &x[done], n)
-			done += n
-		}
-	}
-	return done
-}
-
 // maxI32Fold combines the first elements of x with acc and returns their number.
 func maxI32Fold(l cpu.Level, acc *[foldLanes]int32, x []int32) int {
 	done := 0
@@ -175,27 +100,6 @@ func maxI32Fold(l cpu.Level, acc *[foldLanes]int32, x []int32) int {
 		for len(x)-done >= 8 {
 			n := min((len(x)-done)&^7, chunk)
 			maxI32FoldAVX2(&acc[0], &x[done], n)
-			done += n
-		}
-	}
-	return done
-}
-
-// maxI32Each combines the first elements of x with those of acc and returns their number.
-func maxI32Each(l cpu.Level, acc, x []int32) int {
-	x = x[:len(acc)]
-	done := 0
-	switch l {
-	case cpu.AVX512:
-		for len(x)-done >= 16 {
-			n := min((len(x)-done)&^15, chunk)
-			maxI32EachAVX512(&acc[done], &x[done], n)
-			done += n
-		}
-	case cpu.AVX2:
-		for len(x)-done >= 8 {
-			n := min((len(x)-done)&^7, chunk)
-			maxI32EachAVX2(&acc[done], &x[done], n)
 			done += n
 		}
 	}
@@ -222,27 +126,6 @@ func minI32Fold(l cpu.Level, acc *[foldLanes]int32, x []int32) int {
 	return done
 }
 
-// minI32Each combines the first elements of x with those of acc and returns their number.
-func minI32Each(l cpu.Level, acc, x []int32) int {
-	x = x[:len(acc)]
-	done := 0
-	switch l {
-	case cpu.AVX512:
-		for len(x)-done >= 16 {
-			n := min((len(x)-done)&^15, chunk)
-			minI32EachAVX512(&acc[done], &x[done], n)
-			done += n
-		}
-	case cpu.AVX2:
-		for len(x)-done >= 8 {
-			n := min((len(x)-done)&^7, chunk)
-			minI32EachAVX2(&acc[done], &x[done], n)
-			done += n
-		}
-	}
-	return done
-}
-
 // sumI64Fold combines the first elements of x with acc and returns their number.
 func sumI64Fold(l cpu.Level, acc *[foldLanes]int64, x []int64) int {
 	done := 0
@@ -257,27 +140,6 @@ func sumI64Fold(l cpu.Level, acc *[foldLanes]int64, x []int64) int {
 		for len(x)-done >= 4 {
 			n := min((len(x)-done)&^3, chunk)
 			sumI64FoldAVX2(&acc[0], &x[done], n)
-			done += n
-		}
-	}
-	return done
-}
-
-// sumI64Each combines the first elements of x with those of acc and returns their number.
-func sumI64Each(l cpu.Level, acc, x []int64) int {
-	x = x[:len(acc)]
-	done := 0
-	switch l {
-	case cpu.AVX512:
-		for len(x)-done >= 8 {
-			n := min((len(x)-done)&^7, chunk)
-			sumI64EachAVX512(&acc[done], &x[done], n)
-			done += n
-		}
-	case cpu.AVX2:
-		for len(x)-done >= 4 {
-			n := min((len(x)-done)&^3, chunk)
-			sumI64EachAVX2(&acc[done], &x[done], n)
 			done += n
 		}
 	}
@@ -304,27 +166,6 @@ func maxI64Fold(l cpu.Level, acc *[foldLanes]int64, x []int64) int {
 	return done
 }
 
-// maxI64Each combines the first elements of x with those of acc and returns their number.
-func maxI64Each(l cpu.Level, acc, x []int64) int {
-	x = x[:len(acc)]
-	done := 0
-	switch l {
-	case cpu.AVX512:
-		for len(x)-done >= 8 {
-			n := min((len(x)-done)&^7, chunk)
-			maxI64EachAVX512(&acc[done], &x[done], n)
-			done += n
-		}
-	case cpu.AVX2:
-		for len(x)-done >= 4 {
-			n := min((len(x)-done)&^3, chunk)
-			maxI64EachAVX2(&acc[done], &x[done], n)
-			done += n
-		}
-	}
-	return done
-}
-
 // minI64Fold combines the first elements of x with acc and returns their number.
 func minI64Fold(l cpu.Level, acc *[foldLanes]int64, x []int64) int {
 	done := 0
@@ -339,27 +180,6 @@ func minI64Fold(l cpu.Level, acc *[foldLanes]int64, x []int64) int {
 		for len(x)-done >= 4 {
 			n := min((len(x)-done)&^3, chunk)
 			minI64FoldAVX2(&acc[0], &x[done], n)
-			done += n
-		}
-	}
-	return done
-}
-
-// minI64Each combines the first elements of x with those of acc and returns their number.
-func minI64Each(l cpu.Level, acc, x []int64) int {
-	x = x[:len(acc)]
-	done := 0
-	switch l {
-	case cpu.AVX512:
-		for len(x)-done >= 8 {
-			n := min((len(x)-done)&^7, chunk)
-			minI64EachAVX512(&acc[done], &x[done], n)
-			done += n
-		}
-	case cpu.AVX2:
-		for len(x)-done >= 4 {
-			n := min((len(x)-done)&^3, chunk)
-			minI64EachAVX2(&acc[done], &x[done], n)
 			done += n
 		}
 	}
@@ -386,27 +206,6 @@ func sumF64Fold(l cpu.Level, acc *[foldLanes]float64, x []float64) int {
 	return done
 }
 
-// sumF64Each combines the first elements of x with those of acc and returns their number.
-func sumF64Each(l cpu.Level, acc, x []float64) int {
-	x = x[:len(acc)]
-	done := 0
-	switch l {
-	case cpu.AVX512:
-		for len(x)-done >= 8 {
-			n := min((len(x)-done)&^7, chunk)
-			sumF64EachAVX512(&acc[done], &x[done], n)
-			done += n
-		}
-	case cpu.AVX2:
-		for len(x)-done >= 4 {
-			n := min((len(x)-done)&^3, chunk)
-			sumF64EachAVX2(&acc[done], &x[done], n)
-			done += n
-		}
-	}
-	return done
-}
-
 // maxF64Fold combines the first elements of x with acc and returns their number.
 func maxF64Fold(l cpu.Level, acc *[foldLanes]float64, x []float64) int {
 	done := 0
@@ -427,27 +226,6 @@ func maxF64Fold(l cpu.Level, acc *[foldLanes]float64, x []float64) int {
 	return done
 }
 
-// maxF64Each combines the first elements of x with those of acc and returns their number.
-func maxF64Each(l cpu.Level, acc, x []float64) int {
-	x = x[:len(acc)]
-	done := 0
-	switch l {
-	case cpu.AVX512:
-		for len(x)-done >= 8 {
-			n := min((len(x)-done)&^7, chunk)
-			maxF64EachAVX512(&acc[done], &x[done], n)
-			done += n
-		}
-	case cpu.AVX2:
-		for len(x)-done >= 4 {
-			n := min((len(x)-done)&^3, chunk)
-			maxF64EachAVX2(&acc[done], &x[done], n)
-			done += n
-		}
-	}
-	return done
-}
-
 // minF64Fold combines the first elements of x with acc and returns their number.
 func minF64Fold(l cpu.Level, acc *[foldLanes]float64, x []float64) int {
 	done := 0
@@ -462,27 +240,6 @@ func minF64Fold(l cpu.Level, acc *[foldLanes]float64, x []float64) int {
 		for len(x)-done >= 4 {
 			n := min((len(x)-done)&^3, chunk)
 			minF64FoldAVX2(&acc[0], &x[done], n)
-			done += n
-		}
-	}
-	return done
-}
-
-// minF64Each combines the first elements of x with those of acc and returns their number.
-func minF64Each(l cpu.Level, acc, x []float64) int {
-	x = x[:len(acc)]
-	done := 0
-	switch l {
-	case cpu.AVX512:
-		for len(x)-done >= 8 {
-			n := min((len(x)-done)&^7, chunk)
-			minF64EachAVX512(&acc[done], &x[done], n)
-			done += n
-		}
-	case cpu.AVX2:
-		for len(x)-done >= 4 {
-			n := min((len(x)-done)&^3, chunk)
-			minF64EachAVX2(&acc[done], &x[done], n)
 			done += n
 		}
 	}

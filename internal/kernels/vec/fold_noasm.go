@@ -8,38 +8,20 @@ import "github.com/onward-ml/onward/internal/cpu"
 
 func sumI32Fold(cpu.Level, *[foldLanes]int32, []int32) int { return 0 }
 
-func sumI32Each(cpu.Level, []int32, []int32) int { return 0 }
-
 func maxI32Fold(cpu.Level, *[foldLanes]int32, []int32) int { return 0 }
-
-func maxI32Each(cpu.Level, []int32, []int32) int { return 0 }
 
 func minI32Fold(cpu.Level, *[foldLanes]int32, []int32) int { return 0 }
 
-func minI32Each(cpu.Level, []int32, []int32) int { return 0 }
-
 func sumI64Fold(cpu.Level, *[foldLanes]int64, []int64) int { return 0 }
-
-func sumI64Each(cpu.Level, []int64, []int64) int { return 0 }
 
 func maxI64Fold(cpu.Level, *[foldLanes]int64, []int64) int { return 0 }
 
-func maxI64Each(cpu.Level, []int64, []int64) int { return 0 }
-
 func minI64Fold(cpu.Level, *[foldLanes]int64, []int64) int { return 0 }
-
-func minI64Each(cpu.Level, []int64, []int64) int { return 0 }
 
 func sumF64Fold(cpu.Level, *[foldLanes]float64, []float64) int { return 0 }
 
-func sumF64Each(cpu.Level, []float64, []float64) int { return 0 }
-
 func maxF64Fold(cpu.Level, *[foldLanes]float64, []float64) int { return 0 }
 
-func maxF64Each(cpu.Level, []float64, []float64) int { return 0 }
-
 func minF64Fold(cpu.Level, *[foldLanes]float64, []float64) int { return 0 }
-
-func minF64Each(cpu.Level, []float64, []float64) int { return 0 }
 
 func sumSquaresF64Fold(cpu.Level, *[foldLanes]float64, []float64) int { return 0 }

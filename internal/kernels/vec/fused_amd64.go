@@ -50,41 +50,35 @@ func normalizeF32AVX2(dst *float32, x *float32, gain *float32, bias *float32, n 
 
 func scaleShiftF32(l cpu.Level, dst, x []float32, scale, shift float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			scaleShiftF32AVX512(&dst[0], &x[0], n, scale, shift)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			scaleShiftF32AVX2(&dst[0], &x[0], n, scale, shift)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		scaleShiftF32Generic(dst, x, scale, shift)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			scaleShiftF32AVX512(&dst[0], &x[0], n, scale, shift)
+		} else {
+			scaleShiftF32AVX2(&dst[0], &x[0], n, scale, shift)
+		}
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func axpyF32(l cpu.Level, dst, x []float32, s float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			axpyF32AVX512(&dst[0], &x[0], n, s)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			axpyF32AVX2(&dst[0], &x[0], n, s)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		axpyF32Generic(dst, x, s)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			axpyF32AVX512(&dst[0], &x[0], n, s)
+		} else {
+			axpyF32AVX2(&dst[0], &x[0], n, s)
+		}
+		dst, x = dst[n:], x[n:]
 	}
 }
 
@@ -92,81 +86,69 @@ func mulAddF32(l cpu.Level, dst, a, b, c []float32) {
 	a = a[:len(dst)]
 	b = b[:len(dst)]
 	c = c[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			mulAddF32AVX512(&dst[0], &a[0], &b[0], &c[0], n)
-			dst, a, b, c = dst[n:], a[n:], b[n:], c[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			mulAddF32AVX2(&dst[0], &a[0], &b[0], &c[0], n)
-			dst, a, b, c = dst[n:], a[n:], b[n:], c[n:]
-		}
-	default:
+	if width(l) == 0 {
 		mulAddF32Generic(dst, a, b, c)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			mulAddF32AVX512(&dst[0], &a[0], &b[0], &c[0], n)
+		} else {
+			mulAddF32AVX2(&dst[0], &a[0], &b[0], &c[0], n)
+		}
+		dst, a, b, c = dst[n:], a[n:], b[n:], c[n:]
 	}
 }
 
 func hardSigmoidF32(l cpu.Level, dst, x []float32, alpha, beta float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			hardSigmoidF32AVX512(&dst[0], &x[0], n, alpha, beta)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			hardSigmoidF32AVX2(&dst[0], &x[0], n, alpha, beta)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		hardSigmoidF32Generic(dst, x, alpha, beta)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			hardSigmoidF32AVX512(&dst[0], &x[0], n, alpha, beta)
+		} else {
+			hardSigmoidF32AVX2(&dst[0], &x[0], n, alpha, beta)
+		}
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func hardSwishF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			hardSwishF32AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			hardSwishF32AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		hardSwishF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			hardSwishF32AVX512(&dst[0], &x[0], n)
+		} else {
+			hardSwishF32AVX2(&dst[0], &x[0], n)
+		}
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func scaleSubF32(l cpu.Level, dst, x []float32, sub, scale float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			scaleSubF32AVX512(&dst[0], &x[0], n, sub, scale)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			scaleSubF32AVX2(&dst[0], &x[0], n, sub, scale)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		scaleSubF32Generic(dst, x, sub, scale)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			scaleSubF32AVX512(&dst[0], &x[0], n, sub, scale)
+		} else {
+			scaleSubF32AVX2(&dst[0], &x[0], n, sub, scale)
+		}
+		dst, x = dst[n:], x[n:]
 	}
 }
 
@@ -174,20 +156,17 @@ func normalizeF32(l cpu.Level, dst, x, gain, bias []float32, mean, invStd float3
 	x = x[:len(dst)]
 	gain = gain[:len(dst)]
 	bias = bias[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			normalizeF32AVX512(&dst[0], &x[0], &gain[0], &bias[0], n, mean, invStd)
-			dst, x, gain, bias = dst[n:], x[n:], gain[n:], bias[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			normalizeF32AVX2(&dst[0], &x[0], &gain[0], &bias[0], n, mean, invStd)
-			dst, x, gain, bias = dst[n:], x[n:], gain[n:], bias[n:]
-		}
-	default:
+	if width(l) == 0 {
 		normalizeF32Generic(dst, x, gain, bias, mean, invStd)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			normalizeF32AVX512(&dst[0], &x[0], &gain[0], &bias[0], n, mean, invStd)
+		} else {
+			normalizeF32AVX2(&dst[0], &x[0], &gain[0], &bias[0], n, mean, invStd)
+		}
+		dst, x, gain, bias = dst[n:], x[n:], gain[n:], bias[n:]
 	}
 }

@@ -1,6 +1,10 @@
 package vec
 
-import "github.com/onward-ml/onward/internal/cpu"
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/cpu"
+)
 
 // MapU8 computes
 //
@@ -21,6 +25,42 @@ func AbsI32(l cpu.Level, dst, x []int32) { absI32(l, dst, x) }
 func absI32Generic(dst, x []int32) {
 	for i, v := range x[:len(dst)] {
 		dst[i] = max(v, -v)
+	}
+}
+
+// AbsI64 computes the absolute values. That of the least integer is itself.
+func AbsI64(l cpu.Level, dst, x []int64) { absI64(l, dst, x) }
+
+func absI64Generic(dst, x []int64) {
+	for i, v := range x[:len(dst)] {
+		dst[i] = max(v, -v)
+	}
+}
+
+// NegI32 computes dst[i] = -x[i].
+func NegI32(l cpu.Level, dst, x []int32) { negI32(l, dst, x) }
+
+func negI32Generic(dst, x []int32) {
+	for i, v := range x[:len(dst)] {
+		dst[i] = -v
+	}
+}
+
+// SignI32 computes dst[i] = −1, 0 or 1.
+func SignI32(l cpu.Level, dst, x []int32) { signI32(l, dst, x) }
+
+func signI32Generic(dst, x []int32) {
+	for i, v := range x[:len(dst)] {
+		dst[i] = max(min(v, 1), -1)
+	}
+}
+
+// SqrtF64 computes the square roots.
+func SqrtF64(l cpu.Level, dst, x []float64) { sqrtF64(l, dst, x) }
+
+func sqrtF64Generic(dst, x []float64) {
+	for i, v := range x[:len(dst)] {
+		dst[i] = math.Sqrt(v)
 	}
 }
 

@@ -19,6 +19,27 @@ func absI32AVX512(dst *int32, x *int32, n int)
 func absI32AVX2(dst *int32, x *int32, n int)
 
 //go:noescape
+func absI64AVX512(dst *int64, x *int64, n int)
+
+//go:noescape
+func negI32AVX512(dst *int32, x *int32, n int)
+
+//go:noescape
+func negI32AVX2(dst *int32, x *int32, n int)
+
+//go:noescape
+func signI32AVX512(dst *int32, x *int32, n int)
+
+//go:noescape
+func signI32AVX2(dst *int32, x *int32, n int)
+
+//go:noescape
+func sqrtF64AVX512(dst *float64, x *float64, n int)
+
+//go:noescape
+func sqrtF64AVX2(dst *float64, x *float64, n int)
+
+//go:noescape
 func divI32AVX512(dst *int32, a *int32, b *int32, n int)
 
 //go:noescape
@@ -40,77 +61,109 @@ func twistU32(l cpu.Level, dst []uint32, s []uint32, next []uint32, m []uint32) 
 	s = s[:len(dst)]
 	next = next[:len(dst)]
 	m = m[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			twistU32AVX512(&dst[0], &s[0], &next[0], &m[0], n)
-			dst, s, next, m = dst[n:], s[n:], next[n:], m[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			twistU32AVX2(&dst[0], &s[0], &next[0], &m[0], n)
-			dst, s, next, m = dst[n:], s[n:], next[n:], m[n:]
 		}
+		dst, s, next, m = dst[n:], s[n:], next[n:], m[n:]
 	}
 	twistU32Generic(dst, s, next, m)
 }
 
 func absI32(l cpu.Level, dst []int32, x []int32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			absI32AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			absI32AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
 		}
+		dst, x = dst[n:], x[n:]
 	}
 	absI32Generic(dst, x)
+}
+
+func absI64(l cpu.Level, dst []int64, x []int64) {
+	x = x[:len(dst)]
+	for w := width(l) &^ 15; w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		absI64AVX512(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
+	}
+	absI64Generic(dst, x)
+}
+
+func negI32(l cpu.Level, dst []int32, x []int32) {
+	x = x[:len(dst)]
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
+			negI32AVX512(&dst[0], &x[0], n)
+		} else {
+			negI32AVX2(&dst[0], &x[0], n)
+		}
+		dst, x = dst[n:], x[n:]
+	}
+	negI32Generic(dst, x)
+}
+
+func signI32(l cpu.Level, dst []int32, x []int32) {
+	x = x[:len(dst)]
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
+			signI32AVX512(&dst[0], &x[0], n)
+		} else {
+			signI32AVX2(&dst[0], &x[0], n)
+		}
+		dst, x = dst[n:], x[n:]
+	}
+	signI32Generic(dst, x)
+}
+
+func sqrtF64(l cpu.Level, dst []float64, x []float64) {
+	x = x[:len(dst)]
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
+			sqrtF64AVX512(&dst[0], &x[0], n)
+		} else {
+			sqrtF64AVX2(&dst[0], &x[0], n)
+		}
+		dst, x = dst[n:], x[n:]
+	}
+	sqrtF64Generic(dst, x)
 }
 
 func divI32(l cpu.Level, dst []int32, a []int32, b []int32) {
 	a = a[:len(dst)]
 	b = b[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			divI32AVX512(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			divI32AVX2(&dst[0], &a[0], &b[0], n)
-			dst, a, b = dst[n:], a[n:], b[n:]
 		}
+		dst, a, b = dst[n:], a[n:], b[n:]
 	}
 	divI32Generic(dst, a, b)
 }
 
 func infiniteF16(l cpu.Level, dst []bool, x []uint16) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			infiniteF16AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			infiniteF16AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
 		}
+		dst, x = dst[n:], x[n:]
 	}
 	infiniteF16Generic(dst, x)
 }

@@ -4,6 +4,15 @@
 
 #include "textflag.h"
 
+DATA c00000001<>+0(SB)/8, $0x0000000100000001
+DATA c00000001<>+8(SB)/8, $0x0000000100000001
+DATA c00000001<>+16(SB)/8, $0x0000000100000001
+DATA c00000001<>+24(SB)/8, $0x0000000100000001
+DATA c00000001<>+32(SB)/8, $0x0000000100000001
+DATA c00000001<>+40(SB)/8, $0x0000000100000001
+DATA c00000001<>+48(SB)/8, $0x0000000100000001
+DATA c00000001<>+56(SB)/8, $0x0000000100000001
+GLOBL c00000001<>(SB), RODATA|NOPTR, $64
 DATA c01010101<>+0(SB)/8, $0x0101010101010101
 DATA c01010101<>+8(SB)/8, $0x0101010101010101
 DATA c01010101<>+16(SB)/8, $0x0101010101010101
@@ -76,6 +85,15 @@ DATA c9908b0df<>+40(SB)/8, $0x9908b0df9908b0df
 DATA c9908b0df<>+48(SB)/8, $0x9908b0df9908b0df
 DATA c9908b0df<>+56(SB)/8, $0x9908b0df9908b0df
 GLOBL c9908b0df<>(SB), RODATA|NOPTR, $64
+DATA cffffffff<>+0(SB)/8, $0xffffffffffffffff
+DATA cffffffff<>+8(SB)/8, $0xffffffffffffffff
+DATA cffffffff<>+16(SB)/8, $0xffffffffffffffff
+DATA cffffffff<>+24(SB)/8, $0xffffffffffffffff
+DATA cffffffff<>+32(SB)/8, $0xffffffffffffffff
+DATA cffffffff<>+40(SB)/8, $0xffffffffffffffff
+DATA cffffffff<>+48(SB)/8, $0xffffffffffffffff
+DATA cffffffff<>+56(SB)/8, $0xffffffffffffffff
+GLOBL cffffffff<>(SB), RODATA|NOPTR, $64
 
 // func twistU32AVX512(dst *uint32, s *uint32, next *uint32, m *uint32, n int)
 TEXT ·twistU32AVX512(SB), 0, $136-40
@@ -160,6 +178,123 @@ loop:
 	VMOVUPS Y0, (DI)
 	ADDQ $32, DI
 	ADDQ $32, SI
+	SUBQ $8, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func absI64AVX512(dst *int64, x *int64, n int)
+TEXT ·absI64AVX512(SB), 0, $136-24
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+loop:
+	VPABSQ 0(SI), Z0
+	VMOVUPS Z0, 0(DI)
+	VPABSQ 64(SI), Z0
+	VMOVUPS Z0, 64(DI)
+	ADDQ $128, DI
+	ADDQ $128, SI
+	SUBQ $16, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func negI32AVX512(dst *int32, x *int32, n int)
+TEXT ·negI32AVX512(SB), 0, $136-24
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+loop:
+	VPXORD Z0, Z0, Z0
+	VPSUBD (SI), Z0, Z0
+	VMOVUPS Z0, (DI)
+	ADDQ $64, DI
+	ADDQ $64, SI
+	SUBQ $16, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func negI32AVX2(dst *int32, x *int32, n int)
+TEXT ·negI32AVX2(SB), 0, $136-24
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+loop:
+	VPXORD Y0, Y0, Y0
+	VPSUBD (SI), Y0, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $32, SI
+	SUBQ $8, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func signI32AVX512(dst *int32, x *int32, n int)
+TEXT ·signI32AVX512(SB), 0, $136-24
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+loop:
+	VMOVUPS (SI), Z0
+	VPMINSD c00000001<>(SB), Z0, Z0
+	VPMAXSD cffffffff<>(SB), Z0, Z0
+	VMOVUPS Z0, (DI)
+	ADDQ $64, DI
+	ADDQ $64, SI
+	SUBQ $16, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func signI32AVX2(dst *int32, x *int32, n int)
+TEXT ·signI32AVX2(SB), 0, $136-24
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+loop:
+	VMOVUPS (SI), Y0
+	VPMINSD c00000001<>(SB), Y0, Y0
+	VPMAXSD cffffffff<>(SB), Y0, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ $32, DI
+	ADDQ $32, SI
+	SUBQ $8, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func sqrtF64AVX512(dst *float64, x *float64, n int)
+TEXT ·sqrtF64AVX512(SB), 0, $136-24
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+loop:
+	VSQRTPD 0(SI), Z0
+	VMOVUPS Z0, 0(DI)
+	VSQRTPD 64(SI), Z0
+	VMOVUPS Z0, 64(DI)
+	ADDQ $128, DI
+	ADDQ $128, SI
+	SUBQ $16, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func sqrtF64AVX2(dst *float64, x *float64, n int)
+TEXT ·sqrtF64AVX2(SB), 0, $136-24
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+loop:
+	VSQRTPD 0(SI), Y0
+	VMOVUPS Y0, 0(DI)
+	VSQRTPD 32(SI), Y0
+	VMOVUPS Y0, 32(DI)
+	ADDQ $64, DI
+	ADDQ $64, SI
 	SUBQ $8, CX
 	JNZ loop
 	VZEROUPPER

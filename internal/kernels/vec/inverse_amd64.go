@@ -56,160 +56,136 @@ func atanhF32AVX2(dst *float32, x *float32, n int)
 
 func asinF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			asinF32AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			asinF32AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		asinF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			asinF32AVX512(&dst[0], &x[0], n)
+		} else {
+			asinF32AVX2(&dst[0], &x[0], n)
+		}
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func acosF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			acosF32AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			acosF32AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		acosF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			acosF32AVX512(&dst[0], &x[0], n)
+		} else {
+			acosF32AVX2(&dst[0], &x[0], n)
+		}
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func atanF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			atanF32AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			atanF32AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		atanF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			atanF32AVX512(&dst[0], &x[0], n)
+		} else {
+			atanF32AVX2(&dst[0], &x[0], n)
+		}
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func sinhF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			sinhF32AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			sinhF32AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		sinhF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			sinhF32AVX512(&dst[0], &x[0], n)
+		} else {
+			sinhF32AVX2(&dst[0], &x[0], n)
+		}
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func coshF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			coshF32AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			coshF32AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		coshF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			coshF32AVX512(&dst[0], &x[0], n)
+		} else {
+			coshF32AVX2(&dst[0], &x[0], n)
+		}
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func asinhF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			asinhF32AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			asinhF32AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		asinhF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			asinhF32AVX512(&dst[0], &x[0], n)
+		} else {
+			asinhF32AVX2(&dst[0], &x[0], n)
+		}
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func acoshF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			acoshF32AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			acoshF32AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		acoshF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			acoshF32AVX512(&dst[0], &x[0], n)
+		} else {
+			acoshF32AVX2(&dst[0], &x[0], n)
+		}
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func atanhF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			atanhF32AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			atanhF32AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		atanhF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			atanhF32AVX512(&dst[0], &x[0], n)
+		} else {
+			atanhF32AVX2(&dst[0], &x[0], n)
+		}
+		dst, x = dst[n:], x[n:]
 	}
 }

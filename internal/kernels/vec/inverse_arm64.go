@@ -32,112 +32,104 @@ func atanhF32NEON(dst *float32, x *float32, n int)
 
 func asinF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			asinF32NEON(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		asinF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		asinF32NEON(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func acosF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			acosF32NEON(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		acosF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		acosF32NEON(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func atanF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			atanF32NEON(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		atanF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		atanF32NEON(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func sinhF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			sinhF32NEON(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		sinhF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		sinhF32NEON(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func coshF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			coshF32NEON(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		coshF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		coshF32NEON(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func asinhF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			asinhF32NEON(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		asinhF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		asinhF32NEON(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func acoshF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			acoshF32NEON(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		acoshF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		acoshF32NEON(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func atanhF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			atanhF32NEON(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		atanhF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		atanhF32NEON(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 }

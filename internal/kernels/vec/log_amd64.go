@@ -20,40 +20,34 @@ func logF32AVX2(dst *float32, x *float32, n int)
 
 func softplusF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			softplusF32AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			softplusF32AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		softplusF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			softplusF32AVX512(&dst[0], &x[0], n)
+		} else {
+			softplusF32AVX2(&dst[0], &x[0], n)
+		}
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func logF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			logF32AVX512(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			logF32AVX2(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		logF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		if l == cpu.AVX512 {
+			logF32AVX512(&dst[0], &x[0], n)
+		} else {
+			logF32AVX2(&dst[0], &x[0], n)
+		}
+		dst, x = dst[n:], x[n:]
 	}
 }

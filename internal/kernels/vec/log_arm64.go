@@ -14,28 +14,26 @@ func logF32NEON(dst *float32, x *float32, n int)
 
 func softplusF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			softplusF32NEON(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		softplusF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		softplusF32NEON(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func logF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			logF32NEON(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		logF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		logF32NEON(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 }

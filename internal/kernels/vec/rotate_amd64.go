@@ -18,19 +18,14 @@ func rotateF32(l cpu.Level, dst []float32, dsty []float32, x []float32, y []floa
 	y = y[:len(dst)]
 	cos = cos[:len(dst)]
 	sin = sin[:len(dst)]
-	switch l {
-	case cpu.AVX512:
-		for len(dst) >= 16 {
-			n := min(len(dst)&^15, chunk)
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
 			rotateF32AVX512(&dst[0], &dsty[0], &x[0], &y[0], &cos[0], &sin[0], n)
-			dst, dsty, x, y, cos, sin = dst[n:], dsty[n:], x[n:], y[n:], cos[n:], sin[n:]
-		}
-	case cpu.AVX2:
-		for len(dst) >= 8 {
-			n := min(len(dst)&^7, chunk)
+		} else {
 			rotateF32AVX2(&dst[0], &dsty[0], &x[0], &y[0], &cos[0], &sin[0], n)
-			dst, dsty, x, y, cos, sin = dst[n:], dsty[n:], x[n:], y[n:], cos[n:], sin[n:]
 		}
+		dst, dsty, x, y, cos, sin = dst[n:], dsty[n:], x[n:], y[n:], cos[n:], sin[n:]
 	}
 	rotateF32Generic(dst, dsty, x, y, cos, sin)
 }

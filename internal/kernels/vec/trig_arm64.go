@@ -17,42 +17,39 @@ func tanF32NEON(dst *float32, x *float32, n int)
 
 func sinF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			sinF32NEON(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		sinF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		sinF32NEON(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func cosF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			cosF32NEON(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		cosF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		cosF32NEON(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 }
 
 func tanF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
-	switch l {
-	case cpu.NEON:
-		for len(dst) > 0 {
-			n := min(len(dst), chunk)
-			tanF32NEON(&dst[0], &x[0], n)
-			dst, x = dst[n:], x[n:]
-		}
-	default:
+	if width(l) == 0 {
 		tanF32Generic(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), chunk)
+		tanF32NEON(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
 	}
 }

@@ -11,7 +11,22 @@
 // few microseconds.
 package vec
 
+import "github.com/onward-ml/onward/internal/cpu"
+
 //go:generate go -C ../_asm run . vec
 
 // chunk is the maximum number of elements per assembly call: about 10 µs for the slowest kernel.
 const chunk = 8192
+
+// width returns the number of float32 elements of a vector at level l, 0 without vectors.
+func width(l cpu.Level) int {
+	switch l {
+	case cpu.AVX512:
+		return 16
+	case cpu.AVX2:
+		return 8
+	case cpu.NEON:
+		return 4
+	}
+	return 0
+}

@@ -414,14 +414,19 @@ func TestEveryAssemblyFunctionIsTested(t *testing.T) {
 			names = append(names, n+typ+"AVX512", n+typ+"AVX2")
 		}
 	}
-	for _, n := range []string{"absI32", "divI32", "infiniteF16", "mapU8"} { // TestIntegers
+	for _, n := range []string{"divI32", "infiniteF16", "mapU8", "absI32", "negI32", "signI32", "sqrtF64", "divF64"} { // TestIntegers, TestNumbers
 		names = append(names, n+"AVX512", n+"AVX2")
 	}
+	for _, op := range []string{"add", "sub", "mul", "max", "min"} { // TestNumbers
+		names = append(names, op+"I32AVX512", op+"I32AVX2", op+"I64AVX512", op+"F64AVX512", op+"F64AVX2")
+		if op != "mul" {
+			names = append(names, op+"I64AVX2")
+		}
+	}
+	names = append(names, "absI64AVX512")
 	for _, op := range []string{"sum", "max", "min"} { // TestFold
 		for _, typ := range []string{"I32", "I64", "F64"} {
-			for _, form := range []string{"Fold", "Each"} {
-				names = append(names, op+typ+form+"AVX512", op+typ+form+"AVX2")
-			}
+			names = append(names, op+typ+"FoldAVX512", op+typ+"FoldAVX2")
 		}
 	}
 	names = append(names, "rotateF32AVX512", "rotateF32AVX2") // TestRotate

@@ -23,28 +23,33 @@ const ColumnBlock = 128
 // EachLine calls fn for groups of up to ColumnBlock lines. A group consists of the elements base +
 // k·inner + j for k in [0, n) and j in [0, m).
 func (s AxisSpan) EachLine(c *ir.Call, fn func(base, m int)) error {
-	n, work, span := s.lines(fn)
-	ReduceSpans(c, n, work, span)
+	s.EachLines(c, ColumnBlock, fn)
 	return nil
+}
+
+// EachLines is EachLine for groups of up to block lines.
+func (s AxisSpan) EachLines(c *ir.Call, block int, fn func(base, m int)) {
+	n, work, span := s.lines(block, fn)
+	ReduceSpans(c, n, work, span)
 }
 
 // LaunchLines is eachLine by a launch.
 func (s AxisSpan) LaunchLines(c *ir.Call, fn func(base, m int)) {
-	n, work, span := s.lines(fn)
+	n, work, span := s.lines(ColumnBlock, fn)
 	launchSpans(c, n, work, span)
 }
 
 // lines returns the number of blocks of neighbouring lines, the elements of a block, and fn
 // over ranges of blocks.
-func (s AxisSpan) lines(fn func(base, m int)) (n, work int, span func(lo, hi int)) {
+func (s AxisSpan) lines(block int, fn func(base, m int)) (n, work int, span func(lo, hi int)) {
 	if s.Outer == 0 || s.N == 0 || s.Inner == 0 {
 		return 0, 0, nil
 	}
-	blocks := (s.Inner + ColumnBlock - 1) / ColumnBlock
-	return s.Outer * blocks, s.N * min(s.Inner, ColumnBlock), func(lo, hi int) {
+	blocks := (s.Inner + block - 1) / block
+	return s.Outer * blocks, s.N * min(s.Inner, block), func(lo, hi int) {
 		for i := lo; i < hi; i++ {
-			at := i % blocks * ColumnBlock
-			fn(i/blocks*s.N*s.Inner+at, min(ColumnBlock, s.Inner-at))
+			at := i % blocks * block
+			fn(i/blocks*s.N*s.Inner+at, min(block, s.Inner-at))
 		}
 	}
 }

@@ -37,15 +37,16 @@ func (l CumulativeLines) At(k int) int {
 // CumulativeKernel computes a cumulative operation along the axis of l.
 type CumulativeKernel func(c *ir.Call, out, x *tensor.Tensor, l CumulativeLines) error
 
-// CumulativeOf returns a kernel that calls lines for groups of lines, in parallel.
-func CumulativeOf[T tensor.Element](lines func(dst, src []T, l CumulativeLines)) CumulativeKernel {
+// CumulativeOf returns a kernel that calls lines for groups of up to block lines, in parallel.
+func CumulativeOf[T tensor.Element](block int, lines func(dst, src []T, l CumulativeLines)) CumulativeKernel {
 	return func(c *ir.Call, out, x *tensor.Tensor, l CumulativeLines) error {
 		dst, src := tensor.Of[T](out), tensor.Of[T](x)
-		return l.EachLine(c, func(base, m int) {
+		l.EachLines(c, block, func(base, m int) {
 			part := l
 			part.base, part.M = base, m
 			lines(dst, src, part)
 		})
+		return nil
 	}
 }
 

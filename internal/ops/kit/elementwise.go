@@ -116,6 +116,20 @@ func WithBinary(l *ElementLoop, vectors vecBinary, right, left vecScalar) *Eleme
 	return l
 }
 
+// WithKernel1 adds a vector kernel of one operand.
+func WithKernel1[T, R tensor.Element](l *ElementLoop, f func(l cpu.Level, dst []R, x []T)) *ElementLoop {
+	l.Fast = func(dst []byte, in *[3][]byte) { f(cpu.Active(), memory.FromRaw[R](dst), memory.FromRaw[T](in[0])) }
+	return l
+}
+
+// WithKernel2 adds a vector kernel of two operands of the same length.
+func WithKernel2[T, R tensor.Element](l *ElementLoop, f func(l cpu.Level, dst []R, a, b []T)) *ElementLoop {
+	l.Fast = func(dst []byte, in *[3][]byte) {
+		f(cpu.Active(), memory.FromRaw[R](dst), memory.FromRaw[T](in[0]), memory.FromRaw[T](in[1]))
+	}
+	return l
+}
+
 // WithCompare adds a vector kernel to a comparison. If swap is set, its operands are exchanged.
 func WithCompare[T float32 | float64 | int32 | int64](l *ElementLoop, f func(l cpu.Level, dst []bool, a, b []T), swap bool) *ElementLoop {
 	l.Fast = func(dst []byte, in *[3][]byte) {

@@ -554,7 +554,7 @@ func WithDone[T, A any](r *Reducer[T, A], done func(dst []T, acc []A, n int)) *R
 }
 
 // WithFolds adds vector kernels for long rows and for columns to a reducer.
-func WithFolds[T RealNumber](r *Reducer[T, T], row func(l cpu.Level, x []T) T, cols func(l cpu.Level, acc, x []T)) *Reducer[T, T] {
+func WithFolds[T RealNumber](r *Reducer[T, T], row func(l cpu.Level, x []T) T, cols func(l cpu.Level, dst, a, b []T)) *Reducer[T, T] {
 	short := r.Row
 	join := r.Merge
 	r.Row = func(acc T, x []T) T {
@@ -563,7 +563,7 @@ func WithFolds[T RealNumber](r *Reducer[T, T], row func(l cpu.Level, x []T) T, c
 		}
 		return join(acc, row(cpu.Active(), x))
 	}
-	r.Cols = func(acc, x []T) { cols(cpu.Active(), acc, x) }
+	r.Cols = func(acc, x []T) { cols(cpu.Active(), acc, acc, x) }
 	return r
 }
 
@@ -593,7 +593,7 @@ func FastSumReducer() *Reducer[float32, float64] {
 		for ; len(acc) >= ShortRow; acc, x = acc[min(len(acc), len(wide)):], x[min(len(x), len(wide)):] {
 			w := wide[:min(len(acc), len(wide))]
 			vec.F32ToF64(cpu.Active(), w, x)
-			vec.AddF64(cpu.Active(), acc[:len(w)], w)
+			vec.AddF64(cpu.Active(), acc[:len(w)], acc, w)
 		}
 		cols(acc, x)
 	}

@@ -130,7 +130,7 @@ func (g *QGemm) run(c *ir.Call, packed *kit.PackedBytes) error {
 		line := sums[i*n:][:n]
 		if !c.Generic && (bias == nil || cs == 1) {
 			if bias != nil {
-				vec.AddI32(l, line, bias[i*rs:][:n])
+				vec.AddI32(l, line, line, bias[i*rs:][:n])
 			}
 			if d == tensor.TypeFloat32 {
 				to := tensor.Of[float32](y)[i*n:][:n]

@@ -1,0 +1,96 @@
+package vec
+
+import "github.com/onward-ml/onward/internal/cpu"
+
+// The kernels of this file compute an element of dst from those of a and b with the same index. dst
+// may be a or b.
+
+// AddI32 stores sums. They wrap around.
+func AddI32(l cpu.Level, dst, a, b []int32) { addI32(l, dst, a, b) }
+
+// SubI32 stores differences. They wrap around.
+func SubI32(l cpu.Level, dst, a, b []int32) { subI32(l, dst, a, b) }
+
+// MulI32 stores products. They wrap around.
+func MulI32(l cpu.Level, dst, a, b []int32) { mulI32(l, dst, a, b) }
+
+// MaxI32 stores the larger elements.
+func MaxI32(l cpu.Level, dst, a, b []int32) { maxI32(l, dst, a, b) }
+
+// MinI32 stores the smaller elements.
+func MinI32(l cpu.Level, dst, a, b []int32) { minI32(l, dst, a, b) }
+
+// AddI64 stores sums. They wrap around.
+func AddI64(l cpu.Level, dst, a, b []int64) { addI64(l, dst, a, b) }
+
+// SubI64 stores differences. They wrap around.
+func SubI64(l cpu.Level, dst, a, b []int64) { subI64(l, dst, a, b) }
+
+// MulI64 stores products. They wrap around.
+func MulI64(l cpu.Level, dst, a, b []int64) { mulI64(l, dst, a, b) }
+
+// MaxI64 stores the larger elements.
+func MaxI64(l cpu.Level, dst, a, b []int64) { maxI64(l, dst, a, b) }
+
+// MinI64 stores the smaller elements.
+func MinI64(l cpu.Level, dst, a, b []int64) { minI64(l, dst, a, b) }
+
+// AddF64 stores sums.
+func AddF64(l cpu.Level, dst, a, b []float64) { addF64(l, dst, a, b) }
+
+// SubF64 stores differences.
+func SubF64(l cpu.Level, dst, a, b []float64) { subF64(l, dst, a, b) }
+
+// MulF64 stores products.
+func MulF64(l cpu.Level, dst, a, b []float64) { mulF64(l, dst, a, b) }
+
+// DivF64 stores quotients.
+func DivF64(l cpu.Level, dst, a, b []float64) { divF64(l, dst, a, b) }
+
+// MaxF64 stores the larger elements, NaN if one is NaN.
+func MaxF64(l cpu.Level, dst, a, b []float64) { maxF64(l, dst, a, b) }
+
+// MinF64 stores the smaller elements, NaN if one is NaN.
+func MinF64(l cpu.Level, dst, a, b []float64) { minF64(l, dst, a, b) }
+
+func addLoop[T foldNumber](dst, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		dst[i] = a[i] + b[i]
+	}
+}
+
+func subLoop[T foldNumber](dst, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		dst[i] = a[i] - b[i]
+	}
+}
+
+func mulLoop[T foldNumber](dst, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		dst[i] = a[i] * b[i]
+	}
+}
+
+func divLoop[T foldNumber](dst, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		dst[i] = a[i] / b[i]
+	}
+}
+
+func maxLoop[T foldNumber](dst, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		dst[i] = max(a[i], b[i])
+	}
+}
+
+func minLoop[T foldNumber](dst, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		dst[i] = min(a[i], b[i])
+	}
+}
