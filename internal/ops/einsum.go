@@ -483,9 +483,36 @@ func einsumPairs[T gemm.Number](c *ir.Call, p *einsumPlan, ops []einsumOperand[T
 // einsumPair contracts a and b and keeps the labels that are needed. The product of the last pair
 // is written directly to y if its labels have the order of the output.
 func einsumPair[T gemm.Number](c *ir.Call, p *einsumPlan, a, b einsumOperand[T], needed []int, last bool, y []T) (einsumOperand[T], error) {
-	var batch, rows, cols, sum []int
-	for _, l := range a.labels {
-		switch inB, keep := einsumHas(b.labels, l), einsumHas(needed, l); {
+	batch, rows, cols, sum := einsumRoles(a.labels, b.labels, needed)
+	r := einsumOperand[T]{labels: slices.Concat(batch, rows, cols)}
+	r.shape = p.sizes(r.labels)
+	num, err := tensor.Elements(r.shape)
+	if err != nil {
+		return r, err
+	}
+	x, err := einsumOrder(c, p, a, slices.Concat(batch, rows, sum))
+	if err != nil {
+		return r, err
+	}
+	w, err := einsumOrder(c, p, b, slices.Concat(batch, sum, cols))
+	if err != nil {
+		return r, err
+	}
+	if r.data = y; !last || !slices.Equal(r.labels, p.out) {
+		if r.data, err = ir.ScratchOf[T](c, num); err != nil {
+			return r, err
+		}
+	}
+	s := kit.MatMulShape{M: kit.Product(p.sizes(rows)), K: kit.Product(p.sizes(sum)), N: kit.Product(p.sizes(cols)),
+		Batch: []int{kit.Product(p.sizes(batch))}, AStep: []int{1}, BStep: []int{1}}
+	return r, kit.MatMulBatches(c, &s, r.data, x, w)
+}
+
+// einsumRoles returns the labels of a product of matrices: those of both operands a and b that are
+// needed, those of a alone, those of b alone, and those to sum over.
+func einsumRoles(a, b, needed []int) (batch, rows, cols, sum []int) {
+	for _, l := range a {
+		switch inB, keep := einsumHas(b, l), einsumHas(needed, l); {
 		case inB && keep:
 			batch = einsumAdd(batch, l)
 		case inB:
@@ -494,44 +521,12 @@ func einsumPair[T gemm.Number](c *ir.Call, p *einsumPlan, a, b einsumOperand[T],
 			rows = einsumAdd(rows, l)
 		}
 	}
-	for _, l := range b.labels {
-		if !einsumHas(a.labels, l) && einsumHas(needed, l) {
+	for _, l := range b {
+		if !einsumHas(a, l) && einsumHas(needed, l) {
 			cols = einsumAdd(cols, l)
 		}
 	}
-	join := func(lists ...[]int) []int {
-		var r []int
-		for _, l := range lists {
-			r = append(r, l...)
-		}
-		return r
-	}
-	r := einsumOperand[T]{labels: join(batch, rows, cols)}
-	r.shape = p.sizes(r.labels)
-	num, err := tensor.Elements(r.shape)
-	if err != nil {
-		return r, err
-	}
-	x, err := einsumOrder(c, p, a, join(batch, rows, sum))
-	if err != nil {
-		return r, err
-	}
-	w, err := einsumOrder(c, p, b, join(batch, sum, cols))
-	if err != nil {
-		return r, err
-	}
-	same := last && len(r.labels) == len(p.out)
-	for i := range r.labels {
-		same = same && r.labels[i] == p.out[i]
-	}
-	if r.data = y; !same {
-		if r.data, err = ir.ScratchOf[T](c, num); err != nil {
-			return r, err
-		}
-	}
-	s := kit.MatMulShape{M: kit.Product(p.sizes(rows)), K: kit.Product(p.sizes(sum)), N: kit.Product(p.sizes(cols)),
-		Batch: []int{kit.Product(p.sizes(batch))}, AStep: []int{1}, BStep: []int{1}}
-	return r, kit.MatMulBatches(c, &s, r.data, x, w)
+	return batch, rows, cols, sum
 }
 
 func einsumAdd(labels []int, l int) []int {

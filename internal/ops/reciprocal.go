@@ -17,7 +17,7 @@ var _ = kit.Register(&kit.Def{Name: "Reciprocal", Since: kit.Versions{1, 6, 13},
 		return b.Op("Neg", b.Op("Mul", g, b.Op("Mul", y, y)))
 	})})
 
-var reciprocalLoops = kit.FloatLoops(reciprocalLoop[float32], reciprocalLoop[float64], vec.ReciprocalF32)
+var reciprocalLoops = kit.LoopsOf(kit.WithUnary(kit.Loop1(reciprocalLoop[float32]), vec.ReciprocalF32), kit.WithConstant(kit.Loop1(reciprocalLoop[float64]), 1, vec.DivF64))
 
 // Run implements [ir.Operator].
 func (*Reciprocal) Run(c *ir.Call) error { return kit.MapTable(c, reciprocalLoops, kit.GrainCheap) }

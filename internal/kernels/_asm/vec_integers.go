@@ -96,11 +96,6 @@ func integers() []*choice {
 				g.op("VMOVUPS", 0, offset(at*64, "(DI)"))
 			}
 		}},
-		{name: "negI32", args: [][2]string{{"dst", "int32"}, {"x", "int32"}}, amd64: true, body: func(g *fn) {
-			g.op("VPXORD", 0, 0, 0)
-			g.op("VPSUBD", "(SI)", 0, 0)
-			g.op("VMOVUPS", 0, "(DI)")
-		}},
 		{name: "signI32", args: [][2]string{{"dst", "int32"}, {"x", "int32"}}, amd64: true, body: func(g *fn) {
 			g.op("VMOVUPS", "(SI)", 0)
 			g.e("VPMINSD %s, %s, %s", g.ci(1), g.r(0), g.r(0))

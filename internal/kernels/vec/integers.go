@@ -37,15 +37,6 @@ func absI64Generic(dst, x []int64) {
 	}
 }
 
-// NegI32 computes dst[i] = -x[i].
-func NegI32(l cpu.Level, dst, x []int32) { negI32(l, dst, x) }
-
-func negI32Generic(dst, x []int32) {
-	for i, v := range x[:len(dst)] {
-		dst[i] = -v
-	}
-}
-
 // SignI32 computes dst[i] = −1, 0 or 1.
 func SignI32(l cpu.Level, dst, x []int32) { signI32(l, dst, x) }
 

@@ -22,12 +22,6 @@ func absI32AVX2(dst *int32, x *int32, n int)
 func absI64AVX512(dst *int64, x *int64, n int)
 
 //go:noescape
-func negI32AVX512(dst *int32, x *int32, n int)
-
-//go:noescape
-func negI32AVX2(dst *int32, x *int32, n int)
-
-//go:noescape
 func signI32AVX512(dst *int32, x *int32, n int)
 
 //go:noescape
@@ -95,20 +89,6 @@ func absI64(l cpu.Level, dst []int64, x []int64) {
 		dst, x = dst[n:], x[n:]
 	}
 	absI64Generic(dst, x)
-}
-
-func negI32(l cpu.Level, dst []int32, x []int32) {
-	x = x[:len(dst)]
-	for w := width(l); w > 0 && len(dst) >= w; {
-		n := min(len(dst)&^(w-1), chunk)
-		if l == cpu.AVX512 {
-			negI32AVX512(&dst[0], &x[0], n)
-		} else {
-			negI32AVX2(&dst[0], &x[0], n)
-		}
-		dst, x = dst[n:], x[n:]
-	}
-	negI32Generic(dst, x)
 }
 
 func signI32(l cpu.Level, dst []int32, x []int32) {

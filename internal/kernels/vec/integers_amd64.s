@@ -200,38 +200,6 @@ loop:
 	VZEROUPPER
 	RET
 
-// func negI32AVX512(dst *int32, x *int32, n int)
-TEXT ·negI32AVX512(SB), 0, $136-24
-	MOVQ dst+0(FP), DI
-	MOVQ x+8(FP), SI
-	MOVQ n+16(FP), CX
-loop:
-	VPXORD Z0, Z0, Z0
-	VPSUBD (SI), Z0, Z0
-	VMOVUPS Z0, (DI)
-	ADDQ $64, DI
-	ADDQ $64, SI
-	SUBQ $16, CX
-	JNZ loop
-	VZEROUPPER
-	RET
-
-// func negI32AVX2(dst *int32, x *int32, n int)
-TEXT ·negI32AVX2(SB), 0, $136-24
-	MOVQ dst+0(FP), DI
-	MOVQ x+8(FP), SI
-	MOVQ n+16(FP), CX
-loop:
-	VPXORD Y0, Y0, Y0
-	VPSUBD (SI), Y0, Y0
-	VMOVUPS Y0, (DI)
-	ADDQ $32, DI
-	ADDQ $32, SI
-	SUBQ $8, CX
-	JNZ loop
-	VZEROUPPER
-	RET
-
 // func signI32AVX512(dst *int32, x *int32, n int)
 TEXT ·signI32AVX512(SB), 0, $136-24
 	MOVQ dst+0(FP), DI

@@ -14,8 +14,6 @@ func absI32(_ cpu.Level, dst []int32, x []int32) { absI32Generic(dst, x) }
 
 func absI64(_ cpu.Level, dst []int64, x []int64) { absI64Generic(dst, x) }
 
-func negI32(_ cpu.Level, dst []int32, x []int32) { negI32Generic(dst, x) }
-
 func signI32(_ cpu.Level, dst []int32, x []int32) { signI32Generic(dst, x) }
 
 func sqrtF64(_ cpu.Level, dst []float64, x []float64) { sqrtF64Generic(dst, x) }

@@ -14,7 +14,6 @@ func TestNumbers(t *testing.T) {
 		testNumbers(t, l, "I32", AddI32, SubI32, MulI32, nil, MaxI32, MinI32)
 		testNumbers(t, l, "I64", AddI64, SubI64, MulI64, nil, MaxI64, MinI64)
 		testNumbers(t, l, "F64", AddF64, SubF64, MulF64, DivF64, MaxF64, MinF64)
-		testUnary(t, l, "neg", NegI32, func(x int32) int32 { return -x })
 		testUnary(t, l, "abs", AbsI32, func(x int32) int32 { return max(x, -x) })
 		testUnary(t, l, "abs", AbsI64, func(x int64) int64 { return max(x, -x) })
 		testUnary(t, l, "sqrt", SqrtF64, math.Sqrt)

@@ -130,6 +130,19 @@ func WithKernel2[T, R tensor.Element](l *ElementLoop, f func(l cpu.Level, dst []
 	return l
 }
 
+// WithConstant adds a vector kernel of two operands, the first of which has v everywhere.
+func WithConstant[T tensor.Element](l *ElementLoop, v T, f func(l cpu.Level, dst, a, b []T)) *ElementLoop {
+	var block [256]T
+	RepeatOf(block[:], v)
+	return WithKernel1(l, func(l cpu.Level, dst, x []T) {
+		for len(dst) > 0 {
+			n := min(len(dst), len(block))
+			f(l, dst[:n], block[:], x)
+			dst, x = dst[n:], x[n:]
+		}
+	})
+}
+
 // WithCompare adds a vector kernel to a comparison. If swap is set, its operands are exchanged.
 func WithCompare[T float32 | float64 | int32 | int64](l *ElementLoop, f func(l cpu.Level, dst []bool, a, b []T), swap bool) *ElementLoop {
 	l.Fast = func(dst []byte, in *[3][]byte) {

@@ -172,10 +172,12 @@ func stridedRow[E MoveElem](dst, src []E, d, s, n, dstStride, srcStride int) {
 	case dstStride == 1 && srcStride == 1:
 		copy(dst[d:d+n], src[s:s+n])
 	case dstStride == 1 && srcStride == 0:
-		v := src[s]
+		const most = 1 << 10 // elements that are copied at a time
 		to := dst[d : d+n]
-		for i := range to {
-			to[i] = v
+		n = min(n, 16)
+		RepeatOf(to[:n], src[s])
+		for n < len(to) {
+			n += copy(to[n:], to[:min(n, most)])
 		}
 	case dstStride == 1:
 		to := dst[d : d+n]

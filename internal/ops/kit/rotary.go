@@ -73,22 +73,21 @@ func RotaryRun(c *ir.Call, in AttentionInput, dim int, interleaved bool, scale f
 	if err != nil {
 		return err
 	}
-	src, dst := AttentionView(xd, in), AttentionView(y.Data, in)
 	half := dim / 2
-	c.Parallel(in.Batch*in.Length, GrainFor(in.Heads*in.Size), func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			p := i
-			if pos != nil {
-				p = pos[i]
+	c.Parallel(in.Batch*in.Heads*in.Length, GrainFor(in.Size), func(lo, hi int) {
+		for i := lo; i < hi; i++ { // in the order of the memory
+			t := i/in.Heads/in.Length*in.Length + i%in.Length
+			if in.Last {
+				t = i / in.Heads
 			}
-			b, t, u, v := i/in.Length, i%in.Length, cos[p*half:][:half], sin[p*half:][:half]
-			for h := range in.Heads {
-				out := dst.At(b, h, t)[:in.Size]
-				RotateHead(out, src.At(b, h, t)[:in.Size], u, v, interleaved)
-				if scale != 1 {
-					for k := range out {
-						out[k] *= scale
-					}
+			if pos != nil {
+				t = pos[t]
+			}
+			out := y.Data[i*in.Size:][:in.Size]
+			RotateHead(out, xd[i*in.Size:][:in.Size], cos[t*half:][:half], sin[t*half:][:half], interleaved)
+			if scale != 1 {
+				for k := range out {
+					out[k] *= scale
 				}
 			}
 		}

@@ -63,19 +63,20 @@ func (op *VarlenNGramHashMapping) Run(c *ir.Call) error {
 	return varlenNGramHashes[int64](c, op)
 }
 
-func varlenNGramHashes[M int32 | int64](c *ir.Call, op *VarlenNGramHashMapping) error {
-	tokens, past, outs := tensor.Of[M](c.Tensor(0)), op.Most-1, (op.Most-1)*op.Heads
+// check checks the shapes of the inputs and the lengths of the sequences.
+func (op *VarlenNGramHashMapping) check(c *ir.Call) error {
+	tokens, past, outs := c.Tensor(0).Len(), op.Most-1, (op.Most-1)*op.Heads
 	ends := tensor.Of[int32](c.Tensor(3))
 	batch := len(ends) - 1
 	if c.Tensor(0).Rank() != 1 || c.Tensor(3).Rank() != 1 || batch < 1 {
 		return fmt.Errorf("input_ids and cumulative_sequence_length have shapes %v and %v, want rank 1 and at least two lengths", c.Tensor(0).Shape(), c.Tensor(3).Shape())
 	}
 	for b, e := range ends[1:] {
-		if ends[0] != 0 || e <= ends[b] || int(e) > len(tokens) || b == batch-1 && int(e) != len(tokens) {
-			return fmt.Errorf("cumulative_sequence_length[%d] is %d after %d, want a strict increase from 0 to %d", b+1, e, ends[b], len(tokens))
+		if ends[0] != 0 || e <= ends[b] || int(e) > tokens || b == batch-1 && int(e) != tokens {
+			return fmt.Errorf("cumulative_sequence_length[%d] is %d after %d, want a strict increase from 0 to %d", b+1, e, ends[b], tokens)
 		}
 	}
-	for i, want := range [][]int{2: {outs}, 4: {batch, past}, 5: {outs}, 7: {len(tokens)}, 8: {batch, past}, 9: {batch}} {
+	for i, want := range [][]int{2: {outs}, 4: {batch, past}, 5: {outs}, 7: {tokens}, 8: {batch, past}, 9: {batch}} {
 		if v := c.Tensor(i); want != nil && v != nil && !slices.Equal(v.Shape(), want) {
 			return fmt.Errorf("input %d has shape %v, want %v", i, v.Shape(), want)
 		}
@@ -85,6 +86,16 @@ func varlenNGramHashes[M int32 | int64](c *ir.Call, op *VarlenNGramHashMapping) 
 	}
 	if c.Has(9) != (op.States > 0) || c.Wants(3) && op.States == 0 {
 		return fmt.Errorf("state_update_capacity is %d: capture_count must be given exactly if it is positive, and state_update requires it to be positive", op.States)
+	}
+	return nil
+}
+
+func varlenNGramHashes[M int32 | int64](c *ir.Call, op *VarlenNGramHashMapping) error {
+	tokens, past, outs := tensor.Of[M](c.Tensor(0)), op.Most-1, (op.Most-1)*op.Heads
+	ends := tensor.Of[int32](c.Tensor(3))
+	batch := len(ends) - 1
+	if err := op.check(c); err != nil {
+		return err
 	}
 	h := gramHashes[M]{most: op.Most, heads: op.Heads, blank: M(op.Pad), mult: tensor.Of[M](c.Tensor(1)), sizes: tensor.Of[M](c.Tensor(2))}
 	if len(h.mult) < op.Most || slices.Min(h.sizes) < 1 {
