@@ -193,7 +193,10 @@ func (k *window) emit(f *file, i isa) {
 		g.e("TESTQ CX, CX")
 		g.e("JLE done")
 		g.e("MOVQ $-1, AX")
-		g.e("BZHIQ CX, AX, BX") // with 32 or more, the low half is full
+		g.e("MOVL $32, BX")
+		g.e("CMPQ CX, BX")
+		g.e("CMOVQLT CX, BX")
+		g.e("BZHIQ BX, AX, BX") // takes the low byte
 		g.e("KMOVW BX, K1")
 		g.e("SHRQ $16, BX")
 		g.e("KMOVW BX, K3")

@@ -25,7 +25,10 @@ func testWindow(t *testing.T, l level, name string, window func(l level, dst, x 
 	testkit.Sides(func(side string, s testkit.Side) {
 		for _, w := range shapes {
 			for _, stride := range []int{1, 2, 3} {
-				for n := range 84 {
+				for n := range 84 + 1 {
+					if n == 84 { // more than a byte counts
+						n = 261
+					}
 					if w[0]*w[2] > windowTaps && n%9 != 2 {
 						continue
 					}
