@@ -23,22 +23,31 @@ var types = map[string]tensor.DType{
 	"u8": tensor.TypeUint8, "i8": tensor.TypeInt8, "u32": tensor.TypeUint32, "i32": tensor.TypeInt32, "u64": tensor.TypeUint64, "i64": tensor.TypeInt64,
 }
 
-// parse returns the cases of a table in the format that cases.txt describes.
-func parse(table string) ([]*opfuzz.Case, error) {
-	var list []*opfuzz.Case
+// parse returns the lines of a table in the format that cases.txt describes, and the names of their
+// operators.
+func parse(table string) (groups []group, names map[string]bool) {
+	names = map[string]bool{}
 	for i, line := range strings.Split(table, "\n") {
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
 			continue
 		}
-		cases, err := parseLine(line)
-		if err != nil {
-			return nil, fmt.Errorf("cases.txt:%d: %w", i+1, err)
+		ops, _, _ := strings.Cut(line, "|")
+		for _, op := range strings.Fields(ops) {
+			name, _, _ := strings.Cut(op, "@")
+			names[name] = true
 		}
-		list = append(list, cases...)
+		groups = append(groups, group{cases: func() ([]*opfuzz.Case, error) {
+			cases, err := parseLine(line)
+			if err != nil {
+				return nil, fmt.Errorf("cases.txt:%d: %w", i+1, err)
+			}
+			return cases, nil
+		}})
 	}
-	return list, nil
+	return groups, names
 }
 
+// parseLine returns the cases of a line, for each operator and type one.
 func parseLine(line string) ([]*opfuzz.Case, error) {
 	fields := strings.Split(line, "|")
 	if len(fields) < 3 || len(fields) > 4 {

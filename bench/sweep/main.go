@@ -84,15 +84,19 @@ func run(ctx context.Context) error {
 		return fmt.Errorf("%w: run make suite", err)
 	}
 	os.Setenv(ortlib.Env, lib)
-	cases, err := gather(*extra)
+	groups, err := gather(*extra)
 	if err != nil {
 		return err
 	}
 	var results []*result
 	short := 0
-	for _, group := range cases {
+	for _, group := range groups {
 		found := 0
-		for _, c := range group.cases {
+		cases, err := group.cases()
+		if err != nil {
+			return err
+		}
+		for i, c := range cases {
 			if group.want > 0 && found == group.want || !re.MatchString(label(c)) {
 				continue
 			}
@@ -110,6 +114,10 @@ func run(ctx context.Context) error {
 				short++
 			default:
 				found++
+				r.of = func() (*opfuzz.Case, error) {
+					cases, err := group.cases()
+					return cases[i], err
+				}
 				results = append(results, r)
 				if o.all {
 					fmt.Println(r)
@@ -141,7 +149,11 @@ func run(ctx context.Context) error {
 		}
 		o.rounds *= 3
 		return p.Finish(ratios, func(name string) (float64, error) {
-			r, err := measure(ctx, byName[name].of, &o)
+			c, err := byName[name].of()
+			if err != nil {
+				return 0, err
+			}
+			r, err := measure(ctx, c, &o)
 			if err != nil {
 				return 0, err
 			}
@@ -152,22 +164,17 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// group holds cases of one operator; want limits how many of them are measured, 0 for all.
+// group returns the cases of one operator or of one line of cases.txt; want limits how many of them
+// are measured, 0 for all. The cases are made when they are measured: a large heap would let the Go
+// runtime take a page not used before for each output, and the operators that only move data would
+// measure page faults.
 type group struct {
-	cases []*opfuzz.Case
+	cases func() ([]*opfuzz.Case, error)
 	want  int
 }
 
 func gather(extra int) ([]group, error) {
-	list, err := parse(typical)
-	if err != nil {
-		return nil, err
-	}
-	seen := map[string]bool{}
-	groups := []group{{cases: list}}
-	for _, c := range list {
-		seen[c.Name()] = true
-	}
+	groups, seen := parse(typical)
 	s, err := suite.Find()
 	if err != nil {
 		return nil, fmt.Errorf("%w: run make suite", err)
@@ -182,14 +189,14 @@ func gather(extra int) ([]group, error) {
 			continue
 		}
 		seen[name] = true
-		groups = append(groups, group{drawn(seeds, name, extra), extra})
+		groups = append(groups, group{func() ([]*opfuzz.Case, error) { return drawn(seeds, name, extra), nil }, extra})
 	}
 	return groups, nil
 }
 
 // result holds the seconds of one run of cpu and of ONNX Runtime.
 type result struct {
-	of          *opfuzz.Case
+	of          func() (*opfuzz.Case, error)
 	name        string
 	min, median [2]float64
 }
@@ -235,7 +242,8 @@ func measure(ctx context.Context, c *opfuzz.Case, o *options) (*result, error) {
 		sessions[1-i] = s
 	}
 	times := [2][]float64{}
-	r := &result{of: c, name: label(c)}
+	r := &result{name: label(c)}
+	runtime.GC()                       // what is left of other cases does not count
 	free := context.WithoutCancel(ctx) // a context that can end costs some providers a watcher for each run
 	for _, rounds := range []int{o.rounds, 2 * o.rounds} {
 		for round := range rounds {

@@ -7,17 +7,23 @@ import (
 	"time"
 
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/testing/opfuzz"
 )
 
 // TestTypicalCasesAreValid checks that every line of cases.txt gives valid models of registered
 // operators, and no model twice.
 func TestTypicalCasesAreValid(t *testing.T) {
-	cases, err := parse(typical)
-	if err != nil {
-		t.Fatal(err)
+	groups, _ := parse(typical)
+	var all []*opfuzz.Case
+	for _, g := range groups {
+		cases, err := g.cases()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, cases...)
 	}
 	seen := map[string]bool{}
-	for _, c := range cases {
+	for _, c := range all {
 		name := label(c)
 		if kit.Registered(c.Domain, c.Op) == nil {
 			t.Errorf("%s: the operator is not registered", name)
@@ -41,7 +47,8 @@ func TestParseRefuses(t *testing.T) {
 		"Relu | f32 | =a":    `"a"`,
 		"Relu@x | f32 | T 4": `"x"`,
 	} {
-		if _, err := parse("# a comment\n" + line); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "cases.txt:2") {
+		groups, _ := parse("# a comment\n" + line)
+		if _, err := groups[0].cases(); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "cases.txt:2") {
 			t.Errorf("%s: error %v, want one with %q and cases.txt:2", line, err, want)
 		}
 	}
