@@ -154,6 +154,11 @@ func (k *window) emit(f *file, i isa) {
 	}
 	end(g)
 
+	if i == avx512 && k.name == "max" { // one function each for maxima and sums: its last argument chooses
+		k.masked(f)
+		k.lines(f)
+	}
+
 	// With windows two elements apart: AVX-512 takes up to two vectors of outputs with masks, AVX2 and
 	// NEON only whole ones.
 	g = start("Window2")
@@ -246,6 +251,112 @@ func (k *window) emit(f *file, i isa) {
 	end(g)
 }
 
+// masked combines only the taps whose bits are set in a mask, which is one for each vector of outputs and tap.
+func (k *window) masked(f *file) {
+	g := f.function("maskedWindowF32AVX512", avx512, []arg{{"dst", "*float32"}, {"x", "*float32"}, {"n", "int"}, {"taps", "int"}, {"tapStep", "int"}, {"stride", "int"}, {"masks", "*uint16"}, {"sum", "int"}}, nil)
+	for _, p := range [][2]string{{"dst", "DI"}, {"x", "SI"}, {"n", "CX"}, {"taps", "R10"}, {"tapStep", "DX"}, {"stride", "R9"}, {"masks", "R8"}, {"sum", "R15"}} {
+		g.arg(p[0], p[1])
+	}
+	g.e("SHLQ $2, DX")
+	g.e("MOVQ R9, R12")
+	g.e("SHLQ $6, R12")
+	k.beginMasked(g)
+	g.e("VMOVDQU32 evenElements<>(SB), Z14")
+	g.e("MOVQ $-1, AX")
+	g.label("loop")
+	g.e("VMOVAPS Z15, Z0")
+	g.e("MOVQ SI, R13")
+	g.e("MOVQ R10, BX")
+	g.label("tap")
+	g.e("KMOVW (R8), K1")
+	g.e("VMOVUPS (R13), Z4")
+	g.e("CMPQ R9, $1")
+	g.e("JE fold")
+	g.e("VPERMT2PS 64(R13), Z14, Z4")
+	g.label("fold")
+	k.foldMasked(g)
+	g.e("ADDQ DX, R13")
+	g.e("ADDQ $2, R8")
+	g.e("DECQ BX")
+	g.e("JNZ tap")
+	g.e("MOVL $16, BX")
+	g.e("CMPQ CX, BX")
+	g.e("CMOVQLT CX, BX")
+	g.e("BZHIQ BX, AX, BX") // takes the low byte
+	g.e("KMOVW BX, K1")
+	g.e("VMOVUPS Z0, K1, (DI)")
+	g.e("ADDQ $64, DI")
+	g.e("ADDQ R12, SI")
+	g.e("SUBQ $16, CX")
+	g.e("JGT loop")
+	g.e("VZEROUPPER")
+	g.e("RET")
+}
+
+// lines combines the columns of adjacent rows of n elements, each with an offset in x and a number of taps.
+func (k *window) lines(f *file) {
+	g := f.function("lineWindowF32AVX512", avx512, []arg{{"dst", "*float32"}, {"x", "*float32"}, {"n", "int"}, {"lines", "*Line"}, {"count", "int"}, {"tapStep", "int"}, {"sum", "int"}}, nil)
+	for _, p := range [][2]string{{"dst", "DI"}, {"x", "SI"}, {"n", "CX"}, {"lines", "R8"}, {"count", "R9"}, {"tapStep", "DX"}, {"sum", "R15"}} {
+		g.arg(p[0], p[1])
+	}
+	g.e("SHLQ $2, DX")
+	k.beginMasked(g)
+	g.e("MOVQ $-1, AX")
+	g.label("line")
+	g.e("MOVQ (R8), R12")
+	g.e("LEAQ (SI)(R12*4), R12")
+	g.e("MOVQ CX, R11")
+	g.label("vector")
+	g.e("MOVL $16, R10")
+	g.e("CMPQ R11, R10")
+	g.e("CMOVQLT R11, R10")
+	g.e("BZHIQ R10, AX, BX")
+	g.e("KMOVW BX, K1")
+	g.e("VMOVAPS Z15, Z0")
+	g.e("MOVQ R12, R13")
+	g.e("MOVQ 8(R8), BX")
+	g.e("TESTQ BX, BX")
+	g.e("JZ store")
+	g.label("tap")
+	g.e("VMOVUPS.Z (R13), K1, Z4")
+	k.foldMasked(g)
+	g.e("ADDQ DX, R13")
+	g.e("DECQ BX")
+	g.e("JNZ tap")
+	g.label("store")
+	g.e("VMOVUPS Z0, K1, (DI)")
+	g.e("LEAQ (DI)(R10*4), DI")
+	g.e("ADDQ $64, R12")
+	g.e("SUBQ $16, R11")
+	g.e("JGT vector")
+	g.e("ADDQ $16, R8")
+	g.e("DECQ R9")
+	g.e("JNZ line")
+	g.e("VZEROUPPER")
+	g.e("RET")
+}
+
+// beginMasked leaves the initial value in Z15.
+func (k *window) beginMasked(g *fn) {
+	g.e("VXORPS X15, X15, X15")
+	g.e("TESTQ R15, R15")
+	g.e("JNZ begin")
+	g.op("VMOVUPS", k.initial, 15)
+	g.label("begin")
+}
+
+// foldMasked combines Z4 with Z0 in the lanes of K1. A NaN in Z0 stays, and the instruction returns one in Z4.
+func (k *window) foldMasked(g *fn) {
+	g.e("TESTQ R15, R15")
+	g.e("JNZ add")
+	g.e("VCMPPS $7, Z0, Z0, K1, K2")
+	g.e("%s Z4, Z0, K2, Z0", k.minmax)
+	g.e("JMP next")
+	g.label("add")
+	g.e("VADDPS Z4, Z0, K1, Z0")
+	g.label("next")
+}
+
 // evenTable holds the indices of the even elements of two vectors.
 func evenTable() string {
 	s := ""
@@ -273,9 +384,36 @@ func %[1]sWindow(l cpu.Level, dst, x []float32, rows, rowStep, taps, tapStep, st
 		}
 		o += fmt.Sprintf("\t\t%sWindow2F32%s(&dst[0], &x[0], n, rows, rowStep, taps, tapStep, fresh)\n\t\treturn n\n", k.name, i.name)
 	}
-	return o + "\t}\n\treturn 0\n}\n"
+	o += "\t}\n\treturn 0\n}\n"
+	if k.name != "max" {
+		return o
+	}
+	if isas[0] != avx512 {
+		return o + k.without()
+	}
+	return o + `
+func maskedWindow(dst, x []float32, taps, tapStep, stride int, masks []uint16, sum int) {
+	maskedWindowF32AVX512(&dst[0], &x[0], len(dst), taps, tapStep, stride, &masks[0], sum)
+}
+
+func lineWindow(dst, x []float32, n int, lines []Line, tapStep, sum int) {
+	lineWindowF32AVX512(&dst[0], &x[0], n, &lines[0], len(lines), tapStep, sum)
+}
+`
+}
+
+func (*window) without() string {
+	return `
+func maskedWindow([]float32, []float32, int, int, int, []uint16, int) {}
+
+func lineWindow([]float32, []float32, int, []Line, int, int) {}
+`
 }
 
 func (k *window) noasm() string {
-	return fmt.Sprintf("\nfunc %sWindow(cpu.Level, []float32, []float32, int, int, int, int, int, int) int { return 0 }\n", k.name)
+	o := fmt.Sprintf("\nfunc %sWindow(cpu.Level, []float32, []float32, int, int, int, int, int, int) int { return 0 }\n", k.name)
+	if k.name == "max" {
+		o += k.without()
+	}
+	return o
 }

@@ -103,6 +103,31 @@ func (f *windowFold) part(l cpu.Level, dst, x []float32, rows, rowStep, taps, ta
 	}
 }
 
+// MaskedWindowF32 sets each element i of dst to the maximum of the elements x[i*stride+k*tapStep] whose bit i%16 is set in
+// masks[i/16*taps+k], or to their sum if sum is 1. NaN propagates. The stride is 1 or 2. x has elements for whole vectors of 16
+// outputs, of which the kernel reads those without a bit. There is a kernel for AVX-512 only, and callers limit taps*len(dst) to some
+// ten thousands.
+func MaskedWindowF32(dst, x []float32, taps, tapStep, stride int, masks []uint16, sum int) {
+	vectors := (len(dst) + 15) / 16
+	_, _ = x[vectors*16*stride+(taps-1)*tapStep-1], masks[vectors*taps-1]
+	maskedWindow(dst, x, taps, tapStep, stride, masks, sum)
+}
+
+// Line is a row of windows of one column: where it begins, and how many rows it combines.
+type Line struct{ From, Taps int }
+
+// LineWindowF32 sets each row of n elements in dst to the maximum of the rows of x that begin tapStep elements apart, from
+// lines[i].From on, or to their sum if sum is 1. It has the limits of [MaskedWindowF32].
+func LineWindowF32(dst, x []float32, n int, lines []Line, tapStep, sum int) {
+	_ = dst[len(lines)*n-1]
+	for _, r := range lines {
+		if r.Taps > 0 {
+			_ = x[r.From : r.From+(r.Taps-1)*tapStep+n]
+		}
+	}
+	lineWindow(dst, x, n, lines, tapStep, sum)
+}
+
 func addStrided(dst, x []float32, stride int) {
 	for i := range dst {
 		dst[i] += x[i*stride]

@@ -22,6 +22,12 @@ func sumWindow2F32AVX2(dst *float32, x *float32, n int, rows int, rowStep int, t
 func maxWindowF32AVX512(dst *float32, x *float32, n int, rows int, rowStep int, taps int, tapStep int, fresh int)
 
 //go:noescape
+func maskedWindowF32AVX512(dst *float32, x *float32, n int, taps int, tapStep int, stride int, masks *uint16, sum int)
+
+//go:noescape
+func lineWindowF32AVX512(dst *float32, x *float32, n int, lines *Line, count int, tapStep int, sum int)
+
+//go:noescape
 func maxWindow2F32AVX512(dst *float32, x *float32, n int, rows int, rowStep int, taps int, tapStep int, fresh int)
 
 //go:noescape
@@ -88,6 +94,14 @@ func maxWindow(l cpu.Level, dst, x []float32, rows, rowStep, taps, tapStep, stri
 		return n
 	}
 	return 0
+}
+
+func maskedWindow(dst, x []float32, taps, tapStep, stride int, masks []uint16, sum int) {
+	maskedWindowF32AVX512(&dst[0], &x[0], len(dst), taps, tapStep, stride, &masks[0], sum)
+}
+
+func lineWindow(dst, x []float32, n int, lines []Line, tapStep, sum int) {
+	lineWindowF32AVX512(&dst[0], &x[0], n, &lines[0], len(lines), tapStep, sum)
 }
 
 // minWindow combines the first elements of dst with their windows and returns their number.

@@ -577,6 +577,118 @@ done:
 	VZEROUPPER
 	RET
 
+// func maskedWindowF32AVX512(dst *float32, x *float32, n int, taps int, tapStep int, stride int, masks *uint16, sum int)
+TEXT ·maskedWindowF32AVX512(SB), 0, $136-64
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+	MOVQ taps+24(FP), R10
+	MOVQ tapStep+32(FP), DX
+	MOVQ stride+40(FP), R9
+	MOVQ masks+48(FP), R8
+	MOVQ sum+56(FP), R15
+	SHLQ $2, DX
+	MOVQ R9, R12
+	SHLQ $6, R12
+	VXORPS X15, X15, X15
+	TESTQ R15, R15
+	JNZ begin
+	VMOVUPS cff800000<>(SB), Z15
+begin:
+	VMOVDQU32 evenElements<>(SB), Z14
+	MOVQ $-1, AX
+loop:
+	VMOVAPS Z15, Z0
+	MOVQ SI, R13
+	MOVQ R10, BX
+tap:
+	KMOVW (R8), K1
+	VMOVUPS (R13), Z4
+	CMPQ R9, $1
+	JE fold
+	VPERMT2PS 64(R13), Z14, Z4
+fold:
+	TESTQ R15, R15
+	JNZ add
+	VCMPPS $7, Z0, Z0, K1, K2
+	VMAXPS Z4, Z0, K2, Z0
+	JMP next
+add:
+	VADDPS Z4, Z0, K1, Z0
+next:
+	ADDQ DX, R13
+	ADDQ $2, R8
+	DECQ BX
+	JNZ tap
+	MOVL $16, BX
+	CMPQ CX, BX
+	CMOVQLT CX, BX
+	BZHIQ BX, AX, BX
+	KMOVW BX, K1
+	VMOVUPS Z0, K1, (DI)
+	ADDQ $64, DI
+	ADDQ R12, SI
+	SUBQ $16, CX
+	JGT loop
+	VZEROUPPER
+	RET
+
+// func lineWindowF32AVX512(dst *float32, x *float32, n int, lines *Line, count int, tapStep int, sum int)
+TEXT ·lineWindowF32AVX512(SB), 0, $136-56
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+	MOVQ lines+24(FP), R8
+	MOVQ count+32(FP), R9
+	MOVQ tapStep+40(FP), DX
+	MOVQ sum+48(FP), R15
+	SHLQ $2, DX
+	VXORPS X15, X15, X15
+	TESTQ R15, R15
+	JNZ begin
+	VMOVUPS cff800000<>(SB), Z15
+begin:
+	MOVQ $-1, AX
+line:
+	MOVQ (R8), R12
+	LEAQ (SI)(R12*4), R12
+	MOVQ CX, R11
+vector:
+	MOVL $16, R10
+	CMPQ R11, R10
+	CMOVQLT R11, R10
+	BZHIQ R10, AX, BX
+	KMOVW BX, K1
+	VMOVAPS Z15, Z0
+	MOVQ R12, R13
+	MOVQ 8(R8), BX
+	TESTQ BX, BX
+	JZ store
+tap:
+	VMOVUPS.Z (R13), K1, Z4
+	TESTQ R15, R15
+	JNZ add
+	VCMPPS $7, Z0, Z0, K1, K2
+	VMAXPS Z4, Z0, K2, Z0
+	JMP next
+add:
+	VADDPS Z4, Z0, K1, Z0
+next:
+	ADDQ DX, R13
+	DECQ BX
+	JNZ tap
+store:
+	VMOVUPS Z0, K1, (DI)
+	LEAQ (DI)(R10*4), DI
+	ADDQ $64, R12
+	SUBQ $16, R11
+	JGT vector
+	ADDQ $16, R8
+	DECQ R9
+	JNZ line
+	VZEROUPPER
+	RET
+
 // func maxWindow2F32AVX512(dst *float32, x *float32, n int, rows int, rowStep int, taps int, tapStep int, fresh int)
 TEXT ·maxWindow2F32AVX512(SB), 0, $136-64
 	MOVQ dst+0(FP), DI

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	testkit "github.com/onward-ml/onward/internal/testing"
 )
 
@@ -60,6 +61,91 @@ func testWindow(t *testing.T, l level, name string, window func(l level, dst, x 
 							t.Fatalf("%s %s, windows %v, stride %d, fresh %v: element %d of %d is %v, want %v", name, side, w, stride, fresh, i, n, got, want)
 						}
 					}
+				}
+			}
+		}
+	})
+}
+
+// TestWindowMasked compares with plain loops.
+func TestWindowMasked(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l level) {
+		if l != cpu.AVX512 {
+			t.Skip("no kernel")
+		}
+		rng := rand.New(rand.NewPCG(3, 4))
+		for n := 1; n <= 70; n++ {
+			if n == 70 { // more than a byte counts
+				n = 261
+			}
+			for _, taps := range []int{1, 2, 3, 5} {
+				for stride := 1; stride <= 2; stride++ {
+					const step = 3
+					vectors := (n + 15) / 16
+					x, masks := make([]float32, vectors*16*stride+(taps-1)*step), make([]uint16, vectors*taps)
+					for i := range x {
+						x[i] = float32(rng.NormFloat64())
+						if rng.IntN(30) == 0 {
+							x[i] = float32(math.NaN())
+						}
+					}
+					for i := range masks {
+						masks[i] = uint16(rng.Uint32())
+					}
+					testkit.Sides(func(_ string, s testkit.Side) { x = testkit.GuardedCopy(t, x, s, 0) })
+					sum, most := make([]float32, n+1), make([]float32, n+1)
+					MaskedWindowF32(sum[:n], x, taps, step, stride, masks, 1)
+					MaskedWindowF32(most[:n], x, taps, step, stride, masks, 0)
+					for i := range n + 1 {
+						s, m := float32(0), float32(math.Inf(-1))
+						if i == n {
+							m = 0
+						}
+						for k := 0; k < taps && i < n; k++ {
+							if masks[i/16*taps+k]>>(i%16)&1 != 0 {
+								s, m = s+x[i*stride+k*step], max(m, x[i*stride+k*step])
+							}
+						}
+						same := func(a, b float32) bool { return a == b || a != a && b != b }
+						if !same(sum[i], s) || !same(most[i], m) {
+							t.Fatalf("element %d of %d, %d taps, stride %d: %v and %v, want %v and %v", i, n, taps, stride, sum[i], most[i], s, m)
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestWindowLines compares with plain loops.
+func TestWindowLines(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l level) {
+		if l != cpu.AVX512 {
+			t.Skip("no kernel")
+		}
+		rng := rand.New(rand.NewPCG(5, 6))
+		for _, n := range []int{1, 3, 15, 16, 17, 33, 256, 261} {
+			x := make([]float32, 9*n)
+			for i := range x {
+				x[i] = float32(rng.NormFloat64())
+				if rng.IntN(30) == 0 {
+					x[i] = float32(math.NaN())
+				}
+			}
+			testkit.Sides(func(_ string, s testkit.Side) { x = testkit.GuardedCopy(t, x, s, 0) })
+			lines := []Line{{0, 2}, {0, 0}, {n, 4}, {0, 5}, {3 * n, 1}}
+			sum, most := make([]float32, len(lines)*n), make([]float32, len(lines)*n)
+			LineWindowF32(sum, x, n, lines, 2*n, 1)
+			LineWindowF32(most, x, n, lines, 2*n, 0)
+			for i := range sum {
+				s, m := float32(0), float32(math.Inf(-1))
+				for k := range lines[i/n].Taps {
+					v := x[lines[i/n].From+2*k*n+i%n]
+					s, m = s+v, max(m, v)
+				}
+				same := func(a, b float32) bool { return a == b || a != a && b != b }
+				if !same(sum[i], s) || !same(most[i], m) {
+					t.Fatalf("element %d of rows of %d: %v and %v, want %v and %v", i, n, sum[i], most[i], s, m)
 				}
 			}
 		}

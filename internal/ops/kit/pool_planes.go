@@ -21,18 +21,22 @@ type PoolPlane struct {
 	stacked                                   bool // whether windows of three dimensions neither overlap along rows nor leave the input
 	least                                     float32
 	fold                                      func(l cpu.Level, dst, x []float32, rows, rowStep, taps, tapStep, stride int, fresh bool)
+	sum                                       int // 1 for sums
+	rows                                      []vec.Line
+	masks                                     []uint16 // of the taps in the input, if adjacent rows are reduced as one
+	lines, front, rear                        int      // rows that are reduced as one, and what the kernel reads before and behind them
 }
 
 // mostPoolPlane is the number of elements up to which a plane stays in the first-level cache.
 const mostPoolPlane = 1 << 12
 
 // newPoolPlane returns nil for unsupported windows. least is the value of missing elements.
-func newPoolPlane(g *WindowGeom, least float32, fold func(l cpu.Level, dst, x []float32, rows, rowStep, taps, tapStep, stride int, fresh bool)) *PoolPlane {
+func newPoolPlane(g *WindowGeom, least float32, sum int, fold func(l cpu.Level, dst, x []float32, rows, rowStep, taps, tapStep, stride int, fresh bool)) *PoolPlane {
 	n := len(g.In)
 	if n > 3 || Product(g.In) == 0 || Product(g.Out) == 0 || g.Taps() > mostPoolPlane {
 		return nil
 	}
-	p := &PoolPlane{least: least, fold: fold}
+	p := &PoolPlane{least: least, fold: fold, sum: sum}
 	for d := range 3 {
 		p.in[d], p.out[d], p.kernel[d], p.dilation[d], p.stride[d] = 1, 1, 1, 1, 1
 		if k := d - (3 - n); k >= 0 {
@@ -61,7 +65,28 @@ func newPoolPlane(g *WindowGeom, least float32, fold func(l cpu.Level, dst, x []
 	if h := padded(1); n == 2 && p.stride[1] == 1 && p.stride[2] == 1 && h*p.width <= mostPoolPlane {
 		p.height = h
 	}
+	if n == 2 && cpu.Active() == cpu.AVX512 && p.out[2]*p.stride[2] == p.in[2] && p.stride[2] <= 2 && p.in[2] <= mostPoolPlane/2 && max(p.kernel[1], p.kernel[2]) <= 16 {
+		p.mask()
+	}
 	return p
+}
+
+// mask computes rows and masks.
+func (p *PoolPlane) mask() {
+	taps, ow := p.kernel[2], p.out[2]
+	p.lines = min(p.out[1], mostPoolPlane/2/p.in[2])
+	p.front, p.rear = max(0, p.before[2]+15)&^15, max(0, (taps-1)*p.dilation[2]-p.before[2])+32
+	p.rows = make([]vec.Line, p.out[1])
+	for o, t := range p.taps[1] {
+		p.rows[o] = vec.Line{From: (o*p.stride[1] - p.before[1] + t[0]*p.dilation[1]) * p.in[2], Taps: max(0, t[1]-t[0])}
+	}
+	p.masks = make([]uint16, (p.lines*ow+15)/16*taps)
+	for i := range p.lines * ow {
+		t := p.taps[2][i%ow]
+		for k := t[0]; k < t[1]; k++ {
+			p.masks[i/16*taps+k] |= 1 << (i % 16)
+		}
+	}
 }
 
 // poolBuffers holds padded rows and planes.
@@ -71,8 +96,11 @@ var poolBuffers = sync.Pool{New: func() any { return new([]float32) }}
 func (p *PoolPlane) Run(m *Meter, y, x []float32) bool {
 	buf := poolBuffers.Get().(*[]float32)
 	defer poolBuffers.Put(buf)
-	if need := max(p.width+2*p.height*p.width, p.out[1]*p.in[2]); len(*buf) < need {
+	if need := max(p.width+2*p.height*p.width, p.out[1]*p.in[2], p.front+p.lines*p.in[2]+p.rear); len(*buf) < need {
 		*buf = make([]float32, need)
+	}
+	if p.masks != nil {
+		return p.flat(m, y, x, *buf)
 	}
 	if p.height > 0 {
 		p.whole(y, x, *buf)
@@ -132,6 +160,21 @@ func (p *PoolPlane) stack(m *Meter, y, x, buf []float32) bool {
 	return true
 }
 
+// flat reduces the columns of the windows into adjacent rows, then along all of these at once. The masks keep neighbouring rows
+// apart, so that nothing is padded.
+func (p *PoolPlane) flat(m *Meter, y, x, buf []float32) bool {
+	w, ow, from := p.in[2], p.out[2], buf[p.front:]
+	for oh := 0; oh < p.out[1]; oh += p.lines {
+		end := min(p.out[1], oh+p.lines)
+		vec.LineWindowF32(from, x, w, p.rows[oh:end], p.dilation[1]*w, p.sum)
+		vec.MaskedWindowF32(y[oh*ow:end*ow], buf[p.front-p.before[2]:], p.kernel[2], p.dilation[2], p.stride[2], p.masks, p.sum)
+		if !m.Spend((end - oh) * ow) {
+			return false
+		}
+	}
+	return true
+}
+
 // whole pools a plane with stride 1 as one row.
 func (p *PoolPlane) whole(y, x, buf []float32) {
 	l, w, oh, ow := cpu.Active(), p.in[2], p.out[1], p.out[2]
@@ -161,7 +204,9 @@ func NewMaxPlane(c *ir.Call, g *WindowGeom) *PoolPlane {
 }
 
 func newMaxPlane(g *WindowGeom) *PoolPlane {
-	return newPoolPlane(g, float32(math.Inf(-1)), vec.MaxWindowF32)
+	return newPoolPlane(g, float32(math.Inf(-1)), 0, vec.MaxWindowF32)
 }
 
-func newSumPlane(g *WindowGeom) *PoolPlane { return newPoolPlane(g, 0, vec.SumWindowF32) }
+func newSumPlane(g *WindowGeom) *PoolPlane {
+	return newPoolPlane(g, 0, 1, vec.SumWindowF32)
+}

@@ -19,6 +19,7 @@ func TestPoolPlanes(t *testing.T) {
 		in, kernel := draw("in", 1, 60>>rank), draw("kernel", 1, 5)
 		pads := append(draw("pad", 0, 4), draw("pad", 0, 4)...)
 		w := Window{Kernel: kernel, Strides: draw("stride", 1, 3), Dilations: draw("dilation", 1, 3), Pads: pads}
+		w.AutoPad = rapid.SampledFrom([]string{"NOTSET", "SAME_UPPER"}).Draw(t, "auto_pad")
 		if rapid.Bool().Draw(t, "apart") { // windows side by side, without padding
 			w.Strides, w.Dilations, w.Pads = kernel, nil, nil
 			for i, k := range kernel {
