@@ -32,7 +32,6 @@ var reduceMaxTable = kit.ReduceTable{
 	tensor.TypeFloat64: kit.ReduceEither(maxReducer(math.Inf(-1)), kit.WithFolds(maxReducer(math.Inf(-1)), vec.ReduceMaxF64, vec.MaxF64)),
 	tensor.TypeInt32:   kit.ReduceEither(maxReducer[int32](math.MinInt32), kit.WithFolds(maxReducer[int32](math.MinInt32), vec.ReduceMaxI32, vec.MaxI32)),
 	tensor.TypeInt64:   kit.ReduceEither(maxReducer[int64](math.MinInt64), kit.WithFolds(maxReducer[int64](math.MinInt64), vec.ReduceMaxI64, vec.MaxI64)),
-	tensor.TypeUint32:  kit.ReduceWith(maxReducer[uint32](0)),
 	tensor.TypeUint64:  kit.ReduceWith(maxReducer[uint64](0)),
 	tensor.TypeInt8:    kit.ReduceWith(maxReducer[int8](math.MinInt8)),
 	tensor.TypeUint8:   kit.ReduceWith(maxReducer[uint8](0)),

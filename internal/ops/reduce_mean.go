@@ -29,10 +29,8 @@ func (o *ReduceMean) Run(c *ir.Call) error { return o.RunWith(c, reduceMeanTable
 var reduceMeanTable = kit.ReduceTable{
 	tensor.TypeFloat32: kit.ReduceEither(meanReducer(kit.SumReducer[float32, float64]()), fastMeanReducer()),
 	tensor.TypeFloat64: kit.ReduceEither(meanReducer(kit.SumReducer[float64, float64]()), meanReducer(kit.WithFolds(kit.SumReducer[float64, float64](), vec.SumF64, vec.AddF64))),
-	tensor.TypeInt32:   kit.ReduceWith(meanOfInts[int32, int64]()),
-	tensor.TypeInt64:   kit.ReduceEither(meanOfInts[int64, int64](), kit.WithFolds(meanOfInts[int64, int64](), vec.SumI64, vec.AddI64)),
-	tensor.TypeUint32:  kit.ReduceWith(meanOfInts[uint32, uint64]()),
-	tensor.TypeUint64:  kit.ReduceWith(meanOfInts[uint64, uint64]()),
+	tensor.TypeInt64:   kit.ReduceEither(meanOfInts[int64](), kit.WithFolds(meanOfInts[int64](), vec.SumI64, vec.AddI64)),
+	tensor.TypeUint64:  kit.ReduceWith(meanOfInts[uint64]()),
 }
 
 func meanReducer[T kit.FloatNumber](r *kit.Reducer[T, float64]) *kit.Reducer[T, float64] {
@@ -56,12 +54,12 @@ func meanRows(dst, x []float32, n, first int) {
 	vec.DivScalarF32(cpu.Active(), dst, dst, float32(n))
 }
 
-func meanOfInts[T, A kit.IntNumber]() *kit.Reducer[T, A] {
-	return kit.WithDone(kit.SumReducer[T, A](), func(dst []T, acc []A, n int) {
+func meanOfInts[T kit.IntNumber]() *kit.Reducer[T, T] {
+	return kit.WithDone(kit.SumReducer[T, T](), func(dst, acc []T, n int) {
 		for i, a := range acc {
 			dst[i] = 0
 			if n > 0 {
-				dst[i] = T(a / A(n))
+				dst[i] = a / T(n)
 			}
 		}
 	})

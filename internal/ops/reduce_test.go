@@ -127,6 +127,10 @@ func TestReduceTypesAndForms(t *testing.T) {
 	optest.Want(t, "ReduceMax", 20, map[string]any{"keepdims": 0}, optest.Tensor([]int8{-128}), optest.Tensor([]int8{}))
 	optest.Want(t, "ReduceMin", 20, map[string]any{"keepdims": 0}, optest.Tensor([]uint8{255}), optest.Tensor([]uint8{}))
 	optest.Want(t, "ReduceMean", 18, map[string]any{"keepdims": 0}, halfTest(tensor.TypeFloat16, []float64{2}), halfTest(tensor.TypeFloat16, []float64{1, 3}))
+	for name, want := range map[string]uint32{"ReduceMin": math.MaxUint32, "ReduceMax": 0, "ReduceMean": 0} { // computed in int64
+		optest.Want(t, name, 18, map[string]any{"keepdims": 0}, optest.Tensor([]uint32{want}), optest.Tensor([]uint32{}))
+	}
+	optest.Want(t, "ReduceMean", 18, map[string]any{"keepdims": 0}, optest.Tensor([]uint32{math.MaxUint32 - 1}), optest.Tensor([]uint32{math.MaxUint32, math.MaxUint32 - 2}))
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	optest.Want(t, "ReduceMax", 20, map[string]any{"keepdims": 0}, optest.Tensor([]float32{nan}), optest.Tensor([]float32{1, nan, 3}))
 	for _, tc := range []struct{ x, want []float32 }{

@@ -164,7 +164,7 @@ func ReduceBits(as tensor.DType, k reduceKernel) reduceKernel {
 }
 
 // RunWith reduces input 0 to output 0. Half-precision types are computed in float32, and integers
-// without a kernel in float64.
+// without a kernel in int64, where it has one and holds them all, or in float64.
 func (r *Reduction) RunWith(c *ir.Call, t ReduceTable) error {
 	x := c.Tensor(0)
 	p, err := r.Plan(x.Shape(), Ints(c.Tensor(1)))
@@ -180,7 +180,11 @@ func (r *Reduction) RunWith(c *ir.Call, t ReduceTable) error {
 		switch d {
 		case tensor.TypeFloat16, tensor.TypeBFloat16:
 			d = tensor.TypeFloat32
-		case tensor.TypeInt32, tensor.TypeInt64, tensor.TypeUint32, tensor.TypeUint64:
+		case tensor.TypeInt32, tensor.TypeUint32:
+			if d = tensor.TypeInt64; t[d] == nil {
+				d = tensor.TypeFloat64
+			}
+		case tensor.TypeInt64, tensor.TypeUint64:
 			d = tensor.TypeFloat64
 		}
 	}
