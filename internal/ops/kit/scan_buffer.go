@@ -52,7 +52,7 @@ func (b *ScanBuffer) Add(c *ir.Call, v tensor.Value) error {
 		if b.DType == tensor.TypeString {
 			b.strs = append(make([]string, 0, b.room*elems), b.strs...)
 		} else {
-			b.raw = append(make([]byte, 0, b.room*size), b.raw...)
+			b.raw = append(memory.Recycled(b.room * size)[:0], b.raw...)
 		}
 	}
 	b.N++
