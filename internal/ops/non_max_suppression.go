@@ -52,18 +52,25 @@ func newNMSBox(b []float32, center bool) nmsBox {
 	return r
 }
 
-// suppresses reports whether the overlap of the boxes exceeds the threshold.
-func (a *nmsBox) suppresses(b *nmsBox, threshold float32) bool {
-	w, h := min(a.x1, b.x1)-max(a.x0, b.x0), min(a.y1, b.y1)-max(a.y0, b.y0)
-	if !(w > 0 && h > 0) {
-		return false
+// suppressed reports whether the overlap with one of the boxes exceeds the threshold.
+func (b *nmsBox) suppressed(boxes []nmsBox, threshold float32) bool {
+	y0, x0, y1, x1 := b.y0, b.x0, b.y1, b.x1
+	for i := range boxes {
+		a := &boxes[i]
+		if a.x1 <= x0 || a.x0 >= x1 || a.y1 <= y0 || a.y0 >= y1 { // most boxes; NaN takes the long way
+			continue
+		}
+		w, h := min(a.x1, x1)-max(a.x0, x0), min(a.y1, y1)-max(a.y0, y0)
+		if !(w > 0 && h > 0) {
+			continue
+		}
+		inter := w * h
+		union := a.area + b.area - inter
+		if inter > 0 && a.area > 0 && b.area > 0 && union > 0 && inter/union > threshold {
+			return true
+		}
 	}
-	inter := w * h
-	union := a.area + b.area - inter
-	if !(inter > 0 && a.area > 0 && b.area > 0 && union > 0) {
-		return false
-	}
-	return inter/union > threshold
+	return false
 }
 
 // nmsKey returns a number that is smaller for a larger score and, among equal scores, for a lower
@@ -152,7 +159,9 @@ func (op *NonMaxSuppression) Run(c *ir.Call) error {
 				scores := scoreData[(b*classes+k)*n:][:n]
 				candidates := order[:0]
 				for i, s := range scores {
-					meter.Check(1)
+					if i%512 == 0 {
+						meter.Check(512)
+					}
 					if s > least || !c.Has(4) && s == s {
 						candidates = append(candidates, nmsKey(s, i))
 					}
@@ -171,14 +180,7 @@ func (op *NonMaxSuppression) Run(c *ir.Call) error {
 					candidates[0] = candidates[end]
 					candidates = candidates[:end]
 					siftDown(candidates, 0)
-					box, free := newNMSBox(boxData[(b*n+i)*4:][:4], op.CenterPoint), true
-					for p := range picked[:count] {
-						if picked[p].suppresses(&box, iou) {
-							free = false
-							break
-						}
-					}
-					if free {
+					if box := newNMSBox(boxData[(b*n+i)*4:][:4], op.CenterPoint); !box.suppressed(picked[:count], iou) {
 						picked[count] = box
 						count++
 						selected = append(selected, int64(b), int64(k), int64(i))
