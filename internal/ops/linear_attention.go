@@ -127,26 +127,47 @@ func (op *LinearAttention) Run(c *ir.Call) error {
 	}
 	slots := max(1, op.Window)
 	size := batch * kvh * dk * dv // elements per state
-	rows, err := ir.ScratchOf[float32](c, kit.WorkspaceCount(batch*kvh)*(dk*dv+dv))
+	wide := (dv + 15) &^ 15       // rows of whole vectors: a kernel that stores a part of one waits for the store when it loads it again
+	space := dk*wide + 2*wide + dk
+	rows, err := ir.ScratchOf[float32](c, kit.WorkspaceCount(batch*kvh)*space)
 	if err != nil {
 		return err
 	}
 	scale := kit.AttentionScale(op.Scale, dk)
-	axpy := func(dst, x []float32, f float32) {
-		for j, v := range x[:len(dst)] {
-			dst[j] += f * v
+	scaleBy := func(x []float32, f float32) {
+		for i := range x {
+			x[i] *= f
 		}
 	}
-	if !c.Generic && dv >= kit.ShortRow {
-		axpy = func(dst, x []float32, f float32) { vec.AxpyF32(cpu.Active(), dst, x, f) }
+	// addRows adds multiples of a row of x to a row of dst. The starts of both move on by a step each time.
+	addRows := func(dst []float32, dstStep int, x []float32, xStep int, f []float32) {
+		for i, v := range f {
+			d := dst[i*dstStep:][:wide]
+			for j, w := range x[i*xStep:][:wide] {
+				d[j] += v * w
+			}
+		}
+	}
+	if !c.Generic {
+		scaleBy = func(x []float32, f float32) { vec.MulScalarF32(cpu.Active(), x, x, f) }
+		addRows = func(dst []float32, dstStep int, x []float32, xStep int, f []float32) {
+			vec.AxpyRowsF32(cpu.Active(), dst, dstStep, x, xStep, wide, f)
+		}
 	}
 	err = kit.InWorkspaces(c, batch*kvh, func(ws, item int) error {
-		work := rows[ws*(dk*dv+dv):][:dk*dv+dv]
-		s, row := work[:dk*dv], work[dk*dv:]
+		work := rows[ws*space:][:space]
+		s, row, sum, factors := work[:dk*wide], work[dk*wide:][:wide], work[(dk+1)*wide:][:wide], work[(dk+2)*wide:]
 		b, g := item/kvh, item%kvh
-		clear(s)
-		if in[3] != nil {
-			copy(s, in[3][(slots-1)*size+item*dk*dv:])
+		clear(work)
+		for i := range dk {
+			if in[3] != nil {
+				copy(s[i*wide:][:dv], in[3][(slots-1)*size+(item*dk+i)*dv:])
+			}
+		}
+		keep := func(slot int) {
+			for i := range dk {
+				copy(present.Data[slot*size+(item*dk+i)*dv:][:dv], s[i*wide:])
+			}
 		}
 		// States before the first token are past ones, if available.
 		for w := range slots {
@@ -165,14 +186,11 @@ func (op *LinearAttention) Run(c *ir.Call) error {
 			k, v := in[1][token*kvh*dk+g*dk:][:dk], in[2][token*kvh*dv+g*dv:][:dv]
 			if op.Decays {
 				d := in[4][token*perDecay:][:perDecay]
-				for i := range dk {
-					at := g
-					if perDecay != kvh {
-						at = g*dk + i
-					}
-					f := float32(math.Exp(float64(d[at])))
-					for j := range s[i*dv : (i+1)*dv] {
-						s[i*dv+j] *= f
+				if perDecay == kvh {
+					scaleBy(s, float32(math.Exp(float64(d[g]))))
+				} else {
+					for i := range dk {
+						scaleBy(s[i*wide:(i+1)*wide], float32(math.Exp(float64(d[g*dk+i]))))
 					}
 				}
 			}
@@ -181,12 +199,14 @@ func (op *LinearAttention) Run(c *ir.Call) error {
 			if op.Delta {
 				beta = in[5][token*perBeta+g%perBeta]
 				for i, kv := range k {
-					axpy(row, s[i*dv:(i+1)*dv], -kv)
+					factors[i] = -kv
 				}
+				addRows(row, 0, s, wide, factors)
 			}
 			for i, kv := range k {
-				axpy(s[i*dv:(i+1)*dv], row, beta*kv)
+				factors[i] = beta * kv
 			}
+			addRows(s, wide, row, 0, factors)
 			// The query heads that share the state, or the one query head of several states.
 			first, last := g*h/kvh, (g+1)*h/kvh
 			if kvh > h {
@@ -194,21 +214,17 @@ func (op *LinearAttention) Run(c *ir.Call) error {
 			}
 			for o := first; o < last; o++ {
 				q := in[0][token*h*dk+o*h/outs*dk:][:dk]
-				dst := y.Data[(token*outs+o)*dv:][:dv]
-				clear(dst)
-				for i, qv := range q {
-					axpy(dst, s[i*dv:(i+1)*dv], qv)
-				}
-				for j := range dst {
-					dst[j] *= float32(scale)
-				}
+				clear(sum)
+				addRows(sum, 0, s, wide, q)
+				scaleBy(sum, float32(scale))
+				copy(y.Data[(token*outs+o)*dv:][:dv], sum)
 			}
 			if w := t - (n - slots); w >= 0 {
-				copy(present.Data[w*size+item*dk*dv:][:dk*dv], s)
+				keep(w)
 			}
 		}
 		if n == 0 {
-			copy(present.Data[(slots-1)*size+item*dk*dv:][:dk*dv], s)
+			keep(slots - 1)
 		}
 		return nil
 	})

@@ -239,6 +239,7 @@ func writeVec(dir string) {
 		add("doubles", k)
 	}
 	add("rotate", rotate())
+	add("fused", axpyRows{})
 	writeTranspose(dir)
 	for _, f := range families {
 		writeFamily(dir, "vec", f, by[f])

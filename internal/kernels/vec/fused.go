@@ -35,6 +35,23 @@ func axpyF32Generic(dst, x []float32, s float32) {
 	}
 }
 
+// AxpyRowsF32 calls [AxpyF32] for each element of s, with n elements of dst and of x, which begin dstStep and xStep elements
+// after those of the call before. A step may be 0: the product of a vector and a matrix has one for dst, the outer product of two
+// vectors one for x.
+func AxpyRowsF32(l cpu.Level, dst []float32, dstStep int, x []float32, xStep, n int, s []float32) {
+	if len(s) == 0 || n == 0 {
+		return
+	}
+	_, _ = dst[(len(s)-1)*dstStep+n-1], x[(len(s)-1)*xStep+n-1]
+	axpyRowsF32(l, dst, dstStep, x, xStep, n, s)
+}
+
+func axpyRowsF32Generic(dst []float32, dstStep int, x []float32, xStep, n int, s []float32) {
+	for i, f := range s {
+		axpyF32Generic(dst[i*dstStep:][:n], x[i*xStep:], f)
+	}
+}
+
 // MulAddF32 computes
 //
 //	b, c = b[:len(dst)], c[:len(dst)]

@@ -48,6 +48,12 @@ func normalizeF32AVX512(dst *float32, x *float32, gain *float32, bias *float32, 
 //go:noescape
 func normalizeF32AVX2(dst *float32, x *float32, gain *float32, bias *float32, n int, mean float32, invStd float32)
 
+//go:noescape
+func axpyRowsF32AVX512(dst *float32, dstStep int, x *float32, xStep int, n int, s *float32, rows int)
+
+//go:noescape
+func axpyRowsF32AVX2(dst *float32, dstStep int, x *float32, xStep int, n int, s *float32, rows int)
+
 func scaleShiftF32(l cpu.Level, dst, x []float32, scale, shift float32) {
 	x = x[:len(dst)]
 	if width(l) == 0 {
@@ -169,4 +175,20 @@ func normalizeF32(l cpu.Level, dst, x, gain, bias []float32, mean, invStd float3
 		}
 		dst, x, gain, bias = dst[n:], x[n:], gain[n:], bias[n:]
 	}
+}
+
+func axpyRowsF32(l cpu.Level, dst []float32, dstStep int, x []float32, xStep, n int, s []float32) {
+	for rows := max(1, chunk/n); len(s) > 0 && width(l) > 0; {
+		now := min(len(s), rows)
+		if l == cpu.AVX512 {
+			axpyRowsF32AVX512(&dst[0], dstStep, &x[0], xStep, n, &s[0], now)
+		} else {
+			axpyRowsF32AVX2(&dst[0], dstStep, &x[0], xStep, n, &s[0], now)
+		}
+		if s = s[now:]; len(s) == 0 {
+			return
+		}
+		dst, x = dst[now*dstStep:], x[now*xStep:]
+	}
+	axpyRowsF32Generic(dst, dstStep, x, xStep, n, s)
 }

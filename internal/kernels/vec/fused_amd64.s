@@ -846,3 +846,96 @@ tail:
 done:
 	VZEROUPPER
 	RET
+
+// func axpyRowsF32AVX512(dst *float32, dstStep int, x *float32, xStep int, n int, s *float32, rows int)
+TEXT ·axpyRowsF32AVX512(SB), 0, $136-56
+	MOVQ dst+0(FP), R10
+	MOVQ dstStep+8(FP), R8
+	MOVQ x+16(FP), R11
+	MOVQ xStep+24(FP), R9
+	MOVQ n+32(FP), R12
+	MOVQ s+40(FP), BX
+	MOVQ rows+48(FP), R13
+	SHLQ $2, R8
+	SHLQ $2, R9
+row:
+	VBROADCASTSS (BX), Z1
+	MOVQ R10, DI
+	MOVQ R11, SI
+	MOVQ R12, CX
+vector:
+	CMPQ CX, $16
+	JLT rest
+	VMOVUPS (SI), Z0
+	VMOVUPS (DI), Z2
+	VFMADD231PS Z1, Z0, Z2
+	VMOVUPS Z2, (DI)
+	ADDQ $64, SI
+	ADDQ $64, DI
+	SUBQ $16, CX
+	JMP vector
+rest:
+	TESTQ CX, CX
+	JZ next
+	MOVL $1, AX
+	SHLL CX, AX
+	DECL AX
+	KMOVW AX, K1
+	VMOVUPS.Z (SI), K1, Z0
+	VMOVUPS.Z (DI), K1, Z2
+	VFMADD231PS Z1, Z0, Z2
+	VMOVUPS Z2, K1, (DI)
+next:
+	ADDQ R8, R10
+	ADDQ R9, R11
+	ADDQ $4, BX
+	DECQ R13
+	JNZ row
+	VZEROUPPER
+	RET
+
+// func axpyRowsF32AVX2(dst *float32, dstStep int, x *float32, xStep int, n int, s *float32, rows int)
+TEXT ·axpyRowsF32AVX2(SB), 0, $136-56
+	MOVQ dst+0(FP), R10
+	MOVQ dstStep+8(FP), R8
+	MOVQ x+16(FP), R11
+	MOVQ xStep+24(FP), R9
+	MOVQ n+32(FP), R12
+	MOVQ s+40(FP), BX
+	MOVQ rows+48(FP), R13
+	SHLQ $2, R8
+	SHLQ $2, R9
+row:
+	VBROADCASTSS (BX), Y1
+	MOVQ R10, DI
+	MOVQ R11, SI
+	MOVQ R12, CX
+vector:
+	CMPQ CX, $8
+	JLT rest
+	VMOVUPS (SI), Y0
+	VMOVUPS (DI), Y2
+	VFMADD231PS Y1, Y0, Y2
+	VMOVUPS Y2, (DI)
+	ADDQ $32, SI
+	ADDQ $32, DI
+	SUBQ $8, CX
+	JMP vector
+rest:
+	TESTQ CX, CX
+	JZ next
+	LEAQ masks<>(SB), AX
+	NEGQ CX
+	VMOVUPS 32(AX)(CX*4), Y15
+	VMASKMOVPS (SI), Y15, Y0
+	VMASKMOVPS (DI), Y15, Y2
+	VFMADD231PS Y1, Y0, Y2
+	VMASKMOVPS Y2, Y15, (DI)
+next:
+	ADDQ R8, R10
+	ADDQ R9, R11
+	ADDQ $4, BX
+	DECQ R13
+	JNZ row
+	VZEROUPPER
+	RET

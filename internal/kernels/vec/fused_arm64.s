@@ -506,3 +506,51 @@ element:
 	BNE element
 done:
 	RET
+
+// func axpyRowsF32NEON(dst *float32, dstStep int, x *float32, xStep int, n int, s *float32, rows int)
+TEXT ·axpyRowsF32NEON(SB), 0, $136-56
+	MOVD dst+0(FP), R10
+	MOVD dstStep+8(FP), R8
+	MOVD x+16(FP), R11
+	MOVD xStep+24(FP), R9
+	MOVD n+32(FP), R12
+	MOVD s+40(FP), R1
+	MOVD rows+48(FP), R13
+	LSL $2, R8
+	LSL $2, R9
+row:
+	FMOVS (R1), F1
+	VDUP V1.S[0], V1.S4
+	MOVD R10, R5
+	MOVD R11, R4
+	MOVD R12, R2
+vector:
+	CMP $4, R2
+	BLT rest
+	FMOVQ (R4), F0
+	FMOVQ (R5), F2
+	VFMLA V1.S4, V0.S4, V2.S4
+	FMOVQ F2, (R5)
+	ADDS $16, R4
+	ADDS $16, R5
+	SUBS $4, R2
+	B vector
+rest:
+	CMP $0, R2
+	BEQ next
+element:
+	FMOVS (R4), F0
+	FMOVS (R5), F2
+	VFMLA V1.S4, V0.S4, V2.S4
+	FMOVS F2, (R5)
+	ADDS $4, R4
+	ADDS $4, R5
+	SUBS $1, R2
+	BNE element
+next:
+	ADDS R8, R10
+	ADDS R9, R11
+	ADDS $4, R1
+	SUBS $1, R13
+	BNE row
+	RET

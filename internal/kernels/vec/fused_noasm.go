@@ -27,3 +27,7 @@ func scaleSubF32(_ cpu.Level, dst, x []float32, sub, scale float32) {
 func normalizeF32(_ cpu.Level, dst, x, gain, bias []float32, mean, invStd float32) {
 	normalizeF32Generic(dst, x, gain, bias, mean, invStd)
 }
+
+func axpyRowsF32(_ cpu.Level, dst []float32, dstStep int, x []float32, xStep, n int, s []float32) {
+	axpyRowsF32Generic(dst, dstStep, x, xStep, n, s)
+}

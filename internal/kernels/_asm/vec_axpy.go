@@ -1,0 +1,82 @@
+package main
+
+// axpyRows adds a multiple of each row of x to a row of dst. A step of 0 takes the same row each time.
+type axpyRows struct{}
+
+func (axpyRows) emit(f *file, i isa) {
+	g := f.function("axpyRowsF32"+i.name, i, []arg{{"dst", "*float32"}, {"dstStep", "int"}, {"x", "*float32"}, {"xStep", "int"}, {"n", "int"}, {"s", "*float32"}, {"rows", "int"}}, nil)
+	for _, p := range [][2]string{{"dst", "R10"}, {"dstStep", "R8"}, {"x", "R11"}, {"xStep", "R9"}, {"n", "R12"}, {"s", "BX"}, {"rows", "R13"}} {
+		g.arg(p[0], p[1])
+	}
+	g.e("SHLQ $2, R8")
+	g.e("SHLQ $2, R9")
+	const x, s, sum = 0, 1, 2
+	vector := func() {
+		g.load("(SI)", x)
+		g.load("(DI)", sum)
+		g.op("VFMADD231PS", s, x, sum)
+		g.store(sum, "(DI)")
+	}
+	advance := func(bytes, elements int) {
+		g.e("ADDQ $%d, SI", bytes)
+		g.e("ADDQ $%d, DI", bytes)
+		g.e("SUBQ $%d, CX", elements)
+	}
+	g.label("row")
+	g.op("VBROADCASTSS", "(BX)", s)
+	g.e("MOVQ R10, DI")
+	g.e("MOVQ R11, SI")
+	g.e("MOVQ R12, CX")
+	g.label("vector")
+	g.e("CMPQ CX, $%d", i.width)
+	g.e("JLT rest")
+	vector()
+	advance(4*i.width, i.width)
+	g.e("JMP vector")
+	g.label("rest")
+	g.e("TESTQ CX, CX")
+	g.e("JZ next")
+	g.tail(vector, advance)
+	g.label("next")
+	g.e("ADDQ R8, R10")
+	g.e("ADDQ R9, R11")
+	g.e("ADDQ $4, BX")
+	g.e("DECQ R13")
+	g.e("JNZ row")
+	g.e("VZEROUPPER")
+	g.e("RET")
+}
+
+func (axpyRows) dispatch(isas []isa) string {
+	o := `
+func axpyRowsF32(l cpu.Level, dst []float32, dstStep int, x []float32, xStep, n int, s []float32) {
+	for rows := max(1, chunk/n); len(s) > 0 && width(l) > 0; {
+		now := min(len(s), rows)
+`
+	call := func(i isa) string {
+		return "axpyRowsF32" + i.name + "(&dst[0], dstStep, &x[0], xStep, n, &s[0], now)\n"
+	}
+	if len(isas) == 1 {
+		o += "\t\t" + call(isas[0])
+	} else {
+		o += "\t\tif l == cpu." + isas[0].level + " {\n\t\t\t" + call(isas[0]) + "\t\t} else {\n\t\t\t" + call(isas[1]) + "\t\t}\n"
+	}
+	return o + `		if s = s[now:]; len(s) == 0 {
+			return
+		}
+		dst, x = dst[now*dstStep:], x[now*xStep:]
+	}
+	axpyRowsF32Generic(dst, dstStep, x, xStep, n, s)
+}
+`
+}
+
+func (axpyRows) noasm() string {
+	return `
+func axpyRowsF32(_ cpu.Level, dst []float32, dstStep int, x []float32, xStep, n int, s []float32) {
+	axpyRowsF32Generic(dst, dstStep, x, xStep, n, s)
+}
+`
+}
+
+func (axpyRows) neon() bool { return true }
