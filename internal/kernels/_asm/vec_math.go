@@ -96,6 +96,23 @@ func (g *fn) scaleExp(p, n, t, u int) {
 	g.op("VSCALEFPS.Z", n, p, "K3", p)
 }
 
+// farSilu computes x·sigmoid(x) of register 0 in place, for all x.
+func (g *fn) farSilu() {
+	// v·e is computed before scaling by 2ⁿ, so that subnormal e lose no precision.
+	g.clampLow(-126, 0, 1)
+	g.op("VMOVAPS", 0, 8)
+	g.negAbs(0, 0)
+	g.clampLow(-126, 0, 1)
+	g.expParts(0, 1, 2)
+	g.op("VMULPS", 8, 0, 7)
+	g.scale(0, 1, 2, 3)
+	g.scale(7, 1, 2, 3)
+	g.op("VXORPS", 2, 2, 2)
+	g.sel(ge, 8, 2, 8, 7, 7)
+	g.op("VADDPS", 1.0, 0, 0)
+	g.op("VDIVPS", 0, 7, 0)
+}
+
 // negAbs sets d to -|x|.
 func (g *fn) negAbs(x, d int) { g.op("VORPS", sign, x, d) }
 
@@ -263,19 +280,30 @@ func elems() []*elem {
 		g.op("VDIVPS", 0, 1, 0)
 	})
 	math1("exp", "silu", func(g *fn) {
-		// v·e is computed before scaling by 2ⁿ, so that subnormal e lose no precision.
-		g.clampLow(-126, 0, 1)
+		if g.width != 16 {
+			g.farSilu()
+			return
+		}
+		// A branch saves most vectors the care for subnormal results.
+		near := "near"
+		if g.masked {
+			near = "nearTail"
+		}
 		g.op("VMOVAPS", 0, 8)
-		g.negAbs(0, 0)
-		g.clampLow(-126, 0, 1)
+		g.op("VCMPPS", "$17", -87.0, 0, "K3") // less
+		g.op("VXORPS", sign, 0, 0)
+		g.clampLow(-87, 0, 1)
 		g.expParts(0, 1, 2)
-		g.op("VMULPS", 8, 0, 7)
 		g.scale(0, 1, 2, 3)
-		g.scale(7, 1, 2, 3)
-		g.op("VXORPS", 2, 2, 2)
-		g.sel(ge, 8, 2, 8, 7, 7)
 		g.op("VADDPS", 1.0, 0, 0)
-		g.op("VDIVPS", 0, 7, 0)
+		g.op("VDIVPS", 0, 8, 4)
+		g.e("KORTESTW K3, K3")
+		g.e("JZ " + near)
+		g.op("VMOVAPS", 8, 0)
+		g.farSilu()
+		g.e("VMOVAPS Z0, K3, Z4")
+		g.label(near)
+		g.op("VMOVAPS", 4, 0)
 	})
 	math1("exp", "mish", func(g *fn) {
 		g.clampLow(-126, 0, 1)
