@@ -298,7 +298,7 @@ func elems() []*elem {
 		g.op("VADDPS", 1.0, 0, 0)
 		g.op("VDIVPS", 0, 8, 4)
 		g.e("KORTESTW K3, K3")
-		g.e("JZ " + near)
+		g.e("JZ %s", near)
 		g.op("VMOVAPS", 8, 0)
 		g.farSilu()
 		g.e("VMOVAPS Z0, K3, Z4")
