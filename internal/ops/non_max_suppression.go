@@ -57,7 +57,7 @@ func (b *nmsBox) suppressed(boxes []nmsBox, threshold float32) bool {
 	y0, x0, y1, x1 := b.y0, b.x0, b.y1, b.x1
 	for i := range boxes {
 		a := &boxes[i]
-		if a.x1 <= x0 || a.x0 >= x1 || a.y1 <= y0 || a.y0 >= y1 { // most boxes; NaN takes the long way
+		if a.x1 <= x0 || a.x0 >= x1 || a.y1 <= y0 || a.y0 >= y1 { // they do not overlap, as most do not; false where a bound is NaN
 			continue
 		}
 		w, h := min(a.x1, x1)-max(a.x0, x0), min(a.y1, y1)-max(a.y0, y0)

@@ -71,7 +71,7 @@ func testWindow(t *testing.T, l level, name string, window func(l level, dst, x 
 func TestWindowMasked(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l level) {
 		if l != cpu.AVX512 {
-			t.Skip("no kernel")
+			t.Skip("the kernel is for AVX-512 only; other levels pool by rows")
 		}
 		rng := rand.New(rand.NewPCG(3, 4))
 		for n := 1; n <= 70; n++ {
@@ -121,7 +121,7 @@ func TestWindowMasked(t *testing.T) {
 func TestWindowLines(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l level) {
 		if l != cpu.AVX512 {
-			t.Skip("no kernel")
+			t.Skip("the kernel is for AVX-512 only; other levels pool by rows")
 		}
 		rng := rand.New(rand.NewPCG(5, 6))
 		for _, n := range []int{1, 3, 15, 16, 17, 33, 256, 261} {
