@@ -8,18 +8,24 @@ import (
 // wide describes the tiles of other types than float32: up to six rows (four with AVX2) of one panel
 // of B. AVX-512 computes up to 32 columns with masks, AVX2 two whole vectors.
 type wide struct {
-	typ   string
-	bytes int
-	bcast string
-	zero  string
-	mul   func(g *fn, b, a, acc, temp int)
+	typ    string
+	letter string // of the type in names of functions
+	bytes  int
+	bcast  string
+	zero   string
+	isas   []isa // that have the instructions
+	mul    func(g *fn, b, a, acc, temp int)
 }
 
 var wides = []wide{
-	{"float64", 8, "VBROADCASTSD", "VXORPD", func(g *fn, b, a, acc, _ int) { g.op("VFMADD231PD", b, a, acc) }},
-	{"int32", 4, "VPBROADCASTD", "VXORPS", func(g *fn, b, a, acc, temp int) {
+	{"float64", "F", 8, "VBROADCASTSD", "VXORPD", isas, func(g *fn, b, a, acc, _ int) { g.op("VFMADD231PD", b, a, acc) }},
+	{"int32", "I", 4, "VPBROADCASTD", "VXORPS", isas, func(g *fn, b, a, acc, temp int) {
 		g.op("VPMULLD", b, a, temp)
 		g.op("VPADDD", temp, acc, acc)
+	}},
+	{"int64", "L", 8, "VPBROADCASTQ", "VXORPD", []isa{avx512}, func(g *fn, b, a, acc, temp int) {
+		g.op("VPMULLQ", b, a, temp)
+		g.op("VPADDQ", temp, acc, acc)
 	}},
 }
 
@@ -34,7 +40,7 @@ func (w *wide) vectors(i isa) int {
 }
 
 func (w *wide) emit(f *file, i isa, rows int) string {
-	name := fmt.Sprintf("wide%s%d%s", strings.ToUpper(w.typ[:1]), rows, i.name)
+	name := fmt.Sprintf("wide%s%d%s", w.letter, rows, i.name)
 	p := "*" + w.typ
 	g := f.function(name, i, []arg{{"a", p}, {"b", p}, {"c", p}, {"lda", "int"}, {"ldb", "int"}, {"ldc", "int"}, {"k", "int"}, {"cols", "int"}, {"acc", "int"}}, nil)
 	for _, r := range [][2]string{{"a", "AX"}, {"b", "DX"}, {"c", "DI"}, {"lda", "R8"}, {"ldb", "R10"}, {"ldc", "R11"}, {"k", "CX"}, {"cols", "R13"}, {"acc", "R12"}} {
@@ -127,8 +133,8 @@ func writeWide(dir string) {
 // returns their numbers, 0 if the level has none.
 func wide%[1]s(l cpu.Level, a, b, c []%[2]s, lda, ldb, ldc, k, rows, cols, acc int) (int, int) {
 	switch l {
-`, strings.ToUpper(w.typ[:1]), w.typ)
-		for _, i := range isas {
+`, w.letter, w.typ)
+		for _, i := range w.isas {
 			fmt.Fprintf(&dis, "\tcase cpu.%s:\n", i.level)
 			n := w.vectors(i) * 4 * i.width / w.bytes
 			if i.width == 8 {

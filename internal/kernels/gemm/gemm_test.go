@@ -206,7 +206,7 @@ func TestGenericTypes(t *testing.T) {
 	}
 }
 
-// TestWide runs the kernels of float64 and 32-bit integers for every number of rows and columns of a
+// TestWide runs the kernels of float64 and integers for every number of rows and columns of a
 // tile, in memory that ends behind the matrices.
 func TestWide(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 6))
@@ -217,6 +217,7 @@ func TestWide(t *testing.T) {
 				for _, side := range []testkit.Side{testkit.Low, testkit.High} {
 					check(t, s, side, 0, 0x1p-53, floats[float64](r), func(a *Args[float64]) { Parallel(nil, l, a) })
 					check(t, s, side, 0, 0, func() int32 { return r.Int32N(7) - 3 }, func(a *Args[int32]) { Parallel(twoWays, l, a) })
+					check(t, s, side, 0, 0, func() int64 { return r.Int64N(1<<25) - 1<<24 }, func(a *Args[int64]) { Parallel(twoWays, l, a) })
 				}
 			}
 		}

@@ -4,7 +4,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 )
 
-// wideTile computes a tile of float64 or 32-bit integers in pieces with the level's kernels, and
+// wideTile computes a tile of float64 or integers in pieces with the level's kernels, and
 // the columns that they leave with plain loops. It reports whether the level has kernels. Which
 // columns are left does not depend on the rows of the tile, so that the cut does not change sums.
 func wideTile[T Number](level cpu.Level, t *tile[T]) bool {
@@ -17,6 +17,8 @@ func wideTile[T Number](level cpu.Level, t *tile[T]) bool {
 		done = widePieces(level, t, wideF)
 	case *tile[int32]:
 		done = widePieces(level, t, wideI)
+	case *tile[int64]:
+		done = widePieces(level, t, wideL)
 	}
 	if done {
 		t.epilogue()

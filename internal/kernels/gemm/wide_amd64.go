@@ -66,6 +66,24 @@ func wideI3AVX2(a *int32, b *int32, c *int32, lda int, ldb int, ldc int, k int, 
 //go:noescape
 func wideI4AVX2(a *int32, b *int32, c *int32, lda int, ldb int, ldc int, k int, cols int, acc int)
 
+//go:noescape
+func wideL1AVX512(a *int64, b *int64, c *int64, lda int, ldb int, ldc int, k int, cols int, acc int)
+
+//go:noescape
+func wideL2AVX512(a *int64, b *int64, c *int64, lda int, ldb int, ldc int, k int, cols int, acc int)
+
+//go:noescape
+func wideL3AVX512(a *int64, b *int64, c *int64, lda int, ldb int, ldc int, k int, cols int, acc int)
+
+//go:noescape
+func wideL4AVX512(a *int64, b *int64, c *int64, lda int, ldb int, ldc int, k int, cols int, acc int)
+
+//go:noescape
+func wideL5AVX512(a *int64, b *int64, c *int64, lda int, ldb int, ldc int, k int, cols int, acc int)
+
+//go:noescape
+func wideL6AVX512(a *int64, b *int64, c *int64, lda int, ldb int, ldc int, k int, cols int, acc int)
+
 // wideF computes the first rows and columns of a tile, at most as many as one function can, and
 // returns their numbers, 0 if the level has none.
 func wideF(l cpu.Level, a, b, c []float64, lda, ldb, ldc, k, rows, cols, acc int) (int, int) {
@@ -142,6 +160,31 @@ func wideI(l cpu.Level, a, b, c []int32, lda, ldb, ldc, k, rows, cols, acc int) 
 			wideI3AVX2(&a[0], &b[0], &c[0], lda, ldb, ldc, k, cols, acc)
 		case 4:
 			wideI4AVX2(&a[0], &b[0], &c[0], lda, ldb, ldc, k, cols, acc)
+		}
+		return rows, cols
+	}
+	return 0, 0
+}
+
+// wideL computes the first rows and columns of a tile, at most as many as one function can, and
+// returns their numbers, 0 if the level has none.
+func wideL(l cpu.Level, a, b, c []int64, lda, ldb, ldc, k, rows, cols, acc int) (int, int) {
+	switch l {
+	case cpu.AVX512:
+		rows, cols = min(rows, 6), min(cols, 32)
+		switch rows {
+		case 1:
+			wideL1AVX512(&a[0], &b[0], &c[0], lda, ldb, ldc, k, cols, acc)
+		case 2:
+			wideL2AVX512(&a[0], &b[0], &c[0], lda, ldb, ldc, k, cols, acc)
+		case 3:
+			wideL3AVX512(&a[0], &b[0], &c[0], lda, ldb, ldc, k, cols, acc)
+		case 4:
+			wideL4AVX512(&a[0], &b[0], &c[0], lda, ldb, ldc, k, cols, acc)
+		case 5:
+			wideL5AVX512(&a[0], &b[0], &c[0], lda, ldb, ldc, k, cols, acc)
+		case 6:
+			wideL6AVX512(&a[0], &b[0], &c[0], lda, ldb, ldc, k, cols, acc)
 		}
 		return rows, cols
 	}

@@ -4,10 +4,8 @@ package gemm
 
 import "github.com/onward-ml/onward/internal/cpu"
 
-func wideF(cpu.Level, []float64, []float64, []float64, int, int, int, int, int, int, int) (int, int) {
-	return 0, 0
-}
+var wideF, wideI, wideL = noWide[float64], noWide[int32], noWide[int64]
 
-func wideI(cpu.Level, []int32, []int32, []int32, int, int, int, int, int, int, int) (int, int) {
+func noWide[T Number](cpu.Level, []T, []T, []T, int, int, int, int, int, int, int) (int, int) {
 	return 0, 0
 }
