@@ -1,7 +1,9 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
@@ -22,7 +24,11 @@ func newAffine(alpha, beta float64) *Affine {
 	o := &Affine{Alpha: alpha, Beta: beta}
 	o.loops = kit.FloatLoops(
 		func(dst, src []float32) { affineLoop(dst, src, alpha, beta) },
-		func(dst, src []float64) { affineLoop(dst, src, alpha, beta) }, nil)
+		func(dst, src []float64) { affineLoop(dst, src, alpha, beta) },
+		kit.InPieces(func(l cpu.Level, dst, x []float32) {
+			vec.MulScalarF32(l, dst, x, float32(alpha))
+			vec.AddScalarF32(l, dst, dst, float32(beta))
+		}))
 	return o
 }
 
