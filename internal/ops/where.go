@@ -100,23 +100,25 @@ func (*Where) Run(c *ir.Call) error {
 	l := kit.ElementLoop{In: d, Out: d, Arity: 3}
 	switch d.Size() {
 	case 1:
-		l.Run = whereLoop[uint8]
-		l.Fast = kit.WhereWords
+		l.Run, l.Fast = whereLoop[uint8], whereFast(vec.SelectU8)
 	case 2:
-		l.Run = whereLoop[uint16]
+		l.Run, l.Fast = whereLoop[uint16], whereFast(vec.SelectU16)
 	case 4:
-		l.Run = whereLoop[uint32]
-		l.Fast = func(out []byte, in *[3][]byte) {
-			vec.SelectU32(cpu.Active(), memory.FromRaw[uint32](out), memory.FromRaw[uint32](in[1]), memory.FromRaw[uint32](in[2]), memory.FromRaw[bool](in[0]))
-		}
+		l.Run, l.Fast = whereLoop[uint32], whereFast(vec.SelectU32)
 	case 8:
-		l.Run = whereLoop[uint64]
+		l.Run, l.Fast = whereLoop[uint64], whereFast(vec.SelectU64)
 	case 16:
 		l.Run = whereLoop[[2]uint64]
 	default:
 		return fmt.Errorf("elements of type %s are not supported", d)
 	}
 	return kit.RunLoop(c, l, kit.GrainCheap, shape, []*tensor.Tensor{cond, x, y}, shapes)
+}
+
+func whereFast[T any](kernel func(l cpu.Level, dst, x, y []T, which []bool)) func(out []byte, in *[3][]byte) {
+	return func(out []byte, in *[3][]byte) {
+		kernel(cpu.Active(), memory.FromRaw[T](out), memory.FromRaw[T](in[1]), memory.FromRaw[T](in[2]), memory.FromRaw[bool](in[0]))
+	}
 }
 
 func whereLoop[T any](out []byte, in *[3][]byte) {

@@ -110,23 +110,54 @@ func choices() []*choice {
 		}}
 	}
 	return append(numberComparisons(), []*choice{compare("lessF32", lt), compare("lessOrEqualF32", le), compare("equalF32", eq),
-		{name: "selectU32", args: [][2]string{{"dst", "uint32"}, {"x", "uint32"}, {"y", "uint32"}, {"which", "bool"}}, body: func(g *fn) {
-			if g.neon() {
-				g.selectNEON()
-				return
+		selectKernel(1, ""), selectKernel(2, "selectLoop"), selectKernel(4, "selectLoop"), selectKernel(8, "selectLoop")}...)
+}
+
+// selectKernel returns the kernel that takes elements of x where which is true, and of y elsewhere.
+func selectKernel(size int, twin string) *choice {
+	typ := fmt.Sprintf("uint%d", 8*size)
+	return &choice{name: fmt.Sprintf("selectU%d", 8*size), args: [][2]string{{"dst", typ}, {"x", typ}, {"y", typ}, {"which", "bool"}}, amd64: size != 4, twin: twin, body: func(g *fn) {
+		if g.neon() {
+			g.selectNEON()
+			return
+		}
+		letter := map[int]string{1: "B", 2: "W", 4: "D", 8: "Q"}[size]
+		bytes := size * g.width
+		parts := max(1, bytes/(4*g.width)) // vectors, of reg
+		reg := "X"
+		if bytes/parts > 16 {
+			reg = map[int]string{32: "Y", 64: "Z"}[bytes/parts]
+		}
+		if g.width == 16 {
+			g.e("VMOVDQU (BX), X1")
+			g.e("VPTESTMB X1, X1, K1")
+			for p := range parts {
+				if p > 0 {
+					g.e("KSHIFTRW $8, K1, K1")
+				}
+				move := "VMOVDQU" + fmt.Sprint(8*size)
+				g.e("%s %s, %s0", move, offset(64*p, "(DX)"), reg)
+				g.e("%s %s, K1, %s0", move, offset(64*p, "(SI)"), reg)
+				g.e("%s %s0, %s", move, reg, offset(64*p, "(DI)"))
 			}
-			if g.width == 16 {
-				g.e("VMOVDQU (BX), X1")
-				g.e("VPTESTMB X1, X1, K1")
-				g.op("VMOVUPS", "(DX)", 0)
-				g.op("VMOVUPS", "(SI)", "K1", 0)
+			return
+		}
+		move := "VMOVDQU"
+		if bytes == 8 {
+			move = "VMOVQ"
+		}
+		g.e("VPXOR Y2, Y2, Y2")
+		for p := range parts {
+			if size == 1 {
+				g.e("VMOVQ (BX), X1")
 			} else {
-				g.e("VPMOVZXBD (BX), Y1")
-				g.e("VPXOR Y2, Y2, Y2")
-				g.e("VPCMPEQD Y2, Y1, Y1")
-				g.op("VMOVUPS", "(SI)", 0)
-				g.e("VBLENDVPS Y1, (DX), Y0, Y0")
+				g.e("VPMOVZXB%s %s, %s1", letter, offset(4*p, "(BX)"), reg)
 			}
-			g.op("VMOVUPS", 0, "(DI)")
-		}}}...)
+			g.e("VPCMPEQ%s %s2, %s1, %s1", letter, reg, reg, reg)
+			g.e("%s %s, %s0", move, offset(32*p, "(SI)"), reg)
+			g.e("%s %s, %s3", move, offset(32*p, "(DX)"), reg)
+			g.e("VPBLENDVB %s1, %s3, %s0, %s0", reg, reg, reg, reg)
+			g.e("%s %s0, %s", move, reg, offset(32*p, "(DI)"))
+		}
+	}}
 }

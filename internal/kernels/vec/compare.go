@@ -1,6 +1,11 @@
 package vec
 
-import "github.com/onward-ml/onward/internal/cpu"
+import (
+	"encoding/binary"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/memory"
+)
 
 // LessF32 computes dst[i] = a[i] < b[i].
 func LessF32(l cpu.Level, dst []bool, a, b []float32) { lessF32(l, dst, a, b) }
@@ -11,8 +16,17 @@ func LessOrEqualF32(l cpu.Level, dst []bool, a, b []float32) { lessOrEqualF32(l,
 // EqualF32 computes dst[i] = a[i] == b[i].
 func EqualF32(l cpu.Level, dst []bool, a, b []float32) { equalF32(l, dst, a, b) }
 
-// SelectU32 sets dst[i] to x[i] if which[i] is true, otherwise to y[i].
+// SelectU8 sets dst[i] to x[i] if which[i] is true, otherwise to y[i].
+func SelectU8(l cpu.Level, dst, x, y []uint8, which []bool) { selectU8(l, dst, x, y, which) }
+
+// SelectU16 is [SelectU8] for elements of 16 bits.
+func SelectU16(l cpu.Level, dst, x, y []uint16, which []bool) { selectU16(l, dst, x, y, which) }
+
+// SelectU32 is [SelectU8] for elements of 32 bits.
 func SelectU32(l cpu.Level, dst, x, y []uint32, which []bool) { selectU32(l, dst, x, y, which) }
+
+// SelectU64 is [SelectU8] for elements of 64 bits.
+func SelectU64(l cpu.Level, dst, x, y []uint64, which []bool) { selectU64(l, dst, x, y, which) }
 
 func lessF32Generic(dst []bool, a, b []float32) {
 	a, b = a[:len(dst)], b[:len(dst)]
@@ -35,7 +49,20 @@ func equalF32Generic(dst []bool, a, b []float32) {
 	}
 }
 
-func selectU32Generic(dst, x, y []uint32, which []bool) {
+// selectU8Generic processes eight elements as one word.
+func selectU8Generic(dst, x, y []uint8, which []bool) {
+	w, order := memory.AsBytes(which[:len(dst)]), binary.LittleEndian
+	x, y = x[:len(dst)], y[:len(dst)]
+	for ; len(dst) >= 8; dst, w, x, y = dst[8:], w[8:], x[8:], y[8:] {
+		mask, b := order.Uint64(w)*0xff, order.Uint64(y)
+		order.PutUint64(dst, b^(order.Uint64(x)^b)&mask)
+	}
+	for i, v := range w {
+		dst[i] = y[i] ^ (x[i]^y[i])&-v
+	}
+}
+
+func selectLoop[T uint16 | uint32 | uint64](dst, x, y []T, which []bool) {
 	x, y, which = x[:len(dst)], y[:len(dst)], which[:len(dst)]
 	for i := range dst {
 		v, u := y[i], x[i]

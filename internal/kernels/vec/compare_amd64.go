@@ -79,10 +79,28 @@ func equalF32AVX512(dst *bool, a *float32, b *float32, n int)
 func equalF32AVX2(dst *bool, a *float32, b *float32, n int)
 
 //go:noescape
+func selectU8AVX512(dst *uint8, x *uint8, y *uint8, which *bool, n int)
+
+//go:noescape
+func selectU8AVX2(dst *uint8, x *uint8, y *uint8, which *bool, n int)
+
+//go:noescape
+func selectU16AVX512(dst *uint16, x *uint16, y *uint16, which *bool, n int)
+
+//go:noescape
+func selectU16AVX2(dst *uint16, x *uint16, y *uint16, which *bool, n int)
+
+//go:noescape
 func selectU32AVX512(dst *uint32, x *uint32, y *uint32, which *bool, n int)
 
 //go:noescape
 func selectU32AVX2(dst *uint32, x *uint32, y *uint32, which *bool, n int)
+
+//go:noescape
+func selectU64AVX512(dst *uint64, x *uint64, y *uint64, which *bool, n int)
+
+//go:noescape
+func selectU64AVX2(dst *uint64, x *uint64, y *uint64, which *bool, n int)
 
 func lessI32(l cpu.Level, dst []bool, a []int32, b []int32) {
 	a = a[:len(dst)]
@@ -264,6 +282,38 @@ func equalF32(l cpu.Level, dst []bool, a []float32, b []float32) {
 	equalF32Generic(dst, a, b)
 }
 
+func selectU8(l cpu.Level, dst []uint8, x []uint8, y []uint8, which []bool) {
+	x = x[:len(dst)]
+	y = y[:len(dst)]
+	which = which[:len(dst)]
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
+			selectU8AVX512(&dst[0], &x[0], &y[0], &which[0], n)
+		} else {
+			selectU8AVX2(&dst[0], &x[0], &y[0], &which[0], n)
+		}
+		dst, x, y, which = dst[n:], x[n:], y[n:], which[n:]
+	}
+	selectU8Generic(dst, x, y, which)
+}
+
+func selectU16(l cpu.Level, dst []uint16, x []uint16, y []uint16, which []bool) {
+	x = x[:len(dst)]
+	y = y[:len(dst)]
+	which = which[:len(dst)]
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
+			selectU16AVX512(&dst[0], &x[0], &y[0], &which[0], n)
+		} else {
+			selectU16AVX2(&dst[0], &x[0], &y[0], &which[0], n)
+		}
+		dst, x, y, which = dst[n:], x[n:], y[n:], which[n:]
+	}
+	selectLoop(dst, x, y, which)
+}
+
 func selectU32(l cpu.Level, dst []uint32, x []uint32, y []uint32, which []bool) {
 	x = x[:len(dst)]
 	y = y[:len(dst)]
@@ -277,5 +327,21 @@ func selectU32(l cpu.Level, dst []uint32, x []uint32, y []uint32, which []bool) 
 		}
 		dst, x, y, which = dst[n:], x[n:], y[n:], which[n:]
 	}
-	selectU32Generic(dst, x, y, which)
+	selectLoop(dst, x, y, which)
+}
+
+func selectU64(l cpu.Level, dst []uint64, x []uint64, y []uint64, which []bool) {
+	x = x[:len(dst)]
+	y = y[:len(dst)]
+	which = which[:len(dst)]
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
+			selectU64AVX512(&dst[0], &x[0], &y[0], &which[0], n)
+		} else {
+			selectU64AVX2(&dst[0], &x[0], &y[0], &which[0], n)
+		}
+		dst, x, y, which = dst[n:], x[n:], y[n:], which[n:]
+	}
+	selectLoop(dst, x, y, which)
 }

@@ -560,6 +560,98 @@ loop:
 	VZEROUPPER
 	RET
 
+// func selectU8AVX512(dst *uint8, x *uint8, y *uint8, which *bool, n int)
+TEXT ·selectU8AVX512(SB), 0, $136-40
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ y+16(FP), DX
+	MOVQ which+24(FP), BX
+	MOVQ n+32(FP), CX
+loop:
+	VMOVDQU (BX), X1
+	VPTESTMB X1, X1, K1
+	VMOVDQU8 0(DX), X0
+	VMOVDQU8 0(SI), K1, X0
+	VMOVDQU8 X0, 0(DI)
+	ADDQ $16, DI
+	ADDQ $16, SI
+	ADDQ $16, DX
+	ADDQ $16, BX
+	SUBQ $16, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func selectU8AVX2(dst *uint8, x *uint8, y *uint8, which *bool, n int)
+TEXT ·selectU8AVX2(SB), 0, $136-40
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ y+16(FP), DX
+	MOVQ which+24(FP), BX
+	MOVQ n+32(FP), CX
+loop:
+	VPXOR Y2, Y2, Y2
+	VMOVQ (BX), X1
+	VPCMPEQB X2, X1, X1
+	VMOVQ 0(SI), X0
+	VMOVQ 0(DX), X3
+	VPBLENDVB X1, X3, X0, X0
+	VMOVQ X0, 0(DI)
+	ADDQ $8, DI
+	ADDQ $8, SI
+	ADDQ $8, DX
+	ADDQ $8, BX
+	SUBQ $8, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func selectU16AVX512(dst *uint16, x *uint16, y *uint16, which *bool, n int)
+TEXT ·selectU16AVX512(SB), 0, $136-40
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ y+16(FP), DX
+	MOVQ which+24(FP), BX
+	MOVQ n+32(FP), CX
+loop:
+	VMOVDQU (BX), X1
+	VPTESTMB X1, X1, K1
+	VMOVDQU16 0(DX), Y0
+	VMOVDQU16 0(SI), K1, Y0
+	VMOVDQU16 Y0, 0(DI)
+	ADDQ $32, DI
+	ADDQ $32, SI
+	ADDQ $32, DX
+	ADDQ $16, BX
+	SUBQ $16, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func selectU16AVX2(dst *uint16, x *uint16, y *uint16, which *bool, n int)
+TEXT ·selectU16AVX2(SB), 0, $136-40
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ y+16(FP), DX
+	MOVQ which+24(FP), BX
+	MOVQ n+32(FP), CX
+loop:
+	VPXOR Y2, Y2, Y2
+	VPMOVZXBW 0(BX), X1
+	VPCMPEQW X2, X1, X1
+	VMOVDQU 0(SI), X0
+	VMOVDQU 0(DX), X3
+	VPBLENDVB X1, X3, X0, X0
+	VMOVDQU X0, 0(DI)
+	ADDQ $16, DI
+	ADDQ $16, SI
+	ADDQ $16, DX
+	ADDQ $8, BX
+	SUBQ $8, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
 // func selectU32AVX512(dst *uint32, x *uint32, y *uint32, which *bool, n int)
 TEXT ·selectU32AVX512(SB), 0, $136-40
 	MOVQ dst+0(FP), DI
@@ -570,9 +662,9 @@ TEXT ·selectU32AVX512(SB), 0, $136-40
 loop:
 	VMOVDQU (BX), X1
 	VPTESTMB X1, X1, K1
-	VMOVUPS (DX), Z0
-	VMOVUPS (SI), K1, Z0
-	VMOVUPS Z0, (DI)
+	VMOVDQU32 0(DX), Z0
+	VMOVDQU32 0(SI), K1, Z0
+	VMOVDQU32 Z0, 0(DI)
 	ADDQ $64, DI
 	ADDQ $64, SI
 	ADDQ $64, DX
@@ -590,15 +682,72 @@ TEXT ·selectU32AVX2(SB), 0, $136-40
 	MOVQ which+24(FP), BX
 	MOVQ n+32(FP), CX
 loop:
-	VPMOVZXBD (BX), Y1
 	VPXOR Y2, Y2, Y2
+	VPMOVZXBD 0(BX), Y1
 	VPCMPEQD Y2, Y1, Y1
-	VMOVUPS (SI), Y0
-	VBLENDVPS Y1, (DX), Y0, Y0
-	VMOVUPS Y0, (DI)
+	VMOVDQU 0(SI), Y0
+	VMOVDQU 0(DX), Y3
+	VPBLENDVB Y1, Y3, Y0, Y0
+	VMOVDQU Y0, 0(DI)
 	ADDQ $32, DI
 	ADDQ $32, SI
 	ADDQ $32, DX
+	ADDQ $8, BX
+	SUBQ $8, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func selectU64AVX512(dst *uint64, x *uint64, y *uint64, which *bool, n int)
+TEXT ·selectU64AVX512(SB), 0, $136-40
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ y+16(FP), DX
+	MOVQ which+24(FP), BX
+	MOVQ n+32(FP), CX
+loop:
+	VMOVDQU (BX), X1
+	VPTESTMB X1, X1, K1
+	VMOVDQU64 0(DX), Z0
+	VMOVDQU64 0(SI), K1, Z0
+	VMOVDQU64 Z0, 0(DI)
+	KSHIFTRW $8, K1, K1
+	VMOVDQU64 64(DX), Z0
+	VMOVDQU64 64(SI), K1, Z0
+	VMOVDQU64 Z0, 64(DI)
+	ADDQ $128, DI
+	ADDQ $128, SI
+	ADDQ $128, DX
+	ADDQ $16, BX
+	SUBQ $16, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func selectU64AVX2(dst *uint64, x *uint64, y *uint64, which *bool, n int)
+TEXT ·selectU64AVX2(SB), 0, $136-40
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ y+16(FP), DX
+	MOVQ which+24(FP), BX
+	MOVQ n+32(FP), CX
+loop:
+	VPXOR Y2, Y2, Y2
+	VPMOVZXBQ 0(BX), Y1
+	VPCMPEQQ Y2, Y1, Y1
+	VMOVDQU 0(SI), Y0
+	VMOVDQU 0(DX), Y3
+	VPBLENDVB Y1, Y3, Y0, Y0
+	VMOVDQU Y0, 0(DI)
+	VPMOVZXBQ 4(BX), Y1
+	VPCMPEQQ Y2, Y1, Y1
+	VMOVDQU 32(SI), Y0
+	VMOVDQU 32(DX), Y3
+	VPBLENDVB Y1, Y3, Y0, Y0
+	VMOVDQU Y0, 32(DI)
+	ADDQ $64, DI
+	ADDQ $64, SI
+	ADDQ $64, DX
 	ADDQ $8, BX
 	SUBQ $8, CX
 	JNZ loop

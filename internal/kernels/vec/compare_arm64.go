@@ -71,6 +71,14 @@ func equalF32(l cpu.Level, dst []bool, a []float32, b []float32) {
 	equalF32Generic(dst, a, b)
 }
 
+func selectU8(_ cpu.Level, dst []uint8, x []uint8, y []uint8, which []bool) {
+	selectU8Generic(dst, x, y, which)
+}
+
+func selectU16(_ cpu.Level, dst []uint16, x []uint16, y []uint16, which []bool) {
+	selectLoop(dst, x, y, which)
+}
+
 func selectU32(l cpu.Level, dst []uint32, x []uint32, y []uint32, which []bool) {
 	x = x[:len(dst)]
 	y = y[:len(dst)]
@@ -80,5 +88,9 @@ func selectU32(l cpu.Level, dst []uint32, x []uint32, y []uint32, which []bool) 
 		selectU32NEON(&dst[0], &x[0], &y[0], &which[0], n)
 		dst, x, y, which = dst[n:], x[n:], y[n:], which[n:]
 	}
-	selectU32Generic(dst, x, y, which)
+	selectLoop(dst, x, y, which)
+}
+
+func selectU64(_ cpu.Level, dst []uint64, x []uint64, y []uint64, which []bool) {
+	selectLoop(dst, x, y, which)
 }

@@ -34,6 +34,18 @@ func lessOrEqualF32(_ cpu.Level, dst []bool, a []float32, b []float32) {
 
 func equalF32(_ cpu.Level, dst []bool, a []float32, b []float32) { equalF32Generic(dst, a, b) }
 
+func selectU8(_ cpu.Level, dst []uint8, x []uint8, y []uint8, which []bool) {
+	selectU8Generic(dst, x, y, which)
+}
+
+func selectU16(_ cpu.Level, dst []uint16, x []uint16, y []uint16, which []bool) {
+	selectLoop(dst, x, y, which)
+}
+
 func selectU32(_ cpu.Level, dst []uint32, x []uint32, y []uint32, which []bool) {
-	selectU32Generic(dst, x, y, which)
+	selectLoop(dst, x, y, which)
+}
+
+func selectU64(_ cpu.Level, dst []uint64, x []uint64, y []uint64, which []bool) {
+	selectLoop(dst, x, y, which)
 }

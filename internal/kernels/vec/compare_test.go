@@ -35,22 +35,33 @@ func TestCompare(t *testing.T) {
 							}
 						}
 					}
-					x, y, out := testkit.Guarded[uint32](t, n, s, off), testkit.Guarded[uint32](t, n, s, off), testkit.Guarded[uint32](t, n, s, off)
-					for i := range x {
-						x[i], y[i], dst[i] = uint32(i), ^uint32(i), i*i%7%2 == 0
+					for i := range dst {
+						dst[i] = i*i%7%2 == 0
 					}
-					SelectU32(l, out, x, y, dst)
-					for i, v := range out {
-						want := y[i]
-						if dst[i] {
-							want = x[i]
-						}
-						if v != want {
-							t.Fatalf("select %s: element %d of %d is %d, want %d", side, i, n, v, want)
-						}
-					}
+					testSelect(t, l, side, s, off, dst, SelectU8)
+					testSelect(t, l, side, s, off, dst, SelectU16)
+					testSelect(t, l, side, s, off, dst, SelectU32)
+					testSelect(t, l, side, s, off, dst, SelectU64)
 				}
 			}
 		})
 	})
+}
+
+func testSelect[T uint8 | uint16 | uint32 | uint64](t *testing.T, l level, side string, s testkit.Side, off int, which []bool, f func(l level, dst, x, y []T, which []bool)) {
+	n := len(which)
+	x, y, out := testkit.Guarded[T](t, n, s, off), testkit.Guarded[T](t, n, s, off), testkit.Guarded[T](t, n, s, off)
+	for i := range x {
+		x[i], y[i] = T(i), ^T(3*i)
+	}
+	f(l, out, x, y, which)
+	for i, v := range out {
+		want := y[i]
+		if which[i] {
+			want = x[i]
+		}
+		if v != want {
+			t.Fatalf("select %T %s: element %d of %d is %d, want %d", v, side, i, n, v, want)
+		}
+	}
 }

@@ -82,18 +82,6 @@ func InvertWords(dst, a, _ []byte) {
 	}
 }
 
-// WhereWords selects bytes of in[1] where in[0], of bools, is true, and of in[2] elsewhere.
-func WhereWords(dst []byte, in *[3][]byte) {
-	which, x, y := in[0][:len(dst)], in[1][:len(dst)], in[2][:len(dst)]
-	for ; len(dst) >= 8; dst, which, x, y = dst[8:], which[8:], x[8:], y[8:] {
-		mask, b := wordOrder.Uint64(which)*0xff, wordOrder.Uint64(y)
-		wordOrder.PutUint64(dst, b^(wordOrder.Uint64(x)^b)&mask)
-	}
-	for i, w := range which {
-		dst[i] = y[i] ^ (x[i]^y[i])&-w
-	}
-}
-
 // NotLoops is the loop of Not.
 var NotLoops = LoopsOf(WithWords(Loop1(NotLoop), NotWords))
 
