@@ -336,3 +336,10 @@ func TestSwishInfinities(t *testing.T) {
 		optest.Want(t, "Swish", 24, attrs, narrowTest[float32]([]float64{tc.minus, tc.plus, nan}), narrowTest[float32]([]float64{-inf, inf, nan}))
 	}
 }
+
+// TestLogOfSubnormal has results of float64 that package math's assembly on amd64 misses by 35.
+func TestLogOfSubnormal(t *testing.T) {
+	x, want := optest.Tensor([]float64{0x1p-1074, 0x1p-1023}, 2, 1), optest.Tensor([]float64{-1074 * math.Ln2, -1023 * math.Ln2}, 2, 1)
+	optest.Want(t, "Log", 13, nil, want, x)
+	optest.Want(t, "ReduceLogSum", 18, nil, want, x, optest.Tensor([]int64{1}))
+}

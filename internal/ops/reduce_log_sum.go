@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"math"
-
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
@@ -37,7 +35,7 @@ var reduceLogSumTable = kit.ReduceTable{
 func logSumReducer[T kit.FloatNumber]() *kit.Reducer[T, float64] {
 	return kit.WithDone(kit.SumReducer[T, float64](), func(dst []T, acc []float64, n int) {
 		for i, a := range acc {
-			dst[i] = T(math.Log(a))
+			dst[i] = T(vec.Log(a))
 		}
 	})
 }

@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"math"
-
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
@@ -21,12 +19,12 @@ var _ = kit.Register(&kit.Def{Name: "Sign", Since: kit.Versions{9, 13}, In: "inp
 var signLoops = kit.LoopsOf(
 	kit.Loop1(signInts[int8]), kit.Loop1(signInts[int16]), kit.WithKernel1(kit.Loop1(signInts[int32]), vec.SignI32), kit.Loop1(signInts[int64]),
 	kit.Loop1(signUnsigned[uint8]), kit.Loop1(signUnsigned[uint16]), kit.Loop1(signUnsigned[uint32]), kit.Loop1(signUnsigned[uint64]),
-	kit.WithUnary(kit.Loop1(signFloats), kit.InPieces(signFast)), kit.Loop1(signDoubles))
+	kit.WithUnary(kit.Loop1(signFloats[float32]), kit.InPieces(signFast)), kit.WithKernel1(kit.Loop1(signFloats[float64]), vec.SignF64))
 
 // Run implements [ir.Operator].
 func (*Sign) Run(c *ir.Call) error { return kit.MapTable(c, signLoops, kit.GrainCheap) }
 
-func signFloats(dst, src []float32) {
+func signFloats[T kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		switch {
@@ -58,23 +56,6 @@ func signUnsigned[T kit.UnsignedNumber](dst, src []T) {
 	dst = dst[:len(src)]
 	for i, x := range src {
 		dst[i] = min(x, 1)
-	}
-}
-
-// signDoubles is signFloats without branches that depend on elements.
-func signDoubles(dst, src []float64) {
-	dst = dst[:len(src)]
-	for i, x := range src {
-		b := math.Float64bits(x)
-		sized := b &^ (1 << 63)
-		one := uint64(0)
-		if sized != 0 {
-			one = math.Float64bits(1)
-		}
-		if sized > math.Float64bits(math.Inf(1)) {
-			one = sized
-		}
-		dst[i] = math.Float64frombits(one | b&(1<<63))
 	}
 }
 

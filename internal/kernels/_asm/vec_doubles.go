@@ -53,6 +53,41 @@ func doubles() []*choice {
 				g.op("VMOVUPD", p, offset(64*h, "(DI)"))
 			}
 		}},
+		// log computes as LogF64: the mantissa is in [√½, √2), also of subnormal numbers. Special values
+		// need no care: the exponents of 0 and infinity are infinite, and a negative mantissa is NaN.
+		{name: "logF64", args: [][2]string{{"dst", "float64"}, {"x", "float64"}}, only: avx512.name, amd64: true, body: func(g *fn) {
+			even := []float64{6.666666666666735130e-01, 2.857142874366239149e-01, 1.818357216161805012e-01, 1.479819860510658591e-01}
+			odd := []float64{3.999999999940941908e-01, 2.222219843214978396e-01, 1.531383769920937332e-01}
+			for h := range 2 {
+				r := 9 * h
+				f, k, half, s, s2, s4, t1, t2, t := r, r+1, r+2, r+3, r+4, r+5, r+6, r+7, r+8
+				g.op("VMOVUPD", offset(64*h, "(SI)"), f)
+				g.op("VGETEXPPD", f, k)
+				g.op("VGETMANTPD", "$12", f, f) // in [1, 2); 12: NaN if negative, but 1 for −0
+				g.opd("VCMPPD", "$13", math.Sqrt2, f, "K2")
+				g.opd("VMULPD", 0.5, f, "K2", f)
+				g.opd("VADDPD", 1., k, "K2", k)
+				g.opd("VSUBPD", 1., f, f)
+				g.opd("VADDPD", 2., f, s)
+				g.op("VDIVPD", s, f, s)
+				g.op("VMULPD", s, s, s2)
+				g.op("VMULPD", s2, s2, s4)
+				g.hornerDoubles(even, s4, t1)
+				g.hornerDoubles(odd, s4, t2)
+				g.op("VMULPD", s4, t2, t2)
+				g.op("VFMADD213PD", t2, s2, t1)
+				g.opd("VMULPD", 0.5, f, half)
+				g.op("VMULPD", f, half, half)
+				g.op("VADDPD", half, t1, t1)
+				g.opd("VMULPD", 1.90821492927058770002e-10, k, t)
+				g.op("VFMADD213PD", t, s, t1) // s·(half + t1) + k·ln2Lo
+				g.op("VSUBPD", t1, half, half)
+				g.op("VSUBPD", f, half, half)
+				g.opd("VMULPD", 6.93147180369123816490e-01, k, k)
+				g.op("VSUBPD", half, k, k)
+				g.op("VMOVUPD", k, offset(64*h, "(DI)"))
+			}
+		}},
 		// pow computes exp2(y·log2|x|) with a relative error of 2⁻²⁸, then the special cases. log2 of a
 		// mantissa m in [¾, 1½) is 2/ln 2·artanh((m-1)/(m+1)).
 		{name: "powF32", args: [][2]string{{"dst", "float32"}, {"x", "float32"}, {"y", "float32"}}, only: avx512.name, amd64: true, body: func(g *fn) {

@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // lookup maps bytes with a table of 256 entries. Each of its 16 rows is a VPSHUFB. Rows of one half
 // of the table hold the difference (XOR) from the row before, so that an index adds up the rows up
@@ -107,6 +110,32 @@ func integers() []*choice {
 				at := v * g.width * 4
 				g.op("VSQRTPD", offset(at, "(SI)"), 0)
 				g.op("VMOVUPS", 0, offset(at, "(DI)"))
+			}
+		}},
+		{name: "absF64", args: [][2]string{{"dst", "float64"}, {"x", "float64"}}, amd64: true, body: func(g *fn) {
+			for v := range 2 {
+				at := v * g.width * 4
+				g.op("VMOVUPD", g.c64(math.MaxInt64), 0)
+				g.op("VANDPD", offset(at, "(SI)"), 0, 0)
+				g.op("VMOVUPD", 0, offset(at, "(DI)"))
+			}
+		}},
+		// ±1 replaces elements that are not 0 and not NaN.
+		{name: "signF64", args: [][2]string{{"dst", "float64"}, {"x", "float64"}}, amd64: true, body: func(g *fn) {
+			for v := range 2 {
+				at := v * g.width * 4
+				g.op("VMOVUPD", offset(at, "(SI)"), 0)
+				g.op("VANDPD", g.c64(1<<63), 0, 1)
+				g.opd("VORPD", 1., 1, 1)
+				g.op("VXORPD", 2, 2, 2)
+				if g.width == 16 {
+					g.op("VCMPPD", "$12", 2, 0, "K1")
+					g.op("VMOVUPD", 1, "K1", 0)
+				} else {
+					g.op("VCMPPD", "$12", 2, 0, 2)
+					g.op("VBLENDVPD", 2, 1, 0, 0)
+				}
+				g.op("VMOVUPD", 0, offset(at, "(DI)"))
 			}
 		}},
 		// Quotients of float64 truncate to those of integers: one that is not an integer differs from

@@ -11,16 +11,21 @@ const lanes512 = 16
 
 // ExpF64 computes dst[i] = exp(x[i]) within 1 ULP. An element's result does not depend on its index.
 func ExpF64(l cpu.Level, dst, x []float64) {
-	x = x[:len(dst)]
-	if l != cpu.AVX512 {
+	if l == cpu.AVX512 {
+		padded(l, dst, x, expF64)
+	} else {
 		expF64Generic(dst, x)
-		return
 	}
+}
+
+// padded runs a kernel for AVX-512 also for elements that are fewer than it processes at once.
+func padded(l cpu.Level, dst, x []float64, kernel func(l cpu.Level, dst, x []float64)) {
+	x = x[:len(dst)]
 	whole := len(dst) &^ (lanes512 - 1)
-	expF64(l, dst[:whole], x[:whole])
+	kernel(l, dst[:whole], x[:whole])
 	var rest [lanes512]float64
 	if copy(rest[:], x[whole:]) > 0 {
-		expF64(l, rest[:], rest[:])
+		kernel(l, rest[:], rest[:])
 		copy(dst[whole:], rest[:])
 	}
 }
@@ -51,10 +56,27 @@ func expF64Generic(dst, x []float64) {
 	}
 }
 
-// LogF64 computes dst[i] = log(x[i]) within 1 ULP. Inlined, the iterations overlap. The method is
-// that of FreeBSD's e_log.c: x = 2ᵏ·(1+f) with √½ < 1+f < √2, and log(1+f) by a polynomial in
-// f/(2+f).
-func LogF64(dst, x []float64) {
+// Log is math.Log, and right for subnormal numbers too. The assembly of package math on amd64 takes
+// them for larger ones.
+func Log(v float64) float64 {
+	if v > 0 && v < 0x1p-1022 {
+		return math.Log(v*0x1p52) - 52*math.Ln2
+	}
+	return math.Log(v)
+}
+
+// LogF64 computes dst[i] = log(x[i]) within 1 ULP. An element's result does not depend on its index.
+func LogF64(l cpu.Level, dst, x []float64) {
+	if l == cpu.AVX512 {
+		padded(l, dst, x, logF64)
+	} else {
+		logF64Generic(dst, x)
+	}
+}
+
+// logF64Generic has inlined iterations, which overlap. The method is that of FreeBSD's e_log.c: x =
+// 2ᵏ·(1+f) with √½ < 1+f < √2, and log(1+f) by a polynomial in f/(2+f).
+func logF64Generic(dst, x []float64) {
 	const (
 		root  = 0x3fe6a09e << 32 // bits of √½, nearly
 		one   = 0x3ff << 52
@@ -63,7 +85,7 @@ func LogF64(dst, x []float64) {
 	)
 	for i, v := range x[:len(dst)] {
 		if !(v >= 0x1p-1022 && v <= math.MaxFloat64) { // NaN, negative, 0, subnormal or infinite
-			dst[i] = math.Log(v)
+			dst[i] = Log(v)
 			continue
 		}
 		bits := math.Float64bits(v) + (one - root)

@@ -16,6 +16,9 @@ func uniformsF64AVX2(dst *float64, words *uint32, n int)
 func expF64AVX512(dst *float64, x *float64, n int)
 
 //go:noescape
+func logF64AVX512(dst *float64, x *float64, n int)
+
+//go:noescape
 func powF32AVX512(dst *float32, x *float32, y *float32, n int)
 
 func uniformsF64(l cpu.Level, dst []float64, words []uint32) {
@@ -45,6 +48,16 @@ func expF64(l cpu.Level, dst []float64, x []float64) {
 		dst, x = dst[n:], x[n:]
 	}
 	expF64Generic(dst, x)
+}
+
+func logF64(l cpu.Level, dst []float64, x []float64) {
+	x = x[:len(dst)]
+	for w := width(l) &^ 15; w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		logF64AVX512(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
+	}
+	logF64Generic(dst, x)
 }
 
 func powF32(l cpu.Level, dst []float32, x []float32, y []float32) {

@@ -46,6 +46,34 @@ func signI32Generic(dst, x []int32) {
 	}
 }
 
+// AbsF64 computes the absolute values.
+func AbsF64(l cpu.Level, dst, x []float64) { absF64(l, dst, x) }
+
+func absF64Generic(dst, x []float64) {
+	for i, v := range x[:len(dst)] {
+		dst[i] = math.Abs(v)
+	}
+}
+
+// SignF64 computes dst[i] = −1 or 1, or x[i] if it is ±0 or NaN.
+func SignF64(l cpu.Level, dst, x []float64) { signF64(l, dst, x) }
+
+// signF64Generic has no branches that depend on elements.
+func signF64Generic(dst, x []float64) {
+	for i, v := range x[:len(dst)] {
+		b := math.Float64bits(v)
+		sized := b &^ (1 << 63)
+		one := uint64(0)
+		if sized != 0 {
+			one = math.Float64bits(1)
+		}
+		if sized > math.Float64bits(math.Inf(1)) {
+			one = sized
+		}
+		dst[i] = math.Float64frombits(one | b&(1<<63))
+	}
+}
+
 // SqrtF64 computes the square roots.
 func SqrtF64(l cpu.Level, dst, x []float64) { sqrtF64(l, dst, x) }
 

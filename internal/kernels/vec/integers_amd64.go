@@ -34,6 +34,18 @@ func sqrtF64AVX512(dst *float64, x *float64, n int)
 func sqrtF64AVX2(dst *float64, x *float64, n int)
 
 //go:noescape
+func absF64AVX512(dst *float64, x *float64, n int)
+
+//go:noescape
+func absF64AVX2(dst *float64, x *float64, n int)
+
+//go:noescape
+func signF64AVX512(dst *float64, x *float64, n int)
+
+//go:noescape
+func signF64AVX2(dst *float64, x *float64, n int)
+
+//go:noescape
 func divI32AVX512(dst *int32, a *int32, b *int32, n int)
 
 //go:noescape
@@ -117,6 +129,34 @@ func sqrtF64(l cpu.Level, dst []float64, x []float64) {
 		dst, x = dst[n:], x[n:]
 	}
 	sqrtF64Generic(dst, x)
+}
+
+func absF64(l cpu.Level, dst []float64, x []float64) {
+	x = x[:len(dst)]
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
+			absF64AVX512(&dst[0], &x[0], n)
+		} else {
+			absF64AVX2(&dst[0], &x[0], n)
+		}
+		dst, x = dst[n:], x[n:]
+	}
+	absF64Generic(dst, x)
+}
+
+func signF64(l cpu.Level, dst []float64, x []float64) {
+	x = x[:len(dst)]
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
+			signF64AVX512(&dst[0], &x[0], n)
+		} else {
+			signF64AVX2(&dst[0], &x[0], n)
+		}
+		dst, x = dst[n:], x[n:]
+	}
+	signF64Generic(dst, x)
 }
 
 func divI32(l cpu.Level, dst []int32, a []int32, b []int32) {

@@ -18,6 +18,10 @@ func signI32(_ cpu.Level, dst []int32, x []int32) { signI32Generic(dst, x) }
 
 func sqrtF64(_ cpu.Level, dst []float64, x []float64) { sqrtF64Generic(dst, x) }
 
+func absF64(_ cpu.Level, dst []float64, x []float64) { absF64Generic(dst, x) }
+
+func signF64(_ cpu.Level, dst []float64, x []float64) { signF64Generic(dst, x) }
+
 func divI32(_ cpu.Level, dst []int32, a []int32, b []int32) { divI32Generic(dst, a, b) }
 
 func infiniteF16(_ cpu.Level, dst []bool, x []uint16) { infiniteF16Generic(dst, x) }

@@ -16,6 +16,16 @@ func TestNumbers(t *testing.T) {
 		testNumbers(t, l, "F64", AddF64, SubF64, MulF64, DivF64, MaxF64, MinF64)
 		testUnary(t, l, "abs", AbsI32, func(x int32) int32 { return max(x, -x) })
 		testUnary(t, l, "abs", AbsI64, func(x int64) int64 { return max(x, -x) })
+		testUnary(t, l, "abs", AbsF64, math.Abs)
+		testUnary(t, l, "sign", SignF64, func(x float64) float64 {
+			switch {
+			case x > 0:
+				return 1
+			case x < 0:
+				return -1
+			}
+			return x
+		})
 		testUnary(t, l, "sqrt", SqrtF64, math.Sqrt)
 		testUnary(t, l, "sign", SignI32, func(x int32) int32 {
 			switch {

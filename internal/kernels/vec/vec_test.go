@@ -414,7 +414,7 @@ func TestEveryAssemblyFunctionIsTested(t *testing.T) {
 			names = append(names, n+typ+"AVX512", n+typ+"AVX2")
 		}
 	}
-	for _, n := range []string{"divI32", "infiniteF16", "mapU8", "absI32", "signI32", "sqrtF64", "divF64"} { // TestIntegers, TestNumbers
+	for _, n := range []string{"divI32", "infiniteF16", "mapU8", "absI32", "signI32", "absF64", "signF64", "sqrtF64", "divF64", "selectU8", "selectU16", "selectU64"} { // TestIntegers, TestNumbers, TestCompare
 		names = append(names, n+"AVX512", n+"AVX2")
 	}
 	for _, op := range []string{"add", "sub", "mul", "max", "min"} { // TestNumbers
@@ -432,8 +432,8 @@ func TestEveryAssemblyFunctionIsTested(t *testing.T) {
 	names = append(names, "rotateF32AVX512", "rotateF32AVX2") // TestRotate
 	names = append(names, "axpyRowsF32*")                     // TestAxpyRows
 	names = append(names, "sumSquaresF64FoldAVX512", "sumSquaresF64FoldAVX2")
-	names = append(names, "expF64AVX512", "powF32AVX512", "twistU32AVX512", "twistU32AVX2", "uniformsF64AVX512", "uniformsF64AVX2") // doubles_test.go
-	names = append(names, "sumWindow*", "maxWindow*", "minWindow*", "maskedWindowF32AVX512", "lineWindowF32AVX512")                 // TestWindow, TestWindowMasked, TestWindowLines
+	names = append(names, "expF64AVX512", "logF64AVX512", "powF32AVX512", "twistU32AVX512", "twistU32AVX2", "uniformsF64AVX512", "uniformsF64AVX2") // doubles_test.go
+	names = append(names, "sumWindow*", "maxWindow*", "minWindow*", "maskedWindowF32AVX512", "lineWindowF32AVX512")                                 // TestWindow, TestWindowMasked, TestWindowLines
 	testkit.CheckAsmTested(t, ".", names)
 }
 
