@@ -328,14 +328,59 @@ func quantizeRow(f *file) {
 	g.e("ADDQ $16, DI")
 	g.e("SUBQ $16, CX")
 	g.e("JNZ loop")
-	g.e("VEXTRACTI64X4 $1, Z2, Y3")
-	g.e("VPADDD Y3, Y2, Y2")
-	g.e("VEXTRACTI128 $1, Y2, X3")
-	g.e("VPADDD X3, X2, X2")
-	g.e("VPHADDD X2, X2, X2")
-	g.e("VPHADDD X2, X2, X2")
-	g.e("VMOVD X2, AX")
+	g.sumLanes(2, 3)
 	g.e("MOVL AX, sum+%d(FP)", g.off["sum"])
+	g.e("VZEROUPPER")
+	g.e("RET")
+}
+
+// sumLanes sets AX to the sum of the int32 lanes of v.
+func (g *fn) sumLanes(v, temp int) {
+	g.e("VEXTRACTI64X4 $1, Z%d, Y%d", v, temp)
+	g.e("VPADDD Y%d, Y%d, Y%d", temp, v, v)
+	g.e("VEXTRACTI128 $1, Y%d, X%d", v, temp)
+	g.e("VPADDD X%d, X%d, X%d", temp, v, v)
+	g.e("VPHADDD X%d, X%d, X%d", v, v, v)
+	g.e("VPHADDD X%d, X%d, X%d", v, v, v)
+	g.e("VMOVD X%d, AX", v)
+}
+
+// digitBytes writes a kernel that converts a block of a row to integers, round(x·factor), and those to
+// three signed bytes each, the digits to base 256: Σ d[j]·256^(2-j). It stores the sums of the bytes too.
+func digitBytes(f *file) {
+	g := f.function("digitBytesVNNI", vnni, []arg{{"d0", "*int8"}, {"d1", "*int8"}, {"d2", "*int8"}, {"x", "*float32"}, {"n", "int"}, {"factor", "float32"}, {"sum", "*int32"}}, nil)
+	for j := range 3 {
+		g.arg(fmt.Sprintf("d%d", j), [...]string{"R8", "R9", "R10"}[j])
+	}
+	g.arg("x", "SI")
+	g.arg("n", "CX")
+	g.arg("sum", "DI")
+	g.bcast("factor", 10)
+	const sum, which, half = 4, 7, 11
+	for j := range 3 {
+		g.op("VPXORD", sum+j, sum+j, sum+j)
+		g.op("VMOVUPS", uint32(1)<<(16-8*j), which+j)
+	}
+	g.op("VMOVUPS", uint32(0x808080), half)
+	g.label("loop")
+	g.op("VMULPS", "(SI)", 10, 2)
+	g.op("VCVTPS2DQ", 2, 2)
+	g.op("VPADDD", half, 2, 2)
+	g.op("VPXORD", half, 2, 2)
+	g.op("VPSRLD", "$16", 2, 0)
+	g.op("VPSRLD", "$8", 2, 1)
+	for j := range 3 {
+		g.op("VPMOVDB", j, fmt.Sprintf("(R%d)", 8+j))
+		g.op("VPDPBUSD", 2, which+j, sum+j)
+		g.e("ADDQ $16, R%d", 8+j)
+	}
+	g.e("ADDQ $64, SI")
+	g.e("SUBQ $16, CX")
+	g.e("JNZ loop")
+	for j := range 3 {
+		g.sumLanes(sum+j, 0)
+		g.e("MOVL AX, %d(DI)", 4*j)
+	}
 	g.e("VZEROUPPER")
 	g.e("RET")
 }
@@ -355,6 +400,7 @@ func writeNBits(dir string) {
 	dequantize4(f)
 	dequantize8(f)
 	quantizeRow(f)
+	digitBytes(f)
 	write(dir+"/nbits_amd64.s", f.text())
 	write(dir+"/nbits_stubs_amd64.go", generated+"//go:build !purego\n\npackage quant\n"+f.stubs.String()+dis)
 }

@@ -121,7 +121,8 @@ func (p *NBits) Dequantize(level cpu.Level, dst []float32, pi int) {
 	}
 }
 
-// NBitsArgs describes C[M,N] = A·B + bias.
+// NBitsArgs describes C[M,N] = A·B + bias. Kernels may round an element of A by 2⁻²⁴ of the largest
+// magnitude in its block of K.
 type NBitsArgs struct {
 	M    int
 	A    []float32 // M rows of K at stride LdA

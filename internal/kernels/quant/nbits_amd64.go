@@ -33,6 +33,14 @@ func quantizeBytes(level cpu.Level, dst []int8, x []float32, factor float32) int
 	return quantizeBytesGeneric(dst, x, factor)
 }
 
+func digitBytes(level cpu.Level, dst []int8, stride int, x []float32, factor float32, sum *[digits]int32) {
+	if cpu.VNNI(level) && len(x) >= 16 && len(x)%16 == 0 {
+		digitBytesVNNI(&dst[0], &dst[stride], &dst[2*stride], &x[0], len(x), factor, &sum[0])
+		return
+	}
+	digitBytesGeneric(dst, stride, x, factor, sum)
+}
+
 // runNBits computes a tile of rows of bytes.
 func runNBits(bits, rows int, t *nbitsArgs) {
 	if bits == 4 {

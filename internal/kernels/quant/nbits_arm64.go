@@ -35,6 +35,10 @@ func quantizeBytes(level cpu.Level, dst []int8, x []float32, factor float32) int
 	return quantizeBytesGeneric(dst, x, factor)
 }
 
+func digitBytes(_ cpu.Level, dst []int8, stride int, x []float32, factor float32, sum *[digits]int32) {
+	digitBytesGeneric(dst, stride, x, factor, sum)
+}
+
 // runNBits computes a tile of rows of bytes.
 func runNBits(width, rows int, t *nbitsArgs) { nbitsHalves(width, rows, t) }
 

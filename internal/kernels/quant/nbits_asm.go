@@ -3,9 +3,11 @@
 package quant
 
 import (
+	"math"
 	"unsafe"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // nbitsK is the K of one assembly call, at most.
@@ -17,6 +19,8 @@ func nbitsAsm(level cpu.Level, g *NBitsArgs, buf *nbitsBuffers, p0, p1 int) bool
 		return false
 	case g.Int8 && dotProduct(level):
 		nbitsBytes(level, g, buf, p0, p1)
+	case dotProduct(level) && g.splitRows(level, buf):
+		nbitsDigits(g, buf, p0, p1)
 	case g.M <= vectorRows:
 		nbitsFloats(g, buf, p0, p1)
 	default:
@@ -86,19 +90,101 @@ func nbitsBytes(level cpu.Level, g *NBitsArgs, buf *nbitsBuffers, p0, p1 int) {
 			scales[i*p.blocks+b], sums[i*p.blocks+b] = s, -standard*n
 		}
 	}
-	part := max(1, nbitsK/p.Block)
-	t := nbitsArgs{lda: uintptr(kp), lds: uintptr(p.blocks) * 4, ldc: uintptr(g.LdC) * 4}
-	count := tiles(g.M, nbitsRows)
 	for pi := p0; pi < p1; pi++ {
-		for b := 0; b < p.blocks; b += part {
-			t.weights(p, pi, b, min(p.blocks, b+part))
-			for k := range count {
-				i, e := g.M*k/count, g.M*(k+1)/count
-				t.a = unsafe.Pointer(&a[i*kp+b*p.Block])
-				t.aScale, t.aSum = unsafe.Pointer(&scales[i*p.blocks+b]), unsafe.Pointer(&sums[i*p.blocks+b])
-				t.c = unsafe.Pointer(&g.C[i*g.LdC+pi*PanelWidth])
-				runNBits(p.Bits, e-i, &t)
+		buf.bytesPanel(p, g.M, pi, g.C[pi*PanelWidth:], g.LdC)
+	}
+}
+
+// bytesPanel multiplies the rows of bytes in buf by panel pi and writes the result to c.
+func (buf *nbitsBuffers) bytesPanel(p *NBits, rows, pi int, c []float32, ldc int) {
+	kp := p.blocks * p.Block
+	part := max(1, nbitsK/p.Block)
+	t := nbitsArgs{lda: uintptr(kp), lds: uintptr(p.blocks) * 4, ldc: uintptr(ldc) * 4}
+	count := tiles(rows, nbitsRows)
+	for b := 0; b < p.blocks; b += part {
+		t.weights(p, pi, b, min(p.blocks, b+part))
+		for k := range count {
+			i, e := rows*k/count, rows*(k+1)/count
+			t.a = unsafe.Pointer(&buf.bytes[i*kp+b*p.Block])
+			t.aScale, t.aSum = unsafe.Pointer(&buf.scale[i*p.blocks+b]), unsafe.Pointer(&buf.sum[i*p.blocks+b])
+			t.c = unsafe.Pointer(&c[i*ldc])
+			runNBits(p.Bits, e-i, &t)
+		}
+	}
+}
+
+// digits is the number of bytes that represent a float32 of A: with a scale per block, their error is
+// at most 2⁻²⁴ of the largest magnitude of the block, as much as float32's own at that magnitude.
+const digits = 3
+
+// digitBlock is the largest block that is multiplied as digits, so that the sum of its products is an
+// int32.
+const digitBlock = 1 << 16
+
+// splitRows writes the rows of A to buf, each as three rows of bytes, which are the digits of its
+// elements as integers to base 256, most significant first. It returns false if A has an element that is
+// not finite, or a block whose scale would not be.
+func (g *NBitsArgs) splitRows(level cpu.Level, buf *nbitsBuffers) bool {
+	p := g.B
+	if p.Block > digitBlock {
+		return false
+	}
+	kp := p.blocks * p.Block
+	row := grow(&buf.a, kp)
+	a, scales, sums := grow(&buf.bytes, g.M*digits*kp), grow(&buf.scale, g.M*digits*p.blocks), grow(&buf.sum, g.M*digits*p.blocks)
+	standard := int32(p.standard())
+	for i := range g.M {
+		g.padded(row, i)
+		for b := range p.blocks {
+			x := row[b*p.Block:][:p.Block]
+			fraction, e := math.Frexp(float64(max(vec.ReduceMaxF32(level, x), -vec.ReduceMinF32(level, x))))
+			if !(fraction < 1) || fraction != 0 && (e < -90 || e > 90) {
+				return false
+			}
+			if fraction > 127./128 { // the largest integer is 127·2¹⁶
+				e++
+			}
+			var sum [digits]int32
+			digitBytes(level, a[i*digits*kp+b*p.Block:], kp, x, float32(math.Ldexp(1, 23-e)), &sum)
+			for j, s := range sum {
+				at := (i*digits+j)*p.blocks + b
+				scales[at], sums[at] = float32(math.Ldexp(1, e-7-8*j)), -standard*s
 			}
 		}
+	}
+	return true
+}
+
+// nbitsDigits multiplies rows that are written as digits in buf.
+func nbitsDigits(g *NBitsArgs, buf *nbitsBuffers, p0, p1 int) {
+	c := grow(&buf.panel, g.M*digits*PanelWidth)
+	for pi := p0; pi < p1; pi++ {
+		buf.bytesPanel(g.B, g.M*digits, pi, c, PanelWidth)
+		n := min(PanelWidth, g.B.N-pi*PanelWidth)
+		for i := range g.M {
+			y := g.C[i*g.LdC+pi*PanelWidth:][:n]
+			d := c[i*digits*PanelWidth:]
+			d0, d1, d2 := d[:n], d[PanelWidth:][:n], d[2*PanelWidth:][:n]
+			for j := range y {
+				y[j] = d0[j] + (d1[j] + d2[j])
+			}
+		}
+	}
+}
+
+// digitBytesGeneric writes the digits of the elements of x·factor, rounded to integers, to dst, digit j
+// at j·stride, and their sums to sum.
+func digitBytesGeneric(dst []int8, stride int, x []float32, factor float32, sum *[digits]int32) {
+	d0, d1, d2 := dst[:len(x)], dst[stride:][:len(x)], dst[2*stride:][:len(x)]
+	*sum = [digits]int32{}
+	for i, v := range x {
+		const round = 3 << 51 // leaves the integer in the lowest bits of the sum
+		q := int32(math.Float64bits(float64(v*factor) + round))
+		const half = 0x808080 // makes the digits signed
+		q = (q + half) ^ half
+		d0[i], d1[i], d2[i] = int8(q>>16), int8(q>>8), int8(q)
+		sum[0] += int32(d0[i])
+		sum[1] += int32(d1[i])
+		sum[2] += int32(d2[i])
 	}
 }

@@ -49,6 +49,9 @@ func dequantize8AVX512(dst *float32, b *uint8, scale *float32, shift *float32, s
 //go:noescape
 func quantizeBlockAVX512(dst *int8, x *float32, n int, factor float32) (sum int32)
 
+//go:noescape
+func digitBytesVNNI(d0 *int8, d1 *int8, d2 *int8, x *float32, n int, factor float32, sum *int32)
+
 // tile4Bits computes a tile with the given number of rows.
 func tile4Bits(rows int, t *nbitsArgs) {
 	switch rows {

@@ -195,6 +195,47 @@ func TestNBitsInfinite(t *testing.T) {
 	})
 }
 
+// TestNBitsMagnitudes checks rows whose blocks differ in magnitude, up to those that have no scale as
+// digits, and NaN.
+func TestNBitsMagnitudes(t *testing.T) {
+	const n, k, block = 40, 128, 32
+	r := rand.New(rand.NewPCG(10, 10))
+	b, scales := make([]uint8, n*k), make([]float32, n*k/block)
+	for i := range b {
+		b[i] = uint8(r.Uint32())
+	}
+	for i := range scales {
+		scales[i] = 0.5
+	}
+	w, err := PackNBits(b, scales, nil, k, n, 8, block)
+	if err != nil {
+		t.Fatal(err)
+	}
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		for _, magnitudes := range [][k / block]float64{{1, 1, 1, 1}, {1, 127. / 128, 255. / 256, 1 - 1e-7}, {1e-20, 1, 1e20, 0}, {1e-30, 1e-25, 1e-28, 0}, {1e-37, 1e-36, 1e-40, 0}, {1e34, 1e30, 1, 0}, {math.NaN(), 1, 1, 1}} {
+			a, c := make([]float32, k), make([]float32, n)
+			for i := range a {
+				a[i] = float32(magnitudes[i/block] * (1 - 2*r.Float64()))
+				if i%block == 5 {
+					a[i] = float32(magnitudes[i/block])
+				}
+			}
+			ParallelNBits(nil, l, &NBitsArgs{M: 1, A: a, LdA: k, B: w, C: c, LdC: n})
+			for j := range n {
+				var want, tol float64
+				for i, v := range a {
+					want += float64(v) * (float64(b[j*k+i]) - 128) / 2
+					tol += 64 * math.Abs(magnitudes[i/block]) * 0x1p-22
+				}
+				tol += 1e-45 * k // of subnormal products
+				if got := float64(c[j]); !(math.Abs(got-want) <= tol) && !(got != got && want != want) {
+					t.Errorf("%v, magnitudes %v: C[%d] = %g, want %g ± %g", l, magnitudes, j, got, want, tol)
+				}
+			}
+		}
+	})
+}
+
 func TestPackNBitsErrors(t *testing.T) {
 	for _, c := range []struct {
 		bits, block, bytes int
@@ -213,7 +254,7 @@ func BenchmarkNBits(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		for _, m := range []int{1, 128} {
+		for _, m := range []int{1, 4, 8, 16, 32, 128} {
 			for _, i8 := range []bool{false, true} {
 				g := &NBitsArgs{M: m, A: make([]float32, m*k), LdA: k, B: w, C: make([]float32, m*n), LdC: n, Int8: i8}
 				for i := range g.A {

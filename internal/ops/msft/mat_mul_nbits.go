@@ -286,7 +286,7 @@ func (op *matMulNBitsPacked) Run(c *ir.Call) error {
 	}
 	// Every range quantizes or copies the rows of A, so the number of ranges is kept small.
 	grain := max(1, panels/(2*kit.WorkspaceCount(panels)))
-	each := int64(op.blocks()*op.Block) * int64(4*nbitsColumns+8*rows)
+	each := int64(op.blocks()*op.Block)*int64(4*nbitsColumns+8*rows) + int64(12*nbitsColumns*rows)
 	if err := c.Reserve(int64(kit.WorkspaceCount(panels)) * each); err != nil {
 		return err
 	}
