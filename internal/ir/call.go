@@ -79,8 +79,8 @@ type Launch struct {
 //   - shapes of inputs may be read during Run, contents by kernels only, or see [Call.DependsOn];
 //   - results must not depend on how the ranges are cut.
 //
-// Everything else ends capture by itself: [Call.Parallel], [Call.Sync], scratch memory and
-// subgraphs. A kernel launches nothing itself.
+// Everything else ends capture by itself: [Call.Parallel], [Call.Sync], scratch memory other than
+// that of [LaunchScratchOf], and subgraphs. A kernel launches nothing itself.
 func (c *Call) Launch(n, grain int, kernel func(lo, hi int)) {
 	switch {
 	case n <= 0:
@@ -210,15 +210,25 @@ func (c *Call) Scratch(n int) ([]byte, error) {
 	return c.Env.Scratch(c, n)
 }
 
+// LaunchScratchOf is ScratchOf for memory that only launched kernels write and read. The call may be
+// captured: no other call runs between its kernels.
+func LaunchScratchOf[T any](c *Call, n int) ([]T, error) {
+	return scratchOf[T](c, n, func(c *Call, n int) ([]byte, error) { return c.Env.Scratch(c, n) })
+}
+
 // ScratchOf returns n elements of scratch memory with undefined contents. T must
 // hold no pointers.
 func ScratchOf[T any](c *Call, n int) ([]T, error) {
+	return scratchOf[T](c, n, (*Call).Scratch)
+}
+
+func scratchOf[T any](c *Call, n int, take func(c *Call, n int) ([]byte, error)) ([]T, error) {
 	var z [1]T
 	size := len(memory.AsBytes(z[:]))
 	if n < 0 || n > math.MaxInt/2/size {
 		return nil, fmt.Errorf("scratch memory of %d elements overflows", n)
 	}
-	b, err := c.Scratch(n * size)
+	b, err := take(c, n*size)
 	if err != nil {
 		return nil, err
 	}

@@ -37,6 +37,12 @@ func TestGemm(t *testing.T) {
 	optest.Want(t, "Gemm", 11, map[string]any{"alpha": 0.5}, optest.Tensor([]float64{11, 14, 24.5, 32}, 2, 2), optest.Tensor([]float64{1, 2, 3, 4, 5, 6}, 2, 3), optest.Tensor([]float64{1, 2, 3, 4, 5, 6}, 3, 2))
 	optest.Want(t, "Gemm", 13, map[string]any{"alpha": 0.0}, iota32(2, 2), a, b, iota32(2, 2))
 	optest.Want(t, "Gemm", 13, nil, iota32(2, 2), optest.Tensor([]float32{}, 2, 0), optest.Tensor([]float32{}, 0, 2), iota32(2, 2))
+	// Rows that are a power of two apart are copied before they are multiplied.
+	for _, name := range []string{"Gemm", "MatMul"} {
+		if _, err := optest.Run(t, name, 13, nil, iota32(61, 1024), iota32(1024, 100)); err != nil {
+			t.Error(name, err)
+		}
+	}
 	for _, trans := range []map[string]any{nil, {"transA": 1}, {"transB": 1}, {"transA": 1, "transB": 1}} {
 		sa, sb := []int{70, 40}, []int{40, 50}
 		if trans["transA"] != nil {

@@ -55,6 +55,15 @@ func (s cacheSizes) conflict(stride, rows int) bool {
 // fall into different sets.
 func copyStride(k int) int { return ((k*4+line-1)/line | 1) * line / 4 }
 
+// CopyStride returns the stride at which rows of A should be copied before calls share them, because
+// those of a tile would displace each other in the first-level cache; 0 if they should not.
+func (a *Args[T]) CopyStride(level cpu.Level) int {
+	if level == cpu.Generic || Panels(a.N) < copyPanels || !a.copyA(min(a.M, blockM)) {
+		return 0
+	}
+	return copyStride(a.K)
+}
+
 // copyA reports whether rows of A are copied before they are multiplied, because those of a tile
 // would displace each other in the first-level cache.
 func (a *Args[T]) copyA(rows int) bool {

@@ -98,8 +98,13 @@ func MatMulOne[T gemm.Number](c *ir.Call, g *gemm.Args[T]) error {
 		return matMulPlain(c, g)
 	}
 	par := func(n int, fn func(lo, hi int)) { c.Parallel(n, 1, fn) }
-	if g.M*g.N*max(1, g.K) < 1<<16 {
+	if small(g) {
 		par = nil
+	}
+	if f, ok := any(g).(*gemm.Args[float32]); ok && g.K < longSum {
+		if err := stageRows(c, f); err != nil {
+			return err
+		}
 	}
 	if err := gemmLong(c, g, func(g *gemm.Args[T]) { gemm.Parallel(par, cpu.Active(), g) }); err != nil {
 		return err
@@ -280,23 +285,47 @@ func (p *PackedReals) In(g *gemm.Args[float32]) {
 	g.B, g.Half, g.BF16, g.Packed = p.Data, p.Half, p.BF16, p.Data != nil
 }
 
-// RoundRows rounds the left operand of a product with a rounded matrix once for all threads.
-func RoundRows(c *ir.Call, g *gemm.Args[float32]) error {
-	const unit = 16                  // rows of a tile
-	if g.BF16 == nil || g.M < unit { // a few rows are rounded by each thread
+// stageRows prepares the left operand of a product once for all threads: it rounds the rows if the
+// right operand is rounded, and copies them if they would displace each other from the cache where
+// they are.
+func stageRows(c *ir.Call, g *gemm.Args[float32]) error {
+	const unit = 16 // rows of a tile
+	level, grain := cpu.Active(), max(1, 1<<15/(unit*max(g.K, 1)))
+	if g.BF16 == nil {
+		stride := g.CopyStride(level)
+		if stride == 0 || small(g) {
+			return nil
+		}
+		rows, err := ir.LaunchScratchOf[float32](c, g.M*stride)
+		if err != nil {
+			return err
+		}
+		from, ld := g.A, g.LdA
+		c.Launch(g.M, grain*unit, func(lo, hi int) {
+			for r := lo; r < hi; r++ {
+				copy(rows[r*stride:][:g.K], from[r*ld:])
+			}
+		})
+		g.A, g.LdA = rows, stride
 		return nil
 	}
-	rows, err := ir.ScratchOf[uint16](c, gemm.RoundedLen(g.M, g.K))
+	if g.M < unit { // a few rows are rounded by each thread
+		return nil
+	}
+	rows, err := ir.LaunchScratchOf[uint16](c, gemm.RoundedLen(g.M, g.K))
 	if err != nil {
 		return err
 	}
-	level := cpu.Active()
-	c.Launch((g.M+unit-1)/unit, max(1, 1<<15/(unit*g.K)), func(lo, hi int) {
-		g.RoundRows(level, rows, lo*unit, min(g.M, hi*unit))
+	from := *g
+	c.Launch((g.M+unit-1)/unit, grain, func(lo, hi int) {
+		from.RoundRows(level, rows, lo*unit, min(g.M, hi*unit))
 	})
 	g.Rounded = rows
 	return nil
 }
+
+// small reports whether a product takes less time than to distribute it.
+func small[T gemm.Number](g *gemm.Args[T]) bool { return g.M*g.N*max(1, g.K) < 1<<16 }
 
 // LaunchGemm launches a product over float; it reports false if an input has been widened.
 func LaunchGemm(c *ir.Call, args *gemm.Args[float32]) (bool, error) {
@@ -311,10 +340,10 @@ func LaunchGemm(c *ir.Call, args *gemm.Args[float32]) (bool, error) {
 
 // LaunchProduct launches a product. The kernels keep g.
 func LaunchProduct(c *ir.Call, g *gemm.Args[float32]) error {
-	if err := RoundRows(c, g); err != nil {
+	if err := stageRows(c, g); err != nil {
 		return err
 	}
-	if g.M*g.N*max(1, g.K) < 1<<16 {
+	if small(g) {
 		c.Launch(1, 1, func(int, int) { gemm.Parallel(nil, cpu.Active(), g) })
 	} else {
 		gemm.Parallel(c.Launcher(), cpu.Active(), g)
@@ -324,11 +353,11 @@ func LaunchProduct(c *ir.Call, g *gemm.Args[float32]) error {
 
 // GemmParallel runs the kernel on all threads.
 func GemmParallel(c *ir.Call, g *gemm.Args[float32]) error {
-	if err := RoundRows(c, g); err != nil {
+	if err := stageRows(c, g); err != nil {
 		return err
 	}
 	var par gemm.Par
-	if g.M*g.N*max(1, g.K) >= 1<<16 {
+	if !small(g) {
 		par = func(n int, fn func(lo, hi int)) { c.Parallel(n, 1, fn) }
 	} else if g.Rounded != nil {
 		c.Sync()
