@@ -11,8 +11,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// depthwiseConv is a depthwise Conv or FusedConv of float32 over two spatial axes of known sizes,
-// with constant weights and bias, on N×C×H×W tensors.
+// depthwiseConv is a depthwise Conv or FusedConv of float32 over one or two spatial axes of known
+// sizes, with constant weights and bias, on N×C×W or N×C×H×W tensors.
 type depthwiseConv struct {
 	FusedConv
 	d       *conv.DepthwisePlanes
@@ -23,11 +23,11 @@ type depthwiseConv struct {
 // region as inside.
 func LoneDepthwise(group, c, m int) bool { return group > 1 && group == c && c == m }
 
-// prepareDepthwise packs the weights of a depthwise convolution over two axes. It returns nil if
-// the convolution is not supported.
+// prepareDepthwise packs the weights of a depthwise convolution over one or two axes. It returns nil
+// if the convolution is not supported.
 func prepareDepthwise(f *FusedConv, in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
 	w, ok := in[1].(*tensor.Tensor)
-	if !ok || w.DType() != tensor.TypeFloat32 || w.Rank() != 4 || len(types[0].Shape) != 4 || !LoneDepthwise(f.Group, w.Dim(0)*w.Dim(1), w.Dim(0)) {
+	if !ok || w.DType() != tensor.TypeFloat32 || w.Rank() != 3 && w.Rank() != 4 || len(types[0].Shape) != w.Rank() || !LoneDepthwise(f.Group, w.Dim(0)*w.Dim(1), w.Dim(0)) {
 		return nil, nil, nil
 	}
 	shape, ok := ir.Ints(types[0].Shape[1:])
@@ -47,8 +47,14 @@ func prepareDepthwise(f *FusedConv, in []tensor.Value, types []ir.Type) (ir.Oper
 	if err != nil || kit.Product(s.Shape) == 0 || kit.Product(shape) == 0 || s.WideBorder() {
 		return nil, nil, nil // Run reports the error
 	}
-	d, err := conv.NewDepthwisePlanes(cpu.Active(), &conv.Shape{N: 1, Cin: s.C, Cout: s.M, Group: s.Group, In: s.In, Kernel: s.Kernel, Stride: s.Stride, Dilation: s.Dilation,
-		PadBegin: s.Before, PadEnd: s.After, Out: s.Out}, tensor.Of[float32](w), bias)
+	plane := func(v []int, height int) []int {
+		if len(v) == 1 {
+			return []int{height, v[0]}
+		}
+		return v
+	}
+	d, err := conv.NewDepthwisePlanes(cpu.Active(), &conv.Shape{N: 1, Cin: s.C, Cout: s.M, Group: s.Group, In: plane(s.In, 1), Kernel: plane(s.Kernel, 1),
+		Stride: plane(s.Stride, 1), Dilation: plane(s.Dilation, 1), PadBegin: plane(s.Before, 0), PadEnd: plane(s.After, 0), Out: plane(s.Out, 1)}, tensor.Of[float32](w), bias)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -58,8 +64,8 @@ func prepareDepthwise(f *FusedConv, in []tensor.Value, types []ir.Type) (ir.Oper
 // Run computes block by block of channels.
 func (f *depthwiseConv) Run(c *ir.Call) error {
 	x := c.Tensor(0)
-	if x.Rank() != 4 || !slices.Equal(x.Shape()[1:], f.in) {
-		return fmt.Errorf("input has shape %v, want [N %d %d %d]", x.Shape(), f.in[0], f.in[1], f.in[2])
+	if x.Rank() == 0 || !slices.Equal(x.Shape()[1:], f.in) {
+		return fmt.Errorf("input has shape %v, want N images of %v", x.Shape(), f.in)
 	}
 	n := x.Dim(0)
 	y, err := c.Output(0, tensor.TypeFloat32, append([]int{n}, f.out...)...)

@@ -12,7 +12,8 @@ import (
 
 // blockLayout converts regions of convolutions to the blocked layout NCHW16c, in which they and the
 // operators between them are fastest. Values are converted at the borders of regions. Channels,
-// height and width of images must be known, but not the number of images.
+// height and width of images must be known, but not the number of images. Convolutions over one axis
+// run on images of height 1.
 func blockLayout(o *Options, g *ir.Graph) (int, error) {
 	b := &blocker{g: g, made: map[ir.ValueID]bool{}, border: map[ir.ValueID][4]int{}, plans: map[*ir.Node]*blockPlan{}, absorbed: map[*ir.Node]bool{}}
 	if !b.choose() {
@@ -22,8 +23,11 @@ func blockLayout(o *Options, g *ir.Graph) (int, error) {
 	return b.rewrite()
 }
 
-// image is the fixed part of an N×C×H×W shape.
-type image struct{ c, h, w int }
+// image is the fixed part of an N×C×H×W shape, or of N×C×W with a height of 1.
+type image struct {
+	c, h, w int
+	line    bool // N×C×W
+}
 
 // blockPlan describes how a node runs on blocked images.
 type blockPlan struct {
@@ -47,10 +51,13 @@ type blocker struct {
 // imageOf returns the image size of a value that can be blocked.
 func (b *blocker) imageOf(id ir.ValueID) (image, bool) {
 	s := b.g.Values[id].Type.Shape
-	if !isFloat(b.g, id) || len(s) != 4 {
+	if !isFloat(b.g, id) || len(s) != 3 && len(s) != 4 {
 		return image{}, false
 	}
 	d, ok := ir.Ints(s[1:])
+	if len(d) == 2 {
+		d = []int{d[0], 1, d[1]}
+	}
 	if !ok || d[0] < 1 || d[1] < 1 || d[2] < 1 {
 		return image{}, false
 	}
@@ -58,7 +65,7 @@ func (b *blocker) imageOf(id ir.ValueID) (image, bool) {
 	if n, err := tensor.Elements([]int{d[0] + 16, d[1] + 1024, d[2] + 1024, 4}); err != nil || int64(n) > 1<<40 {
 		return image{}, false
 	}
-	return image{d[0], d[1], d[2]}, true
+	return image{d[0], d[1], d[2], len(s) == 3}, true
 }
 
 // choose selects the nodes that run blocked, in order, and reports whether there is a convolution
@@ -114,7 +121,7 @@ func (b *blocker) choose() bool {
 		case *ops.Add, *ops.Sub, *ops.Mul, *ops.Sum:
 			p = b.binary(n, out)
 		case *ops.Concat:
-			p = b.concat(n, op)
+			p = b.concat(n, op, out)
 		default:
 			p = b.unary(n)
 		}
@@ -132,7 +139,18 @@ func (b *blocker) choose() bool {
 func (b *blocker) conv(n *ir.Node, cv *ops.FusedConv, out image) *blockPlan {
 	in, ok := b.imageOf(n.In[0])
 	w, bias := constTensor(b.g, n, 1), constTensor(b.g, n, 2)
-	if !ok || w == nil || w.DType() != tensor.TypeFloat32 || w.Rank() != 4 || len(n.In) > 2 && n.In[2] != ir.None && bias == nil {
+	if !ok || w == nil || w.DType() != tensor.TypeFloat32 || len(n.In) > 2 && n.In[2] != ir.None && bias == nil {
+		return nil
+	}
+	if in.line && out.line && w.Rank() == 3 {
+		plane := *cv
+		plane.Window = cv.Plane()
+		kernel, err := w.Reshape(w.Dim(0), w.Dim(1), 1, w.Dim(2))
+		if err != nil {
+			return nil
+		}
+		cv, w = &plane, kernel
+	} else if in.line || out.line || w.Rank() != 4 {
 		return nil
 	}
 	geo, err := cv.Geometry2(in.h, in.w, w.Shape()[2:])
@@ -216,7 +234,7 @@ func (b *blocker) binary(n *ir.Node, out image) *blockPlan {
 	}
 	in := []ir.ValueID{n.In[0], n.In[1]}
 	_, sub := n.Op.(*ops.Sub)
-	pixel := image{out.c, 1, 1}
+	pixel := image{out.c, 1, 1, out.line}
 	switch {
 	case x == out && y == out, x == out && y == pixel:
 	case y == out && x == pixel && !sub:
@@ -237,8 +255,9 @@ func (b *blocker) sameBatch(x, y ir.ValueID) bool {
 	return b.g.Values[x].Type.Shape[0].Same(b.g.Values[y].Type.Shape[0])
 }
 
-func (b *blocker) concat(n *ir.Node, op *ops.Concat) *blockPlan {
-	if op.Axis != 1 && op.Axis != -3 {
+func (b *blocker) concat(n *ir.Node, op *ops.Concat, out image) *blockPlan {
+	rank := len(b.g.Values[n.Out[0]].Type.Shape)
+	if op.Axis != 1 && op.Axis != 1-rank {
 		return nil
 	}
 	any := false
@@ -247,7 +266,7 @@ func (b *blocker) concat(n *ir.Node, op *ops.Concat) *blockPlan {
 			return nil
 		}
 		im, ok := b.imageOf(id)
-		if !ok || i < len(n.In)-1 && im.c%16 != 0 || !b.sameBatch(id, n.In[0]) {
+		if !ok || im.line != out.line || i < len(n.In)-1 && im.c%16 != 0 || !b.sameBatch(id, n.In[0]) {
 			return nil
 		}
 		any = any || b.made[id]
@@ -337,7 +356,7 @@ func (b *blocker) rewrite() (int, error) {
 		nodes = append(nodes, &ir.Node{Name: n.Name, OpType: "Blocked" + n.OpType, Domain: internalDomain, Opset: n.Opset, Op: op,
 			In: in, Out: []ir.ValueID{twin(out)}})
 		if planar[out] {
-			nodes = append(nodes, &ir.Node{Name: n.Name, OpType: "FromBlocked", Domain: internalDomain, Op: &blocked.FromBlocked{In: b.layout(out)},
+			nodes = append(nodes, &ir.Node{Name: n.Name, OpType: "FromBlocked", Domain: internalDomain, Op: &blocked.FromBlocked{In: b.layout(out), Line: len(g.Values[out].Type.Shape) == 3},
 				In: []ir.ValueID{twin(out)}, Out: []ir.ValueID{out}})
 		}
 	}

@@ -55,13 +55,16 @@ func blockedEach(n int, out *Layout, y []float32, in *Layout, x []float32, fn fu
 	}
 }
 
-// ToBlocked turns N×C×H×W into a layout.
+// ToBlocked turns N×C×H×W into a layout, or N×C×W for images of height 1.
 type ToBlocked struct{ Out Layout }
 
 // Infer checks the input shape and sets the blocked type.
 func (t *ToBlocked) Infer(c *ir.InferContext) error {
 	n := ir.Unknown
 	if s := c.Shape(0); s != nil {
+		if len(s) == 3 && t.Out.H == 1 {
+			s = []ir.Dim{s[0], s[1], ir.Known(1), s[2]}
+		}
 		if len(s) != 4 || s[1].Differs(ir.Known(t.Out.C)) || s[2].Differs(ir.Known(t.Out.H)) || s[3].Differs(ir.Known(t.Out.W)) {
 			return fmt.Errorf("input has shape %v, want [N %d %d %d]", s, t.Out.C, t.Out.H, t.Out.W)
 		}
@@ -73,7 +76,7 @@ func (t *ToBlocked) Infer(c *ir.InferContext) error {
 
 // Run reorders block by block.
 func (t *ToBlocked) Run(c *ir.Call) error {
-	n, src, err := planarIn(c, 0, t.Out.C, t.Out.H, t.Out.W)
+	n, src, err := planarIn(c, 0, &t.Out)
 	if err != nil {
 		return err
 	}
@@ -91,17 +94,21 @@ func (t *ToBlocked) Run(c *ir.Call) error {
 	return nil
 }
 
-// planarIn returns input i as n images in N×C×H×W.
-func planarIn(call *ir.Call, i, c, h, w int) (int, []float32, error) {
+// planarIn returns input i as n images that lie as N×C×H×W.
+func planarIn(call *ir.Call, i int, l *Layout) (int, []float32, error) {
 	x := call.Tensor(i)
-	if s := x.Shape(); len(s) != 4 || s[1] != c || s[2] != h || s[3] != w {
-		return 0, nil, fmt.Errorf("input %d has shape %v, want [N %d %d %d]", i, s, c, h, w)
+	s := x.Shape()
+	if len(s) == 3 && l.H == 1 && s[1] == l.C && s[2] == l.W || len(s) == 4 && s[1] == l.C && s[2] == l.H && s[3] == l.W {
+		return s[0], tensor.Of[float32](x), nil
 	}
-	return x.Dim(0), tensor.Of[float32](x), nil
+	return 0, nil, fmt.Errorf("input %d has shape %v, want [N %d %d %d]", i, s, l.C, l.H, l.W)
 }
 
-// FromBlocked turns a layout into N×C×H×W.
-type FromBlocked struct{ In Layout }
+// FromBlocked turns a layout into N×C×H×W, or into N×C×W if Line is set, for images of height 1.
+type FromBlocked struct {
+	In   Layout
+	Line bool
+}
 
 // Infer gives the planar shape.
 func (f *FromBlocked) Infer(c *ir.InferContext) error {
@@ -109,7 +116,11 @@ func (f *FromBlocked) Infer(c *ir.InferContext) error {
 	if s := c.Shape(0); len(s) == 2 {
 		n = s[0]
 	}
-	c.SetOut(0, ir.TensorType(tensor.TypeFloat32, n, ir.Known(f.In.C), ir.Known(f.In.H), ir.Known(f.In.W)))
+	shape := []ir.Dim{n, ir.Known(f.In.C), ir.Known(f.In.H), ir.Known(f.In.W)}
+	if f.Line {
+		shape = append(shape[:2], shape[3])
+	}
+	c.SetOut(0, ir.TensorType(tensor.TypeFloat32, shape...))
 	return nil
 }
 
@@ -119,7 +130,12 @@ func (f *FromBlocked) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	y, err := c.Output(0, tensor.TypeFloat32, n, f.In.C, f.In.H, f.In.W)
+	shape := [...]int{n, f.In.C, f.In.H, f.In.W}
+	dims := shape[:]
+	if f.Line {
+		dims = append(dims[:2], f.In.W)
+	}
+	y, err := c.Output(0, tensor.TypeFloat32, dims...)
 	if err != nil {
 		return err
 	}

@@ -141,7 +141,7 @@ func (v *Conv) epilogue() *conv.BlockedEpilogue {
 // input returns input 0 as n images, each of size elements.
 func (v *Conv) input(c *ir.Call) (n, size int, x []float32, err error) {
 	if v.planar {
-		n, x, err = planarIn(c, 0, v.in.C, v.in.H, v.in.W)
+		n, x, err = planarIn(c, 0, &v.in)
 		return n, v.in.C * v.in.H * v.in.W, x, err
 	}
 	n, x, err = blockedIn(c, 0, &v.in)
@@ -206,6 +206,10 @@ func NewPool(op kit.Operator, in, out Layout) (*Pool, error) {
 		}
 	default:
 		return nil, fmt.Errorf("operator %T is not a MaxPool or AveragePool", op)
+	}
+	if len(w.Kernel) == 1 && in.H == 1 {
+		plane := w.Plane()
+		w = &plane
 	}
 	if len(w.Kernel) != 2 {
 		return nil, fmt.Errorf("kernel has %d axes, want 2", len(w.Kernel))

@@ -37,6 +37,17 @@ type Window struct {
 	Crop      bool   // allow negative padding in SAME_ modes, if strides exceed the kernel
 }
 
+// Plane returns the window over planes of height 1 that equals w, a window over one axis.
+func (w *Window) Plane() Window {
+	p := *w
+	before, after := w.PadsOf(0, 1)
+	p.Strides, p.Dilations, p.Pads = []int{1, w.Stride(0)}, []int{1, w.Dilation(0)}, []int{0, before, 0, after}
+	if len(w.Kernel) > 0 {
+		p.Kernel = []int{1, w.Kernel[0]}
+	}
+	return p
+}
+
 // WindowLimit limits attributes of windows, so that sums and products of two of them and a
 // dimension cannot overflow.
 const WindowLimit = 1 << 30

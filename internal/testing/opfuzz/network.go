@@ -24,7 +24,22 @@ type network struct {
 	n      int
 	values []string
 	shape  map[string][3]int // channels, height, width
+	line   bool              // tensors are N×C×W, with a height of 1
 }
+
+// axes returns the dimensions of h×w pixels, for tensors with one spatial axis without h.
+func axes[T any](w *network, height, width T) []T {
+	if w.line {
+		return []T{width}
+	}
+	return []T{height, width}
+}
+
+// both returns the attribute of a window that is v for each spatial axis.
+func (w *network) both(v int) []int64 { return axes(w, int64(v), int64(v)) }
+
+// pads returns the padding of a window, the same on all sides.
+func (w *network) pads(v int) []int64 { return append(w.both(v), w.both(v)...) }
 
 func (w *network) name() string {
 	w.n++
@@ -95,7 +110,7 @@ func (w *network) step(x string) {
 				return
 			}
 		}
-		k := w.weights(int64(c), 1, 1)
+		k := w.weights(append([]int64{int64(c)}, w.both(1)...)...)
 		w.add(rapid.SampledFrom([]string{"Add", "Mul", "Sub"}).Draw(t, "with channels"), []string{x, k}, c, h, wd, nil)
 	case "concat":
 		in, total := []string{x}, c
@@ -106,7 +121,7 @@ func (w *network) step(x string) {
 		}
 		w.add("Concat", in, total, h, wd, onnx.Attrs{"axis": 1})
 	case "max", "average":
-		if h < 3 || wd < 3 {
+		if h < 3 && !w.line || wd < 3 {
 			return
 		}
 		op := rapid.SampledFrom([]string{"MaxPool", "AveragePool"}).Draw(t, "pool")
@@ -122,10 +137,16 @@ func (w *network) step(x string) {
 				ow--
 			}
 		}
-		w.add(op, []string{x}, c, oh, ow, onnx.Attrs{"kernel_shape": []int64{3, 3}, "strides": []int64{int64(stride), int64(stride)}, "pads": []int64{1, 1, 1, 1}, "ceil_mode": ceil})
+		if w.line {
+			oh = 1
+		}
+		w.add(op, []string{x}, c, oh, ow, onnx.Attrs{"kernel_shape": w.both(3), "strides": w.both(stride), "pads": w.pads(1), "ceil_mode": ceil})
 	case "lrn":
 		w.add("LRN", []string{x}, c, h, wd, onnx.Attrs{"size": 5, "alpha": float32(0.1), "beta": float32(0.75)})
 	case "transpose":
+		if w.line {
+			return
+		}
 		y := w.name()
 		w.b.Node("Transpose", []string{x}, []string{y}, onnx.Attrs{"perm": []int64{0, 1, 3, 2}})
 		w.add("Relu", []string{y}, c, wd, h, nil)
@@ -153,9 +174,10 @@ func (w *network) shuffle(x string) string {
 		return x
 	}
 	s1, s2, a, b := w.name(), w.name(), w.name(), w.name()
-	w.b.Initializer(s1, []int64{0, 2, int64(c / 2), int64(h), int64(wd)}).Initializer(s2, []int64{0, int64(c), int64(h), int64(wd)})
+	pixels := axes(w, int64(h), int64(wd))
+	w.b.Initializer(s1, append([]int64{0, 2, int64(c / 2)}, pixels...)).Initializer(s2, append([]int64{0, int64(c)}, pixels...))
 	w.b.Node("Reshape", []string{x, s1}, []string{a})
-	w.b.Node("Transpose", []string{a}, []string{b}, onnx.Attrs{"perm": []int64{0, 2, 1, 3, 4}})
+	w.b.Node("Transpose", []string{a}, []string{b}, onnx.Attrs{"perm": []int64{0, 2, 1, 3, 4}[:3+len(pixels)]})
 	return w.add("Reshape", []string{b, s2}, c, h, wd, nil)
 }
 
@@ -171,15 +193,14 @@ func (w *network) convolve(x string, m, group, k, pad int) string {
 	stride := rapid.SampledFrom([]int{1, 1, 2}).Draw(w.t, "stride")
 	dilation := rapid.SampledFrom([]int{1, 1, 2}).Draw(w.t, "dilation")
 	out := func(n int) int { return (n+2*pad-(k-1)*dilation-1)/stride + 1 }
-	if s[1]+2*pad < (k-1)*dilation+1 || s[2]+2*pad < (k-1)*dilation+1 {
+	if s[1]+2*pad < (k-1)*dilation+1 && !w.line || s[2]+2*pad < (k-1)*dilation+1 {
 		return ""
 	}
-	in := []string{x, w.weights(int64(m), int64(s[0]/group), int64(k), int64(k))}
+	in := []string{x, w.weights(append([]int64{int64(m), int64(s[0] / group)}, w.both(k)...)...)}
 	if rapid.Bool().Draw(w.t, "bias") {
 		in = append(in, w.weights(int64(m)))
 	}
-	op, attrs := "Conv", onnx.Attrs{"strides": []int64{int64(stride), int64(stride)}, "dilations": []int64{int64(dilation), int64(dilation)},
-		"pads": []int64{int64(pad), int64(pad), int64(pad), int64(pad)}, "group": group}
+	op, attrs := "Conv", onnx.Attrs{"strides": w.both(stride), "dilations": w.both(dilation), "pads": w.pads(pad), "group": group}
 	if rapid.IntRange(0, 3).Draw(w.t, "contrib") == 0 {
 		op = "FusedConv"
 		// The attribute is omitted, because an empty one is invalid.
@@ -190,7 +211,11 @@ func (w *network) convolve(x string, m, group, k, pad int) string {
 			}
 		}
 	}
-	y := w.add(op, in, m, out(s[1]), out(s[2]), attrs)
+	height := 1
+	if !w.line {
+		height = out(s[1])
+	}
+	y := w.add(op, in, m, height, out(s[2]), attrs)
 	if nodes := w.b.Must().Graph.Nodes; op == "FusedConv" {
 		for _, n := range nodes {
 			if n.Outputs[0] == y {
@@ -202,12 +227,15 @@ func (w *network) convolve(x string, m, group, k, pad int) string {
 }
 
 // Network returns a random convolutional network and a value for its input x of
-// shape [N, C, H, W]; nil for one without outputs.
+// shape [N, C, H, W], or [N, C, W]; nil for one without outputs.
 func Network(t *rapid.T) (*onnx.Model, *tensor.Tensor) {
 	w := &network{t: t, b: onnx.NewModel("net").Opset("", networkOpset), rng: rand.New(rand.NewPCG(1, rapid.Uint64().Draw(t, "seed"))), shape: map[string][3]int{}}
 	c, h, wd := rapid.SampledFrom([]int{1, 3, 16, 18}).Draw(t, "c"), rapid.IntRange(1, 18).Draw(t, "h"), rapid.IntRange(1, 18).Draw(t, "w")
+	if w.line = rapid.IntRange(0, 3).Draw(t, "line") == 0; w.line {
+		h = 1
+	}
 	batch := rapid.IntRange(1, 3).Draw(t, "batch")
-	w.b.Input("x", onnx.Float, "N", c, h, wd)
+	w.b.Input("x", onnx.Float, append([]any{"N", c}, axes[any](w, h, wd)...)...)
 	w.values, w.shape["x"] = []string{"x"}, [3]int{c, h, wd}
 	for range rapid.IntRange(1, 9).Draw(t, "steps") {
 		// Mostly the last value, so that the nodes form chains.
@@ -218,14 +246,14 @@ func Network(t *rapid.T) (*onnx.Model, *tensor.Tensor) {
 	}
 	for i, v := range w.values[1:] {
 		if i == len(w.values)-2 || rapid.IntRange(0, 4).Draw(t, "output") == 0 {
-			w.b.Output(v, onnx.Float, nil, nil, nil, nil)
+			w.b.Output(v, onnx.Float, append([]any{nil, nil}, axes[any](w, nil, nil)...)...)
 		}
 	}
 	m := w.b.Must()
 	if len(m.Graph.Outputs) == 0 {
 		return nil, nil
 	}
-	x := tensor.Must(tensor.Zeros(tensor.TypeFloat32, batch, c, h, wd))
+	x := tensor.Must(tensor.Zeros(tensor.TypeFloat32, append([]int{batch, c}, axes(w, h, wd)...)...))
 	for i, d := 0, tensor.Of[float32](x); i < len(d); i++ {
 		d[i] = float32(w.rng.NormFloat64())
 	}
