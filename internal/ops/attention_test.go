@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"math"
 	"testing"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -32,6 +33,10 @@ func TestAttentionMasks(t *testing.T) {
 	pad := optest.Tensor([]int64{2}, 1)
 	optest.Want(t, "Attention", 24, nil, mean(1.5, 1.5, 1.5, 1.5), q, k, v, nil, nil, nil, pad)
 	optest.Want(t, "Attention", 24, map[string]any{"is_causal": 1}, mean(0, 0, 1, 1.5), q, k, v, nil, nil, nil, pad)
+	// Scores that are all −Inf give zeros, those with NaN give NaN.
+	ninf, nan := float32(math.Inf(-1)), float32(math.NaN())
+	optest.Want(t, "Attention", 23, nil, optest.Tensor([]float32{0, nan, 0}, 1, 1, 3, 1), optest.Tensor([]float32{1, 0, 2}, 1, 1, 3, 1),
+		optest.Tensor([]float32{ninf, ninf, ninf, ninf}, 1, 1, 4, 1), optest.Tensor([]float32{1, 2, 3, 4}, 1, 1, 4, 1))
 	// A short mask is extended by −Inf. A mask that excludes all keys gives zeros.
 	optest.Want(t, "Attention", 24, nil, mean(2, 2, 2, 2), q, k, v, optest.Tensor([]float32{0, 0, 0}, 3))
 	optest.Want(t, "Attention", 24, nil, mean(1, 1, 1, 1), q, k, v, optest.Tensor([]bool{true}, 1))

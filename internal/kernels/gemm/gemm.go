@@ -147,6 +147,10 @@ func packPanel[T Number](dst, b []T, ldb int, trans bool, k, j0, w, k0 int) {
 	if !trans {
 		for i := range k {
 			d := dst[i*PanelWidth:][:PanelWidth]
+			if w == PanelWidth { // a call of copy takes longer
+				*(*[PanelWidth]T)(d) = *(*[PanelWidth]T)(b[(k0+i)*ldb+j0:])
+				continue
+			}
 			clear(d[copy(d, b[(k0+i)*ldb+j0:][:w]):])
 		}
 		return

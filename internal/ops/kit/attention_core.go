@@ -172,9 +172,11 @@ func (a *AttentionCore[T]) block(c *ir.Call, w *attentionHead[T], i0, n int) {
 		a.rawScores(c, w, i0, n, length)
 	}
 	bias, meter := w.s[len(w.s)-a.KVLen:], Meter{C: c}
-	for i := range n {
-		meter.Check(2 * ExpCost * length)
-		a.normalize(c, w.b, w.h, i0+i, w.s[i*w.ld:][:length], bias)
+	if !a.softmaxRows(c, w, i0, n, length) {
+		for i := range n {
+			meter.Check(2 * ExpCost * length)
+			a.normalize(c, w.b, w.h, i0+i, w.s[i*w.ld:][:length], bias)
+		}
 	}
 	if length == 0 {
 		for i := range n {
@@ -262,6 +264,38 @@ func (a *AttentionCore[T]) rawScores(c *ir.Call, w *attentionHead[T], i0, n, key
 		g.B, g.LdB, g.TransB, g.Packed = w.k, gemm.PanelWidth, false, true
 	}
 	GemmSerial(&g)
+}
+
+// softmaxRows converts the raw scores of n queries to probabilities at once. It returns false, with
+// the raw scores in place, if a row needs more than the bias and the kernel for rows.
+func (a *AttentionCore[T]) softmaxRows(c *ir.Call, w *attentionHead[T], i0, n, length int) bool {
+	scores, float := any(w.s).([]float32)
+	if !float || c.Generic || length == 0 || a.Softcap > 0 || a.Observe >= 0 || a.Visible != nil || a.Sink != nil || a.Bias != nil && !a.NaN {
+		return false
+	}
+	level := cpu.Active()
+	if a.Bias != nil {
+		bias := w.s[len(w.s)-a.KVLen:]
+		for i := range n {
+			a.Bias(w.b, w.h, i0+i, bias)
+			row := scores[i*w.ld:][:length]
+			vec.AddF32(level, row, row, any(bias).([]float32))
+		}
+	}
+	if w.ld == length {
+		vec.SoftmaxRowsF32(level, scores[:n*length], scores, length)
+	}
+	for i := range n {
+		row := scores[i*w.ld:][:length]
+		if w.ld != length {
+			vec.SoftmaxF32(level, row, row)
+		}
+		if !a.NaN && row[0] != row[0] { // maybe all scores are -Inf
+			a.rawScores(c, w, i0, n, length)
+			return false
+		}
+	}
+	return true
 }
 
 // normalize converts the raw scores of one query and its first keys to probabilities: zeros if the
