@@ -108,6 +108,61 @@ func TestFusedAttention(t *testing.T) {
 	}
 }
 
+// TestAttentionMaskedByBias compares attention with masks that are added to the scores with
+// reference: those under which probabilities are 0, so that keys are left out, and those under which
+// they are not, or under which the values of masked keys matter.
+func TestAttentionMaskedByBias(t *testing.T) {
+	const length, heads, size = 100, 2, 16
+	for _, c := range []struct {
+		name   string
+		masked float32 // bias of masked keys
+		scale  float32 // of queries
+		set    func(k, v []float32)
+	}{
+		{"-1e4", -1e4, 1, nil}, {"-Inf", float32(math.Inf(-1)), 1, nil}, {"lowest", -math.MaxFloat32, 1, nil}, {"-20", -20, 1, nil}, {"large scores", -1e4, 3000, nil},
+		{"NaN in values", -1e4, 1, func(k, v []float32) { v[60*heads*size] = float32(math.NaN()) }},
+		{"Inf in values", -1e4, 1, func(k, v []float32) { v[60*heads*size+1] = float32(math.Inf(1)) }},
+		{"NaN in keys", -1e4, 1, func(k, v []float32) { k[60*heads*size+2] = float32(math.NaN()) }},
+	} {
+		r := rand.New(rand.NewPCG(9, 9))
+		for _, causal := range []bool{true, false} {
+			mask := tensor.Must(tensor.Zeros(tensor.TypeFloat32, length, length))
+			for i, m := 0, tensor.Of[float32](mask); i < length*length; i++ {
+				if query, key := i/length, i%length; causal && key > query || !causal && key >= 57 {
+					m[i] = c.masked
+				}
+			}
+			q, k, v := drawn(r, 1, length, heads, size), drawn(r, 1, length, heads, size), drawn(r, 1, length, heads, size)
+			for i := range tensor.Of[float32](q) {
+				tensor.Of[float32](q)[i] *= c.scale
+			}
+			if c.set != nil {
+				c.set(tensor.Of[float32](k), tensor.Of[float32](v))
+			}
+			m, feed := attentionModel(1, length, length, heads, size, []int{length, length}), onward.Values{"q": q, "k": k, "v": v, "mask": mask}
+			want, _ := attend(t, m, feed, on("reference"))
+			for _, precision := range []onward.Precision{onward.PrecisionFloat32, onward.PrecisionBFloat16} {
+				rtol, atol := 1e-4, 1e-5
+				if c.scale > 1 { // scores of 1e4 have errors of 1e-3
+					rtol, atol = 1e-2, 1e-2
+				}
+				if precision == onward.PrecisionBFloat16 {
+					if rtol, atol = 0.1, 0.2; c.scale > 1 {
+						continue // rounded scores choose another key
+					}
+				}
+				got, ran := attend(t, m, feed, &onward.SessionOptions{Precision: precision})
+				if ran["Attention"] != 1 {
+					t.Fatalf("%v ran, want Attention", ran)
+				}
+				if err := tensor.AllClose(got, want, rtol, atol); err != nil {
+					t.Errorf("%s, causal %v, %s: %v", c.name, causal, precision, err)
+				}
+			}
+		}
+	}
+}
+
 // TestFusedAttentionWithoutVisibleKeys checks that a query whose scores are all −Inf has the result
 // NaN, as Softmax gives it, and that others are not affected.
 func TestFusedAttentionWithoutVisibleKeys(t *testing.T) {

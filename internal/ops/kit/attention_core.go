@@ -90,6 +90,9 @@ type attentionPlan struct {
 
 func (a *AttentionCore[T]) plan(c *ir.Call) attentionPlan {
 	rows := max(attentionRows, attentionScores/max(1, a.KVLen))
+	if a.Bias != nil {
+		rows = min(rows, maskedRows)
+	}
 	p := attentionPlan{blocks: (a.QLen + rows - 1) / rows, ld: a.KVLen}
 	if a.KVLen%512 == 0 {
 		p.ld += 16 // rows of scores must not share the sets of a cache
@@ -128,13 +131,9 @@ func (a *AttentionCore[T]) Compute(c *ir.Call) error {
 		bh, chunk := i/p.chunks, i%p.chunks
 		w := attentionHead[T]{attentionPlan: p, b: bh / a.Heads, h: bh % a.Heads, k: s[:p.keys], v: s[p.keys:][:p.values], s: s[p.keys+p.values:][:p.scores]}
 		w.kv = w.h * a.KVHeads / a.Heads
-		switch {
-		case p.rounded:
-			rounded(w.k, s[per-p.staging:], a.K.At(w.b, w.kv, 0), a.K.Row, true, a.Dim, a.KVLen)
-			rounded(w.v, s[per-p.staging:], a.V.At(w.b, w.kv, 0), a.V.Row, false, a.KVLen, a.VDim)
-		case p.packed:
-			gemm.Pack(w.k, a.K.At(w.b, w.kv, 0), a.K.Row, true, a.Dim, a.KVLen)
-			gemm.Pack(w.v, a.V.At(w.b, w.kv, 0), a.V.Row, false, a.KVLen, a.VDim)
+		if p.packed {
+			w.pack(w.k, s[per-p.staging:], a.K.At(w.b, w.kv, 0), a.K.Row, true, a.Dim, a.KVLen, a.Bias != nil)
+			w.pack(w.v, s[per-p.staging:], a.V.At(w.b, w.kv, 0), a.V.Row, false, a.KVLen, a.VDim, a.Bias != nil)
 		}
 		for block := p.blocks * chunk / p.chunks; block < p.blocks*(chunk+1)/p.chunks; block++ {
 			if err := c.Err(); err != nil {
@@ -147,10 +146,21 @@ func (a *AttentionCore[T]) Compute(c *ir.Call) error {
 	})
 }
 
-// rounded writes a K×N matrix of float32, rounded and packed, to the memory of dst.
-func rounded[T RealFloat](dst, staging, b []T, ld int, trans bool, k, n int) {
-	gemm.Pack(staging, b, ld, trans, k, n)
-	gemm.PackBF16(cpu.Active(), bf16Data(dst), any(staging).([]float32), k, n)
+// pack writes a K×N matrix to dst, packed and, if that is planned, rounded. If measure is set, it
+// raises most.
+func (w *attentionHead[T]) pack(dst, staging, b []T, ld int, trans bool, k, n int, measure bool) {
+	packed := dst
+	if w.rounded {
+		packed = staging[:gemm.PackedLen(k, n)]
+	}
+	gemm.Pack(packed, b, ld, trans, k, n)
+	data, float := any(packed).([]float32)
+	if float && measure {
+		w.most = max(w.most, largest(data))
+	}
+	if w.rounded {
+		gemm.PackBF16(cpu.Active(), bf16Data(dst), data, k, n)
+	}
 }
 
 // bf16Data returns the bfloat16 numbers in the memory of s.
@@ -160,14 +170,15 @@ func bf16Data[T RealFloat](s []T) []uint16 { return memory.FromRaw[uint16](memor
 type attentionHead[T RealFloat] struct {
 	attentionPlan
 	b, h, kv int
-	k, v     []T // packed
-	s        []T // scores of a block, and one row of bias
+	k, v     []T     // packed
+	s        []T     // scores of a block, and one row of bias
+	most     float64 // largest magnitude in k and v, if there is a bias
 }
 
 // block computes n queries of one head from query i0 on.
 func (a *AttentionCore[T]) block(c *ir.Call, w *attentionHead[T], i0, n int) {
 	y := a.Y.At(w.b, w.h, i0)
-	length := a.visibleKeys(w.b, i0, n)
+	length := min(a.visibleKeys(w.b, i0, n), a.unmaskedKeys(c, w, i0, n))
 	if length > 0 {
 		a.rawScores(c, w, i0, n, length)
 	}
