@@ -219,6 +219,8 @@ func TestWritesMadeOperators(t *testing.T) {
 		{"Gelu by tanh before opset 20", &ops.Gelu{Tanh: true}, 1, 19, "y=com.microsoft.FastGelu(x)"},
 		{"Silu", blocked.NewSilu(), 1, 17, "y=com.microsoft.QuickGelu(x) alpha=1"},
 		{"LayerNormalization", &ops.LayerNormalization{Axis: -1, Epsilon: 0.5}, 2, 17, "y=LayerNormalization(x,x1) axis=-1 epsilon=0.5"},
+		{"RMSNormalization", &ops.RMSNormalization{Axis: -1, Epsilon: 0.5}, 2, 23, "y=RMSNormalization(x,x1) axis=-1 epsilon=0.5"},
+		{"RMSNormalization before opset 23", &ops.RMSNormalization{Axis: -1, Epsilon: 0.5}, 2, 22, "y=SimplifiedLayerNormalization(x,x1) axis=-1 epsilon=0.5"},
 		{"LayerNormalization before opset 17", &ops.LayerNormalization{Axis: -1}, 2, 16, ""},
 		{"FusedConv", &ops.FusedConv{Conv: ops.Conv{Window: window, Group: 2}, Act: kit.Activation{Kind: kit.ActRelu}}, 2, 17,
 			"y=com.microsoft.FusedConv(x,x1) activation=Relu group=2 kernel_shape=[3 3] pads=[1 1 1 1] strides=[2 2]"},

@@ -59,6 +59,12 @@ func (x *graphExport) made(n *ir.Node, in, out []string) bool {
 			return false
 		}
 		return emit("LayerNormalization", "", onnx.Attrs{"axis": op.Axis, "epsilon": op.Epsilon})
+	case *ops.RMSNormalization:
+		name := "RMSNormalization"
+		if opset < 23 { // ONNX Runtime's name, in the domain of ONNX
+			name = "SimplifiedLayerNormalization"
+		}
+		return emit(name, "", onnx.Attrs{"axis": op.Axis, "epsilon": op.Epsilon})
 	case *blocked.StridedMatMul:
 		x.matMul(n, op, in, out)
 		return true

@@ -56,7 +56,13 @@ func matchNormalized(m *matcher, id ir.ValueID) (x ir.ValueID, eps float64, ok b
 	if !isRowMean(m, sub.In[1], x) {
 		return 0, 0, false
 	}
-	_, root := opOnly[*ops.Sqrt](m, div.In[1])
+	y, eps, ok := matchRootMeanSquare(m, div.In[1])
+	return x, eps, ok && y == d
+}
+
+// matchRootMeanSquare returns d and ε of √(mean(d²) + ε) over the last axis.
+func matchRootMeanSquare(m *matcher, id ir.ValueID) (d ir.ValueID, eps float64, ok bool) {
+	_, root := opOnly[*ops.Sqrt](m, id)
 	if root == nil {
 		return 0, 0, false
 	}
@@ -69,7 +75,7 @@ func matchNormalized(m *matcher, id ir.ValueID) (x ir.ValueID, eps float64, ok b
 		return 0, 0, false
 	}
 	mean := m.only(variance)
-	if mean == nil || !isRowMean(m, variance, mean.In[0]) {
+	if mean == nil || len(mean.In) == 0 || !isRowMean(m, variance, mean.In[0]) {
 		return 0, 0, false
 	}
 	sq := m.only(mean.In[0])
@@ -78,10 +84,10 @@ func matchNormalized(m *matcher, id ir.ValueID) (x ir.ValueID, eps float64, ok b
 	}
 	switch sq.Op.(type) {
 	case *ops.Pow:
-		y, e, second, ok := m.withScalar(sq)
-		return x, eps, ok && second && e == 2 && y == d
+		d, e, second, ok := m.withScalar(sq)
+		return d, eps, ok && second && e == 2
 	case *ops.Mul:
-		return x, eps, len(sq.In) == 2 && sq.In[0] == d && sq.In[1] == d
+		return sq.In[0], eps, len(sq.In) == 2 && sq.In[0] == sq.In[1]
 	}
 	return 0, 0, false
 }

@@ -55,6 +55,7 @@ var passes = []pass{
 	{Pass{"fuse-conv", Extended, "merges what follows a Conv into it: a sum, Relu, Clip"}, fuseConv},
 	{Pass{"fuse-activation", Extended, "recognizes Gelu and Silu written with simpler operators"}, fuseActivation},
 	{Pass{"fuse-layer-norm", Extended, "recognizes LayerNormalization written with simpler operators"}, fuseLayerNorm},
+	{Pass{"fuse-rms-norm", Extended, "recognizes RMSNormalization written with simpler operators"}, fuseRMSNorm},
 	dce,
 	{Pass{"fuse-transpose", Extended, "lets MatMul read and write transposed memory"}, fuseTranspose},
 	dce,

@@ -219,6 +219,12 @@ func TestPasses(t *testing.T) {
 		{pass: "fuse-layer-norm", name: "by the third power", opset: 17, build: layerNorm(-1, node("Pow", "d three", "q")), want: "ReduceMean Sub Pow ReduceMean Add Sqrt Div Mul Add"},
 		{pass: "fuse-layer-norm", name: "over another axis", opset: 17, build: layerNorm(0, squared), want: "ReduceMean Sub Mul ReduceMean Add Sqrt Div Mul Add"},
 
+		{pass: "fuse-rms-norm", opset: 17, name: "RMSNormalization", build: rmsNorm(node("Pow", "x two", "q"), node("Sqrt", "e", "r"), node("Div", "x r", "n"), node("Mul", "w n", "y")), want: "RMSNormalization"},
+		{pass: "fuse-rms-norm", opset: 17, name: "by a quotient of one", build: rmsNorm(node("Mul", "x x", "q"), node("Sqrt", "e", "r"), node("Div", "one r", "i"), node("Mul", "x i", "n"), node("Mul", "n w", "y")), want: "RMSNormalization"},
+		{pass: "fuse-rms-norm", opset: 17, name: "by a reciprocal", build: rmsNorm(node("Pow", "x two", "q"), node("Sqrt", "e", "r"), node("Reciprocal", "r", "i"), node("Mul", "i x", "n"), node("Mul", "n w", "y")), want: "RMSNormalization"},
+		{pass: "fuse-rms-norm", opset: 17, name: "of another value", build: rmsNorm(node("Pow", "x two", "q"), node("Sqrt", "e", "r"), node("Neg", "x", "v"), node("Div", "v r", "n"), node("Mul", "n w", "y")), want: "Pow ReduceMean Add Sqrt Neg Div Mul"},
+		{pass: "fuse-rms-norm", opset: 17, name: "by a quotient of two", build: rmsNorm(node("Mul", "x x", "q"), node("Sqrt", "e", "r"), node("Div", "two r", "i"), node("Mul", "x i", "n"), node("Mul", "n w", "y")), want: "Mul ReduceMean Add Sqrt Div Mul Mul"},
+
 		{pass: "fuse-transpose", name: "a transposed factor", build: steps(input("x", "n", 5, 8), node("Transpose", "x", "t", onnx.Attrs{"perm": []int64{0, 2, 1}}), node("MatMul", "x t", "y")), want: "StridedMatMul"},
 		{pass: "fuse-transpose", name: "followed by a scale", build: steps(input("x", "n", 8, 8), constant("k", float32(0.1)), node("MatMul", "x x", "p"), node("Mul", "p k", "y")), want: "StridedMatMul"},
 		{pass: "fuse-transpose", name: "a factor that is needed transposed", build: steps(input("x", "n", 5, 8), node("Transpose", "x", "t", onnx.Attrs{"perm": []int64{0, 2, 1}}), node("MatMul", "x t", "y")), outputs: "y t", want: "Transpose MatMul"},
@@ -426,6 +432,13 @@ func evaluate(t *testing.T, g *ir.Graph, x tensor.Value) tensor.Value {
 }
 
 var squared = node("Mul", "d d", "q")
+
+// rmsNorm writes an RMSNormalization in parts; square computes q from x, and the others y from x and e,
+// the mean plus ε.
+func rmsNorm(square build, others ...build) []build {
+	return append(steps(rows, constant("two", float32(2)), constant("one", float32(1)), constant("eps", float32(1e-6)), constant("w", []float32{1, 2, 3, 4, 5, 6, 7, 8}, 8),
+		square, node("ReduceMean", "q", "m", onnx.Attrs{"axes": []int64{-1}}), node("Add", "m eps", "e")), others...)
+}
 
 // layerNorm writes a LayerNormalization over an axis in parts; square computes q from d.
 func layerNorm(axis int64, square build) []build {
