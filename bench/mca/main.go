@@ -31,6 +31,8 @@ type kernel struct{ pkg, symbol, label, multiply string }
 var kernels = []kernel{
 	{"gemm", "tile6x16F32NEON", "GEMM float32, 6×16", "fmla"},
 	{"gemm", "tile1x16F32NEON", "GEMM float32, 1×16", "fmla"},
+	{"gemm", "dots8BF16", "GEMM bfloat16, 8×8, FEAT_BF16: 32 of K", "bfmmla"},
+	{"gemm", "dots1BF16", "GEMM bfloat16, 1×32, FEAT_BF16: 32 of K", "bfmmla"},
 	{"quant", "tile6x16S8DOT", "GEMM int8, 6×16", "sdot"},
 	{"quant", "tile1x16S8DOT", "GEMM int8, 1×16", "sdot"},
 	{"quant", "tile6x16S8Matrix", "GEMM int8, 6×16, FEAT_I8MM: 8 of K", "smmla"},
@@ -44,18 +46,18 @@ var kernels = []kernel{
 	{"quant", "nbitsVector4NEON", "4-bit blocks by float32, 1×16", "fmla"},
 }
 
-// processor is a model of LLVM. pipes is the number of multiply-adds of 128 bits that it starts in a cycle. int8Matrix is set if
-// the processor has FEAT_I8MM.
+// processor is a model of LLVM. pipes is the number of multiply-adds of 128 bits that it starts in a cycle. matrix is set if
+// the processor has FEAT_I8MM and FEAT_BF16.
 type processor struct {
 	name, label string
 	pipes       float64
-	int8Matrix  bool
+	matrix      bool
 }
 
 var processors = []processor{{"neoverse-n1", "Neoverse N1", 2, false}, {"neoverse-v1", "Neoverse V1", 4, true}, {"neoverse-v2", "Neoverse V2", 4, true}, {"apple-m1", "Apple M1", 3, false}}
 
-// int8Matrix lists the multiplications of FEAT_I8MM.
-var int8Matrix = []string{"sudot", "usdot", "smmla", "ummla", "usmmla"}
+// matrix lists the multiplications of FEAT_I8MM and FEAT_BF16.
+var matrix = []string{"sudot", "usdot", "smmla", "ummla", "usmmla", "bfmmla"}
 
 const iterations = 200
 
@@ -106,7 +108,7 @@ func report(suffix string) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", k.symbol, err)
 		}
-		asm, err := command([]byte(bytesOf(loop)), "llvm-mc"+suffix, "-triple=aarch64", "-mattr=+dotprod,+i8mm", "-disassemble")
+		asm, err := command([]byte(bytesOf(loop)), "llvm-mc"+suffix, "-triple=aarch64", "-mattr=+dotprod,+i8mm,+bf16,+fp16fml", "-disassemble")
 		if err != nil {
 			return "", err
 		}
@@ -116,7 +118,7 @@ func report(suffix string) (string, error) {
 		}
 		fmt.Fprintf(&b, "| %s | %d |", k.label, n)
 		for _, p := range processors {
-			if slices.Contains(int8Matrix, k.multiply) && !p.int8Matrix {
+			if slices.Contains(matrix, k.multiply) && !p.matrix {
 				b.WriteString(" – |")
 				continue
 			}
@@ -134,7 +136,7 @@ func report(suffix string) (string, error) {
 
 // analyse returns the cycles of an iteration.
 func analyse(suffix, processor, asm string) (float64, error) {
-	text, err := command([]byte(asm), "llvm-mca"+suffix, "-mtriple=aarch64", "-mattr=+dotprod,+i8mm", "-mcpu="+processor, "-iterations="+strconv.Itoa(iterations))
+	text, err := command([]byte(asm), "llvm-mca"+suffix, "-mtriple=aarch64", "-mattr=+dotprod,+i8mm,+bf16,+fp16fml", "-mcpu="+processor, "-iterations="+strconv.Itoa(iterations))
 	if err != nil {
 		return 0, err
 	}
@@ -221,4 +223,5 @@ The peaks are two multiply-adds of 128 bits per cycle on Neoverse N1, and four o
 and uses that of an older Apple processor (Cyclone), which has three; M1 itself has four. 1×16 is the tile of products with one row.
 In practice, such products wait for memory. A dash means that the processor lacks the instruction.
 An instruction of FEAT_I8MM computes twice the products of SDOT: two iterations of 8 of K replace one of the loop for SDOT, 16 of K.
+One of FEAT_BF16 computes four times the products of a float32 instruction; Apple's processors have both features from M2 on.
 `

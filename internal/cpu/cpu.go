@@ -132,13 +132,19 @@ func HasDotBF16() bool { return hasDotBF16() }
 // DotBF16 reports whether level l may use VDPBF16PS, as of [HasDotBF16].
 func DotBF16(l Level) bool { return l == AVX512 && !withoutMatrices.Load() && HasDotBF16() }
 
+// HasMatrixBF16 reports whether the processor has FEAT_BF16 of arm64: products of matrices of bfloat16 numbers (BFMMLA).
+func HasMatrixBF16() bool { return hasMatrixBF16 }
+
+// MatrixBF16 reports whether level l may use FEAT_BF16, as of [HasMatrixBF16].
+func MatrixBF16(l Level) bool { return hasMatrixBF16 && l == NEON && !withoutMatrices.Load() }
+
 // BFloat16 reports whether products of bfloat16 numbers are faster at level l than those of float32.
-func BFloat16(l Level) bool { return AMXBF16(l) || DotBF16(l) }
+func BFloat16(l Level) bool { return AMXBF16(l) || DotBF16(l) || MatrixBF16(l) }
 
 // withoutMatrices is set by [WithoutMatrices].
 var withoutMatrices atomic.Bool
 
-// WithoutMatrices turns AMX, [DotBF16] and [Int8Matrix] off, and returns a function that restores them. It is for tests.
+// WithoutMatrices turns AMX, [DotBF16], [MatrixBF16] and [Int8Matrix] off, and returns a function that restores them. It is for tests.
 func WithoutMatrices() (restore func()) {
 	old := withoutMatrices.Swap(true)
 	return func() { withoutMatrices.Store(old) }

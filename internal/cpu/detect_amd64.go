@@ -10,7 +10,7 @@ import (
 
 var hasVNNI = cpu.X86.HasAVX512VNNI
 
-const hasDotProduct, hasInt8Matrix = false, false
+const hasDotProduct, hasInt8Matrix, hasMatrixBF16 = false, false, false
 
 // vendor returns the first four of the twelve letters of the processor's vendor (CPUID, leaf 0).
 func vendor() uint32

@@ -15,5 +15,5 @@ func hasDotBF16() bool { return false }
 // hw.optional.arm.FEAT_DotProd, on Windows from IsProcessorFeaturePresent.
 var hasDotProduct = cpu.ARM64.HasASIMDDP
 
-// On Windows, golang.org/x/sys/cpu does not report this feature.
-var hasInt8Matrix = cpu.ARM64.HasI8MM
+// golang.org/x/sys/cpu reports FEAT_I8MM on Linux and macOS, and FEAT_BF16 nowhere.
+var hasInt8Matrix, hasMatrixBF16 = cpu.ARM64.HasI8MM || systemInt8Matrix(), systemBF16()

@@ -42,7 +42,7 @@ func TestEncodings(t *testing.T) {
 	if err != nil {
 		t.Skip("llvm-mc is not installed")
 	}
-	cmd := exec.Command(path, "-triple=aarch64", "-mattr=+dotprod,+i8mm", "-show-encoding")
+	cmd := exec.Command(path, "-triple=aarch64", "-mattr=+dotprod,+i8mm,+bf16,+fp16fml", "-show-encoding")
 	cmd.Stdin = strings.NewReader(strings.Join(texts, "\n") + "\n")
 	out, err := cmd.Output()
 	if err != nil {

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // tileDotBF16 adds to tile c the products of the pairs of bfloat16 numbers of a and b.
@@ -275,12 +274,7 @@ func writeBFloat16(dir string) {
 	}
 	bfloatRow(f)
 	bfloatPairs(f)
-	var dis strings.Builder
-	fmt.Fprintf(&dis, "\nfunc dotBF16(rows int, t *dotsBF16) {\n\tswitch rows {\n")
-	for rows := 1; rows <= pairRows; rows *= 2 {
-		fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", rows, bfloatDots(f, rows))
-	}
-	dis.WriteString("\t}\n}\n")
+	dispatch := dispatchDots(f, bfloatDots)
 	write(dir+"/bfloat16_amd64.s", f.text())
-	write(dir+"/bfloat16_stubs_amd64.go", generated+"//go:build !purego\n\npackage gemm\n"+f.stubs.String()+dis.String())
+	write(dir+"/bfloat16_stubs_amd64.go", generated+"//go:build !purego\n\npackage gemm\n"+f.stubs.String()+dispatch)
 }

@@ -2,6 +2,7 @@ package gemm
 
 import (
 	"math"
+	"runtime"
 	"unsafe"
 
 	"github.com/onward-ml/onward/internal/cpu"
@@ -11,13 +12,16 @@ import (
 // Products of operands that are rounded to bfloat16: the products of two numbers are exact, and sums
 // are float32. The order of the additions is that of the processor's instructions, which the plain
 // code follows: all levels give the same bits, except the payloads of NaNs. Subnormal operands and
-// results count as zero. Intel's SDM, volume 2, defines two orders:
+// results count as zero. Intel's SDM, volume 2, and Arm's DDI 0487 define the orders:
 //
 //   - TDPBF16PS of AMX: for each [chunkK] terms the sum of those with even indices, from zero on, and
 //     that of the odd ones, with one rounding per term; then the sum of both, which is added to the
 //     previous sum.
 //   - VDPBF16PS: the terms of each pair, the odd one first, are added to the previous sum, with one
 //     rounding per term.
+//   - BFMMLA of arm64 (BFDotAdd without FEAT_EBF16, or with FPCR.EBF zero): both terms of a pair are
+//     added, and their sum to the previous one. Both sums are rounded to odd: an inexact one becomes
+//     the neighbour with the odd significand, which lies within one unit in the last place.
 
 const (
 	// chunkK is the number of terms that a tile instruction sums.
@@ -29,8 +33,36 @@ const (
 	blockChunks = 8
 )
 
-// inPairs selects the order of VDPBF16PS. Tests replace it.
-var inPairs = cpu.HasDotBF16()
+// order is an order of the additions, and of the operands in memory.
+type order uint8
+
+const (
+	inChunks order = iota // TDPBF16PS
+	inPairs               // VDPBF16PS
+	inFours               // BFMMLA, which multiplies two rows and two columns over four k
+)
+
+// bf16Order is the order of the processor's instructions. Tests replace it.
+var bf16Order = func() order {
+	switch {
+	case cpu.HasMatrixBF16():
+		return inFours
+	case cpu.HasDotBF16():
+		return inPairs
+	}
+	return inChunks
+}()
+
+// fours reports whether o is the order of BFMMLA. Other architectures have no code for it.
+func (o order) fours() bool { return runtime.GOARCH == "arm64" && o == inFours }
+
+// group returns the number of k whose elements of a column are adjacent.
+func (o order) group() int {
+	if o.fours() {
+		return 4
+	}
+	return 2
+}
 
 // MaxBF16K is the largest K of a product with a matrix of [PackBF16], so that calls stay short.
 const MaxBF16K = 16384
@@ -41,28 +73,32 @@ func chunks(k int) int { return (k + chunkK - 1) / chunkK }
 // BF16Len returns the number of elements of a K×N matrix that [PackBF16] writes.
 func BF16Len(k, n int) int { return Panels(n) * chunks(k) * chunkK * PanelWidth }
 
-// PackBF16 rounds packed panels of K×N to bfloat16, as panels [N/32][K/2][32][2]. K is padded with
-// zeros to a multiple of 32.
+// PackBF16 rounds packed panels of K×N to bfloat16, as panels [N/32][K/2][32][2], or [N/32][K/4][32][4]
+// for BFMMLA. K is padded with zeros to a multiple of 32.
 func PackBF16(level cpu.Level, dst []uint16, packed []float32, k, n int) {
+	const fours = 4 * PanelWidth
 	size := chunks(k) * chunkK * PanelWidth
 	for p := range Panels(n) {
 		d, x := dst[p*size:][:size], packed[p*k*PanelWidth:][:k*PanelWidth]
-		pairsBF16(level, d, x, k/2)
-		clear(d[k/2*2*PanelWidth:])
-		if k%2 != 0 {
-			var last [2 * PanelWidth]float32
-			copy(last[:], x[(k-1)*PanelWidth:])
-			pairsBF16(level, d[(k-1)*PanelWidth:], last[:], 1)
+		whole := k / 4 * fours
+		foursBF16(level, d, x, k/4)
+		clear(d[whole:])
+		if k%4 != 0 {
+			var last [fours]float32
+			copy(last[:], x[whole:])
+			foursBF16(level, d[whole:], last[:], 1)
 		}
 	}
 }
 
-// pairsGeneric interleaves and rounds n pairs of rows of a panel.
-func pairsGeneric(dst []uint16, x []float32, n int) {
-	for i := range n {
+// foursGeneric interleaves and rounds n times four rows of a panel.
+func foursGeneric(dst []uint16, x []float32, n int) {
+	size := bf16Order.group()
+	for i := range 4 * n / size {
 		for j := range PanelWidth {
-			d := dst[(i*PanelWidth+j)*2:][:2]
-			d[0], d[1] = vec.RoundBF16(x[2*i*PanelWidth+j]), vec.RoundBF16(x[(2*i+1)*PanelWidth+j])
+			for h := range size {
+				dst[(i*PanelWidth+j)*size+h] = vec.RoundBF16(x[(i*size+h)*PanelWidth+j])
+			}
 		}
 	}
 }
@@ -72,8 +108,8 @@ func RoundedLen(rows, k int) int {
 	return (rows + unitRows - 1) / unitRows * unitRows * chunks(k) * chunkK
 }
 
-// RoundRows rounds rows [row0, row1) of A to bfloat16, as [rows/16][K/32][16][32], for
-// [Args.Rounded]. row0 is a multiple of 16 and dst is for all rows. It allocates no memory unless
+// RoundRows rounds rows [row0, row1) of A to bfloat16, as [rows/16][K/32][16][32], or
+// [rows/16][K/32][8][8][2][4] for BFMMLA, for [Args.Rounded]. row0 is a multiple of 16 and dst is for all rows. It allocates no memory unless
 // TransA is set.
 func (a *Args[T]) RoundRows(level cpu.Level, dst []uint16, row0, row1 int) {
 	f := any(a).(*Args[float32])
@@ -84,6 +120,9 @@ func (a *Args[T]) RoundRows(level cpu.Level, dst []uint16, row0, row1 int) {
 	}
 	for r := row0; r < row1; r++ {
 		d := dst[(r/unitRows*n*unitRows+r%unitRows)*chunkK:]
+		if bf16Order.fours() {
+			d = dst[(r/unitRows*n*unitRows+r%unitRows&^1)*chunkK+r%2*4:]
+		}
 		if a.TransA {
 			for k := range row {
 				row[k] = f.A[k*a.LdA+r]
@@ -103,14 +142,19 @@ func (a *Args[T]) RoundRows(level cpu.Level, dst []uint16, row0, row1 int) {
 	}
 }
 
-// rowGeneric rounds n chunks of a row. Subnormal numbers become zeros, as VCVTNE2PS2BF16 makes them.
+// rowGeneric rounds n chunks of a row. Subnormal numbers become zeros, as VCVTNE2PS2BF16 makes them, except for BFMMLA,
+// which takes them as zeros.
 func rowGeneric(dst []uint16, x []float32, n int) {
+	fours := bf16Order.fours()
 	for i := range n {
 		for j, v := range x[i*chunkK:][:chunkK] {
-			if b := math.Float32bits(v); b&0x7f800000 == 0 {
+			at := i*unitRows*chunkK + j
+			if fours {
+				at += j &^ 3
+			} else if b := math.Float32bits(v); b&0x7f800000 == 0 {
 				v = math.Float32frombits(b & 0x80000000)
 			}
-			dst[i*unitRows*chunkK+j] = vec.RoundBF16(v)
+			dst[at] = vec.RoundBF16(v)
 		}
 	}
 }
@@ -165,7 +209,8 @@ func (a *Args[T]) blockBF16(level cpu.Level, rows []uint16, blk Block, sums []fl
 	n := chunks(a.K)
 	panel, height := n*chunkK*PanelWidth, blk.Row1-blk.Row0
 	size := height * PanelWidth
-	tiles, dots := !inPairs && cpu.AMXBF16(level), inPairs && cpu.DotBF16(level)
+	tiles := bf16Order == inChunks && cpu.AMXBF16(level)
+	dots := bf16Order == inPairs && cpu.DotBF16(level) || bf16Order.fours() && cpu.MatrixBF16(level)
 	direct, done := 0, 0 // panels of which the sums go to C at once, and those with the epilogue
 	if !tiles {
 		direct = a.N / PanelWidth
@@ -244,26 +289,75 @@ func (t *bf16Tiles) rows(n int) {
 func (t *bf16Tiles) row(r int, c []float32, b []uint16) {
 	clear(c)
 	for k := range t.chunks {
-		a := t.a[((r/unitRows*t.chunks+k)*unitRows+r%unitRows)*chunkK:][:chunkK]
-		if inPairs {
-			for i := range a {
-				x, w := wide(a[i^1]), b[(k*chunkK+i&^1)*PanelWidth+(i^1)&1:]
+		unit := t.a[(r/unitRows*t.chunks+k)*unitRows*chunkK:][:unitRows*chunkK]
+		w := b[k*chunkK*PanelWidth:][:chunkK*PanelWidth]
+		switch a := unit[r%unitRows*chunkK:]; {
+		case bf16Order.fours():
+			rowInFours(c, unit[r%unitRows&^1*chunkK+r%2*4:], w)
+		case bf16Order == inPairs:
+			for i := range chunkK {
+				x, w := wide(a[i^1]), w[i&^1*PanelWidth+(i^1)&1:]
 				for j, v := range c {
 					c[j] = float32(flushed(x*wide(w[2*j]) + float64(v)))
 				}
 			}
-			continue
-		}
-		var sums [2][PanelWidth]float64
-		for i, x := range a {
-			w := b[(k*chunkK+i&^1)*PanelWidth+i&1:]
-			for j, v := range &sums[i&1] {
-				sums[i&1][j] = flushed(wide(x)*wide(w[2*j]) + v)
+		default:
+			var sums [2][PanelWidth]float64
+			for i, x := range a[:chunkK] {
+				w := w[i&^1*PanelWidth+i&1:]
+				for j, v := range &sums[i&1] {
+					sums[i&1][j] = flushed(wide(x)*wide(w[2*j]) + v)
+				}
+			}
+			for j, v := range c {
+				c[j] = float32(flushed(float64(v) + flushed(sums[0][j]+sums[1][j])))
 			}
 		}
+	}
+}
+
+// rowInFours adds a chunk to the sums of a row: the first four of each eight elements of a.
+func rowInFours(c []float32, a, b []uint16) {
+	for i := 0; i < chunkK; i += 2 {
+		x, w := a[i+i&^3:][:2], b[i&^3*PanelWidth+i&2:]
 		for j, v := range c {
-			c[j] = float32(flushed(float64(v) + flushed(sums[0][j]+sums[1][j])))
+			first, second := toOdd(wide(x[0])*wide(w[4*j]), 0), toOdd(wide(x[1])*wide(w[4*j+1]), 0)
+			c[j] = float32(sumToOdd(float64(v), sumToOdd(first, second)))
 		}
+	}
+}
+
+// sumToOdd returns the sum of two numbers of 24 bits, rounded to odd as of toOdd.
+func sumToOdd(a, b float64) float64 {
+	s := a + b
+	t := s - a
+	return toOdd(s, (a-(s-t))+(b-t)) // the second term is what s lacks (TwoSum of Knuth)
+}
+
+// toOdd rounds s + lost to float32, to odd, and to 0 for subnormal results. lost is smaller than a unit in the last place of s.
+func toOdd(s, lost float64) float64 {
+	if s == 0 || s != s || math.IsInf(s, 0) {
+		return s
+	}
+	const low = 1<<29 - 1 // the bits that float32 lacks
+	u := math.Float64bits(s)
+	if lost != 0 && u&1 == 0 { // s rounded to odd
+		if (lost > 0) == (s > 0) {
+			u++
+		} else {
+			u--
+		}
+	}
+	if u&low != 0 {
+		u = u&^low | (low + 1)
+	}
+	switch r := math.Float64frombits(u); {
+	case math.Abs(r) < 0x1p-126:
+		return math.Copysign(0, r)
+	case math.Abs(r) >= 0x1p128:
+		return math.Inf(int(math.Copysign(1, r)))
+	default:
+		return r
 	}
 }
 

@@ -1,4 +1,4 @@
-//go:build !amd64 || purego
+//go:build !(amd64 || arm64) || purego
 
 package gemm
 
@@ -10,4 +10,4 @@ func (t *bf16Tiles) dots(int, *Epilogue[float32], int, int) {}
 
 func rowBF16(_ cpu.Level, dst []uint16, x []float32, n int) { rowGeneric(dst, x, n) }
 
-func pairsBF16(_ cpu.Level, dst []uint16, x []float32, n int) { pairsGeneric(dst, x, n) }
+func foursBF16(_ cpu.Level, dst []uint16, x []float32, n int) { foursGeneric(dst, x, n) }

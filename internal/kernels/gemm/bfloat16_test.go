@@ -3,6 +3,7 @@ package gemm
 import (
 	"fmt"
 	"math"
+	"math/big"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -29,13 +30,15 @@ func bf16Case(t *testing.T, r *rand.Rand, m, n, k int, transA bool, number func(
 		a.LdA = m
 	}
 	PackBF16(cpu.Generic, a.BF16, packed, k, n)
-	switch r.IntN(4) {
+	switch r.IntN(5) {
 	case 0:
 		a.BiasCol = fill(make([]float32, n))
 	case 1:
 		a.Alpha, a.BiasRow, a.Act = 0.5, fill(make([]float32, m)), Relu
 	case 2:
 		a.Add, a.LdAdd, a.Act, a.Lo, a.Hi = fill(make([]float32, m*n)), n, Clip, -1, 1
+	case 3:
+		a.Alpha, a.BiasCol, a.Add, a.LdAdd = 0.5, fill(make([]float32, n)), fill(make([]float32, m*n)), n
 	}
 	return a, b
 }
@@ -48,15 +51,22 @@ func TestBF16Levels(t *testing.T) {
 // inOrders calls test with each order of the terms. A processor has instructions for one of them; for
 // the other, all levels run the plain code.
 func inOrders(t *testing.T, test func(t *testing.T)) {
-	defer func(old bool) { inPairs = old }(inPairs)
-	for _, inPairs = range []bool{false, true} {
-		t.Run(fmt.Sprintf("in pairs %t", inPairs), test)
+	defer func(old order) { bf16Order = old }(bf16Order)
+	for _, bf16Order = range []order{inChunks, inPairs, inFours} {
+		if bf16Order == inFours && !bf16Order.fours() {
+			continue
+		}
+		t.Run(fmt.Sprintf("order %d", bf16Order), test)
 	}
 }
 
 func testBF16Levels(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for i := range 150 {
+	cases := 150
+	if testing.Short() {
+		cases = 60
+	}
+	for i := range cases {
 		m, n, k := 1+r.IntN(70), 1+r.IntN(100), 1+r.IntN(150)
 		if i%10 == 0 {
 			k += 512
@@ -134,7 +144,10 @@ func testBF16Sums(t *testing.T) {
 }
 
 // TestPackBF16 requires the same panels of all levels, padded with zeros.
-func TestPackBF16(t *testing.T) {
+func TestPackBF16(t *testing.T) { inOrders(t, testPackBF16) }
+
+func testPackBF16(t *testing.T) {
+	group := bf16Order.group()
 	r := rand.New(rand.NewPCG(5, 6))
 	for k := 1; k < 70; k += 3 {
 		n := 1 + r.IntN(80)
@@ -147,7 +160,7 @@ func TestPackBF16(t *testing.T) {
 		size := len(want) / Panels(n)
 		for i, v := range want {
 			p, at := i/size, i%size
-			row, col := at/(2*PanelWidth)*2+at%2, at/2%PanelWidth
+			row, col := at/(group*PanelWidth)*group+at%group, at/group%PanelWidth
 			x := uint16(0)
 			if row < k {
 				x = vec.RoundBF16(packed[(p*k+row)*PanelWidth+col])
@@ -170,7 +183,11 @@ func TestPackBF16(t *testing.T) {
 
 // TestBF16Pauses checks that calls are short and allocate nothing.
 func TestBF16Pauses(t *testing.T) {
-	const m, n, k = 200, 500, 2000
+	const m, n = 200, 500
+	k := 2000
+	if testing.Short() {
+		k = 500
+	}
 	a := &Args[float32]{M: m, N: n, K: k, A: make([]float32, m*k), LdA: k, BF16: make([]uint16, BF16Len(k, n)), C: make([]float32, m*n), LdC: n}
 	a.BiasCol = make([]float32, n)
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
@@ -218,5 +235,32 @@ func BenchmarkBF16(b *testing.B) {
 		w.Rounded = make([]uint16, RoundedLen(m, k))
 		w.RoundRows(l, w.Rounded, 0, m)
 		run("rounded", &w, false)
+	}
+}
+
+// TestSumToOdd compares with sums of 300 bits.
+func TestSumToOdd(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 9))
+	for range 20000 {
+		x := math.Float32frombits(r.Uint32())
+		y := math.Float32frombits(math.Float32bits(x) ^ 1<<31 ^ r.Uint32()>>(5+r.IntN(20)))
+		if x-x != 0 || y-y != 0 {
+			continue
+		}
+		s := new(big.Float).SetPrec(300).Add(big.NewFloat(float64(x)), big.NewFloat(float64(y)))
+		down := new(big.Float).SetMode(big.ToZero).SetPrec(24).Set(s)
+		v, _ := down.Float64()
+		want := float32(v)
+		switch {
+		case down.MantExp(nil) > 128:
+			want = float32(math.Inf(s.Sign()))
+		case down.MantExp(nil) < -125 && s.Sign() != 0:
+			want = float32(math.Copysign(0, v))
+		case down.Cmp(s) != 0:
+			want = math.Float32frombits(math.Float32bits(want) | 1)
+		}
+		if got := float32(sumToOdd(float64(x), float64(y))); math.Float32bits(got) != math.Float32bits(want) {
+			t.Fatalf("%g + %g: %g, want %g", x, y, got, want)
+		}
 	}
 }

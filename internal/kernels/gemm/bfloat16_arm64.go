@@ -1,0 +1,23 @@
+//go:build !purego
+
+package gemm
+
+import "github.com/onward-ml/onward/internal/cpu"
+
+func (t *bf16Tiles) amx(int) {}
+
+func rowBF16(level cpu.Level, dst []uint16, x []float32, n int) {
+	if !cpu.MatrixBF16(level) || !bf16Order.fours() {
+		rowGeneric(dst, x, n)
+		return
+	}
+	rowBF16NEON(&dst[0], &x[0], n)
+}
+
+func foursBF16(level cpu.Level, dst []uint16, x []float32, n int) {
+	if !cpu.MatrixBF16(level) || !bf16Order.fours() {
+		foursGeneric(dst, x, n)
+	} else if n > 0 {
+		foursBF16NEON(&dst[0], &x[0], n)
+	}
+}
