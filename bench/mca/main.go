@@ -25,7 +25,7 @@ import (
 	"github.com/onward-ml/onward/internal/atomicfile"
 )
 
-// kernel is a kernel whose longest loop is analysed.
+// kernel is a kernel whose longest loop is analysed. multiply is the instruction that limits it, or "".
 type kernel struct{ pkg, symbol, label, multiply string }
 
 var kernels = []kernel{
@@ -44,6 +44,10 @@ var kernels = []kernel{
 	{"quant", "nbits85x16SDOT", "8-bit blocks, 5×16", "sdot"},
 	{"quant", "nbits81x16SDOT", "8-bit blocks, 1×16", "sdot"},
 	{"quant", "nbitsVector4NEON", "4-bit blocks by float32, 1×16", "fmla"},
+	{"quant", "requantizeI32NEON", "requantization of 16 sums", ""},
+	{"quant", "addBytesNEON", "QLinearAdd of 16 bytes", ""},
+	{"quant", "quantizeF32NEON", "QuantizeLinear of 16 numbers", ""},
+	{"quant", "maxWindow1NEON", "MaxPool of 16 bytes, one element of the window", ""},
 }
 
 // processor is a model of LLVM. pipes is the number of multiply-adds of 128 bits that it starts in a cycle. matrix is set if
@@ -113,10 +117,14 @@ func report(suffix string) (string, error) {
 			return "", err
 		}
 		n := len(regexp.MustCompile(`(?m)^\s*`+k.multiply+`\s`).FindAllString(asm, -1))
-		if n == 0 {
+		switch {
+		case k.multiply == "":
+			fmt.Fprintf(&b, "| %s | |", k.label)
+		case n == 0:
 			return "", fmt.Errorf("%s: the loop has no %s", k.symbol, k.multiply)
+		default:
+			fmt.Fprintf(&b, "| %s | %d |", k.label, n)
 		}
-		fmt.Fprintf(&b, "| %s | %d |", k.label, n)
 		for _, p := range processors {
 			if slices.Contains(matrix, k.multiply) && !p.matrix {
 				b.WriteString(" – |")
@@ -126,7 +134,11 @@ func report(suffix string) (string, error) {
 			if err != nil {
 				return "", fmt.Errorf("%s: %w", k.symbol, err)
 			}
-			fmt.Fprintf(&b, " %.1f, %.0f %% |", cycles, 100*float64(n)/(p.pipes*cycles))
+			fmt.Fprintf(&b, " %.1f", cycles)
+			if k.multiply != "" {
+				fmt.Fprintf(&b, ", %.0f %%", 100*float64(n)/(p.pipes*cycles))
+			}
+			b.WriteString(" |")
 		}
 		b.WriteByte('\n')
 	}
@@ -212,7 +224,7 @@ const header = `# Performance on arm64
 
 No arm64 machine was at hand: **these numbers are predictions.** ` + "`go run ./bench/mca`" + ` runs LLVM's machine-code analyser
 (llvm-mca %s) over the longest innermost loop of each kernel. It knows the latencies and execution units of a processor, but no caches.
-Each field has the cycles of an iteration and the share of the processor's multiply-add peak.
+Each field has the cycles of an iteration and, for products, the share of the processor's multiply-add peak.
 
 | loop | multiply-adds of 128 bits | Neoverse N1 | Neoverse V1 | Neoverse V2 | Apple M1 |
 |---|---|---|---|---|---|

@@ -26,7 +26,7 @@ func runTile(l cpu.Level, dot bool, rows, cols int, t *tileI32) {
 
 func tileHalf(_ cpu.Level, rows int, t *tileI32) { tileAVX2(rows, t) }
 
-const chunk = 1 << 15
+const blockLevel = cpu.AVX512
 
 func sumU8(l cpu.Level, x []uint8) (s uint32) {
 	for l == cpu.AVX512 && len(x) >= 64 || l == cpu.AVX2 && len(x) >= 32 {
@@ -79,46 +79,14 @@ func requantizeI32(l cpu.Level, dst []uint8, x []int32, scale []float32, zero, l
 	requantizeI32Generic(dst, x, scale, step, zero, lo, hi)
 }
 
-// packRowsAsm packs the 32 columns at b of up to steps times four rows, and returns the number of steps it did. Matrices for VNNI are
-// packed only where it exists.
-func packRowsAsm(dst []int8, b []uint8, sums []int32, ldb, steps int, flip uint8) int {
-	const most = 1 << 12 // keeps calls short
-	for s := 0; s < steps; s += most {
-		packRowsVNNI(&dst[s*PanelWidth*4], &b[s*4*ldb], &sums[0], ldb, min(most, steps-s), uint32(flip)*0x01010101)
-	}
-	return steps
+// packBlocks packs steps times four rows of 32 columns. Matrices for VNNI are packed only where it exists.
+func packBlocks(dst *int8, b *uint8, sums *int32, ldb, steps int, flip uint8) {
+	packRowsVNNI(dst, b, sums, ldb, steps, uint32(flip)*0x01010101)
 }
 
-// transposeBytesAsm transposes sixteen rows of whole blocks, and reports whether it did.
-func transposeBytesAsm(l cpu.Level, dst []byte, ldd int, src []byte, lds, cols int) bool {
-	if l != cpu.AVX512 || cols == 0 {
-		return false
-	}
-	const most = 256 // blocks per call
-	for j := 0; j < cols; {
-		n := min(most, (cols-j)/16)
-		transposeBytesAVX512(&dst[j*ldd], &src[j], ldd, lds, n)
-		j += n * 16
-	}
-	return true
-}
+func transposeBlocks(dst, src *uint8, ldd, lds, n int) { transposeBytesAVX512(dst, src, ldd, lds, n) }
 
-// interleaveBytesAsm transposes three rows, and reports whether it did.
-func interleaveBytesAsm(l cpu.Level, dst, src []byte, lds, cols int) bool {
-	if l != cpu.AVX512 {
-		return false
-	}
-	const most = 1 << 10 // blocks per call
-	for j := 0; j < cols; {
-		n := min(most, (cols-j)/16)
-		if n == 0 { // the last block overlaps the previous one
-			j, n = cols-16, 1
-		}
-		interleaveBytesAVX512(&dst[j*3], &src[j], lds, n)
-		j += n * 16
-	}
-	return true
-}
+func interleaveBlocks(dst, src *uint8, lds, n int) { interleaveBytesAVX512(dst, src, lds, n) }
 
 // combineBytesAsm adds or multiplies the first elements and returns their number.
 func combineBytesAsm(l cpu.Level, dst, a, b []uint8, product bool, x, y *Linear, flip int32, zero, lo, hi float32) int {

@@ -1,0 +1,84 @@
+//go:build !purego
+
+package quant
+
+import "github.com/onward-ml/onward/internal/cpu"
+
+// least is the number of elements from which on kernels run.
+const least = 16
+
+func sumU8(l cpu.Level, x []uint8) (s uint32) {
+	const width = 32
+	for l == cpu.NEON && len(x) >= width {
+		n := min(len(x)&^(width-1), chunk)
+		s += sumU8NEON(&x[0], n)
+		x = x[n:]
+	}
+	return s + sumU8Generic(x)
+}
+
+func quantizeF32(l cpu.Level, dst []uint8, x []float32, scale, zero, lo, hi float32) {
+	x = x[:len(dst)]
+	for l == cpu.NEON && len(dst) >= least {
+		n := min(len(dst)&^(least-1), chunk)
+		quantizeF32NEON(&dst[0], &x[0], n, scale, zero, lo, hi)
+		dst, x = dst[n:], x[n:]
+	}
+	quantizeF32Generic(dst, x, scale, zero, lo, hi)
+}
+
+func requantizeI32(l cpu.Level, dst []uint8, x []int32, scale []float32, zero, lo, hi float32) {
+	x = x[:len(dst)]
+	step := min(max(0, len(scale)-1), 1)
+	for l == cpu.NEON && len(dst) >= least {
+		n := min(len(dst)&^(least-1), chunk)
+		requantizeI32NEON(&dst[0], &x[0], &scale[0], step, n, zero, lo, hi)
+		dst, x, scale = dst[n:], x[n:], scale[min(n*step, len(scale)-1):]
+	}
+	requantizeI32Generic(dst, x, scale, step, zero, lo, hi)
+}
+
+const blockLevel = cpu.NEON
+
+func packBlocks(dst *int8, b *uint8, sums *int32, ldb, steps int, flip uint8) {
+	packRowsNEON(dst, b, sums, ldb, steps, uint32(flip))
+}
+
+func transposeBlocks(dst, src *uint8, ldd, lds, n int) { transposeBytesNEON(dst, src, ldd, lds, n) }
+
+func interleaveBlocks(dst, src *uint8, lds, n int) { interleaveBytesNEON(dst, src, lds, n) }
+
+func combineBytesAsm(l cpu.Level, dst, a, b []uint8, product bool, x, y *Linear, flip int32, zero, lo, hi float32) int {
+	if l != cpu.NEON || uint32(x.Zero) > 255 || uint32(y.Zero) > 255 {
+		return 0
+	}
+	combine := addBytesNEON
+	if product {
+		combine = mulBytesNEON
+	}
+	end := len(dst) &^ (least - 1)
+	for i := 0; i < end; {
+		n := min(end-i, chunk)
+		combine(&dst[i], &a[i], &b[i], n, x.Zero, y.Zero, flip, x.Scale, y.Scale, zero, lo, hi)
+		i += n
+	}
+	return end
+}
+
+func maxWindowAsm(l cpu.Level, dst, x []uint8, lds, kh, kw, stride int, flip uint32) bool {
+	const width = 8
+	if l != cpu.NEON || kh*kw > 1<<12 || len(dst) < width {
+		return false
+	}
+	for i := 0; i < len(dst); {
+		i = min(i, len(dst)-width) // the last block overlaps the previous one
+		n := min(len(dst)-i, max(1, chunk/(kh*kw)+15)&^15)
+		if stride == 1 {
+			maxWindow1NEON(&dst[i], &x[i], lds, kh, kw, n, flip)
+		} else {
+			maxWindow2NEON(&dst[i], &x[2*i], lds, kh, kw, n, flip)
+		}
+		i += n
+	}
+	return true
+}
