@@ -554,7 +554,9 @@ func writeConvFor(dir, arch string, isas []isa) {
 
 	w := newFile("winograd")
 	if arch == "amd64" {
-		winograd(w)
+		winograd(w, avx512)
+	} else {
+		winograd(w, neon)
 	}
 	for _, i := range isas {
 		affine(w, i)

@@ -8,14 +8,22 @@ const wa, wb = 0.75, 1.5
 // winograd writes the input and output transforms of F(4×4, 3×3) and F(2×2, 3×3) for blocks of 16
 // channels. An input transform reads n adjacent tiles, which overlap by two pixels, and writes
 // element xi of tile t to dst + xi·stride + t·64 bytes. An output transform reads elements in that
-// layout.
-func winograd(f *file) {
+// layout. The vectors of NEON are quarters of a block; its functions compute one.
+func winograd(f *file, isa isa) {
 	in := []arg{{"src", "*float32"}, {"dst", "*float32"}, {"row", "int"}, {"xi", "int"}, {"n", "int"}}
 	out := []arg{{"src", "*float32"}, {"dst", "*float32"}, {"bias", "*float32"}, {"add", "*float32"}, {"row", "int"}, {"addRow", "int"}, {"xi", "int"}, {"n", "int"}, {"lo", "float32"}, {"hi", "float32"}}
-	input4(f.function("winogradInput4AVX512", avx512, in, nil))
-	output4(f.function("winogradOutput4AVX512", avx512, out, nil))
-	input2(f.function("winogradInput2AVX512", avx512, in, nil))
-	output2(f.function("winogradOutput2AVX512", avx512, out, nil))
+	function := func(name string, args []arg) *fn { return f.function(name+isa.name, isa, args, nil) }
+	input4(function("winogradInput4", in))
+	if isa.neon() {
+		output4NEON(function("winogradOutput4", out))
+	} else {
+		output4(function("winogradOutput4", out))
+	}
+	input2(function("winogradInput2", in))
+	output2(function("winogradOutput2", out))
+	if isa.neon() {
+		return
+	}
 	filter := []arg{{"src", "*float32"}, {"dst", "*float32"}, {"points", "*float64"}, {"xi", "int"}, {"n", "int"}}
 	filters(f.function("winogradFilter4AVX512", avx512, filter, nil), 2)
 	filters(f.function("winogradFilter2AVX512", avx512, filter, nil), 1)
@@ -26,8 +34,12 @@ func input4(g *fn) {
 	for _, p := range [][2]string{{"src", "SI"}, {"dst", "DI"}, {"row", "R8"}, {"xi", "CX"}, {"n", "DX"}} {
 		g.arg(p[0], p[1])
 	}
-	for i, c := range []float64{a2 * b2, a2 + b2, b2, a2, wa, wb} { // Z26 to Z31
-		g.op("VMOVUPS", c, 26+i)
+	first := 26 // constants
+	if g.neon() {
+		first = topNEON - 6
+	}
+	for i, c := range []float64{a2 * b2, a2 + b2, b2, a2, wa, wb} {
+		g.op("VMOVUPS", c, first+i)
 	}
 	g.e("LEAQ (CX)(CX*2), R13")
 	g.label("tile")
@@ -40,23 +52,23 @@ func input4(g *fn) {
 	// second transforms the six values t along the row and stores them.
 	second := func(t [6]int) {
 		g.op("VMOVAPS", t[4], 18)
-		g.op("VFMADD231PS", 26, t[0], 18)
-		g.op("VFNMADD231PS", 27, t[2], 18)
+		g.op("VFMADD231PS", first, t[0], 18)
+		g.op("VFNMADD231PS", first+1, t[2], 18)
 		g.op("VMOVAPS", t[5], 19)
-		g.op("VFMADD231PS", 26, t[1], 19)
-		g.op("VFNMADD231PS", 27, t[3], 19)
+		g.op("VFMADD231PS", first, t[1], 19)
+		g.op("VFNMADD231PS", first+1, t[3], 19)
 		g.op("VMOVAPS", t[4], 20)
-		g.op("VFNMADD231PS", 28, t[2], 20)
+		g.op("VFNMADD231PS", first+2, t[2], 20)
 		g.op("VMOVAPS", t[3], 21)
-		g.op("VFNMADD231PS", 28, t[1], 21)
-		g.op("VFNMADD231PS", 29, t[2], t[4])
-		g.op("VFNMADD231PS", 29, t[1], t[3])
+		g.op("VFNMADD231PS", first+2, t[1], 21)
+		g.op("VFNMADD231PS", first+3, t[2], t[4])
+		g.op("VFNMADD231PS", first+3, t[1], t[3])
 		g.op("VMOVAPS", 20, 22)
-		g.op("VFMADD231PS", 30, 21, 20)
-		g.op("VFNMADD231PS", 30, 21, 22)
+		g.op("VFMADD231PS", first+4, 21, 20)
+		g.op("VFNMADD231PS", first+4, 21, 22)
 		g.op("VMOVAPS", t[4], 23)
-		g.op("VFMADD231PS", 31, t[3], t[4])
-		g.op("VFNMADD231PS", 31, t[3], 23)
+		g.op("VFMADD231PS", first+5, t[3], t[4])
+		g.op("VFNMADD231PS", first+5, t[3], 23)
 		g.op("VMOVUPS", 18, "(R12)")
 		g.op("VMOVUPS", 20, "(R12)(CX*1)")
 		g.op("VMOVUPS", 22, "(R12)(CX*2)")
@@ -73,8 +85,8 @@ func input4(g *fn) {
 		for j := range 6 {
 			g.op("VMOVUPS", at(4+k, j), j)
 			g.op("VMOVUPS", at(k, j), 6+j)
-			g.op("VFMADD231PS", 26, 6+j, j)
-			g.op("VFNMADD231PS", at(2+k, j), 27, j)
+			g.op("VFMADD231PS", first, 6+j, j)
+			g.op("VFNMADD231PS", at(2+k, j), first+1, j)
 		}
 		second(low)
 	}
@@ -93,8 +105,8 @@ func input4(g *fn) {
 		second(high)
 	}
 	end(0)
-	pair(28, 30)
-	pair(29, 31)
+	pair(first+2, first+4)
+	pair(first+3, first+5)
 	end(1)
 	g.e("ADDQ $256, SI")
 	g.e("ADDQ $64, DI")
@@ -243,7 +255,12 @@ func input2(g *fn) {
 
 func output2(g *fn) {
 	outputArgs(g)
-	g.e("LEAQ (CX*4), BX")
+	if g.neon() {
+		g.e("MOVQ CX, BX")
+		g.e("SHLQ $2, BX")
+	} else {
+		g.e("LEAQ (CX*4), BX")
+	}
 	g.op("VMOVUPS", "(R10)", 27)
 	g.bcast("lo", 28)
 	g.bcast("hi", 29)

@@ -187,3 +187,39 @@ func hasWindowTiles(cpu.Level) bool { return false }
 func runWindowTile(_ cpu.Level, pixels, stride int, t *channelTile) {
 	windowTileGeneric(pixels, stride, t)
 }
+
+func winogradInput(l cpu.Level, m int, src, dst *float32, row, xi, n int) {
+	if l != cpu.NEON {
+		winogradInputGeneric(m, src, dst, row, xi, n)
+		return
+	}
+	for i := 0; i < Lanes; i += 4 {
+		s, d := part(src, i), part(dst, i)
+		if m == 4 {
+			winogradInput4NEON(s, d, row, xi, n)
+		} else {
+			winogradInput2NEON(s, d, row, xi, n)
+		}
+	}
+}
+
+func winogradOutput(l cpu.Level, m int, src, dst, bias, add *float32, row, addRow, xi, n int, lo, hi float32) {
+	if l != cpu.NEON {
+		winogradOutputGeneric(m, src, dst, bias, add, row, addRow, xi, n, lo, hi)
+		return
+	}
+	for i := 0; i < Lanes; i += 4 {
+		s, d, b, a := part(src, i), part(dst, i), part(bias, i), add
+		if add != nil {
+			a = part(add, i)
+		}
+		if m == 4 {
+			winogradOutput4NEON(s, d, b, a, row, addRow, xi, n, lo, hi)
+		} else {
+			winogradOutput2NEON(s, d, b, a, row, addRow, xi, n, lo, hi)
+		}
+	}
+}
+
+// part returns the address of element i of a block of channels.
+func part(block *float32, i int) *float32 { return (*float32)(unsafe.Add(unsafe.Pointer(block), 4*i)) }

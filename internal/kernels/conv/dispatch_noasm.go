@@ -31,3 +31,11 @@ func hasWindowTiles(cpu.Level) bool { return false }
 func runWindowTile(_ cpu.Level, pixels, stride int, t *channelTile) {
 	windowTileGeneric(pixels, stride, t)
 }
+
+func winogradInput(_ cpu.Level, m int, src, dst *float32, row, xi, n int) {
+	winogradInputGeneric(m, src, dst, row, xi, n)
+}
+
+func winogradOutput(_ cpu.Level, m int, src, dst, bias, add *float32, row, addRow, xi, n int, lo, hi float32) {
+	winogradOutputGeneric(m, src, dst, bias, add, row, addRow, xi, n, lo, hi)
+}

@@ -5,4 +5,16 @@
 package conv
 
 //go:noescape
+func winogradInput4NEON(src *float32, dst *float32, row int, xi int, n int)
+
+//go:noescape
+func winogradOutput4NEON(src *float32, dst *float32, bias *float32, add *float32, row int, addRow int, xi int, n int, lo float32, hi float32)
+
+//go:noescape
+func winogradInput2NEON(src *float32, dst *float32, row int, xi int, n int)
+
+//go:noescape
+func winogradOutput2NEON(src *float32, dst *float32, bias *float32, add *float32, row int, addRow int, xi int, n int, lo float32, hi float32)
+
+//go:noescape
 func affineNEON(dst *float32, x *float32, scale *float32, shift *float32, n int, lo float32, hi float32)

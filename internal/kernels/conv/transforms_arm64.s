@@ -5,6 +5,1079 @@
 #include "textflag.h"
 
 
+// func winogradInput4NEON(src *float32, dst *float32, row int, xi int, n int)
+TEXT ·winogradInput4NEON(SB), 0, $136-40
+	MOVD src+0(FP), R4
+	MOVD dst+8(FP), R5
+	MOVD row+16(FP), R8
+	MOVD xi+24(FP), R2
+	MOVD n+32(FP), R3
+	MOVD $0x3fa20000, R6
+	VDUP R6, V24.S4
+	MOVD $0x40340000, R6
+	VDUP R6, V25.S4
+	MOVD $0x40100000, R6
+	VDUP R6, V26.S4
+	MOVD $0x3f100000, R6
+	VDUP R6, V27.S4
+	MOVD $0x3f400000, R6
+	VDUP R6, V28.S4
+	MOVD $0x3fc00000, R6
+	VDUP R6, V29.S4
+	ADD R2<<1, R2, R7
+	MOVD R7, R13
+tile:
+	ADD R8<<1, R4, R7
+	MOVD R7, R10
+	ADD R8<<1, R10, R7
+	MOVD R7, R11
+	MOVD R5, R12
+	FMOVQ 0(R11), F0
+	FMOVQ 0(R4), F6
+	VFMLA V24.S4, V6.S4, V0.S4
+	FMOVQ 0(R10), F31
+	VFMLS V31.S4, V25.S4, V0.S4
+	FMOVQ 64(R11), F1
+	FMOVQ 64(R4), F7
+	VFMLA V24.S4, V7.S4, V1.S4
+	FMOVQ 64(R10), F31
+	VFMLS V31.S4, V25.S4, V1.S4
+	FMOVQ 128(R11), F2
+	FMOVQ 128(R4), F8
+	VFMLA V24.S4, V8.S4, V2.S4
+	FMOVQ 128(R10), F31
+	VFMLS V31.S4, V25.S4, V2.S4
+	FMOVQ 192(R11), F3
+	FMOVQ 192(R4), F9
+	VFMLA V24.S4, V9.S4, V3.S4
+	FMOVQ 192(R10), F31
+	VFMLS V31.S4, V25.S4, V3.S4
+	FMOVQ 256(R11), F4
+	FMOVQ 256(R4), F10
+	VFMLA V24.S4, V10.S4, V4.S4
+	FMOVQ 256(R10), F31
+	VFMLS V31.S4, V25.S4, V4.S4
+	FMOVQ 320(R11), F5
+	FMOVQ 320(R4), F11
+	VFMLA V24.S4, V11.S4, V5.S4
+	FMOVQ 320(R10), F31
+	VFMLS V31.S4, V25.S4, V5.S4
+	VMOV V4.B16, V18.B16
+	VFMLA V24.S4, V0.S4, V18.S4
+	VFMLS V25.S4, V2.S4, V18.S4
+	VMOV V5.B16, V19.B16
+	VFMLA V24.S4, V1.S4, V19.S4
+	VFMLS V25.S4, V3.S4, V19.S4
+	VMOV V4.B16, V20.B16
+	VFMLS V26.S4, V2.S4, V20.S4
+	VMOV V3.B16, V21.B16
+	VFMLS V26.S4, V1.S4, V21.S4
+	VFMLS V27.S4, V2.S4, V4.S4
+	VFMLS V27.S4, V1.S4, V3.S4
+	VMOV V20.B16, V22.B16
+	VFMLA V28.S4, V21.S4, V20.S4
+	VFMLS V28.S4, V21.S4, V22.S4
+	VMOV V4.B16, V23.B16
+	VFMLA V29.S4, V3.S4, V4.S4
+	VFMLS V29.S4, V3.S4, V23.S4
+	FMOVQ F18, (R12)
+	ADD R2<<0, R12, R7
+	FMOVQ F20, (R7)
+	ADD R2<<1, R12, R7
+	FMOVQ F22, (R7)
+	ADDS R13, R12
+	FMOVQ F4, (R12)
+	ADD R2<<0, R12, R7
+	FMOVQ F23, (R7)
+	ADD R2<<1, R12, R7
+	FMOVQ F19, (R7)
+	ADDS R13, R12
+	FMOVQ 0(R11), F0
+	FMOVQ 0(R10), F31
+	VFMLS V31.S4, V26.S4, V0.S4
+	ADD R8<<0, R10, R7
+	FMOVQ 0(R7), F12
+	ADD R8<<0, R4, R7
+	FMOVQ 0(R7), F31
+	VFMLS V31.S4, V26.S4, V12.S4
+	VMOV V0.B16, V6.B16
+	VFMLA V28.S4, V12.S4, V0.S4
+	VFMLS V28.S4, V12.S4, V6.S4
+	FMOVQ 64(R11), F1
+	FMOVQ 64(R10), F31
+	VFMLS V31.S4, V26.S4, V1.S4
+	ADD R8<<0, R10, R7
+	FMOVQ 64(R7), F12
+	ADD R8<<0, R4, R7
+	FMOVQ 64(R7), F31
+	VFMLS V31.S4, V26.S4, V12.S4
+	VMOV V1.B16, V7.B16
+	VFMLA V28.S4, V12.S4, V1.S4
+	VFMLS V28.S4, V12.S4, V7.S4
+	FMOVQ 128(R11), F2
+	FMOVQ 128(R10), F31
+	VFMLS V31.S4, V26.S4, V2.S4
+	ADD R8<<0, R10, R7
+	FMOVQ 128(R7), F12
+	ADD R8<<0, R4, R7
+	FMOVQ 128(R7), F31
+	VFMLS V31.S4, V26.S4, V12.S4
+	VMOV V2.B16, V8.B16
+	VFMLA V28.S4, V12.S4, V2.S4
+	VFMLS V28.S4, V12.S4, V8.S4
+	FMOVQ 192(R11), F3
+	FMOVQ 192(R10), F31
+	VFMLS V31.S4, V26.S4, V3.S4
+	ADD R8<<0, R10, R7
+	FMOVQ 192(R7), F12
+	ADD R8<<0, R4, R7
+	FMOVQ 192(R7), F31
+	VFMLS V31.S4, V26.S4, V12.S4
+	VMOV V3.B16, V9.B16
+	VFMLA V28.S4, V12.S4, V3.S4
+	VFMLS V28.S4, V12.S4, V9.S4
+	FMOVQ 256(R11), F4
+	FMOVQ 256(R10), F31
+	VFMLS V31.S4, V26.S4, V4.S4
+	ADD R8<<0, R10, R7
+	FMOVQ 256(R7), F12
+	ADD R8<<0, R4, R7
+	FMOVQ 256(R7), F31
+	VFMLS V31.S4, V26.S4, V12.S4
+	VMOV V4.B16, V10.B16
+	VFMLA V28.S4, V12.S4, V4.S4
+	VFMLS V28.S4, V12.S4, V10.S4
+	FMOVQ 320(R11), F5
+	FMOVQ 320(R10), F31
+	VFMLS V31.S4, V26.S4, V5.S4
+	ADD R8<<0, R10, R7
+	FMOVQ 320(R7), F12
+	ADD R8<<0, R4, R7
+	FMOVQ 320(R7), F31
+	VFMLS V31.S4, V26.S4, V12.S4
+	VMOV V5.B16, V11.B16
+	VFMLA V28.S4, V12.S4, V5.S4
+	VFMLS V28.S4, V12.S4, V11.S4
+	VMOV V4.B16, V18.B16
+	VFMLA V24.S4, V0.S4, V18.S4
+	VFMLS V25.S4, V2.S4, V18.S4
+	VMOV V5.B16, V19.B16
+	VFMLA V24.S4, V1.S4, V19.S4
+	VFMLS V25.S4, V3.S4, V19.S4
+	VMOV V4.B16, V20.B16
+	VFMLS V26.S4, V2.S4, V20.S4
+	VMOV V3.B16, V21.B16
+	VFMLS V26.S4, V1.S4, V21.S4
+	VFMLS V27.S4, V2.S4, V4.S4
+	VFMLS V27.S4, V1.S4, V3.S4
+	VMOV V20.B16, V22.B16
+	VFMLA V28.S4, V21.S4, V20.S4
+	VFMLS V28.S4, V21.S4, V22.S4
+	VMOV V4.B16, V23.B16
+	VFMLA V29.S4, V3.S4, V4.S4
+	VFMLS V29.S4, V3.S4, V23.S4
+	FMOVQ F18, (R12)
+	ADD R2<<0, R12, R7
+	FMOVQ F20, (R7)
+	ADD R2<<1, R12, R7
+	FMOVQ F22, (R7)
+	ADDS R13, R12
+	FMOVQ F4, (R12)
+	ADD R2<<0, R12, R7
+	FMOVQ F23, (R7)
+	ADD R2<<1, R12, R7
+	FMOVQ F19, (R7)
+	ADDS R13, R12
+	VMOV V10.B16, V18.B16
+	VFMLA V24.S4, V6.S4, V18.S4
+	VFMLS V25.S4, V8.S4, V18.S4
+	VMOV V11.B16, V19.B16
+	VFMLA V24.S4, V7.S4, V19.S4
+	VFMLS V25.S4, V9.S4, V19.S4
+	VMOV V10.B16, V20.B16
+	VFMLS V26.S4, V8.S4, V20.S4
+	VMOV V9.B16, V21.B16
+	VFMLS V26.S4, V7.S4, V21.S4
+	VFMLS V27.S4, V8.S4, V10.S4
+	VFMLS V27.S4, V7.S4, V9.S4
+	VMOV V20.B16, V22.B16
+	VFMLA V28.S4, V21.S4, V20.S4
+	VFMLS V28.S4, V21.S4, V22.S4
+	VMOV V10.B16, V23.B16
+	VFMLA V29.S4, V9.S4, V10.S4
+	VFMLS V29.S4, V9.S4, V23.S4
+	FMOVQ F18, (R12)
+	ADD R2<<0, R12, R7
+	FMOVQ F20, (R7)
+	ADD R2<<1, R12, R7
+	FMOVQ F22, (R7)
+	ADDS R13, R12
+	FMOVQ F10, (R12)
+	ADD R2<<0, R12, R7
+	FMOVQ F23, (R7)
+	ADD R2<<1, R12, R7
+	FMOVQ F19, (R7)
+	ADDS R13, R12
+	FMOVQ 0(R11), F0
+	FMOVQ 0(R10), F31
+	VFMLS V31.S4, V27.S4, V0.S4
+	ADD R8<<0, R10, R7
+	FMOVQ 0(R7), F12
+	ADD R8<<0, R4, R7
+	FMOVQ 0(R7), F31
+	VFMLS V31.S4, V27.S4, V12.S4
+	VMOV V0.B16, V6.B16
+	VFMLA V29.S4, V12.S4, V0.S4
+	VFMLS V29.S4, V12.S4, V6.S4
+	FMOVQ 64(R11), F1
+	FMOVQ 64(R10), F31
+	VFMLS V31.S4, V27.S4, V1.S4
+	ADD R8<<0, R10, R7
+	FMOVQ 64(R7), F12
+	ADD R8<<0, R4, R7
+	FMOVQ 64(R7), F31
+	VFMLS V31.S4, V27.S4, V12.S4
+	VMOV V1.B16, V7.B16
+	VFMLA V29.S4, V12.S4, V1.S4
+	VFMLS V29.S4, V12.S4, V7.S4
+	FMOVQ 128(R11), F2
+	FMOVQ 128(R10), F31
+	VFMLS V31.S4, V27.S4, V2.S4
+	ADD R8<<0, R10, R7
+	FMOVQ 128(R7), F12
+	ADD R8<<0, R4, R7
+	FMOVQ 128(R7), F31
+	VFMLS V31.S4, V27.S4, V12.S4
+	VMOV V2.B16, V8.B16
+	VFMLA V29.S4, V12.S4, V2.S4
+	VFMLS V29.S4, V12.S4, V8.S4
+	FMOVQ 192(R11), F3
+	FMOVQ 192(R10), F31
+	VFMLS V31.S4, V27.S4, V3.S4
+	ADD R8<<0, R10, R7
+	FMOVQ 192(R7), F12
+	ADD R8<<0, R4, R7
+	FMOVQ 192(R7), F31
+	VFMLS V31.S4, V27.S4, V12.S4
+	VMOV V3.B16, V9.B16
+	VFMLA V29.S4, V12.S4, V3.S4
+	VFMLS V29.S4, V12.S4, V9.S4
+	FMOVQ 256(R11), F4
+	FMOVQ 256(R10), F31
+	VFMLS V31.S4, V27.S4, V4.S4
+	ADD R8<<0, R10, R7
+	FMOVQ 256(R7), F12
+	ADD R8<<0, R4, R7
+	FMOVQ 256(R7), F31
+	VFMLS V31.S4, V27.S4, V12.S4
+	VMOV V4.B16, V10.B16
+	VFMLA V29.S4, V12.S4, V4.S4
+	VFMLS V29.S4, V12.S4, V10.S4
+	FMOVQ 320(R11), F5
+	FMOVQ 320(R10), F31
+	VFMLS V31.S4, V27.S4, V5.S4
+	ADD R8<<0, R10, R7
+	FMOVQ 320(R7), F12
+	ADD R8<<0, R4, R7
+	FMOVQ 320(R7), F31
+	VFMLS V31.S4, V27.S4, V12.S4
+	VMOV V5.B16, V11.B16
+	VFMLA V29.S4, V12.S4, V5.S4
+	VFMLS V29.S4, V12.S4, V11.S4
+	VMOV V4.B16, V18.B16
+	VFMLA V24.S4, V0.S4, V18.S4
+	VFMLS V25.S4, V2.S4, V18.S4
+	VMOV V5.B16, V19.B16
+	VFMLA V24.S4, V1.S4, V19.S4
+	VFMLS V25.S4, V3.S4, V19.S4
+	VMOV V4.B16, V20.B16
+	VFMLS V26.S4, V2.S4, V20.S4
+	VMOV V3.B16, V21.B16
+	VFMLS V26.S4, V1.S4, V21.S4
+	VFMLS V27.S4, V2.S4, V4.S4
+	VFMLS V27.S4, V1.S4, V3.S4
+	VMOV V20.B16, V22.B16
+	VFMLA V28.S4, V21.S4, V20.S4
+	VFMLS V28.S4, V21.S4, V22.S4
+	VMOV V4.B16, V23.B16
+	VFMLA V29.S4, V3.S4, V4.S4
+	VFMLS V29.S4, V3.S4, V23.S4
+	FMOVQ F18, (R12)
+	ADD R2<<0, R12, R7
+	FMOVQ F20, (R7)
+	ADD R2<<1, R12, R7
+	FMOVQ F22, (R7)
+	ADDS R13, R12
+	FMOVQ F4, (R12)
+	ADD R2<<0, R12, R7
+	FMOVQ F23, (R7)
+	ADD R2<<1, R12, R7
+	FMOVQ F19, (R7)
+	ADDS R13, R12
+	VMOV V10.B16, V18.B16
+	VFMLA V24.S4, V6.S4, V18.S4
+	VFMLS V25.S4, V8.S4, V18.S4
+	VMOV V11.B16, V19.B16
+	VFMLA V24.S4, V7.S4, V19.S4
+	VFMLS V25.S4, V9.S4, V19.S4
+	VMOV V10.B16, V20.B16
+	VFMLS V26.S4, V8.S4, V20.S4
+	VMOV V9.B16, V21.B16
+	VFMLS V26.S4, V7.S4, V21.S4
+	VFMLS V27.S4, V8.S4, V10.S4
+	VFMLS V27.S4, V7.S4, V9.S4
+	VMOV V20.B16, V22.B16
+	VFMLA V28.S4, V21.S4, V20.S4
+	VFMLS V28.S4, V21.S4, V22.S4
+	VMOV V10.B16, V23.B16
+	VFMLA V29.S4, V9.S4, V10.S4
+	VFMLS V29.S4, V9.S4, V23.S4
+	FMOVQ F18, (R12)
+	ADD R2<<0, R12, R7
+	FMOVQ F20, (R7)
+	ADD R2<<1, R12, R7
+	FMOVQ F22, (R7)
+	ADDS R13, R12
+	FMOVQ F10, (R12)
+	ADD R2<<0, R12, R7
+	FMOVQ F23, (R7)
+	ADD R2<<1, R12, R7
+	FMOVQ F19, (R7)
+	ADDS R13, R12
+	ADD R8<<0, R11, R7
+	FMOVQ 0(R7), F0
+	ADD R8<<0, R4, R7
+	FMOVQ 0(R7), F6
+	VFMLA V24.S4, V6.S4, V0.S4
+	ADD R8<<0, R10, R7
+	FMOVQ 0(R7), F31
+	VFMLS V31.S4, V25.S4, V0.S4
+	ADD R8<<0, R11, R7
+	FMOVQ 64(R7), F1
+	ADD R8<<0, R4, R7
+	FMOVQ 64(R7), F7
+	VFMLA V24.S4, V7.S4, V1.S4
+	ADD R8<<0, R10, R7
+	FMOVQ 64(R7), F31
+	VFMLS V31.S4, V25.S4, V1.S4
+	ADD R8<<0, R11, R7
+	FMOVQ 128(R7), F2
+	ADD R8<<0, R4, R7
+	FMOVQ 128(R7), F8
+	VFMLA V24.S4, V8.S4, V2.S4
+	ADD R8<<0, R10, R7
+	FMOVQ 128(R7), F31
+	VFMLS V31.S4, V25.S4, V2.S4
+	ADD R8<<0, R11, R7
+	FMOVQ 192(R7), F3
+	ADD R8<<0, R4, R7
+	FMOVQ 192(R7), F9
+	VFMLA V24.S4, V9.S4, V3.S4
+	ADD R8<<0, R10, R7
+	FMOVQ 192(R7), F31
+	VFMLS V31.S4, V25.S4, V3.S4
+	ADD R8<<0, R11, R7
+	FMOVQ 256(R7), F4
+	ADD R8<<0, R4, R7
+	FMOVQ 256(R7), F10
+	VFMLA V24.S4, V10.S4, V4.S4
+	ADD R8<<0, R10, R7
+	FMOVQ 256(R7), F31
+	VFMLS V31.S4, V25.S4, V4.S4
+	ADD R8<<0, R11, R7
+	FMOVQ 320(R7), F5
+	ADD R8<<0, R4, R7
+	FMOVQ 320(R7), F11
+	VFMLA V24.S4, V11.S4, V5.S4
+	ADD R8<<0, R10, R7
+	FMOVQ 320(R7), F31
+	VFMLS V31.S4, V25.S4, V5.S4
+	VMOV V4.B16, V18.B16
+	VFMLA V24.S4, V0.S4, V18.S4
+	VFMLS V25.S4, V2.S4, V18.S4
+	VMOV V5.B16, V19.B16
+	VFMLA V24.S4, V1.S4, V19.S4
+	VFMLS V25.S4, V3.S4, V19.S4
+	VMOV V4.B16, V20.B16
+	VFMLS V26.S4, V2.S4, V20.S4
+	VMOV V3.B16, V21.B16
+	VFMLS V26.S4, V1.S4, V21.S4
+	VFMLS V27.S4, V2.S4, V4.S4
+	VFMLS V27.S4, V1.S4, V3.S4
+	VMOV V20.B16, V22.B16
+	VFMLA V28.S4, V21.S4, V20.S4
+	VFMLS V28.S4, V21.S4, V22.S4
+	VMOV V4.B16, V23.B16
+	VFMLA V29.S4, V3.S4, V4.S4
+	VFMLS V29.S4, V3.S4, V23.S4
+	FMOVQ F18, (R12)
+	ADD R2<<0, R12, R7
+	FMOVQ F20, (R7)
+	ADD R2<<1, R12, R7
+	FMOVQ F22, (R7)
+	ADDS R13, R12
+	FMOVQ F4, (R12)
+	ADD R2<<0, R12, R7
+	FMOVQ F23, (R7)
+	ADD R2<<1, R12, R7
+	FMOVQ F19, (R7)
+	ADDS R13, R12
+	ADDS $256, R4
+	ADDS $64, R5
+	SUBS $1, R3
+	BNE tile
+	RET
+
+// func winogradOutput4NEON(src *float32, dst *float32, bias *float32, add *float32, row int, addRow int, xi int, n int, lo float32, hi float32)
+TEXT ·winogradOutput4NEON(SB), 0, $136-72
+	MOVD src+0(FP), R4
+	MOVD dst+8(FP), R5
+	MOVD bias+16(FP), R10
+	MOVD add+24(FP), R11
+	MOVD row+32(FP), R8
+	MOVD addRow+40(FP), R9
+	MOVD xi+48(FP), R2
+	MOVD n+56(FP), R3
+	ADD R2<<1, R2, R7
+	MOVD R7, R13
+	ADD R13<<0, R13, R7
+	MOVD R7, R1
+	MOVD $0x3f400000, R6
+	VMOV R6, V28.S[0]
+	MOVD $0x3fc00000, R6
+	VMOV R6, V28.S[1]
+	MOVD $0x3f100000, R6
+	VMOV R6, V28.S[2]
+	MOVD $0x40100000, R6
+	VMOV R6, V28.S[3]
+	MOVD $0x3ed80000, R6
+	VMOV R6, V29.S[0]
+	MOVD $0x40580000, R6
+	VMOV R6, V29.S[1]
+tile:
+	MOVD R4, R0
+	MOVD R0, R15
+	FMOVQ (R0), F0
+	ADDS R1, R15
+	FMOVQ (R15), F24
+	ADDS R1, R15
+	FMOVQ (R15), F27
+	WORD $0x4e3bd71a // fadd v26.4s, v24.4s, v27.4s
+	WORD $0x4ebbd718 // fsub v24.4s, v24.4s, v27.4s
+	ADDS R1, R15
+	FMOVQ (R15), F25
+	ADDS R1, R15
+	FMOVQ (R15), F27
+	WORD $0x4e3bd73e // fadd v30.4s, v25.4s, v27.4s
+	WORD $0x4ebbd739 // fsub v25.4s, v25.4s, v27.4s
+	WORD $0x4e20d740 // fadd v0.4s, v26.4s, v0.4s
+	WORD $0x4e3ed400 // fadd v0.4s, v0.4s, v30.4s
+	WORD $0x4f9c9306 // fmul v6.4s, v24.4s, v28.s[0]
+	WORD $0x4fbc1326 // fmla v6.4s, v25.4s, v28.s[1]
+	WORD $0x4f9c9b4c // fmul v12.4s, v26.4s, v28.s[2]
+	WORD $0x4fbc1bcc // fmla v12.4s, v30.4s, v28.s[3]
+	ADDS R1, R15
+	FMOVQ (R15), F18
+	WORD $0x4f9d1312 // fmla v18.4s, v24.4s, v29.s[0]
+	WORD $0x4fbd1332 // fmla v18.4s, v25.4s, v29.s[1]
+	ADDS R2, R0
+	MOVD R0, R15
+	FMOVQ (R0), F1
+	ADDS R1, R15
+	FMOVQ (R15), F24
+	ADDS R1, R15
+	FMOVQ (R15), F27
+	WORD $0x4e3bd71a // fadd v26.4s, v24.4s, v27.4s
+	WORD $0x4ebbd718 // fsub v24.4s, v24.4s, v27.4s
+	ADDS R1, R15
+	FMOVQ (R15), F25
+	ADDS R1, R15
+	FMOVQ (R15), F27
+	WORD $0x4e3bd73e // fadd v30.4s, v25.4s, v27.4s
+	WORD $0x4ebbd739 // fsub v25.4s, v25.4s, v27.4s
+	WORD $0x4e21d741 // fadd v1.4s, v26.4s, v1.4s
+	WORD $0x4e3ed421 // fadd v1.4s, v1.4s, v30.4s
+	WORD $0x4f9c9307 // fmul v7.4s, v24.4s, v28.s[0]
+	WORD $0x4fbc1327 // fmla v7.4s, v25.4s, v28.s[1]
+	WORD $0x4f9c9b4d // fmul v13.4s, v26.4s, v28.s[2]
+	WORD $0x4fbc1bcd // fmla v13.4s, v30.4s, v28.s[3]
+	ADDS R1, R15
+	FMOVQ (R15), F19
+	WORD $0x4f9d1313 // fmla v19.4s, v24.4s, v29.s[0]
+	WORD $0x4fbd1333 // fmla v19.4s, v25.4s, v29.s[1]
+	ADDS R2, R0
+	MOVD R0, R15
+	FMOVQ (R0), F2
+	ADDS R1, R15
+	FMOVQ (R15), F24
+	ADDS R1, R15
+	FMOVQ (R15), F27
+	WORD $0x4e3bd71a // fadd v26.4s, v24.4s, v27.4s
+	WORD $0x4ebbd718 // fsub v24.4s, v24.4s, v27.4s
+	ADDS R1, R15
+	FMOVQ (R15), F25
+	ADDS R1, R15
+	FMOVQ (R15), F27
+	WORD $0x4e3bd73e // fadd v30.4s, v25.4s, v27.4s
+	WORD $0x4ebbd739 // fsub v25.4s, v25.4s, v27.4s
+	WORD $0x4e22d742 // fadd v2.4s, v26.4s, v2.4s
+	WORD $0x4e3ed442 // fadd v2.4s, v2.4s, v30.4s
+	WORD $0x4f9c9308 // fmul v8.4s, v24.4s, v28.s[0]
+	WORD $0x4fbc1328 // fmla v8.4s, v25.4s, v28.s[1]
+	WORD $0x4f9c9b4e // fmul v14.4s, v26.4s, v28.s[2]
+	WORD $0x4fbc1bce // fmla v14.4s, v30.4s, v28.s[3]
+	ADDS R1, R15
+	FMOVQ (R15), F20
+	WORD $0x4f9d1314 // fmla v20.4s, v24.4s, v29.s[0]
+	WORD $0x4fbd1334 // fmla v20.4s, v25.4s, v29.s[1]
+	ADDS R2, R0
+	MOVD R0, R15
+	FMOVQ (R0), F3
+	ADDS R1, R15
+	FMOVQ (R15), F24
+	ADDS R1, R15
+	FMOVQ (R15), F27
+	WORD $0x4e3bd71a // fadd v26.4s, v24.4s, v27.4s
+	WORD $0x4ebbd718 // fsub v24.4s, v24.4s, v27.4s
+	ADDS R1, R15
+	FMOVQ (R15), F25
+	ADDS R1, R15
+	FMOVQ (R15), F27
+	WORD $0x4e3bd73e // fadd v30.4s, v25.4s, v27.4s
+	WORD $0x4ebbd739 // fsub v25.4s, v25.4s, v27.4s
+	WORD $0x4e23d743 // fadd v3.4s, v26.4s, v3.4s
+	WORD $0x4e3ed463 // fadd v3.4s, v3.4s, v30.4s
+	WORD $0x4f9c9309 // fmul v9.4s, v24.4s, v28.s[0]
+	WORD $0x4fbc1329 // fmla v9.4s, v25.4s, v28.s[1]
+	WORD $0x4f9c9b4f // fmul v15.4s, v26.4s, v28.s[2]
+	WORD $0x4fbc1bcf // fmla v15.4s, v30.4s, v28.s[3]
+	ADDS R1, R15
+	FMOVQ (R15), F21
+	WORD $0x4f9d1315 // fmla v21.4s, v24.4s, v29.s[0]
+	WORD $0x4fbd1335 // fmla v21.4s, v25.4s, v29.s[1]
+	ADDS R2, R0
+	MOVD R0, R15
+	FMOVQ (R0), F4
+	ADDS R1, R15
+	FMOVQ (R15), F24
+	ADDS R1, R15
+	FMOVQ (R15), F27
+	WORD $0x4e3bd71a // fadd v26.4s, v24.4s, v27.4s
+	WORD $0x4ebbd718 // fsub v24.4s, v24.4s, v27.4s
+	ADDS R1, R15
+	FMOVQ (R15), F25
+	ADDS R1, R15
+	FMOVQ (R15), F27
+	WORD $0x4e3bd73e // fadd v30.4s, v25.4s, v27.4s
+	WORD $0x4ebbd739 // fsub v25.4s, v25.4s, v27.4s
+	WORD $0x4e24d744 // fadd v4.4s, v26.4s, v4.4s
+	WORD $0x4e3ed484 // fadd v4.4s, v4.4s, v30.4s
+	WORD $0x4f9c930a // fmul v10.4s, v24.4s, v28.s[0]
+	WORD $0x4fbc132a // fmla v10.4s, v25.4s, v28.s[1]
+	WORD $0x4f9c9b50 // fmul v16.4s, v26.4s, v28.s[2]
+	WORD $0x4fbc1bd0 // fmla v16.4s, v30.4s, v28.s[3]
+	ADDS R1, R15
+	FMOVQ (R15), F22
+	WORD $0x4f9d1316 // fmla v22.4s, v24.4s, v29.s[0]
+	WORD $0x4fbd1336 // fmla v22.4s, v25.4s, v29.s[1]
+	ADDS R2, R0
+	MOVD R0, R15
+	FMOVQ (R0), F5
+	ADDS R1, R15
+	FMOVQ (R15), F24
+	ADDS R1, R15
+	FMOVQ (R15), F27
+	WORD $0x4e3bd71a // fadd v26.4s, v24.4s, v27.4s
+	WORD $0x4ebbd718 // fsub v24.4s, v24.4s, v27.4s
+	ADDS R1, R15
+	FMOVQ (R15), F25
+	ADDS R1, R15
+	FMOVQ (R15), F27
+	WORD $0x4e3bd73e // fadd v30.4s, v25.4s, v27.4s
+	WORD $0x4ebbd739 // fsub v25.4s, v25.4s, v27.4s
+	WORD $0x4e25d745 // fadd v5.4s, v26.4s, v5.4s
+	WORD $0x4e3ed4a5 // fadd v5.4s, v5.4s, v30.4s
+	WORD $0x4f9c930b // fmul v11.4s, v24.4s, v28.s[0]
+	WORD $0x4fbc132b // fmla v11.4s, v25.4s, v28.s[1]
+	WORD $0x4f9c9b51 // fmul v17.4s, v26.4s, v28.s[2]
+	WORD $0x4fbc1bd1 // fmla v17.4s, v30.4s, v28.s[3]
+	ADDS R1, R15
+	FMOVQ (R15), F23
+	WORD $0x4f9d1317 // fmla v23.4s, v24.4s, v29.s[0]
+	WORD $0x4fbd1337 // fmla v23.4s, v25.4s, v29.s[1]
+	FMOVQ (R10), F27
+	MOVD R5, R0
+	MOVD R11, R15
+	WORD $0x4e22d43a // fadd v26.4s, v1.4s, v2.4s
+	WORD $0x4ea2d438 // fsub v24.4s, v1.4s, v2.4s
+	WORD $0x4e24d47e // fadd v30.4s, v3.4s, v4.4s
+	WORD $0x4ea4d479 // fsub v25.4s, v3.4s, v4.4s
+	WORD $0x4e3ad400 // fadd v0.4s, v0.4s, v26.4s
+	WORD $0x4e3ed400 // fadd v0.4s, v0.4s, v30.4s
+	WORD $0x4e3bd400 // fadd v0.4s, v0.4s, v27.4s
+	VMOV V27.B16, V1.B16
+	WORD $0x4f9c1301 // fmla v1.4s, v24.4s, v28.s[0]
+	WORD $0x4fbc1321 // fmla v1.4s, v25.4s, v28.s[1]
+	VMOV V27.B16, V2.B16
+	WORD $0x4f9c1b42 // fmla v2.4s, v26.4s, v28.s[2]
+	WORD $0x4fbc1bc2 // fmla v2.4s, v30.4s, v28.s[3]
+	WORD $0x4e3bd4a3 // fadd v3.4s, v5.4s, v27.4s
+	WORD $0x4f9d1303 // fmla v3.4s, v24.4s, v29.s[0]
+	WORD $0x4fbd1323 // fmla v3.4s, v25.4s, v29.s[1]
+	FMOVS lo+64(FP), F24
+	VDUP V24.S[0], V24.S4
+	FMOVS hi+68(FP), F25
+	VDUP V25.S[0], V25.S4
+	CMP $0, R11
+	BEQ row0
+	FMOVQ 0(R15), F31
+	WORD $0x4e3fd400 // fadd v0.4s, v0.4s, v31.4s
+	FMOVQ 64(R15), F31
+	WORD $0x4e3fd421 // fadd v1.4s, v1.4s, v31.4s
+	FMOVQ 128(R15), F31
+	WORD $0x4e3fd442 // fadd v2.4s, v2.4s, v31.4s
+	FMOVQ 192(R15), F31
+	WORD $0x4e3fd463 // fadd v3.4s, v3.4s, v31.4s
+	ADDS R9, R15
+row0:
+	WORD $0x6ea0e71e // fcmgt v30.4s, v24.4s, v0.4s
+	VBIT V30.B16, V24.B16, V0.B16
+	WORD $0x6eb9e41e // fcmgt v30.4s, v0.4s, v25.4s
+	VBIT V30.B16, V25.B16, V0.B16
+	FMOVQ F0, 0(R0)
+	WORD $0x6ea1e71e // fcmgt v30.4s, v24.4s, v1.4s
+	VBIT V30.B16, V24.B16, V1.B16
+	WORD $0x6eb9e43e // fcmgt v30.4s, v1.4s, v25.4s
+	VBIT V30.B16, V25.B16, V1.B16
+	FMOVQ F1, 64(R0)
+	WORD $0x6ea2e71e // fcmgt v30.4s, v24.4s, v2.4s
+	VBIT V30.B16, V24.B16, V2.B16
+	WORD $0x6eb9e45e // fcmgt v30.4s, v2.4s, v25.4s
+	VBIT V30.B16, V25.B16, V2.B16
+	FMOVQ F2, 128(R0)
+	WORD $0x6ea3e71e // fcmgt v30.4s, v24.4s, v3.4s
+	VBIT V30.B16, V24.B16, V3.B16
+	WORD $0x6eb9e47e // fcmgt v30.4s, v3.4s, v25.4s
+	VBIT V30.B16, V25.B16, V3.B16
+	FMOVQ F3, 192(R0)
+	ADDS R8, R0
+	WORD $0x4e28d4fa // fadd v26.4s, v7.4s, v8.4s
+	WORD $0x4ea8d4f8 // fsub v24.4s, v7.4s, v8.4s
+	WORD $0x4e2ad53e // fadd v30.4s, v9.4s, v10.4s
+	WORD $0x4eaad539 // fsub v25.4s, v9.4s, v10.4s
+	WORD $0x4e3ad4c6 // fadd v6.4s, v6.4s, v26.4s
+	WORD $0x4e3ed4c6 // fadd v6.4s, v6.4s, v30.4s
+	WORD $0x4e3bd4c6 // fadd v6.4s, v6.4s, v27.4s
+	VMOV V27.B16, V7.B16
+	WORD $0x4f9c1307 // fmla v7.4s, v24.4s, v28.s[0]
+	WORD $0x4fbc1327 // fmla v7.4s, v25.4s, v28.s[1]
+	VMOV V27.B16, V8.B16
+	WORD $0x4f9c1b48 // fmla v8.4s, v26.4s, v28.s[2]
+	WORD $0x4fbc1bc8 // fmla v8.4s, v30.4s, v28.s[3]
+	WORD $0x4e3bd569 // fadd v9.4s, v11.4s, v27.4s
+	WORD $0x4f9d1309 // fmla v9.4s, v24.4s, v29.s[0]
+	WORD $0x4fbd1329 // fmla v9.4s, v25.4s, v29.s[1]
+	FMOVS lo+64(FP), F24
+	VDUP V24.S[0], V24.S4
+	FMOVS hi+68(FP), F25
+	VDUP V25.S[0], V25.S4
+	CMP $0, R11
+	BEQ row1
+	FMOVQ 0(R15), F31
+	WORD $0x4e3fd4c6 // fadd v6.4s, v6.4s, v31.4s
+	FMOVQ 64(R15), F31
+	WORD $0x4e3fd4e7 // fadd v7.4s, v7.4s, v31.4s
+	FMOVQ 128(R15), F31
+	WORD $0x4e3fd508 // fadd v8.4s, v8.4s, v31.4s
+	FMOVQ 192(R15), F31
+	WORD $0x4e3fd529 // fadd v9.4s, v9.4s, v31.4s
+	ADDS R9, R15
+row1:
+	WORD $0x6ea6e71e // fcmgt v30.4s, v24.4s, v6.4s
+	VBIT V30.B16, V24.B16, V6.B16
+	WORD $0x6eb9e4de // fcmgt v30.4s, v6.4s, v25.4s
+	VBIT V30.B16, V25.B16, V6.B16
+	FMOVQ F6, 0(R0)
+	WORD $0x6ea7e71e // fcmgt v30.4s, v24.4s, v7.4s
+	VBIT V30.B16, V24.B16, V7.B16
+	WORD $0x6eb9e4fe // fcmgt v30.4s, v7.4s, v25.4s
+	VBIT V30.B16, V25.B16, V7.B16
+	FMOVQ F7, 64(R0)
+	WORD $0x6ea8e71e // fcmgt v30.4s, v24.4s, v8.4s
+	VBIT V30.B16, V24.B16, V8.B16
+	WORD $0x6eb9e51e // fcmgt v30.4s, v8.4s, v25.4s
+	VBIT V30.B16, V25.B16, V8.B16
+	FMOVQ F8, 128(R0)
+	WORD $0x6ea9e71e // fcmgt v30.4s, v24.4s, v9.4s
+	VBIT V30.B16, V24.B16, V9.B16
+	WORD $0x6eb9e53e // fcmgt v30.4s, v9.4s, v25.4s
+	VBIT V30.B16, V25.B16, V9.B16
+	FMOVQ F9, 192(R0)
+	ADDS R8, R0
+	WORD $0x4e2ed5ba // fadd v26.4s, v13.4s, v14.4s
+	WORD $0x4eaed5b8 // fsub v24.4s, v13.4s, v14.4s
+	WORD $0x4e30d5fe // fadd v30.4s, v15.4s, v16.4s
+	WORD $0x4eb0d5f9 // fsub v25.4s, v15.4s, v16.4s
+	WORD $0x4e3ad58c // fadd v12.4s, v12.4s, v26.4s
+	WORD $0x4e3ed58c // fadd v12.4s, v12.4s, v30.4s
+	WORD $0x4e3bd58c // fadd v12.4s, v12.4s, v27.4s
+	VMOV V27.B16, V13.B16
+	WORD $0x4f9c130d // fmla v13.4s, v24.4s, v28.s[0]
+	WORD $0x4fbc132d // fmla v13.4s, v25.4s, v28.s[1]
+	VMOV V27.B16, V14.B16
+	WORD $0x4f9c1b4e // fmla v14.4s, v26.4s, v28.s[2]
+	WORD $0x4fbc1bce // fmla v14.4s, v30.4s, v28.s[3]
+	WORD $0x4e3bd62f // fadd v15.4s, v17.4s, v27.4s
+	WORD $0x4f9d130f // fmla v15.4s, v24.4s, v29.s[0]
+	WORD $0x4fbd132f // fmla v15.4s, v25.4s, v29.s[1]
+	FMOVS lo+64(FP), F24
+	VDUP V24.S[0], V24.S4
+	FMOVS hi+68(FP), F25
+	VDUP V25.S[0], V25.S4
+	CMP $0, R11
+	BEQ row2
+	FMOVQ 0(R15), F31
+	WORD $0x4e3fd58c // fadd v12.4s, v12.4s, v31.4s
+	FMOVQ 64(R15), F31
+	WORD $0x4e3fd5ad // fadd v13.4s, v13.4s, v31.4s
+	FMOVQ 128(R15), F31
+	WORD $0x4e3fd5ce // fadd v14.4s, v14.4s, v31.4s
+	FMOVQ 192(R15), F31
+	WORD $0x4e3fd5ef // fadd v15.4s, v15.4s, v31.4s
+	ADDS R9, R15
+row2:
+	WORD $0x6eace71e // fcmgt v30.4s, v24.4s, v12.4s
+	VBIT V30.B16, V24.B16, V12.B16
+	WORD $0x6eb9e59e // fcmgt v30.4s, v12.4s, v25.4s
+	VBIT V30.B16, V25.B16, V12.B16
+	FMOVQ F12, 0(R0)
+	WORD $0x6eade71e // fcmgt v30.4s, v24.4s, v13.4s
+	VBIT V30.B16, V24.B16, V13.B16
+	WORD $0x6eb9e5be // fcmgt v30.4s, v13.4s, v25.4s
+	VBIT V30.B16, V25.B16, V13.B16
+	FMOVQ F13, 64(R0)
+	WORD $0x6eaee71e // fcmgt v30.4s, v24.4s, v14.4s
+	VBIT V30.B16, V24.B16, V14.B16
+	WORD $0x6eb9e5de // fcmgt v30.4s, v14.4s, v25.4s
+	VBIT V30.B16, V25.B16, V14.B16
+	FMOVQ F14, 128(R0)
+	WORD $0x6eafe71e // fcmgt v30.4s, v24.4s, v15.4s
+	VBIT V30.B16, V24.B16, V15.B16
+	WORD $0x6eb9e5fe // fcmgt v30.4s, v15.4s, v25.4s
+	VBIT V30.B16, V25.B16, V15.B16
+	FMOVQ F15, 192(R0)
+	ADDS R8, R0
+	WORD $0x4e34d67a // fadd v26.4s, v19.4s, v20.4s
+	WORD $0x4eb4d678 // fsub v24.4s, v19.4s, v20.4s
+	WORD $0x4e36d6be // fadd v30.4s, v21.4s, v22.4s
+	WORD $0x4eb6d6b9 // fsub v25.4s, v21.4s, v22.4s
+	WORD $0x4e3ad652 // fadd v18.4s, v18.4s, v26.4s
+	WORD $0x4e3ed652 // fadd v18.4s, v18.4s, v30.4s
+	WORD $0x4e3bd652 // fadd v18.4s, v18.4s, v27.4s
+	VMOV V27.B16, V19.B16
+	WORD $0x4f9c1313 // fmla v19.4s, v24.4s, v28.s[0]
+	WORD $0x4fbc1333 // fmla v19.4s, v25.4s, v28.s[1]
+	VMOV V27.B16, V20.B16
+	WORD $0x4f9c1b54 // fmla v20.4s, v26.4s, v28.s[2]
+	WORD $0x4fbc1bd4 // fmla v20.4s, v30.4s, v28.s[3]
+	WORD $0x4e3bd6f5 // fadd v21.4s, v23.4s, v27.4s
+	WORD $0x4f9d1315 // fmla v21.4s, v24.4s, v29.s[0]
+	WORD $0x4fbd1335 // fmla v21.4s, v25.4s, v29.s[1]
+	FMOVS lo+64(FP), F24
+	VDUP V24.S[0], V24.S4
+	FMOVS hi+68(FP), F25
+	VDUP V25.S[0], V25.S4
+	CMP $0, R11
+	BEQ row3
+	FMOVQ 0(R15), F31
+	WORD $0x4e3fd652 // fadd v18.4s, v18.4s, v31.4s
+	FMOVQ 64(R15), F31
+	WORD $0x4e3fd673 // fadd v19.4s, v19.4s, v31.4s
+	FMOVQ 128(R15), F31
+	WORD $0x4e3fd694 // fadd v20.4s, v20.4s, v31.4s
+	FMOVQ 192(R15), F31
+	WORD $0x4e3fd6b5 // fadd v21.4s, v21.4s, v31.4s
+	ADDS R9, R15
+row3:
+	WORD $0x6eb2e71e // fcmgt v30.4s, v24.4s, v18.4s
+	VBIT V30.B16, V24.B16, V18.B16
+	WORD $0x6eb9e65e // fcmgt v30.4s, v18.4s, v25.4s
+	VBIT V30.B16, V25.B16, V18.B16
+	FMOVQ F18, 0(R0)
+	WORD $0x6eb3e71e // fcmgt v30.4s, v24.4s, v19.4s
+	VBIT V30.B16, V24.B16, V19.B16
+	WORD $0x6eb9e67e // fcmgt v30.4s, v19.4s, v25.4s
+	VBIT V30.B16, V25.B16, V19.B16
+	FMOVQ F19, 64(R0)
+	WORD $0x6eb4e71e // fcmgt v30.4s, v24.4s, v20.4s
+	VBIT V30.B16, V24.B16, V20.B16
+	WORD $0x6eb9e69e // fcmgt v30.4s, v20.4s, v25.4s
+	VBIT V30.B16, V25.B16, V20.B16
+	FMOVQ F20, 128(R0)
+	WORD $0x6eb5e71e // fcmgt v30.4s, v24.4s, v21.4s
+	VBIT V30.B16, V24.B16, V21.B16
+	WORD $0x6eb9e6be // fcmgt v30.4s, v21.4s, v25.4s
+	VBIT V30.B16, V25.B16, V21.B16
+	FMOVQ F21, 192(R0)
+	ADDS R8, R0
+	CMP $0, R11
+	BEQ next
+	ADDS $256, R11
+next:
+	ADDS $64, R4
+	ADDS $256, R5
+	SUBS $1, R3
+	BNE tile
+	RET
+
+// func winogradInput2NEON(src *float32, dst *float32, row int, xi int, n int)
+TEXT ·winogradInput2NEON(SB), 0, $136-40
+	MOVD src+0(FP), R4
+	MOVD dst+8(FP), R5
+	MOVD row+16(FP), R8
+	MOVD xi+24(FP), R2
+	MOVD n+32(FP), R3
+	ADD R2<<1, R2, R7
+	MOVD R7, R13
+tile:
+	ADD R8<<1, R4, R7
+	MOVD R7, R10
+	MOVD R5, R12
+	FMOVQ 0(R4), F0
+	ADD R8<<0, R4, R7
+	FMOVQ 0(R7), F16
+	FMOVQ 0(R10), F17
+	ADD R8<<0, R10, R7
+	FMOVQ 0(R7), F18
+	WORD $0x4eb1d400 // fsub v0.4s, v0.4s, v17.4s
+	WORD $0x4e30d624 // fadd v4.4s, v17.4s, v16.4s
+	WORD $0x4eb0d628 // fsub v8.4s, v17.4s, v16.4s
+	WORD $0x4eb0d64c // fsub v12.4s, v18.4s, v16.4s
+	FMOVQ 64(R4), F1
+	ADD R8<<0, R4, R7
+	FMOVQ 64(R7), F16
+	FMOVQ 64(R10), F17
+	ADD R8<<0, R10, R7
+	FMOVQ 64(R7), F18
+	WORD $0x4eb1d421 // fsub v1.4s, v1.4s, v17.4s
+	WORD $0x4e30d625 // fadd v5.4s, v17.4s, v16.4s
+	WORD $0x4eb0d629 // fsub v9.4s, v17.4s, v16.4s
+	WORD $0x4eb0d64d // fsub v13.4s, v18.4s, v16.4s
+	FMOVQ 128(R4), F2
+	ADD R8<<0, R4, R7
+	FMOVQ 128(R7), F16
+	FMOVQ 128(R10), F17
+	ADD R8<<0, R10, R7
+	FMOVQ 128(R7), F18
+	WORD $0x4eb1d442 // fsub v2.4s, v2.4s, v17.4s
+	WORD $0x4e30d626 // fadd v6.4s, v17.4s, v16.4s
+	WORD $0x4eb0d62a // fsub v10.4s, v17.4s, v16.4s
+	WORD $0x4eb0d64e // fsub v14.4s, v18.4s, v16.4s
+	FMOVQ 192(R4), F3
+	ADD R8<<0, R4, R7
+	FMOVQ 192(R7), F16
+	FMOVQ 192(R10), F17
+	ADD R8<<0, R10, R7
+	FMOVQ 192(R7), F18
+	WORD $0x4eb1d463 // fsub v3.4s, v3.4s, v17.4s
+	WORD $0x4e30d627 // fadd v7.4s, v17.4s, v16.4s
+	WORD $0x4eb0d62b // fsub v11.4s, v17.4s, v16.4s
+	WORD $0x4eb0d64f // fsub v15.4s, v18.4s, v16.4s
+	WORD $0x4ea2d414 // fsub v20.4s, v0.4s, v2.4s
+	WORD $0x4e21d455 // fadd v21.4s, v2.4s, v1.4s
+	WORD $0x4ea1d456 // fsub v22.4s, v2.4s, v1.4s
+	WORD $0x4ea1d477 // fsub v23.4s, v3.4s, v1.4s
+	FMOVQ F20, (R12)
+	ADD R2<<0, R12, R7
+	FMOVQ F21, (R7)
+	ADD R2<<1, R12, R7
+	FMOVQ F22, (R7)
+	ADD R13<<0, R12, R7
+	FMOVQ F23, (R7)
+	ADD R2<<2, R12, R7
+	MOVD R7, R12
+	WORD $0x4ea6d494 // fsub v20.4s, v4.4s, v6.4s
+	WORD $0x4e25d4d5 // fadd v21.4s, v6.4s, v5.4s
+	WORD $0x4ea5d4d6 // fsub v22.4s, v6.4s, v5.4s
+	WORD $0x4ea5d4f7 // fsub v23.4s, v7.4s, v5.4s
+	FMOVQ F20, (R12)
+	ADD R2<<0, R12, R7
+	FMOVQ F21, (R7)
+	ADD R2<<1, R12, R7
+	FMOVQ F22, (R7)
+	ADD R13<<0, R12, R7
+	FMOVQ F23, (R7)
+	ADD R2<<2, R12, R7
+	MOVD R7, R12
+	WORD $0x4eaad514 // fsub v20.4s, v8.4s, v10.4s
+	WORD $0x4e29d555 // fadd v21.4s, v10.4s, v9.4s
+	WORD $0x4ea9d556 // fsub v22.4s, v10.4s, v9.4s
+	WORD $0x4ea9d577 // fsub v23.4s, v11.4s, v9.4s
+	FMOVQ F20, (R12)
+	ADD R2<<0, R12, R7
+	FMOVQ F21, (R7)
+	ADD R2<<1, R12, R7
+	FMOVQ F22, (R7)
+	ADD R13<<0, R12, R7
+	FMOVQ F23, (R7)
+	ADD R2<<2, R12, R7
+	MOVD R7, R12
+	WORD $0x4eaed594 // fsub v20.4s, v12.4s, v14.4s
+	WORD $0x4e2dd5d5 // fadd v21.4s, v14.4s, v13.4s
+	WORD $0x4eadd5d6 // fsub v22.4s, v14.4s, v13.4s
+	WORD $0x4eadd5f7 // fsub v23.4s, v15.4s, v13.4s
+	FMOVQ F20, (R12)
+	ADD R2<<0, R12, R7
+	FMOVQ F21, (R7)
+	ADD R2<<1, R12, R7
+	FMOVQ F22, (R7)
+	ADD R13<<0, R12, R7
+	FMOVQ F23, (R7)
+	ADD R2<<2, R12, R7
+	MOVD R7, R12
+	ADDS $128, R4
+	ADDS $64, R5
+	SUBS $1, R3
+	BNE tile
+	RET
+
+// func winogradOutput2NEON(src *float32, dst *float32, bias *float32, add *float32, row int, addRow int, xi int, n int, lo float32, hi float32)
+TEXT ·winogradOutput2NEON(SB), 0, $136-72
+	MOVD src+0(FP), R4
+	MOVD dst+8(FP), R5
+	MOVD bias+16(FP), R10
+	MOVD add+24(FP), R11
+	MOVD row+32(FP), R8
+	MOVD addRow+40(FP), R9
+	MOVD xi+48(FP), R2
+	MOVD n+56(FP), R3
+	ADD R2<<1, R2, R7
+	MOVD R7, R13
+	MOVD R2, R1
+	LSL $2, R1
+	FMOVQ (R10), F27
+	FMOVS lo+64(FP), F28
+	VDUP V28.S[0], V28.S4
+	FMOVS hi+68(FP), F29
+	VDUP V29.S[0], V29.S4
+tile:
+	MOVD R4, R0
+	ADD R1<<1, R0, R7
+	MOVD R7, R15
+	ADD R1<<0, R0, R7
+	FMOVQ (R7), F16
+	FMOVQ (R15), F17
+	WORD $0x4e31d600 // fadd v0.4s, v16.4s, v17.4s
+	FMOVQ (R0), F31
+	WORD $0x4e3fd400 // fadd v0.4s, v0.4s, v31.4s
+	WORD $0x4eb1d604 // fsub v4.4s, v16.4s, v17.4s
+	ADD R1<<0, R15, R7
+	FMOVQ (R7), F31
+	WORD $0x4e3fd484 // fadd v4.4s, v4.4s, v31.4s
+	ADD R2<<0, R4, R7
+	MOVD R7, R0
+	ADD R1<<1, R0, R7
+	MOVD R7, R15
+	ADD R1<<0, R0, R7
+	FMOVQ (R7), F16
+	FMOVQ (R15), F17
+	WORD $0x4e31d601 // fadd v1.4s, v16.4s, v17.4s
+	FMOVQ (R0), F31
+	WORD $0x4e3fd421 // fadd v1.4s, v1.4s, v31.4s
+	WORD $0x4eb1d605 // fsub v5.4s, v16.4s, v17.4s
+	ADD R1<<0, R15, R7
+	FMOVQ (R7), F31
+	WORD $0x4e3fd4a5 // fadd v5.4s, v5.4s, v31.4s
+	ADD R2<<1, R4, R7
+	MOVD R7, R0
+	ADD R1<<1, R0, R7
+	MOVD R7, R15
+	ADD R1<<0, R0, R7
+	FMOVQ (R7), F16
+	FMOVQ (R15), F17
+	WORD $0x4e31d602 // fadd v2.4s, v16.4s, v17.4s
+	FMOVQ (R0), F31
+	WORD $0x4e3fd442 // fadd v2.4s, v2.4s, v31.4s
+	WORD $0x4eb1d606 // fsub v6.4s, v16.4s, v17.4s
+	ADD R1<<0, R15, R7
+	FMOVQ (R7), F31
+	WORD $0x4e3fd4c6 // fadd v6.4s, v6.4s, v31.4s
+	ADD R13<<0, R4, R7
+	MOVD R7, R0
+	ADD R1<<1, R0, R7
+	MOVD R7, R15
+	ADD R1<<0, R0, R7
+	FMOVQ (R7), F16
+	FMOVQ (R15), F17
+	WORD $0x4e31d603 // fadd v3.4s, v16.4s, v17.4s
+	FMOVQ (R0), F31
+	WORD $0x4e3fd463 // fadd v3.4s, v3.4s, v31.4s
+	WORD $0x4eb1d607 // fsub v7.4s, v16.4s, v17.4s
+	ADD R1<<0, R15, R7
+	FMOVQ (R7), F31
+	WORD $0x4e3fd4e7 // fadd v7.4s, v7.4s, v31.4s
+	MOVD R5, R0
+	MOVD R11, R15
+	WORD $0x4e22d432 // fadd v18.4s, v1.4s, v2.4s
+	WORD $0x4ea2d433 // fsub v19.4s, v1.4s, v2.4s
+	WORD $0x4e3bd400 // fadd v0.4s, v0.4s, v27.4s
+	WORD $0x4e32d412 // fadd v18.4s, v0.4s, v18.4s
+	WORD $0x4e3bd463 // fadd v3.4s, v3.4s, v27.4s
+	WORD $0x4e33d473 // fadd v19.4s, v3.4s, v19.4s
+	CMP $0, R11
+	BEQ row0
+	FMOVQ 0(R15), F31
+	WORD $0x4e3fd652 // fadd v18.4s, v18.4s, v31.4s
+	FMOVQ 64(R15), F31
+	WORD $0x4e3fd673 // fadd v19.4s, v19.4s, v31.4s
+	ADDS R9, R15
+row0:
+	WORD $0x6eb2e79e // fcmgt v30.4s, v28.4s, v18.4s
+	VBIT V30.B16, V28.B16, V18.B16
+	WORD $0x6ebde65e // fcmgt v30.4s, v18.4s, v29.4s
+	VBIT V30.B16, V29.B16, V18.B16
+	FMOVQ F18, 0(R0)
+	WORD $0x6eb3e79e // fcmgt v30.4s, v28.4s, v19.4s
+	VBIT V30.B16, V28.B16, V19.B16
+	WORD $0x6ebde67e // fcmgt v30.4s, v19.4s, v29.4s
+	VBIT V30.B16, V29.B16, V19.B16
+	FMOVQ F19, 64(R0)
+	ADDS R8, R0
+	WORD $0x4e26d4b2 // fadd v18.4s, v5.4s, v6.4s
+	WORD $0x4ea6d4b3 // fsub v19.4s, v5.4s, v6.4s
+	WORD $0x4e3bd484 // fadd v4.4s, v4.4s, v27.4s
+	WORD $0x4e32d492 // fadd v18.4s, v4.4s, v18.4s
+	WORD $0x4e3bd4e7 // fadd v7.4s, v7.4s, v27.4s
+	WORD $0x4e33d4f3 // fadd v19.4s, v7.4s, v19.4s
+	CMP $0, R11
+	BEQ row1
+	FMOVQ 0(R15), F31
+	WORD $0x4e3fd652 // fadd v18.4s, v18.4s, v31.4s
+	FMOVQ 64(R15), F31
+	WORD $0x4e3fd673 // fadd v19.4s, v19.4s, v31.4s
+	ADDS R9, R15
+row1:
+	WORD $0x6eb2e79e // fcmgt v30.4s, v28.4s, v18.4s
+	VBIT V30.B16, V28.B16, V18.B16
+	WORD $0x6ebde65e // fcmgt v30.4s, v18.4s, v29.4s
+	VBIT V30.B16, V29.B16, V18.B16
+	FMOVQ F18, 0(R0)
+	WORD $0x6eb3e79e // fcmgt v30.4s, v28.4s, v19.4s
+	VBIT V30.B16, V28.B16, V19.B16
+	WORD $0x6ebde67e // fcmgt v30.4s, v19.4s, v29.4s
+	VBIT V30.B16, V29.B16, V19.B16
+	FMOVQ F19, 64(R0)
+	ADDS R8, R0
+	CMP $0, R11
+	BEQ next
+	ADDS $128, R11
+next:
+	ADDS $64, R4
+	ADDS $128, R5
+	SUBS $1, R3
+	BNE tile
+	RET
+
 // func affineNEON(dst *float32, x *float32, scale *float32, shift *float32, n int, lo float32, hi float32)
 TEXT ·affineNEON(SB), 0, $136-48
 	MOVD dst+0(FP), R5

@@ -32,7 +32,7 @@ type WinogradWeights struct {
 // size: 4, 2, or 0 if the direct convolution is as fast.
 func ChooseWinograd(level cpu.Level, cin, cout, h, w int) int {
 	switch {
-	case level != cpu.AVX512 || cin < 8 || cout < 8:
+	case level != cpu.AVX512 && level != cpu.NEON || cin < 8 || cout < 8:
 		return 0
 	case min(h, w) >= 20:
 		return 4
