@@ -47,6 +47,7 @@ var kernels = []kernel{
 	{"quant", "nbitsVector4NEON", "4-bit blocks by float32, 1×16", "fmla"},
 	{"conv", "winogradInput4NEON", "Winograd F(4×4, 3×3), input of 4 channels", ""},
 	{"conv", "winogradOutput4NEON", "Winograd F(4×4, 3×3), output of 4 channels", ""},
+	{"quant", "digitBytesNEON", "digits of 16 elements for block weights", ""},
 	{"quant", "requantizeI32NEON", "requantization of 16 sums", ""},
 	{"quant", "addBytesNEON", "QLinearAdd of 16 bytes", ""},
 	{"quant", "quantizeF32NEON", "QuantizeLinear of 16 numbers", ""},

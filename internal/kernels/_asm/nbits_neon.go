@@ -20,6 +20,7 @@ func writeNBitsNEON(dir string) {
 		dequantizeNEON(f, bits)
 	}
 	quantizeRowNEON(f)
+	digitBytesNEON(f)
 	write(dir+"/nbits_arm64.s", f.text())
 	write(dir+"/nbits_stubs_arm64.go", generated+"//go:build !purego\n\npackage quant\n"+f.stubs.String()+dis)
 }
@@ -375,5 +376,48 @@ func quantizeRowNEON(f *file) {
 	g.e("JNZ loop")
 	g.raw("VADDV V5.S4, V5")
 	g.raw("FMOVS F5, sum+%d(FP)", g.off["sum"])
+	g.raw("RET")
+}
+
+// digitBytesNEON writes the kernel of digitBytes.
+func digitBytesNEON(f *file) {
+	const sum, low, factor, half = 6, 4, 10, 11
+	g := f.function("digitBytesNEON", neon, []arg{{"d0", "*int8"}, {"d1", "*int8"}, {"d2", "*int8"}, {"x", "*float32"}, {"n", "int"}, {"factor", "float32"}, {"sum", "*int32"}}, nil)
+	digits := [...]string{"R8", "R9", "R10"}
+	for j, reg := range digits {
+		g.arg(fmt.Sprintf("d%d", j), reg)
+	}
+	g.arg("x", "SI")
+	g.arg("n", "CX")
+	g.arg("sum", "DI")
+	g.bcast("factor", factor)
+	g.constant(g.ci(0x808080), half)
+	g.zeroNEON(sum, 3)
+	g.label("loop")
+	g.raw("VLD1.P 64(R4), [V0.S4, V1.S4, V2.S4, V3.S4]")
+	for r := range 4 {
+		g.three("VMULPS", factor, r, r)
+		g.two("VCVTPS2DQ", r, r)
+		g.raw("VADD V%d.S4, V%d.S4, V%d.S4", half, r, r)
+		g.raw("VEOR V%d.B16, V%d.B16, V%d.B16", half, r, r)
+	}
+	for r := 0; r < 4; r += 2 { // the low and the high halves
+		g.raw("VUZP1 V%d.H8, V%d.H8, V%d.H8", r+1, r, low+r/2)
+		g.raw("VUZP2 V%d.H8, V%d.H8, V%d.H8", r+1, r, r)
+	}
+	g.raw("VUZP1 V2.B16, V0.B16, V0.B16")
+	g.raw("VUZP2 V%d.B16, V%d.B16, V1.B16", low+1, low)
+	g.raw("VUZP1 V%d.B16, V%d.B16, V2.B16", low+1, low)
+	for j, reg := range digits {
+		g.raw("VST1.P [V%d.B16], 16(%s)", j, reg)
+		g.word(0x4e202800|uint32(j)<<5|uint32(j), "saddlp v%d.8h, v%d.16b", j, j)
+		g.word(0x4e606800|uint32(j)<<5|uint32(sum+j), "sadalp v%d.4s, v%d.8h", sum+j, j)
+	}
+	g.raw("SUBS $16, R2")
+	g.raw("BNE loop")
+	for j := range 3 {
+		g.raw("VADDV V%d.S4, V%d", sum+j, sum+j)
+		g.raw("FMOVS F%d, %d(R5)", sum+j, 4*j)
+	}
 	g.raw("RET")
 }

@@ -35,7 +35,11 @@ func quantizeBytes(level cpu.Level, dst []int8, x []float32, factor float32) int
 	return quantizeBytesGeneric(dst, x, factor)
 }
 
-func digitBytes(_ cpu.Level, dst []int8, stride int, x []float32, factor float32, sum *[digits]int32) {
+func digitBytes(level cpu.Level, dst []int8, stride int, x []float32, factor float32, sum *[digits]int32) {
+	if level == cpu.NEON && len(x) >= 16 && len(x)%16 == 0 {
+		digitBytesNEON(&dst[0], &dst[stride], &dst[2*stride], &x[0], len(x), factor, &sum[0])
+		return
+	}
 	digitBytesGeneric(dst, stride, x, factor, sum)
 }
 

@@ -3929,3 +3929,62 @@ loop:
 	VADDV V5.S4, V5
 	FMOVS F5, sum+32(FP)
 	RET
+
+// func digitBytesNEON(d0 *int8, d1 *int8, d2 *int8, x *float32, n int, factor float32, sum *int32)
+TEXT ·digitBytesNEON(SB), 0, $136-56
+	MOVD d0+0(FP), R8
+	MOVD d1+8(FP), R9
+	MOVD d2+16(FP), R10
+	MOVD x+24(FP), R4
+	MOVD n+32(FP), R2
+	MOVD sum+48(FP), R5
+	FMOVS factor+40(FP), F10
+	VDUP V10.S[0], V10.S4
+	MOVD $0x00808080, R6
+	VDUP R6, V11.S4
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+loop:
+	VLD1.P 64(R4), [V0.S4, V1.S4, V2.S4, V3.S4]
+	WORD $0x6e2adc00 // fmul v0.4s, v0.4s, v10.4s
+	WORD $0x4e21a800 // fcvtns v0.4s, v0.4s
+	VADD V11.S4, V0.S4, V0.S4
+	VEOR V11.B16, V0.B16, V0.B16
+	WORD $0x6e2adc21 // fmul v1.4s, v1.4s, v10.4s
+	WORD $0x4e21a821 // fcvtns v1.4s, v1.4s
+	VADD V11.S4, V1.S4, V1.S4
+	VEOR V11.B16, V1.B16, V1.B16
+	WORD $0x6e2adc42 // fmul v2.4s, v2.4s, v10.4s
+	WORD $0x4e21a842 // fcvtns v2.4s, v2.4s
+	VADD V11.S4, V2.S4, V2.S4
+	VEOR V11.B16, V2.B16, V2.B16
+	WORD $0x6e2adc63 // fmul v3.4s, v3.4s, v10.4s
+	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
+	VADD V11.S4, V3.S4, V3.S4
+	VEOR V11.B16, V3.B16, V3.B16
+	VUZP1 V1.H8, V0.H8, V4.H8
+	VUZP2 V1.H8, V0.H8, V0.H8
+	VUZP1 V3.H8, V2.H8, V5.H8
+	VUZP2 V3.H8, V2.H8, V2.H8
+	VUZP1 V2.B16, V0.B16, V0.B16
+	VUZP2 V5.B16, V4.B16, V1.B16
+	VUZP1 V5.B16, V4.B16, V2.B16
+	VST1.P [V0.B16], 16(R8)
+	WORD $0x4e202800 // saddlp v0.8h, v0.16b
+	WORD $0x4e606806 // sadalp v6.4s, v0.8h
+	VST1.P [V1.B16], 16(R9)
+	WORD $0x4e202821 // saddlp v1.8h, v1.16b
+	WORD $0x4e606827 // sadalp v7.4s, v1.8h
+	VST1.P [V2.B16], 16(R10)
+	WORD $0x4e202842 // saddlp v2.8h, v2.16b
+	WORD $0x4e606848 // sadalp v8.4s, v2.8h
+	SUBS $16, R2
+	BNE loop
+	VADDV V6.S4, V6
+	FMOVS F6, 0(R5)
+	VADDV V7.S4, V7
+	FMOVS F7, 4(R5)
+	VADDV V8.S4, V8
+	FMOVS F8, 8(R5)
+	RET

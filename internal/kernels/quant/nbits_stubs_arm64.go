@@ -49,6 +49,9 @@ func dequantize8NEON(dst *float32, b *uint8, scale *float32, shift *float32, ste
 //go:noescape
 func quantizeBlockNEON(dst *int8, x *float32, n int, factor float32) (sum int32)
 
+//go:noescape
+func digitBytesNEON(d0 *int8, d1 *int8, d2 *int8, x *float32, n int, factor float32, sum *int32)
+
 // tile4Bits computes 16 columns of a tile with the given number of rows.
 func tile4Bits(rows int, t *nbitsArgs) {
 	switch rows {
