@@ -10,7 +10,9 @@ const (
 )
 
 // heaps writes a kernel that finds, for n heaps of float32 of depth 1 to 6, the nodes below the
-// last level that sixteen rows reach. Nodes are looked up in registers and features gathered.
+// last level that sixteen rows reach. Nodes are looked up in registers and features gathered. Two
+// adjacent heaps of equal depth advance together, so that the latencies of their gathers overlap;
+// another heap advances with itself.
 func heaps(f *file) {
 	g := f.function("heapsAVX512", avx512, []arg{{"out", "*uint32"}, {"tables", "*uint32"}, {"x", "*float32"}, {"offsets", "*uint32"}, {"n", "int"}}, nil)
 	g.arg("out", "DI")
@@ -21,26 +23,41 @@ func heaps(f *file) {
 	g.e("VMOVDQU32 (AX), Z31")
 	g.e("MOVL $1, AX")
 	g.e("VPBROADCASTD AX, Z30")
+	const heap = 12 // registers of a heap: 8 of its table, then the nodes and temporaries
 	step := func(thresholds, features int) {
-		g.e("VMOVDQA32 Z8, Z9")
-		g.e("VPERMI2D Z%d, Z%d, Z9", features+1, features)
-		g.e("VMOVDQA32 Z8, Z10")
-		g.e("VPERMI2PS Z%d, Z%d, Z10", thresholds+1, thresholds)
-		g.e("VPADDD Z31, Z9, Z9")
-		g.e("KXNORW K1, K1, K1")
-		g.e("VPXORD Z11, Z11, Z11")
-		g.e("VGATHERDPS (BX)(Z9*4), K1, Z11")
-		g.e("VCMPPS $6, Z10, Z11, K2") // not less or equal, and NaN
-		g.e("VPADDD Z8, Z8, Z8")
-		g.e("VPADDD Z30, Z8, K2, Z8")
+		for r := 0; r < 2*heap; r += heap {
+			g.e("VMOVDQA32 Z%d, Z%d", r+8, r+9)
+			g.e("VPERMI2D Z%d, Z%d, Z%d", r+features+1, r+features, r+9)
+			g.e("VMOVDQA32 Z%d, Z%d", r+8, r+10)
+			g.e("VPERMI2PS Z%d, Z%d, Z%d", r+thresholds+1, r+thresholds, r+10)
+			g.e("VPADDD Z31, Z%d, Z%[1]d", r+9)
+			g.e("KXNORW K1, K1, K1")
+			g.e("VPXORD Z%d, Z%[1]d, Z%[1]d", r+11)
+			g.e("VGATHERDPS (BX)(Z%d*4), K1, Z%d", r+9, r+11)
+		}
+		for r := 0; r < 2*heap; r += heap {
+			g.e("VCMPPS $6, Z%d, Z%d, K2", r+10, r+11) // not less or equal, and NaN
+			g.e("VPADDD Z%d, Z%[1]d, Z%[1]d", r+8)
+			g.e("VPADDD Z30, Z%d, K2, Z%[1]d", r+8)
+		}
 	}
 	g.label("tree")
+	g.e("MOVL %d(SI), DX", heapFeatures)
+	g.e("XORL R9, R9") // offset of the second heap's table
+	g.e("CMPQ CX, $1")
+	g.e("JEQ load")
+	g.e("CMPL DX, %d(SI)", heapBytes+heapFeatures)
+	g.e("JNE load")
+	g.e("MOVL $%d, R9", heapBytes)
+	g.label("load")
 	for r := range 4 {
 		g.e("VMOVDQU32 %d(SI), Z%d", r*64, r)
 		g.e("VMOVDQU32 %d(SI), Z%d", heapFeatures+r*64, 4+r)
+		g.e("VMOVDQU32 %d(SI)(R9*1), Z%d", r*64, heap+r)
+		g.e("VMOVDQU32 %d(SI)(R9*1), Z%d", heapFeatures+r*64, heap+4+r)
 	}
-	g.e("MOVL %d(SI), DX", heapFeatures)
 	g.e("VMOVDQA32 Z30, Z8")
+	g.e("VMOVDQA32 Z30, Z%d", heap+8)
 	g.e("MOVL DX, R8")
 	g.e("CMPL R8, $5")
 	g.e("JLE level")
@@ -57,6 +74,14 @@ func heaps(f *file) {
 	g.e("ADDQ $64, DI")
 	g.e("ADDQ $%d, SI", heapBytes)
 	g.e("DECQ CX")
+	g.e("TESTQ R9, R9")
+	g.e("JEQ single")
+	g.e("VMOVDQU32 Z%d, (DI)", heap+8)
+	g.e("ADDQ $64, DI")
+	g.e("ADDQ R9, SI")
+	g.e("DECQ CX")
+	g.label("single")
+	g.e("TESTQ CX, CX")
 	g.e("JNZ tree")
 	g.e("VZEROUPPER")
 	g.e("RET")
