@@ -1,7 +1,5 @@
 package main
 
-import "fmt"
-
 // Offsets in a heap's table: 64 thresholds, then 64 features, by node number. Node 0 does not
 // exist; its entry holds the depth.
 const (
@@ -9,15 +7,15 @@ const (
 	heapBytes    = 512
 )
 
-// heaps writes a kernel that finds, for n heaps of float32 of depth 1 to 6, the nodes below the
-// last level that sixteen rows reach. Nodes are looked up in registers and features gathered. Two
+// heaps writes a kernel that finds, for n heaps of depth 1 to 6, the nodes below the
+// last level that sixteen rows reach. Nodes are looked up in registers and keys gathered. Two
 // adjacent heaps of equal depth advance together, so that the latencies of their gathers overlap;
 // another heap advances with itself.
 func heaps(f *file) {
-	g := f.function("heapsAVX512", avx512, []arg{{"out", "*uint32"}, {"tables", "*uint32"}, {"x", "*float32"}, {"offsets", "*uint32"}, {"n", "int"}}, nil)
+	g := f.function("heapsAVX512", avx512, []arg{{"out", "*uint32"}, {"tables", "*uint32"}, {"keys", "*uint32"}, {"offsets", "*uint32"}, {"n", "int"}}, nil)
 	g.arg("out", "DI")
 	g.arg("tables", "SI")
-	g.arg("x", "BX")
+	g.arg("keys", "BX")
 	g.arg("offsets", "AX")
 	g.arg("n", "CX")
 	g.e("VMOVDQU32 (AX), Z31")
@@ -29,14 +27,14 @@ func heaps(f *file) {
 			g.e("VMOVDQA32 Z%d, Z%d", r+8, r+9)
 			g.e("VPERMI2D Z%d, Z%d, Z%d", r+features+1, r+features, r+9)
 			g.e("VMOVDQA32 Z%d, Z%d", r+8, r+10)
-			g.e("VPERMI2PS Z%d, Z%d, Z%d", r+thresholds+1, r+thresholds, r+10)
+			g.e("VPERMI2D Z%d, Z%d, Z%d", r+thresholds+1, r+thresholds, r+10)
 			g.e("VPADDD Z31, Z%d, Z%[1]d", r+9)
 			g.e("KXNORW K1, K1, K1")
 			g.e("VPXORD Z%d, Z%[1]d, Z%[1]d", r+11)
-			g.e("VGATHERDPS (BX)(Z%d*4), K1, Z%d", r+9, r+11)
+			g.e("VPGATHERDD (BX)(Z%d*4), K1, Z%d", r+9, r+11)
 		}
 		for r := 0; r < 2*heap; r += heap {
-			g.e("VCMPPS $6, Z%d, Z%d, K2", r+10, r+11) // not less or equal, and NaN
+			g.e("VPCMPUD $6, Z%d, Z%d, K2", r+10, r+11) // greater
 			g.e("VPADDD Z%d, Z%[1]d, Z%[1]d", r+8)
 			g.e("VPADDD Z30, Z%d, K2, Z%[1]d", r+8)
 		}
@@ -87,77 +85,124 @@ func heaps(f *file) {
 	g.e("RET")
 }
 
-// Offsets in package tree's group.
+// Layout of package tree's traversals and nodes.
 const (
-	groupRows  = 64
-	groupNodes = 96
+	treeRows = 512
+	treeLeaf = 10 // bits that are set in a leaf's threshold
 )
 
-// walk writes a kernel that takes steps of eight traversals (see walkGeneric). It computes with integers; the instruction
-// set is that of the level, of which it needs BMI2.
+// walk writes a kernel that takes steps of groups of eight traversals (see walkGeneric). It computes with integers; the
+// instruction set is that of the level, of which it needs BMI2. The traversals of a group end early if all are at leaves
+// after a multiple of eight steps.
 func walk(f *file) {
-	g := f.function("walkAVX2", avx2, []arg{{"traversals", "*group"}, {"x", "*float32"}, {"bits", "uint"}, {"steps", "int"}}, nil)
-	g.arg("traversals", "AX")
-	g.arg("x", "BX")
+	g := f.function("walkAVX2", avx2, []arg{{"t", "*traversals"}, {"nodes", "*uint64"}, {"keys", "*uint32"}, {"bits", "uint"}, {"steps", "int"}, {"groups", "int"}}, nil)
+	g.arg("t", "AX")
+	g.arg("nodes", "BX")
+	g.arg("keys", "DI")
 	g.arg("bits", "CX")
-	g.arg("steps", "DX")
-	g.e("MOVQ DX, 0(SP)")
+	g.label("group")
 	for k := range 8 {
-		g.e("MOVL %d(AX), R%d", groupNodes+4*k, 8+k)
+		g.e("MOVL %d(AX), R%d", 4*k, 8+k)
 	}
+	g.arg("steps", "DX")
+	g.e("TESTQ DX, DX")
+	g.e("JEQ done")
+	g.label("steps")
+	g.e("MOVL $8, SI")
+	g.e("CMPQ DX, SI")
+	g.e("CMOVQLT DX, SI")
+	g.e("SUBQ SI, DX")
+	g.e("MOVQ DX, 0(SP)") // steps after these
+	g.e("MOVQ SI, 8(SP)")
 	g.label("step")
 	for k := range 8 {
-		i := fmt.Sprintf("R%d", 8+k)
-		g.e("MOVQ %d(AX), DI", 8*k)
-		g.e("MOVL 4(DI)(%s*8), SI", i)
-		g.e("VMOVSS (DI)(%s*8), X%d", i, k)
+		g.e("MOVL (BX)(R%d*8), SI", 8+k)
 		g.e("BZHIL CX, SI, DX")
-		g.e("ADDL %d(AX), DX", groupRows+4*k)
-		g.e("VUCOMISS (BX)(DX*4), X%d", k) // the carry flag is set if the threshold is less, and for NaN
-		g.e("SHRXL CX, SI, %s", i)
-		g.e("ADCL $0, %s", i)
+		g.e("ADDL %d(AX), DX", treeRows+4*k)
+		g.e("MOVL (DI)(DX*4), DX")
+		g.e("SHRXL CX, SI, SI")
+		g.e("CMPL 4(BX)(R%d*8), DX", 8+k) // the carry flag is set if the threshold is less
+		g.e("ADCL SI, R%d", 8+k)
 	}
-	g.e("DECQ 0(SP)")
+	g.e("DECQ 8(SP)")
 	g.e("JNZ step")
-	for k := range 8 {
-		g.e("MOVL R%d, %d(AX)", 8+k, groupNodes+4*k)
+	g.e("MOVQ 0(SP), DX")
+	g.e("TESTQ DX, DX")
+	g.e("JEQ done")
+	g.e("MOVQ (BX)(R8*8), SI")
+	for k := 1; k < 8; k++ {
+		g.e("ANDQ (BX)(R%d*8), SI", 8+k)
 	}
+	g.e("SARQ $%d, SI", 64-treeLeaf)
+	g.e("CMPQ SI, $-1")
+	g.e("JNE steps")
+	g.label("done")
+	for k := range 8 {
+		g.e("MOVL 4(BX)(R%d*8), SI", 8+k)
+		g.e("ANDL $%d, SI", 1<<(32-treeLeaf)-1)
+		g.e("MOVL SI, %d(AX)", 4*k)
+	}
+	g.e("ADDQ $32, AX")
+	g.e("DECQ %s+%d(FP)", "groups", g.off["groups"])
+	g.e("JNZ group")
 	g.e("RET")
 }
 
-// walkNEON writes the walk for arm64. A node is one load of threshold and word. HI is greater or unordered.
+// walkNEON writes the walk for arm64.
 func walkNEON(f *file) {
-	g := f.function("walkNEON", neon, []arg{{"traversals", "*group"}, {"x", "*float32"}, {"bits", "uint"}, {"steps", "int"}}, nil)
-	roots := [...]string{"R17", "R19", "R20", "R21", "R22", "R23", "R24", "R25"}
-	for i, name := range []string{"traversals", "x", "bits", "steps"} {
+	g := f.function("walkNEON", neon, []arg{{"t", "*traversals"}, {"nodes", "*uint64"}, {"keys", "*uint32"}, {"bits", "uint"}, {"steps", "int"}, {"groups", "int"}}, nil)
+	for i, name := range []string{"t", "nodes", "keys", "bits"} {
 		g.raw("MOVD %s+%d(FP), R%d", name, g.off[name], i)
 	}
 	g.raw("MOVD $1, R4")
-	g.raw("LSL R2, R4")
+	g.raw("LSL R3, R4")
 	g.raw("SUB $1, R4")
-	for k, root := range roots {
-		g.raw("MOVD %d(R0), %s", 8*k, root)
-		g.raw("MOVWU %d(R0), R%d", groupNodes+4*k, 8+k)
+	g.label("group")
+	for k := range 8 {
+		g.raw("MOVWU %d(R0), R%d", 4*k, 8+k)
+		g.raw("MOVWU %d(R0), R%d", treeRows+4*k, 19+k)
 	}
+	g.raw("MOVD steps+%d(FP), R16", g.off["steps"])
+	g.raw("CBZ R16, done")
+	g.label("steps")
+	g.raw("MOVD $8, R5")
+	g.raw("CMP R5, R16")
+	g.raw("CSEL LT, R16, R5, R5")
+	g.raw("SUB R5, R16")
 	g.label("step")
-	for k, root := range roots {
-		i := 8 + k
-		g.raw("MOVD (%s)(R%d<<3), R5", root, i)
-		g.raw("FMOVS R5, F%d", k)
-		g.raw("LSR $32, R5")
-		g.raw("MOVWU %d(R0), R7", groupRows+4*k)
-		g.raw("AND R4, R5, R6")
-		g.raw("LSR R2, R5, R%d", i)
-		g.raw("ADD R7, R6")
-		g.raw("FMOVS (R1)(R6<<2), F%d", 16+k)
-		g.raw("FCMPS F%d, F%d", k, 16+k)
-		g.raw("CINC HI, R%d, R%d", i, i)
+	for k := range 8 {
+		g.raw("MOVD (R1)(R%d<<3), R6", 8+k)
+		g.raw("AND R4, R6, R7")
+		g.raw("ADD R%d, R7", 19+k)
+		g.raw("MOVWU (R2)(R7<<2), R7")
+		g.raw("LSR $32, R6, R17")
+		g.raw("LSRW R3, R6, R6")
+		g.raw("CMPW R17, R7")
+		g.raw("CINC HI, R6, R6") // the threshold is less than the key
+		g.raw("ADDW R6, R%d", 8+k)
 	}
-	g.raw("SUBS $1, R3")
+	g.raw("SUBS $1, R5")
 	g.raw("BNE step")
-	for k := range roots {
-		g.raw("MOVW R%d, %d(R0)", 8+k, groupNodes+4*k)
+	g.raw("CBZ R16, done")
+	g.raw("MOVD (R1)(R8<<3), R6")
+	for k := 1; k < 8; k++ {
+		g.raw("MOVD (R1)(R%d<<3), R7", 8+k)
+		g.raw("AND R7, R6")
 	}
+	g.raw("ASR $%d, R6", 64-treeLeaf)
+	g.raw("CMN $1, R6")
+	g.raw("BNE steps")
+	g.label("done")
+	for k := range 8 {
+		g.raw("MOVD (R1)(R%d<<3), R6", 8+k)
+		g.raw("UBFX $32, R6, $%d, R6", 32-treeLeaf)
+		g.raw("MOVW R6, %d(R0)", 4*k)
+	}
+	g.raw("ADD $32, R0")
+	g.raw("MOVD groups+%d(FP), R6", g.off["groups"])
+	g.raw("SUBS $1, R6")
+	g.raw("MOVD R6, groups+%d(FP)", g.off["groups"])
+	g.raw("BNE group")
 	g.raw("RET")
 }
 

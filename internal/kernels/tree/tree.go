@@ -2,8 +2,9 @@
 //
 // The result of a comparison in a tree is hard to predict, so the traversal does not branch on it: each step computes the
 // next node from the result of its comparison, and a traversal takes as many steps as the tree is deep. Eight
-// traversals, of one tree by eight rows or of eight trees by one row, do not depend on each other, so that the processor
-// overlaps them.
+// traversals, of any trees by any rows, do not depend on each other, so that the processor overlaps them.
+//
+// Numbers are compared as integers of the same order, because the latency of that is a third of that of comparing floats.
 package tree
 
 import (
@@ -11,7 +12,7 @@ import (
 	"math"
 	"math/bits"
 
-	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/kernels/align"
 )
 
 // Mode is the comparison of a node.
@@ -52,25 +53,46 @@ type Source struct {
 	Average bool // of the trees' values instead of their sum
 }
 
-// A node takes two words: the threshold, and the feature with the index of the first child in the bits above it. The
-// second child is the next node. The threshold of a leaf is a NaN, whose low bits are the number of the leaf in its tree,
-// and its child is the node before it: as no number is at most NaN, a traversal that has reached a leaf stays there.
+// A node is one number. The upper half is the key of the threshold, the lower half the feature with the distance to the
+// first child in the bits above it. The second child is the next node. The threshold of a leaf is above the key of
+// every number, its low bits are the number of the leaf in its tree, and its distance is 0, so that a traversal that has
+// reached a leaf stays there.
 const (
-	leafNaN  = 0x7fc00000
+	leafKey  = 0xffc00000
 	leafBits = 22
-	innerNaN = 0xffc00000 // threshold of other nodes that no number is at most
+	nanKey   = 0xff800001 // follows the key of +Inf
 )
 
-func isLeaf(threshold uint32) bool { return threshold>>leafBits == leafNaN>>leafBits }
+func isLeaf(node uint64) bool { return node>>(32+leafBits) == leafKey>>leafBits }
+
+// leafOf returns the number of a leaf in its tree.
+func leafOf(node uint64) uint32 { return uint32(node>>32) &^ leafKey }
+
+// key returns a number with the order of v: NaN is the greatest, and zeros differ.
+func key(v float32) uint32 {
+	b := math.Float32bits(v)
+	if b<<1 > 0xff000000 {
+		return nanKey
+	}
+	return b ^ (uint32(int32(b)>>31) | 1<<31)
+}
+
+// thresholdKey returns the key that is less than those of the numbers greater than v, and of NaN.
+func thresholdKey(v float32) uint32 {
+	if v != v {
+		return 0 // no number is at most NaN
+	}
+	return key(v + 0) // +0 for −0
+}
+
+const lineNodes = align.Line / 8 // nodes of a cache line
 
 // walk describes a stored tree.
 type walk struct {
-	at     int   // index of its first node
 	leaf   int   // index of its first leaf
 	target int32 // of all leaves, if the form is one
 	depth  int32
-	table  int  // index of its table, or -1
-	full   bool // all leaves are on the last level
+	table  int // index of its table, or -1
 }
 
 // form is what a leaf stands for.
@@ -87,9 +109,10 @@ type Ensemble struct {
 	targets  int
 	features int // minimum number of columns
 	trees    []walk
+	roots    []uint32 // indices of nodes
 	average  bool
-	bits     uint     // of a node's feature
-	nodes    []uint32 // two words each
+	bits     uint // of a node's feature
+	nodes    []uint64
 	missing  []uint64 // set of nodes that send NaN to their first child; nil if none does
 
 	form      form
@@ -98,8 +121,11 @@ type Ensemble struct {
 	starts    []int32   // list i is terms[starts[i]:starts[i+1]]
 	terms     []Term
 
-	tables []uint32 // of shallow trees, for the kernel of sixteen rows; may be nil
-	slots  []uint8  // their leaves, at the position below the last level modulo 64
+	// Tables of shallow trees for the kernel of sixteen rows, and their leaves or, if the form is one, weights,
+	// at the position below the last level modulo 64.
+	tables      []uint32
+	slots       []uint8
+	slotWeights []float32
 }
 
 // New prepares an ensemble. It fails if an index is out of range, if a node is reached twice, if a threshold
@@ -113,12 +139,14 @@ func New(s Source) (*Ensemble, error) {
 	if err := b.survey(); err != nil {
 		return nil, err
 	}
-	tables := cpu.Active() == cpu.AVX512
 	for t, r := range s.Roots {
-		if err := b.add(r, tables); err != nil {
+		if err := b.add(r); err != nil {
 			return nil, fmt.Errorf("tree %d: %w", t, err)
 		}
 	}
+	nodes := align.Slice[uint64](len(e.nodes))
+	copy(nodes, e.nodes)
+	e.nodes = nodes
 	return e, nil
 }
 
@@ -129,7 +157,6 @@ type builder struct {
 	e      *Ensemble
 	s      *Source
 	seen   []uint64
-	order  []int32 // nodes and leaves of a tree, breadth first
 	leaves int
 	exact  bool // float32 holds all weights exactly
 }
@@ -193,9 +220,7 @@ func (b *builder) survey() error {
 		return nil
 	}
 	for t, r := range s.Roots {
-		if target = -1; r < 0 {
-			leaves++ // add stores it twice
-		}
+		target = -1
 		err := visit(r)
 		for err == nil && len(stack) > 0 {
 			i := stack[len(stack)-1]
@@ -220,9 +245,14 @@ func (b *builder) survey() error {
 	}
 	e.bits = uint(bits.Len(uint(max(1, e.features) - 1)))
 	e.trees = make([]walk, 0, len(s.Roots))
-	e.nodes = make([]uint32, 0, 2*(nodes+leaves))
+	most := 2 * (nodes + leaves + lineNodes*len(s.Roots)) // two consecutive subtrees fill more than a line
+	if most > math.MaxUint32 {
+		return fmt.Errorf("got %d nodes and leaves in %d trees, want at most %d", nodes+leaves, len(s.Roots), math.MaxUint32/2)
+	}
+	e.roots = make([]uint32, 0, len(s.Roots))
+	e.nodes = make([]uint64, 0, nodes+leaves)
 	if missing {
-		e.missing = make([]uint64, (nodes+leaves+63)/64)
+		e.missing = make([]uint64, (most+63)/64)
 	}
 	switch {
 	case single && b.exact:
@@ -242,69 +272,81 @@ func (b *builder) survey() error {
 	return nil
 }
 
-// add stores one tree, its nodes breadth first. Children have the order of their parents, so that those
-// of a node are adjacent.
-func (b *builder) add(root int32, tables bool) error {
-	e := b.e
-	w := walk{at: len(e.nodes) / 2, leaf: b.leaves, table: -1}
-	b.order = append(b.order[:0], root)
-	if root < 0 { // a second one, which the first one leads to
-		b.order = append(b.order, root)
-	}
-	for lo := 0; lo < len(b.order); w.depth++ { // one level per iteration
-		for hi := len(b.order); lo < hi; lo++ {
-			i, at := b.order[lo], w.at+lo
-			if i < 0 {
-				n := b.leaves - w.leaf
-				if n >= 1<<leafBits {
-					return fmt.Errorf("it has more than %d leaves", 1<<leafBits)
-				}
-				b.leaf(^i, &w)
-				e.nodes = append(e.nodes, leafNaN|uint32(n), uint32(max(lo-1, 0))<<e.bits)
-				continue
-			}
-			n, first, second := b.node(i)
-			threshold := math.Float32bits(n.Value)
-			if n.Value != n.Value {
-				threshold = innerNaN
-			}
-			e.nodes = append(e.nodes, threshold, uint32(len(b.order))<<e.bits|uint32(n.Feature))
-			if n.Missing {
-				e.missing[at/64] |= 1 << (at % 64)
-			}
-			b.order = append(b.order, first, second)
-		}
-	}
-	w.depth--
-	w.full = b.leaves-w.leaf == 1<<w.depth
-	if limit := uint64(1) << (32 - e.bits); uint64(len(b.order)) > limit {
-		return fmt.Errorf("it has %d nodes, want at most %d with %d features", len(b.order), limit, e.features)
-	}
-	if tables && w.depth >= 1 && w.depth <= heapLevels {
-		w.table = len(e.tables) / heapTable
-		e.tables = append(e.tables, make([]uint32, heapTable)...)
-		e.tables[len(e.tables)-heapTable/2] = uint32(w.depth)
-		e.slots = append(e.slots, make([]uint8, heapTable/2)...)
-		e.tabulate(&w, 0, 1, 0)
-	}
-	e.trees = append(e.trees, w)
-	return nil
+// siblings are two adjacent nodes, or the root alone.
+type siblings struct {
+	nodes  [2]int32
+	n      int
+	parent int // index in the ensemble's nodes
+	level  int32
 }
 
-// tabulate stores node i at position p of level d of the table. A leaf above the last level is stored in
-// the place of each leaf below it.
-func (e *Ensemble) tabulate(w *walk, i, p, d int) {
-	n := e.nodes[2*(w.at+i):]
-	if isLeaf(n[0]) {
-		for q := p << (int(w.depth) - d); q < (p+1)<<(int(w.depth)-d); q++ {
-			e.slots[w.table*heapTable/2+q%(heapTable/2)] = uint8(n[0])
+// lineSize returns the number of nodes that are stored in one line with s at the top.
+func (b *builder) lineSize(s siblings) int {
+	line := append(make([]int32, 0, lineNodes+1), s.nodes[:s.n]...)
+	for k := 0; k < len(line) && len(line)+2 <= lineNodes; k++ {
+		if i := line[k]; i >= 0 {
+			_, first, second := b.node(i)
+			line = append(line, first, second)
 		}
-		return
 	}
-	t := e.tables[w.table*heapTable:]
-	t[p], t[heapTable/2+p] = n[0], n[1]&(1<<e.bits-1)
-	e.tabulate(w, int(n[1]>>e.bits), 2*p, d+1)
-	e.tabulate(w, int(n[1]>>e.bits)+1, 2*p+1, d+1)
+	return len(line)
+}
+
+// add stores one tree. The children of a node are adjacent, and each cache line holds a subtree, from the top level by
+// level, so that a traversal reads few lines.
+func (b *builder) add(root int32) error {
+	e := b.e
+	w := walk{leaf: b.leaves}
+	var line []siblings
+	queue := []siblings{{nodes: [2]int32{root}, n: 1}} // tops of lines
+	for next := 0; next < len(queue); next++ {
+		size := b.lineSize(queue[next])
+		for size > -len(e.nodes)&(lineNodes-1) && len(e.nodes)%lineNodes != 0 {
+			e.nodes = append(e.nodes, 0)
+		}
+		at, placed := len(e.nodes), queue[next].n
+		if next == 0 {
+			e.roots = append(e.roots, uint32(at))
+		}
+		line = append(line[:0], queue[next])
+		for k := 0; k < len(line); k++ {
+			s := line[k]
+			if s.level > 0 {
+				child := len(e.nodes) - s.parent
+				if limit := 1 << (32 - e.bits); child >= limit {
+					return fmt.Errorf("a child is %d nodes after its parent, want less than %d with %d features", child, limit, e.features)
+				}
+				e.nodes[s.parent] |= uint64(child) << e.bits
+			}
+			w.depth = max(w.depth, s.level)
+			for _, i := range s.nodes[:s.n] {
+				if i < 0 {
+					n := b.leaves - w.leaf
+					if n >= 1<<leafBits {
+						return fmt.Errorf("it has more than %d leaves", 1<<leafBits)
+					}
+					b.leaf(^i, &w)
+					e.nodes = append(e.nodes, uint64(leafKey|n)<<32)
+					continue
+				}
+				n, first, second := b.node(i)
+				if n.Missing {
+					e.missing[len(e.nodes)/64] |= 1 << (len(e.nodes) % 64)
+				}
+				below := siblings{nodes: [2]int32{first, second}, n: 2, parent: len(e.nodes), level: s.level + 1}
+				e.nodes = append(e.nodes, uint64(thresholdKey(n.Value))<<32|uint64(n.Feature))
+				if placed+2 <= lineNodes {
+					line = append(line, below)
+					placed += 2
+				} else {
+					queue = append(queue, below)
+				}
+			}
+		}
+	}
+	e.tabulate(&w, e.roots[len(e.roots)-1])
+	e.trees = append(e.trees, w)
+	return nil
 }
 
 // leaf stores the terms of the next leaf of a tree.

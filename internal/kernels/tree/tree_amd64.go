@@ -9,16 +9,16 @@ import (
 )
 
 // heaps is [heapsGeneric] in assembly. Tables exist only at levels with the kernel.
-func heaps(out, tables []uint32, x unsafe.Pointer, offsets *[heapLanes]uint32, n int) {
+func heaps(out, tables []uint32, keys []uint32, offsets *[heapLanes]uint32, n int) {
 	_, _ = out[n*heapLanes-1], tables[n*heapTable-1]
-	heapsAVX512(&out[0], &tables[0], (*float32)(x), &offsets[0], n)
+	heapsAVX512(&out[0], &tables[0], &keys[0], &offsets[0], n)
 }
 
 // walkSteps is [walkGeneric] in assembly where the processor has it. Steps do not leave the trees and the rows.
-func walkSteps(g *group, x []float32, bits uint, steps int) {
+func walkSteps(g *traversals, nodes []uint64, keys []uint32, bits uint, steps, groups int) {
 	if level := cpu.Active(); level == cpu.AVX2 || level == cpu.AVX512 {
-		walkAVX2(g, unsafe.SliceData(x), bits, steps)
+		walkAVX2(g, unsafe.SliceData(nodes), unsafe.SliceData(keys), bits, steps, groups)
 		return
 	}
-	walkGeneric(g, x, bits, steps)
+	walkGeneric(g, nodes, keys, bits, steps, groups)
 }

@@ -8,15 +8,15 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 )
 
-func heaps(out, tables []uint32, x unsafe.Pointer, offsets *[heapLanes]uint32, n int) {
-	heapsGeneric(out, tables, x, offsets, n)
+func heaps(out, tables []uint32, keys []uint32, offsets *[heapLanes]uint32, n int) {
+	heapsGeneric(out, tables, keys, offsets, n)
 }
 
 // walkSteps is [walkGeneric] in assembly. Steps do not leave the trees and the rows.
-func walkSteps(g *group, x []float32, bits uint, steps int) {
+func walkSteps(g *traversals, nodes []uint64, keys []uint32, bits uint, steps, groups int) {
 	if cpu.Active() == cpu.NEON {
-		walkNEON(g, unsafe.SliceData(x), bits, steps)
+		walkNEON(g, unsafe.SliceData(nodes), unsafe.SliceData(keys), bits, steps, groups)
 		return
 	}
-	walkGeneric(g, x, bits, steps)
+	walkGeneric(g, nodes, keys, bits, steps, groups)
 }

@@ -2,10 +2,10 @@
 
 package tree
 
-import "unsafe"
-
-func heaps(out, tables []uint32, x unsafe.Pointer, offsets *[heapLanes]uint32, n int) {
-	heapsGeneric(out, tables, x, offsets, n)
+func heaps(out, tables []uint32, keys []uint32, offsets *[heapLanes]uint32, n int) {
+	heapsGeneric(out, tables, keys, offsets, n)
 }
 
-func walkSteps(g *group, x []float32, bits uint, steps int) { walkGeneric(g, x, bits, steps) }
+func walkSteps(g *traversals, nodes []uint64, keys []uint32, bits uint, steps, groups int) {
+	walkGeneric(g, nodes, keys, bits, steps, groups)
+}

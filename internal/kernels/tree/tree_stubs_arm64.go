@@ -5,4 +5,4 @@
 package tree
 
 //go:noescape
-func walkNEON(traversals *group, x *float32, bits uint, steps int)
+func walkNEON(t *traversals, nodes *uint64, keys *uint32, bits uint, steps int, groups int)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unsafe"
 
 	"github.com/onward-ml/onward/internal/cpu"
 	testkit "github.com/onward-ml/onward/internal/testing"
@@ -214,7 +213,8 @@ func TestNewErrors(t *testing.T) {
 		{[]Node{{Mode: 9, Next: [2]int32{^0, ^0}}}, []int32{0}, 1, "node 0 compares by mode 9 with 0"},
 		{[]Node{{Mode: GT, Value: nan, Next: [2]int32{^0, ^0}}}, []int32{0}, 1, "node 0 compares by mode 3 with NaN"},
 		{nil, []int32{^1}, 2, "leaf 1 adds to target 3 of 2"},
-		{[]Node{{Feature: 1 << 30, Next: [2]int32{^0, ^0}}}, []int32{0}, 1, "tree 0: it has 3 nodes, want at most 2 with 1073741825 features"},
+		{[]Node{{Feature: 1 << 30, Next: [2]int32{^0, 1}}, {Next: [2]int32{^0, ^0}}}, []int32{0}, 1,
+			"tree 0: a child is 2 nodes after its parent, want less than 2 with 1073741825 features"},
 	} {
 		f := forest{c.nodes, leaves, c.roots}
 		if _, err := New(f.source(c.targets, false)); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -259,21 +259,24 @@ func TestHeaps(t *testing.T) {
 	special := testkit.Special32()
 	for n := 1; n < 20; n++ {
 		features, ldx := 1+r.IntN(40), 41+r.IntN(5)
-		x := testkit.Guarded[float32](t, 15*ldx+features, testkit.Side(n&1 == 0), n%3)
-		number := func() float32 {
+		keys := testkit.Guarded[uint32](t, 15*ldx+features, testkit.Side(n&1 == 0), 0)
+		number := func() uint32 {
 			if r.IntN(2) == 0 {
-				return special[r.IntN(len(special))]
+				return key(special[r.IntN(len(special))])
 			}
-			return float32(r.NormFloat64())
+			return key(float32(r.NormFloat64()))
 		}
-		for i := range x {
-			x[i] = number()
+		for i := range keys {
+			keys[i] = number()
 		}
 		tables := testkit.Guarded[uint32](t, n*heapTable, testkit.High, 0)
 		for i := range n {
 			tables[i*heapTable+heapTable/2] = uint32(1 + r.IntN(heapLevels))
+			if i > 0 && r.IntN(2) == 0 { // two of equal depth advance together
+				tables[i*heapTable+heapTable/2] = tables[(i-1)*heapTable+heapTable/2]
+			}
 			for k := 1; k < heapTable/2; k++ {
-				tables[i*heapTable+k], tables[i*heapTable+heapTable/2+k] = math.Float32bits(number()), uint32(r.IntN(features))
+				tables[i*heapTable+k], tables[i*heapTable+heapTable/2+k] = number(), uint32(r.IntN(features))
 			}
 		}
 		var offsets [heapLanes]uint32
@@ -281,9 +284,9 @@ func TestHeaps(t *testing.T) {
 			offsets[i] = uint32(i * ldx)
 		}
 		got, want := testkit.Guarded[uint32](t, n*heapLanes, testkit.High, 0), make([]uint32, n*heapLanes)
-		heapsGeneric(want, tables, unsafe.Pointer(&x[0]), &offsets, n)
+		heapsGeneric(want, tables, keys, &offsets, n)
 		if cpu.Detected() == cpu.AVX512 {
-			heaps(got, tables, unsafe.Pointer(&x[0]), &offsets, n)
+			heaps(got, tables, keys, &offsets, n)
 			if !slices.Equal(got, want) {
 				t.Fatalf("%d heaps: %v, want %v", n, got, want)
 			}
@@ -296,8 +299,9 @@ func TestWalkSteps(t *testing.T) {
 	r := rand.New(rand.NewPCG(12, 12))
 	special := testkit.Special32()
 	for range 50 {
-		features, ldx := 1+r.IntN(40), 41+r.IntN(5)
-		f := grow(r, options{trees: lanes, depth: 1 + r.IntN(10), features: features, targets: 1, terms: 1, modes: []Mode{LEQ, LT, GTE}})
+		features := 1 + r.IntN(40)
+		ldx := features + r.IntN(5)
+		f := grow(r, options{trees: 1 + r.IntN(atOnce), depth: 1 + r.IntN(10), features: features, targets: 1, terms: 1, modes: []Mode{LEQ, LT, GTE}})
 		for i := range f.nodes {
 			if n := &f.nodes[i]; n.Mode != GTE && r.IntN(2) == 0 {
 				n.Value = special[r.IntN(len(special))]
@@ -307,20 +311,26 @@ func TestWalkSteps(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		x := testkit.Guarded[float32](t, (lanes-1)*ldx+features, testkit.High, 0)
+		rows := 1 + r.IntN(9)
+		keys := testkit.Guarded[uint32](t, (rows-1)*ldx+features, testkit.High, 0)
+		x := make([]float32, len(keys))
 		for i := range x {
 			if x[i] = float32(r.NormFloat64()); r.IntN(2) == 0 {
 				x[i] = special[r.IntN(len(special))]
 			}
 		}
-		for steps := 1; steps <= 12; steps++ {
-			var g group
-			for k := range lanes {
-				g.root[k], g.row[k] = unsafe.Pointer(&e.nodes[2*e.trees[k].at]), uint32(k*ldx)
+		writeKeys(keys, x)
+		nodes := testkit.Guarded[uint64](t, len(e.nodes), testkit.High, 0)
+		copy(nodes, e.nodes)
+		groups := (len(e.roots) + lanes - 1) / lanes
+		for steps := range 20 {
+			var g traversals
+			for k := range groups * lanes {
+				g.node[k], g.row[k] = e.roots[k%len(e.roots)], uint32(k%rows*ldx)
 			}
 			want := g
-			walkGeneric(&want, x, e.bits, steps)
-			if walkSteps(&g, x, e.bits, steps); g != want {
+			walkGeneric(&want, nodes, keys, e.bits, steps, groups)
+			if walkSteps(&g, nodes, keys, e.bits, steps, groups); g != want {
 				t.Fatalf("%d steps lead to %v, want %v", steps, g.node, want.node)
 			}
 		}
@@ -340,4 +350,26 @@ func TestPauses(t *testing.T) {
 	}
 	x, y := make([]float32, 64*5), make([]float32, 64)
 	testkit.CheckPauses(t, func() { e.Run(nil, y, x, 64, 5) })
+}
+
+// TestDeepTree checks a tree that is too deep for the kernel.
+func TestDeepTree(t *testing.T) {
+	f := forest{roots: []int32{0}}
+	for i := range int32(3 * maxSteps) {
+		f.leaves = append(f.leaves, []Term{{0, float64(i)}})
+		f.nodes = append(f.nodes, Node{Value: float32(i), Next: [2]int32{i + 1, ^i}})
+	}
+	last := len(f.nodes) - 1
+	f.nodes[last].Next[0] = ^int32(len(f.leaves))
+	f.leaves = append(f.leaves, []Term{{0, -1}})
+	e, err := New(f.source(1, false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := []float32{0.5, float32(last) - 0.5, 1e6, float32(maxSteps), -1}
+	dst := make([]float32, len(x))
+	e.Run(nil, dst, x, len(x), 1)
+	if want := []float32{1, float32(last), -1, maxSteps, 0}; !slices.Equal(dst, want) {
+		t.Errorf("got %v, want %v", dst, want)
+	}
 }
