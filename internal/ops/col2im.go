@@ -140,7 +140,7 @@ func (op *Col2Im) Run(c *ir.Call) error {
 		if err != nil {
 			return err
 		}
-		col2im(c, g, out.Data, in)
+		col2im(c, g, in, out.Data)
 		out.Store()
 		return nil
 	case tensor.TypeFloat32:
@@ -172,13 +172,18 @@ func col2imRun[T col2imNumber](c *ir.Call, g *col2imGeometry, x *tensor.Tensor, 
 	if err != nil {
 		return err
 	}
-	col2im(c, g, memory.FromRaw[T](out.Bytes()), memory.FromRaw[T](x.Bytes()))
+	col2im(c, g, memory.FromRaw[T](x.Bytes()), memory.FromRaw[T](out.Bytes()))
 	return nil
 }
 
-// col2im computes the sums. Each channel of each image is one task.
-func col2im[T col2imNumber](c *ir.Call, g *col2imGeometry, out, in []T) {
+func col2im[T col2imNumber](c *ir.Call, g *col2imGeometry, in, out []T) {
 	kit.Clear(c, out)
+	g.each(c, func(to, from, n, stride int) { addStrided(c, out[to:], in[from:][:n], stride) })
+}
+
+// each calls add for the runs of elements of the input, n from from on, that are added to every
+// stride-th element of the output from to on. Each channel of each image is one task.
+func (g *col2imGeometry) each(c *ir.Call, add func(to, from, n, stride int)) {
 	size, block, count := kit.Product(g.image), kit.Product(g.block), kit.Product(g.counts)
 	if size == 0 || count == 0 {
 		return
@@ -192,10 +197,9 @@ func col2im[T col2imNumber](c *ir.Call, g *col2imGeometry, out, in []T) {
 			if c.Err() != nil {
 				return
 			}
-			img := out[task*size : (task+1)*size]
 			for k := range block {
 				unravel(kpos, k, g.block)
-				row := in[(task*block+k)*count : (task*block+k+1)*count]
+				row := (task*block + k) * count
 				clear(cpos)
 				for lead := 0; lead < count; lead += g.counts[last] {
 					if lead > 0 {
@@ -220,7 +224,7 @@ func col2im[T col2imNumber](c *ir.Call, g *col2imGeometry, out, in []T) {
 						to = min(g.counts[last], (g.image[last]-1-p)/stride+1)
 					}
 					if from < to {
-						addStrided(c, img[base+p+from*stride:], row[lead+from:lead+to], stride)
+						add(task*size+base+p+from*stride, row+lead+from, to-from, stride)
 					}
 				}
 			}

@@ -419,23 +419,35 @@ func (g *GridSample) runNearest(c *ir.Call, t *tensor.Tensor, at []float64, out 
 	dims := t.Shape()[2:]
 	switch dst.Width {
 	case 0:
-		gridMove(c, g, dst.Strs, src.Strs, at, out, dims, gt)
+		gridMove(c, g, gridGather(dst.Strs, src.Strs), at, out, dims, gt)
 	case 1:
-		gridMove(c, g, dst.Raw, src.Raw, at, out, dims, gt)
+		gridMove(c, g, gridGather(dst.Raw, src.Raw), at, out, dims, gt)
 	case 2:
-		gridMove(c, g, kit.MoveOf[uint16](dst), kit.MoveOf[uint16](src), at, out, dims, gt)
+		gridMove(c, g, gridGather(kit.MoveOf[uint16](dst), kit.MoveOf[uint16](src)), at, out, dims, gt)
 	case 4:
-		gridMove(c, g, kit.MoveOf[uint32](dst), kit.MoveOf[uint32](src), at, out, dims, gt)
+		gridMove(c, g, gridGather(kit.MoveOf[uint32](dst), kit.MoveOf[uint32](src)), at, out, dims, gt)
 	case 8:
-		gridMove(c, g, kit.MoveOf[uint64](dst), kit.MoveOf[uint64](src), at, out, dims, gt)
+		gridMove(c, g, gridGather(kit.MoveOf[uint64](dst), kit.MoveOf[uint64](src)), at, out, dims, gt)
 	case 16:
-		gridMove(c, g, kit.MoveOf[[2]uint64](dst), kit.MoveOf[[2]uint64](src), at, out, dims, gt)
+		gridMove(c, g, gridGather(kit.MoveOf[[2]uint64](dst), kit.MoveOf[[2]uint64](src)), at, out, dims, gt)
 	}
 	dst.Done()
 	return c.Err()
 }
 
-func gridMove[E kit.MoveElem](c *ir.Call, g *GridSample, dst, src []E, at []float64, out, dims []int, gt tensor.DType) {
+// gridGather returns a function that writes n elements from to on: those of src at from+index[i] to
+// places[i], and zeros to the others.
+func gridGather[E kit.MoveElem](dst, src []E) func(to, n, from int, index, places []int) {
+	return func(to, n, from int, index, places []int) {
+		d, x := dst[to:][:n], src[from:]
+		clear(d)
+		for i, at := range index {
+			d[places[i]] = x[at]
+		}
+	}
+}
+
+func gridMove(c *ir.Call, g *GridSample, gather func(to, n, from int, index, places []int), at []float64, out, dims []int, gt tensor.DType) {
 	plane, ch, r := kit.Product(dims), out[1], len(dims)
 	places := kit.Product(out[2:])
 	c.Parallel(out[0]*places, kit.GrainFor(ch+8*r), func(lo, hi int) {
@@ -465,11 +477,7 @@ func gridMove[E kit.MoveElem](c *ir.Call, g *GridSample, dst, src []E, at []floa
 				}
 			}
 			for k := range ch {
-				from, to := src[(img*ch+k)*plane:][:plane], dst[(img*ch+k)*places+lo%places:][:end-lo]
-				clear(to)
-				for i, at := range index[:n] {
-					to[tos[i]] = from[at]
-				}
+				gather((img*ch+k)*places+lo%places, end-lo, (img*ch+k)*plane, index[:n], tos[:])
 			}
 			if !m.Spend((end - lo) * ch) {
 				return
