@@ -231,10 +231,10 @@ func writeConvBytes(dir string) {
 		fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", mr, lastTile(f, mr))
 	}
 	dis.WriteString("\t}\n}\n")
-	dis.WriteString("\nfunc windowTileAVX512(pixels, stride int, t *channelTile) {\n\tswitch 2*pixels + stride {\n")
-	for mr := 1; mr <= lastPixels; mr++ {
+	dis.WriteString("\nfunc windowTileAVX512(channels, stride int, t *windowTile) {\n\tswitch channels + stride {\n")
+	for _, channels := range []int{windowHalf, windowMost} {
 		for stride := 1; stride <= 2; stride++ {
-			fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", 2*mr+stride, windowTile(f, mr, stride))
+			fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", channels+stride, windowTile(f, channels, stride))
 		}
 	}
 	dis.WriteString("\t}\n}\n")
@@ -259,8 +259,6 @@ const (
 	chZero, chLo, chHi = 80, 84, 88
 	chMask             = 92
 	chIndex            = 96
-	chColumn           = 104
-	chWord, chFlip     = 112, 116
 	lastPixels         = 8
 )
 
@@ -332,98 +330,129 @@ func lastTile(f *file, mr int) string {
 	return name
 }
 
-// windowTile writes the tile of mr pixels, stride columns apart, of a depthwise 3×3 convolution of bytes with the channels innermost, in blocks
-// of 16 channels. A column of the window is the three low bytes of the 32 bits of a channel. It is read once for all pixels that it belongs to.
-func windowTile(f *file, mr, stride int) string {
-	name := fmt.Sprintf("windowTile%dx%dAVX512", mr, stride)
-	g := f.function(name, avx512, []arg{{"t", "*channelTile"}}, nil)
-	const weights, spread, hi, word, scale, order = 8, 11, 12, 13, 14, 15 // sums in 0 to 7
+// Offsets of the fields of conv's windowTile.
+const (
+	wRows, wB, wC          = 0, 24, 32
+	wColumn, wLdC, wN      = 40, 48, 56
+	wLeft, wRight          = 64, 72
+	wBias, wScale          = 80, 88
+	wMask, wPad            = 96, 104
+	wWord, wFlip           = 120, 124
+	windowMost, windowHalf = 64, 32 // channels
+)
+
+// windowTile writes the tile of a row of a depthwise 3×3 convolution of bytes with the channels innermost, for up to 64 or 32 channels. The
+// three bytes of a column of the window are interleaved to the 32 bits of a channel, once for all pixels that it belongs to. Interleaving
+// distributes the channels of each 16 bytes over four registers, and packing the results restores the order.
+func windowTile(f *file, channels, stride int) string {
+	name := fmt.Sprintf("windowTile%dx%dAVX512", channels, stride)
+	i := avx512
+	if channels == windowHalf {
+		i.width, i.reg = 8, "Y"
+	}
+	g := f.function(name, i, []arg{{"t", "*windowTile"}}, nil)
+	size := channels
+	const weights, sums, temp, word = 0, 20, 24, 30
+	first, second, third := []int{12, 13, 14, 15}, []int{16, 17, 18, 19}, []int{28, 27, 29, 24}
 	g.arg("t", "DX")
-	for _, p := range []struct {
+	for k, p := range []struct {
 		off int
 		reg string
-	}{{chB, "R9"}, {chColumn, "R8"}, {chA, "R13"}, {chC, "R15"}, {chBlocks, "CX"}, {chBias, "BX"}, {chScale, "R10"}, {chOffsets, "R11"}, {chLdC, "R12"}} {
+	}{{wB, "AX"}, {wRows, "SI"}, {wRows + 8, "DI"}, {wRows + 16, "R9"}, {wC, "R15"}, {wColumn, "R8"}, {wLdC, "R12"}, {wN, "CX"}, {wRight, "R13"}, {wBias, "R10"}, {wScale, "R11"}} {
 		g.e("MOVQ %d(DX), %s", p.off, p.reg)
-	}
-	g.e("VBROADCASTSS %d(DX), Z%d", chHi, hi)
-	g.e("VPBROADCASTW %d(DX), Z%d", chWord, word)
-	g.op("VMOVDQU32", spreadOrder(f)+"(SB)", spread)
-	for i := range 3 {
-		g.e("MOVQ $0x%016x, AX", uint64(0x1111111111111111)<<i)
-		g.e("KMOVQ AX, K%d", i+1)
-	}
-	g.label("block")
-	g.e("VMOVDQU32 (BX), Z0")
-	for r := 1; r < mr; r++ {
-		g.op("VMOVDQA32", 0, r)
-	}
-	rows := []string{"AX", "SI", "DI"}
-	for i, p := range rows {
-		g.e("MOVQ %d(R11), %s", 3*8*i, p)
-		g.e("ADDQ R13, %s", p)
-		g.e("VMOVDQU32 %d(R9), Z%d", 64*i, weights+i)
-	}
-	for column := range (mr-1)*stride + 3 {
-		x := 16 + column%4*4
-		for i, p := range rows {
-			g.e("VBROADCASTI32X4 (%s), Z%d", p, x+1+i)
-			z := ""
-			if i == 0 {
-				z = ".Z"
-			}
-			g.e("VPSHUFB%s Z%d, Z%d, K%d, Z%d", z, spread, x+1+i, i+1, x)
-			g.e("ADDQ R8, %s", p)
-		}
-		for r := range mr {
-			if k := column - r*stride; k >= 0 && k < 3 {
-				g.op("VPDPBUSD", weights+k, x, r)
+		if k == 0 {
+			for w := range 12 {
+				g.op("VMOVDQU32", fmt.Sprintf("%d(AX)", w*size), weights+w)
 			}
 		}
 	}
-	g.e("VMOVUPS (R10), Z%d", scale)
-	g.e("MOVQ R15, AX")
-	for r := 0; r < mr; r += 4 {
-		var v [4]int
-		var sums [4]any
-		for i := range v {
-			v[i] = min(r+i, mr-1)
-			sums[i] = v[i]
+	g.op("VPBROADCASTW", fmt.Sprintf("%d(DX)", wWord), word)
+	g.e("KMOVQ %d(DX), K1", wMask)
+	g.e("XORL BX, BX") // offset of the column
+	load := func() {
+		for k, p := range []string{"SI", "DI", "R9"} {
+			g.op("VMOVDQU8.Z", fmt.Sprintf("(%s)(BX*1)", p), "K1", temp+k)
 		}
-		g.narrow4(f, sums, v, [4]int{scale, scale, scale, scale}, hi, word, chFlip, order)
-		for i := 0; i < 4 && r+i < mr; i++ {
-			if i == 0 {
-				g.e("VMOVDQU32 X%d, (AX)", v[0])
-			} else {
-				g.e("VEXTRACTI32X4 $%d, Z%d, (AX)", i, v[0])
-			}
-			g.e("ADDQ R12, AX")
+		g.e("ADDQ R8, BX")
+	}
+	pad := func() {
+		for k := range 3 {
+			g.op("VPBROADCASTD", fmt.Sprintf("%d(DX)", wPad), temp+k)
 		}
 	}
-	g.e("ADDQ $16, R13")
-	g.e("ADDQ $16, R15")
-	g.e("ADDQ $64, BX")
-	g.e("ADDQ $64, R10")
-	g.e("ADDQ $192, R9")
+	spread := func(to []int) {
+		g.op("VPUNPCKLBW", temp+1, temp, temp+3)
+		g.op("VPUNPCKHBW", temp+1, temp, temp)
+		g.op("VPUNPCKLBW", temp+2, temp+2, temp+1)
+		g.op("VPUNPCKHBW", temp+2, temp+2, temp+2)
+		g.op("VPUNPCKLWD", temp+1, temp+3, to[0])
+		g.op("VPUNPCKHWD", temp+1, temp+3, to[1])
+		g.op("VPUNPCKLWD", temp+2, temp, to[2])
+		g.op("VPUNPCKHWD", temp+2, temp, to[3])
+	}
+	add := func(k int, x []int) {
+		for j := range 4 {
+			g.op("VPDPBUSD", weights+4*k+j, x[j], sums+j)
+		}
+	}
+	g.e("CMPQ %d(DX), $0", wLeft)
+	g.e("JEQ inside")
+	pad()
+	g.e("JMP start")
+	g.label("inside")
+	load()
+	g.label("start")
+	spread(first)
+	if stride == 1 {
+		load()
+		spread(second)
+	}
+	g.label("loop")
+	if stride == 2 {
+		load()
+		spread(second)
+	}
+	g.e("CMPQ CX, R13")
+	g.e("JEQ outside")
+	load()
+	g.label("last")
+	spread(third)
+	for j := range 4 {
+		g.op("VMOVDQU32", fmt.Sprintf("%d(R10)", j*size), sums+j)
+	}
+	add(0, first)
+	add(1, second)
+	add(2, third)
+	for j := range 4 {
+		switch stride {
+		case 1:
+			g.op("VMOVDQA32", second[j], first[j])
+			g.op("VMOVDQA32", third[j], second[j])
+		default:
+			g.op("VMOVDQA32", third[j], first[j])
+		}
+	}
+	for j := range 4 {
+		g.op("VCVTDQ2PS", sums+j, sums+j)
+		g.op("VMULPS", fmt.Sprintf("%d(R11)", j*size), sums+j, sums+j)
+		g.op("VCVTPS2DQ", sums+j, sums+j) // the sums are so small that this overflows for NaN alone
+	}
+	for j := 0; j < 4; j += 2 {
+		g.op("VPACKSSDW", sums+j+1, sums+j, sums+j)
+		g.op("VPADDSW", word, sums+j, sums+j)
+	}
+	g.op("VPACKUSWB", sums+2, sums, sums)
+	g.op("VPXORD.BCST", fmt.Sprintf("%d(DX)", wFlip), sums, sums)
+	g.op("VMOVDQU8", sums, "K1", "(R15)")
+	g.e("ADDQ R12, R15")
 	g.e("DECQ CX")
-	g.e("JNZ block")
+	g.e("JNZ loop")
 	g.e("VZEROUPPER")
 	g.e("RET")
+	g.label("outside")
+	pad()
+	g.e("JMP last")
 	return name
-}
-
-// spreadOrder returns the name of the order that puts byte 4l+i of part l of a vector, which has 16 bytes, into all four bytes of its 32 bits i.
-func spreadOrder(f *file) string {
-	const order = "spreadOrder<>"
-	if !strings.Contains(f.body.String(), "GLOBL "+order) {
-		fmt.Fprintf(&f.body, "\n")
-		for l := range 4 {
-			for i := range 4 {
-				fmt.Fprintf(&f.body, "DATA %s+%d(SB)/4, $0x%08x\n", order, 16*l+4*i, (4*l+i)*0x01010101)
-			}
-		}
-		fmt.Fprintf(&f.body, "GLOBL %s(SB), RODATA|NOPTR, $64\n", order)
-	}
-	return order
 }
 
 // Offsets of the fields of conv's planeTile.

@@ -33,9 +33,7 @@ type channelTile struct {
 	lo, hi  float32 // bounds of the output minus the zero point
 	mask    uint32  // of the channels of the last block
 	//lint:ignore U1000 dispatch_arm64.go sets it and the kernels for NEON read it
-	index  *[Lanes]uint8 // of the byte of each channel in a vector
-	column int           // distance between the columns of the input, for window tiles
-	quant.Unsigned
+	index *[Lanes]uint8 // of the byte of each channel in a vector
 }
 
 // channelTileGeneric computes a tile.
@@ -77,28 +75,6 @@ func channelTileGeneric(pixels int, t *channelTile) {
 	}
 }
 
-// windowTileGeneric computes a tile of a 3×3 window: three rows at the offsets 0, 3 and 6, and columns t.column apart. The pixels are stride
-// columns apart. The weights are those of [packWindows]; every block has 16 channels.
-func windowTileGeneric(pixels, stride int, t *channelTile) {
-	offsets := unsafe.Slice((*int)(t.offsets), 9)
-	b := unsafe.Slice((*[3][Lanes][4]int8)(t.b), t.blocks)
-	bias, scale := unsafe.Slice((*int32)(t.bias), t.blocks*Lanes), unsafe.Slice((*float32)(t.scale), t.blocks*Lanes)
-	for c := range t.blocks * Lanes {
-		for p := range pixels {
-			s := bias[c]
-			for i := range 9 {
-				row, column := i/3, i%3
-				s += int32(*(*uint8)(unsafe.Add(t.a, offsets[3*row]+(p*stride+column)*t.column+c))) * int32(b[c/Lanes][column][c%Lanes][row])
-			}
-			v := float32(s) * scale[c]
-			if !(v > t.lo) {
-				v = t.lo
-			}
-			*(*uint8)(unsafe.Add(t.c, p*t.ldc+c)) = uint8(int32(math.RoundToEven(float64(min(v, t.hi)))) + t.zero)
-		}
-	}
-}
-
 // packChannels returns the weights of a depthwise convolution for [channelTile].
 func packChannels(single []int32, taps int) []int32 {
 	channels := len(single) / taps
@@ -109,27 +85,6 @@ func packChannels(single []int32, taps int) []int32 {
 		}
 	}
 	return r
-}
-
-// packWindows returns the weights of a depthwise 3×3 convolution for window tiles, [block][column][16][4], the weights of a column in
-// the first three elements. It returns nil if a weight does not fit a byte.
-func packWindows(single []int32) []int8 {
-	const taps = 9
-	r := align.Slice[int8](len(single) / taps / Lanes * 3 * Lanes * 4)
-	for i, v := range single {
-		c, row, column := i/taps, i%taps/3, i%3
-		if v != int32(int8(v)) {
-			return nil
-		}
-		r[((c/Lanes*3+column)*Lanes+c%Lanes)*4+row] = int8(v)
-	}
-	return r
-}
-
-// hasWindows reports whether window tiles support the shape of a depthwise convolution.
-func (d *Integer) hasWindows() bool {
-	e := &d.d
-	return hasWindowTiles(d.level) && e[0].kernel == 1 && e[1].kernel == 3 && e[2].kernel == 3 && e[2].dilation == 1 && e[2].stride <= 2 && d.s.Cout%Lanes == 0
 }
 
 // Last reports whether the convolution can read and write images with the channels innermost, N×D1×…×Dk×C.
@@ -155,25 +110,35 @@ func (d *Integer) runChannels(par gemm.Par, y *byteOutput, x []byte, signed bool
 	shared := integerPool.Get().(*integerBuffers)
 	defer integerPool.Put(shared)
 	zero, flip := d.converted(signed, false)
-	bias, scale := resize(&shared.bias, blocks*Lanes), resize(&shared.scale, blocks*Lanes)
-	for c := range s.Cout {
-		bias[c] = -zero * d.sums[c]
-		if d.bias != nil {
-			bias[c] += d.bias[c]
-		}
-		scale[c] = y.scale[min(c, len(y.scale)-1)]
-	}
 	var windows []int8
-	if d.hasWindows() {
-		windows = d.windows()
+	at := func(c int) int { return c }
+	if d.hasWindows() && narrows(y.scale) {
+		if windows = d.windows(); windows != nil {
+			at = func(c int) int { return windowPosition(s.Cout, c) }
+		}
+	}
+	size := tiles(s.Cout, windowHalf) * windowHalf
+	bias, scale := resize(&shared.bias, size), resize(&shared.scale, size)
+	for c := range s.Cout {
+		i := at(c)
+		bias[i] = -zero * d.sums[c]
+		if d.bias != nil {
+			bias[i] += d.bias[c]
+		}
+		scale[i] = y.scale[min(c, len(y.scale)-1)]
 	}
 	rows, width := e[0].out*e[1].out, e[2].out
 	across, most := tiles(width, channelPixels), max(1, channelSteps/taps)
 	for n := range s.N {
-		image := d.padLast(par, shared, x[n*s.Cin*d.pixels[0]:][:s.Cin*d.pixels[0]], byte(zero), flip)
+		src := x[n*s.Cin*d.pixels[0]:][:s.Cin*d.pixels[0]]
+		if windows != nil {
+			d.runWindows(par, shared, y, n, src, windows, byte(zero), flip)
+			continue
+		}
+		image := d.padLast(par, shared, src, byte(zero), flip)
 		par(rows, func(lo, hi int) {
 			t := channelTile{offsets: unsafe.Pointer(unsafe.SliceData(q.offsets)), taps: taps, pixel: e[2].stride * s.Cin, ldc: s.Cout,
-				zero: y.zero, lo: y.lo, hi: y.hi, column: s.Cin, Unsigned: quant.AsUnsigned(y.zero, y.lo)}
+				zero: y.zero, lo: y.lo, hi: y.hi}
 			for r := lo; r < hi; r++ {
 				for i := range across {
 					p0, p1 := split(width, channelPixels, i)
@@ -184,11 +149,6 @@ func (d *Integer) runChannels(par gemm.Par, y *byteOutput, x []byte, signed bool
 						t.blocks, t.mask = min(most, blocks-k), 1<<Lanes-1
 						if rest := s.Cout % Lanes; rest != 0 && k+t.blocks == blocks {
 							t.mask = 1<<rest - 1
-						}
-						if windows != nil {
-							t.b = unsafe.Pointer(&windows[k*3*Lanes*4])
-							runWindowTile(d.level, p1-p0, e[2].stride, &t)
-							continue
 						}
 						runChannelTile(d.level, p1-p0, &t)
 					}

@@ -71,52 +71,16 @@ func channelTile7AVX512(t *channelTile)
 func channelTile8AVX512(t *channelTile)
 
 //go:noescape
-func windowTile1x1AVX512(t *channelTile)
+func windowTile32x1AVX512(t *windowTile)
 
 //go:noescape
-func windowTile1x2AVX512(t *channelTile)
+func windowTile32x2AVX512(t *windowTile)
 
 //go:noescape
-func windowTile2x1AVX512(t *channelTile)
+func windowTile64x1AVX512(t *windowTile)
 
 //go:noescape
-func windowTile2x2AVX512(t *channelTile)
-
-//go:noescape
-func windowTile3x1AVX512(t *channelTile)
-
-//go:noescape
-func windowTile3x2AVX512(t *channelTile)
-
-//go:noescape
-func windowTile4x1AVX512(t *channelTile)
-
-//go:noescape
-func windowTile4x2AVX512(t *channelTile)
-
-//go:noescape
-func windowTile5x1AVX512(t *channelTile)
-
-//go:noescape
-func windowTile5x2AVX512(t *channelTile)
-
-//go:noescape
-func windowTile6x1AVX512(t *channelTile)
-
-//go:noescape
-func windowTile6x2AVX512(t *channelTile)
-
-//go:noescape
-func windowTile7x1AVX512(t *channelTile)
-
-//go:noescape
-func windowTile7x2AVX512(t *channelTile)
-
-//go:noescape
-func windowTile8x1AVX512(t *channelTile)
-
-//go:noescape
-func windowTile8x2AVX512(t *channelTile)
+func windowTile64x2AVX512(t *windowTile)
 
 //go:noescape
 func planeTile1x1AVX512(t *planeTile)
@@ -196,40 +160,16 @@ func channelTileAVX512(pixels int, t *channelTile) {
 	}
 }
 
-func windowTileAVX512(pixels, stride int, t *channelTile) {
-	switch 2*pixels + stride {
-	case 3:
-		windowTile1x1AVX512(t)
-	case 4:
-		windowTile1x2AVX512(t)
-	case 5:
-		windowTile2x1AVX512(t)
-	case 6:
-		windowTile2x2AVX512(t)
-	case 7:
-		windowTile3x1AVX512(t)
-	case 8:
-		windowTile3x2AVX512(t)
-	case 9:
-		windowTile4x1AVX512(t)
-	case 10:
-		windowTile4x2AVX512(t)
-	case 11:
-		windowTile5x1AVX512(t)
-	case 12:
-		windowTile5x2AVX512(t)
-	case 13:
-		windowTile6x1AVX512(t)
-	case 14:
-		windowTile6x2AVX512(t)
-	case 15:
-		windowTile7x1AVX512(t)
-	case 16:
-		windowTile7x2AVX512(t)
-	case 17:
-		windowTile8x1AVX512(t)
-	case 18:
-		windowTile8x2AVX512(t)
+func windowTileAVX512(channels, stride int, t *windowTile) {
+	switch channels + stride {
+	case 33:
+		windowTile32x1AVX512(t)
+	case 34:
+		windowTile32x2AVX512(t)
+	case 65:
+		windowTile64x1AVX512(t)
+	case 66:
+		windowTile64x2AVX512(t)
 	}
 }
 

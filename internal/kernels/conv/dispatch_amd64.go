@@ -174,12 +174,12 @@ func runChannelTile(l cpu.Level, pixels int, t *channelTile) {
 // hasWindowTiles reports whether level l has tiles of depthwise 3×3 convolutions with the channels innermost.
 func hasWindowTiles(l cpu.Level) bool { return cpu.VNNI(l) }
 
-func runWindowTile(l cpu.Level, pixels, stride int, t *channelTile) {
+func runWindowTile(l cpu.Level, channels, stride int, t *windowTile) {
 	if cpu.VNNI(l) {
-		windowTileAVX512(pixels, stride, t)
+		windowTileAVX512(channels, stride, t)
 		return
 	}
-	windowTileGeneric(pixels, stride, t)
+	windowTileGeneric(channels, stride, t)
 }
 
 func runPlaneTile(l cpu.Level, rows, stride int, t *planeTile) {

@@ -184,8 +184,8 @@ func runChannelTile(l cpu.Level, pixels int, t *channelTile) {
 
 func hasWindowTiles(cpu.Level) bool { return false }
 
-func runWindowTile(_ cpu.Level, pixels, stride int, t *channelTile) {
-	windowTileGeneric(pixels, stride, t)
+func runWindowTile(_ cpu.Level, channels, stride int, t *windowTile) {
+	windowTileGeneric(channels, stride, t)
 }
 
 func winogradInput(l cpu.Level, m int, src, dst *float32, row, xi, n int) {

@@ -28,8 +28,8 @@ func runAffine(_ cpu.Level, dst, x []float32, scale, shift *[Lanes]float32, lo, 
 
 func hasWindowTiles(cpu.Level) bool { return false }
 
-func runWindowTile(_ cpu.Level, pixels, stride int, t *channelTile) {
-	windowTileGeneric(pixels, stride, t)
+func runWindowTile(_ cpu.Level, channels, stride int, t *windowTile) {
+	windowTileGeneric(channels, stride, t)
 }
 
 func winogradInput(_ cpu.Level, m int, src, dst *float32, row, xi, n int) {

@@ -267,25 +267,26 @@ func TestChannelTile(t *testing.T) {
 func TestWindowTile(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 		r := rand.New(rand.NewPCG(15, 15))
-		for i := range 16 * channelPixels {
-			pixels, stride, blocks := 1+i%channelPixels, 1+i/channelPixels%2, 1+r.IntN(3)
-			channels, least := blocks*Lanes, float32(0)
-			tile := channelTile{blocks: blocks, column: channels + r.IntN(3), ldc: channels + r.IntN(3), zero: r.Int32N(256)}
+		for i := range 4 * windowMost {
+			channels, stride, n, least := 1+i%windowMost, 1+i/windowMost%2, 1+r.IntN(5), float32(0)
+			size := windowChannels(channels)
+			tile := windowTile{column: channels + r.IntN(3), ldc: channels + r.IntN(3), n: n, left: r.IntN(2), right: r.IntN(2), zero: r.Int32N(256),
+				mask: math.MaxUint64 >> (windowMost - channels), pad: r.Uint32N(256) * 0x01010101}
 			if r.IntN(2) == 0 {
 				tile.zero, least = tile.zero-128, -128
 			}
 			tile.lo, tile.hi = least-float32(tile.zero), least+255-float32(tile.zero)
 			tile.Unsigned = quant.AsUnsigned(tile.zero, tile.lo)
-			offsets := make([]int, 9)
-			for i := range 3 {
-				offsets[3*i] = r.IntN(5) * channels
+			columns := (n-1)*stride + 3 - tile.left - tile.right
+			for k := range tile.rows {
+				a := testkit.Guarded[uint8](t, (columns-1)*tile.column+channels, testkit.High, 0)
+				for i := range a {
+					a[i] = uint8(r.Uint32())
+				}
+				tile.rows[k] = unsafe.Pointer(&a[0])
 			}
-			a := testkit.Guarded[uint8](t, ((pixels-1)*stride+2)*tile.column+5*channels, testkit.High, 0)
-			b := testkit.Guarded[int8](t, blocks*3*Lanes*4, testkit.High, 0)
-			bias, scale := testkit.Guarded[int32](t, channels, testkit.High, 0), testkit.Guarded[float32](t, channels, testkit.High, 0)
-			for i := range a {
-				a[i] = uint8(r.Uint32())
-			}
+			b := testkit.Guarded[int8](t, 3*size*4, testkit.High, 0)
+			bias, scale := testkit.Guarded[int32](t, size, testkit.High, 0), testkit.Guarded[float32](t, size, testkit.High, 0)
 			for i := range b {
 				if b[i] = int8(r.Uint32()); i%4 == 3 {
 					b[i] = 0
@@ -294,17 +295,17 @@ func TestWindowTile(t *testing.T) {
 			for i := range bias {
 				bias[i], scale[i] = int32(r.Uint32())>>8, r.Float32()*1e-3
 			}
-			copy(scale, []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 0, 1e30, -1e30, 1e-40})
-			tile.a, tile.b, tile.offsets = unsafe.Pointer(&a[0]), unsafe.Pointer(&b[0]), unsafe.Pointer(&offsets[0])
-			tile.bias, tile.scale = unsafe.Pointer(&bias[0]), unsafe.Pointer(&scale[0])
-			size := (pixels-1)*tile.ldc + channels
-			got, want := testkit.Guarded[byte](t, size, testkit.High, 0), make([]byte, size)
+			copy(scale, []float32{0, float32(math.Copysign(0, -1)), 0.99999994, -0.99999994, 1e-40})
+			copy(bias, []int32{0, 0, math.MaxInt32 - 1<<20, math.MaxInt32 - 1<<20, 0})
+			tile.b, tile.bias, tile.scale = unsafe.Pointer(&b[0]), unsafe.Pointer(&bias[0]), unsafe.Pointer(&scale[0])
+			length := (n-1)*tile.ldc + channels
+			got, want := testkit.Guarded[byte](t, length, testkit.High, 0), make([]byte, length)
 			tile.c = unsafe.Pointer(&got[0])
-			runWindowTile(l, pixels, stride, &tile)
+			runWindowTile(l, size, stride, &tile)
 			tile.c = unsafe.Pointer(&want[0])
-			windowTileGeneric(pixels, stride, &tile)
+			windowTileGeneric(size, stride, &tile)
 			if !bytes.Equal(got, want) {
-				t.Fatalf("%d pixels, stride %d, %d channels: %v, want %v", pixels, stride, channels, got, want)
+				t.Fatalf("%d pixels, stride %d, %d channels, padding %d, %d: %v, want %v", n, stride, channels, tile.left, tile.right, got, want)
 			}
 		}
 	})
