@@ -39,59 +39,35 @@ func (v *QLinearConv) Run(c *ir.Call) error { return v.RunThen(c, nil, nil) }
 // RunThen computes the convolution. packed holds the weights if they are constant. then, if not nil, changes the elements from at on of
 // the result, which is N×D1×…×Dk×C if ChannelsLast is set. It is called for parts that together cover it.
 func (v *QLinearConv) RunThen(c *ir.Call, packed *kit.ConvWeights, then func(y []byte, at int)) error {
-	x, w := c.Tensor(0), c.Tensor(3)
-	shape := x.Shape()
-	if v.ChannelsLast {
-		shape = kit.ChannelsFirstShape(shape)
+	x := c.Tensor(0)
+	p := packed.Plan(c, 1, 2, 4, 6, 7, 8)
+	if p == nil {
+		var err error
+		if p, err = v.plan(c, packed); err != nil {
+			return err
+		}
 	}
-	s, packed, err := kit.ConvBytesShape(c, &v.Window, v.Group, shape, w, c.Tensor(2), c.Tensor(5), packed)
-	if err != nil {
-		return err
-	}
-	last := v.ChannelsLast && packed != nil && packed.Last(&s, c.Tensor(2))
-	if v.ChannelsLast && !last {
+	s := &p.Shape
+	shape := s.Shape
+	if v.ChannelsLast && !p.Last {
+		var err error
 		if x, err = kit.ChannelsFirst(c, x); err != nil {
 			return err
 		}
 	}
-	var bias []int32
-	if b := c.Tensor(8); b != nil {
-		if err := kit.ConvBias(b.Shape(), s.M); err != nil {
-			return err
-		}
-		bias = tensor.Of[int32](b)
-	}
-	ws := tensor.Of[float32](c.Tensor(4))
-	if len(ws) != 1 && len(ws) != s.M {
-		return fmt.Errorf("scale of the weights has shape %v, want one element or [%d]", c.Tensor(4).Shape(), s.M)
-	}
-	for _, i := range []int{1, 6, 7} {
-		if t := c.Tensor(i); t.Len() != 1 {
-			return fmt.Errorf("%s has shape %v, want one element", []string{1: "x_scale", 6: "y_scale", 7: "y_zero_point"}[i], t.Shape())
-		}
-	}
-	shape = s.Shape
-	if last {
+	if p.Last {
 		shape = kit.ChannelsLastShape(shape)
 	}
-	y, done, err := kit.ChannelsOutput(c, 0, c.Tensor(7).DType(), shape, v.ChannelsLast && !last)
+	y, done, err := kit.ChannelsOutput(c, 0, c.Tensor(7).DType(), shape, v.ChannelsLast && !p.Last)
 	if err != nil || y.Len() == 0 {
 		return err
 	}
-	scale, err := ir.ScratchOf[float32](c, s.M)
-	if err != nil {
-		return err
-	}
-	xs, ys := tensor.Of[float32](c.Tensor(1))[0], tensor.Of[float32](c.Tensor(6))[0]
-	for i := range scale {
-		scale[i] = xs * ws[min(i, len(ws)-1)] / ys
-	}
-	if packed != nil {
+	if p.Packed() {
 		var after func(lo, hi int)
-		if data := y.Bytes(); last && then != nil {
+		if data := y.Bytes(); p.Last && then != nil {
 			after = func(lo, hi int) { then(data[lo:hi], lo) }
 		}
-		if err := packed.Requantized(c, &s, x, c.Tensor(2), bias, y, scale, c.Tensor(7), last, after); err != nil || last {
+		if err := p.Requantized(c, x, y, c.Tensor(7), after); err != nil || p.Last {
 			return err
 		}
 		return finish(c, done, then)
@@ -101,15 +77,56 @@ func (v *QLinearConv) RunThen(c *ir.Call, packed *kit.ConvWeights, then func(y [
 	if err != nil {
 		return err
 	}
-	if err := kit.ConvolveBytes(c, &s, x, w, c.Tensor(2), c.Tensor(5), bias, sums); err != nil {
+	var bias []int32
+	if b := c.Tensor(8); b != nil {
+		bias = tensor.Of[int32](b)
+	}
+	if err := kit.ConvolveBytes(c, s, x, c.Tensor(3), c.Tensor(2), c.Tensor(5), bias, sums); err != nil {
 		return err
 	}
 	c.Parallel(s.N*s.M, kit.GrainFor(4*out), func(lo, hi int) {
-		for p := lo; p < hi && c.Err() == nil; p++ {
-			requantize(y, p*out, sums[p*out:][:out], scale[p%s.M], c.Tensor(7))
+		for i := lo; i < hi && c.Err() == nil; i++ {
+			requantize(y, i*out, sums[i*out:][:out], p.Scale[i%s.M], c.Tensor(7))
 		}
 	})
 	return finish(c, done, then)
+}
+
+// plan checks the inputs, and computes what [QLinearConv.RunThen] needs. It packs the weights if that pays.
+func (v *QLinearConv) plan(c *ir.Call, packed *kit.ConvWeights) (*kit.ConvPlan, error) {
+	shape, b := c.Tensor(0).Shape(), c.Tensor(8)
+	if v.ChannelsLast {
+		shape = kit.ChannelsFirstShape(shape)
+	}
+	s, packed, err := kit.ConvBytesShape(c, &v.Window, v.Group, shape, c.Tensor(3), c.Tensor(2), c.Tensor(5), packed)
+	if err != nil {
+		return nil, err
+	}
+	if b != nil {
+		if err := kit.ConvBias(b.Shape(), s.M); err != nil {
+			return nil, err
+		}
+	}
+	ws := tensor.Of[float32](c.Tensor(4))
+	if len(ws) != 1 && len(ws) != s.M {
+		return nil, fmt.Errorf("scale of the weights has shape %v, want one element or [%d]", c.Tensor(4).Shape(), s.M)
+	}
+	for _, i := range []int{1, 6, 7} {
+		if t := c.Tensor(i); t.Len() != 1 {
+			return nil, fmt.Errorf("%s has shape %v, want one element", []string{1: "x_scale", 6: "y_scale", 7: "y_zero_point"}[i], t.Shape())
+		}
+	}
+	if err := c.Reserve(8 * int64(s.M)); err != nil {
+		return nil, err
+	}
+	scale, xs, ys := make([]float32, s.M), tensor.Of[float32](c.Tensor(1))[0], tensor.Of[float32](c.Tensor(6))[0]
+	for i := range scale {
+		scale[i] = xs * ws[min(i, len(ws)-1)] / ys
+	}
+	if packed == nil {
+		return &kit.ConvPlan{Shape: s, Scale: scale}, nil
+	}
+	return packed.NewPlan(c, &s, c.Tensor(2), b, scale, v.ChannelsLast, 1, 2, 4, 6, 7, 8), nil
 }
 
 // finish calls done, and then for the whole result.

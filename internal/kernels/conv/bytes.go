@@ -330,33 +330,19 @@ func (d *Integer) runBytes(par gemm.Par, y *byteOutput, x []byte, signed bool) {
 	in, out := d.pixels[0], d.pixels[1]
 	shared := integerPool.Get().(*integerBuffers)
 	defer integerPool.Put(shared)
-	zero, flip := d.converted(signed, signedTiles(d.level))
-	og := s.Cout / s.Group
-	bias, scale := resize(&shared.bias, len(w.sums)), resize(&shared.scale, len(w.sums))
-	for g := range s.Group {
-		for j := range og {
-			o, at := g*og+j, g*w.panels*byteCols+j
-			bias[at] = -zero * w.sums[at]
-			if d.bias != nil {
-				bias[at] += d.bias[o]
-			}
-			if len(y.scale) > 0 {
-				scale[at] = y.scale[min(o, len(y.scale)-1)]
-			}
-		}
-	}
+	e := d.epilogue(y.scale, signed)
 	units := min(q.tiles(), max(tiles(out, byteGroup), tiles(8, len(w.sums)/byteCols)))
 	panels, whole := s.Group*w.panels, false
 	for n := range s.N {
 		src := x[n*s.Cin*in:][:s.Cin*in]
 		var image []byte
 		if y.last {
-			image = d.padLast(par, shared, src, byte(zero), flip)
+			image = d.padLast(par, shared, src, byte(e.zero), e.flip)
 		} else {
 			image = resize(&shared.image, q.length())
 			par(tiles(q.size[0]*q.size[1], byteRows), func(lo, hi int) {
 				b := integerPool.Get().(*integerBuffers)
-				d.padRows(b, image, src, byte(zero), flip, lo*byteRows, min(hi*byteRows, q.size[0]*q.size[1]))
+				d.padRows(b, image, src, byte(e.zero), e.flip, lo*byteRows, min(hi*byteRows, q.size[0]*q.size[1]))
 				integerPool.Put(b)
 			})
 		}
@@ -366,7 +352,7 @@ func (d *Integer) runBytes(par gemm.Par, y *byteOutput, x []byte, signed bool) {
 				for u := lo; u < hi; u++ {
 					t0, t1 := q.tiles()*u/units, q.tiles()*(u+1)/units
 					for panel := range panels {
-						d.byteUnit(b, y, image, bias, scale, n, panel, t0, t1)
+						d.byteUnit(b, y, e, image, n, panel, t0, t1)
 					}
 					first, _, _ := q.tile(t0, out)
 					last, f, h := q.tile(t1-1, out)
@@ -379,7 +365,7 @@ func (d *Integer) runBytes(par gemm.Par, y *byteOutput, x []byte, signed bool) {
 		par(units*panels, func(lo, hi int) {
 			b := integerPool.Get().(*integerBuffers)
 			for u := lo; u < hi; u++ {
-				d.byteUnit(b, y, image, bias, scale, n, u%panels, q.tiles()*(u/panels)/units, q.tiles()*(u/panels+1)/units)
+				d.byteUnit(b, y, e, image, n, u%panels, q.tiles()*(u/panels)/units, q.tiles()*(u/panels+1)/units)
 			}
 			integerPool.Put(b)
 		})
@@ -388,18 +374,6 @@ func (d *Integer) runBytes(par gemm.Par, y *byteOutput, x []byte, signed bool) {
 	if whole {
 		y.ends(par)
 	}
-}
-
-// converted returns the zero point of x for a kernel that takes elements of the given signedness, and the
-// mask that converts elements to it.
-func (d *Integer) converted(signed, want bool) (zero int32, flip byte) {
-	switch {
-	case signed == want:
-		return d.xZero, 0
-	case signed:
-		return d.xZero + 128, 0x80
-	}
-	return d.xZero - 128, 0x80
 }
 
 // byteRows is the number of rows of the padded image that are written at a time.
@@ -465,7 +439,7 @@ func flipBytes(s []byte, v byte) {
 }
 
 // byteUnit computes the tiles [t0, t1) of one panel of image n.
-func (d *Integer) byteUnit(b *integerBuffers, y *byteOutput, image []byte, bias []int32, scale []float32, n, panel, t0, t1 int) {
+func (d *Integer) byteUnit(b *integerBuffers, y *byteOutput, ep *byteEpilogue, image []byte, n, panel, t0, t1 int) {
 	s, q, w := d.s, d.geometry, d.bytes
 	og, out := s.Cout/s.Group, d.pixels[1]
 	g, j := panel/w.panels, panel%w.panels*byteCols
@@ -474,7 +448,7 @@ func (d *Integer) byteUnit(b *integerBuffers, y *byteOutput, image []byte, bias 
 	last, f, h := q.tile(t1-1, out)
 	count := last + f + h - p0
 	t := byteTile{offsets: unsafe.Pointer(unsafe.SliceData(q.offsets)), taps: len(q.offsets), k: w.taps * w.k / len(q.offsets), pixel: q.step * s.Cin,
-		b: unsafe.Pointer(&w.data[panel*w.taps*w.k*byteCols*4]), bias: unsafe.Pointer(&bias[panel*byteCols]), scale: unsafe.Pointer(&scale[panel*byteCols]),
+		b: unsafe.Pointer(&w.data[panel*w.taps*w.k*byteCols*4]), bias: unsafe.Pointer(&ep.bias[panel*byteCols]), scale: unsafe.Pointer(&ep.scale[panel*byteCols]),
 		mask: uint32(1<<cols - 1), zero: y.zero, lo: y.lo, hi: y.hi, ldc: byteCols, signed: signedTiles(d.level), Unsigned: quant.AsUnsigned(y.zero, y.lo)}
 	var c unsafe.Pointer
 	var sums []int32

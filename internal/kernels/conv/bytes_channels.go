@@ -109,33 +109,16 @@ func (d *Integer) runChannels(par gemm.Par, y *byteOutput, x []byte, signed bool
 	w := d.channels()
 	shared := integerPool.Get().(*integerBuffers)
 	defer integerPool.Put(shared)
-	zero, flip := d.converted(signed, false)
-	var windows []int8
-	at := func(c int) int { return c }
-	if d.hasWindows() && narrows(y.scale) {
-		if windows = d.windows(); windows != nil {
-			at = func(c int) int { return windowPosition(s.Cout, c) }
-		}
-	}
-	size := tiles(s.Cout, windowHalf) * windowHalf
-	bias, scale := resize(&shared.bias, size), resize(&shared.scale, size)
-	for c := range s.Cout {
-		i := at(c)
-		bias[i] = -zero * d.sums[c]
-		if d.bias != nil {
-			bias[i] += d.bias[c]
-		}
-		scale[i] = y.scale[min(c, len(y.scale)-1)]
-	}
+	ep := d.epilogue(y.scale, signed)
 	rows, width := e[0].out*e[1].out, e[2].out
 	across, most := tiles(width, channelPixels), max(1, channelSteps/taps)
 	for n := range s.N {
 		src := x[n*s.Cin*d.pixels[0]:][:s.Cin*d.pixels[0]]
-		if windows != nil {
-			d.runWindows(par, shared, y, n, src, windows, byte(zero), flip)
+		if ep.windows != nil {
+			d.runWindows(par, shared, y, ep, n, src)
 			continue
 		}
-		image := d.padLast(par, shared, src, byte(zero), flip)
+		image := d.padLast(par, shared, src, byte(ep.zero), ep.flip)
 		par(rows, func(lo, hi int) {
 			t := channelTile{offsets: unsafe.Pointer(unsafe.SliceData(q.offsets)), taps: taps, pixel: e[2].stride * s.Cin, ldc: s.Cout,
 				zero: y.zero, lo: y.lo, hi: y.hi}
@@ -145,7 +128,7 @@ func (d *Integer) runChannels(par gemm.Par, y *byteOutput, x []byte, signed bool
 					a, c := unsafe.Pointer(&image[d.byteAt(r*width+p0)]), unsafe.Pointer(&y.bytes[(n*d.pixels[1]+r*width+p0)*s.Cout])
 					for k := 0; k < blocks; k += most {
 						t.a, t.c, t.b = unsafe.Add(a, k*Lanes), unsafe.Add(c, k*Lanes), unsafe.Pointer(&w[k*taps*Lanes])
-						t.bias, t.scale = unsafe.Pointer(&bias[k*Lanes]), unsafe.Pointer(&scale[k*Lanes])
+						t.bias, t.scale = unsafe.Pointer(&ep.bias[k*Lanes]), unsafe.Pointer(&ep.scale[k*Lanes])
 						t.blocks, t.mask = min(most, blocks-k), 1<<Lanes-1
 						if rest := s.Cout % Lanes; rest != 0 && k+t.blocks == blocks {
 							t.mask = 1<<rest - 1

@@ -131,18 +131,19 @@ func (d *Integer) hasWindows() bool {
 
 // runWindows computes image n of a depthwise 3×3 convolution with the channels innermost. It copies the input src only if its
 // elements must be converted, or if more than a column of padding is on a side.
-func (d *Integer) runWindows(par gemm.Par, b *integerBuffers, y *byteOutput, n int, src []byte, weights []int8, pad, flip byte) {
+func (d *Integer) runWindows(par gemm.Par, b *integerBuffers, y *byteOutput, ep *byteEpilogue, n int, src []byte) {
 	q, e, channels := d.geometry, &d.d, d.s.Cout
 	rows, width := e[0].out*e[1].out, e[2].out
 	left, right := e[2].pad, (width-1)*e[2].stride+3-e[2].pad-e[2].in
-	direct := flip == 0 && left <= 1 && right <= 1
+	pad := byte(ep.zero)
+	direct := ep.flip == 0 && left <= 1 && right <= 1
 	row := e[2].in * channels
 	var outside []byte
 	if direct {
 		outside = resize(&b.image, row)
 		fill(outside, pad)
 	} else {
-		src, row, left, right = d.padLast(par, b, src, pad, flip), q.row, 0, 0
+		src, row, left, right = d.padLast(par, b, src, pad, ep.flip), q.row, 0, 0
 	}
 	// at returns row k of the windows of row r of the output.
 	at := func(r, k int) unsafe.Pointer {
@@ -160,7 +161,7 @@ func (d *Integer) runWindows(par gemm.Par, b *integerBuffers, y *byteOutput, n i
 			for c := 0; c < channels; c += windowMost {
 				count := windowChannels(channels - c)
 				t.mask = math.MaxUint64 >> max(0, windowMost-(channels-c))
-				t.b, t.bias, t.scale = unsafe.Pointer(&weights[c*3*4]), unsafe.Pointer(&b.bias[c]), unsafe.Pointer(&b.scale[c])
+				t.b, t.bias, t.scale = unsafe.Pointer(&ep.windows[c*3*4]), unsafe.Pointer(&ep.bias[c]), unsafe.Pointer(&ep.scale[c])
 				for r := lo; r < min(hi, lo+windowRows); r++ {
 					for p := 0; p < width; p += windowPixels {
 						t.n, t.left, t.right = min(windowPixels, width-p), left, 0

@@ -3,6 +3,7 @@ package conv
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/onward-ml/onward/internal/cpu"
@@ -23,18 +24,19 @@ type Integer struct {
 	bias     []int32
 	k        int // of one group, padded to a multiple of four
 	groups   func() []integerGroup
-	single   []int32           // of a depthwise convolution: weights minus zero points, (channel, tap)
-	sums     []int32           // of single over the taps, by channel
-	floats   *DepthwiseWeights // the same, if float32 sums are exact
-	small    bool              // all of single fit in 16 bits
-	planes   bool              // use plane tiles
-	bytes    *byteWeights      // for byte tiles, or nil if not supported
-	geometry *byteGeometry     // for byte tiles and channel tiles, or nil if they do not support the shape
-	channels func() []int32    // of a depthwise convolution: weights for channel tiles
-	windows  func() []int8     // of a depthwise convolution: weights for window tiles, nil if they do not fit
-	d        [3]dim            // the spatial dimensions, padded in front to three
-	strides  [3]int            // of the input, in pixels
-	pixels   [2]int            // pixels of an image of input and output
+	single   []int32                       // of a depthwise convolution: weights minus zero points, (channel, tap)
+	sums     []int32                       // of single over the taps, by channel
+	floats   *DepthwiseWeights             // the same, if float32 sums are exact
+	small    bool                          // all of single fit in 16 bits
+	planes   bool                          // use plane tiles
+	bytes    *byteWeights                  // for byte tiles, or nil if not supported
+	geometry *byteGeometry                 // for byte tiles and channel tiles, or nil if they do not support the shape
+	channels func() []int32                // of a depthwise convolution: weights for channel tiles
+	windows  func() []int8                 // of a depthwise convolution: weights for window tiles, nil if they do not fit
+	kept     *atomic.Pointer[byteEpilogue] // of the last run
+	d        [3]dim                        // the spatial dimensions, padded in front to three
+	strides  [3]int                        // of the input, in pixels
+	pixels   [2]int                        // pixels of an image of input and output
 	level    cpu.Level
 }
 
@@ -58,7 +60,7 @@ func NewInteger[W quant.Byte](level cpu.Level, s *Shape, w []W, xZero int32, wZe
 	if len(wZero) > 1 && len(wZero) != s.Cout || bias != nil && len(bias) != s.Cout {
 		return nil, fmt.Errorf("%d zero points and %d biases for %d output channels", len(wZero), len(bias), s.Cout)
 	}
-	d := &Integer{xZero: xZero, bias: bias, level: level}
+	d := &Integer{xZero: xZero, bias: bias, kept: new(atomic.Pointer[byteEpilogue]), level: level}
 	d.setShape(s)
 	cg, og, taps := s.Cin/s.Group, s.Cout/s.Group, product(s.Kernel)
 	zero := func(o int) int32 {
@@ -147,7 +149,7 @@ func (d *Integer) setShape(s *Shape) {
 // input and bias. The shape may differ in N, In, Stride, Dilation and padding.
 func (d *Integer) At(s *Shape, xZero int32, bias []int32) *Integer {
 	c := *d
-	c.xZero, c.bias = xZero, bias
+	c.xZero, c.bias, c.kept = xZero, bias, new(atomic.Pointer[byteEpilogue])
 	c.setShape(s)
 	if !c.fitsFloats() {
 		c.floats = nil
@@ -208,8 +210,6 @@ func (d *Integer) layouts(count int) (in, out Layout) {
 type integerBuffers struct {
 	image, rows []byte
 	sums, out   []int32
-	bias        []int32 // and scale: of whole panels
-	scale       []float32
 	planes      []float32
 	in, pixels  []float32
 	tiles       *quant.Tiles

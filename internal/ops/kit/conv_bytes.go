@@ -3,12 +3,12 @@ package kit
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/conv"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
-	"github.com/onward-ml/onward/internal/kernels/quant"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -16,6 +16,7 @@ import (
 type ConvWeights struct {
 	shape []int
 	conv  *conv.Integer
+	last  atomic.Pointer[ConvPlan]
 }
 
 // convWorthPacking reports whether the 8-bit kernels are efficient for the weights: with few output
@@ -101,17 +102,16 @@ func (w *ConvWeights) at(s *ConvShape, xz *tensor.Tensor, bias []int32) *conv.In
 		Dilation: s.Dilation, PadBegin: s.Before, PadEnd: s.After, Out: s.Out}, zero[0], bias)
 }
 
-// over adapts packed weights to the shapes of a run, and reserves its memory.
-func (w *ConvWeights) over(c *ir.Call, s *ConvShape, xz *tensor.Tensor, bias []int32, last bool) (*conv.Integer, gemm.Par, error) {
-	d := w.at(s, xz, bias)
+// reserveConv reserves the memory of a run, and returns how to distribute it over threads.
+func reserveConv(c *ir.Call, s *ConvShape, d *conv.Integer, last bool) (gemm.Par, error) {
 	shared, each := d.Scratch(last)
 	if err := c.Reserve(int64(shared) + int64(WorkspaceCount(s.N*s.M*Product(s.Out)))*int64(each)); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if s.N*s.M*Product(s.Out)*s.Depth() < 1<<15 {
-		return d, nil, nil
+		return nil, nil
 	}
-	return d, func(n int, fn func(lo, hi int)) {
+	return func(n int, fn func(lo, hi int)) {
 		c.Parallel(n, 1, func(lo, hi int) {
 			if c.Err() == nil {
 				fn(lo, hi)
@@ -122,7 +122,8 @@ func (w *ConvWeights) over(c *ir.Call, s *ConvShape, xz *tensor.Tensor, bias []i
 
 // Integers computes the sums of products.
 func (w *ConvWeights) Integers(c *ir.Call, s *ConvShape, x, xz *tensor.Tensor, bias, y []int32) error {
-	d, par, err := w.over(c, s, xz, bias, false)
+	d := w.at(s, xz, bias)
+	par, err := reserveConv(c, s, d, false)
 	if err != nil {
 		return err
 	}
@@ -132,41 +133,6 @@ func (w *ConvWeights) Integers(c *ir.Call, s *ConvShape, x, xz *tensor.Tensor, b
 		conv.RunInteger(d, par, y, tensor.Of[uint8](x))
 	}
 	return c.Err()
-}
-
-// Requantized computes the convolution in 8-bit integers with the scale of y. scale has one
-// element, or one per output channel. If last is set, which needs [ConvWeights.Last], x and y have the channels
-// innermost; after, which may be nil, is then called for ranges of y as soon as they are complete.
-func (w *ConvWeights) Requantized(c *ir.Call, s *ConvShape, x, xz *tensor.Tensor, bias []int32, y *tensor.Tensor, scale []float32, yz *tensor.Tensor, last bool, after func(lo, hi int)) error {
-	d, par, err := w.over(c, s, xz, bias, last)
-	if err != nil {
-		return err
-	}
-	if x.DType() == tensor.TypeInt8 {
-		runRequantized(d, par, tensor.Of[int8](x), y, scale, yz, last, after)
-	} else {
-		runRequantized(d, par, tensor.Of[uint8](x), y, scale, yz, last, after)
-	}
-	return c.Err()
-}
-
-// Last reports whether Requantized supports images with the channels innermost.
-func (w *ConvWeights) Last(s *ConvShape, xz *tensor.Tensor) bool { return w.at(s, xz, nil).Last() }
-
-func runRequantized[X quant.Byte](d *conv.Integer, par gemm.Par, x []X, y *tensor.Tensor, scale []float32, yz *tensor.Tensor, last bool, after func(lo, hi int)) {
-	if y.DType() == tensor.TypeInt8 {
-		requantizedTo(d, par, tensor.Of[int8](y), x, scale, tensor.Of[int8](yz)[0], last, after)
-	} else {
-		requantizedTo(d, par, tensor.Of[uint8](y), x, scale, tensor.Of[uint8](yz)[0], last, after)
-	}
-}
-
-func requantizedTo[X, Y quant.Byte](d *conv.Integer, par gemm.Par, y []Y, x []X, scale []float32, zero Y, last bool, after func(lo, hi int)) {
-	if last {
-		conv.RunRequantizedLast(d, par, y, x, scale, zero, after)
-	} else {
-		conv.RunRequantized(d, par, y, x, scale, zero)
-	}
 }
 
 // WidenBytes converts the 8-bit integers of a tensor to int32 in dst.
