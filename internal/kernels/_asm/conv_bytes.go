@@ -149,12 +149,11 @@ func byteTile(f *file, mr int) string {
 	g.e("VZEROUPPER")
 	g.e("RET")
 	g.label("requantize")
-	const scale, hi, word = 0, 2, 3
+	const scale, word = 0, 3
 	g.e("MOVQ %d(DX), AX", bScale)
 	for j := range 2 {
 		g.op("VMOVUPS", fmt.Sprintf("%d(AX)", j*64), scale+j)
 	}
-	g.e("VBROADCASTSS %d(DX), Z%d", bHi, hi)
 	g.e("VPBROADCASTW %d(DX), Z%d", bWord, word)
 	g.e("KMOVD %d(DX), K3", bMask)
 	reg := "R15"
@@ -169,7 +168,7 @@ func byteTile(f *file, mr int) string {
 	for r := 0; r < mr; r += 2 {
 		next := min(r+1, mr-1)
 		v := [4]int{acc(0, r, 0), acc(0, r, 1), acc(0, next, 0), acc(0, next, 1)}
-		g.narrow4(f, [4]any{v[0], v[1], v[2], v[3]}, v, [4]int{scale, scale + 1, scale, scale + 1}, hi, word, bFlip, v[1])
+		g.narrow4(f, [4]any{v[0], v[1], v[2], v[3]}, v, [4]int{scale, scale + 1, scale, scale + 1}, -1, word, bFlip, v[1])
 		store(r, v[0])
 		if r < next {
 			g.e("VEXTRACTI64X4 $1, Z%d, Y%d", v[0], v[0])
@@ -181,8 +180,9 @@ func byteTile(f *file, mr int) string {
 	return name
 }
 
-// narrow4 converts four registers of 16 sums to bytes: saturate(round(min(sum·scale, hi)) + zero). The result is in v[0], first the bytes
-// of v[0], last those of v[3]. Packing instructions saturate to the bounds of bytes, so that only the overflow of the conversion needs a bound.
+// narrow4 converts four registers of 16 sums to bytes: saturate(round(sum·scale) + zero). The result is in v[0], first the bytes
+// of v[0], last those of v[3]. Packing instructions saturate to the bounds of bytes, and the conversion makes NaN and values below the range the
+// lowest integer. Only values above the range need the bound in register hi; it is negative if there are none.
 // word holds the zero point of unsigned bytes, which the 32 bits at flip(DX) convert to signed ones. The registers v and order change;
 // a register may occur several times at the end of v, and order may be v[1].
 func (g *fn) narrow4(f *file, sums [4]any, v, scale [4]int, hi, word, flip, order int) {
@@ -192,7 +192,9 @@ func (g *fn) narrow4(f *file, sums [4]any, v, scale [4]int, hi, word, flip, orde
 		}
 		g.op("VCVTDQ2PS", sums[i], r)
 		g.op("VMULPS", scale[i], r, r)
-		g.op("VMINPS", r, hi, r) // the conversion makes NaN and values below the range the lowest integer
+		if hi >= 0 {
+			g.op("VMINPS", r, hi, r)
+		}
 		g.op("VCVTPS2DQ", r, r)
 	}
 	for i := 0; i < 4; i += 2 {

@@ -40,7 +40,7 @@ type byteTile struct {
 	ldc     int            // distance between the outputs of successive pixels
 	secondC int            // distance from the first output to that of the second half
 	bias    unsafe.Pointer // 32 of int32
-	scale   unsafe.Pointer // 32 of float32
+	scale   unsafe.Pointer // 32 of float32, for which [narrows] holds on amd64
 	zero    int32
 	lo, hi  float32 // bounds of the output minus the zero point
 	mask    uint32  // of the output channels
@@ -457,13 +457,15 @@ func (d *Integer) byteUnit(b *integerBuffers, y *byteOutput, ep *byteEpilogue, i
 	if y.last {
 		t.ldc = s.Cout
 		c = unsafe.Pointer(&y.bytes[(n*out+p0)*s.Cout+o])
-	} else if y.sums != nil {
+	} else if y.sums == nil {
+		rows = resize(&b.rows, count*byteCols)
+		c = unsafe.Pointer(unsafe.SliceData(rows))
+	}
+	dst, ldc := c, t.ldc
+	if y.sums != nil || ep.wide {
 		t.sums, t.ldc = 1, byteCols*4
 		sums = resize(&b.sums, count*byteCols)
 		c = unsafe.Pointer(unsafe.SliceData(sums))
-	} else {
-		rows = resize(&b.rows, count*byteCols)
-		c = unsafe.Pointer(unsafe.SliceData(rows))
 	}
 	if q.chunks > 0 {
 		d.amxTiles(b, &t, unsafe.Pointer(&image[g*(s.Cin/s.Group)]), c, p0, t0, t1)
@@ -478,6 +480,14 @@ func (d *Integer) byteUnit(b *integerBuffers, y *byteOutput, ep *byteEpilogue, i
 			t.second = d.byteAt(p+first) - d.byteAt(p)
 		}
 		runByteTile(d.level, first+second, &t)
+	}
+	for p := 0; ep.wide && p < count; p++ {
+		to, from := unsafe.Add(dst, p*ldc), sums[p*byteCols:][:cols]
+		if y.lo+float32(y.zero) < 0 {
+			quant.Requantize(d.level, unsafe.Slice((*int8)(to), cols), from, ep.scale[panel*byteCols:][:cols], int8(y.zero))
+		} else {
+			quant.Requantize(d.level, unsafe.Slice((*uint8)(to), cols), from, ep.scale[panel*byteCols:][:cols], uint8(y.zero))
+		}
 	}
 	if y.last {
 		return

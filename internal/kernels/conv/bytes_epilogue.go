@@ -3,6 +3,7 @@ package conv
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/kernels/align"
 )
 
@@ -15,6 +16,7 @@ type byteEpilogue struct {
 	flip    byte      // mask that converts elements of the input for the kernel
 	bias    []int32   // in the order of the kernel, as scale
 	scale   []float32
+	wide    bool   // byte tiles store sums, because their conversion might overflow
 	windows []int8 // weights of window tiles, nil to use others
 }
 
@@ -28,6 +30,7 @@ func (d *Integer) epilogue(scale []float32, signed bool) *byteEpilogue {
 	size, at := tiles(channels, windowHalf)*windowHalf, func(c int) int { return c }
 	switch w := d.bytes; {
 	case d.single == nil:
+		e.wide = cpu.VNNI(d.level) && d.geometry.chunks == 0 && !narrows(scale)
 		og := channels / d.s.Group
 		size, sums, at = len(w.sums), w.sums, func(c int) int { return c/og*w.panels*byteCols + c%og }
 	case d.hasWindows() && narrows(scale):
@@ -52,6 +55,16 @@ func (d *Integer) epilogue(scale []float32, signed bool) *byteEpilogue {
 	}
 	d.kept.Store(e)
 	return e
+}
+
+// narrows reports whether no sum overflows when it is multiplied by its scale and converted to int32.
+func narrows(scale []float32) bool {
+	for _, s := range scale {
+		if !(s < 1 && s > -1) {
+			return false
+		}
+	}
+	return true
 }
 
 // converted returns the zero point of x for a kernel that takes elements of the given signedness, and the

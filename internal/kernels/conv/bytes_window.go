@@ -82,16 +82,6 @@ func windowTileGeneric(channels, stride int, t *windowTile) {
 // windowAt returns the position of channel j of a tile in its weights: interleaving distributes each 16 channels over four vectors.
 func windowAt(channels, j int) int { return j%16/4*(channels/4) + j/16*4 + j%4 }
 
-// narrows reports whether no sum overflows when it is multiplied by its scale and converted to int32.
-func narrows(scale []float32) bool {
-	for _, s := range scale {
-		if !(s < 1 && s > -1) {
-			return false
-		}
-	}
-	return true
-}
-
 // windowChannels returns the channels of the tile for the last rest channels.
 func windowChannels(rest int) int {
 	if rest <= windowHalf {

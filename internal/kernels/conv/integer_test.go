@@ -87,6 +87,9 @@ func checkInteger[X, W quant.Byte](t testing.TB, l cpu.Level, s *Shape, r *rand.
 		for i := range scale {
 			scale[i] = r.Float32() * 0.01
 		}
+		if r.IntN(4) == 0 {
+			scale[r.IntN(len(scale))] = 1e30 // products exceed int32
+		}
 	}
 	q := testkit.Guarded[uint8](t, len(want), testkit.High, 0)
 	RunRequantized(d, nil, q, x, scale, 77)
@@ -97,6 +100,13 @@ func checkInteger[X, W quant.Byte](t testing.TB, l cpu.Level, s *Shape, r *rand.
 		}
 		if w := min(max(math.RoundToEven(float64(float32(v)*f))+77, 0), 255); float64(q[i]) != w {
 			t.Fatalf("%s: output %d is %d, want %g", what, i, q[i], w)
+		}
+	}
+	qs := testkit.Guarded[int8](t, len(want), testkit.High, 0)
+	RunRequantized(d, twoWays, qs, x, scale, 77-128)
+	for i, v := range q {
+		if int(qs[i])+128 != int(v) {
+			t.Fatalf("%s: signed output %d is %d, want %d", what, i, qs[i], int(v)-128)
 		}
 	}
 	if !d.Last() {
@@ -196,10 +206,11 @@ func TestByteTile(t *testing.T) {
 					b[i] = int8(r.Uint32())
 				}
 				var bias [byteCols]int32
-				scale := [byteCols]float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 0, float32(math.Copysign(0, -1)), 1e30, -1e30, 1e-40}
+				scale := [byteCols]float32{0.99999994, -0.99999994, 0, float32(math.Copysign(0, -1)), 1e-40, -1e-40, 1, -1}
 				for i := range bias {
 					bias[i] = int32(r.Uint32()) >> 8
 				}
+				bias[0], bias[1] = math.MaxInt32-1<<24, math.MaxInt32-1<<24
 				for i := 8; i < len(scale); i++ {
 					scale[i] = r.Float32() * 1e-3
 				}
@@ -353,7 +364,7 @@ func TestNewIntegerErrors(t *testing.T) {
 }
 
 func BenchmarkInteger(b *testing.B) {
-	for _, s := range []*Shape{shape2(1, 64, 64, 1, 56, 56, 3, 1, 1, 1), shape2(1, 256, 64, 1, 56, 56, 1, 1, 1, 0), shape2(1, 256, 256, 1, 14, 14, 3, 1, 1, 1), shape2(1, 3, 64, 1, 224, 224, 7, 2, 1, 3), shape2(1, 96, 96, 96, 56, 56, 3, 1, 1, 1), shape2(1, 64, 256, 1, 56, 56, 1, 1, 1, 0), shape2(1, 512, 512, 1, 7, 7, 3, 1, 1, 1), shape2(1, 512, 2048, 1, 7, 7, 1, 1, 1, 0)} {
+	for _, s := range []*Shape{shape2(1, 64, 64, 1, 56, 56, 3, 1, 1, 1), shape2(1, 256, 64, 1, 56, 56, 1, 1, 1, 0), shape2(1, 256, 256, 1, 14, 14, 3, 1, 1, 1), shape2(1, 3, 64, 1, 224, 224, 7, 2, 1, 3), shape2(1, 96, 96, 96, 56, 56, 3, 1, 1, 1), shape2(1, 64, 256, 1, 56, 56, 1, 1, 1, 0), shape2(1, 512, 512, 1, 7, 7, 3, 1, 1, 1), shape2(1, 512, 2048, 1, 7, 7, 1, 1, 1, 0), shape2(1, 16, 96, 1, 112, 112, 1, 1, 1, 0), shape2(1, 64, 384, 1, 14, 14, 1, 1, 1, 0), shape2(1, 256, 512, 1, 56, 56, 1, 2, 1, 0)} {
 		d, err := NewInteger(cpu.Active(), s, make([]int8, s.Cout*s.Cin/s.Group*product(s.Kernel)), 3, nil, nil)
 		if err != nil {
 			b.Fatal(err)
