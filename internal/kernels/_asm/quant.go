@@ -319,14 +319,20 @@ func combineBytes(f *file, i isa, product bool) {
 	if i.width == 16 {
 		xor = "VPXORD"
 	}
+	// A byte in the low bits of 2²³ is the float32 2²³ plus the byte.
+	const magic = 1 << 23
+	for _, r := range []int{5, 6} {
+		g.op("VCVTDQ2PS", r, r)
+		g.op("VADDPS", float64(magic), r, r)
+	}
+	g.op(xor, float64(magic), 7, 10)
 	// combine computes vector u in register u, with register 4 for b.
 	combine := func(u int) {
 		g.op("VPMOVZXBD", fmt.Sprintf("%d(SI)", u*i.width), u)
 		g.op("VPMOVZXBD", fmt.Sprintf("%d(BX)", u*i.width), 4)
 		for k, r := range []int{u, 4} {
-			g.op(xor, 7, r, r)
-			g.op("VPSUBD", 5+k, r, r)
-			g.op("VCVTDQ2PS", r, r)
+			g.op(xor, 10, r, r)
+			g.op("VSUBPS", 5+k, r, r)
 			if !product {
 				g.op("VMULPS", 8+k, r, r)
 			}
@@ -370,13 +376,12 @@ func packedOrder(f *file) string {
 	return order
 }
 
-// combineWide writes the loop of combineBytes over 64 bytes. Packing saturates, so that the zero point is added to 16-bit integers and
-// nothing else limits the bytes. Signed bytes are packed as unsigned ones that are larger by flip.
+// combineWide writes the loop of combineBytes over 64 bytes, for results below 2³¹. Packing saturates, so that the zero point is added to
+// 16-bit integers and nothing else limits the bytes. Signed bytes are packed as unsigned ones that are larger by flip.
 func combineWide(f *file, g *fn, combine func(u int)) {
-	const most, zero, permute, flip = 10, 14, 15, 16
+	const zero, permute, flip = 14, 15, 16
 	g.e("CMPQ CX, $64")
 	g.e("JLT loop")
-	g.op("VMOVUPS", float64(1<<30), most)
 	g.op("VCVTPS2DQ", 13, zero)
 	g.op("VPADDD", 7, zero, zero)
 	g.op("VPACKSSDW", zero, zero, zero)
@@ -386,8 +391,7 @@ func combineWide(f *file, g *fn, combine func(u int)) {
 	g.label("wide")
 	for u := range 4 {
 		combine(u)
-		g.op("VMINPS", u, most, u) // NaN stays and becomes the smallest integer
-		g.op("VCVTPS2DQ", u, u)
+		g.op("VCVTPS2DQ", u, u) // NaN becomes the smallest integer
 	}
 	for u := 0; u < 4; u += 2 {
 		g.op("VPACKSSDW", u+1, u, u)

@@ -101,9 +101,13 @@ func combineBytesAsm(l cpu.Level, dst, a, b []uint8, product bool, x, y *Linear,
 	if product {
 		add = mul
 	}
-	end := len(dst) &^ (width - 1)
+	end, most := len(dst)&^(width-1), chunk
+	const small = 1 << 14 // scales for which results are below 2³¹
+	if !(max(x.Scale, -x.Scale) < small && (product || max(y.Scale, -y.Scale) < small)) {
+		most = 48 // less than the kernel's loop for such results takes
+	}
 	for i := 0; i < end; {
-		n := min(end-i, chunk)
+		n := min(end-i, most)
 		add(&dst[i], &a[i], &b[i], n, x.Zero, y.Zero, flip, x.Scale, y.Scale, zero, lo, hi)
 		i += n
 	}
