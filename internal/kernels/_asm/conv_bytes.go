@@ -17,6 +17,7 @@ const (
 	bZero, bLo, bHi     = 96, 100, 104
 	bMask, bSums        = 108, 112
 	bWord, bFlip        = 124, 128
+	bPrefetch, bPfStep  = 136, 144
 	bytePixels, byteCol = 14, 32
 )
 
@@ -49,7 +50,7 @@ func byteTile(f *file, mr int) string {
 	for _, p := range []struct {
 		off int
 		reg string
-	}{{bB, "DI"}, {bPixel, "R8"}, {bOffsets, "R11"}, {bTaps, "R12"}, {bA, "R13"}, {bBias, "AX"}} {
+	}{{bB, "DI"}, {bPixel, "R8"}, {bOffsets, "R11"}, {bTaps, "R12"}, {bA, "R13"}, {bBias, "AX"}, {bPrefetch, "BX"}, {bPfStep, "R15"}} {
 		g.e("MOVQ %d(DX), %s", p.off, p.reg)
 	}
 	g.e("LEAQ (R8)(R8*2), R9")
@@ -98,9 +99,13 @@ func byteTile(f *file, mr int) string {
 	g.e("PCALIGN $32")
 	g.label("loop")
 	for u := range 4 {
+		if u < 2 {
+			g.e("PREFETCHT1 %d(BX)", u*64)
+		}
 		step(u, u%sets)
 	}
 	advance(4)
+	g.e("ADDQ R15, BX")
 	g.e("SUBQ $4, CX")
 	g.e("JGE loop")
 	g.label("rest")

@@ -21,6 +21,8 @@ const (
 	byteCols                     = 32 // output channels of a tile
 	// byteSteps limits one tile call to about 30 µs: steps of four channels.
 	byteSteps = 8192
+	// prefetchMost is the size of panels of weights up to which prefetching pays. The processor recognizes longer streams by itself.
+	prefetchMost = 1 << 15
 	// byteGroup is the number of output pixels in a unit of work.
 	byteGroup = 32 * bytePixels
 )
@@ -47,6 +49,8 @@ type byteTile struct {
 	sums    uint64  // 1 to store int32
 	signed  bool    // bytes of a
 	quant.Unsigned
+	prefetch     uintptr // a hint; need not keep its target alive. Per four steps, a tile prefetches 128 bytes and advances by prefetchStep
+	prefetchStep int
 }
 
 // hasByteTiles reports whether level l has tiles of bytes.
@@ -352,7 +356,7 @@ func (d *Integer) runBytes(par gemm.Par, y *byteOutput, x []byte, signed bool) {
 				for u := lo; u < hi; u++ {
 					t0, t1 := q.tiles()*u/units, q.tiles()*(u+1)/units
 					for panel := range panels {
-						d.byteUnit(b, y, e, image, n, panel, t0, t1)
+						d.byteUnit(b, y, e, image, n, panel, panel+1, t0, t1)
 					}
 					first, _, _ := q.tile(t0, out)
 					last, f, h := q.tile(t1-1, out)
@@ -365,7 +369,11 @@ func (d *Integer) runBytes(par gemm.Par, y *byteOutput, x []byte, signed bool) {
 		par(units*panels, func(lo, hi int) {
 			b := integerPool.Get().(*integerBuffers)
 			for u := lo; u < hi; u++ {
-				d.byteUnit(b, y, e, image, n, u%panels, q.tiles()*(u/panels)/units, q.tiles()*(u/panels+1)/units)
+				next := panels
+				if u+1 < hi {
+					next = (u + 1) % panels
+				}
+				d.byteUnit(b, y, e, image, n, u%panels, next, q.tiles()*(u/panels)/units, q.tiles()*(u/panels+1)/units)
 			}
 			integerPool.Put(b)
 		})
@@ -438,8 +446,8 @@ func flipBytes(s []byte, v byte) {
 	}
 }
 
-// byteUnit computes the tiles [t0, t1) of one panel of image n.
-func (d *Integer) byteUnit(b *integerBuffers, y *byteOutput, ep *byteEpilogue, image []byte, n, panel, t0, t1 int) {
+// byteUnit computes the tiles [t0, t1) of one panel of image n, and prefetches the weights of the next panel if there is one.
+func (d *Integer) byteUnit(b *integerBuffers, y *byteOutput, ep *byteEpilogue, image []byte, n, panel, next, t0, t1 int) {
 	s, q, w := d.s, d.geometry, d.bytes
 	og, out := s.Cout/s.Group, d.pixels[1]
 	g, j := panel/w.panels, panel%w.panels*byteCols
@@ -471,7 +479,18 @@ func (d *Integer) byteUnit(b *integerBuffers, y *byteOutput, ep *byteEpilogue, i
 		d.amxTiles(b, &t, unsafe.Pointer(&image[g*(s.Cin/s.Group)]), c, p0, t0, t1)
 		t0 = t1
 	}
+	// Prefetch the next panel spread over the tiles: a tile has 512 bytes of weights in four steps.
+	size, ahead := w.taps*w.k*byteCols*4, 0
+	lines := min(2, tiles(8, t1-t0))
+	if size > prefetchMost {
+		ahead = size
+	}
 	for i := t0; i < t1; i++ {
+		t.prefetch, t.prefetchStep = uintptr(t.b), 0
+		if at := next*size + ahead; ahead < size && at < len(w.data) {
+			t.prefetch, t.prefetchStep = uintptr(unsafe.Pointer(&w.data[at])), lines*64
+			ahead += t.taps * (t.k / 4) * lines * 64
+		}
 		p, first, second := q.tile(i, out)
 		t.a = unsafe.Pointer(&image[d.byteAt(p)+g*(s.Cin/s.Group)])
 		t.c = unsafe.Add(c, (p-p0)*t.ldc)
