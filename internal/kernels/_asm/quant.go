@@ -412,25 +412,38 @@ func combineWide(f *file, g *fn, combine func(u int)) {
 }
 
 // maxWindow writes a kernel for the maxima of unsigned bytes over windows of kh by kw, which start
-// one or two elements apart. flip is 128 for signed bytes.
+// one or two elements apart. flip is 128 for signed bytes. With a distance of one element there are count ranges of n windows; the ranges of the
+// input begin step elements apart.
 func maxWindow(f *file) {
 	for stride := 1; stride <= 2; stride++ {
-		g := f.function(fmt.Sprintf("maxWindow%dAVX512", stride), avx512, []arg{{"dst", "*uint8"}, {"x", "*uint8"}, {"lds", "int"}, {"kh", "int"}, {"kw", "int"}, {"n", "int"}, {"flip", "uint32"}}, nil)
+		args := []arg{{"dst", "*uint8"}, {"x", "*uint8"}, {"lds", "int"}, {"kh", "int"}, {"kw", "int"}, {"n", "int"}}
+		v, block := "Z", 64
+		if stride == 1 {
+			args = append(args, arg{"count", "int"}, arg{"step", "int"})
+		} else {
+			v, block = "Y", 32
+		}
+		g := f.function(fmt.Sprintf("maxWindow%dAVX512", stride), avx512, append(args, arg{"flip", "uint32"}), nil)
 		for _, p := range [][2]string{{"dst", "DI"}, {"x", "SI"}, {"lds", "R8"}, {"kh", "R9"}, {"kw", "R10"}, {"n", "CX"}} {
 			g.arg(p[0], p[1])
 		}
 		g.e("MOVL flip+%d(FP), AX", g.off["flip"])
-		g.e("VPBROADCASTB AX, Y7")
-		g.label("block") // of 32 outputs
-		g.e("MOVL $-1, AX")
-		g.e("CMPQ CX, $32")
+		g.e("VPBROADCASTB AX, %s7", v)
+		if stride == 1 {
+			g.arg("count", "DX")
+			g.e("MOVQ SI, R15")
+			g.label("range")
+		}
+		g.label("block")
+		g.e("MOVQ $-1, AX")
+		g.e("CMPQ CX, $%d", block)
 		g.e("JGE full")
 		g.e("MOVL $1, AX")
-		g.e("SHLL CX, AX")
-		g.e("DECL AX")
+		g.e("SHLQ CX, AX")
+		g.e("DECQ AX")
 		g.label("full")
-		g.e("KMOVD AX, K1")
-		g.e("VPXORD Y0, Y0, Y0")
+		g.e("KMOVQ AX, K1")
+		g.e("VPXORD %[1]s0, %[1]s0, %[1]s0", v)
 		g.e("MOVQ SI, R11")
 		g.e("MOVQ R9, R12")
 		g.label("row")
@@ -438,25 +451,33 @@ func maxWindow(f *file) {
 		g.e("MOVQ R10, BX")
 		g.label("tap")
 		if stride == 1 {
-			g.e("VMOVDQU8.Z (R13), K1, Y1")
+			g.e("VMOVDQU8.Z (R13), K1, Z1")
 		} else {
 			g.e("VMOVDQU16.Z (R13), K1, Z1")
 			g.e("VPMOVWB Z1, Y1")
 		}
-		g.e("VPXORD Y7, Y1, Y1")
-		g.e("VPMAXUB Y1, Y0, Y0")
+		g.e("VPXORD %[1]s7, %[1]s1, %[1]s1", v)
+		g.e("VPMAXUB %[1]s1, %[1]s0, %[1]s0", v)
 		g.e("INCQ R13")
 		g.e("DECQ BX")
 		g.e("JNZ tap")
 		g.e("ADDQ R8, R11")
 		g.e("DECQ R12")
 		g.e("JNZ row")
-		g.e("VPXORD Y7, Y0, Y0")
-		g.e("VMOVDQU8 Y0, K1, (DI)")
-		g.e("ADDQ $32, DI")
-		g.e("ADDQ $%d, SI", 32*stride)
-		g.e("SUBQ $32, CX")
+		g.e("VPXORD %[1]s7, %[1]s0, %[1]s0", v)
+		g.e("VMOVDQU8 %s0, K1, (DI)", v)
+		g.e("ADDQ $%d, DI", block)
+		g.e("ADDQ $%d, SI", block*stride)
+		g.e("SUBQ $%d, CX", block)
 		g.e("JG block")
+		if stride == 1 {
+			g.e("ADDQ CX, DI") // the elements beyond the range, negative
+			g.arg("n", "CX")
+			g.e("ADDQ step+%d(FP), R15", g.off["step"])
+			g.e("MOVQ R15, SI")
+			g.e("DECQ DX")
+			g.e("JNZ range")
+		}
 		g.e("VZEROUPPER")
 		g.e("RET")
 	}

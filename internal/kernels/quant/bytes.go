@@ -75,6 +75,35 @@ func MaxWindow[T Byte](l cpu.Level, dst, x []T, lds, kh, kw, stride int) {
 	maxWindowGeneric(dst, x, lds, kh, kw, stride, T(int32(lo)))
 }
 
+// MaxRanges computes the following for ranges of n elements of dst, whose length is a multiple of n.
+//
+//	for i := range len(dst)/n {
+//		for j := range n {
+//			dst[i*n+j] = least
+//			for k := range taps {
+//				dst[i*n+j] = max(dst[i*n+j], x[i*step+k*lds+j])
+//			}
+//		}
+//	}
+func MaxRanges[T Byte](l cpu.Level, dst, x []T, n, step, lds, taps int) {
+	if len(dst) == 0 || taps <= 0 {
+		return
+	}
+	_ = x[(len(dst)/n-1)*step+(taps-1)*lds+n-1]
+	d, lo, _ := bytesOf(dst)
+	u, _, _ := bytesOf(x)
+	flip := uint32(0)
+	if lo < 0 {
+		flip = 128
+	}
+	if maxRangesAsm(l, d, u, n, step, lds, taps, flip) {
+		return
+	}
+	for i := range len(dst) / n {
+		MaxWindow(l, dst[i*n:][:n], x[i*step:], lds, taps, 1, 1)
+	}
+}
+
 func maxWindowGeneric[T Byte](dst, x []T, lds, kh, kw, stride int, least T) {
 	for i := range dst {
 		v := least

@@ -114,6 +114,18 @@ func combineBytesAsm(l cpu.Level, dst, a, b []uint8, product bool, x, y *Linear,
 	return end
 }
 
+// maxRangesAsm computes the maxima, and reports whether it did.
+func maxRangesAsm(l cpu.Level, dst, x []uint8, n, step, lds, taps int, flip uint32) bool {
+	most := chunk / (taps * max(n, 64)) // ranges of a call
+	if l != cpu.AVX512 || most == 0 {
+		return false
+	}
+	for i := 0; i < len(dst)/n; i += most {
+		maxWindow1AVX512(&dst[i*n], &x[i*step], lds, taps, 1, n, min(most, len(dst)/n-i), step, flip)
+	}
+	return true
+}
+
 // maxWindowAsm computes the maxima, and reports whether it did.
 func maxWindowAsm(l cpu.Level, dst, x []uint8, lds, kh, kw, stride int, flip uint32) bool {
 	if l != cpu.AVX512 || kh*kw > 1<<12 {
@@ -122,7 +134,7 @@ func maxWindowAsm(l cpu.Level, dst, x []uint8, lds, kh, kw, stride int, flip uin
 	for i := 0; i < len(dst); {
 		n := min(len(dst)-i, max(1, chunk/(kh*kw)+31)&^31)
 		if stride == 1 {
-			maxWindow1AVX512(&dst[i], &x[i], lds, kh, kw, n, flip)
+			maxWindow1AVX512(&dst[i], &x[i], lds, kh, kw, n, 1, 0, flip)
 		} else {
 			maxWindow2AVX512(&dst[i], &x[2*i], lds, kh, kw, n, flip)
 		}

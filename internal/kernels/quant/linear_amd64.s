@@ -858,47 +858,56 @@ done:
 	VZEROUPPER
 	RET
 
-// func maxWindow1AVX512(dst *uint8, x *uint8, lds int, kh int, kw int, n int, flip uint32)
-TEXT ·maxWindow1AVX512(SB), 0, $136-52
+// func maxWindow1AVX512(dst *uint8, x *uint8, lds int, kh int, kw int, n int, count int, step int, flip uint32)
+TEXT ·maxWindow1AVX512(SB), 0, $136-68
 	MOVQ dst+0(FP), DI
 	MOVQ x+8(FP), SI
 	MOVQ lds+16(FP), R8
 	MOVQ kh+24(FP), R9
 	MOVQ kw+32(FP), R10
 	MOVQ n+40(FP), CX
-	MOVL flip+48(FP), AX
-	VPBROADCASTB AX, Y7
+	MOVL flip+64(FP), AX
+	VPBROADCASTB AX, Z7
+	MOVQ count+48(FP), DX
+	MOVQ SI, R15
+range:
 block:
-	MOVL $-1, AX
-	CMPQ CX, $32
+	MOVQ $-1, AX
+	CMPQ CX, $64
 	JGE full
 	MOVL $1, AX
-	SHLL CX, AX
-	DECL AX
+	SHLQ CX, AX
+	DECQ AX
 full:
-	KMOVD AX, K1
-	VPXORD Y0, Y0, Y0
+	KMOVQ AX, K1
+	VPXORD Z0, Z0, Z0
 	MOVQ SI, R11
 	MOVQ R9, R12
 row:
 	MOVQ R11, R13
 	MOVQ R10, BX
 tap:
-	VMOVDQU8.Z (R13), K1, Y1
-	VPXORD Y7, Y1, Y1
-	VPMAXUB Y1, Y0, Y0
+	VMOVDQU8.Z (R13), K1, Z1
+	VPXORD Z7, Z1, Z1
+	VPMAXUB Z1, Z0, Z0
 	INCQ R13
 	DECQ BX
 	JNZ tap
 	ADDQ R8, R11
 	DECQ R12
 	JNZ row
-	VPXORD Y7, Y0, Y0
-	VMOVDQU8 Y0, K1, (DI)
-	ADDQ $32, DI
-	ADDQ $32, SI
-	SUBQ $32, CX
+	VPXORD Z7, Z0, Z0
+	VMOVDQU8 Z0, K1, (DI)
+	ADDQ $64, DI
+	ADDQ $64, SI
+	SUBQ $64, CX
 	JG block
+	ADDQ CX, DI
+	MOVQ n+40(FP), CX
+	ADDQ step+56(FP), R15
+	MOVQ R15, SI
+	DECQ DX
+	JNZ range
 	VZEROUPPER
 	RET
 
@@ -913,14 +922,14 @@ TEXT ·maxWindow2AVX512(SB), 0, $136-52
 	MOVL flip+48(FP), AX
 	VPBROADCASTB AX, Y7
 block:
-	MOVL $-1, AX
+	MOVQ $-1, AX
 	CMPQ CX, $32
 	JGE full
 	MOVL $1, AX
-	SHLL CX, AX
-	DECL AX
+	SHLQ CX, AX
+	DECQ AX
 full:
-	KMOVD AX, K1
+	KMOVQ AX, K1
 	VPXORD Y0, Y0, Y0
 	MOVQ SI, R11
 	MOVQ R9, R12

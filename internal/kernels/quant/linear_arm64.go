@@ -82,3 +82,5 @@ func maxWindowAsm(l cpu.Level, dst, x []uint8, lds, kh, kw, stride int, flip uin
 	}
 	return true
 }
+
+func maxRangesAsm(cpu.Level, []uint8, []uint8, int, int, int, int, uint32) bool { return false }

@@ -25,3 +25,5 @@ func combineBytesAsm(cpu.Level, []uint8, []uint8, []uint8, bool, *Linear, *Linea
 }
 
 func maxWindowAsm(cpu.Level, []uint8, []uint8, int, int, int, int, uint32) bool { return false }
+
+func maxRangesAsm(cpu.Level, []uint8, []uint8, int, int, int, int, uint32) bool { return false }

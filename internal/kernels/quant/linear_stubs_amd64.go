@@ -44,7 +44,7 @@ func addBytesAVX2(dst *uint8, a *uint8, b *uint8, n int, za int32, zb int32, fli
 func mulBytesAVX2(dst *uint8, a *uint8, b *uint8, n int, za int32, zb int32, flip int32, sa float32, sb float32, zero float32, lo float32, hi float32)
 
 //go:noescape
-func maxWindow1AVX512(dst *uint8, x *uint8, lds int, kh int, kw int, n int, flip uint32)
+func maxWindow1AVX512(dst *uint8, x *uint8, lds int, kh int, kw int, n int, count int, step int, flip uint32)
 
 //go:noescape
 func maxWindow2AVX512(dst *uint8, x *uint8, lds int, kh int, kw int, n int, flip uint32)

@@ -362,6 +362,34 @@ func checkMaxWindow[T Byte](t *testing.T, l cpu.Level) {
 	}
 }
 
+func TestMaxRanges(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		checkMaxRanges[uint8](t, l)
+		checkMaxRanges[int8](t, l)
+	})
+}
+
+func checkMaxRanges[T Byte](t *testing.T, l cpu.Level) {
+	r := rand.New(rand.NewPCG(5, 5))
+	for n := 1; n < 200; n++ {
+		count, step, lds, taps := 1+r.IntN(4), r.IntN(2*n), r.IntN(2*n), 1+r.IntN(3)
+		x := testkit.Guarded[T](t, (count-1)*step+(taps-1)*lds+n, testkit.Side(n&1 == 0), n%3)
+		for i := range x {
+			x[i] = T(r.Uint32())
+		}
+		y, want := testkit.Guarded[T](t, count*n, testkit.High, 0), make([]T, count*n)
+		for i := range want {
+			want[i] = x[i/n*step+i%n]
+			for k := range taps {
+				want[i] = max(want[i], x[i/n*step+k*lds+i%n])
+			}
+		}
+		if MaxRanges(l, y, x, n, step, lds, taps); !slices.Equal(y, want) {
+			t.Fatalf("%v %d ranges of %d, step %d, %d taps %d apart: %v, want %v", l, count, n, step, taps, lds, y, want)
+		}
+	}
+}
+
 func TestEveryAssemblyFunctionIsTested(t *testing.T) {
 	testkit.CheckAsmTested(t, ".", []string{"tile*", "sumU8*", "quantizeF32*", "requantizeI32*", "transposeBytes*", "interleaveBytes*", "packRows*", "addBytes*", "mulBytes*", "maxWindow*",
 		"nbits*", "dequantize4*", "dequantize8*", "quantizeBlock*", "digitBytes*"}) // TestNBits

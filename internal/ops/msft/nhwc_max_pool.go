@@ -80,11 +80,11 @@ func nhwcMaxPool[T int8 | uint8](c *ir.Call, w *kit.Window, least T) error {
 		for i := 0; i < g.Out[last]; {
 			from, to := g.TapRange(last, i)
 			n := 1
-			if stride == 1 && from == 0 && to == g.Kernel[last] { // windows that lie in the row, together
-				n = max(1, min(g.Out[last], g.In[last]+g.Before[last]-(to-1)*g.Dilation[last])-i)
+			if from == 0 && to == g.Kernel[last] { // windows that lie in the row, together
+				n = max(1, min(g.Out[last], (g.In[last]-1+g.Before[last]-(to-1)*g.Dilation[last])/stride+1)-i)
 			}
 			if at := i*stride - g.Before[last]; from < to {
-				quant.MaxWindow(l, out[i*ch:(i+n)*ch], columns[at*ch+from*dilation:], dilation, to-from, 1, 1)
+				quant.MaxRanges(l, out[i*ch:(i+n)*ch], columns[at*ch+from*dilation:], ch, stride*ch, dilation, to-from)
 			} else {
 				kit.RepeatOf(out[i*ch:(i+1)*ch], least)
 			}
