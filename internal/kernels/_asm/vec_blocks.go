@@ -3,8 +3,7 @@ package main
 import "fmt"
 
 // transposeWide writes the kernels that transpose n blocks of elements of size bytes: 16×16, or 8×8
-// for eight bytes. Smaller elements are widened to 32 bits. Strides and distances between blocks
-// are in bytes. The edge form handles smaller blocks: it loads the last row again for missing ones.
+// for eight bytes. Elements of two bytes are widened to 32 bits. Strides and distances between blocks are in bytes. The edge form handles smaller blocks: it loads the last row again for missing ones.
 func transposeWide(f *file, size int, edge bool) {
 	name := fmt.Sprintf("transposeU%d", 8*size)
 	args := []arg{{"dst", "*byte"}, {"src", "*byte"}, {"ldd", "int"}, {"lds", "int"}, {"dstStep", "int"}, {"srcStep", "int"}, {"n", "int"}}
@@ -30,6 +29,14 @@ func transposeWide(f *file, size int, edge bool) {
 			g.e("KMOVW AX, %s", m[2])
 		}
 	}
+	load := map[int]string{1: "VMOVDQU8", 2: "VPMOVZXWD", 4: "VMOVUPS", 8: "VMOVUPD"}[size]
+	store, v := load, "Z" // a register holds a row of a block
+	switch size {
+	case 1:
+		v = "X"
+	case 2:
+		store = "VMOVDQU16"
+	}
 	zero, k1 := "", ""
 	if edge {
 		zero, k1 = ".Z", "K1, "
@@ -37,8 +44,7 @@ func transposeWide(f *file, size int, edge bool) {
 	g.label("block")
 	g.e("MOVQ SI, AX")
 	for r := range w {
-		op := map[int]string{1: "VPMOVZXBD", 2: "VPMOVZXWD", 4: "VMOVUPS", 8: "VMOVUPD"}[size]
-		g.e("%s%s (AX), %sZ%d", op, zero, k1, r)
+		g.e("%s%s (AX), %s%s%d", load, zero, k1, v, r)
 		switch {
 		case r == w-1:
 		case edge:
@@ -50,9 +56,12 @@ func transposeWide(f *file, size int, edge bool) {
 		}
 	}
 	var res []int
-	if size == 8 {
+	switch size {
+	case 8:
 		res = g.network8()
-	} else {
+	case 1:
+		res = g.riffle16()
+	default:
 		res = g.network16()
 	}
 	g.e("MOVQ DI, BX")
@@ -65,26 +74,12 @@ func transposeWide(f *file, size int, edge bool) {
 		if edge {
 			k2 = "K2, "
 		}
-		switch size {
-		case 1:
-			g.e("VPMOVDB Z%d, X%d", res[j], res[j])
-			if edge {
-				g.e("VMOVDQU8 X%d, K2, (BX)", res[j])
-			} else {
-				g.e("VMOVDQU X%d, (BX)", res[j])
-			}
-		case 2:
+		to := v
+		if size == 2 {
 			g.e("VPMOVDW Z%d, Y%d", res[j], res[j])
-			if edge {
-				g.e("VMOVDQU16 Y%d, K2, (BX)", res[j])
-			} else {
-				g.e("VMOVDQU Y%d, (BX)", res[j])
-			}
-		case 4:
-			g.e("VMOVUPS Z%d, %s(BX)", res[j], k2)
-		case 8:
-			g.e("VMOVUPD Z%d, %s(BX)", res[j], k2)
+			to = "Y"
 		}
+		g.e("%s %s%d, %s(BX)", store, to, res[j], k2)
 		g.e("ADDQ R8, BX")
 	}
 	g.label("stored")
@@ -94,6 +89,24 @@ func transposeWide(f *file, size int, edge bool) {
 	g.e("JNZ block")
 	g.e("VZEROUPPER")
 	g.e("RET")
+}
+
+// riffle16 transposes 16×16 bytes in registers 0 to 15 and returns the registers of the columns.
+// Each of four steps rotates the bits of a byte's address, row and column, by one.
+func (g *fn) riffle16() []int {
+	res := make([]int, 16)
+	for step := range 4 {
+		from, to := step%2*16, 16-step%2*16
+		for r := range 8 {
+			a, b := from+r, from+r+8
+			g.e("VPUNPCKLBW X%d, X%d, X%d", b, a, to+2*r)
+			g.e("VPUNPCKHBW X%d, X%d, X%d", b, a, to+2*r+1)
+		}
+	}
+	for j := range res {
+		res[j] = j
+	}
+	return res
 }
 
 // network16 transposes the 16×16 32-bit elements in registers 0 to 15 and returns the registers of
