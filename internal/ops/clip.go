@@ -82,26 +82,26 @@ func (o *Clip) Run(c *ir.Call) error {
 	}
 	switch d := c.Tensor(0).DType(); d {
 	case tensor.TypeInt8:
-		return clipOf[int8](c, math.MinInt8, math.MaxInt8)
+		return clipFast(c, math.MinInt8, math.MaxInt8, vec.MaxI8, vec.MinI8)
 	case tensor.TypeInt16:
 		return clipOf[int16](c, math.MinInt16, math.MaxInt16)
 	case tensor.TypeInt32:
-		return clipInts(c, math.MinInt32, math.MaxInt32, vec.MaxI32, vec.MinI32)
+		return clipFast(c, math.MinInt32, math.MaxInt32, vec.MaxI32, vec.MinI32)
 	case tensor.TypeInt64:
-		return clipInts(c, math.MinInt64, math.MaxInt64, vec.MaxI64, vec.MinI64)
+		return clipFast(c, math.MinInt64, math.MaxInt64, vec.MaxI64, vec.MinI64)
 	case tensor.TypeUint8:
-		return clipOf[uint8](c, 0, math.MaxUint8)
+		return clipFast(c, 0, math.MaxUint8, vec.MaxU8, vec.MinU8)
 	case tensor.TypeUint16:
 		return clipOf[uint16](c, 0, math.MaxUint16)
 	case tensor.TypeUint32:
-		return clipOf[uint32](c, 0, math.MaxUint32)
+		return clipFast(c, 0, math.MaxUint32, vec.MaxU32, vec.MinU32)
 	case tensor.TypeUint64:
-		return clipOf[uint64](c, 0, math.MaxUint64)
+		return clipFast[uint64](c, 0, math.MaxUint64, vec.MaxU64, vec.MinU64)
 	case tensor.TypeFloat32:
 		lo, hi := clipBounds(c, float32(o.Min), float32(o.Max))
 		return kit.MapLoop(c, *clipFloats(lo, hi), kit.GrainVector)
 	case tensor.TypeFloat64:
-		return clipOf(c, o.Min, o.Max)
+		return clipFast(c, o.Min, o.Max, vec.MaxF64, vec.MinF64)
 	case tensor.TypeFloat16, tensor.TypeBFloat16:
 		lo, hi := float32(o.Min), float32(o.Max)
 		for i, p := range []*float32{&lo, &hi} {
@@ -119,17 +119,11 @@ func (o *Clip) Run(c *ir.Call) error {
 
 func clipOf[T kit.RealNumber](c *ir.Call, lo, hi T) error {
 	lo, hi = clipBounds(c, lo, hi)
-	loop := kit.Loop1(func(dst, src []T) { clipLoop(dst, src, lo, hi) })
-	if loop.In.Size() == 1 { // a table is faster than comparisons that branch
-		var clipped [256]byte
-		loop.Run(clipped[:], &[3][]byte{everyByte[:]})
-		loop.Run = func(dst []byte, in *[3][]byte) { kit.MapBytes(dst, in[0][:len(dst)], &clipped) }
-	}
-	return kit.MapLoop(c, *loop, kit.GrainCheap)
+	return kit.MapLoop(c, *kit.Loop1(func(dst, src []T) { clipLoop(dst, src, lo, hi) }), kit.GrainCheap)
 }
 
-// clipInts limits blocks of elements with the kernels of reductions.
-func clipInts[T int32 | int64](c *ir.Call, lo, hi T, raise, lower func(l cpu.Level, dst, a, b []T)) error {
+// clipFast limits blocks of elements with the kernels of reductions.
+func clipFast[T kit.RealNumber](c *ir.Call, lo, hi T, raise, lower func(l cpu.Level, dst, a, b []T)) error {
 	lo, hi = clipBounds(c, lo, hi)
 	loop := kit.Loop1(func(dst, src []T) { clipLoop(dst, src, lo, hi) })
 	var least, most [kit.LoopBlock]T
@@ -146,14 +140,6 @@ func clipInts[T int32 | int64](c *ir.Call, lo, hi T, raise, lower func(l cpu.Lev
 	}
 	return kit.MapLoop(c, *loop, kit.GrainCheap)
 }
-
-// everyByte holds the values of a byte in order.
-var everyByte = func() (b [256]byte) {
-	for i := range b {
-		b[i] = byte(i)
-	}
-	return b
-}()
 
 // clipBounds returns the bounds from the inputs, or lo and hi if they are absent.
 func clipBounds[T kit.RealNumber](c *ir.Call, lo, hi T) (T, T) {

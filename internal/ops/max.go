@@ -16,9 +16,9 @@ var _ = kit.Register(&kit.Def{Name: "Max", Since: kit.Versions{1, 6, 8, 12, 13},
 	Gradient:    kit.ExtremesGradient})
 
 var maxLoops = kit.LoopsOf(
-	kit.Loop2(maxLoop[int8]), kit.Loop2(maxLoop[int16]), kit.WithKernel2(kit.Loop2(maxLoop[int32]), vec.MaxI32), kit.WithKernel2(kit.Loop2(maxLoop[int64]), vec.MaxI64),
-	kit.Loop2(maxLoop[uint8]), kit.Loop2(maxLoop[uint16]), kit.Loop2(maxLoop[uint32]), kit.Loop2(maxLoop[uint64]),
-	kit.WithBinary(kit.Loop2(maxLoop[float32]), vec.MaxF32, vec.MaxScalarF32, vec.MaxScalarF32), kit.Loop2(maxLoop[float64]))
+	kit.WithKernel2(kit.Loop2(maxLoop[int8]), vec.MaxI8), kit.Loop2(maxLoop[int16]), kit.WithKernel2(kit.Loop2(maxLoop[int32]), vec.MaxI32), kit.WithKernel2(kit.Loop2(maxLoop[int64]), vec.MaxI64),
+	kit.WithKernel2(kit.Loop2(maxLoop[uint8]), vec.MaxU8), kit.Loop2(maxLoop[uint16]), kit.WithKernel2(kit.Loop2(maxLoop[uint32]), vec.MaxU32), kit.WithKernel2(kit.Loop2(maxLoop[uint64]), vec.MaxU64),
+	kit.WithBinary(kit.Loop2(maxLoop[float32]), vec.MaxF32, vec.MaxScalarF32, vec.MaxScalarF32), kit.WithKernel2(kit.Loop2(maxLoop[float64]), vec.MaxF64))
 
 // Infer implements [ir.Operator].
 func (*Max) Infer(c *ir.InferContext) error {

@@ -16,9 +16,9 @@ var _ = kit.Register(&kit.Def{Name: "Min", Since: kit.Versions{1, 6, 8, 12, 13},
 	Gradient:    kit.ExtremesGradient})
 
 var minLoops = kit.LoopsOf(
-	kit.Loop2(minLoop[int8]), kit.Loop2(minLoop[int16]), kit.WithKernel2(kit.Loop2(minLoop[int32]), vec.MinI32), kit.WithKernel2(kit.Loop2(minLoop[int64]), vec.MinI64),
-	kit.Loop2(minLoop[uint8]), kit.Loop2(minLoop[uint16]), kit.Loop2(minLoop[uint32]), kit.Loop2(minLoop[uint64]),
-	kit.WithBinary(kit.Loop2(minLoop[float32]), vec.MinF32, vec.MinScalarF32, vec.MinScalarF32), kit.Loop2(minLoop[float64]))
+	kit.WithKernel2(kit.Loop2(minLoop[int8]), vec.MinI8), kit.Loop2(minLoop[int16]), kit.WithKernel2(kit.Loop2(minLoop[int32]), vec.MinI32), kit.WithKernel2(kit.Loop2(minLoop[int64]), vec.MinI64),
+	kit.WithKernel2(kit.Loop2(minLoop[uint8]), vec.MinU8), kit.Loop2(minLoop[uint16]), kit.WithKernel2(kit.Loop2(minLoop[uint32]), vec.MinU32), kit.WithKernel2(kit.Loop2(minLoop[uint64]), vec.MinU64),
+	kit.WithBinary(kit.Loop2(minLoop[float32]), vec.MinF32, vec.MinScalarF32, vec.MinScalarF32), kit.WithKernel2(kit.Loop2(minLoop[float64]), vec.MinF64))
 
 // Infer implements [ir.Operator].
 func (*Min) Infer(c *ir.InferContext) error {

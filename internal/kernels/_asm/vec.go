@@ -136,7 +136,7 @@ func loopBody(o *strings.Builder, isas []isa, name string, slices, scalars []str
 }
 
 // loopOfWhole writes a loop over whole vectors of slices, the first of which is dst. It leaves the rest.
-func loopOfWhole(o *strings.Builder, all []isa, only, name string, slices []string) {
+func loopOfWhole(o *strings.Builder, all []isa, only string, vectors int, name string, slices []string) {
 	isas, width := all, "width(l)"
 	if only != "" {
 		for _, i := range all {
@@ -144,6 +144,9 @@ func loopOfWhole(o *strings.Builder, all []isa, only, name string, slices []stri
 				isas, width = []isa{i}, "width(l) &^ 15"
 			}
 		}
+	}
+	if vectors > 1 {
+		width += fmt.Sprintf(" * %d", vectors)
 	}
 	fmt.Fprintf(o, "\tfor w := %s; w > 0 && len(dst) >= w; {\n\t\tn := min(len(dst)&^(w-1), chunk)\n", width)
 	loopBody(o, isas, name, slices, nil)

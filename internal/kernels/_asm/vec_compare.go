@@ -13,6 +13,7 @@ type choice struct {
 	amd64 bool   // not supported with NEON
 	only  string // name of the AVX-512 kernel, if only AVX-512 has the instructions
 	twin  string // Go function, if not the name with Generic
+	whole bool   // an iteration processes a vector of bytes, not as many bytes as there are numbers of 32 bits
 }
 
 var choiceRegs = []string{"DI", "SI", "DX", "BX", "R8", "R9"}
@@ -33,12 +34,20 @@ func (k *choice) emit(f *file, i isa) {
 	g.label("loop")
 	k.body(g)
 	for j, a := range k.args {
-		g.e("ADDQ $%d, %s", typeSize[a[1]]*i.width, choiceRegs[j])
+		g.e("ADDQ $%d, %s", typeSize[a[1]]*k.step(i), choiceRegs[j])
 	}
-	g.e("SUBQ $%d, CX", i.width)
+	g.e("SUBQ $%d, CX", k.step(i))
 	g.e("JNZ loop")
 	g.e("VZEROUPPER")
 	g.e("RET")
+}
+
+// step returns the number of elements of an iteration.
+func (k *choice) step(i isa) int {
+	if k.whole {
+		return 4 * i.width
+	}
+	return i.width
 }
 
 func (k *choice) signature(level string) string {
@@ -67,7 +76,7 @@ func (k *choice) dispatch(isas []isa) string {
 	for _, a := range k.args {
 		slices = append(slices, a[0])
 	}
-	loopOfWhole(&o, isas, k.only, k.name, slices)
+	loopOfWhole(&o, isas, k.only, k.step(isa{width: 1}), k.name, slices)
 	fmt.Fprintf(&o, "\t%s(%s)\n}\n", k.goName(), k.list("%s"))
 	return o.String()
 }

@@ -51,7 +51,7 @@ func (k *conversion) neon() bool { return !k.amd64 }
 func (k *conversion) dispatch(isas []isa) string {
 	var o strings.Builder
 	fmt.Fprintf(&o, "\nfunc %s(l cpu.Level, dst []%s, x []%s) {\n\tx = x[:len(dst)]\n", k.name, k.dst, k.src)
-	loopOfWhole(&o, isas, k.only, k.name, []string{"dst", "x"})
+	loopOfWhole(&o, isas, k.only, 1, k.name, []string{"dst", "x"})
 	fmt.Fprintf(&o, "\t%sGeneric(dst, x)\n}\n", k.name)
 	return o.String()
 }

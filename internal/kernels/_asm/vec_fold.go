@@ -78,8 +78,8 @@ func (k *fold) noasm() string {
 
 // elementwise returns a kernel of two operands. body combines registers and stores the result in acc.
 func elementwise(name, typ, twin string, body func(g *fn, acc, x int)) *choice {
-	return &choice{name: name, twin: twin, args: [][2]string{{"dst", typ}, {"a", typ}, {"b", typ}}, amd64: true, body: func(g *fn) {
-		for v := range typeSize[typ] / 4 {
+	return &choice{name: name, twin: twin, args: [][2]string{{"dst", typ}, {"a", typ}, {"b", typ}}, amd64: true, whole: typeSize[typ] == 1, body: func(g *fn) {
+		for v := range max(1, typeSize[typ]/4) {
 			at := v * g.width * 4
 			g.op("VMOVUPS", offset(at, "(SI)"), 0)
 			g.op("VMOVUPS", offset(at, "(DX)"), 4)
@@ -103,6 +103,13 @@ func elementwises() []*choice {
 		} else if k.merge == nil {
 			list = append(list, elementwise(k.name, k.typ, k.name[:3]+"Loop", k.body))
 		}
+	}
+	for _, name := range []string{"max", "min"} {
+		letter := "VP" + strings.ToUpper(name)
+		wide := elementwise(name+"U64", "uint64", name+"Loop", direct(letter+"UQ"))
+		wide.only = "AVX512"
+		list = append(list, elementwise(name+"U8", "uint8", name+"Loop", direct(letter+"UB")), elementwise(name+"I8", "int8", name+"Loop", direct(letter+"SB")),
+			elementwise(name+"U32", "uint32", name+"Loop", direct(letter+"UD")), wide)
 	}
 	products := elementwise("mulI64", "int64", "mulLoop", direct("VPMULLQ"))
 	products.only = "AVX512"

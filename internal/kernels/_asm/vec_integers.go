@@ -120,24 +120,8 @@ func integers() []*choice {
 				g.op("VMOVUPD", 0, offset(at, "(DI)"))
 			}
 		}},
-		// ±1 replaces elements that are not 0 and not NaN.
-		{name: "signF64", args: [][2]string{{"dst", "float64"}, {"x", "float64"}}, amd64: true, body: func(g *fn) {
-			for v := range 2 {
-				at := v * g.width * 4
-				g.op("VMOVUPD", offset(at, "(SI)"), 0)
-				g.op("VANDPD", g.c64(1<<63), 0, 1)
-				g.opd("VORPD", 1., 1, 1)
-				g.op("VXORPD", 2, 2, 2)
-				if g.width == 16 {
-					g.op("VCMPPD", "$12", 2, 0, "K1")
-					g.op("VMOVUPD", 1, "K1", 0)
-				} else {
-					g.op("VCMPPD", "$12", 2, 0, 2)
-					g.op("VBLENDVPD", 2, 1, 0, 0)
-				}
-				g.op("VMOVUPD", 0, offset(at, "(DI)"))
-			}
-		}},
+		signs("F64", "D", 8, func(g *fn) string { return g.c64(1 << 63) }, func(g *fn) string { return g.c64(math.Float64bits(1)) }),
+		signs("F32", "S", 4, func(g *fn) string { return g.ci(1 << 31) }, func(g *fn) string { return g.ci(math.Float32bits(1)) }),
 		// Quotients of float64 truncate to those of integers: one that is not an integer differs from
 		// the nearest one by more than the rounding.
 		{name: "divI32", args: [][2]string{{"dst", "int32"}, {"a", "int32"}, {"b", "int32"}}, amd64: true, body: func(g *fn) {
@@ -172,4 +156,26 @@ func integers() []*choice {
 			g.storeTruth("(DI)", false)
 		}},
 	}
+}
+
+// signs returns the kernel of Sign for floating-point elements: ±1 replaces those that are not 0 and not NaN.
+func signs(name, letter string, size int, sign, one func(g *fn) string) *choice {
+	typ := fmt.Sprintf("float%d", 8*size)
+	return &choice{name: "sign" + name, args: [][2]string{{"dst", typ}, {"x", typ}}, amd64: true, body: func(g *fn) {
+		for v := range size / 4 {
+			at := v * g.width * 4
+			g.op("VMOVUPS", offset(at, "(SI)"), 0)
+			g.op("VANDP"+letter, sign(g), 0, 1)
+			g.op("VORP"+letter, one(g), 1, 1)
+			g.op("VXORPS", 2, 2, 2)
+			if g.width == 16 {
+				g.op("VCMPP"+letter, "$12", 2, 0, "K1")
+				g.op("VMOVUP"+letter, 1, "K1", 0)
+			} else {
+				g.op("VCMPP"+letter, "$12", 2, 0, 2)
+				g.op("VBLENDVP"+letter, 2, 1, 0, 0)
+			}
+			g.op("VMOVUPS", 0, offset(at, "(DI)"))
+		}
+	}}
 }

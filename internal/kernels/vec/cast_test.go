@@ -49,7 +49,7 @@ func castCase[D, S castNumber](f func(level, []D, []S), twin func([]D, []S)) fun
 
 // castInputs returns numbers of every magnitude, with numbers out of the range of integers and
 // halfway cases.
-func castInputs[S castNumber]() []S {
+func castInputs[S castNumber | extremeNumber]() []S {
 	r := rand.New(rand.NewPCG(5, 9))
 	x := make([]S, 20000)
 	for i := range x {
@@ -68,6 +68,10 @@ func castInputs[S castNumber]() []S {
 			*p = int64(r.Uint64()) >> r.IntN(64)
 		case *int32:
 			*p = int32(r.Uint32()) >> r.IntN(32)
+		case *uint64:
+			*p = r.Uint64() >> r.IntN(64)
+		case *uint32:
+			*p = r.Uint32() >> r.IntN(32)
 		case *int16:
 			*p = int16(r.Uint32())
 		case *uint16:

@@ -74,6 +74,24 @@ func signF64Generic(dst, x []float64) {
 	}
 }
 
+// SignF32 is [SignF64] for float32.
+func SignF32(l cpu.Level, dst, x []float32) { signF32(l, dst, x) }
+
+func signF32Generic(dst, x []float32) {
+	for i, v := range x[:len(dst)] {
+		b := math.Float32bits(v)
+		sized := b &^ (1 << 31)
+		one := uint32(0)
+		if sized != 0 {
+			one = math.Float32bits(1)
+		}
+		if sized > math.Float32bits(float32(math.Inf(1))) {
+			one = sized
+		}
+		dst[i] = math.Float32frombits(one | b&(1<<31))
+	}
+}
+
 // SqrtF64 computes the square roots.
 func SqrtF64(l cpu.Level, dst, x []float64) { sqrtF64(l, dst, x) }
 

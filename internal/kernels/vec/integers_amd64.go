@@ -46,6 +46,12 @@ func signF64AVX512(dst *float64, x *float64, n int)
 func signF64AVX2(dst *float64, x *float64, n int)
 
 //go:noescape
+func signF32AVX512(dst *float32, x *float32, n int)
+
+//go:noescape
+func signF32AVX2(dst *float32, x *float32, n int)
+
+//go:noescape
 func divI32AVX512(dst *int32, a *int32, b *int32, n int)
 
 //go:noescape
@@ -157,6 +163,20 @@ func signF64(l cpu.Level, dst []float64, x []float64) {
 		dst, x = dst[n:], x[n:]
 	}
 	signF64Generic(dst, x)
+}
+
+func signF32(l cpu.Level, dst []float32, x []float32) {
+	x = x[:len(dst)]
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
+			signF32AVX512(&dst[0], &x[0], n)
+		} else {
+			signF32AVX2(&dst[0], &x[0], n)
+		}
+		dst, x = dst[n:], x[n:]
+	}
+	signF32Generic(dst, x)
 }
 
 func divI32(l cpu.Level, dst []int32, a []int32, b []int32) {

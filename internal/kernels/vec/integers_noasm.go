@@ -22,6 +22,8 @@ func absF64(_ cpu.Level, dst []float64, x []float64) { absF64Generic(dst, x) }
 
 func signF64(_ cpu.Level, dst []float64, x []float64) { signF64Generic(dst, x) }
 
+func signF32(_ cpu.Level, dst []float32, x []float32) { signF32Generic(dst, x) }
+
 func divI32(_ cpu.Level, dst []int32, a []int32, b []int32) { divI32Generic(dst, a, b) }
 
 func infiniteF16(_ cpu.Level, dst []bool, x []uint16) { infiniteF16Generic(dst, x) }

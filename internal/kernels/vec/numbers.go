@@ -53,6 +53,35 @@ func MaxF64(l cpu.Level, dst, a, b []float64) { maxF64(l, dst, a, b) }
 // MinF64 stores the smaller elements, NaN if one is NaN.
 func MinF64(l cpu.Level, dst, a, b []float64) { minF64(l, dst, a, b) }
 
+// MaxU8 stores the larger elements.
+func MaxU8(l cpu.Level, dst, a, b []uint8) { maxU8(l, dst, a, b) }
+
+// MinU8 stores the smaller elements.
+func MinU8(l cpu.Level, dst, a, b []uint8) { minU8(l, dst, a, b) }
+
+// MaxI8 stores the larger elements.
+func MaxI8(l cpu.Level, dst, a, b []int8) { maxI8(l, dst, a, b) }
+
+// MinI8 stores the smaller elements.
+func MinI8(l cpu.Level, dst, a, b []int8) { minI8(l, dst, a, b) }
+
+// MaxU32 stores the larger elements.
+func MaxU32(l cpu.Level, dst, a, b []uint32) { maxU32(l, dst, a, b) }
+
+// MinU32 stores the smaller elements.
+func MinU32(l cpu.Level, dst, a, b []uint32) { minU32(l, dst, a, b) }
+
+// MaxU64 stores the larger elements.
+func MaxU64(l cpu.Level, dst, a, b []uint64) { maxU64(l, dst, a, b) }
+
+// MinU64 stores the smaller elements.
+func MinU64(l cpu.Level, dst, a, b []uint64) { minU64(l, dst, a, b) }
+
+// extremeNumber lists the types of the kernels of maxima and minima.
+type extremeNumber interface {
+	foldNumber | uint8 | int8 | uint32 | uint64
+}
+
 func addLoop[T foldNumber](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
@@ -81,14 +110,14 @@ func divLoop[T foldNumber](dst, a, b []T) {
 	}
 }
 
-func maxLoop[T foldNumber](dst, a, b []T) {
+func maxLoop[T extremeNumber](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
 		dst[i] = max(a[i], b[i])
 	}
 }
 
-func minLoop[T foldNumber](dst, a, b []T) {
+func minLoop[T extremeNumber](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
 		dst[i] = min(a[i], b[i])

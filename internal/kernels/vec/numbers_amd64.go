@@ -61,6 +61,48 @@ func minF64AVX512(dst *float64, a *float64, b *float64, n int)
 func minF64AVX2(dst *float64, a *float64, b *float64, n int)
 
 //go:noescape
+func maxU8AVX512(dst *uint8, a *uint8, b *uint8, n int)
+
+//go:noescape
+func maxU8AVX2(dst *uint8, a *uint8, b *uint8, n int)
+
+//go:noescape
+func maxI8AVX512(dst *int8, a *int8, b *int8, n int)
+
+//go:noescape
+func maxI8AVX2(dst *int8, a *int8, b *int8, n int)
+
+//go:noescape
+func maxU32AVX512(dst *uint32, a *uint32, b *uint32, n int)
+
+//go:noescape
+func maxU32AVX2(dst *uint32, a *uint32, b *uint32, n int)
+
+//go:noescape
+func maxU64AVX512(dst *uint64, a *uint64, b *uint64, n int)
+
+//go:noescape
+func minU8AVX512(dst *uint8, a *uint8, b *uint8, n int)
+
+//go:noescape
+func minU8AVX2(dst *uint8, a *uint8, b *uint8, n int)
+
+//go:noescape
+func minI8AVX512(dst *int8, a *int8, b *int8, n int)
+
+//go:noescape
+func minI8AVX2(dst *int8, a *int8, b *int8, n int)
+
+//go:noescape
+func minU32AVX512(dst *uint32, a *uint32, b *uint32, n int)
+
+//go:noescape
+func minU32AVX2(dst *uint32, a *uint32, b *uint32, n int)
+
+//go:noescape
+func minU64AVX512(dst *uint64, a *uint64, b *uint64, n int)
+
+//go:noescape
 func subI32AVX512(dst *int32, a *int32, b *int32, n int)
 
 //go:noescape
@@ -229,6 +271,118 @@ func minF64(l cpu.Level, dst []float64, a []float64, b []float64) {
 		} else {
 			minF64AVX2(&dst[0], &a[0], &b[0], n)
 		}
+		dst, a, b = dst[n:], a[n:], b[n:]
+	}
+	minLoop(dst, a, b)
+}
+
+func maxU8(l cpu.Level, dst []uint8, a []uint8, b []uint8) {
+	a = a[:len(dst)]
+	b = b[:len(dst)]
+	for w := width(l) * 4; w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
+			maxU8AVX512(&dst[0], &a[0], &b[0], n)
+		} else {
+			maxU8AVX2(&dst[0], &a[0], &b[0], n)
+		}
+		dst, a, b = dst[n:], a[n:], b[n:]
+	}
+	maxLoop(dst, a, b)
+}
+
+func maxI8(l cpu.Level, dst []int8, a []int8, b []int8) {
+	a = a[:len(dst)]
+	b = b[:len(dst)]
+	for w := width(l) * 4; w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
+			maxI8AVX512(&dst[0], &a[0], &b[0], n)
+		} else {
+			maxI8AVX2(&dst[0], &a[0], &b[0], n)
+		}
+		dst, a, b = dst[n:], a[n:], b[n:]
+	}
+	maxLoop(dst, a, b)
+}
+
+func maxU32(l cpu.Level, dst []uint32, a []uint32, b []uint32) {
+	a = a[:len(dst)]
+	b = b[:len(dst)]
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
+			maxU32AVX512(&dst[0], &a[0], &b[0], n)
+		} else {
+			maxU32AVX2(&dst[0], &a[0], &b[0], n)
+		}
+		dst, a, b = dst[n:], a[n:], b[n:]
+	}
+	maxLoop(dst, a, b)
+}
+
+func maxU64(l cpu.Level, dst []uint64, a []uint64, b []uint64) {
+	a = a[:len(dst)]
+	b = b[:len(dst)]
+	for w := width(l) &^ 15; w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		maxU64AVX512(&dst[0], &a[0], &b[0], n)
+		dst, a, b = dst[n:], a[n:], b[n:]
+	}
+	maxLoop(dst, a, b)
+}
+
+func minU8(l cpu.Level, dst []uint8, a []uint8, b []uint8) {
+	a = a[:len(dst)]
+	b = b[:len(dst)]
+	for w := width(l) * 4; w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
+			minU8AVX512(&dst[0], &a[0], &b[0], n)
+		} else {
+			minU8AVX2(&dst[0], &a[0], &b[0], n)
+		}
+		dst, a, b = dst[n:], a[n:], b[n:]
+	}
+	minLoop(dst, a, b)
+}
+
+func minI8(l cpu.Level, dst []int8, a []int8, b []int8) {
+	a = a[:len(dst)]
+	b = b[:len(dst)]
+	for w := width(l) * 4; w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
+			minI8AVX512(&dst[0], &a[0], &b[0], n)
+		} else {
+			minI8AVX2(&dst[0], &a[0], &b[0], n)
+		}
+		dst, a, b = dst[n:], a[n:], b[n:]
+	}
+	minLoop(dst, a, b)
+}
+
+func minU32(l cpu.Level, dst []uint32, a []uint32, b []uint32) {
+	a = a[:len(dst)]
+	b = b[:len(dst)]
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
+			minU32AVX512(&dst[0], &a[0], &b[0], n)
+		} else {
+			minU32AVX2(&dst[0], &a[0], &b[0], n)
+		}
+		dst, a, b = dst[n:], a[n:], b[n:]
+	}
+	minLoop(dst, a, b)
+}
+
+func minU64(l cpu.Level, dst []uint64, a []uint64, b []uint64) {
+	a = a[:len(dst)]
+	b = b[:len(dst)]
+	for w := width(l) &^ 15; w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		minU64AVX512(&dst[0], &a[0], &b[0], n)
 		dst, a, b = dst[n:], a[n:], b[n:]
 	}
 	minLoop(dst, a, b)

@@ -415,6 +415,280 @@ loop:
 	VZEROUPPER
 	RET
 
+// func maxU8AVX512(dst *uint8, a *uint8, b *uint8, n int)
+TEXT ·maxU8AVX512(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(SI), Z0
+	VMOVUPS 0(DX), Z4
+	VPMAXUB Z4, Z0, Z0
+	VMOVUPS Z0, 0(DI)
+	ADDQ $64, DI
+	ADDQ $64, SI
+	ADDQ $64, DX
+	SUBQ $64, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func maxU8AVX2(dst *uint8, a *uint8, b *uint8, n int)
+TEXT ·maxU8AVX2(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(SI), Y0
+	VMOVUPS 0(DX), Y4
+	VPMAXUB Y4, Y0, Y0
+	VMOVUPS Y0, 0(DI)
+	ADDQ $32, DI
+	ADDQ $32, SI
+	ADDQ $32, DX
+	SUBQ $32, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func maxI8AVX512(dst *int8, a *int8, b *int8, n int)
+TEXT ·maxI8AVX512(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(SI), Z0
+	VMOVUPS 0(DX), Z4
+	VPMAXSB Z4, Z0, Z0
+	VMOVUPS Z0, 0(DI)
+	ADDQ $64, DI
+	ADDQ $64, SI
+	ADDQ $64, DX
+	SUBQ $64, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func maxI8AVX2(dst *int8, a *int8, b *int8, n int)
+TEXT ·maxI8AVX2(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(SI), Y0
+	VMOVUPS 0(DX), Y4
+	VPMAXSB Y4, Y0, Y0
+	VMOVUPS Y0, 0(DI)
+	ADDQ $32, DI
+	ADDQ $32, SI
+	ADDQ $32, DX
+	SUBQ $32, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func maxU32AVX512(dst *uint32, a *uint32, b *uint32, n int)
+TEXT ·maxU32AVX512(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(SI), Z0
+	VMOVUPS 0(DX), Z4
+	VPMAXUD Z4, Z0, Z0
+	VMOVUPS Z0, 0(DI)
+	ADDQ $64, DI
+	ADDQ $64, SI
+	ADDQ $64, DX
+	SUBQ $16, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func maxU32AVX2(dst *uint32, a *uint32, b *uint32, n int)
+TEXT ·maxU32AVX2(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(SI), Y0
+	VMOVUPS 0(DX), Y4
+	VPMAXUD Y4, Y0, Y0
+	VMOVUPS Y0, 0(DI)
+	ADDQ $32, DI
+	ADDQ $32, SI
+	ADDQ $32, DX
+	SUBQ $8, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func maxU64AVX512(dst *uint64, a *uint64, b *uint64, n int)
+TEXT ·maxU64AVX512(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(SI), Z0
+	VMOVUPS 0(DX), Z4
+	VPMAXUQ Z4, Z0, Z0
+	VMOVUPS Z0, 0(DI)
+	VMOVUPS 64(SI), Z0
+	VMOVUPS 64(DX), Z4
+	VPMAXUQ Z4, Z0, Z0
+	VMOVUPS Z0, 64(DI)
+	ADDQ $128, DI
+	ADDQ $128, SI
+	ADDQ $128, DX
+	SUBQ $16, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func minU8AVX512(dst *uint8, a *uint8, b *uint8, n int)
+TEXT ·minU8AVX512(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(SI), Z0
+	VMOVUPS 0(DX), Z4
+	VPMINUB Z4, Z0, Z0
+	VMOVUPS Z0, 0(DI)
+	ADDQ $64, DI
+	ADDQ $64, SI
+	ADDQ $64, DX
+	SUBQ $64, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func minU8AVX2(dst *uint8, a *uint8, b *uint8, n int)
+TEXT ·minU8AVX2(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(SI), Y0
+	VMOVUPS 0(DX), Y4
+	VPMINUB Y4, Y0, Y0
+	VMOVUPS Y0, 0(DI)
+	ADDQ $32, DI
+	ADDQ $32, SI
+	ADDQ $32, DX
+	SUBQ $32, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func minI8AVX512(dst *int8, a *int8, b *int8, n int)
+TEXT ·minI8AVX512(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(SI), Z0
+	VMOVUPS 0(DX), Z4
+	VPMINSB Z4, Z0, Z0
+	VMOVUPS Z0, 0(DI)
+	ADDQ $64, DI
+	ADDQ $64, SI
+	ADDQ $64, DX
+	SUBQ $64, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func minI8AVX2(dst *int8, a *int8, b *int8, n int)
+TEXT ·minI8AVX2(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(SI), Y0
+	VMOVUPS 0(DX), Y4
+	VPMINSB Y4, Y0, Y0
+	VMOVUPS Y0, 0(DI)
+	ADDQ $32, DI
+	ADDQ $32, SI
+	ADDQ $32, DX
+	SUBQ $32, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func minU32AVX512(dst *uint32, a *uint32, b *uint32, n int)
+TEXT ·minU32AVX512(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(SI), Z0
+	VMOVUPS 0(DX), Z4
+	VPMINUD Z4, Z0, Z0
+	VMOVUPS Z0, 0(DI)
+	ADDQ $64, DI
+	ADDQ $64, SI
+	ADDQ $64, DX
+	SUBQ $16, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func minU32AVX2(dst *uint32, a *uint32, b *uint32, n int)
+TEXT ·minU32AVX2(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(SI), Y0
+	VMOVUPS 0(DX), Y4
+	VPMINUD Y4, Y0, Y0
+	VMOVUPS Y0, 0(DI)
+	ADDQ $32, DI
+	ADDQ $32, SI
+	ADDQ $32, DX
+	SUBQ $8, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func minU64AVX512(dst *uint64, a *uint64, b *uint64, n int)
+TEXT ·minU64AVX512(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(SI), Z0
+	VMOVUPS 0(DX), Z4
+	VPMINUQ Z4, Z0, Z0
+	VMOVUPS Z0, 0(DI)
+	VMOVUPS 64(SI), Z0
+	VMOVUPS 64(DX), Z4
+	VPMINUQ Z4, Z0, Z0
+	VMOVUPS Z0, 64(DI)
+	ADDQ $128, DI
+	ADDQ $128, SI
+	ADDQ $128, DX
+	SUBQ $16, CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
 // func subI32AVX512(dst *int32, a *int32, b *int32, n int)
 TEXT ·subI32AVX512(SB), 0, $136-32
 	MOVQ dst+0(FP), DI

@@ -24,6 +24,22 @@ func maxF64(_ cpu.Level, dst []float64, a []float64, b []float64) { maxLoop(dst,
 
 func minF64(_ cpu.Level, dst []float64, a []float64, b []float64) { minLoop(dst, a, b) }
 
+func maxU8(_ cpu.Level, dst []uint8, a []uint8, b []uint8) { maxLoop(dst, a, b) }
+
+func maxI8(_ cpu.Level, dst []int8, a []int8, b []int8) { maxLoop(dst, a, b) }
+
+func maxU32(_ cpu.Level, dst []uint32, a []uint32, b []uint32) { maxLoop(dst, a, b) }
+
+func maxU64(_ cpu.Level, dst []uint64, a []uint64, b []uint64) { maxLoop(dst, a, b) }
+
+func minU8(_ cpu.Level, dst []uint8, a []uint8, b []uint8) { minLoop(dst, a, b) }
+
+func minI8(_ cpu.Level, dst []int8, a []int8, b []int8) { minLoop(dst, a, b) }
+
+func minU32(_ cpu.Level, dst []uint32, a []uint32, b []uint32) { minLoop(dst, a, b) }
+
+func minU64(_ cpu.Level, dst []uint64, a []uint64, b []uint64) { minLoop(dst, a, b) }
+
 func subI32(_ cpu.Level, dst []int32, a []int32, b []int32) { subLoop(dst, a, b) }
 
 func mulI32(_ cpu.Level, dst []int32, a []int32, b []int32) { mulLoop(dst, a, b) }

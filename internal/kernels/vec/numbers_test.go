@@ -14,10 +14,23 @@ func TestNumbers(t *testing.T) {
 		testNumbers(t, l, "I32", AddI32, SubI32, MulI32, nil, MaxI32, MinI32)
 		testNumbers(t, l, "I64", AddI64, SubI64, MulI64, nil, MaxI64, MinI64)
 		testNumbers(t, l, "F64", AddF64, SubF64, MulF64, DivF64, MaxF64, MinF64)
+		testNumbers(t, l, "U8", nil, nil, nil, nil, MaxU8, MinU8)
+		testNumbers(t, l, "I8", nil, nil, nil, nil, MaxI8, MinI8)
+		testNumbers(t, l, "U32", nil, nil, nil, nil, MaxU32, MinU32)
+		testNumbers(t, l, "U64", nil, nil, nil, nil, MaxU64, MinU64)
 		testUnary(t, l, "abs", AbsI32, func(x int32) int32 { return max(x, -x) })
 		testUnary(t, l, "abs", AbsI64, func(x int64) int64 { return max(x, -x) })
 		testUnary(t, l, "abs", AbsF64, math.Abs)
 		testUnary(t, l, "sign", SignF64, func(x float64) float64 {
+			switch {
+			case x > 0:
+				return 1
+			case x < 0:
+				return -1
+			}
+			return x
+		})
+		testUnary(t, l, "sign", SignF32, func(x float32) float32 {
 			switch {
 			case x > 0:
 				return 1
@@ -39,7 +52,7 @@ func TestNumbers(t *testing.T) {
 	})
 }
 
-func testNumbers[T foldNumber](t *testing.T, l level, typ string, add, sub, mul, div, most, least func(level, []T, []T, []T)) {
+func testNumbers[T extremeNumber](t *testing.T, l level, typ string, add, sub, mul, div, most, least func(level, []T, []T, []T)) {
 	in := castInputs[T]()
 	for _, k := range []struct {
 		name string
@@ -75,7 +88,7 @@ func testNumbers[T foldNumber](t *testing.T, l level, typ string, add, sub, mul,
 // shortLengths has the lengths around those of vectors.
 var shortLengths = []int{0, 1, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 70}
 
-func testUnary[T foldNumber](t *testing.T, l level, name string, f func(l level, dst, x []T), op func(T) T) {
+func testUnary[T foldNumber | float32](t *testing.T, l level, name string, f func(l level, dst, x []T), op func(T) T) {
 	in := castInputs[T]()
 	testkit.Sides(func(side string, s testkit.Side) {
 		for _, n := range append(shortLengths, chunk+21) {

@@ -414,8 +414,14 @@ func TestEveryAssemblyFunctionIsTested(t *testing.T) {
 			names = append(names, n+typ+"AVX512", n+typ+"AVX2")
 		}
 	}
-	for _, n := range []string{"divI32", "infiniteF16", "mapU8", "absI32", "signI32", "absF64", "signF64", "sqrtF64", "divF64", "selectU8", "selectU16", "selectU64"} { // TestIntegers, TestNumbers, TestCompare
+	for _, n := range []string{"divI32", "infiniteF16", "mapU8", "absI32", "signI32", "signF32", "absF64", "signF64", "sqrtF64", "divF64", "selectU8", "selectU16", "selectU64"} { // TestIntegers, TestNumbers, TestCompare
 		names = append(names, n+"AVX512", n+"AVX2")
+	}
+	for _, op := range []string{"max", "min"} { // TestNumbers
+		names = append(names, op+"U64AVX512")
+		for _, typ := range []string{"U8", "I8", "U32"} {
+			names = append(names, op+typ+"AVX512", op+typ+"AVX2")
+		}
 	}
 	for _, op := range []string{"add", "sub", "mul", "max", "min"} { // TestNumbers
 		names = append(names, op+"I32AVX512", op+"I32AVX2", op+"I64AVX512", op+"F64AVX512", op+"F64AVX2")
