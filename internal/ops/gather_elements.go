@@ -66,7 +66,7 @@ func (op *GatherElements) Run(c *ir.Call) error {
 // did: not if an index or a shape is invalid.
 func gatherRows(c *ir.Call, dst, src kit.MoveBuf, shape []int, indices *tensor.Tensor, axis int) bool {
 	box := indices.Shape()
-	if c.Generic || indices.DType() != tensor.TypeInt64 || len(box) != len(shape) || box[len(box)-1] < kit.ShortRow {
+	if c.Generic || indices.DType() != tensor.TypeInt64 || len(box) != len(shape) || box[len(box)-1] < kit.ShortRow || shape[axis] == 0 {
 		return false
 	}
 	for k, d := range box {
@@ -85,7 +85,8 @@ func gatherRows(c *ir.Call, dst, src kit.MoveBuf, shape []int, indices *tensor.T
 
 func gatherRowsOf[E kit.MoveElem](c *ir.Call, dst, src []E, indices []int64, shape, box []int, axis int) bool {
 	last := len(box) - 1
-	width, steps, n := box[last], kit.Strides(shape), int64(shape[axis])
+	width, steps := box[last], kit.Strides(shape)
+	n, step := shape[axis], steps[axis]
 	var invalid atomic.Bool
 	c.Parallel(kit.Product(box[:last]), kit.GrainFor(width), func(lo, hi int) {
 		m := kit.Meter{C: c}
@@ -97,22 +98,56 @@ func gatherRowsOf[E kit.MoveElem](c *ir.Call, dst, src []E, indices []int64, sha
 				}
 				i /= box[k]
 			}
-			step, next := steps[axis], 1 // to the next index, to the next column
+			to, at, ok := dst[r*width:][:width], indices[r*width:][:width], false
 			if axis == last {
-				next = 0
+				ok = gatherRow(to, src[base:][:n], at)
+			} else {
+				ok = gatherColumns(to, src[base:][:(n-1)*step+width], at, n, step)
 			}
-			to := dst[r*width:][:width]
-			for i, v := range indices[r*width:][:width] {
-				if v < 0 {
-					v += n
-				}
-				if uint64(v) >= uint64(n) {
-					invalid.Store(true)
-					return
-				}
-				to[i] = src[base+int(v)*step+i*next]
+			if !ok {
+				invalid.Store(true)
+				return
 			}
 		}
 	})
 	return !invalid.Load()
 }
+
+// gatherRow sets the elements of dst to those of row with the indices at. It reports whether they are valid.
+func gatherRow[E kit.MoveElem](dst, row []E, at []int64) bool {
+	dst = dst[:len(at)]
+	for i, v := range at {
+		v := fromEnd(v, len(row))
+		if v >= uint64(len(row)) {
+			return false
+		}
+		dst[i] = row[v]
+	}
+	return true
+}
+
+// gatherColumns is gatherRow for elements i of rows at[i] of n, which are step elements apart.
+func gatherColumns[E kit.MoveElem](dst, rows []E, at []int64, n, step int) bool {
+	const unroll = 4 // checked together, which takes a tenth less
+	for len(at) >= unroll {
+		a, d := (*[unroll]int64)(at), (*[unroll]E)(dst)
+		v0, v1, v2, v3 := fromEnd(a[0], n), fromEnd(a[1], n), fromEnd(a[2], n), fromEnd(a[3], n)
+		if max(v0, v1, v2, v3) >= uint64(n) {
+			return false
+		}
+		d[0], d[1], d[2], d[3] = rows[int(v0)*step], rows[int(v1)*step+1], rows[int(v2)*step+2], rows[int(v3)*step+3]
+		dst, at = dst[unroll:], at[unroll:]
+		rows = rows[min(unroll, len(rows)):]
+	}
+	for i, v := range at {
+		v := fromEnd(v, n)
+		if v >= uint64(n) {
+			return false
+		}
+		dst[i] = rows[int(v)*step+i]
+	}
+	return true
+}
+
+// fromEnd adds n to a negative index.
+func fromEnd(v int64, n int) uint64 { return uint64(v + v>>63&int64(n)) }
