@@ -269,33 +269,45 @@ func ArgLines[T RealNumber](c *ir.Call, best []int, src []T, s AxisSpan, base in
 	}
 }
 
-// argLinesF32 is [ArgLines] with vector kernels that find the values first, and then their indices.
+// argLinesF32 is [ArgLines] with vector kernels, which find the value of each block of rows. The rows of the block that has the value
+// of a column are searched at the end.
 func argLinesF32(c *ir.Call, best []int, src []float32, s AxisSpan, base int, which argWhich, last bool) {
-	var value [ColumnBlock]float32
-	var index, number [ColumnBlock]uint32
-	var equal [ColumnBlock]bool
-	l, m := cpu.Active(), len(best)
+	const block = 32 // rows
+	var value, part [ColumnBlock]float32
+	m := len(best)
 	window := vec.MaxWindowF32
 	if which == ArgMin {
 		window = vec.MinWindowF32
 	}
-	window(l, value[:m], src[base:], s.N, s.Inner, 1, 0, 1, true)
-	for k := range s.N {
-		if !last { // the first index is stored last
-			k = s.N - 1 - k
+	meter := Meter{C: c}
+	for k := 0; k < s.N; k += block {
+		rows := min(block, s.N-k)
+		meter.Check(rows * m)
+		window(cpu.Active(), part[:m], src[base+k*s.Inner:], rows, s.Inner, 1, 0, 1, true)
+		for j, v := range part[:m] {
+			b := value[j]
+			better := v > b
+			if which == ArgMin {
+				better = v < b
+			}
+			if better || v != v || last && v == b || k == 0 {
+				value[j], best[j] = v, k
+			}
 		}
-		for i := range number[:16] {
-			number[i] = uint32(k)
-		}
-		for n := 16; n < m; n *= 2 {
-			copy(number[n:], number[:n])
-		}
-		vec.EqualF32(l, equal[:m], value[:m], src[base+k*s.Inner:][:m])
-		vec.SelectU32(l, index[:m], number[:m], index[:m], equal[:m])
 	}
-	for j := range best {
-		if best[j] = int(index[j]); value[j] != value[j] { // NaN equals nothing
+	for j, first := range best {
+		v := value[j]
+		if v != v { // NaN equals nothing
 			ArgLines(c, best[j:j+1], src, s, base+j, which, last)
+			continue
 		}
+		k, step := first, 1
+		if last {
+			k, step = min(first+block, s.N)-1, -1
+		}
+		for src[base+k*s.Inner+j] != v {
+			k += step
+		}
+		best[j] = k
 	}
 }
