@@ -49,8 +49,8 @@ type SessionOptions struct {
 	// Precision says how products of matrices and convolutions of float32 may round.
 	// With [PrecisionBFloat16], cpu rounds the operands of attention and of products with
 	// constant matrices to bfloat16 where that is faster: on AMD's processors from Zen 4 on and,
-	// on Linux, on those with AMX. Other operators compute with float32, and reference always
-	// does. ONNX Runtime rounds on arm64, OpenVINO on processors with bfloat16. Default: float32.
+	// on Linux, on those with AMX. Convolutions round on AMD's. Other operators compute with
+	// float32, and reference always does. ONNX Runtime rounds on arm64, OpenVINO on processors with bfloat16. Default: float32.
 	Precision Precision
 	// DisabledPasses names optimizations to skip: for cpu those that
 	// [OptimizationPasses] lists, for ONNX Runtime its own.

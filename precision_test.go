@@ -103,6 +103,61 @@ func TestPrecision(t *testing.T) {
 	}
 }
 
+// TestPrecisionConv compares convolutions with bfloat16 to float32: 1×1, fused with the depthwise one after it, strided, and with
+// Winograd's filtering.
+func TestPrecisionConv(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 4))
+	b := onnx.NewModel("convolutions").Opset("", 21)
+	b.Input("x", onnx.Float, 1, 20, 56, 56)
+	from, channels := "x", 20
+	for i, c := range []struct{ cout, group, kernel, stride int }{{96, 1, 1, 1}, {96, 96, 3, 1}, {24, 1, 1, 1}, {40, 1, 3, 2}, {40, 1, 3, 1}, {72, 1, 1, 2}, {72, 1, 3, 1}, {50, 1, 1, 1}} {
+		w := make([]float32, c.cout*channels/c.group*c.kernel*c.kernel)
+		for j := range w {
+			w[j] = float32(r.NormFloat64() / math.Sqrt(float64(len(w)/c.cout)))
+		}
+		name := fmt.Sprint(i)
+		b.Initializer("w"+name, w, int64(c.cout), int64(channels/c.group), int64(c.kernel), int64(c.kernel))
+		pad := c.kernel / 2
+		b.Node("Conv", []string{from, "w" + name}, []string{"c" + name}, onnx.Attrs{"strides": []int{c.stride, c.stride}, "pads": []int{pad, pad, pad, pad}, "group": c.group})
+		b.Node("Relu", []string{"c" + name}, []string{"r" + name})
+		from, channels = "r"+name, c.cout
+	}
+	b.Output(from, onnx.Float, 1, channels, 14, 14)
+	m := b.Must()
+	x := make([]float32, 20*56*56)
+	for i := range x {
+		x[i] = float32(r.NormFloat64())
+	}
+	result := func(o onward.SessionOptions) []float32 {
+		s := open(t, m, &o)
+		var y []float32
+		for range 3 { // later runs replay captured kernels
+			out, err := s.Run(t.Context(), onward.Values{"x": tensor.Must(tensor.New(x, 1, 20, 56, 56))}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := floats(t, out[from])
+			if y != nil && !slices.Equal(got, y) {
+				t.Fatal("runs differ")
+			}
+			y = slices.Clone(got)
+		}
+		return y
+	}
+	want := result(onward.SessionOptions{})
+	got := result(onward.SessionOptions{Precision: onward.PrecisionBFloat16, Threads: 1})
+	var signal, noise float64
+	for i, v := range got {
+		signal, noise = signal+float64(want[i]*want[i]), noise+float64((v-want[i])*(v-want[i]))
+	}
+	if rounds := cpu.DotBF16(cpu.Active()); noise > 1e-4*signal || (noise > 0) != rounds {
+		t.Errorf("the error is %g of the results (%t that convolutions round)", math.Sqrt(noise/signal), rounds)
+	}
+	if !slices.Equal(got, result(onward.SessionOptions{Precision: onward.PrecisionBFloat16, Threads: 3})) {
+		t.Error("the results depend on the number of threads")
+	}
+}
+
 // TestPrecisionAttention compares attention with bfloat16 to float32: grouped heads, and with causal masks blocks
 // of queries that see a part of the keys.
 func TestPrecisionAttention(t *testing.T) {

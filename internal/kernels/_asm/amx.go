@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Go's assembler has no AMX instructions, so they are written as bytes: a VEX prefix of three bytes, opcode, ModRM and, for memory
@@ -27,10 +28,11 @@ func vex(prefix, reg, index, base, other int, opcode byte) []byte {
 
 // amx emits an instruction of AMX.
 func (g *fn) amx(text string, code []byte) {
-	g.raw("// %s", text)
+	var bytes []string // on one line: each line number takes memory in the program's table of lines
 	for _, b := range code {
-		g.raw("BYTE $0x%02x", b)
+		bytes = append(bytes, fmt.Sprintf("BYTE $0x%02x", b))
 	}
+	g.raw("/* %s */ %s", text, strings.Join(bytes, "; "))
 }
 
 // tileMemory returns the code of an instruction that moves tile t from or to rows that are index bytes apart.

@@ -23,13 +23,15 @@ func TestAMXEncoding(t *testing.T) {
 		{func(g *fn) { g.tileDotBF16(7, 5, 3) }, "c4 e2 42 5c dd"},
 		{func(g *fn) { g.dotBF16(4, "SI", 16, 3) }, "62 f2 7e 50 52 5e 01"},
 		{func(g *fn) { g.dotBF16(508, "R9", 5, 29) }, "62 42 56 58 52 69 7f"},
+		{func(g *fn) { g.dotRegistersBF16(1, 0, 31) }, "62 62 76 48 52 f8"},
+		{func(g *fn) { g.dotRegistersBF16(17, 22, 9) }, "62 32 76 40 52 ce"},
 		{func(g *fn) { g.convertBF16(3, 2, 1) }, "62 f2 67 48 72 ca"},
 	} {
 		g := newFile("amx").function("f", avx512, nil, nil)
 		g.body.Reset()
 		c.emit(g)
 		var got []string
-		text, code, _ := strings.Cut(g.body.String(), "\n")
+		text, code, _ := strings.Cut(g.body.String(), "*/")
 		for _, f := range strings.Fields(code) {
 			if h, ok := strings.CutPrefix(strings.TrimSuffix(f, ";"), "$0x"); ok {
 				got = append(got, h)

@@ -18,6 +18,12 @@ func (g *fn) dotBF16(disp int, base string, b, c int) {
 		byte(0x50 | ^b&16>>1), 0x52, byte(0x40 | c&7<<3 | at&7), byte(disp / 4)})
 }
 
+// dotRegistersBF16 is dotBF16 for registers b and a.
+func (g *fn) dotRegistersBF16(b, a, c int) {
+	g.amx(fmt.Sprintf("VDPBF16PS Z%d, Z%d, Z%d", a, b, c), []byte{0x62, byte(^c&8<<4 | ^a&16<<2 | ^a&8<<2 | ^c&16 | 2), byte(^b&15<<3 | 0x06),
+		byte(0x40 | ^b&16>>1), 0x52, byte(0xc0 | c&7<<3 | a&7)})
+}
+
 // Offsets of the fields of gemm's dotsBF16.
 const (
 	bdA, bdB, bdC = 0, 8, 16

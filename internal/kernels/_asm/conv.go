@@ -192,6 +192,15 @@ func convTile(f *file, i isa, mr, blocks, inner int) string {
 		g.e("DECQ %s", l.counter)
 		g.e("JNZ %s", l.label)
 	}
+	g.tileEpilogue(mr, nv, acc, out)
+	g.e("VZEROUPPER")
+	g.e("RET")
+	return name
+}
+
+// tileEpilogue writes the end of a tile: it adds the residual, applies the activation and stores the sums. acc returns the
+// register of vector j of a pixel, out its address relative to a block and whether it begins the second block.
+func (g *fn) tileEpilogue(mr, nv int, acc func(r, j int) int, out func(r, j int, reg string) (string, bool)) {
 	g.e("MOVQ %d(DX), CX", cAdd)
 	g.e("TESTQ CX, CX")
 	g.e("JZ activation")
@@ -233,9 +242,6 @@ func convTile(f *file, i isa, mr, blocks, inner int) string {
 			g.op("VMOVUPS", acc(r, j), m)
 		}
 	}
-	g.e("VZEROUPPER")
-	g.e("RET")
-	return name
 }
 
 // channelTile writes a tile that processes channels separately: depthwise convolution, or the

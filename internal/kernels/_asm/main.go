@@ -16,7 +16,7 @@ import (
 
 func main() {
 	log.SetFlags(0)
-	writers := map[string][]func(dir string){"vec": {writeVec}, "gemm": {writeGemm, writeColumns, writeWide, writeBFloat16, writeBFloat16NEON}, "conv": {writeConv, writeConvBytes, writeConvBytesNEON, writeConvPlanar}, "quant": {writeQuant, writeAMX, writeDot, writeNBits, writeNBitsNEON, writeLinearNEON}, "tree": {writeTree}}
+	writers := map[string][]func(dir string){"vec": {writeVec}, "gemm": {writeGemm, writeColumns, writeWide, writeBFloat16, writeBFloat16NEON}, "conv": {writeConv, writeConvBytes, writeConvBytesNEON, writeConvPlanar, writeConvBFloat16}, "quant": {writeQuant, writeAMX, writeDot, writeNBits, writeNBitsNEON, writeLinearNEON}, "tree": {writeTree}}
 	if len(os.Args) < 2 || len(os.Args) > 3 || writers[os.Args[1]] == nil {
 		log.Fatal("usage: go run . vec|gemm|conv|quant|tree [FOLDER]")
 	}

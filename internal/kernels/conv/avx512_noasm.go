@@ -13,3 +13,9 @@ func winogradFilter(_ cpu.Level, m int, src, dst *float32, xi, n int) {
 func runPlaneTile(_ cpu.Level, rows, stride int, t *planeTile) { planeTileGeneric(rows, stride, t) }
 
 func runPlanar(_ cpu.Level, k int, t *planarTile) { planarGeneric(k, t) }
+
+func runPairs(_ cpu.Level, pixels, blocks int, t *tileArgs) { pairTilesGeneric(pixels, blocks, t) }
+
+func roundOctets(_ cpu.Level, dst []uint16, x []float32, n, step, next int, mask uint32) {
+	roundOctetsGeneric(dst, x, n, step, next, mask)
+}

@@ -458,6 +458,8 @@ func TestEveryAssemblyFunctionIsTested(t *testing.T) {
 		"sum*",         // TestPool
 		"winograd*",    // TestWinogradTwins
 		"affine*",      // TestAffine
+		"pairs*",       // TestRoundedLevels
+		"octetsBF16*",  // TestRoundOctets
 	})
 }
 

@@ -208,3 +208,22 @@ func runPlanar(l cpu.Level, k int, t *planarTile) {
 		planarGeneric(k, t)
 	}
 }
+
+func runPairs(l cpu.Level, pixels, blocks int, t *tileArgs) {
+	switch {
+	case !cpu.DotBF16(l):
+		pairTilesGeneric(pixels, blocks, t)
+	case blocks == 2:
+		pairs2AVX512(pixels, t)
+	default:
+		pairs1AVX512(pixels, t)
+	}
+}
+
+func roundOctets(l cpu.Level, dst []uint16, x []float32, n, step, next int, mask uint32) {
+	if cpu.DotBF16(l) {
+		octetsBF16AVX512(&dst[0], &x[0], n, step*4, next*2, mask)
+		return
+	}
+	roundOctetsGeneric(dst, x, n, step, next, mask)
+}

@@ -28,11 +28,11 @@ type rowMaker interface {
 	check(x []float32)
 	count() int
 	at(panel int) (block, blocks int)
-	// row writes row y of a panel to c. The blocks of c are ldc bytes apart.
-	row(level cpu.Level, c unsafe.Pointer, ldc int, x []float32, panel, y int, ep *BlockedEpilogue, bp *[]float32)
+	// row writes row y of a panel to c, with memory of s. The blocks of c are ldc bytes apart.
+	row(level cpu.Level, c unsafe.Pointer, ldc int, x []float32, panel, y int, ep *BlockedEpilogue, s *ring)
 }
 
-// NewFusedDepthwise fuses first, a *[Direct], *[PermutedPointwise] or *[NCHWInput], with dw. Both must have passed their
+// NewFusedDepthwise fuses first, a *[Direct], *[PermutedPointwise], *[NCHWInput] or *[Rounded], with dw. Both must have passed their
 // Check. Of first's output layout only the size is used.
 func NewFusedDepthwise(first any, dw *Depthwise) (*FusedDepthwise, error) {
 	r := &FusedDepthwise{dw: dw}
@@ -53,6 +53,8 @@ func NewFusedDepthwise(first any, dw *Depthwise) (*FusedDepthwise, error) {
 		r.first = permutedRows{f}
 	case *NCHWInput:
 		r.first = nchwInputRows{f}
+	case *Rounded:
+		r.first = roundedRows{f}
 	default:
 		return nil, fmt.Errorf("unsupported convolution %T", first)
 	}
@@ -75,6 +77,26 @@ func NewFusedDepthwise(first any, dw *Depthwise) (*FusedDepthwise, error) {
 		}
 	}
 	return r, nil
+}
+
+// Rounded returns the convolution with the operands of the first rounded to bfloat16, or nil if it would not be
+// faster.
+func (r *FusedDepthwise) Rounded(level cpu.Level) *FusedDepthwise {
+	var first *Rounded
+	switch f := r.first.(type) {
+	case directRows:
+		first = f.Direct.Rounded(level)
+	case permutedRows:
+		first = f.PermutedPointwise.Rounded(level)
+	}
+	if first == nil {
+		return nil
+	}
+	c, err := NewFusedDepthwise(first, r.dw)
+	if err != nil {
+		return nil
+	}
+	return c
 }
 
 // FusedDepthwisePays reports whether [FusedDepthwise] is faster: the input of the depthwise convolution does not
@@ -122,7 +144,10 @@ func (r *FusedDepthwise) Run(level cpu.Level, par gemm.Par, y, x []float32, firs
 	par(n, work)
 }
 
-type ring struct{ rows, window []float32 }
+type ring struct {
+	rows, window []float32
+	strip        strip
+}
 
 var ringPool = sync.Pool{New: func() any { return new(ring) }}
 
@@ -144,7 +169,7 @@ func (r *FusedDepthwise) panel(level cpu.Level, s *ring, y, x []float32, first, 
 				}
 				continue
 			}
-			r.first.row(level, at(ptr(s.rows), mid.At(0, ring, 0)), mid.Block*4, x, p, next, first, &s.window)
+			r.first.row(level, at(ptr(s.rows), mid.At(0, ring, 0)), mid.Block*4, x, p, next, first, s)
 			if first.Map != nil {
 				first.finish(mid, s.rows, 0, blocks, ring, 0, mid.W)
 			}
@@ -176,7 +201,7 @@ func (d directRows) at(p int) (block, blocks int) {
 	return d.Weights.panels[p].block, d.Weights.panels[p].blocks
 }
 
-func (d directRows) row(level cpu.Level, c unsafe.Pointer, ldc int, x []float32, pi, y int, ep *BlockedEpilogue, _ *[]float32) {
+func (d directRows) row(level cpu.Level, c unsafe.Pointer, ldc int, x []float32, pi, y int, ep *BlockedEpilogue, _ *ring) {
 	w := d.Weights
 	p := &w.panels[pi]
 	t := d.args(p)
@@ -200,7 +225,7 @@ func (d permutedRows) check(x []float32)            { d.in.check("input", x) }
 func (d permutedRows) count() int                   { return len(d.panels) }
 func (d permutedRows) at(p int) (block, blocks int) { return d.panels[p].block, d.panels[p].blocks }
 
-func (d permutedRows) row(level cpu.Level, c unsafe.Pointer, ldc int, x []float32, pi, y int, ep *BlockedEpilogue, _ *[]float32) {
+func (d permutedRows) row(level cpu.Level, c unsafe.Pointer, ldc int, x []float32, pi, y int, ep *BlockedEpilogue, _ *ring) {
 	p := &d.panels[pi]
 	t := tileArgs{pixel: d.strideW * Lanes * 4, ldc: ldc, bStep: p.blocks * Lanes * 4, act: uint64(ep.Act), cb: len(p.deltas), deltas: unsafe.Pointer(&p.deltas[0]),
 		b: at(ptr(d.data), p.offset), bias: at(ptr(d.bias), p.block*Lanes)}
@@ -223,6 +248,6 @@ func (d nchwInputRows) at(p int) (block, blocks int) {
 	return d.Weights.panels[p].block, d.Weights.panels[p].blocks
 }
 
-func (d nchwInputRows) row(level cpu.Level, c unsafe.Pointer, ldc int, x []float32, p, y int, ep *BlockedEpilogue, bp *[]float32) {
-	d.rowOf(level, c, ldc, nil, x, &d.Weights.panels[p], y, ep, bp)
+func (d nchwInputRows) row(level cpu.Level, c unsafe.Pointer, ldc int, x []float32, p, y int, ep *BlockedEpilogue, s *ring) {
+	d.rowOf(level, c, ldc, nil, x, &d.Weights.panels[p], y, ep, &s.window)
 }

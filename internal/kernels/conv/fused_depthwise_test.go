@@ -17,7 +17,7 @@ import (
 
 // fusedCase is a convolution from cin channels and the depthwise convolution of its result.
 type fusedCase struct {
-	kind         string // of the first: direct, permuted or nchw
+	kind         string // of the first: direct, permuted, nchw or rounded
 	first, dw    *Shape
 	firstEp, dwE int // epilogues as of newBlocked
 }
@@ -35,10 +35,13 @@ func (c *fusedCase) parts(t testing.TB, level cpu.Level, r *rand.Rand, flat bool
 	w, bias := random(r, f.Cout*f.Cin/f.Group*product(f.Kernel)), random(r, f.Cout)
 	var err error
 	switch c.kind {
-	case "direct":
+	case "direct", "rounded":
 		d := &Direct{In: in, Out: mid, StrideH: f.Stride[0], StrideW: f.Stride[1], DilationH: f.Dilation[0], DilationW: f.Dilation[1], Top: f.PadBegin[0], Left: f.PadBegin[1],
 			Weights: PackWeights(level, w, bias, f.Cin, f.Cout, f.Group, f.Kernel[0], f.Kernel[1])}
 		first, err = d, d.Check()
+		if c.kind == "rounded" {
+			first = d.rounded(level, d.panelWeights)
+		}
 	case "permuted":
 		first, err = NewPermutedPointwise(w, bias, f.Group, in, mid, f.Stride[0], f.Stride[1], r.Perm(f.Cin))
 	case "nchw":
@@ -155,7 +158,7 @@ func TestFusedDepthwise(t *testing.T) {
 			shape *Shape
 		}{
 			{"direct", shape2(1, 16, 96, 1, 12, 29, 1, 1, 1, 0)}, {"direct", shape2(1, 24, 40, 1, 9, 7, 1, 1, 1, 0)}, {"direct", shape2(1, 20, 17, 1, 30, 14, 3, 1, 1, 1)},
-			{"permuted", shape2(1, 24, 144, 1, 28, 15, 1, 1, 1, 0)}, {"permuted", shape2(1, 40, 60, 4, 11, 20, 1, 2, 1, 0)},
+			{"permuted", shape2(1, 24, 144, 1, 28, 15, 1, 1, 1, 0)}, {"rounded", shape2(1, 24, 144, 1, 28, 15, 1, 1, 1, 0)}, {"rounded", shape2(1, 20, 17, 1, 30, 14, 3, 2, 1, 1)}, {"permuted", shape2(1, 40, 60, 4, 11, 20, 1, 2, 1, 0)},
 			{"nchw", shape2(1, 3, 32, 1, 41, 37, 3, 2, 1, 1)}, {"nchw", shape2(1, 4, 70, 1, 20, 33, 5, 1, 1, 2)},
 		} {
 			for e, s := range []*Shape{then(f.shape, 3, 1, 1, 1, 1), then(f.shape, 3, 2, 1, 1, 1), then(f.shape, 5, 1, 1, 2, 2), then(f.shape, 5, 2, 1, 1, 2), then(f.shape, 1, 2, 1, 0, 0), then(f.shape, 2, 1, 2, 1, 0), then(f.shape, 3, 1, 1, 0, 2)} {
@@ -172,7 +175,7 @@ func TestRapidFusedDepthwise(t *testing.T) {
 			n := func(lo, hi int, name string) []int {
 				return rapid.SliceOfN(rapid.IntRange(lo, hi), 2, 2).Draw(rt, name)
 			}
-			c := fusedCase{kind: rapid.SampledFrom([]string{"direct", "permuted", "nchw"}).Draw(rt, "kind"), firstEp: rapid.IntRange(0, 3).Draw(rt, "first"), dwE: rapid.IntRange(0, 7).Draw(rt, "second")}
+			c := fusedCase{kind: rapid.SampledFrom([]string{"direct", "permuted", "nchw", "rounded"}).Draw(rt, "kind"), firstEp: rapid.IntRange(0, 3).Draw(rt, "first"), dwE: rapid.IntRange(0, 7).Draw(rt, "second")}
 			f := &Shape{N: 1, Group: 1, Cin: rapid.IntRange(1, 40).Draw(rt, "cin"), Cout: rapid.IntRange(1, 70).Draw(rt, "cout"), In: n(1, 40, "in"),
 				Kernel: []int{1, 1}, Stride: n(1, 2, "stride"), Dilation: []int{1, 1}, PadBegin: []int{0, 0}, PadEnd: []int{0, 0}}
 			if c.kind != "permuted" {

@@ -159,16 +159,21 @@ func tileGeneric(pixels, blocks, inner int, t *tileArgs) {
 		a += t.dcb
 	}
 	for p := range pixels {
-		for b := range blocks {
-			s := (*[Lanes]float32)(sums[p][b*Lanes:])
-			if t.add != nil {
-				for j, v := range lanes(unsafe.Add(t.add, b*t.ldadd+p*Lanes*4)) {
-					s[j] += v
-				}
+		t.finish(sums[p][:blocks*Lanes], p)
+	}
+}
+
+// finish adds the residual to the sums of a pixel in one or two blocks, applies the activation and stores them.
+func (t *tileArgs) finish(sums []float32, pixel int) {
+	for b := range len(sums) / Lanes {
+		s := (*[Lanes]float32)(sums[b*Lanes:])
+		if t.add != nil {
+			for j, v := range lanes(unsafe.Add(t.add, b*t.ldadd+pixel*Lanes*4)) {
+				s[j] += v
 			}
-			activate(s, gemm.Activation(t.act), t.lo, t.hi)
-			*lanes(unsafe.Add(t.c, b*t.ldc+p*Lanes*4)) = *s
 		}
+		activate(s, gemm.Activation(t.act), t.lo, t.hi)
+		*lanes(unsafe.Add(t.c, b*t.ldc+pixel*Lanes*4)) = *s
 	}
 }
 

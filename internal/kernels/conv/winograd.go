@@ -25,7 +25,8 @@ type WinogradWeights struct {
 	Cin, Cout int
 	Data      []float32 // [panel][xi][cin][32], or [xi][panel][cin][32] if streamed
 	Bias      []float32
-	streamed  bool // many channels: the weights are read once per block of tiles
+	streamed  bool     // many channels: the weights are read once per block of tiles
+	rounded   []uint16 // Data rounded to bfloat16, pairs of channels interleaved, or nil
 }
 
 // ChooseWinograd returns the tile size for a 3×3 convolution with stride 1 at the given output
@@ -135,18 +136,22 @@ func (d *Winograd) Check() error {
 
 // winogradBlock holds the transformed input and the products of one block of tiles.
 type winogradBlock struct {
-	v, m  []float32
-	patch []float32 // one padded input patch, output tile and residual tile
+	v, m    []float32
+	rounded []uint16  // v, if the weights are rounded
+	patch   []float32 // one padded input patch, output tile and residual tile
 }
 
 var winogradPool = sync.Pool{New: func() any { return new(winogradBlock) }}
 
-func (b *winogradBlock) grow(v, m int) {
+func (b *winogradBlock) grow(v, m, rounded int) {
 	if len(b.v) < v {
 		b.v = align.Slice[float32](v)
 	}
 	if len(b.m) < m {
 		b.m = align.Slice[float32](m)
+	}
+	if len(b.rounded) < rounded {
+		b.rounded = align.Slice[uint16](rounded)
 	}
 	if b.patch == nil {
 		b.patch = align.Slice[float32]((36 + 2*16) * Lanes)
@@ -195,11 +200,12 @@ func (d *Winograd) run(level cpu.Level, par gemm.Par, y, x []float32, ep *Blocke
 	run := winogradRun{Winograd: d, level: level, y: y, x: x, ep: ep}
 	run.lo, run.hi = ep.bounds()
 	v, mm := run.sizes(tiles(n, blocks))
+	rounded := run.roundedLen(tiles(n, blocks)) * (m + 2) * (m + 2)
 	if par == nil || blocks >= 4 {
 		work := func(lo, hi int) {
 			r := run
 			r.b = winogradPool.Get().(*winogradBlock)
-			r.b.grow(v, mm)
+			r.b.grow(v, mm, rounded)
 			for i := lo; i < hi; i++ {
 				r.setBlock(n*i/blocks, n*(i+1)/blocks)
 				r.input(0, r.In.Blocks())
@@ -221,7 +227,7 @@ func (d *Winograd) run(level cpu.Level, par gemm.Par, y, x []float32, ep *Blocke
 	par(1, func(lo, hi int) {
 		if lo < hi {
 			shared.b = winogradPool.Get().(*winogradBlock)
-			shared.b.grow(v, mm)
+			shared.b.grow(v, mm, rounded)
 		}
 	})
 	for i := range blocks {
@@ -316,6 +322,9 @@ func (r *winogradRun) input(c0, c1 int) {
 			t += inside
 			dst += inside * Lanes
 		}
+		if r.Weights.rounded != nil {
+			r.round(cb)
+		}
 	}
 }
 
@@ -349,6 +358,10 @@ func (r *winogradRun) multiply(xi, p int) {
 	i := p*(w.M+2)*(w.M+2) + xi
 	if w.streamed {
 		i = xi*r.npanels() + p
+	}
+	if w.rounded != nil {
+		r.multiplyRounded(xi, p, i*size)
+		return
 	}
 	most := tilePixels(r.level)
 	count := tiles(n, most)

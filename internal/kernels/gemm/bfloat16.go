@@ -103,6 +103,18 @@ func foursGeneric(dst []uint16, x []float32, n int) {
 	}
 }
 
+// RoundPairs interleaves and rounds pairs of rows of a panel: rows [K][32] become [K/2][32][2]. K is a
+// multiple of 4.
+func RoundPairs(level cpu.Level, dst []uint16, rows []float32) {
+	if bf16Order.group() == 2 {
+		foursBF16(level, dst, rows, len(rows)/(4*PanelWidth))
+		return
+	}
+	for i := range dst {
+		dst[i] = vec.RoundBF16(rows[(i/(2*PanelWidth)*2+i%2)*PanelWidth+i/2%PanelWidth])
+	}
+}
+
 // RoundedLen returns the number of elements that [Args.RoundRows] writes for rows of K.
 func RoundedLen(rows, k int) int {
 	return (rows + unitRows - 1) / unitRows * unitRows * chunks(k) * chunkK
@@ -295,10 +307,10 @@ func (t *bf16Tiles) row(r int, c []float32, b []uint16) {
 		case bf16Order.fours():
 			rowInFours(c, unit[r%unitRows&^1*chunkK+r%2*4:], w)
 		case bf16Order == inPairs:
-			for i := range chunkK {
-				x, w := wide(a[i^1]), w[i&^1*PanelWidth+(i^1)&1:]
+			for i := 0; i < chunkK; i += 2 {
+				w := w[i*PanelWidth:]
 				for j, v := range c {
-					c[j] = float32(flushed(x*wide(w[2*j]) + float64(v)))
+					c[j] = AddPair(v, a[i], a[i+1], w[2*j], w[2*j+1])
 				}
 			}
 		default:
@@ -359,6 +371,12 @@ func toOdd(s, lost float64) float64 {
 	default:
 		return r
 	}
+}
+
+// AddPair returns sum + x1·w1 + x0·w0 for bfloat16 operands, as VDPBF16PS computes it.
+func AddPair(sum float32, x0, x1, w0, w1 uint16) float32 {
+	sum = float32(flushed(wide(x1)*wide(w1) + flushed(float64(sum))))
+	return float32(flushed(wide(x0)*wide(w0) + float64(sum)))
 }
 
 // halves returns the memory of s as pairs of bfloat16 numbers.

@@ -133,6 +133,29 @@ func (v *Conv) Then(m *Map) *Conv {
 	return &r
 }
 
+// Rounded implements [ir.Rounder].
+func (v *Conv) Rounded() ir.Operator {
+	r := *v
+	switch d := v.kernel.(type) {
+	case *conv.Direct:
+		if k := d.Rounded(cpu.Active()); k != nil {
+			r.kernel = k
+			return &r
+		}
+	case *conv.PermutedPointwise:
+		if k := d.Rounded(cpu.Active()); k != nil {
+			r.kernel = k
+			return &r
+		}
+	case *conv.Winograd:
+		if k := d.Rounded(cpu.Active()); k != nil {
+			r.kernel = k
+			return &r
+		}
+	}
+	return nil
+}
+
 // epilogue returns what happens to the sums; the residual itself is missing.
 func (v *Conv) epilogue() *conv.BlockedEpilogue {
 	return &conv.BlockedEpilogue{AddLayout: v.Add, Act: v.Act.Gemm(), Lo: v.Act.Lo, Hi: v.Act.Hi, Map: v.Map}

@@ -27,6 +27,17 @@ func NewConvDepthwise(first, second *Conv) *ConvDepthwise {
 	return &ConvDepthwise{First: first, Second: second, kernel: k}
 }
 
+// Rounded implements [ir.Rounder].
+func (r *ConvDepthwise) Rounded() ir.Operator {
+	k := r.kernel.Rounded(cpu.Active())
+	if k == nil {
+		return nil
+	}
+	first := *r.First
+	first.kernel = nil // frees the float32 weights
+	return &ConvDepthwise{First: &first, Second: r.Second, kernel: k}
+}
+
 // Infer infers the blocked type.
 func (r *ConvDepthwise) Infer(c *ir.InferContext) error { return inferBlocked(c, &r.Second.out) }
 
