@@ -395,50 +395,22 @@ func einsumGemm[T gemm.Number](c *ir.Call, p *einsumPlan, shape []int) error {
 
 // einsumPlain computes the sums of products of ops in y, whose dimensions have the labels out.
 func einsumPlain[T einsumNumber](c *ir.Call, p *einsumPlan, ops []einsumOperand[T], out []int, y []T) error {
-	var sum []int // labels that are summed over
-	for _, o := range ops {
-		for _, l := range o.labels {
-			if !einsumHas(out, l) && !einsumHas(sum, l) {
-				sum = append(sum, l)
-			}
-		}
-	}
-	outSize, sumSize := p.sizes(out), p.sizes(sum)
-	outStep, sumStep := make([][]int, len(ops)), make([][]int, len(ops))
+	labels := make([][]int, len(ops))
 	for i := range ops {
-		outStep[i], sumStep[i] = ops[i].steps(out), ops[i].steps(sum)
+		labels[i] = ops[i].labels
 	}
-	terms := int64(1)
-	for _, d := range sumSize {
-		if d == 0 {
-			terms = 0
-		}
-		terms = min(terms*int64(min(d, 1<<20)), 1<<40)
-	}
-	c.Parallel(len(y), kit.GrainFor(int(min(terms, 1<<20))*len(ops)), func(lo, hi int) {
-		m := &kit.Meter{C: c}
-		index, inner := make([]int, len(out)), make([]int, len(sum))
-		at := make([]int, len(ops))
+	all := p.walk(labels, func(i int, l []int) []int { return ops[i].steps(l) }, out)
+	c.Parallel(len(y), kit.GrainFor(int(min(all.terms, 1<<20))*len(ops)), func(lo, hi int) {
+		m, t := &kit.Meter{C: c}, all.start()
 		for i := lo; i < hi; i++ {
-			for d, k := len(out)-1, i; d >= 0; d-- {
-				index[d], k = k%outSize[d], k/outSize[d]
-			}
 			var total T
-			clear(inner)
-			for more := terms > 0; more; more = kit.WindowStep(inner, sumSize) {
+			for more := t.first(i); more; more = t.next() {
 				product := T(1)
 				for o := range ops {
-					at[o] = 0
-					for d, k := range index {
-						at[o] += k * outStep[o][d]
-					}
-					for d, k := range inner {
-						at[o] += k * sumStep[o][d]
-					}
-					product *= ops[o].data[at[o]]
+					product *= ops[o].data[t.at[o]]
 				}
 				total += product
-				if !m.Spend(len(ops) * (len(out) + len(sum))) {
+				if !m.Spend(len(ops) * (len(t.index) + len(t.inner))) {
 					return
 				}
 			}
