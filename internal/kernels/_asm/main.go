@@ -43,6 +43,40 @@ func write(path, text string) {
 		must(err)
 		text = string(b)
 	}
+	if strings.HasSuffix(path, "_amd64.s") {
+		text = joined(text)
+	}
 	must(os.WriteFile(path, []byte(text), 0o644))
 	fmt.Println(path)
+}
+
+// joined puts as many instructions on a line as have room. A program has a table of the lines of its
+// instructions, which takes more memory than the instructions if each has a line of its own.
+// Instructions with arguments of the function stay alone, since vet checks one per line.
+func joined(text string) string {
+	const width = 120
+	var out strings.Builder
+	n := 0 // length of the open line, 0: none
+	for line := range strings.Lines(text) {
+		code := strings.TrimSpace(line)
+		alone := !strings.HasPrefix(line, "\t") || strings.HasPrefix(code, "//") || strings.Contains(code, "(FP)")
+		switch {
+		case n > 0 && !alone && n+len(code)+2 <= width:
+			out.WriteString("; " + code)
+			n += len(code) + 2
+			continue
+		case n > 0:
+			out.WriteString("\n")
+		}
+		if n = 0; alone {
+			out.WriteString(line)
+			continue
+		}
+		out.WriteString("\t" + code)
+		n = 4 + len(code)
+	}
+	if n > 0 {
+		out.WriteString("\n")
+	}
+	return out.String()
 }
