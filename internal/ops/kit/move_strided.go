@@ -194,43 +194,30 @@ const narrowRow = 64
 func narrowRows(dst, src unsafe.Pointer, rows, dstStep, srcStep, n int) {
 	switch {
 	case n > 32:
-		for ; rows > 0; rows-- {
-			overlapped[[4]uint64](dst, src, n)
-			dst, src = unsafe.Add(dst, dstStep), unsafe.Add(src, srcStep)
-		}
+		overlapped[[4]uint64](dst, src, rows, dstStep, srcStep, n)
 	case n > 16:
-		for ; rows > 0; rows-- {
-			overlapped[[2]uint64](dst, src, n)
-			dst, src = unsafe.Add(dst, dstStep), unsafe.Add(src, srcStep)
-		}
+		overlapped[[2]uint64](dst, src, rows, dstStep, srcStep, n)
 	case n >= 8:
-		for ; rows > 0; rows-- {
-			overlapped[uint64](dst, src, n)
-			dst, src = unsafe.Add(dst, dstStep), unsafe.Add(src, srcStep)
-		}
+		overlapped[uint64](dst, src, rows, dstStep, srcStep, n)
 	case n >= 4:
-		for ; rows > 0; rows-- {
-			overlapped[uint32](dst, src, n)
-			dst, src = unsafe.Add(dst, dstStep), unsafe.Add(src, srcStep)
-		}
+		overlapped[uint32](dst, src, rows, dstStep, srcStep, n)
 	case n >= 2:
-		for ; rows > 0; rows-- {
-			overlapped[uint16](dst, src, n)
-			dst, src = unsafe.Add(dst, dstStep), unsafe.Add(src, srcStep)
-		}
+		overlapped[uint16](dst, src, rows, dstStep, srcStep, n)
 	default:
-		for ; rows > 0; rows-- {
-			*(*byte)(dst) = *(*byte)(src)
-			dst, src = unsafe.Add(dst, dstStep), unsafe.Add(src, srcStep)
-		}
+		overlapped[byte](dst, src, rows, dstStep, srcStep, n)
 	}
 }
 
-// overlapped copies the first and the last of n bytes.
-func overlapped[T any](dst, src unsafe.Pointer, n int) {
-	n -= int(unsafe.Sizeof(*(*T)(dst)))
-	first, last := *(*T)(src), *(*T)(unsafe.Add(src, n))
-	*(*T)(dst), *(*T)(unsafe.Add(dst, n)) = first, last
+// overlapped copies the first and the last of n bytes of each row. It computes no pointer beyond the
+// last row, which would not point into the memory.
+func overlapped[T any](dst, src unsafe.Pointer, rows, dstStep, srcStep, n int) {
+	var z T
+	n -= int(unsafe.Sizeof(z))
+	for r := range rows {
+		d, s := unsafe.Add(dst, r*dstStep), unsafe.Add(src, r*srcStep)
+		first, last := *(*T)(s), *(*T)(unsafe.Add(s, n))
+		*(*T)(d), *(*T)(unsafe.Add(d, n)) = first, last
+	}
 }
 
 // stridedRow copies n elements with one stride on each side.
