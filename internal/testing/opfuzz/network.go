@@ -142,6 +142,9 @@ func (w *network) step(x string) {
 		}
 		w.add(op, []string{x}, c, oh, ow, onnx.Attrs{"kernel_shape": w.both(3), "strides": w.both(stride), "pads": w.pads(1), "ceil_mode": ceil})
 	case "lrn":
+		if w.line { // ONNX Runtime wants two spatial axes
+			return
+		}
 		w.add("LRN", []string{x}, c, h, wd, onnx.Attrs{"size": 5, "alpha": float32(0.1), "beta": float32(0.75)})
 	case "transpose":
 		if w.line {
