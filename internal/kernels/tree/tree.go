@@ -246,7 +246,7 @@ func (b *builder) survey() error {
 	e.bits = uint(bits.Len(uint(max(1, e.features) - 1)))
 	e.trees = make([]walk, 0, len(s.Roots))
 	most := 2 * (nodes + leaves + lineNodes*len(s.Roots)) // two consecutive subtrees fill more than a line
-	if most > math.MaxUint32 {
+	if uint64(most) > math.MaxUint32 {
 		return fmt.Errorf("got %d nodes and leaves in %d trees, want at most %d", nodes+leaves, len(s.Roots), math.MaxUint32/2)
 	}
 	e.roots = make([]uint32, 0, len(s.Roots))
@@ -326,7 +326,7 @@ func (b *builder) add(root int32) error {
 						return fmt.Errorf("it has more than %d leaves", 1<<leafBits)
 					}
 					b.leaf(^i, &w)
-					e.nodes = append(e.nodes, uint64(leafKey|n)<<32)
+					e.nodes = append(e.nodes, (leafKey|uint64(n))<<32)
 					continue
 				}
 				n, first, second := b.node(i)
