@@ -178,7 +178,7 @@ type attentionHead[T RealFloat] struct {
 // block computes n queries of one head from query i0 on.
 func (a *AttentionCore[T]) block(c *ir.Call, w *attentionHead[T], i0, n int) {
 	y := a.Y.At(w.b, w.h, i0)
-	length := min(a.visibleKeys(w.b, i0, n), a.unmaskedKeys(c, w, i0, n))
+	length := min(a.visibleKeys(w.b, i0, n), a.unmaskedKeys(w, i0, n))
 	if length > 0 {
 		a.rawScores(c, w, i0, n, length)
 	}

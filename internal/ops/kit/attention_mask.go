@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/cpu"
-	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
@@ -17,8 +16,12 @@ import (
 // causal mask hides many keys from all queries of a block.
 const maskedRows = 3 * attentionRows
 
-// expZero is a number below which exp is 0 in float32, with room for the rounding of scores.
-const expZero = -106
+const (
+	// expZero is a number below which exp is 0 in float32.
+	expZero = -106
+	// roundings bounds the growth of scores by the rounding of operands, to bfloat16 at most, and sums.
+	roundings = 1.02
+)
 
 // largest returns the largest magnitude of x: NaN if there is one.
 func largest(x []float32) float64 {
@@ -30,8 +33,8 @@ func largest(x []float32) float64 {
 // of the others are 0 because of the bias. For scores s and the bias b of a query, that of key j is
 // at most exp(s[j]+b[j]-max(s+b)), where |s| ≤ scale·Dim·max|q|·max|k|, and max(s+b) ≥ b[i]-max|s| for
 // any key i, such as the first one and that of the query itself. NaN and infinities in the keys and
-// values leave no key out.
-func (a *AttentionCore[T]) unmaskedKeys(c *ir.Call, w *attentionHead[T], i0, n int) int {
+// values leave no key out, nor do scores that may overflow.
+func (a *AttentionCore[T]) unmaskedKeys(w *attentionHead[T], i0, n int) int {
 	buffer, float := any(w.s[len(w.s)-a.KVLen:]).([]float32)
 	if !float || !w.packed || a.Bias == nil || a.Softcap > 0 || a.Observe >= 0 {
 		return a.KVLen
@@ -41,8 +44,14 @@ func (a *AttentionCore[T]) unmaskedKeys(c *ir.Call, w *attentionHead[T], i0, n i
 	for i := i0 + n - 1; i >= i0 && keys < a.KVLen; i-- {
 		a.Bias(w.b, w.h, i, bias)
 		q := any(a.Q.At(w.b, w.h, i)[:a.Dim]).([]float32)
+		product := roundings * float64(a.Dim) * largest(q) * w.most
+		score := product * math.Abs(a.Scale)
+		if !(max(product, score) < math.MaxFloat32) {
+			return a.KVLen
+		}
 		self := max(0, i+a.KVLen-a.QLen)
-		least := float64(max(buffer[0], buffer[self])) - 2*math.Abs(a.Scale)*float64(a.Dim)*largest(q)*w.most + expZero
+		least := float64(max(buffer[0], buffer[self])) - 2*score + expZero
+		least -= math.Abs(least) * 0x1p-20 // the sums of scores and bias are rounded
 		if float64(vec.ReduceMaxF32(level, buffer[keys:])) < least {
 			continue
 		}
