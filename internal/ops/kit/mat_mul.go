@@ -101,11 +101,6 @@ func MatMulOne[T gemm.Number](c *ir.Call, g *gemm.Args[T]) error {
 	if small(g) {
 		par = nil
 	}
-	if f, ok := any(g).(*gemm.Args[float32]); ok && g.K < longSum {
-		if err := stageRows(c, f); err != nil {
-			return err
-		}
-	}
 	if err := gemmLong(c, g, func(g *gemm.Args[T]) { gemm.Parallel(par, cpu.Active(), g) }); err != nil {
 		return err
 	}
