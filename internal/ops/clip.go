@@ -126,6 +126,15 @@ func clipOf[T kit.RealNumber](c *ir.Call, lo, hi T) error {
 func clipFast[T kit.RealNumber](c *ir.Call, lo, hi T, raise, lower func(l cpu.Level, dst, a, b []T)) error {
 	lo, hi = clipBounds(c, lo, hi)
 	loop := kit.Loop1(func(dst, src []T) { clipLoop(dst, src, lo, hi) })
+	if l := cpu.Active(); loop.In.Size() == 1 && l != cpu.AVX2 && l != cpu.AVX512 { // a table is faster than the loops
+		var all, clipped [256]byte
+		for i := range all {
+			all[i] = byte(i)
+		}
+		loop.Run(clipped[:], &[3][]byte{all[:]})
+		loop.Run = func(dst []byte, in *[3][]byte) { kit.MapBytes(dst, in[0][:len(dst)], &clipped) }
+		return kit.MapLoop(c, *loop, kit.GrainCheap)
+	}
 	var least, most [kit.LoopBlock]T
 	kit.RepeatOf(least[:], lo)
 	kit.RepeatOf(most[:], hi)

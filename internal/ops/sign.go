@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -18,7 +19,7 @@ var _ = kit.Register(&kit.Def{Name: "Sign", Since: kit.Versions{9, 13}, In: "inp
 var signLoops = kit.LoopsOf(
 	kit.Loop1(signInts[int8]), kit.Loop1(signInts[int16]), kit.WithKernel1(kit.Loop1(signInts[int32]), vec.SignI32), kit.Loop1(signInts[int64]),
 	kit.Loop1(signUnsigned[uint8]), kit.Loop1(signUnsigned[uint16]), kit.Loop1(signUnsigned[uint32]), kit.Loop1(signUnsigned[uint64]),
-	kit.WithUnary(kit.Loop1(signFloats[float32]), vec.SignF32), kit.WithKernel1(kit.Loop1(signFloats[float64]), vec.SignF64))
+	kit.WithUnary(kit.Loop1(signFloats[float32]), kit.InPieces(signFast)), kit.WithKernel1(kit.Loop1(signFloats[float64]), vec.SignF64))
 
 // Run implements [ir.Operator].
 func (*Sign) Run(c *ir.Call) error { return kit.MapTable(c, signLoops, kit.GrainCheap) }
@@ -56,4 +57,15 @@ func signUnsigned[T kit.UnsignedNumber](dst, src []T) {
 	for i, x := range src {
 		dst[i] = min(x, 1)
 	}
+}
+
+// signFast multiplies by a large number and clips the result where there is no kernel for signs.
+func signFast(l cpu.Level, dst, x []float32) {
+	if l != cpu.NEON {
+		vec.SignF32(l, dst, x)
+		return
+	}
+	vec.MulScalarF32(l, dst, x, 0x1p127)
+	vec.MulScalarF32(l, dst, dst, 0x1p127)
+	vec.ClipF32(l, dst, dst, -1, 1)
 }
