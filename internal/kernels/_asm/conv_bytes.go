@@ -187,7 +187,7 @@ func byteTile(f *file, mr int) string {
 
 // narrow4 converts four registers of 16 sums to bytes: saturate(round(sum·scale) + zero). The result is in v[0], first the bytes
 // of v[0], last those of v[3]. Packing instructions saturate to the bounds of bytes, and the conversion makes NaN and values below the range the
-// lowest integer. Only values above the range need the bound in register hi; it is negative if there are none.
+// lowest integer. Values above the range need the bound in register hi, which is negative if no value can be above it.
 // word holds the zero point of unsigned bytes, which the 32 bits at flip(DX) convert to signed ones. The registers v and order change;
 // a register may occur several times at the end of v, and order may be v[1].
 func (g *fn) narrow4(f *file, sums [4]any, v, scale [4]int, hi, word, flip, order int) {
