@@ -78,6 +78,13 @@ func TestPoolingsOfCroppedRows(t *testing.T) {
 	x := optest.Tensor([]float32{9, 1, 9, 9, 2, 9, 9, 0, 9, 9, 4, 9}, 1, 1, 2, 6)
 	optest.Want(t, "MaxPool", 22, attrs, optest.Tensor([]float32{1, 4}, 1, 1, 1, 2), x)
 	optest.Want(t, "AveragePool", 22, attrs, optest.Tensor([]float32{0.5, 3}, 1, 1, 1, 2), x)
+
+	attrs = map[string]any{"kernel_shape": []int{1, 1, 1}, "strides": []int{2, 3, 3}, "auto_pad": "SAME_UPPER"}
+	x = optest.Tensor(make([]float32, 2*3*6), 1, 1, 2, 3, 6)
+	copy(tensor.Of[float32](x)[6:], []float32{9, 1, 9, 9, 2, 9})
+	for _, op := range []string{"MaxPool", "AveragePool"} {
+		optest.Want(t, op, 22, attrs, optest.Tensor([]float32{1, 2}, 1, 1, 1, 1, 2), x)
+	}
 }
 
 // This test checks that windows of every form give the same on both engines and have the

@@ -18,7 +18,7 @@ type PoolPlane struct {
 	width                                     int  // of a row with its padding
 	height                                    int  // of a plane with its padding, if it is reduced as a whole
 	lo, hi                                    int  // columns of a padded row that lie in the input
-	stacked                                   bool // whether windows of three dimensions neither overlap along rows nor leave the input
+	stacked                                   bool // whether windows of three dimensions neither overlap along rows, leave the input nor crop it on the left
 	least                                     float32
 	fold                                      func(l cpu.Level, dst, x []float32, rows, rowStep, taps, tapStep, stride int, fresh bool)
 	sum                                       int // 1 for sums
@@ -56,7 +56,7 @@ func newPoolPlane(g *WindowGeom, least float32, sum int, fold func(l cpu.Level, 
 	if p.width > 4*p.in[2]+1<<10 {
 		return nil
 	}
-	p.stacked = n == 3 && p.lo == 0 && p.hi == p.width && p.out[2]*p.stride[2] == p.in[2] && (p.kernel[2]-1)*p.dilation[2] < p.stride[2] && p.out[1]*p.in[2] <= mostPoolPlane
+	p.stacked = n == 3 && p.before[2] == 0 && p.hi == p.width && p.out[2]*p.stride[2] == p.in[2] && (p.kernel[2]-1)*p.dilation[2] < p.stride[2] && p.out[1]*p.in[2] <= mostPoolPlane
 	for d := range 2 {
 		for _, t := range p.taps[d] {
 			p.stacked = p.stacked && t == [2]int{0, p.kernel[d]}
