@@ -73,6 +73,7 @@ func drawTensor(rt *rapid.T, name string, shape ...int) *tensor.Tensor {
 // inferred shape.
 func TestConvolutionsAgree(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
+		t := optest.Drawn(t, rt)
 		n := rapid.IntRange(1, 3).Draw(rt, "axes")
 		attrs := drawWindow(rt, n)
 		group := rapid.SampledFrom([]int{1, 1, 2, 3}).Draw(rt, "group")
@@ -86,9 +87,6 @@ func TestConvolutionsAgree(t *testing.T) {
 		bias := drawTensor(rt, "b", w[0])
 		if _, err := optest.Run(t, "Conv", 22, attrs, drawTensor(rt, "x", x...), drawTensor(rt, "w", w...), bias); err != nil {
 			rt.Fatalf("%v of %v by %v: %v", attrs, x, w, err)
-		}
-		if t.Failed() {
-			rt.Fatalf("%v of %v by %v", attrs, x, w)
 		}
 	})
 }

@@ -99,7 +99,7 @@ func (b *Graph) Returns(ids ...ir.ValueID) *ir.Graph {
 
 // PreparedExactly checks that an operator prepared for constant inputs returns the same bits
 // as the plain loops.
-func PreparedExactly(t *testing.T, name string, attrs map[string]any, constant []int, inputs ...tensor.Value) {
+func PreparedExactly(t testing.TB, name string, attrs map[string]any, constant []int, inputs ...tensor.Value) {
 	t.Helper()
 	opset := 22
 	if domain, _ := SplitOpName(name); domain != "" {
@@ -119,7 +119,7 @@ func PreparedExactly(t *testing.T, name string, attrs map[string]any, constant [
 	}
 }
 
-func PreparedAt(t *testing.T, name string, opset int, attrs map[string]any, constant []int, inputs ...tensor.Value) *tensor.Tensor {
+func PreparedAt(t testing.TB, name string, opset int, attrs map[string]any, constant []int, inputs ...tensor.Value) *tensor.Tensor {
 	t.Helper()
 	b, err := Build(name, opset, attrs, len(inputs), 1)
 	if err != nil {
