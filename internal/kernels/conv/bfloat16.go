@@ -3,6 +3,7 @@ package conv
 import (
 	"math"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/onward-ml/onward/internal/cpu"
@@ -117,7 +118,12 @@ type strip struct {
 	data  []uint16
 	cols  int // pixels in a row
 	octet int // distance in elements
+	run   uint64
+	band  int // of the run
 }
+
+// roundedRuns is the number of runs of rounded convolutions.
+var roundedRuns atomic.Uint64
 
 var stripPool = sync.Pool{New: func() any { return new(strip) }}
 
@@ -211,6 +217,8 @@ func (d *Rounded) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *Blocked
 	}
 	b := d.bands(ep)
 	n, panels := b.down*b.across*b.groups, len(d.Weights.panels)
+	var run uint64 // a thread rounds a band once in a run
+	begin := func(lo, hi int) { run = roundedRuns.Add(1) }
 	work := func(lo, hi int) {
 		s := stripPool.Get().(*strip)
 		defer stripPool.Put(s)
@@ -219,7 +227,10 @@ func (d *Rounded) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *Blocked
 			k := min(hi-u, b.groups-g)
 			r0, r1 := b.h*(i/b.across)/b.down, b.h*(i/b.across+1)/b.down
 			c0, c1 := b.w*(i%b.across)/b.across, b.w*(i%b.across+1)/b.across
-			d.round(level, s, x, r0, c0, r1-r0, c1-c0)
+			if s.run != run || s.band != i {
+				d.round(level, s, x, r0, c0, r1-r0, c1-c0)
+				s.run, s.band = run, i
+			}
 			for p := panels * g / b.groups; p < panels*(g+k)/b.groups; p++ {
 				d.panel(level, s, y, ep, p, r0, c0, r1-r0, c1-c0, b.joined)
 			}
@@ -227,9 +238,9 @@ func (d *Rounded) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *Blocked
 		}
 	}
 	if par == nil {
-		work(0, n)
-		return
+		par = func(n int, fn func(lo, hi int)) { fn(0, n) }
 	}
+	par(1, begin)
 	par(n, work)
 }
 
