@@ -179,18 +179,20 @@ func (d *Direct) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedE
 type rows struct {
 	units, width int // units of an image; pixels of a row
 	flat         bool
+	byPixels     bool // threads divide the pixels rather than the panels
 }
 
 // newRows divides the output into units. pointwise is set if an output pixel reads only the input
-// pixel at its coordinates. With few panels there are more units.
+// pixel at its coordinates. With few panels there are more units. Threads divide what is larger, the
+// image or the weights, so that each reads only its part from the caches of others.
 func newRows(in, out *Layout, ep *BlockedEpilogue, panels int, pointwise bool) rows {
 	if pointwise && in.H == out.H && in.W == out.W && in.flat() && out.flat() && (ep.Add == nil || ep.AddLayout.flat()) {
 		const enough = 16
 		width := out.H * out.W
 		n := tiles(width, widest)
-		return rows{min(n, max(tiles(n, flatGroup), tiles(enough, panels))), width, true}
+		return rows{min(n, max(tiles(n, flatGroup), tiles(enough, panels))), width, true, in.C*out.C <= (in.C+out.C)*width}
 	}
-	return rows{out.H, out.W, false}
+	return rows{out.H, out.W, false, false}
 }
 
 // widest is the width of the largest tile of any level.
@@ -204,6 +206,21 @@ func (r *rows) panels(par gemm.Par, panels int, fn func(p, g0, g1 int)) {
 			n := min(hi-u, r.units-g)
 			fn(p, g, g+n)
 			u += n
+		}
+	}
+	if r.byPixels {
+		work = func(lo, hi int) {
+			for u := lo; u < hi; {
+				g, p, n := u/panels, u%panels, 1
+				end := min(panels, p+hi-u)
+				if p == 0 {
+					n = max(1, (hi-u)/panels) // whole units
+				}
+				u += n * (end - p)
+				for ; p < end; p++ {
+					fn(p, g, g+n)
+				}
+			}
 		}
 	}
 	if par == nil {
