@@ -38,10 +38,10 @@ func blockedOut(c *ir.Call, n int, l *Layout) ([]float32, error) {
 		return nil, err
 	}
 	data := tensor.Of[float32](y)
-	if l.Top+l.Left+l.Bottom+l.Right > 0 {
-		c.Launch(n, n, func(lo, hi int) {
+	if blocks := l.Blocks(); l.Top+l.Left+l.Bottom+l.Right > 0 {
+		c.Launch(n*blocks, 1+(1<<13)/(l.Block-16*l.H*l.W), func(lo, hi int) {
 			for i := lo; i < hi; i++ {
-				l.ClearBorder(data[i*l.Len():][:l.Len()], 0, l.Blocks())
+				l.ClearBorder(data[i/blocks*l.Len():][:l.Len()], i%blocks, i%blocks+1)
 			}
 		})
 	}
