@@ -209,24 +209,21 @@ func (r *rows) panels(par gemm.Par, panels int, fn func(p, g0, g1 int)) {
 		}
 	}
 	if r.byPixels {
-		work = func(lo, hi int) {
-			for u := lo; u < hi; {
-				g, p, n := u/panels, u%panels, 1
-				end := min(panels, p+hi-u)
-				if p == 0 {
-					n = max(1, (hi-u)/panels) // whole units
-				}
-				u += n * (end - p)
-				for ; p < end; p++ {
-					fn(p, g, g+n)
-				}
-			}
-		}
+		work = func(lo, hi int) { byPixels(lo, hi, panels, fn) }
 	}
 	if par == nil {
 		work(0, panels*r.units)
 	} else {
 		par(panels*r.units, work)
+	}
+}
+
+// byPixels calls fn for every panel p with the units [g0, g1) of an image for which g*panels+p is in [lo, hi).
+func byPixels(lo, hi, panels int, fn func(p, g0, g1 int)) {
+	for p := range panels {
+		if g0, g1 := tiles(max(0, lo-p), panels), tiles(max(0, hi-p), panels); g0 < g1 {
+			fn(p, g0, g1)
+		}
 	}
 }
 

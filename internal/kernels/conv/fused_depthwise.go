@@ -107,7 +107,7 @@ func FusedDepthwisePays(dw *Depthwise) bool {
 	return dw.In.Len()*4 > cache && dw.In.W >= 28 && 2*dw.Weights.KH*dw.In.Row*4 <= cache/8
 }
 
-// Run computes one image. first must not have a residual. par distributes panels and rows; if it is
+// Run computes one image. first must not have a residual. par distributes rows and panels; if it is
 // nil, one call computes everything.
 func (r *FusedDepthwise) Run(level cpu.Level, par gemm.Par, y, x []float32, first, ep *BlockedEpilogue) {
 	r.first.check(x)
@@ -115,13 +115,13 @@ func (r *FusedDepthwise) Run(level cpu.Level, par gemm.Par, y, x []float32, firs
 	if ep.Add != nil {
 		ep.AddLayout.check("residual", ep.Add)
 	}
-	// A thread that starts within a panel repeats rows that another thread computes too.
+	// A thread that starts within an image repeats rows that another thread computes too.
 	h, again := r.dw.Out.H, max(0, r.dw.Weights.KH-r.dw.StrideH)
 	bands := h
 	if again > 0 {
-		bands = min(h, max(1, h*r.dw.StrideH/(12*again)))
+		bands = min(h, max(2, h*r.dw.StrideH/(12*again)))
 	}
-	n := r.first.count() * bands
+	panels := r.first.count()
 	work := func(lo, hi int) {
 		s := ringPool.Get().(*ring)
 		defer ringPool.Put(s)
@@ -130,18 +130,13 @@ func (r *FusedDepthwise) Run(level cpu.Level, par gemm.Par, y, x []float32, firs
 		}
 		s.rows = s.rows[:r.mid.Len()]
 		r.mid.ClearBorder(s.rows, 0, 2)
-		for u := lo; u < hi; {
-			p, b := u/bands, u%bands
-			k := min(hi-u, bands-b)
-			r.panel(level, s, y, x, first, ep, p, h*b/bands, h*(b+k)/bands)
-			u += k
-		}
+		byPixels(lo, hi, panels, func(p, b0, b1 int) { r.panel(level, s, y, x, first, ep, p, h*b0/bands, h*b1/bands) })
 	}
 	if par == nil {
-		work(0, n)
+		work(0, panels*bands)
 		return
 	}
-	par(n, work)
+	par(panels*bands, work)
 }
 
 type ring struct {
