@@ -35,7 +35,7 @@ var layers = map[string][]string{
 	"onnx":                {"tensor", "internal/memory"},
 
 	// Kernels see slices and ints, never tensors or graphs.
-	"internal/kernels": {"internal/cpu"},
+	"internal/kernels": {"internal/cpu", "internal/memory"},
 
 	// Image codecs see bytes and pixels. The public packages only link those that
 	// package ops does not.

@@ -170,7 +170,7 @@ func (x *External) data(t *Tensor, size int64, opts *DecodeOptions) (data []byte
 		return nil, false, err
 	}
 	defer f.Close()
-	data = memory.Aligned(int(size))
+	data = memory.Slice[byte](int(size))
 	if _, err := io.ReadFull(io.NewSectionReader(f, info.offset, size), data); err != nil {
 		return nil, false, fmt.Errorf("%w: read %q: %w", ErrExternalData, info.location, err)
 	}

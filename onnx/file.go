@@ -100,7 +100,7 @@ func (m *Model) detach() {
 		if len(t.RawData) == 0 {
 			return true
 		}
-		own := memory.Uninitialized(len(t.RawData))
+		own := memory.Lasting(memory.Uninitialized(len(t.RawData)))
 		for at := 0; at < len(own); at += step {
 			part := t.RawData[at:min(len(own), at+step)]
 			copy(own[at:], part)

@@ -6,6 +6,28 @@ import (
 	"unsafe"
 )
 
+// Line is the size of a cache line and of the widest vector register, in bytes. A vector load that
+// straddles two lines costs twice as much, and make aligns large slices to 16 bytes only.
+const Line = 64
+
+// Slice returns n zero elements, aligned to 64 bytes, for weights and tables that every run reads. T
+// must not hold pointers.
+func Slice[T any](n int) []T {
+	var z T
+	return FromRaw[T](Lasting(Aligned(n * int(unsafe.Sizeof(z)))))
+}
+
+// Lasting returns b, which every run uses, and asks the operating system for large pages if it is
+// long and has not been written yet: a page of 2 MB takes one entry of the processor's table of
+// addresses instead of 512, and the processor prefetches within a page only.
+func Lasting(b []byte) []byte {
+	const worth = 64 << 10
+	if len(b) >= worth {
+		advise(b)
+	}
+	return b
+}
+
 // Aligned returns n zero bytes, aligned to 64 bytes.
 func Aligned(n int) []byte {
 	if n == 0 {

@@ -99,7 +99,7 @@ func (v *Conv) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, 
 	if !ok || w.DType().Size() != 2 {
 		return (&FusedConv{Conv: *v}).Prepare(in, types)
 	}
-	buf := memory.FromRaw[float32](memory.Aligned(4 * w.Len()))
+	buf := memory.Slice[float32](w.Len())
 	if err := kit.RealConvert(buf, w); err != nil {
 		return nil, nil, err
 	}

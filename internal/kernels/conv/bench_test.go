@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/onward-ml/onward/internal/cpu"
-	"github.com/onward-ml/onward/internal/kernels/align"
+	"github.com/onward-ml/onward/internal/memory"
 )
 
 // BenchmarkConv runs layers of ResNet50, VGG19 and MobileNet on one thread. GFLOPS count the operations of the direct sum.
@@ -19,7 +19,7 @@ func BenchmarkConv(b *testing.B) {
 		x, w := make([]float32, s.Cin*product(s.In)), make([]float32, s.Cout*s.Cin/s.Group*product(s.Kernel))
 		pad := s.PadBegin[0]
 		in, out := NewLayout(s.Cin, s.In[0], s.In[1], pad, pad, pad, pad), NewLayout(s.Cout, s.Out[0], s.Out[1], 0, 0, 0, 0)
-		bx, by := align.Slice[float32](in.Len()), align.Slice[float32](out.Len())
+		bx, by := memory.Slice[float32](in.Len()), memory.Slice[float32](out.Len())
 		in.FromNCHW(cpu.Active(), bx, x, 0, in.Blocks())
 		flops := 2 * float64(s.Cout*s.Cin/s.Group*product(s.Kernel)*product(s.Out))
 		name := fmt.Sprintf("%dx%d_g%d_k%d_s%d@%d", s.Cin, s.Cout, s.Group, s.Kernel[0], s.Stride[0], s.In[0])
@@ -47,7 +47,7 @@ func BenchmarkConv(b *testing.B) {
 func BenchmarkDepthwiseAndNCHWInput(b *testing.B) {
 	for _, s := range []*Shape{shape2(1, 96, 96, 96, 112, 112, 3, 2, 1, 1), shape2(1, 384, 384, 384, 14, 14, 3, 1, 1, 1), shape2(1, 960, 960, 960, 7, 7, 3, 1, 1, 1)} {
 		in, out := NewLayout(s.Cin, s.In[0], s.In[1], 1, 1, 1, 1), NewLayout(s.Cout, s.Out[0], s.Out[1], 0, 0, 0, 0)
-		bx, by := align.Slice[float32](in.Len()), align.Slice[float32](out.Len())
+		bx, by := memory.Slice[float32](in.Len()), memory.Slice[float32](out.Len())
 		d := &Depthwise{In: in, Out: out, StrideH: s.Stride[0], StrideW: s.Stride[0], DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackDepthwise(make([]float32, s.Cin*9), nil, s.Cin, 3, 3)}
 		b.Run(fmt.Sprintf("depthwise%d@%d", s.Cin, s.In[0]), func(b *testing.B) {
 			for b.Loop() {
@@ -58,7 +58,7 @@ func BenchmarkDepthwiseAndNCHWInput(b *testing.B) {
 	}
 	out := NewLayout(64, 112, 112, 0, 0, 0, 0)
 	d := &NCHWInput{Cin: 3, H: 224, W: 224, Out: out, StrideH: 2, StrideW: 2, DilationH: 1, DilationW: 1, Top: 3, Left: 3, Weights: PackNCHWInput(make([]float32, 64*3*49), nil, 3, 64, 7, 7)}
-	x, y := make([]float32, 3*224*224), align.Slice[float32](out.Len())
+	x, y := make([]float32, 3*224*224), memory.Slice[float32](out.Len())
 	b.Run("nchw7x7", func(b *testing.B) {
 		for b.Loop() {
 			d.Run(cpu.Active(), nil, y, x, &BlockedEpilogue{})

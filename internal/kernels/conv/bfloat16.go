@@ -7,9 +7,9 @@ import (
 	"unsafe"
 
 	"github.com/onward-ml/onward/internal/cpu"
-	"github.com/onward-ml/onward/internal/kernels/align"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/memory"
 )
 
 // Rounded is a [Direct] convolution whose operands are rounded to bfloat16. Products are exact, and
@@ -87,7 +87,7 @@ func (d *Direct) rounded(level cpu.Level, data func(panel int) []float32) *Round
 		size += p.cbs * taps * octet * p.blocks * Lanes
 		w.panels[i] = p
 	}
-	r := &Rounded{Direct: *d, data: align.Slice[uint16](size)}
+	r := &Rounded{Direct: *d, data: memory.Slice[uint16](size)}
 	r.Weights = &w
 	for i := range w.panels {
 		p := &w.panels[i]
@@ -143,7 +143,7 @@ func (d *Rounded) round(level cpu.Level, s *strip, data []float32, y, x, rows, c
 	h, w := d.window(rows, cols)
 	s.cols, s.octet = w, h*w*octet+32 // keep the distances off powers of two
 	if n := d.In.Blocks() * 2 * s.octet; len(s.data) < n {
-		s.data = align.Slice[uint16](n)
+		s.data = memory.Slice[uint16](n)
 	}
 	sh, sw := 1, 1
 	if d.pointwise() {
@@ -413,7 +413,7 @@ func (d *Winograd) Rounded(level cpu.Level) *Winograd {
 
 func (d *Winograd) rounded(level cpu.Level) *Winograd {
 	w := *d.Weights
-	w.rounded = align.Slice[uint16](len(w.Data))
+	w.rounded = memory.Slice[uint16](len(w.Data))
 	gemm.RoundPairs(level, w.rounded, w.Data)
 	w.Data = nil
 	return &Winograd{In: d.In, Out: d.Out, Top: d.Top, Left: d.Left, Weights: &w}

@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/onward-ml/onward/internal/cpu"
-	"github.com/onward-ml/onward/internal/kernels/align"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/memory"
 	testkit "github.com/onward-ml/onward/internal/testing"
 )
 
@@ -249,7 +249,7 @@ func BenchmarkRounded(b *testing.B) {
 		c.Shape, c.w = s, random(rand.New(rand.NewPCG(4, 9)), s.Cin*s.Cout*product(s.Kernel))
 		pad := s.PadBegin[0]
 		in, out := NewLayout(s.Cin, s.In[0], s.In[1], pad, pad, pad, pad), NewLayout(s.Cout, s.Out[0], s.Out[1], 0, 0, 0, 0)
-		x, y := align.Slice[float32](in.Len()), align.Slice[float32](out.Len())
+		x, y := memory.Slice[float32](in.Len()), memory.Slice[float32](out.Len())
 		in.FromNCHW(cpu.Active(), x, random(rand.New(rand.NewPCG(5, 9)), s.Cin*product(s.In)), 0, in.Blocks())
 		d := c.rounded(b, cpu.Active(), in, out)
 		b.Run(fmt.Sprintf("%dx%d_k%d_s%d@%d", s.Cin, s.Cout, s.Kernel[0], s.Stride[0], s.In[0]), func(b *testing.B) {

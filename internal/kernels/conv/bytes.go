@@ -6,10 +6,10 @@ import (
 	"unsafe"
 
 	"github.com/onward-ml/onward/internal/cpu"
-	"github.com/onward-ml/onward/internal/kernels/align"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/kernels/quant"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/memory"
 )
 
 const (
@@ -152,7 +152,7 @@ func packBytes[W quant.Byte](s *Shape, w []W, zero func(o int) int32, amx bool) 
 		return nil
 	}
 	size := p.taps * p.k * byteCols * 4
-	p.data = align.Slice[int8](s.Group * p.panels * size)
+	p.data = memory.Slice[int8](s.Group * p.panels * size)
 	p.sums = make([]int32, s.Group*p.panels*byteCols)
 	for o := range s.Cout {
 		g, j := o/og, o%og

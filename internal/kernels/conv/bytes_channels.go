@@ -4,9 +4,9 @@ import (
 	"math"
 	"unsafe"
 
-	"github.com/onward-ml/onward/internal/kernels/align"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/kernels/quant"
+	"github.com/onward-ml/onward/internal/memory"
 )
 
 const (
@@ -78,7 +78,7 @@ func channelTileGeneric(pixels int, t *channelTile) {
 // packChannels returns the weights of a depthwise convolution for [channelTile].
 func packChannels(single []int32, taps int) []int32 {
 	channels := len(single) / taps
-	r := align.Slice[int32](tiles(channels, Lanes) * taps * Lanes)
+	r := memory.Slice[int32](tiles(channels, Lanes) * taps * Lanes)
 	for c := range channels {
 		for t := range taps {
 			r[(c/Lanes*taps+t)*Lanes+c%Lanes] = single[c*taps+t]

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/cpu"
-	"github.com/onward-ml/onward/internal/kernels/align"
+	"github.com/onward-ml/onward/internal/memory"
 )
 
 // byteEpilogue holds what kernels add to sums of bytes and multiply them by, and how they read the input. It depends on the signedness of the
@@ -39,7 +39,7 @@ func (d *Integer) epilogue(scale []float32, signed bool) *byteEpilogue {
 		}
 	}
 	e.zero, e.flip = d.converted(signed, d.single == nil && signedTiles(d.level))
-	e.bias, e.scale = align.Slice[int32](size), align.Slice[float32](size)
+	e.bias, e.scale = memory.Slice[int32](size), memory.Slice[float32](size)
 	for c := range channels {
 		i, sum := at(c), c
 		if d.single == nil {

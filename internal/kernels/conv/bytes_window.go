@@ -4,9 +4,9 @@ import (
 	"math"
 	"unsafe"
 
-	"github.com/onward-ml/onward/internal/kernels/align"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/kernels/quant"
+	"github.com/onward-ml/onward/internal/memory"
 )
 
 const (
@@ -100,7 +100,7 @@ func windowPosition(channels, c int) int {
 func packWindows(single []int32) []int8 {
 	const taps = 9
 	channels := len(single) / taps
-	r := align.Slice[int8](tiles(channels, windowHalf) * windowHalf * 3 * 4)
+	r := memory.Slice[int8](tiles(channels, windowHalf) * windowHalf * 3 * 4)
 	for i, v := range single {
 		c, row, column := i/taps, i%taps/3, i%3
 		if v != int32(int8(v)) {

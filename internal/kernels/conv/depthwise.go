@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/cpu"
-	"github.com/onward-ml/onward/internal/kernels/align"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/memory"
 )
 
 // DepthwiseWeights are the packed weights of [Depthwise]: [channel block][kh][kw][16].
@@ -18,8 +18,8 @@ type DepthwiseWeights struct {
 func PackDepthwise(w, bias []float32, c, kh, kw int) *DepthwiseWeights {
 	p := &DepthwiseWeights{C: c, KH: kh, KW: kw}
 	taps, blocks := kh*kw, tiles(c, Lanes)
-	p.Data = align.Slice[float32](blocks * taps * Lanes)
-	p.Bias = align.Slice[float32](blocks * Lanes)
+	p.Data = memory.Slice[float32](blocks * taps * Lanes)
+	p.Bias = memory.Slice[float32](blocks * Lanes)
 	copy(p.Bias, bias)
 	for i := range c {
 		for t := range taps {

@@ -5,9 +5,9 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/cpu"
-	"github.com/onward-ml/onward/internal/kernels/align"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/memory"
 )
 
 // BlockedEpilogue is applied to a sum in NCHW16c before it is stored, in the order of the fields.
@@ -64,7 +64,7 @@ type panel struct {
 func PackWeights(level cpu.Level, w, bias []float32, cin, cout, group, kh, kw int) *Weights {
 	p := &Weights{Cin: cin, Cout: cout, KH: kh, KW: kw}
 	blocks := tiles(cout, Lanes)
-	p.Bias = align.Slice[float32](blocks * Lanes)
+	p.Bias = memory.Slice[float32](blocks * Lanes)
 	copy(p.Bias, bias)
 	cg, og := cin/group, cout/group
 	inputs := func(block int) (lo, hi int) { // input blocks that an output block reads
@@ -84,7 +84,7 @@ func PackWeights(level cpu.Level, w, bias []float32, cin, cout, group, kh, kw in
 		b += n.blocks
 		p.panels = append(p.panels, n)
 	}
-	p.Data = align.Slice[float32](size)
+	p.Data = memory.Slice[float32](size)
 	taps := kh * kw
 	for _, n := range p.panels {
 		width := n.blocks * Lanes

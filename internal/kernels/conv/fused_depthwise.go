@@ -6,8 +6,8 @@ import (
 	"unsafe"
 
 	"github.com/onward-ml/onward/internal/cpu"
-	"github.com/onward-ml/onward/internal/kernels/align"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/memory"
 )
 
 // FusedDepthwise is a convolution fused with the depthwise convolution of its result, as at the start of
@@ -67,7 +67,7 @@ func NewFusedDepthwise(first any, dw *Depthwise) (*FusedDepthwise, error) {
 	}
 	r.mid = NewLayout(2*Lanes, w.KH, dw.In.W, 0, dw.In.Left, 0, dw.In.Right)
 	blocks, taps := tiles(w.C, Lanes), w.KH*w.KW*Lanes
-	r.data = align.Slice[float32](w.KH * blocks * taps)
+	r.data = memory.Slice[float32](w.KH * blocks * taps)
 	for turn := range w.KH {
 		for b := range blocks {
 			for k := range w.KH {
@@ -126,7 +126,7 @@ func (r *FusedDepthwise) Run(level cpu.Level, par gemm.Par, y, x []float32, firs
 		s := ringPool.Get().(*ring)
 		defer ringPool.Put(s)
 		if size := r.mid.Len(); cap(s.rows) < size {
-			s.rows = align.Slice[float32](size)
+			s.rows = memory.Slice[float32](size)
 		}
 		s.rows = s.rows[:r.mid.Len()]
 		r.mid.ClearBorder(s.rows, 0, 2)

@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/onward-ml/onward/internal/cpu"
-	"github.com/onward-ml/onward/internal/kernels/align"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/memory"
 	testkit "github.com/onward-ml/onward/internal/testing"
 	"pgregory.net/rapid"
 )
@@ -237,7 +237,7 @@ func BenchmarkFusedDepthwise(b *testing.B) {
 		}
 		c := fusedCase{kind: kind, first: f, dw: then(f, s.kernel, s.stride, 1, s.kernel/2, s.kernel/2)}
 		in, mid, out, first, dw := c.parts(b, cpu.Active(), rand.New(rand.NewPCG(1, 1)), true)
-		x, y, between := align.Slice[float32](max(in.Len(), s.cin*s.h*s.h)), align.Slice[float32](out.Len()), align.Slice[float32](mid.Len())
+		x, y, between := memory.Slice[float32](max(in.Len(), s.cin*s.h*s.h)), memory.Slice[float32](out.Len()), memory.Slice[float32](mid.Len())
 		ep := epilogueOf(s.ep, cpu.Active())
 		name := fmt.Sprintf("%d-%d@%d_k%d_s%d_%d", s.cin, s.cout, s.h, s.kernel, s.stride, s.ep)
 		b.Run(name+"/apart", func(b *testing.B) {

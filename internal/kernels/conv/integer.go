@@ -7,10 +7,10 @@ import (
 	"unsafe"
 
 	"github.com/onward-ml/onward/internal/cpu"
-	"github.com/onward-ml/onward/internal/kernels/align"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/kernels/quant"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/memory"
 )
 
 // Integer is a convolution of 8-bit integers to int32, exact at every level, in ONNX's layout:
@@ -219,7 +219,7 @@ var integerPool = sync.Pool{New: func() any { return new(integerBuffers) }}
 
 func resize[T any](s *[]T, n int) []T {
 	if cap(*s) < n {
-		*s = align.Slice[T](n)
+		*s = memory.Slice[T](n)
 	}
 	return (*s)[:n]
 }

@@ -6,8 +6,8 @@ import (
 	"unsafe"
 
 	"github.com/onward-ml/onward/internal/cpu"
-	"github.com/onward-ml/onward/internal/kernels/align"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/memory"
 )
 
 // NCHWInput is an NCHW-input convolution, the first of a network: it reads few channels in (C, H, W) and
@@ -25,9 +25,9 @@ type NCHWInput struct {
 func PackNCHWInput(w, bias []float32, cin, cout, kh, kw int) *Weights {
 	p := &Weights{Cin: cin, Cout: cout, KH: kh, KW: kw}
 	blocks, k := tiles(cout, Lanes), cin*kh*kw
-	p.Bias = align.Slice[float32](blocks * Lanes)
+	p.Bias = memory.Slice[float32](blocks * Lanes)
 	copy(p.Bias, bias)
-	p.Data = align.Slice[float32](blocks * Lanes * k)
+	p.Data = memory.Slice[float32](blocks * Lanes * k)
 	for b := 0; b < blocks; b += 2 {
 		n := panel{block: b, blocks: min(2, blocks-b), offset: b * Lanes * k}
 		width := n.blocks * Lanes
@@ -128,7 +128,7 @@ func (d *NCHWInput) rowOf(level cpu.Level, c unsafe.Pointer, ldc int, add unsafe
 func (d *NCHWInput) window(bp *[]float32, x []float32, y0, x0, width int) []float32 {
 	kh := d.Weights.KH
 	if n := d.Cin * kh * width; cap(*bp) < n {
-		*bp = align.Slice[float32](n)
+		*bp = memory.Slice[float32](n)
 	}
 	rows := (*bp)[:d.Cin*kh*width]
 	clear(rows)

@@ -5,8 +5,8 @@ import (
 	"unsafe"
 
 	"github.com/onward-ml/onward/internal/cpu"
-	"github.com/onward-ml/onward/internal/kernels/align"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/memory"
 )
 
 // PermutedPointwise is a 1×1 convolution over NCHW16c without padding that reads its input channels one by
@@ -36,7 +36,7 @@ func NewPermutedPointwise(w, bias []float32, group int, in, out Layout, strideH,
 	if err := checkWindow(&in, &out, 1, 1, strideH, strideW, 1, 1, 0, 0); err != nil {
 		return nil, err
 	}
-	d := &PermutedPointwise{in: in, out: out, strideH: strideH, strideW: strideW, bias: align.Slice[float32](out.Blocks() * Lanes)}
+	d := &PermutedPointwise{in: in, out: out, strideH: strideH, strideW: strideW, bias: memory.Slice[float32](out.Blocks() * Lanes)}
 	copy(d.bias, bias)
 	cg, og := in.C/group, out.C/group
 	groups := func(block int) (first, last int) { return block * Lanes / og, (min(out.C, (block+1)*Lanes) - 1) / og }
@@ -67,7 +67,7 @@ func NewPermutedPointwise(w, bias []float32, group int, in, out Layout, strideH,
 		b += p.blocks
 		d.panels = append(d.panels, p)
 	}
-	d.data = align.Slice[float32](size)
+	d.data = memory.Slice[float32](size)
 	for _, p := range d.panels {
 		width := p.blocks * Lanes
 		first, _ := groups(p.block)

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/onward-ml/onward/internal/cpu"
-	"github.com/onward-ml/onward/internal/kernels/align"
+	"github.com/onward-ml/onward/internal/memory"
 	testkit "github.com/onward-ml/onward/internal/testing"
 	"pgregory.net/rapid"
 )
@@ -105,7 +105,7 @@ func BenchmarkPermutedPointwise(b *testing.B) {
 		shape2(1, 24, 88, 1, 28, 28, 1, 1, 1, 0), shape2(1, 24, 144, 1, 56, 56, 1, 1, 1, 0), shape2(1, 64, 64, 1, 28, 28, 1, 1, 1, 0),
 	} {
 		in, out := NewLayout(s.Cin, s.In[0], s.In[1], 0, 0, 0, 0), NewLayout(s.Cout, s.Out[0], s.Out[1], 0, 0, 0, 0)
-		x, y, w := align.Slice[float32](in.Len()), align.Slice[float32](out.Len()), make([]float32, s.Cout*s.Cin/s.Group)
+		x, y, w := memory.Slice[float32](in.Len()), memory.Slice[float32](out.Len()), make([]float32, s.Cout*s.Cin/s.Group)
 		g, err := NewPermutedPointwise(w, nil, s.Group, in, out, 1, 1, nil)
 		if err != nil {
 			b.Fatal(err)

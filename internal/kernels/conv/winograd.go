@@ -6,9 +6,9 @@ import (
 	"unsafe"
 
 	"github.com/onward-ml/onward/internal/cpu"
-	"github.com/onward-ml/onward/internal/kernels/align"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/memory"
 )
 
 // The interpolation points of Winograd's minimal filtering F(m×m, 3×3) (Lavin and Gray, "Fast
@@ -50,8 +50,8 @@ func PackWinograd(level cpu.Level, m int, w, bias []float32, cin, cout int) *Win
 	}
 	x, ci, panels := (m+2)*(m+2), tiles(cin, Lanes)*Lanes, tiles(cout, 2*Lanes)
 	p := &WinogradWeights{M: m, Cin: cin, Cout: cout, streamed: cin*cout > 128*128}
-	p.Data = align.Slice[float32](x * panels * ci * 2 * Lanes)
-	p.Bias = align.Slice[float32](panels * 2 * Lanes)
+	p.Data = memory.Slice[float32](x * panels * ci * 2 * Lanes)
+	p.Bias = memory.Slice[float32](panels * 2 * Lanes)
 	copy(p.Bias, bias)
 	xiStride, panelStride := ci*2*Lanes, x*ci*2*Lanes
 	if p.streamed {
@@ -145,16 +145,16 @@ var winogradPool = sync.Pool{New: func() any { return new(winogradBlock) }}
 
 func (b *winogradBlock) grow(v, m, rounded int) {
 	if len(b.v) < v {
-		b.v = align.Slice[float32](v)
+		b.v = memory.Slice[float32](v)
 	}
 	if len(b.m) < m {
-		b.m = align.Slice[float32](m)
+		b.m = memory.Slice[float32](m)
 	}
 	if len(b.rounded) < rounded {
-		b.rounded = align.Slice[uint16](rounded)
+		b.rounded = memory.Slice[uint16](rounded)
 	}
 	if b.patch == nil {
-		b.patch = align.Slice[float32]((36 + 2*16) * Lanes)
+		b.patch = memory.Slice[float32]((36 + 2*16) * Lanes)
 	}
 }
 
@@ -264,7 +264,7 @@ type winogradOwn struct {
 	patch *winogradPatch
 }
 
-var ownPool = sync.Pool{New: func() any { return &winogradOwn{patch: (*winogradPatch)(align.Slice[float32](len(winogradPatch{})))} }}
+var ownPool = sync.Pool{New: func() any { return &winogradOwn{patch: (*winogradPatch)(memory.Slice[float32](len(winogradPatch{})))} }}
 
 // own calls fn for the block of tiles [t0, t1) with its own patch.
 func (r *winogradRun) own(t0, t1 int, fn func(*winogradRun)) {

@@ -13,8 +13,8 @@ import (
 	"unsafe"
 
 	"github.com/onward-ml/onward/internal/cpu"
-	"github.com/onward-ml/onward/internal/kernels/align"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/memory"
 )
 
 const (
@@ -73,9 +73,9 @@ func pack[T Byte](par gemm.Par, dot, amx bool, b []T, ldb int, trans bool, k, n 
 	}
 	size := panels * p.steps * PanelWidth * group
 	if p.dot {
-		p.bytes = align.Slice[int8](size)
+		p.bytes = memory.Slice[int8](size)
 	} else {
-		p.words = align.Slice[int16](size)
+		p.words = memory.Slice[int16](size)
 	}
 	if par == nil {
 		par = func(n int, fn func(lo, hi int)) { fn(0, n) }
@@ -252,7 +252,7 @@ var pool = sync.Pool{New: func() any { return new(buffers) }}
 
 func grow[T any](s *[]T, n int) []T {
 	if cap(*s) < n {
-		*s = align.Slice[T](n)
+		*s = memory.Slice[T](n)
 	}
 	return (*s)[:n]
 }

@@ -7,9 +7,9 @@ import (
 	"unsafe"
 
 	"github.com/onward-ml/onward/internal/cpu"
-	"github.com/onward-ml/onward/internal/kernels/align"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/memory"
 )
 
 // NBits is a K×N matrix of 4- or 8-bit integers with a scale and a zero point per block of K, as in
@@ -48,10 +48,10 @@ func PackNBits(b []uint8, scales, zeros []float32, k, n, bits, block int) (*NBit
 		return nil, fmt.Errorf("%d bytes, %d scales and %d zero points for a %d×%d matrix in blocks of %d, want %d, %d and as many or none", len(b), len(scales), len(zeros), k, n, block, n*rowBytes, n*p.blocks)
 	}
 	panels := tiles(n, PanelWidth)
-	p.data = align.Slice[uint8](panels * p.panelBytes())
-	p.scale = align.Slice[float32](panels * p.blocks * PanelWidth)
+	p.data = memory.Slice[uint8](panels * p.panelBytes())
+	p.scale = memory.Slice[float32](panels * p.blocks * PanelWidth)
 	if zeros != nil {
-		p.shift = align.Slice[float32](panels * p.blocks * PanelWidth)
+		p.shift = memory.Slice[float32](panels * p.blocks * PanelWidth)
 	}
 	for j := range n {
 		row := b[j*rowBytes:][:rowBytes]

@@ -12,7 +12,7 @@ import (
 	"math"
 	"math/bits"
 
-	"github.com/onward-ml/onward/internal/kernels/align"
+	"github.com/onward-ml/onward/internal/memory"
 )
 
 // Mode is the comparison of a node.
@@ -85,7 +85,7 @@ func thresholdKey(v float32) uint32 {
 	return key(v + 0) // +0 for −0
 }
 
-const lineNodes = align.Line / 8 // nodes of a cache line
+const lineNodes = memory.Line / 8 // nodes of a cache line
 
 // walk describes a stored tree.
 type walk struct {
@@ -144,7 +144,7 @@ func New(s Source) (*Ensemble, error) {
 			return nil, fmt.Errorf("tree %d: %w", t, err)
 		}
 	}
-	nodes := align.Slice[uint64](len(e.nodes))
+	nodes := memory.Slice[uint64](len(e.nodes))
 	copy(nodes, e.nodes)
 	e.nodes = nodes
 	return e, nil

@@ -233,7 +233,7 @@ func (p *PackedReals) Rounded() *PackedReals {
 		data = make([]float32, len(p.Half))
 		vec.F16ToF32(level, data, p.Half)
 	}
-	b := memory.FromRaw[uint16](memory.Aligned(2 * gemm.BF16Len(p.k, p.n)))
+	b := memory.Slice[uint16](gemm.BF16Len(p.k, p.n))
 	gemm.PackBF16(level, b, data, p.k, p.n)
 	return &PackedReals{BF16: b, k: p.k, n: p.n}
 }
@@ -261,14 +261,14 @@ func PackMatrix(b *tensor.Tensor, trans, own bool) (*PackedReals, error) {
 		gemm.PackInPlace(src, k, n)
 		p.Data = src
 	} else {
-		p.Data = memory.FromRaw[float32](memory.Aligned(4 * size))
+		p.Data = memory.Slice[float32](size)
 		gemm.Pack(p.Data, src, ld, trans, k, n)
 	}
 	// Test the first panel before allocating memory for all.
 	var probe [gemm.PanelWidth]uint16
 	level := cpu.Active()
 	if gemm.PackHalf(level, probe[:], p.Data[:min(size, len(probe))]) {
-		if half := memory.FromRaw[uint16](memory.Aligned(2 * size)); gemm.PackHalf(level, half, p.Data) {
+		if half := memory.Slice[uint16](size); gemm.PackHalf(level, half, p.Data) {
 			p.Half, p.Data = half, nil
 		}
 	}

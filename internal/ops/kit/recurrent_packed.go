@@ -66,7 +66,7 @@ func (r *Recurrent) Pack(in []tensor.Value, stages ...int) (*RecurrentWeights, e
 		clear(order)
 		state := make([][]float32, len(stages))
 		for i, s := range p.stages {
-			state[i] = memory.FromRaw[float32](memory.Aligned(4 * panels * h * s.width))
+			state[i] = memory.Slice[float32](panels * h * s.width)
 		}
 		p.each(func(stage, from, to int) {
 			copy(order[to*p.in:][:p.in], wd[(d*g*h+from)*p.in:])
@@ -77,7 +77,7 @@ func (r *Recurrent) Pack(in []tensor.Value, stages ...int) (*RecurrentWeights, e
 				dst[k*s.width] = v
 			}
 		})
-		b := memory.FromRaw[float32](memory.Aligned(4 * gemm.PackedLen(p.in, p.columns)))
+		b := memory.Slice[float32](gemm.PackedLen(p.in, p.columns))
 		gemm.Pack(b, order, p.in, true, p.in, p.columns)
 		p.input = append(p.input, b)
 		p.state = append(p.state, state)
