@@ -20,6 +20,12 @@ func columns8AVX512(dst *float32, a *float32, b *float32, ldb int, k int)
 func columns16AVX512(dst *float32, a *float32, b *float32, ldb int, k int)
 
 //go:noescape
+func rowPanels1AVX512(dst *float32, a *float32, b *float32, panel int, k int)
+
+//go:noescape
+func rowPanels4AVX512(dst *float32, a *float32, b *float32, panel int, k int)
+
+//go:noescape
 func columns1AVX2(dst *float32, a *float32, b *float32, ldb int, k int)
 
 //go:noescape

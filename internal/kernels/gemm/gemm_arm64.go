@@ -51,3 +51,7 @@ func columnsPart(level cpu.Level, left int, dst, a, b *float32, ldb, k int) int 
 	}
 	return 0
 }
+
+func hasRowPanels(level cpu.Level) bool { return false }
+
+func rowPanels(level cpu.Level, n int, dst, a, b *float32, panel, k int) {}
