@@ -104,9 +104,10 @@ type recurrentSteps struct {
 	p     *RecurrentWeights
 	x     [][]float32 // per direction: products of the input plus biases, which become the gates
 	h     [2][]float32
-	cell  []float32 // LSTM
-	other []float32 // GRU: the reset state, [direction][item][hidden]
-	sums  []float32 // per unit of work, for products of several items
+	cell  []float32       // LSTM
+	other []float32       // GRU: the reset state, [direction][item][hidden]
+	sums  []float32       // per unit of work, for products of several items
+	cells []RecurrentCell // per unit of work
 }
 
 // RecurrentCell is one panel of one item in one step: the columns of a stage, and the states of the
@@ -127,7 +128,7 @@ type RecurrentCell struct {
 // state, which include the recurrent bias, are kept separate from the gates.
 func (p *RecurrentWeights) Run(r *RecurrentRun[float32], split int, useOther, apart bool, stage ...func(c *RecurrentCell)) error {
 	dirs, h, batch, columns := len(r.Reverse), p.H, r.Batch, p.columns
-	s := &recurrentSteps{RecurrentRun: r, p: p}
+	s := &recurrentSteps{RecurrentRun: r, p: p, cells: make([]RecurrentCell, dirs*p.panels())}
 	var err error
 	scratch := func(n int) []float32 {
 		var b []float32
@@ -241,7 +242,8 @@ func (s *recurrentSteps) panel(step, stage, d, panel int, useOther, apart bool, 
 		}
 		gemm.F32(cpu.Active(), &a, a.Whole(), nil)
 	}
-	c := RecurrentCell{D: d, U0: panel * p.Unit, N: min(p.Unit, h-panel*p.Unit)}
+	c := &s.cells[d*p.panels()+panel]
+	c.D, c.U0, c.N = d, panel*p.Unit, min(p.Unit, h-panel*p.Unit)
 	for i, n := range s.lens {
 		if step >= n {
 			continue
@@ -270,7 +272,7 @@ func (s *recurrentSteps) panel(step, stage, d, panel int, useOther, apart bool, 
 		}
 		at0 := (d*batch+i)*h + c.U0
 		c.H, c.Next, c.Cell, c.Other = s.h[0][at0:][:c.N], s.h[1][at0:][:c.N], s.cell[at0:][:c.N], s.other[at0:][:c.N]
-		update(&c)
+		update(c)
 		if stage < len(p.stages)-1 {
 			continue
 		}
