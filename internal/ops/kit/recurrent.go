@@ -121,17 +121,33 @@ func ApplyCell[T RealFloat](c *ir.Call, f *CellActivation, clip float64, x []T) 
 			x[i] = min(max(v, T(-clip)), T(clip))
 		}
 	}
+	alpha, beta := f.Alpha, f.Beta
 	if x, ok := any(x).([]float32); ok && !c.Generic {
+		l := cpu.Active()
 		switch f.Name {
 		case "sigmoid":
-			vec.SigmoidF32(cpu.Active(), x, x)
+			vec.SigmoidF32(l, x, x)
 			return
 		case "tanh":
-			vec.TanhF32(cpu.Active(), x, x)
+			vec.TanhF32(l, x, x)
+			return
+		case "relu":
+			vec.ReluF32(l, x, x)
+			return
+		case "leakyrelu":
+			vec.LeakyReluF32(l, x, x, float32(alpha))
+			return
+		case "hardsigmoid":
+			vec.HardSigmoidF32(l, x, x, float32(alpha), float32(beta))
+			return
+		case "elu":
+			vec.EluF32(l, x, x, float32(alpha))
+			return
+		case "softplus":
+			vec.SoftplusF32(l, x, x)
 			return
 		}
 	}
-	alpha, beta := f.Alpha, f.Beta
 	switch f.Name {
 	case "sigmoid":
 		for i, v := range x {
