@@ -6,8 +6,10 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -171,6 +173,10 @@ func (m *moeRun) run(c *ir.Call, y []float32) error {
 			return err
 		}
 	}
+	level := cpu.Active()
+	if c.Generic {
+		level = cpu.Generic
+	}
 	for lo := 0; lo < len(routes); {
 		hi := expertEnd(routes, lo)
 		part, n := routes[lo:hi], hi-lo
@@ -198,9 +204,7 @@ func (m *moeRun) run(c *ir.Call, y []float32) error {
 			for i := lo; i < hi; i++ {
 				r := part[i]
 				dst := y[r.token*m.hidden:][:m.hidden]
-				for j, v := range z[i*m.hidden:][:m.hidden] {
-					dst[j] += r.weight * v
-				}
+				vec.AxpyF32(level, dst, z[i*m.hidden:][:m.hidden], r.weight)
 			}
 		})
 		lo = hi
@@ -228,15 +232,16 @@ func (l *moeLayer) apply(c *ir.Call, expert int, y, x []float32) error {
 	}
 	n := len(y) / l.out
 	g := gemm.Args[float32]{M: n, N: l.out, K: l.in, A: x, LdA: l.in, B: w, LdB: l.in, TransB: true, C: y, LdC: l.out}
+	if l.bias != nil && !c.Generic {
+		g.BiasCol = l.bias[expert*l.out:][:l.out]
+	}
 	if err := kit.MatMulScaled(c, 1, &g); err != nil {
 		return err
 	}
-	if l.bias != nil {
-		c.Parallel(n, max(1, kit.GrainCheap/l.out), func(lo, hi int) {
-			for i := lo; i < hi; i++ {
-				kit.AddLoop(y[i*l.out:][:l.out], y[i*l.out:][:l.out], l.bias[expert*l.out:][:l.out])
-			}
-		})
+	if l.bias != nil && c.Generic {
+		for i := range n {
+			kit.AddLoop(y[i*l.out:][:l.out], y[i*l.out:][:l.out], l.bias[expert*l.out:][:l.out])
+		}
 	}
 	return nil
 }
@@ -249,15 +254,22 @@ func (m *moeRun) activate(c *ir.Call, h, l []float32) []float32 {
 	}
 	c.Parallel(len(h), kit.GrainCostly, func(lo, hi int) {
 		h := h[lo:hi]
-		switch m.Activation {
-		case "relu":
+		level := cpu.Active()
+		switch {
+		case m.Activation == "relu" && c.Generic:
 			for i, v := range h {
 				h[i] = max(v, 0)
 			}
-		case "gelu":
+		case m.Activation == "relu":
+			vec.ReluF32(level, h, h)
+		case m.Activation == "gelu" && c.Generic:
 			kit.GeluTanhLoop(h, h)
-		case "silu":
+		case m.Activation == "gelu":
+			vec.GeluTanhF32(level, h, h)
+		case m.Activation == "silu" && c.Generic:
 			kit.SwishLoop(h, h, 1)
+		case m.Activation == "silu":
+			vec.SiluF32(level, h, h)
 		}
 		if m.fc3 != nil {
 			kit.MulLoop(h, h, l[lo:hi])

@@ -8,6 +8,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -140,26 +141,41 @@ func (op *QMoE) layer(c *ir.Call, k, experts int) (*moeLayer, error) {
 		return float32(packedCode(tensor.Of[uint8](zeros)[at:], n, bits))
 	}
 	l.weights = func(e int) ([]float32, error) {
-		kit.ReduceEach(c, l.out, l.in, func(i int) {
-			row := e*l.out + i
-			src, dst := codes[row*s[2]:][:s[2]], wide[i*l.in:][:l.in]
-			for b := range blocks {
-				f, z := scale[row*blocks+b], zero(row, b)
-				if bits == 8 && !c.Generic {
-					part, level := dst[b*block:min((b+1)*block, l.in)], cpu.Active()
-					vec.U8ToF32(level, part, src[b*block:])
-					vec.SubScalarF32(level, part, part, z)
-					vec.MulScalarF32(level, part, part, f)
-					continue
+		c.Parallel(l.out, max(1, kit.GrainCheap/max(1, l.in)), func(lo, hi int) {
+			if !c.Generic && l.in > 0 && block%per == 0 {
+				widenCodes(cpu.Active(), wide[lo*l.in:hi*l.in], codes[(e*l.out+lo)*s[2]:], bits)
+				for i := lo * blocks; i < hi*blocks; i++ {
+					f := scale[e*l.out*blocks+i]
+					vec.ScaleShiftF32(cpu.Active(), wide[i*block:][:block], wide[i*block:][:block], f, -f*zero(e*l.out+i/blocks, i%blocks))
 				}
-				for j := b * block; j < min((b+1)*block, l.in); j++ {
-					dst[j] = (float32(packedCode(src, j, bits)) - z) * f
+				return
+			}
+			for i := lo; i < hi; i++ {
+				src, dst := codes[(e*l.out+i)*s[2]:], wide[i*l.in:][:l.in]
+				for j := range dst {
+					row, b := e*l.out+i, j/block
+					dst[j] = (float32(packedCode(src, j, bits)) - zero(row, b)) * scale[row*blocks+b]
 				}
 			}
 		})
-		return wide, nil
+		return wide, c.Err()
 	}
 	return l, nil
+}
+
+// widenCodes converts codes of 2, 4 or 8 bits, low bits first.
+func widenCodes(level cpu.Level, dst []float32, codes []byte, bits int) {
+	if bits == 8 {
+		vec.U8ToF32(level, dst, codes)
+		return
+	}
+	var bytes [512]byte
+	for len(dst) > 0 {
+		n := min(len(dst), len(bytes))
+		memory.UnpackUint(bytes[:n], codes, bits)
+		vec.U8ToF32(level, dst[:n], bytes[:n])
+		dst, codes = dst[n:], codes[n*bits/8:]
+	}
 }
 
 // packedCode returns element i of codes of 2, 4 or 8 bits, low bits first.
