@@ -76,7 +76,9 @@ type treeModel struct {
 	// fast evaluates the forest without branches for float32 inputs. It is nil if the kernel
 	// does not support the model: aggregates other than sum and average, other comparisons, and subtrees with two parents.
 	fast *tree.Ensemble
-	once sync.Once
+	// narrow says that wider numbers, rounded up to float32, reach the same leaves, and that Y has the type float.
+	narrow bool
+	once   sync.Once
 }
 
 var treeKernelModes = map[treeMode]tree.Mode{treeLEQ: tree.LEQ, treeLT: tree.LT, treeGTE: tree.GTE, treeGT: tree.GT}
@@ -123,7 +125,7 @@ func threshold32(mode treeMode, t float64) float32 {
 // keep drops the form of the forest that runs do not need. The engine and the type of X are the same in all runs.
 func (m *treeModel) keep(generic bool, x tensor.DType) {
 	m.once.Do(func() {
-		if generic || x != tensor.TypeFloat32 && x != tensor.TypeFloat16 {
+		if generic || x != tensor.TypeFloat32 && x != tensor.TypeFloat16 && !m.narrow {
 			m.fast = nil
 		}
 		if m.fast != nil {
@@ -197,6 +199,7 @@ func (m *treeModel) finish() error {
 		}
 	}
 	f.leq = f.members == nil
+	m.narrow = true
 	for i := range f.nodes {
 		n := &f.nodes[i]
 		if n.feature < 0 {
@@ -204,6 +207,7 @@ func (m *treeModel) finish() error {
 		}
 		m.features = max(m.features, int(n.feature)+1)
 		f.leq = f.leq && n.mode == treeLEQ && !n.missing
+		m.narrow = m.narrow && (n.mode == treeLEQ || n.mode == treeGT) && float64(float32(n.threshold)) == n.threshold
 	}
 	for i, v := range f.votes {
 		if v.Target < 0 || int(v.Target) >= m.targets {
@@ -295,6 +299,26 @@ func (m *treeModel) run(c *ir.Call, x *tensor.Tensor, n, cols int, done func(i i
 		return fmt.Errorf("X has shape %v, but the trees read feature %d", x.Shape(), m.features-1)
 	}
 	m.keep(c.Generic, x.DType())
+	used := min(m.features, cols)
+	if t := x.DType(); m.fast != nil && t != tensor.TypeFloat32 && t != tensor.TypeFloat16 {
+		data, err := ir.ScratchOf[float32](c, n*used)
+		if err != nil || n == 0 {
+			return err
+		}
+		c.Parallel(n, kit.GrainFor(used), func(lo, hi int) {
+			for i := lo; i < hi; i++ {
+				switch row := data[i*used:][:used]; t {
+				case tensor.TypeInt32:
+					roundUp(row, tensor.Of[int32](x)[i*cols:])
+				case tensor.TypeInt64:
+					roundUp(row, tensor.Of[int64](x)[i*cols:])
+				default:
+					roundUp(row, tensor.Of[float64](x)[i*cols:])
+				}
+			}
+		})
+		return m.runKernel(c, data, n, used, done)
+	}
 	if m.fast != nil {
 		data, err := kit.RealIn[float32](c, x)
 		if err != nil || n == 0 {
@@ -309,7 +333,6 @@ func (m *treeModel) run(c *ir.Call, x *tensor.Tensor, n, cols int, done func(i i
 		}
 		return runForest(c, m, data, n, cols, done)
 	}
-	used := min(m.features, cols)
 	if t := x.DType(); used < cols && (t == tensor.TypeInt32 || t == tensor.TypeInt64) {
 		data, err := ir.ScratchOf[float64](c, n*used)
 		if err != nil {
@@ -332,6 +355,18 @@ func (m *treeModel) run(c *ir.Call, x *tensor.Tensor, n, cols int, done func(i i
 		return err
 	}
 	return runForest(c, m, data, n, cols, done)
+}
+
+// roundUp writes the smallest float32 numbers that are not below x.
+func roundUp[T int32 | int64 | float64](dst []float32, x []T) {
+	for i := range dst {
+		v := float64(x[i])
+		f := float32(v)
+		if float64(f) < v {
+			f = math.Nextafter32(f, float32(math.Inf(1)))
+		}
+		dst[i] = f
+	}
 }
 
 func runForest[T mlFloat](c *ir.Call, m *treeModel, x []T, n, cols int, done func(i int, scores []float64)) error {

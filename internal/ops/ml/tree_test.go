@@ -82,6 +82,22 @@ func TestTreesConvertOnlyColumnsThatTheyRead(t *testing.T) {
 	optest.Want(t, "ai.onnx.ml.TreeEnsembleRegressor", 3, a, want, optest.Tensor([]int64{9, 4, 7, 9, 9, 5, 7, 9}, 2, 4))
 }
 
+// TestTreesCompareWideNumbers has numbers next to the threshold that float32 does not hold.
+func TestTreesCompareWideNumbers(t *testing.T) {
+	big := int64(1 << 25)
+	inf := math.Inf(1)
+	for mode, want := range map[string][]float32{"BRANCH_LEQ": {2, 2, 3, 2, 3, 3}, "BRANCH_GT": {3, 3, 2, 3, 2, 3}, "BRANCH_LT": {2, 3, 3, 2, 3, 3}} {
+		a := map[string]any{"n_targets": 1, "nodes_treeids": []int{0, 0, 0}, "nodes_nodeids": []int{0, 1, 2}, "nodes_featureids": []int{0, 0, 0},
+			"nodes_modes": []string{mode, "LEAF", "LEAF"}, "nodes_values": []float64{float64(big), 0, 0}, "nodes_truenodeids": []int{1, 0, 0}, "nodes_falsenodeids": []int{2, 0, 0},
+			"target_treeids": []int{0, 0}, "target_nodeids": []int{1, 2}, "target_ids": []int{0, 0}, "target_weights": []float64{2, 3}}
+		op := "ai.onnx.ml.TreeEnsembleRegressor"
+		x := float64(big)
+		optest.Want(t, op, 3, a, optest.Tensor(want, 6, 1), optest.Tensor([]float64{math.Nextafter(x, -inf), x, math.Nextafter(x, inf), -inf, inf, math.NaN()}, 6, 1))
+		optest.Want(t, op, 3, a, optest.Tensor(want[:3], 3, 1), optest.Tensor([]int64{big - 1, big, big + 1}, 3, 1))
+		optest.Want(t, op, 3, a, optest.Tensor(want[:3], 3, 1), optest.Tensor([]int32{int32(big) - 1, int32(big), int32(big) + 1}, 3, 1))
+	}
+}
+
 func TestBrokenTreeEnsembles(t *testing.T) {
 	x := optest.Tensor([]float32{1, 2}, 1, 2)
 	fail := func(want string, change map[string]any) {
