@@ -145,13 +145,12 @@ func meanVarianceNorm[T kit.RealFloat](c *ir.Call, n *MeanVarianceNormalization)
 			}
 			// The difference from the rounded mean is exact for elements near it; rest is the error.
 			center := float32(mean)
-			rest := float32(mean - float64(center))
+			rest := mean - float64(center)
 			each(first, func(x, y []T) {
 				if to, ok := any(y).([]float32); ok && kernels && std < 1e37 {
 					l := cpu.Active()
 					vec.SubScalarF32(l, to, any(x).([]float32), center)
-					vec.SubScalarF32(l, to, to, rest)
-					vec.DivScalarF32(l, to, to, float32(std))
+					vec.ScaleShiftF32(l, to, to, float32(1/std), float32(-rest/std))
 					return
 				}
 				for i, v := range x {
