@@ -127,6 +127,9 @@ func (op *Loop) Run(c *ir.Call) error {
 		}
 	}
 	scans := make([]kit.ScanBuffer, max(len(c.Out)-n, 0))
+	for i := range scans {
+		scans[i].Most = limit
+	}
 	k := 0
 	for ; k < limit && on; k++ {
 		if err := c.Err(); err != nil {

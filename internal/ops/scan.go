@@ -318,6 +318,9 @@ func (op *Scan) Run(c *ir.Call) error {
 		return err
 	}
 	outs := make([]kit.ScanBuffer, len(c.Out)-n)
+	for i := range outs {
+		outs[i].Most = length
+	}
 	if states, err = op.run(c, states, scans, length, length, outs); err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 type ScanBuffer struct {
 	DType tensor.DType
 	Shape []int // of one item; nil before the first
+	Most  int   // items at most, if known
 	N     int
 	room  int // items that fit in the memory
 	raw   []byte
@@ -44,7 +45,8 @@ func (b *ScanBuffer) Add(c *ir.Call, v tensor.Value) error {
 	}
 	elems, size := b.itemSize()
 	if b.N == b.room && size > 0 {
-		grow := max(b.room, 1)
+		const likely = 1 << 20 // bytes: loops that end early waste no more
+		grow := max(b.room, 1, min(b.Most, likely/size)-b.room)
 		if err := c.Reserve(int64(grow) * int64(size)); err != nil {
 			return err
 		}
