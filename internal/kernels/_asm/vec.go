@@ -241,7 +241,7 @@ func writeVec(dir string) {
 	for _, k := range doubles() {
 		add("doubles", k)
 	}
-	add("rotate", rotate())
+	add("rotate", rotate{})
 	add("fused", axpyRows{})
 	writeTranspose(dir)
 	for _, f := range families {

@@ -7,25 +7,23 @@ package vec
 import "github.com/onward-ml/onward/internal/cpu"
 
 //go:noescape
-func rotateF32AVX512(dst *float32, dsty *float32, x *float32, y *float32, cos *float32, sin *float32, n int)
+func rotateF32AVX512(dst *float32, x *float32, step int, half int, cos *float32, sin *float32, angleStep int, rows int)
 
 //go:noescape
-func rotateF32AVX2(dst *float32, dsty *float32, x *float32, y *float32, cos *float32, sin *float32, n int)
+func rotateF32AVX2(dst *float32, x *float32, step int, half int, cos *float32, sin *float32, angleStep int, rows int)
 
-func rotateF32(l cpu.Level, dst []float32, dsty []float32, x []float32, y []float32, cos []float32, sin []float32) {
-	dsty = dsty[:len(dst)]
-	x = x[:len(dst)]
-	y = y[:len(dst)]
-	cos = cos[:len(dst)]
-	sin = sin[:len(dst)]
-	for w := width(l); w > 0 && len(dst) >= w; {
-		n := min(len(dst)&^(w-1), chunk)
+func rotateF32(l cpu.Level, dst, x []float32, step, half int, cos, sin []float32, angleStep, rows int) {
+	for most := max(1, chunk/half); width(l) > 0 && rows > 0; {
+		n := min(rows, most)
 		if l == cpu.AVX512 {
-			rotateF32AVX512(&dst[0], &dsty[0], &x[0], &y[0], &cos[0], &sin[0], n)
+			rotateF32AVX512(&dst[0], &x[0], step, half, &cos[0], &sin[0], angleStep, n)
 		} else {
-			rotateF32AVX2(&dst[0], &dsty[0], &x[0], &y[0], &cos[0], &sin[0], n)
+			rotateF32AVX2(&dst[0], &x[0], step, half, &cos[0], &sin[0], angleStep, n)
 		}
-		dst, dsty, x, y, cos, sin = dst[n:], dsty[n:], x[n:], y[n:], cos[n:], sin[n:]
+		if rows -= n; rows == 0 {
+			return
+		}
+		dst, x, cos, sin = dst[n*step:], x[n*step:], cos[n*angleStep:], sin[n*angleStep:]
 	}
-	rotateF32Generic(dst, dsty, x, y, cos, sin)
+	rotateF32Generic(dst, x, step, half, cos, sin, angleStep, rows)
 }

@@ -4,33 +4,64 @@
 
 #include "textflag.h"
 
+DATA masks<>+0(SB)/8, $0xffffffffffffffff
+DATA masks<>+8(SB)/8, $0xffffffffffffffff
+DATA masks<>+16(SB)/8, $0xffffffffffffffff
+DATA masks<>+24(SB)/8, $0xffffffffffffffff
+DATA masks<>+32(SB)/8, $0x0000000000000000
+DATA masks<>+40(SB)/8, $0x0000000000000000
+DATA masks<>+48(SB)/8, $0x0000000000000000
+DATA masks<>+56(SB)/8, $0x0000000000000000
+GLOBL masks<>(SB), RODATA|NOPTR, $64
 
-// func rotateF32AVX512(dst *float32, dsty *float32, x *float32, y *float32, cos *float32, sin *float32, n int)
-TEXT ·rotateF32AVX512(SB), 0, $136-56
-	MOVQ dst+0(FP), DI
-	MOVQ dsty+8(FP), SI
-	MOVQ x+16(FP), DX
-	MOVQ y+24(FP), BX
-	MOVQ cos+32(FP), R8
-	MOVQ sin+40(FP), R9
-	MOVQ n+48(FP), CX
-loop:
-	VMOVUPS (DX), Z0; VMOVUPS (BX), Z1; VMOVUPS (R8), Z2; VMOVUPS (R9), Z3; VMULPS Z0, Z2, Z4; VMULPS Z1, Z3, Z5
-	VSUBPS Z5, Z4, Z4; VMULPS Z0, Z3, Z6; VMULPS Z1, Z2, Z7; VADDPS Z7, Z6, Z6; VMOVUPS Z4, (DI); VMOVUPS Z6, (SI)
-	ADDQ $64, DI; ADDQ $64, SI; ADDQ $64, DX; ADDQ $64, BX; ADDQ $64, R8; ADDQ $64, R9; SUBQ $16, CX; JNZ loop
-	VZEROUPPER; RET
+// func rotateF32AVX512(dst *float32, x *float32, step int, half int, cos *float32, sin *float32, angleStep int, rows int)
+TEXT ·rotateF32AVX512(SB), 0, $136-64
+	MOVQ dst+0(FP), R10
+	MOVQ x+8(FP), R11
+	MOVQ step+16(FP), R8
+	MOVQ half+24(FP), R12
+	MOVQ cos+32(FP), DX
+	MOVQ sin+40(FP), BX
+	MOVQ angleStep+48(FP), R9
+	MOVQ rows+56(FP), R13
+	SHLQ $2, R8; SHLQ $2, R9
+row:
+	MOVQ R10, DI; MOVQ R11, SI; MOVQ DX, R14; MOVQ BX, R15; MOVQ R12, CX
+vector:
+	CMPQ CX, $16; JLT rest; VMOVUPS (SI), Z0; VMOVUPS (SI)(R12*4), Z1; VMOVUPS (DX), Z2; VMOVUPS (BX), Z3
+	VMULPS Z0, Z2, Z4; VMULPS Z1, Z3, Z5; VSUBPS Z5, Z4, Z4; VMULPS Z0, Z3, Z6; VMULPS Z1, Z2, Z7; VADDPS Z7, Z6, Z6
+	VMOVUPS Z4, (DI); VMOVUPS Z6, (DI)(R12*4); ADDQ $64, SI; ADDQ $64, DI; ADDQ $64, DX; ADDQ $64, BX; SUBQ $16, CX
+	JMP vector
+rest:
+	TESTQ CX, CX; JZ next; MOVL $1, AX; SHLL CX, AX; DECL AX; KMOVW AX, K1; VMOVUPS.Z (SI), K1, Z0
+	VMOVUPS.Z (SI)(R12*4), K1, Z1; VMOVUPS.Z (DX), K1, Z2; VMOVUPS.Z (BX), K1, Z3; VMULPS Z0, Z2, Z4; VMULPS Z1, Z3, Z5
+	VSUBPS Z5, Z4, Z4; VMULPS Z0, Z3, Z6; VMULPS Z1, Z2, Z7; VADDPS Z7, Z6, Z6; VMOVUPS Z4, K1, (DI)
+	VMOVUPS Z6, K1, (DI)(R12*4)
+next:
+	LEAQ (R14)(R9*1), DX; LEAQ (R15)(R9*1), BX; ADDQ R8, R10; ADDQ R8, R11; DECQ R13; JNZ row; VZEROUPPER; RET
 
-// func rotateF32AVX2(dst *float32, dsty *float32, x *float32, y *float32, cos *float32, sin *float32, n int)
-TEXT ·rotateF32AVX2(SB), 0, $136-56
-	MOVQ dst+0(FP), DI
-	MOVQ dsty+8(FP), SI
-	MOVQ x+16(FP), DX
-	MOVQ y+24(FP), BX
-	MOVQ cos+32(FP), R8
-	MOVQ sin+40(FP), R9
-	MOVQ n+48(FP), CX
-loop:
-	VMOVUPS (DX), Y0; VMOVUPS (BX), Y1; VMOVUPS (R8), Y2; VMOVUPS (R9), Y3; VMULPS Y0, Y2, Y4; VMULPS Y1, Y3, Y5
-	VSUBPS Y5, Y4, Y4; VMULPS Y0, Y3, Y6; VMULPS Y1, Y2, Y7; VADDPS Y7, Y6, Y6; VMOVUPS Y4, (DI); VMOVUPS Y6, (SI)
-	ADDQ $32, DI; ADDQ $32, SI; ADDQ $32, DX; ADDQ $32, BX; ADDQ $32, R8; ADDQ $32, R9; SUBQ $8, CX; JNZ loop
-	VZEROUPPER; RET
+// func rotateF32AVX2(dst *float32, x *float32, step int, half int, cos *float32, sin *float32, angleStep int, rows int)
+TEXT ·rotateF32AVX2(SB), 0, $136-64
+	MOVQ dst+0(FP), R10
+	MOVQ x+8(FP), R11
+	MOVQ step+16(FP), R8
+	MOVQ half+24(FP), R12
+	MOVQ cos+32(FP), DX
+	MOVQ sin+40(FP), BX
+	MOVQ angleStep+48(FP), R9
+	MOVQ rows+56(FP), R13
+	SHLQ $2, R8; SHLQ $2, R9
+row:
+	MOVQ R10, DI; MOVQ R11, SI; MOVQ DX, R14; MOVQ BX, R15; MOVQ R12, CX
+vector:
+	CMPQ CX, $8; JLT rest; VMOVUPS (SI), Y0; VMOVUPS (SI)(R12*4), Y1; VMOVUPS (DX), Y2; VMOVUPS (BX), Y3
+	VMULPS Y0, Y2, Y4; VMULPS Y1, Y3, Y5; VSUBPS Y5, Y4, Y4; VMULPS Y0, Y3, Y6; VMULPS Y1, Y2, Y7; VADDPS Y7, Y6, Y6
+	VMOVUPS Y4, (DI); VMOVUPS Y6, (DI)(R12*4); ADDQ $32, SI; ADDQ $32, DI; ADDQ $32, DX; ADDQ $32, BX; SUBQ $8, CX
+	JMP vector
+rest:
+	TESTQ CX, CX; JZ next; LEAQ masks<>(SB), AX; NEGQ CX; VMOVUPS 32(AX)(CX*4), Y15; VMASKMOVPS (SI), Y15, Y0
+	VMASKMOVPS (SI)(R12*4), Y15, Y1; VMASKMOVPS (DX), Y15, Y2; VMASKMOVPS (BX), Y15, Y3; VMULPS Y0, Y2, Y4
+	VMULPS Y1, Y3, Y5; VSUBPS Y5, Y4, Y4; VMULPS Y0, Y3, Y6; VMULPS Y1, Y2, Y7; VADDPS Y7, Y6, Y6
+	VMASKMOVPS Y4, Y15, (DI); VMASKMOVPS Y6, Y15, (DI)(R12*4)
+next:
+	LEAQ (R14)(R9*1), DX; LEAQ (R15)(R9*1), BX; ADDQ R8, R10; ADDQ R8, R11; DECQ R13; JNZ row; VZEROUPPER; RET

@@ -6,6 +6,6 @@ package vec
 
 import "github.com/onward-ml/onward/internal/cpu"
 
-func rotateF32(_ cpu.Level, dst []float32, dsty []float32, x []float32, y []float32, cos []float32, sin []float32) {
-	rotateF32Generic(dst, dsty, x, y, cos, sin)
+func rotateF32(_ cpu.Level, dst, x []float32, step, half int, cos, sin []float32, angleStep, rows int) {
+	rotateF32Generic(dst, x, step, half, cos, sin, angleStep, rows)
 }

@@ -8,25 +8,35 @@ import (
 	testkit "github.com/onward-ml/onward/internal/testing"
 )
 
-// TestRotate compares all levels with products and sums that are rounded one by one, in place.
+// TestRotate compares all levels with products and sums that are rounded one by one, in place, with elements between the rows.
 func TestRotate(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l level) {
-		for _, n := range []int{0, 1, 7, 8, 9, 16, 17, 32, 45, chunk + 21} {
-			var in [4][]float32
-			for k := range in {
-				in[k] = testkit.Guarded[float32](t, n, testkit.High, 0)
-				for i := range in[k] {
-					in[k][i] = rand.Float32() - 0.5
-				}
-			}
-			cos, sin := in[2], in[3]
-			x, y := append([]float32{}, in[0]...), append([]float32{}, in[1]...)
-			RotateF32(l, in[0], in[1], in[0], in[1], cos, sin)
-			for i := range n {
-				cx, sy, sx, cy := cos[i]*x[i], sin[i]*y[i], sin[i]*x[i], cos[i]*y[i]
-				u, v := float32(float64(cx)-float64(sy)), float32(float64(sx)+float64(cy))
-				if math.Float32bits(in[0][i]) != math.Float32bits(u) || math.Float32bits(in[1][i]) != math.Float32bits(v) {
-					t.Fatalf("point %d of %d is (%g, %g), want (%g, %g)", i, n, in[0][i], in[1][i], u, v)
+		for _, half := range []int{0, 1, 7, 8, 9, 16, 17, 32, 45, chunk + 21} {
+			for _, rows := range []int{1, 2, 5} {
+				for _, angleStep := range []int{0, half, half + 3} {
+					step := 2*half + rows
+					numbers := func(n int) []float32 {
+						s := testkit.Guarded[float32](t, n, testkit.High, 0)
+						for i := range s {
+							s[i] = rand.Float32() - 0.5
+						}
+						return s
+					}
+					x, cos, sin := numbers((rows-1)*step+2*half), numbers((rows-1)*angleStep+half), numbers((rows-1)*angleStep+half)
+					want := append([]float32{}, x...)
+					for r := range rows {
+						for i := range half {
+							c, s, u, v := cos[r*angleStep+i], sin[r*angleStep+i], x[r*step+i], x[r*step+half+i]
+							cu, sv, su, cv := c*u, s*v, s*u, c*v
+							want[r*step+i], want[r*step+half+i] = float32(float64(cu)-float64(sv)), float32(float64(su)+float64(cv))
+						}
+					}
+					RotateF32(l, x, x, step, half, cos, sin, angleStep, rows)
+					for i := range x {
+						if math.Float32bits(x[i]) != math.Float32bits(want[i]) {
+							t.Fatalf("element %d of %d rows of %d pairs is %g, want %g", i, rows, half, x[i], want[i])
+						}
+					}
 				}
 			}
 		}

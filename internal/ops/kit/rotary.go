@@ -21,7 +21,7 @@ func RotateHead(dst, src, cos, sin []float32, interleaved bool) {
 			dst[2*i+1] = s*x + c*y
 		}
 	} else {
-		vec.RotateF32(cpu.Active(), dst[:half], dst[half:], src, src[half:], cos, sin)
+		vec.RotateF32(cpu.Active(), dst, src, len(dst), half, cos, sin, half, 1)
 	}
 	if len(dst) > 2*half {
 		copy(dst[2*half:], src[2*half:])
@@ -75,7 +75,8 @@ func RotaryRun(c *ir.Call, in AttentionInput, dim int, interleaved bool, scale f
 	}
 	half := dim / 2
 	c.Parallel(in.Batch*in.Heads*in.Length, GrainFor(in.Size), func(lo, hi int) {
-		for i := lo; i < hi; i++ { // in the order of the memory
+		// In the order of the memory. Adjacent heads often have the same angles, or adjacent ones.
+		angle := func(i int) int {
 			t := i/in.Heads/in.Length*in.Length + i%in.Length
 			if in.Last {
 				t = i / in.Heads
@@ -83,13 +84,33 @@ func RotaryRun(c *ir.Call, in AttentionInput, dim int, interleaved bool, scale f
 			if pos != nil {
 				t = pos[t]
 			}
-			out := y.Data[i*in.Size:][:in.Size]
-			RotateHead(out, xd[i*in.Size:][:in.Size], cos[t*half:][:half], sin[t*half:][:half], interleaved)
+			return t * half
+		}
+		for i := lo; i < hi; {
+			at, n, step := angle(i), 1, 0
+			if i+1 < hi {
+				step = angle(i+1) - at
+			}
+			for step >= 0 && i+n < hi && angle(i+n) == at+n*step {
+				n++
+			}
+			out, src := y.Data[i*in.Size:][:n*in.Size], xd[i*in.Size:][:n*in.Size]
+			if dim < in.Size {
+				copy(out, src)
+			}
+			if interleaved {
+				for k := range n {
+					RotateHead(out[k*in.Size:][:dim], src[k*in.Size:][:dim], cos[at+k*step:][:half], sin[at+k*step:][:half], true)
+				}
+			} else {
+				vec.RotateF32(cpu.Active(), out, src, in.Size, half, cos[at:], sin[at:], max(step, 0), n)
+			}
 			if scale != 1 {
 				for k := range out {
 					out[k] *= scale
 				}
 			}
+			i += n
 		}
 	})
 	y.Store()
