@@ -178,12 +178,31 @@ func col2imRun[T col2imNumber](c *ir.Call, g *col2imGeometry, x *tensor.Tensor, 
 
 func col2im[T col2imNumber](c *ir.Call, g *col2imGeometry, in, out []T) {
 	kit.Clear(c, out)
-	g.each(c, func(to, from, n, stride int) { addStrided(c, out[to:], in[from:][:n], stride) })
+	g.each(c, func(r *col2imBox) { addBox(c, out[r.to:], in[r.from:], r) })
 }
 
-// each calls add for the runs of elements of the input, n from from on, that are added to every
-// stride-th element of the output from to on. Each channel of each image is one task.
-func (g *col2imGeometry) each(c *ir.Call, add func(to, from, n, stride int)) {
+// col2imBox is a rectangle of the input, rows of n elements from from on, that are added to every stride-th element of rows of
+// the output from to on.
+type col2imBox struct {
+	to, from, n, stride    int
+	rows, toStep, fromStep int
+}
+
+// inside returns the range of blocks along dimension d whose elements at kernel position k lie in the image, and the coordinate of the
+// first one.
+func (g *col2imGeometry) inside(d, k int) (from, to, at int) {
+	p, stride := k*g.dilates[d]-g.pads[d], g.strides[d]
+	if p < 0 {
+		from = (stride - 1 - p) / stride
+	}
+	if p < g.image[d] {
+		to = min(g.counts[d], (g.image[d]-1-p)/stride+1)
+	}
+	return from, to, p + from*stride
+}
+
+// each calls add for rectangles of the last two dimensions. Each channel of each image is one task.
+func (g *col2imGeometry) each(c *ir.Call, add func(r *col2imBox)) {
 	size, block, count := kit.Product(g.image), kit.Product(g.block), kit.Product(g.counts)
 	if size == 0 || count == 0 {
 		return
@@ -191,45 +210,61 @@ func (g *col2imGeometry) each(c *ir.Call, add func(to, from, n, stride int)) {
 	r := len(g.image)
 	step := kit.Strides(g.image)
 	last := r - 1
+	outer := max(0, r-2) // dimensions
 	c.Parallel(g.n*g.channels, 1+(1<<15)/(block*count), func(lo, hi int) {
 		kpos, cpos := make([]int, r), make([]int, r)
 		for task := lo; task < hi; task++ {
-			if c.Err() != nil {
-				return
-			}
 			for k := range block {
+				if c.Err() != nil {
+					return
+				}
 				unravel(kpos, k, g.block)
-				row := (task*block + k) * count
+				from, to, x := g.inside(last, kpos[last])
+				run := col2imBox{n: to - from, stride: g.strides[last], rows: 1}
+				first, y := 0, 0
+				if d := r - 2; d >= 0 {
+					var end int
+					first, end, y = g.inside(d, kpos[d])
+					run.rows, run.toStep, run.fromStep = end-first, g.strides[d]*step[d], g.counts[last]
+					y *= step[d]
+				}
+				if run.n <= 0 || run.rows <= 0 {
+					continue
+				}
 				clear(cpos)
-				for lead := 0; lead < count; lead += g.counts[last] {
+				plane := count / max(1, kit.Product(g.counts[:outer]))
+				for lead := 0; lead < count; lead += plane {
 					if lead > 0 {
-						kit.WindowStep(cpos[:last], g.counts[:last])
+						kit.WindowStep(cpos[:outer], g.counts[:outer])
 					}
 					base, inside := 0, true
-					for d := range last {
+					for d := range outer {
 						p := cpos[d]*g.strides[d] + kpos[d]*g.dilates[d] - g.pads[d]
 						inside = inside && p >= 0 && p < g.image[d]
 						base += p * step[d]
 					}
-					if !inside {
-						continue
-					}
-					p := kpos[last]*g.dilates[last] - g.pads[last]
-					// Blocks [from, to) of the row lie in the image.
-					stride, from, to := g.strides[last], 0, 0
-					if p < 0 {
-						from = (stride - 1 - p) / stride
-					}
-					if p < g.image[last] {
-						to = min(g.counts[last], (g.image[last]-1-p)/stride+1)
-					}
-					if from < to {
-						add(task*size+base+p+from*stride, row+lead+from, to-from, stride)
+					if inside {
+						run.to, run.from = task*size+base+y+x, (task*block+k)*count+lead+first*run.fromStep+from
+						add(&run)
 					}
 				}
 			}
 		}
 	})
+}
+
+// addBox adds a rectangle of x to dst.
+func addBox[T col2imNumber](c *ir.Call, dst, x []T, r *col2imBox) {
+	if f, ok := any(x).([]float32); ok && !c.Generic && r.stride == 1 {
+		ones := [16]float32{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}
+		for i := 0; i < r.rows; i += len(ones) {
+			vec.AxpyRowsF32(cpu.Active(), any(dst).([]float32)[i*r.toStep:], r.toStep, f[i*r.fromStep:], r.fromStep, r.n, ones[:min(len(ones), r.rows-i)])
+		}
+		return
+	}
+	for i := range r.rows {
+		addStrided(c, dst[i*r.toStep:], x[i*r.fromStep:][:r.n], r.stride)
+	}
 }
 
 // addStrided adds x to every stride-th element of dst.
