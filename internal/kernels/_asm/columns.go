@@ -63,7 +63,7 @@ func columns(f *file, i isa, n int) {
 }
 
 // rowPanels writes a kernel for one row of n adjacent panels of packed columns: dst[32*p+j] += Σ a[k]·b[p*panel+32*k+j].
-// Reading several panels at once keeps more cache lines on their way than reading one. Sums have the same order for every n.
+// Reading two panels at once keeps more cache lines on their way than reading one. Sums have the order of the tile of one row.
 func rowPanels(f *file, i isa, n int) {
 	g := f.function(fmt.Sprintf("rowPanels%d%s", n, i.name), i, []arg{{"dst", "*float32"}, {"a", "*float32"}, {"b", "*float32"}, {"panel", "int"}, {"k", "int"}}, nil)
 	g.arg("dst", "DI")
@@ -71,15 +71,16 @@ func rowPanels(f *file, i isa, n int) {
 	g.arg("b", "BX")
 	g.arg("panel", "R8")
 	g.arg("k", "CX")
-	const sets, unroll, row = 2, 4, 128
+	const sets, unroll, row = 4, 4, 128
 	vectors := row / (4 * i.width)
 	acc := func(s, p, j int) int { return (s*n+p)*vectors + j }
-	addr := [...]string{"(BX)", "(BX)(R8*1)", "(BX)(R8*2)", "(BX)(R9*1)"}
-	g.e("LEAQ (R8)(R8*2), R9")
+	addr := [...]string{"(BX)", "(BX)(R8*1)"}
 	for p := range n {
 		for j := range vectors {
 			g.op("VMOVUPS", fmt.Sprintf("%d(DI)", p*row+j*4*i.width), acc(0, p, j))
-			g.op("VXORPS", acc(1, p, j), acc(1, p, j), acc(1, p, j))
+			for s := 1; s < sets; s++ {
+				g.op("VXORPS", acc(s, p, j), acc(s, p, j), acc(s, p, j))
+			}
 		}
 	}
 	step := func(u int) {
@@ -117,7 +118,9 @@ func rowPanels(f *file, i isa, n int) {
 	g.label("done")
 	for p := range n {
 		for j := range vectors {
-			g.op("VADDPS", acc(1, p, j), acc(0, p, j), acc(0, p, j))
+			for s := sets - 1; s > 0; s-- {
+				g.op("VADDPS", acc(s, p, j), acc(0, p, j), acc(0, p, j))
+			}
 			g.op("VMOVUPS", acc(0, p, j), fmt.Sprintf("%d(DI)", p*row+j*4*i.width))
 		}
 	}
@@ -140,7 +143,7 @@ func writeColumnsFor(dir, arch string, isas []isa) {
 		}
 		if i.width == 16 {
 			rowPanels(f, i, 1)
-			rowPanels(f, i, 4)
+			rowPanels(f, i, 2)
 		}
 	}
 	write(dir+"/columns_"+arch+".s", f.text())

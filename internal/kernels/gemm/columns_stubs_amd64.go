@@ -23,7 +23,7 @@ func columns16AVX512(dst *float32, a *float32, b *float32, ldb int, k int)
 func rowPanels1AVX512(dst *float32, a *float32, b *float32, panel int, k int)
 
 //go:noescape
-func rowPanels4AVX512(dst *float32, a *float32, b *float32, panel int, k int)
+func rowPanels2AVX512(dst *float32, a *float32, b *float32, panel int, k int)
 
 //go:noescape
 func columns1AVX2(dst *float32, a *float32, b *float32, ldb int, k int)

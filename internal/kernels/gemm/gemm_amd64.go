@@ -149,10 +149,10 @@ func columnsAVX2(left int, dst, a, b *float32, ldb, k int) int {
 
 func hasRowPanels(level cpu.Level) bool { return level == cpu.AVX512 }
 
-// rowPanels adds the products of a row and n adjacent panels, 1 or 4, to dst.
+// rowPanels adds the products of a row and n adjacent panels, 1 or 2, to dst.
 func rowPanels(level cpu.Level, n int, dst, a, b *float32, panel, k int) {
-	if n == 4 {
-		rowPanels4AVX512(dst, a, b, panel, k)
+	if n == 2 {
+		rowPanels2AVX512(dst, a, b, panel, k)
 	} else {
 		rowPanels1AVX512(dst, a, b, panel, k)
 	}

@@ -41,16 +41,13 @@ func vectorAsm(level cpu.Level, a *Args[float32], blk Block) bool {
 	return true
 }
 
-// rowOfPanels computes a block of one row from packed panels, each in the same order however many are left. The
-// tile of one panel reads a single stream, and 15 to 20 % less in a second from the caches.
+// rowOfPanels computes a block of one row from packed panels, with the sums of the tile of one row. That reads a single
+// stream, and 15 to 20 % less in a second from the caches.
 func rowOfPanels(level cpu.Level, a *Args[float32], blk Block) {
-	const steps = 1024 // of K in a call, about 10 µs
-	var sum [4 * PanelWidth]float32
+	var sum [2 * PanelWidth]float32
+	steps := a.kBlock(1)
 	for p := blk.Panel0; p < blk.Panel1; {
-		n := 4
-		if blk.Panel1-p < n {
-			n = 1
-		}
+		n := min(2, blk.Panel1-p)
 		clear(sum[:n*PanelWidth])
 		for k := 0; k < a.K; k += steps {
 			rowPanels(level, n, &sum[0], &a.A[k], &a.B[(p*a.K+k)*PanelWidth], a.K*PanelWidth*4, min(steps, a.K-k))
