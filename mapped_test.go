@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -373,8 +374,11 @@ func TestMapWeightsAllocations(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		feed := mappedFeed()
-		return testing.AllocsPerRun(20, func() { mustRun(t, s, feed) })
+		feed, least := mappedFeed(), math.Inf(1)
+		for range 5 { // collections empty pools
+			least = min(least, testing.AllocsPerRun(20, func() { mustRun(t, s, feed) }))
+		}
+		return least
 	}
 	if plain, mapped := count(false), count(true); mapped > plain+1 {
 		t.Errorf("a run allocates %v times with mapped weights, %v without", mapped, plain)

@@ -61,15 +61,19 @@ func RunsDoNotLeak(t *testing.T, s *onward.Session, feed onward.Values) {
 		}
 	}
 	many(2000)
-	debug.FreeOSMemory() // so that Go's own garbage does not count
-	before := ResidentMemory(t)
-	many(n)
-	debug.FreeOSMemory()
-	grown := ResidentMemory(t) - before
-	t.Logf("resident memory grew by %d bytes in %d runs", grown, n)
-	if limit := int64(8 << 20); grown > limit {
-		t.Errorf("resident memory grew by %d bytes in %d runs, want at most %d", grown, n, limit)
+	limit, grown := int64(8<<20), int64(0)
+	for range 3 { // a leak grows every time, unlike Go's heap when the system gives it larger pages
+		debug.FreeOSMemory() // so that Go's own garbage does not count
+		before := ResidentMemory(t)
+		many(n)
+		debug.FreeOSMemory()
+		grown = ResidentMemory(t) - before
+		t.Logf("resident memory grew by %d bytes in %d runs", grown, n)
+		if grown <= limit {
+			return
+		}
 	}
+	t.Errorf("resident memory grew by %d bytes in %d runs, want at most %d", grown, n, limit)
 }
 
 // SessionsAreFreed opens and closes sessions of 1 MiB.
