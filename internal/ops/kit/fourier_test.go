@@ -17,6 +17,8 @@ func (plainEnv) Context() context.Context { return context.Background() }
 
 func (plainEnv) Serial(n, grain int, fn func(lo, hi int)) { fn(0, n) }
 
+func (plainEnv) Parallel(n, grain int, fn func(lo, hi int)) { fn(0, n) }
+
 func TestFourierPlanEqualsTheDefinition(t *testing.T) {
 	lengths := []int{509, 1000, 1021, 1024, 1155, 2 * 521}
 	for n := 1; n <= 130; n++ {

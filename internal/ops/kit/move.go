@@ -320,6 +320,10 @@ func moveMappedOf[E MoveElem](c *ir.Call, dst, src []E, maps [][]int) {
 		}
 		i = j
 	}
+	twice := n%2 == 0
+	for i, v := range last {
+		twice = twice && v == i/2
+	}
 	c.Parallel(len(dst)/n, 1+(1<<14)/n, func(lo, hi int) {
 		pos := make([]int, len(lead))
 		for k, r := len(lead)-1, lo; k >= 0; k-- {
@@ -339,6 +343,11 @@ func moveMappedOf[E MoveElem](c *ir.Call, dst, src []E, maps [][]int) {
 				continue
 			}
 			before = base
+			if twice {
+				doubleElements(to, src[base:][:n/2])
+				nextCombination(pos, lead)
+				continue
+			}
 			for i := range a {
 				to[i] = src[base+last[i]]
 			}
@@ -349,6 +358,20 @@ func moveMappedOf[E MoveElem](c *ir.Call, dst, src []E, maps [][]int) {
 			nextCombination(pos, lead)
 		}
 	})
+}
+
+// doubleElements writes each element of src twice.
+func doubleElements[E MoveElem](dst, src []E) {
+	if d, ok := any(dst).([]uint32); ok {
+		pairs := memory.FromRaw[uint64](memory.AsBytes(d))
+		for i, v := range any(src).([]uint32)[:len(pairs)] {
+			pairs[i] = uint64(v) | uint64(v)<<32
+		}
+		return
+	}
+	for i, v := range src {
+		dst[2*i], dst[2*i+1] = v, v
+	}
 }
 
 // nextCombination moves pos to the next combination of elements of lists.

@@ -3,6 +3,7 @@ package kit
 import (
 	"fmt"
 	"math"
+	"unsafe"
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/memory"
@@ -107,23 +108,27 @@ func (o RealOutput[T]) StoreNumber(cut bool) {
 
 func numberStore[T RealFloat, I numberInt](o RealOutput[T], cut bool, lo, hi I) {
 	dst := memory.FromRaw[I](o.T.Bytes())
+	least, most := float64(lo), float64(hi)
+	narrow := unsafe.Sizeof(lo) <= 4
 	o.parts(func(from, to int) {
-		for i := from; i < to; i++ {
-			f := float64(o.Data[i])
-			if cut {
-				f = math.Trunc(f + math.Copysign(1e-9*max(1, math.Abs(f)), f)) // an interpolated integer may be slightly less
-			} else {
-				f = math.RoundToEven(f)
+		x, y := o.Data[from:to], dst[from:to]
+		for i := range y {
+			f := float64(x[i])
+			if cut { // An interpolated integer may be slightly less.
+				f = math.Trunc(f + math.Copysign(min(1e-3, 1e-9*max(1, math.Abs(f))), f))
 			}
 			switch {
 			case f != f:
-				dst[i] = 0
-			case f <= float64(lo):
-				dst[i] = lo
-			case f >= float64(hi):
-				dst[i] = hi
+				y[i] = 0
+			case f <= least:
+				y[i] = lo
+			case f >= most:
+				y[i] = hi
+			case narrow:
+				// The sum has no bits for fractions and is rounded as RoundToEven does.
+				y[i] = I(int64(math.Float64bits(f + 3<<51)))
 			default:
-				dst[i] = I(f)
+				y[i] = I(math.RoundToEven(f))
 			}
 		}
 	})
