@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"cmp"
 	"fmt"
 	"unsafe"
 
@@ -333,8 +334,34 @@ func LaunchGemm(c *ir.Call, args *gemm.Args[float32]) (bool, error) {
 	return true, LaunchProduct(c, &g)
 }
 
+// fewColumns launches the product of a transposed matrix with few columns as Bᵀ·Aᵀ, whose rows fill
+// the panels of the kernel, and transposes the result. It reports false for other products.
+func fewColumns(c *ir.Call, g *gemm.Args[float32]) (bool, error) {
+	if !g.TransA || g.N > gemm.PanelWidth/2 || g.M < gemm.PanelWidth || g.B == nil || g.Packed || g.Add != nil || g.Then != nil {
+		return false, nil
+	}
+	t, err := ir.LaunchScratchOf[float32](c, g.M*g.N)
+	if err != nil {
+		return false, err
+	}
+	ep := g.Epilogue
+	ep.BiasCol, ep.BiasRow = ep.BiasRow, ep.BiasCol
+	if err := LaunchProduct(c, &gemm.Args[float32]{M: g.N, N: g.M, K: g.K, A: g.B, LdA: g.LdB, TransA: !g.TransB,
+		B: g.A, LdB: g.LdA, C: t, LdC: g.M, Epilogue: ep}); err != nil {
+		return false, err
+	}
+	to, ld, m, n := g.C, g.LdC, g.M, g.N
+	c.Launch(m, GrainFor(n), func(lo, hi int) {
+		vec.TransposeF32(cpu.Active(), to[lo*ld:], ld, t[lo:], m, n, hi-lo)
+	})
+	return true, nil
+}
+
 // LaunchProduct launches a product. The kernels keep g.
 func LaunchProduct(c *ir.Call, g *gemm.Args[float32]) error {
+	if done, err := fewColumns(c, g); done || err != nil {
+		return err
+	}
 	if err := stageRows(c, g); err != nil {
 		return err
 	}
@@ -348,6 +375,10 @@ func LaunchProduct(c *ir.Call, g *gemm.Args[float32]) error {
 
 // GemmParallel runs the kernel on all threads.
 func GemmParallel(c *ir.Call, g *gemm.Args[float32]) error {
+	if done, err := fewColumns(c, g); done || err != nil {
+		c.Sync()
+		return cmp.Or(err, c.Err())
+	}
 	if err := stageRows(c, g); err != nil {
 		return err
 	}
