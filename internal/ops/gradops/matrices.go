@@ -40,10 +40,11 @@ func transposedInverses(c *ir.Call, x, y []float64, shape []int, cofactors bool)
 		return nil
 	}
 	n := shape[r-1]
-	work, err := ir.ScratchOf[float64](c, 2*n*n)
+	work, err := ir.ScratchOf[float64](c, n*n)
 	if err != nil {
 		return err
 	}
+	pivots := make([]int, n)
 	for ; len(x) > 0; x, y = x[n*n:], y[n*n:] {
 		det := 1.0
 		if cofactors {
@@ -58,17 +59,12 @@ func transposedInverses(c *ir.Call, x, y []float64, shape []int, cofactors bool)
 				continue
 			}
 		}
-		for i := range n {
-			row := work[2*n*i:][:2*n]
-			copy(row, x[n*i:][:n])
-			clear(row[n:])
-			row[n+i] = 1
-		}
-		if err := kit.Eliminate(c, work, n); err != nil {
+		copy(work, x[:n*n])
+		if err := kit.Invert(c, work, n, pivots); err != nil {
 			return err
 		}
 		for i := range n {
-			for j, v := range work[2*n*i+n:][:n] {
+			for j, v := range work[n*i:][:n] {
 				y[n*j+i] = det * v
 			}
 		}

@@ -42,40 +42,49 @@ func Determinant(c *ir.Call, a []float64, m int) (float64, error) {
 	return det, nil
 }
 
-// Eliminate converts n rows [A | B] to [1 | A⁻¹·B].
-func Eliminate(c *ir.Call, a []float64, n int) error {
-	row := func(i int) []float64 { return a[2*n*i:][:2*n] }
+// Invert replaces an n×n matrix by its inverse: Gauss–Jordan elimination in place with row pivoting.
+// The inverse of a singular matrix has infinite or NaN elements. pivots is scratch memory for n
+// numbers.
+func Invert(c *ir.Call, a []float64, n int, pivots []int) error {
 	for k := range n {
 		if err := c.Err(); err != nil {
 			return err
 		}
 		best := k
 		for i := k + 1; i < n; i++ {
-			if math.Abs(row(i)[k]) > math.Abs(row(best)[k]) {
+			if math.Abs(a[i*n+k]) > math.Abs(a[best*n+k]) {
 				best = i
 			}
 		}
-		p, q := row(k), row(best)
+		pivots[k] = best
+		p := a[k*n:][:n]
 		if best != k {
-			for j := range p {
-				p[j], q[j] = q[j], p[j]
+			q := a[best*n:][:n]
+			for j, v := range p {
+				p[j], q[j] = q[j], v
 			}
 		}
+		// Column k of the identity takes the place of the column that becomes one.
 		d := p[k]
+		p[k] = 1
 		for j := range p {
 			p[j] /= d
 		}
 		for i := range n {
-			if i == k {
-				continue
+			q := a[i*n:][:n]
+			if f := q[k]; i != k && f != 0 {
+				q[k] = 0
+				for j, v := range p {
+					q[j] -= f * v
+				}
 			}
-			q := row(i)
-			f := q[k]
-			if f == 0 {
-				continue
-			}
-			for j := k; j < len(q); j++ {
-				q[j] -= f * p[j]
+		}
+	}
+	for k := n - 1; k >= 0; k-- {
+		if best := pivots[k]; best != k {
+			for i := range n {
+				q := a[i*n:][:n]
+				q[k], q[best] = q[best], q[k]
 			}
 		}
 	}

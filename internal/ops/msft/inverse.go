@@ -50,26 +50,20 @@ func invert[T kit.RealFloat](c *ir.Call) error {
 		return err
 	}
 	n := s[r-1]
-	a, err := ir.ScratchOf[float64](c, 2*n*n)
+	a, err := ir.ScratchOf[float64](c, n*n)
 	if err != nil {
 		return err
 	}
+	pivots := make([]int, n)
 	for at := 0; at < len(x); at += n * n {
-		for i := range n {
-			row := a[2*n*i:][:2*n]
-			for j, v := range x[at+n*i:][:n] {
-				row[j] = float64(v)
-			}
-			clear(row[n:])
-			row[n+i] = 1
+		for i, v := range x[at:][:n*n] {
+			a[i] = float64(v)
 		}
-		if err := kit.Eliminate(c, a, n); err != nil {
+		if err := kit.Invert(c, a, n, pivots); err != nil {
 			return err
 		}
-		for i := range n {
-			for j, v := range a[2*n*i+n:][:n] {
-				y.Data[at+n*i+j] = T(v)
-			}
+		for i, v := range a {
+			y.Data[at+i] = T(v)
 		}
 	}
 	y.Store()
