@@ -255,7 +255,10 @@ func reachedLeaf[T mlFloat](f *treeForest, root int32, x []T) int32 {
 				_, ok = slices.BinarySearch(set, v)
 			} else {
 				for _, m := range set {
-					ok = ok || m == v || m != m && v != v
+					if m >= v {
+						ok = m == v
+						break
+					}
 				}
 			}
 		}
