@@ -72,46 +72,64 @@ func (op *EngramGate) Run(c *ir.Call) error {
 		}
 		return 1 / math.Sqrt(sum/float64(len(x))+float64(op.Epsilon))
 	}
+	row := func(i int) (k, q, ks, qs []float32) {
+		b := i % num
+		return in[0][i*features:][:features], in[1][i*features:][:features], in[3][b*features:][:features], in[4][b*features:][:features]
+	}
 	c.Parallel(rows*num, kit.GrainFor(8*features), func(lo, hi int) {
+		level := cpu.Active()
 		var products [2][kit.LoopBlock]float32
-		for i := lo; i < hi && c.Err() == nil && features > 0; i++ {
-			b := i % num
-			k, q, v := in[0][i*features:][:features], in[1][i*features:][:features], in[2][i/num*features:][:features]
-			ks, qs := in[3][b*features:][:features], in[4][b*features:][:features]
-			dot := 0.0
-			if level := cpu.Active(); !c.Generic && features >= kit.ShortRow && features <= kit.LoopBlock {
-				x, w := products[0][:features], products[1][:features]
-				vec.MulF32(level, x, k, ks)
-				vec.MulF32(level, w, q, qs)
-				dot = float64(vec.DotF32(level, x, w))
+		var block [64]float32 // gates of consecutive rows
+		for lo < hi && c.Err() == nil && features > 0 {
+			gates := block[:min(len(block), hi-lo)]
+			for r := range gates {
+				k, q, ks, qs := row(lo + r)
+				dot := 0.0
+				if !c.Generic && features >= kit.ShortRow && features <= kit.LoopBlock {
+					x, w := products[0][:features], products[1][:features]
+					vec.MulF32(level, x, k, ks)
+					vec.MulF32(level, w, q, qs)
+					dot = float64(vec.DotF32(level, x, w))
+				} else {
+					for j := range k {
+						dot += float64(k[j]) * float64(ks[j]) * float64(q[j]) * float64(qs[j])
+					}
+				}
+				dot *= inverse(k) * inverse(q) / math.Sqrt(float64(features))
+				root := math.Sqrt(math.Max(math.Abs(dot), 1e-6))
+				switch {
+				case dot < 0:
+					root = -root
+				case dot == 0:
+					root = 0
+				}
+				gates[r] = float32(root)
+			}
+			if !c.Generic {
+				vec.SigmoidF32(level, gates, gates)
 			} else {
-				for j := range k {
-					dot += float64(k[j]) * float64(ks[j]) * float64(q[j]) * float64(qs[j])
+				for r, v := range gates {
+					gates[r] = float32(1 / (1 + math.Exp(-float64(v))))
 				}
 			}
-			dot *= inverse(k) * inverse(q) / math.Sqrt(float64(features))
-			root := math.Sqrt(math.Max(math.Abs(dot), 1e-6))
-			switch {
-			case dot < 0:
-				root = -root
-			case dot == 0:
-				root = 0
-			}
-			gate := float32(1 / (1 + math.Exp(-root)))
-			out := y.Data[i*features:][:features]
-			if c.Generic {
-				for j := range out {
-					out[j] = gate * v[j]
+			for r, gate := range gates {
+				i := lo + r
+				out, v := y.Data[i*features:][:features], in[2][i/num*features:][:features]
+				if c.Generic {
+					for j := range out {
+						out[j] = gate * v[j]
+					}
+				} else {
+					vec.MulScalarF32(level, out, v, gate)
 				}
-			} else {
-				vec.MulScalarF32(cpu.Active(), out, v, gate)
-			}
-			if in[5] != nil && normed.Data != nil {
-				f := inverse(out)
-				for j, w := range in[5][b*features:][:features] {
-					normed.Data[i*features+j] = float32(float64(out[j])*f) * w
+				if in[5] != nil && normed.Data != nil {
+					f := inverse(out)
+					for j, w := range in[5][i%num*features:][:features] {
+						normed.Data[i*features+j] = float32(float64(out[j])*f) * w
+					}
 				}
 			}
+			lo += len(gates)
 		}
 	})
 	y.Store()
