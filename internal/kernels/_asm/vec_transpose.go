@@ -93,10 +93,45 @@ func writeTransposeFor(dir, arch string, isas []isa) {
 			transposeWide(f, size, false)
 			transposeWide(f, size, true)
 		}
+		twoChannels(f)
 		threeChannels(f)
 	}
 	write(dir+"/transpose_"+arch+".s", f.text())
 	write(dir+"/transpose_stubs_"+arch+".go", generated+"//go:build !purego\n\npackage vec\n"+f.stubs.String())
+}
+
+// twoChannels writes a kernel that divides n times 16 pairs of 32 bits into two rows that are ldd bytes apart.
+func twoChannels(f *file) {
+	for o := range 2 {
+		name := fmt.Sprintf("pair%d<>", o)
+		f.body.WriteByte('\n')
+		for i := range 16 {
+			fmt.Fprintf(&f.body, "DATA %s+%d(SB)/4, $%d\n", name, 4*i, 2*i+o)
+		}
+		fmt.Fprintf(&f.body, "GLOBL %s(SB), RODATA|NOPTR, $64\n", name)
+	}
+	g := f.function("twoChannelsAVX512", avx512, []arg{{"dst", "*byte"}, {"src", "*byte"}, {"ldd", "int"}, {"n", "int"}}, nil)
+	g.arg("dst", "DI")
+	g.arg("src", "SI")
+	g.arg("ldd", "R8")
+	g.arg("n", "CX")
+	for o := range 2 {
+		g.e("VMOVDQU32 pair%d<>(SB), Z%d", o, 4+o)
+	}
+	g.label("block")
+	g.e("VMOVDQU32 (SI), Z0")
+	g.e("VMOVDQU32 64(SI), Z1")
+	for o, m := range []string{"(DI)", "(DI)(R8*1)"} {
+		g.e("VMOVDQA32 Z%d, Z%d", 4+o, 2+o)
+		g.e("VPERMI2D Z1, Z0, Z%d", 2+o)
+		g.e("VMOVDQU32 Z%d, %s", 2+o, m)
+	}
+	g.e("ADDQ $128, SI")
+	g.e("ADDQ $64, DI")
+	g.e("DECQ CX")
+	g.e("JNZ block")
+	g.e("VZEROUPPER")
+	g.e("RET")
 }
 
 // threeChannels writes a kernel that divides n times 16 pixels of three bytes into planes that are ldd bytes apart: every third byte of 48

@@ -414,6 +414,54 @@ block:
 stored:
 	ADDQ R12, DI; ADDQ R13, SI; DECQ DX; JNZ block; VZEROUPPER; RET
 
+DATA pair0<>+0(SB)/4, $0
+DATA pair0<>+4(SB)/4, $2
+DATA pair0<>+8(SB)/4, $4
+DATA pair0<>+12(SB)/4, $6
+DATA pair0<>+16(SB)/4, $8
+DATA pair0<>+20(SB)/4, $10
+DATA pair0<>+24(SB)/4, $12
+DATA pair0<>+28(SB)/4, $14
+DATA pair0<>+32(SB)/4, $16
+DATA pair0<>+36(SB)/4, $18
+DATA pair0<>+40(SB)/4, $20
+DATA pair0<>+44(SB)/4, $22
+DATA pair0<>+48(SB)/4, $24
+DATA pair0<>+52(SB)/4, $26
+DATA pair0<>+56(SB)/4, $28
+DATA pair0<>+60(SB)/4, $30
+GLOBL pair0<>(SB), RODATA|NOPTR, $64
+
+DATA pair1<>+0(SB)/4, $1
+DATA pair1<>+4(SB)/4, $3
+DATA pair1<>+8(SB)/4, $5
+DATA pair1<>+12(SB)/4, $7
+DATA pair1<>+16(SB)/4, $9
+DATA pair1<>+20(SB)/4, $11
+DATA pair1<>+24(SB)/4, $13
+DATA pair1<>+28(SB)/4, $15
+DATA pair1<>+32(SB)/4, $17
+DATA pair1<>+36(SB)/4, $19
+DATA pair1<>+40(SB)/4, $21
+DATA pair1<>+44(SB)/4, $23
+DATA pair1<>+48(SB)/4, $25
+DATA pair1<>+52(SB)/4, $27
+DATA pair1<>+56(SB)/4, $29
+DATA pair1<>+60(SB)/4, $31
+GLOBL pair1<>(SB), RODATA|NOPTR, $64
+
+// func twoChannelsAVX512(dst *byte, src *byte, ldd int, n int)
+TEXT ·twoChannelsAVX512(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ ldd+16(FP), R8
+	MOVQ n+24(FP), CX
+	VMOVDQU32 pair0<>(SB), Z4; VMOVDQU32 pair1<>(SB), Z5
+block:
+	VMOVDQU32 (SI), Z0; VMOVDQU32 64(SI), Z1; VMOVDQA32 Z4, Z2; VPERMI2D Z1, Z0, Z2; VMOVDQU32 Z2, (DI)
+	VMOVDQA32 Z5, Z3; VPERMI2D Z1, Z0, Z3; VMOVDQU32 Z3, (DI)(R8*1); ADDQ $128, SI; ADDQ $64, DI; DECQ CX; JNZ block
+	VZEROUPPER; RET
+
 DATA channel00<>+0(SB)/8, $0x80800f0c09060300
 DATA channel00<>+8(SB)/8, $0x8080808080808080
 GLOBL channel00<>(SB), RODATA|NOPTR, $16

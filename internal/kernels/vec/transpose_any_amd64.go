@@ -17,8 +17,13 @@ func transposeAny[E Bits](dst []E, ldd int, src []E, lds, rows, cols int) {
 	if size == 8 {
 		w = 8
 	}
-	if size == 1 && cols == 3 && lds == 3 && rows >= 16 {
-		threeChannels((*byte)(unsafe.Pointer(&dst[0])), (*byte)(unsafe.Pointer(&src[0])), ldd, rows)
+	switch {
+	case rows < 16 || lds != cols:
+	case size == 1 && cols == 3:
+		channels(threeChannelsAVX512, dst, src, ldd, 3, rows)
+		return
+	case size == 4 && cols == 2:
+		channels(twoChannelsAVX512, dst, src, ldd, 2, rows)
 		return
 	}
 	const most = 64 // blocks per call
@@ -77,15 +82,15 @@ func transposeAny[E Bits](dst []E, ldd int, src []E, lds, rows, cols int) {
 	}
 }
 
-// threeChannels divides at least 16 pixels of three bytes into planes.
-func threeChannels(dst, src *byte, ldd, pixels int) {
+// channels divides at least 16 pixels of several numbers into planes. kernel divides n times 16 pixels.
+func channels[E Bits](kernel func(dst, src *byte, ldd, n int), dst, src []E, ldd, cols, pixels int) {
 	const most = 1 << 10 // blocks per call
 	for i := 0; i < pixels; {
 		n := min(most, (pixels-i)/16)
 		if n == 0 { // the last block overlaps the one before it
 			i, n = pixels-16, 1
 		}
-		threeChannelsAVX512((*byte)(unsafe.Add(unsafe.Pointer(dst), i)), (*byte)(unsafe.Add(unsafe.Pointer(src), 3*i)), ldd, n)
+		kernel((*byte)(unsafe.Pointer(&dst[i])), (*byte)(unsafe.Pointer(&src[cols*i])), ldd*int(unsafe.Sizeof(dst[0])), n)
 		i += 16 * n
 	}
 }

@@ -35,4 +35,7 @@ func transposeU64AVX512(dst *byte, src *byte, ldd int, lds int, dstStep int, src
 func transposeU64EdgeAVX512(dst *byte, src *byte, ldd int, lds int, dstStep int, srcStep int, n int, rows int, cols int)
 
 //go:noescape
+func twoChannelsAVX512(dst *byte, src *byte, ldd int, n int)
+
+//go:noescape
 func threeChannelsAVX512(dst *byte, src *byte, ldd int, n int)

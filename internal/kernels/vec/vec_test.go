@@ -395,8 +395,8 @@ func TestEveryAssemblyFunctionIsTested(t *testing.T) {
 	for _, k := range rowsTable {
 		names = append(names, k.name+"RowsF32AVX512", k.name+"RowsF32AVX2", k.name+"RowsF32NEON")
 	}
-	names = append(names, "threeChannelsAVX512")            // TestTransposeAny
-	for _, n := range []string{"U8", "U16", "U32", "U64"} { // TestTransposeAny
+	names = append(names, "twoChannelsAVX512", "threeChannelsAVX512") // TestTransposeAny
+	for _, n := range []string{"U8", "U16", "U32", "U64"} {           // TestTransposeAny
 		names = append(names, "transpose"+n+"AVX512", "transpose"+n+"EdgeAVX512")
 	}
 	for _, n := range []string{"f16ToF32", "f32ToF16", "bf16ToF32", "f32ToBF16", "i8ToF32", "u8ToF32", "i32ToF32", "f32ToI32", "transposeF32",
