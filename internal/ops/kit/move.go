@@ -320,7 +320,9 @@ func moveMappedOf[E MoveElem](c *ir.Call, dst, src []E, maps [][]int) {
 		}
 		i = j
 	}
-	twice := n%2 == 0
+	words, twice := any(dst).([]uint32)
+	from, _ := any(src).([]uint32)
+	twice = twice && n%2 == 0
 	for i, v := range last {
 		twice = twice && v == i/2
 	}
@@ -344,7 +346,7 @@ func moveMappedOf[E MoveElem](c *ir.Call, dst, src []E, maps [][]int) {
 			}
 			before = base
 			if twice {
-				doubleElements(to, src[base:][:n/2])
+				doubleWords(words[row*n:][:n], from[base:])
 				nextCombination(pos, lead)
 				continue
 			}
@@ -360,17 +362,11 @@ func moveMappedOf[E MoveElem](c *ir.Call, dst, src []E, maps [][]int) {
 	})
 }
 
-// doubleElements writes each element of src twice.
-func doubleElements[E MoveElem](dst, src []E) {
-	if d, ok := any(dst).([]uint32); ok {
-		pairs := memory.FromRaw[uint64](memory.AsBytes(d))
-		for i, v := range any(src).([]uint32)[:len(pairs)] {
-			pairs[i] = uint64(v) | uint64(v)<<32
-		}
-		return
-	}
-	for i, v := range src {
-		dst[2*i], dst[2*i+1] = v, v
+// doubleWords fills dst with the elements of src, each twice.
+func doubleWords(dst, src []uint32) {
+	pairs := memory.FromRaw[uint64](memory.AsBytes(dst))
+	for i, v := range src[:len(pairs)] {
+		pairs[i] = uint64(v) | uint64(v)<<32
 	}
 }
 
