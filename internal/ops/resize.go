@@ -317,34 +317,65 @@ func resizeRun[T kit.RealFloat](c *ir.Call, r *Resize, out []int, plans []kit.Re
 	if err != nil {
 		return err
 	}
-	y, err := kit.RealOut[T](c, 0, x.DType(), out...)
-	if err != nil || len(y.Data) == 0 {
+	y, err := c.Output(0, x.DType(), out...)
+	if err != nil || y.Len() == 0 {
 		return err
 	}
-	if len(plans) == 0 {
-		copy(y.Data, src)
+	// Images, the parts before the first axis that is resized, do not depend on each other. For
+	// integers, the wider numbers of a few at a time stay in the cache.
+	first := x.Rank()
+	for i := range plans {
+		first = min(first, plans[i].Axis)
+	}
+	images := kit.Product(out[:first])
+	from, to := len(src)/images, y.Len()/images
+	step := images
+	if !x.DType().IsFloat() {
+		step = min(images, max(1, kit.WorkspaceCount(images)<<15/to))
 	}
 	shape := append([]int{}, x.Shape()...)
-	for i := range plans {
-		p := &plans[i]
-		next := append([]int{}, shape...)
-		next[p.Axis] = p.Out
-		dst := y.Data
-		if i+1 < len(plans) {
-			n, err := tensor.Elements(next)
-			if err != nil {
-				return err
-			}
-			if dst, err = ir.ScratchOf[T](c, n); err != nil {
-				return err
-			}
-		}
-		if err := kit.ResizeReal(c, dst, src, shape, p, T(r.Extrapolation)); err != nil {
+	copy(shape[:first], out)
+	stages := make([][]T, len(plans)) // the results of all axes but the last
+	for i := range plans[:max(0, len(plans)-1)] {
+		shape[plans[i].Axis] = plans[i].Out
+		n, err := tensor.Elements(shape[first:])
+		if err != nil {
 			return err
 		}
-		src, shape = dst, next
+		if stages[i], err = ir.ScratchOf[T](c, step*n); err != nil {
+			return err
+		}
 	}
-	y.StoreNumber(r.Truncate)
+	var result []T
+	direct := x.DType() == tensor.DTypeOf[T]()
+	if direct {
+		result = tensor.Of[T](y)
+	} else if result, err = ir.ScratchOf[T](c, step*to); err != nil {
+		return err
+	}
+	for at := 0; at < images; at += step {
+		n := min(step, images-at)
+		data := src[at*from:][:n*from]
+		if len(plans) == 0 {
+			copy(result, data)
+		}
+		copy(shape[first:], x.Shape()[first:])
+		for i := range plans {
+			p := &plans[i]
+			dst := result[:n*to]
+			if i+1 < len(plans) {
+				dst = stages[i][:len(stages[i])/step*n]
+			}
+			if err := kit.ResizeReal(c, dst, data, shape, p, T(r.Extrapolation)); err != nil {
+				return err
+			}
+			data = dst
+			shape[p.Axis] = p.Out
+		}
+		if !direct {
+			kit.StoreRounded(c, y, at*to, result[:n*to], r.Truncate)
+		}
+	}
 	return nil
 }
 

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -93,6 +94,28 @@ func TestResizesAgree(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// TestResizeOfIntegersInGroups resizes more images of integers than are computed at once.
+func TestResizeOfIntegersInGroups(t *testing.T) {
+	const images, in, out = 77, 6, 40
+	pixels := make([]uint8, images*in*in)
+	for i := range pixels {
+		pixels[i] = uint8(i * i)
+	}
+	resized := func(n int, pixels []uint8) []uint8 {
+		y, err := optest.Run(t, "Resize", 13, map[string]any{"mode": "linear"}, optest.Tensor(pixels, 1, n, in, in), nil, nil, optest.Int64s(1, int64(n), out, out))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tensor.Of[uint8](y[0].(*tensor.Tensor))
+	}
+	all := resized(images, pixels)
+	for i := range images {
+		if want := resized(1, pixels[i*in*in:][:in*in]); !slices.Equal(all[i*out*out:][:out*out], want) {
+			t.Errorf("image %d of %d differs from the one that is resized alone", i, images)
 		}
 	}
 }

@@ -83,39 +83,46 @@ func numberConvert[T RealFloat, I numberInt](c *ir.Call, dst []T, t *tensor.Tens
 
 // StoreNumber stores an output. Integers are rounded to nearest, ties to even, or toward 0 if cut
 // is set, and saturate.
-func (o RealOutput[T]) StoreNumber(cut bool) {
+func (o RealOutput[T]) StoreNumber(cut bool) { StoreRounded(o.call, o.T, 0, o.Data, cut) }
+
+// StoreRounded is [RealOutput.StoreNumber] for the elements of t from element at on. For
+// floating-point numbers data must have all elements.
+func StoreRounded[T RealFloat](c *ir.Call, t *tensor.Tensor, at int, data []T, cut bool) {
+	o := RealOutput[T]{data, t, c}
 	switch o.T.DType() {
 	case tensor.TypeInt8:
-		numberStore[T, int8](o, cut, math.MinInt8, math.MaxInt8)
+		numberStore[T, int8](o, at, cut, math.MinInt8, math.MaxInt8)
 	case tensor.TypeInt16:
-		numberStore[T, int16](o, cut, math.MinInt16, math.MaxInt16)
+		numberStore[T, int16](o, at, cut, math.MinInt16, math.MaxInt16)
 	case tensor.TypeInt32:
-		numberStore[T, int32](o, cut, math.MinInt32, math.MaxInt32)
+		numberStore[T, int32](o, at, cut, math.MinInt32, math.MaxInt32)
 	case tensor.TypeInt64:
-		numberStore[T, int64](o, cut, math.MinInt64, math.MaxInt64)
+		numberStore[T, int64](o, at, cut, math.MinInt64, math.MaxInt64)
 	case tensor.TypeUint8:
-		numberStore[T, uint8](o, cut, 0, math.MaxUint8)
+		numberStore[T, uint8](o, at, cut, 0, math.MaxUint8)
 	case tensor.TypeUint16:
-		numberStore[T, uint16](o, cut, 0, math.MaxUint16)
+		numberStore[T, uint16](o, at, cut, 0, math.MaxUint16)
 	case tensor.TypeUint32:
-		numberStore[T, uint32](o, cut, 0, math.MaxUint32)
+		numberStore[T, uint32](o, at, cut, 0, math.MaxUint32)
 	case tensor.TypeUint64:
-		numberStore[T, uint64](o, cut, 0, math.MaxUint64)
+		numberStore[T, uint64](o, at, cut, 0, math.MaxUint64)
 	default:
 		o.Store()
 	}
 }
 
-func numberStore[T RealFloat, I numberInt](o RealOutput[T], cut bool, lo, hi I) {
-	dst := memory.FromRaw[I](o.T.Bytes())
+func numberStore[T RealFloat, I numberInt](o RealOutput[T], at int, cut bool, lo, hi I) {
+	dst := memory.FromRaw[I](o.T.Bytes())[at:]
 	least, most := float64(lo), float64(hi)
-	narrow := unsafe.Sizeof(lo) <= 4
+	quick := !cut && unsafe.Sizeof(lo) <= 4
 	o.parts(func(from, to int) {
 		x, y := o.Data[from:to], dst[from:to]
 		for i := range y {
 			f := float64(x[i])
-			if cut { // An interpolated integer may be slightly less.
-				f = math.Trunc(f + math.Copysign(min(1e-3, 1e-9*max(1, math.Abs(f))), f))
+			if quick && f > least && f < most {
+				// The sum has no bits for fractions and is rounded as RoundToEven does.
+				y[i] = I(int64(math.Float64bits(f + 3<<51)))
+				continue
 			}
 			switch {
 			case f != f:
@@ -124,9 +131,14 @@ func numberStore[T RealFloat, I numberInt](o RealOutput[T], cut bool, lo, hi I) 
 				y[i] = lo
 			case f >= most:
 				y[i] = hi
-			case narrow:
-				// The sum has no bits for fractions and is rounded as RoundToEven does.
-				y[i] = I(int64(math.Float64bits(f + 3<<51)))
+			case cut:
+				slack := math.Abs(f) * 1e-9 // an interpolated integer may be slightly less
+				if slack < 1e-9 {
+					slack = 1e-9
+				} else if slack > 1e-3 {
+					slack = 1e-3
+				}
+				y[i] = I(f + math.Copysign(slack, f))
 			default:
 				y[i] = I(math.RoundToEven(f))
 			}
