@@ -91,11 +91,24 @@ func lpNorm[T kit.RealFloat](c *ir.Call, n *LpNormalization) error {
 	}
 	if step > 1 && !c.Generic { // adjacent lines together, so that memory is read in order
 		span := kit.SpanOf(s, axis)
+		level := cpu.Active()
+		singles, wide := any(x).([]float32)
+		wide = wide && (level == cpu.AVX512 || level == cpu.AVX2) // which have the kernels for float64
 		err := span.EachLine(c, func(base, m int) {
-			var sums [kit.ColumnBlock]float64
+			var sums, row [kit.ColumnBlock]float64
 			meter := kit.Meter{C: c}
 			for i := range length {
 				meter.Check(m)
+				if wide {
+					vec.F32ToF64(level, row[:m], singles[base+i*step:])
+					if n.P == 1 {
+						vec.AbsF64(level, row[:m], row[:m])
+					} else {
+						vec.MulF64(level, row[:m], row[:m], row[:m])
+					}
+					vec.AddF64(level, sums[:m], sums[:m], row[:m])
+					continue
+				}
 				for j, v := range x[base+i*step:][:m] {
 					if f := float64(v); n.P == 1 {
 						sums[j] += math.Abs(f)
@@ -121,6 +134,12 @@ func lpNorm[T kit.RealFloat](c *ir.Call, n *LpNormalization) error {
 			for i := range length {
 				meter.Check(m)
 				to := y.Data[base+i*step:][:m]
+				if wide {
+					vec.F32ToF64(level, row[:m], singles[base+i*step:])
+					vec.MulF64(level, row[:m], row[:m], sums[:m])
+					vec.F64ToF32(level, any(to).([]float32), row[:m])
+					continue
+				}
 				if !product {
 					for j, v := range x[base+i*step:][:m] {
 						to[j] = T(float64(v) / sums[j])
