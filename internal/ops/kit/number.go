@@ -36,7 +36,7 @@ func BoolToInt(b bool) int {
 	return 0
 }
 
-// NumberIn is RealIn, also for integers, which it converts in scratch memory.
+// NumberIn is RealIn, also for integers as float64, which it converts in scratch memory.
 func NumberIn[T RealFloat](c *ir.Call, t *tensor.Tensor) ([]T, error) {
 	if t.DType().IsFloat() {
 		return RealIn[T](c, t)
@@ -45,23 +45,27 @@ func NumberIn[T RealFloat](c *ir.Call, t *tensor.Tensor) ([]T, error) {
 	if err != nil {
 		return nil, err
 	}
+	wide, ok := any(buf).([]float64)
+	if !ok {
+		return nil, fmt.Errorf("element type %s is interpolated in float64 only", t.DType())
+	}
 	switch t.DType() {
 	case tensor.TypeInt8:
-		numberConvert[T, int8](c, buf, t)
+		numberConvert[int8](c, wide, t)
 	case tensor.TypeInt16:
-		numberConvert[T, int16](c, buf, t)
+		numberConvert[int16](c, wide, t)
 	case tensor.TypeInt32:
-		numberConvert[T, int32](c, buf, t)
+		numberConvert[int32](c, wide, t)
 	case tensor.TypeInt64:
-		numberConvert[T, int64](c, buf, t)
+		numberConvert[int64](c, wide, t)
 	case tensor.TypeUint8:
-		numberConvert[T, uint8](c, buf, t)
+		numberConvert[uint8](c, wide, t)
 	case tensor.TypeUint16:
-		numberConvert[T, uint16](c, buf, t)
+		numberConvert[uint16](c, wide, t)
 	case tensor.TypeUint32:
-		numberConvert[T, uint32](c, buf, t)
+		numberConvert[uint32](c, wide, t)
 	case tensor.TypeUint64:
-		numberConvert[T, uint64](c, buf, t)
+		numberConvert[uint64](c, wide, t)
 	default:
 		return nil, fmt.Errorf("element type %s cannot be interpolated, want a number", t.DType())
 	}
@@ -72,53 +76,57 @@ type numberInt interface {
 	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64
 }
 
-func numberConvert[T RealFloat, I numberInt](c *ir.Call, dst []T, t *tensor.Tensor) {
+func numberConvert[I numberInt](c *ir.Call, dst []float64, t *tensor.Tensor) {
 	src := memory.FromRaw[I](t.Bytes())
 	c.Parallel(len(src), GrainCheap, func(lo, hi int) {
 		for i, v := range src[lo:hi] {
-			dst[lo+i] = T(v)
+			dst[lo+i] = float64(v)
 		}
 	})
 }
 
-// StoreNumber stores an output. Integers are rounded to nearest, ties to even, or toward 0 if cut
-// is set, and saturate.
+// StoreNumber stores an output. Integers, which are computed in float64, are rounded to nearest, ties
+// to even, or toward 0 if cut is set, and saturate.
 func (o RealOutput[T]) StoreNumber(cut bool) { StoreRounded(o.call, o.T, 0, o.Data, cut) }
 
 // StoreRounded is [RealOutput.StoreNumber] for the elements of t from element at on. For
 // floating-point numbers data must have all elements.
 func StoreRounded[T RealFloat](c *ir.Call, t *tensor.Tensor, at int, data []T, cut bool) {
 	o := RealOutput[T]{data, t, c}
+	wide, ok := any(o).(RealOutput[float64])
+	if !ok {
+		o.Store()
+		return
+	}
 	switch o.T.DType() {
 	case tensor.TypeInt8:
-		numberStore[T, int8](o, at, cut, math.MinInt8, math.MaxInt8)
+		numberStore[int8](wide, at, cut, math.MinInt8, math.MaxInt8)
 	case tensor.TypeInt16:
-		numberStore[T, int16](o, at, cut, math.MinInt16, math.MaxInt16)
+		numberStore[int16](wide, at, cut, math.MinInt16, math.MaxInt16)
 	case tensor.TypeInt32:
-		numberStore[T, int32](o, at, cut, math.MinInt32, math.MaxInt32)
+		numberStore[int32](wide, at, cut, math.MinInt32, math.MaxInt32)
 	case tensor.TypeInt64:
-		numberStore[T, int64](o, at, cut, math.MinInt64, math.MaxInt64)
+		numberStore[int64](wide, at, cut, math.MinInt64, math.MaxInt64)
 	case tensor.TypeUint8:
-		numberStore[T, uint8](o, at, cut, 0, math.MaxUint8)
+		numberStore[uint8](wide, at, cut, 0, math.MaxUint8)
 	case tensor.TypeUint16:
-		numberStore[T, uint16](o, at, cut, 0, math.MaxUint16)
+		numberStore[uint16](wide, at, cut, 0, math.MaxUint16)
 	case tensor.TypeUint32:
-		numberStore[T, uint32](o, at, cut, 0, math.MaxUint32)
+		numberStore[uint32](wide, at, cut, 0, math.MaxUint32)
 	case tensor.TypeUint64:
-		numberStore[T, uint64](o, at, cut, 0, math.MaxUint64)
+		numberStore[uint64](wide, at, cut, 0, math.MaxUint64)
 	default:
 		o.Store()
 	}
 }
 
-func numberStore[T RealFloat, I numberInt](o RealOutput[T], at int, cut bool, lo, hi I) {
+func numberStore[I numberInt](o RealOutput[float64], at int, cut bool, lo, hi I) {
 	dst := memory.FromRaw[I](o.T.Bytes())[at:]
 	least, most := float64(lo), float64(hi)
 	quick := !cut && unsafe.Sizeof(lo) <= 4
 	o.parts(func(from, to int) {
 		x, y := o.Data[from:to], dst[from:to]
-		for i := range y {
-			f := float64(x[i])
+		for i, f := range x {
 			if quick && f > least && f < most {
 				// The sum has no bits for fractions and is rounded as RoundToEven does.
 				y[i] = I(int64(math.Float64bits(f + 3<<51)))
