@@ -41,9 +41,6 @@ func (op *RegexFullMatch) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	y := tensor.Of[bool](out)
-	for i, s := range tensor.Of[string](x) {
-		y[i] = op.re.Match(c, s)
-	}
+	op.re.MatchAll(c, tensor.Of[bool](out), tensor.Of[string](x))
 	return nil
 }

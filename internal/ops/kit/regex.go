@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"slices"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -25,6 +26,8 @@ type Regexp struct {
 	re     *regexp.Regexp
 	cost   int  // bound of the elementary operations per character
 	behind bool // a match depends on the characters before it
+
+	automata *sync.Pool // of *automaton, for whole strings; or nil
 }
 
 // CompileRegexp compiles a pattern in RE2 syntax. full requires that it matches the whole string.
@@ -45,7 +48,21 @@ func CompileRegexp(pattern string, full bool) (*Regexp, error) {
 		pattern = `\A(?:` + pattern + `)\z`
 	}
 	re, err := regexp.Compile(pattern)
-	return &Regexp{re, n + 8, looksBehind(tree)}, err
+	if err != nil {
+		return nil, err
+	}
+	r := &Regexp{re: re, cost: n + 8, behind: looksBehind(tree)}
+	if !full {
+		return r, nil
+	}
+	if tree, err = syntax.Parse(pattern, syntax.Perl); err != nil {
+		return nil, err
+	}
+	prog, err := syntax.Compile(tree.Simplify())
+	if err == nil && newAutomaton(prog) != nil {
+		r.automata = &sync.Pool{New: func() any { return newAutomaton(prog) }}
+	}
+	return r, err
 }
 
 // looksBehind reports whether matches of a pattern depend on the characters before them.
@@ -60,13 +77,28 @@ func looksBehind(re *syntax.Regexp) bool {
 // short reports whether the time to search s is so short that the context need not be checked.
 func (r *Regexp) short(s string) bool { return len(s) < 4*GrainWatch/r.cost }
 
-// Match reports whether s has a match. It does not return if the run must stop.
-func (r *Regexp) Match(c *ir.Call, s string) bool {
-	c.Check()
-	if r.short(s) {
-		return r.re.MatchString(s)
+// MatchAll sets each element of dst to whether the string has a match. It does not return if the run
+// must stop.
+func (r *Regexp) MatchAll(c *ir.Call, dst []bool, x []string) {
+	var a *automaton
+	if r.automata != nil {
+		a = r.automata.Get().(*automaton)
+		defer r.automata.Put(a)
 	}
-	return r.re.MatchReader(&stoppableReader{s: s, c: c, cost: r.cost})
+	for i, s := range x {
+		c.Check()
+		if !r.short(s) {
+			dst[i] = r.re.MatchReader(&stoppableReader{s: s, c: c, cost: r.cost})
+			continue
+		}
+		ok := false
+		if a != nil {
+			dst[i], ok = a.match(s)
+		}
+		if !ok {
+			dst[i] = r.re.MatchString(s)
+		}
+	}
 }
 
 const (
