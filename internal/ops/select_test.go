@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/internal/testing/optest"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -100,6 +101,22 @@ func TestRearrangements(t *testing.T) {
 	optest.Want(t, "Trilu", 14, optest.Attrs{"upper": 0}, optest.Tensor([]string{"", "", "c", ""}, 2, 2), optest.Tensor([]string{"a", "b", "c", "d"}, 2, 2), tensor.Scalar[int64](-1))
 	optest.Want(t, "Trilu", 14, nil, moveIota(2, 2), moveIota(2, 2), tensor.Scalar[int64](-1<<63))
 	optest.Want(t, "Trilu", 14, optest.Attrs{"upper": 0}, moveIota(2, 3), moveIota(2, 3), tensor.Scalar[int64](1<<63-1))
+	for _, shape := range [][]int{{9, 5, 3}, {4, 7, 8}, {2, 5, 40, 1}, {5, 3, 60}} { // many matrices are masked
+		for _, k := range []int64{-2, 0, 1, 99} {
+			for _, upper := range []int{0, 1} {
+				n := kit.Product(shape)
+				wide, bools := make([]complex128, n), make([]bool, n)
+				for i := range n {
+					wide[i], bools[i] = complex(float64(i), -1), i%3 > 0
+				}
+				for _, x := range []*tensor.Tensor{moveIota(shape...), optest.Tensor(wide, shape...), optest.Tensor(bools, shape...)} {
+					if _, err := optest.Run(t, "Trilu", 14, optest.Attrs{"upper": upper}, x, tensor.Scalar(k)); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		}
+	}
 	optest.Fail(t, "Trilu", 14, nil, "rank 1", moveIota(2))
 	optest.Want(t, "CenterCropPad", 18, nil, optest.Tensor([]float32{0, 1, 0, 0}), optest.Tensor([]float32{1}, 1), optest.Int64s(4))
 	optest.Want(t, "CenterCropPad", 18, optest.Attrs{"axes": []int{-1}}, optest.Tensor([]float32{1, 5}, 2, 1), moveIota(2, 4), optest.Tensor([]int32{1}, 1))

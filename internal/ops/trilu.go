@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -16,6 +17,10 @@ var _ = kit.Register(&kit.Def{Name: "Trilu", Since: kit.Versions{14},
 	In: "input:T, k:int64?", Out: "output:T", Types: "T: " + kit.MoveTypes,
 	Build:    func(a *kit.Attrs, opset int) kit.Operator { return &Trilu{Upper: a.Bool("upper", true)} },
 	Gradient: kit.MoveGradient})
+
+// maskedTriluRow is the maximum number of bytes of a row for which a mask of a whole matrix is faster
+// than to copy and clear parts of rows.
+const maskedTriluRow = 256
 
 // Infer implements ir.Operator.
 func (op *Trilu) Infer(c *ir.InferContext) error {
@@ -48,24 +53,45 @@ func (op *Trilu) Run(c *ir.Call) error {
 	if err != nil || dst.Len() == 0 {
 		return err
 	}
+	// kept returns the range of columns of a row that are copied.
+	kept := func(row int) (from, to int) {
+		edge := row%rows + k // columns below edge are left of the diagonal
+		if !op.Upper {
+			return 0, min(max(edge+1, 0), cols)
+		}
+		return min(max(edge, 0), cols), cols
+	}
+	w := dst.Width
+	if size := rows * cols * w; !c.Generic && w > 0 && cols*w <= maskedTriluRow && dst.Len()*w >= 4*size {
+		mask, err := ir.ScratchOf[byte](c, size)
+		if err != nil {
+			return err
+		}
+		ones := bytes.Repeat([]byte{0xff}, cols*w)
+		for row := range rows {
+			from, to := kept(row)
+			triluRow(mask[row*cols*w:][:cols*w], ones, from*w, to*w)
+		}
+		c.Parallel(dst.Len()*w/size, 1+(1<<17)/size, func(lo, hi int) {
+			for m := lo; m < hi; m++ {
+				y, x := dst.Raw[m*size:][:size], src.Raw[m*size:][:size]
+				whole := size &^ 31
+				kit.AndWords(y[:whole], x, mask)
+				for i := whole; i < size; i++ {
+					y[i] = x[i] & mask[i]
+				}
+			}
+		})
+		return nil
+	}
 	c.Parallel(dst.Len()/cols, 1+(1<<15)/cols, func(lo, hi int) {
 		for row := lo; row < hi; row++ {
-			// Columns below edge are left of the diagonal.
-			edge := row%rows + k
-			if !op.Upper {
-				edge++
-			}
-			edge = min(max(edge, 0), cols)
-			keepFrom, keepTo := edge, cols
-			if !op.Upper {
-				keepFrom, keepTo = 0, edge
-			}
+			from, to := kept(row)
 			first := row * cols
-			if dst.Width == 0 {
-				triluRow(dst.Strs[first:first+cols], src.Strs[first:], keepFrom, keepTo)
+			if w == 0 {
+				triluRow(dst.Strs[first:first+cols], src.Strs[first:], from, to)
 			} else {
-				w := dst.Width
-				triluRow(dst.Raw[first*w:(first+cols)*w], src.Raw[first*w:], keepFrom*w, keepTo*w)
+				triluRow(dst.Raw[first*w:(first+cols)*w], src.Raw[first*w:], from*w, to*w)
 			}
 		}
 	})
