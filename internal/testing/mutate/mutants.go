@@ -87,7 +87,7 @@ var mutants = []mutant{
 		"if random && !varies {", "if false && random && !varies {", []check{{"", "TestBernoulliCheck"}}},
 
 	{"Trilu: k moves the diagonal to the left", "internal/ops",
-		"edge := row%rows + k\n", "edge := row%rows - k\n", []check{{"", "TestRearrangements|TestSelections"}}},
+		"edge := row%rows + k //", "edge := row%rows - k //", []check{{"", "TestRearrangements|TestSelections"}}},
 	{"CumSum: four lines at a time are exclusive when they must not be", "internal/ops",
 		"y0[k], y1[k], y2[k], y3[k] = v0, v1, v2, v3", "y0[k], y1[k], y2[k], y3[k] = s0, s1, s2, s3", []check{{"", "TestCumulative"}}},
 	{"Dropout: keeps with the probability to drop", "internal/ops",
