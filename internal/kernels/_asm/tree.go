@@ -103,6 +103,8 @@ func walk(f *file) {
 	g.label("group")
 	for k := range 8 {
 		g.e("MOVL %d(AX), R%d", 4*k, 8+k)
+		g.e("MOVL %d(AX), SI", 32+4*k) // of the next group, or any number after the last one
+		g.e("PREFETCHT0 (BX)(SI*8)")
 	}
 	g.arg("steps", "DX")
 	g.e("TESTQ DX, DX")

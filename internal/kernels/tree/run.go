@@ -148,8 +148,12 @@ type traversals struct {
 func (e *Ensemble) block(s []float64, keys []uint32, rows, features int, missing bool) {
 	var g traversals
 	most := min(atOnce/rows, len(e.trees))
+	at := 0
 	for i := range g.row[:(most*rows+lanes-1)&^(lanes-1)] {
-		g.row[i] = uint32(i % rows * features)
+		g.row[i] = uint32(at)
+		if at += features; at == rows*features {
+			at = 0
+		}
 	}
 	tables := rows >= heapRows && !missing
 	for t := 0; t < len(e.trees); {
@@ -161,22 +165,34 @@ func (e *Ensemble) block(s []float64, keys []uint32, rows, features int, missing
 			e.addHeaps(s, e.trees[lo:t], keys, rows, features)
 			continue
 		}
-		depth, n := 0, 0
-		for ; t < len(e.trees) && t < lo+most && !(tables && e.trees[t].table >= 0); t++ {
-			depth = max(depth, int(e.trees[t].depth))
-			for range rows {
-				g.node[n] = e.roots[t]
-				n++
+		depth := int32(0)
+		for k := range e.trees[lo:min(lo+most, len(e.trees))] {
+			w := &e.trees[lo+k]
+			if tables && w.table >= 0 {
+				break
+			}
+			depth = max(depth, w.depth)
+			t++
+		}
+		n := (t - lo) * rows
+		if rows == 1 {
+			copy(g.node[:n], e.roots[lo:])
+		} else {
+			for k, root := range e.roots[lo:t] {
+				node := g.node[k*rows:][:rows]
+				for r := range node {
+					node[r] = root
+				}
 			}
 		}
-		if missing || depth > maxSteps {
+		if missing || int(depth) > maxSteps {
 			e.walk(&g, keys, n)
 		} else {
 			groups := (n + lanes - 1) / lanes
 			for k := n; k < groups*lanes; k++ {
 				g.node[k] = g.node[0]
 			}
-			walkSteps(&g, e.nodes, keys, e.bits, depth, groups)
+			walkSteps(&g, e.nodes, keys, e.bits, int(depth), groups)
 		}
 		e.add(s, e.trees[lo:t], g.node[:], rows, rows)
 	}
