@@ -207,7 +207,11 @@ func models() []model {
 		add(gDecode, "Llama-like, 3 layers of 1024, "+k.name, func() *onnx.Model { return llama(3, 256, k.dense) })
 	}
 	for _, c := range []struct{ bits, acc, m int }{{4, 4, 1}, {4, 0, 1}, {8, 0, 1}, {4, 4, 128}, {8, 4, 1}, {8, 4, 4}, {8, 4, 32}, {8, 4, 128}} {
-		add(gQuant, fmt.Sprintf("MatMulNBits %d-bit acc%d M=%d 4096²", c.bits, c.acc, c.m), func() *onnx.Model { return matMulNBits(c.bits, c.acc, c.m, 4096) })
+		var args []string
+		if c.acc == 0 {
+			args = []string{"--option", "openvino/DYNAMIC_QUANTIZATION_GROUP_SIZE=0"} // its default rounds activations to 8 bits
+		}
+		add(gQuant, fmt.Sprintf("MatMulNBits %d-bit acc%d M=%d 4096²", c.bits, c.acc, c.m), func() *onnx.Model { return matMulNBits(c.bits, c.acc, c.m, 4096) }, args...)
 	}
 
 	for _, rows := range []int{1, 10, 100, 1000} {

@@ -56,7 +56,8 @@ OpenVINO. It is written by `+"`make bench`"+`.
 - Ratios are the median time of the faster of the two, in the same run, divided by that of the
   cpu engine: above 1, Onward is faster than both.
 - OpenVINO computes in float32, as the others do, except in the table for bfloat16. Its own
-  default is bfloat16 on processors that have it.
+  default is bfloat16 on processors that have it, and 8-bit integers for the activations of
+  MatMulNBits, as accuracy level 4 permits. It keeps that default for level 4 (acc4) only.
 - The providers alternate in %s. A session is closed before the next one is opened, and
   warm-up is not timed.
 - Times are those of Session.Run in Go. For ONNX Runtime they include 2 to 5 µs of calls
