@@ -151,8 +151,18 @@ type nbitsArgs struct {
 	mask            uint32
 }
 
-type nbitsBuffers struct {
-	panel []float32
+// nbitsForm is what the kernels multiply.
+type nbitsForm uint8
+
+const (
+	nbitsPanels nbitsForm = iota // A by panels that are converted to float32
+	nbitsFloats                  // few rows of A, in blocks
+	nbitsBytes                   // rows of A rounded to bytes
+	nbitsDigits                  // rows of A as digits
+)
+
+// blockRows holds the rows of A in whole blocks as the kernels of a form read them, and sums per row and block.
+type blockRows struct {
 	a     []float32
 	bytes []int8
 	scale []float32
@@ -160,18 +170,38 @@ type nbitsBuffers struct {
 	fsum  []float32
 }
 
-var nbitsPool = sync.Pool{New: func() any { return new(nbitsBuffers) }}
+var (
+	blockRowsPool  = sync.Pool{New: func() any { return new(blockRows) }}
+	nbitsPanelPool = sync.Pool{New: func() any { return new([]float32) }}
+)
 
-// ComputeNBits computes the panels [p0, p1) of all rows.
-func ComputeNBits(level cpu.Level, g *NBitsArgs, p0, p1 int) {
-	if p0 >= p1 || g.M == 0 {
+// ParallelNBits computes the whole result. par distributes the rows of A that must be converted, and then the panels; if it
+// is nil, one call computes everything.
+func ParallelNBits(par gemm.Par, level cpu.Level, g *NBitsArgs) {
+	if par == nil {
+		par = func(n int, fn func(lo, hi int)) { fn(0, n) }
+	}
+	if g.M == 0 {
 		return
 	}
-	buf := nbitsPool.Get().(*nbitsBuffers)
-	defer nbitsPool.Put(buf)
-	if !nbitsAsm(level, g, buf, p0, p1) {
+	rows := blockRowsPool.Get().(*blockRows)
+	defer blockRowsPool.Put(rows)
+	form := rows.prepare(par, level, g)
+	par(tiles(g.B.N, PanelWidth), func(lo, hi int) { g.compute(level, form, rows, lo, hi) })
+}
+
+// compute computes the panels [p0, p1) of all rows.
+func (g *NBitsArgs) compute(level cpu.Level, form nbitsForm, rows *blockRows, p0, p1 int) {
+	if p0 >= p1 {
+		return
+	}
+	buf := nbitsPanelPool.Get().(*[]float32)
+	defer nbitsPanelPool.Put(buf)
+	if form != nbitsPanels {
+		g.computeAsm(form, rows, buf, p0, p1)
+	} else {
 		p := g.B
-		panel := grow(&buf.panel, p.blocks*p.Block*PanelWidth)
+		panel := grow(buf, p.blocks*p.Block*PanelWidth)
 		for pi := p0; pi < p1; pi++ {
 			p.Dequantize(level, panel, pi)
 			j := pi * PanelWidth
@@ -186,17 +216,6 @@ func ComputeNBits(level cpu.Level, g *NBitsArgs, p0, p1 int) {
 			vec.AddF32(level, c, c, g.Bias[j0:j1])
 		}
 	}
-}
-
-// ParallelNBits computes the whole result. par distributes the panels; if it is nil, one call
-// computes everything.
-func ParallelNBits(par gemm.Par, level cpu.Level, g *NBitsArgs) {
-	n := tiles(g.B.N, PanelWidth)
-	if par == nil {
-		ComputeNBits(level, g, 0, n)
-		return
-	}
-	par(n, func(lo, hi int) { ComputeNBits(level, g, lo, hi) })
 }
 
 // quantizeBlock rounds a block to signed bytes and returns the scale and the sum of the bytes.

@@ -4,35 +4,56 @@ package quant
 
 import (
 	"math"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // nbitsK is the K of one assembly call, at most.
 const nbitsK = 8192
 
-func nbitsAsm(level cpu.Level, g *NBitsArgs, buf *nbitsBuffers, p0, p1 int) bool {
+// prepare converts the rows of A and returns the form of the product.
+func (r *blockRows) prepare(par gemm.Par, level cpu.Level, g *NBitsArgs) nbitsForm {
 	switch {
 	case !hasNBits(level) || g.B.K == 0:
-		return false
+		return nbitsPanels
 	case g.Int8 && dotProduct(level):
-		nbitsBytes(level, g, buf, p0, p1)
-	case dotProduct(level) && g.splitRows(level, buf):
-		nbitsDigits(g, buf, p0, p1)
+		r.round(par, level, g)
+		return nbitsBytes
+	case dotProduct(level) && r.split(par, level, g):
+		return nbitsDigits
 	case g.M <= vectorRows:
-		nbitsFloats(g, buf, p0, p1)
-	default:
-		return false
+		r.sums(g)
+		return nbitsFloats
 	}
-	return true
+	return nbitsPanels
 }
 
-// padded copies row i of A, zero-padded to whole blocks.
-func (g *NBitsArgs) padded(dst []float32, i int) {
-	clear(dst[copy(dst, g.A[i*g.LdA:][:g.B.K]):])
+// each calls fn with the rows of A, zero-padded to whole blocks. Row i is valid until the next call.
+func (g *NBitsArgs) each(par gemm.Par, fn func(i int, row []float32)) {
+	p := g.B
+	kp := p.blocks * p.Block
+	group := max(1, nbitsGroup/kp)
+	par(tiles(g.M, group), func(lo, hi int) {
+		buf := nbitsPanelPool.Get().(*[]float32)
+		defer nbitsPanelPool.Put(buf)
+		for i := lo * group; i < min(g.M, hi*group); i++ {
+			row := g.A[i*g.LdA:][:p.K]
+			if kp > p.K {
+				copied := grow(buf, kp)
+				clear(copied[copy(copied, row):])
+				row = copied
+			}
+			fn(i, row)
+		}
+	})
 }
+
+// nbitsGroup is the number of elements of rows that are not distributed.
+const nbitsGroup = 1 << 16
 
 func (t *nbitsArgs) weights(p *NBits, pi, b0, b1 int) {
 	t.b = unsafe.Pointer(&p.data[pi*p.panelBytes()+b0*p.Block/p.wordK()*PanelWidth*4])
@@ -46,14 +67,29 @@ func (t *nbitsArgs) weights(p *NBits, pi, b0, b1 int) {
 	t.acc = min(uint64(b0), 1)
 }
 
-// nbitsFloats multiplies a few rows in float32.
-func nbitsFloats(g *NBitsArgs, buf *nbitsBuffers, p0, p1 int) {
+// computeAsm computes the panels [p0, p1) of all rows.
+func (g *NBitsArgs) computeAsm(form nbitsForm, r *blockRows, buf *[]float32, p0, p1 int) {
+	for pi := p0; pi < p1; pi++ {
+		c := g.C[pi*PanelWidth:]
+		switch form {
+		case nbitsFloats:
+			r.floatsPanel(g.B, g.M, pi, c, g.LdC)
+		case nbitsBytes:
+			r.bytesPanel(g.B, g.M, pi, c, g.LdC)
+		case nbitsDigits:
+			r.digitsPanel(g.B, g.M, pi, c, g.LdC, grow(buf, g.M*digits*PanelWidth))
+		}
+	}
+}
+
+// sums copies the rows and adds up their blocks.
+func (r *blockRows) sums(g *NBitsArgs) {
 	p := g.B
 	kp := p.blocks * p.Block
-	a, sums := grow(&buf.a, g.M*kp), grow(&buf.fsum, g.M*p.blocks)
+	a, sums := grow(&r.a, g.M*kp), grow(&r.fsum, g.M*p.blocks)
 	for i := range g.M {
 		row := a[i*kp:][:kp]
-		g.padded(row, i)
+		clear(row[copy(row, g.A[i*g.LdA:][:p.K]):])
 		for b := range p.blocks {
 			var s float32
 			for _, v := range row[b*p.Block:][:p.Block] {
@@ -62,41 +98,39 @@ func nbitsFloats(g *NBitsArgs, buf *nbitsBuffers, p0, p1 int) {
 			sums[i*p.blocks+b] = s
 		}
 	}
+}
+
+// floatsPanel multiplies a few rows in float32 by panel pi and writes the result to c.
+func (r *blockRows) floatsPanel(p *NBits, rows, pi int, c []float32, ldc int) {
+	kp := p.blocks * p.Block
 	part := max(1, nbitsK/p.Block)
 	var t nbitsArgs
-	for pi := p0; pi < p1; pi++ {
-		for i := range g.M {
-			t.c = unsafe.Pointer(&g.C[i*g.LdC+pi*PanelWidth])
-			for b := 0; b < p.blocks; b += part {
-				t.weights(p, pi, b, min(p.blocks, b+part))
-				t.a, t.aSum = unsafe.Pointer(&a[i*kp+b*p.Block]), unsafe.Pointer(&sums[i*p.blocks+b])
-				runNBitsVector(p.Bits, &t)
-			}
+	for i := range rows {
+		t.c = unsafe.Pointer(&c[i*ldc])
+		for b := 0; b < p.blocks; b += part {
+			t.weights(p, pi, b, min(p.blocks, b+part))
+			t.a, t.aSum = unsafe.Pointer(&r.a[i*kp+b*p.Block]), unsafe.Pointer(&r.fsum[i*p.blocks+b])
+			runNBitsVector(p.Bits, &t)
 		}
 	}
 }
 
-// nbitsBytes multiplies rows rounded to bytes.
-func nbitsBytes(level cpu.Level, g *NBitsArgs, buf *nbitsBuffers, p0, p1 int) {
+// round rounds the rows of A to bytes.
+func (r *blockRows) round(par gemm.Par, level cpu.Level, g *NBitsArgs) {
 	p := g.B
 	kp := p.blocks * p.Block
-	row := grow(&buf.a, kp)
-	a, scales, sums := grow(&buf.bytes, g.M*kp), grow(&buf.scale, g.M*p.blocks), grow(&buf.sum, g.M*p.blocks)
+	a, scales, sums := grow(&r.bytes, g.M*kp), grow(&r.scale, g.M*p.blocks), grow(&r.sum, g.M*p.blocks)
 	standard := int32(p.standard())
-	for i := range g.M {
-		g.padded(row, i)
+	g.each(par, func(i int, row []float32) {
 		for b := range p.blocks {
 			s, n := quantizeBlock(level, a[i*kp+b*p.Block:][:p.Block], row[b*p.Block:][:p.Block])
 			scales[i*p.blocks+b], sums[i*p.blocks+b] = s, -standard*n
 		}
-	}
-	for pi := p0; pi < p1; pi++ {
-		buf.bytesPanel(p, g.M, pi, g.C[pi*PanelWidth:], g.LdC)
-	}
+	})
 }
 
-// bytesPanel multiplies the rows of bytes in buf by panel pi and writes the result to c.
-func (buf *nbitsBuffers) bytesPanel(p *NBits, rows, pi int, c []float32, ldc int) {
+// bytesPanel multiplies the rows of bytes by panel pi and writes the result to c.
+func (r *blockRows) bytesPanel(p *NBits, rows, pi int, c []float32, ldc int) {
 	kp := p.blocks * p.Block
 	part := max(1, nbitsK/p.Block)
 	t := nbitsArgs{lda: uintptr(kp), lds: uintptr(p.blocks) * 4, ldc: uintptr(ldc) * 4}
@@ -105,8 +139,8 @@ func (buf *nbitsBuffers) bytesPanel(p *NBits, rows, pi int, c []float32, ldc int
 		t.weights(p, pi, b, min(p.blocks, b+part))
 		for k := range count {
 			i, e := rows*k/count, rows*(k+1)/count
-			t.a = unsafe.Pointer(&buf.bytes[i*kp+b*p.Block])
-			t.aScale, t.aSum = unsafe.Pointer(&buf.scale[i*p.blocks+b]), unsafe.Pointer(&buf.sum[i*p.blocks+b])
+			t.a = unsafe.Pointer(&r.bytes[i*kp+b*p.Block])
+			t.aScale, t.aSum = unsafe.Pointer(&r.scale[i*p.blocks+b]), unsafe.Pointer(&r.sum[i*p.blocks+b])
 			t.c = unsafe.Pointer(&c[i*ldc])
 			runNBits(p.Bits, e-i, &t)
 		}
@@ -121,25 +155,28 @@ const digits = 3
 // int32.
 const digitBlock = 1 << 16
 
-// splitRows writes the rows of A to buf, each as three rows of bytes, which are the digits of its
-// elements as integers to base 256, most significant first. It returns false if A has an element that is
-// not finite, or a block whose scale would not be.
-func (g *NBitsArgs) splitRows(level cpu.Level, buf *nbitsBuffers) bool {
+// split writes the rows of A as three rows of bytes each, which are the digits of its elements as integers
+// to base 256, most significant first. It returns false if A has an element that is not finite, or a block whose
+// scale would not be.
+func (r *blockRows) split(par gemm.Par, level cpu.Level, g *NBitsArgs) bool {
 	p := g.B
 	if p.Block > digitBlock {
 		return false
 	}
 	kp := p.blocks * p.Block
-	row := grow(&buf.a, kp)
-	a, scales, sums := grow(&buf.bytes, g.M*digits*kp), grow(&buf.scale, g.M*digits*p.blocks), grow(&buf.sum, g.M*digits*p.blocks)
+	a, scales, sums := grow(&r.bytes, g.M*digits*kp), grow(&r.scale, g.M*digits*p.blocks), grow(&r.sum, g.M*digits*p.blocks)
 	standard := int32(p.standard())
-	for i := range g.M {
-		g.padded(row, i)
+	var fails atomic.Bool
+	g.each(par, func(i int, row []float32) {
+		if fails.Load() {
+			return
+		}
 		for b := range p.blocks {
 			x := row[b*p.Block:][:p.Block]
 			fraction, e := math.Frexp(float64(max(vec.ReduceMaxF32(level, x), -vec.ReduceMinF32(level, x))))
 			if !(fraction < 1) || fraction != 0 && (e < -90 || e > 90) {
-				return false
+				fails.Store(true)
+				return
 			}
 			if fraction > 127./128 { // the largest integer is 127·2¹⁶
 				e++
@@ -151,23 +188,20 @@ func (g *NBitsArgs) splitRows(level cpu.Level, buf *nbitsBuffers) bool {
 				scales[at], sums[at] = float32(math.Ldexp(1, e-7-8*j)), -standard*s
 			}
 		}
-	}
-	return true
+	})
+	return !fails.Load()
 }
 
-// nbitsDigits multiplies rows that are written as digits in buf.
-func nbitsDigits(g *NBitsArgs, buf *nbitsBuffers, p0, p1 int) {
-	c := grow(&buf.panel, g.M*digits*PanelWidth)
-	for pi := p0; pi < p1; pi++ {
-		buf.bytesPanel(g.B, g.M*digits, pi, c, PanelWidth)
-		n := min(PanelWidth, g.B.N-pi*PanelWidth)
-		for i := range g.M {
-			y := g.C[i*g.LdC+pi*PanelWidth:][:n]
-			d := c[i*digits*PanelWidth:]
-			d0, d1, d2 := d[:n], d[PanelWidth:][:n], d[2*PanelWidth:][:n]
-			for j := range y {
-				y[j] = d0[j] + (d1[j] + d2[j])
-			}
+// digitsPanel multiplies rows that are written as digits by panel pi and writes the result to y. products holds those of the
+// digits.
+func (r *blockRows) digitsPanel(p *NBits, rows, pi int, y []float32, ldy int, products []float32) {
+	r.bytesPanel(p, rows*digits, pi, products, PanelWidth)
+	n := min(PanelWidth, p.N-pi*PanelWidth)
+	for i := range rows {
+		y, d := y[i*ldy:][:n], products[i*digits*PanelWidth:]
+		d0, d1, d2 := d[:n], d[PanelWidth:][:n], d[2*PanelWidth:][:n]
+		for j := range y {
+			y[j] = d0[j] + (d1[j] + d2[j])
 		}
 	}
 }

@@ -2,11 +2,16 @@
 
 package quant
 
-import "github.com/onward-ml/onward/internal/cpu"
+import (
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
+)
 
 func dequantizeAsm(cpu.Level, *NBits, []float32, []uint8, []float32, []float32) bool { return false }
 
-func nbitsAsm(cpu.Level, *NBitsArgs, *nbitsBuffers, int, int) bool { return false }
+func (*blockRows) prepare(gemm.Par, cpu.Level, *NBitsArgs) nbitsForm { return nbitsPanels }
+
+func (*NBitsArgs) computeAsm(nbitsForm, *blockRows, *[]float32, int, int) {}
 
 func quantizeBytes(_ cpu.Level, dst []int8, x []float32, factor float32) int32 {
 	return quantizeBytesGeneric(dst, x, factor)

@@ -284,23 +284,14 @@ func (op *matMulNBitsPacked) Run(c *ir.Call) error {
 	if rows == 0 {
 		return nil
 	}
-	// Every range quantizes or copies the rows of A, so the number of ranges is kept small.
-	grain := max(1, panels/(2*kit.WorkspaceCount(panels)))
-	each := int64(op.blocks()*op.Block)*int64(4*nbitsColumns+8*rows) + int64(12*nbitsColumns*rows)
-	if err := c.Reserve(int64(kit.WorkspaceCount(panels)) * each); err != nil {
+	k := int64(op.blocks() * op.Block)
+	each := 4*nbitsColumns*k + int64(12*nbitsColumns*rows)
+	if err := c.Reserve(8*k*int64(rows) + int64(kit.WorkspaceCount(panels))*each); err != nil {
 		return err
 	}
+	grain := kit.GrainFor(4 * op.K * rows)
 	g := quant.NBitsArgs{M: rows, A: a, LdA: op.K, B: op.w, Bias: bias, C: y.Data, LdC: op.N, Int8: op.AccuracyLevel == 4}
-	quant.ParallelNBits(func(n int, fn func(lo, hi int)) {
-		c.Parallel(n, grain, func(lo, hi int) {
-			if c.Err() == nil {
-				fn(lo, hi)
-			}
-		})
-	}, cpu.Active(), &g)
-	if err := c.Err(); err != nil {
-		return err
-	}
+	quant.ParallelNBits(func(n int, fn func(lo, hi int)) { c.Parallel(n, grain, fn) }, cpu.Active(), &g)
 	y.Store()
 	return nil
 }
