@@ -34,11 +34,14 @@ const (
 	bdMore        = 64
 	bdMoreStep    = 72
 	bdAlpha       = 80
+	bdTiles       = 88
+	bdUnit        = 96
 
 	pairRows = 8 // of a tile
 )
 
-// bfloatDots writes the products of some rows of bfloat16 numbers and a panel of columns: sums of pairs of terms.
+// bfloatDots writes the products of tiles of some rows of bfloat16 numbers and a panel of columns: sums of pairs of terms.
+// Tiles follow each other only if two of them are a unit of rows.
 func bfloatDots(f *file, rows int) string {
 	name := fmt.Sprintf("dots%dBF16", rows)
 	g := f.function(name, avx512, []arg{{"t", "*dotsBF16"}}, nil)
@@ -46,8 +49,15 @@ func bfloatDots(f *file, rows int) string {
 	for _, p := range []struct {
 		off int
 		reg string
-	}{{bdA, "SI"}, {bdB, "DI"}, {bdC, "BX"}, {bdChunks, "R8"}} {
+	}{{bdA, "R9"}, {bdC, "BX"}, {bdOut, "R12"}, {bdMore, "R13"}} {
 		g.e("MOVQ %d(DX), %s", p.off, p.reg)
+	}
+	several := rows == pairRows
+	if several {
+		g.e("MOVQ %d(DX), R15", bdTiles)
+		g.e("MOVQ $%d, R10", pairRows*bfRow) // from a tile of A to the next
+		g.e("MOVQ %d(DX), R11", bdUnit)
+		g.e("SUBQ R10, R11") // from that to the first of the next unit
 	}
 	const b = 2 * pairRows // the first of two registers
 	sums := func(each func(c int, at string)) {
@@ -55,9 +65,15 @@ func bfloatDots(f *file, rows int) string {
 			each(i, fmt.Sprintf("%d(BX)", i/2*tileStride+i%2*64))
 		}
 	}
-	sums(func(c int, at string) { g.op("VPXORD", c, c, c) })
+	g.label("tile")
+	g.e("MOVQ R9, SI")
+	g.e("MOVQ %d(DX), DI", bdB)
+	g.e("MOVQ %d(DX), R8", bdChunks)
 	g.e("CMPQ %d(DX), $0", bdAdd)
-	g.e("JE chunk")
+	g.e("JNE add")
+	sums(func(c int, at string) { g.op("VPXORD", c, c, c) })
+	g.e("JMP chunk")
+	g.label("add")
 	sums(func(c int, at string) { g.op("VMOVUPS", at, c) })
 	const unroll = 4
 	g.label("chunk")
@@ -80,15 +96,14 @@ func bfloatDots(f *file, rows int) string {
 	g.e("ADDQ $%d, SI", bfStepA-bfRow)
 	g.e("DECQ R8")
 	g.e("JNZ chunk")
-	each := func(at, step int, instruction func(c int, at string)) {
-		g.e("MOVQ %d(DX), AX", at)
+	each := func(base string, step int, instruction func(c int, at string)) {
 		g.e("MOVQ %d(DX), CX", step)
 		for i := range rows {
 			for j := range 2 {
-				instruction(2*i+j, fmt.Sprintf("%d(AX)", j*64))
+				instruction(2*i+j, fmt.Sprintf("%d(%s)", j*64, base))
 			}
-			if i+1 < rows {
-				g.e("ADDQ CX, AX")
+			if i+1 < rows || several {
+				g.e("ADDQ CX, %s", base)
 			}
 		}
 	}
@@ -107,9 +122,16 @@ func bfloatDots(f *file, rows int) string {
 	sums(func(c int, at string) { g.op("VADDPS", b+c%2, c, c) })
 	g.label("more")
 	skip(bdMore, "store")
-	each(bdMore, bdMoreStep, func(c int, at string) { g.op("VADDPS", at, c, c) })
+	each("R13", bdMoreStep, func(c int, at string) { g.op("VADDPS", at, c, c) })
 	g.label("store")
-	each(bdOut, bdStep, func(c int, at string) { g.op("VMOVUPS", c, at) })
+	each("R12", bdStep, func(c int, at string) { g.op("VMOVUPS", c, at) })
+	if several {
+		g.e("ADDQ R10, R9")
+		g.e("XCHGQ R10, R11")
+		g.e("ADDQ $%d, BX", pairRows*tileStride)
+		g.e("DECQ R15")
+		g.e("JNZ tile")
+	}
 	g.e("VZEROUPPER")
 	g.e("RET")
 	return name

@@ -19,6 +19,9 @@ type tilesBF16 struct {
 	_       [4]int // variables of the function
 }
 
+// dotTiles is the largest number of tiles of a call, which takes at most 40 µs.
+const dotTiles = 64
+
 // amx computes tiles of 32 rows, and then the rest.
 func (t *bf16Tiles) amx(rows int) {
 	k := tilesBF16{tile: t.chunks * unitRows * chunkK * 2, chunks: t.chunks, block: t.chunks}

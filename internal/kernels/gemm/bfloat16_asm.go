@@ -18,6 +18,9 @@ type dotsBF16 struct {
 	moreStep int            // bytes between them
 	alpha    float32
 	_        float32
+
+	tiles int // of 8 rows, 1 of fewer
+	unit  int // bytes of a unit of rows of A
 }
 
 // dots computes tiles of 8, 4, 2 or 1 rows for each block of chunks. c holds the sums between blocks. e, if not nil, is the
@@ -28,7 +31,7 @@ func (t *bf16Tiles) dots(rows int, e *Epilogue[float32], row, col int) {
 	if rows > 2*most {
 		block = blockChunks
 	}
-	k := dotsBF16{step: PanelWidth * 4}
+	k := dotsBF16{step: PanelWidth * 4, unit: t.chunks * unitRows * chunkK * 2}
 	out, ld := t.c, PanelWidth
 	for first := 0; first < t.chunks; first += block {
 		if first+block >= t.chunks {
@@ -46,9 +49,13 @@ func (t *bf16Tiles) dots(rows int, e *Epilogue[float32], row, col int) {
 		}
 		k.b, k.chunks = unsafe.Pointer(&t.b[first*chunkK*PanelWidth]), min(block, t.chunks-first)
 		height := most
-		for r := 0; r < rows; r += height {
+		for r := 0; r < rows; r += height * k.tiles {
 			for height > rows-r {
 				height /= 2
+			}
+			k.tiles = 1
+			if height == most {
+				k.tiles = min((rows-r)/most, dotTiles)
 			}
 			k.a, k.c = unsafe.Pointer(&t.a[((r/unitRows*t.chunks+first)*unitRows+r%unitRows)*chunkK]), unsafe.Pointer(&t.c[r*PanelWidth])
 			k.out = unsafe.Pointer(&out[r*ld])
