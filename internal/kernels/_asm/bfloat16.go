@@ -26,16 +26,15 @@ func (g *fn) dotRegistersBF16(b, a, c int) {
 
 // Offsets of the fields of gemm's dotsBF16.
 const (
-	bdA, bdB, bdC = 0, 8, 16
-	bdChunks      = 24
-	bdAdd         = 32
-	bdOut, bdStep = 40, 48
-	bdBias        = 56
-	bdMore        = 64
-	bdMoreStep    = 72
-	bdAlpha       = 80
-	bdTiles       = 88
-	bdUnit        = 96
+	bdA, bdB      = 0, 8
+	bdChunks      = 16
+	bdOut, bdStep = 24, 32
+	bdBias        = 40
+	bdMore        = 48
+	bdMoreStep    = 56
+	bdAlpha       = 64
+	bdTiles       = 72
+	bdUnit        = 80
 
 	pairRows = 8 // of a tile
 )
@@ -49,7 +48,7 @@ func bfloatDots(f *file, rows int) string {
 	for _, p := range []struct {
 		off int
 		reg string
-	}{{bdA, "R9"}, {bdC, "BX"}, {bdOut, "R12"}, {bdMore, "R13"}} {
+	}{{bdA, "R9"}, {bdOut, "R12"}, {bdMore, "R13"}} {
 		g.e("MOVQ %d(DX), %s", p.off, p.reg)
 	}
 	several := rows == pairRows
@@ -60,21 +59,13 @@ func bfloatDots(f *file, rows int) string {
 		g.e("SUBQ R10, R11") // from that to the first of the next unit
 	}
 	const b = 2 * pairRows // the first of two registers
-	sums := func(each func(c int, at string)) {
-		for i := range 2 * rows {
-			each(i, fmt.Sprintf("%d(BX)", i/2*tileStride+i%2*64))
-		}
-	}
 	g.label("tile")
 	g.e("MOVQ R9, SI")
 	g.e("MOVQ %d(DX), DI", bdB)
 	g.e("MOVQ %d(DX), R8", bdChunks)
-	g.e("CMPQ %d(DX), $0", bdAdd)
-	g.e("JNE add")
-	sums(func(c int, at string) { g.op("VPXORD", c, c, c) })
-	g.e("JMP chunk")
-	g.label("add")
-	sums(func(c int, at string) { g.op("VMOVUPS", at, c) })
+	for c := range 2 * rows {
+		g.op("VPXORD", c, c, c)
+	}
 	const unroll = 4
 	g.label("chunk")
 	g.e("MOVQ $%d, CX", 16/unroll)
@@ -113,13 +104,17 @@ func bfloatDots(f *file, rows int) string {
 	}
 	skip(bdAlpha, "store")
 	g.e("VBROADCASTSS %d(DX), Z%d", bdAlpha, b)
-	sums(func(c int, at string) { g.op("VMULPS", b, c, c) })
+	for c := range 2 * rows {
+		g.op("VMULPS", b, c, c)
+	}
 	skip(bdBias, "more")
 	g.e("MOVQ %d(DX), AX", bdBias)
 	for j := range 2 {
 		g.op("VMOVUPS", fmt.Sprintf("%d(AX)", j*64), b+j)
 	}
-	sums(func(c int, at string) { g.op("VADDPS", b+c%2, c, c) })
+	for c := range 2 * rows {
+		g.op("VADDPS", b+c%2, c, c)
+	}
 	g.label("more")
 	skip(bdMore, "store")
 	each("R13", bdMoreStep, func(c int, at string) { g.op("VADDPS", at, c, c) })
@@ -128,7 +123,6 @@ func bfloatDots(f *file, rows int) string {
 	if several {
 		g.e("ADDQ R10, R9")
 		g.e("XCHGQ R10, R11")
-		g.e("ADDQ $%d, BX", pairRows*tileStride)
 		g.e("DECQ R15")
 		g.e("JNZ tile")
 	}

@@ -22,16 +22,6 @@ func bfloatMatrix(f *file, rows int) string {
 	columns := sums / pairs // pairs of columns of a group
 	acc := func(p, c int) int { return p*columns + c }
 	vector := func(r, v int) int { return acc(r/2, 2*v+r%2) } // of row r, once the rows are separate
-	separate := func() {
-		for p := range pairs {
-			for c := 0; c < columns; c += 2 {
-				a, b := acc(p, c), acc(p, c+1)
-				g.raw("VZIP1 V%d.D2, V%d.D2, V%d.D2", b, a, t)
-				g.raw("VZIP2 V%d.D2, V%d.D2, V%d.D2", b, a, b)
-				g.move(t, a)
-			}
-		}
-	}
 	each := func(at, step int, instruction func(v int, mem string)) {
 		g.raw("MOVD %d(R3), R8", at)
 		g.raw("ADD R10, R8")
@@ -56,16 +46,6 @@ func bfloatMatrix(f *file, rows int) string {
 	g.raw("MOVD R11, R5")
 	g.raw("MOVD %d(R3), R2", bdChunks)
 	g.zeroNEON(0, sums)
-	g.raw("MOVD %d(R3), R6", bdAdd)
-	g.raw("CBZ R6, chunk")
-	g.raw("MOVD %d(R3), R8", bdC)
-	g.raw("ADD R10, R8")
-	for r := range rows {
-		for v := range columns / 2 {
-			load(vector(r, v), fmt.Sprintf("%d(R8)", r*tileStride+16*v))
-		}
-	}
-	separate() // which is its own inverse
 	g.label("chunk")
 	for i := 0; i < 8; i += unroll {
 		for s := i; s < i+unroll; s += 2 {
@@ -90,7 +70,14 @@ func bfloatMatrix(f *file, rows int) string {
 	g.raw("ADD $%d, R0", 16*bfRow)
 	g.raw("SUBS $1, R2")
 	g.raw("BNE chunk")
-	separate()
+	for p := range pairs { // separate the rows
+		for c := 0; c < columns; c += 2 {
+			a, b := acc(p, c), acc(p, c+1)
+			g.raw("VZIP1 V%d.D2, V%d.D2, V%d.D2", b, a, t)
+			g.raw("VZIP2 V%d.D2, V%d.D2, V%d.D2", b, a, b)
+			g.move(t, a)
+		}
+	}
 	g.raw("MOVWU %d(R3), R6", bdAlpha)
 	g.raw("CBZ R6, store")
 	g.raw("VDUP R6, V%d.S4", firstA)

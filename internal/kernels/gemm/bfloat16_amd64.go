@@ -19,8 +19,8 @@ type tilesBF16 struct {
 	_       [4]int // variables of the function
 }
 
-// dotTiles is the largest number of tiles of a call, which takes at most 40 µs.
-const dotTiles = 64
+// dotChunks is the number of chunks of all tiles of a call, at most, unless one has more: 40 µs.
+const dotChunks = 512
 
 // amx computes tiles of 32 rows, and then the rest.
 func (t *bf16Tiles) amx(rows int) {

@@ -6,8 +6,8 @@ import "github.com/onward-ml/onward/internal/cpu"
 
 func (t *bf16Tiles) amx(int) {}
 
-// dotTiles is the largest number of tiles of a call.
-const dotTiles = 1
+// dotChunks makes each call compute one tile.
+const dotChunks = 1
 
 func rowBF16(level cpu.Level, dst []uint16, x []float32, n int) {
 	if !cpu.MatrixBF16(level) || !bf16Order.fours() {

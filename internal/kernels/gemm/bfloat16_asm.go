@@ -6,11 +6,10 @@ import "unsafe"
 
 // dotsBF16 holds the arguments of a function for pairs; the generator knows the field offsets.
 type dotsBF16 struct {
-	a, b, c unsafe.Pointer
-	chunks  int
-	add     int            // 1 to add the sums of c
-	out     unsafe.Pointer // for the sums
-	step    int            // bytes between rows of out
+	a, b   unsafe.Pointer
+	chunks int
+	out    unsafe.Pointer // for the sums
+	step   int            // bytes between rows of out
 
 	// What follows is applied if alpha is not 0.
 	bias     unsafe.Pointer // to add to each row, or nil
@@ -23,47 +22,34 @@ type dotsBF16 struct {
 	unit  int // bytes of a unit of rows of A
 }
 
-// dots computes tiles of 8, 4, 2 or 1 rows for each block of chunks. c holds the sums between blocks. e, if not nil, is the
+// dots computes tiles of 8, 4, 2 or 1 rows. B is read from the second-level cache for every tile: K is not divided into blocks that
+// stay in the first one, which would save less time than loading and storing sums takes. e, if not nil, is the
 // epilogue for the columns from col on and the rows from row on; it has no activation and no bias per row.
 func (t *bf16Tiles) dots(rows int, e *Epilogue[float32], row, col int) {
 	const most = 8
-	block := t.chunks
-	if rows > 2*most {
-		block = blockChunks
+	k := dotsBF16{b: unsafe.Pointer(&t.b[0]), chunks: t.chunks, step: t.ld * 4, unit: t.chunks * unitRows * chunkK * 2}
+	if e != nil {
+		if k.alpha = e.Alpha; k.alpha == 0 {
+			k.alpha = 1
+		}
+		if e.BiasCol != nil {
+			k.bias = unsafe.Pointer(&e.BiasCol[col:][:PanelWidth][0])
+		}
+		k.moreStep = e.LdAdd * 4
 	}
-	k := dotsBF16{step: PanelWidth * 4, unit: t.chunks * unitRows * chunkK * 2}
-	out, ld := t.c, PanelWidth
-	for first := 0; first < t.chunks; first += block {
-		if first+block >= t.chunks {
-			out, ld = t.out, t.ld
-			k.step = ld * 4
-			if e != nil {
-				if k.alpha = e.Alpha; k.alpha == 0 {
-					k.alpha = 1
-				}
-				if e.BiasCol != nil {
-					k.bias = unsafe.Pointer(&e.BiasCol[col:][:PanelWidth][0])
-				}
-				k.moreStep = e.LdAdd * 4
-			}
+	height := most
+	for r := 0; r < rows; r += height * k.tiles {
+		for height > rows-r {
+			height /= 2
 		}
-		k.b, k.chunks = unsafe.Pointer(&t.b[first*chunkK*PanelWidth]), min(block, t.chunks-first)
-		height := most
-		for r := 0; r < rows; r += height * k.tiles {
-			for height > rows-r {
-				height /= 2
-			}
-			k.tiles = 1
-			if height == most {
-				k.tiles = min((rows-r)/most, dotTiles)
-			}
-			k.a, k.c = unsafe.Pointer(&t.a[((r/unitRows*t.chunks+first)*unitRows+r%unitRows)*chunkK]), unsafe.Pointer(&t.c[r*PanelWidth])
-			k.out = unsafe.Pointer(&out[r*ld])
-			if k.alpha != 0 && e.Add != nil {
-				k.more = unsafe.Pointer(&e.Add[(row+r)*e.LdAdd+col])
-			}
-			dotBF16(height, &k)
+		k.tiles = 1
+		if height == most {
+			k.tiles = min((rows-r)/most, max(1, dotChunks/t.chunks))
 		}
-		k.add = 1
+		k.a, k.out = unsafe.Pointer(&t.a[(r/unitRows*t.chunks*unitRows+r%unitRows)*chunkK]), unsafe.Pointer(&t.out[r*t.ld])
+		if k.alpha != 0 && e.Add != nil {
+			k.more = unsafe.Pointer(&e.Add[(row+r)*e.LdAdd+col])
+		}
+		dotBF16(height, &k)
 	}
 }
