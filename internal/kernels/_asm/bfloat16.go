@@ -221,12 +221,17 @@ func (g *fn) convertBF16(high, low, to int) {
 	g.amx(fmt.Sprintf("VCVTNE2PS2BF16 Z%d, Z%d, Z%d", low, high, to), []byte{0x62, 0xf2, byte(^high&15<<3 | 0x07), 0x48, 0x72, byte(0xc0 | to<<3 | low)})
 }
 
-// bfloatRow writes the conversion of a row to bfloat16 numbers. 32 numbers are followed by a gap.
-func bfloatRow(f *file) {
-	g := f.function("rowBF16AVX512", avx512, []arg{{"dst", "*uint16"}, {"x", "*float32"}, {"step", "int"}, {"n", "int"}}, nil)
-	g.arg("dst", "DI")
-	g.arg("x", "SI")
+// bfloatRows writes the conversion of rows to bfloat16 numbers. 32 numbers are followed by those of other rows.
+func bfloatRows(f *file) {
+	g := f.function("rowsBF16AVX512", avx512, []arg{{"dst", "*uint16"}, {"x", "*float32"}, {"step", "int"}, {"ldx", "int"}, {"rows", "int"}, {"n", "int"}}, nil)
+	g.arg("dst", "R8")
+	g.arg("x", "R9")
 	g.arg("step", "DX")
+	g.arg("ldx", "R10")
+	g.arg("rows", "R11")
+	g.label("row")
+	g.e("MOVQ R8, DI")
+	g.e("MOVQ R9, SI")
 	g.arg("n", "CX")
 	g.label("chunk")
 	for k := range 2 {
@@ -238,6 +243,10 @@ func bfloatRow(f *file) {
 	g.e("ADDQ DX, DI")
 	g.e("DECQ CX")
 	g.e("JNZ chunk")
+	g.e("ADDQ $%d, R8", bfRow)
+	g.e("ADDQ R10, R9")
+	g.e("DECQ R11")
+	g.e("JNZ row")
 	g.e("VZEROUPPER")
 	g.e("RET")
 }
@@ -294,7 +303,7 @@ func writeBFloat16(dir string) {
 	for halves := 1; halves <= 2; halves++ {
 		bfloatTiles(f, halves)
 	}
-	bfloatRow(f)
+	bfloatRows(f)
 	bfloatPairs(f)
 	dispatch := dispatchDots(f, bfloatDots)
 	write(dir+"/bfloat16_amd64.s", f.text())

@@ -125,32 +125,43 @@ func RoundedLen(rows, k int) int {
 // TransA is set.
 func (a *Args[T]) RoundRows(level cpu.Level, dst []uint16, row0, row1 int) {
 	f := any(a).(*Args[float32])
-	n := chunks(a.K)
+	n, whole := chunks(a.K), a.K/chunkK
 	var row []float32
 	if a.TransA {
 		row = make([]float32, a.K)
 	}
-	for r := row0; r < row1; r++ {
-		d := dst[(r/unitRows*n*unitRows+r%unitRows)*chunkK:]
+	count := 1
+	for r := row0; r < row1; r += count {
+		at := (r/unitRows*n*unitRows + r%unitRows) * chunkK
 		if bf16Order.fours() {
-			d = dst[(r/unitRows*n*unitRows+r%unitRows&^1)*chunkK+r%2*4:]
+			at = (r/unitRows*n*unitRows+r%unitRows&^1)*chunkK + r%2*4
 		}
+		d, x := dst[at:], row
 		if a.TransA {
 			for k := range row {
 				row[k] = f.A[k*a.LdA+r]
 			}
 		} else {
-			row = f.A[r*a.LdA:][:a.K]
+			x = f.A[r*a.LdA:]
+			if !bf16Order.fours() {
+				count = min(row1-r, unitRows-r%unitRows)
+			}
 		}
-		whole := a.K / chunkK
 		if whole > 0 {
-			rowBF16(level, d, row, whole)
+			rowsBF16(level, d, x, a.LdA, count, whole)
 		}
-		if whole < n {
+		for i := 0; i < count && whole < n; i++ {
 			var last [chunkK]float32
-			copy(last[:], row[whole*chunkK:])
-			rowBF16(level, d[whole*unitRows*chunkK:], last[:], 1)
+			copy(last[:], x[i*a.LdA:][whole*chunkK:a.K])
+			rowsBF16(level, d[(whole*unitRows+i)*chunkK:], last[:], 0, 1, 1)
 		}
+	}
+}
+
+// rowsBF16Generic rounds n chunks of rows of one unit.
+func rowsBF16Generic(dst []uint16, x []float32, ldx, rows, n int) {
+	for i := range rows {
+		rowGeneric(dst[i*chunkK:], x[i*ldx:], n)
 	}
 }
 

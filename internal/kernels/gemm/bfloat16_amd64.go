@@ -46,12 +46,13 @@ func (t *bf16Tiles) amx(rows int) {
 	}
 }
 
-func rowBF16(level cpu.Level, dst []uint16, x []float32, n int) {
+func rowsBF16(level cpu.Level, dst []uint16, x []float32, ldx, rows, n int) {
 	if !cpu.BFloat16(level) {
-		rowGeneric(dst, x, n)
+		rowsBF16Generic(dst, x, ldx, rows, n)
 		return
 	}
-	rowBF16AVX512(&dst[0], &x[0], unitRows*chunkK*2, n)
+	_ = x[(rows-1)*ldx+n*chunkK-1]
+	rowsBF16AVX512(&dst[0], &x[0], unitRows*chunkK*2, ldx*4, rows, n)
 }
 
 func foursBF16(level cpu.Level, dst []uint16, x []float32, n int) {

@@ -110,16 +110,21 @@ chunk:
 	IMULQ $1024, AX; ADDQ AX, 136(DX); SUBQ R12, 120(DX); JNZ block
 	/* TILERELEASE */ BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0; RET
 
-// func rowBF16AVX512(dst *uint16, x *float32, step int, n int)
-TEXT ·rowBF16AVX512(SB), 0, $136-32
-	MOVQ dst+0(FP), DI
-	MOVQ x+8(FP), SI
+// func rowsBF16AVX512(dst *uint16, x *float32, step int, ldx int, rows int, n int)
+TEXT ·rowsBF16AVX512(SB), 0, $136-48
+	MOVQ dst+0(FP), R8
+	MOVQ x+8(FP), R9
 	MOVQ step+16(FP), DX
-	MOVQ n+24(FP), CX
+	MOVQ ldx+24(FP), R10
+	MOVQ rows+32(FP), R11
+row:
+	MOVQ R8, DI; MOVQ R9, SI
+	MOVQ n+40(FP), CX
 chunk:
 	VMOVDQU32 0(SI), Z0; VMOVDQU32 64(SI), Z1
 	/* VCVTNE2PS2BF16 Z0, Z1, Z0 */ BYTE $0x62; BYTE $0xf2; BYTE $0x77; BYTE $0x48; BYTE $0x72; BYTE $0xc0
-	VMOVDQU32 Z0, (DI); ADDQ $128, SI; ADDQ DX, DI; DECQ CX; JNZ chunk; VZEROUPPER; RET
+	VMOVDQU32 Z0, (DI); ADDQ $128, SI; ADDQ DX, DI; DECQ CX; JNZ chunk; ADDQ $64, R8; ADDQ R10, R9; DECQ R11; JNZ row
+	VZEROUPPER; RET
 
 // func pairsBF16AVX512(dst *uint16, x *float32, n int)
 TEXT ·pairsBF16AVX512(SB), 0, $136-24

@@ -9,9 +9,10 @@ func (t *bf16Tiles) amx(int) {}
 // dotChunks makes each call compute one tile.
 const dotChunks = 1
 
-func rowBF16(level cpu.Level, dst []uint16, x []float32, n int) {
+// rowsBF16 is for one row in the order of BFMMLA.
+func rowsBF16(level cpu.Level, dst []uint16, x []float32, ldx, rows, n int) {
 	if !cpu.MatrixBF16(level) || !bf16Order.fours() {
-		rowGeneric(dst, x, n)
+		rowsBF16Generic(dst, x, ldx, rows, n)
 		return
 	}
 	rowBF16NEON(&dst[0], &x[0], n)

@@ -8,6 +8,8 @@ func (t *bf16Tiles) amx(int) {}
 
 func (t *bf16Tiles) dots(int, *Epilogue[float32], int, int) {}
 
-func rowBF16(_ cpu.Level, dst []uint16, x []float32, n int) { rowGeneric(dst, x, n) }
+func rowsBF16(_ cpu.Level, dst []uint16, x []float32, ldx, rows, n int) {
+	rowsBF16Generic(dst, x, ldx, rows, n)
+}
 
 func foursBF16(_ cpu.Level, dst []uint16, x []float32, n int) { foursGeneric(dst, x, n) }

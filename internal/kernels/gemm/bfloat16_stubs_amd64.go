@@ -11,7 +11,7 @@ func tiles1BF16(t *tilesBF16)
 func tiles2BF16(t *tilesBF16)
 
 //go:noescape
-func rowBF16AVX512(dst *uint16, x *float32, step int, n int)
+func rowsBF16AVX512(dst *uint16, x *float32, step int, ldx int, rows int, n int)
 
 //go:noescape
 func pairsBF16AVX512(dst *uint16, x *float32, n int)

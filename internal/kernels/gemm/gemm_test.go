@@ -310,7 +310,7 @@ func TestHalf(t *testing.T) {
 }
 
 func TestEveryAssemblyFunctionIsTested(t *testing.T) {
-	testkit.CheckAsmTested(t, ".", []string{"tile*", "dotRows*", "addRows*", "columns*", "wide*", "pairsBF16*", "foursBF16*", "rowBF16*", "dots*", "rowPanels*"}) // TestShapesF32 runs every height; TestVectors; TestBF16Levels; TestRowOfPanels
+	testkit.CheckAsmTested(t, ".", []string{"tile*", "dotRows*", "addRows*", "columns*", "wide*", "pairsBF16*", "foursBF16*", "rowBF16*", "rowsBF16*", "dots*", "rowPanels*"}) // TestShapesF32 runs every height; TestVectors; TestBF16Levels; TestRowOfPanels
 }
 
 func TestPauses(t *testing.T) {
