@@ -60,7 +60,6 @@ type treeForest struct {
 	roots   []int32
 	first   []int32     // votes of leaf i: votes[first[i]:first[i+1]]
 	votes   []tree.Term // weights of leaves for targets
-	leq     bool        // all nodes compare with ≤, and NaN takes the false branch
 }
 
 // treeModel is the common representation of the three tree operators.
@@ -74,7 +73,7 @@ type treeModel struct {
 	transform postTransform
 
 	// fast evaluates the forest without branches for float32 inputs. It is nil if the kernel
-	// does not support the model: aggregates other than sum and average, other comparisons, and subtrees with two parents.
+	// does not support the model: aggregates other than sum and average, and many sets of numbers or subtrees with several parents.
 	fast *tree.Ensemble
 	// narrow says that wider numbers, rounded up to float32, reach the same leaves, and that Y has the type float.
 	narrow bool
@@ -87,15 +86,10 @@ var treeKernelModes = map[treeMode]tree.Mode{treeLEQ: tree.LEQ, treeLT: tree.LT,
 // it.
 func (m *treeModel) kernel() *tree.Ensemble {
 	f := m.forest
-	if f.members != nil || m.aggregate != treeSum && m.aggregate != treeAverage || m.targets == 0 || len(f.roots) == 0 {
+	if m.aggregate != treeSum && m.aggregate != treeAverage || m.targets == 0 || len(f.roots) == 0 {
 		return nil
 	}
-	for i := range f.nodes {
-		if _, ok := treeKernelModes[f.nodes[i].mode]; !ok {
-			return nil
-		}
-	}
-	e, err := tree.New(tree.Source{
+	src := tree.Source{
 		Roots: f.roots, Targets: m.targets, Average: m.aggregate == treeAverage,
 		Nodes: len(f.nodes), Leaves: len(f.first) - 1,
 		Node: func(i int32) tree.Node {
@@ -103,7 +97,18 @@ func (m *treeModel) kernel() *tree.Ensemble {
 			return tree.Node{Mode: treeKernelModes[n.mode], Feature: n.feature, Value: threshold32(n.mode, n.threshold), Next: n.next, Missing: n.missing}
 		},
 		Leaf: func(i int32) []tree.Term { return f.votes[f.first[i]:f.first[i+1]] },
-	})
+	}
+	if !slices.ContainsFunc(f.nodes, func(n treeNode) bool { _, ok := treeKernelModes[n.mode]; return !ok }) {
+		if e, err := tree.New(src); err == nil {
+			return e
+		}
+	}
+	nodes, roots, ok := f.expand()
+	if !ok {
+		return nil
+	}
+	src.Roots, src.Nodes, src.Node = roots, len(nodes), func(i int32) tree.Node { return nodes[i] }
+	e, err := tree.New(src)
 	if err != nil {
 		return nil
 	}
@@ -135,14 +140,12 @@ func (m *treeModel) keep(generic bool, x tensor.DType) {
 }
 
 // runKernel is like run, but uses the branchless kernel.
-func (m *treeModel) runKernel(c *ir.Call, x []float32, n, cols int, done func(i int, scores []float64)) error {
-	dst, err := ir.ScratchOf[float32](c, n*m.targets)
-	if err != nil {
-		return err
-	}
-	scores, err := ir.ScratchOf[float64](c, m.targets)
-	if err != nil {
-		return err
+func (m *treeModel) runKernel(c *ir.Call, x []float32, n, cols int, direct []float32, done func(i int, scores []float64)) error {
+	dst, err := direct, error(nil)
+	if direct == nil {
+		if dst, err = ir.ScratchOf[float32](c, n*m.targets); err != nil {
+			return err
+		}
 	}
 	const worthThreads = 1 << 11 // traversals of a tree
 	par := c.Par()
@@ -150,6 +153,13 @@ func (m *treeModel) runKernel(c *ir.Call, x []float32, n, cols int, done func(i 
 		par = nil
 	}
 	m.fast.Run(par, dst, x, n, cols)
+	if direct != nil {
+		return nil
+	}
+	scores, err := ir.ScratchOf[float64](c, m.targets)
+	if err != nil {
+		return err
+	}
 	c.Serial(n, kit.GrainFor(16*m.targets), func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			for k, v := range dst[i*m.targets:][:m.targets] {
@@ -198,7 +208,6 @@ func (m *treeModel) finish() error {
 			}
 		}
 	}
-	f.leq = f.members == nil
 	m.narrow = true
 	for i := range f.nodes {
 		n := &f.nodes[i]
@@ -206,7 +215,6 @@ func (m *treeModel) finish() error {
 			return fmt.Errorf("node %d has feature %d, want a non-negative index", i, n.feature)
 		}
 		m.features = max(m.features, int(n.feature)+1)
-		f.leq = f.leq && n.mode == treeLEQ && !n.missing
 		m.narrow = m.narrow && (n.mode == treeLEQ || n.mode == treeGT) && float64(float32(n.threshold)) == n.threshold
 	}
 	for i, v := range f.votes {
@@ -222,17 +230,6 @@ func (m *treeModel) finish() error {
 // reachedLeaf returns the index of the leaf of a tree that x reaches.
 func reachedLeaf[T mlFloat](f *treeForest, root int32, x []T) int32 {
 	i := root
-	if f.leq {
-		for i >= 0 {
-			n := &f.nodes[i]
-			k := 0
-			if float64(x[n.feature]) <= n.threshold {
-				k = 1
-			}
-			i = n.next[k]
-		}
-		return ^i
-	}
 	for i >= 0 {
 		n := &f.nodes[i]
 		v := float64(x[n.feature])
@@ -296,8 +293,8 @@ func treeScores[T mlFloat](f *treeForest, agg treeAggregate, x []T, scores []flo
 
 // run computes the scores of all rows of x, [N, F] or [F]. It calls done with each row's
 // index and scores, to which the base values have not been added. Calls may be
-// concurrent.
-func (m *treeModel) run(c *ir.Call, x *tensor.Tensor, n, cols int, done func(i int, scores []float64)) error {
+// concurrent. If direct is not nil, the scores may go there instead.
+func (m *treeModel) run(c *ir.Call, x *tensor.Tensor, n, cols int, direct []float32, done func(i int, scores []float64)) error {
 	if cols < m.features {
 		return fmt.Errorf("X has shape %v, but the trees read feature %d", x.Shape(), m.features-1)
 	}
@@ -320,14 +317,14 @@ func (m *treeModel) run(c *ir.Call, x *tensor.Tensor, n, cols int, done func(i i
 				}
 			}
 		})
-		return m.runKernel(c, data, n, used, done)
+		return m.runKernel(c, data, n, used, direct, done)
 	}
 	if m.fast != nil {
 		data, err := kit.RealIn[float32](c, x)
 		if err != nil || n == 0 {
 			return err
 		}
-		return m.runKernel(c, data, n, cols, done)
+		return m.runKernel(c, data, n, cols, direct, done)
 	}
 	if t := x.DType(); t == tensor.TypeFloat32 || t == tensor.TypeFloat16 {
 		data, err := kit.RealIn[float32](c, x)

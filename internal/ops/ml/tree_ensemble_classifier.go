@@ -83,7 +83,7 @@ func (op *TreeEnsembleClassifier) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	err = op.run(c, x, n, cols, func(i int, scores []float64) {
+	err = op.run(c, x, n, cols, nil, func(i int, scores []float64) {
 		row := z.Data[i*op.targets:][:op.targets]
 		copy(row, scores)
 		for k, b := range op.base {

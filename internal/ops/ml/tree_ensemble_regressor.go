@@ -47,11 +47,24 @@ func (m *treeModel) regress(c *ir.Call, dtype tensor.DType) error {
 	if err != nil {
 		return err
 	}
-	y, err := kit.RealOut[float64](c, 0, dtype, n, m.targets)
-	if err != nil {
+	var direct []float32
+	var y kit.RealOutput[float64]
+	if dtype == tensor.TypeFloat32 && m.base == nil && m.transform == transformNone {
+		t, err := c.Output(0, dtype, n, m.targets)
+		if err != nil {
+			return err
+		}
+		direct = tensor.Of[float32](t)
+	} else if y, err = kit.RealOut[float64](c, 0, dtype, n, m.targets); err != nil {
 		return err
 	}
-	err = m.run(c, x, n, cols, func(i int, scores []float64) {
+	err = m.run(c, x, n, cols, direct, func(i int, scores []float64) {
+		if direct != nil {
+			for k, v := range scores {
+				direct[i*m.targets+k] = float32(v)
+			}
+			return
+		}
 		row := y.Data[i*m.targets:][:m.targets]
 		copy(row, scores)
 		for k, b := range m.base {
@@ -59,9 +72,8 @@ func (m *treeModel) regress(c *ir.Call, dtype tensor.DType) error {
 		}
 		transformScores(m.transform, row)
 	})
-	if err != nil {
-		return err
+	if err == nil && direct == nil {
+		y.Store()
 	}
-	y.Store()
-	return nil
+	return err
 }

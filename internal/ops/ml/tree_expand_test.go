@@ -1,0 +1,71 @@
+package ml
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/onward-ml/onward/internal/kernels/tree"
+)
+
+// TestExpandedTrees compares the kernel with the plain traversal for nodes that look for equal numbers and subtrees with several parents.
+func TestExpandedTrees(t *testing.T) {
+	inf, nan := math.Inf(1), math.NaN()
+	numbers := []float64{-inf, -2, -1, math.Copysign(0, -1), 0, 0.1, 1, 2, 3, 1e300, inf}
+	rapid.Check(t, func(t *rapid.T) {
+		count := rapid.IntRange(1, 12).Draw(t, "nodes")
+		f := &treeForest{nodes: make([]treeNode, count), members: make([][]float64, count), first: []int32{0}}
+		const leaves, features, targets = 4, 3, 2
+		for i := range f.nodes {
+			n := &f.nodes[i]
+			n.mode = treeMode(rapid.IntRange(0, int(treeMember)).Draw(t, "mode"))
+			n.feature = rapid.Int32Range(0, features-1).Draw(t, "feature")
+			n.threshold = rapid.SampledFrom(append(numbers, nan)).Draw(t, "threshold")
+			if n.threshold != n.threshold && n.mode < treeEQ {
+				n.threshold = 0
+			}
+			n.missing = rapid.Bool().Draw(t, "missing")
+			if n.mode == treeMember {
+				f.members[i] = slices.Sorted(slices.Values(rapid.SliceOfN(rapid.SampledFrom(numbers), 0, 9).Draw(t, "members")))
+			}
+			for k := range n.next { // of later nodes, so that there is no cycle
+				n.next[k] = rapid.Int32Range(-leaves, int32(count-1)).Draw(t, "next")
+				if n.next[k] >= 0 && int(n.next[k]) <= i {
+					n.next[k] = ^(n.next[k] % leaves)
+				}
+			}
+		}
+		for i := range leaves {
+			f.votes = append(f.votes, tree.Term{Target: int32(i % targets), Weight: float64(int(1) << i)})
+			f.first = append(f.first, int32(i+1))
+		}
+		f.roots = rapid.SliceOfN(rapid.Int32Range(0, int32(count-1)), 1, 3).Draw(t, "roots")
+		m := &treeModel{forest: f, targets: targets, aggregate: treeSum}
+		if err := m.finish(); err != nil {
+			t.Fatal(err)
+		}
+		if m.fast == nil {
+			if count < 6 {
+				t.Fatal("the kernel does not take a small forest")
+			}
+			t.Skip("many copies of subtrees")
+		}
+		const rows = 9
+		x, got := make([]float32, rows*features), make([]float32, rows*targets)
+		for i := range x {
+			x[i] = float32(rapid.SampledFrom(append(numbers, nan, math.Nextafter(1, 2), 0.5)).Draw(t, "x"))
+		}
+		m.fast.Run(nil, got, x, rows, features)
+		for r := range rows {
+			want := make([]float64, targets)
+			treeScores(f, treeSum, x[r*features:][:features], want, nil)
+			for k, v := range want {
+				if float64(got[r*targets+k]) != v {
+					t.Fatalf("row %v, target %d: got %g, want %g", x[r*features:][:features], k, got[r*targets+k], v)
+				}
+			}
+		}
+	})
+}
