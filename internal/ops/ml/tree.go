@@ -228,11 +228,11 @@ func (m *treeModel) finish() error {
 }
 
 // reachedLeaf returns the index of the leaf of a tree that x reaches.
-func reachedLeaf[T mlFloat](f *treeForest, root int32, x []T) int32 {
+func reachedLeaf(f *treeForest, root int32, x []float64) int32 {
 	i := root
 	for i >= 0 {
 		n := &f.nodes[i]
-		v := float64(x[n.feature])
+		v := x[n.feature]
 		var ok bool
 		switch n.mode {
 		case treeLEQ:
@@ -269,7 +269,7 @@ func reachedLeaf[T mlFloat](f *treeForest, root int32, x []T) int32 {
 }
 
 // treeScores combines the leaf weights for one row into scores, which must be zero initially.
-func treeScores[T mlFloat](f *treeForest, agg treeAggregate, x []T, scores []float64, seen []bool) {
+func treeScores(f *treeForest, agg treeAggregate, x, scores []float64, seen []bool) {
 	if agg == treeSum || agg == treeAverage {
 		for _, r := range f.roots {
 			l := reachedLeaf(f, r, x)
@@ -326,13 +326,6 @@ func (m *treeModel) run(c *ir.Call, x *tensor.Tensor, n, cols int, direct []floa
 		}
 		return m.runKernel(c, data, n, cols, direct, done)
 	}
-	if t := x.DType(); t == tensor.TypeFloat32 || t == tensor.TypeFloat16 {
-		data, err := kit.RealIn[float32](c, x)
-		if err != nil {
-			return err
-		}
-		return runForest(c, m, data, n, cols, done)
-	}
 	if t := x.DType(); used < cols && (t == tensor.TypeInt32 || t == tensor.TypeInt64) {
 		data, err := ir.ScratchOf[float64](c, n*used)
 		if err != nil {
@@ -350,7 +343,11 @@ func (m *treeModel) run(c *ir.Call, x *tensor.Tensor, n, cols int, direct []floa
 		})
 		return runForest(c, m, data, n, used, done)
 	}
-	data, err := mlNumbersAs[float64](c, x)
+	numbers := mlNumbersAs[float64]
+	if x.DType() == tensor.TypeFloat16 {
+		numbers = kit.RealIn[float64]
+	}
+	data, err := numbers(c, x)
 	if err != nil {
 		return err
 	}
@@ -369,7 +366,7 @@ func roundUp[T int32 | int64 | float64](dst []float32, x []T) {
 	}
 }
 
-func runForest[T mlFloat](c *ir.Call, m *treeModel, x []T, n, cols int, done func(i int, scores []float64)) error {
+func runForest(c *ir.Call, m *treeModel, x []float64, n, cols int, done func(i int, scores []float64)) error {
 	const block = 64
 	items := (n + block - 1) / block
 	spaces := kit.WorkspaceCount(items)

@@ -53,14 +53,15 @@ func TestExpandedTrees(t *testing.T) {
 			t.Skip("many copies of subtrees")
 		}
 		const rows = 9
-		x, got := make([]float32, rows*features), make([]float32, rows*targets)
+		x, wide, got := make([]float32, rows*features), make([]float64, rows*features), make([]float32, rows*targets)
 		for i := range x {
 			x[i] = float32(rapid.SampledFrom(append(numbers, nan, math.Nextafter(1, 2), 0.5)).Draw(t, "x"))
+			wide[i] = float64(x[i])
 		}
 		m.fast.Run(nil, got, x, rows, features)
 		for r := range rows {
 			want := make([]float64, targets)
-			treeScores(f, treeSum, x[r*features:][:features], want, nil)
+			treeScores(f, treeSum, wide[r*features:][:features], want, nil)
 			for k, v := range want {
 				if float64(got[r*targets+k]) != v {
 					t.Fatalf("row %v, target %d: got %g, want %g", x[r*features:][:features], k, got[r*targets+k], v)
