@@ -18,7 +18,7 @@ type PoolPlane struct {
 	width                                     int  // of a row with its padding
 	height                                    int  // of a plane with its padding, if it is reduced as a whole
 	lo, hi                                    int  // columns of a padded row that lie in the input
-	stacked                                   bool // whether windows of three dimensions neither overlap along rows, leave the input nor crop it on the left
+	stacked                                   bool // whether windows of three dimensions neither overlap along rows, leave the input, crop it on the left nor leave out rows
 	least                                     float32
 	fold                                      func(l cpu.Level, dst, x []float32, rows, rowStep, taps, tapStep, stride int, fresh bool)
 	sum                                       int // 1 for sums
@@ -56,10 +56,17 @@ func newPoolPlane(g *WindowGeom, least float32, sum int, fold func(l cpu.Level, 
 	if p.width > 4*p.in[2]+1<<10 {
 		return nil
 	}
-	p.stacked = n == 3 && p.before[2] == 0 && p.hi == p.width && p.out[2]*p.stride[2] == p.in[2] && (p.kernel[2]-1)*p.dilation[2] < p.stride[2] && p.out[1]*p.in[2] <= mostPoolPlane
+	p.stacked = n == 3 && p.before[2] == 0 && p.hi == p.width && p.out[2]*p.stride[2] == p.in[2] && (p.kernel[2]-1)*p.dilation[2] < p.stride[2] && p.in[2] <= mostPoolPlane/2 && p.kernel[1] <= 16 && p.stride[1] <= p.span(1)
 	for d := range 2 {
 		for _, t := range p.taps[d] {
 			p.stacked = p.stacked && t == [2]int{0, p.kernel[d]}
+		}
+	}
+	if p.stacked {
+		p.lines = min(p.out[1], mostPoolPlane/2/p.in[2])
+		p.rows = make([]vec.Line, p.lines)
+		for o := range p.rows {
+			p.rows[o] = vec.Line{From: o * p.stride[1] * p.in[2], Taps: p.kernel[1]}
 		}
 	}
 	if h := padded(1); n == 2 && p.stride[1] == 1 && p.stride[2] == 1 && h*p.width <= mostPoolPlane {
@@ -96,7 +103,7 @@ var poolBuffers = sync.Pool{New: func() any { return new([]float32) }}
 func (p *PoolPlane) Run(m *Meter, y, x []float32) bool {
 	buf := poolBuffers.Get().(*[]float32)
 	defer poolBuffers.Put(buf)
-	if need := max(p.width+2*p.height*p.width, p.out[1]*p.in[2], p.front+p.lines*p.in[2]+p.rear); len(*buf) < need {
+	if need := max(p.width+2*p.height*p.width, (p.lines+p.span(p.lines))*p.in[2], p.front+p.lines*p.in[2]+p.rear); len(*buf) < need {
 		*buf = make([]float32, need)
 	}
 	if p.masks != nil {
@@ -142,22 +149,39 @@ func (p *PoolPlane) Run(m *Meter, y, x []float32) bool {
 	return true
 }
 
-// stack reduces the columns of the windows of a slice into adjacent rows, then along all of these at
-// once.
+// stack reduces the windows of some adjacent rows of a slice at once: their depth, then their columns into adjacent rows, then along
+// all of these.
 func (p *PoolPlane) stack(m *Meter, y, x, buf []float32) bool {
-	l, w, slice := cpu.Active(), p.in[2], p.out[1]*p.out[2]
-	rows := buf[:p.out[1]*w]
-	for od := range p.out[0] {
-		from := x[(od*p.stride[0]-p.before[0])*p.in[1]*w:]
-		for oh := range p.out[1] {
-			p.fold(l, rows[oh*w:][:w], from[(oh*p.stride[1]-p.before[1])*w:], p.kernel[0], p.dilation[0]*p.in[1]*w, p.kernel[1], p.dilation[1]*w, 1, true)
+	l, w, ow := cpu.Active(), p.in[2], p.out[2]
+	rows, deep := buf[:p.lines*w], buf[p.lines*w:]
+	for o := 0; o < p.out[0]*p.out[1]; {
+		od, oh := o/p.out[1], o%p.out[1]
+		n := min(p.lines, p.out[1]-oh)
+		from := x[((od*p.stride[0]-p.before[0])*p.in[1]+oh*p.stride[1]-p.before[1])*w:]
+		if p.kernel[0] > 1 {
+			d := deep[:p.span(n)*w]
+			p.fold(l, d, from, p.kernel[0], p.dilation[0]*p.in[1]*w, 1, 0, 1, true)
+			from = d
 		}
-		p.fold(l, y[od*slice:][:slice], rows, 1, 0, p.kernel[2], p.dilation[2], p.stride[2], true)
-		if !m.Spend(slice) {
+		if l == cpu.AVX512 {
+			vec.LineWindowF32(rows, from, w, p.rows[:n], p.dilation[1]*w, p.sum)
+		} else {
+			for i, r := range p.rows[:n] {
+				p.fold(l, rows[i*w:][:w], from[r.From:], r.Taps, p.dilation[1]*w, 1, 0, 1, true)
+			}
+		}
+		p.fold(l, y[o*ow:][:n*ow], rows, 1, 0, p.kernel[2], p.dilation[2], p.stride[2], true)
+		if !m.Spend(n * ow) {
 			return false
 		}
+		o += n
 	}
 	return true
+}
+
+// span returns the number of rows of the input that windows of n adjacent rows cover.
+func (p *PoolPlane) span(n int) int {
+	return (n-1)*p.stride[1] + (p.kernel[1]-1)*p.dilation[1] + 1
 }
 
 // flat reduces the columns of the windows into adjacent rows, then along all of these at once. The masks keep neighbouring rows
