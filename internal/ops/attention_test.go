@@ -2,7 +2,10 @@ package ops
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -88,4 +91,29 @@ func TestFlexAttentionCallsItsSubgraphs(t *testing.T) {
 		optest.Tensor([]float32{1.880797, 1.982014}, 1, 1, 2, 1), one, one, v)
 	optest.Want(t, "ai.onnx.preview.FlexAttention", 1, map[string]any{"score_mod": double(), "scale": 1.0, "softmax_precision": 10},
 		optest.Tensor([]float32{1.880797, 1.982014}, 1, 1, 2, 1), one, one, v)
+}
+
+// TestAttentionOfVisibleKeys compares the engines where a query sees a range of the keys.
+func TestAttentionOfVisibleKeys(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		t := optest.Drawn(t, rt)
+		queries := rapid.IntRange(1, 130).Draw(rt, "queries")
+		keys := rapid.SampledFrom([]int{queries, 40, 512, 513, 600}).Draw(rt, "keys")
+		dim := rapid.SampledFrom([]int{4, 33}).Draw(rt, "dim")
+		attrs := map[string]any{"is_causal": rapid.IntRange(0, 1).Draw(rt, "causal")}
+		for _, side := range []string{"left_window_size", "right_window_size"} {
+			attrs[side] = rapid.SampledFrom([]int{-1, 0, 3, 50, 300}).Draw(rt, side)
+		}
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
+		draw := func(rows int) *tensor.Tensor {
+			x := make([]float32, 2*rows*dim)
+			for i := range x {
+				x[i] = rng.Float32() - 0.5
+			}
+			return optest.Tensor(x, 1, 2, rows, dim)
+		}
+		if _, err := optest.RunN(t, 1, "Attention", 25, attrs, draw(queries), draw(keys), draw(keys)); err != nil {
+			rt.Fatalf("%d queries, %d keys, %v: %v", queries, keys, attrs, err)
+		}
+	})
 }

@@ -81,7 +81,6 @@ const (
 type attentionPlan struct {
 	blocks, chunks int // chunks are ranges of blocks that share packed keys and values
 	packed         bool
-	ld             int  // stride of scores
 	rounded        bool // keys, values and the left operands are rounded to bfloat16
 	keys, values   int  // elements of the packed matrices
 	staging        int  // elements of a matrix before it is rounded
@@ -90,14 +89,11 @@ type attentionPlan struct {
 
 func (a *AttentionCore[T]) plan(c *ir.Call) attentionPlan {
 	rows := max(attentionRows, attentionScores/max(1, a.KVLen))
-	if a.Bias != nil {
+	if a.Bias != nil || a.Visible != nil {
 		rows = min(rows, maskedRows)
 	}
-	p := attentionPlan{blocks: (a.QLen + rows - 1) / rows, ld: a.KVLen}
-	if a.KVLen%512 == 0 {
-		p.ld += 16 // rows of scores must not share the sets of a cache
-	}
-	p.scores = (a.QLen+p.blocks-1)/p.blocks*p.ld + a.KVLen
+	p := attentionPlan{blocks: (a.QLen + rows - 1) / rows}
+	p.scores = (a.QLen+p.blocks-1)/p.blocks*(a.KVLen+scoresGap) + a.KVLen
 	// Packed keys and values are read faster, but packing takes as long as the products of a few
 	// queries.
 	p.packed = !c.Generic && a.QLen > 2*attentionRows && a.Dim*a.VDim*a.KVLen > 0
@@ -112,6 +108,17 @@ func (a *AttentionCore[T]) plan(c *ir.Call) attentionPlan {
 		p.chunks = min(p.blocks, (4*WorkspaceCount(math.MaxInt)+heads-1)/heads)
 	}
 	return p
+}
+
+// scoresGap is the distance of rows of scores that would share the sets of a cache.
+const scoresGap = 16
+
+// scoresStride returns the distance between the beginnings of rows of n scores.
+func scoresStride(n int) int {
+	if n%512 == 0 {
+		return n + scoresGap
+	}
+	return n
 }
 
 // Compute computes all heads, chunks of queries in parallel.
@@ -172,6 +179,7 @@ type attentionHead[T RealFloat] struct {
 	b, h, kv int
 	k, v     []T     // packed
 	s        []T     // scores of a block, and one row of bias
+	ld       int     // stride of the scores
 	most     float64 // largest magnitude in k and v, if there is a bias
 }
 
@@ -179,6 +187,7 @@ type attentionHead[T RealFloat] struct {
 func (a *AttentionCore[T]) block(c *ir.Call, w *attentionHead[T], i0, n int) {
 	y := a.Y.At(w.b, w.h, i0)
 	length := min(a.visibleKeys(w.b, i0, n), a.unmaskedKeys(w, i0, n))
+	w.ld = scoresStride(length)
 	if length > 0 {
 		a.rawScores(c, w, i0, n, length)
 	}
@@ -243,6 +252,13 @@ func (a *AttentionCore[T]) visibleKeys(b, i0, n int) int {
 	return min(most, a.KVLen)
 }
 
+// visible returns the range of the first n keys that query i sees.
+func (a *AttentionCore[T]) visible(b, i, n int) (from, to int) {
+	from, to = a.Visible(b, i)
+	from = min(max(from, 0), n)
+	return from, min(max(to, from), n)
+}
+
 // rawScores writes scale·Q·Kᵀ of n queries and the first keys.
 func (a *AttentionCore[T]) rawScores(c *ir.Call, w *attentionHead[T], i0, n, keys int) {
 	k := a.K.At(w.b, w.kv, 0)
@@ -281,7 +297,7 @@ func (a *AttentionCore[T]) rawScores(c *ir.Call, w *attentionHead[T], i0, n, key
 // the raw scores in place, if a row needs more than the bias and the kernel for rows.
 func (a *AttentionCore[T]) softmaxRows(c *ir.Call, w *attentionHead[T], i0, n, length int) bool {
 	scores, float := any(w.s).([]float32)
-	if !float || c.Generic || length == 0 || a.Softcap > 0 || a.Observe >= 0 || a.Visible != nil || a.Sink != nil || a.Bias != nil && !a.NaN {
+	if !float || c.Generic || length == 0 || a.Softcap > 0 || a.Observe >= 0 || a.Sink != nil || a.Bias != nil && !a.NaN {
 		return false
 	}
 	level := cpu.Active()
@@ -292,6 +308,12 @@ func (a *AttentionCore[T]) softmaxRows(c *ir.Call, w *attentionHead[T], i0, n, l
 			row := scores[i*w.ld:][:length]
 			vec.AddF32(level, row, row, any(bias).([]float32))
 		}
+	}
+	for i := 0; i < n && a.Visible != nil; i++ {
+		row := scores[i*w.ld:][:length]
+		from, to := a.visible(w.b, i0+i, length)
+		vec.FillF32(row[:from], float32(math.Inf(-1)))
+		vec.FillF32(row[to:], float32(math.Inf(-1)))
 	}
 	if w.ld == length {
 		vec.SoftmaxRowsF32(level, scores[:n*length], scores, length)
@@ -332,9 +354,7 @@ func (a *AttentionCore[T]) normalize(c *ir.Call, b, h, i int, row, bias []T) {
 	from, to := 0, len(row)
 	if a.Bias != nil || a.Visible != nil {
 		if a.Visible != nil {
-			from, to = a.Visible(b, i)
-			from = min(max(from, 0), len(row))
-			to = min(max(to, from), len(row))
+			from, to = a.visible(b, i, len(row))
 		}
 		ninf := T(math.Inf(-1))
 		masked = true
