@@ -455,29 +455,45 @@ func einsumPairs[T gemm.Number](c *ir.Call, p *einsumPlan, ops []einsumOperand[T
 // einsumPair contracts a and b and keeps the labels that are needed. The product of the last pair
 // is written directly to y if its labels have the order of the output.
 func einsumPair[T gemm.Number](c *ir.Call, p *einsumPlan, a, b einsumOperand[T], needed []int, last bool, y []T) (einsumOperand[T], error) {
-	batch, rows, cols, sum := einsumRoles(a.labels, b.labels, needed)
-	r := einsumOperand[T]{labels: slices.Concat(batch, rows, cols)}
-	r.shape = p.sizes(r.labels)
-	num, err := tensor.Elements(r.shape)
+	m, err := p.product(a.labels, b.labels, needed)
+	if err != nil {
+		return einsumOperand[T]{}, err
+	}
+	r := einsumOperand[T]{labels: m.labels, shape: m.shape, data: y}
+	x, err := einsumOrder(c, p, a, m.left)
 	if err != nil {
 		return r, err
 	}
-	x, err := einsumOrder(c, p, a, slices.Concat(batch, rows, sum))
+	w, err := einsumOrder(c, p, b, m.right)
 	if err != nil {
 		return r, err
 	}
-	w, err := einsumOrder(c, p, b, slices.Concat(batch, sum, cols))
-	if err != nil {
-		return r, err
-	}
-	if r.data = y; !last || !slices.Equal(r.labels, p.out) {
-		if r.data, err = ir.ScratchOf[T](c, num); err != nil {
+	if !last || !slices.Equal(r.labels, p.out) {
+		if r.data, err = ir.ScratchOf[T](c, m.elements); err != nil {
 			return r, err
 		}
 	}
-	s := kit.MatMulShape{M: kit.Product(p.sizes(rows)), K: kit.Product(p.sizes(sum)), N: kit.Product(p.sizes(cols)),
-		Batch: []int{kit.Product(p.sizes(batch))}, AStep: []int{1}, BStep: []int{1}}
-	return r, kit.MatMulBatches(c, &s, r.data, x, w)
+	return r, kit.MatMulBatches(c, &m.MatMulShape, r.data, x, w)
+}
+
+// einsumProduct is a contraction as a product of matrices.
+type einsumProduct struct {
+	left, right   []int // labels of the operands, in order
+	labels, shape []int // of the result
+	elements      int
+	kit.MatMulShape
+}
+
+// product returns the contraction of operands with labels a and b that keeps the labels that are needed.
+func (p *einsumPlan) product(a, b, needed []int) (*einsumProduct, error) {
+	batch, rows, cols, sum := einsumRoles(a, b, needed)
+	m := &einsumProduct{left: slices.Concat(batch, rows, sum), right: slices.Concat(batch, sum, cols), labels: slices.Concat(batch, rows, cols)}
+	m.shape = p.sizes(m.labels)
+	size := func(labels []int) int { return kit.Product(p.sizes(labels)) }
+	m.MatMulShape = kit.MatMulShape{M: size(rows), K: size(sum), N: size(cols), Batch: []int{size(batch)}, AStep: []int{1}, BStep: []int{1}}
+	var err error
+	m.elements, err = tensor.Elements(m.shape)
+	return m, err
 }
 
 // einsumRoles returns the labels of a product of matrices: those of both operands a and b that are
