@@ -170,9 +170,13 @@ func (op *lstmPacked) Run(c *ir.Call) error {
 // empty.
 func packedLSTM(op *LSTM, r *kit.RecurrentRun[float32], p *kit.RecurrentWeights, peep []float32) error {
 	h, u := p.H, p.Unit
+	plain := peep == nil && !op.InputForget && op.Clip == 0
 	err := p.Run(r, 4, false, false, func(cell *kit.RecurrentCell) {
 		f, g, hf := &op.Act[cell.D][0], &op.Act[cell.D][1], &op.Act[cell.D][2]
 		n, a, state := cell.N, cell.Gates, cell.Cell
+		if plain && f.Name == "sigmoid" && g.Name == "tanh" && hf.Name == "tanh" && vec.LSTMCellF32(cpu.Active(), cell.Next, state, a, u) {
+			return
+		}
 		it, ot, ft, ct := a[:n], a[u:][:n], a[2*u:][:n], a[3*u:][:n]
 		if peep == nil && !op.InputForget {
 			kit.ApplyCell(r.C, f, op.Clip, a[:3*u])

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -103,7 +104,9 @@ func (f *file) table(name string, v []float64) string {
 		fmt.Fprintf(&o, "DATA %s<>+%d(SB)/8, $0x%08x%08x\n", name, 4*i, math.Float32bits(float32(v[i+1])), math.Float32bits(float32(v[i])))
 	}
 	fmt.Fprintf(&o, "GLOBL %s<>(SB), RODATA|NOPTR, $64\n", name)
-	f.tables = append(f.tables, o.String())
+	if t := o.String(); !slices.Contains(f.tables, t) {
+		f.tables = append(f.tables, t)
+	}
 	return name + "<>(SB)"
 }
 

@@ -242,6 +242,7 @@ func writeVec(dir string) {
 		add("doubles", k)
 	}
 	add("rotate", rotate{})
+	add("exp", lstmCell{})
 	add("fused", axpyRows{})
 	writeTranspose(dir)
 	for _, f := range families {

@@ -96,6 +96,17 @@ func (g *fn) scaleExp(p, n, t, u int) {
 	g.op("VSCALEFPS.Z", n, p, "K3", p)
 }
 
+// sigmoid replaces register 0 by its sigmoid. Registers 1 to 3, 7 and 8 are free.
+func (g *fn) sigmoid() {
+	g.op("VMOVAPS", 0, 8)
+	g.negAbs(0, 0)
+	g.expTo(0, 1, 2, 3)
+	g.op("VXORPS", 7, 7, 7)
+	g.sel(ge, 8, 7, 1.0, 0, 1)
+	g.op("VADDPS", 1.0, 0, 0)
+	g.op("VDIVPS", 0, 1, 0)
+}
+
 // farSilu computes x·sigmoid(x) of register 0 in place, for all x.
 func (g *fn) farSilu() {
 	// v·e is computed before scaling by 2ⁿ, so that subnormal e lose no precision.
@@ -270,15 +281,7 @@ func elems() []*elem {
 		g.op("VXORPS", 7, 7, 7)
 		g.sel(lt, 8, 7, 0, 8, 0)
 	}, "alpha")
-	math1("exp", "sigmoid", func(g *fn) {
-		g.op("VMOVAPS", 0, 8)
-		g.negAbs(0, 0)
-		g.expTo(0, 1, 2, 3)
-		g.op("VXORPS", 7, 7, 7)
-		g.sel(ge, 8, 7, 1.0, 0, 1)
-		g.op("VADDPS", 1.0, 0, 0)
-		g.op("VDIVPS", 0, 1, 0)
-	})
+	math1("exp", "sigmoid", (*fn).sigmoid)
 	math1("exp", "silu", func(g *fn) {
 		if g.width != 16 {
 			g.farSilu()

@@ -48,6 +48,9 @@ func tanhF32AVX512(dst *float32, x *float32, n int)
 //go:noescape
 func tanhF32AVX2(dst *float32, x *float32, n int)
 
+//go:noescape
+func lstmCellF32AVX512(next *float32, cell *float32, gates *float32, unit int, n int)
+
 func expF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
 	if width(l) == 0 {
@@ -165,4 +168,12 @@ func tanhF32(l cpu.Level, dst, x []float32) {
 		}
 		dst, x = dst[n:], x[n:]
 	}
+}
+
+func lstmCellF32(l cpu.Level, next, cell, gates []float32, unit int) bool {
+	if l != cpu.AVX512 {
+		return false
+	}
+	lstmCellF32AVX512(&next[0], &cell[0], &gates[0], unit, len(next))
+	return true
 }

@@ -19,3 +19,5 @@ func siluF32(_ cpu.Level, dst, x []float32) { siluF32Generic(dst, x) }
 func mishF32(_ cpu.Level, dst, x []float32) { mishF32Generic(dst, x) }
 
 func tanhF32(_ cpu.Level, dst, x []float32) { tanhF32Generic(dst, x) }
+
+func lstmCellF32(cpu.Level, []float32, []float32, []float32, int) bool { return false }
