@@ -9,9 +9,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// TestConvTransposeShifted compares transposed convolutions, whose taps are added as ranges or as rows of
+// TestConvTransposeForms compares transposed convolutions, whose taps are added as ranges, row by row or as rows of
 // kernels that are wider than the input, with the definition.
-func TestConvTransposeShifted(t *testing.T) {
+func TestConvTransposeForms(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 150 {
 		group, n, mg, cg := 1+r.IntN(2), 1+r.IntN(2), 1+r.IntN(3), 1+r.IntN(5)

@@ -51,6 +51,8 @@ func ConvTransposeGemm[T RealFloat](c *ir.Call, s *ConvShape, x, w, bias, y []T)
 	if xf, ok := any(x).([]float32); ok {
 		last := len(s.In) - 1
 		switch wf, bf, yf := any(w).([]float32), any(bias).([]float32), any(y).([]float32); {
+		case s.spreads():
+			return convTransposeSpread(c, s, xf, wf, bf, yf)
 		case s.shifts():
 			return convTransposeShifted(c, s, xf, wf, bf, yf)
 		case s.Mg > 0 && Product(s.Out) > 0 && s.Dilation[last] == 1 && s.Kernel[last] > s.Out[last] && s.Kernel[last] >= ShortRow:
@@ -112,6 +114,63 @@ func ConvTransposeGemm[T RealFloat](c *ir.Call, s *ConvShape, x, w, bias, y []T)
 				}
 				return m.Spend(len(src))
 			})
+		}
+		return c.Err()
+	})
+}
+
+// spreads reports whether [convTransposeSpread] supports the shape and takes less time than [convTransposeShifted]: two axes,
+// stride 1, and kernels so wide that the padding of a row exceeds a quarter of it.
+func (s *ConvShape) spreads() bool {
+	return len(s.In) == 2 && s.Mg > 0 && Product(s.Out) > 0 && s.Stride[0] == 1 && s.Stride[1] == 1 && 4*(s.Kernel[1]-1)*s.Dilation[1] > s.Out[1]
+}
+
+// convTransposeSpread is ConvTransposeGemm for stride 1. The products of a tap are added to the outputs row by row in one call.
+func convTransposeSpread(c *ir.Call, s *ConvShape, x, w, bias, y []float32) error {
+	in, out, taps := Product(s.Out), Product(s.In), s.Taps()
+	block := max(1, min(s.Cg, 4*ConvTile/(taps*in))) // output channels at a time
+	blocks := (s.Cg + block - 1) / block
+	items := s.N * s.Group * blocks
+	each := block * taps * in
+	scratch, err := ir.ScratchOf[float32](c, WorkspaceCount(items)*each)
+	if err != nil {
+		return err
+	}
+	ones, err := ir.ScratchOf[float32](c, s.Out[0])
+	if err != nil {
+		return err
+	}
+	vec.FillF32(ones, 1)
+	return InWorkspaces(c, items, func(ws, item int) error {
+		b, item := item%blocks, item/blocks
+		g, img := item%s.Group, item/s.Group
+		c0 := b * block
+		num := min(block, s.Cg-c0)
+		products := scratch[ws*each:][:num*taps*in]
+		GemmHere(c, &gemm.Args[float32]{M: num * taps, N: in, K: s.Mg, LdA: s.Cg * taps, TransA: true, LdB: in, LdC: in, C: products,
+			A: w[(g*s.Mg*s.Cg+c0)*taps:], B: x[(img*s.M+g*s.Mg)*in:][:s.Mg*in]})
+		l, m := cpu.Active(), &Meter{C: c}
+		for k := range num {
+			ch := g*s.Cg + c0 + k
+			sums := y[(img*s.C+ch)*out:][:out]
+			var v float32
+			if bias != nil {
+				v = bias[ch]
+			}
+			vec.FillF32(sums, v)
+			for t := range taps {
+				// Rows and columns of the input from lo to hi contribute to outputs at a distance of dy and dx.
+				dy, dx := t/s.Kernel[1]*s.Dilation[0]-s.Before[0], t%s.Kernel[1]*s.Dilation[1]-s.Before[1]
+				top, bottom := max(0, -dy), min(s.Out[0], s.In[0]-dy)
+				left, right := max(0, -dx), min(s.Out[1], s.In[1]-dx)
+				if top < bottom && left < right {
+					from := products[(k*taps+t)*in+top*s.Out[1]+left:]
+					vec.AxpyRowsF32(l, sums[(top+dy)*s.In[1]+left+dx:], s.In[1], from, s.Out[1], right-left, ones[top:bottom])
+				}
+				if !m.Spend(in) {
+					return c.Err()
+				}
+			}
 		}
 		return c.Err()
 	})
