@@ -183,44 +183,42 @@ func rowGeneric(dst []uint16, x []float32, n int) {
 }
 
 // bf16Rows returns the number of rows of a block: A fills at most half of the second-level cache.
-func (a *Args[T]) bf16Rows() int {
+func bf16Rows(k int) int {
 	const pair = 2 * unitRows
-	return min(max(machine().second/4/(chunks(a.K)*chunkK)/pair, 2)*pair, 512)
+	return min(max(machine().second/4/(chunks(k)*chunkK)/pair, 2)*pair, 512)
 }
 
 // scratchBF16 returns the number of scratch elements of a call for rows rows: rounded rows unless
-// Rounded has them, and the sums of some panels.
-func (a *Args[T]) scratchBF16(rows int) int {
-	rows, n := min(rows, a.bf16Rows()), 0
-	if a.Rounded == nil {
-		n = RoundedLen(rows, a.K) / 2
+// they are given, and the sums of some panels.
+func scratchBF16(rows, k int, rounded bool) int {
+	rows, n := min(rows, bf16Rows(k)), 0
+	if !rounded {
+		n = RoundedLen(rows, k) / 2
 	}
 	return n + thenPanels*rows*PanelWidth
 }
 
 // runBF16 computes a block of which B is rounded.
-func (a *Args[T]) runBF16(level cpu.Level, blk Block, scratch []T) {
-	f := any(a).(*Args[float32])
-	if need := a.scratchBF16(blk.Row1 - blk.Row0); len(scratch) < need {
-		scratch = make([]T, need)
+func runBF16(a *Args[float32], level cpu.Level, blk Block, scratch []float32) {
+	if need := scratchBF16(blk.Row1-blk.Row0, a.K, a.Rounded != nil); len(scratch) < need {
+		scratch = make([]float32, need)
 	}
-	s := any(scratch).([]float32)
 	for r := blk.Row0; r < blk.Row1; {
-		n := min(blk.Row1-r, a.bf16Rows())
-		rows, free := a.Rounded, s
+		n := min(blk.Row1-r, bf16Rows(a.K))
+		rows, free := a.Rounded, scratch
 		if rows == nil {
 			size := RoundedLen(n, a.K) / 2
-			rows, free = halves(s[:size]), s[size:]
-			part := *f
-			part.A = tail(f.A, r*f.LdA)
-			if f.TransA {
-				part.A = tail(f.A, r)
+			rows, free = halves(scratch[:size]), scratch[size:]
+			part := *a
+			part.A = tail(a.A, r*a.LdA)
+			if a.TransA {
+				part.A = tail(a.A, r)
 			}
 			part.RoundRows(level, rows, 0, n)
 		} else {
 			rows = rows[r*chunks(a.K)*chunkK:]
 		}
-		f.blockBF16(level, rows, Block{r, r + n, blk.Panel0, blk.Panel1}, free)
+		a.blockBF16(level, rows, Block{r, r + n, blk.Panel0, blk.Panel1}, free)
 		r += n
 	}
 }

@@ -216,7 +216,7 @@ func (a *Args[T]) packB(rows int) bool {
 // in place.
 func (a *Args[T]) ScratchLen(rows int) int {
 	if a.BF16 != nil {
-		return a.scratchBF16(rows)
+		return scratchBF16(rows, a.K, a.Rounded != nil)
 	}
 	n, kc := 0, a.kBlock(rows)
 	if a.TransA {
@@ -260,7 +260,7 @@ func (a *Args[T]) run(level cpu.Level, blk Block, scratch []T) {
 		return
 	}
 	if a.BF16 != nil {
-		a.runBF16(level, blk, scratch)
+		runBF16(any(a).(*Args[float32]), level, blk, any(scratch).([]float32))
 		return
 	}
 	if f, ok := any(a).(*Args[float32]); ok && rows <= maxVectorRows && vectorAsm(level, f, blk) {
