@@ -227,6 +227,7 @@ func writeVec(dir string) {
 	for _, k := range windows() {
 		add("window", k)
 	}
+	add("window", pairSums{})
 	for _, k := range choices() {
 		add("compare", k)
 	}

@@ -437,6 +437,7 @@ func TestEveryAssemblyFunctionIsTested(t *testing.T) {
 	}
 	names = append(names, "rotateF32AVX512", "rotateF32AVX2") // TestRotate
 	names = append(names, "lstmCellF32AVX512")                // TestLSTMCell
+	names = append(names, "pairSumsF32AVX512")                // TestPairSums
 	names = append(names, "axpyRowsF32*")                     // TestAxpyRows
 	names = append(names, "sumSquaresF64FoldAVX512", "sumSquaresF64FoldAVX2")
 	names = append(names, "expF64AVX512", "logF64AVX512", "powF32AVX512", "twistU32AVX512", "twistU32AVX2", "uniformsF64AVX512", "uniformsF64AVX2") // doubles_test.go

@@ -48,6 +48,9 @@ func minWindowF32AVX2(dst *float32, x *float32, n int, rows int, rowStep int, ta
 //go:noescape
 func minWindow2F32AVX2(dst *float32, x *float32, n int, rows int, rowStep int, taps int, tapStep int, fresh int)
 
+//go:noescape
+func pairSumsF32AVX512(dst *float32, x *float32, groups *pairGroup, n int)
+
 // sumWindow combines the first elements of dst with their windows and returns their number.
 func sumWindow(l cpu.Level, dst, x []float32, rows, rowStep, taps, tapStep, stride, fresh int) int {
 	n := len(dst)
@@ -126,4 +129,8 @@ func minWindow(l cpu.Level, dst, x []float32, rows, rowStep, taps, tapStep, stri
 		return n
 	}
 	return 0
+}
+
+func pairSums(dst, x []float32, groups []pairGroup) {
+	pairSumsF32AVX512(&dst[0], &x[0], &groups[0], len(groups))
 }

@@ -602,3 +602,14 @@ tap2:
 	ADDQ $32, DI; ADDQ $64, SI; SUBQ $8, CX; JMP loop
 done:
 	VZEROUPPER; RET
+
+// func pairSumsF32AVX512(dst *float32, x *float32, groups *pairGroup, n int)
+TEXT ·pairSumsF32AVX512(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ groups+16(FP), BX
+	MOVQ n+24(FP), CX
+group:
+	MOVQ (BX), AX; MOVQ 8(BX), DX; VMOVDQU32 16(BX), Z1; VMOVUPS (SI)(AX*4), Z0; VPERMI2PS 64(SI)(AX*4), Z0, Z1
+	VMULPS 80(BX), Z1, Z1; VEXTRACTF32X8 $1, Z1, Y2; VADDPS Y2, Y1, Y1; VMOVUPS Y1, (DI)(DX*4); ADDQ $144, BX; DECQ CX
+	JNZ group; VZEROUPPER; RET

@@ -15,3 +15,5 @@ func maskedWindow([]float32, []float32, int, int, int, []uint16, int) {}
 func lineWindow([]float32, []float32, int, []Line, int, int) {}
 
 func minWindow(cpu.Level, []float32, []float32, int, int, int, int, int, int) int { return 0 }
+
+func pairSums([]float32, []float32, []pairGroup) {}

@@ -106,12 +106,28 @@ func axpyRowOf[T RealFloat](dst, x []T, f T) {
 	}
 }
 
+// mostPairs is the number of outputs of a row that a call of the kernel for pairs computes, at most.
+const mostPairs = 1 << 14
+
 // resizeInner resizes the innermost axis of src, which has outer rows.
 func resizeInner[T RealFloat](c *ir.Call, dst, src, weight []T, outer int, p *ResizeAxis, outside T) error {
+	x, single := any(src).([]float32)
+	y, _ := any(dst).([]float32)
+	var pairs *vec.Pairs
+	if single && p.N == 2 && p.Outside == nil && p.Out <= mostPairs && outer > 1 {
+		pairs = vec.NewPairs(cpu.Active(), p.In, p.Index, any(weight).([]float32))
+	}
 	c.Parallel(outer*p.Out, GrainFor(p.N), func(lo, hi int) {
 		m := &Meter{C: c}
 		for lo < hi {
 			row, first := lo/p.Out, lo%p.Out
+			if pairs != nil && first == 0 && hi-lo >= p.Out {
+				pairs.Sum(y[row*p.Out:][:p.Out], x[row*p.In:][:p.In])
+				if lo += p.Out; !m.Spend(p.Out) {
+					return
+				}
+				continue
+			}
 			if p.N == 2 && first == 0 && hi-lo >= 4*p.Out && p.Outside == nil {
 				resizeRows(dst[row*p.Out:], src[row*p.In:], weight, p)
 				if lo += 4 * p.Out; !m.Spend(8 * p.Out) {
