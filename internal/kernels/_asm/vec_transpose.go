@@ -47,22 +47,9 @@ func transpose(f *file, i isa) {
 			res[k] = in(0, k)
 			continue
 		}
-		if w == 8 {
-			g.op("VPERM2F128", "$0x20", in(1, k), in(0, k), 8+k)
-			g.op("VPERM2F128", "$0x31", in(1, k), in(0, k), 12+k)
-			res[k], res[4+k] = 8+k, 12+k
-			continue
-		}
-		a, b, c, d := in(0, k), in(1, k), in(2, k), in(3, k)
-		g.op("VSHUFF32X4", "$0x88", b, a, 16)
-		g.op("VSHUFF32X4", "$0xDD", b, a, 17)
-		g.op("VSHUFF32X4", "$0x88", d, c, 18)
-		g.op("VSHUFF32X4", "$0xDD", d, c, 19)
-		g.op("VSHUFF32X4", "$0x88", 18, 16, a) // lanes 0 of a, b, c, d
-		g.op("VSHUFF32X4", "$0x88", 19, 17, b) // lanes 1
-		g.op("VSHUFF32X4", "$0xDD", 18, 16, c) // lanes 2
-		g.op("VSHUFF32X4", "$0xDD", 19, 17, d) // lanes 3
-		res[k], res[4+k], res[8+k], res[12+k] = a, b, c, d
+		g.op("VPERM2F128", "$0x20", in(1, k), in(0, k), 8+k)
+		g.op("VPERM2F128", "$0x31", in(1, k), in(0, k), 12+k)
+		res[k], res[4+k] = 8+k, 12+k
 	}
 	for j := range w {
 		g.op("VMOVUPS", res[j], row("BX", "R8", "R10", j%4))
@@ -86,7 +73,9 @@ func writeTranspose(dir string) {
 func writeTransposeFor(dir, arch string, isas []isa) {
 	f := newFile("transpose")
 	for _, i := range isas {
-		transpose(f, i)
+		if i.width < 16 {
+			transpose(f, i)
+		}
 	}
 	if arch == "amd64" {
 		for _, size := range []int{1, 2, 4, 8} {

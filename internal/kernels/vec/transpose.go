@@ -1,6 +1,10 @@
 package vec
 
-import "github.com/onward-ml/onward/internal/cpu"
+import (
+	"unsafe"
+
+	"github.com/onward-ml/onward/internal/cpu"
+)
 
 // TransposeF32 writes the transpose of the rows×cols matrix src with lds elements between its rows
 // to dst, cols×rows with ldd elements between its rows. The two must not overlap.
@@ -15,12 +19,20 @@ func TransposeF32(l cpu.Level, dst []float32, ldd int, src []float32, lds, rows,
 		return
 	}
 	_, _ = dst[(cols-1)*ldd+rows-1], src[(rows-1)*lds+cols-1]
+	if canTranspose[uint32](l) {
+		transposeAny(bits32(dst), ldd, bits32(src), lds, rows, cols)
+		return
+	}
 	r, c := transposeBlocksF32(l, dst, ldd, src, lds, rows, cols)
 	// Transpose what whole blocks leave: the columns on the right, then the rows below.
 	transposeF32Generic(dst[min(c, cols-1)*ldd:], ldd, src[min(c, cols-1):], lds, r, cols-c)
 	if r < rows {
 		transposeF32Generic(dst[r:], ldd, src[r*lds:], lds, rows-r, cols)
 	}
+}
+
+func bits32(x []float32) []uint32 {
+	return unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }
 
 func transposeF32Generic(dst []float32, ldd int, src []float32, lds, rows, cols int) {

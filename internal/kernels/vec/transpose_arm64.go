@@ -12,6 +12,6 @@ func transposeBlock(l cpu.Level) int {
 	return 0
 }
 
-func transposeBlocks(_ int, dst, src *float32, ldd, lds, n int) {
+func transposeBlocks(dst, src *float32, ldd, lds, n int) {
 	transposeF32NEON(dst, src, ldd, lds, n)
 }

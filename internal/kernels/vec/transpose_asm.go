@@ -20,7 +20,7 @@ func transposeBlocksF32(l cpu.Level, dst []float32, ldd int, src []float32, lds,
 			if n == 0 {
 				at, n = cols-w, 1
 			}
-			transposeBlocks(w, &dst[at*ldd+i], &src[i*lds+at], ldd*4, lds*4, n)
+			transposeBlocks(&dst[at*ldd+i], &src[i*lds+at], ldd*4, lds*4, n)
 			j = at + n*w
 		}
 	}

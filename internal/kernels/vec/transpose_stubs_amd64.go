@@ -5,9 +5,6 @@
 package vec
 
 //go:noescape
-func transposeF32AVX512(dst *float32, src *float32, ldd int, lds int, n int)
-
-//go:noescape
 func transposeF32AVX2(dst *float32, src *float32, ldd int, lds int, n int)
 
 //go:noescape

@@ -399,7 +399,7 @@ func TestEveryAssemblyFunctionIsTested(t *testing.T) {
 	for _, n := range []string{"U8", "U16", "U32", "U64"} {           // TestTransposeAny
 		names = append(names, "transpose"+n+"AVX512", "transpose"+n+"EdgeAVX512")
 	}
-	for _, n := range []string{"f16ToF32", "f32ToF16", "bf16ToF32", "f32ToBF16", "i8ToF32", "u8ToF32", "i32ToF32", "f32ToI32", "transposeF32",
+	for _, n := range []string{"f16ToF32", "f32ToF16", "bf16ToF32", "f32ToBF16", "i8ToF32", "u8ToF32", "i32ToF32", "f32ToI32",
 		"lessF32", "lessOrEqualF32", "equalF32", "selectU32", "softmaxRowsF32", "logSoftmaxRowsF32", "logSumExpRowsF32"} { // TestConvert, TestTranspose, TestCompare, TestSoftmaxRows
 		add(n)
 	}
@@ -435,10 +435,11 @@ func TestEveryAssemblyFunctionIsTested(t *testing.T) {
 			names = append(names, op+typ+"FoldAVX512", op+typ+"FoldAVX2")
 		}
 	}
-	names = append(names, "rotateF32AVX512", "rotateF32AVX2") // TestRotate
-	names = append(names, "lstmCellF32AVX512")                // TestLSTMCell
-	names = append(names, "pairSumsF32AVX512")                // TestPairSums
-	names = append(names, "axpyRowsF32*")                     // TestAxpyRows
+	names = append(names, "rotateF32AVX512", "rotateF32AVX2")     // TestRotate
+	names = append(names, "lstmCellF32AVX512")                    // TestLSTMCell
+	names = append(names, "pairSumsF32AVX512")                    // TestPairSums
+	names = append(names, "transposeF32AVX2", "transposeF32NEON") // TestTranspose
+	names = append(names, "axpyRowsF32*")                         // TestAxpyRows
 	names = append(names, "sumSquaresF64FoldAVX512", "sumSquaresF64FoldAVX2")
 	names = append(names, "expF64AVX512", "logF64AVX512", "powF32AVX512", "twistU32AVX512", "twistU32AVX2", "uniformsF64AVX512", "uniformsF64AVX2") // doubles_test.go
 	names = append(names, "sumWindow*", "maxWindow*", "minWindow*", "maskedWindowF32AVX512", "lineWindowF32AVX512")                                 // TestWindow, TestWindowMasked, TestWindowLines
