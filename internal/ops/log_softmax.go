@@ -29,23 +29,13 @@ func (o *LogSoftmax) Run(c *ir.Call) error {
 		func(dst, src []float32) error {
 			if c.Generic {
 				s.LaunchLines(c, func(base, m int) { logSoftmaxLines(c, dst, src, s, base, m) })
-			} else {
-				logSoftmaxFloats(c, dst, src, s)
+				return nil
 			}
-			return nil
+			return softmaxFloats(c, dst, src, s, logSoftmaxRows(c), logSoftmaxColumns)
 		},
 		func(dst, src []float64) error {
 			return s.EachLine(c, func(base, m int) { logSoftmaxLines(c, dst, src, s, base, m) })
 		})
-}
-
-// logSoftmaxFloats launches the vector kernels.
-func logSoftmaxFloats(c *ir.Call, dst, src []float32, s kit.AxisSpan) {
-	if s.Inner == 1 {
-		s.LaunchRows(c, dst, src, logSoftmaxRows(c))
-	} else {
-		s.LaunchLines(c, func(base, m int) { logSoftmaxColumns(c, dst, src, s, base, m) })
-	}
 }
 
 // logSoftmaxRows returns a kernel for rows. Within a long row, it checks the context.

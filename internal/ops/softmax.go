@@ -28,15 +28,11 @@ func (o *Softmax) Run(c *ir.Call) error {
 	}
 	return kit.RunWide(c,
 		func(dst, src []float32) error {
-			switch {
-			case c.Generic:
+			if c.Generic {
 				s.LaunchLines(c, func(base, m int) { kit.SoftmaxLines(c, dst, src, s, base, m) })
-			case s.Inner == 1:
-				s.LaunchRows(c, dst, src, SoftmaxRows(c))
-			default:
-				s.LaunchLines(c, func(base, m int) { softmaxColumns(c, dst, src, s, base, m) })
+				return nil
 			}
-			return nil
+			return softmaxFloats(c, dst, src, s, SoftmaxRows(c), softmaxColumns)
 		},
 		func(dst, src []float64) error {
 			if s.Inner == 1 && !c.Generic {
@@ -45,6 +41,33 @@ func (o *Softmax) Run(c *ir.Call) error {
 			}
 			return s.EachLine(c, func(base, m int) { kit.SoftmaxLines(c, dst, src, s, base, m) })
 		})
+}
+
+// softmaxFloats launches rows for dense lines, columns for many adjacent lines, and rows on the transpose of few.
+func softmaxFloats(c *ir.Call, dst, src []float32, s kit.AxisSpan, rows func(dst, src []float32, n int), columns func(c *ir.Call, dst, src []float32, s kit.AxisSpan, base, m int)) error {
+	const few = 64
+	switch size := s.N * s.Inner; {
+	case s.Inner == 1:
+		s.LaunchRows(c, dst, src, rows)
+	case s.Inner >= few || size == 0:
+		s.LaunchLines(c, func(base, m int) { columns(c, dst, src, s, base, m) })
+	default:
+		scratch, err := ir.LaunchScratchOf[float32](c, 2*len(dst))
+		if err != nil {
+			return err
+		}
+		c.Launch(s.Outer, kit.GrainFor(4*size), func(lo, hi int) {
+			for o := lo; o < hi; o++ {
+				x, y, l := scratch[2*o*size:][:size], scratch[(2*o+1)*size:][:size], cpu.Active()
+				vec.TransposeF32(l, x, s.N, src[o*size:], s.Inner, s.N, s.Inner)
+				c.Check()
+				rows(y, x, s.N)
+				c.Check()
+				vec.TransposeF32(l, dst[o*size:], s.Inner, y, s.N, s.Inner, s.N)
+			}
+		})
+	}
+	return nil
 }
 
 // softmaxDoubles is SoftmaxLines for one dense line.
