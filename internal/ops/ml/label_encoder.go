@@ -247,15 +247,30 @@ func (op *LabelEncoder) Run(c *ir.Call) error {
 func lookUp[K labelKey](c *ir.Call, t *labelTable, x *tensor.Tensor, at []int32) {
 	m, none := t.find.(map[K]int32), int32(t.values.Len()-1)
 	keys := tensor.Of[K](x)
+	const few = 8 // keys that are compared one after another in less time than a hash takes
+	var known [few]K
+	var index [few]int32
+	count := 0
+	if d := x.DType(); len(m) <= few && (d == tensor.TypeString || d.IsFloat()) { // integers are hashed quickly
+		for k, j := range m {
+			known[count], index[count] = k, j
+			count++
+		}
+	}
 	c.Parallel(len(keys), kit.GrainCostly, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
-			k := keys[i]
-			j, ok := m[k]
-			if !ok {
-				j = none
-				if k != k {
-					j = t.nan
+			k, j := keys[i], none
+			if count > 0 {
+				for n := range known[:count] {
+					if known[n] == k {
+						j = index[n]
+					}
 				}
+			} else if n, ok := m[k]; ok {
+				j = n
+			}
+			if k != k {
+				j = t.nan
 			}
 			at[i] = j
 		}

@@ -1,7 +1,6 @@
 package ml
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -43,26 +42,20 @@ func (op *Normalizer) Run(c *ir.Call) error {
 	}
 	y := tensor.Of[float32](t)
 	grain := 1 + 1<<15/max(1, cols)
-	switch x.DType() {
-	case tensor.TypeFloat32:
+	if x.DType() == tensor.TypeFloat32 {
 		s := tensor.Of[float32](x)
 		c.Launch(n, grain, func(lo, hi int) { normalizeRows(c, op.norm, s, y, cols, lo, hi) })
-	case tensor.TypeFloat64:
-		s := tensor.Of[float64](x)
-		c.Parallel(n, grain, func(lo, hi int) { normalizeRows(c, op.norm, s, y, cols, lo, hi) })
-	case tensor.TypeInt32:
-		s := tensor.Of[int32](x)
-		c.Parallel(n, grain, func(lo, hi int) { normalizeRows(c, op.norm, s, y, cols, lo, hi) })
-	case tensor.TypeInt64:
-		s := tensor.Of[int64](x)
-		c.Parallel(n, grain, func(lo, hi int) { normalizeRows(c, op.norm, s, y, cols, lo, hi) })
-	default:
-		return fmt.Errorf("X has type %s, want one of %s", x.DType(), mlNumbers)
+		return nil
 	}
+	s, err := mlNumbersAs[float64](c, x)
+	if err != nil {
+		return err
+	}
+	c.Parallel(n, grain, func(lo, hi int) { normalizeRows(c, op.norm, s, y, cols, lo, hi) })
 	return nil
 }
 
-func normalizeRows[T float32 | float64 | int32 | int64](c *ir.Call, norm string, x []T, y []float32, cols, lo, hi int) {
+func normalizeRows[T mlFloat](c *ir.Call, norm string, x []T, y []float32, cols, lo, hi int) {
 	for i := lo; i < hi; i++ {
 		row, out := x[i*cols:][:cols], y[i*cols:][:cols]
 		d := 0.0
