@@ -23,8 +23,10 @@ type LabelEncoder struct{ tables []*labelTable }
 type labelTable struct {
 	key    tensor.DType
 	values *tensor.Tensor // one element more than there are keys
-	find   any            // map[K]int32 from key to index, where K is the keys' type
+	find   any            // map[K]int32 from key to index, where K is the keys' type, and int64 for all integers
 	nan    int32          // the index of the key NaN
+	dense  []int32        // for integer keys that lie close together: indices of the keys from low on
+	low    int64
 }
 
 const labelTypes = "string int64 float int32 int16 double"
@@ -39,17 +41,14 @@ func newLabelTable(keys, values, def *tensor.Tensor) (*labelTable, error) {
 	t := &labelTable{key: keys.DType(), nan: int32(keys.Len())}
 	switch keys.DType() {
 	case tensor.TypeString:
-		t.find = labelIndex[string](keys, &t.nan)
-	case tensor.TypeInt64:
-		t.find = labelIndex[int64](keys, &t.nan)
-	case tensor.TypeInt32:
-		t.find = labelIndex[int32](keys, &t.nan)
-	case tensor.TypeInt16:
-		t.find = labelIndex[int16](keys, &t.nan)
+		t.find = labelIndex(tensor.Of[string](keys), &t.nan)
+	case tensor.TypeInt64, tensor.TypeInt32, tensor.TypeInt16:
+		t.find = labelIndex(widen(make([]int64, keys.Len()), keys), &t.nan)
+		t.index()
 	case tensor.TypeFloat32:
-		t.find = labelIndex[float32](keys, &t.nan)
+		t.find = labelIndex(tensor.Of[float32](keys), &t.nan)
 	case tensor.TypeFloat64:
-		t.find = labelIndex[float64](keys, &t.nan)
+		t.find = labelIndex(tensor.Of[float64](keys), &t.nan)
 	default:
 		return nil, fmt.Errorf("keys are %s, want one of %s", keys.DType(), labelTypes)
 	}
@@ -77,9 +76,9 @@ type labelKey interface {
 	string | int64 | int32 | int16 | float32 | float64
 }
 
-func labelIndex[K labelKey](keys *tensor.Tensor, nan *int32) map[K]int32 {
-	m := make(map[K]int32, keys.Len())
-	for i, k := range tensor.Of[K](keys) {
+func labelIndex[K labelKey](keys []K, nan *int32) map[K]int32 {
+	m := make(map[K]int32, len(keys))
+	for i, k := range keys {
 		if k != k {
 			*nan = int32(i)
 		} else {
@@ -87,6 +86,38 @@ func labelIndex[K labelKey](keys *tensor.Tensor, nan *int32) map[K]int32 {
 		}
 	}
 	return m
+}
+
+// widen returns the elements of t as int64, in dst if they have another type.
+func widen(dst []int64, t *tensor.Tensor) []int64 {
+	switch t.DType() {
+	case tensor.TypeInt64:
+		return tensor.Of[int64](t)
+	case tensor.TypeInt32:
+		for i, v := range tensor.Of[int32](t) {
+			dst[i] = int64(v)
+		}
+	case tensor.TypeInt16:
+		for i, v := range tensor.Of[int16](t) {
+			dst[i] = int64(v)
+		}
+	}
+	return dst
+}
+
+// index writes integer keys to a list if they are not many fewer than the integers between them.
+func (t *labelTable) index() {
+	low, high, keys := int64(math.MaxInt64), int64(math.MinInt64), t.find.(map[int64]int32)
+	for k := range keys {
+		low, high = min(low, k), max(high, k)
+	}
+	if size := uint64(high - low); high >= low && size < uint64(16*len(keys)+1024) {
+		t.low, t.dense = low, make([]int32, size+1)
+		kit.RepeatOf(t.dense, t.nan)
+		for k, i := range keys {
+			t.dense[k-low] = i
+		}
+	}
 }
 
 func appendOne[V labelKey](values, def *tensor.Tensor) (*tensor.Tensor, error) {
@@ -215,17 +246,19 @@ func (op *LabelEncoder) Run(c *ir.Call) error {
 	}
 	switch x.DType() {
 	case tensor.TypeString:
-		lookUp[string](c, t, x, at)
-	case tensor.TypeInt64:
-		lookUp[int64](c, t, x, at)
-	case tensor.TypeInt32:
-		lookUp[int32](c, t, x, at)
-	case tensor.TypeInt16:
-		lookUp[int16](c, t, x, at)
+		lookUp(c, t, tensor.Of[string](x), at)
 	case tensor.TypeFloat32:
-		lookUp[float32](c, t, x, at)
+		lookUp(c, t, tensor.Of[float32](x), at)
 	case tensor.TypeFloat64:
-		lookUp[float64](c, t, x, at)
+		lookUp(c, t, tensor.Of[float64](x), at)
+	default:
+		var wide []int64
+		if x.DType() != tensor.TypeInt64 {
+			if wide, err = ir.ScratchOf[int64](c, x.Len()); err != nil {
+				return err
+			}
+		}
+		t.lookUpInts(c, widen(wide, x), at)
 	}
 	switch y.DType() {
 	case tensor.TypeString:
@@ -244,22 +277,22 @@ func (op *LabelEncoder) Run(c *ir.Call) error {
 	return nil
 }
 
-func lookUp[K labelKey](c *ir.Call, t *labelTable, x *tensor.Tensor, at []int32) {
+// lookUp writes the indices of the keys in a table.
+func lookUp[K string | int64 | float32 | float64](c *ir.Call, t *labelTable, keys []K, at []int32) {
 	m, none := t.find.(map[K]int32), int32(t.values.Len()-1)
-	keys := tensor.Of[K](x)
 	const few = 8 // keys that are compared one after another in less time than a hash takes
 	var known [few]K
 	var index [few]int32
 	count := 0
-	if d := x.DType(); len(m) <= few && (d == tensor.TypeString || d.IsFloat()) { // integers are hashed quickly
+	if len(m) <= few {
 		for k, j := range m {
 			known[count], index[count] = k, j
 			count++
 		}
 	}
 	c.Parallel(len(keys), kit.GrainCostly, func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			k, j := keys[i], none
+		for i, k := range keys[lo:hi] {
+			j := none
 			if count > 0 {
 				for n := range known[:count] {
 					if known[n] == k {
@@ -272,7 +305,24 @@ func lookUp[K labelKey](c *ir.Call, t *labelTable, x *tensor.Tensor, at []int32)
 			if k != k {
 				j = t.nan
 			}
-			at[i] = j
+			at[lo+i] = j
+		}
+	})
+}
+
+// lookUpInts is lookUp for integers.
+func (t *labelTable) lookUpInts(c *ir.Call, keys []int64, at []int32) {
+	if t.dense == nil {
+		lookUp(c, t, keys, at)
+		return
+	}
+	c.Parallel(len(keys), kit.GrainCheap, func(lo, hi int) {
+		for i, k := range keys[lo:hi] {
+			j := t.nan
+			if n := uint64(k - t.low); n < uint64(len(t.dense)) {
+				j = t.dense[n]
+			}
+			at[lo+i] = j
 		}
 	})
 }
