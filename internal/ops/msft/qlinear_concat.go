@@ -78,6 +78,28 @@ func (op *QLinearConcat) Run(c *ir.Call) error {
 		return err
 	}
 	outer, inner := kit.AxisBlocks(shape, axis)
+	const narrow = 128 // elements of a row that take less time to convert than a call
+	if !c.Generic && outer > 1 && shape[axis]*inner < narrow*n {
+		for i, t := range in {
+			if from[i].scale == to.scale && from[i].zero == to.zero {
+				continue
+			}
+			same, err := ir.ScratchOf[byte](c, t.Len())
+			if err != nil {
+				return err
+			}
+			src := t.Bytes()
+			c.Parallel(len(src), kit.GrainCheap, func(lo, hi int) { from[i].requantize(cpu.Active(), same[lo:hi], &to, src[lo:hi]) })
+			if in[i], err = tensor.FromBytes(d, same, t.Shape()...); err != nil {
+				return err
+			}
+		}
+		out, err := kit.MoveInto(c, y)
+		if err != nil {
+			return err
+		}
+		return kit.ConcatInto(c, out, in, shape, axis)
+	}
 	dst, row, at := y.Bytes(), shape[axis]*inner, 0
 	for i, t := range in {
 		src, w := t.Bytes(), t.Dim(axis)*inner
