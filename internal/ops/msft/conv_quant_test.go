@@ -48,6 +48,7 @@ func TestQuantizedProductsPrepared(t *testing.T) {
 			}
 			optest.PreparedExactly(t, msDomain+"QGemm", map[string]any{"transB": trans, "alpha": 0.5}, []int{3}, bytes(rows, k), scale, zero, b, reals(n), bytes(n), optest.Tensor(bias, n), scale, zero)
 			optest.PreparedExactly(t, msDomain+"QGemm", map[string]any{"transB": trans}, []int{3}, signed(bytes(rows, k)), scale, signed(zero), b, scale, zero)
+			optest.PreparedExactly(t, msDomain+"QGemm", map[string]any{"transA": 1, "transB": trans}, []int{3}, bytes(k, rows), scale, zero, b, reals(n), bytes(n))
 		}
 	}
 }

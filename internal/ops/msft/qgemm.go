@@ -95,7 +95,12 @@ func (g *QGemm) run(c *ir.Call, packed *kit.PackedBytes) error {
 	if err != nil {
 		return err
 	}
-	if packed == nil && !c.Generic && !g.TransA && k > 0 {
+	if g.TransA && !c.Generic && k > 0 {
+		if a, err = transposed(c, a, m, k); err != nil {
+			return err
+		}
+	}
+	if packed == nil && !c.Generic && k > 0 {
 		if err := c.Reserve(kit.QuantLen(k, n)); err != nil {
 			return err
 		}
@@ -158,6 +163,27 @@ func (g *QGemm) run(c *ir.Call, packed *kit.PackedBytes) error {
 	return nil
 }
 
+// transposed returns the m×k transpose of a matrix of bytes.
+func transposed(c *ir.Call, a *tensor.Tensor, m, k int) (*tensor.Tensor, error) {
+	raw, err := ir.ScratchOf[byte](c, m*k)
+	if err != nil {
+		return nil, err
+	}
+	t, err := tensor.FromBytes(a.DType(), raw, m, k)
+	if err != nil {
+		return nil, err
+	}
+	src, err := kit.MoveIn(c, a)
+	if err != nil {
+		return nil, err
+	}
+	dst, err := kit.MoveInto(c, t)
+	if err == nil {
+		kit.MoveStrided(c, dst, src, []int{m, k}, []int{k, 1}, 0, []int{1, m}, 0)
+	}
+	return t, err
+}
+
 // widened computes the sums from inputs widened to int32.
 func (g *QGemm) widened(c *ir.Call, sums []int32, m, n, k int, rb kit.QuantParam) error {
 	a, b := c.Tensor(0), c.Tensor(3)
@@ -180,7 +206,7 @@ type qGemmPacked struct {
 
 // Prepare packs a constant B.
 func (g *QGemm) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
-	if p := kit.PackBytesTrans(in[3], g.TransB); p != nil && !g.TransA {
+	if p := kit.PackBytesTrans(in[3], g.TransB); p != nil {
 		return &qGemmPacked{*g, p}, []int{3}, nil
 	}
 	return nil, nil, nil
