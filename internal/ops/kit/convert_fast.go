@@ -1,6 +1,8 @@
 package kit
 
 import (
+	"math"
+
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
@@ -50,6 +52,7 @@ func fastCasts() map[castPair]castKernel {
 		for _, to := range []tensor.DType{u8, i8, i32, i64, truth, f64} {
 			m[castPair{half, to}] = throughFloat32(half, to, m[castPair{half, f32}], m[castPair{f32, to}])
 		}
+		m[castPair{f64, half}] = throughFloat32(f64, half, oddFloats, m[castPair{f32, half}])
 		for _, from := range []tensor.DType{u8, i8, truth} {
 			m[castPair{from, half}] = throughFloat32(from, half, m[castPair{from, f32}], m[castPair{f32, half}])
 		}
@@ -60,6 +63,23 @@ func fastCasts() map[castPair]castKernel {
 		m[castPair{from, f16}] = throughFloat32(from, f16, m[castPair{from, f32}], m[castPair{f32, f16}])
 	}
 	return m
+}
+
+// oddFloats converts float64 to float32 so that rounding the result to 16 bits gives the same as rounding the float64: where the lower
+// bits of a result may be those of a tie, it becomes the neighbour with the odd significand if it was rounded.
+func oddFloats(dst, src []byte) {
+	y, x := memory.FromRaw[float32](dst), memory.FromRaw[float64](src)
+	vec.F64ToF32(cpu.Active(), y, x)
+	for i, v := range y {
+		if b := math.Float32bits(v); b&0xfff == 0 && float64(v) != x[i] && v == v {
+			if math.Abs(float64(v)) < math.Abs(x[i]) {
+				b++
+			} else {
+				b--
+			}
+			y[i] = math.Float32frombits(b)
+		}
+	}
 }
 
 // throughFloat32 composes two kernels, block by block.

@@ -54,6 +54,11 @@ func TestCastKernels(t *testing.T) {
 				for i := range n / 2 {
 					memory.FromRaw[float64](src)[i] = r.NormFloat64() * math.Exp2(float64(i%70))
 				}
+				for i := n / 2; i < n*3/4; i++ { // at and next to ties of 16-bit numbers
+					half := math.Exp2(float64(r.IntN(30) - 24))
+					tie := (1 + float64(r.IntN(1<<11))/(1<<11)) * half
+					memory.FromRaw[float64](src)[i] = math.Copysign(math.Nextafter(tie, tie+float64(r.IntN(3)-1)), float64(r.IntN(2))-0.5)
+				}
 			}
 			var x, want tensor.Tensor
 			x.Reset(pair.from, src, []int{n})
