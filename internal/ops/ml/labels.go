@@ -102,6 +102,21 @@ func applyTransform[T mlFloat](t postTransform, row []T) {
 	}
 }
 
+// transformRows is transformScores for rows of n scores, with vector kernels if there are some.
+func transformRows(c *ir.Call, t postTransform, scores []float32, n int) {
+	switch {
+	case n < 2 && t != transformProbit:
+	case t == transformLogistic && !c.Generic:
+		vec.SigmoidF32(cpu.Active(), scores, scores)
+	case t == transformSoftmax && !c.Generic:
+		vec.SoftmaxRowsF32(cpu.Active(), scores, scores, n)
+	default:
+		for ; len(scores) > 0; scores = scores[n:] {
+			applyTransform(t, scores[:n])
+		}
+	}
+}
+
 // classLabels holds the labels of a classifier; at most one of the lists is set.
 type classLabels struct {
 	ints []int64

@@ -55,27 +55,17 @@ func (m *linearModel) scores(c *ir.Call, x *tensor.Tensor, n, cols, targets int,
 		})
 		return nil
 	}
-	switch x.DType() {
-	case tensor.TypeFloat32:
-		scoresOf[float32](c, x, m, cols, targets, y)
-	case tensor.TypeFloat64:
-		scoresOf[float64](c, x, m, cols, targets, y)
-	case tensor.TypeInt32:
-		scoresOf[int32](c, x, m, cols, targets, y)
-	case tensor.TypeInt64:
-		scoresOf[int64](c, x, m, cols, targets, y)
+	data, err := mlNumbersAs[float64](c, x)
+	if err != nil {
+		return err
 	}
-	return nil
-}
-
-func scoresOf[T float32 | float64 | int32 | int64](c *ir.Call, x *tensor.Tensor, m *linearModel, cols, targets int, y []float32) {
-	data := tensor.Of[T](x)
 	c.Parallel(len(y)/targets, kit.GrainFor(cols*targets), func(lo, hi int) {
 		linearScores(data[lo*cols:hi*cols], m, cols, targets, y[lo*targets:hi*targets])
 	})
+	return nil
 }
 
-func linearScores[T float32 | float64 | int32 | int64](x []T, m *linearModel, cols, targets int, y []float32) {
+func linearScores[T mlFloat](x []T, m *linearModel, cols, targets int, y []float32) {
 	for i := range len(y) / targets {
 		row := x[i*cols:][:cols]
 		for t := range targets {

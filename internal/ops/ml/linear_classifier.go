@@ -99,19 +99,19 @@ func (op *LinearClassifier) Run(c *ir.Call) error {
 		data := tensor.Of[float32](x)
 		c.Launch(1, 1, func(int, int) {
 			linearScores(data, &op.model, cols, t, scores)
-			op.decide(0, n, e, t, scores, scores, y)
+			op.decide(c, 0, n, e, t, scores, scores, y)
 		})
 		return nil
 	}
 	if err := op.model.scores(c, x, n, cols, t, raw); err != nil {
 		return err
 	}
-	c.Parallel(n, kit.GrainFor(16*e), func(lo, hi int) { op.decide(lo, hi, e, t, scores, raw, y) })
+	c.Parallel(n, kit.GrainFor(16*e), func(lo, hi int) { op.decide(c, lo, hi, e, t, scores, raw, y) })
 	return nil
 }
 
 // decide writes the labels of the rows [lo, hi) and transforms t raw scores into e final ones.
-func (op *LinearClassifier) decide(lo, hi, e, t int, scores, raw []float32, y *tensor.Tensor) {
+func (op *LinearClassifier) decide(c *ir.Call, lo, hi, e, t int, scores, raw []float32, y *tensor.Tensor) {
 	for i := lo; i < hi; i++ {
 		row := scores[i*e:][:e]
 		switch {
@@ -135,8 +135,10 @@ func (op *LinearClassifier) decide(lo, hi, e, t int, scores, raw []float32, y *t
 			transformScores(op.transform, row)
 		default:
 			op.labels.set(y, i, argMaxRow(row))
-			applyTransform(op.transform, row)
 		}
+	}
+	if e == t && e > 1 {
+		transformRows(c, op.transform, scores[lo*e:hi*e], e)
 	}
 }
 

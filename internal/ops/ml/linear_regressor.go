@@ -64,9 +64,7 @@ func (op *LinearRegressor) Run(c *ir.Call) error {
 	}
 	if op.transform != transformNone {
 		c.Parallel(n, kit.GrainFor(16*op.targets), func(lo, hi int) {
-			for i := lo; i < hi; i++ {
-				transformScores(op.transform, y[i*op.targets:][:op.targets])
-			}
+			transformRows(c, op.transform, y[lo*op.targets:hi*op.targets], op.targets)
 		})
 	}
 	return nil

@@ -52,28 +52,22 @@ func (op *Scaler) Run(c *ir.Call) error {
 	}
 	y := tensor.Of[float32](t)
 	rows, grain := len(y)/cols, 1+1<<15/cols
-	switch x.DType() {
-	case tensor.TypeFloat32:
+	if x.DType() == tensor.TypeFloat32 {
 		s := tensor.Of[float32](x)
 		c.Parallel(rows, grain, func(lo, hi int) { scaleRows(op, s[lo*cols:hi*cols], y[lo*cols:hi*cols], cols) })
-	case tensor.TypeFloat64:
-		s := tensor.Of[float64](x)
-		c.Parallel(rows, grain, func(lo, hi int) { scaleRows(op, s[lo*cols:hi*cols], y[lo*cols:hi*cols], cols) })
-	case tensor.TypeInt32:
-		s := tensor.Of[int32](x)
-		c.Parallel(rows, grain, func(lo, hi int) { scaleRows(op, s[lo*cols:hi*cols], y[lo*cols:hi*cols], cols) })
-	case tensor.TypeInt64:
-		s := tensor.Of[int64](x)
-		c.Parallel(rows, grain, func(lo, hi int) { scaleRows(op, s[lo*cols:hi*cols], y[lo*cols:hi*cols], cols) })
-	default:
-		return fmt.Errorf("X has type %s, want one of %s", x.DType(), mlNumbers)
+		return nil
 	}
+	s, err := mlNumbersAs[float64](c, x)
+	if err != nil {
+		return err
+	}
+	c.Parallel(rows, grain, func(lo, hi int) { scaleRows(op, s[lo*cols:hi*cols], y[lo*cols:hi*cols], cols) })
 	return nil
 }
 
 // scaleRows subtracts in float64, so that small differences of large integers and doubles
 // are preserved.
-func scaleRows[T float32 | float64 | int32 | int64](op *Scaler, x []T, y []float32, cols int) {
+func scaleRows[T mlFloat](op *Scaler, x []T, y []float32, cols int) {
 	if len(op.offset) == 1 && len(op.scale) == 1 {
 		o, s := float64(op.offset[0]), float64(op.scale[0])
 		y = y[:len(x)]

@@ -49,7 +49,7 @@ func (m *treeModel) regress(c *ir.Call, dtype tensor.DType) error {
 	}
 	var direct []float32
 	var y kit.RealOutput[float64]
-	if dtype == tensor.TypeFloat32 && m.base == nil && m.transform == transformNone {
+	if dtype == tensor.TypeFloat32 && m.base == nil && (m.transform == transformNone || !c.Generic) {
 		t, err := c.Output(0, dtype, n, m.targets)
 		if err != nil {
 			return err
@@ -72,8 +72,15 @@ func (m *treeModel) regress(c *ir.Call, dtype tensor.DType) error {
 		}
 		transformScores(m.transform, row)
 	})
-	if err == nil && direct == nil {
+	switch {
+	case err != nil:
+		return err
+	case direct == nil:
 		y.Store()
+	case m.transform != transformNone:
+		c.Parallel(n, kit.GrainFor(16*m.targets), func(lo, hi int) {
+			transformRows(c, m.transform, direct[lo*m.targets:hi*m.targets], m.targets)
+		})
 	}
-	return err
+	return nil
 }
