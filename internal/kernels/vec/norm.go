@@ -40,7 +40,9 @@ func SoftmaxRowsF32(l cpu.Level, dst, x []float32, n int) {
 	}
 	x = x[:len(dst)]
 	if n <= chunk/2 {
-		softmaxRowsF32(l, dst, x, n)
+		if done := narrowSoftmax(l, dst, x, n, false); done < len(dst) {
+			softmaxRowsF32(l, dst[done:], x[done:], n)
+		}
 		return
 	}
 	for lo := 0; lo < len(dst); lo += n {
@@ -48,6 +50,52 @@ func SoftmaxRowsF32(l cpu.Level, dst, x []float32, n int) {
 		s := ExpSubSumF32(l, d, x, ReduceMaxF32(l, x))
 		MulScalarF32(l, d, d, 1/s)
 	}
+}
+
+// narrowSoftmax applies [SoftmaxF32] or, if log is set, [LogSoftmaxF32] to the most of many rows of up to eight elements: to the
+// columns of their transpose, with the operations and the order of the sums of the kernels for rows. It returns the number of
+// elements that it did.
+func narrowSoftmax(l cpu.Level, dst, x []float32, n int, log bool) (done int) {
+	const most, block, few = 8, 128, 16
+	if l != cpu.AVX512 || n < 2 || n > most {
+		return 0
+	}
+	var xs, es, sums [most * block]float32
+	for len(dst)-done >= few*n {
+		m := min(block, (len(dst)-done)/n)
+		a, e, s := xs[:n*m], es[:n*m], sums[:n*m]
+		TransposeF32(l, a, m, x[done:], n, m, n)
+		top := s[:m]
+		copy(top, a)
+		for k := m; k < n*m; k += m {
+			MaxF32(l, top, top, a[k:][:m])
+		}
+		for k := 0; k < n*m; k += m {
+			SubF32(l, a[k:][:m], a[k:][:m], top)
+		}
+		ExpF32(l, e, a)
+		copy(s, e)
+		for d := most / 2; d > 0; d /= 2 {
+			for k := 0; k < d && k+d < n; k++ {
+				AddF32(l, s[k*m:][:m], s[k*m:][:m], s[(k+d)*m:][:m])
+			}
+		}
+		if log {
+			LogF32(l, s[:m], s[:m])
+			for k := 0; k < n*m; k += m {
+				SubF32(l, a[k:][:m], a[k:][:m], s[:m])
+			}
+			e = a
+		} else {
+			ScalarDivF32(l, s[:m], s[:m], 1)
+			for k := 0; k < n*m; k += m {
+				MulF32(l, e[k:][:m], e[k:][:m], s[:m])
+			}
+		}
+		TransposeF32(l, dst[done:], n, e, m, n, m)
+		done += n * m
+	}
+	return done
 }
 
 func softmaxRowsF32Generic(dst, x []float32, n int) {
@@ -69,7 +117,9 @@ func LogSoftmaxRowsF32(l cpu.Level, dst, x []float32, n int) {
 	}
 	x = x[:len(dst)]
 	if n <= chunk/2 {
-		logSoftmaxRowsF32(l, dst, x, n)
+		if done := narrowSoftmax(l, dst, x, n, true); done < len(dst) {
+			logSoftmaxRowsF32(l, dst[done:], x[done:], n)
+		}
 		return
 	}
 	for lo := 0; lo < len(dst); lo += n {
