@@ -3,6 +3,7 @@ package ml
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
@@ -111,9 +112,18 @@ func transformRows(c *ir.Call, t postTransform, scores []float32, n int) {
 	case t == transformSoftmax && !c.Generic:
 		vec.SoftmaxRowsF32(cpu.Active(), scores, scores, n)
 	default:
-		for ; len(scores) > 0; scores = scores[n:] {
-			applyTransform(t, scores[:n])
+		plain := 0 // rows of SOFTMAX_ZERO without a zero, which have the softmax
+		for i := 0; i < len(scores); i += n {
+			row := scores[i:][:n]
+			if t == transformSoftmaxZero && !c.Generic && !slices.ContainsFunc(row, func(v float32) bool { return !(v > 1e-7 || v < -1e-7) }) {
+				plain += n
+				continue
+			}
+			vec.SoftmaxRowsF32(cpu.Active(), scores[i-plain:i], scores[i-plain:i], n)
+			plain = 0
+			applyTransform(t, row)
 		}
+		vec.SoftmaxRowsF32(cpu.Active(), scores[len(scores)-plain:], scores[len(scores)-plain:], n)
 	}
 }
 

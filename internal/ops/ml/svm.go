@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
@@ -27,41 +29,74 @@ func readSVMKernel(a *kit.Attrs) svmKernel {
 	return k
 }
 
-func (k *svmKernel) eval(x []float64, y []float32) float64 {
-	y = y[:len(x)]
-	s := 0.0
-	if k.kind == "RBF" {
-		for i, v := range x {
-			d := v - float64(y[i])
-			s += d * d
+// eval writes the function of each row of x and each of count vectors to out. Rows and vectors have cols elements.
+func (k *svmKernel) eval(c *ir.Call, out, x []float64, cols, count int, vectors []float32) {
+	for r := range len(out) / count {
+		x, out := x[r*cols:][:cols], out[r*count:][:count]
+		for j := range out {
+			y, s := vectors[j*cols:][:cols], 0.0
+			if k.kind == "RBF" {
+				for i, v := range x {
+					d := v - float64(y[i])
+					s += d * d
+				}
+				out[j] = -k.gamma * s
+				continue
+			}
+			for i, v := range x {
+				s += v * float64(y[i])
+			}
+			switch out[j] = s; k.kind {
+			case "POLY":
+				out[j] = math.Pow(k.gamma*s+k.coef0, k.degree)
+			case "SIGMOID":
+				out[j] = k.gamma*s + k.coef0
+			}
 		}
-		return math.Exp(-k.gamma * s)
 	}
-	for i, v := range x {
-		s += v * float64(y[i])
+	switch {
+	case k.kind == "RBF" && c.Generic:
+		for j, v := range out {
+			out[j] = math.Exp(v)
+		}
+	case k.kind == "RBF":
+		vec.ExpF64(cpu.Active(), out, out)
+	case k.kind == "SIGMOID" && c.Generic:
+		for j, v := range out {
+			out[j] = math.Tanh(v)
+		}
+	case k.kind == "SIGMOID": // tanh(v) = 1 - 2/(exp(2v)+1), with an absolute error near 1e-16
+		for j, v := range out {
+			out[j] = 2 * v
+		}
+		vec.ExpF64(cpu.Active(), out, out)
+		for j, v := range out {
+			out[j] = 1 - 2/(v+1)
+		}
 	}
-	switch k.kind {
-	case "POLY":
-		return math.Pow(k.gamma*s+k.coef0, k.degree)
-	case "SIGMOID":
-		return math.Tanh(k.gamma*s + k.coef0)
-	}
-	return s
 }
 
-// svmRows calls fn for every row of input 0, [N, F] or [F], in parallel. scratch has per
-// elements.
-func svmRows(c *ir.Call, n, cols, per int, fn func(i int, x, scratch []float64)) error {
+// svmRows calls fn for every row of input 0, [N, F] or [F], in parallel, with the kernel function of the row and count vectors.
+// scratch has per elements.
+func svmRows(c *ir.Call, k *svmKernel, n, cols, count int, vectors []float32, per int, fn func(i int, kernels, scratch []float64)) error {
 	x, err := mlNumbersAs[float64](c, c.Tensor(0))
 	if err != nil {
 		return err
 	}
-	scratch, err := ir.ScratchOf[float64](c, kit.WorkspaceCount(n)*per)
+	block := max(1, 256/max(1, count)) // rows of which the functions are computed at once
+	blocks, each := (n+block-1)/block, block*count+per
+	scratch, err := ir.ScratchOf[float64](c, kit.WorkspaceCount(blocks)*each)
 	if err != nil {
 		return err
 	}
-	return kit.InWorkspaces(c, n, func(ws, i int) error {
-		fn(i, x[i*cols:][:cols], scratch[ws*per:][:per])
+	return kit.InWorkspaces(c, blocks, func(ws, b int) error {
+		i, end := b*block, min(n, (b+1)*block)
+		kernels, own := scratch[ws*each:][:(end-i)*count], scratch[ws*each+block*count:][:per]
+		k.eval(c, kernels, x[i*cols:end*cols], cols, count, vectors)
+		for ; i < end; i++ {
+			fn(i, kernels[:count], own)
+			kernels = kernels[count:]
+		}
 		return nil
 	})
 }

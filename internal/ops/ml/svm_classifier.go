@@ -111,15 +111,18 @@ func (op *SVMClassifier) Run(c *ir.Call) error {
 		return err
 	}
 	z := tensor.Of[float32](t)
-	per := op.total + classes + op.pairs()
+	per, count, vectors := classes+op.pairs(), op.total, op.vectors
+	if count == 0 {
+		count, vectors = e, op.coefficients
+	}
 	if len(op.probA) > 0 {
 		per += 2*classes*classes + 2*classes
 	}
-	return svmRows(c, n, cols, per, func(i int, x, scratch []float64) {
+	err = svmRows(c, &op.kernel, n, cols, count, vectors, per, func(i int, kernels, scratch []float64) {
 		row := z[i*e:][:e]
 		if op.total == 0 {
-			for k := range row {
-				row[k] = float32(op.kernel.eval(x, op.coefficients[k*cols:][:cols]) + float64(op.rho[0]))
+			for k, v := range kernels {
+				row[k] = float32(v + float64(op.rho[0]))
 			}
 			op.labels.set(y, i, argMaxRow(row))
 			if e > 1 || op.transform == transformLogistic || op.transform == transformProbit {
@@ -127,11 +130,11 @@ func (op *SVMClassifier) Run(c *ir.Call) error {
 			}
 			return
 		}
-		decisions, votes := op.decide(x, cols, scratch)
+		decisions, votes := op.decide(kernels, scratch)
 		op.labels.set(y, i, argMaxRow(votes))
 		switch {
 		case len(op.probA) > 0:
-			p := op.probabilities(decisions, scratch[op.total+classes+op.pairs():])
+			p := op.probabilities(decisions, scratch[classes+op.pairs():])
 			for k, v := range p {
 				row[k] = float32(v)
 			}
@@ -153,20 +156,19 @@ func (op *SVMClassifier) Run(c *ir.Call) error {
 			for k, v := range decisions {
 				row[k] = float32(v)
 			}
-			applyTransform(op.transform, row)
 		}
 	})
+	if err == nil && op.total > 0 && len(op.probA) == 0 && classes != 2 && e > 0 {
+		c.Parallel(n, kit.GrainFor(16*e), func(lo, hi int) { transformRows(c, op.transform, z[lo*e:hi*e], e) })
+	}
+	return err
 }
 
 // decide returns the decision value of every pair of classes and the votes for each
 // class.
-func (op *SVMClassifier) decide(x []float64, cols int, scratch []float64) (decisions, votes []float64) {
+func (op *SVMClassifier) decide(kernels, scratch []float64) (decisions, votes []float64) {
 	classes := op.labels.len()
-	kernels, votes := scratch[:op.total], scratch[op.total:][:classes]
-	decisions = scratch[op.total+classes:][:op.pairs()]
-	for j := range kernels {
-		kernels[j] = op.kernel.eval(x, op.vectors[j*cols:][:cols])
-	}
+	votes, decisions = scratch[:classes], scratch[classes:][:op.pairs()]
 	clear(votes)
 	pair, si := 0, 0
 	for i, ni := range op.perClass {

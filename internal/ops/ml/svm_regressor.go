@@ -64,13 +64,18 @@ func (op *SVMRegressor) Run(c *ir.Call) error {
 		return err
 	}
 	y := tensor.Of[float32](t)
-	return svmRows(c, n, cols, 0, func(i int, x, _ []float64) {
+	count, vectors := op.supports, op.vectors
+	if count == 0 {
+		count, vectors = 1, op.coefficients
+	}
+	return svmRows(c, &op.kernel, n, cols, count, vectors, 0, func(i int, kernels, _ []float64) {
 		s := op.rho
 		if op.supports == 0 {
-			s += op.kernel.eval(x, op.coefficients)
-		}
-		for j := range op.supports {
-			s += float64(op.coefficients[j]) * op.kernel.eval(x, op.vectors[j*cols:][:cols])
+			s += kernels[0]
+		} else {
+			for j, v := range kernels {
+				s += float64(op.coefficients[j]) * v
+			}
 		}
 		if op.oneClass {
 			s = 2*float64(kit.BoolToInt(s > 0)) - 1
