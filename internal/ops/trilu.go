@@ -62,7 +62,7 @@ func (op *Trilu) Run(c *ir.Call) error {
 		return min(max(edge, 0), cols), cols
 	}
 	w := dst.Width
-	if size := rows * cols * w; !c.Generic && w > 0 && cols*w <= maskedTriluRow && dst.Len()*w >= 4*size {
+	if size := rows * cols * w; !c.Generic && w > 0 && rows <= 2*cols && cols*w <= maskedTriluRow && dst.Len()*w >= 4*size {
 		mask, err := ir.ScratchOf[byte](c, size)
 		if err != nil {
 			return err
@@ -85,14 +85,24 @@ func (op *Trilu) Run(c *ir.Call) error {
 		return nil
 	}
 	c.Parallel(dst.Len()/cols, 1+(1<<15)/cols, func(lo, hi int) {
-		for row := lo; row < hi; row++ {
+		for row := lo; row < hi; {
 			from, to := kept(row)
-			first := row * cols
-			if w == 0 {
-				triluRow(dst.Strs[first:first+cols], src.Strs[first:], from, to)
-			} else {
-				triluRow(dst.Raw[first*w:(first+cols)*w], src.Raw[first*w:], from*w, to*w)
+			first, n := row*cols, 1
+			if from == to || to-from == cols { // as in the following rows
+				n = min(hi-row, rows-row%rows)
+				if edge := row%rows + k; op.Upper && edge <= 0 {
+					n = min(n, 1-edge)
+				} else if !op.Upper && edge < 0 {
+					n = min(n, -edge)
+				}
+				from, to = from*n, to*n
 			}
+			if w == 0 {
+				triluRow(dst.Strs[first:first+n*cols], src.Strs[first:], from, to)
+			} else {
+				triluRow(dst.Raw[first*w:(first+n*cols)*w], src.Raw[first*w:], from*w, to*w)
+			}
+			row += n
 		}
 	})
 	return nil
