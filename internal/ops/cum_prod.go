@@ -2,6 +2,7 @@ package ops
 
 import (
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -15,13 +16,18 @@ var _ = kit.Register(&kit.Def{Name: "CumProd", Since: kit.Versions{26}, In: "x:T
 	Build: func(a *kit.Attrs, opset int) kit.Operator { return &CumProd{kit.ReadCumulative(a)} }})
 
 var cumProdTable = map[tensor.DType]kit.CumulativeKernel{
-	tensor.TypeInt32:   kit.CumulativeOf(kit.ColumnBlock, cumProdLines[int32]),
-	tensor.TypeInt64:   kit.CumulativeOf(kit.ColumnBlock, cumProdLines[int64]),
-	tensor.TypeUint32:  kit.CumulativeBits(tensor.TypeInt32, kit.CumulativeOf(kit.ColumnBlock, cumProdLines[int32])),
-	tensor.TypeUint64:  kit.CumulativeBits(tensor.TypeInt64, kit.CumulativeOf(kit.ColumnBlock, cumProdLines[int64])),
-	tensor.TypeFloat32: kit.CumulativeOf(kit.ColumnBlock, cumProdLines[float32]),
-	tensor.TypeFloat64: kit.CumulativeOf(kit.ColumnBlock, cumProdLines[float64]),
+	tensor.TypeInt32:   cumProdInts32,
+	tensor.TypeInt64:   cumProdInts64,
+	tensor.TypeUint32:  kit.CumulativeBits(tensor.TypeInt32, cumProdInts32),
+	tensor.TypeUint64:  kit.CumulativeBits(tensor.TypeInt64, cumProdInts64),
+	tensor.TypeFloat32: cumulativeRows(vec.MulF32, kit.CumulativeOf(kit.ColumnBlock, cumProdLines[float32])),
+	tensor.TypeFloat64: cumulativeRows(vec.MulF64, kit.CumulativeOf(kit.ColumnBlock, cumProdLines[float64])),
 }
+
+var (
+	cumProdInts32 = cumulativeRows(vec.MulI32, kit.CumulativeOf(kit.ColumnBlock, cumProdLines[int32]))
+	cumProdInts64 = cumulativeRows(vec.MulI64, kit.CumulativeOf(kit.ColumnBlock, cumProdLines[int64]))
+)
 
 // Run implements [ir.Operator].
 func (o *CumProd) Run(c *ir.Call) error { return o.RunWith(c, cumProdTable) }

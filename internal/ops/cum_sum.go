@@ -26,11 +26,11 @@ var cumSumTable = map[tensor.DType]kit.CumulativeKernel{
 	tensor.TypeInt64:   cumSumInts64,
 	tensor.TypeUint32:  kit.CumulativeBits(tensor.TypeInt32, cumSumInts32),
 	tensor.TypeUint64:  kit.CumulativeBits(tensor.TypeInt64, cumSumInts64),
-	tensor.TypeFloat32: cumSumRows(vec.AddF32),
+	tensor.TypeFloat32: cumulativeRows(vec.AddF32, cumSum[float32]),
 	tensor.TypeFloat64: cumSum[float64],
 }
 
-var cumSumInts32, cumSumInts64 = cumSumRows(vec.AddI32), cumSumRows(vec.AddI64)
+var cumSumInts32, cumSumInts64 = cumulativeRows(vec.AddI32, cumSum[int32]), cumulativeRows(vec.AddI64, cumSum[int64])
 
 // Run implements [ir.Operator].
 func (o *CumSum) Run(c *ir.Call) error { return o.RunWith(c, cumSumTable) }
@@ -116,8 +116,8 @@ func cumSumFour[T kit.RealNumber](dst, src []T, l kit.CumulativeLines) {
 	}
 }
 
-// cumSumRows returns a kernel that adds whole rows of adjacent lines with a vector kernel.
-func cumSumRows[T int32 | int64 | float32](add func(l cpu.Level, dst, a, b []T)) kit.CumulativeKernel {
+// cumulativeRows returns a kernel that combines whole rows of adjacent lines with a vector kernel, or calls plain for other shapes.
+func cumulativeRows[T int32 | int64 | float32 | float64](combine func(l cpu.Level, dst, a, b []T), plain kit.CumulativeKernel) kit.CumulativeKernel {
 	const block = 1024 // elements: the previous row stays in the first-level cache
 	rows := kit.CumulativeOf(block, func(dst, src []T, l kit.CumulativeLines) {
 		for k := range l.N {
@@ -129,12 +129,12 @@ func cumSumRows[T int32 | int64 | float32](add func(l cpu.Level, dst, a, b []T))
 				copy(dst[at:at+l.M], src[at:])
 				continue
 			}
-			add(cpu.Active(), dst[at:at+l.M], dst[l.At(k-1):], src[at:])
+			combine(cpu.Active(), dst[at:at+l.M], dst[l.At(k-1):], src[at:])
 		}
 	})
 	return func(c *ir.Call, out, x *tensor.Tensor, l kit.CumulativeLines) error {
 		if c.Generic || l.Exclusive || l.Inner < kit.ShortRow {
-			return cumSum[T](c, out, x, l)
+			return plain(c, out, x, l)
 		}
 		return rows(c, out, x, l)
 	}
