@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"math"
+
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -35,6 +37,10 @@ func shrinkLoop[T kit.RealNumber](o *Shrink) *kit.ElementLoop {
 	bias, lambd := o.Bias, o.Lambd
 	return kit.Loop1(func(dst, src []T) {
 		dst = dst[:len(src)]
+		if y, ok := any(dst).([]float32); ok && lambd >= 0 {
+			shrinkFloats(y, any(src).([]float32), float32(bias), float32(lambd)) // which hold float32 numbers
+			return
+		}
 		for i, x := range src {
 			switch v := float64(x); {
 			case v < -lambd: // before the other, which may hold too if lambd is negative
@@ -46,4 +52,18 @@ func shrinkLoop[T kit.RealNumber](o *Shrink) *kit.ElementLoop {
 			}
 		}
 	})
+}
+
+// shrinkFloats is the loop for float32. It does not branch on the elements, whose sizes are hard to predict.
+func shrinkFloats(dst, src []float32, bias, lambd float32) {
+	const sign = 1 << 31
+	toward := math.Float32bits(bias)
+	dst = dst[:len(src)]
+	for i, v := range src {
+		b, far := math.Float32bits(v), uint32(0)
+		if math.Float32frombits(b&^sign) > lambd {
+			far = 1
+		}
+		dst[i] = math.Float32frombits(math.Float32bits(v-math.Float32frombits(toward^b&sign)) & -far)
+	}
 }

@@ -43,6 +43,9 @@ func (o *Swish) fast() kit.VecUnary {
 		vec.MulScalarF32(l, dst, x, a)
 		vec.SigmoidF32(l, dst, dst)
 		vec.MulF32(l, dst, dst, x)
+		if far := min(a*vec.ReduceMinF32(l, x), a*vec.ReduceMaxF32(l, x)); far >= -math.MaxFloat32 {
+			return
+		}
 		for i, v := range x {
 			// If the gate is 0, the result is 0 for infinities too, instead of NaN from 0·Inf.
 			if a*v < -math.MaxFloat32 && dst[i] != dst[i] {
