@@ -2,6 +2,7 @@ package ops
 
 import (
 	"math"
+	"sync"
 
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
@@ -52,13 +53,17 @@ func softmaxFloats(c *ir.Call, dst, src []float32, s kit.AxisSpan, rows func(dst
 	case s.Inner >= few || size == 0:
 		s.LaunchLines(c, func(base, m int) { columns(c, dst, src, s, base, m) })
 	default:
-		scratch, err := ir.LaunchScratchOf[float32](c, 2*len(dst))
-		if err != nil {
+		if err := c.Reserve(int64(kit.WorkspaceCount(s.Outer)) * int64(8*size)); err != nil {
 			return err
 		}
 		c.Launch(s.Outer, kit.GrainFor(4*size), func(lo, hi int) {
+			p := transposes.Get().(*[]float32)
+			defer transposes.Put(p)
+			if len(*p) < 2*size {
+				*p = make([]float32, 2*size)
+			}
+			x, y, l := (*p)[:size], (*p)[size:2*size], cpu.Active()
 			for o := lo; o < hi; o++ {
-				x, y, l := scratch[2*o*size:][:size], scratch[(2*o+1)*size:][:size], cpu.Active()
 				vec.TransposeF32(l, x, s.N, src[o*size:], s.Inner, s.N, s.Inner)
 				c.Check()
 				rows(y, x, s.N)
@@ -69,6 +74,9 @@ func softmaxFloats(c *ir.Call, dst, src []float32, s kit.AxisSpan, rows func(dst
 	}
 	return nil
 }
+
+// transposes holds the transposes of blocks.
+var transposes = sync.Pool{New: func() any { return new([]float32) }}
 
 // softmaxDoubles is SoftmaxLines for one dense line.
 func softmaxDoubles(c *ir.Call, dst, src []float64) {

@@ -50,27 +50,13 @@ func (g *SparseToDenseMatMul) Run(c *ir.Call) error {
 }
 
 func sparseMatMul[T gemm.Number](c *ir.Call, g *SparseToDenseMatMul, a *tensor.Sparse) error {
+	at, y, err := g.prepare(c, a)
+	if err != nil || y.Len() == 0 {
+		return err
+	}
 	b := c.Tensor(1)
-	m, n, _, err := g.Shape(a.Shape, b.Shape())
-	if err != nil {
-		return err
-	}
-	if a.Values.DType() != b.DType() {
-		return fmt.Errorf("A has element type %s and B %s, want the same", a.Values.DType(), b.DType())
-	}
-	at, err := kit.SparseOffsets(c, a)
-	if err != nil {
-		return err
-	}
-	y, err := c.Output(0, b.DType(), m, n)
-	if err != nil {
-		return err
-	}
-	dst, src, values := kit.MatData[T](y), kit.MatData[T](b), kit.MatData[T](a.Values)
+	dst, src, values, n := kit.MatData[T](y), kit.MatData[T](b), kit.MatData[T](a.Values), y.Dim(1)
 	clear(dst)
-	if len(dst) == 0 {
-		return nil
-	}
 	row, col := b.Dim(1), 1
 	if g.TransB {
 		row, col = 1, b.Dim(1)
@@ -90,4 +76,22 @@ func sparseMatMul[T gemm.Number](c *ir.Call, g *SparseToDenseMatMul, a *tensor.S
 	}
 	kit.GemmScale(dst, g.Alpha, b.DType())
 	return nil
+}
+
+// prepare returns the offsets of the elements of a, and the output.
+func (g *SparseToDenseMatMul) prepare(c *ir.Call, a *tensor.Sparse) ([]int, *tensor.Tensor, error) {
+	b := c.Tensor(1)
+	m, n, _, err := g.Shape(a.Shape, b.Shape())
+	if err != nil {
+		return nil, nil, err
+	}
+	if a.Values.DType() != b.DType() {
+		return nil, nil, fmt.Errorf("A has element type %s and B %s, want the same", a.Values.DType(), b.DType())
+	}
+	at, err := kit.SparseOffsets(c, a)
+	if err != nil {
+		return nil, nil, err
+	}
+	y, err := c.Output(0, b.DType(), m, n)
+	return at, y, err
 }
