@@ -57,7 +57,7 @@ func SoftmaxRowsF32(l cpu.Level, dst, x []float32, n int) {
 // elements that it did.
 func narrowSoftmax(l cpu.Level, dst, x []float32, n int, log bool) (done int) {
 	const most, block, few = 8, 128, 16
-	if l != cpu.AVX512 || n < 2 || n > most {
+	if l != cpu.AVX512 || n < 2 || n > most || len(dst) < few*n {
 		return 0
 	}
 	var xs, es, sums [most * block]float32
