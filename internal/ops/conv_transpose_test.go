@@ -13,11 +13,11 @@ import (
 // kernels that are wider than the input, with the definition.
 func TestConvTransposeForms(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	for range 150 {
+	for range 600 {
 		group, n, mg, cg := 1+r.IntN(2), 1+r.IntN(2), 1+r.IntN(3), 1+r.IntN(5)
 		var in, kernel, dilation, stride, before, after, more, out [2]int
 		for d := range 2 {
-			in[d], kernel[d], dilation[d], stride[d] = 1+r.IntN(9), 1+r.IntN(5), 1+r.IntN(2), 1+r.IntN(3)
+			in[d], kernel[d], dilation[d], stride[d] = 1+r.IntN(12), 1+r.IntN(5), 1+r.IntN(2), 1+r.IntN(3)
 			if r.IntN(8) == 0 {
 				kernel[d] += 12
 			}

@@ -29,7 +29,7 @@ const (
 	// unitRows is the number of rows of one tile of A.
 	unitRows = 16
 	// blockChunks is the number of chunks of B that stay in the first-level cache for all rows of a
-	// block: 16 KiB.
+	// block of AMX tiles: 16 KiB.
 	blockChunks = 8
 )
 

@@ -120,9 +120,10 @@ func ConvTransposeGemm[T RealFloat](c *ir.Call, s *ConvShape, x, w, bias, y []T)
 }
 
 // spreads reports whether [convTransposeSpread] supports the shape and takes less time than [convTransposeShifted]: two axes,
-// stride 1, and kernels so wide that the padding of a row exceeds a quarter of it.
+// stride 1, rows that fill half of a vector, and kernels that are no wider but so wide that the padding of a row exceeds a quarter of it.
 func (s *ConvShape) spreads() bool {
-	return len(s.In) == 2 && s.Mg > 0 && Product(s.Out) > 0 && s.Stride[0] == 1 && s.Stride[1] == 1 && 4*(s.Kernel[1]-1)*s.Dilation[1] > s.Out[1]
+	return len(s.In) == 2 && s.Mg > 0 && Product(s.Out) > 0 && s.Stride[0] == 1 && s.Stride[1] == 1 &&
+		s.Out[1] >= 8 && s.Kernel[1] <= s.Out[1] && 4*(s.Kernel[1]-1)*s.Dilation[1] > s.Out[1]
 }
 
 // convTransposeSpread is ConvTransposeGemm for stride 1. The products of a tap are added to the outputs row by row in one call.
@@ -159,7 +160,7 @@ func convTransposeSpread(c *ir.Call, s *ConvShape, x, w, bias, y []float32) erro
 			}
 			vec.FillF32(sums, v)
 			for t := range taps {
-				// Rows and columns of the input from lo to hi contribute to outputs at a distance of dy and dx.
+				// Element (i, j) of the input contributes to output (i+dy, j+dx), for i in [top, bottom) and j in [left, right).
 				dy, dx := t/s.Kernel[1]*s.Dilation[0]-s.Before[0], t%s.Kernel[1]*s.Dilation[1]-s.Before[1]
 				top, bottom := max(0, -dy), min(s.Out[0], s.In[0]-dy)
 				left, right := max(0, -dx), min(s.Out[1], s.In[1]-dx)
