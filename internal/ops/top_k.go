@@ -124,6 +124,8 @@ func (o *TopK) Run(c *ir.Call) error {
 		wide = tensor.TypeFloat32
 	case tensor.TypeInt8, tensor.TypeUint8, tensor.TypeInt16, tensor.TypeUint16:
 		wide = tensor.TypeInt32
+	case tensor.TypeUint32:
+		wide = tensor.TypeInt64
 	}
 	if wide != x.DType() {
 		if ordered, err = kit.ToScratch(c, x, wide); err != nil {
@@ -135,8 +137,6 @@ func (o *TopK) Run(c *ir.Call) error {
 		err = topKRun[int32](c, at, ordered, s, k, o.Largest, nil)
 	case tensor.TypeInt64:
 		err = topKRun[int64](c, at, ordered, s, k, o.Largest, nil)
-	case tensor.TypeUint32:
-		err = topKRun[uint32](c, at, ordered, s, k, o.Largest, nil)
 	case tensor.TypeUint64:
 		err = topKRun[uint64](c, at, ordered, s, k, o.Largest, nil)
 	case tensor.TypeFloat32:
@@ -236,6 +236,24 @@ func lessFirst[T kit.RealNumber](a, b topKEntry[T]) bool {
 	return a.index < b.index
 }
 
+// topKDown restores the order of a heap whose root is last, where only element i may be out of order.
+func topKDown[E any](h []E, i int, first func(a, b E) bool) {
+	for {
+		child := 2*i + 1
+		if child >= len(h) {
+			return
+		}
+		if child+1 < len(h) && first(h[child], h[child+1]) {
+			child++
+		}
+		if !first(h[i], h[child]) {
+			return
+		}
+		h[i], h[child] = h[child], h[i]
+		i = child
+	}
+}
+
 // topKLine returns the first k of n elements in order. It keeps them in a heap whose root is the
 // last of them. bestOf returns the largest or smallest of many elements, or NaN if there is one; it
 // may be nil. If the context ends, it returns the elements so far.
@@ -245,22 +263,6 @@ func topKLine[T kit.RealNumber](c *ir.Call, heap []topKEntry[T], x []T, n, strid
 		first = greaterFirst[T]
 	}
 	stopped := func(i int) bool { return i&0xfff == 0xfff && c.Err() != nil }
-	down := func(h []topKEntry[T], i int) {
-		for {
-			child := 2*i + 1
-			if child >= len(h) {
-				return
-			}
-			if child+1 < len(h) && first(h[child], h[child+1]) {
-				child++
-			}
-			if !first(h[i], h[child]) {
-				return
-			}
-			h[i], h[child] = h[child], h[i]
-			i = child
-		}
-	}
 	for i := range k {
 		heap = append(heap, topKEntry[T]{x[i*stride], i})
 		if stopped(i) {
@@ -268,7 +270,7 @@ func topKLine[T kit.RealNumber](c *ir.Call, heap []topKEntry[T], x []T, n, strid
 		}
 	}
 	for i := k/2 - 1; i >= 0; i-- {
-		down(heap, i)
+		topKDown(heap, i, first)
 		if stopped(i) {
 			return heap
 		}
@@ -292,7 +294,7 @@ func topKLine[T kit.RealNumber](c *ir.Call, heap []topKEntry[T], x []T, n, strid
 		}
 		if e := (topKEntry[T]{v, i}); first(e, heap[0]) {
 			heap[0] = e
-			down(heap, 0)
+			topKDown(heap, 0, first)
 		}
 	}
 	for end := k - 1; end > 0; end-- {
@@ -300,7 +302,7 @@ func topKLine[T kit.RealNumber](c *ir.Call, heap []topKEntry[T], x []T, n, strid
 			return heap
 		}
 		heap[0], heap[end] = heap[end], heap[0]
-		down(heap[:end], 0)
+		topKDown(heap[:end], 0, first)
 	}
 	return heap
 }
