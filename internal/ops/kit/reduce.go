@@ -416,30 +416,34 @@ func reduceCols[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T, A
 // fold combines pieces of x in acc, which begin at the offsets of at, or step elements apart if at
 // is nil. part is as long as acc, unless add is nil.
 func (r *Reducer[T, A]) fold(acc []A, part []T, pieces int, x []T, step int, at func(k int) int) {
-	piece := func(k int) []T {
-		if at != nil {
-			return x[at(k):][:len(acc)]
-		}
-		return x[k*step:][:len(acc)]
-	}
+	part = part[:min(len(part), len(acc))]
+	left := 0 // pieces of the group that part does not hold yet
 	for k := 0; k < pieces; k++ {
-		if r.Add == nil || len(acc) < ShortRow || k+1 == pieces && r.Load == nil {
-			r.Cols(acc, piece(k))
-			continue
+		from := k * step
+		if at != nil {
+			from = at(k)
 		}
-		part := part[:len(acc)]
-		end := min(pieces, k+FoldedPieces)
+		piece := x[from:][:len(acc)]
 		switch {
-		case r.Stack != nil && at == nil && len(acc) <= stackedColumns:
-			r.Stack(part, x[k*step:], end-k, step)
-			k = end - 1
-		case r.Load == nil:
-			copy(part, piece(k))
+		case r.Add == nil || len(acc) < ShortRow || left == 0 && k+1 == pieces && r.Load == nil:
+			r.Cols(acc, piece)
+			continue
+		case left > 0:
+			r.Add(part, piece)
 		default:
-			r.Load(part, piece(k))
+			left = min(pieces-k, FoldedPieces)
+			switch {
+			case r.Stack != nil && at == nil && len(acc) <= stackedColumns:
+				r.Stack(part, x[from:], left, step)
+				k, left = k+left-1, 1
+			case r.Load == nil:
+				copy(part, piece)
+			default:
+				r.Load(part, piece)
+			}
 		}
-		for ; k+1 < end; k++ {
-			r.Add(part, piece(k+1))
+		if left--; left > 0 {
+			continue
 		}
 		if r.Total == nil {
 			r.Cols(acc, part)
