@@ -167,8 +167,8 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 	if mr <= 2 {
 		distance = aheadFew
 	}
-	step := func(u, s int, b string) {
-		for j := range nv {
+	step := func(u, s, vectors int, b string) {
+		for j := range vectors {
 			if ar.half {
 				g.op("VCVTPH2PS", fmt.Sprintf("%d%s", j*vb/2, b), j)
 			} else {
@@ -183,12 +183,16 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 				g.rowLane(g.rowAddr(r, 4*u), nv, nv+r%2, func(j int) int { return acc(s, r, j) })
 				continue
 			}
+			if vectors == 1 && ar.float {
+				g.op("VFMADD231PS.BCST", g.rowAddr(r, 4*u), 0, acc(s, r, 0))
+				continue
+			}
 			t := 2 + r%2
 			if nregs-2*mr*sets < 4 || ar.temp {
 				t = 2
 			}
 			g.op("VBROADCASTSS", g.rowAddr(r, 4*u), t)
-			for j := range nv {
+			for j := range vectors {
 				ar.mul(g, j, t, acc(s, r, j), 3)
 			}
 		}
@@ -196,37 +200,50 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 	g.e("MOVQ %d(DX), CX", tK)
 	g.e("MOVQ %d(DX), R15", tPrefetch)
 	g.e("MOVQ %d(DX), BX", tPfStep)
-	g.e("SUBQ $%d, CX", unrollK)
-	g.e("JLT rest")
-	g.e("PCALIGN $32")
-	g.label("loop")
-	for u := range unrollK {
-		if i.width == 16 {
-			if u%2 == 0 {
-				g.e("PREFETCHT1 %d(R15)", u*32)
+	sum := func(vectors int, suffix string) {
+		g.e("SUBQ $%d, CX", unrollK)
+		g.e("JLT rest%s", suffix)
+		g.e("PCALIGN $32")
+		g.label("loop" + suffix)
+		for u := range unrollK {
+			if i.width == 16 {
+				if u%2 == 0 {
+					g.e("PREFETCHT1 %d(R15)", u*32)
+				}
 			}
+			step(u, u%sets, vectors, [...]string{"(DI)", "(DI)(R12*1)", "(DI)(R12*2)", "(DI)(R13*1)"}[u])
 		}
-		step(u, u%sets, [...]string{"(DI)", "(DI)(R12*1)", "(DI)(R12*2)", "(DI)(R13*1)"}[u])
+		g.addA(fmt.Sprintf("$%d", 4*unrollK), mr)
+		g.e("LEAQ (DI)(R12*4), DI")
+		g.e("ADDQ BX, R15")
+		g.e("SUBQ $%d, CX", unrollK)
+		g.e("JGE loop%s", suffix)
+		g.label("rest" + suffix)
+		g.e("ADDQ $%d, CX", unrollK)
+		g.e("JZ epilogue")
+		g.label("one" + suffix)
+		step(0, 0, vectors, "(DI)")
+		if g.neon() {
+			g.addA("$4", mr)
+		} else {
+			g.e("ADDQ $4, AX")
+			g.e("ADDQ $4, SI")
+		}
+		g.e("ADDQ R12, DI")
+		g.e("DECQ CX")
+		g.e("JNZ one%s", suffix)
 	}
-	g.addA(fmt.Sprintf("$%d", 4*unrollK), mr)
-	g.e("LEAQ (DI)(R12*4), DI")
-	g.e("ADDQ BX, R15")
-	g.e("SUBQ $%d, CX", unrollK)
-	g.e("JGE loop")
-	g.label("rest")
-	g.e("ADDQ $%d, CX", unrollK)
-	g.e("JZ epilogue")
-	g.label("one")
-	step(0, 0, "(DI)")
-	if g.neon() {
-		g.addA("$4", mr)
-	} else {
-		g.e("ADDQ $4, AX")
-		g.e("ADDQ $4, SI")
+	narrow := masked && ar.float
+	if narrow { // without columns in the second vector, half of the work
+		g.e("CMPW %d(DX), $0", tMask+2)
+		g.e("JEQ narrow")
 	}
-	g.e("ADDQ R12, DI")
-	g.e("DECQ CX")
-	g.e("JNZ one")
+	sum(nv, "")
+	if narrow {
+		g.e("JMP epilogue")
+		g.label("narrow")
+		sum(1, "Narrow")
+	}
 	g.label("epilogue")
 	for s := sets - 1; s > 0; s-- {
 		for r := range mr {

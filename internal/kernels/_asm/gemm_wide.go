@@ -96,21 +96,39 @@ func (w *wide) emit(f *file, i isa, rows int) string {
 	g.label("start")
 	g.e("TESTQ CX, CX")
 	g.e("JZ done")
-	g.label("loop")
-	for u := range n {
-		move(fmt.Sprintf("%d(DX)", u*size), in+u, u)
-	}
-	for r := range rows {
-		g.op(w.bcast, []string{"(AX)", "(AX)(R8*1)", "(AX)(R8*2)", "(BX)", "(BX)(R8*1)", "(BX)(R8*2)"}[r], in+n)
-		for u := range n {
-			w.mul(g, in+u, in+n, acc(r, u), in+n+1)
+	var loops []int // numbers of vectors that a loop computes
+	if i.width == 16 {
+		for v := 1; v < n; v *= 2 { // fewer for few columns
+			g.e("CMPQ R13, $%d", v*size/w.bytes)
+			g.e("JLE loop%d", v)
+			loops = append(loops, v)
 		}
 	}
-	g.e("ADDQ $%d, AX", w.bytes)
-	g.e("ADDQ $%d, BX", w.bytes)
-	g.e("ADDQ R10, DX")
-	g.e("DECQ CX")
-	g.e("JNZ loop")
+	for k, v := range append([]int{n}, loops...) {
+		if k > 0 {
+			g.e("JMP done")
+		}
+		g.label(fmt.Sprintf("loop%d", v))
+		for u := range v {
+			move(fmt.Sprintf("%d(DX)", u*size), in+u, u)
+		}
+		for r := range rows {
+			x := []string{"(AX)", "(AX)(R8*1)", "(AX)(R8*2)", "(BX)", "(BX)(R8*1)", "(BX)(R8*2)"}[r]
+			if v == 1 && w.letter == "F" && i.width == 16 {
+				g.op("VFMADD231PD.BCST", x, in, acc(r, 0))
+				continue
+			}
+			g.op(w.bcast, x, in+n)
+			for u := range v {
+				w.mul(g, in+u, in+n, acc(r, u), in+n+1)
+			}
+		}
+		g.e("ADDQ $%d, AX", w.bytes)
+		g.e("ADDQ $%d, BX", w.bytes)
+		g.e("ADDQ R10, DX")
+		g.e("DECQ CX")
+		g.e("JNZ loop%d", v)
+	}
 	g.label("done")
 	for r := range rows {
 		for u := range n {
