@@ -82,59 +82,75 @@ func cdist[T kit.RealFloat](c *ir.Call, op *CDist) error {
 	if err := kit.MatMulOne(c, &gemm.Args[T]{M: m, N: k, K: n, A: a, LdA: n, B: b, LdB: n, TransB: true, C: dst, LdC: k}); err != nil {
 		return err
 	}
-	c.Parallel(m, kit.GrainFor(4*k), func(lo, hi int) {
-		for i := lo; i < hi && c.Err() == nil; i++ {
-			meter := kit.Meter{C: c}
-			row, norm := dst[i*k:][:k], as[i]
-			if f, ok := any(row).([]float32); ok && cdistRow(f, float32(norm), any(bs).([]float32), op.Squared) {
+	blocks := (m*k + cdistBlock - 1) / cdistBlock
+	c.Parallel(blocks, kit.GrainFor(4*cdistBlock), func(lo, hi int) {
+		var sums, far [cdistBlock]T
+		meter := kit.Meter{C: c}
+		for at := lo * cdistBlock; at < min(m*k, hi*cdistBlock) && c.Err() == nil; at += cdistBlock {
+			block := dst[at:min(m*k, at+cdistBlock)]
+			both := sums[:len(block)] // |a|² + |b|²
+			for p := 0; p < len(both); {
+				i, j := (at+p)/k, (at+p)%k
+				part := both[p:min(len(both), p+k-j)]
+				addNorms(part, bs[j:][:len(part)], as[i])
+				p += len(part)
+			}
+			if !cdistSquares(block, both, far[:len(block)]) {
+				for p, d := range block {
+					if !(d >= both[p]*cdistCancelled && d <= math.MaxFloat32) { // cancelled, infinite or NaN
+						i, j := (at+p)/k, (at+p)%k
+						block[p] = T(squaredDistance(a[i*n:][:n], b[j*n:][:n]))
+						meter.Check(n)
+					}
+				}
+			}
+			if op.Squared {
 				continue
 			}
-			for j, dot := range row {
-				both := norm + bs[j]
-				d := both - 2*dot
-				if d >= both*cdistCancelled && d <= math.MaxFloat32 { // neither cancelled, infinite nor NaN
-					row[j] = d
-					if !op.Squared {
-						row[j] = T(math.Sqrt(float64(d)))
-					}
-					continue
-				}
-				row[j] = rowDistance(op, a[i*n:][:n], b[j*n:][:n])
-				meter.Check(n)
+			switch block := any(block).(type) {
+			case []float32:
+				vec.SqrtF32(cpu.Active(), block, block)
+			case []float64:
+				vec.SqrtF64(cpu.Active(), block, block)
 			}
 		}
 	})
 	return c.Err()
 }
 
-// cdistCancelled is the part of |a|² + |b|² below which |a−b|² has lost too many bits.
-const cdistCancelled = 1. / 8
+const (
+	cdistBlock = 512 // distances that are computed together
+	// cdistCancelled is the part of |a|² + |b|² below which |a−b|² has lost too many bits.
+	cdistCancelled = 1. / 8
+)
 
-// cdistRow converts a row of products to distances from norm and the norms of the columns. It reports
-// whether none cancelled and all are finite; otherwise the row is unchanged.
-func cdistRow(row []float32, norm float32, norms []float32, squared bool) bool {
-	l := cpu.Active()
-	var both, far [512]float32
-	for pass := range 2 {
-		for lo := 0; lo < len(row); lo += len(both) {
-			x := row[lo:min(len(row), lo+len(both))]
-			b, d := both[:len(x)], far[:len(x)]
-			vec.AddScalarF32(l, b, norms[lo:lo+len(x)], norm)
-			copy(d, b)
-			vec.AxpyF32(l, d, x, -2)
-			if pass == 1 {
-				if copy(x, d); !squared {
-					vec.SqrtF32(l, x, x)
-				}
-				continue
-			}
-			vec.AxpyF32(l, d, b, -cdistCancelled)
-			if !(vec.ReduceMinF32(l, d) >= 0 && vec.ReduceMaxF32(l, b) <= math.MaxFloat32) {
-				return false
-			}
-		}
+// addNorms sets dst[j] = norms[j] + norm.
+func addNorms[T kit.RealFloat](dst, norms []T, norm T) {
+	if dst, ok := any(dst).([]float32); ok {
+		vec.AddScalarF32(cpu.Active(), dst, any(norms).([]float32), float32(norm))
+		return
 	}
-	return true
+	for j, v := range norms {
+		dst[j] = v + norm
+	}
+}
+
+// cdistSquares converts products a·b to squared distances with both, the sums |a|² + |b|². It returns true
+// if it has found that none cancelled and all are finite. far is scratch memory.
+func cdistSquares[T kit.RealFloat](products, both, far []T) bool {
+	x, ok := any(products).([]float32)
+	if !ok {
+		for i, dot := range products {
+			products[i] = both[i] - 2*dot
+		}
+		return false
+	}
+	l, b, d := cpu.Active(), any(both).([]float32), any(far).([]float32)
+	copy(d, b)
+	vec.AxpyF32(l, d, x, -2)
+	copy(x, d)
+	vec.AxpyF32(l, d, b, -cdistCancelled)
+	return vec.ReduceMinF32(l, d) >= 0 && vec.ReduceMaxF32(l, b) <= math.MaxFloat32
 }
 
 // squaredNorms returns the sum of the squares of each of m rows of n elements.
