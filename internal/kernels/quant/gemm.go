@@ -114,35 +114,46 @@ func packWords[T Byte](p *Packed, b []T, ldb int, trans bool, lo, hi int) {
 
 // packRows packs the columns [lo, hi) of rows of K as bytes, four rows at a time.
 func (p *Packed) packRows(b []uint8, ldb, lo, hi int) {
-	var none [PanelWidth]uint8
 	flip := uint8(p.shift)
-	for i := range none {
-		none[i] = flip // becomes 0 after the shift
-	}
 	for j0 := lo; j0 < hi; j0 += PanelWidth {
 		w := min(PanelWidth, hi-j0)
-		sum := p.colSum[j0:][:w]
-		first := 0
-		if w == PanelWidth && p.K >= 4 {
-			first = packRowsAsm(p.bytes[j0*p.steps*4:], b[j0:], sum, ldb, p.K/4, flip)
+		sum, dst := p.colSum[j0:][:w], p.bytes[j0*p.steps*4:]
+		whole, wide := p.K/4, 0 // steps and columns that are packed together
+		if w == PanelWidth && whole > 0 && packRowsAsm(dst, b[j0:], sum, ldb, whole, flip) > 0 {
+			wide = w
 		}
-		for s := first; s < p.steps; s++ {
-			var r [4][]uint8
-			for i := range r {
-				r[i] = none[:w]
-				if k := 4*s + i; k < p.K {
-					r[i] = b[k*ldb+j0:][:w]
-				}
+		for ; whole > 0 && wide+4 <= w; wide += 4 {
+			packFour(dst[wide*4:], b[j0+wide:], sum[wide:], ldb, whole, flip)
+		}
+		for j := range w {
+			first := 0
+			if j < wide {
+				first = whole
 			}
-			r0, r1, r2, r3 := r[0], r[1][:len(r[0])], r[2][:len(r[0])], r[3][:len(r[0])]
-			d := p.bytes[(j0*p.steps+s*PanelWidth)*4:][:w*4]
-			for j, v := range r0 {
-				q := d[4*j:][:4]
-				q[0], q[1], q[2], q[3] = int8(v^flip), int8(r1[j]^flip), int8(r2[j]^flip), int8(r3[j]^flip)
-				sum[j] += int32(q[0]) + int32(q[1]) + int32(q[2]) + int32(q[3])
+			for k := 4 * first; k < p.K; k++ {
+				v := int8(b[k*ldb+j0+j] ^ flip)
+				dst[k/4*PanelWidth*4+4*j+k%4] = v
+				sum[j] += int32(v)
 			}
 		}
 	}
+}
+
+// packFour packs 4·steps rows of four columns and adds their elements to sums.
+func packFour(dst []int8, b []uint8, sums []int32, ldb, steps int, flip uint8) {
+	flips := uint32(flip) * 0x01010101
+	sums = sums[:4]
+	s0, s1, s2, s3 := sums[0], sums[1], sums[2], sums[3]
+	for s := range steps {
+		x := b[4*s*ldb:]
+		d := memory.AsBytes(dst[s*PanelWidth*4:][:16])
+		c0, c1, c2, c3 := transpose4(binary.LittleEndian.Uint32(x)^flips, binary.LittleEndian.Uint32(x[ldb:])^flips,
+			binary.LittleEndian.Uint32(x[2*ldb:])^flips, binary.LittleEndian.Uint32(x[3*ldb:])^flips)
+		binary.LittleEndian.PutUint64(d, uint64(c0)|uint64(c1)<<32)
+		binary.LittleEndian.PutUint64(d[8:], uint64(c2)|uint64(c3)<<32)
+		s0, s1, s2, s3 = s0+sum4(c0), s1+sum4(c1), s2+sum4(c2), s3+sum4(c3)
+	}
+	sums[0], sums[1], sums[2], sums[3] = s0, s1, s2, s3
 }
 
 // packColumns packs the columns [lo, hi), which are rows of the transposed matrix, as bytes.
@@ -375,7 +386,7 @@ func computeRows[T Byte](level cpu.Level, g *Args[T], buf *buffers, r0, r1, p0, 
 		case g.Out == nil:
 			c = g.C[r0*ldc+jq:]
 		default:
-			ldc = each * PanelWidth
+			ldc = min(p.N-jq, each*PanelWidth)
 			c = grow(&buf.sums, rows*ldc)
 		}
 		t.ldc = uintptr(ldc) * 4
@@ -402,14 +413,20 @@ func computeRows[T Byte](level cpu.Level, g *Args[T], buf *buffers, r0, r1, p0, 
 				}
 			}
 		}
-		for i := 0; i < rows && g.Out != nil && !direct; i++ {
-			o := g.Out
-			lo, hi := o.bounds()
-			scale := o.Scale
-			if len(scale) > 1 {
-				scale = scale[jq:][:w]
-			}
-			requantizeI32(level, o.Y[(r0+i)*p.N+jq:][:w], c[i*ldc:][:w], scale, float32(o.Zero), lo, hi)
+		if g.Out == nil || direct {
+			continue
+		}
+		o := g.Out
+		lo, hi := o.bounds()
+		scale, lines, n := o.Scale, rows, w
+		switch {
+		case len(scale) > 1:
+			scale = scale[jq:][:w]
+		case w == p.N: // the rows are adjacent
+			lines, n = 1, rows*w
+		}
+		for i := range lines {
+			requantizeI32(level, o.Y[(r0+i)*p.N+jq:][:n], c[i*ldc:][:n], scale, float32(o.Zero), lo, hi)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package quant
 
 import (
+	"encoding/binary"
 	"math"
 	"unsafe"
 
@@ -60,7 +61,28 @@ func requantizeI32Generic(dst []uint8, x []int32, scale []float32, step int, zer
 	}
 }
 
+// transpose4 returns the columns of four rows of four bytes.
+func transpose4(r0, r1, r2, r3 uint32) (c0, c1, c2, c3 uint32) {
+	const even, odd = 0x00ff00ff, 0xff00ff00
+	a, b := r0&even|r1&even<<8, r0>>8&even|r1&odd
+	c, d := r2&even|r3&even<<8, r2>>8&even|r3&odd
+	const low = 1<<16 - 1
+	return a&low | c<<16, b&low | d<<16, a>>16 | c&^low, b>>16 | d&^low
+}
+
+// sum4 returns the sum of four signed bytes.
+func sum4(x uint32) int32 {
+	const even = 0x00ff00ff
+	x ^= 0x80808080
+	return int32((x&even+x>>8&even)*0x10001>>16) - 4*128
+}
+
 func sumU8Generic(x []uint8) (s uint32) {
+	for ; len(x) >= 8; x = x[8:] { // four sums of pairs in 16 bits each, then their sum in the highest
+		const even = 0x00ff00ff00ff00ff
+		v := binary.LittleEndian.Uint64(x)
+		s += uint32((v&even + v>>8&even) * 0x0001000100010001 >> 48)
+	}
 	for _, v := range x {
 		s += uint32(v)
 	}
