@@ -190,10 +190,7 @@ func (k *window) emit(f *file, i isa) {
 		g.e("JZ done")
 		pairs("1", 1)
 	} else if i.width == 16 {
-		if k.name == "sum" { // once for the file
-			f.tables = append(f.tables, evenTable())
-		}
-		g.e("VMOVDQU32 evenElements<>(SB), Z14")
+		g.e("VMOVDQU32 every2<>(SB), Z14")
 		g.label("loop")
 		g.e("TESTQ CX, CX")
 		g.e("JLE done")
@@ -251,51 +248,99 @@ func (k *window) emit(f *file, i isa) {
 	end(g)
 }
 
-// masked combines only the taps whose bits are set in a mask, which is one for each vector of outputs and tap.
+// masked combines only the taps whose bits are set in a mask, which is one for each vector of outputs of a row and tap. Between the
+// vectors of two rows, gap elements of x are left out.
 func (k *window) masked(f *file) {
-	g := f.function("maskedWindowF32AVX512", avx512, []arg{{"dst", "*float32"}, {"x", "*float32"}, {"n", "int"}, {"taps", "int"}, {"tapStep", "int"}, {"stride", "int"}, {"masks", "*uint16"}, {"sum", "int"}}, nil)
-	for _, p := range [][2]string{{"dst", "DI"}, {"x", "SI"}, {"n", "CX"}, {"taps", "R10"}, {"tapStep", "DX"}, {"stride", "R9"}, {"masks", "R8"}, {"sum", "R15"}} {
+	g := f.function("maskedWindowF32AVX512", avx512, []arg{{"dst", "*float32"}, {"x", "*float32"}, {"n", "int"}, {"taps", "int"}, {"tapStep", "int"}, {"stride", "int"}, {"masks", "*uint16"}, {"rows", "int"}, {"gap", "int"}, {"sum", "int"}}, nil)
+	for _, p := range [][2]string{{"dst", "DI"}, {"x", "SI"}, {"taps", "R10"}, {"tapStep", "DX"}, {"stride", "R9"}, {"rows", "R11"}, {"sum", "R15"}} {
 		g.arg(p[0], p[1])
 	}
 	g.e("SHLQ $2, DX")
 	g.e("MOVQ R9, R12")
 	g.e("SHLQ $6, R12")
 	k.beginMasked(g)
-	g.e("VMOVDQU32 evenElements<>(SB), Z14")
+	strides := []int{2, 3, 4, 1}
+	for _, stride := range strides[:3] {
+		g.e("CMPQ R9, $%d", stride)
+		g.e("JE stride%d", stride)
+	}
+	g.e("JMP start")
+	for _, stride := range strides[:3] {
+		f.tables = append(f.tables, everyTable(stride))
+		g.label(fmt.Sprintf("stride%d", stride))
+		g.e("VMOVDQU32 every%d<>(SB), Z14", stride)
+		if stride == 3 {
+			g.e("VMOVDQU32 every3<>+64(SB), Z13")
+		}
+		g.e("JMP start")
+	}
+	g.label("start")
 	g.e("MOVQ $-1, AX")
+	g.label("row")
+	g.arg("n", "CX")
+	g.arg("masks", "R8")
 	g.label("loop")
 	g.e("VMOVAPS Z15, Z0")
 	g.e("MOVQ SI, R13")
 	g.e("MOVQ R10, BX")
-	g.label("tap")
-	g.e("KMOVW (R8), K1")
-	g.e("VMOVUPS (R13), Z4")
-	g.e("CMPQ R9, $1")
-	g.e("JE fold")
-	g.e("VPERMT2PS 64(R13), Z14, Z4")
-	g.label("fold")
-	k.foldMasked(g)
-	g.e("ADDQ DX, R13")
-	g.e("ADDQ $2, R8")
-	g.e("DECQ BX")
-	g.e("JNZ tap")
+	taps := func(name string, stride int, sum bool) {
+		g.label(name)
+		g.e("KMOVW (R8), K1")
+		g.e("VMOVUPS (R13), Z4")
+		if stride > 1 {
+			g.e("VPERMT2PS 64(R13), Z14, Z4")
+		}
+		switch stride {
+		case 3:
+			g.e("VPERMT2PS 128(R13), Z13, Z4")
+		case 4:
+			g.e("VMOVUPS 128(R13), Z5")
+			g.e("VPERMT2PS 192(R13), Z14, Z5")
+			g.e("VINSERTF64X4 $1, Y5, Z4, Z4")
+		}
+		k.foldMasked(g, "K1", 4, 0, sum)
+		g.e("ADDQ DX, R13")
+		g.e("ADDQ $2, R8")
+		g.e("DECQ BX")
+		g.e("JNZ %s", name)
+		g.e("JMP store")
+	}
+	for i, stride := range strides {
+		next := fmt.Sprintf("not%d", stride)
+		if i < 3 {
+			g.e("CMPQ R9, $%d", stride)
+			g.e("JNE %s", next)
+		}
+		g.e("TESTQ R15, R15")
+		g.e("JNZ sum%d", stride)
+		taps(fmt.Sprintf("max%d", stride), stride, false)
+		taps(fmt.Sprintf("sum%d", stride), stride, true)
+		if i < 3 {
+			g.label(next)
+		}
+	}
+	g.label("store")
 	g.e("MOVL $16, BX")
 	g.e("CMPQ CX, BX")
 	g.e("CMOVQLT CX, BX")
-	g.e("BZHIQ BX, AX, BX") // takes the low byte
-	g.e("KMOVW BX, K1")
+	g.e("BZHIQ BX, AX, R13") // takes the low byte
+	g.e("KMOVW R13, K1")
 	g.e("VMOVUPS Z0, K1, (DI)")
-	g.e("ADDQ $64, DI")
+	g.e("LEAQ (DI)(BX*4), DI")
 	g.e("ADDQ R12, SI")
 	g.e("SUBQ $16, CX")
 	g.e("JGT loop")
+	g.arg("gap", "BX")
+	g.e("LEAQ (SI)(BX*4), SI")
+	g.e("DECQ R11")
+	g.e("JNZ row")
 	g.e("VZEROUPPER")
 	g.e("RET")
 }
 
-// lines combines the columns of adjacent rows of n elements, each with an offset in x and a number of taps.
+// lines combines the columns of rows of n elements, pitch elements apart in dst, each with an offset in x and a number of taps.
 func (k *window) lines(f *file) {
-	g := f.function("lineWindowF32AVX512", avx512, []arg{{"dst", "*float32"}, {"x", "*float32"}, {"n", "int"}, {"lines", "*Line"}, {"count", "int"}, {"tapStep", "int"}, {"sum", "int"}}, nil)
+	g := f.function("lineWindowF32AVX512", avx512, []arg{{"dst", "*float32"}, {"pitch", "int"}, {"x", "*float32"}, {"n", "int"}, {"lines", "*Line"}, {"count", "int"}, {"tapStep", "int"}, {"sum", "int"}}, nil)
 	for _, p := range [][2]string{{"dst", "DI"}, {"x", "SI"}, {"n", "CX"}, {"lines", "R8"}, {"count", "R9"}, {"tapStep", "DX"}, {"sum", "R15"}} {
 		g.arg(p[0], p[1])
 	}
@@ -306,29 +351,54 @@ func (k *window) lines(f *file) {
 	g.e("MOVQ (R8), R12")
 	g.e("LEAQ (SI)(R12*4), R12")
 	g.e("MOVQ CX, R11")
-	g.label("vector")
-	g.e("MOVL $16, R10")
+	g.label("vectors") // two of them
+	g.e("MOVL $32, R10")
 	g.e("CMPQ R11, R10")
 	g.e("CMOVQLT R11, R10")
 	g.e("BZHIQ R10, AX, BX")
 	g.e("KMOVW BX, K1")
+	g.e("SHRL $16, BX")
+	g.e("KMOVW BX, K3")
 	g.e("VMOVAPS Z15, Z0")
+	g.e("VMOVAPS Z15, Z1")
 	g.e("MOVQ R12, R13")
 	g.e("MOVQ 8(R8), BX")
 	g.e("TESTQ BX, BX")
 	g.e("JZ store")
-	g.label("tap")
-	g.e("VMOVUPS.Z (R13), K1, Z4")
-	k.foldMasked(g)
-	g.e("ADDQ DX, R13")
-	g.e("DECQ BX")
-	g.e("JNZ tap")
+	taps := func(name string, vectors int, sum bool) {
+		g.label("tap" + name)
+		for u := range vectors {
+			g.e("VMOVUPS.Z %d(R13), %s, Z%d", 64*u, windowMasks[u], 4+u)
+		}
+		for u := range vectors {
+			k.foldMasked(g, windowMasks[u], 4+u, u, sum)
+		}
+		g.e("ADDQ DX, R13")
+		g.e("DECQ BX")
+		g.e("JNZ tap%s", name)
+		g.e("JMP store")
+	}
+	g.e("CMPQ R11, $16")
+	g.e("JLE one")
+	g.e("TESTQ R15, R15")
+	g.e("JNZ tapSum2")
+	taps("Max2", 2, false)
+	taps("Sum2", 2, true)
+	g.label("one")
+	g.e("TESTQ R15, R15")
+	g.e("JNZ tapSum")
+	taps("Max", 1, false)
+	taps("Sum", 1, true)
 	g.label("store")
 	g.e("VMOVUPS Z0, K1, (DI)")
+	g.e("VMOVUPS Z1, K3, 64(DI)")
 	g.e("LEAQ (DI)(R10*4), DI")
-	g.e("ADDQ $64, R12")
-	g.e("SUBQ $16, R11")
-	g.e("JGT vector")
+	g.e("ADDQ $128, R12")
+	g.e("SUBQ $32, R11")
+	g.e("JGT vectors")
+	g.arg("pitch", "BX")
+	g.e("SUBQ CX, BX")
+	g.e("LEAQ (DI)(BX*4), DI")
 	g.e("ADDQ $16, R8")
 	g.e("DECQ R9")
 	g.e("JNZ line")
@@ -345,25 +415,36 @@ func (k *window) beginMasked(g *fn) {
 	g.label("begin")
 }
 
-// foldMasked combines Z4 with Z0 in the lanes of K1. A NaN in Z0 stays, and the instruction returns one in Z4.
-func (k *window) foldMasked(g *fn) {
-	g.e("TESTQ R15, R15")
-	g.e("JNZ add")
-	g.e("VCMPPS $7, Z0, Z0, K1, K2")
-	g.e("%s Z4, Z0, K2, Z0", k.minmax)
-	g.e("JMP next")
-	g.label("add")
-	g.e("VADDPS Z4, Z0, K1, Z0")
-	g.label("next")
+// foldMasked combines in with acc in the lanes of the mask. A NaN in acc stays, and the instruction returns one in in.
+func (k *window) foldMasked(g *fn, mask string, in, acc int, sum bool) {
+	if sum {
+		g.e("VADDPS Z%d, Z%d, %s, Z%d", in, acc, mask, acc)
+		return
+	}
+	g.e("VCMPPS $7, Z%d, Z%d, %s, K2", acc, acc, mask)
+	g.e("%s Z%d, Z%d, K2, Z%d", k.minmax, in, acc, acc)
 }
 
-// evenTable holds the indices of the even elements of two vectors.
-func evenTable() string {
-	s := ""
-	for j := 0; j < 16; j += 2 {
-		s += fmt.Sprintf("DATA evenElements<>+%d(SB)/8, $0x%08x%08x\n", 4*j, 2*j+2, 2*j)
+// everyTable holds the indices of every stride-th element of two vectors, and for the stride 3 those of a third one behind the
+// eleven elements of the first two.
+func everyTable(stride int) string {
+	var at []int
+	for j := range 16 {
+		at = append(at, stride*j&31)
 	}
-	return s + "GLOBL evenElements<>(SB), RODATA|NOPTR, $64\n"
+	if stride == 3 {
+		for j := range 16 {
+			if j >= 11 {
+				j = 3*j - 16
+			}
+			at = append(at, j)
+		}
+	}
+	s := ""
+	for j := 0; j < len(at); j += 2 {
+		s += fmt.Sprintf("DATA every%d<>+%d(SB)/8, $0x%08x%08x\n", stride, 4*j, at[j+1], at[j])
+	}
+	return s + fmt.Sprintf("GLOBL every%d<>(SB), RODATA|NOPTR, $%d\n", stride, 4*len(at))
 }
 
 func (k *window) dispatch(isas []isa) string {
@@ -392,21 +473,21 @@ func %[1]sWindow(l cpu.Level, dst, x []float32, rows, rowStep, taps, tapStep, st
 		return o + k.without()
 	}
 	return o + `
-func maskedWindow(dst, x []float32, taps, tapStep, stride int, masks []uint16, sum int) {
-	maskedWindowF32AVX512(&dst[0], &x[0], len(dst), taps, tapStep, stride, &masks[0], sum)
+func maskedWindow(dst, x []float32, n, pitch, taps, tapStep, stride int, masks []uint16, sum int) {
+	maskedWindowF32AVX512(&dst[0], &x[0], n, taps, tapStep, stride, &masks[0], len(dst)/n, pitch-(n+15)/16*16*stride, sum)
 }
 
-func lineWindow(dst, x []float32, n int, lines []Line, tapStep, sum int) {
-	lineWindowF32AVX512(&dst[0], &x[0], n, &lines[0], len(lines), tapStep, sum)
+func lineWindow(dst []float32, pitch int, x []float32, n int, lines []Line, tapStep, sum int) {
+	lineWindowF32AVX512(&dst[0], pitch, &x[0], n, &lines[0], len(lines), tapStep, sum)
 }
 `
 }
 
 func (*window) without() string {
 	return `
-func maskedWindow([]float32, []float32, int, int, int, []uint16, int) {}
+func maskedWindow([]float32, []float32, int, int, int, int, int, []uint16, int) {}
 
-func lineWindow([]float32, []float32, int, []Line, int, int) {}
+func lineWindow([]float32, int, []float32, int, []Line, int, int) {}
 `
 }
 

@@ -37,12 +37,14 @@ type windowFold struct {
 	initial float32
 	each    func(l cpu.Level, dst, a, b []float32)
 	strided func(dst, x []float32, stride int) // folds every stride-th element of x
+	// adjacent folds windows of n elements side by side. It is nil if the order of the elements matters.
+	adjacent func(l cpu.Level, dst, x []float32, n, first int)
 }
 
 var (
-	sumWindows = &windowFold{sumWindow, 0, AddF32, addStrided}
-	maxWindows = &windowFold{maxWindow, float32(math.Inf(-1)), MaxF32, maxStrided}
-	minWindows = &windowFold{minWindow, float32(math.Inf(1)), MinF32, minStrided}
+	sumWindows = &windowFold{sumWindow, 0, AddF32, addStrided, nil}
+	maxWindows = &windowFold{maxWindow, float32(math.Inf(-1)), MaxF32, maxStrided, MaxRowsF32}
+	minWindows = &windowFold{minWindow, float32(math.Inf(1)), MinF32, minStrided, MinRowsF32}
 )
 
 // windowTaps is the maximum number of elements of a window that one call of a kernel combines with
@@ -55,6 +57,10 @@ func (f *windowFold) run(l cpu.Level, dst, x []float32, rows, rowStep, taps, tap
 		if fresh {
 			FillF32(dst, f.initial)
 		}
+		return
+	}
+	if f.adjacent != nil && fresh && rows == 1 && taps == stride && tapStep == 1 && 2 < taps && taps <= MostRowsF32 && len(dst) >= LeastRowsF32 {
+		f.adjacent(l, dst, x, taps, 0)
 		return
 	}
 	if taps > 1 && (rows == 1 || taps > windowTaps) { // each row as a column of windows
@@ -103,29 +109,30 @@ func (f *windowFold) part(l cpu.Level, dst, x []float32, rows, rowStep, taps, ta
 	}
 }
 
-// MaskedWindowF32 sets each element i of dst to the maximum of the elements x[i*stride+k*tapStep] whose bit i%16 is set in
-// masks[i/16*taps+k], or to their sum if sum is 1. NaN propagates. The stride is 1 or 2. x has elements for whole vectors of 16
+// MaskedWindowF32 sets the elements of rows of n in dst. The windows of a row begin stride elements apart, those of the next row
+// pitch elements behind it: element i is the maximum of the elements x[i*stride+k*tapStep] of its row whose bit i%16 is set in
+// masks[i/16*taps+k], or their sum if sum is 1. NaN propagates. The stride is at most 4. x has elements for whole vectors of 16
 // outputs, of which the kernel reads those without a bit. There is a kernel for AVX-512 only, and callers limit taps*len(dst) to some
 // ten thousands.
-func MaskedWindowF32(dst, x []float32, taps, tapStep, stride int, masks []uint16, sum int) {
-	vectors := (len(dst) + 15) / 16
-	_, _ = x[vectors*16*stride+(taps-1)*tapStep-1], masks[vectors*taps-1]
-	maskedWindow(dst, x, taps, tapStep, stride, masks, sum)
+func MaskedWindowF32(dst, x []float32, n, pitch, taps, tapStep, stride int, masks []uint16, sum int) {
+	vectors := (n + 15) / 16
+	_, _ = x[(len(dst)/n-1)*pitch+vectors*16*stride+(taps-1)*tapStep-1], masks[vectors*taps-1]
+	maskedWindow(dst, x, n, pitch, taps, tapStep, stride, masks, sum)
 }
 
 // Line is a row of windows of one column: where it begins, and how many rows it combines.
 type Line struct{ From, Taps int }
 
-// LineWindowF32 sets each row of n elements in dst to the maximum of the rows of x that begin tapStep elements apart, from
-// lines[i].From on, or to their sum if sum is 1. It has the limits of [MaskedWindowF32].
-func LineWindowF32(dst, x []float32, n int, lines []Line, tapStep, sum int) {
-	_ = dst[len(lines)*n-1]
+// LineWindowF32 sets each row of n elements in dst, pitch elements apart, to the maximum of the rows of x that begin tapStep
+// elements apart, from lines[i].From on, or to their sum if sum is 1. It has the limits of [MaskedWindowF32].
+func LineWindowF32(dst []float32, pitch int, x []float32, n int, lines []Line, tapStep, sum int) {
+	_ = dst[(len(lines)-1)*pitch+n-1]
 	for _, r := range lines {
 		if r.Taps > 0 {
 			_ = x[r.From : r.From+(r.Taps-1)*tapStep+n]
 		}
 	}
-	lineWindow(dst, x, n, lines, tapStep, sum)
+	lineWindow(dst, pitch, x, n, lines, tapStep, sum)
 }
 
 func addStrided(dst, x []float32, stride int) {

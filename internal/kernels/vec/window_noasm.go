@@ -10,9 +10,9 @@ func sumWindow(cpu.Level, []float32, []float32, int, int, int, int, int, int) in
 
 func maxWindow(cpu.Level, []float32, []float32, int, int, int, int, int, int) int { return 0 }
 
-func maskedWindow([]float32, []float32, int, int, int, []uint16, int) {}
+func maskedWindow([]float32, []float32, int, int, int, int, int, []uint16, int) {}
 
-func lineWindow([]float32, []float32, int, []Line, int, int) {}
+func lineWindow([]float32, int, []float32, int, []Line, int, int) {}
 
 func minWindow(cpu.Level, []float32, []float32, int, int, int, int, int, int) int { return 0 }
 

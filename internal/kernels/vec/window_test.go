@@ -22,7 +22,7 @@ func TestWindow(t *testing.T) {
 func testWindow(t *testing.T, l level, name string, window func(l level, dst, x []float32, rows, rowStep, taps, tapStep, stride int, fresh bool), initial float32, op func(a, b float32) float32) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(7, 9))
-	shapes := [][4]int{{1, 0, 1, 0}, {3, 90, 1, 0}, {1, 0, 5, 1}, {3, 171, 3, 1}, {2, 170, 2, 2}, {windowTaps + 5, 1, 1, 0}, {2, 3, windowTaps + 3, 1}, {0, 1, 1, 1}}
+	shapes := [][4]int{{1, 0, 1, 0}, {3, 90, 1, 0}, {1, 0, 3, 1}, {1, 0, 5, 1}, {3, 171, 3, 1}, {2, 170, 2, 2}, {windowTaps + 5, 1, 1, 0}, {2, 3, windowTaps + 3, 1}, {0, 1, 1, 1}}
 	testkit.Sides(func(side string, s testkit.Side) {
 		for _, w := range shapes {
 			for _, stride := range []int{1, 2, 3} {
@@ -79,10 +79,10 @@ func TestWindowMasked(t *testing.T) {
 				n = 261
 			}
 			for _, taps := range []int{1, 2, 3, 5} {
-				for stride := 1; stride <= 2; stride++ {
+				for stride := 1; stride <= 4; stride++ {
 					const step = 3
-					vectors := (n + 15) / 16
-					x, masks := make([]float32, vectors*16*stride+(taps-1)*step), make([]uint16, vectors*taps)
+					vectors, rows, pitch := (n+15)/16, 1+n%3, n*stride+n%5
+					x, masks := make([]float32, (rows-1)*pitch+vectors*16*stride+(taps-1)*step), make([]uint16, vectors*taps)
 					for i := range x {
 						x[i] = float32(rng.NormFloat64())
 						if rng.IntN(30) == 0 {
@@ -93,22 +93,24 @@ func TestWindowMasked(t *testing.T) {
 						masks[i] = uint16(rng.Uint32())
 					}
 					testkit.Sides(func(_ string, s testkit.Side) { x = testkit.GuardedCopy(t, x, s, 0) })
-					sum, most := make([]float32, n+1), make([]float32, n+1)
-					MaskedWindowF32(sum[:n], x, taps, step, stride, masks, 1)
-					MaskedWindowF32(most[:n], x, taps, step, stride, masks, 0)
-					for i := range n + 1 {
+					all := rows * n
+					sum, most := make([]float32, all+1), make([]float32, all+1)
+					MaskedWindowF32(sum[:all], x, n, pitch, taps, step, stride, masks, 1)
+					MaskedWindowF32(most[:all], x, n, pitch, taps, step, stride, masks, 0)
+					for i := range all + 1 {
 						s, m := float32(0), float32(math.Inf(-1))
-						if i == n {
+						if i == all {
 							m = 0
 						}
-						for k := 0; k < taps && i < n; k++ {
-							if masks[i/16*taps+k]>>(i%16)&1 != 0 {
-								s, m = s+x[i*stride+k*step], max(m, x[i*stride+k*step])
+						row, col := i/n, i%n
+						for k := 0; k < taps && i < all; k++ {
+							if masks[col/16*taps+k]>>(col%16)&1 != 0 {
+								v := x[row*pitch+col*stride+k*step]
+								s, m = s+v, max(m, v)
 							}
 						}
-						same := func(a, b float32) bool { return a == b || a != a && b != b }
-						if !same(sum[i], s) || !same(most[i], m) {
-							t.Fatalf("element %d of %d, %d taps, stride %d: %v and %v, want %v and %v", i, n, taps, stride, sum[i], most[i], s, m)
+						if !sameOrNaN(sum[i], s) || !sameOrNaN(most[i], m) {
+							t.Fatalf("element %d of %d rows of %d, %d taps, stride %d: %v and %v, want %v and %v", i, rows, n, taps, stride, sum[i], most[i], s, m)
 						}
 					}
 				}
@@ -116,6 +118,8 @@ func TestWindowMasked(t *testing.T) {
 		}
 	})
 }
+
+func sameOrNaN(a, b float32) bool { return a == b || a != a && b != b }
 
 // TestWindowLines compares with plain loops.
 func TestWindowLines(t *testing.T) {
@@ -134,18 +138,23 @@ func TestWindowLines(t *testing.T) {
 			}
 			testkit.Sides(func(_ string, s testkit.Side) { x = testkit.GuardedCopy(t, x, s, 0) })
 			lines := []Line{{0, 2}, {0, 0}, {n, 4}, {0, 5}, {3 * n, 1}}
-			sum, most := make([]float32, len(lines)*n), make([]float32, len(lines)*n)
-			LineWindowF32(sum, x, n, lines, 2*n, 1)
-			LineWindowF32(most, x, n, lines, 2*n, 0)
-			for i := range sum {
-				s, m := float32(0), float32(math.Inf(-1))
-				for k := range lines[i/n].Taps {
-					v := x[lines[i/n].From+2*k*n+i%n]
-					s, m = s+v, max(m, v)
-				}
-				same := func(a, b float32) bool { return a == b || a != a && b != b }
-				if !same(sum[i], s) || !same(most[i], m) {
-					t.Fatalf("element %d of rows of %d: %v and %v, want %v and %v", i, n, sum[i], most[i], s, m)
+			for gap := range 3 {
+				pitch := n + gap
+				sum, most := make([]float32, len(lines)*pitch), make([]float32, len(lines)*pitch)
+				LineWindowF32(sum, pitch, x, n, lines, 2*n, 1)
+				LineWindowF32(most, pitch, x, n, lines, 2*n, 0)
+				for i := range sum {
+					s, m := float32(0), float32(0)
+					if row, col := i/pitch, i%pitch; col < n {
+						m = float32(math.Inf(-1))
+						for k := range lines[row].Taps {
+							v := x[lines[row].From+2*k*n+col]
+							s, m = s+v, max(m, v)
+						}
+					}
+					if !sameOrNaN(sum[i], s) || !sameOrNaN(most[i], m) {
+						t.Fatalf("element %d of rows of %d, %d apart: %v and %v, want %v and %v", i, n, pitch, sum[i], most[i], s, m)
+					}
 				}
 			}
 		}

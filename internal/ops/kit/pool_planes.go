@@ -25,6 +25,7 @@ type PoolPlane struct {
 	rows                                      []vec.Line
 	masks                                     []uint16 // of the taps in the input, if adjacent rows are reduced as one
 	lines, front, rear                        int      // rows that are reduced as one, and what the kernel reads before and behind them
+	pitch                                     int      // distance of these rows, a multiple of the stride
 }
 
 // mostPoolPlane is the number of elements up to which a plane stays in the first-level cache.
@@ -72,29 +73,39 @@ func newPoolPlane(g *WindowGeom, least float32, sum int, fold func(l cpu.Level, 
 	if h := padded(1); n == 2 && p.stride[1] == 1 && p.stride[2] == 1 && h*p.width <= mostPoolPlane {
 		p.height = h
 	}
-	if n == 2 && cpu.Active() == cpu.AVX512 && p.out[2]*p.stride[2] == p.in[2] && p.stride[2] <= 2 && p.in[2] <= mostPoolPlane/2 && max(p.kernel[1], p.kernel[2]) <= 16 {
-		p.mask()
+	if used := min(p.in[2], p.width-p.before[2]); (n == 2 || n == 1 && p.stride[2] > 2) && cpu.Active() == cpu.AVX512 && p.stride[2] <= 4 && used > 0 && max(p.kernel[1], p.kernel[2]) <= 16 {
+		if pitch := max(p.out[2], (used+p.stride[2]-1)/p.stride[2]) * p.stride[2]; pitch <= mostPoolPlane/2 {
+			p.mask(pitch)
+		}
 	}
 	return p
 }
 
 // mask computes rows and masks.
-func (p *PoolPlane) mask() {
+func (p *PoolPlane) mask(pitch int) {
+	p.pitch = pitch
 	taps, ow := p.kernel[2], p.out[2]
-	p.lines = min(p.out[1], mostPoolPlane/2/p.in[2])
-	p.front, p.rear = max(0, p.before[2]+15)&^15, max(0, (taps-1)*p.dilation[2]-p.before[2])+32
+	p.lines = min(p.out[1], mostPoolPlane/2/pitch)
+	p.front, p.rear = max(0, p.before[2]+15)&^15, max(0, (taps-1)*p.dilation[2]-p.before[2])+16*p.stride[2]
 	p.rows = make([]vec.Line, p.out[1])
 	for o, t := range p.taps[1] {
 		p.rows[o] = vec.Line{From: (o*p.stride[1] - p.before[1] + t[0]*p.dilation[1]) * p.in[2], Taps: max(0, t[1]-t[0])}
 	}
-	p.masks = make([]uint16, (p.lines*ow+15)/16*taps)
-	for i := range p.lines * ow {
+	n := ow // outputs with masks of their own
+	if p.adjacent() {
+		n *= p.lines
+	}
+	p.masks = make([]uint16, (n+15)/16*taps)
+	for i := range n {
 		t := p.taps[2][i%ow]
 		for k := t[0]; k < t[1]; k++ {
 			p.masks[i/16*taps+k] |= 1 << (i % 16)
 		}
 	}
 }
+
+// adjacent reports whether the windows of the rows that are reduced as one lie stride elements apart across rows, too.
+func (p *PoolPlane) adjacent() bool { return p.pitch == p.out[2]*p.stride[2] }
 
 // poolBuffers holds padded rows and planes.
 var poolBuffers = sync.Pool{New: func() any { return new([]float32) }}
@@ -103,7 +114,7 @@ var poolBuffers = sync.Pool{New: func() any { return new([]float32) }}
 func (p *PoolPlane) Run(m *Meter, y, x []float32) bool {
 	buf := poolBuffers.Get().(*[]float32)
 	defer poolBuffers.Put(buf)
-	if need := max(p.width+2*p.height*p.width, (p.lines+p.span(p.lines))*p.in[2], p.front+p.lines*p.in[2]+p.rear); len(*buf) < need {
+	if need := max(p.width+2*p.height*p.width, (p.lines+p.span(p.lines))*p.in[2], p.front+p.lines*p.pitch+p.rear); len(*buf) < need {
 		*buf = make([]float32, need)
 	}
 	if p.masks != nil {
@@ -164,7 +175,7 @@ func (p *PoolPlane) stack(m *Meter, y, x, buf []float32) bool {
 			from = d
 		}
 		if l == cpu.AVX512 {
-			vec.LineWindowF32(rows, from, w, p.rows[:n], p.dilation[1]*w, p.sum)
+			vec.LineWindowF32(rows, w, from, w, p.rows[:n], p.dilation[1]*w, p.sum)
 		} else {
 			for i, r := range p.rows[:n] {
 				p.fold(l, rows[i*w:][:w], from[r.From:], r.Taps, p.dilation[1]*w, 1, 0, 1, true)
@@ -184,14 +195,18 @@ func (p *PoolPlane) span(n int) int {
 	return (n-1)*p.stride[1] + (p.kernel[1]-1)*p.dilation[1] + 1
 }
 
-// flat reduces the columns of the windows into adjacent rows, then along all of these at once. The masks keep neighbouring rows
-// apart, so that nothing is padded.
+// flat reduces the columns of the windows into rows, pitch elements apart, then along all of these at once. The masks keep
+// neighbouring rows apart, so that nothing is padded.
 func (p *PoolPlane) flat(m *Meter, y, x, buf []float32) bool {
 	w, ow, from := p.in[2], p.out[2], buf[p.front:]
 	for oh := 0; oh < p.out[1]; oh += p.lines {
 		end := min(p.out[1], oh+p.lines)
-		vec.LineWindowF32(from, x, w, p.rows[oh:end], p.dilation[1]*w, p.sum)
-		vec.MaskedWindowF32(y[oh*ow:end*ow], buf[p.front-p.before[2]:], p.kernel[2], p.dilation[2], p.stride[2], p.masks, p.sum)
+		vec.LineWindowF32(from, p.pitch, x, min(w, p.pitch), p.rows[oh:end], p.dilation[1]*w, p.sum)
+		n := ow
+		if p.adjacent() {
+			n *= end - oh
+		}
+		vec.MaskedWindowF32(y[oh*ow:end*ow], buf[p.front-p.before[2]:], n, p.pitch, p.kernel[2], p.dilation[2], p.stride[2], p.masks, p.sum)
 		if !m.Spend((end - oh) * ow) {
 			return false
 		}
