@@ -21,6 +21,8 @@ const (
 	cTimes           = 168
 	cAStep, cCStep   = 176, 184
 	cAddStep, cAddAt = 192, 200
+	cIdle            = 208
+	cIdleA, cIdleB   = 216, 224
 )
 
 // pixelAddresses sets the registers for rowAddr, for mr pixels.
@@ -161,7 +163,19 @@ func convTile(f *file, i isa, mr, blocks, inner int) string {
 		g.addA("$4", mr)
 		g.e("ADDQ %d(DX), DI", cBStep)
 	default:
-		g.e("MOVL $4, CX")
+		if g.neon() {
+			g.e("MOVL $4, CX")
+			g.e("CMPQ R15, $1")
+			g.e("JNE aligned")
+			g.e("SUBQ %d(DX), CX", cIdle)
+			g.label("aligned")
+		} else { // Go's assembler does not end if a jump leads over PCALIGN
+			g.e("CMPQ R15, $2")
+			g.e("SBBQ CX, CX") // -1 in the last block
+			g.e("ANDQ %d(DX), CX", cIdle)
+			g.e("NEGQ CX")
+			g.e("ADDQ $4, CX")
+		}
 		g.e("PCALIGN $32")
 		g.label("channels")
 		for u := range 4 {
@@ -180,6 +194,11 @@ func convTile(f *file, i isa, mr, blocks, inner int) string {
 		}
 		g.e("DECL CX")
 		g.e("JNZ channels")
+		g.e("CMPQ R15, $1")
+		g.e("JNE whole")
+		g.addA(fmt.Sprintf("%d(DX)", cIdleA), mr)
+		g.e("ADDQ %d(DX), DI", cIdleB)
+		g.label("whole")
 	}
 	for _, l := range []struct {
 		off            int

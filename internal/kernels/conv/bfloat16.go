@@ -56,7 +56,7 @@ func (d *PermutedPointwise) rounded(level cpu.Level) *Rounded {
 		if len(p.deltas) != d.in.C { // the groups would multiply zeros
 			return nil
 		}
-		w.panels = append(w.panels, panel{block: p.block, blocks: p.blocks, cbs: d.in.Blocks()})
+		w.panels = append(w.panels, panel{block: p.block, blocks: p.blocks, cbs: d.in.Blocks(), idle: d.in.idleGroups()})
 	}
 	r := &Direct{In: d.in, Out: d.out, StrideH: d.strideH, StrideW: d.strideW, DilationH: 1, DilationW: 1, Weights: w}
 	rows := make([]float32, d.in.Blocks()*Lanes*2*Lanes)

@@ -56,6 +56,7 @@ type panel struct {
 	block, blocks int
 	cb, cbs       int
 	offset        int // into Data
+	idle          int // groups of four channels at the end of the input blocks that have no weights
 }
 
 // PackWeights packs w of shape (cout, cin/group, kh, kw) for [Direct]. bias may be nil. With
@@ -82,6 +83,8 @@ func PackWeights(level cpu.Level, w, bias []float32, cin, cout, group, kh, kw in
 		}
 		size += n.cbs * kh * kw * Lanes * n.blocks * Lanes
 		b += n.blocks
+		used := ((min(cout, b*Lanes)-1)/og + 1) * cg
+		n.idle = (hi*Lanes - used) / 4
 		p.panels = append(p.panels, n)
 	}
 	p.Data = memory.Slice[float32](size)
@@ -300,6 +303,7 @@ func (d *Direct) panel(level cpu.Level, y, x []float32, ep *BlockedEpilogue, pi 
 		var finish *BlockedEpilogue
 		if last {
 			t.act, finish = uint64(ep.Act), ep
+			t.leaveOut(p.idle)
 		}
 		call := 0
 		rows.tiles(g0, g1, most, func(row, a, b int) {

@@ -201,6 +201,7 @@ func (d directRows) row(level cpu.Level, c unsafe.Pointer, ldc int, x []float32,
 	p := &w.panels[pi]
 	t := d.args(p)
 	t.cb, t.b, t.bias = p.cbs, at(ptr(w.Data), p.offset), at(ptr(w.Bias), p.block*Lanes)
+	t.leaveOut(p.idle)
 	t.ldc, t.act = ldc, uint64(ep.Act)
 	t.lo, t.hi = ep.bounds()
 	t.prefetch = uintptr(t.b)

@@ -33,6 +33,9 @@ func NewLayout(c, h, w, top, left, bottom, right int) Layout {
 // Blocks returns the number of channel blocks.
 func (l *Layout) Blocks() int { return (l.C + Lanes - 1) / Lanes }
 
+// idleGroups returns the groups of four channels at the end of the last block that only pad it.
+func (l *Layout) idleGroups() int { return (l.Blocks()*Lanes - l.C) / 4 }
+
 // Len returns the number of elements of one image.
 func (l *Layout) Len() int { return l.Blocks() * l.Block }
 

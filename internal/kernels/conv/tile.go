@@ -29,6 +29,16 @@ type tileArgs struct {
 	bStep         int            // distance between the weights of successive input channels
 	deltas        unsafe.Pointer // of a permuted tile: cb int64 distances, from each input channel to the next
 	depthwiseTiles
+	idleChannels
+}
+
+// idleChannels are those at the end of the last input block that a tile leaves out: groups of four, and the distances to skip
+// in a and b after each tap.
+type idleChannels struct{ groups, aSkip, bSkip int }
+
+// leaveOut leaves out groups of four channels, at most three. bStep must be set.
+func (t *tileArgs) leaveOut(groups int) {
+	t.idleChannels = idleChannels{groups, groups * 4 * 4, groups * 4 * t.bStep}
 }
 
 // depthwiseTiles describes the tiles of one call of a depthwise tile function: distances between

@@ -43,6 +43,11 @@ row:
 	MOVD 56(R3), R1
 tap:
 	MOVD $4, R2
+	CMP $1, R15
+	BNE aligned
+	MOVD 208(R3), R6
+	SUBS R6, R2
+aligned:
 channels:
 	FMOVQ 0(R5), F0
 	FMOVQ 16(R5), F1
@@ -91,6 +96,13 @@ channels:
 	ADD $16, R0
 	SUBS $1, R2
 	BNE channels
+	CMP $1, R15
+	BNE whole
+	MOVD 216(R3), R6
+	ADD R6, R0
+	MOVD 224(R3), R6
+	ADDS R6, R5
+whole:
 	MOVD 64(R3), R6
 	ADD R6, R0
 	SUBS $1, R1
@@ -199,6 +211,11 @@ row:
 	MOVD 56(R3), R1
 tap:
 	MOVD $4, R2
+	CMP $1, R15
+	BNE aligned
+	MOVD 208(R3), R6
+	SUBS R6, R2
+aligned:
 channels:
 	FMOVQ 0(R5), F0
 	FMOVQ 16(R5), F1
@@ -268,6 +285,14 @@ channels:
 	ADD $16, R19
 	SUBS $1, R2
 	BNE channels
+	CMP $1, R15
+	BNE whole
+	MOVD 216(R3), R6
+	ADD R6, R0
+	ADD R6, R19
+	MOVD 224(R3), R6
+	ADDS R6, R5
+whole:
 	MOVD 64(R3), R6
 	ADD R6, R0
 	ADD R6, R19
@@ -420,6 +445,11 @@ row:
 	MOVD 56(R3), R1
 tap:
 	MOVD $4, R2
+	CMP $1, R15
+	BNE aligned
+	MOVD 208(R3), R6
+	SUBS R6, R2
+aligned:
 channels:
 	FMOVQ 0(R5), F0
 	FMOVQ 16(R5), F1
@@ -510,6 +540,15 @@ channels:
 	ADD $16, R20
 	SUBS $1, R2
 	BNE channels
+	CMP $1, R15
+	BNE whole
+	MOVD 216(R3), R6
+	ADD R6, R0
+	ADD R6, R19
+	ADD R6, R20
+	MOVD 224(R3), R6
+	ADDS R6, R5
+whole:
 	MOVD 64(R3), R6
 	ADD R6, R0
 	ADD R6, R19
@@ -706,6 +745,11 @@ row:
 	MOVD 56(R3), R1
 tap:
 	MOVD $4, R2
+	CMP $1, R15
+	BNE aligned
+	MOVD 208(R3), R6
+	SUBS R6, R2
+aligned:
 channels:
 	FMOVQ 0(R5), F0
 	FMOVQ 16(R5), F1
@@ -817,6 +861,16 @@ channels:
 	ADD $16, R21
 	SUBS $1, R2
 	BNE channels
+	CMP $1, R15
+	BNE whole
+	MOVD 216(R3), R6
+	ADD R6, R0
+	ADD R6, R19
+	ADD R6, R20
+	ADD R6, R21
+	MOVD 224(R3), R6
+	ADDS R6, R5
+whole:
 	MOVD 64(R3), R6
 	ADD R6, R0
 	ADD R6, R19
@@ -1057,6 +1111,11 @@ row:
 	MOVD 56(R3), R1
 tap:
 	MOVD $4, R2
+	CMP $1, R15
+	BNE aligned
+	MOVD 208(R3), R6
+	SUBS R6, R2
+aligned:
 channels:
 	FMOVQ 0(R5), F0
 	FMOVQ 16(R5), F1
@@ -1189,6 +1248,17 @@ channels:
 	ADD $16, R22
 	SUBS $1, R2
 	BNE channels
+	CMP $1, R15
+	BNE whole
+	MOVD 216(R3), R6
+	ADD R6, R0
+	ADD R6, R19
+	ADD R6, R20
+	ADD R6, R21
+	ADD R6, R22
+	MOVD 224(R3), R6
+	ADDS R6, R5
+whole:
 	MOVD 64(R3), R6
 	ADD R6, R0
 	ADD R6, R19
@@ -1473,6 +1543,11 @@ row:
 	MOVD 56(R3), R1
 tap:
 	MOVD $4, R2
+	CMP $1, R15
+	BNE aligned
+	MOVD 208(R3), R6
+	SUBS R6, R2
+aligned:
 channels:
 	FMOVQ 0(R5), F0
 	FMOVQ 16(R5), F1
@@ -1626,6 +1701,18 @@ channels:
 	ADD $16, R23
 	SUBS $1, R2
 	BNE channels
+	CMP $1, R15
+	BNE whole
+	MOVD 216(R3), R6
+	ADD R6, R0
+	ADD R6, R19
+	ADD R6, R20
+	ADD R6, R21
+	ADD R6, R22
+	ADD R6, R23
+	MOVD 224(R3), R6
+	ADDS R6, R5
+whole:
 	MOVD 64(R3), R6
 	ADD R6, R0
 	ADD R6, R19

@@ -378,6 +378,9 @@ func (r *winogradRun) multiply(xi, p int) {
 		t.cb = cb1 - cb0
 		t.b = at(ptr(w.Data), i*size+cb0*Lanes*2*Lanes)
 		t.acc = min(uint64(c), 1)
+		if c == chunks-1 {
+			t.leaveOut(r.In.idleGroups())
+		}
 		for k := range count {
 			lo, hi := split(n, most, k)
 			t.a = at(ptr(r.b.v), xi*r.vx+(cb0*n+lo)*Lanes)
