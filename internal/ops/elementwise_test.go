@@ -306,17 +306,36 @@ func TestBroadcastMatchesIndexArithmetic(t *testing.T) {
 		for len(b) > 0 && b[0] == 1 && rapid.Bool().Draw(rt, "shorten") {
 			b = b[1:]
 		}
-		x, y := make([]int32, kit.Product(a)), make([]int32, kit.Product(b))
-		for i := range x {
-			x[i] = int32(i)
-		}
-		for i := range y {
-			y[i] = int32(1000 * i)
-		}
-		want := make([]int32, kit.Product(out))
-		kit.EachBroadcastIndex(out, [][]int{a, b}, func(i int, at []int) { want[i] = x[at[0]] - y[at[1]] })
-		optest.Want(t, "Sub", 14, nil, tensor.Must(tensor.New(want, out...)), tensor.Must(tensor.New(x, a...)), tensor.Must(tensor.New(y, b...)))
+		checkBroadcast(t, out, a, b)
 	})
+	// Groups of rows: short ones repeated from row to row and per matrix, with an element for each row, and in parts.
+	for _, tc := range [][3][]int{
+		{{3, 40, 33}, {3, 40, 33}, {3, 1, 33}},
+		{{3, 40, 33}, {3, 1, 33}, {3, 40, 1}},
+		{{3, 40, 33}, {3, 1, 1}, {40, 33}},
+		{{5, 200, 4}, {5, 1, 4}, {1, 200, 4}},
+		{{3, 2, 300, 4}, {3, 1, 300, 4}, {2, 1, 4}},
+		{{2, 3, 256}, {2, 1, 256}, {3, 256}},
+		{{40000, 3}, {40000, 3}, {3}},
+		{{3, 7, 80}, {3, 7, 80}, {3, 1, 1}},
+	} {
+		checkBroadcast(t, tc[0], tc[1], tc[2])
+	}
+}
+
+// checkBroadcast subtracts tensors of the shapes a and b.
+func checkBroadcast(t *testing.T, out, a, b []int) {
+	t.Helper()
+	x, y := make([]int32, kit.Product(a)), make([]int32, kit.Product(b))
+	for i := range x {
+		x[i] = int32(i)
+	}
+	for i := range y {
+		y[i] = int32(1000 * i)
+	}
+	want := make([]int32, kit.Product(out))
+	kit.EachBroadcastIndex(out, [][]int{a, b}, func(i int, at []int) { want[i] = x[at[0]] - y[at[1]] })
+	optest.Want(t, "Sub", 14, nil, tensor.Must(tensor.New(want, out...)), tensor.Must(tensor.New(x, a...)), tensor.Must(tensor.New(y, b...)))
 }
 
 // TestSwishInfinities checks gates that are 0, 1 or 1/2 of finite numbers and NaN of infinite

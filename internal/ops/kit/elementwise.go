@@ -89,19 +89,22 @@ func WithUnary(l *ElementLoop, f VecUnary) *ElementLoop {
 // WithBinary adds vector kernels to a float32 loop: for two vectors, for a scalar right operand,
 // and for a scalar left operand.
 func WithBinary(l *ElementLoop, vectors vecBinary, right, left vecScalar) *ElementLoop {
+	rightOnly := func(l cpu.Level, y, a, b []float32) { right(l, y, a, b[0]) }
+	leftOnly := func(l cpu.Level, y, a, b []float32) { left(l, y, b, a[0]) }
+	scalars := func(l cpu.Level, y, a, b []float32) {
+		vectors(l, y[:1], a, b)
+		RepeatOf(y, y[0])
+	}
 	kernel := func(y, a, b []float32) vecBinary {
 		switch {
 		case len(a) == len(b) && len(a) == len(y):
 			return vectors
 		case len(b) == 1 && len(a) == len(y):
-			return func(l cpu.Level, y, a, b []float32) { right(l, y, a, b[0]) }
+			return rightOnly
 		case len(a) == 1 && len(b) == len(y):
-			return func(l cpu.Level, y, a, b []float32) { left(l, y, b, a[0]) }
+			return leftOnly
 		}
-		return func(l cpu.Level, y, a, b []float32) { // both are scalars
-			vectors(l, y[:1], a, b)
-			RepeatOf(y, y[0])
-		}
+		return scalars
 	}
 	l.FastScalars = true
 	l.Fast = func(dst []byte, in *[3][]byte) {

@@ -90,8 +90,8 @@ func (s *loopSource) stride(out []int, d int) int {
 	return s.len
 }
 
-// rowMin is the length of the innermost dimension from which rows are processed one by one. Shorter
-// rows are first gathered into blocks.
+// rowMin is the length of the innermost dimension from which rows are processed one by one where groups of rows do not
+// apply. Shorter rows are first gathered into blocks.
 const rowMin = 32
 
 // elements computes the elements [lo, hi) of the output into dst.
@@ -103,6 +103,10 @@ func (b *broadcastLoop) elements(l ElementLoop, dst []byte, lo, hi int) {
 	}
 	last := len(b.dims) - 1
 	inner := b.dims[last]
+	if b.grouped() {
+		b.groups(l, st, dst, lo, hi)
+		return
+	}
 	if last == 0 || inner >= rowMin {
 		b.rows(l, st, dst, lo, hi)
 		return
@@ -123,6 +127,57 @@ func (b *broadcastLoop) elements(l ElementLoop, dst []byte, lo, hi int) {
 	}
 }
 
+// grouped reports whether blocks of whole rows pay: there are enough of them, and no input has one element for each row.
+func (b *broadcastLoop) grouped() bool {
+	last := len(b.dims) - 1
+	if last == 0 || b.dims[last] > LoopBlock/2 || b.dims[last]*b.dims[last-1] < LoopBlock {
+		return false
+	}
+	for k := range b.src {
+		if s := &b.src[k]; s.strides[last-1] != 0 && s.strides[last] == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// groups processes [lo, hi) in blocks of whole rows, and the parts of rows at the ends. An input that does not change from row to
+// row is repeated in a block, which stays as long as the input does.
+func (b *broadcastLoop) groups(l ElementLoop, st *LoopState, dst []byte, lo, hi int) {
+	last := len(b.dims) - 1
+	inner, lines, size := b.dims[last], b.dims[last-1], l.Out.Size()
+	for pos := lo; pos < hi; {
+		row, off := pos/inner, pos%inner
+		n := min(LoopBlock/inner, (hi-pos)/inner, lines-row%lines)
+		if off != 0 || n == 0 {
+			m := min(inner-off, hi-pos)
+			b.rows(l, st, dst[(pos-lo)*size:], pos, pos+m)
+			pos += m
+			continue
+		}
+		m := n * inner
+		for k := range b.src {
+			s := &b.src[k]
+			p := b.rowOffset(s, row)
+			if s.strides[last-1] != 0 {
+				st.in[k] = s.data[p*s.size : (p+m)*s.size]
+				continue
+			}
+			f := &st.filled[k]
+			if block := st.fill[k][:m*s.size]; f.offset != p || f.n < m {
+				if f.offset, f.n = p, m; s.strides[last] == 0 {
+					RepeatElement(block, s.data[p*s.size:(p+1)*s.size])
+				} else {
+					repeat(block, copy(block, s.data[p*s.size:(p+inner)*s.size]))
+				}
+			}
+			st.in[k] = st.fill[k][:m*s.size]
+		}
+		l.Run(dst[(pos-lo)*size:(pos-lo+m)*size], &st.in)
+		pos += m
+	}
+}
+
 // rows processes the parts of the innermost dimension in [lo, hi).
 func (b *broadcastLoop) rows(l ElementLoop, st *LoopState, dst []byte, lo, hi int) {
 	last := len(b.dims) - 1
@@ -135,17 +190,25 @@ func (b *broadcastLoop) rows(l ElementLoop, st *LoopState, dst []byte, lo, hi in
 			}
 		}
 	}
+	row, off := lo/inner, lo%inner
+	var from [3]int // offsets of the row
 	for pos := lo; pos < hi; {
-		row, off := pos/inner, pos%inner
 		m := min(inner-off, hi-pos, step)
 		for k := range b.src {
 			s := &b.src[k]
+			switch {
+			case off > 0 && pos > lo:
+			case last > 0 && pos > lo && row%b.dims[last-1] != 0:
+				from[k] += s.strides[last-1]
+			default:
+				from[k] = b.rowOffset(s, row)
+			}
+			p := from[k]
 			if s.strides[last] != 0 {
-				p := b.rowOffset(s, row) + off*s.strides[last]
+				p += off * s.strides[last]
 				st.in[k] = s.data[p*s.size : (p+m)*s.size]
 				continue
 			}
-			p := b.rowOffset(s, row)
 			elem := s.data[p*s.size : (p+1)*s.size]
 			if l.scalars {
 				st.in[k] = elem
@@ -159,6 +222,9 @@ func (b *broadcastLoop) rows(l ElementLoop, st *LoopState, dst []byte, lo, hi in
 		}
 		l.Run(dst[(pos-lo)*size:(pos-lo+m)*size], &st.in)
 		pos += m
+		if off += m; off == inner {
+			row, off = row+1, 0
+		}
 	}
 }
 
@@ -195,17 +261,27 @@ func (b *broadcastLoop) gather(s *loopSource, dst []byte, pos, m int) {
 
 // RepeatElement fills dst with copies of one element.
 func RepeatElement(dst, elem []byte) {
+	first := dst[:min(len(dst), 8*len(elem))]
 	switch len(elem) {
 	case 1:
-		RepeatOf(dst, elem[0])
+		RepeatOf(first, elem[0])
 	case 2:
-		RepeatOf(memory.FromRaw[uint16](dst), memory.FromRaw[uint16](elem)[0])
+		RepeatOf(memory.FromRaw[uint16](first), memory.FromRaw[uint16](elem)[0])
 	case 4:
-		RepeatOf(memory.FromRaw[uint32](dst), memory.FromRaw[uint32](elem)[0])
+		RepeatOf(memory.FromRaw[uint32](first), memory.FromRaw[uint32](elem)[0])
 	case 8:
-		RepeatOf(memory.FromRaw[uint64](dst), memory.FromRaw[uint64](elem)[0])
+		RepeatOf(memory.FromRaw[uint64](first), memory.FromRaw[uint64](elem)[0])
 	default:
-		RepeatOf(memory.FromRaw[[2]uint64](dst), memory.FromRaw[[2]uint64](elem)[0])
+		RepeatOf(memory.FromRaw[[2]uint64](first), memory.FromRaw[[2]uint64](elem)[0])
+	}
+	repeat(dst, len(first))
+}
+
+// repeat repeats the first n bytes of dst in all of it. Copies take vectors.
+func repeat(dst []byte, n int) {
+	most := max(1, 4096/max(n, 1)) * n // stays in the first-level cache
+	for n < len(dst) {
+		n += copy(dst[n:], dst[:min(n, most)])
 	}
 }
 
