@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -33,7 +32,7 @@ func (o *Bernoulli) Run(c *ir.Call) error {
 	probs := tensor.Of[float64](p)
 	for i, v := range probs {
 		if math.IsNaN(v) {
-			return fmt.Errorf("element %d is NaN, want a probability in [0, 1]", i)
+			return kit.Errorf("element %d is NaN, want a probability in [0, 1]", i)
 		}
 	}
 	src := o.Source(c)

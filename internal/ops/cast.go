@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -24,7 +23,7 @@ var _ = kit.Register(&kit.Def{Name: "Cast", Since: kit.Versions{1, 6, 9, 13, 19,
 		if opset < 6 { // the attribute is the name of the type
 			d, err := tensor.ParseDType(strings.ToLower(a.String("to", "")))
 			if err != nil {
-				return a.Fail(fmt.Errorf("attribute to: %w", err))
+				return a.Fail(kit.Errorf("attribute to: %w", err))
 			}
 			o.To = d
 		} else if o.To = a.DType("to", tensor.Undefined); o.To == tensor.Undefined && a.Has("to") {

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/onward-ml/onward/internal/cpu"
@@ -77,7 +76,7 @@ func (*Clip) Infer(c *ir.InferContext) error { return kit.SameAsInput(c) }
 func (o *Clip) Run(c *ir.Call) error {
 	for i, name := range []string{"", "min", "max"} {
 		if t := c.Tensor(i); i > 0 && t != nil && t.Len() != 1 {
-			return fmt.Errorf("%s has shape %v, want a scalar", name, t.Shape())
+			return kit.Errorf("%s has shape %v, want a scalar", name, t.Shape())
 		}
 	}
 	switch d := c.Tensor(0).DType(); d {
@@ -113,7 +112,7 @@ func (o *Clip) Run(c *ir.Call) error {
 		}
 		return kit.MapLoop(c, kit.WidenedLoop(*clipFloats(lo, hi), d), kit.GrainVector)
 	default:
-		return fmt.Errorf("elements of type %s are not supported", d)
+		return kit.Errorf("elements of type %s are not supported", d)
 	}
 }
 

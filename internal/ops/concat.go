@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -69,7 +68,7 @@ func (op *Concat) Run(c *ir.Call) error {
 	in := make([]*tensor.Tensor, c.NumIn())
 	for i := range in {
 		if in[i] = c.Tensor(i); in[i] == nil {
-			return fmt.Errorf("input %d is missing", i)
+			return kit.Errorf("input %d is missing", i)
 		}
 	}
 	shape, axis, err := kit.ConcatShape(in, op.Axis)

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -53,13 +52,13 @@ func (op *ConcatFromSequence) Run(c *ir.Call) error {
 		return err
 	}
 	if len(s.Items) == 0 {
-		return fmt.Errorf("sequence is empty")
+		return kit.Errorf("sequence is empty")
 	}
 	in := make([]*tensor.Tensor, len(s.Items))
 	for i, v := range s.Items {
 		t, ok := v.(*tensor.Tensor)
 		if !ok {
-			return fmt.Errorf("item %d has type %s, want a tensor", i, v.Type())
+			return kit.Errorf("item %d has type %s, want a tensor", i, v.Type())
 		}
 		if op.NewAxis {
 			axis, err := kit.NormalAxis(op.Axis, t.Rank()+1)

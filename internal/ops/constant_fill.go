@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -83,7 +82,7 @@ func (op *ConstantFill) Infer(c *ir.InferContext) error {
 
 func (op *ConstantFill) listed(d tensor.DType) error {
 	if d != tensor.TypeInt32 && d != tensor.TypeInt64 {
-		return fmt.Errorf("input has type %s, want int32 or int64 for a shape", d)
+		return kit.Errorf("input has type %s, want int32 or int64 for a shape", d)
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/onward-ml/onward/internal/cpu"
@@ -55,7 +54,7 @@ func prepareVolume(f *FusedConv, in []tensor.Value, types []ir.Type) (ir.Operato
 func (f *volumeConv) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	if x.Rank() != 5 || !slices.Equal(x.Shape()[1:], f.in) {
-		return fmt.Errorf("input has shape %v, want [N %d %d %d %d]", x.Shape(), f.in[0], f.in[1], f.in[2], f.in[3])
+		return kit.Errorf("input has shape %v, want [N %d %d %d %d]", x.Shape(), f.in[0], f.in[1], f.in[2], f.in[3])
 	}
 	n := x.Dim(0)
 	y, err := c.Output(0, tensor.TypeFloat32, append([]int{n}, f.out...)...)

@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -46,7 +44,7 @@ func (op *Crop) sizes(h, w int) ([2]int, error) {
 		}
 	}
 	if min(r[0], r[1]) < 0 {
-		return r, fmt.Errorf("images of %d×%d are too small for border %v and scale %v", h, w, b, op.Size)
+		return r, kit.Errorf("images of %d×%d are too small for border %v and scale %v", h, w, b, op.Size)
 	}
 	return r, nil
 }
@@ -77,7 +75,7 @@ func (op *Crop) Infer(c *ir.InferContext) error {
 func (op *Crop) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	if x.Rank() != 4 {
-		return fmt.Errorf("input has shape %v, want [N C H W]", x.Shape())
+		return kit.Errorf("input has shape %v, want [N C H W]", x.Shape())
 	}
 	h, w := x.Dim(2), x.Dim(3)
 	size, err := op.sizes(h, w)

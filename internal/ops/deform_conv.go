@@ -60,10 +60,10 @@ func deformConv[T kit.RealFloat](c *ir.Call, v *DeformConv) error {
 	}
 	n := len(s.In)
 	if n > deformAxes {
-		return fmt.Errorf("input has %d spatial axes, want at most %d", n, deformAxes)
+		return kit.Errorf("input has %d spatial axes, want at most %d", n, deformAxes)
 	}
 	if s.C%v.OffsetGroup != 0 {
-		return fmt.Errorf("%d channels are not divisible by offset_group %d", s.C, v.OffsetGroup)
+		return kit.Errorf("%d channels are not divisible by offset_group %d", s.C, v.OffsetGroup)
 	}
 	d := &deform[T]{ConvShape: s, groups: v.OffsetGroup}
 	for _, p := range []struct {
@@ -77,7 +77,7 @@ func deformConv[T kit.RealFloat](c *ir.Call, v *DeformConv) error {
 		}
 		want := append([]int{s.N, v.OffsetGroup * s.Taps() * p.ch}, s.Out...)
 		if fmt.Sprint(t.Shape()) != fmt.Sprint(want) {
-			return fmt.Errorf("%s has shape %v, want %v", p.name, t.Shape(), want)
+			return kit.Errorf("%s has shape %v, want %v", p.name, t.Shape(), want)
 		}
 	}
 	if b := c.Tensor(3); b != nil {

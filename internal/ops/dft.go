@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -26,11 +24,11 @@ var _ = kit.Register(&kit.Def{Name: "DFT", Since: kit.Versions{17, 20}, In: "inp
 // dftAxis checks an axis. Every dimension but the last is allowed.
 func dftAxis(axis, rank int) (int, error) {
 	if rank < 2 {
-		return 0, fmt.Errorf("input has rank %d, want at least 2", rank)
+		return 0, kit.Errorf("input has rank %d, want at least 2", rank)
 	}
 	n, err := kit.NormalAxis(axis, rank)
 	if err == nil && n == rank-1 {
-		err = fmt.Errorf("axis %d is the last dimension, which holds the real and imaginary parts", axis)
+		err = kit.Errorf("axis %d is the last dimension, which holds the real and imaginary parts", axis)
 	}
 	return n, err
 }
@@ -45,7 +43,7 @@ func (op *DFT) Infer(c *ir.InferContext) error {
 	}
 	rank := len(s)
 	if rank < 2 {
-		return fmt.Errorf("input has rank %d, want at least 2", rank)
+		return kit.Errorf("input has rank %d, want at least 2", rank)
 	}
 	out.Shape = append([]ir.Dim{}, s...)
 	out.Shape[rank-1] = ir.Known(2)
@@ -107,10 +105,10 @@ func (op *DFT) Run(c *ir.Call) error {
 	}
 	parts := s[rank-1]
 	if parts != 1 && parts != 2 {
-		return fmt.Errorf("input has shape %v, want a last dimension of 1 or 2", s)
+		return kit.Errorf("input has shape %v, want a last dimension of 1 or 2", s)
 	}
 	if op.Onesided && !op.Inverse && parts == 2 {
-		return fmt.Errorf("input has shape %v, want a last dimension of 1 for a one-sided transform", s)
+		return kit.Errorf("input has shape %v, want a last dimension of 1 for a one-sided transform", s)
 	}
 	n := s[axis]
 	if op.Inverse && op.Onesided {
@@ -121,7 +119,7 @@ func (op *DFT) Run(c *ir.Call) error {
 			return err
 		}
 		if n < 0 {
-			return fmt.Errorf("dft_length must be non-negative, got %d", n)
+			return kit.Errorf("dft_length must be non-negative, got %d", n)
 		}
 	}
 	shape := append([]int{}, s...)

@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -37,7 +35,7 @@ func (o *EyeLike) Infer(c *ir.InferContext) error {
 func (o *EyeLike) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	if x.Rank() != 2 {
-		return fmt.Errorf("input has rank %d, want 2", x.Rank())
+		return kit.Errorf("input has rank %d, want 2", x.Rank())
 	}
 	out, err := c.Output(0, o.Elem(x.DType()), x.Shape()...)
 	if err != nil {

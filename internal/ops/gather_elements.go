@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"sync/atomic"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -31,7 +30,7 @@ func (op *GatherElements) Infer(c *ir.InferContext) error {
 	if idx == nil {
 		kit.SetShape(c, 0, c.Elem(0), ir.UnknownDims(len(data)))
 	} else if len(idx) != len(data) {
-		return fmt.Errorf("indices have rank %d, data has rank %d", len(idx), len(data))
+		return kit.Errorf("indices have rank %d, data has rank %d", len(idx), len(data))
 	}
 	return nil
 }

@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
@@ -16,5 +14,5 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainPreviewTraining, Name: "Gradient
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("xs", "y")
 		a.Ignore("xs", "y", "zs")
-		return a.Fail(fmt.Errorf("Gradient can only be computed in the graph that it differentiates"))
+		return a.Fail(kit.Errorf("Gradient can only be computed in the graph that it differentiates"))
 	}})

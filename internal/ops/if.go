@@ -2,7 +2,6 @@ package ops
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -40,7 +39,7 @@ func (op *If) Infer(c *ir.InferContext) error {
 	}
 	for _, o := range outs {
 		if len(o) < c.NumOut() {
-			return fmt.Errorf("branch has %d outputs, the node has %d", len(o), c.NumOut())
+			return kit.Errorf("branch has %d outputs, the node has %d", len(o), c.NumOut())
 		}
 	}
 	for i := range c.NumOut() {
@@ -48,7 +47,7 @@ func (op *If) Infer(c *ir.InferContext) error {
 		for _, o := range outs[1:] {
 			w, err := kit.WidenBranch(t, o[i].Type)
 			if err != nil {
-				return fmt.Errorf("output %d of the branches: %w", i, err)
+				return kit.Errorf("output %d of the branches: %w", i, err)
 			}
 			t, d = w, kit.JoinContents(d, ir.ContentsOf(&o[i]))
 		}
@@ -75,7 +74,7 @@ func (op *If) Run(c *ir.Call) error {
 		return err
 	}
 	if len(out) < len(c.Out) {
-		return fmt.Errorf("branch has %d outputs, the node has %d", len(out), len(c.Out))
+		return kit.Errorf("branch has %d outputs, the node has %d", len(out), len(c.Out))
 	}
 	for i := range c.Out {
 		c.Set(i, out[i])

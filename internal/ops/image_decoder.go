@@ -2,7 +2,6 @@ package ops
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/onward-ml/onward/internal/imagecodec"
 	_ "github.com/onward-ml/onward/internal/imagecodec/bmp" // formats that every program decodes
@@ -49,7 +48,7 @@ func (op *ImageDecoder) Infer(c *ir.InferContext) error {
 func (op *ImageDecoder) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	if x.Rank() != 1 {
-		return fmt.Errorf("encoded_stream has rank %d, want 1", x.Rank())
+		return kit.Errorf("encoded_stream has rank %d, want 1", x.Rank())
 	}
 	empty := func() error {
 		_, err := c.Output(0, tensor.TypeUint8, 0, 0, op.channels())
@@ -68,7 +67,7 @@ func (op *ImageDecoder) Run(c *ir.Call) error {
 	}
 	size := h.Width * h.Height * 3
 	if err := c.Reserve(h.Memory + int64(size)); err != nil {
-		return fmt.Errorf("image of %d×%d pixels: %w", h.Width, h.Height, err)
+		return kit.Errorf("image of %d×%d pixels: %w", h.Width, h.Height, err)
 	}
 	rgb := make([]uint8, size)
 	if err := h.Decode(rgb, c.Err); err != nil {

@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -92,7 +90,7 @@ func layerNorm[T kit.RealFloat](c *ir.Call, n *LayerNormalization) error {
 		}
 	}
 	if len(r.X) == 0 && (len(r.Mean) > 0 || len(r.Inv) > 0) {
-		return fmt.Errorf("input has shape %v: the statistics of an empty tensor are undefined", shape)
+		return kit.Errorf("input has shape %v: the statistics of an empty tensor are undefined", shape)
 	}
 	if err := r.Compute(c); err != nil {
 		return err

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/onward-ml/onward/internal/cpu"
@@ -56,7 +55,7 @@ func RunLSTM[T kit.RealFloat](op *LSTM, c *ir.Call, packed *kit.RecurrentWeights
 	}
 	h := r.Hidden
 	if p := c.Tensor(7); p != nil && !slices.Equal(p.Shape(), []int{len(op.Reverse), 3 * h}) {
-		return fmt.Errorf("P has shape %v, want [%d %d]", p.Shape(), len(op.Reverse), 3*h)
+		return kit.Errorf("P has shape %v, want [%d %d]", p.Shape(), len(op.Reverse), 3*h)
 	}
 	peep, err := kit.RealIn[T](c, c.Tensor(7))
 	if err != nil {

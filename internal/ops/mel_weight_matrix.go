@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -32,7 +31,7 @@ func (op *MelWeightMatrix) Infer(c *ir.InferContext) error {
 	}
 	for i, d := range dims {
 		if v, ok := d.Value(); ok && v < 0 {
-			return fmt.Errorf("dimension %d of the output must be non-negative, got %d", i, v)
+			return kit.Errorf("dimension %d of the output must be non-negative, got %d", i, v)
 		}
 	}
 	c.SetOut(0, ir.TensorType(op.dtype, dims...))
@@ -48,14 +47,14 @@ func (op *MelWeightMatrix) Run(c *ir.Call) error {
 			return err
 		}
 		if n[i] < 0 || i == 2 && n[i] == 0 {
-			return fmt.Errorf("%s is %d, want at least %d", name, n[i], i/2)
+			return kit.Errorf("%s is %d, want at least %d", name, n[i], i/2)
 		}
 	}
 	bins, length, rate := n[0], n[1], n[2]
 	var edge [2]float64
 	for i, name := range []string{"lower_edge_hertz", "upper_edge_hertz"} {
 		if t := c.Tensor(3 + i); t.Len() != 1 {
-			return fmt.Errorf("%s has shape %v, want a scalar", name, t.Shape())
+			return kit.Errorf("%s has shape %v, want a scalar", name, t.Shape())
 		}
 		v, err := kit.RealIn[float64](c, c.Tensor(3+i))
 		if err != nil {
@@ -79,7 +78,7 @@ func (op *MelWeightMatrix) Run(c *ir.Call) error {
 		hz := 700 * (math.Pow(10, (float64(i)*step+low)/2595) - 1)
 		b := math.Floor((float64(length) + 1) * hz / float64(rate))
 		if !(b >= 0 && b < float64(rows)) {
-			return 0, fmt.Errorf("frequencies from %v to %v Hz are out of range of the %d bins of a DFT of length %d at %d samples per second", edge[0], edge[1], rows, length, rate)
+			return 0, kit.Errorf("frequencies from %v to %v Hz are out of range of the %d bins of a DFT of length %d at %d samples per second", edge[0], edge[1], rows, length, rate)
 		}
 		return int(b), nil
 	}

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 	"sort"
 
@@ -49,7 +48,7 @@ func (o *Multinomial) Infer(c *ir.InferContext) error {
 func (o *Multinomial) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	if x.Rank() != 2 {
-		return fmt.Errorf("input has rank %d, want 2", x.Rank())
+		return kit.Errorf("input has rank %d, want 2", x.Rank())
 	}
 	batch, classes := x.Dim(0), x.Dim(1)
 	out, err := c.Output(0, o.DType, batch, o.SampleSize)
@@ -60,7 +59,7 @@ func (o *Multinomial) Run(c *ir.Call) error {
 		return nil
 	}
 	if classes == 0 {
-		return fmt.Errorf("input has shape %v, want at least one class", x.Shape())
+		return kit.Errorf("input has shape %v, want at least one class", x.Shape())
 	}
 	wide, err := kit.ToScratch(c, x, tensor.TypeFloat64)
 	if err != nil {
@@ -84,7 +83,7 @@ func (o *Multinomial) Run(c *ir.Call) error {
 			sums[i] = total
 		}
 		if !(total > 0) || math.IsInf(total, 0) {
-			return fmt.Errorf("probabilities of row %d add up to %g, want a positive number", b, total)
+			return kit.Errorf("probabilities of row %d add up to %g, want a positive number", b, total)
 		}
 		for i := range o.SampleSize {
 			if i%kit.GrainWatch == 0 && c.Err() != nil {

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -43,7 +42,7 @@ func (op *OneHot) Infer(c *ir.InferContext) error {
 		}
 	}
 	if n, ok := depth.Value(); ok && n < 0 {
-		return fmt.Errorf("depth is %d, want at least 0", n)
+		return kit.Errorf("depth is %d, want at least 0", n)
 	}
 	kit.SetShape(c, 0, c.Elem(2), slices.Insert(slices.Clone(in), axis, depth))
 	return nil
@@ -53,7 +52,7 @@ func (op *OneHot) Infer(c *ir.InferContext) error {
 func (op *OneHot) Run(c *ir.Call) error {
 	idx, values := c.Tensor(0), c.Tensor(2)
 	if t := c.Tensor(1); t.Len() != 1 {
-		return fmt.Errorf("depth has shape %v, want one element", t.Shape())
+		return kit.Errorf("depth has shape %v, want one element", t.Shape())
 	}
 	d, err := kit.AnyInts(c.Tensor(1))
 	if err != nil {
@@ -61,10 +60,10 @@ func (op *OneHot) Run(c *ir.Call) error {
 	}
 	depth := d[0]
 	if depth < 0 {
-		return fmt.Errorf("depth is %d, want at least 0", depth)
+		return kit.Errorf("depth is %d, want at least 0", depth)
 	}
 	if values.Len() != 2 || values.Rank() != 1 {
-		return fmt.Errorf("values have shape %v, want [2]", values.Shape())
+		return kit.Errorf("values have shape %v, want [2]", values.Shape())
 	}
 	axis, err := kit.NormalAxis(op.Axis, idx.Rank()+1)
 	if err != nil {

@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -31,7 +29,7 @@ func (op *OptionalGetElement) Run(c *ir.Call) error {
 	v := c.In[0]
 	if o, ok := v.(*tensor.Optional); ok {
 		if v = o.Value; v == nil {
-			return fmt.Errorf("optional is empty")
+			return kit.Errorf("optional is empty")
 		}
 	}
 	return kit.MoveValue(c, 0, v)

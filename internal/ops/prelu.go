@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -52,7 +51,7 @@ func (o *PRelu) Run(c *ir.Call) error {
 		return err
 	}
 	if !slices.Equal(out, x.Shape()) {
-		return fmt.Errorf("slope of shape %v does not broadcast to the input's shape %v", slope.Shape(), x.Shape())
+		return kit.Errorf("slope of shape %v does not broadcast to the input's shape %v", slope.Shape(), x.Shape())
 	}
 	l, err := preluLoops.Loop(x.DType())
 	if err != nil {

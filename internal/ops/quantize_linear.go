@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/onward-ml/onward/internal/cpu"
@@ -59,7 +58,7 @@ func quantizable(d tensor.DType) bool {
 func (o *QuantizeLinear) elem(zero tensor.DType) (tensor.DType, error) {
 	switch {
 	case zero != tensor.Undefined && o.OutputDType != tensor.Undefined && zero != o.OutputDType:
-		return 0, fmt.Errorf("attribute output_dtype is %s, but the zero point is %s", o.OutputDType, zero)
+		return 0, kit.Errorf("attribute output_dtype is %s, but the zero point is %s", o.OutputDType, zero)
 	case zero != tensor.Undefined:
 		return zero, nil
 	case o.OutputDType != tensor.Undefined:

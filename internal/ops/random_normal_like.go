@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -26,7 +24,7 @@ var _ = kit.Register(&kit.Def{Name: "RandomNormalLike", Since: kit.Versions{1, 2
 // Infer implements [ir.Operator].
 func (o *RandomNormalLike) Infer(c *ir.InferContext) error {
 	if d := o.Elem(c.Elem(0)); !d.IsFloat() {
-		return fmt.Errorf("input has type %s, want a floating-point type or the attribute dtype", d)
+		return kit.Errorf("input has type %s, want a floating-point type or the attribute dtype", d)
 	}
 	return o.LikeInput.Infer(c)
 }

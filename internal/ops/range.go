@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 	"math/bits"
 
@@ -73,7 +72,7 @@ func rangeBound(c *ir.InferContext, i int) ir.Dim {
 // rangeInts returns ⌈(limit−start)/delta⌉, at least 0.
 func rangeInts(start, limit, delta int64) (int, error) {
 	if delta == 0 {
-		return 0, fmt.Errorf("delta must not be 0")
+		return 0, kit.Errorf("delta must not be 0")
 	}
 	if delta > 0 && limit <= start || delta < 0 && limit >= start {
 		return 0, nil
@@ -88,7 +87,7 @@ func rangeInts(start, limit, delta int64) (int, error) {
 		q++
 	}
 	if q > math.MaxInt {
-		return 0, fmt.Errorf("range from %d to %d by %d has more than %d elements", start, limit, delta, math.MaxInt)
+		return 0, kit.Errorf("range from %d to %d by %d has more than %d elements", start, limit, delta, math.MaxInt)
 	}
 	return int(q), nil
 }
@@ -98,11 +97,11 @@ func rangeFloats(start, limit, delta float64) (int, error) {
 	n := math.Ceil((limit - start) / delta)
 	switch {
 	case delta == 0:
-		return 0, fmt.Errorf("delta must not be 0")
+		return 0, kit.Errorf("delta must not be 0")
 	case n <= 0:
 		return 0, nil
 	case !(n < math.MaxInt64):
-		return 0, fmt.Errorf("range from %g to %g by %g has more than %d elements", start, limit, delta, math.MaxInt)
+		return 0, kit.Errorf("range from %g to %g by %g has more than %d elements", start, limit, delta, math.MaxInt)
 	}
 	return int(n), nil
 }
@@ -111,7 +110,7 @@ func rangeFloats(start, limit, delta float64) (int, error) {
 func (o *Range) Run(c *ir.Call) error {
 	for i, name := range []string{"start", "limit", "delta"} {
 		if t := c.Tensor(i); t != nil && t.Len() != 1 {
-			return fmt.Errorf("%s has shape %v, want a scalar", name, t.Shape())
+			return kit.Errorf("%s has shape %v, want a scalar", name, t.Shape())
 		}
 	}
 	switch d := c.Tensor(0).DType(); d {

@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -23,7 +21,7 @@ func buildRegexFullMatch(a *kit.Attrs, opset int) kit.Operator {
 	p := a.String("pattern", "")
 	re, err := kit.CompileRegexp(p, true)
 	if err != nil {
-		return a.Fail(fmt.Errorf("attribute pattern: %w", err))
+		return a.Fail(kit.Errorf("attribute pattern: %w", err))
 	}
 	return &RegexFullMatch{Pattern: p, re: re}
 }

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -47,7 +46,7 @@ func (op *Reshape) Infer(c *ir.InferContext) error {
 		return nil
 	}
 	if len(want) > tensor.MaxRank {
-		return fmt.Errorf("shape has %d entries, want at most %d", len(want), tensor.MaxRank)
+		return kit.Errorf("shape has %d entries, want at most %d", len(want), tensor.MaxRank)
 	}
 	out := make([]ir.Dim, len(want))
 	infer := -1
@@ -57,10 +56,10 @@ func (op *Reshape) Infer(c *ir.InferContext) error {
 		case !known:
 			out[i] = d
 		case n < -1:
-			return fmt.Errorf("shape has %d at position %d, want at least -1", n, i)
+			return kit.Errorf("shape has %d at position %d, want at least -1", n, i)
 		case n == -1:
 			if infer >= 0 {
-				return fmt.Errorf("shape %v has more than one -1", want)
+				return kit.Errorf("shape %v has more than one -1", want)
 			}
 			infer = i
 		case n == 0 && !op.AllowZero:
@@ -68,7 +67,7 @@ func (op *Reshape) Infer(c *ir.InferContext) error {
 				break
 			}
 			if i >= len(in) {
-				return fmt.Errorf("shape %v copies dimension %d of an input of rank %d", want, i, len(in))
+				return kit.Errorf("shape %v copies dimension %d of an input of rank %d", want, i, len(in))
 			}
 			out[i] = in[i]
 		default:
@@ -81,13 +80,13 @@ func (op *Reshape) Infer(c *ir.InferContext) error {
 		switch {
 		case infer < 0:
 			if p.Differs(q) {
-				return fmt.Errorf("input of shape %v cannot be reshaped to %v: it has %s elements, want %s", in, out, ir.Product(in), ir.Product(out))
+				return kit.Errorf("input of shape %v cannot be reshaped to %v: it has %s elements, want %s", in, out, ir.Product(in), ir.Product(out))
 			}
 		case q.Is(0):
 		default:
 			m, known := p.Value()
 			if n, ok := q.Value(); known && ok && m%n != 0 {
-				return fmt.Errorf("input of shape %v cannot be reshaped to %v: %s elements are not a multiple of %d", in, want, ir.Product(in), n)
+				return kit.Errorf("input of shape %v cannot be reshaped to %v: %s elements are not a multiple of %d", in, want, ir.Product(in), n)
 			}
 			out[infer] = p.Div(q)
 		}
@@ -146,16 +145,16 @@ func reshapeTo(in, want []int, allowZero bool) ([]int, error) {
 	for i, n := range want {
 		switch {
 		case n < -1:
-			return nil, fmt.Errorf("shape has %d at position %d, want at least -1", n, i)
+			return nil, kit.Errorf("shape has %d at position %d, want at least -1", n, i)
 		case n == -1:
 			if infer >= 0 {
-				return nil, fmt.Errorf("shape %v has more than one -1", want)
+				return nil, kit.Errorf("shape %v has more than one -1", want)
 			}
 			infer = i
 			out[i] = 1
 		case n == 0 && !allowZero:
 			if i >= len(in) {
-				return nil, fmt.Errorf("shape %v copies dimension %d of an input of rank %d", want, i, len(in))
+				return nil, kit.Errorf("shape %v copies dimension %d of an input of rank %d", want, i, len(in))
 			}
 			out[i] = in[i]
 		default:
@@ -169,12 +168,12 @@ func reshapeTo(in, want []int, allowZero bool) ([]int, error) {
 	total := kit.Product(in)
 	switch {
 	case infer < 0 && n != total:
-		return nil, fmt.Errorf("input of shape %v has %d elements and cannot be reshaped to %v, which has %d", in, total, want, n)
+		return nil, kit.Errorf("input of shape %v has %d elements and cannot be reshaped to %v, which has %d", in, total, want, n)
 	case infer < 0:
 	case n == 0 && total != 0 || n != 0 && total%n != 0:
-		return nil, fmt.Errorf("input of shape %v has %d elements and cannot be reshaped to %v: want a multiple of %d", in, total, want, n)
+		return nil, kit.Errorf("input of shape %v has %d elements and cannot be reshaped to %v: want a multiple of %d", in, total, want, n)
 	case n == 0 && allowZero:
-		return nil, fmt.Errorf("shape %v has both 0 and -1 with allowzero", want)
+		return nil, kit.Errorf("shape %v has both 0 and -1 with allowzero", want)
 	case n == 0:
 		out[infer] = emptyRest(in, want)
 	default:

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -92,7 +91,7 @@ func (op *Scan) inAxis(i, rank int) (int, error) {
 	}
 	a, err := kit.NormalAxis(axis, rank)
 	if err != nil {
-		err = fmt.Errorf("scan input %d: %w", i, err)
+		err = kit.Errorf("scan input %d: %w", i, err)
 	}
 	return a, err
 }
@@ -109,14 +108,14 @@ func (op *Scan) Infer(c *ir.InferContext) error {
 	first := op.first()
 	n := c.NumIn() - first - op.NumScan
 	if n < 0 {
-		return fmt.Errorf("node has %d inputs, want at least %d scan inputs", c.NumIn()-first, op.NumScan)
+		return kit.Errorf("node has %d inputs, want at least %d scan inputs", c.NumIn()-first, op.NumScan)
 	}
 	in := make([]ir.Value, n+op.NumScan)
 	batch, length := ir.Unknown, ir.Unknown
 	merge := func(d *ir.Dim, e ir.Dim, what string) error {
 		m, err := ir.Merge(*d, e)
 		if err != nil {
-			return fmt.Errorf("inputs differ in %s: %s and %s", what, *d, e)
+			return kit.Errorf("inputs differ in %s: %s and %s", what, *d, e)
 		}
 		*d = m
 		return nil
@@ -124,11 +123,11 @@ func (op *Scan) Infer(c *ir.InferContext) error {
 	for i := range in {
 		t := c.Type(first + i)
 		if t.Kind != tensor.KindTensor {
-			return fmt.Errorf("input %d is %s, want a tensor", first+i, t)
+			return kit.Errorf("input %d is %s, want a tensor", first+i, t)
 		}
 		if t.Shape != nil && op.Batch {
 			if len(t.Shape) == 0 {
-				return fmt.Errorf("input %d is a scalar, want a batch dimension", first+i)
+				return kit.Errorf("input %d is a scalar, want a batch dimension", first+i)
 			}
 			if err := merge(&batch, t.Shape[0], "the batch dimension"); err != nil {
 				return err
@@ -152,21 +151,21 @@ func (op *Scan) Infer(c *ir.InferContext) error {
 		return err
 	}
 	if len(out) < max(n, c.NumOut()) {
-		return fmt.Errorf("body has %d outputs, which does not match %d state variables and %d outputs of the node", len(out), n, c.NumOut())
+		return kit.Errorf("body has %d outputs, which does not match %d state variables and %d outputs of the node", len(out), n, c.NumOut())
 	}
 	for i := range c.NumOut() {
 		t := out[i].Type
 		switch {
 		case t.Known() && t.Kind != tensor.KindTensor:
-			return fmt.Errorf("output %d of the body is %s, want a tensor", i, t)
+			return kit.Errorf("output %d of the body is %s, want a tensor", i, t)
 		case i < n:
 			if t, err = kit.WidenBranch(in[i].Type, t); err != nil {
-				return fmt.Errorf("state variable %d before and after the body: %w", i, err)
+				return kit.Errorf("state variable %d before and after the body: %w", i, err)
 			}
 		case t.Shape != nil:
 			axis, err := kit.NormalAxis(op.outAxis(i-n), len(t.Shape)+1)
 			if err != nil {
-				return fmt.Errorf("scan output %d: %w", i-n, err)
+				return kit.Errorf("scan output %d: %w", i-n, err)
 			}
 			t.Shape = slices.Insert(slices.Clone(t.Shape), axis, length)
 		}
@@ -265,16 +264,16 @@ func (op *Scan) run(c *ir.Call, states []tensor.Value, scans []*scanInput, n, to
 		}
 		out, err := c.RunGraph(op.Body, in)
 		if err != nil {
-			return nil, fmt.Errorf("iteration %d: %w", k, err)
+			return nil, kit.Errorf("iteration %d: %w", k, err)
 		}
 		if len(out) < len(states)+len(outs) {
-			return nil, fmt.Errorf("body has %d outputs, which does not match %d state variables and %d scan outputs", len(out), len(states), len(outs))
+			return nil, kit.Errorf("body has %d outputs, which does not match %d state variables and %d scan outputs", len(out), len(states), len(outs))
 		}
 		for i := range states {
 			was, ok1 := in[i].(*tensor.Tensor)
 			is, ok2 := out[i].(*tensor.Tensor)
 			if !ok1 || !ok2 || was.DType() != is.DType() || !slices.Equal(was.Shape(), is.Shape()) {
-				return nil, fmt.Errorf("state variable %d is %v after iteration %d, was %v", i, out[i], k, in[i])
+				return nil, kit.Errorf("state variable %d is %v after iteration %d, was %v", i, out[i], k, in[i])
 			}
 			if k > 0 {
 				c.Release(in[i])
@@ -284,7 +283,7 @@ func (op *Scan) run(c *ir.Call, states []tensor.Value, scans []*scanInput, n, to
 		for i, v := range out[len(states):] {
 			if i < len(outs) {
 				if err := outs[i].Add(c, v); err != nil {
-					return nil, fmt.Errorf("iteration %d: scan output %d: %w", k, i, err)
+					return nil, kit.Errorf("iteration %d: scan output %d: %w", k, i, err)
 				}
 			}
 			c.Release(v)
@@ -298,12 +297,12 @@ func (op *Scan) Run(c *ir.Call) error {
 	first := op.first()
 	n := c.NumIn() - first - op.NumScan
 	if n < 0 || len(c.Out) < n {
-		return fmt.Errorf("node has %d inputs and %d outputs, which does not match %d scan inputs", c.NumIn()-first, len(c.Out), op.NumScan)
+		return kit.Errorf("node has %d inputs and %d outputs, which does not match %d scan inputs", c.NumIn()-first, len(c.Out), op.NumScan)
 	}
 	in := make([]*tensor.Tensor, n+op.NumScan)
 	for i := range in {
 		if in[i] = c.Tensor(first + i); in[i] == nil {
-			return fmt.Errorf("input %d is not a tensor", first+i)
+			return kit.Errorf("input %d is not a tensor", first+i)
 		}
 	}
 	if op.Batch {
@@ -357,7 +356,7 @@ func (op *Scan) inputs(c *ir.Call, in []*tensor.Tensor) ([]*scanInput, int, erro
 			return nil, 0, err
 		}
 		if i > 0 && n != length {
-			return nil, 0, fmt.Errorf("scan input 0 has %d slices, scan input %d has %d", length, i, n)
+			return nil, 0, kit.Errorf("scan input 0 has %d slices, scan input %d has %d", length, i, n)
 		}
 		scans[i], length = s, n
 	}
@@ -369,13 +368,13 @@ func (op *Scan) batched(c *ir.Call, in []*tensor.Tensor, n int) error {
 	rows, length := 0, 0
 	for i, x := range in {
 		if x.Rank() < 1 || i >= n && x.Rank() < 2 {
-			return fmt.Errorf("input %d has rank %d, want a batch dimension and for scan inputs a sequence dimension", i+1, x.Rank())
+			return kit.Errorf("input %d has rank %d, want a batch dimension and for scan inputs a sequence dimension", i+1, x.Rank())
 		}
 		if i > 0 && x.Dim(0) != rows {
-			return fmt.Errorf("input %d has batch size %d, others have %d", i+1, x.Dim(0), rows)
+			return kit.Errorf("input %d has batch size %d, others have %d", i+1, x.Dim(0), rows)
 		}
 		if i > n && x.Dim(1) != length {
-			return fmt.Errorf("scan input %d has length %d, others have %d", i-n, x.Dim(1), length)
+			return kit.Errorf("scan input %d has length %d, others have %d", i-n, x.Dim(1), length)
 		}
 		rows = x.Dim(0)
 		if i >= n {
@@ -385,12 +384,12 @@ func (op *Scan) batched(c *ir.Call, in []*tensor.Tensor, n int) error {
 	lens := make([]int, 0)
 	if t := c.Tensor(0); t != nil {
 		if t.DType() != kit.TensorInt64 || t.Len() != rows || t.Rank() != 1 {
-			return fmt.Errorf("sequence_lens is %s, want int64[%d]", t, rows)
+			return kit.Errorf("sequence_lens is %s, want int64[%d]", t, rows)
 		}
 		lens = kit.Ints(t)
 		for i, v := range lens {
 			if v < 0 || v > length {
-				return fmt.Errorf("sequence_lens has %d at position %d, want it in [0, %d]", v, i, length)
+				return kit.Errorf("sequence_lens has %d at position %d, want it in [0, %d]", v, i, length)
 			}
 		}
 	}
@@ -427,7 +426,7 @@ func (op *Scan) batched(c *ir.Call, in []*tensor.Tensor, n int) error {
 		}
 		states, err := op.run(c, states, scans, count, count, outs)
 		if err != nil {
-			return fmt.Errorf("row %d: %w", b, err)
+			return kit.Errorf("row %d: %w", b, err)
 		}
 		for i, v := range states {
 			if err := final[i].Add(c, v); err != nil {

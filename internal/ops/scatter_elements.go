@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -52,7 +51,7 @@ func (op *ScatterElements) Run(c *ir.Call) error {
 		return err
 	}
 	if !slices.Equal(idx.Shape(), up.Shape()) {
-		return fmt.Errorf("indices have shape %v and updates %v, want the same", idx.Shape(), up.Shape())
+		return kit.Errorf("indices have shape %v and updates %v, want the same", idx.Shape(), up.Shape())
 	}
 	at, err := kit.ElementOffsets(c, data.Shape(), idx, axis)
 	if err != nil {

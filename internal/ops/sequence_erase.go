@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -35,7 +33,7 @@ func (op *SequenceErase) Run(c *ir.Call) error {
 		}
 	}
 	if p < 0 {
-		return fmt.Errorf("sequence is empty")
+		return kit.Errorf("sequence is empty")
 	}
 	if err := c.Reserve(int64(len(s.Items)) * 16); err != nil {
 		return err

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -21,7 +20,7 @@ var _ = kit.Register(&kit.Def{Name: "SequenceInsert", Since: kit.Versions{11},
 func (op *SequenceInsert) Infer(c *ir.InferContext) error {
 	t, err := kit.WidenBranch(kit.SequenceElem(c, 0), c.Type(1))
 	if err != nil {
-		return fmt.Errorf("item and sequence: %w", err)
+		return kit.Errorf("item and sequence: %w", err)
 	}
 	c.SetOut(0, ir.SequenceOf(t))
 	return nil
@@ -35,7 +34,7 @@ func (op *SequenceInsert) Run(c *ir.Call) error {
 	}
 	item := c.In[1]
 	if len(s.Items) > 0 && !item.Type().Equal(s.Elem) {
-		return fmt.Errorf("item has type %s, the sequence has elements of type %s", item.Type(), s.Elem)
+		return kit.Errorf("item has type %s, the sequence has elements of type %s", item.Type(), s.Elem)
 	}
 	p := len(s.Items)
 	if c.Has(2) {

@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -31,7 +29,7 @@ func (op *SequenceMap) Infer(c *ir.InferContext) error {
 		return err
 	}
 	if len(out) < c.NumOut() {
-		return fmt.Errorf("body has %d outputs, the node has %d", len(out), c.NumOut())
+		return kit.Errorf("body has %d outputs, the node has %d", len(out), c.NumOut())
 	}
 	for i := range c.NumOut() {
 		c.SetOut(i, ir.SequenceOf(out[i].Type))
@@ -49,7 +47,7 @@ func (op *SequenceMap) Run(c *ir.Call) error {
 	in := make([]tensor.Value, c.NumIn())
 	for i := range in {
 		if s, ok := c.In[i].(*tensor.Sequence); ok && len(s.Items) != n {
-			return fmt.Errorf("input 0 has %d items, input %d has %d", n, i, len(s.Items))
+			return kit.Errorf("input 0 has %d items, input %d has %d", n, i, len(s.Items))
 		}
 		in[i] = c.In[i]
 	}
@@ -68,15 +66,15 @@ func (op *SequenceMap) Run(c *ir.Call) error {
 		}
 		res, err := c.RunGraph(op.Body, in)
 		if err != nil {
-			return fmt.Errorf("item %d: %w", k, err)
+			return kit.Errorf("item %d: %w", k, err)
 		}
 		if len(res) < len(outs) {
-			return fmt.Errorf("body has %d outputs, the node has %d", len(res), len(outs))
+			return kit.Errorf("body has %d outputs, the node has %d", len(res), len(outs))
 		}
 		for i, s := range outs {
 			t := res[i].Type()
 			if k > 0 && !t.Equal(s.Elem) {
-				return fmt.Errorf("output %d is %s for item %d, was %s before", i, t, k, s.Elem)
+				return kit.Errorf("output %d is %s for item %d, was %s before", i, t, k, s.Elem)
 			}
 			s.Elem = t
 			s.Items = append(s.Items, res[i])

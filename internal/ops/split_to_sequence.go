@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -60,7 +59,7 @@ func (op *SplitToSequence) Run(c *ir.Call) error {
 	if t := c.Tensor(1); t != nil {
 		if t.Rank() == 0 {
 			if size, err = kit.ScalarInt(t, "split"); err == nil && size < 1 {
-				err = fmt.Errorf("split is %d, want at least 1", size)
+				err = kit.Errorf("split is %d, want at least 1", size)
 			}
 			if err == nil {
 				count = (n-1)/size + 1
@@ -79,7 +78,7 @@ func (op *SplitToSequence) Run(c *ir.Call) error {
 	}
 	const header = 192 // memory of an item besides its elements
 	if int64(count) > 1<<40 {
-		return fmt.Errorf("split into %d items, want at most %d", count, int64(1)<<40)
+		return kit.Errorf("split into %d items, want at most %d", count, int64(1)<<40)
 	}
 	if err := c.Reserve(int64(count) * header); err != nil {
 		return err

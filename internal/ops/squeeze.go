@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -62,7 +61,7 @@ func (op *Squeeze) Infer(c *ir.InferContext) error {
 			if !slices.Contains(axes, i) {
 				out = append(out, d)
 			} else if n, ok := d.Value(); ok && n != 1 {
-				return fmt.Errorf("dimension %d of shape %v is %d, want 1", i, in, n)
+				return kit.Errorf("dimension %d of shape %v is %d, want 1", i, in, n)
 			}
 		}
 	}
@@ -100,7 +99,7 @@ func (op *Squeeze) Run(c *ir.Call) error {
 	for i, d := range data.Shape() {
 		switch drop := given && slices.Contains(axes, i); {
 		case drop && d != 1:
-			return fmt.Errorf("dimension %d of shape %v is %d, want 1", i, data.Shape(), d)
+			return kit.Errorf("dimension %d of shape %v is %d, want 1", i, data.Shape(), d)
 		case drop || !given && d == 1:
 		default:
 			out = append(out, d)

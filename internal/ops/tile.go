@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -38,18 +37,18 @@ func (op *Tile) Infer(c *ir.InferContext) error {
 		return nil
 	}
 	if c.Elem(1) != kit.TensorInt64 {
-		return fmt.Errorf("repeats is %s, want int64", c.Elem(1))
+		return kit.Errorf("repeats is %s, want int64", c.Elem(1))
 	}
 	if err := kit.CheckRank(c, 1, 1, "repeats"); err != nil {
 		return err
 	}
 	if r := c.Contents(1); r != nil {
 		if len(r) != len(in) {
-			return fmt.Errorf("repeats has %d elements, but the input has rank %d", len(r), len(in))
+			return kit.Errorf("repeats has %d elements, but the input has rank %d", len(r), len(in))
 		}
 		for i := range out {
 			if n, ok := r[i].Value(); ok && n < 0 {
-				return fmt.Errorf("repeats has %d at position %d, want at least 0", n, i)
+				return kit.Errorf("repeats has %d at position %d, want at least 0", n, i)
 			}
 			out[i] = in[i].Mul(r[i])
 		}
@@ -62,7 +61,7 @@ func (op *Tile) repeats(c *ir.Call, rank int) ([]int, error) {
 	if !op.OneAxis {
 		r, err := kit.SmallInts(c.Tensor(1), "repeats")
 		if err == nil && len(r) != rank {
-			err = fmt.Errorf("repeats has %d elements, but the input has rank %d", len(r), rank)
+			err = kit.Errorf("repeats has %d elements, but the input has rank %d", len(r), rank)
 		}
 		return r, err
 	}
@@ -70,11 +69,11 @@ func (op *Tile) repeats(c *ir.Call, rank int) ([]int, error) {
 	for i, what := range []string{"tiles", "axis"} {
 		t := c.Tensor(i + 1)
 		if t == nil || t.Len() != 1 {
-			return nil, fmt.Errorf("input %s must have one element", what)
+			return nil, kit.Errorf("input %s must have one element", what)
 		}
 		n, err := kit.AnyInts(t)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", what, err)
+			return nil, kit.Errorf("%s: %w", what, err)
 		}
 		v[i] = n[0]
 	}
@@ -101,7 +100,7 @@ func (op *Tile) Run(c *ir.Call) error {
 	for i, r := range rep {
 		d := x.Dim(i)
 		if r < 0 || r > 0 && d > math.MaxInt/r {
-			return fmt.Errorf("repeats has %d at position %d, which is negative or overflows for a dimension of %d", r, i, d)
+			return kit.Errorf("repeats has %d at position %d, which is negative or overflows for a dimension of %d", r, i, d)
 		}
 		shape[i] = d * r
 	}

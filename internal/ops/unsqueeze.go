@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -31,7 +30,7 @@ func (op *Unsqueeze) ViewOf() int { return 0 }
 func unsqueezed[D any](shape []D, axes []int, one D) ([]D, error) {
 	rank := len(shape) + len(axes)
 	if rank > tensor.MaxRank {
-		return nil, fmt.Errorf("output has rank %d, want at most %d", rank, tensor.MaxRank)
+		return nil, kit.Errorf("output has rank %d, want at most %d", rank, tensor.MaxRank)
 	}
 	axes, err := kit.NormalAxes(axes, rank)
 	if err != nil {

@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
@@ -110,7 +108,7 @@ func (*Where) Run(c *ir.Call) error {
 	case 16:
 		l.Run = whereLoop[[2]uint64]
 	default:
-		return fmt.Errorf("elements of type %s are not supported", d)
+		return kit.Errorf("elements of type %s are not supported", d)
 	}
 	return kit.RunLoop(c, l, kit.GrainCheap, shape, []*tensor.Tensor{cond, x, y}, shapes)
 }

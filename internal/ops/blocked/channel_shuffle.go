@@ -1,8 +1,6 @@
 package blocked
 
 import (
-	"fmt"
-
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -31,7 +29,7 @@ func (s *ChannelShuffle) Infer(c *ir.InferContext) error { return kit.SameAsInpu
 func (s *ChannelShuffle) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	if x.Rank() < 2 || x.Dim(1)%s.Groups != 0 {
-		return fmt.Errorf("input has shape %v, want channels divisible by %d", x.Shape(), s.Groups)
+		return kit.Errorf("input has shape %v, want channels divisible by %d", x.Shape(), s.Groups)
 	}
 	y, err := c.Output(0, x.DType(), x.Shape()...)
 	if err != nil || x.Len() == 0 {

@@ -1,8 +1,6 @@
 package blocked
 
 import (
-	"fmt"
-
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/conv"
@@ -122,7 +120,7 @@ func (m *Binary) Run(c *ir.Call) error {
 		return err
 	}
 	if nb != n {
-		return fmt.Errorf("inputs have %d and %d images, want equal numbers", n, nb)
+		return kit.Errorf("inputs have %d and %d images, want equal numbers", n, nb)
 	}
 	y, err := blockedOut(c, n, &m.Out)
 	if err != nil {
@@ -202,7 +200,7 @@ func (m *Concat) Run(c *ir.Call) error {
 			return err
 		}
 		if n >= 0 && ni != n {
-			return fmt.Errorf("input %d has %d images, want %d", i, ni, n)
+			return kit.Errorf("input %d has %d images, want %d", i, ni, n)
 		}
 		n, xs[i] = ni, x
 		l := &m.In[i]

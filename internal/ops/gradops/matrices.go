@@ -1,7 +1,6 @@
 package gradops
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -34,7 +33,7 @@ var (
 func transposedInverses(c *ir.Call, x, y []float64, shape []int, cofactors bool) error {
 	r := len(shape)
 	if r < 2 || shape[r-1] != shape[r-2] {
-		return fmt.Errorf("input has shape %v, want square matrices", shape)
+		return kit.Errorf("input has shape %v, want square matrices", shape)
 	}
 	if len(x) == 0 {
 		return nil

@@ -1,7 +1,6 @@
 package gradops
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -73,7 +72,7 @@ func (*AveragePoolGradient) Infer(c *ir.InferContext) error { return shapedLike(
 func convGradientShape(w *kit.Window, group int, g, x, wt []int) (kit.ConvShape, error) {
 	s, err := kit.NewConvShape(w, group, x, wt)
 	if err == nil && !slices.Equal(s.Shape, g) {
-		err = fmt.Errorf("the gradient has shape %v, want %v, the shape of the output", g, s.Shape)
+		err = kit.Errorf("the gradient has shape %v, want %v, the shape of the output", g, s.Shape)
 	}
 	return s, err
 }
@@ -167,7 +166,7 @@ func (p *AveragePoolGradient) Run(c *ir.Call) error {
 		return err
 	}
 	if !slices.Equal(shape, c.Tensor(0).Shape()) {
-		return fmt.Errorf("the gradient has shape %v, want %v, the shape of the output", c.Tensor(0).Shape(), shape)
+		return kit.Errorf("the gradient has shape %v, want %v, the shape of the output", c.Tensor(0).Shape(), shape)
 	}
 	g, err := kit.RealIn[float64](c, c.Tensor(0))
 	if err != nil {

@@ -1,8 +1,6 @@
 package kit
 
 import (
-	"fmt"
-
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -90,6 +88,6 @@ func RunWide(c *ir.Call, f32 func(dst, src []float32) error, f64 func(dst, src [
 		c.Sync()
 		return ConvertInto(c, out, res, tensor.ConvertOptions{})
 	default:
-		return fmt.Errorf("elements of type %s are not supported", d)
+		return Errorf("elements of type %s are not supported", d)
 	}
 }

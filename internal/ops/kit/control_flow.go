@@ -1,8 +1,6 @@
 package kit
 
 import (
-	"fmt"
-
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -21,7 +19,7 @@ func WidenBranch(a, b ir.Type) (ir.Type, error) {
 // OneBool returns the only element of a bool tensor.
 func OneBool(t *tensor.Tensor, what string) (bool, error) {
 	if t == nil || t.DType() != tensor.TypeBool || t.Len() != 1 {
-		return false, fmt.Errorf("%s is %v, want one bool", what, t)
+		return false, Errorf("%s is %v, want one bool", what, t)
 	}
 	return tensor.Of[bool](t)[0], nil
 }

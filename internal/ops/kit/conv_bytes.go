@@ -1,7 +1,6 @@
 package kit
 
 import (
-	"fmt"
 	"slices"
 	"sync/atomic"
 
@@ -152,10 +151,10 @@ func WidenBytes(dst []int32, t *tensor.Tensor) {
 // output channel for the weights.
 func checkConvZeros(s *ConvShape, xz, wz *tensor.Tensor) error {
 	if xz != nil && xz.Len() != 1 {
-		return fmt.Errorf("zero point of the input has shape %v, want one element", xz.Shape())
+		return Errorf("zero point of the input has shape %v, want one element", xz.Shape())
 	}
 	if !convZeroFits(wz, s.M) {
-		return fmt.Errorf("zero point of the weights has shape %v, want one element or [%d]", wz.Shape(), s.M)
+		return Errorf("zero point of the weights has shape %v, want one element or [%d]", wz.Shape(), s.M)
 	}
 	return nil
 }
@@ -168,7 +167,7 @@ func ConvBytesShape(c *ir.Call, win *Window, group int, in []int, w, xz, wz *ten
 	case packed != nil:
 		shape = packed.shape
 	case w == nil:
-		return ConvShape{}, nil, fmt.Errorf("weights are absent")
+		return ConvShape{}, nil, Errorf("weights are absent")
 	default:
 		shape = w.Shape()
 	}

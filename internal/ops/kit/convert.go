@@ -1,7 +1,6 @@
 package kit
 
 import (
-	"fmt"
 	"sync/atomic"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -124,7 +123,7 @@ func ScratchTensor(c *ir.Call, d tensor.DType, shape []int) (*tensor.Tensor, err
 		return nil, err
 	}
 	if d == tensor.TypeString {
-		return nil, fmt.Errorf("strings cannot be converted in scratch memory")
+		return nil, Errorf("strings cannot be converted in scratch memory")
 	}
 	b, err := c.Scratch(n)
 	if err != nil {

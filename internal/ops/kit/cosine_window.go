@@ -1,7 +1,6 @@
 package kit
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -31,7 +30,7 @@ func (op *cosineWindow) Infer(c *ir.InferContext) error {
 		n = d[0]
 	}
 	if v, ok := n.Value(); ok && v < 0 {
-		return fmt.Errorf("size must be non-negative, got %d", v)
+		return Errorf("size must be non-negative, got %d", v)
 	}
 	c.SetOut(0, ir.TensorType(op.dtype, n))
 	return nil
@@ -44,7 +43,7 @@ func (op *cosineWindow) Run(c *ir.Call) error {
 		return err
 	}
 	if size < 0 {
-		return fmt.Errorf("size must be non-negative, got %d", size)
+		return Errorf("size must be non-negative, got %d", size)
 	}
 	t, err := c.Output(0, op.dtype, size)
 	if err != nil {

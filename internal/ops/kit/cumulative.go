@@ -1,8 +1,6 @@
 package kit
 
 import (
-	"fmt"
-
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -100,7 +98,7 @@ func (o *Cumulative) RunWith(c *ir.Call, t map[tensor.DType]CumulativeKernel) er
 	}
 	k := t[x.DType()]
 	if k == nil {
-		return fmt.Errorf("elements of type %s are not supported", x.DType())
+		return Errorf("elements of type %s are not supported", x.DType())
 	}
 	out, err := c.Output(0, x.DType(), x.Shape()...)
 	if err != nil {

@@ -1,8 +1,6 @@
 package kit
 
 import (
-	"fmt"
-
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -13,7 +11,7 @@ func DropoutRatio(t, mode *tensor.Tensor) (float64, error) {
 		return 0, nil
 	}
 	if mode.Len() != 1 {
-		return 0, fmt.Errorf("training_mode has shape %v, want a scalar", mode.Shape())
+		return 0, Errorf("training_mode has shape %v, want a scalar", mode.Shape())
 	}
 	if !tensor.Of[bool](mode)[0] {
 		return 0, nil
@@ -22,7 +20,7 @@ func DropoutRatio(t, mode *tensor.Tensor) (float64, error) {
 		return 0.5, nil
 	}
 	if t.Len() != 1 {
-		return 0, fmt.Errorf("ratio has shape %v, want a scalar", t.Shape())
+		return 0, Errorf("ratio has shape %v, want a scalar", t.Shape())
 	}
 	wide, err := tensor.Convert(t, tensor.TypeFloat64, tensor.ConvertOptions{})
 	if err != nil {
@@ -30,7 +28,7 @@ func DropoutRatio(t, mode *tensor.Tensor) (float64, error) {
 	}
 	r := tensor.Of[float64](wide)[0]
 	if !(r >= 0 && r < 1) {
-		return 0, fmt.Errorf("ratio is %g, want it in [0, 1)", r)
+		return 0, Errorf("ratio is %g, want it in [0, 1)", r)
 	}
 	return r, nil
 }

@@ -1,7 +1,6 @@
 package kit
 
 import (
-	"fmt"
 	"sync"
 
 	"github.com/onward-ml/onward/internal/cpu"
@@ -225,7 +224,7 @@ func SameBits(loops ...*ElementLoop) LoopTable {
 func (t LoopTable) Loop(d tensor.DType) (ElementLoop, error) {
 	l, ok := t[d]
 	if !ok {
-		return l, fmt.Errorf("elements of type %s are not supported", d)
+		return l, Errorf("elements of type %s are not supported", d)
 	}
 	return l, nil
 }

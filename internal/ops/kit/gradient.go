@@ -1,7 +1,6 @@
 package kit
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 )
@@ -56,7 +55,7 @@ func Derivative(d func(b *GradientBuilder, x, y, g string) string) *Gradient {
 func Derivatives(dx, dy func(b *GradientBuilder, x, y, z, g string) string) *Gradient {
 	return GradientRule(func(b *GradientBuilder, n *GradientNode, g string) ([]string, error) {
 		if len(n.Inputs) != 2 {
-			return nil, fmt.Errorf("node has %d inputs, want 2", len(n.Inputs))
+			return nil, Errorf("node has %d inputs, want 2", len(n.Inputs))
 		}
 		x, y, z := n.Inputs[0], n.Inputs[1], n.Outputs[0]
 		return []string{b.SumTo(dx(b, x, y, z, g), x), b.SumTo(dy(b, x, y, z, g), y)}, nil

@@ -1,7 +1,6 @@
 package kit
 
 import (
-	"fmt"
 	"strings"
 )
 
@@ -26,7 +25,7 @@ type GradientTape interface {
 // Need returns an error before an opset.
 func (b *GradientBuilder) Need(opset int) error {
 	if b.Opset < opset {
-		return fmt.Errorf("is differentiable since opset %d, the model imports %d", opset, b.Opset)
+		return Errorf("is differentiable since opset %d, the model imports %d", opset, b.Opset)
 	}
 	return nil
 }
@@ -255,7 +254,7 @@ func SumGradient(mean bool) *Gradient {
 // NearestGradient is MoveGradient for the resizing operators in their mode nearest.
 var NearestGradient = GradientRule(func(b *GradientBuilder, n *GradientNode, g string) ([]string, error) {
 	if mode := n.Attrs.Text("mode"); mode != "" && mode != "nearest" {
-		return nil, fmt.Errorf("mode %s is not differentiable, want nearest", mode)
+		return nil, Errorf("mode %s is not differentiable, want nearest", mode)
 	}
 	return MovedBack(b, n, g)
 })
@@ -265,7 +264,7 @@ var NearestGradient = GradientRule(func(b *GradientBuilder, n *GradientNode, g s
 func ScatterGradient(gather string) *Gradient {
 	return GradientRule(func(b *GradientBuilder, n *GradientNode, g string) ([]string, error) {
 		if len(n.Inputs) != 3 {
-			return nil, fmt.Errorf("node has %d inputs, want 3", len(n.Inputs))
+			return nil, Errorf("node has %d inputs, want 3", len(n.Inputs))
 		}
 		data, indices, updates := n.Inputs[0], n.Inputs[1], n.Inputs[2]
 		reduction := n.Attrs.Text("reduction")
@@ -313,6 +312,6 @@ func ScatterGradient(gather string) *Gradient {
 			toData := others(restData, product, zeros, zeroData, g)
 			return []string{toData, "", others(restUpdate, taken(product), taken(zeros), zeroUpdate, taken(g))}, nil
 		}
-		return nil, fmt.Errorf("reduction %q is not differentiable", reduction)
+		return nil, Errorf("reduction %q is not differentiable", reduction)
 	})
 }

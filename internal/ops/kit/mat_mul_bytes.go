@@ -2,7 +2,6 @@ package kit
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
@@ -228,7 +227,7 @@ func NewQuantParam(name string, p *tensor.Tensor, shape []int, byCol bool) (Quan
 		all *= Product(shape[:r-2])
 	}
 	if q.n != 1 && q.n != lines && q.n != all {
-		return q, fmt.Errorf("%s has shape %v, which does not match shape %v", name, p.Shape(), shape)
+		return q, Errorf("%s has shape %v, which does not match shape %v", name, p.Shape(), shape)
 	}
 	return q, nil
 }

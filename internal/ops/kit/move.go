@@ -1,8 +1,6 @@
 package kit
 
 import (
-	"fmt"
-
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
@@ -398,7 +396,7 @@ func IndexList(c *ir.Call, t *tensor.Tensor, n int, what string) ([]int, error) 
 	case tensor.TypeInt32:
 		err = indexListOf(r, tensor.Of[int32](t), n, what)
 	default:
-		err = fmt.Errorf("%s are %s, want int32 or int64", what, t.DType())
+		err = Errorf("%s are %s, want int32 or int64", what, t.DType())
 	}
 	return r, err
 }
@@ -410,7 +408,7 @@ func indexListOf[T int32 | int64](dst []int, src []T, n int, what string) error 
 			x += n
 		}
 		if uint(x) >= uint(n) {
-			return fmt.Errorf("%s: element %d is %d, want %d to %d", what, i, v, -n, n-1)
+			return Errorf("%s: element %d is %d, want %d to %d", what, i, v, -n, n-1)
 		}
 		dst[i] = x
 	}

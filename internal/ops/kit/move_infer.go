@@ -1,8 +1,6 @@
 package kit
 
 import (
-	"fmt"
-
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -40,10 +38,10 @@ func SmallInts(t *tensor.Tensor, what string) ([]int, error) {
 		return nil, nil
 	}
 	if t.Rank() > 1 {
-		return nil, fmt.Errorf("%s has shape %v, want one dimension", what, t.Shape())
+		return nil, Errorf("%s has shape %v, want one dimension", what, t.Shape())
 	}
 	if t.Len() > 2*tensor.MaxRank {
-		return nil, fmt.Errorf("%s has %d elements, want at most %d", what, t.Len(), 2*tensor.MaxRank)
+		return nil, Errorf("%s has %d elements, want at most %d", what, t.Len(), 2*tensor.MaxRank)
 	}
 	return Ints(t), nil
 }
@@ -51,7 +49,7 @@ func SmallInts(t *tensor.Tensor, what string) ([]int, error) {
 // CheckSmall makes the checks of smallInts during inference.
 func CheckSmall(c *ir.InferContext, i int, what string) error {
 	if s := c.Shape(i); len(s) > 1 {
-		return fmt.Errorf("%s has shape %v, want one dimension", what, s)
+		return Errorf("%s has shape %v, want one dimension", what, s)
 	}
 	return nil
 }

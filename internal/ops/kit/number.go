@@ -1,7 +1,6 @@
 package kit
 
 import (
-	"fmt"
 	"math"
 	"unsafe"
 
@@ -47,7 +46,7 @@ func NumberIn[T RealFloat](c *ir.Call, t *tensor.Tensor) ([]T, error) {
 	}
 	wide, ok := any(buf).([]float64)
 	if !ok {
-		return nil, fmt.Errorf("element type %s is interpolated in float64 only", t.DType())
+		return nil, Errorf("element type %s is interpolated in float64 only", t.DType())
 	}
 	switch t.DType() {
 	case tensor.TypeInt8:
@@ -67,7 +66,7 @@ func NumberIn[T RealFloat](c *ir.Call, t *tensor.Tensor) ([]T, error) {
 	case tensor.TypeUint64:
 		numberConvert[uint64](c, wide, t)
 	default:
-		return nil, fmt.Errorf("element type %s cannot be interpolated, want a number", t.DType())
+		return nil, Errorf("element type %s cannot be interpolated, want a number", t.DType())
 	}
 	return buf, nil
 }

@@ -1,7 +1,6 @@
 package kit
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/onward-ml/onward/internal/memory"
@@ -46,7 +45,7 @@ func StoreNumbers(t *tensor.Tensor, v []float64) error {
 	case tensor.TypeUint64:
 		storeInts[uint64](t, v, 0, 1<<64-2048)
 	default:
-		return fmt.Errorf("output is %s, want a number", t.DType())
+		return Errorf("output is %s, want a number", t.DType())
 	}
 	return nil
 }

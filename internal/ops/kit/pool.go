@@ -1,7 +1,6 @@
 package kit
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -48,7 +47,7 @@ func InferPool(c *ir.InferContext, w *Window, outs ...ir.Type) error {
 	var shape []ir.Dim
 	if in := c.Shape(0); in != nil {
 		if len(in) < 3 {
-			return fmt.Errorf("input has rank %d, want at least 3", len(in))
+			return Errorf("input has rank %d, want at least 3", len(in))
 		}
 		var sp []ir.Dim
 		if sp, err = w.outDims(in[2:], ir.Dims(w.Kernel)); err == nil {
@@ -66,7 +65,7 @@ func InferPool(c *ir.InferContext, w *Window, outs ...ir.Type) error {
 // output.
 func PoolGeom(w *Window, in []int) (WindowGeom, []int, error) {
 	if len(in) < 3 {
-		return WindowGeom{}, nil, fmt.Errorf("input has shape %v, want rank at least 3", in)
+		return WindowGeom{}, nil, Errorf("input has shape %v, want rank at least 3", in)
 	}
 	g, err := w.Resolve(in[2:], w.Kernel)
 	if err != nil {

@@ -1,7 +1,6 @@
 package kit
 
 import (
-	"fmt"
 	"runtime"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -68,7 +67,7 @@ func realConvert[T RealFloat](dst []T, t *tensor.Tensor, lo, hi int) error {
 			dst[i] = T(v.Float32())
 		}
 	default:
-		return fmt.Errorf("element type is %s, want a floating-point type", t.DType())
+		return Errorf("element type is %s, want a floating-point type", t.DType())
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package kit
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/onward-ml/onward/internal/cpu"
@@ -190,7 +189,7 @@ func (r *Reduction) RunWith(c *ir.Call, t ReduceTable) error {
 	}
 	k := t[d]
 	if k == nil {
-		return fmt.Errorf("elements of type %s are not supported", d)
+		return Errorf("elements of type %s are not supported", d)
 	}
 	if d == x.DType() {
 		return k(c, p, out, x)

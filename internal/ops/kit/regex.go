@@ -1,7 +1,6 @@
 package kit
 
 import (
-	"fmt"
 	"io"
 	"math"
 	"regexp"
@@ -33,7 +32,7 @@ type Regexp struct {
 // CompileRegexp compiles a pattern in RE2 syntax. full requires that it matches the whole string.
 func CompileRegexp(pattern string, full bool) (*Regexp, error) {
 	if len(pattern) > MaxPattern {
-		return nil, fmt.Errorf("pattern has %d bytes, want at most %d", len(pattern), MaxPattern)
+		return nil, Errorf("pattern has %d bytes, want at most %d", len(pattern), MaxPattern)
 	}
 	tree, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
@@ -41,7 +40,7 @@ func CompileRegexp(pattern string, full bool) (*Regexp, error) {
 	}
 	n := instructions(tree)
 	if n > maxInstructions {
-		return nil, fmt.Errorf("pattern has %d instructions with all repetitions, want at most %d", n, maxInstructions)
+		return nil, Errorf("pattern has %d instructions with all repetitions, want at most %d", n, maxInstructions)
 	}
 	if full {
 		// The pattern is valid by itself, so it cannot close the group around it.
@@ -121,7 +120,7 @@ func (r *Regexp) FindAll(c *ir.Call, s string) ([][]int, error) {
 		most, with = maxLookBehind/r.cost, ` with ^, \A, \b or \B`
 	}
 	if len(s) > most {
-		return nil, fmt.Errorf("the string has %d bytes, want at most %d for a pattern of %d instructions%s", len(s), most, r.cost, with)
+		return nil, Errorf("the string has %d bytes, want at most %d for a pattern of %d instructions%s", len(s), most, r.cost, with)
 	}
 	if r.behind {
 		return r.re.FindAllStringIndex(s, -1), nil

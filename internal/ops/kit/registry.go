@@ -173,14 +173,14 @@ func Lookup(domain, name string, opset int) (*Def, error) {
 		panic(fmt.Sprintf("ops: no operator of domain %q is linked; import internal/ops/all", domain))
 	}
 	if d == nil {
-		return nil, fmt.Errorf("operator %s is not implemented", QualifiedName(domain, name))
+		return nil, Errorf("operator %s is not implemented", QualifiedName(domain, name))
 	}
 	if _, ok := d.SinceVersion(opset); !ok {
 		if d.Until != 0 && opset > d.Until {
-			return nil, fmt.Errorf("operator %s is deprecated since opset %d, use %s instead; the model imports opset %d",
+			return nil, Errorf("operator %s is deprecated since opset %d, use %s instead; the model imports opset %d",
 				QualifiedName(domain, name), d.Until+1, d.Successor, opset)
 		}
-		return nil, fmt.Errorf("operator %s exists since opset %d, the model imports opset %d", QualifiedName(domain, name), d.Since[0], opset)
+		return nil, Errorf("operator %s exists since opset %d, the model imports opset %d", QualifiedName(domain, name), d.Since[0], opset)
 	}
 	return d, nil
 }

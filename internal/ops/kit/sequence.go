@@ -1,8 +1,6 @@
 package kit
 
 import (
-	"fmt"
-
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -16,9 +14,9 @@ func SequenceIn(c *ir.Call, i int) (*tensor.Sequence, error) {
 		if s, ok := c.In[i].(*tensor.Sequence); ok {
 			return s, nil
 		}
-		return nil, fmt.Errorf("input %d is a %s, want a sequence", i, c.In[i].Type())
+		return nil, Errorf("input %d is a %s, want a sequence", i, c.In[i].Type())
 	}
-	return nil, fmt.Errorf("input %d is missing", i)
+	return nil, Errorf("input %d is missing", i)
 }
 
 // SequenceElem returns the element type of input i, a sequence.
@@ -41,7 +39,7 @@ func SequencePosition(t *tensor.Tensor, n int, behind bool) (int, error) {
 		end++
 	}
 	if p < -n || p >= end {
-		return 0, fmt.Errorf("position %d is out of range [%d, %d] for a sequence of %d items", p, -n, end-1, n)
+		return 0, Errorf("position %d is out of range [%d, %d] for a sequence of %d items", p, -n, end-1, n)
 	}
 	if p < 0 {
 		p += n

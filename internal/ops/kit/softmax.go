@@ -1,7 +1,6 @@
 package kit
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -84,7 +83,7 @@ func (o *SoftmaxAxis) Span(shape []int) (AxisSpan, error) {
 func (o *SoftmaxAxis) Infer(c *ir.InferContext) error {
 	if s := c.Shape(0); s != nil {
 		if _, err := o.Span(make([]int, len(s))); err != nil {
-			return fmt.Errorf("attribute %w", err)
+			return Errorf("attribute %w", err)
 		}
 	}
 	return SameAsInput(c)

@@ -1,7 +1,6 @@
 package kit
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/onward-ml/onward/tensor"
@@ -12,12 +11,12 @@ func SplitSizes(sizes []int, n int) error {
 	sum := 0
 	for i, s := range sizes {
 		if s < 0 || s > n-sum {
-			return fmt.Errorf("split sizes %v do not add up to %d: size %d at position %d", sizes, n, s, i)
+			return Errorf("split sizes %v do not add up to %d: size %d at position %d", sizes, n, s, i)
 		}
 		sum += s
 	}
 	if sum != n {
-		return fmt.Errorf("split sizes %v add up to %d, want %d", sizes, sum, n)
+		return Errorf("split sizes %v add up to %d, want %d", sizes, sum, n)
 	}
 	return nil
 }
@@ -64,7 +63,7 @@ func AnyInts(t *tensor.Tensor) ([]int, error) {
 		}
 		return r, nil
 	}
-	return nil, fmt.Errorf("%s cannot be read as integers", t.DType())
+	return nil, Errorf("%s cannot be read as integers", t.DType())
 }
 
 // maxIndex and minIndex represent numbers that exceed all indices.

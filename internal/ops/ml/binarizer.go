@@ -1,8 +1,6 @@
 package ml
 
 import (
-	"fmt"
-
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -36,7 +34,7 @@ func (op *Binarizer) Run(c *ir.Call) error {
 	case tensor.TypeInt64:
 		binarize[int64](c, y, x, op.Threshold)
 	default:
-		return fmt.Errorf("X has type %s, want one of %s", x.DType(), mlNumbers)
+		return kit.Errorf("X has type %s, want one of %s", x.DType(), mlNumbers)
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package ml
 
 import (
 	"errors"
-	"fmt"
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -41,7 +40,7 @@ func (op *FeatureVectorizer) Infer(c *ir.InferContext) error {
 		switch s := c.Shape(i); {
 		case s == nil:
 		case len(s) == 0:
-			return fmt.Errorf("input %d: a scalar, want at least one dimension", i)
+			return kit.Errorf("input %d: a scalar, want at least one dimension", i)
 		case len(s) == 1:
 			n, w = ir.Known(1), s[0]
 		default:
@@ -51,7 +50,7 @@ func (op *FeatureVectorizer) Infer(c *ir.InferContext) error {
 			}
 		}
 		if rows, err = ir.Merge(rows, n); err != nil {
-			return fmt.Errorf("numbers of rows: %w", err)
+			return kit.Errorf("numbers of rows: %w", err)
 		}
 		if op.widths != nil {
 			w = ir.Known(op.widths[i])
@@ -68,10 +67,10 @@ func (op *FeatureVectorizer) Run(c *ir.Call) error {
 	for i := range c.NumIn() {
 		n, w, err := featureRows(c.Tensor(i))
 		if err != nil {
-			return fmt.Errorf("input %d: %w", i, err)
+			return kit.Errorf("input %d: %w", i, err)
 		}
 		if i > 0 && n != rows {
-			return fmt.Errorf("input %d has %d rows, input 0 has %d", i, n, rows)
+			return kit.Errorf("input %d has %d rows, input 0 has %d", i, n, rows)
 		}
 		if op.widths != nil {
 			w = op.widths[i]
@@ -101,7 +100,7 @@ func (op *FeatureVectorizer) Run(c *ir.Call) error {
 		case tensor.TypeInt64:
 			copyFeatures(to, tensor.Of[int64](x), rows, cols, w, total)
 		default:
-			return fmt.Errorf("input %d is %s, want one of %s", i, x.DType(), mlNumbers)
+			return kit.Errorf("input %d is %s, want one of %s", i, x.DType(), mlNumbers)
 		}
 		from += w
 	}

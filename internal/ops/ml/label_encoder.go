@@ -2,7 +2,6 @@ package ml
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 
@@ -33,10 +32,10 @@ const labelTypes = "string int64 float int32 int16 double"
 
 func newLabelTable(keys, values, def *tensor.Tensor) (*labelTable, error) {
 	if keys.Rank() != 1 || values.Rank() != 1 || keys.Len() != values.Len() {
-		return nil, fmt.Errorf("keys and values have shapes %v and %v, want two lists of equal length", keys.Shape(), values.Shape())
+		return nil, kit.Errorf("keys and values have shapes %v and %v, want two lists of equal length", keys.Shape(), values.Shape())
 	}
 	if def.Len() != 1 || def.DType() != values.DType() {
-		return nil, fmt.Errorf("the default is %s, want one element of type %s", def, values.DType())
+		return nil, kit.Errorf("the default is %s, want one element of type %s", def, values.DType())
 	}
 	t := &labelTable{key: keys.DType(), nan: int32(keys.Len())}
 	switch keys.DType() {
@@ -50,7 +49,7 @@ func newLabelTable(keys, values, def *tensor.Tensor) (*labelTable, error) {
 	case tensor.TypeFloat64:
 		t.find = labelIndex(tensor.Of[float64](keys), &t.nan)
 	default:
-		return nil, fmt.Errorf("keys are %s, want one of %s", keys.DType(), labelTypes)
+		return nil, kit.Errorf("keys are %s, want one of %s", keys.DType(), labelTypes)
 	}
 	var err error
 	switch values.DType() {
@@ -67,7 +66,7 @@ func newLabelTable(keys, values, def *tensor.Tensor) (*labelTable, error) {
 	case tensor.TypeFloat64:
 		t.values, err = appendOne[float64](values, def)
 	default:
-		err = fmt.Errorf("values are %s, want one of %s", values.DType(), labelTypes)
+		err = kit.Errorf("values are %s, want one of %s", values.DType(), labelTypes)
 	}
 	return t, err
 }
@@ -152,7 +151,7 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "LabelEncoder", Since:
 				}
 			}
 			if len(found) != 1 {
-				return nil, fmt.Errorf("%d attributes %s_* are set, want exactly one", len(found), prefix)
+				return nil, kit.Errorf("%d attributes %s_* are set, want exactly one", len(found), prefix)
 			}
 			return found[0], nil
 		}
@@ -216,7 +215,7 @@ func (op *LabelEncoder) table(key tensor.DType) (*labelTable, error) {
 			return t, nil
 		}
 	}
-	return nil, fmt.Errorf("X has type %s, but the keys have type %s", key, op.tables[0].key)
+	return nil, kit.Errorf("X has type %s, but the keys have type %s", key, op.tables[0].key)
 }
 
 // Infer sets Y to the shape of X and the type of the values.

@@ -1,7 +1,6 @@
 package ml
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -182,7 +181,7 @@ func mlRows(x *tensor.Tensor, name string) (n, c int, err error) {
 	case 2:
 		return x.Dim(0), x.Dim(1), nil
 	}
-	return 0, 0, fmt.Errorf("%s has shape %v, want [N, C] or [C]", name, x.Shape())
+	return 0, 0, kit.Errorf("%s has shape %v, want [N, C] or [C]", name, x.Shape())
 }
 
 // mlRowDims is the shape inference counterpart of mlRows for input i.
@@ -195,7 +194,7 @@ func mlRowDims(c *ir.InferContext, i int, name string) (n, cols ir.Dim, err erro
 	case len(s) == 2:
 		return s[0], s[1], nil
 	default:
-		return ir.Unknown, ir.Unknown, fmt.Errorf("%s has rank %d, want 1 or 2", name, len(s))
+		return ir.Unknown, ir.Unknown, kit.Errorf("%s has rank %d, want 1 or 2", name, len(s))
 	}
 }
 
@@ -253,7 +252,7 @@ func mlNumbersAs[T mlFloat](c *ir.Call, t *tensor.Tensor) ([]T, error) {
 	case tensor.TypeInt64:
 		convertNumbers(c, r, tensor.Of[int64](t))
 	default:
-		return nil, fmt.Errorf("input is %s, want one of %s", t.DType(), mlNumbers)
+		return nil, kit.Errorf("input is %s, want one of %s", t.DType(), mlNumbers)
 	}
 	return r, nil
 }

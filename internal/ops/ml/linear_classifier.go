@@ -1,8 +1,6 @@
 package ml
 
 import (
-	"fmt"
-
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -78,7 +76,7 @@ func (op *LinearClassifier) Run(c *ir.Call) error {
 	}
 	e := op.columns(t)
 	if k := op.labels.len(); k != e && (k != 0 || e != 1) || t == 0 {
-		return fmt.Errorf("%d labels for %d linear functions, want one label per function, or two or none for one function", k, t)
+		return kit.Errorf("%d labels for %d linear functions, want one label per function, or two or none for one function", k, t)
 	}
 	y, err := c.Output(0, op.labels.dtype(), n)
 	if err != nil {

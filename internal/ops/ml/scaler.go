@@ -1,8 +1,6 @@
 package ml
 
 import (
-	"fmt"
-
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -44,7 +42,7 @@ func (op *Scaler) Run(c *ir.Call) error {
 		cols = x.Dim(x.Rank() - 1)
 	}
 	if k != 1 && k != cols {
-		return fmt.Errorf("%d offsets and scales for X of shape %v, want 1 or %d", k, x.Shape(), cols)
+		return kit.Errorf("%d offsets and scales for X of shape %v, want 1 or %d", k, x.Shape(), cols)
 	}
 	t, err := c.Output(0, tensor.TypeFloat32, x.Shape()...)
 	if err != nil || x.Len() == 0 {

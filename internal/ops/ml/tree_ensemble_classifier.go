@@ -1,8 +1,6 @@
 package ml
 
 import (
-	"fmt"
-
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -73,7 +71,7 @@ func (op *TreeEnsembleClassifier) Run(c *ir.Call) error {
 		return err
 	}
 	if op.targets == 0 {
-		return fmt.Errorf("the operator has no class labels, want at least one")
+		return kit.Errorf("the operator has no class labels, want at least one")
 	}
 	y, err := c.Output(0, op.labels.dtype(), n)
 	if err != nil {

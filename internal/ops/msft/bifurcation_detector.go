@@ -1,7 +1,6 @@
 package msft
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -42,7 +41,7 @@ func (op *BifurcationDetector) Run(c *ir.Call) error {
 	if t := c.Tensor(3); t != nil {
 		pred := tensor.Of[int64](t)
 		if from < 0 || from > len(src) || len(pred) != len(src)+1-from {
-			return fmt.Errorf("pred_tokens has shape %v, prev_suffix_match_idx is %d and src_tokens has %d tokens; want as many predicted tokens as source tokens after the index, plus one", t.Shape(), from, len(src))
+			return kit.Errorf("pred_tokens has shape %v, prev_suffix_match_idx is %d and src_tokens has %d tokens; want as many predicted tokens as source tokens after the index, plus one", t.Shape(), from, len(src))
 		}
 		n := 0
 		for n < len(src)-from && pred[n] == src[from+n] {

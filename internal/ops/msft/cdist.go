@@ -1,7 +1,6 @@
 package msft
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/onward-ml/onward/internal/cpu"
@@ -34,7 +33,7 @@ func (*CDist) Infer(c *ir.InferContext) error {
 		}
 	}
 	if a, b := c.Shape(0), c.Shape(1); a != nil && b != nil && a[1].Differs(b[1]) {
-		return fmt.Errorf("A and B have shapes %v and %v, want rows of equal length", a, b)
+		return kit.Errorf("A and B have shapes %v and %v, want rows of equal length", a, b)
 	}
 	c.SetOut(0, ir.TensorType(c.Elem(0), out...))
 	return nil
@@ -51,7 +50,7 @@ func (op *CDist) Run(c *ir.Call) error {
 func cdist[T kit.RealFloat](c *ir.Call, op *CDist) error {
 	at, bt := c.Tensor(0), c.Tensor(1)
 	if at.Rank() != 2 || bt.Rank() != 2 || at.Dim(1) != bt.Dim(1) {
-		return fmt.Errorf("A and B have shapes %v and %v, want [M N] and [K N]", at.Shape(), bt.Shape())
+		return kit.Errorf("A and B have shapes %v and %v, want [M N] and [K N]", at.Shape(), bt.Shape())
 	}
 	m, k, n := at.Dim(0), bt.Dim(0), at.Dim(1)
 	y, err := c.Output(0, at.DType(), m, k)

@@ -1,7 +1,6 @@
 package msft
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -21,7 +20,7 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "DynamicTimeWar
 // Infer sets the type; the length of the path depends on the costs.
 func (*DynamicTimeWarping) Infer(c *ir.InferContext) error {
 	if s := c.Shape(0); s != nil && len(s) != 2 && len(s) != 3 {
-		return fmt.Errorf("input has rank %d, want 2 or 3", len(s))
+		return kit.Errorf("input has rank %d, want 2 or 3", len(s))
 	}
 	c.SetOut(0, ir.TensorType(tensor.TypeInt32, ir.Known(2), ir.Unknown))
 	return nil
@@ -35,7 +34,7 @@ func (*DynamicTimeWarping) Run(c *ir.Call) error {
 		s = s[1:]
 	}
 	if len(s) != 2 || x.Len() == 0 || s[0] > math.MaxInt32 || s[1] > math.MaxInt32 {
-		return fmt.Errorf("input has shape %v, want [M N] or [1 M N], not empty", x.Shape())
+		return kit.Errorf("input has shape %v, want [M N] or [1 M N], not empty", x.Shape())
 	}
 	rows, cols, cost := s[0], s[1], tensor.Of[float32](x)
 	steps, err := ir.ScratchOf[uint8](c, rows*cols)

@@ -1,7 +1,6 @@
 package msft
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -22,7 +21,7 @@ func (*ExpandDims) ViewOf() int { return 0 }
 
 func expandDimsAxis(axis, rank int) (int, error) {
 	if axis < -rank-1 || axis > rank {
-		return 0, fmt.Errorf("axis is %d, want it in [%d, %d] for rank %d", axis, -rank-1, rank, rank)
+		return 0, kit.Errorf("axis is %d, want it in [%d, %d] for rank %d", axis, -rank-1, rank, rank)
 	}
 	if axis < 0 {
 		axis += rank + 1

@@ -1,7 +1,6 @@
 package msft
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -53,7 +52,7 @@ func (op *ActivatedConv) Run(c *ir.Call) error {
 	if z := c.Tensor(3); z != nil {
 		y := c.Out[0].(*tensor.Tensor)
 		if !slices.Equal(z.Shape(), y.Shape()) {
-			return fmt.Errorf("Z has shape %v, want %v", z.Shape(), y.Shape())
+			return kit.Errorf("Z has shape %v, want %v", z.Shape(), y.Shape())
 		}
 		if y.DType() == tensor.TypeFloat64 {
 			addTo(tensor.Of[float64](y), tensor.Of[float64](z))

@@ -1,7 +1,6 @@
 package msft
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -45,13 +44,13 @@ func (op *GatherBlockQuantized) parts(d tensor.DType) int {
 
 func (op *GatherBlockQuantized) axes(d tensor.DType, rank int) (gather, quantize int, err error) {
 	if gather, err = kit.NormalAxis(op.GatherAxis, rank); err != nil {
-		return 0, 0, fmt.Errorf("attribute gather_axis: %w", err)
+		return 0, 0, kit.Errorf("attribute gather_axis: %w", err)
 	}
 	if quantize, err = kit.NormalAxis(op.QuantizeAxis, rank); err != nil {
-		return 0, 0, fmt.Errorf("attribute quantize_axis: %w", err)
+		return 0, 0, kit.Errorf("attribute quantize_axis: %w", err)
 	}
 	if d == tensor.TypeUint8 && (gather != 0 || quantize != rank-1 || rank < 2) {
-		return 0, 0, fmt.Errorf("gather_axis is %d and quantize_axis %d; uint8 data requires the first and the last of %d axes", op.GatherAxis, op.QuantizeAxis, rank)
+		return 0, 0, kit.Errorf("gather_axis is %d and quantize_axis %d; uint8 data requires the first and the last of %d axes", op.GatherAxis, op.QuantizeAxis, rank)
 	}
 	return gather, quantize, nil
 }
@@ -89,12 +88,12 @@ func (op *GatherBlockQuantized) Run(c *ir.Call) error {
 	values, bits := op.codes(d)
 	real := d.IsFloat8() || d == tensor.TypeFloat4E2M1
 	if real && zeros != nil {
-		return fmt.Errorf("zero_points are not supported for data of type %s", d)
+		return kit.Errorf("zero_points are not supported for data of type %s", d)
 	}
 	block := op.BlockSize
 	if block == 0 {
 		if !real {
-			return fmt.Errorf("block_size 0 is not supported for data of type %s", d)
+			return kit.Errorf("block_size 0 is not supported for data of type %s", d)
 		}
 		block = max(1, shape[quantize])
 	}
@@ -183,7 +182,7 @@ func (op *GatherBlockQuantized) scales(c *ir.Call, t *tensor.Tensor, want []int,
 		fits = s[i] == want[i] || real && i != quantize && s[i] == 1
 	}
 	if !fits {
-		return nil, fmt.Errorf("scales has shape %v, want %v", s, want)
+		return nil, kit.Errorf("scales has shape %v, want %v", s, want)
 	}
 	if slices.Equal(s, want) {
 		return kit.RealIn[float32](c, t)
@@ -208,7 +207,7 @@ func (op *GatherBlockQuantized) zeros(c *ir.Call, t *tensor.Tensor, want []int, 
 	packed := slices.Clone(want)
 	packed[last] = (want[last] + parts - 1) / parts
 	if !slices.Equal(t.Shape(), packed) {
-		return nil, fmt.Errorf("zero_points has shape %v, want %v", t.Shape(), packed)
+		return nil, kit.Errorf("zero_points has shape %v, want %v", t.Shape(), packed)
 	}
 	codes := t.Bytes()
 	for i := range z {

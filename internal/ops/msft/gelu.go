@@ -1,7 +1,6 @@
 package msft
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/onward-ml/onward/internal/cpu"
@@ -46,7 +45,7 @@ func runBiasGelu[T kit.RealFloat](op *biasGelu, c *ir.Call) error {
 		cols = t.Dim(t.Rank() - 1)
 	}
 	if b := c.Tensor(1); b != nil && (b.Rank() != 1 || b.Len() != cols) {
-		return fmt.Errorf("bias has shape %v, want [%d]", b.Shape(), cols)
+		return kit.Errorf("bias has shape %v, want [%d]", b.Shape(), cols)
 	}
 	x, err := kit.RealIn[T](c, t)
 	if err != nil {

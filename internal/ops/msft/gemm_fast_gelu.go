@@ -1,8 +1,6 @@
 package msft
 
 import (
-	"fmt"
-
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -37,7 +35,7 @@ func (*GemmFastGelu) Run(c *ir.Call) error {
 		}
 	}
 	if in[2] != nil && len(in[2]) != s.N {
-		return fmt.Errorf("bias has shape %v, want [%d]", c.Tensor(2).Shape(), s.N)
+		return kit.Errorf("bias has shape %v, want [%d]", c.Tensor(2).Shape(), s.N)
 	}
 	y, err := kit.RealOut[float32](c, 0, x.DType(), s.Out...)
 	if err != nil || len(y.Data) == 0 {

@@ -1,7 +1,6 @@
 package msft
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -102,7 +101,7 @@ const maxInitialTimestamp = 50
 
 func (t *timestampRules) check(words int) error {
 	if t.Begin <= 0 || t.Begin >= words {
-		return fmt.Errorf("beginning_timestamp_token_id is %d, want 1 to %d", t.Begin, words-1)
+		return kit.Errorf("beginning_timestamp_token_id is %d, want 1 to %d", t.Begin, words-1)
 	}
 	return nil
 }

@@ -1,8 +1,6 @@
 package msft
 
 import (
-	"fmt"
-
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -29,7 +27,7 @@ func (g *contribGridSample) Infer(c *ir.InferContext) error {
 		return err
 	}
 	if s := c.Shape(0); s != nil && len(s) != 4 {
-		return fmt.Errorf("input has rank %d, want 4", len(s))
+		return kit.Errorf("input has rank %d, want 4", len(s))
 	}
 	return nil
 }

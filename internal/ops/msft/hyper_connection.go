@@ -1,7 +1,6 @@
 package msft
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -18,7 +17,7 @@ func gateOf(name string, t *tensor.Tensor, rows, num, features int) (int, error)
 	case rows * num * features:
 		return features, nil
 	}
-	return 0, fmt.Errorf("%s has shape %v, want one gate per branch or feature of %d rows of %d branches of %d features", name, t.Shape(), rows, num, features)
+	return 0, kit.Errorf("%s has shape %v, want one gate per branch or feature of %d rows of %d branches of %d features", name, t.Shape(), rows, num, features)
 }
 
 // reduced returns shape s with the branches reduced to one feature vector per row.
@@ -121,10 +120,10 @@ func (op *HyperConnectionPostMix) Run(c *ir.Call) error {
 		return err
 	}
 	if b := c.Tensor(1); b.Len() != rows*features {
-		return fmt.Errorf("block_output has shape %v, want %d rows of %d", b.Shape(), rows, features)
+		return kit.Errorf("block_output has shape %v, want %d rows of %d", b.Shape(), rows, features)
 	}
 	if m != nil && m.Len() != rows*num*num {
-		return fmt.Errorf("stream_mix has shape %v, want [... %d %d]", m.Shape(), num, num)
+		return kit.Errorf("stream_mix has shape %v, want [... %d %d]", m.Shape(), num, num)
 	}
 	var in [4][]float32
 	for i := range in {

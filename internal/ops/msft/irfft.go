@@ -1,7 +1,6 @@
 package msft
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -26,7 +25,7 @@ func (*Irfft) Infer(c *ir.InferContext) error {
 		return nil
 	}
 	if len(s) < 2 || s[len(s)-1].Differs(ir.Known(2)) {
-		return fmt.Errorf("input has shape %v, want at least two dimensions, the last of 2", s)
+		return kit.Errorf("input has shape %v, want at least two dimensions, the last of 2", s)
 	}
 	out := slices.Clone(s[:len(s)-1])
 	n := s[len(s)-2].Sub(ir.Known(1)).Mul(ir.Known(2))
@@ -42,7 +41,7 @@ func (*Irfft) Infer(c *ir.InferContext) error {
 func (*Irfft) Run(c *ir.Call) error {
 	s := c.Tensor(0).Shape()
 	if len(s) < 2 || s[len(s)-1] != 2 {
-		return fmt.Errorf("input has shape %v, want at least two dimensions, the last of 2", s)
+		return kit.Errorf("input has shape %v, want at least two dimensions, the last of 2", s)
 	}
 	m := s[len(s)-2]
 	n := max(0, 2*(m-1))

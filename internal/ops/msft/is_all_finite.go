@@ -1,7 +1,6 @@
 package msft
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -36,7 +35,7 @@ func (o *IsAllFinite) Run(c *ir.Call) error {
 	for i := range c.NumIn() {
 		t := c.Tensor(i)
 		if t == nil {
-			return fmt.Errorf("input %d is missing", i)
+			return kit.Errorf("input %d is missing", i)
 		}
 		if t.DType() == tensor.TypeFloat64 {
 			all = all && allFinite(o, tensor.Of[float64](t))

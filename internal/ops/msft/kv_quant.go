@@ -1,7 +1,6 @@
 package msft
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -51,14 +50,14 @@ func (q kvQuant) width(dim int) int {
 func (q kvQuant) scales(c *ir.Call, i, heads, dim int) ([][]float32, error) {
 	t := c.Tensor(i)
 	if t == nil {
-		return nil, fmt.Errorf("input %d, the scales of a quantized cache, is missing", i)
+		return nil, kit.Errorf("input %d, the scales of a quantized cache, is missing", i)
 	}
 	want := 1
 	if q.Kind == "PER_CHANNEL" {
 		want = heads * dim
 	}
 	if t.Len() != want {
-		return nil, fmt.Errorf("the scales, input %d, have shape %v, want %d for %s of %d heads of size %d", i, t.Shape(), want, q.Kind, heads, dim)
+		return nil, kit.Errorf("the scales, input %d, have shape %v, want %d for %s of %d heads of size %d", i, t.Shape(), want, q.Kind, heads, dim)
 	}
 	v, err := kit.RealIn[float32](c, t)
 	if err != nil {

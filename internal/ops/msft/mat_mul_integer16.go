@@ -1,8 +1,6 @@
 package msft
 
 import (
-	"fmt"
-
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -65,7 +63,7 @@ func widen16(c *ir.Call, t *tensor.Tensor) ([]int32, error) {
 	case tensor.TypeUint16:
 		widenInto(c, r, tensor.Of[uint16](t))
 	default:
-		return nil, fmt.Errorf("elements are %s, want 16-bit integers", t.DType())
+		return nil, kit.Errorf("elements are %s, want 16-bit integers", t.DType())
 	}
 	return r, nil
 }

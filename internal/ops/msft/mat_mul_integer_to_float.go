@@ -1,8 +1,6 @@
 package msft
 
 import (
-	"fmt"
-
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -41,7 +39,7 @@ func (*MatMulIntegerToFloat) run(c *ir.Call, packed *kit.PackedBytes) error {
 		return err
 	}
 	if z := c.Tensor(4); z != nil && z.Len() != 1 {
-		return fmt.Errorf("a_zero_point has shape %v, want one element", z.Shape())
+		return kit.Errorf("a_zero_point has shape %v, want one element", z.Shape())
 	}
 	p := quantizedProduct{shape: &s, bScale: c.Tensor(3), bShape: shape, bias: c.Tensor(6)}
 	if p.aScale, err = oneScale(c, "a_scale", c.Tensor(2)); err != nil {

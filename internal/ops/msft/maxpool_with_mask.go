@@ -1,7 +1,6 @@
 package msft
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -45,7 +44,7 @@ func (p *MaxpoolWithMask) Run(c *ir.Call) error {
 	}
 	planes := shape[0] * shape[1]
 	if !fits || planes > 0 && ms[0]*ms[1] == 0 {
-		return fmt.Errorf("M has shape %v, which is inconsistent with X with shape %v", ms, x.Shape())
+		return kit.Errorf("M has shape %v, which is inconsistent with X with shape %v", ms, x.Shape())
 	}
 	y, err := c.Output(0, tensor.TypeFloat32, shape...)
 	if err != nil || y.Len() == 0 {
@@ -234,7 +233,7 @@ func (t *maskedTaps) find(c *ir.Call, g *kit.WindowGeom, mask []int32) error {
 	out, n, last := kit.Product(g.Out), len(g.In), len(g.In)-1
 	limit := int64(out) * int64(min(g.Taps(), kit.Product(g.In)))
 	if in := int64(len(mask)); max(limit, in) > math.MaxInt32 {
-		return fmt.Errorf("%d windows read up to %d times from a plane of %d elements, want at most %d", out, limit, in, math.MaxInt32)
+		return kit.Errorf("%d windows read up to %d times from a plane of %d elements, want at most %d", out, limit, in, math.MaxInt32)
 	}
 	if err := c.Reserve(4 * (limit + int64(out))); err != nil {
 		return err

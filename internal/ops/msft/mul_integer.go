@@ -1,8 +1,6 @@
 package msft
 
 import (
-	"fmt"
-
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -36,7 +34,7 @@ func (*MulInteger) Run(c *ir.Call) error {
 	for i, name := range []string{"A", "B"} {
 		if z := c.Tensor(1 + 2*i); z != nil {
 			if z.Len() != 1 {
-				return fmt.Errorf("the zero point of %s has shape %v, want one element", name, z.Shape())
+				return kit.Errorf("the zero point of %s has shape %v, want one element", name, z.Shape())
 			}
 			zero[i] = q.int(z.Bytes()[0])
 		}

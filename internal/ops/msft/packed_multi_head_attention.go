@@ -1,7 +1,6 @@
 package msft
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -40,7 +39,7 @@ func (op *PackedMultiHeadAttention) Infer(c *ir.InferContext) error {
 	}
 	inferPacked(c, tokens, size)
 	if q != nil && len(q) != 2 && len(q) != 4 {
-		return fmt.Errorf("query has rank %d, want 2 or 4", len(q))
+		return kit.Errorf("query has rank %d, want 2 or 4", len(q))
 	}
 	return nil
 }
@@ -65,12 +64,12 @@ func (op *PackedMultiHeadAttention) Run(c *ir.Call) error {
 		p.dim, p.vDim = s[1]/h, vt.Dim(1)/h
 		p.q, p.k, p.v = kit.HeadsLast(in[0], h, s[0], p.dim), kit.HeadsLast(in[1], h, s[0], p.dim), kit.HeadsLast(in[2], h, s[0], p.vDim)
 	default:
-		return fmt.Errorf("query, key and value are %v, %v and %v, which are inconsistent for %d heads", qt, kt, vt, h)
+		return kit.Errorf("query, key and value are %v, %v and %v, which are inconsistent for %d heads", qt, kt, vt, h)
 	}
 	if b := c.Tensor(3); b != nil {
 		size := h * p.dim
 		if b.Rank() != 1 || b.Len() != 2*size+h*p.vDim {
-			return fmt.Errorf("bias has shape %v, want [%d]", b.Shape(), 2*size+h*p.vDim)
+			return kit.Errorf("bias has shape %v, want [%d]", b.Shape(), 2*size+h*p.vDim)
 		}
 		var err error
 		if p.q, err = plusBias(c, p.q, 1, h, s[0], p.dim, in[3][:size]); err != nil {

@@ -1,8 +1,6 @@
 package msft
 
 import (
-	"fmt"
-
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
@@ -37,7 +35,7 @@ func (g *QGemm) Infer(c *ir.InferContext) error {
 	shape, err := g.Dims(c.Shape(0), c.Shape(3), c.Shape(6))
 	kit.SetShape(c, 0, elem, shape)
 	if err == nil && c.Has(8) && !c.Has(7) {
-		err = fmt.Errorf("y_zero_point is given but no y_scale")
+		err = kit.Errorf("y_zero_point is given but no y_scale")
 	}
 	return err
 }
@@ -61,11 +59,11 @@ func (g *QGemm) run(c *ir.Call, packed *kit.PackedBytes) error {
 		return err
 	}
 	if z := c.Tensor(2); z.Len() != 1 {
-		return fmt.Errorf("a_zero_point has shape %v, want one element", z.Shape())
+		return kit.Errorf("a_zero_point has shape %v, want one element", z.Shape())
 	}
 	bs := tensor.Of[float32](c.Tensor(4))
 	if len(bs) != 1 && len(bs) != n {
-		return fmt.Errorf("b_scale has shape %v, want one element or [%d]", c.Tensor(4).Shape(), n)
+		return kit.Errorf("b_scale has shape %v, want one element or [%d]", c.Tensor(4).Shape(), n)
 	}
 	rb, err := kit.NewQuantParam("zero point of B", c.Tensor(5), shape, !g.TransB)
 	if err != nil {
@@ -77,7 +75,7 @@ func (g *QGemm) run(c *ir.Call, packed *kit.PackedBytes) error {
 	if z := c.Tensor(8); z != nil {
 		d = z.DType()
 		if !c.Has(7) {
-			return fmt.Errorf("y_zero_point is given but no y_scale")
+			return kit.Errorf("y_zero_point is given but no y_scale")
 		}
 		if out, err = byteQuantOf(c, "Y", d, 7, 8); err != nil {
 			return err

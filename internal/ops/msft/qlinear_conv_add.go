@@ -1,8 +1,6 @@
 package msft
 
 import (
-	"fmt"
-
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -45,7 +43,7 @@ func (v *QLinearConvAdd) Run(c *ir.Call) error {
 		}
 	})
 	if y, ok := c.Out[0].(*tensor.Tensor); err == nil && ok && y.Len() != r.Len() {
-		return fmt.Errorf("the convolution has shape %v and the residual %v, want equal ones", y.Shape(), r.Shape())
+		return kit.Errorf("the convolution has shape %v and the residual %v, want equal ones", y.Shape(), r.Shape())
 	}
 	return err
 }

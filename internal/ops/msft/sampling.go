@@ -2,7 +2,6 @@ package msft
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"sort"
@@ -85,7 +84,7 @@ func (op *Sampling) Run(c *ir.Call) error {
 			r.process(b, row)
 			op.filter(c, row)
 			if next[b], err = source.draw(row); err != nil {
-				return fmt.Errorf("step %d, batch entry %d: %w", r.step, b, err)
+				return kit.Errorf("step %d, batch entry %d: %w", r.step, b, err)
 			}
 		}
 		copy(filtered, r.rows)
@@ -182,7 +181,7 @@ func (m *minimalStandard) draw(row []float32) (int32, error) {
 		sums[i] = total
 	}
 	if !(total > 0) {
-		return 0, fmt.Errorf("no token has a finite score")
+		return 0, kit.Errorf("no token has a finite score")
 	}
 	u := m.uniform() * total
 	return int32(min(sort.Search(len(sums), func(k int) bool { return sums[k] > u }), len(row)-1)), nil

@@ -1,8 +1,6 @@
 package msft
 
 import (
-	"fmt"
-
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -86,7 +84,7 @@ func runSimplifiedNorm[T kit.RealFloat](op *SimplifiedLayerNormalization, c *ir.
 			return err
 		}
 		if len(r.X) == 0 && len(s.Data) > 0 {
-			return fmt.Errorf("input has shape %v, want at least one element per row: statistics of no elements are undefined", shape)
+			return kit.Errorf("input has shape %v, want at least one element per row: statistics of no elements are undefined", shape)
 		}
 		r.Inv = s.Data
 	}

@@ -1,7 +1,6 @@
 package msft
 
 import (
-	"fmt"
 	"slices"
 	"unicode/utf8"
 
@@ -51,19 +50,19 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "Tokenizer", Si
 			}
 		}
 		if total > kit.MaxPattern {
-			return a.Fail(fmt.Errorf("the patterns have %d bytes, want at most %d", total, kit.MaxPattern))
+			return a.Fail(kit.Errorf("the patterns have %d bytes, want at most %d", total, kit.MaxPattern))
 		}
 		for _, s := range separators {
 			re, err := kit.CompileRegexp(s, false)
 			if err != nil {
-				return a.Fail(fmt.Errorf("attribute separators: %w", err))
+				return a.Fail(kit.Errorf("attribute separators: %w", err))
 			}
 			op.separators = append(op.separators, re)
 		}
 		if token != "" {
 			var err error
 			if op.token, err = kit.CompileRegexp(token, false); err != nil {
-				return a.Fail(fmt.Errorf("attribute tokenexp: %w", err))
+				return a.Fail(kit.Errorf("attribute tokenexp: %w", err))
 			}
 		}
 		return op
@@ -77,7 +76,7 @@ func (op *Tokenizer) Infer(c *ir.InferContext) error {
 		return nil
 	}
 	if len(s) != 1 && len(s) != 2 {
-		return fmt.Errorf("input has rank %d, want 1 or 2", len(s))
+		return kit.Errorf("input has rank %d, want 1 or 2", len(s))
 	}
 	full := true // known to have strings
 	for _, d := range s {
@@ -98,7 +97,7 @@ func (op *Tokenizer) Infer(c *ir.InferContext) error {
 func (op *Tokenizer) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	if x.Rank() != 1 && x.Rank() != 2 {
-		return fmt.Errorf("input has shape %v, want one or two dimensions", x.Shape())
+		return kit.Errorf("input has shape %v, want one or two dimensions", x.Shape())
 	}
 	in := tensor.Of[string](x)
 	if len(in) == 0 {
@@ -119,7 +118,7 @@ func (op *Tokenizer) Run(c *ir.Call) error {
 			rows[i/piece] = make([][]string, min(piece, len(in)-i))
 		}
 		if !utf8.ValidString(s) {
-			return fmt.Errorf("string %d is not valid UTF-8", i)
+			return kit.Errorf("string %d is not valid UTF-8", i)
 		}
 		// Every byte may become a token, whose string header has two words.
 		if err := c.Reserve(16 * int64(len(s))); err != nil {
@@ -128,7 +127,7 @@ func (op *Tokenizer) Run(c *ir.Call) error {
 		var err error
 		row := &rows[i/piece][i%piece]
 		if *row, err = op.tokens(c, s); err != nil {
-			return fmt.Errorf("string %d: %w", i, err)
+			return kit.Errorf("string %d: %w", i, err)
 		}
 		most = max(most, len(*row))
 	}

@@ -1,7 +1,6 @@
 package msft
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -40,7 +39,7 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "WhisperBeamSea
 // Infer implements [ir.Operator].
 func (op *WhisperBeamSearch) Infer(c *ir.InferContext) error {
 	if c.Wants(3) {
-		return fmt.Errorf("output cross_qk is not supported")
+		return kit.Errorf("output cross_qk is not supported")
 	}
 	if c.Wants(4) {
 		batch := ir.Unknown
@@ -78,7 +77,7 @@ func (op *WhisperBeamSearch) Run(c *ir.Call) error {
 			return nil
 		}
 		if op.NoSpeech < 0 || op.NoSpeech >= r.words {
-			return fmt.Errorf("no_speech_token_id is %d, want a token of a vocabulary of %d", op.NoSpeech, r.words)
+			return kit.Errorf("no_speech_token_id is %d, want a token of a vocabulary of %d", op.NoSpeech, r.words)
 		}
 		y, err := c.Output(4, tensor.TypeFloat32, r.batch)
 		if err != nil {

@@ -1,8 +1,6 @@
 package nchwc
 
 import (
-	"fmt"
-
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -45,7 +43,7 @@ func (op *ReorderOutput) Infer(c *ir.InferContext) error {
 func (op *ReorderOutput) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	if x.Rank() != 4 || x.Dim(1) < op.Channels {
-		return fmt.Errorf("X has shape %v, want [N C H W] with %d channels or more", x.Shape(), op.Channels)
+		return kit.Errorf("X has shape %v, want [N C H W] with %d channels or more", x.Shape(), op.Channels)
 	}
 	n, padded, h, w := x.Dim(0), x.Dim(1), x.Dim(2), x.Dim(3)
 	shape := []int{n, op.Channels, h, w}
