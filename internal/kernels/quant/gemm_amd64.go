@@ -58,25 +58,23 @@ func quantizeF32(l cpu.Level, dst []uint8, x []float32, scale, zero, lo, hi floa
 }
 
 func requantizeI32(l cpu.Level, dst []uint8, x []int32, scale []float32, zero, lo, hi float32) {
-	x = x[:len(dst)]
-	step := 0
-	if len(scale) > 1 {
-		step = 1
+	width, kernel := 16, requantizeI32AVX512
+	if l == cpu.AVX2 {
+		width, kernel = 8, requantizeI32AVX2
 	}
-	for l == cpu.AVX512 && len(dst) >= 16 || l == cpu.AVX2 && len(dst) >= 8 {
-		n := min(len(dst)&^15, chunk)
-		if l == cpu.AVX512 {
-			requantizeI32AVX512(&dst[0], &x[0], &scale[0], step, n, zero, lo, hi)
-		} else {
-			n = min(len(dst)&^7, chunk)
-			requantizeI32AVX2(&dst[0], &x[0], &scale[0], step, n, zero, lo, hi)
-		}
-		dst, x, scale = dst[n:], x[n:], scale[min(n*step, len(scale)-1):]
-		if step == 1 && len(dst) == 0 {
-			return
-		}
+	step := min(max(0, len(scale)-1), 1)
+	if l != cpu.AVX512 && l != cpu.AVX2 || len(dst) < width {
+		requantizeI32Generic(dst, x, scale, step, zero, lo, hi)
+		return
 	}
-	requantizeI32Generic(dst, x, scale, step, zero, lo, hi)
+	for at := 0; at < len(dst); {
+		n := min((len(dst)-at)&^(width-1), chunk)
+		if n == 0 { // the last elements, some of them once more
+			at, n = len(dst)-width, width
+		}
+		kernel(&dst[at], &x[at], &scale[at*step], step, n, zero, lo, hi)
+		at += n
+	}
 }
 
 // packBlocks packs steps times four rows of 32 columns. Matrices for VNNI are packed only where it exists.

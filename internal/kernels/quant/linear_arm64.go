@@ -28,14 +28,19 @@ func quantizeF32(l cpu.Level, dst []uint8, x []float32, scale, zero, lo, hi floa
 }
 
 func requantizeI32(l cpu.Level, dst []uint8, x []int32, scale []float32, zero, lo, hi float32) {
-	x = x[:len(dst)]
 	step := min(max(0, len(scale)-1), 1)
-	for l == cpu.NEON && len(dst) >= least {
-		n := min(len(dst)&^(least-1), chunk)
-		requantizeI32NEON(&dst[0], &x[0], &scale[0], step, n, zero, lo, hi)
-		dst, x, scale = dst[n:], x[n:], scale[min(n*step, len(scale)-1):]
+	if l != cpu.NEON || len(dst) < least {
+		requantizeI32Generic(dst, x, scale, step, zero, lo, hi)
+		return
 	}
-	requantizeI32Generic(dst, x, scale, step, zero, lo, hi)
+	for at := 0; at < len(dst); {
+		n := min((len(dst)-at)&^(least-1), chunk)
+		if n == 0 { // the last elements, some of them once more
+			at, n = len(dst)-least, least
+		}
+		requantizeI32NEON(&dst[at], &x[at], &scale[at*step], step, n, zero, lo, hi)
+		at += n
+	}
 }
 
 const blockLevel = cpu.NEON
