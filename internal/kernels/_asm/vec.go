@@ -244,6 +244,7 @@ func writeVec(dir string) {
 	}
 	add("rotate", rotate{})
 	add("exp", lstmCell{})
+	add("norm", normRows{})
 	add("fused", axpyRows{})
 	writeTranspose(dir)
 	for _, f := range families {

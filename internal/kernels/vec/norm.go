@@ -219,3 +219,30 @@ func RMSNormF32(l cpu.Level, dst, x, gain []float32, eps float32) (invRMS float3
 	NormalizeF32(l, dst, x, 0, inv, gain, nil)
 	return inv
 }
+
+// MostNormRow is the maximum row length of [NormRowsF32].
+const MostNormRow = 64
+
+var normOnes, normZeros [MostNormRow]float32
+
+func init() {
+	for i := range normOnes {
+		normOnes[i] = 1
+	}
+}
+
+// NormRowsF32 is [LayerNormF32], or without center [RMSNormF32] with a bias, for adjacent rows of n elements. It writes the mean and
+// the factor of each row to stats, which determines the number of rows. It reports whether the level has a kernel.
+func NormRowsF32(l cpu.Level, dst, x []float32, n int, gain, bias, stats []float32, center bool, eps float64) bool {
+	if gain == nil {
+		gain = normOnes[:]
+	}
+	if bias == nil {
+		bias = normZeros[:]
+	}
+	rows, c := len(stats)/2, 0
+	if center {
+		c = 1
+	}
+	return rows == 0 || normRowsF32(l, dst[:rows*n], x[:rows*n], gain[:n], bias[:n], stats, c, eps)
+}

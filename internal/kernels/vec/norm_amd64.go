@@ -30,6 +30,9 @@ func logSumExpRowsF32AVX512(dst *float32, x *float32, n int, rows int)
 //go:noescape
 func logSumExpRowsF32AVX2(dst *float32, x *float32, n int, rows int)
 
+//go:noescape
+func normRowsF32AVX512(dst *float32, x *float32, gain *float32, bias *float32, stats *float32, n int, rows int, center int, eps float64)
+
 func expSubSum64F32(l cpu.Level, dst, x []float32, shift float32) float64 {
 	x = x[:len(dst)]
 	if l != cpu.AVX512 && l != cpu.AVX2 {
@@ -110,4 +113,15 @@ func logSumExpRowsF32(l cpu.Level, dst, x []float32, n int) {
 	default:
 		logSumExpRowsF32Generic(dst, x, n)
 	}
+}
+
+func normRowsF32(l cpu.Level, dst, x, gain, bias, stats []float32, center int, eps float64) bool {
+	if l != cpu.AVX512 {
+		return false
+	}
+	for n, rows := len(gain), 0; len(stats) > 0; dst, x, stats = dst[rows*n:], x[rows*n:], stats[2*rows:] {
+		rows = min(len(stats)/2, 512) // keeps calls short
+		normRowsF32AVX512(&dst[0], &x[0], &gain[0], &bias[0], &stats[0], n, rows, center, eps)
+	}
+	return true
 }

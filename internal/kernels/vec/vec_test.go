@@ -437,6 +437,7 @@ func TestEveryAssemblyFunctionIsTested(t *testing.T) {
 	}
 	names = append(names, "rotateF32AVX512", "rotateF32AVX2")     // TestRotate
 	names = append(names, "lstmCellF32AVX512")                    // TestLSTMCell
+	names = append(names, "normRowsF32AVX512")                    // TestNormRows
 	names = append(names, "pairSumsF32AVX512")                    // TestPairSums
 	names = append(names, "transposeF32AVX2", "transposeF32NEON") // TestTranspose
 	names = append(names, "axpyRowsF32*")                         // TestAxpyRows

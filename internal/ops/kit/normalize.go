@@ -97,7 +97,12 @@ func (n *NormRows[T]) Compute(c *ir.Call) error {
 	gain32, _ := any(n.Gain).([]float32)
 	bias32, _ := any(n.Bias).([]float32)
 	fast = fast && !c.Generic && n.Cols <= 1<<20 // the kernels do not check the context
-	c.Parallel(len(n.X)/n.Cols, GrainFor(2*n.Cols), func(lo, hi int) {
+	rows := len(n.X) / n.Cols
+	short := fast && n.Cols <= vec.MostNormRow && rows > 1 && len(gain32) <= n.Cols && len(bias32) <= n.Cols
+	c.Parallel(rows, GrainFor(2*n.Cols), func(lo, hi int) {
+		if short {
+			lo = n.shortRows(c, l, y32, x32, gain32, bias32, lo, hi)
+		}
 		for r := lo; r < hi && c.Err() == nil; r++ {
 			at := r * n.Cols
 			if fast {
@@ -137,6 +142,22 @@ func (n *NormRows[T]) Compute(c *ir.Call) error {
 	return c.Err()
 }
 
+// shortRows normalizes rows together and returns the first that is left: hi, or lo if the level has no kernel.
+func (n *NormRows[T]) shortRows(c *ir.Call, l cpu.Level, y, x, gain, bias []float32, lo, hi int) int {
+	var stats [2 * 256]float32
+	for lo < hi && c.Err() == nil {
+		rows, at := min(hi-lo, len(stats)/2), lo*n.Cols
+		if !vec.NormRowsF32(l, y[at:], x[at:], n.Cols, gain, bias, stats[:2*rows], n.Center, n.Eps) {
+			break
+		}
+		for i := range rows {
+			n.keep(lo+i, stats[2*i], stats[2*i+1])
+		}
+		lo += rows
+	}
+	return lo
+}
+
 func (n *NormRows[T]) keep(r int, mean, inv float32) {
 	if n.Mean != nil {
 		n.Mean[r] = mean
@@ -166,11 +187,17 @@ func NormPlanes[T RealFloat](c *ir.Call, x, y []T, channels, groups, plane int, 
 	x32, fast := any(x).([]float32)
 	y32, _ := any(y).([]float32)
 	fast = fast && !c.Generic
+	rows := NormRows[T]{Cols: per * plane, Eps: float64(float32(eps)), Center: true}
 	c.Parallel(len(x)/(per*plane), GrainFor(2*per*plane), func(lo, hi int) {
+		short := lo
+		if fast && rows.Cols <= vec.MostNormRow {
+			short = rows.shortRows(c, l, y32, x32, nil, nil, lo, hi)
+		}
 		for g := lo; g < hi && c.Err() == nil; g++ {
 			at := g * per * plane
 			var mean, inv float64
-			if fast {
+			if g < short { // done
+			} else if fast {
 				m, i := vec.MeanInvStdF32(l, x32[at:][:per*plane], float32(eps))
 				mean, inv = float64(m), float64(i)
 				vec.NormalizeF32(l, y32[at:][:per*plane], x32[at:][:per*plane], m, i, nil, nil)
