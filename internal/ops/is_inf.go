@@ -25,8 +25,7 @@ var _ = kit.Register(&kit.Def{Name: "IsInf", Since: kit.Versions{10, 20}, In: "X
 		o.loops = kit.LoopsOf(append(kit.Float8Test(func(f float32) bool {
 			return o.Positive && math.IsInf(float64(f), 1) || o.Negative && math.IsInf(float64(f), -1)
 		}),
-			o.floats(),
-			kit.Loop1(func(dst []bool, src []float64) { isInfLoop(dst, src, o.Negative, o.Positive) }))...)
+			isInf(o, vec.AbsF32, vec.EqualF32), isInf(o, vec.AbsF64, vec.EqualF64))...)
 		if o.Negative && o.Positive {
 			o.loops.WithFast(tensor.TypeFloat16, func(dst []byte, in *[3][]byte) {
 				vec.InfiniteF16(cpu.Active(), memory.FromRaw[bool](dst), memory.FromRaw[uint16](in[0]))
@@ -46,29 +45,29 @@ func isInfLoop[T kit.FloatNumber](dst []bool, src []T, negative, positive bool) 
 	}
 }
 
-// floats returns the loop over float32. The kernel compares with infinities, after the removal of
-// the sign if it does not matter.
-func (o *IsInf) floats() *kit.ElementLoop {
-	l := kit.Loop1(func(dst []bool, src []float32) { isInfLoop(dst, src, o.Negative, o.Positive) })
+// isInf returns the loop over floats. The kernel compares with infinities, after the removal of the sign
+// if it does not matter.
+func isInf[T kit.RealFloat](o *IsInf, abs func(l cpu.Level, dst, x []T), equal func(l cpu.Level, dst []bool, a, b []T)) *kit.ElementLoop {
+	l := kit.Loop1(func(dst []bool, src []T) { isInfLoop(dst, src, o.Negative, o.Positive) })
 	limit := math.Inf(1)
 	if !o.Positive {
 		limit = math.Inf(-1)
 	}
-	infinities := slices.Repeat([]float32{float32(limit)}, kit.LoopBlock)
+	infinities := slices.Repeat([]T{T(limit)}, kit.LoopBlock)
 	l.Fast = func(dst []byte, in *[3][]byte) {
 		if !o.Negative && !o.Positive {
 			clear(dst)
 			return
 		}
-		var sizes [kit.LoopBlock]float32
-		level, y, x := cpu.Active(), memory.FromRaw[bool](dst), memory.FromRaw[float32](in[0])
+		var sizes [kit.LoopBlock]T
+		level, y, x := cpu.Active(), memory.FromRaw[bool](dst), memory.FromRaw[T](in[0])
 		for lo := 0; lo < len(y); lo += kit.LoopBlock {
 			part := x[lo:min(len(y), lo+kit.LoopBlock)]
 			if o.Negative && o.Positive {
-				vec.AbsF32(level, sizes[:len(part)], part)
+				abs(level, sizes[:len(part)], part)
 				part = sizes[:len(part)]
 			}
-			vec.EqualF32(level, y[lo:lo+len(part)], part, infinities[:len(part)])
+			equal(level, y[lo:lo+len(part)], part, infinities[:len(part)])
 		}
 	}
 	return l

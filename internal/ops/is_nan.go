@@ -26,7 +26,7 @@ func (boolOfInput) Infer(c *ir.InferContext) error {
 }
 
 var isNaNLoops = kit.LoopsOf(append(kit.Float8Test(func(f float32) bool { return f != f }),
-	withNaNTest(kit.Loop1(isNaNLoop[float32])), kit.Loop1(isNaNLoop[float64]))...)
+	isNaN(vec.EqualF32), isNaN(vec.EqualF64))...)
 
 // Run implements [ir.Operator].
 func (*IsNaN) Run(c *ir.Call) error { return kit.MapTable(c, isNaNLoops, kit.GrainCheap) }
@@ -38,11 +38,12 @@ func isNaNLoop[T kit.FloatNumber](dst []bool, src []T) {
 	}
 }
 
-// withNaNTest adds a vector kernel, which compares elements with themselves.
-func withNaNTest(l *kit.ElementLoop) *kit.ElementLoop {
+// isNaN returns the loop over floats. The kernel compares elements with themselves.
+func isNaN[T kit.RealFloat](equal func(l cpu.Level, dst []bool, a, b []T)) *kit.ElementLoop {
+	l := kit.Loop1(isNaNLoop[T])
 	l.Fast = func(dst []byte, in *[3][]byte) {
-		y, x := memory.FromRaw[bool](dst), memory.FromRaw[float32](in[0])
-		vec.EqualF32(cpu.Active(), y, x, x)
+		y, x := memory.FromRaw[bool](dst), memory.FromRaw[T](in[0])
+		equal(cpu.Active(), y, x, x)
 		whole := len(dst) &^ 31
 		kit.NotWords(dst[:whole], dst[:whole], nil)
 		kit.NotLoop(y[whole:], y[whole:])

@@ -121,6 +121,7 @@ type Reducer[T, A any] struct {
 	Load  func(dst, x []T)              // converts the first piece of a group for add; nil for a copy
 	Total func(acc []A, x []T)          // reduces the results of add; nil for cols
 	Merge func(a, b A) A                // combines the accumulators of two parts
+	Join  func(acc, x []A)              // Merge for each of some accumulators; or nil
 	Done  func(dst []T, acc []A, n int) // computes results, of n elements each
 	// rows computes the results for the rows from first on of a matrix with rows of n elements (see
 	// vec.SumRowsF32), or is nil.
@@ -475,8 +476,13 @@ func reduceNarrow[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T,
 			}
 			for n := g; n > 1; n = (n + 1) / 2 { // combine halves
 				half := (n + 1) / 2 * p.inner
-				for k := half; k < n*p.inner; k++ {
-					acc[k-half] = r.Merge(acc[k-half], acc[k])
+				x := acc[half : n*p.inner]
+				if r.Join != nil {
+					r.Join(acc[:len(x)], x)
+					continue
+				}
+				for k, v := range x {
+					acc[k] = r.Merge(acc[k], v)
 				}
 			}
 			r.Done(dst[i*p.inner:(i+1)*p.inner], acc[:p.inner], p.N)
@@ -571,6 +577,7 @@ func WithFolds[T RealNumber](r *Reducer[T, T], row func(l cpu.Level, x []T) T, c
 		return join(acc, row(cpu.Active(), x))
 	}
 	r.Cols = func(acc, x []T) { cols(cpu.Active(), acc, acc, x) }
+	r.Join = r.Cols
 	return r
 }
 
