@@ -269,6 +269,9 @@ func (v *ConvTranspose) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator
 	if to[0]*to[1] > 2*stride[0]*stride[1]*from[0]*from[1] { // padding that is larger than the image
 		return nil, nil, nil
 	}
+	if stride[0]*stride[1]*s.C < conv.Lanes*3/4 { // most channels of the block would be padding
+		return nil, nil, nil
+	}
 	d, err := conv.NewTransposed(cpu.Active(), tensor.Of[float32](w), bias, s.M, s.C, kernel, from, to, stride, pad)
 	if err != nil {
 		return nil, nil, err

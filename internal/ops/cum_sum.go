@@ -71,26 +71,42 @@ func cumSum[T kit.RealNumber](c *ir.Call, out, x *tensor.Tensor, l kit.Cumulativ
 			cumSumFour(dst[lo*l.N:(lo+4)*l.N], src[lo*l.N:(lo+4)*l.N], l)
 		}
 		for ; lo < hi; lo++ {
-			y, x := dst[lo*l.N:][:l.N], src[lo*l.N:][:l.N]
-			var sum T
-			for k := range x {
-				if k&0xffff == 0xffff && c.Err() != nil {
-					return
-				}
-				if l.Reverse {
-					k = l.N - 1 - k
-				}
-				v := sum + x[k]
-				if l.Exclusive {
-					y[k] = sum
-				} else {
-					y[k] = v
-				}
-				sum = v
-			}
+			cumSumLine(dst[lo*l.N:][:l.N], src[lo*l.N:][:l.N], l)
 		}
 	})
 	return nil
+}
+
+// cumSumLine processes one line.
+func cumSumLine[T kit.RealNumber](dst, src []T, l kit.CumulativeLines) {
+	var sum T
+	const most = 1 << 16 // elements between checks of the context
+	for lo := 0; lo < l.N && l.Call.Err() == nil; lo += most {
+		n := min(l.N-lo, most)
+		if l.Reverse {
+			y, x := dst[l.N-lo-n:][:n], src[l.N-lo-n:][:n]
+			for k := n - 1; k >= 0; k-- {
+				before := sum
+				sum += x[k]
+				if y[k] = sum; l.Exclusive {
+					y[k] = before
+				}
+			}
+			continue
+		}
+		y := dst[lo:][:n]
+		if l.Exclusive {
+			for k, v := range src[lo:][:n] {
+				y[k] = sum
+				sum += v
+			}
+			continue
+		}
+		for k, v := range src[lo:][:n] {
+			sum += v
+			y[k] = sum
+		}
+	}
 }
 
 // cumSumFour processes four adjacent lines.

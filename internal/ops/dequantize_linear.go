@@ -100,6 +100,10 @@ func (o *DequantizeLinear) Run(c *ir.Call) error {
 		}
 		err = dequantizeInts(c, p, dst, tensor.Of[uint16](x))
 	case tensor.TypeInt32:
+		if fast && p.Zero == nil { // with a zero point, float32 would round the element first
+			err = dequantizeFast(c, p, dst, tensor.Of[int32](x), vec.I32ToF32)
+			break
+		}
 		err = dequantizeInts(c, p, dst, tensor.Of[int32](x))
 	default:
 		var wide *tensor.Tensor
@@ -132,7 +136,7 @@ func dequantizeInts[T int8 | uint8 | int16 | uint16 | int32 | float32](c *ir.Cal
 }
 
 // dequantizeFast dequantizes ranges with a common scale with vector kernels.
-func dequantizeFast[T int8 | uint8 | int16 | uint16](c *ir.Call, p *kit.QuantParams, dst []float32, src []T, widen func(l cpu.Level, dst []float32, x []T)) error {
+func dequantizeFast[T int8 | uint8 | int16 | uint16 | int32](c *ir.Call, p *kit.QuantParams, dst []float32, src []T, widen func(l cpu.Level, dst []float32, x []T)) error {
 	kit.ReduceEach(c, p.Grid.Runs, p.Grid.Length, func(run int) {
 		first, end := p.Grid.Bounds(run)
 		if first == end {

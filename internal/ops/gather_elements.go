@@ -112,8 +112,20 @@ func gatherRowsOf[E kit.MoveElem](c *ir.Call, dst, src []E, indices []int64, sha
 	return !invalid.Load()
 }
 
+const gatherUnroll = 4 // indices that are checked together, which takes a tenth less
+
 // gatherRow sets the elements of dst to those of row with the indices at. It reports whether they are valid.
 func gatherRow[E kit.MoveElem](dst, row []E, at []int64) bool {
+	n := len(row)
+	for len(at) >= gatherUnroll {
+		a, d := (*[gatherUnroll]int64)(at), (*[gatherUnroll]E)(dst)
+		v0, v1, v2, v3 := fromEnd(a[0], n), fromEnd(a[1], n), fromEnd(a[2], n), fromEnd(a[3], n)
+		if max(v0, v1, v2, v3) >= uint64(n) {
+			return false
+		}
+		d[0], d[1], d[2], d[3] = row[v0], row[v1], row[v2], row[v3]
+		dst, at = dst[gatherUnroll:], at[gatherUnroll:]
+	}
 	dst = dst[:len(at)]
 	for i, v := range at {
 		v := fromEnd(v, len(row))
@@ -127,16 +139,15 @@ func gatherRow[E kit.MoveElem](dst, row []E, at []int64) bool {
 
 // gatherColumns is gatherRow for elements i of rows at[i] of n, which are step elements apart.
 func gatherColumns[E kit.MoveElem](dst, rows []E, at []int64, n, step int) bool {
-	const unroll = 4 // checked together, which takes a tenth less
-	for len(at) >= unroll {
-		a, d := (*[unroll]int64)(at), (*[unroll]E)(dst)
+	for len(at) >= gatherUnroll {
+		a, d := (*[gatherUnroll]int64)(at), (*[gatherUnroll]E)(dst)
 		v0, v1, v2, v3 := fromEnd(a[0], n), fromEnd(a[1], n), fromEnd(a[2], n), fromEnd(a[3], n)
 		if max(v0, v1, v2, v3) >= uint64(n) {
 			return false
 		}
 		d[0], d[1], d[2], d[3] = rows[int(v0)*step], rows[int(v1)*step+1], rows[int(v2)*step+2], rows[int(v3)*step+3]
-		dst, at = dst[unroll:], at[unroll:]
-		rows = rows[min(unroll, len(rows)):]
+		dst, at = dst[gatherUnroll:], at[gatherUnroll:]
+		rows = rows[min(gatherUnroll, len(rows)):]
 	}
 	for i, v := range at {
 		v := fromEnd(v, n)
