@@ -289,10 +289,10 @@ func TestGatherElementsOfRows(t *testing.T) {
 	}
 	index[44] = 40
 	optest.Fail(t, "GatherElements", 13, map[string]any{"axis": 2}, "element 44 is 40, want -40 to 39", optest.Tensor(x, 3, 5, 40), optest.Tensor(index, 3, 5, 33))
-	for i := range 9 { // indices are checked in groups
-		few := make([]int64, 9)
+	for i := range 17 { // indices are checked in groups
+		few := make([]int64, 17)
 		few[i] = -41
-		optest.Fail(t, "GatherElements", 13, map[string]any{"axis": 2}, fmt.Sprintf("element %d is -41, want -40 to 39", i), optest.Tensor(x, 3, 5, 40), optest.Tensor(few, 1, 1, 9))
+		optest.Fail(t, "GatherElements", 13, map[string]any{"axis": 2}, fmt.Sprintf("element %d is -41, want -40 to 39", i), optest.Tensor(x, 3, 5, 40), optest.Tensor(few, 1, 1, 17))
 	}
 	optest.Fail(t, "GatherElements", 13, map[string]any{"axis": 2}, "exceed data", optest.Tensor(x, 3, 5, 40), optest.Tensor(index, 5, 3, 33))
 }

@@ -201,12 +201,17 @@ func TestCumulative(t *testing.T) {
 	optest.Want(t, "CumSum", 14, map[string]any{"exclusive": 1}, optest.Tensor([]int32{0, 1, 0, 3, 0, 5, 0, 7, 0, 9}, 5, 2), five, ax(1))
 	optest.Want(t, "CumSum", 14, map[string]any{"reverse": 1}, optest.Tensor([]int32{3, 2, 7, 4, 11, 6, 15, 8, 19, 10}, 5, 2), five, ax(1))
 	const long = 70_000 // more than the elements between checks of the context
-	ones, up, down := make([]int32, long), make([]int32, long), make([]int32, long)
-	for i := range ones {
-		ones[i], up[i], down[i] = 1, int32(i), int32(long-i)
+	line, up, down := make([]int32, long), make([]int32, long), make([]int32, long)
+	for i, sum := 0, int32(0); i < long; i++ {
+		line[i], up[i] = int32(i%1000), sum
+		sum += line[i]
 	}
-	optest.Want(t, "CumSum", 14, map[string]any{"exclusive": 1}, optest.Tensor(up), optest.Tensor(ones), ax(0))
-	optest.Want(t, "CumSum", 14, map[string]any{"reverse": 1}, optest.Tensor(down), optest.Tensor(ones), ax(0))
+	for i, sum := long-1, int32(0); i >= 0; i-- {
+		sum += line[i]
+		down[i] = sum
+	}
+	optest.Want(t, "CumSum", 14, map[string]any{"exclusive": 1}, optest.Tensor(up), optest.Tensor(line), ax(0))
+	optest.Want(t, "CumSum", 14, map[string]any{"reverse": 1}, optest.Tensor(down), optest.Tensor(line), ax(0))
 	optest.Want(t, "CumProd", 26, map[string]any{"exclusive": 1}, optest.Tensor([]int32{1, 1, 2, 1, 4, 20}, 2, 3), x, ax(1))
 	optest.Want(t, "CumProd", 26, nil, halfTest(tensor.TypeFloat16, []float64{2, 6}), halfTest(tensor.TypeFloat16, []float64{2, 3}), ax(0))
 	optest.Want(t, "CumSum", 14, nil, optest.Tensor([]float64{}, 0, 3), optest.Tensor([]float64{}, 0, 3), ax(0))
