@@ -137,16 +137,16 @@ func packedGRU(op *GRU, r *kit.RecurrentRun[float32], p *kit.RecurrentWeights) e
 	if linear {
 		split = 2
 	}
-	err := p.Run(r, split, !linear, linear, func(cell *kit.RecurrentCell) {
+	err := p.Run(r, split, !linear, linear, nil, func(cell *kit.RecurrentCell) {
 		kit.ApplyCell(r.C, &op.Act[cell.D][0], op.Clip, cell.Gates)
 		if !linear {
-			vec.MulF32(cpu.Active(), cell.Other, cell.H, cell.Gates[p.Unit:][:cell.N])
+			vec.MulF32(cpu.Active(), cell.Other, cell.H, cell.Gates[cell.Unit:][:cell.N])
 		}
 	}, func(cell *kit.RecurrentCell) {
 		l, n, z := cpu.Active(), cell.Gates[:cell.N], cell.First[:cell.N]
 		if linear {
 			v := cell.Recurrence[:cell.N]
-			vec.MulF32(l, v, v, cell.First[p.Unit:][:cell.N])
+			vec.MulF32(l, v, v, cell.First[cell.Unit:][:cell.N])
 			vec.AddF32(l, n, n, v)
 		}
 		kit.ApplyCell(r.C, &op.Act[cell.D][1], op.Clip, n)

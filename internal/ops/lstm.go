@@ -168,12 +168,17 @@ func (op *lstmPacked) Run(c *ir.Call) error {
 // packedLSTM computes all gates in one stage. peep holds pi, po and pf of each direction, or is
 // empty.
 func packedLSTM(op *LSTM, r *kit.RecurrentRun[float32], p *kit.RecurrentWeights, peep []float32) error {
-	h, u := p.H, p.Unit
-	plain := peep == nil && !op.InputForget && op.Clip == 0
-	err := p.Run(r, 4, false, false, func(cell *kit.RecurrentCell) {
+	h := p.H
+	plain := func(d int) bool {
+		return peep == nil && !op.InputForget && op.Clip == 0 && op.Act[d][0].Name == "sigmoid" && op.Act[d][1].Name == "tanh" && op.Act[d][2].Name == "tanh"
+	}
+	items := func(d int, s *vec.LSTMStates, gates []float32, step, unit int) bool {
+		return plain(d) && vec.LSTMCellF32(cpu.Active(), s, gates, step, unit)
+	}
+	err := p.Run(r, 4, false, false, items, func(cell *kit.RecurrentCell) {
 		f, g, hf := &op.Act[cell.D][0], &op.Act[cell.D][1], &op.Act[cell.D][2]
-		n, a, state := cell.N, cell.Gates, cell.Cell
-		if plain && f.Name == "sigmoid" && g.Name == "tanh" && hf.Name == "tanh" && vec.LSTMCellF32(cpu.Active(), cell.Next, state, a, u) {
+		n, u, a, state := cell.N, cell.Unit, cell.Gates, cell.Cell
+		if plain(cell.D) && vec.LSTMCellF32(cpu.Active(), &vec.LSTMStates{N: n, Rows: 1, Next: cell.Next, Cell: state}, a, 0, u) {
 			return
 		}
 		it, ot, ft, ct := a[:n], a[u:][:n], a[2*u:][:n], a[3*u:][:n]

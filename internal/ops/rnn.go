@@ -30,7 +30,7 @@ func runRNN[T kit.RealFloat](op *RNN, c *ir.Call, packed *kit.RecurrentWeights) 
 	}
 	if packed != nil {
 		r := any(r).(*kit.RecurrentRun[float32])
-		err := packed.Run(r, 1, false, false, func(cell *kit.RecurrentCell) {
+		err := packed.Run(r, 1, false, false, nil, func(cell *kit.RecurrentCell) {
 			a := cell.Gates[:cell.N]
 			kit.ApplyCell(c, &op.Act[cell.D][0], op.Clip, a)
 			copy(cell.Next, a)

@@ -57,7 +57,7 @@ type Epilogue[T Number] struct {
 	Alpha   T   // factor of the product; 0 means 1
 	BiasCol []T // N values, one per column, or nil
 	BiasRow []T // M values, one per row, or nil
-	Add     []T // M rows of N at stride LdAdd, or nil; must not overlap C if K exceeds 512
+	Add     []T // M rows of N at stride LdAdd, or nil; must not overlap C if K exceeds 512 or the level is [cpu.Generic]
 	LdAdd   int
 	Act     Activation
 	Lo, Hi  T // of Clip

@@ -38,7 +38,7 @@ func TestLSTMCell(t *testing.T) {
 				AddF32(l, state, state, in)
 				TanhF32(l, want, state)
 				MulF32(l, want, want, out)
-				if before := append([]float32{}, cell...); !LSTMCellF32(l, next, cell, gates, unit) {
+				if before := append([]float32{}, cell...); !LSTMCellF32(l, &LSTMStates{N: n, Rows: 1, Next: next, Cell: cell}, gates, 0, unit) {
 					if cpu.Level(l) == cpu.AVX512 || !slices.Equal(cell, before) {
 						t.Fatal("there is no kernel, or the states have changed")
 					}
@@ -49,6 +49,37 @@ func TestLSTMCell(t *testing.T) {
 						t.Fatalf("unit %d of %d: got %g and %g, want %g and %g", i, n, cell[i], next[i], state[i], want[i])
 					}
 				}
+			}
+		}
+	})
+}
+
+// TestLSTMCells compares rows with calls for each.
+func TestLSTMCells(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l level) {
+		for _, n := range []int{1, 16, 33, 100} {
+			const rows = 23 // more than one call takes
+			unit := (n + 15) &^ 15
+			step, yStep, gateStep := n+2, n+1, 4*unit+3
+			random := func(n int) []float32 {
+				s := testkit.Guarded[float32](t, n, testkit.High, 0)
+				for i := range s {
+					s[i] = 4 * (rand.Float32() - 0.5)
+				}
+				return s
+			}
+			next, cell, y, gates := random((rows-1)*step+n), random((rows-1)*step+n), random((rows-1)*yStep+n), random((rows-1)*gateStep+4*unit)
+			wantNext, wantCell, wantY := slices.Clone(next), slices.Clone(cell), slices.Clone(y)
+			for r := range rows {
+				one := LSTMStates{N: n, Rows: 1, Next: wantNext[r*step:], Cell: wantCell[r*step:]}
+				if !LSTMCellF32(l, &one, gates[r*gateStep:], 0, unit) {
+					t.Skip("no kernel")
+				}
+				copy(wantY[r*yStep:][:n], wantNext[r*step:])
+			}
+			LSTMCellF32(l, &LSTMStates{N: n, Rows: rows, Next: next, Cell: cell, Step: step, Y: y, YStep: yStep}, gates, gateStep, unit)
+			if !slices.Equal(next, wantNext) || !slices.Equal(cell, wantCell) || !slices.Equal(y, wantY) {
+				t.Errorf("the states of %d units in %d rows differ from those of one row at a time", n, rows)
 			}
 		}
 	})

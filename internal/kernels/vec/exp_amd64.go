@@ -49,7 +49,7 @@ func tanhF32AVX512(dst *float32, x *float32, n int)
 func tanhF32AVX2(dst *float32, x *float32, n int)
 
 //go:noescape
-func lstmCellF32AVX512(next *float32, cell *float32, gates *float32, unit int, n int)
+func lstmCellF32AVX512(next *float32, cell *float32, y *float32, gates *float32, unit int, n int, rows int, stateGap int, yGap int, gateGap int)
 
 func expF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
@@ -170,10 +170,18 @@ func tanhF32(l cpu.Level, dst, x []float32) {
 	}
 }
 
-func lstmCellF32(l cpu.Level, next, cell, gates []float32, unit int) bool {
+func lstmCellF32(l cpu.Level, s *LSTMStates, gates []float32, gateStep, unit int) bool {
 	if l != cpu.AVX512 {
 		return false
 	}
-	lstmCellF32AVX512(&next[0], &cell[0], &gates[0], unit, len(next))
+	wide := (s.N + 15) &^ 15
+	for first, most := 0, max(1, 1024/wide); first < s.Rows; first += most { // short calls
+		y, yStep := s.Next, s.Step
+		if s.Y != nil {
+			y, yStep = s.Y, s.YStep
+		}
+		lstmCellF32AVX512(&s.Next[first*s.Step], &s.Cell[first*s.Step], &y[first*yStep], &gates[first*gateStep], unit, s.N, min(most, s.Rows-first),
+			(s.Step-wide)*4, (yStep-wide)*4, (gateStep-wide)*4)
+	}
 	return true
 }

@@ -837,16 +837,19 @@ tail:
 done:
 	VZEROUPPER; RET
 
-// func lstmCellF32AVX512(next *float32, cell *float32, gates *float32, unit int, n int)
-TEXT ·lstmCellF32AVX512(SB), 0, $136-40
+// func lstmCellF32AVX512(next *float32, cell *float32, y *float32, gates *float32, unit int, n int, rows int, stateGap int, yGap int, gateGap int)
+TEXT ·lstmCellF32AVX512(SB), 0, $136-80
 	MOVQ next+0(FP), DI
 	MOVQ cell+8(FP), DX
-	MOVQ gates+16(FP), SI
-	MOVQ unit+24(FP), R8
-	MOVQ n+32(FP), CX
+	MOVQ y+16(FP), R10
+	MOVQ gates+24(FP), SI
+	MOVQ unit+32(FP), R8
+	MOVQ rows+48(FP), R11
 	SHLQ $2, R8; LEAQ (R8)(R8*2), R9; VMOVUPS tanh0<>(SB), Z16; VMOVUPS tanh1<>(SB), Z17; VMOVUPS tanh2<>(SB), Z18
 	VMOVUPS tanh3<>(SB), Z19; VMOVUPS tanh4<>(SB), Z20; VMOVUPS tanh5<>(SB), Z21; VMOVUPS tanh6<>(SB), Z22
 	VMOVUPS tanh7<>(SB), Z23; MOVQ $-1, AX
+row:
+	MOVQ n+40(FP), CX
 loop:
 	MOVL $16, BX; CMPQ CX, BX; CMOVQLT CX, BX; BZHIQ BX, AX, BX; KMOVW BX, K5; VMOVUPS (SI)(R9*1), Z0
 	VANDPS c80000000<>(SB), Z0, Z1; VANDPS c7fffffff<>(SB), Z0, Z2; VMOVUPS c410e8000<>(SB), Z3; VMINPS Z2, Z3, Z2
@@ -883,5 +886,13 @@ loop:
 	VFMADD213PS c3f000000<>(SB), Z0, Z2; VFMADD213PS c3f800000<>(SB), Z0, Z2; VFMADD213PS c3f800000<>(SB), Z0, Z2
 	VMOVAPS Z2, Z0; VCMPPS $21, cc3168000<>(SB), Z1, K3; VSCALEFPS.Z Z1, Z0, K3, Z0; VXORPS Z7, Z7, Z7
 	VCMPPS $13, Z7, Z8, K2; VBLENDMPS c3f800000<>(SB), Z0, K2, Z1; VADDPS c3f800000<>(SB), Z0, Z0; VDIVPS Z0, Z1, Z0
-	VMULPS Z9, Z0, Z0; VMOVUPS Z0, K5, (DI); ADDQ $64, SI; ADDQ $64, DI; ADDQ $64, DX; SUBQ $16, CX; JGT loop
-	VZEROUPPER; RET
+	VMULPS Z9, Z0, Z0; VMOVUPS Z0, K5, (DI); VMOVUPS Z0, K5, (R10); ADDQ $64, SI; ADDQ $64, DI; ADDQ $64, DX
+	ADDQ $64, R10; SUBQ $16, CX; JGT loop
+	MOVQ stateGap+56(FP), BX
+	ADDQ BX, DI
+	MOVQ stateGap+56(FP), BX
+	ADDQ BX, DX
+	MOVQ yGap+64(FP), BX
+	ADDQ BX, R10
+	MOVQ gateGap+72(FP), BX
+	ADDQ BX, SI; DECQ R11; JNZ row; VZEROUPPER; RET

@@ -118,4 +118,4 @@ func tanhF32(l cpu.Level, dst, x []float32) {
 	}
 }
 
-func lstmCellF32(cpu.Level, []float32, []float32, []float32, int) bool { return false }
+func lstmCellF32(cpu.Level, *LSTMStates, []float32, int, int) bool { return false }

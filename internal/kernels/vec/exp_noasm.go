@@ -20,4 +20,4 @@ func mishF32(_ cpu.Level, dst, x []float32) { mishF32Generic(dst, x) }
 
 func tanhF32(_ cpu.Level, dst, x []float32) { tanhF32Generic(dst, x) }
 
-func lstmCellF32(cpu.Level, []float32, []float32, []float32, int) bool { return false }
+func lstmCellF32(cpu.Level, *LSTMStates, []float32, int, int) bool { return false }

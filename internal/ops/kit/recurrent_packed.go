@@ -19,7 +19,7 @@ type RecurrentWeights struct {
 	in, H   int
 	columns int              // total of all stages
 	widest  int              // largest number of columns of a panel
-	Unit    int              // hidden units per panel
+	unit    int              // hidden units per panel; the last one has as many vectors as it needs
 	stages  []recurrentStage // in order; the gates of a stage are computed together
 	input   [][]float32      // per direction, packed for [gemm.F32]: in×columns
 	state   [][][]float32    // per direction and stage: panels of h×width
@@ -29,8 +29,15 @@ type RecurrentWeights struct {
 type recurrentStage struct {
 	gate, gates int
 	column      int // of the first panel
-	width       int // columns of a panel
+	width       int // columns of a panel but the last
 }
+
+// units returns the hidden units of a panel, rounded up to vectors.
+func (p *RecurrentWeights) units(panel int) int { return min(p.unit, vectors(p.H-panel*p.unit)) }
+
+const recurrentLanes = 16
+
+func vectors(n int) int { return (n + recurrentLanes - 1) &^ (recurrentLanes - 1) }
 
 // Pack packs W and R. It returns nil if they are not constant or not supported.
 func (r *Recurrent) Pack(in []tensor.Value, stages ...int) (*RecurrentWeights, error) {
@@ -49,16 +56,14 @@ func (r *Recurrent) Pack(in []tensor.Value, stages ...int) (*RecurrentWeights, e
 		widest = max(widest, n)
 	}
 	// A panel has about 256 columns, so that there are several panels for the threads.
-	const lanes = 16
-	p.Unit = max(lanes, 256/widest&^(lanes-1))
-	p.Unit = min(p.Unit, max(lanes, ((h+1)/2+lanes-1)&^(lanes-1)))
-	panels := p.panels()
+	p.unit = max(recurrentLanes, 256/widest&^(recurrentLanes-1))
+	p.unit = min(p.unit, max(recurrentLanes, vectors((h+1)/2)))
 	gate := 0
 	for _, n := range stages {
-		p.stages = append(p.stages, recurrentStage{gate, n, p.columns, n * p.Unit})
+		p.stages = append(p.stages, recurrentStage{gate, n, p.columns, n * p.unit})
 		gate += n
-		p.columns += panels * n * p.Unit
-		p.widest = max(p.widest, n*p.Unit)
+		p.columns += n * vectors(h)
+		p.widest = max(p.widest, n*p.unit)
 	}
 	wd, rd := tensor.Of[float32](w), tensor.Of[float32](u)
 	order := make([]float32, p.columns*p.in)
@@ -66,15 +71,16 @@ func (r *Recurrent) Pack(in []tensor.Value, stages ...int) (*RecurrentWeights, e
 		clear(order)
 		state := make([][]float32, len(stages))
 		for i, s := range p.stages {
-			state[i] = memory.Slice[float32](panels * h * s.width)
+			state[i] = memory.Slice[float32](h * s.gates * vectors(h))
 		}
 		p.each(func(stage, from, to int) {
 			copy(order[to*p.in:][:p.in], wd[(d*g*h+from)*p.in:])
 			s := p.stages[stage]
-			c := to - s.column
-			dst := state[stage][c/s.width*h*s.width+c%s.width:]
+			panel := (to - s.column) / s.width
+			width := s.gates * p.units(panel)
+			dst := state[stage][panel*(h-1)*s.width+to-s.column:]
 			for k, v := range rd[(d*g*h+from)*h:][:h] {
-				dst[k*s.width] = v
+				dst[k*width] = v
 			}
 		})
 		b := memory.Slice[float32](gemm.PackedLen(p.in, p.columns))
@@ -85,14 +91,14 @@ func (r *Recurrent) Pack(in []tensor.Value, stages ...int) (*RecurrentWeights, e
 	return p, nil
 }
 
-func (p *RecurrentWeights) panels() int { return (p.H + p.Unit - 1) / p.Unit }
+func (p *RecurrentWeights) panels() int { return (p.H + p.unit - 1) / p.unit }
 
 // each calls fn with all rows of the gates in ONNX's order, and their columns.
 func (p *RecurrentWeights) each(fn func(stage, row, column int)) {
 	for i, s := range p.stages {
 		for g := range s.gates {
 			for u := range p.H {
-				fn(i, (s.gate+g)*p.H+u, s.column+u/p.Unit*s.width+g*p.Unit+u%p.Unit)
+				fn(i, (s.gate+g)*p.H+u, s.column+u/p.unit*s.width+g*p.units(u/p.unit)+u%p.unit)
 			}
 		}
 	}
@@ -107,7 +113,35 @@ type recurrentSteps struct {
 	cell  []float32       // LSTM
 	other []float32       // GRU: the reset state, [direction][item][hidden]
 	sums  []float32       // per unit of work, for products of several items
+	state [][]float32     // per direction and stage, with several items: the weights of the state, each panel packed for [gemm.F32]
+	even  bool            // all items have the same length
+	items RecurrentItems  // or nil
 	cells []RecurrentCell // per unit of work
+}
+
+// fewItems is the number of items up to which each reads the weights as one stream. More items share the weights that they read.
+const fewItems = 2
+
+// packState packs the weights of the state for several items.
+func (s *recurrentSteps) packState() error {
+	p := s.p
+	for d := range s.Reverse {
+		for i, t := range p.stages {
+			size, panels := gemm.PackedLen(p.H, t.width), p.panels()
+			b, err := ir.ScratchOf[float32](s.C, panels*size)
+			if err != nil {
+				return err
+			}
+			s.C.Parallel(panels, 1, func(lo, hi int) {
+				for k := lo; k < hi; k++ {
+					width := t.gates * p.units(k)
+					gemm.Pack(b[k*size:][:gemm.PackedLen(p.H, width)], p.state[d][i][k*p.H*t.width:][:p.H*width], width, false, p.H, width)
+				}
+			})
+			s.state = append(s.state, b)
+		}
+	}
+	return nil
 }
 
 // RecurrentCell is one panel of one item in one step: the columns of a stage, and the states of the
@@ -115,7 +149,8 @@ type recurrentSteps struct {
 type RecurrentCell struct {
 	D, item    int
 	U0, N      int       // hidden units
-	Gates      []float32 // of this stage, at a distance of unit
+	Unit       int       // distance of the gates
+	Gates      []float32 // of this stage
 	First      []float32 // of the first stage
 	H, Next    []float32 // states of the units before and after the step
 	Cell       []float32
@@ -123,12 +158,16 @@ type RecurrentCell struct {
 	Recurrence []float32 // contribution of the state, if the stage keeps it separate
 }
 
-// Run computes all steps. stage[i] updates the cells of stage i, which reads the state or, from the
+// RecurrentItems updates a panel of all items of direction d at once, in an operator of one stage. The gates of an item are step
+// elements behind those of the one before, and unit elements apart. It returns false, with nothing done, if it cannot.
+type RecurrentItems func(d int, s *vec.LSTMStates, gates []float32, step, unit int) bool
+
+// Run computes all steps. items may be nil. stage[i] updates the cells of stage i, which reads the state or, from the
 // second stage on, other if it is not nil. If apart is set, the products of the last stage with the
 // state, which include the recurrent bias, are kept separate from the gates.
-func (p *RecurrentWeights) Run(r *RecurrentRun[float32], split int, useOther, apart bool, stage ...func(c *RecurrentCell)) error {
+func (p *RecurrentWeights) Run(r *RecurrentRun[float32], split int, useOther, apart bool, items RecurrentItems, stage ...func(c *RecurrentCell)) error {
 	dirs, h, batch, columns := len(r.Reverse), p.H, r.Batch, p.columns
-	s := &recurrentSteps{RecurrentRun: r, p: p, cells: make([]RecurrentCell, dirs*p.panels())}
+	s := &recurrentSteps{RecurrentRun: r, p: p, items: items, cells: make([]RecurrentCell, dirs*p.panels())}
 	var err error
 	scratch := func(n int) []float32 {
 		var b []float32
@@ -145,9 +184,13 @@ func (p *RecurrentWeights) Run(r *RecurrentRun[float32], split int, useOther, ap
 	for range dirs {
 		s.x = append(s.x, scratch(r.seq*batch*columns))
 	}
+	if err == nil && batch > fewItems {
+		err = s.packState()
+	}
 	if err != nil {
 		return err
 	}
+	s.even = slices.Min(r.lens) == slices.Max(r.lens)
 	biases := make([][]float32, dirs)
 	for d := range dirs {
 		clear(bias)
@@ -220,11 +263,51 @@ func (r *RecurrentRun[T]) stateRow(d, i int) int {
 	return (d*r.Batch + i) * r.Hidden
 }
 
+// rows returns the row of s.x for a step of an item, and the offset of its state in the output.
+func (s *recurrentSteps) rows(step, d, i int) (row, y int) {
+	dirs := len(s.Reverse)
+	if s.Reverse[d] {
+		step = s.lens[i] - 1 - step
+	}
+	if s.batchFirst {
+		return i*s.seq + step, ((i*s.seq+step)*dirs + d) * s.p.H
+	}
+	return step*s.Batch + i, ((step*dirs+d)*s.Batch + i) * s.p.H
+}
+
+// together updates a panel of all items from their gates, step elements apart. It returns false, with nothing done, if it cannot.
+func (s *recurrentSteps) together(step, d, panel int, gates []float32, gateStep int) bool {
+	p, h := s.p, s.p.H
+	u0, at := panel*p.unit, d*s.Batch*h
+	states := vec.LSTMStates{N: min(p.unit, h-u0), Rows: s.Batch, Next: s.h[1][at+u0:], Cell: s.cell[at+u0:], Step: h}
+	if s.y.Data != nil {
+		_, y := s.rows(step, d, 0)
+		if states.Y, states.YStep = s.y.Data[y+u0:], h; s.batchFirst {
+			states.YStep = s.seq * len(s.Reverse) * h
+		}
+	}
+	if !s.items(d, &states, gates, gateStep, p.units(panel)) {
+		return false
+	}
+	for k, f := range s.final {
+		v := states.Next
+		if k == 1 {
+			v = states.Cell
+		}
+		for i := 0; i < s.Batch && step == s.lens[0]-1; i++ {
+			copy(f.Data[s.stateRow(d, i)+u0:][:states.N], v[i*h:])
+		}
+	}
+	return true
+}
+
 // panel computes a panel of one direction and stage for all unfinished items.
 func (s *recurrentSteps) panel(step, stage, d, panel int, useOther, apart bool, biases [][]float32, update func(c *RecurrentCell)) {
-	p, h, batch, dirs := s.p, s.p.H, s.Batch, len(s.Reverse)
+	p, h, batch := s.p, s.p.H, s.Batch
 	t := &p.stages[stage]
-	weights := p.state[d][stage][panel*h*t.width:][:h*t.width]
+	unit := p.units(panel)
+	width := t.gates * unit
+	weights := p.state[d][stage][panel*h*t.width:][:h*width]
 	from := s.h[0]
 	if stage > 0 && useOther {
 		from = s.other
@@ -232,43 +315,48 @@ func (s *recurrentSteps) panel(step, stage, d, panel int, useOther, apart bool, 
 	from = from[d*batch*h:][:batch*h]
 	column := t.column + panel*t.width
 	sums := s.sums[(d*p.panels()+panel)*batch*p.widest:]
-	// Each of few items reads the weights as one stream. More items share the weights that they
-	// read.
-	const few = 2
-	if batch > few {
-		a := gemm.Args[float32]{M: batch, N: t.width, K: h, A: from, LdA: h, B: weights, LdB: t.width, C: sums, LdC: t.width}
+	several := batch > fewItems
+	const inPlace = 512                                                                 // terms that gemm sums before it stores them
+	added := several && !apart && s.even && h <= inPlace && cpu.Active() != cpu.Generic // the products are added to the gates in place
+	if several {
+		size := gemm.PackedLen(h, t.width)
+		a := gemm.Args[float32]{M: batch, N: width, K: h, A: from, LdA: h, B: s.state[d*len(p.stages)+stage][panel*size:][:gemm.PackedLen(h, width)], Packed: true, C: sums, LdC: width}
 		if apart {
-			a.BiasCol = biases[d][column:][:t.width]
+			a.BiasCol = biases[d][column:][:width]
+		}
+		if added {
+			row, _ := s.rows(step, d, 0)
+			if a.C, a.LdC = s.x[d][row*p.columns+column:], p.columns; s.batchFirst {
+				a.LdC *= s.seq
+			}
+			a.Add, a.LdAdd = a.C, a.LdC
 		}
 		gemm.F32(cpu.Active(), &a, a.Whole(), nil)
+		if added && s.items != nil && step < s.lens[0] && s.together(step, d, panel, a.C, a.LdC) {
+			return
+		}
 	}
 	c := &s.cells[d*p.panels()+panel]
-	c.D, c.U0, c.N = d, panel*p.Unit, min(p.Unit, h-panel*p.Unit)
+	c.D, c.U0, c.N, c.Unit = d, panel*p.unit, min(p.unit, h-panel*p.unit), unit
 	for i, n := range s.lens {
 		if step >= n {
 			continue
 		}
-		at := step
-		if s.Reverse[d] {
-			at = n - 1 - step
-		}
-		row, y := at*batch+i, ((at*dirs+d)*batch+i)*h
-		if s.batchFirst {
-			row, y = i*s.seq+at, ((i*s.seq+at)*dirs+d)*h
-		}
+		row, y := s.rows(step, d, i)
 		x := s.x[d][row*p.columns:][:p.columns]
-		c.item, c.Gates, c.First = i, x[column:][:t.width], x[panel*p.stages[0].width:][:p.stages[0].width]
+		c.item, c.Gates, c.First = i, x[column:][:width], x[panel*p.stages[0].width:][:p.stages[0].gates*unit]
 		switch {
-		case apart && batch > few:
-			c.Recurrence = sums[i*t.width:][:t.width]
+		case added:
+		case apart && several:
+			c.Recurrence = sums[i*width:][:width]
 		case apart:
-			c.Recurrence = sums[i*t.width:][:t.width]
+			c.Recurrence = sums[i*width:][:width]
 			copy(c.Recurrence, biases[d][column:])
-			gemm.Columns(cpu.Active(), c.Recurrence, from[i*h:][:h], weights, t.width)
-		case batch > few:
-			vec.AddF32(cpu.Active(), c.Gates, c.Gates, sums[i*t.width:][:t.width])
+			gemm.Columns(cpu.Active(), c.Recurrence, from[i*h:][:h], weights, width)
+		case several:
+			vec.AddF32(cpu.Active(), c.Gates, c.Gates, sums[i*width:][:width])
 		default:
-			gemm.Columns(cpu.Active(), c.Gates, from[i*h:][:h], weights, t.width)
+			gemm.Columns(cpu.Active(), c.Gates, from[i*h:][:h], weights, width)
 		}
 		at0 := (d*batch+i)*h + c.U0
 		c.H, c.Next, c.Cell, c.Other = s.h[0][at0:][:c.N], s.h[1][at0:][:c.N], s.cell[at0:][:c.N], s.other[at0:][:c.N]
