@@ -165,6 +165,19 @@ func TestShortsOfQuantization(t *testing.T) {
 		}
 	}
 	optest.Want(t, "QuantizeLinear", 21, nil, optest.Tensor([]uint16{0, 65535, 0, 65535, 2}), optest.Tensor([]float32{nan, inf, -inf, 1e9, 0.75}), scale, optest.Tensor([]uint16{0}))
+	// The quotients are 2.5006 and 2.5049; as numbers of half precision they are 2.5, which rounds to 2.
+	for _, tc := range []struct {
+		d        tensor.DType
+		x, scale float64
+	}{{tensor.TypeFloat16, 1, 0.39990234375}, {tensor.TypeBFloat16, 1.0078125, 0.40234375}} {
+		for _, want := range []tensor.Value{optest.Tensor([]uint8{7, 7}), optest.Tensor([]int16{7, 7})} {
+			zero := tensor.Value(optest.Tensor([]uint8{5}))
+			if want.(*tensor.Tensor).DType() == tensor.TypeInt16 {
+				zero = optest.Tensor([]int16{5})
+			}
+			optest.Want(t, "QuantizeLinear", 21, nil, want, halfTest(tc.d, []float64{tc.x, tc.x}), halfTest(tc.d, []float64{tc.scale}), zero)
+		}
+	}
 	optest.Want(t, "QuantizeLinear", 21, nil, optest.Tensor([]int16{-32768, 32767, -32768, 0}), optest.Tensor([]float32{nan, inf, -inf, 0.25}), scale, optest.Tensor([]int16{0}))
 }
 

@@ -105,16 +105,16 @@ func (o *QuantizeLinear) Run(c *ir.Call) error {
 		return err
 	}
 	src := tensor.Of[float32](wide)
-	if g := p.Grid; !c.Generic && !g.Vector && !kit.IsHalf(precision) {
+	if g := p.Grid; !c.Generic && !g.Vector {
 		switch d {
 		case tensor.TypeInt8:
-			return quantizeFast(c, p, tensor.Of[int8](out), src)
+			return quantizeFast(c, p, tensor.Of[int8](out), src, precision)
 		case tensor.TypeUint8:
-			return quantizeFast(c, p, tensor.Of[uint8](out), src)
+			return quantizeFast(c, p, tensor.Of[uint8](out), src, precision)
 		case tensor.TypeInt16:
-			return quantizeShorts(c, p, tensor.Of[int16](out), src, math.MaxInt16, vec.F32ToI16)
+			return quantizeShorts(c, p, tensor.Of[int16](out), src, precision, math.MaxInt16, vec.F32ToI16)
 		case tensor.TypeUint16:
-			return quantizeShorts(c, p, tensor.Of[uint16](out), src, math.MaxUint16, vec.F32ToU16)
+			return quantizeShorts(c, p, tensor.Of[uint16](out), src, precision, math.MaxUint16, vec.F32ToU16)
 		}
 	}
 	divide := func(b *kit.QuantBlock, lo, hi int) {
@@ -165,7 +165,7 @@ func (o *QuantizeLinear) Run(c *ir.Call) error {
 }
 
 // quantizeFast quantizes runs with a common scale with a vector kernel.
-func quantizeFast[T int8 | uint8](c *ir.Call, p *kit.QuantParams, dst []T, src []float32) error {
+func quantizeFast[T int8 | uint8](c *ir.Call, p *kit.QuantParams, dst []T, src []float32, precision tensor.DType) error {
 	kit.ReduceEach(c, p.Grid.Runs, p.Grid.Length, func(run int) {
 		lo, hi := p.Grid.Bounds(run)
 		if lo == hi {
@@ -175,13 +175,38 @@ func quantizeFast[T int8 | uint8](c *ir.Call, p *kit.QuantParams, dst []T, src [
 		if p.Zero != nil {
 			zero = T(p.Zero[s])
 		}
-		quant.Quantize(cpu.Active(), dst[lo:hi], src[lo:hi], p.Scale[s], zero)
+		if !kit.IsHalf(precision) {
+			quant.Quantize(cpu.Active(), dst[lo:hi], src[lo:hi], p.Scale[s], zero)
+			return
+		}
+		var quotients [kit.LoopBlock]float32
+		for ; lo < hi; lo += kit.LoopBlock {
+			y := dst[lo:min(hi, lo+kit.LoopBlock)]
+			v := quotients[:len(y)]
+			divideRounded(v, src[lo:lo+len(y)], p.Scale[s], precision)
+			quant.Quantize(cpu.Active(), y, v, 1, zero)
+		}
 	})
 	return nil
 }
 
+// divideRounded stores the quotients of at most [kit.LoopBlock] elements, rounded to a type of lower precision.
+func divideRounded(dst, x []float32, scale float32, precision tensor.DType) {
+	var bits [kit.LoopBlock]uint16
+	l, half := cpu.Active(), bits[:len(dst)]
+	vec.DivScalarF32(l, dst, x, scale)
+	switch precision {
+	case tensor.TypeFloat16:
+		vec.F32ToF16(l, half, dst)
+		vec.F16ToF32(l, dst, half)
+	case tensor.TypeBFloat16:
+		vec.F32ToBF16(l, half, dst)
+		vec.BF16ToF32(l, dst, half)
+	}
+}
+
 // quantizeShorts is quantizeFast for 16-bit integers.
-func quantizeShorts[T int16 | uint16](c *ir.Call, p *kit.QuantParams, dst []T, src []float32, most float32, narrow func(l cpu.Level, dst []T, x []float32)) error {
+func quantizeShorts[T int16 | uint16](c *ir.Call, p *kit.QuantParams, dst []T, src []float32, precision tensor.DType, most float32, narrow func(l cpu.Level, dst []T, x []float32)) error {
 	kit.ReduceEach(c, p.Grid.Runs, p.Grid.Length, func(run int) {
 		var rounded [kit.LoopBlock]float32
 		l, s, zero := cpu.Active(), p.Grid.Scale(run), float32(0)
@@ -192,7 +217,7 @@ func quantizeShorts[T int16 | uint16](c *ir.Call, p *kit.QuantParams, dst []T, s
 		for lo := first; lo < end; lo += kit.LoopBlock {
 			y := dst[lo:min(end, lo+kit.LoopBlock)]
 			v := rounded[:len(y)]
-			vec.DivScalarF32(l, v, src[lo:lo+len(y)], p.Scale[s])
+			divideRounded(v, src[lo:lo+len(y)], p.Scale[s], precision)
 			vec.RoundEvenF32(l, v, v)
 			vec.AddScalarF32(l, v, v, zero)
 			vec.ClipF32(l, v, v, -most-1, most)

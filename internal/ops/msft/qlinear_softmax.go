@@ -68,7 +68,7 @@ func (o *QLinearSoftmax) Run(c *ir.Call) error {
 	src, dst := x.Bytes(), y.Bytes()
 	return s.EachLine(c, func(base, m int) {
 		for j := range m {
-			if s.N > len(exps) && !c.Generic {
+			if !c.Generic {
 				softmaxBytes(c, dst[base+j:], src[base+j:], s, &exps, whole, &out)
 				continue
 			}
@@ -130,6 +130,16 @@ func softmaxBytes(c *ir.Call, dst, src []byte, s kit.AxisSpan, exps *[256]float6
 	sum := s0 + s1 + s2 + s3
 	var values [256]float32
 	var quantized, results [256]byte
+	if s.N <= len(values) {
+		for k := range s.N {
+			values[k] = float32(exps[top-(src[k*step]^flip)] * whole / sum)
+		}
+		out.narrow(cpu.Active(), quantized[:s.N], values[:s.N], 1)
+		for k, v := range quantized[:s.N] {
+			dst[k*step] = v
+		}
+		return
+	}
 	for d := range int(top) + 1 {
 		values[d] = float32(exps[d] * whole / sum)
 	}
