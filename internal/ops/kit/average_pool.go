@@ -17,9 +17,9 @@ func AveragePlanes[T RealFloat](c *ir.Call, countPad bool, g *WindowGeom, x, y [
 	if floats, ok := any(x).([]float32); ok && !c.Generic {
 		if whole := newSumPlane(g); whole != nil {
 			// what each window is divided by
-			by := make([]float32, out)
+			by := make([]float32, whole.group*out)
 			pos := make([]int, n)
-			for i := range by {
+			for i := range out {
 				num := 1
 				for d, k := range pos {
 					num *= counts[d][k]
@@ -27,12 +27,10 @@ func AveragePlanes[T RealFloat](c *ir.Call, countPad bool, g *WindowGeom, x, y [
 				by[i] = float32(max(1, num))
 				WindowStep(pos, g.Out)
 			}
-			return PoolPlanes(c, g, planes, func(m *Meter, plane int) bool {
-				yp := any(y).([]float32)[plane*out:][:out]
-				ok := whole.Run(m, yp, floats[plane*in:][:in])
-				vec.DivF32(cpu.Active(), yp, yp, by)
-				return ok
-			})
+			for n := out; n < len(by); n *= 2 { // the same for each plane
+				copy(by[n:], by[:n])
+			}
+			return whole.Planes(c, g, any(y).([]float32), floats, planes, func(y []float32) { vec.DivF32(cpu.Active(), y, y, by[:len(y)]) })
 		}
 	}
 	return PoolPlanes(c, g, planes, func(m *Meter, plane int) bool {

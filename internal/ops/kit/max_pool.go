@@ -25,16 +25,14 @@ func MaxPool[T maxPoolType](c *ir.Call, columnMajor bool, g *WindowGeom, x, y []
 	}
 	in, out := Product(g.In), Product(g.Out)
 	s := g.Stride[len(g.Stride)-1]
-	var whole *PoolPlane
-	floats, _ := any(x).([]float32)
-	if floats != nil && indices == nil {
-		whole = NewMaxPlane(c, g)
+	if floats, _ := any(x).([]float32); floats != nil && indices == nil {
+		if p := NewMaxPlane(c, g); p != nil {
+			return p.Planes(c, g, any(y).([]float32), floats, shape[0]*shape[1], nil)
+		}
 	}
 	return PoolPlanes(c, g, shape[0]*shape[1], func(m *Meter, plane int) bool {
 		xp, yp := x[plane*in:][:in], y[plane*out:][:out]
 		switch {
-		case whole != nil:
-			return whole.Run(m, any(y).([]float32)[plane*out:][:out], floats[plane*in:][:in])
 		case indices != nil:
 			return maxPoolIndexed(g, m, xp, yp, indices[plane*out:][:out], plane*in, columnMajor, least)
 		case c.Generic:

@@ -26,6 +26,7 @@ type PoolPlane struct {
 	masks                                     []uint16 // of the taps in the input, if adjacent rows are reduced as one
 	lines, front, rear                        int      // rows that are reduced as one, and what the kernel reads before and behind them
 	pitch                                     int      // distance of these rows, a multiple of the stride
+	group                                     int      // planes that are reduced together
 }
 
 // mostPoolPlane is the number of elements up to which a plane stays in the first-level cache.
@@ -37,7 +38,7 @@ func newPoolPlane(g *WindowGeom, least float32, sum int, fold func(l cpu.Level, 
 	if n > 3 || Product(g.In) == 0 || Product(g.Out) == 0 || g.Taps() > mostPoolPlane {
 		return nil
 	}
-	p := &PoolPlane{least: least, fold: fold, sum: sum}
+	p := &PoolPlane{least: least, fold: fold, sum: sum, group: 1}
 	for d := range 3 {
 		p.in[d], p.out[d], p.kernel[d], p.dilation[d], p.stride[d] = 1, 1, 1, 1, 1
 		if k := d - (3 - n); k >= 0 {
@@ -85,11 +86,15 @@ func newPoolPlane(g *WindowGeom, least float32, sum int, fold func(l cpu.Level, 
 func (p *PoolPlane) mask(pitch int) {
 	p.pitch = pitch
 	taps, ow := p.kernel[2], p.out[2]
-	p.lines = min(p.out[1], mostPoolPlane/2/pitch)
+	p.lines = mostPoolPlane / 2 / pitch
+	p.group = max(1, p.lines/p.out[1])
+	p.lines = min(p.lines, p.group*p.out[1])
 	p.front, p.rear = max(0, p.before[2]+15)&^15, max(0, (taps-1)*p.dilation[2]-p.before[2])+16*p.stride[2]
-	p.rows = make([]vec.Line, p.out[1])
-	for o, t := range p.taps[1] {
-		p.rows[o] = vec.Line{From: (o*p.stride[1] - p.before[1] + t[0]*p.dilation[1]) * p.in[2], Taps: max(0, t[1]-t[0])}
+	p.rows = make([]vec.Line, p.group*p.out[1])
+	for i := range p.rows {
+		plane, o := i/p.out[1], i%p.out[1]
+		t := p.taps[1][o]
+		p.rows[i] = vec.Line{From: (plane*p.in[1] + o*p.stride[1] - p.before[1] + t[0]*p.dilation[1]) * p.in[2], Taps: max(0, t[1]-t[0])}
 	}
 	n := ow // outputs with masks of their own
 	if p.adjacent() {
@@ -110,7 +115,27 @@ func (p *PoolPlane) adjacent() bool { return p.pitch == p.out[2]*p.stride[2] }
 // poolBuffers holds padded rows and planes.
 var poolBuffers = sync.Pool{New: func() any { return new([]float32) }}
 
-// Run pools the plane x into y. It reports whether to go on.
+// Planes pools planes in parallel. after, if not nil, is called with the results of at most group planes.
+func (p *PoolPlane) Planes(c *ir.Call, g *WindowGeom, y, x []float32, planes int, after func(y []float32)) error {
+	in, out := Product(g.In), Product(g.Out)
+	grain := GrainFor(out*min(1<<20, g.Taps())) / p.group
+	c.Parallel((planes+p.group-1)/p.group, max(1, grain), func(lo, hi int) {
+		m := &Meter{C: c}
+		for ; lo < hi && m.Spend(0); lo++ {
+			first, end := lo*p.group, min(planes, (lo+1)*p.group)
+			to := y[first*out : end*out]
+			if !p.Run(m, to, x[first*in:end*in]) {
+				return
+			}
+			if after != nil {
+				after(to)
+			}
+		}
+	})
+	return c.Err()
+}
+
+// Run pools the plane x into y, or some planes if they are reduced together. It reports whether to go on.
 func (p *PoolPlane) Run(m *Meter, y, x []float32) bool {
 	buf := poolBuffers.Get().(*[]float32)
 	defer poolBuffers.Put(buf)
@@ -199,8 +224,8 @@ func (p *PoolPlane) span(n int) int {
 // neighbouring rows apart, so that nothing is padded.
 func (p *PoolPlane) flat(m *Meter, y, x, buf []float32) bool {
 	w, ow, from := p.in[2], p.out[2], buf[p.front:]
-	for oh := 0; oh < p.out[1]; oh += p.lines {
-		end := min(p.out[1], oh+p.lines)
+	for oh, rows := 0, len(y)/ow; oh < rows; oh += p.lines {
+		end := min(rows, oh+p.lines)
 		vec.LineWindowF32(from, p.pitch, x, min(w, p.pitch), p.rows[oh:end], p.dilation[1]*w, p.sum)
 		n := ow
 		if p.adjacent() {

@@ -51,6 +51,24 @@ func TestPoolPlanes(t *testing.T) {
 		meter := &Meter{C: &ir.Call{Env: plainEnv{}}}
 		p.Run(meter, highest, x)
 		newSumPlane(&g).Run(meter, sum, x)
+		// Several planes give the same as one after another.
+		const planes = 7
+		many, got, want := make([]float32, planes*len(x)), make([]float32, planes*n), make([]float32, planes*n)
+		for i := range many {
+			many[i] = x[(i+i/len(x))%len(x)]
+		}
+		c := &ir.Call{Env: plainEnv{}}
+		if err := p.Planes(c, &g, got, many, planes, nil); err != nil {
+			t.Fatal(err)
+		}
+		for k := range planes {
+			p.Run(meter, want[k*n:][:n], many[k*len(x):][:len(x)])
+		}
+		for i, v := range want {
+			if math.Float32bits(got[i]) != math.Float32bits(v) && !(v != v && got[i] != got[i]) {
+				t.Fatalf("%v: output %d of several planes is %v, want %v", g, i, got[i], v)
+			}
+		}
 		values := make([]float32, 0, g.Taps())
 		PoolPlain(&g, meter, x, values, func(o int, values []float32) bool {
 			m, s := float32(math.Inf(-1)), float32(0)
