@@ -65,7 +65,9 @@ func fastMaxReducer() *kit.Reducer[float32, float32] {
 	r.Rows = maxRows
 	r.Cols = func(acc, x []float32) { vec.MaxF32(cpu.Active(), acc, acc, x) }
 	r.Add = r.Cols
-	r.Stack = func(dst, x []float32, n, step int) { vec.MaxWindowF32(cpu.Active(), dst, x, n, step, 1, 0, 1, true) }
+	r.Stack = func(dst, x []float32, n, step int, fresh bool) {
+		vec.MaxWindowF32(cpu.Active(), dst, x, n, step, 1, 0, 1, fresh)
+	}
 	return r
 }
 

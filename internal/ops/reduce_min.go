@@ -67,6 +67,8 @@ func fastMinReducer() *kit.Reducer[float32, float32] {
 	}
 	r.Cols = func(acc, x []float32) { vec.MinF32(cpu.Active(), acc, acc, x) }
 	r.Add = r.Cols
-	r.Stack = func(dst, x []float32, n, step int) { vec.MinWindowF32(cpu.Active(), dst, x, n, step, 1, 0, 1, true) }
+	r.Stack = func(dst, x []float32, n, step int, fresh bool) {
+		vec.MinWindowF32(cpu.Active(), dst, x, n, step, 1, 0, 1, fresh)
+	}
 	return r
 }

@@ -114,15 +114,15 @@ func (r *Reduction) InferFolded(c *ir.InferContext, first ir.Dim, fn func(a, b i
 // Reducer reduces elements of type T in accumulators of type A.
 type Reducer[T, A any] struct {
 	Init  A
-	Row   func(acc A, x []T) A          // reduces all elements to one accumulator
-	Cols  func(acc []A, x []T)          // reduces each element to its own accumulator
-	Stack func(dst, x []T, n, step int) // combines n pieces of x, which are step elements apart; or nil
-	Add   func(acc, x []T)              // combines pieces in their own type, before cols widens groups of FoldedPieces; or nil
-	Load  func(dst, x []T)              // converts the first piece of a group for add; nil for a copy
-	Total func(acc []A, x []T)          // reduces the results of add; nil for cols
-	Merge func(a, b A) A                // combines the accumulators of two parts
-	Join  func(acc, x []A)              // Merge for each of some accumulators; or nil
-	Done  func(dst []T, acc []A, n int) // computes results, of n elements each
+	Row   func(acc A, x []T) A                      // reduces all elements to one accumulator
+	Cols  func(acc []A, x []T)                      // reduces each element to its own accumulator
+	Stack func(dst, x []T, n, step int, fresh bool) // combines n pieces of x, which are step elements apart, and dst unless fresh; or nil
+	Add   func(acc, x []T)                          // combines pieces in their own type, before cols widens groups of FoldedPieces; or nil
+	Load  func(dst, x []T)                          // converts the first piece of a group for add; nil for a copy
+	Total func(acc []A, x []T)                      // reduces the results of add; nil for cols
+	Merge func(a, b A) A                            // combines the accumulators of two parts
+	Join  func(acc, x []A)                          // Merge for each of some accumulators; or nil
+	Done  func(dst []T, acc []A, n int)             // computes results, of n elements each
 	// rows computes the results for the rows from first on of a matrix with rows of n elements (see
 	// vec.SumRowsF32), or is nil.
 	Rows func(dst, x []T, n, first int)
@@ -286,9 +286,10 @@ func planOffset(i int, dims, at []int) int {
 const (
 	ReduceBlock  = 512 // accumulators that are processed together
 	FoldedPieces = 32  // pieces that are added without widening
-	// stackedColumns is the length up to which pieces are added in registers: of longer ones, reading
-	// a part of each piece would lose to reading them in the order of memory.
+	// stackedColumns is the length up to which all pieces are added in registers: of longer ones, reading
+	// a part of each piece would lose to reading some of them in the order of memory.
 	stackedColumns = 256
+	stackedPieces  = 4
 	ShortRow       = 16      // elements below which a vector kernel is not faster
 	ReduceChunk    = 1 << 16 // elements of a long row that are reduced separately
 )
@@ -424,18 +425,26 @@ func (r *Reducer[T, A]) fold(acc []A, part []T, pieces int, x []T, step int, at 
 			from = at(k)
 		}
 		piece := x[from:][:len(acc)]
+		stacked := r.Stack != nil && at == nil
 		switch {
 		case r.Add == nil || len(acc) < ShortRow || left == 0 && k+1 == pieces && r.Load == nil:
 			r.Cols(acc, piece)
 			continue
-		case left > 0:
+		case left > 0 && !stacked:
 			r.Add(part, piece)
 		default:
-			left = min(pieces-k, FoldedPieces)
+			fresh := left == 0
+			if fresh {
+				left = min(pieces-k, FoldedPieces)
+			}
 			switch {
-			case r.Stack != nil && at == nil && len(acc) <= stackedColumns:
-				r.Stack(part, x[from:], left, step)
-				k, left = k+left-1, 1
+			case stacked:
+				n := left
+				if len(acc) > stackedColumns {
+					n = min(n, stackedPieces)
+				}
+				r.Stack(part, x[from:], n, step, fresh)
+				k, left = k+n-1, left-n+1
 			case r.Load == nil:
 				copy(part, piece)
 			default:
@@ -612,6 +621,8 @@ func FastSumReducer() *Reducer[float32, float64] {
 		cols(acc, x)
 	}
 	r.Add = func(acc, x []float32) { vec.AddF32(cpu.Active(), acc, acc, x) }
-	r.Stack = func(dst, x []float32, n, step int) { vec.SumWindowF32(cpu.Active(), dst, x, n, step, 1, 0, 1, true) }
+	r.Stack = func(dst, x []float32, n, step int, fresh bool) {
+		vec.SumWindowF32(cpu.Active(), dst, x, n, step, 1, 0, 1, fresh)
+	}
 	return r
 }
