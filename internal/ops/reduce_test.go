@@ -2,6 +2,7 @@ package ops
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -217,4 +218,17 @@ func TestCumulative(t *testing.T) {
 	optest.Want(t, "CumSum", 14, nil, optest.Tensor([]float64{}, 0, 3), optest.Tensor([]float64{}, 0, 3), ax(0))
 	optest.Fail(t, "CumSum", 14, nil, "out of range", x, ax(2))
 	optest.Fail(t, "CumSum", 14, nil, "want one integer", x, optest.Tensor([]int64{0, 1}))
+}
+
+// TestReduceLongColumns reduces pieces that are too long to be added all at once, with an incomplete group at the end.
+func TestReduceLongColumns(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 9))
+	for _, op := range []string{"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"} {
+		for _, shape := range [][]int{{9, 300}, {71, 600}, {2, 34, 1100}, {1, 2, 513}} {
+			axis := optest.Int64s(int64(len(shape) - 2))
+			if _, err := optest.Run(t, op, 18, nil, uniformTensor(r, 1, shape...), axis); err != nil {
+				t.Error(err)
+			}
+		}
+	}
 }
