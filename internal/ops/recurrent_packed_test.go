@@ -25,7 +25,7 @@ func testRecurrentPacked(t *testing.T, ops ...string) {
 		op, plain := rapid.SampledFrom(ops).Draw(rt, "op"), len(ops) == 1
 		gates := map[string]int{"RNN": 1, "GRU": 3, "LSTM": 4}[op]
 		seq, in := n(0, 5, "seq"), n(1, 20, "in")
-		batch := rapid.SampledFrom([]int{1, 2, 3, 5, 30}).Draw(rt, "batch")
+		batch := rapid.SampledFrom([]int{0, 1, 2, 3, 5, 30}).Draw(rt, "batch")
 		h := rapid.SampledFrom([]int{1, 3, 16, 31, 64, 100, 140}).Draw(rt, "hidden")
 		attrs, dirs := map[string]any{}, 1
 		switch rapid.SampledFrom([]string{"forward", "reverse", "bidirectional"}).Draw(rt, "direction") {

@@ -114,7 +114,7 @@ type recurrentSteps struct {
 	other []float32       // GRU: the reset state, [direction][item][hidden]
 	sums  []float32       // per unit of work, for products of several items
 	state [][]float32     // per direction and stage, with several items: the weights of the state, each panel packed for [gemm.F32]
-	even  bool            // all items have the same length
+	even  bool            // several items have the same length
 	items RecurrentItems  // or nil
 	cells []RecurrentCell // per unit of work
 }
@@ -185,12 +185,12 @@ func (p *RecurrentWeights) Run(r *RecurrentRun[float32], split int, useOther, ap
 		s.x = append(s.x, scratch(r.seq*batch*columns))
 	}
 	if err == nil && batch > fewItems {
+		s.even = slices.Min(r.lens) == slices.Max(r.lens)
 		err = s.packState()
 	}
 	if err != nil {
 		return err
 	}
-	s.even = slices.Min(r.lens) == slices.Max(r.lens)
 	biases := make([][]float32, dirs)
 	for d := range dirs {
 		clear(bias)
@@ -316,8 +316,8 @@ func (s *recurrentSteps) panel(step, stage, d, panel int, useOther, apart bool, 
 	column := t.column + panel*t.width
 	sums := s.sums[(d*p.panels()+panel)*batch*p.widest:]
 	several := batch > fewItems
-	const inPlace = 512                                                                 // terms that gemm sums before it stores them
-	added := several && !apart && s.even && h <= inPlace && cpu.Active() != cpu.Generic // the products are added to the gates in place
+	// Products of up to 512 terms are added to the gates in place (see [gemm.Epilogue]).
+	added := several && !apart && s.even && h <= 512 && cpu.Active() != cpu.Generic
 	if several {
 		size := gemm.PackedLen(h, t.width)
 		a := gemm.Args[float32]{M: batch, N: width, K: h, A: from, LdA: h, B: s.state[d*len(p.stages)+stage][panel*size:][:gemm.PackedLen(h, width)], Packed: true, C: sums, LdC: width}
