@@ -115,6 +115,8 @@ func TestTopK(t *testing.T) {
 	optest.WantAll(t, "TopK", 24, nil, []tensor.Value{optest.Tensor([]float32{nan, 3, 3, 5, 5, 0}, 2, 3), optest.Tensor([]int64{1, 0, 2, 0, 1, 2}, 2, 3)}, x, k(3))
 	optest.WantAll(t, "TopK", 11, map[string]any{"largest": 0, "sorted": 0}, []tensor.Value{optest.Tensor([]float32{1, 3, 3, nan, -1, 0, 5, 5}, 2, 4), optest.Tensor([]int64{3, 0, 2, 1, 3, 2, 0, 1}, 2, 4)}, x, k(4))
 	optest.WantAll(t, "TopK", 10, map[string]any{"axis": 0}, []tensor.Value{optest.Tensor([]int8{4, 3}, 1, 2), optest.Tensor([]int64{1, 0}, 1, 2)}, optest.Tensor([]int8{1, 3, 4, 2}, 2, 2), k(1))
+	optest.WantAll(t, "TopK", 11, nil, []tensor.Value{optest.Tensor([]uint32{4e9, 3e9}), optest.Tensor([]int64{1, 3})}, optest.Tensor([]uint32{1, 4e9, 7, 3e9}), k(2))
+	optest.WantAll(t, "TopK", 11, nil, []tensor.Value{optest.Tensor([]uint64{1<<63 + 1, 1 << 63}), optest.Tensor([]int64{0, 2})}, optest.Tensor([]uint64{1<<63 + 1, 5, 1 << 63}), k(2))
 	optest.WantAll(t, "TopK", 1, map[string]any{"k": 1, "axis": 0}, []tensor.Value{optest.Tensor([]float64{9}, 1), optest.Tensor([]int64{1}, 1)}, optest.Tensor([]float64{1, 9, 2}))
 	optest.WantAll(t, "TopK", 24, nil, []tensor.Value{halfTest(tensor.TypeFloat16, []float64{9, 2}), optest.Tensor([]int64{1, 2})}, halfTest(tensor.TypeFloat16, []float64{1, 9, 2}), k(2))
 	optest.WantAll(t, "TopK", 24, nil, []tensor.Value{optest.Tensor([]float32{}, 2, 0), optest.Tensor([]int64{}, 2, 0)}, x, k(0))
