@@ -23,9 +23,9 @@ var types = map[string]tensor.DType{
 	"u8": tensor.TypeUint8, "i8": tensor.TypeInt8, "u32": tensor.TypeUint32, "i32": tensor.TypeInt32, "u64": tensor.TypeUint64, "i64": tensor.TypeInt64,
 }
 
-// parse returns the lines of a table in the format that cases.txt describes, and the names of their
+// parse returns the lines of a table, the contents of a file, in the format that cases.txt describes, and the names of their
 // operators.
-func parse(table string) (groups []group, names map[string]bool) {
+func parse(file, table string) (groups []group, names map[string]bool) {
 	names = map[string]bool{}
 	for i, line := range strings.Split(table, "\n") {
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
@@ -39,7 +39,7 @@ func parse(table string) (groups []group, names map[string]bool) {
 		groups = append(groups, group{cases: func() ([]*opfuzz.Case, error) {
 			cases, err := parseLine(line)
 			if err != nil {
-				return nil, fmt.Errorf("cases.txt:%d: %w", i+1, err)
+				return nil, fmt.Errorf("%s:%d: %w", file, i+1, err)
 			}
 			return cases, nil
 		}})

@@ -7,6 +7,10 @@
 // The ratio is ONNX Runtime's fastest run divided by the cpu engine's: other processes disturb the
 // fastest runs least.
 //
+// -cases measures other shapes, for example those of a model:
+//
+//	echo 'Conv | f32 | T 1x16x80x80; !T 32x16x3x3 | pads=[1,1,1,1]' > cases; go run ./bench/sweep -all -cases cases
+//
 // -record writes the ratios to a file, of the same run as -out. -check compares them with those of the file, measures the cases
 // that fell again, and fails if any stays more than 10 % below.
 package main
@@ -64,6 +68,7 @@ func run(ctx context.Context) error {
 	var o options
 	only := flag.String("only", "", "only cases whose operator, shapes and attributes match this regular expression")
 	out := flag.String("out", "", "write the section \""+heading+"\" of this file")
+	file := flag.String("cases", "", "measure only the cases of this file, which has the form of cases.txt")
 	extra := flag.Int("drawn", 2, "cases of the suite or recorded ones for an operator without typical shapes")
 	flag.DurationVar(&o.duration, "duration", 3*time.Millisecond, "how long a block is timed")
 	flag.IntVar(&o.rounds, "rounds", 5, "blocks per provider; cases below the limit are measured again with three times as many")
@@ -84,7 +89,14 @@ func run(ctx context.Context) error {
 		return fmt.Errorf("%w: run make suite", err)
 	}
 	os.Setenv(ortlib.Env, lib)
-	groups, err := gather(*extra)
+	var groups []group
+	if *file == "" {
+		groups, err = gather(*extra)
+	} else {
+		var table []byte
+		table, err = os.ReadFile(*file)
+		groups, _ = parse(*file, string(table))
+	}
 	if err != nil {
 		return err
 	}
@@ -174,7 +186,7 @@ type group struct {
 }
 
 func gather(extra int) ([]group, error) {
-	groups, seen := parse(typical)
+	groups, seen := parse("cases.txt", typical)
 	s, err := suite.Find()
 	if err != nil {
 		return nil, fmt.Errorf("%w: run make suite", err)

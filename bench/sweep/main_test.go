@@ -13,7 +13,7 @@ import (
 // TestTypicalCasesAreValid checks that every line of cases.txt gives valid models of registered
 // operators, and no model twice.
 func TestTypicalCasesAreValid(t *testing.T) {
-	groups, _ := parse(typical)
+	groups, _ := parse("cases.txt", typical)
 	var all []*opfuzz.Case
 	for _, g := range groups {
 		cases, err := g.cases()
@@ -47,7 +47,7 @@ func TestParseRefuses(t *testing.T) {
 		"Relu | f32 | =a":    `"a"`,
 		"Relu@x | f32 | T 4": `"x"`,
 	} {
-		groups, _ := parse("# a comment\n" + line)
+		groups, _ := parse("cases.txt", "# a comment\n"+line)
 		if _, err := groups[0].cases(); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "cases.txt:2") {
 			t.Errorf("%s: error %v, want one with %q and cases.txt:2", line, err, want)
 		}
