@@ -51,7 +51,7 @@ func (normRows) emit(f *file, i isa) {
 				add(9)
 			}
 			for _, s := range []string{"VSHUFF64X2 $0x4E, Z10, Z10, Z11", "VSHUFF64X2 $0xB1, Z10, Z10, Z11", "VPERMILPD $0x55, Z10, Z11"} {
-				g.e(s)
+				g.e("%s", s)
 				g.e("VADDPD Z11, Z10, Z10")
 			}
 			g.e("VMULPD Z30, Z10, Z10")
