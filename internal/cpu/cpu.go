@@ -120,7 +120,22 @@ func VNNI(l Level) bool { return l == AVX512 && hasVNNI }
 
 // AMX reports whether level l may use the tiles of AMX for bytes (TDPBUSD). The first call asks the operating system
 // for permission to use the registers.
-func AMX(l Level) bool { return l == AVX512 && !withoutMatrices.Load() && hasAMX() }
+func AMX(l Level) bool {
+	return l == AVX512 && !withoutMatrices.Load() && (emulatedAMX.Load() || hasAMX())
+}
+
+// AMXTiles reports whether level l may execute the instructions of AMX, which [EmulateAMX] does not provide.
+func AMXTiles(l Level) bool { return l == AVX512 && hasAMX() }
+
+// emulatedAMX is set by [EmulateAMX].
+var emulatedAMX atomic.Bool
+
+// EmulateAMX makes [AMX] report true on processors without AMX, on which its tiles are computed in plain Go, and returns a function that
+// restores it. It is for tests.
+func EmulateAMX() (restore func()) {
+	old := emulatedAMX.Swap(true)
+	return func() { emulatedAMX.Store(old) }
+}
 
 // AMXBF16 is [AMX] for the tiles of bfloat16 (TDPBF16PS). All processors that have them have those for bytes.
 func AMXBF16(l Level) bool { return l == AVX512 && !withoutMatrices.Load() && hasAMXBF16() }

@@ -22,6 +22,18 @@ func Levels(t *testing.T, f func(t *testing.T, l cpu.Level)) {
 	}
 }
 
+// ByteLevels is Levels with one more on processors that have AVX-512 and no AMX: AMX's tiles in plain Go.
+func ByteLevels(t *testing.T, f func(t *testing.T, l cpu.Level)) {
+	t.Helper()
+	Levels(t, f)
+	if cpu.Available(cpu.AVX512) && !cpu.AMX(cpu.AVX512) {
+		t.Run("AMX emulated", func(t *testing.T) {
+			defer cpu.EmulateAMX()()
+			f(t, cpu.AVX512)
+		})
+	}
+}
+
 var textLine = regexp.MustCompile(`(?m)^TEXT\s+·([A-Za-z0-9_]+)(?:<[^>]*>)?\(SB\)`)
 
 // AsmFunctions returns the names of the functions that the assembly files of

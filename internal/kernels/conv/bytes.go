@@ -475,30 +475,11 @@ func (d *Integer) byteUnit(b *integerBuffers, y *byteOutput, ep *byteEpilogue, i
 		sums = resize(&b.sums, count*byteCols)
 		c = unsafe.Pointer(unsafe.SliceData(sums))
 	}
+	first := image[g*(s.Cin/s.Group):]
 	if q.chunks > 0 {
-		d.amxTiles(b, &t, unsafe.Pointer(&image[g*(s.Cin/s.Group)]), c, p0, t0, t1)
-		t0 = t1
-	}
-	// Prefetch the next panel spread over the tiles: a tile has 512 bytes of weights in four steps.
-	size, ahead := w.taps*w.k*byteCols*4, 0
-	lines := min(2, tiles(8, t1-t0))
-	if size > prefetchMost {
-		ahead = size
-	}
-	for i := t0; i < t1; i++ {
-		t.prefetch, t.prefetchStep = uintptr(t.b), 0
-		if at := next*size + ahead; ahead < size && at < len(w.data) {
-			t.prefetch, t.prefetchStep = uintptr(unsafe.Pointer(&w.data[at])), lines*64
-			ahead += t.taps * (t.k / 4) * lines * 64
-		}
-		p, first, second := q.tile(i, out)
-		t.a = unsafe.Pointer(&image[d.byteAt(p)+g*(s.Cin/s.Group)])
-		t.c = unsafe.Add(c, (p-p0)*t.ldc)
-		t.second, t.secondC = first*t.pixel, first*t.ldc
-		if q.across == 0 && first == q.width {
-			t.second = d.byteAt(p+first) - d.byteAt(p)
-		}
-		runByteTile(d.level, first+second, &t)
+		d.amxTiles(b, &t, unsafe.Pointer(&first[0]), c, p0, t0, t1)
+	} else {
+		d.dotTiles(&t, first, c, next, p0, t0, t1)
 	}
 	for p := 0; ep.wide && p < count; p++ {
 		to, from := unsafe.Add(dst, p*ldc), sums[p*byteCols:][:cols]
@@ -518,6 +499,33 @@ func (d *Integer) byteUnit(b *integerBuffers, y *byteOutput, ep *byteEpilogue, i
 		return
 	}
 	quant.TransposeBytes(d.level, y.bytes[at:], out, rows, byteCols, count, cols)
+}
+
+// dotTiles computes the tiles [t0, t1) of a panel with dot products, and prefetches the weights of panel next. image starts at the first
+// channel of the group, c at the output of pixel p0.
+func (d *Integer) dotTiles(t *byteTile, image []byte, c unsafe.Pointer, next, p0, t0, t1 int) {
+	q, w := d.geometry, d.bytes
+	// The prefetches are spread over the tiles: a tile has 512 bytes of weights in four steps.
+	size, ahead := w.taps*w.k*byteCols*4, 0
+	lines := min(2, tiles(8, t1-t0))
+	if size > prefetchMost {
+		ahead = size
+	}
+	for i := t0; i < t1; i++ {
+		t.prefetch, t.prefetchStep = uintptr(t.b), 0
+		if at := next*size + ahead; ahead < size && at < len(w.data) {
+			t.prefetch, t.prefetchStep = uintptr(unsafe.Pointer(&w.data[at])), lines*64
+			ahead += t.taps * (t.k / 4) * lines * 64
+		}
+		p, first, second := q.tile(i, d.pixels[1])
+		t.a = unsafe.Pointer(&image[d.byteAt(p)])
+		t.c = unsafe.Add(c, (p-p0)*t.ldc)
+		t.second, t.secondC = first*t.pixel, first*t.ldc
+		if q.across == 0 && first == q.width {
+			t.second = d.byteAt(p+first) - d.byteAt(p)
+		}
+		runByteTile(d.level, first+second, t)
+	}
 }
 
 // amxTiles computes the tiles [t0, t1) with AMX. image is the first channel of the group, c the output of pixel p0.

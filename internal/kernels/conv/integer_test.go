@@ -134,7 +134,7 @@ func checkIntegerTypes(t testing.TB, l cpu.Level, s *Shape, r *rand.Rand, zeros 
 }
 
 func TestInteger(t *testing.T) {
-	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+	testkit.ByteLevels(t, func(t *testing.T, l cpu.Level) {
 		r := rand.New(rand.NewPCG(11, 11))
 		for i, s := range []*Shape{
 			shape2(1, 3, 8, 1, 9, 11, 3, 1, 1, 1), shape2(2, 16, 40, 1, 8, 8, 1, 1, 1, 0), shape2(1, 12, 6, 2, 7, 7, 3, 2, 1, 1), shape2(1, 5, 5, 5, 9, 7, 3, 1, 1, 1),
@@ -160,7 +160,7 @@ func TestInteger(t *testing.T) {
 }
 
 func TestRapidInteger(t *testing.T) {
-	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+	testkit.ByteLevels(t, func(t *testing.T, l cpu.Level) {
 		rapid.Check(t, func(rt *rapid.T) {
 			d := rapid.IntRange(1, 3).Draw(rt, "dims")
 			ints := func(lo, hi int, name string) []int {

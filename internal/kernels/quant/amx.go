@@ -120,7 +120,7 @@ func (t *Tiles) Run(l cpu.Level, count int) {
 	if t.Scale == nil {
 		t.Scale = unsafe.Pointer(&none)
 	}
-	if cpu.AMX(l) {
+	if cpu.AMXTiles(l) {
 		tilesAMX(t)
 	} else {
 		tilesGeneric(t)

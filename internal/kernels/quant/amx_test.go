@@ -15,7 +15,7 @@ import (
 
 // TestTiles compares AMX with plain Go for every number of rows and steps, at the end of accessible memory.
 func TestTiles(t *testing.T) {
-	if !slices.ContainsFunc(cpu.Levels(), cpu.AMX) {
+	if !cpu.AMXTiles(cpu.AVX512) {
 		t.Skip("the processor or the operating system has no AMX")
 	}
 	r := rand.New(rand.NewPCG(1, 1))
@@ -79,7 +79,7 @@ func TestTiles(t *testing.T) {
 }
 
 func BenchmarkTiles(b *testing.B) {
-	if !slices.ContainsFunc(cpu.Levels(), cpu.AMX) {
+	if !cpu.AMXTiles(cpu.AVX512) {
 		b.Skip("the processor or the operating system has no AMX")
 	}
 	for _, chunks := range []int{1, 4, 9} {

@@ -121,7 +121,7 @@ func checkTypes(t testing.TB, l cpu.Level, p problem, r *rand.Rand, side testkit
 }
 
 func TestCompute(t *testing.T) {
-	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+	testkit.ByteLevels(t, func(t *testing.T, l cpu.Level) {
 		r := rand.New(rand.NewPCG(1, 1))
 		for i := 1; i < 32; i++ { // every height and width
 			checkTypes(t, l, problem{m: i, n: 1 + i*37%70, k: 1 + i*5%23, aZero: i % 3, bZero: i / 3 % 3, bias: i&1 == 0, trans: i&2 == 0, words: i%4 < 2, vnni: i%8 < 4}, r, i&1 == 0, i%3)
@@ -138,7 +138,7 @@ func TestCompute(t *testing.T) {
 }
 
 func TestRapidCompute(t *testing.T) {
-	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+	testkit.ByteLevels(t, func(t *testing.T, l cpu.Level) {
 		rapid.Check(t, func(rt *rapid.T) {
 			n := func(lo, hi int, name string) int { return rapid.IntRange(lo, hi).Draw(rt, name) }
 			p := problem{m: n(0, 70, "m"), n: n(0, 70, "n"), k: n(0, 150, "k"), trans: rapid.Bool().Draw(rt, "trans"), aZero: n(0, 3, "azero"), bZero: n(0, 3, "bzero"), bias: rapid.Bool().Draw(rt, "bias"), words: rapid.Bool().Draw(rt, "words"), vnni: rapid.Bool().Draw(rt, "vnni"), extreme: rapid.Bool().Draw(rt, "extreme")}
@@ -439,7 +439,7 @@ func BenchmarkCompute(b *testing.B) {
 
 // A matrix without rows still has columns.
 func TestPackOfNoRows(t *testing.T) {
-	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+	testkit.ByteLevels(t, func(t *testing.T, l cpu.Level) {
 		for _, trans := range []bool{false, true} {
 			for _, n := range []int{3, 70} {
 				y := slices.Repeat([]int32{1}, n)
