@@ -23,7 +23,7 @@ func TestConflict(t *testing.T) {
 		expect bool
 	}{
 		{zen4, 3072, 14, true}, {zen4, 1024, 14, true}, {zen4, 1024, 4, false}, {zen4, 512, 14, true}, {zen4, 768, 14, false}, {zen4, 3071, 14, false}, {zen4, 100, 14, false},
-		{sapphire, 3072, 14, true}, {sapphire, 3072, 6, false}, {sapphire, 512, 14, false}, {sapphire, 256, 14, false}, {sapphire, 0, 14, false},
+		{sapphire, 3072, 14, false}, {sapphire, 3072, 6, false}, {sapphire, 512, 14, false}, {sapphire, 256, 14, false}, {sapphire, 0, 14, false},
 		{appleM1, 4096, 6, true}, {appleM1, 1024, 6, false}, {appleM1, 4096 + 16, 6, false},
 	} {
 		if got := c.s.conflict(c.k*4, c.rows); got != c.expect {
