@@ -3,6 +3,7 @@ package ort
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -85,6 +86,9 @@ func (p provider) Available(config driver.Config) error {
 	}
 	if p.ep == webGPU {
 		if err := l.findAdapter(s); err != nil {
+			if status, ok := errors.AsType[*driver.StatusError](err); ok {
+				return p.noDevice("%s", status.Message)
+			}
 			return p.noDevice("%v", err)
 		}
 	}

@@ -76,6 +76,11 @@ func (r *library) newSession(path string, m *onnx.Model, o *settings) (*session,
 	if r.usesWebGPU(o) {
 		s.turn = r.turn
 	}
+	if o.ep == webGPU && o.own["dawnProcTable"] == "" {
+		if err := findLoader(); err != nil {
+			return nil, err
+		}
+	}
 
 	if s.custom, m, err = r.customOperators(m, o.session); err != nil {
 		return nil, err

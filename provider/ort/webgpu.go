@@ -2,10 +2,13 @@ package ort
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/dl"
@@ -93,6 +96,20 @@ func (r *library) findAdapter(s *settings) error {
 	r.adapter.Store(true)
 	return probe.Close()
 }
+
+// findLoader returns an error if the system has no loader for Vulkan, through which WebGPU reaches the GPU on
+// Linux. ONNX Runtime 1.30 then throws a C++ exception, which becomes an error on some systems and ends the
+// process on others, such as Ubuntu 24.04. Tests replace it.
+var findLoader = sync.OnceValue(func() error {
+	if runtime.GOOS != "linux" {
+		return nil
+	}
+	_, err := dl.Open("the loader for Vulkan", []dl.Place{{Source: "the system's loader", Path: "libvulkan.so.1"}}, nil)
+	if missing, ok := errors.AsType[*dl.NotFoundError](err); ok {
+		return &driver.StatusError{Code: driver.ExecutionProvider, Err: err, Message: fmt.Sprintf("WebGPU needs a GPU with a driver for Vulkan, and this system has no loader for it: %v", missing.Tried[0].Err)}
+	}
+	return err
+})
 
 // do calls a function of the C API that reaches the execution provider. Those for WebGPU run
 // one at a time: all sessions of a library record into the command encoder of one context,
