@@ -35,6 +35,7 @@ const (
 	blockK        = 1024 // K per block when there are several row tiles: a panel of 128 KiB
 	maxVectorRows = 2    // rows that are multiplied without tiles, at most
 	blockM        = 252  // rows per block, at most
+	packedM       = 504  // the same if panels are packed for each block, which takes as long as a few rows
 	maxHalfRows   = 4    // rows for which tiles read binary16 directly, at most
 	thenPanels    = 4    // panels after which Then is applied, so that it reads the sums from the cache
 	halfK         = 256  // K per block of widened panels, so that they stay in the first-level cache
@@ -251,7 +252,8 @@ type tile[T Number] struct {
 	ep            *Epilogue[T]
 	half          []uint16 // replaces b for at most maxHalfRows rows
 	row, col      int      // coordinates of the tile in the result; the epilogue's slices start at 0
-	next          []T      // probable b of the next call, for prefetching; or nil
+	next          []T      // probable b of the next call, or what will be packed into it, for prefetching; or nil
+	ldnext        int
 }
 
 func (a *Args[T]) run(level cpu.Level, blk Block, scratch []T) {
@@ -284,6 +286,9 @@ func (a *Args[T]) run(level cpu.Level, blk Block, scratch []T) {
 	packB := a.packB(rows)
 	if packB {
 		sb = scratch[:PanelWidth*kc]
+		if sa == nil {
+			most = packedM
+		}
 	}
 	blocks := (rows + most - 1) / most
 	var t tile[T]
@@ -312,6 +317,7 @@ func (a *Args[T]) run(level cpu.Level, blk Block, scratch []T) {
 			for p := blk.Panel0; p < blk.Panel1; p++ {
 				t.col = p * PanelWidth
 				t.cols = min(PanelWidth, a.N-t.col)
+				t.next = nil
 				switch {
 				case a.Half != nil && rows <= maxHalfRows:
 					t.half, t.ldb = a.Half[(p*a.K+k0)*PanelWidth:][:t.k*PanelWidth], PanelWidth
@@ -320,13 +326,15 @@ func (a *Args[T]) run(level cpu.Level, blk Block, scratch []T) {
 					t.b, t.ldb = sb, PanelWidth
 				case a.Packed:
 					t.b, t.ldb = tail(a.B, (p*a.K+k0)*PanelWidth), PanelWidth
-					t.next = nil
 					if p+1 < blk.Panel1 {
-						t.next = a.B[((p+1)*a.K+k0)*PanelWidth:][:t.k*PanelWidth]
+						t.next, t.ldnext = a.B[((p+1)*a.K+k0)*PanelWidth:][:t.k*PanelWidth], PanelWidth
 					}
 				case packB:
 					packPanel(sb, a.B, a.LdB, a.TransB, t.k, t.col, t.cols, k0)
 					t.b, t.ldb = sb, PanelWidth
+					if next := t.col + PanelWidth; !a.TransB && p+1 < blk.Panel1 && next+PanelWidth <= a.N {
+						t.next, t.ldnext = tail(a.B, k0*a.LdB+next), a.LdB
+					}
 				default:
 					t.b, t.ldb = tail(a.B, k0*a.LdB+t.col), a.LdB
 				}

@@ -60,11 +60,12 @@ func panelAVX512(t *tile[float32]) {
 		next := t.rows * (i + 1) / tiles
 		k.a, k.b, k.c = at(a, r*t.lda), b, at(c, r*t.ldc)
 		k.rowBias = at(row, r)
-		// The first four tiles prefetch the next panel into the second-level cache: two lines per
-		// four steps.
+		// The first four tiles prefetch the next panel into the second-level cache: two lines, a row of it,
+		// per four steps.
 		k.prefetch, k.prefetchStep = uintptr(b), 0
 		if t.next != nil && i < 4 {
-			k.prefetch, k.prefetchStep = uintptr(ptr(t.next))+uintptr(i*t.k/4*128), 128
+			step := t.ldnext * 4
+			k.prefetch, k.prefetchStep = uintptr(ptr(t.next))+uintptr(i*(t.k/4)*step), uintptr(step)
 		}
 		if add != nil {
 			k.add = at(add, r*t.ep.LdAdd)
