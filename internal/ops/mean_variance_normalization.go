@@ -68,7 +68,6 @@ func (n *MeanVarianceNormalization) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run adds in float64.
 func (n *MeanVarianceNormalization) Run(c *ir.Call) error {
 	if c.Tensor(0).DType() == tensor.TypeFloat64 {
 		return meanVarianceNorm[float64](c, n)
@@ -115,7 +114,8 @@ func meanVarianceNorm[T kit.RealFloat](c *ir.Call, n *MeanVarianceNormalization)
 		run *= sum[len(sum)-1]
 		sum, sumStep = sum[:len(sum)-1], sumStep[:len(sum)-1]
 	}
-	kernels := !c.Generic && run >= kit.ShortRow
+	_, single := any(x).([]float32)
+	kernels := single && !c.Generic && run >= kit.ShortRow
 	c.Parallel(kit.Product(keep), kit.GrainFor(8*num), func(lo, hi int) {
 		index := make([]int, len(sum))
 		// each calls fn for the pieces that are normalized together.
@@ -135,24 +135,17 @@ func meanVarianceNorm[T kit.RealFloat](c *ir.Call, n *MeanVarianceNormalization)
 				first += i % keep[d] * keepStep[d]
 				i /= keep[d]
 			}
+			if kernels && n.fast(num, func(fn func(x, y []float32)) {
+				each(first, func(x, y []T) { fn(any(x).([]float32), any(y).([]float32)) })
+			}) {
+				continue
+			}
 			mean, sq := 0.0, 0.0
 			each(first, func(x, _ []T) { mean += sumOf(x, 0, false) })
 			mean /= float64(num)
 			each(first, func(x, _ []T) { sq += sumOf(x, mean, true) })
-			std := math.Sqrt(sq/float64(num)) + 1e-9
-			if n.CenterOnly {
-				std = 1
-			}
-			// The difference from the rounded mean is exact for elements near it; rest is the error.
-			center := float32(mean)
-			rest := mean - float64(center)
+			std := n.deviation(sq, num)
 			each(first, func(x, y []T) {
-				if to, ok := any(y).([]float32); ok && kernels && std < 1e37 {
-					l := cpu.Active()
-					vec.SubScalarF32(l, to, any(x).([]float32), center)
-					vec.ScaleShiftF32(l, to, to, float32(1/std), float32(-rest/std))
-					return
-				}
 				for i, v := range x {
 					y[i] = T((float64(v) - mean) / std)
 				}
@@ -161,6 +154,35 @@ func meanVarianceNorm[T kit.RealFloat](c *ir.Call, n *MeanVarianceNormalization)
 	})
 	y.Store()
 	return c.Err()
+}
+
+// deviation returns what num differences from their mean are divided by, from the sum of their squares.
+func (n *MeanVarianceNormalization) deviation(sq float64, num int) float64 {
+	if n.CenterOnly {
+		return 1
+	}
+	return math.Sqrt(sq/float64(num)) + 1e-9
+}
+
+// fast normalizes num elements, of which each yields the pieces, with kernels that add in float32. The differences from
+// the rounded mean are exact for elements near it, so that their mean corrects it. fast returns false if a sum overflows.
+func (n *MeanVarianceNormalization) fast(num int, each func(fn func(x, y []float32))) bool {
+	l := cpu.Active()
+	mean, rest, sq := 0.0, 0.0, 0.0
+	each(func(x, _ []float32) { mean += float64(vec.SumF32(l, x)) })
+	center := float32(mean / float64(num))
+	each(func(x, y []float32) {
+		vec.SubScalarF32(l, y, x, center)
+		rest += float64(vec.SumF32(l, y))
+	})
+	rest /= float64(num)
+	each(func(_, y []float32) { sq += float64(vec.SumSquaresF32(l, y, float32(rest))) })
+	std := n.deviation(sq, num)
+	if !(math.Abs(rest) < 1e37 && std < 1e37) {
+		return false
+	}
+	each(func(_, y []float32) { vec.ScaleShiftF32(l, y, y, float32(1/std), float32(-rest/std)) })
+	return true
 }
 
 // sumOf returns Σ (x[i]-center), or of its squares. Four sums hide the latency of the additions.
