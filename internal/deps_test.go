@@ -30,9 +30,10 @@ var layers = map[string][]string{
 	"internal/dl":         {},
 	"internal/atomicfile": {},
 	"internal/flatbuf":    {},
+	"internal/fail":       {},
 	"internal/memory":     {},
-	"tensor":              {"internal/memory", "internal/atomicfile"}, // the latter for its files alone: parts above do not list it
-	"onnx":                {"tensor", "internal/memory"},
+	"tensor":              {"internal/memory", "internal/fail", "internal/atomicfile"}, // the latter for its files alone: parts above do not list it
+	"onnx":                {"tensor", "internal/memory", "internal/fail"},
 
 	// Kernels see slices and ints, never tensors or graphs.
 	"internal/kernels": {"internal/cpu", "internal/memory"},
@@ -43,28 +44,28 @@ var layers = map[string][]string{
 	"imagecodec":          {"internal/imagecodec"},
 
 	// The engine. exec calls operators through ir's interface and never imports ops.
-	"internal/ir":          {"tensor", "internal/memory"},
-	"internal/ops/kit":     {"internal/ir", "tensor", "internal/memory", "internal/kernels", "internal/cpu"},
-	"internal/ops":         {"internal/ops/kit", "internal/ir", "tensor", "internal/memory", "internal/kernels", "internal/cpu", "internal/imagecodec"},
-	"internal/ops/ml":      {"internal/ops/kit", "internal/ir", "tensor", "internal/memory", "internal/kernels", "internal/cpu"},
-	"internal/ops/msft":    {"internal/ops", "internal/ops/kit", "internal/ir", "tensor", "internal/memory", "internal/kernels", "internal/cpu"},
-	"internal/ops/nchwc":   {"internal/ops/msft", "internal/ops", "internal/ops/kit", "internal/ir", "tensor", "internal/memory", "internal/kernels", "internal/cpu"},
-	"internal/ops/blocked": {"internal/ops", "internal/ops/kit", "internal/ir", "tensor", "internal/memory", "internal/kernels", "internal/cpu"},
-	"internal/ops/gradops": {"internal/ops", "internal/ops/kit", "internal/ir", "tensor", "internal/memory", "internal/kernels", "internal/cpu"},
+	"internal/ir":          {"tensor", "internal/memory", "internal/fail"},
+	"internal/ops/kit":     {"internal/ir", "tensor", "internal/memory", "internal/fail", "internal/kernels", "internal/cpu"},
+	"internal/ops":         {"internal/ops/kit", "internal/ir", "tensor", "internal/memory", "internal/fail", "internal/kernels", "internal/cpu", "internal/imagecodec"},
+	"internal/ops/ml":      {"internal/ops/kit", "internal/ir", "tensor", "internal/memory", "internal/fail", "internal/kernels", "internal/cpu"},
+	"internal/ops/msft":    {"internal/ops", "internal/ops/kit", "internal/ir", "tensor", "internal/memory", "internal/fail", "internal/kernels", "internal/cpu"},
+	"internal/ops/nchwc":   {"internal/ops/msft", "internal/ops", "internal/ops/kit", "internal/ir", "tensor", "internal/memory", "internal/fail", "internal/kernels", "internal/cpu"},
+	"internal/ops/blocked": {"internal/ops", "internal/ops/kit", "internal/ir", "tensor", "internal/memory", "internal/fail", "internal/kernels", "internal/cpu"},
+	"internal/ops/gradops": {"internal/ops", "internal/ops/kit", "internal/ir", "tensor", "internal/memory", "internal/fail", "internal/kernels", "internal/cpu"},
 	"internal/ops/all": {"internal/ops", "internal/ops/blocked", "internal/ops/kit", "internal/ops/ml", "internal/ops/msft", "internal/ops/nchwc", "internal/ops/gradops",
-		"internal/ir", "tensor", "internal/memory", "internal/kernels", "internal/cpu"},
-	"internal/exec":     {"internal/ir", "tensor", "internal/memory"},
-	"internal/optimize": {"internal/ops", "internal/ops/kit", "internal/ops/blocked", "internal/ops/msft", "internal/ir", "tensor", "internal/memory", "internal/kernels", "internal/cpu"},
+		"internal/ir", "tensor", "internal/memory", "internal/fail", "internal/kernels", "internal/cpu"},
+	"internal/exec":     {"internal/ir", "tensor", "internal/memory", "internal/fail"},
+	"internal/optimize": {"internal/ops", "internal/ops/kit", "internal/ops/blocked", "internal/ops/msft", "internal/ir", "tensor", "internal/memory", "internal/fail", "internal/kernels", "internal/cpu"},
 
 	// Into graphs and out of them. The three do not import each other.
-	"internal/frontend": {"onnx", "internal/ops", "internal/ops/kit", "internal/ops/all", "internal/ops/nchwc", "internal/ops/ml", "internal/ops/gradops", "internal/ops/msft", "internal/ir", "tensor", "internal/memory", "internal/kernels", "internal/cpu"},
-	"internal/export":   {"onnx", "internal/ops", "internal/ops/kit", "internal/ops/blocked", "internal/ops/msft", "internal/ir", "tensor", "internal/memory"},
+	"internal/frontend": {"onnx", "internal/ops", "internal/ops/kit", "internal/ops/all", "internal/ops/nchwc", "internal/ops/ml", "internal/ops/gradops", "internal/ops/msft", "internal/ir", "tensor", "internal/memory", "internal/fail", "internal/kernels", "internal/cpu"},
+	"internal/export":   {"onnx", "internal/ops", "internal/ops/kit", "internal/ops/blocked", "internal/ops/msft", "internal/ir", "tensor", "internal/memory", "internal/fail"},
 	"internal/autodiff": {"onnx", "internal/ops/kit", "internal/ops/all"},
 
 	// What engines implement, and the engine written in Go.
 	"driver":            {"onnx", "tensor"},
 	"internal/trace":    {"driver", "onnx", "tensor", "internal/memory", "internal/atomicfile"},
-	"internal/goengine": {"driver", "internal/frontend", "internal/export", "internal/autodiff", "internal/optimize", "internal/exec", "internal/ops", "internal/ops/kit", "internal/ops/blocked", "internal/ops/msft", "internal/ops/all", "internal/ops/nchwc", "internal/ops/ml", "internal/ops/gradops", "internal/ir", "onnx", "tensor", "internal/memory", "internal/kernels", "internal/cpu"},
+	"internal/goengine": {"driver", "internal/frontend", "internal/export", "internal/autodiff", "internal/optimize", "internal/exec", "internal/ops", "internal/ops/kit", "internal/ops/blocked", "internal/ops/msft", "internal/ops/all", "internal/ops/nchwc", "internal/ops/ml", "internal/ops/gradops", "internal/ir", "onnx", "tensor", "internal/memory", "internal/fail", "internal/kernels", "internal/cpu"},
 
 	// The root, which reaches the other internal parts through the Go engine alone.
 	".": {"internal/goengine", "internal/trace", "internal/flatbuf", "driver", "onnx", "tensor"},

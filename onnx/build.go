@@ -2,9 +2,10 @@ package onnx
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/onward-ml/onward/internal/fail"
 )
 
 // LatestOpset is the default version of the default operator domain in models that are built here:
@@ -166,7 +167,7 @@ func (b *ModelBuilder) Must() *Model {
 // Graph returns the graph and the errors of all builder calls.
 func (b *GraphBuilder) Graph() (*Graph, error) {
 	if len(b.errs) > 0 {
-		return b.graph, fmt.Errorf("build graph %q: %w", b.graph.Name, errors.Join(b.errs...))
+		return b.graph, fail.Errorf("build graph %q: %w", b.graph.Name, errors.Join(b.errs...))
 	}
 	return b.graph, nil
 }
@@ -208,7 +209,7 @@ func (b *GraphBuilder) OutputType(name string, t *Type) *GraphBuilder {
 func (b *GraphBuilder) tensorType(name string, t DataType, dims []any) *Type {
 	typ, err := NewTensorType(t, dims...)
 	if err != nil {
-		b.fail(fmt.Errorf("value %q: %w", name, err))
+		b.fail(fail.Errorf("value %q: %w", name, err))
 	}
 	return typ
 }
@@ -261,7 +262,7 @@ func (b *GraphBuilder) Node(opType string, inputs, outputs []string, attrs ...At
 func (n *NodeBuilder) Attr(name string, value any) *NodeBuilder {
 	a, err := NewAttribute(name, value)
 	if err != nil {
-		n.g.fail(fmt.Errorf("node %q: %w", n.node.OpType, err))
+		n.g.fail(fail.Errorf("node %q: %w", n.node.OpType, err))
 		return n
 	}
 	n.node.Attributes = append(n.node.Attributes, a)

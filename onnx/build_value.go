@@ -2,9 +2,9 @@ package onnx
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -24,7 +24,7 @@ func NewTensorType(t DataType, dims ...any) (*Type, error) {
 		case Dim:
 			shape.Dims[i] = d
 		default:
-			return nil, fmt.Errorf("dim %d has type %T, want int, int64, string or nil", i, d)
+			return nil, fail.Errorf("dim %d has type %T, want int, int64, string or nil", i, d)
 		}
 	}
 	return &Type{Tensor: &TensorType{ElemType: t, Shape: shape}}, nil
@@ -36,7 +36,7 @@ func NewTensorType(t DataType, dims ...any) (*Type, error) {
 func NewTensor(name string, data any, dims ...int64) (*Tensor, error) {
 	if t, ok := data.(*tensor.Tensor); ok {
 		if len(dims) > 0 {
-			return nil, fmt.Errorf("tensor %q: a *tensor.Tensor has its own shape, want no dims", name)
+			return nil, fail.Errorf("tensor %q: a *tensor.Tensor has its own shape, want no dims", name)
 		}
 		p := FromTensor(t)
 		p.Name = name
@@ -119,17 +119,17 @@ func NewTensor(name string, data any, dims ...int64) (*Tensor, error) {
 	case []tensor.Float8E8M0:
 		t = fromSlice(v)
 	default:
-		return nil, fmt.Errorf("tensor %q: unsupported Go type %T", name, data)
+		return nil, fail.Errorf("tensor %q: unsupported Go type %T", name, data)
 	}
 	t.Name = name
 	if len(dims) > 0 {
 		have, _ := elements(t.Dims)
 		want, err := elements(dims)
 		if err != nil {
-			return nil, fmt.Errorf("tensor %q: %w", name, err)
+			return nil, fail.Errorf("tensor %q: %w", name, err)
 		}
 		if have != want {
-			return nil, fmt.Errorf("tensor %q: %d values, dims %v want %d", name, have, dims, want)
+			return nil, fail.Errorf("tensor %q: %d values, dims %v want %d", name, have, dims, want)
 		}
 		t.Dims = dims
 	}
@@ -184,7 +184,7 @@ func NewAttribute(name string, value any) (*Attribute, error) {
 	case float64:
 		a.Type, a.F = AttrFloat, float32(v)
 		if math.IsInf(float64(a.F), 0) && !math.IsInf(v, 0) {
-			return nil, fmt.Errorf("attribute %q: %g overflows float32", name, v)
+			return nil, fail.Errorf("attribute %q: %g overflows float32", name, v)
 		}
 	case string:
 		a.Type, a.S = AttrString, v
@@ -199,7 +199,7 @@ func NewAttribute(name string, value any) (*Attribute, error) {
 	case *GraphBuilder:
 		g, err := v.Graph()
 		if err != nil {
-			return nil, fmt.Errorf("attribute %q: %w", name, err)
+			return nil, fail.Errorf("attribute %q: %w", name, err)
 		}
 		a.Type, a.G = AttrGraph, g
 	case *SparseTensor:
@@ -233,7 +233,7 @@ func NewAttribute(name string, value any) (*Attribute, error) {
 	case Ref:
 		a.Type, a.RefAttrName = v.Type, v.Name
 	default:
-		return nil, fmt.Errorf("attribute %q: unsupported Go type %T", name, value)
+		return nil, fail.Errorf("attribute %q: unsupported Go type %T", name, value)
 	}
 	return a, nil
 }

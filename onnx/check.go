@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/onward-ml/onward/internal/fail"
 )
 
 // The limits of ONNX's own checker.
@@ -158,7 +160,7 @@ func (c *checker) pop() { c.path = c.path[:len(c.path)-1] }
 
 func (c *checker) fail(format string, args ...any) {
 	if !c.full() {
-		c.failWith(fmt.Errorf(format, args...))
+		c.failWith(fail.Errorf(format, args...))
 	}
 }
 
@@ -534,12 +536,12 @@ func InlinedNodes(m *Model) (int64, error) {
 		}
 	}
 	if len(functions) > maxFunctions {
-		return 0, fmt.Errorf("model has %d local functions, the limit is %d", len(functions), maxFunctions)
+		return 0, fail.Errorf("model has %d local functions, the limit is %d", len(functions), maxFunctions)
 	}
 	g := newCallGraph(functions)
 	for _, f := range functions {
 		if cycle := g.visit(f); cycle != nil {
-			return 0, fmt.Errorf("function %s is recursive", idOf(cycle[0]))
+			return 0, fail.Errorf("function %s is recursive", idOf(cycle[0]))
 		}
 	}
 	if m.Graph == nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -262,7 +263,7 @@ func (c *checker) externalData(t *Tensor, n int64) error {
 		return err
 	}
 	if info.length >= 0 && info.length != size {
-		return fmt.Errorf("%w: length is %d, %s with dims %v needs %d", ErrExternalData, info.length, t.DataType, t.Dims, size)
+		return fail.Errorf("%w: length is %d, %s with dims %v needs %d", ErrExternalData, info.length, t.DataType, t.Dims, size)
 	}
 	if c.external == nil || c.opts.SkipExternalData {
 		return nil

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -42,13 +43,13 @@ type DecodeOptions struct {
 // exceeds tensor.MaxRank.
 func elements(dims []int64) (int64, error) {
 	if len(dims) > tensor.MaxRank {
-		return 0, fmt.Errorf("rank %d exceeds the limit of %d", len(dims), tensor.MaxRank)
+		return 0, fail.Errorf("rank %d exceeds the limit of %d", len(dims), tensor.MaxRank)
 	}
 	n, zero, over := uint64(1), false, false
 	for i, d := range dims {
 		switch {
 		case d < 0:
-			return 0, fmt.Errorf("dim %d is negative: %d", i, d)
+			return 0, fail.Errorf("dim %d is negative: %d", i, d)
 		case d == 0:
 			zero = true
 		case !over:
@@ -72,7 +73,7 @@ func (t DataType) dtype() (tensor.DType, error) {
 		return 0, errors.New("data_type is UNDEFINED")
 	}
 	if t < 0 || t > math.MaxUint8 || !tensor.DType(t).Valid() {
-		return 0, fmt.Errorf("unrecognized data_type %d", t)
+		return 0, fail.Errorf("unrecognized data_type %d", t)
 	}
 	return tensor.DType(t), nil
 }
@@ -96,7 +97,7 @@ func (t DataType) byteLen(n int64) (int64, error) {
 	}
 	hi, lo := bits.Mul64(uint64(n), uint64(d.Bits()))
 	if hi != 0 || lo > math.MaxInt64-7 {
-		return 0, fmt.Errorf("the size of %d elements of type %s in bytes overflows", n, t)
+		return 0, fail.Errorf("the size of %d elements of type %s in bytes overflows", n, t)
 	}
 	return int64((lo + 7) / 8), nil
 }
@@ -168,7 +169,7 @@ func (t *Tensor) validate() (int64, error) {
 	name, entries, used := t.dataField()
 	if t.DataLocation == LocationExternal {
 		if used > 0 {
-			return 0, fmt.Errorf("stored externally and should not have data field %s", name)
+			return 0, fail.Errorf("stored externally and should not have data field %s", name)
 		}
 		if t.DataType == String {
 			return 0, errors.New("strings cannot be stored externally")
@@ -176,34 +177,34 @@ func (t *Tensor) validate() (int64, error) {
 		return n, nil
 	}
 	if t.DataLocation != LocationDefault {
-		return 0, fmt.Errorf("unknown data_location %d", t.DataLocation)
+		return 0, fail.Errorf("unknown data_location %d", t.DataLocation)
 	}
 	switch {
 	case n == 0 && used > 0:
-		return 0, fmt.Errorf("0-element but contains data in %s", name)
+		return 0, fail.Errorf("0-element but contains data in %s", name)
 	case n == 0:
 		return 0, nil
 	case used != 1:
-		return 0, fmt.Errorf("should contain one and only one value field, has %d", used)
+		return 0, fail.Errorf("should contain one and only one value field, has %d", used)
 	case name == "raw_data" && t.DataType == String:
 		return 0, errors.New("STRING data should not be stored in raw_data field")
 	case name == "raw_data":
 		if entries != size {
-			return 0, fmt.Errorf("raw_data has %d bytes, %s with dims %v needs %d", entries, t.DataType, t.Dims, size)
+			return 0, fail.Errorf("raw_data has %d bytes, %s with dims %v needs %d", entries, t.DataType, t.Dims, size)
 		}
 		return n, nil
 	}
 	want, wantEntries := t.DataType.storage(n)
 	if name != want {
-		return 0, fmt.Errorf("values of data_type %s should be stored in field %s instead of %s", t.DataType, want, name)
+		return 0, fail.Errorf("values of data_type %s should be stored in field %s instead of %s", t.DataType, want, name)
 	}
 	if n > math.MaxInt64/2 || entries != wantEntries {
-		return 0, fmt.Errorf("%s has %d entries, %s with dims %v needs %d", name, entries, t.DataType, t.Dims, wantEntries)
+		return 0, fail.Errorf("%s has %d entries, %s with dims %v needs %d", name, entries, t.DataType, t.Dims, wantEntries)
 	}
 	if t.DataType == Float6E2M3 || t.DataType == Float6E3M2 {
 		for i, v := range t.Int32Data {
 			if v>>6 != 0 {
-				return 0, fmt.Errorf("entry %d of int32_data is %d, %s needs one element of 6 bits, 0 to 63", i, v, t.DataType)
+				return 0, fail.Errorf("entry %d of int32_data is %d, %s needs one element of 6 bits, 0 to 63", i, v, t.DataType)
 			}
 		}
 	}
@@ -239,7 +240,7 @@ func (t *Tensor) decode(opts *DecodeOptions) (*tensor.Tensor, error) {
 	shape := make([]int, len(t.Dims))
 	for i, d := range t.Dims {
 		if shape[i] = int(d); int64(shape[i]) != d {
-			return nil, fmt.Errorf("dim %d exceeds the address space: %d", i, d)
+			return nil, fail.Errorf("dim %d exceeds the address space: %d", i, d)
 		}
 	}
 	if t.DataType == String {
@@ -263,10 +264,10 @@ func (t *Tensor) decode(opts *DecodeOptions) (*tensor.Tensor, error) {
 		return nil, err
 	}
 	if int64(int(size)) != size {
-		return nil, fmt.Errorf("%d bytes exceed the address space", size)
+		return nil, fail.Errorf("%d bytes exceed the address space", size)
 	}
 	if opts.MaxBytes > 0 && size > opts.MaxBytes {
-		return nil, fmt.Errorf("%w: it takes %d bytes, the limit is %d", ErrTooLarge, size, opts.MaxBytes)
+		return nil, fail.Errorf("%w: it takes %d bytes, the limit is %d", ErrTooLarge, size, opts.MaxBytes)
 	}
 	d := tensor.DType(t.DataType)
 	var data []byte

@@ -2,7 +2,6 @@ package onnx
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -10,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -75,21 +75,21 @@ func (t *Tensor) externalInfo(strict bool) (externalInfo, error) {
 			known = false
 		}
 		if err != nil {
-			return info, fmt.Errorf("%w: %s: %w", ErrExternalData, kv.Key, err)
+			return info, fail.Errorf("%w: %s: %w", ErrExternalData, kv.Key, err)
 		}
 		if !known {
 			if strict {
-				return info, fmt.Errorf("%w: unknown key %q", ErrExternalData, kv.Key)
+				return info, fail.Errorf("%w: unknown key %q", ErrExternalData, kv.Key)
 			}
 			continue
 		}
 		if seen[kv.Key] {
-			return info, fmt.Errorf("%w: key %q appears more than once", ErrExternalData, kv.Key)
+			return info, fail.Errorf("%w: key %q appears more than once", ErrExternalData, kv.Key)
 		}
 		seen[kv.Key] = true
 	}
 	if !seen["location"] {
-		return info, fmt.Errorf("%w: stored externally but doesn't have a location", ErrExternalData)
+		return info, fail.Errorf("%w: stored externally but doesn't have a location", ErrExternalData)
 	}
 	return info, checkLocation(info.location)
 }
@@ -98,12 +98,12 @@ func (t *Tensor) externalInfo(strict bool) (externalInfo, error) {
 func parseOffset(s string) (int64, error) {
 	for _, c := range s {
 		if c < '0' || c > '9' {
-			return 0, fmt.Errorf("got %q, want a non-negative decimal number", s)
+			return 0, fail.Errorf("got %q, want a non-negative decimal number", s)
 		}
 	}
 	v, err := strconv.ParseInt(s, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("got %q, want a non-negative decimal number below 2^63", s)
+		return 0, fail.Errorf("got %q, want a non-negative decimal number below 2^63", s)
 	}
 	return v, nil
 }
@@ -115,7 +115,7 @@ func checkLocation(p string) error {
 	case p == "":
 		why = "is empty"
 	case len(p) > 4096:
-		return fmt.Errorf("%w: location of %d bytes is longer than 4096", ErrExternalData, len(p))
+		return fail.Errorf("%w: location of %d bytes is longer than 4096", ErrExternalData, len(p))
 	case strings.ContainsRune(p, 0):
 		why = "has a NUL"
 	case strings.ContainsRune(p, '\\'):
@@ -138,7 +138,7 @@ func checkLocation(p string) error {
 		why = "does not name a file in the model's folder"
 	}
 	if why != "" {
-		return fmt.Errorf("%w: location %q %s", ErrExternalData, p, why)
+		return fail.Errorf("%w: location %q %s", ErrExternalData, p, why)
 	}
 	return nil
 }
@@ -147,14 +147,14 @@ func checkLocation(p string) error {
 // own is false.
 func (x *External) data(t *Tensor, size int64, opts *DecodeOptions) (data []byte, own bool, err error) {
 	if x == nil || x.Dir == "" {
-		return nil, false, fmt.Errorf("%w: the model was not read from a file; set the folder of its external data", ErrExternalData)
+		return nil, false, fail.Errorf("%w: the model was not read from a file; set the folder of its external data", ErrExternalData)
 	}
 	info, err := t.externalInfo(x.Strict)
 	if err != nil {
 		return nil, false, err
 	}
 	if info.length >= 0 && info.length != size {
-		return nil, false, fmt.Errorf("%w: length is %d, %s with dims %v needs %d", ErrExternalData, info.length, t.DataType, t.Dims, size)
+		return nil, false, fail.Errorf("%w: length is %d, %s with dims %v needs %d", ErrExternalData, info.length, t.DataType, t.Dims, size)
 	}
 	if x.mapExternal && x.mapping != nil && !opts.Copy && size >= mapAbove {
 		data, err = x.mapping.bytes(x, info, size)
@@ -172,7 +172,7 @@ func (x *External) data(t *Tensor, size int64, opts *DecodeOptions) (data []byte
 	defer f.Close()
 	data = memory.Slice[byte](int(size))
 	if _, err := io.ReadFull(io.NewSectionReader(f, info.offset, size), data); err != nil {
-		return nil, false, fmt.Errorf("%w: read %q: %w", ErrExternalData, info.location, err)
+		return nil, false, fail.Errorf("%w: read %q: %w", ErrExternalData, info.location, err)
 	}
 	return data, true, nil
 }
@@ -193,7 +193,7 @@ func (x *External) alias(data []byte) []byte {
 func (x *External) openRange(info externalInfo, size int64) (*os.File, error) {
 	f, have, err := x.open(info.location)
 	if err != nil {
-		return nil, fmt.Errorf("%w: open %q: %w", ErrExternalData, info.location, err)
+		return nil, fail.Errorf("%w: open %q: %w", ErrExternalData, info.location, err)
 	}
 	if err := info.within(have, size); err != nil {
 		f.Close()
@@ -205,7 +205,7 @@ func (x *External) openRange(info externalInfo, size int64) (*os.File, error) {
 // within checks that a file of have bytes holds size bytes from the offset.
 func (info *externalInfo) within(have, size int64) error {
 	if info.offset > have || size > have-info.offset {
-		return fmt.Errorf("%w: %q has %d bytes, the tensor needs %d from offset %d", ErrExternalData, info.location, have, size, info.offset)
+		return fail.Errorf("%w: %q has %d bytes, the tensor needs %d from offset %d", ErrExternalData, info.location, have, size, info.offset)
 	}
 	return nil
 }
@@ -283,7 +283,7 @@ func (x *External) openIn(dir, name string) (*os.File, int64, error) {
 	if err == nil && !x.AllowHardLinks {
 		var links uint64
 		if links, err = linkCount(f, st); err == nil && links > 1 {
-			err = fmt.Errorf("file has %d hard links, want 1", links)
+			err = fail.Errorf("file has %d hard links, want 1", links)
 		}
 	}
 	if err != nil {
@@ -303,7 +303,7 @@ func operation(err error) error {
 
 func regular(st fs.FileInfo) error {
 	if !st.Mode().IsRegular() {
-		return fmt.Errorf("not a regular file (%s)", st.Mode())
+		return fail.Errorf("not a regular file (%s)", st.Mode())
 	}
 	return nil
 }
@@ -320,7 +320,7 @@ func lstatAll(root *os.Root, name string) (st fs.FileInfo, err error) {
 			return nil, err
 		}
 		if st.Mode()&fs.ModeSymlink != 0 {
-			return nil, fmt.Errorf("%q is a symbolic link, refused in strict mode", name[:i])
+			return nil, fail.Errorf("%q is a symbolic link, refused in strict mode", name[:i])
 		}
 	}
 	return st, nil

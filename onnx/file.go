@@ -1,11 +1,11 @@
 package onnx
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/memory"
 )
 
@@ -45,7 +45,7 @@ func ReadFile(path string, opts *ReadOptions) (*Model, error) {
 		}
 	}()
 	if o.MaxFileSize > 0 && size > o.MaxFileSize {
-		return nil, fmt.Errorf("read %q: file has %d bytes, the limit is %d", path, size, o.MaxFileSize)
+		return nil, fail.Errorf("read %q: file has %d bytes, the limit is %d", path, size, o.MaxFileSize)
 	}
 	file := &modelFile{dir: filepath.Dir(path), strict: o.StrictExternalData}
 	if real, err := filepath.EvalSymlinks(path); err == nil && filepath.Dir(real) != filepath.Clean(file.dir) {
@@ -57,7 +57,7 @@ func ReadFile(path string, opts *ReadOptions) (*Model, error) {
 		var data []byte
 		var unmap func() error
 		if data, unmap, err = mapFile(f, size); err != nil {
-			return nil, fmt.Errorf("map %q: %w", path, err)
+			return nil, fail.Errorf("map %q: %w", path, err)
 		}
 		err = guardMapped(func() (err error) {
 			d := newDecoder(data, &o)
@@ -83,7 +83,7 @@ func ReadFile(path string, opts *ReadOptions) (*Model, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read %q: %w", path, err)
+		return nil, fail.Errorf("read %q: %w", path, err)
 	}
 	m.file = file
 	return m, nil
@@ -131,7 +131,7 @@ func openRegular(path string) (*os.File, int64, error) {
 	}
 	st, err := f.Stat()
 	if err == nil && !st.Mode().IsRegular() {
-		err = fmt.Errorf("read %q: not a regular file (%s)", path, st.Mode().Type())
+		err = fail.Errorf("read %q: not a regular file (%s)", path, st.Mode().Type())
 	}
 	if err != nil {
 		f.Close()
@@ -143,7 +143,7 @@ func openRegular(path string) (*os.File, int64, error) {
 // readAll reads a file of the given size, which may have changed since.
 func readAll(f *os.File, size int64) ([]byte, error) {
 	if size < 0 || int64(int(size)) != size {
-		return nil, fmt.Errorf("file of %d bytes exceeds the address space", size)
+		return nil, fail.Errorf("file of %d bytes exceeds the address space", size)
 	}
 	data := make([]byte, size)
 	n, err := io.ReadFull(f, data)

@@ -1,8 +1,9 @@
 package onnx
 
 import (
-	"fmt"
 	"runtime/debug"
+
+	"github.com/onward-ml/onward/internal/fail"
 )
 
 // guardMapped runs fn in this goroutine and returns [ErrMappedFile] if fn faults while it reads
@@ -10,7 +11,7 @@ import (
 func guardMapped(fn func() error) error {
 	return guard(fn, func(r any) error {
 		if addr, ok := faultAddress(r); ok {
-			return fmt.Errorf("%w (fault at %#x)", ErrMappedFile, addr)
+			return fail.Errorf("%w (fault at %#x)", ErrMappedFile, addr)
 		}
 		return nil
 	})

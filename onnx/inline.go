@@ -2,7 +2,8 @@ package onnx
 
 import (
 	"bytes"
-	"fmt"
+
+	"github.com/onward-ml/onward/internal/fail"
 )
 
 // EachTensor calls fn for every tensor of the model until fn returns false: the initializers of all
@@ -69,7 +70,7 @@ func (m *Model) MarshalInline() ([]byte, error) {
 		}
 		v, err := t.Decode(decode)
 		if err != nil {
-			failed = fmt.Errorf("tensor %s: %w", t.Name, err)
+			failed = fail.Errorf("tensor %s: %w", t.Name, err)
 			return false
 		}
 		c := FromTensor(v)

@@ -2,11 +2,12 @@ package onnx
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"sync"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/onward-ml/onward/internal/fail"
 )
 
 // Mapping is the set of mapped files of a model that ReadFile read with [ReadOptions.Map]: the
@@ -123,7 +124,7 @@ func (m *Mapping) Fault(recovered any) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: %q: byte %d of %d cannot be read, or was written to", ErrMappedFile, f.name, addr-f.start(), len(f.data))
+	return fail.Errorf("%w: %q: byte %d of %d cannot be read, or was written to", ErrMappedFile, f.name, addr-f.start(), len(f.data))
 }
 
 // Check returns err, the result of reading the mapping, joined with an [ErrMappedFile] if a file
@@ -139,7 +140,7 @@ func (m *Mapping) Check(err error) error {
 		case err == nil:
 			return lost
 		default:
-			return fmt.Errorf("%w; %w", err, lost)
+			return fail.Errorf("%w; %w", err, lost)
 		}
 	}
 	return err
@@ -148,10 +149,10 @@ func (m *Mapping) Check(err error) error {
 func (f *mappedFile) check() error {
 	size, err := fileSize(f.f, f.fd)
 	if err != nil {
-		return fmt.Errorf("%w: %q: %w", ErrMappedFile, f.name, err)
+		return fail.Errorf("%w: %q: %w", ErrMappedFile, f.name, err)
 	}
 	if size < int64(len(f.data)) {
-		return fmt.Errorf("%w: %q has %d bytes, had %d when it was mapped", ErrMappedFile, f.name, size, len(f.data))
+		return fail.Errorf("%w: %q has %d bytes, had %d when it was mapped", ErrMappedFile, f.name, size, len(f.data))
 	}
 	return nil
 }
@@ -169,7 +170,7 @@ func (m *Mapping) bytes(x *External, info externalInfo, size int64) ([]byte, err
 		}
 		file, have, err := x.open(info.location)
 		if err != nil {
-			return nil, fmt.Errorf("%w: open %q: %w", ErrExternalData, info.location, err)
+			return nil, fail.Errorf("%w: open %q: %w", ErrExternalData, info.location, err)
 		}
 		f = &mappedFile{name: file.Name(), f: file, fd: file.Fd()}
 		if f.data, f.unmap, err = mapFile(file, have); err != nil {

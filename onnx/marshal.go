@@ -3,12 +3,13 @@ package onnx
 import (
 	"bufio"
 	"bytes"
-	"fmt"
 	"io"
 	"math"
 	"math/bits"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/onward-ml/onward/internal/fail"
 )
 
 const (
@@ -38,7 +39,7 @@ func encode(w io.Writer, replace map[*Tensor]*Tensor, body func(*encoder)) error
 	e := &encoder{replace: replace}
 	body(e)
 	if e.err == nil && e.n > maxMessage {
-		e.err = fmt.Errorf("%w: it has %d bytes", ErrTooBig, e.n)
+		e.err = fail.Errorf("%w: it has %d bytes", ErrTooBig, e.n)
 	}
 	if e.err != nil {
 		return e.err
@@ -78,7 +79,7 @@ func (e *encoder) msg(num uint64, body func()) {
 		return
 	}
 	if e.depth++; e.depth > maxWriteDepth {
-		e.err = fmt.Errorf("%w: the limit is %d; does a graph contain itself?", ErrTooDeep, maxWriteDepth)
+		e.err = fail.Errorf("%w: the limit is %d; does a graph contain itself?", ErrTooDeep, maxWriteDepth)
 		return
 	}
 	e.tag(num, wBytes)
@@ -92,7 +93,7 @@ func (e *encoder) msg(num uint64, body func()) {
 		start := e.n
 		body()
 		if e.n > maxMessage {
-			e.err = fmt.Errorf("%w: it has at least %d bytes", ErrTooBig, e.n)
+			e.err = fail.Errorf("%w: it has at least %d bytes", ErrTooBig, e.n)
 			return
 		}
 		e.sizes[i] = int32(e.n - start)

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/onward-ml/onward/internal/fail"
 )
 
 // WriteOptions are the options of WriteFile. With nil or the zero value, all data is in the model
@@ -41,10 +43,10 @@ func WriteFile(path string, m *Model, opts *WriteOptions) error {
 		opts = &WriteOptions{}
 	}
 	if m == nil {
-		return fmt.Errorf("write %q: the model is nil", path)
+		return fail.Errorf("write %q: the model is nil", path)
 	}
 	if err := writeFile(path, m, opts); err != nil {
-		return fmt.Errorf("write %q: %w", path, err)
+		return fail.Errorf("write %q: %w", path, err)
 	}
 	return nil
 }
@@ -62,7 +64,7 @@ func writeFile(path string, m *Model, opts *WriteOptions) (err error) {
 			return err
 		}
 		if strings.Contains(name, "/") || name == filepath.Base(path) {
-			return fmt.Errorf("%w: %q is not the plain name of another file", ErrExternalData, name)
+			return fail.Errorf("%w: %q is not the plain name of another file", ErrExternalData, name)
 		}
 		if external, err = createBeside(filepath.Join(filepath.Dir(path), name)); err != nil {
 			return err
@@ -114,7 +116,7 @@ func sameFolder(path string, m *Model) error {
 		return err
 	}
 	if !os.SameFile(from, to) {
-		return fmt.Errorf("%w: tensor %q is in a file of %q; set WriteOptions.ExternalData", ErrExternalData, name, x.Dir)
+		return fail.Errorf("%w: tensor %q is in a file of %q; set WriteOptions.ExternalData", ErrExternalData, name, x.Dir)
 	}
 	return nil
 }
@@ -240,9 +242,9 @@ func createBeside(path string) (*newFile, error) {
 	n := &newFile{path: path}
 	switch st, err := os.Lstat(path); {
 	case err == nil && st.Mode()&fs.ModeSymlink != 0:
-		return nil, fmt.Errorf("%q is a symbolic link; remove it, or use the path of its target", path)
+		return nil, fail.Errorf("%q is a symbolic link; remove it, or use the path of its target", path)
 	case err == nil && !st.Mode().IsRegular():
-		return nil, fmt.Errorf("%q is not a regular file (%s)", path, st.Mode())
+		return nil, fail.Errorf("%q is not a regular file (%s)", path, st.Mode())
 	case err == nil:
 		n.mode = st.Mode().Perm()
 	case !errors.Is(err, fs.ErrNotExist):
@@ -257,7 +259,7 @@ func createBeside(path string) (*newFile, error) {
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("no free name for a temporary file beside %q", path)
+	return nil, fail.Errorf("no free name for a temporary file beside %q", path)
 }
 
 func (n *newFile) commit() error {

@@ -2,9 +2,10 @@ package onnx
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/onward-ml/onward/internal/fail"
 )
 
 // Subgraphs returns the graphs that an attribute holds.
@@ -23,7 +24,7 @@ func (m *Model) CountNodes(maxDepth int) (int, error) {
 	var walk func(nodes []*Node, depth int) error
 	walk = func(nodes []*Node, depth int) error {
 		if depth > maxDepth {
-			return fmt.Errorf("subgraphs nest deeper than %d levels", maxDepth)
+			return fail.Errorf("subgraphs nest deeper than %d levels", maxDepth)
 		}
 		n += len(nodes)
 		for _, nd := range nodes {
@@ -32,11 +33,11 @@ func (m *Model) CountNodes(maxDepth int) (int, error) {
 			}
 			for _, a := range nd.Attributes {
 				if a == nil {
-					return fmt.Errorf("node %q has an empty attribute", nd.Name)
+					return fail.Errorf("node %q has an empty attribute", nd.Name)
 				}
 				for _, g := range a.Subgraphs() {
 					if g == nil {
-						return fmt.Errorf("attribute %s of node %q lacks a graph", a.Name, nd.Name)
+						return fail.Errorf("attribute %s of node %q lacks a graph", a.Name, nd.Name)
 					}
 					if err := walk(g.Nodes, depth+1); err != nil {
 						return err
@@ -149,7 +150,7 @@ func (s *Scopes) Sort(g *Graph) ([]*Node, error) {
 				continue
 			}
 			if _, ok := producer[o]; ok {
-				return nil, fmt.Errorf("value %q is defined twice", o)
+				return nil, fail.Errorf("value %q is defined twice", o)
 			}
 			producer[o] = int32(i)
 		}
@@ -208,7 +209,7 @@ func (s *Scopes) Sort(g *Graph) ([]*Node, error) {
 			deps = deps[:len(deps)-1]
 			switch state[j] {
 			case open:
-				return nil, fmt.Errorf("graph %q has a cycle through node %q (%s)", g.Name, g.Nodes[j].Name, g.Nodes[j].OpType)
+				return nil, fail.Errorf("graph %q has a cycle through node %q (%s)", g.Name, g.Nodes[j].Name, g.Nodes[j].OpType)
 			case 0:
 				push(j)
 			}

@@ -2,8 +2,8 @@ package onnx
 
 import (
 	"errors"
-	"fmt"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -24,27 +24,27 @@ func (t *Type) ValueType() (tensor.Type, error) {
 	case t.Sequence != nil:
 		e, err := t.Sequence.Elem.ValueType()
 		if err != nil {
-			return none, fmt.Errorf("sequence element: %w", err)
+			return none, fail.Errorf("sequence element: %w", err)
 		}
 		return tensor.SequenceOf(e), nil
 	case t.Optional != nil:
 		e, err := t.Optional.Elem.ValueType()
 		if err != nil {
-			return none, fmt.Errorf("optional element: %w", err)
+			return none, fail.Errorf("optional element: %w", err)
 		}
 		return tensor.OptionalOf(e), nil
 	case t.Map != nil:
 		k, err := t.Map.Key.dtype()
 		if err != nil {
-			return none, fmt.Errorf("map key: %w", err)
+			return none, fail.Errorf("map key: %w", err)
 		}
 		e, err := t.Map.Value.ValueType()
 		if err != nil {
-			return none, fmt.Errorf("map value: %w", err)
+			return none, fail.Errorf("map value: %w", err)
 		}
 		return tensor.MapOf(k, e), nil
 	case t.Opaque != nil:
-		return none, fmt.Errorf("opaque type %q of domain %q is not supported", t.Opaque.Name, t.Opaque.Domain)
+		return none, fail.Errorf("opaque type %q of domain %q is not supported", t.Opaque.Name, t.Opaque.Domain)
 	}
 	return none, errors.New("type has no variant")
 }
@@ -119,12 +119,12 @@ func (s *SparseTensor) Decode(opts *DecodeOptions) (*tensor.Sparse, error) {
 	}
 	values, err := s.Values.Decode(opts)
 	if err != nil {
-		return nil, fmt.Errorf("values of sparse tensor: %w", err)
+		return nil, fail.Errorf("values of sparse tensor: %w", err)
 	}
 	shape := make([]int, len(s.Dims))
 	for i, d := range s.Dims {
 		if shape[i] = int(d); int64(shape[i]) != d {
-			return nil, &TensorError{s.Values.Name, fmt.Errorf("dim %d exceeds the address space: %d", i, d)}
+			return nil, &TensorError{s.Values.Name, fail.Errorf("dim %d exceeds the address space: %d", i, d)}
 		}
 	}
 	var indices *tensor.Tensor
@@ -134,7 +134,7 @@ func (s *SparseTensor) Decode(opts *DecodeOptions) (*tensor.Sparse, error) {
 		indices, err = tensor.New([]int64{}, 0)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("indices of sparse tensor: %w", err)
+		return nil, fail.Errorf("indices of sparse tensor: %w", err)
 	}
 	sparse, err := tensor.NewSparse(values, indices, shape...)
 	if err != nil {
@@ -152,19 +152,19 @@ func (s *Sequence) Decode(t *Type, opts *DecodeOptions) (*tensor.Sequence, error
 	}
 	items, err := s.items(elem, opts)
 	if err != nil {
-		return nil, fmt.Errorf("sequence %q: %w", s.Name, err)
+		return nil, fail.Errorf("sequence %q: %w", s.Name, err)
 	}
 	var typ tensor.Type
 	if elem != nil {
 		if typ, err = elem.ValueType(); err != nil {
-			return nil, fmt.Errorf("sequence %q: %w", s.Name, err)
+			return nil, fail.Errorf("sequence %q: %w", s.Name, err)
 		}
 	} else if len(items) > 0 {
 		typ = items[0].Type()
 	}
 	seq, err := tensor.NewSequence(typ, items...)
 	if err != nil {
-		return nil, fmt.Errorf("sequence %q: %w", s.Name, err)
+		return nil, fail.Errorf("sequence %q: %w", s.Name, err)
 	}
 	return seq, nil
 }
@@ -180,7 +180,7 @@ func (s *Sequence) items(elem *Type, opts *DecodeOptions) ([]tensor.Value, error
 		{KindOptional, len(s.Optionals), "optional_values"},
 	} {
 		if u.n > 0 && u.kind != s.ElemType {
-			return nil, fmt.Errorf("elem_type is %d, but %s has %d values", s.ElemType, u.name, u.n)
+			return nil, fail.Errorf("elem_type is %d, but %s has %d values", s.ElemType, u.name, u.n)
 		}
 	}
 	switch s.ElemType {
@@ -197,7 +197,7 @@ func (s *Sequence) items(elem *Type, opts *DecodeOptions) ([]tensor.Value, error
 	case KindOptional:
 		return items(s.Optionals, func(p *Optional) (tensor.Value, error) { return value(p.Decode(elem, opts)) })
 	}
-	return nil, fmt.Errorf("invalid elem_type %d", s.ElemType)
+	return nil, fail.Errorf("invalid elem_type %d", s.ElemType)
 }
 
 func items[T any](list []*T, decode func(*T) (tensor.Value, error)) ([]tensor.Value, error) {
@@ -205,7 +205,7 @@ func items[T any](list []*T, decode func(*T) (tensor.Value, error)) ([]tensor.Va
 	for i, p := range list {
 		v, err := decode(p)
 		if err != nil {
-			return nil, fmt.Errorf("item %d: %w", i, err)
+			return nil, fail.Errorf("item %d: %w", i, err)
 		}
 		out[i] = v
 	}
@@ -217,7 +217,7 @@ func items[T any](list []*T, decode func(*T) (tensor.Value, error)) ([]tensor.Va
 func (m *Map) Decode(t *Type, opts *DecodeOptions) (*tensor.Map, error) {
 	r, err := m.decode(t, opts)
 	if err != nil {
-		return nil, fmt.Errorf("map %q: %w", m.Name, err)
+		return nil, fail.Errorf("map %q: %w", m.Name, err)
 	}
 	return r, nil
 }
@@ -228,7 +228,7 @@ func (m *Map) decode(t *Type, opts *DecodeOptions) (*tensor.Map, error) {
 	}
 	d, err := m.KeyType.dtype()
 	if err != nil {
-		return nil, fmt.Errorf("key_type: %w", err)
+		return nil, fail.Errorf("key_type: %w", err)
 	}
 	var keys *tensor.Tensor
 	switch {
@@ -237,7 +237,7 @@ func (m *Map) decode(t *Type, opts *DecodeOptions) (*tensor.Map, error) {
 	case d.IsInteger() && !d.Packed() && len(m.StringKeys) == 0:
 		keys, err = intKeys(d, m.Keys)
 	default:
-		err = fmt.Errorf("key_type is %s, with %d integer and %d string keys", m.KeyType, len(m.Keys), len(m.StringKeys))
+		err = fail.Errorf("key_type is %s, with %d integer and %d string keys", m.KeyType, len(m.Keys), len(m.StringKeys))
 	}
 	if err != nil {
 		return nil, err
@@ -274,7 +274,7 @@ func intKeys(d tensor.DType, keys []int64) (*tensor.Tensor, error) {
 			ok = k >= -1<<(d.Bits()-1) && k < 1<<(d.Bits()-1)
 		}
 		if !ok {
-			return nil, fmt.Errorf("key %d is %d, out of the range of %s", i, k, d)
+			return nil, fail.Errorf("key %d is %d, out of the range of %s", i, k, d)
 		}
 	}
 	out := memory.Aligned(len(keys) * d.Size())
@@ -318,7 +318,7 @@ func stack(s *tensor.Sequence) *tensor.Tensor {
 func (o *Optional) Decode(t *Type, opts *DecodeOptions) (*tensor.Optional, error) {
 	r, err := o.decode(t, opts)
 	if err != nil {
-		return nil, fmt.Errorf("optional %q: %w", o.Name, err)
+		return nil, fail.Errorf("optional %q: %w", o.Name, err)
 	}
 	return r, nil
 }
@@ -341,7 +341,7 @@ func (o *Optional) decode(t *Type, opts *DecodeOptions) (r *tensor.Optional, err
 	case o.ElemType == KindOptional && o.Optional != nil:
 		r.Value, err = value(o.Optional.Decode(elem, opts))
 	case o.ElemType < KindUndefined || o.ElemType > KindOptional:
-		err = fmt.Errorf("invalid elem_type %d", o.ElemType)
+		err = fail.Errorf("invalid elem_type %d", o.ElemType)
 	}
 	if err != nil {
 		return nil, err
@@ -351,7 +351,7 @@ func (o *Optional) decode(t *Type, opts *DecodeOptions) (r *tensor.Optional, err
 			return nil, err
 		}
 		if r.Value != nil && !r.Value.Type().Equal(r.Elem) {
-			return nil, fmt.Errorf("holds %s, want %s", r.Value.Type(), r.Elem)
+			return nil, fail.Errorf("holds %s, want %s", r.Value.Type(), r.Elem)
 		}
 	} else if r.Value != nil {
 		r.Elem = r.Value.Type()
@@ -373,7 +373,7 @@ func MarshalValue(v tensor.Value) ([]byte, error) {
 	case *tensor.Optional:
 		return fromOptional(v).Marshal()
 	}
-	return nil, fmt.Errorf("unsupported value type %T", v)
+	return nil, fail.Errorf("unsupported value type %T", v)
 }
 
 // FromSparse returns the SparseTensorProto of s, which it aliases. It panics if s is in

@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/onward-ml/onward/internal/fail"
 )
 
 // Wire types, in the low three bits of a tag.
@@ -151,7 +153,7 @@ func grow[T any](d *decoder, s *[]T, n int) error {
 
 func (d *decoder) charge(n int64) error {
 	if n > d.mem {
-		return fmt.Errorf("%w: the limit is %d bytes", ErrTooLarge, d.limit)
+		return fail.Errorf("%w: the limit is %d bytes", ErrTooLarge, d.limit)
 	}
 	d.mem -= n
 	return nil
@@ -160,7 +162,7 @@ func (d *decoder) charge(n int64) error {
 // push enters a submessage. pop leaves it, unless parsing failed.
 func (d *decoder) push() error {
 	if d.depth++; d.depth > d.maxDepth {
-		return fmt.Errorf("%w: the limit is %d", ErrTooDeep, d.maxDepth)
+		return fail.Errorf("%w: the limit is %d", ErrTooDeep, d.maxDepth)
 	}
 	return nil
 }
@@ -184,7 +186,7 @@ func (d *decoder) next(b []byte, f *field) ([]byte, error) {
 	}
 	num, typ := tag>>3, protowire.Type(tag&7)
 	if num < 1 || num > uint64(protowire.MaxValidNumber) {
-		return nil, fmt.Errorf("invalid field number %d", num)
+		return nil, fail.Errorf("invalid field number %d", num)
 	}
 	f.tag, f.u, f.b = tag, 0, nil
 	v := b[n:]
@@ -333,7 +335,7 @@ func varints[T int32 | int64 | uint64](d *decoder, s *[]T, b []byte) error {
 func floats(d *decoder, s *[]float32, b []byte) error {
 	if len(b)%4 != 0 {
 		d.off = d.offset(b)
-		return fmt.Errorf("packed floats have %d bytes, want a multiple of 4", len(b))
+		return fail.Errorf("packed floats have %d bytes, want a multiple of 4", len(b))
 	}
 	if err := grow(d, s, len(b)/4); err != nil {
 		return err
@@ -349,7 +351,7 @@ func floats(d *decoder, s *[]float32, b []byte) error {
 func doubles(d *decoder, s *[]float64, b []byte) error {
 	if len(b)%8 != 0 {
 		d.off = d.offset(b)
-		return fmt.Errorf("packed doubles have %d bytes, want a multiple of 8", len(b))
+		return fail.Errorf("packed doubles have %d bytes, want a multiple of 8", len(b))
 	}
 	if err := grow(d, s, len(b)/8); err != nil {
 		return err

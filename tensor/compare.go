@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/memory"
 )
 
@@ -80,7 +81,7 @@ func (c *comparison) values(path string, got, want Value) error {
 		if IsNil(got) && IsNil(want) {
 			return nil
 		}
-		return fmt.Errorf("tensor: got %s%s, want %s", typeName(got), at(path), typeName(want))
+		return fail.Errorf("tensor: got %s%s, want %s", typeName(got), at(path), typeName(want))
 	}
 	switch w := want.(type) {
 	case *Tensor:
@@ -90,7 +91,7 @@ func (c *comparison) values(path string, got, want Value) error {
 	case *Sequence:
 		if g, ok := got.(*Sequence); ok {
 			if len(g.Items) != len(w.Items) {
-				return fmt.Errorf("tensor: got a sequence of %d items%s, want %d", len(g.Items), at(path), len(w.Items))
+				return fail.Errorf("tensor: got a sequence of %d items%s, want %d", len(g.Items), at(path), len(w.Items))
 			}
 			for i := range g.Items {
 				if err := c.values(fmt.Sprintf("%s[%d]", path, i), g.Items[i], w.Items[i]); err != nil {
@@ -112,15 +113,15 @@ func (c *comparison) values(path string, got, want Value) error {
 			return c.sparse(path, g, w)
 		}
 	}
-	return fmt.Errorf("tensor: got %s%s, want %s", typeName(got), at(path), typeName(want))
+	return fail.Errorf("tensor: got %s%s, want %s", typeName(got), at(path), typeName(want))
 }
 
 func (c *comparison) shapes(path string, got, want *Tensor) error {
 	if got.dtype != want.dtype {
-		return fmt.Errorf("tensor: got elements of type %s%s, want %s", got.dtype, at(path), want.dtype)
+		return fail.Errorf("tensor: got elements of type %s%s, want %s", got.dtype, at(path), want.dtype)
 	}
 	if !slices.Equal(got.shape, want.shape) {
-		return fmt.Errorf("tensor: got shape %v%s, want %v", got.shape, at(path), want.shape)
+		return fail.Errorf("tensor: got shape %v%s, want %v", got.shape, at(path), want.shape)
 	}
 	return nil
 }
@@ -260,15 +261,15 @@ func complexes(t *Tensor) []complex128 {
 
 func (c *comparison) maps(path string, got, want *Map) error {
 	if got.Keys.dtype != want.Keys.dtype {
-		return fmt.Errorf("tensor: got keys of type %s%s, want %s", got.Keys.dtype, at(path), want.Keys.dtype)
+		return fail.Errorf("tensor: got keys of type %s%s, want %s", got.Keys.dtype, at(path), want.Keys.dtype)
 	}
 	if got.Len() != want.Len() {
-		return fmt.Errorf("tensor: got a map of %d keys%s, want %d", got.Len(), at(path), want.Len())
+		return fail.Errorf("tensor: got a map of %d keys%s, want %d", got.Len(), at(path), want.Len())
 	}
 	gk, wk := keyOrder(got.Keys), keyOrder(want.Keys)
 	for i := range wk {
 		if gk[i].name != wk[i].name {
-			return fmt.Errorf("tensor: the map%s lacks key %s", at(path), min(gk[i].name, wk[i].name))
+			return fail.Errorf("tensor: the map%s lacks key %s", at(path), min(gk[i].name, wk[i].name))
 		}
 	}
 	for i, k := range wk {
@@ -310,7 +311,7 @@ func mapValue(m *Map, i int) (Value, error) {
 	case *Tensor:
 		return elementTensor(v, i), nil
 	}
-	return nil, fmt.Errorf("tensor: values of a map are %s, want a tensor or a sequence", typeName(m.Values))
+	return nil, fail.Errorf("tensor: values of a map are %s, want a tensor or a sequence", typeName(m.Values))
 }
 
 // elementTensor returns element i as a scalar.
@@ -334,10 +335,10 @@ func (c *comparison) sparse(path string, got, want *Sparse) error {
 		return err
 	}
 	if !slices.Equal(got.Shape, want.Shape) {
-		return fmt.Errorf("tensor: got shape %v%s, want %v", got.Shape, at(path), want.Shape)
+		return fail.Errorf("tensor: got shape %v%s, want %v", got.Shape, at(path), want.Shape)
 	}
 	if got.Values.dtype != want.Values.dtype {
-		return fmt.Errorf("tensor: got elements of type %s%s, want %s", got.Values.dtype, at(path), want.Values.dtype)
+		return fail.Errorf("tensor: got elements of type %s%s, want %s", got.Values.dtype, at(path), want.Values.dtype)
 	}
 	// Compare at the union of both index sets only, so that the cost does not depend on the shape.
 	gp, wp := got.positions(), want.positions()

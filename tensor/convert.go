@@ -1,11 +1,11 @@
 package tensor
 
 import (
-	"fmt"
 	"math"
 	"math/bits"
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/memory"
 )
 
@@ -60,7 +60,7 @@ func Convert(t *Tensor, to DType, opts ConvertOptions) (*Tensor, error) {
 
 func convertible(to, from DType) error {
 	if !to.Valid() || !from.Valid() || isComplex(to) != isComplex(from) {
-		return fmt.Errorf("tensor: cannot convert %s to %s", from, to)
+		return fail.Errorf("tensor: cannot convert %s to %s", from, to)
 	}
 	return nil
 }
@@ -75,10 +75,10 @@ func ConvertInto(dst, src *Tensor, opts ConvertOptions) error {
 	}
 	n := src.Len()
 	if dst.Len() != n {
-		return fmt.Errorf("tensor: cannot convert %s (%d elements) into %s (%d elements)", src, n, dst, dst.Len())
+		return fail.Errorf("tensor: cannot convert %s (%d elements) into %s (%d elements)", src, n, dst, dst.Len())
 	}
 	if opts.RoundMode > RoundNearest {
-		return fmt.Errorf("tensor: unknown rounding mode %d", opts.RoundMode)
+		return fail.Errorf("tensor: unknown rounding mode %d", opts.RoundMode)
 	}
 	switch {
 	case dst.dtype == src.dtype:

@@ -2,11 +2,11 @@ package tensor
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/memory"
 )
 
@@ -62,7 +62,7 @@ func appendCastFloat(b []byte, v float64) []byte {
 // parseElements parses each string as a number.
 func parseElements(dst *Tensor, src []string, opts ConvertOptions) error {
 	bad := func(i int, err error) error {
-		return fmt.Errorf("tensor: cannot convert element %d, %.64q, to %s: %w", i, src[i], dst.dtype, err)
+		return fail.Errorf("tensor: cannot convert element %d, %.64q, to %s: %w", i, src[i], dst.dtype, err)
 	}
 	out := span{dst.dtype, dst.data, len(src)}
 	if dst.dtype == TypeFloat32 { // one rounding from decimal

@@ -1,6 +1,10 @@
 package tensor
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/onward-ml/onward/internal/fail"
+)
 
 // DType is the element type of a tensor. The numbers are those of ONNX's
 // TensorProto.DataType (https://onnx.ai/onnx/api/classes.html#tensorproto).
@@ -163,7 +167,7 @@ func ParseDType(name string) (DType, error) {
 			return d, nil
 		}
 	}
-	return Undefined, fmt.Errorf("tensor: unknown element type %q", name)
+	return Undefined, fail.Errorf("tensor: unknown element type %q", name)
 }
 
 // Float16 is an IEEE 754 binary16 number, held as its bits.

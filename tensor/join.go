@@ -2,8 +2,9 @@ package tensor
 
 import (
 	"errors"
-	"fmt"
 	"slices"
+
+	"github.com/onward-ml/onward/internal/fail"
 )
 
 // Concat returns tensors joined along an axis, which may be negative: -1 is the last. They must have
@@ -13,12 +14,12 @@ func Concat(axis int, tensors ...*Tensor) (*Tensor, error) {
 		return nil, errors.New("tensor: Concat of no tensors")
 	}
 	if i := slices.Index(tensors, nil); i >= 0 {
-		return nil, fmt.Errorf("tensor: cannot join tensors: item %d is nil", i)
+		return nil, fail.Errorf("tensor: cannot join tensors: item %d is nil", i)
 	}
 	first := tensors[0]
 	rank := first.Rank()
 	if axis < -rank || axis >= rank {
-		return nil, fmt.Errorf("tensor: axis %d is out of range for rank %d", axis, rank)
+		return nil, fail.Errorf("tensor: axis %d is out of range for rank %d", axis, rank)
 	}
 	if axis < 0 {
 		axis += rank
@@ -30,7 +31,7 @@ func Concat(axis int, tensors ...*Tensor) (*Tensor, error) {
 			same = d == axis || t.shape[d] == shape[d]
 		}
 		if !same {
-			return nil, fmt.Errorf("tensor: cannot join %s and %s (item %d) along axis %d", first, t, i+1, axis)
+			return nil, fail.Errorf("tensor: cannot join %s and %s (item %d) along axis %d", first, t, i+1, axis)
 		}
 		shape[axis] += t.shape[axis]
 	}
@@ -41,7 +42,7 @@ func Concat(axis int, tensors ...*Tensor) (*Tensor, error) {
 	outer := product(shape[:axis])
 	at := 0
 	if first.dtype.Packed() && (outer > 1 || slices.ContainsFunc(tensors, func(t *Tensor) bool { return t.Len()*t.dtype.Bits()%8 != 0 })) {
-		return nil, fmt.Errorf("tensor: %s elements share bytes, and cannot be joined along axis %d of %v", first.dtype, axis, shape)
+		return nil, fail.Errorf("tensor: %s elements share bytes, and cannot be joined along axis %d of %v", first.dtype, axis, shape)
 	}
 	for o := range outer {
 		for _, t := range tensors {
@@ -73,7 +74,7 @@ func Stack(tensors ...*Tensor) (*Tensor, error) {
 	rows := make([]*Tensor, len(tensors))
 	for i, t := range tensors {
 		if t == nil {
-			return nil, fmt.Errorf("tensor: cannot stack tensors: item %d is nil", i)
+			return nil, fail.Errorf("tensor: cannot stack tensors: item %d is nil", i)
 		}
 		r, err := t.Reshape(append([]int{1}, t.shape...)...)
 		if err != nil {
@@ -90,10 +91,10 @@ func (t *Tensor) Rows(from, to int) (*Tensor, error) {
 		return nil, errors.New("tensor: rows of a nil tensor")
 	}
 	if t.Rank() == 0 {
-		return nil, fmt.Errorf("tensor: %s has no rows", t)
+		return nil, fail.Errorf("tensor: %s has no rows", t)
 	}
 	if from < 0 || to < from || to > t.shape[0] {
-		return nil, fmt.Errorf("tensor: rows %d to %d are out of range of %s", from, to, t)
+		return nil, fail.Errorf("tensor: rows %d to %d are out of range of %s", from, to, t)
 	}
 	r := &Tensor{dtype: t.dtype, shape: slices.Clone(t.shape)}
 	r.shape[0] = to - from
@@ -105,7 +106,7 @@ func (t *Tensor) Rows(from, to int) (*Tensor, error) {
 	bits := int64(product(t.shape[1:])) * int64(t.dtype.Bits()) // int64, because int has 32 bits on some processors
 	first, end := int64(from)*bits, int64(to)*bits
 	if first%8 != 0 || to != t.shape[0] && end%8 != 0 {
-		return nil, fmt.Errorf("tensor: rows of %s share bytes: rows %d to %d do not begin and end at whole bytes", t, from, to)
+		return nil, fail.Errorf("tensor: rows of %s share bytes: rows %d to %d do not begin and end at whole bytes", t, from, to)
 	}
 	if end /= 8; to == t.shape[0] {
 		end = int64(len(t.data))
@@ -136,7 +137,7 @@ func Items[T Element](v Value) ([][]T, error) {
 	for i, item := range items {
 		d, err := Data[T](item)
 		if err != nil {
-			return nil, fmt.Errorf("item %d: %w", i, err)
+			return nil, fail.Errorf("item %d: %w", i, err)
 		}
 		r[i] = d
 	}

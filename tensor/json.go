@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/memory"
 )
 
@@ -32,7 +33,7 @@ func (t *Tensor) MarshalJSON() ([]byte, error) {
 				break
 			}
 			if rows > maxEmptyRows/d {
-				return nil, fmt.Errorf("tensor: shape %v has more than %d empty rows, too many for JSON", t.shape, maxEmptyRows)
+				return nil, fail.Errorf("tensor: shape %v has more than %d empty rows, too many for JSON", t.shape, maxEmptyRows)
 			}
 			rows *= d
 		}
@@ -64,7 +65,7 @@ func appendJSONElement(b []byte, t *Tensor, i int) ([]byte, error) {
 	case t.dtype == TypeString:
 		s, err := json.Marshal(t.strs[i])
 		if err != nil {
-			return nil, fmt.Errorf("tensor: string %d: %w", i, err)
+			return nil, fail.Errorf("tensor: string %d: %w", i, err)
 		}
 		return append(b, s...), nil
 	case t.dtype == TypeBool:
@@ -111,7 +112,7 @@ func (m *Map) MarshalJSON() ([]byte, error) {
 		}
 		k, err := json.Marshal(key)
 		if err != nil {
-			return nil, fmt.Errorf("tensor: key %d: %w", i, err)
+			return nil, fail.Errorf("tensor: key %d: %w", i, err)
 		}
 		b = append(append(b, k...), ':')
 		v, err := mapValue(m, i)
@@ -161,20 +162,20 @@ func (s *Sparse) MarshalJSON() ([]byte, error) {
 // nil, the result has the shape of the literal.
 func ParseJSON(data []byte, dtype DType, shape []int) (*Tensor, error) {
 	if dtype != Undefined && !dtype.Valid() {
-		return nil, fmt.Errorf("tensor: invalid element type %d", uint8(dtype))
+		return nil, fail.Errorf("tensor: invalid element type %d", uint8(dtype))
 	}
 	p := jsonReader{dec: json.NewDecoder(bytes.NewReader(data))}
 	p.dec.UseNumber()
 	if err := p.value(0); err != nil {
-		return nil, fmt.Errorf("tensor: JSON at byte %d: %w", p.dec.InputOffset(), err)
+		return nil, fail.Errorf("tensor: JSON at byte %d: %w", p.dec.InputOffset(), err)
 	}
 	if _, err := p.dec.Token(); err != io.EOF {
-		return nil, fmt.Errorf("tensor: JSON at byte %d: unexpected data after the value", p.dec.InputOffset())
+		return nil, fail.Errorf("tensor: JSON at byte %d: unexpected data after the value", p.dec.InputOffset())
 	}
 	own := p.shape
 	if isComplex(dtype) {
 		if len(own) == 0 || own[len(own)-1] != 2 {
-			return nil, fmt.Errorf("tensor: literal of shape %v, want pairs of numbers for %s", own, dtype)
+			return nil, fail.Errorf("tensor: literal of shape %v, want pairs of numbers for %s", own, dtype)
 		}
 		own = own[:len(own)-1]
 	}
@@ -202,7 +203,7 @@ func fitShape(own, hint []int) ([]int, error) {
 			return own, nil
 		}
 	}
-	bad := fmt.Errorf("tensor: literal of shape %v, want %v", own, hint)
+	bad := fail.Errorf("tensor: literal of shape %v, want %v", own, hint)
 	n, err := Elements(own)
 	if err != nil || len(own) > 1 && n > 0 {
 		return nil, bad
@@ -214,13 +215,13 @@ func fitShape(own, hint []int) ([]int, error) {
 			continue
 		}
 		if unknown >= 0 && n != 1 {
-			return nil, fmt.Errorf("%w: more than one dimension is unknown, nest the brackets", bad)
+			return nil, fail.Errorf("%w: more than one dimension is unknown, nest the brackets", bad)
 		}
 		unknown, shape[i] = i, 1
 	}
 	known, err := Elements(shape)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", bad, err)
+		return nil, fail.Errorf("%w: %w", bad, err)
 	}
 	if unknown >= 0 && known > 0 && n%known == 0 {
 		shape[unknown] = n / known
@@ -268,7 +269,7 @@ func (p *jsonReader) value(depth int) error {
 // another depth.
 func (p *jsonReader) depth(depth int) error {
 	if p.known && p.rank != depth {
-		return fmt.Errorf("ragged array: element %v is at depth %d, others at %d", p.index[:depth], depth, p.rank)
+		return fail.Errorf("ragged array: element %v is at depth %d, others at %d", p.index[:depth], depth, p.rank)
 	}
 	p.rank, p.known = depth, true
 	return nil
@@ -276,10 +277,10 @@ func (p *jsonReader) depth(depth int) error {
 
 func (p *jsonReader) array(depth int) error {
 	if depth == maxJSONRank {
-		return fmt.Errorf("nesting exceeds depth %d", maxJSONRank)
+		return fail.Errorf("nesting exceeds depth %d", maxJSONRank)
 	}
 	if p.known && depth >= p.rank {
-		return fmt.Errorf("ragged array: element %v is an array, others are at depth %d", p.index[:depth], p.rank)
+		return fail.Errorf("ragged array: element %v is an array, others are at depth %d", p.index[:depth], p.rank)
 	}
 	first := len(p.shape) == depth
 	if first {
@@ -308,7 +309,7 @@ func (p *jsonReader) array(depth int) error {
 		return nil
 	}
 	if n != p.shape[depth] {
-		return fmt.Errorf("ragged array: row %v has %d elements, the first has %d", p.index[:depth], n, p.shape[depth])
+		return fail.Errorf("ragged array: row %v has %d elements, the first has %d", p.index[:depth], n, p.shape[depth])
 	}
 	return nil
 }
@@ -361,7 +362,7 @@ func (p *jsonReader) tensor(dtype DType, shape []int) (*Tensor, error) {
 	}
 	n := len(p.leaves)
 	bad := func(i int, format string, args ...any) error {
-		return fmt.Errorf("tensor: element %v of the literal "+format, append([]any{p.position(i)}, args...)...)
+		return fail.Errorf("tensor: element %v of the literal "+format, append([]any{p.position(i)}, args...)...)
 	}
 	switch {
 	case dtype == TypeString:
@@ -477,7 +478,7 @@ func jsonInteger(s string, dtype DType) (int64, error) {
 	}
 	if f, ferr := strconv.ParseFloat(s, 64); ferr == nil && strings.ContainsAny(s, ".eE-") {
 		if f != math.Trunc(f) {
-			return 0, fmt.Errorf("not an integer, want %s", dtype)
+			return 0, fail.Errorf("not an integer, want %s", dtype)
 		}
 		if math.Abs(f) <= 1<<53 {
 			back := strconv.FormatFloat(f, 'f', -1, 64)
@@ -489,5 +490,5 @@ func jsonInteger(s string, dtype DType) (int64, error) {
 			}
 		}
 	}
-	return 0, fmt.Errorf("out of the range of %s", dtype)
+	return 0, fail.Errorf("out of the range of %s", dtype)
 }

@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/onward-ml/onward/internal/atomicfile"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/memory"
 )
 
@@ -53,12 +54,12 @@ func ReadNPYAs(r io.Reader, dtype DType, limit int64) (*Tensor, error) {
 func ReadNPYFile(path string, limit int64) (*Tensor, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("tensor: %w", err)
+		return nil, fail.Errorf("tensor: %w", err)
 	}
 	defer f.Close()
 	t, err := ReadNPY(f, limit)
 	if err != nil {
-		return nil, fmt.Errorf("tensor: %q: %w", path, err)
+		return nil, fail.Errorf("tensor: %q: %w", path, err)
 	}
 	return t, nil
 }
@@ -96,21 +97,21 @@ func (b *budget) take(what string, n int64) error {
 func readNPY(r io.Reader, as DType, b *budget) (*Tensor, error) {
 	h, err := readNPYHeader(r, b)
 	if err != nil {
-		return nil, fmt.Errorf("npy: %w", err)
+		return nil, fail.Errorf("npy: %w", err)
 	}
 	if as != Undefined {
 		size := max(1, as.Size())
 		if as != h.item.dtype && (!h.item.raw || h.item.size != size || as == TypeString) {
-			return nil, fmt.Errorf("npy: items of %d bytes cannot be read as %s", h.item.size, as)
+			return nil, fail.Errorf("npy: items of %d bytes cannot be read as %s", h.item.size, as)
 		}
 		h.item.dtype, h.item.raw = as, false
 	}
 	if h.item.dtype == Undefined {
-		return nil, fmt.Errorf("npy: raw items of %d bytes have no type: read them with ReadNPYAs, or save the array with a named type", h.item.size)
+		return nil, fail.Errorf("npy: raw items of %d bytes have no type: read them with ReadNPYAs, or save the array with a named type", h.item.size)
 	}
 	t, err := readNPYItems(r, h, b)
 	if err != nil {
-		return nil, fmt.Errorf("npy: %w", err)
+		return nil, fail.Errorf("npy: %w", err)
 	}
 	return t, nil
 }
@@ -118,35 +119,35 @@ func readNPY(r io.Reader, as DType, b *budget) (*Tensor, error) {
 func readNPYHeader(r io.Reader, b *budget) (*npyHeader, error) {
 	var head [12]byte
 	if _, err := io.ReadFull(r, head[:10]); err != nil {
-		return nil, fmt.Errorf("reading the first 10 bytes: %w", noEOF(err))
+		return nil, fail.Errorf("reading the first 10 bytes: %w", noEOF(err))
 	}
 	if string(head[:6]) != npyMagic {
-		return nil, fmt.Errorf("signature is %q, want %q", head[:6], npyMagic)
+		return nil, fail.Errorf("signature is %q, want %q", head[:6], npyMagic)
 	}
 	n := int64(binary.LittleEndian.Uint16(head[8:]))
 	switch head[6] {
 	case 1:
 	case 2, 3:
 		if _, err := io.ReadFull(r, head[10:]); err != nil {
-			return nil, fmt.Errorf("reading the length of the header: %w", noEOF(err))
+			return nil, fail.Errorf("reading the length of the header: %w", noEOF(err))
 		}
 		n = int64(binary.LittleEndian.Uint32(head[8:]))
 	default:
-		return nil, fmt.Errorf("version %d.%d, want 1.0 to 3.0", head[6], head[7])
+		return nil, fail.Errorf("version %d.%d, want 1.0 to 3.0", head[6], head[7])
 	}
 	if n > maxNPYHeader {
-		return nil, fmt.Errorf("header of %d bytes, the limit is %d", n, maxNPYHeader)
+		return nil, fail.Errorf("header of %d bytes, the limit is %d", n, maxNPYHeader)
 	}
 	if err := b.take("the header", n); err != nil {
 		return nil, err
 	}
 	text := make([]byte, n)
 	if _, err := io.ReadFull(r, text); err != nil {
-		return nil, fmt.Errorf("reading the header of %d bytes: %w", n, noEOF(err))
+		return nil, fail.Errorf("reading the header of %d bytes: %w", n, noEOF(err))
 	}
 	h, err := parseNPYHeader(string(text))
 	if err != nil {
-		return nil, fmt.Errorf("header %.200q: %w", text, err)
+		return nil, fail.Errorf("header %.200q: %w", text, err)
 	}
 	return h, nil
 }
@@ -166,7 +167,7 @@ func readNPYItems(r io.Reader, h *npyHeader, b *budget) (*Tensor, error) {
 	}
 	hi, size := bits.Mul64(uint64(n), uint64(h.item.size))
 	if hi != 0 || size > math.MaxInt {
-		return nil, fmt.Errorf("the size of %d items of %d bytes overflows", n, h.item.size)
+		return nil, fail.Errorf("the size of %d items of %d bytes overflows", n, h.item.size)
 	}
 	what := fmt.Sprintf("an array of shape %v with items of %d bytes", h.shape, h.item.size)
 	if err := b.take(what, int64(size)); err != nil {
@@ -174,7 +175,7 @@ func readNPYItems(r io.Reader, h *npyHeader, b *budget) (*Tensor, error) {
 	}
 	if h.item.text != 0 {
 		if n > math.MaxInt/stringHeader {
-			return nil, fmt.Errorf("%d strings are too many", n)
+			return nil, fail.Errorf("%d strings are too many", n)
 		}
 		if err := b.take("strings of "+what, int64(n)*int64(stringHeader)); err != nil {
 			return nil, err
@@ -185,7 +186,7 @@ func readNPYItems(r io.Reader, h *npyHeader, b *budget) (*Tensor, error) {
 	}
 	data, err := readGrowing(r, int(size))
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", what, err)
+		return nil, fail.Errorf("reading %s: %w", what, err)
 	}
 	if h.item.big {
 		w := h.item.size
@@ -222,7 +223,7 @@ func packItems(dtype DType, data []byte, shape []int) (*Tensor, error) {
 	w := dtype.Bits()
 	for i, v := range data {
 		if extended := int8(v) < 0 && int8(v) >= -1<<(w-1) && dtype.IsSigned(); v>>w != 0 && !extended {
-			return nil, fmt.Errorf("item %d is %d, outside of %s", i, v, dtype)
+			return nil, fail.Errorf("item %d is %d, outside of %s", i, v, dtype)
 		}
 	}
 	t, err := Zeros(dtype, shape...)
@@ -242,7 +243,7 @@ func readGrowing(r io.Reader, n int) ([]byte, error) {
 		m, err := io.ReadFull(r, buf[at:])
 		at += m
 		if err != nil {
-			return nil, fmt.Errorf("%d of %d bytes: %w", at, n, noEOF(err))
+			return nil, fail.Errorf("%d of %d bytes: %w", at, n, noEOF(err))
 		}
 		if at == n {
 			return buf, nil
@@ -301,7 +302,7 @@ func decodeLatin(data []byte, n, size int) ([]string, error) {
 	for i := range out {
 		s := bytes.TrimRight(data[i*size:(i+1)*size], "\x00")
 		if !utf8.Valid(s) {
-			return nil, fmt.Errorf("text item %d, %.40q, is not UTF-8", i, s)
+			return nil, fail.Errorf("text item %d, %.40q, is not UTF-8", i, s)
 		}
 		out[i] = string(s)
 	}
@@ -319,7 +320,7 @@ func decodeUTF32(data []byte, n, size int) ([]string, error) {
 		buf = buf[:0]
 		for _, c := range chars {
 			if c > utf8.MaxRune || !utf8.ValidRune(rune(c)) {
-				return nil, fmt.Errorf("text item %d holds %#x, want a Unicode character", i, c)
+				return nil, fail.Errorf("text item %d holds %#x, want a Unicode character", i, c)
 			}
 			buf = utf8.AppendRune(buf, rune(c))
 		}
@@ -338,13 +339,13 @@ func WriteNPY(w io.Writer, t *Tensor) error {
 	}
 	descr, err := npyDescr(t)
 	if err != nil {
-		return fmt.Errorf("npy: %w", err)
+		return fail.Errorf("npy: %w", err)
 	}
 	if _, err := w.Write(npyPreamble(descr, t.shape)); err != nil {
-		return fmt.Errorf("npy: writing the header: %w", err)
+		return fail.Errorf("npy: writing the header: %w", err)
 	}
 	if err := writeNPYItems(w, t, descr); err != nil {
-		return fmt.Errorf("npy: writing %s: %w", t, err)
+		return fail.Errorf("npy: writing %s: %w", t, err)
 	}
 	return nil
 }
@@ -418,7 +419,7 @@ func writeFile(path string, write func(io.Writer) error) error {
 		return b.Flush()
 	})
 	if err != nil {
-		return fmt.Errorf("tensor: write %q: %w", path, err)
+		return fail.Errorf("tensor: write %q: %w", path, err)
 	}
 	return nil
 }

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/onward-ml/onward/internal/fail"
 )
 
 // npyItem is the item type of a .npy file.
@@ -34,10 +36,10 @@ func npyDescr(t *Tensor) (string, error) {
 		width := 1
 		for i, s := range t.strs {
 			if !utf8.ValidString(s) {
-				return "", fmt.Errorf("string %d, %.40q, is not UTF-8", i, s)
+				return "", fail.Errorf("string %d, %.40q, is not UTF-8", i, s)
 			}
 			if strings.HasSuffix(s, "\x00") {
-				return "", fmt.Errorf("string %d ends in a NUL character, which NumPy's text cannot hold", i)
+				return "", fail.Errorf("string %d ends in a NUL character, which NumPy's text cannot hold", i)
 			}
 			width = max(width, utf8.RuneCountInString(s))
 		}
@@ -109,18 +111,18 @@ func itemOf(descr string) (npyItem, error) {
 		rest = rest[1:]
 	}
 	if rest == "" {
-		return it, fmt.Errorf("empty type %q", descr)
+		return it, fail.Errorf("empty type %q", descr)
 	}
 	kind := rest[0]
 	if kind == 'O' {
-		return it, fmt.Errorf("type %q means pickled Python objects, which are refused", descr)
+		return it, fail.Errorf("type %q means pickled Python objects, which are refused", descr)
 	}
 	if kind == 'M' || kind == 'm' {
-		return it, fmt.Errorf("type %q is a time, which ONNX lacks: save it as int64", descr)
+		return it, fail.Errorf("type %q is a time, which ONNX lacks: save it as int64", descr)
 	}
 	size, err := strconv.Atoi(rest[1:])
 	if err != nil || size < 0 || size > 1<<30 || rest[1] == '+' {
-		return it, fmt.Errorf("unknown type %q", descr)
+		return it, fail.Errorf("unknown type %q", descr)
 	}
 	it.size = size
 	switch kind {
@@ -145,7 +147,7 @@ func itemOf(descr string) (npyItem, error) {
 	}
 	d, ok := names[rest]
 	if !ok {
-		return it, fmt.Errorf("type %q has no ONNX counterpart", descr)
+		return it, fail.Errorf("type %q has no ONNX counterpart", descr)
 	}
 	it.dtype, it.raw = d, d.IsInteger() && !it.big
 	return it, nil
@@ -163,14 +165,14 @@ func parseNPYHeader(text string) (*npyHeader, error) {
 	for !p.accept('}') {
 		key, err := p.str()
 		if err != nil {
-			return nil, fmt.Errorf("key: %w", err)
+			return nil, fail.Errorf("key: %w", err)
 		}
 		if slices.Contains(seen, key) {
-			return nil, fmt.Errorf("duplicate key %q", key)
+			return nil, fail.Errorf("duplicate key %q", key)
 		}
 		seen = append(seen, key)
 		if !p.accept(':') {
-			return nil, fmt.Errorf("no colon after %q", key)
+			return nil, fail.Errorf("no colon after %q", key)
 		}
 		switch key {
 		case "descr":
@@ -189,14 +191,14 @@ func parseNPYHeader(text string) (*npyHeader, error) {
 			err = errors.New("want descr, fortran_order and shape")
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%q: %w", key, err)
+			return nil, fail.Errorf("%q: %w", key, err)
 		}
 		if !p.accept(',') && p.peek() != '}' {
-			return nil, fmt.Errorf("no comma after %q", key)
+			return nil, fail.Errorf("no comma after %q", key)
 		}
 	}
 	if len(seen) != 3 {
-		return nil, fmt.Errorf("has the keys %q, want descr, fortran_order and shape", seen)
+		return nil, fail.Errorf("has the keys %q, want descr, fortran_order and shape", seen)
 	}
 	if p.peek() != 0 {
 		return nil, errors.New("text after the dictionary")
@@ -264,10 +266,10 @@ func (p *literal) tuple() ([]int, error) {
 		}
 		v, err := strconv.Atoi(p.s[:n])
 		if err != nil {
-			return nil, fmt.Errorf("dimension %d is not a number from 0 to %d", len(shape), math.MaxInt)
+			return nil, fail.Errorf("dimension %d is not a number from 0 to %d", len(shape), math.MaxInt)
 		}
 		if len(shape) == MaxRank {
-			return nil, fmt.Errorf("rank above the limit of %d", MaxRank)
+			return nil, fail.Errorf("rank above the limit of %d", MaxRank)
 		}
 		shape = append(shape, v)
 		p.s = strings.TrimPrefix(p.s[n:], "L") // Python 2

@@ -4,7 +4,6 @@ import (
 	"archive/zip"
 	"bufio"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"os"
@@ -14,6 +13,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/onward-ml/onward/internal/fail"
 )
 
 // NPZ is the contents of a .npz archive: named arrays in order. The zero value is an empty archive.
@@ -25,13 +26,13 @@ type NPZ struct {
 // Add appends an array. It fails if the name is taken or is not valid in an archive.
 func (z *NPZ) Add(name string, t *Tensor) error {
 	if err := checkEntryName(name); err != nil {
-		return fmt.Errorf("npz: %w", err)
+		return fail.Errorf("npz: %w", err)
 	}
 	if t == nil {
-		return fmt.Errorf("npz: the array %.200q is nil", name)
+		return fail.Errorf("npz: the array %.200q is nil", name)
 	}
 	if _, ok := z.Arrays[name]; ok {
-		return fmt.Errorf("npz: two arrays have the name %.200q", name)
+		return fail.Errorf("npz: two arrays have the name %.200q", name)
 	}
 	if z.Arrays == nil {
 		z.Arrays = map[string]*Tensor{}
@@ -45,14 +46,14 @@ func (z *NPZ) Add(name string, t *Tensor) error {
 // names that cannot be printed.
 func checkEntryName(name string) error {
 	if name == "" || len(name) > 1<<15 || !utf8.ValidString(name) {
-		return fmt.Errorf("entry name %.200q is empty, too long or not UTF-8", name)
+		return fail.Errorf("entry name %.200q is empty, too long or not UTF-8", name)
 	}
 	if strings.ContainsFunc(name, unicode.IsControl) {
-		return fmt.Errorf("entry name %.200q holds a control character", name)
+		return fail.Errorf("entry name %.200q holds a control character", name)
 	}
 	up := strings.FieldsFunc(name, func(r rune) bool { return r == '/' || r == '\\' })
 	if slices.Contains(up, "..") {
-		return fmt.Errorf("entry name %.200q leads out of its folder", name)
+		return fail.Errorf("entry name %.200q leads out of its folder", name)
 	}
 	return nil
 }
@@ -68,19 +69,19 @@ const entryCost = 1 << 10
 func ReadNPZ(r io.ReaderAt, size, limit int64) (*NPZ, error) {
 	b := newBudget(limit)
 	if size > b.limit {
-		return nil, fmt.Errorf("npz: %w", &LimitError{"the archive", size, b.limit})
+		return nil, fail.Errorf("npz: %w", &LimitError{"the archive", size, b.limit})
 	}
 	zr, err := zip.NewReader(r, size)
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) { // checkEntryName checks names
-		return nil, fmt.Errorf("npz: %w", err)
+		return nil, fail.Errorf("npz: %w", err)
 	}
 	if err := checkOverlaps(zr.File); err != nil {
-		return nil, fmt.Errorf("npz: %w", err)
+		return nil, fail.Errorf("npz: %w", err)
 	}
 	z := &NPZ{Arrays: map[string]*Tensor{}}
 	for _, f := range zr.File {
 		if err := z.read(f, b); err != nil {
-			return nil, fmt.Errorf("npz: entry %.200q: %w", f.Name, err)
+			return nil, fail.Errorf("npz: entry %.200q: %w", f.Name, err)
 		}
 	}
 	return z, nil
@@ -97,10 +98,10 @@ func checkOverlaps(files []*zip.File) error {
 	for i, f := range files {
 		from, err := f.DataOffset()
 		if err != nil {
-			return fmt.Errorf("entry %.200q: %w", f.Name, err)
+			return fail.Errorf("entry %.200q: %w", f.Name, err)
 		}
 		if f.CompressedSize64 > math.MaxInt64-uint64(from) {
-			return fmt.Errorf("entry %.200q has %d bytes, want at most %d", f.Name, f.CompressedSize64, math.MaxInt64-from)
+			return fail.Errorf("entry %.200q has %d bytes, want at most %d", f.Name, f.CompressedSize64, math.MaxInt64-from)
 		}
 		spans[i] = span{f.Name, from, from + int64(f.CompressedSize64)}
 	}
@@ -108,7 +109,7 @@ func checkOverlaps(files []*zip.File) error {
 	for i := 1; i < len(spans); i++ {
 		// A local header and its name lie between the data of two entries.
 		if a, b := spans[i-1], spans[i]; b.from < a.to+localHeader {
-			return fmt.Errorf("entries %.200q and %.200q overlap: data at %d and %d", a.name, b.name, a.from, b.from)
+			return fail.Errorf("entries %.200q and %.200q overlap: data at %d and %d", a.name, b.name, a.from, b.from)
 		}
 	}
 	return nil
@@ -153,16 +154,16 @@ func (z *NPZ) read(f *zip.File, b *budget) error {
 func ReadNPZFile(path string, limit int64) (*NPZ, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("tensor: %w", err)
+		return nil, fail.Errorf("tensor: %w", err)
 	}
 	defer f.Close()
 	st, err := f.Stat()
 	if err != nil {
-		return nil, fmt.Errorf("tensor: %w", err)
+		return nil, fail.Errorf("tensor: %w", err)
 	}
 	z, err := ReadNPZ(f, st.Size(), limit)
 	if err != nil {
-		return nil, fmt.Errorf("tensor: %q: %w", path, err)
+		return nil, fail.Errorf("tensor: %q: %w", path, err)
 	}
 	return z, nil
 }
@@ -181,22 +182,22 @@ func WriteNPZ(w io.Writer, z *NPZ, compress bool) error {
 	firstDate := time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC) // the first date of the zip format
 	for _, name := range z.Names {
 		if err := checkEntryName(name); err != nil {
-			return fmt.Errorf("npz: %w", err)
+			return fail.Errorf("npz: %w", err)
 		}
 		e, err := zw.CreateHeader(&zip.FileHeader{Name: name + ".npy", Method: method, Modified: firstDate})
 		if err != nil {
-			return fmt.Errorf("npz: entry %.200q: %w", name, err)
+			return fail.Errorf("npz: entry %.200q: %w", name, err)
 		}
 		buf := bufio.NewWriterSize(e, 1<<16)
 		if err := WriteNPY(buf, z.Arrays[name]); err != nil {
-			return fmt.Errorf("npz: entry %.200q: %w", name, err)
+			return fail.Errorf("npz: entry %.200q: %w", name, err)
 		}
 		if err := buf.Flush(); err != nil {
-			return fmt.Errorf("npz: entry %.200q: %w", name, err)
+			return fail.Errorf("npz: entry %.200q: %w", name, err)
 		}
 	}
 	if err := zw.Close(); err != nil {
-		return fmt.Errorf("npz: %w", err)
+		return fail.Errorf("npz: %w", err)
 	}
 	return nil
 }

@@ -1,8 +1,7 @@
 package tensor
 
 import (
-	"fmt"
-
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/memory"
 )
 
@@ -25,7 +24,7 @@ type packable interface {
 func Unpack[T packable](t *Tensor) ([]T, error) {
 	if !packsInto[T](t.dtype) {
 		var z T
-		return nil, fmt.Errorf("tensor: cannot unpack elements of %s to %T", t.dtype, z)
+		return nil, fail.Errorf("tensor: cannot unpack elements of %s to %T", t.dtype, z)
 	}
 	out := make([]T, t.Len())
 	switch s := any(out).(type) {
@@ -42,7 +41,7 @@ func Unpack[T packable](t *Tensor) ([]T, error) {
 func Pack[T packable](dtype DType, data []T, shape ...int) (*Tensor, error) {
 	if !packsInto[T](dtype) {
 		var z T
-		return nil, fmt.Errorf("tensor: cannot pack %T into %s", z, dtype)
+		return nil, fail.Errorf("tensor: cannot pack %T into %s", z, dtype)
 	}
 	if len(shape) == 0 && len(data) != 1 {
 		shape = []int{len(data)}
@@ -50,7 +49,7 @@ func Pack[T packable](dtype DType, data []T, shape ...int) (*Tensor, error) {
 	if n, err := Elements(shape); err != nil {
 		return nil, err
 	} else if n != len(data) {
-		return nil, fmt.Errorf("tensor: %d values for shape %v, which has %d elements", len(data), shape, n)
+		return nil, fail.Errorf("tensor: %d values for shape %v, which has %d elements", len(data), shape, n)
 	}
 	bits := dtype.Bits()
 	lo, hi := 0, 1<<bits-1
@@ -59,7 +58,7 @@ func Pack[T packable](dtype DType, data []T, shape ...int) (*Tensor, error) {
 	}
 	for i, v := range data {
 		if int(v) < lo || int(v) > hi {
-			return nil, fmt.Errorf("tensor: element %d is %d, out of the range of %s, %d to %d", i, int(v), dtype, lo, hi)
+			return nil, fail.Errorf("tensor: element %d is %d, out of the range of %s, %d to %d", i, int(v), dtype, lo, hi)
 		}
 	}
 	t, err := Zeros(dtype, shape...)

@@ -11,6 +11,8 @@ import (
 	"os"
 	"slices"
 	"sort"
+
+	"github.com/onward-ml/onward/internal/fail"
 )
 
 // maxSafetensorsHeader is the longest header in bytes that the format allows.
@@ -37,7 +39,7 @@ type safetensorsEntry struct {
 func ReadSafetensors(r io.Reader, limit int64) (map[string]*Tensor, error) {
 	t, err := readSafetensors(r, newBudget(limit))
 	if err != nil {
-		return nil, fmt.Errorf("safetensors: %w", noEOF(err))
+		return nil, fail.Errorf("safetensors: %w", noEOF(err))
 	}
 	return t, nil
 }
@@ -48,7 +50,7 @@ func readSafetensors(r io.Reader, b *budget) (map[string]*Tensor, error) {
 		return nil, err
 	}
 	if size > maxSafetensorsHeader {
-		return nil, fmt.Errorf("the header has %d bytes, want at most %d", size, maxSafetensorsHeader)
+		return nil, fail.Errorf("the header has %d bytes, want at most %d", size, maxSafetensorsHeader)
 	}
 	if err := b.take("the header", 4*int64(size)); err != nil { // its parsed form, too
 		return nil, err
@@ -60,14 +62,14 @@ func readSafetensors(r io.Reader, b *budget) (map[string]*Tensor, error) {
 	raw := map[string]json.RawMessage{}
 	d := json.NewDecoder(bytes.NewReader(header))
 	if err := d.Decode(&raw); err != nil {
-		return nil, fmt.Errorf("the header: %w", err)
+		return nil, fail.Errorf("the header: %w", err)
 	}
 	delete(raw, "__metadata__")
 	entries := make([]safetensorsEntry, 0, len(raw))
 	for _, name := range slices.Sorted(maps.Keys(raw)) {
 		e := safetensorsEntry{name: name, Offsets: [2]int64{-1, -1}}
 		if err := json.Unmarshal(raw[name], &e); err != nil {
-			return nil, fmt.Errorf("tensor %.200q: %w", name, err)
+			return nil, fail.Errorf("tensor %.200q: %w", name, err)
 		}
 		entries = append(entries, e)
 	}
@@ -79,13 +81,13 @@ func readSafetensors(r io.Reader, b *budget) (map[string]*Tensor, error) {
 	for _, e := range entries {
 		t, err := e.read(r, at, b)
 		if err != nil {
-			return nil, fmt.Errorf("tensor %.200q: %w", e.name, err)
+			return nil, fail.Errorf("tensor %.200q: %w", e.name, err)
 		}
 		tensors[e.name], at = t, e.Offsets[1]
 	}
 	var more [1]byte
 	if _, err := io.ReadFull(r, more[:]); err == nil {
-		return nil, fmt.Errorf("the file has more bytes after its tensors, which end at byte %d", at)
+		return nil, fail.Errorf("the file has more bytes after its tensors, which end at byte %d", at)
 	} else if !errors.Is(err, io.EOF) {
 		return nil, err
 	}
@@ -96,14 +98,14 @@ func readSafetensors(r io.Reader, b *budget) (map[string]*Tensor, error) {
 func (e *safetensorsEntry) read(r io.Reader, at int64, b *budget) (*Tensor, error) {
 	dtype, ok := safetensorsTypes[e.DType]
 	if !ok {
-		return nil, fmt.Errorf("unknown element type %.20q", e.DType)
+		return nil, fail.Errorf("unknown element type %.20q", e.DType)
 	}
 	n, err := ByteLen(dtype, e.Shape)
 	if err != nil {
 		return nil, err
 	}
 	if e.Offsets[0] != at || e.Offsets[1]-at != int64(n) {
-		return nil, fmt.Errorf("data_offsets are %v, want [%d %d] for %s%v after the previous tensor", e.Offsets, at, at+int64(n), dtype, e.Shape)
+		return nil, fail.Errorf("data_offsets are %v, want [%d %d] for %s%v after the previous tensor", e.Offsets, at, at+int64(n), dtype, e.Shape)
 	}
 	if err := b.take(fmt.Sprintf("tensor %.200q", e.name), int64(n)); err != nil {
 		return nil, err
@@ -124,7 +126,7 @@ func ReadSafetensorsFile(path string, limit int64) (map[string]*Tensor, error) {
 	defer f.Close()
 	t, err := ReadSafetensors(f, limit)
 	if err != nil {
-		return nil, fmt.Errorf("read %q: %w", path, err)
+		return nil, fail.Errorf("read %q: %w", path, err)
 	}
 	return t, nil
 }

@@ -3,6 +3,8 @@ package tensor
 import (
 	"fmt"
 	"slices"
+
+	"github.com/onward-ml/onward/internal/fail"
 )
 
 // SparseFormat says how a [Sparse] tensor is stored, numbered as ONNX Runtime's
@@ -57,7 +59,7 @@ func (s *Sparse) COO() (*Sparse, error) {
 		return s, nil
 	}
 	bad := func(format string, args ...any) (*Sparse, error) {
-		return nil, fmt.Errorf("tensor: "+s.Format.String()+" sparse tensor: "+format, args...)
+		return nil, fail.Errorf("tensor: "+s.Format.String()+" sparse tensor: "+format, args...)
 	}
 	if s.Values == nil || s.Indices == nil || s.Format == SparseCSR && s.Outer == nil {
 		return bad("values or indices are missing")
@@ -97,19 +99,19 @@ func (s *Sparse) fromRows() (*Tensor, error) {
 	rows, cols := s.Shape[0], s.Shape[1]
 	col, start := Of[int64](s.Indices), Of[int64](s.Outer)
 	if s.Indices.Rank() != 1 || s.Outer.Rank() != 1 || len(start) != rows+1 || len(col) != s.Values.Len() {
-		return nil, fmt.Errorf("%d values with inner indices %v and outer indices %v for %d rows, want [%d] and [%d]", s.Values.Len(), s.Indices.Shape(), s.Outer.Shape(), rows, s.Values.Len(), rows+1)
+		return nil, fail.Errorf("%d values with inner indices %v and outer indices %v for %d rows, want [%d] and [%d]", s.Values.Len(), s.Indices.Shape(), s.Outer.Shape(), rows, s.Values.Len(), rows+1)
 	}
 	at := make([]int64, len(col))
 	if start[0] != 0 || start[rows] != int64(len(col)) {
-		return nil, fmt.Errorf("outer indices go from %d to %d, want 0 to %d", start[0], start[rows], len(col))
+		return nil, fail.Errorf("outer indices go from %d to %d, want 0 to %d", start[0], start[rows], len(col))
 	}
 	for r := range rows {
 		if start[r+1] < start[r] || start[r+1] > int64(len(col)) {
-			return nil, fmt.Errorf("outer index %d is %d after %d, of %d values", r+1, start[r+1], start[r], len(col))
+			return nil, fail.Errorf("outer index %d is %d after %d, of %d values", r+1, start[r+1], start[r], len(col))
 		}
 		for i := start[r]; i < start[r+1]; i++ {
 			if col[i] < 0 || col[i] >= int64(cols) {
-				return nil, fmt.Errorf("inner index %d is %d, outside of %d columns", i, col[i], cols)
+				return nil, fail.Errorf("inner index %d is %d, outside of %d columns", i, col[i], cols)
 			}
 			at[i] = int64(r)*int64(cols) + col[i]
 		}
@@ -122,14 +124,14 @@ func (s *Sparse) fromBlocks() (values, indices *Tensor, err error) {
 	rows, cols := s.Shape[0], s.Shape[1]
 	v := s.Values.Shape()
 	if len(v) != 3 || v[1] == 0 || v[2] == 0 || rows%v[1] != 0 || cols%v[2] != 0 {
-		return nil, nil, fmt.Errorf("values have shape %v, want [blocks h w] with h and w dividing %v", v, s.Shape)
+		return nil, nil, fail.Errorf("values have shape %v, want [blocks h w] with h and w dividing %v", v, s.Shape)
 	}
 	if s.Values.DType() == TypeString || s.Values.DType().Packed() {
-		return nil, nil, fmt.Errorf("blocks of %s are not supported", s.Values.DType())
+		return nil, nil, fail.Errorf("blocks of %s are not supported", s.Values.DType())
 	}
 	n, h, w := v[0], v[1], v[2]
 	if !slices.Equal(s.Indices.Shape(), []int{2, n}) {
-		return nil, nil, fmt.Errorf("indices of %d blocks have shape %v, want [2 %d]", n, s.Indices.Shape(), n)
+		return nil, nil, fail.Errorf("indices of %d blocks have shape %v, want [2 %d]", n, s.Indices.Shape(), n)
 	}
 	ix := Of[int64](s.Indices)
 	type cell struct {
@@ -140,10 +142,10 @@ func (s *Sparse) fromBlocks() (values, indices *Tensor, err error) {
 	for b := range n {
 		r, c := ix[b], ix[n+b]
 		if r < 0 || r >= int64(rows/h) || c < 0 || c >= int64(cols/w) {
-			return nil, nil, fmt.Errorf("block %d lies at [%d %d], outside of [%d %d] blocks", b, r, c, rows/h, cols/w)
+			return nil, nil, fail.Errorf("block %d lies at [%d %d], outside of [%d %d] blocks", b, r, c, rows/h, cols/w)
 		}
 		if b > 0 && (r < ix[b-1] || r == ix[b-1] && c <= ix[n+b-1]) {
-			return nil, nil, fmt.Errorf("block %d at [%d %d] does not follow [%d %d], want ascending order without duplicates", b, r, c, ix[b-1], ix[n+b-1])
+			return nil, nil, fail.Errorf("block %d at [%d %d] does not follow [%d %d], want ascending order without duplicates", b, r, c, ix[b-1], ix[n+b-1])
 		}
 		for i := range h {
 			for j := range w {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/memory"
 )
 
@@ -57,7 +58,7 @@ func newOf(d DType, n int, shape []int) (*Tensor, error) {
 		return nil, err
 	}
 	if n != want {
-		return nil, fmt.Errorf("tensor: %d values for shape %v, which has %d elements", n, shape, want)
+		return nil, fail.Errorf("tensor: %d values for shape %v, which has %d elements", n, shape, want)
 	}
 	return &Tensor{dtype: d, shape: slices.Clone(shape)}, nil
 }
@@ -94,19 +95,19 @@ func Zeros(dtype DType, shape ...int) (*Tensor, error) {
 // have no byte form.
 func FromBytes(dtype DType, data []byte, shape ...int) (*Tensor, error) {
 	if dtype == TypeString {
-		return nil, fmt.Errorf("tensor: strings have no byte form, use New")
+		return nil, fail.Errorf("tensor: strings have no byte form, use New")
 	}
 	n, err := ByteLen(dtype, shape)
 	if err != nil {
 		return nil, err
 	}
 	if n != len(data) {
-		return nil, fmt.Errorf("tensor: %d bytes for %s%v, which takes %d", len(data), dtype, shape, n)
+		return nil, fail.Errorf("tensor: %d bytes for %s%v, which takes %d", len(data), dtype, shape, n)
 	}
 	if dtype == TypeBool {
 		for i, b := range data {
 			if b > 1 {
-				return nil, fmt.Errorf("tensor: byte %d of a bool tensor is %d, want 0 or 1", i, b)
+				return nil, fail.Errorf("tensor: byte %d of a bool tensor is %d, want 0 or 1", i, b)
 			}
 		}
 	}
@@ -153,10 +154,10 @@ func (t *Tensor) Bytes() []byte { return t.data }
 func Data[T Element](v Value) ([]T, error) {
 	t, ok := v.(*Tensor)
 	if !ok || t == nil {
-		return nil, fmt.Errorf("tensor: got %s, want a tensor", typeName(v))
+		return nil, fail.Errorf("tensor: got %s, want a tensor", typeName(v))
 	}
 	if want := DTypeOf[T](); t.dtype != want {
-		return nil, fmt.Errorf("tensor: elements are %s, not %s", t.dtype, want)
+		return nil, fail.Errorf("tensor: elements are %s, not %s", t.dtype, want)
 	}
 	return Of[T](t), nil
 }
@@ -182,7 +183,7 @@ func (t *Tensor) Reshape(shape ...int) (*Tensor, error) {
 		return nil, err
 	}
 	if n != t.Len() {
-		return nil, fmt.Errorf("tensor: cannot reshape %v (%d elements) to %v (%d elements)", t.shape, t.Len(), shape, n)
+		return nil, fail.Errorf("tensor: cannot reshape %v (%d elements) to %v (%d elements)", t.shape, t.Len(), shape, n)
 	}
 	return &Tensor{dtype: t.dtype, shape: slices.Clone(shape), data: t.data, strs: t.strs}, nil
 }
@@ -211,12 +212,12 @@ const stringHeader = int(unsafe.Sizeof(""))
 // product overflows or if the rank exceeds [MaxRank].
 func Elements(shape []int) (int, error) {
 	if len(shape) > MaxRank {
-		return 0, fmt.Errorf("tensor: rank %d is above the limit of %d", len(shape), MaxRank)
+		return 0, fail.Errorf("tensor: rank %d is above the limit of %d", len(shape), MaxRank)
 	}
 	n, zero, over := 1, false, false
 	for i, d := range shape {
 		if d < 0 {
-			return 0, fmt.Errorf("tensor: dimension %d is negative: %d", i, d)
+			return 0, fail.Errorf("tensor: dimension %d is negative: %d", i, d)
 		}
 		if d == 0 {
 			zero = true
@@ -232,7 +233,7 @@ func Elements(shape []int) (int, error) {
 	case zero:
 		return 0, nil
 	case over:
-		return 0, fmt.Errorf("tensor: the number of elements of shape %v overflows", shape)
+		return 0, fail.Errorf("tensor: the number of elements of shape %v overflows", shape)
 	}
 	return n, nil
 }
@@ -241,7 +242,7 @@ func Elements(shape []int) (int, error) {
 // byte. Strings count their headers only.
 func ByteLen(dtype DType, shape []int) (int, error) {
 	if !dtype.Valid() {
-		return 0, fmt.Errorf("tensor: invalid element type %d", uint8(dtype))
+		return 0, fail.Errorf("tensor: invalid element type %d", uint8(dtype))
 	}
 	n, err := Elements(shape)
 	if err != nil {
@@ -253,7 +254,7 @@ func ByteLen(dtype DType, shape []int) (int, error) {
 	}
 	hi, lo := bits.Mul64(uint64(n), uint64(b))
 	if hi != 0 || lo > math.MaxInt64-7 || (lo+7)/8 > math.MaxInt {
-		return 0, fmt.Errorf("tensor: the size of %s%v in bytes overflows", dtype, shape)
+		return 0, fail.Errorf("tensor: the size of %s%v in bytes overflows", dtype, shape)
 	}
 	return int((lo + 7) / 8), nil
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/onward-ml/onward/internal/fail"
 )
 
 // Value is a value of an ONNX graph: a *[Tensor], *[Sequence], *[Map], *[Optional] or *[Sparse].
@@ -114,7 +116,7 @@ type Sequence struct {
 func NewSequence(elem Type, items ...Value) (*Sequence, error) {
 	for i, v := range items {
 		if IsNil(v) || !v.Type().Equal(elem) {
-			return nil, fmt.Errorf("tensor: item %d of seq(%s) has type %s", i, elem, typeName(v))
+			return nil, fail.Errorf("tensor: item %d of seq(%s) has type %s", i, elem, typeName(v))
 		}
 	}
 	return &Sequence{Elem: elem, Items: items}, nil
@@ -175,10 +177,10 @@ type Map struct {
 // NewMap returns a map from keys to values.
 func NewMap(keys *Tensor, values Value) (*Map, error) {
 	if keys == nil || IsNil(values) {
-		return nil, fmt.Errorf("tensor: map has %s for keys and %s for values", typeName(keys), typeName(values))
+		return nil, fail.Errorf("tensor: map has %s for keys and %s for values", typeName(keys), typeName(values))
 	}
 	if keys.Rank() != 1 || !(keys.dtype.IsInteger() && !keys.dtype.Packed() || keys.dtype == TypeString) {
-		return nil, fmt.Errorf("tensor: map keys are %s, want a 1-D tensor of integers or strings", keys)
+		return nil, fail.Errorf("tensor: map keys are %s, want a 1-D tensor of integers or strings", keys)
 	}
 	n := -1
 	switch v := values.(type) {
@@ -190,7 +192,7 @@ func NewMap(keys *Tensor, values Value) (*Map, error) {
 		n = len(v.Items)
 	}
 	if n != keys.Len() {
-		return nil, fmt.Errorf("tensor: map has %d keys, but values %s of length %d", keys.Len(), typeName(values), n)
+		return nil, fail.Errorf("tensor: map has %d keys, but values %s of length %d", keys.Len(), typeName(values), n)
 	}
 	return &Map{Keys: keys, Values: values}, nil
 }
@@ -277,11 +279,11 @@ func NewSparse(values, indices *Tensor, shape ...int) (*Sparse, error) {
 		return nil, err
 	}
 	if values.Rank() != 1 {
-		return nil, fmt.Errorf("tensor: values of a sparse tensor have rank %d, want 1", values.Rank())
+		return nil, fail.Errorf("tensor: values of a sparse tensor have rank %d, want 1", values.Rank())
 	}
 	nnz := values.Len()
 	if indices.dtype != TypeInt64 {
-		return nil, fmt.Errorf("tensor: indices of a sparse tensor are %s, want int64", indices.dtype)
+		return nil, fail.Errorf("tensor: indices of a sparse tensor are %s, want int64", indices.dtype)
 	}
 	ix := Of[int64](indices)
 	linear := func(i int) (int, error) { return int(ix[i]), nil }
@@ -293,14 +295,14 @@ func NewSparse(values, indices *Tensor, shape ...int) (*Sparse, error) {
 			for d, size := range shape {
 				c := ix[i*len(shape)+d]
 				if c < 0 || c >= int64(size) {
-					return 0, fmt.Errorf("tensor: sparse index %d has coordinate %d in dimension %d of size %d", i, c, d, size)
+					return 0, fail.Errorf("tensor: sparse index %d has coordinate %d in dimension %d of size %d", i, c, d, size)
 				}
 				p = p*size + int(c)
 			}
 			return p, nil
 		}
 	default:
-		return nil, fmt.Errorf("tensor: indices of a sparse tensor have shape %v, want [%d] or [%d %d]", indices.shape, nnz, nnz, len(shape))
+		return nil, fail.Errorf("tensor: indices of a sparse tensor have shape %v, want [%d] or [%d %d]", indices.shape, nnz, nnz, len(shape))
 	}
 	last := -1
 	for i := range nnz {
@@ -309,10 +311,10 @@ func NewSparse(values, indices *Tensor, shape ...int) (*Sparse, error) {
 			return nil, err
 		}
 		if p < 0 || p >= n {
-			return nil, fmt.Errorf("tensor: sparse index %d is %d, outside of %d elements", i, p, n)
+			return nil, fail.Errorf("tensor: sparse index %d is %d, outside of %d elements", i, p, n)
 		}
 		if p <= last {
-			return nil, fmt.Errorf("tensor: sparse index %d is %d after %d, want ascending order without duplicates", i, p, last)
+			return nil, fail.Errorf("tensor: sparse index %d is %d after %d, want ascending order without duplicates", i, p, last)
 		}
 		last = p
 	}

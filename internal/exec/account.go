@@ -2,8 +2,9 @@ package exec
 
 import (
 	"errors"
-	"fmt"
 	"sync/atomic"
+
+	"github.com/onward-ml/onward/internal/fail"
 )
 
 // ErrMemoryLimit is the error of a run that would exceed its memory limit.
@@ -31,12 +32,12 @@ type hold struct{ n int64 }
 // reserve adds n bytes to a hold.
 func (a *account) reserve(h *hold, n int64) error {
 	if n < 0 {
-		return fmt.Errorf("reservation of %d bytes overflows", n)
+		return fail.Errorf("reservation of %d bytes overflows", n)
 	}
 	u := a.used.Add(n)
 	if a.limit > 0 && (u > a.limit || u < 0) {
 		a.used.Add(-n)
-		return fmt.Errorf("%w: %d bytes beyond the %d in use exceed the limit of %d", ErrMemoryLimit, n, u-n, a.limit)
+		return fail.Errorf("%w: %d bytes beyond the %d in use exceed the limit of %d", ErrMemoryLimit, n, u-n, a.limit)
 	}
 	if a.budget != nil && n > 0 {
 		if err := a.budget.Reserve(n); err != nil {

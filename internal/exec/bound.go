@@ -3,11 +3,11 @@ package exec
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -219,7 +219,7 @@ func (b *Bound) deliver(s *state) error {
 			if ok {
 				got = t.String()
 			}
-			return fmt.Errorf("output %q is %s: %w, %s", p.graph.Values[id].Name, got, ErrBoundShape, o.t)
+			return fail.Errorf("output %q is %s: %w, %s", p.graph.Values[id].Name, got, ErrBoundShape, o.t)
 		default:
 			var err error
 			if o.result, err = s.own(k, id); err != nil {

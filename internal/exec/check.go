@@ -1,10 +1,10 @@
 package exec
 
 import (
-	"fmt"
 	"os"
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -54,7 +54,7 @@ func (s *state) checkCapture(i int) error {
 	clear(c.Out)
 	c.Start(c.Capturing)
 	if err := st.op.Run(c); err != nil {
-		return fmt.Errorf("launches depend on the contents of an input: %w", err)
+		return fail.Errorf("launches depend on the contents of an input: %w", err)
 	}
 	for _, v := range c.Out {
 		noise(v)
@@ -132,11 +132,11 @@ func compare(got []tensor.Value, want []*tensor.Tensor, what string) error {
 		}
 		t, ok := got[k].(*tensor.Tensor)
 		if !ok || t.DType() != w.DType() || !slices.Equal(t.Shape(), w.Shape()) {
-			return fmt.Errorf("%s: output %d is %v, want %v", what, k, got[k], w)
+			return fail.Errorf("%s: output %d is %v, want %v", what, k, got[k], w)
 		}
 		for i, b := range t.Bytes() {
 			if b != w.Bytes()[i] {
-				return fmt.Errorf("%s: output %d of shape %v differs at byte %d of %d", what, k, t.Shape(), i, len(w.Bytes()))
+				return fail.Errorf("%s: output %d of shape %v differs at byte %d of %d", what, k, t.Shape(), i, len(w.Bytes()))
 			}
 		}
 	}

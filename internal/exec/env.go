@@ -2,10 +2,10 @@ package exec
 
 import (
 	"context"
-	"fmt"
 	"time"
 	"unsafe"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
@@ -100,7 +100,7 @@ func (s *state) step(i int) error {
 		}
 		v := c.Out[k]
 		if v == nil {
-			return p.nodeError(i, c.In, fmt.Errorf("output %d was not computed", k))
+			return p.nodeError(i, c.In, fail.Errorf("output %d was not computed", k))
 		}
 		if err := p.checkKind(id, v); err != nil {
 			return p.nodeError(i, c.In, err)
@@ -258,7 +258,7 @@ func (s *state) allocate(c *ir.Call, i int, dtype tensor.DType, shape []int) (*t
 	}
 	was := s.charged[id].n // charged by an earlier Alloc in this call
 	if err := s.run.account.reserve(&s.charged[id], int64(n)); err != nil {
-		return nil, fmt.Errorf("output %d, %s%v: %w", i, dtype, shape, err)
+		return nil, fail.Errorf("output %d, %s%v: %w", i, dtype, shape, err)
 	}
 	s.run.account.reduce(&s.charged[id], was)
 	var t *tensor.Tensor
@@ -292,7 +292,7 @@ func (s *state) givenFor(id ir.ValueID, dtype tensor.DType, n int) *tensor.Tenso
 // Scratch implements ir.Env.
 func (s *state) Scratch(c *ir.Call, n int) ([]byte, error) {
 	if n < 0 {
-		return nil, fmt.Errorf("scratch memory of %d bytes overflows", n)
+		return nil, fail.Errorf("scratch memory of %d bytes overflows", n)
 	}
 	if err := s.run.err(); err != nil {
 		return nil, err
@@ -302,7 +302,7 @@ func (s *state) Scratch(c *ir.Call, n int) ([]byte, error) {
 	if s.used+need > len(s.scratch) {
 		grow := int64(s.want)
 		if err := s.run.account.reserve(&s.memory, grow); err != nil {
-			return nil, fmt.Errorf("scratch memory of %d bytes: %w", n, err)
+			return nil, fail.Errorf("scratch memory of %d bytes: %w", n, err)
 		}
 		// Slices of the old block keep it alive.
 		s.scratch = memory.Lasting(memory.Uninitialized(int(grow)))
@@ -357,11 +357,11 @@ func (s *state) Serial(n, grain int, fn func(lo, hi int)) {
 func (s *state) RunGraph(c *ir.Call, k int, in []tensor.Value) ([]tensor.Value, error) {
 	st := &s.plan.steps[c.Index]
 	if k < 0 || k >= len(st.subs) {
-		return nil, fmt.Errorf("subgraph %d does not exist", k)
+		return nil, fail.Errorf("subgraph %d does not exist", k)
 	}
 	sp := st.subs[k]
 	if len(in) != len(sp.inputs) {
-		return nil, fmt.Errorf("subgraph %q has %d inputs, got %d", sp.graph.Name, len(sp.inputs), len(in))
+		return nil, fail.Errorf("subgraph %q has %d inputs, got %d", sp.graph.Name, len(sp.inputs), len(in))
 	}
 	sub := sp.state()
 	sub.run = s.run
@@ -372,7 +372,7 @@ func (s *state) RunGraph(c *ir.Call, k int, in []tensor.Value) ([]tensor.Value, 
 			v = sp.graph.Defaults[id]
 		}
 		if v == nil {
-			return nil, fmt.Errorf("input %q of subgraph %q is missing", sp.graph.Values[id].Name, sp.graph.Name)
+			return nil, fail.Errorf("input %q of subgraph %q is missing", sp.graph.Values[id].Name, sp.graph.Name)
 		}
 		if err := sp.checkKind(id, v); err != nil {
 			return nil, err

@@ -1,8 +1,9 @@
 package exec
 
 import (
-	"fmt"
 	"runtime/debug"
+
+	"github.com/onward-ml/onward/internal/fail"
 )
 
 // Mapped is the memory of mapped files from which a plan reads constants. Reading it faults if
@@ -40,5 +41,5 @@ func (p *Plan) panicked(recovered any) error {
 	if crashOnPanic {
 		panic(recovered)
 	}
-	return fmt.Errorf("internal error: %v", recovered)
+	return fail.Errorf("internal error: %v", recovered)
 }

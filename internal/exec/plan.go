@@ -5,9 +5,9 @@ package exec
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -345,12 +345,12 @@ func (p *Plan) checkKind(id ir.ValueID, v tensor.Value) error {
 	want := p.graph.Values[id].Type
 	if t, ok := v.(*tensor.Tensor); ok && want.Kind == tensor.KindTensor {
 		if t.DType() != want.Elem {
-			return fmt.Errorf("output %q is %s, but %s was inferred", p.graph.Values[id].Name, t.Type(), want.Base())
+			return fail.Errorf("output %q is %s, but %s was inferred", p.graph.Values[id].Name, t.Type(), want.Base())
 		}
 		return nil
 	}
 	if got := v.Type(); got.Kind != want.Kind {
-		return fmt.Errorf("output %q is %s, but %s was inferred", p.graph.Values[id].Name, got, want.Base())
+		return fail.Errorf("output %q is %s, but %s was inferred", p.graph.Values[id].Name, got, want.Base())
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
@@ -157,7 +158,7 @@ func (s *state) start(ctx context.Context, req *Request) {
 func (s *state) set(in []tensor.Value) error {
 	p := s.plan
 	if len(in) != len(p.inputs) {
-		return fmt.Errorf("got %d inputs, want %d", len(in), len(p.inputs))
+		return fail.Errorf("got %d inputs, want %d", len(in), len(p.inputs))
 	}
 	for i, id := range p.inputs {
 		v := in[i]
@@ -165,7 +166,7 @@ func (s *state) set(in []tensor.Value) error {
 			v = p.graph.Defaults[id]
 		}
 		if v == nil {
-			return fmt.Errorf("input %q is missing", p.graph.Values[id].Name)
+			return fail.Errorf("input %q is missing", p.graph.Values[id].Name)
 		}
 		s.values[id] = v
 	}
@@ -258,7 +259,7 @@ func (s *state) own(i int, id ir.ValueID) (tensor.Value, error) {
 // copyOf returns a copy for the caller.
 func (s *state) copyOf(v tensor.Value) (tensor.Value, error) {
 	if err := s.run.account.reserve(&s.results, tensor.SizeOf(v)); err != nil {
-		return nil, fmt.Errorf("copy of an output: %w", err)
+		return nil, fail.Errorf("copy of an output: %w", err)
 	}
 	t, ok := v.(*tensor.Tensor)
 	if !ok || t.DType() == tensor.TypeString {

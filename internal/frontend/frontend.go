@@ -5,11 +5,11 @@ package frontend
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	_ "github.com/onward-ml/onward/internal/ops/all" // fills the registry
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -70,7 +70,7 @@ func Convert(m *onnx.Model, opts Options) (*ir.Graph, error) {
 	for _, f := range m.Functions {
 		k := funcKey{kit.NormalDomain(f.Domain), f.Name, f.Overload}
 		if b.funcs[k] != nil {
-			return nil, fmt.Errorf("function %s is defined twice", kit.QualifiedName(f.Domain, f.Name))
+			return nil, fail.Errorf("function %s is defined twice", kit.QualifiedName(f.Domain, f.Name))
 		}
 		b.funcs[k] = f
 	}
@@ -138,7 +138,7 @@ func CheckOperators(m *onnx.Model, custom func(domain, opType string, opset int)
 		own := imports
 		if len(f.OpsetImports) > 0 {
 			if own, err = opsets(f.OpsetImports, m.IRVersion); err != nil {
-				return fmt.Errorf("function %s: %w", f.Name, err)
+				return fail.Errorf("function %s: %w", f.Name, err)
 			}
 		}
 		walk(f.Nodes, own)
@@ -168,10 +168,10 @@ func opsets(imports []onnx.OperatorSetID, irVersion int64) (map[string]int, erro
 	for _, im := range imports {
 		d := kit.NormalDomain(im.Domain)
 		if im.Version < 1 || im.Version > math.MaxInt32 {
-			return nil, fmt.Errorf("model imports opset %d of domain %q, which does not exist", im.Version, domainName(d))
+			return nil, fail.Errorf("model imports opset %d of domain %q, which does not exist", im.Version, domainName(d))
 		}
 		if top, ok := kit.MaxOpset[d]; ok && int(im.Version) > top {
-			return nil, fmt.Errorf("model imports opset %d of domain %q, the newest supported one is %d", im.Version, domainName(d), top)
+			return nil, fail.Errorf("model imports opset %d of domain %q, the newest supported one is %d", im.Version, domainName(d), top)
 		}
 		r[d] = int(im.Version)
 	}
@@ -242,7 +242,7 @@ func (s *scope) lookup(name string) (ir.ValueID, bool) {
 
 func (s *scope) define(name string, id ir.ValueID) error {
 	if _, ok := s.names[name]; ok {
-		return fmt.Errorf("value %q is defined twice", name)
+		return fail.Errorf("value %q is defined twice", name)
 	}
 	s.names[name] = id
 	return nil
@@ -258,7 +258,7 @@ func (b *builder) graph(og *onnx.Graph, parent *scope, main bool) (*ir.Graph, er
 		s.opsets = b.opsets
 	}
 	if s.nesting > b.limits.MaxDepth {
-		return nil, fmt.Errorf("subgraphs nest deeper than %d levels", b.limits.MaxDepth)
+		return nil, fail.Errorf("subgraphs nest deeper than %d levels", b.limits.MaxDepth)
 	}
 	inits, owned, err := b.initializers(og, main)
 	if err != nil {
@@ -271,7 +271,7 @@ func (b *builder) graph(og *onnx.Graph, parent *scope, main bool) (*ir.Graph, er
 			return nil, b.err()
 		}
 		if in == nil || in.Name == "" {
-			return nil, fmt.Errorf("graph %q has an input without a name", og.Name)
+			return nil, fail.Errorf("graph %q has an input without a name", og.Name)
 		}
 		init := inits[in.Name]
 		if init != nil && (main && !overridable) {
@@ -279,10 +279,10 @@ func (b *builder) graph(og *onnx.Graph, parent *scope, main bool) (*ir.Graph, er
 		}
 		t, err := valueType(in.Type)
 		if err != nil {
-			return nil, fmt.Errorf("input %q: %w", in.Name, err)
+			return nil, fail.Errorf("input %q: %w", in.Name, err)
 		}
 		if main && !t.Known() {
-			return nil, fmt.Errorf("input %q of the main graph has no type", in.Name)
+			return nil, fail.Errorf("input %q of the main graph has no type", in.Name)
 		}
 		id := g.NewValue(in.Name, t)
 		if err := s.define(in.Name, id); err != nil {
@@ -291,7 +291,7 @@ func (b *builder) graph(og *onnx.Graph, parent *scope, main bool) (*ir.Graph, er
 		g.Inputs = append(g.Inputs, id)
 		if init != nil {
 			if t.Known() && !t.Base().Equal(init.Type()) {
-				return nil, fmt.Errorf("initializer %q has type %s, but its input has type %s", in.Name, init.Type(), t.Base())
+				return nil, fail.Errorf("initializer %q has type %s, but its input has type %s", in.Name, init.Type(), t.Base())
 			}
 			g.Defaults[id] = init
 			delete(inits, in.Name)
@@ -322,17 +322,17 @@ func (b *builder) graph(og *onnx.Graph, parent *scope, main bool) (*ir.Graph, er
 			return nil, b.err()
 		}
 		if out == nil || out.Name == "" {
-			return nil, fmt.Errorf("graph %q has an output without a name", og.Name)
+			return nil, fail.Errorf("graph %q has an output without a name", og.Name)
 		}
 		id, ok := s.lookup(out.Name)
 		if !ok || id == ir.None {
-			return nil, fmt.Errorf("output %q of graph %q is not computed by any node", out.Name, og.Name)
+			return nil, fail.Errorf("output %q of graph %q is not computed by any node", out.Name, og.Name)
 		}
 		g.Outputs = append(g.Outputs, id)
 		if !main {
 			t, err := valueType(out.Type)
 			if err != nil {
-				return nil, fmt.Errorf("output %q of graph %q: %w", out.Name, og.Name, err)
+				return nil, fail.Errorf("output %q of graph %q: %w", out.Name, og.Name, err)
 			}
 			g.Declared = append(g.Declared, t)
 		}
@@ -346,10 +346,10 @@ func (b *builder) initializers(og *onnx.Graph, main bool) (r map[string]tensor.V
 	r, owned = make(map[string]tensor.Value, len(og.Initializers)), map[string]bool{}
 	for _, t := range og.Initializers {
 		if t == nil || t.Name == "" {
-			return nil, nil, fmt.Errorf("graph %q has an initializer without a name", og.Name)
+			return nil, nil, fail.Errorf("graph %q has an initializer without a name", og.Name)
 		}
 		if r[t.Name] != nil {
-			return nil, nil, fmt.Errorf("initializer %q is defined twice", t.Name)
+			return nil, nil, fail.Errorf("initializer %q is defined twice", t.Name)
 		}
 		if v := b.opts.Initializers[t.Name]; v != nil && main {
 			r[t.Name] = v
@@ -367,10 +367,10 @@ func (b *builder) initializers(og *onnx.Graph, main bool) (r map[string]tensor.V
 	}
 	for _, st := range og.SparseInitializers {
 		if st == nil || st.Values == nil || st.Values.Name == "" {
-			return nil, nil, fmt.Errorf("graph %q has a sparse initializer without a name", og.Name)
+			return nil, nil, fail.Errorf("graph %q has a sparse initializer without a name", og.Name)
 		}
 		if r[st.Values.Name] != nil {
-			return nil, nil, fmt.Errorf("initializer %q is defined twice", st.Values.Name)
+			return nil, nil, fail.Errorf("initializer %q is defined twice", st.Values.Name)
 		}
 		sp, err := st.Decode(&onnx.DecodeOptions{External: b.model.External()})
 		if err != nil {
@@ -383,12 +383,12 @@ func (b *builder) initializers(og *onnx.Graph, main bool) (r map[string]tensor.V
 			return nil, nil, err
 		}
 		if left := maxDense - b.dense; n > left {
-			return nil, nil, fmt.Errorf("sparse initializer %q takes %d bytes when dense, want at most %d for all together, of which %d are left", st.Values.Name, n, maxDense, left)
+			return nil, nil, fail.Errorf("sparse initializer %q takes %d bytes when dense, want at most %d for all together, of which %d are left", st.Values.Name, n, maxDense, left)
 		}
 		b.dense += n
 		d, err := sp.ToDense(maxDense)
 		if err != nil {
-			return nil, nil, fmt.Errorf("sparse initializer %q: %w", st.Values.Name, err)
+			return nil, nil, fail.Errorf("sparse initializer %q: %w", st.Values.Name, err)
 		}
 		r[st.Values.Name] = d
 	}
@@ -419,7 +419,7 @@ func valueType(t *onnx.Type) (ir.Type, error) {
 		}
 		k := tensor.DType(t.Map.Key)
 		if !k.IsInteger() && k != tensor.TypeString {
-			return ir.Type{}, fmt.Errorf("key type of a map is %s, want an integer type or string", k)
+			return ir.Type{}, fail.Errorf("key type of a map is %s, want an integer type or string", k)
 		}
 		return ir.MapOf(k, of), nil
 	case t.Opaque != nil:
@@ -430,14 +430,14 @@ func valueType(t *onnx.Type) (ir.Type, error) {
 
 func tensorType(kind tensor.Kind, t *onnx.TensorType) (ir.Type, error) {
 	if t.ElemType < 0 || t.ElemType > math.MaxUint8 || !tensor.DType(t.ElemType).Valid() {
-		return ir.Type{}, fmt.Errorf("element type %d does not exist", t.ElemType)
+		return ir.Type{}, fail.Errorf("element type %d does not exist", t.ElemType)
 	}
 	r := ir.Type{Kind: kind, Elem: tensor.DType(t.ElemType)}
 	if t.Shape == nil {
 		return r, nil
 	}
 	if len(t.Shape.Dims) > tensor.MaxRank {
-		return r, fmt.Errorf("rank %d exceeds the limit of %d", len(t.Shape.Dims), tensor.MaxRank)
+		return r, fail.Errorf("rank %d exceeds the limit of %d", len(t.Shape.Dims), tensor.MaxRank)
 	}
 	r.Shape = make([]ir.Dim, len(t.Shape.Dims))
 	for i, d := range t.Shape.Dims {

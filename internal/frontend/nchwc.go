@@ -1,9 +1,9 @@
 package frontend
 
 import (
-	"fmt"
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/internal/ops/nchwc"
@@ -24,7 +24,7 @@ func nchwcBlock(m *onnx.Model) (int, error) {
 	e.graph(m.Graph, 0)
 	switch {
 	case e.of[0] != "" && e.of[1] != "":
-		return 0, fmt.Errorf("node %q of domain %s has channels in blocks of 8, node %q in blocks of 16", e.of[0], kit.DomainNchwc, e.of[1])
+		return 0, fail.Errorf("node %q of domain %s has channels in blocks of 8, node %q in blocks of 16", e.of[0], kit.DomainNchwc, e.of[1])
 	case e.of[0] != "":
 		return 8, nil
 	case e.of[1] != "":

@@ -1,10 +1,10 @@
 package frontend
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/onnx"
@@ -18,7 +18,7 @@ func (s *scope) node(n *onnx.Node) error {
 		return err
 	}
 	if b.nodes++; b.nodes > b.maxNodes {
-		return fmt.Errorf("model has more than %d nodes after inlining its functions", b.maxNodes)
+		return fail.Errorf("model has more than %d nodes after inlining its functions", b.maxNodes)
 	}
 	domain := kit.NormalDomain(n.Domain)
 	if f := b.funcs[funcKey{domain, n.OpType, n.Overload}]; f != nil {
@@ -36,22 +36,22 @@ func (s *scope) node(n *onnx.Node) error {
 	if def == nil {
 		return s.outputs(n, node)
 	}
-	fail := func(err error) error {
+	wrap := func(err error) error {
 		label := n.Name
 		if label == "" && len(n.Outputs) > 0 {
 			label = n.OpType + " -> " + n.Outputs[0]
 		}
-		return fmt.Errorf("node %q (%s, opset %d): %w", label, kit.QualifiedName(domain, n.OpType), opset, err)
+		return fail.Errorf("node %q (%s, opset %d): %w", label, kit.QualifiedName(domain, n.OpType), opset, err)
 	}
 	values, err := s.attributes(n, node)
 	if err != nil {
-		return fail(err)
+		return wrap(err)
 	}
 	a := kit.NewAttrs(n.OpType, values, len(n.Inputs), len(n.Outputs))
 	a.Block = b.block
 	op := def.Build(a, opset)
 	if err := a.Err(); err != nil {
-		return fail(err)
+		return wrap(err)
 	}
 	node.Op, node.Opset, node.Sig = op, opset, def.Signature()
 	if b.opts.KeepSource {
@@ -63,7 +63,7 @@ func (s *scope) node(n *onnx.Node) error {
 			node.In = append(node.In, ir.None)
 		}
 		if node.In[i] != ir.None {
-			return fail(fmt.Errorf("input %d is set, but it is an attribute in opset %d", i, opset))
+			return wrap(fail.Errorf("input %d is set, but it is an attribute in opset %d", i, opset))
 		}
 		node.In[i] = s.g.NewConst("", extra[i])
 		if node.Source != nil {
@@ -71,7 +71,7 @@ func (s *scope) node(n *onnx.Node) error {
 		}
 	}
 	if err := s.unblock(node); err != nil {
-		return fail(err)
+		return wrap(err)
 	}
 	return s.outputs(n, node)
 }
@@ -85,7 +85,7 @@ func (b *builder) operator(n *onnx.Node, imports map[string]int) (*kit.Def, int)
 		// ONNX Runtime's domain is often used without an import, and gradients use the engine's own
 		// domain.
 		if domain != kit.DomainMicrosoft && domain != kit.DomainInternal {
-			err = fmt.Errorf("operator %s belongs to domain %q, which the model does not import", kit.QualifiedName(domain, n.OpType), domainName(domain))
+			err = fail.Errorf("operator %s belongs to domain %q, which the model does not import", kit.QualifiedName(domain, n.OpType), domainName(domain))
 		}
 		opset = 1
 	}
@@ -123,7 +123,7 @@ func (s *scope) inputs(n *onnx.Node) ([]ir.ValueID, error) {
 		}
 		id, ok := s.lookup(name)
 		if !ok {
-			return nil, fmt.Errorf("node %q (%s): input %q is neither a graph input, an initializer nor the output of a node", n.Name, n.OpType, name)
+			return nil, fail.Errorf("node %q (%s): input %q is neither a graph input, an initializer nor the output of a node", n.Name, n.OpType, name)
 		}
 		in[i] = id
 	}
@@ -159,25 +159,25 @@ func (s *scope) call(n *onnx.Node, f *onnx.Function) error {
 	k := funcKey{kit.NormalDomain(f.Domain), f.Name, f.Overload}
 	name := kit.QualifiedName(f.Domain, f.Name)
 	if slices.Contains(s.calls, k) {
-		return fmt.Errorf("function %s calls itself", name)
+		return fail.Errorf("function %s calls itself", name)
 	}
 	if len(s.calls)+s.nesting >= s.b.limits.MaxDepth {
-		return fmt.Errorf("function calls exceed depth %d, at %s", s.b.limits.MaxDepth, name)
+		return fail.Errorf("function calls exceed depth %d, at %s", s.b.limits.MaxDepth, name)
 	}
 	in, err := s.inputs(n)
 	if err != nil {
 		return err
 	}
 	if len(in) > len(f.Inputs) {
-		return fmt.Errorf("node %q calls function %s with %d inputs, want at most %d", n.Name, name, len(in), len(f.Inputs))
+		return fail.Errorf("node %q calls function %s with %d inputs, want at most %d", n.Name, name, len(in), len(f.Inputs))
 	}
 	if len(n.Outputs) > len(f.Outputs) {
-		return fmt.Errorf("node %q has %d outputs, but function %s has %d", n.Name, len(n.Outputs), name, len(f.Outputs))
+		return fail.Errorf("node %q has %d outputs, but function %s has %d", n.Name, len(n.Outputs), name, len(f.Outputs))
 	}
 	body := &scope{b: s.b, g: s.g, names: map[string]ir.ValueID{}, attrs: map[string]*onnx.Attribute{}, nesting: s.nesting,
 		prefix: s.prefix + n.Name + "/", calls: append(slices.Clone(s.calls), k)}
 	if body.opsets, err = opsets(f.OpsetImports, s.b.model.IRVersion); err != nil {
-		return fmt.Errorf("function %s: %w", name, err)
+		return fail.Errorf("function %s: %w", name, err)
 	}
 	if len(f.OpsetImports) == 0 {
 		body.opsets = s.b.opsets
@@ -188,7 +188,7 @@ func (s *scope) call(n *onnx.Node, f *onnx.Function) error {
 			id = in[i]
 		}
 		if err := body.define(p, id); err != nil {
-			return fmt.Errorf("function %s: %w", name, err)
+			return fail.Errorf("function %s: %w", name, err)
 		}
 	}
 	for _, a := range f.AttributeProtos {
@@ -207,7 +207,7 @@ func (s *scope) call(n *onnx.Node, f *onnx.Function) error {
 	}
 	for _, fn := range f.Nodes {
 		if err := body.node(fn); err != nil {
-			return fmt.Errorf("function %s: %w", name, err)
+			return fail.Errorf("function %s: %w", name, err)
 		}
 	}
 	for i, out := range n.Outputs {
@@ -216,7 +216,7 @@ func (s *scope) call(n *onnx.Node, f *onnx.Function) error {
 		}
 		id, ok := body.names[f.Outputs[i]]
 		if !ok || id == ir.None {
-			return fmt.Errorf("function %s does not compute its output %q", name, f.Outputs[i])
+			return fail.Errorf("function %s does not compute its output %q", name, f.Outputs[i])
 		}
 		if err := s.define(out, id); err != nil {
 			return err
@@ -235,7 +235,7 @@ func (s *scope) resolve(a *onnx.Attribute) (*onnx.Attribute, error) {
 		return a, nil
 	}
 	if s.attrs == nil {
-		return nil, fmt.Errorf("attribute %s refers to attribute %s of a function, but the node is not in a function", a.Name, a.RefAttrName)
+		return nil, fail.Errorf("attribute %s refers to attribute %s of a function, but the node is not in a function", a.Name, a.RefAttrName)
 	}
 	return s.attrs[a.RefAttrName], nil
 }
@@ -245,10 +245,10 @@ func (s *scope) attributes(n *onnx.Node, node *ir.Node) (map[string]any, error) 
 	r := make(map[string]any, len(n.Attributes))
 	for _, a := range n.Attributes {
 		if a == nil || a.Name == "" {
-			return nil, fmt.Errorf("attribute without a name")
+			return nil, fail.Errorf("attribute without a name")
 		}
 		if _, ok := r[a.Name]; ok {
-			return nil, fmt.Errorf("attribute %s is set twice", a.Name)
+			return nil, fail.Errorf("attribute %s is set twice", a.Name)
 		}
 		name := a.Name
 		a, err := s.resolve(a)
@@ -260,7 +260,7 @@ func (s *scope) attributes(n *onnx.Node, node *ir.Node) (map[string]any, error) 
 		}
 		v, err := s.attribute(a, node)
 		if err != nil {
-			return nil, fmt.Errorf("attribute %s: %w", name, err)
+			return nil, fail.Errorf("attribute %s: %w", name, err)
 		}
 		r[name] = v
 	}
@@ -283,7 +283,7 @@ func (s *scope) attribute(a *onnx.Attribute, node *ir.Node) (any, error) {
 		return a.Strings, nil
 	case onnx.AttrTensor:
 		if a.T == nil {
-			return nil, fmt.Errorf("tensor is missing")
+			return nil, fail.Errorf("tensor is missing")
 		}
 		return s.b.model.DecodeTensor(a.T)
 	case onnx.AttrTensors:
@@ -298,14 +298,14 @@ func (s *scope) attribute(a *onnx.Attribute, node *ir.Node) (any, error) {
 		return r, nil
 	case onnx.AttrSparseTensor:
 		if a.SparseTensor == nil {
-			return nil, fmt.Errorf("sparse tensor is missing")
+			return nil, fail.Errorf("sparse tensor is missing")
 		}
 		return a.SparseTensor.Decode(&onnx.DecodeOptions{External: s.b.model.External()})
 	case onnx.AttrTypeProto:
 		return valueType(a.TP)
 	case onnx.AttrGraph:
 		if a.G == nil {
-			return nil, fmt.Errorf("graph is missing")
+			return nil, fail.Errorf("graph is missing")
 		}
 		return s.subgraph(a.G, node)
 	case onnx.AttrGraphs:
@@ -319,12 +319,12 @@ func (s *scope) attribute(a *onnx.Attribute, node *ir.Node) (any, error) {
 		}
 		return r, nil
 	}
-	return nil, fmt.Errorf("attribute type %d is not supported", a.Type)
+	return nil, fail.Errorf("attribute type %d is not supported", a.Type)
 }
 
 func (s *scope) subgraph(og *onnx.Graph, node *ir.Node) (kit.GraphRef, error) {
 	if len(node.Graphs) >= math.MaxInt16 {
-		return 0, fmt.Errorf("node has more than %d subgraphs", math.MaxInt16)
+		return 0, fail.Errorf("node has more than %d subgraphs", math.MaxInt16)
 	}
 	g, err := s.b.graph(og, s, false)
 	if err != nil {

@@ -2,9 +2,9 @@ package ir
 
 import (
 	"context"
-	"fmt"
 	"math"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -226,7 +226,7 @@ func scratchOf[T any](c *Call, n int, take func(c *Call, n int) ([]byte, error))
 	var z [1]T
 	size := len(memory.AsBytes(z[:]))
 	if n < 0 || n > math.MaxInt/2/size {
-		return nil, fmt.Errorf("scratch memory of %d elements overflows", n)
+		return nil, fail.Errorf("scratch memory of %d elements overflows", n)
 	}
 	b, err := take(c, n*size)
 	if err != nil {

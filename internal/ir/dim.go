@@ -7,6 +7,8 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+
+	"github.com/onward-ml/onward/internal/fail"
 )
 
 // Dim is one dimension of a shape, or one element of a shape value: a known number, an expression
@@ -315,7 +317,7 @@ func abs(n int) int {
 func Merge(a, b Dim) (Dim, error) {
 	switch {
 	case a.Differs(b):
-		return a, fmt.Errorf("dimensions %s and %s differ", a, b)
+		return a, fail.Errorf("dimensions %s and %s differ", a, b)
 	case a.known:
 		return a, nil
 	case b.known || a.IsUnknown():

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -87,7 +88,7 @@ func InferNode(g *Graph, n *Node) error {
 	if err == nil {
 		for i, id := range n.Out {
 			if id != None && !c.out[i].Type.Known() {
-				err = fmt.Errorf("type of output %d (%s) is unknown", i, g.Values[id].Name)
+				err = fail.Errorf("type of output %d (%s) is unknown", i, g.Values[id].Name)
 				break
 			}
 		}
@@ -114,18 +115,18 @@ func InferNode(g *Graph, n *Node) error {
 
 func inferSub(g *Graph, n *Node, k int, in []Value) ([]Value, error) {
 	if k < 0 || k >= len(n.Graphs) {
-		return nil, fmt.Errorf("subgraph %d does not exist", k)
+		return nil, fail.Errorf("subgraph %d does not exist", k)
 	}
 	sub := n.Graphs[k]
 	if len(in) != len(sub.Inputs) {
-		return nil, fmt.Errorf("subgraph %q has %d inputs, want %d", sub.Name, len(sub.Inputs), len(in))
+		return nil, fail.Errorf("subgraph %q has %d inputs, want %d", sub.Name, len(sub.Inputs), len(in))
 	}
 	for i, id := range sub.Inputs {
 		v := &sub.Values[id]
 		if in[i].Type.Known() {
 			v.Type, v.Const, v.Contents = in[i].Type, in[i].Const, in[i].Contents
 		} else if !v.Type.Known() {
-			return nil, fmt.Errorf("type of input %q of subgraph %q is unknown", v.Name, sub.Name)
+			return nil, fail.Errorf("type of input %q of subgraph %q is unknown", v.Name, sub.Name)
 		}
 	}
 	for _, c := range sub.Captures {

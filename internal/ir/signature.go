@@ -1,9 +1,9 @@
 package ir
 
 import (
-	"fmt"
 	"strings"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -61,7 +61,7 @@ func ParseSignature(in, out string, types map[string]string) (*Signature, error)
 		for _, w := range strings.Fields(words) {
 			ts, err := expand(w)
 			if err != nil {
-				return nil, fmt.Errorf("type variable %s: %w", name, err)
+				return nil, fail.Errorf("type variable %s: %w", name, err)
 			}
 			s.Vars[name] = append(s.Vars[name], ts...)
 		}
@@ -75,7 +75,7 @@ func ParseSignature(in, out string, types map[string]string) (*Signature, error)
 	}
 	for _, p := range append(append([]Param{}, s.In...), s.Out...) {
 		if err := s.checkPattern(p.Pattern); err != nil {
-			return nil, fmt.Errorf("parameter %s: %w", p.Name, err)
+			return nil, fail.Errorf("parameter %s: %w", p.Name, err)
 		}
 	}
 	return s, nil
@@ -86,7 +86,7 @@ func parseParams(list string) ([]Param, error) {
 	for _, item := range splitTop(list) {
 		name, pat, ok := strings.Cut(item, ":")
 		if !ok {
-			return nil, fmt.Errorf("parameter %q has no type", item)
+			return nil, fail.Errorf("parameter %q has no type", item)
 		}
 		p := Param{Name: strings.TrimSpace(name), Pattern: strings.TrimSpace(pat)}
 		switch p.Pattern[len(p.Pattern)-1] {
@@ -154,7 +154,7 @@ func expand(w string) ([]tensor.Type, error) {
 	if head == "map" {
 		var ok bool
 		if key, arg, ok = strings.Cut(arg, ","); !ok {
-			return nil, fmt.Errorf("map type %q needs a key and a value", w)
+			return nil, fail.Errorf("map type %q needs a key and a value", w)
 		}
 	}
 	inner, err := expand(arg)
@@ -177,7 +177,7 @@ func expand(w string) ([]tensor.Type, error) {
 			}
 			r[i] = tensor.MapOf(k, t)
 		default:
-			return nil, fmt.Errorf("unknown type %q", w)
+			return nil, fail.Errorf("unknown type %q", w)
 		}
 	}
 	return r, nil
@@ -195,7 +195,7 @@ func (s *Signature) checkPattern(pat string) error {
 	}
 	if isVar(pat) {
 		if _, ok := s.Vars[pat]; !ok {
-			return fmt.Errorf("type variable %s is not declared", pat)
+			return fail.Errorf("type variable %s is not declared", pat)
 		}
 		return nil
 	}
@@ -211,7 +211,7 @@ func (s *Signature) match(pat string, t tensor.Type, bound map[string]tensor.Typ
 	case isVar(pat):
 		if b, ok := bound[pat]; ok {
 			if !b.Equal(t) {
-				return fmt.Errorf("has type %s, but type parameter %s is bound to %s", t, pat, b)
+				return fail.Errorf("has type %s, but type parameter %s is bound to %s", t, pat, b)
 			}
 			return nil
 		}
@@ -221,7 +221,7 @@ func (s *Signature) match(pat string, t tensor.Type, bound map[string]tensor.Typ
 				return nil
 			}
 		}
-		return fmt.Errorf("has type %s, which type parameter %s does not allow", t, pat)
+		return fail.Errorf("has type %s, which type parameter %s does not allow", t, pat)
 	case head == "seq" && t.Kind == tensor.KindSequence, head == "optional" && t.Kind == tensor.KindOptional:
 		if t.Of == nil || t.Of.Kind == tensor.KindInvalid {
 			return nil
@@ -232,14 +232,14 @@ func (s *Signature) match(pat string, t tensor.Type, bound map[string]tensor.Typ
 	}
 	want, err := expand(pat)
 	if err != nil {
-		return fmt.Errorf("has type %s, want %s", t, pat)
+		return fail.Errorf("has type %s, want %s", t, pat)
 	}
 	for _, w := range want {
 		if w.Equal(t) {
 			return nil
 		}
 	}
-	return fmt.Errorf("has type %s, want %s", t, pat)
+	return fail.Errorf("has type %s, want %s", t, pat)
 }
 
 // Check reports whether a node may have inputs of these types (the zero Type for an omitted one)
@@ -281,25 +281,25 @@ func (s *Signature) bind(in []tensor.Type, numOut int, bound map[string]tensor.T
 	for i, t := range in {
 		p, ok := formal(s.In, i)
 		if !ok {
-			return fmt.Errorf("node has %d inputs, want at most %d", len(in), len(s.In))
+			return fail.Errorf("node has %d inputs, want at most %d", len(in), len(s.In))
 		}
 		if t.Kind == tensor.KindInvalid {
 			if !p.Optional && !p.Variadic {
-				return fmt.Errorf("input %d (%s) is missing", i, p.Name)
+				return fail.Errorf("input %d (%s) is missing", i, p.Name)
 			}
 			continue
 		}
 		if err := s.match(p.Pattern, t, bound); err != nil {
-			return fmt.Errorf("input %d (%s) %w", i, p.Name, err)
+			return fail.Errorf("input %d (%s) %w", i, p.Name, err)
 		}
 	}
 	for i := len(in); i < len(s.In); i++ {
 		if p := s.In[i]; !p.Optional && (!p.Variadic || p.Min > 0) {
-			return fmt.Errorf("input %d (%s) is missing", i, p.Name)
+			return fail.Errorf("input %d (%s) is missing", i, p.Name)
 		}
 	}
 	if n := len(s.Out); numOut > n && (n == 0 || !s.Out[n-1].Variadic) {
-		return fmt.Errorf("node has %d outputs, want at most %d", numOut, n)
+		return fail.Errorf("node has %d outputs, want at most %d", numOut, n)
 	}
 	return nil
 }

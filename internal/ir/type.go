@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -139,7 +140,7 @@ func MergeTypes(a, b Type) (Type, error) {
 		return a, nil
 	}
 	if !a.Base().Equal(b.Base()) {
-		return a, fmt.Errorf("types %s and %s differ", a.Base(), b.Base())
+		return a, fail.Errorf("types %s and %s differ", a.Base(), b.Base())
 	}
 	r := a
 	if a.Of != nil {
@@ -155,13 +156,13 @@ func MergeTypes(a, b Type) (Type, error) {
 		r.Shape = b.Shape
 	case b.Shape == nil:
 	case len(a.Shape) != len(b.Shape):
-		return a, fmt.Errorf("ranks %d and %d differ", len(a.Shape), len(b.Shape))
+		return a, fail.Errorf("ranks %d and %d differ", len(a.Shape), len(b.Shape))
 	default:
 		r.Shape = make([]Dim, len(a.Shape))
 		for i := range a.Shape {
 			d, err := Merge(a.Shape[i], b.Shape[i])
 			if err != nil {
-				return a, fmt.Errorf("dimension %d: %w", i, err)
+				return a, fail.Errorf("dimension %d: %w", i, err)
 			}
 			r.Shape[i] = d
 		}
@@ -173,7 +174,7 @@ func MergeTypes(a, b Type) (Type, error) {
 // differ become unknown. It fails if kinds or element types differ. If and Loop use it.
 func Widen(a, b Type) (Type, error) {
 	if !a.Base().Equal(b.Base()) {
-		return a, fmt.Errorf("types %s and %s differ", a.Base(), b.Base())
+		return a, fail.Errorf("types %s and %s differ", a.Base(), b.Base())
 	}
 	r := a
 	if a.Of != nil {

@@ -1,6 +1,6 @@
 package ir
 
-import "fmt"
+import "github.com/onward-ml/onward/internal/fail"
 
 // Verify checks that a graph is well formed: every value is computed once, and before its uses, and
 // every id exists. It runs after each pass.
@@ -14,28 +14,28 @@ func Verify(g *Graph) error {
 	}
 	for _, c := range g.Captures {
 		if c.Inner < 0 || int(c.Inner) >= len(g.Values) {
-			return fmt.Errorf("graph %q has a capture for value %d, which does not exist", g.Name, c.Inner)
+			return fail.Errorf("graph %q has a capture for value %d, which does not exist", g.Name, c.Inner)
 		}
 		ready[c.Inner] = true
 	}
 	use := func(id ValueID) error {
 		if id < 0 || int(id) >= len(g.Values) {
-			return fmt.Errorf("value %d, which does not exist", id)
+			return fail.Errorf("value %d, which does not exist", id)
 		}
 		if !ready[id] {
-			return fmt.Errorf("value %d (%s) before it is computed", id, g.Values[id].Name)
+			return fail.Errorf("value %d (%s) before it is computed", id, g.Values[id].Name)
 		}
 		return nil
 	}
 	produced := make([]bool, len(g.Values))
 	for i, n := range g.Nodes {
 		if n.Op == nil {
-			return fmt.Errorf("node %d (%s) has no operator", i, n.OpType)
+			return fail.Errorf("node %d (%s) has no operator", i, n.OpType)
 		}
 		var err error
 		n.EachUse(func(id ValueID) {
 			if e := use(id); e != nil && err == nil {
-				err = fmt.Errorf("node %d (%s) uses %w", i, n.OpType, e)
+				err = fail.Errorf("node %d (%s) uses %w", i, n.OpType, e)
 			}
 		})
 		if err != nil {
@@ -43,7 +43,7 @@ func Verify(g *Graph) error {
 		}
 		for _, s := range n.Graphs {
 			if err := Verify(s); err != nil {
-				return fmt.Errorf("in node %d (%s): %w", i, n.OpType, err)
+				return fail.Errorf("in node %d (%s): %w", i, n.OpType, err)
 			}
 		}
 		for _, id := range n.Out {
@@ -51,17 +51,17 @@ func Verify(g *Graph) error {
 				continue
 			}
 			if id < 0 || int(id) >= len(g.Values) {
-				return fmt.Errorf("node %d (%s) computes value %d, which does not exist", i, n.OpType, id)
+				return fail.Errorf("node %d (%s) computes value %d, which does not exist", i, n.OpType, id)
 			}
 			if produced[id] {
-				return fmt.Errorf("node %d (%s) computes value %d (%s) a second time", i, n.OpType, id, g.Values[id].Name)
+				return fail.Errorf("node %d (%s) computes value %d (%s) a second time", i, n.OpType, id, g.Values[id].Name)
 			}
 			produced[id], ready[id] = true, true
 		}
 	}
 	for _, id := range g.Outputs {
 		if err := use(id); err != nil {
-			return fmt.Errorf("the graph's output uses %w", err)
+			return fail.Errorf("the graph's output uses %w", err)
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -27,7 +28,7 @@ func (g *AffineGrid) Infer(c *ir.InferContext) error {
 		return nil
 	}
 	if len(s) != 4 && len(s) != 5 {
-		return kit.Errorf("size has %d elements, want 4 or 5", len(s))
+		return fail.Errorf("size has %d elements, want 4 or 5", len(s))
 	}
 	t.Shape = append(append([]ir.Dim{s[0]}, s[2:]...), ir.Known(len(s)-2))
 	return nil
@@ -37,11 +38,11 @@ func (g *AffineGrid) Infer(c *ir.InferContext) error {
 func (g *AffineGrid) Run(c *ir.Call) error {
 	theta, size := c.Tensor(0), kit.Ints(c.Tensor(1))
 	if len(size) != 4 && len(size) != 5 {
-		return kit.Errorf("size has %d elements, want 4 or 5", len(size))
+		return fail.Errorf("size has %d elements, want 4 or 5", len(size))
 	}
 	r := len(size) - 2
 	if s := theta.Shape(); len(s) != 3 || s[0] != size[0] || s[1] != r || s[2] != r+1 {
-		return kit.Errorf("theta has shape %v, want [%d %d %d]", s, size[0], r, r+1)
+		return fail.Errorf("theta has shape %v, want [%d %d %d]", s, size[0], r, r+1)
 	}
 	m, err := kit.RealIn[float64](c, theta)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -73,7 +74,7 @@ var _ = kit.Register(&kit.Def{Name: "Attention", Since: kit.Versions{23, 24, 25}
 // attentionParts computes the outputs by products, a mask and a softmax.
 func attentionParts(b *kit.GradientBuilder, n *kit.GradientNode) ([]string, error) {
 	if len(n.Inputs) < 3 {
-		return nil, kit.Errorf("node has %d inputs, want at least 3", len(n.Inputs))
+		return nil, fail.Errorf("node has %d inputs, want at least 3", len(n.Inputs))
 	}
 	heads := func(x, attr string) string {
 		return b.Factored("onward.SplitHeads", float32(n.Attrs.Int(attr, 0)), x)
@@ -118,7 +119,7 @@ func attentionParts(b *kit.GradientBuilder, n *kit.GradientNode) ([]string, erro
 	y = b.Factored("onward.JoinHeads", float32(n.Attrs.Int("q_num_heads", 0)), y, n.Inputs[0])
 	mode := n.Attrs.Int("qk_matmul_output_mode", 0)
 	if mode < 0 || mode > 3 {
-		return nil, kit.Errorf("qk_matmul_output_mode is %d, want 0 to 3", mode)
+		return nil, fail.Errorf("qk_matmul_output_mode is %d, want 0 to 3", mode)
 	}
 	return []string{y, k, v, []string{raw, capped, biased, p}[mode]}, nil
 }
@@ -128,7 +129,7 @@ func (op *Attention) Infer(c *ir.InferContext) error {
 	q, k, v := c.Shape(0), c.Shape(1), c.Shape(2)
 	for i, s := range [][]ir.Dim{q, k, v} {
 		if s != nil && len(s) != 3 && len(s) != 4 {
-			return kit.Errorf("input %d has rank %d, want 3 or 4", i, len(s))
+			return fail.Errorf("input %d has rank %d, want 3 or 4", i, len(s))
 		}
 	}
 	split := func(s []ir.Dim, heads int) (batch, h, n, d ir.Dim) {
@@ -193,11 +194,11 @@ func runAttention[T kit.RealFloat](op *Attention, c *ir.Call) error {
 	qs, ks, vs := c.Tensor(0).Shape(), c.Tensor(1).Shape(), c.Tensor(2).Shape()
 	switch {
 	case len(qs) != len(ks) || len(qs) != len(vs) || k.Batch != q.Batch || v.Batch != q.Batch:
-		return kit.Errorf("Q, K and V have shapes %v, %v and %v, want the same rank and batch size", qs, ks, vs)
+		return fail.Errorf("Q, K and V have shapes %v, %v and %v, want the same rank and batch size", qs, ks, vs)
 	case k.Size != q.Size || v.Length != k.Length || v.Heads != k.Heads:
-		return kit.Errorf("Q, K and V have shapes %v, %v and %v with %d and %d heads, which do not match", qs, ks, vs, q.Heads, k.Heads)
+		return fail.Errorf("Q, K and V have shapes %v, %v and %v with %d and %d heads, which do not match", qs, ks, vs, q.Heads, k.Heads)
 	case k.Heads == 0 && q.Heads > 0 || k.Heads > 0 && q.Heads%k.Heads != 0:
-		return kit.Errorf("got %d query heads, want a multiple of the %d key and value heads", q.Heads, k.Heads)
+		return fail.Errorf("got %d query heads, want a multiple of the %d key and value heads", q.Heads, k.Heads)
 	}
 	a := &kit.AttentionCore[T]{Batch: q.Batch, Heads: q.Heads, KVHeads: k.Heads, QLen: q.Length, Dim: q.Size, VDim: v.Size,
 		Scale: op.Scale, Softcap: op.Softcap, Observe: kit.ScoresNone}
@@ -212,21 +213,21 @@ func runAttention[T kit.RealFloat](op *Attention, c *ir.Call) error {
 
 	past := 0
 	if c.Has(4) != c.Has(5) {
-		return kit.Errorf("past_key and past_value must be given together")
+		return fail.Errorf("past_key and past_value must be given together")
 	}
 	if c.Has(4) {
 		if c.Has(6) {
-			return kit.Errorf("nonpad_kv_seqlen cannot be combined with past_key and past_value")
+			return fail.Errorf("nonpad_kv_seqlen cannot be combined with past_key and past_value")
 		}
 		pk, pv := c.Tensor(4).Shape(), c.Tensor(5).Shape()
 		if len(pk) == 4 {
 			past = pk[2]
 		}
 		if !slices.Equal(pk, []int{k.Batch, k.Heads, past, k.Size}) || !slices.Equal(pv, []int{k.Batch, k.Heads, past, v.Size}) {
-			return kit.Errorf("past_key and past_value have shapes %v and %v, want [%d %d past %d] and [%[3]d %[4]d past %[6]d]", pk, pv, k.Batch, k.Heads, k.Size, v.Size)
+			return fail.Errorf("past_key and past_value have shapes %v and %v, want [%d %d past %d] and [%[3]d %[4]d past %[6]d]", pk, pv, k.Batch, k.Heads, k.Size, v.Size)
 		}
 		if past > math.MaxInt-k.Length {
-			return kit.Errorf("past_key has shape %v, which overflows with %d new tokens", pk, k.Length)
+			return fail.Errorf("past_key has shape %v, which overflows with %d new tokens", pk, k.Length)
 		}
 	}
 	a.KVLen = past + k.Length
@@ -241,11 +242,11 @@ func runAttention[T kit.RealFloat](op *Attention, c *ir.Call) error {
 	nonpad := kit.Ints(c.Tensor(6))
 	if c.Has(6) {
 		if s := c.Tensor(6).Shape(); len(nonpad) != q.Batch {
-			return kit.Errorf("nonpad_kv_seqlen has shape %v, want [%d]", s, q.Batch)
+			return fail.Errorf("nonpad_kv_seqlen has shape %v, want [%d]", s, q.Batch)
 		}
 		for i, n := range nonpad {
 			if n < 0 || n > a.KVLen {
-				return kit.Errorf("nonpad_kv_seqlen[%d] is %d, want 0 to %d", i, n, a.KVLen)
+				return fail.Errorf("nonpad_kv_seqlen[%d] is %d, want 0 to %d", i, n, a.KVLen)
 			}
 		}
 	}
@@ -262,7 +263,7 @@ func runAttention[T kit.RealFloat](op *Attention, c *ir.Call) error {
 	yIn := kit.AttentionInput{Batch: q.Batch, Heads: q.Heads, Length: q.Length, Size: v.Size, Last: q.Last}
 	if q.Last {
 		if q.Heads > 0 && v.Size > math.MaxInt/q.Heads {
-			return kit.Errorf("output size overflows: V has shape %v for %d query heads", vs, q.Heads)
+			return fail.Errorf("output size overflows: V has shape %v for %d query heads", vs, q.Heads)
 		}
 		out = []int{q.Batch, q.Length, q.Heads * v.Size}
 	}

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -77,7 +78,7 @@ func (b *BatchNormalization) Infer(c *ir.InferContext) error {
 	if s := c.Shape(0); b.Spatial && len(s) > 1 {
 		for i := 1; i < 5; i++ {
 			if p := c.Shape(i); p != nil && ir.Product(p).Differs(s[1]) {
-				return kit.Errorf("input %d has shape %v, want [%s]", i, p, s[1])
+				return fail.Errorf("input %d has shape %v, want [%s]", i, p, s[1])
 			}
 		}
 	}
@@ -124,7 +125,7 @@ func batchNorm[T kit.RealFloat](c *ir.Call, b *BatchNormalization) error {
 	x, mean, variance := p[0], p[3], p[4]
 	if b.Training {
 		if n*plane == 0 && ch > 0 {
-			return kit.Errorf("input has shape %v: the statistics of an empty batch are undefined", s)
+			return fail.Errorf("input has shape %v: the statistics of an empty batch are undefined", s)
 		}
 		if mean, err = ir.ScratchOf[T](c, ch); err != nil {
 			return err

@@ -3,6 +3,7 @@ package ops
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -32,7 +33,7 @@ func (o *Bernoulli) Run(c *ir.Call) error {
 	probs := tensor.Of[float64](p)
 	for i, v := range probs {
 		if math.IsNaN(v) {
-			return kit.Errorf("element %d is NaN, want a probability in [0, 1]", i)
+			return fail.Errorf("element %d is NaN, want a probability in [0, 1]", i)
 		}
 	}
 	src := o.Source(c)

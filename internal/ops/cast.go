@@ -3,6 +3,7 @@ package ops
 import (
 	"strings"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -23,7 +24,7 @@ var _ = kit.Register(&kit.Def{Name: "Cast", Since: kit.Versions{1, 6, 9, 13, 19,
 		if opset < 6 { // the attribute is the name of the type
 			d, err := tensor.ParseDType(strings.ToLower(a.String("to", "")))
 			if err != nil {
-				return a.Fail(kit.Errorf("attribute to: %w", err))
+				return a.Fail(fail.Errorf("attribute to: %w", err))
 			}
 			o.To = d
 		} else if o.To = a.DType("to", tensor.Undefined); o.To == tensor.Undefined && a.Has("to") {

@@ -3,6 +3,7 @@ package ops
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -59,7 +60,7 @@ func (op *CausalConvWithState) Run(c *ir.Call) error {
 	x, w := c.Tensor(0), c.Tensor(1)
 	s, ws := x.Shape(), w.Shape()
 	if len(s) != 3 && (len(s) < 3 || !op.ChannelsLast) || len(ws) != 3 || ws[1] != 1 || ws[2] < 1 || ws[2] > kit.WindowLimit {
-		return kit.Errorf("input and weight have shapes %v and %v, want [batch channels length], or [batch length channels...] with channels_last, and [channels 1 k] with k at least 1", s, ws)
+		return fail.Errorf("input and weight have shapes %v and %v, want [batch channels length], or [batch length channels...] with channels_last, and [channels 1 k] with k at least 1", s, ws)
 	}
 	batch, channels, n, axis := s[0], s[1], s[2], 2
 	if op.ChannelsLast {
@@ -68,10 +69,10 @@ func (op *CausalConvWithState) Run(c *ir.Call) error {
 	k := ws[2]
 	past := (k - 1) * op.Dilation
 	if ws[0] != channels {
-		return kit.Errorf("weight has shape %v, want %d channels", ws, channels)
+		return fail.Errorf("weight has shape %v, want %d channels", ws, channels)
 	}
 	if b := c.Tensor(2); b != nil && b.Len() != channels {
-		return kit.Errorf("bias has shape %v, want [%d]", b.Shape(), channels)
+		return fail.Errorf("bias has shape %v, want [%d]", b.Shape(), channels)
 	}
 	shape := slices.Clone(s)
 	shape[axis] = past
@@ -80,7 +81,7 @@ func (op *CausalConvWithState) Run(c *ir.Call) error {
 		slots, shape = op.Window, append([]int{op.Window}, shape...)
 	}
 	if p := c.Tensor(3); p != nil && !slices.Equal(p.Shape(), shape) {
-		return kit.Errorf("past_state has shape %v, want %v", p.Shape(), shape)
+		return fail.Errorf("past_state has shape %v, want %v", p.Shape(), shape)
 	}
 	var in [4][]float32
 	for i := range in {

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -25,7 +26,7 @@ func centerCropTarget[D any](in, want []D, axes []int) ([]D, error) {
 		return nil, err
 	}
 	if axes == nil && len(want) != len(in) {
-		return nil, kit.Errorf("shape has %d elements, but the input has rank %d", len(want), len(in))
+		return nil, fail.Errorf("shape has %d elements, but the input has rank %d", len(want), len(in))
 	}
 	for i, a := range at {
 		out[a] = want[i]

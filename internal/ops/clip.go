@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
@@ -76,7 +77,7 @@ func (*Clip) Infer(c *ir.InferContext) error { return kit.SameAsInput(c) }
 func (o *Clip) Run(c *ir.Call) error {
 	for i, name := range []string{"", "min", "max"} {
 		if t := c.Tensor(i); i > 0 && t != nil && t.Len() != 1 {
-			return kit.Errorf("%s has shape %v, want a scalar", name, t.Shape())
+			return fail.Errorf("%s has shape %v, want a scalar", name, t.Shape())
 		}
 	}
 	switch d := c.Tensor(0).DType(); d {
@@ -112,7 +113,7 @@ func (o *Clip) Run(c *ir.Call) error {
 		}
 		return kit.MapLoop(c, kit.WidenedLoop(*clipFloats(lo, hi), d), kit.GrainVector)
 	default:
-		return kit.Errorf("elements of type %s are not supported", d)
+		return fail.Errorf("elements of type %s are not supported", d)
 	}
 }
 

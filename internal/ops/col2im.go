@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
@@ -78,7 +79,7 @@ func (op *Col2Im) geometry(x, imageShape, blockShape *tensor.Tensor) (*col2imGeo
 	}
 	r := len(g.image)
 	if x.Rank() != 3 || r == 0 || len(g.block) != r {
-		return nil, kit.Errorf("input has rank %d, want 3; image_shape has %d elements and block_shape %d, want equal numbers", x.Rank(), r, len(g.block))
+		return nil, fail.Errorf("input has rank %d, want 3; image_shape has %d elements and block_shape %d, want equal numbers", x.Rank(), r, len(g.block))
 	}
 	list := func(v []int, n, def int, name string) []int {
 		if v == nil {
@@ -88,7 +89,7 @@ func (op *Col2Im) geometry(x, imageShape, blockShape *tensor.Tensor) (*col2imGeo
 			}
 		}
 		if len(v) != n {
-			err = kit.Errorf("attribute %s has %d elements, want %d", name, len(v), n)
+			err = fail.Errorf("attribute %s has %d elements, want %d", name, len(v), n)
 		}
 		return v
 	}
@@ -99,11 +100,11 @@ func (op *Col2Im) geometry(x, imageShape, blockShape *tensor.Tensor) (*col2imGeo
 	g.counts = make([]int, r)
 	for i := range r {
 		if g.image[i] < 0 || g.image[i] > math.MaxInt32 || g.block[i] < 1 || g.block[i] > math.MaxInt32 {
-			return nil, kit.Errorf("image_shape is %v and block_shape %v, want 0 and 1 to %d", g.image, g.block, math.MaxInt32)
+			return nil, fail.Errorf("image_shape is %v and block_shape %v, want 0 and 1 to %d", g.image, g.block, math.MaxInt32)
 		}
 		room := g.image[i] + g.pads[i] + g.pads[r+i] - g.dilates[i]*(g.block[i]-1) - 1
 		if room < 0 {
-			return nil, kit.Errorf("block size %d exceeds dimension %d of size %d", g.block[i], i, g.image[i])
+			return nil, fail.Errorf("block size %d exceeds dimension %d of size %d", g.block[i], i, g.image[i])
 		}
 		g.counts[i] = room/g.strides[i] + 1
 	}
@@ -112,10 +113,10 @@ func (op *Col2Im) geometry(x, imageShape, blockShape *tensor.Tensor) (*col2imGeo
 		return nil, err
 	}
 	if x.Dim(1)%block != 0 {
-		return nil, kit.Errorf("input has shape %v: %d rows are not a multiple of block_shape %v", x.Shape(), x.Dim(1), g.block)
+		return nil, fail.Errorf("input has shape %v: %d rows are not a multiple of block_shape %v", x.Shape(), x.Dim(1), g.block)
 	}
 	if n, err := tensor.Elements(g.counts); err != nil || n != x.Dim(2) {
-		return nil, kit.Errorf("input has shape %v with %d blocks, image_shape %v needs %v", x.Shape(), x.Dim(2), g.image, g.counts)
+		return nil, fail.Errorf("input has shape %v with %d blocks, image_shape %v needs %v", x.Shape(), x.Dim(2), g.image, g.counts)
 	}
 	g.n, g.channels = x.Dim(0), x.Dim(1)/block
 	return g, nil
@@ -159,7 +160,7 @@ func (op *Col2Im) Run(c *ir.Call) error {
 	case tensor.TypeComplex128:
 		return col2imRun[complex128](c, g, x, shape)
 	}
-	return kit.Errorf("elements of type %s cannot be added", x.DType())
+	return fail.Errorf("elements of type %s cannot be added", x.DType())
 }
 
 type col2imNumber interface {

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -48,7 +49,7 @@ func (op *Compress) Infer(c *ir.InferContext) error {
 func (op *Compress) Run(c *ir.Call) error {
 	x, cond := c.Tensor(0), c.Tensor(1)
 	if cond.Rank() != 1 {
-		return kit.Errorf("condition has rank %d, want 1", cond.Rank())
+		return fail.Errorf("condition has rank %d, want 1", cond.Rank())
 	}
 	axis, n := 0, x.Len()
 	if !op.Flat {

@@ -3,6 +3,7 @@ package ops
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -68,7 +69,7 @@ func (op *Concat) Run(c *ir.Call) error {
 	in := make([]*tensor.Tensor, c.NumIn())
 	for i := range in {
 		if in[i] = c.Tensor(i); in[i] == nil {
-			return kit.Errorf("input %d is missing", i)
+			return fail.Errorf("input %d is missing", i)
 		}
 	}
 	shape, axis, err := kit.ConcatShape(in, op.Axis)

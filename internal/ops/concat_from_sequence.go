@@ -3,6 +3,7 @@ package ops
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -52,13 +53,13 @@ func (op *ConcatFromSequence) Run(c *ir.Call) error {
 		return err
 	}
 	if len(s.Items) == 0 {
-		return kit.Errorf("sequence is empty")
+		return fail.Errorf("sequence is empty")
 	}
 	in := make([]*tensor.Tensor, len(s.Items))
 	for i, v := range s.Items {
 		t, ok := v.(*tensor.Tensor)
 		if !ok {
-			return kit.Errorf("item %d has type %s, want a tensor", i, v.Type())
+			return fail.Errorf("item %d has type %s, want a tensor", i, v.Type())
 		}
 		if op.NewAxis {
 			axis, err := kit.NormalAxis(op.Axis, t.Rank()+1)

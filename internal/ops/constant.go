@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -57,7 +58,7 @@ func buildConstant(a *kit.Attrs, opset int) kit.Operator {
 	}
 	switch {
 	case given != 1:
-		return a.Fail(kit.Errorf("%d value attributes are set, want exactly one", given))
+		return a.Fail(fail.Errorf("%d value attributes are set, want exactly one", given))
 	case op.Value == nil && op.Sparse == nil:
 		return nil // the attribute has another type, which a has recorded
 	}

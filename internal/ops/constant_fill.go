@@ -3,6 +3,7 @@ package ops
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -82,7 +83,7 @@ func (op *ConstantFill) Infer(c *ir.InferContext) error {
 
 func (op *ConstantFill) listed(d tensor.DType) error {
 	if d != tensor.TypeInt32 && d != tensor.TypeInt64 {
-		return kit.Errorf("input has type %s, want int32 or int64 for a shape", d)
+		return fail.Errorf("input has type %s, want int32 or int64 for a shape", d)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -24,7 +25,7 @@ var _ = kit.Register(&kit.Def{Name: "Conv", Since: kit.Versions{1, 11, 22}, In: 
 // linear in their two inputs, so the three operators are each other's gradients.
 func convGradient(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
 	if len(n.Inputs) < 2 {
-		return nil, kit.Errorf("node has %d inputs, want 2 or 3", len(n.Inputs))
+		return nil, fail.Errorf("node has %d inputs, want 2 or 3", len(n.Inputs))
 	}
 	r := make([]string, len(n.Inputs))
 	r[0] = b.Node("onward.ConvInputGradient", n.Attrs, g, n.Inputs[1], n.Inputs[0])

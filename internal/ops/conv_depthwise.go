@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/conv"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -64,7 +65,7 @@ func prepareDepthwise(f *FusedConv, in []tensor.Value, types []ir.Type) (ir.Oper
 func (f *depthwiseConv) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	if x.Rank() == 0 || !slices.Equal(x.Shape()[1:], f.in) {
-		return kit.Errorf("input has shape %v, want N images of %v", x.Shape(), f.in)
+		return fail.Errorf("input has shape %v, want N images of %v", x.Shape(), f.in)
 	}
 	n := x.Dim(0)
 	y, err := c.Output(0, tensor.TypeFloat32, append([]int{n}, f.out...)...)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -22,7 +23,7 @@ type FusedConv struct {
 // Infer is that of Conv.
 func (f *FusedConv) Infer(c *ir.InferContext) error {
 	if e := c.Elem(0); e != tensor.TypeFloat32 {
-		return kit.Errorf("input is %s, want float", e)
+		return fail.Errorf("input is %s, want float", e)
 	}
 	return f.Conv.Infer(c)
 }
@@ -50,7 +51,7 @@ func (f *FusedConv) finish(c *ir.Call, y *tensor.Tensor) error {
 	var add []float32
 	if z := c.Tensor(3); z != nil {
 		if fmt.Sprint(z.Shape()) != fmt.Sprint(y.Shape()) {
-			return kit.Errorf("input Z has shape %v, the output %v", z.Shape(), y.Shape())
+			return fail.Errorf("input Z has shape %v, the output %v", z.Shape(), y.Shape())
 		}
 		add = tensor.Of[float32](z)
 	}

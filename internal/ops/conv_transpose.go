@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/conv"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -30,10 +31,10 @@ var _ = kit.Register(&kit.Def{Name: "ConvTranspose", Since: kit.Versions{1, 11, 
 // convTransposeGradient convolves the gradient.
 func convTransposeGradient(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
 	if len(n.Inputs) < 2 {
-		return nil, kit.Errorf("node has %d inputs, want 2 or 3", len(n.Inputs))
+		return nil, fail.Errorf("node has %d inputs, want 2 or 3", len(n.Inputs))
 	}
 	if auto := n.Attrs.Text("auto_pad"); auto != "" && auto != "NOTSET" || n.Attrs.Has("output_shape") {
-		return nil, kit.Errorf("is differentiable with explicit pads only, not with auto_pad %q or output_shape", auto)
+		return nil, fail.Errorf("is differentiable with explicit pads only, not with auto_pad %q or output_shape", auto)
 	}
 	attrs := n.Attrs.Without("output_padding")
 	r := make([]string, len(n.Inputs))
@@ -48,7 +49,7 @@ func convTransposeGradient(b *kit.GradientBuilder, n *kit.GradientNode, g string
 // axis returns, for axis i of n, the padding before the output and the size of the output.
 func (v *ConvTranspose) axis(i, n, in, kernel int) (before, out int, err error) {
 	if in < 0 || in > kit.WindowLimit || kernel < 1 || kernel > kit.WindowLimit {
-		return 0, 0, kit.Errorf("input size is %d, want 0 to %d; kernel size is %d, want 1 to %[2]d", in, kit.WindowLimit, kernel)
+		return 0, 0, fail.Errorf("input size is %d, want 0 to %d; kernel size is %d, want 1 to %[2]d", in, kit.WindowLimit, kernel)
 	}
 	s := v.Stride(i)
 	if in == 0 {
@@ -62,7 +63,7 @@ func (v *ConvTranspose) axis(i, n, in, kernel int) (before, out int, err error) 
 			before, after = v.PadsOf(i, n)
 		}
 		if full < before+after {
-			return 0, 0, kit.Errorf("pads %d and %d exceed the %d elements of the output", before, after, full)
+			return 0, 0, fail.Errorf("pads %d and %d exceed the %d elements of the output", before, after, full)
 		}
 		return before, full - before - after, nil
 	}
@@ -84,10 +85,10 @@ func (v *ConvTranspose) check(n int) error {
 		return err
 	}
 	if v.OutputPadding != nil && len(v.OutputPadding) != n {
-		return kit.Errorf("attribute output_padding has %d elements, want %d", len(v.OutputPadding), n)
+		return fail.Errorf("attribute output_padding has %d elements, want %d", len(v.OutputPadding), n)
 	}
 	if l := len(v.OutputShape); l != 0 && l != n && l != n+2 {
-		return kit.Errorf("attribute output_shape has %d elements, want %d", l, n)
+		return fail.Errorf("attribute output_shape has %d elements, want %d", l, n)
 	}
 	return nil
 }
@@ -98,10 +99,10 @@ func (v *ConvTranspose) Infer(c *ir.InferContext) error {
 	defer func() { c.SetOut(0, out) }()
 	x, w := c.Shape(0), c.Shape(1)
 	if x != nil && len(x) < 3 {
-		return kit.Errorf("input has rank %d, want at least 3", len(x))
+		return fail.Errorf("input has rank %d, want at least 3", len(x))
 	}
 	if x != nil && w != nil && len(x) != len(w) {
-		return kit.Errorf("input has rank %d and weights %d, want the same", len(x), len(w))
+		return fail.Errorf("input has rank %d and weights %d, want the same", len(x), len(w))
 	}
 	if x == nil {
 		return nil
@@ -114,7 +115,7 @@ func (v *ConvTranspose) Infer(c *ir.InferContext) error {
 	out.Shape[0] = x[0]
 	if w != nil {
 		if x[1].Differs(w[0]) {
-			return kit.Errorf("input has %s channels, weights have %s", x[1], w[0])
+			return fail.Errorf("input has %s channels, weights have %s", x[1], w[0])
 		}
 		out.Shape[1] = w[1].Mul(ir.Known(v.Group))
 	}
@@ -125,7 +126,7 @@ func (v *ConvTranspose) Infer(c *ir.InferContext) error {
 		}
 		if v.Kernel != nil {
 			if k.Differs(ir.Known(v.Kernel[i])) {
-				return kit.Errorf("attribute kernel_shape is %v, the weights have %v", v.Kernel, w[2:])
+				return fail.Errorf("attribute kernel_shape is %v, the weights have %v", v.Kernel, w[2:])
 			}
 			k = ir.Known(v.Kernel[i])
 		}
@@ -135,7 +136,7 @@ func (v *ConvTranspose) Infer(c *ir.InferContext) error {
 		case ok && known:
 			_, o, err := v.axis(i, n, in, kn)
 			if err != nil {
-				return kit.Errorf("spatial axis %d: %w", i, err)
+				return fail.Errorf("spatial axis %d: %w", i, err)
 			}
 			out.Shape[2+i] = ir.Known(o)
 		case v.OutputShape != nil:
@@ -158,7 +159,7 @@ func (v *ConvTranspose) Infer(c *ir.InferContext) error {
 func (v *ConvTranspose) convShape(x, w []int) (kit.ConvShape, error) {
 	s := kit.ConvShape{Group: v.Group}
 	if len(x) < 3 || len(w) != len(x) {
-		return s, kit.Errorf("input has shape %v and weights %v, want the same rank of at least 3", x, w)
+		return s, fail.Errorf("input has shape %v and weights %v, want the same rank of at least 3", x, w)
 	}
 	n := len(x) - 2
 	if err := v.check(n); err != nil {
@@ -168,11 +169,11 @@ func (v *ConvTranspose) convShape(x, w []int) (kit.ConvShape, error) {
 		return s, err
 	}
 	if x[1] != w[0] || x[1]%v.Group != 0 {
-		return s, kit.Errorf("input has %d channels, weights have %d in %d groups", x[1], w[0], v.Group)
+		return s, fail.Errorf("input has %d channels, weights have %d in %d groups", x[1], w[0], v.Group)
 	}
 	s.N, s.M, s.Mg, s.Cg = x[0], x[1], x[1]/v.Group, w[1]
 	if s.Cg > kit.WindowLimit {
-		return s, kit.Errorf("weights have %d output channels, want at most %d", s.Cg, kit.WindowLimit)
+		return s, fail.Errorf("weights have %d output channels, want at most %d", s.Cg, kit.WindowLimit)
 	}
 	s.C = s.Cg * v.Group
 	s.Shape = append([]int{s.N, s.C}, x[2:]...)
@@ -181,7 +182,7 @@ func (v *ConvTranspose) convShape(x, w []int) (kit.ConvShape, error) {
 		s.Stride[i], s.Dilation[i] = v.Stride(i), v.Dilation(i)
 		var err error
 		if s.Before[i], s.In[i], err = v.axis(i, n, x[2+i], w[2+i]); err != nil {
-			return s, kit.Errorf("spatial axis %d: %w", i, err)
+			return s, fail.Errorf("spatial axis %d: %w", i, err)
 		}
 	}
 	return s, nil
@@ -283,7 +284,7 @@ func (v *ConvTranspose) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator
 func (v *convTransposePacked) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	if x.Rank() != 4 || !slices.Equal(x.Shape()[1:], v.in) {
-		return kit.Errorf("input has shape %v, want [N %d %d %d]", x.Shape(), v.in[0], v.in[1], v.in[2])
+		return fail.Errorf("input has shape %v, want [N %d %d %d]", x.Shape(), v.in[0], v.in[1], v.in[2])
 	}
 	n := x.Dim(0)
 	y, err := c.Output(0, tensor.TypeFloat32, append([]int{n}, v.out...)...)

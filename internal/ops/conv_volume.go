@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/conv"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -54,7 +55,7 @@ func prepareVolume(f *FusedConv, in []tensor.Value, types []ir.Type) (ir.Operato
 func (f *volumeConv) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	if x.Rank() != 5 || !slices.Equal(x.Shape()[1:], f.in) {
-		return kit.Errorf("input has shape %v, want [N %d %d %d %d]", x.Shape(), f.in[0], f.in[1], f.in[2], f.in[3])
+		return fail.Errorf("input has shape %v, want [N %d %d %d %d]", x.Shape(), f.in[0], f.in[1], f.in[2], f.in[3])
 	}
 	n := x.Dim(0)
 	y, err := c.Output(0, tensor.TypeFloat32, append([]int{n}, f.out...)...)

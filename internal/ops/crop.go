@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -44,7 +45,7 @@ func (op *Crop) sizes(h, w int) ([2]int, error) {
 		}
 	}
 	if min(r[0], r[1]) < 0 {
-		return r, kit.Errorf("images of %d×%d are too small for border %v and scale %v", h, w, b, op.Size)
+		return r, fail.Errorf("images of %d×%d are too small for border %v and scale %v", h, w, b, op.Size)
 	}
 	return r, nil
 }
@@ -75,7 +76,7 @@ func (op *Crop) Infer(c *ir.InferContext) error {
 func (op *Crop) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	if x.Rank() != 4 {
-		return kit.Errorf("input has shape %v, want [N C H W]", x.Shape())
+		return fail.Errorf("input has shape %v, want [N C H W]", x.Shape())
 	}
 	h, w := x.Dim(2), x.Dim(3)
 	size, err := op.sizes(h, w)

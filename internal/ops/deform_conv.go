@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -60,10 +61,10 @@ func deformConv[T kit.RealFloat](c *ir.Call, v *DeformConv) error {
 	}
 	n := len(s.In)
 	if n > deformAxes {
-		return kit.Errorf("input has %d spatial axes, want at most %d", n, deformAxes)
+		return fail.Errorf("input has %d spatial axes, want at most %d", n, deformAxes)
 	}
 	if s.C%v.OffsetGroup != 0 {
-		return kit.Errorf("%d channels are not divisible by offset_group %d", s.C, v.OffsetGroup)
+		return fail.Errorf("%d channels are not divisible by offset_group %d", s.C, v.OffsetGroup)
 	}
 	d := &deform[T]{ConvShape: s, groups: v.OffsetGroup}
 	for _, p := range []struct {
@@ -77,7 +78,7 @@ func deformConv[T kit.RealFloat](c *ir.Call, v *DeformConv) error {
 		}
 		want := append([]int{s.N, v.OffsetGroup * s.Taps() * p.ch}, s.Out...)
 		if fmt.Sprint(t.Shape()) != fmt.Sprint(want) {
-			return kit.Errorf("%s has shape %v, want %v", p.name, t.Shape(), want)
+			return fail.Errorf("%s has shape %v, want %v", p.name, t.Shape(), want)
 		}
 	}
 	if b := c.Tensor(3); b != nil {

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -34,7 +35,7 @@ func (op *DepthToSpace) Infer(c *ir.InferContext) error {
 	if s := c.Shape(0); s != nil {
 		b := ir.Known(op.BlockSize)
 		if n, ok := s[1].Value(); ok && n%(op.BlockSize*op.BlockSize) != 0 {
-			return kit.Errorf("%d channels are not a multiple of %d", n, op.BlockSize*op.BlockSize)
+			return fail.Errorf("%d channels are not a multiple of %d", n, op.BlockSize*op.BlockSize)
 		}
 		out = []ir.Dim{s[0], s[1].Div(b.Mul(b)), s[2].Mul(b), s[3].Mul(b)}
 	}
@@ -46,10 +47,10 @@ func (op *DepthToSpace) Infer(c *ir.InferContext) error {
 func (op *DepthToSpace) Run(c *ir.Call) error {
 	x, b := c.Tensor(0), op.BlockSize
 	if x.Rank() != 4 {
-		return kit.Errorf("input has rank %d, want 4", x.Rank())
+		return fail.Errorf("input has rank %d, want 4", x.Rank())
 	}
 	if x.Dim(1)%(b*b) != 0 {
-		return kit.Errorf("%d channels are not a multiple of %d", x.Dim(1), b*b)
+		return fail.Errorf("%d channels are not a multiple of %d", x.Dim(1), b*b)
 	}
 	n, ch, h, w := x.Dim(0), x.Dim(1)/(b*b), x.Dim(2), x.Dim(3)
 	s := kit.Strides(x.Shape())

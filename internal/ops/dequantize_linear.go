@@ -2,6 +2,7 @@ package ops
 
 import (
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -36,7 +37,7 @@ func (o *DequantizeLinear) elem(scale tensor.DType) (tensor.DType, error) {
 		return o.OutputDType, nil
 	}
 	if scale == tensor.TypeFloat8E8M0 {
-		return 0, kit.Errorf("scale has type %s, so the attribute output_dtype is required", scale)
+		return 0, fail.Errorf("scale has type %s, so the attribute output_dtype is required", scale)
 	}
 	return scale, nil
 }

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -25,10 +26,10 @@ func (*Det) Infer(c *ir.InferContext) error {
 	}
 	n := len(s) - 2
 	if n < 0 {
-		return kit.Errorf("input has rank %d, want at least 2", len(s))
+		return fail.Errorf("input has rank %d, want at least 2", len(s))
 	}
 	if s[n].Differs(s[n+1]) {
-		return kit.Errorf("matrices are %s×%s, want square ones", s[n], s[n+1])
+		return fail.Errorf("matrices are %s×%s, want square ones", s[n], s[n+1])
 	}
 	t.Shape = append([]ir.Dim{}, s[:n]...)
 	return nil
@@ -40,7 +41,7 @@ func (*Det) Run(c *ir.Call) error {
 	s := t.Shape()
 	n := len(s) - 2
 	if n < 0 || s[n] != s[n+1] {
-		return kit.Errorf("input has shape %v, want square matrices", s)
+		return fail.Errorf("input has shape %v, want square matrices", s)
 	}
 	x, err := kit.RealIn[float64](c, t)
 	if err != nil {

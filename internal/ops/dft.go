@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -24,11 +25,11 @@ var _ = kit.Register(&kit.Def{Name: "DFT", Since: kit.Versions{17, 20}, In: "inp
 // dftAxis checks an axis. Every dimension but the last is allowed.
 func dftAxis(axis, rank int) (int, error) {
 	if rank < 2 {
-		return 0, kit.Errorf("input has rank %d, want at least 2", rank)
+		return 0, fail.Errorf("input has rank %d, want at least 2", rank)
 	}
 	n, err := kit.NormalAxis(axis, rank)
 	if err == nil && n == rank-1 {
-		err = kit.Errorf("axis %d is the last dimension, which holds the real and imaginary parts", axis)
+		err = fail.Errorf("axis %d is the last dimension, which holds the real and imaginary parts", axis)
 	}
 	return n, err
 }
@@ -43,7 +44,7 @@ func (op *DFT) Infer(c *ir.InferContext) error {
 	}
 	rank := len(s)
 	if rank < 2 {
-		return kit.Errorf("input has rank %d, want at least 2", rank)
+		return fail.Errorf("input has rank %d, want at least 2", rank)
 	}
 	out.Shape = append([]ir.Dim{}, s...)
 	out.Shape[rank-1] = ir.Known(2)
@@ -105,10 +106,10 @@ func (op *DFT) Run(c *ir.Call) error {
 	}
 	parts := s[rank-1]
 	if parts != 1 && parts != 2 {
-		return kit.Errorf("input has shape %v, want a last dimension of 1 or 2", s)
+		return fail.Errorf("input has shape %v, want a last dimension of 1 or 2", s)
 	}
 	if op.Onesided && !op.Inverse && parts == 2 {
-		return kit.Errorf("input has shape %v, want a last dimension of 1 for a one-sided transform", s)
+		return fail.Errorf("input has shape %v, want a last dimension of 1 for a one-sided transform", s)
 	}
 	n := s[axis]
 	if op.Inverse && op.Onesided {
@@ -119,7 +120,7 @@ func (op *DFT) Run(c *ir.Call) error {
 			return err
 		}
 		if n < 0 {
-			return kit.Errorf("dft_length must be non-negative, got %d", n)
+			return fail.Errorf("dft_length must be non-negative, got %d", n)
 		}
 	}
 	shape := append([]int{}, s...)

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -49,7 +50,7 @@ var _ = kit.Register(&kit.Def{Name: "Dropout", Since: kit.Versions{1, 6, 7, 10, 
 	},
 	Gradient: kit.Decomposition(func(b *kit.GradientBuilder, n *kit.GradientNode) (string, error) {
 		if b.Opset < 7 || n.Input(2) != "" {
-			return "", kit.Errorf("is differentiable only outside of training mode, since opset 7")
+			return "", fail.Errorf("is differentiable only outside of training mode, since opset 7")
 		}
 		return b.Op("Identity", n.Inputs[0]), nil
 	})})

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/memory"
@@ -35,10 +36,10 @@ var _ = kit.Register(&kit.Def{Name: "Einsum", Since: kit.Versions{12, 28}, In: "
 		a.Require("equation")
 		e, err := parseEinsum(a.String("equation", ""))
 		if err != nil {
-			return a.Fail(kit.Errorf("attribute equation: %w", err))
+			return a.Fail(fail.Errorf("attribute equation: %w", err))
 		}
 		if len(e.in) != a.NumIn {
-			return a.Fail(kit.Errorf("attribute equation %q has %d terms, want %d, one per input", e.Equation, len(e.in), a.NumIn))
+			return a.Fail(fail.Errorf("attribute equation %q has %d terms, want %d, one per input", e.Equation, len(e.in), a.NumIn))
 		}
 		return e
 	},
@@ -49,7 +50,7 @@ var _ = kit.Register(&kit.Def{Name: "Einsum", Since: kit.Versions{12, 28}, In: "
 func einsumGradient(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
 	terms, out := einsumTerms(n.Attrs.Text("equation"))
 	if len(terms) != len(n.Inputs) {
-		return nil, kit.Errorf("equation has %d terms, want %d, one per input", len(terms), len(n.Inputs))
+		return nil, fail.Errorf("equation has %d terms, want %d, one per input", len(terms), len(n.Inputs))
 	}
 	einsum := func(equation string, in ...string) string {
 		return b.Node("Einsum", kit.GradientAttrs{"equation": equation}, in...)
@@ -116,7 +117,7 @@ func einsumTerms(equation string) (terms []string, out string) {
 
 func parseEinsum(equation string) (*Einsum, error) {
 	if len(equation) > einsumLimit {
-		return nil, kit.Errorf("equation has %d characters, want at most %d", len(equation), einsumLimit)
+		return nil, fail.Errorf("equation has %d characters, want at most %d", len(equation), einsumLimit)
 	}
 	e := &Einsum{Equation: equation}
 	left, right, explicit := strings.Cut(strings.Join(strings.Fields(equation), ""), "->")
@@ -124,7 +125,7 @@ func parseEinsum(equation string) (*Einsum, error) {
 	for term := range strings.SplitSeq(left, ",") {
 		labels, err := einsumTerm(term)
 		if err != nil {
-			return nil, kit.Errorf("%q: %w", equation, err)
+			return nil, fail.Errorf("%q: %w", equation, err)
 		}
 		for _, l := range labels {
 			count[l]++
@@ -144,15 +145,15 @@ func parseEinsum(equation string) (*Einsum, error) {
 	}
 	var err error
 	if e.out, err = einsumTerm(right); err != nil {
-		return nil, kit.Errorf("%q: %w", equation, err)
+		return nil, fail.Errorf("%q: %w", equation, err)
 	}
 	seen := map[int]bool{}
 	for _, l := range e.out {
 		if seen[l] {
-			return nil, kit.Errorf("%q: %q occurs twice in the output", equation, rune(l))
+			return nil, fail.Errorf("%q: %q occurs twice in the output", equation, rune(l))
 		}
 		if seen[l] = true; count[l] == 0 && l != einsumDots {
-			return nil, kit.Errorf("%q: %q occurs in no input", equation, rune(l))
+			return nil, fail.Errorf("%q: %q occurs in no input", equation, rune(l))
 		}
 	}
 	return e, nil
@@ -171,7 +172,7 @@ func einsumTerm(term string) ([]int, error) {
 			dots = true
 			i += 2
 		default:
-			return nil, kit.Errorf("unexpected %q in term %q", c, term)
+			return nil, fail.Errorf("unexpected %q in term %q", c, term)
 		}
 	}
 	return labels, nil
@@ -199,7 +200,7 @@ func (e *Einsum) expand(ranks []int) (in [][]int, out []int, err error) {
 			most = max(most, n)
 		}
 		if len(r) != ranks[i] || n < 0 {
-			return nil, nil, kit.Errorf("input %d has rank %d, its term in %q has %d labels", i, ranks[i], e.Equation, len(labels))
+			return nil, nil, fail.Errorf("input %d has rank %d, its term in %q has %d labels", i, ranks[i], e.Equation, len(labels))
 		}
 		in = append(in, r)
 	}
@@ -215,10 +216,10 @@ func (e *Einsum) expand(ranks []int) (in [][]int, out []int, err error) {
 		}
 	}
 	if !found && most > 0 {
-		return nil, nil, kit.Errorf("%q drops the dimensions of the ellipsis", e.Equation)
+		return nil, nil, fail.Errorf("%q drops the dimensions of the ellipsis", e.Equation)
 	}
 	if len(out) > tensor.MaxRank {
-		return nil, nil, kit.Errorf("output has rank %d, want at most %d", len(out), tensor.MaxRank)
+		return nil, nil, fail.Errorf("output has rank %d, want at most %d", len(out), tensor.MaxRank)
 	}
 	return in, out, nil
 }
@@ -250,7 +251,7 @@ func (e *Einsum) Infer(c *ir.InferContext) error {
 			}
 			both, err := kit.BroadcastDims([]ir.Dim{old}, []ir.Dim{d})
 			if err != nil {
-				return kit.Errorf("%q: label sizes differ: %w", e.Equation, err)
+				return fail.Errorf("%q: label sizes differ: %w", e.Equation, err)
 			}
 			size[l] = both[0]
 		}
@@ -269,7 +270,7 @@ func (e *Einsum) Run(c *ir.Call) error {
 	ranks := make([]int, len(e.in))
 	for i := range ranks {
 		if !c.Has(i) {
-			return kit.Errorf("input %d is absent, want %d inputs for %q", i, len(e.in), e.Equation)
+			return fail.Errorf("input %d is absent, want %d inputs for %q", i, len(e.in), e.Equation)
 		}
 		ranks[i] = c.Tensor(i).Rank()
 	}
@@ -281,7 +282,7 @@ func (e *Einsum) Run(c *ir.Call) error {
 		for k, l := range labels {
 			d := c.Tensor(i).Dim(k)
 			if old, ok := p.size[l]; ok && d != old && d != 1 && old != 1 {
-				return kit.Errorf("%q: a label has sizes %d and %d", e.Equation, old, d)
+				return fail.Errorf("%q: a label has sizes %d and %d", e.Equation, old, d)
 			} else if !ok || old == 1 {
 				p.size[l] = d
 			}

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -35,7 +36,7 @@ func (o *EyeLike) Infer(c *ir.InferContext) error {
 func (o *EyeLike) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	if x.Rank() != 2 {
-		return kit.Errorf("input has rank %d, want 2", x.Rank())
+		return fail.Errorf("input has rank %d, want 2", x.Rank())
 	}
 	out, err := c.Output(0, o.Elem(x.DType()), x.Shape()...)
 	if err != nil {

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -21,7 +22,7 @@ func (op *Flatten) ViewOf() int { return 0 }
 // axis returns the axis in [0, rank]. It may equal the rank.
 func (op *Flatten) axis(rank int) (int, error) {
 	if op.Axis < -rank || op.Axis > rank {
-		return 0, kit.Errorf("axis %d is out of range [%d, %d] for rank %d", op.Axis, -rank, rank, rank)
+		return 0, fail.Errorf("axis %d is out of range [%d, %d] for rank %d", op.Axis, -rank, rank, rank)
 	}
 	if op.Axis < 0 {
 		return op.Axis + rank, nil

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -77,10 +78,10 @@ func (op *FlexAttention) Infer(c *ir.InferContext) error {
 			return err
 		}
 		if len(out) != 1 {
-			return kit.Errorf("subgraph has %d outputs, want 1", len(out))
+			return fail.Errorf("subgraph has %d outputs, want 1", len(out))
 		}
 		if t := out[0].Type; t.Known() && !t.Base().Equal(want.Base()) {
-			return kit.Errorf("subgraph returns %s, want %s", t, want)
+			return fail.Errorf("subgraph returns %s, want %s", t, want)
 		}
 	}
 	c.SetOut(0, ir.TensorType(c.Elem(0), y...))
@@ -99,7 +100,7 @@ func runFlexAttention[T kit.RealFloat](op *FlexAttention, c *ir.Call) error {
 	qs, ks, vs := c.Tensor(0).Shape(), c.Tensor(1).Shape(), c.Tensor(2).Shape()
 	if len(qs) != 4 || len(ks) != 4 || len(vs) != 4 || ks[0] != qs[0] || vs[0] != qs[0] || ks[1] != vs[1] || ks[2] != vs[2] || ks[3] != qs[3] ||
 		ks[1] == 0 && qs[1] > 0 || ks[1] > 0 && qs[1]%ks[1] != 0 {
-		return kit.Errorf("Q, K and V have shapes %v, %v and %v, want matching [batch, heads, length, size]", qs, ks, vs)
+		return fail.Errorf("Q, K and V have shapes %v, %v and %v, want matching [batch, heads, length, size]", qs, ks, vs)
 	}
 	var in [3][]T
 	for i := range in {
@@ -190,11 +191,11 @@ func flexModify[T kit.RealFloat](c *ir.Call, dtype tensor.DType, graph int, shap
 		return err
 	}
 	if len(out) != 1 {
-		return kit.Errorf("subgraph has %d outputs, want 1", len(out))
+		return fail.Errorf("subgraph has %d outputs, want 1", len(out))
 	}
 	r, ok := out[0].(*tensor.Tensor)
 	if !ok || r.DType() != dtype || !slices.Equal(r.Shape(), shape) {
-		return kit.Errorf("subgraph returns %v, want %s%v", out[0], dtype, shape)
+		return fail.Errorf("subgraph returns %v, want %s%v", out[0], dtype, shape)
 	}
 	err = kit.RealConvert(scores, r)
 	c.Release(out[0])

@@ -3,6 +3,7 @@ package ops
 import (
 	"sync/atomic"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -30,7 +31,7 @@ func (op *GatherElements) Infer(c *ir.InferContext) error {
 	if idx == nil {
 		kit.SetShape(c, 0, c.Elem(0), ir.UnknownDims(len(data)))
 	} else if len(idx) != len(data) {
-		return kit.Errorf("indices have rank %d, data has rank %d", len(idx), len(data))
+		return fail.Errorf("indices have rank %d, data has rank %d", len(idx), len(data))
 	}
 	return nil
 }

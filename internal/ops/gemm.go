@@ -2,6 +2,7 @@ package ops
 
 import (
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/kernels/vec"
@@ -30,7 +31,7 @@ var _ = kit.Register(&kit.Def{Name: "Gemm", Since: kit.Versions{1, 6, 7, 9, 11, 
 // gemmGradient differentiates Y = α·A'·B' + β·C.
 func gemmGradient(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
 	if len(n.Inputs) < 2 {
-		return nil, kit.Errorf("node has %d inputs, want 2 or 3", len(n.Inputs))
+		return nil, fail.Errorf("node has %d inputs, want 2 or 3", len(n.Inputs))
 	}
 	ta, tb := n.Attrs.Int("transA", 0) != 0, n.Attrs.Int("transB", 0) != 0
 	x, w := n.Inputs[0], n.Inputs[1]
@@ -68,7 +69,7 @@ func (g *Gemm) Dims(a, b, add []ir.Dim) ([]ir.Dim, error) {
 	out := ir.UnknownDims(2)
 	for i, s := range [][]ir.Dim{a, b} {
 		if s != nil && len(s) != 2 {
-			return out, kit.Errorf("%s has rank %d, want 2", []string{"A", "B"}[i], len(s))
+			return out, fail.Errorf("%s has rank %d, want 2", []string{"A", "B"}[i], len(s))
 		}
 	}
 	var ka, kb ir.Dim
@@ -85,15 +86,15 @@ func (g *Gemm) Dims(a, b, add []ir.Dim) ([]ir.Dim, error) {
 		}
 	}
 	if ka.Differs(kb) {
-		return out, kit.Errorf("inner dimensions are %s and %s, want equal ones", ka, kb)
+		return out, fail.Errorf("inner dimensions are %s and %s, want equal ones", ka, kb)
 	}
 	if s := add; s != nil {
 		if len(s) > 2 {
-			return out, kit.Errorf("C has rank %d, want at most 2", len(s))
+			return out, fail.Errorf("C has rank %d, want at most 2", len(s))
 		}
 		for i, d := range s {
 			if o := out[2-len(s)+i]; !d.Is(1) && d.Differs(o) {
-				return out, kit.Errorf("C with shape %v cannot be broadcast to %v", s, out)
+				return out, fail.Errorf("C with shape %v cannot be broadcast to %v", s, out)
 			}
 		}
 	}
@@ -103,7 +104,7 @@ func (g *Gemm) Dims(a, b, add []ir.Dim) ([]ir.Dim, error) {
 // Shape returns M, N and K.
 func (g *Gemm) Shape(a, b []int) (m, n, k int, err error) {
 	if len(a) != 2 || len(b) != 2 {
-		return 0, 0, 0, kit.Errorf("A and B have shapes %v and %v, want matrices", a, b)
+		return 0, 0, 0, fail.Errorf("A and B have shapes %v and %v, want matrices", a, b)
 	}
 	m, k = a[0], a[1]
 	if g.TransA {
@@ -114,7 +115,7 @@ func (g *Gemm) Shape(a, b []int) (m, n, k int, err error) {
 		kb, n = n, kb
 	}
 	if k != kb {
-		return 0, 0, 0, kit.Errorf("shapes %v and %v: inner dimensions are %d and %d, want equal ones", a, b, k, kb)
+		return 0, 0, 0, fail.Errorf("shapes %v and %v: inner dimensions are %d and %d, want equal ones", a, b, k, kb)
 	}
 	return m, n, k, nil
 }

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
@@ -14,5 +15,5 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainPreviewTraining, Name: "Gradient
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("xs", "y")
 		a.Ignore("xs", "y", "zs")
-		return a.Fail(kit.Errorf("Gradient can only be computed in the graph that it differentiates"))
+		return a.Fail(fail.Errorf("Gradient can only be computed in the graph that it differentiates"))
 	}})

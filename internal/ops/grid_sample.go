@@ -3,6 +3,7 @@ package ops
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -44,10 +45,10 @@ func (g *GridSample) Taps() int {
 
 func (g *GridSample) Check(rank, gridRank int) error {
 	if rank < 3 || gridRank != rank {
-		return kit.Errorf("input has rank %d and grid %d, want the same of at least 3", rank, gridRank)
+		return fail.Errorf("input has rank %d and grid %d, want the same of at least 3", rank, gridRank)
 	}
 	if n := math.Pow(float64(g.Taps()), float64(rank-2)); n > kit.GridPoints {
-		return kit.Errorf("mode %s over %d axes reads %g elements per sample, want at most %d", g.Mode, rank-2, n, kit.GridPoints)
+		return fail.Errorf("mode %s over %d axes reads %g elements per sample, want at most %d", g.Mode, rank-2, n, kit.GridPoints)
 	}
 	return nil
 }
@@ -86,11 +87,11 @@ func (g *GridSample) Run(c *ir.Call) error {
 	}
 	r := len(xs) - 2
 	if gs[0] != xs[0] || gs[r+1] != r {
-		return kit.Errorf("input has shape %v and grid %v, want %d grids of %d coordinates", xs, gs, xs[0], r)
+		return fail.Errorf("input has shape %v and grid %v, want %d grids of %d coordinates", xs, gs, xs[0], r)
 	}
 	out := append([]int{xs[0], xs[1]}, gs[1:r+1]...)
 	if kit.Product(xs[2:]) == 0 && g.Padding != "zeros" && kit.Product(out) > 0 {
-		return kit.Errorf("input has shape %v, want at least one element to pad with", xs)
+		return fail.Errorf("input has shape %v, want at least one element to pad with", xs)
 	}
 	at, err := kit.RealIn[float64](c, grid)
 	if err != nil {

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -44,10 +45,10 @@ func (g *GroupNormalization) Infer(c *ir.InferContext) error {
 	c.SetOut(0, c.Type(0))
 	if s := c.Shape(0); s != nil {
 		if len(s) < 2 {
-			return kit.Errorf("input has rank %d, want at least 2", len(s))
+			return fail.Errorf("input has rank %d, want at least 2", len(s))
 		}
 		if n, ok := s[1].Value(); ok && n%g.Groups != 0 {
-			return kit.Errorf("%d channels are not divisible by num_groups %d", n, g.Groups)
+			return fail.Errorf("%d channels are not divisible by num_groups %d", n, g.Groups)
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@ package ops
 import (
 	"errors"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -39,7 +40,7 @@ func (op *If) Infer(c *ir.InferContext) error {
 	}
 	for _, o := range outs {
 		if len(o) < c.NumOut() {
-			return kit.Errorf("branch has %d outputs, the node has %d", len(o), c.NumOut())
+			return fail.Errorf("branch has %d outputs, the node has %d", len(o), c.NumOut())
 		}
 	}
 	for i := range c.NumOut() {
@@ -47,7 +48,7 @@ func (op *If) Infer(c *ir.InferContext) error {
 		for _, o := range outs[1:] {
 			w, err := kit.WidenBranch(t, o[i].Type)
 			if err != nil {
-				return kit.Errorf("output %d of the branches: %w", i, err)
+				return fail.Errorf("output %d of the branches: %w", i, err)
 			}
 			t, d = w, kit.JoinContents(d, ir.ContentsOf(&o[i]))
 		}
@@ -74,7 +75,7 @@ func (op *If) Run(c *ir.Call) error {
 		return err
 	}
 	if len(out) < len(c.Out) {
-		return kit.Errorf("branch has %d outputs, the node has %d", len(out), len(c.Out))
+		return fail.Errorf("branch has %d outputs, the node has %d", len(out), len(c.Out))
 	}
 	for i := range c.Out {
 		c.Set(i, out[i])

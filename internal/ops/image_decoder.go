@@ -3,6 +3,7 @@ package ops
 import (
 	"errors"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/imagecodec"
 	_ "github.com/onward-ml/onward/internal/imagecodec/bmp" // formats that every program decodes
 	_ "github.com/onward-ml/onward/internal/imagecodec/jpeg"
@@ -48,7 +49,7 @@ func (op *ImageDecoder) Infer(c *ir.InferContext) error {
 func (op *ImageDecoder) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	if x.Rank() != 1 {
-		return kit.Errorf("encoded_stream has rank %d, want 1", x.Rank())
+		return fail.Errorf("encoded_stream has rank %d, want 1", x.Rank())
 	}
 	empty := func() error {
 		_, err := c.Output(0, tensor.TypeUint8, 0, 0, op.channels())
@@ -67,7 +68,7 @@ func (op *ImageDecoder) Run(c *ir.Call) error {
 	}
 	size := h.Width * h.Height * 3
 	if err := c.Reserve(h.Memory + int64(size)); err != nil {
-		return kit.Errorf("image of %d×%d pixels: %w", h.Width, h.Height, err)
+		return fail.Errorf("image of %d×%d pixels: %w", h.Width, h.Height, err)
 	}
 	rgb := make([]uint8, size)
 	if err := h.Decode(rgb, c.Err); err != nil {

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -27,7 +28,7 @@ func (op *ImageScaler) Infer(c *ir.InferContext) error {
 	}
 	if s := c.Shape(0); s != nil {
 		if n, ok := s[1].Value(); ok && n != len(op.Bias) {
-			return kit.Errorf("bias has %d elements, want %d, one per channel", len(op.Bias), n)
+			return fail.Errorf("bias has %d elements, want %d, one per channel", len(op.Bias), n)
 		}
 	}
 	return kit.SameAsInput(c)
@@ -44,7 +45,7 @@ func (op *ImageScaler) Run(c *ir.Call) error {
 func scaleImages[T kit.RealFloat](c *ir.Call, op *ImageScaler) error {
 	x := c.Tensor(0)
 	if x.Rank() != 4 || x.Dim(1) != len(op.Bias) {
-		return kit.Errorf("input has shape %v, want [N C H W] with %d channels, as many as bias", x.Shape(), len(op.Bias))
+		return fail.Errorf("input has shape %v, want [N C H W] with %d channels, as many as bias", x.Shape(), len(op.Bias))
 	}
 	src, err := kit.RealIn[T](c, x)
 	if err != nil {

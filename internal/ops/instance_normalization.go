@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -26,7 +27,7 @@ var _ = kit.Register(&kit.Def{Name: "InstanceNormalization", Since: kit.Versions
 func (*InstanceNormalization) Infer(c *ir.InferContext) error {
 	c.SetOut(0, c.Type(0))
 	if s := c.Shape(0); s != nil && len(s) < 2 {
-		return kit.Errorf("input has rank %d, want at least 2", len(s))
+		return fail.Errorf("input has rank %d, want at least 2", len(s))
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -90,7 +91,7 @@ func layerNorm[T kit.RealFloat](c *ir.Call, n *LayerNormalization) error {
 		}
 	}
 	if len(r.X) == 0 && (len(r.Mean) > 0 || len(r.Inv) > 0) {
-		return kit.Errorf("input has shape %v: the statistics of an empty tensor are undefined", shape)
+		return fail.Errorf("input has shape %v: the statistics of an empty tensor are undefined", shape)
 	}
 	if err := r.Compute(c); err != nil {
 		return err

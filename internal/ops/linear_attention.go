@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -80,7 +81,7 @@ func (op *LinearAttention) Run(c *ir.Call) error {
 	h, kvh := op.Heads, op.KVHeads
 	if len(qs) != 3 || len(ks) != 3 || len(vs) != 3 || !slices.Equal(qs[:2], ks[:2]) || !slices.Equal(qs[:2], vs[:2]) ||
 		qs[2]%h != 0 || ks[2]%kvh != 0 || vs[2]%kvh != 0 || qs[2]/h != ks[2]/kvh {
-		return kit.Errorf("query, key and value have shapes %v, %v and %v, which do not match for %d and %d heads", qs, ks, vs, h, kvh)
+		return fail.Errorf("query, key and value have shapes %v, %v and %v, which do not match for %d and %d heads", qs, ks, vs, h, kvh)
 	}
 	batch, n, dk, dv := qs[0], qs[1], qs[2]/h, vs[2]/kvh
 	outs := max(h, kvh)
@@ -91,7 +92,7 @@ func (op *LinearAttention) Run(c *ir.Call) error {
 	elem := qt.DType()
 	if pt != nil {
 		if elem = pt.DType(); !slices.Equal(pt.Shape(), shape) {
-			return kit.Errorf("past_state has shape %v, want %v", pt.Shape(), shape)
+			return fail.Errorf("past_state has shape %v, want %v", pt.Shape(), shape)
 		}
 	}
 	var in [6][]float32
@@ -105,14 +106,14 @@ func (op *LinearAttention) Run(c *ir.Call) error {
 	if op.Decays {
 		t := c.Tensor(4)
 		if t == nil || t.Rank() != 3 || !slices.Equal(t.Shape()[:2], qs[:2]) || t.Dim(2) != kvh && t.Dim(2) != kvh*dk {
-			return kit.Errorf("decay is %v, want [%d %d %d] or [%[2]d %[3]d %d]", t, batch, n, kvh, kvh*dk)
+			return fail.Errorf("decay is %v, want [%d %d %d] or [%[2]d %[3]d %d]", t, batch, n, kvh, kvh*dk)
 		}
 		perDecay = t.Dim(2)
 	}
 	if op.Delta {
 		t := c.Tensor(5)
 		if t == nil || t.Rank() != 3 || !slices.Equal(t.Shape()[:2], qs[:2]) || t.Dim(2) != kvh && t.Dim(2) != 1 {
-			return kit.Errorf("beta is %v, want [%d %d %d] or [%[2]d %[3]d 1]", t, batch, n, kvh)
+			return fail.Errorf("beta is %v, want [%d %d %d] or [%[2]d %[3]d 1]", t, batch, n, kvh)
 		}
 		perBeta = t.Dim(2)
 	}

@@ -3,6 +3,7 @@ package ops
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -38,7 +39,7 @@ func (op *Loop) Infer(c *ir.InferContext) error {
 		return err
 	}
 	if len(out) < 1+n || c.NumOut() > len(out)-1 {
-		return kit.Errorf("body has %d outputs, which does not match %d carried values and %d outputs of the node", len(out), n, c.NumOut())
+		return fail.Errorf("body has %d outputs, which does not match %d carried values and %d outputs of the node", len(out), n, c.NumOut())
 	}
 	count := ir.Unknown
 	if t, ok := out[0].Const.(*tensor.Tensor); ok && c.Has(0) {
@@ -62,13 +63,13 @@ func (op *Loop) Infer(c *ir.InferContext) error {
 			}
 			t, err := kit.WidenBranch(start, o)
 			if err != nil {
-				return kit.Errorf("carried value %d before and after the body: %w", i, err)
+				return fail.Errorf("carried value %d before and after the body: %w", i, err)
 			}
 			c.SetOut(i, t)
 			continue
 		}
 		if o.Known() && o.Kind != tensor.KindTensor {
-			return kit.Errorf("scan output %d has type %s, want a tensor", i-n, o)
+			return fail.Errorf("scan output %d has type %s, want a tensor", i-n, o)
 		}
 		t := ir.UnrankedTensor(o.Elem)
 		if o.Shape != nil {
@@ -137,10 +138,10 @@ func (op *Loop) Run(c *ir.Call) error {
 		in[0], in[1] = tensor.Must(tensor.New([]int64{int64(k)}, shapes[0]...)), tensor.Must(tensor.New([]bool{on}, shapes[1]...))
 		out, err := c.RunGraph(op.Body, in)
 		if err != nil {
-			return kit.Errorf("iteration %d: %w", k, err)
+			return fail.Errorf("iteration %d: %w", k, err)
 		}
 		if len(out) < 1+n+len(scans) {
-			return kit.Errorf("body has %d outputs, which does not match %d carried values and %d scan outputs", len(out), n, len(scans))
+			return fail.Errorf("body has %d outputs, which does not match %d carried values and %d scan outputs", len(out), n, len(scans))
 		}
 		cond, _ := out[0].(*tensor.Tensor)
 		if on, err = kit.OneBool(cond, "the body's condition"); err != nil {
@@ -159,7 +160,7 @@ func (op *Loop) Run(c *ir.Call) error {
 		for i := range out[1+n:] {
 			if i < len(scans) && c.Wants(n+i) {
 				if err := scans[i].Add(c, out[1+n+i]); err != nil {
-					return kit.Errorf("iteration %d: output %d: %w", k, n+i, err)
+					return fail.Errorf("iteration %d: output %d: %w", k, n+i, err)
 				}
 			}
 			c.Release(out[1+n+i])
@@ -169,7 +170,7 @@ func (op *Loop) Run(c *ir.Call) error {
 		v := in[2+i]
 		if o, ok := v.(*tensor.Optional); ok && unwraps(ir.TypeOf(v), g.Value(g.Outputs[1+i]).Type) {
 			if v = o.Value; v == nil {
-				return kit.Errorf("carried value %d is an empty optional although no iteration ran, want a %s", i, o.Elem)
+				return fail.Errorf("carried value %d is an empty optional although no iteration ran, want a %s", i, o.Elem)
 			}
 		}
 		if k > 0 {

@@ -3,6 +3,7 @@ package ops
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -27,7 +28,7 @@ var _ = kit.Register(&kit.Def{Name: "LRN", Since: kit.Versions{1, 13}, In: "X:T"
 	Gradient: kit.Decomposition(func(b *kit.GradientBuilder, n *kit.GradientNode) (string, error) {
 		x, size := n.Inputs[0], float32(n.Attrs.Int("size", 1))
 		if size < 1 {
-			return "", kit.Errorf("attribute size is %v, want at least 1", size)
+			return "", fail.Errorf("attribute size is %v, want at least 1", size)
 		}
 		sum := b.Factored("onward.ChannelWindowSum", size, b.Op("Mul", x, x))
 		base := b.Plus(b.Scaled(n.Attrs.Float("alpha", 0.0001)/size, sum), n.Attrs.Float("bias", 1))
@@ -38,7 +39,7 @@ var _ = kit.Register(&kit.Def{Name: "LRN", Since: kit.Versions{1, 13}, In: "X:T"
 func (n *LRN) Infer(c *ir.InferContext) error {
 	c.SetOut(0, c.Type(0))
 	if s := c.Shape(0); s != nil && len(s) < 2 {
-		return kit.Errorf("input has rank %d, want at least 2", len(s))
+		return fail.Errorf("input has rank %d, want at least 2", len(s))
 	}
 	return nil
 }
@@ -55,7 +56,7 @@ func lrn[T kit.RealFloat](c *ir.Call, n *LRN) error {
 	t := c.Tensor(0)
 	s := t.Shape()
 	if len(s) < 2 {
-		return kit.Errorf("input has shape %v, want rank at least 2", s)
+		return fail.Errorf("input has shape %v, want rank at least 2", s)
 	}
 	x, err := kit.RealIn[T](c, t)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -55,7 +56,7 @@ func RunLSTM[T kit.RealFloat](op *LSTM, c *ir.Call, packed *kit.RecurrentWeights
 	}
 	h := r.Hidden
 	if p := c.Tensor(7); p != nil && !slices.Equal(p.Shape(), []int{len(op.Reverse), 3 * h}) {
-		return kit.Errorf("P has shape %v, want [%d %d]", p.Shape(), len(op.Reverse), 3*h)
+		return fail.Errorf("P has shape %v, want [%d %d]", p.Shape(), len(op.Reverse), 3*h)
 	}
 	peep, err := kit.RealIn[T](c, c.Tensor(7))
 	if err != nil {

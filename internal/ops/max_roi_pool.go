@@ -3,6 +3,7 @@ package ops
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -21,7 +22,7 @@ var _ = kit.Register(&kit.Def{Name: "MaxRoiPool", Since: kit.Versions{1, 22}, In
 		a.Require("pooled_shape")
 		s := kit.WindowAttr(a, "pooled_shape", 1)
 		if len(s) != 2 {
-			return a.Fail(kit.Errorf("attribute pooled_shape has %d elements, want 2", len(s)))
+			return a.Fail(fail.Errorf("attribute pooled_shape has %d elements, want 2", len(s)))
 		}
 		return &MaxRoiPool{Height: s[0], Width: s[1], Scale: a.Float("spatial_scale", 1)}
 	}})
@@ -40,7 +41,7 @@ func (p *MaxRoiPool) Run(c *ir.Call) error {
 func maxRoiPool[T kit.RealFloat](c *ir.Call, p *MaxRoiPool) error {
 	s, rs := c.Tensor(0).Shape(), c.Tensor(1).Shape()
 	if len(s) != 4 || len(rs) != 2 || rs[1] != 5 {
-		return kit.Errorf("input has shape %v and rois %v, want rank 4 and rows of 5", s, rs)
+		return fail.Errorf("input has shape %v and rois %v, want rank 4 and rows of 5", s, rs)
 	}
 	x, err := kit.RealIn[T](c, c.Tensor(0))
 	if err != nil {
@@ -57,7 +58,7 @@ func maxRoiPool[T kit.RealFloat](c *ir.Call, p *MaxRoiPool) error {
 	h, w := s[2], s[3]
 	for i := range rs[0] {
 		if b := rois[i*5]; !(b >= 0 && b < float64(s[0])) {
-			return kit.Errorf("region %d is in image %g, want 0 to %d", i, b, s[0]-1)
+			return fail.Errorf("region %d is in image %g, want 0 to %d", i, b, s[0]-1)
 		}
 	}
 	c.Parallel(rs[0]*s[1], kit.GrainFor(p.Height*p.Width+h*w), func(lo, hi int) {

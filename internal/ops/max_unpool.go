@@ -3,6 +3,7 @@ package ops
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -57,7 +58,7 @@ func (u *MaxUnpool) Infer(c *ir.InferContext) error {
 
 func (u *MaxUnpool) checkRank(rank int) error {
 	if rank < 3 || len(u.Kernel) != rank-2 {
-		return kit.Errorf("input has rank %d, want %d for a kernel_shape of %d elements", rank, len(u.Kernel)+2, len(u.Kernel))
+		return fail.Errorf("input has rank %d, want %d for a kernel_shape of %d elements", rank, len(u.Kernel)+2, len(u.Kernel))
 	}
 	return u.Check(rank - 2)
 }
@@ -70,24 +71,24 @@ func (u *MaxUnpool) Run(c *ir.Call) error {
 		return err
 	}
 	if len(shape) != index.Rank() || kit.Product(shape) != index.Len() {
-		return kit.Errorf("input has shape %v and I %v, want the same", shape, index.Shape())
+		return fail.Errorf("input has shape %v and I %v, want the same", shape, index.Shape())
 	}
 	whole := append([]int{}, shape...)
 	for i := range shape[2:] {
 		n, ok := u.size(i, len(shape)-2, ir.Known(shape[2+i])).Value()
 		if !ok || n < 0 {
-			return kit.Errorf("spatial axis %d of %d elements does not result from this pooling", i, shape[2+i])
+			return fail.Errorf("spatial axis %d of %d elements does not result from this pooling", i, shape[2+i])
 		}
 		whole[2+i] = n
 	}
 	out := whole
 	if t := c.Tensor(2); t != nil {
 		if out = kit.Ints(t); len(out) != len(shape) {
-			return kit.Errorf("output_shape has %d elements, want %d", len(out), len(shape))
+			return fail.Errorf("output_shape has %d elements, want %d", len(out), len(shape))
 		}
 		for i, n := range out {
 			if n < whole[i] {
-				return kit.Errorf("output_shape %v is smaller than %v, the shape before the pooling", out, whole)
+				return fail.Errorf("output_shape %v is smaller than %v, the shape before the pooling", out, whole)
 			}
 		}
 	}
@@ -125,7 +126,7 @@ func unpool[E kit.MoveElem](c *ir.Call, dst, src []E, at []int64, whole, out []i
 		for k := lo; k < hi && err == nil; k++ {
 			from := at[k]
 			if from < 0 || from >= int64(total) {
-				err = kit.Errorf("index %d is out of range [0, %d)", from, total)
+				err = fail.Errorf("index %d is out of range [0, %d)", from, total)
 				return
 			}
 			to := int(from)

@@ -3,6 +3,7 @@ package ops
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -31,7 +32,7 @@ func (op *MelWeightMatrix) Infer(c *ir.InferContext) error {
 	}
 	for i, d := range dims {
 		if v, ok := d.Value(); ok && v < 0 {
-			return kit.Errorf("dimension %d of the output must be non-negative, got %d", i, v)
+			return fail.Errorf("dimension %d of the output must be non-negative, got %d", i, v)
 		}
 	}
 	c.SetOut(0, ir.TensorType(op.dtype, dims...))
@@ -47,14 +48,14 @@ func (op *MelWeightMatrix) Run(c *ir.Call) error {
 			return err
 		}
 		if n[i] < 0 || i == 2 && n[i] == 0 {
-			return kit.Errorf("%s is %d, want at least %d", name, n[i], i/2)
+			return fail.Errorf("%s is %d, want at least %d", name, n[i], i/2)
 		}
 	}
 	bins, length, rate := n[0], n[1], n[2]
 	var edge [2]float64
 	for i, name := range []string{"lower_edge_hertz", "upper_edge_hertz"} {
 		if t := c.Tensor(3 + i); t.Len() != 1 {
-			return kit.Errorf("%s has shape %v, want a scalar", name, t.Shape())
+			return fail.Errorf("%s has shape %v, want a scalar", name, t.Shape())
 		}
 		v, err := kit.RealIn[float64](c, c.Tensor(3+i))
 		if err != nil {
@@ -78,7 +79,7 @@ func (op *MelWeightMatrix) Run(c *ir.Call) error {
 		hz := 700 * (math.Pow(10, (float64(i)*step+low)/2595) - 1)
 		b := math.Floor((float64(length) + 1) * hz / float64(rate))
 		if !(b >= 0 && b < float64(rows)) {
-			return 0, kit.Errorf("frequencies from %v to %v Hz are out of range of the %d bins of a DFT of length %d at %d samples per second", edge[0], edge[1], rows, length, rate)
+			return 0, fail.Errorf("frequencies from %v to %v Hz are out of range of the %d bins of a DFT of length %d at %d samples per second", edge[0], edge[1], rows, length, rate)
 		}
 		return int(b), nil
 	}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"sort"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -48,7 +49,7 @@ func (o *Multinomial) Infer(c *ir.InferContext) error {
 func (o *Multinomial) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	if x.Rank() != 2 {
-		return kit.Errorf("input has rank %d, want 2", x.Rank())
+		return fail.Errorf("input has rank %d, want 2", x.Rank())
 	}
 	batch, classes := x.Dim(0), x.Dim(1)
 	out, err := c.Output(0, o.DType, batch, o.SampleSize)
@@ -59,7 +60,7 @@ func (o *Multinomial) Run(c *ir.Call) error {
 		return nil
 	}
 	if classes == 0 {
-		return kit.Errorf("input has shape %v, want at least one class", x.Shape())
+		return fail.Errorf("input has shape %v, want at least one class", x.Shape())
 	}
 	wide, err := kit.ToScratch(c, x, tensor.TypeFloat64)
 	if err != nil {
@@ -83,7 +84,7 @@ func (o *Multinomial) Run(c *ir.Call) error {
 			sums[i] = total
 		}
 		if !(total > 0) || math.IsInf(total, 0) {
-			return kit.Errorf("probabilities of row %d add up to %g, want a positive number", b, total)
+			return fail.Errorf("probabilities of row %d add up to %g, want a positive number", b, total)
 		}
 		for i := range o.SampleSize {
 			if i%kit.GrainWatch == 0 && c.Err() != nil {

@@ -3,6 +3,7 @@ package ops
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -126,11 +127,11 @@ func siftDown(heap []uint64, i int) {
 func (op *NonMaxSuppression) Run(c *ir.Call) error {
 	bs, ss := c.Tensor(0).Shape(), c.Tensor(1).Shape()
 	if len(bs) != 3 || len(ss) != 3 || bs[2] != 4 || ss[0] != bs[0] || ss[2] != bs[1] {
-		return kit.Errorf("boxes and scores have shapes %v and %v, want [batches, boxes, 4] and [batches, classes, boxes]", bs, ss)
+		return fail.Errorf("boxes and scores have shapes %v and %v, want [batches, boxes, 4] and [batches, classes, boxes]", bs, ss)
 	}
 	batches, classes, n := bs[0], ss[1], bs[1]
 	if n > math.MaxInt32 {
-		return kit.Errorf("got %d boxes, want at most %d", n, math.MaxInt32)
+		return fail.Errorf("got %d boxes, want at most %d", n, math.MaxInt32)
 	}
 	limit := 0
 	if c.Has(2) {
@@ -145,7 +146,7 @@ func (op *NonMaxSuppression) Run(c *ir.Call) error {
 			return 0, nil
 		}
 		if t.Len() != 1 {
-			return 0, kit.Errorf("%s has shape %v, want a scalar", name, t.Shape())
+			return 0, fail.Errorf("%s has shape %v, want a scalar", name, t.Shape())
 		}
 		return tensor.Of[float32](t)[0], nil
 	}
@@ -154,7 +155,7 @@ func (op *NonMaxSuppression) Run(c *ir.Call) error {
 		return err
 	}
 	if !(iou >= 0 && iou <= 1) {
-		return kit.Errorf("iou_threshold is %v, want 0 to 1", iou)
+		return fail.Errorf("iou_threshold is %v, want 0 to 1", iou)
 	}
 	least, err := scalar(4, "score_threshold")
 	if err != nil {

@@ -3,6 +3,7 @@ package ops
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -42,7 +43,7 @@ func (op *OneHot) Infer(c *ir.InferContext) error {
 		}
 	}
 	if n, ok := depth.Value(); ok && n < 0 {
-		return kit.Errorf("depth is %d, want at least 0", n)
+		return fail.Errorf("depth is %d, want at least 0", n)
 	}
 	kit.SetShape(c, 0, c.Elem(2), slices.Insert(slices.Clone(in), axis, depth))
 	return nil
@@ -52,7 +53,7 @@ func (op *OneHot) Infer(c *ir.InferContext) error {
 func (op *OneHot) Run(c *ir.Call) error {
 	idx, values := c.Tensor(0), c.Tensor(2)
 	if t := c.Tensor(1); t.Len() != 1 {
-		return kit.Errorf("depth has shape %v, want one element", t.Shape())
+		return fail.Errorf("depth has shape %v, want one element", t.Shape())
 	}
 	d, err := kit.AnyInts(c.Tensor(1))
 	if err != nil {
@@ -60,10 +61,10 @@ func (op *OneHot) Run(c *ir.Call) error {
 	}
 	depth := d[0]
 	if depth < 0 {
-		return kit.Errorf("depth is %d, want at least 0", depth)
+		return fail.Errorf("depth is %d, want at least 0", depth)
 	}
 	if values.Len() != 2 || values.Rank() != 1 {
-		return kit.Errorf("values have shape %v, want [2]", values.Shape())
+		return fail.Errorf("values have shape %v, want [2]", values.Shape())
 	}
 	axis, err := kit.NormalAxis(op.Axis, idx.Rank()+1)
 	if err != nil {

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -25,11 +26,11 @@ func (op *Optional) Infer(c *ir.InferContext) error {
 	if c.Has(0) {
 		t = c.Type(0)
 		if op.Type.Known() && !op.Type.Base().Equal(t.Base()) {
-			return kit.Errorf("input has type %s, but attribute type is %s", t.Base(), op.Type.Base())
+			return fail.Errorf("input has type %s, but attribute type is %s", t.Base(), op.Type.Base())
 		}
 	}
 	if !t.Known() {
-		return kit.Errorf("both the input and the attribute type are absent, want one of them")
+		return fail.Errorf("both the input and the attribute type are absent, want one of them")
 	}
 	c.SetOut(0, ir.OptionalOf(t))
 	return nil

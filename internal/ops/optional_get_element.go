@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -29,7 +30,7 @@ func (op *OptionalGetElement) Run(c *ir.Call) error {
 	v := c.In[0]
 	if o, ok := v.(*tensor.Optional); ok {
 		if v = o.Value; v == nil {
-			return kit.Errorf("optional is empty")
+			return fail.Errorf("optional is empty")
 		}
 	}
 	return kit.MoveValue(c, 0, v)

@@ -3,6 +3,7 @@ package ops
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -52,7 +53,7 @@ func padCounts[D any](pads []D, axes []int, given bool, rank int, zero D) (befor
 		n = len(axes)
 	}
 	if len(pads) != 2*n {
-		return nil, nil, kit.Errorf("pads has %d elements, want %d for %d axes", len(pads), 2*n, n)
+		return nil, nil, fail.Errorf("pads has %d elements, want %d for %d axes", len(pads), 2*n, n)
 	}
 	before, behind = make([]D, rank), make([]D, rank)
 	for i := range rank {
@@ -79,7 +80,7 @@ func padCounts[D any](pads []D, axes []int, given bool, rank int, zero D) (befor
 func (op *Pad) Infer(c *ir.InferContext) error {
 	if s := c.Shape(1); op.Row && len(s) == 2 {
 		if s[0].Differs(ir.Known(1)) {
-			return kit.Errorf("pads has shape %v, want one dimension or one row", s)
+			return fail.Errorf("pads has shape %v, want one dimension or one row", s)
 		}
 	} else if err := kit.CheckSmall(c, 1, "pads"); err != nil {
 		return err
@@ -103,7 +104,7 @@ func (op *Pad) Infer(c *ir.InferContext) error {
 	for i := range out {
 		out[i] = in[i].Add(before[i]).Add(behind[i])
 		if n, ok := out[i].Value(); ok && n < 0 {
-			return kit.Errorf("dimension %d of size %s becomes negative with pads %s and %s", i, in[i], before[i], behind[i])
+			return fail.Errorf("dimension %d of size %s becomes negative with pads %s and %s", i, in[i], before[i], behind[i])
 		}
 	}
 	return nil
@@ -135,13 +136,13 @@ func (op *Pad) Run(c *ir.Call) error {
 	for i, d := range x.Shape() {
 		const far = math.MaxInt / 4
 		if b, e := before[i], behind[i]; b < -far || b > far || e < -far || e > far || d+b+e < 0 {
-			return kit.Errorf("dimension %d of size %d is out of range with pads %d and %d", i, d, b, e)
+			return fail.Errorf("dimension %d of size %d is out of range with pads %d and %d", i, d, b, e)
 		}
 		shape[i] = d + before[i] + behind[i]
 	}
 	value := c.Tensor(2)
 	if value != nil && value.Len() != 1 {
-		return kit.Errorf("constant_value has shape %v, want one element", value.Shape())
+		return fail.Errorf("constant_value has shape %v, want one element", value.Shape())
 	}
 	dst, err := kit.MoveOut(c, 0, x.DType(), shape...)
 	if err != nil {
@@ -199,7 +200,7 @@ func floatScalar(d tensor.DType, v float32) (*tensor.Tensor, error) {
 	case tensor.TypeInt64:
 		return tensor.Scalar(int64(v)), nil
 	}
-	return nil, kit.Errorf("attribute value %v is out of the range of %s", v, d)
+	return nil, fail.Errorf("attribute value %v is out of the range of %s", v, d)
 }
 
 // mirrored writes the modes that repeat elements of the input. Negative counts are applied first.
@@ -210,7 +211,7 @@ func (op *Pad) mirrored(c *ir.Call, dst, src kit.MoveBuf, in, before, behind []i
 		lo := max(0, -before[k])
 		n := d - lo - max(0, -behind[k])
 		if n <= 0 {
-			return kit.Errorf("dimension %d of size %d is empty after cropping and cannot be padded in mode %s", k, d, op.Mode)
+			return fail.Errorf("dimension %d of size %d is empty after cropping and cannot be padded in mode %s", k, d, op.Mode)
 		}
 		m, err := ir.ScratchOf[int](c, d+before[k]+behind[k])
 		if err != nil {

@@ -3,6 +3,7 @@ package ops
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -51,7 +52,7 @@ func (o *PRelu) Run(c *ir.Call) error {
 		return err
 	}
 	if !slices.Equal(out, x.Shape()) {
-		return kit.Errorf("slope of shape %v does not broadcast to the input's shape %v", slope.Shape(), x.Shape())
+		return fail.Errorf("slope of shape %v does not broadcast to the input's shape %v", slope.Shape(), x.Shape())
 	}
 	l, err := preluLoops.Loop(x.DType())
 	if err != nil {

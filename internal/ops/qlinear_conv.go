@@ -3,6 +3,7 @@ package ops
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -108,11 +109,11 @@ func (v *QLinearConv) plan(c *ir.Call, packed *kit.ConvWeights) (*kit.ConvPlan, 
 	}
 	ws := tensor.Of[float32](c.Tensor(4))
 	if len(ws) != 1 && len(ws) != s.M {
-		return nil, kit.Errorf("scale of the weights has shape %v, want one element or [%d]", c.Tensor(4).Shape(), s.M)
+		return nil, fail.Errorf("scale of the weights has shape %v, want one element or [%d]", c.Tensor(4).Shape(), s.M)
 	}
 	for _, i := range []int{1, 6, 7} {
 		if t := c.Tensor(i); t.Len() != 1 {
-			return nil, kit.Errorf("%s has shape %v, want one element", []string{1: "x_scale", 6: "y_scale", 7: "y_zero_point"}[i], t.Shape())
+			return nil, fail.Errorf("%s has shape %v, want one element", []string{1: "x_scale", 6: "y_scale", 7: "y_zero_point"}[i], t.Shape())
 		}
 	}
 	if err := c.Reserve(8 * int64(s.M)); err != nil {

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/quant"
 	"github.com/onward-ml/onward/internal/kernels/vec"
@@ -58,7 +59,7 @@ func quantizable(d tensor.DType) bool {
 func (o *QuantizeLinear) elem(zero tensor.DType) (tensor.DType, error) {
 	switch {
 	case zero != tensor.Undefined && o.OutputDType != tensor.Undefined && zero != o.OutputDType:
-		return 0, kit.Errorf("attribute output_dtype is %s, but the zero point is %s", o.OutputDType, zero)
+		return 0, fail.Errorf("attribute output_dtype is %s, but the zero point is %s", o.OutputDType, zero)
 	case zero != tensor.Undefined:
 		return zero, nil
 	case o.OutputDType != tensor.Undefined:

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -24,7 +25,7 @@ var _ = kit.Register(&kit.Def{Name: "RandomUniformLike", Since: kit.Versions{1, 
 // Infer implements [ir.Operator].
 func (o *RandomUniformLike) Infer(c *ir.InferContext) error {
 	if d := o.Elem(c.Elem(0)); !d.IsFloat() {
-		return kit.Errorf("input has type %s, want a floating-point type or the attribute dtype", d)
+		return fail.Errorf("input has type %s, want a floating-point type or the attribute dtype", d)
 	}
 	return o.LikeInput.Infer(c)
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/bits"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -72,7 +73,7 @@ func rangeBound(c *ir.InferContext, i int) ir.Dim {
 // rangeInts returns ⌈(limit−start)/delta⌉, at least 0.
 func rangeInts(start, limit, delta int64) (int, error) {
 	if delta == 0 {
-		return 0, kit.Errorf("delta must not be 0")
+		return 0, fail.Errorf("delta must not be 0")
 	}
 	if delta > 0 && limit <= start || delta < 0 && limit >= start {
 		return 0, nil
@@ -87,7 +88,7 @@ func rangeInts(start, limit, delta int64) (int, error) {
 		q++
 	}
 	if q > math.MaxInt {
-		return 0, kit.Errorf("range from %d to %d by %d has more than %d elements", start, limit, delta, math.MaxInt)
+		return 0, fail.Errorf("range from %d to %d by %d has more than %d elements", start, limit, delta, math.MaxInt)
 	}
 	return int(q), nil
 }
@@ -97,11 +98,11 @@ func rangeFloats(start, limit, delta float64) (int, error) {
 	n := math.Ceil((limit - start) / delta)
 	switch {
 	case delta == 0:
-		return 0, kit.Errorf("delta must not be 0")
+		return 0, fail.Errorf("delta must not be 0")
 	case n <= 0:
 		return 0, nil
 	case !(n < math.MaxInt64):
-		return 0, kit.Errorf("range from %g to %g by %g has more than %d elements", start, limit, delta, math.MaxInt)
+		return 0, fail.Errorf("range from %g to %g by %g has more than %d elements", start, limit, delta, math.MaxInt)
 	}
 	return int(n), nil
 }
@@ -110,7 +111,7 @@ func rangeFloats(start, limit, delta float64) (int, error) {
 func (o *Range) Run(c *ir.Call) error {
 	for i, name := range []string{"start", "limit", "delta"} {
 		if t := c.Tensor(i); t != nil && t.Len() != 1 {
-			return kit.Errorf("%s has shape %v, want a scalar", name, t.Shape())
+			return fail.Errorf("%s has shape %v, want a scalar", name, t.Shape())
 		}
 	}
 	switch d := c.Tensor(0).DType(); d {

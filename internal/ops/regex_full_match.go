@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -21,7 +22,7 @@ func buildRegexFullMatch(a *kit.Attrs, opset int) kit.Operator {
 	p := a.String("pattern", "")
 	re, err := kit.CompileRegexp(p, true)
 	if err != nil {
-		return a.Fail(kit.Errorf("attribute pattern: %w", err))
+		return a.Fail(fail.Errorf("attribute pattern: %w", err))
 	}
 	return &RegexFullMatch{Pattern: p, re: re}
 }

@@ -3,6 +3,7 @@ package ops
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -46,7 +47,7 @@ func (op *Reshape) Infer(c *ir.InferContext) error {
 		return nil
 	}
 	if len(want) > tensor.MaxRank {
-		return kit.Errorf("shape has %d entries, want at most %d", len(want), tensor.MaxRank)
+		return fail.Errorf("shape has %d entries, want at most %d", len(want), tensor.MaxRank)
 	}
 	out := make([]ir.Dim, len(want))
 	infer := -1
@@ -56,10 +57,10 @@ func (op *Reshape) Infer(c *ir.InferContext) error {
 		case !known:
 			out[i] = d
 		case n < -1:
-			return kit.Errorf("shape has %d at position %d, want at least -1", n, i)
+			return fail.Errorf("shape has %d at position %d, want at least -1", n, i)
 		case n == -1:
 			if infer >= 0 {
-				return kit.Errorf("shape %v has more than one -1", want)
+				return fail.Errorf("shape %v has more than one -1", want)
 			}
 			infer = i
 		case n == 0 && !op.AllowZero:
@@ -67,7 +68,7 @@ func (op *Reshape) Infer(c *ir.InferContext) error {
 				break
 			}
 			if i >= len(in) {
-				return kit.Errorf("shape %v copies dimension %d of an input of rank %d", want, i, len(in))
+				return fail.Errorf("shape %v copies dimension %d of an input of rank %d", want, i, len(in))
 			}
 			out[i] = in[i]
 		default:
@@ -80,13 +81,13 @@ func (op *Reshape) Infer(c *ir.InferContext) error {
 		switch {
 		case infer < 0:
 			if p.Differs(q) {
-				return kit.Errorf("input of shape %v cannot be reshaped to %v: it has %s elements, want %s", in, out, ir.Product(in), ir.Product(out))
+				return fail.Errorf("input of shape %v cannot be reshaped to %v: it has %s elements, want %s", in, out, ir.Product(in), ir.Product(out))
 			}
 		case q.Is(0):
 		default:
 			m, known := p.Value()
 			if n, ok := q.Value(); known && ok && m%n != 0 {
-				return kit.Errorf("input of shape %v cannot be reshaped to %v: %s elements are not a multiple of %d", in, want, ir.Product(in), n)
+				return fail.Errorf("input of shape %v cannot be reshaped to %v: %s elements are not a multiple of %d", in, want, ir.Product(in), n)
 			}
 			out[infer] = p.Div(q)
 		}
@@ -145,16 +146,16 @@ func reshapeTo(in, want []int, allowZero bool) ([]int, error) {
 	for i, n := range want {
 		switch {
 		case n < -1:
-			return nil, kit.Errorf("shape has %d at position %d, want at least -1", n, i)
+			return nil, fail.Errorf("shape has %d at position %d, want at least -1", n, i)
 		case n == -1:
 			if infer >= 0 {
-				return nil, kit.Errorf("shape %v has more than one -1", want)
+				return nil, fail.Errorf("shape %v has more than one -1", want)
 			}
 			infer = i
 			out[i] = 1
 		case n == 0 && !allowZero:
 			if i >= len(in) {
-				return nil, kit.Errorf("shape %v copies dimension %d of an input of rank %d", want, i, len(in))
+				return nil, fail.Errorf("shape %v copies dimension %d of an input of rank %d", want, i, len(in))
 			}
 			out[i] = in[i]
 		default:
@@ -168,12 +169,12 @@ func reshapeTo(in, want []int, allowZero bool) ([]int, error) {
 	total := kit.Product(in)
 	switch {
 	case infer < 0 && n != total:
-		return nil, kit.Errorf("input of shape %v has %d elements and cannot be reshaped to %v, which has %d", in, total, want, n)
+		return nil, fail.Errorf("input of shape %v has %d elements and cannot be reshaped to %v, which has %d", in, total, want, n)
 	case infer < 0:
 	case n == 0 && total != 0 || n != 0 && total%n != 0:
-		return nil, kit.Errorf("input of shape %v has %d elements and cannot be reshaped to %v: want a multiple of %d", in, total, want, n)
+		return nil, fail.Errorf("input of shape %v has %d elements and cannot be reshaped to %v: want a multiple of %d", in, total, want, n)
 	case n == 0 && allowZero:
-		return nil, kit.Errorf("shape %v has both 0 and -1 with allowzero", want)
+		return nil, fail.Errorf("shape %v has both 0 and -1 with allowzero", want)
 	case n == 0:
 		out[infer] = emptyRest(in, want)
 	default:

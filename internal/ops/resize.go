@@ -6,6 +6,7 @@ import (
 	"math"
 	"sort"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -77,7 +78,7 @@ func (r *Resize) axes(rank int) ([]int, error) {
 			}
 		}
 		if seen[axes[i]] {
-			return nil, kit.Errorf("axis %d appears twice in %v", axes[i], r.Axes)
+			return nil, fail.Errorf("axis %d appears twice in %v", axes[i], r.Axes)
 		}
 		seen[axes[i]] = true
 	}
@@ -109,7 +110,7 @@ func (r *Resize) Infer(c *ir.InferContext) error {
 	}
 	if s := c.Contents(3); len(s) > 0 && r.ScalesInput == 2 {
 		if len(s) != len(axes) {
-			return kit.Errorf("got %d sizes, want %d, one per axis", len(s), len(axes))
+			return fail.Errorf("got %d sizes, want %d, one per axis", len(s), len(axes))
 		}
 		if r.KeepAspect == "stretch" {
 			for i, a := range axes {
@@ -133,7 +134,7 @@ func (r *Resize) Infer(c *ir.InferContext) error {
 	if s := c.Const(r.ScalesInput); s != nil && s.Len() > 0 && s.DType() == tensor.TypeFloat32 {
 		v := tensor.Of[float32](s)
 		if len(v) != len(axes) {
-			return kit.Errorf("got %d scales, want %d, one per axis", len(v), len(axes))
+			return fail.Errorf("got %d scales, want %d, one per axis", len(v), len(axes))
 		}
 		for i, a := range axes {
 			if n, ok := x[a].Value(); ok {
@@ -153,11 +154,11 @@ func (r *Resize) Infer(c *ir.InferContext) error {
 // resizeLen returns ⌊n·scale⌋, computed in float32 as in ONNX's shape inference.
 func resizeLen(n int, scale float32) (int, error) {
 	if !(scale > 0) || math.IsInf(float64(scale), 0) {
-		return 0, kit.Errorf("scale is %g, want a positive number", scale)
+		return 0, fail.Errorf("scale is %g, want a positive number", scale)
 	}
 	f := math.Floor(float64(float32(n) * scale))
 	if f > 1<<40 {
-		return 0, kit.Errorf("size %d times scale %g exceeds the limit of %d", n, scale, int64(1)<<40)
+		return 0, fail.Errorf("size %d times scale %g exceeds the limit of %d", n, scale, int64(1)<<40)
 	}
 	return int(f), nil
 }
@@ -165,16 +166,16 @@ func resizeLen(n int, scale float32) (int, error) {
 // fromSizes returns the scales of axes for the given sizes.
 func (r *Resize) fromSizes(shape, axes, sizes []int) ([]kit.ResizeScale, error) {
 	if len(sizes) != len(axes) {
-		return nil, kit.Errorf("got %d sizes, want %d, one per axis", len(sizes), len(axes))
+		return nil, fail.Errorf("got %d sizes, want %d, one per axis", len(sizes), len(axes))
 	}
 	out := make([]kit.ResizeScale, len(axes))
 	least, most := math.Inf(1), 0.0
 	for i, a := range axes {
 		switch {
 		case sizes[i] < 0 || int64(sizes[i]) > 1<<40:
-			return nil, kit.Errorf("size of axis %d is %d, want 0 to %d", a, sizes[i], int64(1)<<40)
+			return nil, fail.Errorf("size of axis %d is %d, want 0 to %d", a, sizes[i], int64(1)<<40)
 		case shape[a] == 0 && sizes[i] > 0:
-			return nil, kit.Errorf("axis %d is empty and cannot be resized to %d", a, sizes[i])
+			return nil, fail.Errorf("axis %d is empty and cannot be resized to %d", a, sizes[i])
 		case shape[a] == 0:
 			out[i] = kit.ResizeScale{Scale: 1}
 			continue
@@ -192,7 +193,7 @@ func (r *Resize) fromSizes(shape, axes, sizes []int) ([]kit.ResizeScale, error) 
 	for i, a := range axes {
 		f := math.Floor(scale*float64(shape[a]) + 0.5)
 		if f > 1<<40 {
-			return nil, kit.Errorf("axis %d cannot be resized to %g elements, the limit is %d", a, f, int64(1)<<40)
+			return nil, fail.Errorf("axis %d cannot be resized to %g elements, the limit is %d", a, f, int64(1)<<40)
 		}
 		out[i] = kit.ResizeScale{Scale: scale, Out: int(f)}
 	}
@@ -216,7 +217,7 @@ func (r *Resize) scales(c *ir.Call, shape, axes []int) ([]kit.ResizeScale, error
 		if scales == nil {
 			return nil, errors.New("both scales and sizes are absent, want one of them")
 		}
-		return nil, kit.Errorf("scales are %s, want %d of type float", scales, len(axes))
+		return nil, fail.Errorf("scales are %s, want %d of type float", scales, len(axes))
 	default:
 		for i, s := range tensor.Of[float32](scales) {
 			n, err := resizeLen(shape[axes[i]], s)
@@ -235,7 +236,7 @@ func (r *Resize) scales(c *ir.Call, shape, axes []int) ([]kit.ResizeScale, error
 			return out, nil
 		}
 		if roi.Len() != 2*len(axes) {
-			return nil, kit.Errorf("roi has %d elements, want %d", roi.Len(), 2*len(axes))
+			return nil, fail.Errorf("roi has %d elements, want %d", roi.Len(), 2*len(axes))
 		}
 		v, err := kit.RealIn[float64](c, roi)
 		if err != nil {

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -24,7 +25,7 @@ var _ = kit.Register(&kit.Def{Name: "ReverseSequence", Since: kit.Versions{10, 2
 // Infer implements ir.Operator.
 func (op *ReverseSequence) Infer(c *ir.InferContext) error {
 	if s := c.Shape(0); s != nil && len(s) < 2 {
-		return kit.Errorf("input has rank %d, want at least 2", len(s))
+		return fail.Errorf("input has rank %d, want at least 2", len(s))
 	}
 	if err := kit.CheckRank(c, 1, 1, "sequence_lens"); err != nil {
 		return err
@@ -36,15 +37,15 @@ func (op *ReverseSequence) Infer(c *ir.InferContext) error {
 func (op *ReverseSequence) Run(c *ir.Call) error {
 	x, lens := c.Tensor(0), kit.Ints(c.Tensor(1))
 	if x.Rank() < 2 {
-		return kit.Errorf("input has rank %d, want at least 2", x.Rank())
+		return fail.Errorf("input has rank %d, want at least 2", x.Rank())
 	}
 	batch, time := x.Dim(op.BatchAxis), x.Dim(op.TimeAxis)
 	if len(lens) != batch {
-		return kit.Errorf("sequence_lens has %d elements, want %d", len(lens), batch)
+		return fail.Errorf("sequence_lens has %d elements, want %d", len(lens), batch)
 	}
 	for b, n := range lens {
 		if n < 0 || n > time {
-			return kit.Errorf("sequence_lens has %d at position %d, want it in [0, %d]", n, b, time)
+			return fail.Errorf("sequence_lens has %d at position %d, want it in [0, %d]", n, b, time)
 		}
 	}
 	at, err := ir.ScratchOf[int](c, batch*time)

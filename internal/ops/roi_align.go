@@ -3,6 +3,7 @@ package ops
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -75,12 +76,12 @@ func (r *RoiAlign) taps(from, to float64, parts, d int) ([]roiTap, int, error) {
 	if n == 0 {
 		f := math.Ceil(size)
 		if !(f <= roiSamples) {
-			return nil, 0, kit.Errorf("region from %g to %g needs %g samples per part, want at most %d", from, to, f, roiSamples)
+			return nil, 0, fail.Errorf("region from %g to %g needs %g samples per part, want at most %d", from, to, f, roiSamples)
 		}
 		n = int(max(f, 0))
 	}
 	if n*parts > roiSamples {
-		return nil, 0, kit.Errorf("region needs %d samples along an axis, want at most %d", n*parts, roiSamples)
+		return nil, 0, fail.Errorf("region needs %d samples along an axis, want at most %d", n*parts, roiSamples)
 	}
 	taps := make([]roiTap, n*parts)
 	for i := range taps {
@@ -104,11 +105,11 @@ func roiAlign[T kit.RealFloat](c *ir.Call, r *RoiAlign) error {
 	s, rs := c.Tensor(0).Shape(), c.Tensor(1).Shape()
 	images := kit.Ints(c.Tensor(2))
 	if len(s) != 4 || len(rs) != 2 || rs[1] != 4 || c.Tensor(2).Rank() != 1 || len(images) != rs[0] {
-		return kit.Errorf("input has shape %v, rois %v and batch_indices %v, want rank 4, rows of 4 and as many indices", s, rs, c.Tensor(2).Shape())
+		return fail.Errorf("input has shape %v, rois %v and batch_indices %v, want rank 4, rows of 4 and as many indices", s, rs, c.Tensor(2).Shape())
 	}
 	for _, b := range images {
 		if b < 0 || b >= s[0] {
-			return kit.Errorf("batch_indices has the element %d, want 0 to %d", b, s[0]-1)
+			return fail.Errorf("batch_indices has the element %d, want 0 to %d", b, s[0]-1)
 		}
 	}
 	x, err := kit.RealIn[T](c, c.Tensor(0))

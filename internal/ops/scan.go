@@ -3,6 +3,7 @@ package ops
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -91,7 +92,7 @@ func (op *Scan) inAxis(i, rank int) (int, error) {
 	}
 	a, err := kit.NormalAxis(axis, rank)
 	if err != nil {
-		err = kit.Errorf("scan input %d: %w", i, err)
+		err = fail.Errorf("scan input %d: %w", i, err)
 	}
 	return a, err
 }
@@ -108,14 +109,14 @@ func (op *Scan) Infer(c *ir.InferContext) error {
 	first := op.first()
 	n := c.NumIn() - first - op.NumScan
 	if n < 0 {
-		return kit.Errorf("node has %d inputs, want at least %d scan inputs", c.NumIn()-first, op.NumScan)
+		return fail.Errorf("node has %d inputs, want at least %d scan inputs", c.NumIn()-first, op.NumScan)
 	}
 	in := make([]ir.Value, n+op.NumScan)
 	batch, length := ir.Unknown, ir.Unknown
 	merge := func(d *ir.Dim, e ir.Dim, what string) error {
 		m, err := ir.Merge(*d, e)
 		if err != nil {
-			return kit.Errorf("inputs differ in %s: %s and %s", what, *d, e)
+			return fail.Errorf("inputs differ in %s: %s and %s", what, *d, e)
 		}
 		*d = m
 		return nil
@@ -123,11 +124,11 @@ func (op *Scan) Infer(c *ir.InferContext) error {
 	for i := range in {
 		t := c.Type(first + i)
 		if t.Kind != tensor.KindTensor {
-			return kit.Errorf("input %d is %s, want a tensor", first+i, t)
+			return fail.Errorf("input %d is %s, want a tensor", first+i, t)
 		}
 		if t.Shape != nil && op.Batch {
 			if len(t.Shape) == 0 {
-				return kit.Errorf("input %d is a scalar, want a batch dimension", first+i)
+				return fail.Errorf("input %d is a scalar, want a batch dimension", first+i)
 			}
 			if err := merge(&batch, t.Shape[0], "the batch dimension"); err != nil {
 				return err
@@ -151,21 +152,21 @@ func (op *Scan) Infer(c *ir.InferContext) error {
 		return err
 	}
 	if len(out) < max(n, c.NumOut()) {
-		return kit.Errorf("body has %d outputs, which does not match %d state variables and %d outputs of the node", len(out), n, c.NumOut())
+		return fail.Errorf("body has %d outputs, which does not match %d state variables and %d outputs of the node", len(out), n, c.NumOut())
 	}
 	for i := range c.NumOut() {
 		t := out[i].Type
 		switch {
 		case t.Known() && t.Kind != tensor.KindTensor:
-			return kit.Errorf("output %d of the body is %s, want a tensor", i, t)
+			return fail.Errorf("output %d of the body is %s, want a tensor", i, t)
 		case i < n:
 			if t, err = kit.WidenBranch(in[i].Type, t); err != nil {
-				return kit.Errorf("state variable %d before and after the body: %w", i, err)
+				return fail.Errorf("state variable %d before and after the body: %w", i, err)
 			}
 		case t.Shape != nil:
 			axis, err := kit.NormalAxis(op.outAxis(i-n), len(t.Shape)+1)
 			if err != nil {
-				return kit.Errorf("scan output %d: %w", i-n, err)
+				return fail.Errorf("scan output %d: %w", i-n, err)
 			}
 			t.Shape = slices.Insert(slices.Clone(t.Shape), axis, length)
 		}
@@ -264,16 +265,16 @@ func (op *Scan) run(c *ir.Call, states []tensor.Value, scans []*scanInput, n, to
 		}
 		out, err := c.RunGraph(op.Body, in)
 		if err != nil {
-			return nil, kit.Errorf("iteration %d: %w", k, err)
+			return nil, fail.Errorf("iteration %d: %w", k, err)
 		}
 		if len(out) < len(states)+len(outs) {
-			return nil, kit.Errorf("body has %d outputs, which does not match %d state variables and %d scan outputs", len(out), len(states), len(outs))
+			return nil, fail.Errorf("body has %d outputs, which does not match %d state variables and %d scan outputs", len(out), len(states), len(outs))
 		}
 		for i := range states {
 			was, ok1 := in[i].(*tensor.Tensor)
 			is, ok2 := out[i].(*tensor.Tensor)
 			if !ok1 || !ok2 || was.DType() != is.DType() || !slices.Equal(was.Shape(), is.Shape()) {
-				return nil, kit.Errorf("state variable %d is %v after iteration %d, was %v", i, out[i], k, in[i])
+				return nil, fail.Errorf("state variable %d is %v after iteration %d, was %v", i, out[i], k, in[i])
 			}
 			if k > 0 {
 				c.Release(in[i])
@@ -283,7 +284,7 @@ func (op *Scan) run(c *ir.Call, states []tensor.Value, scans []*scanInput, n, to
 		for i, v := range out[len(states):] {
 			if i < len(outs) {
 				if err := outs[i].Add(c, v); err != nil {
-					return nil, kit.Errorf("iteration %d: scan output %d: %w", k, i, err)
+					return nil, fail.Errorf("iteration %d: scan output %d: %w", k, i, err)
 				}
 			}
 			c.Release(v)
@@ -297,12 +298,12 @@ func (op *Scan) Run(c *ir.Call) error {
 	first := op.first()
 	n := c.NumIn() - first - op.NumScan
 	if n < 0 || len(c.Out) < n {
-		return kit.Errorf("node has %d inputs and %d outputs, which does not match %d scan inputs", c.NumIn()-first, len(c.Out), op.NumScan)
+		return fail.Errorf("node has %d inputs and %d outputs, which does not match %d scan inputs", c.NumIn()-first, len(c.Out), op.NumScan)
 	}
 	in := make([]*tensor.Tensor, n+op.NumScan)
 	for i := range in {
 		if in[i] = c.Tensor(first + i); in[i] == nil {
-			return kit.Errorf("input %d is not a tensor", first+i)
+			return fail.Errorf("input %d is not a tensor", first+i)
 		}
 	}
 	if op.Batch {
@@ -356,7 +357,7 @@ func (op *Scan) inputs(c *ir.Call, in []*tensor.Tensor) ([]*scanInput, int, erro
 			return nil, 0, err
 		}
 		if i > 0 && n != length {
-			return nil, 0, kit.Errorf("scan input 0 has %d slices, scan input %d has %d", length, i, n)
+			return nil, 0, fail.Errorf("scan input 0 has %d slices, scan input %d has %d", length, i, n)
 		}
 		scans[i], length = s, n
 	}
@@ -368,13 +369,13 @@ func (op *Scan) batched(c *ir.Call, in []*tensor.Tensor, n int) error {
 	rows, length := 0, 0
 	for i, x := range in {
 		if x.Rank() < 1 || i >= n && x.Rank() < 2 {
-			return kit.Errorf("input %d has rank %d, want a batch dimension and for scan inputs a sequence dimension", i+1, x.Rank())
+			return fail.Errorf("input %d has rank %d, want a batch dimension and for scan inputs a sequence dimension", i+1, x.Rank())
 		}
 		if i > 0 && x.Dim(0) != rows {
-			return kit.Errorf("input %d has batch size %d, others have %d", i+1, x.Dim(0), rows)
+			return fail.Errorf("input %d has batch size %d, others have %d", i+1, x.Dim(0), rows)
 		}
 		if i > n && x.Dim(1) != length {
-			return kit.Errorf("scan input %d has length %d, others have %d", i-n, x.Dim(1), length)
+			return fail.Errorf("scan input %d has length %d, others have %d", i-n, x.Dim(1), length)
 		}
 		rows = x.Dim(0)
 		if i >= n {
@@ -384,12 +385,12 @@ func (op *Scan) batched(c *ir.Call, in []*tensor.Tensor, n int) error {
 	lens := make([]int, 0)
 	if t := c.Tensor(0); t != nil {
 		if t.DType() != kit.TensorInt64 || t.Len() != rows || t.Rank() != 1 {
-			return kit.Errorf("sequence_lens is %s, want int64[%d]", t, rows)
+			return fail.Errorf("sequence_lens is %s, want int64[%d]", t, rows)
 		}
 		lens = kit.Ints(t)
 		for i, v := range lens {
 			if v < 0 || v > length {
-				return kit.Errorf("sequence_lens has %d at position %d, want it in [0, %d]", v, i, length)
+				return fail.Errorf("sequence_lens has %d at position %d, want it in [0, %d]", v, i, length)
 			}
 		}
 	}
@@ -426,7 +427,7 @@ func (op *Scan) batched(c *ir.Call, in []*tensor.Tensor, n int) error {
 		}
 		states, err := op.run(c, states, scans, count, count, outs)
 		if err != nil {
-			return kit.Errorf("row %d: %w", b, err)
+			return fail.Errorf("row %d: %w", b, err)
 		}
 		for i, v := range states {
 			if err := final[i].Add(c, v); err != nil {

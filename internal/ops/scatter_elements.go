@@ -3,6 +3,7 @@ package ops
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -51,7 +52,7 @@ func (op *ScatterElements) Run(c *ir.Call) error {
 		return err
 	}
 	if !slices.Equal(idx.Shape(), up.Shape()) {
-		return kit.Errorf("indices have shape %v and updates %v, want the same", idx.Shape(), up.Shape())
+		return fail.Errorf("indices have shape %v and updates %v, want the same", idx.Shape(), up.Shape())
 	}
 	at, err := kit.ElementOffsets(c, data.Shape(), idx, axis)
 	if err != nil {

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -20,7 +21,7 @@ func (op *SequenceConstruct) Infer(c *ir.InferContext) error {
 	for i := 1; i < c.NumIn(); i++ {
 		w, err := kit.WidenBranch(t, c.Type(i))
 		if err != nil {
-			return kit.Errorf("inputs 0 and %d: %w", i, err)
+			return fail.Errorf("inputs 0 and %d: %w", i, err)
 		}
 		t = w
 	}
@@ -32,7 +33,7 @@ func (op *SequenceConstruct) Infer(c *ir.InferContext) error {
 func (op *SequenceConstruct) Run(c *ir.Call) error {
 	items := append([]tensor.Value{}, c.In[:c.NumIn()]...)
 	if len(items) == 0 || items[0] == nil {
-		return kit.Errorf("input 0 is missing")
+		return fail.Errorf("input 0 is missing")
 	}
 	s, err := tensor.NewSequence(items[0].Type(), items...)
 	if err != nil {

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -33,7 +34,7 @@ func (op *SequenceErase) Run(c *ir.Call) error {
 		}
 	}
 	if p < 0 {
-		return kit.Errorf("sequence is empty")
+		return fail.Errorf("sequence is empty")
 	}
 	if err := c.Reserve(int64(len(s.Items)) * 16); err != nil {
 		return err

@@ -3,6 +3,7 @@ package ops
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -20,7 +21,7 @@ var _ = kit.Register(&kit.Def{Name: "SequenceInsert", Since: kit.Versions{11},
 func (op *SequenceInsert) Infer(c *ir.InferContext) error {
 	t, err := kit.WidenBranch(kit.SequenceElem(c, 0), c.Type(1))
 	if err != nil {
-		return kit.Errorf("item and sequence: %w", err)
+		return fail.Errorf("item and sequence: %w", err)
 	}
 	c.SetOut(0, ir.SequenceOf(t))
 	return nil
@@ -34,7 +35,7 @@ func (op *SequenceInsert) Run(c *ir.Call) error {
 	}
 	item := c.In[1]
 	if len(s.Items) > 0 && !item.Type().Equal(s.Elem) {
-		return kit.Errorf("item has type %s, the sequence has elements of type %s", item.Type(), s.Elem)
+		return fail.Errorf("item has type %s, the sequence has elements of type %s", item.Type(), s.Elem)
 	}
 	p := len(s.Items)
 	if c.Has(2) {

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -29,7 +30,7 @@ func (op *SequenceMap) Infer(c *ir.InferContext) error {
 		return err
 	}
 	if len(out) < c.NumOut() {
-		return kit.Errorf("body has %d outputs, the node has %d", len(out), c.NumOut())
+		return fail.Errorf("body has %d outputs, the node has %d", len(out), c.NumOut())
 	}
 	for i := range c.NumOut() {
 		c.SetOut(i, ir.SequenceOf(out[i].Type))
@@ -47,7 +48,7 @@ func (op *SequenceMap) Run(c *ir.Call) error {
 	in := make([]tensor.Value, c.NumIn())
 	for i := range in {
 		if s, ok := c.In[i].(*tensor.Sequence); ok && len(s.Items) != n {
-			return kit.Errorf("input 0 has %d items, input %d has %d", n, i, len(s.Items))
+			return fail.Errorf("input 0 has %d items, input %d has %d", n, i, len(s.Items))
 		}
 		in[i] = c.In[i]
 	}
@@ -66,15 +67,15 @@ func (op *SequenceMap) Run(c *ir.Call) error {
 		}
 		res, err := c.RunGraph(op.Body, in)
 		if err != nil {
-			return kit.Errorf("item %d: %w", k, err)
+			return fail.Errorf("item %d: %w", k, err)
 		}
 		if len(res) < len(outs) {
-			return kit.Errorf("body has %d outputs, the node has %d", len(res), len(outs))
+			return fail.Errorf("body has %d outputs, the node has %d", len(res), len(outs))
 		}
 		for i, s := range outs {
 			t := res[i].Type()
 			if k > 0 && !t.Equal(s.Elem) {
-				return kit.Errorf("output %d is %s for item %d, was %s before", i, t, k, s.Elem)
+				return fail.Errorf("output %d is %s for item %d, was %s before", i, t, k, s.Elem)
 			}
 			s.Elem = t
 			s.Items = append(s.Items, res[i])

@@ -3,6 +3,7 @@ package ops
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -72,7 +73,7 @@ func (op *Slice) Infer(c *ir.InferContext) error {
 		return nil
 	}
 	if len(starts) != len(ends) || steps != nil && len(steps) != len(starts) {
-		return kit.Errorf("starts has %d elements, ends %d and steps %d, want the same", len(starts), len(ends), len(steps))
+		return fail.Errorf("starts has %d elements, ends %d and steps %d, want the same", len(starts), len(ends), len(steps))
 	}
 	axes, err := kit.SliceAxes(axes, len(starts), len(in))
 	if err != nil {
@@ -89,7 +90,7 @@ func (op *Slice) Infer(c *ir.InferContext) error {
 			step = steps[i]
 		}
 		if step.Is(0) {
-			return kit.Errorf("step along axis %d must not be 0", a)
+			return fail.Errorf("step along axis %d must not be 0", a)
 		}
 		out[a] = sliceDim(in[a], starts[i], ends[i], step)
 		if contents != nil {
@@ -198,7 +199,7 @@ func sliceBox(in []int, starts, ends, axes, steps *tensor.Tensor) (shape, by, fi
 		}
 	}
 	if len(v[0]) != len(v[1]) || steps != nil && len(v[3]) != len(v[0]) {
-		return nil, nil, nil, kit.Errorf("starts has %d elements, ends %d and steps %d, want the same", len(v[0]), len(v[1]), len(v[3]))
+		return nil, nil, nil, fail.Errorf("starts has %d elements, ends %d and steps %d, want the same", len(v[0]), len(v[1]), len(v[3]))
 	}
 	at, err := kit.SliceAxes(v[2], len(v[0]), len(in))
 	if err != nil {
@@ -215,7 +216,7 @@ func sliceBox(in []int, starts, ends, axes, steps *tensor.Tensor) (shape, by, fi
 			step = v[3][i]
 		}
 		if step == 0 {
-			return nil, nil, nil, kit.Errorf("step along axis %d must not be 0", a)
+			return nil, nil, nil, fail.Errorf("step along axis %d must not be 0", a)
 		}
 		first[a], shape[a], by[a] = sliceRange(v[0][i], v[1][i], step, in[a])
 		if shape[a] == 0 {

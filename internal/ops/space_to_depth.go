@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -35,7 +36,7 @@ func (op *SpaceToDepth) Infer(c *ir.InferContext) error {
 		b := ir.Known(op.BlockSize)
 		for _, d := range s[2:] {
 			if n, ok := d.Value(); ok && n%op.BlockSize != 0 {
-				return kit.Errorf("image of %s×%s is not a multiple of the block size %d", s[2], s[3], op.BlockSize)
+				return fail.Errorf("image of %s×%s is not a multiple of the block size %d", s[2], s[3], op.BlockSize)
 			}
 		}
 		out = []ir.Dim{s[0], s[1].Mul(b.Mul(b)), s[2].Div(b), s[3].Div(b)}
@@ -48,10 +49,10 @@ func (op *SpaceToDepth) Infer(c *ir.InferContext) error {
 func (op *SpaceToDepth) Run(c *ir.Call) error {
 	x, b := c.Tensor(0), op.BlockSize
 	if x.Rank() != 4 {
-		return kit.Errorf("input has rank %d, want 4", x.Rank())
+		return fail.Errorf("input has rank %d, want 4", x.Rank())
 	}
 	if x.Dim(2)%b != 0 || x.Dim(3)%b != 0 {
-		return kit.Errorf("image of %d×%d is not a multiple of the block size %d", x.Dim(2), x.Dim(3), b)
+		return fail.Errorf("image of %d×%d is not a multiple of the block size %d", x.Dim(2), x.Dim(3), b)
 	}
 	n, ch, h, w := x.Dim(0), x.Dim(1), x.Dim(2)/b, x.Dim(3)/b
 	s := kit.Strides(x.Shape())

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -82,7 +83,7 @@ func (op *Split) Infer(c *ir.InferContext) error {
 	case c.Has(1):
 		if d := c.Contents(1); d != nil {
 			if len(d) != op.Parts {
-				return kit.Errorf("split has %d sizes, want %d, one per output", len(d), op.Parts)
+				return fail.Errorf("split has %d sizes, want %d, one per output", len(d), op.Parts)
 			}
 			sizes = d
 		}
@@ -121,7 +122,7 @@ func (op *Split) Infer(c *ir.InferContext) error {
 // equal returns the sizes of equal parts of n.
 func (op *Split) equal(n int) ([]int, error) {
 	if op.Even && n%op.Parts != 0 {
-		return nil, kit.Errorf("%d elements along axis %d cannot be split into %d equal parts", n, op.Axis, op.Parts)
+		return nil, fail.Errorf("%d elements along axis %d cannot be split into %d equal parts", n, op.Axis, op.Parts)
 	}
 	size := n / op.Parts
 	if n%op.Parts != 0 {
@@ -145,7 +146,7 @@ func (op *Split) Run(c *ir.Call) error {
 	sizes, err := op.equal(x.Dim(axis))
 	if t := c.Tensor(1); t != nil {
 		if t.Rank() > 1 || t.Len() != op.Parts {
-			return kit.Errorf("split has shape %v, want %d sizes", t.Shape(), op.Parts)
+			return fail.Errorf("split has shape %v, want %d sizes", t.Shape(), op.Parts)
 		}
 		if sizes, err = kit.AnyInts(t); err == nil {
 			err = kit.SplitSizes(sizes, x.Dim(axis))

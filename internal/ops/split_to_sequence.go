@@ -3,6 +3,7 @@ package ops
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -59,7 +60,7 @@ func (op *SplitToSequence) Run(c *ir.Call) error {
 	if t := c.Tensor(1); t != nil {
 		if t.Rank() == 0 {
 			if size, err = kit.ScalarInt(t, "split"); err == nil && size < 1 {
-				err = kit.Errorf("split is %d, want at least 1", size)
+				err = fail.Errorf("split is %d, want at least 1", size)
 			}
 			if err == nil {
 				count = (n-1)/size + 1
@@ -78,7 +79,7 @@ func (op *SplitToSequence) Run(c *ir.Call) error {
 	}
 	const header = 192 // memory of an item besides its elements
 	if int64(count) > 1<<40 {
-		return kit.Errorf("split into %d items, want at most %d", count, int64(1)<<40)
+		return fail.Errorf("split into %d items, want at most %d", count, int64(1)<<40)
 	}
 	if err := c.Reserve(int64(count) * header); err != nil {
 		return err

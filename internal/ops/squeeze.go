@@ -3,6 +3,7 @@ package ops
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -61,7 +62,7 @@ func (op *Squeeze) Infer(c *ir.InferContext) error {
 			if !slices.Contains(axes, i) {
 				out = append(out, d)
 			} else if n, ok := d.Value(); ok && n != 1 {
-				return kit.Errorf("dimension %d of shape %v is %d, want 1", i, in, n)
+				return fail.Errorf("dimension %d of shape %v is %d, want 1", i, in, n)
 			}
 		}
 	}
@@ -99,7 +100,7 @@ func (op *Squeeze) Run(c *ir.Call) error {
 	for i, d := range data.Shape() {
 		switch drop := given && slices.Contains(axes, i); {
 		case drop && d != 1:
-			return kit.Errorf("dimension %d of shape %v is %d, want 1", i, data.Shape(), d)
+			return fail.Errorf("dimension %d of shape %v is %d, want 1", i, data.Shape(), d)
 		case drop || !given && d == 1:
 		default:
 			out = append(out, d)

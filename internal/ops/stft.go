@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -48,7 +49,7 @@ func (op *STFT) Infer(c *ir.InferContext) error {
 			frames = length.Sub(n).Div(d[0]).Add(ir.Known(1))
 		}
 		if v, ok := d[0].Value(); ok && v <= 0 {
-			return kit.Errorf("frame_step is %d, want at least 1", v)
+			return fail.Errorf("frame_step is %d, want at least 1", v)
 		}
 	}
 	bins := n
@@ -70,18 +71,18 @@ func (op *STFT) Run(c *ir.Call) error {
 func runSTFT[T kit.RealFloat](op *STFT, c *ir.Call) error {
 	s := c.Tensor(0).Shape()
 	if len(s) != 3 || s[2] != 1 && s[2] != 2 {
-		return kit.Errorf("signal has shape %v, want [batch, length, 1 or 2]", s)
+		return fail.Errorf("signal has shape %v, want [batch, length, 1 or 2]", s)
 	}
 	batch, length, parts := s[0], s[1], s[2]
 	if op.Onesided && parts == 2 {
-		return kit.Errorf("signal has shape %v, want a last dimension of 1 for a one-sided transform", s)
+		return fail.Errorf("signal has shape %v, want a last dimension of 1 for a one-sided transform", s)
 	}
 	step, err := kit.ScalarInt(c.Tensor(1), "frame_step")
 	if err != nil {
 		return err
 	}
 	if step < 1 {
-		return kit.Errorf("frame_step is %d, want at least 1", step)
+		return fail.Errorf("frame_step is %d, want at least 1", step)
 	}
 	n := length
 	window, err := kit.RealIn[T](c, c.Tensor(2))
@@ -90,7 +91,7 @@ func runSTFT[T kit.RealFloat](op *STFT, c *ir.Call) error {
 	}
 	if w := c.Tensor(2); w != nil {
 		if w.Rank() != 1 {
-			return kit.Errorf("window has shape %v, want rank 1", w.Shape())
+			return fail.Errorf("window has shape %v, want rank 1", w.Shape())
 		}
 		n = w.Len()
 	}
@@ -100,7 +101,7 @@ func runSTFT[T kit.RealFloat](op *STFT, c *ir.Call) error {
 		}
 	}
 	if n < 1 {
-		return kit.Errorf("frame length is %d, want at least 1", n)
+		return fail.Errorf("frame length is %d, want at least 1", n)
 	}
 	frames := 0
 	if n <= length {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -50,7 +51,7 @@ func (op *StringNormalizer) Infer(c *ir.InferContext) error {
 	var out []ir.Dim
 	if in != nil {
 		if len(in) < 1 || len(in) > 2 || len(in) == 2 && in[0].Differs(ir.Known(1)) {
-			return kit.Errorf("input has shape %v, want [C] or [1 C]", in)
+			return fail.Errorf("input has shape %v, want [C] or [1 C]", in)
 		}
 		out = slices.Clone(in)
 		if out[len(out)-1] = ir.Unknown; len(out) == 2 {
@@ -65,7 +66,7 @@ func (op *StringNormalizer) Infer(c *ir.InferContext) error {
 func (op *StringNormalizer) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	if x.Rank() < 1 || x.Rank() > 2 || x.Rank() == 2 && x.Dim(0) != 1 {
-		return kit.Errorf("input has shape %v, want [C] or [1 C]", x.Shape())
+		return fail.Errorf("input has shape %v, want [C] or [1 C]", x.Shape())
 	}
 	in := tensor.Of[string](x)
 	size, meter := int64(0), kit.Meter{C: c}

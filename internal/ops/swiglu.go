@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
@@ -24,7 +25,7 @@ var _ = kit.Register(&kit.Def{Name: "SwiGLU", Since: kit.Versions{28}, In: "A:T,
 func (*SwiGLU) Infer(c *ir.InferContext) error {
 	t, err := ir.MergeTypes(c.Type(0), c.Type(1))
 	if err != nil {
-		return kit.Errorf("types of A and B differ: %w", err)
+		return fail.Errorf("types of A and B differ: %w", err)
 	}
 	c.SetOut(0, t)
 	return nil
@@ -34,7 +35,7 @@ func (*SwiGLU) Infer(c *ir.InferContext) error {
 func (o *SwiGLU) Run(c *ir.Call) error {
 	a, b := c.Tensor(0), c.Tensor(1)
 	if !slices.Equal(a.Shape(), b.Shape()) {
-		return kit.Errorf("A has shape %v and B %v, want the same", a.Shape(), b.Shape())
+		return fail.Errorf("A has shape %v and B %v, want the same", a.Shape(), b.Shape())
 	}
 	f32 := kit.Loop2(func(dst, a, b []float32) { swigluLoop(dst, a, b, o.Alpha) })
 	f32.Fast = func(dst []byte, in *[3][]byte) {

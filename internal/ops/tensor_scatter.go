@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -22,7 +23,7 @@ var _ = kit.Register(&kit.Def{Name: "TensorScatter", Since: kit.Versions{24},
 func (op *TensorScatter) axis(rank int) (int, error) {
 	axis, err := kit.NormalAxis(op.Axis, rank)
 	if err == nil && axis == 0 {
-		err = kit.Errorf("axis must not be 0, the batch dimension")
+		err = fail.Errorf("axis must not be 0, the batch dimension")
 	}
 	return axis, err
 }
@@ -51,11 +52,11 @@ func (op *TensorScatter) Run(c *ir.Call) error {
 		return err
 	}
 	if up.Rank() != past.Rank() {
-		return kit.Errorf("past_cache has rank %d, update has rank %d", past.Rank(), up.Rank())
+		return fail.Errorf("past_cache has rank %d, update has rank %d", past.Rank(), up.Rank())
 	}
 	for i, d := range up.Shape() {
 		if p := past.Dim(i); d != p && (i != axis || d > p) {
-			return kit.Errorf("update of shape %v does not match past_cache of shape %v in dimension %d", up.Shape(), past.Shape(), i)
+			return fail.Errorf("update of shape %v does not match past_cache of shape %v in dimension %d", up.Shape(), past.Shape(), i)
 		}
 	}
 	batch, size, n := past.Dim(0), past.Dim(axis), up.Dim(axis)
@@ -65,18 +66,18 @@ func (op *TensorScatter) Run(c *ir.Call) error {
 	}
 	if t := c.Tensor(2); t != nil {
 		if t.Len() != batch {
-			return kit.Errorf("write_indices has shape %v, want [%d]", t.Shape(), batch)
+			return fail.Errorf("write_indices has shape %v, want [%d]", t.Shape(), batch)
 		}
 		copy(start, kit.Ints(t))
 	}
 	for b, s := range start {
 		switch {
 		case s < 0:
-			return kit.Errorf("write_indices has %d at position %d, want at least 0", s, b)
+			return fail.Errorf("write_indices has %d at position %d, want at least 0", s, b)
 		case op.Circular && size > 0:
 			start[b] = s % size
 		case s > size-n:
-			return kit.Errorf("write_indices has %d at position %d: %d elements exceed a cache of %d", s, b, n, size)
+			return fail.Errorf("write_indices has %d at position %d: %d elements exceed a cache of %d", s, b, n, size)
 		}
 	}
 	dst, err := kit.MoveOut(c, 0, past.DType(), past.Shape()...)

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -133,7 +134,7 @@ func (op *TfIdfVectorizer) fillGrams(pool []int64, counts []int) error {
 			end = counts[i+1]
 		}
 		if start < 0 || end < start || end > len(pool) || (end-start)%(i+1) != 0 {
-			return kit.Errorf("attribute ngram_counts has n-grams of length %d in [%d, %d), outside a pool of %d", i+1, start, end, len(pool))
+			return fail.Errorf("attribute ngram_counts has n-grams of length %d in [%d, %d), outside a pool of %d", i+1, start, end, len(pool))
 		}
 		for ; start < end; start += i + 1 {
 			if id++; i+1 >= op.MinGram && i+1 <= op.MaxGram {
@@ -142,7 +143,7 @@ func (op *TfIdfVectorizer) fillGrams(pool []int64, counts []int) error {
 		}
 	}
 	if id != len(op.Columns) {
-		return kit.Errorf("attribute ngram_indexes has %d elements, want %d, one per n-gram", len(op.Columns), id)
+		return fail.Errorf("attribute ngram_indexes has %d elements, want %d, one per n-gram", len(op.Columns), id)
 	}
 	op.grams.index()
 	return nil
@@ -154,7 +155,7 @@ func (op *TfIdfVectorizer) Infer(c *ir.InferContext) error {
 	var out []ir.Dim
 	if in != nil {
 		if len(in) > 2 {
-			return kit.Errorf("input has rank %d, want at most 2", len(in))
+			return fail.Errorf("input has rank %d, want at most 2", len(in))
 		}
 		if len(in) == 2 {
 			out = append(out, in[0])
@@ -169,7 +170,7 @@ func (op *TfIdfVectorizer) Infer(c *ir.InferContext) error {
 func (op *TfIdfVectorizer) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	if x.Rank() > 2 {
-		return kit.Errorf("input has rank %d, want at most 2", x.Rank())
+		return fail.Errorf("input has rank %d, want at most 2", x.Rank())
 	}
 	rows, cols, shape := 1, x.Len(), []int{op.size}
 	if x.Rank() == 2 {

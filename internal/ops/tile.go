@@ -3,6 +3,7 @@ package ops
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -37,18 +38,18 @@ func (op *Tile) Infer(c *ir.InferContext) error {
 		return nil
 	}
 	if c.Elem(1) != kit.TensorInt64 {
-		return kit.Errorf("repeats is %s, want int64", c.Elem(1))
+		return fail.Errorf("repeats is %s, want int64", c.Elem(1))
 	}
 	if err := kit.CheckRank(c, 1, 1, "repeats"); err != nil {
 		return err
 	}
 	if r := c.Contents(1); r != nil {
 		if len(r) != len(in) {
-			return kit.Errorf("repeats has %d elements, but the input has rank %d", len(r), len(in))
+			return fail.Errorf("repeats has %d elements, but the input has rank %d", len(r), len(in))
 		}
 		for i := range out {
 			if n, ok := r[i].Value(); ok && n < 0 {
-				return kit.Errorf("repeats has %d at position %d, want at least 0", n, i)
+				return fail.Errorf("repeats has %d at position %d, want at least 0", n, i)
 			}
 			out[i] = in[i].Mul(r[i])
 		}
@@ -61,7 +62,7 @@ func (op *Tile) repeats(c *ir.Call, rank int) ([]int, error) {
 	if !op.OneAxis {
 		r, err := kit.SmallInts(c.Tensor(1), "repeats")
 		if err == nil && len(r) != rank {
-			err = kit.Errorf("repeats has %d elements, but the input has rank %d", len(r), rank)
+			err = fail.Errorf("repeats has %d elements, but the input has rank %d", len(r), rank)
 		}
 		return r, err
 	}
@@ -69,11 +70,11 @@ func (op *Tile) repeats(c *ir.Call, rank int) ([]int, error) {
 	for i, what := range []string{"tiles", "axis"} {
 		t := c.Tensor(i + 1)
 		if t == nil || t.Len() != 1 {
-			return nil, kit.Errorf("input %s must have one element", what)
+			return nil, fail.Errorf("input %s must have one element", what)
 		}
 		n, err := kit.AnyInts(t)
 		if err != nil {
-			return nil, kit.Errorf("%s: %w", what, err)
+			return nil, fail.Errorf("%s: %w", what, err)
 		}
 		v[i] = n[0]
 	}
@@ -100,7 +101,7 @@ func (op *Tile) Run(c *ir.Call) error {
 	for i, r := range rep {
 		d := x.Dim(i)
 		if r < 0 || r > 0 && d > math.MaxInt/r {
-			return kit.Errorf("repeats has %d at position %d, which is negative or overflows for a dimension of %d", r, i, d)
+			return fail.Errorf("repeats has %d at position %d, which is negative or overflows for a dimension of %d", r, i, d)
 		}
 		shape[i] = d * r
 	}

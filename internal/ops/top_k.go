@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
@@ -27,7 +28,7 @@ var _ = kit.Register(&kit.Def{Name: "TopK", Since: kit.Versions{1, 10, 11, 24}, 
 			a.Require("k")
 			k := a.Int("k", 1)
 			if k < 1 {
-				return a.Fail(kit.Errorf("k is %d, want at least 1", k))
+				return a.Fail(fail.Errorf("k is %d, want at least 1", k))
 			}
 			a.SetInputInts(1, []int{k})
 		}
@@ -72,7 +73,7 @@ func (o *TopK) Infer(c *ir.InferContext) error {
 		}
 		n, ok1 := t.Shape[axis].Value()
 		if v, ok2 := k.Value(); ok2 && (v < 0 || ok1 && v > n) {
-			return kit.Errorf("k is %d, want 0 to %s, the size of axis %d", v, t.Shape[axis], o.Axis)
+			return fail.Errorf("k is %d, want 0 to %s, the size of axis %d", v, t.Shape[axis], o.Axis)
 		}
 		t.Shape = slices.Clone(t.Shape)
 		t.Shape[axis] = k
@@ -95,7 +96,7 @@ func (o *TopK) Run(c *ir.Call) error {
 		return err
 	}
 	if k < 0 || k > x.Dim(axis) {
-		return kit.Errorf("k is %d, want 0 to %d, the size of axis %d", k, x.Dim(axis), o.Axis)
+		return fail.Errorf("k is %d, want 0 to %d, the size of axis %d", k, x.Dim(axis), o.Axis)
 	}
 	shape := slices.Clone(x.Shape())
 	shape[axis] = k
@@ -147,7 +148,7 @@ func (o *TopK) Run(c *ir.Call) error {
 	case tensor.TypeFloat64:
 		err = topKRun[float64](c, at, ordered, s, k, o.Largest, nil)
 	default:
-		err = kit.Errorf("elements of type %s are not supported", wide)
+		err = fail.Errorf("elements of type %s are not supported", wide)
 	}
 	if err != nil {
 		return err

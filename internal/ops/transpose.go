@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -25,7 +26,7 @@ func transposeGradient(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([
 	back := make([]int64, len(perm))
 	for to, from := range perm {
 		if from < 0 || from >= int64(len(perm)) {
-			return nil, kit.Errorf("perm %v is not a permutation", perm)
+			return nil, fail.Errorf("perm %v is not a permutation", perm)
 		}
 		back[from] = int64(to)
 	}
@@ -42,19 +43,19 @@ func (op *Transpose) perm(rank int) ([]int, error) {
 		return p, nil
 	}
 	if len(op.Perm) != rank {
-		return nil, kit.Errorf("perm %v has %d entries, but the input has rank %d", op.Perm, len(op.Perm), rank)
+		return nil, fail.Errorf("perm %v has %d entries, but the input has rank %d", op.Perm, len(op.Perm), rank)
 	}
 	seen := make([]bool, rank)
 	p := make([]int, rank)
 	for i, a := range op.Perm {
 		if a < -rank || a >= rank {
-			return nil, kit.Errorf("perm %v has %d, want 0 to %d", op.Perm, a, rank-1)
+			return nil, fail.Errorf("perm %v has %d, want 0 to %d", op.Perm, a, rank-1)
 		}
 		if a < 0 {
 			a += rank
 		}
 		if seen[a] {
-			return nil, kit.Errorf("perm %v has dimension %d twice", op.Perm, a)
+			return nil, fail.Errorf("perm %v has dimension %d twice", op.Perm, a)
 		}
 		seen[a] = true
 		p[i] = a

@@ -3,6 +3,7 @@ package ops
 import (
 	"bytes"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -24,7 +25,7 @@ const maskedTriluRow = 256
 // Infer implements ir.Operator.
 func (op *Trilu) Infer(c *ir.InferContext) error {
 	if s := c.Shape(0); s != nil && len(s) < 2 {
-		return kit.Errorf("input has rank %d, want at least 2", len(s))
+		return fail.Errorf("input has rank %d, want at least 2", len(s))
 	}
 	return kit.SameAsInput(c)
 }
@@ -33,7 +34,7 @@ func (op *Trilu) Infer(c *ir.InferContext) error {
 func (op *Trilu) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	if x.Rank() < 2 {
-		return kit.Errorf("input has rank %d, want at least 2", x.Rank())
+		return fail.Errorf("input has rank %d, want at least 2", x.Rank())
 	}
 	k := 0
 	if c.Has(1) {

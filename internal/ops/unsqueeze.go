@@ -3,6 +3,7 @@ package ops
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -30,7 +31,7 @@ func (op *Unsqueeze) ViewOf() int { return 0 }
 func unsqueezed[D any](shape []D, axes []int, one D) ([]D, error) {
 	rank := len(shape) + len(axes)
 	if rank > tensor.MaxRank {
-		return nil, kit.Errorf("output has rank %d, want at most %d", rank, tensor.MaxRank)
+		return nil, fail.Errorf("output has rank %d, want at most %d", rank, tensor.MaxRank)
 	}
 	axes, err := kit.NormalAxes(axes, rank)
 	if err != nil {

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
@@ -108,7 +109,7 @@ func (*Where) Run(c *ir.Call) error {
 	case 16:
 		l.Run = whereLoop[[2]uint64]
 	default:
-		return kit.Errorf("elements of type %s are not supported", d)
+		return fail.Errorf("elements of type %s are not supported", d)
 	}
 	return kit.RunLoop(c, l, kit.GrainCheap, shape, []*tensor.Tensor{cond, x, y}, shapes)
 }

@@ -3,6 +3,7 @@ package blocked
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -34,7 +35,7 @@ func (o *Attention) Infer(c *ir.InferContext) error {
 	n := len(o.PermQ)
 	q, k, v := c.Shape(0), c.Shape(1), c.Shape(2)
 	if len(q) != n || len(k) != n || len(v) != n {
-		return kit.Errorf("inputs have shapes %v, %v and %v, want rank %d", q, k, v, n)
+		return fail.Errorf("inputs have shapes %v, %v and %v, want rank %d", q, k, v, n)
 	}
 	q, v = kit.Permuted(q, o.PermQ), kit.Permuted(v, o.PermV)
 	out := append(append([]ir.Dim{}, q[:n-1]...), v[n-1])
@@ -59,7 +60,7 @@ func (o *Attention) Run(c *ir.Call) error {
 	n := len(o.PermQ)
 	for i := range 3 {
 		if t := c.Tensor(i); t.Rank() != n {
-			return kit.Errorf("input %d has shape %v, want rank %d", i, t.Shape(), n)
+			return fail.Errorf("input %d has shape %v, want rank %d", i, t.Shape(), n)
 		}
 	}
 	a := &kit.AttentionCore[float32]{Scale: float64(o.Alpha), Observe: kit.ScoresNone, NaN: true}
@@ -68,7 +69,7 @@ func (o *Attention) Run(c *ir.Call) error {
 	a.K, k = heads(c.Tensor(1), o.PermK, n-1)
 	a.V, v = heads(c.Tensor(2), o.PermV, n-2)
 	if !slices.Equal(q[:n-2], k[:n-2]) || !slices.Equal(q[:n-2], v[:n-2]) || q[n-1] != k[n-2] || k[n-1] != v[n-2] {
-		return kit.Errorf("permuted inputs have shapes %v, %v and %v, want equal batch and inner dimensions", q, k, v)
+		return fail.Errorf("permuted inputs have shapes %v, %v and %v, want equal batch and inner dimensions", q, k, v)
 	}
 	scores := append(slices.Clone(q[:n-1]), k[n-1])
 	y, err := c.Output(0, tensor.TypeFloat32, kit.Permuted(append(slices.Clone(q[:n-1]), v[n-1]), o.PermY)...)
@@ -98,7 +99,7 @@ func maskRows(mask *tensor.Tensor, scores []int) (func(b, h, i int, row []float3
 	s, n := mask.Shape(), len(scores)
 	for d := range s {
 		if o := n - len(s) + d; o < 0 || s[d] != 1 && s[d] != scores[o] {
-			return nil, kit.Errorf("input Mask has shape %v, want one that broadcasts to %v", s, scores)
+			return nil, fail.Errorf("input Mask has shape %v, want one that broadcasts to %v", s, scores)
 		}
 	}
 	step := kit.BroadcastStrides(s, scores)

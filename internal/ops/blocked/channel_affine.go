@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops"
@@ -21,7 +22,7 @@ type ChannelAffine struct {
 // Infer keeps the shape.
 func (a *ChannelAffine) Infer(c *ir.InferContext) error {
 	if s := c.Shape(0); s != nil && (len(s) < 2 || s[1].Differs(ir.Known(len(a.Scale)))) {
-		return kit.Errorf("input has shape %v, want %d channels", s, len(a.Scale))
+		return fail.Errorf("input has shape %v, want %d channels", s, len(a.Scale))
 	}
 	return kit.SameAsInput(c)
 }
@@ -30,7 +31,7 @@ func (a *ChannelAffine) Infer(c *ir.InferContext) error {
 func (a *ChannelAffine) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	if x.Rank() < 2 || x.Dim(1) != len(a.Scale) {
-		return kit.Errorf("input has shape %v, want %d channels", x.Shape(), len(a.Scale))
+		return fail.Errorf("input has shape %v, want %d channels", x.Shape(), len(a.Scale))
 	}
 	y, err := c.Output(0, x.DType(), x.Shape()...)
 	if err != nil {

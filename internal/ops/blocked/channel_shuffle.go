@@ -1,6 +1,7 @@
 package blocked
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -29,7 +30,7 @@ func (s *ChannelShuffle) Infer(c *ir.InferContext) error { return kit.SameAsInpu
 func (s *ChannelShuffle) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	if x.Rank() < 2 || x.Dim(1)%s.Groups != 0 {
-		return kit.Errorf("input has shape %v, want channels divisible by %d", x.Shape(), s.Groups)
+		return fail.Errorf("input has shape %v, want channels divisible by %d", x.Shape(), s.Groups)
 	}
 	y, err := c.Output(0, x.DType(), x.Shape()...)
 	if err != nil || x.Len() == 0 {

@@ -2,6 +2,7 @@ package blocked
 
 import (
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/conv"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
@@ -50,7 +51,7 @@ func PermutesInput(cv *ops.Conv, w []int, g kit.ConvGeometry) bool {
 func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, act kit.Activation, order []int) (*Conv, error) {
 	s := w.Shape()
 	if len(s) != 4 || w.DType() != tensor.TypeFloat32 {
-		return nil, kit.Errorf("weights are %s, want a float tensor of rank 4", w)
+		return nil, fail.Errorf("weights are %s, want a float tensor of rank 4", w)
 	}
 	m, kh, kw := s[0], s[2], s[3]
 	g, err := cv.Geometry2(in.H, in.W, s[2:])
@@ -58,17 +59,17 @@ func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, act kit.Activ
 		return nil, err
 	}
 	if g.OutH != out.H || g.OutW != out.W || m != out.C || s[1]*cv.Group != in.C {
-		return nil, kit.Errorf("weights %v map %d×%d×%d to %d×%d×%d, want %d×%d×%d", s, in.C, in.H, in.W, m, g.OutH, g.OutW, out.C, out.H, out.W)
+		return nil, fail.Errorf("weights %v map %d×%d×%d to %d×%d×%d, want %d×%d×%d", s, in.C, in.H, in.W, m, g.OutH, g.OutW, out.C, out.H, out.W)
 	}
 	var b []float32
 	if bias != nil {
 		if bias.Len() != m {
-			return nil, kit.Errorf("bias has %d elements, want %d", bias.Len(), m)
+			return nil, fail.Errorf("bias has %d elements, want %d", bias.Len(), m)
 		}
 		b = tensor.Of[float32](bias)
 	}
 	if order != nil && !PermutesInput(cv, s, g) {
-		return nil, kit.Errorf("weights %v do not support permuted input channels", s)
+		return nil, fail.Errorf("weights %v do not support permuted input channels", s)
 	}
 	v := &Conv{Act: act, in: in, out: out}
 	data := tensor.Of[float32](w)
@@ -176,7 +177,7 @@ func (v *Conv) residual(c *ir.Call, n int) ([]float32, error) {
 	}
 	na, add, err := blockedIn(c, 1, &v.Add)
 	if err == nil && na != n {
-		err = kit.Errorf("input 1 has %d images, want %d", na, n)
+		err = fail.Errorf("input 1 has %d images, want %d", na, n)
 	}
 	return add, err
 }
@@ -226,21 +227,21 @@ func NewPool(op kit.Operator, in, out Layout) (*Pool, error) {
 			p.pool.Kind = conv.AveragePoolIncludePad
 		}
 	default:
-		return nil, kit.Errorf("operator %T is not a MaxPool or AveragePool", op)
+		return nil, fail.Errorf("operator %T is not a MaxPool or AveragePool", op)
 	}
 	if len(w.Kernel) == 1 && in.H == 1 {
 		plane := w.Plane()
 		w = &plane
 	}
 	if len(w.Kernel) != 2 {
-		return nil, kit.Errorf("kernel has %d axes, want 2", len(w.Kernel))
+		return nil, fail.Errorf("kernel has %d axes, want 2", len(w.Kernel))
 	}
 	g, err := w.Resolve([]int{in.H, in.W}, w.Kernel)
 	if err != nil {
 		return nil, err
 	}
 	if g.Out[0] != out.H || g.Out[1] != out.W {
-		return nil, kit.Errorf("the window maps %d×%d to %v, want %d×%d", in.H, in.W, g.Out, out.H, out.W)
+		return nil, fail.Errorf("the window maps %d×%d to %v, want %d×%d", in.H, in.W, g.Out, out.H, out.W)
 	}
 	k := &p.pool
 	k.KH, k.KW, k.StrideH, k.StrideW, k.DilationH, k.DilationW = g.Kernel[0], g.Kernel[1], g.Stride[0], g.Stride[1], g.Dilation[0], g.Dilation[1]

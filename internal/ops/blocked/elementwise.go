@@ -2,6 +2,7 @@ package blocked
 
 import (
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/conv"
 	"github.com/onward-ml/onward/internal/kernels/vec"
@@ -120,7 +121,7 @@ func (m *Binary) Run(c *ir.Call) error {
 		return err
 	}
 	if nb != n {
-		return kit.Errorf("inputs have %d and %d images, want equal numbers", n, nb)
+		return fail.Errorf("inputs have %d and %d images, want equal numbers", n, nb)
 	}
 	y, err := blockedOut(c, n, &m.Out)
 	if err != nil {
@@ -200,7 +201,7 @@ func (m *Concat) Run(c *ir.Call) error {
 			return err
 		}
 		if n >= 0 && ni != n {
-			return kit.Errorf("input %d has %d images, want %d", i, ni, n)
+			return fail.Errorf("input %d has %d images, want %d", i, ni, n)
 		}
 		n, xs[i] = ni, x
 		l := &m.In[i]

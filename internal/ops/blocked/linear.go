@@ -1,6 +1,7 @@
 package blocked
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -28,7 +29,7 @@ type Linear struct {
 // memory.
 func NewLinear(w *tensor.Tensor, trans, own bool) (*Linear, error) {
 	if w.DType() != tensor.TypeFloat32 || w.Rank() != 2 || w.Len() == 0 {
-		return nil, kit.Errorf("weights are %s, want a float matrix", w)
+		return nil, fail.Errorf("weights are %s, want a float matrix", w)
 	}
 	data, err := kit.PackMatrix(w, trans, own)
 	if err != nil {
@@ -80,7 +81,7 @@ func (l *Linear) Infer(c *ir.InferContext) error {
 		return nil
 	}
 	if len(s) == 0 || s[len(s)-1].Differs(ir.Known(l.K)) {
-		return kit.Errorf("input has shape %v, want %d columns", s, l.K)
+		return fail.Errorf("input has shape %v, want %d columns", s, l.K)
 	}
 	out := append(append([]ir.Dim{}, s[:len(s)-1]...), ir.Known(l.N))
 	c.SetOut(0, ir.TensorType(tensor.TypeFloat32, out...))
@@ -92,7 +93,7 @@ func (l *Linear) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	s := x.Shape()
 	if len(s) == 0 || s[len(s)-1] != l.K {
-		return kit.Errorf("input has shape %v, want %d columns", s, l.K)
+		return fail.Errorf("input has shape %v, want %d columns", s, l.K)
 	}
 	var dims [8]int
 	shape := append(append(dims[:0], s[:len(s)-1]...), l.N)
@@ -107,7 +108,7 @@ func (l *Linear) Run(c *ir.Call) error {
 	if l.HasAdd {
 		z := c.Tensor(1)
 		if z.Len() != y.Len() {
-			return kit.Errorf("input Z has shape %v, want %v", z.Shape(), y.Shape())
+			return fail.Errorf("input Z has shape %v, want %v", z.Shape(), y.Shape())
 		}
 		g.Add, g.LdAdd = tensor.Of[float32](z), l.N
 	}

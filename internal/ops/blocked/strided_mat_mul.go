@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -38,7 +39,7 @@ func (m *StridedMatMul) Infer(c *ir.InferContext) error {
 	a, b := c.Shape(0), c.Shape(1)
 	n := len(m.PermA)
 	if len(a) != n || len(b) != n {
-		return kit.Errorf("inputs have shapes %v and %v, want rank %d", a, b, n)
+		return fail.Errorf("inputs have shapes %v and %v, want rank %d", a, b, n)
 	}
 	a, b = kit.Permuted(a, m.PermA), kit.Permuted(b, m.PermB)
 	out := append(append([]ir.Dim{}, a[:n-1]...), b[n-1])
@@ -51,12 +52,12 @@ func (m *StridedMatMul) Run(c *ir.Call) error {
 	ta, tb := c.Tensor(0), c.Tensor(1)
 	n := len(m.PermA)
 	if ta.Rank() != n || tb.Rank() != n {
-		return kit.Errorf("inputs have shapes %v and %v, want rank %d", ta.Shape(), tb.Shape(), n)
+		return fail.Errorf("inputs have shapes %v and %v, want rank %d", ta.Shape(), tb.Shape(), n)
 	}
 	a, b := kit.Permuted(ta.Shape(), m.PermA), kit.Permuted(tb.Shape(), m.PermB)
 	sa, sb := kit.Permuted(kit.Strides(ta.Shape()), m.PermA), kit.Permuted(kit.Strides(tb.Shape()), m.PermB)
 	if !slices.Equal(a[:n-2], b[:n-2]) || a[n-1] != b[n-2] {
-		return kit.Errorf("permuted inputs have shapes %v and %v, want equal batch and inner dimensions", a, b)
+		return fail.Errorf("permuted inputs have shapes %v and %v, want equal batch and inner dimensions", a, b)
 	}
 	out := append(append([]int{}, a[:n-1]...), b[n-1])
 	t, err := c.Output(0, tensor.TypeFloat32, kit.Permuted(out, m.PermY)...)

@@ -3,6 +3,7 @@ package gradops
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -51,7 +52,7 @@ var (
 		infer: unrankedLike, shapeOf: func(op *gradientHelper, c *ir.Call) ([]int, error) {
 			s := c.Tensor(0).Shape()
 			if len(s) != 4 {
-				return nil, kit.Errorf("input has shape %v, want rank 4", s)
+				return nil, fail.Errorf("input has shape %v, want rank 4", s)
 			}
 			if c.Tensor(1).Rank() == 4 {
 				return s, nil
@@ -99,7 +100,7 @@ var (
 		infer: kit.SameAsInput, shape: shapeOfInput(0),
 		compute: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) error {
 			if len(shape) == 0 {
-				return kit.Errorf("input has rank 0, want at least 1")
+				return fail.Errorf("input has rank 0, want at least 1")
 			}
 			n := shape[len(shape)-1]
 			for ; len(x) > 0; x, y = x[n:], y[n:] {
@@ -127,14 +128,14 @@ var (
 // numbers divides the other.
 func headsAs(x, like []int, fewer bool) ([]int, error) {
 	if len(x) != 4 || len(like) != 4 {
-		return nil, kit.Errorf("inputs have shapes %v and %v, want rank 4", x, like)
+		return nil, fail.Errorf("inputs have shapes %v and %v, want rank 4", x, like)
 	}
 	few, many := x[1], like[1]
 	if fewer {
 		few, many = many, few
 	}
 	if few == 0 && many > 0 || few > 0 && many%few != 0 {
-		return nil, kit.Errorf("%d heads cannot be grouped to %d", many, few)
+		return nil, fail.Errorf("%d heads cannot be grouped to %d", many, few)
 	}
 	return []int{x[0], like[1], x[2], x[3]}, nil
 }
@@ -172,12 +173,12 @@ func (*AttentionMask) Infer(c *ir.InferContext) error { return kit.SameAsInput(c
 func (op *AttentionMask) Run(c *ir.Call) error {
 	s, k := c.Tensor(0).Shape(), c.Tensor(1).Shape()
 	if len(s) != 4 || len(k) != 4 || k[2] > s[3] {
-		return kit.Errorf("scores and keys have shapes %v and %v, want rank 4 and at most as many keys as scores per row", s, k)
+		return fail.Errorf("scores and keys have shapes %v and %v, want rank 4 and at most as many keys as scores per row", s, k)
 	}
 	past := s[3] - k[2]
 	nonpad := kit.Ints(c.Tensor(3))
 	if c.Has(3) && len(nonpad) != s[0] {
-		return kit.Errorf("nonpad_kv_seqlen has %d elements, want %d", len(nonpad), s[0])
+		return fail.Errorf("nonpad_kv_seqlen has %d elements, want %d", len(nonpad), s[0])
 	}
 	if !c.Has(3) {
 		nonpad = nil
@@ -229,7 +230,7 @@ func (*AttentionMaskIndices) Infer(c *ir.InferContext) error {
 func (op *AttentionMaskIndices) Run(c *ir.Call) error {
 	s := c.Tensor(1).Shape()
 	if len(s) != 4 {
-		return kit.Errorf("scores have shape %v, want rank 4", s)
+		return fail.Errorf("scores have shape %v, want rank 4", s)
 	}
 	numbers, err := ir.ScratchOf[float64](c, c.Tensor(0).Len())
 	if err != nil {

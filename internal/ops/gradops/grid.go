@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -70,20 +71,20 @@ func (g *GridSampleGrad) Run(c *ir.Call) error {
 	}
 	r := len(xs) - 2
 	if gs[0] != xs[0] || gs[r+1] != r {
-		return kit.Errorf("image and grid have shapes %v and %v, want one grid of %d coordinates per image", xs, gs, r)
+		return fail.Errorf("image and grid have shapes %v and %v, want one grid of %d coordinates per image", xs, gs, r)
 	}
 	derivatives := append([]int{xs[0], xs[1]}, gs[1:r+1]...)
 	parts := 1
 	for range g.Order {
 		if parts *= r; parts > kit.GridPoints {
-			return kit.Errorf("derivatives of order %d with respect to %d coordinates are too many", g.Order, r)
+			return fail.Errorf("derivatives of order %d with respect to %d coordinates are too many", g.Order, r)
 		}
 		derivatives = append(derivatives, r)
 	}
 	shape := derivatives
 	if g.Back {
 		if shape = xs; !slices.Equal(c.Tensor(0).Shape(), derivatives) {
-			return kit.Errorf("X has shape %v, want %v", c.Tensor(0).Shape(), derivatives)
+			return fail.Errorf("X has shape %v, want %v", c.Tensor(0).Shape(), derivatives)
 		}
 	}
 	at, err := kit.RealIn[float64](c, grid)
@@ -101,7 +102,7 @@ func (g *GridSampleGrad) Run(c *ir.Call) error {
 	kit.Clear(c, y.Data)
 	dims, ch, plane, points := xs[2:], xs[1], kit.Product(xs[2:]), kit.Product(gs[1:r+1])
 	if plane == 0 && g.Padding != "zeros" && points > 0 {
-		return kit.Errorf("image has shape %v, want at least one element per plane, which padding requires", xs)
+		return fail.Errorf("image has shape %v, want at least one element per plane, which padding requires", xs)
 	}
 	most := int(math.Pow(float64(g.Taps()), float64(r)))
 	index, weight, orders := make([]int, most), make([]float64, most), make([]int, r)

@@ -3,6 +3,7 @@ package gradops
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -38,7 +39,7 @@ func (p *ClassPositions) Run(c *ir.Call) error {
 	case !p.PerClass && len(s) >= 2 && len(t) == len(s)-1 && t[0] == s[0] && slices.Equal(t[1:], s[2:]):
 		classes, inner = s[1], kit.Product(s[2:])
 	default:
-		return kit.Errorf("scores or weights have shape %v, which is inconsistent with targets of shape %v", s, t)
+		return fail.Errorf("scores or weights have shape %v, which is inconsistent with targets of shape %v", s, t)
 	}
 	out, err := c.Output(0, tensor.TypeInt64, t...)
 	if err != nil {
@@ -50,7 +51,7 @@ func (p *ClassPositions) Run(c *ir.Call) error {
 		case p.HasIgnore && v == p.Ignore:
 			y[i] = 0
 		case v < 0 || v >= classes:
-			return kit.Errorf("target[%d] is %d, want 0 to %d", i, v, classes-1)
+			return fail.Errorf("target[%d] is %d, want 0 to %d", i, v, classes-1)
 		case p.PerClass:
 			y[i] = int64(v) + 1
 		default:

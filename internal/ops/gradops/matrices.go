@@ -3,6 +3,7 @@ package gradops
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -33,7 +34,7 @@ var (
 func transposedInverses(c *ir.Call, x, y []float64, shape []int, cofactors bool) error {
 	r := len(shape)
 	if r < 2 || shape[r-1] != shape[r-2] {
-		return kit.Errorf("input has shape %v, want square matrices", shape)
+		return fail.Errorf("input has shape %v, want square matrices", shape)
 	}
 	if len(x) == 0 {
 		return nil

@@ -3,6 +3,7 @@ package gradops
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -43,7 +44,7 @@ func (op *gradientHelper) sourcesOf(c *ir.Call, n int) ([]int64, error) {
 	from := tensor.Of[int64](c.Tensor(1))
 	for _, v := range from {
 		if v-int64(op.factor) >= int64(n) {
-			return nil, kit.Errorf("index %d is out of range for a tensor of %d elements", v, n)
+			return nil, fail.Errorf("index %d is out of range for a tensor of %d elements", v, n)
 		}
 	}
 	return from, nil
@@ -58,7 +59,7 @@ var (
 		}),
 		infer: shapedLike(2), shape: func(c *ir.Call) ([]int, error) {
 			if c.Tensor(0).Len() != c.Tensor(1).Len() {
-				return nil, kit.Errorf("X and the indices have shapes %v and %v, want equal numbers of elements", c.Tensor(0).Shape(), c.Tensor(1).Shape())
+				return nil, fail.Errorf("X and the indices have shapes %v and %v, want equal numbers of elements", c.Tensor(0).Shape(), c.Tensor(1).Shape())
 			}
 			return c.Tensor(2).Shape(), nil
 		}, compute: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) error {
@@ -102,7 +103,7 @@ var (
 		infer: kit.SameAsInput, shape: shapeOfInput(0),
 		compute: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) error {
 			if len(shape) < 2 {
-				return kit.Errorf("input has shape %v, want rank at least 2", shape)
+				return fail.Errorf("input has shape %v, want rank at least 2", shape)
 			}
 			kit.Clear(c, y)
 			channels, plane := shape[1], kit.Product(shape[2:])
@@ -187,7 +188,7 @@ var (
 				axis += len(s)
 			}
 			if axis < 0 || axis > len(s) {
-				return nil, kit.Errorf("axis %v is out of range for rank %d", op.factor, len(s))
+				return nil, fail.Errorf("axis %v is out of range for rank %d", op.factor, len(s))
 			}
 			kit.RepeatOf(s[axis:], 1)
 			return s, nil
@@ -215,7 +216,7 @@ func channelShape(one int) func(c *ir.Call) ([]int, error) {
 			n = s[1]
 		}
 		if kit.Product(v) != n {
-			return nil, kit.Errorf("shape %v, want one element per channel of shape %v", v, s)
+			return nil, fail.Errorf("shape %v, want one element per channel of shape %v", v, s)
 		}
 		return c.Tensor(1).Shape(), nil
 	}

@@ -3,6 +3,7 @@ package gradops
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -72,7 +73,7 @@ func (*AveragePoolGradient) Infer(c *ir.InferContext) error { return shapedLike(
 func convGradientShape(w *kit.Window, group int, g, x, wt []int) (kit.ConvShape, error) {
 	s, err := kit.NewConvShape(w, group, x, wt)
 	if err == nil && !slices.Equal(s.Shape, g) {
-		err = kit.Errorf("the gradient has shape %v, want %v, the shape of the output", g, s.Shape)
+		err = fail.Errorf("the gradient has shape %v, want %v, the shape of the output", g, s.Shape)
 	}
 	return s, err
 }
@@ -166,7 +167,7 @@ func (p *AveragePoolGradient) Run(c *ir.Call) error {
 		return err
 	}
 	if !slices.Equal(shape, c.Tensor(0).Shape()) {
-		return kit.Errorf("the gradient has shape %v, want %v, the shape of the output", c.Tensor(0).Shape(), shape)
+		return fail.Errorf("the gradient has shape %v, want %v, the shape of the output", c.Tensor(0).Shape(), shape)
 	}
 	g, err := kit.RealIn[float64](c, c.Tensor(0))
 	if err != nil {

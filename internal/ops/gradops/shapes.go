@@ -1,6 +1,7 @@
 package gradops
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -59,7 +60,7 @@ func broadcastShape(small int) func(c *ir.Call) ([]int, error) {
 			ok = ok && (s[i] == 1 || s[i] == l[len(l)-len(s)+i])
 		}
 		if !ok {
-			return nil, kit.Errorf("shape %v does not broadcast to %v", c.Tensor(small).Shape(), l)
+			return nil, fail.Errorf("shape %v does not broadcast to %v", c.Tensor(small).Shape(), l)
 		}
 		return c.Tensor(1).Shape(), nil
 	}
@@ -89,7 +90,7 @@ var (
 		gradient: kit.ReshapeGradient,
 		infer:    shapedLike(1), shape: func(c *ir.Call) ([]int, error) {
 			if c.Tensor(0).Len() != c.Tensor(1).Len() {
-				return nil, kit.Errorf("X has shape %v, which cannot be reshaped to %v", c.Tensor(0).Shape(), c.Tensor(1).Shape())
+				return nil, fail.Errorf("X has shape %v, which cannot be reshaped to %v", c.Tensor(0).Shape(), c.Tensor(1).Shape())
 			}
 			return c.Tensor(1).Shape(), nil
 		}, run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) { copy(y, x) }})
@@ -103,7 +104,7 @@ var (
 			if t.Shape != nil {
 				n := len(t.Shape)
 				if n < 2 {
-					return kit.Errorf("gradients of matrix products require rank 2 or more, got rank %d", n)
+					return fail.Errorf("gradients of matrix products require rank 2 or more, got rank %d", n)
 				}
 				t.Shape = append([]ir.Dim{}, t.Shape...)
 				t.Shape[n-1], t.Shape[n-2] = t.Shape[n-2], t.Shape[n-1]
@@ -114,7 +115,7 @@ var (
 			s := append([]int{}, c.Tensor(0).Shape()...)
 			n := len(s)
 			if n < 2 {
-				return nil, kit.Errorf("gradients of matrix products require rank 2 or more, got rank %d", n)
+				return nil, fail.Errorf("gradients of matrix products require rank 2 or more, got rank %d", n)
 			}
 			s[n-1], s[n-2] = s[n-2], s[n-1]
 			return s, nil

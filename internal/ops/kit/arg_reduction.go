@@ -2,6 +2,7 @@ package kit
 
 import (
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/tensor"
@@ -72,7 +73,7 @@ func (r *ArgReduction) RunWith(c *ir.Call, which argWhich) error {
 		return nil
 	}
 	if shape[axis] == 0 {
-		return Errorf("axis %d of shape %v is empty", axis, shape)
+		return fail.Errorf("axis %d of shape %v is empty", axis, shape)
 	}
 	if d := x.DType(); d == tensor.TypeFloat16 || d == tensor.TypeBFloat16 {
 		if x, err = ToScratch(c, x, tensor.TypeFloat32); err != nil {
@@ -110,7 +111,7 @@ func (r *ArgReduction) RunWith(c *ir.Call, which argWhich) error {
 	case tensor.TypeFloat64:
 		return argRunFast(c, dst, tensor.Of[float64](x), s, which, r.SelectLast, vec.ReduceMaxF64, vec.ReduceMinF64)
 	default:
-		return Errorf("elements of type %s are not supported", d)
+		return fail.Errorf("elements of type %s are not supported", d)
 	}
 }
 

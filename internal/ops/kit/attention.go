@@ -3,6 +3,7 @@ package kit
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -20,16 +21,16 @@ func NewAttentionInput(t *tensor.Tensor, name string, heads int) (AttentionInput
 	switch len(s) {
 	case 4:
 		if heads != 0 && heads != s[1] {
-			return AttentionInput{}, Errorf("%s has shape %v, want %d heads", name, s, heads)
+			return AttentionInput{}, fail.Errorf("%s has shape %v, want %d heads", name, s, heads)
 		}
 		return AttentionInput{s[0], s[1], s[2], s[3], false}, nil
 	case 3:
 		if heads <= 0 || s[2]%heads != 0 {
-			return AttentionInput{}, Errorf("%s has shape %v and %d heads, want a last dimension divisible by the number of heads", name, s, heads)
+			return AttentionInput{}, fail.Errorf("%s has shape %v and %d heads, want a last dimension divisible by the number of heads", name, s, heads)
 		}
 		return AttentionInput{s[0], heads, s[1], s[2] / heads, true}, nil
 	}
-	return AttentionInput{}, Errorf("%s has shape %v, want rank 3 or 4", name, s)
+	return AttentionInput{}, fail.Errorf("%s has shape %v, want rank 3 or 4", name, s)
 }
 
 // AttentionView returns a view of the data of an input by batch item, head and row.
@@ -47,7 +48,7 @@ func AttentionMask[T RealFloat](c *ir.Call, t *tensor.Tensor, batch, heads, q, k
 	s := t.Shape()
 	full := []int{batch, heads, q, kv}
 	if len(s) > 4 {
-		return nil, Errorf("attn_mask has shape %v, want rank 4 at most", s)
+		return nil, fail.Errorf("attn_mask has shape %v, want rank 4 at most", s)
 	}
 	var stride [4]int
 	step, cols := 1, 1
@@ -60,7 +61,7 @@ func AttentionMask[T RealFloat](c *ir.Call, t *tensor.Tensor, batch, heads, q, k
 		case d != 3 && s[k] == full[d]:
 			stride[d] = step
 		default:
-			return nil, Errorf("attn_mask has shape %v, want one that broadcasts to %v", s, full)
+			return nil, fail.Errorf("attn_mask has shape %v, want one that broadcasts to %v", s, full)
 		}
 		step *= s[k]
 	}
@@ -118,7 +119,7 @@ func maskBias[T RealFloat](c *ir.Call, t *tensor.Tensor) ([]T, error) {
 	case tensor.TypeUint64:
 		castReal(r, tensor.Of[uint64](t))
 	default:
-		return nil, Errorf("attn_mask has type %s", t.DType())
+		return nil, fail.Errorf("attn_mask has type %s", t.DType())
 	}
 	return r, nil
 }

@@ -8,6 +8,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -44,7 +45,7 @@ func attr[T any](a *Attrs, name string, kind string) (T, bool) {
 	}
 	t, ok := v.(T)
 	if !ok {
-		a.errs = append(a.errs, Errorf("attribute %s is %s, want %s", name, attrKind(v), kind))
+		a.errs = append(a.errs, fail.Errorf("attribute %s is %s, want %s", name, attrKind(v), kind))
 	}
 	return t, ok
 }
@@ -258,7 +259,7 @@ func (a *Attrs) Inputs() map[int]*tensor.Tensor { return a.inputs }
 
 // Errorf records an error about an attribute.
 func (a *Attrs) Errorf(format string, args ...any) {
-	a.errs = append(a.errs, Errorf(format, args...))
+	a.errs = append(a.errs, fail.Errorf(format, args...))
 }
 
 // Fail records the error that keeps Build from finishing, and returns nil for Build to return.
@@ -292,7 +293,7 @@ func (a *Attrs) Err() error {
 	}
 	sort.Strings(unknown)
 	for _, name := range unknown {
-		errs = append(errs, Errorf("unknown attribute %s", name))
+		errs = append(errs, fail.Errorf("unknown attribute %s", name))
 	}
 	return errors.Join(errs...)
 }

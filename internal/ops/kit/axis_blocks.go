@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -88,6 +89,6 @@ func RunWide(c *ir.Call, f32 func(dst, src []float32) error, f64 func(dst, src [
 		c.Sync()
 		return ConvertInto(c, out, res, tensor.ConvertOptions{})
 	default:
-		return Errorf("elements of type %s are not supported", d)
+		return fail.Errorf("elements of type %s are not supported", d)
 	}
 }

@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -38,7 +39,7 @@ func MoveChannels(c *ir.Call, dst, src MoveBuf, shape []int, toLast bool) {
 // ChannelsFirst returns t with the last dimension moved to index 1, in scratch memory.
 func ChannelsFirst(c *ir.Call, t *tensor.Tensor) (*tensor.Tensor, error) {
 	if t.Rank() < 2 {
-		return nil, Errorf("input has shape %v, want rank at least 2", t.Shape())
+		return nil, fail.Errorf("input has shape %v, want rank at least 2", t.Shape())
 	}
 	r, err := ScratchTensor(c, t.DType(), ChannelsFirstShape(t.Shape()))
 	if err != nil {
@@ -90,7 +91,7 @@ func InferPoolLast(c *ir.InferContext, w *Window, out ir.Type) error {
 	if in := c.Shape(0); in != nil {
 		if len(in) < 3 {
 			c.SetOut(0, out)
-			return Errorf("input has rank %d, want at least 3", len(in))
+			return fail.Errorf("input has rank %d, want at least 3", len(in))
 		}
 		var sp []ir.Dim
 		if sp, err = w.outDims(in[1:len(in)-1], ir.Dims(w.Kernel)); err == nil {

@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -25,7 +26,7 @@ func ConcatDims(shapes [][]ir.Dim, axis int) ([]ir.Dim, error) {
 			continue
 		}
 		if len(s) != len(out) {
-			return nil, Errorf("input 0 has rank %d, input %d has rank %d", len(out), i, len(s))
+			return nil, fail.Errorf("input 0 has rank %d, input %d has rank %d", len(out), i, len(s))
 		}
 		for k := range s {
 			if k == a {
@@ -33,7 +34,7 @@ func ConcatDims(shapes [][]ir.Dim, axis int) ([]ir.Dim, error) {
 			}
 			d, err := ir.Merge(out[k], s[k])
 			if err != nil {
-				return nil, Errorf("inputs differ in dimension %d, which is not the axis: %s in input %d, %s in earlier inputs", k, s[k], i, out[k])
+				return nil, fail.Errorf("inputs differ in dimension %d, which is not the axis: %s in input %d, %s in earlier inputs", k, s[k], i, out[k])
 			}
 			out[k] = d
 		}
@@ -57,19 +58,19 @@ func ConcatShape(in []*tensor.Tensor, axis int) ([]int, int, error) {
 	shape := append([]int{}, in[0].Shape()...)
 	for i, t := range in[1:] {
 		if t.Rank() != len(shape) {
-			return nil, 0, Errorf("input 0 has rank %d, input %d has rank %d", len(shape), i+1, t.Rank())
+			return nil, 0, fail.Errorf("input 0 has rank %d, input %d has rank %d", len(shape), i+1, t.Rank())
 		}
 		if t.DType() != in[0].DType() {
-			return nil, 0, Errorf("input 0 is %s, input %d is %s", in[0].DType(), i+1, t.DType())
+			return nil, 0, fail.Errorf("input 0 is %s, input %d is %s", in[0].DType(), i+1, t.DType())
 		}
 		for k, d := range t.Shape() {
 			if k != axis && d != shape[k] {
-				return nil, 0, Errorf("shapes %v of input 0 and %v of input %d differ in dimension %d, which is not axis %d", in[0].Shape(), t.Shape(), i+1, k, axis)
+				return nil, 0, fail.Errorf("shapes %v of input 0 and %v of input %d differ in dimension %d, which is not axis %d", in[0].Shape(), t.Shape(), i+1, k, axis)
 			}
 		}
 		shape[axis] += t.Dim(axis)
 		if shape[axis] < 0 {
-			return nil, 0, Errorf("dimension %d of the result overflows", axis)
+			return nil, 0, fail.Errorf("dimension %d of the result overflows", axis)
 		}
 	}
 	return shape, axis, nil

@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -19,7 +20,7 @@ func WidenBranch(a, b ir.Type) (ir.Type, error) {
 // OneBool returns the only element of a bool tensor.
 func OneBool(t *tensor.Tensor, what string) (bool, error) {
 	if t == nil || t.DType() != tensor.TypeBool || t.Len() != 1 {
-		return false, Errorf("%s is %v, want one bool", what, t)
+		return false, fail.Errorf("%s is %v, want one bool", what, t)
 	}
 	return tensor.Of[bool](t)[0], nil
 }

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/conv"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
@@ -151,10 +152,10 @@ func WidenBytes(dst []int32, t *tensor.Tensor) {
 // output channel for the weights.
 func checkConvZeros(s *ConvShape, xz, wz *tensor.Tensor) error {
 	if xz != nil && xz.Len() != 1 {
-		return Errorf("zero point of the input has shape %v, want one element", xz.Shape())
+		return fail.Errorf("zero point of the input has shape %v, want one element", xz.Shape())
 	}
 	if !convZeroFits(wz, s.M) {
-		return Errorf("zero point of the weights has shape %v, want one element or [%d]", wz.Shape(), s.M)
+		return fail.Errorf("zero point of the weights has shape %v, want one element or [%d]", wz.Shape(), s.M)
 	}
 	return nil
 }
@@ -167,7 +168,7 @@ func ConvBytesShape(c *ir.Call, win *Window, group int, in []int, w, xz, wz *ten
 	case packed != nil:
 		shape = packed.shape
 	case w == nil:
-		return ConvShape{}, nil, Errorf("weights are absent")
+		return ConvShape{}, nil, fail.Errorf("weights are absent")
 	default:
 		shape = w.Shape()
 	}

@@ -3,6 +3,7 @@ package kit
 import (
 	"errors"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 )
 
@@ -32,7 +33,7 @@ func (s *ConvShape) Depth() int { return s.Cg * s.Taps() }
 func NewConvShape(w *Window, group int, x, wt []int) (ConvShape, error) {
 	s := ConvShape{Group: group}
 	if len(x) < 3 || len(wt) != len(x) {
-		return s, Errorf("input has shape %v and weights %v, want the same rank of at least 3", x, wt)
+		return s, fail.Errorf("input has shape %v and weights %v, want the same rank of at least 3", x, wt)
 	}
 	if err := ConvKernel(w, wt[2:]); err != nil {
 		return s, err
@@ -40,10 +41,10 @@ func NewConvShape(w *Window, group int, x, wt []int) (ConvShape, error) {
 	s.N, s.C, s.M = x[0], x[1], wt[0]
 	s.Cg = wt[1]
 	if s.M%group != 0 {
-		return s, Errorf("weights have %d output channels, not divisible by group %d", s.M, group)
+		return s, fail.Errorf("weights have %d output channels, not divisible by group %d", s.M, group)
 	}
 	if s.C%group != 0 || s.C/group != s.Cg {
-		return s, Errorf("input has %d channels, weights have %d in each of %d groups", s.C, s.Cg, group)
+		return s, fail.Errorf("input has %d channels, weights have %d in each of %d groups", s.C, s.Cg, group)
 	}
 	s.Mg = s.M / group
 	var err error
@@ -61,7 +62,7 @@ func ConvKernel(w *Window, kernel []int) error {
 	}
 	for i, k := range w.Kernel {
 		if len(w.Kernel) != len(kernel) || k != kernel[i] {
-			return Errorf("attribute kernel_shape is %v, the weights have %v", w.Kernel, kernel)
+			return fail.Errorf("attribute kernel_shape is %v, the weights have %v", w.Kernel, kernel)
 		}
 	}
 	return nil
@@ -70,7 +71,7 @@ func ConvKernel(w *Window, kernel []int) error {
 // ConvBias checks that a bias has one element per output channel.
 func ConvBias(shape []int, m int) error {
 	if len(shape) != 1 || shape[0] != m {
-		return Errorf("bias has shape %v, want [%d]", shape, m)
+		return fail.Errorf("bias has shape %v, want [%d]", shape, m)
 	}
 	return nil
 }
@@ -96,10 +97,10 @@ func InferConv(c *ir.InferContext, w *Window, group, ix, iw int, out ir.Type) er
 // convDims is NewConvShape for shapes that are partly unknown.
 func convDims(w *Window, group int, x, wt []ir.Dim) ([]ir.Dim, error) {
 	if x != nil && len(x) < 3 {
-		return nil, Errorf("input has rank %d, want at least 3", len(x))
+		return nil, fail.Errorf("input has rank %d, want at least 3", len(x))
 	}
 	if x != nil && wt != nil && len(x) != len(wt) {
-		return nil, Errorf("input has rank %d and weights %d, want the same", len(x), len(wt))
+		return nil, fail.Errorf("input has rank %d and weights %d, want the same", len(x), len(wt))
 	}
 	if wt != nil && len(wt) < 3 {
 		return nil, errors.New("weights have no spatial axis, want rank at least 3")
@@ -121,19 +122,19 @@ func convDims(w *Window, group int, x, wt []ir.Dim) ([]ir.Dim, error) {
 		out[1] = wt[0]
 		copy(kernel, wt[2:])
 		if m, ok := wt[0].Value(); ok && m%group != 0 {
-			return nil, Errorf("weights have %d output channels, not divisible by group %d", m, group)
+			return nil, fail.Errorf("weights have %d output channels, not divisible by group %d", m, group)
 		}
 		if x[1].Differs(wt[1].Mul(ir.Known(group))) {
-			return nil, Errorf("input has %s channels, weights have %s in each of %d groups", x[1], wt[1], group)
+			return nil, fail.Errorf("input has %s channels, weights have %s in each of %d groups", x[1], wt[1], group)
 		}
 	}
 	if w.Kernel != nil {
 		if len(w.Kernel) != rank-2 {
-			return nil, Errorf("attribute kernel_shape has %d elements, want %d", len(w.Kernel), rank-2)
+			return nil, fail.Errorf("attribute kernel_shape has %d elements, want %d", len(w.Kernel), rank-2)
 		}
 		for i, k := range w.Kernel {
 			if kernel[i].Differs(ir.Known(k)) {
-				return nil, Errorf("attribute kernel_shape is %v, the weights have %v", w.Kernel, kernel)
+				return nil, fail.Errorf("attribute kernel_shape is %v, the weights have %v", w.Kernel, kernel)
 			}
 			kernel[i] = ir.Known(k)
 		}

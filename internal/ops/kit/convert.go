@@ -3,6 +3,7 @@ package kit
 import (
 	"sync/atomic"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -123,7 +124,7 @@ func ScratchTensor(c *ir.Call, d tensor.DType, shape []int) (*tensor.Tensor, err
 		return nil, err
 	}
 	if d == tensor.TypeString {
-		return nil, Errorf("strings cannot be converted in scratch memory")
+		return nil, fail.Errorf("strings cannot be converted in scratch memory")
 	}
 	b, err := c.Scratch(n)
 	if err != nil {

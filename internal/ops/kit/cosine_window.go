@@ -3,6 +3,7 @@ package kit
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -30,7 +31,7 @@ func (op *cosineWindow) Infer(c *ir.InferContext) error {
 		n = d[0]
 	}
 	if v, ok := n.Value(); ok && v < 0 {
-		return Errorf("size must be non-negative, got %d", v)
+		return fail.Errorf("size must be non-negative, got %d", v)
 	}
 	c.SetOut(0, ir.TensorType(op.dtype, n))
 	return nil
@@ -43,7 +44,7 @@ func (op *cosineWindow) Run(c *ir.Call) error {
 		return err
 	}
 	if size < 0 {
-		return Errorf("size must be non-negative, got %d", size)
+		return fail.Errorf("size must be non-negative, got %d", size)
 	}
 	t, err := c.Output(0, op.dtype, size)
 	if err != nil {

@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -98,7 +99,7 @@ func (o *Cumulative) RunWith(c *ir.Call, t map[tensor.DType]CumulativeKernel) er
 	}
 	k := t[x.DType()]
 	if k == nil {
-		return Errorf("elements of type %s are not supported", x.DType())
+		return fail.Errorf("elements of type %s are not supported", x.DType())
 	}
 	out, err := c.Output(0, x.DType(), x.Shape()...)
 	if err != nil {

@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -11,7 +12,7 @@ func DropoutRatio(t, mode *tensor.Tensor) (float64, error) {
 		return 0, nil
 	}
 	if mode.Len() != 1 {
-		return 0, Errorf("training_mode has shape %v, want a scalar", mode.Shape())
+		return 0, fail.Errorf("training_mode has shape %v, want a scalar", mode.Shape())
 	}
 	if !tensor.Of[bool](mode)[0] {
 		return 0, nil
@@ -20,7 +21,7 @@ func DropoutRatio(t, mode *tensor.Tensor) (float64, error) {
 		return 0.5, nil
 	}
 	if t.Len() != 1 {
-		return 0, Errorf("ratio has shape %v, want a scalar", t.Shape())
+		return 0, fail.Errorf("ratio has shape %v, want a scalar", t.Shape())
 	}
 	wide, err := tensor.Convert(t, tensor.TypeFloat64, tensor.ConvertOptions{})
 	if err != nil {
@@ -28,7 +29,7 @@ func DropoutRatio(t, mode *tensor.Tensor) (float64, error) {
 	}
 	r := tensor.Of[float64](wide)[0]
 	if !(r >= 0 && r < 1) {
-		return 0, Errorf("ratio is %g, want it in [0, 1)", r)
+		return 0, fail.Errorf("ratio is %g, want it in [0, 1)", r)
 	}
 	return r, nil
 }

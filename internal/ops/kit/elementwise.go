@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
@@ -224,7 +225,7 @@ func SameBits(loops ...*ElementLoop) LoopTable {
 func (t LoopTable) Loop(d tensor.DType) (ElementLoop, error) {
 	l, ok := t[d]
 	if !ok {
-		return l, Errorf("elements of type %s are not supported", d)
+		return l, fail.Errorf("elements of type %s are not supported", d)
 	}
 	return l, nil
 }

@@ -3,6 +3,7 @@ package kit
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -38,7 +39,7 @@ func (x AxisBroadcast) Span(ra, rb int) (int, error) {
 		}
 	}
 	if rb > ra || at < 0 || at > ra-rb {
-		return 0, Errorf("second input of rank %d exceeds rank %d at axis %d", rb, ra, at)
+		return 0, fail.Errorf("second input of rank %d exceeds rank %d at axis %d", rb, ra, at)
 	}
 	return at, nil
 }
@@ -57,7 +58,7 @@ func (x AxisBroadcast) Shapes(a, b []int) (out, bShape []int, err error) {
 	}
 	if !x.Repeat {
 		if !slices.Equal(a, b) {
-			return nil, nil, Errorf("shapes %v and %v differ and the attribute broadcast is not set", a, b)
+			return nil, nil, fail.Errorf("shapes %v and %v differ and the attribute broadcast is not set", a, b)
 		}
 		return a, b, nil
 	}
@@ -72,7 +73,7 @@ func (x AxisBroadcast) Shapes(a, b []int) (out, bShape []int, err error) {
 	copy(bShape, b)
 	for i, n := range b {
 		if n != a[at+i] && n != 1 {
-			return nil, nil, Errorf("shape %v does not match %v at axis %d: %d and %d", b, a, at, n, a[at+i])
+			return nil, nil, fail.Errorf("shape %v does not match %v at axis %d: %d and %d", b, a, at, n, a[at+i])
 		}
 	}
 	return a, bShape, nil
@@ -103,7 +104,7 @@ func (x AxisBroadcast) dims(a, b []ir.Dim) ([]ir.Dim, error) {
 	if !x.Repeat {
 		t, err := ir.MergeTypes(ir.TensorType(tensor.TypeFloat32, a...), ir.TensorType(tensor.TypeFloat32, b...))
 		if err != nil {
-			return nil, Errorf("the attribute broadcast is not set: %w", err)
+			return nil, fail.Errorf("the attribute broadcast is not set: %w", err)
 		}
 		return t.Shape, nil
 	}
@@ -197,7 +198,7 @@ func RefuseZeroDivisor(t *tensor.Tensor) error {
 		i = slices.Index(tensor.Of[uint64](t), 0)
 	}
 	if i >= 0 {
-		return Errorf("integer division by zero: element %d of the divisor is 0", i)
+		return fail.Errorf("integer division by zero: element %d of the divisor is 0", i)
 	}
 	return nil
 }
@@ -221,7 +222,7 @@ func variadicInputs(c *ir.Call) (in []*tensor.Tensor, shapes [][]int, shape []in
 	in, shapes = make([]*tensor.Tensor, n), make([][]int, n)
 	for i := range n {
 		if in[i] = c.Tensor(i); in[i] == nil {
-			return nil, nil, nil, Errorf("input %d of %d is missing", i, n)
+			return nil, nil, nil, fail.Errorf("input %d of %d is missing", i, n)
 		}
 		shapes[i] = in[i].Shape()
 	}

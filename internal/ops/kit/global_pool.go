@@ -3,6 +3,7 @@ package kit
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/tensor"
@@ -15,7 +16,7 @@ func InferGlobalPool(c *ir.InferContext) error {
 	if s != nil {
 		if len(s) < 2 {
 			c.SetOut(0, t)
-			return Errorf("input has rank %d, want at least 2", len(s))
+			return fail.Errorf("input has rank %d, want at least 2", len(s))
 		}
 		t.Shape = append([]ir.Dim{}, s...)
 		for i := range t.Shape[2:] {
@@ -45,7 +46,7 @@ func GlobalPool(c *ir.Call, narrow, fast func([]float32) float32, rows func(dst,
 func globalPoolOf[T RealFloat](c *ir.Call, reduce func([]T) T, rows func(dst, x []T, n, first int)) error {
 	t := c.Tensor(0)
 	if t.Rank() < 2 {
-		return Errorf("input has shape %v, want rank at least 2", t.Shape())
+		return fail.Errorf("input has shape %v, want rank at least 2", t.Shape())
 	}
 	shape := append([]int{}, t.Shape()...)
 	for i := range shape[2:] {

@@ -3,6 +3,8 @@ package kit
 import (
 	"maps"
 	"slices"
+
+	"github.com/onward-ml/onward/internal/fail"
 )
 
 // Gradient says how an operator is differentiated in reverse mode: which nodes compute the
@@ -55,7 +57,7 @@ func Derivative(d func(b *GradientBuilder, x, y, g string) string) *Gradient {
 func Derivatives(dx, dy func(b *GradientBuilder, x, y, z, g string) string) *Gradient {
 	return GradientRule(func(b *GradientBuilder, n *GradientNode, g string) ([]string, error) {
 		if len(n.Inputs) != 2 {
-			return nil, Errorf("node has %d inputs, want 2", len(n.Inputs))
+			return nil, fail.Errorf("node has %d inputs, want 2", len(n.Inputs))
 		}
 		x, y, z := n.Inputs[0], n.Inputs[1], n.Outputs[0]
 		return []string{b.SumTo(dx(b, x, y, z, g), x), b.SumTo(dy(b, x, y, z, g), y)}, nil

@@ -2,6 +2,8 @@ package kit
 
 import (
 	"strings"
+
+	"github.com/onward-ml/onward/internal/fail"
 )
 
 // GradientBuilder emits the nodes of gradient rules.
@@ -25,7 +27,7 @@ type GradientTape interface {
 // Need returns an error before an opset.
 func (b *GradientBuilder) Need(opset int) error {
 	if b.Opset < opset {
-		return Errorf("is differentiable since opset %d, the model imports %d", opset, b.Opset)
+		return fail.Errorf("is differentiable since opset %d, the model imports %d", opset, b.Opset)
 	}
 	return nil
 }
@@ -254,7 +256,7 @@ func SumGradient(mean bool) *Gradient {
 // NearestGradient is MoveGradient for the resizing operators in their mode nearest.
 var NearestGradient = GradientRule(func(b *GradientBuilder, n *GradientNode, g string) ([]string, error) {
 	if mode := n.Attrs.Text("mode"); mode != "" && mode != "nearest" {
-		return nil, Errorf("mode %s is not differentiable, want nearest", mode)
+		return nil, fail.Errorf("mode %s is not differentiable, want nearest", mode)
 	}
 	return MovedBack(b, n, g)
 })
@@ -264,7 +266,7 @@ var NearestGradient = GradientRule(func(b *GradientBuilder, n *GradientNode, g s
 func ScatterGradient(gather string) *Gradient {
 	return GradientRule(func(b *GradientBuilder, n *GradientNode, g string) ([]string, error) {
 		if len(n.Inputs) != 3 {
-			return nil, Errorf("node has %d inputs, want 3", len(n.Inputs))
+			return nil, fail.Errorf("node has %d inputs, want 3", len(n.Inputs))
 		}
 		data, indices, updates := n.Inputs[0], n.Inputs[1], n.Inputs[2]
 		reduction := n.Attrs.Text("reduction")
@@ -312,6 +314,6 @@ func ScatterGradient(gather string) *Gradient {
 			toData := others(restData, product, zeros, zeroData, g)
 			return []string{toData, "", others(restUpdate, taken(product), taken(zeros), zeroUpdate, taken(g))}, nil
 		}
-		return nil, Errorf("reduction %q is not differentiable", reduction)
+		return nil, fail.Errorf("reduction %q is not differentiable", reduction)
 	})
 }

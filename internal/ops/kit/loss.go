@@ -3,6 +3,7 @@ package kit
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -24,7 +25,7 @@ func BuildClassLoss(a *Attrs) ClassLoss {
 // InferLoss infers a scalar or, without reduction, the shape of the target.
 func (l *ClassLoss) InferLoss(c *ir.InferContext) error {
 	if s := c.Shape(0); s != nil && len(s) < 2 {
-		return Errorf("scores have rank %d, want at least 2", len(s))
+		return fail.Errorf("scores have rank %d, want at least 2", len(s))
 	}
 	if l.reduction != "none" {
 		c.SetOut(0, ir.TensorType(c.Elem(0)))
@@ -48,10 +49,10 @@ func (s lossShape) Classes() AxisSpan { return AxisSpan{s.n, s.classes, s.inner}
 func (l *ClassLoss) Shape(c *ir.Call) (lossShape, error) {
 	s, t := c.Tensor(0).Shape(), c.Tensor(1).Shape()
 	if len(s) < 2 || len(t) != len(s)-1 || t[0] != s[0] || !slices.Equal(t[1:], s[2:]) {
-		return lossShape{}, Errorf("scores and target have shapes %v and %v, want [N, C, ...] and [N, ...]", s, t)
+		return lossShape{}, fail.Errorf("scores and target have shapes %v and %v, want [N, C, ...] and [N, ...]", s, t)
 	}
 	if w := c.Tensor(2); w != nil && !slices.Equal(w.Shape(), s[1:2]) {
-		return lossShape{}, Errorf("weight has shape %v, want [%d]", w.Shape(), s[1])
+		return lossShape{}, fail.Errorf("weight has shape %v, want [%d]", w.Shape(), s[1])
 	}
 	return lossShape{s[0], s[1], Product(s[2:])}, nil
 }
@@ -78,7 +79,7 @@ func LossRun[T RealFloat](l *ClassLoss, c *ir.Call, s lossShape, logProb []T) er
 			loss, w := 0.0, 0.0
 			if !l.HasIgnore || t != l.Ignore {
 				if t < 0 || t >= s.classes {
-					err = Errorf("target[%d] is %d, want 0 to %d", at, t, s.classes-1)
+					err = fail.Errorf("target[%d] is %d, want 0 to %d", at, t, s.classes-1)
 					return
 				}
 				w = 1

@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/kernels/vec"
@@ -20,11 +21,11 @@ func GemmAddSteps(t *tensor.Tensor, m, n int) (rows, cols int, err error) {
 	}
 	s := t.Shape()
 	if len(s) > 2 {
-		return 0, 0, Errorf("C has rank %d, want at most 2", len(s))
+		return 0, 0, fail.Errorf("C has rank %d, want at most 2", len(s))
 	}
 	for i, d := range s {
 		if o := []int{m, n}[2-len(s)+i]; d != 1 && d != o {
-			return 0, 0, Errorf("C with shape %v cannot be broadcast to [%d %d]", s, m, n)
+			return 0, 0, fail.Errorf("C with shape %v cannot be broadcast to [%d %d]", s, m, n)
 		}
 	}
 	st := BroadcastStrides(s, []int{m, n})
@@ -252,7 +253,7 @@ func PackMatrix(b *tensor.Tensor, trans, own bool) (*PackedReals, error) {
 	} else {
 		src = make([]float32, b.Len())
 		if err := RealConvert(src, b); err != nil {
-			return nil, Errorf("packing: %w", err)
+			return nil, fail.Errorf("packing: %w", err)
 		}
 	}
 	size := gemm.PackedLen(k, n)

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/kernels/quant"
@@ -227,7 +228,7 @@ func NewQuantParam(name string, p *tensor.Tensor, shape []int, byCol bool) (Quan
 		all *= Product(shape[:r-2])
 	}
 	if q.n != 1 && q.n != lines && q.n != all {
-		return q, Errorf("%s has shape %v, which does not match shape %v", name, p.Shape(), shape)
+		return q, fail.Errorf("%s has shape %v, which does not match shape %v", name, p.Shape(), shape)
 	}
 	return q, nil
 }

@@ -3,6 +3,7 @@ package kit
 import (
 	"errors"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 )
 
@@ -20,7 +21,7 @@ type MatMulShape struct {
 func NewMatMulShape(a, b []int) (MatMulShape, error) {
 	var s MatMulShape
 	if len(a) == 0 || len(b) == 0 {
-		return s, Errorf("shapes %v and %v: want rank at least 1", a, b)
+		return s, fail.Errorf("shapes %v and %v: want rank at least 1", a, b)
 	}
 	row, col := len(a) == 1, len(b) == 1
 	if row {
@@ -32,7 +33,7 @@ func NewMatMulShape(a, b []int) (MatMulShape, error) {
 	la, lb := len(a)-2, len(b)-2
 	s.M, s.K, s.N = a[la], a[la+1], b[lb+1]
 	if b[lb] != s.K {
-		return s, Errorf("shapes %v and %v: inner dimensions are %d and %d, want equal ones", a, b, s.K, b[lb])
+		return s, fail.Errorf("shapes %v and %v: inner dimensions are %d and %d, want equal ones", a, b, s.K, b[lb])
 	}
 	batch, err := BroadcastShapes(a[:la], b[:lb])
 	if err != nil {
@@ -89,7 +90,7 @@ func matMulDims(a, b []ir.Dim) ([]ir.Dim, error) {
 	}
 	la, lb := len(a)-2, len(b)-2
 	if a[la+1].Differs(b[lb]) {
-		return nil, Errorf("inner dimensions are %s and %s, want equal ones", a[la+1], b[lb])
+		return nil, fail.Errorf("inner dimensions are %s and %s, want equal ones", a[la+1], b[lb])
 	}
 	out, err := BroadcastDims(a[:la], b[:lb])
 	if err != nil {

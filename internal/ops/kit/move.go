@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
@@ -396,7 +397,7 @@ func IndexList(c *ir.Call, t *tensor.Tensor, n int, what string) ([]int, error) 
 	case tensor.TypeInt32:
 		err = indexListOf(r, tensor.Of[int32](t), n, what)
 	default:
-		err = Errorf("%s are %s, want int32 or int64", what, t.DType())
+		err = fail.Errorf("%s are %s, want int32 or int64", what, t.DType())
 	}
 	return r, err
 }
@@ -408,7 +409,7 @@ func indexListOf[T int32 | int64](dst []int, src []T, n int, what string) error 
 			x += n
 		}
 		if uint(x) >= uint(n) {
-			return Errorf("%s: element %d is %d, want %d to %d", what, i, v, -n, n-1)
+			return fail.Errorf("%s: element %d is %d, want %d to %d", what, i, v, -n, n-1)
 		}
 		dst[i] = x
 	}

@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -38,10 +39,10 @@ func SmallInts(t *tensor.Tensor, what string) ([]int, error) {
 		return nil, nil
 	}
 	if t.Rank() > 1 {
-		return nil, Errorf("%s has shape %v, want one dimension", what, t.Shape())
+		return nil, fail.Errorf("%s has shape %v, want one dimension", what, t.Shape())
 	}
 	if t.Len() > 2*tensor.MaxRank {
-		return nil, Errorf("%s has %d elements, want at most %d", what, t.Len(), 2*tensor.MaxRank)
+		return nil, fail.Errorf("%s has %d elements, want at most %d", what, t.Len(), 2*tensor.MaxRank)
 	}
 	return Ints(t), nil
 }
@@ -49,7 +50,7 @@ func SmallInts(t *tensor.Tensor, what string) ([]int, error) {
 // CheckSmall makes the checks of smallInts during inference.
 func CheckSmall(c *ir.InferContext, i int, what string) error {
 	if s := c.Shape(i); len(s) > 1 {
-		return Errorf("%s has shape %v, want one dimension", what, s)
+		return fail.Errorf("%s has shape %v, want one dimension", what, s)
 	}
 	return nil
 }

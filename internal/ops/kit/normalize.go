@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/tensor"
@@ -15,13 +16,13 @@ func GroupNorm[T RealFloat](c *ir.Call, groups int, perGroup bool, eps float32) 
 	t := c.Tensor(0)
 	s := t.Shape()
 	if len(s) < 2 {
-		return Errorf("input has shape %v, want rank at least 2", s)
+		return fail.Errorf("input has shape %v, want rank at least 2", s)
 	}
 	if groups == 0 {
 		groups = max(1, s[1])
 	}
 	if s[1]%groups != 0 {
-		return Errorf("%d channels are not divisible by %d groups", s[1], groups)
+		return fail.Errorf("%d channels are not divisible by %d groups", s[1], groups)
 	}
 	params, div := s[1], 1
 	if perGroup {
@@ -226,7 +227,7 @@ func NormPlanes[T RealFloat](c *ir.Call, x, y []T, channels, groups, plane int, 
 // ChannelParam returns the elements of t, which must be n.
 func ChannelParam[T RealFloat](c *ir.Call, name string, t *tensor.Tensor, n int) ([]T, error) {
 	if t.Len() != n {
-		return nil, Errorf("%s has shape %v, want %d elements", name, t.Shape(), n)
+		return nil, fail.Errorf("%s has shape %v, want %d elements", name, t.Shape(), n)
 	}
 	return RealIn[T](c, t)
 }
@@ -253,7 +254,7 @@ func NormParam[T RealFloat](c *ir.Call, name string, t *tensor.Tensor, shape []i
 	}
 	s := t.Shape()
 	if out, err := BroadcastShapes(s, shape); err != nil || !slices.Equal(out, shape) {
-		return nil, Errorf("%s with shape %v cannot be broadcast to %v", name, s, shape)
+		return nil, fail.Errorf("%s with shape %v cannot be broadcast to %v", name, s, shape)
 	}
 	v, err := RealIn[T](c, t)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"unsafe"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
@@ -46,7 +47,7 @@ func NumberIn[T RealFloat](c *ir.Call, t *tensor.Tensor) ([]T, error) {
 	}
 	wide, ok := any(buf).([]float64)
 	if !ok {
-		return nil, Errorf("element type %s is interpolated in float64 only", t.DType())
+		return nil, fail.Errorf("element type %s is interpolated in float64 only", t.DType())
 	}
 	switch t.DType() {
 	case tensor.TypeInt8:
@@ -66,7 +67,7 @@ func NumberIn[T RealFloat](c *ir.Call, t *tensor.Tensor) ([]T, error) {
 	case tensor.TypeUint64:
 		numberConvert[uint64](c, wide, t)
 	default:
-		return nil, Errorf("element type %s cannot be interpolated, want a number", t.DType())
+		return nil, fail.Errorf("element type %s cannot be interpolated, want a number", t.DType())
 	}
 	return buf, nil
 }

@@ -3,6 +3,7 @@ package kit
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -45,7 +46,7 @@ func StoreNumbers(t *tensor.Tensor, v []float64) error {
 	case tensor.TypeUint64:
 		storeInts[uint64](t, v, 0, 1<<64-2048)
 	default:
-		return Errorf("output is %s, want a number", t.DType())
+		return fail.Errorf("output is %s, want a number", t.DType())
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package kit
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 )
 
@@ -47,7 +48,7 @@ func InferPool(c *ir.InferContext, w *Window, outs ...ir.Type) error {
 	var shape []ir.Dim
 	if in := c.Shape(0); in != nil {
 		if len(in) < 3 {
-			return Errorf("input has rank %d, want at least 3", len(in))
+			return fail.Errorf("input has rank %d, want at least 3", len(in))
 		}
 		var sp []ir.Dim
 		if sp, err = w.outDims(in[2:], ir.Dims(w.Kernel)); err == nil {
@@ -65,7 +66,7 @@ func InferPool(c *ir.InferContext, w *Window, outs ...ir.Type) error {
 // output.
 func PoolGeom(w *Window, in []int) (WindowGeom, []int, error) {
 	if len(in) < 3 {
-		return WindowGeom{}, nil, Errorf("input has shape %v, want rank at least 3", in)
+		return WindowGeom{}, nil, fail.Errorf("input has shape %v, want rank at least 3", in)
 	}
 	g, err := w.Resolve(in[2:], w.Kernel)
 	if err != nil {

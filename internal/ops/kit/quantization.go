@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/tensor"
@@ -108,7 +109,7 @@ func (q *Quantization) grid(shape, scale []int) (*quantGrid, error) {
 	s := SpanOf(shape, axis)
 	if q.BlockSize == 0 {
 		if len(scale) != 1 || scale[0] != s.N {
-			return nil, Errorf("scale has shape %v, want one element or [%d], the size of axis %d", scale, s.N, axis)
+			return nil, fail.Errorf("scale has shape %v, want one element or [%d], the size of axis %d", scale, s.N, axis)
 		}
 		if s.Inner == 1 {
 			return &quantGrid{Runs: s.Outer, Length: s.N, Vector: true, Scale: func(int) int { return 0 }}, nil
@@ -122,7 +123,7 @@ func (q *Quantization) grid(shape, scale []int) (*quantGrid, error) {
 	}
 	want[axis] = blocks
 	if !slices.Equal(want, scale) {
-		return nil, Errorf("scale has shape %v, want %v: blocks of %d along axis %d of shape %v", scale, want, q.BlockSize, axis, shape)
+		return nil, fail.Errorf("scale has shape %v, want %v: blocks of %d along axis %d of shape %v", scale, want, q.BlockSize, axis, shape)
 	}
 	if s.Inner == 1 {
 		return &quantGrid{Runs: s.Outer * blocks, Length: min(q.BlockSize, s.N), group: s.N, perGroup: blocks,
@@ -153,7 +154,7 @@ func (q *Quantization) Params(c *ir.Call, shape []int) (*QuantParams, error) {
 	p := &QuantParams{Scale: tensor.Of[float32](wide), Grid: g}
 	if zero != nil {
 		if zero.Len() != scale.Len() || zero.Rank() > 1 && !slices.Equal(zero.Shape(), scale.Shape()) {
-			return nil, Errorf("zero point has shape %v and scale %v, want the same", zero.Shape(), scale.Shape())
+			return nil, fail.Errorf("zero point has shape %v and scale %v, want the same", zero.Shape(), scale.Shape())
 		}
 		if wide, err = ToScratch(c, zero, tensor.TypeFloat32); err != nil {
 			return nil, err

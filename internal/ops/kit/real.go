@@ -3,6 +3,7 @@ package kit
 import (
 	"runtime"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -67,7 +68,7 @@ func realConvert[T RealFloat](dst []T, t *tensor.Tensor, lo, hi int) error {
 			dst[i] = T(v.Float32())
 		}
 	default:
-		return Errorf("element type is %s, want a floating-point type", t.DType())
+		return fail.Errorf("element type is %s, want a floating-point type", t.DType())
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/tensor"
@@ -257,18 +258,18 @@ func NewRecurrentRun[T RealFloat](c *ir.Call, r *Recurrent, packed *RecurrentWei
 		shapes[1], shapes[2] = c.Tensor(1).Shape(), c.Tensor(2).Shape()
 	}
 	if x.Rank() != 3 || len(shapes[1]) != 3 || len(shapes[2]) != 3 {
-		return nil, Errorf("X, W and R have shapes %v, %v and %v, want rank 3", x.Shape(), shapes[1], shapes[2])
+		return nil, fail.Errorf("X, W and R have shapes %v, %v and %v, want rank 3", x.Shape(), shapes[1], shapes[2])
 	}
 	run := &RecurrentRun[T]{Recurrent: r, C: c, packed: packed, seq: x.Dim(0), Batch: x.Dim(1), in: x.Dim(2), Hidden: shapes[2][2]}
 	if r.batchFirst {
 		run.seq, run.Batch = run.Batch, run.seq
 	}
 	if r.hidden >= 0 && r.hidden != run.Hidden {
-		return nil, Errorf("hidden_size is %d, but R has shape %v, want equal sizes", r.hidden, shapes[2])
+		return nil, fail.Errorf("hidden_size is %d, but R has shape %v, want equal sizes", r.hidden, shapes[2])
 	}
 	dirs, h := len(r.Reverse), run.Hidden
 	if h > math.MaxInt32 {
-		return nil, Errorf("R has shape %v, want a hidden size of at most %d", shapes[2], math.MaxInt32)
+		return nil, fail.Errorf("R has shape %v, want a hidden size of at most %d", shapes[2], math.MaxInt32)
 	}
 	check := func(i int, name string, want ...int) error {
 		shape := []int(nil)
@@ -280,7 +281,7 @@ func NewRecurrentRun[T RealFloat](c *ir.Call, r *Recurrent, packed *RecurrentWei
 			return nil
 		}
 		if !slices.Equal(shape, want) {
-			return Errorf("%s has shape %v, want %v", name, shape, want)
+			return fail.Errorf("%s has shape %v, want %v", name, shape, want)
 		}
 		return nil
 	}
@@ -317,7 +318,7 @@ func NewRecurrentRun[T RealFloat](c *ir.Call, r *Recurrent, packed *RecurrentWei
 	}
 	for i, n := range run.lens {
 		if n < 0 || n > run.seq {
-			return nil, Errorf("sequence_lens[%d] is %d, want 0 to %d", i, n, run.seq)
+			return nil, fail.Errorf("sequence_lens[%d] is %d, want 0 to %d", i, n, run.seq)
 		}
 		run.steps = max(run.steps, n)
 	}

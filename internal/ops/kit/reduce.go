@@ -2,6 +2,7 @@ package kit
 
 import (
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/tensor"
@@ -188,7 +189,7 @@ func (r *Reduction) RunWith(c *ir.Call, t ReduceTable) error {
 	}
 	k := t[d]
 	if k == nil {
-		return Errorf("elements of type %s are not supported", d)
+		return fail.Errorf("elements of type %s are not supported", d)
 	}
 	if d == x.DType() {
 		return k(c, p, out, x)

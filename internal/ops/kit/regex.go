@@ -9,6 +9,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 )
 
@@ -32,7 +33,7 @@ type Regexp struct {
 // CompileRegexp compiles a pattern in RE2 syntax. full requires that it matches the whole string.
 func CompileRegexp(pattern string, full bool) (*Regexp, error) {
 	if len(pattern) > MaxPattern {
-		return nil, Errorf("pattern has %d bytes, want at most %d", len(pattern), MaxPattern)
+		return nil, fail.Errorf("pattern has %d bytes, want at most %d", len(pattern), MaxPattern)
 	}
 	tree, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
@@ -40,7 +41,7 @@ func CompileRegexp(pattern string, full bool) (*Regexp, error) {
 	}
 	n := instructions(tree)
 	if n > maxInstructions {
-		return nil, Errorf("pattern has %d instructions with all repetitions, want at most %d", n, maxInstructions)
+		return nil, fail.Errorf("pattern has %d instructions with all repetitions, want at most %d", n, maxInstructions)
 	}
 	if full {
 		// The pattern is valid by itself, so it cannot close the group around it.
@@ -120,7 +121,7 @@ func (r *Regexp) FindAll(c *ir.Call, s string) ([][]int, error) {
 		most, with = maxLookBehind/r.cost, ` with ^, \A, \b or \B`
 	}
 	if len(s) > most {
-		return nil, Errorf("the string has %d bytes, want at most %d for a pattern of %d instructions%s", len(s), most, r.cost, with)
+		return nil, fail.Errorf("the string has %d bytes, want at most %d for a pattern of %d instructions%s", len(s), most, r.cost, with)
 	}
 	if r.behind {
 		return r.re.FindAllStringIndex(s, -1), nil

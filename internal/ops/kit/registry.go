@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -173,14 +174,14 @@ func Lookup(domain, name string, opset int) (*Def, error) {
 		panic(fmt.Sprintf("ops: no operator of domain %q is linked; import internal/ops/all", domain))
 	}
 	if d == nil {
-		return nil, Errorf("operator %s is not implemented", QualifiedName(domain, name))
+		return nil, fail.Errorf("operator %s is not implemented", QualifiedName(domain, name))
 	}
 	if _, ok := d.SinceVersion(opset); !ok {
 		if d.Until != 0 && opset > d.Until {
-			return nil, Errorf("operator %s is deprecated since opset %d, use %s instead; the model imports opset %d",
+			return nil, fail.Errorf("operator %s is deprecated since opset %d, use %s instead; the model imports opset %d",
 				QualifiedName(domain, name), d.Until+1, d.Successor, opset)
 		}
-		return nil, Errorf("operator %s exists since opset %d, the model imports opset %d", QualifiedName(domain, name), d.Since[0], opset)
+		return nil, fail.Errorf("operator %s exists since opset %d, the model imports opset %d", QualifiedName(domain, name), d.Since[0], opset)
 	}
 	return d, nil
 }

@@ -2,6 +2,7 @@ package kit
 
 import (
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 )
@@ -37,22 +38,22 @@ func RotaryRun(c *ir.Call, in AttentionInput, dim int, interleaved bool, scale f
 	rows := 0
 	switch {
 	case dim > in.Size || dim%2 != 0:
-		return Errorf("rotary dimension is %d for heads of size %d, want an even number up to the size", dim, in.Size)
+		return fail.Errorf("rotary dimension is %d for heads of size %d, want an even number up to the size", dim, in.Size)
 	case len(cs) != len(ss) || cosT.Len() != sinT.Len() || len(cs) < 2 || cs[len(cs)-1] != dim/2 || ss[len(ss)-1] != dim/2:
-		return Errorf("caches have shapes %v and %v, want [..., %d]", cs, ss, dim/2)
+		return fail.Errorf("caches have shapes %v and %v, want [..., %d]", cs, ss, dim/2)
 	case pos == nil && (len(cs) != 3 || cs[0] != in.Batch || cs[1] != in.Length):
-		return Errorf("caches have shape %v without position_ids, want [%d %d %d]", cs, in.Batch, in.Length, dim/2)
+		return fail.Errorf("caches have shape %v without position_ids, want [%d %d %d]", cs, in.Batch, in.Length, dim/2)
 	case pos != nil && len(cs) != 2:
-		return Errorf("caches have shape %v with position_ids, want [positions %d]", cs, dim/2)
+		return fail.Errorf("caches have shape %v with position_ids, want [positions %d]", cs, dim/2)
 	case pos != nil:
 		rows = cs[0]
 	}
 	if pos != nil && len(pos) != in.Batch*in.Length {
-		return Errorf("position_ids has shape %v, want [%d %d]", c.Tensor(iPos).Shape(), in.Batch, in.Length)
+		return fail.Errorf("position_ids has shape %v, want [%d %d]", c.Tensor(iPos).Shape(), in.Batch, in.Length)
 	}
 	for i, p := range pos {
 		if p < 0 || p >= rows {
-			return Errorf("position_ids[%d] is %d, want 0 to %d", i, p, rows-1)
+			return fail.Errorf("position_ids[%d] is %d, want 0 to %d", i, p, rows-1)
 		}
 	}
 	xd, err := RealIn[float32](c, c.Tensor(0))

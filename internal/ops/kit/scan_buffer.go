@@ -3,6 +3,7 @@ package kit
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
@@ -33,14 +34,14 @@ func (b *ScanBuffer) itemSize() (elems, bytes int) {
 func (b *ScanBuffer) Add(c *ir.Call, v tensor.Value) error {
 	t, ok := v.(*tensor.Tensor)
 	if !ok {
-		return Errorf("scan output is a %s, want a tensor", v.Type())
+		return fail.Errorf("scan output is a %s, want a tensor", v.Type())
 	}
 	if b.Shape == nil {
 		b.DType = t.DType()
 		b.Shape = append([]int{}, t.Shape()...)
 	}
 	if t.DType() != b.DType || !slices.Equal(t.Shape(), b.Shape) {
-		return Errorf("scan output is %s in iteration %d, was %s%v before", t, b.N, b.DType, b.Shape)
+		return fail.Errorf("scan output is %s in iteration %d, was %s%v before", t, b.N, b.DType, b.Shape)
 	}
 	elems, size := b.itemSize()
 	if b.N == b.room && size > 0 {
@@ -80,7 +81,7 @@ func (b *ScanBuffer) Add(c *ir.Call, v tensor.Value) error {
 func (b *ScanBuffer) Stack(c *ir.Call, i, axis, length int, reverse bool) error {
 	axis, err := NormalAxis(axis, len(b.Shape)+1)
 	if err != nil {
-		return Errorf("scan output: %w", err)
+		return fail.Errorf("scan output: %w", err)
 	}
 	shape := slices.Insert(slices.Clone(b.Shape), axis, length)
 	dst, err := MoveOut(c, i, b.DType, shape...)
@@ -129,11 +130,11 @@ func (b *ScanBuffer) Pad(c *ir.Call, n int) error {
 func (b *ScanBuffer) Declare(c *ir.Call, graph, i int) error {
 	g := c.Node.Graphs[graph]
 	if i >= len(g.Outputs) {
-		return Errorf("body has %d outputs, want at least %d", len(g.Outputs), i+1)
+		return fail.Errorf("body has %d outputs, want at least %d", len(g.Outputs), i+1)
 	}
 	t := g.Value(g.Outputs[i]).Type
 	if t.Kind != tensor.KindTensor || !t.Elem.Valid() {
-		return Errorf("output %d of the body has type %s, want a tensor, since no iteration ran", i, t)
+		return fail.Errorf("output %d of the body has type %s, want a tensor, since no iteration ran", i, t)
 	}
 	b.DType, b.Shape = t.Elem, []int{}
 	shape := t.Shape

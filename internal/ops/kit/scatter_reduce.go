@@ -3,6 +3,7 @@ package kit
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
@@ -12,15 +13,15 @@ import (
 func CheckScatterND(data, indices, updates *tensor.Tensor) error {
 	q := indices.Rank()
 	if q < 1 || data.Rank() < 1 {
-		return Errorf("data has rank %d and indices have rank %d, want at least 1", data.Rank(), q)
+		return fail.Errorf("data has rank %d and indices have rank %d, want at least 1", data.Rank(), q)
 	}
 	width := indices.Dim(q - 1)
 	if width > data.Rank() {
-		return Errorf("indices of shape %v have %d coordinates for data of shape %v", indices.Shape(), width, data.Shape())
+		return fail.Errorf("indices of shape %v have %d coordinates for data of shape %v", indices.Shape(), width, data.Shape())
 	}
 	want := append(append([]int{}, indices.Shape()[:q-1]...), data.Shape()[width:]...)
 	if !slices.Equal(updates.Shape(), want) {
-		return Errorf("updates have shape %v, want %v for data of shape %v and indices of shape %v", updates.Shape(), want, data.Shape(), indices.Shape())
+		return fail.Errorf("updates have shape %v, want %v for data of shape %v and indices of shape %v", updates.Shape(), want, data.Shape(), indices.Shape())
 	}
 	return nil
 }
@@ -44,7 +45,7 @@ func ScatterReduction(a *Attrs, opset int) string {
 func Scatter(c *ir.Call, data, updates *tensor.Tensor, at []int, block int, reduction string) error {
 	d := data.DType()
 	if updates.DType() != d {
-		return Errorf("data is %s, updates are %s", d, updates.DType())
+		return fail.Errorf("data is %s, updates are %s", d, updates.DType())
 	}
 	if reduction != "none" {
 		switch d {
@@ -102,7 +103,7 @@ func Scatter(c *ir.Call, data, updates *tensor.Tensor, at []int, block int, redu
 		scatterReal[uint8](dst, up, at, block, reduction)
 	case tensor.TypeComplex64, tensor.TypeComplex128:
 		if reduction != "add" && reduction != "mul" {
-			return Errorf("reduction %s is not supported for %s", reduction, d)
+			return fail.Errorf("reduction %s is not supported for %s", reduction, d)
 		}
 		if d == tensor.TypeComplex64 {
 			scatterComplex[complex64](dst, up, at, block, reduction)
@@ -110,7 +111,7 @@ func Scatter(c *ir.Call, data, updates *tensor.Tensor, at []int, block int, redu
 			scatterComplex[complex128](dst, up, at, block, reduction)
 		}
 	default:
-		return Errorf("reduction %s is not supported for %s", reduction, d)
+		return fail.Errorf("reduction %s is not supported for %s", reduction, d)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -14,9 +15,9 @@ func SequenceIn(c *ir.Call, i int) (*tensor.Sequence, error) {
 		if s, ok := c.In[i].(*tensor.Sequence); ok {
 			return s, nil
 		}
-		return nil, Errorf("input %d is a %s, want a sequence", i, c.In[i].Type())
+		return nil, fail.Errorf("input %d is a %s, want a sequence", i, c.In[i].Type())
 	}
-	return nil, Errorf("input %d is missing", i)
+	return nil, fail.Errorf("input %d is missing", i)
 }
 
 // SequenceElem returns the element type of input i, a sequence.
@@ -39,7 +40,7 @@ func SequencePosition(t *tensor.Tensor, n int, behind bool) (int, error) {
 		end++
 	}
 	if p < -n || p >= end {
-		return 0, Errorf("position %d is out of range [%d, %d] for a sequence of %d items", p, -n, end-1, n)
+		return 0, fail.Errorf("position %d is out of range [%d, %d] for a sequence of %d items", p, -n, end-1, n)
 	}
 	if p < 0 {
 		p += n

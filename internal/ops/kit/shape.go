@@ -4,6 +4,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -16,13 +17,13 @@ func IsDimension(d ir.Dim) bool {
 
 // NegativeDim returns the error for a shape whose element i is n < 0.
 func NegativeDim(i, n int) error {
-	return Errorf("dimension %d of the shape is %d, want at least 0", i, n)
+	return fail.Errorf("dimension %d of the shape is %d, want at least 0", i, n)
 }
 
 // NormalAxis converts an axis in [−rank, rank) to [0, rank).
 func NormalAxis(axis, rank int) (int, error) {
 	if axis < -rank || axis >= rank {
-		return 0, Errorf("axis %d is out of range [%d, %d] for rank %d", axis, -rank, rank-1, rank)
+		return 0, fail.Errorf("axis %d is out of range [%d, %d] for rank %d", axis, -rank, rank-1, rank)
 	}
 	if axis < 0 {
 		axis += rank
@@ -39,7 +40,7 @@ func NormalAxes(axes []int, rank int) ([]int, error) {
 			return nil, err
 		}
 		if seen[n] {
-			return nil, Errorf("axis %d appears twice in %v", a, axes)
+			return nil, fail.Errorf("axis %d appears twice in %v", a, axes)
 		}
 		seen[n] = true
 	}
@@ -86,7 +87,7 @@ func Saturate(v int64) int {
 func ScalarInt(t *tensor.Tensor, name string) (int, error) {
 	v := Ints(t)
 	if len(v) != 1 {
-		return 0, Errorf("%s has shape %v, want one integer", name, t.Shape())
+		return 0, fail.Errorf("%s has shape %v, want one integer", name, t.Shape())
 	}
 	return v[0], nil
 }
@@ -120,7 +121,7 @@ func BroadcastShapes(shapes ...[]int) ([]int, error) {
 			case *o == 1:
 				*o = d
 			default:
-				return nil, Errorf("shapes %v cannot be broadcast together: dimensions %d and %d differ", shapes, *o, d)
+				return nil, fail.Errorf("shapes %v cannot be broadcast together: dimensions %d and %d differ", shapes, *o, d)
 			}
 		}
 	}
@@ -150,7 +151,7 @@ func BroadcastDims(shapes ...[]ir.Dim) ([]ir.Dim, error) {
 			case o.Is(1):
 				*o = d
 			case d.Differs(*o):
-				return nil, Errorf("shapes %v cannot be broadcast together: dimensions %s and %s differ", shapes, *o, d)
+				return nil, fail.Errorf("shapes %v cannot be broadcast together: dimensions %s and %s differ", shapes, *o, d)
 			case o.IsKnown():
 				// The result is a known number other than 1, since the unknown dimension is that
 				// number or 1.
@@ -198,7 +199,7 @@ func SameAsInput(c *ir.InferContext) error {
 // CheckRank returns an error if the rank of input i is known and differs from want.
 func CheckRank(c *ir.InferContext, i, want int, name string) error {
 	if s := c.Shape(i); s != nil && len(s) != want {
-		return Errorf("%s has rank %d, want %d", name, len(s), want)
+		return fail.Errorf("%s has rank %d, want %d", name, len(s), want)
 	}
 	return nil
 }
@@ -207,7 +208,7 @@ func CheckRank(c *ir.InferContext, i, want int, name string) error {
 // may be huge if another size is 0.
 func MakeInts(c *ir.Call, n int) ([]int, error) {
 	if int64(n) > 1<<56 {
-		return nil, Errorf("memory for %d numbers overflows", n)
+		return nil, fail.Errorf("memory for %d numbers overflows", n)
 	}
 	if err := c.Reserve(8 * int64(n)); err != nil {
 		return nil, err

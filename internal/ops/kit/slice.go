@@ -1,10 +1,12 @@
 package kit
 
+import "github.com/onward-ml/onward/internal/fail"
+
 // SliceAxes returns axes, or the first n axes if it is nil.
 func SliceAxes(axes []int, n, rank int) ([]int, error) {
 	if axes == nil {
 		if n > rank {
-			return nil, Errorf("starts has %d elements, but the input has rank %d", n, rank)
+			return nil, fail.Errorf("starts has %d elements, but the input has rank %d", n, rank)
 		}
 		axes = make([]int, n)
 		for i := range axes {
@@ -13,7 +15,7 @@ func SliceAxes(axes []int, n, rank int) ([]int, error) {
 		return axes, nil
 	}
 	if len(axes) != n {
-		return nil, Errorf("starts has %d elements, axes has %d", n, len(axes))
+		return nil, fail.Errorf("starts has %d elements, axes has %d", n, len(axes))
 	}
 	if _, err := NormalAxes(axes, rank); err != nil {
 		return nil, err

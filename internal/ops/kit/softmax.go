@@ -3,6 +3,7 @@ package kit
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 )
 
@@ -83,7 +84,7 @@ func (o *SoftmaxAxis) Span(shape []int) (AxisSpan, error) {
 func (o *SoftmaxAxis) Infer(c *ir.InferContext) error {
 	if s := c.Shape(0); s != nil {
 		if _, err := o.Span(make([]int, len(s))); err != nil {
-			return Errorf("attribute %w", err)
+			return fail.Errorf("attribute %w", err)
 		}
 	}
 	return SameAsInput(c)

@@ -3,6 +3,7 @@ package kit
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -11,12 +12,12 @@ func SplitSizes(sizes []int, n int) error {
 	sum := 0
 	for i, s := range sizes {
 		if s < 0 || s > n-sum {
-			return Errorf("split sizes %v do not add up to %d: size %d at position %d", sizes, n, s, i)
+			return fail.Errorf("split sizes %v do not add up to %d: size %d at position %d", sizes, n, s, i)
 		}
 		sum += s
 	}
 	if sum != n {
-		return Errorf("split sizes %v add up to %d, want %d", sizes, sum, n)
+		return fail.Errorf("split sizes %v add up to %d, want %d", sizes, sum, n)
 	}
 	return nil
 }
@@ -63,7 +64,7 @@ func AnyInts(t *tensor.Tensor) ([]int, error) {
 		}
 		return r, nil
 	}
-	return nil, Errorf("%s cannot be read as integers", t.DType())
+	return nil, fail.Errorf("%s cannot be read as integers", t.DType())
 }
 
 // maxIndex and minIndex represent numbers that exceed all indices.

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -40,7 +41,7 @@ func (op *trainer) Infer(c *ir.InferContext) error {
 	n := (c.NumIn() - 2) / (2 + op.States())
 	for i := 2; i < c.NumIn(); i++ {
 		if t := c.Type(i); t.Kind != tensor.KindTensor || t.Elem != tensor.TypeFloat32 && t.Elem != tensor.TypeFloat64 {
-			return Errorf("input %d is %s, want a tensor of float or double", i, t)
+			return fail.Errorf("input %d is %s, want a tensor of float or double", i, t)
 		}
 	}
 	for i := range n {
@@ -55,7 +56,7 @@ func (op *trainer) Infer(c *ir.InferContext) error {
 // Run updates every tensor.
 func (op *trainer) Run(c *ir.Call) error {
 	if c.Tensor(0).Len() != 1 || c.Tensor(1).Len() != 1 {
-		return Errorf("R and T have shapes %v and %v, want scalars", c.Tensor(0).Shape(), c.Tensor(1).Shape())
+		return fail.Errorf("R and T have shapes %v and %v, want scalars", c.Tensor(0).Shape(), c.Tensor(1).Shape())
 	}
 	rate, err := RealIn[float64](c, c.Tensor(0))
 	if err != nil {
@@ -69,7 +70,7 @@ func (op *trainer) Run(c *ir.Call) error {
 		for k := range 2 + op.States() {
 			t := c.Tensor(2 + n*k + i)
 			if !slices.Equal(t.Shape(), shape) {
-				return Errorf("input %d has shape %v, want %v, the shape of its tensor", 2+n*k+i, t.Shape(), shape)
+				return fail.Errorf("input %d has shape %v, want %v, the shape of its tensor", 2+n*k+i, t.Shape(), shape)
 			}
 			if in[k], err = RealIn[float64](c, t); err != nil {
 				return err

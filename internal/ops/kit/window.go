@@ -3,6 +3,7 @@ package kit
 import (
 	"iter"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 )
 
@@ -97,7 +98,7 @@ func (w *Window) Check(n int) error {
 		want int
 	}{{"kernel_shape", w.Kernel, n}, {"strides", w.Strides, n}, {"dilations", w.Dilations, n}, {"pads", w.Pads, 2 * n}} {
 		if a.v != nil && len(a.v) != a.want {
-			return Errorf("attribute %s has %d elements, want %d for %d spatial axes", a.name, len(a.v), a.want, n)
+			return fail.Errorf("attribute %s has %d elements, want %d for %d spatial axes", a.name, len(a.v), a.want, n)
 		}
 	}
 	return nil
@@ -144,7 +145,7 @@ func (w *Window) Resolve(in, kernel []int) (WindowGeom, error) {
 	n := len(in)
 	g := WindowGeom{In: in, Kernel: kernel}
 	if len(kernel) != n {
-		return g, Errorf("kernel has %d axes, the input has %d spatial axes", len(kernel), n)
+		return g, fail.Errorf("kernel has %d axes, the input has %d spatial axes", len(kernel), n)
 	}
 	if err := w.Check(n); err != nil {
 		return g, err
@@ -155,7 +156,7 @@ func (w *Window) Resolve(in, kernel []int) (WindowGeom, error) {
 		g.Stride[i], g.Dilation[i] = w.Stride(i), w.Dilation(i)
 		var err error
 		if g.Before[i], g.After[i], g.Out[i], err = w.axis(i, n, in[i], kernel[i]); err != nil {
-			return g, Errorf("spatial axis %d: %w", i, err)
+			return g, fail.Errorf("spatial axis %d: %w", i, err)
 		}
 	}
 	return g, nil
@@ -164,7 +165,7 @@ func (w *Window) Resolve(in, kernel []int) (WindowGeom, error) {
 // axis returns the padding and the output size of axis i of n.
 func (w *Window) axis(i, n, in, kernel int) (before, after, out int, err error) {
 	if in < 0 || int64(in) > 1<<60 || kernel < 1 || kernel > WindowLimit {
-		return 0, 0, 0, Errorf("input size is %d, want 0 to %d; kernel size is %d, want 1 to %d", in, int64(1)<<60, kernel, WindowLimit)
+		return 0, 0, 0, fail.Errorf("input size is %d, want 0 to %d; kernel size is %d, want 1 to %d", in, int64(1)<<60, kernel, WindowLimit)
 	}
 	s, d := w.Stride(i), w.Dilation(i)
 	size := (kernel-1)*d + 1
@@ -191,7 +192,7 @@ func (w *Window) axis(i, n, in, kernel int) (before, after, out int, err error) 
 		if in == 0 {
 			return before, after, 0, nil
 		}
-		return 0, 0, 0, Errorf("kernel covers %d elements, but the input with padding has only %d", size, in+before+after)
+		return 0, 0, 0, fail.Errorf("kernel covers %d elements, but the input with padding has only %d", size, in+before+after)
 	}
 	out = room/s + 1
 	if w.Ceil && (out-1)*s >= in+before {
@@ -204,7 +205,7 @@ func (w *Window) axis(i, n, in, kernel int) (before, after, out int, err error) 
 func (w *Window) outDims(in, kernel []ir.Dim) ([]ir.Dim, error) {
 	n := len(in)
 	if len(kernel) != n {
-		return nil, Errorf("kernel has %d axes, the input has %d spatial axes", len(kernel), n)
+		return nil, fail.Errorf("kernel has %d axes, the input has %d spatial axes", len(kernel), n)
 	}
 	if err := w.Check(n); err != nil {
 		return nil, err
@@ -215,7 +216,7 @@ func (w *Window) outDims(in, kernel []ir.Dim) ([]ir.Dim, error) {
 		if x, ok := in[i].Value(); ok && known {
 			_, _, o, err := w.axis(i, n, x, k)
 			if err != nil {
-				return nil, Errorf("spatial axis %d: %w", i, err)
+				return nil, fail.Errorf("spatial axis %d: %w", i, err)
 			}
 			out[i] = ir.Known(o)
 			continue

@@ -1,6 +1,7 @@
 package ml
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -24,7 +25,7 @@ func (*ArrayFeatureExtractor) Infer(c *ir.InferContext) error {
 		return nil
 	}
 	if len(s) == 0 {
-		return kit.Errorf("X is a scalar, want rank 1 or more")
+		return fail.Errorf("X is a scalar, want rank 1 or more")
 	}
 	n := ir.Unknown
 	if y := c.Shape(1); y != nil {
@@ -42,12 +43,12 @@ func (*ArrayFeatureExtractor) Infer(c *ir.InferContext) error {
 func (*ArrayFeatureExtractor) Run(c *ir.Call) error {
 	x, ix := c.Tensor(0), tensor.Of[int64](c.Tensor(1))
 	if x.Rank() == 0 {
-		return kit.Errorf("X is a scalar, want rank 1 or more")
+		return fail.Errorf("X is a scalar, want rank 1 or more")
 	}
 	cols := x.Dim(x.Rank() - 1)
 	for i, k := range ix {
 		if k < 0 || k >= int64(cols) {
-			return kit.Errorf("index %d is %d, want 0 to %d", i, k, cols-1)
+			return fail.Errorf("index %d is %d, want 0 to %d", i, k, cols-1)
 		}
 	}
 	lead := x.Shape()[:x.Rank()-1]

@@ -1,6 +1,7 @@
 package ml
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -34,7 +35,7 @@ func (op *Binarizer) Run(c *ir.Call) error {
 	case tensor.TypeInt64:
 		binarize[int64](c, y, x, op.Threshold)
 	default:
-		return kit.Errorf("X has type %s, want one of %s", x.DType(), mlNumbers)
+		return fail.Errorf("X has type %s, want one of %s", x.DType(), mlNumbers)
 	}
 	return nil
 }

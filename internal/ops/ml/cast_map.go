@@ -5,6 +5,7 @@ import (
 	"sort"
 	"strconv"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -71,7 +72,7 @@ func (op *CastMap) Run(c *ir.Call) error {
 	if op.sparse {
 		for i, v := range k {
 			if v < 0 || v >= int64(n) {
-				return kit.Errorf("key %d is out of range, want 0 to max_map - 1, which is %d", v, n)
+				return fail.Errorf("key %d is out of range, want 0 to max_map - 1, which is %d", v, n)
 			}
 			order[i] = int(v)
 		}
@@ -137,7 +138,7 @@ func castMapFloat(values *tensor.Tensor, i int) (float32, error) {
 	s := tensor.Of[string](values)[i]
 	v, err := strconv.ParseFloat(numberIn(floatPrefix, s), 32)
 	if err != nil {
-		return 0, kit.Errorf("value %q is not a number", s)
+		return 0, fail.Errorf("value %q is not a number", s)
 	}
 	return float32(v), nil
 }
@@ -146,14 +147,14 @@ func castMapInt(values *tensor.Tensor, i int) (int64, error) {
 	if values.DType() != tensor.TypeString {
 		v := float64(tensor.Of[float32](values)[i])
 		if !(v >= -1<<63 && v < 1<<63) {
-			return 0, kit.Errorf("value %v is out of the range of int64", v)
+			return 0, fail.Errorf("value %v is out of the range of int64", v)
 		}
 		return int64(v), nil
 	}
 	s := tensor.Of[string](values)[i]
 	v, err := strconv.ParseInt(numberIn(intPrefix, s), 10, 64)
 	if err != nil {
-		return 0, kit.Errorf("value %q is not an integer", s)
+		return 0, fail.Errorf("value %q is not an integer", s)
 	}
 	return v, nil
 }

@@ -1,6 +1,7 @@
 package ml
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -21,7 +22,7 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "DictVectorizer", Sinc
 func (op *DictVectorizer) Infer(c *ir.InferContext) error {
 	t := c.Type(0)
 	if t.Kind != tensor.KindMap || t.Of == nil || t.Elem != op.vocabulary.dtype() {
-		return kit.Errorf("X has type %s, but the vocabulary has type %s", t, op.vocabulary.dtype())
+		return fail.Errorf("X has type %s, but the vocabulary has type %s", t, op.vocabulary.dtype())
 	}
 	c.SetOut(0, ir.TensorType(t.Of.Elem, ir.Known(1), ir.Known(op.vocabulary.len())))
 	return nil
@@ -31,11 +32,11 @@ func (op *DictVectorizer) Infer(c *ir.InferContext) error {
 func mapParts(v tensor.Value) (keys, values *tensor.Tensor, err error) {
 	m, ok := v.(*tensor.Map)
 	if !ok {
-		return nil, nil, kit.Errorf("X is %s, want a map", v.Type())
+		return nil, nil, fail.Errorf("X is %s, want a map", v.Type())
 	}
 	values, ok = m.Values.(*tensor.Tensor)
 	if !ok {
-		return nil, nil, kit.Errorf("X is %s, want a map to numbers or strings", v.Type())
+		return nil, nil, fail.Errorf("X is %s, want a map to numbers or strings", v.Type())
 	}
 	return m.Keys, values, nil
 }
@@ -72,7 +73,7 @@ func (op *DictVectorizer) Run(c *ir.Call) error {
 	case tensor.TypeFloat64:
 		dictFill[float64](y, values, index)
 	default:
-		return kit.Errorf("the values of X have unsupported type %s", values.DType())
+		return fail.Errorf("the values of X have unsupported type %s", values.DType())
 	}
 	return nil
 }

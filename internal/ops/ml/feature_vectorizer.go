@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -40,7 +41,7 @@ func (op *FeatureVectorizer) Infer(c *ir.InferContext) error {
 		switch s := c.Shape(i); {
 		case s == nil:
 		case len(s) == 0:
-			return kit.Errorf("input %d: a scalar, want at least one dimension", i)
+			return fail.Errorf("input %d: a scalar, want at least one dimension", i)
 		case len(s) == 1:
 			n, w = ir.Known(1), s[0]
 		default:
@@ -50,7 +51,7 @@ func (op *FeatureVectorizer) Infer(c *ir.InferContext) error {
 			}
 		}
 		if rows, err = ir.Merge(rows, n); err != nil {
-			return kit.Errorf("numbers of rows: %w", err)
+			return fail.Errorf("numbers of rows: %w", err)
 		}
 		if op.widths != nil {
 			w = ir.Known(op.widths[i])
@@ -67,10 +68,10 @@ func (op *FeatureVectorizer) Run(c *ir.Call) error {
 	for i := range c.NumIn() {
 		n, w, err := featureRows(c.Tensor(i))
 		if err != nil {
-			return kit.Errorf("input %d: %w", i, err)
+			return fail.Errorf("input %d: %w", i, err)
 		}
 		if i > 0 && n != rows {
-			return kit.Errorf("input %d has %d rows, input 0 has %d", i, n, rows)
+			return fail.Errorf("input %d has %d rows, input 0 has %d", i, n, rows)
 		}
 		if op.widths != nil {
 			w = op.widths[i]
@@ -100,7 +101,7 @@ func (op *FeatureVectorizer) Run(c *ir.Call) error {
 		case tensor.TypeInt64:
 			copyFeatures(to, tensor.Of[int64](x), rows, cols, w, total)
 		default:
-			return kit.Errorf("input %d is %s, want one of %s", i, x.DType(), mlNumbers)
+			return fail.Errorf("input %d is %s, want one of %s", i, x.DType(), mlNumbers)
 		}
 		from += w
 	}

@@ -1,6 +1,7 @@
 package ml
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -29,7 +30,7 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "Imputer", Since: kit.
 // Infer sets Y to the type of X.
 func (op *Imputer) Infer(c *ir.InferContext) error {
 	if c.Elem(0).IsFloat() == (len(op.floats) == 0) {
-		return kit.Errorf("X is %s, want float types with imputed_value_floats and integers with imputed_value_int64s", c.Elem(0))
+		return fail.Errorf("X is %s, want float types with imputed_value_floats and integers with imputed_value_int64s", c.Elem(0))
 	}
 	return kit.SameAsInput(c)
 }
@@ -42,7 +43,7 @@ func (op *Imputer) Run(c *ir.Call) error {
 		cols = x.Dim(x.Rank() - 1)
 	}
 	if k := max(len(op.floats), len(op.ints)); k != 1 && k != cols {
-		return kit.Errorf("%d imputed values for X of shape %v, want 1 or %d", k, x.Shape(), cols)
+		return fail.Errorf("%d imputed values for X of shape %v, want 1 or %d", k, x.Shape(), cols)
 	}
 	y, err := c.Output(0, x.DType(), x.Shape()...)
 	if err != nil {
@@ -58,7 +59,7 @@ func (op *Imputer) Run(c *ir.Call) error {
 	case tensor.TypeInt64:
 		impute(c, tensor.Of[int64](y), tensor.Of[int64](x), cols, op.int, op.ints)
 	default:
-		return kit.Errorf("X has type %s, want one of %s", x.DType(), mlNumbers)
+		return fail.Errorf("X has type %s, want one of %s", x.DType(), mlNumbers)
 	}
 	return nil
 }

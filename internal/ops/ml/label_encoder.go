@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -32,10 +33,10 @@ const labelTypes = "string int64 float int32 int16 double"
 
 func newLabelTable(keys, values, def *tensor.Tensor) (*labelTable, error) {
 	if keys.Rank() != 1 || values.Rank() != 1 || keys.Len() != values.Len() {
-		return nil, kit.Errorf("keys and values have shapes %v and %v, want two lists of equal length", keys.Shape(), values.Shape())
+		return nil, fail.Errorf("keys and values have shapes %v and %v, want two lists of equal length", keys.Shape(), values.Shape())
 	}
 	if def.Len() != 1 || def.DType() != values.DType() {
-		return nil, kit.Errorf("the default is %s, want one element of type %s", def, values.DType())
+		return nil, fail.Errorf("the default is %s, want one element of type %s", def, values.DType())
 	}
 	t := &labelTable{key: keys.DType(), nan: int32(keys.Len())}
 	switch keys.DType() {
@@ -49,7 +50,7 @@ func newLabelTable(keys, values, def *tensor.Tensor) (*labelTable, error) {
 	case tensor.TypeFloat64:
 		t.find = labelIndex(tensor.Of[float64](keys), &t.nan)
 	default:
-		return nil, kit.Errorf("keys are %s, want one of %s", keys.DType(), labelTypes)
+		return nil, fail.Errorf("keys are %s, want one of %s", keys.DType(), labelTypes)
 	}
 	var err error
 	switch values.DType() {
@@ -66,7 +67,7 @@ func newLabelTable(keys, values, def *tensor.Tensor) (*labelTable, error) {
 	case tensor.TypeFloat64:
 		t.values, err = appendOne[float64](values, def)
 	default:
-		err = kit.Errorf("values are %s, want one of %s", values.DType(), labelTypes)
+		err = fail.Errorf("values are %s, want one of %s", values.DType(), labelTypes)
 	}
 	return t, err
 }
@@ -151,7 +152,7 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "LabelEncoder", Since:
 				}
 			}
 			if len(found) != 1 {
-				return nil, kit.Errorf("%d attributes %s_* are set, want exactly one", len(found), prefix)
+				return nil, fail.Errorf("%d attributes %s_* are set, want exactly one", len(found), prefix)
 			}
 			return found[0], nil
 		}
@@ -215,7 +216,7 @@ func (op *LabelEncoder) table(key tensor.DType) (*labelTable, error) {
 			return t, nil
 		}
 	}
-	return nil, kit.Errorf("X has type %s, but the keys have type %s", key, op.tables[0].key)
+	return nil, fail.Errorf("X has type %s, but the keys have type %s", key, op.tables[0].key)
 }
 
 // Infer sets Y to the shape of X and the type of the values.

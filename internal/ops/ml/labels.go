@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -181,7 +182,7 @@ func mlRows(x *tensor.Tensor, name string) (n, c int, err error) {
 	case 2:
 		return x.Dim(0), x.Dim(1), nil
 	}
-	return 0, 0, kit.Errorf("%s has shape %v, want [N, C] or [C]", name, x.Shape())
+	return 0, 0, fail.Errorf("%s has shape %v, want [N, C] or [C]", name, x.Shape())
 }
 
 // mlRowDims is the shape inference counterpart of mlRows for input i.
@@ -194,7 +195,7 @@ func mlRowDims(c *ir.InferContext, i int, name string) (n, cols ir.Dim, err erro
 	case len(s) == 2:
 		return s[0], s[1], nil
 	default:
-		return ir.Unknown, ir.Unknown, kit.Errorf("%s has rank %d, want 1 or 2", name, len(s))
+		return ir.Unknown, ir.Unknown, fail.Errorf("%s has rank %d, want 1 or 2", name, len(s))
 	}
 }
 
@@ -252,7 +253,7 @@ func mlNumbersAs[T mlFloat](c *ir.Call, t *tensor.Tensor) ([]T, error) {
 	case tensor.TypeInt64:
 		convertNumbers(c, r, tensor.Of[int64](t))
 	default:
-		return nil, kit.Errorf("input is %s, want one of %s", t.DType(), mlNumbers)
+		return nil, fail.Errorf("input is %s, want one of %s", t.DType(), mlNumbers)
 	}
 	return r, nil
 }

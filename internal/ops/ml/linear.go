@@ -2,6 +2,7 @@ package ml
 
 import (
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -29,10 +30,10 @@ func (m *linearModel) targets(want, c int) (int, error) {
 		k = t * c
 	}
 	if c == 0 && k != 0 || c > 0 && (k%c != 0 || k/c != t) {
-		return 0, kit.Errorf("%d coefficients, want %d × %d: one per target and column of X", len(m.coefficients), t, c)
+		return 0, fail.Errorf("%d coefficients, want %d × %d: one per target and column of X", len(m.coefficients), t, c)
 	}
 	if k := len(m.intercepts); k != 0 && k != t {
-		return 0, kit.Errorf("%d intercepts, want one per target, %d", k, t)
+		return 0, fail.Errorf("%d intercepts, want one per target, %d", k, t)
 	}
 	return t, nil
 }

@@ -1,6 +1,7 @@
 package ml
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -76,7 +77,7 @@ func (op *LinearClassifier) Run(c *ir.Call) error {
 	}
 	e := op.columns(t)
 	if k := op.labels.len(); k != e && (k != 0 || e != 1) || t == 0 {
-		return kit.Errorf("%d labels for %d linear functions, want one label per function, or two or none for one function", k, t)
+		return fail.Errorf("%d labels for %d linear functions, want one label per function, or two or none for one function", k, t)
 	}
 	y, err := c.Output(0, op.labels.dtype(), n)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -70,7 +71,7 @@ func (op *OneHotEncoder) index(k int64) (int, bool) {
 // Infer appends the number of categories to the shape of X.
 func (op *OneHotEncoder) Infer(c *ir.InferContext) error {
 	if (c.Elem(0) == tensor.TypeString) != (op.strs != nil) {
-		return kit.Errorf("X is %s, want the type of the categories: strings with cats_strings, numbers with cats_int64s", c.Elem(0))
+		return fail.Errorf("X is %s, want the type of the categories: strings with cats_strings, numbers with cats_int64s", c.Elem(0))
 	}
 	t := ir.UnrankedTensor(tensor.TypeFloat32)
 	if s := c.Shape(0); s != nil {
@@ -95,7 +96,7 @@ func (op *OneHotEncoder) Run(c *ir.Call) error {
 			for i := lo; i < hi && err == nil; i++ {
 				k, ok := op.strs[in[i]]
 				if !ok && !op.Zeros {
-					err = kit.Errorf("element %d is %q, which is not a category", i, in[i])
+					err = fail.Errorf("element %d is %q, which is not a category", i, in[i])
 				}
 				if ok {
 					y[i*op.n+k] = 1
@@ -114,7 +115,7 @@ func (op *OneHotEncoder) Run(c *ir.Call) error {
 	case tensor.TypeFloat64:
 		return oneHot(c, op, tensor.Of[float64](x), y)
 	}
-	return kit.Errorf("X has unsupported type %s", x.DType())
+	return fail.Errorf("X has unsupported type %s", x.DType())
 }
 
 func oneHot[T int64 | int32 | float32 | float64](c *ir.Call, op *OneHotEncoder, x []T, y []float32) (err error) {
@@ -136,7 +137,7 @@ func oneHot[T int64 | int32 | float32 | float64](c *ir.Call, op *OneHotEncoder, 
 				k, ok = op.index(int64(v))
 			}
 			if !ok && !op.Zeros {
-				err = kit.Errorf("element %d is %v, which is not a category", i, v)
+				err = fail.Errorf("element %d is %v, which is not a category", i, v)
 			}
 			if ok {
 				y[i*op.n+k] = 1

@@ -1,6 +1,7 @@
 package ml
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -42,7 +43,7 @@ func (op *Scaler) Run(c *ir.Call) error {
 		cols = x.Dim(x.Rank() - 1)
 	}
 	if k != 1 && k != cols {
-		return kit.Errorf("%d offsets and scales for X of shape %v, want 1 or %d", k, x.Shape(), cols)
+		return fail.Errorf("%d offsets and scales for X of shape %v, want 1 or %d", k, x.Shape(), cols)
 	}
 	t, err := c.Output(0, tensor.TypeFloat32, x.Shape()...)
 	if err != nil || x.Len() == 0 {

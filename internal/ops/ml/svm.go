@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -103,7 +104,7 @@ func svmRows(c *ir.Call, k *svmKernel, n, cols, count int, vectors []float32, pe
 // svmColumns checks the number of elements of vectors feature vectors of cols columns.
 func svmColumns(numbers, vectors, cols int, name string) error {
 	if vectors == 0 || cols > math.MaxInt/vectors || numbers != vectors*cols {
-		return kit.Errorf("%s has %d elements, want %d × %d: one per vector and column of X", name, numbers, vectors, cols)
+		return fail.Errorf("%s has %d elements, want %d × %d: one per vector and column of X", name, numbers, vectors, cols)
 	}
 	return nil
 }

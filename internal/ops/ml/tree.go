@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/tree"
 	"github.com/onward-ml/onward/internal/kernels/vec"
@@ -198,9 +199,9 @@ func (m *treeModel) finish() error {
 			for _, k := range f.nodes[i].next {
 				switch {
 				case k < 0 && ^k >= leaves, k >= int32(len(f.nodes)):
-					return kit.Errorf("node %d has a missing child", i)
+					return fail.Errorf("node %d has a missing child", i)
 				case k >= 0 && state[k] == open:
-					return kit.Errorf("nodes %d and %d form a cycle", i, k)
+					return fail.Errorf("nodes %d and %d form a cycle", i, k)
 				case k >= 0 && state[k] == 0:
 					stack = append(stack, k)
 				}
@@ -211,14 +212,14 @@ func (m *treeModel) finish() error {
 	for i := range f.nodes {
 		n := &f.nodes[i]
 		if n.feature < 0 {
-			return kit.Errorf("node %d has feature %d, want a non-negative index", i, n.feature)
+			return fail.Errorf("node %d has feature %d, want a non-negative index", i, n.feature)
 		}
 		m.features = max(m.features, int(n.feature)+1)
 		m.narrow = m.narrow && (n.mode == treeLEQ || n.mode == treeGT) && float64(float32(n.threshold)) == n.threshold
 	}
 	for i, v := range f.votes {
 		if v.Target < 0 || int(v.Target) >= m.targets {
-			return kit.Errorf("weight %d is for target %d, want 0 to %d", i, v.Target, m.targets-1)
+			return fail.Errorf("weight %d is for target %d, want 0 to %d", i, v.Target, m.targets-1)
 		}
 	}
 	m.trees = len(f.roots)
@@ -295,7 +296,7 @@ func treeScores(f *treeForest, agg treeAggregate, x, scores []float64, seen []bo
 // concurrent. If direct is not nil, the scores may go there instead.
 func (m *treeModel) run(c *ir.Call, x *tensor.Tensor, n, cols int, direct []float32, done func(i int, scores []float64)) error {
 	if cols < m.features {
-		return kit.Errorf("X has shape %v, but the trees read feature %d", x.Shape(), m.features-1)
+		return fail.Errorf("X has shape %v, but the trees read feature %d", x.Shape(), m.features-1)
 	}
 	m.keep(c.Generic, x.DType())
 	used := min(m.features, cols)

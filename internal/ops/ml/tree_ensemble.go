@@ -3,6 +3,7 @@ package ml
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/tree"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -35,20 +36,20 @@ func buildTreeEnsemble(a *kit.Attrs) (*treeModel, error) {
 	targetIDs := a.Ints("leaf_targetids")
 	weights, err := treeNumbers(a.Tensor("leaf_weights"))
 	if err != nil {
-		return nil, kit.Errorf("leaf_weights: %w", err)
+		return nil, fail.Errorf("leaf_weights: %w", err)
 	}
 	splits, err := treeNumbers(a.Tensor("nodes_splits"))
 	if err != nil {
-		return nil, kit.Errorf("nodes_splits: %w", err)
+		return nil, fail.Errorf("nodes_splits: %w", err)
 	}
 	values, err := treeNumbers(a.Tensor("membership_values"))
 	if err != nil {
-		return nil, kit.Errorf("membership_values: %w", err)
+		return nil, fail.Errorf("membership_values: %w", err)
 	}
 	var modes []uint8
 	if t := a.Tensor("nodes_modes"); t != nil {
 		if modes, err = tensor.Data[uint8](t); err != nil {
-			return nil, kit.Errorf("nodes_modes: %w", err)
+			return nil, fail.Errorf("nodes_modes: %w", err)
 		}
 	}
 	features := a.Ints("nodes_featureids")
@@ -57,10 +58,10 @@ func buildTreeEnsemble(a *kit.Attrs) (*treeModel, error) {
 	missing, roots := a.Ints("nodes_missing_value_tracks_true"), a.Ints("tree_roots")
 	n := len(features)
 	if len(splits) != n || len(modes) != n || len(ids[0]) != n || len(ids[1]) != n || len(leafs[0]) != n || len(leafs[1]) != n || len(missing) != 0 && len(missing) != n {
-		return nil, kit.Errorf("the nodes_ attributes have different lengths, want %d as nodes_featureids has", n)
+		return nil, fail.Errorf("the nodes_ attributes have different lengths, want %d as nodes_featureids has", n)
 	}
 	if len(targetIDs) != len(weights) {
-		return nil, kit.Errorf("leaf_targetids has %d elements, leaf_weights has %d", len(targetIDs), len(weights))
+		return nil, fail.Errorf("leaf_targetids has %d elements, leaf_weights has %d", len(targetIDs), len(weights))
 	}
 	top := 0
 	for _, t := range targetIDs {
@@ -68,7 +69,7 @@ func buildTreeEnsemble(a *kit.Attrs) (*treeModel, error) {
 	}
 	m.targets = a.Int("n_targets", top)
 	if m.targets < 1 || m.targets > 1<<24 {
-		return nil, kit.Errorf("n_targets is %d, want 1 to 2^24", m.targets)
+		return nil, fail.Errorf("n_targets is %d, want 1 to 2^24", m.targets)
 	}
 
 	f := &treeForest{nodes: make([]treeNode, n)}
@@ -79,12 +80,12 @@ func buildTreeEnsemble(a *kit.Attrs) (*treeModel, error) {
 	for i := range f.nodes {
 		node := treeNode{threshold: splits[i], feature: int32Of(features[i]), mode: treeMode(modes[i]), missing: len(missing) > 0 && missing[i] != 0}
 		if node.mode > treeMember {
-			return nil, kit.Errorf("nodes_modes[%d] is %d, want 0 to 6", i, modes[i])
+			return nil, fail.Errorf("nodes_modes[%d] is %d, want 0 to 6", i, modes[i])
 		}
 		for k := range node.next {
 			p := int32Of(ids[k][i])
 			if limit := len(weights); p < 0 || leafs[k][i] != 0 && int(p) >= limit || leafs[k][i] == 0 && int(p) >= n {
-				return nil, kit.Errorf("node %d has the child %d, which is out of range for %d nodes and %d leaves", i, ids[k][i], n, limit)
+				return nil, fail.Errorf("node %d has the child %d, which is out of range for %d nodes and %d leaves", i, ids[k][i], n, limit)
 			}
 			if leafs[k][i] != 0 {
 				p = ^p
@@ -95,7 +96,7 @@ func buildTreeEnsemble(a *kit.Attrs) (*treeModel, error) {
 			// Each set is terminated by a NaN.
 			end := slices.IndexFunc(values, func(v float64) bool { return v != v })
 			if end < 0 {
-				return nil, kit.Errorf("membership_values has no set for node %d", i)
+				return nil, fail.Errorf("membership_values has no set for node %d", i)
 			}
 			f.members[i] = slices.Sorted(slices.Values(values[:end]))
 			values = values[end+1:]
@@ -104,11 +105,11 @@ func buildTreeEnsemble(a *kit.Attrs) (*treeModel, error) {
 		f.nodes[i] = node
 	}
 	if len(values) != 0 {
-		return nil, kit.Errorf("membership_values has %d numbers more than the sets of the nodes", len(values))
+		return nil, fail.Errorf("membership_values has %d numbers more than the sets of the nodes", len(values))
 	}
 	for _, r := range roots {
 		if r < 0 || r >= n {
-			return nil, kit.Errorf("tree_roots names node %d, want less than the number of nodes, %d", r, n)
+			return nil, fail.Errorf("tree_roots names node %d, want less than the number of nodes, %d", r, n)
 		}
 		f.roots = append(f.roots, int32(r))
 	}

@@ -1,6 +1,7 @@
 package ml
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -71,7 +72,7 @@ func (op *TreeEnsembleClassifier) Run(c *ir.Call) error {
 		return err
 	}
 	if op.targets == 0 {
-		return kit.Errorf("the operator has no class labels, want at least one")
+		return fail.Errorf("the operator has no class labels, want at least one")
 	}
 	y, err := c.Output(0, op.labels.dtype(), n)
 	if err != nil {

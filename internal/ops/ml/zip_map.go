@@ -1,6 +1,7 @@
 package ml
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -49,7 +50,7 @@ func (op *ZipMap) Infer(c *ir.InferContext) error {
 		return err
 	}
 	if cols.Differs(ir.Known(op.keys.Len())) {
-		return kit.Errorf("X has %s columns, but there are %d class labels", cols, op.keys.Len())
+		return fail.Errorf("X has %s columns, but there are %d class labels", cols, op.keys.Len())
 	}
 	c.SetOut(0, ir.FromTensorType(tensor.SequenceOf(op.mapType())))
 	return nil
@@ -66,7 +67,7 @@ func (op *ZipMap) Run(c *ir.Call) error {
 		return err
 	}
 	if cols != op.keys.Len() {
-		return kit.Errorf("X has %d columns, but there are %d class labels", cols, op.keys.Len())
+		return fail.Errorf("X has %d columns, but there are %d class labels", cols, op.keys.Len())
 	}
 	if err := c.Reserve(int64(n) * int64(4*cols+192)); err != nil {
 		return err

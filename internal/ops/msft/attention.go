@@ -3,6 +3,7 @@ package msft
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -100,24 +101,24 @@ func (p *attentionPacked) Run(c *ir.Call) error { return p.run(c, p.weights, p.d
 // run computes the outputs. ws is the shape of the weights, which are packed or input 1.
 func (op *msAttention) run(c *ir.Call, ws []int, packed *kit.PackedReals) error {
 	if c.Has(6) {
-		return kit.Errorf("past_sequence_length is not supported")
+		return fail.Errorf("past_sequence_length is not supported")
 	}
 	xs := c.Tensor(0).Shape()
 	if len(xs) != 3 || len(ws) != 2 || ws[0] != xs[2] {
-		return kit.Errorf("input and weights have shapes %v and %v, want [batch, length, hidden] and [hidden, sizes]", xs, ws)
+		return fail.Errorf("input and weights have shapes %v and %v, want [batch, length, hidden] and [hidden, sizes]", xs, ws)
 	}
 	sizes := op.sizes
 	if sizes == nil {
 		if ws[1]%3 != 0 || ws[1]/3%op.heads != 0 {
-			return kit.Errorf("weights has shape %v, want a last dimension of three times a multiple of %d heads", ws, op.heads)
+			return fail.Errorf("weights has shape %v, want a last dimension of three times a multiple of %d heads", ws, op.heads)
 		}
 		sizes = []int{ws[1] / 3, ws[1] / 3, ws[1] / 3}
 	}
 	if sizes[0] > ws[1] || sizes[2] > ws[1] || 2*sizes[0]+sizes[2] != ws[1] {
-		return kit.Errorf("weights has shape %v, want a last dimension equal to the sum of %v", ws, sizes)
+		return fail.Errorf("weights has shape %v, want a last dimension equal to the sum of %v", ws, sizes)
 	}
 	if b := c.Tensor(2); b != nil && !slices.Equal(b.Shape(), ws[1:]) {
-		return kit.Errorf("bias has shape %v, want [%d]", b.Shape(), ws[1])
+		return fail.Errorf("bias has shape %v, want [%d]", b.Shape(), ws[1])
 	}
 	var in [3][]float32
 	for i := range in {
@@ -170,13 +171,13 @@ func (op *msAttention) attend(c *ir.Call, qkv []float32, batch, length int, size
 			past = s[3]
 		}
 		if !slices.Equal(s, []int{2, a.Batch, h, past, a.Dim}) {
-			return kit.Errorf("past has shape %v, want [2 %d %d past %d]", s, a.Batch, h, a.Dim)
+			return fail.Errorf("past has shape %v, want [2 %d %d past %d]", s, a.Batch, h, a.Dim)
 		}
 	}
 	a.KVLen = past + a.QLen
 	if c.Has(iPast) || c.Wants(1) {
 		if a.Dim != a.VDim {
-			return kit.Errorf("past requires keys and values of one size, got %d and %d", a.Dim, a.VDim)
+			return fail.Errorf("past requires keys and values of one size, got %d and %d", a.Dim, a.VDim)
 		}
 		if present, err = kit.RealMaybe[float32](c, 1, dtype, 2, a.Batch, h, a.KVLen, a.Dim); err != nil {
 			return err

@@ -3,6 +3,7 @@ package msft
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -38,7 +39,7 @@ func msMask(t *tensor.Tensor, batch, q, total, past int, filter float32) (func(b
 	case len(s) == 4 && s[0] == batch && s[1] == 1 && s[2] == s[3] && s[2] >= total:
 		kind, side = maskSquares, s[2]
 	default:
-		return nil, kit.Errorf("the mask has shape %v, want [%d], [%d], [%d %d], [%d %d %d] or [%d 1 max max] with max at least %d",
+		return nil, fail.Errorf("the mask has shape %v, want [%d], [%d], [%d %d], [%d %d %d] or [%d 1 max max] with max at least %d",
 			s, batch, 2*batch, batch, total, batch, q, total, batch, total)
 	}
 	m := tensor.Of[int32](t)
@@ -85,7 +86,7 @@ func msBiasFrom(c *ir.Call, mask func(b, i int, row []float32), bias *tensor.Ten
 	if bias != nil {
 		s := bias.Shape()
 		if len(s) != 4 || s[0] != batch && s[0] != 1 || s[1] != heads && s[1] != 1 || s[2] != q || s[3] < total {
-			return nil, kit.Errorf("attention_bias has shape %v, want [%d or 1, %d or 1, %d, %d]", s, batch, heads, q, total)
+			return nil, fail.Errorf("attention_bias has shape %v, want [%d or 1, %d or 1, %d, %d]", s, batch, heads, q, total)
 		}
 		data, err := kit.RealIn[float32](c, bias)
 		if err != nil {

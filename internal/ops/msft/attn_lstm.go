@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -49,7 +50,7 @@ type bahdanau[T kit.RealFloat] struct {
 func runAttnLSTM[T kit.RealFloat](op *AttnLSTM, c *ir.Call) error {
 	for i, rank := range map[int]int{0: 3, 2: 3, 8: 3, 9: 3, 10: 2, 11: 3, 13: 3} {
 		if t := c.Tensor(i); t != nil && t.Rank() != rank {
-			return kit.Errorf("input %d has shape %v, want rank %d", i, t.Shape(), rank)
+			return fail.Errorf("input %d has shape %v, want rank %d", i, t.Shape(), rank)
 		}
 	}
 	dirs, batch, in, h := len(op.of.Reverse), c.Tensor(0).Dim(1), c.Tensor(0).Dim(2), c.Tensor(2).Dim(2)
@@ -60,7 +61,7 @@ func runAttnLSTM[T kit.RealFloat](op *AttnLSTM, c *ir.Call) error {
 	}
 	for i, want := range map[int][]int{8: {dirs, h, width}, 9: {dirs, depth, width}, 10: {dirs, width}, 11: {batch, steps, depth}, 12: {batch}, 13: {dirs, depth + h, size}} {
 		if t := c.Tensor(i); t != nil && !slices.Equal(t.Shape(), want) {
-			return kit.Errorf("input %d has shape %v, want %v", i, t.Shape(), want)
+			return fail.Errorf("input %d has shape %v, want %v", i, t.Shape(), want)
 		}
 	}
 	m := bahdanau[T]{c: c, hidden: h, depth: depth, width: width, steps: steps, lens: kit.Ints(c.Tensor(12))}
@@ -73,7 +74,7 @@ func runAttnLSTM[T kit.RealFloat](op *AttnLSTM, c *ir.Call) error {
 	}
 	for i, n := range m.lens {
 		if n < 1 || n > steps {
-			return kit.Errorf("memory_seq_lens[%d] is %d, want 1 to %d", i, n, steps)
+			return fail.Errorf("memory_seq_lens[%d] is %d, want 1 to %d", i, n, steps)
 		}
 	}
 	m.memory = tensor.Of[T](c.Tensor(11))

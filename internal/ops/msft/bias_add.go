@@ -1,6 +1,7 @@
 package msft
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -28,7 +29,7 @@ func (*BiasAdd) Infer(c *ir.InferContext) error {
 func (*BiasAdd) Run(c *ir.Call) error {
 	x, bias := c.Tensor(0), c.Tensor(1)
 	if x.Rank() != 3 || bias.Rank() != 1 || bias.Dim(0) != x.Dim(2) {
-		return kit.Errorf("X and bias have shapes %v and %v, want [N S C] and [C]", x.Shape(), bias.Shape())
+		return fail.Errorf("X and bias have shapes %v and %v, want [N S C] and [C]", x.Shape(), bias.Shape())
 	}
 	sum, err := addBroadcast[float32](c, x.Shape(), x, bias, c.Tensor(2))
 	if err != nil {

@@ -3,6 +3,7 @@ package msft
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -60,7 +61,7 @@ func addBroadcast[T kit.RealFloat](c *ir.Call, shape []int, ts ...*tensor.Tensor
 	kit.Clear(c, sum)
 	for _, t := range ts {
 		if out, err := kit.BroadcastShapes(shape, t.Shape()); err != nil || !slices.Equal(out, shape) {
-			return nil, kit.Errorf("shape %v cannot be broadcast to %v", t.Shape(), shape)
+			return nil, fail.Errorf("shape %v cannot be broadcast to %v", t.Shape(), shape)
 		}
 		wide, err := kit.ToScratch(c, t, tensor.DTypeOf[T]())
 		if err != nil {

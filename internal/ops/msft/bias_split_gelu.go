@@ -3,6 +3,7 @@ package msft
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -22,7 +23,7 @@ func (*BiasSplitGelu) Infer(c *ir.InferContext) error {
 	if s := out.Shape; s != nil {
 		if len(s) != 3 {
 			c.SetOut(0, out)
-			return kit.Errorf("X has rank %d, want 3", len(s))
+			return fail.Errorf("X has rank %d, want 3", len(s))
 		}
 		out.Shape = slices.Clone(s)
 		out.Shape[2] = s[2].Div(ir.Known(2))
@@ -36,7 +37,7 @@ func (*BiasSplitGelu) Run(c *ir.Call) error {
 	x, bias := c.Tensor(0), c.Tensor(1)
 	s := x.Shape()
 	if len(s) != 3 || s[2]%2 != 0 || bias.Rank() != 1 || bias.Dim(0) != s[2] {
-		return kit.Errorf("X and bias have shapes %v and %v, want [N S D] and [D] with an even D", s, bias.Shape())
+		return fail.Errorf("X and bias have shapes %v and %v, want [N S D] and [D] with an even D", s, bias.Shape())
 	}
 	sum, err := addBroadcast[float32](c, s, x, bias)
 	if err != nil {

@@ -3,6 +3,7 @@ package msft
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -41,7 +42,7 @@ func (op *BifurcationDetector) Run(c *ir.Call) error {
 	if t := c.Tensor(3); t != nil {
 		pred := tensor.Of[int64](t)
 		if from < 0 || from > len(src) || len(pred) != len(src)+1-from {
-			return kit.Errorf("pred_tokens has shape %v, prev_suffix_match_idx is %d and src_tokens has %d tokens; want as many predicted tokens as source tokens after the index, plus one", t.Shape(), from, len(src))
+			return fail.Errorf("pred_tokens has shape %v, prev_suffix_match_idx is %d and src_tokens has %d tokens; want as many predicted tokens as source tokens after the index, plus one", t.Shape(), from, len(src))
 		}
 		n := 0
 		for n < len(src)-from && pred[n] == src[from+n] {

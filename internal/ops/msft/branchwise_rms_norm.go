@@ -1,6 +1,7 @@
 package msft
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -23,12 +24,12 @@ func (b branches) split(name string, s []int) (rows, num, features int, err erro
 	n := len(s)
 	if b.Number > 0 {
 		if n < 1 || s[n-1]%b.Number != 0 {
-			return 0, 0, 0, kit.Errorf("%s has shape %v, want a last dimension divisible by %d branches", name, s, b.Number)
+			return 0, 0, 0, fail.Errorf("%s has shape %v, want a last dimension divisible by %d branches", name, s, b.Number)
 		}
 		return kit.Product(s[:n-1]), b.Number, s[n-1] / b.Number, nil
 	}
 	if n < 2 {
-		return 0, 0, 0, kit.Errorf("%s has shape %v, want [... branches features]", name, s)
+		return 0, 0, 0, fail.Errorf("%s has shape %v, want [... branches features]", name, s)
 	}
 	return kit.Product(s[:n-2]), s[n-2], s[n-1], nil
 }
@@ -86,7 +87,7 @@ func (op *BranchwiseRMSNorm) Run(c *ir.Call) error {
 // branchScale reads scale factors: one vector for all branches, or one vector per branch.
 func branchScale(c *ir.Call, name string, t *tensor.Tensor, num, features int) ([]float32, error) {
 	if n := t.Len(); n != features && n != num*features {
-		return nil, kit.Errorf("%s has shape %v, want one vector, or one per branch, for %d branches of %d features", name, t.Shape(), num, features)
+		return nil, fail.Errorf("%s has shape %v, want one vector, or one per branch, for %d branches of %d features", name, t.Shape(), num, features)
 	}
 	return kit.RealIn[float32](c, t)
 }

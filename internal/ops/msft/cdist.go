@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/kernels/vec"
@@ -33,7 +34,7 @@ func (*CDist) Infer(c *ir.InferContext) error {
 		}
 	}
 	if a, b := c.Shape(0), c.Shape(1); a != nil && b != nil && a[1].Differs(b[1]) {
-		return kit.Errorf("A and B have shapes %v and %v, want rows of equal length", a, b)
+		return fail.Errorf("A and B have shapes %v and %v, want rows of equal length", a, b)
 	}
 	c.SetOut(0, ir.TensorType(c.Elem(0), out...))
 	return nil
@@ -50,7 +51,7 @@ func (op *CDist) Run(c *ir.Call) error {
 func cdist[T kit.RealFloat](c *ir.Call, op *CDist) error {
 	at, bt := c.Tensor(0), c.Tensor(1)
 	if at.Rank() != 2 || bt.Rank() != 2 || at.Dim(1) != bt.Dim(1) {
-		return kit.Errorf("A and B have shapes %v and %v, want [M N] and [K N]", at.Shape(), bt.Shape())
+		return fail.Errorf("A and B have shapes %v and %v, want [M N] and [K N]", at.Shape(), bt.Shape())
 	}
 	m, k, n := at.Dim(0), bt.Dim(0), at.Dim(1)
 	y, err := c.Output(0, at.DType(), m, k)

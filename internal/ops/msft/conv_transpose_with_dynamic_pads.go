@@ -1,6 +1,7 @@
 package msft
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -34,11 +35,11 @@ func (op *ConvTransposeWithDynamicPads) Run(c *ir.Call) error {
 		v.Pads = kit.Ints(t)
 		for _, p := range v.Pads {
 			if p < 0 || p > kit.WindowLimit {
-				return kit.Errorf("Pads are %v, want 0 to %d", v.Pads, kit.WindowLimit)
+				return fail.Errorf("Pads are %v, want 0 to %d", v.Pads, kit.WindowLimit)
 			}
 		}
 		if n := c.Tensor(0).Rank() - 2; len(v.Pads) != 2*n {
-			return kit.Errorf("Pads are %v, want two values for each of %d axes", v.Pads, n)
+			return fail.Errorf("Pads are %v, want two values for each of %d axes", v.Pads, n)
 		}
 	}
 	in := []tensor.Value{c.In[0], c.In[1], nil}

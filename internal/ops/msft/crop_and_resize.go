@@ -3,6 +3,7 @@ package msft
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -53,7 +54,7 @@ func (o *CropAndResize) Infer(c *ir.InferContext) error {
 
 func cropSize(size []int) (h, w int, err error) {
 	if len(size) != 2 || size[0] < 1 || size[1] < 1 {
-		return 0, 0, kit.Errorf("crop_size is %v, want two positive numbers", size)
+		return 0, 0, fail.Errorf("crop_size is %v, want two positive numbers", size)
 	}
 	return size[0], size[1], nil
 }
@@ -71,7 +72,7 @@ func cropAndResize[T kit.RealFloat](c *ir.Call, o *CropAndResize) error {
 	s := x.Shape()
 	n := batch.Len()
 	if len(s) != 4 || batch.Rank() != 1 || rois.Rank() != 2 || rois.Dim(0) != n || rois.Dim(1) != 4 {
-		return kit.Errorf("X, rois and batch_indices have shapes %v, %v and %v, want [N C H W], [%d 4] and one dimension", s, rois.Shape(), batch.Shape(), n)
+		return fail.Errorf("X, rois and batch_indices have shapes %v, %v and %v, want [N C H W], [%d 4] and one dimension", s, rois.Shape(), batch.Shape(), n)
 	}
 	size, err := kit.SmallInts(c.Tensor(3), "crop_size")
 	if err != nil {
@@ -84,7 +85,7 @@ func cropAndResize[T kit.RealFloat](c *ir.Call, o *CropAndResize) error {
 	image := tensor.Of[int32](batch)
 	for i, b := range image {
 		if b < 0 || int(b) >= s[0] {
-			return kit.Errorf("batch_indices[%d] is %d, want 0 to %d", i, b, s[0]-1)
+			return fail.Errorf("batch_indices[%d] is %d, want 0 to %d", i, b, s[0]-1)
 		}
 	}
 	src, err := kit.RealIn[T](c, x)

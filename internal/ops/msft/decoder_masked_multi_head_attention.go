@@ -3,6 +3,7 @@ package msft
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -62,7 +63,7 @@ func (op *DecoderMaskedMultiHeadAttention) Run(c *ir.Call) error {
 	qt, kt, vt := c.Tensor(0), c.Tensor(1), c.Tensor(2)
 	s, h := qt.Shape(), op.Heads
 	if len(s) != 3 || s[1] != 1 {
-		return kit.Errorf("query has shape %v, want [batch, 1, hidden]", s)
+		return fail.Errorf("query has shape %v, want [batch, 1, hidden]", s)
 	}
 	var in [3][]float32
 	for i := range in {
@@ -89,11 +90,11 @@ func (op *DecoderMaskedMultiHeadAttention) Run(c *ir.Call) error {
 		a.Dim, a.VDim, a.KVLen = s[2]/h, vt.Dim(3), kt.Dim(2)
 		a.Q, a.K, a.V = kit.HeadsLast(in[0], h, 1, a.Dim), kit.HeadsFirst(in[1], h, a.KVLen, a.Dim), kit.HeadsFirst(in[2], h, a.KVLen, a.VDim)
 	default:
-		return kit.Errorf("query, key and value are %v, %v and %v, which are inconsistent for %d heads", qt, kt, vt, h)
+		return fail.Errorf("query, key and value are %v, %v and %v, which are inconsistent for %d heads", qt, kt, vt, h)
 	}
 	if b := c.Tensor(10); b != nil {
 		if want := 2*h*a.Dim + h*a.VDim; b.Rank() != 1 || b.Len() != want {
-			return kit.Errorf("bias has shape %v, want [%d]", b.Shape(), want)
+			return fail.Errorf("bias has shape %v, want [%d]", b.Shape(), want)
 		}
 		bias, err := kit.RealIn[float32](c, b)
 		if err != nil {
@@ -122,7 +123,7 @@ func (op *DecoderMaskedMultiHeadAttention) Run(c *ir.Call) error {
 	var err error
 	if m := c.Tensor(3); m != nil {
 		if !slices.Equal(m.Shape(), []int{a.Batch, a.KVLen}) {
-			return kit.Errorf("mask_index has shape %v, want [%d %d]", m.Shape(), a.Batch, a.KVLen)
+			return fail.Errorf("mask_index has shape %v, want [%d %d]", m.Shape(), a.Batch, a.KVLen)
 		}
 		if mask, err = msMask(m, a.Batch, 1, a.KVLen, a.KVLen-1, op.Filter); err != nil {
 			return err
@@ -159,7 +160,7 @@ func (op *DecoderMaskedMultiHeadAttention) Run(c *ir.Call) error {
 func (op *DecoderMaskedMultiHeadAttention) append(c *ir.Call, a *kit.AttentionCore[float32], outs *[2]kit.RealOutput[float32]) error {
 	h, past, capacity := a.Heads, 0, 0
 	if c.Has(5) != c.Has(6) {
-		return kit.Errorf("past_key and past_value must be given together")
+		return fail.Errorf("past_key and past_value must be given together")
 	}
 	if p := c.Tensor(5); p != nil && p.Rank() == 4 {
 		capacity = p.Dim(2)
@@ -167,20 +168,20 @@ func (op *DecoderMaskedMultiHeadAttention) append(c *ir.Call, a *kit.AttentionCo
 	}
 	for i, dim := range []int{a.Dim, a.VDim} {
 		if p := c.Tensor(5 + i); p != nil && !slices.Equal(p.Shape(), []int{a.Batch, h, capacity, dim}) {
-			return kit.Errorf("past_key and past_value have shapes %v and %v, want [%d %d length %d] and [%[3]d %[4]d length %[6]d]", c.Tensor(5).Shape(), c.Tensor(6).Shape(), a.Batch, h, a.Dim, a.VDim)
+			return fail.Errorf("past_key and past_value have shapes %v and %v, want [%d %d length %d] and [%[3]d %[4]d length %[6]d]", c.Tensor(5).Shape(), c.Tensor(6).Shape(), a.Batch, h, a.Dim, a.VDim)
 		}
 	}
 	total := capacity + 1
 	if op.Share {
 		var err error
 		if c.Tensor(7) == nil {
-			return kit.Errorf("past_sequence_length is missing; past_present_share_buffer requires it")
+			return fail.Errorf("past_sequence_length is missing; past_present_share_buffer requires it")
 		}
 		if past, err = kit.ScalarInt(c.Tensor(7), "past_sequence_length"); err != nil {
 			return err
 		}
 		if past < 0 || past >= capacity {
-			return kit.Errorf("past_sequence_length is %d, want 0 to %d", past, capacity-1)
+			return fail.Errorf("past_sequence_length is %d, want 0 to %d", past, capacity-1)
 		}
 		total = capacity
 	}

@@ -3,6 +3,7 @@ package msft
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -82,7 +83,7 @@ func (op *DynamicQuantizeLSTM) used(c *ir.Call, x *tensor.Tensor) int {
 func (op *DynamicQuantizeLSTM) weights(c *ir.Call, i, scale, dirs int) (*tensor.Tensor, error) {
 	t, st, zt := c.Tensor(i), c.Tensor(scale), c.Tensor(scale+1)
 	if t.Rank() != 3 || t.Dim(0) != dirs || st.Len() != zt.Len() || st.Len() != dirs && st.Len() != dirs*t.Dim(2) || zt.DType() != t.DType() {
-		return nil, kit.Errorf("input %d has shape %v with scales %v and zero points %v, want [%d rows columns] and one scale per direction or per column",
+		return nil, fail.Errorf("input %d has shape %v with scales %v and zero points %v, want [%d rows columns] and one scale per direction or per column",
 			i, t.Shape(), st.Shape(), zt.Shape(), dirs)
 	}
 	rows, cols, per := t.Dim(1), t.Dim(2), st.Len()/dirs

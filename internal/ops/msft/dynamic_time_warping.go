@@ -3,6 +3,7 @@ package msft
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -20,7 +21,7 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "DynamicTimeWar
 // Infer sets the type; the length of the path depends on the costs.
 func (*DynamicTimeWarping) Infer(c *ir.InferContext) error {
 	if s := c.Shape(0); s != nil && len(s) != 2 && len(s) != 3 {
-		return kit.Errorf("input has rank %d, want 2 or 3", len(s))
+		return fail.Errorf("input has rank %d, want 2 or 3", len(s))
 	}
 	c.SetOut(0, ir.TensorType(tensor.TypeInt32, ir.Known(2), ir.Unknown))
 	return nil
@@ -34,7 +35,7 @@ func (*DynamicTimeWarping) Run(c *ir.Call) error {
 		s = s[1:]
 	}
 	if len(s) != 2 || x.Len() == 0 || s[0] > math.MaxInt32 || s[1] > math.MaxInt32 {
-		return kit.Errorf("input has shape %v, want [M N] or [1 M N], not empty", x.Shape())
+		return fail.Errorf("input has shape %v, want [M N] or [1 M N], not empty", x.Shape())
 	}
 	rows, cols, cost := s[0], s[1], tensor.Of[float32](x)
 	steps, err := ir.ScratchOf[uint8](c, rows*cols)

@@ -3,6 +3,7 @@ package msft
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -83,29 +84,29 @@ type embeddings struct {
 func (e *embeddings) run(c *ir.Call, epsilon float32) error {
 	ids := e.ids
 	if ids.Rank() != 2 {
-		return kit.Errorf("input_ids has shape %v, want [batch, length]", ids.Shape())
+		return fail.Errorf("input_ids has shape %v, want [batch, length]", ids.Shape())
 	}
 	batch, length := ids.Dim(0), ids.Dim(1)
 	if (e.segments == nil) != (e.tables[2].row == nil) {
-		return kit.Errorf("segment_ids and segment_embedding must be given together")
+		return fail.Errorf("segment_ids and segment_embedding must be given together")
 	}
 	for i, t := range []*tensor.Tensor{e.segments, e.mask} {
 		if t != nil && !slices.Equal(t.Shape(), ids.Shape()) {
-			return kit.Errorf("%s has shape %v, want %v", []string{"segment_ids", "mask"}[i], t.Shape(), ids.Shape())
+			return fail.Errorf("%s has shape %v, want %v", []string{"segment_ids", "mask"}[i], t.Shape(), ids.Shape())
 		}
 	}
 	positions := kit.Ints(e.positions)
 	if p := e.positions; p != nil && !slices.Equal(p.Shape(), ids.Shape()) && !slices.Equal(p.Shape(), []int{1, length}) {
-		return kit.Errorf("position_ids has shape %v, want %v or [1 %d]", p.Shape(), ids.Shape(), length)
+		return fail.Errorf("position_ids has shape %v, want %v or [1 %d]", p.Shape(), ids.Shape(), length)
 	}
 	hidden := len(e.gamma)
 	for k, t := range e.tables {
 		if t.row != nil && (len(t.shape) != 2 || t.shape[1] != hidden) {
-			return kit.Errorf("embedding %d has shape %v, want [rows, %d]", k, t.shape, hidden)
+			return fail.Errorf("embedding %d has shape %v, want [rows, %d]", k, t.shape, hidden)
 		}
 	}
 	if len(e.beta) != hidden {
-		return kit.Errorf("gamma has %d elements and beta %d, want equal lengths", hidden, len(e.beta))
+		return fail.Errorf("gamma has %d elements and beta %d, want equal lengths", hidden, len(e.beta))
 	}
 	r := kit.NormRows[float32]{Cols: hidden, Eps: float64(epsilon), Center: true, Gain: e.gamma, Bias: e.beta}
 	words, segments := tensor.Of[int32](ids), kit.Ints(e.segments)
@@ -120,7 +121,7 @@ func (e *embeddings) run(c *ir.Call, epsilon float32) error {
 			v = positions[i%len(positions)]
 		}
 		if n := e.tables[k].shape[0]; v < 0 || v >= n {
-			return 0, kit.Errorf("%s holds %d, which is out of range for an embedding of %d rows", name, v, n)
+			return 0, fail.Errorf("%s holds %d, which is out of range for an embedding of %d rows", name, v, n)
 		}
 		return v, nil
 	}

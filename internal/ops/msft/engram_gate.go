@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -33,17 +34,17 @@ func (op *EngramGate) Run(c *ir.Call) error {
 	kt := c.Tensor(0)
 	s := kt.Shape()
 	if len(s) != 4 || !slices.Equal(c.Tensor(1).Shape(), s) || !slices.Equal(c.Tensor(2).Shape(), []int{s[0], s[1], s[3]}) {
-		return kit.Errorf("key, query and value have shapes %v, %v and %v, want twice [batch length branches features] and [batch length features]",
+		return fail.Errorf("key, query and value have shapes %v, %v and %v, want twice [batch length branches features] and [batch length features]",
 			s, c.Tensor(1).Shape(), c.Tensor(2).Shape())
 	}
 	rows, num, features := s[0]*s[1], s[2], s[3]
 	for i := 3; i < 6; i++ {
 		if t := c.Tensor(i); t != nil && !slices.Equal(t.Shape(), s[2:]) {
-			return kit.Errorf("input %d has shape %v, want %v", i, t.Shape(), s[2:])
+			return fail.Errorf("input %d has shape %v, want %v", i, t.Shape(), s[2:])
 		}
 	}
 	if c.Wants(1) && !c.Has(5) {
-		return kit.Errorf("conv_norm_scale is missing; the output gated_value_normed requires it")
+		return fail.Errorf("conv_norm_scale is missing; the output gated_value_normed requires it")
 	}
 	var in [6][]float32
 	for i := range in {

@@ -3,6 +3,7 @@ package msft
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -21,7 +22,7 @@ func (*ExpandDims) ViewOf() int { return 0 }
 
 func expandDimsAxis(axis, rank int) (int, error) {
 	if axis < -rank-1 || axis > rank {
-		return 0, kit.Errorf("axis is %d, want it in [%d, %d] for rank %d", axis, -rank-1, rank, rank)
+		return 0, fail.Errorf("axis is %d, want it in [%d, %d] for rank %d", axis, -rank-1, rank, rank)
 	}
 	if axis < 0 {
 		axis += rank + 1

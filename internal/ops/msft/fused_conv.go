@@ -3,6 +3,7 @@ package msft
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -52,7 +53,7 @@ func (op *ActivatedConv) Run(c *ir.Call) error {
 	if z := c.Tensor(3); z != nil {
 		y := c.Out[0].(*tensor.Tensor)
 		if !slices.Equal(z.Shape(), y.Shape()) {
-			return kit.Errorf("Z has shape %v, want %v", z.Shape(), y.Shape())
+			return fail.Errorf("Z has shape %v, want %v", z.Shape(), y.Shape())
 		}
 		if y.DType() == tensor.TypeFloat64 {
 			addTo(tensor.Of[float64](y), tensor.Of[float64](z))

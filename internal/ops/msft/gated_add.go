@@ -3,6 +3,7 @@ package msft
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -23,7 +24,7 @@ func (*GatedAdd) Run(c *ir.Call) error {
 	xt, gt := c.Tensor(0), c.Tensor(2)
 	s := xt.Shape()
 	if n := len(s); n == 0 || !slices.Equal(s, c.Tensor(1).Shape()) || len(gt.Shape()) != n || !slices.Equal(gt.Shape()[:n-1], s[:n-1]) || gt.Dim(n-1) != 1 {
-		return kit.Errorf("X, Y and gate have shapes %v, %v and %v, want twice [... C] and [... 1]", s, c.Tensor(1).Shape(), gt.Shape())
+		return fail.Errorf("X, Y and gate have shapes %v, %v and %v, want twice [... C] and [... 1]", s, c.Tensor(1).Shape(), gt.Shape())
 	}
 	var in [3][]float32
 	for i := range in {

@@ -3,6 +3,7 @@ package msft
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -28,7 +29,7 @@ func (op *GatedRMSNorm) Run(c *ir.Call) error {
 	x, scale := c.Tensor(0), c.Tensor(1)
 	s := x.Shape()
 	if len(s) == 0 || scale.Rank() != 1 || scale.Len() == 0 || s[len(s)-1]%scale.Len() != 0 || !slices.Equal(c.Tensor(2).Shape(), s) {
-		return kit.Errorf("X, scale and gate have shapes %v, %v and %v, want twice [... H·C] and [C]", s, scale.Shape(), c.Tensor(2).Shape())
+		return fail.Errorf("X, scale and gate have shapes %v, %v and %v, want twice [... H·C] and [C]", s, scale.Shape(), c.Tensor(2).Shape())
 	}
 	var in [3][]float32
 	for i := range in {

@@ -3,6 +3,7 @@ package msft
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -44,13 +45,13 @@ func (op *GatherBlockQuantized) parts(d tensor.DType) int {
 
 func (op *GatherBlockQuantized) axes(d tensor.DType, rank int) (gather, quantize int, err error) {
 	if gather, err = kit.NormalAxis(op.GatherAxis, rank); err != nil {
-		return 0, 0, kit.Errorf("attribute gather_axis: %w", err)
+		return 0, 0, fail.Errorf("attribute gather_axis: %w", err)
 	}
 	if quantize, err = kit.NormalAxis(op.QuantizeAxis, rank); err != nil {
-		return 0, 0, kit.Errorf("attribute quantize_axis: %w", err)
+		return 0, 0, fail.Errorf("attribute quantize_axis: %w", err)
 	}
 	if d == tensor.TypeUint8 && (gather != 0 || quantize != rank-1 || rank < 2) {
-		return 0, 0, kit.Errorf("gather_axis is %d and quantize_axis %d; uint8 data requires the first and the last of %d axes", op.GatherAxis, op.QuantizeAxis, rank)
+		return 0, 0, fail.Errorf("gather_axis is %d and quantize_axis %d; uint8 data requires the first and the last of %d axes", op.GatherAxis, op.QuantizeAxis, rank)
 	}
 	return gather, quantize, nil
 }
@@ -88,12 +89,12 @@ func (op *GatherBlockQuantized) Run(c *ir.Call) error {
 	values, bits := op.codes(d)
 	real := d.IsFloat8() || d == tensor.TypeFloat4E2M1
 	if real && zeros != nil {
-		return kit.Errorf("zero_points are not supported for data of type %s", d)
+		return fail.Errorf("zero_points are not supported for data of type %s", d)
 	}
 	block := op.BlockSize
 	if block == 0 {
 		if !real {
-			return kit.Errorf("block_size 0 is not supported for data of type %s", d)
+			return fail.Errorf("block_size 0 is not supported for data of type %s", d)
 		}
 		block = max(1, shape[quantize])
 	}
@@ -182,7 +183,7 @@ func (op *GatherBlockQuantized) scales(c *ir.Call, t *tensor.Tensor, want []int,
 		fits = s[i] == want[i] || real && i != quantize && s[i] == 1
 	}
 	if !fits {
-		return nil, kit.Errorf("scales has shape %v, want %v", s, want)
+		return nil, fail.Errorf("scales has shape %v, want %v", s, want)
 	}
 	if slices.Equal(s, want) {
 		return kit.RealIn[float32](c, t)
@@ -207,7 +208,7 @@ func (op *GatherBlockQuantized) zeros(c *ir.Call, t *tensor.Tensor, want []int, 
 	packed := slices.Clone(want)
 	packed[last] = (want[last] + parts - 1) / parts
 	if !slices.Equal(t.Shape(), packed) {
-		return nil, kit.Errorf("zero_points has shape %v, want %v", t.Shape(), packed)
+		return nil, fail.Errorf("zero_points has shape %v, want %v", t.Shape(), packed)
 	}
 	codes := t.Bytes()
 	for i := range z {

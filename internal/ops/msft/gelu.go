@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops"
@@ -45,7 +46,7 @@ func runBiasGelu[T kit.RealFloat](op *biasGelu, c *ir.Call) error {
 		cols = t.Dim(t.Rank() - 1)
 	}
 	if b := c.Tensor(1); b != nil && (b.Rank() != 1 || b.Len() != cols) {
-		return kit.Errorf("bias has shape %v, want [%d]", b.Shape(), cols)
+		return fail.Errorf("bias has shape %v, want [%d]", b.Shape(), cols)
 	}
 	x, err := kit.RealIn[T](c, t)
 	if err != nil {

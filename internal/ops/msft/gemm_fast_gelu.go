@@ -1,6 +1,7 @@
 package msft
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -35,7 +36,7 @@ func (*GemmFastGelu) Run(c *ir.Call) error {
 		}
 	}
 	if in[2] != nil && len(in[2]) != s.N {
-		return kit.Errorf("bias has shape %v, want [%d]", c.Tensor(2).Shape(), s.N)
+		return fail.Errorf("bias has shape %v, want [%d]", c.Tensor(2).Shape(), s.N)
 	}
 	y, err := kit.RealOut[float32](c, 0, x.DType(), s.Out...)
 	if err != nil || len(y.Data) == 0 {

@@ -3,6 +3,7 @@ package msft
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -129,7 +130,7 @@ func (g *generation) newRun(c *ir.Call, beams int) (*generationRun, error) {
 			return nil, err
 		}
 		if !(*f.dst > 0) {
-			return nil, kit.Errorf("%s must be positive, got %v", f.name, *f.dst)
+			return nil, fail.Errorf("%s must be positive, got %v", f.name, *f.dst)
 		}
 	}
 	r.vocab, r.prefix = c.Tensor(g.in.vocab), c.Tensor(g.in.prefix)
@@ -144,14 +145,14 @@ func (g *generation) newRun(c *ir.Call, beams int) (*generationRun, error) {
 func (r *generationRun) begin(c *ir.Call, ids *tensor.Tensor) error {
 	r.batch, r.prompt = ids.Dim(0), ids.Dim(1)
 	if r.most <= r.prompt {
-		return kit.Errorf("max_length is %d, want more than the length of the prompt, %d", r.most, r.prompt)
+		return fail.Errorf("max_length is %d, want more than the length of the prompt, %d", r.most, r.prompt)
 	}
 	if r.least >= r.most {
-		return kit.Errorf("min_length is %d, want less than max_length, %d", r.least, r.most)
+		return fail.Errorf("min_length is %d, want less than max_length, %d", r.least, r.most)
 	}
 	rows := int64(r.batch) * int64(r.beams)
 	if r.most > math.MaxInt32 || rows > math.MaxInt32 {
-		return kit.Errorf("%d sequences of %d tokens exceed %d of either", rows, r.most, math.MaxInt32)
+		return fail.Errorf("%d sequences of %d tokens exceed %d of either", rows, r.most, math.MaxInt32)
 	}
 	// This reserves the sequences, their masks, the decoder's copies of both, and the
 	// sequences that a beam search keeps.
@@ -176,10 +177,10 @@ func (r *generationRun) scores(c *ir.Call) ([][]float32, error) {
 	r.step++
 	logits, err := r.feeds.run(c, r)
 	if err != nil {
-		return nil, kit.Errorf("step %d: %w", r.step, err)
+		return nil, fail.Errorf("step %d: %w", r.step, err)
 	}
 	if err := r.checkScores(logits); err != nil {
-		return nil, kit.Errorf("step %d: %w", r.step, err)
+		return nil, fail.Errorf("step %d: %w", r.step, err)
 	}
 	n := len(r.sequences)
 	length, all := logits.Dim(1), logits.Dim(2)
@@ -188,7 +189,7 @@ func (r *generationRun) scores(c *ir.Call) ([][]float32, error) {
 		words = r.Vocab
 	}
 	if words > all || r.step > 1 && words != r.words {
-		return nil, kit.Errorf("step %d: the decoder returns scores of %d tokens, want %d", r.step, all, max(r.Vocab, r.words))
+		return nil, fail.Errorf("step %d: the decoder returns scores of %d tokens, want %d", r.step, all, max(r.Vocab, r.words))
 	}
 	if r.step == 1 {
 		if err := r.checkMasks(words); err != nil {
@@ -219,7 +220,7 @@ func (r *generationRun) scores(c *ir.Call) ([][]float32, error) {
 func (r *generationRun) checkScores(logits *tensor.Tensor) error {
 	n := len(r.sequences)
 	if logits.Rank() != 3 || logits.Dim(1) < 1 || logits.Dim(2) < 1 || logits.Dim(0) != n && (logits.Dim(0) != r.batch || r.step != 1) {
-		return kit.Errorf("the decoder returns scores with shape %v, want [%d length vocabulary]", logits.Shape(), n)
+		return fail.Errorf("the decoder returns scores with shape %v, want [%d length vocabulary]", logits.Shape(), n)
 	}
 	return nil
 }
@@ -231,7 +232,7 @@ func (r *generationRun) checkMasks(words int) error {
 		rows int
 	}{{"vocab_mask", r.vocab, 1}, {"prefix_vocab_mask", r.prefix, r.batch}, {"presence_mask", r.presence, r.batch}} {
 		if m.t != nil && m.t.Len() != m.rows*words {
-			return kit.Errorf("%s has shape %v, want %d rows of %d tokens", m.name, m.t.Shape(), m.rows, words)
+			return fail.Errorf("%s has shape %v, want %d rows of %d tokens", m.name, m.t.Shape(), m.rows, words)
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -69,7 +70,7 @@ func (s *beamSearch) run(c *ir.Call, setup func(r *beamRun) error, first func(r 
 		return err
 	}
 	if beams < 1 || beams > mostBeams || kept < 1 || kept > beams {
-		return kit.Errorf("num_beams is %d and num_return_sequences %d, want num_return_sequences <= num_beams <= %d, both positive", beams, kept, mostBeams)
+		return fail.Errorf("num_beams is %d and num_return_sequences %d, want num_return_sequences <= num_beams <= %d, both positive", beams, kept, mostBeams)
 	}
 	g, err := s.newRun(c, beams)
 	if err != nil {
@@ -99,7 +100,7 @@ func (s *beamSearch) run(c *ir.Call, setup func(r *beamRun) error, first func(r 
 		}
 		if r.step == 1 {
 			if 2*beams > beams*r.words {
-				return kit.Errorf("a vocabulary of %d tokens is too small for beam search", r.words)
+				return fail.Errorf("a vocabulary of %d tokens is too small for beam search", r.words)
 			}
 			if err := first(r, rows); err != nil {
 				return err

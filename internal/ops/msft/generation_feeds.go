@@ -3,6 +3,7 @@ package msft
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -52,7 +53,7 @@ func (g *generation) encodedInputs(inputs int) (first, layers int, err error) {
 	hidden := max(inputs-first, 0) % 4
 	layers = (inputs - first) / 4
 	if layers < 1 || hidden > 1 {
-		return 0, 0, kit.Errorf("the decoder has %d inputs, want input_ids, the encoder's mask and hidden states, and four pasts per layer", inputs)
+		return 0, 0, fail.Errorf("the decoder has %d inputs, want input_ids, the encoder's mask and hidden states, and four pasts per layer", inputs)
 	}
 	first += hidden
 	return first, layers, nil
@@ -67,7 +68,7 @@ func (g *generation) inferGraphs(c *ir.InferContext) error {
 		}
 		out, err := c.InferGraph(k, v)
 		if err != nil {
-			return kit.Errorf("%s: %w", name, err)
+			return fail.Errorf("%s: %w", name, err)
 		}
 		return outs(len(out))
 	}
@@ -91,7 +92,7 @@ func (g *generation) inferGraphs(c *ir.InferContext) error {
 			}
 			if err := infer("decoder", k, types, func(n int) error {
 				if n != len(types)-generationPast+1 {
-					return kit.Errorf("the decoder has %d outputs, want logits and %d pasts", n, len(types)-generationPast)
+					return fail.Errorf("the decoder has %d outputs, want logits and %d pasts", n, len(types)-generationPast)
 				}
 				return nil
 			}); err != nil {
@@ -110,7 +111,7 @@ func (g *generation) inferGraphs(c *ir.InferContext) error {
 	}
 	if err := infer("decoder", g.Decoder, types, func(n int) error {
 		if n != 1+2*layers {
-			return kit.Errorf("the decoder has %d outputs, want logits and %d pasts", n, 2*layers)
+			return fail.Errorf("the decoder has %d outputs, want logits and %d pasts", n, 2*layers)
 		}
 		return nil
 	}); err != nil {
@@ -118,7 +119,7 @@ func (g *generation) inferGraphs(c *ir.InferContext) error {
 	}
 	types = c.GraphInputs(g.Encoder)
 	if len(types) != 2 && (len(types) != 3 || g.Model == speechToText) {
-		return kit.Errorf("the encoder has %d inputs, want input_ids and attention_mask, or features, and optionally decoder_input_ids", len(types))
+		return fail.Errorf("the encoder has %d inputs, want input_ids and attention_mask, or features, and optionally decoder_input_ids", len(types))
 	}
 	for i := range types {
 		types[i] = tokens
@@ -128,7 +129,7 @@ func (g *generation) inferGraphs(c *ir.InferContext) error {
 	}
 	return infer("encoder", g.Encoder, types, func(n int) error {
 		if n != 2+4*layers && (n != 2*layers || g.Model == speechToText) {
-			return kit.Errorf("the encoder has %d outputs, which is inconsistent with a decoder of %d layers", n, layers)
+			return fail.Errorf("the encoder has %d outputs, which is inconsistent with a decoder of %d layers", n, layers)
 		}
 		return nil
 	})
@@ -138,7 +139,7 @@ func (g *generation) inferGraphs(c *ir.InferContext) error {
 // the declared type of its first past.
 func pastType(types []ir.Type) (ir.Type, error) {
 	if len(types) <= generationPast {
-		return ir.Type{}, kit.Errorf("the decoder has %d inputs, want input_ids, position_ids, attention_mask and pasts", len(types))
+		return ir.Type{}, fail.Errorf("the decoder has %d inputs, want input_ids, position_ids, attention_mask and pasts", len(types))
 	}
 	s, elem := types[generationPast].Shape, types[generationPast].Elem
 	if len(s) == 5 && (elem == tensor.TypeFloat32 || elem == tensor.TypeFloat16) {
@@ -148,7 +149,7 @@ func pastType(types []ir.Type) (ir.Type, error) {
 			return ir.TensorType(elem, ir.Known(2), ir.Unknown, s[2], ir.Unknown, s[4]), nil
 		}
 	}
-	return ir.Type{}, kit.Errorf("past of the decoder has type %s, want [2 batch heads length size] with known heads and size", types[generationPast])
+	return ir.Type{}, fail.Errorf("past of the decoder has type %s, want [2 batch heads length size] with known heads and size", types[generationPast])
 }
 
 // decoderInput returns the known part of the type of input i of a decoder with an
@@ -191,11 +192,11 @@ func (r *generationRun) prepare(c *ir.Call) error {
 func (r *generationRun) prepareDecoder(c *ir.Call) error {
 	ids, f := c.Tensor(0), &r.feeds
 	if ids.DType() != tensor.TypeInt32 || ids.Rank() != 2 || ids.Len() == 0 {
-		return kit.Errorf("input_ids is %s with shape %v, want int32 [batch length], not empty", ids.DType(), ids.Shape())
+		return fail.Errorf("input_ids is %s with shape %v, want int32 [batch length], not empty", ids.DType(), ids.Shape())
 	}
 	given := c.Tensor(r.in.mask)
 	if given != nil && !slices.Equal(given.Shape(), ids.Shape()) {
-		return kit.Errorf("attention_mask has shape %v, want %v", given.Shape(), ids.Shape())
+		return fail.Errorf("attention_mask has shape %v, want %v", given.Shape(), ids.Shape())
 	}
 	if err := r.begin(c, ids); err != nil {
 		return err
@@ -254,7 +255,7 @@ func (r *generationRun) prepareEncoded(c *ir.Call) error {
 	x, f := c.Tensor(0), &r.feeds
 	speech := r.Model == speechToText
 	if rank := 2 + kit.BoolToInt(speech); x.Rank() != rank || x.Len() == 0 || (x.DType() == tensor.TypeInt32) == speech {
-		return kit.Errorf("input_ids is %s with shape %v, want %s, not empty", x.DType(), x.Shape(),
+		return fail.Errorf("input_ids is %s with shape %v, want %s, not empty", x.DType(), x.Shape(),
 			map[bool]string{false: "int32 [batch length]", true: "float [batch feature frame]"}[speech])
 	}
 	encoder, decoder := c.Node.Graphs[r.Encoder], c.Node.Graphs[r.Decoder]
@@ -269,7 +270,7 @@ func (r *generationRun) prepareEncoded(c *ir.Call) error {
 	}
 	if start == nil {
 		if r.Start < 0 {
-			return kit.Errorf("decoder_start_token_id is missing; the decoder requires a first token")
+			return fail.Errorf("decoder_start_token_id is missing; the decoder requires a first token")
 		}
 		ids := make([]int32, batch)
 		kit.RepeatOf(ids, int32(r.Start))
@@ -278,7 +279,7 @@ func (r *generationRun) prepareEncoded(c *ir.Call) error {
 		}
 	}
 	if start.Rank() != 2 || start.Dim(0) != batch || start.Dim(1) < 1 {
-		return kit.Errorf("decoder_input_ids has shape %v, want [%d length]", start.Shape(), batch)
+		return fail.Errorf("decoder_input_ids has shape %v, want [%d length]", start.Shape(), batch)
 	}
 	if err := r.begin(c, start); err != nil {
 		return err
@@ -293,13 +294,13 @@ func (r *generationRun) prepareEncoded(c *ir.Call) error {
 	}
 	out, err := c.RunGraph(r.Encoder, in)
 	if err != nil {
-		return kit.Errorf("encoder: %w", err)
+		return fail.Errorf("encoder: %w", err)
 	}
 	got := make([]*tensor.Tensor, len(out))
 	for i, v := range out {
 		t, ok := v.(*tensor.Tensor)
 		if !ok || t.Rank() < 3 || t.Dim(0) != batch {
-			return kit.Errorf("output %d of the encoder is %v, want a tensor of rank 3 or more with a batch of %d", i, v, batch)
+			return fail.Errorf("output %d of the encoder is %v, want a tensor of rank 3 or more with a batch of %d", i, v, batch)
 		}
 		got[i] = t
 	}
@@ -341,10 +342,10 @@ func (r *generationRun) prepareEncoded(c *ir.Call) error {
 	hidden := first == 2 && speech || first == 3
 	if len(got) == 2*layers && !speech { // only the cross-attention keys and values
 		if hidden {
-			return kit.Errorf("the decoder requires encoder_hidden_states, which the encoder does not return")
+			return fail.Errorf("the decoder requires encoder_hidden_states, which the encoder does not return")
 		}
 		if got[0].Rank() != 4 {
-			return kit.Errorf("output 0 of the encoder has shape %v, want [%d heads length size]", got[0].Shape(), batch)
+			return fail.Errorf("output 0 of the encoder has shape %v, want [%d heads length size]", got[0].Shape(), batch)
 		}
 		for i := range 2 * layers {
 			if f.values[first+i], err = tensor.Zeros(got[0].DType(), n, got[0].Dim(1), 0, got[0].Dim(3)); err != nil {
@@ -360,11 +361,11 @@ func (r *generationRun) prepareEncoded(c *ir.Call) error {
 			}
 		}
 	} else {
-		return kit.Errorf("the encoder has %d outputs, which is inconsistent with a decoder of %d layers", len(got), layers)
+		return fail.Errorf("the encoder has %d outputs, which is inconsistent with a decoder of %d layers", len(got), layers)
 	}
 	for i, t := range pasts {
 		if t.Rank() != 4 {
-			return kit.Errorf("past %d of the encoder has shape %v, want [%d heads length size]", i, t.Shape(), batch)
+			return fail.Errorf("past %d of the encoder has shape %v, want [%d heads length size]", i, t.Shape(), batch)
 		}
 		if err := spread(first+i, t, true); err != nil {
 			return err
@@ -378,7 +379,7 @@ func (r *generationRun) prepareEncoded(c *ir.Call) error {
 func (r *generationRun) encoderMask(c *ir.Call, ids *tensor.Tensor) (*tensor.Tensor, error) {
 	if given := c.Tensor(r.in.mask); given != nil {
 		if !slices.Equal(given.Shape(), ids.Shape()) {
-			return nil, kit.Errorf("attention_mask has shape %v, want %v", given.Shape(), ids.Shape())
+			return nil, fail.Errorf("attention_mask has shape %v, want %v", given.Shape(), ids.Shape())
 		}
 		return given, nil
 	}
@@ -407,11 +408,11 @@ func (f *generationFeeds) run(c *ir.Call, r *generationRun) (*tensor.Tensor, err
 		return nil, err
 	}
 	if len(out) != 1+f.count {
-		return nil, kit.Errorf("the decoder has %d outputs, want logits and %d pasts", len(out), f.count)
+		return nil, fail.Errorf("the decoder has %d outputs, want logits and %d pasts", len(out), f.count)
 	}
 	logits, ok := out[0].(*tensor.Tensor)
 	if !ok || logits.DType() != tensor.TypeFloat32 && logits.DType() != tensor.TypeFloat16 {
-		return nil, kit.Errorf("the decoder returns scores %v, want float or float16", out[0])
+		return nil, fail.Errorf("the decoder returns scores %v, want float or float16", out[0])
 	}
 	if err := r.checkScores(logits); err != nil {
 		return nil, err
@@ -425,7 +426,7 @@ func (f *generationFeeds) run(c *ir.Call, r *generationRun) (*tensor.Tensor, err
 			want[length] = p.Dim(length)
 		}
 		if !ok || p.DType() != was.DType() || !slices.Equal(p.Shape(), want) {
-			return nil, kit.Errorf("the decoder returns the past %v, want %s %v, where only the length may differ", v, was.DType(), want)
+			return nil, fail.Errorf("the decoder returns the past %v, want %s %v, where only the length may differ", v, was.DType(), want)
 		}
 		f.set(c, f.first+i, v)
 	}

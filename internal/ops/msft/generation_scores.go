@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -101,7 +102,7 @@ const maxInitialTimestamp = 50
 
 func (t *timestampRules) check(words int) error {
 	if t.Begin <= 0 || t.Begin >= words {
-		return kit.Errorf("beginning_timestamp_token_id is %d, want 1 to %d", t.Begin, words-1)
+		return fail.Errorf("beginning_timestamp_token_id is %d, want 1 to %d", t.Begin, words-1)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package msft
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -27,7 +28,7 @@ func (g *contribGridSample) Infer(c *ir.InferContext) error {
 		return err
 	}
 	if s := c.Shape(0); s != nil && len(s) != 4 {
-		return kit.Errorf("input has rank %d, want 4", len(s))
+		return fail.Errorf("input has rank %d, want 4", len(s))
 	}
 	return nil
 }

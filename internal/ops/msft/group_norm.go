@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -51,14 +52,14 @@ func (g *GroupNorm) Infer(c *ir.InferContext) error {
 		return nil
 	}
 	if len(s) != 4 {
-		return kit.Errorf("X has rank %d, want 4", len(s))
+		return fail.Errorf("X has rank %d, want 4", len(s))
 	}
 	ch := s[1]
 	if g.ChannelsLast {
 		ch = s[3]
 	}
 	if n, ok := ch.Value(); ok && n%g.Groups != 0 {
-		return kit.Errorf("%d channels are not divisible by %d groups", n, g.Groups)
+		return fail.Errorf("%d channels are not divisible by %d groups", n, g.Groups)
 	}
 	return nil
 }
@@ -67,14 +68,14 @@ func (g *GroupNorm) Infer(c *ir.InferContext) error {
 func (g *GroupNorm) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	if x.Rank() != 4 {
-		return kit.Errorf("X has shape %v, want rank 4", x.Shape())
+		return fail.Errorf("X has shape %v, want rank 4", x.Shape())
 	}
 	shape := x.Shape()
 	if g.ChannelsLast {
 		shape = kit.ChannelsFirstShape(shape)
 	}
 	if shape[1]%g.Groups != 0 {
-		return kit.Errorf("%d channels are not divisible by %d groups", shape[1], g.Groups)
+		return fail.Errorf("%d channels are not divisible by %d groups", shape[1], g.Groups)
 	}
 	gain, err := kit.ChannelParam[float32](c, "gamma", c.Tensor(1), shape[1])
 	if err != nil {
@@ -156,7 +157,7 @@ func (g *GroupNorm) addends(c *ir.Call, x *tensor.Tensor) ([]*tensor.Tensor, err
 	skip := c.Tensor(3)
 	if k := skip.Shape(); len(k) == 2 {
 		if k[0] != s[0] || k[1] != s[ch] {
-			return nil, kit.Errorf("skip has shape %v, which does not broadcast to X with shape %v", k, s)
+			return nil, fail.Errorf("skip has shape %v, which does not broadcast to X with shape %v", k, s)
 		}
 		t, err := skip.Reshape(whole...)
 		if err != nil {
@@ -164,12 +165,12 @@ func (g *GroupNorm) addends(c *ir.Call, x *tensor.Tensor) ([]*tensor.Tensor, err
 		}
 		skip = t
 	} else if !slices.Equal(k, s) && !slices.Equal(k, whole) {
-		return nil, kit.Errorf("skip has shape %v, which does not broadcast to X with shape %v", k, s)
+		return nil, fail.Errorf("skip has shape %v, which does not broadcast to X with shape %v", k, s)
 	}
 	r = append(r, skip)
 	if bias := c.Tensor(4); bias != nil {
 		if bias.Len() != s[ch] {
-			return nil, kit.Errorf("bias has shape %v, want [%d]", bias.Shape(), s[ch])
+			return nil, fail.Errorf("bias has shape %v, want [%d]", bias.Shape(), s[ch])
 		}
 		t, err := bias.Reshape(each...)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -95,7 +96,7 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 	qt := c.Tensor(0)
 	qs := qt.Shape()
 	if len(qs) != 3 {
-		return kit.Errorf("query has shape %v, want [batch, length, hidden]", qs)
+		return fail.Errorf("query has shape %v, want [batch, length, hidden]", qs)
 	}
 	batch, n, width, h, kvh := qs[0], qs[1], qs[2], op.Heads, op.KVHeads
 	var in [3][]float32
@@ -108,19 +109,19 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 	var dim int
 	var q, k, v kit.HeadView[float32]
 	if c.Has(1) != c.Has(2) {
-		return kit.Errorf("key and value must be given together")
+		return fail.Errorf("key and value must be given together")
 	}
 	if c.Has(1) {
 		dim = width / h
 		want := []int{batch, n, kvh * dim}
 		if width%h != 0 || !slices.Equal(c.Tensor(1).Shape(), want) || !slices.Equal(c.Tensor(2).Shape(), want) {
-			return kit.Errorf("query, key and value have shapes %v, %v and %v, which are inconsistent for %d query heads and %d key-value heads", qs, c.Tensor(1).Shape(), c.Tensor(2).Shape(), h, kvh)
+			return fail.Errorf("query, key and value have shapes %v, %v and %v, which are inconsistent for %d query heads and %d key-value heads", qs, c.Tensor(1).Shape(), c.Tensor(2).Shape(), h, kvh)
 		}
 		q, k, v = kit.HeadsLast(in[0], h, n, dim), kit.HeadsLast(in[1], kvh, n, dim), kit.HeadsLast(in[2], kvh, n, dim)
 	} else {
 		dim = width / (h + 2*kvh)
 		if width%(h+2*kvh) != 0 {
-			return kit.Errorf("query has shape %v, want a last dimension divisible by %d heads of queries, keys and values", qs, h+2*kvh)
+			return fail.Errorf("query has shape %v, want a last dimension divisible by %d heads of queries, keys and values", qs, h+2*kvh)
 		}
 		part := func(head int) kit.HeadView[float32] {
 			return kit.HeadView[float32]{Data: in[0][min(head*dim, len(in[0])):], Batch: n * width, Head: dim, Row: width}
@@ -133,11 +134,11 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 	}
 	lens := kit.Ints(c.Tensor(5))
 	if len(lens) != batch {
-		return kit.Errorf("seqlens_k has shape %v, want [%d]", c.Tensor(5).Shape(), batch)
+		return fail.Errorf("seqlens_k has shape %v, want [%d]", c.Tensor(5).Shape(), batch)
 	}
 	capacity := 0
 	if c.Has(3) != c.Has(4) {
-		return kit.Errorf("past_key and past_value must be given together")
+		return fail.Errorf("past_key and past_value must be given together")
 	}
 	if c.Has(3) {
 		pk, pv := c.Tensor(3).Shape(), c.Tensor(4).Shape()
@@ -147,17 +148,17 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 		for i, q := range op.Cache {
 			p := c.Tensor(3 + i)
 			if want := []int{batch, kvh, capacity, q.width(dim)}; !slices.Equal(p.Shape(), want) || p.DType() != q.elem(qt.DType()) {
-				return kit.Errorf("past_key and past_value are %s %v and %s %v, want %s [%d %d capacity %d]",
+				return fail.Errorf("past_key and past_value are %s %v and %s %v, want %s [%d %d capacity %d]",
 					c.Tensor(3).DType(), pk, c.Tensor(4).DType(), pv, q.elem(qt.DType()), batch, kvh, q.width(dim))
 			}
 		}
 	}
 	if op.Sliding && capacity < op.Window {
-		return kit.Errorf("sliding_window_cache is 1: the cache holds %d tokens, want %d or more, as many as local_window_size", capacity, op.Window)
+		return fail.Errorf("sliding_window_cache is 1: the cache holds %d tokens, want %d or more, as many as local_window_size", capacity, op.Window)
 	}
 	present := max(capacity, total)
 	if total < 0 || total > math.MaxInt32 {
-		return kit.Errorf("total_sequence_length must be a non-negative int32, got %d", total)
+		return fail.Errorf("total_sequence_length must be a non-negative int32, got %d", total)
 	}
 	// past[b] is the number of tokens before the new ones. A first prompt may have padding
 	// after its end; all of its rows are computed.
@@ -165,13 +166,13 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 	for b, l := range lens {
 		l++
 		if l < 1 || l > present || op.Sliding && l > total {
-			return kit.Errorf("seqlens_k[%d] is %d, want 0 to %d", b, l-1, present-1)
+			return fail.Errorf("seqlens_k[%d] is %d, want 0 to %d", b, l-1, present-1)
 		}
 		if n != total {
 			past[b] = l - n
 		}
 		if past[b] < 0 || past[b] > capacity && !op.Sliding || past[b]+n > present {
-			return kit.Errorf("seqlens_k[%d] is %d, which is inconsistent with %d new tokens and a cache of %d", b, l-1, n, capacity)
+			return fail.Errorf("seqlens_k[%d] is %d, which is inconsistent with %d new tokens and a cache of %d", b, l-1, n, capacity)
 		}
 	}
 	if q, err = op.prepare(c, q, 14, batch, h, n, dim, past, n == total); err != nil {
@@ -229,7 +230,7 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 	}
 	if s := c.Tensor(11); s != nil {
 		if s.Rank() != 1 || s.Len() != h {
-			return kit.Errorf("head_sink has shape %v, want [%d]", s.Shape(), h)
+			return fail.Errorf("head_sink has shape %v, want [%d]", s.Shape(), h)
 		}
 		sinks, err := kit.RealIn[float32](c, s)
 		if err != nil {
@@ -242,7 +243,7 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 	var qk kit.RealOutput[float32]
 	if c.Wants(3) {
 		if op.QK == kit.ScoresNone {
-			return kit.Errorf("output output_qk is used, but attribute qk_output is 0")
+			return fail.Errorf("output output_qk is used, but attribute qk_output is 0")
 		}
 		if qk, err = kit.RealOut[float32](c, 3, qt.DType(), batch, h, n, a.KVLen); err != nil {
 			return err
@@ -279,7 +280,7 @@ func (op *GroupQueryAttention) prepare(c *ir.Call, v kit.HeadView[float32], norm
 	kit.CopyHeads(r, v, batch, heads, 0, 0, n, dim)
 	if w := c.Tensor(norm); w != nil {
 		if w.Rank() != 1 || w.Len() != dim {
-			return v, kit.Errorf("input %d has shape %v, want [%d]", norm, w.Shape(), dim)
+			return v, fail.Errorf("input %d has shape %v, want [%d]", norm, w.Shape(), dim)
 		}
 		gain, err := kit.RealIn[float32](c, w)
 		if err != nil {
@@ -301,10 +302,10 @@ func (op *GroupQueryAttention) prepare(c *ir.Call, v kit.HeadView[float32], norm
 // position is the position of row 0 of every batch item.
 func rotateCached(c *ir.Call, r kit.HeadView[float32], cosT, sinT, posT *tensor.Tensor, interleaved bool, batch, heads, n, dim int, past []int, first bool) error {
 	if cosT == nil || sinT == nil || cosT.Rank() != 2 || !slices.Equal(cosT.Shape(), sinT.Shape()) || cosT.Dim(1) > dim/2 {
-		return kit.Errorf("cos_cache and sin_cache are %v and %v, want [positions, %d at most]", cosT, sinT, dim/2)
+		return fail.Errorf("cos_cache and sin_cache are %v and %v, want [positions, %d at most]", cosT, sinT, dim/2)
 	}
 	if posT != nil && posT.Len() != batch*n {
-		return kit.Errorf("position_ids has shape %v, want [%d %d]", posT.Shape(), batch, n)
+		return fail.Errorf("position_ids has shape %v, want [%d %d]", posT.Shape(), batch, n)
 	}
 	cos, err := kit.RealIn[float32](c, cosT)
 	if err != nil {
@@ -325,7 +326,7 @@ func rotateCached(c *ir.Call, r kit.HeadView[float32], cosT, sinT, posT *tensor.
 				p = pos[b*n+t]
 			}
 			if p < 0 || p >= rows {
-				return kit.Errorf("position %d is out of range: the caches hold %d positions", p, rows)
+				return fail.Errorf("position %d is out of range: the caches hold %d positions", p, rows)
 			}
 			for h := range heads {
 				x := r.At(b, h, t)[:dim]

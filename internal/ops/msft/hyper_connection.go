@@ -3,6 +3,7 @@ package msft
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -17,7 +18,7 @@ func gateOf(name string, t *tensor.Tensor, rows, num, features int) (int, error)
 	case rows * num * features:
 		return features, nil
 	}
-	return 0, kit.Errorf("%s has shape %v, want one gate per branch or feature of %d rows of %d branches of %d features", name, t.Shape(), rows, num, features)
+	return 0, fail.Errorf("%s has shape %v, want one gate per branch or feature of %d rows of %d branches of %d features", name, t.Shape(), rows, num, features)
 }
 
 // reduced returns shape s with the branches reduced to one feature vector per row.
@@ -120,10 +121,10 @@ func (op *HyperConnectionPostMix) Run(c *ir.Call) error {
 		return err
 	}
 	if b := c.Tensor(1); b.Len() != rows*features {
-		return kit.Errorf("block_output has shape %v, want %d rows of %d", b.Shape(), rows, features)
+		return fail.Errorf("block_output has shape %v, want %d rows of %d", b.Shape(), rows, features)
 	}
 	if m != nil && m.Len() != rows*num*num {
-		return kit.Errorf("stream_mix has shape %v, want [... %d %d]", m.Shape(), num, num)
+		return fail.Errorf("stream_mix has shape %v, want [... %d %d]", m.Shape(), num, num)
 	}
 	var in [4][]float32
 	for i := range in {

@@ -1,6 +1,7 @@
 package msft
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -19,7 +20,7 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "Inverse", Sinc
 func (*Inverse) Infer(c *ir.InferContext) error {
 	c.SetOut(0, c.Type(0))
 	if s := c.Shape(0); s != nil && (len(s) < 2 || s[len(s)-2].Differs(s[len(s)-1])) {
-		return kit.Errorf("input has shape %v, want square matrices", s)
+		return fail.Errorf("input has shape %v, want square matrices", s)
 	}
 	return nil
 }
@@ -37,7 +38,7 @@ func invert[T kit.RealFloat](c *ir.Call) error {
 	s := t.Shape()
 	r := len(s)
 	if r < 2 || s[r-1] != s[r-2] {
-		return kit.Errorf("input has shape %v, want square matrices", s)
+		return fail.Errorf("input has shape %v, want square matrices", s)
 	}
 	x, err := kit.RealIn[T](c, t)
 	if err != nil {

@@ -3,6 +3,7 @@ package msft
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -25,7 +26,7 @@ func (*Irfft) Infer(c *ir.InferContext) error {
 		return nil
 	}
 	if len(s) < 2 || s[len(s)-1].Differs(ir.Known(2)) {
-		return kit.Errorf("input has shape %v, want at least two dimensions, the last of 2", s)
+		return fail.Errorf("input has shape %v, want at least two dimensions, the last of 2", s)
 	}
 	out := slices.Clone(s[:len(s)-1])
 	n := s[len(s)-2].Sub(ir.Known(1)).Mul(ir.Known(2))
@@ -41,7 +42,7 @@ func (*Irfft) Infer(c *ir.InferContext) error {
 func (*Irfft) Run(c *ir.Call) error {
 	s := c.Tensor(0).Shape()
 	if len(s) < 2 || s[len(s)-1] != 2 {
-		return kit.Errorf("input has shape %v, want at least two dimensions, the last of 2", s)
+		return fail.Errorf("input has shape %v, want at least two dimensions, the last of 2", s)
 	}
 	m := s[len(s)-2]
 	n := max(0, 2*(m-1))

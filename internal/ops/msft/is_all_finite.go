@@ -3,6 +3,7 @@ package msft
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -35,7 +36,7 @@ func (o *IsAllFinite) Run(c *ir.Call) error {
 	for i := range c.NumIn() {
 		t := c.Tensor(i)
 		if t == nil {
-			return kit.Errorf("input %d is missing", i)
+			return fail.Errorf("input %d is missing", i)
 		}
 		if t.DType() == tensor.TypeFloat64 {
 			all = all && allFinite(o, tensor.Of[float64](t))

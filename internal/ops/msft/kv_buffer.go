@@ -1,6 +1,7 @@
 package msft
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -64,12 +65,12 @@ func cacheBeams(c *ir.Call, width, ct *tensor.Tensor, batch, past int) (func(b, 
 		beams = ct.Dim(1)
 	}
 	if beams < 1 || batch%beams != 0 || ct.Rank() != 3 || ct.Dim(0) != batch/beams || ct.Dim(1) != beams || ct.Dim(2) < past {
-		return nil, kit.Errorf("cache_indirection has shape %v, want [%d/beams beams length] with %d beams and a length of %d or more", ct.Shape(), batch, beams, past)
+		return nil, fail.Errorf("cache_indirection has shape %v, want [%d/beams beams length] with %d beams and a length of %d or more", ct.Shape(), batch, beams, past)
 	}
 	ix, length := tensor.Of[int32](ct), ct.Dim(2)
 	for i, v := range ix {
 		if i%max(1, length) < past && (v < 0 || int(v) >= beams) {
-			return nil, kit.Errorf("cache_indirection holds %d, want 0 to %d", v, beams-1)
+			return nil, fail.Errorf("cache_indirection holds %d, want 0 to %d", v, beams-1)
 		}
 	}
 	return func(b, t int) int { return b/beams*beams + int(ix[b*length+t]) }, nil

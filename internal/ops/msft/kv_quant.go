@@ -3,6 +3,7 @@ package msft
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -50,14 +51,14 @@ func (q kvQuant) width(dim int) int {
 func (q kvQuant) scales(c *ir.Call, i, heads, dim int) ([][]float32, error) {
 	t := c.Tensor(i)
 	if t == nil {
-		return nil, kit.Errorf("input %d, the scales of a quantized cache, is missing", i)
+		return nil, fail.Errorf("input %d, the scales of a quantized cache, is missing", i)
 	}
 	want := 1
 	if q.Kind == "PER_CHANNEL" {
 		want = heads * dim
 	}
 	if t.Len() != want {
-		return nil, kit.Errorf("the scales, input %d, have shape %v, want %d for %s of %d heads of size %d", i, t.Shape(), want, q.Kind, heads, dim)
+		return nil, fail.Errorf("the scales, input %d, have shape %v, want %d for %s of %d heads of size %d", i, t.Shape(), want, q.Kind, heads, dim)
 	}
 	v, err := kit.RealIn[float32](c, t)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -34,7 +35,7 @@ func (*LinearAttentionGate) Run(c *ir.Call) error {
 		heads = s[len(s)-1]
 	}
 	if len(s) == 0 || c.Tensor(1).Len() != heads || c.Tensor(2).Len() != heads {
-		return kit.Errorf("a, dt_bias and decay_scale have shapes %v, %v and %v, want [B T H] and twice [H]", s, c.Tensor(1).Shape(), c.Tensor(2).Shape())
+		return fail.Errorf("a, dt_bias and decay_scale have shapes %v, %v and %v, want [B T H] and twice [H]", s, c.Tensor(1).Shape(), c.Tensor(2).Shape())
 	}
 	var in [4][]float32
 	for i := range in {
@@ -65,7 +66,7 @@ func (*LinearAttentionGate) Run(c *ir.Call) error {
 		return nil
 	}
 	if t := c.Tensor(3); t == nil || !slices.Equal(t.Shape(), s) {
-		return kit.Errorf("b is %v, want shape %v: the output beta requires it", t, s)
+		return fail.Errorf("b is %v, want shape %v: the output beta requires it", t, s)
 	}
 	beta, err := kit.RealOut[float32](c, 1, at.DType(), s...)
 	if err != nil {

@@ -3,6 +3,7 @@ package msft
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -61,7 +62,7 @@ func inferLastDim(c *ir.InferContext, in, out int) error {
 	t := ir.UnrankedTensor(c.Elem(0))
 	if s := c.Shape(0); s != nil {
 		if len(s) == 0 || s[len(s)-1].Differs(ir.Known(in)) {
-			return kit.Errorf("A has shape %v, want a last dimension of %d", s, in)
+			return fail.Errorf("A has shape %v, want a last dimension of %d", s, in)
 		}
 		t.Shape = append(slices.Clone(s[:len(s)-1]), ir.Known(out))
 	}
@@ -74,11 +75,11 @@ func (op *MatMulBnb4) Run(c *ir.Call) error {
 	x, s := c.Tensor(0), c.Tensor(0).Shape()
 	in, out := op.sizes()
 	if len(s) == 0 || s[len(s)-1] != in {
-		return kit.Errorf("A has shape %v, want a last dimension of %d", s, in)
+		return fail.Errorf("A has shape %v, want a last dimension of %d", s, in)
 	}
 	n := op.N * op.K
 	if b, m := c.Tensor(1), c.Tensor(2); b.Len() != (n+1)/2 || m.Len() != (n+op.Block-1)/op.Block {
-		return kit.Errorf("B and absmax have shapes %v and %v, want [%d] and [%d]", b.Shape(), m.Shape(), (n+1)/2, (n+op.Block-1)/op.Block)
+		return fail.Errorf("B and absmax have shapes %v and %v, want [%d] and [%d]", b.Shape(), m.Shape(), (n+1)/2, (n+op.Block-1)/op.Block)
 	}
 	scales, err := kit.RealIn[float32](c, c.Tensor(2))
 	if err != nil {

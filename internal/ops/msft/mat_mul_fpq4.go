@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -37,7 +38,7 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "MatMulFpQ4", S
 // fpq4Shape reads B_shape, [in, out].
 func fpq4Shape(v []int) (in, out int, err error) {
 	if len(v) != 2 || v[0] < 1 || v[1] < 1 || v[0] > 1<<30 || v[1] > 1<<30 {
-		return 0, 0, kit.Errorf("B_shape is %v, want [in out], each 1 to 2^30", v)
+		return 0, 0, fail.Errorf("B_shape is %v, want [in out], each 1 to 2^30", v)
 	}
 	return v[0], v[1], nil
 }
@@ -63,7 +64,7 @@ func (op *MatMulFpQ4) Run(c *ir.Call) error {
 		return err
 	}
 	if len(s) == 0 || s[len(s)-1] != in {
-		return kit.Errorf("A has shape %v, want a last dimension of %d", s, in)
+		return fail.Errorf("A has shape %v, want a last dimension of %d", s, in)
 	}
 	data := tensor.Of[uint8](c.Tensor(1))
 	size, head := 32, 4 // weights in a block, bytes before its weights
@@ -74,7 +75,7 @@ func (op *MatMulFpQ4) Run(c *ir.Call) error {
 	}
 	blocks, per := (in+size-1)/size, head+size/2
 	if len(data) != out*blocks*per {
-		return kit.Errorf("B has %d bytes, want %d columns of %d blocks of %d bytes", len(data), out, blocks, per)
+		return fail.Errorf("B has %d bytes, want %d columns of %d blocks of %d bytes", len(data), out, blocks, per)
 	}
 	w, err := ir.ScratchOf[float32](c, in*out)
 	if err != nil {

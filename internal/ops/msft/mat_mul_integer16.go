@@ -1,6 +1,7 @@
 package msft
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -63,7 +64,7 @@ func widen16(c *ir.Call, t *tensor.Tensor) ([]int32, error) {
 	case tensor.TypeUint16:
 		widenInto(c, r, tensor.Of[uint16](t))
 	default:
-		return nil, kit.Errorf("elements are %s, want 16-bit integers", t.DType())
+		return nil, fail.Errorf("elements are %s, want 16-bit integers", t.DType())
 	}
 	return r, nil
 }

@@ -1,6 +1,7 @@
 package msft
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -39,7 +40,7 @@ func (*MatMulIntegerToFloat) run(c *ir.Call, packed *kit.PackedBytes) error {
 		return err
 	}
 	if z := c.Tensor(4); z != nil && z.Len() != 1 {
-		return kit.Errorf("a_zero_point has shape %v, want one element", z.Shape())
+		return fail.Errorf("a_zero_point has shape %v, want one element", z.Shape())
 	}
 	p := quantizedProduct{shape: &s, bScale: c.Tensor(3), bShape: shape, bias: c.Tensor(6)}
 	if p.aScale, err = oneScale(c, "a_scale", c.Tensor(2)); err != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/kernels/quant"
@@ -51,7 +52,7 @@ func (op *MatMulNBits) Infer(c *ir.InferContext) error {
 	t := ir.UnrankedTensor(c.Elem(0))
 	if s := c.Shape(0); s != nil {
 		if len(s) == 0 || s[len(s)-1].Differs(ir.Known(op.K)) {
-			return kit.Errorf("A has shape %v, want a last dimension of %d", s, op.K)
+			return fail.Errorf("A has shape %v, want a last dimension of %d", s, op.K)
 		}
 		t.Shape = append(append([]ir.Dim{}, s[:len(s)-1]...), ir.Known(op.N))
 	}
@@ -67,14 +68,14 @@ func (op *MatMulNBits) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	s := x.Shape()
 	if len(s) == 0 || s[len(s)-1] != op.K {
-		return kit.Errorf("A has shape %v, want a last dimension of %d", s, op.K)
+		return fail.Errorf("A has shape %v, want a last dimension of %d", s, op.K)
 	}
 	kb, blob := op.blocks(), op.Block*op.Bits/8
 	if b := c.Tensor(1); b.Len() != op.N*kb*blob {
-		return kit.Errorf("B has shape %v, want [%d %d %d]", b.Shape(), op.N, kb, blob)
+		return fail.Errorf("B has shape %v, want [%d %d %d]", b.Shape(), op.N, kb, blob)
 	}
 	if t := c.Tensor(2); t.Len() != op.N*kb {
-		return kit.Errorf("scales has shape %v, want [%d %d]", t.Shape(), op.N, kb)
+		return fail.Errorf("scales has shape %v, want [%d %d]", t.Shape(), op.N, kb)
 	}
 	zpRow := (kb*op.Bits + 7) / 8
 	var zeros []float32
@@ -88,20 +89,20 @@ func (op *MatMulNBits) Run(c *ir.Call) error {
 			return err
 		}
 		if z.Len() != want {
-			return kit.Errorf("zero_points has shape %v, want %d elements", z.Shape(), want)
+			return fail.Errorf("zero_points has shape %v, want %d elements", z.Shape(), want)
 		}
 	}
 	group := kit.Ints(c.Tensor(4))
 	if g := c.Tensor(4); g != nil {
 		if g.Len() < op.K {
-			return kit.Errorf("g_idx has shape %v, want [%d]", g.Shape(), op.K)
+			return fail.Errorf("g_idx has shape %v, want [%d]", g.Shape(), op.K)
 		}
 		if i := slices.IndexFunc(group[:op.K], func(v int) bool { return v < 0 || v >= kb }); i >= 0 {
-			return kit.Errorf("g_idx[%d] is %d, want 0 to %d", i, group[i], kb-1)
+			return fail.Errorf("g_idx[%d] is %d, want 0 to %d", i, group[i], kb-1)
 		}
 	}
 	if b := c.Tensor(5); b != nil && !slices.Equal(b.Shape(), []int{op.N}) {
-		return kit.Errorf("bias has shape %v, want [%d]", b.Shape(), op.N)
+		return fail.Errorf("bias has shape %v, want [%d]", b.Shape(), op.N)
 	}
 	var in [3][]float32
 	for k, i := range []int{0, 2, 5} {
@@ -225,7 +226,7 @@ func (op *MatMulNBits) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator,
 	}
 	scales := make([]float32, s.Len())
 	if err := kit.RealConvert(scales, s); err != nil {
-		return nil, nil, kit.Errorf("scales: %w", err)
+		return nil, nil, fail.Errorf("scales: %w", err)
 	}
 	var zeros []float32
 	if len(types) > 3 && types[3].Known() {
@@ -244,7 +245,7 @@ func (op *MatMulNBits) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator,
 			}
 		case z.DType() != tensor.TypeUint8 && z.Len() == s.Len():
 			if err := kit.RealConvert(zeros, z); err != nil {
-				return nil, nil, kit.Errorf("zero_points: %w", err)
+				return nil, nil, fail.Errorf("zero_points: %w", err)
 			}
 		default:
 			return nil, nil, nil
@@ -262,10 +263,10 @@ func (op *matMulNBitsPacked) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	s := x.Shape()
 	if len(s) == 0 || s[len(s)-1] != op.K {
-		return kit.Errorf("A has shape %v, want a last dimension of %d", s, op.K)
+		return fail.Errorf("A has shape %v, want a last dimension of %d", s, op.K)
 	}
 	if b := c.Tensor(5); b != nil && !slices.Equal(b.Shape(), []int{op.N}) {
-		return kit.Errorf("bias has shape %v, want [%d]", b.Shape(), op.N)
+		return fail.Errorf("bias has shape %v, want [%d]", b.Shape(), op.N)
 	}
 	a, err := kit.RealIn[float32](c, x)
 	if err != nil {

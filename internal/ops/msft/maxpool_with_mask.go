@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
@@ -44,7 +45,7 @@ func (p *MaxpoolWithMask) Run(c *ir.Call) error {
 	}
 	planes := shape[0] * shape[1]
 	if !fits || planes > 0 && ms[0]*ms[1] == 0 {
-		return kit.Errorf("M has shape %v, which is inconsistent with X with shape %v", ms, x.Shape())
+		return fail.Errorf("M has shape %v, which is inconsistent with X with shape %v", ms, x.Shape())
 	}
 	y, err := c.Output(0, tensor.TypeFloat32, shape...)
 	if err != nil || y.Len() == 0 {
@@ -233,7 +234,7 @@ func (t *maskedTaps) find(c *ir.Call, g *kit.WindowGeom, mask []int32) error {
 	out, n, last := kit.Product(g.Out), len(g.In), len(g.In)-1
 	limit := int64(out) * int64(min(g.Taps(), kit.Product(g.In)))
 	if in := int64(len(mask)); max(limit, in) > math.MaxInt32 {
-		return kit.Errorf("%d windows read up to %d times from a plane of %d elements, want at most %d", out, limit, in, math.MaxInt32)
+		return fail.Errorf("%d windows read up to %d times from a plane of %d elements, want at most %d", out, limit, in, math.MaxInt32)
 	}
 	if err := c.Reserve(4 * (limit + int64(out))); err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/kernels/vec"
@@ -71,14 +72,14 @@ func (m *moeRun) check() error {
 	}
 	switch {
 	case m.K > m.experts:
-		return kit.Errorf("attribute k is %d, want at most %d experts", m.K, m.experts)
+		return fail.Errorf("attribute k is %d, want at most %d experts", m.K, m.experts)
 	case m.fc1.in != m.hidden || m.fc2.out != m.hidden || m.fc1.out != width || inter > math.MaxInt/2:
-		return kit.Errorf("FC1 has shape [%d %d] and FC2 [%d %d], want [%d %d] and [%[6]d %d]",
+		return fail.Errorf("FC1 has shape [%d %d] and FC2 [%d %d], want [%d %d] and [%[6]d %d]",
 			m.fc1.out, m.fc1.in, m.fc2.out, m.fc2.in, width, m.hidden, inter)
 	case m.fc3 != nil && (m.fc3.in != m.hidden || m.fc3.out != inter || m.fused()):
-		return kit.Errorf("FC3 has shape [%d %d], want [%d %d] and no fused SwiGLU", m.fc3.out, m.fc3.in, inter, m.hidden)
+		return fail.Errorf("FC3 has shape [%d %d], want [%d %d] and no fused SwiGLU", m.fc3.out, m.fc3.in, inter, m.hidden)
 	case m.fc3 == nil && m.Activation == "swiglu" && !m.fused():
-		return kit.Errorf("SwiGLU requires FC3 if attribute swiglu_fusion is 0")
+		return fail.Errorf("SwiGLU requires FC3 if attribute swiglu_fusion is 0")
 	}
 	return nil
 }
@@ -94,7 +95,7 @@ type moeRoute struct {
 // last win.
 func (m *moeRun) routes(c *ir.Call, tokens int) ([]moeRoute, error) {
 	if tokens > math.MaxInt/m.K {
-		return nil, kit.Errorf("%d tokens with %d experts each overflow", tokens, m.K)
+		return nil, fail.Errorf("%d tokens with %d experts each overflow", tokens, m.K)
 	}
 	routes, err := ir.ScratchOf[moeRoute](c, tokens*m.K)
 	if err != nil {
@@ -166,7 +167,7 @@ func (m *moeRun) run(c *ir.Call, y []float32) error {
 	var buf [4][]float32 // tokens, FC1, FC3, FC2
 	for i, width := range []int{m.hidden, m.fc1.out, m.fc2.in, m.hidden} {
 		if width > 0 && most > math.MaxInt/width {
-			return kit.Errorf("%d tokens of %d features are too many", most, width)
+			return fail.Errorf("%d tokens of %d features are too many", most, width)
 		}
 		if buf[i], err = ir.ScratchOf[float32](c, most*width); err != nil {
 			return err
@@ -316,11 +317,11 @@ func (m *moeRun) swiglu(c *ir.Call, h, l []float32) []float32 {
 func moeTokens(x, router []int) (tokens, hidden int, err error) {
 	r := len(x)
 	if r != 2 && r != 3 {
-		return 0, 0, kit.Errorf("input has shape %v, want [tokens hidden] or [batch length hidden]", x)
+		return 0, 0, fail.Errorf("input has shape %v, want [tokens hidden] or [batch length hidden]", x)
 	}
 	tokens, hidden = kit.Product(x[:r-1]), x[r-1]
 	if len(router) != 2 || router[0] != tokens || router[1] < 1 {
-		return 0, 0, kit.Errorf("router_probs has shape %v, want [%d experts]", router, tokens)
+		return 0, 0, fail.Errorf("router_probs has shape %v, want [%d experts]", router, tokens)
 	}
 	return tokens, hidden, nil
 }
@@ -329,7 +330,7 @@ func moeTokens(x, router []int) (tokens, hidden int, err error) {
 func inferMoE(c *ir.InferContext) error {
 	c.SetOut(0, c.Type(0))
 	if s := c.Shape(0); s != nil && len(s) != 2 && len(s) != 3 {
-		return kit.Errorf("input has rank %d, want 2 or 3", len(s))
+		return fail.Errorf("input has rank %d, want 2 or 3", len(s))
 	}
 	return kit.CheckRank(c, 1, 2, "router_probs")
 }
@@ -341,7 +342,7 @@ func moeBias(c *ir.Call, i, experts, out int) ([]float32, error) {
 		return nil, nil
 	}
 	if !slices.Equal(t.Shape(), []int{experts, out}) {
-		return nil, kit.Errorf("bias, input %d, has shape %v, want [%d %d]", i, t.Shape(), experts, out)
+		return nil, fail.Errorf("bias, input %d, has shape %v, want [%d %d]", i, t.Shape(), experts, out)
 	}
 	return kit.RealIn[float32](c, t)
 }
@@ -355,7 +356,7 @@ func moeDense(c *ir.Call, i, experts int) (*moeLayer, error) {
 	}
 	s := t.Shape()
 	if len(s) != 3 || s[0] != experts {
-		return nil, kit.Errorf("weights, input %d, have shape %v, want [%d out in]", i, s, experts)
+		return nil, fail.Errorf("weights, input %d, have shape %v, want [%d out in]", i, s, experts)
 	}
 	l := &moeLayer{in: s[2], out: s[1]}
 	var err error

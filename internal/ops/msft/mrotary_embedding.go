@@ -3,6 +3,7 @@ package msft
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -56,11 +57,11 @@ func (op *MRotaryEmbedding) stream(i int) int {
 func (op *MRotaryEmbedding) Run(c *ir.Call) error {
 	x, cosT, sinT, pos := c.Tensor(0), c.Tensor(2), c.Tensor(3), kit.Ints(c.Tensor(1))
 	if cosT.Rank() != 2 || !slices.Equal(cosT.Shape(), sinT.Shape()) || cosT.Dim(1) > 1<<30 {
-		return kit.Errorf("cos_cache and sin_cache have shapes %v and %v, want twice [positions, angles]", cosT.Shape(), sinT.Shape())
+		return fail.Errorf("cos_cache and sin_cache have shapes %v and %v, want twice [positions, angles]", cosT.Shape(), sinT.Shape())
 	}
 	rows, half := cosT.Dim(0), cosT.Dim(1)
 	if s := op.Sections; s[0]+s[1]+s[2] != half {
-		return kit.Errorf("mrope_section is %v, want a sum of %d angles", s, half)
+		return fail.Errorf("mrope_section is %v, want a sum of %d angles", s, half)
 	}
 	heads := op.Heads
 	if x.Rank() == 3 && heads == 0 && half > 0 {
@@ -74,14 +75,14 @@ func (op *MRotaryEmbedding) Run(c *ir.Call) error {
 		return err
 	}
 	if in.Size < 2*half {
-		return kit.Errorf("heads have size %d, want at least twice the number of angles, %d", in.Size, half)
+		return fail.Errorf("heads have size %d, want at least twice the number of angles, %d", in.Size, half)
 	}
 	if want := []int{3, in.Batch, in.Length}; !slices.Equal(c.Tensor(1).Shape(), want) {
-		return kit.Errorf("position_ids has shape %v, want %v", c.Tensor(1).Shape(), want)
+		return fail.Errorf("position_ids has shape %v, want %v", c.Tensor(1).Shape(), want)
 	}
 	for _, p := range pos {
 		if p < 0 || p >= rows {
-			return kit.Errorf("position %d is out of range: the caches hold %d positions", p, rows)
+			return fail.Errorf("position %d is out of range: the caches hold %d positions", p, rows)
 		}
 	}
 	var v [3][]float32

@@ -1,6 +1,7 @@
 package msft
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -34,7 +35,7 @@ func (*MulInteger) Run(c *ir.Call) error {
 	for i, name := range []string{"A", "B"} {
 		if z := c.Tensor(1 + 2*i); z != nil {
 			if z.Len() != 1 {
-				return kit.Errorf("the zero point of %s has shape %v, want one element", name, z.Shape())
+				return fail.Errorf("the zero point of %s has shape %v, want one element", name, z.Shape())
 			}
 			zero[i] = q.int(z.Bytes()[0])
 		}

@@ -3,6 +3,7 @@ package msft
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -41,7 +42,7 @@ func (op *MultiHeadAttention) Infer(c *ir.InferContext) error {
 		y[0], y[1], y[2] = q[0], q[1], q[2].Mul(q[4])
 		kvLen, vSize, present[3] = q[1], q[4], q[4]
 	default:
-		return kit.Errorf("query has rank %d, want 3 or 5", len(q))
+		return fail.Errorf("query has rank %d, want 3 or 5", len(q))
 	}
 	if k := c.Shape(1); len(k) == 5 {
 		kvLen, vSize = k[1], k[4]
@@ -94,14 +95,14 @@ func (op *MultiHeadAttention) Run(c *ir.Call) error {
 	case qt.Rank() == 5 && kt == nil && vt == nil:
 		s := qt.Shape()
 		if s[2] != h || s[3] != 3 {
-			return kit.Errorf("query has shape %v, want [batch, length, %d, 3, size]", s, h)
+			return fail.Errorf("query has shape %v, want [batch, length, %d, 3, size]", s, h)
 		}
 		a.Batch, a.QLen, n, a.Dim, a.VDim = s[0], s[1], s[1], s[4], s[4]
 		a.Q, a.K, a.V = packedHeads(in[0], 0, 3, h, a.QLen, a.Dim), packedHeads(in[0], 1, 3, h, n, a.Dim), packedHeads(in[0], 2, 3, h, n, a.Dim)
 	case qt.Rank() == 3 && kt != nil:
 		s, k := qt.Shape(), kt.Shape()
 		if s[2]%h != 0 {
-			return kit.Errorf("query has shape %v, want a last dimension divisible by %d heads", s, h)
+			return fail.Errorf("query has shape %v, want a last dimension divisible by %d heads", s, h)
 		}
 		a.Batch, a.QLen, a.Dim = s[0], s[1], s[2]/h
 		a.Q = kit.HeadsLast(in[0], h, a.QLen, a.Dim)
@@ -116,15 +117,15 @@ func (op *MultiHeadAttention) Run(c *ir.Call) error {
 			n, a.VDim, projected = k[2], vt.Dim(3), false
 			a.K, a.V = kit.HeadsFirst(in[1], h, n, a.Dim), kit.HeadsFirst(in[2], h, n, a.VDim)
 		default:
-			return kit.Errorf("query, key and value are %v, %v and %v, which are inconsistent for %d heads", qt, kt, vt, h)
+			return fail.Errorf("query, key and value are %v, %v and %v, which are inconsistent for %d heads", qt, kt, vt, h)
 		}
 	default:
-		return kit.Errorf("query, key and value are %v, %v and %v, which is not a supported combination", qt, kt, vt)
+		return fail.Errorf("query, key and value are %v, %v and %v, which is not a supported combination", qt, kt, vt)
 	}
 	if b := c.Tensor(3); b != nil {
 		want := 2*h*a.Dim + h*a.VDim
 		if b.Rank() != 1 || b.Len() != want {
-			return kit.Errorf("bias has shape %v, want [%d]", b.Shape(), want)
+			return fail.Errorf("bias has shape %v, want [%d]", b.Shape(), want)
 		}
 		bias, err := kit.RealIn[float32](c, b)
 		if err != nil {
@@ -144,7 +145,7 @@ func (op *MultiHeadAttention) Run(c *ir.Call) error {
 	}
 	past := 0
 	if c.Has(6) != c.Has(7) {
-		return kit.Errorf("past_key and past_value must be given together")
+		return fail.Errorf("past_key and past_value must be given together")
 	}
 	if c.Has(6) {
 		pk, pv := c.Tensor(6).Shape(), c.Tensor(7).Shape()
@@ -152,7 +153,7 @@ func (op *MultiHeadAttention) Run(c *ir.Call) error {
 			past = pk[2]
 		}
 		if !slices.Equal(pk, []int{a.Batch, h, past, a.Dim}) || !slices.Equal(pv, []int{a.Batch, h, past, a.VDim}) {
-			return kit.Errorf("past_key and past_value have shapes %v and %v, want [%d %d past %d] and [%[3]d %[4]d past %[6]d]", pk, pv, a.Batch, h, a.Dim, a.VDim)
+			return fail.Errorf("past_key and past_value have shapes %v and %v, want [%d %d past %d] and [%[3]d %[4]d past %[6]d]", pk, pv, a.Batch, h, a.Dim, a.VDim)
 		}
 	}
 	var kOut, vOut, qk kit.RealOutput[float32]
@@ -164,7 +165,7 @@ func (op *MultiHeadAttention) Run(c *ir.Call) error {
 			return err
 		}
 		if past < 0 || past > capacity-n {
-			return kit.Errorf("past_sequence_length is %d, which leaves no room for %d new tokens in a buffer of %d", past, n, capacity)
+			return fail.Errorf("past_sequence_length is %d, which leaves no room for %d new tokens in a buffer of %d", past, n, capacity)
 		}
 		from, err := cacheBeams(c, nil, c.Tensor(9), a.Batch, past)
 		if err != nil {
@@ -178,7 +179,7 @@ func (op *MultiHeadAttention) Run(c *ir.Call) error {
 		}
 	} else {
 		if c.Has(9) {
-			return kit.Errorf("cache_indirection requires past_sequence_length")
+			return fail.Errorf("cache_indirection requires past_sequence_length")
 		}
 		pastK, err := kit.RealIn[float32](c, c.Tensor(6))
 		if err != nil {

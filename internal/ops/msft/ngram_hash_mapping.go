@@ -3,6 +3,7 @@ package msft
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -56,22 +57,22 @@ func (op *NGramHashMapping) Run(c *ir.Call) error {
 func ngramHashes[M int32 | int64](c *ir.Call, op *NGramHashMapping) error {
 	t := c.Tensor(0)
 	if t.Rank() != 2 {
-		return kit.Errorf("input_ids has shape %v, want [batch length]", t.Shape())
+		return fail.Errorf("input_ids has shape %v, want [batch length]", t.Shape())
 	}
 	batch, n, past, outs := t.Dim(0), t.Dim(1), op.Most-1, (op.Most-1)*op.Heads
 	mult, sizes := tensor.Of[M](c.Tensor(1)), tensor.Of[M](c.Tensor(2))
 	if len(mult) < op.Most || len(sizes) != outs || len(sizes) > 0 && slices.Min(sizes) < 1 {
-		return kit.Errorf("multipliers and vocab_sizes have shapes %v and %v, want at least %d multipliers and %d positive sizes", c.Tensor(1).Shape(), c.Tensor(2).Shape(), op.Most, outs)
+		return fail.Errorf("multipliers and vocab_sizes have shapes %v and %v, want at least %d multipliers and %d positive sizes", c.Tensor(1).Shape(), c.Tensor(2).Shape(), op.Most, outs)
 	}
 	for i, want := range [][]int{3: {batch, past}, 4: {outs}, 6: {batch, n}} {
 		if v := c.Tensor(i); want != nil && v != nil && !slices.Equal(v.Shape(), want) {
-			return kit.Errorf("input %d has shape %v, want %v", i, v.Shape(), want)
+			return fail.Errorf("input %d has shape %v, want %v", i, v.Shape(), want)
 		}
 	}
 	blank, end, ends := M(op.Pad), M(0), false
 	if e := c.Tensor(5); e != nil {
 		if e.Len() != 1 {
-			return kit.Errorf("eos_token_id has shape %v, want one element", e.Shape())
+			return fail.Errorf("eos_token_id has shape %v, want one element", e.Shape())
 		}
 		end, ends = tensor.Of[M](e)[0], op.Reset
 		blank = end

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -40,7 +41,7 @@ func (*NGramRepeatBlock) Infer(c *ir.InferContext) error {
 func (o *NGramRepeatBlock) Run(c *ir.Call) error {
 	ids, scores := c.Tensor(0), c.Tensor(1)
 	if ids.Rank() != 2 || scores.Rank() != 2 || ids.Dim(0) != scores.Dim(0) {
-		return kit.Errorf("input_ids and scores have shapes %v and %v, want [batch length] and [batch vocabulary]", ids.Shape(), scores.Shape())
+		return fail.Errorf("input_ids and scores have shapes %v and %v, want [batch length] and [batch vocabulary]", ids.Shape(), scores.Shape())
 	}
 	y, err := c.Output(0, tensor.TypeFloat32, scores.Shape()...)
 	if err != nil {
@@ -63,7 +64,7 @@ func (o *NGramRepeatBlock) Run(c *ir.Call) error {
 			}
 			token := seq[i+o.Size-1]
 			if token < 0 || token >= int64(vocabulary) {
-				return kit.Errorf("token %d is out of range, the vocabulary size is %d", token, vocabulary)
+				return fail.Errorf("token %d is out of range, the vocabulary size is %d", token, vocabulary)
 			}
 			row[token] = float32(math.Inf(-1))
 		}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -54,17 +55,17 @@ func (op *PackedAttention) Infer(c *ir.InferContext) error {
 func (op *PackedAttention) Run(c *ir.Call) error {
 	xs, ws, bs := c.Tensor(0).Shape(), c.Tensor(1).Shape(), c.Tensor(2).Shape()
 	if len(xs) != 2 || len(ws) != 2 || ws[0] != xs[1] || !slices.Equal(bs, ws[1:]) {
-		return kit.Errorf("input, weights and bias have shapes %v, %v and %v, want [tokens hidden], [hidden sizes] and [sizes]", xs, ws, bs)
+		return fail.Errorf("input, weights and bias have shapes %v, %v and %v, want [tokens hidden], [hidden sizes] and [sizes]", xs, ws, bs)
 	}
 	sizes := op.Sizes
 	if sizes == nil {
 		if ws[1]%3 != 0 || ws[1]/3%op.Heads != 0 {
-			return kit.Errorf("weights has shape %v, want a last dimension of three times a multiple of %d heads", ws, op.Heads)
+			return fail.Errorf("weights has shape %v, want a last dimension of three times a multiple of %d heads", ws, op.Heads)
 		}
 		sizes = []int{ws[1] / 3, ws[1] / 3, ws[1] / 3}
 	}
 	if sizes[0] > ws[1] || sizes[2] > ws[1] || 2*sizes[0]+sizes[2] != ws[1] {
-		return kit.Errorf("weights has shape %v, want a last dimension equal to the sum of %v", ws, sizes)
+		return fail.Errorf("weights has shape %v, want a last dimension equal to the sum of %v", ws, sizes)
 	}
 	var in [3][]float32
 	for i := range in {
@@ -115,13 +116,13 @@ type packedAttention struct {
 func (p *packedAttention) run(c *ir.Call, tokens int, dtype tensor.DType, iOffset, iEnds, iBias int) error {
 	offsets, ends := c.Tensor(iOffset), kit.Ints(c.Tensor(iEnds))
 	if offsets.Rank() != 2 || c.Tensor(iEnds).Rank() != 1 || len(ends) != offsets.Dim(0)+1 {
-		return kit.Errorf("token_offset and cumulative_sequence_length have shapes %v and %v, want [batch length] and [batch+1]",
+		return fail.Errorf("token_offset and cumulative_sequence_length have shapes %v and %v, want [batch length] and [batch+1]",
 			offsets.Shape(), c.Tensor(iEnds).Shape())
 	}
 	batch, length := offsets.Dim(0), offsets.Dim(1)
 	for i, e := range ends {
 		if i == 0 && e != 0 || i > 0 && (e < ends[i-1] || e-ends[i-1] > length) || i == batch && e != tokens {
-			return kit.Errorf("cumulative_sequence_length[%d] is %d, want an increase from 0 to %d in steps of at most %d", i, e, tokens, length)
+			return fail.Errorf("cumulative_sequence_length[%d] is %d, want an increase from 0 to %d in steps of at most %d", i, e, tokens, length)
 		}
 	}
 	bias, err := msBias(c, nil, c.Tensor(iBias), batch, p.heads, length, length)
@@ -129,7 +130,7 @@ func (p *packedAttention) run(c *ir.Call, tokens int, dtype tensor.DType, iOffse
 		return err
 	}
 	if p.vDim > 0 && p.heads > math.MaxInt/p.vDim {
-		return kit.Errorf("%d heads of size %d are too large", p.heads, p.vDim)
+		return fail.Errorf("%d heads of size %d are too large", p.heads, p.vDim)
 	}
 	y, err := kit.RealOut[float32](c, 0, dtype, tokens, p.heads*p.vDim)
 	if err != nil || len(y.Data) == 0 {

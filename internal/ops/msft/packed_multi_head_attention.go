@@ -3,6 +3,7 @@ package msft
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -39,7 +40,7 @@ func (op *PackedMultiHeadAttention) Infer(c *ir.InferContext) error {
 	}
 	inferPacked(c, tokens, size)
 	if q != nil && len(q) != 2 && len(q) != 4 {
-		return kit.Errorf("query has rank %d, want 2 or 4", len(q))
+		return fail.Errorf("query has rank %d, want 2 or 4", len(q))
 	}
 	return nil
 }
@@ -64,12 +65,12 @@ func (op *PackedMultiHeadAttention) Run(c *ir.Call) error {
 		p.dim, p.vDim = s[1]/h, vt.Dim(1)/h
 		p.q, p.k, p.v = kit.HeadsLast(in[0], h, s[0], p.dim), kit.HeadsLast(in[1], h, s[0], p.dim), kit.HeadsLast(in[2], h, s[0], p.vDim)
 	default:
-		return kit.Errorf("query, key and value are %v, %v and %v, which are inconsistent for %d heads", qt, kt, vt, h)
+		return fail.Errorf("query, key and value are %v, %v and %v, which are inconsistent for %d heads", qt, kt, vt, h)
 	}
 	if b := c.Tensor(3); b != nil {
 		size := h * p.dim
 		if b.Rank() != 1 || b.Len() != 2*size+h*p.vDim {
-			return kit.Errorf("bias has shape %v, want [%d]", b.Shape(), 2*size+h*p.vDim)
+			return fail.Errorf("bias has shape %v, want [%d]", b.Shape(), 2*size+h*p.vDim)
 		}
 		var err error
 		if p.q, err = plusBias(c, p.q, 1, h, s[0], p.dim, in[3][:size]); err != nil {

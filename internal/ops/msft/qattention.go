@@ -1,6 +1,7 @@
 package msft
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -52,7 +53,7 @@ func (op *qAttention) Infer(c *ir.InferContext) error {
 func (op *qAttention) Run(c *ir.Call) error {
 	x, w := c.Tensor(0), c.Tensor(1)
 	if x.Rank() != 3 || w.Rank() != 2 || w.Dim(0) != x.Dim(2) || w.Dim(1)%(3*op.heads) != 0 {
-		return kit.Errorf("input and weight have shapes %v and %v, want [batch, length, hidden] and [hidden, 3·n], n a multiple of %d heads", x.Shape(), w.Shape(), op.heads)
+		return fail.Errorf("input and weight have shapes %v and %v, want [batch, length, hidden] and [hidden, 3·n], n a multiple of %d heads", x.Shape(), w.Shape(), op.heads)
 	}
 	s, err := kit.NewMatMulShape(x.Shape(), w.Shape())
 	if err != nil {

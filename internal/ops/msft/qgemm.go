@@ -2,6 +2,7 @@ package msft
 
 import (
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/kernels/quant"
@@ -35,7 +36,7 @@ func (g *QGemm) Infer(c *ir.InferContext) error {
 	shape, err := g.Dims(c.Shape(0), c.Shape(3), c.Shape(6))
 	kit.SetShape(c, 0, elem, shape)
 	if err == nil && c.Has(8) && !c.Has(7) {
-		err = kit.Errorf("y_zero_point is given but no y_scale")
+		err = fail.Errorf("y_zero_point is given but no y_scale")
 	}
 	return err
 }
@@ -59,11 +60,11 @@ func (g *QGemm) run(c *ir.Call, packed *kit.PackedBytes) error {
 		return err
 	}
 	if z := c.Tensor(2); z.Len() != 1 {
-		return kit.Errorf("a_zero_point has shape %v, want one element", z.Shape())
+		return fail.Errorf("a_zero_point has shape %v, want one element", z.Shape())
 	}
 	bs := tensor.Of[float32](c.Tensor(4))
 	if len(bs) != 1 && len(bs) != n {
-		return kit.Errorf("b_scale has shape %v, want one element or [%d]", c.Tensor(4).Shape(), n)
+		return fail.Errorf("b_scale has shape %v, want one element or [%d]", c.Tensor(4).Shape(), n)
 	}
 	rb, err := kit.NewQuantParam("zero point of B", c.Tensor(5), shape, !g.TransB)
 	if err != nil {
@@ -75,7 +76,7 @@ func (g *QGemm) run(c *ir.Call, packed *kit.PackedBytes) error {
 	if z := c.Tensor(8); z != nil {
 		d = z.DType()
 		if !c.Has(7) {
-			return kit.Errorf("y_zero_point is given but no y_scale")
+			return fail.Errorf("y_zero_point is given but no y_scale")
 		}
 		if out, err = byteQuantOf(c, "Y", d, 7, 8); err != nil {
 			return err

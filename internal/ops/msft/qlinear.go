@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/quant"
 	"github.com/onward-ml/onward/internal/kernels/vec"
@@ -32,17 +33,17 @@ func byteQuantOf(c *ir.Call, name string, d tensor.DType, is, iz int) (byteQuant
 	q := byteQuant{signed: d == tensor.TypeInt8}
 	s, z := c.Tensor(is), c.Tensor(iz)
 	if s.Len() != 1 {
-		return q, kit.Errorf("the scale of %s has shape %v, want one element", name, s.Shape())
+		return q, fail.Errorf("the scale of %s has shape %v, want one element", name, s.Shape())
 	}
 	q.scale = tensor.Of[float32](s)[0]
 	if z == nil {
 		return q, nil
 	}
 	if z.Len() != 1 {
-		return q, kit.Errorf("the zero point of %s has shape %v, want one element", name, z.Shape())
+		return q, fail.Errorf("the zero point of %s has shape %v, want one element", name, z.Shape())
 	}
 	if z.DType() != d {
-		return q, kit.Errorf("the zero point of %s is %s, want %s", name, z.DType(), d)
+		return q, fail.Errorf("the zero point of %s is %s, want %s", name, z.DType(), d)
 	}
 	q.zero = q.int(z.Bytes()[0])
 	return q, nil

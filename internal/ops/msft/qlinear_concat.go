@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -27,13 +28,13 @@ func (op *QLinearConcat) Infer(c *ir.InferContext) error {
 	kit.SetShape(c, 0, c.Elem(1), nil)
 	n := c.NumIn() - 2
 	if n < 3 || n%3 != 0 {
-		return kit.Errorf("%d inputs follow the output's scale and zero point, want three for each part and at least one part", max(n, 0))
+		return fail.Errorf("%d inputs follow the output's scale and zero point, want three for each part and at least one part", max(n, 0))
 	}
 	var shapes [][]ir.Dim
 	for i := range n {
 		want, k := []tensor.DType{c.Elem(1), tensor.TypeFloat32, c.Elem(1)}[i%3], 2+i
 		if t := c.Type(k); t.Kind != tensor.KindTensor || t.Elem != want {
-			return kit.Errorf("input %d is %s, want a tensor of %s", k, t, want)
+			return fail.Errorf("input %d is %s, want a tensor of %s", k, t, want)
 		}
 		if i%3 == 0 {
 			shapes = append(shapes, c.Shape(k))
@@ -56,12 +57,12 @@ func (op *QLinearConcat) Run(c *ir.Call) error {
 	}
 	n := (c.NumIn() - 2) / 3
 	if n < 1 {
-		return kit.Errorf("there are no parts to concatenate, want at least one")
+		return fail.Errorf("there are no parts to concatenate, want at least one")
 	}
 	in, from := make([]*tensor.Tensor, n), make([]byteQuant, n)
 	for i := range n {
 		if in[i] = c.Tensor(2 + 3*i); in[i] == nil || c.Tensor(3+3*i) == nil {
-			return kit.Errorf("part %d is missing", i)
+			return fail.Errorf("part %d is missing", i)
 		}
 		q, err := byteQuantOf(c, fmt.Sprintf("part %d", i), d, 3+3*i, 4+3*i)
 		if err != nil {

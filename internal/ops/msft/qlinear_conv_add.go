@@ -1,6 +1,7 @@
 package msft
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -43,7 +44,7 @@ func (v *QLinearConvAdd) Run(c *ir.Call) error {
 		}
 	})
 	if y, ok := c.Out[0].(*tensor.Tensor); err == nil && ok && y.Len() != r.Len() {
-		return kit.Errorf("the convolution has shape %v and the residual %v, want equal ones", y.Shape(), r.Shape())
+		return fail.Errorf("the convolution has shape %v and the residual %v, want equal ones", y.Shape(), r.Shape())
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -27,7 +28,7 @@ func (p *QLinearGlobalAveragePool) Infer(c *ir.InferContext) error {
 	t := c.Type(0)
 	if s := t.Shape; s != nil {
 		if len(s) < 2 {
-			return kit.Errorf("input has rank %d, want at least 2", len(s))
+			return fail.Errorf("input has rank %d, want at least 2", len(s))
 		}
 		t.Shape = append([]ir.Dim{}, s...)
 		for i := range s[1 : len(s)-1] {
@@ -43,7 +44,7 @@ func (p *QLinearGlobalAveragePool) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	s := x.Shape()
 	if len(s) < 2 {
-		return kit.Errorf("input has shape %v, want rank at least 2", s)
+		return fail.Errorf("input has shape %v, want rank at least 2", s)
 	}
 	in, err := byteQuantOf(c, "X", x.DType(), 1, 2)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
@@ -69,7 +70,7 @@ func (op *QMoE) Run(c *ir.Call) error {
 	m.Normalize = m.Normalize || !c.Has(14)
 	if t := c.Tensor(14); t != nil {
 		if !slices.Equal(t.Shape(), router.Shape()) {
-			return kit.Errorf("router_weights has shape %v, want %v", t.Shape(), router.Shape())
+			return fail.Errorf("router_weights has shape %v, want %v", t.Shape(), router.Shape())
 		}
 		if m.mix, err = kit.RealIn[float32](c, t); err != nil {
 			return err
@@ -87,20 +88,20 @@ func (op *QMoE) layer(c *ir.Call, k, experts int) (*moeLayer, error) {
 	per := 8 / op.Bits[k]
 	s := w.Shape()
 	if len(s) != 3 || s[0] != experts || scales == nil || int64(s[2]) > 1<<40 {
-		return nil, kit.Errorf("weights of FC%d have shape %v with scales %v, want [%d out in/%d] and scales", k+1, s, scales, experts, per)
+		return nil, fail.Errorf("weights of FC%d have shape %v with scales %v, want [%d out in/%d] and scales", k+1, s, scales, experts, per)
 	}
 	l := &moeLayer{in: s[2] * per, out: s[1]}
 	block, blocks := max(1, l.in), 1
 	want := []int{experts, l.out}
 	if op.BlockSize > 0 {
 		if block = op.BlockSize; l.in%block != 0 {
-			return nil, kit.Errorf("rows of FC%d have %d weights, want a multiple of block_size %d", k+1, l.in, block)
+			return nil, fail.Errorf("rows of FC%d have %d weights, want a multiple of block_size %d", k+1, l.in, block)
 		}
 		blocks = l.in / block
 		want = append(want, blocks)
 	}
 	if !slices.Equal(scales.Shape(), want) {
-		return nil, kit.Errorf("scales of FC%d have shape %v, want %v", k+1, scales.Shape(), want)
+		return nil, fail.Errorf("scales of FC%d have shape %v, want %v", k+1, scales.Shape(), want)
 	}
 	// Zero points are packed along their last dimension.
 	zeroRow := 0
@@ -110,7 +111,7 @@ func (op *QMoE) layer(c *ir.Call, k, experts int) (*moeLayer, error) {
 		packed[last] = (want[last] + per - 1) / per
 		zeroRow = packed[last]
 		if !slices.Equal(zeros.Shape(), packed) {
-			return nil, kit.Errorf("zero points of FC%d have shape %v, want %v", k+1, zeros.Shape(), packed)
+			return nil, fail.Errorf("zero points of FC%d have shape %v, want %v", k+1, zeros.Shape(), packed)
 		}
 	}
 	var err error
@@ -122,7 +123,7 @@ func (op *QMoE) layer(c *ir.Call, k, experts int) (*moeLayer, error) {
 		return nil, err
 	}
 	if l.in > 0 && l.out > math.MaxInt/8/l.in {
-		return nil, kit.Errorf("weights of FC%d have shape %v, which is too large", k+1, s)
+		return nil, fail.Errorf("weights of FC%d have shape %v, which is too large", k+1, s)
 	}
 	wide, err := ir.ScratchOf[float32](c, l.in*l.out)
 	if err != nil {

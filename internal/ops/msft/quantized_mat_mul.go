@@ -2,6 +2,7 @@ package msft
 
 import (
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -32,7 +33,7 @@ func (p *quantizedProduct) reals(c *ir.Call, y []float32) error {
 	var bias []float32
 	if p.bias != nil {
 		if p.bias.Len() != q.Cols {
-			return kit.Errorf("bias has shape %v, want [%d]", p.bias.Shape(), q.Cols)
+			return fail.Errorf("bias has shape %v, want [%d]", p.bias.Shape(), q.Cols)
 		}
 		if bias, err = kit.RealIn[float32](c, p.bias); err != nil {
 			return err
@@ -79,7 +80,7 @@ func (p *quantizedProduct) reals(c *ir.Call, y []float32) error {
 // oneScale reads a scale that must have exactly one element.
 func oneScale(c *ir.Call, name string, t *tensor.Tensor) (float32, error) {
 	if t.Len() != 1 {
-		return 0, kit.Errorf("%s has shape %v, want one element", name, t.Shape())
+		return 0, fail.Errorf("%s has shape %v, want one element", name, t.Shape())
 	}
 	v, err := kit.RealIn[float32](c, t)
 	if err != nil {
@@ -93,7 +94,7 @@ func oneScale(c *ir.Call, name string, t *tensor.Tensor) (float32, error) {
 func checkQuantizedBias(c *ir.InferContext, i, b int) error {
 	s, m := c.Shape(i), c.Shape(b)
 	if len(s) == 1 && len(m) >= 2 && s[0].Differs(m[len(m)-1]) {
-		return kit.Errorf("bias has shape %v, want one element per column of a matrix with shape %v", s, m)
+		return fail.Errorf("bias has shape %v, want one element per column of a matrix with shape %v", s, m)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package msft
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -41,7 +42,7 @@ func (*Rfft) Infer(c *ir.InferContext) error {
 		return nil
 	}
 	if len(s) < 1 {
-		return kit.Errorf("input is a scalar, want rank at least 1")
+		return fail.Errorf("input is a scalar, want rank at least 1")
 	}
 	out := append(slices.Clone(s), ir.Known(2))
 	out[len(s)-1] = s[len(s)-1].Div(ir.Known(2)).Add(ir.Known(1))
@@ -53,7 +54,7 @@ func (*Rfft) Infer(c *ir.InferContext) error {
 func (*Rfft) Run(c *ir.Call) error {
 	s := c.Tensor(0).Shape()
 	if len(s) < 1 {
-		return kit.Errorf("input is a scalar, want rank at least 1")
+		return fail.Errorf("input is a scalar, want rank at least 1")
 	}
 	n := s[len(s)-1]
 	shape := append(slices.Clone(s), 2)

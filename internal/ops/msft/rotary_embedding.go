@@ -1,6 +1,7 @@
 package msft
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -32,13 +33,13 @@ func (op *msRotaryEmbedding) Infer(c *ir.InferContext) error { return kit.SameAs
 func (op *msRotaryEmbedding) Run(c *ir.Call) error {
 	x, cos := c.Tensor(0), c.Tensor(2)
 	if cos.Rank() != 2 || cos.Dim(1) > 1<<30 {
-		return kit.Errorf("cos_cache has shape %v, want [positions, angles]", cos.Shape())
+		return fail.Errorf("cos_cache has shape %v, want [positions, angles]", cos.Shape())
 	}
 	size := 2 * cos.Dim(1)
 	heads := op.heads
 	if x.Rank() == 3 && heads == 0 {
 		if size == 0 || x.Dim(2)%size != 0 {
-			return kit.Errorf("input has shape %v, want a last dimension divisible by %d", x.Shape(), size)
+			return fail.Errorf("input has shape %v, want a last dimension divisible by %d", x.Shape(), size)
 		}
 		heads = x.Dim(2) / size
 	}
@@ -53,7 +54,7 @@ func (op *msRotaryEmbedding) Run(c *ir.Call) error {
 	if len(pos) == 1 && c.Tensor(1).Rank() < 2 {
 		first := pos[0]
 		if first < 0 || int64(first) > 1<<40 {
-			return kit.Errorf("position_ids is %d, want 0 to 2^40", first)
+			return fail.Errorf("position_ids is %d, want 0 to 2^40", first)
 		}
 		if pos, err = ir.ScratchOf[int](c, in.Batch*in.Length); err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -84,7 +85,7 @@ func (op *Sampling) Run(c *ir.Call) error {
 			r.process(b, row)
 			op.filter(c, row)
 			if next[b], err = source.draw(row); err != nil {
-				return kit.Errorf("step %d, batch entry %d: %w", r.step, b, err)
+				return fail.Errorf("step %d, batch entry %d: %w", r.step, b, err)
 			}
 		}
 		copy(filtered, r.rows)
@@ -181,7 +182,7 @@ func (m *minimalStandard) draw(row []float32) (int32, error) {
 		sums[i] = total
 	}
 	if !(total > 0) {
-		return 0, kit.Errorf("no token has a finite score")
+		return 0, fail.Errorf("no token has a finite score")
 	}
 	u := m.uniform() * total
 	return int32(min(sort.Search(len(sums), func(k int) bool { return sums[k] > u }), len(row)-1)), nil

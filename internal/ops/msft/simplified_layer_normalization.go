@@ -1,6 +1,7 @@
 package msft
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -84,7 +85,7 @@ func runSimplifiedNorm[T kit.RealFloat](op *SimplifiedLayerNormalization, c *ir.
 			return err
 		}
 		if len(r.X) == 0 && len(s.Data) > 0 {
-			return kit.Errorf("input has shape %v, want at least one element per row: statistics of no elements are undefined", shape)
+			return fail.Errorf("input has shape %v, want at least one element per row: statistics of no elements are undefined", shape)
 		}
 		r.Inv = s.Data
 	}

@@ -3,6 +3,7 @@ package msft
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -40,7 +41,7 @@ func (op *skipNormalization) Infer(c *ir.InferContext) error {
 	stat := ir.UnrankedTensor(tensor.TypeFloat32)
 	if s := c.Shape(0); s != nil {
 		if len(s) == 0 {
-			return kit.Errorf("input is a scalar, want rank 1 or more")
+			return fail.Errorf("input is a scalar, want rank 1 or more")
 		}
 		stat.Shape = append(append([]ir.Dim{}, s[:len(s)-1]...), ir.Known(1))
 	}
@@ -61,7 +62,7 @@ func runSkipNorm[T kit.RealFloat](op *skipNormalization, c *ir.Call) error {
 	t, skipT := c.Tensor(0), c.Tensor(1)
 	shape := t.Shape()
 	if len(shape) == 0 {
-		return kit.Errorf("input is a scalar, want rank 1 or more")
+		return fail.Errorf("input is a scalar, want rank 1 or more")
 	}
 	cols := shape[len(shape)-1]
 	s := skipT.Shape()
@@ -69,7 +70,7 @@ func runSkipNorm[T kit.RealFloat](op *skipNormalization, c *ir.Call) error {
 		s = s[1:]
 	}
 	if !slices.Equal(s, shape) && (len(shape) < 2 || !slices.Equal(s, shape[1:])) {
-		return kit.Errorf("skip has shape %v, want %v or the same without the first dimension", skipT.Shape(), shape)
+		return fail.Errorf("skip has shape %v, want %v or the same without the first dimension", skipT.Shape(), shape)
 	}
 	params := map[string]int{"gamma": 2, "beta": 3, "bias": 4}
 	if op.simplified {
@@ -81,7 +82,7 @@ func runSkipNorm[T kit.RealFloat](op *skipNormalization, c *ir.Call) error {
 			return nil, nil
 		}
 		if p := c.Tensor(i); p.Rank() != 1 || p.Len() != cols {
-			return nil, kit.Errorf("%s has shape %v, want [%d]", name, p.Shape(), cols)
+			return nil, fail.Errorf("%s has shape %v, want [%d]", name, p.Shape(), cols)
 		}
 		return kit.RealIn[T](c, c.Tensor(i))
 	}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -61,13 +62,13 @@ func (op *SparseAttention) Infer(c *ir.InferContext) error {
 func (op *SparseAttention) blocks(c *ir.Call) (layouts, rows int, seen []bool, err error) {
 	rt, ct := c.Tensor(5), c.Tensor(6)
 	if rt.Rank() != 2 || ct.Rank() != 2 || rt.Dim(0) != ct.Dim(0) || rt.Dim(0) < 1 || rt.Dim(1) < 2 || op.Heads%rt.Dim(0) != 0 {
-		return 0, 0, nil, kit.Errorf("block_row_indices and block_col_indices have shapes %v and %v, want [layouts blocks+1] and [layouts entries], with a number of layouts that divides %d heads",
+		return 0, 0, nil, fail.Errorf("block_row_indices and block_col_indices have shapes %v and %v, want [layouts blocks+1] and [layouts entries], with a number of layouts that divides %d heads",
 			rt.Shape(), ct.Shape(), op.Heads)
 	}
 	layouts, rows = rt.Dim(0), rt.Dim(1)-1
 	most := ct.Dim(1)
 	if rows > 1<<16 {
-		return 0, 0, nil, kit.Errorf("block_row_indices has %d blocks, want at most 65536", rows)
+		return 0, 0, nil, fail.Errorf("block_row_indices has %d blocks, want at most 65536", rows)
 	}
 	if seen, err = ir.ScratchOf[bool](c, layouts*rows*rows); err != nil {
 		return 0, 0, nil, err
@@ -78,11 +79,11 @@ func (op *SparseAttention) blocks(c *ir.Call) (layouts, rows int, seen []bool, e
 		for r := range rows {
 			lo, hi := int(from[r]), int(from[r+1])
 			if lo < 0 || hi < lo || hi > most {
-				return 0, 0, nil, kit.Errorf("row %d of layout %d has entries %d to %d, want an increasing range within %d entries", r, l, lo, hi, most)
+				return 0, 0, nil, fail.Errorf("row %d of layout %d has entries %d to %d, want an increasing range within %d entries", r, l, lo, hi, most)
 			}
 			for _, k := range cols[lo:hi] {
 				if k < 0 || int(k) >= rows {
-					return 0, 0, nil, kit.Errorf("row %d of layout %d has block %d, want 0 to %d", r, l, k, rows-1)
+					return 0, 0, nil, fail.Errorf("row %d of layout %d has block %d, want 0 to %d", r, l, k, rows-1)
 				}
 				seen[(l*rows+r)*rows+int(k)] = true
 			}
@@ -96,7 +97,7 @@ func (op *SparseAttention) Run(c *ir.Call) error {
 	qt := c.Tensor(0)
 	qs := qt.Shape()
 	if len(qs) != 3 || c.Has(1) != c.Has(2) {
-		return kit.Errorf("query has shape %v, want [batch length hidden], and key and value both given or both missing", qs)
+		return fail.Errorf("query has shape %v, want [batch length hidden], and key and value both given or both missing", qs)
 	}
 	batch, n, width, h, kvh := qs[0], qs[1], qs[2], op.Heads, op.KVHeads
 	var in [3][]float32
@@ -112,7 +113,7 @@ func (op *SparseAttention) Run(c *ir.Call) error {
 	}
 	dim := width / parts
 	if width%parts != 0 {
-		return kit.Errorf("query has shape %v, want a last dimension divisible by %d heads", qs, parts)
+		return fail.Errorf("query has shape %v, want a last dimension divisible by %d heads", qs, parts)
 	}
 	part := func(head int) kit.HeadView[float32] {
 		return kit.HeadView[float32]{Data: in[0][min(head*dim, len(in[0])):], Batch: n * width, Head: dim, Row: width}
@@ -121,7 +122,7 @@ func (op *SparseAttention) Run(c *ir.Call) error {
 	if c.Has(1) {
 		want := []int{batch, n, kvh * dim}
 		if !slices.Equal(c.Tensor(1).Shape(), want) || !slices.Equal(c.Tensor(2).Shape(), want) {
-			return kit.Errorf("key and value have shapes %v and %v, want %v", c.Tensor(1).Shape(), c.Tensor(2).Shape(), want)
+			return fail.Errorf("key and value have shapes %v and %v, want %v", c.Tensor(1).Shape(), c.Tensor(2).Shape(), want)
 		}
 		k, v = kit.HeadsLast(in[1], kvh, n, dim), kit.HeadsLast(in[2], kvh, n, dim)
 	}
@@ -136,7 +137,7 @@ func (op *SparseAttention) Run(c *ir.Call) error {
 	}
 	want := []int{batch, kvh, capacity, dim}
 	if !slices.Equal(c.Tensor(3).Shape(), want) || !slices.Equal(c.Tensor(4).Shape(), want) || len(lens) != batch || total < n || total > capacity {
-		return kit.Errorf("past_key and past_value have shapes %v and %v, want %v, with %d lengths of up to %d", c.Tensor(3).Shape(), c.Tensor(4).Shape(), want, batch, total)
+		return fail.Errorf("past_key and past_value have shapes %v and %v, want %v, with %d lengths of up to %d", c.Tensor(3).Shape(), c.Tensor(4).Shape(), want, batch, total)
 	}
 	past := make([]int, batch)
 	for b, l := range lens {
@@ -144,7 +145,7 @@ func (op *SparseAttention) Run(c *ir.Call) error {
 			past[b] = l - n
 		}
 		if l < 1 || past[b] < 0 || past[b]+n > capacity {
-			return kit.Errorf("key_total_sequence_lengths[%d] is %d, which is inconsistent with %d new tokens and a cache of %d", b, l, n, capacity)
+			return fail.Errorf("key_total_sequence_lengths[%d] is %d, which is inconsistent with %d new tokens and a cache of %d", b, l, n, capacity)
 		}
 	}
 	layouts, rows, seen, err := op.blocks(c)
@@ -152,7 +153,7 @@ func (op *SparseAttention) Run(c *ir.Call) error {
 		return err
 	}
 	if total > rows*op.Block {
-		return kit.Errorf("total_sequence_length is %d, which exceeds the layouts of %d blocks of %d", total, rows, op.Block)
+		return fail.Errorf("total_sequence_length is %d, which exceeds the layouts of %d blocks of %d", total, rows, op.Block)
 	}
 	if op.Rotary {
 		if q, err = copiedHeads(c, q, batch, h, n, dim); err != nil {

@@ -1,6 +1,7 @@
 package msft
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/ops"
@@ -23,7 +24,7 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "SparseToDenseM
 func (g *SparseToDenseMatMul) Infer(c *ir.InferContext) error {
 	if a, b := c.Elem(0), c.Elem(1); a != b {
 		kit.SetShape(c, 0, b, nil)
-		return kit.Errorf("A has element type %s and B %s, want the same", a, b)
+		return fail.Errorf("A has element type %s and B %s, want the same", a, b)
 	}
 	shape, err := g.Dims(c.Shape(0), c.Shape(1), nil)
 	kit.SetShape(c, 0, c.Elem(1), shape)
@@ -34,7 +35,7 @@ func (g *SparseToDenseMatMul) Infer(c *ir.InferContext) error {
 func (g *SparseToDenseMatMul) Run(c *ir.Call) error {
 	a, ok := c.In[0].(*tensor.Sparse)
 	if !ok {
-		return kit.Errorf("A must be a sparse tensor, got %T", c.In[0])
+		return fail.Errorf("A must be a sparse tensor, got %T", c.In[0])
 	}
 	switch c.Tensor(1).DType() {
 	case tensor.TypeInt32, tensor.TypeUint32: // products and sums wrap around alike
@@ -84,7 +85,7 @@ func (g *SparseToDenseMatMul) prepare(c *ir.Call, a *tensor.Sparse) ([]int, *ten
 		return nil, nil, err
 	}
 	if a.Values.DType() != b.DType() {
-		return nil, nil, kit.Errorf("A has element type %s and B %s, want the same", a.Values.DType(), b.DType())
+		return nil, nil, fail.Errorf("A has element type %s and B %s, want the same", a.Values.DType(), b.DType())
 	}
 	at, err := kit.SparseOffsets(c, a)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -50,19 +51,19 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "Tokenizer", Si
 			}
 		}
 		if total > kit.MaxPattern {
-			return a.Fail(kit.Errorf("the patterns have %d bytes, want at most %d", total, kit.MaxPattern))
+			return a.Fail(fail.Errorf("the patterns have %d bytes, want at most %d", total, kit.MaxPattern))
 		}
 		for _, s := range separators {
 			re, err := kit.CompileRegexp(s, false)
 			if err != nil {
-				return a.Fail(kit.Errorf("attribute separators: %w", err))
+				return a.Fail(fail.Errorf("attribute separators: %w", err))
 			}
 			op.separators = append(op.separators, re)
 		}
 		if token != "" {
 			var err error
 			if op.token, err = kit.CompileRegexp(token, false); err != nil {
-				return a.Fail(kit.Errorf("attribute tokenexp: %w", err))
+				return a.Fail(fail.Errorf("attribute tokenexp: %w", err))
 			}
 		}
 		return op
@@ -76,7 +77,7 @@ func (op *Tokenizer) Infer(c *ir.InferContext) error {
 		return nil
 	}
 	if len(s) != 1 && len(s) != 2 {
-		return kit.Errorf("input has rank %d, want 1 or 2", len(s))
+		return fail.Errorf("input has rank %d, want 1 or 2", len(s))
 	}
 	full := true // known to have strings
 	for _, d := range s {
@@ -97,7 +98,7 @@ func (op *Tokenizer) Infer(c *ir.InferContext) error {
 func (op *Tokenizer) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	if x.Rank() != 1 && x.Rank() != 2 {
-		return kit.Errorf("input has shape %v, want one or two dimensions", x.Shape())
+		return fail.Errorf("input has shape %v, want one or two dimensions", x.Shape())
 	}
 	in := tensor.Of[string](x)
 	if len(in) == 0 {
@@ -118,7 +119,7 @@ func (op *Tokenizer) Run(c *ir.Call) error {
 			rows[i/piece] = make([][]string, min(piece, len(in)-i))
 		}
 		if !utf8.ValidString(s) {
-			return kit.Errorf("string %d is not valid UTF-8", i)
+			return fail.Errorf("string %d is not valid UTF-8", i)
 		}
 		// Every byte may become a token, whose string header has two words.
 		if err := c.Reserve(16 * int64(len(s))); err != nil {
@@ -127,7 +128,7 @@ func (op *Tokenizer) Run(c *ir.Call) error {
 		var err error
 		row := &rows[i/piece][i%piece]
 		if *row, err = op.tokens(c, s); err != nil {
-			return kit.Errorf("string %d: %w", i, err)
+			return fail.Errorf("string %d: %w", i, err)
 		}
 		most = max(most, len(*row))
 	}

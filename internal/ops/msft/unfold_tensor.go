@@ -3,6 +3,7 @@ package msft
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -34,7 +35,7 @@ func (op *UnfoldTensor) Infer(c *ir.InferContext) error {
 		t.Shape[axis] = ir.Unknown
 		if n, ok := s[axis].Value(); ok {
 			if n < op.Size {
-				return kit.Errorf("axis %d has %d elements, want at least %d", axis, n, op.Size)
+				return fail.Errorf("axis %d has %d elements, want at least %d", axis, n, op.Size)
 			}
 			t.Shape[axis] = ir.Known((n-op.Size)/op.Step + 1)
 		}
@@ -52,7 +53,7 @@ func (op *UnfoldTensor) Run(c *ir.Call) error {
 	}
 	n := x.Dim(axis)
 	if n < op.Size {
-		return kit.Errorf("axis %d has %d elements, want at least %d", axis, n, op.Size)
+		return fail.Errorf("axis %d has %d elements, want at least %d", axis, n, op.Size)
 	}
 	shape := append(slices.Clone(x.Shape()), op.Size)
 	shape[axis] = (n-op.Size)/op.Step + 1

@@ -1,6 +1,7 @@
 package msft
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -30,7 +31,7 @@ func (*contribUnique) Infer(c *ir.InferContext) error {
 func (*contribUnique) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	if x.Rank() != 1 {
-		return kit.Errorf("input has shape %v, want one dimension", x.Shape())
+		return fail.Errorf("input has shape %v, want one dimension", x.Shape())
 	}
 	first, group, counts, err := kit.UniqueSlices(c, x, 0, false)
 	if err != nil {

@@ -3,6 +3,7 @@ package msft
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -68,23 +69,23 @@ func (op *VarlenNGramHashMapping) check(c *ir.Call) error {
 	ends := tensor.Of[int32](c.Tensor(3))
 	batch := len(ends) - 1
 	if c.Tensor(0).Rank() != 1 || c.Tensor(3).Rank() != 1 || batch < 1 {
-		return kit.Errorf("input_ids and cumulative_sequence_length have shapes %v and %v, want rank 1 and at least two lengths", c.Tensor(0).Shape(), c.Tensor(3).Shape())
+		return fail.Errorf("input_ids and cumulative_sequence_length have shapes %v and %v, want rank 1 and at least two lengths", c.Tensor(0).Shape(), c.Tensor(3).Shape())
 	}
 	for b, e := range ends[1:] {
 		if ends[0] != 0 || e <= ends[b] || int(e) > tokens || b == batch-1 && int(e) != tokens {
-			return kit.Errorf("cumulative_sequence_length[%d] is %d after %d, want a strict increase from 0 to %d", b+1, e, ends[b], tokens)
+			return fail.Errorf("cumulative_sequence_length[%d] is %d after %d, want a strict increase from 0 to %d", b+1, e, ends[b], tokens)
 		}
 	}
 	for i, want := range [][]int{2: {outs}, 4: {batch, past}, 5: {outs}, 7: {tokens}, 8: {batch, past}, 9: {batch}} {
 		if v := c.Tensor(i); want != nil && v != nil && !slices.Equal(v.Shape(), want) {
-			return kit.Errorf("input %d has shape %v, want %v", i, v.Shape(), want)
+			return fail.Errorf("input %d has shape %v, want %v", i, v.Shape(), want)
 		}
 	}
 	if (c.Has(8) || c.Wants(2)) && !c.Has(7) {
-		return kit.Errorf("segment_ids is missing; past_segment_ids and present_segment_ids require it")
+		return fail.Errorf("segment_ids is missing; past_segment_ids and present_segment_ids require it")
 	}
 	if c.Has(9) != (op.States > 0) || c.Wants(3) && op.States == 0 {
-		return kit.Errorf("state_update_capacity is %d: capture_count must be given exactly if it is positive, and state_update requires it to be positive", op.States)
+		return fail.Errorf("state_update_capacity is %d: capture_count must be given exactly if it is positive, and state_update requires it to be positive", op.States)
 	}
 	return nil
 }
@@ -98,12 +99,12 @@ func varlenNGramHashes[M int32 | int64](c *ir.Call, op *VarlenNGramHashMapping) 
 	}
 	h := gramHashes[M]{most: op.Most, heads: op.Heads, blank: M(op.Pad), mult: tensor.Of[M](c.Tensor(1)), sizes: tensor.Of[M](c.Tensor(2))}
 	if len(h.mult) < op.Most || slices.Min(h.sizes) < 1 {
-		return kit.Errorf("multipliers has shape %v, want at least %d elements, and vocab_sizes is %v, want positive numbers", c.Tensor(1).Shape(), op.Most, h.sizes)
+		return fail.Errorf("multipliers has shape %v, want at least %d elements, and vocab_sizes is %v, want positive numbers", c.Tensor(1).Shape(), op.Most, h.sizes)
 	}
 	end, resets := M(0), false
 	if e := c.Tensor(6); e != nil {
 		if e.Len() != 1 {
-			return kit.Errorf("eos_token_id has shape %v, want one element", e.Shape())
+			return fail.Errorf("eos_token_id has shape %v, want one element", e.Shape())
 		}
 		end, resets = tensor.Of[M](e)[0], op.Reset
 		h.blank = end

@@ -3,6 +3,7 @@ package msft
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -39,7 +40,7 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "WhisperBeamSea
 // Infer implements [ir.Operator].
 func (op *WhisperBeamSearch) Infer(c *ir.InferContext) error {
 	if c.Wants(3) {
-		return kit.Errorf("output cross_qk is not supported")
+		return fail.Errorf("output cross_qk is not supported")
 	}
 	if c.Wants(4) {
 		batch := ir.Unknown
@@ -77,7 +78,7 @@ func (op *WhisperBeamSearch) Run(c *ir.Call) error {
 			return nil
 		}
 		if op.NoSpeech < 0 || op.NoSpeech >= r.words {
-			return kit.Errorf("no_speech_token_id is %d, want a token of a vocabulary of %d", op.NoSpeech, r.words)
+			return fail.Errorf("no_speech_token_id is %d, want a token of a vocabulary of %d", op.NoSpeech, r.words)
 		}
 		y, err := c.Output(4, tensor.TypeFloat32, r.batch)
 		if err != nil {

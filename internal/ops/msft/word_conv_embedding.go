@@ -3,6 +3,7 @@ package msft
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -46,7 +47,7 @@ func (o *WordConvEmbedding) Infer(c *ir.InferContext) error {
 func (o *WordConvEmbedding) Run(c *ir.Call) error {
 	seq, w, b, table := c.Tensor(0), c.Tensor(1), c.Tensor(2), c.Tensor(3)
 	if seq.Rank() != 2 || w.Rank() != 4 || table.Rank() != 2 || w.Dim(1) != 1 || w.Dim(3) != table.Dim(1) || b.Len() != w.Dim(0) {
-		return kit.Errorf("Sequence, W, B and C have shapes %v, %v, %v and %v, want [words length], [filters 1 window size], [filters] and [characters size]",
+		return fail.Errorf("Sequence, W, B and C have shapes %v, %v, %v and %v, want [words length], [filters 1 window size], [filters] and [characters size]",
 			seq.Shape(), w.Shape(), b.Shape(), table.Shape())
 	}
 	words, length := seq.Dim(0), seq.Dim(1)
@@ -56,16 +57,16 @@ func (o *WordConvEmbedding) Run(c *ir.Call) error {
 		want, got int
 	}{{"embedding_size", o.Embedding, filters}, {"conv_window_size", o.Window, window}, {"char_embedding_size", o.CharEmbedding, size}} {
 		if p.want != -1 && p.want != p.got {
-			return kit.Errorf("attribute %s is %d, but the inputs have %d", p.name, p.want, p.got)
+			return fail.Errorf("attribute %s is %d, but the inputs have %d", p.name, p.want, p.got)
 		}
 	}
 	if window < 1 || window > length {
-		return kit.Errorf("the window has %d characters, want 1 to the word length, %d", window, length)
+		return fail.Errorf("the window has %d characters, want 1 to the word length, %d", window, length)
 	}
 	ids := tensor.Of[int32](seq)
 	for i, v := range ids {
 		if v < 0 || int(v) >= table.Dim(0) {
-			return kit.Errorf("character %d is %d, want 0 to %d", i, v, table.Dim(0)-1)
+			return fail.Errorf("character %d is %d, want 0 to %d", i, v, table.Dim(0)-1)
 		}
 	}
 	y, err := c.Output(0, tensor.TypeFloat32, words, filters)

@@ -1,6 +1,7 @@
 package nchwc
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -43,7 +44,7 @@ func (op *ReorderInput) Infer(c *ir.InferContext) error {
 func (op *ReorderInput) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	if x.Rank() != 4 {
-		return kit.Errorf("X has shape %v, want rank 4", x.Shape())
+		return fail.Errorf("X has shape %v, want rank 4", x.Shape())
 	}
 	n, channels, h, w := x.Dim(0), x.Dim(1), x.Dim(2), x.Dim(3)
 	if op.ChannelsLast {

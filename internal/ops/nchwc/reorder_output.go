@@ -1,6 +1,7 @@
 package nchwc
 
 import (
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -43,7 +44,7 @@ func (op *ReorderOutput) Infer(c *ir.InferContext) error {
 func (op *ReorderOutput) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	if x.Rank() != 4 || x.Dim(1) < op.Channels {
-		return kit.Errorf("X has shape %v, want [N C H W] with %d channels or more", x.Shape(), op.Channels)
+		return fail.Errorf("X has shape %v, want [N C H W] with %d channels or more", x.Shape(), op.Channels)
 	}
 	n, padded, h, w := x.Dim(0), x.Dim(1), x.Dim(2), x.Dim(3)
 	shape := []int{n, op.Channels, h, w}
