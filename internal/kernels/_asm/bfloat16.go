@@ -141,6 +141,8 @@ const (
 	bfLeft        = 120 // variables of the function from here on
 	bfTilesLeft   = 128
 	bfABlock      = 136
+	bfNext        = 152
+	bfLines       = 160
 
 	bfRow   = 64 // bytes of a row in a tile of A
 	bfStepA = 16 * bfRow
@@ -153,6 +155,7 @@ func bfloatTiles(f *file, halves int) {
 	g.arg("t", "DX")
 	g.tileConfig("DX")
 	g.e("MOVQ %d(DX), R11", bfB)
+	g.e("MOVQ %d(DX), BX", bfNext)
 	g.e("MOVQ $%d, R8", bfRow)
 	g.e("MOVQ $%d, R9", tileStride)
 	sums := func(each func(t, disp int, base, index string)) {
@@ -192,6 +195,12 @@ func bfloatTiles(f *file, halves int) {
 	g.e("MOVQ R12, CX")
 	g.label("chunk")
 	g.tileProducts(halves, g.tileDotBF16)
+	g.e("MOVQ %d(DX), R10", bfLines) // of the next panel, into the second-level cache
+	g.label("ahead")
+	g.e("PREFETCHT1 (BX)")
+	g.e("ADDQ $64, BX")
+	g.e("DECQ R10")
+	g.e("JNZ ahead")
 	if halves == 2 {
 		g.e("ADDQ $%d, SI", bfStepA)
 	}

@@ -243,7 +243,7 @@ func (a *Args[T]) blockBF16(level cpu.Level, rows []uint16, blk Block, sums []fl
 	for p := blk.Panel0; p < blk.Panel1; p += thenPanels {
 		end := min(p+thenPanels, blk.Panel1)
 		for q := p; q < end; q++ {
-			t := bf16Tiles{a: rows, b: f.BF16[q*panel:][:panel], c: sums[(q-p)*size:][:size], chunks: n}
+			t := bf16Tiles{a: rows, b: f.BF16[q*panel:][:panel], next: f.BF16[(q+1)*panel:], c: sums[(q-p)*size:][:size], chunks: n}
 			t.out, t.ld = t.c, PanelWidth
 			if q < direct {
 				t.out, t.ld = f.C[blk.Row0*a.LdC+q*PanelWidth:], a.LdC
@@ -292,6 +292,7 @@ func (a *Args[T]) finish(level cpu.Level, blk Block) {
 // bf16Tiles describes the product of the rounded rows of a, as from RoundRows, and a panel b.
 type bf16Tiles struct {
 	a, b   []uint16
+	next   []uint16  // the panel after b, for prefetching; or nil
 	c      []float32 // rows of 32 sums
 	chunks int
 

@@ -14,9 +14,11 @@ type tilesBF16 struct {
 	a, b, c unsafe.Pointer
 	tile    int // bytes of 16 rows of A
 	chunks  int
-	block   int    // chunks that are summed before the next rows
-	tiles   int    // of 32 rows, or of up to 16
-	_       [4]int // variables of the function
+	block   int     // chunks that are summed before the next rows
+	tiles   int     // of 32 rows, or of up to 16
+	_       [4]int  // variables of the function
+	next    uintptr // lines to prefetch: a hint; need not keep its target alive
+	lines   int     // of next with each chunk of a tile, at least 1
 }
 
 // dotChunks is the number of chunks of all tiles of a call, at most, unless one has more: 40 µs.
@@ -36,6 +38,11 @@ func (t *bf16Tiles) amx(rows int) {
 		k.config = TileConfig(halves, height, 2*chunkK, unitRows)
 		height *= halves
 		k.tiles = (rows - r) / height
+		// The tiles of 32 rows prefetch the next panel, which is twice as many lines as a tile of A.
+		k.next, k.lines = uintptr(unsafe.Pointer(unsafe.SliceData(t.next))), (2*unitRows+k.tiles-1)/k.tiles
+		if r > 0 || k.next == 0 {
+			k.next, k.lines = uintptr(unsafe.Pointer(&t.b[0])), 1
+		}
 		k.a, k.b, k.c = unsafe.Pointer(&t.a[r*t.chunks*chunkK]), unsafe.Pointer(&t.b[0]), unsafe.Pointer(&t.c[r*PanelWidth])
 		if halves == 2 {
 			tiles2BF16(&k)
