@@ -223,6 +223,9 @@ func runBF16(a *Args[float32], level cpu.Level, blk Block, scratch []float32) {
 	}
 }
 
+// usesTiles reports whether level l multiplies with AMX's tiles. Tests replace it.
+var usesTiles = cpu.AMXBF16
+
 // blockBF16 computes rows that fit into the cache. sums holds up to four panels: in C, rows that are multiples
 // of 4 KiB apart would displace each other from the cache for each block of K.
 func (a *Args[T]) blockBF16(level cpu.Level, rows []uint16, blk Block, sums []float32) {
@@ -230,7 +233,7 @@ func (a *Args[T]) blockBF16(level cpu.Level, rows []uint16, blk Block, sums []fl
 	n := chunks(a.K)
 	panel, height := n*chunkK*PanelWidth, blk.Row1-blk.Row0
 	size := height * PanelWidth
-	tiles := bf16Order == inChunks && cpu.AMXBF16(level)
+	tiles := bf16Order == inChunks && usesTiles(level)
 	dots := bf16Order == inPairs && cpu.DotBF16(level) || bf16Order.fours() && cpu.MatrixBF16(level)
 	direct, done := 0, 0 // panels of which the sums go to C at once, and those with the epilogue
 	if !tiles {
@@ -249,7 +252,7 @@ func (a *Args[T]) blockBF16(level cpu.Level, rows []uint16, blk Block, sums []fl
 				t.out, t.ld = f.C[blk.Row0*a.LdC+q*PanelWidth:], a.LdC
 			}
 			switch {
-			case tiles:
+			case tiles && cpu.AMXBF16(level):
 				t.amx(height)
 			case q < done:
 				t.dots(height, e, blk.Row0, q*PanelWidth)
@@ -258,6 +261,9 @@ func (a *Args[T]) blockBF16(level cpu.Level, rows []uint16, blk Block, sums []fl
 			default:
 				t.rows(height)
 			}
+			if q >= direct {
+				f.finish(level, Block{blk.Row0, blk.Row1, q, q + 1}, t.c, PanelWidth)
+			}
 		}
 		first := min(max(p, direct), end)
 		const step = 2 * tileRows // rows of C that are touched at a time
@@ -265,25 +271,29 @@ func (a *Args[T]) blockBF16(level cpu.Level, rows []uint16, blk Block, sums []fl
 			last := min(r+step, height)
 			for i := r; i < last && first < end; i++ {
 				c := f.C[(blk.Row0+i)*a.LdC+first*PanelWidth:][:min(a.N, end*PanelWidth)-first*PanelWidth]
-				for x := sums[(first-p)*size+i*PanelWidth:]; len(c) > 0; x = x[min(size, len(x)):] {
-					c = c[copy(c, x[:PanelWidth]):]
+				x := sums[(first-p)*size+i*PanelWidth:]
+				for ; len(c) >= PanelWidth; c = c[PanelWidth:] { // a call of copy takes longer
+					*(*[PanelWidth]float32)(c) = *(*[PanelWidth]float32)(x)
+					x = x[min(size, len(x)):]
 				}
+				copy(c, x)
 			}
-			for q := max(p, done); q < end; q++ {
-				f.finish(level, Block{blk.Row0 + r, blk.Row0 + last, q, q + 1})
+			for q := max(p, done); q < first; q++ {
+				row := blk.Row0 + r
+				f.finish(level, Block{row, blk.Row0 + last, q, q + 1}, f.C[row*a.LdC+q*PanelWidth:], a.LdC)
 			}
 			a.then(level, Block{blk.Row0 + r, blk.Row0 + last, p, end})
 		}
 	}
 }
 
-// finish applies the epilogue to the sums of a panel.
-func (a *Args[T]) finish(level cpu.Level, blk Block) {
+// finish applies the epilogue to the sums of a panel, in c with rows of ldc.
+func (a *Args[T]) finish(level cpu.Level, blk Block, c []T, ldc int) {
 	if e := &a.Epilogue; (e.Alpha == 0 || e.Alpha == 1) && e.BiasCol == nil && e.BiasRow == nil && e.Add == nil && e.Act == None {
 		return
 	}
 	col := blk.Panel0 * PanelWidth
-	t := tile[T]{rows: blk.Row1 - blk.Row0, cols: min(PanelWidth, a.N-col), c: a.C[blk.Row0*a.LdC+col:], ldc: a.LdC, acc: true, ep: &a.Epilogue, row: blk.Row0, col: col}
+	t := tile[T]{rows: blk.Row1 - blk.Row0, cols: min(PanelWidth, a.N-col), c: c, ldc: ldc, acc: true, ep: &a.Epilogue, row: blk.Row0, col: col}
 	if f, ok := any(&t).(*tile[float32]); !ok || !tileAsm(level, f) {
 		t.epilogue()
 	}

@@ -49,15 +49,17 @@ func TestBF16Levels(t *testing.T) {
 }
 
 // inOrders calls test with each order of the terms. A processor has instructions for one of them; for
-// the other, all levels run the plain code.
+// the other, all levels run the plain code, for AMX also in the buffers of its tiles.
 func inOrders(t *testing.T, test func(t *testing.T)) {
-	defer func(old order) { bf16Order = old }(bf16Order)
+	defer func(old order, tiles func(cpu.Level) bool) { bf16Order, usesTiles = old, tiles }(bf16Order, usesTiles)
 	for _, bf16Order = range []order{inChunks, inPairs, inFours} {
 		if bf16Order == inFours && !bf16Order.fours() {
 			continue
 		}
 		t.Run(fmt.Sprintf("order %d", bf16Order), test)
 	}
+	bf16Order, usesTiles = inChunks, func(l cpu.Level) bool { return l != cpu.Generic }
+	t.Run("tiles", test)
 }
 
 func testBF16Levels(t *testing.T) {
