@@ -103,10 +103,21 @@ func (w *wide) emit(f *file, i isa, rows int) string {
 			g.e("JLE loop%d", v)
 			loops = append(loops, v)
 		}
+		g.e("JMP loop%d", n)
 	}
-	for k, v := range append([]int{n}, loops...) {
+	store := func(v int) {
+		for r := range rows {
+			for u := range v {
+				move(acc(r, u), fmt.Sprintf("%d(DI)", u*size), u)
+			}
+			g.e("ADDQ R11, DI")
+		}
+		g.e("VZEROUPPER")
+		g.e("RET")
+	}
+	for k, v := range append(loops, n) {
 		if k > 0 {
-			g.e("JMP done")
+			store(loops[k-1])
 		}
 		g.label(fmt.Sprintf("loop%d", v))
 		for u := range v {
@@ -130,14 +141,7 @@ func (w *wide) emit(f *file, i isa, rows int) string {
 		g.e("JNZ loop%d", v)
 	}
 	g.label("done")
-	for r := range rows {
-		for u := range n {
-			move(acc(r, u), fmt.Sprintf("%d(DI)", u*size), u)
-		}
-		g.e("ADDQ R11, DI")
-	}
-	g.e("VZEROUPPER")
-	g.e("RET")
+	store(n)
 	return name
 }
 
