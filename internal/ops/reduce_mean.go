@@ -43,9 +43,30 @@ func meanReducer[T kit.FloatNumber](r *kit.Reducer[T, float64]) *kit.Reducer[T, 
 
 // fastMeanReducer computes the mean with vector kernels.
 func fastMeanReducer() *kit.Reducer[float32, float64] {
-	r := meanReducer(kit.FastSumReducer())
+	r := kit.FastSumReducer()
+	convert := r.Done
+	r.Done = func(dst []float32, acc []float64, n int) {
+		divide(acc, float64(n))
+		convert(dst, acc, n)
+	}
 	r.Rows = meanRows
 	return r
+}
+
+// divide divides the elements of x by n.
+func divide(x []float64, n float64) {
+	var divisors [64]float64
+	for i := range divisors[:min(len(x), len(divisors))] {
+		divisors[i] = n
+	}
+	for len(x) >= kit.ShortRow {
+		part := x[:min(len(x), len(divisors))]
+		vec.DivF64(cpu.Active(), part, part, divisors[:len(part)])
+		x = x[len(part):]
+	}
+	for i := range x {
+		x[i] /= n
+	}
 }
 
 // meanRows stores the means of rows of n elements, from the first given one on.

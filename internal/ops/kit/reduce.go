@@ -213,7 +213,7 @@ const (
 	// stackedColumns is the length up to which all pieces are added in registers: of longer ones, reading
 	// a part of each piece would lose to reading some of them in the order of memory.
 	stackedColumns = 256
-	stackedPieces  = 4
+	stackedPieces  = 8
 	ShortRow       = 16      // elements below which a vector kernel is not faster
 	ReduceChunk    = 1 << 16 // elements of a long row that are reduced separately
 )
@@ -536,13 +536,21 @@ func FastSumReducer() *Reducer[float32, float64] {
 	}
 	cols := r.Cols
 	r.Cols = func(acc []float64, x []float32) {
-		var wide [64]float64
+		var wide [256]float64
 		for ; len(acc) >= ShortRow; acc, x = acc[min(len(acc), len(wide)):], x[min(len(x), len(wide)):] {
 			w := wide[:min(len(acc), len(wide))]
 			vec.F32ToF64(cpu.Active(), w, x)
 			vec.AddF64(cpu.Active(), acc[:len(w)], acc, w)
 		}
 		cols(acc, x)
+	}
+	done := r.Done
+	r.Done = func(dst []float32, acc []float64, n int) {
+		if len(acc) < ShortRow {
+			done(dst, acc, n)
+			return
+		}
+		vec.F64ToF32(cpu.Active(), dst, acc)
 	}
 	r.Add = func(acc, x []float32) { vec.AddF32(cpu.Active(), acc, acc, x) }
 	r.Stack = func(dst, x []float32, n, step int, fresh bool) {
