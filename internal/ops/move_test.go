@@ -384,6 +384,28 @@ func TestPad(t *testing.T) {
 	optest.Fail(t, "Pad", 13, optest.Attrs{"mode": "mirror"}, "want one of", x, optest.Int64s(0, 0))
 }
 
+// TestPadLongRows pads and crops rows whose middle is copied as one piece.
+func TestPadLongRows(t *testing.T) {
+	for mode, source := range map[string]func(i, n int) int{
+		"edge":    func(i, n int) int { return min(max(i, 0), n-1) },
+		"wrap":    func(i, n int) int { return (i + n) % n },
+		"reflect": func(i, n int) int { return min(max(i, -i), 2*(n-1)-i) },
+	} {
+		for _, n := range []int{14, 15, 16, 17, 40} {
+			for _, pads := range [][2]int{{0, 0}, {3, 0}, {0, 5}, {4, 7}, {-2, 3}, {3, -1}, {-1, -2}} {
+				crop, size := max(0, -pads[0]), n+min(pads[0], 0)+min(pads[1], 0)
+				var want []float32
+				for row := range 2 {
+					for i := range n + pads[0] + pads[1] {
+						want = append(want, float32(row*n+crop+source(i-max(pads[0], 0), size)))
+					}
+				}
+				optest.Want(t, "Pad", 19, optest.Attrs{"mode": mode}, optest.Tensor(want, 2, len(want)/2), moveIota(2, n), optest.Int64s(0, int64(pads[0]), 0, int64(pads[1])))
+			}
+		}
+	}
+}
+
 // TestTransposeOfPowersOfTwo uses the path through a square on the stack.
 func TestTransposeOfPowersOfTwo(t *testing.T) {
 	for _, shape := range [][2]int{{70, 1024}, {33, 512}, {1, 512}, {64, 2048}} {

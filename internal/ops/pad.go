@@ -207,6 +207,7 @@ func floatScalar(d tensor.DType, v float32) (*tensor.Tensor, error) {
 func (op *Pad) mirrored(c *ir.Call, dst, src kit.MoveBuf, in, before, behind []int) error {
 	maps := make([][]int, len(in))
 	st := kit.Strides(in)
+	first, end := 0, 0 // of what is not mirrored in the last dimension
 	for k, d := range in {
 		lo := max(0, -before[k])
 		n := d - lo - max(0, -behind[k])
@@ -217,12 +218,17 @@ func (op *Pad) mirrored(c *ir.Call, dst, src kit.MoveBuf, in, before, behind []i
 		if err != nil {
 			return err
 		}
-		for i := range m {
-			m[i] = (lo + padSource(op.Mode, i-max(0, before[k]), n)) * st[k]
+		first = max(0, before[k])
+		end = first + n
+		for i := 0; i < len(m); i++ {
+			m[i] = (lo + padSource(op.Mode, i-first, n)) * st[k]
+			if i == first && k == len(in)-1 && n >= kit.LongRun {
+				i = end - 1
+			}
 		}
 		maps[k] = m
 	}
-	kit.MoveMapped(c, dst, src, maps)
+	kit.MoveMapped(c, dst, src, maps, first, end)
 	return nil
 }
 

@@ -403,7 +403,8 @@ func (r *Resize) runNearest(c *ir.Call, out []int, plans []kit.ResizeAxis) error
 			maps[p.Axis][o] = i * st[p.Axis]
 		}
 	}
-	kit.MoveMapped(c, dst, src, maps)
+	from, to := kit.AdjacentRun(maps)
+	kit.MoveMapped(c, dst, src, maps, from, to)
 	for _, p := range plans {
 		if p.Outside == nil {
 			continue

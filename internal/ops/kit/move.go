@@ -278,25 +278,48 @@ func moveScatterOf[E MoveElem](dst, src []E, at []int, block int) {
 }
 
 // MoveMapped copies with an index list per dimension: element (i0, i1, …) of dst, which is dense,
-// is src[maps[0][i0] + maps[1][i1] + …].
-func MoveMapped(c *ir.Call, dst, src MoveBuf, maps [][]int) {
+// is src[maps[0][i0] + maps[1][i1] + …]. The elements [from, to) of the last dimension are adjacent in src;
+// of a list of [LongRun] or more of them, only the first index is read.
+func MoveMapped(c *ir.Call, dst, src MoveBuf, maps [][]int, from, to int) {
 	switch dst.Width {
 	case 0:
-		moveMappedOf(c, dst.Strs, src.Strs, maps)
+		moveMappedOf(c, dst.Strs, src.Strs, maps, from, to)
 	case 1:
-		moveMappedOf(c, dst.Raw, src.Raw, maps)
+		moveMappedOf(c, dst.Raw, src.Raw, maps, from, to)
 	case 2:
-		moveMappedOf(c, MoveOf[uint16](dst), MoveOf[uint16](src), maps)
+		moveMappedOf(c, MoveOf[uint16](dst), MoveOf[uint16](src), maps, from, to)
 	case 4:
-		moveMappedOf(c, MoveOf[uint32](dst), MoveOf[uint32](src), maps)
+		moveMappedOf(c, MoveOf[uint32](dst), MoveOf[uint32](src), maps, from, to)
 	case 8:
-		moveMappedOf(c, MoveOf[uint64](dst), MoveOf[uint64](src), maps)
+		moveMappedOf(c, MoveOf[uint64](dst), MoveOf[uint64](src), maps, from, to)
 	case 16:
-		moveMappedOf(c, MoveOf[[2]uint64](dst), MoveOf[[2]uint64](src), maps)
+		moveMappedOf(c, MoveOf[[2]uint64](dst), MoveOf[[2]uint64](src), maps, from, to)
 	}
 }
 
-func moveMappedOf[E MoveElem](c *ir.Call, dst, src []E, maps [][]int) {
+// LongRun is the number of adjacent elements from which [MoveMapped] reads the first index only.
+const LongRun = 16
+
+// AdjacentRun returns the range of the longest series of successive numbers in the last of the lists.
+func AdjacentRun(lists [][]int) (from, to int) {
+	if len(lists) == 0 {
+		return 0, 0
+	}
+	list := lists[len(lists)-1]
+	for i := 0; i < len(list); {
+		j := i + 1
+		for j < len(list) && list[j] == list[j-1]+1 {
+			j++
+		}
+		if j-i > to-from {
+			from, to = i, j
+		}
+		i = j
+	}
+	return from, to
+}
+
+func moveMappedOf[E MoveElem](c *ir.Call, dst, src []E, maps [][]int, a, b int) {
 	if len(dst) == 0 {
 		return
 	}
@@ -307,23 +330,11 @@ func moveMappedOf[E MoveElem](c *ir.Call, dst, src []E, maps [][]int) {
 	last := maps[len(maps)-1]
 	lead := maps[:len(maps)-1]
 	n := len(last)
-	// [a, b) is a long contiguous range of the innermost dimension, which is copied at once.
-	a, b := 0, 0
-	for i := 0; i < n; {
-		j := i + 1
-		for j < n && last[j] == last[j-1]+1 {
-			j++
-		}
-		if j-i > b-a {
-			a, b = i, j
-		}
-		i = j
-	}
 	words, twice := any(dst).([]uint32)
-	from, _ := any(src).([]uint32)
-	twice = twice && n%2 == 0
-	for i, v := range last {
-		twice = twice && v == i/2
+	singles, _ := any(src).([]uint32)
+	twice = twice && n%2 == 0 && b-a < LongRun
+	for i := 0; i < n && twice; i++ {
+		twice = last[i] == i/2
 	}
 	c.Parallel(len(dst)/n, 1+(1<<14)/n, func(lo, hi int) {
 		pos := make([]int, len(lead))
@@ -345,7 +356,7 @@ func moveMappedOf[E MoveElem](c *ir.Call, dst, src []E, maps [][]int) {
 			}
 			before = base
 			if twice {
-				doubleWords(words[row*n:][:n], from[base:])
+				doubleWords(words[row*n:][:n], singles[base:])
 				nextCombination(pos, lead)
 				continue
 			}

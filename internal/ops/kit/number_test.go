@@ -84,7 +84,8 @@ func moveMapped[E MoveElem](t *testing.T, elem func(i int) E) {
 				columns[i] = at(i)
 			}
 			got := make([]E, len(rows)*n)
-			moveMappedOf(&ir.Call{Env: plainEnv{}}, got, src, [][]int{rows, columns})
+			from, to := AdjacentRun([][]int{rows, columns})
+			moveMappedOf(&ir.Call{Env: plainEnv{}}, got, src, [][]int{rows, columns}, from, to)
 			for i, v := range got {
 				if want := src[rows[i/n]+columns[i%n]]; v != want {
 					t.Errorf("%d columns of %T, %s: element %d is %v, want %v", n, v, name, i, v, want)
