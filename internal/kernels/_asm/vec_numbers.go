@@ -189,6 +189,14 @@ func casts() []*conversion {
 		cast("i32ToI64", "int32", "int64", halves("VPMOVSXDQ", 4, 8, false)),
 		cast("f32ToF64", "float32", "float64", halves("VCVTPS2PD", 4, 8, false)),
 		cast("i32ToF64", "int32", "float64", halves("VCVTDQ2PD", 4, 8, false)),
+		cast("addF32ToF64", "float32", "float64", func(g *fn, s, d string) {
+			for k := range 2 {
+				at := offset(k*g.width/2*8, d)
+				g.op("VCVTPS2PD", offset(k*g.width/2*4, s), 0)
+				g.op("VADDPD", at, 0, 0)
+				g.op("VMOVUPS", 0, at)
+			}
+		}),
 		cast("f64ToF32", "float64", "float32", halves("VCVTPD2PS", 8, 4, true)),
 		cast("f64ToI32", "float64", "int32", halves("VCVTTPD2DQ", 8, 4, true)),
 		only(cast("f32ToI64", "float32", "int64", halves("VCVTTPS2QQ", 4, 8, false))),

@@ -154,6 +154,15 @@ func F32ToF64(l cpu.Level, dst []float64, x []float32) { f32ToF64(l, dst, x) }
 
 func f32ToF64Generic(dst []float64, x []float32) { castLoop(dst, x) }
 
+// AddF32ToF64 computes dst[i] += float64(x[i]).
+func AddF32ToF64(l cpu.Level, dst []float64, x []float32) { addF32ToF64(l, dst, x) }
+
+func addF32ToF64Generic(dst []float64, x []float32) {
+	for i, v := range x[:len(dst)] {
+		dst[i] += float64(v)
+	}
+}
+
 // I32ToF64 computes dst[i] = float64(x[i]).
 func I32ToF64(l cpu.Level, dst []float64, x []int32) { i32ToF64(l, dst, x) }
 

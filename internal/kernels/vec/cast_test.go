@@ -3,6 +3,7 @@ package vec
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	testkit "github.com/onward-ml/onward/internal/testing"
@@ -32,6 +33,13 @@ var castTable = []struct {
 	{"i8ToI64", false, castCase(I8ToI64, i8ToI64Generic)},
 	{"i32ToI64", false, castCase(I32ToI64, i32ToI64Generic)},
 	{"f32ToF64", false, castCase(F32ToF64, f32ToF64Generic)},
+	{"addF32ToF64", false, castCase(func(l level, dst []float64, x []float32) {
+		copy(dst, slices.Repeat([]float64{0x1p50 + 0.25}, len(dst)))
+		AddF32ToF64(l, dst, x)
+	}, func(dst []float64, x []float32) {
+		copy(dst, slices.Repeat([]float64{0x1p50 + 0.25}, len(dst)))
+		addF32ToF64Generic(dst, x)
+	})},
 	{"i32ToF64", false, castCase(I32ToF64, i32ToF64Generic)},
 	{"f64ToF32", false, castCase(F64ToF32, f64ToF32Generic)},
 	{"f64ToI32", false, castCase(F64ToI32, f64ToI32Generic)},

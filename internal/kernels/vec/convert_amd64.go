@@ -121,6 +121,12 @@ func i32ToF64AVX512(dst *float64, x *int32, n int)
 func i32ToF64AVX2(dst *float64, x *int32, n int)
 
 //go:noescape
+func addF32ToF64AVX512(dst *float64, x *float32, n int)
+
+//go:noescape
+func addF32ToF64AVX2(dst *float64, x *float32, n int)
+
+//go:noescape
 func f64ToF32AVX512(dst *float32, x *float64, n int)
 
 //go:noescape
@@ -456,6 +462,20 @@ func i32ToF64(l cpu.Level, dst []float64, x []int32) {
 		dst, x = dst[n:], x[n:]
 	}
 	i32ToF64Generic(dst, x)
+}
+
+func addF32ToF64(l cpu.Level, dst []float64, x []float32) {
+	x = x[:len(dst)]
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
+			addF32ToF64AVX512(&dst[0], &x[0], n)
+		} else {
+			addF32ToF64AVX2(&dst[0], &x[0], n)
+		}
+		dst, x = dst[n:], x[n:]
+	}
+	addF32ToF64Generic(dst, x)
 }
 
 func f64ToF32(l cpu.Level, dst []float32, x []float64) {

@@ -68,6 +68,8 @@ func f32ToF64(_ cpu.Level, dst []float64, x []float32) { f32ToF64Generic(dst, x)
 
 func i32ToF64(_ cpu.Level, dst []float64, x []int32) { i32ToF64Generic(dst, x) }
 
+func addF32ToF64(_ cpu.Level, dst []float64, x []float32) { addF32ToF64Generic(dst, x) }
+
 func f64ToF32(_ cpu.Level, dst []float32, x []float64) { f64ToF32Generic(dst, x) }
 
 func f64ToI32(_ cpu.Level, dst []int32, x []float64) { f64ToI32Generic(dst, x) }

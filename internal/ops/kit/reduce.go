@@ -322,8 +322,9 @@ func reduceCols[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T, A
 			m := min(ReduceBlock, p.inner-lo)
 			base := planOffset(outer, p.kept, p.keptAt) + lo
 			acc := buf[:m]
-			for k := range acc {
-				acc[k] = r.Init
+			acc[0] = r.Init
+			for n := 1; n < len(acc); n *= 2 {
+				copy(acc[n:], acc[:n])
 			}
 			if len(p.reduced) == 1 {
 				stride := p.reduceAt[0]
@@ -536,13 +537,11 @@ func FastSumReducer() *Reducer[float32, float64] {
 	}
 	cols := r.Cols
 	r.Cols = func(acc []float64, x []float32) {
-		var wide [256]float64
-		for ; len(acc) >= ShortRow; acc, x = acc[min(len(acc), len(wide)):], x[min(len(x), len(wide)):] {
-			w := wide[:min(len(acc), len(wide))]
-			vec.F32ToF64(cpu.Active(), w, x)
-			vec.AddF64(cpu.Active(), acc[:len(w)], acc, w)
+		if len(acc) < ShortRow {
+			cols(acc, x)
+			return
 		}
-		cols(acc, x)
+		vec.AddF32ToF64(cpu.Active(), acc, x)
 	}
 	done := r.Done
 	r.Done = func(dst []float32, acc []float64, n int) {
