@@ -37,7 +37,7 @@ func BenchmarkConv(b *testing.B) {
 		}
 		if s.Kernel[0] == 3 && s.Stride[0] == 1 && s.Group == 1 {
 			for _, m := range []int{2, 4} {
-				d := &Winograd{In: in, Out: out, Top: pad, Left: pad, Weights: PackWinograd(cpu.Active(), m, w, nil, s.Cin, s.Cout)}
+				d := &Winograd{In: in, Out: out, Top: pad, Left: pad, Dilation: 1, Weights: PackWinograd(cpu.Active(), m, w, nil, s.Cin, s.Cout)}
 				run(fmt.Sprintf("F%d", m), func() { d.Run(cpu.Active(), nil, by, bx, &BlockedEpilogue{}) })
 			}
 		}

@@ -416,7 +416,9 @@ func (d *Winograd) rounded(level cpu.Level) *Winograd {
 	w.rounded = memory.Slice[uint16](len(w.Data))
 	gemm.RoundPairs(level, w.rounded, w.Data)
 	w.Data = nil
-	return &Winograd{In: d.In, Out: d.Out, Top: d.Top, Left: d.Left, Weights: &w}
+	c := *d
+	c.Weights = &w
+	return &c
 }
 
 // roundedLen returns the number of elements of the rounded input of n tiles at one point.

@@ -152,7 +152,7 @@ func TestRoundedWinograd(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 9))
 	for i, s := range []*Shape{
 		shape2(1, 32, 32, 1, 8, 8, 3, 1, 1, 1), shape2(1, 20, 50, 1, 7, 7, 3, 1, 1, 1), shape2(1, 16, 16, 1, 13, 18, 3, 1, 1, 0), shape2(1, 40, 33, 1, 1, 3, 3, 1, 1, 1),
-		shape2(1, 160, 130, 1, 9, 10, 3, 1, 1, 1), shape2(1, 17, 32, 1, 30, 23, 3, 1, 1, 2),
+		shape2(1, 160, 130, 1, 9, 10, 3, 1, 1, 1), shape2(1, 17, 32, 1, 30, 23, 3, 1, 1, 2), shape2(1, 32, 40, 1, 11, 9, 3, 1, 2, 2),
 	} {
 		b := newBlocked(r, s, 7)
 		for _, exact := range []bool{true, false} {
@@ -179,7 +179,7 @@ func TestRoundedWinograd(t *testing.T) {
 				for _, par := range []gemm.Par{nil, twoWays, oneByOne} {
 					tol := map[bool]float64{true: 0, false: 0.03}[exact]
 					b.run(t, fmt.Sprintf("rounded F(2,3) %v %+v", l, *s), l, i&1 == 0, i%3 == 0, tol, func(in, out Layout, y, x []float32, ep *BlockedEpilogue) {
-						d := &Winograd{In: in, Out: out, Top: s.PadBegin[0], Left: s.PadBegin[1], Weights: PackWinograd(cpu.Generic, 2, b.w, b.ep.Bias, s.Cin, s.Cout)}
+						d := &Winograd{In: in, Out: out, Top: s.PadBegin[0], Left: s.PadBegin[1], Dilation: s.Dilation[0], Weights: PackWinograd(cpu.Generic, 2, b.w, b.ep.Bias, s.Cin, s.Cout)}
 						d.rounded(l).Run(l, par, y, x, ep)
 						if want == nil {
 							want = slices.Clone(y)
@@ -226,7 +226,7 @@ func TestRoundedPauses(t *testing.T) {
 	in, out, _ := b.layouts(false)
 	x, y := make([]float32, in.Len()), make([]float32, out.Len())
 	d := b.rounded(t, cpu.Active(), in, out)
-	w := (&Winograd{In: in, Out: out, Top: 1, Left: 1, Weights: PackWinograd(cpu.Active(), 2, b.w, nil, 512, 64)}).rounded(cpu.Active())
+	w := (&Winograd{In: in, Out: out, Top: 1, Left: 1, Dilation: 1, Weights: PackWinograd(cpu.Active(), 2, b.w, nil, 512, 64)}).rounded(cpu.Active())
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 		if !cpu.DotBF16(l) {
 			t.Skip("the level has no instructions for bfloat16")

@@ -150,6 +150,7 @@ func TestWinograd(t *testing.T) {
 		for i, s := range []*Shape{
 			shape2(1, 32, 32, 1, 8, 8, 3, 1, 1, 1), shape2(1, 20, 50, 1, 7, 7, 3, 1, 1, 1), shape2(1, 16, 16, 1, 13, 18, 3, 1, 1, 0), shape2(1, 40, 33, 1, 1, 3, 3, 1, 1, 1),
 			shape2(1, 160, 130, 1, 9, 10, 3, 1, 1, 1), shape2(1, 17, 32, 1, 30, 23, 3, 1, 1, 2), shape2(1, 4112, 16, 1, 4, 3, 3, 1, 1, 1),
+			shape2(1, 32, 32, 1, 13, 11, 3, 1, 2, 2), shape2(1, 20, 50, 1, 33, 30, 3, 1, 6, 6), shape2(1, 16, 16, 1, 12, 7, 3, 1, 3, 1), shape2(1, 16, 40, 1, 5, 20, 3, 1, 8, 15), shape2(1, 16, 16, 1, 9, 11, 3, 1, 2, 0),
 		} {
 			for _, m := range []int{2, 4} {
 				for _, e := range []int{0, 3, 7, 11} {
@@ -160,7 +161,7 @@ func TestWinograd(t *testing.T) {
 					for _, par := range []gemm.Par{nil, twoWays} {
 						tol := map[int]float64{2: 1e-5, 4: 3e-5}[m] * max(1, math.Sqrt(float64(s.Cin))/16)
 						b.run(t, fmt.Sprintf("F(%d,3) %v %+v", m, l, *s), l, i&1 == 0, i%3 == 0, tol, func(in, out Layout, y, x []float32, ep *BlockedEpilogue) {
-							d := &Winograd{In: in, Out: out, Top: s.PadBegin[0], Left: s.PadBegin[1], Weights: PackWinograd(l, m, b.w, b.ep.Bias, s.Cin, s.Cout)}
+							d := &Winograd{In: in, Out: out, Top: s.PadBegin[0], Left: s.PadBegin[1], Dilation: s.Dilation[0], Weights: PackWinograd(l, m, b.w, b.ep.Bias, s.Cin, s.Cout)}
 							if err := d.Check(); err != nil {
 								t.Fatal(err)
 							}
@@ -180,7 +181,7 @@ func TestWinogradError(t *testing.T) {
 	for m, bound := range map[int]float64{2: 5e-6, 4: 1.5e-5} {
 		testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 			b.run(t, fmt.Sprintf("F(%d,3)", m), l, testkit.Low, true, bound, func(in, out Layout, y, x []float32, ep *BlockedEpilogue) {
-				d := &Winograd{In: in, Out: out, Top: 1, Left: 1, Weights: PackWinograd(l, m, b.w, nil, s.Cin, s.Cout)}
+				d := &Winograd{In: in, Out: out, Top: 1, Left: 1, Dilation: 1, Weights: PackWinograd(l, m, b.w, nil, s.Cin, s.Cout)}
 				d.Run(l, nil, y, x, ep)
 			})
 		})
@@ -314,7 +315,7 @@ func TestNaNPasses(t *testing.T) {
 					(&Direct{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackWeights(l, b.w, nil, 16, 32, 1, 3, 3)}).Run(l, nil, y, x, ep)
 				},
 				"winograd": func() {
-					(&Winograd{In: in, Out: out, Top: 1, Left: 1, Weights: PackWinograd(l, 2, b.w, nil, 16, 32)}).Run(l, nil, y, x, ep)
+					(&Winograd{In: in, Out: out, Top: 1, Left: 1, Dilation: 1, Weights: PackWinograd(l, 2, b.w, nil, 16, 32)}).Run(l, nil, y, x, ep)
 				},
 			} {
 				clear(y)
@@ -469,7 +470,7 @@ func TestPauses(t *testing.T) {
 	in, out, _ := b.layouts(false)
 	x, y := make([]float32, in.Len()), make([]float32, out.Len())
 	d := &Direct{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackWeights(cpu.Active(), b.w, nil, 64, 64, 1, 3, 3)}
-	w := &Winograd{In: in, Out: out, Top: 1, Left: 1, Weights: PackWinograd(cpu.Active(), 4, b.w, nil, 64, 64)}
+	w := &Winograd{In: in, Out: out, Top: 1, Left: 1, Dilation: 1, Weights: PackWinograd(cpu.Active(), 4, b.w, nil, 64, 64)}
 	dw := &Depthwise{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackDepthwise(b.w, nil, 64, 3, 3)}
 	fused, err := NewFusedDepthwise(d.To(in), dw)
 	if err != nil {
@@ -495,7 +496,7 @@ func TestNoAllocations(t *testing.T) {
 	in, out, _ := b.layouts(false)
 	x, y := make([]float32, in.Len()), make([]float32, out.Len())
 	direct := &Direct{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackWeights(cpu.Active(), b.w, nil, 32, 32, 1, 3, 3)}
-	winograd := &Winograd{In: in, Out: out, Top: 1, Left: 1, Weights: PackWinograd(cpu.Active(), 4, b.w, nil, 32, 32)}
+	winograd := &Winograd{In: in, Out: out, Top: 1, Left: 1, Dilation: 1, Weights: PackWinograd(cpu.Active(), 4, b.w, nil, 32, 32)}
 	depthwise := &Depthwise{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackDepthwise(b.w, nil, 32, 3, 3)}
 	nchw := &NCHWInput{Cin: 3, H: 14, W: 14, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackNCHWInput(b.w, nil, 3, 32, 3, 3)}
 	pool := &Pool{Kind: MaxPool, In: in, Out: out, KH: 3, KW: 3, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Bottom: 1, Right: 1}

@@ -66,8 +66,8 @@ func NewTransposed(level cpu.Level, w, bias []float32, cin, cout int, kernel, in
 	}
 	d.in = NewLayout(cin, in[0], in[1], before[0], before[1], after[0], after[1])
 	d.out = NewLayout(phases*cout, size[0], size[1], 0, 0, 0, 0)
-	if m := ChooseWinograd(level, cin, phases*cout, size[0], size[1]); m > 0 && th == 3 && tw == 3 {
-		k := &Winograd{In: d.in, Out: d.out, Top: before[0], Left: before[1], Weights: PackWinograd(level, m, flat, b, cin, phases*cout)}
+	if m := ChooseWinograd(level, cin, phases*cout, size[0], size[1], 1); m > 0 && th == 3 && tw == 3 {
+		k := &Winograd{In: d.in, Out: d.out, Top: before[0], Left: before[1], Dilation: 1, Weights: PackWinograd(level, m, flat, b, cin, phases*cout)}
 		d.kernel = k
 		return d, k.Check()
 	}

@@ -48,8 +48,8 @@ func NewVolume(level cpu.Level, s *Shape, w, bias []float32) (*Volume, error) {
 			}
 		}
 	}
-	if m := ChooseWinograd(level, kd*ci, s.Cout, s.Out[1], s.Out[2]); m > 0 && kh == 3 && kw == 3 && allEqual(s.Stride[1:], 1) && allEqual(s.Dilation[1:], 1) {
-		k := &Winograd{In: in, Out: v.out, Top: s.PadBegin[1], Left: s.PadBegin[2], Weights: PackWinograd(level, m, flat, bias, kd*ci, s.Cout)}
+	if m := ChooseWinograd(level, kd*ci, s.Cout, s.Out[1], s.Out[2], 1); m > 0 && kh == 3 && kw == 3 && allEqual(s.Stride[1:], 1) && allEqual(s.Dilation[1:], 1) {
+		k := &Winograd{In: in, Out: v.out, Top: s.PadBegin[1], Left: s.PadBegin[2], Dilation: 1, Weights: PackWinograd(level, m, flat, bias, kd*ci, s.Cout)}
 		v.kernel = k
 		return v, k.Check()
 	}

@@ -29,18 +29,45 @@ type WinogradWeights struct {
 	rounded   []uint16 // Data rounded to bfloat16, pairs of channels interleaved, or nil
 }
 
-// ChooseWinograd returns the tile size for a 3×3 convolution with stride 1 at the given output
+// ChooseWinograd returns the tile size for a 3×3 convolution with stride 1 and a dilation at the given output
 // size: 4, 2, or 0 if the direct convolution is as fast.
-func ChooseWinograd(level cpu.Level, cin, cout, h, w int) int {
-	switch {
-	case level != cpu.AVX512 && level != cpu.NEON || cin < 8 || cout < 8:
+func ChooseWinograd(level cpu.Level, cin, cout, h, w, dilation int) int {
+	if level != cpu.AVX512 && level != cpu.NEON || cin < 8 || cout < 8 || min(h, w) < 4 {
 		return 0
-	case min(h, w) >= 20:
-		return 4
-	case min(h, w) >= 4:
+	}
+	if dilation == 1 {
+		if min(h, w) >= 20 {
+			return 4
+		}
 		return 2
 	}
-	return 0
+	if cin < 24 || cout < 24 { // the pixels of a tile are copied one by one
+		return 0
+	}
+	// The outputs of a dilated convolution are divided into grids, whose last tiles may be mostly empty. The direct
+	// convolution has 9 multiplications per output and channel, but no transforms.
+	best, size := 6*h*w, 0
+	for _, m := range []int{2, 4} {
+		if n := gridTiles(h, m, dilation) * gridTiles(w, m, dilation) * (m + 2) * (m + 2); n < best {
+			best, size = n, m
+		}
+	}
+	return size
+}
+
+// gridTiles returns the number of tiles of m that cover n outputs, each tile with outputs at a distance of dilation.
+func gridTiles(n, m, dilation int) int {
+	long := n % dilation // grids with one output more than the others
+	return long*tiles(n/dilation+1, m) + (dilation-long)*tiles(n/dilation, m)
+}
+
+// gridTile returns the first output of tile t of n outputs.
+func gridTile(t, n, m, dilation int) int {
+	long, each, first := n%dilation, tiles(n/dilation+1, m), 0
+	if t >= long*each {
+		t, each, first = t-long*each, tiles(n/dilation, m), long
+	}
+	return first + t/each + t%each*m*dilation
 }
 
 // PackWinograd transforms w of shape (cout, cin, 3, 3) in float64. bias may be nil.
@@ -119,6 +146,7 @@ func winogradFilterGeneric(m int, src, dst *float32, xi, n int) {
 type Winograd struct {
 	In, Out   Layout
 	Top, Left int // padding
+	Dilation  int // at least 1
 	Weights   *WinogradWeights
 }
 
@@ -128,8 +156,11 @@ func (d *Winograd) Check() error {
 	if d.In.C != w.Cin || d.Out.C != w.Cout {
 		return fmt.Errorf("layouts of %d and %d channels do not fit weights from %d to %d", d.In.C, d.Out.C, w.Cin, w.Cout)
 	}
-	if d.Top < 0 || d.Top > 2 || d.Left < 0 || d.Left > 2 {
-		return fmt.Errorf("padding %d, %d, want 0 to 2", d.Top, d.Left)
+	if d.Dilation < 1 {
+		return fmt.Errorf("dilation %d, want at least 1", d.Dilation)
+	}
+	if most := 2 * d.Dilation; d.Top < 0 || d.Top > most || d.Left < 0 || d.Left > most {
+		return fmt.Errorf("padding %d, %d, want 0 to %d", d.Top, d.Left, most)
 	}
 	return nil
 }
@@ -191,7 +222,7 @@ func (d *Winograd) run(level cpu.Level, par gemm.Par, y, x []float32, ep *Blocke
 		ep.AddLayout.check("residual", ep.Add)
 	}
 	m := d.Weights.M
-	n := tiles(d.Out.H, m) * tiles(d.Out.W, m)
+	n := gridTiles(d.Out.H, m, d.Dilation) * gridTiles(d.Out.W, m, d.Dilation)
 	most := 28 // tiles per block, so that V and M of 128 channels stay in the second-level cache
 	if d.Weights.streamed {
 		most = 56
@@ -297,24 +328,30 @@ func elem(s []float32, i int) *float32 { return (*float32)(at(ptr(s), i)) }
 // input transforms the channel blocks [c0, c1) into V[xi][cb][tile][16].
 func (r *winogradRun) input(c0, c1 int) {
 	m, in := r.Weights.M, &r.In
-	side, tw, n := m+2, tiles(r.Out.W, m), r.t1-r.t0
+	side, n, step := m+2, r.t1-r.t0, r.Dilation
+	tw := gridTiles(r.Out.W, m, step)
 	patch := r.patch[:side*side*Lanes]
 	for cb := c0; cb < c1; cb++ {
 		dst := cb * n * Lanes
 		for t := r.t0; t < r.t1; {
 			ty, tx := t/tw, t%tw
-			y, x := ty*m-r.Top, tx*m-r.Left
+			y, x := gridTile(ty, r.Out.H, m, step)-r.Top, gridTile(tx, r.Out.W, m, step)-r.Left
 			inside := 0 // tiles in this row inside of the stored area
-			if y >= -in.Top && y+side <= in.H+in.Bottom && x >= -in.Left {
+			if step == 1 && y >= -in.Top && y+side <= in.H+in.Bottom && x >= -in.Left {
 				inside = min(tw-tx, r.t1-t, max(0, in.W+in.Right-x-2)/m)
 			}
 			if inside > 0 {
 				winogradInput(r.level, m, elem(r.x, in.At(cb, y, x)), elem(r.b.v, dst), in.Row*4, r.vx*4, inside)
 			} else {
 				clear(patch)
-				xa, xb := max(x, 0), min(x+side, in.W)
-				for yy := max(y, 0); yy < min(y+side, in.H) && xa < xb; yy++ {
-					copy(patch[((yy-y)*side+xa-x)*Lanes:], r.x[in.At(cb, yy, xa):][:(xb-xa)*Lanes])
+				xa := max(0, tiles(-x, step)) // the first column inside
+				xb := min(side, tiles(in.W-x, step))
+				for i := range side {
+					yy := y + i*step
+					if yy < 0 || yy >= in.H || xa >= xb {
+						continue
+					}
+					copyPixels(patch[(i*side+xa)*Lanes:], r.x[in.At(cb, yy, x+xa*step):], xb-xa, 1, step)
 				}
 				inside = 1
 				winogradInput(r.level, m, &patch[0], elem(r.b.v, dst), side*Lanes*4, r.vx*4, 1)
@@ -325,6 +362,13 @@ func (r *winogradRun) input(c0, c1 int) {
 		if r.Weights.rounded != nil {
 			r.round(cb)
 		}
+	}
+}
+
+// copyPixels copies n pixels of a block, which are to and from pixels apart.
+func copyPixels(dst, src []float32, n, to, from int) {
+	for i := range n {
+		*(*[Lanes]float32)(dst[i*to*Lanes:]) = *(*[Lanes]float32)(src[i*from*Lanes:])
 	}
 }
 
@@ -397,8 +441,8 @@ func (r *winogradRun) multiply(xi, p int) {
 // output applies the output transform to the blocks of panel p and stores them.
 func (r *winogradRun) output(p int) {
 	m, out := r.Weights.M, &r.Out
-	tw, n := tiles(out.W, m), r.t1-r.t0
-	side := m + 2
+	side, n, step := m+2, r.t1-r.t0, r.Dilation
+	tw := gridTiles(out.W, m, step)
 	tile := r.patch[side*side*Lanes:][:m*m*Lanes]
 	res := r.patch[(side*side+m*m)*Lanes:][:m*m*Lanes]
 	for ob := 2 * p; ob < min(2*p+2, out.Blocks()); ob++ {
@@ -406,9 +450,9 @@ func (r *winogradRun) output(p int) {
 		bias := elem(r.Weights.Bias, ob*Lanes)
 		for t := r.t0; t < r.t1; {
 			ty, tx := t/tw, t%tw
-			y, x := ty*m, tx*m
+			y, x := gridTile(ty, out.H, m, step), gridTile(tx, out.W, m, step)
 			inside := 0
-			if y+m <= out.H {
+			if step == 1 && y+m <= out.H {
 				inside = min(tw-tx, r.t1-t, (out.W-x)/m)
 			}
 			if inside > 0 {
@@ -418,18 +462,18 @@ func (r *winogradRun) output(p int) {
 				}
 				winogradOutput(r.level, m, elem(r.b.m, src), elem(r.y, out.At(ob, y, x)), bias, add, out.Row*4, r.ep.AddLayout.Row*4, r.mx*4, inside, r.lo, r.hi)
 			} else {
-				h, w := min(m, out.H-y), min(m, out.W-x)
+				h, w := min(m, tiles(out.H-y, step)), min(m, tiles(out.W-x, step))
 				var add *float32
 				if r.ep.Add != nil {
 					add = &res[0]
 					for i := range h {
-						copy(res[i*m*Lanes:], r.ep.Add[r.ep.AddLayout.At(ob, y+i, x):][:w*Lanes])
+						copyPixels(res[i*m*Lanes:], r.ep.Add[r.ep.AddLayout.At(ob, y+i*step, x):], w, 1, step)
 					}
 				}
 				inside = 1
 				winogradOutput(r.level, m, elem(r.b.m, src), &tile[0], bias, add, m*Lanes*4, m*Lanes*4, r.mx*4, 1, r.lo, r.hi)
 				for i := range h {
-					copy(r.y[out.At(ob, y+i, x):][:w*Lanes], tile[i*m*Lanes:])
+					copyPixels(r.y[out.At(ob, y+i*step, x):], tile[i*m*Lanes:], w, step, 1)
 				}
 			}
 			t += inside

@@ -86,9 +86,9 @@ func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, act kit.Activ
 		v.kernel, err = k, k.Check()
 	case order != nil || PermutesInput(cv, s, g) && conv.PermutedPointwisePays(in.C, m, cv.Group):
 		v.kernel, err = conv.NewPermutedPointwise(data, b, cv.Group, in, out, sh, sw, order)
-	case kh == 3 && kw == 3 && sh == 1 && sw == 1 && dh == 1 && dw == 1 && cv.Group == 1 && conv.ChooseWinograd(cpu.Active(), in.C, m, out.H, out.W) > 0:
-		k := &conv.Winograd{In: in, Out: out, Top: g.Top, Left: g.Left,
-			Weights: conv.PackWinograd(cpu.Active(), conv.ChooseWinograd(cpu.Active(), in.C, m, out.H, out.W), data, b, in.C, m)}
+	case kh == 3 && kw == 3 && sh == 1 && sw == 1 && dh == dw && max(g.Top, g.Left) <= 2*dh && cv.Group == 1 && conv.ChooseWinograd(cpu.Active(), in.C, m, out.H, out.W, dh) > 0:
+		k := &conv.Winograd{In: in, Out: out, Top: g.Top, Left: g.Left, Dilation: dh,
+			Weights: conv.PackWinograd(cpu.Active(), conv.ChooseWinograd(cpu.Active(), in.C, m, out.H, out.W, dh), data, b, in.C, m)}
 		v.kernel, err = k, k.Check()
 	default:
 		k := &conv.Direct{In: in, Out: out, StrideH: sh, StrideW: sw, DilationH: dh, DilationW: dw, Top: g.Top, Left: g.Left,
