@@ -13,7 +13,7 @@ import (
 // kernels that are wider than the input, with the definition.
 func TestConvTransposeForms(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	for range 600 {
+	for i := range 600 {
 		group, n, mg, cg := 1+r.IntN(2), 1+r.IntN(2), 1+r.IntN(3), 1+r.IntN(5)
 		var in, kernel, dilation, stride, before, after, more, out [2]int
 		for d := range 2 {
@@ -22,9 +22,15 @@ func TestConvTransposeForms(t *testing.T) {
 				kernel[d] += 12
 			}
 			more[d] = r.IntN(max(stride[d], dilation[d]))
+			if i%16 == 0 { // one pixel
+				in[d], dilation[d], more[d] = 1, 1, 0
+			}
 			full := (in[d]-1)*stride[d] + 1 + (kernel[d]-1)*dilation[d] + more[d]
 			before[d] = r.IntN(full)
 			after[d] = r.IntN(full - before[d])
+			if i%32 == 0 {
+				before[d], after[d] = 0, 0
+			}
 			out[d] = full - before[d] - after[d]
 		}
 		numbers := func(n int) []float32 {

@@ -48,6 +48,9 @@ func ConvTransposePlain[T RealFloat](c *ir.Call, s *ConvShape, x, w, bias, y []T
 // ConvTransposeGemm multiplies weights and input and adds the columns of the product to the output
 // (col2im).
 func ConvTransposeGemm[T RealFloat](c *ir.Call, s *ConvShape, x, w, bias, y []T) error {
+	if s.onePixel() {
+		return convTransposePixel(c, s, x, w, bias, y)
+	}
 	if xf, ok := any(x).([]float32); ok {
 		last := len(s.In) - 1
 		switch wf, bf, yf := any(w).([]float32), any(bias).([]float32), any(y).([]float32); {
@@ -117,6 +120,33 @@ func ConvTransposeGemm[T RealFloat](c *ir.Call, s *ConvShape, x, w, bias, y []T)
 		}
 		return c.Err()
 	})
+}
+
+// onePixel reports whether each image of the input is one pixel, and the output its kernels.
+func (s *ConvShape) onePixel() bool {
+	for i, k := range s.Kernel {
+		if s.Out[i] != 1 || s.In[i] != k || s.Before[i] != 0 || s.Dilation[i] != 1 {
+			return false
+		}
+	}
+	return s.Group == 1 && s.M > 0
+}
+
+// convTransposePixel multiplies a matrix of all pixels by the weights.
+func convTransposePixel[T RealFloat](c *ir.Call, s *ConvShape, x, w, bias, y []T) error {
+	taps := s.Taps()
+	var each []T // the bias of each column
+	if bias != nil {
+		var err error
+		if each, err = ir.ScratchOf[T](c, s.C*taps); err != nil {
+			return err
+		}
+		for i := range each {
+			each[i] = bias[i/taps]
+		}
+	}
+	MulPlain(c, s.N, s.C*taps, s.M, x, w, each, y)
+	return c.Err()
 }
 
 // spreads reports whether [convTransposeSpread] supports the shape and takes less time than [convTransposeShifted]: two axes,
