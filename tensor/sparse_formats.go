@@ -134,11 +134,6 @@ func (s *Sparse) fromBlocks() (values, indices *Tensor, err error) {
 		return nil, nil, fail.Errorf("indices of %d blocks have shape %v, want [2 %d]", n, s.Indices.Shape(), n)
 	}
 	ix := Of[int64](s.Indices)
-	type cell struct {
-		at   int64
-		from int
-	}
-	cells := make([]cell, 0, n*h*w)
 	for b := range n {
 		r, c := ix[b], ix[n+b]
 		if r < 0 || r >= int64(rows/h) || c < 0 || c >= int64(cols/w) {
@@ -147,20 +142,24 @@ func (s *Sparse) fromBlocks() (values, indices *Tensor, err error) {
 		if b > 0 && (r < ix[b-1] || r == ix[b-1] && c <= ix[n+b-1]) {
 			return nil, nil, fail.Errorf("block %d at [%d %d] does not follow [%d %d], want ascending order without duplicates", b, r, c, ix[b-1], ix[n+b-1])
 		}
+	}
+	size := s.Values.DType().Bits() / 8
+	data, at := make([]byte, 0, n*h*w*size), make([]int64, 0, n*h*w)
+	for first, end := 0, 0; first < n; first = end { // the blocks of a row
+		for end = first + 1; end < n && ix[end] == ix[first]; {
+			end++
+		}
 		for i := range h {
-			for j := range w {
-				cells = append(cells, cell{(r*int64(h)+int64(i))*int64(cols) + c*int64(w) + int64(j), (b*h+i)*w + j})
+			for b := first; b < end; b++ {
+				for j := range int64(w) {
+					at = append(at, (ix[b]*int64(h)+int64(i))*int64(cols)+ix[n+b]*int64(w)+j)
+				}
+				from := (b*h + i) * w * size
+				data = append(data, s.Values.Bytes()[from:from+w*size]...)
 			}
 		}
 	}
-	slices.SortFunc(cells, func(a, b cell) int { return int(a.at - b.at) })
-	size := s.Values.DType().Bits() / 8
-	data, at := make([]byte, 0, len(cells)*size), make([]int64, len(cells))
-	for i, c := range cells {
-		at[i] = c.at
-		data = append(data, s.Values.Bytes()[c.from*size:(c.from+1)*size]...)
-	}
-	if values, err = FromBytes(s.Values.DType(), data, len(cells)); err != nil {
+	if values, err = FromBytes(s.Values.DType(), data, len(at)); err != nil {
 		return nil, nil, err
 	}
 	indices, err = New(at, len(at))
