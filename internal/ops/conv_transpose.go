@@ -227,7 +227,7 @@ func convTranspose[T kit.RealFloat](c *ir.Call, v *ConvTranspose) error {
 	return err
 }
 
-// convTransposePacked is a ConvTranspose of float32 over two spatial axes of known sizes, with
+// convTransposePacked is a ConvTranspose of float32 over one or two spatial axes of known sizes, with
 // constant weights and bias.
 type convTransposePacked struct {
 	ConvTranspose
@@ -238,7 +238,7 @@ type convTransposePacked struct {
 // Prepare packs constant weights with enough channels to fill blocks.
 func (v *ConvTranspose) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
 	w, ok := in[1].(*tensor.Tensor)
-	if !ok || w.DType() != tensor.TypeFloat32 || w.Rank() != 4 || len(types[0].Shape) != 4 || w.Dim(0) < kit.VolumeChannels || v.Group != 1 {
+	if !ok || w.DType() != tensor.TypeFloat32 || w.Rank() < 3 || w.Rank() > 4 || len(types[0].Shape) != w.Rank() || w.Dim(0) < kit.VolumeChannels || v.Group != 1 {
 		return nil, nil, nil
 	}
 	shape, ok := ir.Ints(types[0].Shape[1:])
@@ -258,12 +258,13 @@ func (v *ConvTranspose) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator
 	if err != nil || kit.Product(s.Shape) == 0 || kit.Product(shape) == 0 || kit.Product(w.Shape()) == 0 {
 		return nil, nil, nil // Run reports the error
 	}
-	var kernel, from, to, stride, pad [2]int
-	for i := range 2 {
-		kernel[i], from[i], to[i], stride[i], pad[i] = s.Kernel[i], s.Out[i], s.In[i], s.Stride[i], s.Before[i]
+	kernel, from, to, stride, pad := [2]int{1, 1}, [2]int{1, 1}, [2]int{1, 1}, [2]int{1, 1}, [2]int{} // one axis is an image of height 1
+	for k := range s.Kernel {
+		i := k + 2 - len(s.Kernel)
+		kernel[i], from[i], to[i], stride[i], pad[i] = s.Kernel[k], s.Out[k], s.In[k], s.Stride[k], s.Before[k]
 		// Not supported: cases in which most of the work would be on zeros, such as outputs beyond
 		// all kernels or strides larger than the kernel.
-		if s.Dilation[i] != 1 || pad[i] >= kernel[i] || stride[i] > kernel[i] || to[i] > stride[i]*(from[i]+1)+kernel[i] {
+		if s.Dilation[k] != 1 || pad[i] >= kernel[i] || stride[i] > kernel[i] || to[i] > stride[i]*(from[i]+1)+kernel[i] {
 			return nil, nil, nil
 		}
 	}
@@ -283,8 +284,8 @@ func (v *ConvTranspose) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator
 // Run computes image by image.
 func (v *convTransposePacked) Run(c *ir.Call) error {
 	x := c.Tensor(0)
-	if x.Rank() != 4 || !slices.Equal(x.Shape()[1:], v.in) {
-		return fail.Errorf("input has shape %v, want [N %d %d %d]", x.Shape(), v.in[0], v.in[1], v.in[2])
+	if x.Rank() != len(v.in)+1 || !slices.Equal(x.Shape()[1:], v.in) {
+		return fail.Errorf("input has shape %v, want N images of %v", x.Shape(), v.in)
 	}
 	n := x.Dim(0)
 	y, err := c.Output(0, tensor.TypeFloat32, append([]int{n}, v.out...)...)
