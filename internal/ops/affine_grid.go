@@ -4,6 +4,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
 )
 
 // AffineGrid returns the grid with which [GridSample] applies affine maps, N×r×(r+1) matrices, to
@@ -36,6 +37,13 @@ func (g *AffineGrid) Infer(c *ir.InferContext) error {
 
 // Run computes in float64.
 func (g *AffineGrid) Run(c *ir.Call) error {
+	if c.Tensor(0).DType() == tensor.TypeFloat64 {
+		return affineGrid[float64](c, g)
+	}
+	return affineGrid[float32](c, g)
+}
+
+func affineGrid[T kit.RealFloat](c *ir.Call, g *AffineGrid) error {
 	theta, size := c.Tensor(0), kit.Ints(c.Tensor(1))
 	if len(size) != 4 && len(size) != 5 {
 		return fail.Errorf("size has %d elements, want 4 or 5", len(size))
@@ -50,26 +58,32 @@ func (g *AffineGrid) Run(c *ir.Call) error {
 	}
 	dims := size[2:]
 	shape := append(append([]int{size[0]}, dims...), r)
-	y, err := kit.RealOut[float64](c, 0, theta.DType(), shape...)
+	y, err := kit.RealOut[T](c, 0, theta.DType(), shape...)
 	if err != nil || len(y.Data) == 0 {
 		return err
 	}
-	places := kit.Product(dims)
-	c.Parallel(size[0]*places, kit.GrainFor(r*r+8), func(lo, hi int) {
-		at := make([]float64, r+1) // coordinates, last axis first, then 1
-		at[r] = 1
-		for p := lo; p < hi; p++ {
-			for a, i := r-1, p%places; a >= 0; a-- {
-				at[r-1-a] = g.coordinate(i%dims[a], dims[a])
-				i /= dims[a]
-			}
-			t := m[p/places*r*(r+1):]
+	places, width := kit.Product(dims), dims[r-1]
+	last := make([]float64, width)
+	for i := range last {
+		last[i] = g.coordinate(i, width)
+	}
+	c.Parallel(size[0]*places/width, kit.GrainFor(width*r*(r+1)), func(lo, hi int) {
+		var terms [3]float64 // of a coordinate that do not depend on the last axis
+		for row := lo; row < hi; row++ {
+			t := m[row*width/places*r*(r+1):]
+			grid := y.Data[row*width*r:][:width*r]
 			for k := range r {
-				sum := 0.0
-				for j, v := range at {
-					sum += t[k*(r+1)+j] * v
+				t := t[k*(r+1):][:r+1]
+				for j, i := 0, row; j < r-1; j++ { // from the axis before the last one on
+					d := dims[r-2-j]
+					terms[j] = t[j+1] * g.coordinate(i%d, d)
+					i /= d
 				}
-				y.Data[p*r+k] = sum
+				terms[r-1] = t[r]
+				f, t0, t1, t2 := t[0], terms[0], terms[1], terms[2]
+				for i, x := range last {
+					grid[i*r+k] = T(f*x + t0 + t1 + t2)
+				}
 			}
 		}
 	})
