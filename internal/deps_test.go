@@ -36,7 +36,7 @@ var layers = map[string][]string{
 	"onnx":                {"tensor", "internal/memory", "internal/fail"},
 
 	// Kernels see slices and ints, never tensors or graphs.
-	"internal/kernels": {"internal/cpu", "internal/memory"},
+	"internal/kernels": {"internal/cpu", "internal/memory", "internal/fail"},
 
 	// Image codecs see bytes and pixels. The public packages only link those that
 	// package ops does not.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/onnx"
@@ -162,7 +163,7 @@ func (x *graphExport) graph(outputs []string) error {
 	}
 	for _, n := range g.Nodes {
 		if err := x.node(n); err != nil {
-			return fmt.Errorf("node %q (%s): %w", n.Label(g), kit.QualifiedName(n.Domain, n.OpType), err)
+			return fail.Errorf("node %q (%s): %w", n.Label(g), kit.QualifiedName(n.Domain, n.OpType), err)
 		}
 	}
 	for i, id := range g.Outputs {
@@ -204,7 +205,7 @@ func (x *graphExport) value(id ir.ValueID) string {
 	v := &x.g.Values[id]
 	name, err := x.constant(x.wish(id), v.Const)
 	if err != nil && x.err == nil {
-		x.err = fmt.Errorf("value %q: %w", v.Name, err)
+		x.err = fail.Errorf("value %q: %w", v.Name, err)
 	}
 	x.names[id] = name
 	return name
@@ -254,7 +255,7 @@ func (x *graphExport) build(out string, v tensor.Value) error {
 	case nil:
 		return errors.New("no node computes it")
 	}
-	return fmt.Errorf("constants of type %s are not supported", v.Type())
+	return fail.Errorf("constants of type %s are not supported", v.Type())
 }
 
 // emit appends a node.
@@ -325,7 +326,7 @@ func (x *graphExport) node(n *ir.Node) error {
 	for _, name := range slices.Sorted(maps.Keys(s.Attrs)) { // subgraphs name their values in this order
 		a, err := x.attribute(n, s.Attrs[name])
 		if err != nil {
-			return fmt.Errorf("attribute %s: %w", name, err)
+			return fail.Errorf("attribute %s: %w", name, err)
 		}
 		attrs[name] = a
 	}
@@ -410,7 +411,7 @@ func (x *graphExport) subgraph(g *ir.Graph) (*onnx.Graph, error) {
 		r.Outputs = append(r.Outputs, v)
 	}
 	if err := s.graph(outputs); err != nil {
-		return nil, fmt.Errorf("subgraph %q: %w", g.Name, err)
+		return nil, fail.Errorf("subgraph %q: %w", g.Name, err)
 	}
 	r.Nodes = s.nodes
 	return r, nil

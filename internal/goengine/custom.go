@@ -2,11 +2,11 @@ package goengine
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/onward-ml/onward/driver"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -89,7 +89,7 @@ func (c *checked) build(a *kit.Attrs, opset int) kit.Operator {
 		switch v.(type) {
 		case int64, float32, string, *tensor.Tensor, *tensor.Sparse, []int64, []float32, []string, []*tensor.Tensor:
 		default:
-			return a.Fail(fmt.Errorf("attribute %s is a graph or a type, which custom operators do not support", name))
+			return a.Fail(fail.Errorf("attribute %s is a graph or a type, which custom operators do not support", name))
 		}
 	}
 	return &customOperator{checked: c, attrs: attrs}
@@ -116,7 +116,7 @@ func (c *customOperator) outputTypes(in []tensor.Type, n int) ([]tensor.Type, er
 		p := c.sig.Out[min(i, len(c.sig.Out)-1)]
 		t, ok := c.sig.Resolve(p.Pattern, bound)
 		if !ok {
-			return nil, fmt.Errorf("the type of output %d (%s) is not determined: no input binds %s", i, p.Name, p.Pattern)
+			return nil, fail.Errorf("the type of output %d (%s) is not determined: no input binds %s", i, p.Name, p.Pattern)
 		}
 		r[i] = t
 	}
@@ -196,7 +196,7 @@ func (c *customOperator) call(ctx context.Context, node string, in []tensor.Valu
 		return nil, err
 	}
 	if len(out) < n {
-		return nil, fmt.Errorf("the custom operator returned %d outputs, want %d", len(out), n)
+		return nil, fail.Errorf("the custom operator returned %d outputs, want %d", len(out), n)
 	}
 	r := make([]tensor.Value, n)
 	for i := range r {
@@ -204,10 +204,10 @@ func (c *customOperator) call(ctx context.Context, node string, in []tensor.Valu
 			continue
 		}
 		if absent(out[i]) {
-			return nil, fmt.Errorf("the custom operator returned no output %d", i)
+			return nil, fail.Errorf("the custom operator returned no output %d", i)
 		}
 		if got := out[i].Type(); !got.Equal(types[i]) && !EmptyOf(out[i], types[i]) {
-			return nil, fmt.Errorf("the custom operator returned %s as output %d, which is declared as %s", got, i, types[i])
+			return nil, fail.Errorf("the custom operator returned %s as output %d, which is declared as %s", got, i, types[i])
 		}
 		r[i] = out[i]
 	}
@@ -250,7 +250,7 @@ func absent(v tensor.Value) bool {
 func guarded[T any](what string, fn func() (T, error)) (r T, err error) {
 	defer func() {
 		if e := recover(); e != nil {
-			err = fmt.Errorf("the custom operator's %s panicked: %v", what, e)
+			err = fail.Errorf("the custom operator's %s panicked: %v", what, e)
 		}
 	}()
 	return fn()

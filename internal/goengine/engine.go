@@ -2,7 +2,6 @@ package goengine
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/exec"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
@@ -80,7 +80,7 @@ func (e *engine) order() []int {
 func (e *engine) Run(ctx context.Context, req *driver.Request) error {
 	in := req.In
 	if len(in) != len(e.graph.Inputs) {
-		return fmt.Errorf("got %d inputs, want %d", len(in), len(e.graph.Inputs))
+		return fail.Errorf("got %d inputs, want %d", len(in), len(e.graph.Inputs))
 	}
 	if len(e.graph.Defaults) > 0 {
 		in = make([]tensor.Value, len(req.In))

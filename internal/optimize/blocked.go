@@ -1,8 +1,7 @@
 package optimize
 
 import (
-	"fmt"
-
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/blocked"
@@ -246,7 +245,7 @@ func (b *blocker) binary(n *ir.Node, out image) *blockPlan {
 		if op := blocked.NewBinary(n.Op, in[0], in[1], out, kit.Activation{}); op != nil {
 			return op, nil
 		}
-		return nil, fmt.Errorf("%T has no blocked form", n.Op)
+		return nil, fail.Errorf("%T has no blocked form", n.Op)
 	}}
 }
 
@@ -344,7 +343,7 @@ func (b *blocker) rewrite() (int, error) {
 		out := n.Out[0]
 		op, err := p.make(layouts, b.layout(out))
 		if err != nil {
-			return 0, fmt.Errorf("node %q: %w", n.Label(g), err)
+			return 0, fail.Errorf("node %q: %w", n.Label(g), err)
 		}
 		p.make = nil // frees the weights
 		for _, id := range n.In {

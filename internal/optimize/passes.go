@@ -4,9 +4,9 @@ package optimize
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -118,7 +118,7 @@ func Run(ctx context.Context, g *ir.Graph, o *Options) error {
 			}
 			n, err := p.run(o, g)
 			if err != nil {
-				return fmt.Errorf("pass %s: %w", p.Name, err)
+				return fail.Errorf("pass %s: %w", p.Name, err)
 			}
 			if n > 0 && o.Explain != nil {
 				o.Explain(before.edit(p.Name, n, g))
@@ -128,7 +128,7 @@ func Run(ctx context.Context, g *ir.Graph, o *Options) error {
 			return err
 		}
 		if err := ir.Verify(g); err != nil {
-			return fmt.Errorf("pass %s produced an invalid graph: %w", p.Name, err)
+			return fail.Errorf("pass %s produced an invalid graph: %w", p.Name, err)
 		}
 	}
 	return nil

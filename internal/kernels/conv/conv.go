@@ -13,10 +13,10 @@ package conv
 //go:generate go -C ../_asm run . conv
 
 import (
-	"fmt"
 	"sync"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 )
 
@@ -35,20 +35,20 @@ func (s *Shape) Check() error {
 	n := len(s.In)
 	for _, v := range [][]int{s.Kernel, s.Stride, s.Dilation, s.PadBegin, s.PadEnd} {
 		if len(v) != n {
-			return fmt.Errorf("convolution over %d spatial dimensions: kernel %v, strides %v, dilations %v and pads %v, %v must have as many values", n, s.Kernel, s.Stride, s.Dilation, s.PadBegin, s.PadEnd)
+			return fail.Errorf("convolution over %d spatial dimensions: kernel %v, strides %v, dilations %v and pads %v, %v must have as many values", n, s.Kernel, s.Stride, s.Dilation, s.PadBegin, s.PadEnd)
 		}
 	}
 	if s.Group < 1 || s.Cin%s.Group != 0 || s.Cout%s.Group != 0 {
-		return fmt.Errorf("group %d does not divide %d input and %d output channels", s.Group, s.Cin, s.Cout)
+		return fail.Errorf("group %d does not divide %d input and %d output channels", s.Group, s.Cin, s.Cout)
 	}
 	s.Out = make([]int, n)
 	for i := range n {
 		if s.Kernel[i] < 1 || s.Stride[i] < 1 || s.Dilation[i] < 1 {
-			return fmt.Errorf("dimension %d: kernel %d, stride %d and dilation %d must be at least 1", i, s.Kernel[i], s.Stride[i], s.Dilation[i])
+			return fail.Errorf("dimension %d: kernel %d, stride %d and dilation %d must be at least 1", i, s.Kernel[i], s.Stride[i], s.Dilation[i])
 		}
 		span := s.In[i] + s.PadBegin[i] + s.PadEnd[i] - s.Dilation[i]*(s.Kernel[i]-1) - 1
 		if span < 0 {
-			return fmt.Errorf("dimension %d: a kernel of %d with dilation %d does not fit into %d + pads %d, %d", i, s.Kernel[i], s.Dilation[i], s.In[i], s.PadBegin[i], s.PadEnd[i])
+			return fail.Errorf("dimension %d: a kernel of %d with dilation %d does not fit into %d + pads %d, %d", i, s.Kernel[i], s.Dilation[i], s.In[i], s.PadBegin[i], s.PadEnd[i])
 		}
 		s.Out[i] = span/s.Stride[i] + 1
 	}

@@ -1,9 +1,8 @@
 package conv
 
 import (
-	"fmt"
-
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/memory"
 )
@@ -43,7 +42,7 @@ type Depthwise struct {
 func (d *Depthwise) Check() error {
 	w := d.Weights
 	if d.In.C != w.C || d.Out.C != w.C {
-		return fmt.Errorf("layouts of %d and %d channels do not fit weights of %d", d.In.C, d.Out.C, w.C)
+		return fail.Errorf("layouts of %d and %d channels do not fit weights of %d", d.In.C, d.Out.C, w.C)
 	}
 	return checkWindow(&d.In, &d.Out, w.KH, w.KW, d.StrideH, d.StrideW, d.DilationH, d.DilationW, d.Top, d.Left)
 }

@@ -1,9 +1,8 @@
 package conv
 
 import (
-	"fmt"
-
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 )
 
@@ -21,7 +20,7 @@ type DepthwisePlanes struct {
 // dimensions and as many groups as input and output channels. bias may be nil.
 func NewDepthwisePlanes(level cpu.Level, s *Shape, w, bias []float32) (*DepthwisePlanes, error) {
 	if len(s.In) != 2 || s.Group != s.Cin || s.Cout != s.Cin {
-		return nil, fmt.Errorf("%d groups of %d to %d channels over %d dimensions, want a depthwise convolution over two", s.Group, s.Cin, s.Cout, len(s.In))
+		return nil, fail.Errorf("%d groups of %d to %d channels over %d dimensions, want a depthwise convolution over two", s.Group, s.Cin, s.Cout, len(s.In))
 	}
 	d := &DepthwisePlanes{in: product(s.In), out: product(s.Out), c: s.Cin}
 	if d.planar = newPlanar(level, s, w, bias); d.planar != nil {

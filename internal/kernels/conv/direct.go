@@ -1,10 +1,10 @@
 package conv
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
@@ -144,7 +144,7 @@ type Direct struct {
 func (d *Direct) Check() error {
 	w := d.Weights
 	if d.In.C != w.Cin || d.Out.C != w.Cout {
-		return fmt.Errorf("layouts of %d and %d channels do not fit weights from %d to %d", d.In.C, d.Out.C, w.Cin, w.Cout)
+		return fail.Errorf("layouts of %d and %d channels do not fit weights from %d to %d", d.In.C, d.Out.C, w.Cin, w.Cout)
 	}
 	return checkWindow(&d.In, &d.Out, w.KH, w.KW, d.StrideH, d.StrideW, d.DilationH, d.DilationW, d.Top, d.Left)
 }
@@ -152,7 +152,7 @@ func (d *Direct) Check() error {
 // checkWindow returns an error if a window reads beyond the border.
 func checkWindow(in, out *Layout, kh, kw, sh, sw, dh, dw, top, left int) error {
 	if top > in.Top || left > in.Left || (out.H-1)*sh-top+(kh-1)*dh >= in.H+in.Bottom || (out.W-1)*sw-left+(kw-1)*dw >= in.W+in.Right {
-		return fmt.Errorf("an input of %d×%d with border %d, %d, %d, %d is too small for %d×%d outputs of a %d×%d window with stride %d, %d, dilation %d, %d and padding %d, %d",
+		return fail.Errorf("an input of %d×%d with border %d, %d, %d, %d is too small for %d×%d outputs of a %d×%d window with stride %d, %d, dilation %d, %d and padding %d, %d",
 			in.H, in.W, in.Top, in.Left, in.Bottom, in.Right, out.H, out.W, kh, kw, sh, sw, dh, dw, top, left)
 	}
 	return nil

@@ -1,11 +1,11 @@
 package conv
 
 import (
-	"fmt"
 	"sync"
 	"unsafe"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/memory"
 )
@@ -40,14 +40,14 @@ func NewFusedDepthwise(first any, dw *Depthwise) (*FusedDepthwise, error) {
 	case *Direct:
 		for _, p := range f.Weights.panels {
 			if n := p.cbs * f.Weights.KH * f.Weights.KW * Lanes; n > maxSteps {
-				return nil, fmt.Errorf("sum of %d products, want at most %d", n, maxSteps)
+				return nil, fail.Errorf("sum of %d products, want at most %d", n, maxSteps)
 			}
 		}
 		r.first = directRows{f}
 	case *PermutedPointwise:
 		for _, p := range f.panels {
 			if len(p.deltas) > maxSteps {
-				return nil, fmt.Errorf("sum of %d products, want at most %d", len(p.deltas), maxSteps)
+				return nil, fail.Errorf("sum of %d products, want at most %d", len(p.deltas), maxSteps)
 			}
 		}
 		r.first = permutedRows{f}
@@ -56,14 +56,14 @@ func NewFusedDepthwise(first any, dw *Depthwise) (*FusedDepthwise, error) {
 	case *Rounded:
 		r.first = roundedRows{f}
 	default:
-		return nil, fmt.Errorf("unsupported convolution %T", first)
+		return nil, fail.Errorf("unsupported convolution %T", first)
 	}
 	w, mid := dw.Weights, r.first.layout()
 	if mid.C != dw.In.C || mid.H != dw.In.H || mid.W != dw.In.W {
-		return nil, fmt.Errorf("intermediate result is %d×%d×%d, the depthwise convolution reads %d×%d×%d", mid.C, mid.H, mid.W, dw.In.C, dw.In.H, dw.In.W)
+		return nil, fail.Errorf("intermediate result is %d×%d×%d, the depthwise convolution reads %d×%d×%d", mid.C, mid.H, mid.W, dw.In.C, dw.In.H, dw.In.W)
 	}
 	if dw.DilationH != 1 {
-		return nil, fmt.Errorf("dilation of rows is %d, want 1", dw.DilationH)
+		return nil, fail.Errorf("dilation of rows is %d, want 1", dw.DilationH)
 	}
 	r.mid = NewLayout(2*Lanes, w.KH, dw.In.W, 0, dw.In.Left, 0, dw.In.Right)
 	blocks, taps := tiles(w.C, Lanes), w.KH*w.KW*Lanes

@@ -1,12 +1,12 @@
 package conv
 
 import (
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"unsafe"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/kernels/quant"
 	"github.com/onward-ml/onward/internal/kernels/vec"
@@ -55,10 +55,10 @@ type dim struct{ in, out, kernel, stride, dilation, pad int }
 func NewInteger[W quant.Byte](level cpu.Level, s *Shape, w []W, xZero int32, wZero, bias []int32) (*Integer, error) {
 	n := len(s.In)
 	if n > 3 {
-		return nil, fmt.Errorf("integer convolution over %d spatial dimensions, want at most 3", n)
+		return nil, fail.Errorf("integer convolution over %d spatial dimensions, want at most 3", n)
 	}
 	if len(wZero) > 1 && len(wZero) != s.Cout || bias != nil && len(bias) != s.Cout {
-		return nil, fmt.Errorf("%d zero points and %d biases for %d output channels", len(wZero), len(bias), s.Cout)
+		return nil, fail.Errorf("%d zero points and %d biases for %d output channels", len(wZero), len(bias), s.Cout)
 	}
 	d := &Integer{xZero: xZero, bias: bias, kept: new(atomic.Pointer[byteEpilogue]), level: level}
 	d.setShape(s)

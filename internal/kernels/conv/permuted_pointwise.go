@@ -1,10 +1,10 @@
 package conv
 
 import (
-	"fmt"
 	"unsafe"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/memory"
 )
@@ -31,7 +31,7 @@ type permutedPanel struct {
 // order maps input channels of the convolution to channels of the image; nil is the identity.
 func NewPermutedPointwise(w, bias []float32, group int, in, out Layout, strideH, strideW int, order []int) (*PermutedPointwise, error) {
 	if group < 1 || in.C%group != 0 || out.C%group != 0 || len(w) != out.C*(in.C/group) || order != nil && len(order) != in.C {
-		return nil, fmt.Errorf("%d weights in %d groups do not take %d channels to %d", len(w), group, in.C, out.C)
+		return nil, fail.Errorf("%d weights in %d groups do not take %d channels to %d", len(w), group, in.C, out.C)
 	}
 	if err := checkWindow(&in, &out, 1, 1, strideH, strideW, 1, 1, 0, 0); err != nil {
 		return nil, err

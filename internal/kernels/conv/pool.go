@@ -1,11 +1,11 @@
 package conv
 
 import (
-	"fmt"
 	"math"
 	"unsafe"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 )
 
@@ -35,10 +35,10 @@ type Pool struct {
 // Check validates the layouts.
 func (p *Pool) Check() error {
 	if p.In.C != p.Out.C {
-		return fmt.Errorf("pooling from %d to %d channels", p.In.C, p.Out.C)
+		return fail.Errorf("pooling from %d to %d channels", p.In.C, p.Out.C)
 	}
 	if p.KH < 1 || p.KW < 1 || p.StrideH < 1 || p.StrideW < 1 || p.DilationH < 1 || p.DilationW < 1 {
-		return fmt.Errorf("kernel %d×%d, stride %d, %d and dilation %d, %d must be at least 1", p.KH, p.KW, p.StrideH, p.StrideW, p.DilationH, p.DilationW)
+		return fail.Errorf("kernel %d×%d, stride %d, %d and dilation %d, %d must be at least 1", p.KH, p.KW, p.StrideH, p.StrideW, p.DilationH, p.DilationW)
 	}
 	return nil
 }

@@ -2,10 +2,10 @@ package conv
 
 import (
 	"encoding/binary"
-	"fmt"
 	"unsafe"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 )
 
@@ -68,7 +68,7 @@ func NewTransposed(level cpu.Level, w, bias []float32, cin, cout int, kernel, in
 		first, last := pad[i]/stride[i], (out[i]-1+pad[i])/stride[i]
 		size[i] = last - first + 1
 		if before[i] = taps[i] - 1 - first; before[i] < 0 {
-			return nil, fmt.Errorf("unsupported padding %d for kernel %d and stride %d", pad[i], kernel[i], stride[i])
+			return nil, fail.Errorf("unsupported padding %d for kernel %d and stride %d", pad[i], kernel[i], stride[i])
 		}
 		after[i] = max(0, last-(in[i]-1))
 	}

@@ -1,9 +1,8 @@
 package conv
 
 import (
-	"fmt"
-
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 )
 
@@ -25,7 +24,7 @@ type Volume struct {
 // dimensions, one group and no dilation of the first dimension. bias may be nil.
 func NewVolume(level cpu.Level, s *Shape, w, bias []float32) (*Volume, error) {
 	if len(s.In) != 3 || s.Group != 1 || s.Dilation[0] != 1 && s.Kernel[0] > 1 {
-		return nil, fmt.Errorf("unsupported shape %+v, want three spatial dimensions, one group and no dilation of the first dimension", *s)
+		return nil, fail.Errorf("unsupported shape %+v, want three spatial dimensions, one group and no dilation of the first dimension", *s)
 	}
 	kd, kh, kw := s.Kernel[0], s.Kernel[1], s.Kernel[2]
 	below := func(i int) int {

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
@@ -154,13 +155,13 @@ type Winograd struct {
 func (d *Winograd) Check() error {
 	w := d.Weights
 	if d.In.C != w.Cin || d.Out.C != w.Cout {
-		return fmt.Errorf("layouts of %d and %d channels do not fit weights from %d to %d", d.In.C, d.Out.C, w.Cin, w.Cout)
+		return fail.Errorf("layouts of %d and %d channels do not fit weights from %d to %d", d.In.C, d.Out.C, w.Cin, w.Cout)
 	}
 	if d.Dilation < 1 {
-		return fmt.Errorf("dilation %d, want at least 1", d.Dilation)
+		return fail.Errorf("dilation %d, want at least 1", d.Dilation)
 	}
 	if most := 2 * d.Dilation; d.Top < 0 || d.Top > most || d.Left < 0 || d.Left > most {
-		return fmt.Errorf("padding %d, %d, want 0 to %d", d.Top, d.Left, most)
+		return fail.Errorf("padding %d, %d, want 0 to %d", d.Top, d.Left, most)
 	}
 	return nil
 }

@@ -1,12 +1,12 @@
 package quant
 
 import (
-	"fmt"
 	"math"
 	"sync"
 	"unsafe"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
@@ -37,15 +37,15 @@ func (p *NBits) panelBytes() int { return p.blocks * p.Block / p.wordK() * Panel
 // blocks) and zeros (N, blocks). If zeros is nil, the zero points are 8 or 128.
 func PackNBits(b []uint8, scales, zeros []float32, k, n, bits, block int) (*NBits, error) {
 	if bits != 4 && bits != 8 {
-		return nil, fmt.Errorf("got %d bits per integer, want 4 or 8", bits)
+		return nil, fail.Errorf("got %d bits per integer, want 4 or 8", bits)
 	}
 	if block < 16 || block&(block-1) != 0 {
-		return nil, fmt.Errorf("block size %d, want a power of two of at least 16", block)
+		return nil, fail.Errorf("block size %d, want a power of two of at least 16", block)
 	}
 	p := &NBits{K: k, N: n, Bits: bits, Block: block, blocks: tiles(k, block)}
 	rowBytes := p.blocks * block * bits / 8
 	if len(b) < n*rowBytes || len(scales) < n*p.blocks || zeros != nil && len(zeros) < n*p.blocks {
-		return nil, fmt.Errorf("%d bytes, %d scales and %d zero points for a %d×%d matrix in blocks of %d, want %d, %d and as many or none", len(b), len(scales), len(zeros), k, n, block, n*rowBytes, n*p.blocks)
+		return nil, fail.Errorf("%d bytes, %d scales and %d zero points for a %d×%d matrix in blocks of %d, want %d, %d and as many or none", len(b), len(scales), len(zeros), k, n, block, n*rowBytes, n*p.blocks)
 	}
 	panels := tiles(n, PanelWidth)
 	p.data = memory.Slice[uint8](panels * p.panelBytes())

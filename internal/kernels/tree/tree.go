@@ -8,10 +8,10 @@
 package tree
 
 import (
-	"fmt"
 	"math"
 	"math/bits"
 
+	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/memory"
 )
 
@@ -132,7 +132,7 @@ type Ensemble struct {
 // of GT or GTE is NaN, or if a tree has more nodes and features than its words hold.
 func New(s Source) (*Ensemble, error) {
 	if s.Targets < 1 {
-		return nil, fmt.Errorf("tree ensemble with %d targets, want at least 1", s.Targets)
+		return nil, fail.Errorf("tree ensemble with %d targets, want at least 1", s.Targets)
 	}
 	e := &Ensemble{targets: s.Targets, average: s.Average}
 	b := builder{e: e, s: &s, seen: make([]uint64, (s.Nodes+63)/64)}
@@ -141,7 +141,7 @@ func New(s Source) (*Ensemble, error) {
 	}
 	for t, r := range s.Roots {
 		if err := b.add(r); err != nil {
-			return nil, fmt.Errorf("tree %d: %w", t, err)
+			return nil, fail.Errorf("tree %d: %w", t, err)
 		}
 	}
 	nodes := memory.Slice[uint64](len(e.nodes))
@@ -193,16 +193,16 @@ func (b *builder) survey() error {
 		if i >= 0 {
 			switch {
 			case int(i) >= s.Nodes:
-				return fmt.Errorf("got node %d, the number of nodes is %d", i, s.Nodes)
+				return fail.Errorf("got node %d, the number of nodes is %d", i, s.Nodes)
 			case b.seen[i/64]>>(i%64)&1 != 0:
-				return fmt.Errorf("node %d is reached a second time", i)
+				return fail.Errorf("node %d is reached a second time", i)
 			}
 			b.seen[i/64] |= 1 << (i % 64)
 			stack = append(stack, i)
 			return nil
 		}
 		if int(^i) >= s.Leaves {
-			return fmt.Errorf("got leaf %d, the number of leaves is %d", ^i, s.Leaves)
+			return fail.Errorf("got leaf %d, the number of leaves is %d", ^i, s.Leaves)
 		}
 		leaves++
 		t := s.Leaf(^i)
@@ -210,7 +210,7 @@ func (b *builder) survey() error {
 		single = single && len(t) < 2
 		for k, w := range t {
 			if w.Target < 0 || int(w.Target) >= s.Targets {
-				return fmt.Errorf("leaf %d adds to target %d of %d", ^i, w.Target, s.Targets)
+				return fail.Errorf("leaf %d adds to target %d of %d", ^i, w.Target, s.Targets)
 			}
 			single = single && (target < 0 || int(w.Target) == target)
 			target = int(w.Target)
@@ -228,10 +228,10 @@ func (b *builder) survey() error {
 			nodes++
 			n := s.Node(i)
 			if n.Feature < 0 {
-				return fmt.Errorf("tree %d: node %d has feature %d, want at least 0", t, i, n.Feature)
+				return fail.Errorf("tree %d: node %d has feature %d, want at least 0", t, i, n.Feature)
 			}
 			if n.Mode > GT || n.Mode >= GTE && n.Value != n.Value {
-				return fmt.Errorf("tree %d: node %d compares by mode %d with %g", t, i, n.Mode, n.Value)
+				return fail.Errorf("tree %d: node %d compares by mode %d with %g", t, i, n.Mode, n.Value)
 			}
 			e.features = max(e.features, int(n.Feature)+1)
 			missing = missing || n.Missing != (n.Mode >= GTE)
@@ -240,14 +240,14 @@ func (b *builder) survey() error {
 			}
 		}
 		if err != nil {
-			return fmt.Errorf("tree %d: %w", t, err)
+			return fail.Errorf("tree %d: %w", t, err)
 		}
 	}
 	e.bits = uint(bits.Len(uint(max(1, e.features) - 1)))
 	e.trees = make([]walk, 0, len(s.Roots))
 	most := 2 * (nodes + leaves + lineNodes*len(s.Roots)) // two consecutive subtrees fill more than a line
 	if uint64(most) > math.MaxUint32 {
-		return fmt.Errorf("got %d nodes and leaves in %d trees, want at most %d", nodes+leaves, len(s.Roots), math.MaxUint32/2)
+		return fail.Errorf("got %d nodes and leaves in %d trees, want at most %d", nodes+leaves, len(s.Roots), math.MaxUint32/2)
 	}
 	e.roots = make([]uint32, 0, len(s.Roots))
 	e.nodes = make([]uint64, 0, nodes+leaves)
@@ -314,7 +314,7 @@ func (b *builder) add(root int32) error {
 			if s.level > 0 {
 				child := len(e.nodes) - s.parent
 				if limit := 1 << (32 - e.bits); child >= limit {
-					return fmt.Errorf("a child is %d nodes after its parent, want less than %d with %d features", child, limit, e.features)
+					return fail.Errorf("a child is %d nodes after its parent, want less than %d with %d features", child, limit, e.features)
 				}
 				e.nodes[s.parent] |= uint64(child) << e.bits
 			}
@@ -323,7 +323,7 @@ func (b *builder) add(root int32) error {
 				if i < 0 {
 					n := b.leaves - w.leaf
 					if n >= 1<<leafBits {
-						return fmt.Errorf("it has more than %d leaves", 1<<leafBits)
+						return fail.Errorf("it has more than %d leaves", 1<<leafBits)
 					}
 					b.leaf(^i, &w)
 					e.nodes = append(e.nodes, (leafKey|uint64(n))<<32)
