@@ -330,9 +330,12 @@ func moveMappedOf[E MoveElem](c *ir.Call, dst, src []E, maps [][]int, a, b int) 
 	last := maps[len(maps)-1]
 	lead := maps[:len(maps)-1]
 	n := len(last)
-	words, twice := any(dst).([]uint32)
-	singles, _ := any(src).([]uint32)
-	twice = twice && n%2 == 0 && b-a < LongRun
+	twice := n%2 == 0 && b-a < LongRun
+	switch any(dst).(type) {
+	case []uint16, []uint32:
+	default:
+		twice = false
+	}
 	for i := 0; i < n && twice; i++ {
 		twice = last[i] == i/2
 	}
@@ -356,7 +359,7 @@ func moveMappedOf[E MoveElem](c *ir.Call, dst, src []E, maps [][]int, a, b int) 
 			}
 			before = base
 			if twice {
-				doubleWords(words[row*n:][:n], singles[base:])
+				twiceEach(to, src[base:])
 				nextCombination(pos, lead)
 				continue
 			}
@@ -372,11 +375,19 @@ func moveMappedOf[E MoveElem](c *ir.Call, dst, src []E, maps [][]int, a, b int) 
 	})
 }
 
-// doubleWords fills dst with the elements of src, each twice.
-func doubleWords(dst, src []uint32) {
-	pairs := memory.FromRaw[uint64](memory.AsBytes(dst))
-	for i, v := range src[:len(pairs)] {
-		pairs[i] = uint64(v) | uint64(v)<<32
+// twiceEach fills dst with the elements of src, each twice. They have two or four bytes.
+func twiceEach[E MoveElem](dst, src []E) {
+	switch src := any(src).(type) {
+	case []uint16:
+		pairs := memory.FromRaw[uint32](memory.AsBytes(any(dst).([]uint16)))
+		for i, v := range src[:len(pairs)] {
+			pairs[i] = uint32(v) | uint32(v)<<16
+		}
+	case []uint32:
+		pairs := memory.FromRaw[uint64](memory.AsBytes(any(dst).([]uint32)))
+		for i, v := range src[:len(pairs)] {
+			pairs[i] = uint64(v) | uint64(v)<<32
+		}
 	}
 }
 
