@@ -24,9 +24,7 @@ type Transposed struct {
 }
 
 // transposedAxis describes one spatial dimension.
-type transposedAxis struct {
-	in, out, stride, pad, kernel int
-}
+type transposedAxis struct{ out, stride, pad, kernel int }
 
 // taps returns the number of taps of a phase.
 func (a *transposedAxis) taps(phase int) int { return tiles(a.kernel-phase, a.stride) }
@@ -48,6 +46,7 @@ type transposedConv struct {
 	out    Layout
 	at     int
 	kernel interface {
+		Check() error
 		Run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedEpilogue)
 	}
 }
@@ -64,7 +63,7 @@ func NewTransposed(level cpu.Level, w, bias []float32, cin, cout int, kernel, in
 	var taps, before, after, size [2]int
 	for i := range 2 {
 		taps[i] = tiles(kernel[i], stride[i])
-		d.axes[i] = transposedAxis{in: in[i], out: out[i], stride: stride[i], pad: pad[i], kernel: kernel[i]}
+		d.axes[i] = transposedAxis{out: out[i], stride: stride[i], pad: pad[i], kernel: kernel[i]}
 		first, last := pad[i]/stride[i], (out[i]-1+pad[i])/stride[i]
 		size[i] = last - first + 1
 		if before[i] = taps[i] - 1 - first; before[i] < 0 {
@@ -149,21 +148,18 @@ func (d *Transposed) apart(level cpu.Level, together int, taps, size [2]int) boo
 
 // add adds a convolution with weights of shape (out.C, Cin, th, tw).
 func (d *Transposed) add(level cpu.Level, w, bias []float32, out Layout, th, tw, top, left int) error {
+	cin := d.in.C
 	c := transposedConv{out: out, at: d.planes}
+	if m := ChooseWinograd(level, cin, out.C, out.H, out.W, 1); m > 0 && th == 3 && tw == 3 {
+		c.kernel = &Winograd{In: d.in, Out: out, Top: top, Left: left, Dilation: 1, Weights: PackWinograd(level, m, w, bias, cin, out.C)}
+	} else {
+		c.kernel = &Direct{In: d.in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: top, Left: left,
+			Weights: PackWeights(level, w, bias, cin, out.C, 1, th, tw)}
+	}
+	d.convs = append(d.convs, c)
 	d.out = max(d.out, out.Len())
 	d.planes += out.C * out.H * out.W
-	cin := d.in.C
-	if m := ChooseWinograd(level, cin, out.C, out.H, out.W, 1); m > 0 && th == 3 && tw == 3 {
-		k := &Winograd{In: d.in, Out: out, Top: top, Left: left, Dilation: 1, Weights: PackWinograd(level, m, w, bias, cin, out.C)}
-		c.kernel = k
-		d.convs = append(d.convs, c)
-		return k.Check()
-	}
-	k := &Direct{In: d.in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: top, Left: left,
-		Weights: PackWeights(level, w, bias, cin, out.C, 1, th, tw)}
-	c.kernel = k
-	d.convs = append(d.convs, c)
-	return k.Check()
+	return c.kernel.Check()
 }
 
 // Scratch returns the number of scratch elements that [Transposed.Run] needs.

@@ -302,7 +302,7 @@ func (a *Args[T]) finish(level cpu.Level, blk Block, c []T, ldc int) {
 // bf16Tiles describes the product of the rounded rows of a, as from RoundRows, and a panel b.
 type bf16Tiles struct {
 	a, b   []uint16
-	next   []uint16  // the panel after b, for prefetching; or nil
+	next   []uint16  // the panels after b, for prefetching; may be empty
 	c      []float32 // rows of 32 sums
 	chunks int
 

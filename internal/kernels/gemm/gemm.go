@@ -253,7 +253,7 @@ type tile[T Number] struct {
 	half          []uint16 // replaces b for at most maxHalfRows rows
 	row, col      int      // coordinates of the tile in the result; the epilogue's slices start at 0
 	next          []T      // probable b of the next call, or what will be packed into it, for prefetching; or nil
-	ldnext        int
+	ldnext        int      // elements between the rows of next
 }
 
 func (a *Args[T]) run(level cpu.Level, blk Block, scratch []T) {

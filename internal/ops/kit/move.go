@@ -319,6 +319,7 @@ func AdjacentRun(lists [][]int) (from, to int) {
 	return from, to
 }
 
+// moveMappedOf is MoveMapped for elements of a type. The range [a, b) of the last dimension is copied at once.
 func moveMappedOf[E MoveElem](c *ir.Call, dst, src []E, maps [][]int, a, b int) {
 	if len(dst) == 0 {
 		return
