@@ -1,6 +1,7 @@
 package openvino
 
 import (
+	"strings"
 	"time"
 	"unsafe"
 
@@ -18,7 +19,19 @@ type profilingInfo struct {
 // perfCount is the property that makes OpenVINO count the time of nodes.
 const perfCount = "PERF_COUNT"
 
-const executed = 2 // ov_profiling_info_t::EXECUTED
+// The values of ov_profiling_info_t::status.
+const (
+	notRun   = 0
+	executed = 2
+)
+
+// ran reports whether a run executed the node. The CPU plug-in also gives status NOT_RUN to
+// nodes that took less than a microsecond. Those have a kernel, unlike nodes that were fused
+// into others ("undef") and graph inputs and outputs ("unknown").
+func (n *profilingInfo) ran() bool {
+	kernel := dl.String(n.exec)
+	return n.status == executed || n.status == notRun && kernel != "" && !strings.HasPrefix(kernel, "undef") && !strings.HasPrefix(kernel, "unknown")
+}
 
 // observe calls fn for each node that the last run of a request has executed, in OpenVINO's
 // order and with OpenVINO's names: plug-ins fuse and insert nodes. OpenVINO tells durations
@@ -31,7 +44,7 @@ func (s *session) observe(st *state, start time.Time, fn func(driver.NodeRun)) e
 	defer dl.Call(s.lib.table[fnProfileFree], uintptr(unsafe.Pointer(list)))
 	index := 0
 	for _, n := range unsafe.Slice((*profilingInfo)(dl.Pointer(list[0])), list[1]) {
-		if n.status != executed {
+		if !n.ran() {
 			continue
 		}
 		d := time.Duration(n.realTime) * time.Microsecond
