@@ -41,6 +41,43 @@ type customDomains struct {
 	ops    []*ortCustomOp
 }
 
+// domains orders the creation of sessions. ONNX Runtime keeps the domains of operators that
+// a session adds in a map of the process, which it reads for every session and writes to,
+// without a lock, for the first session with a domain. Of two such sessions at the same time
+// one fails.
+type domains struct {
+	sync.RWMutex
+	known map[string]bool // sources of domains in the map
+}
+
+// create calls fn, which creates a session: alone if it is the first with operators of its
+// source, else beside others.
+func (d *domains) create(o *settings, custom *customDomains, fn func() error) error {
+	source := o.common["custom_op_libraries"]
+	if custom != nil {
+		source += "\x00" + driver.CustomDomain
+	}
+	if o.ep == tensorRT || o.common[namedProvider] != "" {
+		source += "\x00" + o.ep.name + o.common[namedProvider]
+	}
+	d.RLock()
+	if source == "" || d.known[source] {
+		defer d.RUnlock()
+		return fn()
+	}
+	d.RUnlock()
+	d.Lock()
+	defer d.Unlock()
+	err := fn()
+	if err == nil {
+		if d.known == nil {
+			d.known = map[string]bool{}
+		}
+		d.known[source] = true
+	}
+	return err
+}
+
 // customOps holds the custom operators of all sessions by their address.
 var customOps sync.Map // uintptr → *ortCustomOp
 

@@ -39,6 +39,7 @@ type library struct {
 		sync.Mutex
 		m map[string][]string
 	}
+	domains   domains
 	preloaded sync.Map // *executionProvider → true
 	infos     sync.Map // driver.Device → OrtMemoryInfo of its memory
 	empty     sync.Map // type of a sequence as text → *session that creates an empty one

@@ -118,23 +118,25 @@ func (r *library) newSession(path string, m *onnx.Model, o *settings) (*session,
 	if err := s.custom.add(r, opts); err != nil {
 		return nil, err
 	}
-	create := func() {
-		err = s.do(fnCreateSession, r.env, uintptr(pathArg(ext.file)), opts, uintptr(unsafe.Pointer(&s.handle)))
+	create := func() error {
+		return s.do(fnCreateSession, r.env, uintptr(pathArg(ext.file)), opts, uintptr(unsafe.Pointer(&s.handle)))
 	}
 	if ext.file == "" {
 		data, err2 := ext.model.Marshal()
 		if err2 != nil {
 			return nil, err2
 		}
-		create = func() {
-			err = s.do(fnCreateSessionFromArray, r.env, uintptr(dl.Array(data)), uintptr(len(data)), opts, uintptr(unsafe.Pointer(&s.handle)))
+		create = func() error {
+			return s.do(fnCreateSessionFromArray, r.env, uintptr(dl.Array(data)), uintptr(len(data)), opts, uintptr(unsafe.Pointer(&s.handle)))
 		}
 	}
-	if o.ep == openVINO || o.common[namedProvider] != "" {
-		dl.KeepSignalStack(create)
-	} else {
-		create()
+	if once := create; o.ep == openVINO || o.common[namedProvider] != "" {
+		create = func() (err error) {
+			dl.KeepSignalStack(func() { err = once() })
+			return err
+		}
 	}
+	err = r.domains.create(o, s.custom, create)
 	runtime.KeepAlive(ext) // ONNX Runtime reads its initializers
 	if err != nil {
 		return nil, err
