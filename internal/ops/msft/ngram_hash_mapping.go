@@ -48,19 +48,16 @@ func (op *NGramHashMapping) Infer(c *ir.InferContext) error {
 
 // Run computes in the type of the tokens, so that products wrap around.
 func (op *NGramHashMapping) Run(c *ir.Call) error {
-	if c.Tensor(0).DType() == tensor.TypeInt32 {
-		return ngramHashes[int32](c, op)
-	}
-	return ngramHashes[int64](c, op)
-}
-
-func ngramHashes[M int32 | int64](c *ir.Call, op *NGramHashMapping) error {
 	t := c.Tensor(0)
 	if t.Rank() != 2 {
 		return fail.Errorf("input_ids has shape %v, want [batch length]", t.Shape())
 	}
 	batch, n, past, outs := t.Dim(0), t.Dim(1), op.Most-1, (op.Most-1)*op.Heads
-	mult, sizes := tensor.Of[M](c.Tensor(1)), tensor.Of[M](c.Tensor(2))
+	w := wideInts{c: c}
+	tokens, mult, sizes, before, offsets, eos := w.in(0), w.in(1), w.in(2), w.in(3), w.in(4), w.in(5)
+	if w.err != nil {
+		return w.err
+	}
 	if len(mult) < op.Most || len(sizes) != outs || len(sizes) > 0 && slices.Min(sizes) < 1 {
 		return fail.Errorf("multipliers and vocab_sizes have shapes %v and %v, want at least %d multipliers and %d positive sizes", c.Tensor(1).Shape(), c.Tensor(2).Shape(), op.Most, outs)
 	}
@@ -69,42 +66,26 @@ func ngramHashes[M int32 | int64](c *ir.Call, op *NGramHashMapping) error {
 			return fail.Errorf("input %d has shape %v, want %v", i, v.Shape(), want)
 		}
 	}
-	blank, end, ends := M(op.Pad), M(0), false
+	blank, end, ends := int64(op.Pad), int64(0), false
 	if e := c.Tensor(5); e != nil {
 		if e.Len() != 1 {
 			return fail.Errorf("eos_token_id has shape %v, want one element", e.Shape())
 		}
-		end, ends = tensor.Of[M](e)[0], op.Reset
+		end, ends = eos[0], op.Reset
 		blank = end
 	}
-	y, err := c.Output(0, t.DType(), batch, n, outs)
-	if err != nil {
-		return err
+	dst, present := w.out(0, batch, n, outs), w.out(1, batch, past)
+	line := w.scratch(past + n) // the past and the new tokens
+	if w.err != nil {
+		return w.err
 	}
-	var present []M
-	if c.Wants(1) {
-		p, err := c.Output(1, t.DType(), batch, past)
-		if err != nil {
-			return err
-		}
-		present = tensor.Of[M](p)
-	}
-	line, err := ir.ScratchOf[M](c, past+n) // the past and the new tokens
-	if err != nil {
-		return err
-	}
-	var offsets []M
-	if o := c.Tensor(4); o != nil {
-		offsets = tensor.Of[M](o)
-	}
-	dst := tensor.Of[M](y)
-	hashes := gramHashes[M]{op.Most, op.Heads, blank, mult, sizes, offsets}
+	hashes := gramHashes{op.Most, op.Heads, w.narrow(), blank, mult, sizes, offsets}
 	for b := range batch {
 		kit.RepeatOf(line[:past], blank)
-		if p := c.Tensor(3); p != nil {
-			copy(line, tensor.Of[M](p)[b*past:][:past])
+		if before != nil {
+			copy(line, before[b*past:][:past])
 		}
-		copy(line[past:], tensor.Of[M](t)[b*n:][:n])
+		copy(line[past:], tokens[b*n:][:n])
 		since := 0 // index of the first token that is not ignored
 		for i := range n {
 			if i%kit.GrainWatch == 0 && c.Err() != nil {
@@ -129,19 +110,21 @@ func ngramHashes[M int32 | int64](c *ir.Call, op *NGramHashMapping) error {
 			copy(present[b*past:][:past], line[n:])
 		}
 	}
+	w.store()
 	return nil
 }
 
 // gramHashes hashes the n-grams that end at one token.
-type gramHashes[M int32 | int64] struct {
+type gramHashes struct {
 	most, heads          int
-	blank                M // replaces ignored tokens
-	mult, sizes, offsets []M
+	narrow               bool  // in 32 bits
+	blank                int64 // replaces ignored tokens
+	mult, sizes, offsets []int64
 }
 
 // hash writes the hashes of the n-grams that end at index at of line. Tokens before index
 // since are ignored.
-func (g *gramHashes[M]) hash(dst, line []M, at, since int) {
+func (g *gramHashes) hash(dst, line []int64, at, since int) {
 	mix := line[at] * g.mult[0]
 	for k := 1; k < g.most; k++ {
 		v := g.blank
@@ -151,7 +134,11 @@ func (g *gramHashes[M]) hash(dst, line []M, at, since int) {
 		mix ^= v * g.mult[k]
 		for h := range g.heads {
 			o := (k-1)*g.heads + h
-			r := mix % g.sizes[o]
+			m := mix
+			if g.narrow {
+				m = int64(int32(mix))
+			}
+			r := m % g.sizes[o]
 			if r < 0 {
 				r += g.sizes[o]
 			}
@@ -159,6 +146,72 @@ func (g *gramHashes[M]) hash(dst, line []M, at, since int) {
 				r += g.offsets[o]
 			}
 			dst[o] = r
+		}
+	}
+}
+
+// wideInts reads and writes tensors of int32 and int64 as int64.
+type wideInts struct {
+	c    *ir.Call
+	err  error
+	outs []wideOut
+}
+
+type wideOut struct {
+	to   *tensor.Tensor // of int32
+	from []int64
+}
+
+func (w *wideInts) narrow() bool { return w.c.Tensor(0).DType() == tensor.TypeInt32 }
+
+func (w *wideInts) scratch(n int) (v []int64) {
+	if w.err == nil {
+		v, w.err = ir.ScratchOf[int64](w.c, n)
+	}
+	return v
+}
+
+// in returns the elements of an input, nil if it is missing.
+func (w *wideInts) in(i int) []int64 {
+	t := w.c.Tensor(i)
+	if t == nil || w.err != nil {
+		return nil
+	}
+	if !w.narrow() {
+		return tensor.Of[int64](t)
+	}
+	v := w.scratch(t.Len())
+	if w.err == nil {
+		for k, x := range tensor.Of[int32](t) {
+			v[k] = int64(x)
+		}
+	}
+	return v
+}
+
+// out returns memory for an output, nil if it is an unused one after the first. store completes it.
+func (w *wideInts) out(i int, shape ...int) []int64 {
+	if w.err != nil || i > 0 && !w.c.Wants(i) {
+		return nil
+	}
+	t, err := w.c.Output(i, w.c.Tensor(0).DType(), shape...)
+	if err != nil {
+		w.err = err
+		return nil
+	}
+	if !w.narrow() {
+		return tensor.Of[int64](t)
+	}
+	v := w.scratch(t.Len())
+	w.outs = append(w.outs, wideOut{t, v})
+	return v
+}
+
+func (w *wideInts) store() {
+	for _, o := range w.outs {
+		dst := tensor.Of[int32](o.to)
+		for i, x := range o.from {
+			dst[i] = int32(x)
 		}
 	}
 }

@@ -102,3 +102,28 @@ func TestMatMulFpQ4WrapsZeroPoints(t *testing.T) {
 			optest.Tensor(x, 1, in), optest.Tensor(block, len(block)), optest.Tensor([]int64{in, 1}, 2))
 	}
 }
+
+// TestNGramHashesWrap checks that hashes of int32 tokens have 32 bits: 65537·65539 is 262147
+// modulo 2³².
+func TestNGramHashesWrap(t *testing.T) {
+	attrs := map[string]any{"max_ngram_size": 2, "n_head_per_ngram": 1, "pad_id": 0}
+	const token, mult, offset = 65537, 65539, math.MaxInt32
+	narrow := func(v ...int32) *tensor.Tensor { return optest.Tensor(v, len(v)) }
+	wide := func(v ...int64) *tensor.Tensor { return optest.Tensor(v, len(v)) }
+	for _, c := range []struct {
+		in   []tensor.Value
+		want tensor.Value
+	}{
+		{[]tensor.Value{narrow(token), narrow(mult, 0), narrow(1 << 30), narrow(0, 1), nil, narrow(0)}, optest.Tensor([]int32{262147}, 1, 1)},
+		{[]tensor.Value{narrow(token), narrow(mult, 0), narrow(1 << 30), narrow(0, 1), nil, narrow(offset)}, optest.Tensor([]int32{math.MinInt32 + 262146}, 1, 1)},
+		{[]tensor.Value{wide(token), wide(mult, 0), wide(1 << 40), narrow(0, 1), nil, wide(0)}, optest.Tensor([]int64{token * mult}, 1, 1)},
+	} {
+		out, err := optest.RunN(t, 1, "com.microsoft.VarlenNGramHashMapping", 1, attrs, c.in...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !optest.Same(out[0], c.want, 0) {
+			t.Errorf("%s, want %s", optest.Show(out[0]), optest.Show(c.want))
+		}
+	}
+}

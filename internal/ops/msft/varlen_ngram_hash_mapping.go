@@ -55,14 +55,6 @@ func (op *VarlenNGramHashMapping) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Run computes in the type of the tokens, so that products wrap around.
-func (op *VarlenNGramHashMapping) Run(c *ir.Call) error {
-	if c.Tensor(0).DType() == tensor.TypeInt32 {
-		return varlenNGramHashes[int32](c, op)
-	}
-	return varlenNGramHashes[int64](c, op)
-}
-
 // check checks the shapes of the inputs and the lengths of the sequences.
 func (op *VarlenNGramHashMapping) check(c *ir.Call) error {
 	tokens, past, outs := c.Tensor(0).Len(), op.Most-1, (op.Most-1)*op.Heads
@@ -90,74 +82,61 @@ func (op *VarlenNGramHashMapping) check(c *ir.Call) error {
 	return nil
 }
 
-func varlenNGramHashes[M int32 | int64](c *ir.Call, op *VarlenNGramHashMapping) error {
-	tokens, past, outs := tensor.Of[M](c.Tensor(0)), op.Most-1, (op.Most-1)*op.Heads
+// Run computes in the type of the tokens, so that products wrap around.
+func (op *VarlenNGramHashMapping) Run(c *ir.Call) error {
+	past, outs := op.Most-1, (op.Most-1)*op.Heads
 	ends := tensor.Of[int32](c.Tensor(3))
 	batch := len(ends) - 1
 	if err := op.check(c); err != nil {
 		return err
 	}
-	h := gramHashes[M]{most: op.Most, heads: op.Heads, blank: M(op.Pad), mult: tensor.Of[M](c.Tensor(1)), sizes: tensor.Of[M](c.Tensor(2))}
+	w := wideInts{c: c}
+	tokens, before, eos := w.in(0), w.in(4), w.in(6)
+	h := gramHashes{op.Most, op.Heads, w.narrow(), int64(op.Pad), w.in(1), w.in(2), w.in(5)}
+	if w.err != nil {
+		return w.err
+	}
 	if len(h.mult) < op.Most || slices.Min(h.sizes) < 1 {
 		return fail.Errorf("multipliers has shape %v, want at least %d elements, and vocab_sizes is %v, want positive numbers", c.Tensor(1).Shape(), op.Most, h.sizes)
 	}
-	end, resets := M(0), false
+	end, resets := int64(0), false
 	if e := c.Tensor(6); e != nil {
 		if e.Len() != 1 {
 			return fail.Errorf("eos_token_id has shape %v, want one element", e.Shape())
 		}
-		end, resets = tensor.Of[M](e)[0], op.Reset
+		end, resets = eos[0], op.Reset
 		h.blank = end
 	}
-	if o := c.Tensor(5); o != nil {
-		h.offsets = tensor.Of[M](o)
+	dst, present, update := w.out(0, len(tokens), outs), w.out(1, batch, past), w.out(3, batch, op.States, past)
+	if w.err != nil {
+		return w.err
 	}
-	y, err := c.Output(0, c.Tensor(0).DType(), len(tokens), outs)
-	if err != nil {
-		return err
-	}
-	var present, update []M
 	var presentSegments []int32
-	for i, shape := range [][]int{1: {batch, past}, 2: {batch, past}, 3: {batch, op.States, past}} {
-		if i == 0 || !c.Wants(i) {
-			continue
-		}
-		dtype := c.Tensor(0).DType()
-		if i == 2 {
-			dtype = tensor.TypeInt32
-		}
-		t, err := c.Output(i, dtype, shape...)
+	if c.Wants(2) {
+		t, err := c.Output(2, tensor.TypeInt32, batch, past)
 		if err != nil {
 			return err
 		}
-		switch i {
-		case 1:
-			present = tensor.Of[M](t)
-		case 2:
-			presentSegments = tensor.Of[int32](t)
-		default:
-			update = tensor.Of[M](t)
-			kit.RepeatOf(update, M(op.Pad))
-		}
+		presentSegments = tensor.Of[int32](t)
 	}
+	kit.RepeatOf(update, int64(op.Pad))
 	longest := 0
 	for b := range batch {
 		longest = max(longest, int(ends[b+1]-ends[b]))
 	}
-	line, err := ir.ScratchOf[M](c, past+longest) // the past and the new tokens of a sequence
-	if err != nil {
-		return err
+	line := w.scratch(past + longest) // the past and the new tokens of a sequence
+	if w.err != nil {
+		return w.err
 	}
 	segments, err := ir.ScratchOf[int32](c, past+longest)
 	if err != nil {
 		return err
 	}
-	dst := tensor.Of[M](y)
 	for b := range batch {
 		lo, n := int(ends[b]), int(ends[b+1]-ends[b])
 		kit.RepeatOf(line[:past], h.blank)
-		if p := c.Tensor(4); p != nil {
-			copy(line, tensor.Of[M](p)[b*past:][:past])
+		if before != nil {
+			copy(line, before[b*past:][:past])
 		}
 		copy(line[past:], tokens[lo:][:n])
 		if s := c.Tensor(7); s != nil {
@@ -193,5 +172,6 @@ func varlenNGramHashes[M int32 | int64](c *ir.Call, op *VarlenNGramHashMapping) 
 			}
 		}
 	}
+	w.store()
 	return nil
 }
