@@ -121,14 +121,14 @@ type gruPacked struct {
 
 // Prepare packs constant weights.
 func (op *GRU) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
-	p, err := op.Pack(in, 2, 1)
+	p, err := op.Pack(in, types, 2, 1)
 	if p == nil || err != nil {
 		return nil, nil, err
 	}
 	return &gruPacked{*op, p}, []int{1, 2}, nil
 }
 
-// Run computes all directions together.
+// Run computes with packed weights.
 func (op *gruPacked) Run(c *ir.Call) error { return runGRU[float32](&op.GRU, c, op.p) }
 
 // packedGRU computes z and r in the first stage and h in the second one.

@@ -154,14 +154,14 @@ type lstmPacked struct {
 
 // Prepare packs constant weights.
 func (op *LSTM) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
-	p, err := op.Pack(in, 4)
+	p, err := op.Pack(in, types, 4)
 	if p == nil || err != nil {
 		return nil, nil, err
 	}
 	return &lstmPacked{*op, p}, []int{1, 2}, nil
 }
 
-// Run computes all directions together.
+// Run computes with packed weights.
 func (op *lstmPacked) Run(c *ir.Call) error {
 	return RunLSTM[float32](&op.LSTM, c, op.p, LSTMHooks[float32]{})
 }

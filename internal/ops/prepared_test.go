@@ -20,10 +20,12 @@ func checkPrepared(t *testing.T, rt *rapid.T, op string, opset int, attrs map[st
 	if err != nil {
 		rt.Fatal(err)
 	}
-	return checkPreparedOp(t, rt, b.Node, numOut, tol, inputs)
+	return checkPreparedOp(t, rt, b.Node, numOut, tol, inputs, nil)
 }
 
-func checkPreparedOp(t *testing.T, rt *rapid.T, node *ir.Node, numOut int, tol float64, inputs []tensor.Value) bool {
+// checkPreparedOp is checkPrepared for a node. Preparing it, the shapes of the unranked inputs are
+// unknown.
+func checkPreparedOp(t *testing.T, rt *rapid.T, node *ir.Node, numOut int, tol float64, inputs []tensor.Value, unranked []int) bool {
 	node.In = make([]ir.ValueID, len(inputs))
 	types := make([]ir.Type, len(inputs))
 	for i, v := range inputs {
@@ -32,6 +34,9 @@ func checkPreparedOp(t *testing.T, rt *rapid.T, node *ir.Node, numOut int, tol f
 			continue
 		}
 		types[i] = ir.TypeOf(v)
+	}
+	for _, i := range unranked {
+		types[i] = ir.UnrankedTensor(types[i].Elem)
 	}
 	run := func(op kit.Operator, in []tensor.Value, generic, two bool) ([]tensor.Value, error) {
 		c := &ir.Call{Node: node, Env: &optest.Env{Ctx: t.Context(), Two: two, Limit: optest.MemoryLimit}, Generic: generic, In: in, Out: make([]tensor.Value, numOut)}
@@ -129,7 +134,7 @@ func TestVolumeConv(t *testing.T) {
 				inputs = append(inputs, uniformTensor(r, 1, s.Shape...))
 			}
 		}
-		return checkPreparedOp(t, rt, b.Node, 1, 2e-5, inputs)
+		return checkPreparedOp(t, rt, b.Node, 1, 2e-5, inputs, nil)
 	})
 }
 
@@ -160,7 +165,7 @@ func TestConvTransposePacked(t *testing.T) {
 		if _, err := b.Node.Op.(*ConvTranspose).convShape(x.Shape(), w.Shape()); err != nil {
 			return false
 		}
-		return checkPreparedOp(t, rt, b.Node, 1, 2e-5, []tensor.Value{x, w, bias})
+		return checkPreparedOp(t, rt, b.Node, 1, 2e-5, []tensor.Value{x, w, bias}, nil)
 	})
 }
 
@@ -194,7 +199,7 @@ func TestDepthwiseConvPacked(t *testing.T) {
 				inputs = append(inputs, uniformTensor(r, 1, s.Shape...))
 			}
 		}
-		return checkPreparedOp(t, rt, b.Node, 1, 2e-5, inputs)
+		return checkPreparedOp(t, rt, b.Node, 1, 2e-5, inputs, nil)
 	})
 }
 

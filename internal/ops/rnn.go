@@ -73,12 +73,12 @@ type rnnPacked struct {
 
 // Prepare packs constant weights.
 func (op *RNN) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
-	p, err := op.Pack(in, 1)
+	p, err := op.Pack(in, types, 1)
 	if p == nil || err != nil {
 		return nil, nil, err
 	}
 	return &rnnPacked{*op, p}, []int{1, 2}, nil
 }
 
-// Run computes all directions together.
+// Run computes with packed weights.
 func (op *rnnPacked) Run(c *ir.Call) error { return runRNN[float32](&op.RNN, c, op.p) }

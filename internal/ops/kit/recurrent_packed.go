@@ -22,7 +22,8 @@ type RecurrentWeights struct {
 	unit    int              // hidden units per panel; the last one has as many vectors as it needs
 	stages  []recurrentStage // in order; the gates of a stage are computed together
 	input   [][]float32      // per direction, packed for [gemm.F32]: in×columns
-	state   [][][]float32    // per direction and stage: panels of h×width
+	state   [][]float32      // per direction and stage: panels of h×width
+	several bool             // each panel of state is packed for [gemm.F32]
 }
 
 // recurrentStage is a range of gates.
@@ -39,8 +40,9 @@ const recurrentLanes = 16
 
 func vectors(n int) int { return (n + recurrentLanes - 1) &^ (recurrentLanes - 1) }
 
-// Pack packs W and R. It returns nil if they are not constant or not supported.
-func (r *Recurrent) Pack(in []tensor.Value, stages ...int) (*RecurrentWeights, error) {
+// Pack packs W and R, for several items if the type of X tells so. It returns nil if they are
+// not constant or not supported.
+func (r *Recurrent) Pack(in []tensor.Value, types []ir.Type, stages ...int) (*RecurrentWeights, error) {
 	w, ok := in[1].(*tensor.Tensor)
 	u, ok2 := in[2].(*tensor.Tensor)
 	if !ok || !ok2 || w.DType() != tensor.TypeFloat32 || u.DType() != tensor.TypeFloat32 || w.Rank() != 3 || u.Rank() != 3 || w.Len() == 0 || u.Len() == 0 {
@@ -86,9 +88,45 @@ func (r *Recurrent) Pack(in []tensor.Value, stages ...int) (*RecurrentWeights, e
 		b := memory.Slice[float32](gemm.PackedLen(p.in, p.columns))
 		gemm.Pack(b, order, p.in, true, p.in, p.columns)
 		p.input = append(p.input, b)
-		p.state = append(p.state, state)
+		p.state = append(p.state, state...)
+	}
+	if x := types[0].Shape; len(x) == 3 {
+		batch := x[1]
+		if r.batchFirst {
+			batch = x[0]
+		}
+		if n, ok := batch.Value(); ok && n > fewItems {
+			p.several = true
+			serial := func(n int, fn func(lo, hi int)) { fn(0, n) }
+			for i, old := range p.state {
+				p.state[i] = memory.Slice[float32](p.severalLen(i))
+				p.packSeveral(serial, p.state[i], old, i)
+			}
+		}
 	}
 	return p, nil
+}
+
+// sharedWeights is the number of bytes of a state's weights up to which the directions run step by
+// step together. Larger ones would leave a core's L2 cache, of 512 KiB and more, before the next
+// step of their direction.
+const sharedWeights = 512 << 10
+
+// severalLen returns the number of elements of p.state[i] packed for several items.
+func (p *RecurrentWeights) severalLen(i int) int {
+	return p.panels() * gemm.PackedLen(p.H, p.stages[i%len(p.stages)].width)
+}
+
+// packSeveral packs p.state[i] for several items.
+func (p *RecurrentWeights) packSeveral(par gemm.Par, dst, state []float32, i int) {
+	t := &p.stages[i%len(p.stages)]
+	size := gemm.PackedLen(p.H, t.width)
+	par(p.panels(), func(lo, hi int) {
+		for k := lo; k < hi; k++ {
+			width := t.gates * p.units(k)
+			gemm.Pack(dst[k*size:][:gemm.PackedLen(p.H, width)], state[k*p.H*t.width:][:p.H*width], width, false, p.H, width)
+		}
+	})
 }
 
 func (p *RecurrentWeights) panels() int { return (p.H + p.unit - 1) / p.unit }
@@ -107,42 +145,21 @@ func (p *RecurrentWeights) each(fn func(stage, row, column int)) {
 // recurrentSteps runs the steps of all directions with packed weights.
 type recurrentSteps struct {
 	*RecurrentRun[float32]
-	p     *RecurrentWeights
-	x     [][]float32 // per direction: products of the input plus biases, which become the gates
-	h     [2][]float32
-	cell  []float32       // LSTM
-	other []float32       // GRU: the reset state, [direction][item][hidden]
-	sums  []float32       // per unit of work, for products of several items
-	state [][]float32     // per direction and stage, with several items: the weights of the state, each panel packed for [gemm.F32]
-	even  bool            // several items have the same length
-	items RecurrentItems  // or nil
-	cells []RecurrentCell // per unit of work
+	p       *RecurrentWeights
+	x       [][]float32 // per direction: products of the input plus biases, which become the gates
+	h       [2][]float32
+	cell    []float32       // LSTM
+	other   []float32       // GRU: the reset state, [direction][item][hidden]
+	sums    []float32       // per unit of work, for products of several items
+	state   [][]float32     // the weights' state
+	even    bool            // several items have the same length
+	several bool            // state is packed for several items
+	items   RecurrentItems  // or nil
+	cells   []RecurrentCell // per unit of work
 }
 
 // fewItems is the number of items up to which each reads the weights as one stream. More items share the weights that they read.
 const fewItems = 2
-
-// packState packs the weights of the state for several items.
-func (s *recurrentSteps) packState() error {
-	p := s.p
-	for d := range s.Reverse {
-		for i, t := range p.stages {
-			size, panels := gemm.PackedLen(p.H, t.width), p.panels()
-			b, err := ir.ScratchOf[float32](s.C, panels*size)
-			if err != nil {
-				return err
-			}
-			s.C.Parallel(panels, 1, func(lo, hi int) {
-				for k := lo; k < hi; k++ {
-					width := t.gates * p.units(k)
-					gemm.Pack(b[k*size:][:gemm.PackedLen(p.H, width)], p.state[d][i][k*p.H*t.width:][:p.H*width], width, false, p.H, width)
-				}
-			})
-			s.state = append(s.state, b)
-		}
-	}
-	return nil
-}
 
 // RecurrentCell is one panel of one item in one step: the columns of a stage, and the states of the
 // units of the panel.
@@ -184,12 +201,22 @@ func (p *RecurrentWeights) Run(r *RecurrentRun[float32], split int, useOther, ap
 	for range dirs {
 		s.x = append(s.x, scratch(r.seq*batch*columns))
 	}
-	if err == nil && batch > fewItems {
+	if s.several = p.several || batch > fewItems; s.several {
 		s.even = slices.Min(r.lens) == slices.Max(r.lens)
-		err = s.packState()
+	}
+	if s.state = p.state; s.several != p.several {
+		s.state = make([][]float32, len(p.state))
+		for i := range s.state {
+			s.state[i] = scratch(p.severalLen(i))
+		}
 	}
 	if err != nil {
 		return err
+	}
+	if s.several != p.several {
+		for i, old := range p.state {
+			p.packSeveral(r.C.Par(), s.state[i], old, i)
+		}
 	}
 	biases := make([][]float32, dirs)
 	for d := range dirs {
@@ -230,7 +257,7 @@ func (p *RecurrentWeights) Run(r *RecurrentRun[float32], split int, useOther, ap
 	}
 	copy(s.h[1], s.h[0])
 	clear(s.other) // the values of finished items are read, but their products are not used
-	step := 0
+	step, d := 0, 0
 	work := make([]func(lo, hi int), len(p.stages))
 	for i := range p.stages {
 		work[i] = func(lo, hi int) {
@@ -239,18 +266,24 @@ func (p *RecurrentWeights) Run(r *RecurrentRun[float32], split int, useOther, ap
 				if step&1 != 0 {
 					u = hi - 1 - k // start with the panels that the last step left in the cache
 				}
-				s.panel(step, i, u/panels, u%panels, useOther, apart && i == len(p.stages)-1, biases, stage[i])
+				s.panel(step, i, d+u/panels, u%panels, useOther, apart && i == len(p.stages)-1, biases, stage[i])
 			}
 		}
 	}
-	for step = range r.steps {
-		if err := r.C.Err(); err != nil {
-			return err
+	together := dirs // directions, whose work the threads share in each step
+	if dirs*h*columns*4 > sharedWeights {
+		together = 1
+	}
+	for ; d < dirs; d += together {
+		for step = range r.steps {
+			if err := r.C.Err(); err != nil {
+				return err
+			}
+			for i, t := range p.stages {
+				r.C.Parallel(together*panels, GrainFor(h*t.width*batch), work[i])
+			}
+			s.h[0], s.h[1] = s.h[1], s.h[0]
 		}
-		for i, t := range p.stages {
-			r.C.Parallel(dirs*panels, GrainFor(h*t.width*batch), work[i])
-		}
-		s.h[0], s.h[1] = s.h[1], s.h[0]
 	}
 	return nil
 }
@@ -307,7 +340,7 @@ func (s *recurrentSteps) panel(step, stage, d, panel int, useOther, apart bool, 
 	t := &p.stages[stage]
 	unit := p.units(panel)
 	width := t.gates * unit
-	weights := p.state[d][stage][panel*h*t.width:][:h*width]
+	state := s.state[d*len(p.stages)+stage]
 	from := s.h[0]
 	if stage > 0 && useOther {
 		from = s.other
@@ -315,12 +348,11 @@ func (s *recurrentSteps) panel(step, stage, d, panel int, useOther, apart bool, 
 	from = from[d*batch*h:][:batch*h]
 	column := t.column + panel*t.width
 	sums := s.sums[(d*p.panels()+panel)*batch*p.widest:]
-	several := batch > fewItems
 	// Products of up to 512 terms are added to the gates in place (see [gemm.Epilogue]).
-	added := several && !apart && s.even && h <= 512 && cpu.Active() != cpu.Generic
-	if several {
+	added := s.several && !apart && s.even && h <= 512 && cpu.Active() != cpu.Generic
+	if s.several {
 		size := gemm.PackedLen(h, t.width)
-		a := gemm.Args[float32]{M: batch, N: width, K: h, A: from, LdA: h, B: s.state[d*len(p.stages)+stage][panel*size:][:gemm.PackedLen(h, width)], Packed: true, C: sums, LdC: width}
+		a := gemm.Args[float32]{M: batch, N: width, K: h, A: from, LdA: h, B: state[panel*size:][:gemm.PackedLen(h, width)], Packed: true, C: sums, LdC: width}
 		if apart {
 			a.BiasCol = biases[d][column:][:width]
 		}
@@ -347,16 +379,16 @@ func (s *recurrentSteps) panel(step, stage, d, panel int, useOther, apart bool, 
 		c.item, c.Gates, c.First = i, x[column:][:width], x[panel*p.stages[0].width:][:p.stages[0].gates*unit]
 		switch {
 		case added:
-		case apart && several:
+		case apart && s.several:
 			c.Recurrence = sums[i*width:][:width]
 		case apart:
 			c.Recurrence = sums[i*width:][:width]
 			copy(c.Recurrence, biases[d][column:])
-			gemm.Columns(cpu.Active(), c.Recurrence, from[i*h:][:h], weights, width)
-		case several:
+			gemm.Columns(cpu.Active(), c.Recurrence, from[i*h:][:h], state[panel*h*t.width:][:h*width], width)
+		case s.several:
 			vec.AddF32(cpu.Active(), c.Gates, c.Gates, sums[i*width:][:width])
 		default:
-			gemm.Columns(cpu.Active(), c.Gates, from[i*h:][:h], weights, width)
+			gemm.Columns(cpu.Active(), c.Gates, from[i*h:][:h], state[panel*h*t.width:][:h*width], width)
 		}
 		at0 := (d*batch+i)*h + c.U0
 		c.H, c.Next, c.Cell, c.Other = s.h[0][at0:][:c.N], s.h[1][at0:][:c.N], s.cell[at0:][:c.N], s.other[at0:][:c.N]
