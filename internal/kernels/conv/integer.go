@@ -231,11 +231,11 @@ func RunInteger[X quant.Byte](d *Integer, par gemm.Par, y []int32, x []X) {
 		d.runBytes(orSerial(par), &byteOutput{sums: y}, bytesOf(x), signed[X]())
 		return
 	}
-	if d.planes && fitsByte[X](d.xZero) {
+	if d.planes && fitsByte(d.xZero, signed[X]()) {
 		d.runPlanes(orSerial(par), &byteOutput{sums: y}, bytesOf(x), signed[X]())
 		return
 	}
-	runInteger(d, par, x, func(n, o, p int, sums []int32) {
+	d.run(orSerial(par), bytesOf(x), signed[X](), func(n, o, p int, sums []int32) {
 		copy(y[(n*d.s.Cout+o)*d.pixels[1]+p:], sums)
 	})
 }
@@ -243,7 +243,7 @@ func RunInteger[X quant.Byte](d *Integer, par gemm.Par, y []int32, x []X) {
 // RunRequantized writes saturate(roundToEven(float32(acc)·scale[o]) + zero) to y of shape (N, Cout,
 // Out…). scale has one value or Cout values.
 func RunRequantized[X, Y quant.Byte](d *Integer, par gemm.Par, y []Y, x []X, scale []float32, zero Y) {
-	if d.geometry != nil && d.single == nil || d.planes && fitsByte[X](d.xZero) {
+	if d.geometry != nil && d.single == nil || d.planes && fitsByte(d.xZero, signed[X]()) {
 		out := outputOf(y, scale, zero)
 		if d.planes {
 			d.runPlanes(orSerial(par), out, bytesOf(x), signed[X]())
@@ -252,7 +252,7 @@ func RunRequantized[X, Y quant.Byte](d *Integer, par gemm.Par, y []Y, x []X, sca
 		}
 		return
 	}
-	runInteger(d, par, x, func(n, o, p int, sums []int32) {
+	d.run(orSerial(par), bytesOf(x), signed[X](), func(n, o, p int, sums []int32) {
 		s := scale
 		if len(s) > 1 {
 			s = s[o : o+1]
@@ -288,17 +288,16 @@ func signed[T quant.Byte]() bool {
 	return z < 0
 }
 
-// runInteger calls emit with slices of the sums: those of image n and channel o from linear index p
+// run calls emit with slices of the sums: those of image n and channel o from linear index p
 // on.
-func runInteger[X quant.Byte](d *Integer, par gemm.Par, x []X, emit func(n, o, p int, sums []int32)) {
-	par = orSerial(par)
+func (d *Integer) run(par gemm.Par, x []byte, signed bool, emit func(n, o, p int, sums []int32)) {
 	s, in, out := d.s, d.pixels[0], d.pixels[1]
-	if d.floats != nil && fitsByte[X](d.xZero) {
+	if d.floats != nil && fitsByte(d.xZero, signed) {
 		blocks := tiles(s.Cout, Lanes)
 		par(s.N*blocks, func(lo, hi int) {
 			b := integerPool.Get().(*integerBuffers)
 			for u := lo; u < hi; u++ {
-				depthwiseFloats(d, b, x, u/blocks, u%blocks, emit)
+				d.depthwiseFloats(b, x, signed, u/blocks, u%blocks, emit)
 			}
 			integerPool.Put(b)
 		})
@@ -309,7 +308,7 @@ func runInteger[X quant.Byte](d *Integer, par gemm.Par, x []X, emit func(n, o, p
 			b := integerPool.Get().(*integerBuffers)
 			for u := lo; u < hi; u++ {
 				sums := resize(&b.sums, out)
-				depthwiseInteger(d, sums, x[u*in:][:in], u%s.Cout)
+				d.depthwise(sums, x[u*in:][:in], signed, u%s.Cout)
 				emit(u/s.Cout, u%s.Cout, 0, sums)
 			}
 			integerPool.Put(b)
@@ -320,14 +319,14 @@ func runInteger[X quant.Byte](d *Integer, par gemm.Par, x []X, emit func(n, o, p
 	shared := integerPool.Get().(*integerBuffers)
 	image := resize(&shared.image, in*s.Cin)
 	for n := range s.N {
-		planes := bytesOf(x[n*s.Cin*in:][:s.Cin*in])
+		planes := x[n*s.Cin*in:][:s.Cin*in]
 		par(tiles(in, 64), func(lo, hi int) {
 			quant.TransposeBytes(d.level, image[lo*64*s.Cin:], s.Cin, planes[lo*64:], in, s.Cin, min(in, hi*64)-lo*64)
 		})
 		par(blocks, func(lo, hi int) {
 			b := integerPool.Get().(*integerBuffers)
 			for i := lo; i < hi; i++ {
-				integerBlock[X](d, b, image, n, out*i/blocks, out*(i+1)/blocks, emit)
+				d.pixelBlock(b, image, signed, n, out*i/blocks, out*(i+1)/blocks, emit)
 			}
 			integerPool.Put(b)
 		})
@@ -335,8 +334,8 @@ func runInteger[X quant.Byte](d *Integer, par gemm.Par, x []X, emit func(n, o, p
 	integerPool.Put(shared)
 }
 
-// integerBlock computes the pixels [p0, p1) of image n.
-func integerBlock[X quant.Byte](d *Integer, b *integerBuffers, image []byte, n, p0, p1 int, emit func(n, o, p int, sums []int32)) {
+// pixelBlock computes the pixels [p0, p1) of image n.
+func (d *Integer) pixelBlock(b *integerBuffers, image []byte, signed bool, n, p0, p1 int, emit func(n, o, p int, sums []int32)) {
 	s, count := d.s, p1-p0
 	cg, og, taps := s.Cin/s.Group, s.Cout/s.Group, product(s.Kernel)
 	direct := taps == 1 && d.pixels[0] == d.pixels[1] && d.k == cg && allEqual(s.Stride, 1) && allEqual(s.PadBegin, 0) && allEqual(s.PadEnd, 0)
@@ -353,7 +352,7 @@ func integerBlock[X quant.Byte](d *Integer, b *integerBuffers, image []byte, n, 
 				d.im2col(a[p*lda:][:lda], image, p0+p, g*cg, cg)
 			}
 		}
-		q := quant.Args[X]{M: count, A: unsafe.Slice((*X)(unsafe.Pointer(unsafe.SliceData(a))), len(a)), LdA: lda, AZero: []int32{d.xZero}, B: w.Packed, BZero: w.zero, C: sums, LdC: og}
+		q := quant.Args{M: count, A: a, LdA: lda, Signed: signed, AZero: []int32{d.xZero}, B: w.Packed, BZero: w.zero, C: sums, LdC: og}
 		if d.bias != nil {
 			q.Bias = d.bias[g*og:][:og]
 		}
@@ -432,11 +431,16 @@ func (d *Integer) packFloats(taps int) {
 	d.floats = PackDepthwise(w, nil, d.s.Cout, d.d[1].kernel, d.d[2].kernel)
 }
 
-// fitsByte reports whether z is a value of X, so that differences to it are within ±255.
-func fitsByte[X quant.Byte](z int32) bool { return int32(X(z)) == z }
+// fitsByte reports whether z is a value of int8 or uint8, so that differences to it are within ±255.
+func fitsByte(z int32, signed bool) bool {
+	if signed {
+		return int32(int8(z)) == z
+	}
+	return int32(uint8(z)) == z
+}
 
 // depthwiseFloats computes one block of 16 channels of image n in NCHW16c.
-func depthwiseFloats[X quant.Byte](d *Integer, b *integerBuffers, x []X, n, block int, emit func(n, o, p int, sums []int32)) {
+func (d *Integer) depthwiseFloats(b *integerBuffers, x []byte, signed bool, n, block int, emit func(n, o, p int, sums []int32)) {
 	e, in, out := &d.d, d.pixels[0], d.pixels[1]
 	c0 := block * Lanes
 	count := min(Lanes, d.s.Cout-c0)
@@ -445,11 +449,10 @@ func depthwiseFloats[X quant.Byte](d *Integer, b *integerBuffers, x []X, n, bloc
 	for c := range count {
 		p := planes[c*in:][:in]
 		src := x[(n*d.s.Cin+c0+c)*in:][:in]
-		switch v := any(src).(type) {
-		case []uint8:
-			vec.U8ToF32(d.level, p, v)
-		case []int8:
-			vec.I8ToF32(d.level, p, v)
+		if signed {
+			vec.I8ToF32(d.level, p, unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(src))), len(src)))
+		} else {
+			vec.U8ToF32(d.level, p, src)
 		}
 		if d.xZero != 0 {
 			vec.SubScalarF32(d.level, p, p, float32(d.xZero))
@@ -476,9 +479,12 @@ func depthwiseFloats[X quant.Byte](d *Integer, b *integerBuffers, x []X, n, bloc
 	}
 }
 
-// depthwiseInteger computes channel c of a depthwise convolution.
-func depthwiseInteger[X quant.Byte](d *Integer, sums []int32, x []X, c int) {
-	e := &d.d
+// depthwise computes channel c of a depthwise convolution.
+func (d *Integer) depthwise(sums []int32, x []byte, signed bool, c int) {
+	e, flip, zero := &d.d, byte(0), d.xZero
+	if signed {
+		flip, zero = 0x80, zero+128
+	}
 	taps := e[0].kernel * e[1].kernel * e[2].kernel
 	w := d.single[c*taps:][:taps]
 	start := int32(0)
@@ -517,12 +523,12 @@ func depthwiseInteger[X quant.Byte](d *Integer, sums []int32, x []X, c int) {
 						if e[2].stride == 1 {
 							in := src[lo+off:][:hi-lo]
 							for i, v := range in {
-								row[lo+i] += f * (int32(v) - d.xZero)
+								row[lo+i] += f * (int32(v^flip) - zero)
 							}
 							continue
 						}
 						for i := lo; i < hi; i++ {
-							row[i] += f * (int32(src[i*e[2].stride+off]) - d.xZero)
+							row[i] += f * (int32(src[i*e[2].stride+off]^flip) - zero)
 						}
 					}
 				}

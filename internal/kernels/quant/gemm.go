@@ -180,17 +180,18 @@ func (p *Packed) packColumns(b []uint8, ldb, lo, hi int) {
 }
 
 // Args describes C[M,N] = Σ (A-AZero)·(B-BZero), in int32.
-type Args[T Byte] struct {
-	M     int
-	A     []T // M rows of K at stride LdA
-	LdA   int
-	AZero []int32 // zero points: empty, one, or one per row
-	B     *Packed
-	BZero []int32 // zero points of the unpacked values: empty, one, or one per column
-	Bias  []int32 // N values added to the rows, or nil
-	C     []int32 // M rows of N at stride LdC
-	LdC   int
-	Out   *Requantized // where the sums go as bytes, instead of C; or nil
+type Args struct {
+	M      int
+	A      []byte // M rows of K at stride LdA, of int8 if Signed and uint8 otherwise
+	LdA    int
+	Signed bool
+	AZero  []int32 // zero points: empty, one, or one per row
+	B      *Packed
+	BZero  []int32 // zero points of the unpacked values: empty, one, or one per column
+	Bias   []int32 // N values added to the rows, or nil
+	C      []int32 // M rows of N at stride LdC
+	LdC    int
+	Out    *Requantized // where the sums go as bytes, instead of C; or nil
 }
 
 // Requantized is the destination of sums that become bytes, as by [Requantize].
@@ -280,7 +281,7 @@ func grow[T any](s *[]T, n int) []T {
 //			c[i*ldc+j] = s // or out.y[i*n+j] = saturate(roundToEven(float32(s)*out.scale[j]) + out.zero)
 //		}
 //	}
-func Compute[T Byte](level cpu.Level, g *Args[T], blk gemm.Block) {
+func Compute(level cpu.Level, g *Args, blk gemm.Block) {
 	if blk.Panel0 >= blk.Panel1 || g.B.N == 0 {
 		return
 	}
@@ -293,18 +294,16 @@ func Compute[T Byte](level cpu.Level, g *Args[T], blk gemm.Block) {
 	pool.Put(b)
 }
 
-func computeRows[T Byte](level cpu.Level, g *Args[T], buf *buffers, r0, r1, p0, p1 int) {
+func computeRows(level cpu.Level, g *Args, buf *buffers, r0, r1, p0, p1 int) {
 	p, rows := g.B, r1-r0
 	// The elements of A become unsigned, or signed for SDOT: A' = A + shiftA and B' = B - p.shift,
 	// so the zero points move by the same amounts.
-	var z T
-	z--
 	signed := p.dot && cpu.DotProduct(level)
 	shiftA := int32(0)
 	switch {
-	case z < 0 && !signed:
+	case g.Signed && !signed:
 		shiftA = 128
-	case z > 0 && signed:
+	case !g.Signed && signed:
 		shiftA = -128
 	}
 	plain := p.dot && shiftA == 0 && p.K == 4*p.steps && p.K > 0
@@ -319,7 +318,7 @@ func computeRows[T Byte](level cpu.Level, g *Args[T], buf *buffers, r0, r1, p0, 
 			if p.dot {
 				copyBytes(d[i*lda:][:lda], row, shiftA != 0)
 			} else {
-				copyWords(d[i*lda:][:lda], row, shiftA)
+				copyWords(d[i*lda:][:lda], row, g.Signed, shiftA)
 			}
 		}
 		a = unsafe.Pointer(unsafe.SliceData(d))
@@ -337,8 +336,15 @@ func computeRows[T Byte](level cpu.Level, g *Args[T], buf *buffers, r0, r1, p0, 
 				continue
 			}
 			var s int32
-			for _, v := range g.A[(r0+i)*g.LdA:][:p.K] {
-				s += int32(v)
+			row := g.A[(r0+i)*g.LdA:][:p.K]
+			if g.Signed {
+				for _, v := range row {
+					s += int32(int8(v))
+				}
+			} else {
+				for _, v := range row {
+					s += int32(v)
+				}
 			}
 			rowSum[i] = s + shiftA*int32(p.K)
 		}
@@ -525,11 +531,10 @@ func tileGeneric(dot bool, rows, cols int, t *tileI32) {
 
 // copyBytes copies a row of bytes, zero-padded. If flip is set, 128 is added to signed bytes and
 // subtracted from unsigned ones.
-func copyBytes[T Byte](dst []byte, row []T, flip bool) {
-	if len(row) == 0 {
+func copyBytes(dst, src []byte, flip bool) {
+	if len(src) == 0 {
 		return
 	}
-	src := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(row))), len(row))
 	clear(dst[copy(dst, src):])
 	if !flip {
 		return
@@ -544,15 +549,19 @@ func copyBytes[T Byte](dst []byte, row []T, flip bool) {
 }
 
 // copyWords copies a row as 16-bit integers plus shift, zero-padded.
-func copyWords[T Byte](dst []byte, row []T, shift int32) {
+func copyWords(dst, row []byte, signed bool, shift int32) {
+	flip := byte(0)
+	if signed {
+		flip, shift = 0x80, shift-128
+	}
 	clear(dst[len(row)*2:])
 	for i, v := range row {
-		binary.NativeEndian.PutUint16(dst[2*i:], uint16(int32(v)+shift))
+		binary.NativeEndian.PutUint16(dst[2*i:], uint16(int32(v^flip)+shift))
 	}
 }
 
 // Parallel computes the whole result. par distributes panels or rows; if it is nil, one call
 // computes everything.
-func Parallel[T Byte](par gemm.Par, level cpu.Level, g *Args[T]) {
+func Parallel(par gemm.Par, level cpu.Level, g *Args) {
 	gemm.Split(par, g.M, g.B.N, g.B.K, 16<<20, func(b gemm.Block) { Compute(level, g, b) })
 }

@@ -66,7 +66,8 @@ func check[A, B Byte](t testing.TB, l cpu.Level, p problem, r *rand.Rand, side t
 		}
 		return z
 	}
-	g := &Args[A]{M: p.m, A: a, LdA: lda, B: pack(nil, dotProduct(l) && !p.words, cpu.AMX(l) && !p.vnni, b, ldb, p.trans, p.k, p.n), AZero: zeros(p.aZero, p.m), BZero: zeros(p.bZero, p.n), LdC: ldc}
+	bytes, least, _ := bytesOf(a)
+	g := &Args{M: p.m, A: bytes, Signed: least < 0, LdA: lda, B: pack(nil, dotProduct(l) && !p.words, cpu.AMX(l) && !p.vnni, b, ldb, p.trans, p.k, p.n), AZero: zeros(p.aZero, p.m), BZero: zeros(p.bZero, p.n), LdC: ldc}
 	g.C = testkit.Guarded[int32](t, max(0, (p.m-1)*ldc+p.n), side, 0)
 	if p.bias {
 		g.Bias = make([]int32, p.n)
@@ -401,7 +402,7 @@ func TestPauses(t *testing.T) {
 		if l == cpu.Generic {
 			t.Skip("Go code is preemptible")
 		}
-		g := &Args[uint8]{M: 64, A: a, LdA: 512, B: Pack(nil, l, b, 64, false, 512, 64), C: make([]int32, 64*64), LdC: 64}
+		g := &Args{M: 64, A: a, LdA: 512, B: Pack(nil, l, b, 64, false, 512, 64), C: make([]int32, 64*64), LdC: 64}
 		testkit.CheckPauses(t, func() { Parallel(nil, l, g) })
 	})
 }
@@ -419,6 +420,7 @@ func BenchmarkCompute(b *testing.B) {
 			for i := range a {
 				a[i], s[i] = uint8(random.Uint32()), int8(random.Uint32())
 			}
+			signed, _, _ := bytesOf(s)
 			p := Pack(nil, l, w, n, false, k, n)
 			run := func(kind string, f func()) {
 				b.Run(fmt.Sprintf("%dx%dx%d/%s/%v", m, n, k, kind, l), func(b *testing.B) {
@@ -429,9 +431,9 @@ func BenchmarkCompute(b *testing.B) {
 				})
 			}
 			c := make([]int32, m*n)
-			u := &Args[uint8]{M: m, A: a, LdA: k, B: p, C: c, LdC: n, AZero: []int32{3}}
+			u := &Args{M: m, A: a, LdA: k, B: p, C: c, LdC: n, AZero: []int32{3}}
 			run("u8s8", func() { Compute(l, u, gemm.Block{Row1: m, Panel1: gemm.Panels(n)}) })
-			i := &Args[int8]{M: m, A: s, LdA: k, B: p, C: c, LdC: n, AZero: []int32{3}, BZero: []int32{1}}
+			i := &Args{M: m, A: signed, Signed: true, LdA: k, B: p, C: c, LdC: n, AZero: []int32{3}, BZero: []int32{1}}
 			run("s8s8", func() { Compute(l, i, gemm.Block{Row1: m, Panel1: gemm.Panels(n)}) })
 		}
 	}
@@ -443,7 +445,7 @@ func TestPackOfNoRows(t *testing.T) {
 		for _, trans := range []bool{false, true} {
 			for _, n := range []int{3, 70} {
 				y := slices.Repeat([]int32{1}, n)
-				Parallel(nil, l, &Args[uint8]{M: 1, A: nil, AZero: []int32{3}, B: Pack(nil, l, []uint8{}, n, trans, 0, n), C: y, LdC: n})
+				Parallel(nil, l, &Args{M: 1, A: nil, AZero: []int32{3}, B: Pack(nil, l, []uint8{}, n, trans, 0, n), C: y, LdC: n})
 				if !slices.Equal(y, make([]int32, n)) {
 					t.Errorf("trans %v: product over nothing is %v, want zeros", trans, y)
 				}

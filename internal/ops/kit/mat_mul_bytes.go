@@ -95,21 +95,6 @@ func MatMulQuant(c *ir.Call, s *MatMulShape, a, b *tensor.Tensor, packed *Packed
 			return err
 		}
 	}
-	if a.DType() == tensor.TypeInt8 {
-		return matMulQuantOf(c, s, tensor.Of[int8](a), b, packed, ra, rb, za, zb, y, out)
-	}
-	return matMulQuantOf(c, s, tensor.Of[uint8](a), b, packed, ra, rb, za, zb, y, out)
-}
-
-func repeatInts(c *ir.Call, v []int32, n int) ([]int32, error) {
-	r, err := ir.ScratchOf[int32](c, n)
-	for i := range r {
-		r[i] = v[i%len(v)]
-	}
-	return r, err
-}
-
-func matMulQuantOf[T int8 | uint8](c *ir.Call, s *MatMulShape, a []T, b *tensor.Tensor, packed *PackedBytes, ra, rb QuantParam, za, zb []int32, y []int32, out *quant.Requantized) error {
 	level := cpu.Active()
 	if packed != nil {
 		level = packed.level
@@ -131,7 +116,7 @@ func matMulQuantOf[T int8 | uint8](c *ir.Call, s *MatMulShape, a []T, b *tensor.
 			}
 			data, last = packBytesOf(c.Par(), level, b, ib*s.K*s.N, s.N, false, s.K, s.N), ib
 		}
-		g := quant.Args[T]{M: s.M, A: a[ia*s.M*s.K:][:s.M*s.K], LdA: s.K, AZero: za, B: data, BZero: rb.lines(zb, ib), LdC: s.N}
+		g := quant.Args{M: s.M, A: a.Bytes()[ia*s.M*s.K:][:s.M*s.K], Signed: a.DType() == tensor.TypeInt8, LdA: s.K, AZero: za, B: data, BZero: rb.lines(zb, ib), LdC: s.N}
 		if out != nil {
 			rows := *out
 			rows.Y = out.Y[i*s.M*s.N:][:s.M*s.N]
@@ -149,6 +134,14 @@ func matMulQuantOf[T int8 | uint8](c *ir.Call, s *MatMulShape, a []T, b *tensor.
 		quant.Parallel(par, level, &g)
 	}
 	return c.Err()
+}
+
+func repeatInts(c *ir.Call, v []int32, n int) ([]int32, error) {
+	r, err := ir.ScratchOf[int32](c, n)
+	for i := range r {
+		r[i] = v[i%len(v)]
+	}
+	return r, err
 }
 
 // BytesShape returns the shape of the right operand.
