@@ -20,7 +20,7 @@ var _ = kit.Register(&kit.Def{Name: "Abs", Since: kit.Versions{1, 6, 13}, In: "X
 	})})
 
 var absLoops = kit.LoopsOf(
-	kit.Loop1(absSigned[int8]), kit.Loop1(absSigned[int16]), kit.WithKernel1(kit.Loop1(absSigned[int32]), vec.AbsI32), kit.WithKernel1(kit.Loop1(absSigned[int64]), vec.AbsI64),
+	kit.WithTable(kit.Loop1(absSigned[int8])), kit.Loop1(absSigned[int16]), kit.WithKernel1(kit.Loop1(absSigned[int32]), vec.AbsI32), kit.WithKernel1(kit.Loop1(absSigned[int64]), vec.AbsI64),
 	kit.Loop1(copyLoop[uint8]), kit.Loop1(copyLoop[uint16]), kit.Loop1(copyLoop[uint32]), kit.Loop1(copyLoop[uint64]),
 	kit.WithUnary(kit.Loop1(absFloat[float32]), vec.AbsF32), kit.WithKernel1(kit.Loop1(absFloat[float64]), vec.AbsF64))
 

@@ -18,8 +18,8 @@ var _ = kit.Register(&kit.Def{Name: "Equal", Since: kit.Versions{1, 7, 11, 13, 1
 	},
 	Gradient: kit.NoGradient})
 
-var equalLoops = kit.SameBits(kit.WithWords(kit.Loop2(equalLoop[bool]), kit.EqualWords),
-	kit.WithWords(kit.Loop2(equalLoop[int8]), kit.EqualWords), kit.Loop2(equalLoop[int16]), kit.WithCompare(kit.Loop2(equalLoop[int32]), vec.EqualI32, false), kit.WithCompare(kit.Loop2(equalLoop[int64]), vec.EqualI64, false),
+var equalLoops = kit.SameBits(kit.WithKernel2(kit.Loop2(equalLoop[bool]), vec.EqualU8),
+	kit.WithKernel2(kit.Loop2(equalLoop[int8]), vec.EqualU8), kit.Loop2(equalLoop[int16]), kit.WithCompare(kit.Loop2(equalLoop[int32]), vec.EqualI32, false), kit.WithCompare(kit.Loop2(equalLoop[int64]), vec.EqualI64, false),
 	kit.WithCompare(kit.Loop2(equalLoop[float32]), vec.EqualF32, false), kit.WithCompare(kit.Loop2(equalLoop[float64]), vec.EqualF64, false))
 
 // Infer implements [ir.Operator].

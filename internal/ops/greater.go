@@ -18,8 +18,8 @@ var _ = kit.Register(&kit.Def{Name: "Greater", Since: kit.Versions{1, 7, 9, 13},
 	Gradient: kit.NoGradient})
 
 var greaterLoops = kit.LoopsOf(
-	kit.Loop2(greaterLoop[int8]), kit.Loop2(greaterLoop[int16]), kit.WithCompare(kit.Loop2(greaterLoop[int32]), vec.LessI32, true), kit.WithCompare(kit.Loop2(greaterLoop[int64]), vec.LessI64, true),
-	kit.Loop2(greaterLoop[uint8]), kit.Loop2(greaterLoop[uint16]), kit.Loop2(greaterLoop[uint32]), kit.Loop2(greaterLoop[uint64]),
+	kit.WithCompare(kit.Loop2(greaterLoop[int8]), vec.LessI8, true), kit.Loop2(greaterLoop[int16]), kit.WithCompare(kit.Loop2(greaterLoop[int32]), vec.LessI32, true), kit.WithCompare(kit.Loop2(greaterLoop[int64]), vec.LessI64, true),
+	kit.WithCompare(kit.Loop2(greaterLoop[uint8]), vec.LessU8, true), kit.Loop2(greaterLoop[uint16]), kit.WithCompare(kit.Loop2(greaterLoop[uint32]), vec.LessU32, true), kit.Loop2(greaterLoop[uint64]),
 	kit.WithCompare(kit.Loop2(greaterLoop[float32]), vec.LessF32, true), kit.WithCompare(kit.Loop2(greaterLoop[float64]), vec.LessF64, true))
 
 // Infer implements [ir.Operator].

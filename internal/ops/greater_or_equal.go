@@ -18,8 +18,8 @@ var _ = kit.Register(&kit.Def{Name: "GreaterOrEqual", Since: kit.Versions{12, 16
 	Gradient: kit.NoGradient})
 
 var greaterOrEqualLoops = kit.LoopsOf(
-	kit.Loop2(greaterOrEqualLoop[int8]), kit.Loop2(greaterOrEqualLoop[int16]), kit.WithCompare(kit.Loop2(greaterOrEqualLoop[int32]), vec.LessOrEqualI32, true), kit.WithCompare(kit.Loop2(greaterOrEqualLoop[int64]), vec.LessOrEqualI64, true),
-	kit.Loop2(greaterOrEqualLoop[uint8]), kit.Loop2(greaterOrEqualLoop[uint16]), kit.Loop2(greaterOrEqualLoop[uint32]), kit.Loop2(greaterOrEqualLoop[uint64]),
+	kit.WithCompare(kit.Loop2(greaterOrEqualLoop[int8]), vec.LessOrEqualI8, true), kit.Loop2(greaterOrEqualLoop[int16]), kit.WithCompare(kit.Loop2(greaterOrEqualLoop[int32]), vec.LessOrEqualI32, true), kit.WithCompare(kit.Loop2(greaterOrEqualLoop[int64]), vec.LessOrEqualI64, true),
+	kit.WithCompare(kit.Loop2(greaterOrEqualLoop[uint8]), vec.LessOrEqualU8, true), kit.Loop2(greaterOrEqualLoop[uint16]), kit.WithCompare(kit.Loop2(greaterOrEqualLoop[uint32]), vec.LessOrEqualU32, true), kit.Loop2(greaterOrEqualLoop[uint64]),
 	kit.WithCompare(kit.Loop2(greaterOrEqualLoop[float32]), vec.LessOrEqualF32, true), kit.WithCompare(kit.Loop2(greaterOrEqualLoop[float64]), vec.LessOrEqualF64, true))
 
 // Infer implements [ir.Operator].

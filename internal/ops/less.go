@@ -18,8 +18,8 @@ var _ = kit.Register(&kit.Def{Name: "Less", Since: kit.Versions{1, 7, 9, 13}, In
 	Gradient: kit.NoGradient})
 
 var lessLoops = kit.LoopsOf(
-	kit.Loop2(lessLoop[int8]), kit.Loop2(lessLoop[int16]), kit.WithCompare(kit.Loop2(lessLoop[int32]), vec.LessI32, false), kit.WithCompare(kit.Loop2(lessLoop[int64]), vec.LessI64, false),
-	kit.Loop2(lessLoop[uint8]), kit.Loop2(lessLoop[uint16]), kit.Loop2(lessLoop[uint32]), kit.Loop2(lessLoop[uint64]),
+	kit.WithCompare(kit.Loop2(lessLoop[int8]), vec.LessI8, false), kit.Loop2(lessLoop[int16]), kit.WithCompare(kit.Loop2(lessLoop[int32]), vec.LessI32, false), kit.WithCompare(kit.Loop2(lessLoop[int64]), vec.LessI64, false),
+	kit.WithCompare(kit.Loop2(lessLoop[uint8]), vec.LessU8, false), kit.Loop2(lessLoop[uint16]), kit.WithCompare(kit.Loop2(lessLoop[uint32]), vec.LessU32, false), kit.Loop2(lessLoop[uint64]),
 	kit.WithCompare(kit.Loop2(lessLoop[float32]), vec.LessF32, false), kit.WithCompare(kit.Loop2(lessLoop[float64]), vec.LessF64, false))
 
 // Infer implements [ir.Operator].

@@ -18,8 +18,8 @@ var _ = kit.Register(&kit.Def{Name: "LessOrEqual", Since: kit.Versions{12, 16}, 
 	Gradient: kit.NoGradient})
 
 var lessOrEqualLoops = kit.LoopsOf(
-	kit.Loop2(lessOrEqualLoop[int8]), kit.Loop2(lessOrEqualLoop[int16]), kit.WithCompare(kit.Loop2(lessOrEqualLoop[int32]), vec.LessOrEqualI32, false), kit.WithCompare(kit.Loop2(lessOrEqualLoop[int64]), vec.LessOrEqualI64, false),
-	kit.Loop2(lessOrEqualLoop[uint8]), kit.Loop2(lessOrEqualLoop[uint16]), kit.Loop2(lessOrEqualLoop[uint32]), kit.Loop2(lessOrEqualLoop[uint64]),
+	kit.WithCompare(kit.Loop2(lessOrEqualLoop[int8]), vec.LessOrEqualI8, false), kit.Loop2(lessOrEqualLoop[int16]), kit.WithCompare(kit.Loop2(lessOrEqualLoop[int32]), vec.LessOrEqualI32, false), kit.WithCompare(kit.Loop2(lessOrEqualLoop[int64]), vec.LessOrEqualI64, false),
+	kit.WithCompare(kit.Loop2(lessOrEqualLoop[uint8]), vec.LessOrEqualU8, false), kit.Loop2(lessOrEqualLoop[uint16]), kit.WithCompare(kit.Loop2(lessOrEqualLoop[uint32]), vec.LessOrEqualU32, false), kit.Loop2(lessOrEqualLoop[uint64]),
 	kit.WithCompare(kit.Loop2(lessOrEqualLoop[float32]), vec.LessOrEqualF32, false), kit.WithCompare(kit.Loop2(lessOrEqualLoop[float64]), vec.LessOrEqualF64, false))
 
 // Infer implements [ir.Operator].

@@ -19,7 +19,7 @@ var _ = kit.Register(&kit.Def{Name: "Mul", Since: kit.Versions{1, 6, 7, 13, 14},
 		func(b *kit.GradientBuilder, x, y, z, g string) string { return b.Op("Mul", g, x) })})
 
 var mulLoops = kit.SameBits(
-	kit.Loop2Scalar(kit.MulLoop[int8]), kit.Loop2Scalar(kit.MulLoop[int16]), kit.WithKernel2(kit.Loop2Scalar(kit.MulLoop[int32]), vec.MulI32), kit.WithKernel2(kit.Loop2Scalar(kit.MulLoop[int64]), vec.MulI64),
+	kit.WithKernel2(kit.Loop2Scalar(kit.MulLoop[int8]), vec.MulU8), kit.Loop2Scalar(kit.MulLoop[int16]), kit.WithKernel2(kit.Loop2Scalar(kit.MulLoop[int32]), vec.MulI32), kit.WithKernel2(kit.Loop2Scalar(kit.MulLoop[int64]), vec.MulI64),
 	kit.WithBinary(kit.Loop2Scalar(kit.MulLoop[float32]), vec.MulF32, vec.MulScalarF32, vec.MulScalarF32), kit.WithKernel2(kit.Loop2Scalar(kit.MulLoop[float64]), vec.MulF64))
 
 // Infer implements [ir.Operator].

@@ -16,7 +16,7 @@ var _ = kit.Register(&kit.Def{Name: "Neg", Since: kit.Versions{1, 6, 13}, In: "X
 	Gradient:    kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string { return b.Op("Neg", g) })})
 
 var negLoops = kit.LoopsOf(
-	kit.Loop1(negLoop[int8]), kit.Loop1(negLoop[int16]), kit.WithConstant(kit.Loop1(negLoop[int32]), 0, vec.SubI32), kit.WithConstant(kit.Loop1(negLoop[int64]), 0, vec.SubI64),
+	kit.WithTable(kit.Loop1(negLoop[int8])), kit.Loop1(negLoop[int16]), kit.WithConstant(kit.Loop1(negLoop[int32]), 0, vec.SubI32), kit.WithConstant(kit.Loop1(negLoop[int64]), 0, vec.SubI64),
 	kit.WithUnary(kit.Loop1(negLoop[float32]), vec.NegF32), kit.Loop1(negLoop[float64]))
 
 // Infer implements [ir.Operator].

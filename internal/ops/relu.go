@@ -18,7 +18,7 @@ var _ = kit.Register(&kit.Def{Name: "Relu", Since: kit.Versions{1, 6, 13, 14}, I
 	})})
 
 var reluLoops = kit.LoopsOf(
-	kit.Loop1(reluLoop[int8]), kit.Loop1(reluLoop[int16]), kit.WithConstant(kit.Loop1(reluLoop[int32]), 0, vec.MaxI32), kit.WithConstant(kit.Loop1(reluLoop[int64]), 0, vec.MaxI64),
+	kit.WithConstant(kit.Loop1(reluLoop[int8]), 0, vec.MaxI8), kit.Loop1(reluLoop[int16]), kit.WithConstant(kit.Loop1(reluLoop[int32]), 0, vec.MaxI32), kit.WithConstant(kit.Loop1(reluLoop[int64]), 0, vec.MaxI64),
 	kit.WithUnary(kit.Loop1(reluLoop[float32]), vec.ReluF32), kit.WithConstant(kit.Loop1(reluLoop[float64]), 0, vec.MaxF64))
 
 // Run implements [ir.Operator].

@@ -17,8 +17,8 @@ var _ = kit.Register(&kit.Def{Name: "Sign", Since: kit.Versions{9, 13}, In: "inp
 	Gradient:    kit.NoGradient})
 
 var signLoops = kit.LoopsOf(
-	kit.Loop1(signInts[int8]), kit.Loop1(signInts[int16]), kit.WithKernel1(kit.Loop1(signInts[int32]), vec.SignI32), kit.Loop1(signInts[int64]),
-	kit.Loop1(signUnsigned[uint8]), kit.Loop1(signUnsigned[uint16]), kit.Loop1(signUnsigned[uint32]), kit.Loop1(signUnsigned[uint64]),
+	kit.WithTable(kit.Loop1(signInts[int8])), kit.Loop1(signInts[int16]), kit.WithKernel1(kit.Loop1(signInts[int32]), vec.SignI32), kit.Loop1(signInts[int64]),
+	kit.WithTable(kit.Loop1(signUnsigned[uint8])), kit.Loop1(signUnsigned[uint16]), kit.Loop1(signUnsigned[uint32]), kit.Loop1(signUnsigned[uint64]),
 	kit.WithUnary(kit.Loop1(signFloats[float32]), kit.InPieces(signFast)), kit.WithKernel1(kit.Loop1(signFloats[float64]), vec.SignF64))
 
 // Run implements [ir.Operator].

@@ -19,7 +19,7 @@ var _ = kit.Register(&kit.Def{Name: "Sub", Since: kit.Versions{1, 6, 7, 13, 14},
 		func(b *kit.GradientBuilder, x, y, z, g string) string { return b.Op("Neg", g) })})
 
 var subLoops = kit.SameBits(
-	kit.WithWords(kit.Loop2Scalar(subLoop[int8]), kit.SubWords), kit.Loop2Scalar(subLoop[int16]), kit.WithKernel2(kit.Loop2Scalar(subLoop[int32]), vec.SubI32), kit.WithKernel2(kit.Loop2Scalar(subLoop[int64]), vec.SubI64),
+	kit.WithKernel2(kit.Loop2Scalar(subLoop[int8]), vec.SubU8), kit.Loop2Scalar(subLoop[int16]), kit.WithKernel2(kit.Loop2Scalar(subLoop[int32]), vec.SubI32), kit.WithKernel2(kit.Loop2Scalar(subLoop[int64]), vec.SubI64),
 	kit.WithBinary(kit.Loop2Scalar(subLoop[float32]), vec.SubF32, vec.SubScalarF32, vec.ScalarSubF32), kit.WithKernel2(kit.Loop2Scalar(subLoop[float64]), vec.SubF64))
 
 // Infer implements [ir.Operator].

@@ -118,7 +118,7 @@ func choices() []*choice {
 			g.e("VMOVQ X0, (DI)")
 		}}
 	}
-	return append(numberComparisons(), []*choice{compare("lessF32", lt), compare("lessOrEqualF32", le), compare("equalF32", eq),
+	return append(append(numberComparisons(), byteComparisons()...), []*choice{compare("lessF32", lt), compare("lessOrEqualF32", le), compare("equalF32", eq),
 		selectKernel(1, ""), selectKernel(2, "selectLoop"), selectKernel(4, "selectLoop"), selectKernel(8, "selectLoop")}...)
 }
 

@@ -113,7 +113,19 @@ func elementwises() []*choice {
 	}
 	products := elementwise("mulI64", "int64", "mulLoop", direct("VPMULLQ"))
 	products.only = "AVX512"
-	return append(list, elementwise("subI32", "int32", "subLoop", direct("VPSUBD")), elementwise("mulI32", "int32", "mulLoop", direct("VPMULLD")),
+	// Words hold the products of their low and of their high bytes, the latter without the low ones.
+	bytes := elementwise("mulU8", "uint8", "mulLoop", func(g *fn, acc, x int) {
+		g.op("VPSRLW", "$8", acc, 5)
+		g.op("VPSRLW", "$8", x, 6)
+		g.op("VPMULLW", x, acc, acc)
+		g.op("VPMULLW", 6, 5, 5)
+		g.op("VPSLLW", "$8", 5, 5)
+		g.op("VPSLLW", "$8", acc, acc)
+		g.op("VPSRLW", "$8", acc, acc)
+		g.op("VPADDB", 5, acc, acc)
+	})
+	return append(list, elementwise("addU8", "uint8", "addBytes", direct("VPADDB")), elementwise("subU8", "uint8", "subBytes", direct("VPSUBB")), bytes,
+		elementwise("subI32", "int32", "subLoop", direct("VPSUBD")), elementwise("mulI32", "int32", "mulLoop", direct("VPMULLD")),
 		elementwise("subI64", "int64", "subLoop", direct("VPSUBQ")), products, elementwise("subF64", "float64", "subLoop", direct("VSUBPD")),
 		elementwise("mulF64", "float64", "mulLoop", direct("VMULPD")), elementwise("divF64", "float64", "divLoop", direct("VDIVPD")))
 }

@@ -206,15 +206,68 @@ func casts() []*conversion {
 	}
 }
 
+// byteComparisons lists the comparisons of bytes. Masks of −1 become 1.
+func byteComparisons() (ks []*choice) {
+	add := func(name, typ, twin string, pred int, avx2 func(g *fn)) {
+		ks = append(ks, &choice{name: name, args: [][2]string{{"dst", "bool"}, {"a", typ}, {"b", typ}}, amd64: true, whole: true, twin: twin, body: func(g *fn) {
+			g.op("VMOVUPS", "(SI)", 0)
+			g.op("VMOVUPS", "(DX)", 1)
+			if g.width == 16 {
+				op := "VPCMPUB"
+				if typ == "int8" {
+					op = "VPCMPB"
+				}
+				g.e("%s $%d, Z1, Z0, K1", op, pred)
+				g.e("VPMOVM2B K1, Z0")
+				g.e("VPABSB Z0, Z0")
+			} else {
+				avx2(g)
+			}
+			g.op("VMOVUPS", 0, "(DI)")
+		}})
+	}
+	truth := func(g *fn) { g.e("VPABSB Y0, Y0") }
+	inverted := func(g *fn) {
+		g.e("VPCMPEQB Y2, Y2, Y2")
+		g.e("VPSUBB Y2, Y0, Y0")
+	}
+	add("equalU8", "uint8", "equalBytes", eq, func(g *fn) {
+		g.e("VPCMPEQB Y1, Y0, Y0")
+		truth(g)
+	})
+	add("lessU8", "uint8", "lessLoop", lt, func(g *fn) {
+		g.e("VPMINUB Y1, Y0, Y0")
+		g.e("VPCMPEQB Y1, Y0, Y0")
+		inverted(g)
+	})
+	add("lessOrEqualU8", "uint8", "lessOrEqualLoop", le, func(g *fn) {
+		g.e("VPMINUB Y1, Y0, Y1")
+		g.e("VPCMPEQB Y1, Y0, Y0")
+		truth(g)
+	})
+	add("lessI8", "int8", "lessLoop", lt, func(g *fn) {
+		g.e("VPCMPGTB Y0, Y1, Y0")
+		truth(g)
+	})
+	add("lessOrEqualI8", "int8", "lessOrEqualLoop", le, func(g *fn) {
+		g.e("VPCMPGTB Y1, Y0, Y0")
+		inverted(g)
+	})
+	return ks
+}
+
 // numberComparisons lists the comparisons of 32- and 64-bit integers and of float64.
 func numberComparisons() (ks []*choice) {
 	for _, c := range []struct {
 		name string
 		pred int
 	}{{"less", lt}, {"lessOrEqual", le}, {"equal", eq}} {
-		for _, size := range []int{4, 8} {
-			letter := map[int]string{4: "D", 8: "Q"}[size]
-			typ := fmt.Sprintf("int%d", 8*size)
+		for _, typ := range []string{"int32", "int64", "uint32"} {
+			size := typeSize[typ]
+			letter := map[string]string{"int32": "D", "int64": "Q", "uint32": "UD"}[typ]
+			if typ == "uint32" && c.pred == eq {
+				continue // that of int32
+			}
 			body := func(g *fn) {
 				vectors := size / 4
 				for v := range vectors {
@@ -243,9 +296,13 @@ func numberComparisons() (ks []*choice) {
 				}
 				g.storeTruth("(DI)", c.pred == le)
 			}
-			ks = append(ks, &choice{name: fmt.Sprintf("%sI%d", c.name, 8*size), args: [][2]string{{"dst", "bool"}, {"a", typ}, {"b", typ}}, body: body, amd64: true})
+			k := &choice{name: c.name + map[string]string{"int32": "I32", "int64": "I64", "uint32": "U32"}[typ], args: [][2]string{{"dst", "bool"}, {"a", typ}, {"b", typ}}, body: body, amd64: true, twin: c.name + "Loop"}
+			if typ == "uint32" {
+				k.only = avx512.name
+			}
+			ks = append(ks, k)
 		}
-		ks = append(ks, &choice{name: c.name + "F64", args: [][2]string{{"dst", "bool"}, {"a", "float64"}, {"b", "float64"}}, amd64: true, body: func(g *fn) {
+		ks = append(ks, &choice{name: c.name + "F64", args: [][2]string{{"dst", "bool"}, {"a", "float64"}, {"b", "float64"}}, amd64: true, twin: c.name + "Loop", body: func(g *fn) {
 			for v := range 2 {
 				g.op("VMOVUPS", offset(v*4*g.width, "(SI)"), v)
 				if with := offset(v*4*g.width, "(DX)"); g.width == 16 {

@@ -74,7 +74,9 @@ func selectLoop[T uint16 | uint32 | uint64](dst, x, y []T, which []bool) {
 }
 
 // numbers lists the element types that share the loops of comparisons.
-type numbers interface{ int32 | int64 | float64 }
+type numbers interface {
+	foldNumber | uint8 | int8 | uint32
+}
 
 func lessLoop[T numbers](dst []bool, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
@@ -100,44 +102,59 @@ func equalLoop[T numbers](dst []bool, a, b []T) {
 // LessI32 computes dst[i] = a[i] < b[i].
 func LessI32(l cpu.Level, dst []bool, a, b []int32) { lessI32(l, dst, a, b) }
 
-func lessI32Generic(dst []bool, a, b []int32) { lessLoop(dst, a, b) }
-
 // LessI64 computes dst[i] = a[i] < b[i].
 func LessI64(l cpu.Level, dst []bool, a, b []int64) { lessI64(l, dst, a, b) }
-
-func lessI64Generic(dst []bool, a, b []int64) { lessLoop(dst, a, b) }
 
 // LessOrEqualI32 computes dst[i] = a[i] <= b[i].
 func LessOrEqualI32(l cpu.Level, dst []bool, a, b []int32) { lessOrEqualI32(l, dst, a, b) }
 
-func lessOrEqualI32Generic(dst []bool, a, b []int32) { lessOrEqualLoop(dst, a, b) }
-
 // LessOrEqualI64 computes dst[i] = a[i] <= b[i].
 func LessOrEqualI64(l cpu.Level, dst []bool, a, b []int64) { lessOrEqualI64(l, dst, a, b) }
-
-func lessOrEqualI64Generic(dst []bool, a, b []int64) { lessOrEqualLoop(dst, a, b) }
 
 // EqualI32 computes dst[i] = a[i] == b[i].
 func EqualI32(l cpu.Level, dst []bool, a, b []int32) { equalI32(l, dst, a, b) }
 
-func equalI32Generic(dst []bool, a, b []int32) { equalLoop(dst, a, b) }
-
 // EqualI64 computes dst[i] = a[i] == b[i].
 func EqualI64(l cpu.Level, dst []bool, a, b []int64) { equalI64(l, dst, a, b) }
-
-func equalI64Generic(dst []bool, a, b []int64) { equalLoop(dst, a, b) }
 
 // LessF64 computes dst[i] = a[i] < b[i].
 func LessF64(l cpu.Level, dst []bool, a, b []float64) { lessF64(l, dst, a, b) }
 
-func lessF64Generic(dst []bool, a, b []float64) { lessLoop(dst, a, b) }
-
 // LessOrEqualF64 computes dst[i] = a[i] <= b[i].
 func LessOrEqualF64(l cpu.Level, dst []bool, a, b []float64) { lessOrEqualF64(l, dst, a, b) }
-
-func lessOrEqualF64Generic(dst []bool, a, b []float64) { lessOrEqualLoop(dst, a, b) }
 
 // EqualF64 computes dst[i] = a[i] == b[i].
 func EqualF64(l cpu.Level, dst []bool, a, b []float64) { equalF64(l, dst, a, b) }
 
-func equalF64Generic(dst []bool, a, b []float64) { equalLoop(dst, a, b) }
+// LessU32 computes dst[i] = a[i] < b[i].
+func LessU32(l cpu.Level, dst []bool, a, b []uint32) { lessU32(l, dst, a, b) }
+
+// LessOrEqualU32 computes dst[i] = a[i] <= b[i].
+func LessOrEqualU32(l cpu.Level, dst []bool, a, b []uint32) { lessOrEqualU32(l, dst, a, b) }
+
+// LessU8 computes dst[i] = a[i] < b[i].
+func LessU8(l cpu.Level, dst []bool, a, b []uint8) { lessU8(l, dst, a, b) }
+
+// LessOrEqualU8 computes dst[i] = a[i] <= b[i].
+func LessOrEqualU8(l cpu.Level, dst []bool, a, b []uint8) { lessOrEqualU8(l, dst, a, b) }
+
+// EqualU8 computes dst[i] = a[i] == b[i].
+func EqualU8(l cpu.Level, dst []bool, a, b []uint8) { equalU8(l, dst, a, b) }
+
+// LessI8 computes dst[i] = a[i] < b[i].
+func LessI8(l cpu.Level, dst []bool, a, b []int8) { lessI8(l, dst, a, b) }
+
+// LessOrEqualI8 computes dst[i] = a[i] <= b[i].
+func LessOrEqualI8(l cpu.Level, dst []bool, a, b []int8) { lessOrEqualI8(l, dst, a, b) }
+
+// equalBytes processes eight bytes as one word, of which it leaves the high bit of each byte that
+// is not 0 in x^y, and moves the others down.
+func equalBytes(dst []bool, a, b []uint8) {
+	w, order := unsafe.Slice((*uint8)(unsafe.Pointer(unsafe.SliceData(dst))), len(dst)), binary.LittleEndian
+	a, b = a[:len(w)], b[:len(w)]
+	for ; len(w) >= 8; w, a, b = w[8:], a[8:], b[8:] {
+		x := order.Uint64(a) ^ order.Uint64(b)
+		order.PutUint64(w, ^(x&lowBits+lowBits|x)&highBits>>7)
+	}
+	equalLoop(dst[len(dst)-len(w):], a, b)
+}

@@ -19,6 +19,9 @@ func lessI64AVX512(dst *bool, a *int64, b *int64, n int)
 func lessI64AVX2(dst *bool, a *int64, b *int64, n int)
 
 //go:noescape
+func lessU32AVX512(dst *bool, a *uint32, b *uint32, n int)
+
+//go:noescape
 func lessF64AVX512(dst *bool, a *float64, b *float64, n int)
 
 //go:noescape
@@ -35,6 +38,9 @@ func lessOrEqualI64AVX512(dst *bool, a *int64, b *int64, n int)
 
 //go:noescape
 func lessOrEqualI64AVX2(dst *bool, a *int64, b *int64, n int)
+
+//go:noescape
+func lessOrEqualU32AVX512(dst *bool, a *uint32, b *uint32, n int)
 
 //go:noescape
 func lessOrEqualF64AVX512(dst *bool, a *float64, b *float64, n int)
@@ -59,6 +65,36 @@ func equalF64AVX512(dst *bool, a *float64, b *float64, n int)
 
 //go:noescape
 func equalF64AVX2(dst *bool, a *float64, b *float64, n int)
+
+//go:noescape
+func equalU8AVX512(dst *bool, a *uint8, b *uint8, n int)
+
+//go:noescape
+func equalU8AVX2(dst *bool, a *uint8, b *uint8, n int)
+
+//go:noescape
+func lessU8AVX512(dst *bool, a *uint8, b *uint8, n int)
+
+//go:noescape
+func lessU8AVX2(dst *bool, a *uint8, b *uint8, n int)
+
+//go:noescape
+func lessOrEqualU8AVX512(dst *bool, a *uint8, b *uint8, n int)
+
+//go:noescape
+func lessOrEqualU8AVX2(dst *bool, a *uint8, b *uint8, n int)
+
+//go:noescape
+func lessI8AVX512(dst *bool, a *int8, b *int8, n int)
+
+//go:noescape
+func lessI8AVX2(dst *bool, a *int8, b *int8, n int)
+
+//go:noescape
+func lessOrEqualI8AVX512(dst *bool, a *int8, b *int8, n int)
+
+//go:noescape
+func lessOrEqualI8AVX2(dst *bool, a *int8, b *int8, n int)
 
 //go:noescape
 func lessF32AVX512(dst *bool, a *float32, b *float32, n int)
@@ -114,7 +150,7 @@ func lessI32(l cpu.Level, dst []bool, a []int32, b []int32) {
 		}
 		dst, a, b = dst[n:], a[n:], b[n:]
 	}
-	lessI32Generic(dst, a, b)
+	lessLoop(dst, a, b)
 }
 
 func lessI64(l cpu.Level, dst []bool, a []int64, b []int64) {
@@ -129,7 +165,18 @@ func lessI64(l cpu.Level, dst []bool, a []int64, b []int64) {
 		}
 		dst, a, b = dst[n:], a[n:], b[n:]
 	}
-	lessI64Generic(dst, a, b)
+	lessLoop(dst, a, b)
+}
+
+func lessU32(l cpu.Level, dst []bool, a []uint32, b []uint32) {
+	a = a[:len(dst)]
+	b = b[:len(dst)]
+	for w := width(l) &^ 15; w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		lessU32AVX512(&dst[0], &a[0], &b[0], n)
+		dst, a, b = dst[n:], a[n:], b[n:]
+	}
+	lessLoop(dst, a, b)
 }
 
 func lessF64(l cpu.Level, dst []bool, a []float64, b []float64) {
@@ -144,7 +191,7 @@ func lessF64(l cpu.Level, dst []bool, a []float64, b []float64) {
 		}
 		dst, a, b = dst[n:], a[n:], b[n:]
 	}
-	lessF64Generic(dst, a, b)
+	lessLoop(dst, a, b)
 }
 
 func lessOrEqualI32(l cpu.Level, dst []bool, a []int32, b []int32) {
@@ -159,7 +206,7 @@ func lessOrEqualI32(l cpu.Level, dst []bool, a []int32, b []int32) {
 		}
 		dst, a, b = dst[n:], a[n:], b[n:]
 	}
-	lessOrEqualI32Generic(dst, a, b)
+	lessOrEqualLoop(dst, a, b)
 }
 
 func lessOrEqualI64(l cpu.Level, dst []bool, a []int64, b []int64) {
@@ -174,7 +221,18 @@ func lessOrEqualI64(l cpu.Level, dst []bool, a []int64, b []int64) {
 		}
 		dst, a, b = dst[n:], a[n:], b[n:]
 	}
-	lessOrEqualI64Generic(dst, a, b)
+	lessOrEqualLoop(dst, a, b)
+}
+
+func lessOrEqualU32(l cpu.Level, dst []bool, a []uint32, b []uint32) {
+	a = a[:len(dst)]
+	b = b[:len(dst)]
+	for w := width(l) &^ 15; w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		lessOrEqualU32AVX512(&dst[0], &a[0], &b[0], n)
+		dst, a, b = dst[n:], a[n:], b[n:]
+	}
+	lessOrEqualLoop(dst, a, b)
 }
 
 func lessOrEqualF64(l cpu.Level, dst []bool, a []float64, b []float64) {
@@ -189,7 +247,7 @@ func lessOrEqualF64(l cpu.Level, dst []bool, a []float64, b []float64) {
 		}
 		dst, a, b = dst[n:], a[n:], b[n:]
 	}
-	lessOrEqualF64Generic(dst, a, b)
+	lessOrEqualLoop(dst, a, b)
 }
 
 func equalI32(l cpu.Level, dst []bool, a []int32, b []int32) {
@@ -204,7 +262,7 @@ func equalI32(l cpu.Level, dst []bool, a []int32, b []int32) {
 		}
 		dst, a, b = dst[n:], a[n:], b[n:]
 	}
-	equalI32Generic(dst, a, b)
+	equalLoop(dst, a, b)
 }
 
 func equalI64(l cpu.Level, dst []bool, a []int64, b []int64) {
@@ -219,7 +277,7 @@ func equalI64(l cpu.Level, dst []bool, a []int64, b []int64) {
 		}
 		dst, a, b = dst[n:], a[n:], b[n:]
 	}
-	equalI64Generic(dst, a, b)
+	equalLoop(dst, a, b)
 }
 
 func equalF64(l cpu.Level, dst []bool, a []float64, b []float64) {
@@ -234,7 +292,82 @@ func equalF64(l cpu.Level, dst []bool, a []float64, b []float64) {
 		}
 		dst, a, b = dst[n:], a[n:], b[n:]
 	}
-	equalF64Generic(dst, a, b)
+	equalLoop(dst, a, b)
+}
+
+func equalU8(l cpu.Level, dst []bool, a []uint8, b []uint8) {
+	a = a[:len(dst)]
+	b = b[:len(dst)]
+	for w := width(l) * 4; w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
+			equalU8AVX512(&dst[0], &a[0], &b[0], n)
+		} else {
+			equalU8AVX2(&dst[0], &a[0], &b[0], n)
+		}
+		dst, a, b = dst[n:], a[n:], b[n:]
+	}
+	equalBytes(dst, a, b)
+}
+
+func lessU8(l cpu.Level, dst []bool, a []uint8, b []uint8) {
+	a = a[:len(dst)]
+	b = b[:len(dst)]
+	for w := width(l) * 4; w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
+			lessU8AVX512(&dst[0], &a[0], &b[0], n)
+		} else {
+			lessU8AVX2(&dst[0], &a[0], &b[0], n)
+		}
+		dst, a, b = dst[n:], a[n:], b[n:]
+	}
+	lessLoop(dst, a, b)
+}
+
+func lessOrEqualU8(l cpu.Level, dst []bool, a []uint8, b []uint8) {
+	a = a[:len(dst)]
+	b = b[:len(dst)]
+	for w := width(l) * 4; w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
+			lessOrEqualU8AVX512(&dst[0], &a[0], &b[0], n)
+		} else {
+			lessOrEqualU8AVX2(&dst[0], &a[0], &b[0], n)
+		}
+		dst, a, b = dst[n:], a[n:], b[n:]
+	}
+	lessOrEqualLoop(dst, a, b)
+}
+
+func lessI8(l cpu.Level, dst []bool, a []int8, b []int8) {
+	a = a[:len(dst)]
+	b = b[:len(dst)]
+	for w := width(l) * 4; w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
+			lessI8AVX512(&dst[0], &a[0], &b[0], n)
+		} else {
+			lessI8AVX2(&dst[0], &a[0], &b[0], n)
+		}
+		dst, a, b = dst[n:], a[n:], b[n:]
+	}
+	lessLoop(dst, a, b)
+}
+
+func lessOrEqualI8(l cpu.Level, dst []bool, a []int8, b []int8) {
+	a = a[:len(dst)]
+	b = b[:len(dst)]
+	for w := width(l) * 4; w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
+			lessOrEqualI8AVX512(&dst[0], &a[0], &b[0], n)
+		} else {
+			lessOrEqualI8AVX2(&dst[0], &a[0], &b[0], n)
+		}
+		dst, a, b = dst[n:], a[n:], b[n:]
+	}
+	lessOrEqualLoop(dst, a, b)
 }
 
 func lessF32(l cpu.Level, dst []bool, a []float32, b []float32) {

@@ -58,6 +58,16 @@ loop:
 	VPAND c01010101<>(SB), X0, X0; VMOVQ X0, (DI); ADDQ $8, DI; ADDQ $64, SI; ADDQ $64, DX; SUBQ $8, CX; JNZ loop
 	VZEROUPPER; RET
 
+// func lessU32AVX512(dst *bool, a *uint32, b *uint32, n int)
+TEXT ·lessU32AVX512(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(SI), Z0; VPCMPUD $1, 0(DX), Z0, K1; VMOVDQU c01010101<>(SB), X1; VMOVDQU8.Z X1, K1, X1; VMOVDQU X1, (DI)
+	ADDQ $16, DI; ADDQ $64, SI; ADDQ $64, DX; SUBQ $16, CX; JNZ loop; VZEROUPPER; RET
+
 // func lessF64AVX512(dst *bool, a *float64, b *float64, n int)
 TEXT ·lessF64AVX512(SB), 0, $136-32
 	MOVQ dst+0(FP), DI
@@ -124,6 +134,16 @@ loop:
 	VPERMQ $0xD8, Y0, Y0; VEXTRACTF128 $1, Y0, X1; VPACKSSDW X1, X0, X0; VPACKSSWB X0, X0, X0
 	VPANDN c01010101<>(SB), X0, X0; VMOVQ X0, (DI); ADDQ $8, DI; ADDQ $64, SI; ADDQ $64, DX; SUBQ $8, CX; JNZ loop
 	VZEROUPPER; RET
+
+// func lessOrEqualU32AVX512(dst *bool, a *uint32, b *uint32, n int)
+TEXT ·lessOrEqualU32AVX512(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(SI), Z0; VPCMPUD $2, 0(DX), Z0, K1; VMOVDQU c01010101<>(SB), X1; VMOVDQU8.Z X1, K1, X1; VMOVDQU X1, (DI)
+	ADDQ $16, DI; ADDQ $64, SI; ADDQ $64, DX; SUBQ $16, CX; JNZ loop; VZEROUPPER; RET
 
 // func lessOrEqualF64AVX512(dst *bool, a *float64, b *float64, n int)
 TEXT ·lessOrEqualF64AVX512(SB), 0, $136-32
@@ -214,6 +234,106 @@ loop:
 	VSHUFPS $0x88, Y1, Y0, Y0; VPERMQ $0xD8, Y0, Y0; VEXTRACTF128 $1, Y0, X1; VPACKSSDW X1, X0, X0; VPACKSSWB X0, X0, X0
 	VPAND c01010101<>(SB), X0, X0; VMOVQ X0, (DI); ADDQ $8, DI; ADDQ $64, SI; ADDQ $64, DX; SUBQ $8, CX; JNZ loop
 	VZEROUPPER; RET
+
+// func equalU8AVX512(dst *bool, a *uint8, b *uint8, n int)
+TEXT ·equalU8AVX512(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS (SI), Z0; VMOVUPS (DX), Z1; VPCMPUB $0, Z1, Z0, K1; VPMOVM2B K1, Z0; VPABSB Z0, Z0; VMOVUPS Z0, (DI)
+	ADDQ $64, DI; ADDQ $64, SI; ADDQ $64, DX; SUBQ $64, CX; JNZ loop; VZEROUPPER; RET
+
+// func equalU8AVX2(dst *bool, a *uint8, b *uint8, n int)
+TEXT ·equalU8AVX2(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS (SI), Y0; VMOVUPS (DX), Y1; VPCMPEQB Y1, Y0, Y0; VPABSB Y0, Y0; VMOVUPS Y0, (DI); ADDQ $32, DI; ADDQ $32, SI
+	ADDQ $32, DX; SUBQ $32, CX; JNZ loop; VZEROUPPER; RET
+
+// func lessU8AVX512(dst *bool, a *uint8, b *uint8, n int)
+TEXT ·lessU8AVX512(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS (SI), Z0; VMOVUPS (DX), Z1; VPCMPUB $1, Z1, Z0, K1; VPMOVM2B K1, Z0; VPABSB Z0, Z0; VMOVUPS Z0, (DI)
+	ADDQ $64, DI; ADDQ $64, SI; ADDQ $64, DX; SUBQ $64, CX; JNZ loop; VZEROUPPER; RET
+
+// func lessU8AVX2(dst *bool, a *uint8, b *uint8, n int)
+TEXT ·lessU8AVX2(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS (SI), Y0; VMOVUPS (DX), Y1; VPMINUB Y1, Y0, Y0; VPCMPEQB Y1, Y0, Y0; VPCMPEQB Y2, Y2, Y2; VPSUBB Y2, Y0, Y0
+	VMOVUPS Y0, (DI); ADDQ $32, DI; ADDQ $32, SI; ADDQ $32, DX; SUBQ $32, CX; JNZ loop; VZEROUPPER; RET
+
+// func lessOrEqualU8AVX512(dst *bool, a *uint8, b *uint8, n int)
+TEXT ·lessOrEqualU8AVX512(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS (SI), Z0; VMOVUPS (DX), Z1; VPCMPUB $2, Z1, Z0, K1; VPMOVM2B K1, Z0; VPABSB Z0, Z0; VMOVUPS Z0, (DI)
+	ADDQ $64, DI; ADDQ $64, SI; ADDQ $64, DX; SUBQ $64, CX; JNZ loop; VZEROUPPER; RET
+
+// func lessOrEqualU8AVX2(dst *bool, a *uint8, b *uint8, n int)
+TEXT ·lessOrEqualU8AVX2(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS (SI), Y0; VMOVUPS (DX), Y1; VPMINUB Y1, Y0, Y1; VPCMPEQB Y1, Y0, Y0; VPABSB Y0, Y0; VMOVUPS Y0, (DI)
+	ADDQ $32, DI; ADDQ $32, SI; ADDQ $32, DX; SUBQ $32, CX; JNZ loop; VZEROUPPER; RET
+
+// func lessI8AVX512(dst *bool, a *int8, b *int8, n int)
+TEXT ·lessI8AVX512(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS (SI), Z0; VMOVUPS (DX), Z1; VPCMPB $1, Z1, Z0, K1; VPMOVM2B K1, Z0; VPABSB Z0, Z0; VMOVUPS Z0, (DI)
+	ADDQ $64, DI; ADDQ $64, SI; ADDQ $64, DX; SUBQ $64, CX; JNZ loop; VZEROUPPER; RET
+
+// func lessI8AVX2(dst *bool, a *int8, b *int8, n int)
+TEXT ·lessI8AVX2(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS (SI), Y0; VMOVUPS (DX), Y1; VPCMPGTB Y0, Y1, Y0; VPABSB Y0, Y0; VMOVUPS Y0, (DI); ADDQ $32, DI; ADDQ $32, SI
+	ADDQ $32, DX; SUBQ $32, CX; JNZ loop; VZEROUPPER; RET
+
+// func lessOrEqualI8AVX512(dst *bool, a *int8, b *int8, n int)
+TEXT ·lessOrEqualI8AVX512(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS (SI), Z0; VMOVUPS (DX), Z1; VPCMPB $2, Z1, Z0, K1; VPMOVM2B K1, Z0; VPABSB Z0, Z0; VMOVUPS Z0, (DI)
+	ADDQ $64, DI; ADDQ $64, SI; ADDQ $64, DX; SUBQ $64, CX; JNZ loop; VZEROUPPER; RET
+
+// func lessOrEqualI8AVX2(dst *bool, a *int8, b *int8, n int)
+TEXT ·lessOrEqualI8AVX2(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS (SI), Y0; VMOVUPS (DX), Y1; VPCMPGTB Y1, Y0, Y0; VPCMPEQB Y2, Y2, Y2; VPSUBB Y2, Y0, Y0; VMOVUPS Y0, (DI)
+	ADDQ $32, DI; ADDQ $32, SI; ADDQ $32, DX; SUBQ $32, CX; JNZ loop; VZEROUPPER; RET
 
 // func lessF32AVX512(dst *bool, a *float32, b *float32, n int)
 TEXT ·lessF32AVX512(SB), 0, $136-32

@@ -18,25 +18,37 @@ func equalF32NEON(dst *bool, a *float32, b *float32, n int)
 //go:noescape
 func selectU32NEON(dst *uint32, x *uint32, y *uint32, which *bool, n int)
 
-func lessI32(_ cpu.Level, dst []bool, a []int32, b []int32) { lessI32Generic(dst, a, b) }
+func lessI32(_ cpu.Level, dst []bool, a []int32, b []int32) { lessLoop(dst, a, b) }
 
-func lessI64(_ cpu.Level, dst []bool, a []int64, b []int64) { lessI64Generic(dst, a, b) }
+func lessI64(_ cpu.Level, dst []bool, a []int64, b []int64) { lessLoop(dst, a, b) }
 
-func lessF64(_ cpu.Level, dst []bool, a []float64, b []float64) { lessF64Generic(dst, a, b) }
+func lessU32(_ cpu.Level, dst []bool, a []uint32, b []uint32) { lessLoop(dst, a, b) }
 
-func lessOrEqualI32(_ cpu.Level, dst []bool, a []int32, b []int32) { lessOrEqualI32Generic(dst, a, b) }
+func lessF64(_ cpu.Level, dst []bool, a []float64, b []float64) { lessLoop(dst, a, b) }
 
-func lessOrEqualI64(_ cpu.Level, dst []bool, a []int64, b []int64) { lessOrEqualI64Generic(dst, a, b) }
+func lessOrEqualI32(_ cpu.Level, dst []bool, a []int32, b []int32) { lessOrEqualLoop(dst, a, b) }
 
-func lessOrEqualF64(_ cpu.Level, dst []bool, a []float64, b []float64) {
-	lessOrEqualF64Generic(dst, a, b)
-}
+func lessOrEqualI64(_ cpu.Level, dst []bool, a []int64, b []int64) { lessOrEqualLoop(dst, a, b) }
 
-func equalI32(_ cpu.Level, dst []bool, a []int32, b []int32) { equalI32Generic(dst, a, b) }
+func lessOrEqualU32(_ cpu.Level, dst []bool, a []uint32, b []uint32) { lessOrEqualLoop(dst, a, b) }
 
-func equalI64(_ cpu.Level, dst []bool, a []int64, b []int64) { equalI64Generic(dst, a, b) }
+func lessOrEqualF64(_ cpu.Level, dst []bool, a []float64, b []float64) { lessOrEqualLoop(dst, a, b) }
 
-func equalF64(_ cpu.Level, dst []bool, a []float64, b []float64) { equalF64Generic(dst, a, b) }
+func equalI32(_ cpu.Level, dst []bool, a []int32, b []int32) { equalLoop(dst, a, b) }
+
+func equalI64(_ cpu.Level, dst []bool, a []int64, b []int64) { equalLoop(dst, a, b) }
+
+func equalF64(_ cpu.Level, dst []bool, a []float64, b []float64) { equalLoop(dst, a, b) }
+
+func equalU8(_ cpu.Level, dst []bool, a []uint8, b []uint8) { equalBytes(dst, a, b) }
+
+func lessU8(_ cpu.Level, dst []bool, a []uint8, b []uint8) { lessLoop(dst, a, b) }
+
+func lessOrEqualU8(_ cpu.Level, dst []bool, a []uint8, b []uint8) { lessOrEqualLoop(dst, a, b) }
+
+func lessI8(_ cpu.Level, dst []bool, a []int8, b []int8) { lessLoop(dst, a, b) }
+
+func lessOrEqualI8(_ cpu.Level, dst []bool, a []int8, b []int8) { lessOrEqualLoop(dst, a, b) }
 
 func lessF32(l cpu.Level, dst []bool, a []float32, b []float32) {
 	a = a[:len(dst)]

@@ -1,6 +1,10 @@
 package vec
 
-import "github.com/onward-ml/onward/internal/cpu"
+import (
+	"encoding/binary"
+
+	"github.com/onward-ml/onward/internal/cpu"
+)
 
 // The kernels of this file compute an element of dst from those of a and b with the same index. dst
 // may be a or b.
@@ -53,6 +57,15 @@ func MaxF64(l cpu.Level, dst, a, b []float64) { maxF64(l, dst, a, b) }
 // MinF64 stores the smaller elements, NaN if one is NaN.
 func MinF64(l cpu.Level, dst, a, b []float64) { minF64(l, dst, a, b) }
 
+// AddU8 stores sums. They wrap around.
+func AddU8(l cpu.Level, dst, a, b []uint8) { addU8(l, dst, a, b) }
+
+// SubU8 stores differences. They wrap around.
+func SubU8(l cpu.Level, dst, a, b []uint8) { subU8(l, dst, a, b) }
+
+// MulU8 stores products. They wrap around.
+func MulU8(l cpu.Level, dst, a, b []uint8) { mulU8(l, dst, a, b) }
+
 // MaxU8 stores the larger elements.
 func MaxU8(l cpu.Level, dst, a, b []uint8) { maxU8(l, dst, a, b) }
 
@@ -82,25 +95,50 @@ type extremeNumber interface {
 	foldNumber | uint8 | int8 | uint32 | uint64
 }
 
-func addLoop[T foldNumber](dst, a, b []T) {
+func addLoop[T foldNumber | uint8](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
 		dst[i] = a[i] + b[i]
 	}
 }
 
-func subLoop[T foldNumber](dst, a, b []T) {
+func subLoop[T foldNumber | uint8](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
 		dst[i] = a[i] - b[i]
 	}
 }
 
-func mulLoop[T foldNumber](dst, a, b []T) {
+func mulLoop[T foldNumber | uint8](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
 		dst[i] = a[i] * b[i]
 	}
+}
+
+const (
+	lowBits  = 0x7f7f7f7f7f7f7f7f
+	highBits = ^uint64(lowBits)
+)
+
+// addBytes adds eight bytes as one word: the low bits of each, and then the high ones without carry.
+func addBytes(dst, a, b []uint8) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for order := binary.LittleEndian; len(dst) >= 8; dst, a, b = dst[8:], a[8:], b[8:] {
+		x, y := order.Uint64(a), order.Uint64(b)
+		order.PutUint64(dst, (x&lowBits+y&lowBits)^(x^y)&highBits)
+	}
+	addLoop(dst, a, b)
+}
+
+// subBytes is [addBytes] for differences.
+func subBytes(dst, a, b []uint8) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for order := binary.LittleEndian; len(dst) >= 8; dst, a, b = dst[8:], a[8:], b[8:] {
+		x, y := order.Uint64(a), order.Uint64(b)
+		order.PutUint64(dst, (x|highBits-y&lowBits)^(x^^y)&highBits)
+	}
+	subLoop(dst, a, b)
 }
 
 func divLoop[T foldNumber](dst, a, b []T) {

@@ -103,6 +103,24 @@ func minU32AVX2(dst *uint32, a *uint32, b *uint32, n int)
 func minU64AVX512(dst *uint64, a *uint64, b *uint64, n int)
 
 //go:noescape
+func addU8AVX512(dst *uint8, a *uint8, b *uint8, n int)
+
+//go:noescape
+func addU8AVX2(dst *uint8, a *uint8, b *uint8, n int)
+
+//go:noescape
+func subU8AVX512(dst *uint8, a *uint8, b *uint8, n int)
+
+//go:noescape
+func subU8AVX2(dst *uint8, a *uint8, b *uint8, n int)
+
+//go:noescape
+func mulU8AVX512(dst *uint8, a *uint8, b *uint8, n int)
+
+//go:noescape
+func mulU8AVX2(dst *uint8, a *uint8, b *uint8, n int)
+
+//go:noescape
 func subI32AVX512(dst *int32, a *int32, b *int32, n int)
 
 //go:noescape
@@ -386,6 +404,51 @@ func minU64(l cpu.Level, dst []uint64, a []uint64, b []uint64) {
 		dst, a, b = dst[n:], a[n:], b[n:]
 	}
 	minLoop(dst, a, b)
+}
+
+func addU8(l cpu.Level, dst []uint8, a []uint8, b []uint8) {
+	a = a[:len(dst)]
+	b = b[:len(dst)]
+	for w := width(l) * 4; w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
+			addU8AVX512(&dst[0], &a[0], &b[0], n)
+		} else {
+			addU8AVX2(&dst[0], &a[0], &b[0], n)
+		}
+		dst, a, b = dst[n:], a[n:], b[n:]
+	}
+	addBytes(dst, a, b)
+}
+
+func subU8(l cpu.Level, dst []uint8, a []uint8, b []uint8) {
+	a = a[:len(dst)]
+	b = b[:len(dst)]
+	for w := width(l) * 4; w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
+			subU8AVX512(&dst[0], &a[0], &b[0], n)
+		} else {
+			subU8AVX2(&dst[0], &a[0], &b[0], n)
+		}
+		dst, a, b = dst[n:], a[n:], b[n:]
+	}
+	subBytes(dst, a, b)
+}
+
+func mulU8(l cpu.Level, dst []uint8, a []uint8, b []uint8) {
+	a = a[:len(dst)]
+	b = b[:len(dst)]
+	for w := width(l) * 4; w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
+			mulU8AVX512(&dst[0], &a[0], &b[0], n)
+		} else {
+			mulU8AVX2(&dst[0], &a[0], &b[0], n)
+		}
+		dst, a, b = dst[n:], a[n:], b[n:]
+	}
+	mulLoop(dst, a, b)
 }
 
 func subI32(l cpu.Level, dst []int32, a []int32, b []int32) {

@@ -343,6 +343,68 @@ loop:
 	VPMINUQ Z4, Z0, Z0; VMOVUPS Z0, 64(DI); ADDQ $128, DI; ADDQ $128, SI; ADDQ $128, DX; SUBQ $16, CX; JNZ loop
 	VZEROUPPER; RET
 
+// func addU8AVX512(dst *uint8, a *uint8, b *uint8, n int)
+TEXT ·addU8AVX512(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(SI), Z0; VMOVUPS 0(DX), Z4; VPADDB Z4, Z0, Z0; VMOVUPS Z0, 0(DI); ADDQ $64, DI; ADDQ $64, SI; ADDQ $64, DX
+	SUBQ $64, CX; JNZ loop; VZEROUPPER; RET
+
+// func addU8AVX2(dst *uint8, a *uint8, b *uint8, n int)
+TEXT ·addU8AVX2(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(SI), Y0; VMOVUPS 0(DX), Y4; VPADDB Y4, Y0, Y0; VMOVUPS Y0, 0(DI); ADDQ $32, DI; ADDQ $32, SI; ADDQ $32, DX
+	SUBQ $32, CX; JNZ loop; VZEROUPPER; RET
+
+// func subU8AVX512(dst *uint8, a *uint8, b *uint8, n int)
+TEXT ·subU8AVX512(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(SI), Z0; VMOVUPS 0(DX), Z4; VPSUBB Z4, Z0, Z0; VMOVUPS Z0, 0(DI); ADDQ $64, DI; ADDQ $64, SI; ADDQ $64, DX
+	SUBQ $64, CX; JNZ loop; VZEROUPPER; RET
+
+// func subU8AVX2(dst *uint8, a *uint8, b *uint8, n int)
+TEXT ·subU8AVX2(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(SI), Y0; VMOVUPS 0(DX), Y4; VPSUBB Y4, Y0, Y0; VMOVUPS Y0, 0(DI); ADDQ $32, DI; ADDQ $32, SI; ADDQ $32, DX
+	SUBQ $32, CX; JNZ loop; VZEROUPPER; RET
+
+// func mulU8AVX512(dst *uint8, a *uint8, b *uint8, n int)
+TEXT ·mulU8AVX512(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(SI), Z0; VMOVUPS 0(DX), Z4; VPSRLW $8, Z0, Z5; VPSRLW $8, Z4, Z6; VPMULLW Z4, Z0, Z0; VPMULLW Z6, Z5, Z5
+	VPSLLW $8, Z5, Z5; VPSLLW $8, Z0, Z0; VPSRLW $8, Z0, Z0; VPADDB Z5, Z0, Z0; VMOVUPS Z0, 0(DI); ADDQ $64, DI
+	ADDQ $64, SI; ADDQ $64, DX; SUBQ $64, CX; JNZ loop; VZEROUPPER; RET
+
+// func mulU8AVX2(dst *uint8, a *uint8, b *uint8, n int)
+TEXT ·mulU8AVX2(SB), 0, $136-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS 0(SI), Y0; VMOVUPS 0(DX), Y4; VPSRLW $8, Y0, Y5; VPSRLW $8, Y4, Y6; VPMULLW Y4, Y0, Y0; VPMULLW Y6, Y5, Y5
+	VPSLLW $8, Y5, Y5; VPSLLW $8, Y0, Y0; VPSRLW $8, Y0, Y0; VPADDB Y5, Y0, Y0; VMOVUPS Y0, 0(DI); ADDQ $32, DI
+	ADDQ $32, SI; ADDQ $32, DX; SUBQ $32, CX; JNZ loop; VZEROUPPER; RET
+
 // func subI32AVX512(dst *int32, a *int32, b *int32, n int)
 TEXT ·subI32AVX512(SB), 0, $136-32
 	MOVQ dst+0(FP), DI

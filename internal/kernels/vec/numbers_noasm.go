@@ -40,6 +40,12 @@ func minU32(_ cpu.Level, dst []uint32, a []uint32, b []uint32) { minLoop(dst, a,
 
 func minU64(_ cpu.Level, dst []uint64, a []uint64, b []uint64) { minLoop(dst, a, b) }
 
+func addU8(_ cpu.Level, dst []uint8, a []uint8, b []uint8) { addBytes(dst, a, b) }
+
+func subU8(_ cpu.Level, dst []uint8, a []uint8, b []uint8) { subBytes(dst, a, b) }
+
+func mulU8(_ cpu.Level, dst []uint8, a []uint8, b []uint8) { mulLoop(dst, a, b) }
+
 func subI32(_ cpu.Level, dst []int32, a []int32, b []int32) { subLoop(dst, a, b) }
 
 func mulI32(_ cpu.Level, dst []int32, a []int32, b []int32) { mulLoop(dst, a, b) }

@@ -14,7 +14,7 @@ func TestNumbers(t *testing.T) {
 		testNumbers(t, l, "I32", AddI32, SubI32, MulI32, nil, MaxI32, MinI32)
 		testNumbers(t, l, "I64", AddI64, SubI64, MulI64, nil, MaxI64, MinI64)
 		testNumbers(t, l, "F64", AddF64, SubF64, MulF64, DivF64, MaxF64, MinF64)
-		testNumbers(t, l, "U8", nil, nil, nil, nil, MaxU8, MinU8)
+		testNumbers(t, l, "U8", AddU8, SubU8, MulU8, nil, MaxU8, MinU8)
 		testNumbers(t, l, "I8", nil, nil, nil, nil, MaxI8, MinI8)
 		testNumbers(t, l, "U32", nil, nil, nil, nil, MaxU32, MinU32)
 		testNumbers(t, l, "U64", nil, nil, nil, nil, MaxU64, MinU64)

@@ -71,57 +71,6 @@ func NotWords(dst, a, _ []byte) {
 	}
 }
 
-const (
-	lowBits  = 0x7f7f7f7f7f7f7f7f
-	highBits = ^uint64(lowBits)
-)
-
-// EqualWords is [AndWords] for whether bytes are equal.
-func EqualWords(dst, a, b []byte) {
-	for ; len(dst) >= 32; dst, a, b = dst[32:], a[32:], b[32:] {
-		d, x := dst[:32], a[:32]
-		y := b[:32]
-		wordOrder.PutUint64(d[0:], equalWord(wordOrder.Uint64(x[0:]), wordOrder.Uint64(y[0:])))
-		wordOrder.PutUint64(d[8:], equalWord(wordOrder.Uint64(x[8:]), wordOrder.Uint64(y[8:])))
-		wordOrder.PutUint64(d[16:], equalWord(wordOrder.Uint64(x[16:]), wordOrder.Uint64(y[16:])))
-		wordOrder.PutUint64(d[24:], equalWord(wordOrder.Uint64(x[24:]), wordOrder.Uint64(y[24:])))
-	}
-}
-
-// equalWord leaves the high bit of each byte that is not 0 in x^y, and moves the others down.
-func equalWord(x, y uint64) uint64 {
-	x ^= y
-	return ^(x&lowBits + lowBits | x) & highBits >> 7
-}
-
-// AddWords is [AndWords] for the sums of bytes, which wrap around.
-func AddWords(dst, a, b []byte) {
-	for ; len(dst) >= 32; dst, a, b = dst[32:], a[32:], b[32:] {
-		d, x := dst[:32], a[:32]
-		y := b[:32]
-		wordOrder.PutUint64(d[0:], addWord(wordOrder.Uint64(x[0:]), wordOrder.Uint64(y[0:])))
-		wordOrder.PutUint64(d[8:], addWord(wordOrder.Uint64(x[8:]), wordOrder.Uint64(y[8:])))
-		wordOrder.PutUint64(d[16:], addWord(wordOrder.Uint64(x[16:]), wordOrder.Uint64(y[16:])))
-		wordOrder.PutUint64(d[24:], addWord(wordOrder.Uint64(x[24:]), wordOrder.Uint64(y[24:])))
-	}
-}
-
-func addWord(x, y uint64) uint64 { return (x&lowBits + y&lowBits) ^ (x^y)&highBits }
-
-// SubWords is [AddWords] for the differences.
-func SubWords(dst, a, b []byte) {
-	for ; len(dst) >= 32; dst, a, b = dst[32:], a[32:], b[32:] {
-		d, x := dst[:32], a[:32]
-		y := b[:32]
-		wordOrder.PutUint64(d[0:], subWord(wordOrder.Uint64(x[0:]), wordOrder.Uint64(y[0:])))
-		wordOrder.PutUint64(d[8:], subWord(wordOrder.Uint64(x[8:]), wordOrder.Uint64(y[8:])))
-		wordOrder.PutUint64(d[16:], subWord(wordOrder.Uint64(x[16:]), wordOrder.Uint64(y[16:])))
-		wordOrder.PutUint64(d[24:], subWord(wordOrder.Uint64(x[24:]), wordOrder.Uint64(y[24:])))
-	}
-}
-
-func subWord(x, y uint64) uint64 { return (x | highBits - y&lowBits) ^ (x^^y)&highBits }
-
 // InvertWords is [NotWords] for all bits.
 func InvertWords(dst, a, _ []byte) {
 	for ; len(dst) >= 32; dst, a = dst[32:], a[32:] {

@@ -133,6 +133,27 @@ func WithKernel2[T, R tensor.Element](l *ElementLoop, f func(l cpu.Level, dst []
 	return l
 }
 
+// WithTable adds to a loop of one operand of bytes that its results are looked up.
+func WithTable(l *ElementLoop) *ElementLoop {
+	table := sync.OnceValue(func() *[256]byte {
+		var all, results [256]byte
+		for i := range all {
+			all[i] = byte(i)
+		}
+		l.Run(results[:], &[3][]byte{all[:]})
+		return &results
+	})
+	run := l.Run
+	l.Fast = func(dst []byte, in *[3][]byte) {
+		if len(dst) < 256 {
+			run(dst, in)
+			return
+		}
+		MapBytes(dst, in[0], table())
+	}
+	return l
+}
+
 // WithConstant adds a vector kernel of two operands, the first of which has v everywhere.
 func WithConstant[T tensor.Element](l *ElementLoop, v T, f func(l cpu.Level, dst, a, b []T)) *ElementLoop {
 	var block [256]T
@@ -147,7 +168,7 @@ func WithConstant[T tensor.Element](l *ElementLoop, v T, f func(l cpu.Level, dst
 }
 
 // WithCompare adds a vector kernel to a comparison. If swap is set, its operands are exchanged.
-func WithCompare[T float32 | float64 | int32 | int64](l *ElementLoop, f func(l cpu.Level, dst []bool, a, b []T), swap bool) *ElementLoop {
+func WithCompare[T tensor.Element](l *ElementLoop, f func(l cpu.Level, dst []bool, a, b []T), swap bool) *ElementLoop {
 	l.Fast = func(dst []byte, in *[3][]byte) {
 		a, b := memory.FromRaw[T](in[0]), memory.FromRaw[T](in[1])
 		if swap {
