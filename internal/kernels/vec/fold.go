@@ -60,7 +60,7 @@ func shortSum[T foldNumber](x []T) T {
 }
 
 // shortMax is the maximum of acc and a few elements.
-func shortMax[T foldNumber](acc T, x []T) T {
+func shortMax[T extremeNumber](acc T, x []T) T {
 	a, b, c, d := acc, acc, acc, acc
 	for ; len(x) >= 4; x = x[4:] {
 		a, b, c, d = max(a, x[0]), max(b, x[1]), max(c, x[2]), max(d, x[3])
@@ -72,7 +72,7 @@ func shortMax[T foldNumber](acc T, x []T) T {
 }
 
 // shortMin is the minimum of acc and a few elements.
-func shortMin[T foldNumber](acc T, x []T) T {
+func shortMin[T extremeNumber](acc T, x []T) T {
 	a, b, c, d := acc, acc, acc, acc
 	for ; len(x) >= 4; x = x[4:] {
 		a, b, c, d = min(a, x[0]), min(b, x[1]), min(c, x[2]), min(d, x[3])

@@ -23,6 +23,12 @@ func TestFold(t *testing.T) {
 		testFold(t, l, "maxI64", i64, ReduceMaxI64, math.MinInt64, func(a, b int64) int64 { return max(a, b) })
 		testFold(t, l, "minI64", i64, ReduceMinI64, math.MaxInt64, func(a, b int64) int64 { return min(a, b) })
 		testFold(t, l, "sumF64", whole, SumF64, 0, func(a, b float64) float64 { return a + b })
+		u8, i8 := castInputs[uint8](), castInputs[int8]()
+		testFold(t, l, "maxU8", u8, ReduceMaxU8, 0, func(a, b uint8) uint8 { return max(a, b) })
+		testFold(t, l, "minU8", u8, ReduceMinU8, math.MaxUint8, func(a, b uint8) uint8 { return min(a, b) })
+		testFold(t, l, "maxI8", i8, ReduceMaxI8, math.MinInt8, func(a, b int8) int8 { return max(a, b) })
+		testFold(t, l, "minI8", i8, ReduceMinI8, math.MaxInt8, func(a, b int8) int8 { return min(a, b) })
+		testExtremeAnywhere(t, l)
 		squares := func(l level, x []float64) float64 {
 			small := make([]float64, len(x)) // whose squares are exact
 			for i, v := range x {
@@ -46,7 +52,26 @@ func TestFold(t *testing.T) {
 	})
 }
 
-func testFold[T foldNumber](t *testing.T, l level, name string, in []T, fold func(level, []T) T, init T, op func(a, b T) T) {
+// testExtremeAnywhere puts the extreme byte at every index, among others between the extremes.
+func testExtremeAnywhere(t *testing.T, l level) {
+	for _, n := range []int{1, 31, 32, 33, 100, 513, 1023, 1024, 1025, 1700} {
+		for at := range n {
+			most, least := make([]uint8, n), make([]uint8, n)
+			for i := range n {
+				most[i], least[i] = uint8(100-i%50), uint8(100+i%50)
+			}
+			most[at], least[at] = 200, 3
+			if got := ReduceMaxU8(l, most); got != 200 {
+				t.Fatalf("maxU8: %d elements, the largest at %d: %d", n, at, got)
+			}
+			if got := ReduceMinU8(l, least); got != 3 {
+				t.Fatalf("minU8: %d elements, the smallest at %d: %d", n, at, got)
+			}
+		}
+	}
+}
+
+func testFold[T extremeNumber](t *testing.T, l level, name string, in []T, fold func(level, []T) T, init T, op func(a, b T) T) {
 	t.Helper()
 	same := func(a, b T) bool { return a == b || a != a && b != b }
 	testkit.Sides(func(side string, s testkit.Side) {

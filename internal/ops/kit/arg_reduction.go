@@ -83,7 +83,7 @@ func (r *ArgReduction) RunWith(c *ir.Call, which argWhich) error {
 	dst, s := tensor.Of[int64](out), SpanOf(shape, axis)
 	switch d := x.DType(); d {
 	case tensor.TypeInt8:
-		return argRun(c, dst, tensor.Of[int8](x), s, which, r.SelectLast)
+		return argRunFast(c, dst, tensor.Of[int8](x), s, which, r.SelectLast, vec.ReduceMaxI8, vec.ReduceMinI8)
 	case tensor.TypeInt16:
 		return argRun(c, dst, tensor.Of[int16](x), s, which, r.SelectLast)
 	case tensor.TypeInt32:
@@ -91,7 +91,7 @@ func (r *ArgReduction) RunWith(c *ir.Call, which argWhich) error {
 	case tensor.TypeInt64:
 		return argRunFast(c, dst, tensor.Of[int64](x), s, which, r.SelectLast, vec.ReduceMaxI64, vec.ReduceMinI64)
 	case tensor.TypeUint8:
-		return argRun(c, dst, tensor.Of[uint8](x), s, which, r.SelectLast)
+		return argRunFast(c, dst, tensor.Of[uint8](x), s, which, r.SelectLast, vec.ReduceMaxU8, vec.ReduceMinU8)
 	case tensor.TypeUint16:
 		return argRun(c, dst, tensor.Of[uint16](x), s, which, r.SelectLast)
 	case tensor.TypeUint32:
