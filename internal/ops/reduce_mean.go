@@ -30,7 +30,7 @@ var reduceMeanTable = kit.ReduceTable{
 	tensor.TypeFloat32: kit.ReduceEither(meanReducer(kit.SumReducer[float32, float64]()), fastMeanReducer()),
 	tensor.TypeFloat64: kit.ReduceEither(meanReducer(kit.SumReducer[float64, float64]()), meanReducer(kit.WithFolds(kit.SumReducer[float64, float64](), vec.SumF64, vec.AddF64))),
 	tensor.TypeInt64:   kit.ReduceEither(meanOfInts[int64](), kit.WithFolds(meanOfInts[int64](), vec.SumI64, vec.AddI64)),
-	tensor.TypeUint64:  kit.ReduceWith(meanOfInts[uint64]()),
+	tensor.TypeUint64:  kit.ReduceUnsigned(meanOfInts[uint64]()),
 }
 
 func meanReducer[T kit.FloatNumber](r *kit.Reducer[T, float64]) *kit.Reducer[T, float64] {

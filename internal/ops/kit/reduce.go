@@ -5,6 +5,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -160,6 +161,19 @@ func ReduceBits(as tensor.DType, k reduceKernel) reduceKernel {
 	return func(c *ir.Call, p *ReducePlan, out, x *tensor.Tensor) error {
 		return k(c, p, bitsAs(as, out), bitsAs(as, x))
 	}
+}
+
+// ReduceUnsigned returns the kernel of a reducer of uint64, which runs as one of int64 with the same
+// bits: uint64 has no code of its own.
+func ReduceUnsigned(r *Reducer[uint64, uint64]) reduceKernel {
+	bits := func(x []int64) []uint64 { return memory.FromRaw[uint64](memory.AsBytes(x)) }
+	return ReduceBits(tensor.TypeInt64, ReduceWith(&Reducer[int64, int64]{
+		Init:  int64(r.Init),
+		Row:   func(acc int64, x []int64) int64 { return int64(r.Row(uint64(acc), bits(x))) },
+		Cols:  func(acc, x []int64) { r.Cols(bits(acc), bits(x)) },
+		Merge: func(a, b int64) int64 { return int64(r.Merge(uint64(a), uint64(b))) },
+		Done:  func(dst, acc []int64, n int) { r.Done(bits(dst), bits(acc), n) },
+	}))
 }
 
 // RunWith reduces input 0 to output 0. Half-precision types are computed in float32, and integers
