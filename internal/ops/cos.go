@@ -19,7 +19,7 @@ var _ = kit.Register(&kit.Def{Name: "Cos", Since: kit.Versions{7, 22}, In: "inpu
 		return b.Op("Neg", b.Op("Mul", g, b.Op("Sin", x)))
 	})})
 
-var cosLoops = kit.FloatLoops(cosLoop[float32], cosLoop[float64], vec.CosF32)
+var cosLoops = kit.LoopsOf(kit.WithUnary(kit.Loop1(cosLoop[float32]), vec.CosF32), kit.WithKernel1(kit.Loop1(cosLoop[float64]), vec.CosF64))
 
 // Run implements [ir.Operator].
 func (*Cos) Run(c *ir.Call) error { return kit.MapTable(c, cosLoops, kit.GrainCostly) }

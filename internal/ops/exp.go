@@ -17,7 +17,7 @@ var _ = kit.Register(&kit.Def{Name: "Exp", Since: kit.Versions{1, 6, 13}, In: "i
 	Build:       kit.WithoutAttrs[Exp],
 	Gradient:    kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string { return b.Op("Mul", g, y) })})
 
-var expLoops = kit.FloatLoops(expLoop[float32], expLoop[float64], vec.ExpF32)
+var expLoops = kit.LoopsOf(kit.WithUnary(kit.Loop1(expLoop[float32]), vec.ExpF32), kit.WithKernel1(kit.Loop1(expLoop[float64]), vec.ExpF64))
 
 // Run implements [ir.Operator].
 func (*Exp) Run(c *ir.Call) error { return kit.MapTable(c, expLoops, kit.GrainCostly) }

@@ -35,7 +35,7 @@ func geluParts(b *kit.GradientBuilder, n *kit.GradientNode, x string) string {
 
 var (
 	geluLoops     = kit.FloatLoops(kit.GeluLoop[float32], kit.GeluLoop[float64], vec.GeluF32)
-	geluTanhLoops = kit.FloatLoops(kit.GeluTanhLoop[float32], kit.GeluTanhLoop[float64], vec.GeluTanhF32)
+	geluTanhLoops = kit.LoopsOf(kit.WithUnary(kit.Loop1(kit.GeluTanhLoop[float32]), vec.GeluTanhF32), kit.WithKernel1(kit.Loop1(kit.GeluTanhLoop[float64]), kit.GeluTanhF64))
 )
 
 // GeluVector is the trait Vector of Gelu.

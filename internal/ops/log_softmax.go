@@ -34,6 +34,10 @@ func (o *LogSoftmax) Run(c *ir.Call) error {
 			return softmaxFloats(c, dst, src, s, logSoftmaxRows(c), logSoftmaxColumns)
 		},
 		func(dst, src []float64) error {
+			if s.Inner == 1 && !c.Generic {
+				kit.ReduceEach(c, s.Outer, s.N, func(row int) { logSoftmaxDoubles(c, dst[row*s.N:][:s.N], src[row*s.N:][:s.N]) })
+				return nil
+			}
 			return s.EachLine(c, func(base, m int) { logSoftmaxLines(c, dst, src, s, base, m) })
 		})
 }
@@ -55,6 +59,32 @@ func logSoftmaxRows(c *ir.Call) func(dst, src []float32, n int) {
 			c.Check()
 			vec.SubScalarF32(level, y, x, top)
 			vec.SubScalarF32(level, y, y, float32(math.Log(sum)))
+		}
+	}
+}
+
+// logSoftmaxDoubles is logSoftmaxLines for one dense line.
+func logSoftmaxDoubles(c *ir.Call, dst, src []float64) {
+	l, top, sum := cpu.Active(), math.Inf(-1), 0.0
+	for lo, hi := range kit.Steps(c, len(src)) {
+		top = max(top, vec.ReduceMaxF64(l, src[lo:hi]))
+	}
+	var e [256]float64
+	for lo, hi := range kit.Steps(c, len(src)) {
+		for ; lo < hi; lo += len(e) {
+			part := e[:min(hi-lo, len(e))]
+			for i, x := range src[lo:][:len(part)] {
+				dst[lo+i] = x - top
+			}
+			vec.ExpF64(l, part, dst[lo:])
+			sum += vec.SumF64(l, part)
+		}
+	}
+	sum = math.Log(sum)
+	for lo, hi := range kit.Steps(c, len(src)) {
+		y := dst[lo:hi]
+		for i := range y {
+			y[i] -= sum
 		}
 	}
 }

@@ -33,7 +33,7 @@ func (o *ReduceLogSumExp) Run(c *ir.Call) error { return o.RunWith(c, reduceLogS
 
 var reduceLogSumExpTable = kit.ReduceTable{
 	tensor.TypeFloat32: kit.ReduceEither(logSumExpReducer[float32](), fastLogSumExpReducer()),
-	tensor.TypeFloat64: kit.ReduceWith(logSumExpReducer[float64]()),
+	tensor.TypeFloat64: kit.ReduceEither(logSumExpReducer[float64](), logSumExpDoubles()),
 }
 
 // expSum represents sum·exp(top): a sum of exponentials relative to the largest exponent so far.
@@ -92,6 +92,54 @@ func logSumExpReducer[T kit.FloatNumber]() *kit.Reducer[T, expSum] {
 			}
 		},
 	}
+}
+
+// logSumExpDoubles computes exponentials of float64 in vector kernels.
+func logSumExpDoubles() *kit.Reducer[float64, expSum] {
+	r := logSumExpReducer[float64]()
+	slow, merge := r.Row, r.Merge
+	r.Row = func(acc expSum, x []float64) expSum {
+		var e [kit.ReduceBlock]float64
+		for n := 0; len(x) > 0; x = x[n:] {
+			n = min(len(x), len(e))
+			top := vec.ReduceMaxF64(cpu.Active(), x[:n])
+			if n < 4 || top-top != 0 { // NaN or infinite
+				acc = slow(acc, x[:n])
+				continue
+			}
+			for i, v := range x[:n] {
+				e[i] = v - top
+			}
+			vec.ExpF64(cpu.Active(), e[:n], e[:n])
+			acc = merge(acc, expSum{top, vec.SumF64(cpu.Active(), e[:n])})
+		}
+		return acc
+	}
+	r.Columns = func(dst, x []float64, n, step int) {
+		var tops, powers, sums [kit.ReduceBlock]float64
+		l, top, e, sum := cpu.Active(), tops[:len(dst)], powers[:len(dst)], sums[:len(dst)]
+		copy(top, x)
+		for k := 1; k < n; k++ {
+			vec.MaxF64(l, top, top, x[k*step:])
+		}
+		for k := range n {
+			vec.SubF64(l, e, x[k*step:], top)
+			vec.ExpF64(l, e, e)
+			vec.AddF64(l, sum, sum, e)
+		}
+		vec.LogF64(l, sum, sum)
+		vec.AddF64(l, dst, sum, top)
+		for i, v := range top {
+			if v-v != 0 { // infinite elements or NaN
+				acc := r.Init
+				for k := range n {
+					acc = acc.add(x[k*step+i])
+				}
+				r.Done(dst[i:i+1], []expSum{acc}, n)
+			}
+		}
+	}
+	return r
 }
 
 // fastLogSumExpReducer computes exponentials with vector kernels.

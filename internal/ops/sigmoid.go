@@ -20,7 +20,7 @@ var _ = kit.Register(&kit.Def{Name: "Sigmoid", Since: kit.Versions{1, 6, 13}, In
 		return b.Op("Sub", s, b.Op("Mul", s, y))
 	})})
 
-var sigmoidLoops = kit.FloatLoops(sigmoidLoop[float32], sigmoidLoop[float64], vec.SigmoidF32)
+var sigmoidLoops = kit.LoopsOf(kit.WithUnary(kit.Loop1(sigmoidLoop[float32]), vec.SigmoidF32), kit.WithKernel1(kit.Loop1(sigmoidLoop[float64]), vec.SigmoidF64))
 
 // Run implements [ir.Operator].
 func (*Sigmoid) Run(c *ir.Call) error { return kit.MapTable(c, sigmoidLoops, kit.GrainCostly) }

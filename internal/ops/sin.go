@@ -19,7 +19,7 @@ var _ = kit.Register(&kit.Def{Name: "Sin", Since: kit.Versions{7, 22}, In: "inpu
 		return b.Op("Mul", g, b.Op("Cos", x))
 	})})
 
-var sinLoops = kit.FloatLoops(sinLoop[float32], sinLoop[float64], vec.SinF32)
+var sinLoops = kit.LoopsOf(kit.WithUnary(kit.Loop1(sinLoop[float32]), vec.SinF32), kit.WithKernel1(kit.Loop1(sinLoop[float64]), vec.SinF64))
 
 // Run implements [ir.Operator].
 func (*Sin) Run(c *ir.Call) error { return kit.MapTable(c, sinLoops, kit.GrainCostly) }

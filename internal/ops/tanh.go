@@ -19,7 +19,7 @@ var _ = kit.Register(&kit.Def{Name: "Tanh", Since: kit.Versions{1, 6, 13}, In: "
 		return b.Op("Sub", g, b.Op("Mul", g, b.Op("Mul", y, y)))
 	})})
 
-var tanhLoops = kit.FloatLoops(tanhLoop[float32], tanhLoop[float64], vec.TanhF32)
+var tanhLoops = kit.LoopsOf(kit.WithUnary(kit.Loop1(tanhLoop[float32]), vec.TanhF32), kit.WithKernel1(kit.Loop1(tanhLoop[float64]), vec.TanhF64))
 
 // Run implements [ir.Operator].
 func (*Tanh) Run(c *ir.Call) error { return kit.MapTable(c, tanhLoops, kit.GrainCostly) }

@@ -100,3 +100,92 @@ func logF64Generic(dst, x []float64) {
 		dst[i] = k*ln2Hi - ((half - (s*(half+(t1+t2)) + k*ln2Lo)) - f)
 	}
 }
+
+// SigmoidF64 computes dst[i] = 1/(1+exp(−x[i])). dst may be x.
+func SigmoidF64(l cpu.Level, dst, x []float64) {
+	for n := 0; len(dst) > 0; dst, x = dst[n:], x[n:] {
+		n = min(len(dst), doublesBlock)
+		d := dst[:n]
+		for i, v := range x[:n] {
+			d[i] = -v
+		}
+		ExpF64(l, d, d)
+		for i, v := range d {
+			d[i] = 1 / (1 + v)
+		}
+	}
+}
+
+// doublesBlock is the number of elements that pass through several loops while they are in the cache.
+const doublesBlock = 256
+
+// TanhF64 computes dst[i] = tanh(x[i]) within 3 ULP. dst may be x. The method is that of the Cephes
+// library: a rational approximation below 0.625, and 1 − 2/(exp(2x)+1) from there on. Each element
+// divides once, without a branch.
+func TanhF64(l cpu.Level, dst, x []float64) {
+	var powers [doublesBlock]float64
+	for n := 0; len(dst) > 0; dst, x = dst[n:], x[n:] {
+		n = min(len(dst), doublesBlock)
+		e := powers[:n]
+		for i, v := range x[:n] {
+			e[i] = 2 * math.Abs(v)
+		}
+		ExpF64(l, e, e)
+		d := dst[:n]
+		for i, v := range x[:n] {
+			s := v * v
+			small := uint64(int64(math.Float64bits(math.Abs(v)-0.625)) >> 63)
+			pick := func(a, b float64) float64 {
+				return math.Float64frombits(math.Float64bits(a)&small | math.Float64bits(b)&^small)
+			}
+			p := v * s * ((-9.64399179425052238628e-1*s-9.92877231001918586564e1)*s - 1.61468768441708447952e3)
+			q := ((s+1.12811678491632931402e2)*s+2.23548839060100448583e3)*s + 4.84406305325125486048e3
+			d[i] = math.Copysign(pick(v, math.Copysign(1, v))+pick(p, math.Copysign(2, -v))/pick(q, e[i]+1), v)
+		}
+	}
+}
+
+// SinF64 computes dst[i] = sin(x[i]) within 2 ULP of the result or of 2⁻⁵⁴, whichever is larger. dst may be x.
+func SinF64(_ cpu.Level, dst, x []float64) {
+	for i, v := range x[:len(dst)] {
+		if !(math.Abs(v) < mostReduced) || v == 0 { // the sum of quarterWave has no sign for −0
+			dst[i] = math.Sin(v)
+			continue
+		}
+		dst[i] = quarterWave(v, 0)
+	}
+}
+
+// CosF64 computes dst[i] = cos(x[i]), as precise as [SinF64]. dst may be x.
+func CosF64(_ cpu.Level, dst, x []float64) {
+	for i, v := range x[:len(dst)] {
+		if !(math.Abs(v) < mostReduced) {
+			dst[i] = math.Cos(v)
+			continue
+		}
+		dst[i] = quarterWave(v, 1)
+	}
+}
+
+// mostReduced is the magnitude up to which multiples of the parts of π/2 in quarterWave are exact.
+const mostReduced = 1 << 27
+
+// quarterWave returns sin(v + quarters·π/2), by the method and the coefficients of the Cephes
+// library, without a branch. Iterations of a loop overlap.
+func quarterWave(v float64, quarters uint64) float64 {
+	const (
+		magic = 0x1.8p52 // adding it rounds to an integer
+		pi2a  = 2 * 7.85398125648498535156e-1
+		pi2b  = 2 * 3.77489470793079817668e-8
+		pi2c  = 2 * 2.69515142907905952645e-15
+	)
+	shifted := v*(2/math.Pi) + magic
+	k := shifted - magic
+	n := math.Float64bits(shifted) + quarters
+	r := ((v - k*pi2a) - k*pi2b) - k*pi2c
+	s := r * r
+	sin := r + r*s*(((((1.58962301576546568060e-10*s-2.50507477628578072866e-8)*s+2.75573136213857245213e-6)*s-1.98412698295895385996e-4)*s+8.33333333332211858878e-3)*s-1.66666666666666307295e-1)
+	cos := 1 - 0.5*s + s*s*(((((-1.13585365213876817300e-11*s+2.08757008419747316778e-9)*s-2.75573141792967388112e-7)*s+2.48015872888517045348e-5)*s-1.38888888888730564116e-3)*s+4.16666666666665929218e-2)
+	odd := -(n & 1)
+	return math.Float64frombits((math.Float64bits(cos)&odd | math.Float64bits(sin)&^odd) ^ n>>1<<63)
+}

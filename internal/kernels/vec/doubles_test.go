@@ -101,6 +101,8 @@ func TestDoubles(t *testing.T) {
 		draw func() float64
 	}{
 		{"exp", ExpF64, exp, func() float64 { return r.NormFloat64() * math.Exp2(float64(r.IntN(20)-10)) }},
+		{"sigmoid", SigmoidF64, func(v float64) float64 { return 1 / (1 + exp(-v)) }, func() float64 { return r.NormFloat64() * math.Exp2(float64(r.IntN(20)-10)) }},
+		{"tanh", TanhF64, math.Tanh, func() float64 { return r.NormFloat64() * math.Exp2(float64(r.IntN(20)-10)) }},
 		{"log", LogF64, log, func() float64 { return math.Exp(r.NormFloat64() * math.Exp2(float64(r.IntN(20)-10))) }},
 	} {
 		x := append([]float64{}, special...)
@@ -117,5 +119,31 @@ func TestDoubles(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestSine compares with math.Sin and math.Cos, whose errors near zeros are as large as those of SinF64.
+func TestSine(t *testing.T) {
+	r := rand.New(rand.NewPCG(6, 4))
+	x := []float64{0, math.Copysign(0, -1), 1, -1, math.Inf(1), math.Inf(-1), math.NaN(), 5e-324, 1e-310, math.MaxFloat64, mostReduced, -mostReduced, math.Nextafter(mostReduced, 0), 1e15, -1e22}
+	for i := range 100 {
+		x = append(x, float64(i)*math.Pi/4, -float64(i)*math.Pi/4)
+	}
+	for range 100000 {
+		x = append(x, r.NormFloat64()*math.Exp2(float64(r.IntN(40)-10)))
+	}
+	for _, k := range []struct {
+		name string
+		f    func(l level, dst, x []float64)
+		of   func(float64) float64
+	}{{"sin", SinF64, math.Sin}, {"cos", CosF64, math.Cos}} {
+		y := testkit.Guarded[float64](t, len(x), testkit.High, 0)
+		k.f(0, y, testkit.GuardedCopy(t, x, testkit.High, 0))
+		for i, v := range y {
+			want := k.of(x[i])
+			if limit := max(0x1p-54, 2*math.Abs(math.Nextafter(want, 2)-want)); v != want && v == v && math.Abs(v-want) > limit || (v == v) != (want == want) || math.Signbit(v) != math.Signbit(want) && want == 0 {
+				t.Fatalf("%s(%g) is %g, want %g", k.name, x[i], v, want)
+			}
+		}
 	}
 }

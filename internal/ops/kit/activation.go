@@ -64,6 +64,22 @@ func GeluTanhLoop[T FloatNumber](dst, src []T) {
 	}
 }
 
+// GeluTanhF64 is [GeluTanhLoop] with a vector kernel. dst may be x.
+func GeluTanhF64(l cpu.Level, dst, x []float64) {
+	const k = 0.79788456080286535588 // √(2/π)
+	var part [256]float64
+	for n := 0; len(dst) > 0; dst, x = dst[n:], x[n:] {
+		n = min(len(dst), len(part))
+		for i, v := range x[:n] {
+			part[i] = k * (v + 0.044715*v*v*v)
+		}
+		vec.TanhF64(l, part[:n], part[:n])
+		for i, v := range x[:n] {
+			dst[i] = Gated(v, 0.5*(1+part[i]))
+		}
+	}
+}
+
 // Gated returns x·gate. For x = −∞, whose gate is 0, it returns the limit −0 instead of NaN.
 func Gated(x, gate float64) float64 {
 	if gate == 0 {

@@ -68,7 +68,10 @@ func runBiasGelu[T kit.RealFloat](op *biasGelu, c *ir.Call) error {
 				addTo(row, bias)
 			}
 			f, fast := any(row).([]float32)
+			d, double := any(row).([]float64)
 			switch {
+			case double && !c.Generic && op.tanh:
+				kit.GeluTanhF64(cpu.Active(), d, d)
 			case fast && !c.Generic && op.tanh:
 				vec.GeluTanhF32(cpu.Active(), f, f)
 			case fast && !c.Generic:
