@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"slices"
+
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
@@ -101,7 +103,7 @@ func (o *DequantizeLinear) Run(c *ir.Call) error {
 		}
 		err = dequantizeInts(c, p, dst, tensor.Of[uint16](x))
 	case tensor.TypeInt32:
-		if fast && p.Zero == nil { // with a zero point, float32 would round the element first
+		if fast && !slices.ContainsFunc(p.Zero, func(z float32) bool { return z != 0 }) { // with a zero point, float32 would round the element first
 			err = dequantizeFast(c, p, dst, tensor.Of[int32](x), vec.I32ToF32)
 			break
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -32,7 +33,7 @@ var modLoops = kit.LoopsOf(
 var fmodLoops = kit.LoopsOf(
 	kit.Loop2(remainderInt[int8]), kit.Loop2(remainderInt[int16]), kit.Loop2(remainderInt[int32]), kit.Loop2(remainderInt[int64]),
 	kit.Loop2(remainderInt[uint8]), kit.Loop2(remainderInt[uint16]), kit.Loop2(remainderInt[uint32]), kit.Loop2(remainderInt[uint64]),
-	withFast(kit.Loop2(fmodFloat[float32]), fmodQuick), kit.Loop2(fmodFloat[float64]))
+	withFast(kit.Loop2(fmodFloat[float32]), fmodQuick), kit.WithKernel2(kit.Loop2(fmodFloat[float64]), fmodDoubles))
 
 func withFast(l *kit.ElementLoop, f func(dst, a, b []float32)) *kit.ElementLoop {
 	l.Fast = func(dst []byte, in *[3][]byte) {
@@ -115,6 +116,24 @@ func fmodQuick(dst, a, b []float32) {
 			r = math.Mod(x, y)
 		}
 		dst[i] = float32(math.Copysign(r, x))
+	}
+}
+
+// fmodDoubles computes the remainder by the rounded quotient, which is at most one too large: then
+// the remainder is negative, and exact as the one by the integer below.
+func fmodDoubles(_ cpu.Level, dst, a, b []float64) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		x, y := math.Abs(a[i]), math.Abs(b[i])
+		q := x / y
+		r := math.FMA(-float64(int64(q)), y, x)
+		if r < 0 {
+			r += y
+		}
+		if !(q < 1<<52) || r != r { // r is NaN if the divisor is infinite
+			r = math.Mod(x, y)
+		}
+		dst[i] = math.Copysign(r, a[i])
 	}
 }
 

@@ -34,3 +34,33 @@ func TestModQuick(t *testing.T) {
 		}
 	}
 }
+
+// TestModDoubles compares fmodDoubles with math.Mod, bit for bit.
+func TestModDoubles(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 2))
+	special := []float64{0, math.Copysign(0, -1), 1, -1, 0.1, 5e-324, 1e-310, 1e300, math.MaxFloat64, math.Inf(1), math.Inf(-1), math.NaN(), 1 << 53, 3, math.Nextafter(3, 4)}
+	var a, b []float64
+	for _, x := range special {
+		for _, y := range special {
+			a, b = append(a, x), append(b, y)
+		}
+	}
+	for range 300000 {
+		x, y := math.Float64frombits(r.Uint64()), math.Float64frombits(r.Uint64())
+		switch r.IntN(3) {
+		case 0:
+			x = float64(int64(r.Uint64())>>r.IntN(60)) * y // near multiples
+		case 1:
+			x = math.Ldexp(y, r.IntN(56)) * (1 + float64(r.IntN(5)-2)*0x1p-52)
+		}
+		a, b = append(a, x), append(b, y)
+	}
+	got, want := make([]float64, len(a)), make([]float64, len(a))
+	fmodDoubles(0, got, a, b)
+	fmodFloat(want, a, b)
+	for i := range got {
+		if math.Float64bits(got[i]) != math.Float64bits(want[i]) && !(got[i] != got[i] && want[i] != want[i]) {
+			t.Fatalf("fmod(%g, %g) is %g, want %g", a[i], b[i], got[i], want[i])
+		}
+	}
+}

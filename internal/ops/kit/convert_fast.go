@@ -50,17 +50,45 @@ func fastCasts() map[castPair]castKernel {
 		m[castPair{half, f32}] = func(dst, src []byte) { widenHalfFast(memory.FromRaw[float32](dst), src, half) }
 		m[castPair{f32, half}] = func(dst, src []byte) { narrowHalfFast(dst, memory.FromRaw[float32](src), half) }
 		for _, to := range []tensor.DType{u8, i8, i32, i64, truth, f64} {
-			m[castPair{half, to}] = throughFloat32(half, to, m[castPair{half, f32}], m[castPair{f32, to}])
+			m[castPair{half, to}] = throughWords(half, to, m[castPair{half, f32}], m[castPair{f32, to}])
 		}
-		m[castPair{f64, half}] = throughFloat32(f64, half, oddFloats, m[castPair{f32, half}])
+		m[castPair{f64, half}] = throughWords(f64, half, oddFloats, m[castPair{f32, half}])
 		for _, from := range []tensor.DType{u8, i8, truth} {
-			m[castPair{from, half}] = throughFloat32(from, half, m[castPair{from, f32}], m[castPair{f32, half}])
+			m[castPair{from, half}] = throughWords(from, half, m[castPair{from, f32}], m[castPair{f32, half}])
 		}
 	}
 	// Integers that float32 rounds are beyond the range of float16. bfloat16 would be rounded
 	// twice.
 	for _, from := range []tensor.DType{i32, i64} {
-		m[castPair{from, f16}] = throughFloat32(from, f16, m[castPair{from, f32}], m[castPair{f32, f16}])
+		m[castPair{from, f16}] = throughWords(from, f16, m[castPair{from, f32}], m[castPair{f32, f16}])
+	}
+	for _, from := range []tensor.DType{u8, i8, truth} {
+		m[castPair{from, f64}] = throughWords(from, f64, m[castPair{from, f32}], m[castPair{f32, f64}])
+	}
+	m[castPair{f64, truth}] = func(dst, src []byte) {
+		var twice [256]int64 // without the sign
+		x := memory.FromRaw[int64](src)
+		for n := 0; len(x) > 0; dst, x = dst[n:], x[n:] {
+			n = min(len(x), len(twice))
+			vec.AddI64(cpu.Active(), twice[:n], x, x)
+			vec.I64ToBool(cpu.Active(), dst[:n], twice[:n])
+		}
+	}
+	for _, to := range []tensor.DType{u8, i8} {
+		m[castPair{f64, to}] = throughWords(f64, to, m[castPair{f64, i32}], m[castPair{i32, to}])
+	}
+	// Conversions between integers only depend on the sign of those that become longer.
+	for _, s := range []struct{ signed, unsigned tensor.DType }{{i8, u8}, {i32, tensor.TypeUint32}, {i64, tensor.TypeUint64}} {
+		m[castPair{s.signed, s.unsigned}] = func(dst, src []byte) { copy(dst, src) }
+		m[castPair{s.unsigned, s.signed}] = m[castPair{s.signed, s.unsigned}]
+		for _, d := range []tensor.DType{i8, u8, i32, i64, truth} {
+			if k := m[castPair{d, s.signed}]; k != nil && d != s.unsigned {
+				m[castPair{d, s.unsigned}] = k
+			}
+			if k := m[castPair{s.signed, d}]; k != nil && d != s.unsigned && (d == truth || d.Bits() < s.signed.Bits()) {
+				m[castPair{s.unsigned, d}] = k
+			}
+		}
 	}
 	return m
 }
@@ -82,8 +110,8 @@ func oddFloats(dst, src []byte) {
 	}
 }
 
-// throughFloat32 composes two kernels, block by block.
-func throughFloat32(from, to tensor.DType, first, second castKernel) castKernel {
+// throughWords composes two kernels, block by block. What is between them has four bytes.
+func throughWords(from, to tensor.DType, first, second castKernel) castKernel {
 	const block = 512
 	size, toSize := from.Bits()/8, to.Bits()/8
 	return func(dst, src []byte) {

@@ -1,6 +1,8 @@
 package kit
 
 import (
+	"encoding/binary"
+
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/memory"
@@ -333,7 +335,7 @@ func moveMappedOf[E MoveElem](c *ir.Call, dst, src []E, maps [][]int, a, b int) 
 	n := len(last)
 	twice := n%2 == 0 && b-a < LongRun
 	switch any(dst).(type) {
-	case []uint16, []uint32:
+	case []uint8, []uint16, []uint32:
 	default:
 		twice = false
 	}
@@ -376,9 +378,20 @@ func moveMappedOf[E MoveElem](c *ir.Call, dst, src []E, maps [][]int, a, b int) 
 	})
 }
 
-// twiceEach fills dst with the elements of src, each twice. They have two or four bytes.
+// twiceEach fills dst with the elements of src, each twice. They have at most four bytes.
 func twiceEach[E MoveElem](dst, src []E) {
 	switch src := any(src).(type) {
+	case []uint8:
+		to := any(dst).([]uint8)
+		for ; len(to) >= 8; to, src = to[8:], src[4:] {
+			v := uint64(binary.LittleEndian.Uint32(src))
+			v = (v | v<<16) & 0x0000ffff0000ffff
+			v = (v | v<<8) & 0x00ff00ff00ff00ff
+			binary.LittleEndian.PutUint64(to, v|v<<8)
+		}
+		for i := range to {
+			to[i] = src[i/2]
+		}
 	case []uint16:
 		pairs := memory.FromRaw[uint32](memory.AsBytes(any(dst).([]uint16)))
 		for i, v := range src[:len(pairs)] {

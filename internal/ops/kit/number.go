@@ -41,48 +41,22 @@ func NumberIn[T RealFloat](c *ir.Call, t *tensor.Tensor) ([]T, error) {
 	if t.DType().IsFloat() {
 		return RealIn[T](c, t)
 	}
-	buf, err := ir.ScratchOf[T](c, t.Len())
+	if !t.DType().IsInteger() {
+		return nil, fail.Errorf("element type %s cannot be interpolated, want a number", t.DType())
+	}
+	wide, err := ToScratch(c, t, tensor.TypeFloat64)
 	if err != nil {
 		return nil, err
 	}
-	wide, ok := any(buf).([]float64)
+	v, ok := any(tensor.Of[float64](wide)).([]T)
 	if !ok {
 		return nil, fail.Errorf("element type %s is interpolated in float64 only", t.DType())
 	}
-	switch t.DType() {
-	case tensor.TypeInt8:
-		numberConvert[int8](c, wide, t)
-	case tensor.TypeInt16:
-		numberConvert[int16](c, wide, t)
-	case tensor.TypeInt32:
-		numberConvert[int32](c, wide, t)
-	case tensor.TypeInt64:
-		numberConvert[int64](c, wide, t)
-	case tensor.TypeUint8:
-		numberConvert[uint8](c, wide, t)
-	case tensor.TypeUint16:
-		numberConvert[uint16](c, wide, t)
-	case tensor.TypeUint32:
-		numberConvert[uint32](c, wide, t)
-	case tensor.TypeUint64:
-		numberConvert[uint64](c, wide, t)
-	default:
-		return nil, fail.Errorf("element type %s cannot be interpolated, want a number", t.DType())
-	}
-	return buf, nil
+	return v, nil
 }
 
 type numberInt interface {
 	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64
-}
-
-func numberConvert[I numberInt](c *ir.Call, dst []float64, t *tensor.Tensor) {
-	src := memory.FromRaw[I](t.Bytes())
-	c.Parallel(len(src), GrainCheap, func(lo, hi int) {
-		for i, v := range src[lo:hi] {
-			dst[lo+i] = float64(v)
-		}
-	})
 }
 
 // StoreNumber stores an output. Integers, which are computed in float64, are rounded to nearest, ties
