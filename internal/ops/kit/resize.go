@@ -59,7 +59,8 @@ func ResizeReal[T RealFloat](c *ir.Call, dst, src []T, shape []int, p *ResizeAxi
 		return resizeInner(c, dst, src, weight, outer, p, outside)
 	}
 	scale, axpy := scaleRow[T], axpyRowOf[T]
-	if _, ok := any(dst).([]float32); ok && inner >= ShortRow {
+	_, single := any(dst).([]float32)
+	if single && inner >= ShortRow {
 		scale = func(dst, x []T, f T) {
 			vec.MulScalarF32(cpu.Active(), any(dst).([]float32), any(x).([]float32), float32(f))
 		}
@@ -78,8 +79,12 @@ func ResizeReal[T RealFloat](c *ir.Call, dst, src []T, shape []int, p *ResizeAxi
 				}
 				continue
 			}
-			w := weight[o*p.N:][:p.N]
-			for k, i := range p.Index[o*p.N:][:p.N] {
+			w, index := weight[o*p.N:][:p.N], p.Index[o*p.N:][:p.N]
+			if p.N == 2 && !single {
+				sumRows(to, from[index[0]*inner:], from[index[1]*inner:], w[0], w[1])
+				index = nil
+			}
+			for k, i := range index {
 				if row := from[i*inner:][:inner]; k == 0 {
 					scale(to, row, w[k])
 				} else {
@@ -103,6 +108,14 @@ func scaleRow[T RealFloat](dst, x []T, f T) {
 func axpyRowOf[T RealFloat](dst, x []T, f T) {
 	for i, v := range x[:len(dst)] {
 		dst[i] += f * v
+	}
+}
+
+// sumRows is scaleRow and axpyRowOf in one loop.
+func sumRows[T RealFloat](dst, x, y []T, f, g T) {
+	x, y = x[:len(dst)], y[:len(dst)]
+	for i := range dst {
+		dst[i] = f*x[i] + g*y[i]
 	}
 }
 
