@@ -20,7 +20,7 @@ type model struct {
 }
 
 // isNetwork reports whether the model is a whole network, which has a line of its own in the chart.
-func (m *model) isNetwork() bool { return m.group == gNetworks || m.group == gInt8 || m.group == gBF16 }
+func (m *model) isNetwork() bool { return m.group == gNetworks || m.group == gInt8 || m.group == gFP16 || m.group == gBF16 }
 
 const (
 	f32 = onnx.DataType(tensor.TypeFloat32)
@@ -34,6 +34,7 @@ const (
 const (
 	gNetworks = "Networks"
 	gInt8     = "Networks in 8-bit integers"
+	gFP16     = "Networks in float16"
 	gBF16     = "Networks with --precision bfloat16"
 	gElem     = "Elementwise, reductions and moves"
 	gDecode   = "Decoding a token after 256"
@@ -70,6 +71,10 @@ func models() []model {
 		list = append(list, m)
 	}
 	add(gInt8, "BERT-base, 2 layers, S=128, dynamic ranges", func() *onnx.Model { return encoder(2, 128, 768, 12, true, (*transformer).dynamic) })
+
+	add(gFP16, "MobileNetV2", func() *onnx.Model { return inFloat16(mobileNetV2()) })
+	add(gFP16, "ResNet-18", func() *onnx.Model { return inFloat16(resNet(false, 2, 2, 2, 2)) })
+	add(gFP16, "BERT-base, 2 layers, S=128", func() *onnx.Model { return inFloat16(bert128()) })
 
 	for _, m := range []model{{name: "ResNet-50", build: resNet50}, {name: "MobileNetV2", build: mobileNetV2}, {name: "BERT-base, 2 layers, S=128", build: bert128},
 		{name: "BERT-base, 2 layers, S=384", build: func() *onnx.Model { return bert(2, 384, 768, 12) }}, {name: "ViT-base, 2 layers, 224²", build: vit}} {
@@ -382,6 +387,32 @@ func matMulInteger(x, y onnx.DataType) *onnx.Model {
 	b.Input("x", x, n, n).Output("z", i32, n, n).Initializer("y", bytesOf("y", y, n*n, n, n))
 	b.Node("MatMulInteger", []string{"x", "y"}, []string{"z"})
 	return b.Must()
+}
+
+// inFloat16 changes the weights, inputs and outputs of a model from float32 to float16.
+func inFloat16(m *onnx.Model) *onnx.Model {
+	for i, t := range m.Graph.Initializers {
+		if t.DataType != f32 {
+			continue
+		}
+		v, err := t.Decode(nil)
+		if err == nil {
+			v, err = tensor.Convert(v, tensor.TypeFloat16, tensor.ConvertOptions{})
+		}
+		if err != nil {
+			panic(err) // the weights are those of this program
+		}
+		m.Graph.Initializers[i] = onnx.FromTensor(v)
+		m.Graph.Initializers[i].Name = t.Name
+	}
+	for _, list := range [][]*onnx.ValueInfo{m.Graph.Inputs, m.Graph.Outputs} {
+		for _, v := range list {
+			if t := v.Type.Tensor; t.ElemType == f32 {
+				t.ElemType = onnx.Float16
+			}
+		}
+	}
+	return m
 }
 
 // quantized returns the convolution in 8-bit integers.

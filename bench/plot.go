@@ -34,6 +34,8 @@ func drawRatios(rows []row) ([]byte, error) {
 		switch {
 		case r.group == gInt8:
 			return r.name + ", 8-bit"
+		case r.group == gFP16:
+			return r.name + ", float16"
 		case r.group == gBF16:
 			return r.name + ", bfloat16"
 		case r.isNetwork():

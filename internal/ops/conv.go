@@ -3,7 +3,6 @@ package ops
 import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
-	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -84,26 +83,7 @@ func convReal[T kit.RealFloat](c *ir.Call, v *Conv, w []T, wshape []int) error {
 	return err
 }
 
-// convWidened is a Conv of float16 or bfloat16 with constant weights that are widened once.
-type convWidened struct {
-	Conv
-	w     []float32
-	shape []int
-}
-
-// Prepare widens constant half-precision weights, and packs float32 weights where [FusedConv] does.
-// Other weights are used unchanged.
+// Prepare packs float32 weights where [FusedConv] does.
 func (v *Conv) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
-	w, ok := in[1].(*tensor.Tensor)
-	if !ok || w.DType().Size() != 2 {
-		return (&FusedConv{Conv: *v}).Prepare(in, types)
-	}
-	buf := memory.Slice[float32](w.Len())
-	if err := kit.RealConvert(buf, w); err != nil {
-		return nil, nil, err
-	}
-	return &convWidened{Conv: *v, w: buf, shape: w.Shape()}, []int{1}, nil
+	return (&FusedConv{Conv: *v}).Prepare(in, types)
 }
-
-// Run convolves with the widened weights.
-func (v *convWidened) Run(c *ir.Call) error { return convReal(c, &v.Conv, v.w, v.shape) }

@@ -69,6 +69,25 @@ func ramp(name string, dims ...int64) build {
 	return constant(name, data, dims...)
 }
 
+func halves(name string, dims ...any) build {
+	return func(b *onnx.ModelBuilder) { b.Input(name, onnx.Float16, dims...) }
+}
+
+// halfRamp is ramp in float16.
+func halfRamp(name string, dims ...int64) build {
+	return func(b *onnx.ModelBuilder) {
+		shape := make([]int, len(dims))
+		for i, d := range dims {
+			shape[i] = int(d)
+		}
+		t := tensor.Must(tensor.Zeros(tensor.TypeFloat16, shape...))
+		for i := range tensor.Of[tensor.Float16](t) {
+			tensor.Of[tensor.Float16](t)[i] = tensor.NewFloat16(float32(i%7) + 0.5)
+		}
+		b.Initializer(name, onnx.FromTensor(t))
+	}
+}
+
 func input(name string, dims ...any) build {
 	return func(b *onnx.ModelBuilder) { b.Input(name, onnx.Float, dims...) }
 }
@@ -128,6 +147,8 @@ func TestPasses(t *testing.T) {
 			m.Opset("com.microsoft", 1).Node("QLinearAdd", []string{a, "s", "z", b, "s", "z", "s", "z"}, []string{y}).Domain("com.microsoft")
 		}
 	}
+	halfNorm := steps(halves("x", "n", 4, 6, 6), halfRamp("w", 4, 4, 1, 1), halfRamp("s", 4), halfRamp("b", 4), halfRamp("m", 4), halfRamp("v", 4))
+	toFloat := node("Cast", "h", "y", onnx.Attrs{"to": onnx.Float})
 	cases := []passCase{
 		{pass: "inline-if", name: "a condition that is an input", build: steps(rows, truth, ramp("w", 8), branches), want: "If[Neg Neg][Add Min]"},
 		{pass: "inline-if", name: "a constant", build: steps(rows, constant("c", true), ramp("w", 8), branches), want: "Add Min"},
@@ -179,6 +200,16 @@ func TestPasses(t *testing.T) {
 		{pass: "fuse-quantized", name: "a step that is not known", build: steps(input("s"), constant("z", uint8(3)),
 			inputBytes("x"), inputBytes("x2"), node("DequantizeLinear", "x s z", "f"), node("DequantizeLinear", "x2 s z", "f2"),
 			node("Add", "f f2", "a"), node("QuantizeLinear", "a s z", "y")), want: "DequantizeLinear DequantizeLinear Add QuantizeLinear"},
+
+		{pass: "widen-half", name: "a convolution and what follows", build: append(slices.Clone(halfNorm), node("Conv", "x w", "c"), node("BatchNormalization", "c s b m v", "n"), node("Relu", "n", "r"), node("GlobalAveragePool", "r", "h"), toFloat),
+			want: "Cast Conv BatchNormalization Relu GlobalAveragePool Cast Cast"},
+		{pass: "widen-half", name: "two readers of an image", build: append(slices.Clone(halfNorm), node("Conv", "x w", "c"), node("Conv", "c w", "d"), node("Add", "c d", "h"), toFloat), want: "Cast Conv Conv Add Cast Cast"},
+		{pass: "widen-half", name: "a value that is needed", build: append(slices.Clone(halfNorm), node("Conv", "x w", "h"), node("Relu", "h", "r"), toFloat, node("Cast", "r", "z", onnx.Attrs{"to": onnx.Float})), outputs: "y z", want: "Cast Conv Cast Relu Cast Cast Cast"},
+		{pass: "widen-half", name: "weights that are an input", build: steps(halves("x", "n", 4, 6, 6), halves("w", 4, 4, 1, 1), node("Conv", "x w", "h"), toFloat), want: "Cast Cast Conv Cast Cast"},
+		{pass: "widen-half", name: "rows after a convolution along one axis", build: steps(halves("x", 1, 4, 9), halfRamp("w", 4, 4, 1), node("Conv", "x w", "c"), node("Relu", "c", "h"), toFloat), want: "Cast Conv Cast Relu Cast"},
+		{pass: "widen-half", name: "images without a convolution", build: steps(halves("x", 1, 4, 9, 9), node("Relu", "x", "h"), toFloat), want: "Relu Cast"},
+		{pass: "widen-half", name: "a recurrent operator", build: steps(halves("x", 3, 1, 2), halfRamp("w", 1, 4, 2), halfRamp("u", 1, 4, 4), node("RNN", "x w u", "h", onnx.Attrs{"hidden_size": int64(4)}), toFloat), want: "Cast RNN Cast Cast"},
+		{pass: "widen-half", name: "a convolution of float32", build: steps(pixels, filters, conv, node("Relu", "c", "y")), want: "Conv Relu"},
 
 		{pass: "fold-into-conv", name: "BatchNormalization", build: append(slices.Clone(norm), pixels, filters, conv, node("BatchNormalization", "c s b m v", "y")), want: "Conv"},
 		{pass: "fold-into-conv", name: "a bias and a factor", build: append(slices.Clone(norm), pixels, filters, conv, ramp("k", 4, 1, 1), node("Add", "k c", "p"), node("Mul", "p k", "q"), node("BatchNormalization", "q s b m v", "y")), want: "Conv"},
@@ -367,6 +398,8 @@ func TestPassesKeepResults(t *testing.T) {
 		{"functions after a convolution", "fold-into-conv", append(slices.Clone(norm), image, ramp("w", 4, 4, 1, 1), factors, node("Conv", "x w s", "c"), node("BatchNormalization", "c s b m v", "n"), node("Sub", "n k", "p"), node("Mul", "p k", "y")), "Conv"},
 		{"an affine function of a convolution", "fold-into-conv", append(slices.Clone(norm), image, ramp("w", 4, 4, 1, 1), node("Conv", "x w", "c"), node("BatchNormalization", "c s b m v", "y")), "Conv"},
 		{"a divided product", "fuse-transpose", steps(input("x", 2, 5, 8), constant("k", float32(4)), node("Transpose", "x", "t", onnx.Attrs{"perm": []int64{0, 2, 1}}), node("MatMul", "x t", "p"), node("Div", "p k", "y")), "StridedMatMul"},
+		{"a convolution of float16", "widen-half", steps(image, halfRamp("w", 4, 4, 1, 1), node("Cast", "x", "a", onnx.Attrs{"to": onnx.Float16}), node("Conv", "a w", "c"), node("Relu", "c", "r"),
+			node("Cast", "r", "y", onnx.Attrs{"to": onnx.Float})), "Cast Cast Conv Relu Cast Cast"},
 		{"a function of bytes", "fuse-quantized", steps(constant("s", float32(0.05)), constant("z", uint8(100)), inputBytes("x"),
 			node("DequantizeLinear", "x s z", "f"), node("Tanh", "f", "a"), node("QuantizeLinear", "a s z", "y")), "ByteMap"},
 	} {

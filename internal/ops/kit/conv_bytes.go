@@ -9,6 +9,7 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/conv"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -189,8 +190,9 @@ func ConvBytesShape(c *ir.Call, win *Window, group int, in []int, w, xz, wz *ten
 	return s, packed, err
 }
 
-// ConvolveBytes convolves x and w, minus their zero points, in int32. A zero point may be nil; that
-// of w may have one element per output channel.
+// ConvolveBytes convolves x and w, minus their zero points. A zero point may be nil; that of w may
+// have one element per output channel. Sums of products of bytes are exact in float64, and wrap
+// around in int32.
 func ConvolveBytes(c *ir.Call, s *ConvShape, x, w, xz, wz *tensor.Tensor, bias, y []int32) error {
 	xs, err := BytesLess(c, x, xz, 1)
 	if err != nil {
@@ -200,7 +202,27 @@ func ConvolveBytes(c *ir.Call, s *ConvShape, x, w, xz, wz *tensor.Tensor, bias, 
 	if err != nil {
 		return err
 	}
-	return Convolve(c, s, xs, ws, bias, y)
+	var wide [4][]float64
+	for i, v := range [][]int32{xs, ws, bias, y} {
+		if v == nil {
+			continue
+		}
+		if wide[i], err = ir.ScratchOf[float64](c, len(v)); err != nil {
+			return err
+		}
+		if i < 3 {
+			vec.I32ToF64(cpu.Active(), wide[i], v)
+		}
+	}
+	if err := Convolve(c, s, wide[0], wide[1], wide[2], wide[3]); err != nil {
+		return err
+	}
+	c.Parallel(len(y), GrainCheap, func(lo, hi int) {
+		for i, v := range wide[3][lo:hi] {
+			y[lo+i] = int32(int64(v))
+		}
+	})
+	return nil
 }
 
 // BytesLess converts 8-bit integers to int32 and subtracts their zero point. The zero point has one

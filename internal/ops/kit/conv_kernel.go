@@ -8,7 +8,7 @@ import (
 )
 
 // convType lists the accumulator types of convolutions.
-type convType interface{ float32 | float64 | int32 }
+type convType interface{ float32 | float64 }
 
 // Convolve computes y = x ⋆ w + bias. bias may be nil.
 func Convolve[T convType](c *ir.Call, s *ConvShape, x, w, bias, y []T) error {

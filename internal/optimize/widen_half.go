@@ -1,0 +1,177 @@
+package optimize
+
+import (
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// widenHalf computes convolutions and recurrent operators of float16 and bfloat16 in float32, and
+// with them what reads and writes their images: values have one format from the first convolution
+// to the last one, and the kernels of float32. As in ONNX Runtime on the CPU, they are not rounded
+// in between.
+func widenHalf(o *Options, g *ir.Graph) (int, error) {
+	if o.Portable { // the weights would take twice the space
+		return 0, nil
+	}
+	edits := 0
+	for _, d := range []tensor.DType{tensor.TypeFloat16, tensor.TypeBFloat16} {
+		if inside := halfRegion(g, d); slices.Contains(inside, true) {
+			if err := widenNodes(g, d, inside); err != nil {
+				return 0, err
+			}
+			edits++
+		}
+	}
+	return edits, nil
+}
+
+// halfRegion returns, for each node, whether it is one of those of d or connected with one by images
+// of d.
+func halfRegion(g *ir.Graph, d tensor.DType) []bool {
+	producer, readers := g.Producers(), make([][]int, len(g.Values))
+	inside := make([]bool, len(g.Nodes))
+	var queue []int
+	add := func(i int) {
+		if i >= 0 && !inside[i] && widens(g, g.Nodes[i], d) {
+			inside[i] = true
+			queue = append(queue, i)
+		}
+	}
+	for i, n := range g.Nodes {
+		for _, id := range n.In {
+			if id != ir.None {
+				readers[id] = append(readers[id], i)
+			}
+		}
+	}
+	for i, n := range g.Nodes {
+		if prepares(n) {
+			add(i)
+		}
+	}
+	for len(queue) > 0 {
+		n := g.Nodes[queue[0]]
+		queue = queue[1:]
+		for _, id := range slices.Concat(n.In, n.Out) {
+			if !hasElem(g, id, d) || g.Values[id].Const != nil {
+				continue
+			}
+			add(producer[id])
+			for _, k := range readers[id] {
+				add(k)
+			}
+		}
+	}
+	return inside
+}
+
+// prepares reports whether a node is one that packs constant weights of float32 only.
+func prepares(n *ir.Node) bool {
+	switch n.Op.(type) {
+	case *ops.Conv, *ops.ConvTranspose, *ops.LSTM, *ops.GRU, *ops.RNN:
+		return true
+	}
+	return false
+}
+
+// hasElem reports whether a value is a tensor of d.
+func hasElem(g *ir.Graph, id ir.ValueID, d tensor.DType) bool {
+	return id != ir.None && g.Values[id].Type.Kind == tensor.KindTensor && g.Values[id].Type.Elem == d
+}
+
+// widens reports whether the operator may compute in float32 what has elements of d. Those without
+// weights do for images only: attention and normalizations written
+// with simpler operators are recognized in their own type.
+func widens(g *ir.Graph, n *ir.Node, d tensor.DType) bool {
+	def := definition(n)
+	if def == nil || len(n.Graphs) > 0 || len(n.In) == 0 || len(n.Out) == 0 || !hasElem(g, n.In[0], d) || !hasElem(g, n.Out[0], d) {
+		return false
+	}
+	s := def.Signature()
+	for i, id := range n.In {
+		if hasElem(g, id, d) && !slices.Contains(s.Vars[s.In[min(i, len(s.In)-1)].Pattern], tensor.TensorType(tensor.TypeFloat32)) {
+			return false
+		}
+	}
+	for i, id := range n.Out {
+		if hasElem(g, id, d) && s.Out[min(i, len(s.Out)-1)].Pattern != s.In[0].Pattern { // such as that of Cast
+			return false
+		}
+	}
+	if prepares(n) {
+		return true
+	}
+	if len(g.Values[n.Out[0]].Type.Shape) < 4 {
+		return false
+	}
+	switch n.Op.(type) {
+	case *ops.AveragePool, *ops.BatchNormalization, *ops.Concat, *ops.GlobalAveragePool, *ops.GlobalMaxPool, *ops.InstanceNormalization, *ops.LRN, *ops.Split:
+		return true
+	}
+	return def.Elementwise || def.Selects != nil
+}
+
+// widenNodes changes the type d to float32 in the nodes inside of a region, and converts the values
+// that enter it and leave it.
+func widenNodes(g *ir.Graph, d tensor.DType, inside []bool) error {
+	outside := outputs(g) // values that are read outside of the region
+	for i, n := range g.Nodes {
+		if !inside[i] {
+			n.EachUse(func(id ir.ValueID) { outside[id] = true })
+		}
+	}
+	wide := map[ir.ValueID]ir.ValueID{}
+	twin := func(id ir.ValueID) ir.ValueID {
+		t := g.Values[id].Type
+		t.Elem = tensor.TypeFloat32
+		w := g.NewValue(g.Values[id].Name, t)
+		wide[id] = w
+		return w
+	}
+	var nodes []*ir.Node
+	cast := func(n *ir.Node, from, to ir.ValueID) {
+		nodes = append(nodes, &ir.Node{Name: n.Name, OpType: "Cast", Opset: n.Opset, Op: &ops.Cast{To: g.Values[to].Type.Elem}, In: []ir.ValueID{from}, Out: []ir.ValueID{to}})
+	}
+	for i, n := range g.Nodes {
+		if !inside[i] {
+			nodes = append(nodes, n)
+			continue
+		}
+		c := *n
+		c.Sig, c.In, c.Out = nil, slices.Clone(n.In), slices.Clone(n.Out)
+		for k, id := range n.In {
+			if !hasElem(g, id, d) {
+				continue
+			}
+			w, ok := wide[id]
+			if t, constant := g.Values[id].Const.(*tensor.Tensor); !ok && constant {
+				v, err := tensor.Convert(t, tensor.TypeFloat32, tensor.ConvertOptions{})
+				if err != nil {
+					return err
+				}
+				w = g.NewConst(g.Values[id].Name, v)
+				g.Values[w].Owned, wide[id] = true, w
+			} else if !ok {
+				w = twin(id)
+				cast(n, id, w)
+			}
+			c.In[k] = w
+		}
+		for k, id := range n.Out {
+			if hasElem(g, id, d) {
+				c.Out[k] = twin(id)
+			}
+		}
+		nodes = append(nodes, &c)
+		for _, id := range n.Out {
+			if hasElem(g, id, d) && outside[id] {
+				cast(n, wide[id], id)
+			}
+		}
+	}
+	g.Nodes = nodes
+	return nil
+}
