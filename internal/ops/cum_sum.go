@@ -27,7 +27,7 @@ var cumSumTable = map[tensor.DType]kit.CumulativeKernel{
 	tensor.TypeUint32:  kit.CumulativeBits(tensor.TypeInt32, cumSumInts32),
 	tensor.TypeUint64:  kit.CumulativeBits(tensor.TypeInt64, cumSumInts64),
 	tensor.TypeFloat32: cumulativeRows(vec.AddF32, cumSum[float32]),
-	tensor.TypeFloat64: cumSum[float64],
+	tensor.TypeFloat64: cumulativeRows(vec.AddF64, cumSum[float64]),
 }
 
 var cumSumInts32, cumSumInts64 = cumulativeRows(vec.AddI32, cumSum[int32]), cumulativeRows(vec.AddI64, cumSum[int64])

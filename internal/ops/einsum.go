@@ -290,16 +290,14 @@ func (e *Einsum) Run(c *ir.Call) error {
 	}
 	shape := p.sizes(p.out)
 	switch d := c.Tensor(0).DType(); d {
-	case tensor.TypeInt8, tensor.TypeUint8: // products and sums wrap around alike
-		return einsumDirect[int8](c, p, shape)
-	case tensor.TypeInt16, tensor.TypeUint16:
-		return einsumDirect[int16](c, p, shape)
+	case tensor.TypeInt8, tensor.TypeUint8, tensor.TypeInt16, tensor.TypeUint16: // products and sums wrap around alike
+		return einsumOf[int32](c, p, shape, tensor.TypeInt32)
 	case tensor.TypeInt32, tensor.TypeUint32:
-		return einsumGemm[int32](c, p, shape)
+		return einsumOf[int32](c, p, shape, d)
 	case tensor.TypeInt64, tensor.TypeUint64:
-		return einsumGemm[int64](c, p, shape)
+		return einsumOf[int64](c, p, shape, d)
 	case tensor.TypeFloat64:
-		return einsumGemm[float64](c, p, shape)
+		return einsumOf[float64](c, p, shape, d)
 	}
 	ops := make([]einsumOperand[float32], len(p.in))
 	for i := range ops {
@@ -335,13 +333,8 @@ func (p *einsumPlan) sizes(labels []int) []int {
 	return r
 }
 
-// einsumNumber lists the element types of the loops; unsigned integers use those of signed ones.
-type einsumNumber interface {
-	int8 | int16 | gemm.Number
-}
-
 // einsumOperand is an input or an intermediate product.
-type einsumOperand[T einsumNumber] struct {
+type einsumOperand[T gemm.Number] struct {
 	labels, shape []int
 	data          []T
 }
@@ -364,37 +357,34 @@ func (o *einsumOperand[T]) steps(labels []int) []int {
 	return r
 }
 
-func einsumOperands[T einsumNumber](c *ir.Call, p *einsumPlan, shape []int) ([]einsumOperand[T], []T, error) {
+// einsumOf computes in type d, whose bits are those of T.
+func einsumOf[T gemm.Number](c *ir.Call, p *einsumPlan, shape []int, d tensor.DType) error {
 	ops := make([]einsumOperand[T], len(p.in))
 	for i := range ops {
-		t := c.Tensor(i)
+		t, err := kit.ToScratch(c, c.Tensor(i), d)
+		if err != nil {
+			return err
+		}
 		ops[i] = einsumOperand[T]{p.in[i], t.Shape(), memory.FromRaw[T](t.Bytes())}
 	}
 	y, err := c.Output(0, c.Tensor(0).DType(), shape...)
-	if err != nil {
-		return nil, nil, err
-	}
-	return ops, memory.FromRaw[T](y.Bytes()), nil
-}
-
-func einsumDirect[T einsumNumber](c *ir.Call, p *einsumPlan, shape []int) error {
-	ops, y, err := einsumOperands[T](c, p, shape)
-	if err != nil || len(y) == 0 {
+	if err != nil || y.Len() == 0 {
 		return err
 	}
-	return einsumPlain(c, p, ops, p.out, y)
-}
-
-func einsumGemm[T gemm.Number](c *ir.Call, p *einsumPlan, shape []int) error {
-	ops, y, err := einsumOperands[T](c, p, shape)
-	if err != nil || len(y) == 0 {
+	sums := y
+	if y.DType() != d {
+		if sums, err = kit.ScratchTensor(c, d, shape); err != nil {
+			return err
+		}
+	}
+	if err := einsumPairs(c, p, ops, memory.FromRaw[T](sums.Bytes())); err != nil || sums == y {
 		return err
 	}
-	return einsumPairs(c, p, ops, y)
+	return kit.ConvertInto(c, y, sums, tensor.ConvertOptions{})
 }
 
 // einsumPlain computes the sums of products of ops in y, whose dimensions have the labels out.
-func einsumPlain[T einsumNumber](c *ir.Call, p *einsumPlan, ops []einsumOperand[T], out []int, y []T) error {
+func einsumPlain[T gemm.Number](c *ir.Call, p *einsumPlan, ops []einsumOperand[T], out []int, y []T) error {
 	labels := make([][]int, len(ops))
 	for i := range ops {
 		labels[i] = ops[i].labels

@@ -62,7 +62,7 @@ func (op *GatherElements) Run(c *ir.Call) error {
 	return nil
 }
 
-// gatherRows gathers rows of elements of 4 or 8 bytes without a list of offsets. It reports whether it
+// gatherRows gathers rows of elements of up to 8 bytes without a list of offsets. It reports whether it
 // did: not if an index or a shape is invalid.
 func gatherRows(c *ir.Call, dst, src kit.MoveBuf, shape []int, indices *tensor.Tensor, axis int) bool {
 	box := indices.Shape()
@@ -75,6 +75,10 @@ func gatherRows(c *ir.Call, dst, src kit.MoveBuf, shape []int, indices *tensor.T
 		}
 	}
 	switch dst.Width {
+	case 1:
+		return gatherRowsOf(c, dst.Raw, src.Raw, tensor.Of[int64](indices), shape, box, axis)
+	case 2:
+		return gatherRowsOf(c, kit.MoveOf[uint16](dst), kit.MoveOf[uint16](src), tensor.Of[int64](indices), shape, box, axis)
 	case 4:
 		return gatherRowsOf(c, kit.MoveOf[uint32](dst), kit.MoveOf[uint32](src), tensor.Of[int64](indices), shape, box, axis)
 	case 8:

@@ -3,8 +3,10 @@ package msft
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -74,8 +76,10 @@ func (op *ActivatedConv) Run(c *ir.Call) error {
 }
 
 func addTo[T kit.RealFloat](dst, src []T) {
-	src = src[:len(dst)]
-	for i, v := range src {
-		dst[i] += v
+	switch d := any(dst).(type) {
+	case []float32:
+		vec.AddF32(cpu.Active(), d, d, any(src).([]float32))
+	case []float64:
+		vec.AddF64(cpu.Active(), d, d, any(src).([]float64))
 	}
 }
