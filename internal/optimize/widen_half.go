@@ -2,16 +2,17 @@ package optimize
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/tensor"
 )
 
-// widenHalf computes convolutions and recurrent operators of float16 and bfloat16 in float32, and
-// with them what reads and writes their images: values have one format from the first convolution
-// to the last one, and the kernels of float32. As in ONNX Runtime on the CPU, they are not rounded
-// in between.
+// widenHalf computes operators of float16 and bfloat16 with constant weights in float32, and with
+// them what they are connected with: values have one format from the first of them to the last
+// one, and the kernels and fusions of float32. As in ONNX Runtime on the CPU, they are not rounded
+// in between. Weights of products stay in float16 (see kit.PackMatrix).
 func widenHalf(o *Options, g *ir.Graph) (int, error) {
 	if o.Portable { // the weights would take twice the space
 		return 0, nil
@@ -28,7 +29,7 @@ func widenHalf(o *Options, g *ir.Graph) (int, error) {
 	return edits, nil
 }
 
-// halfRegion returns, for each node, whether it is one of those of d or connected with one by images
+// halfRegion returns, for each node, whether it is one of those of d or connected with one by values
 // of d.
 func halfRegion(g *ir.Graph, d tensor.DType) []bool {
 	producer, readers := g.Producers(), make([][]int, len(g.Values))
@@ -48,7 +49,7 @@ func halfRegion(g *ir.Graph, d tensor.DType) []bool {
 		}
 	}
 	for i, n := range g.Nodes {
-		if prepares(n) {
+		if packs(g, n) {
 			add(i)
 		}
 	}
@@ -68,11 +69,11 @@ func halfRegion(g *ir.Graph, d tensor.DType) []bool {
 	return inside
 }
 
-// prepares reports whether a node is one that packs constant weights of float32 only.
-func prepares(n *ir.Node) bool {
+// packs reports whether a node has an operator that packs constant weights.
+func packs(g *ir.Graph, n *ir.Node) bool {
 	switch n.Op.(type) {
-	case *ops.Conv, *ops.ConvTranspose, *ops.LSTM, *ops.GRU, *ops.RNN:
-		return true
+	case *ops.Conv, *ops.ConvTranspose, *ops.LSTM, *ops.GRU, *ops.RNN, *ops.MatMul, *ops.Gemm:
+		return constTensor(g, n, 1) != nil
 	}
 	return false
 }
@@ -82,9 +83,7 @@ func hasElem(g *ir.Graph, id ir.ValueID, d tensor.DType) bool {
 	return id != ir.None && g.Values[id].Type.Kind == tensor.KindTensor && g.Values[id].Type.Elem == d
 }
 
-// widens reports whether the operator may compute in float32 what has elements of d. Those without
-// weights do for images only: attention and normalizations written
-// with simpler operators are recognized in their own type.
+// widens reports whether the operator may compute in float32 what has elements of d.
 func widens(g *ir.Graph, n *ir.Node, d tensor.DType) bool {
 	def := definition(n)
 	if def == nil || len(n.Graphs) > 0 || len(n.In) == 0 || len(n.Out) == 0 || !hasElem(g, n.In[0], d) || !hasElem(g, n.Out[0], d) {
@@ -101,17 +100,21 @@ func widens(g *ir.Graph, n *ir.Node, d tensor.DType) bool {
 			return false
 		}
 	}
-	if prepares(n) {
-		return true
-	}
-	if len(g.Values[n.Out[0]].Type.Shape) < 4 {
+	return !keepsHalf(n, s)
+}
+
+// keepsHalf reports whether a node reads or writes the cache of a decoder. Converting all of it in
+// every step would take longer than the node.
+func keepsHalf(n *ir.Node, s *ir.Signature) bool {
+	cache := func(list []ir.ValueID, params []ir.Param) bool {
+		for i, id := range list {
+			if name := params[min(i, len(params)-1)].Name; id != ir.None && (strings.HasPrefix(name, "past") || strings.HasPrefix(name, "present")) {
+				return true
+			}
+		}
 		return false
 	}
-	switch n.Op.(type) {
-	case *ops.AveragePool, *ops.BatchNormalization, *ops.Concat, *ops.GlobalAveragePool, *ops.GlobalMaxPool, *ops.InstanceNormalization, *ops.LRN, *ops.Split:
-		return true
-	}
-	return def.Elementwise || def.Selects != nil
+	return cache(n.In, s.In) || cache(n.Out, s.Out)
 }
 
 // widenNodes changes the type d to float32 in the nodes inside of a region, and converts the values

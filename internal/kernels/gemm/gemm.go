@@ -18,6 +18,7 @@ import (
 
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/memory"
 )
 
 // Number lists the element types of ONNX's MatMul and Gemm that have kernels.
@@ -324,6 +325,9 @@ func (a *Args[T]) run(level cpu.Level, blk Block, scratch []T) {
 				case a.Half != nil:
 					widen(level, sb[:t.k*PanelWidth], a.Half[(p*a.K+k0)*PanelWidth:])
 					t.b, t.ldb = sb, PanelWidth
+					if p+1 < blk.Panel1 { // rows of half the length
+						t.next, t.ldnext = memory.FromRaw[T](memory.AsBytes(a.Half[((p+1)*a.K+k0)*PanelWidth:][:t.k*PanelWidth])), PanelWidth/2
+					}
 				case a.Packed:
 					t.b, t.ldb = tail(a.B, (p*a.K+k0)*PanelWidth), PanelWidth
 					if p+1 < blk.Panel1 {
