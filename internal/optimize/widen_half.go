@@ -1,6 +1,7 @@
 package optimize
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -83,24 +84,33 @@ func hasElem(g *ir.Graph, id ir.ValueID, d tensor.DType) bool {
 	return id != ir.None && g.Values[id].Type.Kind == tensor.KindTensor && g.Values[id].Type.Elem == d
 }
 
-// widens reports whether the operator may compute in float32 what has elements of d.
+// widens reports whether the operator may compute in float32 what has elements of d: if the
+// signature allows float32 for all inputs of d, and makes the outputs of d of the type of the inputs.
 func widens(g *ir.Graph, n *ir.Node, d tensor.DType) bool {
 	def := definition(n)
-	if def == nil || len(n.Graphs) > 0 || len(n.In) == 0 || len(n.Out) == 0 || !hasElem(g, n.In[0], d) || !hasElem(g, n.Out[0], d) {
+	if def == nil || len(n.Graphs) > 0 {
 		return false
 	}
-	s := def.Signature()
+	s, pattern := def.Signature(), ""
 	for i, id := range n.In {
-		if hasElem(g, id, d) && !slices.Contains(s.Vars[s.In[min(i, len(s.In)-1)].Pattern], tensor.TensorType(tensor.TypeFloat32)) {
+		if !hasElem(g, id, d) {
+			continue
+		}
+		p := s.In[min(i, len(s.In)-1)].Pattern
+		if !slices.Contains(s.Vars[p], tensor.TensorType(tensor.TypeFloat32)) {
 			return false
 		}
+		pattern = cmp.Or(pattern, p)
 	}
 	for i, id := range n.Out {
-		if hasElem(g, id, d) && s.Out[min(i, len(s.Out)-1)].Pattern != s.In[0].Pattern { // such as that of Cast
+		if id == ir.None {
+			continue
+		}
+		if t := g.Values[id].Type; t.Kind != tensor.KindTensor || t.Elem == d && s.Out[min(i, len(s.Out)-1)].Pattern != pattern { // as that of Cast
 			return false
 		}
 	}
-	return !keepsHalf(n, s)
+	return pattern != "" && !keepsHalf(n, s)
 }
 
 // keepsHalf reports whether a node reads or writes the cache of a decoder. Converting all of it in
