@@ -13,7 +13,7 @@ import (
 // widenHalf computes operators of float16 and bfloat16 with constant weights in float32, and with
 // them what they are connected with: values have one format from the first of them to the last
 // one, and the kernels and fusions of float32. As in ONNX Runtime on the CPU, they are not rounded
-// in between. Weights of products stay in float16 (see kit.PackMatrix).
+// in between. Weights of products keep their type (see kit.PackMatrix).
 func widenHalf(o *Options, g *ir.Graph) (int, error) {
 	if o.Portable { // the weights would take twice the space
 		return 0, nil
@@ -110,12 +110,32 @@ func widens(g *ir.Graph, n *ir.Node, d tensor.DType) bool {
 			return false
 		}
 	}
-	return pattern != "" && !keepsHalf(n, s)
+	return pattern != "" && !keepsHalf(g, n, s)
 }
 
-// keepsHalf reports whether a node reads or writes the cache of a decoder. Converting all of it in
+// keepsWeights reports whether input i of a node is a constant matrix that products read in any type.
+func keepsWeights(g *ir.Graph, n *ir.Node, i int) bool {
+	switch n.Op.(type) {
+	case *ops.MatMul, *ops.Gemm:
+		w := constTensor(g, n, i)
+		return i == 1 && w != nil && w.Rank() == 2
+	}
+	return false
+}
+
+// mostWidened is the number of elements of a constant up to which it may become float32 in a node
+// that does not pack it.
+const mostWidened = 1 << 18
+
+// keepsHalf reports whether a node has a large constant, such as the table of an embedding, that
+// would take twice the memory, or reads or writes the cache of a decoder: converting all of it in
 // every step would take longer than the node.
-func keepsHalf(n *ir.Node, s *ir.Signature) bool {
+func keepsHalf(g *ir.Graph, n *ir.Node, s *ir.Signature) bool {
+	for i := range n.In {
+		if t := constTensor(g, n, i); t != nil && t.Len() > mostWidened && !packs(g, n) {
+			return true
+		}
+	}
 	cache := func(list []ir.ValueID, params []ir.Param) bool {
 		for i, id := range list {
 			if name := params[min(i, len(params)-1)].Name; id != ir.None && (strings.HasPrefix(name, "past") || strings.HasPrefix(name, "present")) {
@@ -156,7 +176,7 @@ func widenNodes(g *ir.Graph, d tensor.DType, inside []bool) error {
 		c := *n
 		c.Sig, c.In, c.Out = nil, slices.Clone(n.In), slices.Clone(n.Out)
 		for k, id := range n.In {
-			if !hasElem(g, id, d) {
+			if !hasElem(g, id, d) || keepsWeights(g, n, k) {
 				continue
 			}
 			w, ok := wide[id]

@@ -25,10 +25,10 @@ type Linear struct {
 	bias   []float32 // N elements, or nil
 }
 
-// NewLinear packs K×N weights, with trans N×K ones. With own it may do so in w's
-// memory.
+// NewLinear packs K×N weights of float32, float16 or bfloat16, with trans N×K ones. With own it may
+// do so in w's memory.
 func NewLinear(w *tensor.Tensor, trans, own bool) (*Linear, error) {
-	if w.DType() != tensor.TypeFloat32 || w.Rank() != 2 || w.Len() == 0 {
+	if !kit.Packable(w) || w.Rank() != 2 {
 		return nil, fail.Errorf("weights are %s, want a float matrix", w)
 	}
 	data, err := kit.PackMatrix(w, trans, own)
