@@ -20,7 +20,9 @@ type model struct {
 }
 
 // isNetwork reports whether the model is a whole network, which has a line of its own in the chart.
-func (m *model) isNetwork() bool { return m.group == gNetworks || m.group == gInt8 || m.group == gFP16 || m.group == gBF16 }
+func (m *model) isNetwork() bool {
+	return m.group == gNetworks || m.group == gInt8 || m.group == gFP16 || m.group == gBF16
+}
 
 const (
 	f32 = onnx.DataType(tensor.TypeFloat32)

@@ -12,19 +12,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// checkPrepared compares the prepared form of a node, whose inputs are constant except the
-// first one, with the plain engine, on one thread and on two. It reports whether the node has a
-// prepared form. Elements may differ by tol and tol times themselves.
-func checkPrepared(t *testing.T, rt *rapid.T, op string, opset int, attrs map[string]any, numOut int, tol float64, inputs ...tensor.Value) bool {
-	b, err := optest.Build(op, opset, attrs, len(inputs), numOut)
-	if err != nil {
-		rt.Fatal(err)
-	}
-	return checkPreparedOp(t, rt, b.Node, numOut, tol, inputs, nil)
-}
-
-// checkPreparedOp is checkPrepared for a node. Preparing it, the shapes of the unranked inputs are
-// unknown.
+// checkPreparedOp compares the prepared form of a node, whose inputs are constant except the first
+// one, with the plain engine, on one thread and on two. It reports whether the node has a prepared
+// form. Elements may differ by tol and tol times themselves. Preparing it, the shapes of the
+// unranked inputs are unknown.
 func checkPreparedOp(t *testing.T, rt *rapid.T, node *ir.Node, numOut int, tol float64, inputs []tensor.Value, unranked []int) bool {
 	node.In = make([]ir.ValueID, len(inputs))
 	types := make([]ir.Type, len(inputs))

@@ -36,9 +36,6 @@ type pass struct {
 	run func(o *Options, g *ir.Graph) (int, error)
 }
 
-// unchanged also removes what widen-half leaves of conversions to float32.
-var unchanged = pass{Pass{"identity", Basic, "removes Identity, Dropout outside of training and Cast to the same type"}, removeIdentity}
-
 var dce = pass{Pass{"dce", Basic, "removes unused nodes, outputs and captures"}, removeDead}
 
 // passes lists the passes in order. A pass runs on the subgraphs of a node before the graph. Passes
@@ -46,14 +43,13 @@ var dce = pass{Pass{"dce", Basic, "removes unused nodes, outputs and captures"},
 var passes = []pass{
 	{Pass{"inline-if", Basic, "replaces each If with a constant condition by the branch that it runs"}, inlineIf},
 	{Pass{"fold", Basic, "computes nodes whose inputs are all constant"}, foldFloats},
-	unchanged,
+	{Pass{"identity", Basic, "removes Identity, Dropout outside of training and Cast to the same type"}, removeIdentity},
 	{Pass{"cse", Basic, "computes equal nodes once"}, mergeCommon},
 	dce,
 	{Pass{"fuse-quantized", Extended, "computes with integers between DequantizeLinear and QuantizeLinear"}, fuseQuantized},
 	dce,
 	{Pass{"fold-quantized", Basic, "computes the DequantizeLinear of constants"}, foldQuantized},
 	{Pass{"widen-half", All, "computes float16 and bfloat16 in float32, from the first operator with constant weights to the last one"}, widenHalf},
-	unchanged,
 	{Pass{"fold-into-conv", Basic, "merges BatchNormalization and arithmetic with constants per channel into the weights of the Conv before it"}, foldIntoConv},
 	{Pass{"affine", Extended, "makes one function per channel of BatchNormalization and of arithmetic with constants"}, affine},
 	{Pass{"channel-shuffle", Extended, "makes one operator of Reshape, Transpose and Reshape that shuffle channels"}, channelShuffle},

@@ -27,31 +27,41 @@ func widenHalf(o *Options, g *ir.Graph) (int, error) {
 			edits++
 		}
 	}
-	return edits, nil
+	if edits == 0 {
+		return 0, nil
+	}
+	n, err := removeIdentity(o, g) // conversions of float32 to float32
+	return edits + n, err
 }
 
 // halfRegion returns, for each node, whether it is one of those of d or connected with one by values
-// of d.
+// of d; nil if there is none.
 func halfRegion(g *ir.Graph, d tensor.DType) []bool {
-	producer, readers := g.Producers(), make([][]int, len(g.Values))
-	inside := make([]bool, len(g.Nodes))
 	var queue []int
+	for i, n := range g.Nodes {
+		if packs(g, n) && widens(g, n, d) {
+			queue = append(queue, i)
+		}
+	}
+	if queue == nil {
+		return nil
+	}
+	inside := make([]bool, len(g.Nodes))
+	for _, i := range queue {
+		inside[i] = true
+	}
 	add := func(i int) {
 		if i >= 0 && !inside[i] && widens(g, g.Nodes[i], d) {
 			inside[i] = true
 			queue = append(queue, i)
 		}
 	}
+	producer, readers := g.Producers(), make([][]int, len(g.Values))
 	for i, n := range g.Nodes {
 		for _, id := range n.In {
 			if id != ir.None {
 				readers[id] = append(readers[id], i)
 			}
-		}
-	}
-	for i, n := range g.Nodes {
-		if packs(g, n) {
-			add(i)
 		}
 	}
 	for len(queue) > 0 {
