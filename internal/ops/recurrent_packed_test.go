@@ -119,3 +119,21 @@ func TestRecurrentPackedErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestRecurrentWithoutItems runs an operator that was prepared for several items with none.
+func TestRecurrentWithoutItems(t *testing.T) {
+	b, err := optest.Build("RNN", 14, nil, 3, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, r := optest.Tensor([]float32{1}, 1, 1, 1), optest.Tensor([]float32{0.5}, 1, 1, 1)
+	types := []ir.Type{ir.TensorType(tensor.TypeFloat32, ir.Known(2), ir.Known(3), ir.Known(1)), ir.TypeOf(w), ir.TypeOf(r)}
+	op, _, err := b.Node.Op.(ir.Preparer).Prepare([]tensor.Value{nil, w, r}, types)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &ir.Call{Node: b.Node, Env: &optest.Env{Ctx: t.Context(), Limit: optest.MemoryLimit}, In: []tensor.Value{optest.Tensor([]float32{}, 2, 0, 1), nil, nil}, Out: make([]tensor.Value, 1)}
+	if err := optest.RunCaught(op, c); err != nil {
+		t.Error(err)
+	}
+}

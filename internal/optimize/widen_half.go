@@ -35,7 +35,7 @@ func widenHalf(o *Options, g *ir.Graph) (int, error) {
 }
 
 // halfRegion returns, for each node, whether it is one of those of d or connected with one by values
-// of d; nil if there is none.
+// of d. Without any it returns nil.
 func halfRegion(g *ir.Graph, d tensor.DType) []bool {
 	var queue []int
 	for i, n := range g.Nodes {

@@ -201,7 +201,7 @@ func (p *RecurrentWeights) Run(r *RecurrentRun[float32], split int, useOther, ap
 	for range dirs {
 		s.x = append(s.x, scratch(r.seq*batch*columns))
 	}
-	if s.several = p.several || batch > fewItems; s.several {
+	if s.several = p.several || batch > fewItems; s.several && batch > 0 {
 		s.even = slices.Min(r.lens) == slices.Max(r.lens)
 	}
 	if s.state = p.state; s.several != p.several {
