@@ -94,6 +94,21 @@ func logSumExpReducer[T kit.FloatNumber]() *kit.Reducer[T, expSum] {
 	}
 }
 
+// specialColumns computes the columns whose largest element is infinite or NaN one element after
+// the other.
+func specialColumns[T kit.FloatNumber](r *kit.Reducer[T, expSum], dst, x, top []T, n, step int) {
+	for i, v := range top {
+		if v-v == 0 {
+			continue
+		}
+		acc := r.Init
+		for k := range n {
+			acc = acc.add(float64(x[k*step+i]))
+		}
+		r.Done(dst[i:i+1], []expSum{acc}, n)
+	}
+}
+
 // logSumExpDoubles computes exponentials of float64 in vector kernels.
 func logSumExpDoubles() *kit.Reducer[float64, expSum] {
 	r := logSumExpReducer[float64]()
@@ -129,15 +144,7 @@ func logSumExpDoubles() *kit.Reducer[float64, expSum] {
 		}
 		vec.LogF64(l, sum, sum)
 		vec.AddF64(l, dst, sum, top)
-		for i, v := range top {
-			if v-v != 0 { // infinite elements or NaN
-				acc := r.Init
-				for k := range n {
-					acc = acc.add(x[k*step+i])
-				}
-				r.Done(dst[i:i+1], []expSum{acc}, n)
-			}
-		}
+		specialColumns(r, dst, x, top, n, step)
 	}
 	return r
 }
@@ -188,15 +195,7 @@ func fastLogSumExpReducer() *kit.Reducer[float32, expSum] {
 		vec.AddF32(l, sum, sum, part)
 		vec.LogF32(l, sum, sum)
 		vec.AddF32(l, dst, sum, top)
-		for i, v := range top {
-			if v-v != 0 { // infinite elements or NaN
-				acc := r.Init
-				for k := range n {
-					acc = acc.add(float64(x[k*step+i]))
-				}
-				r.Done(dst[i:i+1], []expSum{acc}, n)
-			}
-		}
+		specialColumns(r, dst, x, top, n, step)
 	}
 	return r
 }
