@@ -128,7 +128,7 @@ type fn struct {
 	isa
 	off    map[string]int
 	masked bool // loads and stores use the tail mask, or with NEON one element
-	labels string
+	labels int  // number of labels of unique
 	// hoisted maps constants to registers. A body with many constants is otherwise limited by its
 	// loads.
 	hoisted map[uint32]int
@@ -186,6 +186,12 @@ func (g *fn) e(format string, a ...any) {
 		return
 	}
 	g.raw(format, a...)
+}
+
+// unique returns a label that no other code of the function has.
+func (g *fn) unique(name string) string {
+	g.labels++
+	return fmt.Sprintf("%s%d", name, g.labels)
 }
 
 // label writes a label.

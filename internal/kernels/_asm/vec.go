@@ -12,9 +12,9 @@ type elem struct {
 	name    string
 	ins     []string
 	scalars []string
-	unroll  bool       // cheap: process four vectors per iteration
-	inout   bool       // dst is also an input, in register 1
-	pieces  *piecewise // tables for AVX-512, or nil
+	unroll  bool   // cheap: process four vectors per iteration
+	inout   bool   // dst is also an input, in register 1
+	tables  tables // for AVX-512, in registers from firstTable on
 	body    func(g *fn, r [3]int)
 }
 
@@ -53,10 +53,9 @@ func (k *elem) emit(f *file, i isa) {
 	for j, n := range k.scalars {
 		g.bcast(n, scalarReg(j))
 	}
-	first := 16
-	if k.pieces != nil && i.width == 16 {
-		k.pieces.tables(g, k.name)
-		first = k.pieces.reg(len(k.pieces.coefs))
+	first := firstTable
+	if i.width == 16 {
+		first = k.tables.load(g, k.name, first)
 	}
 	g.hoist(first, 31, func(g *fn) { k.body(g, [3]int{0, 1, 2}) })
 	bytes := i.width * 4

@@ -1,6 +1,9 @@
 package main
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // Minimax (Remez) fits of the relative error of the whole function. The last number is the error.
 var (
@@ -96,8 +99,13 @@ func (g *fn) scaleExp(p, n, t, u int) {
 	g.op("VSCALEFPS.Z", n, p, "K3", p)
 }
 
-// sigmoid replaces register 0 by its sigmoid. Registers 1 to 3, 7 and 8 are free.
-func (g *fn) sigmoid() {
+// sigmoid replaces register 0 by its sigmoid. Registers 1 to 4, 7 and 8 are free. With AVX-512 register table holds expTable.
+func (g *fn) sigmoid(table int) {
+	if g.width == 16 {
+		// Where exp(-x) may overflow, it hides the 1 in 1/(1+exp(-x)).
+		g.overOnePlusExp(table, 1.0, func() { g.expTo(0, 1, 2, 3) })
+		return
+	}
 	g.op("VMOVAPS", 0, 8)
 	g.negAbs(0, 0)
 	g.expTo(0, 1, 2, 3)
@@ -107,9 +115,19 @@ func (g *fn) sigmoid() {
 	g.op("VDIVPS", 0, 1, 0)
 }
 
-// farSilu computes x·sigmoid(x) of register 0 in place, for all x.
-func (g *fn) farSilu() {
-	// v·e is computed before scaling by 2ⁿ, so that subnormal e lose no precision.
+// silu replaces register 0 by x·sigmoid(x). Registers and table are as for sigmoid. x·exp(-|x|) is computed before scaling by 2ⁿ, so
+// that it loses no precision where exp(-|x|) is subnormal.
+func (g *fn) silu(table int) {
+	if g.width == 16 {
+		g.overOnePlusExp(table, 8, func() {
+			g.clampLow(-126, 0, 1)
+			g.op("VMOVAPS", 0, 7)
+			g.expParts(0, 1, 2)
+			g.op("VMULPS", 7, 0, 0)
+			g.scale(0, 1, 2, 3)
+		})
+		return
+	}
 	g.clampLow(-126, 0, 1)
 	g.op("VMOVAPS", 0, 8)
 	g.negAbs(0, 0)
@@ -122,6 +140,56 @@ func (g *fn) farSilu() {
 	g.sel(ge, 8, 2, 8, 7, 7)
 	g.op("VADDPS", 1.0, 0, 0)
 	g.op("VDIVPS", 0, 7, 0)
+}
+
+// expTable holds the floats 2^(j/16), less j in the bits from expShift on.
+var expTable = tables{func() []float64 {
+	t := make([]float64, 16)
+	for j := range t {
+		t[j] = float64(math.Float32frombits(math.Float32bits(float32(math.Exp2(float64(j)/16))) - uint32(j)<<expShift))
+	}
+	return t
+}()}
+
+// expShift is the position of n in the bits of 2^(n/16).
+const expShift = 19
+
+// overOnePlusExp sets register 0 to v/(1+exp(-x)) for x in register 0; v is register 8, which holds x, or a constant. Where exp(-x)
+// may overflow, far computes the result in register 0. With n the nearest integer to -16·x/ln2, exp(-x) is 2^(n/16)·exp(-s), where a
+// polynomial of the third degree is close to 1e-8, and the lowest 4 bits of n select from expTable.
+func (g *fn) overOnePlusExp(table int, v any, far func()) {
+	const most = 87 // exp(±most) are normal
+	const bias = 0x1.8p23
+	near := g.unique("near")
+	g.op("VMOVAPS", 0, 8)
+	g.op("VCMPPS", "$17", -float64(most), 0, "K4") // less
+	g.clampHigh(most, 0, 1)
+	g.op("VMOVUPS", -16*math.Log2E, 2)
+	g.op("VFMADD213PS", bias, 0, 2)
+	g.op("VSUBPS", bias, 2, 1)
+	g.op("VFMADD231PS", ln2Hi/16, 1, 0)
+	g.op("VFMADD231PS", ln2Lo/16, 1, 0)
+	g.op("VMOVUPS", -1.0/6, 1)
+	g.op("VFMADD213PS", 0.5, 0, 1)
+	g.op("VFMADD213PS", -1.0, 0, 1)
+	g.op("VMULPS", 0, 1, 1)
+	g.op("VPERMPS", table, 2, 4)
+	g.op("VPSLLD", fmt.Sprintf("$%d", expShift), 2, 2)
+	g.op("VPADDD", 2, 4, 4)
+	g.op("VFMADD213PS", 4, 4, 1)
+	g.op("VADDPS", 1.0, 1, 1)
+	if c, ok := v.(float64); ok {
+		g.op("VMOVUPS", c, 4)
+		v = 4
+	}
+	g.op("VDIVPS", 1, v, 4)
+	g.e("KORTESTW K4, K4")
+	g.e("JZ %s", near)
+	g.op("VMOVAPS", 8, 0)
+	far()
+	g.e("VMOVAPS Z0, K4, Z4")
+	g.label(near)
+	g.op("VMOVAPS", 4, 0)
 }
 
 // negAbs sets d to -|x|.
@@ -281,33 +349,8 @@ func elems() []*elem {
 		g.op("VXORPS", 7, 7, 7)
 		g.sel(lt, 8, 7, 0, 8, 0)
 	}, "alpha")
-	math1("exp", "sigmoid", (*fn).sigmoid)
-	math1("exp", "silu", func(g *fn) {
-		if g.width != 16 {
-			g.farSilu()
-			return
-		}
-		// A branch saves most vectors the care for subnormal results.
-		near := "near"
-		if g.masked {
-			near = "nearTail"
-		}
-		g.op("VMOVAPS", 0, 8)
-		g.op("VCMPPS", "$17", -87.0, 0, "K3") // less
-		g.op("VXORPS", sign, 0, 0)
-		g.clampLow(-87, 0, 1)
-		g.expParts(0, 1, 2)
-		g.scale(0, 1, 2, 3)
-		g.op("VADDPS", 1.0, 0, 0)
-		g.op("VDIVPS", 0, 8, 4)
-		g.e("KORTESTW K3, K3")
-		g.e("JZ %s", near)
-		g.op("VMOVAPS", 8, 0)
-		g.farSilu()
-		g.e("VMOVAPS Z0, K3, Z4")
-		g.label(near)
-		g.op("VMOVAPS", 4, 0)
-	})
+	math1("exp", "sigmoid", func(g *fn) { g.sigmoid(firstTable) })
+	math1("exp", "silu", func(g *fn) { g.silu(firstTable) })
 	math1("exp", "mish", func(g *fn) {
 		g.clampLow(-126, 0, 1)
 		g.op("VMOVAPS", 0, 8)
@@ -453,7 +496,7 @@ func elems() []*elem {
 		g.op("VDIVPS", 0, 8, 0)
 	})
 	for _, k := range ks {
-		k.pieces = map[string]*piecewise{"erf": &erfPieces, "gelu": &geluPieces, "tanh": &tanhPieces}[k.name]
+		k.tables = map[string]tables{"erf": erfPieces.coefs, "gelu": geluPieces.coefs, "tanh": tanhPieces.coefs, "sigmoid": expTable, "silu": expTable}[k.name]
 	}
 	return ks
 }

@@ -8,7 +8,7 @@ import "fmt"
 // before the next ones are fitted.
 var (
 	// erf; 6.8e-8 relative
-	erfPieces = piecewise{step: 0.265625, coefs: [][]float64{
+	erfPieces = piecewise{step: 0.265625, coefs: tables{
 		{0, 0.292823255, 0.547528446, 0.740236998, 0.867058277, 0.939653337, 0.975797713, 0.99145031, 0.997345984, 0.999277413, 0.999827683, 0.999964058, 0.999993443, 0.999998987, 0.999999881, 1},
 		{1.12837923, 1.05150855, 0.850914001, 0.597962379, 0.364902914, 0.193373084, 0.088987723, 0.0355614461, 0.0123408195, 0.00371898105, 0.000973238435, 0.000221171969, 4.36472146e-05, 7.47995273e-06, 1.11315887e-06, 2.7837516e-06},
 		{-5.67743746e-06, -0.279304534, -0.452041507, -0.476501465, -0.387712508, -0.256822973, -0.141824558, -0.0661275834, -0.0262270253, -0.00889511686, -0.0025816937, -0.000645230466, -0.000137635172, -3.24243847e-05, -9.92970035e-06, 0.000110737732},
@@ -17,7 +17,7 @@ var (
 		{0.116314605, 0.0784892589, -0.000749160361, -0.0589181483, -0.0657809228, -0.0370478891, -0.00515548885, 0.0109082768, 0.01243845, 0.00807427894, 0.00383120333, 0.00143087609, 0.000434357091, 0.000109125183, 2.29388315e-05, 0.0394980125},
 	}}
 	// erf(x/√2)/2; 4.1e-8 relative
-	geluPieces = piecewise{step: 0.375, coefs: [][]float64{
+	geluPieces = piecewise{step: 0.375, coefs: tables{
 		{0, 0.146169767, 0.27337265, 0.369705468, 0.43319279, 0.469603628, 0.487775534, 0.495667547, 0.498650104, 0.499630928, 0.499911577, 0.499981463, 0.499996603, 0.499999464, 0.499999911, 0.5},
 		{0.398942292, 0.37185517, 0.301137477, 0.211876646, 0.129517585, 0.0687862709, 0.0317396522, 0.0127241798, 0.00443184795, 0.00134111894, 0.000352595816, 8.05405507e-05, 1.59837873e-05, 2.75595835e-06, 4.12851307e-07, 1.04311073e-06},
 		{-7.54644248e-07, -0.0697214529, -0.112925194, -0.119178265, -0.0971375033, -0.0644867122, -0.0357084461, -0.0167001225, -0.00664792303, -0.00226377253, -0.000660339254, -0.000166046128, -3.59750156e-05, -7.57888483e-06, 4.36871659e-07, 2.93984231e-05},
@@ -26,7 +26,7 @@ var (
 		{0.0100689586, 0.00689306809, -1.8285582e-05, -0.00524572609, -0.00586449122, -0.00329871569, -0.000474868692, 0.000953274022, 0.00110267533, 0.000720317184, 0.000343787106, 0.000129129345, 3.94321542e-05, 9.96870858e-06, 2.1096314e-06, 0.00372649077},
 	}}
 	// tanh; 3.0e-8 relative
-	tanhPieces = piecewise{step: 0.59375, coefs: [][]float64{
+	tanhPieces = piecewise{step: 0.59375, coefs: tables{
 		{0, 0.53258729, 0.829801917, 0.944829464, 0.982845008, 0.994736671, 0.998391807, 0.999509275, 0.999850333, 0.999954343, 0.999986053, 0.999995768, 0.999998689, 0.999999583, 0.999999881, 0.99999994},
 		{1, 0.716350794, 0.311428785, 0.107297346, 0.0340156481, 0.0104989931, 0.00321375742, 0.000981237157, 0.000299362524, 9.13099066e-05, 2.78488296e-05, 8.49349635e-06, 2.59037733e-06, 7.90021204e-07, 2.40942938e-07, -2.80162908e-06},
 		{-1.21712958e-07, -0.381519824, -0.258425117, -0.101380154, -0.0334302112, -0.0104454951, -0.00320667983, -0.000982019468, -0.000301604479, -9.12001633e-05, -2.57630691e-05, -9.83932387e-06, -1.12783425e-06, 1.2270558e-06, -3.55511162e-07, -0.000104667051},
@@ -41,7 +41,7 @@ var (
 // piecewise has 16 pieces, so that one register holds a coefficient of all pieces.
 type piecewise struct {
 	step  float64
-	coefs [][]float64
+	coefs tables
 }
 
 // most returns the argument from which the function is constant.
@@ -50,14 +50,19 @@ func (p *piecewise) most() float64 { return p.step * float64(len(p.coefs[0])-1) 
 // roundBias, added to a small positive number, moves its integer part to the low bits.
 const roundBias = 0x1p23
 
-// tables loads the coefficients into registers from 16 on, before the loop of a kernel.
-func (p *piecewise) tables(g *fn, name string) {
-	for k, c := range p.coefs {
-		g.e("VMOVUPS %s, Z%d", g.table(fmt.Sprintf("%s%d", name, k), c), p.reg(k))
-	}
-}
+// tables are vectors of 16 numbers, one per register.
+type tables [][]float64
 
-func (p *piecewise) reg(k int) int { return 16 + k }
+// firstTable is the register of the first table.
+const firstTable = 16
+
+// load loads the tables into registers from reg on, before the loop of a kernel, and returns the next register.
+func (t tables) load(g *fn, name string, reg int) int {
+	for k, c := range t {
+		g.e("VMOVUPS %s, Z%d", g.table(fmt.Sprintf("%s%d", name, k), c), reg+k)
+	}
+	return reg + len(t)
+}
 
 // of replaces register 0 by its function value with AVX-512. It uses registers 1 to 5; register 1
 // keeps the sign of x.
@@ -75,7 +80,7 @@ func (p *piecewise) of(g *fn) {
 		if k == len(p.coefs)-1 {
 			d = acc
 		}
-		g.op("VPERMPS", p.reg(k), i, d)
+		g.op("VPERMPS", firstTable+k, i, d)
 		if d == c {
 			g.op("VFMADD213PS", c, a, acc)
 		}
