@@ -256,33 +256,22 @@ func (g *col2imGeometry) each(c *ir.Call, add func(r *col2imBox)) {
 // addBox adds a rectangle of x to dst.
 func addBox[T col2imNumber](c *ir.Call, dst, x []T, r *col2imBox) {
 	if f, ok := any(x).([]float32); ok && !c.Generic && r.stride == 1 {
-		ones := [16]float32{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}
-		for i := 0; i < r.rows; i += len(ones) {
-			vec.AxpyRowsF32(cpu.Active(), any(dst).([]float32)[i*r.toStep:], r.toStep, f[i*r.fromStep:], r.fromStep, r.n, ones[:min(len(ones), r.rows-i)])
-		}
+		addBoxF32(any(dst).([]float32), f, r)
 		return
 	}
 	for i := range r.rows {
-		addStrided(c, dst[i*r.toStep:], x[i*r.fromStep:][:r.n], r.stride)
+		to := dst[i*r.toStep:]
+		for k, v := range x[i*r.fromStep:][:r.n] {
+			to[k*r.stride] += v
+		}
 	}
 }
 
-// addStrided adds x to every stride-th element of dst.
-func addStrided[T col2imNumber](c *ir.Call, dst, x []T, stride int) {
-	if stride > 1 {
-		for i, v := range x {
-			dst[i*stride] += v
-		}
-		return
-	}
-	dst = dst[:len(x)]
-	if f, ok := any(x).([]float32); ok && !c.Generic {
-		sum := any(dst).([]float32)
-		vec.AddF32(cpu.Active(), sum, sum, f)
-		return
-	}
-	for i, v := range x {
-		dst[i] += v
+// addBoxF32 is addBox for adjacent elements.
+func addBoxF32(dst, x []float32, r *col2imBox) {
+	ones := [16]float32{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}
+	for i := 0; i < r.rows; i += len(ones) {
+		vec.AxpyRowsF32(cpu.Active(), dst[i*r.toStep:], r.toStep, x[i*r.fromStep:], r.fromStep, r.n, ones[:min(len(ones), r.rows-i)])
 	}
 }
 
