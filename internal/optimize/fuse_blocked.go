@@ -22,6 +22,20 @@ func fuseBlockedMap(_ *Options, g *ir.Graph) (int, error) {
 	})
 }
 
+// fuseScale fuses the product of a blocked image with a factor per channel, and the 1×1 convolution that reads it.
+func fuseScale(_ *Options, g *ir.Graph) (int, error) {
+	return fuseBlocked(g, func(first, second *ir.Node) (op ir.Operator, name, opType string) {
+		m, ok := first.Op.(*blocked.Binary)
+		cv, also := second.Op.(*blocked.Conv)
+		if ok && also {
+			if r := blocked.NewScaledConv(m, cv); r != nil {
+				return r, second.Name, "BlockedScaledConv"
+			}
+		}
+		return nil, "", ""
+	})
+}
+
 // fuseDepthwise fuses a blocked convolution and the depthwise convolution of its result.
 func fuseDepthwise(_ *Options, g *ir.Graph) (int, error) {
 	return fuseBlocked(g, func(first, second *ir.Node) (op ir.Operator, name, opType string) {

@@ -139,6 +139,7 @@ func TestPasses(t *testing.T) {
 	// A wide image, and its depthwise convolution.
 	expand := steps(input("x", "n", 3, 104, 104), ramp("w", 32, 3, 1, 1), ramp("k", 32, 1, 3, 3), ramp("v", 16, 32, 1, 1), node("Conv", "x w", "e"))
 	spread := node("Conv", "e k", "d", onnx.Attrs{"group": int64(32)})
+	squeeze := node("GlobalAveragePool", "e", "s")
 	byteConvs := steps(func(b *onnx.ModelBuilder) { b.Input("x", onnx.Uint8, "n", 20, 6, 6) }, constant("w", make([]int8, 20*20), 20, 20, 1, 1),
 		constant("s", float32(0.5)), constant("z", uint8(3)), constant("wz", int8(0)), constant("shape", []int64{-1, 20}, 2))
 	byteConv := func(x, y string) build { return node("QLinearConv", x+" s z w s wz s z", y) }
@@ -310,6 +311,10 @@ func TestPasses(t *testing.T) {
 		{pass: "fuse-blocked-map", name: "a function after a convolution", with: "block-layout", build: append(slices.Clone(expand), node("Gelu", "e", "y")), want: "BlockedConv FromBlocked"},
 		{pass: "fuse-blocked-map", name: "a result that is needed", with: "block-layout", build: append(slices.Clone(expand), node("Tanh", "e", "y")), outputs: "y e", want: "BlockedConv FromBlocked BlockedTanh FromBlocked"},
 		{pass: "fuse-blocked-map", name: "two functions", with: "block-layout", build: append(slices.Clone(expand), node("Tanh", "e", "t"), node("Sigmoid", "t", "y")), want: "BlockedConv BlockedSigmoid FromBlocked"},
+		{pass: "fuse-scale", name: "a 1×1 convolution of scaled channels", with: "block-layout", build: append(slices.Clone(expand), squeeze, node("Mul", "e s", "m"), node("Conv", "m v", "y")), want: "BlockedConv BlockedGlobalAveragePool BlockedScaledConv FromBlocked"},
+		{pass: "fuse-scale", name: "scaled channels that are needed", with: "block-layout", build: append(slices.Clone(expand), squeeze, node("Mul", "s e", "m"), node("Conv", "m v", "y")), outputs: "y m", want: "BlockedConv BlockedGlobalAveragePool BlockedMul FromBlocked BlockedConv FromBlocked"},
+		{pass: "fuse-scale", name: "a sum", with: "block-layout", build: append(slices.Clone(expand), squeeze, node("Add", "e s", "m"), node("Conv", "m v", "y")), want: "BlockedConv BlockedGlobalAveragePool BlockedAdd BlockedConv FromBlocked"},
+		{pass: "fuse-scale", name: "more weights than pixels", with: "block-layout", build: steps(input("x", "n", 3, 4, 4), ramp("w", 32, 3, 1, 1), ramp("v", 32, 32, 1, 1), node("Conv", "x w", "e"), squeeze, node("Mul", "e s", "m"), node("Conv", "m v", "y")), want: "BlockedConv BlockedGlobalAveragePool BlockedMul BlockedConv FromBlocked"},
 		{pass: "fuse-depthwise", name: "an inverted residual block", with: "block-layout", build: append(slices.Clone(expand), spread, node("Conv", "d v", "y")), want: "BlockedConvDepthwise BlockedConv FromBlocked"},
 		{pass: "fuse-depthwise", name: "another reader", with: "block-layout", build: append(slices.Clone(expand), spread, node("Neg", "e", "g"), node("Conv", "d v", "y")), outputs: "y g", want: "BlockedConv FromBlocked BlockedConv Neg BlockedConv FromBlocked"},
 		{pass: "fuse-depthwise", name: "a function between the two", with: "block-layout", build: append(slices.Clone(expand), node("Tanh", "e", "t"), node("Conv", "t k", "y", onnx.Attrs{"group": int64(32)})), want: "BlockedConv BlockedTanh BlockedConv FromBlocked"},

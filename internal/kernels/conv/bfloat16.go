@@ -185,8 +185,8 @@ type bands struct {
 
 func (d *Rounded) bands(ep *BlockedEpilogue) bands {
 	b := bands{h: d.Out.H, w: d.Out.W}
-	b.joined = d.pointwise() && d.Out.flat() && (ep.Add == nil || ep.AddLayout.flat())
-	if b.joined && d.In.flat() && d.StrideH == 1 && d.StrideW == 1 && d.In.W == d.Out.W {
+	b.joined = d.pointwise() && d.Out.Flat() && (ep.Add == nil || ep.AddLayout.Flat())
+	if b.joined && d.In.Flat() && d.StrideH == 1 && d.StrideW == 1 && d.In.W == d.Out.W {
 		b.h, b.w = 1, b.h*b.w
 	}
 	channels := d.In.Blocks() * Lanes * 2 // bytes

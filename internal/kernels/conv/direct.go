@@ -2,6 +2,7 @@ package conv
 
 import (
 	"math"
+	"slices"
 
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/fail"
@@ -189,7 +190,7 @@ type rows struct {
 // pixel at its coordinates. With few panels there are more units. Threads divide what is larger, the
 // image or the weights, so that each reads only its part from the caches of others.
 func newRows(in, out *Layout, ep *BlockedEpilogue, panels int, pointwise bool) rows {
-	if pointwise && in.H == out.H && in.W == out.W && in.flat() && out.flat() && (ep.Add == nil || ep.AddLayout.flat()) {
+	if pointwise && in.H == out.H && in.W == out.W && in.Flat() && out.Flat() && (ep.Add == nil || ep.AddLayout.Flat()) {
 		const enough = 16
 		width := out.H * out.W
 		n := tiles(width, widest)
@@ -252,6 +253,32 @@ func (r *rows) tiles(g0, g1, most int, fn func(row, a, b int), ep *BlockedEpilog
 			ep.finish(out, y, block, blocks, row, x0, x1)
 		}
 	}
+}
+
+// Scales reports whether Scaled supports the convolution: one of a single tap, without groups.
+func (d *Direct) Scales() bool {
+	w := d.Weights
+	return w.KH*w.KW == 1 && !slices.ContainsFunc(w.panels, func(p panel) bool { return p.cbs != d.In.Blocks() })
+}
+
+// Scaled returns the convolution of an image whose input channels are multiplied by scale, in blocks that are step elements apart.
+// data holds its weights and is as long as those of d.
+func (d *Direct) Scaled(level cpu.Level, par gemm.Par, data, scale []float32, step int) *Direct {
+	w := *d.Weights
+	w.Data = data
+	par((len(w.panels)+3)/4, func(lo, hi int) {
+		for _, p := range w.panels[4*lo : min(4*hi, len(w.panels))] {
+			width := p.blocks * Lanes
+			for cb := range p.cbs {
+				at, n := p.offset+cb*Lanes*width, Lanes*width
+				clear(data[at:][:n])
+				vec.AxpyRowsF32(level, data[at:][:n], width, d.Weights.Data[at:], width, width, scale[cb*step:][:Lanes])
+			}
+		}
+	})
+	c := *d
+	c.Weights = &w
+	return &c
 }
 
 // To returns the convolution with another output layout of the same size.

@@ -45,8 +45,8 @@ func (l *Layout) At(cb, y, x int) int {
 	return cb*l.Block + (y+l.Top)*l.Row + (x+l.Left)*Lanes
 }
 
-// flat reports whether rows are contiguous, without a border.
-func (l *Layout) flat() bool { return l.Row == l.W*Lanes }
+// Flat reports whether rows are contiguous, without a border.
+func (l *Layout) Flat() bool { return l.Row == l.W*Lanes }
 
 func (l *Layout) check(what string, data []float32) {
 	if len(data) < l.Len() {
@@ -86,7 +86,7 @@ func (l *Layout) FromPlanes(level cpu.Level, dst, x []float32, hw, lo, hi int) {
 				clear(dst[l.At(b, y, 0):][:l.W*Lanes])
 			}
 		}
-		if l.flat() {
+		if l.Flat() {
 			vec.TransposeF32(level, dst[l.At(b, 0, 0):], Lanes, src, hw, n, l.H*l.W)
 			continue
 		}
@@ -132,7 +132,7 @@ func (l *Layout) ToPlanes(level cpu.Level, y, src []float32, hw, lo, hi int) {
 	for b := lo; b < hi; b++ {
 		n := min(Lanes, l.C-b*Lanes)
 		dst := y[b*Lanes*hw:]
-		if l.flat() {
+		if l.Flat() {
 			vec.TransposeF32(level, dst, hw, src[l.At(b, 0, 0):], Lanes, l.H*l.W, n)
 			continue
 		}

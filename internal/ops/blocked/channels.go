@@ -42,7 +42,7 @@ func (s *Shuffle) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	blockedRows(c, n, &s.Out, func(i, cb, row, w int) {
+	blockedRows(c, n, []*Layout{&s.Out, &s.In}, func(i, cb, row, w int) {
 		dst := y[i*s.Out.Len()+s.Out.At(cb, row, 0):][:w]
 		src := x[i*s.In.Len()+s.In.At(0, row, 0)-s.In.At(0, 0, 0):]
 		from := (*[conv.Lanes]int)(s.from[cb*conv.Lanes:])

@@ -170,14 +170,14 @@ func (v *Conv) input(c *ir.Call) (n, size int, x []float32, err error) {
 	return n, v.in.Len(), x, err
 }
 
-// residual returns input 1 as n images, nil where there is none.
-func (v *Conv) residual(c *ir.Call, n int) ([]float32, error) {
+// residual returns input k as n images, nil where there is none.
+func (v *Conv) residual(c *ir.Call, k, n int) ([]float32, error) {
 	if !v.HasAdd {
 		return nil, nil
 	}
-	na, add, err := blockedIn(c, 1, &v.Add)
+	na, add, err := blockedIn(c, k, &v.Add)
 	if err == nil && na != n {
-		err = fail.Errorf("input 1 has %d images, want %d", na, n)
+		err = fail.Errorf("input %d has %d images, want %d", k, na, n)
 	}
 	return add, err
 }
@@ -188,7 +188,7 @@ func (v *Conv) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	add, err := v.residual(c, n)
+	add, err := v.residual(c, 1, n)
 	if err != nil {
 		return err
 	}
@@ -196,6 +196,12 @@ func (v *Conv) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
+	v.images(c, n, size, y, x, add, func(int) blockedKernel { return v.kernel })
+	return nil
+}
+
+// images convolves n images x of the given size, each with its kernel. add may be nil.
+func (v *Conv) images(c *ir.Call, n, size int, y, x, add []float32, kernel func(image int) blockedKernel) {
 	ep := v.epilogue()
 	par := c.Launcher()
 	for i := range n {
@@ -206,9 +212,8 @@ func (v *Conv) Run(c *ir.Call) error {
 			}
 			ep.Add = add[i*v.Add.Len():][:v.Add.Len()]
 		}
-		v.kernel.Run(cpu.Active(), par, y[i*v.out.Len():][:v.out.Len()], x[i*size:][:size], ep)
+		kernel(i).Run(cpu.Active(), par, y[i*v.out.Len():][:v.out.Len()], x[i*size:][:size], ep)
 	}
-	return nil
 }
 
 // Pool is a MaxPool or AveragePool from one layout to another.

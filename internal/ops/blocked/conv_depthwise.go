@@ -47,7 +47,7 @@ func (r *ConvDepthwise) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	add, err := r.Second.residual(c, n)
+	add, err := r.Second.residual(c, 1, n)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,8 @@
 package blocked
 
 import (
+	"slices"
+
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
@@ -44,23 +46,27 @@ func (m *Map) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	blockedRows(c, n, &m.Out, func(i, cb, row int, _ int) {
+	blockedRows(c, n, []*Layout{&m.Out, &m.In}, func(i, cb, row, w int) {
 		o, s := m.Out.At(cb, row, 0), m.In.At(cb, row, 0)
-		w := m.Out.W * conv.Lanes
 		m.fn(y[i*m.Out.Len()+o:][:w], x[i*m.In.Len()+s:][:w])
 	})
 	return nil
 }
 
-// blockedRows calls fn for every row of every block of n images; w is the number
-// of floats of a row.
-func blockedRows(c *ir.Call, n int, l *Layout, fn func(image, block, row, w int)) {
-	w := l.W * conv.Lanes
-	blocks := l.Blocks()
-	c.Launch(n*blocks*l.H, 1+(1<<13)/(w+1), func(lo, hi int) {
-		for r := lo; r < hi; r++ {
-			b := r / l.H
-			fn(b/blocks, b%blocks, r%l.H, w)
+// blockedRows calls fn for every row of every block of n images in the layouts, the first of which is that of the output; w is the
+// number of floats of a row. Where no layout has a border at the left or right, several rows are one for fn.
+func blockedRows(c *ir.Call, n int, layouts []*Layout, fn func(image, block, row, w int)) {
+	const enough = 1 << 13
+	l := layouts[0]
+	blocks, height, width, rows := l.Blocks(), l.H, l.W*conv.Lanes, 1
+	if !slices.ContainsFunc(layouts, func(l *Layout) bool { return !l.Flat() }) {
+		rows = min(max(1, enough/(width+1)), height)
+	}
+	units := (height + rows - 1) / rows
+	c.Launch(n*blocks*units, 1+enough/(rows*width+1), func(lo, hi int) {
+		for u := lo; u < hi; u++ {
+			b, row := u/units, u%units*rows
+			fn(b/blocks, b%blocks, row, min(rows, height-row)*width)
 		}
 	})
 }
@@ -70,6 +76,7 @@ func blockedRows(c *ir.Call, n int, l *Layout, fn func(image, block, row, w int)
 type Binary struct {
 	A, B, Out Layout
 	Act       kit.Activation
+	product   bool
 	fn        func(dst, a, b []float32)
 	affine    func(b *[conv.Lanes]float32) (scale, shift [conv.Lanes]float32) // fn for one b
 }
@@ -92,6 +99,7 @@ func NewBinary(op kit.Operator, a, b, out Layout, act kit.Activation) *Binary {
 			return ones, shift
 		}
 	case *ops.Mul:
+		r.product = true
 		r.fn = func(d, a, b []float32) { vec.MulF32(level(), d, a, b) }
 		r.affine = func(b *[conv.Lanes]float32) (scale, shift [conv.Lanes]float32) { return *b, shift }
 	default:
@@ -127,8 +135,21 @@ func (m *Binary) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	pixel := m.B.H == 1 && m.B.W == 1 && (m.A.H > 1 || m.A.W > 1)
-	blockedRows(c, n, &m.Out, func(i, cb, row, w int) {
+	m.combine(c, n, y, a, b)
+	return nil
+}
+
+// perChannel reports whether B has one element per channel, for all pixels.
+func (m *Binary) perChannel() bool { return m.B.H == 1 && m.B.W == 1 && (m.A.H > 1 || m.A.W > 1) }
+
+// combine combines n images.
+func (m *Binary) combine(c *ir.Call, n int, y, a, b []float32) {
+	layouts := []*Layout{&m.Out, &m.A, &m.B}
+	pixel := m.perChannel()
+	if pixel {
+		layouts = layouts[:2]
+	}
+	blockedRows(c, n, layouts, func(i, cb, row, w int) {
 		d := y[i*m.Out.Len()+m.Out.At(cb, row, 0):][:w]
 		s := a[i*m.A.Len()+m.A.At(cb, row, 0):][:w]
 		if pixel {
@@ -139,7 +160,6 @@ func (m *Binary) Run(c *ir.Call) error {
 		m.fn(d, s, b[i*m.B.Len()+m.B.At(cb, row, 0):][:w])
 		m.Act.Apply(d)
 	})
-	return nil
 }
 
 // Affine is [ChannelAffine] on blocked images.
@@ -171,7 +191,7 @@ func (a *Affine) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	blockedRows(c, n, &a.Out, func(i, cb, row, w int) {
+	blockedRows(c, n, []*Layout{&a.Out, &a.In}, func(i, cb, row, w int) {
 		d := y[i*a.Out.Len()+a.Out.At(cb, row, 0):][:w]
 		s := x[i*a.In.Len()+a.In.At(cb, row, 0):][:w]
 		scale, shift := (*[conv.Lanes]float32)(a.scale[cb*conv.Lanes:]), (*[conv.Lanes]float32)(a.shift[cb*conv.Lanes:])
@@ -236,7 +256,11 @@ func (m *Concat) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	blockedRows(c, n, &m.Out, func(i, cb, row, w int) {
+	layouts := []*Layout{&m.Out}
+	for i := range m.In {
+		layouts = append(layouts, &m.In[i])
+	}
+	blockedRows(c, n, layouts, func(i, cb, row, w int) {
 		in := &m.In[from[cb][0]]
 		copy(y[i*m.Out.Len()+m.Out.At(cb, row, 0):][:w], xs[from[cb][0]][i*in.Len()+in.At(from[cb][1], row, 0):][:w])
 	})

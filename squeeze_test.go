@@ -1,0 +1,80 @@
+package onward_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/onnx"
+)
+
+// TestSqueezeAndExcitation runs a block whose channels are scaled before a 1×1 convolution, with and without the fusion of the two.
+func TestSqueezeAndExcitation(t *testing.T) {
+	type test struct {
+		in, out, h, w, batch int64
+		residual, line       bool
+	}
+	for i, c := range []test{
+		{in: 24, out: 16, h: 9, w: 11, batch: 1}, {in: 40, out: 24, h: 14, w: 14, batch: 3, residual: true}, {in: 17, out: 70, h: 12, w: 13, batch: 2},
+		{in: 16, out: 160, h: 25, w: 26, batch: 1, residual: true}, {in: 33, out: 7, h: 1, w: 40, batch: 2, line: true},
+	} {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(uint64(i), 5))
+			b := onnx.NewModel("net").Opset("", 17)
+			image, kernel := []any{"n", int64(8), c.h, c.w}, []int{1, 1}
+			feed := onward.Values{"x": normal(rng, int(c.batch), 8, int(c.h), int(c.w))}
+			if c.line {
+				image, kernel = []any{"n", int64(8), c.w}, []int{1}
+				feed = onward.Values{"x": normal(rng, int(c.batch), 8, int(c.w))}
+			}
+			b.Input("x", onnx.Float, image...)
+			addWeights(b.GraphBuilder, rng, "w", 0.3, append([]int{int(c.in), 8}, kernel...)...)
+			addWeights(b.GraphBuilder, rng, "v", 0.3, append([]int{int(c.out), int(c.in)}, kernel...)...)
+			addWeights(b.GraphBuilder, rng, "b", 0.3, int(c.out))
+			addWeights(b.GraphBuilder, rng, "r", 0.3, append([]int{int(c.out), int(c.in)}, kernel...)...)
+			b.Node("Conv", []string{"x", "w"}, []string{"e"})
+			b.Node("GlobalAveragePool", []string{"e"}, []string{"p"})
+			b.Node("Sigmoid", []string{"p"}, []string{"s"})
+			b.Node("Mul", []string{"s", "e"}, []string{"m"})
+			b.Node("Conv", []string{"m", "v", "b"}, []string{"c"})
+			sum := "c"
+			if c.residual {
+				b.Node("Conv", []string{"e", "r"}, []string{"z"})
+				b.Node("Add", []string{"c", "z"}, []string{"sum"})
+				sum = "sum"
+			}
+			b.Node("Relu", []string{sum}, []string{"y"})
+			b.OutputType("y", &onnx.Type{Tensor: &onnx.TensorType{ElemType: onnx.Float}})
+			m := b.Must()
+			run := func(o *onward.SessionOptions) onward.Values {
+				s, err := onward.OpenModel(t.Context(), m, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer s.Close()
+				var got onward.Values
+				for range 3 { // later runs replay the captured run
+					again, err := s.Run(context.Background(), feed, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if got != nil {
+						compareValues(t, "a later run", again, got, 0)
+					}
+					got = again
+				}
+				return got
+			}
+			want := run(on("reference"))
+			one := run(&onward.SessionOptions{Threads: 1})
+			compareValues(t, "together", one, want, 1e-4)
+			compareValues(t, "on three threads", run(&onward.SessionOptions{Threads: 3}), one, 0)
+			compareValues(t, "apart", run(&onward.SessionOptions{DisabledPasses: []string{"fuse-scale"}}), want, 1e-4)
+			rounded := run(&onward.SessionOptions{Precision: onward.PrecisionBFloat16})
+			compareValues(t, "rounded", rounded, want, 0.1)
+			compareValues(t, "rounded, apart", run(&onward.SessionOptions{Precision: onward.PrecisionBFloat16, DisabledPasses: []string{"fuse-scale"}}), rounded, 0)
+		})
+	}
+}
