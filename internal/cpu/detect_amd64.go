@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-var hasVNNI = cpu.X86.HasAVX512VNNI
+var hasVNNI, hasVBMI = cpu.X86.HasAVX512VNNI, cpu.X86.HasAVX512VBMI
 
 const hasDotProduct, hasInt8Matrix, hasMatrixBF16 = false, false, false
 

@@ -7,7 +7,7 @@ import "golang.org/x/sys/cpu"
 // Every arm64 machine has Advanced SIMD.
 func detect() Level { return NEON }
 
-const hasVNNI = false
+const hasVNNI, hasVBMI = false, false
 
 func hasDotBF16() bool { return false }
 

@@ -6,4 +6,4 @@ func detect() Level { return Generic }
 
 func hasDotBF16() bool { return false }
 
-const hasVNNI, hasDotProduct, hasInt8Matrix, hasMatrixBF16 = false, false, false, false
+const hasVNNI, hasVBMI, hasDotProduct, hasInt8Matrix, hasMatrixBF16 = false, false, false, false, false

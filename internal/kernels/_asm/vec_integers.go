@@ -5,52 +5,70 @@ import (
 	"math"
 )
 
-// lookup maps bytes with a table of 256 entries. Each of its 16 rows is a VPSHUFB. Rows of one half
-// of the table hold the difference (XOR) from the row before, so that an index adds up the rows up
-// to its own: below a row it is negative, for which VPSHUFB gives 0.
+// lookup maps bytes with a table of 256 entries.
 type lookup struct{}
 
 func (lookup) emit(f *file, i isa) {
-	g := f.function("mapU8"+i.name, i, []arg{{"dst", "*uint8"}, {"x", "*uint8"}, {"n", "int"}, {"rows", "*uint8"}}, nil)
+	g := f.function("mapU8"+i.name, i, []arg{{"dst", "*uint8"}, {"x", "*uint8"}, {"n", "int"}, {"table", "*uint8"}}, nil)
 	g.arg("dst", "DI")
 	g.arg("x", "SI")
 	g.arg("n", "CX")
-	g.arg("rows", "DX")
-	const first = 16 // registers of the rows
-	g.op("VMOVDQU"+g.suffix("8"), g.ci(0x10101010), 5)
-	g.op("VMOVDQU"+g.suffix("8"), g.ci(0x80808080), 6)
+	g.arg("table", "DX")
+	prepare := g.mapRows
 	if g.width == 16 {
-		for r := range 16 {
-			g.e("VBROADCASTI32X4 %d(DX), Z%d", 16*r, first+r)
-		}
+		prepare = g.mapHalves
 	}
+	body := prepare()
 	g.label("loop")
-	g.op("VMOVDQU"+g.suffix("8"), "(SI)", 0)
-	g.op("VPXOR"+g.suffix("D"), 6, 0, 1)
-	for r := range 8 {
-		for half := range 2 {
-			row, sum, part := first+8*half+r, 2+half, 4
-			if g.width == 8 {
-				row = 7
-				g.e("VBROADCASTI128 %d(DX), Y7", 16*(8*half+r))
-			}
-			if r == 0 {
-				g.op("VPSHUFB", half, row, sum)
-			} else {
-				g.op("VPSUBSB", 5, half, half)
-				g.op("VPSHUFB", half, row, part)
-				g.op("VPXOR"+g.suffix("D"), part, sum, sum)
-			}
-		}
-	}
-	g.op("VPXOR"+g.suffix("D"), 3, 2, 2)
-	g.op("VMOVDQU"+g.suffix("8"), 2, "(DI)")
+	body()
 	g.e("ADDQ $%d, SI", 4*g.width)
 	g.e("ADDQ $%d, DI", 4*g.width)
 	g.e("SUBQ $%d, CX", 4*g.width)
 	g.e("JNZ loop")
 	g.e("VZEROUPPER")
 	g.e("RET")
+}
+
+// mapHalves looks up in each half of the table with a VPERMI2B, an instruction of AVX512_VBMI.
+func (g *fn) mapHalves() func() {
+	for r := range 4 {
+		g.op("VMOVDQU8", fmt.Sprintf("%d(DX)", 64*r), 4+r)
+	}
+	return func() {
+		g.op("VMOVDQU8", "(SI)", 0)
+		g.e("VPMOVB2M Z0, K1")
+		g.op("VMOVDQA32", 0, 1)
+		g.op("VPERMI2B", 5, 4, 0)
+		g.op("VPERMI2B", 7, 6, 1)
+		g.e("VMOVDQU8 Z1, K1, Z0")
+		g.op("VMOVDQU8", 0, "(DI)")
+	}
+}
+
+// mapRows looks up in 16 rows with a VPSHUFB each. Rows of one half of the table hold the difference (XOR) from the row before, so that
+// an index adds up the rows up to its own: below a row it is negative, for which VPSHUFB gives 0.
+func (g *fn) mapRows() func() {
+	g.op("VMOVDQU", g.ci(0x10101010), 5)
+	g.op("VMOVDQU", g.ci(0x80808080), 6)
+	return func() {
+		g.op("VMOVDQU", "(SI)", 0)
+		g.op("VPXOR", 6, 0, 1)
+		for r := range 8 {
+			for half := range 2 {
+				row, sum, part := 7, 2+half, 4
+				g.e("VBROADCASTI128 %d(DX), Y7", 16*(8*half+r))
+				if r == 0 {
+					g.op("VPSHUFB", half, row, sum)
+				} else {
+					g.op("VPSUBSB", 5, half, half)
+					g.op("VPSHUFB", half, row, part)
+					g.op("VPXOR", part, sum, sum)
+				}
+			}
+		}
+		g.op("VPXOR", 3, 2, 2)
+		g.op("VMOVDQU", 2, "(DI)")
+	}
 }
 
 // suffix returns the suffix of an instruction of AVX-512, "" for AVX2.
@@ -63,23 +81,28 @@ func (g *fn) suffix(s string) string {
 
 const mapU8 = "\nfunc mapU8(%s cpu.Level, dst, x []uint8, t *[256]uint8) {"
 
-func (lookup) dispatch(isas []isa) string {
-	o := fmt.Sprintf(mapU8, "l") + `
+func (lookup) dispatch([]isa) string {
+	return fmt.Sprintf(mapU8, "l") + `
 	x = x[:len(dst)]
-	if l != cpu.Generic && len(dst) >= 64 {
+	switch {
+	case len(dst) < 64:
+	case cpu.VBMI(l):
+		for len(dst) >= 64 {
+			n := min(len(dst)&^63, chunk)
+			mapU8AVX512(&dst[0], &x[0], n, &t[0])
+			dst, x = dst[n:], x[n:]
+		}
+	case l == cpu.AVX512 || l == cpu.AVX2:
 		rows := rowSteps(t)
-		switch l {
-`
-	for _, i := range isas {
-		o += fmt.Sprintf(`		case cpu.%s:
-			for len(dst) >= %d {
-				n := min(len(dst)&^%d, chunk)
-				mapU8%s(&dst[0], &x[0], n, &rows[0])
-				dst, x = dst[n:], x[n:]
-			}
-`, i.level, 4*i.width, 4*i.width-1, i.name)
+		for len(dst) >= 32 {
+			n := min(len(dst)&^31, chunk)
+			mapU8AVX2(&dst[0], &x[0], n, &rows[0])
+			dst, x = dst[n:], x[n:]
+		}
 	}
-	return o + "\t\t}\n\t}\n\tmapU8Generic(dst, x, t)\n}\n"
+	mapU8Generic(dst, x, t)
+}
+`
 }
 
 func (lookup) noasm() string { return fmt.Sprintf(mapU8, "_") + " mapU8Generic(dst, x, t) }\n" }

@@ -64,10 +64,10 @@ func infiniteF16AVX512(dst *bool, x *uint16, n int)
 func infiniteF16AVX2(dst *bool, x *uint16, n int)
 
 //go:noescape
-func mapU8AVX512(dst *uint8, x *uint8, n int, rows *uint8)
+func mapU8AVX512(dst *uint8, x *uint8, n int, table *uint8)
 
 //go:noescape
-func mapU8AVX2(dst *uint8, x *uint8, n int, rows *uint8)
+func mapU8AVX2(dst *uint8, x *uint8, n int, table *uint8)
 
 func twistU32(l cpu.Level, dst []uint32, s []uint32, next []uint32, m []uint32) {
 	s = s[:len(dst)]
@@ -210,21 +210,20 @@ func infiniteF16(l cpu.Level, dst []bool, x []uint16) {
 
 func mapU8(l cpu.Level, dst, x []uint8, t *[256]uint8) {
 	x = x[:len(dst)]
-	if l != cpu.Generic && len(dst) >= 64 {
+	switch {
+	case len(dst) < 64:
+	case cpu.VBMI(l):
+		for len(dst) >= 64 {
+			n := min(len(dst)&^63, chunk)
+			mapU8AVX512(&dst[0], &x[0], n, &t[0])
+			dst, x = dst[n:], x[n:]
+		}
+	case l == cpu.AVX512 || l == cpu.AVX2:
 		rows := rowSteps(t)
-		switch l {
-		case cpu.AVX512:
-			for len(dst) >= 64 {
-				n := min(len(dst)&^63, chunk)
-				mapU8AVX512(&dst[0], &x[0], n, &rows[0])
-				dst, x = dst[n:], x[n:]
-			}
-		case cpu.AVX2:
-			for len(dst) >= 32 {
-				n := min(len(dst)&^31, chunk)
-				mapU8AVX2(&dst[0], &x[0], n, &rows[0])
-				dst, x = dst[n:], x[n:]
-			}
+		for len(dst) >= 32 {
+			n := min(len(dst)&^31, chunk)
+			mapU8AVX2(&dst[0], &x[0], n, &rows[0])
+			dst, x = dst[n:], x[n:]
 		}
 	}
 	mapU8Generic(dst, x, t)
