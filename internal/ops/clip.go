@@ -81,27 +81,14 @@ func (o *Clip) Run(c *ir.Call) error {
 		}
 	}
 	switch d := c.Tensor(0).DType(); d {
-	case tensor.TypeInt8:
-		return clipFast(c, math.MinInt8, math.MaxInt8, vec.MaxI8, vec.MinI8)
-	case tensor.TypeInt16:
-		return clipOf[int16](c, math.MinInt16, math.MaxInt16)
-	case tensor.TypeInt32:
-		return clipFast(c, math.MinInt32, math.MaxInt32, vec.MaxI32, vec.MinI32)
-	case tensor.TypeInt64:
-		return clipFast(c, math.MinInt64, math.MaxInt64, vec.MaxI64, vec.MinI64)
-	case tensor.TypeUint8:
-		return clipFast(c, 0, math.MaxUint8, vec.MaxU8, vec.MinU8)
-	case tensor.TypeUint16:
-		return clipOf[uint16](c, 0, math.MaxUint16)
-	case tensor.TypeUint32:
-		return clipFast(c, 0, math.MaxUint32, vec.MaxU32, vec.MinU32)
-	case tensor.TypeUint64:
-		return clipFast[uint64](c, 0, math.MaxUint64, vec.MaxU64, vec.MinU64)
 	case tensor.TypeFloat32:
-		lo, hi := clipBounds(c, float32(o.Min), float32(o.Max))
+		lo, hi := float32(o.Min), float32(o.Max)
+		for i, p := range []*float32{&lo, &hi} {
+			if t := c.Tensor(1 + i); t != nil {
+				*p = tensor.Of[float32](t)[0]
+			}
+		}
 		return kit.MapLoop(c, *clipFloats(lo, hi), kit.GrainVector)
-	case tensor.TypeFloat64:
-		return clipFast(c, o.Min, o.Max, vec.MaxF64, vec.MinF64)
 	case tensor.TypeFloat16, tensor.TypeBFloat16:
 		lo, hi := float32(o.Min), float32(o.Max)
 		for i, p := range []*float32{&lo, &hi} {
@@ -113,52 +100,63 @@ func (o *Clip) Run(c *ir.Call) error {
 		}
 		return kit.MapLoop(c, kit.WidenedLoop(*clipFloats(lo, hi), d), kit.GrainVector)
 	default:
-		return fail.Errorf("elements of type %s are not supported", d)
+		return o.between(c, d)
 	}
 }
 
-func clipOf[T kit.RealNumber](c *ir.Call, lo, hi T) error {
-	lo, hi = clipBounds(c, lo, hi)
-	return kit.MapLoop(c, *kit.Loop1(func(dst, src []T) { clipLoop(dst, src, lo, hi) }), kit.GrainCheap)
-}
-
-// clipFast limits blocks of elements with the kernels of reductions.
-func clipFast[T kit.RealNumber](c *ir.Call, lo, hi T, raise, lower func(l cpu.Level, dst, a, b []T)) error {
-	lo, hi = clipBounds(c, lo, hi)
-	loop := kit.Loop1(func(dst, src []T) { clipLoop(dst, src, lo, hi) })
-	if l := cpu.Active(); loop.In.Size() == 1 && l != cpu.AVX2 && l != cpu.AVX512 { // a table is faster than the loops
-		var all, clipped [256]byte
-		for i := range all {
-			all[i] = byte(i)
+// between limits blocks of elements with the loops of Max and Min.
+func (o *Clip) between(c *ir.Call, d tensor.DType) error {
+	type step struct {
+		loop  kit.ElementLoop
+		bound []byte // a block of it
+	}
+	const block = 2048 // bytes
+	var steps []step
+	for i, t := range []kit.LoopTable{maxLoops, minLoops} {
+		l, err := t.Loop(d)
+		if err != nil {
+			return err
 		}
-		loop.Run(clipped[:], &[3][]byte{all[:]})
-		loop.Run = func(dst []byte, in *[3][]byte) { kit.MapBytes(dst, in[0][:len(dst)], &clipped) }
-		return kit.MapLoop(c, *loop, kit.GrainCheap)
+		var bound []byte
+		if b := c.Tensor(1 + i); b != nil {
+			bound = b.Bytes()
+		} else if d == tensor.TypeFloat64 {
+			bound = memory.AsBytes([]float64{[]float64{o.Min, o.Max}[i]})
+		} else {
+			continue
+		}
+		s := step{l, memory.AsBytes(make([]uint64, block/8))}
+		for n := copy(s.bound, bound); n < block; n *= 2 {
+			copy(s.bound[n:], s.bound[:n])
+		}
+		steps = append(steps, s)
 	}
-	var least, most [kit.LoopBlock]T
-	kit.RepeatOf(least[:], lo)
-	kit.RepeatOf(most[:], hi)
-	loop.Fast = func(dst []byte, in *[3][]byte) {
-		y, x, l := memory.FromRaw[T](dst), memory.FromRaw[T](in[0]), cpu.Active()
-		for len(y) > 0 {
-			n := min(len(y), kit.LoopBlock)
-			raise(l, y[:n], x, least[:])
-			lower(l, y[:n], y, most[:])
-			y, x = y[n:], x[n:]
+	each := func(run func(s *step, dst []byte, in *[3][]byte)) func(dst []byte, in *[3][]byte) {
+		return func(dst []byte, in *[3][]byte) {
+			if len(steps) == 0 {
+				copy(dst, in[0])
+			}
+			src, operands := in[0], new([3][]byte)
+			for len(dst) > 0 && len(steps) > 0 {
+				n := min(len(dst), block)
+				operands[0] = src[:n]
+				for i := range steps {
+					operands[1] = steps[i].bound[:n]
+					run(&steps[i], dst[:n], operands)
+					operands[0] = dst[:n]
+				}
+				dst, src = dst[n:], src[n:]
+			}
 		}
 	}
-	return kit.MapLoop(c, *loop, kit.GrainCheap)
-}
-
-// clipBounds returns the bounds from the inputs, or lo and hi if they are absent.
-func clipBounds[T kit.RealNumber](c *ir.Call, lo, hi T) (T, T) {
-	if t := c.Tensor(1); t != nil {
-		lo = tensor.Of[T](t)[0]
+	loop := kit.ElementLoop{In: d, Out: d, Arity: 1, Run: each(func(s *step, dst []byte, in *[3][]byte) { s.loop.Run(dst, in) })}
+	switch l := cpu.Active(); {
+	case d.Size() == 1 && (cpu.VBMI(l) || l != cpu.AVX2 && l != cpu.AVX512):
+		kit.WithTable(&loop)
+	case len(steps) > 0 && steps[0].loop.Fast != nil:
+		loop.Fast = each(func(s *step, dst []byte, in *[3][]byte) { s.loop.Fast(dst, in) })
 	}
-	if t := c.Tensor(2); t != nil {
-		hi = tensor.Of[T](t)[0]
-	}
-	return lo, hi
+	return kit.MapLoop(c, loop, kit.GrainCheap)
 }
 
 func clipFloats(lo, hi float32) *kit.ElementLoop {
