@@ -2,8 +2,12 @@ package ops
 
 import (
 	"math"
+	"slices"
 	"testing"
 
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/internal/testing/optest"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -51,6 +55,54 @@ func TestReduceColumns(t *testing.T) {
 		for i, v := range tensor.Of[float32](got[0].(*tensor.Tensor)) {
 			if math.IsInf(float64(w[i]), 0) && v != w[i] || (v != v) != (w[i] != w[i]) || math.Abs(float64(v-w[i])) > 1e-5*math.Abs(float64(w[i]))+1e-37 {
 				t.Fatalf("%s: column %d is %g, want %g", name, i, v, w[i])
+			}
+		}
+	}
+}
+
+// TestReduceApart reduces dimensions that others lie between, in blocks of several results and pieces of few elements.
+func TestReduceApart(t *testing.T) {
+	for _, c := range []struct{ shape, axes []int }{
+		{[]int{9, 3, 70, 20}, []int{0, 3}}, {[]int{5, 40, 3, 7, 3}, []int{0, 2, 4}}, {[]int{6, 49, 20, 8}, []int{0, 1, 3}}, {[]int{33, 600, 2}, []int{0, 2}},
+		{[]int{6, 70, 3, 10}, []int{0, 2}}, {[]int{4, 3, 5, 200}, []int{1, 3}}, {[]int{3, 90, 5}, []int{0, 2}}, {[]int{300, 2, 4}, []int{0, 2}}, {[]int{7, 8, 260}, []int{0, 2}},
+	} {
+		kept := slices.Clone(c.shape)
+		var axes []int64
+		for _, a := range c.axes {
+			kept[a], axes = 1, append(axes, int64(a))
+		}
+		groups := make([][]float64, kit.Product(kept))
+		x := make([]float64, kit.Product(c.shape))
+		kit.EachBroadcastIndex(c.shape, [][]int{kept}, func(i int, at []int) {
+			x[i] = float64(i*7%31 - 11)
+			groups[at[0]] = append(groups[at[0]], x[i])
+		})
+		for name, f := range map[string]func(x []float64) float64{
+			"ReduceSum": func(x []float64) float64 { return vec.SumF64(cpu.Generic, x) },
+			"ReduceMax": slices.Max[[]float64],
+			"ReduceMin": slices.Min[[]float64],
+			"ReduceL2":  func(x []float64) float64 { return math.Sqrt(vec.SumSquaresF64(cpu.Generic, x)) },
+			"ReduceLogSumExp": func(x []float64) float64 {
+				sum := 0.0
+				for _, v := range x {
+					sum += math.Exp(v)
+				}
+				return math.Log(sum)
+			},
+		} {
+			want := make([]float64, len(groups))
+			for i, g := range groups {
+				want[i] = f(g)
+			}
+			types := []tensor.DType{tensor.TypeFloat64, tensor.TypeFloat32}
+			if name != "ReduceL2" && name != "ReduceLogSumExp" {
+				types = append(types, tensor.TypeInt32, tensor.TypeInt64, tensor.TypeFloat16)
+			}
+			for _, d := range types {
+				as := func(x []float64, shape []int) *tensor.Tensor {
+					return tensor.Must(tensor.Convert(tensor.Must(tensor.New(x, shape...)), d, tensor.ConvertOptions{}))
+				}
+				optest.Want(t, name, 18, nil, as(want, kept), as(x, c.shape), optest.Tensor(axes, len(axes)))
 			}
 		}
 	}

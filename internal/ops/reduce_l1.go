@@ -76,6 +76,7 @@ func fastL1Reducer() *kit.Reducer[float32, float64] {
 		vec.SumAbsRowsF32(cpu.Active(), dst, x, n, first)
 	}
 	r.Total = kit.SumReducer[float32, float64]().Cols
+	r.Join = kit.JoinSums
 	r.Load = func(dst, x []float32) { vec.AbsF32(cpu.Active(), dst, x) }
 	r.Add = func(acc, x []float32) {
 		var a [kit.ReduceBlock]float32

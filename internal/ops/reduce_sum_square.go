@@ -51,5 +51,6 @@ func fastSumSquaresReducer() *kit.Reducer[float32, float64] {
 	r.Load = func(dst, x []float32) { vec.MulF32(cpu.Active(), dst, x, x) }
 	r.Add = func(acc, x []float32) { vec.MulAddF32(cpu.Active(), acc, x, x, acc) }
 	r.Total = kit.SumReducer[float32, float64]().Cols
+	r.Join = kit.JoinSums
 	return r
 }

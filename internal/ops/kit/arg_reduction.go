@@ -75,8 +75,10 @@ func (r *ArgReduction) RunWith(c *ir.Call, which argWhich) error {
 	if shape[axis] == 0 {
 		return fail.Errorf("axis %d of shape %v is empty", axis, shape)
 	}
-	if d := x.DType(); d == tensor.TypeFloat16 || d == tensor.TypeBFloat16 {
-		if x, err = ToScratch(c, x, tensor.TypeFloat32); err != nil {
+	wider := map[tensor.DType]tensor.DType{tensor.TypeFloat16: tensor.TypeFloat32, tensor.TypeBFloat16: tensor.TypeFloat32,
+		tensor.TypeInt16: tensor.TypeInt32, tensor.TypeUint16: tensor.TypeInt32, tensor.TypeUint32: tensor.TypeInt64}
+	if d, ok := wider[x.DType()]; ok {
+		if x, err = ToScratch(c, x, d); err != nil {
 			return err
 		}
 	}
@@ -84,18 +86,12 @@ func (r *ArgReduction) RunWith(c *ir.Call, which argWhich) error {
 	switch d := x.DType(); d {
 	case tensor.TypeInt8:
 		return argRunFast(c, dst, tensor.Of[int8](x), s, which, r.SelectLast, vec.ReduceMaxI8, vec.ReduceMinI8)
-	case tensor.TypeInt16:
-		return argRun(c, dst, tensor.Of[int16](x), s, which, r.SelectLast)
 	case tensor.TypeInt32:
 		return argRunFast(c, dst, tensor.Of[int32](x), s, which, r.SelectLast, vec.ReduceMaxI32, vec.ReduceMinI32)
 	case tensor.TypeInt64:
 		return argRunFast(c, dst, tensor.Of[int64](x), s, which, r.SelectLast, vec.ReduceMaxI64, vec.ReduceMinI64)
 	case tensor.TypeUint8:
 		return argRunFast(c, dst, tensor.Of[uint8](x), s, which, r.SelectLast, vec.ReduceMaxU8, vec.ReduceMinU8)
-	case tensor.TypeUint16:
-		return argRun(c, dst, tensor.Of[uint16](x), s, which, r.SelectLast)
-	case tensor.TypeUint32:
-		return argRun(c, dst, tensor.Of[uint32](x), s, which, r.SelectLast)
 	case tensor.TypeUint64:
 		return argRun(c, dst, tensor.Of[uint64](x), s, which, r.SelectLast)
 	case tensor.TypeFloat32:

@@ -205,20 +205,27 @@ func (r *Reduction) RunWith(c *ir.Call, t ReduceTable) error {
 	if k == nil {
 		return fail.Errorf("elements of type %s are not supported", d)
 	}
-	if d == x.DType() {
-		return k(c, p, out, x)
+	to := out
+	if d != x.DType() {
+		if x, err = ToScratch(c, x, d); err != nil {
+			return err
+		}
+		if to, err = ScratchTensor(c, d, out.Shape()); err != nil {
+			return err
+		}
 	}
-	if x, err = ToScratch(c, x, d); err != nil {
+	if !c.Generic && x.Len() > 0 {
+		p.regroup()
+		if p.scattered() {
+			if p, x, err = p.gather(c, x); err != nil {
+				return err
+			}
+		}
+	}
+	if err := k(c, p, to, x); err != nil || to == out {
 		return err
 	}
-	wide, err := ScratchTensor(c, d, out.Shape())
-	if err != nil {
-		return err
-	}
-	if err := k(c, p, wide, x); err != nil {
-		return err
-	}
-	return ConvertInto(c, out, wide, tensor.ConvertOptions{})
+	return ConvertInto(c, out, to, tensor.ConvertOptions{})
 }
 
 const (
@@ -310,13 +317,24 @@ func reduceRows[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T, A
 // reduceCols combines pieces elementwise, a block of columns at a time.
 func reduceCols[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T, A]) error {
 	pieces := Product(p.reduced)
+	block := ReduceBlock / p.group * p.group
+	blocks := (p.inner + block - 1) / block
 	if r.Columns != nil && len(p.reduced) == 1 && pieces > 0 && p.inner >= ShortRow {
-		blocks := (p.inner + ReduceBlock - 1) / ReduceBlock
-		ReduceSpans(c, Product(p.kept)*blocks, p.N*min(p.inner, ReduceBlock), func(first, end int) {
+		ReduceSpans(c, Product(p.kept)*blocks, p.N*min(p.inner, block), func(first, end int) {
+			var columns [ReduceBlock]T
 			for i := first; i < end && c.Err() == nil; i++ {
-				outer, lo := i/blocks, i%blocks*ReduceBlock
-				m := min(ReduceBlock, p.inner-lo)
-				r.Columns(dst[outer*p.inner+lo:][:m], x[planOffset(outer, p.kept, p.keptAt)+lo:], pieces, p.reduceAt[0])
+				outer, lo := i/blocks, i%blocks*block
+				m := min(block, p.inner-lo)
+				y := dst[(outer*p.inner+lo)/p.group:][:m/p.group]
+				if p.group == 1 {
+					r.Columns(y, x[planOffset(outer, p.kept, p.keptAt)+lo:], pieces, p.reduceAt[0])
+					continue
+				}
+				r.Columns(columns[:m], x[planOffset(outer, p.kept, p.keptAt)+lo:], pieces, p.reduceAt[0])
+				for k := range y {
+					acc := [1]A{r.Row(r.Init, columns[k*p.group:][:p.group])}
+					r.Done(y[k:k+1], acc[:], p.N)
+				}
 			}
 		})
 		return c.Err()
@@ -324,16 +342,15 @@ func reduceCols[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T, A
 	if g := ReduceBlock / p.inner; g >= 4 && pieces >= 4 && len(p.reduced) == 1 && p.reduceAt[0] == p.inner && (r.Stack == nil || p.inner < ShortRow) {
 		return reduceNarrow(c, p, dst, x, r, min(g, pieces/2))
 	}
-	blocks := (p.inner + ReduceBlock - 1) / ReduceBlock
-	ReduceSpans(c, Product(p.kept)*blocks, p.N*min(p.inner, ReduceBlock), func(first, end int) {
-		buf := make([]A, min(p.inner, ReduceBlock))
+	ReduceSpans(c, Product(p.kept)*blocks, p.N*min(p.inner, block), func(first, end int) {
+		buf := make([]A, min(p.inner, block))
 		var part []T
 		if r.Add != nil {
 			part = make([]T, len(buf))
 		}
 		for i := first; i < end; i++ {
-			outer, lo := i/blocks, i%blocks*ReduceBlock
-			m := min(ReduceBlock, p.inner-lo)
+			outer, lo := i/blocks, i%blocks*block
+			m := min(block, p.inner-lo)
 			base := planOffset(outer, p.kept, p.keptAt) + lo
 			acc := buf[:m]
 			acc[0] = r.Init
@@ -346,11 +363,26 @@ func reduceCols[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T, A
 			} else {
 				r.fold(acc, part, pieces, x[base:], 0, func(k int) int { return planOffset(k, p.reduced, p.reduceAt) })
 			}
-			out := outer*p.inner + lo
-			r.Done(dst[out:out+m], acc, p.N)
+			r.finish(p, dst[(outer*p.inner+lo)/p.group:], acc)
 		}
 	})
 	return nil
+}
+
+// finish computes results from the accumulators of whole groups.
+func (r *Reducer[T, A]) finish(p *ReducePlan, dst []T, acc []A) {
+	if n := p.group; n > 1 {
+		groups := len(acc) / n
+		for k := range groups {
+			a := acc[k*n]
+			for _, v := range acc[k*n+1 : (k+1)*n] {
+				a = r.Merge(a, v)
+			}
+			acc[k] = a
+		}
+		acc = acc[:groups]
+	}
+	r.Done(dst[:len(acc)], acc, p.N)
 }
 
 // fold combines pieces of x in acc, which begin at the offsets of at, or step elements apart if at
@@ -433,7 +465,7 @@ func reduceNarrow[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T,
 					acc[k] = r.Merge(acc[k], v)
 				}
 			}
-			r.Done(dst[i*p.inner:(i+1)*p.inner], acc[:p.inner], p.N)
+			r.finish(p, dst[i*p.inner/p.group:], acc[:p.inner])
 		}
 	})
 	return nil
@@ -479,6 +511,9 @@ func SumReducer[T, A RealNumber]() *Reducer[T, A] {
 
 // AddTwo returns a+b.
 func AddTwo[A RealNumber](a, b A) A { return a + b }
+
+// JoinSums adds x to acc.
+func JoinSums(acc, x []float64) { vec.AddF64(cpu.Active(), acc, acc, x) }
 
 // StoreAll converts the accumulators to results.
 func StoreAll[T, A RealNumber](dst []T, acc []A, n int) {
@@ -565,6 +600,7 @@ func FastSumReducer() *Reducer[float32, float64] {
 		}
 		vec.F64ToF32(cpu.Active(), dst, acc)
 	}
+	r.Join = JoinSums
 	r.Add = func(acc, x []float32) { vec.AddF32(cpu.Active(), acc, acc, x) }
 	r.Stack = func(dst, x []float32, n, step int, fresh bool) {
 		vec.SumWindowF32(cpu.Active(), dst, x, n, step, 1, 0, 1, fresh)

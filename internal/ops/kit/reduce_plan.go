@@ -1,6 +1,11 @@
 package kit
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/tensor"
+)
 
 // ReducePlan describes the traversal of a tensor that is reduced along some dimensions. The
 // innermost dimensions of one kind form a contiguous piece, which is either reduced (Rows) or kept.
@@ -11,6 +16,7 @@ type ReducePlan struct {
 	kept, reduced    []int // dimensions outside of the piece, adjacent ones of a kind merged
 	keptAt, reduceAt []int // their strides
 	N                int   // number of elements that are reduced to one
+	group            int   // number of adjacent elements of a kept piece that are reduced to one
 }
 
 // Plan returns how a tensor of the given shape is reduced along the axes.
@@ -19,7 +25,7 @@ func (r *Reduction) Plan(shape, axes []int) (*ReducePlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &ReducePlan{N: 1, inner: 1, OutShape: make([]int, 0, len(shape))}
+	p := &ReducePlan{N: 1, inner: 1, group: 1, OutShape: make([]int, 0, len(shape))}
 	for i, d := range shape {
 		switch {
 		case !m[i]:
@@ -56,6 +62,54 @@ func (r *Reduction) Plan(shape, axes []int) (*ReducePlan, error) {
 	slices.Reverse(p.reduced)
 	slices.Reverse(p.reduceAt)
 	return p, nil
+}
+
+// regroup makes kept pieces of short reduced ones that lie side by side, as the last two dimensions of N×C×H×W whose means per channel
+// are computed: the images are added as a whole, and the elements of a channel at the end.
+func (p *ReducePlan) regroup() {
+	k, r := len(p.kept)-1, len(p.reduced)-1
+	if !p.rows || k < 0 || r < 0 || p.inner > ReduceBlock/2 || p.reduced[r] < 4 || p.keptAt[k] != p.inner || p.reduceAt[r] != p.kept[k]*p.inner {
+		return
+	}
+	p.rows, p.group, p.inner = false, p.inner, p.kept[k]*p.inner
+	p.kept, p.keptAt = p.kept[:k], p.keptAt[:k]
+}
+
+// scattered reports whether the elements of a result lie in many short pieces, or apart.
+func (p *ReducePlan) scattered() bool {
+	return p.inner < ShortRow && p.group == 1 && (len(p.reduced) > 1 || p.rows && Product(p.reduced) > 1)
+}
+
+// gather moves the elements of each result of x together, or those of the results together, and returns the plan for them.
+func (p *ReducePlan) gather(c *ir.Call, x *tensor.Tensor) (*ReducePlan, *tensor.Tensor, error) {
+	r, err := ScratchTensor(c, x.DType(), x.Shape())
+	if err != nil {
+		return nil, nil, err
+	}
+	src, err := MoveIn(c, x)
+	if err != nil {
+		return nil, nil, err
+	}
+	dst, err := MoveInto(c, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	results := x.Len() / p.N
+	moved := &ReducePlan{OutShape: p.OutShape, N: p.N, rows: p.rows, group: 1}
+	shape, from := p.reduced, p.reduceAt
+	if p.rows {
+		shape, from = p.kept, p.keptAt
+		moved.inner, moved.kept, moved.keptAt = p.N, []int{results}, []int{p.N}
+	} else {
+		moved.inner, moved.reduced, moved.reduceAt = results, []int{p.N}, []int{results}
+	}
+	inner, innerFrom := p.kept, p.keptAt
+	if p.rows {
+		inner, innerFrom = p.reduced, p.reduceAt
+	}
+	shape, from = slices.Concat(shape, inner, []int{p.inner}), slices.Concat(from, innerFrom, []int{1})
+	MoveStrided(c, dst, src, shape, Strides(shape), 0, from, 0)
+	return moved, r, nil
 }
 
 // addPlanDim adds an outer dimension, or merges it with the last one.
