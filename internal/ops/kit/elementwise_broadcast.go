@@ -1,9 +1,8 @@
 package kit
 
 import (
+	"encoding/binary"
 	"slices"
-
-	"github.com/onward-ml/onward/internal/memory"
 )
 
 // loopSource is an input of a broadcast: elements of size bytes each.
@@ -94,6 +93,15 @@ func (s *loopSource) stride(out []int, d int) int {
 // apply. Shorter rows are first gathered into blocks.
 const rowMin = 32
 
+// block returns how many elements are gathered or repeated at a time.
+func (b *broadcastLoop) block() int {
+	size := 1
+	for k := range b.src {
+		size = max(size, b.src[k].size)
+	}
+	return max(LoopBlock, 4096/size)
+}
+
 // elements computes the elements [lo, hi) of the output into dst.
 func (b *broadcastLoop) elements(l ElementLoop, dst []byte, lo, hi int) {
 	st := LoopStates.Get().(*LoopState)
@@ -107,13 +115,19 @@ func (b *broadcastLoop) elements(l ElementLoop, dst []byte, lo, hi int) {
 		b.groups(l, st, dst, lo, hi)
 		return
 	}
-	if last == 0 || inner >= rowMin {
+	least := rowMin
+	for k := range b.src {
+		if b.src[k].strides[last] == 0 && !l.scalars {
+			least = LoopBlock / 2 // a block with a repeated element takes longer than its share of a longer one
+		}
+	}
+	if last == 0 || inner >= least {
 		b.rows(l, st, dst, lo, hi)
 		return
 	}
-	size := l.Out.Size()
-	for pos := lo; pos < hi; pos += LoopBlock {
-		m := min(LoopBlock, hi-pos)
+	size, block := l.Out.Size(), b.block()
+	for pos := lo; pos < hi; pos += block {
+		m := min(block, hi-pos)
 		for k := range b.src {
 			s := &b.src[k]
 			if s.whole {
@@ -145,10 +159,10 @@ func (b *broadcastLoop) grouped() bool {
 // row is repeated in a block, which stays as long as the input does.
 func (b *broadcastLoop) groups(l ElementLoop, st *LoopState, dst []byte, lo, hi int) {
 	last := len(b.dims) - 1
-	inner, lines, size := b.dims[last], b.dims[last-1], l.Out.Size()
+	inner, lines, size, block := b.dims[last], b.dims[last-1], l.Out.Size(), b.block()
 	for pos := lo; pos < hi; {
 		row, off := pos/inner, pos%inner
-		n := min(LoopBlock/inner, (hi-pos)/inner, lines-row%lines)
+		n := min(block/inner, (hi-pos)/inner, lines-row%lines)
 		if off != 0 || n == 0 {
 			m := min(inner-off, hi-pos)
 			b.rows(l, st, dst[(pos-lo)*size:], pos, pos+m)
@@ -186,7 +200,7 @@ func (b *broadcastLoop) rows(l ElementLoop, st *LoopState, dst []byte, lo, hi in
 	if !l.scalars {
 		for k := range b.src {
 			if b.src[k].strides[last] == 0 {
-				step = LoopBlock
+				step = b.block()
 			}
 		}
 	}
@@ -242,39 +256,112 @@ func (b *broadcastLoop) rowOffset(s *loopSource, row int) int {
 // gather copies the m source elements for the output elements from pos on.
 func (b *broadcastLoop) gather(s *loopSource, dst []byte, pos, m int) {
 	last := len(b.dims) - 1
-	inner := b.dims[last]
+	inner, lines, size := b.dims[last], b.dims[last-1], 0
+	if s.strides[last] == 0 {
+		size = s.size
+	}
 	for m > 0 {
 		row, off := pos/inner, pos%inner
-		k := min(inner-off, m)
-		p := b.rowOffset(s, row)
-		if s.strides[last] == 0 {
-			RepeatElement(dst[:k*s.size], s.data[p*s.size:(p+1)*s.size])
-		} else {
-			p += off
-			copy(dst[:k*s.size], s.data[p*s.size:(p+k)*s.size])
+		src, n := s.data[b.rowOffset(s, row)*s.size:], min(m/inner, lines-row%lines)
+		if off > 0 || n == 0 { // a part of a row
+			n = 1
+			src = src[off*s.strides[last]*s.size:]
 		}
+		k := min(n*inner, inner-off+(n-1)*inner, m)
+		copyRows(dst[:k*s.size], src, min(k, inner)*s.size, s.strides[last-1]*s.size, size)
 		dst = dst[k*s.size:]
 		pos += k
 		m -= k
 	}
 }
 
+// copyRows fills rows of the given width in bytes from rows of src that are step bytes apart: with the whole row, or with copies of
+// the first element if it has a size.
+func copyRows(dst, src []byte, width, step, size int) {
+	for at := 0; len(dst) > 0; at += step {
+		row := dst[:width]
+		dst = dst[width:]
+		switch {
+		case size == 0 && width <= 64:
+			copyWords(row, src[at:][:width])
+		case size == 0:
+			copy(row, src[at:])
+		case size <= 8 && width <= fewBytes:
+			fillWords(row, elementWord(src[at:], size))
+		default:
+			RepeatElement(row, src[at:][:size])
+		}
+	}
+}
+
+// copyWords is copy for a few bytes. The last word may overlap the one before.
+func copyWords(dst, src []byte) {
+	n := len(dst)
+	src = src[:n]
+	if n < 8 {
+		for i, v := range src {
+			dst[i] = v
+		}
+		return
+	}
+	tail := binary.LittleEndian.Uint64(src[n-8:])
+	binary.LittleEndian.PutUint64(dst[n-8:], tail)
+	for len(src) > 8 {
+		binary.LittleEndian.PutUint64(dst, binary.LittleEndian.Uint64(src))
+		dst, src = dst[8:], src[8:]
+	}
+}
+
+// fillWords repeats a word, which consists of equal elements of which dst holds a whole number.
+func fillWords(dst []byte, word uint64) {
+	n := len(dst)
+	if n < 8 {
+		for i := range dst {
+			dst[i] = byte(word >> (8 * i))
+		}
+		return
+	}
+	binary.LittleEndian.PutUint64(dst[n-8:], word)
+	for len(dst) >= 32 {
+		binary.LittleEndian.PutUint64(dst, word)
+		binary.LittleEndian.PutUint64(dst[8:], word)
+		binary.LittleEndian.PutUint64(dst[16:], word)
+		binary.LittleEndian.PutUint64(dst[24:], word)
+		dst = dst[32:]
+	}
+	for len(dst) > 8 {
+		binary.LittleEndian.PutUint64(dst, word)
+		dst = dst[8:]
+	}
+}
+
+// fewBytes is the number of bytes from which copies of a part are faster than words.
+const fewBytes = 256
+
+// elementWord returns a word of copies of the first element of src, whose size divides 8.
+func elementWord(src []byte, size int) uint64 {
+	switch size {
+	case 1:
+		return uint64(src[0]) * 0x0101010101010101
+	case 2:
+		return uint64(binary.LittleEndian.Uint16(src)) * 0x0001000100010001
+	case 4:
+		return uint64(binary.LittleEndian.Uint32(src)) * 0x0000000100000001
+	}
+	return binary.LittleEndian.Uint64(src)
+}
+
 // RepeatElement fills dst with copies of one element.
 func RepeatElement(dst, elem []byte) {
-	first := dst[:min(len(dst), 8*len(elem))]
-	switch len(elem) {
-	case 1:
-		RepeatOf(first, elem[0])
-	case 2:
-		RepeatOf(memory.FromRaw[uint16](first), memory.FromRaw[uint16](elem)[0])
-	case 4:
-		RepeatOf(memory.FromRaw[uint32](first), memory.FromRaw[uint32](elem)[0])
-	case 8:
-		RepeatOf(memory.FromRaw[uint64](first), memory.FromRaw[uint64](elem)[0])
-	default:
-		RepeatOf(memory.FromRaw[[2]uint64](first), memory.FromRaw[[2]uint64](elem)[0])
+	if len(elem) > 8 {
+		repeat(dst, copy(dst, elem))
+		return
 	}
-	repeat(dst, len(first))
+	n := min(len(dst), fewBytes)
+	fillWords(dst[:n], elementWord(elem, len(elem)))
+	if n < len(dst) {
+		repeat(dst, n)
+	}
 }
 
 // repeat repeats the first n bytes of dst in all of it. Copies take vectors.
