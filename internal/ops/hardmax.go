@@ -20,19 +20,8 @@ func (o *Hardmax) Run(c *ir.Call) error {
 	}
 	return kit.RunWide(c,
 		func(dst, src []float32) error {
-			if s.Inner == 1 && s.N > 0 && !c.Generic {
-				kit.ReduceSpans(c, s.Outer, s.N, func(lo, hi int) {
-					clear(dst[lo*s.N : hi*s.N])
-					var at [64]int64
-					for ; lo < hi; lo += len(at) {
-						m := min(len(at), hi-lo)
-						kit.ArgRowsFast(at[:m], src, s.N, lo, kit.ArgMax, false)
-						for i, k := range at[:m] {
-							dst[(lo+i)*s.N+int(k)] = 1
-						}
-					}
-				})
-				return nil
+			if s.N > 0 && !c.Generic && (s.Inner == 1 || s.N*s.Inner >= 256) {
+				return softmaxFloats(c, dst, src, s, hardmaxRows, hardmaxLines[float32])
 			}
 			return s.EachLine(c, func(base, m int) { hardmaxLines(c, dst, src, s, base, m) })
 		},
@@ -41,9 +30,26 @@ func (o *Hardmax) Run(c *ir.Call) error {
 		})
 }
 
+// hardmaxRows computes rows of n elements.
+func hardmaxRows(dst, src []float32, n int) {
+	clear(dst)
+	var at [64]int64
+	for lo, rows := 0, len(dst)/n; lo < rows; lo += len(at) {
+		m := min(len(at), rows-lo)
+		kit.ArgRowsFast(at[:m], src, n, lo, kit.ArgMax, false)
+		for i, k := range at[:m] {
+			dst[(lo+i)*n+int(k)] = 1
+		}
+	}
+}
+
 func hardmaxLines[T kit.FloatNumber](c *ir.Call, dst, src []T, s kit.AxisSpan, base, m int) {
 	var best [kit.ColumnBlock]int
-	kit.ArgLines(c, best[:m], src, s, base, kit.ArgMax, false)
+	if x, ok := any(src).([]float32); ok && !c.Generic && m >= kit.ShortRow {
+		kit.ArgLinesF32(c, best[:m], x, s, base, kit.ArgMax, false)
+	} else {
+		kit.ArgLines(c, best[:m], src, s, base, kit.ArgMax, false)
+	}
 	meter := kit.Meter{C: c}
 	for k := range s.N {
 		meter.Check(m)

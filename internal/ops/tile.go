@@ -116,7 +116,8 @@ func (op *Tile) Run(c *ir.Call) error {
 	return tileInto(c, dst, src, x, rep, shape)
 }
 
-// tileInto writes a repeated tensor. Every dimension becomes two, of which the outer one repeats.
+// tileInto writes a repeated tensor. Every dimension becomes two, of which the outer one repeats. Repetitions of short rows come before
+// all dimensions, so that many rows are copied at a time.
 func tileInto(c *ir.Call, dst, src kit.MoveBuf, x *tensor.Tensor, rep, shape []int) error {
 	in, out := kit.Strides(x.Shape()), kit.Strides(shape)
 	var box, to, from []int
@@ -124,6 +125,17 @@ func tileInto(c *ir.Call, dst, src kit.MoveBuf, x *tensor.Tensor, rep, shape []i
 		box = append(box, r, x.Dim(i))
 		to = append(to, out[i]*x.Dim(i), out[i])
 		from = append(from, 0, in[i])
+	}
+	if n := len(rep) - 1; n >= 0 && x.Dim(n)*dst.Width <= kit.NarrowRow {
+		for _, s := range [][]int{box, to, from} {
+			apart := make([]int, 0, len(s))
+			for first := range 2 {
+				for i := first; i < len(s); i += 2 {
+					apart = append(apart, s[i])
+				}
+			}
+			copy(s, apart)
+		}
 	}
 	kit.MoveStrided(c, dst, src, box, to, 0, from, 0)
 	dst.Done()

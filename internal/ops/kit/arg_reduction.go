@@ -43,17 +43,17 @@ func (r *ArgReduction) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// argWhich selects the largest or the smallest element.
-type argWhich bool
+// ArgWhich selects the largest or the smallest element.
+type ArgWhich bool
 
 // The operators that ArgReduction computes.
 const (
-	ArgMax argWhich = true
-	ArgMin argWhich = false
+	ArgMax ArgWhich = true
+	ArgMin ArgWhich = false
 )
 
 // RunWith stores the indices of the extremes of input 0 along the axis in output 0.
-func (r *ArgReduction) RunWith(c *ir.Call, which argWhich) error {
+func (r *ArgReduction) RunWith(c *ir.Call, which ArgWhich) error {
 	x := c.Tensor(0)
 	shape := x.Shape()
 	axis, err := NormalAxis(r.Axis, len(shape))
@@ -101,7 +101,7 @@ func (r *ArgReduction) RunWith(c *ir.Call, which argWhich) error {
 			return nil
 		}
 		if !c.Generic && s.Inner >= ShortRow {
-			return argColumns(c, dst, s, tensor.Of[float32](x), which, r.SelectLast, argLinesF32)
+			return argColumns(c, dst, s, tensor.Of[float32](x), which, r.SelectLast, ArgLinesF32)
 		}
 		return argRun(c, dst, tensor.Of[float32](x), s, which, r.SelectLast)
 	case tensor.TypeFloat64:
@@ -112,7 +112,7 @@ func (r *ArgReduction) RunWith(c *ir.Call, which argWhich) error {
 }
 
 // argRunFast is argRun with vector kernels for the largest and smallest element of a row.
-func argRunFast[T RealNumber](c *ir.Call, dst []int64, src []T, s AxisSpan, which argWhich, last bool, most, least func(cpu.Level, []T) T) error {
+func argRunFast[T RealNumber](c *ir.Call, dst []int64, src []T, s AxisSpan, which ArgWhich, last bool, most, least func(cpu.Level, []T) T) error {
 	if s.Inner != 1 || s.N < 2*ShortRow || c.Generic {
 		return argRun(c, dst, src, s, which, last)
 	}
@@ -127,7 +127,7 @@ func argRunFast[T RealNumber](c *ir.Call, dst []int64, src []T, s AxisSpan, whic
 	return nil
 }
 
-func argRun[T RealNumber](c *ir.Call, dst []int64, src []T, s AxisSpan, which argWhich, last bool) error {
+func argRun[T RealNumber](c *ir.Call, dst []int64, src []T, s AxisSpan, which ArgWhich, last bool) error {
 	if s.Inner == 1 {
 		ReduceEach(c, s.Outer, s.N, func(i int) { dst[i] = int64(argRow(src[i*s.N:(i+1)*s.N], which, last)) })
 		return nil
@@ -135,7 +135,7 @@ func argRun[T RealNumber](c *ir.Call, dst []int64, src []T, s AxisSpan, which ar
 	return argColumns(c, dst, s, src, which, last, ArgLines[T])
 }
 
-func argColumns[T RealNumber](c *ir.Call, dst []int64, s AxisSpan, src []T, which argWhich, last bool, lines func(c *ir.Call, best []int, src []T, s AxisSpan, base int, which argWhich, last bool)) error {
+func argColumns[T RealNumber](c *ir.Call, dst []int64, s AxisSpan, src []T, which ArgWhich, last bool, lines func(c *ir.Call, best []int, src []T, s AxisSpan, base int, which ArgWhich, last bool)) error {
 	return s.EachLine(c, func(base, m int) {
 		var best [ColumnBlock]int
 		lines(c, best[:m], src, s, base, which, last)
@@ -146,9 +146,29 @@ func argColumns[T RealNumber](c *ir.Call, dst []int64, s AxisSpan, src []T, whic
 	})
 }
 
+// whole reports whether numbers of type T are integers.
+func whole[T RealNumber]() bool { return T(1)/2 == 0 }
+
 // argRow is ArgLines for one contiguous line.
-func argRow[T RealNumber](x []T, which argWhich, last bool) int {
+func argRow[T RealNumber](x []T, which ArgWhich, last bool) int {
 	best, at := x[0], 0
+	switch {
+	case !whole[T]() || last:
+	case which == ArgMax: // without branches
+		for k, v := range x {
+			if v > best {
+				best, at = v, k
+			}
+		}
+		return at
+	default:
+		for k, v := range x {
+			if v < best {
+				best, at = v, k
+			}
+		}
+		return at
+	}
 	for k, v := range x {
 		better := v > best
 		if which == ArgMin {
@@ -162,11 +182,11 @@ func argRow[T RealNumber](x []T, which argWhich, last bool) int {
 }
 
 // argRowFast is argRow with a vector kernel that finds the value first, and then its index.
-func argRowFast(x []float32, which argWhich, last bool) int {
+func argRowFast(x []float32, which ArgWhich, last bool) int {
 	return argIndex(x, extreme(x, which), which, last)
 }
 
-func extreme(x []float32, which argWhich) float32 {
+func extreme(x []float32, which ArgWhich) float32 {
 	if which == ArgMax {
 		return vec.ReduceMaxF32(cpu.Active(), x)
 	}
@@ -175,7 +195,7 @@ func extreme(x []float32, which argWhich) float32 {
 
 // argIndex is argOf that bisects long rows: the kernel reads half of a row faster than a loop reads
 // a few elements.
-func argIndex(x []float32, best float32, which argWhich, last bool) int {
+func argIndex(x []float32, best float32, which ArgWhich, last bool) int {
 	const short = 64
 	at := 0
 	for len(x) > short && best == best {
@@ -194,7 +214,13 @@ func argIndex(x []float32, best float32, which argWhich, last bool) int {
 }
 
 // ArgRowsFast applies argRowFast to the rows of n elements of x, from row first on.
-func ArgRowsFast(dst []int64, x []float32, n, first int, which argWhich, last bool) {
+func ArgRowsFast(dst []int64, x []float32, n, first int, which ArgWhich, last bool) {
+	if n < ShortRow/2 && len(dst) < ShortRow {
+		for i := range dst {
+			dst[i] = int64(argRow(x[(first+i)*n:][:n], which, last))
+		}
+		return
+	}
 	if n > vec.MostRowsF32 || len(x) < n*vec.LeastRowsF32 {
 		for i := range dst {
 			dst[i] = int64(argRowFast(x[(first+i)*n:][:n], which, last))
@@ -218,7 +244,7 @@ func ArgRowsFast(dst []int64, x []float32, n, first int, which argWhich, last bo
 }
 
 // argOf returns the index of best, which is the largest or smallest element of x, or NaN.
-func argOf[T RealNumber](x []T, best T, which argWhich, last bool) int {
+func argOf[T RealNumber](x []T, best T, which ArgWhich, last bool) int {
 	if best != best {
 		return argRow(x, which, last)
 	}
@@ -240,7 +266,7 @@ func argOf[T RealNumber](x []T, best T, which argWhich, last bool) int {
 
 // ArgLines finds the index of the largest or smallest element of each of len(best) lines. NaN
 // precedes all numbers.
-func ArgLines[T RealNumber](c *ir.Call, best []int, src []T, s AxisSpan, base int, which argWhich, last bool) {
+func ArgLines[T RealNumber](c *ir.Call, best []int, src []T, s AxisSpan, base int, which ArgWhich, last bool) {
 	var value [ColumnBlock]T
 	m := len(best)
 	copy(value[:m], src[base:base+m])
@@ -251,6 +277,21 @@ func ArgLines[T RealNumber](c *ir.Call, best []int, src []T, s AxisSpan, base in
 	for k := 1; k < s.N; k++ {
 		meter.Check(m)
 		at := base + k*s.Inner
+		if whole[T]() && !last { // without branches
+			value := value[:m]
+			for j, v := range src[at : at+m] {
+				b, i := value[j], best[j]
+				if which == ArgMax {
+					if v > b {
+						b, i = v, k
+					}
+				} else if v < b {
+					b, i = v, k
+				}
+				value[j], best[j] = b, i
+			}
+			continue
+		}
 		for j, v := range src[at : at+m] {
 			b := value[j]
 			better := v > b
@@ -264,9 +305,9 @@ func ArgLines[T RealNumber](c *ir.Call, best []int, src []T, s AxisSpan, base in
 	}
 }
 
-// argLinesF32 is [ArgLines] with vector kernels, which find the value of each block of rows. The rows of the block that has the value
+// ArgLinesF32 is [ArgLines] with vector kernels, which find the value of each block of rows. The rows of the block that has the value
 // of a column are searched at the end.
-func argLinesF32(c *ir.Call, best []int, src []float32, s AxisSpan, base int, which argWhich, last bool) {
+func ArgLinesF32(c *ir.Call, best []int, src []float32, s AxisSpan, base int, which ArgWhich, last bool) {
 	const block = 32 // rows
 	var value, part [ColumnBlock]float32
 	m := len(best)

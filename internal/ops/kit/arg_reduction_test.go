@@ -19,7 +19,7 @@ func TestArgRowFastFindsTheSameIndex(t *testing.T) {
 		for i := range x {
 			x[i] = some[rapid.IntRange(0, kinds-1).Draw(t, "k")]
 		}
-		for _, which := range []argWhich{ArgMax, ArgMin} {
+		for _, which := range []ArgWhich{ArgMax, ArgMin} {
 			for _, last := range []bool{false, true} {
 				if got, want := argRowFast(x, which, last), argRow(x, which, last); got != want {
 					t.Fatalf("max %v, last %v: %d, want %d", which, last, got, want)
@@ -41,9 +41,9 @@ func TestArgLinesF32FindsTheSameIndices(t *testing.T) {
 			x[i] = some[rapid.IntRange(0, kinds-1).Draw(t, "k")]
 		}
 		got, want := make([]int, m), make([]int, m)
-		for _, which := range []argWhich{ArgMax, ArgMin} {
+		for _, which := range []ArgWhich{ArgMax, ArgMin} {
 			for _, last := range []bool{false, true} {
-				argLinesF32(c, got, x, s, s.Inner-m, which, last)
+				ArgLinesF32(c, got, x, s, s.Inner-m, which, last)
 				if ArgLines(c, want, x, s, s.Inner-m, which, last); !slices.Equal(got, want) {
 					t.Fatalf("max %v, last %v: %d, want %d", which, last, got, want)
 				}

@@ -3,6 +3,7 @@ package kit
 import (
 	"encoding/binary"
 	"slices"
+	"unsafe"
 )
 
 // loopSource is an input of a broadcast: elements of size bytes each.
@@ -278,12 +279,15 @@ func (b *broadcastLoop) gather(s *loopSource, dst []byte, pos, m int) {
 // copyRows fills rows of the given width in bytes from rows of src that are step bytes apart: with the whole row, or with copies of
 // the first element if it has a size.
 func copyRows(dst, src []byte, width, step, size int) {
+	if rows := len(dst) / width; size == 0 && width <= NarrowRow {
+		_ = src[(rows-1)*step:][:width]
+		narrowRows(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), rows, width, step, width)
+		return
+	}
 	for at := 0; len(dst) > 0; at += step {
 		row := dst[:width]
 		dst = dst[width:]
 		switch {
-		case size == 0 && width <= 64:
-			copyWords(row, src[at:][:width])
 		case size == 0:
 			copy(row, src[at:])
 		case size <= 8 && width <= fewBytes:
@@ -291,24 +295,6 @@ func copyRows(dst, src []byte, width, step, size int) {
 		default:
 			RepeatElement(row, src[at:][:size])
 		}
-	}
-}
-
-// copyWords is copy for a few bytes. The last word may overlap the one before.
-func copyWords(dst, src []byte) {
-	n := len(dst)
-	src = src[:n]
-	if n < 8 {
-		for i, v := range src {
-			dst[i] = v
-		}
-		return
-	}
-	tail := binary.LittleEndian.Uint64(src[n-8:])
-	binary.LittleEndian.PutUint64(dst[n-8:], tail)
-	for len(src) > 8 {
-		binary.LittleEndian.PutUint64(dst, binary.LittleEndian.Uint64(src))
-		dst, src = dst[8:], src[8:]
 	}
 }
 

@@ -175,7 +175,7 @@ func stridedRun[E MoveElem](c *ir.Call, p *stridedPlan, dst, src []E) {
 func stridedRows[E MoveElem](dst, src []E, d, s, rows, dstStep, srcStep, n, dstStride, srcStride int) {
 	var z E
 	size := int(unsafe.Sizeof(z))
-	if _, text := any(z).(string); !text && dstStride == 1 && srcStride == 1 && n*size <= narrowRow {
+	if _, text := any(z).(string); !text && dstStride == 1 && srcStride == 1 && n*size <= NarrowRow {
 		_, _, _, _ = dst[d:d+n], src[s:s+n], dst[d+(rows-1)*dstStep:][:n], src[s+(rows-1)*srcStep:][:n]
 		narrowRows(unsafe.Pointer(&dst[d]), unsafe.Pointer(&src[s]), rows, dstStep*size, srcStep*size, n*size)
 		return
@@ -186,10 +186,10 @@ func stridedRows[E MoveElem](dst, src []E, d, s, rows, dstStep, srcStep, n, dstS
 	}
 }
 
-// narrowRow is the most bytes of a row that narrowRows copies.
-const narrowRow = 64
+// NarrowRow is the most bytes of a row that narrowRows copies.
+const NarrowRow = 64
 
-// narrowRows copies rows of n bytes, 1 to narrowRow. It takes half of the time of copy, which is a call for each row: two or four
+// narrowRows copies rows of n bytes, 1 to NarrowRow. It takes half of the time of copy, which is a call for each row: two or four
 // moves, which overlap, copy a row of any size.
 func narrowRows(dst, src unsafe.Pointer, rows, dstStep, srcStep, n int) {
 	switch {
