@@ -31,7 +31,7 @@ func (o *ReduceL2) Run(c *ir.Call) error { return o.RunWith(c, reduceL2Table) }
 
 var reduceL2Table = kit.ReduceTable{
 	tensor.TypeFloat32: kit.ReduceEither(l2Reducer[float32](), fastL2Reducer()),
-	tensor.TypeFloat64: kit.ReduceWith(l2Reducer[float64]()),
+	tensor.TypeFloat64: kit.ReduceEither(l2Reducer[float64](), kit.WithSquares(l2Reducer[float64]())),
 }
 
 func l2Reducer[T kit.FloatNumber]() *kit.Reducer[T, float64] {

@@ -33,7 +33,7 @@ var reduceMaxTable = kit.ReduceTable{
 	tensor.TypeInt32:   kit.ReduceEither(maxReducer[int32](math.MinInt32), kit.WithFolds(maxReducer[int32](math.MinInt32), vec.ReduceMaxI32, vec.MaxI32)),
 	tensor.TypeInt64:   kit.ReduceEither(maxReducer[int64](math.MinInt64), kit.WithFolds(maxReducer[int64](math.MinInt64), vec.ReduceMaxI64, vec.MaxI64)),
 	tensor.TypeUint64:  kit.ReduceUnsigned(maxReducer[uint64](0)),
-	tensor.TypeInt8:    kit.ReduceEither(maxReducer[int8](math.MinInt8), kit.WithFolds(maxReducer[int8](math.MinInt8), vec.ReduceMaxI8, vec.MaxI8)),
+	tensor.TypeInt8:    kit.ReduceSigned(maxReducer[int8](math.MinInt8), kit.WithFolds(maxReducer[int8](math.MinInt8), vec.ReduceMaxI8, vec.MaxI8)),
 	tensor.TypeUint8:   kit.ReduceEither(maxReducer[uint8](0), kit.WithFolds(maxReducer[uint8](0), vec.ReduceMaxU8, vec.MaxU8)),
 	tensor.TypeBool:    kit.ReduceBools(kit.WithFolds(maxReducer[uint8](0), vec.ReduceMaxU8, vec.MaxU8)),
 }

@@ -33,7 +33,7 @@ var reduceMinTable = kit.ReduceTable{
 	tensor.TypeInt32:   kit.ReduceEither(minReducer[int32](math.MaxInt32), kit.WithFolds(minReducer[int32](math.MaxInt32), vec.ReduceMinI32, vec.MinI32)),
 	tensor.TypeInt64:   kit.ReduceEither(minReducer[int64](math.MaxInt64), kit.WithFolds(minReducer[int64](math.MaxInt64), vec.ReduceMinI64, vec.MinI64)),
 	tensor.TypeUint64:  kit.ReduceUnsigned(minReducer[uint64](math.MaxUint64)),
-	tensor.TypeInt8:    kit.ReduceEither(minReducer[int8](math.MaxInt8), kit.WithFolds(minReducer[int8](math.MaxInt8), vec.ReduceMinI8, vec.MinI8)),
+	tensor.TypeInt8:    kit.ReduceSigned(minReducer[int8](math.MaxInt8), kit.WithFolds(minReducer[int8](math.MaxInt8), vec.ReduceMinI8, vec.MinI8)),
 	tensor.TypeUint8:   kit.ReduceEither(minReducer[uint8](math.MaxUint8), kit.WithFolds(minReducer[uint8](math.MaxUint8), vec.ReduceMinU8, vec.MinU8)),
 	tensor.TypeBool:    kit.ReduceBools(kit.WithFolds(minReducer[uint8](1), vec.ReduceMinU8, vec.MinU8)),
 }

@@ -29,7 +29,7 @@ func (o *ReduceSumSquare) Run(c *ir.Call) error { return o.RunWith(c, reduceSumS
 
 var reduceSumSquareTable = kit.ReduceTable{
 	tensor.TypeFloat32: kit.ReduceEither(kit.SumSquaresReducer[float32, float64](), fastSumSquaresReducer()),
-	tensor.TypeFloat64: kit.ReduceWith(kit.SumSquaresReducer[float64, float64]()),
+	tensor.TypeFloat64: kit.ReduceEither(kit.SumSquaresReducer[float64, float64](), kit.WithSquares(kit.SumSquaresReducer[float64, float64]())),
 	tensor.TypeInt32:   kit.ReduceWith(kit.SumSquaresReducer[int32, int32]()),
 	tensor.TypeInt64:   kit.ReduceWith(kit.SumSquaresReducer[int64, int64]()),
 	tensor.TypeUint32:  kit.ReduceBits(tensor.TypeInt32, kit.ReduceWith(kit.SumSquaresReducer[int32, int32]())),

@@ -163,17 +163,30 @@ func ReduceBits(as tensor.DType, k reduceKernel) reduceKernel {
 	}
 }
 
-// ReduceUnsigned returns the kernel of a reducer of uint64, which runs as one of int64 with the same
-// bits: uint64 has no code of its own.
+// As returns r for the bits of another type of the same size: uint64 and int8 have no code of their own.
+func As[T, S RealNumber](r *Reducer[S, S]) *Reducer[T, T] {
+	bits := func(x []T) []S { return memory.FromRaw[S](memory.AsBytes(x)) }
+	as := &Reducer[T, T]{
+		Init:  T(r.Init),
+		Row:   func(acc T, x []T) T { return T(r.Row(S(acc), bits(x))) },
+		Cols:  func(acc, x []T) { r.Cols(bits(acc), bits(x)) },
+		Merge: func(a, b T) T { return T(r.Merge(S(a), S(b))) },
+		Done:  func(dst, acc []T, n int) { r.Done(bits(dst), bits(acc), n) },
+	}
+	if r.Join != nil {
+		as.Join = func(acc, x []T) { r.Join(bits(acc), bits(x)) }
+	}
+	return as
+}
+
+// ReduceUnsigned returns the kernel of a reducer of uint64.
 func ReduceUnsigned(r *Reducer[uint64, uint64]) reduceKernel {
-	bits := func(x []int64) []uint64 { return memory.FromRaw[uint64](memory.AsBytes(x)) }
-	return ReduceBits(tensor.TypeInt64, ReduceWith(&Reducer[int64, int64]{
-		Init:  int64(r.Init),
-		Row:   func(acc int64, x []int64) int64 { return int64(r.Row(uint64(acc), bits(x))) },
-		Cols:  func(acc, x []int64) { r.Cols(bits(acc), bits(x)) },
-		Merge: func(a, b int64) int64 { return int64(r.Merge(uint64(a), uint64(b))) },
-		Done:  func(dst, acc []int64, n int) { r.Done(bits(dst), bits(acc), n) },
-	}))
+	return ReduceBits(tensor.TypeInt64, ReduceWith(As[int64](r)))
+}
+
+// ReduceSigned returns the kernel of reducers of int8, as [ReduceEither].
+func ReduceSigned(plain, fast *Reducer[int8, int8]) reduceKernel {
+	return ReduceBits(tensor.TypeUint8, ReduceEither(As[uint8](plain), As[uint8](fast)))
 }
 
 // RunWith reduces input 0 to output 0. Half-precision types are computed in float32, and integers
@@ -216,8 +229,8 @@ func (r *Reduction) RunWith(c *ir.Call, t ReduceTable) error {
 	}
 	if !c.Generic && x.Len() > 0 {
 		p.regroup()
-		if p.scattered() {
-			if p, x, err = p.gather(c, x); err != nil {
+		if columns := p.narrow() && d != tensor.TypeFloat32; columns || p.scattered() { // float32 has kernels for short rows
+			if p, x, err = p.gather(c, x, columns || !p.rows); err != nil {
 				return err
 			}
 		}
@@ -541,6 +554,22 @@ func SumSquaresReducer[T, A RealNumber]() *Reducer[T, A] {
 		Merge: AddTwo[A],
 		Done:  StoreAll[T, A],
 	}
+}
+
+// WithSquares adds vector kernels to a reducer that adds squares of float64.
+func WithSquares(r *Reducer[float64, float64]) *Reducer[float64, float64] {
+	r.Row = func(acc float64, x []float64) float64 { return acc + vec.SumSquaresF64(cpu.Active(), x) }
+	r.Cols = func(acc, x []float64) {
+		var squares [ReduceBlock]float64
+		for l := cpu.Active(); len(acc) > 0; {
+			n := min(len(acc), len(squares))
+			vec.MulF64(l, squares[:n], x[:n], x)
+			vec.AddF64(l, acc[:n], acc, squares[:n])
+			acc, x = acc[n:], x[n:]
+		}
+	}
+	r.Join = JoinSums
+	return r
 }
 
 // WithDone replaces the done function of a reducer.

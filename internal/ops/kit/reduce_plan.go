@@ -80,8 +80,13 @@ func (p *ReducePlan) scattered() bool {
 	return p.inner < ShortRow && p.group == 1 && (len(p.reduced) > 1 || p.rows && Product(p.reduced) > 1)
 }
 
-// gather moves the elements of each result of x together, or those of the results together, and returns the plan for them.
-func (p *ReducePlan) gather(c *ir.Call, x *tensor.Tensor) (*ReducePlan, *tensor.Tensor, error) {
+// narrow reports whether the elements of a result are one short piece, and there are many results.
+func (p *ReducePlan) narrow() bool {
+	return p.rows && p.inner > 1 && p.inner <= 4*ShortRow && len(p.reduced) == 0 && Product(p.kept) >= 4*ShortRow
+}
+
+// gather moves the elements of each result of x together, or with columns those of the results, and returns the plan for them.
+func (p *ReducePlan) gather(c *ir.Call, x *tensor.Tensor, columns bool) (*ReducePlan, *tensor.Tensor, error) {
 	r, err := ScratchTensor(c, x.DType(), x.Shape())
 	if err != nil {
 		return nil, nil, err
@@ -94,20 +99,19 @@ func (p *ReducePlan) gather(c *ir.Call, x *tensor.Tensor) (*ReducePlan, *tensor.
 	if err != nil {
 		return nil, nil, err
 	}
-	results := x.Len() / p.N
-	moved := &ReducePlan{OutShape: p.OutShape, N: p.N, rows: p.rows, group: 1}
-	shape, from := p.reduced, p.reduceAt
+	kept, keptAt, reduced, reduceAt := p.kept, p.keptAt, p.reduced, p.reduceAt
 	if p.rows {
-		shape, from = p.kept, p.keptAt
-		moved.inner, moved.kept, moved.keptAt = p.N, []int{results}, []int{p.N}
+		reduced, reduceAt = slices.Concat(reduced, []int{p.inner}), slices.Concat(reduceAt, []int{1})
 	} else {
-		moved.inner, moved.reduced, moved.reduceAt = results, []int{p.N}, []int{results}
+		kept, keptAt = slices.Concat(kept, []int{p.inner}), slices.Concat(keptAt, []int{1})
 	}
-	inner, innerFrom := p.kept, p.keptAt
-	if p.rows {
-		inner, innerFrom = p.reduced, p.reduceAt
+	results := x.Len() / p.N
+	moved := &ReducePlan{OutShape: p.OutShape, N: p.N, group: 1, rows: !columns, inner: p.N, kept: []int{results}, keptAt: []int{p.N}}
+	shape, from := slices.Concat(kept, reduced), slices.Concat(keptAt, reduceAt)
+	if columns {
+		moved.inner, moved.kept, moved.keptAt, moved.reduced, moved.reduceAt = results, nil, nil, []int{p.N}, []int{results}
+		shape, from = slices.Concat(reduced, kept), slices.Concat(reduceAt, keptAt)
 	}
-	shape, from = slices.Concat(shape, inner, []int{p.inner}), slices.Concat(from, innerFrom, []int{1})
 	MoveStrided(c, dst, src, shape, Strides(shape), 0, from, 0)
 	return moved, r, nil
 }
