@@ -20,13 +20,13 @@ var cumProdTable = map[tensor.DType]kit.CumulativeKernel{
 	tensor.TypeInt64:   cumProdInts64,
 	tensor.TypeUint32:  kit.CumulativeBits(tensor.TypeInt32, cumProdInts32),
 	tensor.TypeUint64:  kit.CumulativeBits(tensor.TypeInt64, cumProdInts64),
-	tensor.TypeFloat32: cumulativeRows(vec.MulF32, kit.CumulativeOf(kit.ColumnBlock, cumProdLines[float32])),
-	tensor.TypeFloat64: cumulativeRows(vec.MulF64, kit.CumulativeOf(kit.ColumnBlock, cumProdLines[float64])),
+	tensor.TypeFloat32: cumulativeRows(kit.ShortRow, vec.MulF32, kit.CumulativeOf(kit.ColumnBlock, cumProdLines[float32])),
+	tensor.TypeFloat64: cumulativeRows(kit.ShortRow, vec.MulF64, kit.CumulativeOf(kit.ColumnBlock, cumProdLines[float64])),
 }
 
 var (
-	cumProdInts32 = cumulativeRows(vec.MulI32, kit.CumulativeOf(kit.ColumnBlock, cumProdLines[int32]))
-	cumProdInts64 = cumulativeRows(vec.MulI64, kit.CumulativeOf(kit.ColumnBlock, cumProdLines[int64]))
+	cumProdInts32 = cumulativeRows(kit.ShortRow, vec.MulI32, kit.CumulativeOf(kit.ColumnBlock, cumProdLines[int32]))
+	cumProdInts64 = cumulativeRows(kit.ShortRow, vec.MulI64, kit.CumulativeOf(kit.ColumnBlock, cumProdLines[int64]))
 )
 
 // Run implements [ir.Operator].

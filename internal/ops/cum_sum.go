@@ -26,11 +26,11 @@ var cumSumTable = map[tensor.DType]kit.CumulativeKernel{
 	tensor.TypeInt64:   cumSumInts64,
 	tensor.TypeUint32:  kit.CumulativeBits(tensor.TypeInt32, cumSumInts32),
 	tensor.TypeUint64:  kit.CumulativeBits(tensor.TypeInt64, cumSumInts64),
-	tensor.TypeFloat32: cumulativeRows(vec.AddF32, cumSum[float32]),
-	tensor.TypeFloat64: cumulativeRows(vec.AddF64, cumSum[float64]),
+	tensor.TypeFloat32: cumulativeRows(fewLines, vec.AddF32, cumSum[float32]),
+	tensor.TypeFloat64: cumulativeRows(fewLines, vec.AddF64, cumSum[float64]),
 }
 
-var cumSumInts32, cumSumInts64 = cumulativeRows(vec.AddI32, cumSum[int32]), cumulativeRows(vec.AddI64, cumSum[int64])
+var cumSumInts32, cumSumInts64 = cumulativeRows(fewLines, vec.AddI32, cumSum[int32]), cumulativeRows(fewLines, vec.AddI64, cumSum[int64])
 
 // Run implements [ir.Operator].
 func (o *CumSum) Run(c *ir.Call) error { return o.RunWith(c, cumSumTable) }
@@ -57,8 +57,17 @@ func cumSumLines[T kit.RealNumber](dst, src []T, l kit.CumulativeLines) {
 	}
 }
 
-// cumSum processes single lines four at a time, since each addition waits for the previous one.
+// cumSum processes single lines four at a time, since each addition waits for the previous one, and few adjacent lines as one.
 func cumSum[T kit.RealNumber](c *ir.Call, out, x *tensor.Tensor, l kit.CumulativeLines) error {
+	if size := l.N * l.Inner; !c.Generic && !l.Exclusive && l.Inner > 1 && l.Inner < fewLines && size < kit.GrainWatch {
+		dst, src := tensor.Of[T](out), tensor.Of[T](x)
+		kit.ReduceSpans(c, l.Outer, size, func(lo, hi int) {
+			for ; lo < hi; lo++ {
+				cumSumAdjacent(dst[lo*size:][:size], src[lo*size:][:size], l.Inner, l.Reverse)
+			}
+		})
+		return nil
+	}
 	if c.Generic || l.Inner != 1 {
 		return kit.CumulativeOf(kit.ColumnBlock, cumSumLines[T])(c, out, x, l)
 	}
@@ -75,6 +84,31 @@ func cumSum[T kit.RealNumber](c *ir.Call, out, x *tensor.Tensor, l kit.Cumulativ
 		}
 	})
 	return nil
+}
+
+// fewLines is the number of adjacent lines from which a vector kernel for each of their rows is faster than a loop.
+const fewLines = 48
+
+// cumSumAdjacent processes lines whose elements are step elements apart.
+func cumSumAdjacent[T kit.RealNumber](dst, src []T, step int, reverse bool) {
+	if len(dst) == 0 {
+		return
+	}
+	if reverse {
+		last := len(dst) - step
+		copy(dst[last:], src[last:])
+		next, x := dst[step:], src[:last]
+		for i := last - 1; i >= 0; i-- {
+			dst[i] = next[i] + x[i]
+		}
+		return
+	}
+	copy(dst[:step], src)
+	y, x := dst[step:], src[step:]
+	x = x[:len(y)]
+	for i, before := range dst[:len(y)] {
+		y[i] = before + x[i]
+	}
 }
 
 // cumSumLine processes one line.
@@ -133,7 +167,7 @@ func cumSumFour[T kit.RealNumber](dst, src []T, l kit.CumulativeLines) {
 }
 
 // cumulativeRows returns a kernel that combines whole rows of adjacent lines with a vector kernel, or calls plain for other shapes.
-func cumulativeRows[T int32 | int64 | float32 | float64](combine func(l cpu.Level, dst, a, b []T), plain kit.CumulativeKernel) kit.CumulativeKernel {
+func cumulativeRows[T int32 | int64 | float32 | float64](least int, combine func(l cpu.Level, dst, a, b []T), plain kit.CumulativeKernel) kit.CumulativeKernel {
 	const block = 1024 // elements: the previous row stays in the first-level cache
 	rows := kit.CumulativeOf(block, func(dst, src []T, l kit.CumulativeLines) {
 		for k := range l.N {
@@ -149,7 +183,7 @@ func cumulativeRows[T int32 | int64 | float32 | float64](combine func(l cpu.Leve
 		}
 	})
 	return func(c *ir.Call, out, x *tensor.Tensor, l kit.CumulativeLines) error {
-		if c.Generic || l.Exclusive || l.Inner < kit.ShortRow {
+		if c.Generic || l.Exclusive || l.Inner < least {
 			return plain(c, out, x, l)
 		}
 		return rows(c, out, x, l)

@@ -100,6 +100,22 @@ func (r *ArgReduction) RunWith(c *ir.Call, which ArgWhich) error {
 			ReduceSpans(c, s.Outer, s.N, func(lo, hi int) { ArgRowsFast(dst[lo:hi], v, s.N, lo, which, r.SelectLast) })
 			return nil
 		}
+		if size := s.N * s.Inner; !c.Generic && s.Inner < 2*ShortRow {
+			v := tensor.Of[float32](x)
+			ReduceSpans(c, s.Outer, size, func(lo, hi int) {
+				const enough = 1 << 12
+				rows := make([]float32, min(hi-lo, max(1, enough/size))*size)
+				for lo < hi && c.Err() == nil {
+					n := min(hi-lo, len(rows)/size)
+					for i := range n {
+						vec.TransposeF32(cpu.Active(), rows[i*size:], s.N, v[(lo+i)*size:], s.Inner, s.N, s.Inner)
+					}
+					ArgRowsFast(dst[lo*s.Inner:][:n*s.Inner], rows[:n*size], s.N, 0, which, r.SelectLast)
+					lo += n
+				}
+			})
+			return c.Err()
+		}
 		if !c.Generic && s.Inner >= ShortRow {
 			return argColumns(c, dst, s, tensor.Of[float32](x), which, r.SelectLast, ArgLinesF32)
 		}

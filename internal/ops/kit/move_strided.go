@@ -22,6 +22,18 @@ func MoveStrided(c *ir.Call, dst, src MoveBuf, shape, dstStride []int, dstOff in
 		return
 	}
 	p.dstOff, p.srcOff = dstOff, srcOff
+	if n := p.repeats(); n > 0 && dst.Width > 0 {
+		block, raw := p.dst[0]*dst.Width, dst.Raw[dstOff*dst.Width:]
+		MoveStrided(c, dst, src, p.shape[1:], p.dst[1:], dstOff, p.src[1:], srcOff)
+		c.Parallel(n, 1+(1<<15)/p.dst[0], func(lo, hi int) {
+			part := raw[lo*block : hi*block]
+			if lo > 0 {
+				copy(part, raw[:block])
+			}
+			repeat(part, block)
+		})
+		return
+	}
 	switch dst.Width {
 	case 0:
 		stridedRun(c, p, dst.Strs, src.Strs)
@@ -46,6 +58,21 @@ type stridedPlan struct {
 	// tile is set for a transposition of the last two dimensions: the inner one is contiguous in
 	// dst, the outer one in src.
 	tile bool
+}
+
+// repeats returns how often the first dimension repeats a block that is dense in dst, 0 if it does not.
+func (p *stridedPlan) repeats() int {
+	dense := 1
+	for i := len(p.shape) - 1; i >= 0; i-- {
+		if p.dst[i] != dense {
+			return 0
+		}
+		dense *= p.shape[i]
+	}
+	if len(p.shape) == 1 || p.src[0] != 0 || p.tile {
+		return 0
+	}
+	return p.shape[0]
 }
 
 // newStridedPlan returns nil for an empty box.
@@ -175,14 +202,31 @@ func stridedRun[E MoveElem](c *ir.Call, p *stridedPlan, dst, src []E) {
 func stridedRows[E MoveElem](dst, src []E, d, s, rows, dstStep, srcStep, n, dstStride, srcStride int) {
 	var z E
 	size := int(unsafe.Sizeof(z))
-	if _, text := any(z).(string); !text && dstStride == 1 && srcStride == 1 && n*size <= NarrowRow {
-		_, _, _, _ = dst[d:d+n], src[s:s+n], dst[d+(rows-1)*dstStep:][:n], src[s+(rows-1)*srcStep:][:n]
-		narrowRows(unsafe.Pointer(&dst[d]), unsafe.Pointer(&src[s]), rows, dstStep*size, srcStep*size, n*size)
+	repeated := srcStride == 0 && n*size <= fewBytes && size <= 8
+	if _, text := any(z).(string); !text && dstStride == 1 && (repeated || srcStride == 1 && n*size <= NarrowRow) {
+		w := 1 // elements of src that a row reads
+		if !repeated {
+			w = n
+		}
+		_, _, _, _ = dst[d:d+n], src[s:s+w], dst[d+(rows-1)*dstStep:][:n], src[s+(rows-1)*srcStep:][:w]
+		if to, from := unsafe.Pointer(&dst[d]), unsafe.Pointer(&src[s]); repeated {
+			fillRows(to, from, rows, dstStep*size, srcStep*size, n*size, size)
+		} else {
+			narrowRows(to, from, rows, dstStep*size, srcStep*size, n*size)
+		}
 		return
 	}
 	for range rows {
 		stridedRow(dst, src, d, s, n, dstStride, srcStride)
 		d, s = d+dstStep, s+srcStep
+	}
+}
+
+// fillRows fills rows of n bytes with copies of one element each.
+func fillRows(dst, src unsafe.Pointer, rows, dstStep, srcStep, n, size int) {
+	for r := range rows {
+		elem := unsafe.Slice((*byte)(unsafe.Add(src, r*srcStep)), size)
+		fillWords(unsafe.Slice((*byte)(unsafe.Add(dst, r*dstStep)), n), elementWord(elem, size))
 	}
 }
 

@@ -113,19 +113,21 @@ func numberStore[I numberInt](o RealOutput[float64], at int, cut bool, lo, hi I)
 				y[i] = lo
 			case f >= most:
 				y[i] = hi
-			case cut:
-				slack := math.Abs(f) * 1e-9 // an interpolated integer may be slightly less
-				if slack < 1e-9 {
-					slack = 1e-9
-				} else if slack > 1e-3 {
-					slack = 1e-3
-				}
-				y[i] = I(f + math.Copysign(slack, f))
 			default:
-				y[i] = I(math.RoundToEven(f))
+				y[i] = I(rounded(f, cut))
 			}
 		}
 	})
+}
+
+// rounded rounds to nearest, ties to even. If cut is set, it only adds what an interpolated integer may be less, for conversion toward 0.
+//
+//go:noinline
+func rounded(f float64, cut bool) float64 {
+	if !cut {
+		return math.RoundToEven(f)
+	}
+	return f + math.Copysign(min(max(math.Abs(f)*1e-9, 1e-9), 1e-3), f)
 }
 
 // TensorInt64 is the type of index outputs.
