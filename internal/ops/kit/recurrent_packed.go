@@ -23,7 +23,7 @@ type RecurrentWeights struct {
 	stages  []recurrentStage // in order; the gates of a stage are computed together
 	input   [][]float32      // per direction, packed for [gemm.F32]: in×columns
 	state   [][]float32      // per direction and stage: panels of h×width
-	several bool             // each panel of state is packed for [gemm.F32]
+	several bool             // each panel of state is packed for [gemm.F32], with which items share the weights that they read
 }
 
 // recurrentStage is a range of gates.
@@ -95,7 +95,7 @@ func (r *Recurrent) Pack(in []tensor.Value, types []ir.Type, stages ...int) (*Re
 		if r.batchFirst {
 			batch = x[0]
 		}
-		if n, ok := batch.Value(); ok && n > fewItems {
+		if n, ok := batch.Value(); ok && n > 1 {
 			p.several = true
 			serial := func(n int, fn func(lo, hi int)) { fn(0, n) }
 			for i, old := range p.state {
@@ -158,9 +158,6 @@ type recurrentSteps struct {
 	cells   []RecurrentCell // per unit of work
 }
 
-// fewItems is the number of items up to which each reads the weights as one stream. More items share the weights that they read.
-const fewItems = 2
-
 // RecurrentCell is one panel of one item in one step: the columns of a stage, and the states of the
 // units of the panel.
 type RecurrentCell struct {
@@ -201,7 +198,7 @@ func (p *RecurrentWeights) Run(r *RecurrentRun[float32], split int, useOther, ap
 	for range dirs {
 		s.x = append(s.x, scratch(r.seq*batch*columns))
 	}
-	if s.several = p.several || batch > fewItems; s.several && batch > 0 {
+	if s.several = p.several || batch > 1; s.several && batch > 0 {
 		s.even = slices.Min(r.lens) == slices.Max(r.lens)
 	}
 	if s.state = p.state; s.several != p.several {
