@@ -201,12 +201,23 @@ func (g *NBitsArgs) compute(level cpu.Level, form nbitsForm, rows *blockRows, p0
 		g.computeAsm(form, rows, buf, p0, p1)
 	} else {
 		p := g.B
-		panel := grow(buf, p.blocks*p.Block*PanelWidth)
-		for pi := p0; pi < p1; pi++ {
-			p.Dequantize(level, panel, pi)
+		size, group := p.blocks*p.Block*PanelWidth, 1
+		if p.blocks*p.Block == p.K { // panels without padding lie as gemm reads them
+			group = min(p1-p0, PanelGroup)
+		}
+		panels := grow(buf, group*size)
+		var scratch []float32
+		for pi := p0; pi < p1; pi += group {
+			group = min(group, p1-pi)
+			for i := range group {
+				p.Dequantize(level, panels[i*size:][:size], pi+i)
+			}
 			j := pi * PanelWidth
-			a := gemm.Args[float32]{M: g.M, N: min(PanelWidth, p.N-j), K: p.K, A: g.A, LdA: g.LdA, B: panel, Packed: true, C: g.C[j:], LdC: g.LdC}
-			gemm.F32(level, &a, a.Whole(), nil)
+			a := gemm.Args[float32]{M: g.M, N: min(group*PanelWidth, p.N-j), K: p.K, A: g.A, LdA: g.LdA, B: panels, Packed: true, C: g.C[j:], LdC: g.LdC}
+			if scratch == nil {
+				scratch = make([]float32, a.ScratchLen(g.M))
+			}
+			gemm.F32(level, &a, a.Whole(), scratch)
 		}
 	}
 	if g.Bias != nil {
@@ -217,6 +228,9 @@ func (g *NBitsArgs) compute(level cpu.Level, form nbitsForm, rows *blockRows, p0
 		}
 	}
 }
+
+// PanelGroup is the number of panels that are converted to float32 at a time: their product copies rows of A once.
+const PanelGroup = 4
 
 // quantizeBlock rounds a block to signed bytes and returns the scale and the sum of the bytes.
 func quantizeBlock(level cpu.Level, dst []int8, x []float32) (scale float32, sum int32) {

@@ -23,6 +23,8 @@ func (r *blockRows) prepare(par gemm.Par, level cpu.Level, g *NBitsArgs) nbitsFo
 	case g.Int8 && dotProduct(level):
 		r.round(par, level, g)
 		return nbitsBytes
+	case g.M >= manyRows && g.B.Block <= shortBlock:
+		return nbitsPanels
 	case dotProduct(level) && r.split(par, level, g):
 		return nbitsDigits
 	case g.M <= vectorRows:
@@ -31,6 +33,9 @@ func (r *blockRows) prepare(par gemm.Par, level cpu.Level, g *NBitsArgs) nbitsFo
 	}
 	return nbitsPanels
 }
+
+// For at least manyRows rows, blocks of at most shortBlock elements are converted to float32: scaling the sums of their digits takes longer.
+const manyRows, shortBlock = 24, 16
 
 // each calls fn with the rows of A, zero-padded to whole blocks. Row i is valid until the next call.
 func (g *NBitsArgs) each(par gemm.Par, fn func(i int, row []float32)) {

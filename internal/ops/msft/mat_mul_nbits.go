@@ -285,7 +285,7 @@ func (op *matMulNBitsPacked) Run(c *ir.Call) error {
 		return nil
 	}
 	k := int64(op.blocks() * op.Block)
-	each := 4*nbitsColumns*k + int64(12*nbitsColumns*rows)
+	each := 4*quant.PanelGroup*nbitsColumns*k + int64(12*nbitsColumns*rows)
 	if err := c.Reserve(8*k*int64(rows) + int64(kit.WorkspaceCount(panels))*each); err != nil {
 		return err
 	}
