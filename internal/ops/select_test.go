@@ -30,6 +30,8 @@ func TestScatters(t *testing.T) {
 		optest.Want(t, "ScatterElements", 18, optest.Attrs{"reduction": red}, h(1, want), h(1, 2), dup, h(2, 3, 4))
 	}
 	optest.Want(t, "ScatterElements", 16, optest.Attrs{"reduction": "add"}, optest.Tensor([]bool{true, true}), optest.Tensor([]bool{true, false}), dup, optest.Tensor([]bool{true, false, false}))
+	optest.Want(t, "ScatterElements", 18, optest.Attrs{"reduction": "add"}, optest.Tensor([]int8{2, -56}), optest.Tensor([]int8{2, 100}), dup, optest.Tensor([]int8{100, 127, -127}))
+	optest.Want(t, "ScatterElements", 18, optest.Attrs{"reduction": "max"}, optest.Tensor([]uint32{5, 1 << 31}), optest.Tensor([]uint32{5, 7}), dup, optest.Tensor([]uint32{1 << 31, 1, 6}))
 	optest.Want(t, "ScatterElements", 16, optest.Attrs{"reduction": "mul"}, optest.Tensor([]complex64{2i, 1}), optest.Tensor([]complex64{2, 1}), optest.Tensor([]int64{0}, 1), optest.Tensor([]complex64{1i}, 1))
 	optest.Want(t, "ScatterElements", 13, nil, optest.Tensor([]string{"a", "z"}), optest.Tensor([]string{"a", "b"}), optest.Tensor([]int64{-1}, 1), optest.Tensor([]string{"z"}, 1))
 	nan := float32(math.NaN())

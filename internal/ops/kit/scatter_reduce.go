@@ -3,8 +3,10 @@ package kit
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -47,11 +49,8 @@ func Scatter(c *ir.Call, data, updates *tensor.Tensor, at []int, block int, redu
 	if updates.DType() != d {
 		return fail.Errorf("data is %s, updates are %s", d, updates.DType())
 	}
-	if reduction != "none" {
-		switch d {
-		case tensor.TypeFloat16, tensor.TypeBFloat16:
-			return scatterWidened(c, data, updates, at, block, reduction)
-		}
+	if wide, ok := scatterTypes[d]; ok && reduction != "none" && wide != d {
+		return scatterWidened(c, data, updates, wide, at, block, reduction)
 	}
 	dst, err := MoveOut(c, 0, d, data.Shape()...)
 	if err != nil {
@@ -76,31 +75,12 @@ func Scatter(c *ir.Call, data, updates *tensor.Tensor, at []int, block int, redu
 		scatterReal[float32](dst, up, at, block, reduction)
 	case tensor.TypeFloat64:
 		scatterReal[float64](dst, up, at, block, reduction)
-	case tensor.TypeInt8:
-		scatterReal[int8](dst, up, at, block, reduction)
-	case tensor.TypeInt16:
-		scatterReal[int16](dst, up, at, block, reduction)
 	case tensor.TypeInt32:
 		scatterReal[int32](dst, up, at, block, reduction)
 	case tensor.TypeInt64:
 		scatterReal[int64](dst, up, at, block, reduction)
-	case tensor.TypeUint8:
-		scatterReal[uint8](dst, up, at, block, reduction)
-	case tensor.TypeUint16:
-		scatterReal[uint16](dst, up, at, block, reduction)
-	case tensor.TypeUint32:
-		scatterReal[uint32](dst, up, at, block, reduction)
 	case tensor.TypeUint64:
 		scatterReal[uint64](dst, up, at, block, reduction)
-	case tensor.TypeBool:
-		// For bools, sum and maximum are "or", product and minimum are "and".
-		switch reduction {
-		case "add":
-			reduction = "max"
-		case "mul":
-			reduction = "min"
-		}
-		scatterReal[uint8](dst, up, at, block, reduction)
 	case tensor.TypeComplex64, tensor.TypeComplex128:
 		if reduction != "add" && reduction != "mul" {
 			return fail.Errorf("reduction %s is not supported for %s", reduction, d)
@@ -127,26 +107,52 @@ func scatterReal[T ScatterNumber](dst, up MoveBuf, at []int, block int, reductio
 
 // scatterInto reduces. NaN propagates in maxima and minima.
 func scatterInto[T ScatterNumber](dst, up []T, at []int, block int, reduction string) {
+	if d, ok := any(dst).([]float32); ok && block >= ShortRow {
+		scatterRows(d, any(up).([]float32), at, block, reduction)
+		return
+	}
+	if block == 1 {
+		scatterElements(dst, up, at, reduction)
+		return
+	}
+	order := make([]int, block)
+	for k := range order {
+		order[k] = k
+	}
 	for i, p := range at {
-		d, u := dst[p:p+block], up[i*block:(i+1)*block]
-		switch reduction {
-		case "add":
-			for k, v := range u {
-				d[k] += v
-			}
-		case "mul":
-			for k, v := range u {
-				d[k] *= v
-			}
-		case "max":
-			for k, v := range u {
-				d[k] = max(d[k], v)
-			}
-		case "min":
-			for k, v := range u {
-				d[k] = min(d[k], v)
-			}
+		scatterElements(dst[p:], up[i*block:], order, reduction)
+	}
+}
+
+// scatterElements reduces one element for each index.
+func scatterElements[T ScatterNumber](dst, up []T, at []int, reduction string) {
+	up = up[:len(at)]
+	switch reduction {
+	case "add":
+		for i, v := range up {
+			dst[at[i]] += v
 		}
+	case "mul":
+		for i, v := range up {
+			dst[at[i]] *= v
+		}
+	case "max":
+		for i, v := range up {
+			dst[at[i]] = max(dst[at[i]], v)
+		}
+	case "min":
+		for i, v := range up {
+			dst[at[i]] = min(dst[at[i]], v)
+		}
+	}
+}
+
+// scatterRows is scatterInto with vector kernels.
+func scatterRows(dst, up []float32, at []int, block int, reduction string) {
+	kernel := map[string]func(l cpu.Level, dst, a, b []float32){"add": vec.AddF32, "mul": vec.MulF32, "max": vec.MaxF32, "min": vec.MinF32}[reduction]
+	for i, p := range at {
+		d := dst[p:][:block]
+		kernel(cpu.Active(), d, d, up[i*block:])
 	}
 }
 
@@ -164,20 +170,43 @@ func scatterComplex[T complex64 | complex128](dst, up MoveBuf, at []int, block i
 	}
 }
 
-// scatterWidened reduces float16 and bfloat16 in float32 and rounds once.
-func scatterWidened(c *ir.Call, data, updates *tensor.Tensor, at []int, block int, reduction string) error {
-	out, err := RealOut[float32](c, 0, data.DType(), data.Shape()...)
+// scatterTypes are the types in which elements are reduced. Sums and products of integers have the same low bits in a wider type.
+var scatterTypes = map[tensor.DType]tensor.DType{
+	tensor.TypeFloat16: tensor.TypeFloat32, tensor.TypeBFloat16: tensor.TypeFloat32, tensor.TypeFloat32: tensor.TypeFloat32, tensor.TypeFloat64: tensor.TypeFloat64,
+	tensor.TypeInt8: tensor.TypeInt32, tensor.TypeInt16: tensor.TypeInt32, tensor.TypeInt32: tensor.TypeInt32, tensor.TypeInt64: tensor.TypeInt64,
+	tensor.TypeUint8: tensor.TypeInt32, tensor.TypeUint16: tensor.TypeInt32, tensor.TypeUint32: tensor.TypeInt64, tensor.TypeUint64: tensor.TypeUint64,
+	tensor.TypeBool: tensor.TypeInt32, tensor.TypeComplex64: tensor.TypeComplex64, tensor.TypeComplex128: tensor.TypeComplex128,
+}
+
+// scatterWidened reduces in a wider type and converts, or rounds, once.
+func scatterWidened(c *ir.Call, data, updates *tensor.Tensor, wide tensor.DType, at []int, block int, reduction string) error {
+	out, err := c.Output(0, data.DType(), data.Shape()...)
 	if err != nil {
 		return err
 	}
-	if err := RealConvert(out.Data, data); err != nil {
-		return err
+	if data.DType() == tensor.TypeBool { // sum and maximum are "or", product and minimum are "and"
+		switch reduction {
+		case "add":
+			reduction = "max"
+		case "mul":
+			reduction = "min"
+		}
 	}
-	up, err := RealIn[float32](c, updates)
+	sum, err := ToScratch(c, data, wide)
 	if err != nil {
 		return err
 	}
-	scatterInto(out.Data, up, at, block, reduction)
-	out.Store()
-	return nil
+	up, err := ToScratch(c, updates, wide)
+	if err != nil {
+		return err
+	}
+	switch wide {
+	case tensor.TypeFloat32:
+		scatterInto(tensor.Of[float32](sum), tensor.Of[float32](up), at, block, reduction)
+	case tensor.TypeInt32:
+		scatterInto(tensor.Of[int32](sum), tensor.Of[int32](up), at, block, reduction)
+	default:
+		scatterInto(tensor.Of[int64](sum), tensor.Of[int64](up), at, block, reduction)
+	}
+	return ConvertInto(c, out, sum, tensor.ConvertOptions{})
 }
