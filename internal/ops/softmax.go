@@ -33,12 +33,15 @@ func (o *Softmax) Run(c *ir.Call) error {
 				s.LaunchLines(c, func(base, m int) { kit.SoftmaxLines(c, dst, src, s, base, m) })
 				return nil
 			}
-			return softmaxFloats(c, dst, src, s, SoftmaxRows(c), softmaxColumns)
+			return softmaxFloats(c, dst, src, s, SoftmaxRows(c), columnsF32.softmax)
 		},
 		func(dst, src []float64) error {
 			if s.Inner == 1 && !c.Generic {
 				kit.ReduceEach(c, s.Outer, s.N, func(row int) { softmaxDoubles(c, dst[row*s.N:][:s.N], src[row*s.N:][:s.N]) })
 				return nil
+			}
+			if s.Inner >= kit.ShortRow/2 && !c.Generic {
+				return s.EachLine(c, func(base, m int) { columnsF64.softmax(c, dst, src, s, base, m) })
 			}
 			return s.EachLine(c, func(base, m int) { kit.SoftmaxLines(c, dst, src, s, base, m) })
 		})
@@ -121,29 +124,46 @@ func SoftmaxRows(c *ir.Call) func(dst, src []float32, n int) {
 	}
 }
 
-// softmaxColumns is SoftmaxLines with vector kernels over adjacent lines.
-func softmaxColumns(c *ir.Call, dst, src []float32, s kit.AxisSpan, base, m int) {
+// columnKernels are the vector kernels of softmax.
+type columnKernels[T kit.FloatNumber] struct {
+	max, sub, add, div func(l cpu.Level, dst, a, b []T)
+	exp                func(l cpu.Level, dst, x []T)
+	buffers            sync.Pool // of tops and sums
+}
+
+var (
+	columnsF32 = columnKernels[float32]{max: vec.MaxF32, sub: vec.SubF32, add: vec.AddF32, div: vec.DivF32, exp: vec.ExpF32}
+	columnsF64 = columnKernels[float64]{max: vec.MaxF64, sub: vec.SubF64, add: vec.AddF64, div: vec.DivF64, exp: vec.ExpF64}
+)
+
+// softmax is SoftmaxLines with vector kernels over adjacent lines.
+func (k *columnKernels[T]) softmax(c *ir.Call, dst, src []T, s kit.AxisSpan, base, m int) {
 	level := cpu.Active()
-	var topBuf, sumBuf [kit.ColumnBlock]float32
-	top, sum := topBuf[:m], sumBuf[:m]
+	b, ok := k.buffers.Get().(*[2][kit.ColumnBlock]T)
+	if !ok {
+		b = new([2][kit.ColumnBlock]T)
+	}
+	defer k.buffers.Put(b)
+	top, sum := b[0][:m], b[1][:m]
+	clear(sum)
 	meter := kit.Meter{C: c}
 	copy(top, src[base:base+m])
-	for k := 1; k < s.N; k++ {
+	for i := 1; i < s.N; i++ {
 		meter.Check(m)
-		at := base + k*s.Inner
-		vec.MaxF32(level, top, top, src[at:at+m])
+		at := base + i*s.Inner
+		k.max(level, top, top, src[at:at+m])
 	}
-	for k := range s.N {
+	for i := range s.N {
 		meter.Check(m)
-		at := base + k*s.Inner
+		at := base + i*s.Inner
 		y := dst[at : at+m]
-		vec.SubF32(level, y, src[at:at+m], top)
-		vec.ExpF32(level, y, y)
-		vec.AddF32(level, sum, sum, y)
+		k.sub(level, y, src[at:at+m], top)
+		k.exp(level, y, y)
+		k.add(level, sum, sum, y)
 	}
-	for k := range s.N {
+	for i := range s.N {
 		meter.Check(m)
-		at := base + k*s.Inner
-		vec.DivF32(level, dst[at:at+m], dst[at:at+m], sum)
+		at := base + i*s.Inner
+		k.div(level, dst[at:at+m], dst[at:at+m], sum)
 	}
 }
