@@ -1,9 +1,9 @@
 package ops
 
 import (
-	"math"
-
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
@@ -21,7 +21,7 @@ var _ = kit.Register(&kit.Def{Name: "Shrink", Since: kit.Versions{9}, In: "input
 		o.loops = kit.LoopsOf(
 			shrinkLoop[int8](o), shrinkLoop[int16](o), shrinkLoop[int32](o), shrinkLoop[int64](o),
 			shrinkLoop[uint8](o), shrinkLoop[uint16](o), shrinkLoop[uint32](o), shrinkLoop[uint64](o),
-			shrinkLoop[float32](o), shrinkLoop[float64](o))
+			kit.WithUnary(shrinkLoop[float32](o), o.fast()), shrinkLoop[float64](o))
 		return o
 	},
 	Gradient: kit.DecomposedFunction(func(b *kit.GradientBuilder, n *kit.GradientNode, x string) string {
@@ -37,10 +37,6 @@ func shrinkLoop[T kit.RealNumber](o *Shrink) *kit.ElementLoop {
 	bias, lambd := o.Bias, o.Lambd
 	return kit.Loop1(func(dst, src []T) {
 		dst = dst[:len(src)]
-		if y, ok := any(dst).([]float32); ok && lambd >= 0 {
-			shrinkFloats(y, any(src).([]float32), float32(bias), float32(lambd)) // which hold float32 numbers
-			return
-		}
 		for i, x := range src {
 			switch v := float64(x); {
 			case v < -lambd: // before the other, which may hold too if lambd is negative
@@ -54,16 +50,31 @@ func shrinkLoop[T kit.RealNumber](o *Shrink) *kit.ElementLoop {
 	})
 }
 
-// shrinkFloats is the loop for float32. It does not branch on the elements, whose sizes are hard to predict.
-func shrinkFloats(dst, src []float32, bias, lambd float32) {
-	const sign = 1 << 31
-	toward := math.Float32bits(bias)
-	dst = dst[:len(src)]
-	for i, v := range src {
-		b, far := math.Float32bits(v), uint32(0)
-		if math.Float32frombits(b&^sign) > lambd {
-			far = 1
+// fast returns the function for float32, nil if lambd is negative: both sides then overlap.
+func (o *Shrink) fast() kit.VecUnary {
+	if o.Lambd < 0 {
+		return nil
+	}
+	bias := float32(o.Bias)
+	var limits, zeros [kit.LoopBlock]float32
+	kit.RepeatOf(limits[:], float32(o.Lambd))
+	return func(l cpu.Level, dst, x []float32) {
+		var toward [kit.LoopBlock]float32
+		var far [kit.LoopBlock]bool
+		for len(dst) > 0 {
+			n := min(len(dst), kit.LoopBlock)
+			t := toward[:n]
+			vec.AbsF32(l, t, x[:n])
+			vec.LessF32(l, far[:n], limits[:n], t)
+			if y := x[:n]; bias != 0 {
+				vec.SignF32(l, t, y)
+				vec.MulScalarF32(l, t, t, bias)
+				vec.SubF32(l, t, y, t)
+			} else {
+				copy(t, y)
+			}
+			vec.SelectU32(l, bitsOf(dst[:n]), bitsOf(t), bitsOf(zeros[:n]), far[:n])
+			dst, x = dst[n:], x[n:]
 		}
-		dst[i] = math.Float32frombits(math.Float32bits(v-math.Float32frombits(toward^b&sign)) & -far)
 	}
 }

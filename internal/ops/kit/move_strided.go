@@ -62,14 +62,15 @@ type stridedPlan struct {
 
 // repeats returns how often the first dimension repeats a block that is dense in dst, 0 if it does not.
 func (p *stridedPlan) repeats() int {
-	dense := 1
-	for i := len(p.shape) - 1; i >= 0; i-- {
-		if p.dst[i] != dense {
-			return 0
-		}
-		dense *= p.shape[i]
-	}
 	if len(p.shape) == 1 || p.src[0] != 0 || p.tile {
+		return 0
+	}
+	count, extent := 1, 1 // of the block: its elements have different places
+	for i, n := range p.shape[1:] {
+		count *= n
+		extent += (n - 1) * p.dst[1+i]
+	}
+	if extent != count || p.dst[0] != count {
 		return 0
 	}
 	return p.shape[0]

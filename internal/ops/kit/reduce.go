@@ -229,7 +229,9 @@ func (r *Reduction) RunWith(c *ir.Call, t ReduceTable) error {
 	}
 	if !c.Generic && x.Len() > 0 {
 		p.regroup()
-		if columns := p.narrow() && d != tensor.TypeFloat32; columns || p.scattered() { // float32 has kernels for short rows
+		const most = 1 << 24                             // elements: gather takes as much memory again
+		columns := p.narrow() && d != tensor.TypeFloat32 // which has kernels for short rows
+		if x.Len() <= most && (columns || p.scattered()) {
 			if p, x, err = p.gather(c, x, columns || !p.rows); err != nil {
 				return err
 			}
