@@ -52,6 +52,10 @@ const (
 	ArgMin ArgWhich = false
 )
 
+// argTypes are the types in which elements of others are compared.
+var argTypes = map[tensor.DType]tensor.DType{tensor.TypeFloat16: tensor.TypeFloat32, tensor.TypeBFloat16: tensor.TypeFloat32,
+	tensor.TypeInt16: tensor.TypeInt32, tensor.TypeUint16: tensor.TypeInt32, tensor.TypeUint32: tensor.TypeInt64}
+
 // RunWith stores the indices of the extremes of input 0 along the axis in output 0.
 func (r *ArgReduction) RunWith(c *ir.Call, which ArgWhich) error {
 	x := c.Tensor(0)
@@ -75,9 +79,7 @@ func (r *ArgReduction) RunWith(c *ir.Call, which ArgWhich) error {
 	if shape[axis] == 0 {
 		return fail.Errorf("axis %d of shape %v is empty", axis, shape)
 	}
-	wider := map[tensor.DType]tensor.DType{tensor.TypeFloat16: tensor.TypeFloat32, tensor.TypeBFloat16: tensor.TypeFloat32,
-		tensor.TypeInt16: tensor.TypeInt32, tensor.TypeUint16: tensor.TypeInt32, tensor.TypeUint32: tensor.TypeInt64}
-	if d, ok := wider[x.DType()]; ok {
+	if d, ok := argTypes[x.DType()]; ok {
 		if x, err = ToScratch(c, x, d); err != nil {
 			return err
 		}

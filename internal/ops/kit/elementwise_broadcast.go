@@ -276,8 +276,8 @@ func (b *broadcastLoop) gather(s *loopSource, dst []byte, pos, m int) {
 	}
 }
 
-// copyRows fills rows of the given width in bytes from rows of src that are step bytes apart: with the whole row, or with copies of
-// the first element if it has a size.
+// copyRows fills rows of the given width in bytes from src, where they are step bytes apart. If size is not 0, src has one element of
+// that size for each row, which is repeated.
 func copyRows(dst, src []byte, width, step, size int) {
 	if rows := len(dst) / width; size == 0 && width <= NarrowRow {
 		_ = src[(rows-1)*step:][:width]

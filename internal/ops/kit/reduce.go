@@ -162,8 +162,9 @@ func ReduceBits(as tensor.DType, k reduceKernel) reduceKernel {
 	}
 }
 
-// As returns r for the bits of another type of the same size: uint64 and int8 have no code of their own.
-func As[T, S RealNumber](r *Reducer[S, S]) *Reducer[T, T] {
+// reinterpret returns r as a reducer of another type of the same size, which computes with the same bits: uint64 and int8 have no code
+// of their own.
+func reinterpret[T, S RealNumber](r *Reducer[S, S]) *Reducer[T, T] {
 	bits := func(x []T) []S { return memory.FromRaw[S](memory.AsBytes(x)) }
 	as := &Reducer[T, T]{
 		Init:  T(r.Init),
@@ -180,12 +181,12 @@ func As[T, S RealNumber](r *Reducer[S, S]) *Reducer[T, T] {
 
 // ReduceUnsigned returns the kernel of a reducer of uint64.
 func ReduceUnsigned(r *Reducer[uint64, uint64]) reduceKernel {
-	return ReduceBits(tensor.TypeInt64, ReduceWith(As[int64](r)))
+	return ReduceBits(tensor.TypeInt64, ReduceWith(reinterpret[int64](r)))
 }
 
 // ReduceSigned returns the kernel of reducers of int8, as [ReduceEither].
 func ReduceSigned(plain, fast *Reducer[int8, int8]) reduceKernel {
-	return ReduceBits(tensor.TypeUint8, ReduceEither(As[uint8](plain), As[uint8](fast)))
+	return ReduceBits(tensor.TypeUint8, ReduceEither(reinterpret[uint8](plain), reinterpret[uint8](fast)))
 }
 
 // RunWith reduces input 0 to output 0. Half-precision types are computed in float32, and integers

@@ -64,8 +64,8 @@ func (r *Reduction) Plan(shape, axes []int) (*ReducePlan, error) {
 	return p, nil
 }
 
-// regroup makes kept pieces of short reduced ones that lie side by side, as the last two dimensions of N×C×H×W whose means per channel
-// are computed: the images are added as a whole, and the elements of a channel at the end.
+// regroup treats adjacent short pieces that are reduced as one kept piece, whose results are combined in groups at the end. For the sums
+// of N×C×H×W per channel, the images are added as a whole, and then the H·W sums of each channel.
 func (p *ReducePlan) regroup() {
 	k, r := len(p.kept)-1, len(p.reduced)-1
 	if !p.rows || k < 0 || r < 0 || p.inner > ReduceBlock/2 || p.reduced[r] < 4 || p.keptAt[k] != p.inner || p.reduceAt[r] != p.kept[k]*p.inner {
@@ -85,7 +85,7 @@ func (p *ReducePlan) narrow() bool {
 	return p.rows && p.inner > 1 && p.inner <= 4*ShortRow && len(p.reduced) == 0 && Product(p.kept) >= 4*ShortRow
 }
 
-// gather moves the elements of each result of x together, or with columns those of the results, and returns the plan for them.
+// gather transposes x and returns the plan for it. The elements of a result become a row or, with columns, a column.
 func (p *ReducePlan) gather(c *ir.Call, x *tensor.Tensor, columns bool) (*ReducePlan, *tensor.Tensor, error) {
 	r, err := ScratchTensor(c, x.DType(), x.Shape())
 	if err != nil {

@@ -49,7 +49,7 @@ func Scatter(c *ir.Call, data, updates *tensor.Tensor, at []int, block int, redu
 	if updates.DType() != d {
 		return fail.Errorf("data is %s, updates are %s", d, updates.DType())
 	}
-	if wide, ok := scatterTypes[d]; ok && reduction != "none" && wide != d {
+	if wide, ok := scatterTypes[d]; ok && reduction != "none" {
 		return scatterWidened(c, data, updates, wide, at, block, reduction)
 	}
 	dst, err := MoveOut(c, 0, d, data.Shape()...)
@@ -147,9 +147,11 @@ func scatterElements[T ScatterNumber](dst, up []T, at []int, reduction string) {
 	}
 }
 
+var scatterKernels = map[string]func(l cpu.Level, dst, a, b []float32){"add": vec.AddF32, "mul": vec.MulF32, "max": vec.MaxF32, "min": vec.MinF32}
+
 // scatterRows is scatterInto with vector kernels.
 func scatterRows(dst, up []float32, at []int, block int, reduction string) {
-	kernel := map[string]func(l cpu.Level, dst, a, b []float32){"add": vec.AddF32, "mul": vec.MulF32, "max": vec.MaxF32, "min": vec.MinF32}[reduction]
+	kernel := scatterKernels[reduction]
 	for i, p := range at {
 		d := dst[p:][:block]
 		kernel(cpu.Active(), d, d, up[i*block:])
@@ -170,12 +172,11 @@ func scatterComplex[T complex64 | complex128](dst, up MoveBuf, at []int, block i
 	}
 }
 
-// scatterTypes are the types in which elements are reduced. Sums and products of integers have the same low bits in a wider type.
+// scatterTypes are the types in which elements of others are reduced. Sums and products of integers have the same low bits in a wider type.
 var scatterTypes = map[tensor.DType]tensor.DType{
-	tensor.TypeFloat16: tensor.TypeFloat32, tensor.TypeBFloat16: tensor.TypeFloat32, tensor.TypeFloat32: tensor.TypeFloat32, tensor.TypeFloat64: tensor.TypeFloat64,
-	tensor.TypeInt8: tensor.TypeInt32, tensor.TypeInt16: tensor.TypeInt32, tensor.TypeInt32: tensor.TypeInt32, tensor.TypeInt64: tensor.TypeInt64,
-	tensor.TypeUint8: tensor.TypeInt32, tensor.TypeUint16: tensor.TypeInt32, tensor.TypeUint32: tensor.TypeInt64, tensor.TypeUint64: tensor.TypeUint64,
-	tensor.TypeBool: tensor.TypeInt32, tensor.TypeComplex64: tensor.TypeComplex64, tensor.TypeComplex128: tensor.TypeComplex128,
+	tensor.TypeFloat16: tensor.TypeFloat32, tensor.TypeBFloat16: tensor.TypeFloat32,
+	tensor.TypeInt8: tensor.TypeInt32, tensor.TypeInt16: tensor.TypeInt32, tensor.TypeUint8: tensor.TypeInt32, tensor.TypeUint16: tensor.TypeInt32,
+	tensor.TypeUint32: tensor.TypeInt64, tensor.TypeBool: tensor.TypeInt32,
 }
 
 // scatterWidened reduces in a wider type and converts, or rounds, once.
