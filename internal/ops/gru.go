@@ -137,23 +137,40 @@ func packedGRU(op *GRU, r *kit.RecurrentRun[float32], p *kit.RecurrentWeights) e
 	if linear {
 		split = 2
 	}
-	err := p.Run(r, split, !linear, linear, nil, func(cell *kit.RecurrentCell) {
-		kit.ApplyCell(r.C, &op.Act[cell.D][0], op.Clip, cell.Gates)
-		if !linear {
-			vec.MulF32(cpu.Active(), cell.Other, cell.H, cell.Gates[cell.Unit:][:cell.N])
+	err := p.Run(r, split, !linear, linear, func(cell *kit.RecurrentCell) bool {
+		f, l := &op.Act[cell.D][0], cpu.Active()
+		if f.Name == "sigmoid" && op.Clip == 0 && vec.GRUResetF32(l, &cell.Cells) {
+			return true
 		}
-	}, func(cell *kit.RecurrentCell) {
-		l, n, z := cpu.Active(), cell.Gates[:cell.N], cell.First[:cell.N]
+		if cell.Rows > 1 {
+			return false
+		}
+		kit.ApplyCell(r.C, f, op.Clip, cell.Gates[:2*cell.Unit])
+		if !linear {
+			vec.MulF32(l, cell.Second[:cell.N], cell.Hidden, cell.Gates[cell.Unit:])
+		}
+		return true
+	}, func(cell *kit.RecurrentCell) bool {
+		g, l := &op.Act[cell.D][1], cpu.Active()
+		if g.Name == "tanh" && op.Clip == 0 && vec.GRUStateF32(l, &cell.Cells, cell.First, cell.Recurrence, cell.RecurrentStep) {
+			return true
+		}
+		if cell.Rows > 1 {
+			return false
+		}
+		n, z, next := cell.Gates[:cell.N], cell.First[:cell.N], cell.Next[:cell.N]
 		if linear {
 			v := cell.Recurrence[:cell.N]
-			vec.MulF32(l, v, v, cell.First[cell.Unit:][:cell.N])
+			vec.MulF32(l, v, v, cell.First[cell.Unit:])
 			vec.AddF32(l, n, n, v)
 		}
-		kit.ApplyCell(r.C, &op.Act[cell.D][1], op.Clip, n)
-		vec.MulF32(l, cell.Next, z, cell.H)
+		kit.ApplyCell(r.C, g, op.Clip, n)
+		vec.MulF32(l, next, z, cell.Hidden)
 		vec.ScaleShiftF32(l, z, z, -1, 1)
 		vec.MulF32(l, n, n, z)
-		vec.AddF32(l, cell.Next, cell.Next, n)
+		vec.AddF32(l, next, next, n)
+		copy(cell.Y, next)
+		return true
 	})
 	if err == nil {
 		r.Store()

@@ -173,15 +173,16 @@ func packedLSTM(op *LSTM, r *kit.RecurrentRun[float32], p *kit.RecurrentWeights,
 	plain := func(d int) bool {
 		return peep == nil && !op.InputForget && op.Clip == 0 && op.Act[d][0].Name == "sigmoid" && op.Act[d][1].Name == "tanh" && op.Act[d][2].Name == "tanh"
 	}
-	items := func(d int, s *vec.LSTMStates, gates []float32, step, unit int) bool {
-		return plain(d) && vec.LSTMCellF32(cpu.Active(), s, gates, step, unit)
-	}
-	err := p.Run(r, 4, false, false, items, func(cell *kit.RecurrentCell) {
-		f, g, hf := &op.Act[cell.D][0], &op.Act[cell.D][1], &op.Act[cell.D][2]
-		n, u, a, state := cell.N, cell.Unit, cell.Gates, cell.Cell
-		if plain(cell.D) && vec.LSTMCellF32(cpu.Active(), &vec.LSTMStates{N: n, Rows: 1, Next: cell.Next, Cell: state}, a, 0, u) {
-			return
+	err := p.Run(r, 4, false, false, func(cell *kit.RecurrentCell) bool {
+		if plain(cell.D) && vec.LSTMCellF32(cpu.Active(), &cell.Cells) {
+			return true
 		}
+		if cell.Rows > 1 {
+			return false
+		}
+		f, g, hf := &op.Act[cell.D][0], &op.Act[cell.D][1], &op.Act[cell.D][2]
+		n, u, a := cell.N, cell.Unit, cell.Gates
+		state, next := cell.Second[:n], cell.Next[:n]
 		it, ot, ft, ct := a[:n], a[u:][:n], a[2*u:][:n], a[3*u:][:n]
 		if peep == nil && !op.InputForget {
 			kit.ApplyCell(r.C, f, op.Clip, a[:3*u])
@@ -213,9 +214,11 @@ func packedLSTM(op *LSTM, r *kit.RecurrentRun[float32], p *kit.RecurrentWeights,
 			}
 			kit.ApplyCell(r.C, f, op.Clip, ot)
 		}
-		copy(cell.Next, state)
-		kit.ApplyCell(r.C, hf, op.Clip, cell.Next)
-		vec.MulF32(l, cell.Next, cell.Next, ot)
+		copy(next, state)
+		kit.ApplyCell(r.C, hf, op.Clip, next)
+		vec.MulF32(l, next, next, ot)
+		copy(cell.Y, next)
+		return true
 	})
 	if err == nil {
 		r.Store()

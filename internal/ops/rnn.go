@@ -30,10 +30,16 @@ func runRNN[T kit.RealFloat](op *RNN, c *ir.Call, packed *kit.RecurrentWeights) 
 	}
 	if packed != nil {
 		r := any(r).(*kit.RecurrentRun[float32])
-		err := packed.Run(r, 1, false, false, nil, func(cell *kit.RecurrentCell) {
-			a := cell.Gates[:cell.N]
-			kit.ApplyCell(c, &op.Act[cell.D][0], op.Clip, a)
-			copy(cell.Next, a)
+		err := packed.Run(r, 1, false, false, func(cell *kit.RecurrentCell) bool {
+			for i := range cell.Rows {
+				a := cell.Gates[i*cell.GateStep:][:cell.N]
+				kit.ApplyCell(c, &op.Act[cell.D][0], op.Clip, a)
+				copy(cell.Next[i*cell.Step:], a)
+				if cell.Y != nil {
+					copy(cell.Y[i*cell.YStep:], a)
+				}
+			}
+			return true
 		})
 		if err == nil {
 			r.Store()

@@ -242,7 +242,7 @@ func writeVec(dir string) {
 		add("doubles", k)
 	}
 	add("rotate", rotate{})
-	add("exp", lstmCell{})
+	add("exp", cells{})
 	add("norm", normRows{})
 	add("fused", axpyRows{})
 	writeTranspose(dir)

@@ -2,30 +2,83 @@ package vec
 
 import "github.com/onward-ml/onward/internal/cpu"
 
-// LSTMStates are the states of N units of an LSTM for several rows, which are items of a batch.
-type LSTMStates struct {
-	N, Rows    int
-	Next, Cell []float32 // rows at the distance Step
-	Step       int
-	Y          []float32 // nil, or another destination of Next, with rows at the distance YStep
-	YStep      int
+// Cells are N units of a recurrent operator in several rows, which are items of a batch.
+type Cells struct {
+	N, Rows              int
+	Gates                []float32 // sums of the gates, which begin Unit elements apart and have a multiple of 16 elements each
+	Unit, GateStep       int       // GateStep is the distance of rows
+	Hidden, Next, Second []float32 // states before and after the step, and LSTM's cell state or GRU's reset state; rows at the distance Step
+	Step                 int
+	Y                    []float32 // nil, or another destination of Next, with rows at the distance YStep
+	YStep                int
 }
 
-// LSTMCellF32 updates the states of rows from gates: the sums of their gates i, o, f and c, which begin unit elements apart and have
-// a multiple of 16 elements each. The gates of a row are gateStep elements behind those of the one before.
+// check panics if rows of the states or of the gates are too short.
+func (c *Cells) check(gates int, states ...[]float32) {
+	last := c.Rows - 1
+	for _, s := range states {
+		_ = s[last*c.Step+c.N-1]
+	}
+	_ = c.Gates[last*c.GateStep+(gates-1)*c.Unit+(c.N+15)&^15-1]
+	if c.Y != nil {
+		_ = c.Y[last*c.YStep+c.N-1]
+	}
+}
+
+// y returns where the kernels write Next for a second time, and the distance of its rows.
+func (c *Cells) y() ([]float32, int) {
+	if c.Y == nil {
+		return c.Next, c.Step
+	}
+	return c.Y, c.YStep
+}
+
+// calls returns the elements of the vectors of a row, and how many rows a call of a kernel takes, so that it is short.
+func (c *Cells) calls() (wide, most int) {
+	wide = (c.N + 15) &^ 15
+	return wide, max(1, 1024/wide)
+}
+
+// LSTMCellF32 updates the states from the gates i, o, f and c:
 //
-//	cell = cell*sigmoid(f) + sigmoid(i)*tanh(c)
-//	next = sigmoid(o)*tanh(cell)
+//	second = second*sigmoid(f) + sigmoid(i)*tanh(c)
+//	next = sigmoid(o)*tanh(second)
 //
-// It returns false, with nothing done, if the level has no kernel. gates are left as they are.
-func LSTMCellF32(l cpu.Level, s *LSTMStates, gates []float32, gateStep, unit int) bool {
-	if s.N == 0 || s.Rows == 0 {
+// It returns false, with nothing done, if the level has no kernel. The gates are left as they are.
+func LSTMCellF32(l cpu.Level, c *Cells) bool {
+	if c.N == 0 || c.Rows == 0 {
 		return true
 	}
-	last := s.Rows - 1
-	_, _, _ = s.Next[last*s.Step+s.N-1], s.Cell[last*s.Step+s.N-1], gates[last*gateStep+3*unit+(s.N+15)&^15-1]
-	if s.Y != nil {
-		_ = s.Y[last*s.YStep+s.N-1]
+	c.check(4, c.Next, c.Second)
+	return lstmCellF32(l, c)
+}
+
+// GRUResetF32 replaces the gates z and r by their sigmoid, and computes second = hidden*r. It returns false, with nothing done, if
+// the level has no kernel.
+func GRUResetF32(l cpu.Level, c *Cells) bool {
+	if c.N == 0 || c.Rows == 0 {
+		return true
 	}
-	return lstmCellF32(l, s, gates, gateStep, unit)
+	c.check(2, c.Hidden, c.Second)
+	return gruResetF32(l, c)
+}
+
+// GRUStateF32 computes, from the gate h, those that [GRUResetF32] has computed, and, unless it is empty, recurrence, with rows at
+// the distance step and as long as a gate:
+//
+//	n = tanh(h + r*recurrence)
+//	next = z*hidden + n*(1-z)
+//
+// It returns false, with nothing done, if the level has no kernel. The gates are left as they are.
+func GRUStateF32(l cpu.Level, c *Cells, zr, recurrence []float32, step int) bool {
+	if c.N == 0 || c.Rows == 0 {
+		return true
+	}
+	c.check(1, c.Hidden, c.Next)
+	last, wide := c.Rows-1, (c.N+15)&^15
+	_ = zr[last*c.GateStep+c.Unit+wide-1]
+	if len(recurrence) > 0 {
+		_ = recurrence[last*step+wide-1]
+	}
+	return gruStateF32(l, c, zr, recurrence, step)
 }

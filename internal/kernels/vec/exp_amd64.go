@@ -51,6 +51,12 @@ func tanhF32AVX2(dst *float32, x *float32, n int)
 //go:noescape
 func lstmCellF32AVX512(next *float32, cell *float32, y *float32, gates *float32, unit int, n int, rows int, stateGap int, yGap int, gateGap int)
 
+//go:noescape
+func gruResetF32AVX512(hidden *float32, cell *float32, gates *float32, unit int, n int, rows int, stateGap int, gateGap int)
+
+//go:noescape
+func gruStateF32AVX512(next *float32, hidden *float32, y *float32, gates *float32, zr *float32, recurrence *float32, unit int, n int, rows int, stateGap int, yGap int, gateGap int, recurrenceGap int)
+
 func expF32(l cpu.Level, dst, x []float32) {
 	x = x[:len(dst)]
 	if width(l) == 0 {
@@ -170,18 +176,43 @@ func tanhF32(l cpu.Level, dst, x []float32) {
 	}
 }
 
-func lstmCellF32(l cpu.Level, s *LSTMStates, gates []float32, gateStep, unit int) bool {
+func lstmCellF32(l cpu.Level, c *Cells) bool {
 	if l != cpu.AVX512 {
 		return false
 	}
-	wide := (s.N + 15) &^ 15
-	for first, most := 0, max(1, 1024/wide); first < s.Rows; first += most { // short calls
-		y, yStep := s.Next, s.Step
-		if s.Y != nil {
-			y, yStep = s.Y, s.YStep
+	y, yStep := c.y()
+	wide, most := c.calls()
+	for at := 0; at < c.Rows; at += most {
+		lstmCellF32AVX512(&c.Next[at*c.Step], &c.Second[at*c.Step], &y[at*yStep], &c.Gates[at*c.GateStep], c.Unit, c.N, min(most, c.Rows-at),
+			(c.Step-wide)*4, (yStep-wide)*4, (c.GateStep-wide)*4)
+	}
+	return true
+}
+
+func gruResetF32(l cpu.Level, c *Cells) bool {
+	if l != cpu.AVX512 {
+		return false
+	}
+	wide, most := c.calls()
+	for at := 0; at < c.Rows; at += most {
+		gruResetF32AVX512(&c.Hidden[at*c.Step], &c.Second[at*c.Step], &c.Gates[at*c.GateStep], c.Unit, c.N, min(most, c.Rows-at), (c.Step-wide)*4, (c.GateStep-wide)*4)
+	}
+	return true
+}
+
+func gruStateF32(l cpu.Level, c *Cells, zr, recurrence []float32, step int) bool {
+	if l != cpu.AVX512 {
+		return false
+	}
+	y, yStep := c.y()
+	wide, most := c.calls()
+	for at := 0; at < c.Rows; at += most {
+		var r *float32
+		if len(recurrence) > 0 {
+			r = &recurrence[at*step]
 		}
-		lstmCellF32AVX512(&s.Next[first*s.Step], &s.Cell[first*s.Step], &y[first*yStep], &gates[first*gateStep], unit, s.N, min(most, s.Rows-first),
-			(s.Step-wide)*4, (yStep-wide)*4, (gateStep-wide)*4)
+		gruStateF32AVX512(&c.Next[at*c.Step], &c.Hidden[at*c.Step], &y[at*yStep], &c.Gates[at*c.GateStep], &zr[at*c.GateStep], r, c.Unit, c.N, min(most, c.Rows-at),
+			(c.Step-wide)*4, (yStep-wide)*4, (c.GateStep-wide)*4, (step-wide)*4)
 	}
 	return true
 }

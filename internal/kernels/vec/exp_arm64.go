@@ -118,4 +118,6 @@ func tanhF32(l cpu.Level, dst, x []float32) {
 	}
 }
 
-func lstmCellF32(cpu.Level, *LSTMStates, []float32, int, int) bool { return false }
+func lstmCellF32(cpu.Level, *Cells) bool                            { return false }
+func gruResetF32(cpu.Level, *Cells) bool                            { return false }
+func gruStateF32(cpu.Level, *Cells, []float32, []float32, int) bool { return false }

@@ -20,4 +20,6 @@ func mishF32(_ cpu.Level, dst, x []float32) { mishF32Generic(dst, x) }
 
 func tanhF32(_ cpu.Level, dst, x []float32) { tanhF32Generic(dst, x) }
 
-func lstmCellF32(cpu.Level, *LSTMStates, []float32, int, int) bool { return false }
+func lstmCellF32(cpu.Level, *Cells) bool                            { return false }
+func gruResetF32(cpu.Level, *Cells) bool                            { return false }
+func gruStateF32(cpu.Level, *Cells, []float32, []float32, int) bool { return false }

@@ -147,41 +147,41 @@ type recurrentSteps struct {
 	*RecurrentRun[float32]
 	p       *RecurrentWeights
 	x       [][]float32 // per direction: products of the input plus biases, which become the gates
-	h       [2][]float32
-	cell    []float32       // LSTM
-	other   []float32       // GRU: the reset state, [direction][item][hidden]
-	sums    []float32       // per unit of work, for products of several items
-	state   [][]float32     // the weights' state
-	even    bool            // several items have the same length
-	several bool            // state is packed for several items
-	items   RecurrentItems  // or nil
-	cells   []RecurrentCell // per unit of work
+	h       [2][]float32 // before and after the step, [direction][item][hidden]
+	second  []float32    // LSTM: the cell state, GRU: the reset state; of the same shape
+	sums    []float32    // per unit of work, for products of several items
+	state   [][]float32  // the weights' state
+	even    bool         // several items have the same length
+	several bool         // state is packed for several items
+	work    []recurrentWork
 }
 
-// RecurrentCell is one panel of one item in one step: the columns of a stage, and the states of the
+// recurrentWork holds what a unit of work, a panel of a direction, passes to others.
+type recurrentWork struct {
+	product gemm.Args[float32]
+	cell    RecurrentCell
+}
+
+// RecurrentCell is one panel of some items in one step: the gates of a stage, and the states of the
 // units of the panel.
 type RecurrentCell struct {
-	D, item    int
-	U0, N      int       // hidden units
-	Unit       int       // distance of the gates
-	Gates      []float32 // of this stage
-	First      []float32 // of the first stage
-	H, Next    []float32 // states of the units before and after the step
-	Cell       []float32
-	Other      []float32
-	Recurrence []float32 // contribution of the state, if the stage keeps it separate
+	vec.Cells
+	D, U0         int       // direction, first hidden unit
+	First         []float32 // gates of the first stage, at the distances of Gates
+	Recurrence    []float32 // contribution of the state, if the stage keeps it separate
+	RecurrentStep int       // distance of its rows
 }
 
-// RecurrentItems updates a panel of all items of direction d at once, in an operator of one stage. The gates of an item are step
-// elements behind those of the one before, and unit elements apart. It returns false, with nothing done, if it cannot.
-type RecurrentItems func(d int, s *vec.LSTMStates, gates []float32, step, unit int) bool
+// RecurrentUpdate updates the states of a cell, and in the last stage copies Next to Y. It returns
+// false, with nothing done, if it can update only one row.
+type RecurrentUpdate func(c *RecurrentCell) bool
 
-// Run computes all steps. items may be nil. stage[i] updates the cells of stage i, which reads the state or, from the
-// second stage on, other if it is not nil. If apart is set, the products of the last stage with the
+// Run computes all steps. stage[i] updates the cells of stage i, which reads the state or, from the
+// second stage on, the second state if useSecond is set. If apart is set, the products of the last stage with the
 // state, which include the recurrent bias, are kept separate from the gates.
-func (p *RecurrentWeights) Run(r *RecurrentRun[float32], split int, useOther, apart bool, items RecurrentItems, stage ...func(c *RecurrentCell)) error {
+func (p *RecurrentWeights) Run(r *RecurrentRun[float32], split int, useSecond, apart bool, stage ...RecurrentUpdate) error {
 	dirs, h, batch, columns := len(r.Reverse), p.H, r.Batch, p.columns
-	s := &recurrentSteps{RecurrentRun: r, p: p, items: items, cells: make([]RecurrentCell, dirs*p.panels())}
+	s := &recurrentSteps{RecurrentRun: r, p: p, work: make([]recurrentWork, dirs*p.panels())}
 	var err error
 	scratch := func(n int) []float32 {
 		var b []float32
@@ -193,7 +193,7 @@ func (p *RecurrentWeights) Run(r *RecurrentRun[float32], split int, useOther, ap
 	panels := p.panels()
 	bias, keep := scratch(columns), scratch(columns)
 	s.h[0], s.h[1] = scratch(dirs*batch*h), scratch(dirs*batch*h)
-	s.cell, s.other = scratch(dirs*batch*h), scratch(dirs*batch*h)
+	s.second = scratch(dirs * batch * h)
 	s.sums = scratch(dirs * panels * batch * p.widest)
 	for range dirs {
 		s.x = append(s.x, scratch(r.seq*batch*columns))
@@ -236,7 +236,7 @@ func (p *RecurrentWeights) Run(r *RecurrentRun[float32], split int, useOther, ap
 		fastMul(r.C, &gemm.Args[float32]{M: r.seq * batch, N: columns, K: p.in, A: r.x, LdA: p.in, B: p.input[d], Packed: true, C: s.x[d], LdC: columns,
 			Epilogue: gemm.Epilogue[float32]{BiasCol: bias}})
 	}
-	for k, state := range [][]float32{s.h[0], s.cell} {
+	for k, state := range [][]float32{s.h[0], s.second} {
 		clear(state)
 		if k >= len(r.final) {
 			continue
@@ -253,7 +253,6 @@ func (p *RecurrentWeights) Run(r *RecurrentRun[float32], split int, useOther, ap
 		}
 	}
 	copy(s.h[1], s.h[0])
-	clear(s.other) // the values of finished items are read, but their products are not used
 	step, d := 0, 0
 	work := make([]func(lo, hi int), len(p.stages))
 	for i := range p.stages {
@@ -263,7 +262,7 @@ func (p *RecurrentWeights) Run(r *RecurrentRun[float32], split int, useOther, ap
 				if step&1 != 0 {
 					u = hi - 1 - k // start with the panels that the last step left in the cache
 				}
-				s.panel(step, i, d+u/panels, u%panels, useOther, apart && i == len(p.stages)-1, biases, stage[i])
+				s.panel(step, i, d+u/panels, u%panels, useSecond, apart && i == len(p.stages)-1, biases, stage[i])
 			}
 		}
 	}
@@ -305,105 +304,98 @@ func (s *recurrentSteps) rows(step, d, i int) (row, y int) {
 	return step*s.Batch + i, ((step*dirs+d)*s.Batch + i) * s.p.H
 }
 
-// together updates a panel of all items from their gates, step elements apart. It returns false, with nothing done, if it cannot.
-func (s *recurrentSteps) together(step, d, panel int, gates []float32, gateStep int) bool {
-	p, h := s.p, s.p.H
-	u0, at := panel*p.unit, d*s.Batch*h
-	states := vec.LSTMStates{N: min(p.unit, h-u0), Rows: s.Batch, Next: s.h[1][at+u0:], Cell: s.cell[at+u0:], Step: h}
-	if s.y.Data != nil {
-		_, y := s.rows(step, d, 0)
-		if states.Y, states.YStep = s.y.Data[y+u0:], h; s.batchFirst {
-			states.YStep = s.seq * len(s.Reverse) * h
-		}
-	}
-	if !s.items(d, &states, gates, gateStep, p.units(panel)) {
-		return false
-	}
-	for k, f := range s.final {
-		v := states.Next
-		if k == 1 {
-			v = states.Cell
-		}
-		for i := 0; i < s.Batch && step == s.lens[0]-1; i++ {
-			copy(f.Data[s.stateRow(d, i)+u0:][:states.N], v[i*h:])
-		}
-	}
-	return true
-}
-
 // panel computes a panel of one direction and stage for all unfinished items.
-func (s *recurrentSteps) panel(step, stage, d, panel int, useOther, apart bool, biases [][]float32, update func(c *RecurrentCell)) {
+func (s *recurrentSteps) panel(step, stage, d, panel int, useSecond, apart bool, biases [][]float32, update RecurrentUpdate) {
 	p, h, batch := s.p, s.p.H, s.Batch
 	t := &p.stages[stage]
 	unit := p.units(panel)
 	width := t.gates * unit
 	state := s.state[d*len(p.stages)+stage]
 	from := s.h[0]
-	if stage > 0 && useOther {
-		from = s.other
+	if stage > 0 && useSecond {
+		from = s.second
 	}
 	from = from[d*batch*h:][:batch*h]
-	column := t.column + panel*t.width
+	column, first := t.column+panel*t.width, panel*p.stages[0].width
 	sums := s.sums[(d*p.panels()+panel)*batch*p.widest:]
+	gateStep, yStep := p.columns, h // of items in one step
+	if s.batchFirst {
+		gateStep, yStep = p.columns*s.seq, s.seq*len(s.Reverse)*h
+	}
 	// Products of up to 512 terms are added to the gates in place (see [gemm.Epilogue]).
 	added := s.several && !apart && s.even && h <= 512 && cpu.Active() != cpu.Generic
+	w := &s.work[d*p.panels()+panel]
 	if s.several {
 		size := gemm.PackedLen(h, t.width)
-		a := gemm.Args[float32]{M: batch, N: width, K: h, A: from, LdA: h, B: state[panel*size:][:gemm.PackedLen(h, width)], Packed: true, C: sums, LdC: width}
+		a := &w.product
+		*a = gemm.Args[float32]{M: batch, N: width, K: h, A: from, LdA: h, B: state[panel*size:][:gemm.PackedLen(h, width)], Packed: true, C: sums, LdC: width}
 		if apart {
 			a.BiasCol = biases[d][column:][:width]
 		}
 		if added {
 			row, _ := s.rows(step, d, 0)
-			if a.C, a.LdC = s.x[d][row*p.columns+column:], p.columns; s.batchFirst {
-				a.LdC *= s.seq
-			}
+			a.C, a.LdC = s.x[d][row*p.columns+column:], gateStep
 			a.Add, a.LdAdd = a.C, a.LdC
 		}
-		gemm.F32(cpu.Active(), &a, a.Whole(), nil)
-		if added && s.items != nil && step < s.lens[0] && s.together(step, d, panel, a.C, a.LdC) {
-			return
-		}
+		gemm.F32(cpu.Active(), a, a.Whole(), nil)
 	}
-	c := &s.cells[d*p.panels()+panel]
+	c := &w.cell
 	c.D, c.U0, c.N, c.Unit = d, panel*p.unit, min(p.unit, h-panel*p.unit), unit
-	for i, n := range s.lens {
-		if step >= n {
-			continue
-		}
-		row, y := s.rows(step, d, i)
-		x := s.x[d][row*p.columns:][:p.columns]
-		c.item, c.Gates, c.First = i, x[column:][:width], x[panel*p.stages[0].width:][:p.stages[0].gates*unit]
+	c.Step, c.GateStep, c.YStep, c.RecurrentStep = h, gateStep, yStep, width
+	// begin sets the slices of the cell to the item i of row and y, and adds the products of the state.
+	begin := func(i, row, y int) {
+		x := s.x[d][row*p.columns:]
+		c.Gates, c.First = x[column:], x[first:]
 		switch {
 		case added:
 		case apart && s.several:
-			c.Recurrence = sums[i*width:][:width]
+			c.Recurrence = sums[i*width:]
 		case apart:
 			c.Recurrence = sums[i*width:][:width]
 			copy(c.Recurrence, biases[d][column:])
 			gemm.Columns(cpu.Active(), c.Recurrence, from[i*h:][:h], state[panel*h*t.width:][:h*width], width)
 		case s.several:
-			vec.AddF32(cpu.Active(), c.Gates, c.Gates, sums[i*width:][:width])
+			vec.AddF32(cpu.Active(), c.Gates[:width], c.Gates[:width], sums[i*width:][:width])
 		default:
-			gemm.Columns(cpu.Active(), c.Gates, from[i*h:][:h], state[panel*h*t.width:][:h*width], width)
+			gemm.Columns(cpu.Active(), c.Gates[:width], from[i*h:][:h], state[panel*h*t.width:][:h*width], width)
 		}
-		at0 := (d*batch+i)*h + c.U0
-		c.H, c.Next, c.Cell, c.Other = s.h[0][at0:][:c.N], s.h[1][at0:][:c.N], s.cell[at0:][:c.N], s.other[at0:][:c.N]
-		update(c)
-		if stage < len(p.stages)-1 {
+		at := (d*batch+i)*h + c.U0
+		c.Hidden, c.Next, c.Second, c.Y = s.h[0][at:], s.h[1][at:], s.second[at:], nil
+		if s.y.Data != nil && stage == len(p.stages)-1 {
+			c.Y = s.y.Data[y+c.U0:]
+		}
+	}
+	if (added || apart) && s.several && s.even && step < s.lens[0] {
+		c.Rows = batch
+		row, y := s.rows(step, d, 0)
+		if begin(0, row, y); update(c) {
+			for i := 0; i < batch && stage == len(p.stages)-1 && step == s.lens[0]-1; i++ {
+				s.finish(c, i, i*h)
+			}
+			return
+		}
+	}
+	c.Rows = 1
+	for i, n := range s.lens {
+		if step >= n {
 			continue
 		}
-		if s.y.Data != nil {
-			copy(s.y.Data[y+c.U0:][:c.N], c.Next)
+		row, y := s.rows(step, d, i)
+		begin(i, row, y)
+		update(c)
+		if stage == len(p.stages)-1 && step == n-1 {
+			s.finish(c, i, 0)
 		}
-		if step == n-1 {
-			for k, f := range s.final {
-				v := c.Next
-				if k == 1 {
-					v = c.Cell
-				}
-				copy(f.Data[s.stateRow(d, i)+c.U0:][:c.N], v)
-			}
+	}
+}
+
+// finish stores the final states of item i, which begin at that element of the cell.
+func (s *recurrentSteps) finish(c *RecurrentCell, i, at int) {
+	for k, f := range s.final {
+		v := c.Next
+		if k == 1 {
+			v = c.Second
 		}
+		copy(f.Data[s.stateRow(c.D, i)+c.U0:][:c.N], v[at:])
 	}
 }
