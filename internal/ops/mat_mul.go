@@ -34,13 +34,13 @@ func (*MatMul) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	switch a.DType() {
-	case tensor.TypeInt32, tensor.TypeUint32: // products and sums wrap around alike
-		return matMulDirect[int32](c, s, a, b)
-	case tensor.TypeInt64, tensor.TypeUint64:
-		return matMulDirect[int64](c, s, a, b)
-	case tensor.TypeFloat64:
-		return matMulDirect[float64](c, s, a, b)
+	switch d := a.DType(); d {
+	case tensor.TypeInt32, tensor.TypeUint32, tensor.TypeInt64, tensor.TypeUint64, tensor.TypeFloat64:
+		y, err := c.Output(0, d, s.Out...)
+		if err != nil {
+			return err
+		}
+		return kit.MatMulTensors(c, &s, y, a, b)
 	}
 	x, err := kit.RealIn[float32](c, a)
 	if err != nil {
@@ -59,14 +59,6 @@ func (*MatMul) Run(c *ir.Call) error {
 	}
 	y.Store()
 	return nil
-}
-
-func matMulDirect[T gemm.Number](c *ir.Call, s kit.MatMulShape, a, b *tensor.Tensor) error {
-	y, err := c.Output(0, a.DType(), s.Out...)
-	if err != nil {
-		return err
-	}
-	return kit.MatMulBatches(c, &s, kit.MatData[T](y), kit.MatData[T](a), kit.MatData[T](b))
 }
 
 // matMulPacked is a MatMul of float32 whose right operand is one constant matrix.

@@ -530,6 +530,10 @@ var scratchF32 = sync.Pool{New: func() any { return new([]float32) }}
 // them, or both for large products; if it is nil, one call computes everything.
 func Parallel[T Number](par Par, level cpu.Level, a *Args[T]) {
 	f, ok := any(a).(*Args[float32])
+	if ok && hasVector(level) && f.column() {
+		f = f.asRow()
+		a = any(f).(*Args[T])
+	}
 	switch {
 	case !ok:
 		Split(par, a.M, a.N, a.K, 4<<20, func(b Block) { a.run(level, b, nil) })
@@ -544,6 +548,25 @@ func Parallel[T Number](par Par, level cpu.Level, a *Args[T]) {
 	default:
 		Split(par, a.M, a.N, a.K, 64<<20, func(b Block) { blockF32(level, f, b) })
 	}
+}
+
+// LeastDot is the number of terms from which on a product with one column is computed as dot products of the rows of A.
+const LeastDot = 16
+
+// column reports whether C is one column, of which asRow makes a row.
+func (a *Args[T]) column() bool {
+	return a.N == 1 && a.K >= LeastDot && !a.TransA && !a.Packed && a.Half == nil && a.BF16 == nil && a.LdC == 1 &&
+		(a.TransB || a.LdB == 1) && (a.Add == nil || a.LdAdd == 1)
+}
+
+// asRow returns the product as that of the row Bᵀ and Aᵀ. A panel of a single column would compute 32.
+func (a *Args[T]) asRow() *Args[T] {
+	r := *a
+	r.M, r.N = 1, a.M
+	r.A, r.LdA, r.B, r.LdB, r.TransB = a.B, a.K, a.A, a.LdA, true
+	r.LdC, r.LdAdd = a.M, a.M
+	r.BiasCol, r.BiasRow = a.BiasRow, a.BiasCol
+	return &r
 }
 
 func blockF32(level cpu.Level, a *Args[float32], b Block) {

@@ -6,6 +6,8 @@ import "github.com/onward-ml/onward/internal/cpu"
 
 func tileAsm(cpu.Level, *tile[float32]) bool { return false }
 
+func hasVector(cpu.Level) bool { return false }
+
 func vectorAsm(cpu.Level, *Args[float32], Block) bool { return false }
 
 func columnsAsm(cpu.Level, []float32, []float32, []float32, int) int { return 0 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/memory"
+	testkit "github.com/onward-ml/onward/internal/testing"
 )
 
 // The sums of a row are those of one call however threads divide the panels, and with all epilogues.
@@ -46,6 +47,23 @@ func TestRowOfPanels(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A single column, which is computed as a row, has the sums and the epilogue of other products.
+func TestColumn(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		for _, m := range []int{1, 3, 4, 35, 300} {
+			for _, k := range []int{LeastDot - 1, LeastDot, 17, 100, 1030} {
+				for ep := range 64 {
+					s := shape{m: m, n: 1, k: k, transB: r.IntN(2) > 0, ep: ep}
+					testkit.Scope(t, func(t testing.TB) {
+						check(t, s, testkit.High, 0, 0x1p-24, floats[float32](r), func(a *Args[float32]) { Parallel(twoWays, l, a) })
+					})
+				}
+			}
+		}
+	})
 }
 
 func BenchmarkRow(b *testing.B) {

@@ -61,6 +61,19 @@ func GemmScaled[T gemm.Number](v T, alpha float32, d tensor.DType) T {
 // MatData returns the elements of a tensor as a slice of T.
 func MatData[T gemm.Number](t *tensor.Tensor) []T { return memory.FromRaw[T](t.Bytes()) }
 
+// MatMulTensors is [MatMulBatches] for float32, float64 and integers of 32 and 64 bits.
+func MatMulTensors(c *ir.Call, s *MatMulShape, y, a, b *tensor.Tensor) error {
+	switch y.DType() {
+	case tensor.TypeFloat32:
+		return MatMulBatches(c, s, MatData[float32](y), MatData[float32](a), MatData[float32](b))
+	case tensor.TypeFloat64:
+		return MatMulBatches(c, s, MatData[float64](y), MatData[float64](a), MatData[float64](b))
+	case tensor.TypeInt32, tensor.TypeUint32: // products and sums wrap around alike
+		return MatMulBatches(c, s, MatData[int32](y), MatData[int32](a), MatData[int32](b))
+	}
+	return MatMulBatches(c, s, MatData[int64](y), MatData[int64](a), MatData[int64](b))
+}
+
 // MatMulBatches multiplies all batches of s.
 func MatMulBatches[T gemm.Number](c *ir.Call, s *MatMulShape, y, a, b []T) error {
 	if len(y) == 0 {
@@ -218,7 +231,8 @@ type PackedReals struct {
 	Half []uint16
 	BF16 []uint16 // from [gemm.PackBF16]; the others are nil then
 
-	k, n int
+	k, n   int
+	column bool // Data is the only column as it is
 }
 
 // minBF16 is the number of elements from which on a matrix is worth rounding the operands.
@@ -226,7 +240,7 @@ const minBF16 = 1 << 13
 
 // Rounded returns the matrix rounded to bfloat16; nil if products with it would not be faster.
 func (p *PackedReals) Rounded() *PackedReals {
-	if p == nil || p.BF16 != nil || p.k*p.n < minBF16 || p.k > gemm.MaxBF16K {
+	if p == nil || p.BF16 != nil || p.column || p.k*p.n < minBF16 || p.k > gemm.MaxBF16K {
 		return nil
 	}
 	level, data := cpu.Active(), p.Data
@@ -256,8 +270,13 @@ func PackMatrix(b *tensor.Tensor, trans, own bool) (*PackedReals, error) {
 			return nil, fail.Errorf("packing: %w", err)
 		}
 	}
+	p := &PackedReals{k: k, n: n, column: n == 1 && k >= gemm.LeastDot}
+	if p.column {
+		p.Data = memory.Slice[float32](k)
+		copy(p.Data, src)
+		return p, nil
+	}
 	size := gemm.PackedLen(k, n)
-	p := &PackedReals{k: k, n: n}
 	if own && trans && size == len(src) && b.DType() == tensor.TypeFloat32 && uintptr(unsafe.Pointer(unsafe.SliceData(src)))%64 == 0 {
 		gemm.PackInPlace(src, k, n)
 		p.Data = src
@@ -278,7 +297,7 @@ func PackMatrix(b *tensor.Tensor, trans, own bool) (*PackedReals, error) {
 
 // In sets the matrix as the right operand of a product.
 func (p *PackedReals) In(g *gemm.Args[float32]) {
-	g.B, g.Half, g.BF16, g.Packed = p.Data, p.Half, p.BF16, p.Data != nil
+	g.B, g.Half, g.BF16, g.Packed, g.LdB = p.Data, p.Half, p.BF16, p.Data != nil && !p.column, 1
 }
 
 // stageRows prepares the left operand of a product once for all threads: it rounds the rows if the
