@@ -7,7 +7,6 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
-	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -288,33 +287,39 @@ func (e *Einsum) Run(c *ir.Call) error {
 			}
 		}
 	}
-	shape := p.sizes(p.out)
-	switch d := c.Tensor(0).DType(); d {
+	d, shape := c.Tensor(0).DType(), p.sizes(p.out)
+	switch d {
 	case tensor.TypeInt8, tensor.TypeUint8, tensor.TypeInt16, tensor.TypeUint16: // products and sums wrap around alike
-		return einsumOf[int32](c, p, shape, tensor.TypeInt32)
-	case tensor.TypeInt32, tensor.TypeUint32:
-		return einsumOf[int32](c, p, shape, d)
-	case tensor.TypeInt64, tensor.TypeUint64:
-		return einsumOf[int64](c, p, shape, d)
-	case tensor.TypeFloat64:
-		return einsumOf[float64](c, p, shape, d)
+		d = tensor.TypeInt32
+	case tensor.TypeFloat16, tensor.TypeBFloat16:
+		d = tensor.TypeFloat32
 	}
-	ops := make([]einsumOperand[float32], len(p.in))
+	ops := make([]einsumOperand, len(p.in))
 	for i := range ops {
-		ops[i].labels, ops[i].shape = p.in[i], c.Tensor(i).Shape()
-		if ops[i].data, err = kit.RealIn[float32](c, c.Tensor(i)); err != nil {
+		if ops[i].t, err = kit.ToScratch(c, c.Tensor(i), d); err != nil {
+			return err
+		}
+		ops[i].labels = p.in[i]
+	}
+	out, err := c.Output(0, c.Tensor(0).DType(), shape...)
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	y := out
+	if out.DType() != d {
+		if y, err = kit.ScratchTensor(c, d, shape); err != nil {
 			return err
 		}
 	}
-	y, err := kit.RealOut[float32](c, 0, c.Tensor(0).DType(), shape...)
-	if err != nil || len(y.Data) == 0 {
+	if c.Generic {
+		err = einsumPlain(c, p, ops, y)
+	} else {
+		err = einsumPairs(c, p, ops, y)
+	}
+	if err != nil || y == out {
 		return err
 	}
-	if err := einsumPairs(c, p, ops, y.Data); err != nil {
-		return err
-	}
-	y.Store()
-	return nil
+	return kit.ConvertInto(c, out, y, tensor.ConvertOptions{})
 }
 
 // einsumPlan is an equation with expanded labels and their sizes.
@@ -334,18 +339,19 @@ func (p *einsumPlan) sizes(labels []int) []int {
 }
 
 // einsumOperand is an input or an intermediate product.
-type einsumOperand[T gemm.Number] struct {
-	labels, shape []int
-	data          []T
+type einsumOperand struct {
+	labels []int
+	t      *tensor.Tensor
 }
 
 // steps returns the stride of each label in the operand: a sum of strides for a diagonal, 0 for a
 // broadcast.
-func (o *einsumOperand[T]) steps(labels []int) []int {
+func (o *einsumOperand) steps(labels []int) []int {
 	r := make([]int, len(labels))
-	st := kit.Strides(o.shape)
+	shape := o.t.Shape()
+	st := kit.Strides(shape)
 	for k, l := range o.labels {
-		if o.shape[k] == 1 {
+		if shape[k] == 1 {
 			continue
 		}
 		for i, m := range labels {
@@ -357,54 +363,40 @@ func (o *einsumOperand[T]) steps(labels []int) []int {
 	return r
 }
 
-// einsumOf computes in type d, whose bits are those of T.
-func einsumOf[T gemm.Number](c *ir.Call, p *einsumPlan, shape []int, d tensor.DType) error {
-	ops := make([]einsumOperand[T], len(p.in))
-	for i := range ops {
-		t, err := kit.ToScratch(c, c.Tensor(i), d)
-		if err != nil {
-			return err
-		}
-		ops[i] = einsumOperand[T]{p.in[i], t.Shape(), memory.FromRaw[T](t.Bytes())}
+// einsumPlain computes the sums of products of ops in y by their definition.
+func einsumPlain(c *ir.Call, p *einsumPlan, ops []einsumOperand, y *tensor.Tensor) error {
+	switch y.DType() {
+	case tensor.TypeFloat32:
+		return einsumLoops[float32](c, p, ops, y)
+	case tensor.TypeFloat64:
+		return einsumLoops[float64](c, p, ops, y)
+	case tensor.TypeInt32, tensor.TypeUint32:
+		return einsumLoops[int32](c, p, ops, y)
 	}
-	y, err := c.Output(0, c.Tensor(0).DType(), shape...)
-	if err != nil || y.Len() == 0 {
-		return err
-	}
-	sums := y
-	if y.DType() != d {
-		if sums, err = kit.ScratchTensor(c, d, shape); err != nil {
-			return err
-		}
-	}
-	if err := einsumPairs(c, p, ops, memory.FromRaw[T](sums.Bytes())); err != nil || sums == y {
-		return err
-	}
-	return kit.ConvertInto(c, y, sums, tensor.ConvertOptions{})
+	return einsumLoops[int64](c, p, ops, y)
 }
 
-// einsumPlain computes the sums of products of ops in y, whose dimensions have the labels out.
-func einsumPlain[T gemm.Number](c *ir.Call, p *einsumPlan, ops []einsumOperand[T], out []int, y []T) error {
-	labels := make([][]int, len(ops))
+func einsumLoops[T gemm.Number](c *ir.Call, p *einsumPlan, ops []einsumOperand, y *tensor.Tensor) error {
+	labels, data, sums := make([][]int, len(ops)), make([][]T, len(ops)), kit.MatData[T](y)
 	for i := range ops {
-		labels[i] = ops[i].labels
+		labels[i], data[i] = ops[i].labels, kit.MatData[T](ops[i].t)
 	}
-	all := p.walk(labels, func(i int, l []int) []int { return ops[i].steps(l) }, out)
-	c.Parallel(len(y), kit.GrainFor(int(min(all.terms, 1<<20))*len(ops)), func(lo, hi int) {
+	all := p.walk(labels, func(i int, l []int) []int { return ops[i].steps(l) }, p.out)
+	c.Parallel(len(sums), kit.GrainFor(int(min(all.terms, 1<<20))*len(ops)), func(lo, hi int) {
 		m, t := &kit.Meter{C: c}, all.start()
 		for i := lo; i < hi; i++ {
 			var total T
 			for more := t.first(i); more; more = t.next() {
 				product := T(1)
-				for o := range ops {
-					product *= ops[o].data[t.at[o]]
+				for o := range data {
+					product *= data[o][t.at[o]]
 				}
 				total += product
 				if !m.Spend(len(ops) * (len(t.index) + len(t.inner))) {
 					return
 				}
 			}
-			y[i] = total
+			sums[i] = total
 		}
 	})
 	return c.Err()
@@ -420,10 +412,7 @@ func einsumHas(labels []int, l int) bool {
 }
 
 // einsumPairs contracts operands from the left until one remains, and writes it to y.
-func einsumPairs[T gemm.Number](c *ir.Call, p *einsumPlan, ops []einsumOperand[T], y []T) error {
-	if c.Generic {
-		return einsumPlain(c, p, ops, p.out, y)
-	}
+func einsumPairs(c *ir.Call, p *einsumPlan, ops []einsumOperand, y *tensor.Tensor) error {
 	for len(ops) > 1 {
 		a, b := ops[0], ops[1]
 		needed := append([]int{}, p.out...)
@@ -434,9 +423,9 @@ func einsumPairs[T gemm.Number](c *ir.Call, p *einsumPlan, ops []einsumOperand[T
 		if err != nil {
 			return err
 		}
-		ops = append([]einsumOperand[T]{r}, ops[2:]...)
+		ops = append([]einsumOperand{r}, ops[2:]...)
 	}
-	if o := &ops[0]; len(o.data) == len(y) && len(y) > 0 && &o.data[0] == &y[0] {
+	if ops[0].t == y {
 		return nil
 	}
 	return einsumSingle(c, p, ops[0], p.out, y)
@@ -444,12 +433,12 @@ func einsumPairs[T gemm.Number](c *ir.Call, p *einsumPlan, ops []einsumOperand[T
 
 // einsumPair contracts a and b and keeps the labels that are needed. The product of the last pair
 // is written directly to y if its labels have the order of the output.
-func einsumPair[T gemm.Number](c *ir.Call, p *einsumPlan, a, b einsumOperand[T], needed []int, last bool, y []T) (einsumOperand[T], error) {
+func einsumPair(c *ir.Call, p *einsumPlan, a, b einsumOperand, needed []int, last bool, y *tensor.Tensor) (einsumOperand, error) {
 	m, err := p.product(a.labels, b.labels, needed)
 	if err != nil {
-		return einsumOperand[T]{}, err
+		return einsumOperand{}, err
 	}
-	r := einsumOperand[T]{labels: m.labels, shape: m.shape, data: y}
+	r := einsumOperand{m.labels, y}
 	x, err := einsumOrder(c, p, a, m.left)
 	if err != nil {
 		return r, err
@@ -459,18 +448,34 @@ func einsumPair[T gemm.Number](c *ir.Call, p *einsumPlan, a, b einsumOperand[T],
 		return r, err
 	}
 	if !last || !slices.Equal(r.labels, p.out) {
-		if r.data, err = ir.ScratchOf[T](c, m.elements); err != nil {
+		if r.t, err = kit.ScratchTensor(c, y.DType(), m.shape); err != nil {
 			return r, err
 		}
 	}
-	return r, kit.MatMulBatches(c, &m.MatMulShape, r.data, x, w)
+	const fewRows = 4 // products of a row and a column that are worth a call each
+	if m.M != 1 || m.N != 1 || m.K == 0 || m.K > 1 && m.Batch[0] < fewRows {
+		return r, kit.MatMulTensors(c, &m.MatMulShape, r.t, x, w)
+	}
+	z := r.t
+	if m.K > 1 {
+		if z, err = kit.ScratchTensor(c, y.DType(), x.Shape()); err != nil {
+			return r, err
+		}
+	}
+	if err := kit.RunLoopInto(c, mulLoops[y.DType()], kit.GrainCheap, z, []*tensor.Tensor{x, w}, [][]int{x.Shape(), w.Shape()}); err != nil || z == r.t {
+		return r, err
+	}
+	var axes []int
+	for k := len(m.shape); k < len(m.left); k++ {
+		axes = append(axes, k)
+	}
+	return r, reduceSumTable.Reduce(c, axes, r.t, z)
 }
 
 // einsumProduct is a contraction as a product of matrices.
 type einsumProduct struct {
 	left, right   []int // labels of the operands, in order
 	labels, shape []int // of the result
-	elements      int
 	kit.MatMulShape
 }
 
@@ -481,8 +486,7 @@ func (p *einsumPlan) product(a, b, needed []int) (*einsumProduct, error) {
 	m.shape = p.sizes(m.labels)
 	size := func(labels []int) int { return kit.Product(p.sizes(labels)) }
 	m.MatMulShape = kit.MatMulShape{M: size(rows), K: size(sum), N: size(cols), Batch: []int{size(batch)}, AStep: []int{1}, BStep: []int{1}}
-	var err error
-	m.elements, err = tensor.Elements(m.shape)
+	_, err := tensor.Elements(m.shape)
 	return m, err
 }
 
@@ -516,37 +520,51 @@ func einsumAdd(labels []int, l int) []int {
 
 // einsumOrder returns an operand in the given order of labels, with full sizes. It sums over labels
 // that are not listed.
-func einsumOrder[T gemm.Number](c *ir.Call, p *einsumPlan, o einsumOperand[T], labels []int) ([]T, error) {
+func einsumOrder(c *ir.Call, p *einsumPlan, o einsumOperand, labels []int) (*tensor.Tensor, error) {
 	shape := p.sizes(labels)
-	same := len(labels) == len(o.labels)
-	for i := range labels {
-		same = same && labels[i] == o.labels[i] && o.shape[i] == shape[i]
+	if slices.Equal(labels, o.labels) && slices.Equal(shape, o.t.Shape()) {
+		return o.t, nil
 	}
-	if same {
-		return o.data, nil
+	y, err := kit.ScratchTensor(c, o.t.DType(), shape)
+	if err != nil || y.Len() == 0 {
+		return y, err
 	}
-	n, err := tensor.Elements(shape)
-	if err != nil {
-		return nil, err
-	}
-	dst, err := ir.ScratchOf[T](c, n)
-	if err != nil || n == 0 {
-		return dst, err
-	}
-	return dst, einsumSingle(c, p, o, labels, dst)
+	return y, einsumSingle(c, p, o, labels, y)
 }
 
-// einsumSingle writes one operand in the given order of labels. Without labels to sum over it only
-// moves elements.
-func einsumSingle[T gemm.Number](c *ir.Call, p *einsumPlan, o einsumOperand[T], labels []int, dst []T) error {
-	for _, l := range o.labels {
-		if !einsumHas(labels, l) {
-			return einsumPlain(c, p, []einsumOperand[T]{o}, labels, dst)
+// einsumSingle writes the sums of one operand in the given order of labels. Without labels to sum
+// over it only moves elements.
+func einsumSingle(c *ir.Call, p *einsumPlan, o einsumOperand, labels []int, y *tensor.Tensor) error {
+	var kept, dropped, axes []int // axes are those of the labels to sum over
+	for k, l := range o.labels {
+		if einsumHas(labels, l) {
+			kept = einsumAdd(kept, l)
+		} else {
+			dropped, axes = einsumAdd(dropped, l), append(axes, k)
 		}
 	}
-	width := len(memory.AsBytes(dst[:1]))
-	shape := p.sizes(labels)
-	kit.MoveStrided(c, kit.MoveBuf{Width: width, Raw: memory.AsBytes(dst)}, kit.MoveBuf{Width: width, Raw: memory.AsBytes(o.data)},
-		shape, kit.Strides(shape), 0, o.steps(labels), 0)
+	if len(axes) > 0 {
+		order := slices.Concat(kept, dropped)
+		if len(order) < len(o.labels) || !slices.Equal(o.t.Shape(), p.sizes(o.labels)) { // a diagonal, or sizes of 1 that repeat
+			all, err := einsumOrder(c, p, o, order)
+			if err != nil {
+				return err
+			}
+			return einsumSingle(c, p, einsumOperand{order, all}, labels, y)
+		}
+		sums := y
+		if !slices.Equal(kept, labels) {
+			var err error
+			if sums, err = kit.ScratchTensor(c, y.DType(), p.sizes(kept)); err != nil {
+				return err
+			}
+		}
+		if err := reduceSumTable.Reduce(c, axes, sums, o.t); err != nil || sums == y {
+			return err
+		}
+		o = einsumOperand{kept, sums}
+	}
+	width, shape := y.DType().Size(), p.sizes(labels)
+	kit.MoveStrided(c, kit.MoveBuf{Width: width, Raw: y.Bytes()}, kit.MoveBuf{Width: width, Raw: o.t.Bytes()}, shape, kit.Strides(shape), 0, o.steps(labels), 0)
 	return c.Err()
 }

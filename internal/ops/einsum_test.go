@@ -2,6 +2,7 @@ package ops
 
 import (
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -58,4 +59,36 @@ func TestEinsum(t *testing.T) {
 	optest.Fail(t, "Einsum", 12, eq(strings.Repeat("i", 5000)), "at most 4096", m)
 	big := optest.Tensor(make([]tensor.Float16, 1000), 1000)
 	optest.Fail(t, "Einsum", 12, eq("a,b,c,d->abcd"), "memory limit", big, big, big, big)
+}
+
+// TestEinsumPlain compares sums of one operand and products of two with the plain engine.
+func TestEinsumPlain(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for equation, shapes := range map[string][][]int{
+		"ijk->j": {{4, 5, 6}}, "ijk->ki": {{4, 5, 6}}, "ijk->": {{4, 5, 6}}, "iij->j": {{4, 4, 6}}, "iji->": {{4, 5, 4}},
+		"iij->ji": {{4, 4, 6}}, "ijk->k": {{40, 50, 6}}, "ij,ij->ij": {{7, 8}, {7, 8}}, "ij,ji->ij": {{7, 8}, {8, 7}},
+		"ij,jk->j": {{7, 8}, {8, 3}}, "ij,j->i": {{40, 30}, {30}}, "ijk,jl->il": {{1, 8, 3}, {1, 5}}, "ij,ik->": {{1, 3}, {4, 5}}, "ij,ij,ij->i": {{3, 40}, {3, 40}, {1, 40}},
+	} {
+		for _, kind := range []string{"f32", "i32"} {
+			var in []tensor.Value
+			for _, s := range shapes {
+				n, err := tensor.Elements(s)
+				if err != nil {
+					t.Fatal(err)
+				}
+				f, i := make([]float32, n), make([]int32, n)
+				for k := range f {
+					f[k], i[k] = float32(r.NormFloat64()), r.Int32N(100)-50
+				}
+				if kind == "f32" {
+					in = append(in, optest.Tensor(f, s...))
+				} else {
+					in = append(in, optest.Tensor(i, s...))
+				}
+			}
+			if _, err := optest.Run(t, "Einsum", 12, map[string]any{"equation": equation}, in...); err != nil { // compares them
+				t.Errorf("%s: %v", equation, err)
+			}
+		}
+	}
 }

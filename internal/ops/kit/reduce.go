@@ -214,8 +214,7 @@ func (r *Reduction) RunWith(c *ir.Call, t ReduceTable) error {
 			d = tensor.TypeFloat64
 		}
 	}
-	k := t[d]
-	if k == nil {
+	if t[d] == nil {
 		return fail.Errorf("elements of type %s are not supported", d)
 	}
 	to := out
@@ -227,20 +226,35 @@ func (r *Reduction) RunWith(c *ir.Call, t ReduceTable) error {
 			return err
 		}
 	}
+	if err := t.reduce(c, p, to, x); err != nil || to == out {
+		return err
+	}
+	return ConvertInto(c, out, to, tensor.ConvertOptions{})
+}
+
+// Reduce reduces x along the axes to y, both of a type of the table.
+func (t ReduceTable) Reduce(c *ir.Call, axes []int, y, x *tensor.Tensor) error {
+	p, err := (&Reduction{}).Plan(x.Shape(), axes)
+	if err != nil {
+		return err
+	}
+	return t.reduce(c, p, y, x)
+}
+
+func (t ReduceTable) reduce(c *ir.Call, p *ReducePlan, y, x *tensor.Tensor) error {
+	d := x.DType()
 	if !c.Generic && x.Len() > 0 {
 		p.regroup()
 		const most = 1 << 24                             // elements: gather takes as much memory again
 		columns := p.narrow() && d != tensor.TypeFloat32 // which has kernels for short rows
 		if x.Len() <= most && (columns || p.scattered()) {
+			var err error
 			if p, x, err = p.gather(c, x, columns || !p.rows); err != nil {
 				return err
 			}
 		}
 	}
-	if err := k(c, p, to, x); err != nil || to == out {
-		return err
-	}
-	return ConvertInto(c, out, to, tensor.ConvertOptions{})
+	return t[d](c, p, y, x)
 }
 
 const (
