@@ -94,8 +94,8 @@ func (o *Attention) Run(c *ir.Call) error {
 	return a.Compute(c)
 }
 
-// maskRows returns a function that writes a row of a mask, which broadcasts to scores.
-func maskRows(mask *tensor.Tensor, scores []int) (func(b, h, i int, row []float32), error) {
+// maskRows returns a mask that broadcasts to scores as a bias.
+func maskRows(mask *tensor.Tensor, scores []int) (*kit.AttentionBias[float32], error) {
 	s, n := mask.Shape(), len(scores)
 	for d := range s {
 		if o := n - len(s) + d; o < 0 || s[d] != 1 && s[d] != scores[o] {
@@ -106,15 +106,5 @@ func maskRows(mask *tensor.Tensor, scores []int) (func(b, h, i int, row []float3
 	if n == 3 {
 		step = []int{step[0], 0, step[1], step[2]}
 	}
-	data := tensor.Of[float32](mask)
-	return func(b, h, i int, row []float32) {
-		m := data[b*step[0]+h*step[1]+i*step[2]:]
-		if step[3] != 0 {
-			copy(row, m)
-			return
-		}
-		for j := range row {
-			row[j] = m[0]
-		}
-	}, nil
+	return kit.NewAttentionBias(tensor.Of[float32](mask), [4]int(step), scores[n-1], scores[n-1]), nil
 }

@@ -183,7 +183,7 @@ func (op *AttentionMask) Run(c *ir.Call) error {
 	if !c.Has(3) {
 		nonpad = nil
 	}
-	var bias func(b, h, i int, row []float64)
+	var bias *kit.AttentionBias[float64]
 	var err error
 	if c.Has(2) {
 		if bias, err = kit.AttentionMask[float64](c, c.Tensor(2), s[0], s[1], s[2], s[3], op.PadMask); err != nil {
@@ -199,7 +199,7 @@ func (op *AttentionMask) Run(c *ir.Call) error {
 		b, h, q := i/s[2]/s[1], i/s[2]%s[1], i%s[2]
 		clear(row)
 		if bias != nil {
-			bias(b, h, q, row)
+			bias.Fill(b, h, q, row)
 		}
 		from, to := op.Visible(nonpad, b, q, past, s[2], s[3])
 		for j := range row {
@@ -257,7 +257,7 @@ func (op *AttentionMaskIndices) Run(c *ir.Call) error {
 	}
 	y := tensor.Of[int64](out)
 	for i := range s[0] * s[1] * s[2] {
-		bias(i/s[2]/s[1], i/s[2]%s[1], i%s[2], row)
+		bias.Fill(i/s[2]/s[1], i/s[2]%s[1], i%s[2], row)
 		for j, v := range row {
 			y[i*s[3]+j] = int64(max(v, 0))
 		}

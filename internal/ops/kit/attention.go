@@ -44,7 +44,7 @@ func AttentionView[T RealFloat](data []T, in AttentionInput) HeadView[T] {
 // AttentionMask returns a mask that broadcasts to [batch, heads, q, kv] as a bias: booleans become
 // 0 and −Inf, numbers are used as they are. If the last dimension is less than kv, it is padded
 // with −Inf; a last dimension of 1 is padded only if pad is set.
-func AttentionMask[T RealFloat](c *ir.Call, t *tensor.Tensor, batch, heads, q, kv int, pad bool) (func(b, h, i int, row []T), error) {
+func AttentionMask[T RealFloat](c *ir.Call, t *tensor.Tensor, batch, heads, q, kv int, pad bool) (*AttentionBias[T], error) {
 	s := t.Shape()
 	full := []int{batch, heads, q, kv}
 	if len(s) > 4 {
@@ -69,8 +69,17 @@ func AttentionMask[T RealFloat](c *ir.Call, t *tensor.Tensor, batch, heads, q, k
 	if err != nil {
 		return nil, err
 	}
-	ninf := T(math.Inf(-1))
-	return func(b, h, i int, row []T) {
+	return NewAttentionBias(data, stride, cols, kv), nil
+}
+
+// NewAttentionBias returns the bias whose elements for kv keys are data, at the strides of batch items,
+// heads, queries and keys; that of keys is 0 or 1. From key cols on the bias is −Inf.
+func NewAttentionBias[T RealFloat](data []T, stride [4]int, cols, kv int) *AttentionBias[T] {
+	bias, ninf := &AttentionBias[T]{}, T(math.Inf(-1))
+	if stride[3] != 0 && cols == kv {
+		bias.Rows = HeadView[T]{data, stride[0], stride[1], stride[2]}
+	}
+	bias.Fill = func(b, h, i int, row []T) {
 		m := data[b*stride[0]+h*stride[1]+i*stride[2]:]
 		if stride[3] == 0 {
 			for j := range row {
@@ -82,7 +91,8 @@ func AttentionMask[T RealFloat](c *ir.Call, t *tensor.Tensor, batch, heads, q, k
 		for j := cols; j < len(row); j++ {
 			row[j] = ninf
 		}
-	}, nil
+	}
+	return bias
 }
 
 func maskBias[T RealFloat](c *ir.Call, t *tensor.Tensor) ([]T, error) {

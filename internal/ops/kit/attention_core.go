@@ -62,10 +62,16 @@ type AttentionCore[T RealFloat] struct {
 	Scale, Softcap         float64 // softcap 0: no cap
 	Observe                ScoreStage
 	Observed               []T                           // [batch, heads, qLen, kvLen] for observe
-	Bias                   func(b, h, i int, row []T)    // writes the bias of one query's row; nil: no bias
+	Bias                   *AttentionBias[T]             // nil: no bias
 	Visible                func(b, i int) (from, to int) // keys in [from, to) are visible; nil: all keys
 	Sink                   func(h int) (float64, bool)   // an additional logit in the softmax without a value; nil: none
 	NaN                    bool                          // the result for scores that are all −Inf is NaN, as that of Softmax, not 0
+}
+
+// AttentionBias is what is added to the scores.
+type AttentionBias[T RealFloat] struct {
+	Fill func(b, h, i int, row []T) // writes the bias of one query
+	Rows HeadView[T]                // where the bias of each query is in memory, or without data
 }
 
 const (
@@ -136,11 +142,11 @@ func (a *AttentionCore[T]) Compute(c *ir.Call) error {
 	return InWorkspaces(c, items, func(ws, i int) error {
 		s := scratch[ws*per:][:per]
 		bh, chunk := i/p.chunks, i%p.chunks
-		w := attentionHead[T]{attentionPlan: p, b: bh / a.Heads, h: bh % a.Heads, k: s[:p.keys], v: s[p.keys:][:p.values], s: s[p.keys+p.values:][:p.scores]}
+		w := attentionHead[T]{attentionPlan: p, most: -1, b: bh / a.Heads, h: bh % a.Heads, k: s[:p.keys], v: s[p.keys:][:p.values], s: s[p.keys+p.values:][:p.scores]}
 		w.kv = w.h * a.KVHeads / a.Heads
 		if p.packed {
-			w.pack(w.k, s[per-p.staging:], a.K.At(w.b, w.kv, 0), a.K.Row, true, a.Dim, a.KVLen, a.Bias != nil)
-			w.pack(w.v, s[per-p.staging:], a.V.At(w.b, w.kv, 0), a.V.Row, false, a.KVLen, a.VDim, a.Bias != nil)
+			w.pack(w.k, s[per-p.staging:], a.K.At(w.b, w.kv, 0), a.K.Row, true, a.Dim, a.KVLen)
+			w.pack(w.v, s[per-p.staging:], a.V.At(w.b, w.kv, 0), a.V.Row, false, a.KVLen, a.VDim)
 		}
 		for block := p.blocks * chunk / p.chunks; block < p.blocks*(chunk+1)/p.chunks; block++ {
 			if err := c.Err(); err != nil {
@@ -153,20 +159,15 @@ func (a *AttentionCore[T]) Compute(c *ir.Call) error {
 	})
 }
 
-// pack writes a K×N matrix to dst, packed and, if that is planned, rounded. If measure is set, it
-// raises most.
-func (w *attentionHead[T]) pack(dst, staging, b []T, ld int, trans bool, k, n int, measure bool) {
+// pack writes a K×N matrix to dst, packed and, if that is planned, rounded.
+func (w *attentionHead[T]) pack(dst, staging, b []T, ld int, trans bool, k, n int) {
 	packed := dst
 	if w.rounded {
 		packed = staging[:gemm.PackedLen(k, n)]
 	}
 	gemm.Pack(packed, b, ld, trans, k, n)
-	data, float := any(packed).([]float32)
-	if float && measure {
-		w.most = max(w.most, largest(data))
-	}
 	if w.rounded {
-		gemm.PackBF16(cpu.Active(), bf16Data(dst), data, k, n)
+		gemm.PackBF16(cpu.Active(), bf16Data(dst), any(packed).([]float32), k, n)
 	}
 }
 
@@ -180,7 +181,7 @@ type attentionHead[T RealFloat] struct {
 	k, v     []T     // packed
 	s        []T     // scores of a block, and one row of bias
 	ld       int     // stride of the scores
-	most     float64 // largest magnitude in k and v, if there is a bias
+	most     float64 // largest magnitude in the keys and values, or -1 if it is not known yet
 }
 
 // block computes n queries of one head from query i0 on.
@@ -188,11 +189,13 @@ func (a *AttentionCore[T]) block(c *ir.Call, w *attentionHead[T], i0, n int) {
 	y := a.Y.At(w.b, w.h, i0)
 	length := min(a.visibleKeys(w.b, i0, n), a.unmaskedKeys(w, i0, n))
 	w.ld = scoresStride(length)
+	_, float := any(w.s).([]float32)
+	fast := float && !c.Generic && length > 0 && a.Dim > 0 && T(a.Scale) != 0 && a.Softcap == 0 && a.Observe < 0 && a.Sink == nil
 	if length > 0 {
-		a.rawScores(c, w, i0, n, length)
+		a.rawScores(c, w, i0, n, length, fast)
 	}
 	bias, meter := w.s[len(w.s)-a.KVLen:], Meter{C: c}
-	if !a.softmaxRows(c, w, i0, n, length) {
+	if !fast || !a.softmaxRows(c, w, i0, n, length) {
 		for i := range n {
 			meter.Check(2 * ExpCost * length)
 			a.normalize(c, w.b, w.h, i0+i, w.s[i*w.ld:][:length], bias)
@@ -259,8 +262,9 @@ func (a *AttentionCore[T]) visible(b, i, n int) (from, to int) {
 	return from, min(max(to, from), n)
 }
 
-// rawScores writes scale·Q·Kᵀ of n queries and the first keys.
-func (a *AttentionCore[T]) rawScores(c *ir.Call, w *attentionHead[T], i0, n, keys int) {
+// rawScores writes scale·Q·Kᵀ of n queries and the first keys, plus the bias if biased is set and the
+// bias has rows.
+func (a *AttentionCore[T]) rawScores(c *ir.Call, w *attentionHead[T], i0, n, keys int, biased bool) {
 	k := a.K.At(w.b, w.kv, 0)
 	if c.Generic || a.Dim == 0 {
 		meter := Meter{C: c}
@@ -285,6 +289,9 @@ func (a *AttentionCore[T]) rawScores(c *ir.Call, w *attentionHead[T], i0, n, key
 	}
 	g := gemm.Args[T]{M: n, N: keys, K: a.Dim, A: a.Q.At(w.b, w.h, i0), LdA: a.Q.Row, B: k, LdB: a.K.Row, TransB: true,
 		C: w.s, LdC: w.ld, Epilogue: gemm.Epilogue[T]{Alpha: alpha}}
+	if biased && a.Bias != nil && a.Bias.Rows.Data != nil {
+		g.Add, g.LdAdd = a.Bias.Rows.At(w.b, w.h, i0), a.Bias.Rows.Row
+	}
 	if w.rounded {
 		g.B, g.TransB, g.BF16 = nil, false, bf16Data(w.k)
 	} else if w.packed {
@@ -293,20 +300,16 @@ func (a *AttentionCore[T]) rawScores(c *ir.Call, w *attentionHead[T], i0, n, key
 	GemmSerial(&g)
 }
 
-// softmaxRows converts the raw scores of n queries to probabilities at once. It returns false, with
-// the raw scores in place, if a row needs more than the bias and the kernel for rows.
+// softmaxRows converts the scores of n queries, with the bias if it has rows, to probabilities at
+// once. It returns false, with the raw scores in place, if a row needs more than the kernel for rows.
 func (a *AttentionCore[T]) softmaxRows(c *ir.Call, w *attentionHead[T], i0, n, length int) bool {
-	scores, float := any(w.s).([]float32)
-	if !float || c.Generic || length == 0 || a.Softcap > 0 || a.Observe >= 0 || a.Sink != nil || a.Bias != nil && !a.NaN {
-		return false
-	}
-	level := cpu.Active()
-	if a.Bias != nil {
-		bias := w.s[len(w.s)-a.KVLen:]
+	scores, level := any(w.s).([]float32), cpu.Active()
+	bias := scores[len(w.s)-a.KVLen:]
+	if a.Bias != nil && a.Bias.Rows.Data == nil {
 		for i := range n {
-			a.Bias(w.b, w.h, i0+i, bias)
+			a.Bias.Fill(w.b, w.h, i0+i, w.s[len(w.s)-a.KVLen:])
 			row := scores[i*w.ld:][:length]
-			vec.AddF32(level, row, row, any(bias).([]float32))
+			vec.AddF32(level, row, row, bias)
 		}
 	}
 	for i := 0; i < n && a.Visible != nil; i++ {
@@ -323,10 +326,23 @@ func (a *AttentionCore[T]) softmaxRows(c *ir.Call, w *attentionHead[T], i0, n, l
 		if w.ld != length {
 			vec.SoftmaxF32(level, row, row)
 		}
-		if !a.NaN && row[0] != row[0] { // maybe all scores are -Inf
-			a.rawScores(c, w, i0, n, length)
+		if a.NaN || row[0] == row[0] {
+			continue
+		}
+		from, to := 0, length
+		if a.Visible != nil {
+			from, to = a.visible(w.b, i0+i, length)
+		}
+		masked := from == to
+		if !masked && a.Bias != nil {
+			a.Bias.Fill(w.b, w.h, i0+i, w.s[len(w.s)-a.KVLen:])
+			masked = math.IsInf(float64(vec.ReduceMaxF32(level, bias[from:to])), -1)
+		}
+		if !masked { // a score is NaN, or all are -Inf without the bias
+			a.rawScores(c, w, i0, n, length, false)
 			return false
 		}
+		clear(row)
 	}
 	return true
 }
@@ -359,7 +375,7 @@ func (a *AttentionCore[T]) normalize(c *ir.Call, b, h, i int, row, bias []T) {
 		ninf := T(math.Inf(-1))
 		masked = true
 		if a.Bias != nil {
-			a.Bias(b, h, i, bias)
+			a.Bias.Fill(b, h, i, bias)
 			masked = addBias(c, row[from:to], bias[from:to]) == ninf
 		} else {
 			masked = from == to

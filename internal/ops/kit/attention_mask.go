@@ -29,6 +29,19 @@ func largest(x []float32) float64 {
 	return max(float64(vec.ReduceMaxF32(level, x)), -float64(vec.ReduceMinF32(level, x)))
 }
 
+// largest returns the largest magnitude in rows of cols elements of a head.
+func (v *HeadView[T]) largest(b, h, rows, cols int) float64 {
+	x := any(v.At(b, h, 0)).([]float32)
+	if v.Row == cols {
+		return largest(x[:rows*cols])
+	}
+	most := 0.0
+	for i := range rows {
+		most = max(most, largest(x[i*v.Row:][:cols]))
+	}
+	return most
+}
+
 // unmaskedKeys returns how many of the first keys n queries from query i0 on need: the probabilities
 // of the others are 0 because of the bias. For scores s and the bias b of a query, that of key j is
 // at most exp(s[j]+b[j]-max(s+b)), where |s| ≤ scale·Dim·max|q|·max|k|, and max(s+b) ≥ b[i]-max|s| for
@@ -42,15 +55,22 @@ func (a *AttentionCore[T]) unmaskedKeys(w *attentionHead[T], i0, n int) int {
 	level := cpu.Active()
 	keys, bias := 0, w.s[len(w.s)-a.KVLen:]
 	for i := i0 + n - 1; i >= i0 && keys < a.KVLen; i-- {
-		a.Bias(w.b, w.h, i, bias)
+		a.Bias.Fill(w.b, w.h, i, bias)
+		self := max(0, i+a.KVLen-a.QLen)
+		top := float64(max(buffer[0], buffer[self]))
+		if !(float64(buffer[a.KVLen-1]) < top+expZero) {
+			return a.KVLen // the last key may count, whatever the scores are
+		}
+		if w.most < 0 {
+			w.most = max(a.K.largest(w.b, w.kv, a.KVLen, a.Dim), a.V.largest(w.b, w.kv, a.KVLen, a.VDim))
+		}
 		q := any(a.Q.At(w.b, w.h, i)[:a.Dim]).([]float32)
 		product := roundings * float64(a.Dim) * largest(q) * w.most
 		score := product * math.Abs(a.Scale)
 		if !(max(product, score) < math.MaxFloat32) {
 			return a.KVLen
 		}
-		self := max(0, i+a.KVLen-a.QLen)
-		least := float64(max(buffer[0], buffer[self])) - 2*score + expZero
+		least := top - 2*score + expZero
 		least -= math.Abs(least) * 0x1p-20 // the sums of scores and bias are rounded
 		if float64(vec.ReduceMaxF32(level, buffer[keys:])) < least {
 			continue

@@ -3,8 +3,10 @@ package msft
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -74,14 +76,15 @@ func msMask(t *tensor.Tensor, batch, q, total, past int, filter float32) (func(b
 	}, nil
 }
 
-// msBias returns a function that writes the sum of a mask and a bias [batch or 1, heads
+// msBias returns the sum of a mask and a bias [batch or 1, heads
 // or 1, q, total], which is added to the scores. It returns nil if both are nil.
-func msBias(c *ir.Call, mask func(b, i int, row []float32), bias *tensor.Tensor, batch, heads, q, total int) (func(b, h, i int, row []float32), error) {
+func msBias(c *ir.Call, mask func(b, i int, row []float32), bias *tensor.Tensor, batch, heads, q, total int) (*kit.AttentionBias[float32], error) {
 	return msBiasFrom(c, mask, bias, batch, heads, q, total, nil)
 }
 
 // msBiasFrom is like msBias, but row b begins at column base[b] of the bias.
-func msBiasFrom(c *ir.Call, mask func(b, i int, row []float32), bias *tensor.Tensor, batch, heads, q, total int, base []int) (func(b, h, i int, row []float32), error) {
+func msBiasFrom(c *ir.Call, mask func(b, i int, row []float32), bias *tensor.Tensor, batch, heads, q, total int, base []int) (*kit.AttentionBias[float32], error) {
+	sum := &kit.AttentionBias[float32]{}
 	var add func(b, h, i int) []float32
 	if bias != nil {
 		s := bias.Shape()
@@ -91,6 +94,15 @@ func msBiasFrom(c *ir.Call, mask func(b, i int, row []float32), bias *tensor.Ten
 		data, err := kit.RealIn[float32](c, bias)
 		if err != nil {
 			return nil, err
+		}
+		if mask == nil && base == nil {
+			sum.Rows = kit.HeadView[float32]{Data: data, Head: s[2] * s[3], Row: s[3]}
+			if s[1] == 1 {
+				sum.Rows.Head = 0
+			}
+			if s[0] > 1 {
+				sum.Rows.Batch = s[1] * s[2] * s[3]
+			}
 		}
 		add = func(b, h, i int) []float32 {
 			row := data[((b%s[0]*s[1]+h%s[1])*s[2]+i)*s[3]:][:s[3]]
@@ -103,7 +115,7 @@ func msBiasFrom(c *ir.Call, mask func(b, i int, row []float32), bias *tensor.Ten
 	if mask == nil && add == nil {
 		return nil, nil
 	}
-	return func(b, h, i int, row []float32) {
+	sum.Fill = func(b, h, i int, row []float32) {
 		if mask != nil {
 			mask(b, i, row)
 		} else {
@@ -115,7 +127,8 @@ func msBiasFrom(c *ir.Call, mask func(b, i int, row []float32), bias *tensor.Ten
 				row[j] += v
 			}
 		}
-	}, nil
+	}
+	return sum, nil
 }
 
 // plusBias returns a copy of n rows of every batch item and head with bias, of heads·cols
@@ -132,16 +145,19 @@ func plusBias(c *ir.Call, v kit.HeadView[float32], batch, heads, n, cols int, bi
 	if err != nil {
 		return v, err
 	}
-	r := kit.HeadsFirst(data, heads, n, cols)
-	kit.CopyHeads(r, v, batch, heads, 0, 0, n, cols)
-	for b := range batch {
-		for h := range heads {
-			for i := range n {
-				addTo(r.At(b, h, i)[:cols], bias[h*cols:])
+	width := heads * cols
+	piece := cols // elements of a row that are adjacent in v
+	if v.Head == cols {
+		piece = width
+	}
+	c.Parallel(batch*n, max(1, kit.GrainCheap/max(width, 1)), func(lo, hi int) {
+		for k := lo; k < hi; k++ {
+			for at := 0; at < width; at += piece {
+				vec.AddF32(cpu.Active(), data[k*width+at:][:piece], v.At(k/n, at/cols, k%n)[:piece], bias[at:])
 			}
 		}
-	}
-	return r, nil
+	})
+	return kit.HeadsLast(data, heads, n, cols), c.Err()
 }
 
 // appendPast concatenates past, [batch, heads, past, cols], and n new rows into output i,

@@ -147,7 +147,7 @@ func (p *packedAttention) run(c *ir.Call, tokens int, dtype tensor.DType, iOffse
 			Scale: kit.AttentionScale(p.scale, p.dim), Observe: kit.ScoresNone,
 			Q: rowsFrom(p.q, from), K: rowsFrom(p.k, from), V: rowsFrom(p.v, from), Y: rowsFrom(all, from)}
 		if bias != nil {
-			a.Bias = func(_, h, i int, row []float32) { bias(b, h, i, row) }
+			a.Bias = &kit.AttentionBias[float32]{Fill: func(_, h, i int, row []float32) { bias.Fill(b, h, i, row) }}
 		}
 		if err := a.Compute(c); err != nil {
 			return err

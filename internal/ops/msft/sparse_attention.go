@@ -181,7 +181,7 @@ func (op *SparseAttention) Run(c *ir.Call) error {
 		a.KVLen = max(a.KVLen, past[b]+n)
 	}
 	a.Visible = func(b, i int) (int, int) { return 0, past[b] + i + 1 }
-	a.Bias = func(b, h, i int, row []float32) {
+	a.Bias = &kit.AttentionBias[float32]{Fill: func(b, h, i int, row []float32) {
 		at := min((past[b]+i)/op.Block, rows-1)
 		line := seen[(h%layouts*rows+at)*rows:][:rows]
 		for j := range row {
@@ -190,7 +190,7 @@ func (op *SparseAttention) Run(c *ir.Call) error {
 				row[j] = float32(math.Inf(-1))
 			}
 		}
-	}
+	}}
 	y, err := kit.RealOut[float32](c, 0, qt.DType(), batch, n, h*dim)
 	if err != nil {
 		return err
