@@ -76,44 +76,27 @@ func (o *DequantizeLinear) Run(c *ir.Call) error {
 		}
 	}
 	dst := tensor.Of[float32](res)
-	fast := !c.Generic && !p.Grid.Vector
 	switch x.DType() {
 	case tensor.TypeInt8:
-		if fast {
-			err = dequantizeFast(c, p, dst, tensor.Of[int8](x), vec.I8ToF32)
-			break
-		}
-		err = dequantizeInts(c, p, dst, tensor.Of[int8](x))
+		err = dequantizeInts(c, p, dst, tensor.Of[int8](x), vec.I8ToF32)
 	case tensor.TypeUint8:
-		if fast {
-			err = dequantizeFast(c, p, dst, tensor.Of[uint8](x), vec.U8ToF32)
-			break
-		}
-		err = dequantizeInts(c, p, dst, tensor.Of[uint8](x))
+		err = dequantizeInts(c, p, dst, tensor.Of[uint8](x), vec.U8ToF32)
 	case tensor.TypeInt16:
-		if fast {
-			err = dequantizeFast(c, p, dst, tensor.Of[int16](x), vec.I16ToF32)
-			break
-		}
-		err = dequantizeInts(c, p, dst, tensor.Of[int16](x))
+		err = dequantizeInts(c, p, dst, tensor.Of[int16](x), vec.I16ToF32)
 	case tensor.TypeUint16:
-		if fast {
-			err = dequantizeFast(c, p, dst, tensor.Of[uint16](x), vec.U16ToF32)
-			break
-		}
-		err = dequantizeInts(c, p, dst, tensor.Of[uint16](x))
+		err = dequantizeInts(c, p, dst, tensor.Of[uint16](x), vec.U16ToF32)
 	case tensor.TypeInt32:
-		if fast && !slices.ContainsFunc(p.Zero, func(z float32) bool { return z != 0 }) { // with a zero point, float32 would round the element first
-			err = dequantizeFast(c, p, dst, tensor.Of[int32](x), vec.I32ToF32)
-			break
+		widen := vec.I32ToF32
+		if slices.ContainsFunc(p.Zero, func(z float32) bool { return z != 0 }) { // float32 would round the element before the subtraction
+			widen = nil
 		}
-		err = dequantizeInts(c, p, dst, tensor.Of[int32](x))
+		err = dequantizeInts(c, p, dst, tensor.Of[int32](x), widen)
 	default:
 		var wide *tensor.Tensor
 		if wide, err = kit.ToScratch(c, x, tensor.TypeFloat32); err != nil {
 			return err
 		}
-		err = dequantizeInts(c, p, dst, tensor.Of[float32](wide))
+		err = dequantizeInts(c, p, dst, tensor.Of[float32](wide), nil)
 	}
 	if err != nil || res == out {
 		return err
@@ -121,7 +104,11 @@ func (o *DequantizeLinear) Run(c *ir.Call) error {
 	return kit.ConvertInto(c, out, res, tensor.ConvertOptions{})
 }
 
-func dequantizeInts[T int8 | uint8 | int16 | uint16 | int32 | float32](c *ir.Call, p *kit.QuantParams, dst []float32, src []T) error {
+// dequantizeInts uses vector kernels with widen, unless it is nil or the call asks for generic kernels.
+func dequantizeInts[T int8 | uint8 | int16 | uint16 | int32 | float32](c *ir.Call, p *kit.QuantParams, dst []float32, src []T, widen func(l cpu.Level, dst []float32, x []T)) error {
+	if widen != nil && !c.Generic {
+		return dequantizeFast(c, p, dst, func(y []float32, lo int) { widen(cpu.Active(), y, src[lo:lo+len(y)]) })
+	}
 	return p.EachBlock(c, func(b *kit.QuantBlock, lo, hi int) {
 		x, y := src[lo:hi], dst[lo:hi]
 		scale, zero := b.Scale[:len(x)], b.Zero[:len(x)]
@@ -138,22 +125,24 @@ func dequantizeInts[T int8 | uint8 | int16 | uint16 | int32 | float32](c *ir.Cal
 	})
 }
 
-// dequantizeFast dequantizes ranges with a common scale with vector kernels.
-func dequantizeFast[T int8 | uint8 | int16 | uint16 | int32](c *ir.Call, p *kit.QuantParams, dst []float32, src []T, widen func(l cpu.Level, dst []float32, x []T)) error {
-	kit.ReduceEach(c, p.Grid.Runs, p.Grid.Length, func(run int) {
-		first, end := p.Grid.Bounds(run)
-		if first == end {
-			return
+// dequantizeFast dequantizes with vector kernels. widen stores the elements from lo on as float32.
+//
+//go:noinline
+func dequantizeFast(c *ir.Call, p *kit.QuantParams, dst []float32, widen func(y []float32, lo int)) error {
+	return p.EachRun(c, 4*kit.LoopBlock, func(lo, hi int, scale, zero []float32) {
+		level, y := cpu.Active(), dst[lo:hi]
+		widen(y, lo)
+		switch {
+		case zero == nil:
+		case len(zero) > 1:
+			vec.SubF32(level, y, y, zero)
+		case zero[0] != 0:
+			vec.SubScalarF32(level, y, y, zero[0])
 		}
-		s, level := p.Grid.Scale(run), cpu.Active()
-		for lo := first; lo < end; lo += 4 * kit.LoopBlock {
-			hi := min(end, lo+4*kit.LoopBlock)
-			widen(level, dst[lo:hi], src[lo:hi])
-			if p.Zero != nil && p.Zero[s] != 0 {
-				vec.SubScalarF32(level, dst[lo:hi], dst[lo:hi], p.Zero[s])
-			}
-			vec.MulScalarF32(level, dst[lo:hi], dst[lo:hi], p.Scale[s])
+		if len(scale) > 1 {
+			vec.MulF32(level, y, y, scale)
+		} else {
+			vec.MulScalarF32(level, y, y, scale[0])
 		}
 	})
-	return nil
 }

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/onward-ml/onward/internal/testing/optest"
@@ -69,4 +70,45 @@ func TestDynamicQuantizeLinear(t *testing.T) {
 	optest.WantAll(t, "DynamicQuantizeLinear", 11, nil, []tensor.Value{optest.Tensor([]uint8{153, 255, 0, 26, 221, 179}), tensor.Scalar[float32](5. / 255), tensor.Scalar[uint8](153)}, x)
 	optest.WantAll(t, "DynamicQuantizeLinear", 11, nil, []tensor.Value{optest.Tensor([]uint8{0, 0}), tensor.Scalar[float32](1. / 255), tensor.Scalar[uint8](0)}, optest.Tensor([]float32{0, 0}))
 	optest.WantAll(t, "DynamicQuantizeLinear", 11, nil, []tensor.Value{optest.Tensor([]uint8{}), tensor.Scalar[float32](1. / 255), tensor.Scalar[uint8](0)}, optest.Tensor([]float32{}))
+}
+
+// TestQuantizationAlongAxis compares vector kernels with plain loops, for scales whose runs are short, long, cut or of one element.
+func TestQuantizationAlongAxis(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, shape := range [][]int{{3, 5, 4}, {40, 5, 1}, {300, 7}, {2, 3, 200}, {2, 130, 5}, {1, 1000}, {700, 3, 2}, {0, 3}, {3, 0, 2}} {
+		for axis := range shape {
+			n, err := tensor.Elements(shape)
+			if err != nil {
+				t.Fatal(err)
+			}
+			k := shape[axis]
+			x, y, scale := make([]float32, n), make([]int8, n), make([]float32, k)
+			zero, shorts, halves := make([]int8, k), make([]int16, k), make([]tensor.Float16, n)
+			for i := range n {
+				x[i], y[i] = 100*float32(r.NormFloat64()), int8(r.Uint32())
+				halves[i] = tensor.NewFloat16(x[i])
+			}
+			for i := range k {
+				scale[i], zero[i], shorts[i] = 0.5+r.Float32(), int8(r.Uint32()), int16(r.Uint32())
+			}
+			attrs := map[string]any{"axis": axis}
+			for _, z := range []tensor.Value{optest.Tensor(zero, k), optest.Tensor(shorts, k)} {
+				if _, err := optest.Run(t, "QuantizeLinear", 21, attrs, optest.Tensor(x, shape...), optest.Tensor(scale, k), z); err != nil {
+					t.Errorf("%v, axis %d: %v", shape, axis, err)
+				}
+			}
+			half := make([]tensor.Float16, k)
+			for i, v := range scale {
+				half[i] = tensor.NewFloat16(v)
+			}
+			if _, err := optest.Run(t, "QuantizeLinear", 21, attrs, optest.Tensor(halves, shape...), optest.Tensor(half, k), optest.Tensor(zero, k)); err != nil {
+				t.Errorf("%v of float16, axis %d: %v", shape, axis, err)
+			}
+			for _, z := range []tensor.Value{optest.Tensor(zero, k), nil} {
+				if _, err := optest.Run(t, "DequantizeLinear", 21, attrs, optest.Tensor(y, shape...), optest.Tensor(scale, k), z); err != nil {
+					t.Errorf("dequantizing %v, axis %d: %v", shape, axis, err)
+				}
+			}
+		}
+	}
 }

@@ -106,16 +106,23 @@ func (o *QuantizeLinear) Run(c *ir.Call) error {
 		return err
 	}
 	src := tensor.Of[float32](wide)
-	if g := p.Grid; !c.Generic && !g.Vector {
+	if !c.Generic {
+		l := cpu.Active()
 		switch d {
 		case tensor.TypeInt8:
-			return quantizeFast(c, p, tensor.Of[int8](out), src, precision)
+			return quantizeFast(c, p, src, precision, tensor.Of[int8](out))
 		case tensor.TypeUint8:
-			return quantizeFast(c, p, tensor.Of[uint8](out), src, precision)
+			return quantizeFast(c, p, src, precision, tensor.Of[uint8](out))
 		case tensor.TypeInt16:
-			return quantizeShorts(c, p, tensor.Of[int16](out), src, precision, math.MaxInt16, vec.F32ToI16)
+			return quantizeBlocks(c, p, src, precision, func(lo int, v []float32) {
+				vec.ClipF32(l, v, v, math.MinInt16, math.MaxInt16)
+				vec.F32ToI16(l, tensor.Of[int16](out)[lo:lo+len(v)], v)
+			})
 		case tensor.TypeUint16:
-			return quantizeShorts(c, p, tensor.Of[uint16](out), src, precision, math.MaxUint16, vec.F32ToU16)
+			return quantizeBlocks(c, p, src, precision, func(lo int, v []float32) {
+				vec.ClipF32(l, v, v, 0, math.MaxUint16)
+				vec.F32ToU16(l, tensor.Of[uint16](out)[lo:lo+len(v)], v)
+			})
 		}
 	}
 	divide := func(b *kit.QuantBlock, lo, hi int) {
@@ -165,67 +172,52 @@ func (o *QuantizeLinear) Run(c *ir.Call) error {
 	return kit.ConvertInto(c, out, scaled, tensor.ConvertOptions{Saturate: o.Saturate})
 }
 
-// quantizeFast quantizes runs with a common scale with a vector kernel.
-func quantizeFast[T int8 | uint8](c *ir.Call, p *kit.QuantParams, dst []T, src []float32, precision tensor.DType) error {
-	kit.ReduceEach(c, p.Grid.Runs, p.Grid.Length, func(run int) {
-		lo, hi := p.Grid.Bounds(run)
-		if lo == hi {
-			return
-		}
-		s, zero := p.Grid.Scale(run), T(0)
-		if p.Zero != nil {
-			zero = T(p.Zero[s])
-		}
-		if !kit.IsHalf(precision) {
-			quant.Quantize(cpu.Active(), dst[lo:hi], src[lo:hi], p.Scale[s], zero)
-			return
-		}
-		var quotients [kit.LoopBlock]float32
-		for ; lo < hi; lo += kit.LoopBlock {
-			y := dst[lo:min(hi, lo+kit.LoopBlock)]
-			v := quotients[:len(y)]
-			divideRounded(v, src[lo:lo+len(y)], p.Scale[s], precision)
-			quant.Quantize(cpu.Active(), y, v, 1, zero)
-		}
-	})
-	return nil
-}
-
-// divideRounded stores the quotients of at most [kit.LoopBlock] elements, rounded to a type of lower precision.
-func divideRounded(dst, x []float32, scale float32, precision tensor.DType) {
-	var bits [kit.LoopBlock]uint16
-	l, half := cpu.Active(), bits[:len(dst)]
-	vec.DivScalarF32(l, dst, x, scale)
-	switch precision {
-	case tensor.TypeFloat16:
-		vec.F32ToF16(l, half, dst)
-		vec.F16ToF32(l, dst, half)
-	case tensor.TypeBFloat16:
-		vec.F32ToBF16(l, half, dst)
-		vec.BF16ToF32(l, dst, half)
+// quantizeFast quantizes with vector kernels.
+func quantizeFast[T int8 | uint8](c *ir.Call, p *kit.QuantParams, src []float32, precision tensor.DType, dst []T) error {
+	if p.Grid.Vector || kit.IsHalf(precision) {
+		return quantizeBlocks(c, p, src, precision, func(lo int, v []float32) { quant.Quantize(cpu.Active(), dst[lo:lo+len(v)], v, 1, 0) })
 	}
+	return p.EachRun(c, p.Grid.Length, func(lo, hi int, scale, zero []float32) {
+		z := T(0)
+		if zero != nil {
+			z = T(zero[0])
+		}
+		quant.Quantize(cpu.Active(), dst[lo:hi], src[lo:hi], scale[0], z)
+	})
 }
 
-// quantizeShorts is quantizeFast for 16-bit integers.
-func quantizeShorts[T int16 | uint16](c *ir.Call, p *kit.QuantParams, dst []T, src []float32, precision tensor.DType, most float32, narrow func(l cpu.Level, dst []T, x []float32)) error {
-	kit.ReduceEach(c, p.Grid.Runs, p.Grid.Length, func(run int) {
-		var rounded [kit.LoopBlock]float32
-		l, s, zero := cpu.Active(), p.Grid.Scale(run), float32(0)
-		if p.Zero != nil {
-			zero = p.Zero[s]
+// quantizeBlocks computes the quotients of blocks, rounded to a type of lower precision and then to integers, plus their zero points,
+// which store limits and converts.
+//
+//go:noinline
+func quantizeBlocks(c *ir.Call, p *kit.QuantParams, src []float32, precision tensor.DType, store func(lo int, v []float32)) error {
+	return p.EachRun(c, kit.LoopBlock, func(lo, hi int, scale, zero []float32) {
+		var values [kit.LoopBlock]float32
+		var bits [kit.LoopBlock]uint16
+		l, v, half := cpu.Active(), values[:hi-lo], bits[:hi-lo]
+		if len(scale) == 1 {
+			vec.DivScalarF32(l, v, src[lo:hi], scale[0])
+		} else {
+			vec.DivF32(l, v, src[lo:hi], scale)
 		}
-		first, end := p.Grid.Bounds(run)
-		for lo := first; lo < end; lo += kit.LoopBlock {
-			y := dst[lo:min(end, lo+kit.LoopBlock)]
-			v := rounded[:len(y)]
-			divideRounded(v, src[lo:lo+len(y)], p.Scale[s], precision)
-			vec.RoundEvenF32(l, v, v)
-			vec.AddScalarF32(l, v, v, zero)
-			vec.ClipF32(l, v, v, -most-1, most)
-			narrow(l, y, v)
+		switch precision {
+		case tensor.TypeFloat16:
+			vec.F32ToF16(l, half, v)
+			vec.F16ToF32(l, v, half)
+		case tensor.TypeBFloat16:
+			vec.F32ToBF16(l, half, v)
+			vec.BF16ToF32(l, v, half)
 		}
+		vec.RoundEvenF32(l, v, v)
+		switch len(zero) {
+		case 0:
+		case 1:
+			vec.AddScalarF32(l, v, v, zero[0])
+		default:
+			vec.AddF32(l, v, v, zero)
+		}
+		store(lo, v)
 	})
-	return nil
 }
 
 // quantizeInts stores the quotients of a block, rounded, shifted by the zero point and limited to

@@ -161,6 +161,9 @@ func (q *Quantization) Params(c *ir.Call, shape []int) (*QuantParams, error) {
 		}
 		p.Zero = tensor.Of[float32](wide)
 	}
+	if q.BlockSize == 0 && len(p.Scale) > 1 && !c.Generic {
+		return p, p.repeatShort(c, Product(shape))
+	}
 	return p, nil
 }
 
@@ -173,30 +176,78 @@ var quantBlocks = sync.Pool{New: func() any { return new(QuantBlock) }}
 
 // EachBlock calls fn for blocks of at most LoopBlock elements, with a scale and a zero point per
 // element.
+//
+//go:noinline
 func (p *QuantParams) EachBlock(c *ir.Call, fn func(b *QuantBlock, lo, hi int)) error {
-	g := p.Grid
-	ReduceEach(c, g.Runs, g.Length, func(run int) {
+	return p.EachRun(c, LoopBlock, func(lo, hi int, scale, zero []float32) {
 		b := quantBlocks.Get().(*QuantBlock)
 		defer quantBlocks.Put(b)
+		for _, x := range []struct{ dst, from []float32 }{{b.Scale[:hi-lo], scale}, {b.Zero[:hi-lo], zero}} {
+			if len(x.from) == 1 {
+				RepeatOf(x.dst, x.from[0])
+			} else {
+				copy(x.dst, x.from)
+			}
+		}
+		fn(b, lo, hi)
+	})
+}
+
+// EachRun calls fn for at most that many elements from lo to hi, with one scale and zero point or one
+// per element. zero is nil if there are no zero points.
+func (p *QuantParams) EachRun(c *ir.Call, most int, fn func(lo, hi int, scale, zero []float32)) error {
+	g := p.Grid
+	ReduceEach(c, g.Runs, g.Length, func(run int) {
 		first, end := g.Bounds(run)
 		s := g.Scale(run)
-		if !g.Vector {
-			RepeatOf(b.Scale[:min(LoopBlock, end-first)], p.Scale[s])
-			if p.Zero != nil {
-				RepeatOf(b.Zero[:min(LoopBlock, end-first)], p.Zero[s])
-			}
-		}
-		for lo := first; lo < end; lo += LoopBlock {
-			hi := min(end, lo+LoopBlock)
+		for lo := first; lo < end; lo += most {
+			hi := min(end, lo+most)
+			at, n := s, 1
 			if g.Vector {
-				copy(b.Scale[:hi-lo], p.Scale[s+lo-first:])
-				if p.Zero != nil {
-					copy(b.Zero[:hi-lo], p.Zero[s+lo-first:])
-				}
+				at, n = s+lo-first, hi-lo
 			}
-			fn(b, lo, hi)
+			if p.Zero == nil {
+				fn(lo, hi, p.Scale[at:][:n], nil)
+			} else {
+				fn(lo, hi, p.Scale[at:][:n], p.Zero[at:][:n])
+			}
 		}
 	})
+	return c.Err()
+}
+
+// repeatShort gives each element its scale and zero point if runs along an axis are short, in runs of
+// about shortRuns elements or as many as the scales of an axis serve.
+func (p *QuantParams) repeatShort(c *ir.Call, n int) error {
+	const shortRuns, most = 128, 1 << 16
+	g := p.Grid
+	inner := 1
+	if !g.Vector {
+		inner = g.Length
+	}
+	period := len(p.Scale) * inner
+	if g.Length >= shortRuns || period > most || period == 0 {
+		return nil
+	}
+	length := min((LoopBlock+period-1)/period*period, max(n, 1))
+	for _, list := range []*[]float32{&p.Scale, &p.Zero} {
+		if *list == nil {
+			continue
+		}
+		all, err := ir.ScratchOf[float32](c, length)
+		if err != nil {
+			return err
+		}
+		for i, v := range (*list)[:(min(period, length)+inner-1)/inner] {
+			RepeatOf(all[i*inner:min((i+1)*inner, length)], v)
+		}
+		for at := period; at < length; at *= 2 {
+			copy(all[at:], all[:at])
+		}
+		*list = all
+	}
+	runs := (n + length - 1) / length
+	p.Grid = &quantGrid{Runs: runs, Length: length, group: max(n, 1), perGroup: max(runs, 1), Vector: true, Scale: func(int) int { return 0 }}
 	return nil
 }
 

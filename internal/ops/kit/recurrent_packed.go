@@ -146,7 +146,7 @@ func (p *RecurrentWeights) each(fn func(stage, row, column int)) {
 type recurrentSteps struct {
 	*RecurrentRun[float32]
 	p       *RecurrentWeights
-	x       [][]float32 // per direction: products of the input plus biases, which become the gates
+	x       [][]float32  // per direction: products of the input plus biases, which become the gates
 	h       [2][]float32 // before and after the step, [direction][item][hidden]
 	second  []float32    // LSTM: the cell state, GRU: the reset state; of the same shape
 	sums    []float32    // per unit of work, for products of several items
