@@ -233,7 +233,7 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 		g.e("DECQ CX")
 		g.e("JNZ one%s", suffix)
 	}
-	narrow := masked && ar.float
+	narrow := masked && !ar.temp
 	if narrow { // without columns in the second vector, half of the work
 		g.e("CMPW %d(DX), $0", tMask+2)
 		g.e("JEQ narrow")

@@ -241,14 +241,19 @@ func (p *QuantParams) repeatShort(c *ir.Call, n int) error {
 		for i, v := range (*list)[:(min(period, length)+inner-1)/inner] {
 			RepeatOf(all[i*inner:min((i+1)*inner, length)], v)
 		}
-		for at := period; at < length; at *= 2 {
-			copy(all[at:], all[:at])
-		}
+		Repeat(all, period)
 		*list = all
 	}
 	runs := (n + length - 1) / length
 	p.Grid = &quantGrid{Runs: runs, Length: length, group: max(n, 1), perGroup: max(runs, 1), Vector: true, Scale: func(int) int { return 0 }}
 	return nil
+}
+
+// Repeat fills x with its first n elements.
+func Repeat[T any](x []T, n int) {
+	for ; n > 0 && n < len(x); n *= 2 {
+		copy(x[n:], x[:n])
+	}
 }
 
 // RoundTo rounds float32 numbers to a type of lower precision.

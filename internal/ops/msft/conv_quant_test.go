@@ -38,6 +38,13 @@ func TestQuantizedProductsPrepared(t *testing.T) {
 	for i := range bias {
 		bias[i] = int32(i*1001 - 9)
 	}
+	for _, cols := range []int{1, 3, 16, 200} { // several short lines at a time, the last ones fewer
+		for _, s := range []*tensor.Tensor{scale, reals(cols)} {
+			for _, b := range []tensor.Value{nil, reals(cols)} {
+				optest.PreparedExactly(t, msDomain+"MatMulIntegerToFloat", nil, []int{1}, bytes(2, 600, k), signed(bytes(k, cols)), scale, s, zero, nil, b)
+			}
+		}
+	}
 	for _, rows := range []int{0, 1, 19} {
 		optest.PreparedExactly(t, msDomain+"DynamicQuantizeMatMul", nil, []int{1}, reals(2, rows, k), bytes(k, n), reals(n), bytes(n), reals(n))
 		optest.PreparedExactly(t, msDomain+"MatMulIntegerToFloat", nil, []int{1}, bytes(rows, k), signed(bytes(k, n)), scale, reals(n), zero, signed(bytes(n)), reals(n))

@@ -43,28 +43,42 @@ func (p *quantizedProduct) reals(c *ir.Call, y []float32) error {
 	if len(y) == 0 {
 		return nil
 	}
-	factors, err := ir.ScratchOf[float32](c, len(scales))
+	// Short lines that share their scales are computed several at a time, with repeated factors and biases.
+	rows, lines := 1, len(y)/cols
+	if !c.Generic && (len(scales) == 1 || len(scales) == cols) {
+		rows = min(lines, max(1, kit.LoopBlock/cols))
+	}
+	factors, err := ir.ScratchOf[float32](c, len(scales)*rows)
 	if err != nil {
 		return err
 	}
 	for i, s := range scales {
 		factors[i] = p.aScale * s
 	}
-	kit.ReduceEach(c, len(y)/cols, cols, func(line int) {
+	if rows > 1 {
+		if bias != nil {
+			one := bias
+			if bias, err = ir.ScratchOf[float32](c, cols*rows); err != nil {
+				return err
+			}
+			copy(bias, one)
+			kit.Repeat(bias, cols)
+		}
+		if len(scales) == 1 {
+			factors = factors[:1]
+		}
+		kit.Repeat(factors, len(scales))
+		kit.ReduceEach(c, (lines+rows-1)/rows, cols*rows, func(i int) {
+			p.scaleLines(y, i*rows*cols, min(lines*cols, (i+1)*rows*cols), factors, bias)
+		})
+		return nil
+	}
+	kit.ReduceEach(c, lines, cols, func(line int) {
 		_, mb := p.shape.At(min(line/max(1, p.shape.M), p.shape.Count()-1))
 		at, step := q.Line(mb, 0)
 		row, sums := y[line*cols:][:cols], p.sums[line*cols:][:cols]
 		if !c.Generic {
-			l := cpu.Active()
-			vec.I32ToF32(l, row, sums)
-			if step == 0 {
-				vec.MulScalarF32(l, row, row, factors[at])
-			} else {
-				vec.MulF32(l, row, row, factors[at:][:cols])
-			}
-			if bias != nil {
-				vec.AddF32(l, row, row, bias)
-			}
+			p.scaleLines(y, line*cols, (line+1)*cols, factors[at:][:1+step*(cols-1)], bias)
 			return
 		}
 		for j, s := range sums {
@@ -75,6 +89,20 @@ func (p *quantizedProduct) reals(c *ir.Call, y []float32) error {
 		}
 	})
 	return nil
+}
+
+// scaleLines stores the sums [lo, hi) times one factor or one each, plus biases.
+func (p *quantizedProduct) scaleLines(y []float32, lo, hi int, factors, bias []float32) {
+	l, v := cpu.Active(), y[lo:hi]
+	vec.I32ToF32(l, v, p.sums[lo:hi])
+	if len(factors) == 1 {
+		vec.MulScalarF32(l, v, v, factors[0])
+	} else {
+		vec.MulF32(l, v, v, factors[:len(v)])
+	}
+	if bias != nil {
+		vec.AddF32(l, v, v, bias[:len(v)])
+	}
 }
 
 // oneScale reads a scale that must have exactly one element.
