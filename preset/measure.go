@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/onward-ml/onward/backend"
@@ -132,7 +133,8 @@ func measure(ctx context.Context, open func(context.Context) (*backend.Rep, erro
 }
 
 func median(x []time.Duration) time.Duration {
-	s := slices.Sorted(slices.Values(x))
+	s := slices.Clone(x)
+	sort.Slice(s, func(i, k int) bool { return s[i] < s[k] })
 	n := len(s)
 	if n%2 == 1 {
 		return s[n/2]

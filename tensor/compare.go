@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 	"math/cmplx"
@@ -344,7 +345,7 @@ func (c *comparison) sparse(path string, got, want *Sparse) error {
 	gp, wp := got.positions(), want.positions()
 	all := slices.Clone(gp)
 	all = append(all, wp...)
-	slices.Sort(all)
+	slices.SortFunc(all, cmp.Compare)
 	all = slices.Compact(all)
 	return c.tensors(path, pick(got.Values, gp, all), pick(want.Values, wp, all))
 }

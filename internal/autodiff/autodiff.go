@@ -444,10 +444,11 @@ func (b *builder) expand(n *onnx.Node) error {
 		stack = append(stack, b.e.scopes.Reads(b.nodes[i])...)
 	}
 	order := make([]int, 0, len(between))
-	for i := range between {
-		order = append(order, i)
+	for i := range b.nodes {
+		if between[i] {
+			order = append(order, i)
+		}
 	}
-	slices.Sort(order)
 
 	// If the inputs are other tensors than those named by xs and zs, the nodes are repeated for
 	// them. value maps the original names to the names of the repeated values.

@@ -1,8 +1,9 @@
 package exec
 
 import (
+	"cmp"
 	"math"
-	"sort"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -32,7 +33,7 @@ func newLayout(groups []group, size []int) *layout {
 			order = append(order, i)
 		}
 	}
-	sort.SliceStable(order, func(a, b int) bool { return size[order[a]] > size[order[b]] })
+	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(size[b], size[a]), a-b) })
 	// Groups that have been placed, sorted by offset. Only those with intersecting lifetimes
 	// matter.
 	placed := make([]int, 0, len(order))
@@ -51,10 +52,11 @@ func newLayout(groups []group, size []int) *layout {
 		}
 		l.offset[i] = at
 		l.total = max(l.total, at+need)
-		k := sort.Search(len(placed), func(k int) bool { return l.offset[placed[k]] > at })
-		placed = append(placed, 0)
-		copy(placed[k+1:], placed[k:])
-		placed[k] = i
+		k := slices.IndexFunc(placed, func(j int) bool { return l.offset[j] > at })
+		if k < 0 {
+			k = len(placed)
+		}
+		placed = slices.Insert(placed, k, i)
 	}
 	return l
 }

@@ -102,12 +102,11 @@ func einsumTerms(equation string) (terms []string, out string) {
 	}
 	var single []rune // indices that come once, in order
 	all := strings.ReplaceAll(left, ",", "")
-	for _, l := range strings.ReplaceAll(all, ".", "") {
+	for l := 'A'; l <= 'z'; l++ {
 		if strings.Count(all, string(l)) == 1 {
 			single = append(single, l)
 		}
 	}
-	slices.Sort(single)
 	if strings.Contains(left, "...") {
 		out = "..."
 	}

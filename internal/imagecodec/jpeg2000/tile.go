@@ -4,7 +4,6 @@ import (
 	"math"
 	"math/bits"
 	"slices"
-	"sort"
 
 	"github.com/onward-ml/onward/internal/imagecodec"
 )
@@ -57,7 +56,7 @@ func (d *j2k) tile(index int, stop func() error) error {
 	x0, y0 := max(d.tx+tx*d.tw, d.x0), max(d.ty+ty*d.th, d.y0)
 	x1, y1 := min(d.tx+(tx+1)*d.tw, d.x1), min(d.ty+(ty+1)*d.th, d.y1)
 	res := make([][]j2kResolution, len(d.comps))
-	var list []j2kPrecinct
+	var list []*j2kPrecinct
 	for i := range d.comps {
 		c := &d.comps[i]
 		box := [4]int{ceilDiv(x0, c.dx), ceilDiv(y0, c.dy), ceilDiv(x1, c.dx), ceilDiv(y1, c.dy)}
@@ -77,9 +76,9 @@ func (d *j2k) tile(index int, stop func() error) error {
 		}
 		return [5]int{a.res, a.comp, a.index}
 	}
-	sort.Slice(list, func(i, j int) bool {
-		k, l := key(&list[i]), key(&list[j])
-		return slices.Compare(k[:], l[:]) < 0
+	slices.SortFunc(list, func(a, b *j2kPrecinct) int {
+		k, l := key(a), key(b)
+		return slices.Compare(k[:], l[:])
 	})
 	if err := readPackets(t, list, stop); err != nil {
 		return err
@@ -99,7 +98,7 @@ func (d *j2k) tile(index int, stop func() error) error {
 
 // divide splits a component of a tile into resolutions, subbands, precincts and code blocks
 // (annex B).
-func (d *j2k) divide(list []j2kPrecinct, comp int, p *j2kParams, box [4]int, tx0, ty0 int) ([]j2kResolution, []j2kPrecinct, error) {
+func (d *j2k) divide(list []*j2kPrecinct, comp int, p *j2kParams, box [4]int, tx0, ty0 int) ([]j2kResolution, []*j2kPrecinct, error) {
 	c, co, q := &d.comps[comp], &p.coding[comp], &p.quant[comp]
 	area := (box[2] - box[0]) * (box[3] - box[1])
 	room := area/16 + 4096 // largest number of parts, so that memory is bounded by the area
@@ -150,7 +149,7 @@ func (d *j2k) divide(list []j2kPrecinct, comp int, p *j2kParams, box [4]int, tx0
 		room -= wide * high
 		for i := range wide * high {
 			x, y := firstX+i%wide, firstY+i/wide
-			pr := j2kPrecinct{comp: comp, res: r, index: i, x: tx0, y: ty0}
+			pr := &j2kPrecinct{comp: comp, res: r, index: i, x: tx0, y: ty0}
 			if x<<px > rs.x0 {
 				pr.x = x << px << (co.levels - r) * c.dx
 			}
@@ -280,7 +279,7 @@ func (r *packetReader) marker(low byte, n int) {
 }
 
 // readPackets reads the packets of a tile. Missing packets at the end are accepted.
-func readPackets(t *j2kTile, list []j2kPrecinct, stop func() error) error {
+func readPackets(t *j2kTile, list []*j2kPrecinct, stop func() error) error {
 	r := &packetReader{data: t.data}
 	order := func(layer int, p *j2kPrecinct) error {
 		if err := stop(); err != nil {
@@ -294,7 +293,7 @@ func readPackets(t *j2kTile, list []j2kPrecinct, stop func() error) error {
 				if len(r.data) == 0 {
 					return nil
 				}
-				if err := order(layer, &list[i]); err != nil {
+				if err := order(layer, list[i]); err != nil {
 					return err
 				}
 			}
@@ -313,7 +312,7 @@ func readPackets(t *j2kTile, list []j2kPrecinct, stop func() error) error {
 				if len(r.data) == 0 {
 					return nil
 				}
-				if err := order(layer, &list[i+k]); err != nil {
+				if err := order(layer, list[i+k]); err != nil {
 					return err
 				}
 			}

@@ -105,12 +105,13 @@ func (op *Sampling) filter(c *ir.Call, row []float32) {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(i, j int) int {
+	slices.SortFunc(order, func(i, j int) int {
 		meter.Check(8)
+		larger := cmp.Compare(row[i], row[j])
 		if op.Custom {
-			i, j = j, i
+			larger = -larger
 		}
-		return cmp.Compare(row[i], row[j])
+		return cmp.Or(larger, i-j)
 	})
 	top := slices.Max(row)
 	p, sum := make([]float64, len(row)), 0.0

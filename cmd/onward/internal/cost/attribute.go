@@ -1,6 +1,7 @@
 package cost
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -80,7 +81,7 @@ func (c *Costs) Attribute(run []Executed) []Group {
 				}
 			}
 		}
-		slices.Sort(g.Nodes)
+		slices.SortFunc(g.Nodes, cmp.Compare)
 		c.sum(g)
 	}
 	return groups

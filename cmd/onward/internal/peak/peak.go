@@ -6,6 +6,7 @@ package peak
 import (
 	"runtime"
 	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -65,7 +66,7 @@ func sizes(list []cpu.Cache, threads int) []int64 {
 		}
 	}
 	r = append(r, min(max(2*largest, leastCopy), mostMemory))
-	slices.Sort(r)
+	sort.Slice(r, func(i, k int) bool { return r[i] < r[k] })
 	return slices.Compact(r)
 }
 
