@@ -233,7 +233,7 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 		g.e("DECQ CX")
 		g.e("JNZ one%s", suffix)
 	}
-	narrow := masked && !ar.temp
+	narrow := masked && !ar.temp && !ar.half
 	if narrow { // without columns in the second vector, half of the work
 		g.e("CMPW %d(DX), $0", tMask+2)
 		g.e("JEQ narrow")
@@ -471,7 +471,7 @@ func addRows(f *file, i isa) {
 
 // rowsHalf is the height of the largest tile that reads B in binary16. For more rows, B is widened
 // once.
-const rowsHalf = 4
+const rowsHalf, rowsHalfAVX512 = 4, 8
 
 func writeGemm(dir string) {
 	writeGemmFor(dir, "amd64", isas)
@@ -489,7 +489,11 @@ func writeGemmFor(dir, arch string, isas []isa) {
 		}
 		dis.WriteString("\t}\n}\n")
 		fmt.Fprintf(&dis, "\n// tileHalf%s is tile%s for B in binary16.\nfunc tileHalf%s(rows int, t *tileF32) {\n\tswitch rows {\n", i.name, i.name, i.name)
-		for mr := 1; mr <= rowsHalf; mr++ {
+		half := rowsHalf
+		if i.width == 16 {
+			half = rowsHalfAVX512
+		}
+		for mr := 1; mr <= half; mr++ {
 			fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", mr, gemmTile(f, i, mr, fusedF16))
 		}
 		dis.WriteString("\t}\n}\n")

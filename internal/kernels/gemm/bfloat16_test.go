@@ -196,7 +196,7 @@ func TestBF16Pauses(t *testing.T) {
 		if !cpu.BFloat16(l) {
 			t.Skip("the level has no instructions for bfloat16")
 		}
-		scratch := make([]float32, a.ScratchLen(m))
+		scratch := make([]float32, a.ScratchLen(l, m))
 		testkit.CheckPauses(t, func() { F32(l, a, a.Whole(), scratch) })
 		if got := testing.AllocsPerRun(3, func() { F32(l, a, a.Whole(), scratch) }); got != 0 {
 			t.Errorf("%g allocations per call, want 0", got)
@@ -219,7 +219,7 @@ func BenchmarkBF16(b *testing.B) {
 		l := cpu.Active()
 		run := func(name string, a *Args[float32], rounded bool) {
 			b.Run(fmt.Sprintf("%s/%dx%dx%d", name, m, n, k), func(b *testing.B) {
-				scratch := make([]float32, a.ScratchLen(m))
+				scratch := make([]float32, a.ScratchLen(l, m))
 				for b.Loop() {
 					if rounded {
 						a.RoundRows(l, a.Rounded, 0, m)

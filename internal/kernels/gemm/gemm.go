@@ -37,7 +37,8 @@ const (
 	maxVectorRows = 2    // rows that are multiplied without tiles, at most
 	blockM        = 252  // rows per block, at most
 	packedM       = 504  // the same if panels are packed for each block, which takes as long as a few rows
-	maxHalfRows   = 4    // rows for which tiles read binary16 directly, at most
+	maxHalfRows   = 4    // rows for which tiles read binary16 directly, at most; on AVX-512 twice maxHalfTile
+	maxHalfTile   = 8    // rows of the largest tile that reads binary16, on AVX-512
 	thenPanels    = 4    // panels after which Then is applied, so that it reads the sums from the cache
 	halfK         = 256  // K per block of widened panels, so that they stay in the first-level cache
 )
@@ -194,9 +195,9 @@ func packRows[T Number](dst, a []T, lda, k0, k, m0, m int) {
 }
 
 // kBlock returns the number of terms of K that are summed before the sums are stored in C.
-func (a *Args[T]) kBlock(rows int) int {
+func (a *Args[T]) kBlock(level cpu.Level, rows int) int {
 	limit := blockK
-	if a.Half != nil && rows > maxHalfRows && rows <= tileRows {
+	if a.widens(level, rows) && rows <= tileRows {
 		limit = halfK
 	} else if rows <= tileRows { // one tile of rows: a panel is not reused, so sum over more of K
 		limit = MaxKC
@@ -210,29 +211,39 @@ func (a *Args[T]) kBlock(rows int) int {
 
 // packB reports whether panels of B are packed during the multiplication: the tiles cannot read a
 // transposed matrix, and several tiles of rows read a compact panel faster.
-func (a *Args[T]) packB(rows int) bool {
-	return a.Half != nil && rows > maxHalfRows || a.Half == nil && !a.Packed && (a.TransB || rows > 2*tileRows)
+func (a *Args[T]) packB(level cpu.Level, rows int) bool {
+	return a.widens(level, rows) || a.Half == nil && !a.Packed && (a.TransB || rows > 2*tileRows)
+}
+
+// widens reports whether binary16 panels are widened to float32 before the multiplication, because
+// several tiles of rows read them.
+func (a *Args[T]) widens(level cpu.Level, rows int) bool {
+	most := maxHalfRows
+	if level == cpu.AVX512 {
+		most = 2 * maxHalfTile
+	}
+	return a.Half != nil && rows > most
 }
 
 // ScratchLen returns the number of scratch elements of a call for rows rows: 0 if A and B are used
 // in place.
-func (a *Args[T]) ScratchLen(rows int) int {
+func (a *Args[T]) ScratchLen(level cpu.Level, rows int) int {
 	if a.BF16 != nil {
 		return scratchBF16(rows, a.K, a.Rounded != nil)
 	}
-	n, kc := 0, a.kBlock(rows)
+	n, kc := 0, a.kBlock(level, rows)
 	if a.TransA {
 		n += min(rows, blockM) * kc
 	} else if a.copyA(rows) {
 		n += min(rows, blockM) * copyStride(kc)
 	}
-	if a.packB(rows) {
+	if a.packB(level, rows) {
 		n += PanelWidth * kc
 	}
 	return n
 }
 
-// Generic computes a block in plain Go. scratch has a.ScratchLen(rows) elements; if it is nil,
+// Generic computes a block in plain Go. scratch has a.ScratchLen(level, rows) elements; if it is nil,
 // Generic allocates it.
 func Generic[T Number](a *Args[T], blk Block, scratch []T) {
 	a.run(cpu.Generic, blk, scratch)
@@ -251,7 +262,7 @@ type tile[T Number] struct {
 	lda, ldb, ldc int
 	acc           bool // add to C
 	ep            *Epilogue[T]
-	half          []uint16 // replaces b for at most maxHalfRows rows
+	half          []uint16 // replaces b
 	row, col      int      // coordinates of the tile in the result; the epilogue's slices start at 0
 	next          []T      // probable b of the next call, or what will be packed into it, for prefetching; or nil
 	ldnext        int      // elements between the rows of next
@@ -270,8 +281,8 @@ func (a *Args[T]) run(level cpu.Level, blk Block, scratch []T) {
 		a.then(level, blk)
 		return
 	}
-	kc := a.kBlock(rows)
-	if need := a.ScratchLen(rows); len(scratch) < need {
+	kc := a.kBlock(level, rows)
+	if need := a.ScratchLen(level, rows); len(scratch) < need {
 		scratch = make([]T, need)
 	}
 	most := machine().blockRows(kc)
@@ -284,7 +295,7 @@ func (a *Args[T]) run(level cpu.Level, blk Block, scratch []T) {
 		}
 		sa, scratch = scratch[:n], scratch[n:]
 	}
-	packB := a.packB(rows)
+	packB := a.packB(level, rows)
 	if packB {
 		sb = scratch[:PanelWidth*kc]
 		if sa == nil {
@@ -320,7 +331,7 @@ func (a *Args[T]) run(level cpu.Level, blk Block, scratch []T) {
 				t.cols = min(PanelWidth, a.N-t.col)
 				t.next = nil
 				switch {
-				case a.Half != nil && rows <= maxHalfRows:
+				case a.Half != nil && !packB:
 					t.half, t.ldb = a.Half[(p*a.K+k0)*PanelWidth:][:t.k*PanelWidth], PanelWidth
 				case a.Half != nil:
 					widen(level, sb[:t.k*PanelWidth], a.Half[(p*a.K+k0)*PanelWidth:])
@@ -571,7 +582,7 @@ func (a *Args[T]) asRow() *Args[T] {
 
 func blockF32(level cpu.Level, a *Args[float32], b Block) {
 	s := scratchF32.Get().(*[]float32)
-	if n := a.ScratchLen(b.Row1 - b.Row0); cap(*s) < n {
+	if n := a.ScratchLen(level, b.Row1-b.Row0); cap(*s) < n {
 		*s = make([]float32, n)
 	}
 	F32(level, a, b, (*s)[:cap(*s)])

@@ -55,7 +55,11 @@ func panelAVX512(t *tile[float32]) {
 			add = ptr(e.Add[t.row*e.LdAdd+t.col:])
 		}
 	}
-	tiles := (t.rows + rowsAVX512 - 1) / rowsAVX512
+	most := rowsAVX512
+	if t.half != nil {
+		most = maxHalfTile
+	}
+	tiles := (t.rows + most - 1) / most
 	for i, r := 0, 0; i < tiles; i++ {
 		next := t.rows * (i + 1) / tiles
 		k.a, k.b, k.c = at(a, r*t.lda), b, at(c, r*t.ldc)

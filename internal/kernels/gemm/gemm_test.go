@@ -290,7 +290,8 @@ func TestHalf(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 		r := rand.New(rand.NewPCG(9, 9))
 		halves := func() float32 { return float32(r.IntN(4001)-2000) / 512 }
-		for _, s := range []shape{{m: 1, n: 70, k: 300, packed: true}, {m: 20, n: 33, k: 600, packed: true, ep: 63}, {m: 1, n: 40, k: 0, packed: true, ep: 2}, {m: 40, n: 32, k: 7, packed: true, ep: 8}, {m: 2, n: 33, k: 5000, packed: true, ep: 31}, {m: 3, n: 50, k: 70, packed: true, ep: 63}, {m: 4, n: 65, k: 33, packed: true}, {m: 5, n: 65, k: 33, packed: true}} {
+		for _, s := range []shape{{m: 1, n: 70, k: 300, packed: true}, {m: 20, n: 33, k: 600, packed: true, ep: 63}, {m: 1, n: 40, k: 0, packed: true, ep: 2}, {m: 40, n: 32, k: 7, packed: true, ep: 8}, {m: 2, n: 33, k: 5000, packed: true, ep: 31}, {m: 3, n: 50, k: 70, packed: true, ep: 63}, {m: 4, n: 65, k: 33, packed: true}, {m: 5, n: 65, k: 33, packed: true},
+			{m: 6, n: 10, k: 40, packed: true}, {m: 7, n: 64, k: 129, packed: true, ep: 63}, {m: 8, n: 70, k: 20, packed: true}, {m: 13, n: 65, k: 1100, packed: true, ep: 31}, {m: 17, n: 40, k: 70, packed: true}} {
 			check(t, s, testkit.High, 0, 0x1p-24, halves, func(a *Args[float32]) {
 				a.Half = make([]uint16, len(a.B))
 				if !PackHalf(l, a.Half, a.B) {
@@ -320,7 +321,7 @@ func TestPauses(t *testing.T) {
 		if l == cpu.Generic {
 			t.Skip("Go code is preemptible")
 		}
-		scratch := make([]float32, a.ScratchLen(n))
+		scratch := make([]float32, a.ScratchLen(l, n))
 		testkit.CheckPauses(t, func() { F32(l, a, Block{0, 14, 0, 1}, scratch) })
 		testkit.CheckPauses(t, func() { F32(l, a, a.Whole(), scratch) })
 	})
@@ -329,7 +330,7 @@ func TestPauses(t *testing.T) {
 func TestNoAllocations(t *testing.T) {
 	const n = 50
 	a := &Args[float32]{M: n, N: n, K: n, A: make([]float32, n*n), LdA: n, B: make([]float32, n*n), LdB: n, TransB: true, TransA: true, C: make([]float32, n*n), LdC: n}
-	scratch := make([]float32, a.ScratchLen(n))
+	scratch := make([]float32, a.ScratchLen(cpu.Active(), n))
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 		if got := testing.AllocsPerRun(20, func() { F32(l, a, a.Whole(), scratch) }); got != 0 {
 			t.Errorf("%v allocations with scratch", got)
@@ -346,7 +347,7 @@ func BenchmarkHalf(b *testing.B) {
 		} else {
 			a.B = make([]float32, PackedLen(k, n))
 		}
-		scratch := make([]float32, a.ScratchLen(1))
+		scratch := make([]float32, a.ScratchLen(cpu.Active(), 1))
 		b.Run(fmt.Sprintf("1x4096x4096/half=%v", half), func(b *testing.B) {
 			for b.Loop() {
 				F32(cpu.Active(), a, a.Whole(), scratch)
@@ -392,7 +393,7 @@ func BenchmarkF32(b *testing.B) {
 					a.LdB = s.k
 				}
 				blk := a.Whole()
-				scratch := make([]float32, a.ScratchLen(s.m))
+				scratch := make([]float32, a.ScratchLen(cpu.Active(), s.m))
 				for b.Loop() {
 					F32(l, a, blk, scratch)
 				}

@@ -59,6 +59,18 @@ func tile3x32F16AVX512(t *tileF32)
 func tile4x32F16AVX512(t *tileF32)
 
 //go:noescape
+func tile5x32F16AVX512(t *tileF32)
+
+//go:noescape
+func tile6x32F16AVX512(t *tileF32)
+
+//go:noescape
+func tile7x32F16AVX512(t *tileF32)
+
+//go:noescape
+func tile8x32F16AVX512(t *tileF32)
+
+//go:noescape
 func tile1x16F32AVX2(t *tileF32)
 
 //go:noescape
@@ -133,6 +145,14 @@ func tileHalfAVX512(rows int, t *tileF32) {
 		tile3x32F16AVX512(t)
 	case 4:
 		tile4x32F16AVX512(t)
+	case 5:
+		tile5x32F16AVX512(t)
+	case 6:
+		tile6x32F16AVX512(t)
+	case 7:
+		tile7x32F16AVX512(t)
+	case 8:
+		tile8x32F16AVX512(t)
 	}
 }
 

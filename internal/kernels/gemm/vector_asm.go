@@ -45,7 +45,7 @@ func vectorAsm(level cpu.Level, a *Args[float32], blk Block) bool {
 // stream, and 15 to 20 % less in a second from the caches.
 func rowOfPanels(level cpu.Level, a *Args[float32], blk Block) {
 	var sum [2 * PanelWidth]float32
-	steps := a.kBlock(1)
+	steps := a.kBlock(level, 1)
 	for p := blk.Panel0; p < blk.Panel1; {
 		n := min(2, blk.Panel1-p)
 		clear(sum[:n*PanelWidth])

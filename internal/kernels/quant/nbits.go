@@ -215,7 +215,7 @@ func (g *NBitsArgs) compute(level cpu.Level, form nbitsForm, rows *blockRows, p0
 			j := pi * PanelWidth
 			a := gemm.Args[float32]{M: g.M, N: min(group*PanelWidth, p.N-j), K: p.K, A: g.A, LdA: g.LdA, B: panels, Packed: true, C: g.C[j:], LdC: g.LdC}
 			if scratch == nil {
-				scratch = make([]float32, a.ScratchLen(g.M))
+				scratch = make([]float32, a.ScratchLen(level, g.M))
 			}
 			gemm.F32(level, &a, a.Whole(), scratch)
 		}
