@@ -209,6 +209,10 @@ func MoveGather(c *ir.Call, dst, src MoveBuf, outer, srcOuter int, idx []int, bl
 	if outer == 0 || len(idx) == 0 || block == 0 {
 		return
 	}
+	if w := dst.Width; w == 16 || w > 1 && block > 1 { // blocks are copied, of whatever type
+		moveGatherOf(c, dst.Raw, src.Raw, outer, srcOuter*w, idx, block*w)
+		return
+	}
 	switch dst.Width {
 	case 0:
 		moveGatherOf(c, dst.Strs, src.Strs, outer, srcOuter, idx, block)
@@ -220,8 +224,6 @@ func MoveGather(c *ir.Call, dst, src MoveBuf, outer, srcOuter int, idx []int, bl
 		moveGatherOf(c, MoveOf[uint32](dst), MoveOf[uint32](src), outer, srcOuter, idx, block)
 	case 8:
 		moveGatherOf(c, MoveOf[uint64](dst), MoveOf[uint64](src), outer, srcOuter, idx, block)
-	case 16:
-		moveGatherOf(c, MoveOf[[2]uint64](dst), MoveOf[[2]uint64](src), outer, srcOuter, idx, block)
 	}
 }
 

@@ -17,6 +17,19 @@ import (
 // must have different offsets in dst. The caller has checked that the box lies
 // within both.
 func MoveStrided(c *ir.Call, dst, src MoveBuf, shape, dstStride []int, dstOff int, srcStride []int, srcOff int) {
+	if dst.Width == 16 { // as pairs of elements
+		double := func(x []int, last int) []int {
+			r := make([]int, len(x)+1)
+			for k, v := range x {
+				r[k] = 2 * v
+			}
+			r[len(x)] = last
+			return r
+		}
+		dst.Width, src.Width = 8, 8
+		shape, dstStride, srcStride = append(slices.Clone(shape), 2), double(dstStride, 1), double(srcStride, 1)
+		dstOff, srcOff = 2*dstOff, 2*srcOff
+	}
 	p := newStridedPlan(shape, dstStride, srcStride)
 	if p == nil {
 		return
@@ -45,8 +58,6 @@ func MoveStrided(c *ir.Call, dst, src MoveBuf, shape, dstStride []int, dstOff in
 		stridedRun(c, p, MoveOf[uint32](dst), MoveOf[uint32](src))
 	case 8:
 		stridedRun(c, p, MoveOf[uint64](dst), MoveOf[uint64](src))
-	case 16:
-		stridedRun(c, p, MoveOf[[2]uint64](dst), MoveOf[[2]uint64](src))
 	}
 }
 
