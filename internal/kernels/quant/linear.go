@@ -77,6 +77,9 @@ func sum4(x uint32) int32 {
 	return int32((x&even+x>>8&even)*0x10001>>16) - 4*128
 }
 
+// SumU8 returns the sum of at most 1<<24 bytes.
+func SumU8(l cpu.Level, x []uint8) uint32 { return sumU8(l, x) }
+
 func sumU8Generic(x []uint8) (s uint32) {
 	for ; len(x) >= 8; x = x[8:] { // four sums of pairs in 16 bits each, then their sum in the highest
 		const even = 0x00ff00ff00ff00ff

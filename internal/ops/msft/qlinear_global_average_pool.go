@@ -1,11 +1,10 @@
 package msft
 
 import (
-	"encoding/binary"
-
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/quant"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -72,10 +71,7 @@ func (p *QLinearGlobalAveragePool) Run(c *ir.Call) error {
 	}
 	src, dst := x.Bytes(), y.Bytes()
 	scale := in.scale / (float32(plane) * out.scale)
-	quantize := func(i int, sum int64) {
-		v := [1]float32{float32(sum-int64(plane)*int64(in.zero)) * scale}
-		out.quantize(dst[i:i+1], v[:])
-	}
+	mean := func(sum int64) float32 { return float32(sum-int64(plane)*int64(in.zero)) * scale }
 	if p.ChannelsLast {
 		if !c.Generic && 255*plane < 1<<24 {
 			kit.ReduceSpans(c, n*((ch+averaged-1)/averaged), plane*averaged, func(lo, hi int) {
@@ -95,18 +91,28 @@ func (p *QLinearGlobalAveragePool) Run(c *ir.Call) error {
 			var sums [step]int64
 			sumColumns(sums[:min(step, ch-k)], src[i/across*plane*ch:][:plane*ch][k:], ch, in.signed)
 			for j, v := range sums[:min(step, ch-k)] {
-				quantize(i/across*ch+k+j, v)
+				at, m := i/across*ch+k+j, [1]float32{mean(v)}
+				out.quantize(dst[at:at+1], m[:])
 			}
 		})
 		return nil
+	}
+	level := cpu.Active()
+	if c.Generic {
+		level = cpu.Generic
 	}
 	kit.ReduceSpans(c, n*ch, plane, func(lo, hi int) {
 		if !c.Generic && plane > 0 && plane <= vec.MostRowsF32 {
 			done := in.averageRows(dst[lo:hi], &out, src[lo*plane:hi*plane], plane, scale)
 			lo += done
 		}
-		for i := lo; i < hi; i++ {
-			quantize(i, sumBytes(src[i*plane:][:plane], in.signed))
+		var means [64]float32
+		for ; lo < hi; lo += len(means) {
+			m := means[:min(len(means), hi-lo)]
+			for i := range m {
+				m[i] = mean(sumBytes(level, src[(lo+i)*plane:][:plane], in.signed))
+			}
+			out.quantize(dst[lo:lo+len(m)], m)
 		}
 	})
 	return nil
@@ -149,31 +155,28 @@ func (q *byteQuant) averageColumns(dst []byte, to *byteQuant, src []byte, ld, ro
 	to.quantize(dst, s)
 }
 
-// sumBytes returns the sum of the bytes as integers, eight at a time.
-func sumBytes(b []byte, signed bool) int64 {
-	const even = 0x00ff00ff00ff00ff
-	var sum, flip int64
-	var turn uint64
-	if signed { // x + 128 is the byte with its top bit flipped
-		turn, flip = 0x8080808080808080, 128
+var topBits = func() (x [1024]byte) {
+	for i := range x {
+		x[i] = 0x80
 	}
-	n := int64(len(b))
-	for len(b) >= 8 {
-		var lanes uint64 // four 16-bit sums, which cannot overflow for 128 pairs of bytes
-		for range 128 {
-			if len(b) < 8 {
-				break
-			}
-			x := binary.LittleEndian.Uint64(b) ^ turn
-			lanes += x&even + x>>8&even
-			b = b[8:]
+	return x
+}()
+
+// sumBytes returns the sum of the bytes as integers.
+func sumBytes(l cpu.Level, b []byte, signed bool) (sum int64) {
+	var buf [len(topBits)]byte
+	for len(b) > 0 {
+		n := min(len(b), len(buf))
+		part := b[:n]
+		if signed { // x + 128 as an unsigned byte
+			part = buf[:n]
+			vec.AddU8(l, part, b[:n], topBits[:n])
+			sum -= int64(n) * 128
 		}
-		sum += int64(lanes&0xffff + lanes>>16&0xffff + lanes>>32&0xffff + lanes>>48)
+		sum += int64(quant.SumU8(l, part))
+		b = b[n:]
 	}
-	for _, x := range b {
-		sum += int64(x ^ byte(turn))
-	}
-	return sum - n*flip
+	return sum
 }
 
 // sumColumns returns the sums of the first columns of a matrix of bytes, as integers.
