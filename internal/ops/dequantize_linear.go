@@ -2,6 +2,7 @@ package ops
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/fail"
@@ -86,11 +87,11 @@ func (o *DequantizeLinear) Run(c *ir.Call) error {
 	case tensor.TypeUint16:
 		err = dequantizeInts(c, p, dst, tensor.Of[uint16](x), vec.U16ToF32)
 	case tensor.TypeInt32:
-		widen := vec.I32ToF32
-		if slices.ContainsFunc(p.Zero, func(z float32) bool { return z != 0 }) { // float32 would round the element before the subtraction
-			widen = nil
+		if !c.Generic && slices.ContainsFunc(p.Zero, func(z float32) bool { return z != 0 }) {
+			err = dequantizeShifted(c, p, dst, tensor.Of[int32](x))
+			break
 		}
-		err = dequantizeInts(c, p, dst, tensor.Of[int32](x), widen)
+		err = dequantizeInts(c, p, dst, tensor.Of[int32](x), vec.I32ToF32)
 	default:
 		var wide *tensor.Tensor
 		if wide, err = kit.ToScratch(c, x, tensor.TypeFloat32); err != nil {
@@ -139,10 +140,35 @@ func dequantizeFast(c *ir.Call, p *kit.QuantParams, dst []float32, widen func(y 
 		case zero[0] != 0:
 			vec.SubScalarF32(level, y, y, zero[0])
 		}
-		if len(scale) > 1 {
-			vec.MulF32(level, y, y, scale)
-		} else {
-			vec.MulScalarF32(level, y, y, scale[0])
-		}
+		multiply(y, scale)
 	})
+}
+
+// dequantizeShifted subtracts zero points in float64, since float32 would round the elements first.
+func dequantizeShifted(c *ir.Call, p *kit.QuantParams, dst []float32, src []int32) error {
+	type buffers [2][kit.LoopBlock]float64
+	pool := sync.Pool{New: func() any { return new(buffers) }}
+	return p.EachRun(c, kit.LoopBlock, func(lo, hi int, scale, zero []float32) {
+		b := pool.Get().(*buffers)
+		defer pool.Put(b)
+		level, x, z := cpu.Active(), b[0][:hi-lo], b[1][:hi-lo]
+		vec.I32ToF64(level, x, src[lo:hi])
+		if len(zero) > 1 {
+			vec.F32ToF64(level, z, zero)
+		} else {
+			kit.RepeatOf(z, float64(zero[0]))
+		}
+		vec.SubF64(level, x, x, z)
+		vec.F64ToF32(level, dst[lo:hi], x)
+		multiply(dst[lo:hi], scale)
+	})
+}
+
+// multiply multiplies x by one scale or one each.
+func multiply(x, scale []float32) {
+	if len(scale) > 1 {
+		vec.MulF32(cpu.Active(), x, x, scale)
+	} else {
+		vec.MulScalarF32(cpu.Active(), x, x, scale[0])
+	}
 }

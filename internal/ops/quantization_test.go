@@ -104,6 +104,16 @@ func TestQuantizationAlongAxis(t *testing.T) {
 			if _, err := optest.Run(t, "QuantizeLinear", 21, attrs, optest.Tensor(halves, shape...), optest.Tensor(half, k), optest.Tensor(zero, k)); err != nil {
 				t.Errorf("%v of float16, axis %d: %v", shape, axis, err)
 			}
+			ints, wide := make([]int32, n), make([]int32, k)
+			for i := range ints {
+				ints[i] = int32(r.Uint32())
+			}
+			for i := range wide {
+				wide[i] = int32(r.Uint32())
+			}
+			if _, err := optest.Run(t, "DequantizeLinear", 21, attrs, optest.Tensor(ints, shape...), optest.Tensor(scale, k), optest.Tensor(wide, k)); err != nil {
+				t.Errorf("dequantizing int32 %v, axis %d: %v", shape, axis, err)
+			}
 			for _, z := range []tensor.Value{optest.Tensor(zero, k), nil} {
 				if _, err := optest.Run(t, "DequantizeLinear", 21, attrs, optest.Tensor(y, shape...), optest.Tensor(scale, k), z); err != nil {
 					t.Errorf("dequantizing %v, axis %d: %v", shape, axis, err)

@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -59,13 +60,21 @@ func (o *QLinearSoftmax) Run(c *ir.Call) error {
 	// exps[d] is the exponential of an element d quantization steps below the maximum.
 	var exps [256]float64
 	for i := range exps {
-		exps[i] = math.Exp(-float64(i) * float64(in.scale))
+		exps[i] = -float64(i) * float64(in.scale)
 	}
+	level := cpu.Active()
+	if c.Generic {
+		level = cpu.Generic
+	}
+	vec.ExpF64(level, exps[:], exps[:])
 	whole := math.Floor(float64(1 / out.scale))
 	if o.Exact {
 		whole = 1 / float64(out.scale)
 	}
 	src, dst := x.Bytes(), y.Bytes()
+	if !c.Generic && s.Inner == 1 && s.N > 0 && s.N <= shortSoftmax {
+		return shortSoftmaxRows(c, dst, src, s.N, &exps, whole, &out)
+	}
 	return s.EachLine(c, func(base, m int) {
 		for j := range m {
 			if !c.Generic {
@@ -94,6 +103,9 @@ func (o *QLinearSoftmax) Run(c *ir.Call) error {
 		}
 	})
 }
+
+// shortSoftmax is the number of elements up to which a row has too few equal bytes for a table.
+const shortSoftmax = 256
 
 // softmaxBytes computes the line that begins dst and src. In a long line, most bytes occur more than
 // once, so that it maps them by a table. Four maxima and sums hide the latency of the operations.
@@ -158,6 +170,53 @@ func softmaxBytes(c *ir.Call, dst, src []byte, s kit.AxisSpan, exps *[256]float6
 			dst[k] = results[src[k]]
 		}
 	}
+}
+
+// shortSoftmaxRows computes rows of n elements, at most shortSoftmax.
+func shortSoftmaxRows(c *ir.Call, dst, src []byte, n int, exps *[256]float64, whole float64, out *byteQuant) error {
+	l, flip := cpu.Active(), byte(0)
+	if out.signed {
+		flip = 0x80
+	}
+	c.Parallel(len(src)/n, max(1, kit.GrainCheap/(8*n)), func(lo, hi int) {
+		var powers [shortSoftmax]float64
+		var values [2 * shortSoftmax]float32
+		for block := len(values) / n; lo < hi; lo += block {
+			from, to := lo*n, min(lo+block, hi)*n
+			v := values[:to-from]
+			for at := 0; at < len(v); at += n {
+				row, power, scaled := src[from+at:][:n], powers[:n], v[at:][:n]
+				top := byte(0)
+				switch {
+				case n < 4*kit.ShortRow:
+					for _, b := range row {
+						top = max(top, b^flip)
+					}
+				case out.signed:
+					top = byte(vec.ReduceMaxI8(l, memory.FromRaw[int8](row))) ^ flip
+				default:
+					top = vec.ReduceMaxU8(l, row)
+				}
+				var s0, s1 float64 // two sums hide the latency of the additions
+				k := 0
+				for ; k+1 < n; k += 2 {
+					p, q := exps[top-(row[k]^flip)], exps[top-(row[k+1]^flip)]
+					power[k], power[k+1] = p, q
+					s0, s1 = s0+p, s1+q
+				}
+				if k < n {
+					power[k] = exps[top-(row[k]^flip)]
+					s0 += power[k]
+				}
+				factor := whole / (s0 + s1)
+				for k, p := range power {
+					scaled[k] = float32(p * factor)
+				}
+			}
+			out.narrow(l, dst[from:to], v, 1)
+		}
+	})
+	return c.Err()
 }
 
 // rows dequantizes, normalizes and quantizes blocks of rows, so that each block stays in
