@@ -245,6 +245,7 @@ func writeVec(dir string) {
 	add("exp", cells{})
 	add("norm", normRows{})
 	add("fused", axpyRows{})
+	add("doubles", subRows{})
 	writeTranspose(dir)
 	for _, f := range families {
 		writeFamily(dir, "vec", f, by[f])

@@ -80,3 +80,78 @@ func axpyRowsF32(_ cpu.Level, dst []float32, dstStep int, x []float32, xStep, n 
 }
 
 func (axpyRows) neon() bool { return true }
+
+// subRows subtracts a multiple of the row x from each row of dst, of float64. The ends of rows are masked with K5.
+type subRows struct{}
+
+func (subRows) emit(f *file, i isa) {
+	if i.width != 16 {
+		return
+	}
+	g := f.function("subRowsF64"+i.name, i, []arg{{"dst", "*float64"}, {"dstStep", "int"}, {"x", "*float64"}, {"n", "int"}, {"s", "*float64"}, {"sStep", "int"}, {"rows", "int"}}, nil)
+	for _, p := range [][2]string{{"dst", "R10"}, {"dstStep", "R8"}, {"x", "R11"}, {"n", "R12"}, {"s", "BX"}, {"sStep", "R9"}, {"rows", "R13"}} {
+		g.arg(p[0], p[1])
+	}
+	g.e("SHLQ $3, R8")
+	g.e("SHLQ $3, R9")
+	g.e("MOVQ R12, CX")
+	g.e("ANDQ $7, CX")
+	g.e("MOVQ $-1, AX")
+	g.e("BZHIQ CX, AX, AX")
+	g.e("KMOVW AX, K5")
+	g.e("SUBQ CX, R12")
+	g.e("MOVQ CX, DX")
+	g.label("row")
+	g.op("VBROADCASTSD", "(BX)", 0)
+	g.e("MOVQ R10, DI")
+	g.e("MOVQ R11, SI")
+	g.e("MOVQ R12, CX")
+	g.e("TESTQ CX, CX")
+	g.e("JZ rest")
+	g.label("vector")
+	g.op("VMOVUPD", "(DI)", 1)
+	g.op("VFNMADD231PD", "(SI)", 0, 1)
+	g.op("VMOVUPD", 1, "(DI)")
+	g.e("ADDQ $64, SI")
+	g.e("ADDQ $64, DI")
+	g.e("SUBQ $8, CX")
+	g.e("JNZ vector")
+	g.label("rest")
+	g.e("TESTQ DX, DX")
+	g.e("JZ next")
+	g.e("VMOVUPD.Z (DI), K5, Z1")
+	g.e("VMOVUPD.Z (SI), K5, Z2")
+	g.op("VFNMADD231PD", 2, 0, 1)
+	g.e("VMOVUPD Z1, K5, (DI)")
+	g.label("next")
+	g.e("ADDQ R8, R10")
+	g.e("ADDQ R9, BX")
+	g.e("DECQ R13")
+	g.e("JNZ row")
+	g.e("VZEROUPPER")
+	g.e("RET")
+}
+
+func (subRows) neon() bool { return false }
+
+func (subRows) dispatch([]isa) string {
+	return `
+func subRowsF64(l cpu.Level, dst []float64, dstStep int, x, s []float64, sStep, rows int) {
+	if l != cpu.AVX512 {
+		subRowsF64Generic(dst, dstStep, x, s, sStep, rows)
+		return
+	}
+	for at, most := 0, max(1, chunk/len(x)); at < rows; at += most {
+		subRowsF64AVX512(&dst[at*dstStep], dstStep, &x[0], len(x), &s[at*sStep], sStep, min(most, rows-at))
+	}
+}
+`
+}
+
+func (subRows) noasm() string {
+	return `
+func subRowsF64(_ cpu.Level, dst []float64, dstStep int, x, s []float64, sStep, rows int) {
+	subRowsF64Generic(dst, dstStep, x, s, sStep, rows)
+}
+`
+}

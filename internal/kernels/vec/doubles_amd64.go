@@ -21,6 +21,9 @@ func logF64AVX512(dst *float64, x *float64, n int)
 //go:noescape
 func powF32AVX512(dst *float32, x *float32, y *float32, n int)
 
+//go:noescape
+func subRowsF64AVX512(dst *float64, dstStep int, x *float64, n int, s *float64, sStep int, rows int)
+
 func uniformsF64(l cpu.Level, dst []float64, words []uint32) {
 	words = words[:2*len(dst)]
 	switch l {
@@ -69,4 +72,14 @@ func powF32(l cpu.Level, dst []float32, x []float32, y []float32) {
 		dst, x, y = dst[n:], x[n:], y[n:]
 	}
 	powF32Generic(dst, x, y)
+}
+
+func subRowsF64(l cpu.Level, dst []float64, dstStep int, x, s []float64, sStep, rows int) {
+	if l != cpu.AVX512 {
+		subRowsF64Generic(dst, dstStep, x, s, sStep, rows)
+		return
+	}
+	for at, most := 0, max(1, chunk/len(x)); at < rows; at += most {
+		subRowsF64AVX512(&dst[at*dstStep], dstStep, &x[0], len(x), &s[at*sStep], sStep, min(most, rows-at))
+	}
 }

@@ -13,3 +13,7 @@ func expF64(_ cpu.Level, dst []float64, x []float64) { expF64Generic(dst, x) }
 func logF64(_ cpu.Level, dst []float64, x []float64) { logF64Generic(dst, x) }
 
 func powF32(_ cpu.Level, dst []float32, x []float32, y []float32) { powF32Generic(dst, x, y) }
+
+func subRowsF64(_ cpu.Level, dst []float64, dstStep int, x, s []float64, sStep, rows int) {
+	subRowsF64Generic(dst, dstStep, x, s, sStep, rows)
+}

@@ -52,6 +52,32 @@ func axpyRowsF32Generic(dst []float32, dstStep int, x []float32, xStep, n int, s
 	}
 }
 
+// SubRowsF64 subtracts from rows of dst, dstStep elements apart, the multiples of x by elements of s, sStep elements apart:
+//
+//	for i := range rows {
+//		for j, v := range x {
+//			dst[i*dstStep+j] -= s[i*sStep] * v
+//		}
+//	}
+//
+// Products may be rounded before the subtraction or not.
+func SubRowsF64(l cpu.Level, dst []float64, dstStep int, x, s []float64, sStep, rows int) {
+	if rows <= 0 || len(x) == 0 {
+		return
+	}
+	_, _ = dst[(rows-1)*dstStep+len(x)-1], s[(rows-1)*sStep]
+	subRowsF64(l, dst, dstStep, x, s, sStep, rows)
+}
+
+func subRowsF64Generic(dst []float64, dstStep int, x, s []float64, sStep, rows int) {
+	for i := range rows {
+		f, d := s[i*sStep], dst[i*dstStep:][:len(x)]
+		for j, v := range x {
+			d[j] -= f * v
+		}
+	}
+}
+
 // MulAddF32 computes
 //
 //	b, c = b[:len(dst)], c[:len(dst)]

@@ -43,3 +43,37 @@ func TestAxpyRows(t *testing.T) {
 		}
 	})
 }
+
+// TestSubRows compares with loops.
+func TestSubRows(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l level) {
+		rng := rand.New(rand.NewPCG(9, 8))
+		numbers := func(n int) []float64 {
+			x := make([]float64, n)
+			for i := range x {
+				x[i] = rng.NormFloat64()
+			}
+			return x
+		}
+		for n := 1; n < 40; n++ {
+			for _, rows := range []int{0, 1, 3, 2*chunk/n + 1} {
+				if rows > 3 && n%11 != 0 {
+					continue
+				}
+				dstStep, sStep := n+2, 1+n%3
+				dst, x, s := numbers(max(0, rows-1)*dstStep+n), numbers(n), numbers(max(0, rows-1)*sStep+1)
+				want := slices.Clone(dst)
+				subRowsF64Generic(want, dstStep, x, s, sStep, rows)
+				testkit.Sides(func(name string, side testkit.Side) {
+					got := testkit.GuardedCopy(t, dst, side, 0)
+					SubRowsF64(l, got, dstStep, testkit.GuardedCopy(t, x, side, 0), testkit.GuardedCopy(t, s, side, 0), sStep, rows)
+					for i, v := range got {
+						if d := v - want[i]; max(d, -d) > 1e-14 {
+							t.Fatalf("%d rows of %d, %s: element %d is %g, want %g", rows, n, name, i, v, want[i])
+						}
+					}
+				})
+			}
+		}
+	})
+}

@@ -44,7 +44,7 @@ func transposedInverses(c *ir.Call, x, y []float64, shape []int, cofactors bool)
 	if err != nil {
 		return err
 	}
-	pivots := make([]int, n)
+	pivots, factors := make([]int, n), make([]float64, n)
 	for ; len(x) > 0; x, y = x[n*n:], y[n*n:] {
 		det := 1.0
 		if cofactors {
@@ -60,7 +60,7 @@ func transposedInverses(c *ir.Call, x, y []float64, shape []int, cofactors bool)
 			}
 		}
 		copy(work, x[:n*n])
-		if err := kit.Invert(c, work, n, pivots); err != nil {
+		if err := kit.Invert(c, work, n, pivots, factors); err != nil {
 			return err
 		}
 		for i := range n {

@@ -22,7 +22,7 @@ func TestInvert(t *testing.T) {
 			a[(i+1)%n*n+i] += 40
 		}
 		inverse := slices.Clone(a)
-		if err := Invert(c, inverse, n, make([]int, n)); err != nil {
+		if err := Invert(c, inverse, n, make([]int, n), make([]float64, n)); err != nil {
 			t.Fatal(err)
 		}
 		for i := range n {
@@ -38,7 +38,7 @@ func TestInvert(t *testing.T) {
 		}
 	}
 	singular := []float64{1, 2, 2, 4}
-	if err := Invert(c, singular, 2, make([]int, 2)); err != nil {
+	if err := Invert(c, singular, 2, make([]int, 2), make([]float64, 2)); err != nil {
 		t.Fatal(err)
 	}
 	if slices.ContainsFunc(singular, func(v float64) bool { return v-v == 0 }) {

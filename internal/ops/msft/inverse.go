@@ -53,12 +53,12 @@ func invert[T kit.RealFloat](c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	pivots := make([]int, n)
+	pivots, factors := make([]int, n), make([]float64, n)
 	for at := 0; at < len(x); at += n * n {
 		for i, v := range x[at:][:n*n] {
 			a[i] = float64(v)
 		}
-		if err := kit.Invert(c, a, n, pivots); err != nil {
+		if err := kit.Invert(c, a, n, pivots, factors); err != nil {
 			return err
 		}
 		for i, v := range a {
