@@ -3,6 +3,7 @@ package ops
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"testing"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -421,4 +422,48 @@ func TestTransposeOfPowersOfTwo(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestTileByDefinition compares repetitions of short and long rows, of elements of several sizes, with the definition.
+func TestTileByDefinition(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		rank := rapid.IntRange(1, 5).Draw(rt, "rank")
+		dims, rep := rapid.SliceOfN(rapid.IntRange(0, 6), rank, rank).Draw(rt, "dims"), rapid.SliceOfN(rapid.IntRange(0, 4), rank, rank).Draw(rt, "repeats")
+		if rapid.Bool().Draw(rt, "long rows") {
+			dims[rank-1] *= 30
+		}
+		switch rapid.IntRange(0, 4).Draw(rt, "type") {
+		case 0:
+			checkTile(t, dims, rep, func(i int) uint8 { return uint8(i) })
+		case 1:
+			checkTile(t, dims, rep, func(i int) int16 { return int16(i) })
+		case 2:
+			checkTile(t, dims, rep, func(i int) float32 { return float32(i) })
+		case 3:
+			checkTile(t, dims, rep, func(i int) complex128 { return complex(float64(i), -float64(i)) })
+		default:
+			checkTile(t, dims, rep, func(i int) string { return strconv.Itoa(i) })
+		}
+	})
+}
+
+func checkTile[T tensor.Element](t *testing.T, dims, rep []int, element func(i int) T) {
+	t.Helper()
+	shape, repeats := make([]int, len(dims)), make([]int64, len(dims))
+	for i, d := range dims {
+		shape[i], repeats[i] = d*rep[i], int64(rep[i])
+	}
+	x, want := make([]T, kit.Product(dims)), make([]T, kit.Product(shape))
+	for i := range x {
+		x[i] = element(i)
+	}
+	in, out := kit.Strides(dims), kit.Strides(shape)
+	for i := range want {
+		at := 0
+		for k, s := range out {
+			at += i / s % shape[k] % dims[k] * in[k]
+		}
+		want[i] = x[at]
+	}
+	optest.Want(t, "Tile", 13, nil, optest.Tensor(want, shape...), optest.Tensor(x, dims...), optest.Int64s(repeats...))
 }

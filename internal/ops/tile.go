@@ -6,7 +6,6 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
-	"github.com/onward-ml/onward/tensor"
 )
 
 // Tile repeats a tensor along each dimension, as often as input repeats specifies
@@ -113,20 +112,64 @@ func (op *Tile) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	return tileInto(c, dst, src, x, rep, shape)
+	tileShort(c, dst, src, x.Shape(), rep)
+	dst.Done()
+	return nil
+}
+
+// tileShort is tileInto. If the last dimension is short, it is repeated first, and then blocks of the result are copied to the places
+// that repeat them, from the inner dimensions to the outer ones.
+func tileShort(c *ir.Call, dst, src kit.MoveBuf, dims, rep []int) {
+	shape := make([]int, len(dims))
+	var d, r []int
+	for i, n := range dims {
+		if len(d) > 0 && rep[i] == 1 { // one dimension with the one before
+			d[len(d)-1] *= n
+			shape[len(d)-1] *= n
+			continue
+		}
+		shape[len(d)] = n * rep[i]
+		d, r = append(d, n), append(r, rep[i])
+	}
+	dims, rep, shape = d, r, shape[:len(d)]
+	last := len(rep) - 1
+	if dst.Width == 0 || last < 1 || dims[last]*dst.Width > kit.NarrowRow || kit.Product(rep[:last]) == 1 || kit.Product(shape) == 0 {
+		tileInto(c, dst, src, dims, rep, shape)
+		return
+	}
+	first := make([]int, len(rep))
+	for i := range last {
+		first[i] = 1
+	}
+	first[last] = rep[last]
+	tileInto(c, dst, src, dims, first, shape)
+	out := kit.Strides(shape)
+	for i := last - 1; i >= 0; i-- {
+		block := dims[i] * out[i] * dst.Width
+		c.Parallel(kit.Product(dims[:i]), max(1, kit.GrainCheap/(rep[i]*block)), func(lo, hi int) {
+			for k := lo; k < hi; k++ {
+				at, rest := 0, k
+				for d := i - 1; d >= 0; d-- {
+					at += rest % dims[d] * out[d]
+					rest /= dims[d]
+				}
+				kit.Repeat(dst.Raw[at*dst.Width:][:rep[i]*block], block)
+			}
+		})
+	}
 }
 
 // tileInto writes a repeated tensor. Every dimension becomes two, of which the outer one repeats. Repetitions of short rows come before
 // all dimensions, so that many rows are copied at a time.
-func tileInto(c *ir.Call, dst, src kit.MoveBuf, x *tensor.Tensor, rep, shape []int) error {
-	in, out := kit.Strides(x.Shape()), kit.Strides(shape)
+func tileInto(c *ir.Call, dst, src kit.MoveBuf, dims, rep, shape []int) {
+	in, out := kit.Strides(dims), kit.Strides(shape)
 	var box, to, from []int
 	for i, r := range rep {
-		box = append(box, r, x.Dim(i))
-		to = append(to, out[i]*x.Dim(i), out[i])
+		box = append(box, r, dims[i])
+		to = append(to, out[i]*dims[i], out[i])
 		from = append(from, 0, in[i])
 	}
-	if n := len(rep) - 1; n >= 0 && x.Dim(n)*dst.Width <= kit.NarrowRow {
+	if n := len(rep) - 1; n >= 0 && dims[n]*dst.Width <= kit.NarrowRow {
 		for _, s := range [][]int{box, to, from} {
 			apart := make([]int, 0, len(s))
 			for first := range 2 {
@@ -138,6 +181,4 @@ func tileInto(c *ir.Call, dst, src kit.MoveBuf, x *tensor.Tensor, rep, shape []i
 		}
 	}
 	kit.MoveStrided(c, dst, src, box, to, 0, from, 0)
-	dst.Done()
-	return nil
 }

@@ -296,8 +296,19 @@ func MoveMapped(c *ir.Call, dst, src MoveBuf, maps [][]int, from, to int) {
 		moveMappedOf(c, MoveOf[uint32](dst), MoveOf[uint32](src), maps, from, to)
 	case 8:
 		moveMappedOf(c, MoveOf[uint64](dst), MoveOf[uint64](src), maps, from, to)
-	case 16:
-		moveMappedOf(c, MoveOf[[2]uint64](dst), MoveOf[[2]uint64](src), maps, from, to)
+	case 16: // as pairs of elements
+		pairs := make([][]int, len(maps)+1)
+		for k, list := range maps {
+			pairs[k] = make([]int, len(list))
+			for i, at := range list {
+				if k == len(maps)-1 && i > from && i < to {
+					at = list[from] + i - from
+				}
+				pairs[k][i] = 2 * at
+			}
+		}
+		pairs[len(maps)] = []int{0, 1}
+		moveMappedOf(c, MoveOf[uint64](dst), MoveOf[uint64](src), pairs, 0, 2)
 	}
 }
 
