@@ -1,10 +1,13 @@
 package ops
 
 import (
+	"math"
 	"slices"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -30,7 +33,13 @@ var _ = kit.Register(&kit.Def{Name: "PRelu", Since: kit.Versions{1, 6, 7, 9, 16}
 	})})
 
 var preluLoops = kit.LoopsOf(kit.Loop2(preluLoop[uint32]), kit.Loop2(preluLoop[uint64]), kit.Loop2(preluLoop[int32]), kit.Loop2(preluLoop[int64]),
-	kit.Loop2(preluLoop[float32]), kit.Loop2(preluLoop[float64]))
+	kit.WithBinary(kit.Loop2(preluLoop[float32]), preluSlopes, vec.LeakyReluF32, func(_ cpu.Level, dst, slopes []float32, x float32) {
+		for i, s := range slopes[:len(dst)] {
+			if dst[i] = x; x < 0 {
+				dst[i] *= s
+			}
+		}
+	}), kit.Loop2(preluLoop[float64]))
 
 // Infer implements [ir.Operator].
 func (*PRelu) Infer(c *ir.InferContext) error { return kit.SameAsInput(c) }
@@ -59,6 +68,17 @@ func (o *PRelu) Run(c *ir.Call) error {
 		return err
 	}
 	return kit.RunLoop(c, l, kit.GrainCheap, out, []*tensor.Tensor{x, slope}, [][]int{x.Shape(), shape})
+}
+
+// preluSlopes is preluLoop without branches, which random signs make hard to predict.
+func preluSlopes(_ cpu.Level, dst, x, slopes []float32) {
+	x, slopes = x[:len(dst)], slopes[:len(dst)]
+	const one = 0x3f800000
+	for i := range dst {
+		bits := math.Float32bits(x[i])
+		negative := uint32(int32(bits) >> 31)
+		dst[i] = x[i] * math.Float32frombits(math.Float32bits(slopes[i])&negative|one&^negative)
+	}
 }
 
 func preluLoop[T kit.RealNumber](dst, a, b []T) {
