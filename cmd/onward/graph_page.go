@@ -58,7 +58,7 @@ func writeGraphPage(html, path string, m *onnx.Model) error {
 			page.Text(valuesText(g, x.In)), page.Text(valuesText(g, x.Out)), countCell(x.MACs), countCell(x.Parameters), shareCell(x.FLOPs, g.FLOPs)})
 	}
 	operators := &page.Table{Caption: "operators", Columns: columns("operator,#nodes,#MACs,#parameters,#share of FLOPs")}
-	for _, op := range slices.SortedFunc(maps.Keys(ops), func(a, b string) int {
+	for _, op := range text.SortedFunc(maps.Keys(ops), func(a, b string) int {
 		return cmp.Or(cmp.Compare(ops[b].flops, ops[a].flops), ops[b].count-ops[a].count, strings.Compare(a, b))
 	}) {
 		t := ops[op]

@@ -261,7 +261,7 @@ func (r *inspectJSON) print(w io.Writer, path string) error {
 		}
 		fmt.Fprintf(w, "a run: %s MACs, %s of activations%s\n", text.Count(*r.MACs), text.Bytes(*r.ActivationBytes), free)
 	}
-	ops := slices.SortedFunc(maps.Keys(r.Operators), func(a, b string) int {
+	ops := text.SortedFunc(maps.Keys(r.Operators), func(a, b string) int {
 		return cmp.Or(r.Operators[b]-r.Operators[a], strings.Compare(a, b))
 	})
 	for i, o := range ops {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/onward-ml/onward/cmd/onward/internal/text"
 	"github.com/onward-ml/onward/onnx"
 )
 
@@ -195,7 +196,7 @@ func (g *graph) structure() map[string][sha256.Size]byte {
 }
 
 func (m *matcher) pairs() []Pair {
-	names := slices.SortedFunc(maps.Keys(m.paired), func(x, y string) int {
+	names := text.SortedFunc(maps.Keys(m.paired), func(x, y string) int {
 		if d := m.a.at(x) - m.a.at(y); d != 0 {
 			return d
 		}

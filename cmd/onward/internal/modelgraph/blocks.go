@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/onward-ml/onward/cmd/onward/internal/text"
 	"github.com/onward-ml/onward/onnx"
 )
 
@@ -507,7 +508,7 @@ func (l *level) operators(box, most int) string {
 		count[l.Items[i].Title]++
 		class[l.Items[i].Title] = slices.Index([]int{linearClass, normalClass, poolClass, activationClass}, l.Items[i].Class)
 	}
-	names := slices.SortedFunc(maps.Keys(count), func(a, b string) int {
+	names := text.SortedFunc(maps.Keys(count), func(a, b string) int {
 		return cmp.Or(cmp.Compare(uint(class[a]), uint(class[b])), count[b]-count[a], strings.Compare(a, b))
 	})
 	var parts []string

@@ -6,7 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"math"
+	"slices"
+	"sort"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -172,4 +175,11 @@ func Scaled(n int64) string {
 		x, prefix = x/1000, p
 	}
 	return fmt.Sprintf("%.3g %s", x, prefix)
+}
+
+// SortedFunc is [slices.SortedFunc] for strings, with the code of sort.Slice, which all types share.
+func SortedFunc(seq iter.Seq[string], compare func(a, b string) int) []string {
+	r := slices.Collect(seq)
+	sort.Slice(r, func(i, k int) bool { return compare(r[i], r[k]) < 0 })
+	return r
 }
