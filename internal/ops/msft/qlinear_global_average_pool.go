@@ -143,12 +143,20 @@ const averaged = 256
 // averageColumns stores the quantized sums of the first columns of a matrix of the given number of rows, ld elements apart, times scale. The
 // sums must be exact in float32.
 func (q *byteQuant) averageColumns(dst []byte, to *byteQuant, src []byte, ld, rows int, scale float32) {
-	var wide, sum [averaged]float32
+	var wide, sum [4 * averaged]float32
 	l, plain := cpu.Active(), byteQuant{scale: 1, signed: q.signed}
-	w, s := wide[:len(dst)], sum[:len(dst)]
-	for r := range rows {
-		plain.widen(l, w, src[r*ld:][:len(dst)])
-		vec.AddF32(l, s, s, w)
+	n, together := len(dst), 1 // rows that are added as one
+	if ld == n {
+		together = len(wide) / n
+	}
+	for r := 0; r < rows; r += together {
+		w := wide[:min(together, rows-r)*n]
+		plain.widen(l, w, src[r*ld:][:len(w)])
+		vec.AddF32(l, sum[:len(w)], sum[:len(w)], w)
+	}
+	s := sum[:n]
+	for k := 1; k < together; k++ {
+		vec.AddF32(l, s, s, sum[k*n:])
 	}
 	vec.SubScalarF32(l, s, s, float32(rows*int(q.zero)))
 	vec.MulScalarF32(l, s, s, scale)
