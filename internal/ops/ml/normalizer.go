@@ -3,7 +3,9 @@ package ml
 import (
 	"math"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -58,13 +60,16 @@ func (op *Normalizer) Run(c *ir.Call) error {
 func normalizeRows[T mlFloat](c *ir.Call, norm string, x []T, y []float32, cols, lo, hi int) {
 	for i := lo; i < hi; i++ {
 		row, out := x[i*cols:][:cols], y[i*cols:][:cols]
+		if f, ok := any(row).([]float32); ok && !c.Generic && cols >= 8 && cols <= 1<<16 && normalizeRow(norm, out, f) {
+			continue
+		}
 		d := 0.0
 		switch norm {
 		case "MAX":
 			d = math.Inf(-1)
 			for lo, hi := range kit.Steps(c, len(row)) {
 				for _, v := range row[lo:hi] {
-					d = math.Max(d, float64(v))
+					d = max(d, float64(v))
 				}
 			}
 		case "L1":
@@ -84,10 +89,40 @@ func normalizeRows[T mlFloat](c *ir.Call, norm string, x []T, y []float32, cols,
 		if d == 0 {
 			d = 1
 		}
+		factor := 1 / d
 		for lo, hi := range kit.Steps(c, len(row)) {
 			for k, v := range row[lo:hi] {
-				out[lo+k] = float32(float64(v) / d)
+				if q := float64(v) * factor; factor-factor == 0 {
+					out[lo+k] = float32(q)
+				} else {
+					out[lo+k] = float32(float64(v) / d)
+				}
 			}
 		}
 	}
+}
+
+// normalizeRow normalizes a row with vector kernels. It returns false, with nothing done, if sums may be out of float32's range.
+func normalizeRow(norm string, y, x []float32) bool {
+	l, d := cpu.Active(), float32(1)
+	switch norm {
+	case "MAX":
+		d = vec.ReduceMaxF32(l, x)
+	case "L1":
+		d = vec.SumAbsF32(l, x)
+	case "L2":
+		d = vec.SumSquaresF32(l, x, 0)
+		if d < 0x1p-100 {
+			return false
+		}
+		d = float32(math.Sqrt(float64(d)))
+	}
+	if !(d <= math.MaxFloat32) {
+		return false
+	}
+	if d == 0 {
+		d = 1
+	}
+	vec.DivScalarF32(l, y, x, d)
+	return true
 }
