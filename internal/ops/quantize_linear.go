@@ -2,6 +2,7 @@ package ops
 
 import (
 	"math"
+	"sync"
 
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/fail"
@@ -186,27 +187,38 @@ func quantizeFast[T int8 | uint8](c *ir.Call, p *kit.QuantParams, src []float32,
 	})
 }
 
+// quotients holds memory for a block of quotients of quantizeBlocks.
+var quotients = sync.Pool{New: func() any { return new([kit.LoopBlock]float32) }}
+
+// roundHalf rounds at most [kit.LoopBlock] elements to float16 or bfloat16.
+func roundHalf(x []float32, d tensor.DType) {
+	var bits [kit.LoopBlock]uint16
+	l, half := cpu.Active(), bits[:len(x)]
+	if d == tensor.TypeFloat16 {
+		vec.F32ToF16(l, half, x)
+		vec.F16ToF32(l, x, half)
+	} else {
+		vec.F32ToBF16(l, half, x)
+		vec.BF16ToF32(l, x, half)
+	}
+}
+
 // quantizeBlocks computes the quotients of blocks, rounded to a type of lower precision and then to integers, plus their zero points,
 // which store limits and converts.
 //
 //go:noinline
 func quantizeBlocks(c *ir.Call, p *kit.QuantParams, src []float32, precision tensor.DType, store func(lo int, v []float32)) error {
 	return p.EachRun(c, kit.LoopBlock, func(lo, hi int, scale, zero []float32) {
-		var values [kit.LoopBlock]float32
-		var bits [kit.LoopBlock]uint16
-		l, v, half := cpu.Active(), values[:hi-lo], bits[:hi-lo]
+		values := quotients.Get().(*[kit.LoopBlock]float32)
+		defer quotients.Put(values)
+		l, v := cpu.Active(), values[:hi-lo]
 		if len(scale) == 1 {
 			vec.DivScalarF32(l, v, src[lo:hi], scale[0])
 		} else {
 			vec.DivF32(l, v, src[lo:hi], scale)
 		}
-		switch precision {
-		case tensor.TypeFloat16:
-			vec.F32ToF16(l, half, v)
-			vec.F16ToF32(l, v, half)
-		case tensor.TypeBFloat16:
-			vec.F32ToBF16(l, half, v)
-			vec.BF16ToF32(l, v, half)
+		if kit.IsHalf(precision) {
+			roundHalf(v, precision)
 		}
 		vec.RoundEvenF32(l, v, v)
 		switch len(zero) {
