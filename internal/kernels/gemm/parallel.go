@@ -1,0 +1,96 @@
+package gemm
+
+import (
+	"sync"
+
+	"github.com/onward-ml/onward/internal/cpu"
+)
+
+// Par calls fn for disjoint ranges that cover [0, n), possibly concurrently.
+type Par func(n int, fn func(lo, hi int))
+
+var scratchF32 = sync.Pool{New: func() any { return new([]float32) }}
+
+// Parallel computes the whole result. par distributes panels, tiles of rows if there are more of
+// them, or both for large products; if it is nil, one call computes everything.
+func Parallel[T Number](par Par, level cpu.Level, a *Args[T]) {
+	f, ok := any(a).(*Args[float32])
+	if ok && hasVector(level) && f.column() {
+		f = f.asRow()
+		a = any(f).(*Args[T])
+	}
+	switch {
+	case !ok:
+		Split(par, a.M, a.N, a.K, 4<<20, func(b Block) { a.run(level, b, nil) })
+	case par == nil:
+		blockF32(level, f, a.Whole())
+	case a.BF16 != nil:
+		const unit = 2 * unitRows
+		Split(par, (a.M+unit-1)/unit, a.N, a.K, 8<<20, func(b Block) {
+			b.Row0, b.Row1 = b.Row0*unit, min(a.M, b.Row1*unit)
+			blockF32(level, f, b)
+		})
+	default:
+		Split(par, a.M, a.N, a.K, 64<<20, func(b Block) { blockF32(level, f, b) })
+	}
+}
+
+// LeastDot is the number of terms from which on a product with one column is computed as dot products of the rows of A.
+const LeastDot = 16
+
+// column reports whether C is one column, of which asRow makes a row.
+func (a *Args[T]) column() bool {
+	return a.N == 1 && a.K >= LeastDot && !a.TransA && !a.Packed && a.Half == nil && a.BF16 == nil && a.LdC == 1 &&
+		(a.TransB || a.LdB == 1) && (a.Add == nil || a.LdAdd == 1)
+}
+
+// asRow returns the product as that of the row Bᵀ and Aᵀ. A panel of a single column would compute 32.
+func (a *Args[T]) asRow() *Args[T] {
+	r := *a
+	r.M, r.N = 1, a.M
+	r.A, r.LdA, r.B, r.LdB, r.TransB = a.B, a.K, a.A, a.LdA, true
+	r.LdC, r.LdAdd = a.M, a.M
+	r.BiasCol, r.BiasRow = a.BiasRow, a.BiasCol
+	return &r
+}
+
+func blockF32(level cpu.Level, a *Args[float32], b Block) {
+	s := scratchF32.Get().(*[]float32)
+	if n := a.ScratchLen(level, b.Row1-b.Row0); cap(*s) < n {
+		*s = make([]float32, n)
+	}
+	F32(level, a, b, (*s)[:cap(*s)])
+	scratchF32.Put(s)
+}
+
+// Split calls fn for blocks that cover an m×n result with sums of k terms. par distributes blocks of
+// at most about work multiplications, so that a run can stop between them, but of no less than one
+// tile.
+func Split(par Par, m, n, k, work int, fn func(Block)) {
+	panels, tiles := Panels(n), (m+tileRows-1)/tileRows
+	most := min(blockM, max(tileRows, work/PanelWidth/max(k, 1)))
+	switch {
+	case par == nil:
+		fn(Block{0, m, 0, panels})
+	case m > most:
+		// Items are panels of blocks of rows, so that neighbours read the same rows of A.
+		blocks := (m + most - 1) / most
+		par(blocks*panels, func(lo, hi int) {
+			for lo < hi {
+				b, p := lo/panels, lo%panels
+				if n := (hi - lo) / panels; p == 0 && n > 0 {
+					fn(Block{m * b / blocks, m * (b + n) / blocks, 0, panels})
+					lo += n * panels
+					continue
+				}
+				n := min(hi-lo, panels-p)
+				fn(Block{m * b / blocks, m * (b + 1) / blocks, p, p + n})
+				lo += n
+			}
+		})
+	case panels >= tiles:
+		par(panels, func(lo, hi int) { fn(Block{0, m, lo, hi}) })
+	default:
+		par(tiles, func(lo, hi int) { fn(Block{m * lo / tiles, m * hi / tiles, 0, panels}) })
+	}
+}
