@@ -469,8 +469,8 @@ func addRows(f *file, i isa) {
 	g.e("RET")
 }
 
-// rowsHalf is the height of the largest tile that reads B in binary16. For more rows, B is widened
-// once.
+// rowsHalf is the height of the largest tile that reads B in binary16, and rowsHalfAVX512 that on
+// AVX-512. For more rows than some tiles have, B is widened once.
 const rowsHalf, rowsHalfAVX512 = 4, 8
 
 func writeGemm(dir string) {

@@ -46,9 +46,8 @@ func Determinant(c *ir.Call, a []float64, m int) (float64, error) {
 		if k+1 == m {
 			break
 		}
-		inverse := 1 / pivot
 		for i := k + 1; i < m; i++ {
-			a[i*m+k] *= inverse
+			a[i*m+k] /= pivot // whose reciprocal may be infinite
 		}
 		vec.SubRowsF64(eliminationLevel(c, m-k-1), a[(k+1)*m+k+1:], m, a[k*m+k+1:(k+1)*m], a[(k+1)*m+k:], m, m-k-1)
 	}

@@ -45,3 +45,14 @@ func TestInvert(t *testing.T) {
 		t.Errorf("the inverse of a singular matrix is %v, want infinite or NaN elements", singular)
 	}
 }
+
+// TestDeterminantOfSmallPivot has a pivot whose reciprocal is infinite.
+func TestDeterminantOfSmallPivot(t *testing.T) {
+	c := &ir.Call{Env: plainEnv{}}
+	for _, a := range [][]float64{{5e-310, 0, 0, 1}, {5e-310, 1, 0, 2}} {
+		want := a[0] * a[3]
+		if got, err := Determinant(c, a, 2); err != nil || got != want {
+			t.Errorf("got %g, %v, want %g", got, err, want)
+		}
+	}
+}

@@ -89,7 +89,7 @@ func normalizeRows[T mlFloat](c *ir.Call, norm string, x []T, y []float32, cols,
 		if d == 0 {
 			d = 1
 		}
-		factor := 1 / d
+		factor := 1 / d // infinite for some subnormal numbers
 		for lo, hi := range kit.Steps(c, len(row)) {
 			for k, v := range row[lo:hi] {
 				if q := float64(v) * factor; factor-factor == 0 {
