@@ -178,29 +178,85 @@ func (op *Attention) Run(c *ir.Call) error {
 	return runAttention[float32](op, c)
 }
 
-func runAttention[T kit.RealFloat](op *Attention, c *ir.Call) error {
-	q, err := kit.NewAttentionInput(c.Tensor(0), "Q", op.QHeads)
-	if err != nil {
-		return err
+// attentionRun holds the checked inputs of a run.
+type attentionRun struct {
+	q, k, v kit.AttentionInput
+	past    int   // the keys of past_key
+	nonpad  []int // nonpad_kv_seqlen or nil
+	out     []int // the shape of Y
+}
+
+// inputs checks the shapes of the inputs.
+func (op *Attention) inputs(c *ir.Call) (*attentionRun, error) {
+	var (
+		r   attentionRun
+		err error
+	)
+	if r.q, err = kit.NewAttentionInput(c.Tensor(0), "Q", op.QHeads); err != nil {
+		return nil, err
 	}
-	k, err := kit.NewAttentionInput(c.Tensor(1), "K", op.KVHeads)
-	if err != nil {
-		return err
+	if r.k, err = kit.NewAttentionInput(c.Tensor(1), "K", op.KVHeads); err != nil {
+		return nil, err
 	}
-	v, err := kit.NewAttentionInput(c.Tensor(2), "V", op.KVHeads)
-	if err != nil {
-		return err
+	if r.v, err = kit.NewAttentionInput(c.Tensor(2), "V", op.KVHeads); err != nil {
+		return nil, err
 	}
+	q, k, v := &r.q, &r.k, &r.v
 	qs, ks, vs := c.Tensor(0).Shape(), c.Tensor(1).Shape(), c.Tensor(2).Shape()
 	switch {
 	case len(qs) != len(ks) || len(qs) != len(vs) || k.Batch != q.Batch || v.Batch != q.Batch:
-		return fail.Errorf("Q, K and V have shapes %v, %v and %v, want the same rank and batch size", qs, ks, vs)
+		return nil, fail.Errorf("Q, K and V have shapes %v, %v and %v, want the same rank and batch size", qs, ks, vs)
 	case k.Size != q.Size || v.Length != k.Length || v.Heads != k.Heads:
-		return fail.Errorf("Q, K and V have shapes %v, %v and %v with %d and %d heads, which do not match", qs, ks, vs, q.Heads, k.Heads)
+		return nil, fail.Errorf("Q, K and V have shapes %v, %v and %v with %d and %d heads, which do not match", qs, ks, vs, q.Heads, k.Heads)
 	case k.Heads == 0 && q.Heads > 0 || k.Heads > 0 && q.Heads%k.Heads != 0:
-		return fail.Errorf("got %d query heads, want a multiple of the %d key and value heads", q.Heads, k.Heads)
+		return nil, fail.Errorf("got %d query heads, want a multiple of the %d key and value heads", q.Heads, k.Heads)
 	}
-	a := &kit.AttentionCore[T]{Batch: q.Batch, Heads: q.Heads, KVHeads: k.Heads, QLen: q.Length, Dim: q.Size, VDim: v.Size,
+	if c.Has(4) != c.Has(5) {
+		return nil, fail.Errorf("past_key and past_value must be given together")
+	}
+	if c.Has(4) {
+		if c.Has(6) {
+			return nil, fail.Errorf("nonpad_kv_seqlen cannot be combined with past_key and past_value")
+		}
+		pk, pv := c.Tensor(4).Shape(), c.Tensor(5).Shape()
+		if len(pk) == 4 {
+			r.past = pk[2]
+		}
+		if !slices.Equal(pk, []int{k.Batch, k.Heads, r.past, k.Size}) || !slices.Equal(pv, []int{k.Batch, k.Heads, r.past, v.Size}) {
+			return nil, fail.Errorf("past_key and past_value have shapes %v and %v, want [%d %d past %d] and [%[3]d %[4]d past %[6]d]", pk, pv, k.Batch, k.Heads, k.Size, v.Size)
+		}
+		if r.past > math.MaxInt-k.Length {
+			return nil, fail.Errorf("past_key has shape %v, which overflows with %d new tokens", pk, k.Length)
+		}
+	}
+	r.nonpad = kit.Ints(c.Tensor(6))
+	if c.Has(6) {
+		if s := c.Tensor(6).Shape(); len(r.nonpad) != q.Batch {
+			return nil, fail.Errorf("nonpad_kv_seqlen has shape %v, want [%d]", s, q.Batch)
+		}
+		for i, n := range r.nonpad {
+			if n < 0 || n > r.past+k.Length {
+				return nil, fail.Errorf("nonpad_kv_seqlen[%d] is %d, want 0 to %d", i, n, r.past+k.Length)
+			}
+		}
+	}
+	r.out = []int{q.Batch, q.Heads, q.Length, v.Size}
+	if q.Last {
+		if q.Heads > 0 && v.Size > math.MaxInt/q.Heads {
+			return nil, fail.Errorf("output size overflows: V has shape %v for %d query heads", vs, q.Heads)
+		}
+		r.out = []int{q.Batch, q.Length, q.Heads * v.Size}
+	}
+	return &r, nil
+}
+
+func runAttention[T kit.RealFloat](op *Attention, c *ir.Call) error {
+	r, err := op.inputs(c)
+	if err != nil {
+		return err
+	}
+	q, d := r.q, c.Tensor(0).DType()
+	a := &kit.AttentionCore[T]{Batch: q.Batch, Heads: q.Heads, KVHeads: r.k.Heads, QLen: q.Length, KVLen: r.past + r.k.Length, Dim: q.Size, VDim: r.v.Size,
 		Scale: op.Scale, Softcap: op.Softcap, Observe: kit.ScoresNone}
 	if !op.HasScale {
 		a.Scale = 1 / math.Sqrt(float64(max(1, q.Size)))
@@ -210,71 +266,29 @@ func runAttention[T kit.RealFloat](op *Attention, c *ir.Call) error {
 		return err
 	}
 	a.Q = kit.AttentionView(qd, q)
-
-	past := 0
-	if c.Has(4) != c.Has(5) {
-		return fail.Errorf("past_key and past_value must be given together")
-	}
-	if c.Has(4) {
-		if c.Has(6) {
-			return fail.Errorf("nonpad_kv_seqlen cannot be combined with past_key and past_value")
-		}
-		pk, pv := c.Tensor(4).Shape(), c.Tensor(5).Shape()
-		if len(pk) == 4 {
-			past = pk[2]
-		}
-		if !slices.Equal(pk, []int{k.Batch, k.Heads, past, k.Size}) || !slices.Equal(pv, []int{k.Batch, k.Heads, past, v.Size}) {
-			return fail.Errorf("past_key and past_value have shapes %v and %v, want [%d %d past %d] and [%[3]d %[4]d past %[6]d]", pk, pv, k.Batch, k.Heads, k.Size, v.Size)
-		}
-		if past > math.MaxInt-k.Length {
-			return fail.Errorf("past_key has shape %v, which overflows with %d new tokens", pk, k.Length)
-		}
-	}
-	a.KVLen = past + k.Length
 	var kOut, vOut kit.RealOutput[T]
-	if a.K, kOut, err = withPast[T](c, 1, 4, 1, k, past); err != nil {
+	if a.K, kOut, err = withPast[T](c, 1, 4, 1, r.k, r.past); err != nil {
 		return err
 	}
-	if a.V, vOut, err = withPast[T](c, 2, 5, 2, v, past); err != nil {
+	if a.V, vOut, err = withPast[T](c, 2, 5, 2, r.v, r.past); err != nil {
 		return err
 	}
-
-	nonpad := kit.Ints(c.Tensor(6))
-	if c.Has(6) {
-		if s := c.Tensor(6).Shape(); len(nonpad) != q.Batch {
-			return fail.Errorf("nonpad_kv_seqlen has shape %v, want [%d]", s, q.Batch)
-		}
-		for i, n := range nonpad {
-			if n < 0 || n > a.KVLen {
-				return fail.Errorf("nonpad_kv_seqlen[%d] is %d, want 0 to %d", i, n, a.KVLen)
-			}
-		}
-	}
-	if op.Causal || op.Left >= 0 || op.Right >= 0 || nonpad != nil {
-		a.Visible = func(b, i int) (from, to int) { return op.Visible(nonpad, b, i, past, a.QLen, a.KVLen) }
+	if op.Causal || op.Left >= 0 || op.Right >= 0 || r.nonpad != nil {
+		a.Visible = func(b, i int) (from, to int) { return op.Visible(r.nonpad, b, i, r.past, a.QLen, a.KVLen) }
 	}
 	if c.Has(3) {
 		if a.Bias, err = kit.AttentionMask[T](c, c.Tensor(3), a.Batch, a.Heads, a.QLen, a.KVLen, op.PadMask); err != nil {
 			return err
 		}
 	}
-
-	out := []int{q.Batch, q.Heads, q.Length, v.Size}
-	yIn := kit.AttentionInput{Batch: q.Batch, Heads: q.Heads, Length: q.Length, Size: v.Size, Last: q.Last}
-	if q.Last {
-		if q.Heads > 0 && v.Size > math.MaxInt/q.Heads {
-			return fail.Errorf("output size overflows: V has shape %v for %d query heads", vs, q.Heads)
-		}
-		out = []int{q.Batch, q.Length, q.Heads * v.Size}
-	}
-	y, err := kit.RealOut[T](c, 0, c.Tensor(0).DType(), out...)
+	y, err := kit.RealOut[T](c, 0, d, r.out...)
 	if err != nil {
 		return err
 	}
-	a.Y = kit.AttentionView(y.Data, yIn)
+	a.Y = kit.AttentionView(y.Data, kit.AttentionInput{Batch: q.Batch, Heads: q.Heads, Length: q.Length, Size: r.v.Size, Last: q.Last})
 	var qk kit.RealOutput[T]
 	if c.Wants(3) {
-		if qk, err = kit.RealOut[T](c, 3, c.Tensor(0).DType(), q.Batch, q.Heads, q.Length, a.KVLen); err != nil {
+		if qk, err = kit.RealOut[T](c, 3, d, q.Batch, q.Heads, q.Length, a.KVLen); err != nil {
 			return err
 		}
 		a.Observe, a.Observed = op.QKMode, qk.Data

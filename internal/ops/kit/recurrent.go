@@ -234,22 +234,26 @@ func (r *Recurrent) InferWith(c *ir.InferContext, states int) error {
 	return nil
 }
 
+// recurrentSizes are the sizes of the inputs of a recurrent operator.
+type recurrentSizes struct {
+	seq, Batch, in, Hidden, steps int
+	lens                          []int // per batch item
+}
+
 // RecurrentRun is a run of a recurrent operator.
 type RecurrentRun[T RealFloat] struct {
 	*Recurrent
-	C                             *ir.Call
-	seq, Batch, in, Hidden, steps int
-	lens                          []int // per batch item
-	x, w, r, B                    []T
-	y                             RealOutput[T]
-	final                         []RealOutput[T]   // Y_h, Y_c
-	packed                        *RecurrentWeights // replaces w and r
-	initial                       [][]T             // initial states in the order of final; nil for zeros
+	recurrentSizes
+	C          *ir.Call
+	x, w, r, B []T
+	y          RealOutput[T]
+	final      []RealOutput[T]   // Y_h, Y_c
+	packed     *RecurrentWeights // replaces w and r
+	initial    [][]T             // initial states in the order of final; nil for zeros
 }
 
-// NewRecurrentRun checks the shapes and allocates the outputs. packed holds the weights if they are
-// constant; states lists the inputs with the initial states.
-func NewRecurrentRun[T RealFloat](c *ir.Call, r *Recurrent, packed *RecurrentWeights, states ...int) (*RecurrentRun[T], error) {
+// sizes checks the shapes of the inputs. states lists those with the initial states.
+func (r *Recurrent) sizes(c *ir.Call, packed *RecurrentWeights, states []int) (*recurrentSizes, error) {
 	x := c.Tensor(0)
 	var shapes [3][]int // of W and R
 	if packed != nil {
@@ -260,14 +264,14 @@ func NewRecurrentRun[T RealFloat](c *ir.Call, r *Recurrent, packed *RecurrentWei
 	if x.Rank() != 3 || len(shapes[1]) != 3 || len(shapes[2]) != 3 {
 		return nil, fail.Errorf("X, W and R have shapes %v, %v and %v, want rank 3", x.Shape(), shapes[1], shapes[2])
 	}
-	run := &RecurrentRun[T]{Recurrent: r, C: c, packed: packed, seq: x.Dim(0), Batch: x.Dim(1), in: x.Dim(2), Hidden: shapes[2][2]}
+	s := &recurrentSizes{seq: x.Dim(0), Batch: x.Dim(1), in: x.Dim(2), Hidden: shapes[2][2]}
 	if r.batchFirst {
-		run.seq, run.Batch = run.Batch, run.seq
+		s.seq, s.Batch = s.Batch, s.seq
 	}
-	if r.hidden >= 0 && r.hidden != run.Hidden {
+	if r.hidden >= 0 && r.hidden != s.Hidden {
 		return nil, fail.Errorf("hidden_size is %d, but R has shape %v, want equal sizes", r.hidden, shapes[2])
 	}
-	dirs, h := len(r.Reverse), run.Hidden
+	dirs, h := len(r.Reverse), s.Hidden
 	if h > math.MaxInt32 {
 		return nil, fail.Errorf("R has shape %v, want a hidden size of at most %d", shapes[2], math.MaxInt32)
 	}
@@ -285,11 +289,7 @@ func NewRecurrentRun[T RealFloat](c *ir.Call, r *Recurrent, packed *RecurrentWei
 		}
 		return nil
 	}
-	stateShape := []int{dirs, run.Batch, h}
-	if r.batchFirst {
-		stateShape = []int{run.Batch, dirs, h}
-	}
-	err := check(1, "W", dirs, r.gates*h, run.in+r.More)
+	err := check(1, "W", dirs, r.gates*h, s.in+r.More)
 	if err == nil {
 		err = check(2, "R", dirs, r.gates*h, h)
 	}
@@ -297,48 +297,70 @@ func NewRecurrentRun[T RealFloat](c *ir.Call, r *Recurrent, packed *RecurrentWei
 		err = check(3, "B", dirs, 2*r.gates*h)
 	}
 	if err == nil {
-		err = check(4, "sequence_lens", run.Batch)
+		err = check(4, "sequence_lens", s.Batch)
 	}
 	for k, i := range states {
 		if err == nil {
-			err = check(i, []string{"initial_h", "initial_c"}[k], stateShape...)
+			err = check(i, []string{"initial_h", "initial_c"}[k], r.stateShape(s)...)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	run.lens = Ints(c.Tensor(4))
-	if run.lens == nil {
-		if run.lens, err = MakeInts(c, run.Batch); err != nil {
+	s.lens = Ints(c.Tensor(4))
+	if s.lens == nil {
+		if s.lens, err = MakeInts(c, s.Batch); err != nil {
 			return nil, err
 		}
-		for i := range run.lens {
-			run.lens[i] = run.seq
+		for i := range s.lens {
+			s.lens[i] = s.seq
 		}
 	}
-	for i, n := range run.lens {
-		if n < 0 || n > run.seq {
-			return nil, fail.Errorf("sequence_lens[%d] is %d, want 0 to %d", i, n, run.seq)
+	for i, n := range s.lens {
+		if n < 0 || n > s.seq {
+			return nil, fail.Errorf("sequence_lens[%d] is %d, want 0 to %d", i, n, s.seq)
 		}
-		run.steps = max(run.steps, n)
+		s.steps = max(s.steps, n)
 	}
+	return s, nil
+}
+
+func (r *Recurrent) stateShape(s *recurrentSizes) []int {
+	if r.batchFirst {
+		return []int{s.Batch, len(r.Reverse), s.Hidden}
+	}
+	return []int{len(r.Reverse), s.Batch, s.Hidden}
+}
+
+func (r *Recurrent) outShape(s *recurrentSizes) []int {
+	if r.batchFirst {
+		return []int{s.Batch, s.seq, len(r.Reverse), s.Hidden}
+	}
+	return []int{s.seq, len(r.Reverse), s.Batch, s.Hidden}
+}
+
+// NewRecurrentRun checks the shapes and allocates the outputs. packed holds the weights if they are
+// constant; states lists the inputs with the initial states.
+func NewRecurrentRun[T RealFloat](c *ir.Call, r *Recurrent, packed *RecurrentWeights, states ...int) (*RecurrentRun[T], error) {
+	sizes, err := r.sizes(c, packed, states)
+	if err != nil {
+		return nil, err
+	}
+	run := &RecurrentRun[T]{Recurrent: r, recurrentSizes: *sizes, C: c, packed: packed}
 	for i, dst := range []*[]T{&run.x, &run.w, &run.r, &run.B} {
 		if *dst, err = RealIn[T](c, c.Tensor(i)); err != nil {
 			return nil, err
 		}
 	}
-	y := []int{run.seq, dirs, run.Batch, h}
-	if r.batchFirst {
-		y = []int{run.Batch, run.seq, dirs, h}
-	}
+	d := c.Tensor(0).DType()
 	if c.Wants(0) {
-		if run.y, err = RealOut[T](c, 0, x.DType(), y...); err != nil {
+		if run.y, err = RealOut[T](c, 0, d, r.outShape(sizes)...); err != nil {
 			return nil, err
 		}
 		Clear(c, run.y.Data) // padding is 0
 	}
 	for k, i := range states {
-		f, err := RealMaybe[T](c, 1+k, x.DType(), stateShape...)
+		f, err := RealMaybe[T](c, 1+k, d, r.stateShape(sizes)...)
 		if err != nil {
 			return nil, err
 		}
