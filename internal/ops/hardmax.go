@@ -20,8 +20,8 @@ func (o *Hardmax) Run(c *ir.Call) error {
 	}
 	return kit.RunWide(c,
 		func(dst, src []float32) error {
-			if s.N > 0 && !c.Generic && (s.Inner == 1 || s.N*s.Inner >= 256) {
-				return softmaxFloats(c, dst, src, s, hardmaxRows, hardmaxLines[float32])
+			if s.N > 0 && !c.Generic {
+				return softmaxF32.launch(c, dst, src, s, hardmaxRows, hardmaxLines[float32])
 			}
 			return s.EachLine(c, func(base, m int) { hardmaxLines(c, dst, src, s, base, m) })
 		},
@@ -44,7 +44,7 @@ func hardmaxRows(dst, src []float32, n int) {
 }
 
 func hardmaxLines[T kit.FloatNumber](c *ir.Call, dst, src []T, s kit.AxisSpan, base, m int) {
-	var best [kit.ColumnBlock]int
+	var best [kit.ColumnBlock]int64
 	if x, ok := any(src).([]float32); ok && !c.Generic && m >= kit.ShortRow {
 		kit.ArgLinesF32(c, best[:m], x, s, base, kit.ArgMax, false)
 	} else {
@@ -56,7 +56,7 @@ func hardmaxLines[T kit.FloatNumber](c *ir.Call, dst, src []T, s kit.AxisSpan, b
 		at := base + k*s.Inner
 		for j := range dst[at : at+m] {
 			dst[at+j] = 0
-			if best[j] == k {
+			if best[j] == int64(k) {
 				dst[at+j] = 1
 			}
 		}

@@ -31,14 +31,13 @@ func (o *LogSoftmax) Run(c *ir.Call) error {
 				s.LaunchLines(c, func(base, m int) { logSoftmaxLines(c, dst, src, s, base, m) })
 				return nil
 			}
-			return softmaxFloats(c, dst, src, s, logSoftmaxRows(c), logSoftmaxColumns)
+			return logSoftmaxF32.launch(c, dst, src, s, logSoftmaxRows(c), logSoftmaxF32.columns)
 		},
 		func(dst, src []float64) error {
-			if s.Inner == 1 && !c.Generic {
-				kit.ReduceEach(c, s.Outer, s.N, func(row int) { logSoftmaxDoubles(c, dst[row*s.N:][:s.N], src[row*s.N:][:s.N]) })
-				return nil
+			if c.Generic {
+				return s.EachLine(c, func(base, m int) { logSoftmaxLines(c, dst, src, s, base, m) })
 			}
-			return s.EachLine(c, func(base, m int) { logSoftmaxLines(c, dst, src, s, base, m) })
+			return logSoftmaxF64.launch(c, dst, src, s, doubleRows(c, &logSoftmaxF64), logSoftmaxF64.columns)
 		})
 }
 
@@ -59,32 +58,6 @@ func logSoftmaxRows(c *ir.Call) func(dst, src []float32, n int) {
 			c.Check()
 			vec.SubScalarF32(level, y, x, top)
 			vec.SubScalarF32(level, y, y, float32(math.Log(sum)))
-		}
-	}
-}
-
-// logSoftmaxDoubles is logSoftmaxLines for one dense line.
-func logSoftmaxDoubles(c *ir.Call, dst, src []float64) {
-	l, top, sum := cpu.Active(), math.Inf(-1), 0.0
-	for lo, hi := range kit.Steps(c, len(src)) {
-		top = max(top, vec.ReduceMaxF64(l, src[lo:hi]))
-	}
-	var e [256]float64
-	for lo, hi := range kit.Steps(c, len(src)) {
-		for ; lo < hi; lo += len(e) {
-			part := e[:min(hi-lo, len(e))]
-			for i, x := range src[lo:][:len(part)] {
-				dst[lo+i] = x - top
-			}
-			vec.ExpF64(l, part, dst[lo:])
-			sum += vec.SumF64(l, part)
-		}
-	}
-	sum = math.Log(sum)
-	for lo, hi := range kit.Steps(c, len(src)) {
-		y := dst[lo:hi]
-		for i := range y {
-			y[i] -= sum
 		}
 	}
 }
@@ -110,33 +83,5 @@ func logSoftmaxLines[T kit.FloatNumber](c *ir.Call, dst, src []T, s kit.AxisSpan
 		for j, x := range src[at : at+m] {
 			y[j] = T(float64(x) - top[j] - sum[j])
 		}
-	}
-}
-
-// logSoftmaxColumns is logSoftmaxLines with vector kernels over adjacent lines.
-func logSoftmaxColumns(c *ir.Call, dst, src []float32, s kit.AxisSpan, base, m int) {
-	level := cpu.Active()
-	var topBuf, sumBuf, expBuf [kit.ColumnBlock]float32
-	top, sum, exp := topBuf[:m], sumBuf[:m], expBuf[:m]
-	meter := kit.Meter{C: c}
-	copy(top, src[base:base+m])
-	for k := 1; k < s.N; k++ {
-		meter.Check(m)
-		at := base + k*s.Inner
-		vec.MaxF32(level, top, top, src[at:at+m])
-	}
-	for k := range s.N {
-		meter.Check(m)
-		at := base + k*s.Inner
-		y := dst[at : at+m]
-		vec.SubF32(level, y, src[at:at+m], top)
-		vec.ExpF32(level, exp, y)
-		vec.AddF32(level, sum, sum, exp)
-	}
-	vec.LogF32(level, sum, sum)
-	for k := range s.N {
-		meter.Check(m)
-		at := base + k*s.Inner
-		vec.SubF32(level, dst[at:at+m], dst[at:at+m], sum)
 	}
 }

@@ -77,7 +77,7 @@ func runCrossEntropy[T kit.RealFloat](op *SoftmaxCrossEntropyLoss, c *ir.Call) e
 	}
 	classes := s.Classes()
 	if f, ok := any(x).([]float32); ok && !c.Generic {
-		if err := softmaxFloats(c, any(logProb.Data).([]float32), f, classes, logSoftmaxRows(c), logSoftmaxColumns); err != nil {
+		if err := logSoftmaxF32.launch(c, any(logProb.Data).([]float32), f, classes, logSoftmaxRows(c), logSoftmaxF32.columns); err != nil {
 			return err
 		}
 	} else if err := classes.EachLine(c, func(base, m int) { logSoftmaxLines(c, logProb.Data, x, classes, base, m) }); err != nil {

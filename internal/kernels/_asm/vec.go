@@ -227,6 +227,7 @@ func writeVec(dir string) {
 		add("window", k)
 	}
 	add("window", pairSums{})
+	add("rows", argColumns{})
 	for _, k := range choices() {
 		add("compare", k)
 	}

@@ -13,8 +13,6 @@ package gemm
 //go:generate go -C ../_asm run . gemm
 
 import (
-	"unsafe"
-
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
@@ -168,11 +166,12 @@ func packPanel[T Number](dst, b []T, ldb int, trans bool, k, j0, w, k0 int) {
 // transpose writes the transpose of rows×cols elements of src. It only moves elements, so it can
 // use the machine's level for callers of every level.
 func transpose[T Number](dst []T, ldd int, src []T, lds, rows, cols int) {
-	if d, ok := any(dst).([]float32); ok {
+	switch d := any(dst).(type) {
+	case []float32:
 		vec.TransposeF32(cpu.Active(), d, ldd, any(src).([]float32), lds, rows, cols)
 		return
-	}
-	if d, ok := any(dst).([]float64); ok && vec.Transpose(cpu.Active(), bitsOf(d), ldd, bitsOf(any(src).([]float64)), lds, rows, cols) {
+	case []float64:
+		vec.TransposeF64(cpu.Active(), d, ldd, any(src).([]float64), lds, rows, cols)
 		return
 	}
 	for i := range rows {
@@ -180,10 +179,6 @@ func transpose[T Number](dst []T, ldd int, src []T, lds, rows, cols int) {
 			dst[j*ldd+i] = v
 		}
 	}
-}
-
-func bitsOf(x []float64) []uint64 {
-	return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }
 
 // packRows writes the transpose of the k×m block of a that starts at (k0, m0) to dst, m rows of k.

@@ -36,6 +36,12 @@ func reduceMinRowsF32AVX512(dst *float32, x *float32, n int)
 //go:noescape
 func reduceMinRowsF32AVX2(dst *float32, x *float32, n int)
 
+//go:noescape
+func argColumnsF32AVX512(at *int32, value *float32, x *float32, n int, step int, rows int, first int32, sign uint32)
+
+//go:noescape
+func argColumnsF32AVX2(at *int32, value *float32, x *float32, n int, step int, rows int, first int32, sign uint32)
+
 func sumRowsF32(l cpu.Level, dst, x []float32, n, first int) {
 	switch l {
 	case cpu.AVX512:
@@ -178,5 +184,13 @@ func reduceMinRowsF32(l cpu.Level, dst, x []float32, n, first int) {
 		}
 	default:
 		reduceMinRowsF32Generic(dst, x, n, first)
+	}
+}
+
+func argColumnsF32(l cpu.Level, at []int32, value, x []float32, step, rows int, first int32, sign uint32) {
+	if l == cpu.AVX512 {
+		argColumnsF32AVX512(&at[0], &value[0], &x[0], len(at), step, rows, first, sign)
+	} else {
+		argColumnsF32AVX2(&at[0], &value[0], &x[0], len(at), step, rows, first, sign)
 	}
 }

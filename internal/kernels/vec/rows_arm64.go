@@ -21,6 +21,9 @@ func reduceMaxRowsF32NEON(dst *float32, x *float32, n int)
 //go:noescape
 func reduceMinRowsF32NEON(dst *float32, x *float32, n int)
 
+//go:noescape
+func argColumnsF32NEON(at *int32, value *float32, x *float32, n int, step int, rows int, first int32, sign uint32)
+
 func sumRowsF32(l cpu.Level, dst, x []float32, n, first int) {
 	switch l {
 	case cpu.NEON:
@@ -109,4 +112,8 @@ func reduceMinRowsF32(l cpu.Level, dst, x []float32, n, first int) {
 	default:
 		reduceMinRowsF32Generic(dst, x, n, first)
 	}
+}
+
+func argColumnsF32(l cpu.Level, at []int32, value, x []float32, step, rows int, first int32, sign uint32) {
+	argColumnsF32NEON(&at[0], &value[0], &x[0], len(at), step, rows, first, sign)
 }

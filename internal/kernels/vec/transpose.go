@@ -25,9 +25,16 @@ func TransposeF32(l cpu.Level, dst []float32, ldd int, src []float32, lds, rows,
 	}
 	r, c := transposeBlocksF32(l, dst, ldd, src, lds, rows, cols)
 	// Transpose what whole blocks leave: the columns on the right, then the rows below.
-	transposeF32Generic(dst[min(c, cols-1)*ldd:], ldd, src[min(c, cols-1):], lds, r, cols-c)
+	transposeGeneric(dst[min(c, cols-1)*ldd:], ldd, src[min(c, cols-1):], lds, r, cols-c)
 	if r < rows {
-		transposeF32Generic(dst[r:], ldd, src[r*lds:], lds, rows-r, cols)
+		transposeGeneric(dst[r:], ldd, src[r*lds:], lds, rows-r, cols)
+	}
+}
+
+// TransposeF64 is [TransposeF32] for float64.
+func TransposeF64(l cpu.Level, dst []float64, ldd int, src []float64, lds, rows, cols int) {
+	if !Transpose(l, bits64(dst), ldd, bits64(src), lds, rows, cols) {
+		transposeGeneric(dst, ldd, src, lds, rows, cols)
 	}
 }
 
@@ -35,7 +42,11 @@ func bits32(x []float32) []uint32 {
 	return unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }
 
-func transposeF32Generic(dst []float32, ldd int, src []float32, lds, rows, cols int) {
+func bits64(x []float64) []uint64 {
+	return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
+}
+
+func transposeGeneric[T float32 | float64](dst []T, ldd int, src []T, lds, rows, cols int) {
 	const tile = 8 // lines of both matrices that fit in the first-level cache together
 	for i0 := 0; i0 < rows; i0 += tile {
 		i1 := min(rows, i0+tile)

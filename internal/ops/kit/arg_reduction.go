@@ -1,6 +1,9 @@
 package kit
 
 import (
+	"math"
+	"sync"
+
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
@@ -102,7 +105,7 @@ func (r *ArgReduction) RunWith(c *ir.Call, which ArgWhich) error {
 			ReduceSpans(c, s.Outer, s.N, func(lo, hi int) { ArgRowsFast(dst[lo:hi], v, s.N, lo, which, r.SelectLast) })
 			return nil
 		}
-		if size := s.N * s.Inner; !c.Generic && s.Inner < 2*ShortRow {
+		if size := s.N * s.Inner; !c.Generic && s.Inner < ShortRow {
 			v := tensor.Of[float32](x)
 			ReduceSpans(c, s.Outer, size, func(lo, hi int) {
 				const enough = 1 << 12
@@ -153,14 +156,10 @@ func argRun[T RealNumber](c *ir.Call, dst []int64, src []T, s AxisSpan, which Ar
 	return argColumns(c, dst, s, src, which, last, ArgLines[T])
 }
 
-func argColumns[T RealNumber](c *ir.Call, dst []int64, s AxisSpan, src []T, which ArgWhich, last bool, lines func(c *ir.Call, best []int, src []T, s AxisSpan, base int, which ArgWhich, last bool)) error {
+func argColumns[T RealNumber](c *ir.Call, dst []int64, s AxisSpan, src []T, which ArgWhich, last bool, lines func(c *ir.Call, best []int64, src []T, s AxisSpan, base int, which ArgWhich, last bool)) error {
 	return s.EachLine(c, func(base, m int) {
-		var best [ColumnBlock]int
-		lines(c, best[:m], src, s, base, which, last)
 		outer, lo := base/(s.N*s.Inner), base%s.Inner
-		for j, k := range best[:m] {
-			dst[outer*s.Inner+lo+j] = int64(k)
-		}
+		lines(c, dst[outer*s.Inner+lo:][:m], src, s, base, which, last)
 	})
 }
 
@@ -231,9 +230,48 @@ func argIndex(x []float32, best float32, which ArgWhich, last bool) int {
 	return at + argOf(x, best, which, last)
 }
 
+// argNarrowRows takes rows of up to argWidth elements, and searches the columns of argRows of them together.
+const (
+	argWidth = 128
+	argRows  = 64
+)
+
+// argBuffer holds the columns of narrow rows, and what is found in them.
+type argBuffer struct {
+	columns [argWidth * argRows]float32
+	value   [argRows]float32
+	at      [argRows]int32
+}
+
+var argBuffers = sync.Pool{New: func() any { return new(argBuffer) }}
+
+// argNarrowRows is [ArgRowsFast] for narrow rows. It returns false, with nothing done, if there is no kernel.
+func argNarrowRows(dst []int64, x []float32, n, first int, which ArgWhich, last bool) bool {
+	if n > argWidth || len(dst) < ShortRow {
+		return false
+	}
+	b, l := argBuffers.Get().(*argBuffer), cpu.Active()
+	defer argBuffers.Put(b)
+	for lo := 0; lo < len(dst); lo += argRows {
+		lo = min(lo, max(0, len(dst)-ShortRow)) // the kernel takes no fewer rows
+		m := min(len(dst)-lo, argRows)
+		vec.TransposeF32(l, b.columns[:], m, x[(first+lo)*n:], n, m, n)
+		if !vec.ArgColumnsF32(l, b.at[:m], b.value[:m], b.columns[:], m, n, which == ArgMin, last) {
+			return false
+		}
+		for i, k := range b.at[:m] {
+			dst[lo+i] = int64(k)
+		}
+	}
+	return true
+}
+
 // ArgRowsFast applies argRowFast to the rows of n elements of x, from row first on.
 func ArgRowsFast(dst []int64, x []float32, n, first int, which ArgWhich, last bool) {
-	if n < ShortRow/2 && len(dst) < ShortRow {
+	if argNarrowRows(dst, x, n, first, which, last) {
+		return
+	}
+	if n < ShortRow/2 {
 		for i := range dst {
 			dst[i] = int64(argRow(x[(first+i)*n:][:n], which, last))
 		}
@@ -284,7 +322,7 @@ func argOf[T RealNumber](x []T, best T, which ArgWhich, last bool) int {
 
 // ArgLines finds the index of the largest or smallest element of each of len(best) lines. NaN
 // precedes all numbers.
-func ArgLines[T RealNumber](c *ir.Call, best []int, src []T, s AxisSpan, base int, which ArgWhich, last bool) {
+func ArgLines[T RealNumber](c *ir.Call, best []int64, src []T, s AxisSpan, base int, which ArgWhich, last bool) {
 	var value [ColumnBlock]T
 	m := len(best)
 	copy(value[:m], src[base:base+m])
@@ -301,10 +339,10 @@ func ArgLines[T RealNumber](c *ir.Call, best []int, src []T, s AxisSpan, base in
 				b, i := value[j], best[j]
 				if which == ArgMax {
 					if v > b {
-						b, i = v, k
+						b, i = v, int64(k)
 					}
 				} else if v < b {
-					b, i = v, k
+					b, i = v, int64(k)
 				}
 				value[j], best[j] = b, i
 			}
@@ -317,51 +355,23 @@ func ArgLines[T RealNumber](c *ir.Call, best []int, src []T, s AxisSpan, base in
 				better = v < b
 			}
 			if better || v != v && b == b || last && (v == b || v != v) {
-				value[j], best[j] = v, k
+				value[j], best[j] = v, int64(k)
 			}
 		}
 	}
 }
 
-// ArgLinesF32 is [ArgLines] with vector kernels, which find the value of each block of rows. The rows of the block that has the value
-// of a column are searched at the end.
-func ArgLinesF32(c *ir.Call, best []int, src []float32, s AxisSpan, base int, which ArgWhich, last bool) {
-	const block = 32 // rows
-	var value, part [ColumnBlock]float32
-	m := len(best)
-	window := vec.MaxWindowF32
-	if which == ArgMin {
-		window = vec.MinWindowF32
+// ArgLinesF32 is [ArgLines] with a vector kernel.
+func ArgLinesF32(c *ir.Call, best []int64, src []float32, s AxisSpan, base int, which ArgWhich, last bool) {
+	var (
+		at    [ColumnBlock]int32
+		value [ColumnBlock]float32
+	)
+	if m := len(best); s.N > math.MaxInt32 || !vec.ArgColumnsF32(cpu.Active(), at[:m], value[:m], src[base:], s.Inner, s.N, which == ArgMin, last) {
+		ArgLines(c, best, src, s, base, which, last)
+		return
 	}
-	meter := Meter{C: c}
-	for k := 0; k < s.N; k += block {
-		rows := min(block, s.N-k)
-		meter.Check(rows * m)
-		window(cpu.Active(), part[:m], src[base+k*s.Inner:], rows, s.Inner, 1, 0, 1, true)
-		for j, v := range part[:m] {
-			b := value[j]
-			better := v > b
-			if which == ArgMin {
-				better = v < b
-			}
-			if better || v != v || last && v == b || k == 0 {
-				value[j], best[j] = v, k
-			}
-		}
-	}
-	for j, first := range best {
-		v := value[j]
-		if v != v { // NaN equals nothing
-			ArgLines(c, best[j:j+1], src, s, base+j, which, last)
-			continue
-		}
-		k, step := first, 1
-		if last {
-			k, step = min(first+block, s.N)-1, -1
-		}
-		for src[base+k*s.Inner+j] != v {
-			k += step
-		}
-		best[j] = k
+	for j, i := range at[:len(best)] {
+		best[j] = int64(i)
 	}
 }

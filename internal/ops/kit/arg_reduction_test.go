@@ -40,7 +40,7 @@ func TestArgLinesF32FindsTheSameIndices(t *testing.T) {
 		for i := range x {
 			x[i] = some[rapid.IntRange(0, kinds-1).Draw(t, "k")]
 		}
-		got, want := make([]int, m), make([]int, m)
+		got, want := make([]int64, m), make([]int64, m)
 		for _, which := range []ArgWhich{ArgMax, ArgMin} {
 			for _, last := range []bool{false, true} {
 				ArgLinesF32(c, got, x, s, s.Inner-m, which, last)

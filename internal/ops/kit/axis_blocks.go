@@ -53,8 +53,8 @@ func (s AxisSpan) lines(block int, fn func(base, m int)) (n, work int, span func
 	}
 }
 
-// LaunchRows launches fn over ranges of dense float32 lines.
-func (s AxisSpan) LaunchRows(c *ir.Call, dst, src []float32, fn func(dst, src []float32, n int)) {
+// LaunchRows launches fn over ranges of dense lines.
+func LaunchRows[T any](c *ir.Call, dst, src []T, s AxisSpan, fn func(dst, src []T, n int)) {
 	if s.N == 0 {
 		return
 	}
