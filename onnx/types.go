@@ -89,6 +89,8 @@ type Node struct {
 }
 
 // Attribute returns the attribute with that name, or nil.
+//
+//go:noinline
 func (n *Node) Attribute(name string) *Attribute {
 	for _, a := range n.Attributes {
 		if a.Name == name {

@@ -162,6 +162,9 @@ func (b *builder) orZero(grad map[string]string, x string) string {
 	return b.Filled(0, x)
 }
 
+// values returns values with names and without types. It has many callers.
+//
+//go:noinline
 func values(names ...string) []*onnx.ValueInfo {
 	r := make([]*onnx.ValueInfo, len(names))
 	for i, n := range names {

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"runtime"
 	"testing"
 	"unsafe"
 )
@@ -21,4 +22,36 @@ func TestSlice(t *testing.T) {
 			t.Fatalf("n %d: not aligned", n)
 		}
 	}
+}
+
+// TestAhead compares what Slice has allocated with the size of the last cache.
+func TestAhead(t *testing.T) {
+	const n = 1 << 20
+	freed(t) // by other tests
+	s := Slice[uint8](n)
+	if got := counted.Load(); got != n {
+		t.Fatalf("counted %d bytes, want %d", got, n)
+	}
+	if got := Ahead(5); got != 0 {
+		t.Errorf("distance %d with little in memory, want 0", got)
+	}
+	counted.Add(lastCache())
+	if got := Ahead(5); got != 5 {
+		t.Errorf("distance %d with more in memory than in the last cache, want 5", got)
+	}
+	counted.Add(-lastCache())
+	runtime.KeepAlive(s)
+	freed(t)
+}
+
+// freed waits until the garbage collector has freed the slices that are not in use.
+func freed(t *testing.T) {
+	for range 1000 {
+		if counted.Load() == 0 {
+			return
+		}
+		runtime.GC()
+		runtime.Gosched()
+	}
+	t.Fatalf("counted %d bytes after the memory was freed, want 0", counted.Load())
 }

@@ -16,9 +16,10 @@ const (
 	tAlpha, tLo, tHi    = 104, 108, 112
 	tMask, tScaled      = 116, 120
 	tPrefetch, tPfStep  = 128, 136
+	tFar                = 144
 	relu, clip          = 1, 2
 	ahead               = 2048 // prefetch distance in bytes; without it, each iteration would wait for a panel in memory
-	aheadFew            = 8192 // prefetch distance for one or two rows, whose iterations are shorter
+	fewRows             = 3    // rows for which the distance is an argument
 	unrollK             = 4
 	rowsAVX512, rowsAVX = 14, 6
 )
@@ -163,10 +164,7 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 		}
 	}
 	g.label("start")
-	distance := ahead
-	if mr <= 2 {
-		distance = aheadFew
-	}
+	far := masked && mr <= fewRows // R14 is the address to prefetch for DI
 	step := func(u, s, vectors int, b string) {
 		for j := range vectors {
 			if ar.half {
@@ -174,8 +172,12 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 			} else {
 				ld(fmt.Sprintf("%d%s", j*vb, b), j, j)
 			}
-			if i.width == 16 && (!ar.half || j == 0) {
-				g.e("PREFETCHT0 %d%s", distance+j*vb, b)
+			switch {
+			case i.width != 16 || ar.half && j == 1:
+			case far:
+				g.e("PREFETCHT0 %d%s", j*vb, strings.Replace(b, "DI", "R14", 1))
+			default:
+				g.e("PREFETCHT0 %d%s", ahead+j*vb, b)
 			}
 		}
 		for r := range mr {
@@ -200,6 +202,10 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 	g.e("MOVQ %d(DX), CX", tK)
 	g.e("MOVQ %d(DX), R15", tPrefetch)
 	g.e("MOVQ %d(DX), BX", tPfStep)
+	if far {
+		g.e("MOVQ %d(DX), R14", tFar)
+		g.e("ADDQ DI, R14")
+	}
 	sum := func(vectors int, suffix string) {
 		g.e("SUBQ $%d, CX", unrollK)
 		g.e("JLT rest%s", suffix)
@@ -215,6 +221,9 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 		}
 		g.addA(fmt.Sprintf("$%d", 4*unrollK), mr)
 		g.e("LEAQ (DI)(R12*4), DI")
+		if far {
+			g.e("LEAQ (R14)(R12*4), R14")
+		}
 		g.e("ADDQ BX, R15")
 		g.e("SUBQ $%d, CX", unrollK)
 		g.e("JGE loop%s", suffix)
@@ -230,6 +239,9 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 			g.e("ADDQ $4, SI")
 		}
 		g.e("ADDQ R12, DI")
+		if far {
+			g.e("ADDQ R12, R14")
+		}
 		g.e("DECQ CX")
 		g.e("JNZ one%s", suffix)
 	}

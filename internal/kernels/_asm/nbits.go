@@ -10,6 +10,8 @@ const (
 	nBlocks, nSteps    = 64, 72
 	nC, nLdC           = 80, 88
 	nAcc, nMask        = 96, 104
+	nFar               = 112
+	aheadScales        = 2048 // prefetch distance of scales
 )
 
 // nibbleK returns the k of nibble p of a 32-bit word. Even nibbles hold k = 0 to 3 and odd ones k =
@@ -36,6 +38,7 @@ func nbitsTile(f *file, bits, mr int) string {
 	}{{nA, "AX"}, {nAScale, "R10"}, {nASum, "R11"}, {nLdA, "R8"}, {nLdS, "R9"}, {nB, "DI"}, {nScale, "BX"}, {nShift, "R12"}, {nBlocks, "R13"}} {
 		g.e("MOVQ %d(DX), %s", p.off, p.reg)
 	}
+	g.farNBits()
 	if bits == 4 {
 		g.op("VMOVUPS", uint32(0x0f0f0f0f), maskReg)
 	} else {
@@ -69,12 +72,12 @@ func nbitsTile(f *file, bits, mr int) string {
 		if bits == 8 {
 			g.op("VPXORD", fmt.Sprintf("%d(DI)", j*64), maskReg, p[0])
 			g.op("VPXORD", fmt.Sprintf("%d(DI)", 128+j*64), maskReg, p[1])
-			g.e("PREFETCHT0 %d(DI)", 2*aheadFew+j*64)
-			g.e("PREFETCHT0 %d(DI)", 2*aheadFew+128+j*64)
+			g.e("PREFETCHT0 %d(R14)", j*64)
+			g.e("PREFETCHT0 %d(R14)", 128+j*64)
 			continue
 		}
 		g.op("VMOVUPS", fmt.Sprintf("%d(DI)", j*64), p[0])
-		g.e("PREFETCHT0 %d(DI)", aheadFew+j*64)
+		g.e("PREFETCHT0 %d(R14)", j*64)
 		g.op("VPSRLD", "$4", p[0], p[1])
 		g.op("VPANDD", maskReg, p[0], p[0])
 		g.op("VPANDD", maskReg, p[1], p[1])
@@ -89,6 +92,7 @@ func nbitsTile(f *file, bits, mr int) string {
 	}
 	g.e("ADDQ $8, AX")
 	g.e("ADDQ $%d, DI", 32*bits)
+	g.e("ADDQ $%d, R14", 32*bits)
 	g.e("SUBQ $%d, CX", bits/4)
 	g.e("JNZ step")
 	g.op("VMOVUPS", "(BX)", scale0)
@@ -127,12 +131,18 @@ func nbitsTile(f *file, bits, mr int) string {
 	return name
 }
 
+// farNBits sets R14 to the address to prefetch for DI.
+func (g *fn) farNBits() {
+	g.e("MOVQ %d(DX), R14", nFar)
+	g.e("ADDQ DI, R14")
+}
+
 // prefetchScales prefetches the scales, and the shifts if there are any, of a later block.
 // Prefetching beyond the end or at address 0 does not fault.
 func (g *fn) prefetchScales() {
 	for j := range 2 {
-		g.e("PREFETCHT0 %d(BX)", aheadFew/4+j*64)
-		g.e("PREFETCHT0 %d(R12)", aheadFew/4+j*64)
+		g.e("PREFETCHT0 %d(BX)", aheadScales+j*64)
+		g.e("PREFETCHT0 %d(R12)", aheadScales+j*64)
 	}
 }
 
@@ -176,6 +186,7 @@ func nbitsVector(f *file, bits int) {
 	}{{nA, "AX"}, {nASum, "R11"}, {nB, "DI"}, {nScale, "BX"}, {nShift, "R12"}, {nBlocks, "R13"}} {
 		g.e("MOVQ %d(DX), %s", p.off, p.reg)
 	}
+	g.farNBits()
 	const table = 30
 	if bits == 4 {
 		g.op("VMOVUPS", "(SI)", table)
@@ -193,7 +204,7 @@ func nbitsVector(f *file, bits int) {
 	for j := range 2 {
 		v := 10 + 8*j
 		g.op("VMOVUPS", fmt.Sprintf("%d(DI)", j*64), v)
-		g.e("PREFETCHT0 %d(DI)", aheadFew+j*64)
+		g.e("PREFETCHT0 %d(R14)", j*64)
 		if bits == 8 {
 			for p := range 4 {
 				g.signedByte(v, p, v+1+p)
@@ -211,6 +222,7 @@ func nbitsVector(f *file, bits int) {
 	}
 	g.e("ADDQ $%d, AX", 4*32/bits)
 	g.e("ADDQ $128, DI")
+	g.e("ADDQ $128, R14")
 	g.e("DECQ CX")
 	g.e("JNZ step")
 	for j := range 2 {

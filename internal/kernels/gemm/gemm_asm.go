@@ -2,7 +2,11 @@
 
 package gemm
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/onward-ml/onward/internal/memory"
+)
 
 // tileF32 holds the arguments of a tile function; the generator knows the field offsets. Strides
 // are in bytes.
@@ -21,9 +25,13 @@ type tileF32 struct {
 	scaled        uint64  // multiply by alpha
 	prefetch      uintptr // a hint; need not keep its target alive
 	prefetchStep  uintptr // increment per four steps of k
+	far           uintptr // distance of b to prefetch for few rows
 }
 
-const halfPanel = PanelWidth / 2
+const (
+	halfPanel = PanelWidth / 2
+	farBytes  = 8192 // distance at which weights in memory are prefetched for few rows
+)
 
 func ptr(s []float32) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(s)) }
 
@@ -36,7 +44,7 @@ func at(p unsafe.Pointer, elements int) unsafe.Pointer {
 
 // args returns the arguments for t, without the pointers to rows.
 func (t *tile[T]) args() tileF32 {
-	return tileF32{lda: uintptr(t.lda) * 4, ldb: uintptr(t.ldb) * 4, ldc: uintptr(t.ldc) * 4, k: t.k}
+	return tileF32{lda: uintptr(t.lda) * 4, ldb: uintptr(t.ldb) * 4, ldc: uintptr(t.ldc) * 4, k: t.k, far: memory.Ahead(farBytes)}
 }
 
 func (k *tileF32) setEpilogue(e *Epilogue[float32]) {

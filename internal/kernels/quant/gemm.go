@@ -246,8 +246,12 @@ type tileI32 struct {
 	mask          uint32
 	_             uint64
 	prefetch      uintptr
-	_             uintptr // prefetch distance in package gemm, not used here
+	_             uintptr // increment of prefetch in package gemm, not used here
+	far           uintptr // distance of b to prefetch for few rows
 }
+
+// farBytes is the distance at which weights in memory are prefetched for few rows.
+const farBytes = 8192
 
 // buffers holds the rows of A in the form for the tiles, and small sums.
 type buffers struct {
@@ -483,7 +487,7 @@ func panel(level cpu.Level, p *Packed, buf *buffers, t *tileI32, a unsafe.Pointe
 			if last && rowBias != nil {
 				t.rowBias = unsafe.Pointer(&rowBias[r])
 			}
-			t.prefetch = uintptr(t.b)
+			t.prefetch, t.far = uintptr(t.b), memory.Ahead(farBytes)
 			runTile(level, p.dot, e-r, cols, t)
 		}
 	}

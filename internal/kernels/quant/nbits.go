@@ -149,6 +149,7 @@ type nbitsArgs struct {
 	ldc             uintptr
 	acc             uint64
 	mask            uint32
+	far             uintptr // distance of b to prefetch
 }
 
 // nbitsForm is what the kernels multiply.
