@@ -10,6 +10,9 @@ import (
 
 func canTranspose[E Bits](l cpu.Level) bool { return l == cpu.AVX512 }
 
+// fewElements are moved one by one in the time that a kernel takes for the edge of a matrix.
+const fewElements = 32
+
 func transposeAny[E Bits](dst []E, ldd int, src []E, lds, rows, cols int) {
 	var z E
 	size := int(unsafe.Sizeof(z))
@@ -18,6 +21,15 @@ func transposeAny[E Bits](dst []E, ldd int, src []E, lds, rows, cols int) {
 		w = 8
 	}
 	switch {
+	case rows*cols <= fewElements:
+		for j := range cols {
+			d, at := dst[j*ldd:][:rows], j
+			for i := range d {
+				d[i] = src[at]
+				at += lds
+			}
+		}
+		return
 	case rows < 16 || lds != cols:
 	case size == 1 && cols == 3:
 		channels(threeChannelsAVX512, dst, src, ldd, 3, rows)
