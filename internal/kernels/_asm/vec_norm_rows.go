@@ -7,7 +7,7 @@ import "fmt"
 // while it waits for the sums of the previous one. stats receives the mean and the factor of each row.
 type normRows struct{}
 
-func (normRows) emit(f *file, i isa) {
+func (k normRows) emit(f *file, i isa) {
 	if i.width != 16 {
 		return
 	}
@@ -22,6 +22,8 @@ func (normRows) emit(f *file, i isa) {
 	g.e("VMOVQ AX, X31")
 	g.e("VDIVSD X30, X31, X30") // 1/n
 	g.e("VBROADCASTSD X30, Z30")
+	g.e("CMPQ CX, $64")
+	g.e("JGT long")
 	g.e("MOVQ $-1, AX")
 	g.e("BZHIQ CX, AX, AX")
 	for u, m := range windowMasks {
@@ -50,11 +52,7 @@ func (normRows) emit(f *file, i isa) {
 				add(8)
 				add(9)
 			}
-			for _, s := range []string{"VSHUFF64X2 $0x4E, Z10, Z10, Z11", "VSHUFF64X2 $0xB1, Z10, Z10, Z11", "VPERMILPD $0x55, Z10, Z11"} {
-				g.e("%s", s)
-				g.e("VADDPD Z11, Z10, Z10")
-			}
-			g.e("VMULPD Z30, Z10, Z10")
+			k.mean(g)
 		}
 		g.e("VXORPS X12, X12, X12")
 		g.e("TESTQ R11, R11")
@@ -67,13 +65,7 @@ func (normRows) emit(f *file, i isa) {
 		}
 		g.label(fmt.Sprintf("squares%d", v))
 		sum(func(in int) { g.e("VFMADD231PD Z%d, Z%d, Z10", in, in) })
-		g.e("VADDSD eps+%d(FP), X10, X10", g.off["eps"])
-		g.e("VSQRTSD X10, X10, X10")
-		g.e("VDIVSD X10, X31, X10")
-		g.e("VCVTSD2SS X10, X10, X10")
-		g.e("VMOVSS X12, (R10)")
-		g.e("VMOVSS X10, 4(R10)")
-		g.e("VBROADCASTSS X10, Z10")
+		k.factor(g)
 		for u := range v {
 			g.e("VMULPS Z10, Z%d, Z%d", u, u)
 			g.e("VMOVUPS.Z %d(R8), %s, Z8", 64*u, windowMasks[u])
@@ -90,6 +82,99 @@ func (normRows) emit(f *file, i isa) {
 		g.e("VZEROUPPER")
 		g.e("RET")
 	}
+	g.label("long")
+	k.long(g)
+}
+
+// mean leaves the sum of the lanes of Z10, divided by n, in all of them.
+func (normRows) mean(g *fn) {
+	for _, s := range []string{"VSHUFF64X2 $0x4E, Z10, Z10, Z11", "VSHUFF64X2 $0xB1, Z10, Z10, Z11", "VPERMILPD $0x55, Z10, Z11"} {
+		g.e("%s", s)
+		g.e("VADDPD Z11, Z10, Z10")
+	}
+	g.e("VMULPD Z30, Z10, Z10")
+}
+
+// factor turns the variance in Z10 into the factor of the row, and stores it and the mean X12.
+func (normRows) factor(g *fn) {
+	g.e("VADDSD eps+%d(FP), X10, X10", g.off["eps"])
+	g.e("VSQRTSD X10, X10, X10")
+	g.e("VDIVSD X10, X31, X10")
+	g.e("VCVTSD2SS X10, X10, X10")
+	g.e("VMOVSS X12, (R10)")
+	g.e("VMOVSS X10, 4(R10)")
+	g.e("VBROADCASTSS X10, Z10")
+}
+
+// long normalizes rows of more than four vectors, which it reads three times: R12 whole vectors and one with the mask K1.
+func (k normRows) long(g *fn) {
+	g.e("LEAQ -1(CX), R12")
+	g.e("SHRQ $4, R12")
+	g.e("MOVQ R12, BX")
+	g.e("SHLQ $4, BX")
+	g.e("NEGQ BX")
+	g.e("ADDQ CX, BX")
+	g.e("MOVQ $-1, AX")
+	g.e("BZHIQ BX, AX, AX")
+	g.e("KMOVW AX, K1")
+	g.e("SHLQ $2, CX")
+	g.label("row")
+	// vectors calls body for the vectors at the offset AX, the last time with a mask.
+	vectors := func(name string, body func(load func(from string, to int), mask string)) {
+		g.e("XORQ AX, AX")
+		g.e("MOVQ R12, BX")
+		g.label(name)
+		body(func(from string, to int) { g.e("VMOVUPS %s, Z%d", from, to) }, "")
+		g.e("ADDQ $64, AX")
+		g.e("DECQ BX")
+		g.e("JNZ %s", name)
+		body(func(from string, to int) { g.e("VMOVUPS.Z %s, K1, Z%d", from, to) }, "K1, ")
+	}
+	sum := func(name string, add func(in, acc int)) {
+		g.e("VXORPD X10, X10, X10")
+		g.e("VXORPD X11, X11, X11")
+		vectors(name, func(load func(from string, to int), mask string) {
+			load("(SI)(AX*1)", 0)
+			z := ""
+			if mask != "" {
+				z = ".Z"
+			}
+			g.e("VSUBPS%s Z12, Z0, %sZ0", z, mask)
+			g.e("VCVTPS2PD Y0, Z8")
+			g.e("VEXTRACTF64X4 $1, Z0, Y9")
+			g.e("VCVTPS2PD Y9, Z9")
+			add(8, 10)
+			add(9, 11)
+		})
+		g.e("VADDPD Z11, Z10, Z10")
+		k.mean(g)
+	}
+	g.e("VXORPS X12, X12, X12")
+	g.e("TESTQ R11, R11")
+	g.e("JZ squares")
+	sum("mean", func(in, acc int) { g.e("VADDPD Z%d, Z%d, Z%d", in, acc, acc) })
+	g.e("VCVTPD2PS Z10, Y12")
+	g.e("VBROADCASTSS X12, Z12")
+	g.label("squares")
+	sum("square", func(in, acc int) { g.e("VFMADD231PD Z%d, Z%d, Z%d", in, in, acc) })
+	k.factor(g)
+	vectors("scale", func(load func(from string, to int), mask string) {
+		load("(SI)(AX*1)", 0)
+		load("(R8)(AX*1)", 8)
+		load("(R9)(AX*1)", 9)
+		g.e("VSUBPS Z12, Z0, Z0")
+		g.e("VMULPS Z10, Z0, Z0")
+		g.e("VMULPS Z8, Z0, Z0")
+		g.e("VADDPS Z9, Z0, Z0")
+		g.e("VMOVUPS Z0, %s(DI)(AX*1)", mask)
+	})
+	g.e("ADDQ CX, SI")
+	g.e("ADDQ CX, DI")
+	g.e("ADDQ $8, R10")
+	g.e("DECQ DX")
+	g.e("JNZ row")
+	g.e("VZEROUPPER")
+	g.e("RET")
 }
 
 func (normRows) neon() bool { return false }
@@ -101,7 +186,7 @@ func normRowsF32(l cpu.Level, dst, x, gain, bias, stats []float32, center int, e
 		return false
 	}
 	for n, rows := len(gain), 0; len(stats) > 0; dst, x, stats = dst[rows*n:], x[rows*n:], stats[2*rows:] {
-		rows = min(len(stats)/2, 512) // keeps calls short
+		rows = min(len(stats)/2, 512, 1<<16/n) // keeps calls short
 		normRowsF32AVX512(&dst[0], &x[0], &gain[0], &bias[0], &stats[0], n, rows, center, eps)
 	}
 	return true

@@ -120,7 +120,7 @@ func normRowsF32(l cpu.Level, dst, x, gain, bias, stats []float32, center int, e
 		return false
 	}
 	for n, rows := len(gain), 0; len(stats) > 0; dst, x, stats = dst[rows*n:], x[rows*n:], stats[2*rows:] {
-		rows = min(len(stats)/2, 512) // keeps calls short
+		rows = min(len(stats)/2, 512, 1<<16/n) // keeps calls short
 		normRowsF32AVX512(&dst[0], &x[0], &gain[0], &bias[0], &stats[0], n, rows, center, eps)
 	}
 	return true
