@@ -1,6 +1,8 @@
 package optimize
 
 import (
+	"slices"
+
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
@@ -22,10 +24,9 @@ func blockLayout(o *Options, g *ir.Graph) (int, error) {
 	return b.rewrite()
 }
 
-// image is the fixed part of an N×C×H×W shape, or of N×C×W with a height of 1.
+// image is the fixed part of an N×C×H×W shape, of N×C×W with a height of 1, or of N×C with one pixel.
 type image struct {
-	c, h, w int
-	line    bool // N×C×W
+	c, h, w, rank int
 }
 
 // blockPlan describes how a node runs on blocked images.
@@ -50,11 +51,14 @@ type blocker struct {
 // imageOf returns the image size of a value that can be blocked.
 func (b *blocker) imageOf(id ir.ValueID) (image, bool) {
 	s := b.g.Values[id].Type.Shape
-	if !isFloat(b.g, id) || len(s) != 3 && len(s) != 4 {
+	if !isFloat(b.g, id) || len(s) < 2 || len(s) > 4 {
 		return image{}, false
 	}
 	d, ok := ir.Ints(s[1:])
-	if len(d) == 2 {
+	switch len(d) {
+	case 1:
+		d = []int{d[0], 1, 1}
+	case 2:
 		d = []int{d[0], 1, d[1]}
 	}
 	if !ok || d[0] < 1 || d[1] < 1 || d[2] < 1 {
@@ -64,7 +68,7 @@ func (b *blocker) imageOf(id ir.ValueID) (image, bool) {
 	if n, err := tensor.Elements([]int{d[0] + 16, d[1] + 1024, d[2] + 1024, 4}); err != nil || int64(n) > 1<<40 {
 		return image{}, false
 	}
-	return image{d[0], d[1], d[2], len(s) == 3}, true
+	return image{d[0], d[1], d[2], len(s)}, true
 }
 
 // choose selects the nodes that run blocked, in order, and reports whether there is a convolution
@@ -101,10 +105,12 @@ func (b *blocker) choose() bool {
 			p = b.neutral(n, 1, func(in []blocked.Layout, out blocked.Layout) (ir.Operator, error) {
 				return blocked.NewPool(n.Op, in[0], out)
 			})
-		case *ops.GlobalAveragePool:
-			p = b.neutral(n, 1, func(in []blocked.Layout, out blocked.Layout) (ir.Operator, error) {
-				return &blocked.Mean{In: in[0], Out: out, Blocked: true}, nil
-			})
+		case *ops.GlobalAveragePool, *ops.GlobalMaxPool:
+			p = b.global(n)
+		case *ops.ReduceMean:
+			p = b.reduction(n, &op.Reduction)
+		case *ops.ReduceMax:
+			p = b.reduction(n, &op.Reduction)
 		case *blocked.ChannelAffine:
 			p = b.neutral(n, 1, func(in []blocked.Layout, out blocked.Layout) (ir.Operator, error) {
 				return blocked.NewAffine(op, in[0], out), nil
@@ -141,7 +147,7 @@ func (b *blocker) conv(n *ir.Node, cv *ops.FusedConv, out image) *blockPlan {
 	if !ok || w == nil || w.DType() != tensor.TypeFloat32 || len(n.In) > 2 && n.In[2] != ir.None && bias == nil {
 		return nil
 	}
-	if in.line && out.line && w.Rank() == 3 {
+	if in.rank == 3 && out.rank == 3 && w.Rank() == 3 {
 		plane := *cv
 		plane.Window = cv.Plane()
 		kernel, err := w.Reshape(w.Dim(0), w.Dim(1), 1, w.Dim(2))
@@ -149,7 +155,7 @@ func (b *blocker) conv(n *ir.Node, cv *ops.FusedConv, out image) *blockPlan {
 			return nil
 		}
 		cv, w = &plane, kernel
-	} else if in.line || out.line || w.Rank() != 4 {
+	} else if in.rank != 4 || out.rank != 4 || w.Rank() != 4 {
 		return nil
 	}
 	geo, err := cv.Geometry2(in.h, in.w, w.Shape()[2:])
@@ -212,6 +218,28 @@ func (b *blocker) neutral(n *ir.Node, count int, mk func(in []blocked.Layout, ou
 	return &blockPlan{in: n.In[:count:count], make: mk}
 }
 
+// global plans the mean or the maximum of each plane.
+func (b *blocker) global(n *ir.Node) *blockPlan {
+	largest := n.OpType == "GlobalMaxPool" || n.OpType == "ReduceMax"
+	return b.neutral(n, 1, func(in []blocked.Layout, out blocked.Layout) (ir.Operator, error) {
+		return &blocked.GlobalPool{In: in[0], Out: out, Max: largest}, nil
+	})
+}
+
+// reduction is global for reductions of all axes but the first two.
+func (b *blocker) reduction(n *ir.Node, r *kit.Reduction) *blockPlan {
+	rank := len(b.g.Values[n.In[0]].Type.Shape)
+	axes := constTensor(b.g, n, 1)
+	if rank < 3 || axes == nil {
+		return nil
+	}
+	mask, err := r.Mask(kit.Ints(axes), rank)
+	if err != nil || mask[0] || mask[1] || slices.Contains(mask[2:], false) {
+		return nil
+	}
+	return b.global(n)
+}
+
 func (b *blocker) unary(n *ir.Node) *blockPlan {
 	fn := vectorKernel(b.g, n)
 	if fn == nil || !b.made[n.In[0]] {
@@ -233,7 +261,7 @@ func (b *blocker) binary(n *ir.Node, out image) *blockPlan {
 	}
 	in := []ir.ValueID{n.In[0], n.In[1]}
 	_, sub := n.Op.(*ops.Sub)
-	pixel := image{out.c, 1, 1, out.line}
+	pixel := image{out.c, 1, 1, out.rank}
 	switch {
 	case x == out && y == out, x == out && y == pixel:
 	case y == out && x == pixel && !sub:
@@ -265,7 +293,7 @@ func (b *blocker) concat(n *ir.Node, op *ops.Concat, out image) *blockPlan {
 			return nil
 		}
 		im, ok := b.imageOf(id)
-		if !ok || im.line != out.line || i < len(n.In)-1 && im.c%16 != 0 || !b.sameBatch(id, n.In[0]) {
+		if !ok || im.rank != out.rank || i < len(n.In)-1 && im.c%16 != 0 || !b.sameBatch(id, n.In[0]) {
 			return nil
 		}
 		any = any || b.made[id]
@@ -355,7 +383,7 @@ func (b *blocker) rewrite() (int, error) {
 		nodes = append(nodes, &ir.Node{Name: n.Name, OpType: "Blocked" + n.OpType, Domain: internalDomain, Opset: n.Opset, Op: op,
 			In: in, Out: []ir.ValueID{twin(out)}})
 		if planar[out] {
-			nodes = append(nodes, &ir.Node{Name: n.Name, OpType: "FromBlocked", Domain: internalDomain, Op: &blocked.FromBlocked{In: b.layout(out), Line: len(g.Values[out].Type.Shape) == 3},
+			nodes = append(nodes, &ir.Node{Name: n.Name, OpType: "FromBlocked", Domain: internalDomain, Op: &blocked.FromBlocked{In: b.layout(out), Rank: len(g.Values[out].Type.Shape)},
 				In: []ir.ValueID{twin(out)}, Out: []ir.ValueID{out}})
 		}
 	}

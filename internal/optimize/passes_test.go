@@ -307,6 +307,10 @@ func TestPasses(t *testing.T) {
 
 		{pass: "block-layout", name: "two convolutions", build: steps(input("x", "n", 16, 9, 9), ramp("w", 16, 16, 3, 3), node("Conv", "x w", "c"), node("Conv", "c w", "y")), want: "ToBlocked BlockedConv BlockedConv FromBlocked"},
 		{pass: "block-layout", name: "an image of unknown size", build: steps(input("x", "n", 16, "h", 9), ramp("w", 16, 16, 3, 3), node("Conv", "x w", "c"), node("Conv", "c w", "y")), want: "Conv Conv"},
+		{pass: "block-layout", name: "the means of planes", build: append(slices.Clone(expand), node("ReduceMean", "e", "y", onnx.Attrs{"axes": []int64{3, -2}})), opset: 17, want: "BlockedConv BlockedReduceMean FromBlocked"},
+		{pass: "block-layout", name: "the maxima of planes without their dimensions", build: append(slices.Clone(expand), node("ReduceMax", "e", "m", onnx.Attrs{"axes": []int64{2, 3}, "keepdims": int64(0)}), node("Relu", "m", "y")), opset: 17, want: "BlockedConv BlockedReduceMax BlockedRelu FromBlocked"},
+		{pass: "block-layout", name: "the maxima of lines", build: steps(input("x", "n", 16, 9), ramp("w", 16, 16, 3), node("Conv", "x w", "c"), node("ReduceMax", "c", "y", onnx.Attrs{"axes": []int64{2}, "keepdims": int64(0)})), opset: 17, want: "ToBlocked BlockedConv BlockedReduceMax FromBlocked"},
+		{pass: "block-layout", name: "the maxima of rows", build: append(slices.Clone(expand), node("ReduceMax", "e", "y", onnx.Attrs{"axes": []int64{3}})), opset: 17, want: "BlockedConv FromBlocked ReduceMax"},
 		{pass: "block-layout", name: "another operator than a convolution", build: steps(pixels, node("Relu", "x", "y")), want: "Relu"},
 		{pass: "fuse-blocked-map", name: "a function after a convolution", with: "block-layout", build: append(slices.Clone(expand), node("Gelu", "e", "y")), want: "BlockedConv FromBlocked"},
 		{pass: "fuse-blocked-map", name: "a result that is needed", with: "block-layout", build: append(slices.Clone(expand), node("Tanh", "e", "y")), outputs: "y e", want: "BlockedConv FromBlocked BlockedTanh FromBlocked"},

@@ -538,23 +538,33 @@ func TestNoAllocations(t *testing.T) {
 	})
 }
 
-func TestSumBlock(t *testing.T) {
+func TestReduceBlock(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 		r := rand.New(rand.NewPCG(5, 5))
 		for h := 1; h < 32; h += 3 {
-			in := NewLayout(20, h, 1+h%7, 1, 2, 0, 1)
-			x := testkit.GuardedCopy(t, random(r, in.Len()), testkit.High, 0)
-			for cb := range in.Blocks() {
-				var want [Lanes]float64
-				for row := range in.H {
-					for i, v := range x[in.At(cb, row, 0):][:in.W*Lanes] {
-						want[i%Lanes] += float64(v)
+			for _, w := range []int{1 + h%7, 14*4 + h, 200} {
+				in := NewLayout(20, h, w, 1, 2, 0, 1)
+				x := testkit.GuardedCopy(t, random(r, in.Len()), testkit.High, 0)
+				x[in.At(1, h/2, w/2)+3] = float32(math.NaN())
+				for cb := range in.Blocks() {
+					var sum [Lanes]float64
+					var largest [Lanes]float32
+					for row := range in.H {
+						for i, v := range x[in.At(cb, row, 0):][:in.W*Lanes] {
+							if sum[i%Lanes] += float64(v); row == 0 && i < Lanes {
+								largest[i] = v
+							}
+							largest[i%Lanes] = max(largest[i%Lanes], v)
+						}
 					}
-				}
-				got := SumBlock(l, &in, x, cb)
-				for j, v := range want {
-					if math.Abs(got[j]-v) > 1e-5 {
-						t.Fatalf("%d rows, block %d: %v, want %v", h, cb, got, want)
+					gotSum, gotMax := SumBlock(l, &in, x, cb), MaxBlock(l, &in, x, cb)
+					for j := range sum {
+						if !(math.Abs(gotSum[j]-sum[j]) <= 1e-3) && sum[j] == sum[j] || gotMax[j] != largest[j] && largest[j] == largest[j] {
+							t.Fatalf("%d×%d, block %d: sums %v, want %v, maxima %v, want %v", h, w, cb, gotSum, sum, gotMax, largest)
+						}
+						if nan := sum[j] != sum[j]; nan != (gotSum[j] != gotSum[j]) || nan != (gotMax[j] != gotMax[j]) {
+							t.Fatalf("%d×%d, block %d: sum %g and maximum %g of channel %d, NaN %v", h, w, cb, gotSum[j], gotMax[j], j, nan)
+						}
 					}
 				}
 			}

@@ -135,22 +135,58 @@ func (p *Pool) empty(y []float32) {
 	}
 }
 
-// SumBlock returns the sums over the pixels of block cb: each row is added in float32, the rows in
-// float64.
+// SumBlock returns the sums over the pixels of block cb: each row, or part of a row, is added in float32, the
+// parts in float64.
 func SumBlock(level cpu.Level, l *Layout, x []float32, cb int) (sum [Lanes]float64) {
+	l.reduceBlock(level, x, cb, false, func(part [Lanes]float32) {
+		for j, v := range part {
+			sum[j] += float64(v)
+		}
+	})
+	return sum
+}
+
+// MaxBlock returns the maxima over the pixels of block cb. NaN propagates.
+func MaxBlock(level cpu.Level, l *Layout, x []float32, cb int) (largest [Lanes]float32) {
+	for j := range largest {
+		largest[j] = negInf
+	}
+	l.reduceBlock(level, x, cb, true, func(part [Lanes]float32) {
+		for j, v := range part {
+			largest[j] = max(largest[j], v)
+		}
+	})
+	return largest
+}
+
+// reduceBlock calls fn with the sum or the maximum of each row of block cb. The rows of images with few of
+// them are divided, since a tile reduces several at a time.
+func (l *Layout) reduceBlock(level cpu.Level, x []float32, cb int, largest bool, fn func(part [Lanes]float32)) {
 	l.check("input", x)
 	most := tilePixels(level)
-	var rows [14][Lanes]float32
-	t := tileArgs{kh: 1, kw: l.W, pixel: l.Row * 4, dkw: Lanes * 4, lo: 1, c: unsafe.Pointer(&rows)}
-	for r := 0; r < l.H; r += most {
-		n := min(most, l.H-r)
-		t.a = at(ptr(x), l.At(cb, r, 0))
-		runSum(level, n, &t)
+	var parts [14][Lanes]float32
+	t := tileArgs{kh: 1, dkw: Lanes * 4, lo: 1, c: unsafe.Pointer(&parts)}
+	// reduce processes n parts of kw pixels, which begin step elements apart.
+	reduce := func(at0, n, kw, step int) {
+		t.a, t.kw, t.pixel = at(ptr(x), at0), kw, step*4
+		if largest {
+			runMaximum(level, n, &t)
+		} else {
+			runSum(level, n, &t)
+		}
 		for i := range n {
-			for j, v := range rows[i] {
-				sum[j] += float64(v)
-			}
+			fn(parts[i])
 		}
 	}
-	return sum
+	if l.H > 1 || l.W < 4*most {
+		for r := 0; r < l.H; r += most {
+			reduce(l.At(cb, r, 0), min(most, l.H-r), l.W, l.Row)
+		}
+		return
+	}
+	kw := l.W / most
+	reduce(l.At(cb, 0, 0), most, kw, kw*Lanes)
+	if rest := l.W - most*kw; rest > 0 {
+		reduce(l.At(cb, 0, most*kw), 1, rest, l.Row)
+	}
 }

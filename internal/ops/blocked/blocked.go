@@ -98,16 +98,24 @@ func (t *ToBlocked) Run(c *ir.Call) error {
 func planarIn(call *ir.Call, i int, l *Layout) (int, []float32, error) {
 	x := call.Tensor(i)
 	s := x.Shape()
-	if len(s) == 3 && l.H == 1 && s[1] == l.C && s[2] == l.W || len(s) == 4 && s[1] == l.C && s[2] == l.H && s[3] == l.W {
+	if len(s) == 2 && l.H*l.W == 1 && s[1] == l.C || len(s) == 3 && l.H == 1 && s[1] == l.C && s[2] == l.W || len(s) == 4 && s[1] == l.C && s[2] == l.H && s[3] == l.W {
 		return s[0], tensor.Of[float32](x), nil
 	}
 	return 0, nil, fmt.Errorf("input %d has shape %v, want [N %d %d %d]", i, s, l.C, l.H, l.W)
 }
 
-// FromBlocked turns a layout into N×C×H×W, or into N×C×W if Line is set, for images of height 1.
+// FromBlocked turns a layout into N×C×H×W, N×C×W for images of height 1, or N×C for images of one pixel.
 type FromBlocked struct {
 	In   Layout
-	Line bool
+	Rank int
+}
+
+// shape returns the dimensions from the second one on.
+func (f *FromBlocked) shape() []int {
+	if f.Rank == 4 {
+		return []int{f.In.C, f.In.H, f.In.W}
+	}
+	return []int{f.In.C, f.In.W}[:f.Rank-1]
 }
 
 // Infer gives the planar shape.
@@ -116,9 +124,9 @@ func (f *FromBlocked) Infer(c *ir.InferContext) error {
 	if s := c.Shape(0); len(s) == 2 {
 		n = s[0]
 	}
-	shape := []ir.Dim{n, ir.Known(f.In.C), ir.Known(f.In.H), ir.Known(f.In.W)}
-	if f.Line {
-		shape = append(shape[:2], shape[3])
+	shape := []ir.Dim{n}
+	for _, d := range f.shape() {
+		shape = append(shape, ir.Known(d))
 	}
 	c.SetOut(0, ir.TensorType(tensor.TypeFloat32, shape...))
 	return nil
@@ -130,12 +138,7 @@ func (f *FromBlocked) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	shape := [...]int{n, f.In.C, f.In.H, f.In.W}
-	dims := shape[:]
-	if f.Line {
-		dims = append(dims[:2], f.In.W)
-	}
-	y, err := c.Output(0, tensor.TypeFloat32, dims...)
+	y, err := c.Output(0, tensor.TypeFloat32, append([]int{n}, f.shape()...)...)
 	if err != nil {
 		return err
 	}

@@ -267,60 +267,37 @@ func (m *Concat) Run(c *ir.Call) error {
 	return nil
 }
 
-// Mean is a GlobalAveragePool of blocked images; its output is N×C×1×1, or
-// blocked.
-type Mean struct {
-	In      Layout
-	Out     Layout // when Blocked
-	Blocked bool
+// GlobalPool computes the mean or the maximum of each plane of blocked images.
+type GlobalPool struct {
+	In, Out Layout // Out has one pixel
+	Max     bool
 }
 
 // Infer sets the type of the output.
-func (m *Mean) Infer(c *ir.InferContext) error {
-	if m.Blocked {
-		return inferBlocked(c, &m.Out)
-	}
-	n := ir.Unknown
-	if s := c.Shape(0); len(s) > 0 {
-		n = s[0]
-	}
-	c.SetOut(0, ir.TensorType(tensor.TypeFloat32, n, ir.Known(m.In.C), ir.Known(1), ir.Known(1)))
-	return nil
-}
+func (p *GlobalPool) Infer(c *ir.InferContext) error { return inferBlocked(c, &p.Out) }
 
-// Run sums rows of a block as float, and the rows as double.
-func (m *Mean) Run(c *ir.Call) error {
-	n, x, err := blockedIn(c, 0, &m.In)
+// Run computes the blocks.
+func (p *GlobalPool) Run(c *ir.Call) error {
+	n, x, err := blockedIn(c, 0, &p.In)
 	if err != nil {
 		return err
 	}
-	var y []float32
-	stride := m.In.C
-	if m.Blocked {
-		y, err = blockedOut(c, n, &m.Out)
-		stride = m.Out.Len()
-	} else {
-		var t *tensor.Tensor
-		if t, err = c.Output(0, tensor.TypeFloat32, n, m.In.C, 1, 1); err == nil {
-			y = tensor.Of[float32](t)
-		}
-	}
+	y, err := blockedOut(c, n, &p.Out)
 	if err != nil {
 		return err
 	}
-	blocks := m.In.Blocks()
-	c.Launch(n*blocks, 1+(1<<13)/(m.In.H*m.In.W*conv.Lanes+1), func(lo, hi int) {
+	blocks, pixels := p.In.Blocks(), p.In.H*p.In.W
+	c.Launch(n*blocks, 1+(1<<13)/(pixels*conv.Lanes+1), func(lo, hi int) {
 		for b := lo; b < hi; b++ {
 			i, cb := b/blocks, b%blocks
-			sum := conv.SumBlock(cpu.Active(), &m.In, x[i*m.In.Len():][:m.In.Len()], cb)
-			at := i*stride + cb*conv.Lanes
-			if m.Blocked {
-				at = i*stride + m.Out.At(cb, 0, 0)
+			image, to := x[i*p.In.Len():][:p.In.Len()], y[i*p.Out.Len()+p.Out.At(cb, 0, 0):]
+			if p.Max {
+				largest := conv.MaxBlock(cpu.Active(), &p.In, image, cb)
+				copy(to, largest[:])
+				continue
 			}
-			for l := range sum {
-				if m.Blocked || cb*conv.Lanes+l < m.In.C {
-					y[at+l] = float32(sum[l] / float64(m.In.H*m.In.W))
-				}
+			for l, sum := range conv.SumBlock(cpu.Active(), &p.In, image, cb) {
+				to[l] = float32(sum / float64(pixels))
 			}
 		}
 	})
