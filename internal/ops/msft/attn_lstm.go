@@ -37,46 +37,63 @@ func (op *AttnLSTM) Run(c *ir.Call) error {
 	return kit.RunRecurrent(c, func() error { return runAttnLSTM[float32](op, c) }, func() error { return runAttnLSTM[float64](op, c) })
 }
 
+// attnSizes are the sizes of the inputs of an AttnLSTM.
+type attnSizes struct {
+	batch, in                         int
+	hidden, depth, width, size, steps int   // width is the size of a key, size that of the attention vector
+	lens                              []int // of the memory, per batch item
+}
+
+// sizes checks the shapes of the inputs that an LSTM does not have.
+func (op *AttnLSTM) sizes(c *ir.Call) (*attnSizes, error) {
+	for i, rank := range map[int]int{0: 3, 2: 3, 8: 3, 9: 3, 10: 2, 11: 3, 13: 3} {
+		if t := c.Tensor(i); t != nil && t.Rank() != rank {
+			return nil, fail.Errorf("input %d has shape %v, want rank %d", i, t.Shape(), rank)
+		}
+	}
+	s := &attnSizes{batch: c.Tensor(0).Dim(1), in: c.Tensor(0).Dim(2), hidden: c.Tensor(2).Dim(2),
+		steps: c.Tensor(11).Dim(1), depth: c.Tensor(9).Dim(1), width: c.Tensor(9).Dim(2), lens: kit.Ints(c.Tensor(12))}
+	s.size = s.depth
+	if aw := c.Tensor(13); aw != nil {
+		s.size = aw.Dim(2)
+	}
+	dirs := len(op.of.Reverse)
+	for i, want := range map[int][]int{8: {dirs, s.hidden, s.width}, 9: {dirs, s.depth, s.width}, 10: {dirs, s.width}, 11: {s.batch, s.steps, s.depth}, 12: {s.batch}, 13: {dirs, s.depth + s.hidden, s.size}} {
+		if t := c.Tensor(i); t != nil && !slices.Equal(t.Shape(), want) {
+			return nil, fail.Errorf("input %d has shape %v, want %v", i, t.Shape(), want)
+		}
+	}
+	if s.lens == nil {
+		var err error
+		if s.lens, err = kit.MakeInts(c, s.batch); err != nil {
+			return nil, err
+		}
+		kit.RepeatOf(s.lens, s.steps)
+	}
+	for i, n := range s.lens {
+		if n < 1 || n > s.steps {
+			return nil, fail.Errorf("memory_seq_lens[%d] is %d, want 1 to %d", i, n, s.steps)
+		}
+	}
+	return s, nil
+}
+
 // bahdanau holds the attention inputs and scratch memory for one direction of an
 // AttnLSTM.
 type bahdanau[T kit.RealFloat] struct {
-	c                           *ir.Call
-	hidden, depth, width, steps int // width is the size of a key
-	lens                        []int
-	qw, v, memory, keys         []T
-	query, scores               []T // [batch width], [batch steps]
+	attnSizes
+	c                   *ir.Call
+	qw, v, memory, keys []T
+	query, scores       []T // [batch width], [batch steps]
 }
 
 func runAttnLSTM[T kit.RealFloat](op *AttnLSTM, c *ir.Call) error {
-	for i, rank := range map[int]int{0: 3, 2: 3, 8: 3, 9: 3, 10: 2, 11: 3, 13: 3} {
-		if t := c.Tensor(i); t != nil && t.Rank() != rank {
-			return fail.Errorf("input %d has shape %v, want rank %d", i, t.Shape(), rank)
-		}
+	sizes, err := op.sizes(c)
+	if err != nil {
+		return err
 	}
-	dirs, batch, in, h := len(op.of.Reverse), c.Tensor(0).Dim(1), c.Tensor(0).Dim(2), c.Tensor(2).Dim(2)
-	steps, depth, width := c.Tensor(11).Dim(1), c.Tensor(9).Dim(1), c.Tensor(9).Dim(2)
-	size := depth // size of the attention vector
-	if aw := c.Tensor(13); aw != nil {
-		size = aw.Dim(2)
-	}
-	for i, want := range map[int][]int{8: {dirs, h, width}, 9: {dirs, depth, width}, 10: {dirs, width}, 11: {batch, steps, depth}, 12: {batch}, 13: {dirs, depth + h, size}} {
-		if t := c.Tensor(i); t != nil && !slices.Equal(t.Shape(), want) {
-			return fail.Errorf("input %d has shape %v, want %v", i, t.Shape(), want)
-		}
-	}
-	m := bahdanau[T]{c: c, hidden: h, depth: depth, width: width, steps: steps, lens: kit.Ints(c.Tensor(12))}
-	if m.lens == nil {
-		var err error
-		if m.lens, err = kit.MakeInts(c, batch); err != nil {
-			return err
-		}
-		kit.RepeatOf(m.lens, steps)
-	}
-	for i, n := range m.lens {
-		if n < 1 || n > steps {
-			return fail.Errorf("memory_seq_lens[%d] is %d, want 1 to %d", i, n, steps)
-		}
-	}
+	m := bahdanau[T]{attnSizes: *sizes, c: c}
+	batch, in, h, depth, width, size, steps := m.batch, m.in, m.hidden, m.depth, m.width, m.size, m.steps
 	m.memory = tensor.Of[T](c.Tensor(11))
 	qw, mw, v, w := tensor.Of[T](c.Tensor(8)), tensor.Of[T](c.Tensor(9)), tensor.Of[T](c.Tensor(10)), tensor.Of[T](c.Tensor(1))
 	var aw []T

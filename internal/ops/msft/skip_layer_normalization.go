@@ -58,53 +58,49 @@ func (op *skipNormalization) Run(c *ir.Call) error {
 	return runSkipNorm[float32](op, c)
 }
 
-func runSkipNorm[T kit.RealFloat](op *skipNormalization, c *ir.Call) error {
-	t, skipT := c.Tensor(0), c.Tensor(1)
-	shape := t.Shape()
+// inputs checks the shapes and returns gamma, beta and bias, nil for one that is absent.
+func (op *skipNormalization) inputs(c *ir.Call) (params [3]*tensor.Tensor, err error) {
+	shape, skip := c.Tensor(0).Shape(), c.Tensor(1).Shape()
 	if len(shape) == 0 {
-		return fail.Errorf("input is a scalar, want rank 1 or more")
+		return params, fail.Errorf("input is a scalar, want rank 1 or more")
 	}
-	cols := shape[len(shape)-1]
-	s := skipT.Shape()
+	s := skip
 	if len(s) == len(shape) && len(s) > 1 && s[0] == 1 && shape[0] != 1 {
 		s = s[1:]
 	}
 	if !slices.Equal(s, shape) && (len(shape) < 2 || !slices.Equal(s, shape[1:])) {
-		return fail.Errorf("skip has shape %v, want %v or the same without the first dimension", skipT.Shape(), shape)
+		return params, fail.Errorf("skip has shape %v, want %v or the same without the first dimension", skip, shape)
 	}
-	params := map[string]int{"gamma": 2, "beta": 3, "bias": 4}
+	params = [3]*tensor.Tensor{c.Tensor(2), c.Tensor(3), c.Tensor(4)}
 	if op.simplified {
-		params = map[string]int{"gamma": 2, "bias": 3}
+		params = [3]*tensor.Tensor{c.Tensor(2), nil, c.Tensor(3)}
 	}
-	read := func(name string) ([]T, error) {
-		i, ok := params[name]
-		if !ok || c.Tensor(i) == nil {
-			return nil, nil
+	for i, p := range params {
+		if cols := shape[len(shape)-1]; p != nil && (p.Rank() != 1 || p.Len() != cols) {
+			return params, fail.Errorf("%s has shape %v, want [%d]", []string{"gamma", "beta", "bias"}[i], p.Shape(), cols)
 		}
-		if p := c.Tensor(i); p.Rank() != 1 || p.Len() != cols {
-			return nil, fail.Errorf("%s has shape %v, want [%d]", name, p.Shape(), cols)
-		}
-		return kit.RealIn[T](c, c.Tensor(i))
 	}
+	return params, nil
+}
+
+func runSkipNorm[T kit.RealFloat](op *skipNormalization, c *ir.Call) error {
+	params, err := op.inputs(c)
+	if err != nil {
+		return err
+	}
+	t := c.Tensor(0)
+	shape := t.Shape()
+	cols := shape[len(shape)-1]
 	r := kit.NormRows[T]{Cols: cols, Eps: float64(op.epsilon), Center: !op.simplified}
-	var err error
-	if r.Gain, err = read("gamma"); err != nil {
-		return err
-	}
-	if r.Bias, err = read("beta"); err != nil {
-		return err
-	}
-	bias, err := read("bias")
-	if err != nil {
-		return err
-	}
-	x, err := kit.RealIn[T](c, t)
-	if err != nil {
-		return err
-	}
-	skip, err := kit.RealIn[T](c, skipT)
-	if err != nil {
-		return err
+	var x, skip, bias []T
+	for i, dst := range []*[]T{&x, &skip, &r.Gain, &r.Bias, &bias} {
+		in := append([]*tensor.Tensor{t, c.Tensor(1)}, params[:]...)[i]
+		if in == nil {
+			continue
+		}
+		if *dst, err = kit.RealIn[T](c, in); err != nil {
+			return err
+		}
 	}
 	sum, err := kit.RealMaybe[T](c, 3, t.DType(), shape...)
 	if err != nil {
