@@ -237,6 +237,25 @@ func ifGradient(b *builder, n *onnx.Node, gs []string) ([]string, error) {
 	return r, nil
 }
 
+// connect appends a value of a graph to inputs or outputs of a node, and a value of its body to those of the body.
+//
+//go:noinline
+func connect(node *[]string, body *[]*onnx.ValueInfo, outer, inner string) {
+	*node, *body = append(*node, outer), append(*body, values(inner)...)
+}
+
+func scanAttrs(body *onnx.Graph, scans int, inAxes, inBack, outAxes, outBack []int64) []*onnx.Attribute {
+	ints := func(name string, v []int64) *onnx.Attribute {
+		return &onnx.Attribute{Name: name, Type: onnx.AttrInts, Ints: v}
+	}
+	r := []*onnx.Attribute{{Name: "body", Type: onnx.AttrGraph, G: body}, {Name: "num_scan_inputs", Type: onnx.AttrInt, I: int64(scans)},
+		ints("scan_input_axes", inAxes), ints("scan_input_directions", inBack)}
+	if len(outAxes) > 0 {
+		r = append(r, ints("scan_output_axes", outAxes), ints("scan_output_directions", outBack))
+	}
+	return r
+}
+
 // scanGradient returns a Scan in the reverse direction. The states before each step come from a
 // Scan that also returns them. Each step repeats the body and continues with its gradients: the
 // states are the gradients of the states and of captured values, the outputs are the gradients of
@@ -263,19 +282,10 @@ func scanGradient(b *builder, n *onnx.Node, gs []string) ([]string, error) {
 	if len(inAxes) != scans+states || len(inBack) != scans+states || len(outAxes) != outs+states || len(outBack) != outs+states {
 		return nil, fmt.Errorf("axes and directions do not match %d scan inputs and %d outputs", scans, outs)
 	}
-	attrs := func(body *onnx.Graph, scans int, inAxes, inBack, outAxes, outBack []int64) []*onnx.Attribute {
-		r := []*onnx.Attribute{{Name: "body", Type: onnx.AttrGraph, G: body}, {Name: "num_scan_inputs", Type: onnx.AttrInt, I: int64(scans)},
-			{Name: "scan_input_axes", Type: onnx.AttrInts, Ints: inAxes}, {Name: "scan_input_directions", Type: onnx.AttrInts, Ints: inBack}}
-		if len(outAxes) > 0 {
-			r = append(r, &onnx.Attribute{Name: "scan_output_axes", Type: onnx.AttrInts, Ints: outAxes}, &onnx.Attribute{Name: "scan_output_directions", Type: onnx.AttrInts, Ints: outBack})
-		}
-		return r
-	}
-
 	// Compute the states before each step.
 	first := *body
 	first.Nodes, first.Outputs = slices.Clone(body.Nodes), slices.Clone(body.Outputs)
-	again := &onnx.Node{OpType: "Scan", Inputs: n.Inputs, Attributes: attrs(&first, scans, inAxes[:scans], inBack[:scans], outAxes, outBack)}
+	again := &onnx.Node{OpType: "Scan", Inputs: n.Inputs, Attributes: scanAttrs(&first, scans, inAxes[:scans], inBack[:scans], outAxes, outBack)}
 	for _, s := range body.Inputs[:states] {
 		o := b.Fresh()
 		first.Nodes = append(first.Nodes, &onnx.Node{OpType: "Identity", Inputs: []string{s.Name}, Outputs: []string{o}})
@@ -316,7 +326,7 @@ func scanGradient(b *builder, n *onnx.Node, gs []string) ([]string, error) {
 	step.Inputs, step.Outputs = nil, nil
 	feed := func(outer string) string {
 		name := b.Fresh()
-		back.Inputs, step.Inputs = append(back.Inputs, outer), append(step.Inputs, values(name)...)
+		connect(&back.Inputs, &step.Inputs, outer, name)
 		return name
 	}
 	grad, sums := map[string]string{}, map[string]string{}
@@ -365,7 +375,7 @@ func scanGradient(b *builder, n *onnx.Node, gs []string) ([]string, error) {
 	r := make([]string, len(b.e.scopes.Reads(n)))
 	give := func(inner string) string {
 		d := b.Fresh()
-		back.Outputs, step.Outputs = append(back.Outputs, d), append(step.Outputs, values(inner)...)
+		connect(&back.Outputs, &step.Outputs, d, inner)
 		return d
 	}
 	for i, s := range body.Inputs[:states] {
@@ -391,7 +401,7 @@ func scanGradient(b *builder, n *onnx.Node, gs []string) ([]string, error) {
 		return r, nil
 	}
 	step.Nodes = in.nodes
-	back.Attributes = attrs(&step, len(axes), axes, reverse, dAxes, dBack)
+	back.Attributes = scanAttrs(&step, len(axes), axes, reverse, dAxes, dBack)
 	b.nodes = append(b.nodes, back)
 	return r, nil
 }
