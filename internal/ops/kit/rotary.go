@@ -1,6 +1,8 @@
 package kit
 
 import (
+	"sync"
+
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
@@ -56,10 +58,7 @@ func RotaryRun(c *ir.Call, in AttentionInput, dim int, interleaved bool, scale f
 			return fail.Errorf("position_ids[%d] is %d, want 0 to %d", i, p, rows-1)
 		}
 	}
-	xd, err := RealIn[float32](c, c.Tensor(0))
-	if err != nil {
-		return err
-	}
+	x := c.Tensor(0)
 	cos, err := RealIn[float32](c, cosT)
 	if err != nil {
 		return err
@@ -68,7 +67,17 @@ func RotaryRun(c *ir.Call, in AttentionInput, dim int, interleaved bool, scale f
 	if err != nil {
 		return err
 	}
-	y, err := RealOut[float32](c, 0, c.Tensor(0).DType(), c.Tensor(0).Shape()...)
+	// Half-precision heads are widened for the rotation only, while they are in the first-level cache.
+	wide := IsHalf(x.DType()) && !c.Generic && in.Size <= len(rotaryBuffer{})
+	var (
+		xd []float32
+		y  RealOutput[float32]
+	)
+	if wide {
+		y.T, err = c.Output(0, x.DType(), x.Shape()...)
+	} else if xd, err = RealIn[float32](c, x); err == nil {
+		y, err = RealOut[float32](c, 0, x.DType(), x.Shape()...)
+	}
 	if err != nil {
 		return err
 	}
@@ -85,17 +94,32 @@ func RotaryRun(c *ir.Call, in AttentionInput, dim int, interleaved bool, scale f
 			}
 			return t * half
 		}
+		most := hi - lo
+		var b *rotaryBuffer
+		if wide {
+			b = rotaryBuffers.Get().(*rotaryBuffer)
+			defer rotaryBuffers.Put(b)
+			most = len(b) / max(in.Size, 1)
+		}
 		for i := lo; i < hi; {
 			at, n, step := angle(i), 1, 0
-			if i+1 < hi {
+			end := min(hi, i+most)
+			if i+1 < end {
 				step = angle(i+1) - at
 			}
-			for step >= 0 && i+n < hi && angle(i+n) == at+n*step {
+			for step >= 0 && i+n < end && angle(i+n) == at+n*step {
 				n++
 			}
-			out, src := y.Data[i*in.Size:][:n*in.Size], xd[i*in.Size:][:n*in.Size]
-			if dim < in.Size {
-				copy(out, src)
+			var out, src []float32
+			if wide {
+				out = b[:n*in.Size]
+				src = out
+				widenHalfFast(out, x.Bytes()[2*i*in.Size:][:2*len(out)], x.DType())
+			} else {
+				out, src = y.Data[i*in.Size:][:n*in.Size], xd[i*in.Size:][:n*in.Size]
+				if dim < in.Size {
+					copy(out, src)
+				}
 			}
 			if interleaved {
 				for k := range n {
@@ -109,9 +133,19 @@ func RotaryRun(c *ir.Call, in AttentionInput, dim int, interleaved bool, scale f
 					out[k] *= scale
 				}
 			}
+			if wide {
+				narrowHalfFast(y.T.Bytes()[2*i*in.Size:][:2*len(out)], out, x.DType())
+			}
 			i += n
 		}
 	})
-	y.Store()
+	if !wide {
+		y.Store()
+	}
 	return nil
 }
+
+// rotaryBuffer holds some heads.
+type rotaryBuffer [4096]float32
+
+var rotaryBuffers = sync.Pool{New: func() any { return new(rotaryBuffer) }}
