@@ -17,7 +17,9 @@ type ReduceLogSumExp struct{ kit.Reduction }
 var _ = kit.Register(&kit.Def{Name: "ReduceLogSumExp", Since: kit.Versions{1, 11, 13, 18, 28}, In: "data:T, axes:int64?", Out: "reduced:T",
 	Types: "T: uint32 uint64 int32 int64 @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &ReduceLogSumExp{kit.ReadReduction(a, opset, 18)}
+		r := kit.ReadReduction(a, opset, 18)
+		r.Costly = true
+		return &ReduceLogSumExp{r}
 	},
 	Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
 		x, y := n.Inputs[0], b.Kept(n)

@@ -13,6 +13,7 @@ import (
 type Reduction struct {
 	KeepDims bool
 	Noop     bool
+	Costly   bool // elements cost more than their transposition: reduce only rows, and at least ShortRow columns
 }
 
 // ReadReduction reads the attributes. Since opset axesInput the axes are an input, before they were
@@ -243,13 +244,15 @@ func (t ReduceTable) Reduce(c *ir.Call, axes []int, y, x *tensor.Tensor) error {
 
 func (t ReduceTable) reduce(c *ir.Call, p *ReducePlan, y, x *tensor.Tensor) error {
 	d := x.DType()
+	const most = 1 << 24 // elements: gather takes as much memory again
 	if !c.Generic && x.Len() > 0 {
-		p.regroup()
-		const most = 1 << 24                             // elements: gather takes as much memory again
+		if !p.costly {
+			p.regroup()
+		}
 		columns := p.narrow() && d != tensor.TypeFloat32 // which has kernels for short rows
-		if x.Len() <= most && (columns || p.scattered()) {
+		if x.Len() <= most && (columns || p.scattered() || p.costly && !p.regular()) {
 			var err error
-			if p, x, err = p.gather(c, x, columns || !p.rows); err != nil {
+			if p, x, err = p.gather(c, x, columns || !p.rows && (!p.costly || p.inner >= ShortRow)); err != nil {
 				return err
 			}
 		}

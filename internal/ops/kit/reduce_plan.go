@@ -17,6 +17,7 @@ type ReducePlan struct {
 	keptAt, reduceAt []int // their strides
 	N                int   // number of elements that are reduced to one
 	group            int   // number of adjacent elements of a kept piece that are reduced to one
+	costly           bool  // of the [Reduction]
 }
 
 // Plan returns how a tensor of the given shape is reduced along the axes.
@@ -25,7 +26,7 @@ func (r *Reduction) Plan(shape, axes []int) (*ReducePlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &ReducePlan{N: 1, inner: 1, group: 1, OutShape: make([]int, 0, len(shape))}
+	p := &ReducePlan{N: 1, inner: 1, group: 1, costly: r.Costly, OutShape: make([]int, 0, len(shape))}
 	for i, d := range shape {
 		switch {
 		case !m[i]:
@@ -78,6 +79,12 @@ func (p *ReducePlan) regroup() {
 // scattered reports whether the elements of a result lie in many short pieces, or apart.
 func (p *ReducePlan) scattered() bool {
 	return p.inner < ShortRow && p.group == 1 && (len(p.reduced) > 1 || p.rows && Product(p.reduced) > 1)
+}
+
+// regular reports whether the elements of a result are one row, or results are at least ShortRow columns of one
+// matrix.
+func (p *ReducePlan) regular() bool {
+	return p.rows && len(p.reduced) == 0 || !p.rows && len(p.reduced) == 1 && p.inner >= ShortRow
 }
 
 // narrow reports whether the elements of a result are one short piece, and there are many results.
