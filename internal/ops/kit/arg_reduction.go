@@ -2,6 +2,7 @@ package kit
 
 import (
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/onward-ml/onward/internal/cpu"
@@ -57,7 +58,7 @@ const (
 
 // argTypes are the types in which elements of others are compared.
 var argTypes = map[tensor.DType]tensor.DType{tensor.TypeFloat16: tensor.TypeFloat32, tensor.TypeBFloat16: tensor.TypeFloat32,
-	tensor.TypeInt16: tensor.TypeInt32, tensor.TypeUint16: tensor.TypeInt32, tensor.TypeUint32: tensor.TypeInt64}
+	tensor.TypeInt16: tensor.TypeFloat32, tensor.TypeUint16: tensor.TypeFloat32, tensor.TypeUint32: tensor.TypeInt64}
 
 // RunWith stores the indices of the extremes of input 0 along the axis in output 0.
 func (r *ArgReduction) RunWith(c *ir.Call, which ArgWhich) error {
@@ -82,12 +83,16 @@ func (r *ArgReduction) RunWith(c *ir.Call, which ArgWhich) error {
 	if shape[axis] == 0 {
 		return fail.Errorf("axis %d of shape %v is empty", axis, shape)
 	}
-	if d, ok := argTypes[x.DType()]; ok {
+	dst, s := tensor.Of[int64](out), SpanOf(shape, axis)
+	d, ok := argTypes[x.DType()]
+	if isByte := x.DType() == tensor.TypeInt8 || x.DType() == tensor.TypeUint8; isByte && !c.Generic && (s.Inner > 1 || s.N <= argWidth) {
+		d, ok = tensor.TypeFloat32, true // which has a kernel for columns
+	}
+	if ok {
 		if x, err = ToScratch(c, x, d); err != nil {
 			return err
 		}
 	}
-	dst, s := tensor.Of[int64](out), SpanOf(shape, axis)
 	switch d := x.DType(); d {
 	case tensor.TypeInt8:
 		return argRunFast(c, dst, tensor.Of[int8](x), s, which, r.SelectLast, vec.ReduceMaxI8, vec.ReduceMinI8)
@@ -163,37 +168,38 @@ func argColumns[T RealNumber](c *ir.Call, dst []int64, s AxisSpan, src []T, whic
 	})
 }
 
-// whole reports whether numbers of type T are integers.
-func whole[T RealNumber]() bool { return T(1)/2 == 0 }
-
 // argRow is ArgLines for one contiguous line.
 func argRow[T RealNumber](x []T, which ArgWhich, last bool) int {
 	best, at := x[0], 0
 	switch {
-	case !whole[T]() || last:
+	case last:
+		for k, v := range x {
+			better := v > best
+			if which == ArgMin {
+				better = v < best
+			}
+			if better || v == best || v != v {
+				best, at = v, k
+			}
+		}
+		return at
 	case which == ArgMax: // without branches
 		for k, v := range x {
 			if v > best {
-				best, at = v, k
+				at = k
 			}
+			best = max(best, v)
 		}
-		return at
 	default:
 		for k, v := range x {
 			if v < best {
-				best, at = v, k
+				at = k
 			}
+			best = min(best, v)
 		}
-		return at
 	}
-	for k, v := range x {
-		better := v > best
-		if which == ArgMin {
-			better = v < best
-		}
-		if better || v != v && best == best || last && (v == best || v != v) {
-			best, at = v, k
-		}
+	if best != best {
+		return slices.IndexFunc(x, func(v T) bool { return v != v })
 	}
 	return at
 }
@@ -323,41 +329,53 @@ func argOf[T RealNumber](x []T, best T, which ArgWhich, last bool) int {
 // ArgLines finds the index of the largest or smallest element of each of len(best) lines. NaN
 // precedes all numbers.
 func ArgLines[T RealNumber](c *ir.Call, best []int64, src []T, s AxisSpan, base int, which ArgWhich, last bool) {
-	var value [ColumnBlock]T
-	m := len(best)
-	copy(value[:m], src[base:base+m])
-	for j := range best {
-		best[j] = 0
-	}
+	var values [ColumnBlock]T
+	value := values[:len(best)]
+	copy(value, src[base:])
+	clear(best)
 	meter := Meter{C: c}
-	for k := 1; k < s.N; k++ {
-		meter.Check(m)
-		at := base + k*s.Inner
-		if whole[T]() && !last { // without branches
-			value := value[:m]
-			for j, v := range src[at : at+m] {
-				b, i := value[j], best[j]
-				if which == ArgMax {
-					if v > b {
-						b, i = v, int64(k)
-					}
-				} else if v < b {
-					b, i = v, int64(k)
+	for k := int64(1); k < int64(s.N); k++ {
+		meter.Check(len(best))
+		row := src[base+int(k)*s.Inner:][:len(best)]
+		switch {
+		case last:
+			for j, v := range row {
+				b := value[j]
+				better := v > b
+				if which == ArgMin {
+					better = v < b
 				}
-				value[j], best[j] = b, i
+				if better || v == b || v != v {
+					value[j], best[j] = v, k
+				}
 			}
+		case which == ArgMax: // without branches
+			for j, v := range row {
+				b, i := value[j], best[j]
+				if v > b {
+					i = k
+				}
+				value[j], best[j] = max(b, v), i
+			}
+		default:
+			for j, v := range row {
+				b, i := value[j], best[j]
+				if v < b {
+					i = k
+				}
+				value[j], best[j] = min(b, v), i
+			}
+		}
+	}
+	for j, v := range value {
+		if v == v || last {
 			continue
 		}
-		for j, v := range src[at : at+m] {
-			b := value[j]
-			better := v > b
-			if which == ArgMin {
-				better = v < b
-			}
-			if better || v != v && b == b || last && (v == b || v != v) {
-				value[j], best[j] = v, int64(k)
-			}
+		at := base + j
+		for src[at] == src[at] {
+			at += s.Inner
 		}
+		best[j] = int64((at - base) / s.Inner)
 	}
 }
 
