@@ -56,8 +56,8 @@ const (
 	ArgMin ArgWhich = false
 )
 
-// argTypes are the types in which elements of others are compared.
-var argTypes = map[tensor.DType]tensor.DType{tensor.TypeFloat16: tensor.TypeFloat32, tensor.TypeBFloat16: tensor.TypeFloat32,
+// argTypes are the types in which elements of others are compared, bytes of long rows as they are.
+var argTypes = map[tensor.DType]tensor.DType{tensor.TypeInt8: tensor.TypeFloat32, tensor.TypeUint8: tensor.TypeFloat32, tensor.TypeFloat16: tensor.TypeFloat32, tensor.TypeBFloat16: tensor.TypeFloat32,
 	tensor.TypeInt16: tensor.TypeFloat32, tensor.TypeUint16: tensor.TypeFloat32, tensor.TypeUint32: tensor.TypeInt64}
 
 // RunWith stores the indices of the extremes of input 0 along the axis in output 0.
@@ -84,24 +84,23 @@ func (r *ArgReduction) RunWith(c *ir.Call, which ArgWhich) error {
 		return fail.Errorf("axis %d of shape %v is empty", axis, shape)
 	}
 	dst, s := tensor.Of[int64](out), SpanOf(shape, axis)
-	d, ok := argTypes[x.DType()]
-	if isByte := x.DType() == tensor.TypeInt8 || x.DType() == tensor.TypeUint8; isByte && !c.Generic && (s.Inner > 1 || s.N <= argWidth) {
-		d, ok = tensor.TypeFloat32, true // which has a kernel for columns
-	}
-	if ok {
+	long := s.Inner == 1 && s.N > argWidth && !c.Generic
+	if d, ok := argTypes[x.DType()]; ok && (d != tensor.TypeFloat32 || !long || x.DType().Size() > 1) {
 		if x, err = ToScratch(c, x, d); err != nil {
 			return err
 		}
 	}
 	switch d := x.DType(); d {
 	case tensor.TypeInt8:
-		return argRunFast(c, dst, tensor.Of[int8](x), s, which, r.SelectLast, vec.ReduceMaxI8, vec.ReduceMinI8)
+		argFolds(c, dst, tensor.Of[int8](x), s, which, r.SelectLast, vec.ReduceMaxI8, vec.ReduceMinI8)
+		return nil
 	case tensor.TypeInt32:
 		return argRunFast(c, dst, tensor.Of[int32](x), s, which, r.SelectLast, vec.ReduceMaxI32, vec.ReduceMinI32)
 	case tensor.TypeInt64:
 		return argRunFast(c, dst, tensor.Of[int64](x), s, which, r.SelectLast, vec.ReduceMaxI64, vec.ReduceMinI64)
 	case tensor.TypeUint8:
-		return argRunFast(c, dst, tensor.Of[uint8](x), s, which, r.SelectLast, vec.ReduceMaxU8, vec.ReduceMinU8)
+		argFolds(c, dst, tensor.Of[uint8](x), s, which, r.SelectLast, vec.ReduceMaxU8, vec.ReduceMinU8)
+		return nil
 	case tensor.TypeUint64:
 		return argRun(c, dst, tensor.Of[uint64](x), s, which, r.SelectLast)
 	case tensor.TypeFloat32:
@@ -142,6 +141,12 @@ func argRunFast[T RealNumber](c *ir.Call, dst []int64, src []T, s AxisSpan, whic
 	if s.Inner != 1 || s.N < 2*ShortRow || c.Generic {
 		return argRun(c, dst, src, s, which, last)
 	}
+	argFolds(c, dst, src, s, which, last, most, least)
+	return nil
+}
+
+// argFolds finds the value of each row with a kernel, and then its index.
+func argFolds[T RealNumber](c *ir.Call, dst []int64, src []T, s AxisSpan, which ArgWhich, last bool, most, least func(cpu.Level, []T) T) {
 	best := least
 	if which == ArgMax {
 		best = most
@@ -150,7 +155,6 @@ func argRunFast[T RealNumber](c *ir.Call, dst []int64, src []T, s AxisSpan, whic
 		row := src[i*s.N : (i+1)*s.N]
 		dst[i] = int64(argOf(row, best(cpu.Active(), row), which, last))
 	})
-	return nil
 }
 
 func argRun[T RealNumber](c *ir.Call, dst []int64, src []T, s AxisSpan, which ArgWhich, last bool) error {
