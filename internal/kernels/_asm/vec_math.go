@@ -154,6 +154,26 @@ var expTable = tables{func() []float64 {
 // expShift is the position of n in the bits of 2^(n/16).
 const expShift = 19
 
+// smallExp replaces x, which is at most 87, by exp(x), and by 0 where that is subnormal. It uses AVX-512, the method of
+// overOnePlusExp, and registers t, n and e. Register table holds expTable.
+func (g *fn) smallExp(table, x, t, n, e int) {
+	const bias = 0x1.8p23
+	g.op("VCMPPS", "$21", -87.3, x, "K3") // not less
+	g.op("VMOVUPS", 16*math.Log2E, t)
+	g.op("VFMADD213PS", bias, x, t)
+	g.op("VSUBPS", bias, t, n)
+	g.op("VFNMADD231PS", ln2Hi/16, n, x)
+	g.op("VFNMADD231PS", ln2Lo/16, n, x)
+	g.op("VMOVUPS", 1.0/6, n)
+	g.op("VFMADD213PS", 0.5, x, n)
+	g.op("VFMADD213PS", 1.0, x, n)
+	g.op("VMULPS", n, x, x)
+	g.op("VPERMPS", table, t, e)
+	g.op("VPSLLD", fmt.Sprintf("$%d", expShift), t, t)
+	g.op("VPADDD", t, e, e)
+	g.op("VFMADD213PS.Z", e, e, "K3", x)
+}
+
 // overOnePlusExp sets register 0 to v/(1+exp(-x)) for x in register 0; v is register 8, which holds x, or a constant. Where exp(-x)
 // may overflow, far computes the result in register 0. With n the nearest integer to -16·x/ln2, exp(-x) is 2^(n/16)·exp(-s), where a
 // polynomial of the third degree is close to 1e-8, and the lowest 4 bits of n select from expTable.

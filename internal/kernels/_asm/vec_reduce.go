@@ -17,6 +17,7 @@ type reduction struct {
 	initial uint32
 	body    func(g *fn, acc int, in [2]int) // adds vector in to accumulator acc; may use 5 to 9 with one accumulator
 	accs    int
+	tables  tables // for AVX-512, in registers from firstTable on
 }
 
 func (k *reduction) params() string {
@@ -65,6 +66,9 @@ func (k *reduction) emit(f *file, i isa) {
 	g.arg("n", "CX")
 	if k.scalar != "" {
 		g.bcast(k.scalar, scalarReg(0))
+	}
+	if k.tables != nil && i.width == 16 {
+		g.hoist(k.tables.load(g, k.name, firstTable), 31, func(g *fn) { k.body(g, 8, [2]int{0, 1}) })
 	}
 	acc := func(u int) int { return 8 + u%k.accs } // 8..11
 	for u := range k.accs {
@@ -241,9 +245,13 @@ func reductions() []*reduction {
 		}},
 		{name: "reduceMax", disp: "reduceMax", minmax: "VMAXPS", initial: 0xff800000},
 		{name: "reduceMin", disp: "reduceMin", minmax: "VMINPS", initial: 0x7f800000},
-		{name: "expSubSum", disp: "expSubSum64", dst: true, scalar: "shift", accs: 1, family: "norm", body: func(g *fn, acc int, in [2]int) {
+		{name: "expSubSum", disp: "expSubSum64", dst: true, scalar: "shift", accs: 1, family: "norm", tables: expTable, body: func(g *fn, acc int, in [2]int) {
 			g.op("VSUBPS", s0, 0, 0)
-			g.expTo(0, 1, 2, 3)
+			if g.width == 16 {
+				g.smallExp(firstTable, 0, 1, 2, 3)
+			} else {
+				g.expTo(0, 1, 2, 3)
+			}
 			g.zeroTail(0)
 			g.op("VADDPS", 0, acc, acc)
 		}},

@@ -27,6 +27,10 @@ func (k softmax) emit(f *file, i isa) {
 	bytes := 4 * i.width
 	const by = 13                 // broadcast value that all lanes are reduced or multiplied by
 	expTo := func(g *fn, r int) { // for arguments that are not positive
+		if i.width == 16 {
+			g.smallExp(firstTable, r, r+1, r+2, r+3)
+			return
+		}
 		g.clampLow(-126, r, r+1)
 		g.expParts(r, r+1, r+2)
 		g.scaleExp(r, r+1, r+2, r+3)
@@ -40,9 +44,12 @@ func (k softmax) emit(f *file, i isa) {
 	g.e("SHRQ $%d, R11", shift)
 	g.e("ANDQ $%d, CX", i.width-1)
 	g.e("MOVQ CX, R13")
-	if g.neon() {
-		g.hoist(0, 0, func(g *fn) { expTo(g, 0) })
-	} else {
+	constants := firstTable
+	if i.width == 16 {
+		constants = expTable.load(g, "expSubSum", constants)
+	}
+	g.hoist(constants, 31, func(g *fn) { expTo(g, 0) })
+	if !g.neon() {
 		g.tailMask()
 	}
 
@@ -160,11 +167,10 @@ func (k softmax) emit(f *file, i isa) {
 			g.store(u, at(u, "DI"))
 		})
 	default:
+		g.op("VMOVUPS", 1.0, 9)
 		if g.neon() {
-			g.op("VMOVUPS", 1.0, 9)
 			g.op("VDIVPS", 8, 9, 8)
 		} else {
-			g.e("VMOVSS %s, X9", g.c(1))
 			g.e("VDIVSS X8, X9, X8")
 		}
 		g.e("VBROADCASTSS X8, %s", g.r(by))

@@ -6,8 +6,8 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 )
 
-// ExpSubSumF32 is the inner loop of Softmax and LogSumExp. Elements are within 1.1 ULP of the
-// exponential of the rounded difference, and the sum is within 2⁻²⁰ of the sum of the stored
+// ExpSubSumF32 is the inner loop of Softmax and LogSumExp. No x may exceed shift by more than 87. Elements are within 2 ULP of the
+// exponential of the rounded difference, or 0 if that is less than 1.2e-38, and the sum is within 2⁻²⁰ of the sum of the stored
 // elements. It returns sum and computes
 //
 //	for i, v := range x[:len(dst)] {
@@ -73,7 +73,7 @@ func narrowSoftmax(l cpu.Level, dst, x []float32, n int, log bool) (done int) {
 		for k := 0; k < n*m; k += m {
 			SubF32(l, a[k:][:m], a[k:][:m], top)
 		}
-		ExpF32(l, e, a)
+		ExpSubSumF32(l, e, a, 0)
 		copy(s, e)
 		for d := most / 2; d > 0; d /= 2 {
 			for k := 0; k < d && k+d < n; k++ {

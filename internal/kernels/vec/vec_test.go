@@ -150,13 +150,22 @@ var reduceTable = []struct {
 	}},
 	{"expSubSum", func(l level, x []float32) float32 {
 		d := slices.Clone(x)
-		return ExpSubSumF32(l, d, d, 0.5)
+		return ExpSubSumF32(l, d, d, largest(x)-1)
 	}, func(x []float32) (s, tol float64) {
+		shift := largest(x) - 1
 		for _, v := range x {
-			s += math.Exp(float64(v - 0.5))
+			s += math.Exp(float64(v - shift))
 		}
 		return s, s * 0x1p-20
 	}},
+}
+
+// largest returns the largest element, 0 if there is none.
+func largest(x []float32) float32 {
+	if len(x) == 0 {
+		return 0
+	}
+	return slices.Max(x)
 }
 
 func TestReduce(t *testing.T) {
