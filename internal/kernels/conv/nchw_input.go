@@ -50,19 +50,20 @@ func (d *NCHWInput) To(out Layout) *NCHWInput {
 
 var nchwInputPool = sync.Pool{New: func() any { return new([]float32) }}
 
-// Run computes one image. par distributes the rows of the output; if it is nil, one call computes
-// everything.
+// Run computes one image. par distributes the rows of the output and their panels of channels; if it is nil, one call
+// computes everything.
 func (d *NCHWInput) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedEpilogue) {
 	d.Out.check("output", y)
 	d.check(x)
 	if ep.Add != nil {
 		ep.AddLayout.check("residual", ep.Add)
 	}
+	n := d.Out.H * len(d.Weights.panels)
 	if par == nil {
-		d.run(level, y, x, ep, 0, d.Out.H)
+		d.run(level, y, x, ep, 0, n)
 		return
 	}
-	par(d.Out.H, func(lo, hi int) { d.run(level, y, x, ep, lo, hi) })
+	par(n, func(lo, hi int) { d.run(level, y, x, ep, lo, hi) })
 }
 
 func (d *NCHWInput) check(x []float32) {
@@ -74,17 +75,16 @@ func (d *NCHWInput) check(x []float32) {
 func (d *NCHWInput) run(level cpu.Level, y, x []float32, ep *BlockedEpilogue, lo, hi int) {
 	bp := nchwInputPool.Get().(*[]float32)
 	defer nchwInputPool.Put(bp)
-	for row := lo; row < hi; row++ {
-		for pi := range d.Weights.panels {
-			p := &d.Weights.panels[pi]
-			var add unsafe.Pointer
-			if ep.Add != nil {
-				add = at(ptr(ep.Add), ep.AddLayout.At(p.block, row, 0))
-			}
-			d.rowOf(level, at(ptr(y), d.Out.At(p.block, row, 0)), d.Out.Block*4, add, x, p, row, ep, bp)
-			if ep.Map != nil {
-				ep.finish(&d.Out, y, p.block, p.blocks, row, 0, d.Out.W)
-			}
+	panels := len(d.Weights.panels)
+	for u := lo; u < hi; u++ {
+		row, p := u/panels, &d.Weights.panels[u%panels]
+		var add unsafe.Pointer
+		if ep.Add != nil {
+			add = at(ptr(ep.Add), ep.AddLayout.At(p.block, row, 0))
+		}
+		d.rowOf(level, at(ptr(y), d.Out.At(p.block, row, 0)), d.Out.Block*4, add, x, p, row, ep, bp)
+		if ep.Map != nil {
+			ep.finish(&d.Out, y, p.block, p.blocks, row, 0, d.Out.W)
 		}
 	}
 }
