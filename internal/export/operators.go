@@ -24,6 +24,8 @@ func (x *graphExport) made(n *ir.Node, in, out []string) bool {
 		return true
 	}
 	switch op := n.Op.(type) {
+	case *ops.Conv:
+		return emit("Conv", "", convAttrs(op.Window, op.Group))
 	case *ops.FusedConv:
 		attrs := convAttrs(op.Window, op.Group)
 		switch op.Act.Kind {

@@ -46,8 +46,9 @@ func padGradient(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]strin
 	return kit.MovedBack(b, m, g)
 }
 
-// padCounts returns the counts before and after all dimensions.
-func padCounts[D any](pads []D, axes []int, given bool, rank int, zero D) (before, behind []D, err error) {
+// PadCounts returns the counts before and after all dimensions, from the inputs pads and, if it is given, axes of a Pad. zero is the count
+// of other dimensions.
+func PadCounts[D any](pads []D, axes []int, given bool, rank int, zero D) (before, behind []D, err error) {
 	n := rank
 	if given {
 		n = len(axes)
@@ -97,7 +98,7 @@ func (op *Pad) Infer(c *ir.InferContext) error {
 	if pads == nil || c.Has(3) && !ok {
 		return nil
 	}
-	before, behind, err := padCounts(pads, axes, c.Has(3), len(in), ir.Known(0))
+	before, behind, err := PadCounts(pads, axes, c.Has(3), len(in), ir.Known(0))
 	if err != nil {
 		return err
 	}
@@ -128,7 +129,7 @@ func (op *Pad) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	before, behind, err := padCounts(pads, axes, c.Has(3), x.Rank(), 0)
+	before, behind, err := PadCounts(pads, axes, c.Has(3), x.Rank(), 0)
 	if err != nil {
 		return err
 	}

@@ -50,6 +50,8 @@ var passes = []pass{
 	dce,
 	{Pass{"fold-quantized", Basic, "computes the DequantizeLinear of constants"}, foldQuantized},
 	{Pass{"widen-half", All, "computes float16 and bfloat16 in float32, from the first operator with constant weights to the last one"}, widenHalf},
+	{Pass{"fold-pad", Extended, "adds the zeros of a Pad to the padding of the Conv after it"}, foldPad},
+	dce,
 	{Pass{"fold-into-conv", Basic, "merges BatchNormalization and arithmetic with constants per channel into the weights of the Conv before it"}, foldIntoConv},
 	{Pass{"affine", Extended, "makes one function per channel of BatchNormalization and of arithmetic with constants"}, affine},
 	{Pass{"channel-shuffle", Extended, "makes one operator of Reshape, Transpose and Reshape that shuffle channels"}, channelShuffle},

@@ -225,6 +225,14 @@ func TestPasses(t *testing.T) {
 		{pass: "widen-half", name: "a recurrent operator", build: steps(halves("x", 3, 1, 2), halfRamp("w", 1, 4, 2), halfRamp("u", 1, 4, 4), node("RNN", "x w u", "h", onnx.Attrs{"hidden_size": int64(4)}), toFloat), want: "Cast RNN Cast"},
 		{pass: "widen-half", name: "a convolution of float32", build: steps(pixels, filters, conv, node("Relu", "c", "y")), want: "Conv Relu"},
 
+		{pass: "fold-pad", name: "zeros around an image", build: steps(pixels, filters, constant("p", []int64{0, 0, 2, 0, 0, 0, 1, 3}, 8), node("Pad", "x p", "d"), node("Conv", "d w", "y", onnx.Attrs{"pads": []int64{1, 1, 1, 1}})), want: "Conv"},
+		{pass: "fold-pad", name: "a given zero for one axis", build: steps(pixels, filters, constant("p", []int64{2, 0}, 2), constant("o", float32(0)), constant("a", []int64{-1}, 1), node("Pad", "x p o a", "d"), node("Conv", "d w", "y", onnx.Attrs{"pads": []int64{1, 1, 1, 1}})), want: "Conv"},
+		{pass: "fold-pad", name: "another value", build: steps(pixels, filters, constant("p", []int64{0, 0, 2, 0, 0, 0, 1, 3}, 8), constant("o", float32(1)), node("Pad", "x p o", "d"), node("Conv", "d w", "y", onnx.Attrs{"pads": []int64{1, 1, 1, 1}})), want: "Pad Conv"},
+		{pass: "fold-pad", name: "reflected pixels", build: steps(pixels, filters, constant("p", []int64{0, 0, 2, 0, 0, 0, 1, 3}, 8), node("Pad", "x p", "d", onnx.Attrs{"mode": "reflect"}), node("Conv", "d w", "y", onnx.Attrs{"pads": []int64{1, 1, 1, 1}})), want: "Pad Conv"},
+		{pass: "fold-pad", name: "channels", build: steps(input("x", "n", 3, 6, 6), filters, constant("p", []int64{0, 1, 0, 0, 0, 0, 0, 0}, 8), node("Pad", "x p", "d"), node("Conv", "d w", "y", onnx.Attrs{"pads": []int64{1, 1, 1, 1}})), want: "Pad Conv"},
+		{pass: "fold-pad", name: "fewer pixels", build: steps(pixels, filters, constant("p", []int64{0, 0, -2, 0, 0, 0, 1, 3}, 8), node("Pad", "x p", "d"), node("Conv", "d w", "y", onnx.Attrs{"pads": []int64{1, 1, 1, 1}})), want: "Pad Conv"},
+		{pass: "fold-pad", name: "automatic padding", build: steps(pixels, filters, constant("p", []int64{0, 0, 2, 0, 0, 0, 1, 3}, 8), node("Pad", "x p", "d"), node("Conv", "d w", "y", onnx.Attrs{"auto_pad": "SAME_UPPER", "strides": []int64{2, 2}})), want: "Pad Conv"},
+		{pass: "fold-pad", name: "an image that is needed", build: steps(pixels, filters, constant("p", []int64{0, 0, 2, 0, 0, 0, 1, 3}, 8), node("Pad", "x p", "d"), node("Conv", "d w", "y", onnx.Attrs{"pads": []int64{1, 1, 1, 1}})), outputs: "y d", want: "Pad Conv"},
 		{pass: "fold-into-conv", name: "BatchNormalization", build: append(slices.Clone(norm), pixels, filters, conv, node("BatchNormalization", "c s b m v", "y")), want: "Conv"},
 		{pass: "fold-into-conv", name: "a bias and a factor", build: append(slices.Clone(norm), pixels, filters, conv, ramp("k", 4, 1, 1), node("Add", "k c", "p"), node("Mul", "p k", "q"), node("BatchNormalization", "q s b m v", "y")), want: "Conv"},
 		{pass: "fold-into-conv", name: "a result that is needed", build: append(slices.Clone(norm), pixels, filters, conv, node("BatchNormalization", "c s b m v", "y")), outputs: "y c", want: "Conv BatchNormalization"},
@@ -413,6 +421,7 @@ func TestPassesKeepResults(t *testing.T) {
 		want   string // the operators with the passes
 	}{
 		{"a delayed shuffle", "channel-shuffle delay-shuffle", shuffleThenConv(6), "Conv ChannelShuffle"},
+		{"zeros around an image", "fold-pad", steps(image, ramp("w", 3, 4, 3, 3), constant("p", []int64{0, 0, 2, 0, 0, 0, 1, 3}, 8), node("Pad", "x p", "d"), node("Conv", "d w", "y", onnx.Attrs{"pads": []int64{1, 0, 0, 2}})), "Conv"},
 		{"Gelu", "fuse-linear", gelu("none"), "Linear"},
 		{"Gelu by tanh", "fuse-linear", gelu("tanh"), "Linear"},
 		{"two affine functions", "affine fuse-conv", append(slices.Clone(norm), image, factors, node("BatchNormalization", "x s b m v", "a"), node("Mul", "a k", "y")), "ChannelAffine"},
