@@ -178,8 +178,8 @@ func (d *Direct) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedE
 	rows.panels(par, len(w.panels), func(p, g0, g1 int) { d.panel(level, y, x, ep, p, &rows, g0, g1) })
 }
 
-// rows divides an image into units of work: whole rows of pixels, or for a 1×1 convolution without
-// borders parts of the image as one long row.
+// rows divides an image into units of work: whole rows of pixels, or parts of one long row, which is an image of one row or, for
+// a 1×1 convolution without borders, all pixels.
 type rows struct {
 	units, width int // units of an image; pixels of a row
 	flat         bool
@@ -190,13 +190,14 @@ type rows struct {
 // pixel at its coordinates. With few panels there are more units. Threads divide what is larger, the
 // image or the weights, so that each reads only its part from the caches of others.
 func newRows(in, out *Layout, ep *BlockedEpilogue, panels int, pointwise bool) rows {
-	if pointwise && in.H == out.H && in.W == out.W && in.Flat() && out.Flat() && (ep.Add == nil || ep.AddLayout.Flat()) {
-		const enough = 16
-		width := out.H * out.W
-		n := tiles(width, widest)
-		return rows{min(n, max(tiles(n, flatGroup), tiles(enough, panels))), width, true, in.C*out.C <= (in.C+out.C)*width}
+	pointwise = pointwise && in.H == out.H && in.W == out.W && in.Flat() && out.Flat() && (ep.Add == nil || ep.AddLayout.Flat())
+	if !pointwise && out.H > 1 {
+		return rows{out.H, out.W, false, false}
 	}
-	return rows{out.H, out.W, false, false}
+	const enough = 16
+	width := out.H * out.W
+	n := tiles(width, widest)
+	return rows{min(n, max(tiles(n, flatGroup), tiles(enough, panels))), width, true, pointwise && in.C*out.C <= (in.C+out.C)*width}
 }
 
 // widest is the width of the largest tile of any level.
