@@ -317,6 +317,7 @@ func TestPasses(t *testing.T) {
 		{pass: "block-layout", name: "an image of unknown size", build: steps(input("x", "n", 16, "h", 9), ramp("w", 16, 16, 3, 3), node("Conv", "x w", "c"), node("Conv", "c w", "y")), want: "Conv Conv"},
 		{pass: "block-layout", name: "the means of planes", build: append(slices.Clone(expand), node("ReduceMean", "e", "y", onnx.Attrs{"axes": []int64{3, -2}})), opset: 17, want: "BlockedConv BlockedReduceMean FromBlocked"},
 		{pass: "block-layout", name: "the maxima of planes without their dimensions", build: append(slices.Clone(expand), node("ReduceMax", "e", "m", onnx.Attrs{"axes": []int64{2, 3}, "keepdims": int64(0)}), node("Relu", "m", "y")), opset: 17, want: "BlockedConv BlockedReduceMax BlockedRelu FromBlocked"},
+		{pass: "block-layout", name: "a sum with means of planes", build: append(slices.Clone(expand), node("ReduceMean", "e", "m", onnx.Attrs{"axes": []int64{2, 3}, "keepdims": int64(0)}), input("z", "n", 32), node("Add", "m z", "y")), opset: 17, want: "BlockedConv BlockedReduceMean ToBlocked BlockedAdd FromBlocked"},
 		{pass: "block-layout", name: "the maxima of lines", build: steps(input("x", "n", 16, 9), ramp("w", 16, 16, 3), node("Conv", "x w", "c"), node("ReduceMax", "c", "y", onnx.Attrs{"axes": []int64{2}, "keepdims": int64(0)})), opset: 17, want: "ToBlocked BlockedConv BlockedReduceMax FromBlocked"},
 		{pass: "block-layout", name: "the maxima of rows", build: append(slices.Clone(expand), node("ReduceMax", "e", "y", onnx.Attrs{"axes": []int64{3}})), opset: 17, want: "BlockedConv FromBlocked ReduceMax"},
 		{pass: "block-layout", name: "another operator than a convolution", build: steps(pixels, node("Relu", "x", "y")), want: "Relu"},
@@ -421,6 +422,8 @@ func TestPassesKeepResults(t *testing.T) {
 		want   string // the operators with the passes
 	}{
 		{"a delayed shuffle", "channel-shuffle delay-shuffle", shuffleThenConv(6), "Conv ChannelShuffle"},
+		{"the largest pixels and a sum", "block-layout", steps(input("x", 2, 5, 9, 7), ramp("z", 2, 18), ramp("w", 18, 5, 3, 3), constant("a", []int64{2, 3}, 2), node("Conv", "x w", "c"), node("ReduceMax", "c a", "m", onnx.Attrs{"keepdims": int64(0)}), node("Add", "z m", "y")), "ToBlocked BlockedConv BlockedReduceMax ToBlocked BlockedAdd FromBlocked"},
+		{"means of lines", "block-layout", steps(input("x", 2, 16, 90), ramp("w", 18, 16, 3), constant("a", []int64{-1}, 1), node("Conv", "x w", "c"), node("ReduceMean", "c a", "y", onnx.Attrs{"keepdims": int64(1)})), "ToBlocked BlockedConv BlockedReduceMean FromBlocked"},
 		{"zeros around an image", "fold-pad", steps(image, ramp("w", 3, 4, 3, 3), constant("p", []int64{0, 0, 2, 0, 0, 0, 1, 3}, 8), node("Pad", "x p", "d"), node("Conv", "d w", "y", onnx.Attrs{"pads": []int64{1, 0, 0, 2}})), "Conv"},
 		{"Gelu", "fuse-linear", gelu("none"), "Linear"},
 		{"Gelu by tanh", "fuse-linear", gelu("tanh"), "Linear"},

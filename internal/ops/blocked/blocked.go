@@ -55,14 +55,17 @@ func blockedEach(n int, out *Layout, y []float32, in *Layout, x []float32, fn fu
 	}
 }
 
-// ToBlocked turns N×C×H×W into a layout, or N×C×W for images of height 1.
+// ToBlocked turns N×C×H×W into a layout, or N×C×W for images of height 1, or N×C for images of one pixel.
 type ToBlocked struct{ Out Layout }
 
 // Infer checks the input shape and sets the blocked type.
 func (t *ToBlocked) Infer(c *ir.InferContext) error {
 	n := ir.Unknown
 	if s := c.Shape(0); s != nil {
-		if len(s) == 3 && t.Out.H == 1 {
+		switch {
+		case len(s) == 2 && t.Out.H*t.Out.W == 1:
+			s = []ir.Dim{s[0], s[1], ir.Known(1), ir.Known(1)}
+		case len(s) == 3 && t.Out.H == 1:
 			s = []ir.Dim{s[0], s[1], ir.Known(1), s[2]}
 		}
 		if len(s) != 4 || s[1].Differs(ir.Known(t.Out.C)) || s[2].Differs(ir.Known(t.Out.H)) || s[3].Differs(ir.Known(t.Out.W)) {
