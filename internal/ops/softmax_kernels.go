@@ -37,8 +37,8 @@ func (k *softmaxKernels[T]) launch(c *ir.Call, dst, src []T, s kit.AxisSpan, row
 		enough = 512 // elements in which the cost of a call of rows is lost
 	)
 	switch size := s.N * s.Inner; {
-	case s.Inner == 1:
-		kit.LaunchRows(c, dst, src, s, rows)
+	case s.Inner == 1 && s.N > 0:
+		kit.LaunchSpans(c, s.Outer, s.N, func(lo, hi int) { rows(dst[lo*s.N:hi*s.N], src[lo*s.N:hi*s.N], s.N) })
 	case s.Inner >= few || size == 0:
 		s.LaunchLines(c, func(base, m int) { columns(c, dst, src, s, base, m) })
 	default:

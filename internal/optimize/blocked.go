@@ -76,7 +76,13 @@ func (b *blocker) imageOf(id ir.ValueID) (image, bool) {
 func (b *blocker) choose() bool {
 	any := false
 	b.producer, b.uses = b.g.Producers(), b.g.Uses()
+	var nodes []*ir.Node
 	for _, n := range b.g.Nodes {
+		if parts := b.split(n); parts != nil {
+			nodes = append(nodes, parts...)
+			continue
+		}
+		nodes = append(nodes, n)
 		if len(n.Out) == 0 || n.Out[0] == ir.None {
 			continue
 		}
@@ -133,10 +139,61 @@ func (b *blocker) choose() bool {
 		if p == nil {
 			continue
 		}
-		b.plans[n] = p
-		b.made[n.Out[0]] = true
+		b.plan(n, p)
 	}
+	b.g.Nodes = nodes
 	return any
+}
+
+func (b *blocker) plan(n *ir.Node, p *blockPlan) {
+	b.plans[n] = p
+	b.made[n.Out[0]] = true
+}
+
+// split plans a Split of blocked channels into whole blocks, if an operator reads a part that may run blocked. It returns a node
+// for each part.
+func (b *blocker) split(n *ir.Node) []*ir.Node {
+	op, ok := n.Op.(*ops.Split)
+	if !ok || !b.made[n.In[0]] || !slices.ContainsFunc(n.Out, b.readBlocked) {
+		return nil
+	}
+	if rank := len(b.g.Values[n.In[0]].Type.Shape); op.Axis != 1 && op.Axis != 1-rank {
+		return nil
+	}
+	var parts []*ir.Node
+	block := 0
+	for i, id := range n.Out {
+		if id == ir.None {
+			return nil
+		}
+		im, ok := b.imageOf(id)
+		if !ok || i < len(n.Out)-1 && im.c%16 != 0 {
+			return nil
+		}
+		part := *n
+		part.Out = []ir.ValueID{id}
+		parts = append(parts, &part)
+	}
+	for _, part := range parts {
+		from := block
+		b.plan(part, &blockPlan{in: n.In[:1:1], make: func(in []blocked.Layout, out blocked.Layout) (ir.Operator, error) {
+			return &blocked.Part{In: in[0], Out: out, From: from}, nil
+		}})
+		im, _ := b.imageOf(part.Out[0])
+		block += im.c / 16
+	}
+	return parts
+}
+
+// readBlocked reports whether a convolution, arithmetic or a Concat reads a value.
+func (b *blocker) readBlocked(id ir.ValueID) bool {
+	return slices.ContainsFunc(b.g.Nodes, func(n *ir.Node) bool {
+		switch n.Op.(type) {
+		case *ops.Conv, *ops.FusedConv, *ops.Add, *ops.Mul, *ops.Concat:
+			return slices.Contains(n.In, id)
+		}
+		return false
+	})
 }
 
 // conv plans a convolution with constant weights, and requests the border of its input that the

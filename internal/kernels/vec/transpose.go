@@ -46,6 +46,9 @@ func bits64(x []float64) []uint64 {
 	return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }
 
+// transposeGeneric has several callers of the same type.
+//
+//go:noinline
 func transposeGeneric[T float32 | float64](dst []T, ldd int, src []T, lds, rows, cols int) {
 	const tile = 8 // lines of both matrices that fit in the first-level cache together
 	for i0 := 0; i0 < rows; i0 += tile {

@@ -267,6 +267,31 @@ func (m *Concat) Run(c *ir.Call) error {
 	return nil
 }
 
+// Part copies the channels of blocked images from those of block From on.
+type Part struct {
+	In, Out Layout
+	From    int
+}
+
+// Infer gives the blocked type.
+func (p *Part) Infer(c *ir.InferContext) error { return inferBlocked(c, &p.Out) }
+
+// Run copies rows.
+func (p *Part) Run(c *ir.Call) error {
+	n, x, err := blockedIn(c, 0, &p.In)
+	if err != nil {
+		return err
+	}
+	y, err := blockedOut(c, n, &p.Out)
+	if err != nil {
+		return err
+	}
+	blockedRows(c, n, []*Layout{&p.Out, &p.In}, func(i, cb, row, w int) {
+		copy(y[i*p.Out.Len()+p.Out.At(cb, row, 0):][:w], x[i*p.In.Len()+p.In.At(p.From+cb, row, 0):])
+	})
+	return nil
+}
+
 // GlobalPool computes the mean or the maximum of each plane of blocked images.
 type GlobalPool struct {
 	In, Out Layout // Out has one pixel

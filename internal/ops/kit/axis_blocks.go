@@ -35,7 +35,7 @@ func (s AxisSpan) EachLines(c *ir.Call, block int, fn func(base, m int)) {
 // LaunchLines is eachLine by a launch.
 func (s AxisSpan) LaunchLines(c *ir.Call, fn func(base, m int)) {
 	n, work, span := s.lines(ColumnBlock, fn)
-	launchSpans(c, n, work, span)
+	LaunchSpans(c, n, work, span)
 }
 
 // lines returns the number of blocks of neighbouring lines, the elements of a block, and fn
@@ -51,14 +51,6 @@ func (s AxisSpan) lines(block int, fn func(base, m int)) (n, work int, span func
 			fn(i/blocks*s.N*s.Inner+at, min(block, s.Inner-at))
 		}
 	}
-}
-
-// LaunchRows launches fn over ranges of dense lines.
-func LaunchRows[T any](c *ir.Call, dst, src []T, s AxisSpan, fn func(dst, src []T, n int)) {
-	if s.N == 0 {
-		return
-	}
-	launchSpans(c, s.Outer, s.N, func(lo, hi int) { fn(dst[lo*s.N:hi*s.N], src[lo*s.N:hi*s.N], s.N) })
 }
 
 // RunWide calls f32 or f64 with input 0 and output 0 of the same shape. Half-precision elements are

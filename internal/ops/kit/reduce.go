@@ -515,8 +515,8 @@ func ReduceEach(c *ir.Call, n, work int, fn func(i int)) {
 // ReduceSpans is ReduceEach for ranges.
 func ReduceSpans(c *ir.Call, n, work int, fn func(lo, hi int)) { c.Parallel(n, spanGrain(work), fn) }
 
-// launchSpans is ReduceSpans by a launch.
-func launchSpans(c *ir.Call, n, work int, fn func(lo, hi int)) { c.Launch(n, spanGrain(work), fn) }
+// LaunchSpans is ReduceSpans by a launch.
+func LaunchSpans(c *ir.Call, n, work int, fn func(lo, hi int)) { c.Launch(n, spanGrain(work), fn) }
 
 // spanGrain is how many items of a given number of elements are worth another thread.
 func spanGrain(work int) int { return max(1, GrainVector/max(work, 1)) }
