@@ -37,8 +37,9 @@ type profileJSON struct {
 	Ops        []profileLine  `json:"operators"`
 	Nodes      []profileLine  `json:"nodes"`
 
-	sizes string      // Dimensions in the order of the model
-	chart *page.Flame // of one run
+	sizes string         // Dimensions in the order of the model
+	chart *page.Flame    // of one run
+	last  *trace.Profile // the last run
 }
 
 type profileLine struct {
@@ -126,6 +127,11 @@ chrome://tracing. --html writes a page with a flame chart of one run and sortabl
 			if err := writePage(cmd.Context(), html, func() *page.Page { return profilePage(r) }); err != nil {
 				return err
 			}
+			if o.trace != "" { // after the page, which an interrupt may prevent
+				if err := r.last.WriteFile(o.trace); err != nil {
+					return err
+				}
+			}
 			if asJSON {
 				return text.JSON(cmd.OutOrStdout(), r)
 			}
@@ -169,12 +175,8 @@ func profile(ctx context.Context, path string, o *profileOptions) (*profileJSON,
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if o.trace != "" {
-		if err := last.WriteFile(o.trace); err != nil {
-			return nil, err
-		}
-	}
 	r := p.summary()
+	r.last = last
 	if r.chart = p.chart; pagesLinked && r.chart == nil { // a library reports no start times
 		r.chart = flameOf(r.Nodes)
 	}
