@@ -4,11 +4,8 @@ package memory
 import (
 	"runtime"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"unsafe"
-
-	"github.com/onward-ml/onward/internal/cpu"
 )
 
 // Line is the size of a cache line and of the widest vector register, in bytes. A vector load that
@@ -36,24 +33,8 @@ func count(b []byte) {
 	runtime.AddCleanup(unsafe.SliceData(b), func(n int64) { counted.Add(-n) }, int64(len(b)))
 }
 
-// lastCache is the size of the last cache, or of a usual one if the system does not describe it.
-var lastCache = sync.OnceValue(func() int64 {
-	size := int64(32 << 20)
-	for _, c := range cpu.Caches() {
-		size = c.Bytes
-	}
-	return size
-})
-
-// Ahead returns the distance at which a kernel should prefetch what it reads of weights once: far if
-// all weights are more than the last cache holds, so that they come from memory. Otherwise, it returns
-// 0: the processor prefetches from the last cache by itself, and more requests slow it down.
-func Ahead(far uintptr) uintptr {
-	if counted.Load() > lastCache() {
-		return far
-	}
-	return 0
-}
+// InUse returns the number of bytes of the long blocks of [Slice] that are in use: the weights of all models.
+func InUse() int64 { return counted.Load() }
 
 // Lasting returns b, which every run uses, and asks the operating system for large pages if it is
 // long and has not been written yet: a page of 2 MB takes one entry of the processor's table of

@@ -4,12 +4,14 @@ import (
 	"sync"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/memory"
 )
 
 // cacheSizes are the properties of the caches that block sizes depend on.
 type cacheSizes struct {
 	span, ways int // bytes and number of the ways of the first level
 	second     int // bytes of the second level
+	last       int // bytes of the last level
 }
 
 const (
@@ -22,8 +24,9 @@ const (
 // machine returns the sizes for this machine; those of Zen 4 if the system does not describe its
 // caches. Results do not depend on them. Tests replace it.
 var machine = sync.OnceValue(func() cacheSizes {
-	s := cacheSizes{span: 4 << 10, ways: 8, second: 1 << 20}
-	for _, c := range cpu.Caches() {
+	s := cacheSizes{span: 4 << 10, ways: 8, second: 1 << 20, last: 32 << 20}
+	for _, c := range cpu.Caches() { // in the order of their levels
+		s.last = int(c.Bytes)
 		switch span := c.Span(); {
 		case c.Level == 1 && span >= line && span&(span-1) == 0:
 			s.span, s.ways = span, c.Ways
@@ -74,4 +77,14 @@ func (a *Args[T]) copyA(rows int) bool {
 	}
 	tiles := (rows + tileRows - 1) / tileRows
 	return a.K >= line && machine().conflict(a.LdA*4, (rows+tiles-1)/tiles)
+}
+
+// Ahead returns the distance in bytes at which a kernel should prefetch what it reads of weights once: far if the weights of all
+// models are more than the last cache holds, so that they come from memory. Otherwise, it returns 0: the processor prefetches from
+// the last cache by itself, and more requests slow it down.
+func Ahead(far uintptr) uintptr {
+	if memory.InUse() > int64(machine().last) {
+		return far
+	}
+	return 0
 }

@@ -2,10 +2,12 @@ package gemm
 
 import (
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/memory"
 	testkit "github.com/onward-ml/onward/internal/testing"
 )
 
@@ -67,7 +69,7 @@ func TestCachesDoNotChangeResults(t *testing.T) {
 			for _, m := range []int{3, 7, 16, 61} {
 				a := some(m*k + 3)
 				var want []float32
-				for i, s := range []cacheSizes{{4096, 1 << 20, 2 << 20}, zen4, {4096, 0, 1 << 15}} {
+				for i, s := range []cacheSizes{{span: 4096, ways: 1 << 20, second: 2 << 20}, zen4, {span: 4096, second: 1 << 15}} {
 					machine = func() cacheSizes { return s }
 					g := &Args[float32]{M: m, N: n, K: k, A: a[3:], LdA: k, B: b, Packed: true, C: make([]float32, m*n), LdC: n}
 					if i == 2 && !g.copyA(m) {
@@ -86,4 +88,17 @@ func TestCachesDoNotChangeResults(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestAhead(t *testing.T) {
+	old := machine
+	defer func() { machine = old }()
+	weights := memory.Slice[float32](1 << 16)
+	for last, want := range map[int]uintptr{1 << 10: 5, 1 << 50: 0} {
+		machine = func() cacheSizes { return cacheSizes{last: last} }
+		if got := Ahead(5); got != want {
+			t.Errorf("distance %d with a cache of %d bytes, want %d", got, last, want)
+		}
+	}
+	runtime.KeepAlive(weights)
 }

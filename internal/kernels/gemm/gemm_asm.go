@@ -2,11 +2,7 @@
 
 package gemm
 
-import (
-	"unsafe"
-
-	"github.com/onward-ml/onward/internal/memory"
-)
+import "unsafe"
 
 // tileF32 holds the arguments of a tile function; the generator knows the field offsets. Strides
 // are in bytes.
@@ -44,7 +40,7 @@ func at(p unsafe.Pointer, elements int) unsafe.Pointer {
 
 // args returns the arguments for t, without the pointers to rows.
 func (t *tile[T]) args() tileF32 {
-	return tileF32{lda: uintptr(t.lda) * 4, ldb: uintptr(t.ldb) * 4, ldc: uintptr(t.ldc) * 4, k: t.k, far: memory.Ahead(farBytes)}
+	return tileF32{lda: uintptr(t.lda) * 4, ldb: uintptr(t.ldb) * 4, ldc: uintptr(t.ldc) * 4, k: t.k, far: Ahead(farBytes)}
 }
 
 func (k *tileF32) setEpilogue(e *Epilogue[float32]) {

@@ -487,7 +487,7 @@ func panel(level cpu.Level, p *Packed, buf *buffers, t *tileI32, a unsafe.Pointe
 			if last && rowBias != nil {
 				t.rowBias = unsafe.Pointer(&rowBias[r])
 			}
-			t.prefetch, t.far = uintptr(t.b), memory.Ahead(farBytes)
+			t.prefetch, t.far = uintptr(t.b), gemm.Ahead(farBytes)
 			runTile(level, p.dot, e-r, cols, t)
 		}
 	}
