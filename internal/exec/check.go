@@ -104,6 +104,7 @@ func (s *state) checkReplay(i int) error {
 	if err == nil {
 		err = compare(c.Out, replayed, "a replay differs from a plain run")
 	}
+	s.run.account.release(&s.held[c.Index]) // of the plain run; a replay reserves nothing
 	if err != nil {
 		return s.plan.nodeError(i, c.In, err)
 	}
