@@ -76,13 +76,12 @@ func (b *blocker) imageOf(id ir.ValueID) (image, bool) {
 func (b *blocker) choose() bool {
 	any := false
 	b.producer, b.uses = b.g.Producers(), b.g.Uses()
-	var nodes []*ir.Node
+	split := map[*ir.Node][]*ir.Node{}
 	for _, n := range b.g.Nodes {
 		if parts := b.split(n); parts != nil {
-			nodes = append(nodes, parts...)
+			split[n] = parts
 			continue
 		}
-		nodes = append(nodes, n)
 		if len(n.Out) == 0 || n.Out[0] == ir.None {
 			continue
 		}
@@ -141,7 +140,17 @@ func (b *blocker) choose() bool {
 		}
 		b.plan(n, p)
 	}
-	b.g.Nodes = nodes
+	if len(split) > 0 {
+		var nodes []*ir.Node
+		for _, n := range b.g.Nodes {
+			if parts := split[n]; parts != nil {
+				nodes = append(nodes, parts...)
+			} else {
+				nodes = append(nodes, n)
+			}
+		}
+		b.g.Nodes = nodes
+	}
 	return any
 }
 
@@ -154,7 +163,7 @@ func (b *blocker) plan(n *ir.Node, p *blockPlan) {
 // for each part.
 func (b *blocker) split(n *ir.Node) []*ir.Node {
 	op, ok := n.Op.(*ops.Split)
-	if !ok || !b.made[n.In[0]] || !slices.ContainsFunc(n.Out, b.readBlocked) {
+	if !ok || !b.made[n.In[0]] || !b.readBlocked(n.Out) {
 		return nil
 	}
 	if rank := len(b.g.Values[n.In[0]].Type.Shape); op.Axis != 1 && op.Axis != 1-rank {
@@ -185,15 +194,19 @@ func (b *blocker) split(n *ir.Node) []*ir.Node {
 	return parts
 }
 
-// readBlocked reports whether a convolution, arithmetic or a Concat reads a value.
-func (b *blocker) readBlocked(id ir.ValueID) bool {
-	return slices.ContainsFunc(b.g.Nodes, func(n *ir.Node) bool {
+// readBlocked reports whether a convolution, arithmetic or a Concat reads one of the values.
+func (b *blocker) readBlocked(values []ir.ValueID) bool {
+	for _, n := range b.g.Nodes {
 		switch n.Op.(type) {
 		case *ops.Conv, *ops.FusedConv, *ops.Add, *ops.Mul, *ops.Concat:
-			return slices.Contains(n.In, id)
+			for _, id := range n.In {
+				if slices.Contains(values, id) && id != ir.None {
+					return true
+				}
+			}
 		}
-		return false
-	})
+	}
+	return false
 }
 
 // conv plans a convolution with constant weights, and requests the border of its input that the
