@@ -162,7 +162,7 @@ func (b *builder) orZero(grad map[string]string, x string) string {
 	return b.Filled(0, x)
 }
 
-// values returns values with names and without types. It has many callers.
+// values returns values with names and without types. Inlined into its many callers, it would take kilobytes.
 //
 //go:noinline
 func values(names ...string) []*onnx.ValueInfo {
@@ -237,7 +237,8 @@ func ifGradient(b *builder, n *onnx.Node, gs []string) ([]string, error) {
 	return r, nil
 }
 
-// connect appends a value of a graph to inputs or outputs of a node, and a value of its body to those of the body.
+// connect appends a value of a graph to inputs or outputs of a node, and a value of its body to those of the body. It is not
+// inlined for the same reason as values.
 //
 //go:noinline
 func connect(node *[]string, body *[]*onnx.ValueInfo, outer, inner string) {

@@ -116,7 +116,7 @@ func (k *softmaxKernels[T]) buffer() *softmaxBuffer[T] {
 }
 
 // doubleRows returns a kernel for rows of n elements. It computes the exponentials of several short
-// rows together, and long rows in parts.
+// rows together, and long rows in parts. It is not inlined, so that Softmax and LogSoftmax share its code.
 //
 //go:noinline
 func doubleRows(c *ir.Call, k *softmaxKernels[float64]) func(dst, src []float64, n int) {

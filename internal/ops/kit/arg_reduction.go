@@ -240,7 +240,7 @@ func argIndex(x []float32, best float32, which ArgWhich, last bool) int {
 	return at + argOf(x, best, which, last)
 }
 
-// argNarrowRows takes rows of up to argWidth elements, and searches the columns of argRows of them together.
+// argWidth is the most elements of the rows that argNarrowRows takes, and argRows the number of them that it searches together.
 const (
 	argWidth = 128
 	argRows  = 64
