@@ -23,7 +23,7 @@ func TestArgColumns(t *testing.T) {
 					at, value := testkit.Guarded[int32](t, cols, s, 2), testkit.Guarded[float32](t, cols, s, 0)
 					for mode := range 4 {
 						least, last := mode&1 > 0, mode&2 > 0
-						if !ArgColumnsF32(l, at, value, x, step, rows, least, last) {
+						if !ArgColumnsF32(l, at, value, x, step, rows, least, last, func() {}) {
 							if w := width(l); w > 0 && cols >= w {
 								t.Fatalf("no kernel for %d columns", cols)
 							}

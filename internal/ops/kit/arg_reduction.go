@@ -84,8 +84,8 @@ func (r *ArgReduction) RunWith(c *ir.Call, which ArgWhich) error {
 		return fail.Errorf("axis %d of shape %v is empty", axis, shape)
 	}
 	dst, s := tensor.Of[int64](out), SpanOf(shape, axis)
-	long := s.Inner == 1 && s.N > argWidth && !c.Generic
-	if d, ok := argTypes[x.DType()]; ok && (d != tensor.TypeFloat32 || !long || x.DType().Size() > 1) {
+	longBytes := x.DType().Size() == 1 && s.Inner == 1 && s.N > argWidth && !c.Generic
+	if d, ok := argTypes[x.DType()]; ok && !longBytes {
 		if x, err = ToScratch(c, x, d); err != nil {
 			return err
 		}
@@ -263,10 +263,10 @@ func argNarrowRows(dst []int64, x []float32, n, first int, which ArgWhich, last 
 	b, l := argBuffers.Get().(*argBuffer), cpu.Active()
 	defer argBuffers.Put(b)
 	for lo := 0; lo < len(dst); lo += argRows {
-		lo = min(lo, max(0, len(dst)-ShortRow)) // the kernel takes no fewer rows
+		lo = min(lo, len(dst)-ShortRow) // the kernel takes no fewer rows
 		m := min(len(dst)-lo, argRows)
 		vec.TransposeF32(l, b.columns[:], m, x[(first+lo)*n:], n, m, n)
-		if !vec.ArgColumnsF32(l, b.at[:m], b.value[:m], b.columns[:], m, n, which == ArgMin, last) {
+		if !vec.ArgColumnsF32(l, b.at[:m], b.value[:m], b.columns[:], m, n, which == ArgMin, last, func() {}) {
 			return false
 		}
 		for i, k := range b.at[:m] {
@@ -389,7 +389,9 @@ func ArgLinesF32(c *ir.Call, best []int64, src []float32, s AxisSpan, base int, 
 		at    [ColumnBlock]int32
 		value [ColumnBlock]float32
 	)
-	if m := len(best); s.N > math.MaxInt32 || !vec.ArgColumnsF32(cpu.Active(), at[:m], value[:m], src[base:], s.Inner, s.N, which == ArgMin, last) {
+	meter := Meter{C: c}
+	check := func() { meter.Check(1 << 13) }
+	if m := len(best); s.N > math.MaxInt32 || !vec.ArgColumnsF32(cpu.Active(), at[:m], value[:m], src[base:], s.Inner, s.N, which == ArgMin, last, check) {
 		ArgLines(c, best, src, s, base, which, last)
 		return
 	}
