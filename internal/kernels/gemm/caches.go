@@ -79,6 +79,9 @@ func (a *Args[T]) copyA(rows int) bool {
 	return a.K >= line && machine().conflict(a.LdA*4, (rows+tiles-1)/tiles)
 }
 
+// FarBytes is the distance at which products of few rows prefetch weights in memory.
+const FarBytes = 8192
+
 // Ahead returns the distance in bytes at which a kernel should prefetch what it reads of weights once: far if the weights of all
 // models are more than the last cache holds, so that they come from memory. Otherwise, it returns 0: the processor prefetches from
 // the last cache by itself, and more requests slow it down.

@@ -24,10 +24,7 @@ type tileF32 struct {
 	far           uintptr // distance of b to prefetch for few rows
 }
 
-const (
-	halfPanel = PanelWidth / 2
-	farBytes  = 8192 // distance at which weights in memory are prefetched for few rows
-)
+const halfPanel = PanelWidth / 2
 
 func ptr(s []float32) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(s)) }
 
@@ -40,7 +37,7 @@ func at(p unsafe.Pointer, elements int) unsafe.Pointer {
 
 // args returns the arguments for t, without the pointers to rows.
 func (t *tile[T]) args() tileF32 {
-	return tileF32{lda: uintptr(t.lda) * 4, ldb: uintptr(t.ldb) * 4, ldc: uintptr(t.ldc) * 4, k: t.k, far: Ahead(farBytes)}
+	return tileF32{lda: uintptr(t.lda) * 4, ldb: uintptr(t.ldb) * 4, ldc: uintptr(t.ldc) * 4, k: t.k, far: Ahead(FarBytes)}
 }
 
 func (k *tileF32) setEpilogue(e *Epilogue[float32]) {

@@ -250,9 +250,6 @@ type tileI32 struct {
 	far           uintptr // distance of b to prefetch for few rows
 }
 
-// farBytes is the distance at which weights in memory are prefetched for few rows.
-const farBytes = 8192
-
 // buffers holds the rows of A in the form for the tiles, and small sums.
 type buffers struct {
 	a       []byte
@@ -487,7 +484,7 @@ func panel(level cpu.Level, p *Packed, buf *buffers, t *tileI32, a unsafe.Pointe
 			if last && rowBias != nil {
 				t.rowBias = unsafe.Pointer(&rowBias[r])
 			}
-			t.prefetch, t.far = uintptr(t.b), gemm.Ahead(farBytes)
+			t.prefetch, t.far = uintptr(t.b), gemm.Ahead(gemm.FarBytes)
 			runTile(level, p.dot, e-r, cols, t)
 		}
 	}

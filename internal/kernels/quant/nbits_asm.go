@@ -70,7 +70,7 @@ func (t *nbitsArgs) weights(p *NBits, pi, b0, b1 int) {
 	t.blocks, t.steps = b1-b0, p.Block/p.wordK()
 	t.mask = uint32(1<<min(PanelWidth, p.N-pi*PanelWidth) - 1)
 	t.acc = min(uint64(b0), 1)
-	t.far = gemm.Ahead(farBytes * uintptr(p.Bits) / 4)
+	t.far = gemm.Ahead(gemm.FarBytes * uintptr(p.Bits) / 4)
 }
 
 // computeAsm computes the panels [p0, p1) of all rows.
