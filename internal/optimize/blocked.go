@@ -111,11 +111,12 @@ func (b *blocker) choose() bool {
 				return blocked.NewPool(n.Op, in[0], out)
 			})
 		case *ops.GlobalAveragePool, *ops.GlobalMaxPool:
-			p = b.global(n)
+			_, largest := op.(*ops.GlobalMaxPool)
+			p = b.global(n, largest)
 		case *ops.ReduceMean:
-			p = b.reduction(n, &op.Reduction)
+			p = b.reduction(n, &op.Reduction, false)
 		case *ops.ReduceMax:
-			p = b.reduction(n, &op.Reduction)
+			p = b.reduction(n, &op.Reduction, true)
 		case *blocked.ChannelAffine:
 			p = b.neutral(n, 1, func(in []blocked.Layout, out blocked.Layout) (ir.Operator, error) {
 				return blocked.NewAffine(op, in[0], out), nil
@@ -288,16 +289,15 @@ func (b *blocker) neutral(n *ir.Node, count int, mk func(in []blocked.Layout, ou
 	return &blockPlan{in: n.In[:count:count], make: mk}
 }
 
-// global plans the mean or the maximum of each plane.
-func (b *blocker) global(n *ir.Node) *blockPlan {
-	largest := n.OpType == "GlobalMaxPool" || n.OpType == "ReduceMax"
+// global plans the mean of each plane, or its maximum if largest is set.
+func (b *blocker) global(n *ir.Node, largest bool) *blockPlan {
 	return b.neutral(n, 1, func(in []blocked.Layout, out blocked.Layout) (ir.Operator, error) {
 		return &blocked.GlobalPool{In: in[0], Out: out, Max: largest}, nil
 	})
 }
 
 // reduction is global for reductions of all axes but the first two.
-func (b *blocker) reduction(n *ir.Node, r *kit.Reduction) *blockPlan {
+func (b *blocker) reduction(n *ir.Node, r *kit.Reduction, largest bool) *blockPlan {
 	rank := len(b.g.Values[n.In[0]].Type.Shape)
 	axes := constTensor(b.g, n, 1)
 	if rank < 3 || axes == nil {
@@ -307,7 +307,7 @@ func (b *blocker) reduction(n *ir.Node, r *kit.Reduction) *blockPlan {
 	if err != nil || mask[0] || mask[1] || slices.Contains(mask[2:], false) {
 		return nil
 	}
-	return b.global(n)
+	return b.global(n, largest)
 }
 
 func (b *blocker) unary(n *ir.Node) *blockPlan {

@@ -44,11 +44,14 @@ func foldPad(o *Options, g *ir.Graph) (int, error) {
 		}
 		c := *cv
 		c.Pads = slices.Concat(before[2:], behind[2:])
-		for i, own := range cv.Pads {
-			c.Pads[i] += own
+		if len(cv.Pads) > 0 && len(cv.Pads) != len(c.Pads) {
+			return nil
 		}
-		for i, sum := range c.Pads {
-			if i < len(cv.Pads) && sum < cv.Pads[i] || sum < 0 || sum > kit.WindowLimit {
+		for i, zeros := range c.Pads {
+			if len(cv.Pads) > 0 {
+				c.Pads[i] += cv.Pads[i]
+			}
+			if zeros < 0 || zeros > kit.WindowLimit || c.Pads[i] > kit.WindowLimit {
 				return nil
 			}
 		}
