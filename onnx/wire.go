@@ -153,19 +153,25 @@ func grow[T any](d *decoder, s *[]T, n int) error {
 
 func (d *decoder) charge(n int64) error {
 	if n > d.mem {
-		return fail.Errorf("%w: the limit is %d bytes", ErrTooLarge, d.limit)
+		return d.tooLarge()
 	}
 	d.mem -= n
 	return nil
 }
 
+func (d *decoder) tooLarge() error {
+	return fail.Errorf("%w: the limit is %d bytes", ErrTooLarge, d.limit)
+}
+
 // push enters a submessage. pop leaves it, unless parsing failed.
 func (d *decoder) push() error {
 	if d.depth++; d.depth > d.maxDepth {
-		return fail.Errorf("%w: the limit is %d", ErrTooDeep, d.maxDepth)
+		return d.tooDeep()
 	}
 	return nil
 }
+
+func (d *decoder) tooDeep() error { return fail.Errorf("%w: the limit is %d", ErrTooDeep, d.maxDepth) }
 
 func (d *decoder) pop() { d.depth-- }
 
