@@ -16,7 +16,7 @@ const (
 	tAlpha, tLo, tHi    = 104, 108, 112
 	tMask, tScaled      = 116, 120
 	tPrefetch, tPfStep  = 128, 136
-	tFar                = 144
+	tFar, tWide         = 144, 152
 	relu, clip          = 1, 2
 	ahead               = 2048 // prefetch distance in bytes; without it, each iteration would wait for a panel in memory
 	fewRows             = 3    // rows for which the distance is an argument
@@ -165,10 +165,15 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 	}
 	g.label("start")
 	far := masked && mr <= fewRows // R14 is the address to prefetch for DI
+	// Tiles of several rows store the widened B at R15 for the tiles that follow.
+	widens := ar.half && masked && mr >= leastWidening
 	step := func(u, s, vectors int, b string) {
 		for j := range vectors {
 			if ar.half {
 				g.op("VCVTPH2PS", fmt.Sprintf("%d%s", j*vb/2, b), j)
+				if widens {
+					g.op("VMOVUPS", j, fmt.Sprintf("%d(R15)", (u*vectors+j)*vb))
+				}
 			} else {
 				ld(fmt.Sprintf("%d%s", j*vb, b), j, j)
 			}
@@ -200,7 +205,11 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 		}
 	}
 	g.e("MOVQ %d(DX), CX", tK)
-	g.e("MOVQ %d(DX), R15", tPrefetch)
+	to := tPrefetch
+	if widens {
+		to = tWide
+	}
+	g.e("MOVQ %d(DX), R15", to)
 	g.e("MOVQ %d(DX), BX", tPfStep)
 	if far {
 		g.e("MOVQ %d(DX), R14", tFar)
@@ -212,10 +221,8 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 		g.e("PCALIGN $32")
 		g.label("loop" + suffix)
 		for u := range unrollK {
-			if i.width == 16 {
-				if u%2 == 0 {
-					g.e("PREFETCHT1 %d(R15)", u*32)
-				}
+			if i.width == 16 && !widens && u%2 == 0 {
+				g.e("PREFETCHT1 %d(R15)", u*32)
 			}
 			step(u, u%sets, vectors, [...]string{"(DI)", "(DI)(R12*1)", "(DI)(R12*2)", "(DI)(R13*1)"}[u])
 		}
@@ -239,6 +246,9 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 			g.e("ADDQ $4, SI")
 		}
 		g.e("ADDQ R12, DI")
+		if widens {
+			g.e("ADDQ $%d, R15", nv*vb)
+		}
 		if far {
 			g.e("ADDQ R12, R14")
 		}
@@ -481,9 +491,14 @@ func addRows(f *file, i isa) {
 	g.e("RET")
 }
 
-// rowsHalf is the height of the largest tile that reads B in binary16, and rowsHalfAVX512 that on
-// AVX-512. For more rows than some tiles have, B is widened once.
-const rowsHalf, rowsHalfAVX512 = 4, 8
+const (
+	// rowsHalf is the height of the largest tile that reads B in binary16 with vectors of 4 or 8 elements. For more rows,
+	// B is widened once.
+	rowsHalf = 4
+	// leastWidening is the height from which on tiles for AVX-512 that read B in binary16 also store it widened. Of two
+	// tiles or more of at most rowsAVX512 rows, the first has as many.
+	leastWidening = 8
+)
 
 func writeGemm(dir string) {
 	writeGemmFor(dir, "amd64", isas)
@@ -503,7 +518,7 @@ func writeGemmFor(dir, arch string, isas []isa) {
 		fmt.Fprintf(&dis, "\n// tileHalf%s is tile%s for B in binary16.\nfunc tileHalf%s(rows int, t *tileF32) {\n\tswitch rows {\n", i.name, i.name, i.name)
 		half := rowsHalf
 		if i.width == 16 {
-			half = rowsHalfAVX512
+			half = rows
 		}
 		for mr := 1; mr <= half; mr++ {
 			fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", mr, gemmTile(f, i, mr, fusedF16))

@@ -34,8 +34,7 @@ const (
 	maxVectorRows = 2    // rows that are multiplied without tiles, at most
 	blockM        = 252  // rows per block, at most
 	packedM       = 504  // the same if panels are packed for each block, which takes as long as a few rows
-	maxHalfRows   = 4    // rows for which tiles read binary16 directly, at most; on AVX-512 twice maxHalfTile
-	maxHalfTile   = 8    // rows of the largest tile that reads binary16, on AVX-512
+	maxHalfRows   = 4    // rows for which tiles read binary16 directly, at most; on AVX-512 tileRows
 	thenPanels    = 4    // panels after which Then is applied, so that it reads the sums from the cache
 	halfK         = 256  // K per block of widened panels, so that they stay in the first-level cache
 )
@@ -214,7 +213,7 @@ func (a *Args[T]) packB(level cpu.Level, rows int) bool {
 func (a *Args[T]) widens(level cpu.Level, rows int) bool {
 	most := maxHalfRows
 	if level == cpu.AVX512 {
-		most = 2 * maxHalfTile
+		most = tileRows
 	}
 	return a.Half != nil && rows > most
 }
@@ -256,7 +255,7 @@ type tile[T Number] struct {
 	lda, ldb, ldc int
 	acc           bool // add to C
 	ep            *Epilogue[T]
-	half          []uint16 // replaces b
+	half          []uint16 // replaces b; on AVX-512, the first of several tiles of rows widens it to b for the others
 	row, col      int      // coordinates of the tile in the result; the epilogue's slices start at 0
 	next          []T      // probable b of the next call, or what will be packed into it, for prefetching; or nil
 	ldnext        int      // elements between the rows of next
@@ -328,8 +327,12 @@ func (a *Args[T]) run(level cpu.Level, blk Block, scratch []T) {
 				case a.Half != nil && !packB:
 					t.half, t.ldb = a.Half[(p*a.K+k0)*PanelWidth:][:t.k*PanelWidth], PanelWidth
 				case a.Half != nil:
-					widen(level, sb[:t.k*PanelWidth], a.Half[(p*a.K+k0)*PanelWidth:])
 					t.b, t.ldb = sb, PanelWidth
+					if half := a.Half[(p*a.K+k0)*PanelWidth:][:t.k*PanelWidth]; level == cpu.AVX512 {
+						t.half = half
+					} else {
+						widen(level, sb[:len(half)], half)
+					}
 					if p+1 < blk.Panel1 { // rows of half the length
 						t.next, t.ldnext = memory.FromRaw[T](memory.AsBytes(a.Half[((p+1)*a.K+k0)*PanelWidth:][:t.k*PanelWidth])), PanelWidth/2
 					}

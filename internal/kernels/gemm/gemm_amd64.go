@@ -55,13 +55,9 @@ func panelAVX512(t *tile[float32]) {
 			add = ptr(e.Add[t.row*e.LdAdd+t.col:])
 		}
 	}
-	most := rowsAVX512
-	if t.half != nil {
-		most = maxHalfTile
-	}
-	tiles := (t.rows + most - 1) / most
+	tiles := (t.rows + rowsAVX512 - 1) / rowsAVX512
 	for i, r := 0, 0; i < tiles; i++ {
-		next := t.rows * (i + 1) / tiles
+		next := (t.rows*(i+1) + tiles - 1) / tiles
 		k.a, k.b, k.c = at(a, r*t.lda), b, at(c, r*t.ldc)
 		k.rowBias = at(row, r)
 		// The first four tiles prefetch the next panel into the second-level cache: two lines, a row of it,
@@ -74,14 +70,25 @@ func panelAVX512(t *tile[float32]) {
 		if add != nil {
 			k.add = at(add, r*t.ep.LdAdd)
 		}
-		if t.half != nil && t.k > 0 {
-			k.b, k.ldb, k.prefetch, k.prefetchStep = unsafe.Pointer(unsafe.SliceData(t.half)), PanelWidth*2, 0, 0
-			tileHalfAVX512(next-r, &k)
+		if t.half != nil && t.k > 0 && i == 0 {
+			h := k
+			h.b, h.ldb = unsafe.Pointer(unsafe.SliceData(t.half)), PanelWidth*2
+			halfTile(next-r, &h, b)
 		} else {
 			tileAVX512(next-r, &k)
 		}
 		r = next
 	}
+}
+
+// halfTile computes a tile with B in binary16 and widens B to wide, for the tiles that follow if there are any.
+func halfTile(rows int, k *tileF32, wide unsafe.Pointer) {
+	var steps [4 * PanelWidth]float32
+	k.wide, k.prefetchStep = wide, unsafe.Sizeof(steps)
+	if wide == nil { // the same memory for all steps
+		k.wide, k.prefetchStep = unsafe.Pointer(&steps), 0
+	}
+	tileHalfAVX512(rows, k)
 }
 
 func hasVector(level cpu.Level) bool { return level == cpu.AVX512 || level == cpu.AVX2 }

@@ -17,11 +17,12 @@ type tileF32 struct {
 	act           uint64 // an Activation
 	alpha         float32
 	lo, hi        float32
-	mask          uint32  // of the columns of an AVX-512 tile
-	scaled        uint64  // multiply by alpha
-	prefetch      uintptr // a hint; need not keep its target alive
-	prefetchStep  uintptr // increment per four steps of k
-	far           uintptr // distance of b to prefetch for few rows
+	mask          uint32         // of the columns of an AVX-512 tile
+	scaled        uint64         // multiply by alpha
+	prefetch      uintptr        // a hint; need not keep its target alive
+	prefetchStep  uintptr        // increment per four steps of k
+	far           uintptr        // distance of b to prefetch for few rows
+	wide          unsafe.Pointer // where tiles for AVX-512 widen binary16 to, prefetchStep bytes per four steps of k
 }
 
 const halfPanel = PanelWidth / 2

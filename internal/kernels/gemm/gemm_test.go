@@ -290,16 +290,20 @@ func TestHalf(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 		r := rand.New(rand.NewPCG(9, 9))
 		halves := func() float32 { return float32(r.IntN(4001)-2000) / 512 }
+		multiply := func(a *Args[float32]) {
+			a.Half = make([]uint16, len(a.B))
+			if !PackHalf(l, a.Half, a.B) {
+				t.Fatal("binary16 numbers are not packed as binary16")
+			}
+			a.B = nil
+			Parallel(twoWays, l, a)
+		}
 		for _, s := range []shape{{m: 1, n: 70, k: 300, packed: true}, {m: 20, n: 33, k: 600, packed: true, ep: 63}, {m: 1, n: 40, k: 0, packed: true, ep: 2}, {m: 40, n: 32, k: 7, packed: true, ep: 8}, {m: 2, n: 33, k: 5000, packed: true, ep: 31}, {m: 3, n: 50, k: 70, packed: true, ep: 63}, {m: 4, n: 65, k: 33, packed: true}, {m: 5, n: 65, k: 33, packed: true},
 			{m: 6, n: 10, k: 40, packed: true}, {m: 7, n: 64, k: 129, packed: true, ep: 63}, {m: 8, n: 70, k: 20, packed: true}, {m: 13, n: 65, k: 1100, packed: true, ep: 31}, {m: 17, n: 40, k: 70, packed: true}} {
-			check(t, s, testkit.High, 0, 0x1p-24, halves, func(a *Args[float32]) {
-				a.Half = make([]uint16, len(a.B))
-				if !PackHalf(l, a.Half, a.B) {
-					t.Fatal("binary16 numbers are not packed as binary16")
-				}
-				a.B = nil
-				Parallel(twoWays, l, a)
-			})
+			check(t, s, testkit.High, 0, 0x1p-24, halves, multiply)
+		}
+		for m := range 2*tileRows + 2 { // each height of the first tile, alone and with others
+			check(t, shape{m: m + 1, n: 40, k: []int{1, 3, 6, 37, 1030}[m%5], packed: true, ep: m}, testkit.High, 0, 0x1p-24, halves, multiply)
 		}
 		if PackHalf(l, make([]uint16, 3), []float32{1, 0.1, 2}) {
 			t.Error("0.1 is packed as binary16, want a rejection")

@@ -71,6 +71,24 @@ func tile7x32F16AVX512(t *tileF32)
 func tile8x32F16AVX512(t *tileF32)
 
 //go:noescape
+func tile9x32F16AVX512(t *tileF32)
+
+//go:noescape
+func tile10x32F16AVX512(t *tileF32)
+
+//go:noescape
+func tile11x32F16AVX512(t *tileF32)
+
+//go:noescape
+func tile12x32F16AVX512(t *tileF32)
+
+//go:noescape
+func tile13x32F16AVX512(t *tileF32)
+
+//go:noescape
+func tile14x32F16AVX512(t *tileF32)
+
+//go:noescape
 func tile1x16F32AVX2(t *tileF32)
 
 //go:noescape
@@ -153,6 +171,18 @@ func tileHalfAVX512(rows int, t *tileF32) {
 		tile7x32F16AVX512(t)
 	case 8:
 		tile8x32F16AVX512(t)
+	case 9:
+		tile9x32F16AVX512(t)
+	case 10:
+		tile10x32F16AVX512(t)
+	case 11:
+		tile11x32F16AVX512(t)
+	case 12:
+		tile12x32F16AVX512(t)
+	case 13:
+		tile13x32F16AVX512(t)
+	case 14:
+		tile14x32F16AVX512(t)
 	}
 }
 
