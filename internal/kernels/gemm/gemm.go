@@ -274,13 +274,17 @@ func (a *Args[T]) run(level cpu.Level, blk Block, scratch []T) {
 		a.then(level, blk)
 		return
 	}
+	copyA := level != cpu.Generic && blk.Panel1-blk.Panel0 >= copyPanels && a.copyA(rows)
+	if f, ok := any(a).(*Args[float32]); ok && !copyA && fewRows(level, f, blk) {
+		a.then(level, blk)
+		return
+	}
 	kc := a.kBlock(level, rows)
 	if need := a.ScratchLen(level, rows); len(scratch) < need {
 		scratch = make([]T, need)
 	}
 	most := machine().blockRows(kc)
 	var sa, sb []T
-	copyA := level != cpu.Generic && blk.Panel1-blk.Panel0 >= copyPanels && a.copyA(rows)
 	if a.TransA || copyA {
 		n := min(rows, blockM) * kc
 		if copyA {

@@ -81,6 +81,42 @@ func panelAVX512(t *tile[float32]) {
 	}
 }
 
+// fewRows computes a block of at most rowsAVX512 rows with packed panels, in one call for each panel. For so few rows, the
+// arguments of a tile would take as long to prepare as a tenth of the tile takes. It reports whether it did.
+func fewRows(level cpu.Level, a *Args[float32], blk Block) bool {
+	rows := blk.Row1 - blk.Row0
+	if level != cpu.AVX512 || !a.Packed || a.Half != nil || a.TransA || rows > rowsAVX512 || a.K < 1 || a.K > MaxKC {
+		return false
+	}
+	k := tileF32{lda: uintptr(a.LdA) * 4, ldb: PanelWidth * 4, ldc: uintptr(a.LdC) * 4, k: a.K, far: Ahead(FarBytes), mask: 1<<PanelWidth - 1}
+	k.setEpilogue(&a.Epilogue)
+	from := blk.Panel0 * PanelWidth
+	k.a, k.b, k.c = ptr(a.A[blk.Row0*a.LdA:]), ptr(a.B[from*a.K:]), ptr(a.C[blk.Row0*a.LdC+from:])
+	if a.BiasCol != nil {
+		k.bias = ptr(a.BiasCol[from:])
+	}
+	if a.BiasRow != nil {
+		k.rowBias = ptr(a.BiasRow[blk.Row0:])
+	}
+	if a.Add != nil {
+		k.add = ptr(a.Add[blk.Row0*a.LdAdd+from:])
+	}
+	panel := a.K * PanelWidth
+	for p := blk.Panel0; ; p++ {
+		k.prefetch, k.prefetchStep = uintptr(k.b), 0
+		if p+1 < blk.Panel1 {
+			k.prefetch, k.prefetchStep = uintptr(at(k.b, panel)), PanelWidth*4
+		} else {
+			k.mask = uint32(1<<min(PanelWidth, a.N-p*PanelWidth) - 1)
+		}
+		tileAVX512(rows, &k)
+		if p+1 == blk.Panel1 {
+			return true
+		}
+		k.b, k.c, k.bias, k.add = at(k.b, panel), at(k.c, PanelWidth), at(k.bias, PanelWidth), at(k.add, PanelWidth)
+	}
+}
+
 // halfTile computes a tile with B in binary16 and widens B to wide, for the tiles that follow if there are any.
 func halfTile(rows int, k *tileF32, wide unsafe.Pointer) {
 	var steps [4 * PanelWidth]float32

@@ -55,3 +55,5 @@ func columnsPart(level cpu.Level, left int, dst, a, b *float32, ldb, k int) int 
 func hasRowPanels(level cpu.Level) bool { return false }
 
 func rowPanels(level cpu.Level, n int, dst, a, b *float32, panel, k int) {}
+
+func fewRows(cpu.Level, *Args[float32], Block) bool { return false }
