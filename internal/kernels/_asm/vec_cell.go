@@ -49,6 +49,9 @@ func (cells) begin(f *file, i isa, name string, pointers [][2]string, gaps ...st
 	return g
 }
 
+// gate loads the elements of a row.
+func (cells) gate(g *fn, mem string, to int) { g.e("VMOVUPS.Z %s, K5, Z%d", mem, to) }
+
 func (c cells) emit(f *file, i isa) {
 	if i.width == 16 {
 		c.lstm(f, i)
@@ -64,13 +67,13 @@ func (c cells) lstm(f *file, i isa) {
 	exp := tanhPieces.coefs.load(g, "tanh", firstTable)
 	expTable.load(g, "sigmoid", exp)
 	c.rows(g, [][2]string{{"SI", "gateGap"}, {"DI", "stateGap"}, {"DX", "stateGap"}, {"R10", "yGap"}}, func() {
-		g.load("(SI)(R9*1)", 0)
+		c.gate(g, "(SI)(R9*1)", 0)
 		tanhPieces.of(g)
 		g.op("VMOVAPS", 0, 9)
-		g.load("(SI)", 0)
+		c.gate(g, "(SI)", 0)
 		g.sigmoid(exp)
 		g.op("VMULPS", 9, 0, 9)
-		g.load("(SI)(R8*2)", 0)
+		c.gate(g, "(SI)(R8*2)", 0)
 		g.sigmoid(exp)
 		g.e("VMOVUPS.Z (DX), K5, Z10")
 		g.op("VMULPS", 10, 0, 0)
@@ -78,7 +81,7 @@ func (c cells) lstm(f *file, i isa) {
 		g.e("VMOVUPS Z0, K5, (DX)")
 		tanhPieces.of(g)
 		g.op("VMOVAPS", 0, 9)
-		g.load("(SI)(R8*1)", 0)
+		c.gate(g, "(SI)(R8*1)", 0)
 		g.sigmoid(exp)
 		g.op("VMULPS", 9, 0, 0)
 		g.e("VMOVUPS Z0, K5, (DI)")
@@ -91,12 +94,12 @@ func (c cells) reset(f *file, i isa) {
 	g := c.begin(f, i, "gruResetF32", [][2]string{{"hidden", "DI"}, {"cell", "DX"}, {"gates", "SI"}}, "stateGap", "gateGap")
 	expTable.load(g, "sigmoid", firstTable)
 	c.rows(g, [][2]string{{"SI", "gateGap"}, {"DI", "stateGap"}, {"DX", "stateGap"}}, func() {
-		g.load("(SI)", 0)
+		c.gate(g, "(SI)", 0)
 		g.sigmoid(firstTable)
-		g.op("VMOVUPS", 0, "(SI)")
-		g.load("(SI)(R8*1)", 0)
+		g.e("VMOVUPS Z0, K5, (SI)")
+		c.gate(g, "(SI)(R8*1)", 0)
 		g.sigmoid(firstTable)
-		g.op("VMOVUPS", 0, "(SI)(R8*1)")
+		g.e("VMOVUPS Z0, K5, (SI)(R8*1)")
 		g.e("VMULPS.Z (DI), Z0, K5, Z0")
 		g.e("VMOVUPS Z0, K5, (DX)")
 	})
@@ -108,16 +111,16 @@ func (c cells) state(f *file, i isa) {
 		"stateGap", "yGap", "gateGap", "recurrenceGap")
 	tanhPieces.coefs.load(g, "tanh", firstTable)
 	c.rows(g, [][2]string{{"SI", "gateGap"}, {"R9", "gateGap"}, {"R12", "recurrenceGap"}, {"DI", "stateGap"}, {"DX", "stateGap"}, {"R10", "yGap"}}, func() {
-		g.load("(SI)", 0)
+		c.gate(g, "(SI)", 0)
 		g.arg("recurrence", "BX")
 		g.e("TESTQ BX, BX")
 		g.e("JZ tanh")
-		g.load("(R9)(R8*1)", 1)
-		g.op("VMULPS", "(R12)", 1, 1)
+		c.gate(g, "(R9)(R8*1)", 1)
+		g.e("VMULPS.Z (R12), Z1, K5, Z1")
 		g.op("VADDPS", 1, 0, 0)
 		g.label("tanh")
 		tanhPieces.of(g)
-		g.load("(R9)", 1)
+		c.gate(g, "(R9)", 1)
 		g.op("VXORPS", 2, 2, 2)
 		g.op("VSUBPS", 1, 2, 2)
 		g.op("VADDPS", 1.0, 2, 2)

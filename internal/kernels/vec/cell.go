@@ -5,7 +5,7 @@ import "github.com/onward-ml/onward/internal/cpu"
 // Cells are N units of a recurrent operator in several rows, which are items of a batch.
 type Cells struct {
 	N, Rows              int
-	Gates                []float32 // sums of the gates, which begin Unit elements apart and have a multiple of 16 elements each
+	Gates                []float32 // sums of the gates, which begin Unit elements apart
 	Unit, GateStep       int       // GateStep is the distance of rows
 	Hidden, Next, Second []float32 // states before and after the step, and LSTM's cell state or GRU's reset state; rows at the distance Step
 	Step                 int
@@ -19,7 +19,7 @@ func (c *Cells) check(gates int, states ...[]float32) {
 	for _, s := range states {
 		_ = s[last*c.Step+c.N-1]
 	}
-	_ = c.Gates[last*c.GateStep+(gates-1)*c.Unit+(c.N+15)&^15-1]
+	_ = c.Gates[last*c.GateStep+(gates-1)*c.Unit+c.N-1]
 	if c.Y != nil {
 		_ = c.Y[last*c.YStep+c.N-1]
 	}
@@ -75,10 +75,10 @@ func GRUStateF32(l cpu.Level, c *Cells, zr, recurrence []float32, step int) bool
 		return true
 	}
 	c.check(1, c.Hidden, c.Next)
-	last, wide := c.Rows-1, (c.N+15)&^15
-	_ = zr[last*c.GateStep+c.Unit+wide-1]
+	last := c.Rows - 1
+	_ = zr[last*c.GateStep+c.Unit+c.N-1]
 	if len(recurrence) > 0 {
-		_ = recurrence[last*step+wide-1]
+		_ = recurrence[last*step+c.N-1]
 	}
 	return gruStateF32(l, c, zr, recurrence, step)
 }

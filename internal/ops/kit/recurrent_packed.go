@@ -19,7 +19,8 @@ type RecurrentWeights struct {
 	in, H   int
 	columns int              // total of all stages
 	widest  int              // largest number of columns of a panel
-	unit    int              // hidden units per panel; the last one has as many vectors as it needs
+	lanes   int              // the units of panels are multiples of
+	unit    int              // hidden units per panel; the last one has as many as it needs
 	stages  []recurrentStage // in order; the gates of a stage are computed together
 	input   [][]float32      // per direction, packed for [gemm.F32]: in×columns
 	state   [][]float32      // per direction and stage: panels of h×width
@@ -33,12 +34,13 @@ type recurrentStage struct {
 	width       int // columns of a panel but the last
 }
 
-// units returns the hidden units of a panel, rounded up to vectors.
-func (p *RecurrentWeights) units(panel int) int { return min(p.unit, vectors(p.H-panel*p.unit)) }
+// units returns the hidden units of a panel, rounded up.
+func (p *RecurrentWeights) units(panel int) int { return min(p.unit, p.round(p.H-panel*p.unit)) }
 
-const recurrentLanes = 16
+// round rounds up hidden units, so that the columns of a panel are a multiple of what vectors hold.
+func (p *RecurrentWeights) round(units int) int { return (units + p.lanes - 1) &^ (p.lanes - 1) }
 
-func vectors(n int) int { return (n + recurrentLanes - 1) &^ (recurrentLanes - 1) }
+const recurrentVector = 16 // elements of the longest vectors
 
 // Pack packs W and R, for several items if the type of X tells so. It returns nil if they are
 // not constant or not supported.
@@ -56,15 +58,15 @@ func (r *Recurrent) Pack(in []tensor.Value, types []ir.Type, stages ...int) (*Re
 	widest := 0
 	for _, n := range stages {
 		widest = max(widest, n)
+		p.lanes = max(p.lanes, recurrentVector/(n&-n))
 	}
 	// A panel has about 256 columns, so that there are several panels for the threads.
-	p.unit = max(recurrentLanes, 256/widest&^(recurrentLanes-1))
-	p.unit = min(p.unit, max(recurrentLanes, vectors((h+1)/2)))
+	p.unit = min(max(recurrentVector, 256/widest&^(recurrentVector-1)), max(recurrentVector, p.round((h+1)/2)))
 	gate := 0
 	for _, n := range stages {
 		p.stages = append(p.stages, recurrentStage{gate, n, p.columns, n * p.unit})
 		gate += n
-		p.columns += n * vectors(h)
+		p.columns += n * p.round(h)
 		p.widest = max(p.widest, n*p.unit)
 	}
 	wd, rd := tensor.Of[float32](w), tensor.Of[float32](u)
@@ -73,7 +75,7 @@ func (r *Recurrent) Pack(in []tensor.Value, types []ir.Type, stages ...int) (*Re
 		clear(order)
 		state := make([][]float32, len(stages))
 		for i, s := range p.stages {
-			state[i] = memory.Slice[float32](h * s.gates * vectors(h))
+			state[i] = memory.Slice[float32](h * s.gates * p.round(h))
 		}
 		p.each(func(stage, from, to int) {
 			copy(order[to*p.in:][:p.in], wd[(d*g*h+from)*p.in:])
