@@ -42,7 +42,7 @@ type byteTile struct {
 	ldc     int            // distance between the outputs of successive pixels
 	secondC int            // distance from the first output to that of the second half
 	bias    unsafe.Pointer // 32 of int32
-	scale   unsafe.Pointer // 32 of float32, for which [narrows] holds on amd64
+	scale   unsafe.Pointer // 32 of float32, for which [Integer.narrows] holds on amd64
 	zero    int32
 	lo, hi  float32 // bounds of the output minus the zero point
 	mask    uint32  // of the output channels

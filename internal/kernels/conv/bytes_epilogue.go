@@ -1,6 +1,7 @@
 package conv
 
 import (
+	"math"
 	"slices"
 
 	"github.com/onward-ml/onward/internal/cpu"
@@ -30,10 +31,10 @@ func (d *Integer) epilogue(scale []float32, signed bool) *byteEpilogue {
 	size, at := tiles(channels, windowHalf)*windowHalf, func(c int) int { return c }
 	switch w := d.bytes; {
 	case d.single == nil:
-		e.wide = cpu.VNNI(d.level) && d.geometry.chunks == 0 && !narrows(scale)
+		e.wide = cpu.VNNI(d.level) && d.geometry.chunks == 0 && !d.narrows(scale)
 		og := channels / d.s.Group
 		size, sums, at = len(w.sums), w.sums, func(c int) int { return c/og*w.panels*byteCols + c%og }
-	case d.hasWindows() && narrows(scale):
+	case d.hasWindows() && d.narrows(scale):
 		if e.windows = d.windows(); e.windows != nil {
 			at = func(c int) int { return windowPosition(channels, c) }
 		}
@@ -58,9 +59,14 @@ func (d *Integer) epilogue(scale []float32, signed bool) *byteEpilogue {
 }
 
 // narrows reports whether no sum overflows when it is multiplied by its scale and converted to int32.
-func narrows(scale []float32) bool {
+func (d *Integer) narrows(scale []float32) bool {
+	bias := 0.0
+	for _, b := range d.bias {
+		bias = max(bias, math.Abs(float64(b)))
+	}
+	most := min(float64(d.s.Cin/d.s.Group*product(d.s.Kernel))*255*255+bias, 1<<31) // longer sums wrap around
 	for _, s := range scale {
-		if !(s < 1 && s > -1) {
+		if r := float64(s) * most; !(math.Abs(r) < 1<<31-1<<10) && !(s < 1 && s > -1) {
 			return false
 		}
 	}

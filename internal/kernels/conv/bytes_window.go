@@ -28,7 +28,7 @@ type windowTile struct {
 	n           int            // pixels, at least 1
 	left, right int            // 1 if a column of padding is to the left of the first column that is read, or to the right of the last
 	bias        unsafe.Pointer // of int32
-	scale       unsafe.Pointer // of float32, for which [narrows] holds
+	scale       unsafe.Pointer // of float32, for which [Integer.narrows] holds
 	mask        uint64         // of the channels
 	pad         uint32         // a byte of padding, four times
 	zero        int32

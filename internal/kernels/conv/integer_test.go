@@ -87,8 +87,11 @@ func checkInteger[X, W quant.Byte](t testing.TB, l cpu.Level, s *Shape, r *rand.
 		for i := range scale {
 			scale[i] = r.Float32() * 0.01
 		}
-		if r.IntN(4) == 0 {
+		switch r.IntN(4) {
+		case 0:
 			scale[r.IntN(len(scale))] = 1e30 // products exceed int32
+		case 1:
+			scale[r.IntN(len(scale))] = float32(int(1) << r.IntN(24)) // some do
 		}
 	}
 	q := testkit.Guarded[uint8](t, len(want), testkit.High, 0)
