@@ -93,53 +93,83 @@ func (g *GridSample) Run(c *ir.Call) error {
 	if kit.Product(xs[2:]) == 0 && g.Padding != "zeros" && kit.Product(out) > 0 {
 		return fail.Errorf("input has shape %v, want at least one element to pad with", xs)
 	}
-	at, err := kit.RealIn[float64](c, grid)
+	var at gridCoordinates
+	var err error
+	if grid.DType() == tensor.TypeFloat64 {
+		at.wide, err = kit.RealIn[float64](c, grid)
+	} else {
+		at.single, err = kit.RealIn[float32](c, grid)
+	}
 	if err != nil {
 		return err
 	}
 	if g.Mode == "nearest" {
-		return g.runNearest(c, x, at, out, grid.DType())
+		return g.runNearest(c, x, at, out)
 	}
 	switch x.DType() {
 	case tensor.TypeFloat32, tensor.TypeFloat16, tensor.TypeBFloat16:
-		return gridSample[float32](c, g, x, at, out, grid.DType())
+		return gridSample[float32](c, g, x, at, out)
 	}
-	return gridSample[float64](c, g, x, at, out, grid.DType())
+	return gridSample[float64](c, g, x, at, out)
 }
 
 // Coordinate converts a grid coordinate to a coordinate of an axis of d elements, in the precision of
 // the grid.
 func (g *GridSample) Coordinate(v float64, d int, t tensor.DType) float64 {
-	to := [1]float64{v}
-	g.coordinates(to[:], to[:], 1, d, t)
+	at := gridCoordinates{wide: []float64{v}}
+	if t != tensor.TypeFloat64 {
+		at = gridCoordinates{single: []float32{float32(v)}}
+	}
+	return at.coordinate(g, 0, d)
+}
+
+// gridCoordinates holds the coordinates of a grid in its precision, or in float32: one of the slices.
+type gridCoordinates struct {
+	single []float32
+	wide   []float64
+}
+
+// coordinate is [GridSample.Coordinate] for coordinate i.
+func (c gridCoordinates) coordinate(g *GridSample, i, d int) float64 {
+	var to [1]float64
+	c.coordinates(g, to[:], i, 1, d)
 	return to[0]
 }
 
-// coordinates sets to[i] to the [GridSample.Coordinate] of at[i*step].
-func (g *GridSample) coordinates(to, at []float64, step, d int, t tensor.DType) {
+// coordinates sets to[i] to the [GridSample.Coordinate] of coordinate from+i*step.
+func (c gridCoordinates) coordinates(g *GridSample, to []float64, from, step, d int) {
+	if c.wide != nil {
+		scaleGrid(g, to, c.wide[from:], step, d)
+	} else {
+		scaleGrid(g, to, c.single[from:], step, d)
+	}
+}
+
+func scaleGrid[F kit.RealFloat](g *GridSample, to []float64, at []F, step, d int) {
 	nearest, reflect := g.Mode == "nearest", g.Padding == "reflection"
 	clip := g.Padding == "border" && g.Mode != "cubic" // cubic interpolation pads each element that it reads
 	lo, hi := g.Borders(d)
-	last, size := float64(d-1), float64(d)
-	wide := t == tensor.TypeFloat64
+	last := float64(d - 1)
+	factor, size := F(last), F(d)
 	for i := range to {
-		v := at[i*step]
-		switch {
-		case wide && g.AlignCorners:
-			v = (v + 1) / 2 * last
-		case wide:
-			v = ((v+1)*size - 1) / 2
-		case g.AlignCorners:
-			v = float64((float32(v) + 1) / 2 * float32(last))
-		default:
-			v = float64((float32(float32(v)+1)*float32(size) - 1) / 2)
+		p := at[i*step] + 1
+		if g.AlignCorners {
+			p = p / 2 * factor
+		} else {
+			p = (F(p*size) - 1) / 2
 		}
 		const far = 1 << 40
-		if !(v > -far) { // NaN too
-			v = -far
-		} else if v > far {
-			v = far
+		if !(p > -far) { // NaN too
+			p = -far
+		} else if p > far {
+			p = far
 		}
+		to[i] = float64(p)
+	}
+	if !nearest && !clip && !reflect {
+		return
+	}
+	for i, v := range to {
 		if nearest {
 			v = math.RoundToEven(v)
 		}
@@ -202,11 +232,11 @@ func (g *GridSample) Element(i, d int) int {
 
 // sample finds the elements of a plane that are read for the coordinates at, and their weights. It
 // returns the number of elements that are not zero.
-func (g *GridSample) sample(at []float64, dims []int, t tensor.DType, index []int, weight []float64) int {
+func (g *GridSample) sample(at gridCoordinates, first int, dims []int, index []int, weight []float64) int {
 	n := 1
 	index[0], weight[0] = 0, 1
 	for a, d := range dims {
-		x := g.Coordinate(at[len(at)-1-a], d, t)
+		x := at.coordinate(g, first+len(dims)-1-a, d)
 		var taps [4]int
 		var w [4]float64
 		num := g.Taps()
@@ -256,7 +286,7 @@ type gridPoint[T kit.RealFloat] struct {
 
 // gridPlanes is gridSample for planes. In a block, samples of adjacent columns precede the others,
 // and those that read nothing are left out: random branches would cost more than the arithmetic.
-func gridPlanes[T kit.RealFloat](c *ir.Call, g *GridSample, y, x []T, at []float64, ch, places int, dims []int, gt tensor.DType) {
+func gridPlanes[T kit.RealFloat](c *ir.Call, g *GridSample, y, x []T, at gridCoordinates, ch, places int, dims []int) {
 	plane, taps := kit.Product(dims), g.Taps()
 	c.Parallel(len(y)/ch, kit.GrainFor(taps*taps*(ch+4)), func(lo, hi int) {
 		m := &kit.Meter{C: c}
@@ -265,13 +295,13 @@ func gridPlanes[T kit.RealFloat](c *ir.Call, g *GridSample, y, x []T, at []float
 		for end := lo; lo < hi; lo = end {
 			img := lo / places
 			end = min(hi, lo+gridBlock, (img+1)*places)
-			g.coordinates(xs[:end-lo], at[2*lo:], 2, dims[1], gt)
-			g.coordinates(ys[:end-lo], at[2*lo+1:], 2, dims[0], gt)
+			at.coordinates(g, xs[:end-lo], 2*lo, 2, dims[1])
+			at.coordinates(g, ys[:end-lo], 2*lo+1, 2, dims[0])
 			adjacent, rest := 0, gridBlock
 			for i := range end - lo {
 				q := &points[adjacent]
 				q.to = i
-				if gridPointAt(g, q, xs[i], ys[i], dims[0], dims[1]) {
+				if gridPointAt(g, q, taps, xs[i], ys[i], dims[0], dims[1]) {
 					adjacent++
 				} else if q.rows > 0 && q.cols > 0 {
 					rest--
@@ -325,9 +355,8 @@ func gridAdjacent[T kit.RealFloat](to, from []T, points []gridPoint[T], taps int
 
 // gridPointAt sets q for the coordinates x and y in a plane of h×w elements. It reports whether q
 // reads all rows and columns that the mode demands, and adjacent columns.
-func gridPointAt[T kit.RealFloat](g *GridSample, q *gridPoint[T], x, y float64, h, w int) bool {
+func gridPointAt[T kit.RealFloat](g *GridSample, q *gridPoint[T], taps int, x, y float64, h, w int) bool {
 	fx, fy := math.Floor(x), math.Floor(y)
-	taps := g.Taps()
 	before := taps/2 - 1
 	left, top := int(fx)-before, int(fy)-before
 	inside := uint(top) < uint(max(0, h-taps+1)) && uint(left) < uint(max(0, w-taps+1))
@@ -368,7 +397,7 @@ func gridPointAt[T kit.RealFloat](g *GridSample, q *gridPoint[T], x, y float64, 
 	return false
 }
 
-func gridSample[T kit.RealFloat](c *ir.Call, g *GridSample, t *tensor.Tensor, at []float64, out []int, gt tensor.DType) error {
+func gridSample[T kit.RealFloat](c *ir.Call, g *GridSample, t *tensor.Tensor, at gridCoordinates, out []int) error {
 	x, err := kit.NumberIn[T](c, t)
 	if err != nil {
 		return err
@@ -382,7 +411,7 @@ func gridSample[T kit.RealFloat](c *ir.Call, g *GridSample, t *tensor.Tensor, at
 	places := kit.Product(out[2:])
 	most := int(math.Pow(float64(g.Taps()), float64(r)))
 	if r == 2 && !c.Generic {
-		gridPlanes(c, g, y.Data, x, at, ch, places, dims, gt)
+		gridPlanes(c, g, y.Data, x, at, ch, places, dims)
 		y.StoreNumber(true)
 		return c.Err()
 	}
@@ -390,7 +419,7 @@ func gridSample[T kit.RealFloat](c *ir.Call, g *GridSample, t *tensor.Tensor, at
 		m := &kit.Meter{C: c}
 		index, weight := make([]int, most), make([]float64, most)
 		for p := lo; p < hi && m.Spend(most*ch); p++ {
-			n := g.sample(at[p*r:][:r], dims, gt, index, weight)
+			n := g.sample(at, p*r, dims, index, weight)
 			img, place := p/places, p%places
 			for k := range ch {
 				from := x[(img*ch+k)*plane:][:plane]
@@ -407,7 +436,7 @@ func gridSample[T kit.RealFloat](c *ir.Call, g *GridSample, t *tensor.Tensor, at
 }
 
 // runNearest copies elements of any type.
-func (g *GridSample) runNearest(c *ir.Call, t *tensor.Tensor, at []float64, out []int, gt tensor.DType) error {
+func (g *GridSample) runNearest(c *ir.Call, t *tensor.Tensor, at gridCoordinates, out []int) error {
 	src, err := kit.MoveIn(c, t)
 	if err != nil {
 		return err
@@ -419,17 +448,17 @@ func (g *GridSample) runNearest(c *ir.Call, t *tensor.Tensor, at []float64, out 
 	dims := t.Shape()[2:]
 	switch dst.Width {
 	case 0:
-		gridMove(c, g, gridGather(dst.Strs, src.Strs), at, out, dims, gt)
+		gridMove(c, g, gridGather(dst.Strs, src.Strs), at, out, dims)
 	case 1:
-		gridMove(c, g, gridGather(dst.Raw, src.Raw), at, out, dims, gt)
+		gridMove(c, g, gridGather(dst.Raw, src.Raw), at, out, dims)
 	case 2:
-		gridMove(c, g, gridGather(kit.MoveOf[uint16](dst), kit.MoveOf[uint16](src)), at, out, dims, gt)
+		gridMove(c, g, gridGather(kit.MoveOf[uint16](dst), kit.MoveOf[uint16](src)), at, out, dims)
 	case 4:
-		gridMove(c, g, gridGather(kit.MoveOf[uint32](dst), kit.MoveOf[uint32](src)), at, out, dims, gt)
+		gridMove(c, g, gridGather(kit.MoveOf[uint32](dst), kit.MoveOf[uint32](src)), at, out, dims)
 	case 8:
-		gridMove(c, g, gridGather(kit.MoveOf[uint64](dst), kit.MoveOf[uint64](src)), at, out, dims, gt)
+		gridMove(c, g, gridGather(kit.MoveOf[uint64](dst), kit.MoveOf[uint64](src)), at, out, dims)
 	case 16:
-		gridMove(c, g, gridGather(kit.MoveOf[[2]uint64](dst), kit.MoveOf[[2]uint64](src)), at, out, dims, gt)
+		gridMove(c, g, gridGather(kit.MoveOf[[2]uint64](dst), kit.MoveOf[[2]uint64](src)), at, out, dims)
 	}
 	dst.Done()
 	return c.Err()
@@ -447,7 +476,7 @@ func gridGather[E kit.MoveElem](dst, src []E) func(to, n, from int, index, place
 	}
 }
 
-func gridMove(c *ir.Call, g *GridSample, gather func(to, n, from int, index, places []int), at []float64, out, dims []int, gt tensor.DType) {
+func gridMove(c *ir.Call, g *GridSample, gather func(to, n, from int, index, places []int), at gridCoordinates, out, dims []int) {
 	plane, ch, r := kit.Product(dims), out[1], len(dims)
 	places := kit.Product(out[2:])
 	c.Parallel(out[0]*places, kit.GrainFor(ch+8*r), func(lo, hi int) {
@@ -461,13 +490,13 @@ func gridMove(c *ir.Call, g *GridSample, gather func(to, n, from int, index, pla
 			end = min(hi, lo+gridBlock, (img+1)*places)
 			n := 0
 			if planar {
-				g.coordinates(xs[:end-lo], at[2*lo:], 2, dims[1], gt)
-				g.coordinates(ys[:end-lo], at[2*lo+1:], 2, dims[0], gt)
+				at.coordinates(g, xs[:end-lo], 2*lo, 2, dims[1])
+				at.coordinates(g, ys[:end-lo], 2*lo+1, 2, dims[0])
 			}
 			for i := range end - lo {
 				tos[n] = i
 				if !planar {
-					n += g.sample(at[(lo+i)*r:][:r], dims, gt, index[n:], weight[:])
+					n += g.sample(at, (lo+i)*r, dims, index[n:], weight[:])
 					continue
 				}
 				row, col := g.Element(int(ys[i]), dims[0]), g.Element(int(xs[i]), dims[1])
