@@ -2,6 +2,7 @@ package ops
 
 import (
 	"math"
+	"slices"
 
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/fail"
@@ -188,29 +189,42 @@ type col2imBox struct {
 	rows, toStep, fromStep int
 }
 
-// inside returns the range of blocks along dimension d whose elements at kernel position k lie in the image, and the coordinate of the
+// col2imRange is the range of blocks along a dimension whose elements at a kernel position lie in the image, and the coordinate of the
 // first one.
-func (g *col2imGeometry) inside(d, k int) (from, to, at int) {
-	p, stride := k*g.dilates[d]-g.pads[d], g.strides[d]
-	if p < 0 {
-		from = (stride - 1 - p) / stride
+type col2imRange struct{ from, to, at int }
+
+// ranges returns the ranges for all kernel positions along dimension d.
+func (g *col2imGeometry) ranges(d int) []col2imRange {
+	list := make([]col2imRange, g.block[d])
+	for k := range list {
+		p, stride, r := k*g.dilates[d]-g.pads[d], g.strides[d], &list[k]
+		if p < 0 {
+			r.from = (stride - 1 - p) / stride
+		}
+		if p < g.image[d] {
+			r.to = min(g.counts[d], (g.image[d]-1-p)/stride+1)
+		}
+		r.at = p + r.from*stride
 	}
-	if p < g.image[d] {
-		to = min(g.counts[d], (g.image[d]-1-p)/stride+1)
-	}
-	return from, to, p + from*stride
+	return list
 }
 
 // each calls add for rectangles of the last two dimensions. Each channel of each image is one task.
 func (g *col2imGeometry) each(c *ir.Call, add func(r *col2imBox)) {
 	size, block, count := kit.Product(g.image), kit.Product(g.block), kit.Product(g.counts)
-	if size == 0 || count == 0 {
+	if size == 0 || count == 0 || g.channels == 0 {
 		return
 	}
 	r := len(g.image)
 	step := kit.Strides(g.image)
 	last := r - 1
 	outer := max(0, r-2) // dimensions
+	across, down := g.ranges(last), []col2imRange{{to: 1}}
+	var rowStep, fromStep int
+	if d := r - 2; d >= 0 {
+		down, rowStep, fromStep = g.ranges(d), step[d], g.counts[last]
+	}
+	plane := count / max(1, kit.Product(g.counts[:outer]))
 	c.Parallel(g.n*g.channels, 1+(1<<15)/(block*count), func(lo, hi int) {
 		kpos, cpos := make([]int, r), make([]int, r)
 		for task := lo; task < hi; task++ {
@@ -218,21 +232,13 @@ func (g *col2imGeometry) each(c *ir.Call, add func(r *col2imBox)) {
 				if c.Err() != nil {
 					return
 				}
-				unravel(kpos, k, g.block)
-				from, to, x := g.inside(last, kpos[last])
-				run := col2imBox{n: to - from, stride: g.strides[last], rows: 1}
-				first, y := 0, 0
-				if d := r - 2; d >= 0 {
-					var end int
-					first, end, y = g.inside(d, kpos[d])
-					run.rows, run.toStep, run.fromStep = end-first, g.strides[d]*step[d], g.counts[last]
-					y *= step[d]
-				}
+				unravel(kpos[:outer], k/(len(down)*len(across)), g.block[:outer])
+				x, y := across[k%len(across)], down[k/len(across)%len(down)]
+				run := col2imBox{n: x.to - x.from, stride: g.strides[last], rows: y.to - y.from, toStep: rowStep * g.strides[max(0, r-2)], fromStep: fromStep}
 				if run.n <= 0 || run.rows <= 0 {
 					continue
 				}
 				clear(cpos)
-				plane := count / max(1, kit.Product(g.counts[:outer]))
 				for lead := 0; lead < count; lead += plane {
 					if lead > 0 {
 						kit.WindowStep(cpos[:outer], g.counts[:outer])
@@ -244,7 +250,7 @@ func (g *col2imGeometry) each(c *ir.Call, add func(r *col2imBox)) {
 						base += p * step[d]
 					}
 					if inside {
-						run.to, run.from = task*size+base+y+x, (task*block+k)*count+lead+first*run.fromStep+from
+						run.to, run.from = task*size+base+y.at*rowStep+x.at, (task*block+k)*count+lead+y.from*fromStep+x.from
 						add(&run)
 					}
 				}
@@ -267,11 +273,12 @@ func addBox[T col2imNumber](c *ir.Call, dst, x []T, r *col2imBox) {
 	}
 }
 
+var col2imOnes = slices.Repeat([]float32{1}, 64)
+
 // addBoxF32 is addBox for adjacent elements.
 func addBoxF32(dst, x []float32, r *col2imBox) {
-	ones := [16]float32{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}
-	for i := 0; i < r.rows; i += len(ones) {
-		vec.AxpyRowsF32(cpu.Active(), dst[i*r.toStep:], r.toStep, x[i*r.fromStep:], r.fromStep, r.n, ones[:min(len(ones), r.rows-i)])
+	for i := 0; i < r.rows; i += len(col2imOnes) {
+		vec.AxpyRowsF32(cpu.Active(), dst[i*r.toStep:], r.toStep, x[i*r.fromStep:], r.fromStep, r.n, col2imOnes[:min(len(col2imOnes), r.rows-i)])
 	}
 }
 

@@ -1,5 +1,7 @@
 package main
 
+import "fmt"
+
 // axpyRows adds a multiple of each row of x to a row of dst. A step of 0 takes the same row each time.
 type axpyRows struct{}
 
@@ -36,7 +38,11 @@ func (axpyRows) emit(f *file, i isa) {
 	g.label("rest")
 	g.e("TESTQ CX, CX")
 	g.e("JZ next")
-	g.tail(vector, advance)
+	if g.neon() {
+		g.tail(vector, advance)
+	} else {
+		g.axpyRest()
+	}
 	g.label("next")
 	g.e("ADDQ R8, R10")
 	g.e("ADDQ R9, R11")
@@ -45,6 +51,29 @@ func (axpyRows) emit(f *file, i isa) {
 	g.e("JNZ row")
 	g.e("VZEROUPPER")
 	g.e("RET")
+}
+
+// axpyRest adds the CX elements of x at SI, times those of register 1, that do not fill a vector to those at DI, in vectors of 8, 4, 2 and
+// 1. The next row of dst often begins where a masked store would end, and reading it would wait until that store is in the cache.
+func (g *fn) axpyRest() {
+	for _, v := range []struct {
+		n        int
+		reg, mov string
+	}{{8, "Y", "VMOVUPS"}, {4, "X", "VMOVUPS"}, {2, "X", "VMOVSD"}, {1, "X", "VMOVSS"}} {
+		if v.n == g.width {
+			continue
+		}
+		skip := fmt.Sprintf("rest%d", v.n)
+		g.e("TESTQ $%d, CX", v.n)
+		g.e("JZ %s", skip)
+		g.e("%s (SI), %s0", v.mov, v.reg)
+		g.e("%s (DI), %s2", v.mov, v.reg)
+		g.e("VFMADD231PS %s0, %s1, %s2", v.reg, v.reg, v.reg)
+		g.e("%s %s2, (DI)", v.mov, v.reg)
+		g.e("ADDQ $%d, SI", 4*v.n)
+		g.e("ADDQ $%d, DI", 4*v.n)
+		g.label(skip)
+	}
 }
 
 func (axpyRows) dispatch(isas []isa) string {
