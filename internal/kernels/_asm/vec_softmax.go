@@ -26,6 +26,7 @@ func (k softmax) emit(f *file, i isa) {
 	shift := map[int]int{4: 2, 8: 3, 16: 4}[i.width]
 	bytes := 4 * i.width
 	const by = 13                 // broadcast value that all lanes are reduced or multiplied by
+	const end = 4                 // exponentials of the end of the row, until they are divided
 	expTo := func(g *fn, r int) { // for arguments that are not positive
 		if i.width == 16 {
 			g.smallExp(firstTable, r, r+1, r+2, r+3)
@@ -140,7 +141,11 @@ func (k softmax) emit(f *file, i isa) {
 		expTo(g, r)
 		g.zeroTail(r)
 		g.op("VADDPS", r, 8+u, 8+u)
-		if !k.log {
+		switch {
+		case k.log:
+		case g.masked && !g.neon():
+			g.op("VMOVAPS", r, end)
+		default:
 			g.store(r, at(u, "DI"))
 		}
 	})
@@ -164,6 +169,10 @@ func (k softmax) emit(f *file, i isa) {
 			g.load(at(u, "SI"), u)
 			g.op("VSUBPS", by, u, u)
 			g.op("VSUBPS", 12, u, u)
+			if g.masked && !g.neon() {
+				g.storeEnd(u)
+				return
+			}
 			g.store(u, at(u, "DI"))
 		})
 	default:
@@ -175,6 +184,11 @@ func (k softmax) emit(f *file, i isa) {
 		}
 		g.e("VBROADCASTSS X8, %s", g.r(by))
 		pass("mul", 4, func(u int) {
+			if g.masked && !g.neon() {
+				g.op("VMULPS", by, end, end)
+				g.storeEnd(end)
+				return
+			}
 			g.load(at(u, "DI"), u)
 			g.op("VMULPS", by, u, u)
 			g.store(u, at(u, "DI"))
@@ -188,6 +202,35 @@ func (k softmax) emit(f *file, i isa) {
 	g.e("JNZ row")
 	g.e("VZEROUPPER")
 	g.e("RET")
+}
+
+// storeEnd stores the first R13 elements of register r, fewer than a vector, at DI, and changes both. A masked store would delay the load
+// of the next row, where it is the same memory, until the store is in the cache.
+func (g *fn) storeEnd(r int) {
+	if g.width == 16 {
+		g.e("TESTQ $8, R13")
+		g.e("JZ end4")
+		g.e("VMOVUPS Y%d, (DI)", r)
+		g.e("ADDQ $32, DI")
+		g.e("VEXTRACTF64X4 $1, Z%d, Y%d", r, r)
+		g.label("end4")
+	}
+	g.e("TESTQ $4, R13")
+	g.e("JZ end2")
+	g.e("VMOVUPS X%d, (DI)", r)
+	g.e("ADDQ $16, DI")
+	g.e("VEXTRACTF128 $1, Y%d, X%d", r, r)
+	g.label("end2")
+	g.e("TESTQ $2, R13")
+	g.e("JZ end1")
+	g.e("VMOVSD X%d, (DI)", r)
+	g.e("ADDQ $8, DI")
+	g.e("VPERMILPD $1, X%d, X%d", r, r)
+	g.label("end1")
+	g.e("TESTQ $1, R13")
+	g.e("JZ ended")
+	g.e("VMOVSS X%d, (DI)", r)
+	g.label("ended")
 }
 
 func (k softmax) dispatch(isas []isa) string {
