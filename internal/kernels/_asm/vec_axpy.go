@@ -41,7 +41,12 @@ func (axpyRows) emit(f *file, i isa) {
 	if g.neon() {
 		g.tail(vector, advance)
 	} else {
-		g.axpyRest()
+		g.rest("CX", 4, func(reg, move string) {
+			g.e("%s (SI), %s0", move, reg)
+			g.e("%s (DI), %s2", move, reg)
+			g.e("VFMADD231PS %s0, %s1, %s2", reg, reg, reg)
+			g.e("%s %s2, (DI)", move, reg)
+		})
 	}
 	g.label("next")
 	g.e("ADDQ R8, R10")
@@ -53,25 +58,27 @@ func (axpyRows) emit(f *file, i isa) {
 	g.e("RET")
 }
 
-// axpyRest adds the CX elements of x at SI, times those of register 1, that do not fill a vector to those at DI, in vectors of 8, 4, 2 and
-// 1. The next row of dst often begins where a masked store would end, and reading it would wait until that store is in the cache.
-func (g *fn) axpyRest() {
-	for _, v := range []struct {
-		n        int
-		reg, mov string
-	}{{8, "Y", "VMOVUPS"}, {4, "X", "VMOVUPS"}, {2, "X", "VMOVSD"}, {1, "X", "VMOVSS"}} {
-		if v.n == g.width {
-			continue
+// rest calls part for vectors of 8, 4, 2 and 1 elements of size bytes that together cover the elements of count, fewer than a vector of
+// the level, at SI and DI, and advances both. The next row of dst often begins where a masked store would end, and reading it would wait
+// until that store is in the cache.
+func (g *fn) rest(count string, size int, part func(reg, move string)) {
+	suffix := map[int]string{4: "S", 8: "D"}[size]
+	for bytes := 2 * g.width; bytes >= size; bytes /= 2 {
+		reg, move := "X", "VMOVUP"+suffix
+		switch bytes {
+		case 32:
+			reg = "Y"
+		case 8:
+			move = "VMOVSD"
+		case 4:
+			move = "VMOVSS"
 		}
-		skip := fmt.Sprintf("rest%d", v.n)
-		g.e("TESTQ $%d, CX", v.n)
+		skip := fmt.Sprintf("rest%d", bytes)
+		g.e("TESTQ $%d, %s", bytes/size, count)
 		g.e("JZ %s", skip)
-		g.e("%s (SI), %s0", v.mov, v.reg)
-		g.e("%s (DI), %s2", v.mov, v.reg)
-		g.e("VFMADD231PS %s0, %s1, %s2", v.reg, v.reg, v.reg)
-		g.e("%s %s2, (DI)", v.mov, v.reg)
-		g.e("ADDQ $%d, SI", 4*v.n)
-		g.e("ADDQ $%d, DI", 4*v.n)
+		part(reg, move)
+		g.e("ADDQ $%d, SI", bytes)
+		g.e("ADDQ $%d, DI", bytes)
 		g.label(skip)
 	}
 }
@@ -110,7 +117,7 @@ func axpyRowsF32(_ cpu.Level, dst []float32, dstStep int, x []float32, xStep, n 
 
 func (axpyRows) neon() bool { return true }
 
-// subRows subtracts a multiple of the row x from each row of dst, of float64. The ends of rows are masked with K5.
+// subRows subtracts a multiple of the row x from each row of dst, of float64.
 type subRows struct{}
 
 func (subRows) emit(f *file, i isa) {
@@ -125,9 +132,6 @@ func (subRows) emit(f *file, i isa) {
 	g.e("SHLQ $3, R9")
 	g.e("MOVQ R12, CX")
 	g.e("ANDQ $7, CX")
-	g.e("MOVQ $-1, AX")
-	g.e("BZHIQ CX, AX, AX")
-	g.e("KMOVW AX, K5")
 	g.e("SUBQ CX, R12")
 	g.e("MOVQ CX, DX")
 	g.label("row")
@@ -146,13 +150,12 @@ func (subRows) emit(f *file, i isa) {
 	g.e("SUBQ $8, CX")
 	g.e("JNZ vector")
 	g.label("rest")
-	g.e("TESTQ DX, DX")
-	g.e("JZ next")
-	g.e("VMOVUPD.Z (DI), K5, Z1")
-	g.e("VMOVUPD.Z (SI), K5, Z2")
-	g.op("VFNMADD231PD", 2, 0, 1)
-	g.e("VMOVUPD Z1, K5, (DI)")
-	g.label("next")
+	g.rest("DX", 8, func(reg, move string) {
+		g.e("%s (SI), %s2", move, reg)
+		g.e("%s (DI), %s1", move, reg)
+		g.e("VFNMADD231PD %s2, %s0, %s1", reg, reg, reg)
+		g.e("%s %s1, (DI)", move, reg)
+	})
 	g.e("ADDQ R8, R10")
 	g.e("ADDQ R9, BX")
 	g.e("DECQ R13")
