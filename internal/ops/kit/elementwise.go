@@ -256,6 +256,7 @@ type LoopState struct {
 	in, wide [3][]byte
 	fill     [3][16 * LoopBlock]byte
 	filled   [3]struct{ offset, n int }
+	at       []int // coordinates of the current row
 	Widened  [3][LoopBlock]float32
 	result   [LoopBlock]float32
 }

@@ -207,17 +207,18 @@ func (b *broadcastLoop) rows(l ElementLoop, st *LoopState, dst []byte, lo, hi in
 	}
 	row, off := lo/inner, lo%inner
 	var from [3]int // offsets of the row
+	for k := range b.src {
+		from[k] = b.rowOffset(&b.src[k], row)
+	}
+	st.at = st.at[:0]
+	for _, n := range slices.Backward(b.dims[:last]) { // from the inner to the outer ones
+		st.at = append(st.at, row%n)
+		row /= n
+	}
 	for pos := lo; pos < hi; {
 		m := min(inner-off, hi-pos, step)
 		for k := range b.src {
 			s := &b.src[k]
-			switch {
-			case off > 0 && pos > lo:
-			case last > 0 && pos > lo && row%b.dims[last-1] != 0:
-				from[k] += s.strides[last-1]
-			default:
-				from[k] = b.rowOffset(s, row)
-			}
 			p := from[k]
 			if s.strides[last] != 0 {
 				p += off * s.strides[last]
@@ -238,7 +239,27 @@ func (b *broadcastLoop) rows(l ElementLoop, st *LoopState, dst []byte, lo, hi in
 		l.Run(dst[(pos-lo)*size:(pos-lo+m)*size], &st.in)
 		pos += m
 		if off += m; off == inner {
-			row, off = row+1, 0
+			off = 0
+			b.nextRow(st.at, &from)
+		}
+	}
+}
+
+// nextRow advances the coordinates of a row, the inner dimension first, and its offsets in the sources.
+func (b *broadcastLoop) nextRow(at []int, from *[3]int) {
+	for i := range at {
+		d := len(at) - 1 - i
+		at[i]++
+		back := 0
+		if at[i] == b.dims[d] {
+			at[i], back = 0, b.dims[d]
+		}
+		for k := range b.src {
+			stride := b.src[k].strides[d]
+			from[k] += stride - back*stride
+		}
+		if back == 0 {
+			return
 		}
 	}
 }
