@@ -180,8 +180,19 @@ func (op *NonMaxSuppression) Run(c *ir.Call) error {
 			return err
 		}
 		boxData, scoreData := tensor.Of[float32](c.Tensor(0)), tensor.Of[float32](c.Tensor(1))
+		var boxes []nmsBox // of a batch, if classes would convert them again and again
+		if classes*len(picked) >= 2*n {
+			if boxes, err = ir.ScratchOf[nmsBox](c, n); err != nil {
+				return err
+			}
+		}
 		meter := kit.Meter{C: c}
 		for b := range batches {
+			boxOf := func(i int) nmsBox { return newNMSBox(boxData[(b*n+i)*4:][:4], op.CenterPoint) }
+			for i := range boxes {
+				meter.Check(8)
+				boxes[i] = boxOf(i)
+			}
 			for k := range classes {
 				scores := scoreData[(b*classes+k)*n:][:n]
 				found := 0
@@ -211,7 +222,13 @@ func (op *NonMaxSuppression) Run(c *ir.Call) error {
 					candidates[0] = candidates[end]
 					candidates = candidates[:end]
 					siftDown(candidates, 0)
-					if box := newNMSBox(boxData[(b*n+i)*4:][:4], op.CenterPoint); !box.suppressed(picked[:count], iou) {
+					var box nmsBox
+					if boxes != nil {
+						box = boxes[i]
+					} else {
+						box = boxOf(i)
+					}
+					if !box.suppressed(picked[:count], iou) {
 						picked[count] = box
 						count++
 						selected = append(selected, int64(b), int64(k), int64(i))
