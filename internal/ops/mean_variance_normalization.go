@@ -116,8 +116,13 @@ func meanVarianceNorm[T kit.RealFloat](c *ir.Call, n *MeanVarianceNormalization)
 	}
 	_, single := any(x).([]float32)
 	kernels := single && !c.Generic && run >= kit.ShortRow
+	joined := kernels && run < num && num <= 4096 // in a copy, as one piece
 	c.Parallel(kit.Product(keep), kit.GrainFor(8*num), func(lo, hi int) {
 		index := make([]int, len(sum))
+		var piece []float32
+		if joined {
+			piece = make([]float32, num)
+		}
 		// each calls fn for the pieces that are normalized together.
 		each := func(first int, fn func(x, y []T)) {
 			for range num / run {
@@ -135,7 +140,14 @@ func meanVarianceNorm[T kit.RealFloat](c *ir.Call, n *MeanVarianceNormalization)
 				first += i % keep[d] * keepStep[d]
 				i /= keep[d]
 			}
-			if kernels && n.fast(num, func(fn func(x, y []float32)) {
+			if joined {
+				p := any(piece[:0]).([]T)
+				each(first, func(x, _ []T) { p = append(p, x...) })
+				if n.fast(num, func(fn func(x, y []float32)) { fn(piece, piece) }) {
+					each(first, func(_, y []T) { p = p[copy(y, p):] })
+					continue
+				}
+			} else if kernels && n.fast(num, func(fn func(x, y []float32)) {
 				each(first, func(x, y []T) { fn(any(x).([]float32), any(y).([]float32)) })
 			}) {
 				continue
