@@ -95,7 +95,9 @@ func (a *Attrs) Int(name string, def int) int {
 	return def
 }
 
-// Bool returns whether an int attribute is not 0.
+// Bool returns whether an int attribute is not 0. Inlined at the calls of all operators, Bool and Float take 8 kB.
+//
+//go:noinline
 func (a *Attrs) Bool(name string, def bool) bool {
 	if v, ok := attr[int64](a, name, "an int"); ok {
 		return v != 0
@@ -104,6 +106,8 @@ func (a *Attrs) Bool(name string, def bool) bool {
 }
 
 // Float returns a float attribute, or def when it is absent.
+//
+//go:noinline
 func (a *Attrs) Float(name string, def float32) float32 {
 	if v, ok := attr[float32](a, name, "a float"); ok {
 		return v
