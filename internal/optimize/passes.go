@@ -60,6 +60,7 @@ var passes = []pass{
 	{Pass{"fuse-layer-norm", Extended, "recognizes LayerNormalization written with simpler operators"}, fuseLayerNorm},
 	{Pass{"fuse-rms-norm", Extended, "recognizes RMSNormalization written with simpler operators"}, fuseRMSNorm},
 	dce,
+	{Pass{"split-heads", All, "computes queries, keys and values that are one product apart"}, splitHeads},
 	{Pass{"fuse-transpose", Extended, "lets MatMul read and write transposed memory"}, fuseTranspose},
 	dce,
 	{Pass{"fuse-attention", All, "computes scores, softmax and values of attention in one operator"}, fuseAttention},

@@ -84,7 +84,31 @@ func (c *Costs) Attribute(run []Executed) []Group {
 		slices.SortFunc(g.Nodes, cmp.Compare)
 		c.sum(g)
 	}
+	shareParts(run, groups)
 	return groups
+}
+
+// shareParts divides a group between executed nodes that compute parts of the same values, and so have the same name, operator and outputs.
+func shareParts(run []Executed, groups []Group) {
+	same := map[string][]int{}
+	for i, e := range run {
+		if key := strings.Join(append([]string{e.Name, e.Op}, e.Outputs...), "\x00"); e.Outputs != nil {
+			same[key] = append(same[key], i)
+		}
+	}
+	for _, parts := range same {
+		whole := groups[parts[0]]
+		for _, i := range parts[1:] {
+			if len(groups[i].Nodes) > 0 {
+				parts = nil
+			}
+		}
+		for _, i := range parts {
+			groups[i] = whole
+			groups[i].FLOPs /= int64(len(parts))
+			groups[i].Bytes /= int64(len(parts))
+		}
+	}
 }
 
 // constant reports whether a node has the same results in each run.

@@ -81,6 +81,18 @@ func TestAttribute(t *testing.T) {
 	}
 }
 
+// Two nodes that compute parts of a node share what it costs.
+func TestAttributeParts(t *testing.T) {
+	c := chain(t)
+	part := Executed{Name: "conv", Op: "BlockedFusedConv", Outputs: []string{"r"}}
+	whole, g := c.Attribute([]Executed{part})[0], c.Attribute([]Executed{part, part})
+	for i, p := range g {
+		if c.ops(p) != c.ops(whole) || p.FLOPs != whole.FLOPs/2 || p.Bytes != whole.Bytes/2 {
+			t.Errorf("part %d computes %q with %d operations on %d bytes, want half of %d on %d", i, c.ops(p), p.FLOPs, p.Bytes, whole.FLOPs, whole.Bytes)
+		}
+	}
+}
+
 // A hostile file can have nodes without outputs.
 func TestAttributeWithoutOutputs(t *testing.T) {
 	c := &Costs{Layers: []Layer{{NodeInfo: onward.NodeInfo{OpType: "Relu", Inputs: []string{"x"}}}, {NodeInfo: onward.NodeInfo{OpType: "Constant"}}}}
