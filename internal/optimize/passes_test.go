@@ -267,6 +267,8 @@ func TestPasses(t *testing.T) {
 		{pass: "split-heads", name: "all parts are needed", build: append(slices.Clone(heads), pick(0), pick(1), node("Add", "p0 p1", "y")), outputs: "y t", want: "MatMul Add Reshape Transpose Gather Gather Add"},
 		{pass: "split-heads", name: "another use of the product", build: append(slices.Clone(heads), pick(0), pick(1), node("Add", "p0 p1", "y")), outputs: "y a", want: "MatMul Add Reshape Transpose Gather Gather Add"},
 		{pass: "split-heads", name: "another operator", build: append(slices.Clone(heads), pick(0), node("Neg", "t", "u"), node("Add", "p0 u", "y")), want: "MatMul Add Reshape Transpose Gather Neg Add"},
+		{pass: "split-heads", name: "weights of float16", with: "widen-half", build: steps(halves("h", "n", 5, 8), halfRamp("w", 8, 24), constant("shape", []int64{0, 0, 3, 2, 4}, 5), node("MatMul", "h w", "m"), node("Reshape", "m shape", "r"),
+			node("Transpose", "r", "t", onnx.Attrs{"perm": []int64{2, 0, 3, 1, 4}}), pick(0), pick(1), node("Add", "p0 p1", "s"), node("Cast", "s", "y", onnx.Attrs{"to": onnx.Float})), want: "Cast MatMul Reshape Transpose MatMul Reshape Transpose Add Cast"},
 		{pass: "split-heads", name: "a list of parts", build: append(slices.Clone(heads), constant("l", []int64{1}, 1), node("Gather", "t l", "y")), want: "MatMul Add Reshape Transpose Gather"},
 
 		{pass: "channel-shuffle", name: "a shuffle", build: steps(pixels, constant("a", []int64{-1, 2, 2, 6, 6}, 5), constant("b", []int64{-1, 4, 6, 6}, 4),

@@ -1,6 +1,7 @@
 package optimize
 
 import (
+	"math"
 	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -83,14 +84,15 @@ func (m *matcher) headsOf(n *ir.Node) *packedHeads {
 	columns := 1
 	for _, d := range h.shape[2:] {
 		v, ok := d.Value()
-		if !ok {
+		if !ok || v < 1 || v > math.MaxInt32 || columns > math.MaxInt32 {
 			return nil
 		}
 		columns *= v
 	}
-	if _, h.add = opOnly[*ops.Add](m, x); h.add != nil {
+	var sum *ops.Add
+	if sum, h.add = opOnly[*ops.Add](m, x); h.add != nil {
 		for i, id := range h.add.In {
-			if b := constTensor(g, h.add, 1-i); b != nil && b.Rank() == 1 && b.Len() == columns {
+			if b := constTensor(g, h.add, 1-i); b != nil && b.Rank() == 1 && b.Len() == columns && !sum.Legacy {
 				x, h.bias = id, b
 			}
 		}
@@ -187,17 +189,18 @@ func (h *packedHeads) part(g *ir.Graph, part int, out ir.ValueID) []*ir.Node {
 		In: []ir.ValueID{x}, Out: []ir.ValueID{out}})
 }
 
-// columnsOf returns columns [at, at+n) of a constant matrix or vector of float32 as a new constant.
+// columnsOf returns columns [at, at+n) of a constant matrix or vector, of float32 or a shorter type that products read, as a new constant.
 func columnsOf(g *ir.Graph, t *tensor.Tensor, at, n int) ir.ValueID {
 	shape := slices.Clone(t.Shape())
-	columns := shape[len(shape)-1]
+	size := t.DType().Size()
+	columns := shape[len(shape)-1] * size
 	shape[len(shape)-1] = n
-	from := tensor.Of[float32](t)
-	to := make([]float32, 0, t.Len()/columns*n)
+	from := t.Bytes()
+	to := make([]byte, 0, len(from)/columns*n*size)
 	for ; len(from) > 0; from = from[columns:] {
-		to = append(to, from[at:at+n]...)
+		to = append(to, from[at*size:(at+n)*size]...)
 	}
-	id := g.NewConst("", tensor.Must(tensor.New(to, shape...)))
+	id := g.NewConst("", tensor.Must(tensor.FromBytes(t.DType(), to, shape...)))
 	g.Values[id].Owned = true
 	return id
 }
