@@ -84,14 +84,24 @@ func panelAVX512(t *tile[float32]) {
 // fewRows computes a block of at most rowsAVX512 rows with packed panels, in one call for each panel. For so few rows, the
 // arguments of a tile would take as long to prepare as a tenth of the tile takes. It reports whether it did.
 func fewRows(level cpu.Level, a *Args[float32], blk Block) bool {
-	rows := blk.Row1 - blk.Row0
-	if level != cpu.AVX512 || !a.Packed || a.Half != nil || a.TransA || rows > rowsAVX512 || a.K < 1 || a.K > MaxKC {
+	if level != cpu.AVX512 || !a.Packed && a.Half == nil || a.TransA || blk.Row1-blk.Row0 > rowsAVX512 || a.K < 1 || a.K > MaxKC {
 		return false
 	}
-	k := tileF32{lda: uintptr(a.LdA) * 4, ldb: PanelWidth * 4, ldc: uintptr(a.LdC) * 4, k: a.K, far: Ahead(FarBytes), mask: 1<<PanelWidth - 1}
+	if a.Half != nil {
+		var steps [4 * PanelWidth]float32 // where all steps are widened to
+		fewPanels(a, blk, unsafe.Pointer(&a.Half[blk.Panel0*PanelWidth*a.K]), 2, true, unsafe.Pointer(&steps))
+	} else {
+		fewPanels(a, blk, unsafe.Pointer(&a.B[blk.Panel0*PanelWidth*a.K]), 4, false, nil)
+	}
+	return true
+}
+
+// fewPanels is fewRows for the panels from b on, of elements of size bytes. Those of binary16 are widened to wide.
+func fewPanels(a *Args[float32], blk Block, b unsafe.Pointer, size int, half bool, wide unsafe.Pointer) {
+	k := tileF32{lda: uintptr(a.LdA) * 4, ldb: uintptr(PanelWidth * size), ldc: uintptr(a.LdC) * 4, k: a.K, far: Ahead(FarBytes), mask: 1<<PanelWidth - 1, wide: wide}
 	k.setEpilogue(&a.Epilogue)
 	from := blk.Panel0 * PanelWidth
-	k.a, k.b, k.c = ptr(a.A[blk.Row0*a.LdA:]), ptr(a.B[from*a.K:]), ptr(a.C[blk.Row0*a.LdC+from:])
+	k.a, k.b, k.c = ptr(a.A[blk.Row0*a.LdA:]), b, ptr(a.C[blk.Row0*a.LdC+from:])
 	if a.BiasCol != nil {
 		k.bias = ptr(a.BiasCol[from:])
 	}
@@ -101,19 +111,24 @@ func fewRows(level cpu.Level, a *Args[float32], blk Block) bool {
 	if a.Add != nil {
 		k.add = ptr(a.Add[blk.Row0*a.LdAdd+from:])
 	}
-	panel := a.K * PanelWidth
+	rows, panel := blk.Row1-blk.Row0, a.K*PanelWidth*size
 	for p := blk.Panel0; ; p++ {
+		last := p+1 == blk.Panel1
 		k.prefetch, k.prefetchStep = uintptr(k.b), 0
-		if p+1 < blk.Panel1 {
-			k.prefetch, k.prefetchStep = uintptr(at(k.b, panel)), PanelWidth*4
-		} else {
+		if last {
 			k.mask = uint32(1<<min(PanelWidth, a.N-p*PanelWidth) - 1)
+		} else if !half {
+			k.prefetch, k.prefetchStep = uintptr(unsafe.Add(k.b, panel)), PanelWidth*4
 		}
-		tileAVX512(rows, &k)
-		if p+1 == blk.Panel1 {
-			return true
+		if half {
+			tileHalfAVX512(rows, &k)
+		} else {
+			tileAVX512(rows, &k)
 		}
-		k.b, k.c, k.bias, k.add = at(k.b, panel), at(k.c, PanelWidth), at(k.bias, PanelWidth), at(k.add, PanelWidth)
+		if last {
+			return
+		}
+		k.b, k.c, k.bias, k.add = unsafe.Add(k.b, panel), at(k.c, PanelWidth), at(k.bias, PanelWidth), at(k.add, PanelWidth)
 	}
 }
 
