@@ -271,7 +271,7 @@ func (s *state) allocate(c *ir.Call, i int, dtype tensor.DType, shape []int) (*t
 		}
 	} else {
 		t = new(tensor.Tensor)
-		t.Reset(dtype, memory.Recycled(n), shape)
+		t.Reset(dtype, memory.Result(n), shape)
 	}
 	s.alloc[id], s.owned[id] = t, true
 	return t, nil

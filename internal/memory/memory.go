@@ -66,19 +66,13 @@ func Uninitialized(n int) []byte {
 	return aligned(uncleared(n+64), n)
 }
 
-// uncleared allocates n bytes of the Go heap without clearing them. New memory from the operating system costs a page fault
-// per 4 KiB, which takes longer than writing the page; long blocks take large pages if the system has them.
+// uncleared allocates n bytes of the Go heap without clearing them.
 func uncleared(n int) []byte {
-	const worth = 1 << 20
 	// Only strings.Builder gives access to such memory. The string itself is not used.
 	var b strings.Builder
 	b.Grow(n)
 	b.WriteByte(0)
-	block := unsafe.Slice(unsafe.StringData(b.String()), n)
-	if n >= worth {
-		advise(block)
-	}
-	return block
+	return unsafe.Slice(unsafe.StringData(b.String()), n)
 }
 
 // aligned returns the first n bytes of block that start at a multiple of 64. The block has at least

@@ -13,7 +13,22 @@ import (
 // until the second collection after that. With a heap of a few megabytes, fresh result buffers
 // would trigger a collection every few runs, and a collection costs more than running a small
 // model.
-func Recycled(n int) []byte {
+func Recycled(n int) []byte { return recycle(n, uncleared) }
+
+// Result is [Recycled] for results of runs. Long ones are in large pages where the system has them and the memory is new: a page fault
+// per 4 KiB takes longer than writing the page.
+func Result(n int) []byte { return recycle(n, largePages) }
+
+func largePages(n int) []byte {
+	const worth = 1 << 20
+	b := uncleared(n)
+	if n >= worth {
+		advise(b)
+	}
+	return b
+}
+
+func recycle(n int, allocate func(n int) []byte) []byte {
 	class := recycleClass(n + 64)
 	if class < 0 {
 		return Uninitialized(n)
@@ -21,12 +36,12 @@ func Recycled(n int) []byte {
 	size := recycleSize(class)
 	if recycled.handed.Add(int64(size)) > recycleLimit {
 		recycled.handed.Add(-int64(size))
-		return Uninitialized(n)
+		return aligned(allocate(n+64), n)
 	}
 	r := &recycled.classes[class]
 	p, _ := r.free.Get().(*byte)
 	if p == nil {
-		p = unsafe.SliceData(uncleared(size))
+		p = unsafe.SliceData(allocate(size))
 	}
 	// A finalizer can make the block reachable again; a cleanup (runtime.AddCleanup) cannot.
 	runtime.SetFinalizer(p, r.drop)
