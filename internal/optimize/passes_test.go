@@ -135,12 +135,6 @@ type passCase struct {
 
 // TestPasses checks for every pass what it rewrites, and similar graphs that it must not
 // change. Every pass runs alone, followed by dce.
-// packedQKV computes queries, keys and values in one product of x, batch×length×8, and transposes them to t: 3×batch×2 heads×length×4.
-func packedQKV(batch any, length int) []build {
-	return steps(input("x", batch, length, 8), ramp("w", 8, 24), ramp("b", 24), constant("shape", []int64{0, 0, 3, 2, 4}, 5), node("MatMul", "x w", "m"), node("Add", "m b", "a"),
-		node("Reshape", "a shape", "r"), node("Transpose", "r", "t", onnx.Attrs{"perm": []int64{2, 0, 3, 1, 4}}))
-}
-
 func TestPasses(t *testing.T) {
 	// A wide image, and its depthwise convolution.
 	expand := steps(input("x", "n", 3, 104, 104), ramp("w", 32, 3, 1, 1), ramp("k", 32, 1, 3, 3), ramp("v", 16, 32, 1, 1), node("Conv", "x w", "e"))
@@ -156,16 +150,6 @@ func TestPasses(t *testing.T) {
 	}
 	halfNorm := steps(halves("x", "n", 4, 6, 6), halfRamp("w", 4, 4, 1, 1), halfRamp("s", 4), halfRamp("b", 4), halfRamp("m", 4), halfRamp("v", 4))
 	toFloat := node("Cast", "h", "y", onnx.Attrs{"to": onnx.Float})
-	heads := packedQKV("n", 5)
-	apart := func(parts int) string {
-		return strings.TrimSpace(strings.Repeat("MatMul Add Reshape Transpose ", parts))
-	}
-	pick := func(part int) build {
-		return func(b *onnx.ModelBuilder) {
-			i := fmt.Sprint("i", part)
-			b.Initializer(i, int64(part)).Node("Gather", []string{"t", i}, []string{fmt.Sprint("p", part)})
-		}
-	}
 	cases := []passCase{
 		{pass: "inline-if", name: "a condition that is an input", build: steps(rows, truth, ramp("w", 8), branches), want: "If[Neg Neg][Add Min]"},
 		{pass: "inline-if", name: "a constant", build: steps(rows, constant("c", true), ramp("w", 8), branches), want: "Add Min"},
@@ -260,16 +244,6 @@ func TestPasses(t *testing.T) {
 		{pass: "affine", name: "BatchNormalization of rows", build: append(slices.Clone(norm), input("x", "n", 4), node("BatchNormalization", "x s b m v", "y")), want: "ChannelAffine"},
 		{pass: "affine", name: "a factor per channel", build: steps(pixels, ramp("k", 4, 1, 1), node("Mul", "x k", "y")), want: "ChannelAffine"},
 		{pass: "affine", name: "a factor per column", build: steps(pixels, ramp("k", 6), node("Mul", "x k", "y")), want: "Mul"},
-
-		{pass: "split-heads", name: "with Gather", build: append(slices.Clone(heads), pick(0), pick(1), pick(2), node("Add", "p0 p1", "s"), node("Sub", "s p2", "y")), want: apart(3) + " Add Sub"},
-		{pass: "split-heads", name: "a part that is not used", build: append(slices.Clone(heads), pick(0), pick(2), node("Add", "p0 p2", "y")), want: apart(2) + " Add"},
-		{pass: "split-heads", name: "a part twice", build: append(slices.Clone(heads), pick(0), constant("j", int64(-3)), node("Gather", "t j", "q"), node("Add", "p0 q", "y")), want: "MatMul Add Reshape Transpose Gather Gather Add"},
-		{pass: "split-heads", name: "all parts are needed", build: append(slices.Clone(heads), pick(0), pick(1), node("Add", "p0 p1", "y")), outputs: "y t", want: "MatMul Add Reshape Transpose Gather Gather Add"},
-		{pass: "split-heads", name: "another use of the product", build: append(slices.Clone(heads), pick(0), pick(1), node("Add", "p0 p1", "y")), outputs: "y a", want: "MatMul Add Reshape Transpose Gather Gather Add"},
-		{pass: "split-heads", name: "another operator", build: append(slices.Clone(heads), pick(0), node("Neg", "t", "u"), node("Add", "p0 u", "y")), want: "MatMul Add Reshape Transpose Gather Neg Add"},
-		{pass: "split-heads", name: "weights of float16", with: "widen-half", build: steps(halves("h", "n", 5, 8), halfRamp("w", 8, 24), constant("shape", []int64{0, 0, 3, 2, 4}, 5), node("MatMul", "h w", "m"), node("Reshape", "m shape", "r"),
-			node("Transpose", "r", "t", onnx.Attrs{"perm": []int64{2, 0, 3, 1, 4}}), pick(0), pick(1), node("Add", "p0 p1", "s"), node("Cast", "s", "y", onnx.Attrs{"to": onnx.Float})), want: "Cast MatMul Reshape Transpose MatMul Reshape Transpose Add Cast"},
-		{pass: "split-heads", name: "a list of parts", build: append(slices.Clone(heads), constant("l", []int64{1}, 1), node("Gather", "t l", "y")), want: "MatMul Add Reshape Transpose Gather"},
 
 		{pass: "channel-shuffle", name: "a shuffle", build: steps(pixels, constant("a", []int64{-1, 2, 2, 6, 6}, 5), constant("b", []int64{-1, 4, 6, 6}, 4),
 			node("Reshape", "x a", "r"), node("Transpose", "r", "t", onnx.Attrs{"perm": []int64{0, 2, 1, 3, 4}}), node("Reshape", "t b", "y")), want: "ChannelShuffle"},
@@ -368,6 +342,7 @@ func TestPasses(t *testing.T) {
 		{pass: "delay-shuffle", name: "a shuffled value that is needed", with: "channel-shuffle", build: shuffleThenConv(6), outputs: "y z", want: "ChannelShuffle Conv"},
 		{pass: "delay-shuffle", name: "another permutation than a shuffle", build: steps(pixels, ramp("w", 4, 1, 3, 3), node("Conv", "x w", "y", onnx.Attrs{"group": int64(4)})), want: "Conv"},
 	}
+	cases = append(cases, splitHeadsCases()...)
 	for _, p := range Passes() {
 		if !slices.ContainsFunc(cases, func(c passCase) bool { return c.pass == p.Name }) {
 			t.Errorf("pass %s has no case", p.Name)
