@@ -145,6 +145,7 @@ func (c gridCoordinates) coordinates(g *GridSample, to []float64, from, step, d 
 	}
 }
 
+// scaleGrid is [gridCoordinates.coordinates] for the coordinates at[i*step], in their precision.
 func scaleGrid[F kit.RealFloat](g *GridSample, to []float64, at []F, step, d int) {
 	nearest, reflect := g.Mode == "nearest", g.Padding == "reflection"
 	clip := g.Padding == "border" && g.Mode != "cubic" // cubic interpolation pads each element that it reads

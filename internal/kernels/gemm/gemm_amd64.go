@@ -89,15 +89,19 @@ func fewRows(level cpu.Level, a *Args[float32], blk Block) bool {
 	}
 	if a.Half != nil {
 		var steps [4 * PanelWidth]float32 // where all steps are widened to
-		fewPanels(a, blk, unsafe.Pointer(&a.Half[blk.Panel0*PanelWidth*a.K]), 2, true, unsafe.Pointer(&steps))
+		fewPanels(a, blk, unsafe.Pointer(&a.Half[blk.Panel0*PanelWidth*a.K]), unsafe.Pointer(&steps))
 	} else {
-		fewPanels(a, blk, unsafe.Pointer(&a.B[blk.Panel0*PanelWidth*a.K]), 4, false, nil)
+		fewPanels(a, blk, unsafe.Pointer(&a.B[blk.Panel0*PanelWidth*a.K]), nil)
 	}
 	return true
 }
 
-// fewPanels is fewRows for the panels from b on, of elements of size bytes. Those of binary16 are widened to wide.
-func fewPanels(a *Args[float32], blk Block, b unsafe.Pointer, size int, half bool, wide unsafe.Pointer) {
+// fewPanels is fewRows for the panels from b on: of float32, or of binary16, of which each four steps are widened to wide.
+func fewPanels(a *Args[float32], blk Block, b, wide unsafe.Pointer) {
+	half, size := wide != nil, 4
+	if half {
+		size = 2
+	}
 	k := tileF32{lda: uintptr(a.LdA) * 4, ldb: uintptr(PanelWidth * size), ldc: uintptr(a.LdC) * 4, k: a.K, far: Ahead(FarBytes), mask: 1<<PanelWidth - 1, wide: wide}
 	k.setEpilogue(&a.Epilogue)
 	from := blk.Panel0 * PanelWidth

@@ -19,7 +19,7 @@ type RecurrentWeights struct {
 	in, H   int
 	columns int              // total of all stages
 	widest  int              // largest number of columns of a panel
-	lanes   int              // the units of panels are multiples of
+	lanes   int              // the hidden units of each panel are a multiple of it
 	unit    int              // hidden units per panel; the last one has as many as it needs
 	stages  []recurrentStage // in order; the gates of a stage are computed together
 	input   [][]float32      // per direction, packed for [gemm.F32]: in×columns
