@@ -20,6 +20,8 @@ const (
 	relu, clip          = 1, 2
 	ahead               = 2048 // prefetch distance in bytes; without it, each iteration would wait for a panel in memory
 	fewRows             = 3    // rows for which the distance is an argument
+	aheadA              = 128  // the same for the rows of A
+	manyRows            = 10   // rows of A that the processor does not prefetch by itself, because they are too many, at least
 	unrollK             = 4
 	rowsAVX512, rowsAVX = 14, 6
 )
@@ -130,16 +132,16 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 	g.e("LEAQ (R12)(R12*2), R13")
 	g.e("CMPQ %d(DX), $0", tAcc)
 	g.e("JNE accumulate")
+	cacheC := "T0" // integers are summed in a small buffer
+	if ar.float {  // rows of a wide matrix often fall into the same sets of the first-level cache
+		cacheC = "T1"
+	}
 	for s := range sets {
 		for r := range mr {
 			for j := range nv {
 				g.op("VXORPS", acc(s, r, j), acc(s, r, j), acc(s, r, j))
 				if s == 0 && i.width == 16 {
-					if j == 0 {
-						g.e("PREFETCHT0 (R15)")
-					} else {
-						g.e("PREFETCHT0 64(R15)")
-					}
+					g.e("PREFETCH%s %d(R15)", cacheC, j*vb)
 				}
 			}
 			if s == 0 {
@@ -223,6 +225,9 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 		for u := range unrollK {
 			if i.width == 16 && !widens && u%2 == 0 {
 				g.e("PREFETCHT1 %d(R15)", u*32)
+			}
+			for r := u; masked && ar.float && mr >= manyRows && r < mr; r += unrollK {
+				g.e("PREFETCHT0 %s", g.rowAddr(r, aheadA))
 			}
 			step(u, u%sets, vectors, [...]string{"(DI)", "(DI)(R12*1)", "(DI)(R12*2)", "(DI)(R13*1)"}[u])
 		}

@@ -31,7 +31,8 @@ func tileAsm(level cpu.Level, t *tile[float32]) bool {
 	return true
 }
 
-// panelAVX512 computes the rows of one panel in tiles of nearly equal height.
+// panelAVX512 computes the rows of one panel in tiles of nearly equal height. Each tile prefetches two lines per four steps of K into
+// the second-level cache, a row of what the next ones read: the first four tiles the next panel, the others the residual or the sums.
 func panelAVX512(t *tile[float32]) {
 	k := t.args()
 	k.mask = uint32(1<<t.cols - 1)
@@ -60,12 +61,14 @@ func panelAVX512(t *tile[float32]) {
 		next := (t.rows*(i+1) + tiles - 1) / tiles
 		k.a, k.b, k.c = at(a, r*t.lda), b, at(c, r*t.ldc)
 		k.rowBias = at(row, r)
-		// The first four tiles prefetch the next panel into the second-level cache: two lines, a row of it,
-		// per four steps.
 		k.prefetch, k.prefetchStep = uintptr(b), 0
 		if t.next != nil && i < 4 {
 			step := t.ldnext * 4
 			k.prefetch, k.prefetchStep = uintptr(ptr(t.next))+uintptr(i*(t.k/4)*step), uintptr(step)
+		} else if after := next % t.rows; add != nil && (!t.acc || i%2 == 0) {
+			k.prefetch, k.prefetchStep = ahead(add, t.ep.LdAdd, after)
+		} else if t.acc {
+			k.prefetch, k.prefetchStep = ahead(c, t.ldc, after)
 		}
 		if add != nil {
 			k.add = at(add, r*t.ep.LdAdd)
@@ -79,6 +82,15 @@ func panelAVX512(t *tile[float32]) {
 		}
 		r = next
 	}
+}
+
+// ahead returns the address and stride of the residual or the sums m of the tile that begins at a row, or in the next panel if that is 0.
+func ahead(m unsafe.Pointer, ld, row int) (from, step uintptr) {
+	from = uintptr(at(m, row*ld))
+	if row == 0 {
+		from += PanelWidth * 4
+	}
+	return from, uintptr(ld * 4)
 }
 
 // fewRows computes a block of at most rowsAVX512 rows with packed panels, in one call for each panel. For so few rows, the
