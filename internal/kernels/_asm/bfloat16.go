@@ -66,6 +66,10 @@ func bfloatDots(f *file, rows int) string {
 	for c := range 2 * rows {
 		g.op("VPXORD", c, c, c)
 	}
+	if several { // what the end of the tile reads and writes
+		g.prefetchRows(rows, "R13", bdMoreStep)
+		g.prefetchRows(rows, "R12", bdStep)
+	}
 	const unroll = 4
 	g.label("chunk")
 	g.e("MOVQ $%d, CX", 16/unroll)
@@ -129,6 +133,18 @@ func bfloatDots(f *file, rows int) string {
 	g.e("VZEROUPPER")
 	g.e("RET")
 	return name
+}
+
+// prefetchRows prefetches two lines of each row at base into the second-level cache. step is the offset of the distance of rows.
+func (g *fn) prefetchRows(rows int, base string, step int) {
+	g.e("MOVQ %s, AX", base)
+	for i := range rows {
+		g.e("PREFETCHT1 (AX)")
+		g.e("PREFETCHT1 64(AX)")
+		if i+1 < rows {
+			g.e("ADDQ %d(DX), AX", step)
+		}
+	}
 }
 
 // Offsets of the fields of gemm's tilesBF16.
