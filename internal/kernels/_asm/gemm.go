@@ -16,7 +16,7 @@ const (
 	tAlpha, tLo, tHi    = 104, 108, 112
 	tMask, tScaled      = 116, 120
 	tPrefetch, tPfStep  = 128, 136
-	tFar, tWide         = 144, 152
+	tFar, tWide, tEdge  = 144, 152, 160
 	relu, clip          = 1, 2
 	ahead               = 2048 // prefetch distance in bytes; without it, each iteration would wait for a panel in memory
 	fewRows             = 3    // rows for which the distance is an argument
@@ -169,15 +169,21 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 	far := masked && mr <= fewRows // R14 is the address to prefetch for DI
 	// Tiles of several rows store the widened B at R15 for the tiles that follow.
 	widens := ar.half && masked && mr >= leastWidening
-	step := func(u, s, vectors int, b string) {
+	// A masked load takes the place of a multiplication. Only the last steps need masks, where whole vectors would lead beyond B: before
+	// them, what follows the columns is the next row. Integers have packed panels, which are padded. With several sums, the order of the
+	// additions would depend on the number of those steps.
+	masks, edge := masked && ar.float && !ar.half, masked && ar.float && !ar.half && sets == 1
+	step := func(u, s, vectors int, b string, masks bool) {
 		for j := range vectors {
 			if ar.half {
 				g.op("VCVTPH2PS", fmt.Sprintf("%d%s", j*vb/2, b), j)
 				if widens {
 					g.op("VMOVUPS", j, fmt.Sprintf("%d(R15)", (u*vectors+j)*vb))
 				}
-			} else {
+			} else if masks {
 				ld(fmt.Sprintf("%d%s", j*vb, b), j, j)
+			} else {
+				g.op("VMOVUPS", fmt.Sprintf("%d%s", j*vb, b), j)
 			}
 			switch {
 			case i.width != 16 || ar.half && j == 1:
@@ -218,6 +224,9 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 		g.e("ADDQ DI, R14")
 	}
 	sum := func(vectors int, suffix string) {
+		if edge {
+			g.e("SUBQ %d(DX), CX", tEdge)
+		}
 		g.e("SUBQ $%d, CX", unrollK)
 		g.e("JLT rest%s", suffix)
 		g.e("PCALIGN $32")
@@ -229,7 +238,7 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 			for r := u; masked && ar.float && mr >= manyRows && r < mr; r += unrollK {
 				g.e("PREFETCHT0 %s", g.rowAddr(r, aheadA))
 			}
-			step(u, u%sets, vectors, [...]string{"(DI)", "(DI)(R12*1)", "(DI)(R12*2)", "(DI)(R13*1)"}[u])
+			step(u, u%sets, vectors, [...]string{"(DI)", "(DI)(R12*1)", "(DI)(R12*2)", "(DI)(R13*1)"}[u], masks && !edge)
 		}
 		g.addA(fmt.Sprintf("$%d", 4*unrollK), mr)
 		g.e("LEAQ (DI)(R12*4), DI")
@@ -240,10 +249,13 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 		g.e("SUBQ $%d, CX", unrollK)
 		g.e("JGE loop%s", suffix)
 		g.label("rest" + suffix)
+		if edge {
+			g.e("ADDQ %d(DX), CX", tEdge)
+		}
 		g.e("ADDQ $%d, CX", unrollK)
 		g.e("JZ epilogue")
 		g.label("one" + suffix)
-		step(0, 0, vectors, "(DI)")
+		step(0, 0, vectors, "(DI)", masks)
 		if g.neon() {
 			g.addA("$4", mr)
 		} else {

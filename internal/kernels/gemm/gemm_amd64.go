@@ -43,6 +43,13 @@ func panelAVX512(t *tile[float32]) {
 	if t.k == 0 { // without elements, offsets would lead out of the slices
 		a, b = nil, nil
 	}
+	if t.half == nil && t.k > 0 {
+		width := PanelWidth
+		if t.cols <= PanelWidth/2 {
+			width /= 2
+		}
+		k.edge = t.k - min(t.k, max(0, len(t.b)-width+t.ldb)/t.ldb)
+	}
 	var row, add unsafe.Pointer
 	if e := t.ep; e != nil {
 		k.setEpilogue(e)
