@@ -234,7 +234,11 @@ func gemmRun[T gemm.Number](c *ir.Call, g *Gemm, args *gemm.Args[T], add []T) er
 		return nil
 	}
 	_, isFloat := any(args.C).([]float32)
-	_, isDouble := any(args.C).([]float64)
+	doubles, isDouble := any(args.C).([]float64)
+	if isDouble && g.Beta == 1 && cs == 1 {
+		addDoubles(doubles, any(add).([]float64), rs, n)
+		return nil
+	}
 	exact := g.Beta == 1 || isFloat || isDouble
 	for i := range m {
 		for j, row := 0, args.C[i*n:][:n]; j < n; j++ {
@@ -250,6 +254,13 @@ func gemmRun[T gemm.Number](c *ir.Call, g *Gemm, args *gemm.Args[T], add []T) er
 		}
 	}
 	return nil
+}
+
+// addDoubles adds to each row of n elements of c a row of add, in which rows are step elements apart.
+func addDoubles(c, add []float64, step, n int) {
+	for i := 0; i < len(c); i += n {
+		vec.AddF64(cpu.Active(), c[i:][:n], c[i:][:n], add[i/n*step:][:n])
+	}
 }
 
 // gemmFuseAdd lets the kernel add C if it supports that.

@@ -96,6 +96,12 @@ func (w *wide) emit(f *file, i isa, rows int) string {
 	g.label("start")
 	g.e("TESTQ CX, CX")
 	g.e("JZ done")
+	// A masked load takes the place of a multiplication, which matters for many rows.
+	whole := i.width == 16 && w.letter == "F" && rows > 3
+	if whole {
+		g.e("CMPQ R13, $%d", n*size/w.bytes)
+		g.e("JGE whole")
+	}
 	var loops []int // numbers of vectors that a loop computes
 	if i.width == 16 {
 		for v := 1; v < n; v *= 2 { // fewer for few columns
@@ -115,13 +121,10 @@ func (w *wide) emit(f *file, i isa, rows int) string {
 		g.e("VZEROUPPER")
 		g.e("RET")
 	}
-	for k, v := range append(loops, n) {
-		if k > 0 {
-			store(loops[k-1])
-		}
-		g.label(fmt.Sprintf("loop%d", v))
+	loop := func(label string, v int, load func(u int)) {
+		g.label(label)
 		for u := range v {
-			move(fmt.Sprintf("%d(DX)", u*size), in+u, u)
+			load(u)
 		}
 		for r := range rows {
 			x := []string{"(AX)", "(AX)(R8*1)", "(AX)(R8*2)", "(BX)", "(BX)(R8*1)", "(BX)(R8*2)"}[r]
@@ -138,7 +141,17 @@ func (w *wide) emit(f *file, i isa, rows int) string {
 		g.e("ADDQ $%d, BX", w.bytes)
 		g.e("ADDQ R10, DX")
 		g.e("DECQ CX")
-		g.e("JNZ loop%d", v)
+		g.e("JNZ %s", label)
+	}
+	for k, v := range append(loops, n) {
+		if k > 0 {
+			store(loops[k-1])
+		}
+		loop(fmt.Sprintf("loop%d", v), v, func(u int) { move(fmt.Sprintf("%d(DX)", u*size), in+u, u) })
+	}
+	if whole {
+		g.e("JMP done")
+		loop("whole", n, func(u int) { g.op("VMOVUPD", fmt.Sprintf("%d(DX)", u*size), in+u) })
 	}
 	g.label("done")
 	store(n)
