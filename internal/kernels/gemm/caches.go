@@ -19,6 +19,7 @@ const (
 	enoughWays = 12 // ways of the first level from which displaced lines of A cost less than a copy
 	copyPanels = 3  // panels that reuse a copy of A, at least
 	otherLines = 4  // ways of a set that are left to B and C
+	manyRows   = 10 // rows of a tile from which on it prefetches A, so that one way is enough for B and C: as in _asm/gemm.go
 )
 
 // machine returns the sizes for this machine; those of Zen 4 if the system does not describe its
@@ -53,7 +54,11 @@ func (s cacheSizes) conflict(stride, rows int) bool {
 	// divides both the stride and the way.
 	step := max(stride&-stride, line)
 	sets := max(s.span/step, 1)
-	return stride > 0 && s.ways < enoughWays && (rows+sets-1)/sets+otherLines > s.ways
+	others := otherLines
+	if rows >= manyRows {
+		others = 1
+	}
+	return stride > 0 && s.ways < enoughWays && (rows+sets-1)/sets+others > s.ways
 }
 
 // copyStride returns the stride of copied rows of k elements: an odd number of lines, so that rows

@@ -24,7 +24,7 @@ func TestConflict(t *testing.T) {
 		rows   int
 		expect bool
 	}{
-		{zen4, 3072, 14, true}, {zen4, 1024, 14, true}, {zen4, 1024, 4, false}, {zen4, 512, 14, true}, {zen4, 768, 14, false}, {zen4, 3071, 14, false}, {zen4, 100, 14, false},
+		{zen4, 3072, 14, true}, {zen4, 1024, 14, true}, {zen4, 1024, 4, false}, {zen4, 512, 14, false}, {zen4, 512, 9, true}, {zen4, 512, 8, false}, {zen4, 768, 14, false}, {zen4, 3071, 14, false}, {zen4, 100, 14, false},
 		{sapphire, 3072, 14, false}, {sapphire, 3072, 6, false}, {sapphire, 512, 14, false}, {sapphire, 256, 14, false}, {sapphire, 0, 14, false},
 		{appleM1, 4096, 6, true}, {appleM1, 1024, 6, false}, {appleM1, 4096 + 16, 6, false},
 	} {
