@@ -31,6 +31,8 @@ const (
 	// blockChunks is the number of chunks of B that stay in the first-level cache for all rows of a
 	// block of AMX tiles: 16 KiB.
 	blockChunks = 8
+	// sumPanels is the number of panels of sums before the epilogue.
+	sumPanels = 4
 )
 
 // order is an order of the additions, and of the operands in memory.
@@ -195,7 +197,7 @@ func scratchBF16(rows, k int, rounded bool) int {
 	if !rounded {
 		n = RoundedLen(rows, k) / 2
 	}
-	return n + thenPanels*rows*PanelWidth
+	return n + sumPanels*rows*PanelWidth
 }
 
 // runBF16 computes a block of which B is rounded.
@@ -243,8 +245,8 @@ func (a *Args[T]) blockBF16(level cpu.Level, rows []uint16, blk Block, sums []fl
 	if dots && a.BiasRow == nil && a.Act == None {
 		e, done = &f.Epilogue, direct
 	}
-	for p := blk.Panel0; p < blk.Panel1; p += thenPanels {
-		end := min(p+thenPanels, blk.Panel1)
+	for p := blk.Panel0; p < blk.Panel1; p += sumPanels {
+		end := min(p+sumPanels, blk.Panel1)
 		for q := p; q < end; q++ {
 			t := bf16Tiles{a: rows, b: f.BF16[q*panel:][:panel], next: f.BF16[(q+1)*panel:], c: sums[(q-p)*size:][:size], chunks: n}
 			t.out, t.ld = t.c, PanelWidth

@@ -35,7 +35,7 @@ const (
 	blockM        = 252  // rows per block, at most
 	packedM       = 504  // the same if panels are packed for each block, which takes as long as a few rows
 	maxHalfRows   = 4    // rows for which tiles read binary16 directly, at most; on AVX-512 tileRows
-	thenPanels    = 4    // panels after which Then is applied, so that it reads the sums from the cache
+	thenPanels    = 8    // panels after which Then is applied, so that it reads the sums from the second-level cache
 	halfK         = 256  // K per block of widened panels, so that they stay in the first-level cache
 )
 
