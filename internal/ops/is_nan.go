@@ -26,7 +26,9 @@ func (boolOfInput) Infer(c *ir.InferContext) error {
 }
 
 var isNaNLoops = kit.LoopsOf(append(kit.Float8Test(func(f float32) bool { return f != f }),
-	isNaN(vec.EqualF32), isNaN(vec.EqualF64))...)
+	isNaN(vec.EqualF32), isNaN(vec.EqualF64))...).WithFast(tensor.TypeFloat16, func(dst []byte, in *[3][]byte) {
+	vec.NaNF16(cpu.Active(), memory.FromRaw[bool](dst), memory.FromRaw[uint16](in[0]))
+})
 
 // Run implements [ir.Operator].
 func (*IsNaN) Run(c *ir.Call) error { return kit.MapTable(c, isNaNLoops, kit.GrainCheap) }

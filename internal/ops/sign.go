@@ -4,7 +4,9 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
 )
 
 // Sign returns −1, 0 or 1 for each element; NaN propagates
@@ -19,7 +21,9 @@ var _ = kit.Register(&kit.Def{Name: "Sign", Since: kit.Versions{9, 13}, In: "inp
 var signLoops = kit.LoopsOf(
 	kit.WithTable(kit.Loop1(signInts[int8])), kit.Loop1(signInts[int16]), kit.WithKernel1(kit.Loop1(signInts[int32]), vec.SignI32), kit.Loop1(signInts[int64]),
 	kit.WithTable(kit.Loop1(signUnsigned[uint8])), kit.Loop1(signUnsigned[uint16]), kit.Loop1(signUnsigned[uint32]), kit.Loop1(signUnsigned[uint64]),
-	kit.WithUnary(kit.Loop1(signFloats[float32]), kit.InPieces(signFast)), kit.WithKernel1(kit.Loop1(signFloats[float64]), vec.SignF64))
+	kit.WithUnary(kit.Loop1(signFloats[float32]), kit.InPieces(signFast)), kit.WithKernel1(kit.Loop1(signFloats[float64]), vec.SignF64)).WithFast(tensor.TypeFloat16, func(dst []byte, in *[3][]byte) {
+	vec.SignF16(cpu.Active(), memory.FromRaw[uint16](dst), memory.FromRaw[uint16](in[0]))
+})
 
 // Run implements [ir.Operator].
 func (*Sign) Run(c *ir.Call) error { return kit.MapTable(c, signLoops, kit.GrainCheap) }

@@ -162,23 +162,45 @@ func integers() []*choice {
 				}
 			}
 		}},
-		{name: "infiniteF16", args: [][2]string{{"dst", "bool"}, {"x", "uint16"}}, amd64: true, body: func(g *fn) {
+		halfTest("infiniteF16", "VPCMPEQW"),
+		halfTest("nanF16", "VPCMPGTW"),
+		{name: "signF16", args: [][2]string{{"dst", "uint16"}, {"x", "uint16"}}, amd64: true, body: func(g *fn) {
+			// ±1 replaces the elements whose magnitude is from 1 to 0x7c00.
+			r := "X"
 			if g.width == 16 {
-				g.e("VMOVUPS (SI), Y0")
-				g.e("VPAND %s, Y0, Y0", g.ci(0x7fff7fff))
-				g.e("VPCMPEQW %s, Y0, K1", g.ci(0x7c007c00))
-			} else {
-				g.e("VMOVUPS (SI), X0")
-				g.e("VPAND %s, X0, X0", g.ci(0x7fff7fff))
-				g.e("VPCMPEQW %s, X0, X0", g.ci(0x7c007c00))
-				g.e("VPACKSSWB X0, X0, X0")
-				g.e("VPAND %s, X0, X0", g.ci(0x01010101))
-				g.e("VMOVQ X0, (DI)")
-				return
+				r = "Y"
 			}
-			g.storeTruth("(DI)", false)
+			g.e("VMOVUPS (SI), %s0", r)
+			g.e("VPAND %s, %s0, %s1", g.ci(0x7fff7fff), r, r)
+			g.e("VPXOR %s1, %s0, %s2", r, r, r)
+			g.e("VPOR %s, %s2, %s2", g.ci(0x3c003c00), r, r)
+			g.e("VPXOR %s3, %s3, %s3", r, r, r)
+			g.e("VPCMPGTW %s3, %s1, %s3", r, r, r)
+			g.e("VPCMPGTW %s, %s1, %s1", g.ci(0x7c007c00), r, r)
+			g.e("VPANDN %s3, %s1, %s1", r, r, r)
+			g.e("VPBLENDVB %s1, %s2, %s0, %s0", r, r, r, r)
+			g.e("VMOVUPS %s0, (DI)", r)
 		}},
 	}
+}
+
+// halfTest returns a kernel that compares the magnitudes of float16 elements with infinity.
+func halfTest(name, compare string) *choice {
+	return &choice{name: name, args: [][2]string{{"dst", "bool"}, {"x", "uint16"}}, amd64: true, body: func(g *fn) {
+		if g.width == 16 {
+			g.e("VMOVUPS (SI), Y0")
+			g.e("VPAND %s, Y0, Y0", g.ci(0x7fff7fff))
+			g.e("%s %s, Y0, K1", compare, g.ci(0x7c007c00))
+			g.storeTruth("(DI)", false)
+			return
+		}
+		g.e("VMOVUPS (SI), X0")
+		g.e("VPAND %s, X0, X0", g.ci(0x7fff7fff))
+		g.e("%s %s, X0, X0", compare, g.ci(0x7c007c00))
+		g.e("VPACKSSWB X0, X0, X0")
+		g.e("VPAND %s, X0, X0", g.ci(0x01010101))
+		g.e("VMOVQ X0, (DI)")
+	}}
 }
 
 // signs returns the kernel of Sign for floating-point elements: ±1 replaces those that are not 0 and not NaN.

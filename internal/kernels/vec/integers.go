@@ -121,3 +121,24 @@ func infiniteF16Generic(dst []bool, x []uint16) {
 		dst[i] = v&0x7fff == 0x7c00
 	}
 }
+
+// NaNF16 computes whether the float16 values with bits x are NaN.
+func NaNF16(l cpu.Level, dst []bool, x []uint16) { nanF16(l, dst, x) }
+
+func nanF16Generic(dst []bool, x []uint16) {
+	for i, v := range x[:len(dst)] {
+		dst[i] = v&0x7fff > 0x7c00
+	}
+}
+
+// SignF16 computes the signs of the float16 values with bits x: ±1, ±0 or the NaN itself.
+func SignF16(l cpu.Level, dst, x []uint16) { signF16(l, dst, x) }
+
+func signF16Generic(dst, x []uint16) {
+	for i, v := range x[:len(dst)] {
+		if v&0x7fff-1 < 0x7c00 {
+			v = v&0x8000 | 0x3c00
+		}
+		dst[i] = v
+	}
+}

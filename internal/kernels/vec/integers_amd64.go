@@ -64,6 +64,18 @@ func infiniteF16AVX512(dst *bool, x *uint16, n int)
 func infiniteF16AVX2(dst *bool, x *uint16, n int)
 
 //go:noescape
+func nanF16AVX512(dst *bool, x *uint16, n int)
+
+//go:noescape
+func nanF16AVX2(dst *bool, x *uint16, n int)
+
+//go:noescape
+func signF16AVX512(dst *uint16, x *uint16, n int)
+
+//go:noescape
+func signF16AVX2(dst *uint16, x *uint16, n int)
+
+//go:noescape
 func mapU8AVX512(dst *uint8, x *uint8, n int, table *uint8)
 
 //go:noescape
@@ -206,6 +218,34 @@ func infiniteF16(l cpu.Level, dst []bool, x []uint16) {
 		dst, x = dst[n:], x[n:]
 	}
 	infiniteF16Generic(dst, x)
+}
+
+func nanF16(l cpu.Level, dst []bool, x []uint16) {
+	x = x[:len(dst)]
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
+			nanF16AVX512(&dst[0], &x[0], n)
+		} else {
+			nanF16AVX2(&dst[0], &x[0], n)
+		}
+		dst, x = dst[n:], x[n:]
+	}
+	nanF16Generic(dst, x)
+}
+
+func signF16(l cpu.Level, dst []uint16, x []uint16) {
+	x = x[:len(dst)]
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
+			signF16AVX512(&dst[0], &x[0], n)
+		} else {
+			signF16AVX2(&dst[0], &x[0], n)
+		}
+		dst, x = dst[n:], x[n:]
+	}
+	signF16Generic(dst, x)
 }
 
 func mapU8(l cpu.Level, dst, x []uint8, t *[256]uint8) {

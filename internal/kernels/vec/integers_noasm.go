@@ -28,4 +28,8 @@ func divI32(_ cpu.Level, dst []int32, a []int32, b []int32) { divI32Generic(dst,
 
 func infiniteF16(_ cpu.Level, dst []bool, x []uint16) { infiniteF16Generic(dst, x) }
 
+func nanF16(_ cpu.Level, dst []bool, x []uint16) { nanF16Generic(dst, x) }
+
+func signF16(_ cpu.Level, dst []uint16, x []uint16) { signF16Generic(dst, x) }
+
 func mapU8(_ cpu.Level, dst, x []uint8, t *[256]uint8) { mapU8Generic(dst, x, t) }

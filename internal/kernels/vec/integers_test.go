@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	testkit "github.com/onward-ml/onward/internal/testing"
 )
 
@@ -36,6 +37,26 @@ func TestIntegers(t *testing.T) {
 					for i, v := range is {
 						if want := h[i] == 0x7c00 || h[i] == 0xfc00; v != want {
 							t.Fatalf("infinite %s: element %d of %d: %#x gives %v", side, i, n, h[i], v)
+						}
+					}
+					NaNF16(l, is, h)
+					for i, v := range is {
+						if want := h[i]&0x7fff > 0x7c00; v != want {
+							t.Fatalf("NaN %s: element %d of %d: %#x gives %v", side, i, n, h[i], v)
+						}
+					}
+					SignF16(l, h, h)
+					for i, v := range h {
+						want := halves[i*(off+1)%len(halves)]
+						var f [1]float32
+						F16ToF32(cpu.Generic, f[:], []uint16{want})
+						if f[0] > 0 {
+							want = 0x3c00
+						} else if f[0] < 0 {
+							want = 0xbc00
+						}
+						if v != want {
+							t.Fatalf("sign %s: element %d of %d is %#x, want %#x", side, i, n, v, want)
 						}
 					}
 					x, m := testkit.Guarded[uint8](t, n, s, off), testkit.Guarded[uint8](t, n, s, off)

@@ -423,7 +423,7 @@ func TestEveryAssemblyFunctionIsTested(t *testing.T) {
 			names = append(names, n+typ+"AVX512", n+typ+"AVX2")
 		}
 	}
-	for _, n := range []string{"divI32", "infiniteF16", "mapU8", "absI32", "signI32", "signF32", "absF64", "signF64", "sqrtF64", "divF64", "selectU8", "selectU16", "selectU64"} { // TestIntegers, TestNumbers, TestCompare
+	for _, n := range []string{"divI32", "infiniteF16", "nanF16", "signF16", "mapU8", "absI32", "signI32", "signF32", "absF64", "signF64", "sqrtF64", "divF64", "selectU8", "selectU16", "selectU64"} { // TestIntegers, TestNumbers, TestCompare
 		names = append(names, n+"AVX512", n+"AVX2")
 	}
 	for _, op := range []string{"max", "min"} { // TestNumbers

@@ -217,6 +217,8 @@ func LoopsOf(loops ...*ElementLoop) LoopTable {
 }
 
 // WithFast adds a loop of vector kernels for an element type to t.
+//
+//go:noinline
 func (t LoopTable) WithFast(d tensor.DType, f func(dst []byte, in *[3][]byte)) LoopTable {
 	l := t[d]
 	l.Fast = f
