@@ -203,9 +203,9 @@ func (a *Args[T]) kBlock(level cpu.Level, rows int) int {
 }
 
 // packB reports whether panels of B are packed during the multiplication: the tiles cannot read a
-// transposed matrix, and several tiles of rows read a compact panel faster.
+// transposed matrix, and several tiles of rows for narrower vectors read a compact panel faster.
 func (a *Args[T]) packB(level cpu.Level, rows int) bool {
-	return a.widens(level, rows) || a.Half == nil && !a.Packed && (a.TransB || rows > 2*tileRows)
+	return a.widens(level, rows) || a.Half == nil && !a.Packed && (a.TransB || level != cpu.AVX512 && rows > 2*tileRows)
 }
 
 // widens reports whether binary16 panels are widened to float32 before the multiplication, because

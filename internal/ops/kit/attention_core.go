@@ -85,8 +85,8 @@ const (
 // attentionPlan describes how the queries of a head are divided, and the memory of one thread. The
 // division into blocks does not depend on the number of threads, because results may.
 type attentionPlan struct {
-	blocks, chunks int // chunks are ranges of blocks that share packed keys and values
-	packed         bool
+	blocks, chunks int  // chunks are ranges of blocks that share packed keys and values
+	packed         bool // the keys, and the values unless their size is 0
 	rounded        bool // keys, values and the left operands are rounded to bfloat16
 	keys, values   int  // elements of the packed matrices
 	staging        int  // elements of a matrix before it is rounded
@@ -109,6 +109,8 @@ func (a *AttentionCore[T]) plan(c *ir.Call) attentionPlan {
 		if _, single := any(a.Y.Data).([]float32); single && c.BFloat16 && max(a.Dim, a.KVLen) <= gemm.MaxBF16K {
 			p.rounded, p.staging = true, max(p.keys, p.values)
 			p.keys, p.values = gemm.BF16Len(a.Dim, a.KVLen)/2, gemm.BF16Len(a.KVLen, a.VDim)/2
+		} else if cpu.Active() == cpu.AVX512 { // tiles read rows of values as fast as panels
+			p.values = 0
 		}
 		heads := a.Batch * a.Heads
 		p.chunks = min(p.blocks, (4*WorkspaceCount(math.MaxInt)+heads-1)/heads)
@@ -146,6 +148,8 @@ func (a *AttentionCore[T]) Compute(c *ir.Call) error {
 		w.kv = w.h * a.KVHeads / a.Heads
 		if p.packed {
 			w.pack(w.k, s[per-p.staging:], a.K.At(w.b, w.kv, 0), a.K.Row, true, a.Dim, a.KVLen)
+		}
+		if p.values > 0 {
 			w.pack(w.v, s[per-p.staging:], a.V.At(w.b, w.kv, 0), a.V.Row, false, a.KVLen, a.VDim)
 		}
 		for block := p.blocks * chunk / p.chunks; block < p.blocks*(chunk+1)/p.chunks; block++ {
@@ -231,7 +235,7 @@ func (a *AttentionCore[T]) block(c *ir.Call, w *attentionHead[T], i0, n int) {
 		for d := 0; d < a.VDim; d += gemm.PanelWidth {
 			GemmSerial(&gemm.Args[T]{M: n, N: min(gemm.PanelWidth, a.VDim-d), K: length, A: w.s, LdA: w.ld, BF16: bf16Data(w.v)[d/gemm.PanelWidth*size:], C: y[d:], LdC: a.Y.Row})
 		}
-	case w.packed:
+	case w.values > 0:
 		for d := 0; d < a.VDim; d += gemm.PanelWidth {
 			GemmSerial(&gemm.Args[T]{M: n, N: min(gemm.PanelWidth, a.VDim-d), K: length, A: w.s, LdA: w.ld, B: w.v[d*a.KVLen:], LdB: gemm.PanelWidth, Packed: true, C: y[d:], LdC: a.Y.Row})
 		}
