@@ -172,7 +172,8 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 	// A masked load takes the place of a multiplication. Only the last steps need masks, where whole vectors would lead beyond B: before
 	// them, what follows the columns is the next row. Integers have packed panels, which are padded. With several sums, the order of the
 	// additions would depend on the number of those steps.
-	masks, edge := masked && ar.float && !ar.half, masked && ar.float && !ar.half && sets == 1
+	partial := masked && ar.float && !ar.half // B may end within a vector
+	edge := partial && sets == 1
 	step := func(u, s, vectors int, b string, masks bool) {
 		for j := range vectors {
 			if ar.half {
@@ -238,7 +239,7 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 			for r := u; masked && ar.float && mr >= manyRows && r < mr; r += unrollK {
 				g.e("PREFETCHT0 %s", g.rowAddr(r, aheadA))
 			}
-			step(u, u%sets, vectors, [...]string{"(DI)", "(DI)(R12*1)", "(DI)(R12*2)", "(DI)(R13*1)"}[u], masks && !edge)
+			step(u, u%sets, vectors, [...]string{"(DI)", "(DI)(R12*1)", "(DI)(R12*2)", "(DI)(R13*1)"}[u], partial && !edge)
 		}
 		g.addA(fmt.Sprintf("$%d", 4*unrollK), mr)
 		g.e("LEAQ (DI)(R12*4), DI")
@@ -255,7 +256,7 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 		g.e("ADDQ $%d, CX", unrollK)
 		g.e("JZ epilogue")
 		g.label("one" + suffix)
-		step(0, 0, vectors, "(DI)", masks)
+		step(0, 0, vectors, "(DI)", partial)
 		if g.neon() {
 			g.addA("$4", mr)
 		} else {

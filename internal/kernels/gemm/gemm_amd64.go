@@ -43,7 +43,7 @@ func panelAVX512(t *tile[float32]) {
 	if t.k == 0 { // without elements, offsets would lead out of the slices
 		a, b = nil, nil
 	}
-	if t.half == nil && t.k > 0 {
+	if t.half == nil && t.k > 0 { // whole vectors of the other rows lie within B
 		width := PanelWidth
 		if t.cols <= PanelWidth/2 {
 			width /= 2
@@ -73,9 +73,9 @@ func panelAVX512(t *tile[float32]) {
 			step := t.ldnext * 4
 			k.prefetch, k.prefetchStep = uintptr(ptr(t.next))+uintptr(i*(t.k/4)*step), uintptr(step)
 		} else if after := next % t.rows; add != nil && (!t.acc || i%2 == 0) {
-			k.prefetch, k.prefetchStep = ahead(add, t.ep.LdAdd, after)
+			k.prefetch, k.prefetchStep = rowsAt(add, t.ep.LdAdd, after)
 		} else if t.acc {
-			k.prefetch, k.prefetchStep = ahead(c, t.ldc, after)
+			k.prefetch, k.prefetchStep = rowsAt(c, t.ldc, after)
 		}
 		if add != nil {
 			k.add = at(add, r*t.ep.LdAdd)
@@ -91,8 +91,9 @@ func panelAVX512(t *tile[float32]) {
 	}
 }
 
-// ahead returns the address and stride of the residual or the sums m of the tile that begins at a row, or in the next panel if that is 0.
-func ahead(m unsafe.Pointer, ld, row int) (from, step uintptr) {
+// rowsAt returns the address and the stride in bytes of the rows of m, the residual or the sums, of the tile that begins at a row; of the
+// first tile of the next panel for row 0.
+func rowsAt(m unsafe.Pointer, ld, row int) (from, step uintptr) {
 	from = uintptr(at(m, row*ld))
 	if row == 0 {
 		from += PanelWidth * 4
