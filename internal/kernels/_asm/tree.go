@@ -1,86 +1,133 @@
 package main
 
-// Offsets in a heap's table: 64 thresholds, then 64 features, by node number. Node 0 does not
-// exist; its entry holds the depth.
+import "fmt"
+
+// Layout of a heap's table: 64 thresholds, then 16 times 64 features, by node number. Node 0 does not exist; its entries
+// are the depth and 16 times the target. A heap has 64 weights.
 const (
 	heapFeatures = 256
 	heapBytes    = 512
+	heapWeights  = 256
 )
 
-// heaps writes a kernel that finds, for n heaps of depth 1 to 6, the nodes below the
-// last level that sixteen rows reach. Nodes are looked up in registers and keys gathered. Two
-// adjacent heaps of equal depth advance together, so that the latencies of their gathers overlap;
-// another heap advances with itself.
+// heaps writes a kernel that finds, for n heaps of depth 1 to 6, the nodes below the last level that sixteen rows reach,
+// and adds their weights to sums; without weights, it writes the nodes to out.
+// It compares the rows with all nodes of the first four levels, stores 16 results for each node, and looks them up in
+// registers; that costs less than to gather the keys of four levels. The lookups are done after the comparisons of the
+// next heap, because a load of several stores waits until they have reached the cache.
 func heaps(f *file) {
-	g := f.function("heapsAVX512", avx512, []arg{{"out", "*uint32"}, {"tables", "*uint32"}, {"keys", "*uint32"}, {"offsets", "*uint32"}, {"n", "int"}}, nil)
+	g := f.function("heapsAVX512", avx512, []arg{{"out", "*uint32"}, {"sums", "*float64"}, {"weights", "*float32"}, {"tables", "*uint32"}, {"keys", "*uint32"}, {"n", "int"}}, nil)
 	g.arg("out", "DI")
+	g.arg("sums", "R15")
+	g.arg("weights", "DX")
 	g.arg("tables", "SI")
 	g.arg("keys", "BX")
-	g.arg("offsets", "AX")
 	g.arg("n", "CX")
-	g.e("VMOVDQU32 (AX), Z31")
+	table := "" // the numbers of the rows, then their bits in a result
+	for r := range 16 {
+		table += fmt.Sprintf("DATA heapRows<>+%d(SB)/4, $%d\n", 4*r, r)
+	}
+	for r := range 16 {
+		table += fmt.Sprintf("DATA heapRows<>+%d(SB)/2, $%d\n", 64+2*r, 1<<r)
+	}
+	f.tables = append(f.tables, table+"GLOBL heapRows<>(SB), RODATA|NOPTR, $96\n")
+	const at, result, threshold, row, lane, one, ones = 2, 3, 4, 28, 29, 30, 31
+	g.e("VMOVDQU32 heapRows<>+0(SB), Z%d", lane)
+	g.e("VMOVDQU16 heapRows<>+64(SB), Y%d", row)
 	g.e("MOVL $1, AX")
-	g.e("VPBROADCASTD AX, Z30")
-	const heap = 12 // registers of a heap: 8 of its table, then the nodes and temporaries
-	step := func(thresholds, features int) {
-		for r := 0; r < 2*heap; r += heap {
-			g.e("VMOVDQA32 Z%d, Z%d", r+8, r+9)
-			g.e("VPERMI2D Z%d, Z%d, Z%d", r+features+1, r+features, r+9)
-			g.e("VMOVDQA32 Z%d, Z%d", r+8, r+10)
-			g.e("VPERMI2D Z%d, Z%d, Z%d", r+thresholds+1, r+thresholds, r+10)
-			g.e("VPADDD Z31, Z%d, Z%[1]d", r+9)
-			g.e("KXNORW K1, K1, K1")
-			g.e("VPXORD Z%d, Z%[1]d, Z%[1]d", r+11)
-			g.e("VPGATHERDD (BX)(Z%d*4), K1, Z%d", r+9, r+11)
+	g.e("VPBROADCASTD AX, Z%d", one)
+	g.e("VPBROADCASTW AX, Y%d", ones)
+	g.e("LEAQ 0(SP), R8")  // results of this heap
+	g.e("LEAQ 32(SP), R9") // and of the one before
+	g.e("XORL R10, R10")   // the depth of the heap before, 0 at first
+	g.label("heap")
+	g.e("MOVL (SI), R11")
+	for k := 1; k < 16; k++ {
+		if k == 8 {
+			g.e("CMPL R11, $3")
+			g.e("JLE compared")
 		}
-		for r := 0; r < 2*heap; r += heap {
-			g.e("VPCMPUD $6, Z%d, Z%d, K2", r+10, r+11) // greater
-			g.e("VPADDD Z%d, Z%[1]d, Z%[1]d", r+8)
-			g.e("VPADDD Z30, Z%d, K2, Z%[1]d", r+8)
-		}
+		offset := [2]string{"AX", "R14"}[k%2]
+		g.e("MOVL %d(SI), %s", heapFeatures+4*k, offset)
+		g.e("VMOVDQU32 (BX)(%s*4), Z%d", offset, 16+k%8)
+		g.e("VPCMPUD.BCST $6, %d(SI), Z%d, K%d", 4*k, 16+k%8, 1+k%4) // greater
+		g.e("KMOVW K%d, %d(R8)", 1+k%4, 2*k)
 	}
-	g.label("tree")
-	g.e("MOVL %d(SI), DX", heapFeatures)
-	g.e("XORL R9, R9") // offset of the second heap's table
-	g.e("CMPQ CX, $1")
-	g.e("JEQ load")
-	g.e("CMPL DX, %d(SI)", heapBytes+heapFeatures)
-	g.e("JNE load")
-	g.e("MOVL $%d, R9", heapBytes)
-	g.label("load")
-	for r := range 4 {
-		g.e("VMOVDQU32 %d(SI), Z%d", r*64, r)
-		g.e("VMOVDQU32 %d(SI), Z%d", heapFeatures+r*64, 4+r)
-		g.e("VMOVDQU32 %d(SI)(R9*1), Z%d", r*64, heap+r)
-		g.e("VMOVDQU32 %d(SI)(R9*1), Z%d", heapFeatures+r*64, heap+4+r)
-	}
-	g.e("VMOVDQA32 Z30, Z8")
-	g.e("VMOVDQA32 Z30, Z%d", heap+8)
-	g.e("MOVL DX, R8")
-	g.e("CMPL R8, $5")
-	g.e("JLE level")
-	g.e("MOVL $5, R8")
-	g.label("level") // nodes 1 to 31
-	step(0, 4)
-	g.e("DECL R8")
-	g.e("JNZ level")
-	g.e("CMPL DX, $6")
-	g.e("JNE done")
-	step(2, 6) // nodes 32 to 63; the lookups use the low bits
-	g.label("done")
-	g.e("VMOVDQU32 Z8, (DI)")
-	g.e("ADDQ $64, DI")
+	g.label("compared")
+	g.e("MOVQ SI, R12")
 	g.e("ADDQ $%d, SI", heapBytes)
-	g.e("DECQ CX")
-	g.e("TESTQ R9, R9")
-	g.e("JEQ single")
-	g.e("VMOVDQU32 Z%d, (DI)", heap+8)
+	g.label("look")
+	g.e("XCHGQ R8, R9")
+	g.e("TESTL R10, R10")
+	g.e("JEQ next")
+	g.e("VMOVDQU16 (R8), Y0")
+	g.e("VMOVDQA32 Y%d, Y%d", ones, at)
+	g.e("MOVL $4, AX")
+	g.e("CMPL R10, AX")
+	g.e("CMOVLLT R10, AX")
+	g.label("level") // nodes 1 to 15
+	g.e("VPERMW Y0, Y%d, Y%d", at, result)
+	g.e("VPTESTMW Y%d, Y%d, K1", row, result)
+	g.e("VPADDW Y%d, Y%[1]d, Y%[1]d", at)
+	g.e("VPADDW Y%d, Y%d, K1, Y%[2]d", ones, at)
+	g.e("DECL AX")
+	g.e("JNZ level")
+	g.e("VPMOVZXWD Y%d, Z%[1]d", at)
+	step := func() {
+		g.e("VPADDD Z%d, Z%d, Z%[2]d", lane, result)
+		g.e("KXNORW K1, K1, K1")
+		g.e("VPXORD Z5, Z5, Z5")
+		g.e("VPGATHERDD (BX)(Z%d*4), K1, Z5", result)
+		g.e("VPCMPUD $6, Z%d, Z5, K2", threshold) // greater
+		g.e("VPADDD Z%d, Z%[1]d, Z%[1]d", at)
+		g.e("VPADDD Z%d, Z%d, K2, Z%[2]d", one, at)
+	}
+	g.e("CMPL R10, $5")
+	g.e("JLT done")
+	g.e("VPERMD %d(R13), Z%d, Z%d", heapFeatures+64, at, result) // nodes 16 to 31; the lookups use the low bits
+	g.e("VPERMD 64(R13), Z%d, Z%d", at, threshold)
+	step()
+	g.e("CMPL R10, $6")
+	g.e("JNE done")
+	g.e("VMOVDQU32 %d(R13), Z0", heapFeatures+128) // nodes 32 to 63
+	g.e("VMOVDQU32 128(R13), Z1")
+	g.e("VMOVDQA32 Z%d, Z%d", at, result)
+	g.e("VMOVDQA32 Z%d, Z%d", at, threshold)
+	g.e("VPERMI2D %d(R13), Z0, Z%d", heapFeatures+192, result)
+	g.e("VPERMI2D 192(R13), Z1, Z%d", threshold)
+	step()
+	g.label("done")
+	g.e("TESTQ DX, DX")
+	g.e("JEQ nodes")
+	g.e("MOVL %d(R13), AX", heapFeatures)
+	g.e("LEAQ (R15)(AX*8), AX")
+	g.e("VMOVUPS (DX), Z0")
+	g.e("VMOVUPS 128(DX), Z1")
+	g.e("VMOVDQA32 Z%d, Z3", at)
+	g.e("VMOVDQA32 Z%d, Z4", at)
+	g.e("VPERMI2PS 64(DX), Z0, Z3")
+	g.e("VPERMI2PS 192(DX), Z1, Z4")
+	g.e("VPSLLD $26, Z%d, Z5", at) // the bit that selects the second half
+	g.e("VPMOVD2M Z5, K1")
+	g.e("VMOVAPS Z4, K1, Z3")
+	g.e("VEXTRACTF32X8 $1, Z3, Y4")
+	g.e("VCVTPS2PD Y3, Z3")
+	g.e("VCVTPS2PD Y4, Z4")
+	g.e("VADDPD (AX), Z3, Z3")
+	g.e("VADDPD 64(AX), Z4, Z4")
+	g.e("VMOVUPD Z3, (AX)")
+	g.e("VMOVUPD Z4, 64(AX)")
+	g.e("ADDQ $%d, DX", heapWeights)
+	g.e("JMP next")
+	g.label("nodes")
+	g.e("VMOVDQU32 Z%d, (DI)", at)
 	g.e("ADDQ $64, DI")
-	g.e("ADDQ R9, SI")
+	g.label("next")
+	g.e("MOVL R11, R10")
+	g.e("MOVQ R12, R13") // the table of the heap before
 	g.e("DECQ CX")
-	g.label("single")
-	g.e("TESTQ CX, CX")
-	g.e("JNZ tree")
+	g.e("JGT heap")
+	g.e("JEQ look") // of the last heap
 	g.e("VZEROUPPER")
 	g.e("RET")
 }

@@ -1,14 +1,19 @@
 package tree
 
-import "github.com/onward-ml/onward/internal/cpu"
+import (
+	"slices"
+
+	"github.com/onward-ml/onward/internal/cpu"
+)
 
 const (
 	heapLanes  = 16  // rows that traverse a heap in registers
 	heapTable  = 128 // words of a heap's table: keys of thresholds and features of 64 nodes
 	heapSlots  = 64
 	heapLevels = 6  // levels of the deepest heap with a table
-	heapChunk  = 64 // trees per call: about 5 µs
-	heapRows   = 7  // number of rows from which on heaps are faster than traversals
+	heapChunk  = 64 // trees per call: about 3 µs
+	heapSums   = 32 // most targets for which the kernel adds the weights
+	heapRows   = 5  // number of rows from which on heaps are faster than traversals
 )
 
 // heapsGeneric finds the leaves that sixteen rows reach in n heaps.
@@ -18,87 +23,94 @@ const (
 //			i := 1
 //			for range depth {
 //				i *= 2
-//				if keys[offsets[r]+feature[i/2]] > threshold[i/2] {
+//				if keys[feature[i/2]*16+r] > threshold[i/2] {
 //					i++
 //				}
 //			}
-//			out[t*16+r] = i
+//			if weights != nil {
+//				sums[target*16+r] += weights[t*64+i%64]
+//			} else {
+//				out[t*16+r] = i
+//			}
 //		}
 //	}
-func heapsGeneric(out, tables []uint32, keys []uint32, offsets *[heapLanes]uint32, n int) {
+//
+// The table has 16 times the features. The depth is the threshold of node 0, and 16 times the target its feature.
+func heapsGeneric(out []uint32, sums []float64, weights []float32, tables, keys []uint32, n int) {
 	for t := range n {
 		table := tables[t*heapTable:][:heapTable]
-		for r, off := range offsets {
+		for r := range uint32(heapLanes) {
 			i := uint32(1)
-			for range table[heapTable/2] {
-				second := keys[off+table[heapTable/2+i]] > table[i]
+			for range table[0] {
+				second := keys[table[heapTable/2+i]+r] > table[i]
 				i *= 2
 				if second {
 					i++
 				}
 			}
-			out[t*heapLanes+r] = i
-		}
-	}
-}
-
-// addHeaps adds adjacent trees that have tables to the sums of rows.
-func (e *Ensemble) addHeaps(s []float64, trees []walk, keys []uint32, rows, features int) {
-	var offsets [heapLanes]uint32
-	var at [heapChunk * heapLanes]uint32
-	for r := 0; r < rows; r += heapLanes {
-		n := min(heapLanes, rows-r)
-		for k := range offsets { // the last row stands in for missing ones
-			offsets[k] = uint32(min(k, n-1) * features)
-		}
-		for t := 0; t < len(trees); t += heapChunk {
-			trees := trees[t:min(t+heapChunk, len(trees))]
-			heaps(at[:], e.tables[trees[0].table*heapTable:], keys[r*features:], &offsets, len(trees))
-			for k := range trees {
-				w, leaves := &trees[k], at[k*heapLanes:][:n]
-				if e.form == one {
-					weights, s := (*[heapSlots]float32)(e.slotWeights[w.table*heapSlots:]), s[r*e.targets+int(w.target):]
-					for j, i := range leaves {
-						s[j*e.targets] += float64(weights[i%heapSlots])
-					}
-					continue
-				}
-				slots := (*[heapSlots]uint8)(e.slots[w.table*heapSlots:])
-				for j, i := range leaves {
-					leaves[j] = uint32(slots[i%heapSlots])
-				}
-			}
-			if e.form != one {
-				e.add(s[r*e.targets:], trees, at[:], n, heapLanes)
+			if weights != nil {
+				sums[table[heapTable/2]+r] += float64(weights[t*heapSlots+int(i%heapSlots)])
+			} else {
+				out[t*heapLanes+int(r)] = i
 			}
 		}
 	}
 }
 
-// tabulate makes the table of a tree, if it is shallow and the processor has the kernel.
-func (e *Ensemble) tabulate(w *walk, root uint32) {
-	w.table = -1
-	if cpu.Active() != cpu.AVX512 || w.depth < 1 || w.depth > heapLevels {
+// addHeaps writes the sums of at most sixteen rows. The keys are those of the rows by feature.
+func (e *Ensemble) addHeaps(s []float64, keys []uint32, rows int) {
+	if e.slotWeights != nil {
+		var sums [heapSums * heapLanes]float64
+		for t := 0; t < len(e.trees); t += heapChunk {
+			heaps(nil, sums[:], e.slotWeights[t*heapSlots:], e.tables[t*heapTable:], keys, min(heapChunk, len(e.trees)-t))
+		}
+		for k := range e.targets {
+			for r := range rows {
+				s[r*e.targets+k] = sums[k*heapLanes+r]
+			}
+		}
 		return
 	}
-	w.table = len(e.tables) / heapTable
-	e.tables = append(e.tables, make([]uint32, heapTable)...)
-	e.tables[len(e.tables)-heapTable/2] = uint32(w.depth)
-	if e.form == one {
-		e.slotWeights = append(e.slotWeights, make([]float32, heapSlots)...)
-	} else {
-		e.slots = append(e.slots, make([]uint8, heapSlots)...)
+	var at [heapChunk * heapLanes]uint32
+	for t := 0; t < len(e.trees); t += heapChunk {
+		trees := e.trees[t:min(t+heapChunk, len(e.trees))]
+		heaps(at[:], nil, nil, e.tables[t*heapTable:], keys, len(trees))
+		for k := range trees {
+			slots, leaves := (*[heapSlots]uint8)(e.slots[(t+k)*heapSlots:]), at[k*heapLanes:][:rows]
+			for j, i := range leaves {
+				leaves[j] = uint32(slots[i%heapSlots])
+			}
+		}
+		e.add(s, trees, at[:], rows, heapLanes)
 	}
-	e.enter(w, root, 1, 0)
 }
 
-// enter writes node i to position p of level d of the table. A leaf above the last level has the places of
+// tabulate makes the tables of the trees, if all are shallow and the processor has the kernel.
+func (e *Ensemble) tabulate() {
+	n := len(e.trees)
+	if cpu.Active() != cpu.AVX512 || slices.ContainsFunc(e.trees, func(w walk) bool { return w.depth > heapLevels }) {
+		return
+	}
+	e.tables = make([]uint32, n*heapTable)
+	if e.form == one && e.targets <= heapSums {
+		e.slotWeights = make([]float32, n*heapSlots)
+	} else {
+		e.slots = make([]uint8, n*heapSlots)
+	}
+	for t, w := range e.trees {
+		w.depth = max(w.depth, 1)
+		e.tables[t*heapTable], e.tables[t*heapTable+heapTable/2] = uint32(w.depth), uint32(w.target)*heapLanes
+		e.enter(t, w, e.roots[t], 1, 0)
+	}
+}
+
+// enter writes node i to position p of level d of table t. A leaf above the last level has the places of
 // the leaves that a full tree has below it.
-func (e *Ensemble) enter(w *walk, i uint32, p, d int) {
+func (e *Ensemble) enter(t int, w walk, i uint32, p, d int) {
 	n := e.nodes[i]
 	if isLeaf(n) {
 		for q := p << (int(w.depth) - d); q < (p+1)<<(int(w.depth)-d); q++ {
-			if slot := w.table*heapSlots + q%heapSlots; e.form == one {
+			if slot := t*heapSlots + q%heapSlots; e.slotWeights != nil {
 				e.slotWeights[slot] = e.weights[w.leaf+int(leafOf(n))]
 			} else {
 				e.slots[slot] = uint8(leafOf(n))
@@ -106,9 +118,9 @@ func (e *Ensemble) enter(w *walk, i uint32, p, d int) {
 		}
 		return
 	}
-	t := e.tables[w.table*heapTable:]
-	t[p], t[heapTable/2+p] = uint32(n>>32), uint32(n)&(1<<e.bits-1)
+	table := e.tables[t*heapTable:]
+	table[p], table[heapTable/2+p] = uint32(n>>32), uint32(n)&(1<<e.bits-1)*heapLanes
 	child := i + uint32(n)>>e.bits
-	e.enter(w, child, 2*p, d+1)
-	e.enter(w, child+1, 2*p+1, d+1)
+	e.enter(t, w, child, 2*p, d+1)
+	e.enter(t, w, child+1, 2*p+1, d+1)
 }

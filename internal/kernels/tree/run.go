@@ -15,6 +15,7 @@ const (
 	grain     = 16  // rows that are not distributed
 	maxBlock  = 64  // rows whose keys and sums stay in the cache
 	blockKeys = 2048
+	heapKeys  = 4096 // with tables
 	sums      = 512
 )
 
@@ -36,20 +37,31 @@ func (e *Ensemble) Run(par gemm.Par, dst, x []float32, rows, ldx int) {
 // run evaluates rows lo to hi in blocks.
 func (e *Ensemble) run(dst, x []float32, ldx, lo, hi int) {
 	features := max(1, e.features) // leaves read the first feature
-	block := max(1, min(maxBlock, hi-lo, blockKeys/features, sums/e.targets))
+	block := min(maxBlock, hi-lo, sums/e.targets)
+	tables := e.tables != nil && block >= heapRows && features <= heapKeys/heapLanes
+	words := 0
+	if tables {
+		if block = min(block, heapKeys/features); block > heapLanes {
+			block &^= heapLanes - 1
+		}
+		words = max(block, heapLanes) * features
+	} else {
+		block = max(1, min(block, blockKeys/features))
+		words = block * features
+	}
 	var keys []uint32
 	var v []float64
-	if block*features <= blockKeys/4 && block*e.targets <= sums/8 { // clears less
+	if words <= blockKeys/4 && block*e.targets <= sums/8 { // clears less
 		var k [blockKeys / 4]uint32
 		var s [sums / 8]float64
 		keys, v = k[:], s[:]
 	} else {
-		var k [blockKeys]uint32
+		var k [heapKeys]uint32
 		var s [sums]float64
 		keys, v = k[:], s[:]
 	}
-	if block*features > len(keys) {
-		keys = make([]uint32, block*features)
+	if words > len(keys) {
+		keys = make([]uint32, words)
 	}
 	if block*e.targets > len(v) {
 		v = make([]float64, block*e.targets)
@@ -58,25 +70,42 @@ func (e *Ensemble) run(dst, x []float32, ldx, lo, hi int) {
 		n := min(block, hi-r)
 		v := v[:n*e.targets]
 		clear(v)
-		missing := false
-		for i := range n {
-			nan := writeKeys(keys[i*features:][:e.features], x[(r+i)*ldx:])
-			missing = missing || nan && e.missing != nil
+		if !tables || !e.lookUp(v, x[r*ldx:], keys, n, features, ldx) {
+			missing := false
+			for i := range n {
+				nan := writeKeys(keys[i*features:], x[(r+i)*ldx:][:e.features], 1)
+				missing = missing || nan && e.missing != nil
+			}
+			e.block(v, keys, n, features, missing)
 		}
-		e.block(v, keys, n, features, missing)
 		e.store(dst[r*e.targets:], v)
 	}
 }
 
-// writeKeys writes the keys of a row's features. It reports whether one is NaN.
-func writeKeys(dst []uint32, x []float32) bool {
-	nan := false
-	for i, v := range x[:len(dst)] {
-		k := key(v)
-		dst[i] = k
-		nan = nan || k == nanKey
+// lookUp writes the sums of rows by tables. It returns false if NaN has a side of its own.
+func (e *Ensemble) lookUp(s []float64, x []float32, keys []uint32, rows, features, ldx int) bool {
+	for i := range rows {
+		if writeKeys(keys[i/heapLanes*heapLanes*features+i%heapLanes:], x[i*ldx:][:e.features], heapLanes) && e.missing != nil {
+			return false
+		}
 	}
-	return nan
+	for r := 0; r < rows; r += heapLanes {
+		e.addHeaps(s[r*e.targets:], keys[r*features:], min(heapLanes, rows-r))
+	}
+	return true
+}
+
+// writeKeys writes the keys of a row's features with a distance. It reports whether one is NaN.
+//
+//go:noinline
+func writeKeys(dst []uint32, x []float32, distance int) bool {
+	top := uint32(0)
+	for i, v := range x {
+		k := key(v)
+		dst[i*distance] = k
+		top = max(top, k)
+	}
+	return top == nanKey
 }
 
 // store rounds sums.
@@ -143,8 +172,7 @@ type traversals struct {
 	row  [atOnce]uint32 // index of the first key
 }
 
-// block adds all trees to the sums of rows. Shallow trees of several rows are looked up in tables; else, the traversals of
-// several trees by few rows advance together.
+// block adds all trees to the sums of rows. The traversals of several trees by few rows advance together.
 func (e *Ensemble) block(s []float64, keys []uint32, rows, features int, missing bool) {
 	var g traversals
 	most := min(atOnce/rows, len(e.trees))
@@ -155,30 +183,17 @@ func (e *Ensemble) block(s []float64, keys []uint32, rows, features int, missing
 			at = 0
 		}
 	}
-	tables := rows >= heapRows && !missing
-	for t := 0; t < len(e.trees); {
-		lo := t
-		for tables && t < len(e.trees) && e.trees[t].table >= 0 {
-			t++
-		}
-		if t > lo {
-			e.addHeaps(s, e.trees[lo:t], keys, rows, features)
-			continue
-		}
+	for t := 0; t < len(e.trees); t += most {
+		trees := e.trees[t:min(t+most, len(e.trees))]
 		depth := int32(0)
-		for k := range e.trees[lo:min(lo+most, len(e.trees))] {
-			w := &e.trees[lo+k]
-			if tables && w.table >= 0 {
-				break
-			}
-			depth = max(depth, w.depth)
-			t++
+		for k := range trees {
+			depth = max(depth, trees[k].depth)
 		}
-		n := (t - lo) * rows
+		n := len(trees) * rows
 		if rows == 1 {
-			copy(g.node[:n], e.roots[lo:])
+			copy(g.node[:n], e.roots[t:])
 		} else {
-			for k, root := range e.roots[lo:t] {
+			for k, root := range e.roots[t:][:len(trees)] {
 				node := g.node[k*rows:][:rows]
 				for r := range node {
 					node[r] = root
@@ -194,7 +209,7 @@ func (e *Ensemble) block(s []float64, keys []uint32, rows, features int, missing
 			}
 			walkSteps(&g, e.nodes, keys, e.bits, int(depth), groups)
 		}
-		e.add(s, e.trees[lo:t], g.node[:], rows, rows)
+		e.add(s, trees, g.node[:], rows, rows)
 	}
 }
 

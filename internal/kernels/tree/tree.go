@@ -92,7 +92,6 @@ type walk struct {
 	leaf   int   // index of its first leaf
 	target int32 // of all leaves, if the form is one
 	depth  int32
-	table  int // index of its table, or -1
 }
 
 // form is what a leaf stands for.
@@ -121,8 +120,8 @@ type Ensemble struct {
 	starts    []int32   // list i is terms[starts[i]:starts[i+1]]
 	terms     []Term
 
-	// Tables of shallow trees for the kernel of sixteen rows, and their leaves or, if the form is one, weights,
-	// at the position below the last level modulo 64.
+	// Tables for the kernel of sixteen rows, if all trees are shallow, and their leaves or, if the form is one and the
+	// targets are few, weights, at the position below the last level modulo 64.
 	tables      []uint32
 	slots       []uint8
 	slotWeights []float32
@@ -147,6 +146,7 @@ func New(s Source) (*Ensemble, error) {
 	nodes := memory.Slice[uint64](len(e.nodes))
 	copy(nodes, e.nodes)
 	e.nodes = nodes
+	e.tabulate()
 	return e, nil
 }
 
@@ -344,7 +344,6 @@ func (b *builder) add(root int32) error {
 			}
 		}
 	}
-	e.tabulate(&w, e.roots[len(e.roots)-1])
 	e.trees = append(e.trees, w)
 	return nil
 }

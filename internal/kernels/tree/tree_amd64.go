@@ -9,9 +9,8 @@ import (
 )
 
 // heaps is [heapsGeneric] in assembly. Tables exist only at levels with the kernel.
-func heaps(out, tables []uint32, keys []uint32, offsets *[heapLanes]uint32, n int) {
-	_, _ = out[n*heapLanes-1], tables[n*heapTable-1]
-	heapsAVX512(&out[0], &tables[0], &keys[0], &offsets[0], n)
+func heaps(out []uint32, sums []float64, weights []float32, tables, keys []uint32, n int) {
+	heapsAVX512(unsafe.SliceData(out), unsafe.SliceData(sums), unsafe.SliceData(weights), &tables[:n*heapTable][0], &keys[0], n)
 }
 
 // walkSteps is [walkGeneric] in assembly where the processor has it. Steps do not leave the trees and the rows.

@@ -8,8 +8,8 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 )
 
-func heaps(out, tables []uint32, keys []uint32, offsets *[heapLanes]uint32, n int) {
-	heapsGeneric(out, tables, keys, offsets, n)
+func heaps(out []uint32, sums []float64, weights []float32, tables, keys []uint32, n int) {
+	heapsGeneric(out, sums, weights, tables, keys, n)
 }
 
 // walkSteps is [walkGeneric] in assembly. Steps do not leave the trees and the rows.

@@ -2,8 +2,8 @@
 
 package tree
 
-func heaps(out, tables []uint32, keys []uint32, offsets *[heapLanes]uint32, n int) {
-	heapsGeneric(out, tables, keys, offsets, n)
+func heaps(out []uint32, sums []float64, weights []float32, tables, keys []uint32, n int) {
+	heapsGeneric(out, sums, weights, tables, keys, n)
 }
 
 func walkSteps(g *traversals, nodes []uint64, keys []uint32, bits uint, steps, groups int) {

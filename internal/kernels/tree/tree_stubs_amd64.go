@@ -5,7 +5,7 @@
 package tree
 
 //go:noescape
-func heapsAVX512(out *uint32, tables *uint32, keys *uint32, offsets *uint32, n int)
+func heapsAVX512(out *uint32, sums *float64, weights *float32, tables *uint32, keys *uint32, n int)
 
 //go:noescape
 func walkAVX2(t *traversals, nodes *uint64, keys *uint32, bits uint, steps int, groups int)

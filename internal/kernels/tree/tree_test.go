@@ -137,6 +137,7 @@ func TestForests(t *testing.T) {
 		{trees: 20, depth: 6, features: 5, targets: 1, terms: 1, full: true, modes: leq},
 		{trees: 20, depth: 6, features: 5, targets: 1, terms: 1, full: true, modes: leq, missing: true},
 		{trees: 70, depth: 3, features: 1000, targets: 3, terms: 1, full: true, modes: leq, oneTarget: true},
+		{trees: 20, depth: 4, features: 200, targets: 40, terms: 1, modes: leq, oneTarget: true},
 		{trees: 20, depth: 8, features: 5, targets: 2, terms: 2, full: true, modes: leq},
 		{trees: 20, depth: 7, features: 5, targets: 2, terms: 2, full: true, modes: leq, double: true},
 		{trees: 30, depth: 14, features: 9, targets: 1, terms: 1, modes: leq},
@@ -258,8 +259,8 @@ func TestHeaps(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
 	special := testkit.Special32()
 	for n := 1; n < 20; n++ {
-		features, ldx := 1+r.IntN(40), 41+r.IntN(5)
-		keys := testkit.Guarded[uint32](t, 15*ldx+features, testkit.Side(n&1 == 0), 0)
+		features, targets := 1+r.IntN(40), 1+r.IntN(3)
+		keys := testkit.Guarded[uint32](t, heapLanes*features, testkit.Side(n&1 == 0), 0)
 		number := func() uint32 {
 			if r.IntN(2) == 0 {
 				return key(special[r.IntN(len(special))])
@@ -271,25 +272,30 @@ func TestHeaps(t *testing.T) {
 		}
 		tables := testkit.Guarded[uint32](t, n*heapTable, testkit.High, 0)
 		for i := range n {
-			tables[i*heapTable+heapTable/2] = uint32(1 + r.IntN(heapLevels))
-			if i > 0 && r.IntN(2) == 0 { // two of equal depth advance together
-				tables[i*heapTable+heapTable/2] = tables[(i-1)*heapTable+heapTable/2]
-			}
+			tables[i*heapTable], tables[i*heapTable+heapTable/2] = uint32(1+r.IntN(heapLevels)), uint32(heapLanes*r.IntN(targets))
 			for k := 1; k < heapTable/2; k++ {
-				tables[i*heapTable+k], tables[i*heapTable+heapTable/2+k] = number(), uint32(r.IntN(features))
+				tables[i*heapTable+k], tables[i*heapTable+heapTable/2+k] = number(), heapLanes*uint32(r.IntN(features))
 			}
 		}
-		var offsets [heapLanes]uint32
-		for i := range offsets {
-			offsets[i] = uint32(i * ldx)
+		weights := testkit.Guarded[float32](t, n*heapSlots, testkit.High, 0)
+		for i := range weights {
+			weights[i] = float32(r.NormFloat64())
 		}
 		got, want := testkit.Guarded[uint32](t, n*heapLanes, testkit.High, 0), make([]uint32, n*heapLanes)
-		heapsGeneric(want, tables, keys, &offsets, n)
-		if cpu.Detected() == cpu.AVX512 {
-			heaps(got, tables, keys, &offsets, n)
-			if !slices.Equal(got, want) {
-				t.Fatalf("%d heaps: %v, want %v", n, got, want)
-			}
+		gotSums, wantSums := testkit.Guarded[float64](t, targets*heapLanes, testkit.High, 0), make([]float64, targets*heapLanes)
+		for i := range wantSums {
+			gotSums[i], wantSums[i] = float64(i), float64(i)
+		}
+		heapsGeneric(want, nil, nil, tables, keys, n)
+		heapsGeneric(nil, wantSums, weights, tables, keys, n)
+		if cpu.Detected() != cpu.AVX512 {
+			continue
+		}
+		if heaps(got, nil, nil, tables, keys, n); !slices.Equal(got, want) {
+			t.Fatalf("%d heaps: %v, want %v", n, got, want)
+		}
+		if heaps(nil, gotSums, weights, tables, keys, n); !slices.Equal(gotSums, wantSums) {
+			t.Fatalf("%d heaps add up to %v, want %v", n, gotSums, wantSums)
 		}
 	}
 }
@@ -319,7 +325,7 @@ func TestWalkSteps(t *testing.T) {
 				x[i] = special[r.IntN(len(special))]
 			}
 		}
-		writeKeys(keys, x)
+		writeKeys(keys, x, 1)
 		nodes := testkit.Guarded[uint64](t, len(e.nodes), testkit.High, 0)
 		copy(nodes, e.nodes)
 		groups := (len(e.roots) + lanes - 1) / lanes
