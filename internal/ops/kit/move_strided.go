@@ -7,6 +7,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/memory"
 )
 
 // MoveStrided copies every element of a box of the given shape from src to dst:
@@ -280,7 +281,12 @@ func overlapped[T any](dst, src unsafe.Pointer, rows, dstStep, srcStep, n int) {
 func stridedRow[E MoveElem](dst, src []E, d, s, n, dstStride, srcStride int) {
 	switch {
 	case dstStride == 1 && srcStride == 1:
-		copy(dst[d:d+n], src[s:s+n])
+		to, from := dst[d:d+n], src[s:s+n]
+		if _, ok := any(to).([]string); ok {
+			copy(to, from)
+		} else {
+			copyCached(memory.AsBytes(to), memory.AsBytes(from))
+		}
 	case dstStride == 1 && srcStride == 0:
 		const most = 1 << 10 // elements that are copied at a time
 		to := dst[d : d+n]
