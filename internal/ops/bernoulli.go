@@ -31,46 +31,55 @@ func (o *Bernoulli) Run(c *ir.Call) error {
 		return err
 	}
 	probs := tensor.Of[float64](p)
-	for i, v := range probs {
-		if math.IsNaN(v) {
-			return fail.Errorf("element %d is NaN, want a probability in [0, 1]", i)
-		}
-	}
 	src := o.Source(c)
 	var numbers [kit.LoopBlock]float64
-	return kit.FillRandoms(c, o.Elem(x.DType()), x.Shape(), func(dst []float64, at int) {
+	nan := -1
+	err = kit.FillRandoms(c, o.Elem(x.DType()), x.Shape(), func(dst []float64, at int) {
 		for lo := 0; lo < len(dst); lo += len(numbers) {
 			y := dst[lo:min(len(dst), lo+len(numbers))]
 			p := probs[at+lo:][:len(y)]
 			// Draw the less likely outcome, as NumPy does. It takes a number only if it is possible.
 			count := 0
 			for _, v := range p {
-				if v > 0 && v < 1 {
+				if math.Float64bits(v)-1 < probable {
 					count++
 				}
 			}
-			src.Uniforms(numbers[:count])
-			if count == len(p) {
-				for i, u := range numbers[:count] {
-					v := p[i]
-					rare := min(v, 1-v)
-					drawn := math.Float64bits((1-rare)-u) ^ math.Float64bits(0.5-v)
-					y[i] = float64(int64(drawn >> 63))
-				}
+			if src.Uniforms(numbers[:count]); count == len(p) {
+				draw(y, p, &numbers)
 				continue
 			}
 			next := 0
 			for i, v := range p {
-				v = min(max(v, 0), 1)
-				rare := min(v, 1-v)
-				drawn := math.Float64bits((1-rare)-numbers[next]) >> 63 // 1 if the number is greater
-				if rare == 0 {
-					drawn = 0
-				} else {
-					next = (next + 1) % len(numbers)
+				if v != v {
+					nan = at + lo + i
 				}
-				y[i] = float64(drawn ^ math.Float64bits(0.5-v)>>63)
+				u := numbers[next%kit.LoopBlock]
+				above := math.Float64bits(v-u) & math.Float64bits((1-v)-u)
+				if math.Float64bits(v)-1 < probable {
+					next++
+				} else {
+					above = 0
+				}
+				y[i] = float64(int((math.Float64bits(0.5-v) ^ above) >> 63))
 			}
 		}
 	})
+	if nan >= 0 {
+		return fail.Errorf("element %d is NaN, want a probability in [0, 1]", nan)
+	}
+	return err
+}
+
+// probable are the bits of the greatest number less than 1. Those of numbers between 0 and 1, less 1, are less.
+const probable = 0x3ff0000000000000 - 1
+
+// draw writes outcomes with probabilities between 0 and 1.
+func draw(dst, p []float64, numbers *[kit.LoopBlock]float64) {
+	dst = dst[:len(p)]
+	for i, v := range p {
+		u := numbers[i%kit.LoopBlock]
+		above := math.Float64bits(v-u) & math.Float64bits((1-v)-u) // 1-v is exact where it is less than v
+		dst[i] = float64(int((math.Float64bits(0.5-v) ^ above) >> 63))
+	}
 }

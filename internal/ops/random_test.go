@@ -2,6 +2,7 @@ package ops
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -32,6 +33,34 @@ func TestSeededRandomNumbers(t *testing.T) {
 	}
 	if _, err := optest.Run(t, "RandomNormal", 22, map[string]any{"shape": shape, "seed": float32(math.NaN())}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestBernoulliNumbers compares with NumPy's binomial of one trial, which inverts the distribution of the less likely outcome,
+// for blocks with and without probabilities that take no number.
+func TestBernoulliNumbers(t *testing.T) {
+	const n = 2000
+	got, err := optest.Run(t, "RandomUniform", 22, map[string]any{"shape": []int{n}, "seed": 3.0, "dtype": tensor.TypeFloat64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	numbers := tensor.Of[float64](got[0].(*tensor.Tensor))
+	for _, share := range []int{1 << 62, 700, 2} {
+		r := rand.New(rand.NewPCG(1, 2))
+		p, want, next := make([]float32, n), make([]bool, n), 0
+		for i := range p {
+			if r.IntN(share) == 0 {
+				p[i] = []float32{0, 1, 2, -1, float32(math.Inf(1)), float32(math.Copysign(0, -1))}[r.IntN(6)]
+				want[i] = p[i] > 0.5
+				continue
+			}
+			p[i] = []float32{0.5, 1 - 1e-7, 1e-45, r.Float32() + 1e-9}[min(r.IntN(20), 3)]
+			v := float64(p[i])
+			rare := min(v, 1-v)
+			want[i] = (numbers[next] > 1-rare) != (v > 0.5)
+			next++
+		}
+		optest.Want(t, "Bernoulli", 22, map[string]any{"seed": 3.0, "dtype": tensor.TypeBool}, optest.Tensor(want), optest.Tensor(p))
 	}
 }
 
