@@ -65,6 +65,7 @@ func TestLoop(t *testing.T) {
 	}
 	run(9, tensor.Scalar[int64](3), none, 3, 1, 2, 3)
 	run(9, optest.Int64s(2), tensor.Scalar(true), 2, 1, 2)
+	run(3, tensor.Scalar[int64](5), none, 3, 1, 2, 3) // ends early
 	run(3, none, tensor.Scalar(true), 3, 1, 2, 3)
 	run(3, none, none, 3, 1, 2, 3)
 	run(9, tensor.Scalar[int64](5), tensor.Scalar(false), 0)

@@ -128,7 +128,7 @@ func (op *Loop) Run(c *ir.Call) error {
 	}
 	scans := make([]kit.ScanBuffer, max(len(c.Out)-n, 0))
 	for i := range scans {
-		scans[i].Most = limit
+		scans[i].Most, scans[i].Direct, scans[i].Out = limit, true, n+i
 	}
 	k := 0
 	for ; k < limit && on; k++ {
