@@ -70,29 +70,30 @@ func (e *Ensemble) run(dst, x []float32, ldx, lo, hi int) {
 		n := min(block, hi-r)
 		v := v[:n*e.targets]
 		clear(v)
-		if !tables || !e.lookUp(v, x[r*ldx:], keys, n, features, ldx) {
-			missing := false
-			for i := range n {
-				nan := writeKeys(keys[i*features:], x[(r+i)*ldx:][:e.features], 1)
-				missing = missing || nan && e.missing != nil
+		special := false // NaN has a side of its own
+		for i := range n {
+			at, distance := i*features, 1
+			if tables {
+				at, distance = i/heapLanes*heapLanes*features+i%heapLanes, heapLanes
 			}
-			e.block(v, keys, n, features, missing)
+			nan := writeKeys(keys[at:], x[(r+i)*ldx:][:e.features], distance)
+			special = special || nan && e.missing != nil
+		}
+		switch {
+		case tables && !special:
+			for i := 0; i < n; i += heapLanes {
+				e.addHeaps(v[i*e.targets:], keys[i*features:], min(heapLanes, n-i))
+			}
+		case tables:
+			for i := range n {
+				writeKeys(keys[i*features:], x[(r+i)*ldx:][:e.features], 1)
+			}
+			fallthrough
+		default:
+			e.block(v, keys, n, features, special)
 		}
 		e.store(dst[r*e.targets:], v)
 	}
-}
-
-// lookUp writes the sums of rows by tables. It returns false if NaN has a side of its own.
-func (e *Ensemble) lookUp(s []float64, x []float32, keys []uint32, rows, features, ldx int) bool {
-	for i := range rows {
-		if writeKeys(keys[i/heapLanes*heapLanes*features+i%heapLanes:], x[i*ldx:][:e.features], heapLanes) && e.missing != nil {
-			return false
-		}
-	}
-	for r := 0; r < rows; r += heapLanes {
-		e.addHeaps(s[r*e.targets:], keys[r*features:], min(heapLanes, rows-r))
-	}
-	return true
 }
 
 // writeKeys writes the keys of a row's features with a distance. It reports whether one is NaN.
