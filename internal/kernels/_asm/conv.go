@@ -23,6 +23,7 @@ const (
 	cAddStep, cAddAt = 192, 200
 	cIdle            = 208
 	cIdleA, cIdleB   = 216, 224
+	cHalf            = 232
 )
 
 // pixelAddresses sets the registers for rowAddr, for mr pixels.
@@ -54,7 +55,8 @@ func (g *fn) addA(operand string, mr int) {
 
 // convTile writes the tile of mr pixels and blocks blocks of 16 output channels. Per kernel
 // position it reads inner channels: 16, or 1 plane for NCHW input. With inner 0 it reads single
-// channels at the distances in deltas.
+// channels at the distances in deltas. The tile of 14 pixels and 32 channels has a second loop for 24 channels, whose last
+// products have half the width.
 func convTile(f *file, i isa, mr, blocks, inner int) string {
 	kind := map[int]string{16: "tile", 1: "nchw", 0: "permuted"}[inner]
 	name := fmt.Sprintf("%s%dx%d%s", kind, mr, 16*blocks, i.name)
@@ -119,9 +121,14 @@ func convTile(f *file, i isa, mr, blocks, inner int) string {
 		g.e("MOVQ %d(DX), BX", cKW)
 		g.label("tap")
 	}
+	halves := false // the second vector has 8 lanes
 	step := func(u, b int) {
 		for j := range nv {
-			g.op("VMOVUPS", fmt.Sprintf("%d(DI)", b+j*i.width*4), j)
+			if halves && j == 1 {
+				g.e("VMOVUPS %d(DI), Y1", b+64)
+			} else {
+				g.op("VMOVUPS", fmt.Sprintf("%d(DI)", b+j*i.width*4), j)
+			}
 			if i.width == 16 && inner > 1 {
 				g.e("PREFETCHT0 %d(DI)", b+j*i.width*4+ahead)
 			}
@@ -141,7 +148,11 @@ func convTile(f *file, i isa, mr, blocks, inner int) string {
 			}
 			g.op("VBROADCASTSS", g.rowAddr(r, 4*u), t)
 			for j := range nv {
-				g.op("VFMADD231PS", j, t, acc(r, j))
+				if halves && j == 1 {
+					g.e("VFMADD231PS Y1, Y%d, Y%d", t, acc(r, 1))
+				} else {
+					g.op("VFMADD231PS", j, t, acc(r, j))
+				}
 			}
 		}
 	}
@@ -176,24 +187,38 @@ func convTile(f *file, i isa, mr, blocks, inner int) string {
 			g.e("NEGQ CX")
 			g.e("ADDQ $4, CX")
 		}
-		g.e("PCALIGN $32")
-		g.label("channels")
-		for u := range 4 {
-			if i.width == 16 {
-				g.e("PREFETCHT1 %d(R12)", u*64)
-				step(u, u*blocks*64)
-			} else {
-				step(u, 0)
-				g.e("ADDQ %d(DX), DI", cBStep)
+		loop := func(label string, half bool) {
+			halves = half
+			g.e("PCALIGN $32")
+			g.label(label)
+			for u := range 4 {
+				if i.width == 16 {
+					g.e("PREFETCHT1 %d(R12)", u*64)
+					step(u, u*blocks*64)
+				} else {
+					step(u, 0)
+					g.e("ADDQ %d(DX), DI", cBStep)
+				}
 			}
+			g.addA("$16", mr)
+			if i.width == 16 {
+				g.e("ADDQ $%d, DI", 4*blocks*64)
+				g.e("ADDQ %d(DX), R12", cPfStep)
+			}
+			g.e("DECL CX")
+			g.e("JNZ %s", label)
 		}
-		g.addA("$16", mr)
-		if i.width == 16 {
-			g.e("ADDQ $%d, DI", 4*blocks*64)
-			g.e("ADDQ %d(DX), R12", cPfStep)
+		few := i.width == 16 && mr == 14 && blocks == 2
+		if few {
+			g.e("CMPQ %d(DX), $0", cHalf)
+			g.e("JEQ channels")
+			loop("few", true)
+			g.e("JMP after")
 		}
-		g.e("DECL CX")
-		g.e("JNZ channels")
+		loop("channels", false)
+		if few {
+			g.label("after")
+		}
 		g.e("CMPQ R15, $1")
 		g.e("JNE whole")
 		g.addA(fmt.Sprintf("%d(DX)", cIdleA), mr)

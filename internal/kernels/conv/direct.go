@@ -298,6 +298,9 @@ func (d *Direct) args(p *panel) (t tileArgs) {
 	t.dkh = (d.DilationH*d.In.Row - w.KW*d.DilationW*Lanes) * 4
 	t.dcb = (d.In.Block - w.KH*d.DilationH*d.In.Row) * 4
 	t.bStep = p.blocks * Lanes * 4
+	if (p.block+p.blocks)*Lanes-w.Cout >= Lanes/2 {
+		t.half = 1
+	}
 	return t
 }
 
