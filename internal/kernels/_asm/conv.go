@@ -55,7 +55,7 @@ func (g *fn) addA(operand string, mr int) {
 
 // convTile writes the tile of mr pixels and blocks blocks of 16 output channels. Per kernel
 // position it reads inner channels: 16, or 1 plane for NCHW input. With inner 0 it reads single
-// channels at the distances in deltas. The tile of 14 pixels and 32 channels has a second loop for 24 channels, whose last
+// channels at the distances in deltas. The tile of 14 pixels has a second loop for eight channels less, whose last
 // products have half the width.
 func convTile(f *file, i isa, mr, blocks, inner int) string {
 	kind := map[int]string{16: "tile", 1: "nchw", 0: "permuted"}[inner]
@@ -121,11 +121,11 @@ func convTile(f *file, i isa, mr, blocks, inner int) string {
 		g.e("MOVQ %d(DX), BX", cKW)
 		g.label("tap")
 	}
-	halves := false // the second vector has 8 lanes
+	halves := false // the last vector has 8 lanes
 	step := func(u, b int) {
 		for j := range nv {
-			if halves && j == 1 {
-				g.e("VMOVUPS %d(DI), Y1", b+64)
+			if halves && j == nv-1 {
+				g.e("VMOVUPS %d(DI), Y%d", b+j*64, j)
 			} else {
 				g.op("VMOVUPS", fmt.Sprintf("%d(DI)", b+j*i.width*4), j)
 			}
@@ -134,6 +134,10 @@ func convTile(f *file, i isa, mr, blocks, inner int) string {
 			}
 		}
 		for r := range mr {
+			if nv == 1 && halves {
+				g.e("VFMADD231PS.BCST %s, Y0, Y%d", g.rowAddr(r, 4*u), acc(r, 0))
+				continue
+			}
 			if nv == 1 {
 				g.op("VFMADD231PS.BCST", g.rowAddr(r, 4*u), 0, acc(r, 0))
 				continue
@@ -148,8 +152,8 @@ func convTile(f *file, i isa, mr, blocks, inner int) string {
 			}
 			g.op("VBROADCASTSS", g.rowAddr(r, 4*u), t)
 			for j := range nv {
-				if halves && j == 1 {
-					g.e("VFMADD231PS Y1, Y%d, Y%d", t, acc(r, 1))
+				if halves && j == nv-1 {
+					g.e("VFMADD231PS Y%d, Y%d, Y%d", j, t, acc(r, j))
 				} else {
 					g.op("VFMADD231PS", j, t, acc(r, j))
 				}
@@ -208,7 +212,7 @@ func convTile(f *file, i isa, mr, blocks, inner int) string {
 			g.e("DECL CX")
 			g.e("JNZ %s", label)
 		}
-		few := i.width == 16 && mr == 14 && blocks == 2
+		few := i.width == 16 && mr == 14
 		if few {
 			g.e("CMPQ %d(DX), $0", cHalf)
 			g.e("JEQ channels")

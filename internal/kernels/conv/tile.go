@@ -30,7 +30,7 @@ type tileArgs struct {
 	deltas        unsafe.Pointer // of a permuted tile: cb int64 distances, from each input channel to the next
 	depthwiseTiles
 	idleChannels
-	half uint64 // 1 if the last eight of 32 output channels have no weights, which the tile of 14 pixels leaves out
+	half uint64 // 1 if the last eight output channels have no weights, which the tile of 14 pixels leaves out
 }
 
 // idleChannels are those at the end of the last input block that a tile leaves out: groups of four, and the distances to skip
