@@ -179,24 +179,31 @@ func (r *blockRows) split(par gemm.Par, level cpu.Level, g *NBitsArgs) bool {
 		}
 		for b := range p.blocks {
 			x := row[b*p.Block:][:p.Block]
-			fraction, e := math.Frexp(float64(max(vec.ReduceMaxF32(level, x), -vec.ReduceMinF32(level, x))))
-			if !(fraction < 1) || fraction != 0 && (e < -90 || e > 90) {
+			most := math.Float32bits(max(vec.ReduceMaxF32(level, x), -vec.ReduceMinF32(level, x)))
+			e := int(most>>23) - 126 // most is below 2ᵉ
+			if most == 0 {
+				e = 0
+			}
+			if e < -90 || e > 90 {
 				fails.Store(true)
 				return
 			}
-			if fraction > 127./128 { // the largest integer is 127·2¹⁶
+			if most&(1<<23-1) > 127<<17-1<<23 { // 127/128 of 2ᵉ: the largest integer is 127·2¹⁶
 				e++
 			}
 			var sum [digits]int32
-			digitBytes(level, a[i*digits*kp+b*p.Block:], kp, x, float32(math.Ldexp(1, 23-e)), &sum)
+			digitBytes(level, a[i*digits*kp+b*p.Block:], kp, x, pow2(23-e), &sum)
 			for j, s := range sum {
 				at := (i*digits+j)*p.blocks + b
-				scales[at], sums[at] = float32(math.Ldexp(1, e-7-8*j)), -standard*s
+				scales[at], sums[at] = pow2(e-7-8*j), -standard*s
 			}
 		}
 	})
 	return !fails.Load()
 }
+
+// pow2 returns 2ⁿ for -126 ≤ n ≤ 127.
+func pow2(n int) float32 { return math.Float32frombits(uint32(n+127) << 23) }
 
 // digitsPanel multiplies rows that are written as digits by panel pi and writes the result to y. products holds those of the
 // digits.
