@@ -202,34 +202,12 @@ func gemmRun[T gemm.Number](c *ir.Call, g *Gemm, args *gemm.Args[T], add []T) er
 		return nil
 	}
 	if f, ok := any(args).(*gemm.Args[float32]); ok && !c.Generic && g.Alpha != 0 {
-		f.Alpha = g.Alpha
-		if plus := any(add).([]float32); plus != nil && g.Beta != 1 && g.Beta != 0 && len(plus) <= n { // a row is scaled for less than it is added
-			scaled, err := ir.ScratchOf[float32](c, len(plus))
-			if err != nil {
-				return err
-			}
-			vec.MulScalarF32(cpu.Active(), scaled, plus, g.Beta)
-			one := *g
-			one.Beta = 1
-			g, add = &one, any(scaled).([]T)
-		}
-		if done := gemmFuseAdd(g, f, any(add).([]float32), rs, cs); done {
-			if c.Capturing {
-				if done, err := kit.LaunchGemm(c, f); done || err != nil {
-					return err
-				}
-			}
-			return kit.GemmParallel(c, f)
-		}
-		if err := kit.GemmParallel(c, f); err != nil {
-			return err
-		}
-	} else {
-		if err := kit.MatMulOne(c, args); err != nil {
-			return err
-		}
-		kit.GemmScale(args.C, g.Alpha, c.Tensor(0).DType())
+		return g.fused(c, f, any(add).([]float32), rs, cs)
 	}
+	if err := kit.MatMulOne(c, args); err != nil {
+		return err
+	}
+	kit.GemmScale(args.C, g.Alpha, c.Tensor(0).DType())
 	if add == nil || g.Beta == 0 {
 		return nil
 	}
@@ -263,22 +241,40 @@ func addDoubles(c, add []float64, step, n int) {
 	}
 }
 
-// gemmFuseAdd lets the kernel add C if it supports that.
-func gemmFuseAdd(g *Gemm, f *gemm.Args[float32], add []float32, rs, cs int) bool {
-	switch {
-	case add == nil || g.Beta == 0:
-	case g.Beta != 1:
-		return false
-	case rs == 0 && cs == 1 && len(add) == f.N:
-		f.BiasCol = add
-	case rs == 1 && cs == 0 && len(add) == f.M:
-		f.BiasRow = add
-	case rs == f.N && cs == 1:
-		f.Add, f.LdAdd = add, f.N
-	default:
-		return false
+// fused multiplies and adds in one pass. add has the steps rs and cs between rows and columns, which are 0 where it broadcasts.
+func (g *Gemm) fused(c *ir.Call, f *gemm.Args[float32], add []float32, rs, cs int) error {
+	f.Alpha = g.Alpha
+	if add != nil && g.Beta != 0 {
+		if n := len(add); g.Beta != 1 || n == 1 {
+			if n == 1 {
+				rs, n = 0, f.N // a row
+			}
+			scaled, err := ir.ScratchOf[float32](c, n)
+			if err != nil {
+				return err
+			}
+			if len(add) == 1 {
+				kit.RepeatOf(scaled, g.Beta*add[0])
+			} else {
+				vec.MulScalarF32(cpu.Active(), scaled, add, g.Beta)
+			}
+			add = scaled
+		}
+		switch {
+		case rs == 0:
+			f.BiasCol = add
+		case cs == 0:
+			f.BiasRow = add
+		default:
+			f.Add, f.LdAdd = add, f.N
+		}
 	}
-	return true
+	if c.Capturing {
+		if done, err := kit.LaunchGemm(c, f); done || err != nil {
+			return err
+		}
+	}
+	return kit.GemmParallel(c, f)
 }
 
 // gemmPacked is a Gemm of float32 with constant B.
