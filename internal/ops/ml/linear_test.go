@@ -2,6 +2,7 @@ package ml
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/onward-ml/onward/internal/testing/optest"
@@ -36,4 +37,31 @@ func TestMLScaleEdges(t *testing.T) {
 	optest.Fail(t, "ai.onnx.ml.Normalizer", 1, nil, "rank 3", optest.Tensor([]float32{}, 2, 0, 1))
 	optest.Fail(t, "ai.onnx.ml.ZipMap", 1, map[string]any{"classlabels_int64s": []int{1, 1}}, "key 1 appears twice", optest.Tensor([]float32{1, 2}))
 	optest.Fail(t, "ai.onnx.ml.ZipMap", 1, map[string]any{"classlabels_int64s": []int{1, 2}}, "3 columns", optest.Tensor([]float32{1, 2, 3}))
+}
+
+// TestNormalizerRows compares float32 rows, which vector kernels normalize, with the same ones in float64.
+func TestNormalizerRows(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	special := []float32{0, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), 1e-30, 1e30, math.MaxFloat32, -1}
+	for _, rows := range []int{3, 16, 137} {
+		for _, cols := range []int{1, 2, 7, 10, 33, 64, 65, 300} {
+			x, wide := make([]float32, rows*cols), make([]float64, rows*cols)
+			for i := range x {
+				v := float32(r.NormFloat64())
+				if row := i / cols; row%5 == 2 {
+					v = special[row/5%len(special)]
+				} else if row%5 == 4 && i%cols == cols/2 {
+					v = special[row/5%len(special)]
+				}
+				x[i], wide[i] = v, float64(v)
+			}
+			for _, norm := range []string{"MAX", "L1", "L2"} {
+				want, err := optest.Run(t, "ai.onnx.ml.Normalizer", 1, map[string]any{"norm": norm}, optest.Tensor(wide, rows, cols))
+				if err != nil {
+					t.Fatal(err)
+				}
+				optest.Want(t, "ai.onnx.ml.Normalizer", 1, map[string]any{"norm": norm}, want[0], optest.Tensor(x, rows, cols))
+			}
+		}
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -46,7 +47,7 @@ func (op *Normalizer) Run(c *ir.Call) error {
 	grain := 1 + 1<<15/max(1, cols)
 	if x.DType() == tensor.TypeFloat32 {
 		s := tensor.Of[float32](x)
-		c.Launch(n, grain, func(lo, hi int) { normalizeRows(c, op.norm, s, y, cols, lo, hi) })
+		c.Launch(n, grain, func(lo, hi int) { normalizeFloats(c, op.norm, s, y, cols, lo, hi) })
 		return nil
 	}
 	s, err := mlNumbersAs[float64](c, x)
@@ -57,12 +58,52 @@ func (op *Normalizer) Run(c *ir.Call) error {
 	return nil
 }
 
+// normalizeFloats is [normalizeRows] with vector kernels where they apply.
+func normalizeFloats(c *ir.Call, norm string, x, y []float32, cols, lo, hi int) {
+	var norms [64]float32
+	var divisors [1024]float32
+	if c.Generic || cols < 2 || cols > len(divisors)/16 || len(x) < vec.LeastRowsF32*cols {
+		for i := lo; i < hi; i++ {
+			if c.Generic || cols < 8 || cols > 1<<16 || !normalizeRow(norm, y[i*cols:][:cols], x[i*cols:][:cols]) {
+				normalizeRows(c, norm, x, y, cols, i, i+1)
+			}
+		}
+		return
+	}
+	l, reduce := cpu.Active(), vec.MaxRowsF32
+	switch norm {
+	case "L1":
+		reduce = vec.SumAbsRowsF32
+	case "L2":
+		reduce = vec.SumSquaresRowsF32
+	}
+	step := min(len(norms), len(divisors)/cols)
+	for ; lo < hi; lo += step {
+		d := norms[:min(step, hi-lo)]
+		reduce(l, d, x, cols, lo)
+		for i, v := range d {
+			one := [1]float32{v}
+			if norm == "L2" {
+				one[0] = float32(math.Sqrt(float64(v)))
+			}
+			if v == 0 {
+				one[0] = 1
+			}
+			kit.RepeatElement(memory.AsBytes(divisors[i*cols:][:cols]), memory.AsBytes(one[:]))
+		}
+		n := len(d) * cols
+		vec.DivF32(l, y[lo*cols:][:n], x[lo*cols:][:n], divisors[:n])
+		for i, v := range d {
+			if !(v <= math.MaxFloat32) || norm == "L2" && v < 0x1p-100 {
+				normalizeRows(c, norm, x, y, cols, lo+i, lo+i+1)
+			}
+		}
+	}
+}
+
 func normalizeRows[T mlFloat](c *ir.Call, norm string, x []T, y []float32, cols, lo, hi int) {
 	for i := lo; i < hi; i++ {
 		row, out := x[i*cols:][:cols], y[i*cols:][:cols]
-		if f, ok := any(row).([]float32); ok && !c.Generic && cols >= 8 && cols <= 1<<16 && normalizeRow(norm, out, f) {
-			continue
-		}
 		d := 0.0
 		switch norm {
 		case "MAX":
