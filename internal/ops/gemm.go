@@ -211,24 +211,17 @@ func gemmRun[T gemm.Number](c *ir.Call, g *Gemm, args *gemm.Args[T], add []T) er
 	if add == nil || g.Beta == 0 {
 		return nil
 	}
-	_, isFloat := any(args.C).([]float32)
-	doubles, isDouble := any(args.C).([]float64)
-	if isDouble && g.Beta == 1 && cs == 1 {
+	if doubles, ok := any(args.C).([]float64); ok && g.Beta == 1 && cs == 1 {
 		addDoubles(doubles, any(add).([]float64), rs, n)
 		return nil
 	}
-	exact := g.Beta == 1 || isFloat || isDouble
 	for i := range m {
 		for j, row := 0, args.C[i*n:][:n]; j < n; j++ {
 			v := add[i*rs+j*cs]
-			switch {
-			case g.Beta == 1:
-				row[j] += v
-			case exact:
-				row[j] += T(float64(g.Beta)) * v
-			default:
-				row[j] += kit.GemmScaled(v, g.Beta, c.Tensor(0).DType())
+			if g.Beta != 1 {
+				v = kit.GemmScaled(v, g.Beta, c.Tensor(0).DType())
 			}
+			row[j] += v
 		}
 	}
 	return nil

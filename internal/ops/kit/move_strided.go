@@ -36,6 +36,29 @@ func MoveStrided(c *ir.Call, dst, src MoveBuf, shape, dstStride []int, dstOff in
 		return
 	}
 	p.dstOff, p.srcOff = dstOff, srcOff
+	if last := len(p.shape) - 1; last > 0 && p.dst[last] == 1 && p.src[last] == 1 {
+		n := p.shape[last]
+		size := n * dst.Width
+		if at := int(uintptr(unsafe.Pointer(unsafe.SliceData(dst.Raw))) | uintptr(unsafe.Pointer(unsafe.SliceData(src.Raw)))); size == 2 || size == 4 || size == 8 {
+			rest := (dstOff|srcOff)*dst.Width | at
+			for k := range last {
+				rest |= (p.dst[k] | p.src[k]) * dst.Width
+			}
+			if rest%size == 0 { // rows of n elements are elements
+				for k := range last {
+					p.dst[k], p.src[k] = p.dst[k]/n, p.src[k]/n
+				}
+				dst.Width, src.Width = size, size
+				MoveStrided(c, dst, src, p.shape[:last], p.dst[:last], dstOff/n, p.src[:last], srcOff/n)
+				return
+			}
+		}
+		if k := last - 2; k >= 0 && size < NarrowRow && p.shape[k] > p.shape[k+1] { // the longest loop over short rows
+			p.shape[k], p.shape[k+1] = p.shape[k+1], p.shape[k]
+			p.dst[k], p.dst[k+1] = p.dst[k+1], p.dst[k]
+			p.src[k], p.src[k+1] = p.src[k+1], p.src[k]
+		}
+	}
 	if n := p.repeats(); n > 0 && dst.Width > 0 {
 		block, raw := p.dst[0]*dst.Width, dst.Raw[dstOff*dst.Width:]
 		MoveStrided(c, dst, src, p.shape[1:], p.dst[1:], dstOff, p.src[1:], srcOff)
