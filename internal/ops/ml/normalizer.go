@@ -70,17 +70,18 @@ func normalizeFloats(c *ir.Call, norm string, x, y []float32, cols, lo, hi int) 
 		}
 		return
 	}
-	l, reduce := cpu.Active(), vec.MaxRowsF32
-	switch norm {
-	case "L1":
-		reduce = vec.SumAbsRowsF32
-	case "L2":
-		reduce = vec.SumSquaresRowsF32
-	}
+	l := cpu.Active()
 	step := min(len(norms), len(divisors)/cols)
 	for ; lo < hi; lo += step {
 		d := norms[:min(step, hi-lo)]
-		reduce(l, d, x, cols, lo)
+		switch norm { // direct calls: through a function value, the array would be allocated
+		case "MAX":
+			vec.MaxRowsF32(l, d, x, cols, lo)
+		case "L1":
+			vec.SumAbsRowsF32(l, d, x, cols, lo)
+		case "L2":
+			vec.SumSquaresRowsF32(l, d, x, cols, lo)
+		}
 		for i, v := range d {
 			one := [1]float32{v}
 			if norm == "L2" {
