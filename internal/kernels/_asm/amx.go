@@ -81,10 +81,12 @@ const (
 	tsPixel, tsLdC    = 144, 152
 	tsBias, tsScale   = 160, 168
 	tsRow             = 176
-	tsSums, tsOther   = 184, 192
-	tsHi              = 208
-	tsMask, tsStore   = 212, 216
-	tsWord, tsFlip    = 224, 228
+	tsSums            = 184
+	tsHi              = 200
+	tsMask, tsStore   = 204, 208
+	tsWord, tsFlip    = 216, 220
+	tsPrefetch        = 224
+	tsPrefetchStep    = 232
 	tsRows            = 48  // in the configuration: the rows of tile 0
 	tileAt            = 32  // size of TileAt
 	tileStride        = 128 // distance of the rows of packed weights and of sums
@@ -104,7 +106,7 @@ func (g *fn) tileProducts(halves int, dot func(b, a, c int)) {
 }
 
 // tiles writes the products of one or two tiles of rows of bytes and two tiles of columns. The sums go through memory to vector registers, one tile
-// later than the products, so that both overlap.
+// later than the products, so that both overlap. They are stored after those of the previous tile have been loaded, so that one buffer suffices.
 func tiles(f *file, halves int) {
 	g := f.function(fmt.Sprintf("tiles%dAMX", halves), avx512, []arg{{"t", "*Tiles"}}, nil)
 	g.arg("t", "DX")
@@ -112,7 +114,7 @@ func tiles(f *file, halves int) {
 	for _, p := range []struct {
 		off int
 		reg string
-	}{{tsPixel, "R8"}, {tsStepA, "R10"}, {tsStepB, "R14"}, {tsAt, "R13"}, {tsLdC, "BX"}, {tsScale, "SI"}} {
+	}{{tsPixel, "R8"}, {tsStepB, "R14"}, {tsAt, "R13"}, {tsScale, "SI"}} {
 		g.e("MOVQ %d(DX), %s", p.off, p.reg)
 	}
 	g.e("MOVQ $%d, R9", tileStride)
@@ -125,7 +127,7 @@ func tiles(f *file, halves int) {
 	}
 	g.e("VBROADCASTSS %d(DX), Z%d", tsHi, hi)
 	g.e("VPBROADCASTW %d(DX), Z%d", tsWord, word)
-	g.e("XORQ R15, R15") // the sums of the previous tile
+	g.e("MOVQ %d(DX), R15", tsSums)
 	g.label("tile")
 	g.e("DECQ %d(DX)", tsCount)
 	g.e("JLT store")
@@ -149,22 +151,25 @@ func tiles(f *file, halves int) {
 	g.e("MOVQ %d(DX), CX", tsChunks)
 	g.label("chunk")
 	g.tileProducts(halves, g.tileDotU8S8)
+	g.e("MOVQ %d(DX), BX; MOVQ %d(DX), R10; ADDQ BX, R10", tsPrefetch, tsPrefetchStep)
+	g.e("JMP ahead")
+	g.label("prefetch")
+	g.e("PREFETCHT1 (BX); PREFETCHT1 64(BX); ADDQ $128, BX")
+	g.label("ahead")
+	g.e("CMPQ BX, R10")
+	g.e("JB prefetch")
+	g.e("MOVQ BX, %d(DX)", tsPrefetch)
 	if halves == 2 {
-		g.e("ADDQ R10, SI")
+		g.e("ADDQ %d(DX), SI", tsStepA)
 	}
-	g.e("ADDQ R10, AX")
-	g.e("ADDQ R14, DI")
+	g.e("ADDQ %d(DX), AX; ADDQ R14, DI", tsStepA)
 	g.e("DECQ CX")
 	g.e("JNZ chunk")
 	g.e("DECQ R12")
 	g.e("JNZ tap")
-	g.e("MOVQ %d(DX), AX", tsSums)
-	for i := range 2 * halves {
-		g.tileStore(i, i/2*16*tileStride+i%2*64, "AX", "R9")
-	}
+	g.e("CMPQ R13, %d(DX)", tsAt)
+	g.e("JEQ keep") // the first tile
 	g.label("store")
-	g.e("TESTQ R15, R15")
-	g.e("JZ next")
 	for h := range halves {
 		label := func(s string) string { return fmt.Sprintf("%s%d", s, h) }
 		g.e("MOVQ %d(R13), DI", 16+8*h-tileAt)
@@ -172,6 +177,7 @@ func tiles(f *file, halves int) {
 		g.e("LEAQ %d(R15), SI", h*16*tileStride)
 		g.e("MOVBQZX %d(DX), CX", tsRows)
 		g.e("MOVQ %d(DX), R12", tsRow)
+		g.e("MOVQ %d(DX), BX", tsLdC)
 		g.e("CMPQ %d(DX), $0", tsStore)
 		g.e("JNE %s", label("sums"))
 		g.label(label("requantize"))
@@ -219,14 +225,15 @@ func tiles(f *file, halves int) {
 		g.e("MOVQ R12, %d(DX)", tsRow)
 		g.label(label("done"))
 	}
-	g.label("next")
-	g.e("ADDQ $%d, R13", tileAt)
-	g.e("MOVQ %d(DX), R15", tsSums)
-	g.e("MOVQ %d(DX), AX", tsOther)
-	g.e("MOVQ AX, %d(DX)", tsSums)
-	g.e("MOVQ R15, %d(DX)", tsOther)
 	g.e("CMPQ %d(DX), $0", tsCount)
-	g.e("JGE tile")
+	g.e("JLT end")
+	g.label("keep")
+	for i := range 2 * halves {
+		g.tileStore(i, i/2*16*tileStride+i%2*64, "R15", "R9")
+	}
+	g.e("ADDQ $%d, R13", tileAt)
+	g.e("JMP tile")
+	g.label("end")
 	g.tileRelease()
 	g.e("VZEROUPPER")
 	g.e("RET")

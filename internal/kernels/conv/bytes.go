@@ -23,6 +23,8 @@ const (
 	byteSteps = 8192
 	// prefetchMost is the size of panels of weights up to which prefetching pays. The processor recognizes longer streams by itself.
 	prefetchMost = 1 << 15
+	// amxPrefetch is the size of all weights above which prefetching pays with AMX. Less stays in the second-level cache from one unit to the next.
+	amxPrefetch = 1 << 17
 	// byteGroup is the number of output pixels in a unit of work.
 	byteGroup = 32 * bytePixels
 )
@@ -129,6 +131,7 @@ type byteWeights struct {
 	panels int     // of one group
 	taps   int
 	k      int
+	size   int // of a panel
 	merged bool
 }
 
@@ -151,13 +154,13 @@ func packBytes[W quant.Byte](s *Shape, w []W, zero func(o int) int32, amx bool) 
 	if p.taps*p.k > byteSteps || p.taps*p.k == 0 {
 		return nil
 	}
-	size := p.taps * p.k * byteCols * 4
-	p.data = memory.Slice[int8](s.Group * p.panels * size)
+	p.size = p.taps * p.k * byteCols * 4
+	p.data = memory.Slice[int8](s.Group * p.panels * p.size)
 	p.sums = make([]int32, s.Group*p.panels*byteCols)
 	for o := range s.Cout {
 		g, j := o/og, o%og
 		at := g*p.panels + j/byteCols
-		d, from, z := p.data[at*size:][:size], w[o*cg*taps:][:cg*taps], zero(o)
+		d, from, z := p.data[at*p.size:][:p.size], w[o*cg*taps:][:cg*taps], zero(o)
 		var sum int32
 		for t := range taps {
 			row, first := p.tapRow(t, cg, kw)
@@ -456,7 +459,7 @@ func (d *Integer) byteUnit(b *integerBuffers, y *byteOutput, ep *byteEpilogue, i
 	last, f, h := q.tile(t1-1, out)
 	count := last + f + h - p0
 	t := byteTile{offsets: unsafe.Pointer(unsafe.SliceData(q.offsets)), taps: len(q.offsets), k: w.taps * w.k / len(q.offsets), pixel: q.step * s.Cin,
-		b: unsafe.Pointer(&w.data[panel*w.taps*w.k*byteCols*4]), bias: unsafe.Pointer(&ep.bias[panel*byteCols]), scale: unsafe.Pointer(&ep.scale[panel*byteCols]),
+		b: unsafe.Pointer(&w.data[panel*w.size]), bias: unsafe.Pointer(&ep.bias[panel*byteCols]), scale: unsafe.Pointer(&ep.scale[panel*byteCols]),
 		mask: uint32(1<<cols - 1), zero: y.zero, lo: y.lo, hi: y.hi, ldc: byteCols, signed: signedTiles(d.level), Unsigned: quant.AsUnsigned(y.zero, y.lo)}
 	var c unsafe.Pointer
 	var sums []int32
@@ -475,11 +478,14 @@ func (d *Integer) byteUnit(b *integerBuffers, y *byteOutput, ep *byteEpilogue, i
 		sums = resize(&b.sums, count*byteCols)
 		c = unsafe.Pointer(unsafe.SliceData(sums))
 	}
+	if at := next * w.size; at < len(w.data) {
+		t.prefetch = uintptr(unsafe.Pointer(&w.data[at]))
+	}
 	first := image[g*(s.Cin/s.Group):]
 	if q.chunks > 0 {
 		d.amxTiles(b, &t, unsafe.Pointer(&first[0]), c, p0, t0, t1)
 	} else {
-		d.dotTiles(&t, first, c, next, p0, t0, t1)
+		d.dotTiles(&t, first, c, p0, t0, t1)
 	}
 	for p := 0; ep.wide && p < count; p++ {
 		to, from := unsafe.Add(dst, p*ldc), sums[p*byteCols:][:cols]
@@ -501,20 +507,20 @@ func (d *Integer) byteUnit(b *integerBuffers, y *byteOutput, ep *byteEpilogue, i
 	quant.TransposeBytes(d.level, y.bytes[at:], out, rows, byteCols, count, cols)
 }
 
-// dotTiles computes the tiles [t0, t1) of a panel with dot products, and prefetches the weights of panel next. image starts at the first
-// channel of the group, c at the output of pixel p0.
-func (d *Integer) dotTiles(t *byteTile, image []byte, c unsafe.Pointer, next, p0, t0, t1 int) {
-	q, w := d.geometry, d.bytes
+// dotTiles computes the tiles [t0, t1) of a panel with dot products, and prefetches the weights of the next panel at t.prefetch. image starts at the
+// first channel of the group, c at the output of pixel p0.
+func (d *Integer) dotTiles(t *byteTile, image []byte, c unsafe.Pointer, p0, t0, t1 int) {
+	q := d.geometry
 	// The prefetches are spread over the tiles: a tile has 512 bytes of weights in four steps.
-	size, ahead := w.taps*w.k*byteCols*4, 0
+	next, size, ahead := t.prefetch, d.bytes.size, 0
 	lines := min(2, tiles(8, t1-t0))
-	if size > prefetchMost {
+	if size > prefetchMost || next == 0 {
 		ahead = size
 	}
 	for i := t0; i < t1; i++ {
 		t.prefetch, t.prefetchStep = uintptr(t.b), 0
-		if at := next*size + ahead; ahead < size && at < len(w.data) {
-			t.prefetch, t.prefetchStep = uintptr(unsafe.Pointer(&w.data[at])), lines*64
+		if ahead < size {
+			t.prefetch, t.prefetchStep = next+uintptr(ahead), lines*64
 			ahead += t.taps * (t.k / 4) * lines * 64
 		}
 		p, first, second := q.tile(i, d.pixels[1])
@@ -528,7 +534,8 @@ func (d *Integer) dotTiles(t *byteTile, image []byte, c unsafe.Pointer, next, p0
 	}
 }
 
-// amxTiles computes the tiles [t0, t1) with AMX. image is the first channel of the group, c the output of pixel p0.
+// amxTiles computes the tiles [t0, t1) of a panel with AMX, and prefetches the weights of the next panel at t.prefetch. image is the first channel
+// of the group, c the output of pixel p0.
 func (d *Integer) amxTiles(b *integerBuffers, t *byteTile, image, c unsafe.Pointer, p0, t0, t1 int) {
 	q, out := d.geometry, d.pixels[1]
 	if b.tiles == nil {
@@ -537,35 +544,28 @@ func (d *Integer) amxTiles(b *integerBuffers, t *byteTile, image, c unsafe.Point
 	s := b.tiles
 	s.A, s.B, s.C, s.Offsets, s.Taps, s.Pixel, s.LdC = image, t.b, c, t.offsets, t.taps, t.pixel, t.ldc
 	s.Bias, s.Scale, s.Zero, s.Lo, s.Hi, s.Mask, s.Store = t.bias, t.scale, t.zero, t.lo, t.hi, t.mask, quant.Store(t.sums)
+	s.Prefetch, s.PrefetchStep = t.prefetch, 0
+	if t.prefetch != 0 && len(d.bytes.data) > amxPrefetch {
+		s.PrefetchStep = 128 * tiles(d.bytes.size, 128*t.taps*q.chunks*(t1-t0))
+	}
 	for i := t0; i < t1; {
 		_, first, second := q.tile(i, out)
-		halves := 1
-		if first == second {
-			halves = 2
-		}
-		s.Configure(halves, first, q.chunks, t.k/q.chunks)
+		s.Configure(min(1+second, 2), first, q.chunks, t.k/q.chunks)
 		count := 0
 		for ; count < min(s.Most(), t1-i); count++ {
 			p, f, h := q.tile(i+count, out)
 			if f != first || h != second {
 				break
 			}
+			// If the second half is shorter, it starts with the last pixel of the first.
 			at := &s.At[count]
-			at.A[0], at.C = d.byteAt(p), [2]int{(p - p0) * t.ldc, (p + first - p0) * t.ldc}
-			at.A[1] = at.A[0] + first*t.pixel
+			at.A[0], at.C = d.byteAt(p), [2]int{(p - p0) * t.ldc, (p + second - p0) * t.ldc}
+			at.A[1] = at.A[0] + second*t.pixel
 			if q.across == 0 && first == q.width && second > 0 {
 				at.A[1] = d.byteAt(p + first)
 			}
 		}
 		s.Run(d.level, count)
-		if halves == 1 && second > 0 {
-			s.Configure(1, second, q.chunks, t.k/q.chunks)
-			for k := range count {
-				at := &s.At[k]
-				at.A[0], at.C[0] = at.A[1], at.C[1]
-			}
-			s.Run(d.level, count)
-		}
 		i += count
 	}
 	s.Release()

@@ -12,7 +12,7 @@ const (
 	// TileRows is the maximum number of rows of one half of a tile of [Tiles].
 	TileRows = 16
 	// MaxTiles is the maximum number of tiles in one call.
-	MaxTiles = 8
+	MaxTiles = 16
 	// maxChunks limits one call to about 30 µs: chunks of all tiles.
 	maxChunks = 512
 	tileSteps = 16 // most steps of four bytes of K in a chunk
@@ -50,16 +50,19 @@ type Tiles struct {
 	Pixel, LdC  int            // distances between rows of A and C
 	Bias, Scale unsafe.Pointer // 32 of int32, 32 of float32
 	RowBias     unsafe.Pointer // one int32 for each row, or nil; only for sums
-	sums, other unsafe.Pointer // of this tile and of the previous one
+	sums        unsafe.Pointer // of a tile
 	Zero        int32
 	Lo, Hi      float32 // bounds of the type of the bytes minus Zero
 	Mask        uint32  // of the columns
 	Store       Store
 	unsigned    Unsigned
+	// A hint; need not keep its target alive. Each chunk prefetches PrefetchStep bytes, a multiple of 128, and adds them to it.
+	Prefetch     uintptr
+	PrefetchStep int
 
 	At     [MaxTiles]TileAt
 	halves int
-	buffer [2*tileSums + 16]int32 // the sums of two tiles, aligned to 64 bytes
+	buffer [tileSums + 16]int32 // the sums of a tile, aligned to 64 bytes
 }
 
 const tileSums = 2 * TileRows * PanelWidth
@@ -115,7 +118,6 @@ var none [PanelWidth]int32
 func (t *Tiles) Run(l cpu.Level, count int) {
 	t.at, t.count = unsafe.Pointer(&t.At), count
 	t.sums = unsafe.Pointer(&t.buffer[-uintptr(unsafe.Pointer(&t.buffer))%64/4])
-	t.other = unsafe.Add(t.sums, 4*tileSums)
 	t.unsigned = AsUnsigned(t.Zero, t.Lo)
 	if t.Scale == nil {
 		t.Scale = unsafe.Pointer(&none)
