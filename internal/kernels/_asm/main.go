@@ -54,7 +54,7 @@ func write(path, text string) {
 // instructions, which takes more memory than the instructions if each has a line of its own.
 // Instructions with arguments of the function stay alone, since vet checks one per line.
 func joined(text string) string {
-	const width = 120
+	const width = 240
 	var out strings.Builder
 	n := 0 // length of the open line, 0: none
 	for line := range strings.Lines(text) {
