@@ -17,7 +17,7 @@ func SpanOf(shape []int, axis int) AxisSpan {
 
 // ColumnBlock is the number of adjacent lines along an axis that are processed together, so that
 // memory is read in order.
-const ColumnBlock = 128
+const ColumnBlock = 256
 
 // EachLine calls fn for groups of up to ColumnBlock lines. A group consists of the elements base +
 // k·inner + j for k in [0, n) and j in [0, m).
