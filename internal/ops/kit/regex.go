@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"slices"
+	"strings"
 	"sync"
 	"unicode/utf8"
 
@@ -24,8 +25,9 @@ const (
 // Regexp is a compiled pattern of a model.
 type Regexp struct {
 	re     *regexp.Regexp
-	cost   int  // bound of the elementary operations per character
-	behind bool // a match depends on the characters before it
+	cost   int    // bound of the elementary operations per character
+	behind bool   // a match depends on the characters before it
+	text   string // the only one that matches, or empty
 
 	automata *sync.Pool // of *automaton, for whole strings; or nil
 }
@@ -53,6 +55,9 @@ func CompileRegexp(pattern string, full bool) (*Regexp, error) {
 	}
 	r := &Regexp{re: re, cost: n + 8, behind: looksBehind(tree)}
 	if !full {
+		if text, complete := re.LiteralPrefix(); complete {
+			r.text = text
+		}
 		return r, nil
 	}
 	if tree, err = syntax.Parse(pattern, syntax.Perl); err != nil {
@@ -109,34 +114,43 @@ const (
 	maxLookBehind = 1 << 23
 )
 
-// FindAll returns the bounds of all matches in s, as [regexp.Regexp.FindAllStringIndex] does. It does
+// FindAll calls fn with the bounds of all matches in s, those of [regexp.Regexp.FindAllStringIndex]. It does
 // not return if the run must stop.
-func (r *Regexp) FindAll(c *ir.Call, s string) ([][]int, error) {
+func (r *Regexp) FindAll(c *ir.Call, s string, fn func(from, to int)) error {
 	c.Check()
-	if r.short(s) {
-		return r.re.FindAllStringIndex(s, -1), nil
+	if r.text != "" {
+		r.findText(c, s, fn)
+		return nil
 	}
+	short := r.short(s)
 	most, with := maxSearch/r.cost, ""
 	if r.behind {
 		most, with = maxLookBehind/r.cost, ` with ^, \A, \b or \B`
 	}
-	if len(s) > most {
-		return nil, fail.Errorf("the string has %d bytes, want at most %d for a pattern of %d instructions%s", len(s), most, r.cost, with)
+	if !short && len(s) > most {
+		return fail.Errorf("the string has %d bytes, want at most %d for a pattern of %d instructions%s", len(s), most, r.cost, with)
 	}
 	if r.behind {
-		return r.re.FindAllStringIndex(s, -1), nil
+		for _, m := range r.re.FindAllStringIndex(s, -1) {
+			fn(m[0], m[1])
+		}
+		return nil
 	}
-	var found [][]int
 	reader := stoppableReader{c: c, cost: r.cost}
 	for at, last := 0, -1; at <= len(s); {
 		reader.s = s[at:]
-		m := r.re.FindReaderIndex(&reader)
+		var m []int
+		if short {
+			m = r.re.FindStringIndex(reader.s)
+		} else {
+			m = r.re.FindReaderIndex(&reader)
+		}
 		if m == nil {
 			break
 		}
 		from, to := at+m[0], at+m[1]
 		if to > at || from != last { // no empty match follows a match directly
-			found = append(found, []int{from, to})
+			fn(from, to)
 		}
 		if last = to; to == at {
 			_, w := utf8.DecodeRuneInString(s[at:])
@@ -144,7 +158,25 @@ func (r *Regexp) FindAll(c *ir.Call, s string) ([][]int, error) {
 		}
 		at = to
 	}
-	return found, nil
+	return nil
+}
+
+// findText is FindAll for r.text.
+func (r *Regexp) findText(c *ir.Call, s string, fn func(from, to int)) {
+	const most = 1 << 20 // bytes of a search without interruption
+	for at := 0; ; {
+		end := min(len(s), at+most+len(r.text)-1)
+		switch i := strings.Index(s[at:end], r.text); {
+		case i >= 0:
+			fn(at+i, at+i+len(r.text))
+			at += i + len(r.text)
+		case end == len(s):
+			return
+		default:
+			c.Check()
+			at = end - len(r.text) + 1
+		}
+	}
 }
 
 // stoppableReader reads a string. It does not return if the run must stop.

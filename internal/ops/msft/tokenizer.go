@@ -111,6 +111,8 @@ func (op *Tokenizer) Run(c *ir.Call) error {
 	const piece = 1 << 14
 	rows := make([][][]string, (len(in)+piece-1)/piece)
 	most := 0
+	var words tokenBuffer
+	var room []string // for the tokens of the next strings
 	for i, s := range in {
 		if i%piece == 0 {
 			if err := c.Reserve(24 * piece); err != nil {
@@ -125,12 +127,16 @@ func (op *Tokenizer) Run(c *ir.Call) error {
 		if err := c.Reserve(16 * int64(len(s))); err != nil {
 			return err
 		}
-		var err error
-		row := &rows[i/piece][i%piece]
-		if *row, err = op.tokens(c, s); err != nil {
+		if err := op.tokens(c, &words, s); err != nil {
 			return fail.Errorf("string %d: %w", i, err)
 		}
-		most = max(most, len(*row))
+		n := len(words.done)
+		if n > len(room) {
+			room = make([]string, max(n, min(piece, 8*(i+1)))) // grows with the number of strings
+		}
+		copy(room, words.done)
+		rows[i/piece][i%piece], room = room[:n:n], room[n:]
+		most = max(most, n)
 	}
 	marks := 0
 	if op.Mark && most > 0 {
@@ -163,72 +169,67 @@ func (op *Tokenizer) Run(c *ir.Call) error {
 	return nil
 }
 
-// tokens returns the tokens of one string.
-func (op *Tokenizer) tokens(c *ir.Call, s string) ([]string, error) {
-	var r []string
+// tokenBuffer holds the tokens of a string, and those before the last separators were applied.
+type tokenBuffer struct{ done, before []string }
+
+// tokens sets b.done to the tokens of one string.
+func (op *Tokenizer) tokens(c *ir.Call, b *tokenBuffer, s string) error {
+	b.done = b.done[:0]
 	m := kit.Meter{C: c}
 	switch {
 	case op.chars:
 		for s != "" {
 			m.Check(tokenCost)
 			_, w := utf8.DecodeRuneInString(s)
-			r = append(r, s[:w])
+			b.done = append(b.done, s[:w])
 			s = s[w:]
 		}
 	case op.token != nil:
-		found, err := op.token.FindAll(c, s)
-		if err != nil {
-			return nil, err
-		}
-		for _, at := range found {
-			m.Check(tokenCost + at[1] - at[0])
-			r = op.keep(r, s[at[0]:at[1]])
-		}
+		return op.token.FindAll(c, s, func(from, to int) {
+			m.Check(tokenCost + to - from)
+			op.keep(b, s[from:to])
+		})
 	default:
-		r = []string{s}
+		b.done = append(b.done, s)
 		for _, re := range op.separators {
-			var next []string
-			for _, t := range r {
-				var err error
-				if next, err = op.cut(&m, next, t, re); err != nil {
-					return nil, err
+			b.done, b.before = b.before[:0], b.done
+			for _, t := range b.before {
+				if err := op.cut(&m, b, t, re); err != nil {
+					return err
 				}
 			}
-			r = next
 		}
 	}
-	return r, nil
+	return nil
 }
 
 // tokenCost is the cost of a token in elementary operations.
 const tokenCost = 64
 
-// keep appends t to r if it is long enough.
-func (op *Tokenizer) keep(r []string, t string) []string {
-	if utf8.RuneCountInString(t) >= op.MinChars {
-		r = append(r, t)
+// keep appends t to the tokens if it is long enough.
+func (op *Tokenizer) keep(b *tokenBuffer, t string) {
+	if len(t) >= op.MinChars && (op.MinChars == 1 || utf8.RuneCountInString(t) >= op.MinChars) {
+		b.done = append(b.done, t)
 	}
-	return r
 }
 
 // cut appends the parts of s between the matches of re. After an empty match, the next
 // character is skipped.
-func (op *Tokenizer) cut(m *kit.Meter, r []string, s string, re *kit.Regexp) ([]string, error) {
-	found, err := re.FindAll(m.C, s)
-	if err != nil {
-		return nil, err
-	}
+func (op *Tokenizer) cut(m *kit.Meter, b *tokenBuffer, s string, re *kit.Regexp) error {
 	start := 0
-	for _, at := range found {
-		if at[0] < start {
-			continue
+	err := re.FindAll(m.C, s, func(from, to int) {
+		if from < start {
+			return
 		}
-		m.Check(tokenCost + at[1] - start)
-		r = op.keep(r, s[start:at[0]])
-		if start = at[1]; at[0] == at[1] {
+		m.Check(tokenCost + to - start)
+		op.keep(b, s[start:from])
+		if start = to; from == to {
 			_, w := utf8.DecodeRuneInString(s[start:])
 			start += w
 		}
+	})
+	if err == nil {
+		op.keep(b, s[start:])
 	}
-	return op.keep(r, s[start:]), nil
+	return err
 }
