@@ -6,7 +6,9 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/tensor"
 )
 
 // Swish computes x·sigmoid(alpha·x) of each element
@@ -23,7 +25,7 @@ var _ = kit.Register(&kit.Def{Name: "Swish", Since: kit.Versions{24}, In: "X:T",
 		o := &Swish{Alpha: float64(a.Float("alpha", 1))}
 		o.loops = kit.FloatLoops(
 			func(dst, src []float32) { kit.SwishLoop(dst, src, o.Alpha) },
-			func(dst, src []float64) { kit.SwishLoop(dst, src, o.Alpha) }, o.fast())
+			func(dst, src []float64) { kit.SwishLoop(dst, src, o.Alpha) }, o.fast()).WithFast(tensor.TypeFloat64, o.doubles)
 		return o
 	},
 	Gradient: kit.DecomposedFunction(func(b *kit.GradientBuilder, n *kit.GradientNode, x string) string {
@@ -53,4 +55,21 @@ func (o *Swish) fast() kit.VecUnary {
 			}
 		}
 	})
+}
+
+// doubles computes float64 with a vector kernel for the gates.
+func (o *Swish) doubles(dst []byte, in *[3][]byte) {
+	l, y, x := cpu.Active(), memory.FromRaw[float64](dst), memory.FromRaw[float64](in[0])
+	var block [256]float64
+	for len(y) > 0 {
+		gates := block[:min(len(y), len(block))]
+		for i, v := range x[:len(gates)] {
+			gates[i] = o.Alpha * v
+		}
+		vec.SigmoidF64(l, gates, gates)
+		for i, g := range gates {
+			y[i] = kit.Gated(x[i], g)
+		}
+		x, y = x[len(gates):], y[len(gates):]
+	}
 }
