@@ -54,26 +54,41 @@ func (o *MurmurHash3) Run(c *ir.Call) error {
 		}
 		return nil
 	}
-	src, size := x.Bytes(), x.DType().Size()
+	src, size := x.Bytes(), x.DType().Size() // 4 or 8
 	c.Parallel(len(dst), kit.GrainCheap, func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			dst[i] = murmur3(src[i*size:(i+1)*size], o.Seed)
+		for i, b := lo, src[lo*size:]; i < hi; i, b = i+1, b[size:] {
+			h := murmurMix(o.Seed, binary.LittleEndian.Uint32(b))
+			if size == 8 {
+				h = murmurMix(h, binary.LittleEndian.Uint32(b[4:]))
+			}
+			dst[i] = murmurEnd(h, size)
 		}
 	})
 	return nil
 }
 
 func murmur3(b []byte, h uint32) uint32 {
-	scramble := func(k uint32) uint32 { return bits.RotateLeft32(k*0xcc9e2d51, 15) * 0x1b873593 }
 	n := len(b)
 	for ; len(b) >= 4; b = b[4:] {
-		h = bits.RotateLeft32(h^scramble(binary.LittleEndian.Uint32(b)), 13)*5 + 0xe6546b64
+		h = murmurMix(h, binary.LittleEndian.Uint32(b))
 	}
 	if len(b) > 0 {
 		var rest [4]byte
 		copy(rest[:], b)
-		h ^= scramble(binary.LittleEndian.Uint32(rest[:]))
+		h ^= murmurScramble(binary.LittleEndian.Uint32(rest[:]))
 	}
+	return murmurEnd(h, n)
+}
+
+func murmurScramble(k uint32) uint32 { return bits.RotateLeft32(k*0xcc9e2d51, 15) * 0x1b873593 }
+
+// murmurMix adds a whole word to the hash.
+func murmurMix(h, k uint32) uint32 {
+	return bits.RotateLeft32(h^murmurScramble(k), 13)*5 + 0xe6546b64
+}
+
+// murmurEnd finishes the hash of n bytes.
+func murmurEnd(h uint32, n int) uint32 {
 	h ^= uint32(n)
 	h = (h ^ h>>16) * 0x85ebca6b
 	h = (h ^ h>>13) * 0xc2b2ae35
