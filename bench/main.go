@@ -3,8 +3,11 @@
 // docs/performance.md.
 //
 // It builds the onward command and runs `onward bench` for every model and number of threads, so
-// that the figures are those that users get; see its documentation for the method. It leaves out
-// an engine whose library is not on the machine; `make bench` fetches both and the suite.
+// that the figures are those that users get; see its documentation for the method. Each round goes
+// through the whole list, so that the rounds of a model lie minutes apart and other work on the
+// machine disturbs few of them. A line is printed for every model in each round, of the rounds so
+// far. It leaves out an engine whose library is not on the machine; `make bench` fetches both and
+// the suite.
 //
 // -record writes the ratios of ONNX Runtime's minima to a file; -check compares them with it, as
 // bench/sweep does. Both leave out OpenVINO.
@@ -22,6 +25,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -48,6 +52,8 @@ type result struct {
 	MedianMS  float64 `json:"median_ms"`
 	PeakRSSMB float64 `json:"peak_rss_mb"`
 	Error     string  `json:"error"`
+
+	rounds []result // whose medians it holds
 }
 
 func (r *result) minimum() float64 { return r.MinMS }
@@ -66,6 +72,35 @@ func (m *measured) ratio(time func(*result) float64, provider string) float64 {
 		return 0
 	}
 	return best / time(&m.Results[0])
+}
+
+// add adds the results of a round.
+func (m *measured) add(round *measured) {
+	for _, r := range round.Results {
+		i := slices.IndexFunc(m.Results, func(x result) bool { return x.Provider == r.Provider })
+		if i < 0 {
+			i = len(m.Results)
+			m.Results = append(m.Results, result{Provider: r.Provider, MinMS: r.MinMS})
+		}
+		all := &m.Results[i]
+		if all.rounds = append(all.rounds, r); r.Error != "" {
+			all.Error = r.Error
+		}
+		all.MinMS = min(all.MinMS, r.MinMS)
+		for _, field := range []func(r *result) *float64{
+			func(r *result) *float64 { return &r.LoadMS },
+			func(r *result) *float64 { return &r.FirstMS },
+			func(r *result) *float64 { return &r.MedianMS },
+			func(r *result) *float64 { return &r.PeakRSSMB },
+		} {
+			var values []float64
+			for k := range all.rounds {
+				values = append(values, *field(&all.rounds[k]))
+			}
+			slices.Sort(values)
+			*field(all) = (values[(len(values)-1)/2] + values[len(values)/2]) / 2
+		}
+	}
 }
 
 // row is a model with its measurements by number of threads.
@@ -90,7 +125,7 @@ func run(ctx context.Context) error {
 	only := flag.String("only", "", "only models whose group and name match this regular expression")
 	threads := flag.String("threads", "1,2", "numbers of threads")
 	duration := flag.Duration("duration", time.Second, "how long a block is timed")
-	rounds := flag.Int("rounds", 3, "blocks per provider")
+	rounds := flag.Int("rounds", 3, "how often the list of models is measured, with one block per provider")
 	save := flag.String("save", "", "write the models to this folder instead of measuring them")
 	p := gate.Program{Section: "bench", Limit: .1, Retries: 4, Processor: machine.CPU(), Kernels: cpu.Active().String()}
 	flag.StringVar(&p.Check, "check", "", "compare the ratios with those of this file, and name the models that fell by more than 10 %")
@@ -144,38 +179,50 @@ func run(ctx context.Context) error {
 	ratios, again := map[string]float64{}, map[string]func() (*measured, error){}
 	var rows []row
 	for _, m := range append(light(), models()...) {
-		if !re.MatchString(m.group + " " + m.name) {
+		if !re.MatchString(m.group+" "+m.name) || m.group == gBF16 && (gated || !cpu.BFloat16(cpu.Active())) {
 			continue
-		}
-		if m.group == gBF16 && (gated || !cpu.BFloat16(cpu.Active())) {
-			continue
-		}
-		file, err := m.write(ctx, exe, dir)
-		if err != nil {
-			return fmt.Errorf("%s: %w", m.name, err)
-		}
-		with := providers
-		if m.group == gBF16 { // ONNX Runtime has no bfloat16 for float32 models on this architecture
-			with = slices.DeleteFunc(slices.Clone(with), func(p string) bool { return p == "ort" })
 		}
 		r := row{model: m}
+		if r.file, err = m.write(ctx, exe, dir); err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
 		for n := range strings.SplitSeq(*threads, ",") {
-			run := func() (*measured, error) {
-				return measure(ctx, exe, append([]string{"bench", file, "--json", "--provider", strings.Join(with, ","), "--threads", n,
-					"--duration", duration.String(), "--rounds", fmt.Sprint(*rounds)}, m.args...))
-			}
-			x, err := run()
+			n, err := strconv.Atoi(n)
 			if err != nil {
-				return fmt.Errorf("%s: %w", m.name, err)
+				return fmt.Errorf("-threads %s: %w", *threads, err)
 			}
-			r.by = append(r.by, *x)
-			fmt.Println(line(m.name, x))
-			if ratio := x.ratio((*result).minimum, "ort"); ratio > 0 {
-				name := fmt.Sprintf("%s: %s, %sT", m.group, m.name, n)
-				ratios[name], again[name] = ratio, run
-			}
+			r.by = append(r.by, measured{Threads: n})
 		}
 		rows = append(rows, r)
+	}
+	for round := range *rounds {
+		for _, r := range rows {
+			with := slices.Clone(providers)
+			if r.group == gBF16 { // ONNX Runtime has no bfloat16 for float32 models on this architecture
+				with = slices.DeleteFunc(with, func(p string) bool { return p == "ort" })
+			}
+			for i := range r.by {
+				m := &r.by[i]
+				run := func(with []string, rounds int) (*measured, error) {
+					return measure(ctx, exe, append([]string{"bench", r.file, "--json", "--provider", strings.Join(with, ","), "--threads", strconv.Itoa(m.Threads),
+						"--duration", duration.String(), "--rounds", strconv.Itoa(rounds)}, r.args...))
+				}
+				order := slices.Clone(with)
+				if round%2 == 1 {
+					slices.Reverse(order)
+				}
+				one, err := run(order, 1)
+				if err != nil {
+					return fmt.Errorf("%s: %w", r.name, err)
+				}
+				m.add(one)
+				fmt.Println(line(r.name, m))
+				if ratio := m.ratio((*result).minimum, "ort"); ratio > 0 {
+					name := fmt.Sprintf("%s: %s, %dT", r.group, r.name, m.Threads)
+					ratios[name], again[name] = ratio, func() (*measured, error) { return run(with, *rounds) }
+				}
+			}
+		}
 	}
 	if gated {
 		return p.Finish(ratios, func(name string) (float64, error) {
@@ -200,7 +247,7 @@ func run(ctx context.Context) error {
 	if err := os.WriteFile(picture, svg, 0o666); err != nil {
 		return err
 	}
-	text, err := table(ctx, exe, rows, fmt.Sprintf("blocks of %s, %d rounds", *duration, *rounds), load, filepath.Base(picture))
+	text, err := table(ctx, exe, rows, fmt.Sprintf("blocks of %s, in %d rounds through all models", *duration, *rounds), load, filepath.Base(picture))
 	if err != nil {
 		return err
 	}

@@ -71,6 +71,21 @@ func TestModelsAreValid(t *testing.T) {
 	}
 }
 
+func TestRounds(t *testing.T) {
+	m, failed := took(1), took(1, 6, 30)
+	failed.Results[1].Error = "no memory"
+	for _, round := range []measured{took(1, 5, 20), {Results: []result{took(1, 0, 10).Results[1], took(1, 9).Results[0]}}, took(1, 7, 40)} {
+		m.add(&round)
+	}
+	if a, b := m.Results[0], m.Results[1]; len(m.Results) != 2 || a.Provider != "cpu" || a.MedianMS != 7 || a.MinMS != 2.5 || b.MedianMS != 20 || b.MinMS != 5 {
+		t.Errorf("got %+v", m.Results)
+	}
+	m.add(&failed)
+	if a, b := m.Results[0], m.Results[1]; a.MedianMS != 6.5 || a.Error != "" || b.Error == "" {
+		t.Errorf("got %+v after a failure", m.Results)
+	}
+}
+
 func TestGroupTable(t *testing.T) {
 	failed := took(1, 5, 1, 8)
 	failed.Results[1].Error = "no such operator"
