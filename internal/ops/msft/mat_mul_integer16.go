@@ -1,7 +1,6 @@
 package msft
 
 import (
-	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -40,39 +39,14 @@ func (op *MatMulInteger16) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	x, err := widen16(c, a)
+	x, err := kit.ToScratch(c, a, tensor.TypeInt32)
 	if err != nil {
 		return err
 	}
-	w, err := widen16(c, b)
+	w, err := kit.ToScratch(c, b, tensor.TypeInt32)
 	if err != nil {
 		return err
 	}
 	// The bits of a product modulo 2³² do not depend on signedness.
-	return kit.MatMulBatches(c, &s, memory.FromRaw[int32](y.Bytes()), x, w)
-}
-
-// widen16 returns 16-bit integers as int32.
-func widen16(c *ir.Call, t *tensor.Tensor) ([]int32, error) {
-	r, err := ir.ScratchOf[int32](c, t.Len())
-	if err != nil {
-		return nil, err
-	}
-	switch t.DType() {
-	case tensor.TypeInt16:
-		widenInto(c, r, tensor.Of[int16](t))
-	case tensor.TypeUint16:
-		widenInto(c, r, tensor.Of[uint16](t))
-	default:
-		return nil, fail.Errorf("elements are %s, want 16-bit integers", t.DType())
-	}
-	return r, nil
-}
-
-func widenInto[T int16 | uint16](c *ir.Call, dst []int32, src []T) {
-	c.Parallel(len(src), kit.GrainCheap, func(lo, hi int) {
-		for i, v := range src[lo:hi] {
-			dst[lo+i] = int32(v)
-		}
-	})
+	return kit.MatMulBatches(c, &s, memory.FromRaw[int32](y.Bytes()), tensor.Of[int32](x), tensor.Of[int32](w))
 }

@@ -114,36 +114,49 @@ func (g *QGemm) run(c *ir.Call, packed *kit.PackedBytes) error {
 	if err != nil {
 		return err
 	}
-	row := make([]float32, n)
 	var bias []int32
 	if add != nil {
 		bias = tensor.Of[int32](add)
 	}
-	factors := make([]float32, n)
+	// Short rows are processed several at a time; factors and a bias that is the same for all rows are repeated.
+	fast := !c.Generic && (bias == nil || rs == 0 || rs == n && (cs == 1 || n == 1))
+	rows := 1
+	if fast {
+		rows = max(1, min(m, 256/n))
+	}
+	factors := make([]float32, rows*n)
 	for j := range factors {
-		factors[j] = scale * bs[j%len(bs)]
+		factors[j] = scale * bs[j%n%len(bs)]
 		if d != tensor.TypeFloat32 {
 			factors[j] /= out.scale
 		}
 	}
+	if fast && bias != nil && rs == 0 {
+		once := bias
+		bias = make([]int32, rows*n)
+		for j := range bias {
+			bias[j] = once[j%n*cs]
+		}
+	}
+	row := make([]float32, n)
 	l := cpu.Active()
-	for i := range m {
-		if i%1024 == 0 && c.Err() != nil {
+	for i := 0; i < m; i += rows {
+		if i/rows%256 == 0 && c.Err() != nil {
 			return c.Err()
 		}
-		line := sums[i*n:][:n]
-		if !c.Generic && (bias == nil || cs == 1) {
+		line := sums[i*n:min(m, i+rows)*n]
+		if fast {
 			if bias != nil {
-				vec.AddI32(l, line, line, bias[i*rs:][:n])
+				vec.AddI32(l, line, line, bias[i*rs:][:len(line)])
 			}
 			if d == tensor.TypeFloat32 {
-				to := tensor.Of[float32](y)[i*n:][:n]
+				to := tensor.Of[float32](y)[i*n:][:len(line)]
 				vec.I32ToF32(l, to, line)
-				vec.MulF32(l, to, to, factors)
+				vec.MulF32(l, to, to, factors[:len(line)])
 			} else if out.signed {
-				quant.Requantize(l, tensor.Of[int8](y)[i*n:][:n], line, factors, int8(out.zero))
+				quant.Requantize(l, tensor.Of[int8](y)[i*n:][:len(line)], line, factors[:len(line)], int8(out.zero))
 			} else {
-				quant.Requantize(l, tensor.Of[uint8](y)[i*n:][:n], line, factors, uint8(out.zero))
+				quant.Requantize(l, tensor.Of[uint8](y)[i*n:][:len(line)], line, factors[:len(line)], uint8(out.zero))
 			}
 			continue
 		}
