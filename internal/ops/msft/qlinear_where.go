@@ -1,7 +1,9 @@
 package msft
 
 import (
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -57,6 +59,16 @@ func (*QLinearWhere) Run(c *ir.Call) error {
 				r = tx[u[i]]
 			}
 			dst[i] = r
+		}
+	}, Fast: func(dst []byte, in *[3][]byte) {
+		var xs [1024]byte
+		level := cpu.Active()
+		for lo := 0; lo < len(dst); lo += len(xs) {
+			hi := min(len(dst), lo+len(xs))
+			part, x := dst[lo:hi], xs[:hi-lo]
+			vec.MapU8(level, x, in[1][lo:hi], tx)
+			vec.MapU8(level, part, in[2][lo:hi], ty)
+			vec.SelectU8(level, part, x, part, memory.FromRaw[bool](in[0])[lo:hi])
 		}
 	}}
 	return kit.RunLoop(c, l, kit.GrainCheap, shape, []*tensor.Tensor{cond, x, y}, shapes)
