@@ -29,6 +29,18 @@ func expSeries(scale float64, degree int) []float64 {
 	return c
 }
 
+// expOf sets n to an integer and p so that exp(x) is p·2ⁿ. It changes x.
+func (g *fn) expOf(x, n, p int) {
+	g.opd("VMULPD", math.Log2E, x, n)
+	g.op("VRNDSCALEPD", "$0", n, n)
+	g.opd("VFNMADD231PD", 6.93147180369123816490e-01, n, x) // exact: this part of ln 2 has trailing zeros
+	g.opd("VFNMADD231PD", 1.90821492927058770002e-10, n, x)
+	g.hornerDoubles(expSeries(1, 13)[2:], x, p)
+	g.op("VMULPD", x, p, p)
+	g.op("VFMADD213PD", x, x, p)
+	g.opd("VADDPD", 1., p, p)
+}
+
 // doubles lists kernels that compute in float64, which take instructions of AVX-512.
 func doubles() []*choice {
 	return []*choice{
@@ -41,16 +53,41 @@ func doubles() []*choice {
 				g.op("VMINPD", x, n, x) // returns x if it is NaN
 				g.opd("VMOVUPD", -750., n)
 				g.op("VMAXPD", x, n, x)
-				g.opd("VMULPD", math.Log2E, x, n)
-				g.op("VRNDSCALEPD", "$0", n, n)
-				g.opd("VFNMADD231PD", 6.93147180369123816490e-01, n, x) // exact: this part of ln 2 has trailing zeros
-				g.opd("VFNMADD231PD", 1.90821492927058770002e-10, n, x)
-				g.hornerDoubles(expSeries(1, 13)[2:], x, p)
-				g.op("VMULPD", x, p, p)
-				g.op("VFMADD213PD", x, x, p)
-				g.opd("VADDPD", 1., p, p)
+				g.expOf(x, n, p)
 				g.op("VSCALEFPD.Z", n, p, "K2", p)
 				g.op("VMOVUPD", p, offset(64*h, "(DI)"))
+			}
+		}},
+		// tanh computes as TanhF64, of the magnitude.
+		{name: "tanhF64", args: [][2]string{{"dst", "float64"}, {"x", "float64"}}, only: avx512.name, amd64: true, body: func(g *fn) {
+			for h := range 2 {
+				r := 8 * h
+				x, a, t, n, e, s, p, q := r, r+1, r+2, r+3, r+4, r+5, r+6, r+7
+				g.op("VMOVUPD", offset(64*h, "(SI)"), x)
+				g.op("VPANDQ", g.c64(math.MaxInt64), x, a)
+				g.opd("VCMPPD", "$1", 0.625, a, "K2")
+				g.op("VADDPD", a, a, t)
+				g.opd("VMOVUPD", 720., n)
+				g.op("VMINPD", t, n, t) // returns t if it is NaN
+				g.expOf(t, n, e)
+				g.op("VSCALEFPD", n, e, e)
+				g.op("VMULPD", x, x, s)
+				g.hornerDoubles([]float64{-1.61468768441708447952e3, -9.92877231001918586564e1, -9.64399179425052238628e-1}, s, p)
+				g.op("VMULPD", s, p, p)
+				g.op("VMULPD", a, p, p)
+				g.hornerDoubles([]float64{4.84406305325125486048e3, 2.23548839060100448583e3, 1.12811678491632931402e2, 1}, s, q)
+				// |tanh x| is 1 - 2/(e+1), or a + p/q.
+				g.opd("VMOVUPD", 1., t)
+				g.op("VADDPD", t, e, e)
+				g.op("VMOVUPD", q, "K2", e)
+				g.op("VMOVUPD", a, "K2", t)
+				g.opd("VMOVUPD", -2., n)
+				g.op("VMOVUPD", p, "K2", n)
+				g.op("VDIVPD", e, n, n)
+				g.op("VADDPD", n, t, t)
+				g.op("VPANDQ", g.c64(1<<63), x, x)
+				g.op("VPORQ", x, t, t)
+				g.op("VMOVUPD", t, offset(64*h, "(DI)"))
 			}
 		}},
 		// log computes as LogF64: the mantissa is in [√½, √2), also of subnormal numbers. Special values

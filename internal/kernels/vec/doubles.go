@@ -123,6 +123,14 @@ const doublesBlock = 256
 // library: a rational approximation below 0.625, and 1 − 2/(exp(2x)+1) from there on. Each element
 // divides once, without a branch.
 func TanhF64(l cpu.Level, dst, x []float64) {
+	if l == cpu.AVX512 {
+		padded(l, dst, x, tanhF64)
+	} else {
+		tanhF64Generic(dst, x)
+	}
+}
+
+func tanhF64Generic(dst, x []float64) {
 	var powers [doublesBlock]float64
 	for n := 0; len(dst) > 0; dst, x = dst[n:], x[n:] {
 		n = min(len(dst), doublesBlock)
@@ -130,7 +138,7 @@ func TanhF64(l cpu.Level, dst, x []float64) {
 		for i, v := range x[:n] {
 			e[i] = 2 * math.Abs(v)
 		}
-		ExpF64(l, e, e)
+		expF64Generic(e, e)
 		d := dst[:n]
 		for i, v := range x[:n] {
 			s := v * v

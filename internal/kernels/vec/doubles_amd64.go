@@ -16,6 +16,9 @@ func uniformsF64AVX2(dst *float64, words *uint32, n int)
 func expF64AVX512(dst *float64, x *float64, n int)
 
 //go:noescape
+func tanhF64AVX512(dst *float64, x *float64, n int)
+
+//go:noescape
 func logF64AVX512(dst *float64, x *float64, n int)
 
 //go:noescape
@@ -51,6 +54,16 @@ func expF64(l cpu.Level, dst []float64, x []float64) {
 		dst, x = dst[n:], x[n:]
 	}
 	expF64Generic(dst, x)
+}
+
+func tanhF64(l cpu.Level, dst []float64, x []float64) {
+	x = x[:len(dst)]
+	for w := width(l) &^ 15; w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		tanhF64AVX512(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
+	}
+	tanhF64Generic(dst, x)
 }
 
 func logF64(l cpu.Level, dst []float64, x []float64) {
