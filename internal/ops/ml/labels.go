@@ -202,58 +202,12 @@ func mlRowDims(c *ir.InferContext, i int, name string) (n, cols ir.Dim, err erro
 // mlNumbers lists the types that most operators of ai.onnx.ml accept.
 const mlNumbers = "float double int64 int32"
 
-func convertNumbers[D mlFloat, S float32 | float64 | int32 | int64](c *ir.Call, dst []D, src []S) {
-	c.Parallel(len(src), kit.GrainCheap, func(lo, hi int) {
-		switch d := any(dst[lo:hi]).(type) {
-		case []float64:
-			switch s := any(src[lo:hi]).(type) {
-			case []int64:
-				vec.I64ToF64(cpu.Active(), d, s)
-				return
-			case []int32:
-				vec.I32ToF64(cpu.Active(), d, s)
-				return
-			case []float32:
-				vec.F32ToF64(cpu.Active(), d, s)
-				return
-			}
-		case []float32:
-			switch s := any(src[lo:hi]).(type) {
-			case []int64:
-				vec.I64ToF32(cpu.Active(), d, s)
-				return
-			case []float64:
-				vec.F64ToF32(cpu.Active(), d, s)
-				return
-			}
-		}
-		for i, v := range src[lo:hi] {
-			dst[lo+i] = D(v)
-		}
-	})
-}
-
 // mlNumbersAs returns the elements of a float, double, int32 or int64 tensor as T. It
 // converts in scratch memory unless they have that type.
 func mlNumbersAs[T mlFloat](c *ir.Call, t *tensor.Tensor) ([]T, error) {
-	if t.DType() == tensor.DTypeOf[T]() {
-		return tensor.Of[T](t), nil
-	}
-	r, err := ir.ScratchOf[T](c, t.Len())
+	t, err := kit.ToScratch(c, t, tensor.DTypeOf[T]())
 	if err != nil {
 		return nil, err
 	}
-	switch t.DType() {
-	case tensor.TypeFloat32:
-		convertNumbers(c, r, tensor.Of[float32](t))
-	case tensor.TypeFloat64:
-		convertNumbers(c, r, tensor.Of[float64](t))
-	case tensor.TypeInt32:
-		convertNumbers(c, r, tensor.Of[int32](t))
-	case tensor.TypeInt64:
-		convertNumbers(c, r, tensor.Of[int64](t))
-	default:
-		return nil, fail.Errorf("input is %s, want one of %s", t.DType(), mlNumbers)
-	}
-	return r, nil
+	return tensor.Of[T](t), nil
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
@@ -29,76 +30,107 @@ func readSVMKernel(a *kit.Attrs) svmKernel {
 	return k
 }
 
-// eval writes the function of each row of x and each of count vectors to out. Rows and vectors have cols elements.
-func (k *svmKernel) eval(c *ir.Call, out, x []float64, cols, count int, vectors []float32) {
-	for r := range len(out) / count {
-		x, out := x[r*cols:][:cols], out[r*count:][:count]
-		for j := range out {
-			y, s := vectors[j*cols:][:cols], 0.0
-			if k.kind == "RBF" {
-				for i, v := range x {
-					d := v - float64(y[i])
-					s += d * d
+// svmBlock is the largest number of rows whose kernel functions are computed together.
+const svmBlock = 128
+
+// eval writes the functions of rows rows of x and of each of count vectors to out, [count rows]. Rows and vectors have
+// cols elements. turned has cols*rows elements.
+func (k *svmKernel) eval(c *ir.Call, out, x, turned []float64, rows, cols, count int, vectors []float64) {
+	squares := k.kind == "RBF"
+	if !squares && !c.Generic {
+		kit.GemmHere(c, &gemm.Args[float64]{M: count, N: rows, K: cols, A: vectors, LdA: cols, B: x, LdB: cols, TransB: true, C: out, LdC: rows})
+	} else {
+		for i := range cols {
+			for r := range rows {
+				turned[i*rows+r] = x[r*cols+i]
+			}
+		}
+		for j := range count {
+			sums := out[j*rows:][:rows]
+			clear(sums)
+			for i, w := range vectors[j*cols:][:cols] {
+				column := turned[i*rows:][:len(sums)]
+				if squares {
+					for r, v := range column {
+						sums[r] += (v - w) * (v - w)
+					}
+				} else {
+					addScaled(c, sums, column, w)
 				}
-				out[j] = -k.gamma * s
-				continue
-			}
-			for i, v := range x {
-				s += v * float64(y[i])
-			}
-			switch out[j] = s; k.kind {
-			case "POLY":
-				out[j] = math.Pow(k.gamma*s+k.coef0, k.degree)
-			case "SIGMOID":
-				out[j] = k.gamma*s + k.coef0
 			}
 		}
 	}
-	switch {
-	case k.kind == "RBF" && c.Generic:
+	switch k.kind {
+	case "POLY":
+		for j, v := range out {
+			out[j] = math.Pow(k.gamma*v+k.coef0, k.degree)
+		}
+	case "RBF":
+		for j, v := range out {
+			out[j] = -k.gamma * v
+		}
+		if !c.Generic {
+			vec.ExpF64(cpu.Active(), out, out)
+			return
+		}
 		for j, v := range out {
 			out[j] = math.Exp(v)
 		}
-	case k.kind == "RBF":
-		vec.ExpF64(cpu.Active(), out, out)
-	case k.kind == "SIGMOID" && c.Generic:
+	case "SIGMOID":
+		for j, v := range out {
+			out[j] = k.gamma*v + k.coef0
+		}
+		if !c.Generic {
+			vec.TanhF64(cpu.Active(), out, out)
+			return
+		}
 		for j, v := range out {
 			out[j] = math.Tanh(v)
-		}
-	case k.kind == "SIGMOID": // tanh(v) = 1 - 2/(exp(2v)+1), with an absolute error near 1e-16
-		for j, v := range out {
-			out[j] = 2 * v
-		}
-		vec.ExpF64(cpu.Active(), out, out)
-		for j, v := range out {
-			out[j] = 1 - 2/(v+1)
 		}
 	}
 }
 
-// svmRows calls fn for every row of input 0, [N, F] or [F], in parallel, with the kernel function of the row and count vectors.
-// scratch has per elements.
-func svmRows(c *ir.Call, k *svmKernel, n, cols, count int, vectors []float32, per int, fn func(i int, kernels, scratch []float64)) error {
+// addScaled adds s·x to dst, which is not longer.
+func addScaled(c *ir.Call, dst, x []float64, s float64) {
+	level := cpu.Active()
+	if c.Generic {
+		level = cpu.Generic
+	}
+	vec.SubRowsF64(level, dst, 0, x[:len(dst)], []float64{-s}, 0, 1)
+}
+
+// svmRows calls fn for blocks of rows of input 0, [N, F] or [F], in parallel, with the first row and the kernel functions of the
+// rows and of count vectors, [count rows]. scratch has per elements for each row.
+func svmRows(c *ir.Call, k *svmKernel, n, cols, count int, vectors []float64, per int, fn func(first, rows int, kernels, scratch []float64)) error {
 	x, err := mlNumbersAs[float64](c, c.Tensor(0))
 	if err != nil {
 		return err
 	}
-	block := max(1, 256/max(1, count)) // rows of which the functions are computed at once
-	blocks, each := (n+block-1)/block, block*count+per
-	scratch, err := ir.ScratchOf[float64](c, kit.WorkspaceCount(blocks)*each)
+	each := cols + count + per                                    // numbers for each row
+	block := min(svmBlock, max(8, 1<<15/max(1, each)), max(1, n)) // of 256 KB
+	blocks := (n + block - 1) / block
+	scratch, err := ir.ScratchOf[float64](c, kit.WorkspaceCount(blocks)*block*each)
 	if err != nil {
 		return err
 	}
 	return kit.InWorkspaces(c, blocks, func(ws, b int) error {
-		i, end := b*block, min(n, (b+1)*block)
-		kernels, own := scratch[ws*each:][:(end-i)*count], scratch[ws*each+block*count:][:per]
-		k.eval(c, kernels, x[i*cols:end*cols], cols, count, vectors)
-		for ; i < end; i++ {
-			fn(i, kernels[:count], own)
-			kernels = kernels[count:]
-		}
+		first := b * block
+		rows := min(n-first, block)
+		own := scratch[ws*block*each:][:block*each]
+		turned, kernels, own := own[:rows*cols], own[rows*cols:][:rows*count], own[rows*(cols+count):]
+		k.eval(c, kernels, x[first*cols:][:rows*cols], turned, rows, cols, count, vectors)
+		fn(first, rows, kernels, own[:rows*per])
 		return nil
 	})
+}
+
+// widened returns x as float64.
+func widened(x []float32) []float64 {
+	w := make([]float64, len(x))
+	for i, v := range x {
+		w[i] = float64(v)
+	}
+	return w
 }
 
 // svmColumns checks the number of elements of vectors feature vectors of cols columns.

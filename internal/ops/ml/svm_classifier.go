@@ -18,8 +18,8 @@ import (
 // logistic values, or [1−s, s] with the other transforms.
 type SVMClassifier struct {
 	kernel       svmKernel
-	coefficients []float32 // [classes−1, vectors] and ignored ones, or [classes, features] without vectors
-	vectors      []float32
+	coefficients []float64 // [classes−1, vectors] and ignored ones, or [classes, features] without vectors
+	vectors      []float64
 	perClass     []int
 	total        int // number of support vectors
 	rho          []float32
@@ -30,7 +30,7 @@ type SVMClassifier struct {
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "SVMClassifier", Since: kit.Versions{1}, In: "X:T1", Out: "Y:T2, Z:float",
 	Types: "T1: " + mlNumbers + "; T2: string int64", Build: func(a *kit.Attrs, opset int) kit.Operator {
-		op := &SVMClassifier{kernel: readSVMKernel(a), coefficients: a.Floats("coefficients"), vectors: a.Floats("support_vectors"),
+		op := &SVMClassifier{kernel: readSVMKernel(a), coefficients: widened(a.Floats("coefficients")), vectors: widened(a.Floats("support_vectors")),
 			perClass: a.Ints("vectors_per_class"), rho: a.Floats("rho"), probA: a.Floats("prob_a"), probB: a.Floats("prob_b"),
 			labels: readClassLabels(a, "classlabels_ints", "classlabels_strings"), transform: readPostTransform(a)}
 		for _, n := range op.perClass {
@@ -111,50 +111,66 @@ func (op *SVMClassifier) Run(c *ir.Call) error {
 		return err
 	}
 	z := tensor.Of[float32](t)
-	per, count, vectors := classes+op.pairs(), op.total, op.vectors
+	pairs, count, vectors := op.pairs(), op.total, op.vectors
+	per := classes + pairs
 	if count == 0 {
 		count, vectors = e, op.coefficients
 	}
 	if len(op.probA) > 0 {
-		per += 2*classes*classes + 2*classes
+		per += pairs + 2*classes*classes + 2*classes
 	}
-	err = svmRows(c, &op.kernel, n, cols, count, vectors, per, func(i int, kernels, scratch []float64) {
-		row := z[i*e:][:e]
+	err = svmRows(c, &op.kernel, n, cols, count, vectors, per, func(first, rows int, kernels, scratch []float64) {
 		if op.total == 0 {
-			for k, v := range kernels {
-				row[k] = float32(v + float64(op.rho[0]))
-			}
-			op.labels.set(y, i, argMaxRow(row))
-			if e > 1 || op.transform == transformLogistic || op.transform == transformProbit {
-				applyTransform(op.transform, row)
+			for r := range rows {
+				row := z[(first+r)*e:][:e]
+				for k := range row {
+					row[k] = float32(kernels[k*rows+r] + float64(op.rho[0]))
+				}
+				op.labels.set(y, first+r, argMaxRow(row))
+				if e > 1 || op.transform == transformLogistic || op.transform == transformProbit {
+					applyTransform(op.transform, row)
+				}
 			}
 			return
 		}
-		decisions, votes := op.decide(kernels, scratch)
-		op.labels.set(y, i, argMaxRow(votes))
-		switch {
-		case len(op.probA) > 0:
-			p := op.probabilities(decisions, scratch[classes+op.pairs():])
-			for k, v := range p {
-				row[k] = float32(v)
+		decisions, votes, scratch := scratch[:pairs*rows], scratch[pairs*rows:][:classes*rows], scratch[(pairs+classes)*rows:]
+		op.decide(c, kernels, decisions, votes, rows)
+		for r := range rows {
+			row := z[(first+r)*e:][:e]
+			best := 0
+			for k := 1; k < classes; k++ {
+				if votes[k*rows+r] > votes[best*rows+r] {
+					best = k
+				}
 			}
-			applyTransform(op.transform, row)
-		case classes == 2:
-			s := float32(decisions[0])
-			row[0], row[1] = -s, s
-			switch op.transform {
-			case transformNone:
-			case transformLogistic:
+			op.labels.set(y, first+r, best)
+			switch {
+			case len(op.probA) > 0:
+				for k := range pairs {
+					scratch[k] = decisions[k*rows+r]
+				}
+				p := op.probabilities(scratch[:pairs], scratch[pairs:])
+				for k, v := range p {
+					row[k] = float32(v)
+				}
 				applyTransform(op.transform, row)
-			case transformProbit:
-				row[0] = 1 - s
-				applyTransform(op.transform, row)
+			case classes == 2:
+				s := float32(decisions[r])
+				row[0], row[1] = -s, s
+				switch op.transform {
+				case transformNone:
+				case transformLogistic:
+					applyTransform(op.transform, row)
+				case transformProbit:
+					row[0] = 1 - s
+					applyTransform(op.transform, row)
+				default:
+					row[0] = 1 - s
+				}
 			default:
-				row[0] = 1 - s
-			}
-		default:
-			for k, v := range decisions {
-				row[k] = float32(v)
+				for k := range row {
+					row[k] = float32(decisions[k*rows+r])
+				}
 			}
 		}
 	})
@@ -164,36 +180,36 @@ func (op *SVMClassifier) Run(c *ir.Call) error {
 	return err
 }
 
-// decide returns the decision value of every pair of classes and the votes for each
-// class.
-func (op *SVMClassifier) decide(kernels, scratch []float64) (decisions, votes []float64) {
-	classes := op.labels.len()
-	votes, decisions = scratch[:classes], scratch[classes:][:op.pairs()]
+// decide writes the decision values of rows rows for every pair of classes, [pairs rows], and the votes for each class,
+// [classes rows].
+func (op *SVMClassifier) decide(c *ir.Call, kernels, decisions, votes []float64, rows int) {
 	clear(votes)
-	pair, si := 0, 0
+	si, pair := 0, 0
 	for i, ni := range op.perClass {
 		sj := si + ni
-		for j := i + 1; j < classes; j++ {
-			nj := op.perClass[j]
-			s := float64(op.rho[pair])
+		for j, nj := range op.perClass[i+1:] {
+			j += i + 1
+			s := decisions[pair*rows:][:rows]
+			for r := range s {
+				s[r] = float64(op.rho[pair])
+			}
 			for k := si; k < si+ni; k++ {
-				s += float64(op.coefficients[(j-1)*op.total+k]) * kernels[k]
+				addScaled(c, s, kernels[k*rows:], op.coefficients[(j-1)*op.total+k])
 			}
 			for k := sj; k < sj+nj; k++ {
-				s += float64(op.coefficients[i*op.total+k]) * kernels[k]
+				addScaled(c, s, kernels[k*rows:], op.coefficients[i*op.total+k])
 			}
-			decisions[pair] = s
-			if s > 0 {
-				votes[i]++
-			} else {
-				votes[j]++
+			vi, vj := votes[i*rows:][:rows], votes[j*rows:][:rows]
+			for r, v := range s { // without a branch that depends on the data
+				vote := float64(kit.BoolToInt(v > 0))
+				vi[r] += vote
+				vj[r] += 1 - vote
 			}
-			pair++
 			sj += nj
+			pair++
 		}
 		si += ni
 	}
-	return decisions, votes
 }
 
 // probabilities combines the pairwise probabilities into one per class, by the second

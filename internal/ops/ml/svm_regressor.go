@@ -11,8 +11,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx_aionnxml_SVMRegressor.html).
 type SVMRegressor struct {
 	kernel       svmKernel
-	coefficients []float32
-	vectors      []float32
+	coefficients []float64
+	vectors      []float64
 	supports     int
 	rho          float64
 	oneClass     bool
@@ -21,7 +21,7 @@ type SVMRegressor struct {
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "SVMRegressor", Since: kit.Versions{1}, In: "X:T", Out: "Y:float", Types: "T: " + mlNumbers,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		op := &SVMRegressor{kernel: readSVMKernel(a), coefficients: a.Floats("coefficients"), vectors: a.Floats("support_vectors"),
+		op := &SVMRegressor{kernel: readSVMKernel(a), coefficients: widened(a.Floats("coefficients")), vectors: widened(a.Floats("support_vectors")),
 			supports: a.Int("n_supports", 0), oneClass: a.Bool("one_class", false), transform: readPostTransform(a)}
 		if rho := a.Floats("rho"); len(rho) > 0 {
 			op.rho = float64(rho[0])
@@ -68,20 +68,23 @@ func (op *SVMRegressor) Run(c *ir.Call) error {
 	if count == 0 {
 		count, vectors = 1, op.coefficients
 	}
-	return svmRows(c, &op.kernel, n, cols, count, vectors, 0, func(i int, kernels, _ []float64) {
-		s := op.rho
+	return svmRows(c, &op.kernel, n, cols, count, vectors, 1, func(first, rows int, kernels, sums []float64) {
+		for r := range sums {
+			sums[r] = op.rho
+		}
 		if op.supports == 0 {
-			s += kernels[0]
-		} else {
-			for j, v := range kernels {
-				s += float64(op.coefficients[j]) * v
+			addScaled(c, sums, kernels, 1)
+		}
+		for j, w := range op.coefficients[:op.supports] {
+			addScaled(c, sums, kernels[j*rows:], w)
+		}
+		for r, s := range sums {
+			if op.oneClass {
+				s = 2*float64(kit.BoolToInt(s > 0)) - 1
 			}
+			row := y[first+r:][:1]
+			row[0] = float32(s)
+			applyTransform(op.transform, row)
 		}
-		if op.oneClass {
-			s = 2*float64(kit.BoolToInt(s > 0)) - 1
-		}
-		row := y[i : i+1]
-		row[0] = float32(s)
-		applyTransform(op.transform, row)
 	})
 }

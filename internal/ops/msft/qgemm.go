@@ -144,7 +144,7 @@ func (g *QGemm) run(c *ir.Call, packed *kit.PackedBytes) error {
 		if i/rows%256 == 0 && c.Err() != nil {
 			return c.Err()
 		}
-		line := sums[i*n:min(m, i+rows)*n]
+		line := sums[i*n : min(m, i+rows)*n]
 		if fast {
 			if bias != nil {
 				vec.AddI32(l, line, line, bias[i*rs:][:len(line)])
