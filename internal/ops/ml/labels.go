@@ -106,7 +106,7 @@ func applyTransform[T mlFloat](t postTransform, row []T) {
 // transformRows is transformScores for rows of n scores, with vector kernels if there are some.
 func transformRows(c *ir.Call, t postTransform, scores []float32, n int) {
 	switch {
-	case n < 2 && t != transformProbit:
+	case t == transformNone || n < 2 && t != transformProbit:
 	case t == transformLogistic && !c.Generic:
 		vec.SigmoidF32(cpu.Active(), scores, scores)
 	case t == transformSoftmax && !c.Generic:

@@ -78,6 +78,9 @@ func (op *TreeEnsembleClassifier) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
+	if !c.Generic && op.base == nil && op.only < 0 && op.targets > 1 {
+		return op.several(c, x, y, n, cols)
+	}
 	z, err := kit.RealOut[float64](c, 1, tensor.TypeFloat32, n, op.targets)
 	if err != nil {
 		return err
@@ -109,6 +112,30 @@ func (op *TreeEnsembleClassifier) Run(c *ir.Call) error {
 		return err
 	}
 	z.Store()
+	return nil
+}
+
+// several computes the labels y and the scores of several classes without base values, all rows together.
+func (op *TreeEnsembleClassifier) several(c *ir.Call, x, y *tensor.Tensor, n, cols int) error {
+	t, err := c.Output(1, tensor.TypeFloat32, n, op.targets)
+	if err != nil {
+		return err
+	}
+	z := tensor.Of[float32](t)
+	err = op.run(c, x, n, cols, z, func(i int, scores []float64) {
+		for k, v := range scores {
+			z[i*op.targets+k] = float32(v)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	c.Parallel(n, kit.GrainFor(16*op.targets), func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			op.labels.set(y, i, argMaxRow(z[i*op.targets:][:op.targets]))
+		}
+		transformRows(c, op.transform, z[lo*op.targets:hi*op.targets], op.targets)
+	})
 	return nil
 }
 
