@@ -317,9 +317,13 @@ func gridPlanes[T kit.RealFloat](c *ir.Call, g *GridSample, y, x []T, at gridCoo
 					q := &points[rest+i]
 					var sum T
 					for r, wy := range q.wy[:q.rows] {
-						var row T
-						for j, wx := range q.wx[:q.cols] {
-							row += wx * from[q.at[r]+q.col[j]]
+						line, row := from[q.at[r]:], T(0)
+						if q.cols == len(q.col) {
+							row = q.wx[0]*line[q.col[0]] + q.wx[1]*line[q.col[1]] + q.wx[2]*line[q.col[2]] + q.wx[3]*line[q.col[3]]
+						} else {
+							for j, wx := range q.wx[:q.cols] {
+								row += wx * line[q.col[j]]
+							}
 						}
 						sum += wy * row
 					}
@@ -383,6 +387,13 @@ func gridPointAt[T kit.RealFloat](g *GridSample, q *gridPoint[T], taps int, x, y
 			q.at[k] = (top+k)*w + left
 		}
 		return true
+	}
+	if g.Padding == "border" && h > 0 && w > 0 { // without branches
+		q.rows, q.cols = taps, taps
+		for k := range taps {
+			q.at[k], q.col[k] = min(max(top+k, 0), h-1)*w, min(max(left+k, 0), w-1)
+		}
+		return false
 	}
 	q.rows, q.cols = 0, 0
 	for k := range taps {
