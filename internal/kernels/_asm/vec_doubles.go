@@ -41,6 +41,47 @@ func (g *fn) expOf(x, n, p int) {
 	g.opd("VADDPD", 1., p, p)
 }
 
+// sineDoubles is a kernel for sin(x + quarters·π/2) with the method of quarterWave.
+func sineDoubles(name string, quarters uint64) *choice {
+	return &choice{name: name, args: [][2]string{{"dst", "float64"}, {"x", "float64"}}, only: avx512.name, amd64: true, body: func(g *fn) {
+		const magic = 0x1.8p52 // adding it rounds to an integer
+		for h := range 2 {
+			z := 8 * h
+			x, n, k, r, s, sin, cos, t := z, z+1, z+2, z+3, z+4, z+5, z+6, z+7
+			g.op("VMOVUPD", offset(64*h, "(SI)"), x)
+			g.opd("VMULPD", 2/math.Pi, x, n)
+			g.opd("VADDPD", magic, n, n)
+			g.opd("VSUBPD", magic, n, k)
+			g.op("VMOVUPD", x, r)
+			for _, part := range []float64{2 * 7.85398125648498535156e-1, 2 * 3.77489470793079817668e-8, 2 * 2.69515142907905952645e-15} {
+				g.opd("VFNMADD231PD", part, k, r)
+			}
+			g.op("VMULPD", r, r, s)
+			g.hornerDoubles([]float64{-1.66666666666666307295e-1, 8.33333333332211858878e-3, -1.98412698295895385996e-4, 2.75573136213857245213e-6, -2.50507477628578072866e-8, 1.58962301576546568060e-10}, s, sin)
+			g.op("VMULPD", s, sin, sin)
+			g.op("VFMADD213PD", r, r, sin)
+			g.hornerDoubles([]float64{4.16666666666665929218e-2, -1.38888888888730564116e-3, 2.48015872888517045348e-5, -2.75573141792967388112e-7, 2.08757008419747316778e-9, -1.13585365213876817300e-11}, s, cos)
+			g.op("VMULPD", s, cos, cos)
+			g.opd("VMOVUPD", 1., t)
+			g.opd("VFNMADD231PD", 0.5, s, t)
+			g.op("VFMADD213PD", t, s, cos)
+			if quarters == 0 { // the sum has no sign for −0
+				g.op("VXORPD", t, t, t)
+				g.op("VCMPPD", "$0", t, x, "K2")
+				g.op("VMOVUPD", x, "K2", sin)
+			} else {
+				g.op("VPADDQ", g.c64(quarters), n, n)
+			}
+			g.op("VPTESTMQ", g.c64(1), n, "K2")
+			g.op("VMOVUPD", cos, "K2", sin)
+			g.op("VPSRLQ", "$1", n, n)
+			g.op("VPSLLQ", "$63", n, n)
+			g.op("VPXORQ", n, sin, sin)
+			g.op("VMOVUPD", sin, offset(64*h, "(DI)"))
+		}
+	}}
+}
+
 // doubles lists kernels that compute in float64, which take instructions of AVX-512.
 func doubles() []*choice {
 	return []*choice{
@@ -90,6 +131,7 @@ func doubles() []*choice {
 				g.op("VMOVUPD", t, offset(64*h, "(DI)"))
 			}
 		}},
+		sineDoubles("sinF64", 0), sineDoubles("cosF64", 1),
 		// log computes as LogF64: the mantissa is in [√½, √2), also of subnormal numbers. Special values
 		// need no care: the exponents of 0 and infinity are infinite, and a negative mantissa is NaN.
 		{name: "logF64", args: [][2]string{{"dst", "float64"}, {"x", "float64"}}, only: avx512.name, amd64: true, body: func(g *fn) {

@@ -2,6 +2,7 @@ package vec
 
 import (
 	"math"
+	"slices"
 
 	"github.com/onward-ml/onward/internal/cpu"
 )
@@ -154,7 +155,15 @@ func tanhF64Generic(dst, x []float64) {
 }
 
 // SinF64 computes dst[i] = sin(x[i]) within 2 ULP of the result or of 2⁻⁵⁴, whichever is larger. dst may be x.
-func SinF64(_ cpu.Level, dst, x []float64) {
+func SinF64(l cpu.Level, dst, x []float64) {
+	if l == cpu.AVX512 {
+		sines(l, dst, x, sinF64, math.Sin)
+	} else {
+		sinF64Generic(dst, x)
+	}
+}
+
+func sinF64Generic(dst, x []float64) {
 	for i, v := range x[:len(dst)] {
 		if !(math.Abs(v) < mostReduced) || v == 0 { // the sum of quarterWave has no sign for −0
 			dst[i] = math.Sin(v)
@@ -165,13 +174,41 @@ func SinF64(_ cpu.Level, dst, x []float64) {
 }
 
 // CosF64 computes dst[i] = cos(x[i]), as precise as [SinF64]. dst may be x.
-func CosF64(_ cpu.Level, dst, x []float64) {
+func CosF64(l cpu.Level, dst, x []float64) {
+	if l == cpu.AVX512 {
+		sines(l, dst, x, cosF64, math.Cos)
+	} else {
+		cosF64Generic(dst, x)
+	}
+}
+
+func cosF64Generic(dst, x []float64) {
 	for i, v := range x[:len(dst)] {
 		if !(math.Abs(v) < mostReduced) {
 			dst[i] = math.Cos(v)
 			continue
 		}
 		dst[i] = quarterWave(v, 1)
+	}
+}
+
+// sines runs a kernel, and then computes the numbers that it cannot reduce with of.
+func sines(l cpu.Level, dst, x []float64, kernel func(l cpu.Level, dst, x []float64), of func(float64) float64) {
+	x = x[:len(dst)]
+	large := func(v float64) bool { return !(math.Abs(v) < mostReduced) }
+	var kept [doublesBlock]float64
+	for n := 0; len(dst) > 0; dst, x = dst[n:], x[n:] {
+		n = min(len(dst), doublesBlock)
+		some := slices.ContainsFunc(x[:n], large)
+		if some {
+			copy(kept[:], x[:n]) // dst may be x
+		}
+		padded(l, dst[:n], x[:n], kernel)
+		for i := 0; some && i < n; i++ {
+			if large(kept[i]) {
+				dst[i] = of(kept[i])
+			}
+		}
 	}
 }
 

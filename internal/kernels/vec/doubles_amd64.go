@@ -19,6 +19,12 @@ func expF64AVX512(dst *float64, x *float64, n int)
 func tanhF64AVX512(dst *float64, x *float64, n int)
 
 //go:noescape
+func sinF64AVX512(dst *float64, x *float64, n int)
+
+//go:noescape
+func cosF64AVX512(dst *float64, x *float64, n int)
+
+//go:noescape
 func logF64AVX512(dst *float64, x *float64, n int)
 
 //go:noescape
@@ -64,6 +70,26 @@ func tanhF64(l cpu.Level, dst []float64, x []float64) {
 		dst, x = dst[n:], x[n:]
 	}
 	tanhF64Generic(dst, x)
+}
+
+func sinF64(l cpu.Level, dst []float64, x []float64) {
+	x = x[:len(dst)]
+	for w := width(l) &^ 15; w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		sinF64AVX512(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
+	}
+	sinF64Generic(dst, x)
+}
+
+func cosF64(l cpu.Level, dst []float64, x []float64) {
+	x = x[:len(dst)]
+	for w := width(l) &^ 15; w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		cosF64AVX512(&dst[0], &x[0], n)
+		dst, x = dst[n:], x[n:]
+	}
+	cosF64Generic(dst, x)
 }
 
 func logF64(l cpu.Level, dst []float64, x []float64) {

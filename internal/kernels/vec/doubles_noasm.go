@@ -12,6 +12,10 @@ func expF64(_ cpu.Level, dst []float64, x []float64) { expF64Generic(dst, x) }
 
 func tanhF64(_ cpu.Level, dst []float64, x []float64) { tanhF64Generic(dst, x) }
 
+func sinF64(_ cpu.Level, dst []float64, x []float64) { sinF64Generic(dst, x) }
+
+func cosF64(_ cpu.Level, dst []float64, x []float64) { cosF64Generic(dst, x) }
+
 func logF64(_ cpu.Level, dst []float64, x []float64) { logF64Generic(dst, x) }
 
 func powF32(_ cpu.Level, dst []float32, x []float32, y []float32) { powF32Generic(dst, x, y) }
