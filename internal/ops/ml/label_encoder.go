@@ -5,8 +5,11 @@ import (
 	"math"
 	"slices"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -112,7 +115,7 @@ func (t *labelTable) index() {
 		low, high = min(low, k), max(high, k)
 	}
 	if size := uint64(high - low); high >= low && size < uint64(16*len(keys)+1024) {
-		t.low, t.dense = low, make([]int32, size+1)
+		t.low, t.dense = low, make([]int32, size+2) // the last one is for keys out of range
 		kit.RepeatOf(t.dense, t.nan)
 		for k, i := range keys {
 			t.dense[k-low] = i
@@ -246,11 +249,11 @@ func (op *LabelEncoder) Run(c *ir.Call) error {
 	}
 	switch x.DType() {
 	case tensor.TypeString:
-		lookUp(c, t, tensor.Of[string](x), at)
+		lookUp(c, t, tensor.Of[string](x), at, nil)
 	case tensor.TypeFloat32:
-		lookUp(c, t, tensor.Of[float32](x), at)
+		lookUp(c, t, tensor.Of[float32](x), at, vec.EqualF32)
 	case tensor.TypeFloat64:
-		lookUp(c, t, tensor.Of[float64](x), at)
+		lookUp(c, t, tensor.Of[float64](x), at, vec.EqualF64)
 	default:
 		var wide []int64
 		if x.DType() != tensor.TypeInt64 {
@@ -277,8 +280,8 @@ func (op *LabelEncoder) Run(c *ir.Call) error {
 	return nil
 }
 
-// lookUp writes the indices of the keys in a table.
-func lookUp[K string | int64 | float32 | float64](c *ir.Call, t *labelTable, keys []K, at []int32) {
+// lookUp writes the indices of the keys in a table. equal is a kernel that compares keys, or nil.
+func lookUp[K string | int64 | float32 | float64](c *ir.Call, t *labelTable, keys []K, at []int32, equal func(l cpu.Level, dst []bool, a, b []K)) {
 	m, none := t.find.(map[K]int32), int32(t.values.Len()-1)
 	const few = 8 // keys that are compared one after another in less time than a hash takes
 	var known [few]K
@@ -289,6 +292,10 @@ func lookUp[K string | int64 | float32 | float64](c *ir.Call, t *labelTable, key
 			known[count], index[count] = k, j
 			count++
 		}
+	}
+	if count > 0 && equal != nil && !c.Generic {
+		lookUpFew(c, known[:count], index[:count], t, keys, at, equal)
+		return
 	}
 	c.Parallel(len(keys), kit.GrainCostly, func(lo, hi int) {
 		for i, k := range keys[lo:hi] {
@@ -310,19 +317,45 @@ func lookUp[K string | int64 | float32 | float64](c *ir.Call, t *labelTable, key
 	})
 }
 
+// lookUpFew is lookUp for few keys known, which have these indices.
+func lookUpFew[K int64 | string | float32 | float64](c *ir.Call, known []K, index []int32, t *labelTable, keys []K, at []int32, equal func(l cpu.Level, dst []bool, a, b []K)) {
+	const block = 256
+	repeated, indices := make([]K, len(known)*block), make([]uint32, (len(known)+1)*block)
+	for n := range known {
+		kit.RepeatOf(repeated[n*block:][:block], known[n])
+		kit.RepeatOf(indices[n*block:][:block], uint32(index[n]))
+	}
+	notNumber := indices[len(known)*block:]
+	kit.RepeatOf(notNumber, uint32(t.nan))
+	l, none := cpu.Active(), int32(t.values.Len()-1)
+	c.Parallel(len(keys), kit.GrainCheap, func(lo, hi int) {
+		which := make([]bool, block)
+		for ; lo < hi; lo += block {
+			n := min(block, hi-lo)
+			part, which, to := keys[lo:][:n], which[:n], at[lo:][:n]
+			found := memory.FromRaw[uint32](memory.AsBytes(to))
+			kit.RepeatOf(to, none)
+			for k := range known {
+				equal(l, which, part, repeated[k*block:][:n])
+				vec.SelectU32(l, found, indices[k*block:][:n], found, which)
+			}
+			if t.nan != none {
+				equal(l, which, part, part)
+				vec.SelectU32(l, found, found, notNumber[:n], which)
+			}
+		}
+	})
+}
+
 // lookUpInts is lookUp for integers.
 func (t *labelTable) lookUpInts(c *ir.Call, keys []int64, at []int32) {
 	if t.dense == nil {
-		lookUp(c, t, keys, at)
+		lookUp(c, t, keys, at, vec.EqualI64)
 		return
 	}
 	c.Parallel(len(keys), kit.GrainCheap, func(lo, hi int) {
 		for i, k := range keys[lo:hi] {
-			j := t.nan
-			if n := uint64(k - t.low); n < uint64(len(t.dense)) {
-				j = t.dense[n]
-			}
-			at[lo+i] = j
+			at[lo+i] = t.dense[min(uint64(k-t.low), uint64(len(t.dense)-1))]
 		}
 	})
 }

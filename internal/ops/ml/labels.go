@@ -80,14 +80,18 @@ func applyTransform[T mlFloat](t postTransform, row []T) {
 		}
 		top := math.Inf(-1)
 		for _, v := range row {
-			top = math.Max(top, float64(v))
+			top = max(top, float64(v))
 		}
 		sum := 0.0
 		for i, v := range row {
-			if t == transformSoftmaxZero && math.Abs(float64(v)) <= 1e-7 {
-				row[i] = T(float64(v) * math.Exp(-top))
-			} else {
-				row[i] = T(math.Exp(float64(v) - top))
+			switch v := float64(v); {
+			case t == transformSoftmaxZero && v == 0: // the next product is 0, because top is not negative
+			case t == transformSoftmaxZero && math.Abs(v) <= 1e-7:
+				row[i] = T(v * math.Exp(-top))
+			case v == top:
+				row[i] = 1
+			default:
+				row[i] = T(math.Exp(v - top))
 			}
 			sum += float64(row[i])
 		}

@@ -78,8 +78,8 @@ func (op *TreeEnsembleClassifier) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	if !c.Generic && op.base == nil && op.only < 0 && op.targets > 1 {
-		return op.several(c, x, y, n, cols)
+	if !c.Generic && op.base == nil {
+		return op.together(c, x, y, n, cols)
 	}
 	z, err := kit.RealOut[float64](c, 1, tensor.TypeFloat32, n, op.targets)
 	if err != nil {
@@ -94,12 +94,8 @@ func (op *TreeEnsembleClassifier) Run(c *ir.Call) error {
 		switch {
 		case op.only >= 0:
 			s := row[op.only]
-			threshold := 0.0
-			if op.positive {
-				threshold = 0.5
-			}
-			op.labels.set(y, i, kit.BoolToInt(s > threshold))
-			op.binary(row, s)
+			op.labels.set(y, i, op.second(s))
+			applyTransform(arrange(op, row, s), row)
 		case op.targets == 1:
 			op.labels.set(y, i, kit.BoolToInt(row[0] > 0)-1)
 			transformScores(op.transform, row)
@@ -115,8 +111,8 @@ func (op *TreeEnsembleClassifier) Run(c *ir.Call) error {
 	return nil
 }
 
-// several computes the labels y and the scores of several classes without base values, all rows together.
-func (op *TreeEnsembleClassifier) several(c *ir.Call, x, y *tensor.Tensor, n, cols int) error {
+// together computes the labels y and the scores of classes without base values, all rows at once.
+func (op *TreeEnsembleClassifier) together(c *ir.Call, x, y *tensor.Tensor, n, cols int) error {
 	t, err := c.Output(1, tensor.TypeFloat32, n, op.targets)
 	if err != nil {
 		return err
@@ -131,30 +127,46 @@ func (op *TreeEnsembleClassifier) several(c *ir.Call, x, y *tensor.Tensor, n, co
 		return err
 	}
 	c.Parallel(n, kit.GrainFor(16*op.targets), func(lo, hi int) {
+		transform := op.transform
 		for i := lo; i < hi; i++ {
-			op.labels.set(y, i, argMaxRow(z[i*op.targets:][:op.targets]))
+			row := z[i*op.targets:][:op.targets]
+			switch {
+			case op.only >= 0:
+				s := row[op.only]
+				op.labels.set(y, i, op.second(float64(s)))
+				transform = arrange(op, row, s)
+			case op.targets == 1:
+				op.labels.set(y, i, kit.BoolToInt(row[0] > 0)-1)
+			default:
+				op.labels.set(y, i, argMaxRow(row))
+			}
 		}
-		transformRows(c, op.transform, z[lo*op.targets:hi*op.targets], op.targets)
+		transformRows(c, transform, z[lo*op.targets:hi*op.targets], op.targets)
 	})
 	return nil
 }
 
-// binary computes the scores of two classes from the score s of one.
-func (op *TreeEnsembleClassifier) binary(row []float64, s float64) {
+// second returns 1 if the sum s of the weights of one class selects the second label, otherwise 0.
+func (op *TreeEnsembleClassifier) second(s float64) int {
+	threshold := 0.0
+	if op.positive {
+		threshold = 0.5
+	}
+	return kit.BoolToInt(s > threshold)
+}
+
+// arrange writes the scores of two classes from the score s of one, and returns the transform that they need.
+func arrange[T mlFloat](op *TreeEnsembleClassifier, row []T, s T) postTransform {
 	if op.only == 1 {
 		row[0] = 0
-		applyTransform(op.transform, row)
-		return
+		return op.transform
 	}
 	row[0], row[1] = -s, s
-	if op.transform == transformLogistic {
-		applyTransform(op.transform, row)
-		return
-	}
-	if op.positive || op.transform == transformProbit {
+	if op.transform != transformLogistic && (op.positive || op.transform == transformProbit) {
 		row[0] = 1 - s
 	}
-	if op.transform == transformProbit {
-		applyTransform(op.transform, row)
+	if op.transform == transformSoftmax || op.transform == transformSoftmaxZero {
+		return transformNone
 	}
+	return op.transform
 }
