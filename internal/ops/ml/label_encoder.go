@@ -249,7 +249,11 @@ func (op *LabelEncoder) Run(c *ir.Call) error {
 	}
 	switch x.DType() {
 	case tensor.TypeString:
-		lookUp(c, t, tensor.Of[string](x), at, nil)
+		lookUp(c, t, tensor.Of[string](x), at, func(_ cpu.Level, dst []bool, a, b []string) {
+			for i := range dst {
+				dst[i] = a[i] == b[i]
+			}
+		})
 	case tensor.TypeFloat32:
 		lookUp(c, t, tensor.Of[float32](x), at, vec.EqualF32)
 	case tensor.TypeFloat64:
@@ -280,34 +284,34 @@ func (op *LabelEncoder) Run(c *ir.Call) error {
 	return nil
 }
 
-// lookUp writes the indices of the keys in a table. equal is a kernel that compares keys, or nil.
+// lookUp writes the indices of the keys in a table. equal compares the elements of two lists.
 func lookUp[K string | int64 | float32 | float64](c *ir.Call, t *labelTable, keys []K, at []int32, equal func(l cpu.Level, dst []bool, a, b []K)) {
 	m, none := t.find.(map[K]int32), int32(t.values.Len()-1)
 	const few = 8 // keys that are compared one after another in less time than a hash takes
-	var known [few]K
-	var index [few]int32
-	count := 0
-	if len(m) <= few {
+	if len(m) <= few && !c.Generic {
+		repeated, index, count := make([]K, few*lookUpBlock), make([]int32, few+1), 0
 		for k, j := range m {
-			known[count], index[count] = k, j
+			index[count] = j
+			for i := range lookUpBlock {
+				repeated[count*lookUpBlock+i] = k
+			}
 			count++
 		}
-	}
-	if count > 0 && equal != nil && !c.Generic {
-		lookUpFew(c, known[:count], index[:count], t, keys, at, equal)
+		lookUpFew(c, t, len(keys), index[:count], at, func(dst []bool, lo, k int) {
+			part := keys[lo:][:len(dst)]
+			with := part
+			if k < len(m) {
+				with = repeated[k*lookUpBlock:][:len(dst)]
+			}
+			equal(cpu.Active(), dst, part, with)
+		})
 		return
 	}
 	c.Parallel(len(keys), kit.GrainCostly, func(lo, hi int) {
 		for i, k := range keys[lo:hi] {
-			j := none
-			if count > 0 {
-				for n := range known[:count] {
-					if known[n] == k {
-						j = index[n]
-					}
-				}
-			} else if n, ok := m[k]; ok {
-				j = n
+			j, ok := m[k]
+			if !ok {
+				j = none
 			}
 			if k != k {
 				j = t.nan
@@ -317,31 +321,30 @@ func lookUp[K string | int64 | float32 | float64](c *ir.Call, t *labelTable, key
 	})
 }
 
-// lookUpFew is lookUp for few keys known, which have these indices.
-func lookUpFew[K int64 | string | float32 | float64](c *ir.Call, known []K, index []int32, t *labelTable, keys []K, at []int32, equal func(l cpu.Level, dst []bool, a, b []K)) {
-	const block = 256
-	repeated, indices := make([]K, len(known)*block), make([]uint32, (len(known)+1)*block)
-	for n := range known {
-		kit.RepeatOf(repeated[n*block:][:block], known[n])
-		kit.RepeatOf(indices[n*block:][:block], uint32(index[n]))
+const lookUpBlock = 256
+
+// lookUpFew is lookUp for n keys and a table of few, which have these indices. equal compares the keys from lo on with key k of the
+// table, or with themselves if k is the number of those.
+func lookUpFew(c *ir.Call, t *labelTable, n int, index, at []int32, equal func(dst []bool, lo, k int)) {
+	l, none := cpu.Active(), uint32(t.values.Len()-1)
+	indices := make([]uint32, (len(index)+1)*lookUpBlock)
+	for k, v := range append(index, t.nan) {
+		kit.RepeatOf(indices[k*lookUpBlock:][:lookUpBlock], uint32(v))
 	}
-	notNumber := indices[len(known)*block:]
-	kit.RepeatOf(notNumber, uint32(t.nan))
-	l, none := cpu.Active(), int32(t.values.Len()-1)
-	c.Parallel(len(keys), kit.GrainCheap, func(lo, hi int) {
-		which := make([]bool, block)
-		for ; lo < hi; lo += block {
-			n := min(block, hi-lo)
-			part, which, to := keys[lo:][:n], which[:n], at[lo:][:n]
-			found := memory.FromRaw[uint32](memory.AsBytes(to))
+	found := memory.FromRaw[uint32](memory.AsBytes(at))
+	c.Parallel(n, kit.GrainCheap, func(lo, hi int) {
+		block := make([]bool, lookUpBlock)
+		for ; lo < hi; lo += lookUpBlock {
+			to := found[lo:min(hi, lo+lookUpBlock)]
+			which := block[:len(to)]
 			kit.RepeatOf(to, none)
-			for k := range known {
-				equal(l, which, part, repeated[k*block:][:n])
-				vec.SelectU32(l, found, indices[k*block:][:n], found, which)
+			for k := range index {
+				equal(which, lo, k)
+				vec.SelectU32(l, to, indices[k*lookUpBlock:][:len(to)], to, which)
 			}
-			if t.nan != none {
-				equal(l, which, part, part)
-				vec.SelectU32(l, found, found, notNumber[:n], which)
+			if uint32(t.nan) != none {
+				equal(which, lo, len(index))
+				vec.SelectU32(l, to, to, indices[len(index)*lookUpBlock:][:len(to)], which)
 			}
 		}
 	})

@@ -95,7 +95,7 @@ func (op *TreeEnsembleClassifier) Run(c *ir.Call) error {
 		case op.only >= 0:
 			s := row[op.only]
 			op.labels.set(y, i, op.second(s))
-			applyTransform(arrange(op, row, s), row)
+			applyTransform(op.arrange(row, s), row)
 		case op.targets == 1:
 			op.labels.set(y, i, kit.BoolToInt(row[0] > 0)-1)
 			transformScores(op.transform, row)
@@ -132,9 +132,10 @@ func (op *TreeEnsembleClassifier) together(c *ir.Call, x, y *tensor.Tensor, n, c
 			row := z[i*op.targets:][:op.targets]
 			switch {
 			case op.only >= 0:
-				s := row[op.only]
-				op.labels.set(y, i, op.second(float64(s)))
-				transform = arrange(op, row, s)
+				s, wide := float64(row[op.only]), [2]float64{}
+				op.labels.set(y, i, op.second(s))
+				transform = op.arrange(wide[:], s)
+				row[0], row[1] = float32(wide[0]), float32(wide[1])
 			case op.targets == 1:
 				op.labels.set(y, i, kit.BoolToInt(row[0] > 0)-1)
 			default:
@@ -156,9 +157,9 @@ func (op *TreeEnsembleClassifier) second(s float64) int {
 }
 
 // arrange writes the scores of two classes from the score s of one, and returns the transform that they need.
-func arrange[T mlFloat](op *TreeEnsembleClassifier, row []T, s T) postTransform {
+func (op *TreeEnsembleClassifier) arrange(row []float64, s float64) postTransform {
 	if op.only == 1 {
-		row[0] = 0
+		row[0], row[1] = 0, s
 		return op.transform
 	}
 	row[0], row[1] = -s, s
