@@ -88,7 +88,7 @@ func applyTransform[T mlFloat](t postTransform, row []T) {
 			case t == transformSoftmaxZero && v == 0: // the next product is 0, because top is not negative
 			case t == transformSoftmaxZero && math.Abs(v) <= 1e-7:
 				row[i] = T(v * math.Exp(-top))
-			case v == top:
+			case v == top && !math.IsInf(v, 0):
 				row[i] = 1
 			default:
 				row[i] = T(math.Exp(v - top))

@@ -45,7 +45,9 @@ func (k *svmKernel) eval(c *ir.Call, out, x, turned []float64, rows, cols, count
 				turned[i*rows+r] = x[r*cols+i]
 			}
 		}
+		m := kit.Meter{C: c}
 		for j := range count {
+			m.Check(rows * cols)
 			sums := out[j*rows:][:rows]
 			clear(sums)
 			for i, w := range vectors[j*cols:][:cols] {
@@ -100,8 +102,8 @@ func addScaled(c *ir.Call, dst, x []float64, s float64) {
 }
 
 // svmRows calls fn for blocks of rows of input 0, [N, F] or [F], in parallel, with the first row and the kernel functions of the
-// rows and of count vectors, [count rows]. scratch has per elements for each row.
-func svmRows(c *ir.Call, k *svmKernel, n, cols, count int, vectors []float64, per int, fn func(first, rows int, kernels, scratch []float64)) error {
+// rows and of count vectors, [count rows]. scratch has per elements for each row and more elements.
+func svmRows(c *ir.Call, k *svmKernel, n, cols, count int, vectors []float64, per, more int, fn func(first, rows int, kernels, scratch []float64)) error {
 	x, err := mlNumbersAs[float64](c, c.Tensor(0))
 	if err != nil {
 		return err
@@ -109,17 +111,18 @@ func svmRows(c *ir.Call, k *svmKernel, n, cols, count int, vectors []float64, pe
 	each := cols + count + per                                    // numbers for each row
 	block := min(svmBlock, max(8, 1<<15/max(1, each)), max(1, n)) // of 256 KB
 	blocks := (n + block - 1) / block
-	scratch, err := ir.ScratchOf[float64](c, kit.WorkspaceCount(blocks)*block*each)
+	size := block*each + more
+	scratch, err := ir.ScratchOf[float64](c, kit.WorkspaceCount(blocks)*size)
 	if err != nil {
 		return err
 	}
 	return kit.InWorkspaces(c, blocks, func(ws, b int) error {
 		first := b * block
 		rows := min(n-first, block)
-		own := scratch[ws*block*each:][:block*each]
+		own := scratch[ws*size:][:size]
 		turned, kernels, own := own[:rows*cols], own[rows*cols:][:rows*count], own[rows*(cols+count):]
 		k.eval(c, kernels, x[first*cols:][:rows*cols], turned, rows, cols, count, vectors)
-		fn(first, rows, kernels, own[:rows*per])
+		fn(first, rows, kernels, own)
 		return nil
 	})
 }

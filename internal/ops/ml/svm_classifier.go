@@ -112,14 +112,14 @@ func (op *SVMClassifier) Run(c *ir.Call) error {
 	}
 	z := tensor.Of[float32](t)
 	pairs, count, vectors := op.pairs(), op.total, op.vectors
-	per := classes + pairs
 	if count == 0 {
 		count, vectors = e, op.coefficients
 	}
+	more := 0
 	if len(op.probA) > 0 {
-		per += pairs + 2*classes*classes + 2*classes
+		more = pairs + 2*classes*classes + 2*classes
 	}
-	err = svmRows(c, &op.kernel, n, cols, count, vectors, per, func(first, rows int, kernels, scratch []float64) {
+	err = svmRows(c, &op.kernel, n, cols, count, vectors, classes+pairs, more, func(first, rows int, kernels, scratch []float64) {
 		if op.total == 0 {
 			for r := range rows {
 				row := z[(first+r)*e:][:e]

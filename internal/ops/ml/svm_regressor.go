@@ -68,7 +68,8 @@ func (op *SVMRegressor) Run(c *ir.Call) error {
 	if count == 0 {
 		count, vectors = 1, op.coefficients
 	}
-	return svmRows(c, &op.kernel, n, cols, count, vectors, 1, func(first, rows int, kernels, sums []float64) {
+	return svmRows(c, &op.kernel, n, cols, count, vectors, 1, 0, func(first, rows int, kernels, sums []float64) {
+		sums = sums[:rows]
 		for r := range sums {
 			sums[r] = op.rho
 		}
