@@ -4,8 +4,9 @@ import "github.com/onward-ml/onward/internal/cpu"
 
 // Columns adds the product of a vector and a row-major matrix to dst. It is fastest if the matrix
 // has 256 columns and ldb is 256. If backward is set, it starts with the last row: a caller that
-// multiplies by the same matrix again and again then finds the rows read last in the caches. |error| ≤ (len(a)+1)·2⁻²⁴·(|dst| + Σ|a||b|) per element; the
-// order of the additions depends on the level and on len(dst). Columns computes
+// multiplies by the same matrix again finds the rows read last in the caches.
+// |error| ≤ (len(a)+1)·2⁻²⁴·(|dst| + Σ|a||b|) per element; the order of the additions depends on
+// the level and on len(dst). Columns computes
 //
 //	for k, v := range a {
 //		for j := range dst {

@@ -1,7 +1,9 @@
 package ml
 
 import (
+	"maps"
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/onward-ml/onward/internal/testing/optest"
@@ -93,4 +95,91 @@ func TestBrokenSVMs(t *testing.T) {
 	optest.Fail(t, op, 1, base("support_vectors", []float64{1, 2, 3}), "support_vectors has 3 elements, want 2 × 2", x)
 	optest.Fail(t, "ai.onnx.ml.SVMRegressor", 1, map[string]any{"n_supports": 3, "coefficients": []float64{1}}, "n_supports is 3, but there are 1", x)
 	optest.Fail(t, "ai.onnx.ml.SVMRegressor", 1, map[string]any{"coefficients": []float64{1}}, "coefficients has 1 elements, want 1 × 2", x)
+}
+
+// TestSVMBlocks runs SVM operators on numbers of rows around the size of a block, and each row alone.
+func TestSVMBlocks(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 3))
+	draw := func(n int) []float64 {
+		x := make([]float64, n)
+		for i := range x {
+			x[i] = float64(float32(r.NormFloat64()))
+		}
+		return x
+	}
+	const cols, count = 5, 7
+	for _, kind := range []string{"LINEAR", "POLY", "RBF", "SIGMOID"} {
+		kernel := map[string]any{"kernel_type": kind, "kernel_params": []float64{.25, .125, 2}, "support_vectors": draw(count * cols)}
+		two, three, likely, sums := maps.Clone(kernel), maps.Clone(kernel), maps.Clone(kernel), maps.Clone(kernel)
+		maps.Copy(two, map[string]any{"coefficients": draw(count), "vectors_per_class": []int{3, 4}, "rho": draw(1), "classlabels_ints": []int{5, 6}, "post_transform": "LOGISTIC"})
+		maps.Copy(three, map[string]any{"coefficients": draw(2 * count), "vectors_per_class": []int{2, 4, 1}, "rho": draw(3), "classlabels_strings": []string{"a", "b", "c"}})
+		maps.Copy(likely, three)
+		maps.Copy(likely, map[string]any{"prob_a": draw(3), "prob_b": draw(3)})
+		maps.Copy(sums, map[string]any{"coefficients": draw(count), "n_supports": count, "rho": draw(1)})
+		for _, c := range []struct {
+			op    string
+			attrs map[string]any
+		}{{"SVMClassifier", two}, {"SVMClassifier", three}, {"SVMClassifier", likely}, {"SVMRegressor", sums}} {
+			for _, n := range []int{1, svmBlock - 1, svmBlock, 2*svmBlock + 1} {
+				x := make([]float32, n*cols)
+				for i, v := range draw(len(x)) {
+					x[i] = float32(v)
+				}
+				all, err := optest.Run(t, "ai.onnx.ml."+c.op, 1, c.attrs, optest.Tensor(x, n, cols))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := 0; i < n; i += 1 + n/9 {
+					one, err := optest.Run(t, "ai.onnx.ml."+c.op, 1, c.attrs, optest.Tensor(x[i*cols:][:cols], 1, cols))
+					if err != nil {
+						t.Fatal(err)
+					}
+					for k := range all {
+						whole, row := all[k].(*tensor.Tensor), one[k].(*tensor.Tensor)
+						size := row.Len()
+						var part tensor.Value
+						if whole.DType() == tensor.TypeString {
+							part = optest.Tensor(tensor.Of[string](whole)[i*size:][:size], row.Shape()...)
+						} else if whole.DType() == tensor.TypeInt64 {
+							part = optest.Tensor(tensor.Of[int64](whole)[i*size:][:size], row.Shape()...)
+						} else {
+							part = optest.Tensor(tensor.Of[float32](whole)[i*size:][:size], row.Shape()...)
+						}
+						if !optest.Same(part, row, 1e-5) {
+							t.Fatalf("%s %s: output %d of row %d of %d is %s, alone %s", kind, c.op, k, i, n, optest.Show(part), optest.Show(row))
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestLabelEncoderFew looks up lists of every length around a block with few keys, of which NaN may be one.
+func TestLabelEncoderFew(t *testing.T) {
+	nan := float32(math.NaN())
+	for _, keys := range [][]float32{{}, {1}, {0, nan}, {3, 1, nan, 2, 7, 8, 9, 4}, {5, 6, 7, 8, 1, 2, 3, 4, 9, 10}} {
+		values := make([]int64, len(keys))
+		for i := range values {
+			values[i] = int64(i) + 10
+		}
+		attrs := map[string]any{"keys_tensor": optest.Tensor(keys, len(keys)), "values_tensor": optest.Tensor(values, len(keys)), "default_int64": -3}
+		for _, n := range []int{0, 1, 15, lookUpBlock - 1, lookUpBlock, lookUpBlock + 1, 3*lookUpBlock + 7} {
+			x, want := make([]float32, n), make([]int64, n)
+			for i := range x {
+				x[i], want[i] = float32(i*7%12), -3
+				if i%5 == 4 {
+					x[i] = nan
+				} else if i%12 == 0 {
+					x[i] = float32(math.Copysign(0, -1))
+				}
+				for k, v := range keys {
+					if v == x[i] || v != v && x[i] != x[i] {
+						want[i] = values[k]
+					}
+				}
+			}
+			optest.Want(t, "ai.onnx.ml.LabelEncoder", 4, attrs, optest.Tensor(want, n), optest.Tensor(x, n))
+		}
+	}
 }
