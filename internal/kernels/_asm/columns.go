@@ -2,16 +2,14 @@ package main
 
 import "fmt"
 
-// columns writes a kernel for dst[j] += Σ a[k]·b[k*ldb+j] over n vectors of columns. step is the
-// distance of elements of a in bytes, and ldb that of the rows of b; both are negative to go backward. If rows
-// of b are adjacent, it reads them as one stream, the access pattern that the second-level cache serves
+// columns writes a kernel for dst[j] += Σ a[k]·b[k*ldb+j] over n vectors of columns. If rows of b
+// are adjacent, it reads them as one stream, the access pattern that the second-level cache serves
 // fastest.
 func columns(f *file, i isa, n int) {
-	g := f.function(fmt.Sprintf("columns%d%s", n, i.name), i, []arg{{"dst", "*float32"}, {"a", "*float32"}, {"b", "*float32"}, {"step", "int"}, {"ldb", "int"}, {"k", "int"}}, nil)
+	g := f.function(fmt.Sprintf("columns%d%s", n, i.name), i, []arg{{"dst", "*float32"}, {"a", "*float32"}, {"b", "*float32"}, {"ldb", "int"}, {"k", "int"}}, nil)
 	g.arg("dst", "DI")
 	g.arg("a", "SI")
 	g.arg("b", "BX")
-	g.arg("step", "R9")
 	g.arg("ldb", "R8")
 	g.arg("k", "CX")
 	bytes, sets := i.width*4, max(1, min(4, 8/n))
@@ -27,11 +25,10 @@ func columns(f *file, i isa, n int) {
 		}
 	}
 	step := func(s int) {
-		g.op("VBROADCASTSS", "(SI)", t)
+		g.op("VBROADCASTSS", fmt.Sprintf("%d(SI)", 4*s), t)
 		for j := range n {
 			g.op("VFMADD231PS", fmt.Sprintf("%d(BX)", j*bytes), t, acc(s, j))
 		}
-		g.e("ADDQ R9, SI")
 		g.e("ADDQ R8, BX")
 	}
 	g.e("SUBQ $%d, CX", sets)
@@ -41,6 +38,7 @@ func columns(f *file, i isa, n int) {
 	for s := range sets {
 		step(s)
 	}
+	g.e("ADDQ $%d, SI", 4*sets)
 	g.e("SUBQ $%d, CX", sets)
 	g.e("JGE loop")
 	g.label("rest")
@@ -48,6 +46,7 @@ func columns(f *file, i isa, n int) {
 	g.e("JZ done")
 	g.label("one")
 	step(0)
+	g.e("ADDQ $4, SI")
 	g.e("DECQ CX")
 	g.e("JNZ one")
 	g.label("done")

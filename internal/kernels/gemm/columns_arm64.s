@@ -5,14 +5,13 @@
 #include "textflag.h"
 
 
-// func columns1NEON(dst *float32, a *float32, b *float32, step int, ldb int, k int)
-TEXT ·columns1NEON(SB), 0, $136-48
+// func columns1NEON(dst *float32, a *float32, b *float32, ldb int, k int)
+TEXT ·columns1NEON(SB), 0, $136-40
 	MOVD dst+0(FP), R5
 	MOVD a+8(FP), R4
 	MOVD b+16(FP), R1
-	MOVD step+24(FP), R9
-	MOVD ldb+32(FP), R8
-	MOVD k+40(FP), R2
+	MOVD ldb+24(FP), R8
+	MOVD k+32(FP), R2
 	FMOVQ 0(R5), F0
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -20,42 +19,39 @@ TEXT ·columns1NEON(SB), 0, $136-48
 	SUBS $4, R2
 	BLT rest
 loop:
-	FMOVS (R4), F4
+	FMOVS 0(R4), F4
 	VDUP V4.S[0], V4.S4
 	FMOVQ 0(R1), F31
 	VFMLA V31.S4, V4.S4, V0.S4
-	ADDS R9, R4
 	ADDS R8, R1
-	FMOVS (R4), F4
+	FMOVS 4(R4), F4
 	VDUP V4.S[0], V4.S4
 	FMOVQ 0(R1), F31
 	VFMLA V31.S4, V4.S4, V1.S4
-	ADDS R9, R4
 	ADDS R8, R1
-	FMOVS (R4), F4
+	FMOVS 8(R4), F4
 	VDUP V4.S[0], V4.S4
 	FMOVQ 0(R1), F31
 	VFMLA V31.S4, V4.S4, V2.S4
-	ADDS R9, R4
 	ADDS R8, R1
-	FMOVS (R4), F4
+	FMOVS 12(R4), F4
 	VDUP V4.S[0], V4.S4
 	FMOVQ 0(R1), F31
 	VFMLA V31.S4, V4.S4, V3.S4
-	ADDS R9, R4
 	ADDS R8, R1
+	ADDS $16, R4
 	SUBS $4, R2
 	BGE loop
 rest:
 	ADDS $4, R2
 	BEQ done
 one:
-	FMOVS (R4), F4
+	FMOVS 0(R4), F4
 	VDUP V4.S[0], V4.S4
 	FMOVQ 0(R1), F31
 	VFMLA V31.S4, V4.S4, V0.S4
-	ADDS R9, R4
 	ADDS R8, R1
+	ADDS $4, R4
 	SUBS $1, R2
 	BNE one
 done:
@@ -65,14 +61,13 @@ done:
 	FMOVQ F0, 0(R5)
 	RET
 
-// func columns2NEON(dst *float32, a *float32, b *float32, step int, ldb int, k int)
-TEXT ·columns2NEON(SB), 0, $136-48
+// func columns2NEON(dst *float32, a *float32, b *float32, ldb int, k int)
+TEXT ·columns2NEON(SB), 0, $136-40
 	MOVD dst+0(FP), R5
 	MOVD a+8(FP), R4
 	MOVD b+16(FP), R1
-	MOVD step+24(FP), R9
-	MOVD ldb+32(FP), R8
-	MOVD k+40(FP), R2
+	MOVD ldb+24(FP), R8
+	MOVD k+32(FP), R2
 	FMOVQ 0(R5), F0
 	FMOVQ 16(R5), F1
 	VEOR V2.B16, V2.B16, V2.B16
@@ -84,52 +79,49 @@ TEXT ·columns2NEON(SB), 0, $136-48
 	SUBS $4, R2
 	BLT rest
 loop:
-	FMOVS (R4), F8
+	FMOVS 0(R4), F8
 	VDUP V8.S[0], V8.S4
 	FMOVQ 0(R1), F31
 	VFMLA V31.S4, V8.S4, V0.S4
 	FMOVQ 16(R1), F31
 	VFMLA V31.S4, V8.S4, V1.S4
-	ADDS R9, R4
 	ADDS R8, R1
-	FMOVS (R4), F8
+	FMOVS 4(R4), F8
 	VDUP V8.S[0], V8.S4
 	FMOVQ 0(R1), F31
 	VFMLA V31.S4, V8.S4, V2.S4
 	FMOVQ 16(R1), F31
 	VFMLA V31.S4, V8.S4, V3.S4
-	ADDS R9, R4
 	ADDS R8, R1
-	FMOVS (R4), F8
+	FMOVS 8(R4), F8
 	VDUP V8.S[0], V8.S4
 	FMOVQ 0(R1), F31
 	VFMLA V31.S4, V8.S4, V4.S4
 	FMOVQ 16(R1), F31
 	VFMLA V31.S4, V8.S4, V5.S4
-	ADDS R9, R4
 	ADDS R8, R1
-	FMOVS (R4), F8
+	FMOVS 12(R4), F8
 	VDUP V8.S[0], V8.S4
 	FMOVQ 0(R1), F31
 	VFMLA V31.S4, V8.S4, V6.S4
 	FMOVQ 16(R1), F31
 	VFMLA V31.S4, V8.S4, V7.S4
-	ADDS R9, R4
 	ADDS R8, R1
+	ADDS $16, R4
 	SUBS $4, R2
 	BGE loop
 rest:
 	ADDS $4, R2
 	BEQ done
 one:
-	FMOVS (R4), F8
+	FMOVS 0(R4), F8
 	VDUP V8.S[0], V8.S4
 	FMOVQ 0(R1), F31
 	VFMLA V31.S4, V8.S4, V0.S4
 	FMOVQ 16(R1), F31
 	VFMLA V31.S4, V8.S4, V1.S4
-	ADDS R9, R4
 	ADDS R8, R1
+	ADDS $4, R4
 	SUBS $1, R2
 	BNE one
 done:
@@ -143,14 +135,13 @@ done:
 	FMOVQ F1, 16(R5)
 	RET
 
-// func columns4NEON(dst *float32, a *float32, b *float32, step int, ldb int, k int)
-TEXT ·columns4NEON(SB), 0, $136-48
+// func columns4NEON(dst *float32, a *float32, b *float32, ldb int, k int)
+TEXT ·columns4NEON(SB), 0, $136-40
 	MOVD dst+0(FP), R5
 	MOVD a+8(FP), R4
 	MOVD b+16(FP), R1
-	MOVD step+24(FP), R9
-	MOVD ldb+32(FP), R8
-	MOVD k+40(FP), R2
+	MOVD ldb+24(FP), R8
+	MOVD k+32(FP), R2
 	FMOVQ 0(R5), F0
 	FMOVQ 16(R5), F1
 	FMOVQ 32(R5), F2
@@ -162,7 +153,7 @@ TEXT ·columns4NEON(SB), 0, $136-48
 	SUBS $2, R2
 	BLT rest
 loop:
-	FMOVS (R4), F8
+	FMOVS 0(R4), F8
 	VDUP V8.S[0], V8.S4
 	FMOVQ 0(R1), F31
 	VFMLA V31.S4, V8.S4, V0.S4
@@ -172,9 +163,8 @@ loop:
 	VFMLA V31.S4, V8.S4, V2.S4
 	FMOVQ 48(R1), F31
 	VFMLA V31.S4, V8.S4, V3.S4
-	ADDS R9, R4
 	ADDS R8, R1
-	FMOVS (R4), F8
+	FMOVS 4(R4), F8
 	VDUP V8.S[0], V8.S4
 	FMOVQ 0(R1), F31
 	VFMLA V31.S4, V8.S4, V4.S4
@@ -184,15 +174,15 @@ loop:
 	VFMLA V31.S4, V8.S4, V6.S4
 	FMOVQ 48(R1), F31
 	VFMLA V31.S4, V8.S4, V7.S4
-	ADDS R9, R4
 	ADDS R8, R1
+	ADDS $8, R4
 	SUBS $2, R2
 	BGE loop
 rest:
 	ADDS $2, R2
 	BEQ done
 one:
-	FMOVS (R4), F8
+	FMOVS 0(R4), F8
 	VDUP V8.S[0], V8.S4
 	FMOVQ 0(R1), F31
 	VFMLA V31.S4, V8.S4, V0.S4
@@ -202,8 +192,8 @@ one:
 	VFMLA V31.S4, V8.S4, V2.S4
 	FMOVQ 48(R1), F31
 	VFMLA V31.S4, V8.S4, V3.S4
-	ADDS R9, R4
 	ADDS R8, R1
+	ADDS $4, R4
 	SUBS $1, R2
 	BNE one
 done:
@@ -217,14 +207,13 @@ done:
 	FMOVQ F3, 48(R5)
 	RET
 
-// func columns8NEON(dst *float32, a *float32, b *float32, step int, ldb int, k int)
-TEXT ·columns8NEON(SB), 0, $136-48
+// func columns8NEON(dst *float32, a *float32, b *float32, ldb int, k int)
+TEXT ·columns8NEON(SB), 0, $136-40
 	MOVD dst+0(FP), R5
 	MOVD a+8(FP), R4
 	MOVD b+16(FP), R1
-	MOVD step+24(FP), R9
-	MOVD ldb+32(FP), R8
-	MOVD k+40(FP), R2
+	MOVD ldb+24(FP), R8
+	MOVD k+32(FP), R2
 	FMOVQ 0(R5), F0
 	FMOVQ 16(R5), F1
 	FMOVQ 32(R5), F2
@@ -236,7 +225,7 @@ TEXT ·columns8NEON(SB), 0, $136-48
 	SUBS $1, R2
 	BLT rest
 loop:
-	FMOVS (R4), F8
+	FMOVS 0(R4), F8
 	VDUP V8.S[0], V8.S4
 	FMOVQ 0(R1), F31
 	VFMLA V31.S4, V8.S4, V0.S4
@@ -254,15 +243,15 @@ loop:
 	VFMLA V31.S4, V8.S4, V6.S4
 	FMOVQ 112(R1), F31
 	VFMLA V31.S4, V8.S4, V7.S4
-	ADDS R9, R4
 	ADDS R8, R1
+	ADDS $4, R4
 	SUBS $1, R2
 	BGE loop
 rest:
 	ADDS $1, R2
 	BEQ done
 one:
-	FMOVS (R4), F8
+	FMOVS 0(R4), F8
 	VDUP V8.S[0], V8.S4
 	FMOVQ 0(R1), F31
 	VFMLA V31.S4, V8.S4, V0.S4
@@ -280,8 +269,8 @@ one:
 	VFMLA V31.S4, V8.S4, V6.S4
 	FMOVQ 112(R1), F31
 	VFMLA V31.S4, V8.S4, V7.S4
-	ADDS R9, R4
 	ADDS R8, R1
+	ADDS $4, R4
 	SUBS $1, R2
 	BNE one
 done:
@@ -295,14 +284,13 @@ done:
 	FMOVQ F7, 112(R5)
 	RET
 
-// func columns16NEON(dst *float32, a *float32, b *float32, step int, ldb int, k int)
-TEXT ·columns16NEON(SB), 0, $136-48
+// func columns16NEON(dst *float32, a *float32, b *float32, ldb int, k int)
+TEXT ·columns16NEON(SB), 0, $136-40
 	MOVD dst+0(FP), R5
 	MOVD a+8(FP), R4
 	MOVD b+16(FP), R1
-	MOVD step+24(FP), R9
-	MOVD ldb+32(FP), R8
-	MOVD k+40(FP), R2
+	MOVD ldb+24(FP), R8
+	MOVD k+32(FP), R2
 	FMOVQ 0(R5), F0
 	FMOVQ 16(R5), F1
 	FMOVQ 32(R5), F2
@@ -322,7 +310,7 @@ TEXT ·columns16NEON(SB), 0, $136-48
 	SUBS $1, R2
 	BLT rest
 loop:
-	FMOVS (R4), F16
+	FMOVS 0(R4), F16
 	VDUP V16.S[0], V16.S4
 	FMOVQ 0(R1), F31
 	VFMLA V31.S4, V16.S4, V0.S4
@@ -356,15 +344,15 @@ loop:
 	VFMLA V31.S4, V16.S4, V14.S4
 	FMOVQ 240(R1), F31
 	VFMLA V31.S4, V16.S4, V15.S4
-	ADDS R9, R4
 	ADDS R8, R1
+	ADDS $4, R4
 	SUBS $1, R2
 	BGE loop
 rest:
 	ADDS $1, R2
 	BEQ done
 one:
-	FMOVS (R4), F16
+	FMOVS 0(R4), F16
 	VDUP V16.S[0], V16.S4
 	FMOVQ 0(R1), F31
 	VFMLA V31.S4, V16.S4, V0.S4
@@ -398,8 +386,8 @@ one:
 	VFMLA V31.S4, V16.S4, V14.S4
 	FMOVQ 240(R1), F31
 	VFMLA V31.S4, V16.S4, V15.S4
-	ADDS R9, R4
 	ADDS R8, R1
+	ADDS $4, R4
 	SUBS $1, R2
 	BNE one
 done:

@@ -8,18 +8,13 @@ import "github.com/onward-ml/onward/internal/cpu"
 const columnSteps = 2048
 
 // columnsAsm computes the first columns and returns their number.
-func columnsAsm(l cpu.Level, dst, a, b []float32, ldb int, backward bool) int {
+func columnsAsm(l cpu.Level, dst, a, b []float32, ldb int) int {
 	j := 0
 	for j < len(dst) {
 		n := 0
-		for done := 0; done < len(a); {
-			rows := min(len(a)-done, columnSteps)
-			if k := len(a) - 1 - done; backward {
-				n = columnsPart(l, len(dst)-j, &dst[j], &a[k], &b[k*ldb+j], -4, -4*ldb, rows)
-			} else {
-				n = columnsPart(l, len(dst)-j, &dst[j], &a[done], &b[done*ldb+j], 4, 4*ldb, rows)
-			}
-			done += rows
+		for k := 0; k < len(a); k += columnSteps {
+			x := a[k:min(len(a), k+columnSteps)]
+			n = columnsPart(l, len(dst)-j, &dst[j], &x[0], &b[k*ldb+j], ldb*4, len(x))
 		}
 		if n == 0 {
 			return j

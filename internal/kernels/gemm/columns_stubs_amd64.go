@@ -5,19 +5,19 @@
 package gemm
 
 //go:noescape
-func columns1AVX512(dst *float32, a *float32, b *float32, step int, ldb int, k int)
+func columns1AVX512(dst *float32, a *float32, b *float32, ldb int, k int)
 
 //go:noescape
-func columns2AVX512(dst *float32, a *float32, b *float32, step int, ldb int, k int)
+func columns2AVX512(dst *float32, a *float32, b *float32, ldb int, k int)
 
 //go:noescape
-func columns4AVX512(dst *float32, a *float32, b *float32, step int, ldb int, k int)
+func columns4AVX512(dst *float32, a *float32, b *float32, ldb int, k int)
 
 //go:noescape
-func columns8AVX512(dst *float32, a *float32, b *float32, step int, ldb int, k int)
+func columns8AVX512(dst *float32, a *float32, b *float32, ldb int, k int)
 
 //go:noescape
-func columns16AVX512(dst *float32, a *float32, b *float32, step int, ldb int, k int)
+func columns16AVX512(dst *float32, a *float32, b *float32, ldb int, k int)
 
 //go:noescape
 func rowPanels1AVX512(dst *float32, a *float32, b *float32, panel int, k int)
@@ -26,13 +26,13 @@ func rowPanels1AVX512(dst *float32, a *float32, b *float32, panel int, k int)
 func rowPanels2AVX512(dst *float32, a *float32, b *float32, panel int, k int)
 
 //go:noescape
-func columns1AVX2(dst *float32, a *float32, b *float32, step int, ldb int, k int)
+func columns1AVX2(dst *float32, a *float32, b *float32, ldb int, k int)
 
 //go:noescape
-func columns2AVX2(dst *float32, a *float32, b *float32, step int, ldb int, k int)
+func columns2AVX2(dst *float32, a *float32, b *float32, ldb int, k int)
 
 //go:noescape
-func columns4AVX2(dst *float32, a *float32, b *float32, step int, ldb int, k int)
+func columns4AVX2(dst *float32, a *float32, b *float32, ldb int, k int)
 
 //go:noescape
-func columns8AVX2(dst *float32, a *float32, b *float32, step int, ldb int, k int)
+func columns8AVX2(dst *float32, a *float32, b *float32, ldb int, k int)

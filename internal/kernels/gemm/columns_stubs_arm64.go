@@ -5,16 +5,16 @@
 package gemm
 
 //go:noescape
-func columns1NEON(dst *float32, a *float32, b *float32, step int, ldb int, k int)
+func columns1NEON(dst *float32, a *float32, b *float32, ldb int, k int)
 
 //go:noescape
-func columns2NEON(dst *float32, a *float32, b *float32, step int, ldb int, k int)
+func columns2NEON(dst *float32, a *float32, b *float32, ldb int, k int)
 
 //go:noescape
-func columns4NEON(dst *float32, a *float32, b *float32, step int, ldb int, k int)
+func columns4NEON(dst *float32, a *float32, b *float32, ldb int, k int)
 
 //go:noescape
-func columns8NEON(dst *float32, a *float32, b *float32, step int, ldb int, k int)
+func columns8NEON(dst *float32, a *float32, b *float32, ldb int, k int)
 
 //go:noescape
-func columns16NEON(dst *float32, a *float32, b *float32, step int, ldb int, k int)
+func columns16NEON(dst *float32, a *float32, b *float32, ldb int, k int)

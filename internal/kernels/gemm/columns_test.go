@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/onward-ml/onward/internal/cpu"
@@ -40,36 +39,11 @@ func TestColumns(t *testing.T) {
 						size[j] += math.Abs(p)
 					}
 				}
-				Columns(l, dst, a, b, ldb, r.IntN(2) == 1)
+				Columns(l, dst, a, b, ldb)
 				for j, w := range want {
 					if d := math.Abs(float64(dst[j]) - w); d > float64(k+1)*0x1p-24*size[j] || (w != w) != (dst[j] != dst[j]) || math.IsInf(w, 0) != math.IsInf(float64(dst[j]), 0) {
 						t.Fatalf("%v: column %d of %d, %d steps: %g, want %g", l, j, n, k, dst[j], w)
 					}
-				}
-			}
-		}
-	})
-}
-
-func TestColumnsBackward(t *testing.T) {
-	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
-		for _, n := range []int{1, 16, 100, 256} {
-			for _, k := range []int{1, 6, 4099} {
-				r := rand.New(rand.NewPCG(uint64(n), uint64(k)))
-				a, b, got, want := make([]float32, k), make([]float32, k*n), make([]float32, n), make([]float32, n)
-				backA, backB := make([]float32, k), make([]float32, k*n)
-				for i := range a {
-					a[i] = r.Float32() - .5
-					backA[k-1-i] = a[i]
-					for j := range n {
-						b[i*n+j] = r.Float32() - .5
-						backB[(k-1-i)*n+j] = b[i*n+j]
-					}
-				}
-				Columns(l, got, a, b, n, true)
-				Columns(l, want, backA, backB, n, false)
-				if !slices.Equal(got, want) {
-					t.Fatalf("%v, %d columns, %d rows: backward differs from forward with reversed rows", l, n, k)
 				}
 			}
 		}
@@ -85,7 +59,7 @@ func BenchmarkColumns(b *testing.B) {
 			b.SetBytes(4 * total)
 			for b.Loop() {
 				for i := 0; i+n*k <= total; i += n * k {
-					Columns(cpu.Active(), d, a, w[i:], n, false)
+					Columns(cpu.Active(), d, a, w[i:], n)
 				}
 			}
 		})

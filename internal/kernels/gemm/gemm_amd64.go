@@ -184,51 +184,51 @@ func addRows(level cpu.Level, y, a, b *float32, ldb, n int) {
 	}
 }
 
-func columnsPart(level cpu.Level, left int, dst, a, b *float32, step, ldb, k int) int {
+func columnsPart(level cpu.Level, left int, dst, a, b *float32, ldb, k int) int {
 	switch level {
 	case cpu.AVX512:
-		return columnsAVX512(left, dst, a, b, step, ldb, k)
+		return columnsAVX512(left, dst, a, b, ldb, k)
 	case cpu.AVX2:
-		return columnsAVX2(left, dst, a, b, step, ldb, k)
+		return columnsAVX2(left, dst, a, b, ldb, k)
 	}
 	return 0
 }
 
 // columnsAVX512 computes the first columns, as many as one kernel can, and returns their number.
-func columnsAVX512(left int, dst, a, b *float32, step, ldb, k int) int {
+func columnsAVX512(left int, dst, a, b *float32, ldb, k int) int {
 	switch {
 	case left >= 256:
-		columns16AVX512(dst, a, b, step, ldb, k)
+		columns16AVX512(dst, a, b, ldb, k)
 		return 256
 	case left >= 128:
-		columns8AVX512(dst, a, b, step, ldb, k)
+		columns8AVX512(dst, a, b, ldb, k)
 		return 128
 	case left >= 64:
-		columns4AVX512(dst, a, b, step, ldb, k)
+		columns4AVX512(dst, a, b, ldb, k)
 		return 64
 	case left >= 32:
-		columns2AVX512(dst, a, b, step, ldb, k)
+		columns2AVX512(dst, a, b, ldb, k)
 		return 32
 	case left >= 16:
-		columns1AVX512(dst, a, b, step, ldb, k)
+		columns1AVX512(dst, a, b, ldb, k)
 		return 16
 	}
 	return 0
 }
 
-func columnsAVX2(left int, dst, a, b *float32, step, ldb, k int) int {
+func columnsAVX2(left int, dst, a, b *float32, ldb, k int) int {
 	switch {
 	case left >= 64:
-		columns8AVX2(dst, a, b, step, ldb, k)
+		columns8AVX2(dst, a, b, ldb, k)
 		return 64
 	case left >= 32:
-		columns4AVX2(dst, a, b, step, ldb, k)
+		columns4AVX2(dst, a, b, ldb, k)
 		return 32
 	case left >= 16:
-		columns2AVX2(dst, a, b, step, ldb, k)
+		columns2AVX2(dst, a, b, ldb, k)
 		return 16
 	case left >= 8:
-		columns1AVX2(dst, a, b, step, ldb, k)
+		columns1AVX2(dst, a, b, ldb, k)
 		return 8
 	}
 	return 0

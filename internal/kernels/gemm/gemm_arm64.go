@@ -29,24 +29,24 @@ func dotRows(_ cpu.Level, dst, a, b *float32, ldb, k, n int) {
 
 func addRows(_ cpu.Level, y, a, b *float32, ldb, n int) { addRowsF32NEON(y, a, b, ldb, n) }
 
-func columnsPart(level cpu.Level, left int, dst, a, b *float32, step, ldb, k int) int {
+func columnsPart(level cpu.Level, left int, dst, a, b *float32, ldb, k int) int {
 	switch {
 	case level != cpu.NEON:
 		return 0
 	case left >= 64:
-		columns16NEON(dst, a, b, step, ldb, k)
+		columns16NEON(dst, a, b, ldb, k)
 		return 64
 	case left >= 32:
-		columns8NEON(dst, a, b, step, ldb, k)
+		columns8NEON(dst, a, b, ldb, k)
 		return 32
 	case left >= 16:
-		columns4NEON(dst, a, b, step, ldb, k)
+		columns4NEON(dst, a, b, ldb, k)
 		return 16
 	case left >= 8:
-		columns2NEON(dst, a, b, step, ldb, k)
+		columns2NEON(dst, a, b, ldb, k)
 		return 8
 	case left >= 4:
-		columns1NEON(dst, a, b, step, ldb, k)
+		columns1NEON(dst, a, b, ldb, k)
 		return 4
 	}
 	return 0

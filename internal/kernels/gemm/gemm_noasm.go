@@ -10,6 +10,6 @@ func hasVector(cpu.Level) bool { return false }
 
 func vectorAsm(cpu.Level, *Args[float32], Block) bool { return false }
 
-func columnsAsm(cpu.Level, []float32, []float32, []float32, int, bool) int { return 0 }
+func columnsAsm(cpu.Level, []float32, []float32, []float32, int) int { return 0 }
 
 func fewRows(cpu.Level, *Args[float32], Block) bool { return false }

@@ -355,11 +355,11 @@ func (s *recurrentSteps) panel(step, stage, d, panel int, useSecond, apart bool,
 		case apart:
 			c.Recurrence = sums[i*width:][:width]
 			copy(c.Recurrence, biases[d][column:])
-			gemm.Columns(cpu.Active(), c.Recurrence, from[i*h:][:h], state[panel*h*t.width:][:h*width], width, step&1 != 0)
+			gemm.Columns(cpu.Active(), c.Recurrence, from[i*h:][:h], state[panel*h*t.width:][:h*width], width)
 		case s.several:
 			vec.AddF32(cpu.Active(), c.Gates[:width], c.Gates[:width], sums[i*width:][:width])
 		default:
-			gemm.Columns(cpu.Active(), c.Gates[:width], from[i*h:][:h], state[panel*h*t.width:][:h*width], width, step&1 != 0)
+			gemm.Columns(cpu.Active(), c.Gates[:width], from[i*h:][:h], state[panel*h*t.width:][:h*width], width)
 		}
 		at := (d*batch+i)*h + c.U0
 		c.Hidden, c.Next, c.Second, c.Y = s.h[0][at:], s.h[1][at:], s.second[at:], nil
