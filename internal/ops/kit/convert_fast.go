@@ -34,6 +34,7 @@ func fastCasts() map[castPair]castKernel {
 		{i64, f32}: castWith(vec.I64ToF32), {i64, f64}: castWith(vec.I64ToF64), {i64, i32}: castWith(vec.I64ToI32), {i64, truth}: castWith(vec.I64ToBool),
 		{i8, f32}: castWith(vec.I8ToF32), {i8, i32}: castWith(vec.I8ToI32), {i8, i64}: castWith(vec.I8ToI64),
 	}
+	// float32 holds integers of 16 bits exactly.
 	for from, wide := range map[tensor.DType]castKernel{tensor.TypeInt16: castWith(vec.I16ToF32), tensor.TypeUint16: castWith(vec.U16ToF32)} {
 		m[castPair{from, f32}] = wide
 		for _, to := range []tensor.DType{i32, i64, f64, truth} {

@@ -262,7 +262,9 @@ func (p *RecurrentWeights) Run(r *RecurrentRun[float32], split int, useSecond, a
 			for k := range hi - lo {
 				u := lo + k
 				if step&1 != 0 {
-					u = hi - 1 - k // start with the panels that the last step left in the cache
+					// Start with the panels that the last step left in the cache. Within a panel, the
+					// order stays: sums must not depend on how a sequence is cut into runs.
+					u = hi - 1 - k
 				}
 				s.panel(step, i, d+u/panels, u%panels, useSecond, apart && i == len(p.stages)-1, biases, stage[i])
 			}
