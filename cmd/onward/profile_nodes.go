@@ -34,6 +34,7 @@ type profiler struct {
 type profiledNode struct {
 	onward.NodeRun // without values
 	shapes         string
+	elements       int64     // of the first output
 	times          []float64 // of each run, in milliseconds; a node in a loop runs several times
 	count          int       // over all runs
 }
@@ -45,6 +46,11 @@ func (p *profiler) node(n driver.NodeRun) {
 	x := p.by[n.Index]
 	if x == nil {
 		x = &profiledNode{NodeRun: n, shapes: shapesOf(n.In) + " -> " + shapesOf(n.Out)}
+		if len(n.Out) > 0 {
+			if t, ok := n.Out[0].(*tensor.Tensor); ok {
+				x.elements = int64(t.Len())
+			}
+		}
 		x.In, x.Out = nil, nil // valid only during the call
 		p.by[n.Index] = x
 		p.nodes = append(p.nodes, x)
@@ -170,12 +176,15 @@ func (r *profileJSON) addCosts(c *cost.Costs, nodes []*profiledNode) {
 	if c != nil {
 		run := make([]cost.Executed, len(nodes))
 		for i, n := range nodes {
-			run[i] = cost.Executed{Name: n.Name, Op: n.OpType, Outputs: n.OutNames}
-		}
-		for i, g := range c.Attribute(run) {
-			r.Nodes[i].addGroup(c, &g, r.Peak)
+			run[i] = cost.Executed{Name: n.Name, Op: n.OpType, Outputs: n.OutNames, Elements: n.elements}
 		}
 		r.FLOPs = c.FLOPs
+		for i, g := range c.Attribute(run) {
+			r.Nodes[i].addGroup(c, &g, r.Peak)
+			if g.Part > 0 {
+				r.FLOPs -= int64(float64(g.FLOPs) * (1/g.Part - 1))
+			}
+		}
 	}
 	sum := 0.0
 	for _, l := range r.Nodes {
@@ -234,7 +243,9 @@ func (l *profileLine) addGroup(c *cost.Costs, g *cost.Group, p *peak.Peak) {
 		}
 		return strings.Join(s, " ")
 	}
-	l.Shapes = shapes(g.Inputs) + " -> " + shapes(g.Outputs)
+	if g.Part == 1 {
+		l.Shapes = shapes(g.Inputs) + " -> " + shapes(g.Outputs)
+	}
 	if p != nil && float {
 		l.ceiling = p.Ceiling(g.FLOPs, g.Bytes) * float64(times) * 1e3
 	}

@@ -67,6 +67,7 @@ var passes = []pass{
 	dce,
 	{Pass{"fuse-linear", All, "packs constant weights of MatMul and Gemm and merges what follows"}, fuseLinear},
 	dce,
+	{Pass{"advance-gather", All, "moves a Gather with constant indices in front of the products and functions that compute each of them by itself"}, advanceGather},
 	{Pass{"channels-last", All, "moves regions of quantized convolutions to the layout N×H×W×C"}, channelsLast},
 	{Pass{"fuse-quantized-add", All, "merges the sum after a quantized convolution into it"}, fuseQuantizedAdd},
 	{Pass{"delay-shuffle", All, "moves a shuffle of channels behind the depthwise Conv that reads it"}, delayShuffle},

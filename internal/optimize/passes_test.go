@@ -342,7 +342,7 @@ func TestPasses(t *testing.T) {
 		{pass: "delay-shuffle", name: "a shuffled value that is needed", with: "channel-shuffle", build: shuffleThenConv(6), outputs: "y z", want: "ChannelShuffle Conv"},
 		{pass: "delay-shuffle", name: "another permutation than a shuffle", build: steps(pixels, ramp("w", 4, 1, 3, 3), node("Conv", "x w", "y", onnx.Attrs{"group": int64(4)})), want: "Conv"},
 	}
-	cases = append(cases, splitHeadsCases()...)
+	cases = append(append(cases, splitHeadsCases()...), advanceGatherCases()...)
 	for _, p := range Passes() {
 		if !slices.ContainsFunc(cases, func(c passCase) bool { return c.pass == p.Name }) {
 			t.Errorf("pass %s has no case", p.Name)
@@ -443,6 +443,7 @@ func TestPassesKeepResults(t *testing.T) {
 		{"a divided product", "fuse-transpose", steps(input("x", 2, 5, 8), constant("k", float32(4)), node("Transpose", "x", "t", onnx.Attrs{"perm": []int64{0, 2, 1}}), node("MatMul", "x t", "p"), node("Div", "p k", "y")), "StridedMatMul"},
 		{"a convolution of float16", "widen-half", steps(image, halfRamp("w", 4, 4, 1, 1), node("Cast", "x", "a", onnx.Attrs{"to": onnx.Float16}), node("Conv", "a w", "c"), node("Relu", "c", "r"),
 			node("Cast", "r", "q", onnx.Attrs{"to": onnx.Float16}), node("Cast", "q", "y", onnx.Attrs{"to": onnx.Float})), "Cast Cast Conv Relu Cast Cast"},
+		{"two tokens of an encoder layer", "fuse-transpose fuse-attention fuse-linear advance-gather", encoderLayer(), encoderLayerAdvanced},
 		{"a function of bytes", "fuse-quantized", steps(constant("s", float32(0.05)), constant("z", uint8(100)), inputBytes("x"),
 			node("DequantizeLinear", "x s z", "f"), node("Tanh", "f", "a"), node("QuantizeLinear", "a s z", "y")), "ByteMap"},
 	} {

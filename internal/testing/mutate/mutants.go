@@ -52,6 +52,8 @@ var mutants = []mutant{
 		"bias[i] = float32(float64(bias[i])*s + float64(a.Shift[i]))", "bias[i] = float32(float64(bias[i]) * s)", []check{passes, eachPass}},
 	{"delay-shuffle: weights are permuted the wrong way", "internal/optimize",
 		"copy(dst[k*n:][:n], src[i*n:][:n])", "copy(dst[i*n:][:n], src[k*n:][:n])", []check{passes}},
+	{"advance-gather: the mask keeps the rows of all queries", "internal/optimize",
+		"return a.broadcast(axes, n.In, 3, len(s), rows, s[axis])", "return axes", []check{passes}},
 	{"fuse-quantized: the table adds the zero point of the input", "internal/optimize",
 		"all[i] = float32(v-fn.x.zeroAt) * fn.x.scales[0]", "all[i] = float32(v+fn.x.zeroAt) * fn.x.scales[0]", []check{passes}},
 

@@ -13,6 +13,7 @@ import (
 type Executed struct {
 	Name, Op string
 	Outputs  []string // names of values; nil if the provider does not report them
+	Elements int64    // of the first output
 }
 
 // Group is what an executed node computes in the terms of the model.
@@ -21,11 +22,15 @@ type Group struct {
 	Outputs []string
 	Inputs  []string
 	FLOPs   int64
-	Bytes   int64 // of Inputs and Outputs, which nodes of the group need not read from memory
+	Bytes   int64   // of Inputs and Outputs, which nodes of the group need not read from memory
+	Part    float64 // of the elements of Outputs that the executed node computes, to which FLOPs and Bytes refer
 }
 
-// layoutSuffixes end the names of values that the engine keeps in a layout of its own.
-var layoutSuffixes = []string{" (blocked)", " (channels last)"}
+// layoutSuffixes end the names of values that the engine keeps in a layout of its own, gathered those
+// of which it computes a part.
+var layoutSuffixes = []string{" (blocked)", " (channels last)", gathered}
+
+const gathered = " (gathered)"
 
 // Attribute returns for each executed node the nodes of the model that it computes: those that its
 // outputs depend on, without constant nodes and without those of earlier groups. If the provider does
@@ -82,6 +87,12 @@ func (c *Costs) Attribute(run []Executed) []Group {
 			}
 		}
 		slices.SortFunc(g.Nodes, cmp.Compare)
+		g.Part = 1
+		if len(g.Nodes) > 0 && len(e.Outputs) > 0 {
+			if name, ok := strings.CutSuffix(e.Outputs[0], gathered); ok {
+				g.Part = min(1, float64(e.Elements)/max(1, float64(product(shape(c.values[name])))))
+			}
+		}
 		c.sum(g)
 	}
 	shareParts(run, groups)
@@ -118,13 +129,25 @@ func constant(c *Costs, l Layer) bool {
 
 // sum adds the costs of the nodes of a group.
 func (c *Costs) sum(g *Group) {
+	share := func(n int64) int64 {
+		if g.Part == 1 {
+			return n
+		}
+		return int64(g.Part * float64(n))
+	}
+	bytes := func(name string) int64 {
+		if c.constant[name] {
+			return size(c.values[name])
+		}
+		return share(size(c.values[name]))
+	}
 	inside, made := map[int]bool{}, map[string]bool{}
 	for _, k := range g.Nodes {
 		inside[k] = true
 		for _, out := range c.Layers[k].Outputs {
 			made[out] = true
 		}
-		g.FLOPs = add(g.FLOPs, c.Layers[k].FLOPs)
+		g.FLOPs = add(g.FLOPs, share(c.Layers[k].FLOPs))
 	}
 	seen := map[string]bool{"": true}
 	for _, k := range g.Nodes {
@@ -132,7 +155,7 @@ func (c *Costs) sum(g *Group) {
 			if !made[in] && !seen[in] {
 				seen[in] = true
 				g.Inputs = append(g.Inputs, in)
-				g.Bytes = add(g.Bytes, size(c.values[in]))
+				g.Bytes = add(g.Bytes, bytes(in))
 			}
 		}
 	}
@@ -147,7 +170,7 @@ func (c *Costs) sum(g *Group) {
 			}
 			if leaves {
 				g.Outputs = append(g.Outputs, out)
-				g.Bytes = add(g.Bytes, size(c.values[out]))
+				g.Bytes = add(g.Bytes, bytes(out))
 			}
 		}
 	}

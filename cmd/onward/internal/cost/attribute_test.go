@@ -93,6 +93,16 @@ func TestAttributeParts(t *testing.T) {
 	}
 }
 
+// A node that computes a quarter of the elements costs a quarter, but reads all of the weights.
+func TestAttributePartOfElements(t *testing.T) {
+	c := chain(t)
+	const elements = 16 * 64
+	g := c.Attribute([]Executed{{Name: "conv", Op: "FusedConv", Outputs: []string{"r (gathered)"}, Elements: elements / 4}})[0]
+	if c.ops(g) != "conv+bn+relu" || g.Part != 0.25 || g.FLOPs != (2*elements*27+3*elements)/4 || g.Bytes != 4*(3*64/4+16*27+16+elements/4) {
+		t.Errorf("%q, part %g: %d operations on %d bytes", c.ops(g), g.Part, g.FLOPs, g.Bytes)
+	}
+}
+
 // A hostile file can have nodes without outputs.
 func TestAttributeWithoutOutputs(t *testing.T) {
 	c := &Costs{Layers: []Layer{{NodeInfo: onward.NodeInfo{OpType: "Relu", Inputs: []string{"x"}}}, {NodeInfo: onward.NodeInfo{OpType: "Constant"}}}}
