@@ -200,12 +200,12 @@ func im2col[T gemm.Number](s *Shape, dst, x []T, channels, in, taps, p, width in
 // F32 computes a convolution of float32 in ONNX's layout at the given level. par distributes
 // images, groups and panels of outputs; if it is nil, one call computes everything.
 func F32(level cpu.Level, par gemm.Par, s *Shape, y, x, w []float32, ep *Epilogue[float32]) {
-	run(par, s, y, x, w, ep, &poolF32, func(a *gemm.Args[float32], b gemm.Block) { gemm.F32(level, a, b, nil) })
+	run(par, s, y, x, w, ep, &poolF32, func(a *gemm.Args[float32], b gemm.Block) { gemm.F32(level, a, b) })
 }
 
 // Generic is [F32] in plain Go, for any element type.
 func Generic[T gemm.Number](par gemm.Par, s *Shape, y, x, w []T, ep *Epilogue[T]) {
-	run(par, s, y, x, w, ep, new(sync.Pool), func(a *gemm.Args[T], b gemm.Block) { gemm.Generic(a, b, nil) })
+	run(par, s, y, x, w, ep, new(sync.Pool), func(a *gemm.Args[T], b gemm.Block) { gemm.Generic(a, b) })
 }
 
 var poolF32 sync.Pool

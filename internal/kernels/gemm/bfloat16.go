@@ -200,11 +200,8 @@ func scratchBF16(rows, k int, rounded bool) int {
 	return n + sumPanels*rows*PanelWidth
 }
 
-// runBF16 computes a block of which B is rounded.
+// runBF16 computes a block of which B is rounded. scratch has as many elements as scratchLen returns.
 func runBF16(a *Args[float32], level cpu.Level, blk Block, scratch []float32) {
-	if need := scratchBF16(blk.Row1-blk.Row0, a.K, a.Rounded != nil); len(scratch) < need {
-		scratch = make([]float32, need)
-	}
 	for r := blk.Row0; r < blk.Row1; {
 		n := min(blk.Row1-r, bf16Rows(a.K))
 		rows, free := a.Rounded, scratch

@@ -86,7 +86,7 @@ func testBF16Levels(t *testing.T) {
 			a.Rounded = make([]uint16, RoundedLen(m, k))
 			a.RoundRows(cpu.Generic, a.Rounded, 0, m)
 		}
-		Generic(a, a.Whole(), nil)
+		Generic(a, a.Whole())
 		want := slices.Clone(a.C)
 		for _, l := range cpu.Levels() {
 			if a.Rounded != nil {
@@ -126,7 +126,7 @@ func testBF16Sums(t *testing.T) {
 		a, b := bf16Case(t, r, m, n, k, false, func() float32 { return float32(r.NormFloat64()) })
 		a.Epilogue = Epilogue[float32]{}
 		for _, l := range cpu.Levels() {
-			F32(l, a, a.Whole(), nil)
+			F32(l, a, a.Whole())
 			for i := range m {
 				for j := range n {
 					var want, bound float64
@@ -196,9 +196,8 @@ func TestBF16Pauses(t *testing.T) {
 		if !cpu.BFloat16(l) {
 			t.Skip("the level has no instructions for bfloat16")
 		}
-		scratch := make([]float32, a.ScratchLen(l, m))
-		testkit.CheckPauses(t, func() { F32(l, a, a.Whole(), scratch) })
-		if got := testing.AllocsPerRun(3, func() { F32(l, a, a.Whole(), scratch) }); got != 0 {
+		testkit.CheckPauses(t, func() { F32(l, a, a.Whole()) })
+		if got := testing.AllocsPerRun(3, func() { F32(l, a, a.Whole()) }); got != 0 {
 			t.Errorf("%g allocations per call, want 0", got)
 		}
 	})
@@ -219,12 +218,11 @@ func BenchmarkBF16(b *testing.B) {
 		l := cpu.Active()
 		run := func(name string, a *Args[float32], rounded bool) {
 			b.Run(fmt.Sprintf("%s/%dx%dx%d", name, m, n, k), func(b *testing.B) {
-				scratch := make([]float32, a.ScratchLen(l, m))
 				for b.Loop() {
 					if rounded {
 						a.RoundRows(l, a.Rounded, 0, m)
 					}
-					F32(l, a, a.Whole(), scratch)
+					F32(l, a, a.Whole())
 				}
 				b.ReportMetric(2*float64(m*n*k)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOPS")
 			})

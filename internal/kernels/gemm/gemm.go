@@ -16,6 +16,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
+	"sync"
 )
 
 // Number lists the element types of ONNX's MatMul and Gemm that have kernels.
@@ -218,9 +219,9 @@ func (a *Args[T]) widens(level cpu.Level, rows int) bool {
 	return a.Half != nil && rows > most
 }
 
-// ScratchLen returns the number of scratch elements of a call for rows rows: 0 if A and B are used
+// scratchLen returns the number of scratch elements of a call for rows rows: 0 if A and B are used
 // in place.
-func (a *Args[T]) ScratchLen(level cpu.Level, rows int) int {
+func (a *Args[T]) scratchLen(level cpu.Level, rows int) int {
 	if a.BF16 != nil {
 		return scratchBF16(rows, a.K, a.Rounded != nil)
 	}
@@ -236,16 +237,39 @@ func (a *Args[T]) ScratchLen(level cpu.Level, rows int) int {
 	return n
 }
 
-// Generic computes a block in plain Go. scratch has a.ScratchLen(level, rows) elements; if it is nil,
-// Generic allocates it.
-func Generic[T Number](a *Args[T], blk Block, scratch []T) {
-	a.run(cpu.Generic, blk, scratch)
+// scratchPools hold the scratch memory of calls that have ended, by the type of its elements.
+var scratchPools [4]sync.Pool
+
+func scratchPool[T Number]() *sync.Pool {
+	switch any(T(0)).(type) {
+	case float32:
+		return &scratchPools[0]
+	case float64:
+		return &scratchPools[1]
+	case int32:
+		return &scratchPools[2]
+	}
+	return &scratchPools[3]
 }
 
-// F32 computes a block at the given level. scratch is as in [Generic].
-func F32(level cpu.Level, a *Args[float32], blk Block, scratch []float32) {
-	a.run(level, blk, scratch)
+// takeScratch returns n elements, which the caller gives back to the pool.
+func takeScratch[T Number](pool *sync.Pool, n int) *[]T {
+	s, _ := pool.Get().(*[]T)
+	if s == nil {
+		s = new([]T)
+	}
+	if cap(*s) < n {
+		*s = make([]T, n)
+	}
+	*s = (*s)[:n]
+	return s
 }
+
+// Generic computes a block in plain Go.
+func Generic[T Number](a *Args[T], blk Block) { a.run(cpu.Generic, blk) }
+
+// F32 computes a block at the given level.
+func F32(level cpu.Level, a *Args[float32], blk Block) { a.run(level, blk) }
 
 // tile describes one call of the innermost kernel: rows×cols of C, at most blockM rows of one
 // panel.
@@ -261,13 +285,16 @@ type tile[T Number] struct {
 	ldnext        int      // elements between the rows of next
 }
 
-func (a *Args[T]) run(level cpu.Level, blk Block, scratch []T) {
+func (a *Args[T]) run(level cpu.Level, blk Block) {
 	rows := blk.Row1 - blk.Row0
 	if rows <= 0 || blk.Panel1 <= blk.Panel0 {
 		return
 	}
 	if a.BF16 != nil {
-		runBF16(any(a).(*Args[float32]), level, blk, any(scratch).([]float32))
+		pool := scratchPool[float32]()
+		s := takeScratch[float32](pool, a.scratchLen(level, rows))
+		runBF16(any(a).(*Args[float32]), level, blk, *s)
+		pool.Put(s)
 		return
 	}
 	if f, ok := any(a).(*Args[float32]); ok && rows <= maxVectorRows && vectorAsm(level, f, blk) {
@@ -280,8 +307,12 @@ func (a *Args[T]) run(level cpu.Level, blk Block, scratch []T) {
 		return
 	}
 	kc := a.kBlock(level, rows)
-	if need := a.ScratchLen(level, rows); len(scratch) < need {
-		scratch = make([]T, need)
+	var scratch []T
+	if n := a.scratchLen(level, rows); n > 0 {
+		pool := scratchPool[T]()
+		s := takeScratch[T](pool, n)
+		defer pool.Put(s)
+		scratch = *s
 	}
 	most := machine().blockRows(kc)
 	var sa, sb []T

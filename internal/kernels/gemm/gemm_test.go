@@ -150,7 +150,7 @@ func TestShapesF32(t *testing.T) {
 				k := ks[(m*7+n)%len(ks)]
 				ep = (ep + 13) & 63
 				s := shape{m: m, n: n, k: k, packed: ep&1 == 0, pad: ep % 3, ep: ep, transA: ep%5 == 0, transB: ep%7 == 0}
-				check(t, s, ep&4 == 0, ep&3, 0x1p-24, floats[float32](r), func(a *Args[float32]) { F32(l, a, a.Whole(), nil) })
+				check(t, s, ep&4 == 0, ep&3, 0x1p-24, floats[float32](r), func(a *Args[float32]) { F32(l, a, a.Whole()) })
 			}
 		}
 	})
@@ -165,7 +165,7 @@ func TestLongK(t *testing.T) {
 		} {
 			for _, ep := range []int{0, 63 &^ 32, 63} {
 				s.ep = ep
-				check(t, s, i&1 == 0, 1, 0x1p-24, floats[float32](r), func(a *Args[float32]) { F32(l, a, a.Whole(), nil) })
+				check(t, s, i&1 == 0, 1, 0x1p-24, floats[float32](r), func(a *Args[float32]) { F32(l, a, a.Whole()) })
 			}
 		}
 	})
@@ -200,9 +200,9 @@ func twoWays(n int, fn func(lo, hi int)) {
 func TestGenericTypes(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, s := range []shape{{m: 5, n: 37, k: 19, ep: 2}, {m: 9, n: 4, k: 3, transA: true, transB: true, ep: 63}, {m: 3, n: 70, k: 600, packed: true, ep: 8}} {
-		check(t, s, testkit.High, 0, 0x1p-53, floats[float64](r), func(a *Args[float64]) { Generic(a, a.Whole(), nil) })
-		check(t, s, testkit.High, 0, 0, func() int32 { return r.Int32N(7) - 3 }, func(a *Args[int32]) { Generic(a, a.Whole(), nil) })
-		check(t, s, testkit.High, 0, 0, func() int64 { return r.Int64N(7) - 3 }, func(a *Args[int64]) { Generic(a, a.Whole(), nil) })
+		check(t, s, testkit.High, 0, 0x1p-53, floats[float64](r), func(a *Args[float64]) { Generic(a, a.Whole()) })
+		check(t, s, testkit.High, 0, 0, func() int32 { return r.Int32N(7) - 3 }, func(a *Args[int32]) { Generic(a, a.Whole()) })
+		check(t, s, testkit.High, 0, 0, func() int64 { return r.Int64N(7) - 3 }, func(a *Args[int64]) { Generic(a, a.Whole()) })
 	}
 }
 
@@ -245,7 +245,7 @@ func TestNaNAndInf(t *testing.T) {
 				if m > 1 {
 					a.A[3] = inf
 				}
-				F32(l, a, a.Whole(), nil)
+				F32(l, a, a.Whole())
 				for i := range m {
 					for j := range n {
 						got := a.C[i*n+j]
@@ -281,7 +281,7 @@ func TestVectors(t *testing.T) {
 			}
 		}
 		for _, s := range []shape{{m: 1, n: 9, k: 70000, transB: true}, {m: 1, n: 9000, k: 6}, {m: 2, n: 700, k: 500, transB: true}} {
-			check(t, s, testkit.High, 0, 0x1p-24, floats[float32](r), func(a *Args[float32]) { F32(l, a, a.Whole(), nil) })
+			check(t, s, testkit.High, 0, 0x1p-24, floats[float32](r), func(a *Args[float32]) { F32(l, a, a.Whole()) })
 		}
 	})
 }
@@ -325,19 +325,17 @@ func TestPauses(t *testing.T) {
 		if l == cpu.Generic {
 			t.Skip("Go code is preemptible")
 		}
-		scratch := make([]float32, a.ScratchLen(l, n))
-		testkit.CheckPauses(t, func() { F32(l, a, Block{0, 14, 0, 1}, scratch) })
-		testkit.CheckPauses(t, func() { F32(l, a, a.Whole(), scratch) })
+		testkit.CheckPauses(t, func() { F32(l, a, Block{0, 14, 0, 1}) })
+		testkit.CheckPauses(t, func() { F32(l, a, a.Whole()) })
 	})
 }
 
 func TestNoAllocations(t *testing.T) {
 	const n = 50
 	a := &Args[float32]{M: n, N: n, K: n, A: make([]float32, n*n), LdA: n, B: make([]float32, n*n), LdB: n, TransB: true, TransA: true, C: make([]float32, n*n), LdC: n}
-	scratch := make([]float32, a.ScratchLen(cpu.Active(), n))
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
-		if got := testing.AllocsPerRun(20, func() { F32(l, a, a.Whole(), scratch) }); got != 0 {
-			t.Errorf("%v allocations with scratch", got)
+		if got := testing.AllocsPerRun(20, func() { F32(l, a, a.Whole()) }); got != 0 {
+			t.Errorf("%v allocations", got)
 		}
 	})
 }
@@ -351,10 +349,9 @@ func BenchmarkHalf(b *testing.B) {
 		} else {
 			a.B = make([]float32, PackedLen(k, n))
 		}
-		scratch := make([]float32, a.ScratchLen(cpu.Active(), 1))
 		b.Run(fmt.Sprintf("1x4096x4096/half=%v", half), func(b *testing.B) {
 			for b.Loop() {
-				F32(cpu.Active(), a, a.Whole(), scratch)
+				F32(cpu.Active(), a, a.Whole())
 			}
 		})
 	}
@@ -371,7 +368,7 @@ func BenchmarkStreamed(b *testing.B) {
 			i := 0
 			for b.Loop() {
 				a.B = all[i : i+size]
-				F32(cpu.Active(), a, a.Whole(), nil)
+				F32(cpu.Active(), a, a.Whole())
 				if i += size; i == len(all) {
 					i = 0
 				}
@@ -397,9 +394,8 @@ func BenchmarkF32(b *testing.B) {
 					a.LdB = s.k
 				}
 				blk := a.Whole()
-				scratch := make([]float32, a.ScratchLen(cpu.Active(), s.m))
 				for b.Loop() {
-					F32(l, a, blk, scratch)
+					F32(l, a, blk)
 				}
 				b.ReportMetric(2*float64(s.m)*float64(s.n)*float64(s.k)*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GFLOPS")
 			})

@@ -1,15 +1,9 @@
 package gemm
 
-import (
-	"sync"
-
-	"github.com/onward-ml/onward/internal/cpu"
-)
+import "github.com/onward-ml/onward/internal/cpu"
 
 // Par calls fn for disjoint ranges that cover [0, n), possibly concurrently.
 type Par func(n int, fn func(lo, hi int))
-
-var scratchF32 = sync.Pool{New: func() any { return new([]float32) }}
 
 // Parallel computes the whole result. par distributes panels, tiles of rows if there are more of
 // them, or both for large products; if it is nil, one call computes everything.
@@ -21,17 +15,17 @@ func Parallel[T Number](par Par, level cpu.Level, a *Args[T]) {
 	}
 	switch {
 	case !ok:
-		Split(par, a.M, a.N, a.K, 4<<20, func(b Block) { a.run(level, b, nil) })
+		Split(par, a.M, a.N, a.K, 4<<20, func(b Block) { a.run(level, b) })
 	case par == nil:
-		blockF32(level, f, a.Whole())
+		F32(level, f, a.Whole())
 	case a.BF16 != nil:
 		const unit = 2 * unitRows
 		Split(par, (a.M+unit-1)/unit, a.N, a.K, 8<<20, func(b Block) {
 			b.Row0, b.Row1 = b.Row0*unit, min(a.M, b.Row1*unit)
-			blockF32(level, f, b)
+			F32(level, f, b)
 		})
 	default:
-		Split(par, a.M, a.N, a.K, 64<<20, func(b Block) { blockF32(level, f, b) })
+		Split(par, a.M, a.N, a.K, 64<<20, func(b Block) { F32(level, f, b) })
 	}
 }
 
@@ -52,15 +46,6 @@ func (a *Args[T]) asRow() *Args[T] {
 	r.LdC, r.LdAdd = a.M, a.M
 	r.BiasCol, r.BiasRow = a.BiasRow, a.BiasCol
 	return &r
-}
-
-func blockF32(level cpu.Level, a *Args[float32], b Block) {
-	s := scratchF32.Get().(*[]float32)
-	if n := a.ScratchLen(level, b.Row1-b.Row0); cap(*s) < n {
-		*s = make([]float32, n)
-	}
-	F32(level, a, b, (*s)[:cap(*s)])
-	scratchF32.Put(s)
 }
 
 // Split calls fn for blocks that cover an m×n result with sums of k terms. par distributes blocks of

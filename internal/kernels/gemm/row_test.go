@@ -28,10 +28,10 @@ func TestRowOfPanels(t *testing.T) {
 			for _, l := range cpu.Levels() {
 				whole, parts := make([]float32, n), make([]float32, n)
 				a.C = whole
-				F32(l, a, a.Whole(), nil)
+				F32(l, a, a.Whole())
 				a.C = parts
 				for p := 0; p < Panels(n); p += 3 {
-					F32(l, a, Block{0, 1, p, min(p+3, Panels(n))}, nil)
+					F32(l, a, Block{0, 1, p, min(p+3, Panels(n))})
 				}
 				for j := range n {
 					var want, size float64
@@ -76,7 +76,7 @@ func BenchmarkRow(b *testing.B) {
 		b.Run(fmt.Sprintf("%dx%d", k, n), func(b *testing.B) {
 			b.SetBytes(int64(4 * k * n))
 			for b.Loop() {
-				F32(cpu.Active(), a, a.Whole(), nil)
+				F32(cpu.Active(), a, a.Whole())
 			}
 		})
 	}

@@ -207,7 +207,6 @@ func (g *NBitsArgs) compute(level cpu.Level, form nbitsForm, rows *blockRows, p0
 			group = min(p1-p0, PanelGroup)
 		}
 		panels := grow(buf, group*size)
-		var scratch []float32
 		for pi := p0; pi < p1; pi += group {
 			group = min(group, p1-pi)
 			for i := range group {
@@ -215,10 +214,7 @@ func (g *NBitsArgs) compute(level cpu.Level, form nbitsForm, rows *blockRows, p0
 			}
 			j := pi * PanelWidth
 			a := gemm.Args[float32]{M: g.M, N: min(group*PanelWidth, p.N-j), K: p.K, A: g.A, LdA: g.LdA, B: panels, Packed: true, C: g.C[j:], LdC: g.LdC}
-			if scratch == nil {
-				scratch = make([]float32, a.ScratchLen(level, g.M))
-			}
-			gemm.F32(level, &a, a.Whole(), scratch)
+			gemm.F32(level, &a, a.Whole())
 		}
 	}
 	if g.Bias != nil {

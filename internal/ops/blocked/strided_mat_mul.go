@@ -104,7 +104,7 @@ func (m *StridedMatMul) Run(c *ir.Call) error {
 	c.Parallel(count, 1+(1<<15)/max(1, proto.M*proto.N*proto.K/8), func(lo, hi int) {
 		for i := lo; i < hi && c.Err() == nil; i++ {
 			g := one(i)
-			gemm.F32(cpu.Active(), &g, g.Whole(), nil)
+			gemm.F32(cpu.Active(), &g, g.Whole())
 		}
 	})
 	return c.Err()

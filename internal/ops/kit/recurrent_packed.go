@@ -341,7 +341,7 @@ func (s *recurrentSteps) panel(step, stage, d, panel int, useSecond, apart bool,
 			a.C, a.LdC = s.x[d][row*p.columns+column:], gateStep
 			a.Add, a.LdAdd = a.C, a.LdC
 		}
-		gemm.F32(cpu.Active(), a, a.Whole(), nil)
+		gemm.F32(cpu.Active(), a, a.Whole())
 	}
 	c := &w.cell
 	c.D, c.U0, c.N, c.Unit = d, panel*p.unit, min(p.unit, h-panel*p.unit), unit
