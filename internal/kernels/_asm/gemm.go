@@ -24,6 +24,8 @@ const (
 	manyRows            = 10   // rows of A that the processor does not prefetch by itself, because they are too many, at least
 	unrollK             = 4
 	rowsAVX512, rowsAVX = 14, 6
+	// Tiles of 16-bit integers need two instructions for a product, so that fewer rows suffice to be limited by arithmetic.
+	rowsWords = 8
 )
 
 // rowAddr returns the operand of row i of A at displacement d. AX points to row 0 and SI to row 9;

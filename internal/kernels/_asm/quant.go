@@ -14,7 +14,7 @@ func writeQuant(dir string) {
 		isa
 		arithmetic
 		rows int
-	}{{vnni, dotU8S8, rowsAVX512}, {avx512, dotI16, rowsAVX512}, {avx2, dotI16, rowsAVX}} {
+	}{{vnni, dotU8S8, rowsAVX512}, {avx512, dotI16, rowsWords}, {avx2, dotI16, rowsAVX}} {
 		fmt.Fprintf(&dis, "\n// tile%s computes a tile with the given number of rows.\nfunc tile%s(rows int, t *tileI32) {\n\tswitch rows {\n", v.name, v.name)
 		for mr := 1; mr <= v.rows; mr++ {
 			fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", mr, gemmTile(f, v.isa, mr, v.arithmetic))

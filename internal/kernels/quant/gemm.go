@@ -440,7 +440,7 @@ func computeRows(level cpu.Level, g *Args, buf *buffers, r0, r1, p0, p1 int) {
 
 // panel computes the tiles of one panel. It splits K so that calls stay short.
 func panel(level cpu.Level, p *Packed, buf *buffers, t *tileI32, a unsafe.Pointer, pi, rows, cols int, c []int32, ldc int, rowBias []int32) {
-	most := tileHeight(level)
+	most := tileHeight(level, p.dot)
 	bias := t.bias
 	t.mask = uint32(1<<cols - 1)
 	var base unsafe.Pointer

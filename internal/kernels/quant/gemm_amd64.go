@@ -4,9 +4,13 @@ package quant
 
 import "github.com/onward-ml/onward/internal/cpu"
 
-func tileHeight(l cpu.Level) int {
-	if l == cpu.AVX2 {
+// tileHeight returns the rows of the largest tile of bytes, with dot, or of 16-bit integers.
+func tileHeight(l cpu.Level, dot bool) int {
+	switch {
+	case l == cpu.AVX2:
 		return 6
+	case l == cpu.AVX512 && !dot:
+		return 8
 	}
 	return tileRows
 }

@@ -4,7 +4,7 @@ package quant
 
 import "github.com/onward-ml/onward/internal/cpu"
 
-func tileHeight(l cpu.Level) int {
+func tileHeight(l cpu.Level, _ bool) int {
 	if cpu.DotProduct(l) {
 		return 6
 	}

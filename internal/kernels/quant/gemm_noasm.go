@@ -4,6 +4,6 @@ package quant
 
 import "github.com/onward-ml/onward/internal/cpu"
 
-func tileHeight(cpu.Level) int { return tileRows }
+func tileHeight(cpu.Level, bool) int { return tileRows }
 
 func runTile(_ cpu.Level, dot bool, rows, cols int, t *tileI32) { tileGeneric(dot, rows, cols, t) }

@@ -71,24 +71,6 @@ func tile7x32I16AVX512(t *tileI32)
 func tile8x32I16AVX512(t *tileI32)
 
 //go:noescape
-func tile9x32I16AVX512(t *tileI32)
-
-//go:noescape
-func tile10x32I16AVX512(t *tileI32)
-
-//go:noescape
-func tile11x32I16AVX512(t *tileI32)
-
-//go:noescape
-func tile12x32I16AVX512(t *tileI32)
-
-//go:noescape
-func tile13x32I16AVX512(t *tileI32)
-
-//go:noescape
-func tile14x32I16AVX512(t *tileI32)
-
-//go:noescape
 func tile1x16I16AVX2(t *tileI32)
 
 //go:noescape
@@ -159,18 +141,6 @@ func tileAVX512(rows int, t *tileI32) {
 		tile7x32I16AVX512(t)
 	case 8:
 		tile8x32I16AVX512(t)
-	case 9:
-		tile9x32I16AVX512(t)
-	case 10:
-		tile10x32I16AVX512(t)
-	case 11:
-		tile11x32I16AVX512(t)
-	case 12:
-		tile12x32I16AVX512(t)
-	case 13:
-		tile13x32I16AVX512(t)
-	case 14:
-		tile14x32I16AVX512(t)
 	}
 }
 
