@@ -2,6 +2,7 @@ package optimize
 
 import (
 	"math"
+	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
@@ -13,7 +14,7 @@ import (
 func affine(o *Options, g *ir.Graph) (int, error) {
 	edits := 0
 	for _, n := range g.Nodes {
-		if a, x := channelFunction(g, n); a != nil {
+		if a, x := channelFunction(g, n, false); a != nil {
 			n.Op, n.Sig, n.In = a, nil, []ir.ValueID{x}
 			edits++
 		}
@@ -27,8 +28,10 @@ func affine(o *Options, g *ir.Graph) (int, error) {
 //
 //	scale = gamma / sqrt(variance + epsilon)
 //	shift = beta − mean·scale
-func channelFunction(g *ir.Graph, n *ir.Node) (a *blocked.ChannelAffine, x ir.ValueID) {
-	if a, x := channelOperand(g, n); a != nil {
+//
+// With scalars it also knows arithmetic with one constant for all channels.
+func channelFunction(g *ir.Graph, n *ir.Node, scalars bool) (a *blocked.ChannelAffine, x ir.ValueID) {
+	if a, x := channelOperand(g, n, scalars); a != nil {
 		return a, x
 	}
 	bn, ok := n.Op.(*ops.BatchNormalization)
@@ -53,7 +56,10 @@ func channelFunction(g *ir.Graph, n *ir.Node) (a *blocked.ChannelAffine, x ir.Va
 	return a, n.In[0]
 }
 
-func channelOperand(g *ir.Graph, n *ir.Node) (*blocked.ChannelAffine, ir.ValueID) {
+// maxChannels limits the constants that are made of one.
+const maxChannels = 1 << 16
+
+func channelOperand(g *ir.Graph, n *ir.Node, scalars bool) (*blocked.ChannelAffine, ir.ValueID) {
 	if len(n.In) != 2 || len(n.Out) != 1 || n.In[0] == ir.None || n.In[1] == ir.None || n.Out[0] == ir.None || !isFloat(g, n.Out[0]) {
 		return nil, ir.None
 	}
@@ -63,7 +69,15 @@ func channelOperand(g *ir.Graph, n *ir.Node) (*blocked.ChannelAffine, ir.ValueID
 			continue
 		}
 		x := n.In[1-i]
-		if a := blocked.ChannelOperand(n.Op, g.Values[x].Type.Shape, k, i == 1); a != nil {
+		s := g.Values[x].Type.Shape
+		if scalars && k.Len() == 1 && k.DType() == tensor.TypeFloat32 && len(s) >= max(3, k.Rank()) && n.Opset >= 7 {
+			if c, ok := s[1].Value(); ok && c <= maxChannels {
+				shape := slices.Repeat([]int{1}, len(s)-1)
+				shape[0] = c
+				k = tensor.Must(tensor.New(slices.Repeat(tensor.Of[float32](k), c), shape...))
+			}
+		}
+		if a := blocked.ChannelOperand(n.Op, s, k, i == 1); a != nil {
 			return a, x
 		}
 	}

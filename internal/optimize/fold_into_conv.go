@@ -16,7 +16,7 @@ func foldIntoConv(o *Options, g *ir.Graph) (int, error) {
 	uses := g.Uses()
 	dead := map[*ir.Node]bool{}
 	for i, n := range g.Nodes {
-		a, x := channelFunction(g, n)
+		a, x := channelFunction(g, n, true)
 		if a == nil || x == ir.None || uses[x] != 1 || producer[x] < 0 {
 			continue
 		}

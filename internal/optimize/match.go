@@ -171,6 +171,10 @@ func rewrite(g *ir.Graph, fn func(m *matcher, n *ir.Node) *ir.Node) (int, error)
 		}
 		g.Nodes[i] = r
 		edits++
+		for len(m.uses) < len(g.Values) { // constants that fn has added
+			m.uses, m.producer, m.user = append(m.uses, 0), append(m.producer, -1), append(m.user, i)
+		}
+		free.uses = m.uses
 		// Update the number of uses for the inputs only; the sweep handles the nodes between.
 		for _, id := range n.In {
 			if id != ir.None {

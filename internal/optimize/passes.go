@@ -54,6 +54,7 @@ var passes = []pass{
 	dce,
 	{Pass{"fold-into-conv", Basic, "merges BatchNormalization and arithmetic with constants per channel into the weights of the Conv before it"}, foldIntoConv},
 	{Pass{"affine", Extended, "makes one function per channel of BatchNormalization and of arithmetic with constants"}, affine},
+	{Pass{"merge-convs", Extended, "merges Convs of one image whose results are added, with the image itself and functions per channel of it"}, mergeConvs},
 	{Pass{"channel-shuffle", Extended, "makes one operator of Reshape, Transpose and Reshape that shuffle channels"}, channelShuffle},
 	{Pass{"fuse-conv", Extended, "merges what follows a Conv into it: a sum, Relu, Clip"}, fuseConv},
 	{Pass{"fuse-activation", Extended, "recognizes Gelu and Silu written with simpler operators"}, fuseActivation},

@@ -238,6 +238,8 @@ func TestPasses(t *testing.T) {
 		{pass: "fold-into-conv", name: "a result that is needed", build: append(slices.Clone(norm), pixels, filters, conv, node("BatchNormalization", "c s b m v", "y")), outputs: "y c", want: "Conv BatchNormalization"},
 		{pass: "fold-into-conv", name: "weights of two convolutions", build: append(slices.Clone(norm), pixels, filters, conv, node("Conv", "x w", "c2", onnx.Attrs{"pads": []int64{1, 1, 1, 1}}), node("BatchNormalization", "c s b m v", "n"), node("Add", "n c2", "y")), want: "Conv Conv Add"},
 		{pass: "fold-into-conv", name: "weights that are an input", build: append(slices.Clone(norm), pixels, input("w", 4, 4, 3, 3), conv, node("BatchNormalization", "c s b m v", "y")), want: "Conv BatchNormalization"},
+		{pass: "fold-into-conv", name: "one constant for all channels", build: steps(pixels, filters, conv, constant("k", float32(3)), node("Add", "c k", "p"), constant("f", []float32{0.5}, 1, 1, 1, 1), node("Mul", "f p", "y")), want: "Conv"},
+		{pass: "fold-into-conv", name: "a vector and one constant", build: steps(input("x", 4), constant("k", float32(3)), node("Add", "x k", "y")), want: "Add"},
 		{pass: "affine", name: "BatchNormalization", build: append(slices.Clone(norm), pixels, node("BatchNormalization", "x s b m v", "y")), want: "ChannelAffine"},
 		{pass: "affine", name: "BatchNormalization in training", build: append(slices.Clone(norm), pixels, node("BatchNormalization", "x s b m v", "y r1 r2", onnx.Attrs{"training_mode": int64(1)})), outputs: "y r1", want: "BatchNormalization"},
 		{pass: "affine", name: "BatchNormalization of inputs", build: append(slices.Clone(norm[:3]), pixels, input("v", 4), node("BatchNormalization", "x s b m v", "y")), want: "BatchNormalization"},
@@ -342,7 +344,7 @@ func TestPasses(t *testing.T) {
 		{pass: "delay-shuffle", name: "a shuffled value that is needed", with: "channel-shuffle", build: shuffleThenConv(6), outputs: "y z", want: "ChannelShuffle Conv"},
 		{pass: "delay-shuffle", name: "another permutation than a shuffle", build: steps(pixels, ramp("w", 4, 1, 3, 3), node("Conv", "x w", "y", onnx.Attrs{"group": int64(4)})), want: "Conv"},
 	}
-	cases = append(append(cases, splitHeadsCases()...), advanceGatherCases()...)
+	cases = slices.Concat(cases, splitHeadsCases(), advanceGatherCases(), mergeConvsCases())
 	for _, p := range Passes() {
 		if !slices.ContainsFunc(cases, func(c passCase) bool { return c.pass == p.Name }) {
 			t.Errorf("pass %s has no case", p.Name)
@@ -443,6 +445,9 @@ func TestPassesKeepResults(t *testing.T) {
 		{"a divided product", "fuse-transpose", steps(input("x", 2, 5, 8), constant("k", float32(4)), node("Transpose", "x", "t", onnx.Attrs{"perm": []int64{0, 2, 1}}), node("MatMul", "x t", "p"), node("Div", "p k", "y")), "StridedMatMul"},
 		{"a convolution of float16", "widen-half", steps(image, halfRamp("w", 4, 4, 1, 1), node("Cast", "x", "a", onnx.Attrs{"to": onnx.Float16}), node("Conv", "a w", "c"), node("Relu", "c", "r"),
 			node("Cast", "r", "q", onnx.Attrs{"to": onnx.Float16}), node("Cast", "q", "y", onnx.Attrs{"to": onnx.Float})), "Cast Cast Conv Relu Cast Cast"},
+		{"parallel branches", "affine merge-convs", repVGG(), "Conv Relu"},
+		{"a kernel off its middle", "merge-convs", offMiddle(), "Conv"},
+		{"a mixer of tokens", "fold-into-conv affine merge-convs", mixer(), "Conv"},
 		{"two tokens of an encoder layer", "fuse-transpose fuse-attention fuse-linear advance-gather", encoderLayer(), encoderLayerAdvanced},
 		{"a function of bytes", "fuse-quantized", steps(constant("s", float32(0.05)), constant("z", uint8(100)), inputBytes("x"),
 			node("DequantizeLinear", "x s z", "f"), node("Tanh", "f", "a"), node("QuantizeLinear", "a s z", "y")), "ByteMap"},

@@ -54,6 +54,8 @@ var mutants = []mutant{
 		"copy(dst[k*n:][:n], src[i*n:][:n])", "copy(dst[i*n:][:n], src[k*n:][:n])", []check{passes}},
 	{"advance-gather: the mask keeps the rows of all queries", "internal/optimize",
 		"return a.broadcast(axes, n.In, 3, len(s), rows, s[axis])", "return axes", []check{passes}},
+	{"merge-convs: a difference is a sum", "internal/optimize",
+		"signs[1] = -1", "signs[1] = 1", []check{passes}},
 	{"fuse-quantized: the table adds the zero point of the input", "internal/optimize",
 		"all[i] = float32(v-fn.x.zeroAt) * fn.x.scales[0]", "all[i] = float32(v+fn.x.zeroAt) * fn.x.scales[0]", []check{passes}},
 
