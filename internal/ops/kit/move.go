@@ -367,38 +367,43 @@ func moveMappedOf[E MoveElem](c *ir.Call, dst, src []E, maps [][]int, a, b int) 
 	for i := 0; i < n && twice; i++ {
 		twice = last[i] == i/2
 	}
+	rows := []int{0} // the offsets of the rows of a plane
+	if len(lead) > 0 {
+		rows, lead = lead[len(lead)-1], lead[:len(lead)-1]
+	}
 	c.Parallel(len(dst)/n, 1+(1<<14)/n, func(lo, hi int) {
 		pos := make([]int, len(lead))
-		for k, r := len(lead)-1, lo; k >= 0; k-- {
+		for k, r := len(lead)-1, lo/len(rows); k >= 0; k-- {
 			pos[k] = r % len(lead[k])
 			r /= len(lead[k])
 		}
-		before := -1
-		for row := lo; row < hi; row++ {
-			base := 0
+		for row := lo; row < hi; nextCombination(pos, lead) {
+			plane := 0
 			for k, p := range pos {
-				base += lead[k][p]
+				plane += lead[k][p]
 			}
-			to := dst[row*n : (row+1)*n]
-			if base == before { // as when a row is enlarged
-				copy(to, dst[(row-1)*n:])
-				nextCombination(pos, lead)
-				continue
+			at := row % len(rows)
+			before := -1
+			for _, step := range rows[at:min(len(rows), at+hi-row)] {
+				base := plane + step
+				to := dst[row*n:][:n]
+				switch {
+				case base == before: // as when a row is enlarged
+					copy(to, dst[(row-1)*n:])
+				case twice:
+					twiceEach(to, src[base:])
+				default:
+					for i := range a {
+						to[i] = src[base+last[i]]
+					}
+					copy(to[a:b], src[base+last[a]:])
+					for i := b; i < n; i++ {
+						to[i] = src[base+last[i]]
+					}
+				}
+				before = base
+				row++
 			}
-			before = base
-			if twice {
-				twiceEach(to, src[base:])
-				nextCombination(pos, lead)
-				continue
-			}
-			for i := range a {
-				to[i] = src[base+last[i]]
-			}
-			copy(to[a:b], src[base+last[a]:])
-			for i := b; i < n; i++ {
-				to[i] = src[base+last[i]]
-			}
-			nextCombination(pos, lead)
 		}
 	})
 }
