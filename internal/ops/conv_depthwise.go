@@ -11,7 +11,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// depthwiseConv is a depthwise Conv or FusedConv of float32 over one or two spatial axes of known
+// depthwiseConv is a depthwise Conv or FusedConv of float32, with one or several filters per channel, over one or two spatial axes of known
 // sizes, with constant weights and bias, on N×C×W or N×C×H×W tensors.
 type depthwiseConv struct {
 	FusedConv
@@ -20,14 +20,17 @@ type depthwiseConv struct {
 }
 
 // LoneDepthwise reports whether a convolution from c channels to m is as fast outside of a blocked
-// region as inside.
-func LoneDepthwise(group, c, m int) bool { return group > 1 && group == c && c == m }
+// region as inside, or faster if m is larger.
+func LoneDepthwise(group, c, m int) bool {
+	const most = 4 // filters per channel
+	return group > 1 && group == c && m%c == 0 && m/c <= most
+}
 
 // prepareDepthwise packs the weights of a depthwise convolution over one or two axes. It returns nil
 // if the convolution is not supported.
 func prepareDepthwise(f *FusedConv, in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
 	w, ok := in[1].(*tensor.Tensor)
-	if !ok || w.DType() != tensor.TypeFloat32 || w.Rank() != 3 && w.Rank() != 4 || len(types[0].Shape) != w.Rank() || !LoneDepthwise(f.Group, w.Dim(0)*w.Dim(1), w.Dim(0)) {
+	if !ok || w.DType() != tensor.TypeFloat32 || w.Rank() != 3 && w.Rank() != 4 || len(types[0].Shape) != w.Rank() || w.Dim(1) != 1 || !LoneDepthwise(f.Group, f.Group, w.Dim(0)) {
 		return nil, nil, nil
 	}
 	shape, ok := ir.Ints(types[0].Shape[1:])

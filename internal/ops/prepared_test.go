@@ -170,10 +170,11 @@ func TestDepthwiseConvPacked(t *testing.T) {
 		in, kernel := ints("in", 2, 4, 20), ints("kernel", 2, 1, 5)
 		attrs := map[string]any{"strides": ints("strides", 2, 1, 2), "dilations": ints("dilations", 2, 1, 2), "pads": ints("pads", 4, 0, 2), "group": ch}
 		x := uniformTensor(r, 1, append([]int{batch, ch}, in...)...)
-		w := uniformTensor(r, 1/float32(kit.Product(kernel)), append([]int{ch, 1}, kernel...)...)
+		filters := rapid.SampledFrom([]int{1, 1, 2, 3, 4}).Draw(rt, "filters")
+		w := uniformTensor(r, 1/float32(kit.Product(kernel)), append([]int{ch * filters, 1}, kernel...)...)
 		var bias tensor.Value
 		if rapid.Bool().Draw(rt, "bias") {
-			bias = uniformTensor(r, 1, ch)
+			bias = uniformTensor(r, 1, ch*filters)
 		}
 		b, err := optest.Build("Conv", 22, attrs, 3, 1)
 		if err != nil {

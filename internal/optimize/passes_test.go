@@ -316,6 +316,8 @@ func TestPasses(t *testing.T) {
 			want: "MoveChannels QLinearConv MoveChannels QLinearConv MoveChannels QLinearAdd MoveChannels"},
 
 		{pass: "block-layout", name: "two convolutions", build: steps(input("x", "n", 16, 9, 9), ramp("w", 16, 16, 3, 3), node("Conv", "x w", "c"), node("Conv", "c w", "y")), want: "ToBlocked BlockedConv BlockedConv FromBlocked"},
+		{pass: "block-layout", name: "two filters per channel between convolutions", build: steps(input("x", "n", 16, 9, 9), ramp("w", 16, 16, 3, 3), ramp("d", 32, 1, 3, 3), ramp("v", 8, 32, 3, 3),
+			node("Conv", "x w", "a"), node("Conv", "a d", "b", onnx.Attrs{"group": int64(16)}), node("Conv", "b v", "y")), want: "ToBlocked BlockedConv FromBlocked Conv ToBlocked BlockedConv FromBlocked"},
 		{pass: "block-layout", name: "an image of unknown size", build: steps(input("x", "n", 16, "h", 9), ramp("w", 16, 16, 3, 3), node("Conv", "x w", "c"), node("Conv", "c w", "y")), want: "Conv Conv"},
 		{pass: "block-layout", name: "the means of planes", build: append(slices.Clone(expand), node("ReduceMean", "e", "y", onnx.Attrs{"axes": []int64{3, -2}})), opset: 17, want: "BlockedConv BlockedReduceMean FromBlocked"},
 		{pass: "block-layout", name: "the maxima of planes without their dimensions", build: append(slices.Clone(expand), node("ReduceMax", "e", "m", onnx.Attrs{"axes": []int64{2, 3}, "keepdims": int64(0)}), node("Relu", "m", "y")), opset: 17, want: "BlockedConv BlockedReduceMax BlockedRelu FromBlocked"},
