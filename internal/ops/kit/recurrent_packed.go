@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"runtime"
 	"slices"
 
 	"github.com/onward-ml/onward/internal/cpu"
@@ -60,8 +61,13 @@ func (r *Recurrent) Pack(in []tensor.Value, types []ir.Type, stages ...int) (*Re
 		widest = max(widest, n)
 		p.lanes = max(p.lanes, recurrentVector/(n&-n))
 	}
-	// A panel has about 256 columns, so that there are several panels for the threads.
-	p.unit = min(max(recurrentVector, 256/widest&^(recurrentVector-1)), max(recurrentVector, p.round((h+1)/2)))
+	// A panel has about 256 columns, so that there are several panels for the threads. For two, panels that are twice as wide
+	// suffice; each begins with a wait for its first weights.
+	most := 256
+	if runtime.GOMAXPROCS(0) <= 2 {
+		most = 512
+	}
+	p.unit = min(max(recurrentVector, most/widest&^(recurrentVector-1)), max(recurrentVector, p.round((h+1)/2)))
 	gate := 0
 	for _, n := range stages {
 		p.stages = append(p.stages, recurrentStage{gate, n, p.columns, n * p.unit})
