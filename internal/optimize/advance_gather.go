@@ -18,6 +18,9 @@ import (
 //
 // An operator whose result has other readers stays in front of the Gather.
 func advanceGather(o *Options, g *ir.Graph) (int, error) {
+	if !has[*ops.Gather](g) {
+		return 0, nil
+	}
 	a := &gatherAdvance{matcher: newMatcher(g), demands: map[ir.ValueID][]demand{}, added: map[int][]*ir.Node{}}
 	for i, n := range slices.Backward(g.Nodes) {
 		if len(n.Out) == 0 || n.Out[0] == ir.None {

@@ -10,13 +10,7 @@ import (
 
 // foldPad adds the zeros of a Pad to the padding of the Conv that reads them, as ONNX Runtime's basic optimizations do.
 func foldPad(o *Options, g *ir.Graph) (int, error) {
-	pads := 0
-	for _, n := range g.Nodes {
-		if _, ok := n.Op.(*ops.Pad); ok {
-			pads++
-		}
-	}
-	if pads == 0 {
+	if !has[*ops.Pad](g) {
 		return 0, nil
 	}
 	return rewrite(g, func(m *matcher, n *ir.Node) *ir.Node {

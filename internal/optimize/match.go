@@ -3,6 +3,7 @@ package optimize
 import (
 	"math"
 	"runtime"
+	"slices"
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -27,6 +28,14 @@ func newMatcher(g *ir.Graph) *matcher {
 		n.EachUse(func(id ir.ValueID) { m.user[id] = i })
 	}
 	return m
+}
+
+// has reports whether a graph has an operator of a type. Without one, a pass needs no matcher.
+func has[T ir.Operator](g *ir.Graph) bool {
+	return slices.ContainsFunc(g.Nodes, func(n *ir.Node) bool {
+		_, ok := n.Op.(T)
+		return ok
+	})
 }
 
 // only returns the node that computes a value with a single use, or nil.

@@ -19,6 +19,9 @@ import (
 // A smaller kernel is added where it reads the same pixels. Networks that are trained with parallel
 // branches (RepVGG, https://arxiv.org/abs/2101.03697; MobileOne, FastViT) are often exported with them.
 func mergeConvs(o *Options, g *ir.Graph) (int, error) {
+	if !has[*ops.Conv](g) {
+		return 0, nil
+	}
 	edits, err := rewrite(g, func(m *matcher, n *ir.Node) *ir.Node {
 		if len(n.In) == 0 || !isFloat(g, n.Out[0]) {
 			return nil
