@@ -99,7 +99,7 @@ func (g *fn) scaleExp(p, n, t, u int) {
 	g.op("VSCALEFPS.Z", n, p, "K3", p)
 }
 
-// sigmoid replaces register 0 by its sigmoid. Registers 1 to 4, 7 and 8 are free. With AVX-512 register table holds expTable.
+// sigmoid replaces register 0 by its sigmoid. Registers 1 to 4, 7 and 8 are free. With AVX-512 the registers from table on hold expTable.
 func (g *fn) sigmoid(table int) {
 	if g.width == 16 {
 		// Where exp(-x) may overflow, it hides the 1 in 1/(1+exp(-x)).
@@ -119,13 +119,8 @@ func (g *fn) sigmoid(table int) {
 // that it loses no precision where exp(-|x|) is subnormal.
 func (g *fn) silu(table int) {
 	if g.width == 16 {
-		g.overOnePlusExp(table, 8, func() {
-			g.clampLow(-126, 0, 1)
-			g.op("VMOVAPS", 0, 7)
-			g.expParts(0, 1, 2)
-			g.op("VMULPS", 7, 0, 0)
-			g.scale(0, 1, 2, 3)
-		})
+		g.op("VMOVAPS", 0, 8)
+		g.timesSigmoid(table)
 		return
 	}
 	g.clampLow(-126, 0, 1)
@@ -142,70 +137,92 @@ func (g *fn) silu(table int) {
 	g.op("VDIVPS", 0, 7, 0)
 }
 
-// expTable holds the floats 2^(j/16), less j in the bits from expShift on.
-var expTable = tables{func() []float64 {
-	t := make([]float64, 16)
-	for j := range t {
-		t[j] = float64(math.Float32frombits(math.Float32bits(float32(math.Exp2(float64(j)/16))) - uint32(j)<<expShift))
+// timesSigmoid sets register 0 to v·sigmoid(x) for x in register 0 and v in register 8, which has the sign of x and is at most as far
+// from 0 as x where x is less than -87. It uses AVX-512 and registers 1 to 4 and 7. The registers from table on hold expTable.
+func (g *fn) timesSigmoid(table int) {
+	g.overOnePlusExp(table, 8, func() {
+		g.clampLow(-126, 0, 1)
+		g.clampLow(-126, 8, 1)
+		g.expParts(0, 1, 2)
+		g.op("VMULPS", 8, 0, 0)
+		g.scale(0, 1, 2, 3)
+	})
+}
+
+// expSteps is the number of floats per octave in expTable.
+const expSteps = 32
+
+// expTable holds the floats 2^(j/expSteps), less j in the bits from expShift on.
+var expTable = func() tables {
+	t := make(tables, expSteps/16)
+	for j := range expSteps {
+		v := float32(math.Exp2(float64(j) / expSteps))
+		t[j/16] = append(t[j/16], float64(math.Float32frombits(math.Float32bits(v)-uint32(j)<<expShift)))
 	}
 	return t
-}()}
+}()
 
-// expShift is the position of n in the bits of 2^(n/16).
-const expShift = 19
+// expShift is the position of n in the bits of 2^(n/expSteps).
+const expShift = 18
 
-// smallExp replaces x, which is at most 87, by exp(x), and by 0 where that is subnormal. It uses AVX-512, the method of
-// overOnePlusExp, and registers t, n and e. Register table holds expTable.
-func (g *fn) smallExp(table, x, t, n, e int) {
+// expReduce sets t to a float whose lowest bits are those of the integer n nearest to expSteps·x/ln2 (or, if negate is set, to
+// -expSteps·x/ln2), x to the remainder x-n·ln2/expSteps (or x+n·ln2/expSteps), which is at most ln2/64 from 0, and e to
+// 2^(n/expSteps). It uses AVX-512 and changes u. The registers from table on hold expTable.
+func (g *fn) expReduce(negate bool, table, x, t, u, e int) {
 	const bias = 0x1.8p23
-	g.op("VCMPPS", "$21", -87.3, x, "K3") // not less
-	g.op("VMOVUPS", 16*math.Log2E, t)
+	steps, sub := expSteps*math.Log2E, "VFNMADD231PS"
+	if negate {
+		steps, sub = -steps, "VFMADD231PS"
+	}
+	g.op("VMOVUPS", steps, t)
 	g.op("VFMADD213PS", bias, x, t)
-	g.op("VSUBPS", bias, t, n)
-	g.op("VFNMADD231PS", ln2Hi/16, n, x)
-	g.op("VFNMADD231PS", ln2Lo/16, n, x)
+	g.op("VSUBPS", bias, t, u)
+	g.op(sub, ln2Hi/expSteps, u, x)
+	g.op(sub, ln2Lo/expSteps, u, x)
+	g.op("VMOVAPS", t, e)
+	g.op("VPERMI2PS", table+1, table, e)
+	g.op("VPSLLD", fmt.Sprintf("$%d", expShift), t, t)
+	g.op("VPADDD", t, e, e)
+}
+
+// smallExp replaces x, which is at most 87, by exp(x), and by 0 where that is subnormal. It uses AVX-512 and registers t, n and e. The
+// registers from table on hold expTable. A polynomial of the third degree in the remainder is close to 1e-9.
+func (g *fn) smallExp(table, x, t, n, e int) {
+	g.op("VCMPPS", "$21", -87.3, x, "K3") // not less
+	g.expReduce(false, table, x, t, n, e)
 	g.op("VMOVUPS", 1.0/6, n)
 	g.op("VFMADD213PS", 0.5, x, n)
 	g.op("VFMADD213PS", 1.0, x, n)
 	g.op("VMULPS", n, x, x)
-	g.op("VPERMPS", table, t, e)
-	g.op("VPSLLD", fmt.Sprintf("$%d", expShift), t, t)
-	g.op("VPADDD", t, e, e)
 	g.op("VFMADD213PS.Z", e, e, "K3", x)
 }
 
-// overOnePlusExp sets register 0 to v/(1+exp(-x)) for x in register 0; v is register 8, which holds x, or a constant. Where exp(-x)
-// may overflow, far computes the result in register 0. With n the nearest integer to -16·x/ln2, exp(-x) is 2^(n/16)·exp(-s), where a
-// polynomial of the third degree is close to 1e-8, and the lowest 4 bits of n select from expTable.
+// overOnePlusExp sets register 0 to v/(1+exp(-x)) for x in register 0; v is register 8 or 1. It uses AVX-512 and registers 1, 2, 4 and
+// 7. With n and s from expReduce, exp(-x) is 2^(n/32)·exp(-s), and exp(-s) is (c-s)/(c+s) within 2.7e-8, so that a single division
+// remains. far computes the result in register 0 where exp(-x) may overflow; where it may underflow, the result is v.
 func (g *fn) overOnePlusExp(table int, v any, far func()) {
 	const most = 87 // exp(±most) are normal
-	const bias = 0x1.8p23
+	const remainder = math.Ln2 / 2 / expSteps
+	const c = 2 + remainder*remainder/8 // the largest error is least
 	near := g.unique("near")
-	g.op("VMOVAPS", 0, 8)
-	g.op("VCMPPS", "$17", -float64(most), 0, "K4") // less
-	g.clampHigh(most, 0, 1)
-	g.op("VMOVUPS", -16*math.Log2E, 2)
-	g.op("VFMADD213PS", bias, 0, 2)
-	g.op("VSUBPS", bias, 2, 1)
-	g.op("VFMADD231PS", ln2Hi/16, 1, 0)
-	g.op("VFMADD231PS", ln2Lo/16, 1, 0)
-	g.op("VMOVUPS", -1.0/6, 1)
-	g.op("VFMADD213PS", 0.5, 0, 1)
-	g.op("VFMADD213PS", -1.0, 0, 1)
-	g.op("VMULPS", 0, 1, 1)
-	g.op("VPERMPS", table, 2, 4)
-	g.op("VPSLLD", fmt.Sprintf("$%d", expShift), 2, 2)
-	g.op("VPADDD", 2, 4, 4)
-	g.op("VFMADD213PS", 4, 4, 1)
-	g.op("VADDPS", 1.0, 1, 1)
-	if c, ok := v.(float64); ok {
-		g.op("VMOVUPS", c, 4)
-		v = 4
+	g.op("VMOVAPS", 0, 7)
+	g.op("VANDPS", absBits, 0, 1)
+	g.op("VCMPPS", "$30", float64(most), 1, "K4") // greater
+	g.expReduce(true, table, 0, 2, 1, 4)
+	g.op("VMOVUPS", c, 1)
+	g.op("VSUBPS", 0, 1, 2)
+	g.op("VADDPS", 0, 1, 1)
+	g.op("VFMADD213PS", 1, 2, 4)
+	if v, ok := v.(int); ok {
+		g.op("VMULPS", v, 1, 1)
 	}
-	g.op("VDIVPS", 1, v, 4)
+	g.op("VDIVPS", 4, 1, 4)
 	g.e("KORTESTW K4, K4")
 	g.e("JZ %s", near)
-	g.op("VMOVAPS", 8, 0)
+	g.op("VMOVUPS", v, 2)
+	g.e("VMOVAPS Z2, K4, Z4")
+	g.op("VCMPPS", "$17", -float64(most), 7, "K4") // less
+	g.op("VMOVAPS", 7, 0)
 	far()
 	g.e("VMOVAPS Z0, K4, Z4")
 	g.label(near)
@@ -508,6 +525,13 @@ func elems() []*elem {
 		g.clampLow(-1000, 0, 1)
 		g.op("VMOVAPS", 0, 8)
 		g.op("VMULPS", 0, 0, 1)
+		if g.width == 16 {
+			g.op("VMOVUPS", 2*k*0.044715, 2)
+			g.op("VFMADD213PS", 2*k, 1, 2)
+			g.op("VMULPS", 2, 0, 0)
+			g.timesSigmoid(firstTable)
+			return
+		}
 		g.op("VMOVUPS", -2*k*0.044715, 2)
 		g.op("VFMADD213PS", -2*k, 1, 2)
 		g.op("VMULPS", 2, 0, 0)
@@ -516,7 +540,7 @@ func elems() []*elem {
 		g.op("VDIVPS", 0, 8, 0)
 	})
 	for _, k := range ks {
-		k.tables = map[string]tables{"erf": erfPieces.coefs, "gelu": geluPieces.coefs, "tanh": tanhPieces.coefs, "sigmoid": expTable, "silu": expTable}[k.name]
+		k.tables = map[string]tables{"erf": erfPieces.coefs, "gelu": geluPieces.coefs, "tanh": tanhPieces.coefs, "sigmoid": expTable, "silu": expTable, "geluTanh": expTable}[k.name]
 	}
 	return ks
 }

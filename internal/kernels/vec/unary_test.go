@@ -22,9 +22,9 @@ var unaryTable = []struct {
 }{
 	{"exp", ExpF32, math.Exp, 1.1, 0, -110, 95},
 	{"expm1", Expm1F32, math.Expm1, 2, 0, -30, 95},
-	{"sigmoid", SigmoidF32, func(v float64) float64 { return 1 / (1 + math.Exp(-v)) }, 2.5, 0, -110, 95},
+	{"sigmoid", SigmoidF32, func(v float64) float64 { return 1 / (1 + math.Exp(-v)) }, 3, 0, -110, 95},
 	{"tanh", TanhF32, math.Tanh, 2.5, 0, -12, 12},
-	{"silu", SiluF32, func(v float64) float64 { return limit(v, v/(1+math.Exp(-v))) }, 3, 0, -120, 50},
+	{"silu", SiluF32, func(v float64) float64 { return limit(v, v/(1+math.Exp(-v))) }, 4, 0, -120, 50},
 	{"elu", func(l level, d, x []float32) { EluF32(l, d, x, 1.5) }, func(v float64) float64 {
 		if v < 0 {
 			return 1.5 * math.Expm1(v)
