@@ -144,18 +144,18 @@ func gatherRow[E kit.MoveElem](dst, row []E, at []int64) bool {
 
 // gatherColumns is gatherRow for elements i of rows at[i] of n, which are step elements apart.
 func gatherColumns[E kit.MoveElem](dst, rows []E, at []int64, n, step int) bool {
-	for len(at) >= gatherUnroll {
-		a, d := (*[gatherUnroll]int64)(at), (*[gatherUnroll]E)(dst)
+	dst = dst[:len(at)]
+	i := 0
+	for ; i+gatherUnroll <= len(at); i += gatherUnroll {
+		a, d, x := (*[gatherUnroll]int64)(at[i:]), (*[gatherUnroll]E)(dst[i:]), rows[i:]
 		v0, v1, v2, v3 := fromEnd(a[0], n), fromEnd(a[1], n), fromEnd(a[2], n), fromEnd(a[3], n)
 		if max(v0, v1, v2, v3) >= uint64(n) {
 			return false
 		}
-		d[0], d[1], d[2], d[3] = rows[int(v0)*step], rows[int(v1)*step+1], rows[int(v2)*step+2], rows[int(v3)*step+3]
-		dst, at = dst[gatherUnroll:], at[gatherUnroll:]
-		rows = rows[min(gatherUnroll, len(rows)):]
+		d[0], d[1], d[2], d[3] = x[int(v0)*step], x[int(v1)*step+1], x[int(v2)*step+2], x[int(v3)*step+3]
 	}
-	for i, v := range at {
-		v := fromEnd(v, n)
+	for ; i < len(at); i++ {
+		v := fromEnd(at[i], n)
 		if v >= uint64(n) {
 			return false
 		}
