@@ -1,38 +1,22 @@
 package kit
 
 import (
-	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
-	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // AveragePlanes pools planes of x into y; countPad counts elements in the padding.
 func AveragePlanes[T RealFloat](c *ir.Call, countPad bool, g *WindowGeom, x, y []T, planes int) error {
+	if floats, ok := any(x).([]float32); ok && !c.Generic {
+		if whole := newSumPlane(g, countPad); whole != nil {
+			return whole.Planes(c, g, any(y).([]float32), floats, planes)
+		}
+	}
 	n := len(g.In)
 	counts := make([][]int, n)
 	for d := range counts {
 		counts[d] = g.Counts(d, countPad)
 	}
 	in, out, s := Product(g.In), Product(g.Out), g.Stride[n-1]
-	if floats, ok := any(x).([]float32); ok && !c.Generic {
-		if whole := newSumPlane(g); whole != nil {
-			// what each window is divided by
-			by := make([]float32, whole.group*out)
-			pos := make([]int, n)
-			for i := range out {
-				num := 1
-				for d, k := range pos {
-					num *= counts[d][k]
-				}
-				by[i] = float32(max(1, num))
-				WindowStep(pos, g.Out)
-			}
-			for n := out; n < len(by); n *= 2 { // the same for each plane
-				copy(by[n:], by[:n])
-			}
-			return whole.Planes(c, g, any(y).([]float32), floats, planes, func(y []float32) { vec.DivF32(cpu.Active(), y, y, by[:len(y)]) })
-		}
-	}
 	return PoolPlanes(c, g, planes, func(m *Meter, plane int) bool {
 		xp, yp := x[plane*in:][:in], y[plane*out:][:out]
 		pos := make([]int, n)

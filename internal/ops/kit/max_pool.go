@@ -27,7 +27,7 @@ func MaxPool[T maxPoolType](c *ir.Call, columnMajor bool, g *WindowGeom, x, y []
 	s := g.Stride[len(g.Stride)-1]
 	if floats, _ := any(x).([]float32); floats != nil && indices == nil {
 		if p := NewMaxPlane(c, g); p != nil {
-			return p.Planes(c, g, any(y).([]float32), floats, shape[0]*shape[1], nil)
+			return p.Planes(c, g, any(y).([]float32), floats, shape[0]*shape[1])
 		}
 	}
 	return PoolPlanes(c, g, shape[0]*shape[1], func(m *Meter, plane int) bool {

@@ -2,7 +2,9 @@ package kit
 
 import (
 	"math"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
@@ -23,10 +25,11 @@ type PoolPlane struct {
 	fold                                      func(l cpu.Level, dst, x []float32, rows, rowStep, taps, tapStep, stride int, fresh bool)
 	sum                                       int // 1 for sums
 	rows                                      []vec.Line
-	masks                                     []uint16 // of the taps in the input, if adjacent rows are reduced as one
-	lines, front, rear                        int      // rows that are reduced as one, and what the kernel reads before and behind them
-	pitch                                     int      // distance of these rows, a multiple of the stride
-	group                                     int      // planes that are reduced together
+	masks                                     []uint16  // of the taps in the input, if adjacent rows are reduced as one
+	lines, front, rear                        int       // rows that are reduced as one, and what the kernel reads before and behind them
+	pitch                                     int       // distance of these rows, a multiple of the stride
+	group                                     int       // planes that are reduced together
+	by                                        []float32 // what the results of a group are divided by, for means
 }
 
 // mostPoolPlane is the number of elements up to which a plane stays in the first-level cache.
@@ -115,8 +118,8 @@ func (p *PoolPlane) adjacent() bool { return p.pitch == p.out[2]*p.stride[2] }
 // poolBuffers holds padded rows and planes.
 var poolBuffers = sync.Pool{New: func() any { return new([]float32) }}
 
-// Planes pools planes in parallel. after, if not nil, is called with the results of at most group planes.
-func (p *PoolPlane) Planes(c *ir.Call, g *WindowGeom, y, x []float32, planes int, after func(y []float32)) error {
+// Planes pools planes in parallel.
+func (p *PoolPlane) Planes(c *ir.Call, g *WindowGeom, y, x []float32, planes int) error {
 	in, out := Product(g.In), Product(g.Out)
 	grain := GrainFor(out*min(1<<20, g.Taps())) / p.group
 	c.Parallel((planes+p.group-1)/p.group, max(1, grain), func(lo, hi int) {
@@ -127,8 +130,8 @@ func (p *PoolPlane) Planes(c *ir.Call, g *WindowGeom, y, x []float32, planes int
 			if !p.Run(m, to, x[first*in:end*in]) {
 				return
 			}
-			if after != nil {
-				after(to)
+			if p.by != nil {
+				vec.DivF32(cpu.Active(), to, to, p.by[:len(to)])
 			}
 		}
 	})
@@ -268,9 +271,83 @@ func NewMaxPlane(c *ir.Call, g *WindowGeom) *PoolPlane {
 }
 
 func newMaxPlane(g *WindowGeom) *PoolPlane {
-	return newPoolPlane(g, float32(math.Inf(-1)), 0, vec.MaxWindowF32)
+	return planned(g, poolMax, func() *PoolPlane { return newPoolPlane(g, float32(math.Inf(-1)), 0, vec.MaxWindowF32) })
 }
 
-func newSumPlane(g *WindowGeom) *PoolPlane {
-	return newPoolPlane(g, 0, 1, vec.SumWindowF32)
+// newSumPlane returns a PoolPlane for means; countPad counts elements in the padding.
+func newSumPlane(g *WindowGeom, countPad bool) *PoolPlane {
+	kind := poolMean
+	if countPad {
+		kind = poolPaddedMean
+	}
+	return planned(g, kind, func() *PoolPlane {
+		p := newPoolPlane(g, 0, 1, vec.SumWindowF32)
+		if p != nil {
+			p.divideBy(g, countPad)
+		}
+		return p
+	})
+}
+
+// divideBy computes the sizes of the windows.
+func (p *PoolPlane) divideBy(g *WindowGeom, countPad bool) {
+	n, out := len(g.In), Product(g.Out)
+	counts := make([][]int, n)
+	for d := range counts {
+		counts[d] = g.Counts(d, countPad)
+	}
+	p.by = make([]float32, p.group*out)
+	pos := make([]int, n)
+	for i := range out {
+		num := 1
+		for d, k := range pos {
+			num *= counts[d][k]
+		}
+		p.by[i] = float32(max(1, num))
+		WindowStep(pos, g.Out)
+	}
+	for n := out; n < len(p.by); n *= 2 { // the same for each plane
+		copy(p.by[n:], p.by[:n])
+	}
+}
+
+type poolKind uint8
+
+const (
+	poolMax poolKind = iota
+	poolMean
+	poolPaddedMean
+)
+
+// poolPlan is a PoolPlane, and the numbers that it depends on.
+type poolPlan struct {
+	key   []int
+	plane *PoolPlane
+}
+
+// poolPlans holds recent plans: to make one takes as long as to pool some small planes.
+var poolPlans [32]atomic.Pointer[poolPlan]
+
+// planned returns the plan for g, made by build if it is not among the recent ones.
+func planned(g *WindowGeom, kind poolKind, build func() *PoolPlane) *PoolPlane {
+	const most = 1 << 16 // results of a plane, so that the plans stay small
+	if len(g.In) > 3 || Product(g.Out) > most {
+		return build()
+	}
+	var buf [2 + 7*3]int
+	key := append(buf[:0], int(cpu.Active()), int(kind))
+	for _, f := range [...][]int{g.In, g.Kernel, g.Stride, g.Dilation, g.Before, g.After, g.Out} {
+		key = append(key, f...)
+	}
+	slot := 0
+	for _, v := range key {
+		slot = slot*31 + v
+	}
+	at := &poolPlans[slot&(len(poolPlans)-1)]
+	p := at.Load()
+	if p == nil || !slices.Equal(p.key, key) {
+		p = &poolPlan{slices.Clone(key), build()}
+		at.Store(p)
+	}
+	return p.plane
 }

@@ -50,7 +50,7 @@ func TestPoolPlanes(t *testing.T) {
 		highest, sum := make([]float32, n), make([]float32, n)
 		meter := &Meter{C: &ir.Call{Env: plainEnv{}}}
 		p.Run(meter, highest, x)
-		newSumPlane(&g).Run(meter, sum, x)
+		newSumPlane(&g, false).Run(meter, sum, x)
 		// Several planes give the same as one after another.
 		const planes = 7
 		many, got, want := make([]float32, planes*len(x)), make([]float32, planes*n), make([]float32, planes*n)
@@ -58,7 +58,7 @@ func TestPoolPlanes(t *testing.T) {
 			many[i] = x[(i+i/len(x))%len(x)]
 		}
 		c := &ir.Call{Env: plainEnv{}}
-		if err := p.Planes(c, &g, got, many, planes, nil); err != nil {
+		if err := p.Planes(c, &g, got, many, planes); err != nil {
 			t.Fatal(err)
 		}
 		for k := range planes {
