@@ -285,25 +285,51 @@ type tile[T Number] struct {
 	ldnext        int      // elements between the rows of next
 }
 
+// withoutTiles computes products of operands rounded to bfloat16, and of few rows. It reports whether it did.
+func withoutTiles(a *Args[float32], level cpu.Level, blk Block, copyA bool) bool {
+	rows := blk.Row1 - blk.Row0
+	if a.BF16 != nil {
+		pool := scratchPool[float32]()
+		s := takeScratch[float32](pool, a.scratchLen(level, rows))
+		runBF16(a, level, blk, *s)
+		pool.Put(s)
+		return true
+	}
+	if rows <= maxVectorRows && vectorAsm(level, a, blk) || !copyA && fewRows(level, a, blk) {
+		a.then(level, blk)
+		return true
+	}
+	return false
+}
+
+// setHalf sets B of a tile to panel p of float16 numbers, from row k0 on. sb, if not nil, is for the panel in float32.
+func setHalf(a *Args[float32], level cpu.Level, t *tile[float32], sb []float32, blk Block, p, k0 int) {
+	half := a.Half[(p*a.K+k0)*PanelWidth:]
+	half = half[:t.k*PanelWidth]
+	t.ldb = PanelWidth
+	if sb == nil {
+		t.half = half
+		return
+	}
+	t.b = sb
+	if level == cpu.AVX512 {
+		t.half = half
+	} else {
+		widen(level, sb[:len(half)], half)
+	}
+	if p+1 < blk.Panel1 { // rows of half the length
+		next := a.Half[((p+1)*a.K+k0)*PanelWidth:]
+		t.next, t.ldnext = memory.FromRaw[float32](memory.AsBytes(next[:len(half)])), PanelWidth/2
+	}
+}
+
 func (a *Args[T]) run(level cpu.Level, blk Block) {
 	rows := blk.Row1 - blk.Row0
 	if rows <= 0 || blk.Panel1 <= blk.Panel0 {
 		return
 	}
-	if a.BF16 != nil {
-		pool := scratchPool[float32]()
-		s := takeScratch[float32](pool, a.scratchLen(level, rows))
-		runBF16(any(a).(*Args[float32]), level, blk, *s)
-		pool.Put(s)
-		return
-	}
-	if f, ok := any(a).(*Args[float32]); ok && rows <= maxVectorRows && vectorAsm(level, f, blk) {
-		a.then(level, blk)
-		return
-	}
 	copyA := level != cpu.Generic && blk.Panel1-blk.Panel0 >= copyPanels && a.copyA(rows)
-	if f, ok := any(a).(*Args[float32]); ok && !copyA && fewRows(level, f, blk) {
-		a.then(level, blk)
+	if f, ok := any(a).(*Args[float32]); ok && withoutTiles(f, level, blk, copyA) {
 		return
 	}
 	kc := a.kBlock(level, rows)
@@ -359,18 +385,8 @@ func (a *Args[T]) run(level cpu.Level, blk Block) {
 				t.cols = min(PanelWidth, a.N-t.col)
 				t.next = nil
 				switch {
-				case a.Half != nil && !packB:
-					t.half, t.ldb = a.Half[(p*a.K+k0)*PanelWidth:][:t.k*PanelWidth], PanelWidth
 				case a.Half != nil:
-					t.b, t.ldb = sb, PanelWidth
-					if half := a.Half[(p*a.K+k0)*PanelWidth:][:t.k*PanelWidth]; level == cpu.AVX512 {
-						t.half = half
-					} else {
-						widen(level, sb[:len(half)], half)
-					}
-					if p+1 < blk.Panel1 { // rows of half the length
-						t.next, t.ldnext = memory.FromRaw[T](memory.AsBytes(a.Half[((p+1)*a.K+k0)*PanelWidth:][:t.k*PanelWidth])), PanelWidth/2
-					}
+					setHalf(any(a).(*Args[float32]), level, any(&t).(*tile[float32]), any(sb).([]float32), blk, p, k0)
 				case a.Packed:
 					t.b, t.ldb = tail(a.B, (p*a.K+k0)*PanelWidth), PanelWidth
 					if p+1 < blk.Panel1 {
