@@ -58,8 +58,8 @@ OpenVINO. It is written by `+"`make bench`"+`.
 - OpenVINO computes in float32, as the others do, except in the table for bfloat16. Its own
   default is bfloat16 on processors that have it, and 8-bit integers for the activations of
   MatMulNBits, as accuracy level 4 permits. It keeps that default for level 4 (acc4) only.
-- The providers alternate in %s. A session is closed before the next one is opened, and
-  warm-up is not timed.
+- The providers alternate in %s. The blocks are divided into four parts that
+  alternate, too, each after the others' threads are idle. Warm-up is not timed.
 - Times are those of Session.Run in Go. For ONNX Runtime they include 2 to 5 µs of calls
   through its C API, which matters for small graphs only.
 - The ratio of minima compares the fastest runs, which other processes disturb less.

@@ -21,6 +21,7 @@ import (
 	"github.com/onward-ml/onward/cmd/onward/internal/session"
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
 	"github.com/onward-ml/onward/internal/atomicfile"
+	"github.com/onward-ml/onward/internal/testing/cputime"
 )
 
 // benchOptions holds the flags of the verb.
@@ -90,9 +91,10 @@ func benchCommand() *cobra.Command {
 		Short: "Measure the speed of providers on a model",
 		Long: `Measure the speed of providers on a model, side by side.
 
-Providers run in alternating blocks. A provider's session is closed before the next
-block, because its spinning workers would occupy cores. Every block warms up before it
-is timed. Times include the call from Go. With --concurrency, runs of one session are
+In each round every provider has a block. The blocks are divided into parts that alternate,
+so that a machine that is slow for a while slows all providers. With several threads a
+part begins when the process is idle, since workers of some providers spin after a run.
+Each part warms up before it is timed. Times include the call from Go. With --concurrency, runs of one session are
 in progress at the same time; with --rate, runs start at fixed times, whether or not
 earlier ones have ended, and their times include the wait for a start. load_ms, first_ms and peak_rss_mb are medians
 over one fresh process per round that loads the model and runs it.
@@ -228,17 +230,9 @@ func bench(ctx context.Context, path string, o *benchOptions, times *timesFile) 
 	}
 	all := make([]samples, len(o.providers))
 	for round := range o.rounds {
-		for i := range o.providers {
-			k := i
-			if round%2 == 1 { // so that drift of the machine affects all providers alike
-				k = len(o.providers) - 1 - i
-			}
-			if all[k].err == nil {
-				all[k].err = all[k].block(ctx, path, o.providers[k], feed.Values, o)
-			}
-			if err := ctx.Err(); err != nil {
-				return nil, err
-			}
+		benchRound(ctx, path, feed.Values, o, all, round&1 != 0) // so that drift of the machine affects all providers alike
+		if err := ctx.Err(); err != nil {
+			return nil, err
 		}
 	}
 	r := &benchJSON{Model: path, Dimensions: feed.Dimensions, sizes: feed.Sizes(), Threads: threadsOf(o.threads), Precision: session.PrecisionName(o.precision), Concurrency: o.load.concurrency, Rate: o.load.rate}
@@ -265,46 +259,117 @@ func openForBench(ctx context.Context, path, provider string, o *benchOptions) (
 	return onward.Open(ctx, path, opts)
 }
 
-// block measures one block of a provider.
-func (s *samples) block(ctx context.Context, path, provider string, feed onward.Values, o *benchOptions) error {
-	if o.probe {
-		p, err := runProbe(ctx, path, provider, o)
-		if err != nil {
-			return err
-		}
-		s.load, s.first, s.rss = append(s.load, p.LoadMS), append(s.first, p.FirstMS), append(s.rss, p.PeakRSSMB)
-	}
-	sess, err := openForBench(ctx, path, provider, o)
-	if err != nil {
-		return err
-	}
+// benchRound measures one block of each provider that has not failed, in order or backwards.
+func benchRound(ctx context.Context, path string, feed onward.Values, o *benchOptions, all []samples, backwards bool) {
+	blocks := make([]benchBlock, len(all))
 	defer func() {
-		sess.Close()
+		for i := range blocks {
+			if sess := blocks[i].sess; sess != nil {
+				sess.Close()
+			}
+		}
 		debug.FreeOSMemory()
 	}()
-	start := time.Now()
-	if _, err := sess.Run(ctx, feed, nil); err != nil {
+	l := o.load
+	if len(all) > 1 && l.iterations == 0 && l.concurrency == 1 && l.rate == 0 {
+		l.parts = 4
+		l.duration /= time.Duration(l.parts)
+	}
+	// Fresh processes measure loading before any session is open.
+	for part := -2; part < max(1, l.parts); part++ {
+		for k := range all {
+			if backwards != (part&1 != 0) {
+				k = len(all) - 1 - k
+			}
+			s, b, p := &all[k], &blocks[k], o.providers[k]
+			switch {
+			case s.err != nil:
+			case part == -2:
+				s.err = s.probe(ctx, path, p, o)
+			case part == -1:
+				s.err = b.open(ctx, path, p, feed, o)
+			default:
+				if len(all) > 1 && o.threads != 1 {
+					settle()
+				}
+				s.err = b.measure(&l)
+			}
+		}
+		if part == 0 && l.parts > 1 && l.warmup == 0 {
+			l.warmup = 1 // fills the caches again
+		}
+	}
+	for k := range all {
+		if s, b := &all[k], &blocks[k]; s.err == nil {
+			s.runs += b.runs
+			s.all = append(s.all, b.times...)
+			s.medians = append(s.medians, median(b.times))
+			s.rates = append(s.rates, float64(b.runs)/b.elapsed.Seconds())
+		}
+	}
+}
+
+// settle waits until the process is idle, but not longer than 0.2 seconds: workers of ONNX Runtime spin for 40 ms after a run.
+func settle() {
+	const window = 2 * time.Millisecond
+	for range 100 {
+		start := cputime.Now()
+		time.Sleep(window)
+		if start.Elapsed() < window/4 {
+			return
+		}
+	}
+}
+
+// probe measures loading and memory in a fresh process.
+func (s *samples) probe(ctx context.Context, path, provider string, o *benchOptions) error {
+	if !o.probe {
+		return nil
+	}
+	p, err := runProbe(ctx, path, provider, o)
+	if err == nil {
+		s.load, s.first, s.rss = append(s.load, p.LoadMS), append(s.first, p.FirstMS), append(s.rss, p.PeakRSSMB)
+	}
+	return err
+}
+
+// benchBlock is a block of a provider.
+type benchBlock struct {
+	block
+	sess *onward.Session
+	run  func() error
+}
+
+// open opens the session and runs it once.
+func (b *benchBlock) open(ctx context.Context, path, provider string, feed onward.Values, o *benchOptions) (err error) {
+	if b.sess, err = openForBench(ctx, path, provider, o); err != nil {
 		return err
 	}
 	timed := ctx
-	if time.Since(start) < time.Second { // else a run is too long to wait for its end after Ctrl-C
-		timed = context.WithoutCancel(ctx) // a context that can end costs some providers a watcher per run
-	}
-	b, err := o.load.measure(func() error {
+	b.run = func() error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		_, err := sess.Run(timed, feed, nil)
-		return err
-	})
-	if err != nil {
+		_, err := b.sess.Run(timed, feed, nil)
 		return err
 	}
-	s.runs += b.runs
-	s.all = append(s.all, b.times...)
-	s.medians = append(s.medians, median(b.times))
-	s.rates = append(s.rates, float64(b.runs)/b.elapsed.Seconds())
-	return nil
+	start := time.Now()
+	err = b.run()
+	if time.Since(start) < time.Second { // else a run is too long to wait for its end after Ctrl-C
+		timed = context.WithoutCancel(ctx) // a context that can end costs some providers a watcher per run
+	}
+	return err
+}
+
+// measure measures a part of the block.
+func (b *benchBlock) measure(l *load) error {
+	part, err := l.measure(b.run)
+	if err == nil {
+		b.times = append(b.times, part.times...)
+		b.runs += part.runs
+		b.elapsed += part.elapsed
+	}
+	return err
 }
 
 func (s *samples) result(provider string) benchResult {

@@ -23,6 +23,7 @@ type load struct {
 	warmup      int // runs before; 0: a fifth of the duration, at least three
 	concurrency int
 	rate        float64 // runs per second; 0: the next run starts when one ends
+	parts       int     // of a block; 0: 1
 }
 
 func (l *load) register(f *pflag.FlagSet) {
@@ -49,7 +50,7 @@ type block struct {
 	elapsed time.Duration
 }
 
-// measure warms up and times a block. run is called by several goroutines if there is concurrency.
+// measure warms up and times a part of a block. run is called by several goroutines if there is concurrency.
 func (l *load) measure(run func() error) (*block, error) {
 	start, n := time.Now(), 0
 	for more := true; more; n++ {
@@ -82,12 +83,12 @@ func (l *load) measure(run func() error) (*block, error) {
 	return b, nil
 }
 
-// more reports whether a block goes on after n times.
+// more reports whether a part goes on after n times.
 func (l *load) more(n int, elapsed time.Duration) bool {
 	if l.iterations > 0 {
 		return n < l.iterations
 	}
-	return n < 3 || elapsed < l.duration
+	return l.parts < 2 && n < 3 || elapsed < l.duration
 }
 
 // concurrent times runs of several goroutines. With a rate, run k starts k/rate after the beginning

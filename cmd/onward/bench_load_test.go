@@ -21,6 +21,7 @@ func TestLoadCountsRuns(t *testing.T) {
 		{"concurrency", load{iterations: 20, warmup: 1, concurrency: 4}, 21},
 		{"rate", load{iterations: 5, warmup: 1, concurrency: 2, rate: 1e6}, 6},
 		{"at least three", load{duration: 1, concurrency: 1, warmup: 1}, 4},
+		{"a part", load{duration: 1, concurrency: 1, warmup: 1, parts: 4}, 2},
 	} {
 		var runs atomic.Int64
 		b, err := c.load.measure(func() error {
