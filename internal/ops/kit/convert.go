@@ -5,6 +5,7 @@ import (
 
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -62,7 +63,11 @@ func RunCast(c *ir.Call, to tensor.DType, opts tensor.ConvertOptions) error {
 // ConvertInto converts the elements of src to the type of dst on all threads.
 func ConvertInto(c *ir.Call, dst, src *tensor.Tensor, opts tensor.ConvertOptions) error {
 	n := src.Len()
-	if f := castOf(c, dst.DType(), src.DType()); f != nil {
+	f := castOf(c, dst.DType(), src.DType())
+	if f == nil && n >= GrainCheap && !c.Generic {
+		f = byteTable(dst.DType(), src.DType(), opts)
+	}
+	if f != nil {
 		y, x := dst.Bytes(), src.Bytes()
 		to, from := dst.DType().Bits()/8, src.DType().Bits()/8
 		c.Parallel(n, GrainVector, func(lo, hi int) { f(y[lo*to:hi*to], x[lo*from:hi*from]) })
@@ -93,13 +98,51 @@ func ConvertInto(c *ir.Call, dst, src *tensor.Tensor, opts tensor.ConvertOptions
 	return failed.get()
 }
 
+// byteTable returns a kernel that looks up the results for 8-bit floats, or nil for other types and results of other than 16 or 32 bits.
+func byteTable(to, from tensor.DType, opts tensor.ConvertOptions) castKernel {
+	switch from {
+	case tensor.TypeFloat8E4M3FN, tensor.TypeFloat8E4M3FNUZ, tensor.TypeFloat8E5M2, tensor.TypeFloat8E5M2FNUZ, tensor.TypeFloat8E8M0:
+	default:
+		return nil
+	}
+	if to.Bits() != 16 && to.Bits() != 32 {
+		return nil
+	}
+	const all = 256
+	codes := make([]byte, all)
+	for i := range codes {
+		codes[i] = byte(i)
+	}
+	var x, y tensor.Tensor
+	x.Reset(from, codes, []int{all})
+	y.Reset(to, make([]byte, all*to.Bits()/8), []int{all})
+	if tensor.ConvertInto(&y, &x, opts) != nil {
+		return nil
+	}
+	if to.Bits() == 16 {
+		return lookUpBytes[uint16](y.Bytes())
+	}
+	return lookUpBytes[uint32](y.Bytes())
+}
+
+// lookUpBytes returns a kernel that replaces bytes by the elements of table.
+func lookUpBytes[E MoveElem](table []byte) castKernel {
+	t := (*[256]E)(memory.FromRaw[E](table))
+	return func(dst, src []byte) {
+		d := memory.FromRaw[E](dst)[:len(src)]
+		for i, v := range src {
+			d[i] = t[v]
+		}
+	}
+}
+
 // castOf returns the vector kernel for a pair of types, or nil if it does not exist or the call
 // asks for generic kernels.
 func castOf(c *ir.Call, to, from tensor.DType) castKernel {
 	if c.Generic {
 		return nil
 	}
-	return castKernels[castPair{from, to}]
+	return castKernels[from][to]
 }
 
 // IsHalf reports whether d is float16 or bfloat16.

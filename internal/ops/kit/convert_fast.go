@@ -12,67 +12,74 @@ import (
 // castKernel converts elements, given as bytes, with the results of [tensor.ConvertInto].
 type castKernel func(dst, src []byte)
 
-type castPair struct{ from, to tensor.DType }
+// castTable holds kernels for pairs of types: from, to.
+type castTable [32][32]castKernel
 
-// castKernels maps pairs of types to vector kernels.
+// castKernels are vector kernels.
 var castKernels = fastCasts()
 
 func castWith[D, S tensor.Element](f func(l cpu.Level, dst []D, x []S)) castKernel {
 	return func(dst, src []byte) { f(cpu.Active(), memory.FromRaw[D](dst), memory.FromRaw[S](src)) }
 }
 
-func fastCasts() map[castPair]castKernel {
+func fastCasts() *castTable {
 	const (
 		f32, f64, f16, bf16 = tensor.TypeFloat32, tensor.TypeFloat64, tensor.TypeFloat16, tensor.TypeBFloat16
 		i8, u8, i32, i64    = tensor.TypeInt8, tensor.TypeUint8, tensor.TypeInt32, tensor.TypeInt64
 		truth               = tensor.TypeBool
 	)
-	m := map[castPair]castKernel{
-		{f32, i32}: castWith(vec.F32ToI32), {f32, i64}: castWith(vec.F32ToI64), {f32, f64}: castWith(vec.F32ToF64), {f32, truth}: castWith(vec.F32ToBool),
-		{f64, i32}: castWith(vec.F64ToI32), {f64, i64}: castWith(vec.F64ToI64), {f64, f32}: castWith(vec.F64ToF32),
-		{i32, f32}: castWith(vec.I32ToF32), {i32, f64}: castWith(vec.I32ToF64), {i32, i64}: castWith(vec.I32ToI64), {i32, truth}: castWith(vec.I32ToBool),
-		{i64, f32}: castWith(vec.I64ToF32), {i64, f64}: castWith(vec.I64ToF64), {i64, i32}: castWith(vec.I64ToI32), {i64, truth}: castWith(vec.I64ToBool),
-		{i8, f32}: castWith(vec.I8ToF32), {i8, i32}: castWith(vec.I8ToI32), {i8, i64}: castWith(vec.I8ToI64),
+	m := new(castTable)
+	for _, k := range []struct {
+		from, to tensor.DType
+		castKernel
+	}{
+		{f32, i32, castWith(vec.F32ToI32)}, {f32, i64, castWith(vec.F32ToI64)}, {f32, f64, castWith(vec.F32ToF64)}, {f32, truth, castWith(vec.F32ToBool)},
+		{f64, i32, castWith(vec.F64ToI32)}, {f64, i64, castWith(vec.F64ToI64)}, {f64, f32, castWith(vec.F64ToF32)}, {i32, f32, castWith(vec.I32ToF32)},
+		{i32, f64, castWith(vec.I32ToF64)}, {i32, i64, castWith(vec.I32ToI64)}, {i32, truth, castWith(vec.I32ToBool)}, {i64, f32, castWith(vec.I64ToF32)},
+		{i64, f64, castWith(vec.I64ToF64)}, {i64, i32, castWith(vec.I64ToI32)}, {i64, truth, castWith(vec.I64ToBool)}, {i8, f32, castWith(vec.I8ToF32)},
+		{i8, i32, castWith(vec.I8ToI32)}, {i8, i64, castWith(vec.I8ToI64)},
+	} {
+		m[k.from][k.to] = k.castKernel
 	}
 	// float32 holds integers of 16 bits exactly.
 	for from, wide := range map[tensor.DType]castKernel{tensor.TypeInt16: castWith(vec.I16ToF32), tensor.TypeUint16: castWith(vec.U16ToF32)} {
-		m[castPair{from, f32}] = wide
+		m[from][f32] = wide
 		for _, to := range []tensor.DType{i32, i64, f64, truth} {
-			m[castPair{from, to}] = throughWords(from, to, wide, m[castPair{f32, to}])
+			m[from][to] = throughWords(from, to, wide, m[f32][to])
 		}
 	}
 	for _, byteType := range []tensor.DType{u8, truth} {
-		m[castPair{byteType, f32}] = castWith(vec.U8ToF32)
-		m[castPair{byteType, i32}] = castWith(vec.U8ToI32)
-		m[castPair{byteType, i64}] = castWith(vec.U8ToI64)
+		m[byteType][f32] = castWith(vec.U8ToF32)
+		m[byteType][i32] = castWith(vec.U8ToI32)
+		m[byteType][i64] = castWith(vec.U8ToI64)
 	}
 	for _, to := range []tensor.DType{u8, i8} {
-		m[castPair{f32, to}] = castWith(vec.F32ToU8)
-		m[castPair{i32, to}] = castWith(vec.I32ToU8)
-		m[castPair{i64, to}] = castWith(vec.I64ToU8)
-		m[castPair{to, truth}] = castWith(vec.U8ToBool)
-		m[castPair{truth, to}] = func(dst, src []byte) { copy(dst, src) }
+		m[f32][to] = castWith(vec.F32ToU8)
+		m[i32][to] = castWith(vec.I32ToU8)
+		m[i64][to] = castWith(vec.I64ToU8)
+		m[to][truth] = castWith(vec.U8ToBool)
+		m[truth][to] = func(dst, src []byte) { copy(dst, src) }
 	}
 	for _, half := range []tensor.DType{f16, bf16} {
-		m[castPair{half, f32}] = func(dst, src []byte) { widenHalfFast(memory.FromRaw[float32](dst), src, half) }
-		m[castPair{f32, half}] = func(dst, src []byte) { narrowHalfFast(dst, memory.FromRaw[float32](src), half) }
+		m[half][f32] = func(dst, src []byte) { widenHalfFast(memory.FromRaw[float32](dst), src, half) }
+		m[f32][half] = func(dst, src []byte) { narrowHalfFast(dst, memory.FromRaw[float32](src), half) }
 		for _, to := range []tensor.DType{u8, i8, i32, i64, truth, f64} {
-			m[castPair{half, to}] = throughWords(half, to, m[castPair{half, f32}], m[castPair{f32, to}])
+			m[half][to] = throughWords(half, to, m[half][f32], m[f32][to])
 		}
-		m[castPair{f64, half}] = throughWords(f64, half, oddFloats, m[castPair{f32, half}])
+		m[f64][half] = throughWords(f64, half, oddFloats, m[f32][half])
 		for _, from := range []tensor.DType{u8, i8, truth} {
-			m[castPair{from, half}] = throughWords(from, half, m[castPair{from, f32}], m[castPair{f32, half}])
+			m[from][half] = throughWords(from, half, m[from][f32], m[f32][half])
 		}
 	}
 	// Integers that float32 rounds are beyond the range of float16. bfloat16 would be rounded
 	// twice.
 	for _, from := range []tensor.DType{i32, i64} {
-		m[castPair{from, f16}] = throughWords(from, f16, m[castPair{from, f32}], m[castPair{f32, f16}])
+		m[from][f16] = throughWords(from, f16, m[from][f32], m[f32][f16])
 	}
 	for _, from := range []tensor.DType{u8, i8, truth} {
-		m[castPair{from, f64}] = throughWords(from, f64, m[castPair{from, f32}], m[castPair{f32, f64}])
+		m[from][f64] = throughWords(from, f64, m[from][f32], m[f32][f64])
 	}
-	m[castPair{f64, truth}] = func(dst, src []byte) {
+	m[f64][truth] = func(dst, src []byte) {
 		var twice [256]int64 // without the sign
 		x := memory.FromRaw[int64](src)
 		for n := 0; len(x) > 0; dst, x = dst[n:], x[n:] {
@@ -82,18 +89,18 @@ func fastCasts() map[castPair]castKernel {
 		}
 	}
 	for _, to := range []tensor.DType{u8, i8} {
-		m[castPair{f64, to}] = throughWords(f64, to, m[castPair{f64, i32}], m[castPair{i32, to}])
+		m[f64][to] = throughWords(f64, to, m[f64][i32], m[i32][to])
 	}
 	// Conversions between integers only depend on the sign of those that become longer.
 	for _, s := range []struct{ signed, unsigned tensor.DType }{{i8, u8}, {i32, tensor.TypeUint32}, {i64, tensor.TypeUint64}} {
-		m[castPair{s.signed, s.unsigned}] = func(dst, src []byte) { copy(dst, src) }
-		m[castPair{s.unsigned, s.signed}] = m[castPair{s.signed, s.unsigned}]
+		m[s.signed][s.unsigned] = func(dst, src []byte) { copy(dst, src) }
+		m[s.unsigned][s.signed] = m[s.signed][s.unsigned]
 		for _, d := range []tensor.DType{i8, u8, i32, i64, truth} {
-			if k := m[castPair{d, s.signed}]; k != nil && d != s.unsigned {
-				m[castPair{d, s.unsigned}] = k
+			if k := m[d][s.signed]; k != nil && d != s.unsigned {
+				m[d][s.unsigned] = k
 			}
-			if k := m[castPair{s.signed, d}]; k != nil && d != s.unsigned && (d == truth || d.Bits() < s.signed.Bits()) {
-				m[castPair{s.unsigned, d}] = k
+			if k := m[s.signed][d]; k != nil && d != s.unsigned && (d == truth || d.Bits() < s.signed.Bits()) {
+				m[s.unsigned][d] = k
 			}
 		}
 	}

@@ -12,6 +12,20 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
+type castPair struct{ from, to tensor.DType }
+
+func castPairs() map[castPair]castKernel {
+	m := map[castPair]castKernel{}
+	for from := range castKernels {
+		for to, f := range castKernels[from] {
+			if f != nil {
+				m[castPair{tensor.DType(from), tensor.DType(to)}] = f
+			}
+		}
+	}
+	return m
+}
+
 // TestCastKernels compares every vector kernel with tensor.ConvertInto, byte by byte.
 func TestCastKernels(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
@@ -21,7 +35,7 @@ func TestCastKernels(t *testing.T) {
 		raw[i] = byte(r.Uint32())
 	}
 	testkit.Levels(t, func(t *testing.T, _ cpu.Level) {
-		for pair, f := range castKernels {
+		for pair, f := range castPairs() {
 			src := bytes.Clone(raw[:n*pair.from.Bits()/8])
 			switch pair.from {
 			case tensor.TypeBool:
@@ -75,6 +89,37 @@ func TestCastKernels(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestByteTable compares the conversions of all 8-bit floats with tensor.ConvertInto.
+func TestByteTable(t *testing.T) {
+	raw := make([]byte, 512)
+	for i := range raw {
+		raw[i] = byte(i * 7)
+	}
+	for _, from := range []tensor.DType{tensor.TypeFloat8E4M3FN, tensor.TypeFloat8E4M3FNUZ, tensor.TypeFloat8E5M2, tensor.TypeFloat8E5M2FNUZ, tensor.TypeFloat8E8M0} {
+		for _, to := range []tensor.DType{tensor.TypeFloat16, tensor.TypeBFloat16, tensor.TypeFloat32, tensor.TypeInt16, tensor.TypeInt32, tensor.TypeUint32} {
+			f := byteTable(to, from, tensor.ConvertOptions{})
+			if f == nil {
+				t.Fatalf("%v to %v: no table", from, to)
+			}
+			var x, want tensor.Tensor
+			x.Reset(from, raw, []int{len(raw)})
+			want.Reset(to, make([]byte, len(raw)*to.Bits()/8), []int{len(raw)})
+			if err := tensor.ConvertInto(&want, &x, tensor.ConvertOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			got := make([]byte, len(want.Bytes()))
+			if f(got, raw); firstDifference(got, want.Bytes()) >= 0 {
+				t.Errorf("%v to %v: %x, want %x", from, to, got, want.Bytes())
+			}
+		}
+	}
+	for _, to := range []tensor.DType{tensor.TypeString, tensor.TypeInt4, tensor.TypeInt8, tensor.TypeFloat64} {
+		if byteTable(to, tensor.TypeFloat8E5M2, tensor.ConvertOptions{}) != nil {
+			t.Errorf("a table for %v", to)
+		}
+	}
 }
 
 func firstDifference(a, b []byte) int {
