@@ -130,3 +130,86 @@ func TestPoolingsAgree(t *testing.T) {
 		}
 	})
 }
+
+// TestMaxPoolIndices compares maxima and indices with those of a search through each window: the first of the largest elements,
+// with 0 and -0 equal, or the first NaN.
+func TestMaxPoolIndices(t *testing.T) {
+	special := []float64{0, math.Copysign(0, -1), 1, -1, 2, 3, math.Inf(1), math.Inf(-1), math.NaN(), 0x1p-149, -100}
+	rapid.Check(t, func(rt *rapid.T) {
+		rank := rapid.IntRange(1, 3).Draw(rt, "rank")
+		draw := func(name string, lo, hi int) []int {
+			return rapid.SliceOfN(rapid.IntRange(lo, hi), rank, rank).Draw(rt, name)
+		}
+		in, kernel, stride, dilation := draw("in", 3, 7), draw("kernel", 1, 3), draw("stride", 1, 3), draw("dilation", 1, 2)
+		pads := append(draw("begin", 0, 2), draw("end", 0, 2)...)
+		out := make([]int, rank)
+		for d := range out {
+			if room := in[d] + pads[d] + pads[rank+d] - (kernel[d]-1)*dilation[d] - 1; room < 0 {
+				rt.Skip("the window does not fit")
+			} else {
+				out[d] = room/stride[d] + 1
+			}
+		}
+		columnMajor := rapid.Bool().Draw(rt, "column-major")
+		dtype := rapid.SampledFrom([]tensor.DType{tensor.TypeFloat32, tensor.TypeFloat64, tensor.TypeInt8, tensor.TypeUint8}).Draw(rt, "type")
+		bytes := dtype == tensor.TypeInt8 || dtype == tensor.TypeUint8
+		x := rapid.SliceOfN(rapid.SampledFrom(special), 2*kit.Product(in), 2*kit.Product(in)).Draw(rt, "x")
+		least := map[tensor.DType]float64{tensor.TypeInt8: -128, tensor.TypeUint8: 0}[dtype]
+		for i, v := range x {
+			if bytes {
+				if x[i] = 5; v == v && v >= least && v < 100 { // integers only
+					x[i] = math.Trunc(v) + 0
+				}
+			}
+		}
+		if !bytes {
+			least = math.Inf(-1)
+		}
+		plane, steps, numbers := kit.Product(in), kit.Strides(in), kit.Strides(in)
+		if columnMajor {
+			for d := range numbers {
+				numbers[d] = kit.Product(in[:d])
+			}
+		}
+		var wantY []float64
+		var wantI []int64
+		for p := range 2 {
+			pos := make([]int, rank)
+			for range kit.Product(out) {
+				best, at := least, int64(-1)
+				tap := make([]int, rank)
+				for range kit.Product(kernel) {
+					from, number, inside := p*plane, p*plane, true
+					for d := range tap {
+						i := pos[d]*stride[d] - pads[d] + tap[d]*dilation[d]
+						inside = inside && i >= 0 && i < in[d]
+						from += i * steps[d]
+						number += i * numbers[d]
+					}
+					if inside && (at < 0 || x[from] > best || x[from] != x[from] && best == best) {
+						best, at = x[from], int64(number)
+					}
+					kit.WindowStep(tap, kernel)
+				}
+				wantY, wantI = append(wantY, best), append(wantI, at)
+				kit.WindowStep(pos, out)
+			}
+		}
+		shape := func(sizes []int) []int { return append([]int{1, 2}, sizes...) }
+		of := func(v []float64, sizes []int) *tensor.Tensor {
+			to := optest.Tensor(make([]float64, len(v)), shape(sizes)...)
+			copy(tensor.Of[float64](to), v)
+			c, err := tensor.Convert(to, dtype, tensor.ConvertOptions{})
+			if err != nil {
+				rt.Fatal(err)
+			}
+			return c
+		}
+		order := 0
+		if columnMajor {
+			order = 1
+		}
+		attrs := map[string]any{"kernel_shape": kernel, "strides": stride, "dilations": dilation, "pads": pads, "storage_order": order}
+		optest.WantAll(optest.Drawn(t, rt), "MaxPool", 12, attrs, []tensor.Value{of(wantY, out), optest.Tensor(wantI, shape(out)...)}, of(x, in))
+	})
+}

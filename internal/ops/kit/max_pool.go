@@ -1,6 +1,9 @@
 package kit
 
 import (
+	"math"
+	"unsafe"
+
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -30,11 +33,35 @@ func MaxPool[T maxPoolType](c *ir.Call, columnMajor bool, g *WindowGeom, x, y []
 			return p.Planes(c, g, any(y).([]float32), floats, shape[0]*shape[1])
 		}
 	}
-	return PoolPlanes(c, g, shape[0]*shape[1], func(m *Meter, plane int) bool {
+	var wide []float32
+	planes := shape[0] * shape[1]
+	if indices != nil && unsafe.Sizeof(least) == 1 {
+		var err error
+		if wide, err = ir.ScratchOf[float32](c, planes*(in+out)); err != nil {
+			return err
+		}
+	}
+	return PoolPlanes(c, g, planes, func(m *Meter, plane int) bool {
 		xp, yp := x[plane*in:][:in], y[plane*out:][:out]
 		switch {
 		case indices != nil:
-			return maxPoolIndexed(g, m, xp, yp, indices[plane*out:][:out], plane*in, columnMajor, least)
+			index := indices[plane*out:][:out]
+			switch x := any(xp).(type) {
+			case []float64:
+				return maxPoolIndexed(g, m, x, any(yp).([]float64), index, plane*in, columnMajor, float64(least))
+			case []float32:
+				return maxPoolKeyed(g, m, x, any(yp).([]float32), index, plane*in, columnMajor, float32(least))
+			}
+			// float32 holds bytes exactly.
+			x, y := wide[plane*in:][:in], wide[planes*in+plane*out:][:out]
+			for i, v := range xp {
+				x[i] = float32(v)
+			}
+			ok := maxPoolKeyed(g, m, x, y, index, plane*in, columnMajor, float32(least))
+			for i := range yp {
+				yp[i] = T(y[i])
+			}
+			return ok
 		case c.Generic:
 			return PoolPlain(g, m, xp, nil, func(o int, vals []T) bool {
 				yp[o] = least
@@ -82,36 +109,101 @@ func maxRow[T maxPoolType](dst, x []T, from, s int) {
 
 // maxPoolIndexed pools one plane and finds the indices of the maxima, to which it adds base. A
 // window without elements gets the least value and index −1.
-func maxPoolIndexed[T maxPoolType](g *WindowGeom, m *Meter, x, y []T, index []int64, base int, columnMajor bool, least T) bool {
-	n := len(g.In)
-	pos, tap, first, end := make([]int, n), make([]int, n), make([]int, n), make([]int, n)
-	step := Strides(g.In)
-	number := step
-	if columnMajor {
-		number = make([]int, n)
-		for d, k := 0, 1; d < n; d++ {
-			number[d] = k
-			k *= g.In[d]
-		}
+func maxPoolIndexed(g *WindowGeom, m *Meter, x, y []float64, index []int64, base int, columnMajor bool, least float64) bool {
+	for i := range y {
+		y[i], index[i] = least, -1
 	}
-	for o := range y {
-		best, at := least, int64(-1)
-		for some := g.firstTap(pos, tap, first, end); some; some = nextTap(tap, first, end) {
-			in, num := 0, base
-			for d := range n {
-				i := pos[d]*g.Stride[d] - g.Before[d] + tap[d]*g.Dilation[d]
-				in += i * step[d]
-				num += i * number[d]
-			}
-			if v := x[in]; at < 0 || v > best || v != v && best == best {
-				best, at = v, int64(num)
-			}
-			if !m.Spend(n) {
-				return false
+	s := g.Stride[len(g.Stride)-1]
+	ok := true
+	g.EachRow(func(r WindowRow) bool {
+		first, step := g.number(r.In, s, columnMajor)
+		dst, at, x := y[r.Out+r.Lo:r.Out+r.Hi], index[r.Out+r.Lo:], x[r.In:]
+		for i, old := range dst {
+			// the first element of the window, a larger one, or the first NaN
+			if v := x[i*s]; v > old || at[i] < 0 || v != v && old == old {
+				dst[i], at[i] = v, int64(base+first+i*step)
 			}
 		}
-		y[o], index[o] = best, at
-		WindowStep(pos, g.Out)
+		ok = m.Spend(len(dst))
+		return ok
+	})
+	return ok
+}
+
+// number returns the number of element i of the input, in column-major order if that is set, and the distance to the number of the
+// element that is s further along the last axis.
+func (g *WindowGeom) number(i, s int, columnMajor bool) (first, step int) {
+	if !columnMajor {
+		return i, s
+	}
+	for d := len(g.In) - 1; d >= 0; d-- {
+		n := Product(g.In[:d])
+		if first += i % g.In[d] * n; d == len(g.In)-1 {
+			step = s * n
+		}
+		i /= g.In[d]
+	}
+	return first, step
+}
+
+// maxPoolKeyed is maxPoolIndexed for float32, without branches that depend on the elements: the maxima are those of numbers that consist of an
+// element's order and, in the lower half, its tap, of which the first has the largest.
+func maxPoolKeyed(g *WindowGeom, m *Meter, x, y []float32, index []int64, base int, columnMajor bool, least float32) bool {
+	const none = math.MinInt64
+	RepeatOf(index, none)
+	n := len(g.In) - 1
+	s, last, ok := g.Stride[n], g.Taps()-1, true
+	g.EachRow(func(r WindowRow) bool {
+		keys, x, order := index[r.Out+r.Lo:r.Out+r.Hi], x[r.In:], int64(last-r.Tap)
+		for i, old := range keys {
+			keys[i] = max(old, maxKey(x[i*s])<<32|order)
+		}
+		ok = m.Spend(len(keys))
+		return ok
+	})
+	if !ok {
+		return false
+	}
+	// the distances of the taps from the beginning of the window
+	step := Strides(g.In)
+	taps, tap := make([]int, last+1), make([]int, n+1)
+	for t := range taps {
+		for d, k := range tap {
+			taps[t] += k * g.Dilation[d] * step[d]
+		}
+		WindowStep(tap, g.Kernel)
+	}
+	pos := make([]int, n)
+	for row := 0; row < len(y); row += g.Out[n] {
+		at := -g.Before[n]
+		for d, o := range pos {
+			at += (o*g.Stride[d] - g.Before[d]) * step[d]
+		}
+		for i := row; i < row+g.Out[n]; i++ {
+			y[i] = least
+			if key := index[i]; key == none {
+				index[i] = -1
+			} else {
+				in := at + taps[last-int(uint32(key))]
+				number, _ := g.number(in, 1, columnMajor)
+				y[i], index[i] = x[in], int64(base+number)
+			}
+			at += s
+		}
+		WindowStep(pos, g.Out[:n])
 	}
 	return true
+}
+
+// maxKey returns the order of v among float32 numbers, of 32 bits: 0 and -0 are equal, and NaN is above all.
+func maxKey(v float32) int64 {
+	b := int32(math.Float32bits(v))
+	k := b ^ b>>31&math.MaxInt32
+	if b == math.MinInt32 {
+		k = 0
+	}
+	if b&math.MaxInt32 > 0x7f800000 {
+		k = math.MaxInt32
+	}
+	return int64(k)
 }
