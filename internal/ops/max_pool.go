@@ -72,7 +72,7 @@ func maxPoolDirect[T int8 | uint8](c *ir.Call, p *MaxPool, x *tensor.Tensor, lea
 	if n := len(g.In); n == 2 && g.Dilation[0] == 1 && g.Dilation[1] == 1 && g.Stride[1] <= 2 && !c.Generic && !c.Wants(1) && y.Len() > 0 {
 		return maxPoolBytes(c, &g, tensor.Of[T](x), tensor.Of[T](y), shape[0]*shape[1], least)
 	}
-	return kit.MaxPool(c, p.ColumnMajor, &g, tensor.Of[T](x), tensor.Of[T](y), shape, least)
+	return kit.MaxPoolBytes(c, p.ColumnMajor, &g, x, y, shape, float32(least))
 }
 
 // maxPoolBytes pools planes with adjacent windows with a vector kernel. Windows that extend beyond

@@ -2,19 +2,34 @@ package kit
 
 import (
 	"math"
-	"unsafe"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/tensor"
 )
 
-type maxPoolType interface {
-	int8 | uint8 | float32 | float64
+// MaxPoolBytes is MaxPool for integers of 8 bits, which float32 holds exactly.
+func MaxPoolBytes(c *ir.Call, columnMajor bool, g *WindowGeom, x, y *tensor.Tensor, shape []int, least float32) error {
+	wide, err := ToScratch(c, x, tensor.TypeFloat32)
+	if err != nil {
+		return err
+	}
+	out, err := ScratchTensor(c, tensor.TypeFloat32, shape)
+	if err != nil {
+		return err
+	}
+	results := tensor.Of[float32](out)
+	if err := MaxPool(c, columnMajor, g, tensor.Of[float32](wide), results, shape, least); err != nil {
+		return err
+	}
+	vec.MaxScalarF32(cpu.Active(), results, results, least) // windows without elements are -Inf in some kernels
+	return ConvertInto(c, y, out, tensor.ConvertOptions{})
 }
 
 // MaxPool pools planes of x into y, and into output 1 the indices of the maxima,
 // where it is wanted.
-func MaxPool[T maxPoolType](c *ir.Call, columnMajor bool, g *WindowGeom, x, y []T, shape []int, least T) error {
+func MaxPool[T RealFloat](c *ir.Call, columnMajor bool, g *WindowGeom, x, y []T, shape []int, least T) error {
 	var indices []int64
 	if c.Wants(1) {
 		t, err := c.Output(1, tensor.TypeInt64, shape...)
@@ -33,35 +48,15 @@ func MaxPool[T maxPoolType](c *ir.Call, columnMajor bool, g *WindowGeom, x, y []
 			return p.Planes(c, g, any(y).([]float32), floats, shape[0]*shape[1])
 		}
 	}
-	var wide []float32
-	planes := shape[0] * shape[1]
-	if indices != nil && unsafe.Sizeof(least) == 1 {
-		var err error
-		if wide, err = ir.ScratchOf[float32](c, planes*(in+out)); err != nil {
-			return err
-		}
-	}
-	return PoolPlanes(c, g, planes, func(m *Meter, plane int) bool {
+	return PoolPlanes(c, g, shape[0]*shape[1], func(m *Meter, plane int) bool {
 		xp, yp := x[plane*in:][:in], y[plane*out:][:out]
 		switch {
 		case indices != nil:
 			index := indices[plane*out:][:out]
-			switch x := any(xp).(type) {
-			case []float64:
-				return maxPoolIndexed(g, m, x, any(yp).([]float64), index, plane*in, columnMajor, float64(least))
-			case []float32:
+			if x, ok := any(xp).([]float32); ok {
 				return maxPoolKeyed(g, m, x, any(yp).([]float32), index, plane*in, columnMajor, float32(least))
 			}
-			// float32 holds bytes exactly.
-			x, y := wide[plane*in:][:in], wide[planes*in+plane*out:][:out]
-			for i, v := range xp {
-				x[i] = float32(v)
-			}
-			ok := maxPoolKeyed(g, m, x, y, index, plane*in, columnMajor, float32(least))
-			for i := range yp {
-				yp[i] = T(y[i])
-			}
-			return ok
+			return maxPoolIndexed(g, m, any(xp).([]float64), any(yp).([]float64), index, plane*in, columnMajor, float64(least))
 		case c.Generic:
 			return PoolPlain(g, m, xp, nil, func(o int, vals []T) bool {
 				yp[o] = least
@@ -87,7 +82,7 @@ func MaxPool[T maxPoolType](c *ir.Call, columnMajor bool, g *WindowGeom, x, y []
 }
 
 // maxRow sets dst[i] to x[from+i·s] if that is larger or NaN.
-func maxRow[T maxPoolType](dst, x []T, from, s int) {
+func maxRow[T RealFloat](dst, x []T, from, s int) {
 	if len(dst) == 0 {
 		return
 	}

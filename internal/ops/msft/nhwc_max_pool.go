@@ -109,12 +109,11 @@ func (p *NhwcMaxPool) planes(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
+	least := float32(0)
 	if x.DType() == tensor.TypeInt8 {
-		err = kit.MaxPool(c, p.ColumnMajor, &g, tensor.Of[int8](x), tensor.Of[int8](y), shape, math.MinInt8)
-	} else {
-		err = kit.MaxPool(c, p.ColumnMajor, &g, tensor.Of[uint8](x), tensor.Of[uint8](y), shape, 0)
+		least = math.MinInt8
 	}
-	if err == nil {
+	if err = kit.MaxPoolBytes(c, p.ColumnMajor, &g, x, y, shape, least); err == nil {
 		done()
 	}
 	return err
