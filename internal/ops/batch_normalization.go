@@ -133,7 +133,7 @@ func batchNorm[T kit.RealFloat](c *ir.Call, b *BatchNormalization) error {
 		if variance, err = ir.ScratchOf[T](c, ch); err != nil {
 			return err
 		}
-		batchMoments(c, x, mean, variance, n, ch, plane)
+		batchMoments(c, x, y.Data, mean, variance, n, ch, plane)
 		m := float64(b.Momentum)
 		for i, batch := range [][]T{mean, variance, mean, variance} {
 			if !c.Wants(1 + i) {
@@ -160,11 +160,21 @@ func batchNorm[T kit.RealFloat](c *ir.Call, b *BatchNormalization) error {
 	return nil
 }
 
-// batchMoments computes the mean and variance of every channel over all instances.
-func batchMoments[T kit.RealFloat](c *ir.Call, x, mean, vari []T, n, ch, plane int) {
+// batchMoments computes the mean and variance of every channel over all instances. y is scratch memory.
+func batchMoments[T kit.RealFloat](c *ir.Call, x, y, mean, vari []T, n, ch, plane int) {
+	x32, fast := any(x).([]float32)
+	y32, _ := any(y).([]float32)
+	fast = fast && !c.Generic && plane >= kit.ShortRow && plane <= 1<<20 // the kernels do not check the context
+	num := float64(n * plane)
 	c.Parallel(ch, kit.GrainFor(n*plane*2), func(lo, hi int) {
 		for k := lo; k < hi && c.Err() == nil; k++ {
-			sum, sq, num := 0.0, 0.0, float64(n*plane)
+			if fast {
+				if m, v, ok := channelMoments(x32, y32, k, n, ch, plane); ok {
+					mean[k], vari[k] = T(m), T(v)
+					continue
+				}
+			}
+			sum, sq := 0.0, 0.0
 			for i := range n {
 				for _, v := range x[(i*ch+k)*plane:][:plane] {
 					sum += float64(v)
@@ -177,6 +187,16 @@ func batchMoments[T kit.RealFloat](c *ir.Call, x, mean, vari []T, n, ch, plane i
 			mean[k], vari[k] = T(m), T(sq/num)
 		}
 	})
+}
+
+// channelMoments returns the mean and variance of channel k, unless a sum overflows. y is scratch memory.
+func channelMoments(x, y []float32, k, n, ch, plane int) (mean, variance float64, ok bool) {
+	center, rest, sq := kit.CenteredMoments(cpu.Active(), n*plane, func(fn func(x, y []float32)) {
+		for at := k * plane; at < len(x); at += ch * plane {
+			fn(x[at:][:plane], y[at:][:plane])
+		}
+	})
+	return float64(center) + rest, sq / float64(n*plane), math.Abs(rest) < 1e37 && sq < 1e37
 }
 
 // batchScale computes y = (x − mean)/√(vari + eps)·scale + shift per channel.

@@ -176,19 +176,10 @@ func (n *MeanVarianceNormalization) deviation(sq float64, num int) float64 {
 	return math.Sqrt(sq/float64(num)) + 1e-9
 }
 
-// fast normalizes num elements, of which each yields the pieces, with kernels that add in float32. The differences from
-// the rounded mean are exact for elements near it, so that their mean corrects it. fast returns false if a sum overflows.
+// fast normalizes num elements, of which each yields the pieces, with kernels. It returns false if a sum overflows.
 func (n *MeanVarianceNormalization) fast(num int, each func(fn func(x, y []float32))) bool {
 	l := cpu.Active()
-	mean, rest, sq := 0.0, 0.0, 0.0
-	each(func(x, _ []float32) { mean += float64(vec.SumF32(l, x)) })
-	center := float32(mean / float64(num))
-	each(func(x, y []float32) {
-		vec.SubScalarF32(l, y, x, center)
-		rest += float64(vec.SumF32(l, y))
-	})
-	rest /= float64(num)
-	each(func(_, y []float32) { sq += float64(vec.SumSquaresF32(l, y, float32(rest))) })
+	_, rest, sq := kit.CenteredMoments(l, num, each)
 	std := n.deviation(sq, num)
 	if !(math.Abs(rest) < 1e37 && std < 1e37) {
 		return false

@@ -1,11 +1,12 @@
 package msft
 
 import (
-	"math"
 	"slices"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
@@ -128,11 +129,11 @@ func (g *GroupNorm) Run(c *ir.Call) error {
 		return err
 	}
 	if g.SiLU {
-		c.Parallel(len(dst), kit.GrainCostly, func(lo, hi int) {
-			for i, v := range dst[lo:hi] {
-				dst[lo+i] = float32(float64(v) / (1 + math.Exp(-float64(v))))
-			}
-		})
+		level := cpu.Active()
+		if c.Generic {
+			level = cpu.Generic
+		}
+		c.Parallel(len(dst), kit.GrainCostly, func(lo, hi int) { vec.SiluF32(level, dst[lo:hi], dst[lo:hi]) })
 	}
 	if g.ChannelsLast {
 		kit.MoveChannels(c, kit.MoveBuf{Width: 4, Raw: memory.AsBytes(y.Data)}, kit.MoveBuf{Width: 4, Raw: memory.AsBytes(dst)}, shape, true)
