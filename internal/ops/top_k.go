@@ -1,7 +1,9 @@
 package ops
 
 import (
+	"math"
 	"slices"
+	"unsafe"
 
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/fail"
@@ -122,9 +124,7 @@ func (o *TopK) Run(c *ir.Call) error {
 	switch wide {
 	case tensor.TypeFloat16, tensor.TypeBFloat16:
 		wide = tensor.TypeFloat32
-	case tensor.TypeInt8, tensor.TypeUint8, tensor.TypeInt16, tensor.TypeUint16:
-		wide = tensor.TypeInt32
-	case tensor.TypeUint32:
+	case tensor.TypeInt8, tensor.TypeUint8, tensor.TypeInt16, tensor.TypeUint16, tensor.TypeInt32, tensor.TypeUint32:
 		wide = tensor.TypeInt64
 	}
 	if wide != x.DType() {
@@ -133,69 +133,239 @@ func (o *TopK) Run(c *ir.Call) error {
 		}
 	}
 	switch wide {
-	case tensor.TypeInt32:
-		err = topKRun[int32](c, at, ordered, s, k, o.Largest, nil)
 	case tensor.TypeInt64:
-		err = topKRun[int64](c, at, ordered, s, k, o.Largest, nil)
+		err = topKRun(c, at, tensor.Of[int64](ordered), s, k, o.Largest, func(v int64) int64 { return v }, nil)
 	case tensor.TypeUint64:
-		err = topKRun[uint64](c, at, ordered, s, k, o.Largest, nil)
+		err = topKRun(c, at, tensor.Of[uint64](ordered), s, k, o.Largest, func(v uint64) int64 { return int64(v ^ 1<<63) }, nil)
 	case tensor.TypeFloat32:
 		bestOf := bestOfFloats
 		if c.Generic {
 			bestOf = nil
 		}
-		err = topKRun(c, at, ordered, s, k, o.Largest, bestOf)
+		err = topKRun(c, at, tensor.Of[float32](ordered), s, k, o.Largest, kit.OrderF32, bestOf)
 	case tensor.TypeFloat64:
-		err = topKRun[float64](c, at, ordered, s, k, o.Largest, nil)
+		err = topKRun(c, at, tensor.Of[float64](ordered), s, k, o.Largest, orderF64, nil)
 	default:
 		err = fail.Errorf("elements of type %s are not supported", wide)
 	}
 	if err != nil {
 		return err
 	}
-	return topKValues(c, values, x, at, s, k)
+	switch dst, src := values.Bytes(), x.Bytes(); x.DType().Size() {
+	case 1:
+		topKValues(c, dst, src, at, s, k)
+	case 2:
+		topKValues(c, memory.FromRaw[uint16](dst), memory.FromRaw[uint16](src), at, s, k)
+	case 4:
+		topKValues(c, memory.FromRaw[uint32](dst), memory.FromRaw[uint32](src), at, s, k)
+	default:
+		topKValues(c, memory.FromRaw[uint64](dst), memory.FromRaw[uint64](src), at, s, k)
+	}
+	return nil
 }
 
 // topKValues copies the elements at the indices.
-func topKValues(c *ir.Call, values, x *tensor.Tensor, at []int64, s kit.AxisSpan, k int) error {
-	size := x.DType().Size()
-	dst, src := values.Bytes(), x.Bytes()
-	c.Parallel(len(at), kit.GrainCheap, func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			outer, j := i/(k*s.Inner), i%s.Inner
-			p := (outer*s.N+int(at[i]))*s.Inner + j
-			copy(dst[i*size:(i+1)*size], src[p*size:(p+1)*size])
+func topKValues[E kit.MoveElem](c *ir.Call, dst, src []E, at []int64, s kit.AxisSpan, k int) {
+	c.Parallel(s.Outer, kit.GrainFor(k*s.Inner), func(lo, hi int) {
+		for outer := lo; outer < hi && c.Err() == nil; outer++ {
+			x := src[outer*s.N*s.Inner:][:s.N*s.Inner]
+			for i := outer * k * s.Inner; i < (outer+1)*k*s.Inner; {
+				for j := range s.Inner {
+					dst[i] = x[int(at[i])*s.Inner+j]
+					i++
+				}
+			}
+		}
+	})
+}
+
+// topKRun finds the indices for every line along the axis. order maps elements to numbers in the order from the smallest to the
+// largest; bestOf returns the largest or smallest of many elements, or NaN if there is one, and may be nil.
+func topKRun[T kit.RealNumber](c *ir.Call, at []int64, src []T, s kit.AxisSpan, k int, largest bool, order func(T) int64, bestOf func(x []T, largest bool) T) error {
+	lines := s.Outer * s.Inner
+	const perTask = 8 // lines that share their memory
+	tasks := (lines + perTask - 1) / perTask
+	const entry = int(unsafe.Sizeof(topKEntry{}))
+	if err := c.Reserve(int64(entry) * int64(k) * int64(min(tasks, 64))); err != nil {
+		return err
+	}
+	kit.ReduceEach(c, tasks, perTask*s.N, func(task int) {
+		var first [fewK]topKFirst[T]
+		best := topKList{k: k, entries: memory.FromRaw[topKEntry](memory.Uninitialized(entry * k))} // clearing it takes long if k is large
+		for line := task * perTask; line < min(lines, (task+1)*perTask); line++ {
+			outer, j := line/s.Inner, line%s.Inner
+			in, out := src[outer*s.N*s.Inner+j:], at[outer*k*s.Inner+j:]
+			if k <= fewK {
+				for i, e := range topKFew(c, first[:0], in, s.N, s.Inner, k, largest, bestOf) {
+					out[i*s.Inner] = int64(e.index)
+				}
+			} else {
+				best.entries = best.entries[:0]
+				topKLine(c, &best, in, s.N, s.Inner, largest, order, bestOf)
+				best.sort(c)
+				for i, e := range best.entries {
+					out[i*s.Inner] = e.index
+				}
+			}
+			if c.Err() != nil {
+				return
+			}
 		}
 	})
 	return nil
 }
 
-// topKRun finds the indices for every line along the axis.
-func topKRun[T kit.RealNumber](c *ir.Call, at []int64, x *tensor.Tensor, s kit.AxisSpan, k int, largest bool, bestOf func(x []T, largest bool) T) error {
-	src := tensor.Of[T](x)
-	lines := s.Outer * s.Inner
-	const perTask = 8 // lines that share their memory
-	tasks := (lines + perTask - 1) / perTask
-	entry := int64(len(memory.AsBytes(make([]topKEntry[T], 1))))
-	if err := c.Reserve(entry * int64(k) * int64(min(tasks, 64))); err != nil {
-		return err
-	}
-	kit.ReduceEach(c, tasks, perTask*s.N, func(task int) {
-		heap := memory.FromRaw[topKEntry[T]](memory.Uninitialized(int(entry) * k))[:0] // clearing it takes long if k is large
-		for line := task * perTask; line < min(lines, (task+1)*perTask); line++ {
-			outer, j := line/s.Inner, line%s.Inner
-			in := src[outer*s.N*s.Inner+j:]
-			heap = topKLine(c, heap[:0], in, s.N, s.Inner, k, largest, bestOf)
-			if c.Err() != nil {
-				return
+const (
+	fewK  = 8  // the largest k for which comparing the elements takes less time than finding their orders
+	listK = 64 // the largest k for which inserting into a list takes less time than a heap
+)
+
+type topKFirst[T any] struct {
+	value T
+	index int
+}
+
+// topKFew returns the best k of n elements in order, for k from 1 to fewK.
+func topKFew[T kit.RealNumber](c *ir.Call, list []topKFirst[T], x []T, n, stride, k int, largest bool, bestOf func(x []T, largest bool) T) []topKFirst[T] {
+	for from := 0; from < n && (from&0xfff != 0 || c.Err() == nil); from += topKBlock {
+		part, pos := x[:(min(n, from+topKBlock)-1)*stride+1], from*stride
+		if bestOf != nil && stride == 1 && (len(list) == k || k == 1) {
+			b := bestOf(part[pos:], largest)
+			if len(list) == k && b == b && !ahead(b, list[k-1].value, largest) {
+				continue
 			}
-			out := at[outer*k*s.Inner+j:]
-			for i, e := range heap {
-				out[i*s.Inner] = int64(e.index)
+			if k == 1 && b == b { // the first of the best
+				for part[pos] != b {
+					pos++
+				}
+				list = append(list[:0], topKFirst[T]{b, pos})
+				continue
 			}
 		}
-	})
-	return nil
+		for ; pos < len(part); pos += stride {
+			at := len(list)
+			if at < k {
+				list = append(list, topKFirst[T]{})
+			} else {
+				at--
+				last := list[at].value
+				if largest {
+					for pos < len(part) && part[pos] <= last {
+						pos += stride
+					}
+				} else {
+					for pos < len(part) && part[pos] >= last {
+						pos += stride
+					}
+				}
+				if pos >= len(part) {
+					break
+				}
+				if !ahead(part[pos], last, largest) { // one of them is NaN
+					continue
+				}
+			}
+			v := part[pos]
+			// A later equal element follows an earlier one.
+			for ; at > 0 && ahead(v, list[at-1].value, largest); at-- {
+				list[at] = list[at-1]
+			}
+			list[at] = topKFirst[T]{v, pos}
+		}
+	}
+	for i := range list {
+		list[i].index /= stride
+	}
+	return list
+}
+
+// ahead reports whether a precedes b among the largest or smallest elements.
+func ahead[T kit.RealNumber](a, b T, largest bool) bool {
+	if largest {
+		return a > b || a != a && b == b
+	}
+	return a < b || b != b && a == a
+}
+
+// topKBlock is the number of elements that are skipped together.
+const topKBlock = 256
+
+// topKLine adds the n elements of a line to an empty list.
+func topKLine[T kit.RealNumber](c *ir.Call, best *topKList, x []T, n, stride int, largest bool, order func(T) int64, bestOf func(x []T, largest bool) T) {
+	for from := 0; from < n && (from&0xfff != 0 || c.Err() == nil); from += topKBlock {
+		part, pos := x[:(min(n, from+topKBlock)-1)*stride+1], from*stride
+		worst := best.worst()
+		if bestOf != nil && stride == 1 && worst != nil {
+			b := bestOf(part[pos:], largest)
+			if b == b && orderOf(order, b, largest) <= worst.order {
+				continue
+			}
+		}
+		for ; pos < len(part); pos += stride {
+			worst := best.worst()
+			if worst != nil {
+				last := x[int(worst.index)*stride]
+				if pos += skipWorse(part[pos:], last, stride, largest); pos >= len(part) {
+					break
+				}
+			}
+			// A later equal element never replaces an earlier one.
+			if o := orderOf(order, part[pos], largest); worst == nil || o > worst.order {
+				at := pos
+				if stride > 1 {
+					at /= stride
+				}
+				best.add(topKEntry{o, int64(at)})
+			}
+		}
+	}
+}
+
+// skipWorse returns the number of elements, from one multiple of stride to another, before the first one that is not known to be equal
+// to last or to follow it.
+func skipWorse[T kit.RealNumber](x []T, last T, stride int, largest bool) int {
+	i := 0
+	if largest {
+		for ; stride == 1 && i+4 <= len(x); i += 4 {
+			if a := (*[4]T)(x[i:]); !(a[0] <= last && a[1] <= last && a[2] <= last && a[3] <= last) {
+				break
+			}
+		}
+		for i < len(x) && x[i] <= last {
+			i += stride
+		}
+		return i
+	}
+	for ; stride == 1 && i+4 <= len(x); i += 4 {
+		if a := (*[4]T)(x[i:]); !(a[0] >= last && a[1] >= last && a[2] >= last && a[3] >= last) {
+			break
+		}
+	}
+	for i < len(x) && x[i] >= last {
+		i += stride
+	}
+	return i
+}
+
+// orderOf returns a number that is larger for elements that come earlier.
+func orderOf[T any](order func(T) int64, v T, largest bool) int64 {
+	if o := order(v); largest {
+		return o
+	} else {
+		return ^o
+	}
+}
+
+// orderF64 returns a number in the order of float64: 0 and -0 are equal, and NaN is above all.
+func orderF64(v float64) int64 {
+	switch b := int64(math.Float64bits(v)); {
+	case v != v:
+		return math.MaxInt64
+	case v == 0:
+		return 0
+	default:
+		return b ^ b>>63&math.MaxInt64
+	}
 }
 
 func bestOfFloats(x []float32, largest bool) float32 {
@@ -205,104 +375,83 @@ func bestOfFloats(x []float32, largest bool) float32 {
 	return vec.ReduceMinF32(cpu.Active(), x)
 }
 
-type topKEntry[T any] struct {
-	value T
-	index int
+type topKEntry struct{ order, index int64 }
+
+func (e topKEntry) ahead(f topKEntry) bool {
+	return e.order > f.order || e.order == f.order && e.index < f.index
 }
 
-// greaterFirst reports whether a precedes b among the largest elements.
-func greaterFirst[T kit.RealNumber](a, b topKEntry[T]) bool {
+// topKList holds the k best entries: up to listK of them in order, more in a heap whose root is the worst.
+type topKList struct {
+	k       int
+	entries []topKEntry
+}
+
+// worst returns the worst of k entries, or nil if there are fewer.
+func (l *topKList) worst() *topKEntry {
 	switch {
-	case a.value > b.value:
-		return true
-	case a.value < b.value:
-		return false
-	case (a.value != a.value) != (b.value != b.value):
-		return a.value != a.value
+	case len(l.entries) < l.k:
+		return nil
+	case l.k <= listK:
+		return &l.entries[l.k-1]
 	}
-	return a.index < b.index
+	return &l.entries[0]
 }
 
-// lessFirst reports whether a precedes b among the smallest elements.
-func lessFirst[T kit.RealNumber](a, b topKEntry[T]) bool {
-	switch {
-	case a.value < b.value:
-		return true
-	case a.value > b.value:
-		return false
-	case (a.value != a.value) != (b.value != b.value):
-		return b.value != b.value
+// add adds an entry with an index above all others. If there are k already, it replaces the worst, than which it must be better.
+func (l *topKList) add(e topKEntry) {
+	full := len(l.entries) == l.k
+	if !full {
+		l.entries = append(l.entries, e)
 	}
-	return a.index < b.index
+	h := l.entries
+	at := len(h) - 1
+	if l.k <= listK {
+		for ; at > 0 && e.order > h[at-1].order; at-- { // an equal entry follows
+			h[at] = h[at-1]
+		}
+		h[at] = e
+		return
+	}
+	if full {
+		h[0] = e
+		topKDown(h, 0)
+		return
+	}
+	for at > 0 && h[(at-1)/2].ahead(e) { // the parent must be worse
+		h[at] = h[(at-1)/2]
+		at = (at - 1) / 2
+	}
+	h[at] = e
 }
 
-// topKDown restores the order of a heap whose root is last, where only element i may be out of order.
-func topKDown[E any](h []E, i int, first func(a, b E) bool) {
+// sort puts the entries in order, unless the context ends.
+func (l *topKList) sort(c *ir.Call) {
+	for end := len(l.entries) - 1; end > 0 && l.k > listK; end-- {
+		if end&0xfff == 0xfff && c.Err() != nil {
+			return
+		}
+		l.entries[0], l.entries[end] = l.entries[end], l.entries[0]
+		topKDown(l.entries[:end], 0)
+	}
+}
+
+// topKDown restores the order of a heap whose root is the worst, where only entry i may be out of order.
+func topKDown(h []topKEntry, i int) {
+	e := h[i]
 	for {
 		child := 2*i + 1
 		if child >= len(h) {
-			return
+			break
 		}
-		if child+1 < len(h) && first(h[child], h[child+1]) {
+		if child+1 < len(h) && h[child].ahead(h[child+1]) {
 			child++
 		}
-		if !first(h[i], h[child]) {
-			return
+		if !e.ahead(h[child]) {
+			break
 		}
-		h[i], h[child] = h[child], h[i]
+		h[i] = h[child]
 		i = child
 	}
-}
-
-// topKLine returns the first k of n elements in order. It keeps them in a heap whose root is the
-// last of them. bestOf returns the largest or smallest of many elements, or NaN if there is one; it
-// may be nil. If the context ends, it returns the elements so far.
-func topKLine[T kit.RealNumber](c *ir.Call, heap []topKEntry[T], x []T, n, stride, k int, largest bool, bestOf func(x []T, largest bool) T) []topKEntry[T] {
-	first := lessFirst[T]
-	if largest {
-		first = greaterFirst[T]
-	}
-	stopped := func(i int) bool { return i&0xfff == 0xfff && c.Err() != nil }
-	for i := range k {
-		heap = append(heap, topKEntry[T]{x[i*stride], i})
-		if stopped(i) {
-			return heap
-		}
-	}
-	for i := k/2 - 1; i >= 0; i-- {
-		topKDown(heap, i, first)
-		if stopped(i) {
-			return heap
-		}
-	}
-	const block = 256 // elements that are skipped together
-	for i := k; i < n; i++ {
-		if stopped(i) {
-			return heap
-		}
-		if bestOf != nil && stride == 1 && (i-k)%block == 0 && k > 0 {
-			b, root := bestOf(x[i:min(n, i+block)], largest), heap[0].value
-			if largest && b <= root || !largest && b >= root {
-				i += block - 1
-				continue
-			}
-		}
-		// A later equal element never replaces an earlier one.
-		v := x[i*stride]
-		if k == 0 || largest && v <= heap[0].value || !largest && v >= heap[0].value {
-			continue
-		}
-		if e := (topKEntry[T]{v, i}); first(e, heap[0]) {
-			heap[0] = e
-			topKDown(heap, 0, first)
-		}
-	}
-	for end := k - 1; end > 0; end-- {
-		if stopped(end) {
-			return heap
-		}
-		heap[0], heap[end] = heap[end], heap[0]
-		topKDown(heap[:end], 0, first)
-	}
-	return heap
+	h[i] = e
 }

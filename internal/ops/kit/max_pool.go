@@ -151,7 +151,7 @@ func maxPoolKeyed(g *WindowGeom, m *Meter, x, y []float32, index []int64, base i
 	g.EachRow(func(r WindowRow) bool {
 		keys, x, order := index[r.Out+r.Lo:r.Out+r.Hi], x[r.In:], int64(last-r.Tap)
 		for i, old := range keys {
-			keys[i] = max(old, maxKey(x[i*s])<<32|order)
+			keys[i] = max(old, OrderF32(x[i*s])<<32|order)
 		}
 		ok = m.Spend(len(keys))
 		return ok
@@ -190,8 +190,8 @@ func maxPoolKeyed(g *WindowGeom, m *Meter, x, y []float32, index []int64, base i
 	return true
 }
 
-// maxKey returns the order of v among float32 numbers, of 32 bits: 0 and -0 are equal, and NaN is above all.
-func maxKey(v float32) int64 {
+// OrderF32 returns a number of 32 bits in the order of float32: 0 and -0 are equal, and NaN is above all.
+func OrderF32(v float32) int64 {
 	b := int32(math.Float32bits(v))
 	k := b ^ b>>31&math.MaxInt32
 	if b == math.MinInt32 {
