@@ -3,6 +3,8 @@ package kit
 import (
 	"cmp"
 	"math"
+	"math/bits"
+	"math/rand/v2"
 	"slices"
 	"strings"
 
@@ -18,13 +20,17 @@ func UniqueSlices(c *ir.Call, x *tensor.Tensor, axis int, sorted bool) (first, g
 	if err := c.Reserve(int64(n) * 5 * 8); err != nil {
 		return nil, nil, nil, err
 	}
-	order := make([]int, n)
-	for i := range order {
-		order[i] = i
-	}
 	compare, key, err := uniqueCompare(c, x, axis)
 	if err != nil {
 		return nil, nil, nil, err
+	}
+	if !sorted && len(key) == n && n < math.MaxInt32 && !c.Generic {
+		first, group, counts = hashedGroups(c, key)
+		return first, group, counts, c.Err()
+	}
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
 	}
 	if len(key) == n && !c.Generic {
 		if order, err = radixOrder(c, key, order); err != nil {
@@ -54,26 +60,49 @@ func UniqueSlices(c *ir.Call, x *tensor.Tensor, axis int, sorted bool) (first, g
 		}
 	})
 	if !sorted {
-		by := make([]int, len(first))
-		for i := range by {
-			by[i] = i
-		}
-		meter := Meter{C: c}
-		slices.SortFunc(by, func(a, b int) int {
-			meter.Check(8)
-			return first[a] - first[b]
+		place, k := make([]int, len(first)), 0
+		f, m := make([]int, len(first)), make([]int, len(first))
+		c.Serial(n, GrainCheap, func(lo, hi int) {
+			for i := lo; i < hi; i++ {
+				g := group[i]
+				if first[g] == i {
+					place[g], f[k], m[k] = k, i, counts[g]
+					k++
+				}
+				group[i] = place[g]
+			}
 		})
-		place := make([]int, len(by))
-		f, m := make([]int, len(by)), make([]int, len(by))
-		for i, g := range by {
-			place[g], f[i], m[i] = i, first[g], counts[g]
-		}
 		first, counts = f, m
-		for i, g := range group {
-			group[i] = place[g]
-		}
 	}
 	return first, group, counts, nil
+}
+
+// hashedGroups groups equal keys in the order of their first occurrence, with a hash table. Its factor is random, so that nobody can
+// choose keys that collide.
+func hashedGroups(c *ir.Call, key []uint64) (first, group, counts []int) {
+	size := bits.Len(uint(2 * len(key)))
+	table := make([]uint32, 1<<size) // 0, or the group plus 1
+	group = make([]int, len(key))
+	factor, mask := rand.Uint64()|1, len(table)-1
+	c.Serial(len(key), GrainCheap, func(lo, hi int) {
+		m := Meter{C: c}
+		for i := lo; i < hi; i++ {
+			k := key[i]
+			at := int(k * factor >> (64 - size))
+			for ; table[at] != 0 && key[first[table[at]-1]] != k; at = (at + 1) & mask {
+				m.Check(1)
+			}
+			g := int(table[at]) - 1
+			if g < 0 {
+				g = len(first)
+				first, counts = append(first, i), append(counts, 0)
+				table[at] = uint32(g + 1)
+			}
+			group[i] = g
+			counts[g]++
+		}
+	})
+	return first, group, counts
 }
 
 // radixOrder returns the indices in order, sorted stably by their keys. It sorts by one byte of the
@@ -232,8 +261,10 @@ func sortKeys(c *ir.Call, x *tensor.Tensor) (key []uint64, per int, err error) {
 		if err != nil {
 			return nil, 0, err
 		}
-		for i, f := range v {
-			float(i, float64(f))
+		for lo, hi := range Steps(c, len(v)) {
+			for i, f := range v[lo:hi] {
+				key[lo+i] = uint64(OrderF32(f)) ^ top
+			}
 		}
 	}
 	return key, per, nil
