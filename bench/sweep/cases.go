@@ -137,15 +137,25 @@ func parseInput(text, typ string, rng *rand.Rand) (v tensor.Value, constant bool
 		return nil, false, nil
 	}
 	if list, ok := strings.CutPrefix(text, "="); ok {
+		list, scalar := strings.CutPrefix(list, "=")
 		var ints []int64
+		var floats []float32
 		for s := range strings.SplitSeq(list, ",") {
-			n, err := strconv.ParseInt(s, 10, 64)
+			x, err := strconv.ParseFloat(s, 32)
 			if err != nil {
 				return nil, false, err
 			}
-			ints = append(ints, n)
+			ints, floats = append(ints, int64(x)), append(floats, float32(x))
 		}
-		v, err := tensor.New(ints, len(ints))
+		shape := []int{len(ints)}
+		if scalar {
+			shape = nil
+		}
+		if strings.Contains(list, ".") {
+			v, err = tensor.New(floats, shape...)
+		} else {
+			v, err = tensor.New(ints, shape...)
+		}
 		return v, true, err
 	}
 	text, constant = strings.CutPrefix(text, "!")

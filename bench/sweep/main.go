@@ -120,6 +120,9 @@ func run(ctx context.Context) error {
 			case ctx.Err() != nil:
 				return ctx.Err()
 			case errors.Is(err, errNotCompared):
+				if group.want == 0 { // a case of cases.txt
+					fmt.Fprintf(os.Stderr, "%s: %v\n", label(c), err)
+				}
 			case err != nil:
 				return fmt.Errorf("%s: %w", label(c), err)
 			case r.min[1] < o.shortest.Seconds():
@@ -247,7 +250,7 @@ func measure(ctx context.Context, c *opfuzz.Case, o *options) (*result, error) {
 			cancel()
 		}
 		if err != nil && (p == "ort" || c.From != typicalCase) { // the random contents of a drawn case may be invalid
-			return nil, errNotCompared
+			return nil, fmt.Errorf("%w: %v", errNotCompared, err)
 		} else if err != nil {
 			return nil, err
 		}
