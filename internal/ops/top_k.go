@@ -349,11 +349,11 @@ func skipWorse[T kit.RealNumber](x []T, last T, stride int, largest bool) int {
 
 // orderOf returns a number that is larger for elements that come earlier.
 func orderOf[T any](order func(T) int64, v T, largest bool) int64 {
-	if o := order(v); largest {
-		return o
-	} else {
-		return ^o
+	o := order(v)
+	if !largest {
+		o = ^o
 	}
+	return o
 }
 
 // orderF64 returns a number in the order of float64: 0 and -0 are equal, and NaN is above all.
