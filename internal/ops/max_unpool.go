@@ -123,9 +123,12 @@ func unpool[E kit.MoveElem](c *ir.Call, dst, src []E, at []int64, whole, out []i
 	src = src[:len(at)]
 	var err error
 	c.Serial(len(at), kit.GrainCheap, func(lo, hi int) {
-		for k := lo; k < hi && err == nil; k++ {
-			from := at[k]
-			if from < 0 || from >= int64(total) {
+		if err != nil {
+			return
+		}
+		part := src[lo:hi]
+		for k, from := range at[lo:hi] {
+			if uint64(from) >= uint64(total) {
 				err = fail.Errorf("index %d is out of range [0, %d)", from, total)
 				return
 			}
@@ -137,7 +140,7 @@ func unpool[E kit.MoveElem](c *ir.Call, dst, src []E, at []int64, whole, out []i
 					i /= whole[d]
 				}
 			}
-			dst[to] = src[k]
+			dst[to] = part[k]
 		}
 	})
 	return err
