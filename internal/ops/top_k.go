@@ -134,9 +134,18 @@ func (o *TopK) Run(c *ir.Call) error {
 	}
 	switch wide {
 	case tensor.TypeInt64:
-		err = topKRun(c, at, tensor.Of[int64](ordered), s, k, o.Largest, func(v int64) int64 { return v }, nil)
+		err = topKRun(c, at, tensor.Of[int64](ordered), s, k, o.Largest, orderI64, nil)
 	case tensor.TypeUint64:
-		err = topKRun(c, at, tensor.Of[uint64](ordered), s, k, o.Largest, func(v uint64) int64 { return int64(v ^ 1<<63) }, nil)
+		signed, scratchErr := ir.ScratchOf[int64](c, x.Len())
+		if scratchErr != nil {
+			return scratchErr
+		}
+		for lo, hi := range kit.Steps(c, len(signed)) {
+			for i, v := range tensor.Of[uint64](x)[lo:hi] {
+				signed[lo+i] = int64(v ^ 1<<63) // in the same order
+			}
+		}
+		err = topKRun(c, at, signed, s, k, o.Largest, orderI64, nil)
 	case tensor.TypeFloat32:
 		bestOf := bestOfFloats
 		if c.Generic {
@@ -189,13 +198,28 @@ func topKRun[T kit.RealNumber](c *ir.Call, at []int64, src []T, s kit.AxisSpan, 
 	if err := c.Reserve(int64(entry) * int64(k) * int64(min(tasks, 64))); err != nil {
 		return err
 	}
+	_, floats := any(src).([]float32)
+	grouped := floats && bestOf != nil && s.Inner == 1 && k > 1 && k <= listK && s.N >= 4*k*topKGroup && s.N >= vec.LeastRowsF32*topKGroup && s.N <= 1<<20
 	kit.ReduceEach(c, tasks, perTask*s.N, func(task int) {
-		var first [fewK]topKFirst[T]
+		var first [listK]topKFirst[T]
+		var groups []float32
+		if grouped {
+			groups = make([]float32, s.N/topKGroup)
+		}
 		best := topKList{k: k, entries: memory.FromRaw[topKEntry](memory.Uninitialized(entry * k))} // clearing it takes long if k is large
 		for line := task * perTask; line < min(lines, (task+1)*perTask); line++ {
 			outer, j := line/s.Inner, line%s.Inner
 			in, out := src[outer*s.N*s.Inner+j:], at[outer*k*s.Inner+j:]
-			if k <= fewK {
+			var found []topKFirst[T]
+			if grouped {
+				list := topKGroups(c, any(first[:0]).([]topKFirst[float32]), groups, any(in).([]float32)[:s.N], k, largest)
+				found = any(list).([]topKFirst[T])
+			}
+			if len(found) > 0 {
+				for i, e := range found {
+					out[i] = int64(e.index)
+				}
+			} else if k <= fewK {
 				for i, e := range topKFew(c, first[:0], in, s.N, s.Inner, k, largest, bestOf) {
 					out[i*s.Inner] = int64(e.index)
 				}
@@ -242,42 +266,78 @@ func topKFew[T kit.RealNumber](c *ir.Call, list []topKFirst[T], x []T, n, stride
 				continue
 			}
 		}
-		for ; pos < len(part); pos += stride {
-			at := len(list)
-			if at < k {
-				list = append(list, topKFirst[T]{})
-			} else {
-				at--
-				last := list[at].value
-				if largest {
-					for pos < len(part) && part[pos] <= last {
-						pos += stride
-					}
-				} else {
-					for pos < len(part) && part[pos] >= last {
-						pos += stride
-					}
-				}
-				if pos >= len(part) {
-					break
-				}
-				if !ahead(part[pos], last, largest) { // one of them is NaN
-					continue
-				}
-			}
-			v := part[pos]
-			// A later equal element follows an earlier one.
-			for ; at > 0 && ahead(v, list[at-1].value, largest); at-- {
-				list[at] = list[at-1]
-			}
-			list[at] = topKFirst[T]{v, pos}
-		}
+		list = topKInsert(list, part, pos, stride, k, largest)
 	}
 	for i := range list {
 		list[i].index /= stride
 	}
 	return list
 }
+
+// topKInsert inserts the elements of x from pos on into a list of the best k elements before them.
+func topKInsert[T kit.RealNumber](list []topKFirst[T], x []T, pos, stride, k int, largest bool) []topKFirst[T] {
+	for ; pos < len(x); pos += stride {
+		at := len(list)
+		if at < k {
+			list = append(list, topKFirst[T]{})
+		} else {
+			at--
+			last := list[at].value
+			if largest {
+				for pos < len(x) && x[pos] <= last {
+					pos += stride
+				}
+			} else {
+				for pos < len(x) && x[pos] >= last {
+					pos += stride
+				}
+			}
+			if pos >= len(x) {
+				break
+			}
+			if !ahead(x[pos], last, largest) { // one of them is NaN
+				continue
+			}
+		}
+		v := x[pos]
+		// A later equal element follows an earlier one.
+		for ; at > 0 && ahead(v, list[at-1].value, largest); at-- {
+			list[at] = list[at-1]
+		}
+		list[at] = topKFirst[T]{v, pos}
+	}
+	return list
+}
+
+// topKGroups is topKFew for adjacent elements and k up to listK: the best k are among those of the k groups with the best best
+// elements, of equal ones the first. best has an element for each group. It returns an empty list if an element is NaN.
+func topKGroups(c *ir.Call, list []topKFirst[float32], best, x []float32, k int, largest bool) []topKFirst[float32] {
+	level, fold := cpu.Active(), vec.MinRowsF32
+	if largest {
+		fold = vec.MaxRowsF32
+	}
+	fold(level, best, x, topKGroup, 0)
+	if b := bestOfFloats(best, largest); b != b {
+		return list[:0]
+	}
+	var groups [listK]int
+	found := groups[:k]
+	for i, e := range topKFew(c, list[:0], best, len(best), 1, k, largest, bestOfFloats) {
+		at := i
+		for ; at > 0 && found[at-1] > e.index; at-- {
+			found[at] = found[at-1]
+		}
+		found[at] = e.index
+	}
+	list = list[:0]
+	for _, g := range found {
+		list = topKInsert(list, x[:(g+1)*topKGroup], g*topKGroup, 1, k, largest)
+	}
+	return topKInsert(list, x, len(best)*topKGroup, 1, k, largest)
+}
+
+// topKGroup is the number of elements of a group.
+const topKGroup = 16
 
 // ahead reports whether a precedes b among the largest or smallest elements.
 func ahead[T kit.RealNumber](a, b T, largest bool) bool {
@@ -367,6 +427,8 @@ func orderF64(v float64) int64 {
 		return b ^ b>>63&math.MaxInt64
 	}
 }
+
+func orderI64(v int64) int64 { return v }
 
 func bestOfFloats(x []float32, largest bool) float32 {
 	if largest {
