@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"math"
 	"slices"
 	"unsafe"
 
@@ -136,9 +135,9 @@ func (o *TopK) Run(c *ir.Call) error {
 	case tensor.TypeInt64:
 		err = topKRun(c, at, tensor.Of[int64](ordered), s, k, o.Largest, orderI64, nil)
 	case tensor.TypeUint64:
-		signed, scratchErr := ir.ScratchOf[int64](c, x.Len())
-		if scratchErr != nil {
-			return scratchErr
+		var signed []int64
+		if signed, err = ir.ScratchOf[int64](c, x.Len()); err != nil {
+			return err
 		}
 		for lo, hi := range kit.Steps(c, len(signed)) {
 			for i, v := range tensor.Of[uint64](x)[lo:hi] {
@@ -153,7 +152,7 @@ func (o *TopK) Run(c *ir.Call) error {
 		}
 		err = topKRun(c, at, tensor.Of[float32](ordered), s, k, o.Largest, kit.OrderF32, bestOf)
 	case tensor.TypeFloat64:
-		err = topKRun(c, at, tensor.Of[float64](ordered), s, k, o.Largest, orderF64, nil)
+		err = topKRun(c, at, tensor.Of[float64](ordered), s, k, o.Largest, kit.OrderF64, nil)
 	default:
 		err = fail.Errorf("elements of type %s are not supported", wide)
 	}
@@ -414,18 +413,6 @@ func orderOf[T any](order func(T) int64, v T, largest bool) int64 {
 		o = ^o
 	}
 	return o
-}
-
-// orderF64 returns a number in the order of float64: 0 and -0 are equal, and NaN is above all.
-func orderF64(v float64) int64 {
-	switch b := int64(math.Float64bits(v)); {
-	case v != v:
-		return math.MaxInt64
-	case v == 0:
-		return 0
-	default:
-		return b ^ b>>63&math.MaxInt64
-	}
 }
 
 func orderI64(v int64) int64 { return v }

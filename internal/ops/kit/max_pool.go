@@ -189,16 +189,3 @@ func maxPoolKeyed(g *WindowGeom, m *Meter, x, y []float32, index []int64, base i
 	}
 	return true
 }
-
-// OrderF32 returns a number of 32 bits in the order of float32: 0 and -0 are equal, and NaN is above all.
-func OrderF32(v float32) int64 {
-	b := int32(math.Float32bits(v))
-	k := b ^ b>>31&math.MaxInt32
-	if b == math.MinInt32 {
-		k = 0
-	}
-	if b&math.MaxInt32 > 0x7f800000 {
-		k = math.MaxInt32
-	}
-	return int64(k)
-}

@@ -205,16 +205,7 @@ func sortKeys(c *ir.Call, x *tensor.Tensor) (key []uint64, per int, err error) {
 	m := Meter{C: c}
 	float := func(i int, v float64) {
 		m.Check(1)
-		switch b := math.Float64bits(v); {
-		case v != v:
-			key[i] = math.MaxUint64
-		case v == 0:
-			key[i] = top
-		case b&top != 0:
-			key[i] = ^b
-		default:
-			key[i] = b | top
-		}
+		key[i] = uint64(OrderF64(v)) ^ top
 	}
 	switch x.DType() {
 	case tensor.TypeBool, tensor.TypeUint8:
