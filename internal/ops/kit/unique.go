@@ -17,18 +17,19 @@ import (
 // set, they are in order of first occurrence.
 func UniqueSlices(c *ir.Call, x *tensor.Tensor, axis int, sorted bool) (first, group, counts []int, err error) {
 	n := x.Dim(axis)
-	if err := c.Reserve(int64(n) * 5 * 8); err != nil {
-		return nil, nil, nil, err
-	}
 	compare, key, err := uniqueCompare(c, x, axis)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if !sorted && len(key) == n && n < math.MaxInt32 && !c.Generic {
-		first, group, counts = hashedGroups(c, key)
-		return first, group, counts, c.Err()
+	space, err := ir.ScratchOf[int](c, 4*n)
+	if err != nil {
+		return nil, nil, nil, err
 	}
-	order := make([]int, n)
+	first, counts, group = space[:0:n], space[n:n:2*n], space[2*n:3*n]
+	order := space[3*n:]
+	if !sorted && len(key) == n && n < math.MaxInt32 && !c.Generic {
+		return hashedGroups(c, key, first, group, counts)
+	}
 	for i := range order {
 		order[i] = i
 	}
@@ -48,7 +49,6 @@ func UniqueSlices(c *ir.Call, x *tensor.Tensor, axis int, sorted bool) (first, g
 	if err := c.Err(); err != nil {
 		return nil, nil, nil, err
 	}
-	group = make([]int, n)
 	c.Serial(n, GrainCheap, func(lo, hi int) {
 		for k, i := range order[lo:hi] {
 			if k += lo; k == 0 || compare(order[k-1], i) != 0 {
@@ -60,8 +60,11 @@ func UniqueSlices(c *ir.Call, x *tensor.Tensor, axis int, sorted bool) (first, g
 		}
 	})
 	if !sorted {
-		place, k := make([]int, len(first)), 0
-		f, m := make([]int, len(first)), make([]int, len(first))
+		g := len(first)
+		if space, err = ir.ScratchOf[int](c, 3*g); err != nil {
+			return nil, nil, nil, err
+		}
+		place, f, m, k := space[:g], space[g:2*g], space[2*g:], 0
 		c.Serial(n, GrainCheap, func(lo, hi int) {
 			for i := lo; i < hi; i++ {
 				g := group[i]
@@ -77,32 +80,36 @@ func UniqueSlices(c *ir.Call, x *tensor.Tensor, axis int, sorted bool) (first, g
 	return first, group, counts, nil
 }
 
-// hashedGroups groups equal keys in the order of their first occurrence, with a hash table. Its factor is random, so that nobody can
-// choose keys that collide.
-func hashedGroups(c *ir.Call, key []uint64) (first, group, counts []int) {
+// hashedGroups groups equal keys in the order of their first occurrence, with a hash table. It adds the groups to first and counts. The
+// factor of the table is random, so that nobody can choose keys that collide.
+func hashedGroups(c *ir.Call, key []uint64, first, group, counts []int) (_, _, _ []int, err error) {
 	size := bits.Len(uint(2 * len(key)))
-	table := make([]uint32, 1<<size) // 0, or the group plus 1
-	group = make([]int, len(key))
+	table, err := ir.ScratchOf[uint32](c, 1<<size) // 0, or the group plus 1
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	clear(table)
 	factor, mask := rand.Uint64()|1, len(table)-1
 	c.Serial(len(key), GrainCheap, func(lo, hi int) {
 		m := Meter{C: c}
-		for i := lo; i < hi; i++ {
-			k := key[i]
+		f, n := first, counts
+		for i, k := range key[lo:hi] {
 			at := int(k * factor >> (64 - size))
-			for ; table[at] != 0 && key[first[table[at]-1]] != k; at = (at + 1) & mask {
+			for ; table[at] != 0 && key[f[table[at]-1]] != k; at = (at + 1) & mask {
 				m.Check(1)
 			}
 			g := int(table[at]) - 1
 			if g < 0 {
-				g = len(first)
-				first, counts = append(first, i), append(counts, 0)
+				g = len(f)
+				f, n = append(f, lo+i), append(n, 0)
 				table[at] = uint32(g + 1)
 			}
-			group[i] = g
-			counts[g]++
+			group[lo+i] = g
+			n[g]++
 		}
+		first, counts = f, n
 	})
-	return first, group, counts
+	return first, group, counts, c.Err()
 }
 
 // radixOrder returns the indices in order, sorted stably by their keys. It sorts by one byte of the
