@@ -50,17 +50,15 @@ func (p *MaxPool) Infer(c *ir.InferContext) error {
 func (p *MaxPool) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	switch x.DType() {
-	case tensor.TypeInt8:
-		return maxPoolDirect[int8](c, p, x, math.MinInt8)
-	case tensor.TypeUint8:
-		return maxPoolDirect[uint8](c, p, x, 0)
+	case tensor.TypeInt8, tensor.TypeUint8:
+		return maxPoolDirect(c, p, x)
 	case tensor.TypeFloat64:
 		return maxPoolReal[float64](c, p, x)
 	}
 	return maxPoolReal[float32](c, p, x)
 }
 
-func maxPoolDirect[T int8 | uint8](c *ir.Call, p *MaxPool, x *tensor.Tensor, least T) error {
+func maxPoolDirect(c *ir.Call, p *MaxPool, x *tensor.Tensor) error {
 	g, shape, err := kit.PoolGeom(&p.Window, x.Shape())
 	if err != nil {
 		return err
@@ -70,14 +68,14 @@ func maxPoolDirect[T int8 | uint8](c *ir.Call, p *MaxPool, x *tensor.Tensor, lea
 		return err
 	}
 	if n := len(g.In); n == 2 && g.Dilation[0] == 1 && g.Dilation[1] == 1 && g.Stride[1] <= 2 && !c.Generic && !c.Wants(1) && y.Len() > 0 {
-		return maxPoolBytes(c, &g, tensor.Of[T](x), tensor.Of[T](y), shape[0]*shape[1], least)
+		return maxPoolBytes(c, &g, x.Bytes(), y.Bytes(), shape[0]*shape[1], kit.LeastByte(x.DType()))
 	}
-	return kit.MaxPoolBytes(c, p.ColumnMajor, &g, x, y, shape, float32(least))
+	return kit.MaxPoolBytes(c, p.ColumnMajor, &g, x, y, shape)
 }
 
 // maxPoolBytes pools planes with adjacent windows with a vector kernel. Windows that extend beyond
 // a row are computed one by one.
-func maxPoolBytes[T int8 | uint8](c *ir.Call, g *kit.WindowGeom, x, y []T, planes int, least T) error {
+func maxPoolBytes(c *ir.Call, g *kit.WindowGeom, x, y []uint8, planes int, least uint8) error {
 	in, out, s, kw := kit.Product(g.In), kit.Product(g.Out), g.Stride[1], g.Kernel[1]
 	// Windows [lo, hi) lie in the row, and so does the element behind them that the kernel reads
 	// with stride 2.
@@ -101,16 +99,16 @@ func maxPoolBytes[T int8 | uint8](c *ir.Call, g *kit.WindowGeom, x, y []T, plane
 			row := yp[o*g.Out[1]:][:g.Out[1]]
 			top := o*g.Stride[0] - g.Before[0] + first
 			for _, w := range cuts {
-				v := least
+				v := uint8(0)
 				for ky := 0; w.width > 0 && ky < end-first; ky++ {
 					for _, e := range xp[(top+ky)*g.In[1]+w.from:][:w.width] {
-						v = max(v, e)
+						v = max(v, e^least)
 					}
 				}
-				row[w.at] = v
+				row[w.at] = v ^ least
 			}
 			if lo < hi && first < end {
-				quant.MaxWindow(cpu.Active(), row[lo:hi], xp[top*g.In[1]+lo*s-g.Before[1]:], g.In[1], end-first, kw, s)
+				quant.MaxWindow(cpu.Active(), row[lo:hi], xp[top*g.In[1]+lo*s-g.Before[1]:], g.In[1], end-first, kw, s, least)
 			} else {
 				for i := lo; i < hi; i++ {
 					row[i] = least

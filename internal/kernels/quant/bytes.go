@@ -49,7 +49,8 @@ func combineBytes(l cpu.Level, dst, a, b []byte, signed, product bool, x, y Line
 	}
 }
 
-// MaxWindow computes the following for a stride of 1 or 2. x reaches one element beyond the last window with stride 2.
+// MaxWindow computes the following for a stride of 1 or 2. x reaches one element beyond the last window with stride 2. The bytes
+// are signed if least is 128, the bits of -128, and unsigned if it is 0.
 //
 //	for i := range dst {
 //		dst[i] = least
@@ -57,25 +58,27 @@ func combineBytes(l cpu.Level, dst, a, b []byte, signed, product bool, x, y Line
 //			dst[i] = max(dst[i], slices.Max(x[j*lds+i*stride:][:kw]))
 //		}
 //	}
-func MaxWindow[T Byte](l cpu.Level, dst, x []T, lds, kh, kw, stride int) {
+func MaxWindow(l cpu.Level, dst, x []uint8, lds, kh, kw, stride int, least uint8) {
 	if len(dst) == 0 || kh <= 0 || kw <= 0 {
 		return
 	}
 	last := (kh-1)*lds + (len(dst)-1)*stride + kw - 1
 	_ = x[last+stride-1]
-	d, lo, _ := bytesOf(dst)
-	u, _, _ := bytesOf(x)
-	flip := uint32(0)
-	if lo < 0 {
-		flip = 128
-	}
-	if (stride == 1 || stride == 2) && maxWindowAsm(l, d, u, lds, kh, kw, stride, flip) {
+	if (stride == 1 || stride == 2) && maxWindowAsm(l, dst, x, lds, kh, kw, stride, uint32(least)) {
 		return
 	}
-	maxWindowGeneric(dst, x, lds, kh, kw, stride, T(int32(lo)))
+	for i := range dst {
+		v := uint8(0)
+		for j := range kh {
+			for _, e := range x[j*lds+i*stride:][:kw] {
+				v = max(v, e^least)
+			}
+		}
+		dst[i] = v ^ least
+	}
 }
 
-// MaxRanges computes the following for ranges of n elements of dst, whose length is a multiple of n.
+// MaxRanges computes the following for ranges of n elements of dst, whose length is a multiple of n. least is that of [MaxWindow].
 //
 //	for i := range len(dst)/n {
 //		for j := range n {
@@ -85,33 +88,15 @@ func MaxWindow[T Byte](l cpu.Level, dst, x []T, lds, kh, kw, stride int) {
 //			}
 //		}
 //	}
-func MaxRanges[T Byte](l cpu.Level, dst, x []T, n, step, lds, taps int) {
+func MaxRanges(l cpu.Level, dst, x []uint8, n, step, lds, taps int, least uint8) {
 	if len(dst) == 0 || taps <= 0 {
 		return
 	}
 	_ = x[(len(dst)/n-1)*step+(taps-1)*lds+n-1]
-	d, lo, _ := bytesOf(dst)
-	u, _, _ := bytesOf(x)
-	flip := uint32(0)
-	if lo < 0 {
-		flip = 128
-	}
-	if maxRangesAsm(l, d, u, n, step, lds, taps, flip) {
+	if maxRangesAsm(l, dst, x, n, step, lds, taps, uint32(least)) {
 		return
 	}
 	for i := range len(dst) / n {
-		MaxWindow(l, dst[i*n:][:n], x[i*step:], lds, taps, 1, 1)
-	}
-}
-
-func maxWindowGeneric[T Byte](dst, x []T, lds, kh, kw, stride int, least T) {
-	for i := range dst {
-		v := least
-		for j := range kh {
-			for _, e := range x[j*lds+i*stride:][:kw] {
-				v = max(v, e)
-			}
-		}
-		dst[i] = v
+		MaxWindow(l, dst[i*n:][:n], x[i*step:], lds, taps, 1, 1, least)
 	}
 }

@@ -9,8 +9,17 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
+// LeastByte returns the bits of the smallest integer of a type of 8 bits.
+func LeastByte(d tensor.DType) uint8 {
+	if d == tensor.TypeInt8 {
+		return 1 << 7
+	}
+	return 0
+}
+
 // MaxPoolBytes is MaxPool for integers of 8 bits, which float32 holds exactly.
-func MaxPoolBytes(c *ir.Call, columnMajor bool, g *WindowGeom, x, y *tensor.Tensor, shape []int, least float32) error {
+func MaxPoolBytes(c *ir.Call, columnMajor bool, g *WindowGeom, x, y *tensor.Tensor, shape []int) error {
+	least := -float32(LeastByte(x.DType()))
 	wide, err := ToScratch(c, x, tensor.TypeFloat32)
 	if err != nil {
 		return err

@@ -1,14 +1,11 @@
 package msft
 
 import (
-	"math"
-
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/quant"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/kit"
-	"github.com/onward-ml/onward/tensor"
 )
 
 // NhwcMaxPool is MaxPool of 8-bit integers with channels last
@@ -35,15 +32,8 @@ func (p *NhwcMaxPool) Run(c *ir.Call) error {
 	if r := c.Tensor(0).Rank(); c.Generic || r != 3 && r != 4 {
 		return p.planes(c)
 	}
-	if c.Tensor(0).DType() == tensor.TypeInt8 {
-		return nhwcMaxPool[int8](c, &p.Window, math.MinInt8)
-	}
-	return nhwcMaxPool[uint8](c, &p.Window, 0)
-}
-
-func nhwcMaxPool[T int8 | uint8](c *ir.Call, w *kit.Window, least T) error {
 	t := c.Tensor(0)
-	g, shape, err := kit.PoolGeom(w, kit.ChannelsFirstShape(t.Shape()))
+	g, shape, err := kit.PoolGeom(&p.Window, kit.ChannelsFirstShape(t.Shape()))
 	if err != nil {
 		return err
 	}
@@ -51,18 +41,18 @@ func nhwcMaxPool[T int8 | uint8](c *ir.Call, w *kit.Window, least T) error {
 	if err != nil || y.Len() == 0 {
 		return err
 	}
-	ch, x, dst, last := shape[1], tensor.Of[T](t), tensor.Of[T](y), len(g.In)-1
+	ch, x, dst, last := shape[1], t.Bytes(), y.Bytes(), len(g.In)-1
 	inRow, outRow, height, rows := g.In[last]*ch, g.Out[last]*ch, 1, 1
 	if last == 1 {
 		height, rows = g.In[0], g.Out[0]
 	}
 	stride, dilation := g.Stride[last], g.Dilation[last]*ch
 	count := kit.WorkspaceCount(shape[0] * rows)
-	scratch, err := ir.ScratchOf[T](c, inRow*count)
+	scratch, err := c.Scratch(inRow * count)
 	if err != nil {
 		return err
 	}
-	l := cpu.Active()
+	l, least := cpu.Active(), kit.LeastByte(t.DType())
 	return kit.InWorkspaces(c, shape[0]*rows, func(ws, row int) error {
 		columns, out := scratch[ws*inRow:][:inRow], dst[row*outRow:][:outRow]
 		first, end, top, lds := 0, 1, 0, 0
@@ -76,7 +66,7 @@ func nhwcMaxPool[T int8 | uint8](c *ir.Call, w *kit.Window, least T) error {
 		}
 		meter := kit.Meter{C: c}
 		meter.Check(inRow * (end - first) / 16)
-		quant.MaxWindow(l, columns, x[(row/rows*height+top)*inRow:], lds, end-first, 1, 1)
+		quant.MaxWindow(l, columns, x[(row/rows*height+top)*inRow:], lds, end-first, 1, 1, least)
 		for i := 0; i < g.Out[last]; {
 			from, to := g.TapRange(last, i)
 			n := 1
@@ -84,7 +74,7 @@ func nhwcMaxPool[T int8 | uint8](c *ir.Call, w *kit.Window, least T) error {
 				n = max(1, min(g.Out[last], (g.In[last]-1+g.Before[last]-(to-1)*g.Dilation[last])/stride+1)-i)
 			}
 			if at := i*stride - g.Before[last]; from < to {
-				quant.MaxRanges(l, out[i*ch:(i+n)*ch], columns[at*ch+from*dilation:], ch, stride*ch, dilation, to-from)
+				quant.MaxRanges(l, out[i*ch:(i+n)*ch], columns[at*ch+from*dilation:], ch, stride*ch, dilation, to-from, least)
 			} else {
 				kit.RepeatOf(out[i*ch:(i+1)*ch], least)
 			}
@@ -109,11 +99,7 @@ func (p *NhwcMaxPool) planes(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	least := float32(0)
-	if x.DType() == tensor.TypeInt8 {
-		least = math.MinInt8
-	}
-	if err = kit.MaxPoolBytes(c, p.ColumnMajor, &g, x, y, shape, least); err == nil {
+	if err = kit.MaxPoolBytes(c, p.ColumnMajor, &g, x, y, shape); err == nil {
 		done()
 	}
 	return err
