@@ -121,13 +121,21 @@ func TestEyeLike(t *testing.T) {
 // TestTopKOfLongRows compares the fast path, which skips blocks, with the plain path, which the
 // harness runs too.
 func TestTopKOfLongRows(t *testing.T) {
+	t.Run("float", checkTopK[float32])
+	t.Run("double", checkTopK[float64])
+	t.Run("int64", checkTopK[int64])
+}
+
+func checkTopK[T kit.RealNumber](t *testing.T) {
+	nan := math.NaN()
 	rapid.Check(t, func(rt *rapid.T) {
-		x := make([]float32, rapid.IntRange(1, 1500).Draw(rt, "n"))
+		x := make([]T, rapid.IntRange(1, 1500).Draw(rt, "n"))
 		r := kit.NewRandomSource(rapid.Uint32().Draw(rt, "seed"))
+		values := float64(rapid.SampledFrom([]int{2, 300, 1 << 20}).Draw(rt, "values"))
 		for i := range x {
-			x[i] = float32(int(r.Uniform() * 300))
+			x[i] = T(int(r.Uniform() * values))
 			if r.Uniform() < 0.002 {
-				x[i] = float32(math.NaN())
+				x[i] = T(nan)
 			}
 		}
 		k := int64(rapid.IntRange(0, min(len(x), 40)).Draw(rt, "k"))

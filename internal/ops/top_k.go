@@ -133,7 +133,7 @@ func (o *TopK) Run(c *ir.Call) error {
 	}
 	switch wide {
 	case tensor.TypeInt64:
-		err = topKRun(c, at, tensor.Of[int64](ordered), s, k, o.Largest, orderI64, nil)
+		err = topKRun(c, at, tensor.Of[int64](ordered), s, k, topKInts(c, o.Largest))
 	case tensor.TypeUint64:
 		var signed []int64
 		if signed, err = ir.ScratchOf[int64](c, x.Len()); err != nil {
@@ -144,15 +144,11 @@ func (o *TopK) Run(c *ir.Call) error {
 				signed[lo+i] = int64(v ^ 1<<63) // in the same order
 			}
 		}
-		err = topKRun(c, at, signed, s, k, o.Largest, orderI64, nil)
+		err = topKRun(c, at, signed, s, k, topKInts(c, o.Largest))
 	case tensor.TypeFloat32:
-		bestOf := bestOfFloats
-		if c.Generic {
-			bestOf = nil
-		}
-		err = topKRun(c, at, tensor.Of[float32](ordered), s, k, o.Largest, kit.OrderF32, bestOf)
+		err = topKRun(c, at, tensor.Of[float32](ordered), s, k, newTopKOrder(c, topKOrder[float32]{o.Largest, kit.OrderF32, vec.ReduceMaxF32, extremesOf(vec.MaxRowsF32)}, vec.ReduceMinF32, extremesOf(vec.MinRowsF32)))
 	case tensor.TypeFloat64:
-		err = topKRun(c, at, tensor.Of[float64](ordered), s, k, o.Largest, kit.OrderF64, nil)
+		err = topKRun(c, at, tensor.Of[float64](ordered), s, k, newTopKOrder(c, topKOrder[float64]{o.Largest, kit.OrderF64, nil, nil}, nil, nil))
 	default:
 		err = fail.Errorf("elements of type %s are not supported", wide)
 	}
@@ -187,9 +183,47 @@ func topKValues[E kit.MoveElem](c *ir.Call, dst, src []E, at []int64, s kit.Axis
 	})
 }
 
-// topKRun finds the indices for every line along the axis. order maps elements to numbers in the order from the smallest to the
-// largest; bestOf returns the largest or smallest of many elements, or NaN if there is one, and may be nil.
-func topKRun[T kit.RealNumber](c *ir.Call, at []int64, src []T, s kit.AxisSpan, k int, largest bool, order func(T) int64, bestOf func(x []T, largest bool) T) error {
+// topKOrder is the order of the elements of a type.
+type topKOrder[T kit.RealNumber] struct {
+	largest bool
+	number  func(T) int64              // increases with the elements
+	best    func(l cpu.Level, x []T) T // the largest or smallest of many elements, NaN if there is one; nil, as groups, where it takes long
+	groups  func(best, x []T)          // best of every topKGroup elements
+}
+
+// newTopKOrder returns an order, without best and groups for plain runs.
+func newTopKOrder[T kit.RealNumber](c *ir.Call, o topKOrder[T], least func(l cpu.Level, x []T) T, leasts func(best, x []T)) *topKOrder[T] {
+	if c.Generic {
+		o.best, o.groups = nil, nil
+	} else if !o.largest {
+		o.best, o.groups = least, leasts
+	}
+	return &o
+}
+
+func topKInts(c *ir.Call, largest bool) *topKOrder[int64] {
+	return newTopKOrder(c, topKOrder[int64]{largest, func(v int64) int64 { return v }, vec.ReduceMaxI64, largestInts}, vec.ReduceMinI64, smallestInts)
+}
+
+// ahead reports whether a precedes b.
+func (o *topKOrder[T]) ahead(a, b T) bool {
+	if o.largest {
+		return a > b || a != a && b == b
+	}
+	return a < b || b != b && a == a
+}
+
+// of returns a number that is larger for elements that come earlier.
+func (o *topKOrder[T]) of(v T) int64 {
+	n := o.number(v)
+	if !o.largest {
+		n = ^n
+	}
+	return n
+}
+
+// topKRun finds the indices for every line along the axis.
+func topKRun[T kit.RealNumber](c *ir.Call, at []int64, src []T, s kit.AxisSpan, k int, o *topKOrder[T]) error {
 	lines := s.Outer * s.Inner
 	const perTask = 8 // lines that share their memory
 	tasks := (lines + perTask - 1) / perTask
@@ -197,13 +231,13 @@ func topKRun[T kit.RealNumber](c *ir.Call, at []int64, src []T, s kit.AxisSpan, 
 	if err := c.Reserve(int64(entry) * int64(k) * int64(min(tasks, 64))); err != nil {
 		return err
 	}
-	_, floats := any(src).([]float32)
-	grouped := floats && bestOf != nil && s.Inner == 1 && k > 1 && k <= listK && s.N >= 4*k*topKGroup && s.N >= vec.LeastRowsF32*topKGroup && s.N <= 1<<20
+	groups := s.N / topKGroup
+	grouped := o.groups != nil && s.Inner == 1 && k > 1 && k <= listK && groups >= max(vec.LeastRowsF32, 4*k) && s.N <= 1<<20
 	kit.ReduceEach(c, tasks, perTask*s.N, func(task int) {
 		var first [listK]topKFirst[T]
-		var groups []float32
+		var extremes []T
 		if grouped {
-			groups = make([]float32, s.N/topKGroup)
+			extremes = make([]T, groups)
 		}
 		best := topKList{k: k, entries: memory.FromRaw[topKEntry](memory.Uninitialized(entry * k))} // clearing it takes long if k is large
 		for line := task * perTask; line < min(lines, (task+1)*perTask); line++ {
@@ -211,20 +245,18 @@ func topKRun[T kit.RealNumber](c *ir.Call, at []int64, src []T, s kit.AxisSpan, 
 			in, out := src[outer*s.N*s.Inner+j:], at[outer*k*s.Inner+j:]
 			var found []topKFirst[T]
 			if grouped {
-				list := topKGroups(c, any(first[:0]).([]topKFirst[float32]), groups, any(in).([]float32)[:s.N], k, largest)
-				found = any(list).([]topKFirst[T])
+				found = topKGroups(c, first[:0], extremes, in[:s.N], k, o)
+			}
+			if len(found) == 0 && k <= fewK {
+				found = topKFew(c, first[:0], in, s.N, s.Inner, k, o)
 			}
 			if len(found) > 0 {
 				for i, e := range found {
-					out[i] = int64(e.index)
-				}
-			} else if k <= fewK {
-				for i, e := range topKFew(c, first[:0], in, s.N, s.Inner, k, largest, bestOf) {
 					out[i*s.Inner] = int64(e.index)
 				}
 			} else {
 				best.entries = best.entries[:0]
-				topKLine(c, &best, in, s.N, s.Inner, largest, order, bestOf)
+				topKLine(c, &best, in, s.N, s.Inner, o)
 				best.sort(c)
 				for i, e := range best.entries {
 					out[i*s.Inner] = e.index
@@ -241,6 +273,8 @@ func topKRun[T kit.RealNumber](c *ir.Call, at []int64, src []T, s kit.AxisSpan, 
 const (
 	fewK  = 8  // the largest k for which comparing the elements takes less time than finding their orders
 	listK = 64 // the largest k for which inserting into a list takes less time than a heap
+
+	topKGroup = 16 // the elements of a group
 )
 
 type topKFirst[T any] struct {
@@ -248,13 +282,13 @@ type topKFirst[T any] struct {
 	index int
 }
 
-// topKFew returns the best k of n elements in order, for k from 1 to fewK.
-func topKFew[T kit.RealNumber](c *ir.Call, list []topKFirst[T], x []T, n, stride, k int, largest bool, bestOf func(x []T, largest bool) T) []topKFirst[T] {
+// topKFew returns the best k of n elements in order, for k from 1 to listK.
+func topKFew[T kit.RealNumber](c *ir.Call, list []topKFirst[T], x []T, n, stride, k int, o *topKOrder[T]) []topKFirst[T] {
 	for from := 0; from < n && (from&0xfff != 0 || c.Err() == nil); from += topKBlock {
 		part, pos := x[:(min(n, from+topKBlock)-1)*stride+1], from*stride
-		if bestOf != nil && stride == 1 && (len(list) == k || k == 1) {
-			b := bestOf(part[pos:], largest)
-			if len(list) == k && b == b && !ahead(b, list[k-1].value, largest) {
+		if o.best != nil && stride == 1 && (len(list) == k || k == 1) {
+			b := o.best(cpu.Active(), part[pos:])
+			if len(list) == k && b == b && !o.ahead(b, list[k-1].value) {
 				continue
 			}
 			if k == 1 && b == b { // the first of the best
@@ -265,7 +299,7 @@ func topKFew[T kit.RealNumber](c *ir.Call, list []topKFirst[T], x []T, n, stride
 				continue
 			}
 		}
-		list = topKInsert(list, part, pos, stride, k, largest)
+		list = topKInsert(list, part, pos, stride, k, o)
 	}
 	for i := range list {
 		list[i].index /= stride
@@ -273,16 +307,14 @@ func topKFew[T kit.RealNumber](c *ir.Call, list []topKFirst[T], x []T, n, stride
 	return list
 }
 
-// topKInsert inserts the elements of x from pos on into a list of the best k elements before them.
-func topKInsert[T kit.RealNumber](list []topKFirst[T], x []T, pos, stride, k int, largest bool) []topKFirst[T] {
+// topKInsert inserts the elements of x from pos on into a list of the best k elements before them, behind those that are equal.
+func topKInsert[T kit.RealNumber](list []topKFirst[T], x []T, pos, stride, k int, o *topKOrder[T]) []topKFirst[T] {
 	for ; pos < len(x); pos += stride {
 		at := len(list)
-		if at < k {
-			list = append(list, topKFirst[T]{})
-		} else {
+		if at == k {
 			at--
 			last := list[at].value
-			if largest {
+			if o.largest {
 				for pos < len(x) && x[pos] <= last {
 					pos += stride
 				}
@@ -294,13 +326,22 @@ func topKInsert[T kit.RealNumber](list []topKFirst[T], x []T, pos, stride, k int
 			if pos >= len(x) {
 				break
 			}
-			if !ahead(x[pos], last, largest) { // one of them is NaN
+			if !o.ahead(x[pos], last) { // one of them is NaN
 				continue
 			}
 		}
+		list = list[:at+1]
 		v := x[pos]
-		// A later equal element follows an earlier one.
-		for ; at > 0 && ahead(v, list[at-1].value, largest); at-- {
+		if o.largest {
+			for ; at > 0 && v > list[at-1].value; at-- {
+				list[at] = list[at-1]
+			}
+		} else {
+			for ; at > 0 && v < list[at-1].value; at-- {
+				list[at] = list[at-1]
+			}
+		}
+		for ; at > 0 && o.ahead(v, list[at-1].value); at-- { // one of them is NaN
 			list[at] = list[at-1]
 		}
 		list[at] = topKFirst[T]{v, pos}
@@ -308,20 +349,21 @@ func topKInsert[T kit.RealNumber](list []topKFirst[T], x []T, pos, stride, k int
 	return list
 }
 
-// topKGroups is topKFew for adjacent elements and k up to listK: the best k are among those of the k groups with the best best
-// elements, of equal ones the first. best has an element for each group. It returns an empty list if an element is NaN.
-func topKGroups(c *ir.Call, list []topKFirst[float32], best, x []float32, k int, largest bool) []topKFirst[float32] {
-	level, fold := cpu.Active(), vec.MinRowsF32
-	if largest {
-		fold = vec.MaxRowsF32
+// topKGroups is topKFew for adjacent elements: the best k are among those of the k groups of topKGroup elements with the best best elements,
+// of equal ones the first, and none is behind the last of these. best has an element for each group. It returns an empty list if an element
+// is NaN.
+func topKGroups[T kit.RealNumber](c *ir.Call, list []topKFirst[T], best, x []T, k int, o *topKOrder[T]) []topKFirst[T] {
+	o.groups(best, x)
+	if b := o.best(cpu.Active(), best); b != b {
+		return list[:0]
 	}
-	fold(level, best, x, topKGroup, 0)
-	if b := bestOfFloats(best, largest); b != b {
+	list = topKFew(c, list[:0], best, len(best), 1, k, o)
+	if len(list) < k { // the run ends
 		return list[:0]
 	}
 	var groups [listK]int
-	found := groups[:k]
-	for i, e := range topKFew(c, list[:0], best, len(best), 1, k, largest, bestOfFloats) {
+	found, last := groups[:k], list[k-1].value
+	for i, e := range list {
 		at := i
 		for ; at > 0 && found[at-1] > e.index; at-- {
 			found[at] = found[at-1]
@@ -330,33 +372,50 @@ func topKGroups(c *ir.Call, list []topKFirst[float32], best, x []float32, k int,
 	}
 	list = list[:0]
 	for _, g := range found {
-		list = topKInsert(list, x[:(g+1)*topKGroup], g*topKGroup, 1, k, largest)
+		end := (g + 1) * topKGroup
+		for at := g * topKGroup; at < end; at++ {
+			if !o.ahead(last, x[at]) {
+				list = topKInsert(list, x[:at+1], at, 1, k, o)
+			}
+		}
 	}
-	return topKInsert(list, x, len(best)*topKGroup, 1, k, largest)
+	return topKInsert(list, x, len(best)*topKGroup, 1, k, o)
 }
 
-// topKGroup is the number of elements of a group.
-const topKGroup = 16
+// extremesOf returns the functions that find the largest elements of groups of topKGroup, and the smallest.
+func extremesOf(rows func(l cpu.Level, dst, x []float32, n, first int)) func(best, x []float32) {
+	return func(best, x []float32) { rows(cpu.Active(), best, x, topKGroup, 0) }
+}
 
-// ahead reports whether a precedes b among the largest or smallest elements.
-func ahead[T kit.RealNumber](a, b T, largest bool) bool {
-	if largest {
-		return a > b || a != a && b == b
+func largestInts(best, x []int64) {
+	for i := range best {
+		v := (*[topKGroup]int64)(x[i*topKGroup:])
+		a, b := max(v[0], v[1], v[2], v[3]), max(v[4], v[5], v[6], v[7])
+		c, d := max(v[8], v[9], v[10], v[11]), max(v[12], v[13], v[14], v[15])
+		best[i] = max(a, b, c, d)
 	}
-	return a < b || b != b && a == a
+}
+
+func smallestInts(best, x []int64) {
+	for i := range best {
+		v := (*[topKGroup]int64)(x[i*topKGroup:])
+		a, b := min(v[0], v[1], v[2], v[3]), min(v[4], v[5], v[6], v[7])
+		c, d := min(v[8], v[9], v[10], v[11]), min(v[12], v[13], v[14], v[15])
+		best[i] = min(a, b, c, d)
+	}
 }
 
 // topKBlock is the number of elements that are skipped together.
 const topKBlock = 256
 
 // topKLine adds the n elements of a line to an empty list.
-func topKLine[T kit.RealNumber](c *ir.Call, best *topKList, x []T, n, stride int, largest bool, order func(T) int64, bestOf func(x []T, largest bool) T) {
+func topKLine[T kit.RealNumber](c *ir.Call, best *topKList, x []T, n, stride int, o *topKOrder[T]) {
 	for from := 0; from < n && (from&0xfff != 0 || c.Err() == nil); from += topKBlock {
 		part, pos := x[:(min(n, from+topKBlock)-1)*stride+1], from*stride
 		worst := best.worst()
-		if bestOf != nil && stride == 1 && worst != nil {
-			b := bestOf(part[pos:], largest)
-			if b == b && orderOf(order, b, largest) <= worst.order {
+		if o.best != nil && stride == 1 && worst != nil {
+			b := o.best(cpu.Active(), part[pos:])
+			if b == b && o.of(b) <= worst.order {
 				continue
 			}
 		}
@@ -364,17 +423,17 @@ func topKLine[T kit.RealNumber](c *ir.Call, best *topKList, x []T, n, stride int
 			worst := best.worst()
 			if worst != nil {
 				last := x[int(worst.index)*stride]
-				if pos += skipWorse(part[pos:], last, stride, largest); pos >= len(part) {
+				if pos += skipWorse(part[pos:], last, stride, o.largest); pos >= len(part) {
 					break
 				}
 			}
 			// A later equal element never replaces an earlier one.
-			if o := orderOf(order, part[pos], largest); worst == nil || o > worst.order {
+			if n := o.of(part[pos]); worst == nil || n > worst.order {
 				at := pos
 				if stride > 1 {
 					at /= stride
 				}
-				best.add(topKEntry{o, int64(at)})
+				best.add(topKEntry{n, int64(at)})
 			}
 		}
 	}
@@ -404,24 +463,6 @@ func skipWorse[T kit.RealNumber](x []T, last T, stride int, largest bool) int {
 		i += stride
 	}
 	return i
-}
-
-// orderOf returns a number that is larger for elements that come earlier.
-func orderOf[T any](order func(T) int64, v T, largest bool) int64 {
-	o := order(v)
-	if !largest {
-		o = ^o
-	}
-	return o
-}
-
-func orderI64(v int64) int64 { return v }
-
-func bestOfFloats(x []float32, largest bool) float32 {
-	if largest {
-		return vec.ReduceMaxF32(cpu.Active(), x)
-	}
-	return vec.ReduceMinF32(cpu.Active(), x)
 }
 
 type topKEntry struct{ order, index int64 }
