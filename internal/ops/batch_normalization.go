@@ -169,7 +169,7 @@ func batchMoments[T kit.RealFloat](c *ir.Call, x, y, mean, vari []T, n, ch, plan
 	c.Parallel(ch, kit.GrainFor(n*plane*2), func(lo, hi int) {
 		for k := lo; k < hi && c.Err() == nil; k++ {
 			if fast {
-				if m, v, ok := channelMoments(x32, y32, k, n, ch, plane); ok {
+				if m, v, ok := channelMoments(x32, y32[lo*plane:][:plane], k, n, ch, plane); ok {
 					mean[k], vari[k] = T(m), T(v)
 					continue
 				}
@@ -189,11 +189,11 @@ func batchMoments[T kit.RealFloat](c *ir.Call, x, y, mean, vari []T, n, ch, plan
 	})
 }
 
-// channelMoments returns the mean and variance of channel k, unless a sum overflows. y is scratch memory.
+// channelMoments returns the mean and variance of channel k, unless a sum overflows. y is scratch memory for a plane.
 func channelMoments(x, y []float32, k, n, ch, plane int) (mean, variance float64, ok bool) {
 	center, rest, sq := kit.CenteredMoments(cpu.Active(), n*plane, func(fn func(x, y []float32)) {
 		for at := k * plane; at < len(x); at += ch * plane {
-			fn(x[at:][:plane], y[at:][:plane])
+			fn(x[at:][:plane], y)
 		}
 	})
 	return float64(center) + rest, sq / float64(n*plane), math.Abs(rest) < 1e37 && sq < 1e37

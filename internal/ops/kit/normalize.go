@@ -77,8 +77,8 @@ func Variance[T RealFloat](c *ir.Call, x []T, mean float64) float64 {
 }
 
 // CenteredMoments returns the mean of num elements, of which each yields the pieces, as a float32 center and the rest, and the sum of
-// the squares of their differences from it. It writes their differences from the center to y. It adds in float32; the differences
-// are exact for elements near the center, so that their mean corrects it. Sums may overflow.
+// the squares of their differences from it. It writes their differences from the center to y, which it does not read again after the
+// piece. It adds in float32; the differences are exact for elements near the center, so that their mean corrects it. Sums may overflow.
 func CenteredMoments(l cpu.Level, num int, each func(fn func(x, y []float32))) (center float32, rest, sq float64) {
 	mean := 0.0
 	each(func(x, _ []float32) { mean += float64(vec.SumF32(l, x)) })
@@ -86,10 +86,10 @@ func CenteredMoments(l cpu.Level, num int, each func(fn func(x, y []float32))) (
 	each(func(x, y []float32) {
 		vec.SubScalarF32(l, y, x, center)
 		rest += float64(vec.SumF32(l, y))
+		sq += float64(vec.SumSquaresF32(l, y, 0))
 	})
 	rest /= float64(num)
-	each(func(_, y []float32) { sq += float64(vec.SumSquaresF32(l, y, float32(rest))) })
-	return center, rest, sq
+	return center, rest, max(0, sq-rest*rest*float64(num))
 }
 
 // NormRows normalizes rows of cols elements: by mean and standard deviation if center is set,
