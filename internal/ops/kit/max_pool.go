@@ -1,8 +1,6 @@
 package kit
 
 import (
-	"math"
-
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
@@ -50,23 +48,25 @@ func MaxPool[T RealFloat](c *ir.Call, columnMajor bool, g *WindowGeom, x, y []T,
 	if len(y) == 0 {
 		return nil
 	}
-	in, out := Product(g.In), Product(g.Out)
-	s := g.Stride[len(g.Stride)-1]
-	if floats, _ := any(x).([]float32); floats != nil && indices == nil {
+	in, out, planes := Product(g.In), Product(g.Out), shape[0]*shape[1]
+	if err := maxPlanes(c, g, x, y, planes, least); err != nil || indices == nil {
+		return err
+	}
+	return PoolPlanes(c, g, planes, func(m *Meter, plane int) bool {
+		return maxIndices(g, m, x[plane*in:][:in], y[plane*out:][:out], indices[plane*out:][:out], plane*in, columnMajor)
+	})
+}
+
+func maxPlanes[T RealFloat](c *ir.Call, g *WindowGeom, x, y []T, planes int, least T) error {
+	if floats, ok := any(x).([]float32); ok {
 		if p := NewMaxPlane(c, g); p != nil {
-			return p.Planes(c, g, any(y).([]float32), floats, shape[0]*shape[1])
+			return p.Planes(c, g, any(y).([]float32), floats, planes)
 		}
 	}
-	return PoolPlanes(c, g, shape[0]*shape[1], func(m *Meter, plane int) bool {
+	in, out, s := Product(g.In), Product(g.Out), g.Stride[len(g.Stride)-1]
+	return PoolPlanes(c, g, planes, func(m *Meter, plane int) bool {
 		xp, yp := x[plane*in:][:in], y[plane*out:][:out]
-		switch {
-		case indices != nil:
-			index := indices[plane*out:][:out]
-			if x, ok := any(xp).([]float32); ok {
-				return maxPoolKeyed(g, m, x, any(yp).([]float32), index, plane*in, columnMajor, float32(least))
-			}
-			return maxPoolIndexed(g, m, any(xp).([]float64), any(yp).([]float64), index, plane*in, columnMajor, float64(least))
-		case c.Generic:
+		if c.Generic {
 			return PoolPlain(g, m, xp, nil, func(o int, vals []T) bool {
 				yp[o] = least
 				for _, v := range vals {
@@ -111,58 +111,35 @@ func maxRow[T RealFloat](dst, x []T, from, s int) {
 	}
 }
 
-// maxPoolIndexed pools one plane and finds the indices of the maxima, to which it adds base. A
-// window without elements gets the least value and index −1.
-func maxPoolIndexed(g *WindowGeom, m *Meter, x, y []float64, index []int64, base int, columnMajor bool, least float64) bool {
-	for i := range y {
-		y[i], index[i] = least, -1
-	}
-	s := g.Stride[len(g.Stride)-1]
-	ok := true
-	g.EachRow(func(r WindowRow) bool {
-		first, step := g.number(r.In, s, columnMajor)
-		dst, at, x := y[r.Out+r.Lo:r.Out+r.Hi], index[r.Out+r.Lo:], x[r.In:]
-		for i, old := range dst {
-			// the first element of the window, a larger one, or the first NaN
-			if v := x[i*s]; v > old || at[i] < 0 || v != v && old == old {
-				dst[i], at[i] = v, int64(base+first+i*step)
-			}
-		}
-		ok = m.Spend(len(dst))
-		return ok
-	})
-	return ok
-}
-
-// number returns the number of element i of the input, in column-major order if that is set, and the distance to the number of the
-// element that is s further along the last axis.
-func (g *WindowGeom) number(i, s int, columnMajor bool) (first, step int) {
-	if !columnMajor {
-		return i, s
-	}
+// columnMajor returns the number of element i of the input in column-major order.
+func (g *WindowGeom) columnMajor(i int) int {
+	number := 0
 	for d := len(g.In) - 1; d >= 0; d-- {
-		n := Product(g.In[:d])
-		if first += i % g.In[d] * n; d == len(g.In)-1 {
-			step = s * n
-		}
+		number += i % g.In[d] * Product(g.In[:d])
 		i /= g.In[d]
 	}
-	return first, step
+	return number
 }
 
-// maxPoolKeyed is maxPoolIndexed for float32, without branches that depend on the elements: the maxima are those of numbers that consist of an
-// element's order and, in the lower half, its tap, of which the first has the largest.
-func maxPoolKeyed(g *WindowGeom, m *Meter, x, y []float32, index []int64, base int, columnMajor bool, least float32) bool {
-	const none = math.MinInt64
-	RepeatOf(index, none)
+// maxIndices finds the first of the maxima y, or the first NaN, in the windows of a plane, and adds base to their indices. A window
+// without elements gets the index −1.
+func maxIndices[T RealFloat](g *WindowGeom, m *Meter, x, y []T, index []int64, base int, columnMajor bool) bool {
+	RepeatOf(index, -1)
 	n := len(g.In) - 1
 	s, last, ok := g.Stride[n], g.Taps()-1, true
 	g.EachRow(func(r WindowRow) bool {
-		keys, x, order := index[r.Out+r.Lo:r.Out+r.Hi], x[r.In:], int64(last-r.Tap)
-		for i, old := range keys {
-			keys[i] = max(old, OrderF32(x[i*s])<<32|order)
+		left, y, x, here := index[r.Out+r.Lo:r.Out+r.Hi], y[r.Out+r.Lo:], x[r.In:], int64(last-r.Tap)
+		for i, old := range left {
+			v, tap := x[i*s], int64(-1)
+			if v == y[i] { // without branches: which tap it is cannot be predicted
+				tap = here
+			}
+			if v != v {
+				tap = here
+			}
+			left[i] = max(old, tap) // the first one has most taps behind it
 		}
-		ok = m.Spend(len(keys))
+		ok = m.Spend(len(left))
 		return ok
 	})
 	if !ok {
@@ -178,19 +155,18 @@ func maxPoolKeyed(g *WindowGeom, m *Meter, x, y []float32, index []int64, base i
 		WindowStep(tap, g.Kernel)
 	}
 	pos := make([]int, n)
-	for row := 0; row < len(y); row += g.Out[n] {
+	for row := 0; row < len(index); row += g.Out[n] {
 		at := -g.Before[n]
 		for d, o := range pos {
 			at += (o*g.Stride[d] - g.Before[d]) * step[d]
 		}
 		for i := row; i < row+g.Out[n]; i++ {
-			y[i] = least
-			if key := index[i]; key == none {
-				index[i] = -1
-			} else {
-				in := at + taps[last-int(uint32(key))]
-				number, _ := g.number(in, 1, columnMajor)
-				y[i], index[i] = x[in], int64(base+number)
+			if left := index[i]; left >= 0 {
+				number := at + taps[last-int(left)]
+				if columnMajor {
+					number = g.columnMajor(number)
+				}
+				index[i] = int64(base + number)
 			}
 			at += s
 		}
