@@ -191,10 +191,13 @@ func (op *TfIdfVectorizer) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	for r := range rows {
-		op.countGrams(&meter, nums[r*cols:(r+1)*cols], y[r*op.size:(r+1)*op.size])
-	}
-	return nil
+	c.Parallel(rows, kit.GrainFor(8*cols), func(lo, hi int) {
+		meter := kit.Meter{C: c}
+		for r := lo; r < hi; r++ {
+			op.countGrams(&meter, nums[r*cols:(r+1)*cols], y[r*op.size:(r+1)*op.size])
+		}
+	})
+	return c.Err()
 }
 
 // numbers returns the elements of x as numbers: strings by their numbers in the pool, others as -1.
