@@ -23,8 +23,11 @@ type (
 	RealNumber interface{ IntNumber | FloatNumber }
 )
 
-// LoopBlock is the number of elements that are widened, gathered or repeated at a time.
+// LoopBlock is the number of elements that are gathered or repeated at a time.
 const LoopBlock = 512
+
+// WidenBlock is the number of elements of 16 bits that are computed in float32 at a time.
+const WidenBlock = 1024
 
 // An ElementLoop computes elements of an operator's output from the corresponding elements of its
 // inputs, given as bytes.
@@ -259,8 +262,8 @@ type LoopState struct {
 	fill     [3][16 * LoopBlock]byte
 	filled   [3]struct{ offset, n int }
 	at       []int // coordinates of the current row
-	Widened  [3][LoopBlock]float32
-	result   [LoopBlock]float32
+	Widened  [3][WidenBlock]float32
+	result   [WidenBlock]float32
 }
 
 // LoopStates recycles the states of loops.
@@ -293,8 +296,8 @@ func widenedRun(l ElementLoop, run func(dst []byte, in *[3][]byte), d tensor.DTy
 		st := LoopStates.Get().(*LoopState)
 		defer LoopStates.Put(st)
 		n := len(dst) / size
-		for lo := 0; lo < n; lo += LoopBlock {
-			m := min(LoopBlock, n-lo)
+		for lo := 0; lo < n; lo += WidenBlock {
+			m := min(WidenBlock, n-lo)
 			for k := range l.Arity {
 				widen(st.Widened[k][:m], in[k][2*lo:2*(lo+m)], d)
 				st.wide[k] = memory.AsBytes(st.Widened[k][:m])
