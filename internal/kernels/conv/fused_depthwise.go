@@ -1,7 +1,9 @@
 package conv
 
 import (
+	"slices"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/onward-ml/onward/internal/cpu"
@@ -122,14 +124,11 @@ func (r *FusedDepthwise) Run(level cpu.Level, par gemm.Par, y, x []float32, firs
 		bands = min(h, max(2, h*r.dw.StrideH/(12*again)))
 	}
 	panels := r.first.count()
+	run := rings.Add(1)
 	work := func(lo, hi int) {
 		s := ringPool.Get().(*ring)
 		defer ringPool.Put(s)
-		if size := r.mid.Len(); cap(s.rows) < size {
-			s.rows = memory.Slice[float32](size)
-		}
-		s.rows = s.rows[:r.mid.Len()]
-		r.mid.ClearBorder(s.rows, 0, 2)
+		s.begin(&r.mid, panels, run)
 		byPixels(lo, hi, panels, func(p, b0, b1 int) { r.panel(level, s, y, x, first, ep, p, h*b0/bands, h*b1/bands) })
 	}
 	if par == nil {
@@ -139,34 +138,86 @@ func (r *FusedDepthwise) Run(level cpu.Level, par gemm.Par, y, x []float32, firs
 	par(panels*bands, work)
 }
 
+// ring is the memory of a thread.
 type ring struct {
 	rows, window []float32
 	strip        strip
+	run          int64     // the run whose rows it has
+	ends         []ringEnd // of the panels: a thread that computes adjacent rows in several calls does not repeat those in between
 }
 
-var ringPool = sync.Pool{New: func() any { return new(ring) }}
+// ringEnd is where a panel continues: the row of the output after the last one, and the row of the intermediate result after the last
+// one in the ring.
+type ringEnd struct{ out, mid int }
 
-// panel computes rows [lo, hi) of the output.
+// ringsBytes is the most memory for the rings of all panels, which stay in the second-level cache. If they take more, they share one.
+const ringsBytes = 256 << 10
+
+var (
+	ringPool = sync.Pool{New: func() any { return new(ring) }}
+	rings    atomic.Int64 // number of runs
+)
+
+// begin prepares the ring for calls of a run.
+func (s *ring) begin(mid *Layout, panels int, run int64) {
+	if s.run == run {
+		return
+	}
+	size, count := mid.Len(), panels
+	if size*panels*4 > ringsBytes {
+		count = 1
+	}
+	if cap(s.rows) < size*count {
+		s.rows = memory.Slice[float32](size * count)
+	}
+	s.run, s.rows, s.ends = run, s.rows[:size*count], slices.Grow(s.ends[:0], panels)[:panels]
+	for i := range count {
+		mid.ClearBorder(s.rows[i*size:][:size], 0, 2)
+	}
+	for i := range s.ends {
+		s.ends[i].out = -1
+	}
+}
+
+// of returns the rows of a panel, and forgets those of others if they share them.
+func (s *ring) of(mid *Layout, panel int) []float32 {
+	size := mid.Len()
+	if len(s.rows) > size {
+		return s.rows[panel*size:][:size]
+	}
+	for i := range s.ends {
+		if i != panel {
+			s.ends[i].out = -1
+		}
+	}
+	return s.rows
+}
+
+// panel computes rows [lo, hi) of a panel of the output.
 func (r *FusedDepthwise) panel(level cpu.Level, s *ring, y, x []float32, first, ep *BlockedEpilogue, p, lo, hi int) {
 	d, w := r.dw, r.dw.Weights
 	block, blocks := r.first.at(p)
 	mid, taps := &r.mid, w.KH*w.KW*Lanes
 	t := tileArgs{kh: w.KH, kw: w.KW, pixel: d.StrideW * Lanes * 4, dkw: d.DilationW * Lanes * 4, dkh: (mid.Row - w.KW*d.DilationW*Lanes) * 4}
 	t.lo, t.hi = ep.bounds()
+	rows, end := s.of(mid, p), &s.ends[p]
 	next := lo*d.StrideH - d.Top // first row that is not in the ring
+	if end.out == lo {
+		next = end.mid
+	}
 	for row := lo; row < hi; row++ {
 		top := row*d.StrideH - d.Top
 		for next = max(next, top); next < top+w.KH; next++ {
 			ring := (next + d.Top) % w.KH
 			if next < 0 || next >= d.In.H {
 				for b := range blocks {
-					clear(s.rows[mid.At(b, ring, 0):][:mid.W*Lanes])
+					clear(rows[mid.At(b, ring, 0):][:mid.W*Lanes])
 				}
 				continue
 			}
-			r.first.row(level, at(ptr(s.rows), mid.At(0, ring, 0)), mid.Block*4, x, p, next, first, s)
+			r.first.row(level, at(ptr(rows), mid.At(0, ring, 0)), mid.Block*4, x, p, next, first, s)
 			if first.Map != nil {
-				first.finish(mid, s.rows, 0, blocks, ring, 0, mid.W)
+				first.finish(mid, rows, 0, blocks, ring, 0, mid.W)
 			}
 		}
 		turn := (top + d.Top) % w.KH
@@ -174,7 +225,7 @@ func (r *FusedDepthwise) panel(level cpu.Level, s *ring, y, x []float32, first, 
 			cb := block + b
 			t.b = at(ptr(r.data), (turn*d.Out.Blocks()+cb)*taps)
 			t.bias = at(ptr(w.Bias), cb*Lanes)
-			t.a = at(ptr(s.rows), mid.At(b, 0, -d.Left))
+			t.a = at(ptr(rows), mid.At(b, 0, -d.Left))
 			t.c = at(ptr(y), d.Out.At(cb, row, 0))
 			if ep.Add != nil {
 				t.add = at(ptr(ep.Add), ep.AddLayout.At(cb, row, 0))
@@ -185,6 +236,7 @@ func (r *FusedDepthwise) panel(level cpu.Level, s *ring, y, x []float32, first, 
 			}
 		}
 	}
+	*end = ringEnd{hi, next}
 }
 
 type directRows struct{ *Direct }

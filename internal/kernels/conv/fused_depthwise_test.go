@@ -104,7 +104,7 @@ func (c *fusedCase) check(t testing.TB, level cpu.Level, r *rand.Rand, flat bool
 	tol := 3e-6 * math.Sqrt(float64(c.first.Cin/c.first.Group*product(c.first.Kernel)*product(c.dw.Kernel)))
 	const mark = -77
 	var whole []float32
-	for i, par := range []gemm.Par{nil, twoWays, oneByOne} {
+	for i, par := range []gemm.Par{nil, twoWays, oneByOne, inOrder, interleaved} {
 		y := testkit.Guarded[float32](t, out.Len(), testkit.High, 0)
 		for i := range y {
 			y[i] = mark
@@ -128,6 +128,22 @@ func (c *fusedCase) check(t testing.TB, level cpu.Level, r *rand.Rand, flat bool
 			if v != whole[j] {
 				t.Fatalf("%s %+v, %+v: element %d is %g, but %g if the work is split differently", c.kind, *c.first, *c.dw, j, whole[j], v)
 			}
+		}
+	}
+}
+
+// inOrder runs every unit of work in a call of its own.
+func inOrder(n int, fn func(lo, hi int)) {
+	for i := range n {
+		fn(i, i+1)
+	}
+}
+
+// interleaved runs pairs of units, first every second one.
+func interleaved(n int, fn func(lo, hi int)) {
+	for first := range 2 {
+		for lo := 2 * first; lo < n; lo += 4 {
+			fn(lo, min(n, lo+2))
 		}
 	}
 }
