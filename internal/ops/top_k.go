@@ -382,11 +382,12 @@ func topKGroups[T kit.RealNumber](c *ir.Call, list []topKFirst[T], best, x []T, 
 	return topKInsert(list, x, len(best)*topKGroup, 1, k, o)
 }
 
-// extremesOf returns the functions that find the largest elements of groups of topKGroup, and the smallest.
+// extremesOf returns the function that finds the extremes of groups of topKGroup elements with a kernel for rows.
 func extremesOf(rows func(l cpu.Level, dst, x []float32, n, first int)) func(best, x []float32) {
 	return func(best, x []float32) { rows(cpu.Active(), best, x, topKGroup, 0) }
 }
 
+// largestInts finds the largest of every topKGroup elements.
 func largestInts(best, x []int64) {
 	for i := range best {
 		v := (*[topKGroup]int64)(x[i*topKGroup:])
@@ -396,6 +397,7 @@ func largestInts(best, x []int64) {
 	}
 }
 
+// smallestInts finds the smallest of every topKGroup elements.
 func smallestInts(best, x []int64) {
 	for i := range best {
 		v := (*[topKGroup]int64)(x[i*topKGroup:])
