@@ -124,53 +124,34 @@ func (g *WindowGeom) columnMajor(i int) int {
 // maxIndices finds the first of the maxima y, or the first NaN, in the windows of a plane, and adds base to their indices. A window
 // without elements gets the index −1.
 func maxIndices[T RealFloat](g *WindowGeom, m *Meter, x, y []T, index []int64, base int, columnMajor bool) bool {
-	RepeatOf(index, -1)
-	n := len(g.In) - 1
-	s, last, ok := g.Stride[n], g.Taps()-1, true
+	clear(index) // holds how many elements of the plane are left from the found one on: most from the first one
+	s, ok := g.Stride[len(g.Stride)-1], true
 	g.EachRow(func(r WindowRow) bool {
-		left, y, x, here := index[r.Out+r.Lo:r.Out+r.Hi], y[r.Out+r.Lo:], x[r.In:], int64(last-r.Tap)
-		for i, old := range left {
-			v, tap := x[i*s], int64(-1)
-			if v == y[i] { // without branches: which tap it is cannot be predicted
-				tap = here
+		most, y, x, left := index[r.Out+r.Lo:r.Out+r.Hi], y[r.Out+r.Lo:], x[r.In:], int64(len(x)-r.In)
+		for i, old := range most {
+			v, found := x[i*s], int64(0)
+			if v == y[i] { // without branches: which element it is cannot be predicted
+				found = left
 			}
 			if v != v {
-				tap = here
+				found = left
 			}
-			left[i] = max(old, tap) // the first one has most taps behind it
+			most[i] = max(old, found)
+			left -= int64(s)
 		}
-		ok = m.Spend(len(left))
+		ok = m.Spend(len(most))
 		return ok
 	})
-	if !ok {
-		return false
-	}
-	// the distances of the taps from the beginning of the window
-	step := Strides(g.In)
-	taps, tap := make([]int, last+1), make([]int, n+1)
-	for t := range taps {
-		for d, k := range tap {
-			taps[t] += k * g.Dilation[d] * step[d]
+	for i, left := range index {
+		number := len(x) - int(left)
+		switch {
+		case left == 0:
+			index[i] = -1
+			continue
+		case columnMajor:
+			number = g.columnMajor(number)
 		}
-		WindowStep(tap, g.Kernel)
+		index[i] = int64(base + number)
 	}
-	pos := make([]int, n)
-	for row := 0; row < len(index); row += g.Out[n] {
-		at := -g.Before[n]
-		for d, o := range pos {
-			at += (o*g.Stride[d] - g.Before[d]) * step[d]
-		}
-		for i := row; i < row+g.Out[n]; i++ {
-			if left := index[i]; left >= 0 {
-				number := at + taps[last-int(left)]
-				if columnMajor {
-					number = g.columnMajor(number)
-				}
-				index[i] = int64(base + number)
-			}
-			at += s
-		}
-		WindowStep(pos, g.Out[:n])
-	}
-	return true
+	return ok
 }
