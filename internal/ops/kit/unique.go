@@ -88,7 +88,7 @@ func hashedGroups(c *ir.Call, key []uint64, first, group, counts []int) (_, _, _
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	clear(table)
+	Clear(c, table)
 	factor, mask := rand.Uint64()|1, len(table)-1
 	c.Serial(len(key), GrainCheap, func(lo, hi int) {
 		m := Meter{C: c}
