@@ -455,20 +455,17 @@ func einsumPair(c *ir.Call, p *einsumPlan, a, b einsumOperand, needed []int, las
 	if m.M != 1 || m.N != 1 || m.K == 0 || m.K > 1 && m.Batch[0] < fewRows {
 		return r, kit.MatMulTensors(c, &m.MatMulShape, r.t, x, w)
 	}
-	z := r.t
+	z, terms := r.t, m.shape
 	if m.K > 1 {
-		if z, err = kit.ScratchTensor(c, y.DType(), x.Shape()); err != nil {
+		terms = []int{m.Batch[0], m.K}
+		if z, err = kit.ScratchTensor(c, y.DType(), terms); err != nil {
 			return r, err
 		}
 	}
-	if err := kit.RunLoopInto(c, mulLoops[y.DType()], kit.GrainCheap, z, []*tensor.Tensor{x, w}, [][]int{x.Shape(), w.Shape()}); err != nil || z == r.t {
+	if err := kit.RunLoopInto(c, mulLoops[y.DType()], kit.GrainCheap, z, []*tensor.Tensor{x, w}, [][]int{terms, terms}); err != nil || z == r.t {
 		return r, err
 	}
-	var axes []int
-	for k := len(m.shape); k < len(m.left); k++ {
-		axes = append(axes, k)
-	}
-	return r, reduceSumTable.Reduce(c, axes, r.t, z)
+	return r, reduceSumTable.Reduce(c, []int{1}, r.t, z)
 }
 
 // einsumProduct is a contraction as a product of matrices.

@@ -92,3 +92,20 @@ func TestEinsumPlain(t *testing.T) {
 		}
 	}
 }
+
+// TestEinsumRowsByColumns multiplies a row by a column per batch element, with labels of size 1 that only one input has.
+func TestEinsumRowsByColumns(t *testing.T) {
+	for _, e := range []struct {
+		equation  string
+		a, b, out []int
+		want      []float32
+	}{
+		{"bij,bjk->bik", []int{4, 1, 2}, []int{4, 2, 1}, []int{4, 1, 1}, []float32{5, 25, 61, 113}},
+		{"bj,bjk->bk", []int{4, 2}, []int{4, 2, 1}, []int{4, 1}, []float32{5, 25, 61, 113}},
+		{"bj,bjkl->bkl", []int{2, 4}, []int{2, 4, 1, 1}, []int{2, 1, 1}, []float32{30, 174}},
+		{"bij,bklj->bikl", []int{8, 1, 1}, []int{8, 1, 1, 1}, []int{8, 1, 1, 1}, []float32{1, 4, 9, 16, 25, 36, 49, 64}},
+		{"bi,bkl->bikl", []int{8, 1}, []int{8, 1, 1}, []int{8, 1, 1, 1}, []float32{1, 4, 9, 16, 25, 36, 49, 64}},
+	} {
+		optest.Want(t, "Einsum", 12, map[string]any{"equation": e.equation}, optest.Tensor(e.want, e.out...), iota32(e.a...), iota32(e.b...))
+	}
+}
