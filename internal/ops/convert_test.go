@@ -43,6 +43,10 @@ func TestPRelu(t *testing.T) {
 	x := optest.Tensor([]float32{-1, 2, -3, 4}, 1, 2, 2)
 	optest.Want(t, "PRelu", 16, nil, optest.Tensor([]float32{-.5, 2, -6, 4}, 1, 2, 2), x, optest.Tensor([]float32{.5, 2}, 2, 1))
 	optest.Want(t, "PRelu", 16, nil, optest.Tensor([]float32{0, 2}), optest.Tensor([]float32{0, 2}), optest.Tensor([]float32{float32(math.Inf(-1)), float32(math.NaN())})) // the slope of what is not below 0 does not count
+	negative0, inf := float32(math.Copysign(0, -1)), float32(math.Inf(1))
+	for _, slope := range []*tensor.Tensor{optest.Tensor([]float32{inf}, 1), optest.Tensor([]float32{inf, inf}), optest.Tensor([]float32{inf, inf, inf, inf}, 2, 2)} {
+		optest.Want(t, "PRelu", 16, nil, optest.Tensor([]float32{negative0, 2, 0, -inf}, 2, 2), optest.Tensor([]float32{negative0, 2, 0, -3}, 2, 2), slope)
+	}
 	optest.Want(t, "PRelu", 6, nil, optest.Tensor([]float32{-.5, 2, -6, 4}, 1, 2, 2), x, optest.Tensor([]float32{.5, 2}))
 	optest.Want(t, "PRelu", 1, map[string]any{"consumed_inputs": []int{0, 0}}, optest.Tensor([]float32{-.5, 2, -1.5, 4}, 1, 2, 2), x, optest.Tensor([]float32{.5}, 1))
 	optest.Fail(t, "PRelu", 16, nil, "does not broadcast", optest.Tensor([]float32{1}), optest.Tensor([]float32{1, 2}))

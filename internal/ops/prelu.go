@@ -76,7 +76,7 @@ func preluSlopes(_ cpu.Level, dst, x, slopes []float32) {
 	const one = 0x3f800000
 	for i := range dst {
 		bits := math.Float32bits(x[i])
-		negative := uint32(int32(bits) >> 31)
+		negative := uint32(int32(bits&(bits-1)) >> 31) // all ones below 0, but zeros for -0
 		dst[i] = x[i] * math.Float32frombits(math.Float32bits(slopes[i])&negative|one&^negative)
 	}
 }
