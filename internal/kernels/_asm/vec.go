@@ -228,6 +228,9 @@ func writeVec(dir string) {
 	}
 	add("window", pairSums{})
 	add("rows", argColumns{})
+	for _, bits := range []int{8, 16, 32} {
+		add("rows", twice{bits})
+	}
 	for _, k := range choices() {
 		add("compare", k)
 	}

@@ -42,6 +42,15 @@ func argColumnsF32AVX512(at *int32, value *float32, x *float32, n int, step int,
 //go:noescape
 func argColumnsF32AVX2(at *int32, value *float32, x *float32, n int, step int, rows int, first int32, sign uint32)
 
+//go:noescape
+func twiceU8AVX2(dst *byte, src *byte, bytes int, pair int, rows int)
+
+//go:noescape
+func twiceU16AVX2(dst *byte, src *byte, bytes int, pair int, rows int)
+
+//go:noescape
+func twiceU32AVX2(dst *byte, src *byte, bytes int, pair int, rows int)
+
 func sumRowsF32(l cpu.Level, dst, x []float32, n, first int) {
 	switch l {
 	case cpu.AVX512:
@@ -194,3 +203,9 @@ func argColumnsF32(l cpu.Level, at []int32, value, x []float32, step, rows int, 
 		argColumnsF32AVX2(&at[0], &value[0], &x[0], len(at), step, rows, first, sign)
 	}
 }
+
+func twiceU8(dst, src *byte, bytes, pair, rows int) { twiceU8AVX2(dst, src, bytes, pair, rows) }
+
+func twiceU16(dst, src *byte, bytes, pair, rows int) { twiceU16AVX2(dst, src, bytes, pair, rows) }
+
+func twiceU32(dst, src *byte, bytes, pair, rows int) { twiceU32AVX2(dst, src, bytes, pair, rows) }

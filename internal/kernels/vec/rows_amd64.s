@@ -949,3 +949,48 @@ row1:
 	VMOVUPS Y4, 0(DI); ADDQ $32, DI; ADDQ $32, DX; ADDQ $32, SI; SUBQ $8, CX; JMP loop1
 done:
 	VZEROUPPER; RET
+
+// func twiceU8AVX2(dst *byte, src *byte, bytes int, pair int, rows int)
+TEXT ·twiceU8AVX2(SB), 0, $136-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ bytes+16(FP), CX
+	MOVQ pair+24(FP), R8
+	MOVQ rows+32(FP), R9
+	LEAQ -16(CX), R10
+row:
+	XORQ AX, AX
+vector:
+	VPMOVZXBW (SI)(AX*1), Y0; VPSLLW $8, Y0, Y1; VPOR Y1, Y0, Y0; LEAQ (DI)(AX*2), DX; VMOVDQU Y0, (DX); VMOVDQU Y0, (DX)(R8*1); CMPQ AX, R10; JGE next; ADDQ $16, AX; CMPQ AX, R10; CMOVQGT R10, AX; JMP vector
+next:
+	ADDQ CX, SI; LEAQ (DI)(CX*2), DI; ADDQ R8, DI; DECQ R9; JNZ row; VZEROUPPER; RET
+
+// func twiceU16AVX2(dst *byte, src *byte, bytes int, pair int, rows int)
+TEXT ·twiceU16AVX2(SB), 0, $136-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ bytes+16(FP), CX
+	MOVQ pair+24(FP), R8
+	MOVQ rows+32(FP), R9
+	LEAQ -16(CX), R10
+row:
+	XORQ AX, AX
+vector:
+	VPMOVZXWD (SI)(AX*1), Y0; VPSLLD $16, Y0, Y1; VPOR Y1, Y0, Y0; LEAQ (DI)(AX*2), DX; VMOVDQU Y0, (DX); VMOVDQU Y0, (DX)(R8*1); CMPQ AX, R10; JGE next; ADDQ $16, AX; CMPQ AX, R10; CMOVQGT R10, AX; JMP vector
+next:
+	ADDQ CX, SI; LEAQ (DI)(CX*2), DI; ADDQ R8, DI; DECQ R9; JNZ row; VZEROUPPER; RET
+
+// func twiceU32AVX2(dst *byte, src *byte, bytes int, pair int, rows int)
+TEXT ·twiceU32AVX2(SB), 0, $136-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ bytes+16(FP), CX
+	MOVQ pair+24(FP), R8
+	MOVQ rows+32(FP), R9
+	LEAQ -16(CX), R10
+row:
+	XORQ AX, AX
+vector:
+	VPMOVZXDQ (SI)(AX*1), Y0; VPSLLQ $32, Y0, Y1; VPOR Y1, Y0, Y0; LEAQ (DI)(AX*2), DX; VMOVDQU Y0, (DX); VMOVDQU Y0, (DX)(R8*1); CMPQ AX, R10; JGE next; ADDQ $16, AX; CMPQ AX, R10; CMOVQGT R10, AX; JMP vector
+next:
+	ADDQ CX, SI; LEAQ (DI)(CX*2), DI; ADDQ R8, DI; DECQ R9; JNZ row; VZEROUPPER; RET

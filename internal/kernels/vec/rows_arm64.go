@@ -24,6 +24,15 @@ func reduceMinRowsF32NEON(dst *float32, x *float32, n int)
 //go:noescape
 func argColumnsF32NEON(at *int32, value *float32, x *float32, n int, step int, rows int, first int32, sign uint32)
 
+//go:noescape
+func twiceU8NEON(dst *byte, src *byte, bytes int, pair int, rows int)
+
+//go:noescape
+func twiceU16NEON(dst *byte, src *byte, bytes int, pair int, rows int)
+
+//go:noescape
+func twiceU32NEON(dst *byte, src *byte, bytes int, pair int, rows int)
+
 func sumRowsF32(l cpu.Level, dst, x []float32, n, first int) {
 	switch l {
 	case cpu.NEON:
@@ -117,3 +126,9 @@ func reduceMinRowsF32(l cpu.Level, dst, x []float32, n, first int) {
 func argColumnsF32(l cpu.Level, at []int32, value, x []float32, step, rows int, first int32, sign uint32) {
 	argColumnsF32NEON(&at[0], &value[0], &x[0], len(at), step, rows, first, sign)
 }
+
+func twiceU8(dst, src *byte, bytes, pair, rows int) { twiceU8NEON(dst, src, bytes, pair, rows) }
+
+func twiceU16(dst, src *byte, bytes, pair, rows int) { twiceU16NEON(dst, src, bytes, pair, rows) }
+
+func twiceU32(dst, src *byte, bytes, pair, rows int) { twiceU32NEON(dst, src, bytes, pair, rows) }

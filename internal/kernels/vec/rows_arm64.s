@@ -987,3 +987,102 @@ row1:
 	B loop1
 done:
 	RET
+
+// func twiceU8NEON(dst *byte, src *byte, bytes int, pair int, rows int)
+TEXT ·twiceU8NEON(SB), 0, $136-40
+	MOVD dst+0(FP), R5
+	MOVD src+8(FP), R4
+	MOVD bytes+16(FP), R2
+	MOVD pair+24(FP), R8
+	MOVD rows+32(FP), R9
+	SUB $16, R2, R10
+row:
+	MOVD $0, R0
+vector:
+	ADD R0, R4, R6
+	VLD1 (R6), [V0.B16]
+	VZIP1 V0.B16, V0.B16, V1.B16
+	VZIP2 V0.B16, V0.B16, V2.B16
+	ADD R0<<1, R5, R6
+	ADD R6, R8, R7
+	VST1 [V1.B16, V2.B16], (R6)
+	VST1 [V1.B16, V2.B16], (R7)
+	CMP R10, R0
+	BGE next
+	ADD $16, R0, R0
+	CMP R10, R0
+	CSEL GT, R10, R0, R0
+	B vector
+next:
+	ADD R2, R4, R4
+	ADD R2<<1, R5, R5
+	ADD R8, R5, R5
+	SUBS $1, R9, R9
+	BNE row
+	RET
+
+// func twiceU16NEON(dst *byte, src *byte, bytes int, pair int, rows int)
+TEXT ·twiceU16NEON(SB), 0, $136-40
+	MOVD dst+0(FP), R5
+	MOVD src+8(FP), R4
+	MOVD bytes+16(FP), R2
+	MOVD pair+24(FP), R8
+	MOVD rows+32(FP), R9
+	SUB $16, R2, R10
+row:
+	MOVD $0, R0
+vector:
+	ADD R0, R4, R6
+	VLD1 (R6), [V0.B16]
+	VZIP1 V0.H8, V0.H8, V1.H8
+	VZIP2 V0.H8, V0.H8, V2.H8
+	ADD R0<<1, R5, R6
+	ADD R6, R8, R7
+	VST1 [V1.B16, V2.B16], (R6)
+	VST1 [V1.B16, V2.B16], (R7)
+	CMP R10, R0
+	BGE next
+	ADD $16, R0, R0
+	CMP R10, R0
+	CSEL GT, R10, R0, R0
+	B vector
+next:
+	ADD R2, R4, R4
+	ADD R2<<1, R5, R5
+	ADD R8, R5, R5
+	SUBS $1, R9, R9
+	BNE row
+	RET
+
+// func twiceU32NEON(dst *byte, src *byte, bytes int, pair int, rows int)
+TEXT ·twiceU32NEON(SB), 0, $136-40
+	MOVD dst+0(FP), R5
+	MOVD src+8(FP), R4
+	MOVD bytes+16(FP), R2
+	MOVD pair+24(FP), R8
+	MOVD rows+32(FP), R9
+	SUB $16, R2, R10
+row:
+	MOVD $0, R0
+vector:
+	ADD R0, R4, R6
+	VLD1 (R6), [V0.B16]
+	VZIP1 V0.S4, V0.S4, V1.S4
+	VZIP2 V0.S4, V0.S4, V2.S4
+	ADD R0<<1, R5, R6
+	ADD R6, R8, R7
+	VST1 [V1.B16, V2.B16], (R6)
+	VST1 [V1.B16, V2.B16], (R7)
+	CMP R10, R0
+	BGE next
+	ADD $16, R0, R0
+	CMP R10, R0
+	CSEL GT, R10, R0, R0
+	B vector
+next:
+	ADD R2, R4, R4
+	ADD R2<<1, R5, R5
+	ADD R8, R5, R5
+	SUBS $1, R9, R9
+	BNE row
+	RET

@@ -454,6 +454,9 @@ func TestEveryAssemblyFunctionIsTested(t *testing.T) {
 	names = append(names, "axpyRowsF32*")                           // TestAxpyRows
 	names = append(names, "subRowsF64AVX512")                       // TestSubRows
 	names = append(names, "argColumnsF32*")                         // TestArgColumns
+	for _, typ := range []string{"U8", "U16", "U32"} {              // TestTwice
+		names = append(names, "twice"+typ+"AVX2", "twice"+typ+"NEON")
+	}
 	names = append(names, "sumSquaresF64FoldAVX512", "sumSquaresF64FoldAVX2")
 	names = append(names, "expF64AVX512", "logF64AVX512", "tanhF64AVX512", "sinF64AVX512", "cosF64AVX512", "powF32AVX512", "twistU32AVX512", "twistU32AVX2", "uniformsF64AVX512", "uniformsF64AVX2") // doubles_test.go
 	names = append(names, "sumWindow*", "maxWindow*", "minWindow*", "maskedWindowF32AVX512", "lineWindowF32AVX512")                                                                                  // TestWindow, TestWindowMasked, TestWindowLines

@@ -1,10 +1,10 @@
 package kit
 
 import (
-	"encoding/binary"
-
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -297,6 +297,9 @@ func moveScatterOf[E MoveElem](dst, src []E, at []int, block int) {
 // is src[maps[0][i0] + maps[1][i1] + …]. The elements [from, to) of the last dimension are adjacent in src;
 // of a list of [LongRun] or more of them, only the first index is read.
 func MoveMapped(c *ir.Call, dst, src MoveBuf, maps [][]int, from, to int) {
+	if to-from < LongRun && moveTwice(c, dst, src, maps) {
+		return
+	}
 	switch dst.Width {
 	case 0:
 		moveMappedOf(c, dst.Strs, src.Strs, maps, from, to)
@@ -356,22 +359,85 @@ func moveMappedOf[E MoveElem](c *ir.Call, dst, src []E, maps [][]int, a, b int) 
 		return
 	}
 	last := maps[len(maps)-1]
-	lead := maps[:len(maps)-1]
 	n := len(last)
-	twice := n%2 == 0 && b-a < LongRun
-	switch any(dst).(type) {
-	case []uint8, []uint16, []uint32:
-	default:
-		twice = false
+	eachPlane(c, maps, 1, func(row, plane int, rows []int) {
+		before := -1
+		for _, step := range rows {
+			base := plane + step
+			to := dst[row*n:][:n]
+			if base == before { // as when a row is enlarged
+				copy(to, dst[(row-1)*n:])
+			} else {
+				for i := range a {
+					to[i] = src[base+last[i]]
+				}
+				copy(to[a:b], src[base+last[a]:])
+				for i := b; i < n; i++ {
+					to[i] = src[base+last[i]]
+				}
+			}
+			before = base
+			row++
+		}
+	})
+}
+
+// moveTwice is MoveMapped if the last dimension has each element twice, which have at most four bytes. It reports whether it has.
+func moveTwice(c *ir.Call, dst, src MoveBuf, maps [][]int) bool {
+	if dst.Width == 0 || dst.Width > 4 || len(maps) == 0 || len(dst.Raw) == 0 {
+		return false
 	}
-	for i := 0; i < n && twice; i++ {
-		twice = last[i] == i/2
+	last := maps[len(maps)-1]
+	if len(last)%2 != 0 {
+		return false
 	}
-	rows := []int{0} // the offsets of the rows of a plane
+	for i, at := range last {
+		if at != i/2 {
+			return false
+		}
+	}
+	// The rows of a plane may be adjacent in src, each there once or, as unit, twice.
+	l, unit, dense, n := cpu.Active(), 1, true, len(last)/2
+	if len(maps) > 1 {
+		rows := maps[len(maps)-2]
+		if len(rows)%2 == 0 && rows[0] == rows[1] {
+			unit = 2
+		}
+		for i, at := range rows {
+			dense = dense && at == i/unit*n
+		}
+	}
+	if !dense {
+		unit = 1
+	}
+	size := dst.Width
+	eachPlane(c, maps, unit, func(row, plane int, rows []int) {
+		for len(rows) > 0 {
+			k := unit
+			if dense {
+				k = len(rows)
+			}
+			vec.Twice(l, dst.Raw[row*2*n*size:][:k*2*n*size], src.Raw[(plane+rows[0])*size:][:k/unit*n*size], n, size)
+			row += k
+			rows = rows[k:]
+		}
+	})
+	return true
+}
+
+// eachPlane calls fn in parallel with parts of planes, the last two dimensions of maps: the index of the first row in the
+// destination, the offset of the plane, and the offsets of the rows, a multiple of unit.
+func eachPlane(c *ir.Call, maps [][]int, unit int, fn func(row, plane int, rows []int)) {
+	lead, n := maps[:len(maps)-1], len(maps[len(maps)-1])
+	rows, all := []int{0}, 1
+	for _, list := range lead {
+		all *= len(list)
+	}
 	if len(lead) > 0 {
 		rows, lead = lead[len(lead)-1], lead[:len(lead)-1]
 	}
-	c.Parallel(len(dst)/n, 1+(1<<14)/n, func(lo, hi int) {
+	c.Parallel(all/unit, 1+(1<<14)/n, func(lo, hi int) {
+		lo, hi = lo*unit, hi*unit
 		pos := make([]int, len(lead))
 		for k, r := len(lead)-1, lo/len(rows); k >= 0; k-- {
 			pos[k] = r % len(lead[k])
@@ -383,56 +449,11 @@ func moveMappedOf[E MoveElem](c *ir.Call, dst, src []E, maps [][]int, a, b int) 
 				plane += lead[k][p]
 			}
 			at := row % len(rows)
-			before := -1
-			for _, step := range rows[at:min(len(rows), at+hi-row)] {
-				base := plane + step
-				to := dst[row*n:][:n]
-				switch {
-				case base == before: // as when a row is enlarged
-					copy(to, dst[(row-1)*n:])
-				case twice:
-					twiceEach(to, src[base:])
-				default:
-					for i := range a {
-						to[i] = src[base+last[i]]
-					}
-					copy(to[a:b], src[base+last[a]:])
-					for i := b; i < n; i++ {
-						to[i] = src[base+last[i]]
-					}
-				}
-				before = base
-				row++
-			}
+			steps := rows[at:min(len(rows), at+hi-row)]
+			fn(row, plane, steps)
+			row += len(steps)
 		}
 	})
-}
-
-// twiceEach fills dst with the elements of src, each twice. They have at most four bytes.
-func twiceEach[E MoveElem](dst, src []E) {
-	switch src := any(src).(type) {
-	case []uint8:
-		to := any(dst).([]uint8)
-		for ; len(to) >= 8; to, src = to[8:], src[4:] {
-			v := uint64(binary.LittleEndian.Uint32(src))
-			v = (v | v<<16) & 0x0000ffff0000ffff
-			v = (v | v<<8) & 0x00ff00ff00ff00ff
-			binary.LittleEndian.PutUint64(to, v|v<<8)
-		}
-		for i := range to {
-			to[i] = src[i/2]
-		}
-	case []uint16:
-		pairs := memory.FromRaw[uint32](memory.AsBytes(any(dst).([]uint16)))
-		for i, v := range src[:len(pairs)] {
-			pairs[i] = uint32(v) | uint32(v)<<16
-		}
-	case []uint32:
-		pairs := memory.FromRaw[uint64](memory.AsBytes(any(dst).([]uint32)))
-		for i, v := range src[:len(pairs)] {
-			pairs[i] = uint64(v) | uint64(v)<<32
-		}
-	}
 }
 
 // nextCombination moves pos to the next combination of elements of lists.
