@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/onward-ml/onward"
@@ -26,6 +27,7 @@ func TestConvThenDepthwise(t *testing.T) {
 	tests := []test{
 		{"Clip", "Clip", 3, 1, 1, false, false}, {"Clip", "Clip", 3, 2, 2, false, false}, {"Silu", "Silu", 5, 1, 1, false, false}, {"Silu", "Silu", 5, 2, 3, false, false},
 		{"Relu", "", 5, 1, 1, true, false}, {"", "Tanh", 3, 1, 1, false, true}, {"Silu", "Silu", 3, 1, 2, false, true},
+		{"Norm", "Norm", 5, 1, 2, true, false}, {"Norm", "Norm", 3, 1, 1, false, true},
 	}
 	for _, op := range opfuzz.Functions(17, func(d *kit.Def) bool { return d.Vector != nil && d.Name != "Clip" }) {
 		tests = append(tests, test{op, "Relu", 3, 1, 2, true, false})
@@ -53,6 +55,13 @@ func TestConvThenDepthwise(t *testing.T) {
 				case "Silu":
 					b.Node("Sigmoid", []string{in}, []string{in + "s"})
 					b.Node("Mul", []string{in, in + "s"}, []string{in + "a"})
+				case "Norm":
+					for _, k := range []string{"g", "h", "m"} {
+						addWeights(b.GraphBuilder, rng, in+k, 0.3, int(mid))
+					}
+					b.Initializer(in+"v", slices.Repeat([]float32{0.7}, int(mid)))
+					b.Node("Relu", []string{in}, []string{in + "r"})
+					b.Node("BatchNormalization", []string{in + "r", in + "g", in + "h", in + "m", in + "v"}, []string{in + "a"})
 				case "Clip":
 					b.Node("Clip", []string{in, "lo", "hi"}, []string{in + "a"})
 				default:

@@ -2,7 +2,10 @@ package onward_test
 
 import (
 	"context"
+	"math/rand/v2"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -101,6 +104,63 @@ func TestConstantImageBetweenConvolutions(t *testing.T) {
 		}
 		if err := tensor.AllClose(got["y"], want["y"], 1e-4, 1e-4); err != nil {
 			t.Errorf("%s: %v", p, err)
+		}
+	}
+}
+
+// TestConvolutionsFinish normalizes channels behind the activation of convolutions with each kind of kernel, and adds another image,
+// both of which the convolution then computes.
+func TestConvolutionsFinish(t *testing.T) {
+	const size = 14
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, test := range []struct {
+		name                   string
+		cin, cout, group, side int64
+	}{
+		{"planes", 3, 40, 1, 3}, {"Winograd", 64, 64, 1, 3}, {"direct", 24, 40, 1, 5}, {"1x1", 64, 40, 1, 1}, {"depthwise", 40, 40, 40, 3}, {"groups", 64, 64, 2, 3},
+	} {
+		for _, sum := range []string{"", "n z", "z n", "r z", "z r"} {
+			b := onnx.NewModel(test.name).Opset("", 17)
+			b.Input("x", onnx.Float, 2, test.cin, size, size)
+			addWeights(b.GraphBuilder, rng, "w", 0.2, int(test.cout), int(test.cin/test.group), int(test.side), int(test.side))
+			for _, k := range []string{"scale", "shift", "mean"} {
+				addWeights(b.GraphBuilder, rng, k, 0.5, int(test.cout))
+			}
+			b.Initializer("variance", slices.Repeat([]float32{0.7}, int(test.cout)))
+			p := test.side / 2
+			b.Node("Conv", []string{"x", "w"}, []string{"c"}, onnx.Attrs{"group": test.group, "pads": []int64{p, p, p, p}})
+			b.Node("Relu", []string{"c"}, []string{"r"})
+			b.Node("BatchNormalization", []string{"r", "scale", "shift", "mean", "variance"}, []string{"n"})
+			last := "n"
+			if sum != "" {
+				addWeights(b.GraphBuilder, rng, "v", 0.2, int(test.cout), int(test.cin), 1, 1)
+				b.Node("Conv", []string{"x", "v"}, []string{"z"})
+				b.Node("Add", strings.Fields(sum), []string{"s"})
+				last = "s"
+			}
+			b.Node("MaxPool", []string{last}, []string{"y"}, onnx.Attrs{"kernel_shape": []int64{2, 2}, "strides": []int64{2, 2}})
+			b.Output("y", onnx.Float, 2, test.cout, size/2, size/2)
+			feed := onward.Values{"x": normal(rng, 2, int(test.cin), size, size)}
+			var want onward.Values
+			for _, p := range engines {
+				s, err := onward.OpenModel(t.Context(), b.Must(), on(p))
+				if err != nil {
+					t.Fatalf("%s, %q, %s: %v", test.name, sum, p, err)
+				}
+				var ran []string
+				got, err := s.Run(context.Background(), feed, &onward.RunOptions{Observe: func(n onward.NodeRun) { ran = append(ran, n.OpType) }})
+				if err != nil {
+					t.Fatalf("%s, %q, %s: %v", test.name, sum, p, err)
+				}
+				if want == nil {
+					want = got
+				} else if slices.Contains(ran, "BlockedBatchNormalization") || slices.Contains(ran, "BlockedAdd") {
+					t.Errorf("%s, %q: %s ran", test.name, sum, ran)
+				}
+				if err := tensor.AllClose(got["y"], want["y"], 1e-4, 1e-4); err != nil {
+					t.Errorf("%s, %q, %s: %v", test.name, sum, p, err)
+				}
+			}
 		}
 	}
 }

@@ -7,14 +7,12 @@ import (
 	"github.com/onward-ml/onward/internal/ops/blocked"
 )
 
-// fuseBlockedMap fuses a blocked convolution and the elementwise function of its result, which is
-// then applied to each row while it is in the first-level cache.
+// fuseBlockedMap fuses a blocked convolution and what follows it: a function of every element and its channel, such as Silu or a
+// BatchNormalization behind Relu, and then the addition of another image. Both are applied to each row while it is in the first-level cache.
 func fuseBlockedMap(_ *Options, g *ir.Graph) (int, error) {
-	return fuseBlocked(g, func(first, second *ir.Node) (op ir.Operator, name, opType string) {
-		cv, ok := first.Op.(*blocked.Conv)
-		m, isMap := second.Op.(*blocked.Map)
-		if ok && isMap {
-			if r := cv.Then(m); r != nil {
+	return fuseBlocked(g, func(first, second *ir.Node, input int) (op ir.Operator, name, opType string) {
+		if cv, ok := first.Op.(*blocked.Conv); ok {
+			if r := cv.Then(second.Op, input); r != nil {
 				return r, first.Name, first.OpType
 			}
 		}
@@ -24,10 +22,10 @@ func fuseBlockedMap(_ *Options, g *ir.Graph) (int, error) {
 
 // fuseScale fuses the product of a blocked image with a factor per channel, and the 1×1 convolution that reads it.
 func fuseScale(_ *Options, g *ir.Graph) (int, error) {
-	return fuseBlocked(g, func(first, second *ir.Node) (op ir.Operator, name, opType string) {
+	return fuseBlocked(g, func(first, second *ir.Node, input int) (op ir.Operator, name, opType string) {
 		m, ok := first.Op.(*blocked.Binary)
 		cv, also := second.Op.(*blocked.Conv)
-		if ok && also {
+		if ok && also && input == 0 {
 			if r := blocked.NewScaledConv(m, cv); r != nil {
 				return r, second.Name, "BlockedScaledConv"
 			}
@@ -38,10 +36,10 @@ func fuseScale(_ *Options, g *ir.Graph) (int, error) {
 
 // fuseDepthwise fuses a blocked convolution and the depthwise convolution of its result.
 func fuseDepthwise(_ *Options, g *ir.Graph) (int, error) {
-	return fuseBlocked(g, func(first, second *ir.Node) (op ir.Operator, name, opType string) {
+	return fuseBlocked(g, func(first, second *ir.Node, input int) (op ir.Operator, name, opType string) {
 		a, ok := first.Op.(*blocked.Conv)
 		b, also := second.Op.(*blocked.Conv)
-		if ok && also {
+		if ok && also && input == 0 {
 			if r := blocked.NewConvDepthwise(a, b); r != nil {
 				return r, second.Name, "BlockedConvDepthwise"
 			}
@@ -50,27 +48,27 @@ func fuseDepthwise(_ *Options, g *ir.Graph) (int, error) {
 	})
 }
 
-// fuseBlocked replaces pairs of nodes, where the second is the only consumer of the first, by the
+// fuseBlocked replaces pairs of nodes, where the second is the only consumer of the first, which is one of its first two inputs, by the
 // operator that fuse returns, with its name and operator type. The inputs are those of the first,
-// and all but the first of those of the second.
-func fuseBlocked(g *ir.Graph, fuse func(first, second *ir.Node) (op ir.Operator, name, opType string)) (int, error) {
+// and the other ones of the second.
+func fuseBlocked(g *ir.Graph, fuse func(first, second *ir.Node, input int) (op ir.Operator, name, opType string)) (int, error) {
 	producer, uses := g.Producers(), g.Uses()
 	gone := map[*ir.Node]bool{}
 	for i, n := range g.Nodes {
-		if len(n.In) == 0 || len(n.Out) != 1 {
-			continue
+		for k, in := range n.In[:min(2, len(n.In))] {
+			first := only(g, in, producer, uses)
+			if len(n.Out) != 1 || first == nil || gone[first] || len(first.Out) != 1 {
+				continue
+			}
+			op, name, opType := fuse(first, n, k)
+			if op == nil {
+				continue
+			}
+			gone[first] = true
+			g.Nodes[i] = &ir.Node{Name: name, OpType: opType, Domain: internalDomain, Opset: n.Opset, Op: op,
+				In: slices.Concat(first.In, n.In[:k], n.In[k+1:]), Out: n.Out}
+			break
 		}
-		first := only(g, n.In[0], producer, uses)
-		if first == nil || gone[first] || len(first.Out) != 1 {
-			continue
-		}
-		op, name, opType := fuse(first, n)
-		if op == nil {
-			continue
-		}
-		gone[first] = true
-		g.Nodes[i] = &ir.Node{Name: name, OpType: opType, Domain: internalDomain, Opset: n.Opset, Op: op,
-			In: append(slices.Clone(first.In), n.In[1:]...), Out: n.Out}
 	}
 	if len(gone) > 0 {
 		g.Nodes = slices.DeleteFunc(g.Nodes, func(n *ir.Node) bool { return gone[n] })

@@ -73,7 +73,7 @@ var passes = []pass{
 	{Pass{"fuse-quantized-add", All, "merges the sum after a quantized convolution into it"}, fuseQuantizedAdd},
 	{Pass{"delay-shuffle", All, "moves a shuffle of channels behind the depthwise Conv that reads it"}, delayShuffle},
 	{Pass{"block-layout", All, "moves regions of convolutions to the layout NCHW16c"}, blockLayout},
-	{Pass{"fuse-blocked-map", All, "lets a Conv in NCHW16c apply the function that follows it"}, fuseBlockedMap},
+	{Pass{"fuse-blocked-map", All, "lets a Conv in NCHW16c apply the function that follows it, and add the image after that"}, fuseBlockedMap},
 	{Pass{"fuse-scale", All, "scales the weights of a 1×1 Conv in NCHW16c in place of the channels that it reads"}, fuseScale},
 	{Pass{"fuse-depthwise", All, "computes a depthwise Conv from a few rows at a time of the Conv before it"}, fuseDepthwise},
 	dce,

@@ -296,8 +296,8 @@ func (d *Rounded) panel(level cpu.Level, s *strip, y []float32, ep *BlockedEpilo
 			}
 			t.run(level, pixels, p.blocks, times)
 		})
-		if ep.Map != nil {
-			ep.finish(&d.Out, y, p.block, p.blocks, y0+r, x0, x0+n)
+		if ep.finishes() {
+			ep.finish(level, &d.Out, y, p.block, p.block, p.blocks, y0+r, x0, x0+n)
 		}
 	}
 }

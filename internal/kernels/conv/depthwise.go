@@ -98,9 +98,9 @@ func (d *Depthwise) run(level cpu.Level, y, x []float32, ep *BlockedEpilogue, lo
 		} else {
 			depthwiseRow(level, d.Out.W, &t)
 		}
-		if ep.Map != nil {
+		if ep.finishes() {
 			for r := range n {
-				ep.finish(&d.Out, y, cb, 1, row+r, 0, d.Out.W)
+				ep.finish(level, &d.Out, y, cb, cb, 1, row+r, 0, d.Out.W)
 			}
 		}
 		u += n

@@ -18,16 +18,26 @@ type BlockedEpilogue struct {
 	AddLayout Layout
 	Act       gemm.Activation
 	Lo, Hi    float32 // of gemm.Clip
-	// Map is an elementwise function, such as Silu, or nil. It must work in place and for any
-	// number of elements, and each result must depend on its element only.
-	Map func(dst, src []float32)
+	// Map is a function of every element and its channel, such as Silu, or nil. It must work in place and for
+	// any number of pixels of a block of channels.
+	Map func(dst, src []float32, block int)
+	// Last is as Add, but added to the result of Map.
+	Last []float32
 }
 
-// finish applies Map to pixels [a, b) of a row, just computed, in some blocks.
-func (e *BlockedEpilogue) finish(out *Layout, y []float32, block, blocks, row, a, b int) {
+// finishes reports whether finish has to be called.
+func (e *BlockedEpilogue) finishes() bool { return e.Map != nil || e.Last != nil }
+
+// finish applies Map to pixels [a, b) of a row, just computed, in some blocks, and adds Last. The first one of them is block at of y.
+func (e *BlockedEpilogue) finish(level cpu.Level, out *Layout, y []float32, at, block, blocks, row, a, b int) {
 	for i := range blocks {
-		d := y[out.At(block+i, row, a):][:(b-a)*Lanes]
-		e.Map(d, d)
+		d := y[out.At(at+i, row, a):][:(b-a)*Lanes]
+		if e.Map != nil {
+			e.Map(d, d, block+i)
+		}
+		if e.Last != nil {
+			vec.AddF32(level, d, d, e.Last[e.AddLayout.At(block+i, row, a):])
+		}
 	}
 }
 
@@ -242,16 +252,16 @@ func (r *rows) unit(g int) (row, x0, x1 int) {
 }
 
 // tiles calls fn for tiles of at most most pixels [a, b) of a row, in units [g0, g1). After each
-// unit it applies Map of ep, which may be nil, to some blocks of y.
-func (r *rows) tiles(g0, g1, most int, fn func(row, a, b int), ep *BlockedEpilogue, out *Layout, y []float32, block, blocks int) {
+// unit it finishes some blocks of y with ep, which may be nil.
+func (r *rows) tiles(level cpu.Level, g0, g1, most int, fn func(row, a, b int), ep *BlockedEpilogue, out *Layout, y []float32, block, blocks int) {
 	for g := g0; g < g1; g++ {
 		row, x0, x1 := r.unit(g)
 		for i := range tiles(x1-x0, most) {
 			a, b := split(x1-x0, most, i)
 			fn(row, x0+a, x0+b)
 		}
-		if ep != nil && ep.Map != nil {
-			ep.finish(out, y, block, blocks, row, x0, x1)
+		if ep != nil && ep.finishes() {
+			ep.finish(level, out, y, block, block, blocks, row, x0, x1)
 		}
 	}
 }
@@ -337,7 +347,7 @@ func (d *Direct) panel(level cpu.Level, y, x []float32, ep *BlockedEpilogue, pi 
 			t.leaveOut(p.idle)
 		}
 		call := 0
-		rows.tiles(g0, g1, most, func(row, a, b int) {
+		rows.tiles(level, g0, g1, most, func(row, a, b int) {
 			t.a = at(ptr(x), d.In.At(p.cb+cb0, row*d.StrideH-d.Top, a*d.StrideW-d.Left))
 			t.c = at(ptr(y), d.Out.At(p.block, row, a))
 			t.add = nil

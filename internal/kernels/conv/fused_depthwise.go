@@ -216,8 +216,8 @@ func (r *FusedDepthwise) panel(level cpu.Level, s *ring, y, x []float32, first, 
 				continue
 			}
 			r.first.row(level, at(ptr(rows), mid.At(0, ring, 0)), mid.Block*4, x, p, next, first, s)
-			if first.Map != nil {
-				first.finish(mid, rows, 0, blocks, ring, 0, mid.W)
+			if first.finishes() {
+				first.finish(level, mid, rows, 0, block, blocks, ring, 0, mid.W)
 			}
 		}
 		turn := (top + d.Top) % w.KH
@@ -231,8 +231,8 @@ func (r *FusedDepthwise) panel(level cpu.Level, s *ring, y, x []float32, first, 
 				t.add = at(ptr(ep.Add), ep.AddLayout.At(cb, row, 0))
 			}
 			depthwiseRow(level, d.Out.W, &t)
-			if ep.Map != nil {
-				ep.finish(&d.Out, y, cb, 1, row, 0, d.Out.W)
+			if ep.finishes() {
+				ep.finish(level, &d.Out, y, cb, cb, 1, row, 0, d.Out.W)
 			}
 		}
 	}

@@ -67,7 +67,10 @@ func epilogueOf(kind int, level cpu.Level) *BlockedEpilogue {
 	case 2:
 		e.Act, e.Lo, e.Hi = gemm.Clip, -1, 2
 	case 3:
-		e.Map = func(d, s []float32) { vec.SiluF32(level, d, s) }
+		e.Map = func(d, s []float32, block int) {
+			vec.SiluF32(level, d, s)
+			vec.ScaleShiftF32(level, d, d, 1/float32(1+block), 0.1*float32(block%2))
+		}
 	}
 	return e
 }

@@ -83,8 +83,8 @@ func (d *NCHWInput) run(level cpu.Level, y, x []float32, ep *BlockedEpilogue, lo
 			add = at(ptr(ep.Add), ep.AddLayout.At(p.block, row, 0))
 		}
 		d.rowOf(level, at(ptr(y), d.Out.At(p.block, row, 0)), d.Out.Block*4, add, x, p, row, ep, bp)
-		if ep.Map != nil {
-			ep.finish(&d.Out, y, p.block, p.blocks, row, 0, d.Out.W)
+		if ep.finishes() {
+			ep.finish(level, &d.Out, y, p.block, p.block, p.blocks, row, 0, d.Out.W)
 		}
 	}
 }

@@ -132,7 +132,7 @@ func (d *PermutedPointwise) panel(level cpu.Level, y, x []float32, ep *BlockedEp
 		if last {
 			t.act, finish = uint64(ep.Act), ep
 		}
-		rows.tiles(g0, g1, tilePixels(level), func(row, a, b int) {
+		rows.tiles(level, g0, g1, tilePixels(level), func(row, a, b int) {
 			t.a = at(ptr(x), d.in.At(0, row*d.strideH, a*d.strideW)+first)
 			t.c = at(ptr(y), d.out.At(p.block, row, a))
 			if ep.Add != nil && last {

@@ -201,12 +201,12 @@ func (d *Winograd) To(out Layout) *Winograd {
 // one call computes everything.
 func (d *Winograd) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedEpilogue) {
 	d.run(level, par, y, x, ep)
-	if ep.Map == nil {
+	if !ep.finishes() {
 		return
 	}
 	work := func(lo, hi int) {
 		for u := lo; u < hi; u++ {
-			ep.finish(&d.Out, y, u/d.Out.H, 1, u%d.Out.H, 0, d.Out.W)
+			ep.finish(level, &d.Out, y, u/d.Out.H, u/d.Out.H, 1, u%d.Out.H, 0, d.Out.W)
 		}
 	}
 	if n := d.Out.Blocks() * d.Out.H; par == nil {

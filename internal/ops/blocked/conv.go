@@ -13,12 +13,13 @@ import (
 
 // Conv is a FusedConv whose output is blocked, and whose input is blocked
 // too unless the convolution [ReadsNCHW]. Weights and bias are packed into it; input 1, if
-// any, is added before the activation.
+// any, is added before the activation, or at the end.
 type Conv struct {
 	Add    Layout // layout of input 1
 	HasAdd bool
+	Last   bool // input 1 is added after Map
 	Act    kit.Activation
-	Map    func(dst, src []float32) // a function of every element after Act, or nil
+	Map    func(dst, src []float32, block int) // a function of every element and its channel after Act, or nil
 
 	in, out Layout
 	planar  bool // whether the input is N×C×H×W
@@ -108,24 +109,40 @@ func (v *Conv) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Then returns the convolution followed by m, which reads what v makes; nil where v has a function already.
-func (v *Conv) Then(m *Map) *Conv {
-	if v.Map != nil {
+// Then returns the convolution followed by op, which reads what v makes as its given input: a function of every element and its
+// channel, or an addition of another image. It returns nil for other operators, and if v already has one of the same kind or a later one.
+func (v *Conv) Then(op ir.Operator, input int) *Conv {
+	r := *v
+	switch op := op.(type) {
+	case *Map:
+		r.Map, r.out = op.fn, op.Out
+	case *Affine:
+		r.Map, r.out = op.apply, op.Out
+	case *Binary:
+		if !op.sum || op.perChannel() || op.Act != (kit.Activation{}) || v.HasAdd {
+			return nil
+		}
+		r.HasAdd, r.Last, r.Add, r.out = true, true, op.B, op.Out
+		if input == 1 {
+			r.Add = op.A
+		}
+	default:
 		return nil
 	}
-	r := *v
-	r.Map, r.out = m.fn, m.Out
+	if !r.Last && v.Map != nil || v.Last {
+		return nil
+	}
 	switch k := v.kernel.(type) {
 	case *conv.Direct:
-		r.kernel = k.To(m.Out)
+		r.kernel = k.To(r.out)
 	case *conv.PermutedPointwise:
-		r.kernel = k.To(m.Out)
+		r.kernel = k.To(r.out)
 	case *conv.NCHWInput:
-		r.kernel = k.To(m.Out)
+		r.kernel = k.To(r.out)
 	case *conv.Depthwise:
-		r.kernel = k.To(m.Out)
+		r.kernel = k.To(r.out)
 	case *conv.Winograd:
-		r.kernel = k.To(m.Out)
+		r.kernel = k.To(r.out)
 	default:
 		return nil
 	}
@@ -155,9 +172,18 @@ func (v *Conv) Rounded() ir.Operator {
 	return nil
 }
 
-// epilogue returns what happens to the sums; the residual itself is missing.
-func (v *Conv) epilogue() *conv.BlockedEpilogue {
-	return &conv.BlockedEpilogue{AddLayout: v.Add, Act: v.Act.Gemm(), Lo: v.Act.Lo, Hi: v.Act.Hi, Map: v.Map}
+// epilogue returns what happens to the sums of an image. add has the residuals of all images, or is nil.
+func (v *Conv) epilogue(add []float32, image int) *conv.BlockedEpilogue {
+	ep := &conv.BlockedEpilogue{AddLayout: v.Add, Act: v.Act.Gemm(), Lo: v.Act.Lo, Hi: v.Act.Hi, Map: v.Map}
+	if add != nil {
+		add = add[image*v.Add.Len():][:v.Add.Len()]
+		if v.Last {
+			ep.Last = add
+		} else {
+			ep.Add = add
+		}
+	}
+	return ep
 }
 
 // input returns input 0 as n images, each of size elements.
@@ -202,15 +228,11 @@ func (v *Conv) Run(c *ir.Call) error {
 
 // images convolves n images x of the given size, each with its kernel. add may be nil.
 func (v *Conv) images(c *ir.Call, n, size int, y, x, add []float32, kernel func(image int) blockedKernel) {
-	ep := v.epilogue()
+	ep := v.epilogue(add, 0)
 	par := c.Launcher()
 	for i := range n {
-		if add != nil {
-			if i > 0 {
-				again := *ep // each image's launch captures its own copy
-				ep = &again
-			}
-			ep.Add = add[i*v.Add.Len():][:v.Add.Len()]
+		if add != nil && i > 0 {
+			ep = v.epilogue(add, i) // each image's launch captures its own
 		}
 		kernel(i).Run(cpu.Active(), par, y[i*v.out.Len():][:v.out.Len()], x[i*size:][:size], ep)
 	}

@@ -56,12 +56,9 @@ func (r *ConvDepthwise) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	first, par := r.First.epilogue(), c.Launcher()
+	first, par := r.First.epilogue(nil, 0), c.Launcher()
 	for i := range n {
-		ep := r.Second.epilogue() // each image's launch captures its own copy
-		if add != nil {
-			ep.Add = add[i*ep.AddLayout.Len():][:ep.AddLayout.Len()]
-		}
+		ep := r.Second.epilogue(add, i) // each image's launch captures its own
 		r.kernel.Run(cpu.Active(), par, y[i*out.Len():][:out.Len()], x[i*size:][:size], first, ep)
 	}
 	return nil

@@ -16,12 +16,12 @@ import (
 // Map applies a function to every element of blocked images.
 type Map struct {
 	In, Out Layout
-	fn      func(dst, src []float32)
+	fn      func(dst, src []float32, block int)
 }
 
 // NewMap makes the operator of an elementwise kernel.
 func NewMap(kernel kit.VecUnary, in, out Layout) *Map {
-	return &Map{In: in, Out: out, fn: func(dst, src []float32) { kernel(cpu.Active(), dst, src) }}
+	return &Map{In: in, Out: out, fn: func(dst, src []float32, _ int) { kernel(cpu.Active(), dst, src) }}
 }
 
 // Infer gives the blocked type.
@@ -48,7 +48,7 @@ func (m *Map) Run(c *ir.Call) error {
 	}
 	blockedRows(c, n, []*Layout{&m.Out, &m.In}, func(i, cb, row, w int) {
 		o, s := m.Out.At(cb, row, 0), m.In.At(cb, row, 0)
-		m.fn(y[i*m.Out.Len()+o:][:w], x[i*m.In.Len()+s:][:w])
+		m.fn(y[i*m.Out.Len()+o:][:w], x[i*m.In.Len()+s:][:w], cb)
 	})
 	return nil
 }
@@ -76,6 +76,7 @@ func blockedRows(c *ir.Call, n int, layouts []*Layout, fn func(image, block, row
 type Binary struct {
 	A, B, Out Layout
 	Act       kit.Activation
+	sum       bool
 	product   bool
 	fn        func(dst, a, b []float32)
 	affine    func(b *[conv.Lanes]float32) (scale, shift [conv.Lanes]float32) // fn for one b
@@ -88,6 +89,7 @@ func NewBinary(op kit.Operator, a, b, out Layout, act kit.Activation) *Binary {
 	level := cpu.Active
 	switch op.(type) {
 	case *ops.Add, *ops.Sum:
+		r.sum = true
 		r.fn = func(d, a, b []float32) { vec.AddF32(level(), d, a, b) }
 		r.affine = func(b *[conv.Lanes]float32) (scale, shift [conv.Lanes]float32) { return ones, *b }
 	case *ops.Sub:
@@ -192,12 +194,15 @@ func (a *Affine) Run(c *ir.Call) error {
 		return err
 	}
 	blockedRows(c, n, []*Layout{&a.Out, &a.In}, func(i, cb, row, w int) {
-		d := y[i*a.Out.Len()+a.Out.At(cb, row, 0):][:w]
-		s := x[i*a.In.Len()+a.In.At(cb, row, 0):][:w]
-		scale, shift := (*[conv.Lanes]float32)(a.scale[cb*conv.Lanes:]), (*[conv.Lanes]float32)(a.shift[cb*conv.Lanes:])
-		conv.Affine(cpu.Active(), d, s, scale, shift, a.Act.Gemm(), a.Act.Lo, a.Act.Hi)
+		a.apply(y[i*a.Out.Len()+a.Out.At(cb, row, 0):][:w], x[i*a.In.Len()+a.In.At(cb, row, 0):][:w], cb)
 	})
 	return nil
+}
+
+// apply computes pixels of a block of channels.
+func (a *Affine) apply(dst, src []float32, block int) {
+	at := block * conv.Lanes
+	conv.Affine(cpu.Active(), dst, src, (*[conv.Lanes]float32)(a.scale[at:]), (*[conv.Lanes]float32)(a.shift[at:]), a.Act.Gemm(), a.Act.Lo, a.Act.Hi)
 }
 
 // Concat joins blocked images along their channels. All inputs but the last
