@@ -1,7 +1,9 @@
 package ops
 
 import (
+	"encoding/binary"
 	"slices"
+	"sync"
 	"unsafe"
 
 	"github.com/onward-ml/onward/internal/cpu"
@@ -121,9 +123,9 @@ func (o *TopK) Run(c *ir.Call) error {
 	ordered := x
 	wide := x.DType()
 	switch wide {
-	case tensor.TypeFloat16, tensor.TypeBFloat16:
+	case tensor.TypeFloat16, tensor.TypeBFloat16, tensor.TypeInt8, tensor.TypeUint8, tensor.TypeInt16, tensor.TypeUint16:
 		wide = tensor.TypeFloat32
-	case tensor.TypeInt8, tensor.TypeUint8, tensor.TypeInt16, tensor.TypeUint16, tensor.TypeInt32, tensor.TypeUint32:
+	case tensor.TypeInt32, tensor.TypeUint32:
 		wide = tensor.TypeInt64
 	}
 	if wide != x.DType() {
@@ -146,6 +148,10 @@ func (o *TopK) Run(c *ir.Call) error {
 		}
 		err = topKRun(c, at, signed, s, k, topKInts(c, o.Largest))
 	case tensor.TypeFloat32:
+		if topKTournament(s, k) && !c.Generic {
+			err = topKFloats(c, at, tensor.Of[float32](ordered), s, k, o.Largest)
+			break
+		}
 		err = topKRun(c, at, tensor.Of[float32](ordered), s, k, newTopKOrder(c, topKOrder[float32]{o.Largest, kit.OrderF32, vec.ReduceMaxF32, extremesOf(vec.MaxRowsF32)}, vec.ReduceMinF32, extremesOf(vec.MinRowsF32)))
 	case tensor.TypeFloat64:
 		err = topKRun(c, at, tensor.Of[float64](ordered), s, k, newTopKOrder(c, topKOrder[float64]{o.Largest, kit.OrderF64, nil, nil}, nil, nil))
@@ -155,27 +161,28 @@ func (o *TopK) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	switch dst, src := values.Bytes(), x.Bytes(); x.DType().Size() {
-	case 1:
-		topKValues(c, dst, src, at, s, k)
-	case 2:
-		topKValues(c, memory.FromRaw[uint16](dst), memory.FromRaw[uint16](src), at, s, k)
-	case 4:
-		topKValues(c, memory.FromRaw[uint32](dst), memory.FromRaw[uint32](src), at, s, k)
-	default:
-		topKValues(c, memory.FromRaw[uint64](dst), memory.FromRaw[uint64](src), at, s, k)
-	}
+	topKValues(c, values.Bytes(), x.Bytes(), x.DType().Size(), at, s, k)
 	return nil
 }
 
-// topKValues copies the elements at the indices.
-func topKValues[E kit.MoveElem](c *ir.Call, dst, src []E, at []int64, s kit.AxisSpan, k int) {
+// topKValues copies the elements of size bytes at the indices.
+func topKValues(c *ir.Call, dst, src []byte, size int, at []int64, s kit.AxisSpan, k int) {
 	c.Parallel(s.Outer, kit.GrainFor(k*s.Inner), func(lo, hi int) {
 		for outer := lo; outer < hi && c.Err() == nil; outer++ {
-			x := src[outer*s.N*s.Inner:][:s.N*s.Inner]
+			x := src[outer*s.N*s.Inner*size:][:s.N*s.Inner*size]
 			for i := outer * k * s.Inner; i < (outer+1)*k*s.Inner; {
 				for j := range s.Inner {
-					dst[i] = x[int(at[i])*s.Inner+j]
+					p := int(at[i])*s.Inner + j
+					switch size {
+					case 1:
+						dst[i] = x[p]
+					case 2:
+						binary.NativeEndian.PutUint16(dst[2*i:], binary.NativeEndian.Uint16(x[2*p:]))
+					case 4:
+						binary.NativeEndian.PutUint32(dst[4*i:], binary.NativeEndian.Uint32(x[4*p:]))
+					case 8:
+						binary.NativeEndian.PutUint64(dst[8*i:], binary.NativeEndian.Uint64(x[8*p:]))
+					}
 					i++
 				}
 			}
@@ -220,6 +227,60 @@ func (o *topKOrder[T]) of(v T) int64 {
 		n = ^n
 	}
 	return n
+}
+
+// topKTournament reports whether topKFloats takes less time than topKRun.
+func topKTournament(s kit.AxisSpan, k int) bool {
+	return vec.HasTop(cpu.Active()) && s.N <= 1<<20 && (k > 1 || s.Inner > 1 || s.N <= 256)
+}
+
+var topKTops = sync.Pool{New: func() any { return new(vec.Top) }}
+
+// topKFloats is topKRun with vector kernels.
+func topKFloats(c *ir.Call, at []int64, src []float32, s kit.AxisSpan, k int, largest bool) error {
+	const columns = 16 // lines that are read together where their elements are not adjacent
+	perTask := 1 + (1<<12)/s.N
+	if s.Inner > 1 {
+		perTask = columns
+	}
+	lines := s.Outer * s.Inner
+	tasks := (lines + perTask - 1) / perTask
+	if err := c.Reserve(int64(5*4*s.N+8*k) * int64(min(tasks, 64))); err != nil {
+		return err
+	}
+	kit.ReduceEach(c, tasks, perTask*s.N, func(task int) {
+		top, more := topKTops.Get().(*vec.Top), func() bool { return c.Err() == nil }
+		defer topKTops.Put(top)
+		top.Resize(s.N, largest)
+		var buffer []float32
+		var taken []int64
+		line, end := task*perTask, min(lines, (task+1)*perTask)
+		if s.Inner == 1 {
+			top.Rows(at[line*k:end*k], src[line*s.N:end*s.N], k, more)
+			return
+		}
+		for line < end {
+			outer, j := line/s.Inner, line%s.Inner
+			n := min(end-line, s.Inner-j)
+			if buffer == nil {
+				buffer, taken = make([]float32, columns*s.N), make([]int64, columns*k)
+			}
+			for lo, hi := range kit.Steps(c, s.N) {
+				vec.TransposeF32(cpu.Active(), buffer[lo:], s.N, src[(outer*s.N+lo)*s.Inner+j:], s.Inner, hi-lo, n)
+			}
+			if !more() {
+				return
+			}
+			top.Rows(taken[:n*k], buffer[:n*s.N], k, more)
+			for b := range n {
+				for i, v := range taken[b*k:][:k] {
+					at[(outer*k+i)*s.Inner+j+b] = v
+				}
+			}
+			line += n
+		}
+	})
+	return nil
 }
 
 // topKRun finds the indices for every line along the axis.

@@ -228,6 +228,7 @@ func writeVec(dir string) {
 	}
 	add("window", pairSums{})
 	add("rows", argColumns{})
+	add("rows", top{})
 	for _, bits := range []int{8, 16, 32} {
 		add("rows", twice{bits})
 	}

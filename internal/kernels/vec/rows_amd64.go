@@ -43,6 +43,18 @@ func argColumnsF32AVX512(at *int32, value *float32, x *float32, n int, step int,
 func argColumnsF32AVX2(at *int32, value *float32, x *float32, n int, step int, rows int, first int32, sign uint32)
 
 //go:noescape
+func topLeavesF32AVX512(leaves *int32, maxima *int32, x *float32, n int, flip int)
+
+//go:noescape
+func topMaximaAVX512(maxima *int32, x *int32, n int)
+
+//go:noescape
+func topTakeAVX512(at *int64, tree *int32, offsets *int, levels int, n int)
+
+//go:noescape
+func topRowsF32AVX512(at *int64, tree *int32, offsets *int, levels int, k int, maxima *int32, x *float32, n int, flip int, rows int)
+
+//go:noescape
 func twiceU8AVX2(dst *byte, src *byte, bytes int, pair int, rows int)
 
 //go:noescape
@@ -202,6 +214,20 @@ func argColumnsF32(l cpu.Level, at []int32, value, x []float32, step, rows int, 
 	} else {
 		argColumnsF32AVX2(&at[0], &value[0], &x[0], len(at), step, rows, first, sign)
 	}
+}
+
+func topLeavesF32(leaves, maxima *int32, x *float32, n, flip int) {
+	topLeavesF32AVX512(leaves, maxima, x, n, flip)
+}
+
+func topMaxima(maxima, x *int32, n int) { topMaximaAVX512(maxima, x, n) }
+
+func topTake(at *int64, tree *int32, offsets *int, levels, n int) {
+	topTakeAVX512(at, tree, offsets, levels, n)
+}
+
+func topRowsF32(at *int64, tree *int32, offsets *int, levels, k int, maxima *int32, x *float32, n, flip, rows int) {
+	topRowsF32AVX512(at, tree, offsets, levels, k, maxima, x, n, flip, rows)
 }
 
 func twiceU8(dst, src *byte, bytes, pair, rows int) { twiceU8AVX2(dst, src, bytes, pair, rows) }

@@ -127,6 +127,11 @@ func argColumnsF32(l cpu.Level, at []int32, value, x []float32, step, rows int, 
 	argColumnsF32NEON(&at[0], &value[0], &x[0], len(at), step, rows, first, sign)
 }
 
+func topLeavesF32(*int32, *int32, *float32, int, int)                            {}
+func topMaxima(*int32, *int32, int)                                              {}
+func topTake(*int64, *int32, *int, int, int)                                     {}
+func topRowsF32(*int64, *int32, *int, int, int, *int32, *float32, int, int, int) {}
+
 func twiceU8(dst, src *byte, bytes, pair, rows int) { twiceU8NEON(dst, src, bytes, pair, rows) }
 
 func twiceU16(dst, src *byte, bytes, pair, rows int) { twiceU16NEON(dst, src, bytes, pair, rows) }

@@ -26,6 +26,11 @@ func reduceMinRowsF32(_ cpu.Level, dst, x []float32, n, first int) {
 
 func argColumnsF32(cpu.Level, []int32, []float32, []float32, int, int, int32, uint32) {}
 
+func topLeavesF32(*int32, *int32, *float32, int, int)                            {}
+func topMaxima(*int32, *int32, int)                                              {}
+func topTake(*int64, *int32, *int, int, int)                                     {}
+func topRowsF32(*int64, *int32, *int, int, int, *int32, *float32, int, int, int) {}
+
 func twiceU8(*byte, *byte, int, int, int) {}
 
 func twiceU16(*byte, *byte, int, int, int) {}

@@ -445,16 +445,17 @@ func TestEveryAssemblyFunctionIsTested(t *testing.T) {
 			names = append(names, op+typ+"FoldAVX512", op+typ+"FoldAVX2")
 		}
 	}
-	names = append(names, "rotateF32AVX512", "rotateF32AVX2")       // TestRotate
-	names = append(names, "lstmCellF32AVX512")                      // TestLSTMCell
-	names = append(names, "gruResetF32AVX512", "gruStateF32AVX512") // TestGRUReset, TestGRUState
-	names = append(names, "normRowsF32AVX512")                      // TestNormRows
-	names = append(names, "pairSumsF32AVX512")                      // TestPairSums
-	names = append(names, "transposeF32AVX2", "transposeF32NEON")   // TestTranspose
-	names = append(names, "axpyRowsF32*")                           // TestAxpyRows
-	names = append(names, "subRowsF64AVX512")                       // TestSubRows
-	names = append(names, "argColumnsF32*")                         // TestArgColumns
-	for _, typ := range []string{"U8", "U16", "U32"} {              // TestTwice
+	names = append(names, "rotateF32AVX512", "rotateF32AVX2")                                           // TestRotate
+	names = append(names, "lstmCellF32AVX512")                                                          // TestLSTMCell
+	names = append(names, "gruResetF32AVX512", "gruStateF32AVX512")                                     // TestGRUReset, TestGRUState
+	names = append(names, "normRowsF32AVX512")                                                          // TestNormRows
+	names = append(names, "pairSumsF32AVX512")                                                          // TestPairSums
+	names = append(names, "transposeF32AVX2", "transposeF32NEON")                                       // TestTranspose
+	names = append(names, "axpyRowsF32*")                                                               // TestAxpyRows
+	names = append(names, "subRowsF64AVX512")                                                           // TestSubRows
+	names = append(names, "argColumnsF32*")                                                             // TestArgColumns
+	names = append(names, "topLeavesF32AVX512", "topMaximaAVX512", "topTakeAVX512", "topRowsF32AVX512") // TestTop
+	for _, typ := range []string{"U8", "U16", "U32"} {                                                  // TestTwice
 		names = append(names, "twice"+typ+"AVX2", "twice"+typ+"NEON")
 	}
 	names = append(names, "sumSquaresF64FoldAVX512", "sumSquaresF64FoldAVX2")
