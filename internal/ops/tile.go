@@ -132,8 +132,9 @@ func tileShort(c *ir.Call, dst, src kit.MoveBuf, dims, rep []int) {
 		d, r = append(d, n), append(r, rep[i])
 	}
 	dims, rep, shape = d, r, shape[:len(d)]
+	const short = 1 << 10 // bytes
 	last := len(rep) - 1
-	if dst.Width == 0 || last < 1 || dims[last]*dst.Width > kit.NarrowRow || kit.Product(rep[:last]) == 1 || kit.Product(shape) == 0 {
+	if dst.Width == 0 || last < 1 || dims[last]*dst.Width > short || kit.Product(rep[:last]) == 1 || kit.Product(shape) == 0 {
 		tileInto(c, dst, src, dims, rep, shape)
 		return
 	}
