@@ -126,19 +126,20 @@ func unpool[E kit.MoveElem](c *ir.Call, dst, src []E, at []int64, whole, out []i
 		if err != nil {
 			return
 		}
-		part := src[lo:hi]
-		for k, from := range at[lo:hi] {
-			if uint64(from) >= uint64(total) {
-				err = fail.Errorf("index %d is out of range [0, %d)", from, total)
+		part, at := src[lo:hi], at[lo:hi]
+		k := 0
+		for to := dst[:total]; same && k < len(at) && uint64(at[k]) < uint64(len(to)); k++ {
+			to[at[k]] = part[k]
+		}
+		for ; k < len(at); k++ {
+			i, to := int(at[k]), 0
+			if uint64(i) >= uint64(total) {
+				err = fail.Errorf("index %d is out of range [0, %d)", at[k], total)
 				return
 			}
-			to := int(from)
-			if !same {
-				to = 0
-				for i, d := int(from), len(whole)-1; d >= 0; d-- {
-					to += i % whole[d] * st[d]
-					i /= whole[d]
-				}
+			for d := len(whole) - 1; d >= 0; d-- {
+				to += i % whole[d] * st[d]
+				i /= whole[d]
 			}
 			dst[to] = part[k]
 		}

@@ -134,27 +134,45 @@ func tileShort(c *ir.Call, dst, src kit.MoveBuf, dims, rep []int) {
 	dims, rep, shape = d, r, shape[:len(d)]
 	const short = 1 << 10 // bytes
 	last := len(rep) - 1
-	if dst.Width == 0 || last < 1 || dims[last]*dst.Width > short || kit.Product(rep[:last]) == 1 || kit.Product(shape) == 0 {
+	if dst.Width == 0 || last < 1 || dims[last]*dst.Width > short || kit.Product(rep[:last]) == 1 && dims[last]*dst.Width <= kit.NarrowRow || kit.Product(shape) == 0 {
 		tileInto(c, dst, src, dims, rep, shape)
 		return
 	}
-	first := make([]int, len(rep))
-	for i := range last {
-		first[i] = 1
-	}
-	first[last] = rep[last]
-	tileInto(c, dst, src, dims, first, shape)
 	out := kit.Strides(shape)
+	start := func(i, k int) int { // of block k of dimensions i and later
+		at := 0
+		for d := i - 1; d >= 0; d-- {
+			at += k % dims[d] * out[d]
+			k /= dims[d]
+		}
+		return at * dst.Width
+	}
+	if n := dims[last] * dst.Width; n > kit.NarrowRow {
+		rows, step := dims[last-1], rep[last]*n
+		c.Parallel(kit.Product(dims[:last]), 1+kit.GrainCheap/step, func(lo, hi int) {
+			for lo < hi {
+				end := min(hi, lo+rows-lo%rows) // of a part of a plane
+				to := dst.Raw[start(last-1, lo/rows)+lo%rows*step:]
+				for ; lo < end; lo++ {
+					for range rep[last] {
+						to = to[copy(to, src.Raw[lo*n:][:n]):]
+					}
+				}
+			}
+		})
+	} else {
+		first := make([]int, len(rep))
+		for i := range last {
+			first[i] = 1
+		}
+		first[last] = rep[last]
+		tileInto(c, dst, src, dims, first, shape)
+	}
 	for i := last - 1; i >= 0; i-- {
 		block := dims[i] * out[i] * dst.Width
 		c.Parallel(kit.Product(dims[:i]), max(1, kit.GrainCheap/(rep[i]*block)), func(lo, hi int) {
 			for k := lo; k < hi; k++ {
-				at, rest := 0, k
-				for d := i - 1; d >= 0; d-- {
-					at += rest % dims[d] * out[d]
-					rest /= dims[d]
-				}
-				kit.Repeat(dst.Raw[at*dst.Width:][:rep[i]*block], block)
+				kit.Repeat(dst.Raw[start(i, k):][:rep[i]*block], block)
 			}
 		})
 	}

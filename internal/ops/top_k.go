@@ -238,14 +238,14 @@ var topKTops = sync.Pool{New: func() any { return new(vec.Top) }}
 
 // topKFloats is topKRun with vector kernels.
 func topKFloats(c *ir.Call, at []int64, src []float32, s kit.AxisSpan, k int, largest bool) error {
-	const columns = 16 // lines that are read together where their elements are not adjacent
-	perTask := 1 + (1<<12)/s.N
+	const columns = 16                     // lines that are read together where their elements are not adjacent
+	perTask, bytes := 1+(1<<12)/s.N, 5*s.N // the memory of a task
 	if s.Inner > 1 {
-		perTask = columns
+		perTask, bytes = columns, bytes+columns*(4*s.N+8*k)
 	}
 	lines := s.Outer * s.Inner
 	tasks := (lines + perTask - 1) / perTask
-	if err := c.Reserve(int64(5*4*s.N+8*k) * int64(min(tasks, 64))); err != nil {
+	if err := c.Reserve(int64(bytes) * int64(min(tasks, 64))); err != nil {
 		return err
 	}
 	kit.ReduceEach(c, tasks, perTask*s.N, func(task int) {
