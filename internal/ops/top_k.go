@@ -234,7 +234,14 @@ func topKTournament(s kit.AxisSpan, k int) bool {
 	return vec.HasTop(cpu.Active()) && s.N <= 1<<20 && (k > 1 || s.Inner > 1 || s.N <= 256)
 }
 
-var topKTops = sync.Pool{New: func() any { return new(vec.Top) }}
+// topKScratch is the memory of a task of topKFloats.
+type topKScratch struct {
+	top     vec.Top
+	columns []float32
+	taken   []int64
+}
+
+var topKTops = sync.Pool{New: func() any { return new(topKScratch) }}
 
 // topKFloats is topKRun with vector kernels.
 func topKFloats(c *ir.Call, at []int64, src []float32, s kit.AxisSpan, k int, largest bool) error {
@@ -249,22 +256,20 @@ func topKFloats(c *ir.Call, at []int64, src []float32, s kit.AxisSpan, k int, la
 		return err
 	}
 	kit.ReduceEach(c, tasks, perTask*s.N, func(task int) {
-		top, more := topKTops.Get().(*vec.Top), func() bool { return c.Err() == nil }
-		defer topKTops.Put(top)
+		m, more := topKTops.Get().(*topKScratch), func() bool { return c.Err() == nil }
+		defer topKTops.Put(m)
+		top := &m.top
 		top.Resize(s.N, largest)
-		var buffer []float32
-		var taken []int64
 		line, end := task*perTask, min(lines, (task+1)*perTask)
 		if s.Inner == 1 {
 			top.Rows(at[line*k:end*k], src[line*s.N:end*s.N], k, more)
 			return
 		}
+		m.columns, m.taken = slices.Grow(m.columns[:0], columns*s.N), slices.Grow(m.taken[:0], columns*k)
+		buffer, taken := m.columns[:columns*s.N], m.taken[:columns*k]
 		for line < end {
 			outer, j := line/s.Inner, line%s.Inner
 			n := min(end-line, s.Inner-j)
-			if buffer == nil {
-				buffer, taken = make([]float32, columns*s.N), make([]int64, columns*k)
-			}
 			for lo, hi := range kit.Steps(c, s.N) {
 				vec.TransposeF32(cpu.Active(), buffer[lo:], s.N, src[(outer*s.N+lo)*s.Inner+j:], s.Inner, hi-lo, n)
 			}
