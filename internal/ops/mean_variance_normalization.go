@@ -78,7 +78,7 @@ func (n *MeanVarianceNormalization) Run(c *ir.Call) error {
 func meanVarianceNorm[T kit.RealFloat](c *ir.Call, n *MeanVarianceNormalization) error {
 	t := c.Tensor(0)
 	s := t.Shape()
-	axes, err := kit.NormalAxes(n.Axes, len(s))
+	plan, err := new(kit.Reduction).Plan(s, n.Axes)
 	if err != nil {
 		return err
 	}
@@ -90,30 +90,8 @@ func meanVarianceNorm[T kit.RealFloat](c *ir.Call, n *MeanVarianceNormalization)
 	if err != nil || len(x) == 0 {
 		return err
 	}
-	// Without axes, reduce all dimensions.
-	reduced := make([]bool, len(s))
-	for i := range reduced {
-		reduced[i] = len(axes) == 0
-	}
-	for _, a := range axes {
-		reduced[a] = true
-	}
-	st := kit.Strides(s)
-	var keep, keepStep, sum, sumStep []int
-	for i, d := range s {
-		if reduced[i] {
-			sum, sumStep = append(sum, d), append(sumStep, st[i])
-		} else {
-			keep, keepStep = append(keep, d), append(keepStep, st[i])
-		}
-	}
-	num := kit.Product(sum)
-	// run is the length of the contiguous pieces that are normalized together.
-	run := 1
-	for len(sum) > 0 && sumStep[len(sum)-1] == run {
-		run *= sum[len(sum)-1]
-		sum, sumStep = sum[:len(sum)-1], sumStep[:len(sum)-1]
-	}
+	keep, keepStep, sum, sumStep, run := plan.Pieces() // run elements are contiguous and normalized together
+	num := plan.N
 	_, single := any(x).([]float32)
 	kernels := single && !c.Generic && run >= kit.ShortRow
 	joined := kernels && run < num && num <= 4096 // in a copy, as one piece
@@ -135,11 +113,7 @@ func meanVarianceNorm[T kit.RealFloat](c *ir.Call, n *MeanVarianceNormalization)
 			}
 		}
 		for g := lo; g < hi && c.Err() == nil; g++ {
-			first := 0
-			for d, i := len(keep)-1, g; d >= 0; d-- {
-				first += i % keep[d] * keepStep[d]
-				i /= keep[d]
-			}
+			first := kit.PlanOffset(g, keep, keepStep)
 			if joined {
 				p := any(piece[:0]).([]T)
 				each(first, func(x, _ []T) { p = append(p, x...) })

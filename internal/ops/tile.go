@@ -147,16 +147,23 @@ func tileShort(c *ir.Call, dst, src kit.MoveBuf, dims, rep []int) {
 		}
 		return at * dst.Width
 	}
+	outer := last - 1 // the innermost dimension whose blocks are not copied yet
 	if n := dims[last] * dst.Width; n > kit.NarrowRow {
-		rows, step := dims[last-1], rep[last]*n
-		c.Parallel(kit.Product(dims[:last]), 1+kit.GrainCheap/step, func(lo, hi int) {
-			for lo < hi {
-				end := min(hi, lo+rows-lo%rows) // of a part of a plane
-				to := dst.Raw[start(last-1, lo/rows)+lo%rows*step:]
+		rows, step, part := dims[last-1], rep[last]*n, 1
+		if kit.Product(dims[:outer]) >= 8 { // each plane is copied while it is in the first-level cache
+			part, outer = rows, outer-1
+		}
+		c.Parallel(kit.Product(dims[:last])/part, 1+kit.GrainCheap/(step*part), func(lo, hi int) {
+			for lo, hi := lo*part, hi*part; lo < hi; {
+				plane := dst.Raw[start(last-1, lo/rows):]
+				to, end := plane[lo%rows*step:], min(hi, lo+rows-lo%rows) // of a part of a plane
 				for ; lo < end; lo++ {
 					for range rep[last] {
 						to = to[copy(to, src.Raw[lo*n:][:n]):]
 					}
+				}
+				if part == rows {
+					kit.Repeat(plane[:rep[last-1]*rows*step], rows*step)
 				}
 			}
 		})
@@ -168,7 +175,7 @@ func tileShort(c *ir.Call, dst, src kit.MoveBuf, dims, rep []int) {
 		first[last] = rep[last]
 		tileInto(c, dst, src, dims, first, shape)
 	}
-	for i := last - 1; i >= 0; i-- {
+	for i := outer; i >= 0; i-- {
 		block := dims[i] * out[i] * dst.Width
 		c.Parallel(kit.Product(dims[:i]), max(1, kit.GrainCheap/(rep[i]*block)), func(lo, hi int) {
 			for k := lo; k < hi; k++ {

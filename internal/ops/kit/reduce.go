@@ -296,7 +296,7 @@ func reduceRows[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T, A
 	chunks := (p.inner + ReduceChunk - 1) / ReduceChunk
 	if pieces == 1 && chunks > 1 {
 		for i := range dst {
-			row := x[planOffset(i, p.kept, p.keptAt):][:p.inner]
+			row := x[PlanOffset(i, p.kept, p.keptAt):][:p.inner]
 			parts := make([]A, chunks)
 			c.Parallel(chunks, 1, func(lo, hi int) {
 				for k := lo; k < hi; k++ {
@@ -327,7 +327,7 @@ func reduceRows[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T, A
 				if len(p.kept) == 1 {
 					base = (lo + k) * p.keptAt[0]
 				} else {
-					base = planOffset(lo+k, p.kept, p.keptAt)
+					base = PlanOffset(lo+k, p.kept, p.keptAt)
 				}
 				if pieces == 1 {
 					acc[k] = r.Row(r.Init, x[base:base+p.inner])
@@ -335,7 +335,7 @@ func reduceRows[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T, A
 				}
 				a := r.Init
 				for piece := range pieces {
-					at := base + planOffset(piece, p.reduced, p.reduceAt)
+					at := base + PlanOffset(piece, p.reduced, p.reduceAt)
 					a = r.Row(a, x[at:at+p.inner])
 				}
 				acc[k] = a
@@ -359,10 +359,10 @@ func reduceCols[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T, A
 				m := min(block, p.inner-lo)
 				y := dst[(outer*p.inner+lo)/p.group:][:m/p.group]
 				if p.group == 1 {
-					r.Columns(y, x[planOffset(outer, p.kept, p.keptAt)+lo:], pieces, p.reduceAt[0])
+					r.Columns(y, x[PlanOffset(outer, p.kept, p.keptAt)+lo:], pieces, p.reduceAt[0])
 					continue
 				}
-				r.Columns(columns[:m], x[planOffset(outer, p.kept, p.keptAt)+lo:], pieces, p.reduceAt[0])
+				r.Columns(columns[:m], x[PlanOffset(outer, p.kept, p.keptAt)+lo:], pieces, p.reduceAt[0])
 				for k := range y {
 					acc := [1]A{r.Row(r.Init, columns[k*p.group:][:p.group])}
 					r.Done(y[k:k+1], acc[:], p.N)
@@ -383,7 +383,7 @@ func reduceCols[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T, A
 		for i := first; i < end; i++ {
 			outer, lo := i/blocks, i%blocks*block
 			m := min(block, p.inner-lo)
-			base := planOffset(outer, p.kept, p.keptAt) + lo
+			base := PlanOffset(outer, p.kept, p.keptAt) + lo
 			acc := buf[:m]
 			acc[0] = r.Init
 			for n := 1; n < len(acc); n *= 2 {
@@ -393,7 +393,7 @@ func reduceCols[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T, A
 				stride := p.reduceAt[0]
 				r.fold(acc, part, pieces, x[base:], stride, nil)
 			} else {
-				r.fold(acc, part, pieces, x[base:], 0, func(k int) int { return planOffset(k, p.reduced, p.reduceAt) })
+				r.fold(acc, part, pieces, x[base:], 0, func(k int) int { return PlanOffset(k, p.reduced, p.reduceAt) })
 			}
 			r.finish(p, dst[(outer*p.inner+lo)/p.group:], acc)
 		}
@@ -477,7 +477,7 @@ func reduceNarrow[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T,
 			part = make([]T, wide)
 		}
 		for i := lo; i < hi; i++ {
-			from := x[planOffset(i, p.kept, p.keptAt):][:pieces*p.inner]
+			from := x[PlanOffset(i, p.kept, p.keptAt):][:pieces*p.inner]
 			for k := range acc {
 				acc[k] = r.Init
 			}

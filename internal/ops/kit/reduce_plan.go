@@ -92,6 +92,15 @@ func (p *ReducePlan) narrow() bool {
 	return p.rows && p.inner > 1 && p.inner <= 4*ShortRow && len(p.reduced) == 0 && Product(p.kept) >= 4*ShortRow
 }
 
+// Pieces returns the dimensions of the results and those of the contiguous pieces that are reduced to one result, both with their strides,
+// and the length of a piece.
+func (p *ReducePlan) Pieces() (kept, keptAt, reduced, reduceAt []int, run int) {
+	if p.rows {
+		return p.kept, p.keptAt, p.reduced, p.reduceAt, p.inner
+	}
+	return slices.Concat(p.kept, []int{p.inner}), slices.Concat(p.keptAt, []int{1}), p.reduced, p.reduceAt, 1
+}
+
 // gather transposes x and returns the plan for it. The elements of a result become a row or, with columns, a column.
 func (p *ReducePlan) gather(c *ir.Call, x *tensor.Tensor, columns bool) (*ReducePlan, *tensor.Tensor, error) {
 	r, err := ScratchTensor(c, x.DType(), x.Shape())
@@ -106,12 +115,8 @@ func (p *ReducePlan) gather(c *ir.Call, x *tensor.Tensor, columns bool) (*Reduce
 	if err != nil {
 		return nil, nil, err
 	}
-	kept, keptAt, reduced, reduceAt := p.kept, p.keptAt, p.reduced, p.reduceAt
-	if p.rows {
-		reduced, reduceAt = slices.Concat(reduced, []int{p.inner}), slices.Concat(reduceAt, []int{1})
-	} else {
-		kept, keptAt = slices.Concat(kept, []int{p.inner}), slices.Concat(keptAt, []int{1})
-	}
+	kept, keptAt, reduced, reduceAt, run := p.Pieces()
+	reduced, reduceAt = slices.Concat(reduced, []int{run}), slices.Concat(reduceAt, []int{1})
 	results := x.Len() / p.N
 	moved := &ReducePlan{OutShape: p.OutShape, N: p.N, group: 1, rows: !columns, inner: p.N, kept: []int{results}, keptAt: []int{p.N}}
 	shape, from := slices.Concat(kept, reduced), slices.Concat(keptAt, reduceAt)
@@ -132,8 +137,8 @@ func addPlanDim(dims, at []int, d, stride int, join bool) ([]int, []int) {
 	return append(dims, d), append(at, stride)
 }
 
-// planOffset returns the offset of element i of the given dimensions.
-func planOffset(i int, dims, at []int) int {
+// PlanOffset returns the offset of element i of the given dimensions with their strides.
+func PlanOffset(i int, dims, at []int) int {
 	p := 0
 	for k := len(dims) - 1; k >= 0; k-- {
 		p += i % dims[k] * at[k]
