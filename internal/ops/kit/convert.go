@@ -64,13 +64,14 @@ func RunCast(c *ir.Call, to tensor.DType, opts tensor.ConvertOptions) error {
 func ConvertInto(c *ir.Call, dst, src *tensor.Tensor, opts tensor.ConvertOptions) error {
 	n := src.Len()
 	f := castOf(c, dst.DType(), src.DType())
-	if f == nil && n >= GrainCheap && !c.Generic {
+	if f == nil && n >= GrainCheap/4 && !c.Generic {
 		f = byteTable(dst.DType(), src.DType(), opts)
 	}
 	if f != nil {
 		y, x := dst.Bytes(), src.Bytes()
-		to, from := dst.DType().Bits()/8, src.DType().Bits()/8
-		c.Parallel(n, GrainVector, func(lo, hi int) { f(y[lo*to:hi*to], x[lo*from:hi*from]) })
+		unit := max(1, 8/src.DType().Bits()) // elements that share a byte
+		to, from := unit*dst.DType().Bits()/8, unit*src.DType().Bits()/8
+		c.Parallel((n+unit-1)/unit, GrainVector/unit, func(lo, hi int) { f(y[lo*to:min(hi*to, len(y))], x[lo*from:hi*from]) })
 		return nil
 	}
 	if src.DType() == tensor.TypeString || dst.DType() == tensor.TypeString || n <= GrainCheap {
@@ -98,14 +99,10 @@ func ConvertInto(c *ir.Call, dst, src *tensor.Tensor, opts tensor.ConvertOptions
 	return failed.get()
 }
 
-// byteTable returns a kernel that looks up the results for 8-bit floats, or nil for other types and results of other than 16 or 32 bits.
+// byteTable returns a kernel that looks up the results for bytes of the source, which hold an 8-bit float or 2 or 4 packed elements, or
+// nil for other types and for results of a byte or less, and text.
 func byteTable(to, from tensor.DType, opts tensor.ConvertOptions) castKernel {
-	switch from {
-	case tensor.TypeFloat8E4M3FN, tensor.TypeFloat8E4M3FNUZ, tensor.TypeFloat8E5M2, tensor.TypeFloat8E5M2FNUZ, tensor.TypeFloat8E8M0:
-	default:
-		return nil
-	}
-	if to.Bits() != 16 && to.Bits() != 32 {
+	if bits := from.Bits(); bits != 2 && bits != 4 && !from.IsFloat8() || to.Bits() == 0 || to.Packed() {
 		return nil
 	}
 	const all = 256
@@ -113,26 +110,43 @@ func byteTable(to, from tensor.DType, opts tensor.ConvertOptions) castKernel {
 	for i := range codes {
 		codes[i] = byte(i)
 	}
+	n := all * 8 / from.Bits()
+	size := to.Bits() / from.Bits() // bytes of the results of a byte
 	var x, y tensor.Tensor
-	x.Reset(from, codes, []int{all})
-	y.Reset(to, make([]byte, all*to.Bits()/8), []int{all})
+	x.Reset(from, codes, []int{n})
+	y.Reset(to, make([]byte, all*size), []int{n})
 	if tensor.ConvertInto(&y, &x, opts) != nil {
 		return nil
 	}
-	if to.Bits() == 16 {
-		return lookUpBytes[uint16](y.Bytes())
+	table := y.Bytes()
+	return func(dst, src []byte) {
+		whole := len(dst) / size
+		switch x := src[:whole]; size {
+		case 1:
+			MapBytes(dst, x, (*[256]byte)(table))
+		case 2:
+			lookUpBytes[uint16](dst, x, table)
+		case 4:
+			lookUpBytes[uint32](dst, x, table)
+		case 8:
+			lookUpBytes[uint64](dst, x, table)
+		case 16:
+			lookUpBytes[[2]uint64](dst, x, table)
+		default:
+			whole = 0
+		}
+		for i, v := range src[whole:] { // the last byte may have padding
+			copy(dst[(whole+i)*size:], table[int(v)*size:][:size])
+		}
 	}
-	return lookUpBytes[uint32](y.Bytes())
 }
 
-// lookUpBytes returns a kernel that replaces bytes by the elements of table.
-func lookUpBytes[E MoveElem](table []byte) castKernel {
+// lookUpBytes replaces bytes by the elements of table.
+func lookUpBytes[E MoveElem](dst, src, table []byte) {
 	t := (*[256]E)(memory.FromRaw[E](table))
-	return func(dst, src []byte) {
-		d := memory.FromRaw[E](dst)[:len(src)]
-		for i, v := range src {
-			d[i] = t[v]
-		}
+	d := memory.FromRaw[E](dst)[:len(src)]
+	for i, v := range src {
+		d[i] = t[v]
 	}
 }
 
