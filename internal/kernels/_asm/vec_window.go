@@ -276,9 +276,17 @@ func (k *window) masked(f *file) {
 	}
 	g.label("start")
 	g.e("MOVQ $-1, AX")
+	g.e("XORL R14, R14") // 1 for three adjacent windows
+	g.e("CMPQ R9, $1")
+	g.e("JNE row")
+	g.e("CMPQ R10, $3")
+	g.e("JNE row")
+	g.e("INCQ R14")
 	g.label("row")
 	g.arg("n", "CX")
 	g.arg("masks", "R8")
+	g.e("TESTQ R14, R14")
+	g.e("JNZ three")
 	g.label("loop")
 	g.e("VMOVAPS Z15, Z0")
 	g.e("MOVQ SI, R13")
@@ -319,29 +327,51 @@ func (k *window) masked(f *file) {
 			g.label(next)
 		}
 	}
+	store := func(loop string) {
+		g.e("MOVL $16, BX")
+		g.e("CMPQ CX, BX")
+		g.e("CMOVQLT CX, BX")
+		g.e("BZHIQ BX, AX, R13") // takes the low byte
+		g.e("KMOVW R13, K1")
+		g.e("VMOVUPS Z0, K1, (DI)")
+		g.e("LEAQ (DI)(BX*4), DI")
+		g.e("ADDQ R12, SI")
+		g.e("SUBQ $16, CX")
+		g.e("JGT %s", loop)
+	}
 	g.label("store")
-	g.e("MOVL $16, BX")
-	g.e("CMPQ CX, BX")
-	g.e("CMOVQLT CX, BX")
-	g.e("BZHIQ BX, AX, R13") // takes the low byte
-	g.e("KMOVW R13, K1")
-	g.e("VMOVUPS Z0, K1, (DI)")
-	g.e("LEAQ (DI)(BX*4), DI")
-	g.e("ADDQ R12, SI")
-	g.e("SUBQ $16, CX")
-	g.e("JGT loop")
+	store("loop")
+	g.label("next")
 	g.arg("gap", "BX")
 	g.e("LEAQ (SI)(BX*4), SI")
 	g.e("DECQ R11")
 	g.e("JNZ row")
 	g.e("VZEROUPPER")
 	g.e("RET")
+	for _, name := range []string{"three", "threeSum"} {
+		g.label(name)
+		if name == "three" {
+			g.e("TESTQ R15, R15")
+			g.e("JNZ threeSum")
+		}
+		for t, from := range []string{"(SI)", "(SI)(DX*1)", "(SI)(DX*2)"} {
+			g.e("KMOVW %d(R8), K%d", 2*t, 3+t)
+			g.e("VMOVUPS %s, Z%d", from, 4+t)
+		}
+		g.e("ADDQ $6, R8")
+		g.e("VMOVAPS Z15, Z0")
+		for t := range 3 {
+			k.foldMasked(g, fmt.Sprintf("K%d", 3+t), 4+t, 0, name == "threeSum")
+		}
+		store(name)
+		g.e("JMP next")
+	}
 }
 
-// lines combines the columns of rows of n elements, pitch elements apart in dst, each with an offset in x and a number of taps.
+// lines combines the columns of rows, each with an offset in x, a number of taps and a length. Behind a row, gap elements of dst are left out.
 func (k *window) lines(f *file) {
-	g := f.function("lineWindowF32AVX512", avx512, []arg{{"dst", "*float32"}, {"pitch", "int"}, {"x", "*float32"}, {"n", "int"}, {"lines", "*Line"}, {"count", "int"}, {"tapStep", "int"}, {"sum", "int"}}, nil)
-	for _, p := range [][2]string{{"dst", "DI"}, {"x", "SI"}, {"n", "CX"}, {"lines", "R8"}, {"count", "R9"}, {"tapStep", "DX"}, {"sum", "R15"}} {
+	g := f.function("lineWindowF32AVX512", avx512, []arg{{"dst", "*float32"}, {"gap", "int"}, {"x", "*float32"}, {"lines", "*Line"}, {"count", "int"}, {"tapStep", "int"}, {"sum", "int"}}, nil)
+	for _, p := range [][2]string{{"dst", "DI"}, {"x", "SI"}, {"gap", "CX"}, {"lines", "R8"}, {"count", "R9"}, {"tapStep", "DX"}, {"sum", "R15"}} {
 		g.arg(p[0], p[1])
 	}
 	g.e("SHLQ $2, DX")
@@ -350,7 +380,7 @@ func (k *window) lines(f *file) {
 	g.label("line")
 	g.e("MOVQ (R8), R12")
 	g.e("LEAQ (SI)(R12*4), R12")
-	g.e("MOVQ CX, R11")
+	g.e("MOVQ 16(R8), R11")
 	g.label("vectors") // two of them
 	g.e("MOVL $32, R10")
 	g.e("CMPQ R11, R10")
@@ -396,10 +426,8 @@ func (k *window) lines(f *file) {
 	g.e("ADDQ $128, R12")
 	g.e("SUBQ $32, R11")
 	g.e("JGT vectors")
-	g.arg("pitch", "BX")
-	g.e("SUBQ CX, BX")
-	g.e("LEAQ (DI)(BX*4), DI")
-	g.e("ADDQ $16, R8")
+	g.e("LEAQ (DI)(CX*4), DI")
+	g.e("ADDQ $24, R8")
 	g.e("DECQ R9")
 	g.e("JNZ line")
 	g.e("VZEROUPPER")
@@ -477,8 +505,8 @@ func maskedWindow(dst, x []float32, n, pitch, taps, tapStep, stride int, masks [
 	maskedWindowF32AVX512(&dst[0], &x[0], n, taps, tapStep, stride, &masks[0], len(dst)/n, pitch-(n+15)/16*16*stride, sum)
 }
 
-func lineWindow(dst []float32, pitch int, x []float32, n int, lines []Line, tapStep, sum int) {
-	lineWindowF32AVX512(&dst[0], pitch, &x[0], n, &lines[0], len(lines), tapStep, sum)
+func lineWindow(dst []float32, gap int, x []float32, lines []Line, tapStep, sum int) {
+	lineWindowF32AVX512(&dst[0], gap, &x[0], &lines[0], len(lines), tapStep, sum)
 }
 `
 }
@@ -487,7 +515,7 @@ func (*window) without() string {
 	return `
 func maskedWindow([]float32, []float32, int, int, int, int, int, []uint16, int) {}
 
-func lineWindow([]float32, int, []float32, int, []Line, int, int) {}
+func lineWindow([]float32, int, []float32, []Line, int, int) {}
 `
 }
 

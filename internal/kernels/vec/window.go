@@ -120,19 +120,21 @@ func MaskedWindowF32(dst, x []float32, n, pitch, taps, tapStep, stride int, mask
 	maskedWindow(dst, x, n, pitch, taps, tapStep, stride, masks, sum)
 }
 
-// Line is a row of windows of one column: where it begins, and how many rows it combines.
-type Line struct{ From, Taps int }
+// Line is a row of N windows of one column: where it begins, and how many rows it combines.
+type Line struct{ From, Taps, N int }
 
-// LineWindowF32 sets each row of n elements in dst, pitch elements apart, to the maximum of the rows of x that begin tapStep
-// elements apart, from lines[i].From on, or to their sum if sum is 1. It has the limits of [MaskedWindowF32].
-func LineWindowF32(dst []float32, pitch int, x []float32, n int, lines []Line, tapStep, sum int) {
-	_ = dst[(len(lines)-1)*pitch+n-1]
+// LineWindowF32 sets rows of dst to the maxima of the rows of x that begin tapStep elements apart, from lines[i].From on, or to their sums
+// if sum is 1. Behind each row it leaves out gap elements of dst. It has the limits of [MaskedWindowF32].
+func LineWindowF32(dst []float32, gap int, x []float32, lines []Line, tapStep, sum int) {
+	at := 0
 	for _, r := range lines {
 		if r.Taps > 0 {
-			_ = x[r.From : r.From+(r.Taps-1)*tapStep+n]
+			_ = x[r.From : r.From+(r.Taps-1)*tapStep+r.N]
 		}
+		_ = dst[at : at+r.N]
+		at += r.N + gap
 	}
-	lineWindow(dst, pitch, x, n, lines, tapStep, sum)
+	lineWindow(dst, gap, x, lines, tapStep, sum)
 }
 
 func addStrided(dst, x []float32, stride int) {

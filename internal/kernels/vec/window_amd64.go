@@ -25,7 +25,7 @@ func maxWindowF32AVX512(dst *float32, x *float32, n int, rows int, rowStep int, 
 func maskedWindowF32AVX512(dst *float32, x *float32, n int, taps int, tapStep int, stride int, masks *uint16, rows int, gap int, sum int)
 
 //go:noescape
-func lineWindowF32AVX512(dst *float32, pitch int, x *float32, n int, lines *Line, count int, tapStep int, sum int)
+func lineWindowF32AVX512(dst *float32, gap int, x *float32, lines *Line, count int, tapStep int, sum int)
 
 //go:noescape
 func maxWindow2F32AVX512(dst *float32, x *float32, n int, rows int, rowStep int, taps int, tapStep int, fresh int)
@@ -103,8 +103,8 @@ func maskedWindow(dst, x []float32, n, pitch, taps, tapStep, stride int, masks [
 	maskedWindowF32AVX512(&dst[0], &x[0], n, taps, tapStep, stride, &masks[0], len(dst)/n, pitch-(n+15)/16*16*stride, sum)
 }
 
-func lineWindow(dst []float32, pitch int, x []float32, n int, lines []Line, tapStep, sum int) {
-	lineWindowF32AVX512(&dst[0], pitch, &x[0], n, &lines[0], len(lines), tapStep, sum)
+func lineWindow(dst []float32, gap int, x []float32, lines []Line, tapStep, sum int) {
+	lineWindowF32AVX512(&dst[0], gap, &x[0], &lines[0], len(lines), tapStep, sum)
 }
 
 // minWindow combines the first elements of dst with their windows and returns their number.

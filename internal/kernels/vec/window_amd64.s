@@ -287,10 +287,11 @@ stride3:
 stride4:
 	VMOVDQU32 every4<>(SB), Z14; JMP start
 start:
-	MOVQ $-1, AX
+	MOVQ $-1, AX; XORL R14, R14; CMPQ R9, $1; JNE row; CMPQ R10, $3; JNE row; INCQ R14
 row:
 	MOVQ n+16(FP), CX
 	MOVQ masks+48(FP), R8
+	TESTQ R14, R14; JNZ three
 loop:
 	VMOVAPS Z15, Z0; MOVQ SI, R13; MOVQ R10, BX; CMPQ R9, $2; JNE not2; TESTQ R15, R15; JNZ sum2
 max2:
@@ -318,23 +319,31 @@ sum1:
 	KMOVW (R8), K1; VMOVUPS (R13), Z4; VADDPS Z4, Z0, K1, Z0; ADDQ DX, R13; ADDQ $2, R8; DECQ BX; JNZ sum1; JMP store
 store:
 	MOVL $16, BX; CMPQ CX, BX; CMOVQLT CX, BX; BZHIQ BX, AX, R13; KMOVW R13, K1; VMOVUPS Z0, K1, (DI); LEAQ (DI)(BX*4), DI; ADDQ R12, SI; SUBQ $16, CX; JGT loop
+next:
 	MOVQ gap+64(FP), BX
 	LEAQ (SI)(BX*4), SI; DECQ R11; JNZ row; VZEROUPPER; RET
+three:
+	TESTQ R15, R15; JNZ threeSum; KMOVW 0(R8), K3; VMOVUPS (SI), Z4; KMOVW 2(R8), K4; VMOVUPS (SI)(DX*1), Z5; KMOVW 4(R8), K5; VMOVUPS (SI)(DX*2), Z6; ADDQ $6, R8; VMOVAPS Z15, Z0; VCMPPS $7, Z0, Z0, K3, K2; VMAXPS Z4, Z0, K2, Z0
+	VCMPPS $7, Z0, Z0, K4, K2; VMAXPS Z5, Z0, K2, Z0; VCMPPS $7, Z0, Z0, K5, K2; VMAXPS Z6, Z0, K2, Z0; MOVL $16, BX; CMPQ CX, BX; CMOVQLT CX, BX; BZHIQ BX, AX, R13; KMOVW R13, K1; VMOVUPS Z0, K1, (DI); LEAQ (DI)(BX*4), DI; ADDQ R12, SI
+	SUBQ $16, CX; JGT three; JMP next
+threeSum:
+	KMOVW 0(R8), K3; VMOVUPS (SI), Z4; KMOVW 2(R8), K4; VMOVUPS (SI)(DX*1), Z5; KMOVW 4(R8), K5; VMOVUPS (SI)(DX*2), Z6; ADDQ $6, R8; VMOVAPS Z15, Z0; VADDPS Z4, Z0, K3, Z0; VADDPS Z5, Z0, K4, Z0; VADDPS Z6, Z0, K5, Z0; MOVL $16, BX
+	CMPQ CX, BX; CMOVQLT CX, BX; BZHIQ BX, AX, R13; KMOVW R13, K1; VMOVUPS Z0, K1, (DI); LEAQ (DI)(BX*4), DI; ADDQ R12, SI; SUBQ $16, CX; JGT threeSum; JMP next
 
-// func lineWindowF32AVX512(dst *float32, pitch int, x *float32, n int, lines *Line, count int, tapStep int, sum int)
-TEXT ·lineWindowF32AVX512(SB), 0, $136-64
+// func lineWindowF32AVX512(dst *float32, gap int, x *float32, lines *Line, count int, tapStep int, sum int)
+TEXT ·lineWindowF32AVX512(SB), 0, $136-56
 	MOVQ dst+0(FP), DI
 	MOVQ x+16(FP), SI
-	MOVQ n+24(FP), CX
-	MOVQ lines+32(FP), R8
-	MOVQ count+40(FP), R9
-	MOVQ tapStep+48(FP), DX
-	MOVQ sum+56(FP), R15
+	MOVQ gap+8(FP), CX
+	MOVQ lines+24(FP), R8
+	MOVQ count+32(FP), R9
+	MOVQ tapStep+40(FP), DX
+	MOVQ sum+48(FP), R15
 	SHLQ $2, DX; VXORPS X15, X15, X15; TESTQ R15, R15; JNZ begin; VMOVUPS cff800000<>(SB), Z15
 begin:
 	MOVQ $-1, AX
 line:
-	MOVQ (R8), R12; LEAQ (SI)(R12*4), R12; MOVQ CX, R11
+	MOVQ (R8), R12; LEAQ (SI)(R12*4), R12; MOVQ 16(R8), R11
 vectors:
 	MOVL $32, R10; CMPQ R11, R10; CMOVQLT R11, R10; BZHIQ R10, AX, BX; KMOVW BX, K1; SHRL $16, BX; KMOVW BX, K3; VMOVAPS Z15, Z0; VMOVAPS Z15, Z1; MOVQ R12, R13; MOVQ 8(R8), BX; TESTQ BX, BX; JZ store; CMPQ R11, $16; JLE one; TESTQ R15, R15
 	JNZ tapSum2
@@ -349,9 +358,7 @@ tapMax:
 tapSum:
 	VMOVUPS.Z 0(R13), K1, Z4; VADDPS Z4, Z0, K1, Z0; ADDQ DX, R13; DECQ BX; JNZ tapSum; JMP store
 store:
-	VMOVUPS Z0, K1, (DI); VMOVUPS Z1, K3, 64(DI); LEAQ (DI)(R10*4), DI; ADDQ $128, R12; SUBQ $32, R11; JGT vectors
-	MOVQ pitch+8(FP), BX
-	SUBQ CX, BX; LEAQ (DI)(BX*4), DI; ADDQ $16, R8; DECQ R9; JNZ line; VZEROUPPER; RET
+	VMOVUPS Z0, K1, (DI); VMOVUPS Z1, K3, 64(DI); LEAQ (DI)(R10*4), DI; ADDQ $128, R12; SUBQ $32, R11; JGT vectors; LEAQ (DI)(CX*4), DI; ADDQ $24, R8; DECQ R9; JNZ line; VZEROUPPER; RET
 
 // func maxWindow2F32AVX512(dst *float32, x *float32, n int, rows int, rowStep int, taps int, tapStep int, fresh int)
 TEXT ·maxWindow2F32AVX512(SB), 0, $136-64

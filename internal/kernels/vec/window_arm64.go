@@ -62,7 +62,7 @@ func maxWindow(l cpu.Level, dst, x []float32, rows, rowStep, taps, tapStep, stri
 
 func maskedWindow([]float32, []float32, int, int, int, int, int, []uint16, int) {}
 
-func lineWindow([]float32, int, []float32, int, []Line, int, int) {}
+func lineWindow([]float32, int, []float32, []Line, int, int) {}
 
 // minWindow combines the first elements of dst with their windows and returns their number.
 func minWindow(l cpu.Level, dst, x []float32, rows, rowStep, taps, tapStep, stride, fresh int) int {

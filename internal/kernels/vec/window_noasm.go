@@ -12,7 +12,7 @@ func maxWindow(cpu.Level, []float32, []float32, int, int, int, int, int, int) in
 
 func maskedWindow([]float32, []float32, int, int, int, int, int, []uint16, int) {}
 
-func lineWindow([]float32, int, []float32, int, []Line, int, int) {}
+func lineWindow([]float32, int, []float32, []Line, int, int) {}
 
 func minWindow(cpu.Level, []float32, []float32, int, int, int, int, int, int) int { return 0 }
 

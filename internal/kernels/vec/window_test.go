@@ -137,23 +137,33 @@ func TestWindowLines(t *testing.T) {
 				}
 			}
 			testkit.Sides(func(_ string, s testkit.Side) { x = testkit.GuardedCopy(t, x, s, 0) })
-			lines := []Line{{0, 2}, {0, 0}, {n, 4}, {0, 5}, {3 * n, 1}}
+			lines := []Line{{0, 2, n}, {0, 0, n}, {n, 4, n}, {0, 5, n}, {3 * n, 1, n}}
+			if n > 20 {
+				lines = append(lines, Line{2, 3, n - 20}, Line{0, 2, n})
+			}
 			for gap := range 3 {
-				pitch := n + gap
-				sum, most := make([]float32, len(lines)*pitch), make([]float32, len(lines)*pitch)
-				LineWindowF32(sum, pitch, x, n, lines, 2*n, 1)
-				LineWindowF32(most, pitch, x, n, lines, 2*n, 0)
-				for i := range sum {
-					s, m := float32(0), float32(0)
-					if row, col := i/pitch, i%pitch; col < n {
-						m = float32(math.Inf(-1))
-						for k := range lines[row].Taps {
-							v := x[lines[row].From+2*k*n+col]
-							s, m = s+v, max(m, v)
+				length := 0
+				for _, r := range lines {
+					length += r.N + gap
+				}
+				sum, most := make([]float32, length), make([]float32, length)
+				LineWindowF32(sum, gap, x, lines, 2*n, 1)
+				LineWindowF32(most, gap, x, lines, 2*n, 0)
+				at := 0
+				for row, r := range lines {
+					for col := range r.N + gap {
+						s, m := float32(0), float32(0)
+						if col < r.N {
+							m = float32(math.Inf(-1))
+							for k := range r.Taps {
+								v := x[r.From+2*k*n+col]
+								s, m = s+v, max(m, v)
+							}
 						}
-					}
-					if !sameOrNaN(sum[i], s) || !sameOrNaN(most[i], m) {
-						t.Fatalf("element %d of rows of %d, %d apart: %v and %v, want %v and %v", i, n, pitch, sum[i], most[i], s, m)
+						if !sameOrNaN(sum[at], s) || !sameOrNaN(most[at], m) {
+							t.Fatalf("column %d of row %d of %d, gaps of %d: %v and %v, want %v and %v", col, row, r.N, gap, sum[at], most[at], s, m)
+						}
+						at++
 					}
 				}
 			}

@@ -23,13 +23,14 @@ type PoolPlane struct {
 	stacked                                   bool // whether windows of three dimensions neither overlap along rows, leave the input, crop it on the left nor leave out rows
 	least                                     float32
 	fold                                      func(l cpu.Level, dst, x []float32, rows, rowStep, taps, tapStep, stride int, fresh bool)
-	sum                                       int // 1 for sums
-	rows                                      []vec.Line
-	masks                                     []uint16  // of the taps in the input, if adjacent rows are reduced as one
-	lines, front, rear                        int       // rows that are reduced as one, and what the kernel reads before and behind them
-	pitch                                     int       // distance of these rows, a multiple of the stride
-	group                                     int       // planes that are reduced together
-	by                                        []float32 // what the results of a group are divided by, for means
+	sum                                       int          // 1 for sums
+	rows                                      []vec.Line   // of three dimensions
+	masks                                     []uint16     // of the taps in the input, if adjacent rows are reduced as one
+	lines, front, rear                        int          // rows that are reduced as one, and what the kernel reads before and behind them
+	parts                                     [][]vec.Line // the columns of these rows, of adjacent rows of a plane together if they have no gaps
+	pitch                                     int          // distance of these rows, a multiple of the stride
+	group                                     int          // planes that are reduced together
+	by                                        []float32    // what the results of a group are divided by, for means
 }
 
 // mostPoolPlane is the number of elements up to which a plane stays in the first-level cache.
@@ -71,7 +72,7 @@ func newPoolPlane(g *WindowGeom, least float32, sum int, fold func(l cpu.Level, 
 		p.lines = min(p.out[1], mostPoolPlane/2/p.in[2])
 		p.rows = make([]vec.Line, p.lines)
 		for o := range p.rows {
-			p.rows[o] = vec.Line{From: o * p.stride[1] * p.in[2], Taps: p.kernel[1]}
+			p.rows[o] = vec.Line{From: o * p.stride[1] * p.in[2], Taps: p.kernel[1], N: p.in[2]}
 		}
 	}
 	if h := padded(1); n == 2 && p.stride[1] == 1 && p.stride[2] == 1 && h*p.width <= mostPoolPlane {
@@ -93,13 +94,24 @@ func (p *PoolPlane) mask(pitch int) {
 	p.group = max(1, p.lines/p.out[1])
 	p.lines = min(p.lines, p.group*p.out[1])
 	p.front, p.rear = max(0, p.before[2]+15)&^15, max(0, (taps-1)*p.dilation[2]-p.before[2])+16*p.stride[2]
-	p.rows = make([]vec.Line, p.group*p.out[1])
-	for i := range p.rows {
+	n := min(p.in[2], pitch)
+	for i := range p.group * p.out[1] {
+		if i%p.lines == 0 {
+			p.parts = append(p.parts, nil)
+		}
+		part := &p.parts[len(p.parts)-1]
 		plane, o := i/p.out[1], i%p.out[1]
 		t := p.taps[1][o]
-		p.rows[i] = vec.Line{From: (plane*p.in[1] + o*p.stride[1] - p.before[1] + t[0]*p.dilation[1]) * p.in[2], Taps: max(0, t[1]-t[0])}
+		line := vec.Line{From: (plane*p.in[1] + o*p.stride[1] - p.before[1] + t[0]*p.dilation[1]) * p.in[2], Taps: max(0, t[1]-t[0]), N: n}
+		if k := len(*part) - 1; k >= 0 && o > 0 && n == pitch {
+			if last := &(*part)[k]; last.Taps == line.Taps && last.From+last.N == line.From {
+				last.N += n
+				continue
+			}
+		}
+		*part = append(*part, line)
 	}
-	n := ow // outputs with masks of their own
+	n = ow // outputs with masks of their own
 	if p.adjacent() {
 		n *= p.lines
 	}
@@ -203,7 +215,7 @@ func (p *PoolPlane) stack(m *Meter, y, x, buf []float32) bool {
 			from = d
 		}
 		if l == cpu.AVX512 {
-			vec.LineWindowF32(rows, w, from, w, p.rows[:n], p.dilation[1]*w, p.sum)
+			vec.LineWindowF32(rows, 0, from, p.rows[:n], p.dilation[1]*w, p.sum)
 		} else {
 			for i, r := range p.rows[:n] {
 				p.fold(l, rows[i*w:][:w], from[r.From:], r.Taps, p.dilation[1]*w, 1, 0, 1, true)
@@ -228,8 +240,9 @@ func (p *PoolPlane) span(n int) int {
 func (p *PoolPlane) flat(m *Meter, y, x, buf []float32) bool {
 	w, ow, from := p.in[2], p.out[2], buf[p.front:]
 	for oh, rows := 0, len(y)/ow; oh < rows; oh += p.lines {
-		end := min(rows, oh+p.lines)
-		vec.LineWindowF32(from, p.pitch, x, min(w, p.pitch), p.rows[oh:end], p.dilation[1]*w, p.sum)
+		end, all := min(rows, oh+p.lines), min(p.group*p.out[1], oh+p.lines)
+		part := p.parts[oh/p.lines]
+		vec.LineWindowF32(from, p.pitch-min(w, p.pitch), x, part[:len(part)*(end-oh)/(all-oh)], p.dilation[1]*w, p.sum) // of a group, some planes
 		n := ow
 		if p.adjacent() {
 			n *= end - oh
