@@ -2,6 +2,7 @@ package ops
 
 import (
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
@@ -145,14 +146,24 @@ func gatherRow[E kit.MoveElem](dst, row []E, at []int64) bool {
 // gatherColumns is gatherRow for elements i of rows at[i] of n, which are step elements apart.
 func gatherColumns[E kit.MoveElem](dst, rows []E, at []int64, n, step int) bool {
 	dst = dst[:len(at)]
+	if len(at) == 0 {
+		return true
+	}
+	_ = rows[(n-1)*step+len(at)-1]
+	// A slice that begins at element i, with bounds of its own, would not fit the registers.
+	x, size := unsafe.Pointer(unsafe.SliceData(rows)), int(unsafe.Sizeof(dst[0]))
 	i := 0
 	for ; i+gatherUnroll <= len(at); i += gatherUnroll {
-		a, d, x := (*[gatherUnroll]int64)(at[i:]), (*[gatherUnroll]E)(dst[i:]), rows[i:]
+		a, d := (*[gatherUnroll]int64)(unsafe.Pointer(&at[i])), (*[gatherUnroll]E)(unsafe.Pointer(&dst[i]))
 		v0, v1, v2, v3 := fromEnd(a[0], n), fromEnd(a[1], n), fromEnd(a[2], n), fromEnd(a[3], n)
 		if max(v0, v1, v2, v3) >= uint64(n) {
 			return false
 		}
-		d[0], d[1], d[2], d[3] = x[int(v0)*step], x[int(v1)*step+1], x[int(v2)*step+2], x[int(v3)*step+3]
+		d[0] = *(*E)(unsafe.Add(x, int(v0)*step*size))
+		d[1] = *(*E)(unsafe.Add(x, (int(v1)*step+1)*size))
+		d[2] = *(*E)(unsafe.Add(x, (int(v2)*step+2)*size))
+		d[3] = *(*E)(unsafe.Add(x, (int(v3)*step+3)*size))
+		x = unsafe.Add(x, gatherUnroll*size)
 	}
 	for ; i < len(at); i++ {
 		v := fromEnd(at[i], n)
