@@ -374,6 +374,10 @@ func reduceCols[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T, A
 	if g := ReduceBlock / p.inner; g >= 4 && pieces >= 4 && len(p.reduced) == 1 && p.reduceAt[0] == p.inner && (r.Stack == nil || p.inner < ShortRow) {
 		return reduceNarrow(c, p, dst, x, r, min(g, pieces/2))
 	}
+	if r.Stack != nil { // longer parts of a piece are prefetched better
+		block *= 2
+		blocks = (p.inner + block - 1) / block
+	}
 	ReduceSpans(c, Product(p.kept)*blocks, p.N*min(p.inner, block), func(first, end int) {
 		buf := make([]A, min(p.inner, block))
 		var part []T
