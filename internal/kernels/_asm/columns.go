@@ -90,7 +90,7 @@ func rowPanels(f *file, i isa, n int) {
 			for j := range vectors {
 				g.op("VFMADD231PS", fmt.Sprintf("%d%s", u*row+j*4*i.width, addr[p]), t, acc(u%sets, p, j))
 			}
-			g.e("PREFETCHT0 %d%s", u*row+1536, addr[p]) // of two lines one: twice as many slow down reading from the caches
+			g.e("PREFETCHT0 %d%s", u*row+3072, addr[p]) // of two lines one: twice as many slow down reading from the caches
 		}
 	}
 	next := func(u int) {
