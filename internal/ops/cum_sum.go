@@ -59,11 +59,11 @@ func cumSumLines[T kit.RealNumber](dst, src []T, l kit.CumulativeLines) {
 
 // cumSum processes single lines four at a time, since each addition waits for the previous one, and few adjacent lines as one.
 func cumSum[T kit.RealNumber](c *ir.Call, out, x *tensor.Tensor, l kit.CumulativeLines) error {
-	if size := l.N * l.Inner; !c.Generic && !l.Exclusive && l.Inner > 1 && l.Inner < fewLines && size < kit.GrainWatch {
+	if size := l.N * l.Inner; !c.Generic && !l.Exclusive && l.Inner > 1 && l.Inner < fewLines {
 		dst, src := tensor.Of[T](out), tensor.Of[T](x)
 		kit.ReduceSpans(c, l.Outer, size, func(lo, hi int) {
 			for ; lo < hi; lo++ {
-				cumSumAdjacent(dst[lo*size:][:size], src[lo*size:][:size], l.Inner, l.Reverse)
+				cumSumAdjacent(dst[lo*size:][:size], src[lo*size:][:size], l)
 			}
 		})
 		return nil
@@ -89,25 +89,31 @@ func cumSum[T kit.RealNumber](c *ir.Call, out, x *tensor.Tensor, l kit.Cumulativ
 // fewLines is the number of adjacent lines from which a vector kernel for each of their rows is faster than a loop.
 const fewLines = 48
 
-// cumSumAdjacent processes lines whose elements are step elements apart.
-func cumSumAdjacent[T kit.RealNumber](dst, src []T, step int, reverse bool) {
-	if len(dst) == 0 {
+// cumSumAdjacent processes adjacent lines.
+func cumSumAdjacent[T kit.RealNumber](dst, src []T, l kit.CumulativeLines) {
+	const most = 1 << 16 // elements between checks of the context
+	step, n := l.Inner, len(dst)
+	if n == 0 {
 		return
 	}
-	if reverse {
-		last := len(dst) - step
-		copy(dst[last:], src[last:])
-		next, x := dst[step:], src[:last]
-		for i := last - 1; i >= 0; i-- {
-			dst[i] = next[i] + x[i]
+	if l.Reverse {
+		copy(dst[n-step:], src[n-step:])
+	} else {
+		copy(dst[:step], src)
+	}
+	for done := step; done < n && l.Call.Err() == nil; {
+		m := min(n-done, most)
+		if done += m; l.Reverse {
+			y, next, x := dst[n-done:][:m], dst[n-done+step:][:m], src[n-done:][:m]
+			for i := m - 1; i >= 0; i-- {
+				y[i] = next[i] + x[i]
+			}
+			continue
 		}
-		return
-	}
-	copy(dst[:step], src)
-	y, x := dst[step:], src[step:]
-	x = x[:len(y)]
-	for i, before := range dst[:len(y)] {
-		y[i] = before + x[i]
+		y, x := dst[done-m:done], src[done-m:done]
+		for i, before := range dst[done-m-step:][:m] {
+			y[i] = before + x[i]
+		}
 	}
 }
 
