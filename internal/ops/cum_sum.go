@@ -59,7 +59,7 @@ func cumSumLines[T kit.RealNumber](dst, src []T, l kit.CumulativeLines) {
 
 // cumSum processes single lines four at a time, since each addition waits for the previous one, and few adjacent lines as one.
 func cumSum[T kit.RealNumber](c *ir.Call, out, x *tensor.Tensor, l kit.CumulativeLines) error {
-	if size := l.N * l.Inner; !c.Generic && !l.Exclusive && l.Inner > 1 && l.Inner < fewLines {
+	if size := l.N * l.Inner; !c.Generic && l.Inner > 1 && l.Inner < fewLines {
 		dst, src := tensor.Of[T](out), tensor.Of[T](x)
 		kit.ReduceSpans(c, l.Outer, size, func(lo, hi int) {
 			for ; lo < hi; lo++ {
@@ -96,21 +96,26 @@ func cumSumAdjacent[T kit.RealNumber](dst, src []T, l kit.CumulativeLines) {
 	if n == 0 {
 		return
 	}
+	first, from, shift := dst[:step], src, 0
 	if l.Reverse {
-		copy(dst[n-step:], src[n-step:])
+		first, from = dst[n-step:], src[n-step:]
+	}
+	if l.Exclusive {
+		shift = step
+		clear(first)
 	} else {
-		copy(dst[:step], src)
+		copy(first, from)
 	}
 	for done := step; done < n && l.Call.Err() == nil; {
 		m := min(n-done, most)
 		if done += m; l.Reverse {
-			y, next, x := dst[n-done:][:m], dst[n-done+step:][:m], src[n-done:][:m]
+			y, next, x := dst[n-done:][:m], dst[n-done+step:][:m], src[n-done+shift:][:m]
 			for i := m - 1; i >= 0; i-- {
 				y[i] = next[i] + x[i]
 			}
 			continue
 		}
-		y, x := dst[done-m:done], src[done-m:done]
+		y, x := dst[done-m:done], src[done-m-shift:][:m]
 		for i, before := range dst[done-m-step:][:m] {
 			y[i] = before + x[i]
 		}
