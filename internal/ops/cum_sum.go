@@ -91,7 +91,6 @@ const fewLines = 48
 
 // cumSumAdjacent processes adjacent lines.
 func cumSumAdjacent[T kit.RealNumber](dst, src []T, l kit.CumulativeLines) {
-	const most = 1 << 16 // elements between checks of the context
 	step, n := l.Inner, len(dst)
 	if n == 0 {
 		return
@@ -107,7 +106,7 @@ func cumSumAdjacent[T kit.RealNumber](dst, src []T, l kit.CumulativeLines) {
 		copy(first, from)
 	}
 	for done := step; done < n && l.Call.Err() == nil; {
-		m := min(n-done, most)
+		m := min(n-done, kit.GrainWatch)
 		if done += m; l.Reverse {
 			y, next, x := dst[n-done:][:m], dst[n-done+step:][:m], src[n-done+shift:][:m]
 			for i := m - 1; i >= 0; i-- {

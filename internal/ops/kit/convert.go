@@ -99,8 +99,8 @@ func ConvertInto(c *ir.Call, dst, src *tensor.Tensor, opts tensor.ConvertOptions
 	return failed.get()
 }
 
-// byteTable returns a kernel that looks up the results for bytes of the source, which hold an 8-bit float or 2 or 4 packed elements, or
-// nil for other types and for results of a byte or less, and text.
+// byteTable returns a kernel that looks up the results for bytes of the source, which hold an 8-bit float, two elements of 4 bits or four
+// of 2 bits. It returns nil for other sources, and for results that are packed or text.
 func byteTable(to, from tensor.DType, opts tensor.ConvertOptions) castKernel {
 	if bits := from.Bits(); bits != 2 && bits != 4 && !from.IsFloat8() || to.Bits() == 0 || to.Packed() {
 		return nil
@@ -135,7 +135,7 @@ func byteTable(to, from tensor.DType, opts tensor.ConvertOptions) castKernel {
 		default:
 			whole = 0
 		}
-		for i, v := range src[whole:] { // the last byte may have padding
+		for i, v := range src[whole:] { // those of other sizes, and a last byte with padding
 			copy(dst[(whole+i)*size:], table[int(v)*size:][:size])
 		}
 	}
