@@ -1,5 +1,7 @@
 package memory
 
+import "encoding/binary"
+
 // PackedLen returns the size in bytes of n packed elements of 2, 4 or 6 bits: ⌈n·bits/8⌉.
 func PackedLen(n, bits int) int { return n/8*bits + (n%8*bits+7)/8 }
 
@@ -68,12 +70,18 @@ func PackUint(dst []byte, src []uint8, bits int) {
 	dst = dst[:PackedLen(len(src), bits)]
 	switch bits {
 	case 2:
-		for ; len(src) >= 4; dst, src = dst[1:], src[4:] {
-			dst[0] = src[0]&3 | src[1]&3<<2 | src[2]&3<<4 | src[3]<<6
+		for ; len(src) >= 8; dst, src = dst[2:], src[8:] {
+			x := binary.LittleEndian.Uint64(src) & 0x0303030303030303
+			x = (x | x>>6) & 0x000f000f000f000f
+			x = (x | x>>12) & 0x000000ff000000ff
+			binary.LittleEndian.PutUint16(dst, uint16(x|x>>24))
 		}
 	case 4:
-		for ; len(src) >= 2; dst, src = dst[1:], src[2:] {
-			dst[0] = src[0]&15 | src[1]<<4
+		for ; len(src) >= 8; dst, src = dst[4:], src[8:] {
+			x := binary.LittleEndian.Uint64(src) & 0x0f0f0f0f0f0f0f0f
+			x = (x | x>>4) & 0x00ff00ff00ff00ff
+			x = (x | x>>8) & 0x0000ffff0000ffff
+			binary.LittleEndian.PutUint32(dst, uint32(x|x>>16))
 		}
 	case 6:
 		for ; len(src) >= 4; dst, src = dst[3:], src[4:] {

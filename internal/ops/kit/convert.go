@@ -69,9 +69,11 @@ func ConvertInto(c *ir.Call, dst, src *tensor.Tensor, opts tensor.ConvertOptions
 	}
 	if f != nil {
 		y, x := dst.Bytes(), src.Bytes()
-		unit := max(1, 8/src.DType().Bits()) // elements that share a byte
+		unit := max(1, 8/min(src.DType().Bits(), dst.DType().Bits())) // elements that share a byte
 		to, from := unit*dst.DType().Bits()/8, unit*src.DType().Bits()/8
-		c.Parallel((n+unit-1)/unit, GrainVector/unit, func(lo, hi int) { f(y[lo*to:min(hi*to, len(y))], x[lo*from:hi*from]) })
+		c.Parallel((n+unit-1)/unit, GrainVector/unit, func(lo, hi int) {
+			f(y[lo*to:min(hi*to, len(y))], x[lo*from:min(hi*from, len(x))])
+		})
 		return nil
 	}
 	if src.DType() == tensor.TypeString || dst.DType() == tensor.TypeString || n <= GrainCheap {

@@ -104,6 +104,16 @@ func fastCasts() *castTable {
 			}
 		}
 	}
+	// The low bits of bytes become packed integers.
+	for _, to := range []tensor.DType{tensor.TypeInt4, tensor.TypeUint4, tensor.TypeInt2, tensor.TypeUint2} {
+		pack := func(dst, src []byte) { memory.PackUint(dst, src, to.Bits()) }
+		for _, from := range []tensor.DType{u8, i8, truth} {
+			m[from][to] = pack
+		}
+		for _, from := range []tensor.DType{i32, tensor.TypeUint32, i64, tensor.TypeUint64} {
+			m[from][to] = compose(from, u8, to, m[from][u8], pack)
+		}
+	}
 	return m
 }
 
@@ -124,17 +134,24 @@ func oddFloats(dst, src []byte) {
 	}
 }
 
-// throughWords composes two kernels, block by block. What is between them has four bytes.
+// throughWords composes two kernels. What is between them has four bytes.
 func throughWords(from, to tensor.DType, first, second castKernel) castKernel {
+	return compose(from, tensor.TypeFloat32, to, first, second)
+}
+
+// compose composes two kernels, block by block, with elements of at most four bytes between them.
+func compose(from, between, to tensor.DType, first, second castKernel) castKernel {
 	const block = 512
-	size, toSize := from.Bits()/8, to.Bits()/8
+	size, mid, bits := from.Bits()/8, between.Bits()/8, to.Bits()
 	return func(dst, src []byte) {
-		var wide [4 * block]byte
+		var middle [4 * block]byte
 		for len(src) > 0 {
 			n := min(block, len(src)/size)
-			first(wide[:4*n], src[:n*size])
-			second(dst[:n*toSize], wide[:4*n])
-			dst, src = dst[n*toSize:], src[n*size:]
+			m := middle[:mid*n]
+			first(m, src[:n*size])
+			to := (n*bits + 7) / 8
+			second(dst[:to], m)
+			dst, src = dst[to:], src[n*size:]
 		}
 	}
 }
