@@ -80,12 +80,18 @@ func MatMulBatches[T gemm.Number](c *ir.Call, s *MatMulShape, y, a, b []T) error
 		return nil
 	}
 	mk, kn, mn := s.M*s.K, s.K*s.N, s.M*s.N
-	count := s.Count()
-	args := func(i int) gemm.Args[T] {
+	return eachProduct(c, s.Count(), 1, func(i int) gemm.Args[T] {
 		ia, ib := s.At(i)
 		return gemm.Args[T]{M: s.M, N: s.N, K: s.K, A: a[ia*mk:][:mk], LdA: s.K, B: b[ib*kn:][:kn], LdB: s.N, C: y[i*mn:][:mn], LdC: s.N}
-	}
-	if c.Generic || count < WorkspaceCount(count)*2 && mn*s.K >= 1<<16 {
+	})
+}
+
+// eachProduct computes alpha times each of count products of one shape, whose results are dense. Threads share the products,
+// or each of a few large ones.
+func eachProduct[T gemm.Number](c *ir.Call, count int, alpha float32, args func(i int) gemm.Args[T]) error {
+	first := args(0)
+	mn, k := first.M*first.N, first.K
+	if c.Generic || count < WorkspaceCount(count)*2 && mn*k >= 1<<16 {
 		for i := range count {
 			if err := c.Err(); err != nil {
 				return err
@@ -94,13 +100,17 @@ func MatMulBatches[T gemm.Number](c *ir.Call, s *MatMulShape, y, a, b []T) error
 			if err := MatMulOne(c, &g); err != nil {
 				return err
 			}
+			GemmScale(g.C[:mn], alpha, tensor.DTypeOf[T]())
 		}
 		return nil
 	}
-	c.Parallel(count, GrainFor(mn*max(1, s.K/4)), func(lo, hi int) {
+	const call = 512 // what a call costs besides, in the unit of GrainFor
+	c.Parallel(count, GrainFor(mn*max(1, k/4)+call), func(lo, hi int) {
+		var g gemm.Args[T] // on the heap, once for all products
 		for i := lo; i < hi && c.Err() == nil; i++ {
-			g := args(i)
+			g = args(i)
 			GemmHere(c, &g)
+			GemmScale(g.C[:mn], alpha, tensor.DTypeOf[T]())
 		}
 	})
 	return c.Err()

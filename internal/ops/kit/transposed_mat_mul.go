@@ -1,7 +1,6 @@
 package kit
 
 import (
-	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/memory"
@@ -104,38 +103,21 @@ func runTransposed[T RealFloat](c *ir.Call, o *TransposedMatMul) error {
 	if err != nil || len(y.Data) == 0 {
 		return err
 	}
+	count, m, at := s.Count(), s.M, s.At
 	if inside[0] && len(s.Batch) == 0 && len(shape[0]) > 2 {
 		// Matrices can be joined into one taller matrix only if they are stored by rows.
-		if err := o.eachMatrix(c, &s, shape[0], func(i, m int) error {
-			return MatMulScaled(c, o.Alpha, &gemm.Args[T]{M: m, N: s.N, K: s.K, A: data[0][i*m*s.K:], LdA: m, TransA: true,
-				B: data[1], LdB: transposedLd(inside[1], s.K, s.N), TransB: inside[1], C: y.Data[i*m*s.N:], LdC: s.N})
-		}); err != nil {
-			return err
-		}
-		y.Store()
-		return nil
+		m = shape[0][len(shape[0])-2]
+		count, at = s.M/m, func(i int) (int, int) { return i, 0 }
 	}
-	for i := range s.Count() {
-		ia, ib := s.At(i)
-		g := &gemm.Args[T]{M: s.M, N: s.N, K: s.K, A: data[0][ia*s.M*s.K:], LdA: transposedLd(inside[0], s.M, s.K), TransA: inside[0],
-			B: data[1][ib*s.K*s.N:], LdB: transposedLd(inside[1], s.K, s.N), TransB: inside[1], C: y.Data[i*s.M*s.N:], LdC: s.N}
-		if err := MatMulScaled(c, o.Alpha, g); err != nil {
-			return err
-		}
+	err = eachProduct(c, count, o.Alpha, func(i int) gemm.Args[T] {
+		ia, ib := at(i)
+		return gemm.Args[T]{M: m, N: s.N, K: s.K, A: data[0][ia*m*s.K:], LdA: transposedLd(inside[0], m, s.K), TransA: inside[0],
+			B: data[1][ib*s.K*s.N:], LdB: transposedLd(inside[1], s.K, s.N), TransB: inside[1], C: y.Data[i*m*s.N:], LdC: s.N}
+	})
+	if err != nil {
+		return err
 	}
 	y.Store()
-	return nil
-}
-
-// eachMatrix calls fn for the matrices of a tensor that share the other factor. m is their number
-// of rows.
-func (o *TransposedMatMul) eachMatrix(c *ir.Call, s *MatMulShape, shape []int, fn func(i, m int) error) error {
-	m := shape[len(shape)-2]
-	for i := range s.M / max(1, m) {
-		if err := fn(i, m); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
@@ -145,21 +127,4 @@ func transposedLd(trans bool, rows, cols int) int {
 		return rows
 	}
 	return cols
-}
-
-// MatMulScaled computes alpha times one product on all threads.
-func MatMulScaled[T RealFloat](c *ir.Call, alpha float32, g *gemm.Args[T]) error {
-	if c.Generic {
-		if err := matMulPlain(c, g); err != nil {
-			return err
-		}
-	} else {
-		var par gemm.Par
-		if g.M*g.N*max(1, g.K) >= 1<<16 {
-			par = func(n int, fn func(lo, hi int)) { c.Parallel(n, 1, fn) }
-		}
-		gemm.Parallel(par, cpu.Active(), g)
-	}
-	GemmScale(g.C[:g.M*g.N], alpha, tensor.DTypeOf[T]())
-	return c.Err()
 }

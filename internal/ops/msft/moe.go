@@ -235,7 +235,7 @@ func (l *moeLayer) apply(c *ir.Call, expert int, y, x []float32) error {
 	if l.bias != nil && !c.Generic {
 		g.BiasCol = l.bias[expert*l.out:][:l.out]
 	}
-	if err := kit.MatMulScaled(c, 1, &g); err != nil {
+	if err := kit.MatMulOne(c, &g); err != nil {
 		return err
 	}
 	if l.bias != nil && c.Generic {

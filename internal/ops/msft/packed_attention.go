@@ -85,7 +85,7 @@ func (op *PackedAttention) Run(c *ir.Call) error {
 	}
 	if size > 0 {
 		g := gemm.Args[float32]{M: tokens, N: width, K: xs[1], A: in[0], LdA: xs[1], B: in[1], LdB: width, C: qkv, LdC: width}
-		if err := kit.MatMulScaled(c, 1, &g); err != nil {
+		if err := kit.MatMulOne(c, &g); err != nil {
 			return err
 		}
 		for i := range tokens {

@@ -103,7 +103,7 @@ func (o *WordConvEmbedding) Run(c *ir.Call) error {
 			}
 		}
 		g := gemm.Args[float32]{M: windows, N: filters, K: depth, A: rows, LdA: depth, B: tensor.Of[float32](w), LdB: depth, TransB: true, C: sums, LdC: filters}
-		if err := kit.MatMulScaled(c, 1, &g); err != nil {
+		if err := kit.MatMulOne(c, &g); err != nil {
 			return err
 		}
 		for j := range out {
