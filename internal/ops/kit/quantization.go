@@ -9,6 +9,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -258,14 +259,15 @@ func Repeat[T any](x []T, n int) {
 
 // RoundTo rounds float32 numbers to a type of lower precision.
 func RoundTo(x []float32, d tensor.DType) {
-	switch d {
-	case tensor.TypeFloat16:
-		for i, v := range x {
-			x[i] = tensor.NewFloat16(v).Float32()
-		}
-	case tensor.TypeBFloat16:
-		for i, v := range x {
-			x[i] = tensor.NewBFloat16(v).Float32()
-		}
+	if !IsHalf(d) {
+		return
+	}
+	var half [512]uint16
+	for len(x) > 0 {
+		n := min(len(x), len(half))
+		b := memory.AsBytes(half[:n])
+		narrowHalfFast(b, x[:n], d)
+		widenHalfFast(x[:n], b, d)
+		x = x[n:]
 	}
 }

@@ -3,8 +3,10 @@ package msft
 import (
 	"slices"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
@@ -38,13 +40,14 @@ func (*GatedAdd) Run(c *ir.Call) error {
 		return err
 	}
 	cols := s[len(s)-1]
-	for i := range y.Data {
-		y.Data[i] = in[1][i] * in[2][i/cols]
-	}
-	kit.RoundTo(y.Data, xt.DType())
-	for i, v := range in[0] {
-		y.Data[i] += v
-	}
+	c.Parallel(len(y.Data)/cols, kit.GrainFor(4*cols), func(lo, hi int) {
+		for r := lo; r < hi; r++ {
+			vec.MulScalarF32(cpu.Active(), y.Data[r*cols:][:cols], in[1][r*cols:][:cols], in[2][r])
+		}
+		dst := y.Data[lo*cols : hi*cols]
+		kit.RoundTo(dst, xt.DType())
+		vec.AddF32(cpu.Active(), dst, dst, in[0][lo*cols:hi*cols])
+	})
 	y.Store()
-	return nil
+	return c.Err()
 }
