@@ -181,5 +181,7 @@ func InWorkspaces(c *ir.Call, n int, item func(ws, i int) error) error {
 func WorkspaceCount(n int) int { return min(n, max(1, runtime.GOMAXPROCS(0))) }
 
 // GrainFor returns the minimum number of items per thread, for items of the given cost in
-// elementary operations.
+// elementary operations. It is called too rarely for its many copies to pay.
+//
+//go:noinline
 func GrainFor(cost int) int { return max(1, 32768/max(1, cost)) }
