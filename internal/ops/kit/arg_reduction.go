@@ -159,7 +159,7 @@ func argFolds[T RealNumber](c *ir.Call, dst []int64, src []T, s AxisSpan, which 
 
 func argRun[T RealNumber](c *ir.Call, dst []int64, src []T, s AxisSpan, which ArgWhich, last bool) error {
 	if s.Inner == 1 {
-		ReduceEach(c, s.Outer, s.N, func(i int) { dst[i] = int64(argRow(src[i*s.N:(i+1)*s.N], which, last)) })
+		ReduceEach(c, s.Outer, 4*s.N, func(i int) { dst[i] = int64(argRow(src[i*s.N:(i+1)*s.N], which, last)) })
 		return nil
 	}
 	return argColumns(c, dst, s, src, which, last, ArgLines[T])

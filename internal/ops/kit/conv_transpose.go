@@ -83,7 +83,7 @@ func ConvTransposeGemm[T RealFloat](c *ir.Call, s *ConvShape, x, w, bias, y []T)
 		if taps > 0 {
 			a := gemm.Args[T]{M: num * taps, N: in, K: s.Mg, LdA: s.Cg * taps, TransA: true, LdB: in, LdC: in, C: col,
 				A: w[(g*s.Mg*s.Cg+c0)*taps:], B: x[(img*s.M+g*s.Mg)*in:][:s.Mg*in]}
-			GemmHere(c, &a)
+			gemmOfItem(c, items, &a)
 		}
 		m := &Meter{C: c}
 		for k := range num {
@@ -120,6 +120,15 @@ func ConvTransposeGemm[T RealFloat](c *ir.Call, s *ConvShape, x, w, bias, y []T)
 		}
 		return c.Err()
 	})
+}
+
+// gemmOfItem computes a product of one of several items on the calling thread, that of a single item on all threads.
+func gemmOfItem[T RealFloat](c *ir.Call, items int, g *gemm.Args[T]) {
+	if items > 1 {
+		GemmHere(c, g)
+		return
+	}
+	_ = MatMulOne(c, g) // fails if the context ends, which the items check
 }
 
 // onePixel reports whether each image of the input is one pixel, and the output its kernels.
@@ -178,7 +187,7 @@ func convTransposeSpread(c *ir.Call, s *ConvShape, x, w, bias, y []float32) erro
 		c0 := b * block
 		num := min(block, s.Cg-c0)
 		products := scratch[ws*each:][:num*taps*in]
-		GemmHere(c, &gemm.Args[float32]{M: num * taps, N: in, K: s.Mg, LdA: s.Cg * taps, TransA: true, LdB: in, LdC: in, C: products,
+		gemmOfItem(c, items, &gemm.Args[float32]{M: num * taps, N: in, K: s.Mg, LdA: s.Cg * taps, TransA: true, LdB: in, LdC: in, C: products,
 			A: w[(g*s.Mg*s.Cg+c0)*taps:], B: x[(img*s.M+g*s.Mg)*in:][:s.Mg*in]})
 		l, m := cpu.Active(), &Meter{C: c}
 		for k := range num {
@@ -268,7 +277,7 @@ func convTransposeShifted(c *ir.Call, s *ConvShape, x, w, bias, y []float32) err
 		products, sums := scratch[ws*each:][:num*taps*wide], scratch[ws*each+block*taps*wide:][:sy*sx*size]
 		a := gemm.Args[float32]{M: num * taps, N: wide, K: s.Mg, LdA: s.Cg * taps, TransA: true, LdB: wide, LdC: wide, C: products,
 			A: w[(g*s.Mg*s.Cg+c0)*taps:], B: padded[(img*s.M+g*s.Mg)*wide:][:s.Mg*wide]}
-		GemmHere(c, &a)
+		gemmOfItem(c, items, &a)
 		l, m := cpu.Active(), &Meter{C: c}
 		for k := range num {
 			ch := g*s.Cg + c0 + k
@@ -322,7 +331,7 @@ func convTransposeRows(c *ir.Call, s *ConvShape, x, w, bias, y []float32) error 
 		c0 := b * block
 		num := min(block, s.Cg-c0)
 		products := scratch[ws*block*taps*in:][:num*taps*in]
-		GemmHere(c, &gemm.Args[float32]{M: in, N: num * taps, K: s.Mg, LdA: in, TransA: true, LdB: s.Cg * taps, LdC: num * taps, C: products,
+		gemmOfItem(c, items, &gemm.Args[float32]{M: in, N: num * taps, K: s.Mg, LdA: in, TransA: true, LdB: s.Cg * taps, LdC: num * taps, C: products,
 			A: x[(img*s.M+g*s.Mg)*in:][:s.Mg*in], B: w[(g*s.Mg*s.Cg+c0)*taps:]})
 		l, m := cpu.Active(), &Meter{C: c}
 		for k := range num {

@@ -128,7 +128,8 @@ func MatMulQuant(c *ir.Call, s *MatMulShape, a, b *tensor.Tensor, packed *Packed
 			g.AZero = ra.lines(za, ia)
 		}
 		var par gemm.Par
-		if s.M*s.N*max(1, s.K) >= 1<<18 {
+		const width = 16 // columns that the kernels compute at least
+		if s.M*max(s.N, width)*max(1, s.K) >= 1<<18 {
 			par = func(n int, fn func(lo, hi int)) { c.Parallel(n, 1, fn) }
 		}
 		quant.Parallel(par, level, &g)
