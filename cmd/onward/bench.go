@@ -313,8 +313,8 @@ func benchRound(ctx context.Context, path string, feed onward.Values, o *benchOp
 
 // settle waits until the process is idle, but not longer than 0.2 seconds: workers of ONNX Runtime spin for 40 ms after a run.
 func settle() {
-	const window = 2 * time.Millisecond
-	for range 100 {
+	const window = 20 * time.Millisecond // systems count the time of a running thread every 1 to 10 ms
+	for range 10 {
 		start := cputime.Now()
 		time.Sleep(window)
 		if start.Elapsed() < window/4 {

@@ -6,8 +6,11 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
@@ -105,4 +108,25 @@ func TestBenchMistakes(t *testing.T) {
 	if !strings.Contains(out, "NoSuchOperator") {
 		t.Errorf("the failure is not printed:\n%s", out)
 	}
+}
+
+// TestSettleWaitsForThreads spins for a while, as threads of ONNX Runtime do after a run.
+func TestSettleWaitsForThreads(t *testing.T) {
+	if runtime.GOMAXPROCS(0) == 1 {
+		t.Skip("one processor: settle cannot run beside a thread that spins")
+	}
+	for range 5 { // other processes may keep the thread from running
+		var ended atomic.Bool
+		begin := time.Now()
+		go func() {
+			for time.Since(begin) < 60*time.Millisecond {
+			}
+			ended.Store(true)
+		}()
+		if settle(); ended.Load() {
+			return
+		}
+		time.Sleep(time.Until(begin.Add(60 * time.Millisecond)))
+	}
+	t.Error("settle returns while a thread spins")
 }
