@@ -1,6 +1,6 @@
 // Command sweep measures every operator that ONNX Runtime supports against it, each in a model of
-// its own, on one thread. It prints the cases in which the cpu engine is slower, worst first, and
-// the geometric mean of all.
+// its own, on one thread or, with -threads, on several. It prints the cases in which the cpu engine
+// is slower, worst first, and the geometric mean of all.
 //
 // The cases are typical shapes (cases.txt) and, for the other operators, those of the ONNX suite
 // and the recorded cases, enlarged to about 32 Ki elements. The providers alternate in short blocks.
@@ -48,6 +48,7 @@ import (
 type options struct {
 	duration time.Duration
 	rounds   int
+	threads  int
 	shortest time.Duration
 	below    float64
 	all      bool
@@ -72,6 +73,7 @@ func run(ctx context.Context) error {
 	extra := flag.Int("drawn", 2, "cases of the suite or recorded ones for an operator without typical shapes")
 	flag.DurationVar(&o.duration, "duration", 3*time.Millisecond, "how long a block is timed")
 	flag.IntVar(&o.rounds, "rounds", 5, "blocks per provider; cases below the limit are measured again with three times as many")
+	flag.IntVar(&o.threads, "threads", 1, "threads of a run; with several, a sweep takes a quarter of an hour, since blocks wait for ONNX Runtime's threads")
 	flag.DurationVar(&o.shortest, "shortest", 8*time.Microsecond, "leave out cases that ONNX Runtime computes in less: they measure the call")
 	flag.Float64Var(&o.below, "below", .9, "print cases with a lower ratio")
 	flag.BoolVar(&o.all, "all", false, "print every case")
@@ -80,6 +82,9 @@ func run(ctx context.Context) error {
 	flag.StringVar(&p.Check, "check", "", "compare the ratios with those of this file, and name the cases that fell by more than 10 %")
 	flag.StringVar(&p.Record, "record", "", "write the ratios to this file")
 	flag.Parse()
+	if o.threads != 1 {
+		p.Section = fmt.Sprintf("sweep on %d threads", o.threads)
+	}
 	re, err := regexp.Compile(*only)
 	if err != nil {
 		return err
@@ -242,7 +247,7 @@ func measure(ctx context.Context, c *opfuzz.Case, o *options) (*result, error) {
 	}
 	var sessions [2]*onward.Session
 	for i, p := range []string{"ort", "cpu"} { // ONNX Runtime first: it refuses many
-		s, err := onward.OpenModel(ctx, m, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{{Name: p}}})
+		s, err := onward.OpenModel(ctx, m, &onward.SessionOptions{Threads: o.threads, Providers: []onward.ProviderConfig{{Name: p}}})
 		if err == nil {
 			defer s.Close()
 			first, cancel := context.WithTimeout(ctx, 5*time.Second) // enlarging some drawn cases makes them endless
@@ -264,6 +269,9 @@ func measure(ctx context.Context, c *opfuzz.Case, o *options) (*result, error) {
 		for round := range rounds {
 			for i := range sessions {
 				k := i ^ round&1
+				if o.threads > 1 {
+					time.Sleep(spinning)
+				}
 				t, err := block(func() error { _, err := sessions[k].Run(free, feed, nil); return err }, o.duration)
 				if err != nil {
 					return nil, err
@@ -284,6 +292,9 @@ func measure(ctx context.Context, c *opfuzz.Case, o *options) (*result, error) {
 	}
 	return r, nil
 }
+
+// spinning is longer than ONNX Runtime's threads spin after a run, 40 ms, and take processors from the next provider.
+const spinning = 45 * time.Millisecond
 
 // block times runs for about the duration, after some that are not timed, and returns the seconds
 // of each. Short runs are timed in groups because of the resolution of the clock.
@@ -327,16 +338,20 @@ func report(results []*result, short int, o *options) string {
 	if slower < 0 {
 		slower = len(results)
 	}
+	threads := "one thread"
+	if o.threads != 1 {
+		threads = fmt.Sprintf("%d threads", o.threads)
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, `%s
 
-Every operator that ONNX Runtime supports runs alone, on one thread, in typical shapes and types (bench/sweep). The ratio is that of
+Every operator that ONNX Runtime supports runs alone, on %s, in typical shapes and types (bench/sweep). The ratio is that of
 the fastest runs. %d cases that ONNX Runtime computes in less than %v are left out.
 
 Measured on %s (%s/%s), kernels %s, %s.
 
 %d cases of %d operators: geometric mean %.2f (of medians %.2f), %d below %.2g.
-`, heading, short, o.shortest, machine.CPU(), runtime.GOOS, runtime.GOARCH, cpu.Active(), runtime.Version(), len(results), len(ops), math.Exp(minima/n), math.Exp(medians/n), slower, o.below)
+`, heading, threads, short, o.shortest, machine.CPU(), runtime.GOOS, runtime.GOARCH, cpu.Active(), runtime.Version(), len(results), len(ops), math.Exp(minima/n), math.Exp(medians/n), slower, o.below)
 	if slower > 0 {
 		b.WriteString("\n| operator, inputs, attributes | cpu | ort | ratio | of medians |\n|---|---:|---:|---:|---:|\n")
 	}
