@@ -181,7 +181,7 @@ func InWorkspaces(c *ir.Call, n int, item func(ws, i int) error) error {
 func WorkspaceCount(n int) int { return min(n, max(1, runtime.GOMAXPROCS(0))) }
 
 // GrainFor returns the minimum number of items per thread, for items of the given cost in
-// elementary operations. It is called too rarely for its many copies to pay.
+// elementary operations. It runs once per call of an operator; inlined, its copies took 8 KB.
 //
 //go:noinline
 func GrainFor(cost int) int { return max(1, 32768/max(1, cost)) }
