@@ -32,8 +32,8 @@ func writeQuant(dir string) {
 		sumBytes(q, i)
 		quantize(q, i)
 		requantize(q, i)
-		combineBytes(q, i, false)
-		combineBytes(q, i, true)
+		addBytes(q, i)
+		mulBytes(q, i)
 	}
 	maxWindow(q)
 	write(dir+"/linear_amd64.s", q.text())
@@ -295,26 +295,33 @@ func requantize(f *file, i isa) {
 	g.e("RET")
 }
 
-// combineBytes writes kernels for clip(round((a-za)·sa + (b-zb)·sb) + zero) and for the product
-// clip(round((a-za)·(b-zb)·sa + sb)); n is a multiple of the vector length. flip is 128 for signed bytes,
-// whose zero points are then increased by 128.
-func combineBytes(f *file, i isa, product bool) {
-	name := "addBytes"
-	if product {
-		name = "mulBytes"
+// addBytes writes the kernel for clip(round(a·sa + (b·sb + c)) + zero), with fused multiplications and additions; n is a multiple of the vector
+// length. flip is 128 for signed bytes, otherwise 0.
+func addBytes(f *file, i isa) {
+	const sa, sb, c, b = 8, 9, 5, 4
+	g := combineArgs(f, i, "addBytes", []arg{{"flip", "int32"}, {"sa", "float32"}, {"sb", "float32"}, {"c", "float32"}},
+		map[string]int{"flip": 7, "sa": sa, "sb": sb, "c": c})
+	g.e("CMPL flip+%d(FP), $0", g.off["flip"])
+	g.e("JNE signed")
+	for _, name := range []string{"unsigned", "signed"} {
+		widen := map[string]string{"unsigned": "VPMOVZXBD", "signed": "VPMOVSXBD"}[name]
+		g.label(name)
+		g.combineLoops(name, func(u int) {
+			g.op(widen, fmt.Sprintf("%d(SI)", u*i.width), u)
+			g.op(widen, fmt.Sprintf("%d(BX)", u*i.width), b)
+			g.op("VCVTDQ2PS", u, u)
+			g.op("VCVTDQ2PS", b, b)
+			g.op("VFMADD213PS", c, sb, b)
+			g.op("VFMADD213PS", b, sa, u)
+		})
 	}
-	g := f.function(name+i.name, i, []arg{{"dst", "*uint8"}, {"a", "*uint8"}, {"b", "*uint8"}, {"n", "int"}, {"za", "int32"}, {"zb", "int32"}, {"flip", "int32"},
-		{"sa", "float32"}, {"sb", "float32"}, {"zero", "float32"}, {"lo", "float32"}, {"hi", "float32"}}, nil)
-	g.arg("dst", "DI")
-	g.arg("a", "SI")
-	g.arg("b", "BX")
-	g.arg("n", "CX")
-	for _, p := range []struct {
-		name string
-		r    int
-	}{{"za", 5}, {"zb", 6}, {"flip", 7}, {"sa", 8}, {"sb", 9}, {"zero", 13}, {"lo", 11}, {"hi", 12}} {
-		g.bcast(p.name, p.r)
-	}
+}
+
+// mulBytes writes the kernel for clip(round((a-za)·(b-zb)·sa + sb) + zero); n is a multiple of the vector length. flip is 128 for signed
+// bytes, whose zero points are then increased by 128, and otherwise 0.
+func mulBytes(f *file, i isa) {
+	g := combineArgs(f, i, "mulBytes", []arg{{"za", "int32"}, {"zb", "int32"}, {"flip", "int32"}, {"sa", "float32"}, {"sb", "float32"}},
+		map[string]int{"za": 5, "zb": 6, "flip": 7, "sa": 8, "sb": 9})
 	xor := "VPXOR"
 	if i.width == 16 {
 		xor = "VPXORD"
@@ -326,37 +333,50 @@ func combineBytes(f *file, i isa, product bool) {
 		g.op("VADDPS", float64(magic), r, r)
 	}
 	g.op(xor, float64(magic), 7, 10)
-	// combine computes vector u in register u, with register 4 for b.
-	combine := func(u int) {
+	g.combineLoops("", func(u int) {
 		g.op("VPMOVZXBD", fmt.Sprintf("%d(SI)", u*i.width), u)
 		g.op("VPMOVZXBD", fmt.Sprintf("%d(BX)", u*i.width), 4)
 		for k, r := range []int{u, 4} {
 			g.op(xor, 10, r, r)
 			g.op("VSUBPS", 5+k, r, r)
-			if !product {
-				g.op("VMULPS", 8+k, r, r)
-			}
 		}
-		if product {
-			g.op("VMULPS", 4, u, u)
-			g.op("VMULPS", 8, u, u)
-			g.op("VADDPS", 9, u, u)
-		} else {
-			g.op("VADDPS", 4, u, u)
-		}
+		g.op("VMULPS", 4, u, u)
+		g.op("VMULPS", 8, u, u)
+		g.op("VADDPS", 9, u, u)
+	})
+}
+
+// combineArgs begins a kernel that combines bytes a and b, and loads its arguments, those of special into the given registers.
+func combineArgs(f *file, i isa, name string, special []arg, at map[string]int) *fn {
+	args := append([]arg{{"dst", "*uint8"}, {"a", "*uint8"}, {"b", "*uint8"}, {"n", "int"}}, special...)
+	g := f.function(name+i.name, i, append(args, arg{"zero", "float32"}, arg{"lo", "float32"}, arg{"hi", "float32"}), nil)
+	for k, reg := range []string{"DI", "SI", "BX", "CX"} {
+		g.arg(args[k].name, reg)
 	}
-	if i.width == 16 {
-		combineWide(f, g, combine)
+	for _, a := range special {
+		g.bcast(a.name, at[a.name])
 	}
-	g.label("loop")
+	g.bcast("zero", 13)
+	g.bcast("lo", 11)
+	g.bcast("hi", 12)
+	return g
+}
+
+// combineLoops writes the loops of a kernel and its end; combine computes vector u in register u, and may use register 4. The labels begin with
+// prefix.
+func (g *fn) combineLoops(prefix string, combine func(u int)) {
+	if g.width == 16 {
+		g.combineWide(prefix, combine)
+	}
+	g.label(prefix + "loop")
 	combine(0)
 	g.narrow("(DI)")
 	for _, p := range []string{"DI", "SI", "BX"} {
-		g.e("ADDQ $%d, %s", i.width, p)
+		g.e("ADDQ $%d, %s", g.width, p)
 	}
-	g.e("SUBQ $%d, CX", i.width)
-	g.e("JNZ loop")
-	g.label("done")
+	g.e("SUBQ $%d, CX", g.width)
+	g.e("JNZ %sloop", prefix)
+	g.label(prefix + "done")
 	g.e("VZEROUPPER")
 	g.e("RET")
 }
@@ -376,19 +396,19 @@ func packedOrder(f *file) string {
 	return order
 }
 
-// combineWide writes the loop of combineBytes over 64 bytes, for results below 2³¹. Packing saturates, so that the zero point is added to
-// 16-bit integers and nothing else limits the bytes. Signed bytes are packed as unsigned ones that are larger by flip.
-func combineWide(f *file, g *fn, combine func(u int)) {
+// combineWide writes the loop of combineLoops over 64 bytes, for results below 2³¹. Packing saturates, so that the zero point is added to
+// 16-bit integers and nothing else limits the bytes. Signed bytes are packed as unsigned ones that are larger by flip, which is in register 7.
+func (g *fn) combineWide(prefix string, combine func(u int)) {
 	const zero, permute, flip = 14, 15, 16
 	g.e("CMPQ CX, $64")
-	g.e("JLT loop")
+	g.e("JLT %sloop", prefix)
 	g.op("VCVTPS2DQ", 13, zero)
 	g.op("VPADDD", 7, zero, zero)
 	g.op("VPACKSSDW", zero, zero, zero)
-	g.op("VMOVDQU32", packedOrder(f)+"(SB)", permute)
+	g.op("VMOVDQU32", packedOrder(g.file)+"(SB)", permute)
 	g.e("MOVL flip+%d(FP), AX", g.off["flip"])
 	g.e("VPBROADCASTB AX, Z%d", flip)
-	g.label("wide")
+	g.label(prefix + "wide")
 	for u := range 4 {
 		combine(u)
 		g.op("VCVTPS2DQ", u, u) // NaN becomes the smallest integer
@@ -406,9 +426,9 @@ func combineWide(f *file, g *fn, combine func(u int)) {
 	}
 	g.e("SUBQ $64, CX")
 	g.e("CMPQ CX, $64")
-	g.e("JGE wide")
+	g.e("JGE %swide", prefix)
 	g.e("TESTQ CX, CX")
-	g.e("JZ done")
+	g.e("JZ %sdone", prefix)
 }
 
 // maxWindow writes a kernel for the maxima of unsigned bytes over windows of kh by kw, which start

@@ -10,8 +10,8 @@ func writeLinearNEON(dir string) {
 	sumBytesNEON(f)
 	quantizeNEON(f)
 	requantizeNEON(f)
-	combineBytesNEON(f, "addBytesNEON", false)
-	combineBytesNEON(f, "mulBytesNEON", true)
+	combineBytesNEON(f, false)
+	combineBytesNEON(f, true)
 	for stride := 1; stride <= 2; stride++ {
 		maxWindowNEON(f, stride)
 	}
@@ -229,21 +229,30 @@ func requantizeNEON(f *file) {
 	g.raw("RET")
 }
 
-// combineBytesNEON writes the kernels of combineBytes; n is a multiple of 16, and the zero points are bytes.
-func combineBytesNEON(f *file, name string, product bool) {
-	const bytes, words, flip, zeros, scales = 16, 17, 20, 21, 8
-	g := f.function(name, neon, []arg{{"dst", "*uint8"}, {"a", "*uint8"}, {"b", "*uint8"}, {"n", "int"}, {"za", "int32"}, {"zb", "int32"}, {"flip", "int32"},
-		{"sa", "float32"}, {"sb", "float32"}, {"zero", "float32"}, {"lo", "float32"}, {"hi", "float32"}}, nil)
+// combineBytesNEON writes the kernels of addBytes and mulBytes; n is a multiple of 16, and the zero points are bytes.
+func combineBytesNEON(f *file, product bool) {
+	const bytes, words, flip, zeros, scales, offset = 16, 17, 20, 21, 8, 15
+	name, special, zero := "addBytesNEON", []arg{{"flip", "int32"}, {"sa", "float32"}, {"sb", "float32"}, {"c", "float32"}}, []string{"flip", "flip"}
+	first := [2]int{4, 24} // registers of a and b
+	if product {
+		first = [2]int{0, 4}
+		name, special, zero = "mulBytesNEON", []arg{{"za", "int32"}, {"zb", "int32"}, {"flip", "int32"}, {"sa", "float32"}, {"sb", "float32"}}, []string{"za", "zb"}
+	}
+	args := append([]arg{{"dst", "*uint8"}, {"a", "*uint8"}, {"b", "*uint8"}, {"n", "int"}}, special...)
+	g := f.function(name, neon, append(args, arg{"zero", "float32"}, arg{"lo", "float32"}, arg{"hi", "float32"}), nil)
 	g.arg("dst", "DI")
 	g.arg("a", "SI")
 	g.arg("b", "BX")
 	g.arg("n", "CX")
-	for i, p := range []string{"flip", "za", "zb"} {
+	for i, p := range append([]string{"flip"}, zero...) {
 		g.raw("MOVWU %s+%d(FP), R6", p, g.off[p])
 		g.raw("VDUP R6, V%d.B16", flip+i)
 	}
 	g.bcast("sa", scales)
 	g.bcast("sb", scales+1)
+	if !product {
+		g.bcast("c", offset)
+	}
 	g.bounds()
 	g.label("loop")
 	for k, reg := range []string{"R4", "R1"} {
@@ -252,12 +261,9 @@ func combineBytesNEON(f *file, name string, product bool) {
 		g.widen(0x2e202000, "usubl", "8h", "8b", bytes, zeros+k, words)
 		g.widen(0x2e202000|upperHalf, "usubl", "8h", "16b", bytes, zeros+k, words+1)
 		for r := range 4 {
-			d, n := 4*k+r, words+r/2
+			d, n := first[k]+r, words+r/2
 			g.word(0x0f10a400|uint32(r%2)*upperHalf|uint32(n)<<5|uint32(d), "sshll%s v%d.4s, v%d.%s, #0", []string{"", "2"}[r%2], d, n, []string{"4h", "8h"}[r%2])
 			g.two("VCVTDQ2PS", d, d)
-			if !product {
-				g.three("VMULPS", scales+k, d, d)
-			}
 		}
 	}
 	for r := range 4 {
@@ -266,7 +272,9 @@ func combineBytesNEON(f *file, name string, product bool) {
 			g.three("VMULPS", scales, r, r)
 			g.three("VADDPS", scales+1, r, r)
 		} else {
-			g.three("VADDPS", 4+r, r, r)
+			g.move(offset, r)
+			g.op("VFMADD231PS", scales+1, first[1]+r, r)
+			g.op("VFMADD231PS", scales, first[0]+r, r)
 		}
 	}
 	g.narrow16()

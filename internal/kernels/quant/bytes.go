@@ -1,6 +1,10 @@
 package quant
 
-import "github.com/onward-ml/onward/internal/cpu"
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/cpu"
+)
 
 // Linear is a linear quantization: byte x represents (x - Zero)·Scale.
 type Linear struct {
@@ -11,12 +15,39 @@ type Linear struct {
 // Add computes the following, ONNX Runtime's QLinearAdd for scales in steps of the result, with bits that
 // do not depend on the level. The bytes are those of int8 if signed, otherwise of uint8. NaN becomes the smallest value.
 //
+//	c := -(x.Zero*x.Scale + y.Zero*y.Scale)
 //	for i := range dst {
-//		dst[i] = saturate(roundToEven(float32(a[i]-x.Zero)*x.Scale+float32(b[i]-y.Zero)*y.Scale) + zero)
+//		dst[i] = saturate(roundToEven(FMA(a[i], x.Scale, FMA(b[i], y.Scale, c))) + zero)
 //	}
+//
+// For scales of 2¹⁴ and more, it adds float32(a[i]-x.Zero)*x.Scale to float32(b[i]-y.Zero)*y.Scale: c might overflow.
 func Add(l cpu.Level, dst, a, b []byte, signed bool, x, y Linear, zero int32) {
-	combineBytes(l, dst, a, b, signed, false, x, y, float32(zero))
+	const small = 1 << 14 // so that sums are below 2³¹, as kernels require
+	a, b = a[:len(dst)], b[:len(dst)]
+	flip, lo, hi := byteBounds(signed)
+	at := func(v byte) float32 { return float32(int32(v^byte(flip)) - flip) }
+	if max(x.Scale, -x.Scale, y.Scale, -y.Scale) < small {
+		c := float32(-(float64(x.Zero)*float64(x.Scale) + float64(y.Zero)*float64(y.Scale)))
+		for i := addBytesAsm(l, dst, a, b, flip, x.Scale, y.Scale, c, float32(zero), lo, hi); i < len(dst); i++ {
+			dst[i] = narrow(fma(at(a[i]), x.Scale, fma(at(b[i]), y.Scale, c)), float32(zero), lo, hi)
+		}
+		return
+	}
+	for i := range dst {
+		dst[i] = narrow(float32((at(a[i])-float32(x.Zero))*x.Scale)+float32((at(b[i])-float32(y.Zero))*y.Scale), float32(zero), lo, hi)
+	}
 }
+
+// byteBounds returns the bounds of a type of bytes, and the smallest value of int8 as a positive number for that, otherwise 0.
+func byteBounds(signed bool) (flip int32, lo, hi float32) {
+	if signed {
+		return 128, -128, 127
+	}
+	return 0, 0, 255
+}
+
+// fma returns a·b + c, rounded once: the float64 sum is exact unless c is smaller than its last bit.
+func fma(a, b, c float32) float32 { return float32(math.FMA(float64(a), float64(b), float64(c))) }
 
 // Mul computes the following, ONNX Runtime's QLinearMul for a scale in steps of the result, as [Add] otherwise. Unlike in Add, the zero point
 // is added before rounding.
@@ -25,27 +56,12 @@ func Add(l cpu.Level, dst, a, b []byte, signed bool, x, y Linear, zero int32) {
 //		dst[i] = saturate(roundToEven(float32(a[i]-x)*float32(b[i]-y)*scale + float32(zero)))
 //	}
 func Mul(l cpu.Level, dst, a, b []byte, signed bool, x, y int32, scale float32, zero int32) {
-	combineBytes(l, dst, a, b, signed, true, Linear{scale, x}, Linear{float32(zero), y}, 0)
-}
-
-func combineBytes(l cpu.Level, dst, a, b []byte, signed, product bool, x, y Linear, zero float32) {
 	a, b = a[:len(dst)], b[:len(dst)]
-	flip, lo, hi := int32(0), float32(0), float32(255)
-	if signed {
-		flip, lo, hi = 128, -128, 127
-		x.Zero += flip
-		y.Zero += flip
-	}
-	n := combineBytesAsm(l, dst, a, b, product, &x, &y, flip, zero, lo, hi)
-	for i := n; i < len(dst); i++ {
-		u, v := float32(int32(a[i]^byte(flip))-x.Zero), float32(int32(b[i]^byte(flip))-y.Zero)
-		if product {
-			u = float32(float32(u*v) * x.Scale)
-			v = y.Scale
-		} else {
-			u, v = float32(u*x.Scale), float32(v*y.Scale)
-		}
-		dst[i] = narrow(u+v, zero, lo, hi)
+	flip, lo, hi := byteBounds(signed)
+	x, y = x+flip, y+flip
+	for i := mulBytesAsm(l, dst, a, b, x, y, flip, scale, float32(zero), lo, hi); i < len(dst); i++ {
+		u, v := float32(int32(a[i]^byte(flip))-x), float32(int32(b[i]^byte(flip))-y)
+		dst[i] = narrow(float32(float32(u*v)*scale)+float32(zero), 0, lo, hi)
 	}
 }
 

@@ -90,30 +90,47 @@ func transposeBlocks(dst, src *uint8, ldd, lds, n int) { transposeBytesAVX512(ds
 
 func interleaveBlocks(dst, src *uint8, lds, n int) { interleaveBytesAVX512(dst, src, lds, n) }
 
-// combineBytesAsm adds or multiplies the first elements and returns their number.
-func combineBytesAsm(l cpu.Level, dst, a, b []uint8, product bool, x, y *Linear, flip int32, zero, lo, hi float32) int {
-	width, add, mul := 16, addBytesAVX512, mulBytesAVX512
+// combineBlocks calls combine for ranges of the first n elements that the kernels of level l take, and returns n.
+func combineBlocks(l cpu.Level, n, most int, combine func(avx512 bool, at, n int)) int {
 	switch l {
 	case cpu.AVX512:
+		n &^= 15
 	case cpu.AVX2:
-		width, add, mul = 8, addBytesAVX2, mulBytesAVX2
+		n &^= 7
 	default:
 		return 0
 	}
-	if product {
-		add = mul
+	for i := 0; i < n; i += most {
+		combine(l == cpu.AVX512, i, min(n-i, most))
 	}
-	end, most := len(dst)&^(width-1), chunk
+	return n
+}
+
+// addBytesAsm adds the first elements and returns their number. Sums are below 2³¹.
+func addBytesAsm(l cpu.Level, dst, a, b []uint8, flip int32, sa, sb, c, zero, lo, hi float32) int {
+	return combineBlocks(l, len(dst), chunk, func(avx512 bool, at, n int) {
+		add := addBytesAVX2
+		if avx512 {
+			add = addBytesAVX512
+		}
+		add(&dst[at], &a[at], &b[at], n, flip, sa, sb, c, zero, lo, hi)
+	})
+}
+
+// mulBytesAsm multiplies the first elements and returns their number.
+func mulBytesAsm(l cpu.Level, dst, a, b []uint8, za, zb, flip int32, scale, offset, lo, hi float32) int {
 	const small = 1 << 14 // scales for which results are below 2³¹
-	if !(max(x.Scale, -x.Scale) < small && (product || max(y.Scale, -y.Scale) < small)) {
+	most := chunk
+	if !(max(scale, -scale) < small) {
 		most = 48 // less than the kernel's loop for such results takes
 	}
-	for i := 0; i < end; {
-		n := min(end-i, most)
-		add(&dst[i], &a[i], &b[i], n, x.Zero, y.Zero, flip, x.Scale, y.Scale, zero, lo, hi)
-		i += n
-	}
-	return end
+	return combineBlocks(l, len(dst), most, func(avx512 bool, at, n int) {
+		mul := mulBytesAVX2
+		if avx512 {
+			mul = mulBytesAVX512
+		}
+		mul(&dst[at], &a[at], &b[at], n, za, zb, flip, scale, offset, 0, lo, hi)
+	})
 }
 
 // maxRangesAsm computes the maxima, and reports whether it did.

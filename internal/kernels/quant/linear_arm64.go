@@ -53,19 +53,24 @@ func transposeBlocks(dst, src *uint8, ldd, lds, n int) { transposeBytesNEON(dst,
 
 func interleaveBlocks(dst, src *uint8, lds, n int) { interleaveBytesNEON(dst, src, lds, n) }
 
-func combineBytesAsm(l cpu.Level, dst, a, b []uint8, product bool, x, y *Linear, flip int32, zero, lo, hi float32) int {
-	if l != cpu.NEON || uint32(x.Zero) > 255 || uint32(y.Zero) > 255 {
+func addBytesAsm(l cpu.Level, dst, a, b []uint8, flip int32, sa, sb, c, zero, lo, hi float32) int {
+	if l != cpu.NEON {
 		return 0
 	}
-	combine := addBytesNEON
-	if product {
-		combine = mulBytesNEON
+	end := len(dst) &^ (least - 1)
+	for i := 0; i < end; i += chunk {
+		addBytesNEON(&dst[i], &a[i], &b[i], min(end-i, chunk), flip, sa, sb, c, zero, lo, hi)
+	}
+	return end
+}
+
+func mulBytesAsm(l cpu.Level, dst, a, b []uint8, za, zb, flip int32, scale, offset, lo, hi float32) int {
+	if l != cpu.NEON || uint32(za) > 255 || uint32(zb) > 255 {
+		return 0
 	}
 	end := len(dst) &^ (least - 1)
-	for i := 0; i < end; {
-		n := min(end-i, chunk)
-		combine(&dst[i], &a[i], &b[i], n, x.Zero, y.Zero, flip, x.Scale, y.Scale, zero, lo, hi)
-		i += n
+	for i := 0; i < end; i += chunk {
+		mulBytesNEON(&dst[i], &a[i], &b[i], min(end-i, chunk), za, zb, flip, scale, offset, 0, lo, hi)
 	}
 	return end
 }

@@ -359,65 +359,67 @@ one:
 	BNE loop
 	RET
 
-// func addBytesNEON(dst *uint8, a *uint8, b *uint8, n int, za int32, zb int32, flip int32, sa float32, sb float32, zero float32, lo float32, hi float32)
-TEXT ·addBytesNEON(SB), 0, $136-64
+// func addBytesNEON(dst *uint8, a *uint8, b *uint8, n int, flip int32, sa float32, sb float32, c float32, zero float32, lo float32, hi float32)
+TEXT ·addBytesNEON(SB), 0, $136-60
 	MOVD dst+0(FP), R5
 	MOVD a+8(FP), R4
 	MOVD b+16(FP), R1
 	MOVD n+24(FP), R2
-	MOVWU flip+40(FP), R6
+	MOVWU flip+32(FP), R6
 	VDUP R6, V20.B16
-	MOVWU za+32(FP), R6
+	MOVWU flip+32(FP), R6
 	VDUP R6, V21.B16
-	MOVWU zb+36(FP), R6
+	MOVWU flip+32(FP), R6
 	VDUP R6, V22.B16
-	FMOVS sa+44(FP), F8
+	FMOVS sa+36(FP), F8
 	VDUP V8.S[0], V8.S4
-	FMOVS sb+48(FP), F9
+	FMOVS sb+40(FP), F9
 	VDUP V9.S[0], V9.S4
-	FMOVS lo+56(FP), F11
+	FMOVS c+44(FP), F15
+	VDUP V15.S[0], V15.S4
+	FMOVS lo+52(FP), F11
 	VDUP V11.S[0], V11.S4
-	FMOVS hi+60(FP), F12
+	FMOVS hi+56(FP), F12
 	VDUP V12.S[0], V12.S4
-	FMOVS zero+52(FP), F13
+	FMOVS zero+48(FP), F13
 	VDUP V13.S[0], V13.S4
 loop:
 	VLD1.P 16(R4), [V16.B16]
 	VEOR V20.B16, V16.B16, V16.B16
 	WORD $0x2e352211 // usubl v17.8h, v16.8b, v21.8b
 	WORD $0x6e352212 // usubl2 v18.8h, v16.16b, v21.16b
-	WORD $0x0f10a620 // sshll v0.4s, v17.4h, #0
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x6e28dc00 // fmul v0.4s, v0.4s, v8.4s
-	WORD $0x4f10a621 // sshll2 v1.4s, v17.8h, #0
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e28dc21 // fmul v1.4s, v1.4s, v8.4s
-	WORD $0x0f10a642 // sshll v2.4s, v18.4h, #0
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	WORD $0x6e28dc42 // fmul v2.4s, v2.4s, v8.4s
-	WORD $0x4f10a643 // sshll2 v3.4s, v18.8h, #0
-	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
-	WORD $0x6e28dc63 // fmul v3.4s, v3.4s, v8.4s
+	WORD $0x0f10a624 // sshll v4.4s, v17.4h, #0
+	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
+	WORD $0x4f10a625 // sshll2 v5.4s, v17.8h, #0
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	WORD $0x0f10a646 // sshll v6.4s, v18.4h, #0
+	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
+	WORD $0x4f10a647 // sshll2 v7.4s, v18.8h, #0
+	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
 	VLD1.P 16(R1), [V16.B16]
 	VEOR V20.B16, V16.B16, V16.B16
 	WORD $0x2e362211 // usubl v17.8h, v16.8b, v22.8b
 	WORD $0x6e362212 // usubl2 v18.8h, v16.16b, v22.16b
-	WORD $0x0f10a624 // sshll v4.4s, v17.4h, #0
-	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
-	WORD $0x6e29dc84 // fmul v4.4s, v4.4s, v9.4s
-	WORD $0x4f10a625 // sshll2 v5.4s, v17.8h, #0
-	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
-	WORD $0x6e29dca5 // fmul v5.4s, v5.4s, v9.4s
-	WORD $0x0f10a646 // sshll v6.4s, v18.4h, #0
-	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
-	WORD $0x6e29dcc6 // fmul v6.4s, v6.4s, v9.4s
-	WORD $0x4f10a647 // sshll2 v7.4s, v18.8h, #0
-	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
-	WORD $0x6e29dce7 // fmul v7.4s, v7.4s, v9.4s
-	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
-	WORD $0x4e25d421 // fadd v1.4s, v1.4s, v5.4s
-	WORD $0x4e26d442 // fadd v2.4s, v2.4s, v6.4s
-	WORD $0x4e27d463 // fadd v3.4s, v3.4s, v7.4s
+	WORD $0x0f10a638 // sshll v24.4s, v17.4h, #0
+	WORD $0x4e21db18 // scvtf v24.4s, v24.4s
+	WORD $0x4f10a639 // sshll2 v25.4s, v17.8h, #0
+	WORD $0x4e21db39 // scvtf v25.4s, v25.4s
+	WORD $0x0f10a65a // sshll v26.4s, v18.4h, #0
+	WORD $0x4e21db5a // scvtf v26.4s, v26.4s
+	WORD $0x4f10a65b // sshll2 v27.4s, v18.8h, #0
+	WORD $0x4e21db7b // scvtf v27.4s, v27.4s
+	VMOV V15.B16, V0.B16
+	VFMLA V9.S4, V24.S4, V0.S4
+	VFMLA V8.S4, V4.S4, V0.S4
+	VMOV V15.B16, V1.B16
+	VFMLA V9.S4, V25.S4, V1.S4
+	VFMLA V8.S4, V5.S4, V1.S4
+	VMOV V15.B16, V2.B16
+	VFMLA V9.S4, V26.S4, V2.S4
+	VFMLA V8.S4, V6.S4, V2.S4
+	VMOV V15.B16, V3.B16
+	VFMLA V9.S4, V27.S4, V3.S4
+	VFMLA V8.S4, V7.S4, V3.S4
 	WORD $0x4e218800 // frintn v0.4s, v0.4s
 	WORD $0x4e218821 // frintn v1.4s, v1.4s
 	WORD $0x4e218842 // frintn v2.4s, v2.4s

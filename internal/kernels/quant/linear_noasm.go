@@ -20,9 +20,9 @@ func transposeBytesAsm(cpu.Level, []byte, int, []byte, int, int) bool { return f
 
 func interleaveBytesAsm(cpu.Level, []byte, []byte, int, int) bool { return false }
 
-func combineBytesAsm(cpu.Level, []uint8, []uint8, []uint8, bool, *Linear, *Linear, int32, float32, float32, float32) int {
-	return 0
-}
+func addBytesAsm(_ cpu.Level, _, _, _ []uint8, _ int32, _, _, _, _, _, _ float32) int { return 0 }
+
+func mulBytesAsm(_ cpu.Level, _, _, _ []uint8, _, _, _ int32, _, _, _, _ float32) int { return 0 }
 
 func maxWindowAsm(cpu.Level, []uint8, []uint8, int, int, int, int, uint32) bool { return false }
 

@@ -23,7 +23,7 @@ func quantizeF32AVX512(dst *uint8, x *float32, n int, scale float32, zero float3
 func requantizeI32AVX512(dst *uint8, x *int32, scale *float32, step int, n int, zero float32, lo float32, hi float32)
 
 //go:noescape
-func addBytesAVX512(dst *uint8, a *uint8, b *uint8, n int, za int32, zb int32, flip int32, sa float32, sb float32, zero float32, lo float32, hi float32)
+func addBytesAVX512(dst *uint8, a *uint8, b *uint8, n int, flip int32, sa float32, sb float32, c float32, zero float32, lo float32, hi float32)
 
 //go:noescape
 func mulBytesAVX512(dst *uint8, a *uint8, b *uint8, n int, za int32, zb int32, flip int32, sa float32, sb float32, zero float32, lo float32, hi float32)
@@ -38,7 +38,7 @@ func quantizeF32AVX2(dst *uint8, x *float32, n int, scale float32, zero float32,
 func requantizeI32AVX2(dst *uint8, x *int32, scale *float32, step int, n int, zero float32, lo float32, hi float32)
 
 //go:noescape
-func addBytesAVX2(dst *uint8, a *uint8, b *uint8, n int, za int32, zb int32, flip int32, sa float32, sb float32, zero float32, lo float32, hi float32)
+func addBytesAVX2(dst *uint8, a *uint8, b *uint8, n int, flip int32, sa float32, sb float32, c float32, zero float32, lo float32, hi float32)
 
 //go:noescape
 func mulBytesAVX2(dst *uint8, a *uint8, b *uint8, n int, za int32, zb int32, flip int32, sa float32, sb float32, zero float32, lo float32, hi float32)

@@ -23,7 +23,7 @@ func quantizeF32NEON(dst *uint8, x *float32, n int, scale float32, zero float32,
 func requantizeI32NEON(dst *uint8, x *int32, scale *float32, step int, n int, zero float32, lo float32, hi float32)
 
 //go:noescape
-func addBytesNEON(dst *uint8, a *uint8, b *uint8, n int, za int32, zb int32, flip int32, sa float32, sb float32, zero float32, lo float32, hi float32)
+func addBytesNEON(dst *uint8, a *uint8, b *uint8, n int, flip int32, sa float32, sb float32, c float32, zero float32, lo float32, hi float32)
 
 //go:noescape
 func mulBytesNEON(dst *uint8, a *uint8, b *uint8, n int, za int32, zb int32, flip int32, sa float32, sb float32, zero float32, lo float32, hi float32)

@@ -288,7 +288,7 @@ func raw[T Byte](s []T) []byte {
 func checkAdd[T Byte](t *testing.T, l cpu.Level) {
 	r := rand.New(rand.NewPCG(3, 3))
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
-	scales := []float32{0.01, 0.5, 1, 1.7, -2, 1e-40, 3e38, 0, float32(math.Copysign(0, -1)), inf, -inf, nan}
+	scales := []float32{0.01, 0.5, 1, 1.7, -2, 1e-40, 16383, -16384, 3e38, 0, float32(math.Copysign(0, -1)), inf, -inf, nan}
 	lo, hi := 0.0, 255.0
 	if T(0)-1 < 0 {
 		lo, hi = -128, 127
@@ -301,10 +301,17 @@ func checkAdd[T Byte](t *testing.T, l cpu.Level) {
 			}
 			p, q := Linear{scales[n%len(scales)], int32(T(r.Uint32()))}, Linear{scales[n*5/7%len(scales)], int32(T(r.Uint32()))}
 			zero := T(r.Uint32())
+			sum := func(a, b T) T {
+				v := float32(float32(int32(a)-p.Zero)*p.Scale) + float32(float32(int32(b)-q.Zero)*q.Scale)
+				if ps, qs := float64(p.Scale), float64(q.Scale); math.Abs(ps) < 1<<14 && math.Abs(qs) < 1<<14 {
+					c := float64(float32(-float64(p.Zero)*ps - float64(q.Zero)*qs))
+					v = float32(math.FMA(float64(a), ps, float64(float32(math.FMA(float64(b), qs, c)))))
+				}
+				return T(int32(saturate(math.RoundToEven(float64(v))+float64(zero), lo, hi)))
+			}
 			want := make([]T, n)
 			for i := range want {
-				v := float32(float32(int32(a[i])-p.Zero)*p.Scale) + float32(float32(int32(b[i])-q.Zero)*q.Scale)
-				want[i] = T(int32(saturate(math.RoundToEven(float64(v))+float64(zero), lo, hi)))
+				want[i] = sum(a[i], b[i])
 			}
 			Add(l, raw(y), raw(a), raw(b), lo < 0, p, q, int32(zero))
 			for i, w := range want {
@@ -321,8 +328,7 @@ func checkAdd[T Byte](t *testing.T, l cpu.Level) {
 				t.Fatalf("%v: (%v - %d)·(%v - %d)·%v + %d = %v, want %v", l, a, p.Zero, b, q.Zero, p.Scale, zero, y, want)
 			}
 			for i := range want {
-				v := float32(float32(int32(a[i])-p.Zero)*p.Scale) + float32(float32(int32(b[i])-q.Zero)*q.Scale)
-				want[i] = T(int32(saturate(math.RoundToEven(float64(v))+float64(zero), lo, hi)))
+				want[i] = sum(a[i], b[i])
 			}
 			Add(l, raw(a), raw(a), raw(b), lo < 0, p, q, int32(zero))
 			if !slices.Equal(a, want) {
