@@ -328,7 +328,8 @@ func (y *byteOutput) ends(par gemm.Par) {
 // byteRange is the number of bytes at a time for which after is called at the end.
 const byteRange = 1 << 14
 
-// minUnits is the number of units of pixels from which panels are not divided among threads.
+// minUnits is the number of units of pixels from which panels are not divided among threads. The number of units is then a multiple of it, so that
+// few threads get equal parts.
 const minUnits = 4
 
 // runBytes convolves the images of x.
@@ -339,6 +340,9 @@ func (d *Integer) runBytes(par gemm.Par, y *byteOutput, x []byte, signed bool) {
 	defer integerPool.Put(shared)
 	e := d.epilogue(y.scale, signed)
 	units := min(q.tiles(), max(tiles(out, byteGroup), tiles(8, len(w.sums)/byteCols)))
+	if y.after != nil && units >= minUnits {
+		units = min(q.tiles(), tiles(units, minUnits)*minUnits)
+	}
 	panels, whole := s.Group*w.panels, false
 	for n := range s.N {
 		src := x[n*s.Cin*in:][:s.Cin*in]
