@@ -32,7 +32,7 @@ const (
 
 // Rounded returns the convolution with rounded operands, or nil if it would not be faster.
 func (d *Direct) Rounded(level cpu.Level) *Rounded {
-	if !cpu.DotBF16(level) {
+	if !cpu.DotBF16(level) || d.Weights.each > 0 { // blocks with several groups would multiply zeros
 		return nil
 	}
 	return d.rounded(level, d.panelWeights)

@@ -60,6 +60,7 @@ type Weights struct {
 	Data              []float32 // 64-byte aligned
 	Bias              []float32 // whole blocks
 	panels            []panel
+	each, outs        int // input and output channels of a group, if blocks have several groups; otherwise 0
 }
 
 // panel is one or two output blocks, with the range of input blocks that they read.
@@ -79,6 +80,9 @@ func PackWeights(level cpu.Level, w, bias []float32, cin, cout, group, kh, kw in
 	p.Bias = memory.Slice[float32](blocks * Lanes)
 	copy(p.Bias, bias)
 	cg, og := cin/group, cout/group
+	if group > 1 && (cg%Lanes != 0 || og%Lanes != 0) {
+		p.each, p.outs = cg, og
+	}
 	inputs := func(block int) (lo, hi int) { // input blocks that an output block reads
 		first, last := block*Lanes/og, (min(cout, (block+1)*Lanes)-1)/og
 		return first * cg / Lanes, tiles((last+1)*cg, Lanes)
@@ -360,8 +364,25 @@ func (d *Direct) panel(level cpu.Level, y, x []float32, ep *BlockedEpilogue, pi 
 			}
 			call++
 			runTile(level, b-a, p.blocks, &t)
+			if last && w.each > 0 {
+				t.mend(level, b-a, p.block, p.blocks, w.Cout, func(pixel, o int) float32 { return d.sum(x, p, row, a+pixel, o) })
+			}
 		}, finish, &d.Out, y, p.block, p.blocks)
 	}
+}
+
+// sum returns the sum of output channel o, of a panel, with its bias: the products with its own group.
+func (d *Direct) sum(x []float32, p *panel, row, column, o int) float32 {
+	w := d.Weights
+	width, v := p.blocks*Lanes, w.Bias[o]
+	for in := o / w.outs * w.each; in < (o/w.outs+1)*w.each; in++ {
+		for t := range w.KH * w.KW {
+			ky, kx := t/w.KW, t%w.KW
+			at := d.In.At(in/Lanes, row*d.StrideH-d.Top+ky*d.DilationH, column*d.StrideW-d.Left+kx*d.DilationW) + in%Lanes
+			v += x[at] * w.Data[p.offset+(((in/Lanes-p.cb)*w.KH*w.KW+t)*Lanes+in%Lanes)*width+o-p.block*Lanes]
+		}
+	}
+	return v
 }
 
 func tern(c bool, a, b int) int {

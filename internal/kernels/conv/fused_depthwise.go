@@ -40,6 +40,9 @@ func NewFusedDepthwise(first any, dw *Depthwise) (*FusedDepthwise, error) {
 	r := &FusedDepthwise{dw: dw}
 	switch f := first.(type) {
 	case *Direct:
+		if f.Weights.each > 0 {
+			return nil, fail.Errorf("blocks of channels have several groups")
+		}
 		for _, p := range f.Weights.panels {
 			if n := p.cbs * f.Weights.KH * f.Weights.KW * Lanes; n > maxSteps {
 				return nil, fail.Errorf("sum of %d products, want at most %d", n, maxSteps)
@@ -48,6 +51,9 @@ func NewFusedDepthwise(first any, dw *Depthwise) (*FusedDepthwise, error) {
 		r.first = directRows{f}
 	case *PermutedPointwise:
 		for _, p := range f.panels {
+			if len(p.deltas) > f.each {
+				return nil, fail.Errorf("blocks of channels have several groups")
+			}
 			if len(p.deltas) > maxSteps {
 				return nil, fail.Errorf("sum of %d products, want at most %d", len(p.deltas), maxSteps)
 			}

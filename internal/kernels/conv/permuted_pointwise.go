@@ -17,6 +17,7 @@ type PermutedPointwise struct {
 	strideH, strideW int
 	data, bias       []float32
 	panels           []permutedPanel
+	each, outs       int // input and output channels of a group
 }
 
 // permutedPanel is one or two output blocks, with the input channels of their groups.
@@ -39,6 +40,7 @@ func NewPermutedPointwise(w, bias []float32, group int, in, out Layout, strideH,
 	d := &PermutedPointwise{in: in, out: out, strideH: strideH, strideW: strideW, bias: memory.Slice[float32](out.Blocks() * Lanes)}
 	copy(d.bias, bias)
 	cg, og := in.C/group, out.C/group
+	d.each, d.outs = cg, og
 	groups := func(block int) (first, last int) { return block * Lanes / og, (min(out.C, (block+1)*Lanes) - 1) / og }
 	size := 0
 	for b := 0; b < out.Blocks(); {
@@ -139,9 +141,27 @@ func (d *PermutedPointwise) panel(level cpu.Level, y, x []float32, ep *BlockedEp
 				t.add = at(ptr(ep.Add), ep.AddLayout.At(p.block, row, a))
 			}
 			runPermuted(level, b-a, p.blocks, &t)
+			if last && len(p.deltas) > d.each {
+				t.mend(level, b-a, p.block, p.blocks, d.out.C, func(pixel, o int) float32 {
+					return d.sum(x[d.in.At(0, row*d.strideH, (a+pixel)*d.strideW):], p, o)
+				})
+			}
 		}, finish, &d.out, y, p.block, p.blocks)
 		for _, m := range deltas {
 			first += int(m) / 4
 		}
 	}
+}
+
+// sum returns the sum of output channel o, of a panel, with its bias: the products with its own group. x begins at the pixel.
+func (d *PermutedPointwise) sum(x []float32, p *permutedPanel, o int) float32 {
+	width, v, at := p.blocks*Lanes, d.bias[o], p.first
+	first := (o/d.outs - p.block*Lanes/d.outs) * d.each
+	for c, move := range p.deltas[:first+d.each] {
+		if c >= first {
+			v += x[at] * d.data[p.offset+c*width+o-p.block*Lanes]
+		}
+		at += int(move) / 4
+	}
+	return v
 }

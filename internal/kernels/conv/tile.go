@@ -6,6 +6,7 @@ import (
 
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
 // tileArgs holds the arguments of a tile function; the generator knows the field offsets. Distances
@@ -185,6 +186,35 @@ func (t *tileArgs) finish(sums []float32, pixel int) {
 		}
 		activate(s, gemm.Activation(t.act), t.lo, t.hi)
 		*lanes(unsafe.Add(t.c, b*t.ldc+pixel*Lanes*4)) = *s
+	}
+}
+
+// mend computes the elements of a tile that are NaN again, if the outputs of the tile belong to several groups: the tile multiplies the
+// inputs of other groups by zeros, which gives NaN for infinity and NaN. sum returns the sum of the output channel o, of
+// cout, for a pixel; block is the first block of the tile.
+func (t *tileArgs) mend(level cpu.Level, pixels, block, blocks, cout int, sum func(pixel, o int) float32) {
+	for b := range blocks {
+		y := unsafe.Slice((*float32)(unsafe.Add(t.c, b*t.ldc)), pixels*Lanes)
+		if s := vec.SumF32(level, y); !math.IsNaN(float64(s)) {
+			continue
+		}
+		for i, v := range y {
+			if v == v {
+				continue
+			}
+			y[i] = 0
+			o := (block+b)*Lanes + i%Lanes
+			if o >= cout {
+				continue
+			}
+			v = sum(i/Lanes, o)
+			if t.add != nil {
+				v += f32at(t.add, b*t.ldadd+i*4)
+			}
+			s := [Lanes]float32{v}
+			activate(&s, gemm.Activation(t.act), t.lo, t.hi)
+			y[i] = s[0]
+		}
 	}
 }
 
