@@ -388,6 +388,11 @@ func writeConvFor(dir, arch string, isas []isa) {
 		}
 	}
 	if arch == "amd64" {
+		fmt.Fprintf(&dis, "\nfunc groupedAVX512(pixels int, t *tileArgs) {\n\tswitch pixels {\n")
+		for _, mr := range groupedSizes {
+			fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", mr, groupedTile(f, mr))
+		}
+		dis.WriteString("\t}\n}\n")
 		for _, kw := range []int{3, 5} {
 			for _, stride := range []int{1, 2} {
 				var names []string

@@ -10,6 +10,8 @@ func winogradFilter(_ cpu.Level, m int, src, dst *float32, xi, n int) {
 	winogradFilterGeneric(m, src, dst, xi, n)
 }
 
+func runGrouped(_ cpu.Level, pixels int, t *tileArgs) { groupedGeneric(pixels, t) }
+
 func runPlaneTile(_ cpu.Level, rows, stride int, t *planeTile) { planeTileGeneric(rows, stride, t) }
 
 func runPlanar(_ cpu.Level, k int, t *planarTile) { planarGeneric(k, t) }

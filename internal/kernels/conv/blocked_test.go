@@ -454,6 +454,7 @@ func TestEveryAssemblyFunctionIsTested(t *testing.T) {
 		"tile*",        // TestDirect
 		"nchw*",        // TestNCHWInput
 		"permuted*",    // TestPermutedPointwise
+		"grouped*",     // TestGrouped
 		"channelTile*", // TestChannelTile
 		"windowTile*",  // TestWindowTile
 		"planar*",      // TestPlanar

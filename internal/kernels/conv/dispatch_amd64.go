@@ -55,6 +55,14 @@ func runPermuted(l cpu.Level, pixels, blocks int, t *tileArgs) {
 	}
 }
 
+func runGrouped(l cpu.Level, pixels int, t *tileArgs) {
+	if l == cpu.AVX512 {
+		groupedAVX512(pixels, t)
+		return
+	}
+	groupedGeneric(pixels, t)
+}
+
 func runDepthwise(l cpu.Level, pixels int, t *tileArgs) {
 	switch l {
 	case cpu.AVX512:

@@ -36,6 +36,9 @@ func TestGroupsDoNotMix(t *testing.T) {
 					}
 				}
 				b.direct(t, l, e&1 == 0, false)
+				if s.Cin == s.Cout && s.Cin/s.Group%2 == 0 && s.Cin/s.Group <= 8 {
+					b.grouped(t, l, e&1 == 0, false)
+				}
 				if product(s.Kernel) == 1 {
 					b.permuted(t, l, e&1 == 0, false, nil)
 					b.permuted(t, l, e&1 == 0, false, r)

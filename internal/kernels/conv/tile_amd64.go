@@ -491,6 +491,21 @@ func sum5AVX2(t *tileArgs)
 func sum6AVX2(t *tileArgs)
 
 //go:noescape
+func grouped14AVX512(t *tileArgs)
+
+//go:noescape
+func grouped7AVX512(t *tileArgs)
+
+//go:noescape
+func grouped4AVX512(t *tileArgs)
+
+//go:noescape
+func grouped2AVX512(t *tileArgs)
+
+//go:noescape
+func grouped1AVX512(t *tileArgs)
+
+//go:noescape
 func depthwise1k3s1AVX512(t *tileArgs)
 
 //go:noescape
@@ -1054,6 +1069,21 @@ func sumAVX2(pixels int, t *tileArgs) {
 		sum5AVX2(t)
 	case 6:
 		sum6AVX2(t)
+	}
+}
+
+func groupedAVX512(pixels int, t *tileArgs) {
+	switch pixels {
+	case 14:
+		grouped14AVX512(t)
+	case 7:
+		grouped7AVX512(t)
+	case 4:
+		grouped4AVX512(t)
+	case 2:
+		grouped2AVX512(t)
+	case 1:
+		grouped1AVX512(t)
 	}
 }
 

@@ -85,6 +85,10 @@ func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, act kit.Activ
 		k := &conv.Depthwise{In: in, Out: out, StrideH: sh, StrideW: sw, DilationH: dh, DilationW: dw, Top: g.Top, Left: g.Left,
 			Weights: conv.PackDepthwise(data, b, m, kh, kw)}
 		v.kernel, err = k, k.Check()
+	case order == nil && conv.GroupedPays(cpu.Active(), in.C, m, cv.Group, kh, kw):
+		k := &conv.Grouped{In: in, Out: out, StrideH: sh, StrideW: sw, DilationH: dh, DilationW: dw, Top: g.Top, Left: g.Left,
+			Weights: conv.PackGrouped(data, b, m, m/cv.Group, kh, kw)}
+		v.kernel, err = k, k.Check()
 	case order != nil || PermutesInput(cv, s, g) && conv.PermutedPointwisePays(in.C, m, cv.Group):
 		v.kernel, err = conv.NewPermutedPointwise(data, b, cv.Group, in, out, sh, sw, order)
 	case kh == 3 && kw == 3 && sh == 1 && sw == 1 && dh == dw && max(g.Top, g.Left) <= 2*dh && cv.Group == 1 && conv.ChooseWinograd(cpu.Active(), in.C, m, out.H, out.W, dh) > 0:
@@ -140,6 +144,8 @@ func (v *Conv) Then(op ir.Operator, input int) *Conv {
 	case *conv.NCHWInput:
 		r.kernel = k.To(r.out)
 	case *conv.Depthwise:
+		r.kernel = k.To(r.out)
+	case *conv.Grouped:
 		r.kernel = k.To(r.out)
 	case *conv.Winograd:
 		r.kernel = k.To(r.out)
