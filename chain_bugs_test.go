@@ -2,6 +2,7 @@ package onward_test
 
 import (
 	"context"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -188,5 +189,28 @@ func TestQuantizedPadOfTheEdge(t *testing.T) {
 		b.Node("DequantizeLinear", []string{"r", "scale", "zero"}, []string{"y"})
 		b.Output("y", onnx.Float, 4, 8)
 		sameOnCPU(t, b, onward.Values{"x": rampOf(3, 5)})
+	}
+}
+
+// Blocks of 16 channels hold several groups, and padding: neither may turn an infinity into NaN elsewhere.
+func TestInfinityStaysInItsChannels(t *testing.T) {
+	for _, c := range []struct{ in, mid, out, group, kernel int }{{16, 5, 7, 1, 1}, {6, 17, 9, 1, 5}, {3, 6, 5, 1, 3}, {16, 16, 16, 4, 3}, {24, 48, 12, 6, 3}, {24, 24, 24, 3, 1}, {40, 40, 10, 2, 3}} {
+		b := onnx.NewModel("m").Opset("", 17)
+		b.Input("x", onnx.Float, 1, c.in, 12, 12)
+		w0 := rampOf(c.mid, c.in/c.group, c.kernel, c.kernel)
+		per := w0.Len() / c.mid
+		for i := range c.mid { // no output becomes +Inf, and ReLU removes -Inf
+			for k := range c.kernel * c.kernel {
+				tensor.Of[float32](w0)[i*per+k] = -0.1
+			}
+		}
+		b.Initializer("w0", onnx.FromTensor(w0)).Initializer("w1", onnx.FromTensor(rampOf(c.out, c.mid, 3, 3)))
+		b.Node("Conv", []string{"x", "w0"}, []string{"a"}, onnx.Attrs{"group": c.group, "pads": []int64{1, 1, 1, 1}})
+		b.Node("Relu", []string{"a"}, []string{"b"})
+		b.Node("Conv", []string{"b", "w1"}, []string{"y"})
+		b.Output("y", onnx.Float, 1, c.out, 15-c.kernel-2, 15-c.kernel-2)
+		x := rampOf(1, c.in, 12, 12)
+		tensor.Of[float32](x)[5*12+6] = float32(math.Inf(1)) // of channel 0
+		sameOnCPU(t, b, onward.Values{"x": x})
 	}
 }

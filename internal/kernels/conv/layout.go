@@ -48,6 +48,22 @@ func (l *Layout) At(cb, y, x int) int {
 // Flat reports whether rows are contiguous, without a border.
 func (l *Layout) Flat() bool { return l.Row == l.W*Lanes }
 
+// FinitePadding makes the padding channels of the last block zero where they are NaN, which a convolution makes of infinite inputs and its weights of
+// zero.
+func (l *Layout) FinitePadding(level cpu.Level, data []float32) {
+	for y := range l.H {
+		row := data[l.At(l.Blocks()-1, y, 0):][:l.W*Lanes]
+		if s := vec.SumF32(level, row); s == s {
+			continue
+		}
+		for i, v := range row {
+			if i%Lanes >= l.C%Lanes && v != v {
+				row[i] = 0
+			}
+		}
+	}
+}
+
 func (l *Layout) check(what string, data []float32) {
 	if len(data) < l.Len() {
 		panic(fmt.Sprintf("conv: %s has %d elements, its layout %+v needs %d", what, len(data), *l, l.Len()))

@@ -240,7 +240,17 @@ func (v *Conv) images(c *ir.Call, n, size int, y, x, add []float32, kernel func(
 		if add != nil && i > 0 {
 			ep = v.epilogue(add, i) // each image's launch captures its own
 		}
-		kernel(i).Run(cpu.Active(), par, y[i*v.out.Len():][:v.out.Len()], x[i*size:][:size], ep)
+		image := y[i*v.out.Len():][:v.out.Len()]
+		kernel(i).Run(cpu.Active(), par, image, x[i*size:][:size], ep)
+		finitePadding(par, &v.out, image)
+	}
+}
+
+// finitePadding makes the padding channels of an image that was just convolved finite, unless no convolution reads them: each leaves out groups of
+// four, or of eight if it rounds to bfloat16.
+func finitePadding(par gemm.Par, l *Layout, image []float32) {
+	if l.C%8 != 0 {
+		par(1, func(int, int) { l.FinitePadding(cpu.Active(), image) })
 	}
 }
 

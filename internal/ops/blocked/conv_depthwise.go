@@ -59,7 +59,9 @@ func (r *ConvDepthwise) Run(c *ir.Call) error {
 	first, par := r.First.epilogue(nil, 0), c.Launcher()
 	for i := range n {
 		ep := r.Second.epilogue(add, i) // each image's launch captures its own
-		r.kernel.Run(cpu.Active(), par, y[i*out.Len():][:out.Len()], x[i*size:][:size], first, ep)
+		image := y[i*out.Len():][:out.Len()]
+		r.kernel.Run(cpu.Active(), par, image, x[i*size:][:size], first, ep)
+		finitePadding(par, out, image)
 	}
 	return nil
 }
