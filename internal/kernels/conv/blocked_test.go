@@ -449,52 +449,6 @@ func TestAffine(t *testing.T) {
 	})
 }
 
-func TestEveryAssemblyFunctionIsTested(t *testing.T) {
-	testkit.CheckAsmTested(t, ".", []string{
-		"tile*",        // TestDirect
-		"nchw*",        // TestNCHWInput
-		"permuted*",    // TestPermutedPointwise
-		"grouped*",     // TestGrouped
-		"channelTile*", // TestChannelTile
-		"windowTile*",  // TestWindowTile
-		"planar*",      // TestPlanar
-		"planeTile*",   // TestPlaneTile, TestInteger
-		"byteTile*",    // TestByteTile, TestInteger
-		"depthwise*",   // TestDepthwise
-		"maximum*",     // TestPool
-		"sum*",         // TestPool
-		"winograd*",    // TestWinogradTwins
-		"affine*",      // TestAffine
-		"pairs*",       // TestRoundedLevels
-		"octetsBF16*",  // TestRoundOctets
-	})
-}
-
-func TestPauses(t *testing.T) {
-	s := shape2(1, 64, 64, 1, 14, 14, 3, 1, 1, 1)
-	b := newBlocked(rand.New(rand.NewPCG(9, 9)), s, 0)
-	in, out, _ := b.layouts(false)
-	x, y := make([]float32, in.Len()), make([]float32, out.Len())
-	d := &Direct{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackWeights(cpu.Active(), b.w, nil, 64, 64, 1, 3, 3)}
-	w := &Winograd{In: in, Out: out, Top: 1, Left: 1, Dilation: 1, Weights: PackWinograd(cpu.Active(), 4, b.w, nil, 64, 64)}
-	dw := &Depthwise{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackDepthwise(b.w, nil, 64, 3, 3)}
-	fused, err := NewFusedDepthwise(d.To(in), dw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
-		if l == cpu.Generic {
-			t.Skip("Go code is preemptible")
-		}
-		testkit.CheckPauses(t, func() { d.Run(l, nil, y, x, &BlockedEpilogue{}) })
-		testkit.CheckPauses(t, func() { dw.Run(l, nil, y, x, &BlockedEpilogue{}) })
-		testkit.CheckPauses(t, func() { fused.Run(l, nil, y, x, &BlockedEpilogue{}, &BlockedEpilogue{}) })
-		if l == cpu.AVX512 {
-			testkit.CheckPauses(t, func() { w.Run(l, nil, y, x, &BlockedEpilogue{}) })
-		}
-	})
-}
-
 // TestNoAllocations runs every blocked operation without a parallel split.
 func TestNoAllocations(t *testing.T) {
 	s := shape2(1, 32, 32, 1, 14, 14, 3, 1, 1, 1)
@@ -506,6 +460,8 @@ func TestNoAllocations(t *testing.T) {
 	depthwise := &Depthwise{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackDepthwise(b.w, nil, 32, 3, 3)}
 	nchw := &NCHWInput{Cin: 3, H: 14, W: 14, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackNCHWInput(b.w, nil, 3, 32, 3, 3)}
 	pool := &Pool{Kind: MaxPool, In: in, Out: out, KH: 3, KW: 3, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Bottom: 1, Right: 1}
+	mixed, each4 := *direct, &Grouped{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackGrouped(b.w, nil, 32, 4, 3, 3)}
+	mixed.Weights = PackWeights(cpu.Active(), b.w, nil, 32, 32, 8, 3, 3)
 	fused, err := NewFusedDepthwise(direct.To(in), depthwise)
 	if err != nil {
 		t.Fatal(err)
@@ -522,6 +478,8 @@ func TestNoAllocations(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 		for name, f := range map[string]func(){
 			"direct":    func() { direct.Run(l, nil, y, x, ep) },
+			"mixed":     func() { mixed.Run(l, nil, y, x, ep) },
+			"grouped":   func() { each4.Run(l, nil, y, x, ep) },
 			"winograd":  func() { winograd.Run(l, nil, y, x, ep) },
 			"depthwise": func() { depthwise.Run(l, nil, y, x, ep) },
 			"fused":     func() { fused.Run(l, nil, y, x, ep, ep) },
