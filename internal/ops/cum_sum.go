@@ -58,7 +58,7 @@ func cumSumLines[T kit.RealNumber](dst, src []T, l kit.CumulativeLines) {
 }
 
 // cumSum processes single lines four at a time, since each addition waits for the previous one, and few adjacent lines as one.
-func cumSum[T kit.RealNumber](c *ir.Call, out, x *tensor.Tensor, l kit.CumulativeLines) error {
+func cumSum[T int32 | int64 | float32 | float64](c *ir.Call, out, x *tensor.Tensor, l kit.CumulativeLines) error {
 	if size := l.N * l.Inner; !c.Generic && l.Inner > 1 && l.Inner < fewLines {
 		dst, src := tensor.Of[T](out), tensor.Of[T](x)
 		kit.ReduceSpans(c, l.Outer, size, func(lo, hi int) {
@@ -90,7 +90,7 @@ func cumSum[T kit.RealNumber](c *ir.Call, out, x *tensor.Tensor, l kit.Cumulativ
 const fewLines = 48
 
 // cumSumAdjacent processes adjacent lines.
-func cumSumAdjacent[T kit.RealNumber](dst, src []T, l kit.CumulativeLines) {
+func cumSumAdjacent[T int32 | int64 | float32 | float64](dst, src []T, l kit.CumulativeLines) {
 	step, n := l.Inner, len(dst)
 	if n == 0 {
 		return
@@ -104,6 +104,14 @@ func cumSumAdjacent[T kit.RealNumber](dst, src []T, l kit.CumulativeLines) {
 		clear(first)
 	} else {
 		copy(first, from)
+	}
+	if !l.Reverse && !l.Exclusive {
+		rows := max(1, kit.GrainWatch/step)
+		for k := 1; k < l.N && l.Call.Err() == nil; k += rows {
+			m := min(l.N-k, rows) * step
+			vec.Cumulate(cpu.Active(), dst[k*step:][:m], src[k*step:], dst[(k-1)*step:], step)
+		}
+		return
 	}
 	for done := step; done < n && l.Call.Err() == nil; {
 		m := min(n-done, kit.GrainWatch)

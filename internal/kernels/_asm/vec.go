@@ -247,6 +247,9 @@ func writeVec(dir string) {
 		add("doubles", k)
 	}
 	add("rotate", rotate{})
+	for _, k := range cumulates() {
+		add("doubles", k)
+	}
 	add("exp", cells{})
 	add("norm", normRows{})
 	add("fused", axpyRows{})

@@ -31,6 +31,18 @@ func logF64AVX512(dst *float64, x *float64, n int)
 func powF32AVX512(dst *float32, x *float32, y *float32, n int)
 
 //go:noescape
+func cumulateF32AVX2(dst *byte, src *byte, sums *byte, step int, rows int)
+
+//go:noescape
+func cumulateF64AVX2(dst *byte, src *byte, sums *byte, step int, rows int)
+
+//go:noescape
+func cumulateI32AVX2(dst *byte, src *byte, sums *byte, step int, rows int)
+
+//go:noescape
+func cumulateI64AVX2(dst *byte, src *byte, sums *byte, step int, rows int)
+
+//go:noescape
 func subRowsF64AVX512(dst *float64, dstStep int, x *float64, n int, s *float64, sStep int, rows int)
 
 func uniformsF64(l cpu.Level, dst []float64, words []uint32) {
@@ -112,6 +124,14 @@ func powF32(l cpu.Level, dst []float32, x []float32, y []float32) {
 	}
 	powF32Generic(dst, x, y)
 }
+
+func cumulateF32(dst, src, sums *byte, step, rows int) { cumulateF32AVX2(dst, src, sums, step, rows) }
+
+func cumulateF64(dst, src, sums *byte, step, rows int) { cumulateF64AVX2(dst, src, sums, step, rows) }
+
+func cumulateI32(dst, src, sums *byte, step, rows int) { cumulateI32AVX2(dst, src, sums, step, rows) }
+
+func cumulateI64(dst, src, sums *byte, step, rows int) { cumulateI64AVX2(dst, src, sums, step, rows) }
 
 func subRowsF64(l cpu.Level, dst []float64, dstStep int, x, s []float64, sStep, rows int) {
 	if l != cpu.AVX512 {

@@ -885,6 +885,66 @@ loop:
 	VCMPPD $4, Z29, Z28, K2, K2; VPORQ d8000000000000000<>(SB), Z26, K2, Z26; VCMPPD $0, Z14, Z17, K3; VCMPPD $0, Z15, Z16, K4; KORW K3, K4, K3; VMOVUPD Z15, K3, Z26; VCVTPD2PS Z26, Y26; VMOVUPS Y26, 32(DI); ADDQ $64, DI; ADDQ $64, SI
 	ADDQ $64, DX; SUBQ $16, CX; JNZ loop; VZEROUPPER; RET
 
+// func cumulateF32AVX2(dst *byte, src *byte, sums *byte, step int, rows int)
+TEXT ·cumulateF32AVX2(SB), 0, $136-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ sums+16(FP), BX
+	MOVQ step+24(FP), R8
+	MOVQ rows+32(FP), CX
+	LEAQ -32(R8), R9
+row:
+	XORL AX, AX; MOVQ BX, DX
+piece:
+	VMOVUPS (DX), Y0; VADDPS (SI)(AX*1), Y0, Y0; VMOVUPS Y0, (DX); VMOVUPS Y0, (DI)(AX*1); ADDQ $32, DX; CMPQ AX, R9; JGE next; ADDQ $32, AX; CMPQ AX, R9; CMOVQGT R9, AX; JMP piece
+next:
+	ADDQ R8, SI; ADDQ R8, DI; DECQ CX; JNZ row; VZEROUPPER; RET
+
+// func cumulateF64AVX2(dst *byte, src *byte, sums *byte, step int, rows int)
+TEXT ·cumulateF64AVX2(SB), 0, $136-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ sums+16(FP), BX
+	MOVQ step+24(FP), R8
+	MOVQ rows+32(FP), CX
+	LEAQ -32(R8), R9
+row:
+	XORL AX, AX; MOVQ BX, DX
+piece:
+	VMOVUPS (DX), Y0; VADDPD (SI)(AX*1), Y0, Y0; VMOVUPS Y0, (DX); VMOVUPS Y0, (DI)(AX*1); ADDQ $32, DX; CMPQ AX, R9; JGE next; ADDQ $32, AX; CMPQ AX, R9; CMOVQGT R9, AX; JMP piece
+next:
+	ADDQ R8, SI; ADDQ R8, DI; DECQ CX; JNZ row; VZEROUPPER; RET
+
+// func cumulateI32AVX2(dst *byte, src *byte, sums *byte, step int, rows int)
+TEXT ·cumulateI32AVX2(SB), 0, $136-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ sums+16(FP), BX
+	MOVQ step+24(FP), R8
+	MOVQ rows+32(FP), CX
+	LEAQ -32(R8), R9
+row:
+	XORL AX, AX; MOVQ BX, DX
+piece:
+	VMOVUPS (DX), Y0; VPADDD (SI)(AX*1), Y0, Y0; VMOVUPS Y0, (DX); VMOVUPS Y0, (DI)(AX*1); ADDQ $32, DX; CMPQ AX, R9; JGE next; ADDQ $32, AX; CMPQ AX, R9; CMOVQGT R9, AX; JMP piece
+next:
+	ADDQ R8, SI; ADDQ R8, DI; DECQ CX; JNZ row; VZEROUPPER; RET
+
+// func cumulateI64AVX2(dst *byte, src *byte, sums *byte, step int, rows int)
+TEXT ·cumulateI64AVX2(SB), 0, $136-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ sums+16(FP), BX
+	MOVQ step+24(FP), R8
+	MOVQ rows+32(FP), CX
+	LEAQ -32(R8), R9
+row:
+	XORL AX, AX; MOVQ BX, DX
+piece:
+	VMOVUPS (DX), Y0; VPADDQ (SI)(AX*1), Y0, Y0; VMOVUPS Y0, (DX); VMOVUPS Y0, (DI)(AX*1); ADDQ $32, DX; CMPQ AX, R9; JGE next; ADDQ $32, AX; CMPQ AX, R9; CMOVQGT R9, AX; JMP piece
+next:
+	ADDQ R8, SI; ADDQ R8, DI; DECQ CX; JNZ row; VZEROUPPER; RET
+
 // func subRowsF64AVX512(dst *float64, dstStep int, x *float64, n int, s *float64, sStep int, rows int)
 TEXT ·subRowsF64AVX512(SB), 0, $136-56
 	MOVQ dst+0(FP), R10

@@ -20,6 +20,14 @@ func logF64(_ cpu.Level, dst []float64, x []float64) { logF64Generic(dst, x) }
 
 func powF32(_ cpu.Level, dst []float32, x []float32, y []float32) { powF32Generic(dst, x, y) }
 
+func cumulateF32(_, _, _ *byte, _, _ int) {}
+
+func cumulateF64(_, _, _ *byte, _, _ int) {}
+
+func cumulateI32(_, _, _ *byte, _, _ int) {}
+
+func cumulateI64(_, _, _ *byte, _, _ int) {}
+
 func subRowsF64(_ cpu.Level, dst []float64, dstStep int, x, s []float64, sStep, rows int) {
 	subRowsF64Generic(dst, dstStep, x, s, sStep, rows)
 }

@@ -454,6 +454,7 @@ func TestEveryAssemblyFunctionIsTested(t *testing.T) {
 	names = append(names, "axpyRowsF32*")                                                               // TestAxpyRows
 	names = append(names, "subRowsF64AVX512")                                                           // TestSubRows
 	names = append(names, "argColumnsF32*")                                                             // TestArgColumns
+	names = append(names, "cumulate*")                                                                  // TestCumulate
 	names = append(names, "topLeavesF32AVX512", "topMaximaAVX512", "topTakeAVX512", "topRowsF32AVX512") // TestTop
 	for _, typ := range []string{"U8", "U16", "U32"} {                                                  // TestTwice
 		names = append(names, "twice"+typ+"AVX2", "twice"+typ+"NEON")
