@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"math/bits"
 	"runtime"
 	"slices"
 
@@ -14,7 +15,7 @@ import (
 
 // RecurrentWeights holds constant float32 weights of a recurrent operator, packed so that a step
 // reads them as one stream: the gates that are computed together are adjacent for some hidden
-// units, [stage][panel][k][gate][unit].
+// units. The columns of a panel, [gate][unit], are stored in blocks: [block][k][column].
 type RecurrentWeights struct {
 	w, r    []int // shapes of W and R
 	in, H   int
@@ -24,7 +25,7 @@ type RecurrentWeights struct {
 	unit    int              // hidden units per panel; the last one has as many as it needs
 	stages  []recurrentStage // in order; the gates of a stage are computed together
 	input   [][]float32      // per direction, packed for [gemm.F32]: in×columns
-	state   [][]float32      // per direction and stage: panels of h×width
+	state   [][]float32      // per direction and stage: panels of h×width, in blocks of [stateBlock] columns
 	several bool             // each panel of state is packed for [gemm.F32], with which items share the weights that they read
 }
 
@@ -43,6 +44,14 @@ func (p *RecurrentWeights) round(units int) int { return (units + p.lanes - 1) &
 
 const recurrentVector = 16 // elements of the longest vectors
 
+// stateBlock returns the number of the first columns of a panel's rest that [gemm.Columns] reads as one stream.
+func stateBlock(rest int) int {
+	if rest < gemm.PanelWidth {
+		return rest
+	}
+	return min(256, 1<<(bits.Len(uint(rest))-1))
+}
+
 // Pack packs W and R, for several items if the type of X tells so. It returns nil if they are
 // not constant or not supported.
 func (r *Recurrent) Pack(in []tensor.Value, types []ir.Type, stages ...int) (*RecurrentWeights, error) {
@@ -54,6 +63,16 @@ func (r *Recurrent) Pack(in []tensor.Value, types []ir.Type, stages ...int) (*Re
 	dirs, h, g := len(r.Reverse), u.Dim(2), r.gates
 	if w.Dim(0) != dirs || u.Dim(0) != dirs || w.Dim(1) != g*h || u.Dim(1) != g*h || r.hidden >= 0 && r.hidden != h {
 		return nil, nil // Run reports the error
+	}
+	items := 1
+	if x := types[0].Shape; len(x) == 3 {
+		batch := x[1]
+		if r.batchFirst {
+			batch = x[0]
+		}
+		if n, ok := batch.Value(); ok {
+			items = n
+		}
 	}
 	p := &RecurrentWeights{w: w.Shape(), r: u.Shape(), in: w.Dim(2), H: h}
 	widest := 0
@@ -67,7 +86,11 @@ func (r *Recurrent) Pack(in []tensor.Value, types []ir.Type, stages ...int) (*Re
 	if runtime.GOMAXPROCS(0) <= 2 {
 		most = 512
 	}
-	p.unit = min(max(recurrentVector, most/widest&^(recurrentVector-1)), max(recurrentVector, p.round((h+1)/2)))
+	panels := (h*widest + most - 1) / most
+	if GrainFor(items*h*widest*h/2) == 1 {
+		panels += panels & 1 // as many for each of two threads, if a step is long enough for them
+	}
+	p.unit = max(recurrentVector, p.round((h+panels-1)/panels))
 	gate := 0
 	for _, n := range stages {
 		p.stages = append(p.stages, recurrentStage{gate, n, p.columns, n * p.unit})
@@ -88,9 +111,14 @@ func (r *Recurrent) Pack(in []tensor.Value, types []ir.Type, stages ...int) (*Re
 			s := p.stages[stage]
 			panel := (to - s.column) / s.width
 			width := s.gates * p.units(panel)
-			dst := state[stage][panel*(h-1)*s.width+to-s.column:]
+			at, block, n := to-s.column-panel*s.width, 0, stateBlock(width)
+			for block+n <= at {
+				block += n
+				n = stateBlock(width - block)
+			}
+			dst := state[stage][(panel*s.width+block)*h+at-block:]
 			for k, v := range rd[(d*g*h+from)*h:][:h] {
-				dst[k*width] = v
+				dst[k*n] = v
 			}
 		})
 		b := memory.Slice[float32](gemm.PackedLen(p.in, p.columns))
@@ -98,18 +126,12 @@ func (r *Recurrent) Pack(in []tensor.Value, types []ir.Type, stages ...int) (*Re
 		p.input = append(p.input, b)
 		p.state = append(p.state, state...)
 	}
-	if x := types[0].Shape; len(x) == 3 {
-		batch := x[1]
-		if r.batchFirst {
-			batch = x[0]
-		}
-		if n, ok := batch.Value(); ok && n > 1 {
-			p.several = true
-			serial := func(n int, fn func(lo, hi int)) { fn(0, n) }
-			for i, old := range p.state {
-				p.state[i] = memory.Slice[float32](p.severalLen(i))
-				p.packSeveral(serial, p.state[i], old, i)
-			}
+	if items > 1 {
+		p.several = true
+		serial := func(n int, fn func(lo, hi int)) { fn(0, n) }
+		for i, old := range p.state {
+			p.state[i] = memory.Slice[float32](p.severalLen(i))
+			p.packSeveral(serial, p.state[i], old, i)
 		}
 	}
 	return p, nil
@@ -132,7 +154,10 @@ func (p *RecurrentWeights) packSeveral(par gemm.Par, dst, state []float32, i int
 	par(p.panels(), func(lo, hi int) {
 		for k := lo; k < hi; k++ {
 			width := t.gates * p.units(k)
-			gemm.Pack(dst[k*size:][:gemm.PackedLen(p.H, width)], state[k*p.H*t.width:][:p.H*width], width, false, p.H, width)
+			for at, n := 0, 0; at < width; at += n {
+				n = stateBlock(width - at)
+				gemm.Pack(dst[k*size+gemm.PackedLen(p.H, at):][:gemm.PackedLen(p.H, n)], state[(k*t.width+at)*p.H:][:p.H*n], n, false, p.H, n)
+			}
 		}
 	})
 }
@@ -314,6 +339,14 @@ func (s *recurrentSteps) rows(step, d, i int) (row, y int) {
 	return step*s.Batch + i, ((step*dirs+d)*s.Batch + i) * s.p.H
 }
 
+// columns adds the products of x and a panel of the state's weights to dst.
+func (s *recurrentSteps) columns(dst, x, panel []float32) {
+	for at, n := 0, 0; at < len(dst); at += n {
+		n = stateBlock(len(dst) - at)
+		gemm.Columns(cpu.Active(), dst[at:][:n], x, panel[at*len(x):][:n*len(x)], n)
+	}
+}
+
 // panel computes a panel of one direction and stage for all unfinished items.
 func (s *recurrentSteps) panel(step, stage, d, panel int, useSecond, apart bool, biases [][]float32, update RecurrentUpdate) {
 	p, h, batch := s.p, s.p.H, s.Batch
@@ -363,11 +396,11 @@ func (s *recurrentSteps) panel(step, stage, d, panel int, useSecond, apart bool,
 		case apart:
 			c.Recurrence = sums[i*width:][:width]
 			copy(c.Recurrence, biases[d][column:])
-			gemm.Columns(cpu.Active(), c.Recurrence, from[i*h:][:h], state[panel*h*t.width:][:h*width], width)
+			s.columns(c.Recurrence, from[i*h:][:h], state[panel*h*t.width:])
 		case s.several:
 			vec.AddF32(cpu.Active(), c.Gates[:width], c.Gates[:width], sums[i*width:][:width])
 		default:
-			gemm.Columns(cpu.Active(), c.Gates[:width], from[i*h:][:h], state[panel*h*t.width:][:h*width], width)
+			s.columns(c.Gates[:width], from[i*h:][:h], state[panel*h*t.width:])
 		}
 		at := (d*batch+i)*h + c.U0
 		c.Hidden, c.Next, c.Second, c.Y = s.h[0][at:], s.h[1][at:], s.second[at:], nil
