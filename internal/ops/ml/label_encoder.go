@@ -28,7 +28,7 @@ type labelTable struct {
 	values *tensor.Tensor // one element more than there are keys
 	find   any            // map[K]int32 from key to index, where K is the keys' type, and int64 for all integers
 	nan    int32          // the index of the key NaN
-	dense  []int32        // for integer keys that lie close together: indices of the keys from low on
+	dense  *tensor.Tensor // for integer keys that lie close together: values of the integers from low on, and the default
 	low    int64
 }
 
@@ -47,7 +47,6 @@ func newLabelTable(keys, values, def *tensor.Tensor) (*labelTable, error) {
 		t.find = labelIndex(tensor.Of[string](keys), &t.nan)
 	case tensor.TypeInt64, tensor.TypeInt32, tensor.TypeInt16:
 		t.find = labelIndex(widen(make([]int64, keys.Len()), keys), &t.nan)
-		t.index()
 	case tensor.TypeFloat32:
 		t.find = labelIndex(tensor.Of[float32](keys), &t.nan)
 	case tensor.TypeFloat64:
@@ -58,17 +57,17 @@ func newLabelTable(keys, values, def *tensor.Tensor) (*labelTable, error) {
 	var err error
 	switch values.DType() {
 	case tensor.TypeString:
-		t.values, err = appendOne[string](values, def)
+		err = fillTable[string](t, values, def)
 	case tensor.TypeInt64:
-		t.values, err = appendOne[int64](values, def)
+		err = fillTable[int64](t, values, def)
 	case tensor.TypeInt32:
-		t.values, err = appendOne[int32](values, def)
+		err = fillTable[int32](t, values, def)
 	case tensor.TypeInt16:
-		t.values, err = appendOne[int16](values, def)
+		err = fillTable[int16](t, values, def)
 	case tensor.TypeFloat32:
-		t.values, err = appendOne[float32](values, def)
+		err = fillTable[float32](t, values, def)
 	case tensor.TypeFloat64:
-		t.values, err = appendOne[float64](values, def)
+		err = fillTable[float64](t, values, def)
 	default:
 		err = fail.Errorf("values are %s, want one of %s", values.DType(), labelTypes)
 	}
@@ -108,24 +107,27 @@ func widen(dst []int64, t *tensor.Tensor) []int64 {
 	return dst
 }
 
-// index writes integer keys to a list if they are not many fewer than the integers between them.
-func (t *labelTable) index() {
-	low, high, keys := int64(math.MaxInt64), int64(math.MinInt64), t.find.(map[int64]int32)
+// fillTable sets the values of t, and writes integer keys to a list if they are not many fewer than the integers between them.
+func fillTable[V labelKey](t *labelTable, values, def *tensor.Tensor) (err error) {
+	v := append(slices.Clone(tensor.Of[V](values)), tensor.Of[V](def)[0])
+	if t.values, err = tensor.New(v, len(v)); err != nil {
+		return err
+	}
+	low, high := int64(math.MaxInt64), int64(math.MinInt64)
+	keys, _ := t.find.(map[int64]int32)
 	for k := range keys {
 		low, high = min(low, k), max(high, k)
 	}
 	if size := uint64(high - low); high >= low && size < uint64(16*len(keys)+1024) {
-		t.low, t.dense = low, make([]int32, size+2) // the last one is for keys out of range
-		kit.RepeatOf(t.dense, t.nan)
+		dense := make([]V, size+2) // the last one is for keys out of range
+		kit.RepeatOf(dense, v[len(v)-1])
 		for k, i := range keys {
-			t.dense[k-low] = i
+			dense[k-low] = v[i]
 		}
+		t.low = low
+		t.dense, err = tensor.New(dense, len(dense))
 	}
-}
-
-func appendOne[V labelKey](values, def *tensor.Tensor) (*tensor.Tensor, error) {
-	v := append(slices.Clone(tensor.Of[V](values)), tensor.Of[V](def)[0])
-	return tensor.New(v, len(v))
+	return err
 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "LabelEncoder", Since: kit.Versions{1, 2, 4}, In: "X:T1", Out: "Y:T2",
@@ -243,9 +245,67 @@ func (op *LabelEncoder) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	at, err := ir.ScratchOf[int32](c, x.Len())
+	switch y.DType() {
+	case tensor.TypeString:
+		return encode[string](c, t, x, y)
+	case tensor.TypeInt64:
+		return encode[int64](c, t, x, y)
+	case tensor.TypeInt32:
+		return encode[int32](c, t, x, y)
+	case tensor.TypeInt16:
+		return encode[int16](c, t, x, y)
+	case tensor.TypeFloat32:
+		return encode[float32](c, t, x, y)
+	}
+	return encode[float64](c, t, x, y)
+}
+
+// encode writes the values of x to y.
+func encode[V labelKey](c *ir.Call, t *labelTable, x, y *tensor.Tensor) error {
+	dst := tensor.Of[V](y)
+	if t.dense != nil {
+		keys, err := wideKeys(c, x)
+		if err == nil {
+			v, low := tensor.Of[V](t.dense), t.low
+			c.Parallel(len(keys), kit.GrainCheap, func(lo, hi int) {
+				to := dst[lo:hi]
+				for i, k := range keys[lo:hi] {
+					to[i] = v[min(uint64(k-low), uint64(len(v)-1))]
+				}
+			})
+		}
+		return err
+	}
+	at, err := t.indices(c, x)
 	if err != nil {
 		return err
+	}
+	v := tensor.Of[V](t.values)
+	c.Parallel(len(at), kit.GrainCheap, func(lo, hi int) {
+		for i, j := range at[lo:hi] {
+			dst[lo+i] = v[j]
+		}
+	})
+	return nil
+}
+
+// wideKeys returns the elements of x as int64.
+func wideKeys(c *ir.Call, x *tensor.Tensor) ([]int64, error) {
+	var wide []int64
+	if x.DType() != tensor.TypeInt64 {
+		var err error
+		if wide, err = ir.ScratchOf[int64](c, x.Len()); err != nil {
+			return nil, err
+		}
+	}
+	return widen(wide, x), nil
+}
+
+// indices returns the indices of the elements of x.
+func (t *labelTable) indices(c *ir.Call, x *tensor.Tensor) ([]int32, error) {
+	at, err := ir.ScratchOf[int32](c, x.Len())
+	if err != nil {
+		return nil, err
 	}
 	switch x.DType() {
 	case tensor.TypeString:
@@ -259,29 +319,13 @@ func (op *LabelEncoder) Run(c *ir.Call) error {
 	case tensor.TypeFloat64:
 		lookUp(c, t, tensor.Of[float64](x), at, vec.EqualF64)
 	default:
-		var wide []int64
-		if x.DType() != tensor.TypeInt64 {
-			if wide, err = ir.ScratchOf[int64](c, x.Len()); err != nil {
-				return err
-			}
+		keys, err := wideKeys(c, x)
+		if err != nil {
+			return nil, err
 		}
-		t.lookUpInts(c, widen(wide, x), at)
+		lookUp(c, t, keys, at, vec.EqualI64)
 	}
-	switch y.DType() {
-	case tensor.TypeString:
-		pick[string](c, y, t.values, at)
-	case tensor.TypeInt64:
-		pick[int64](c, y, t.values, at)
-	case tensor.TypeInt32:
-		pick[int32](c, y, t.values, at)
-	case tensor.TypeInt16:
-		pick[int16](c, y, t.values, at)
-	case tensor.TypeFloat32:
-		pick[float32](c, y, t.values, at)
-	case tensor.TypeFloat64:
-		pick[float64](c, y, t.values, at)
-	}
-	return nil
+	return at, nil
 }
 
 // lookUp writes the indices of the keys in a table. equal compares the elements of two lists.
@@ -346,28 +390,6 @@ func lookUpFew(c *ir.Call, t *labelTable, n int, index, at []int32, equal func(d
 				equal(which, lo, len(index))
 				vec.SelectU32(l, to, to, indices[len(index)*lookUpBlock:][:len(to)], which)
 			}
-		}
-	})
-}
-
-// lookUpInts is lookUp for integers.
-func (t *labelTable) lookUpInts(c *ir.Call, keys []int64, at []int32) {
-	if t.dense == nil {
-		lookUp(c, t, keys, at, vec.EqualI64)
-		return
-	}
-	c.Parallel(len(keys), kit.GrainCheap, func(lo, hi int) {
-		for i, k := range keys[lo:hi] {
-			at[lo+i] = t.dense[min(uint64(k-t.low), uint64(len(t.dense)-1))]
-		}
-	})
-}
-
-func pick[V labelKey](c *ir.Call, y, values *tensor.Tensor, at []int32) {
-	dst, v := tensor.Of[V](y), tensor.Of[V](values)
-	c.Parallel(len(at), kit.GrainCheap, func(lo, hi int) {
-		for i, j := range at[lo:hi] {
-			dst[lo+i] = v[j]
 		}
 	})
 }
