@@ -193,8 +193,20 @@ func (op *TfIdfVectorizer) Run(c *ir.Call) error {
 	}
 	c.Parallel(rows, kit.GrainFor(8*cols), func(lo, hi int) {
 		meter := kit.Meter{C: c}
+		var counts []uint32
+		if n := len(op.grams.table); op.MinGram == 1 && n > 0 && n <= cols && !c.Generic {
+			counts = make([]uint32, n+1)
+		}
 		for r := lo; r < hi; r++ {
-			op.countGrams(&meter, nums[r*cols:(r+1)*cols], y[r*op.size:(r+1)*op.size])
+			x, row, shortest := nums[r*cols:(r+1)*cols], y[r*op.size:(r+1)*op.size], op.MinGram
+			if counts != nil {
+				meter.Check(cols)
+				op.countSingle(counts, x, row)
+				if shortest = 2; op.MaxGram == 1 {
+					continue
+				}
+			}
+			op.countGrams(&meter, x, row, shortest)
 		}
 	})
 	return c.Err()
@@ -226,10 +238,23 @@ func (op *TfIdfVectorizer) numbers(meter *kit.Meter, c *ir.Call, x *tensor.Tenso
 	return nums, nil
 }
 
-// countGrams adds the n-grams of one row of the input to the row of the output. It does not return if
+// countSingle is countGrams for single elements, if the numbers that begin n-grams are dense. It counts all elements without a branch for
+// those of the pool, in counts, which has one element more than the table of numbers.
+func (op *TfIdfVectorizer) countSingle(counts []uint32, x []int64, row []float32) {
+	clear(counts)
+	for _, k := range x {
+		counts[min(uint64(k-op.grams.least), uint64(len(counts)-1))]++
+	}
+	for k, n := range op.grams.table {
+		if n != nil && n.id != 0 && counts[k] > 0 {
+			op.hit(row, n.id-1, float32(counts[k]))
+		}
+	}
+}
+
+// countGrams adds the n-grams of one row of the input, which have at least that length, to the row of the output. It does not return if
 // the run must stop.
-func (op *TfIdfVectorizer) countGrams(meter *kit.Meter, x []int64, row []float32) {
-	shortest := op.MinGram
+func (op *TfIdfVectorizer) countGrams(meter *kit.Meter, x []int64, row []float32, shortest int) {
 	for skip := 1; skip <= min(op.MaxSkip, len(x))+1; skip++ {
 		if shortest > len(x) || skip*(shortest-1) >= len(x) {
 			break
@@ -239,7 +264,7 @@ func (op *TfIdfVectorizer) countGrams(meter *kit.Meter, x []int64, row []float32
 			n := op.grams.find(first)
 			for i, size := start, 1; n != nil; size++ {
 				if n.id != 0 && size >= shortest {
-					op.hit(row, n.id-1)
+					op.hit(row, n.id-1, 1)
 				}
 				if i += skip; i >= len(x) {
 					break
@@ -256,8 +281,8 @@ func (op *TfIdfVectorizer) countGrams(meter *kit.Meter, x []int64, row []float32
 	}
 }
 
-// hit counts one occurrence of an n-gram.
-func (op *TfIdfVectorizer) hit(row []float32, gram int) {
+// hit counts occurrences of an n-gram.
+func (op *TfIdfVectorizer) hit(row []float32, gram int, count float32) {
 	w := float32(1)
 	if op.Mode != "TF" && op.Weights != nil {
 		w = op.Weights[gram]
@@ -265,6 +290,6 @@ func (op *TfIdfVectorizer) hit(row []float32, gram int) {
 	if c := &row[op.Columns[gram]]; op.Mode == "IDF" {
 		*c = w
 	} else {
-		*c += w
+		*c += count * w
 	}
 }
