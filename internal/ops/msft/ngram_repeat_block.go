@@ -59,7 +59,8 @@ func (o *NGramRepeatBlock) Run(c *ir.Call) error {
 		seq, row := tensor.Of[int64](ids)[b*length:][:length], tensor.Of[float32](y)[b*vocabulary:][:vocabulary]
 		last := seq[length-(o.Size-1):]
 		for i := 0; i+o.Size <= length; i++ {
-			if !slices.Equal(seq[i:i+o.Size-1], last) {
+			before := seq[i : i+o.Size-1]
+			if n := len(last) - 1; n >= 0 && before[n] != last[n] || !slices.Equal(before, last) { // the last element first: it rarely is the same
 				continue
 			}
 			token := seq[i+o.Size-1]
