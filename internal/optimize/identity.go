@@ -1,22 +1,26 @@
 package optimize
 
 import (
+	"slices"
+
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // removeIdentity removes operators that return their input: Identity, Dropout outside of training
-// mode, and Cast to the same type.
+// mode, Cast to the same type, and Mul and Div by ones.
 func removeIdentity(o *Options, g *ir.Graph) (int, error) {
 	isOutput := outputs(g)
 	uses := g.Uses()
 	subst := map[ir.ValueID]ir.ValueID{}
 	kept := g.Nodes[:0:0]
 	for _, n := range g.Nodes {
-		if len(n.Out) > 0 && n.Out[0] != ir.None && !isOutput[n.Out[0]] && passesOn(g, n, uses) {
-			subst[n.Out[0]] = n.In[0]
-			continue
+		if len(n.Out) > 0 && n.Out[0] != ir.None && !isOutput[n.Out[0]] {
+			if i := passesOn(g, n, uses); i >= 0 {
+				subst[n.Out[0]] = n.In[i]
+				continue
+			}
 		}
 		kept = append(kept, n)
 	}
@@ -25,17 +29,39 @@ func removeIdentity(o *Options, g *ir.Graph) (int, error) {
 	return len(subst), nil
 }
 
-func passesOn(g *ir.Graph, n *ir.Node, uses []int) bool {
+// passesOn returns the number of the input that a node returns, or -1.
+func passesOn(g *ir.Graph, n *ir.Node, uses []int) int {
+	ok := false
 	switch n.Op.(type) {
 	case *ops.Identity:
-		return g.Values[n.In[0]].Type.Kind == g.Values[n.Out[0]].Type.Kind
+		ok = g.Values[n.In[0]].Type.Kind == g.Values[n.Out[0]].Type.Kind
 	case *ops.Dropout:
-		return len(n.In) < 3 && (len(n.Out) < 2 || n.Out[1] == ir.None || uses[n.Out[1]] == 0)
+		ok = len(n.In) < 3 && (len(n.Out) < 2 || n.Out[1] == ir.None || uses[n.Out[1]] == 0)
 	case *ops.Cast:
 		x, y := g.Values[n.In[0]].Type, g.Values[n.Out[0]].Type
-		return x.Kind == tensor.KindTensor && x.Elem == y.Elem
+		ok = x.Kind == tensor.KindTensor && x.Elem == y.Elem
+	case *ops.Mul:
+		if ones(g, n, 0) {
+			return 1
+		}
+		ok = ones(g, n, 1)
+	case *ops.Div:
+		ok = ones(g, n, 1)
 	}
-	return false
+	if ok {
+		return 0
+	}
+	return -1
+}
+
+// ones reports whether input i of two is a constant of ones that leaves the shape of the other.
+func ones(g *ir.Graph, n *ir.Node, i int) bool {
+	t := constTensor(g, n, i)
+	if t == nil || t.Len() > maxChannels || !sameShape(g, n.In[1-i], n.Out[0]) {
+		return false
+	}
+	v, err := tensor.Float64s(t)
+	return err == nil && !slices.ContainsFunc(v, func(v float64) bool { return v != 1 })
 }
 
 // outputs returns, for each value, whether it is a graph output.

@@ -170,6 +170,10 @@ func TestPasses(t *testing.T) {
 		{pass: "identity", name: "Dropout", build: steps(rows, node("Dropout", "x", "d"), node("Neg", "d", "y")), want: "Neg"},
 		{pass: "identity", name: "Dropout whose mask is used", build: steps(rows, node("Dropout", "x", "d k"), node("Neg", "d", "y")), outputs: "y k", want: "Dropout Neg"},
 		{pass: "identity", name: "Cast to the same type", build: steps(rows, node("Cast", "x", "d", onnx.Attrs{"to": onnx.Float}), node("Neg", "d", "y")), want: "Neg"},
+		{pass: "identity", name: "a product with ones", build: steps(rows, constant("o", float32(1)), node("Mul", "o x", "d"), node("Neg", "d", "y")), want: "Neg"},
+		{pass: "identity", name: "a quotient by ones", build: steps(rows, constant("o", []float32{1}, 1), node("Div", "x o", "d"), node("Neg", "d", "y")), want: "Neg"},
+		{pass: "identity", name: "ones that repeat the rows", build: steps(rows, constant("o", []float32{1, 1}, 2, 1, 1), node("Div", "x o", "d"), node("Neg", "d", "y")), want: "Div Neg"},
+		{pass: "identity", name: "ones divided", build: steps(rows, constant("o", float32(1)), node("Div", "o x", "d"), node("Neg", "d", "y")), want: "Div Neg"},
 		{pass: "identity", name: "Cast to another type", build: steps(rows, node("Cast", "x", "d", onnx.Attrs{"to": onnx.Double}), node("Neg", "d", "y")), want: "Cast Neg"},
 
 		{pass: "cse", name: "the same twice", build: steps(rows, node("Neg", "x", "a"), node("Neg", "x", "b"), node("Add", "a b", "y")), want: "Neg Add"},

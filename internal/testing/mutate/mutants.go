@@ -33,7 +33,9 @@ var mutants = []mutant{
 		"s := float32(expSubSumF32Generic(d, x, reduceMaxF32Generic(x)))", "s := float32(expSubSumF32Generic(d, x, 0))", []check{{"", "TestSoftmaxRows"}}},
 
 	{"identity: Dropout is removed although its mask is used", "internal/optimize",
-		"return len(n.In) < 3 && (len(n.Out) < 2 || n.Out[1] == ir.None || uses[n.Out[1]] == 0)", "return len(n.In) < 3", []check{passes}},
+		"ok = len(n.In) < 3 && (len(n.Out) < 2 || n.Out[1] == ir.None || uses[n.Out[1]] == 0)", "ok = len(n.In) < 3", []check{passes}},
+	{"identity: ones that repeat the other factor are removed", "internal/optimize",
+		"|| !sameShape(g, n.In[1-i], n.Out[0]) {", "{", []check{passes}},
 	{"dce: does nothing", "internal/optimize",
 		"if !used {", "if false && !used {", []check{passes}},
 	{"cse: attributes are not compared", "internal/optimize",
