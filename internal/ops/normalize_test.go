@@ -89,3 +89,21 @@ func TestNormalizations(t *testing.T) {
 	optest.Want(t, "LRN", 13, lrn, optest.Tensor([]float32{1, 2, 3}, 1, 3), iota32(1, 3))
 	optest.Fail(t, "LRN", 13, map[string]any{"size": 0}, "size is 0", rows)
 }
+
+// TestLayerNormalizationOfExtremes normalizes elements whose squares overflow or vanish in float32, in rows for each kernel.
+func TestLayerNormalizationOfExtremes(t *testing.T) {
+	for _, cols := range []int{8, 100, 5000} {
+		for _, size := range []float32{3e-30, 2e25, 2e38} {
+			x, y := make([]float32, 2*cols), make([]float32, 2*cols)
+			for i := range x {
+				y[i] = float32(1 - 2*(i&1))
+				x[i] = size * y[i]
+			}
+			gain := make([]float32, cols)
+			for i := range gain {
+				gain[i] = 1
+			}
+			optest.Want(t, "LayerNormalization", 17, map[string]any{"epsilon": 0.0}, optest.Tensor(y, 2, cols), optest.Tensor(x, 2, cols), optest.Tensor(gain, cols))
+		}
+	}
+}

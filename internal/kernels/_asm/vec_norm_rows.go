@@ -2,9 +2,9 @@ package main
 
 import "fmt"
 
-// normRows normalizes adjacent rows of at most 64 elements, which stay in registers: (x-mean)/√(variance+eps)·gain + bias, or
-// without the mean if center is 0. Sums are float64. Since the loop over rows is part of the kernel, the processor starts a row
-// while it waits for the sums of the previous one. stats receives the mean and the factor of each row.
+// normRows normalizes adjacent rows: (x-mean)/√(variance+eps)·gain + bias, or without the mean if center is 0. Rows of at most 64
+// elements stay in registers, and their sums are float64. stats receives the mean and the factor of each row. Since the loop over rows is
+// part of the kernel, the processor starts a row while it waits for the sums of the previous one.
 type normRows struct{}
 
 func (k normRows) emit(f *file, i isa) {
@@ -52,14 +52,13 @@ func (k normRows) emit(f *file, i isa) {
 				add(8)
 				add(9)
 			}
-			k.mean(g)
+			k.mean(g, 10)
 		}
 		g.e("VXORPS X12, X12, X12")
 		g.e("TESTQ R11, R11")
 		g.e("JZ squares%d", v)
 		sum(func(in int) { g.e("VADDPD Z%d, Z10, Z10", in) })
-		g.e("VCVTPD2PS Z10, Y12")
-		g.e("VBROADCASTSS X12, Z12")
+		k.first(g)
 		for u := range v {
 			g.e("VSUBPS.Z Z12, Z%d, %s, Z%d", u, windowMasks[u], u)
 		}
@@ -86,16 +85,31 @@ func (k normRows) emit(f *file, i isa) {
 	k.long(g)
 }
 
-// mean leaves the sum of the lanes of Z10, divided by n, in all of them.
-func (normRows) mean(g *fn) {
-	for _, s := range []string{"VSHUFF64X2 $0x4E, Z10, Z10, Z11", "VSHUFF64X2 $0xB1, Z10, Z10, Z11", "VPERMILPD $0x55, Z10, Z11"} {
-		g.e("%s", s)
-		g.e("VADDPD Z11, Z10, Z10")
+// mean leaves the sum of the lanes of a register of float64, divided by n, in all of them.
+func (normRows) mean(g *fn, r int) {
+	for _, s := range []string{"VSHUFF64X2 $0x4E, Z%d, Z%[1]d, Z%d", "VSHUFF64X2 $0xB1, Z%d, Z%[1]d, Z%d", "VPERMILPD $0x55, Z%d, Z%d"} {
+		g.e(s, r, r+4)
+		g.e("VADDPD Z%d, Z%d, Z%d", r+4, r, r)
 	}
-	g.e("VMULPD Z30, Z10, Z10")
+	g.e("VMULPD Z30, Z%d, Z%d", r, r)
 }
 
-// factor turns the variance in Z10 into the factor of the row, and stores it and the mean X12.
+// widen is mean for a register of float32.
+func (k normRows) widen(g *fn, r int) {
+	g.e("VEXTRACTF64X4 $1, Z%d, Y%d", r, r+4)
+	g.e("VCVTPS2PD Y%d, Z%d", r, r)
+	g.e("VCVTPS2PD Y%d, Z%d", r+4, r+4)
+	g.e("VADDPD Z%d, Z%d, Z%d", r+4, r, r)
+	k.mean(g, r)
+}
+
+// first rounds the mean in Z10 to float32, in all lanes of Z12.
+func (normRows) first(g *fn) {
+	g.e("VCVTPD2PS Z10, Y12")
+	g.e("VBROADCASTSS X12, Z12")
+}
+
+// factor turns the variance in Z10 into the factor of the row, in all its lanes, and stores it and the mean X12.
 func (normRows) factor(g *fn) {
 	g.e("VADDSD eps+%d(FP), X10, X10", g.off["eps"])
 	g.e("VSQRTSD X10, X10, X10")
@@ -106,7 +120,8 @@ func (normRows) factor(g *fn) {
 	g.e("VBROADCASTSS X10, Z10")
 }
 
-// long normalizes rows of more than four vectors, which it reads three times: R12 whole vectors and one with the mask K1.
+// long normalizes rows of more than four vectors, which it reads three times: R12 whole vectors and one with the mask K1. Lanes are
+// added in float32, their sums in float64. What remains without the first mean has a mean of its own, which corrects the first.
 func (k normRows) long(g *fn) {
 	g.e("LEAQ -1(CX), R12")
 	g.e("SHRQ $4, R12")
@@ -119,54 +134,82 @@ func (k normRows) long(g *fn) {
 	g.e("KMOVW AX, K1")
 	g.e("SHLQ $2, CX")
 	g.label("row")
-	// vectors calls body for the vectors at the offset AX, the last time with a mask.
-	vectors := func(name string, body func(load func(from string, to int), mask string)) {
+	// vectors calls body for the vectors at the offset AX, two at a time, the last ones alone and with a mask.
+	vectors := func(name string, body func(set int, at, mask string)) {
 		g.e("XORQ AX, AX")
 		g.e("MOVQ R12, BX")
 		g.label(name)
-		body(func(from string, to int) { g.e("VMOVUPS %s, Z%d", from, to) }, "")
+		for set := range 2 {
+			body(set, fmt.Sprintf("%d(%%s)(AX*1)", 64*set), "")
+		}
+		g.e("ADDQ $128, AX")
+		g.e("SUBQ $2, BX")
+		g.e("CMPQ BX, $2")
+		g.e("JGE %s", name)
+		g.e("TESTQ BX, BX")
+		g.e("JZ %sLast", name)
+		body(0, "(%s)(AX*1)", "")
 		g.e("ADDQ $64, AX")
-		g.e("DECQ BX")
-		g.e("JNZ %s", name)
-		body(func(from string, to int) { g.e("VMOVUPS.Z %s, K1, Z%d", from, to) }, "K1, ")
+		g.label(name + "Last")
+		body(1, "(%s)(AX*1)", "K1, ")
 	}
-	sum := func(name string, add func(in, acc int)) {
-		g.e("VXORPD X10, X10, X10")
-		g.e("VXORPD X11, X11, X11")
-		vectors(name, func(load func(from string, to int), mask string) {
-			load("(SI)(AX*1)", 0)
-			z := ""
-			if mask != "" {
-				z = ".Z"
-			}
-			g.e("VSUBPS%s Z12, Z0, %sZ0", z, mask)
-			g.e("VCVTPS2PD Y0, Z8")
-			g.e("VEXTRACTF64X4 $1, Z0, Y9")
-			g.e("VCVTPS2PD Y9, Z9")
-			add(8, 10)
-			add(9, 11)
-		})
-		g.e("VADDPD Z11, Z10, Z10")
-		k.mean(g)
+	load := func(at, p, mask string, to int) {
+		z := ""
+		if mask != "" {
+			z = ".Z"
+		}
+		g.e("VMOVUPS%s "+at+", %sZ%d", z, p, mask, to)
 	}
 	g.e("VXORPS X12, X12, X12")
+	g.e("VXORPS X13, X13, X13")
+	g.e("VXORPS X15, X15, X15")
 	g.e("TESTQ R11, R11")
 	g.e("JZ squares")
-	sum("mean", func(in, acc int) { g.e("VADDPD Z%d, Z%d, Z%d", in, acc, acc) })
-	g.e("VCVTPD2PS Z10, Y12")
-	g.e("VBROADCASTSS X12, Z12")
+	g.e("VXORPS X10, X10, X10")
+	g.e("VXORPS X11, X11, X11")
+	vectors("mean", func(set int, at, mask string) {
+		load(at, "SI", mask, set)
+		g.e("VADDPS Z%d, Z%d, Z%d", set, 10+set, 10+set)
+	})
+	g.e("VADDPS Z11, Z10, Z10")
+	k.widen(g, 10)
+	k.first(g)
 	g.label("squares")
-	sum("square", func(in, acc int) { g.e("VFMADD231PD Z%d, Z%d, Z%d", in, in, acc) })
+	g.e("VXORPS X10, X10, X10")
+	g.e("VXORPS X11, X11, X11")
+	vectors("square", func(set int, at, mask string) {
+		load(at, "SI", mask, set)
+		z := ""
+		if mask != "" {
+			z = ".Z"
+		}
+		g.e("VSUBPS%s Z12, Z%d, %sZ%d", z, set, mask, set)
+		g.e("VADDPS Z%d, Z%d, Z%d", set, 13+2*set, 13+2*set)
+		g.e("VFMADD231PS Z%d, Z%d, Z%d", set, set, 10+set)
+	})
+	g.e("VADDPS Z11, Z10, Z10")
+	g.e("VADDPS Z15, Z13, Z13")
+	k.widen(g, 10)
+	g.e("TESTQ R11, R11")
+	g.e("JZ factor")
+	k.widen(g, 13)
+	g.e("VFNMADD231SD X13, X13, X10")
+	g.e("VCVTSS2SD X12, X12, X12")
+	g.e("VADDSD X13, X12, X12")
+	g.e("VCVTSD2SS X12, X12, X12")
+	g.label("factor")
 	k.factor(g)
-	vectors("scale", func(load func(from string, to int), mask string) {
-		load("(SI)(AX*1)", 0)
-		load("(R8)(AX*1)", 8)
-		load("(R9)(AX*1)", 9)
-		g.e("VSUBPS Z12, Z0, Z0")
-		g.e("VMULPS Z10, Z0, Z0")
-		g.e("VMULPS Z8, Z0, Z0")
-		g.e("VADDPS Z9, Z0, Z0")
-		g.e("VMOVUPS Z0, %s(DI)(AX*1)", mask)
+	g.e("VBROADCASTSS X12, Z12")
+	vectors("scale", func(set int, at, mask string) {
+		r := 4 * set
+		load(at, "SI", mask, r)
+		load(at, "R8", mask, r+1)
+		load(at, "R9", mask, r+2)
+		g.e("VSUBPS Z12, Z%d, Z%d", r, r)
+		g.e("VMULPS Z10, Z%d, Z%d", r, r)
+		g.e("VMULPS Z%d, Z%d, Z%d", r+1, r, r)
+		g.e("VADDPS Z%d, Z%d, Z%d", r+2, r, r)
+		g.e("VMOVUPS Z%d, %s"+at, r, mask, "DI")
 	})
 	g.e("ADDQ CX, SI")
 	g.e("ADDQ CX, DI")

@@ -221,7 +221,7 @@ func RMSNormF32(l cpu.Level, dst, x, gain []float32, eps float32) (invRMS float3
 }
 
 // MostNormRow is the maximum row length of [NormRowsF32].
-const MostNormRow = 256
+const MostNormRow = 4096
 
 var normOnes, normZeros [MostNormRow]float32
 

@@ -122,41 +122,60 @@ func (n *NormRows[T]) Compute(c *ir.Call) error {
 		}
 		for r := lo; r < hi && c.Err() == nil; r++ {
 			at := r * n.Cols
-			if fast {
-				g, b := normRow(gain32, at, n.Cols), normRow(bias32, at, n.Cols)
-				var mean, inv float32
-				if n.Center {
-					mean, inv = vec.LayerNormF32(l, y32[at:][:n.Cols], x32[at:][:n.Cols], g, b, float32(n.Eps))
-				} else {
-					inv = vec.RMSNormF32(l, y32[at:][:n.Cols], x32[at:][:n.Cols], g, float32(n.Eps))
-				}
-				n.keep(r, mean, inv)
+			if !fast {
+				n.row(c, r)
 				continue
 			}
-			g, b := normRow(n.Gain, at, n.Cols), normRow(n.Bias, at, n.Cols)
-			x, y := n.X[at:][:n.Cols], n.Y[at:][:n.Cols]
-			var mean, inv float64
+			g, b := normRow(gain32, at, n.Cols), normRow(bias32, at, n.Cols)
+			var mean, inv float32
 			if n.Center {
-				mean, inv = moments(c, x, n.Eps)
+				mean, inv = vec.LayerNormF32(l, y32[at:][:n.Cols], x32[at:][:n.Cols], g, b, float32(n.Eps))
 			} else {
-				inv = 1 / math.Sqrt(Variance(c, x, 0)/float64(n.Cols)+n.Eps)
+				inv = vec.RMSNormF32(l, y32[at:][:n.Cols], x32[at:][:n.Cols], g, float32(n.Eps))
 			}
-			n.keep(r, float32(mean), float32(inv))
-			for from, to := range Steps(c, len(x)) {
-				for i := from; i < to; i++ {
-					f := (float64(x[i]) - mean) * inv
-					if g != nil {
-						f *= float64(g[i])
-					}
-					if b != nil {
-						f += float64(b[i])
-					}
-					y[i] = T(f)
-				}
-			}
+			n.store(c, r, mean, inv)
 		}
 	})
 	return c.Err()
+}
+
+// row normalizes a row in float64.
+func (n *NormRows[T]) row(c *ir.Call, r int) {
+	at := r * n.Cols
+	g, b := normRow(n.Gain, at, n.Cols), normRow(n.Bias, at, n.Cols)
+	x, y := n.X[at:][:n.Cols], n.Y[at:][:n.Cols]
+	var mean, inv float64
+	if n.Center {
+		mean, inv = moments(c, x, n.Eps)
+	} else {
+		inv = 1 / math.Sqrt(Variance(c, x, 0)/float64(n.Cols)+n.Eps)
+	}
+	n.keep(r, float32(mean), float32(inv))
+	for from, to := range Steps(c, len(x)) {
+		for i := from; i < to; i++ {
+			f := (float64(x[i]) - mean) * inv
+			if g != nil {
+				f *= float64(g[i])
+			}
+			if b != nil {
+				f += float64(b[i])
+			}
+			y[i] = T(f)
+		}
+	}
+}
+
+// safeFactor reports whether squares with that factor, added in float32, have lost nothing to overflow or underflow.
+func safeFactor(inv float32) bool { return inv > 1e-18 && inv < 1e15 }
+
+// store keeps the statistics of a row that a kernel has normalized with sums of float32. If these are not safe, it normalizes the row again, unless Y
+// has replaced X.
+func (n *NormRows[T]) store(c *ir.Call, r int, mean, inv float32) {
+	if safeFactor(inv) || &n.X[0] == &n.Y[0] {
+		n.keep(r, mean, inv)
+	} else {
+		n.row(c, r)
+	}
 }
 
 // shortRows normalizes rows together and returns the first that is left: hi, or lo if the level has no kernel.
@@ -168,7 +187,9 @@ func (n *NormRows[T]) shortRows(c *ir.Call, l cpu.Level, y, x, gain, bias []floa
 			break
 		}
 		for i := range rows {
-			n.keep(lo+i, stats[2*i], stats[2*i+1])
+			if inv := stats[2*i+1]; n.Mean != nil || n.Inv != nil || !safeFactor(inv) {
+				n.store(c, lo+i, stats[2*i], inv)
+			}
 		}
 		lo += rows
 	}
