@@ -9,7 +9,8 @@ import (
 )
 
 // removeIdentity removes operators that return their input: Identity, Dropout outside of training
-// mode, Cast to the same type, and Mul and Div by ones.
+// mode, Cast to the same type, Mul and Div by ones, Slice of everything, Expand and Tile to the same
+// shape, Pad by nothing, and Concat of one input.
 func removeIdentity(o *Options, g *ir.Graph) (int, error) {
 	isOutput := outputs(g)
 	uses := g.Uses()
@@ -47,6 +48,14 @@ func passesOn(g *ir.Graph, n *ir.Node, uses []int) int {
 		ok = ones(g, n, 1)
 	case *ops.Div:
 		ok = ones(g, n, 1)
+	case *ops.Slice:
+		ok = sameShape(g, n.In[0], n.Out[0]) && (len(n.In) < 5 || n.In[4] == ir.None || all(g, n, 4, 1))
+	case *ops.Expand, *ops.Tile:
+		ok = sameShape(g, n.In[0], n.Out[0])
+	case *ops.Pad:
+		ok = sameShape(g, n.In[0], n.Out[0]) && all(g, n, 1, 0)
+	case *ops.Concat:
+		ok = len(n.In) == 1
 	}
 	if ok {
 		return 0
@@ -56,12 +65,17 @@ func passesOn(g *ir.Graph, n *ir.Node, uses []int) int {
 
 // ones reports whether input i of two is a constant of ones that leaves the shape of the other.
 func ones(g *ir.Graph, n *ir.Node, i int) bool {
+	return sameShape(g, n.In[1-i], n.Out[0]) && all(g, n, i, 1)
+}
+
+// all reports whether input i is a constant that repeats a number.
+func all(g *ir.Graph, n *ir.Node, i int, number float64) bool {
 	t := constTensor(g, n, i)
-	if t == nil || t.Len() > maxChannels || !sameShape(g, n.In[1-i], n.Out[0]) {
+	if t == nil || t.Len() > maxChannels {
 		return false
 	}
 	v, err := tensor.Float64s(t)
-	return err == nil && !slices.ContainsFunc(v, func(v float64) bool { return v != 1 })
+	return err == nil && !slices.ContainsFunc(v, func(v float64) bool { return v != number })
 }
 
 // outputs returns, for each value, whether it is a graph output.

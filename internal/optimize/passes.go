@@ -43,7 +43,7 @@ var dce = pass{Pass{"dce", Basic, "removes unused nodes, outputs and captures"},
 var passes = []pass{
 	{Pass{"inline-if", Basic, "replaces each If with a constant condition by the branch that it runs"}, inlineIf},
 	{Pass{"fold", Basic, "computes nodes whose inputs are all constant"}, foldFloats},
-	{Pass{"identity", Basic, "removes Identity, Dropout outside of training, Cast to the same type, and Mul and Div by ones"}, removeIdentity},
+	{Pass{"identity", Basic, "removes operators that return their input: Identity, Dropout outside of training, Cast to the same type, Mul by ones, Slice of everything and others"}, removeIdentity},
 	{Pass{"cse", Basic, "computes equal nodes once"}, mergeCommon},
 	dce,
 	{Pass{"fuse-quantized", Extended, "computes with integers between DequantizeLinear and QuantizeLinear"}, fuseQuantized},

@@ -174,6 +174,12 @@ func TestPasses(t *testing.T) {
 		{pass: "identity", name: "a quotient by ones", build: steps(rows, constant("o", []float32{1}, 1), node("Div", "x o", "d"), node("Neg", "d", "y")), want: "Neg"},
 		{pass: "identity", name: "ones that repeat the rows", build: steps(rows, constant("o", []float32{1, 1}, 2, 1, 1), node("Div", "x o", "d"), node("Neg", "d", "y")), want: "Div Neg"},
 		{pass: "identity", name: "ones divided", build: steps(rows, constant("o", float32(1)), node("Div", "o x", "d"), node("Neg", "d", "y")), want: "Div Neg"},
+		{pass: "identity", name: "a Slice of everything", build: steps(rows, constant("s", []int64{0}, 1), constant("e", []int64{8}, 1), constant("a", []int64{1}, 1), node("Slice", "x s e a", "d"), node("Neg", "d", "y")), want: "Neg"},
+		{pass: "identity", name: "a Slice backwards", build: steps(rows, constant("s", []int64{-1}, 1), constant("e", []int64{-9}, 1), constant("a", []int64{1}, 1), node("Slice", "x s e a s", "d"), node("Neg", "d", "y")), want: "Slice Neg"},
+		{pass: "identity", name: "Expand to the same shape", build: steps(input("x", 2, 3), constant("s", []int64{2, 1}, 2), node("Expand", "x s", "d"), node("Neg", "d", "y")), want: "Neg"},
+		{pass: "identity", name: "Pad by nothing", build: steps(input("x", 2, 3), constant("p", []int64{0, 0, 0, 0}, 4), node("Pad", "x p", "d"), node("Neg", "d", "y")), want: "Neg"},
+		{pass: "identity", name: "Pad that moves", build: steps(input("x", 2, 3), constant("p", []int64{0, 1, 0, -1}, 4), node("Pad", "x p", "d"), node("Neg", "d", "y")), want: "Pad Neg"},
+		{pass: "identity", name: "Concat of one input", build: steps(rows, node("Concat", "x", "d", onnx.Attrs{"axis": 0}), node("Neg", "d", "y")), want: "Neg"},
 		{pass: "identity", name: "Cast to another type", build: steps(rows, node("Cast", "x", "d", onnx.Attrs{"to": onnx.Double}), node("Neg", "d", "y")), want: "Cast Neg"},
 
 		{pass: "cse", name: "the same twice", build: steps(rows, node("Neg", "x", "a"), node("Neg", "x", "b"), node("Add", "a b", "y")), want: "Neg Add"},

@@ -35,7 +35,7 @@ var mutants = []mutant{
 	{"identity: Dropout is removed although its mask is used", "internal/optimize",
 		"ok = len(n.In) < 3 && (len(n.Out) < 2 || n.Out[1] == ir.None || uses[n.Out[1]] == 0)", "ok = len(n.In) < 3", []check{passes}},
 	{"identity: ones that repeat the other factor are removed", "internal/optimize",
-		"|| !sameShape(g, n.In[1-i], n.Out[0]) {", "{", []check{passes}},
+		"return sameShape(g, n.In[1-i], n.Out[0]) && all(g, n, i, 1)", "return all(g, n, i, 1)", []check{passes}},
 	{"dce: does nothing", "internal/optimize",
 		"if !used {", "if false && !used {", []check{passes}},
 	{"cse: attributes are not compared", "internal/optimize",
