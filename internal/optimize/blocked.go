@@ -160,7 +160,7 @@ func (b *blocker) plan(n *ir.Node, p *blockPlan) {
 	b.made[n.Out[0]] = true
 }
 
-// split plans a Split of blocked channels into whole blocks, if an operator reads a part that may run blocked. It returns a node
+// split plans a Split of blocked channels into multiples of four, if an operator reads a part that may run blocked. It returns a node
 // for each part.
 func (b *blocker) split(n *ir.Node) []*ir.Node {
 	op, ok := n.Op.(*ops.Split)
@@ -171,13 +171,13 @@ func (b *blocker) split(n *ir.Node) []*ir.Node {
 		return nil
 	}
 	var parts []*ir.Node
-	block := 0
+	channel := 0
 	for i, id := range n.Out {
 		if id == ir.None {
 			return nil
 		}
 		im, ok := b.imageOf(id)
-		if !ok || i < len(n.Out)-1 && im.c%16 != 0 {
+		if !ok || i < len(n.Out)-1 && im.c%4 != 0 {
 			return nil
 		}
 		part := *n
@@ -185,12 +185,12 @@ func (b *blocker) split(n *ir.Node) []*ir.Node {
 		parts = append(parts, &part)
 	}
 	for _, part := range parts {
-		from := block
+		from := channel
 		b.plan(part, &blockPlan{in: n.In[:1:1], make: func(in []blocked.Layout, out blocked.Layout) (ir.Operator, error) {
-			return &blocked.Part{In: in[0], Out: out, From: from}, nil
+			return &blocked.Concat{In: in, Out: out, From: from}, nil
 		}})
 		im, _ := b.imageOf(part.Out[0])
-		block += im.c / 16
+		channel += im.c
 	}
 	return parts
 }
@@ -366,7 +366,7 @@ func (b *blocker) concat(n *ir.Node, op *ops.Concat, out image) *blockPlan {
 			return nil
 		}
 		im, ok := b.imageOf(id)
-		if !ok || im.rank != out.rank || i < len(n.In)-1 && im.c%16 != 0 || !b.sameBatch(id, n.In[0]) {
+		if !ok || im.rank != out.rank || i < len(n.In)-1 && im.c%4 != 0 || !b.sameBatch(id, n.In[0]) {
 			return nil
 		}
 		any = any || b.made[id]

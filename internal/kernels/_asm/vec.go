@@ -250,6 +250,7 @@ func writeVec(dir string) {
 	for _, k := range cumulates() {
 		add("doubles", k)
 	}
+	add("doubles", joinGroups{})
 	add("exp", cells{})
 	add("norm", normRows{})
 	add("fused", axpyRows{})

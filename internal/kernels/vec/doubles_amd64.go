@@ -43,6 +43,9 @@ func cumulateI32AVX2(dst *byte, src *byte, sums *byte, step int, rows int)
 func cumulateI64AVX2(dst *byte, src *byte, sums *byte, step int, rows int)
 
 //go:noescape
+func joinGroupsF32AVX2(dst *float32, part0 *float32, step0 int, part1 *float32, step1 int, part2 *float32, step2 int, part3 *float32, step3 int, n int)
+
+//go:noescape
 func subRowsF64AVX512(dst *float64, dstStep int, x *float64, n int, s *float64, sStep int, rows int)
 
 func uniformsF64(l cpu.Level, dst []float64, words []uint32) {
@@ -132,6 +135,10 @@ func cumulateF64(dst, src, sums *byte, step, rows int) { cumulateF64AVX2(dst, sr
 func cumulateI32(dst, src, sums *byte, step, rows int) { cumulateI32AVX2(dst, src, sums, step, rows) }
 
 func cumulateI64(dst, src, sums *byte, step, rows int) { cumulateI64AVX2(dst, src, sums, step, rows) }
+
+func joinGroupsF32(dst, a *float32, as int, b *float32, bs int, c *float32, cs int, d *float32, ds int, n int) {
+	joinGroupsF32AVX2(dst, a, as, b, bs, c, cs, d, ds, n)
+}
 
 func subRowsF64(l cpu.Level, dst []float64, dstStep int, x, s []float64, sStep, rows int) {
 	if l != cpu.AVX512 {

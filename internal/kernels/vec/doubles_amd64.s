@@ -945,6 +945,22 @@ piece:
 next:
 	ADDQ R8, SI; ADDQ R8, DI; DECQ CX; JNZ row; VZEROUPPER; RET
 
+// func joinGroupsF32AVX2(dst *float32, part0 *float32, step0 int, part1 *float32, step1 int, part2 *float32, step2 int, part3 *float32, step3 int, n int)
+TEXT ·joinGroupsF32AVX2(SB), 0, $136-80
+	MOVQ dst+0(FP), DI
+	MOVQ part0+8(FP), SI
+	MOVQ step0+16(FP), R10
+	MOVQ part1+24(FP), DX
+	MOVQ step1+32(FP), R11
+	MOVQ part2+40(FP), R8
+	MOVQ step2+48(FP), R12
+	MOVQ part3+56(FP), R9
+	MOVQ step3+64(FP), R13
+	MOVQ n+72(FP), CX
+pixel:
+	VMOVUPS (SI), X0; ADDQ R10, SI; VMOVUPS (DX), X1; ADDQ R11, DX; VMOVUPS (R8), X2; ADDQ R12, R8; VMOVUPS (R9), X3; ADDQ R13, R9; VMOVUPS X0, 0(DI); VMOVUPS X1, 16(DI); VMOVUPS X2, 32(DI); VMOVUPS X3, 48(DI); ADDQ $64, DI; DECQ CX
+	JNZ pixel; RET
+
 // func subRowsF64AVX512(dst *float64, dstStep int, x *float64, n int, s *float64, sStep int, rows int)
 TEXT ·subRowsF64AVX512(SB), 0, $136-56
 	MOVQ dst+0(FP), R10

@@ -28,6 +28,9 @@ func cumulateI32(_, _, _ *byte, _, _ int) {}
 
 func cumulateI64(_, _, _ *byte, _, _ int) {}
 
+func joinGroupsF32(_, _ *float32, _ int, _ *float32, _ int, _ *float32, _ int, _ *float32, _ int, _ int) {
+}
+
 func subRowsF64(_ cpu.Level, dst []float64, dstStep int, x, s []float64, sStep, rows int) {
 	subRowsF64Generic(dst, dstStep, x, s, sStep, rows)
 }

@@ -455,6 +455,7 @@ func TestEveryAssemblyFunctionIsTested(t *testing.T) {
 	names = append(names, "subRowsF64AVX512")                                                           // TestSubRows
 	names = append(names, "argColumnsF32*")                                                             // TestArgColumns
 	names = append(names, "cumulate*")                                                                  // TestCumulate
+	names = append(names, "joinGroupsF32AVX2")                                                          // TestJoinGroups
 	names = append(names, "topLeavesF32AVX512", "topMaximaAVX512", "topTakeAVX512", "topRowsF32AVX512") // TestTop
 	for _, typ := range []string{"U8", "U16", "U32"} {                                                  // TestTwice
 		names = append(names, "twice"+typ+"AVX2", "twice"+typ+"NEON")

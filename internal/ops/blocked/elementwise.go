@@ -10,7 +10,6 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/kit"
-	"github.com/onward-ml/onward/tensor"
 )
 
 // Map applies a function to every element of blocked images.
@@ -203,98 +202,6 @@ func (a *Affine) Run(c *ir.Call) error {
 func (a *Affine) apply(dst, src []float32, block int) {
 	at := block * conv.Lanes
 	conv.Affine(cpu.Active(), dst, src, (*[conv.Lanes]float32)(a.scale[at:]), (*[conv.Lanes]float32)(a.shift[at:]), a.Act.Gemm(), a.Act.Lo, a.Act.Hi)
-}
-
-// Concat joins blocked images along their channels. All inputs but the last
-// have whole blocks.
-type Concat struct {
-	In  []Layout
-	Out Layout
-}
-
-// Infer gives the blocked type.
-func (m *Concat) Infer(c *ir.InferContext) error { return inferBlocked(c, &m.Out) }
-
-// Run copies whole blocks, or rows where the borders differ.
-func (m *Concat) Run(c *ir.Call) error {
-	n := -1
-	xs := make([][]float32, len(m.In))
-	same := true
-	for i := range m.In {
-		ni, x, err := blockedIn(c, i, &m.In[i])
-		if err != nil {
-			return err
-		}
-		if n >= 0 && ni != n {
-			return fail.Errorf("input %d has %d images, want %d", i, ni, n)
-		}
-		n, xs[i] = ni, x
-		l := &m.In[i]
-		same = same && l.Block == m.Out.Block && l.Row == m.Out.Row && l.Top == m.Out.Top && l.Left == m.Out.Left && l.H == m.Out.H
-	}
-	from := make([][2]int, 0, m.Out.Blocks()) // input and its block, per output block
-	for i := range m.In {
-		for b := range m.In[i].Blocks() {
-			from = append(from, [2]int{i, b})
-		}
-	}
-	if same {
-		t, err := c.Output(0, tensor.TypeFloat32, n, m.Out.Len())
-		if err != nil {
-			return err
-		}
-		y := tensor.Of[float32](t)
-		blocks, size := len(from), m.Out.Block
-		c.Launch(n*blocks, 1+(1<<15)/size, func(lo, hi int) {
-			for k := lo; k < hi; k++ {
-				i, cb := k/blocks, k%blocks
-				in := &m.In[from[cb][0]]
-				src := xs[from[cb][0]][i*in.Len():][:in.Len()]
-				dst := y[i*m.Out.Len():][:m.Out.Len()]
-				at := from[cb][1] * size
-				copy(dst[cb*size:min(len(dst), (cb+1)*size)], src[at:min(len(src), at+size)])
-			}
-		})
-		return nil
-	}
-	y, err := blockedOut(c, n, &m.Out)
-	if err != nil {
-		return err
-	}
-	layouts := []*Layout{&m.Out}
-	for i := range m.In {
-		layouts = append(layouts, &m.In[i])
-	}
-	blockedRows(c, n, layouts, func(i, cb, row, w int) {
-		in := &m.In[from[cb][0]]
-		copy(y[i*m.Out.Len()+m.Out.At(cb, row, 0):][:w], xs[from[cb][0]][i*in.Len()+in.At(from[cb][1], row, 0):][:w])
-	})
-	return nil
-}
-
-// Part copies the channels of blocked images from those of block From on.
-type Part struct {
-	In, Out Layout
-	From    int
-}
-
-// Infer gives the blocked type.
-func (p *Part) Infer(c *ir.InferContext) error { return inferBlocked(c, &p.Out) }
-
-// Run copies rows.
-func (p *Part) Run(c *ir.Call) error {
-	n, x, err := blockedIn(c, 0, &p.In)
-	if err != nil {
-		return err
-	}
-	y, err := blockedOut(c, n, &p.Out)
-	if err != nil {
-		return err
-	}
-	blockedRows(c, n, []*Layout{&p.Out, &p.In}, func(i, cb, row, w int) {
-		copy(y[i*p.Out.Len()+p.Out.At(cb, row, 0):][:w], x[i*p.In.Len()+p.In.At(p.From+cb, row, 0):])
-	})
-	return nil
 }
 
 // GlobalPool computes the mean or the maximum of each plane of blocked images.
