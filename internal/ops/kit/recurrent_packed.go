@@ -291,13 +291,13 @@ func (p *RecurrentWeights) Run(r *RecurrentRun[float32], split int, useSecond, a
 	for i := range p.stages {
 		work[i] = func(lo, hi int) {
 			for k := range hi - lo {
-				u := lo + k
-				if step&1 != 0 {
-					// Start with the panels that the last step left in the cache. Within a panel, the
+				u, back := lo+k, step&1 != 0
+				if back {
+					// Start with the panels and blocks that the last step left in the cache. Within a block, the
 					// order stays: sums must not depend on how a sequence is cut into runs.
 					u = hi - 1 - k
 				}
-				s.panel(step, i, d+u/panels, u%panels, useSecond, apart && i == len(p.stages)-1, biases, stage[i])
+				s.panel(step, i, d+u/panels, u%panels, useSecond, apart && i == len(p.stages)-1, back, biases, stage[i])
 			}
 		}
 	}
@@ -339,16 +339,25 @@ func (s *recurrentSteps) rows(step, d, i int) (row, y int) {
 	return step*s.Batch + i, ((step*dirs+d)*s.Batch + i) * s.p.H
 }
 
-// columns adds the products of x and a panel of the state's weights to dst.
-func (s *recurrentSteps) columns(dst, x, panel []float32) {
-	for at, n := 0, 0; at < len(dst); at += n {
-		n = stateBlock(len(dst) - at)
-		gemm.Columns(cpu.Active(), dst[at:][:n], x, panel[at*len(x):][:n*len(x)], n)
+// columns adds the products of x and a panel of the state's weights to dst, with the blocks in reverse if back is set.
+func columns(dst, x, panel []float32, back bool) {
+	n := stateBlock(len(dst))
+	rest := func() {
+		if n < len(dst) {
+			columns(dst[n:], x, panel[n*len(x):], back)
+		}
+	}
+	if back {
+		rest()
+	}
+	gemm.Columns(cpu.Active(), dst[:n], x, panel[:n*len(x)], n)
+	if !back {
+		rest()
 	}
 }
 
 // panel computes a panel of one direction and stage for all unfinished items.
-func (s *recurrentSteps) panel(step, stage, d, panel int, useSecond, apart bool, biases [][]float32, update RecurrentUpdate) {
+func (s *recurrentSteps) panel(step, stage, d, panel int, useSecond, apart, back bool, biases [][]float32, update RecurrentUpdate) {
 	p, h, batch := s.p, s.p.H, s.Batch
 	t := &p.stages[stage]
 	unit := p.units(panel)
@@ -396,11 +405,11 @@ func (s *recurrentSteps) panel(step, stage, d, panel int, useSecond, apart bool,
 		case apart:
 			c.Recurrence = sums[i*width:][:width]
 			copy(c.Recurrence, biases[d][column:])
-			s.columns(c.Recurrence, from[i*h:][:h], state[panel*h*t.width:])
+			columns(c.Recurrence, from[i*h:][:h], state[panel*h*t.width:], back)
 		case s.several:
 			vec.AddF32(cpu.Active(), c.Gates[:width], c.Gates[:width], sums[i*width:][:width])
 		default:
-			s.columns(c.Gates[:width], from[i*h:][:h], state[panel*h*t.width:])
+			columns(c.Gates[:width], from[i*h:][:h], state[panel*h*t.width:], back)
 		}
 		at := (d*batch+i)*h + c.U0
 		c.Hidden, c.Next, c.Second, c.Y = s.h[0][at:], s.h[1][at:], s.second[at:], nil
