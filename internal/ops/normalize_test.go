@@ -90,8 +90,9 @@ func TestNormalizations(t *testing.T) {
 	optest.Fail(t, "LRN", 13, map[string]any{"size": 0}, "size is 0", rows)
 }
 
-// TestLayerNormalizationOfExtremes normalizes elements whose squares overflow or vanish in float32, in rows for each kernel.
-func TestLayerNormalizationOfExtremes(t *testing.T) {
+// TestNormalizationOfExtremes normalizes elements whose squares overflow or vanish in float32, in rows for each kernel, and with a root of a
+// negative number.
+func TestNormalizationOfExtremes(t *testing.T) {
 	for _, cols := range []int{8, 100, 5000} {
 		for _, size := range []float32{3e-30, 2e25, 2e38} {
 			x, y := make([]float32, 2*cols), make([]float32, 2*cols)
@@ -104,6 +105,15 @@ func TestLayerNormalizationOfExtremes(t *testing.T) {
 				gain[i] = 1
 			}
 			optest.Want(t, "LayerNormalization", 17, map[string]any{"epsilon": 0.0}, optest.Tensor(y, 2, cols), optest.Tensor(x, 2, cols), optest.Tensor(gain, cols))
+			one, zero := optest.Tensor([]float32{1}, 1), optest.Tensor([]float32{0}, 1)
+			optest.Want(t, "InstanceNormalization", 6, map[string]any{"epsilon": 0.0}, optest.Tensor(y, 2, 1, cols), optest.Tensor(x, 2, 1, cols), one, zero)
 		}
+		x, nan := make([]float32, 2*cols), make([]float32, 2*cols)
+		for i := range nan {
+			nan[i] = float32(math.NaN())
+		}
+		optest.Want(t, "LayerNormalization", 17, map[string]any{"epsilon": -1.0}, optest.Tensor(nan, 2, cols), optest.Tensor(x, 2, cols), optest.Tensor(make([]float32, cols), cols))
+		one, zero := optest.Tensor([]float32{1}, 1), optest.Tensor([]float32{0}, 1)
+		optest.Want(t, "InstanceNormalization", 6, map[string]any{"epsilon": -1.0}, optest.Tensor(nan, 2, 1, cols), optest.Tensor(x, 2, 1, cols), one, zero)
 	}
 }

@@ -225,7 +225,7 @@ func NormPlanes[T RealFloat](c *ir.Call, x, y []T, channels, groups, plane int, 
 	x32, fast := any(x).([]float32)
 	y32, _ := any(y).([]float32)
 	fast = fast && !c.Generic
-	rows := NormRows[T]{Cols: per * plane, Eps: float64(float32(eps)), Center: true}
+	rows := NormRows[T]{X: x, Y: y, Cols: per * plane, Eps: float64(float32(eps)), Center: true}
 	c.Parallel(len(x)/(per*plane), GrainFor(2*per*plane), func(lo, hi int) {
 		short := lo
 		if fast && rows.Cols <= vec.MostNormRow {
@@ -236,9 +236,8 @@ func NormPlanes[T RealFloat](c *ir.Call, x, y []T, channels, groups, plane int, 
 			var mean, inv float64
 			if g < short { // done
 			} else if fast {
-				m, i := vec.MeanInvStdF32(l, x32[at:][:per*plane], float32(eps))
-				mean, inv = float64(m), float64(i)
-				vec.NormalizeF32(l, y32[at:][:per*plane], x32[at:][:per*plane], m, i, nil, nil)
+				m, i := vec.LayerNormF32(l, y32[at:][:per*plane], x32[at:][:per*plane], nil, nil, float32(eps))
+				rows.store(c, g, m, i)
 			} else {
 				mean, inv = moments(c, x[at:][:per*plane], eps)
 			}
