@@ -214,3 +214,35 @@ func TestInfinityStaysInItsChannels(t *testing.T) {
 		sameOnCPU(t, b, onward.Values{"x": x})
 	}
 }
+
+// TestInfinityStaysInItsPart splits channels in the middle of a block. The infinities behind it must not become padding of the part
+// before, which convolutions multiply by zeros.
+func TestInfinityStaysInItsPart(t *testing.T) {
+	for _, c := range []struct {
+		channels []int64
+		kernel   int
+	}{{[]int64{4, 28}, 3}, {[]int64{20, 12}, 1}, {[]int64{4, 28}, 1}, {[]int64{16, 4, 12}, 3}, {[]int64{12, 20}, 5}} {
+		channels := c.channels
+		b := onnx.NewModel("m").Opset("", 17)
+		b.Input("x", onnx.Float, 1, 3, 9, 9)
+		w := rampOf(32, 3, 1, 1)
+		parts := []string{"d", "e", "f"}[:len(channels)]
+		last := int(channels[len(channels)-1])
+		for i := range tensor.Of[float32](w)[3*(32-last):] {
+			tensor.Of[float32](w)[3*(32-last)+i] = 3e38
+		}
+		read := len(parts) - 2
+		b.Initializer("w", onnx.FromTensor(w)).Initializer("v", onnx.FromTensor(rampOf(5, int(channels[read]), c.kernel, c.kernel)))
+		b.Initializer("n", onnx.FromTensor(tensor.Must(tensor.New(channels, len(channels)))))
+		b.Node("Conv", []string{"x", "w"}, []string{"c"})
+		b.Node("Split", []string{"c", "n"}, parts, onnx.Attrs{"axis": 1})
+		b.Node("Conv", []string{parts[read], "v"}, []string{"y"})
+		b.Node("Sigmoid", []string{parts[read+1]}, []string{"z"})
+		b.Output("y", onnx.Float, 1, 5, 10-c.kernel, 10-c.kernel).Output("z", onnx.Float, 1, last, 9, 9)
+		x := rampOf(1, 3, 9, 9)
+		for i := range tensor.Of[float32](x) {
+			tensor.Of[float32](x)[i] = 1 + float32(i%7)
+		}
+		sameOnCPU(t, b, onward.Values{"x": x})
+	}
+}

@@ -37,13 +37,14 @@ func (m *Concat) sources(group int) []channelsAt {
 	return from
 }
 
-// whole reports whether blocks stay whole.
+// whole reports whether blocks stay whole, and no channels that follow become padding: they may be infinite.
 func (m *Concat) whole() bool {
-	whole := m.From%conv.Lanes == 0
-	for i := range m.In[:len(m.In)-1] {
-		whole = whole && m.In[i].C%conv.Lanes == 0
+	whole, end := m.From%conv.Lanes == 0, -m.From
+	for i := range m.In {
+		whole = whole && end%conv.Lanes == 0
+		end += m.In[i].C
 	}
-	return whole
+	return whole && (m.Out.C == end || m.Out.C%conv.Lanes == 0)
 }
 
 // Run copies whole blocks, rows where the borders differ, or groups of four channels.
