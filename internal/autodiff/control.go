@@ -162,17 +162,6 @@ func (b *builder) orZero(grad map[string]string, x string) string {
 	return b.Filled(0, x)
 }
 
-// values returns values with names and without types. Inlined into its many callers, it would take kilobytes.
-//
-//go:noinline
-func values(names ...string) []*onnx.ValueInfo {
-	r := make([]*onnx.ValueInfo, len(names))
-	for i, n := range names {
-		r[i] = &onnx.ValueInfo{Name: n}
-	}
-	return r
-}
-
 func graphAttr(n *onnx.Node, name string) (*onnx.Graph, error) {
 	for _, a := range n.Attributes {
 		if a != nil && a.Name == name && a.G != nil {
@@ -219,7 +208,7 @@ func ifGradient(b *builder, n *onnx.Node, gs []string) ([]string, error) {
 		branch := *g
 		branch.Outputs = nil
 		for _, c := range free {
-			branch.Outputs = append(branch.Outputs, values(in.orZero(grad, c))...)
+			branch.Outputs = append(branch.Outputs, &onnx.ValueInfo{Name: in.orZero(grad, c)})
 		}
 		branch.Nodes = in.nodes
 		m.Attributes = append(m.Attributes, &onnx.Attribute{Name: name, Type: onnx.AttrGraph, G: &branch})
@@ -237,12 +226,12 @@ func ifGradient(b *builder, n *onnx.Node, gs []string) ([]string, error) {
 	return r, nil
 }
 
-// connect appends a value of a graph to inputs or outputs of a node, and a value of its body to those of the body. It is not
-// inlined for the same reason as values.
+// connect appends a value of a graph to inputs or outputs of a node, and a value of its body to those of the body. Inlined
+// into its callers, it would take kilobytes.
 //
 //go:noinline
 func connect(node *[]string, body *[]*onnx.ValueInfo, outer, inner string) {
-	*node, *body = append(*node, outer), append(*body, values(inner)...)
+	*node, *body = append(*node, outer), append(*body, &onnx.ValueInfo{Name: inner})
 }
 
 func scanAttrs(body *onnx.Graph, scans int, inAxes, inBack, outAxes, outBack []int64) []*onnx.Attribute {
@@ -290,7 +279,7 @@ func scanGradient(b *builder, n *onnx.Node, gs []string) ([]string, error) {
 	for _, s := range body.Inputs[:states] {
 		o := b.Fresh()
 		first.Nodes = append(first.Nodes, &onnx.Node{OpType: "Identity", Inputs: []string{s.Name}, Outputs: []string{o}})
-		first.Outputs = append(first.Outputs, values(o)...)
+		first.Outputs = append(first.Outputs, &onnx.ValueInfo{Name: o})
 	}
 	for range first.Outputs {
 		again.Outputs = append(again.Outputs, b.Fresh())
