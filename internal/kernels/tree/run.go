@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"math"
 	"unsafe"
 
 	"github.com/onward-ml/onward/internal/kernels/gemm"
@@ -21,7 +22,7 @@ const (
 
 // Run writes the aggregated values of the rows to dst, rows×targets. x has rows rows of at least
 // Features values at stride ldx. par distributes the rows; if it is nil, one call computes
-// everything. The sums are float64, and add the trees in order.
+// everything. Sums are float64, and add the trees in order.
 func (e *Ensemble) Run(par gemm.Par, dst, x []float32, rows, ldx int) {
 	if rows == 0 {
 		return
@@ -70,6 +71,11 @@ func (e *Ensemble) run(dst, x []float32, ldx, lo, hi int) {
 		n := min(block, hi-r)
 		v := v[:n*e.targets]
 		clear(v)
+		if e.extreme() {
+			for i := range v {
+				v[i] = math.Inf(-1)
+			}
+		}
 		special := false // NaN has a side of its own
 		for i := range n {
 			at, distance := i*features, 1
@@ -109,16 +115,18 @@ func writeKeys(dst []uint32, x []float32, distance int) bool {
 	return top == nanKey
 }
 
-// store rounds sums.
+// store rounds aggregated values.
 func (e *Ensemble) store(dst []float32, v []float64) {
 	dst = dst[:len(v)]
-	if e.average {
-		for i, v := range v {
-			dst[i] = float32(v / float64(len(e.trees)))
-		}
-		return
-	}
 	for i, v := range v {
+		switch {
+		case e.aggregate == Average:
+			v /= float64(len(e.trees))
+		case e.extreme() && math.IsInf(v, -1): // no leaf has a weight for the target
+			v = 0
+		case e.aggregate == Min:
+			v = -v
+		}
 		dst[i] = float32(v)
 	}
 }
@@ -143,10 +151,15 @@ func (e *Ensemble) add(s []float64, trees []walk, leaves []uint32, rows, stride 
 				s[r*n] += float64(weights[i])
 			}
 		case e.form == sparse:
+			extreme := e.extreme()
 			for r, i := range leaves {
 				k := w.leaf + int(i)
 				for _, t := range e.terms[e.starts[k]:e.starts[k+1]] {
-					s[r*n+int(t.Target)] += t.Weight
+					if v := &s[r*n+int(t.Target)]; !extreme {
+						*v += t.Weight
+					} else if t.Weight > *v {
+						*v = t.Weight
+					}
 				}
 			}
 		case e.weights64 != nil:

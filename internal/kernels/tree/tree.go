@@ -36,6 +36,17 @@ type Node struct {
 	Missing bool // NaN takes Next[1]
 }
 
+// Aggregate is the function that combines the weights of the trees' leaves for a target; the values are those of TreeEnsemble-5.
+type Aggregate uint8
+
+// The aggregates of ONNX's tree ensembles. The minimum and the maximum of no weights are 0.
+const (
+	Average Aggregate = iota
+	Sum
+	Min
+	Max
+)
+
 // Term is the contribution of a leaf to one target.
 type Term struct {
 	Target int32
@@ -44,13 +55,13 @@ type Term struct {
 
 // Source is an ensemble to prepare. Node and Leaf are called for each reachable node and leaf.
 type Source struct {
-	Roots   []int32 // nodes or ^leaf
-	Nodes   int
-	Node    func(i int32) Node
-	Leaves  int
-	Leaf    func(i int32) []Term // valid until the next call
-	Targets int
-	Average bool // of the trees' values instead of their sum
+	Roots     []int32 // nodes or ^leaf
+	Nodes     int
+	Node      func(i int32) Node
+	Leaves    int
+	Leaf      func(i int32) []Term // valid until the next call
+	Targets   int
+	Aggregate Aggregate
 }
 
 // A node is one number. The upper half is the key of the threshold, the lower half the feature with the distance to the
@@ -105,20 +116,20 @@ const (
 
 // Ensemble is a set of trees prepared for evaluation. It is immutable.
 type Ensemble struct {
-	targets  int
-	features int // minimum number of columns
-	trees    []walk
-	roots    []uint32 // indices of nodes
-	average  bool
-	bits     uint // of a node's feature
-	nodes    []uint64
-	missing  []uint64 // set of nodes that send NaN to their first child; nil if none does
+	targets   int
+	features  int // minimum number of columns
+	trees     []walk
+	roots     []uint32 // indices of nodes
+	aggregate Aggregate
+	bits      uint // of a node's feature
+	nodes     []uint64
+	missing   []uint64 // set of nodes that send NaN to their first child; nil if none does
 
 	form      form
 	weights   []float32
 	weights64 []float64 // instead of weights, if float32 does not hold all of them exactly
 	starts    []int32   // list i is terms[starts[i]:starts[i+1]]
-	terms     []Term
+	terms     []Term    // with negated weights for Min
 
 	// Tables for the kernel of sixteen rows, if all trees are shallow, and their leaves or, if the form is one and the
 	// targets are few, weights, at the position below the last level modulo 64.
@@ -128,12 +139,12 @@ type Ensemble struct {
 }
 
 // New prepares an ensemble. It fails if an index is out of range, if a node is reached twice, if a threshold
-// of GT or GTE is NaN, or if a tree has more nodes and features than its words hold.
+// of GT or GTE is NaN, if a weight for Min or Max is not finite, or if a tree has more nodes and features than its words hold.
 func New(s Source) (*Ensemble, error) {
 	if s.Targets < 1 {
 		return nil, fail.Errorf("tree ensemble with %d targets, want at least 1", s.Targets)
 	}
-	e := &Ensemble{targets: s.Targets, average: s.Average}
+	e := &Ensemble{targets: s.Targets, aggregate: s.Aggregate}
 	b := builder{e: e, s: &s, seen: make([]uint64, (s.Nodes+63)/64)}
 	if err := b.survey(); err != nil {
 		return nil, err
@@ -149,6 +160,9 @@ func New(s Source) (*Ensemble, error) {
 	e.tabulate()
 	return e, nil
 }
+
+// extreme says that a leaf is a list of terms, of which the greatest per target counts.
+func (e *Ensemble) extreme() bool { return e.aggregate >= Min }
 
 // Features returns the minimum number of columns of the rows.
 func (e *Ensemble) Features() int { return e.features }
@@ -212,6 +226,9 @@ func (b *builder) survey() error {
 			if w.Target < 0 || int(w.Target) >= s.Targets {
 				return fail.Errorf("leaf %d adds to target %d of %d", ^i, w.Target, s.Targets)
 			}
+			if e.extreme() && w.Weight-w.Weight != 0 {
+				return fail.Errorf("leaf %d has the weight %g, want a finite one", ^i, w.Weight)
+			}
 			single = single && (target < 0 || int(w.Target) == target)
 			target = int(w.Target)
 			// Weights for the same target are added, which may round.
@@ -255,10 +272,10 @@ func (b *builder) survey() error {
 		e.missing = make([]uint64, (most+63)/64)
 	}
 	switch {
-	case single && b.exact:
+	case single && b.exact && !e.extreme():
 		e.form = one
 		e.weights = make([]float32, 0, leaves)
-	case 2*terms < leaves*s.Targets:
+	case e.extreme() || 2*terms < leaves*s.Targets:
 		e.form = sparse
 		e.starts = append(make([]int32, 0, leaves+1), 0)
 		e.terms = make([]Term, 0, terms)
@@ -360,7 +377,12 @@ func (b *builder) leaf(i int32, w *walk) {
 		}
 		e.weights = append(e.weights, v)
 	case e.form == sparse:
-		e.terms = append(e.terms, terms...)
+		for _, t := range terms {
+			if e.aggregate == Min {
+				t.Weight = -t.Weight
+			}
+			e.terms = append(e.terms, t)
+		}
 		e.starts = append(e.starts, int32(len(e.terms)))
 	case e.weights64 != nil:
 		row := len(e.weights64)

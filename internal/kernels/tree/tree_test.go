@@ -26,9 +26,9 @@ type forest struct {
 	roots  []int32
 }
 
-func (f *forest) source(targets int, average bool) Source {
+func (f *forest) source(targets int, aggregate Aggregate) Source {
 	return Source{Roots: f.roots, Nodes: len(f.nodes), Node: func(i int32) Node { return f.nodes[i] },
-		Leaves: len(f.leaves), Leaf: func(i int32) []Term { return f.leaves[i] }, Targets: targets, Average: average}
+		Leaves: len(f.leaves), Leaf: func(i int32) []Term { return f.leaves[i] }, Targets: targets, Aggregate: aggregate}
 }
 
 // grow returns random trees.
@@ -68,8 +68,8 @@ func grow(r *rand.Rand, o options) *forest {
 }
 
 // naive evaluates one row with branches.
-func (f *forest) naive(targets int, average bool, x []float32) []float64 {
-	out := make([]float64, targets)
+func (f *forest) naive(targets int, aggregate Aggregate, x []float32) []float64 {
+	out, seen := make([]float64, targets), make([]bool, targets)
 	for _, i := range f.roots {
 		for i >= 0 {
 			n := &f.nodes[i]
@@ -84,10 +84,20 @@ func (f *forest) naive(targets int, average bool, x []float32) []float64 {
 			}
 		}
 		for _, w := range f.leaves[^i] {
-			out[w.Target] += w.Weight
+			v := &out[w.Target]
+			switch {
+			case !seen[w.Target]:
+				*v, seen[w.Target] = w.Weight, true
+			case aggregate == Min:
+				*v = min(*v, w.Weight)
+			case aggregate == Max:
+				*v = max(*v, w.Weight)
+			default:
+				*v += w.Weight
+			}
 		}
 	}
-	if average {
+	if aggregate == Average {
 		for i := range out {
 			out[i] /= float64(len(f.roots))
 		}
@@ -95,10 +105,10 @@ func (f *forest) naive(targets int, average bool, x []float32) []float64 {
 	return out
 }
 
-func check(t testing.TB, r *rand.Rand, o options, average bool, rows int) {
+func check(t testing.TB, r *rand.Rand, o options, aggregate Aggregate, rows int) {
 	t.Helper()
 	f := grow(r, o)
-	e, err := New(f.source(o.targets, average))
+	e, err := New(f.source(o.targets, aggregate))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,10 +124,10 @@ func check(t testing.TB, r *rand.Rand, o options, average bool, rows int) {
 	dst := testkit.Guarded[float32](t, rows*o.targets, testkit.High, 0)
 	e.Run(func(n int, fn func(lo, hi int)) { fn(0, n/2); fn(n/2, n) }, dst, x, rows, ldx)
 	for i := range rows {
-		want := f.naive(o.targets, average, x[i*ldx:])
+		want := f.naive(o.targets, aggregate, x[i*ldx:])
 		for j, w := range want {
 			if got := float64(dst[i*o.targets+j]); math.Abs(got-w) > 1e-5*(1+float64(o.trees)) {
-				t.Fatalf("%+v average %v: row %d of %d, target %d: %g, want %g", o, average, i, rows, j, got, w)
+				t.Fatalf("%+v aggregate %d: row %d of %d, target %d: %g, want %g", o, aggregate, i, rows, j, got, w)
 			}
 		}
 	}
@@ -151,7 +161,9 @@ func TestForests(t *testing.T) {
 		{trees: 0, features: 1, targets: 2, modes: leq},
 	} {
 		for _, rows := range []int{0, 1, 3, 4, 8, 17, 31, 140} {
-			check(t, r, o, rows%2 == 0, rows)
+			for aggregate := Average; aggregate <= Max; aggregate++ {
+				check(t, r, o, aggregate, rows)
+			}
 		}
 	}
 }
@@ -165,8 +177,8 @@ func TestRapidForests(t *testing.T) {
 		if o.full {
 			o.depth = min(o.depth, 7)
 		}
-		r, average, rows := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0)), rapid.Bool().Draw(rt, "average"), n(0, 20, "rows")
-		testkit.Scope(t, func(t testing.TB) { check(t, r, o, average, rows) })
+		r, aggregate, rows := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0)), Aggregate(n(0, int(Max), "aggregate")), n(0, 20, "rows")
+		testkit.Scope(t, func(t testing.TB) { check(t, r, o, aggregate, rows) })
 	})
 }
 
@@ -176,7 +188,7 @@ func TestLessThanMinusInfinity(t *testing.T) {
 	inf := float32(math.Inf(-1))
 	for _, missing := range []bool{false, true} {
 		f := forest{[]Node{{Mode: LT, Value: inf, Next: [2]int32{^1, ^0}, Missing: missing}}, [][]Term{{{0, 1}}, {{0, 2}}}, []int32{0}}
-		e, err := New(f.source(1, false))
+		e, err := New(f.source(1, Sum))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -196,29 +208,31 @@ func TestLessThanMinusInfinity(t *testing.T) {
 }
 
 func TestNewErrors(t *testing.T) {
-	leaves := [][]Term{{{0, 1}}, {{3, 1}}}
+	leaves := [][]Term{{{0, 1}}, {{3, 1}}, {{0, math.Inf(1)}}}
 	nan := float32(math.NaN())
 	for _, c := range []struct {
-		nodes   []Node
-		roots   []int32
-		targets int
-		want    string
+		nodes     []Node
+		roots     []int32
+		targets   int
+		aggregate Aggregate
+		want      string
 	}{
-		{nil, []int32{^0}, 0, "0 targets"},
-		{nil, []int32{0}, 1, "tree 0: got node 0, the number of nodes is 0"},
-		{nil, []int32{^0, ^2}, 1, "tree 1: got leaf 2, the number of leaves is 2"},
-		{[]Node{{Next: [2]int32{^0, ^0}}}, []int32{0, 0}, 1, "tree 1: node 0 is reached a second time"},
-		{[]Node{{Next: [2]int32{0, ^0}}}, []int32{0}, 1, "tree 0: node 0 is reached a second time"},
-		{[]Node{{Next: [2]int32{1, 1}}, {Next: [2]int32{^0, ^0}}}, []int32{0}, 1, "tree 0: node 1 is reached a second time"},
-		{[]Node{{Feature: -1, Next: [2]int32{^0, ^0}}}, []int32{0}, 1, "node 0 has feature -1"},
-		{[]Node{{Mode: 9, Next: [2]int32{^0, ^0}}}, []int32{0}, 1, "node 0 compares by mode 9 with 0"},
-		{[]Node{{Mode: GT, Value: nan, Next: [2]int32{^0, ^0}}}, []int32{0}, 1, "node 0 compares by mode 3 with NaN"},
-		{nil, []int32{^1}, 2, "leaf 1 adds to target 3 of 2"},
-		{[]Node{{Feature: 1 << 30, Next: [2]int32{^0, 1}}, {Next: [2]int32{^0, ^0}}}, []int32{0}, 1,
+		{nil, []int32{^0}, 0, Sum, "0 targets"},
+		{nil, []int32{0}, 1, Sum, "tree 0: got node 0, the number of nodes is 0"},
+		{nil, []int32{^0, ^3}, 1, Sum, "tree 1: got leaf 3, the number of leaves is 3"},
+		{[]Node{{Next: [2]int32{^0, ^0}}}, []int32{0, 0}, 1, Sum, "tree 1: node 0 is reached a second time"},
+		{[]Node{{Next: [2]int32{0, ^0}}}, []int32{0}, 1, Sum, "tree 0: node 0 is reached a second time"},
+		{[]Node{{Next: [2]int32{1, 1}}, {Next: [2]int32{^0, ^0}}}, []int32{0}, 1, Sum, "tree 0: node 1 is reached a second time"},
+		{[]Node{{Feature: -1, Next: [2]int32{^0, ^0}}}, []int32{0}, 1, Sum, "node 0 has feature -1"},
+		{[]Node{{Mode: 9, Next: [2]int32{^0, ^0}}}, []int32{0}, 1, Sum, "node 0 compares by mode 9 with 0"},
+		{[]Node{{Mode: GT, Value: nan, Next: [2]int32{^0, ^0}}}, []int32{0}, 1, Sum, "node 0 compares by mode 3 with NaN"},
+		{nil, []int32{^1}, 2, Sum, "leaf 1 adds to target 3 of 2"},
+		{[]Node{{Feature: 1 << 30, Next: [2]int32{^0, 1}}, {Next: [2]int32{^0, ^0}}}, []int32{0}, 1, Sum,
 			"tree 0: a child is 2 nodes after its parent, want less than 2 with 1073741825 features"},
+		{nil, []int32{^2}, 1, Min, "leaf 2 has the weight +Inf, want a finite one"},
 	} {
 		f := forest{c.nodes, leaves, c.roots}
-		if _, err := New(f.source(c.targets, false)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := New(f.source(c.targets, c.aggregate)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want %q", err, c.want)
 		}
 	}
@@ -237,7 +251,7 @@ func BenchmarkRun(b *testing.B) {
 		for i := range f.nodes {
 			f.nodes[i].Value = float32(r.NormFloat64())
 		}
-		e, err := New(f.source(o.targets, false))
+		e, err := New(f.source(o.targets, Sum))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -313,7 +327,7 @@ func TestWalkSteps(t *testing.T) {
 				n.Value = special[r.IntN(len(special))]
 			}
 		}
-		e, err := New(f.source(1, false))
+		e, err := New(f.source(1, Sum))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -350,7 +364,7 @@ func TestEveryAssemblyFunctionIsTested(t *testing.T) {
 func TestPauses(t *testing.T) {
 	r := rand.New(rand.NewPCG(10, 10))
 	f := grow(r, options{trees: 100, depth: 6, features: 5, targets: 1, terms: 1, full: true, modes: []Mode{LEQ}})
-	e, err := New(f.source(1, false))
+	e, err := New(f.source(1, Sum))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -368,7 +382,7 @@ func TestDeepTree(t *testing.T) {
 	last := len(f.nodes) - 1
 	f.nodes[last].Next[0] = ^int32(len(f.leaves))
 	f.leaves = append(f.leaves, []Term{{0, -1}})
-	e, err := New(f.source(1, false))
+	e, err := New(f.source(1, Sum))
 	if err != nil {
 		t.Fatal(err)
 	}

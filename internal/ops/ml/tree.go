@@ -33,16 +33,6 @@ var treeModeNames = map[string]treeMode{
 	"BRANCH_EQ": treeEQ, "BRANCH_NEQ": treeNEQ, "LEAF": treeLeaf,
 }
 
-// treeAggregate is the function that combines the leaf weights of the trees for a target.
-type treeAggregate uint8
-
-const (
-	treeAverage treeAggregate = iota
-	treeSum
-	treeMin
-	treeMax
-)
-
 // treeNode compares one feature with a threshold. next[0] and next[1] are the successors
 // if the comparison is false and true: a node index, or ^leaf.
 type treeNode struct {
@@ -68,12 +58,12 @@ type treeModel struct {
 	features  int // minimum number of columns of X
 	trees     int
 	targets   int
-	aggregate treeAggregate
+	aggregate tree.Aggregate
 	base      []float64 // one per target, or nil
 	transform postTransform
 
 	// fast evaluates the forest without branches for float32 inputs. It is nil if the kernel
-	// does not support the model: aggregates other than sum and average, and many sets of numbers or subtrees with several parents.
+	// does not support the model: many sets of numbers or subtrees with several parents.
 	fast *tree.Ensemble
 	// narrow says that wider numbers, rounded up to float32, reach the same leaves, and that Y has the type float.
 	narrow bool
@@ -86,11 +76,11 @@ var treeKernelModes = map[treeMode]tree.Mode{treeLEQ: tree.LEQ, treeLT: tree.LT,
 // it.
 func (m *treeModel) kernel() *tree.Ensemble {
 	f := m.forest
-	if m.aggregate != treeSum && m.aggregate != treeAverage || m.targets == 0 || len(f.roots) == 0 {
+	if m.targets == 0 || len(f.roots) == 0 {
 		return nil
 	}
 	src := tree.Source{
-		Roots: f.roots, Targets: m.targets, Average: m.aggregate == treeAverage,
+		Roots: f.roots, Targets: m.targets, Aggregate: m.aggregate,
 		Nodes: len(f.nodes), Leaves: len(f.first) - 1,
 		Node: func(i int32) tree.Node {
 			n := &f.nodes[i]
@@ -269,8 +259,8 @@ func reachedLeaf(f *treeForest, root int32, x []float64) int32 {
 }
 
 // treeScores combines the leaf weights for one row into scores, which must be zero initially.
-func treeScores(f *treeForest, agg treeAggregate, x, scores []float64, seen []bool) {
-	if agg == treeSum || agg == treeAverage {
+func treeScores(f *treeForest, agg tree.Aggregate, x, scores []float64, seen []bool) {
+	if agg == tree.Sum || agg == tree.Average {
 		for _, r := range f.roots {
 			l := reachedLeaf(f, r, x)
 			for _, v := range f.votes[f.first[l]:f.first[l+1]] {
@@ -284,7 +274,7 @@ func treeScores(f *treeForest, agg treeAggregate, x, scores []float64, seen []bo
 		l := reachedLeaf(f, r, x)
 		for _, v := range f.votes[f.first[l]:f.first[l+1]] {
 			s := &scores[v.Target]
-			if !seen[v.Target] || agg == treeMin && v.Weight < *s || agg == treeMax && v.Weight > *s {
+			if !seen[v.Target] || agg == tree.Min && v.Weight < *s || agg == tree.Max && v.Weight > *s {
 				*s, seen[v.Target] = v.Weight, true
 			}
 		}
@@ -383,7 +373,7 @@ func runForest(c *ir.Call, m *treeModel, x []float64, n, cols int, done func(i i
 		for i := b * block; i < min(n, (b+1)*block); i++ {
 			clear(scores)
 			treeScores(m.forest, m.aggregate, x[i*cols:][:cols], scores, seen)
-			if m.aggregate == treeAverage {
+			if m.aggregate == tree.Average {
 				for k := range scores {
 					scores[k] /= float64(m.trees)
 				}

@@ -29,8 +29,8 @@ func buildTreeEnsemble(a *kit.Attrs) (*treeModel, error) {
 	a.Require("leaf_targetids", "leaf_weights", "nodes_falseleafs", "nodes_falsenodeids", "nodes_featureids", "nodes_modes",
 		"nodes_splits", "nodes_trueleafs", "nodes_truenodeids", "tree_roots")
 	a.Tensor("nodes_hitrates") // visit counts, which have no effect
-	m := &treeModel{aggregate: treeAggregate(a.Int("aggregate_function", 1)), transform: postTransform(a.Int("post_transform", 0))}
-	if m.aggregate > treeMax || m.transform > transformProbit {
+	m := &treeModel{aggregate: tree.Aggregate(a.Int("aggregate_function", 1)), transform: postTransform(a.Int("post_transform", 0))}
+	if m.aggregate > tree.Max || m.transform > transformProbit {
 		a.Errorf("aggregate_function is %d and post_transform %d, want 0 to 3 and 0 to 4", m.aggregate, m.transform)
 	}
 	targetIDs := a.Ints("leaf_targetids")

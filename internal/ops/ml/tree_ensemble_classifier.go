@@ -3,6 +3,7 @@ package ml
 import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/tree"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -29,7 +30,7 @@ type TreeEnsembleClassifier struct {
 var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "TreeEnsembleClassifier", Since: kit.Versions{1, 3, 5}, In: "X:T1", Out: "Y:T2, Z:float",
 	Types: "T1: " + mlNumbers + "; T2: string int64", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &TreeEnsembleClassifier{labels: readClassLabels(a, "classlabels_int64s", "classlabels_strings"), only: -1, positive: true}
-		op.treeModel = buildLegacyTrees(a, opset, "class", op.labels.len(), treeSum)
+		op.treeModel = buildLegacyTrees(a, opset, "class", op.labels.len(), tree.Sum)
 		for i, v := range op.forest.votes {
 			op.positive = op.positive && !(v.Weight < 0)
 			if i == 0 && op.targets == 2 {

@@ -2,6 +2,7 @@ package ml
 
 import (
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/kernels/tree"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -19,7 +20,7 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "TreeEnsembleRegressor
 			a.Errorf("n_targets is %d, want 1 to 2^24", targets)
 			targets = 1
 		}
-		aggregates := map[string]treeAggregate{"AVERAGE": treeAverage, "SUM": treeSum, "MIN": treeMin, "MAX": treeMax}
+		aggregates := map[string]tree.Aggregate{"AVERAGE": tree.Average, "SUM": tree.Sum, "MIN": tree.Min, "MAX": tree.Max}
 		m := buildLegacyTrees(a, opset, "target", targets, aggregates[a.Enum("aggregate_function", "SUM", "AVERAGE", "SUM", "MIN", "MAX")])
 		if k := len(m.base); k != 0 && k != targets {
 			a.Errorf("%d base values for %d targets, want one per target or none", k, targets)

@@ -42,7 +42,7 @@ func TestExpandedTrees(t *testing.T) {
 			f.first = append(f.first, int32(i+1))
 		}
 		f.roots = rapid.SliceOfN(rapid.Int32Range(0, int32(count-1)), 1, 3).Draw(t, "roots")
-		m := &treeModel{forest: f, targets: targets, aggregate: treeSum}
+		m := &treeModel{forest: f, targets: targets, aggregate: tree.Sum}
 		if err := m.finish(); err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +61,7 @@ func TestExpandedTrees(t *testing.T) {
 		m.fast.Run(nil, got, x, rows, features)
 		for r := range rows {
 			want := make([]float64, targets)
-			treeScores(f, treeSum, wide[r*features:][:features], want, nil)
+			treeScores(f, tree.Sum, wide[r*features:][:features], want, nil)
 			for k, v := range want {
 				if float64(got[r*targets+k]) != v {
 					t.Fatalf("row %v, target %d: got %g, want %g", x[r*features:][:features], k, got[r*targets+k], v)

@@ -59,7 +59,7 @@ func (x *treeIndex) find(tree, id int64) (int, bool) {
 // buildLegacyTrees converts the attributes of TreeEnsembleClassifier and
 // TreeEnsembleRegressor to a model. kind is the prefix of the weights' attributes, class
 // or target. The root of a tree is its first node.
-func buildLegacyTrees(a *kit.Attrs, opset int, kind string, targets int, aggregate treeAggregate) *treeModel {
+func buildLegacyTrees(a *kit.Attrs, opset int, kind string, targets int, aggregate tree.Aggregate) *treeModel {
 	since3 := opset >= 3
 	f := &treeForest{}
 	m := &treeModel{forest: f, targets: targets, aggregate: aggregate, transform: readPostTransform(a)}
