@@ -2,7 +2,6 @@ package ml
 
 import (
 	"math"
-	"slices"
 
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/fail"
@@ -116,10 +115,10 @@ func transformRows(c *ir.Call, t postTransform, scores []float32, n int) {
 	case t == transformSoftmax && !c.Generic:
 		vec.SoftmaxRowsF32(cpu.Active(), scores, scores, n)
 	default:
-		plain := 0 // rows of SOFTMAX_ZERO without a zero, which have the softmax
+		plain := 0 // rows of SOFTMAX_ZERO that have the softmax
 		for i := 0; i < len(scores); i += n {
 			row := scores[i:][:n]
-			if t == transformSoftmaxZero && !c.Generic && !slices.ContainsFunc(row, func(v float32) bool { return !(v > 1e-7 || v < -1e-7) }) {
+			if t == transformSoftmaxZero && !c.Generic && leaveZeros(row) {
 				plain += n
 				continue
 			}
@@ -129,6 +128,27 @@ func transformRows(c *ir.Call, t postTransform, scores []float32, n int) {
 		}
 		vec.SoftmaxRowsF32(cpu.Active(), scores[len(scores)-plain:], scores[len(scores)-plain:], n)
 	}
+}
+
+// leaveZeros reports whether SOFTMAX_ZERO of a row is the softmax without the zeros, and replaces these by −Inf in that case. It is not if
+// a score is close to 0, or if all exponentials vanish, which are those of the differences from a maximum of 0.
+func leaveZeros(row []float32) bool {
+	top, low := row[0], row[0]
+	for _, v := range row {
+		if v != 0 && !(v > 1e-7 || v < -1e-7) {
+			return false
+		}
+		top, low = max(top, v), min(low, v)
+	}
+	if top == 0 && (low == 0 || low < -80) {
+		return false
+	}
+	for i, v := range row {
+		if v == 0 {
+			row[i] = float32(math.Inf(-1))
+		}
+	}
+	return true
 }
 
 // classLabels holds the labels of a classifier; at most one of the lists is set.
