@@ -107,27 +107,41 @@ func widen(dst []int64, t *tensor.Tensor) []int64 {
 	return dst
 }
 
-// fillTable sets the values of t, and writes integer keys to a list if they are not many fewer than the integers between them.
+// fillTable sets the values of t, and writes those of dense integer keys to a list.
 func fillTable[V labelKey](t *labelTable, values, def *tensor.Tensor) (err error) {
 	v := append(slices.Clone(tensor.Of[V](values)), tensor.Of[V](def)[0])
 	if t.values, err = tensor.New(v, len(v)); err != nil {
 		return err
 	}
+	if order := t.order(len(v) - 1); order != nil {
+		dense := make([]V, len(order))
+		for k, i := range order {
+			dense[k] = v[i]
+		}
+		t.dense, err = tensor.New(dense, len(dense))
+	}
+	return err
+}
+
+// order sets the lowest of the integer keys, and returns the index of the value of each integer from it on, and of the default for those
+// out of range. It returns nil if there are no such keys, or many fewer than integers between them.
+func (t *labelTable) order(def int) []int32 {
 	low, high := int64(math.MaxInt64), int64(math.MinInt64)
 	keys, _ := t.find.(map[int64]int32)
 	for k := range keys {
 		low, high = min(low, k), max(high, k)
 	}
-	if size := uint64(high - low); high >= low && size < uint64(16*len(keys)+1024) {
-		dense := make([]V, size+2) // the last one is for keys out of range
-		kit.RepeatOf(dense, v[len(v)-1])
-		for k, i := range keys {
-			dense[k-low] = v[i]
-		}
-		t.low = low
-		t.dense, err = tensor.New(dense, len(dense))
+	size := uint64(high - low)
+	if high < low || size >= uint64(16*len(keys)+1024) {
+		return nil
 	}
-	return err
+	t.low = low
+	order := make([]int32, size+2)
+	kit.RepeatOf(order, int32(def))
+	for k, i := range keys {
+		order[k-low] = i
+	}
+	return order
 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "LabelEncoder", Since: kit.Versions{1, 2, 4}, In: "X:T1", Out: "Y:T2",
