@@ -122,6 +122,16 @@ func integers() []*choice {
 				g.op("VMOVUPS", 0, offset(at*64, "(DI)"))
 			}
 		}},
+		{name: "orderF32", args: [][2]string{{"dst", "uint32"}, {"x", "float32"}}, amd64: true, body: func(g *fn) {
+			g.op("VMOVUPS", "(SI)", 0)
+			g.op("VPSRAD", "$31", 0, 1)
+			g.op("VPOR"+g.suffix("D"), uint32(1<<31), 1, 1)
+			g.op("VPXOR"+g.suffix("D"), 1, 0, 0)
+			g.op("VPADDD", uint32(0xff800001), 0, 0)
+			g.e("VPMINUD %s, %s, %s", g.ci(0xff000002), g.r(0), g.r(0))
+			g.op("VPADDD", uint32(1), 0, 0)
+			g.op("VMOVUPS", 0, "(DI)")
+		}},
 		{name: "signI32", args: [][2]string{{"dst", "int32"}, {"x", "int32"}}, amd64: true, body: func(g *fn) {
 			g.op("VMOVUPS", "(SI)", 0)
 			g.e("VPMINSD %s, %s, %s", g.ci(1), g.r(0), g.r(0))

@@ -2,9 +2,13 @@ package tree
 
 import (
 	"math"
+	"slices"
 	"unsafe"
 
+	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/memory"
 )
 
 //go:generate go -C ../_asm run . tree
@@ -20,8 +24,8 @@ const (
 	sums      = 512
 )
 
-// Run writes the aggregated values of the rows to dst, rows×targets. x has rows rows of at least
-// Features values at stride ldx. par distributes the rows; if it is nil, one call computes
+// Run writes the aggregated values of the rows to dst, rows×targets. x has rows rows of stride ldx,
+// with at least as many values as the nodes' largest feature tells. par distributes the rows; if it is nil, one call computes
 // everything. Sums are float64, and add the trees in order.
 func (e *Ensemble) Run(par gemm.Par, dst, x []float32, rows, ldx int) {
 	if rows == 0 {
@@ -37,7 +41,7 @@ func (e *Ensemble) Run(par gemm.Par, dst, x []float32, rows, ldx int) {
 
 // run evaluates rows lo to hi in blocks.
 func (e *Ensemble) run(dst, x []float32, ldx, lo, hi int) {
-	features := max(1, e.features) // leaves read the first feature
+	features, level := max(1, e.features), cpu.Active() // leaves read the first feature
 	block := min(maxBlock, hi-lo, sums/e.targets)
 	tables := e.tables != nil && block >= heapRows && features <= heapKeys/heapLanes
 	words := 0
@@ -77,42 +81,27 @@ func (e *Ensemble) run(dst, x []float32, ldx, lo, hi int) {
 			}
 		}
 		special := false // NaN has a side of its own
-		for i := range n {
-			at, distance := i*features, 1
-			if tables {
-				at, distance = i/heapLanes*heapLanes*features+i%heapLanes, heapLanes
-			}
-			nan := writeKeys(keys[at:], x[(r+i)*ldx:][:e.features], distance)
-			special = special || nan && e.missing != nil
-		}
-		switch {
-		case tables && !special:
+		if tables {
 			for i := 0; i < n; i += heapLanes {
-				e.addHeaps(v[i*e.targets:], keys[i*features:], min(heapLanes, n-i))
+				k := keys[i*features:][:heapLanes*e.features]
+				f := memory.FromRaw[float32](memory.AsBytes(k))
+				vec.TransposeF32(level, f, heapLanes, x[(r+i)*ldx:], ldx, min(heapLanes, n-i), e.features)
+				vec.OrderF32(level, k, f)
 			}
-		case tables:
+			if special = e.missing != nil && slices.Contains(keys[:(n+heapLanes-1)/heapLanes*heapLanes*features], vec.OrderNaN); !special {
+				for i := 0; i < n; i += heapLanes {
+					e.addHeaps(v[i*e.targets:], keys[i*features:], min(heapLanes, n-i))
+				}
+			}
+		}
+		if !tables || special {
 			for i := range n {
-				writeKeys(keys[i*features:], x[(r+i)*ldx:][:e.features], 1)
+				vec.OrderF32(level, keys[i*features:][:e.features], x[(r+i)*ldx:])
 			}
-			fallthrough
-		default:
-			e.block(v, keys, n, features, special)
+			e.block(v, keys, n, features, e.missing != nil && slices.Contains(keys[:n*features], vec.OrderNaN))
 		}
 		e.store(dst[r*e.targets:], v)
 	}
-}
-
-// writeKeys writes the keys of a row's features with a distance. It reports whether one is NaN.
-//
-//go:noinline
-func writeKeys(dst []uint32, x []float32, distance int) bool {
-	top := uint32(0)
-	for i, v := range x {
-		k := key(v)
-		dst[i*distance] = k
-		top = max(top, k)
-	}
-	return top == nanKey
 }
 
 // store rounds aggregated values.
@@ -251,7 +240,7 @@ func (e *Ensemble) walk(g *traversals, keys []uint32, n int) {
 		for !isLeaf(e.nodes[i]) {
 			node := e.nodes[i]
 			v := keys[g.row[k]+uint32(node)&(1<<e.bits-1)]
-			second := uint32(node>>32) < v && !(v == nanKey && e.missing != nil && e.missing[i/64]>>(i%64)&1 != 0)
+			second := uint32(node>>32) < v && !(v == vec.OrderNaN && e.missing != nil && e.missing[i/64]>>(i%64)&1 != 0)
 			if i += uint32(node) >> e.bits; second {
 				i++
 			}

@@ -12,6 +12,7 @@ import (
 	"math/bits"
 
 	"github.com/onward-ml/onward/internal/fail"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
 )
 
@@ -64,14 +65,13 @@ type Source struct {
 	Aggregate Aggregate
 }
 
-// A node is one number. The upper half is the key of the threshold, the lower half the feature with the distance to the
+// A node is one number. The upper half is the key of the threshold ([vec.Order]), the lower half the feature with the distance to the
 // first child in the bits above it. The second child is the next node. The threshold of a leaf is above the key of
 // every number, its low bits are the number of the leaf in its tree, and its distance is 0, so that a traversal that has
 // reached a leaf stays there.
 const (
 	leafKey  = 0xffc00000
 	leafBits = 22
-	nanKey   = 0xff800001 // follows the key of +Inf
 )
 
 func isLeaf(node uint64) bool { return node>>(32+leafBits) == leafKey>>leafBits }
@@ -79,21 +79,12 @@ func isLeaf(node uint64) bool { return node>>(32+leafBits) == leafKey>>leafBits 
 // leafOf returns the number of a leaf in its tree.
 func leafOf(node uint64) uint32 { return uint32(node>>32) &^ leafKey }
 
-// key returns a number with the order of v: NaN is the greatest, and zeros differ.
-func key(v float32) uint32 {
-	b := math.Float32bits(v)
-	if b<<1 > 0xff000000 {
-		return nanKey
-	}
-	return b ^ (uint32(int32(b)>>31) | 1<<31)
-}
-
 // thresholdKey returns the key that is less than those of the numbers greater than v, and of NaN.
 func thresholdKey(v float32) uint32 {
 	if v != v {
 		return 0 // no number is at most NaN
 	}
-	return key(v + 0) // +0 for −0
+	return vec.Order(v + 0) // +0 for −0
 }
 
 const lineNodes = memory.Line / 8 // nodes of a cache line
@@ -163,9 +154,6 @@ func New(s Source) (*Ensemble, error) {
 
 // extreme says that a leaf is a list of terms, of which the greatest per target counts.
 func (e *Ensemble) extreme() bool { return e.aggregate >= Min }
-
-// Features returns the minimum number of columns of the rows.
-func (e *Ensemble) Features() int { return e.features }
 
 type builder struct {
 	e      *Ensemble

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/kernels/vec"
 	testkit "github.com/onward-ml/onward/internal/testing"
 	"pgregory.net/rapid"
 )
@@ -277,9 +278,9 @@ func TestHeaps(t *testing.T) {
 		keys := testkit.Guarded[uint32](t, heapLanes*features, testkit.Side(n&1 == 0), 0)
 		number := func() uint32 {
 			if r.IntN(2) == 0 {
-				return key(special[r.IntN(len(special))])
+				return vec.Order(special[r.IntN(len(special))])
 			}
-			return key(float32(r.NormFloat64()))
+			return vec.Order(float32(r.NormFloat64()))
 		}
 		for i := range keys {
 			keys[i] = number()
@@ -339,7 +340,7 @@ func TestWalkSteps(t *testing.T) {
 				x[i] = special[r.IntN(len(special))]
 			}
 		}
-		writeKeys(keys, x, 1)
+		vec.OrderF32(cpu.Active(), keys, x)
 		nodes := testkit.Guarded[uint64](t, len(e.nodes), testkit.High, 0)
 		copy(nodes, e.nodes)
 		groups := (len(e.roots) + lanes - 1) / lanes

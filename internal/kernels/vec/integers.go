@@ -37,6 +37,25 @@ func absI64Generic(dst, x []int64) {
 	}
 }
 
+// OrderNaN is the number of NaN in the order of [OrderF32].
+const OrderNaN = 0xff000003
+
+// OrderF32 computes integers with the order of the numbers: 1 for −Inf, less for −0 than for 0, and [OrderNaN], which is the greatest, for
+// NaN. dst may share its memory with x.
+func OrderF32(l cpu.Level, dst []uint32, x []float32) { orderF32(l, dst, x) }
+
+func orderF32Generic(dst []uint32, x []float32) {
+	for i, v := range x[:len(dst)] {
+		dst[i] = Order(v)
+	}
+}
+
+// Order is [OrderF32] of one number.
+func Order(v float32) uint32 {
+	b := math.Float32bits(v)
+	return min((b^(uint32(int32(b)>>31)|1<<31))-0x7fffff, OrderNaN-1) + 1 // NaN with a sign bit wraps around
+}
+
 // SignI32 computes dst[i] = −1, 0 or 1.
 func SignI32(l cpu.Level, dst, x []int32) { signI32(l, dst, x) }
 

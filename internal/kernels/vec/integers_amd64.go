@@ -22,6 +22,12 @@ func absI32AVX2(dst *int32, x *int32, n int)
 func absI64AVX512(dst *int64, x *int64, n int)
 
 //go:noescape
+func orderF32AVX512(dst *uint32, x *float32, n int)
+
+//go:noescape
+func orderF32AVX2(dst *uint32, x *float32, n int)
+
+//go:noescape
 func signI32AVX512(dst *int32, x *int32, n int)
 
 //go:noescape
@@ -119,6 +125,20 @@ func absI64(l cpu.Level, dst []int64, x []int64) {
 		dst, x = dst[n:], x[n:]
 	}
 	absI64Generic(dst, x)
+}
+
+func orderF32(l cpu.Level, dst []uint32, x []float32) {
+	x = x[:len(dst)]
+	for w := width(l); w > 0 && len(dst) >= w; {
+		n := min(len(dst)&^(w-1), chunk)
+		if l == cpu.AVX512 {
+			orderF32AVX512(&dst[0], &x[0], n)
+		} else {
+			orderF32AVX2(&dst[0], &x[0], n)
+		}
+		dst, x = dst[n:], x[n:]
+	}
+	orderF32Generic(dst, x)
 }
 
 func signI32(l cpu.Level, dst []int32, x []int32) {

@@ -14,6 +14,8 @@ func absI32(_ cpu.Level, dst []int32, x []int32) { absI32Generic(dst, x) }
 
 func absI64(_ cpu.Level, dst []int64, x []int64) { absI64Generic(dst, x) }
 
+func orderF32(_ cpu.Level, dst []uint32, x []float32) { orderF32Generic(dst, x) }
+
 func signI32(_ cpu.Level, dst []int32, x []int32) { signI32Generic(dst, x) }
 
 func sqrtF64(_ cpu.Level, dst []float64, x []float64) { sqrtF64Generic(dst, x) }

@@ -1,7 +1,9 @@
 package vec
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/onward-ml/onward/internal/cpu"
@@ -75,5 +77,38 @@ func TestIntegers(t *testing.T) {
 				}
 			}
 		})
+	})
+}
+
+// TestOrder checks that the integers are ordered as the numbers are, from all kinds of them, in place too.
+func TestOrder(t *testing.T) {
+	special := append(testkit.Special32(), float32(math.Inf(-1)), float32(math.Inf(1)), math.Float32frombits(0xff800001), math.Float32frombits(0xffffffff), math.Float32frombits(0x7f800001))
+	testkit.Levels(t, func(t *testing.T, l level) {
+		for _, n := range []int{1, 7, 8, 9, 15, 16, 17, 33, len(special), chunk + 21} {
+			x, y := testkit.Guarded[float32](t, n, testkit.High, 0), testkit.Guarded[uint32](t, n, testkit.High, 0)
+			for i := range x {
+				x[i] = special[i%len(special)]
+			}
+			OrderF32(l, y, x)
+			for i := range min(n, len(special)) {
+				for j := range i {
+					a, b := x[i], x[j]
+					want := cmp.Compare(a, b)
+					switch {
+					case a != a || b != b: // NaN is the greatest
+						want = -want
+					case want == 0:
+						want = cmp.Compare(math.Copysign(1, float64(a)), math.Copysign(1, float64(b)))
+					}
+					if got := cmp.Compare(y[i], y[j]); got != want || (a != a) != (y[i] == OrderNaN) || y[i] == 0 {
+						t.Fatalf("%g and %g give %#x and %#x", a, b, y[i], y[j])
+					}
+				}
+			}
+			OrderF32(l, bits32(x), x)
+			if !slices.Equal(bits32(x), y) {
+				t.Fatalf("%d numbers in place: got %x, want %x", n, bits32(x), y)
+			}
+		}
 	})
 }

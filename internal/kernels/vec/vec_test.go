@@ -438,7 +438,7 @@ func TestEveryAssemblyFunctionIsTested(t *testing.T) {
 			names = append(names, op+"I64AVX2")
 		}
 	}
-	names = append(names, "absI64AVX512", "addU8*", "subU8*", "mulU8*")
+	names = append(names, "orderF32*", "absI64AVX512", "addU8*", "subU8*", "mulU8*")
 	names = append(names, "equalU8*", "lessU8*", "lessI8*", "lessU32*", "lessOrEqualU8*", "lessOrEqualI8*", "lessOrEqualU32*") // TestCompareNumbers
 	for _, op := range []string{"sum", "max", "min"} {                                                                         // TestFold
 		for _, typ := range []string{"I32", "I64", "F64"} {
