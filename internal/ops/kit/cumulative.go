@@ -36,7 +36,10 @@ func (l CumulativeLines) At(k int) int {
 // CumulativeKernel computes a cumulative operation along the axis of l.
 type CumulativeKernel func(c *ir.Call, out, x *tensor.Tensor, l CumulativeLines) error
 
-// CumulativeOf returns a kernel that calls lines for groups of up to block lines, in parallel.
+// CumulativeOf returns a kernel that calls lines for groups of up to block lines, in parallel. Inlined into its callers, the kernel would
+// take kilobytes.
+//
+//go:noinline
 func CumulativeOf[T tensor.Element](block int, lines func(dst, src []T, l CumulativeLines)) CumulativeKernel {
 	return func(c *ir.Call, out, x *tensor.Tensor, l CumulativeLines) error {
 		dst, src := tensor.Of[T](out), tensor.Of[T](x)
