@@ -176,12 +176,12 @@ func (f *quantizedFuser) quantize(n *ir.Node, op *ops.QuantizeLinear) *ir.Node {
 	case *ops.Gemm:
 		return f.gemm(n, p, op, x, y)
 	case *ops.Add, *ops.Sum:
-		if b, ok := f.second(p, x, y); ok && len(p.In) == 2 {
-			return replaced(n, "QLinearAdd", &msft.QLinearAdd{}, x.x, x.scale, x.zero, b.x, b.scale, b.zero, y.scale, y.zero)
+		if a, b, ok := f.two(p, x, y); ok {
+			return replaced(n, "QLinearAdd", &msft.QLinearAdd{}, a.x, a.scale, a.zero, b.x, b.scale, b.zero, y.scale, y.zero)
 		}
 	case *ops.Mul:
-		if b, ok := f.second(p, x, y); ok {
-			return replaced(n, "QLinearMul", &msft.QLinearMul{}, x.x, x.scale, x.zero, b.x, b.scale, b.zero, y.scale, y.zero)
+		if a, b, ok := f.two(p, x, y); ok {
+			return replaced(n, "QLinearMul", &msft.QLinearMul{}, a.x, a.scale, a.zero, b.x, b.scale, b.zero, y.scale, y.zero)
 		}
 	case *ops.AveragePool:
 		if y.elem == x.elem && !(f.o.Portable && op.Dilations != nil) {
@@ -202,13 +202,24 @@ func (f *quantizedFuser) quantize(n *ir.Node, op *ops.QuantizeLinear) *ir.Node {
 	return nil
 }
 
-// second returns the second of two quantized tensors of one type.
-func (f *quantizedFuser) second(p *ir.Node, x, y quantizedValue) (quantizedValue, bool) {
-	if len(p.In) < 2 {
-		return quantizedValue{}, false // a Sum of one
+// two returns x and the other of two quantized tensors, in the type of y.
+func (f *quantizedFuser) two(p *ir.Node, x, y quantizedValue) (a, b quantizedValue, ok bool) {
+	if len(p.In) != 2 {
+		return a, b, false // a Sum of one or of several
 	}
-	b, ok := f.one(p.In[1])
-	return b, ok && b.elem == x.elem && y.elem == x.elem
+	if b, ok = f.one(p.In[1]); ok {
+		a, b = f.typed(x, y.elem), f.typed(b, y.elem)
+	}
+	return a, b, ok && a.elem == y.elem && b.elem == y.elem
+}
+
+// typed returns a constant in the other type of bytes if it does not have type elem.
+func (f *quantizedFuser) typed(q quantizedValue, elem tensor.DType) quantizedValue {
+	if t, ok := f.g.Values[q.x].Const.(*tensor.Tensor); ok && q.elem != elem && !f.o.Portable {
+		zero := otherBytes(f.g.Values[q.zero].Const.(*tensor.Tensor))
+		q.x, q.zero, q.elem = f.g.NewConst("", otherBytes(t)), f.g.NewConst("", zero), elem
+	}
+	return q
 }
 
 // matMul returns a QLinearMatMul for a product with a matrix, or of two batches of matrices.

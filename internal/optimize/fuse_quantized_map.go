@@ -198,7 +198,10 @@ func (f *quantizedFuser) concat(n, p *ir.Node, op *ops.Concat, y quantizedValue)
 	var plain []ir.ValueID
 	for _, id := range p.In {
 		q, ok := f.one(id)
-		if !ok || q.elem != y.elem {
+		if !ok {
+			return nil
+		}
+		if q = f.typed(q, y.elem); q.elem != y.elem {
 			return nil
 		}
 		in = append(in, q.x, q.scale, q.zero)

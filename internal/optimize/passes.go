@@ -46,6 +46,7 @@ var passes = []pass{
 	{Pass{"identity", Basic, "removes operators that return their input: Identity, Dropout outside of training, Cast to the same type, Mul by ones, Slice of everything and others"}, removeIdentity},
 	{Pass{"cse", Basic, "computes equal nodes once"}, mergeCommon},
 	dce,
+	{Pass{"unsigned-activations", All, "quantizes activations to uint8 in place of int8, for processors that multiply unsigned by signed integers"}, unsignedActivations},
 	{Pass{"fuse-quantized", Extended, "computes with integers between DequantizeLinear and QuantizeLinear"}, fuseQuantized},
 	dce,
 	{Pass{"fold-quantized", Basic, "computes the DequantizeLinear of constants"}, foldQuantized},

@@ -58,6 +58,8 @@ var mutants = []mutant{
 		"return a.broadcast(axes, n.In, 3, len(s), rows, s[axis])", "return axes", []check{passes}},
 	{"merge-convs: a difference is a sum", "internal/optimize",
 		"signs[1] = -1", "signs[1] = 1", []check{passes}},
+	{"unsigned-activations: the integers shrink", "internal/optimize",
+		"b[i] ^= 0x80", "b[i] ^= 0xc0", []check{passes}},
 	{"fuse-quantized: the table adds the zero point of the input", "internal/optimize",
 		"all[i] = float32(v-fn.x.zeroAt) * fn.x.scales[0]", "all[i] = float32(v+fn.x.zeroAt) * fn.x.scales[0]", []check{passes}},
 
