@@ -87,7 +87,9 @@ func outputs(g *ir.Graph) []bool {
 	return r
 }
 
-// constTensor returns input i of a node if it is a constant tensor, else nil.
+// constTensor returns input i of a node if it is a constant tensor, else nil. Inlined into its many callers, it would take kilobytes.
+//
+//go:noinline
 func constTensor(g *ir.Graph, n *ir.Node, i int) *tensor.Tensor {
 	if i >= len(n.In) || n.In[i] == ir.None {
 		return nil
