@@ -301,16 +301,20 @@ func (b *blocker) global(n *ir.Node, largest bool) *blockPlan {
 
 // reduction is global for reductions of all axes but the first two.
 func (b *blocker) reduction(n *ir.Node, r *kit.Reduction, largest bool) *blockPlan {
-	rank := len(b.g.Values[n.In[0]].Type.Shape)
-	axes := constTensor(b.g, n, 1)
-	if rank < 3 || axes == nil {
-		return nil
-	}
-	mask, err := r.Mask(kit.Ints(axes), rank)
-	if err != nil || mask[0] || mask[1] || slices.Contains(mask[2:], false) {
+	if !reducesPlanes(b.g, n, r) {
 		return nil
 	}
 	return b.global(n, largest)
+}
+
+// reducesPlanes reports whether a reduction makes one element of each plane.
+func reducesPlanes(g *ir.Graph, n *ir.Node, r *kit.Reduction) bool {
+	rank, axes := len(g.Values[n.In[0]].Type.Shape), constTensor(g, n, 1)
+	if rank < 3 || axes == nil {
+		return false
+	}
+	mask, err := r.Mask(kit.Ints(axes), rank)
+	return err == nil && !mask[0] && !mask[1] && !slices.Contains(mask[2:], false)
 }
 
 func (b *blocker) unary(n *ir.Node) *blockPlan {

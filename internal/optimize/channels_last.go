@@ -114,10 +114,12 @@ func (l *laster) packs(n *ir.Node, cv *ops.QLinearConv) bool {
 	return w != nil && z != nil && w.Rank() == 4 && kit.ConvPacksLast(w, z, cv.Group)
 }
 
-// binary plans an operator of two images of the same shape, of which one is in the layout already.
+// binary plans an operator of two images of which one is in the layout already. The other may have fewer pixels, as the factors of squeeze
+// and excitation have.
 func (l *laster) binary(n *ir.Node) *lastPlan {
+	made := func(id ir.ValueID) bool { return l.made[id] != nil && sameShape(l.g, id, n.Out[0]) }
 	x, y := n.In[0], n.In[3]
-	if !l.image(x) || !l.image(y) || !sameShape(l.g, x, y) || l.made[x] == nil && l.made[y] == nil {
+	if !l.image(x) || !l.image(y) || !made(x) && !made(y) {
 		return nil
 	}
 	return &lastPlan{n.Op, []int{0, 3}, n.OpType, n.Domain}

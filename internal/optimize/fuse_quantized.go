@@ -188,8 +188,10 @@ func (f *quantizedFuser) quantize(n *ir.Node, op *ops.QuantizeLinear) *ir.Node {
 			return replaced(n, "QLinearAveragePool", &msft.QLinearAveragePool{AveragePool: *op}, x.x, x.scale, x.zero, y.scale, y.zero)
 		}
 	case *ops.GlobalAveragePool:
-		if y.elem == x.elem {
-			return replaced(n, "QLinearGlobalAveragePool", &msft.QLinearGlobalAveragePool{}, x.x, x.scale, x.zero, y.scale, y.zero)
+		return f.means(n, x, y)
+	case *ops.ReduceMean:
+		if op.KeepDims && reducesPlanes(f.g, p, &op.Reduction) {
+			return f.means(n, x, y)
 		}
 	case *ops.Softmax:
 		if y.elem == x.elem && !f.o.Portable { // ONNX Runtime's operator rounds differently
@@ -220,6 +222,14 @@ func (f *quantizedFuser) typed(q quantizedValue, elem tensor.DType) quantizedVal
 		q.x, q.zero, q.elem = f.g.NewConst("", otherBytes(t)), f.g.NewConst("", zero), elem
 	}
 	return q
+}
+
+// means returns a QLinearGlobalAveragePool.
+func (f *quantizedFuser) means(n *ir.Node, x, y quantizedValue) *ir.Node {
+	if y.elem != x.elem {
+		return nil
+	}
+	return replaced(n, "QLinearGlobalAveragePool", &msft.QLinearGlobalAveragePool{}, x.x, x.scale, x.zero, y.scale, y.zero)
 }
 
 // matMul returns a QLinearMatMul for a product with a matrix, or of two batches of matrices.
@@ -255,7 +265,7 @@ func (f *quantizedFuser) conv(n, p *ir.Node, op *ops.Conv, x, y quantizedValue) 
 	}
 	in := []ir.ValueID{x.x, x.scale, x.zero, w.x, w.scale, w.zero, y.scale, y.zero}
 	if len(p.In) > 2 && p.In[2] != ir.None {
-		b, ok := f.bias(p.In[2], x, w)
+		b, ok := f.bias(p.In[2], x, w, y)
 		if !ok {
 			return nil
 		}
@@ -265,10 +275,10 @@ func (f *quantizedFuser) conv(n, p *ir.Node, op *ops.Conv, x, y quantizedValue) 
 }
 
 // bias returns the int32 tensor of a constant bias in units of the product of the two scales.
-func (f *quantizedFuser) bias(id ir.ValueID, x, w quantizedValue) (ir.ValueID, bool) {
+func (f *quantizedFuser) bias(id ir.ValueID, x, w, y quantizedValue) (ir.ValueID, bool) {
 	n := f.maker(id)
 	if n == nil {
-		return ir.None, false
+		return f.roundedBias(id, x, w, y)
 	}
 	op, ok := n.Op.(*ops.DequantizeLinear)
 	b, s := constTensor(f.g, n, 0), constTensor(f.g, n, 1)
@@ -301,6 +311,24 @@ func (f *quantizedFuser) bias(id ir.ValueID, x, w quantizedValue) (ir.ValueID, b
 	return n.In[0], true
 }
 
+// roundedBias rounds a constant bias in float32, as in models for TensorRT, if that changes results by at most a quarter of a step of y.
+func (f *quantizedFuser) roundedBias(id ir.ValueID, x, w, y quantizedValue) (ir.ValueID, bool) {
+	t, ok := f.g.Values[id].Const.(*tensor.Tensor)
+	if !ok || t.DType() != tensor.TypeFloat32 || t.Rank() != 1 {
+		return ir.None, false
+	}
+	r := make([]int32, t.Len())
+	for i, v := range tensor.Of[float32](t) {
+		step := float64(x.scales[0]) * float64(w.scales[i%len(w.scales)])
+		n := math.RoundToEven(float64(v) / step)
+		if !(math.Abs(n) <= 1<<30) || 4*math.Abs(float64(v)-n*step) > float64(y.scales[0]) { // or the sum might overflow
+			return ir.None, false
+		}
+		r[i] = int32(n)
+	}
+	return f.g.NewConst("", tensor.Must(tensor.New(r, len(r)))), true
+}
+
 // factor returns the right operand of a product: one matrix with one scale or one per column. If
 // trans is set, the columns are rows.
 func (f *quantizedFuser) factor(id ir.ValueID, trans bool) (q quantizedValue, ok bool) {
@@ -326,7 +354,7 @@ func (f *quantizedFuser) gemm(n, p *ir.Node, op *ops.Gemm, x, y quantizedValue) 
 	}
 	c := ir.None
 	if len(p.In) > 2 && p.In[2] != ir.None {
-		if c, ok = f.bias(p.In[2], x, w); !ok || op.Beta != 1 {
+		if c, ok = f.bias(p.In[2], x, w, y); !ok || op.Beta != 1 {
 			return nil
 		}
 	}
