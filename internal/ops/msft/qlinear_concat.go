@@ -78,11 +78,24 @@ func (op *QLinearConcat) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
+	// converter returns what converts bytes of part i, nil if they stay the same.
+	converter := func(i int) func(dst, src []byte) {
+		q := from[i]
+		switch {
+		case q.scale == to.scale && q.zero == to.zero:
+			return nil
+		case c.Generic || cpu.VBMI(cpu.Active()) && in[i].Len() >= 2048: // the table takes as long as 2000 elements
+			table := q.table(to, sameReal)
+			return func(dst, src []byte) { kit.MapBytes(dst, src, table) }
+		}
+		return func(dst, src []byte) { q.requantize(cpu.Active(), dst, &to, src) }
+	}
 	outer, inner := kit.AxisBlocks(shape, axis)
 	const narrow = 128 // elements of a row that take less time to convert than a call
 	if !c.Generic && outer > 1 && shape[axis]*inner < narrow*n {
 		for i, t := range in {
-			if from[i].scale == to.scale && from[i].zero == to.zero {
+			convert := converter(i)
+			if convert == nil {
 				continue
 			}
 			same, err := ir.ScratchOf[byte](c, t.Len())
@@ -90,7 +103,7 @@ func (op *QLinearConcat) Run(c *ir.Call) error {
 				return err
 			}
 			src := t.Bytes()
-			c.Parallel(len(src), kit.GrainCheap, func(lo, hi int) { from[i].requantize(cpu.Active(), same[lo:hi], &to, src[lo:hi]) })
+			c.Parallel(len(src), kit.GrainCheap, func(lo, hi int) { convert(same[lo:hi], src[lo:hi]) })
 			if in[i], err = tensor.FromBytes(d, same, t.Shape()...); err != nil {
 				return err
 			}
@@ -104,17 +117,11 @@ func (op *QLinearConcat) Run(c *ir.Call) error {
 	dst, row, at := y.Bytes(), shape[axis]*inner, 0
 	for i, t := range in {
 		src, w := t.Bytes(), t.Dim(axis)*inner
-		var copyRow func(dst, src []byte)
-		switch q := from[i]; {
-		case q.scale == to.scale && q.zero == to.zero:
-			copyRow = func(dst, src []byte) { copy(dst, src) }
-		case c.Generic:
-			table := q.table(to, sameReal)
-			copyRow = func(dst, src []byte) { kit.MapBytes(dst, src, table) }
-		default:
-			copyRow = func(dst, src []byte) { q.requantize(cpu.Active(), dst, &to, src) }
+		convert := converter(i)
+		if convert == nil {
+			convert = func(dst, src []byte) { copy(dst, src) }
 		}
-		kit.ReduceEach(c, outer, w, func(k int) { copyRow(dst[k*row+at:][:w], src[k*w:][:w]) })
+		kit.ReduceEach(c, outer, w, func(k int) { convert(dst[k*row+at:][:w], src[k*w:][:w]) })
 		at += w
 	}
 	return nil
