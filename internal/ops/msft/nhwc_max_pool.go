@@ -41,46 +41,31 @@ func (p *NhwcMaxPool) Run(c *ir.Call) error {
 	if err != nil || y.Len() == 0 {
 		return err
 	}
-	ch, x, dst, last := shape[1], t.Bytes(), y.Bytes(), len(g.In)-1
-	inRow, outRow, height, rows := g.In[last]*ch, g.Out[last]*ch, 1, 1
-	if last == 1 {
-		height, rows = g.In[0], g.Out[0]
-	}
-	stride, dilation := g.Stride[last], g.Dilation[last]*ch
-	count := kit.WorkspaceCount(shape[0] * rows)
-	scratch, err := c.Scratch(inRow * count)
+	r, x, dst := newPixelRows(&g, shape[1]), t.Bytes(), y.Bytes()
+	rows, last := shape[0]*r.rows, len(g.In)-1
+	scratch, err := c.Scratch(r.inRow * kit.WorkspaceCount(rows))
 	if err != nil {
 		return err
 	}
 	l, least := cpu.Active(), kit.LeastByte(t.DType())
-	return kit.InWorkspaces(c, shape[0]*rows, func(ws, row int) error {
-		columns, out := scratch[ws*inRow:][:inRow], dst[row*outRow:][:outRow]
-		first, end, top, lds := 0, 1, 0, 0
-		if last == 1 {
-			first, end = g.TapRange(0, row%rows)
-			top, lds = row%rows*g.Stride[0]-g.Before[0]+first*g.Dilation[0], g.Dilation[0]*inRow
-		}
-		if first >= end {
+	return kit.InWorkspaces(c, rows, func(ws, row int) error {
+		columns, out := scratch[ws*r.inRow:][:r.inRow], dst[row*r.outRow:][:r.outRow]
+		taps, at, step := r.taps(row)
+		if taps <= 0 {
 			kit.RepeatOf(out, least)
 			return nil
 		}
 		meter := kit.Meter{C: c}
-		meter.Check(inRow * (end - first) / 16)
-		quant.MaxWindow(l, columns, x[(row/rows*height+top)*inRow:], lds, end-first, 1, 1, least)
-		for i := 0; i < g.Out[last]; {
-			from, to := g.TapRange(last, i)
-			n := 1
-			if from == 0 && to == g.Kernel[last] { // windows that lie in the row, together
-				n = max(1, min(g.Out[last], (g.In[last]-1+g.Before[last]-(to-1)*g.Dilation[last])/stride+1)-i)
-			}
-			if at := i*stride - g.Before[last]; from < to {
-				quant.MaxRanges(l, out[i*ch:(i+n)*ch], columns[at*ch+from*dilation:], ch, stride*ch, dilation, to-from, least)
+		meter.Check(r.inRow * taps / 16)
+		quant.MaxWindow(l, columns, x[at:], step, taps, 1, 1, least)
+		r.runs(func(i, n, at, taps int) {
+			if taps > 0 {
+				quant.MaxRanges(l, out[i*r.ch:(i+n)*r.ch], columns[at:], r.ch, g.Stride[last]*r.ch, g.Dilation[last]*r.ch, taps, least)
 			} else {
-				kit.RepeatOf(out[i*ch:(i+1)*ch], least)
+				kit.RepeatOf(out[i*r.ch:(i+n)*r.ch], least)
 			}
-			meter.Check(n * ch * (to - from) / 16)
-			i += n
-		}
+			meter.Check(n * r.ch * taps / 16)
+		})
 		return nil
 	})
 }

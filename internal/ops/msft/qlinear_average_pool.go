@@ -44,6 +44,9 @@ func (p *QLinearAveragePool) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
+	if r := x.Rank(); p.ChannelsLast && !c.Generic && (r == 3 || r == 4) {
+		return p.pixels(c, x, in, out)
+	}
 	if p.ChannelsLast {
 		if x, err = kit.ChannelsFirst(c, x); err != nil {
 			return err
@@ -75,6 +78,76 @@ func (p *QLinearAveragePool) Run(c *ir.Call) error {
 	}
 	done()
 	return nil
+}
+
+// pixels averages rows of pixels in parallel: the sums of the rows of a window, then those of its columns, all channels together. All sums are
+// exact in float32.
+func (p *QLinearAveragePool) pixels(c *ir.Call, x *tensor.Tensor, in, out byteQuant) error {
+	g, shape, err := kit.PoolGeom(&p.Window, kit.ChannelsFirstShape(x.Shape()))
+	if err != nil {
+		return err
+	}
+	y, err := c.Output(0, x.DType(), kit.ChannelsLastShape(shape)...)
+	if err != nil || y.Len() == 0 {
+		return err
+	}
+	r, src, dst, last := newPixelRows(&g, shape[1]), x.Bytes(), y.Bytes(), len(g.In)-1
+	rows, per, stride, dilation := shape[0]*r.rows, 2*r.inRow+r.outRow, g.Stride[last]*r.ch, g.Dilation[last]*r.ch
+	across, down := g.Counts(last, p.CountIncludePad), []int{1}
+	if last == 1 {
+		down = g.Counts(0, p.CountIncludePad)
+	}
+	scratch, err := ir.ScratchOf[float32](c, per*kit.WorkspaceCount(rows))
+	if err != nil {
+		return err
+	}
+	l, ratio, plain := cpu.Active(), in.scale/out.scale, byteQuant{scale: 1, signed: in.signed}
+	return kit.InWorkspaces(c, rows, func(ws, row int) error {
+		s := scratch[ws*per:][:per]
+		columns, more, sums := s[:r.inRow], s[r.inRow:][:r.inRow], s[2*r.inRow:]
+		meter := kit.Meter{C: c}
+		taps, at, step := r.taps(row)
+		for k := range taps {
+			bytes := src[at+k*step:][:r.inRow]
+			if k == 0 {
+				plain.widen(l, columns, bytes)
+			} else {
+				plain.widen(l, more, bytes)
+				vec.AddF32(l, columns, columns, more)
+			}
+			meter.Check(r.inRow)
+		}
+		tall, high := max(0, taps), down[row%r.rows]
+		r.runs(func(i, n, at, taps int) {
+			together := 1 // outputs whose columns are adjacent
+			if stride == r.ch {
+				together = n
+			}
+			for ; n > 0; i, n, at = i+together, n-together, at+together*stride {
+				sum := sums[i*r.ch:][:together*r.ch]
+				if taps*tall <= 0 {
+					clear(sum)
+					continue
+				}
+				first := columns[at:]
+				for k := 1; k < taps; k++ {
+					vec.AddF32(l, sum, first[:len(sum)], columns[at+k*dilation:][:len(sum)])
+					first = sum
+				}
+				vec.SubScalarF32(l, sum, first[:len(sum)], float32(taps*tall*int(in.zero)))
+				meter.Check(len(sum) * taps)
+			}
+		})
+		for i, n := 0, 0; i < len(across); i += n {
+			for n = 1; i+n < len(across) && across[i+n] == across[i]; n++ {
+			}
+			pixels := sums[i*r.ch:][:n*r.ch]
+			vec.DivScalarF32(l, pixels, pixels, float32(max(1, high*across[i])))
+		}
+		vec.MulScalarF32(l, sums, sums, ratio)
+		out.narrow(l, dst[row*r.outRow:][:r.outRow], sums, 1)
+		return nil
+	})
 }
 
 // realBytes returns the dequantized elements of t.

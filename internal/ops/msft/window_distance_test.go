@@ -1,6 +1,7 @@
 package msft
 
 import (
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -11,11 +12,12 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// TestNhwcMaxPoolAgrees compares the kernel over rows of channels with the loops over windows.
-func TestNhwcMaxPoolAgrees(t *testing.T) {
+// TestPixelRowsAgree compares pools of rows of channels with the loops over windows.
+func TestPixelRowsAgree(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, attrs := range []map[string]any{
 		{"kernel_shape": []int{3, 2}},
+		{"kernel_shape": []int{3, 3}, "pads": []int{1, 1, 1, 1}},
 		{"kernel_shape": []int{3, 3}, "pads": []int{1, 1, 1, 1}, "strides": []int{2, 2}},
 		{"kernel_shape": []int{2, 3}, "dilations": []int{3, 2}, "pads": []int{4, 4, 4, 4}},
 		{"kernel_shape": []int{3, 3}, "strides": []int{2, 3}, "ceil_mode": 1},
@@ -41,6 +43,18 @@ func TestNhwcMaxPoolAgrees(t *testing.T) {
 		for _, x := range []*tensor.Tensor{optest.Tensor(u, shape...), optest.Tensor(v, shape...)} {
 			if _, err := optest.Run(t, "com.microsoft.NhwcMaxPool", 1, attrs, x); err != nil {
 				t.Errorf("%v: %v", attrs, err)
+			}
+			zero := optest.Tensor([]uint8{7})
+			if x.DType() == tensor.TypeInt8 {
+				zero = optest.Tensor([]int8{-7})
+			}
+			for pad := range 2 {
+				average := maps.Clone(attrs)
+				average["channels_last"], average["count_include_pad"] = 1, pad
+				delete(average, "dilations") // the operator has none
+				if _, err := optest.Run(t, "com.microsoft.QLinearAveragePool", 1, average, x, tensor.Scalar(float32(0.5)), zero, tensor.Scalar(float32(0.25)), zero); err != nil {
+					t.Errorf("average, %v: %v", average, err)
+				}
 			}
 		}
 	}
