@@ -217,9 +217,10 @@ func (f *quantizedFuser) two(p *ir.Node, x, y quantizedValue) (a, b quantizedVal
 
 // typed returns a constant in the other type of bytes if it does not have type elem.
 func (f *quantizedFuser) typed(q quantizedValue, elem tensor.DType) quantizedValue {
-	if t, ok := f.g.Values[q.x].Const.(*tensor.Tensor); ok && q.elem != elem && !f.o.Portable {
-		zero := otherBytes(f.g.Values[q.zero].Const.(*tensor.Tensor))
-		q.x, q.zero, q.elem = f.g.NewConst("", otherBytes(t)), f.g.NewConst("", zero), elem
+	t, ok := f.g.Values[q.x].Const.(*tensor.Tensor)
+	zero, ok2 := f.g.Values[q.zero].Const.(*tensor.Tensor)
+	if ok && ok2 && q.elem != elem && !f.o.Portable {
+		q.x, q.zero, q.elem = f.g.NewConst("", otherBytes(t)), f.g.NewConst("", otherBytes(zero)), elem
 	}
 	return q
 }

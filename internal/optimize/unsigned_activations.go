@@ -24,7 +24,7 @@ func unsignedActivations(o *Options, g *ir.Graph) (int, error) {
 	edits, uses := 0, g.Uses()
 	for _, n := range g.Nodes {
 		op, ok := n.Op.(*ops.QuantizeLinear)
-		if !ok || n.Out[0] == ir.None || g.Values[n.Out[0]].Type.Elem != tensor.TypeInt8 {
+		if !ok || len(n.Out) == 0 || n.Out[0] == ir.None || g.Values[n.Out[0]].Type.Elem != tensor.TypeInt8 {
 			continue
 		}
 		group := append(readers[n.Out[0]], n)
