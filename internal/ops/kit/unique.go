@@ -231,7 +231,10 @@ func sortKeys(c *ir.Call, x *tensor.Tensor) (key []uint64, per int, err error) {
 			key[i] = uint64(v)
 		}
 	case tensor.TypeUint64:
-		copy(key, tensor.Of[uint64](x))
+		for i, v := range tensor.Of[uint64](x) {
+			m.Check(1)
+			key[i] = v
+		}
 	case tensor.TypeComplex64:
 		for i, v := range tensor.Of[complex64](x) {
 			float(2*i, float64(real(v)))
@@ -248,6 +251,7 @@ func sortKeys(c *ir.Call, x *tensor.Tensor) (key []uint64, per int, err error) {
 			return nil, 0, err
 		}
 		for i, n := range v {
+			m.Check(1)
 			key[i] = uint64(n) ^ top
 		}
 	case tensor.TypeFloat64:
