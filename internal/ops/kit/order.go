@@ -1,19 +1,13 @@
 package kit
 
-import "math"
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/kernels/vec"
+)
 
 // OrderF32 returns a number of 32 bits in the order of float32: 0 and -0 are equal, and NaN is above all.
-func OrderF32(v float32) int64 {
-	b := int32(math.Float32bits(v))
-	k := b ^ b>>31&math.MaxInt32
-	if b == math.MinInt32 {
-		k = 0
-	}
-	if b&math.MaxInt32 > 0x7f800000 {
-		k = math.MaxInt32
-	}
-	return int64(k)
-}
+func OrderF32(v float32) int64 { return int64(vec.Order(v + 0)) } // +0 for −0
 
 // OrderF64 returns a number in the order of float64: 0 and -0 are equal, and NaN is above all.
 func OrderF64(v float64) int64 {
