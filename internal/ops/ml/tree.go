@@ -63,7 +63,7 @@ type treeModel struct {
 	transform postTransform
 
 	// fast evaluates the forest without branches for float32 inputs. It is nil if the kernel
-	// does not support the model: many sets of numbers or subtrees with several parents.
+	// does not support the model: many sets of numbers, subtrees with several parents, or infinite weights of which it takes the minimum or maximum.
 	fast *tree.Ensemble
 	// narrow says that wider numbers, rounded up to float32, reach the same leaves, and that Y has the type float.
 	narrow bool
