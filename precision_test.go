@@ -10,6 +10,7 @@ import (
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/internal/cpu"
+	testkit "github.com/onward-ml/onward/internal/testing"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -43,7 +44,9 @@ func denseModel(r *rand.Rand) *onnx.Model {
 
 // TestPrecision compares bfloat16 with float32: the results are near, equal for every number of threads and
 // rows, and other if the processor is faster with bfloat16.
-func TestPrecision(t *testing.T) {
+func TestPrecision(t *testing.T) { testkit.BF16Orders(t, testPrecision) }
+
+func testPrecision(t *testing.T) {
 	m := denseModel(rand.New(rand.NewPCG(1, 1)))
 	x := make([]float32, 100*96)
 	r := rand.New(rand.NewPCG(2, 2))
@@ -105,7 +108,9 @@ func TestPrecision(t *testing.T) {
 
 // TestPrecisionConv compares convolutions with bfloat16 to float32: 1×1, fused with the depthwise one after it, strided, and with
 // Winograd's filtering.
-func TestPrecisionConv(t *testing.T) {
+func TestPrecisionConv(t *testing.T) { testkit.BF16Orders(t, testPrecisionConv) }
+
+func testPrecisionConv(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	b := onnx.NewModel("convolutions").Opset("", 21)
 	b.Input("x", onnx.Float, 1, 20, 56, 56)
@@ -150,7 +155,7 @@ func TestPrecisionConv(t *testing.T) {
 	for i, v := range got {
 		signal, noise = signal+float64(want[i]*want[i]), noise+float64((v-want[i])*(v-want[i]))
 	}
-	if rounds := cpu.DotBF16(cpu.Active()); noise > 1e-4*signal || (noise > 0) != rounds {
+	if rounds := cpu.UsesBF16(cpu.Active()) == cpu.BF16Pairs; noise > 1e-4*signal || (noise > 0) != rounds {
 		t.Errorf("the error is %g of the results (%t that convolutions round)", math.Sqrt(noise/signal), rounds)
 	}
 	if !slices.Equal(got, result(onward.SessionOptions{Precision: onward.PrecisionBFloat16, Threads: 3})) {
@@ -160,7 +165,9 @@ func TestPrecisionConv(t *testing.T) {
 
 // TestPrecisionAttention compares attention with bfloat16 to float32: grouped heads, and with causal masks blocks
 // of queries that see a part of the keys.
-func TestPrecisionAttention(t *testing.T) {
+func TestPrecisionAttention(t *testing.T) { testkit.BF16Orders(t, testPrecisionAttention) }
+
+func testPrecisionAttention(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	for _, causal := range []int{0, 1} {
 		b := onnx.NewModel("attention").Opset("", 23)

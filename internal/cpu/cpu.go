@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 )
 
@@ -140,29 +141,77 @@ func EmulateAMX() (restore func()) {
 	return func() { emulatedAMX.Store(old) }
 }
 
-// AMXBF16 is [AMX] for the tiles of bfloat16 (TDPBF16PS). All processors that have them have those for bytes.
-func AMXBF16(l Level) bool { return l == AVX512 && !withoutMatrices.Load() && hasAMXBF16() }
+// BF16 names the instructions that multiply bfloat16 numbers. Each adds the products in another order, see
+// package gemm.
+type BF16 uint32
 
-// HasDotBF16 reports whether the processor has VDPBF16PS and multiplies twice as many numbers with it as with
-// float32: AMD's from Zen 4 on. On Intel's it is not faster.
-func HasDotBF16() bool { return hasDotBF16() }
+const (
+	BF16None  BF16 = iota // no instructions that are faster than those for float32
+	BF16Tiles             // TDPBF16PS of AMX; AMX-BF16 implies AMX-INT8
+	BF16Pairs             // VDPBF16PS of AMD's processors from Zen 4 on; Intel's multiply no faster with it than in float32
+	BF16Fours             // BFMMLA of arm64 (FEAT_BF16)
+)
 
-// DotBF16 reports whether level l may use VDPBF16PS, as of [HasDotBF16].
-func DotBF16(l Level) bool { return l == AVX512 && !withoutMatrices.Load() && HasDotBF16() }
+var bf16Names = [...]string{"none", "TDPBF16PS", "VDPBF16PS", "BFMMLA"}
 
-// HasMatrixBF16 reports whether the processor has FEAT_BF16 of arm64: products of matrices of bfloat16 numbers (BFMMLA).
-func HasMatrixBF16() bool { return hasMatrixBF16 }
+func (b BF16) String() string { return bf16Names[b] }
 
-// MatrixBF16 reports whether level l may use FEAT_BF16, as of [HasMatrixBF16].
-func MatrixBF16(l Level) bool { return hasMatrixBF16 && l == NEON && !withoutMatrices.Load() }
+// ownBF16 returns the instructions of the processor.
+var ownBF16 = sync.OnceValue(func() BF16 {
+	switch {
+	case hasMatrixBF16:
+		return BF16Fours
+	case hasDotBF16():
+		return BF16Pairs
+	case detected == AVX512 && hasAMXBF16():
+		return BF16Tiles
+	}
+	return BF16None
+})
+
+// emulatedBF16 is one more than the instructions of [EmulateBF16], or 0.
+var emulatedBF16 atomic.Uint32
+
+// EmulateBF16 makes every level but generic act as on a processor with the instructions b, and returns a function
+// that restores it. Plain Go computes what the processor itself does not. It is for tests.
+func EmulateBF16(b BF16) (restore func()) {
+	old := emulatedBF16.Swap(uint32(b) + 1)
+	return func() { emulatedBF16.Store(old) }
+}
+
+// OrderBF16 returns the instructions of the processor, whose order of additions all levels follow.
+func OrderBF16() BF16 {
+	if e := emulatedBF16.Load(); e > 0 {
+		return BF16(e - 1)
+	}
+	return ownBF16()
+}
+
+// UsesBF16 returns the instructions that the engine is to use at level l, whether the processor or plain Go computes them.
+func UsesBF16(l Level) BF16 {
+	switch b := OrderBF16(); {
+	case withoutMatrices.Load(), l == Generic, emulatedBF16.Load() == 0 && l != detected:
+		return BF16None
+	default:
+		return b
+	}
+}
+
+// RunsBF16 is [UsesBF16] if the processor has the instructions, else [BF16None].
+func RunsBF16(l Level) BF16 {
+	if b := UsesBF16(l); l == detected && b == ownBF16() {
+		return b
+	}
+	return BF16None
+}
 
 // BFloat16 reports whether products of bfloat16 numbers are faster at level l than those of float32.
-func BFloat16(l Level) bool { return AMXBF16(l) || DotBF16(l) || MatrixBF16(l) }
+func BFloat16(l Level) bool { return UsesBF16(l) != BF16None }
 
 // withoutMatrices is set by [WithoutMatrices].
 var withoutMatrices atomic.Bool
 
-// WithoutMatrices turns AMX, [DotBF16], [MatrixBF16] and [Int8Matrix] off, and returns a function that restores them. It is for tests.
+// WithoutMatrices turns AMX, [UsesBF16] and [Int8Matrix] off, and returns a function that restores them. It is for tests.
 func WithoutMatrices() (restore func()) {
 	old := withoutMatrices.Swap(true)
 	return func() { withoutMatrices.Store(old) }

@@ -34,6 +34,22 @@ func ByteLevels(t *testing.T, f func(t *testing.T, l cpu.Level)) {
 	}
 }
 
+// BF16Orders calls f as on a processor without fast instructions for bfloat16, and with each kind of them: they add products in
+// different orders, and which operators round their operands depends on the kind.
+func BF16Orders(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	orders := []cpu.BF16{cpu.BF16None, cpu.BF16Tiles, cpu.BF16Pairs}
+	if runtime.GOARCH == "arm64" { // other architectures have no code for the order of BFMMLA
+		orders = append(orders, cpu.BF16Fours)
+	}
+	for _, b := range orders {
+		t.Run("bfloat16 by "+b.String(), func(t *testing.T) {
+			defer cpu.EmulateBF16(b)()
+			f(t)
+		})
+	}
+}
+
 var textLine = regexp.MustCompile(`(?m)^TEXT\s+·([A-Za-z0-9_]+)(?:<[^>]*>)?\(SB\)`)
 
 // AsmFunctions returns the names of the functions that the assembly files of

@@ -32,7 +32,7 @@ const (
 
 // Rounded returns the convolution with rounded operands, or nil if it would not be faster.
 func (d *Direct) Rounded(level cpu.Level) *Rounded {
-	if !cpu.DotBF16(level) || d.Weights.each > 0 { // blocks with several groups would multiply zeros
+	if cpu.UsesBF16(level) != cpu.BF16Pairs || d.Weights.each > 0 { // blocks with several groups would multiply zeros
 		return nil
 	}
 	return d.rounded(level, d.panelWeights)
@@ -44,7 +44,7 @@ func (d *Direct) panelWeights(panel int) []float32 {
 
 // Rounded is [Direct.Rounded].
 func (d *PermutedPointwise) Rounded(level cpu.Level) *Rounded {
-	if !cpu.DotBF16(level) {
+	if cpu.UsesBF16(level) != cpu.BF16Pairs {
 		return nil
 	}
 	return d.rounded(level)
@@ -405,7 +405,7 @@ func (d roundedRows) row(level cpu.Level, c unsafe.Pointer, ldc int, x []float32
 // would not be faster. The error is 1.5 to 1.7 times that of [Rounded] for 2×2 outputs, but 4 to 5 times
 // for 4×4, which stay float32.
 func (d *Winograd) Rounded(level cpu.Level) *Winograd {
-	if !cpu.DotBF16(level) || d.Weights.M != 2 || tiles(d.Weights.Cin, Lanes)*Lanes/2 > maxPairs {
+	if cpu.UsesBF16(level) != cpu.BF16Pairs || d.Weights.M != 2 || tiles(d.Weights.Cin, Lanes)*Lanes/2 > maxPairs {
 		return nil
 	}
 	return d.rounded(level)

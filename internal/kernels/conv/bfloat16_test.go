@@ -141,7 +141,7 @@ func TestRoundedLong(t *testing.T) {
 		if got := d.rounded(cpu.Active(), d.panelWeights) != nil; got != want {
 			t.Errorf("%d channels: rounded %t, want %t", cin, got, want)
 		}
-		if got := d.Rounded(cpu.Active()) != nil; got != (want && cpu.DotBF16(cpu.Active())) {
+		if got := d.Rounded(cpu.Active()) != nil; got != (want && cpu.UsesBF16(cpu.Active()) == cpu.BF16Pairs) {
 			t.Errorf("%d channels: rounded %t on this processor", cin, got)
 		}
 	}
@@ -228,7 +228,7 @@ func TestRoundedPauses(t *testing.T) {
 	d := b.rounded(t, cpu.Active(), in, out)
 	w := (&Winograd{In: in, Out: out, Top: 1, Left: 1, Dilation: 1, Weights: PackWinograd(cpu.Active(), 2, b.w, nil, 512, 64)}).rounded(cpu.Active())
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
-		if !cpu.DotBF16(l) {
+		if cpu.RunsBF16(l) != cpu.BF16Pairs {
 			t.Skip("the level has no instructions for bfloat16")
 		}
 		for _, run := range []func(){func() { d.Run(l, nil, y, x, &BlockedEpilogue{}) }, func() { w.Run(l, nil, y, x, &BlockedEpilogue{}) }} {

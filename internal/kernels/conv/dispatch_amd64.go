@@ -219,7 +219,7 @@ func runPlanar(l cpu.Level, k int, t *planarTile) {
 
 func runPairs(l cpu.Level, pixels, blocks int, t *tileArgs) {
 	switch {
-	case !cpu.DotBF16(l):
+	case cpu.RunsBF16(l) != cpu.BF16Pairs:
 		pairTilesGeneric(pixels, blocks, t)
 	case blocks == 2:
 		pairs2AVX512(pixels, t)
@@ -229,7 +229,7 @@ func runPairs(l cpu.Level, pixels, blocks int, t *tileArgs) {
 }
 
 func roundOctets(l cpu.Level, dst []uint16, x []float32, n, step, next int, mask uint32) {
-	if cpu.DotBF16(l) {
+	if cpu.RunsBF16(l) == cpu.BF16Pairs {
 		octetsBF16AVX512(&dst[0], &x[0], n, step*4, next*2, mask)
 		return
 	}

@@ -44,16 +44,16 @@ const (
 	inFours               // BFMMLA, which multiplies two rows and two columns over four k
 )
 
-// bf16Order is the order of the processor's instructions. Tests replace it.
-var bf16Order = func() order {
-	switch {
-	case cpu.HasMatrixBF16():
+// bf16Order returns the order of the processor's instructions.
+func bf16Order() order {
+	switch cpu.OrderBF16() {
+	case cpu.BF16Fours:
 		return inFours
-	case cpu.HasDotBF16():
+	case cpu.BF16Pairs:
 		return inPairs
 	}
 	return inChunks
-}()
+}
 
 // fours reports whether o is the order of BFMMLA. Other architectures have no code for it.
 func (o order) fours() bool { return runtime.GOARCH == "arm64" && o == inFours }
@@ -95,7 +95,7 @@ func PackBF16(level cpu.Level, dst []uint16, packed []float32, k, n int) {
 
 // foursGeneric interleaves and rounds n times four rows of a panel.
 func foursGeneric(dst []uint16, x []float32, n int) {
-	size := bf16Order.group()
+	size := bf16Order().group()
 	for i := range 4 * n / size {
 		for j := range PanelWidth {
 			for h := range size {
@@ -108,7 +108,7 @@ func foursGeneric(dst []uint16, x []float32, n int) {
 // RoundPairs interleaves and rounds pairs of rows of a panel: rows [K][32] become [K/2][32][2]. K is a
 // multiple of 4.
 func RoundPairs(level cpu.Level, dst []uint16, rows []float32) {
-	if bf16Order.group() == 2 {
+	if bf16Order().group() == 2 {
 		foursBF16(level, dst, rows, len(rows)/(4*PanelWidth))
 		return
 	}
@@ -135,7 +135,7 @@ func (a *Args[T]) RoundRows(level cpu.Level, dst []uint16, row0, row1 int) {
 	count := 1
 	for r := row0; r < row1; r += count {
 		at := (r/unitRows*n*unitRows + r%unitRows) * chunkK
-		if bf16Order.fours() {
+		if bf16Order().fours() {
 			at = (r/unitRows*n*unitRows+r%unitRows&^1)*chunkK + r%2*4
 		}
 		d, x := dst[at:], row
@@ -145,7 +145,7 @@ func (a *Args[T]) RoundRows(level cpu.Level, dst []uint16, row0, row1 int) {
 			}
 		} else {
 			x = f.A[r*a.LdA:]
-			if !bf16Order.fours() {
+			if !bf16Order().fours() {
 				count = min(row1-r, unitRows-r%unitRows)
 			}
 		}
@@ -170,7 +170,7 @@ func rowsBF16Generic(dst []uint16, x []float32, ldx, rows, n int) {
 // rowGeneric rounds n chunks of a row. Subnormal numbers become zeros, as VCVTNE2PS2BF16 makes them, except for BFMMLA,
 // which takes them as zeros.
 func rowGeneric(dst []uint16, x []float32, n int) {
-	fours := bf16Order.fours()
+	fours := bf16Order().fours()
 	for i := range n {
 		for j, v := range x[i*chunkK:][:chunkK] {
 			at := i*unitRows*chunkK + j
@@ -222,9 +222,6 @@ func runBF16(a *Args[float32], level cpu.Level, blk Block, scratch []float32) {
 	}
 }
 
-// usesTiles reports whether level l multiplies with AMX's tiles. Tests replace it.
-var usesTiles = cpu.AMXBF16
-
 // blockBF16 computes rows that fit into the cache. sums holds up to four panels: in C, rows that are multiples
 // of 4 KiB apart would displace each other from the cache for each block of K.
 func (a *Args[T]) blockBF16(level cpu.Level, rows []uint16, blk Block, sums []float32) {
@@ -232,8 +229,8 @@ func (a *Args[T]) blockBF16(level cpu.Level, rows []uint16, blk Block, sums []fl
 	n := chunks(a.K)
 	panel, height := n*chunkK*PanelWidth, blk.Row1-blk.Row0
 	size := height * PanelWidth
-	tiles := bf16Order == inChunks && usesTiles(level)
-	dots := bf16Order == inPairs && cpu.DotBF16(level) || bf16Order.fours() && cpu.MatrixBF16(level)
+	runs := cpu.RunsBF16(level)
+	tiles, dots := cpu.UsesBF16(level) == cpu.BF16Tiles, runs == cpu.BF16Pairs || runs == cpu.BF16Fours
 	direct, done := 0, 0 // panels of which the sums go to C at once, and those with the epilogue
 	if !tiles {
 		direct = a.N / PanelWidth
@@ -251,7 +248,7 @@ func (a *Args[T]) blockBF16(level cpu.Level, rows []uint16, blk Block, sums []fl
 				t.out, t.ld = f.C[blk.Row0*a.LdC+q*PanelWidth:], a.LdC
 			}
 			switch {
-			case tiles && cpu.AMXBF16(level):
+			case runs == cpu.BF16Tiles:
 				t.amx(height)
 			case q < done:
 				t.dots(height, e, blk.Row0, q*PanelWidth)
@@ -323,9 +320,9 @@ func (t *bf16Tiles) row(r int, c []float32, b []uint16) {
 		unit := t.a[(r/unitRows*t.chunks+k)*unitRows*chunkK:][:unitRows*chunkK]
 		w := b[k*chunkK*PanelWidth:][:chunkK*PanelWidth]
 		switch a := unit[r%unitRows*chunkK:]; {
-		case bf16Order.fours():
+		case bf16Order().fours():
 			rowInFours(c, unit[r%unitRows&^1*chunkK+r%2*4:], w)
-		case bf16Order == inPairs:
+		case bf16Order() == inPairs:
 			for i := 0; i < chunkK; i += 2 {
 				w := w[i*PanelWidth:]
 				for j, v := range c {

@@ -55,7 +55,7 @@ func (t *bf16Tiles) amx(rows int) {
 }
 
 func rowsBF16(level cpu.Level, dst []uint16, x []float32, ldx, rows, n int) {
-	if !cpu.BFloat16(level) {
+	if cpu.RunsBF16(level) == cpu.BF16None {
 		rowsBF16Generic(dst, x, ldx, rows, n)
 		return
 	}

@@ -11,7 +11,7 @@ const dotChunks = 1
 
 // rowsBF16 is for one row in the order of BFMMLA.
 func rowsBF16(level cpu.Level, dst []uint16, x []float32, ldx, rows, n int) {
-	if !cpu.MatrixBF16(level) || !bf16Order.fours() {
+	if cpu.RunsBF16(level) != cpu.BF16Fours {
 		rowsBF16Generic(dst, x, ldx, rows, n)
 		return
 	}
@@ -19,7 +19,7 @@ func rowsBF16(level cpu.Level, dst []uint16, x []float32, ldx, rows, n int) {
 }
 
 func foursBF16(level cpu.Level, dst []uint16, x []float32, n int) {
-	if !cpu.MatrixBF16(level) || !bf16Order.fours() {
+	if cpu.RunsBF16(level) != cpu.BF16Fours {
 		foursGeneric(dst, x, n)
 	} else if n > 0 {
 		foursBF16NEON(&dst[0], &x[0], n)

@@ -45,21 +45,7 @@ func bf16Case(t *testing.T, r *rand.Rand, m, n, k int, transA bool, number func(
 
 // TestBF16Levels requires the same bits of all levels, for numbers from subnormal to infinite.
 func TestBF16Levels(t *testing.T) {
-	inOrders(t, testBF16Levels)
-}
-
-// inOrders calls test with each order of the terms. A processor has instructions for one of them; for
-// the other, all levels run the plain code, for AMX also in the buffers of its tiles.
-func inOrders(t *testing.T, test func(t *testing.T)) {
-	defer func(old order, tiles func(cpu.Level) bool) { bf16Order, usesTiles = old, tiles }(bf16Order, usesTiles)
-	for _, bf16Order = range []order{inChunks, inPairs, inFours} {
-		if bf16Order == inFours && !bf16Order.fours() {
-			continue
-		}
-		t.Run(fmt.Sprintf("order %d", bf16Order), test)
-	}
-	bf16Order, usesTiles = inChunks, func(l cpu.Level) bool { return l != cpu.Generic }
-	t.Run("tiles", test)
+	testkit.BF16Orders(t, testBF16Levels)
 }
 
 func testBF16Levels(t *testing.T) {
@@ -114,7 +100,7 @@ func testBF16Levels(t *testing.T) {
 }
 
 // TestBF16Sums compares with float64 sums of the rounded operands.
-func TestBF16Sums(t *testing.T) { inOrders(t, testBF16Sums) }
+func TestBF16Sums(t *testing.T) { testkit.BF16Orders(t, testBF16Sums) }
 
 func testBF16Sums(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
@@ -146,10 +132,10 @@ func testBF16Sums(t *testing.T) {
 }
 
 // TestPackBF16 requires the same panels of all levels, padded with zeros.
-func TestPackBF16(t *testing.T) { inOrders(t, testPackBF16) }
+func TestPackBF16(t *testing.T) { testkit.BF16Orders(t, testPackBF16) }
 
 func testPackBF16(t *testing.T) {
-	group := bf16Order.group()
+	group := bf16Order().group()
 	r := rand.New(rand.NewPCG(5, 6))
 	for k := 1; k < 70; k += 3 {
 		n := 1 + r.IntN(80)
@@ -193,7 +179,7 @@ func TestBF16Pauses(t *testing.T) {
 	a := &Args[float32]{M: m, N: n, K: k, A: make([]float32, m*k), LdA: k, BF16: make([]uint16, BF16Len(k, n)), C: make([]float32, m*n), LdC: n}
 	a.BiasCol = make([]float32, n)
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
-		if !cpu.BFloat16(l) {
+		if cpu.RunsBF16(l) == cpu.BF16None {
 			t.Skip("the level has no instructions for bfloat16")
 		}
 		testkit.CheckPauses(t, func() { F32(l, a, a.Whole()) })
