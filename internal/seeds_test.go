@@ -2,7 +2,6 @@ package internal
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,17 +10,26 @@ import (
 	"testing"
 )
 
-// seedLines is the number of lines of each seed in docs/seeds.md.
-var seedLines = map[string]int{"000": 20, "001": 20, "002": 9, "003": 18, "004": 14}
+// seedParts lists the APIs of docs/seeds.md in order, with the number of their parts.
+var seedParts = []struct {
+	api   string
+	parts int
+}{
+	{"mlprodict.onnxrt.backend", 20},
+	{"onnx.backend", 20},
+	{"onnxruntime.backend", 9},
+	{"onnxruntime: InferenceSession, IOBinding, OrtValue", 18},
+	{"ENOT Lite: backends", 14},
+}
 
 var (
-	seedRow      = regexp.MustCompile(`^\| (\d{3}\.\d+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$`)
+	seedRow      = regexp.MustCompile(`^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$`)
 	testFunction = regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`)
 	seedProvider = []string{"all", "–", "reference", "cpu", "ort", "openvino", "ort:cuda", "ort:tensorrt", "ort:openvino", "ort:webgpu"}
 )
 
-// TestSeedsNameTests checks that docs/seeds.md has all lines of the seeds, once and in order, and
-// that the tests that it names exist.
+// TestSeedsNameTests checks that docs/seeds.md has all parts of each API, described once, and that the
+// tests that it names exist.
 func TestSeedsNameTests(t *testing.T) {
 	page, err := os.ReadFile("../docs/seeds.md")
 	if err != nil {
@@ -60,39 +68,54 @@ func testsIn(t *testing.T) func(folder string) map[string]bool {
 
 // seedFaults returns what is wrong with the page.
 func seedFaults(page string, tests func(folder string) map[string]bool) (faults []string) {
-	var want []string
-	for _, seed := range slices.Sorted(maps.Keys(seedLines)) {
-		for i := range seedLines[seed] {
-			want = append(want, fmt.Sprintf("%s.%d", seed, i+1))
-		}
-	}
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
-	var lines []string
+	var apis []string
+	parts := map[string][]string{} // by API
 	for row := range strings.Lines(page) {
-		m := seedRow.FindStringSubmatch(strings.TrimSpace(row))
-		if m == nil {
+		row = strings.TrimSpace(row)
+		if api, ok := strings.CutPrefix(row, "## "); ok {
+			apis = append(apis, api)
 			continue
 		}
-		lines = append(lines, m[1])
-		for part := range strings.SplitSeq(m[3], "; ") {
+		m := seedRow.FindStringSubmatch(row)
+		if m == nil || m[1] == "part" {
+			continue
+		}
+		if len(apis) == 0 {
+			fault("part %q is before the first API", m[1])
+			continue
+		}
+		api := apis[len(apis)-1]
+		if slices.Contains(parts[api], m[1]) {
+			fault("%s has the part %q twice", api, m[1])
+		}
+		parts[api] = append(parts[api], m[1])
+		for part := range strings.SplitSeq(m[2], "; ") {
 			folder, names, ok := strings.Cut(part, ": ")
 			if !ok {
-				fault("line %s: %q is not FOLDER: TESTS", m[1], part)
+				fault("part %q: %q is not FOLDER: TESTS", m[1], part)
 			}
 			for name := range strings.SplitSeq(names, ", ") {
 				if !tests(folder)[name] {
-					fault("line %s: folder %s has no test %s", m[1], folder, name)
+					fault("part %q: folder %s has no test %s", m[1], folder, name)
 				}
 			}
 		}
-		for p := range strings.SplitSeq(m[4], ", ") {
+		for p := range strings.SplitSeq(m[3], ", ") {
 			if !slices.Contains(seedProvider, p) {
-				fault("line %s: unknown provider %q", m[1], p)
+				fault("part %q: unknown provider %q", m[1], p)
 			}
 		}
 	}
-	if !slices.Equal(lines, want) {
-		fault("it has %d lines, want %d in order: %v", len(lines), len(want), lines)
+	var want []string
+	for _, s := range seedParts {
+		want = append(want, s.api)
+		if n := len(parts[s.api]); n != s.parts {
+			fault("%s has %d parts, want %d", s.api, n, s.parts)
+		}
+	}
+	if !slices.Equal(apis, want) {
+		fault("it has the APIs %q, want %q", apis, want)
 	}
 	return faults
 }
@@ -100,16 +123,24 @@ func seedFaults(page string, tests func(folder string) map[string]bool) (faults 
 func TestSeedFaultsAreFound(t *testing.T) {
 	tests := func(folder string) map[string]bool { return map[string]bool{folder + "Test": true} }
 	var page strings.Builder
-	for _, seed := range slices.Sorted(maps.Keys(seedLines)) {
-		for i := range seedLines[seed] {
-			fmt.Fprintf(&page, "| %s.%d | a part | a: aTest; b: bTest | all, ort:cuda |\n", seed, i+1)
+	for _, s := range seedParts {
+		fmt.Fprintf(&page, "## %s\n\n| part | tests | providers |\n", s.api)
+		for i := range s.parts {
+			fmt.Fprintf(&page, "| part %d | a: aTest; b: bTest | all, ort:cuda |\n", i+1)
 		}
 	}
 	good := page.String()
 	if faults := seedFaults(good, tests); len(faults) != 0 {
 		t.Errorf("a right page: %v", faults)
 	}
-	for old, new := range map[string]string{"| 002.9 |": "| 002.8 |", "a: aTest;": "a: aTest, TestNone;", "b: bTest": "bTest", "ort:cuda": "ort:npu", "| 004.14 |": "|"} {
+	for old, new := range map[string]string{
+		"| part 9 |":      "| part 8 |",
+		"a: aTest;":       "a: aTest, TestNone;",
+		"b: bTest":        "bTest",
+		"ort:cuda":        "ort:npu",
+		"| part 14 |":     "|",
+		"## onnx.backend": "## onnx.reference",
+	} {
 		if faults := seedFaults(strings.Replace(good, old, new, 1), tests); len(faults) == 0 {
 			t.Errorf("%q instead of %q is not found", new, old)
 		}
