@@ -91,15 +91,15 @@ func benchCommand() *cobra.Command {
 		Short: "Measure the speed of providers on a model",
 		Long: `Measure the speed of providers on a model, side by side.
 
-In each round every provider has a block. The blocks are divided into parts that alternate,
-so that a machine that is slow for a while slows all providers. With several threads a
-part begins when the process is idle, since workers of some providers spin after a run.
-Each part warms up before it is timed. Times include the call from Go.
+Each round has one block per provider. Blocks are divided into parts that alternate, so
+that a temporarily slow machine slows all providers. Each part warms up before it is
+timed. With several threads, a part begins when the process is idle, because workers of
+some providers spin after a run. Times include the call from Go.
 
-With --concurrency, runs of one session are in progress at the same time; with --rate,
-runs start at fixed times, whether or not earlier ones have ended, and their times
-include the wait for a start. load_ms, first_ms and peak_rss_mb are medians over one
-fresh process per round that loads the model and runs it.
+--concurrency runs one session several times concurrently. --rate starts runs at fixed
+times, even if earlier runs are in progress; their times include the wait for a start.
+load_ms, first_ms and peak_rss_mb are medians over one fresh process per round that
+loads the model and runs it.
 
 ` + inputs.Help + `
 

@@ -110,22 +110,22 @@ func compareCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "compare MODEL [MODEL] [--provider P,P] [--golden F.npz]",
 		Short: "Compare two providers, two models, or a model with saved results",
-		Long: `Compare the results of two providers, of two models, or of a model with those in a
-.npz file (--golden; onward run --save writes one), on the same inputs. Elements a and
-b agree if |a−b| ≤ atol + rtol·|b|. Unless --atol is given, atol is 1e-5, times the root
-mean square of the value if that is above 1. Integers of 8 and fewer bits also agree if
+		Long: `Compare the results of two providers, of two models, or of a model and a .npz file
+(--golden; onward run --save writes one), on the same inputs.
+
+Elements a and b agree if |a−b| ≤ atol + rtol·|b|. The default atol is 1e-5, times the
+root mean square of the value if that is above 1. Integers of up to 8 bits also agree if
 they differ by at most --steps.
 
 The table has the largest absolute and relative difference of every output, the
 signal-to-noise ratio in decibels, the smallest rtol that passes with the given atol,
 and the smallest atol that passes with the given rtol.
 
---layers adds all intermediate values, which prevents some fusions, and names the node
-at which the results begin to differ and those at which the most of the signal is lost.
-Values of two models correspond if their names or the operators that compute them are
-the same, or if the same nodes read them, as with a quantized model; weights that
-differ are listed, too. Values inside of subgraphs are not compared. --html writes a
-page that shows the differences along the layers.
+--layers compares all intermediate values, which prevents some fusions. It names the node
+at which results begin to differ, and the nodes that lose most of the signal. Values of
+two models correspond if their names, the operators that compute them, or the nodes that
+read them are equal. Weights that differ are listed too. Values in subgraphs are not
+compared. --html writes a page that shows the differences along the layers.
 
 ` + inputs.Help + `
 
@@ -191,7 +191,7 @@ The exit code is 1 if a value disagrees.`,
 	f := c.Flags()
 	f.StringVarP(&providers, "provider", "p", "cpu,reference", "two providers, or one for both models: "+strings.Join(onward.Providers(), ", "))
 	f.StringVar(&o.golden, "golden", "", "a .npz file with results by name to compare with")
-	f.StringVar(&o.bisect, "bisect", "", "if the providers disagree, write the smallest model that still does to this new folder")
+	f.StringVar(&o.bisect, "bisect", "", "if the providers disagree, write the smallest model on which they do to this new folder")
 	f.BoolVar(&o.layers, "layers", false, "compare all intermediate values")
 	f.Float64Var(&o.tolerance.Rtol, "rtol", 1e-3, "relative tolerance")
 	f.Float64Var(&o.tolerance.Atol, "atol", 1e-5, "absolute tolerance; the default grows with values above 1")

@@ -80,8 +80,8 @@ operators are skipped. The exit code is 1 if a case fails.
 
 The name of a case ends in its device: test_abs_cpu.
 
---html writes a page with the operators and, for each of the providers, which may then
-be several, how many of their cases pass.`,
+--html writes a page that shows how many cases of each operator pass. --provider may then
+list several providers.`,
 		Example: `  onward conformance
   onward conformance --kind node --include '^test_conv' --provider reference
   onward conformance --provider cpu,ort --html conformance.html

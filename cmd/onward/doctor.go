@@ -58,9 +58,9 @@ func doctorCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Show kernels, native libraries and devices of this machine",
-		Long: `Show what the providers find on this machine: caches, instruction sets and the kernels
-chosen for them, the measured peak of arithmetic and of memory, native libraries with their paths and versions, and devices. For a missing
-library, list the paths that were searched and how to install it.`,
+		Long: `Show what the providers find on this machine: caches, instruction sets and the selected
+kernels, the measured peak of arithmetic and memory, native libraries with paths and
+versions, and devices. For a missing library, list the searched paths and how to install it.`,
 		Example: `  onward doctor
   onward doctor --json`,
 		Args: cobra.NoArgs,

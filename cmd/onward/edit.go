@@ -64,10 +64,10 @@ func editCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "edit",
 		Short: "Change models, and list how two differ",
-		Long: `Change a model and save the result. Every edit checks the result, runs it and the
-original on the same inputs, and writes nothing if results differ, unless --force is
-given. Inputs are random unless --input or --inputs gives them. --json prints what was
-changed and the comparison.`,
+		Long: `Change a model and save the result. Every edit checks the result and runs it and the
+original on the same inputs. If results differ, nothing is written, unless --force is
+given. Inputs are random unless --input or --inputs gives them. --json prints the
+changes and the comparison.`,
 		Example: "  onward edit dims model.onnx -o dynamic.onnx --batch N\n  onward edit convert model.onnx -o half.onnx --float16",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -215,8 +215,8 @@ func editExtract() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "extract MODEL -o OUT [--from NAME]... [--to NAME]...",
 		Short: "Cut out the part between values",
-		Long: `Cut out the part of a model that computes the values --to (default: its outputs) from
-the values --from. Inputs of the model that are needed besides stay inputs.`,
+		Long: `Extract the part of a model that computes the values --to (default: its outputs) from
+the values --from. Other inputs that this part needs stay inputs.`,
 		Example: "  onward edit extract model.onnx -o head.onnx --from features\n  onward edit extract digits.onnx -o part.onnx --from h1 --to pooled",
 	}
 	c.Flags().StringArrayVar(&from, "from", nil, "a value that becomes an input; repeat for more")
@@ -232,10 +232,10 @@ func editDims() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "dims MODEL -o OUT --batch NAME",
 		Short: "Make the batch dynamic",
-		Long: `Make the first dimension of all inputs, and of the outputs that have it, symbolic. The
-declared shapes of inner values are removed, and constant shapes of Reshape that hold
-the size are repaired. The result is also run with twice the batch. To fix a symbolic
-dimension, use onward optimize --dimension NAME=SIZE.`,
+		Long: `Make the first dimension of all inputs symbolic, and of the outputs that have the same
+size. Declared shapes of intermediate values are removed. Constant shapes of Reshape that
+contain the size are adapted. The result is also run with twice the batch. To fix a
+symbolic dimension, use onward optimize --dimension NAME=SIZE.`,
 		Example: "  onward edit dims model.onnx -o dynamic.onnx --batch N",
 	}
 	c.Flags().StringVar(&batch, "batch", "", "the name of the dimension")

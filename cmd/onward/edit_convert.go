@@ -29,15 +29,15 @@ func editConvert() *cobra.Command {
 		Use:   "convert MODEL -o OUT [--opset N] [--float16 | --bfloat16]",
 		Short: "Convert the opset, the precision or the storage of weights",
 		Long: fmt.Sprintf(`Convert a model to another opset of ai.onnx, from %d to %d, upward or downward: all
-operators of the model, its subgraphs and its functions. A node that the opset cannot
-state is an error that names it. The IR version becomes that of the opset's release.
+operators of the model, its subgraphs and its functions. A node that has no
+equivalent in the opset is an error. The IR version becomes that of the opset's release.
 
-Compute in float16 or bfloat16. Inputs and outputs keep their types. Nodes with subgraphs,
-those whose operator has no form for the type in the model's opset and those that --keep
-names stay in float32. Weights beyond the range of the type become its largest numbers,
-and are listed. The comparison with the original then has a tolerance of 0.02 or 0.08.
+Or compute in float16 or bfloat16. Inputs and outputs keep their types. These nodes stay
+in float32: nodes with subgraphs, nodes whose operator does not support the type in the
+model's opset, and nodes that --keep names. Weights beyond the range of the type are
+clipped and listed. The tolerance of the comparison is then 0.02 or 0.08.
 
-Store weights in a file next to the model (--external-data), or in it (--embed).`, opset.First, opset.Last),
+Or store weights in a file next to the model (--external-data), or in it (--embed).`, opset.First, opset.Last),
 		Example: `  onward edit convert model.onnx -o new.onnx --opset 21
   onward edit convert model.onnx -o half.onnx --float16 --keep Softmax --keep conv1
   onward edit convert model.onnx -o small.onnx --external-data weights.bin`,

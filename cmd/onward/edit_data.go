@@ -32,14 +32,14 @@ func editWeights() *cobra.Command {
 		Use:   "weights MODEL -o OUT --from FILE",
 		Short: "Replace the weights",
 		Long: `Replace the weights of a model by those of the same names in a .safetensors or .npz file.
-Shapes must be equal, and floating-point numbers are converted to the type that the model
-has. Every weight must be in both files, unless --partial is given. The result is run;
-its results are compared with the original's, but may differ.`,
+Shapes must be equal. Floating-point numbers are converted to the type in the model.
+Every weight must be in both files, unless --partial is given. The result is run and
+compared with the original; it may differ.`,
 		Example: "  onward edit weights model.onnx -o tuned.onnx --from tuned.safetensors\n  onward edit weights model.onnx -o tuned.onnx --from head.safetensors --prefix model. --partial",
 	}
 	s := c.Flags()
 	s.StringVar(&file, "from", "", "the file")
-	s.StringVar(&prefix, "prefix", "", "text that names in the file have before those of the model")
+	s.StringVar(&prefix, "prefix", "", "prefix that names in the file have and names in the model lack")
 	s.StringArrayVar(&renamed, "rename", nil, "the name of a weight in the file and in the model, FILE=MODEL; repeat for more")
 	s.BoolVar(&partial, "partial", false, "replace the weights that both have")
 	return editVerb(c, 1e-5, func(_ context.Context, m *onnx.Model) (*edited, error) {
@@ -86,7 +86,7 @@ func editMetadata() *cobra.Command {
 		Use:   "metadata MODEL [--get KEY] [-o OUT [--set KEY=VALUE]... [--delete KEY]... [--strip-docs]]",
 		Short: "Print and change metadata",
 		Long: fmt.Sprintf(`Print the metadata of a model, or change it. Keys are %s,
-and any other key is one of metadata_props; metadata_props.KEY names these always.`, strings.Join(edit.Fields, ", ")),
+and any other key is one of metadata_props. metadata_props.KEY always names one of these.`, strings.Join(edit.Fields, ", ")),
 		Example: "  onward edit metadata model.onnx --get producer_name\n  onward edit metadata model.onnx -o out.onnx --set author=me --set doc_string='classifies digits' --delete notes",
 	}
 	s := c.Flags()

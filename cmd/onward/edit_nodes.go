@@ -24,7 +24,7 @@ func editRename() *cobra.Command {
 		Use:   "rename MODEL -o OUT [--value OLD=NEW]... [--node OLD=NEW]... [--dim OLD=NEW]...",
 		Short: "Rename values, nodes and dimensions",
 		Long: `Rename values (inputs, outputs, weights, results of nodes), nodes and symbolic
-dimensions of the main graph. Subgraphs that read them follow.`,
+dimensions of the main graph, and their uses in subgraphs.`,
 		Example: "  onward edit rename model.onnx -o out.onnx --value input.1=image --value 495=logits --dim batch_size=N",
 	}
 	c.Flags().StringArrayVar(&values, "value", nil, "a value, OLD=NEW; repeat for more")
@@ -61,8 +61,8 @@ func editRemove() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "remove MODEL -o OUT --node NAME|OPERATOR...",
 		Short: "Remove nodes",
-		Long: `Remove nodes of the main graph, by name or all of an operator: what reads their first
-output reads their first input instead.`,
+		Long: `Remove nodes of the main graph, by name or all nodes of an operator. Consumers of the
+first output of a removed node read its first input instead.`,
 		Example: "  onward edit remove model.onnx -o out.onnx --node Identity --node Dropout --node cast_7",
 	}
 	c.Flags().StringArrayVar(&nodes, "node", nil, "a node or an operator; repeat for more")
@@ -98,7 +98,7 @@ func editInsert() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "insert MODEL -o OUT --value NAME --op OPERATOR [--attr NAME=JSON]... [--reader NODE]...",
-		Short: "Insert a node behind a value",
+		Short: "Insert a node after a value",
 		Long: `Insert a node between a value of the main graph and the nodes that read it. The value is
 the first input of the node. If it is an output of the model, the result of the node
 takes its place. A node that changes results needs --force.`,

@@ -25,8 +25,8 @@ func graphCommand() *cobra.Command {
 		Long: `Write a model's graph and its subgraphs as text, as JSON, for Graphviz (dot) or as a
 Mermaid flowchart. With --optimized, write the graph that "onward optimize" makes.
 
---html writes a page for a browser: a drawing to zoom and search, in which modules and
-repeated blocks are closed at first, with the attributes, types, weights and costs of nodes.`,
+--html writes a page for a browser: an interactive drawing with the attributes, types,
+weights and costs of nodes. Modules and repeated blocks are closed at first.`,
 		Example: `  onward graph model.onnx
   onward graph model.onnx --html model.html
   onward graph model.onnx --format dot --optimized | dot -Tsvg -o model.svg`,

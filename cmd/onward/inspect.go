@@ -64,13 +64,13 @@ func inspectCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "inspect MODEL",
 		Short: "Show a model's inputs, outputs, operators, size and cost",
-		Long: `Show a model's inputs, outputs, metadata, opsets and operators, the number of its
-parameters, the multiplications and memory of a run, which providers can run it, and a
-command to try it. Free dimensions count as 1. A model of more than 1000 nodes is not
-opened with native libraries, which need seconds for it; onward check does so.
+		Long: `Show a model's inputs, outputs, metadata, opsets and operators; the number of its
+parameters, the multiply-adds (MACs) and memory of a run; which providers can run it, and
+a command that runs it. Free dimensions count as 1. A model of more than 1000 nodes is
+not opened with native libraries, because they take seconds; onward check opens it.
 
---layers lists the nodes with their multiplications with addition (MACs), parameters,
-share of zeros among these, size of their results, and shape.`,
+--layers lists the nodes with their MACs, parameters, share of zero parameters, size of
+their results, and shape.`,
 		Example: "  onward inspect model.onnx\n  onward inspect digits.onnx --layers\n  onward inspect digits.onnx --json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

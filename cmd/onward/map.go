@@ -60,12 +60,13 @@ An input is bound to the column of its name, or with --bind to others:
   image=photo  a column of PNG, JPEG, GIF, WebP or JPEG 2000 files, or with --pictures of
                their names, for an input [rows,C,H,W] or [rows,H,W,C]
 
-Rows with nulls or wrong values, and rows for which the model fails, stop the program with
---on-error fail, have null outputs and the reason in the column "error" with null, and are
-left out with skip.
+A row cannot be scored if it has nulls or unsuitable values, or if the model fails for it:
+  --on-error fail   stops
+  --on-error null   writes null outputs, and the reason in the column "error"
+  --on-error skip   omits the row
 
-OUT is written to a file beside it, which gets its name at the end. After an interruption
-the same command with --resume continues it.`,
+OUT is written to OUT.partial and renamed at the end. After an interruption the same
+command with --resume continues.`,
 		Example: `  onward map model.onnx rows.parquet -o scored.parquet --bind x=a,b,c
   onward map model.onnx part-*.csv -o scored.jsonl --on-error null
   onward map model.onnx table/ -o scored-$JOB_COMPLETION_INDEX.parquet --shard $JOB_COMPLETION_INDEX/8 --resume
@@ -136,8 +137,8 @@ the same command with --resume continues it.`,
 	f.StringVar(&job.Options.ErrorColumn, "error-column", tables.ErrorColumn, "the column with the reasons for null outputs")
 	f.StringSliceVar(&keep, "keep", nil, "columns of IN to copy (default all)")
 	f.StringSliceVar(&outputs, "outputs", nil, "outputs of the model to add (default all)")
-	f.StringVar(&job.Options.Prefix, "prefix", "", "what precedes the outputs' names in the names of columns")
-	f.StringVar(&job.Options.Pictures, "pictures", "", "the folder of the pictures that a string column names")
+	f.StringVar(&job.Options.Prefix, "prefix", "", "prefix of the columns of outputs")
+	f.StringVar(&job.Options.Pictures, "pictures", "", "the folder of the image files that a string column names")
 	f.StringVar(&from, "from", "", "format of IN: arrow-stream, arrow, parquet, csv or jsonl (default by the extension)")
 	f.StringVar(&to, "to", "", "format of OUT, as for --from")
 	f.StringVar(&shard, "shard", "", "share i/n of the input, from 0/n to n-1/n: files are split at row groups")

@@ -40,9 +40,9 @@ func optimizeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "optimize MODEL",
 		Short: "Optimize a model and list the changes",
-		Long: `Optimize a model as the provider cpu does when it loads it, and save it as ONNX. Fused
-operators become operators of ONNX or of ONNX Runtime (domain com.microsoft), so that
-ONNX Runtime runs the result too. ONNX cannot express packed weights and blocked
+		Long: `Optimize a model as the provider cpu does at load, and save it as ONNX. Fused operators
+become operators of ONNX or of ONNX Runtime (domain com.microsoft), so that ONNX Runtime
+runs the result too. ONNX cannot express packed weights and blocked
 layouts, so the level all saves the same model as extended. Functions are inlined.
 
 The passes, each with the lowest level that includes it:

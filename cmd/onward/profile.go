@@ -90,17 +90,17 @@ func profileCommand() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "profile MODEL",
-		Short: "Show where a model's time goes, and how near it is to the machine's peak",
+		Short: "Show the time of each node, and its share of the machine's peak",
 		Long: `Show the time of each operator and each node: the median of several runs after two
-warm-up runs. A node that replaces several is listed with the nodes of the model that it
-computes and with their shapes. The time of a node with subgraphs includes the nodes of
-the subgraphs, which are listed too. The nodes of a native library are those of its own
-profile, and the nodes of the model are found by their names.
+warm-up runs. A fused node is listed with the nodes of the model that it computes and
+with their shapes. The time of a node with subgraphs includes their nodes, which are
+listed too. The nodes of a native library are those of its own profile; nodes of the
+model are found by name.
 
-GFLOP/s count two operations for a multiplication with addition. The peak is measured:
-the product of matrices in the first-level cache, and copies in the caches and in memory.
-The share of the peak is the larger of both lower bounds of the time, arithmetic and
-memory accesses, divided by the time; arithmetic counts for float32 only.
+GFLOP/s count two operations per multiply-add. The peak is measured: GEMM in the
+first-level cache, and copies in the caches and in memory. Arithmetic and memory accesses
+each give a lower bound of the time. The share of the peak is the larger bound divided by
+the time; arithmetic counts for float32 only.
 
 --trace writes the last run for a trace viewer: https://ui.perfetto.dev or
 chrome://tracing. --html writes a page with a flame chart of one run and sortable tables.

@@ -82,8 +82,8 @@ func quantizeCommand() *cobra.Command {
 --mode nbits     4-bit or 8-bit weights of MatMul in blocks; activations stay floats.
 
 With --data the quantized model is compared with the original: largest difference,
-signal-to-noise ratio, cosine similarity, and how often the argmax along the last axis,
-a classifier's answer, is the same.
+signal-to-noise ratio, cosine similarity, and how often the argmax along the last axis
+(the answer of a classifier) is equal.
 
 ` + batches.Help,
 		Example: `  onward quantize model.onnx -o model.int8.onnx --data samples.npz

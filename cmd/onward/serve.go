@@ -66,11 +66,11 @@ func serveCommand() *cobra.Command {
 Triton's extensions.
 
 REPO is a folder with a folder for each model: REPO/MODEL/VERSION/model.onnx, and
-REPO/MODEL/config.pbtxt if the defaults do not fit. A MODEL file is served under its
-name without .onnx, as version 1.
+optionally REPO/MODEL/config.pbtxt. A MODEL file is served under its name without .onnx,
+as version 1.
 
-An address without host, such as :8000, is on the host of --listen. Log records are
-JSON, on stderr. SIGTERM ends the server after the requests in progress.`,
+An address without a host, such as :8000, uses the host of --listen. Log records are
+JSON, on stderr. After SIGTERM, the server ends when the requests in progress have ended.`,
 		Example: `  onward serve models/
   onward serve digits.onnx --http :9000 --grpc ""
   onward serve models/ --listen 0.0.0.0 --token-file tokens --tls-cert cert.pem --tls-key key.pem
@@ -92,7 +92,7 @@ JSON, on stderr. SIGTERM ends the server after the requests in progress.`,
 	session.PrecisionFlag(f, &o.precision)
 	f.DurationVar(&o.poll, "poll", 0, "how often to look for changed models, such as 15s (default never)")
 	f.BoolVar(&o.server.AllowModelControl, "model-control", false, "let clients load and unload models of the repository")
-	f.BoolVar(&o.server.AllowSharedMemory, "shared-memory", false, "let clients on this machine put tensors in POSIX shared memory (/dev/shm)")
+	f.BoolVar(&o.server.AllowSharedMemory, "shared-memory", false, "let clients on this machine pass tensors in POSIX shared memory (/dev/shm)")
 	f.BoolVar(&o.server.KeepGoing, "keep-going", false, "start even if models cannot be loaded")
 	f.IntVar(&o.server.MaxBatchSize, "max-batch", 0, "batch requests for models without configuration up to this size")
 	f.IntVar(&o.server.MaxQueue, "max-queue", 0, "requests that may wait for a model (default 1024)")

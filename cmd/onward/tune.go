@@ -74,11 +74,13 @@ func tuneCommand() *cobra.Command {
 		Long: `Find the fastest backend on this machine for a model.
 
 All backends are measured in alternating blocks, and their results are compared with
-those of the reference provider. A backend is rejected if its results differ, if it
-fails, or if its library is missing. The choice is cached for the model, the shapes of
-the inputs and the machine, unless the difference to another backend is noise: after
-three blocks those are measured in up to six more, and a backend is faster if the order
-of the blocks' medians has a probability of at most 5 % by chance.
+those of the provider reference. A backend is rejected if its results differ, if it
+fails, or if its library is missing.
+
+The choice is cached for the model, the shapes of the inputs and the machine. It is not
+cached if the difference to another backend is noise: after three blocks, such backends
+are measured in up to six more. A backend is faster if the order of the medians of the
+blocks has a probability of at most 5 % by chance.
 
 ` + inputs.Help + `
 

@@ -1,4 +1,4 @@
-// Package optimize optimizes typed graphs without changing their results. Each pass has its own
+// Package optimize rewrites typed graphs into faster ones with the same results. Each pass has its own
 // file; passes lists them in order.
 package optimize
 
@@ -36,47 +36,47 @@ type pass struct {
 	run func(o *Options, g *ir.Graph) (int, error)
 }
 
-var dce = pass{Pass{"dce", Basic, "removes unused nodes, outputs and captures"}, removeDead}
+var dce = pass{Pass{"dce", Basic, "removes unused nodes, outputs and captures (dead code elimination)"}, removeDead}
 
 // passes lists the passes in order. A pass runs on the subgraphs of a node before the graph. Passes
 // that leave nodes unused are followed by dce.
 var passes = []pass{
-	{Pass{"inline-if", Basic, "replaces each If with a constant condition by the branch that it runs"}, inlineIf},
-	{Pass{"fold", Basic, "computes nodes whose inputs are all constant"}, foldFloats},
-	{Pass{"identity", Basic, "removes operators that return their input: Identity, Dropout outside of training, Cast to the same type, Mul by ones, Slice of everything and others"}, removeIdentity},
-	{Pass{"cse", Basic, "computes equal nodes once"}, mergeCommon},
+	{Pass{"inline-if", Basic, "replaces an If with a constant condition by the branch that runs"}, inlineIf},
+	{Pass{"fold", Basic, "folds nodes whose inputs are all constant"}, foldFloats},
+	{Pass{"identity", Basic, "removes operators that return their input: Identity, Dropout in inference, Cast to the same type, Mul by ones, full Slice"}, removeIdentity},
+	{Pass{"cse", Basic, "merges equal nodes (common subexpression elimination)"}, mergeCommon},
 	dce,
-	{Pass{"unsigned-activations", All, "quantizes activations to uint8 in place of int8, for processors that multiply unsigned by signed integers"}, unsignedActivations},
-	{Pass{"fuse-quantized", Extended, "computes with integers between DequantizeLinear and QuantizeLinear"}, fuseQuantized},
+	{Pass{"unsigned-activations", All, "quantizes activations to uint8 instead of int8, for VNNI and AMX"}, unsignedActivations},
+	{Pass{"fuse-quantized", Extended, "fuses DequantizeLinear, operator and QuantizeLinear into one integer operator"}, fuseQuantized},
 	dce,
-	{Pass{"fold-quantized", Basic, "computes the DequantizeLinear of constants"}, foldQuantized},
-	{Pass{"widen-half", All, "computes float16 and bfloat16 in float32, from the first operator with constant weights to the last one"}, widenHalf},
-	{Pass{"fold-pad", Extended, "adds the zeros of a Pad to the padding of the Conv after it"}, foldPad},
+	{Pass{"fold-quantized", Basic, "folds DequantizeLinear of constants"}, foldQuantized},
+	{Pass{"widen-half", All, "widens float16 and bfloat16 to float32, from the first operator with constant weights to the last"}, widenHalf},
+	{Pass{"fold-pad", Extended, "folds a zero Pad into the padding of the following Conv"}, foldPad},
 	dce,
-	{Pass{"fold-into-conv", Basic, "merges BatchNormalization and arithmetic with constants per channel into the weights of the Conv before it"}, foldIntoConv},
-	{Pass{"affine", Extended, "makes one function per channel of BatchNormalization and of arithmetic with constants"}, affine},
-	{Pass{"merge-convs", Extended, "merges Convs of one image whose results are added, with the image itself and functions per channel of it"}, mergeConvs},
-	{Pass{"channel-shuffle", Extended, "makes one operator of Reshape, Transpose and Reshape that shuffle channels"}, channelShuffle},
-	{Pass{"fuse-conv", Extended, "merges what follows a Conv into it: a sum, Relu, Clip"}, fuseConv},
-	{Pass{"fuse-activation", Extended, "recognizes Gelu and Silu written with simpler operators"}, fuseActivation},
-	{Pass{"fuse-layer-norm", Extended, "recognizes LayerNormalization written with simpler operators"}, fuseLayerNorm},
-	{Pass{"fuse-rms-norm", Extended, "recognizes RMSNormalization written with simpler operators"}, fuseRMSNorm},
+	{Pass{"fold-into-conv", Basic, "folds BatchNormalization and per-channel constant arithmetic into the weights of the preceding Conv"}, foldIntoConv},
+	{Pass{"affine", Extended, "fuses BatchNormalization and constant arithmetic into one per-channel affine operator"}, affine},
+	{Pass{"merge-convs", Extended, "merges parallel Convs of one input whose results are added, with identity and affine branches"}, mergeConvs},
+	{Pass{"channel-shuffle", Extended, "fuses Reshape, Transpose, Reshape into a channel shuffle"}, channelShuffle},
+	{Pass{"fuse-conv", Extended, "fuses a following residual add, Relu or Clip into a Conv (epilogue)"}, fuseConv},
+	{Pass{"fuse-activation", Extended, "fuses decomposed Gelu and Silu"}, fuseActivation},
+	{Pass{"fuse-layer-norm", Extended, "fuses decomposed LayerNormalization"}, fuseLayerNorm},
+	{Pass{"fuse-rms-norm", Extended, "fuses decomposed RMSNormalization"}, fuseRMSNorm},
 	dce,
-	{Pass{"split-heads", All, "computes queries, keys and values that are one product apart"}, splitHeads},
-	{Pass{"fuse-transpose", Extended, "lets MatMul read and write transposed memory"}, fuseTranspose},
+	{Pass{"split-heads", All, "splits a fused QKV projection into three MatMuls"}, splitHeads},
+	{Pass{"fuse-transpose", Extended, "fuses Transposes of inputs and outputs into MatMul"}, fuseTranspose},
 	dce,
-	{Pass{"fuse-attention", All, "computes scores, softmax and values of attention in one operator"}, fuseAttention},
+	{Pass{"fuse-attention", All, "fuses MatMul, Softmax and MatMul into Attention"}, fuseAttention},
 	dce,
-	{Pass{"fuse-linear", All, "packs constant weights of MatMul and Gemm and merges what follows"}, fuseLinear},
+	{Pass{"fuse-linear", All, "packs constant weights of MatMul and Gemm, and fuses what follows (epilogue)"}, fuseLinear},
 	dce,
-	{Pass{"advance-gather", All, "moves a Gather with constant indices in front of the products and functions that compute each of them by itself"}, advanceGather},
-	{Pass{"channels-last", All, "moves regions of quantized convolutions to the layout N×H×W×C"}, channelsLast},
-	{Pass{"fuse-quantized-add", All, "merges the sum after a quantized convolution into it"}, fuseQuantizedAdd},
-	{Pass{"delay-shuffle", All, "moves a shuffle of channels behind the depthwise Conv that reads it"}, delayShuffle},
-	{Pass{"block-layout", All, "moves regions of convolutions to the layout NCHW16c"}, blockLayout},
-	{Pass{"fuse-blocked-map", All, "lets a Conv in NCHW16c apply the function that follows it, and add the image after that"}, fuseBlockedMap},
-	{Pass{"fuse-scale", All, "scales the weights of a 1×1 Conv in NCHW16c in place of the channels that it reads"}, fuseScale},
-	{Pass{"fuse-depthwise", All, "computes a depthwise Conv from a few rows at a time of the Conv before it"}, fuseDepthwise},
+	{Pass{"advance-gather", All, "hoists a constant Gather above operators that act on each row independently"}, advanceGather},
+	{Pass{"channels-last", All, "converts regions of quantized convolutions to NHWC"}, channelsLast},
+	{Pass{"fuse-quantized-add", All, "fuses a following residual add into a quantized Conv"}, fuseQuantizedAdd},
+	{Pass{"delay-shuffle", All, "sinks a channel shuffle below the depthwise Conv that reads it"}, delayShuffle},
+	{Pass{"block-layout", All, "converts regions of convolutions to the blocked layout NCHW16c"}, blockLayout},
+	{Pass{"fuse-blocked-map", All, "fuses a following activation and residual add into a blocked Conv (epilogue)"}, fuseBlockedMap},
+	{Pass{"fuse-scale", All, "folds a per-channel scale of the input into the weights of a blocked 1×1 Conv"}, fuseScale},
+	{Pass{"fuse-depthwise", All, "fuses a depthwise Conv with the preceding Conv, over a row ring"}, fuseDepthwise},
 	dce,
 }
 
