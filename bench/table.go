@@ -63,6 +63,8 @@ OpenVINO. It is written by `+"`make bench`"+`.
 - Times are those of Session.Run in Go. For ONNX Runtime they include 2 to 5 µs of calls
   through its C API, which matters for small graphs only.
 - The ratio of minima compares the fastest runs, which other processes disturb less.
+- The models are benchmarks of this project, and it is tuned for them. Measure a file of yours with
+  `+"`onward bench model.onnx --provider cpu,ort`"+`.
 - Models of one convolution include ONNX Runtime's reorders between layouts. The ratios of
   networks are more significant.
 - ViT's classifier reads one token. Onward computes most of the last layer for this token only (pass advance-gather), which

@@ -142,7 +142,8 @@ func (r *report) String() string {
 	var b strings.Builder
 	b.WriteString(`# Exported models
 
-This page compares exported models on both engines with the results of the library that exported them. It is written by
+This page is a test record for looking up one exporter or model. It compares exported models on both engines with the results of the
+library that exported them. It is written by
 ` + "`go run ./bench/exports`" + `; the scripts ` + "`bench/exports/export_*.py`" + ` export the models with fixed seeds.
 
 - Numbers are the largest absolute difference over all results. The tolerance of a family is rtol·|want| + atol. Integers and

@@ -226,9 +226,9 @@ func command(stdin []byte, name string, args ...string) (string, error) {
 
 const header = `# Performance on arm64
 
-No arm64 machine was at hand: **these numbers are predictions.** ` + "`go run ./bench/mca`" + ` runs LLVM's machine-code analyser
-(llvm-mca %s) over the longest innermost loop of each kernel. It knows the latencies and execution units of a processor, but no caches.
-Each field has the cycles of an iteration and, for products, the share of the processor's multiply-add peak.
+**These numbers are predictions**, not measurements on arm64 hardware. ` + "`go run ./bench/mca`" + ` runs LLVM's machine-code analyser
+(llvm-mca %s) over the longest innermost loop of each kernel. It models the latencies and execution units of a processor, but no caches.
+Each field has the cycles of an iteration and, for GEMM and convolutions, the share of the processor's multiply-add peak.
 
 | loop | multiply-adds of 128 bits | Neoverse N1 | Neoverse V1 | Neoverse V2 | Apple M1 |
 |---|---|---|---|---|---|
@@ -236,8 +236,9 @@ Each field has the cycles of an iteration and, for products, the share of the pr
 
 const footer = `
 The peaks are two multiply-adds of 128 bits per cycle on Neoverse N1, and four on V1 and V2. LLVM has no model of Apple M1 of its own
-and uses that of an older Apple processor (Cyclone), which has three; M1 itself has four. 1×16 is the tile of products with one row.
-In practice, such products wait for memory. A dash means that the processor lacks the instruction.
-An instruction of FEAT_I8MM computes twice the products of SDOT: two iterations of 8 of K replace one of the loop for SDOT, 16 of K.
-One of FEAT_BF16 computes four times the products of a float32 instruction; Apple's processors have both features from M2 on.
+and uses that of an older Apple processor (Cyclone), which has three; M1 itself has four. 1×16 is the GEMV tile; in practice, GEMV
+waits for memory. A dash means that the processor lacks the instruction.
+
+An instruction of FEAT_I8MM does twice the multiply-adds of SDOT: two iterations of 8 of K replace one SDOT iteration of 16 of K.
+One of FEAT_BF16 does four times those of a float32 instruction. Apple's processors have both features from M2 on.
 `

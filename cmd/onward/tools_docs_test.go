@@ -120,7 +120,7 @@ func documentedFiles(t *testing.T, dir string) {
 	}
 }
 
-// TestToolsPage parses each command of docs/tools.md. A row without a command says why the feature is not done.
+// TestToolsPage parses each command of docs/tools.md. A row without a command says why the feature is not supported.
 func TestToolsPage(t *testing.T) {
 	const page = "../../docs/tools.md"
 	text, err := os.ReadFile(page)
@@ -134,8 +134,8 @@ func TestToolsPage(t *testing.T) {
 			continue
 		}
 		rows++
-		if len(cells) != 2 || !strings.Contains(cells[1], "`onward ") && !strings.HasPrefix(cells[1], "not done: ") {
-			t.Errorf("want a feature and a command, or \"not done: \" and a reason:\n%s", line)
+		if len(cells) != 2 || !strings.Contains(cells[1], "`onward ") && !strings.HasPrefix(cells[1], "not supported: ") {
+			t.Errorf("want a feature and a command, or \"not supported: \" and a reason:\n%s", line)
 		}
 	}
 	commands := documented(t, page)

@@ -30,7 +30,7 @@ func main() {
 func page() []byte {
 	var b bytes.Buffer
 	all := slices.DeleteFunc(kit.All(), func(d *kit.Def) bool { return d.Domain == kit.DomainInternal })
-	fmt.Fprintf(&b, "# Operators\n\nThis page lists the operators that Onward implements, with their versions and element types. It is written by `make generate`\nfrom the registry; a test keeps it current.\n\n")
+	fmt.Fprintf(&b, "# Operators\n\nThis page is a table for looking up one operator: its versions and element types. It is written by `make generate`\nfrom the registry; a test keeps it current.\n\n")
 	fmt.Fprintf(&b, "Both engines, `cpu` and `reference`, implement all %d operators with all of their types. The table shows the types of the\n", len(all))
 	b.WriteString("newest form, which include those of older forms. Versions are the opsets in which ONNX changed the operator. Models of all\nopsets since the first version run.\n")
 	domain := "-"
