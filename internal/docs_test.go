@@ -209,16 +209,28 @@ var (
 	qualified = regexp.MustCompile(`(^|[^\w./:])([A-Za-z]\w*)\.([A-Z]\w*)`)
 )
 
-// TestDocsNameWhatExists checks the Go identifiers in the code of README.md, CONTRIBUTING.md and docs/*.md against the
-// public packages.
+// documentation returns the pages of docs and docs/design, README.md and others in the root.
+func documentation(t *testing.T) []string {
+	t.Helper()
+	pages := []string{"../README.md", "../CONTRIBUTING.md", "../SECURITY.md", "../CHANGELOG.md"}
+	for _, pattern := range []string{"../docs/*.md", "../docs/design/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) < 5 {
+			t.Fatalf("%s: found the pages %v, error %v", pattern, found, err)
+		}
+		pages = append(pages, found...)
+	}
+	return pages
+}
+
+// TestDocsNameWhatExists checks the Go identifiers in the code of the documentation against the public packages.
 func TestDocsNameWhatExists(t *testing.T) {
 	api := readAPI(t)
-	pages, err := filepath.Glob("../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	checked := 0
-	for _, page := range append(pages, "../README.md", "../CONTRIBUTING.md") {
+	for _, page := range documentation(t) {
+		if strings.Contains(page, "/design/") { // about internal packages
+			continue
+		}
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
@@ -229,6 +241,87 @@ func TestDocsNameWhatExists(t *testing.T) {
 	}
 	if checked < 100 {
 		t.Errorf("%d identifiers checked, want at least 100: does the pattern still match?", checked)
+	}
+}
+
+var (
+	pageLink    = regexp.MustCompile(`\]\(([^)\s]*)\)`)
+	pageHeading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	noAnchor    = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// TestDocsLinksResolve checks the links between the files of the repository, with their headings.
+func TestDocsLinksResolve(t *testing.T) {
+	checked := 0
+	for _, page := range documentation(t) {
+		for _, fault := range brokenLinks(t, page, &checked) {
+			t.Errorf("%s: %s", strings.TrimPrefix(page, "../"), fault)
+		}
+	}
+	if checked < 100 {
+		t.Errorf("%d links checked, want at least 100: does the pattern still match?", checked)
+	}
+}
+
+// brokenLinks returns the links of a page whose file or heading does not exist.
+func brokenLinks(t *testing.T, page string, checked *int) (broken []string) {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range pageLink.FindAllStringSubmatch(codeSpan.ReplaceAllString(string(text), ""), -1) {
+		if strings.Contains(m[1], "://") {
+			continue
+		}
+		*checked++
+		path, anchor, _ := strings.Cut(m[1], "#")
+		target := page
+		if path != "" {
+			target = filepath.Join(filepath.Dir(page), path)
+		}
+		if _, err := os.Stat(target); err != nil {
+			broken = append(broken, m[1])
+			continue
+		}
+		if anchor == "" {
+			continue
+		}
+		text, err := os.ReadFile(target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(pageHeading.FindAllStringSubmatch(string(text), -1), func(h []string) bool {
+			return strings.ReplaceAll(noAnchor.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-") == anchor
+		}) {
+			broken = append(broken, m[1])
+		}
+	}
+	return broken
+}
+
+func TestBrokenLinksAreFound(t *testing.T) {
+	dir, checked := t.TempDir(), 0
+	page := filepath.Join(dir, "a.md")
+	const text = "# Some title\n\n[a](a.md#some-title) [b](b.md) [c](#other) [d](https://example.com) `[e](e.md)`\n"
+	if err := os.WriteFile(page, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if got := brokenLinks(t, page, &checked); !slices.Equal(got, []string{"b.md", "#other"}) || checked != 3 {
+		t.Errorf("broken links %v of %d, want b.md and #other of 3", got, checked)
+	}
+}
+
+// TestDesignPagesAreShort checks that each page of docs/design can be read at once.
+func TestDesignPagesAreShort(t *testing.T) {
+	const limit = 200
+	for _, page := range documentation(t) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(text), "\n"); n >= limit && strings.Contains(page, "/design/") {
+			t.Errorf("%s has %d lines, want fewer than %d: move notes on one kernel to its package", page, n, limit)
+		}
 	}
 }
 

@@ -214,7 +214,7 @@ func editExtract() *cobra.Command {
 	var from, to []string
 	c := &cobra.Command{
 		Use:   "extract MODEL -o OUT [--from NAME]... [--to NAME]...",
-		Short: "Cut out the part between values",
+		Short: "Extract the part between values",
 		Long: `Extract the part of a model that computes the values --to (default: its outputs) from
 the values --from. Other inputs that this part needs stay inputs.`,
 		Example: "  onward edit extract model.onnx -o head.onnx --from features\n  onward edit extract digits.onnx -o part.onnx --from h1 --to pooled",

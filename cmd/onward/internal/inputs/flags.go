@@ -59,11 +59,10 @@ func (f *Feed) Sizes() string {
 	return strings.Join(s, ", ")
 }
 
-// Help describes for the help of a verb how the inputs are drawn.
-const Help = `Inputs are drawn at random unless --input or --inputs gives them, so that they fit the nodes
-that read them: indices lie within their tables, masks are 0 and 1. Free dimensions are 1 if
-they are the first of an input and else 8 or a size that the model accepts; --dimension and
---shape set them.`
+// Help describes for the help of a verb how inputs are generated.
+const Help = `Without --input and --inputs, inputs are generated at random. They fit the nodes that read
+them: indices are within their tables, masks are 0 and 1. A free dimension is 1 if it is the
+first of an input, else 8 or a size that the model accepts. --dimension and --shape set it.`
 
 // ValueHelp describes VALUE for the help of a verb.
 const ValueHelp = `VALUE is one of
