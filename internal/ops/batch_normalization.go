@@ -248,7 +248,7 @@ func batchScaleRows(c *ir.Call, x, y, scale, shift, mean, vari []float32, eps fl
 	})
 	c.Parallel(len(x)/ch, kit.GrainFor(ch), func(lo, hi int) {
 		for i := lo; i < hi; i++ {
-			for from, to := range kit.Steps(c, ch) {
+			for from, to := range ir.Steps(c, ch) {
 				vec.MulAddF32(cpu.Active(), y[i*ch+from:i*ch+to], x[i*ch+from:i*ch+to], factors[from:to], summands[from:to])
 			}
 		}

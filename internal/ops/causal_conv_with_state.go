@@ -126,7 +126,7 @@ func (op *CausalConvWithState) Run(c *ir.Call) error {
 			line[past+t] = in[0][at(b, ch, t, n)]
 		}
 		taps := in[1][ch*k:][:k]
-		watch := 1 + kit.GrainWatch/(k+1)
+		watch := 1 + ir.GrainWatch/(k+1)
 		for t := range n {
 			if t%watch == 0 && c.Err() != nil {
 				return c.Err()

@@ -178,7 +178,7 @@ func col2imRun[T col2imNumber](c *ir.Call, g *col2imGeometry, x *tensor.Tensor, 
 }
 
 func col2im[T col2imNumber](c *ir.Call, g *col2imGeometry, in, out []T) {
-	kit.Clear(c, out)
+	ir.Clear(c, out)
 	g.each(c, func(r *col2imBox) { addBox(c, out[r.to:], in[r.from:], r) })
 }
 

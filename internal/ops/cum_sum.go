@@ -106,7 +106,7 @@ func cumSumAdjacent[T int32 | int64 | float32 | float64](dst, src []T, l kit.Cum
 		copy(first, from)
 	}
 	if !l.Reverse && !l.Exclusive {
-		rows := max(1, kit.GrainWatch/step)
+		rows := max(1, ir.GrainWatch/step)
 		for k := 1; k < l.N && l.Call.Err() == nil; k += rows {
 			m := min(l.N-k, rows) * step
 			vec.Cumulate(cpu.Active(), dst[k*step:][:m], src[k*step:], dst[(k-1)*step:], step)
@@ -114,7 +114,7 @@ func cumSumAdjacent[T int32 | int64 | float32 | float64](dst, src []T, l kit.Cum
 		return
 	}
 	for done := step; done < n && l.Call.Err() == nil; {
-		m := min(n-done, kit.GrainWatch)
+		m := min(n-done, ir.GrainWatch)
 		if done += m; l.Reverse {
 			y, next, x := dst[n-done:][:m], dst[n-done+step:][:m], src[n-done+shift:][:m]
 			for i := m - 1; i >= 0; i-- {

@@ -156,7 +156,7 @@ func (d *deform[T]) corners(img, group, t, o int, index *[1 << deformAxes]int, w
 func (d *deform[T]) plain(c *ir.Call) error {
 	in, out, taps := kit.Product(d.In), kit.Product(d.Out), d.Taps()
 	c.Parallel(d.N*d.M, 1, func(lo, hi int) {
-		m := &kit.Meter{C: c}
+		m := &ir.Meter{C: c}
 		var index [1 << deformAxes]int
 		var weight [1 << deformAxes]float64
 		for p := lo; p < hi; p++ {
@@ -206,7 +206,7 @@ func (d *deform[T]) gemm(c *ir.Call) error {
 		p1 := min(p0+tile, out)
 		col := scratch[ws*depth*tile:][:depth*tile]
 		first, end := g*d.Cg, (g+1)*d.Cg
-		m := &kit.Meter{C: c}
+		m := &ir.Meter{C: c}
 		var index [1 << deformAxes]int
 		var weight [1 << deformAxes]float64
 		for og := first / per; og*per < end; og++ {

@@ -58,7 +58,7 @@ func (*Det) Run(c *ir.Call) error {
 	}
 	err = kit.InWorkspaces(c, len(y.Data), func(ws, i int) error {
 		a := work[ws*m*m:][:m*m]
-		kit.Copy(c, a, x[i*m*m:][:m*m])
+		ir.Copy(c, a, x[i*m*m:][:m*m])
 		d, err := kit.Determinant(c, a, m)
 		y.Data[i] = d
 		return err

@@ -119,7 +119,7 @@ func (o *Dropout) Draw(c *ir.Call, kept []bool, ratio float64) error {
 		src = kit.NewRandomSource(uint32(o.Seed))
 	}
 	for i := range kept {
-		if i%kit.GrainWatch == 0 && c.Err() != nil {
+		if i%ir.GrainWatch == 0 && c.Err() != nil {
 			return c.Err()
 		}
 		kept[i] = src.Uniform() >= ratio

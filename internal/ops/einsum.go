@@ -382,7 +382,7 @@ func einsumLoops[T gemm.Number](c *ir.Call, p *einsumPlan, ops []einsumOperand, 
 	}
 	all := p.walk(labels, func(i int, l []int) []int { return ops[i].steps(l) }, p.out)
 	c.Parallel(len(sums), kit.GrainFor(int(min(all.terms, 1<<20))*len(ops)), func(lo, hi int) {
-		m, t := &kit.Meter{C: c}, all.start()
+		m, t := &ir.Meter{C: c}, all.start()
 		for i := lo; i < hi; i++ {
 			var total T
 			for more := t.first(i); more; more = t.next() {

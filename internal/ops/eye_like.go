@@ -47,7 +47,7 @@ func (o *EyeLike) Run(c *ir.Call) error {
 		return err
 	}
 	dst, elem := out.Bytes(), one.Bytes()
-	kit.Clear(c, dst)
+	ir.Clear(c, dst)
 	rows, cols := x.Dim(0), x.Dim(1)
 	if o.K <= -rows || o.K >= cols {
 		return nil

@@ -94,7 +94,7 @@ func gatherRowsOf[E kit.MoveElem](c *ir.Call, dst, src []E, indices []int64, sha
 	n, step := shape[axis], steps[axis]
 	var invalid atomic.Bool
 	c.Parallel(kit.Product(box[:last]), kit.GrainFor(width), func(lo, hi int) {
-		m := kit.Meter{C: c}
+		m := ir.Meter{C: c}
 		for r := lo; r < hi && m.Spend(width); r++ {
 			base := 0
 			for k, i := last-1, r; k >= 0; k-- {

@@ -290,7 +290,7 @@ type gridPoint[T kit.RealFloat] struct {
 func gridPlanes[T kit.RealFloat](c *ir.Call, g *GridSample, y, x []T, at gridCoordinates, ch, places int, dims []int) {
 	plane, taps := kit.Product(dims), g.Taps()
 	c.Parallel(len(y)/ch, kit.GrainFor(taps*taps*(ch+4)), func(lo, hi int) {
-		m := &kit.Meter{C: c}
+		m := &ir.Meter{C: c}
 		var points [gridBlock]gridPoint[T]
 		var xs, ys [gridBlock]float64
 		for end := lo; lo < hi; lo = end {
@@ -428,7 +428,7 @@ func gridSample[T kit.RealFloat](c *ir.Call, g *GridSample, t *tensor.Tensor, at
 		return c.Err()
 	}
 	c.Parallel(out[0]*places, kit.GrainFor(most*(ch+4)), func(lo, hi int) {
-		m := &kit.Meter{C: c}
+		m := &ir.Meter{C: c}
 		index, weight := make([]int, most), make([]float64, most)
 		for p := lo; p < hi && m.Spend(most*ch); p++ {
 			n := g.sample(at, p*r, dims, index, weight)
@@ -492,7 +492,7 @@ func gridMove(c *ir.Call, g *GridSample, gather func(to, n, from int, index, pla
 	plane, ch, r := kit.Product(dims), out[1], len(dims)
 	places := kit.Product(out[2:])
 	c.Parallel(out[0]*places, kit.GrainFor(ch+8*r), func(lo, hi int) {
-		m := &kit.Meter{C: c}
+		m := &ir.Meter{C: c}
 		var index, tos [gridBlock]int // of the samples that are not zero
 		var xs, ys [gridBlock]float64
 		var weight [1]float64

@@ -50,7 +50,7 @@ func hardmaxLines[T kit.FloatNumber](c *ir.Call, dst, src []T, s kit.AxisSpan, b
 	} else {
 		kit.ArgLines(c, best[:m], src, s, base, kit.ArgMax, false)
 	}
-	meter := kit.Meter{C: c}
+	meter := ir.Meter{C: c}
 	for k := range s.N {
 		meter.Check(m)
 		at := base + k*s.Inner

@@ -179,7 +179,7 @@ func (op *LinearAttention) Run(c *ir.Call) error {
 				}
 			}
 		}
-		m := kit.Meter{C: c}
+		m := ir.Meter{C: c}
 		for t := range n {
 			m.Check((3 + h/kvh) * dk * dv)
 			token := b*n + t

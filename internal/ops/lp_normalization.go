@@ -96,7 +96,7 @@ func lpNorm[T kit.RealFloat](c *ir.Call, n *LpNormalization) error {
 		wide = wide && (level == cpu.AVX512 || level == cpu.AVX2) // which have the kernels for float64
 		err := span.EachLine(c, func(base, m int) {
 			var sums, row [kit.ColumnBlock]float64
-			meter := kit.Meter{C: c}
+			meter := ir.Meter{C: c}
 			for i := range length {
 				meter.Check(m)
 				if wide {

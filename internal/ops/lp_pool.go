@@ -51,7 +51,7 @@ func lpPool[T kit.RealFloat](c *ir.Call, p *LpPool) error {
 		return err
 	}
 	in, out := kit.Product(g.In), kit.Product(g.Out)
-	err = kit.PoolPlanes(c, &g, shape[0]*shape[1], func(m *kit.Meter, plane int) bool {
+	err = kit.PoolPlanes(c, &g, shape[0]*shape[1], func(m *ir.Meter, plane int) bool {
 		xp, yp := x[plane*in:][:in], y.Data[plane*out:][:out]
 		return kit.PoolPlain(&g, m, xp, nil, func(o int, vals []T) bool {
 			yp[o] = T(kit.NormOf(vals, p.P))

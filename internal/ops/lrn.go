@@ -74,7 +74,7 @@ func lrn[T kit.RealFloat](c *ir.Call, n *LRN) error {
 	blocks := (plane + width - 1) / width
 	c.Parallel(s[0]*blocks, kit.GrainFor(width*ch*8), func(lo, hi int) {
 		var sums [width]float64
-		m := &kit.Meter{C: c}
+		m := &ir.Meter{C: c}
 		for b := lo; b < hi; b++ {
 			img, p0 := b/blocks, b%blocks*width
 			w := min(width, plane-p0)

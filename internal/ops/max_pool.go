@@ -92,7 +92,7 @@ func maxPoolBytes(c *ir.Call, g *kit.WindowGeom, x, y []uint8, planes int, least
 			cuts = append(cuts, cut{i, i*s - g.Before[1] + from, max(0, to-from)})
 		}
 	}
-	return kit.PoolPlanes(c, g, planes, func(m *kit.Meter, plane int) bool {
+	return kit.PoolPlanes(c, g, planes, func(m *ir.Meter, plane int) bool {
 		xp, yp := x[plane*in:][:in], y[plane*out:][:out]
 		for o := range g.Out[0] {
 			first, end := g.TapRange(0, o)

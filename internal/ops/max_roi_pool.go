@@ -62,7 +62,7 @@ func maxRoiPool[T kit.RealFloat](c *ir.Call, p *MaxRoiPool) error {
 		}
 	}
 	c.Parallel(rs[0]*s[1], kit.GrainFor(p.Height*p.Width+h*w), func(lo, hi int) {
-		m := &kit.Meter{C: c}
+		m := &ir.Meter{C: c}
 		for k := lo; k < hi; k++ {
 			roi, ch := rois[k/s[1]*5:][:5], k%s[1]
 			var place [4]float64

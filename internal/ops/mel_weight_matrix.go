@@ -72,7 +72,7 @@ func (op *MelWeightMatrix) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	kit.Clear(c, out)
+	ir.Clear(c, out)
 	mel := func(f float64) float64 { return 2595 * math.Log10(1+f/700) }
 	low, step := mel(edge[0]), (mel(edge[1])-mel(edge[0]))/float64(bins+2)
 	bin := func(i int) (int, error) {

@@ -87,7 +87,7 @@ func (o *Multinomial) Run(c *ir.Call) error {
 			return fail.Errorf("probabilities of row %d add up to %g, want a positive number", b, total)
 		}
 		for i := range o.SampleSize {
-			if i%kit.GrainWatch == 0 && c.Err() != nil {
+			if i%ir.GrainWatch == 0 && c.Err() != nil {
 				return c.Err()
 			}
 			u := src.Uniform() * total

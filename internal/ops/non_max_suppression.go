@@ -186,7 +186,7 @@ func (op *NonMaxSuppression) Run(c *ir.Call) error {
 				return err
 			}
 		}
-		meter := kit.Meter{C: c}
+		meter := ir.Meter{C: c}
 		for b := range batches {
 			boxOf := func(i int) nmsBox { return newNMSBox(boxData[(b*n+i)*4:][:4], op.CenterPoint) }
 			for i := range boxes {

@@ -88,7 +88,7 @@ func (op *OneHot) Run(c *ir.Call) error {
 	kit.MoveFill(c, dst, v.Slice(0, 1))
 	inner := kit.Product(idx.Shape()[axis:])
 	n := 0
-	meter := kit.Meter{C: c}
+	meter := ir.Meter{C: c}
 	for i, x := range at {
 		meter.Check(8)
 		if x < 0 {
@@ -99,7 +99,7 @@ func (op *OneHot) Run(c *ir.Call) error {
 			n++
 		}
 	}
-	for lo, hi := range kit.Steps(c, n) {
+	for lo, hi := range ir.Steps(c, n) {
 		kit.MoveSet(dst, v.Slice(1, 2), at[lo:hi])
 	}
 	dst.Done()

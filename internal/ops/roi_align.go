@@ -140,7 +140,7 @@ func roiAlign[T kit.RealFloat](c *ir.Call, r *RoiAlign) error {
 		}
 		per := nx * ny
 		if per == 0 {
-			kit.Clear(c, y.Data[i*s[1]*r.Height*r.Width:][:s[1]*r.Height*r.Width])
+			ir.Clear(c, y.Data[i*s[1]*r.Height*r.Width:][:s[1]*r.Height*r.Width])
 			continue
 		}
 		if !c.Generic && !r.Max && per <= roiListed && h*w <= math.MaxInt32 {
@@ -150,7 +150,7 @@ func roiAlign[T kit.RealFloat](c *ir.Call, r *RoiAlign) error {
 			}
 			roiList(samples, xt, yt, nx, ny, r.Width, w)
 			c.Parallel(s[1], kit.GrainFor(4*len(samples)), func(lo, hi int) {
-				m := &kit.Meter{C: c}
+				m := &ir.Meter{C: c}
 				for ch := lo; ch < hi && m.Spend(4*len(samples)); ch++ {
 					roiMeans(y.Data[(i*s[1]+ch)*r.Height*r.Width:][:r.Height*r.Width], x[(images[i]*s[1]+ch)*h*w:][:h*w], samples, per)
 				}
@@ -158,7 +158,7 @@ func roiAlign[T kit.RealFloat](c *ir.Call, r *RoiAlign) error {
 			continue
 		}
 		c.Parallel(s[1], kit.GrainFor(4*len(xt)*len(yt)), func(lo, hi int) {
-			m := &kit.Meter{C: c}
+			m := &ir.Meter{C: c}
 			for ch := lo; ch < hi; ch++ {
 				plane := x[(images[i]*s[1]+ch)*h*w:][:h*w]
 				out := y.Data[(i*s[1]+ch)*r.Height*r.Width:][:r.Height*r.Width]
@@ -214,7 +214,7 @@ func roiMeans[T kit.RealFloat](out, plane []T, samples []roiSample[T], per int) 
 
 // roiPool returns the mean of the samples of one part, in a plane with rows of w elements, or the
 // maximum of the weighted elements of the samples.
-func roiPool[T kit.RealFloat](m *kit.Meter, plane []T, w int, ys, xs []roiTap, largest bool) float64 {
+func roiPool[T kit.RealFloat](m *ir.Meter, plane []T, w int, ys, xs []roiTap, largest bool) float64 {
 	sum, best := 0.0, math.Inf(-1)
 	for _, v := range ys {
 		if !m.Spend(0) {

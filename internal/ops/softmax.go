@@ -45,14 +45,14 @@ func (o *Softmax) Run(c *ir.Call) error {
 func SoftmaxRows(c *ir.Call) func(dst, src []float32, n int) {
 	return func(dst, src []float32, n int) {
 		level := cpu.Active()
-		if n <= 4*kit.GrainWatch {
+		if n <= 4*ir.GrainWatch {
 			vec.SoftmaxRowsF32(level, dst, src, n)
 			return
 		}
 		for at := 0; at < len(dst); at += n {
 			y, x := dst[at:at+n], src[at:at+n]
 			top, sum := vec.ReduceMaxF32(level, x), 0.0
-			for lo, hi := range kit.Steps(c, n) {
+			for lo, hi := range ir.Steps(c, n) {
 				sum += float64(vec.ExpSubSumF32(level, y[lo:hi], x[lo:hi], top))
 			}
 			c.Check()

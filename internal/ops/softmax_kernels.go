@@ -80,7 +80,7 @@ func (k *softmaxKernels[T]) columns(c *ir.Call, dst, src []T, s kit.AxisSpan, ba
 	defer k.buffers.Put(b)
 	top, sum, exp := b.top[:m], b.sum[:m], b.exp[:m]
 	clear(sum)
-	meter := kit.Meter{C: c}
+	meter := ir.Meter{C: c}
 	copy(top, src[base:base+m])
 	for i := 1; i < s.N; i++ {
 		meter.Check(m)
@@ -123,7 +123,7 @@ func doubleRows(c *ir.Call, k *softmaxKernels[float64]) func(dst, src []float64,
 	return func(dst, src []float64, n int) {
 		level, b := cpu.Active(), k.buffer()
 		defer k.buffers.Put(b)
-		meter := kit.Meter{C: c}
+		meter := ir.Meter{C: c}
 		for most := max(1, kit.ColumnBlock/n) * n; len(dst) > 0; {
 			m := min(len(dst), most)
 			x, y, top, sum := src[:m], dst[:m], b.top[:m/n], b.sum[:m/n]

@@ -53,7 +53,7 @@ func (op *StringConcat) Run(c *ir.Call) error {
 		kit.MoveStrided(c, kit.MoveBuf{Strs: right}, kit.MoveBuf{Strs: tensor.Of[string](y)}, shape, kit.Strides(shape), 0, kit.BroadcastStrides(y.Shape(), shape), 0)
 	}
 	size := int64(0)
-	c.Serial(len(z), kit.GrainWatch, func(lo, hi int) {
+	c.Serial(len(z), ir.GrainWatch, func(lo, hi int) {
 		for i, s := range z[lo:hi] {
 			size += int64(len(s) + len(right[lo+i]))
 		}
@@ -61,7 +61,7 @@ func (op *StringConcat) Run(c *ir.Call) error {
 	if err := c.Reserve(size); err != nil {
 		return err
 	}
-	meter := kit.Meter{C: c}
+	meter := ir.Meter{C: c}
 	for i := range z {
 		z[i] = concat(&meter, z[i], right[i])
 	}
@@ -70,7 +70,7 @@ func (op *StringConcat) Run(c *ir.Call) error {
 
 // concat returns a followed by b. It copies long strings in pieces and does not return if the run must
 // stop.
-func concat(m *kit.Meter, a, b string) string {
+func concat(m *ir.Meter, a, b string) string {
 	const piece = 256 << 10
 	if m.Check((len(a) + len(b)) / 8); len(a)+len(b) <= piece {
 		return a + b

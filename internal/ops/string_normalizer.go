@@ -69,7 +69,7 @@ func (op *StringNormalizer) Run(c *ir.Call) error {
 		return fail.Errorf("input has shape %v, want [C] or [1 C]", x.Shape())
 	}
 	in := tensor.Of[string](x)
-	size, meter := int64(0), kit.Meter{C: c}
+	size, meter := int64(0), ir.Meter{C: c}
 	for _, s := range in {
 		meter.Check(1)
 		size += 16 + 3*int64(len(s)) // changing the case can take more bytes
@@ -101,6 +101,6 @@ func (op *StringNormalizer) Run(c *ir.Call) error {
 		return err
 	}
 	y := tensor.Of[string](out)
-	kit.Copy(c, y, kept)
+	ir.Copy(c, y, kept)
 	return nil
 }

@@ -87,7 +87,7 @@ func (op *StringSplit) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	most, m := 0, kit.Meter{C: c}
+	most, m := 0, ir.Meter{C: c}
 	for i, s := range in {
 		counts[i] = op.each(s, func(int, string) bool { return m.Spend(partCost) })
 		most = max(most, counts[i])
@@ -100,7 +100,7 @@ func (op *StringSplit) Run(c *ir.Call) error {
 		return err
 	}
 	y := tensor.Of[string](out)
-	kit.Clear(c, y)
+	ir.Clear(c, y)
 	for i, s := range in {
 		row := y[i*most : (i+1)*most]
 		op.each(s, func(k int, part string) bool {

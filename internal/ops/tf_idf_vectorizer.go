@@ -182,17 +182,17 @@ func (op *TfIdfVectorizer) Run(c *ir.Call) error {
 		return err
 	}
 	y := tensor.Of[float32](out)
-	kit.Clear(c, y)
+	ir.Clear(c, y)
 	if (x.DType() == tensor.TypeString) != (op.words != nil) {
 		return nil // no element is in the pool
 	}
-	meter := kit.Meter{C: c}
+	meter := ir.Meter{C: c}
 	nums, err := op.numbers(&meter, c, x)
 	if err != nil {
 		return err
 	}
 	c.Parallel(rows, kit.GrainFor(8*cols), func(lo, hi int) {
-		meter := kit.Meter{C: c}
+		meter := ir.Meter{C: c}
 		var counts []uint32
 		if n := len(op.grams.table); op.MinGram == 1 && n > 0 && n <= cols && !c.Generic {
 			counts = make([]uint32, n+1)
@@ -213,7 +213,7 @@ func (op *TfIdfVectorizer) Run(c *ir.Call) error {
 }
 
 // numbers returns the elements of x as numbers: strings by their numbers in the pool, others as -1.
-func (op *TfIdfVectorizer) numbers(meter *kit.Meter, c *ir.Call, x *tensor.Tensor) ([]int64, error) {
+func (op *TfIdfVectorizer) numbers(meter *ir.Meter, c *ir.Call, x *tensor.Tensor) ([]int64, error) {
 	if x.DType() == tensor.TypeInt64 {
 		return tensor.Of[int64](x), nil
 	}
@@ -222,7 +222,7 @@ func (op *TfIdfVectorizer) numbers(meter *kit.Meter, c *ir.Call, x *tensor.Tenso
 		return nil, err
 	}
 	if x.DType() == tensor.TypeInt32 {
-		for lo, hi := range kit.Steps(c, len(nums)) {
+		for lo, hi := range ir.Steps(c, len(nums)) {
 			vec.I32ToI64(cpu.Active(), nums[lo:hi], tensor.Of[int32](x)[lo:hi])
 		}
 		return nums, nil
@@ -254,7 +254,7 @@ func (op *TfIdfVectorizer) countSingle(counts []uint32, x []int64, row []float32
 
 // countGrams adds the n-grams of one row of the input, which have at least that length, to the row of the output. It does not return if
 // the run must stop.
-func (op *TfIdfVectorizer) countGrams(meter *kit.Meter, x []int64, row []float32, shortest int) {
+func (op *TfIdfVectorizer) countGrams(meter *ir.Meter, x []int64, row []float32, shortest int) {
 	for skip := 1; skip <= min(op.MaxSkip, len(x))+1; skip++ {
 		if shortest > len(x) || skip*(shortest-1) >= len(x) {
 			break

@@ -141,7 +141,7 @@ func (o *TopK) Run(c *ir.Call) error {
 		if signed, err = ir.ScratchOf[int64](c, x.Len()); err != nil {
 			return err
 		}
-		for lo, hi := range kit.Steps(c, len(signed)) {
+		for lo, hi := range ir.Steps(c, len(signed)) {
 			for i, v := range tensor.Of[uint64](x)[lo:hi] {
 				signed[lo+i] = int64(v ^ 1<<63) // in the same order
 			}
@@ -270,7 +270,7 @@ func topKFloats(c *ir.Call, at []int64, src []float32, s kit.AxisSpan, k int, la
 		for line < end {
 			outer, j := line/s.Inner, line%s.Inner
 			n := min(end-line, s.Inner-j)
-			for lo, hi := range kit.Steps(c, s.N) {
+			for lo, hi := range ir.Steps(c, s.N) {
 				vec.TransposeF32(cpu.Active(), buffer[lo:], s.N, src[(outer*s.N+lo)*s.Inner+j:], s.Inner, hi-lo, n)
 			}
 			if !more() {

@@ -46,7 +46,7 @@ func (a *ChannelAffine) Run(c *ir.Call) error {
 	if n := len(a.Scale); size == 1 { // rows of all channels
 		c.Parallel(x.Dim(0), kit.GrainFor(n), func(lo, hi int) {
 			for at := lo * n; at < hi*n; at += n {
-				for i, j := range kit.Steps(c, n) {
+				for i, j := range ir.Steps(c, n) {
 					d := dst[at+i : at+j]
 					vec.MulAddF32(cpu.Active(), d, src[at+i:at+j], a.Scale[i:j], a.Shift[i:j])
 					a.Act.Apply(d)

@@ -72,7 +72,7 @@ func (m *StridedMatMul) Run(c *ir.Call) error {
 	proto := gemm.Args[float32]{M: a[n-2], N: b[n-1], K: a[n-1], LdC: sy[n-2]}
 	proto.Alpha = m.Alpha
 	if proto.K == 0 {
-		kit.Clear(c, y)
+		ir.Clear(c, y)
 		return nil
 	}
 	// A dimension of size 1 has no stride that matters.

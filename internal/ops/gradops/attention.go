@@ -85,7 +85,7 @@ var (
 		infer: unrankedLike, shapeOf: func(op *gradientHelper, c *ir.Call) ([]int, error) {
 			return headsAs(c.Tensor(0).Shape(), c.Tensor(1).Shape(), true)
 		}, run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) {
-			kit.Clear(c, y)
+			ir.Clear(c, y)
 			eachHead(shape, c.Tensor(0).Shape(), func(small, large, n int) {
 				for i, v := range x[large:][:n] {
 					y[small+i] += v

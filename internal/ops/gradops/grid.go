@@ -99,14 +99,14 @@ func (g *GridSampleGrad) Run(c *ir.Call) error {
 	if err != nil || len(y.Data) == 0 {
 		return err
 	}
-	kit.Clear(c, y.Data)
+	ir.Clear(c, y.Data)
 	dims, ch, plane, points := xs[2:], xs[1], kit.Product(xs[2:]), kit.Product(gs[1:r+1])
 	if plane == 0 && g.Padding != "zeros" && points > 0 {
 		return fail.Errorf("image has shape %v, want at least one element per plane, which padding requires", xs)
 	}
 	most := int(math.Pow(float64(g.Taps()), float64(r)))
 	index, weight, orders := make([]int, most), make([]float64, most), make([]int, r)
-	m := &kit.Meter{C: c}
+	m := &ir.Meter{C: c}
 	for p := range xs[0] * points {
 		img, point := p/points, p%points
 		for part := range parts {

@@ -67,7 +67,7 @@ var (
 			if err != nil {
 				return err
 			}
-			kit.Clear(c, y)
+			ir.Clear(c, y)
 			for i, v := range x {
 				if at := from[i] - int64(op.factor); at >= 0 {
 					y[at] += v
@@ -105,7 +105,7 @@ var (
 			if len(shape) < 2 {
 				return fail.Errorf("input has shape %v, want rank at least 2", shape)
 			}
-			kit.Clear(c, y)
+			ir.Clear(c, y)
 			channels, plane := shape[1], kit.Product(shape[2:])
 			if channels*plane == 0 {
 				return nil
@@ -115,7 +115,7 @@ var (
 			if op.factor < 0 {
 				before, after = after, before
 			}
-			m := &kit.Meter{C: c}
+			m := &ir.Meter{C: c}
 			for at := 0; at < len(x); at += channels * plane {
 				for k := range channels {
 					sum := y[at+k*plane:][:plane]
@@ -138,7 +138,7 @@ var (
 		}),
 		infer: shapedLike(1), shape: channelShape(1),
 		run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) {
-			kit.Clear(c, y)
+			ir.Clear(c, y)
 			eachChannel(c.Tensor(0).Shape(), func(channel, from, to int) {
 				for _, v := range x[from:to] {
 					y[channel] += v
@@ -170,7 +170,7 @@ var (
 			}
 			return s, err
 		}, run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) {
-			kit.Clear(c, y)
+			ir.Clear(c, y)
 			eachBroadcast(shape, c.Tensor(0).Shape(), func(small, large int) { y[small] += x[large] })
 		}})
 	// SumFrom sums X over the axes from the one that the factor names and keeps them.
@@ -193,7 +193,7 @@ var (
 			kit.RepeatOf(s[axis:], 1)
 			return s, nil
 		}, run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) {
-			kit.Clear(c, y)
+			ir.Clear(c, y)
 			if len(y) == 0 {
 				return
 			}

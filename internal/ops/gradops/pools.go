@@ -133,9 +133,9 @@ func (v *ConvWeightGradient) Run(c *ir.Call) error {
 		return err
 	}
 	in, out, taps, stride := kit.Product(s.In), kit.Product(s.Out), s.Taps(), s.Stride[len(s.Stride)-1]
-	kit.Clear(c, y.Data)
+	ir.Clear(c, y.Data)
 	c.Parallel(s.M*s.Cg, kit.GrainFor(s.N*out*taps), func(lo, hi int) {
-		m := &kit.Meter{C: c}
+		m := &ir.Meter{C: c}
 		for p := lo; p < hi; p++ {
 			k, ch := p/s.Cg, p/s.Cg/s.Mg*s.Cg+p%s.Cg
 			dst := y.Data[p*taps:][:taps]
@@ -177,7 +177,7 @@ func (p *AveragePoolGradient) Run(c *ir.Call) error {
 	if err != nil || len(y.Data) == 0 {
 		return err
 	}
-	kit.Clear(c, y.Data)
+	ir.Clear(c, y.Data)
 	in, out, stride := kit.Product(w.In), kit.Product(w.Out), w.Stride[len(w.Stride)-1]
 	parts, err := ir.ScratchOf[float64](c, out)
 	if err != nil {
@@ -192,7 +192,7 @@ func (p *AveragePoolGradient) Run(c *ir.Call) error {
 		}
 	}
 	c.Parallel(shape[0]*shape[1], kit.GrainFor(out*w.Taps()), func(lo, hi int) {
-		m := &kit.Meter{C: c}
+		m := &ir.Meter{C: c}
 		for k := lo; k < hi; k++ {
 			gp, yp := g[k*out:][:out], y.Data[k*in:][:in]
 			w.EachRow(func(r kit.WindowRow) bool {

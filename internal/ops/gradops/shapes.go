@@ -75,7 +75,7 @@ var (
 		}),
 		infer: shapedLike(1), shape: broadcastShape(1),
 		run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) {
-			kit.Clear(c, y)
+			ir.Clear(c, y)
 			eachBroadcast(shape, c.Tensor(0).Shape(), func(small, large int) { y[small] += x[large] })
 		}})
 	// ExpandTo repeats X to the shape of the second input.

@@ -337,7 +337,7 @@ func ArgLines[T RealNumber](c *ir.Call, best []int64, src []T, s AxisSpan, base 
 	value := values[:len(best)]
 	copy(value, src[base:])
 	clear(best)
-	meter := Meter{C: c}
+	meter := ir.Meter{C: c}
 	for k := int64(1); k < int64(s.N); k++ {
 		meter.Check(len(best))
 		row := src[base+int(k)*s.Inner:][:len(best)]
@@ -389,7 +389,7 @@ func ArgLinesF32(c *ir.Call, best []int64, src []float32, s AxisSpan, base int, 
 		at    [ColumnBlock]int32
 		value [ColumnBlock]float32
 	)
-	meter := Meter{C: c}
+	meter := ir.Meter{C: c}
 	check := func() { meter.Check(1 << 13) }
 	if m := len(best); s.N > math.MaxInt32 || !vec.ArgColumnsF32(cpu.Active(), at[:m], value[:m], src[base:], s.Inner, s.N, which == ArgMin, last, check) {
 		ArgLines(c, best, src, s, base, which, last)

@@ -198,7 +198,7 @@ func (a *AttentionCore[T]) block(c *ir.Call, w *attentionHead[T], i0, n int) {
 	if length > 0 {
 		a.rawScores(c, w, i0, n, length, fast)
 	}
-	bias, meter := w.s[len(w.s)-a.KVLen:], Meter{C: c}
+	bias, meter := w.s[len(w.s)-a.KVLen:], ir.Meter{C: c}
 	if !fast || !a.softmaxRows(c, w, i0, n, length) {
 		for i := range n {
 			meter.Check(2 * ExpCost * length)
@@ -271,7 +271,7 @@ func (a *AttentionCore[T]) visible(b, i, n int) (from, to int) {
 func (a *AttentionCore[T]) rawScores(c *ir.Call, w *attentionHead[T], i0, n, keys int, biased bool) {
 	k := a.K.At(w.b, w.kv, 0)
 	if c.Generic || a.Dim == 0 {
-		meter := Meter{C: c}
+		meter := ir.Meter{C: c}
 		for i := range n {
 			q := a.Q.At(w.b, w.h, i0+i)[:a.Dim]
 			for j := range keys {

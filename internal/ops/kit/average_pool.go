@@ -17,7 +17,7 @@ func AveragePlanes[T RealFloat](c *ir.Call, countPad bool, g *WindowGeom, x, y [
 		counts[d] = g.Counts(d, countPad)
 	}
 	in, out, s := Product(g.In), Product(g.Out), g.Stride[n-1]
-	return PoolPlanes(c, g, planes, func(m *Meter, plane int) bool {
+	return PoolPlanes(c, g, planes, func(m *ir.Meter, plane int) bool {
 		xp, yp := x[plane*in:][:in], y[plane*out:][:out]
 		pos := make([]int, n)
 		if c.Generic {

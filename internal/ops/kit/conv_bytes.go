@@ -256,7 +256,7 @@ func bytesLessOf[T int8 | uint8](c *ir.Call, dst []int32, t, zero *tensor.Tensor
 			z = int32(zs[i])
 		}
 		d, s := dst[i*part:][:part], src[i*part:][:part]
-		for lo, hi := range Steps(c, part) {
+		for lo, hi := range ir.Steps(c, part) {
 			for k := lo; k < hi; k++ {
 				d[k] = int32(s[k]) - z
 			}

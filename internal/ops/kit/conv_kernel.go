@@ -57,7 +57,7 @@ func convPlain[T convType](c *ir.Call, s *ConvShape, x, w, bias, y []T) error {
 				wd[i*block+k] = float64(v)
 			}
 		}
-		m := &Meter{C: c}
+		m := &ir.Meter{C: c}
 		pos, tap := make([]int, n), make([]int, n)
 		from, with := make([]int, 0, taps), make([]int, 0, taps) // corresponding elements of a plane and a kernel
 		for o := range out {
@@ -123,7 +123,7 @@ func convDepthwise[T convType](c *ir.Call, s *ConvShape, x, w, bias, y []T) erro
 	vector = vector && stride == 1 && s.Out[len(s.Out)-1] >= ShortRow
 	yf, _ := any(y).([]float32)
 	c.Parallel(s.N*s.M, GrainFor(out*min(taps, 1<<20)), func(lo, hi int) {
-		m := &Meter{C: c}
+		m := &ir.Meter{C: c}
 		for p := lo; p < hi && m.Spend(out); p++ {
 			img, ch := p/s.M, p%s.M
 			xp, yp, wp := x[(img*s.C+ch/s.Mg)*in:][:in], y[p*out:][:out], w[ch*taps:][:taps]

@@ -11,7 +11,7 @@ import (
 func ConvTransposePlain[T RealFloat](c *ir.Call, s *ConvShape, x, w, bias, y []T) error {
 	in, out, taps, n := Product(s.Out), Product(s.In), s.Taps(), len(s.In)
 	c.Parallel(s.N*s.C, GrainFor(out), func(lo, hi int) {
-		m := &Meter{C: c}
+		m := &ir.Meter{C: c}
 		pos, tap := make([]int, n), make([]int, n)
 		for p := lo; p < hi; p++ {
 			img, ch := p/s.C, p%s.C
@@ -85,7 +85,7 @@ func ConvTransposeGemm[T RealFloat](c *ir.Call, s *ConvShape, x, w, bias, y []T)
 				A: w[(g*s.Mg*s.Cg+c0)*taps:], B: x[(img*s.M+g*s.Mg)*in:][:s.Mg*in]}
 			gemmOfItem(c, items, &a)
 		}
-		m := &Meter{C: c}
+		m := &ir.Meter{C: c}
 		for k := range num {
 			ch := g*s.Cg + c0 + k
 			yp := y[(img*s.C+ch)*out:][:out]
@@ -189,7 +189,7 @@ func convTransposeSpread(c *ir.Call, s *ConvShape, x, w, bias, y []float32) erro
 		products := scratch[ws*each:][:num*taps*in]
 		gemmOfItem(c, items, &gemm.Args[float32]{M: num * taps, N: in, K: s.Mg, LdA: s.Cg * taps, TransA: true, LdB: in, LdC: in, C: products,
 			A: w[(g*s.Mg*s.Cg+c0)*taps:], B: x[(img*s.M+g*s.Mg)*in:][:s.Mg*in]})
-		l, m := cpu.Active(), &Meter{C: c}
+		l, m := cpu.Active(), &ir.Meter{C: c}
 		for k := range num {
 			ch := g*s.Cg + c0 + k
 			sums := y[(img*s.C+ch)*out:][:out]
@@ -278,7 +278,7 @@ func convTransposeShifted(c *ir.Call, s *ConvShape, x, w, bias, y []float32) err
 		a := gemm.Args[float32]{M: num * taps, N: wide, K: s.Mg, LdA: s.Cg * taps, TransA: true, LdB: wide, LdC: wide, C: products,
 			A: w[(g*s.Mg*s.Cg+c0)*taps:], B: padded[(img*s.M+g*s.Mg)*wide:][:s.Mg*wide]}
 		gemmOfItem(c, items, &a)
-		l, m := cpu.Active(), &Meter{C: c}
+		l, m := cpu.Active(), &ir.Meter{C: c}
 		for k := range num {
 			ch := g*s.Cg + c0 + k
 			var v float32
@@ -333,7 +333,7 @@ func convTransposeRows(c *ir.Call, s *ConvShape, x, w, bias, y []float32) error 
 		products := scratch[ws*block*taps*in:][:num*taps*in]
 		gemmOfItem(c, items, &gemm.Args[float32]{M: in, N: num * taps, K: s.Mg, LdA: in, TransA: true, LdB: s.Cg * taps, LdC: num * taps, C: products,
 			A: x[(img*s.M+g*s.Mg)*in:][:s.Mg*in], B: w[(g*s.Mg*s.Cg+c0)*taps:]})
-		l, m := cpu.Active(), &Meter{C: c}
+		l, m := cpu.Active(), &ir.Meter{C: c}
 		for k := range num {
 			var v float32
 			ch := g*s.Cg + c0 + k

@@ -56,9 +56,11 @@ func (l ElementLoop) forCall(c *ir.Call) ElementLoop {
 	return l
 }
 
-// The signatures of vector kernels.
+// VecUnary is the signature of vector kernels of one operand.
+type VecUnary = func(l cpu.Level, dst, x []float32)
+
+// The signatures of vector kernels of two operands, and of one and a scalar.
 type (
-	VecUnary  = func(l cpu.Level, dst, x []float32)
 	vecBinary = func(l cpu.Level, dst, a, b []float32)
 	vecScalar = func(l cpu.Level, dst, x []float32, s float32)
 )
@@ -353,7 +355,6 @@ const (
 	GrainCheap  = 32 << 10 // a few instructions per element
 	GrainCostly = 4 << 10  // a transcendental function per element
 	GrainVector = 16 << 10 // a transcendental function in a vector kernel
-	GrainWatch  = 64 << 10 // elements between checks of the context in serial loops
 )
 
 // RunLoop computes output 0 of the given shape from tensors that broadcast to it. shapes[k] is the

@@ -233,7 +233,7 @@ func variadicInputs(c *ir.Call) (in []*tensor.Tensor, shapes [][]int, shape []in
 // foldInto combines tensors pairwise in out.
 func foldInto(c *ir.Call, t LoopTable, out *tensor.Tensor, in []*tensor.Tensor, shapes [][]int) error {
 	if len(in) == 1 {
-		Copy(c, out.Bytes(), in[0].Bytes())
+		ir.Copy(c, out.Bytes(), in[0].Bytes())
 		return nil
 	}
 	l, err := t.Loop(out.DType())

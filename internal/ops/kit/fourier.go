@@ -28,7 +28,7 @@ func RunDFT[T RealFloat](c *ir.Call, l FourierLine, outer int, shape []int) erro
 		return err
 	}
 	if l.N == 0 {
-		Clear(c, y.Data)
+		ir.Clear(c, y.Data)
 		y.Store()
 		return nil
 	}
@@ -54,7 +54,7 @@ func RunDFT[T RealFloat](c *ir.Call, l FourierLine, outer int, shape []int) erro
 		if l.Hermitian {
 			used = min(l.In, l.N/2+1)
 		}
-		m := Meter{C: c}
+		m := ir.Meter{C: c}
 		for t := range used {
 			m.Check(4)
 			q := at(t, l.In, l.InParts)
@@ -64,7 +64,7 @@ func RunDFT[T RealFloat](c *ir.Call, l FourierLine, outer int, shape []int) erro
 			}
 			src[t] = complex(float64(x[q]), float64(im))
 		}
-		Clear(c, src[used:])
+		ir.Clear(c, src[used:])
 		if l.Hermitian {
 			// The other half is the complex conjugate. The imaginary parts of frequencies that are
 			// their own conjugate are ignored.
@@ -160,7 +160,7 @@ func NewFourierPlan(call *ir.Call, n int) *fourierPlan {
 	p.conv = NewFourierPlan(call, m)
 	p.chirp = complexes(n)
 	b := complexes(m)
-	Clear(call, b[n:])
+	ir.Clear(call, b[n:])
 	call.Serial(n, GrainCostly, func(from, to int) {
 		for k := from; k < to; k++ {
 			// k² mod 2n keeps the angle exact for long transforms.
@@ -198,21 +198,21 @@ func (p *fourierPlan) Forward(dst, src, scratch []complex128) {
 	}
 	m := p.conv.n
 	a, f := scratch[:m], scratch[m:2*m]
-	for lo, hi := range Steps(p.call, p.n) {
+	for lo, hi := range ir.Steps(p.call, p.n) {
 		for k := lo; k < hi; k++ {
 			a[k] = src[k] * p.chirp[k]
 		}
 	}
-	Clear(p.call, a[p.n:m])
+	ir.Clear(p.call, a[p.n:m])
 	p.conv.Forward(f, a, nil)
-	for lo, hi := range Steps(p.call, m) {
+	for lo, hi := range ir.Steps(p.call, m) {
 		for k := lo; k < hi; k++ {
 			f[k] = conj(f[k] * p.spectrum[k])
 		}
 	}
 	p.conv.Forward(a, f, nil)
 	scale := complex(1/float64(m), 0)
-	for lo, hi := range Steps(p.call, p.n) {
+	for lo, hi := range ir.Steps(p.call, p.n) {
 		for k := lo; k < hi; k++ {
 			dst[k] = conj(a[k]) * scale * p.chirp[k]
 		}
@@ -221,14 +221,14 @@ func (p *fourierPlan) Forward(dst, src, scratch []complex128) {
 
 // inverse writes the inverse transform of src, divided by the length, to dst. It conjugates src.
 func (p *fourierPlan) inverse(dst, src, scratch []complex128) {
-	for lo, hi := range Steps(p.call, p.n) {
+	for lo, hi := range ir.Steps(p.call, p.n) {
 		for k, x := range src[lo:hi] {
 			src[lo+k] = conj(x)
 		}
 	}
 	p.Forward(dst, src, scratch)
 	scale := 1 / float64(p.n)
-	for lo, hi := range Steps(p.call, p.n) {
+	for lo, hi := range ir.Steps(p.call, p.n) {
 		for k, x := range dst[lo:hi] {
 			dst[lo+k] = complex(real(x)*scale, -imag(x)*scale)
 		}
@@ -257,8 +257,8 @@ func (p *fourierPlan) step(dst, src []complex128, n, stride, f int) {
 	for q := range r {
 		p.step(dst[q*m:][:m], src[q*stride:], m, stride*r, f+1)
 	}
-	for lo := 0; lo < m && (n < GrainCostly || p.call.Err() == nil); lo += GrainWatch / largestRadix {
-		p.combine(dst, r, m, stride, lo, min(m, lo+GrainWatch/largestRadix))
+	for lo := 0; lo < m && (n < GrainCostly || p.call.Err() == nil); lo += ir.GrainWatch / largestRadix {
+		p.combine(dst, r, m, stride, lo, min(m, lo+ir.GrainWatch/largestRadix))
 	}
 }
 

@@ -206,14 +206,14 @@ func matMulPlain[T gemm.Number](c *ir.Call, g *gemm.Args[T]) error {
 		var sum T
 		if double {
 			var d float64
-			for lo, hi := range Steps(c, g.K) {
+			for lo, hi := range ir.Steps(c, g.K) {
 				for p := lo; p < hi; p++ {
 					d += float64(g.A[i*as+p*ap]) * float64(g.B[p*bp+j*bs])
 				}
 			}
 			sum = T(d)
 		} else {
-			for lo, hi := range Steps(c, g.K) {
+			for lo, hi := range ir.Steps(c, g.K) {
 				for p := lo; p < hi; p++ {
 					sum += g.A[i*as+p*ap] * g.B[p*bp+j*bs]
 				}

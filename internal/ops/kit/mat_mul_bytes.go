@@ -257,7 +257,7 @@ func BytesLessParam(c *ir.Call, t, zero *tensor.Tensor, q QuantParam) ([]int32, 
 }
 
 func subtractLines[T int8 | uint8](c *ir.Call, dst []int32, src, zero []T, q QuantParam) {
-	m := Meter{C: c}
+	m := ir.Meter{C: c}
 	for at := 0; at < len(src); at += q.Cols {
 		m.Check(q.Cols)
 		line := at / q.Cols

@@ -19,7 +19,7 @@ func eliminationLevel(c *ir.Call, n int) cpu.Level {
 // Determinant returns the Determinant of an m×m matrix, which it overwrites.
 func Determinant(c *ir.Call, a []float64, m int) (float64, error) {
 	det := 1.0
-	meter := &Meter{C: c}
+	meter := &ir.Meter{C: c}
 	for k := range m {
 		p := k
 		top := math.Abs(a[k*m+k])

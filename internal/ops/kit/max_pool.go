@@ -52,7 +52,7 @@ func MaxPool[T RealFloat](c *ir.Call, columnMajor bool, g *WindowGeom, x, y []T,
 	if err := maxPlanes(c, g, x, y, planes, least); err != nil || indices == nil {
 		return err
 	}
-	return PoolPlanes(c, g, planes, func(m *Meter, plane int) bool {
+	return PoolPlanes(c, g, planes, func(m *ir.Meter, plane int) bool {
 		return maxIndices(g, m, x[plane*in:][:in], y[plane*out:][:out], indices[plane*out:][:out], plane*in, columnMajor)
 	})
 }
@@ -64,7 +64,7 @@ func maxPlanes[T RealFloat](c *ir.Call, g *WindowGeom, x, y []T, planes int, lea
 		}
 	}
 	in, out, s := Product(g.In), Product(g.Out), g.Stride[len(g.Stride)-1]
-	return PoolPlanes(c, g, planes, func(m *Meter, plane int) bool {
+	return PoolPlanes(c, g, planes, func(m *ir.Meter, plane int) bool {
 		xp, yp := x[plane*in:][:in], y[plane*out:][:out]
 		if c.Generic {
 			return PoolPlain(g, m, xp, nil, func(o int, vals []T) bool {
@@ -123,7 +123,7 @@ func (g *WindowGeom) columnMajor(i int) int {
 
 // maxIndices finds the first of the maxima y, or the first NaN, in the windows of a plane, and adds base to their indices. A window
 // without elements gets the index −1.
-func maxIndices[T RealFloat](g *WindowGeom, m *Meter, x, y []T, index []int64, base int, columnMajor bool) bool {
+func maxIndices[T RealFloat](g *WindowGeom, m *ir.Meter, x, y []T, index []int64, base int, columnMajor bool) bool {
 	clear(index) // holds how many elements of the plane are left from the found one on: most from the first one
 	s, ok := g.Stride[len(g.Stride)-1], true
 	g.EachRow(func(r WindowRow) bool {

@@ -140,8 +140,8 @@ func MoveNew(c *ir.Call, d tensor.DType, shape ...int) (*tensor.Tensor, error) {
 
 // MoveClear clears the elements to zeros or empty strings. It does not return if the run must stop.
 func MoveClear(c *ir.Call, b MoveBuf) {
-	Clear(c, b.Raw)
-	Clear(c, b.Strs)
+	ir.Clear(c, b.Raw)
+	ir.Clear(c, b.Strs)
 }
 
 // MoveCopy copies all elements.

@@ -15,7 +15,7 @@ func MulTransposed[T RealFloat](c *ir.Call, m, n, k int, a []T, lda int, b []T, 
 		plainProduct(c, m, n, k, func(i, j int) {
 			row, w := a[i*lda:][:k], b[j*ldb:][:k]
 			s := 0.0
-			for from, to := range Steps(c, k) {
+			for from, to := range ir.Steps(c, k) {
 				for p, v := range row[from:to] {
 					s += float64(v) * float64(w[from+p])
 				}
@@ -54,7 +54,7 @@ func MulPlain[T RealFloat](c *ir.Call, m, n, k int, a, b, bias, out []T) {
 		plainProduct(c, m, n, k, func(i, j int) {
 			s := 0.0
 			row := a[i*k:][:k]
-			for from, to := range Steps(c, k) {
+			for from, to := range ir.Steps(c, k) {
 				for p, v := range row[from:to] {
 					s += float64(v) * float64(b[(from+p)*n+j])
 				}

@@ -55,7 +55,7 @@ func GroupNorm[T RealFloat](c *ir.Call, groups int, perGroup bool, eps float32) 
 // moments returns the mean of x and 1/√(variance + eps), with the population variance.
 func moments[T RealFloat](c *ir.Call, x []T, eps float64) (mean, inv float64) {
 	n := float64(len(x))
-	for lo, hi := range Steps(c, len(x)) {
+	for lo, hi := range ir.Steps(c, len(x)) {
 		for _, v := range x[lo:hi] {
 			mean += float64(v)
 		}
@@ -67,7 +67,7 @@ func moments[T RealFloat](c *ir.Call, x []T, eps float64) (mean, inv float64) {
 // Variance returns the sum of squared differences from the mean.
 func Variance[T RealFloat](c *ir.Call, x []T, mean float64) float64 {
 	sum := 0.0
-	for lo, hi := range Steps(c, len(x)) {
+	for lo, hi := range ir.Steps(c, len(x)) {
 		for _, v := range x[lo:hi] {
 			d := float64(v) - mean
 			sum += d * d
@@ -151,7 +151,7 @@ func (n *NormRows[T]) row(c *ir.Call, r int) {
 		inv = 1 / math.Sqrt(Variance(c, x, 0)/float64(n.Cols)+n.Eps)
 	}
 	n.keep(r, float32(mean), float32(inv))
-	for from, to := range Steps(c, len(x)) {
+	for from, to := range ir.Steps(c, len(x)) {
 		for i := from; i < to; i++ {
 			f := (float64(x[i]) - mean) * inv
 			if g != nil {
@@ -249,7 +249,7 @@ func NormPlanes[T RealFloat](c *ir.Call, x, y []T, channels, groups, plane int, 
 					vec.ScaleShiftF32(l, y32[p:][:plane], y32[p:][:plane], float32(a), float32(b))
 					continue
 				}
-				for from, to := range Steps(c, plane) {
+				for from, to := range ir.Steps(c, plane) {
 					for i := p + from; i < p+to; i++ {
 						y[i] = T((float64(x[i])-mean)*inv*a + b)
 					}

@@ -76,9 +76,9 @@ func PoolGeom(w *Window, in []int) (WindowGeom, []int, error) {
 }
 
 // PoolPlanes calls fn for all planes of a pooling. An input without planes has no elements.
-func PoolPlanes(c *ir.Call, g *WindowGeom, planes int, fn func(m *Meter, plane int) bool) error {
+func PoolPlanes(c *ir.Call, g *WindowGeom, planes int, fn func(m *ir.Meter, plane int) bool) error {
 	c.Parallel(planes, GrainFor(Product(g.Out)*min(1<<20, g.Taps())), func(lo, hi int) {
-		m := &Meter{C: c}
+		m := &ir.Meter{C: c}
 		for p := lo; p < hi && m.Spend(0); p++ {
 			if !fn(m, p) {
 				return
@@ -90,7 +90,7 @@ func PoolPlanes(c *ir.Call, g *WindowGeom, planes int, fn func(m *Meter, plane i
 
 // PoolPlain calls a function, for every output of a plane, with the elements of its window in
 // row-major order.
-func PoolPlain[T any](g *WindowGeom, m *Meter, x, vals []T, at func(out int, vals []T) bool) bool {
+func PoolPlain[T any](g *WindowGeom, m *ir.Meter, x, vals []T, at func(out int, vals []T) bool) bool {
 	n := len(g.In)
 	pos, tap, first, end := make([]int, n), make([]int, n), make([]int, n), make([]int, n)
 	for o := range Product(g.Out) {

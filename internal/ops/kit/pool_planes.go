@@ -135,7 +135,7 @@ func (p *PoolPlane) Planes(c *ir.Call, g *WindowGeom, y, x []float32, planes int
 	in, out := Product(g.In), Product(g.Out)
 	grain := GrainFor(out*min(1<<20, g.Taps())) / p.group
 	c.Parallel((planes+p.group-1)/p.group, max(1, grain), func(lo, hi int) {
-		m := &Meter{C: c}
+		m := &ir.Meter{C: c}
 		for ; lo < hi && m.Spend(0); lo++ {
 			first, end := lo*p.group, min(planes, (lo+1)*p.group)
 			to := y[first*out : end*out]
@@ -151,7 +151,7 @@ func (p *PoolPlane) Planes(c *ir.Call, g *WindowGeom, y, x []float32, planes int
 }
 
 // Run pools the plane x into y, or some planes if they are reduced together. It reports whether to go on.
-func (p *PoolPlane) Run(m *Meter, y, x []float32) bool {
+func (p *PoolPlane) Run(m *ir.Meter, y, x []float32) bool {
 	buf := poolBuffers.Get().(*[]float32)
 	defer poolBuffers.Put(buf)
 	if need := max(p.width+2*p.height*p.width, (p.lines+p.span(p.lines))*p.in[2], p.front+p.lines*p.pitch+p.rear); len(*buf) < need {
@@ -202,7 +202,7 @@ func (p *PoolPlane) Run(m *Meter, y, x []float32) bool {
 
 // stack reduces the windows of some adjacent rows of a slice at once: their depth, then their columns into adjacent rows, then along
 // all of these.
-func (p *PoolPlane) stack(m *Meter, y, x, buf []float32) bool {
+func (p *PoolPlane) stack(m *ir.Meter, y, x, buf []float32) bool {
 	l, w, ow := cpu.Active(), p.in[2], p.out[2]
 	rows, deep := buf[:p.lines*w], buf[p.lines*w:]
 	for o := 0; o < p.out[0]*p.out[1]; {
@@ -237,7 +237,7 @@ func (p *PoolPlane) span(n int) int {
 
 // flat reduces the columns of the windows into rows, pitch elements apart, then along all of these at once. The masks keep
 // neighbouring rows apart, so that nothing is padded.
-func (p *PoolPlane) flat(m *Meter, y, x, buf []float32) bool {
+func (p *PoolPlane) flat(m *ir.Meter, y, x, buf []float32) bool {
 	w, ow, from := p.in[2], p.out[2], buf[p.front:]
 	for oh, rows := 0, len(y)/ow; oh < rows; oh += p.lines {
 		end, all := min(rows, oh+p.lines), min(p.group*p.out[1], oh+p.lines)

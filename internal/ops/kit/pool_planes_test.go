@@ -48,7 +48,7 @@ func TestPoolPlanes(t *testing.T) {
 		}
 		n := Product(g.Out)
 		highest, sum := make([]float32, n), make([]float32, n)
-		meter := &Meter{C: &ir.Call{Env: plainEnv{}}}
+		meter := &ir.Meter{C: &ir.Call{Env: plainEnv{}}}
 		p.Run(meter, highest, x)
 		newSumPlane(&g, false).Run(meter, sum, x)
 		// Several planes give the same as one after another.

@@ -357,7 +357,7 @@ func NewRecurrentRun[T RealFloat](c *ir.Call, r *Recurrent, packed *RecurrentWei
 		if run.y, err = RealOut[T](c, 0, d, r.outShape(sizes)...); err != nil {
 			return nil, err
 		}
-		Clear(c, run.y.Data) // padding is 0
+		ir.Clear(c, run.y.Data) // padding is 0
 	}
 	for k, i := range states {
 		f, err := RealMaybe[T](c, 1+k, d, r.stateShape(sizes)...)

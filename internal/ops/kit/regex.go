@@ -80,7 +80,7 @@ func looksBehind(re *syntax.Regexp) bool {
 }
 
 // short reports whether the time to search s is so short that the context need not be checked.
-func (r *Regexp) short(s string) bool { return len(s) < 4*GrainWatch/r.cost }
+func (r *Regexp) short(s string) bool { return len(s) < 4*ir.GrainWatch/r.cost }
 
 // MatchAll sets each element of dst to whether the string has a match. It does not return if the run
 // must stop.
@@ -188,7 +188,7 @@ type stoppableReader struct {
 
 // ReadRune implements [io.RuneReader].
 func (r *stoppableReader) ReadRune() (rune, int, error) {
-	if r.spent += r.cost; r.spent > GrainWatch/16 {
+	if r.spent += r.cost; r.spent > ir.GrainWatch/16 {
 		r.spent = 0
 		r.c.Check()
 	}

@@ -69,7 +69,7 @@ func ResizeReal[T RealFloat](c *ir.Call, dst, src []T, shape []int, p *ResizeAxi
 		}
 	}
 	c.Parallel(outer*p.Out, GrainFor(inner*p.N), func(lo, hi int) {
-		m := &Meter{C: c}
+		m := &ir.Meter{C: c}
 		for r := lo; r < hi; r++ {
 			o := r % p.Out
 			from, to := src[r/p.Out*p.In*inner:], dst[r*inner:][:inner]
@@ -131,7 +131,7 @@ func resizeInner[T RealFloat](c *ir.Call, dst, src, weight []T, outer int, p *Re
 		pairs = vec.NewPairs(cpu.Active(), p.In, p.Index, any(weight).([]float32))
 	}
 	c.Parallel(outer*p.Out, GrainFor(p.N), func(lo, hi int) {
-		m := &Meter{C: c}
+		m := &ir.Meter{C: c}
 		for lo < hi {
 			row, first := lo/p.Out, lo%p.Out
 			if pairs != nil && first == 0 && hi-lo >= p.Out {

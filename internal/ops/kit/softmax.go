@@ -11,7 +11,7 @@ import (
 // run must stop.
 func SoftmaxLines[T FloatNumber](c *ir.Call, dst, src []T, s AxisSpan, base, m int) {
 	var top, sum [ColumnBlock]float64
-	meter := Meter{C: c}
+	meter := ir.Meter{C: c}
 	LineMax(&meter, top[:m], src, s, base)
 	for k := range s.N {
 		meter.Check(ExpCost * m)
@@ -37,7 +37,7 @@ func SoftmaxLines[T FloatNumber](c *ir.Call, dst, src []T, s AxisSpan, base, m i
 const ExpCost = 10
 
 // LineMax computes the maximum of each of len(top) lines.
-func LineMax[T FloatNumber](meter *Meter, top []float64, src []T, s AxisSpan, base int) {
+func LineMax[T FloatNumber](meter *ir.Meter, top []float64, src []T, s AxisSpan, base int) {
 	for j := range top {
 		top[j] = math.Inf(-1)
 	}

@@ -88,10 +88,10 @@ func hashedGroups(c *ir.Call, key []uint64, first, group, counts []int) (_, _, _
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	Clear(c, table)
+	ir.Clear(c, table)
 	factor, mask := rand.Uint64()|1, len(table)-1
 	c.Serial(len(key), GrainCheap, func(lo, hi int) {
-		m := Meter{C: c}
+		m := ir.Meter{C: c}
 		f, n := first, counts
 		for i, k := range key[lo:hi] {
 			at := int(k * factor >> (64 - size))
@@ -157,7 +157,7 @@ func radixOrder(c *ir.Call, key []uint64, order []int) ([]int, error) {
 func uniqueCompare(c *ir.Call, x *tensor.Tensor, axis int) (compare func(a, b int) int, key []uint64, err error) {
 	outer, inner := AxisBlocks(x.Shape(), axis)
 	step := x.Dim(axis) * inner
-	m := Meter{C: c}
+	m := ir.Meter{C: c}
 	const call = 8 // cost of a call, in elements
 	if x.DType() == tensor.TypeString {
 		s := tensor.Of[string](x)
@@ -209,7 +209,7 @@ func sortKeys(c *ir.Call, x *tensor.Tensor) (key []uint64, per int, err error) {
 		return nil, 0, err
 	}
 	const top = 1 << 63
-	m := Meter{C: c}
+	m := ir.Meter{C: c}
 	float := func(i int, v float64) {
 		m.Check(1)
 		key[i] = uint64(OrderF64(v)) ^ top
@@ -263,7 +263,7 @@ func sortKeys(c *ir.Call, x *tensor.Tensor) (key []uint64, per int, err error) {
 		if err != nil {
 			return nil, 0, err
 		}
-		for lo, hi := range Steps(c, len(v)) {
+		for lo, hi := range ir.Steps(c, len(v)) {
 			for i, f := range v[lo:hi] {
 				key[lo+i] = uint64(OrderF32(f)) ^ top
 			}

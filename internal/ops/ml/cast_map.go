@@ -87,7 +87,7 @@ func (op *CastMap) Run(c *ir.Call) error {
 	switch op.to {
 	case tensor.TypeFloat32:
 		y := tensor.Of[float32](t)
-		kit.Clear(c, y)
+		ir.Clear(c, y)
 		for i, at := range order {
 			if y[at], err = castMapFloat(values, i); err != nil {
 				return err
@@ -95,7 +95,7 @@ func (op *CastMap) Run(c *ir.Call) error {
 		}
 	case tensor.TypeInt64:
 		y := tensor.Of[int64](t)
-		kit.Clear(c, y)
+		ir.Clear(c, y)
 		for i, at := range order {
 			if y[at], err = castMapInt(values, i); err != nil {
 				return err

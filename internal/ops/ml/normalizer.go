@@ -109,19 +109,19 @@ func normalizeRows[T mlFloat](c *ir.Call, norm string, x []T, y []float32, cols,
 		switch norm {
 		case "MAX":
 			d = math.Inf(-1)
-			for lo, hi := range kit.Steps(c, len(row)) {
+			for lo, hi := range ir.Steps(c, len(row)) {
 				for _, v := range row[lo:hi] {
 					d = max(d, float64(v))
 				}
 			}
 		case "L1":
-			for lo, hi := range kit.Steps(c, len(row)) {
+			for lo, hi := range ir.Steps(c, len(row)) {
 				for _, v := range row[lo:hi] {
 					d += math.Abs(float64(v))
 				}
 			}
 		case "L2":
-			for lo, hi := range kit.Steps(c, len(row)) {
+			for lo, hi := range ir.Steps(c, len(row)) {
 				for _, v := range row[lo:hi] {
 					d += float64(v) * float64(v)
 				}
@@ -132,7 +132,7 @@ func normalizeRows[T mlFloat](c *ir.Call, norm string, x []T, y []float32, cols,
 			d = 1
 		}
 		factor := 1 / d // infinite for some subnormal numbers
-		for lo, hi := range kit.Steps(c, len(row)) {
+		for lo, hi := range ir.Steps(c, len(row)) {
 			for k, v := range row[lo:hi] {
 				if q := float64(v) * factor; factor-factor == 0 {
 					out[lo+k] = float32(q)

@@ -89,7 +89,7 @@ func (op *OneHotEncoder) Run(c *ir.Call) error {
 		return err
 	}
 	y := tensor.Of[float32](t)
-	kit.Clear(c, y)
+	ir.Clear(c, y)
 	if x.DType() == tensor.TypeString {
 		in := tensor.Of[string](x)
 		c.Serial(len(in), kit.GrainCostly, func(lo, hi int) {

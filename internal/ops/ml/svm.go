@@ -45,7 +45,7 @@ func (k *svmKernel) eval(c *ir.Call, out, x, turned []float64, rows, cols, count
 				turned[i*rows+r] = x[r*cols+i]
 			}
 		}
-		m := kit.Meter{C: c}
+		m := ir.Meter{C: c}
 		for j := range count {
 			m.Check(rows * cols)
 			sums := out[j*rows:][:rows]

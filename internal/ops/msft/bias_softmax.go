@@ -58,7 +58,7 @@ func addBroadcast[T kit.RealFloat](c *ir.Call, shape []int, ts ...*tensor.Tensor
 		return nil, err
 	}
 	sum := tensor.Of[T](r)
-	kit.Clear(c, sum)
+	ir.Clear(c, sum)
 	for _, t := range ts {
 		if out, err := kit.BroadcastShapes(shape, t.Shape()); err != nil || !slices.Equal(out, shape) {
 			return nil, fail.Errorf("shape %v cannot be broadcast to %v", t.Shape(), shape)

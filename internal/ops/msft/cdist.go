@@ -85,7 +85,7 @@ func cdist[T kit.RealFloat](c *ir.Call, op *CDist) error {
 	blocks := (m*k + cdistBlock - 1) / cdistBlock
 	c.Parallel(blocks, kit.GrainFor(4*cdistBlock), func(lo, hi int) {
 		var sums, far [cdistBlock]T
-		meter := kit.Meter{C: c}
+		meter := ir.Meter{C: c}
 		for at := lo * cdistBlock; at < min(m*k, hi*cdistBlock) && c.Err() == nil; at += cdistBlock {
 			block := dst[at:min(m*k, at+cdistBlock)]
 			both := sums[:len(block)] // |a|² + |b|²

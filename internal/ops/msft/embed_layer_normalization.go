@@ -142,7 +142,7 @@ func (e *embeddings) run(c *ir.Call, epsilon float32) error {
 	if err != nil {
 		return err
 	}
-	m := kit.Meter{C: c}
+	m := ir.Meter{C: c}
 	for i := range words {
 		if !m.Spend(3 * hidden) {
 			return c.Err()

@@ -111,7 +111,7 @@ func (s *beamSearch) run(c *ir.Call, setup func(r *beamRun) error, first func(r 
 					return err
 				}
 				all = tensor.Of[float32](y)
-				kit.Clear(c, all) // steps that are not run stay 0
+				ir.Clear(c, all) // steps that are not run stay 0
 			}
 		}
 		for i, row := range rows {

@@ -21,7 +21,7 @@ func appendBuffer(c *ir.Call, out int, old *tensor.Tensor, v kit.HeadView[float3
 	if err != nil {
 		return v, y, err
 	}
-	kit.Clear(c, y.Data)
+	ir.Clear(c, y.Data)
 	dst := kit.HeadsFirst(y.Data, heads, total, dim)
 	if data != nil {
 		kit.CopyHeads(dst, kit.HeadsFirst(data, heads, capacity, dim), batch, heads, 0, 0, min(capacity, total), dim)

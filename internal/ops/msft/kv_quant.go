@@ -125,13 +125,13 @@ func (q kvQuant) cache(c *ir.Call, out, scale int, old *tensor.Tensor, src kit.H
 			return src, err
 		}
 		bytes = y.Bytes()
-		kit.Clear(c, bytes)
+		ir.Clear(c, bytes)
 	}
 	data, err := ir.ScratchOf[float32](c, batch*heads*length*dim)
 	if err != nil {
 		return src, err
 	}
-	kit.Clear(c, data)
+	ir.Clear(c, data)
 	dst, row := kit.HeadsFirst(data, heads, length, dim), make([]byte, width)
 	for b := range batch {
 		for h := range heads {

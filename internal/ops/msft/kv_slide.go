@@ -54,7 +54,7 @@ func (s *slidingCache) push(c *ir.Call, q kvQuant, out, scale int, old *tensor.T
 	if err != nil {
 		return src, none, err
 	}
-	kit.Clear(c, data)
+	ir.Clear(c, data)
 	dst := kit.HeadsFirst(data, heads, s.length, dim)
 	if !q.on() {
 		past, err := kit.RealIn[float32](c, old)
@@ -93,7 +93,7 @@ func (s *slidingCache) push(c *ir.Call, q kvQuant, out, scale int, old *tensor.T
 			return src, none, err
 		}
 		present = y.Bytes()
-		kit.Clear(c, present)
+		ir.Clear(c, present)
 	}
 	for b := range batch {
 		for h := range heads {

@@ -77,7 +77,7 @@ func (p *MaxpoolWithMask) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	run := func(m *kit.Meter, ws, plane int) bool {
+	run := func(m *ir.Meter, ws, plane int) bool {
 		xp, yp, taps := src[plane*in:][:in], dst[plane*out:][:out], &read[plane%masks]
 		ok := true
 		switch {
@@ -100,10 +100,10 @@ func (p *MaxpoolWithMask) Run(c *ir.Call) error {
 		return ok
 	}
 	if size == 0 {
-		return kit.PoolPlanes(c, &g, planes, func(m *kit.Meter, plane int) bool { return run(m, 0, plane) })
+		return kit.PoolPlanes(c, &g, planes, func(m *ir.Meter, plane int) bool { return run(m, 0, plane) })
 	}
 	return kit.InWorkspaces(c, planes, func(ws, plane int) error {
-		run(&kit.Meter{C: c}, ws, plane)
+		run(&ir.Meter{C: c}, ws, plane)
 		return c.Err()
 	})
 }
@@ -155,7 +155,7 @@ func (r *maskedRows) find(c *ir.Call, mask []int32, rest int) ([]bool, error) {
 	}
 	alive := r.free[:taps*r.size]
 	r.free = r.free[len(alive):]
-	l, m := cpu.Active(), kit.Meter{C: c}
+	l, m := cpu.Active(), ir.Meter{C: c}
 	first := alive[:r.size]
 	vec.I32ToBool(l, r.bools, mask) // whole, because rows may be shorter than a vector
 	for row := range r.size / r.width {
@@ -185,7 +185,7 @@ func (r *maskedRows) find(c *ir.Call, mask []int32, rest int) ([]bool, error) {
 }
 
 // run pools the plane x into y. work has the size of two planes.
-func (r *maskedRows) run(m *kit.Meter, y, x, work []float32, alive []bool) bool {
+func (r *maskedRows) run(m *ir.Meter, y, x, work []float32, alive []bool) bool {
 	bits := func(x []float32) []uint32 { return memory.FromRaw[uint32](memory.AsBytes(x)) }
 	l, last := cpu.Active(), len(r.g.In)-1
 	best := work[:r.size]
@@ -240,7 +240,7 @@ func (t *maskedTaps) find(c *ir.Call, g *kit.WindowGeom, mask []int32) error {
 		return err
 	}
 	t.at, t.ends = make([]int32, 0, limit), make([]int32, 0, out)
-	m := kit.Meter{C: c}
+	m := ir.Meter{C: c}
 	pos, tap := make([]int, n), make([]int, last)
 	for range out {
 		first, end := g.TapRange(last, pos[last])

@@ -150,7 +150,7 @@ func (m *moeRun) routes(c *ir.Call, tokens int) ([]moeRoute, error) {
 
 // run writes the weighted sums of the experts' outputs to y.
 func (m *moeRun) run(c *ir.Call, y []float32) error {
-	kit.Clear(c, y)
+	ir.Clear(c, y)
 	if len(y) == 0 {
 		return nil
 	}

@@ -88,7 +88,7 @@ func (op *NGramHashMapping) Run(c *ir.Call) error {
 		copy(line[past:], tokens[b*n:][:n])
 		since := 0 // index of the first token that is not ignored
 		for i := range n {
-			if i%kit.GrainWatch == 0 && c.Err() != nil {
+			if i%ir.GrainWatch == 0 && c.Err() != nil {
 				return c.Err()
 			}
 			if i > 0 && c.Has(6) {

@@ -55,7 +55,7 @@ func (p *NhwcMaxPool) Run(c *ir.Call) error {
 			kit.RepeatOf(out, least)
 			return nil
 		}
-		meter := kit.Meter{C: c}
+		meter := ir.Meter{C: c}
 		meter.Check(r.inRow * taps / 16)
 		quant.MaxWindow(l, columns, x[at:], step, taps, 1, 1, least)
 		r.runs(func(i, n, at, taps int) {

@@ -105,7 +105,7 @@ func (p *QLinearAveragePool) pixels(c *ir.Call, x *tensor.Tensor, in, out byteQu
 	return kit.InWorkspaces(c, rows, func(ws, row int) error {
 		s := scratch[ws*per:][:per]
 		columns, more, sums := s[:r.inRow], s[r.inRow:][:r.inRow], s[2*r.inRow:]
-		meter := kit.Meter{C: c}
+		meter := ir.Meter{C: c}
 		taps, at, step := r.taps(row)
 		for k := range taps {
 			bytes := src[at+k*step:][:r.inRow]

@@ -82,17 +82,17 @@ func (o *QLinearSoftmax) Run(c *ir.Call) error {
 				continue
 			}
 			top, sum := int32(math.MinInt32), 0.0
-			for lo, hi := range kit.Steps(c, s.N) {
+			for lo, hi := range ir.Steps(c, s.N) {
 				for k := lo; k < hi; k++ {
 					top = max(top, in.int(src[base+k*s.Inner+j]))
 				}
 			}
-			for lo, hi := range kit.Steps(c, s.N) {
+			for lo, hi := range ir.Steps(c, s.N) {
 				for k := lo; k < hi; k++ {
 					sum += exps[top-in.int(src[base+k*s.Inner+j])]
 				}
 			}
-			for lo, hi := range kit.Steps(c, s.N) {
+			for lo, hi := range ir.Steps(c, s.N) {
 				for k := lo; k < hi; k++ {
 					at := base + k*s.Inner + j
 					v := [1]float32{float32(exps[top-in.int(src[at])] * whole / sum)}
@@ -116,7 +116,7 @@ func softmaxBytes(c *ir.Call, dst, src []byte, s kit.AxisSpan, exps *[256]float6
 	}
 	step := s.Inner
 	var t0, t1, t2, t3 byte
-	for lo, hi := range kit.Steps(c, s.N) {
+	for lo, hi := range ir.Steps(c, s.N) {
 		k := lo * step
 		for ; k+3*step < hi*step; k += 4 * step {
 			t0, t1, t2, t3 = max(t0, src[k]^flip), max(t1, src[k+step]^flip), max(t2, src[k+2*step]^flip), max(t3, src[k+3*step]^flip)
@@ -127,7 +127,7 @@ func softmaxBytes(c *ir.Call, dst, src []byte, s kit.AxisSpan, exps *[256]float6
 	}
 	top := max(t0, t1, t2, t3)
 	var s0, s1, s2, s3 float64
-	for lo, hi := range kit.Steps(c, s.N) {
+	for lo, hi := range ir.Steps(c, s.N) {
 		k := lo * step
 		for ; k+3*step < hi*step; k += 4 * step {
 			s0 += exps[top-(src[k]^flip)]
@@ -160,12 +160,12 @@ func softmaxBytes(c *ir.Call, dst, src []byte, s kit.AxisSpan, exps *[256]float6
 		results[b] = quantized[top-(byte(b)^flip)]
 	}
 	if step == 1 {
-		for lo, hi := range kit.Steps(c, s.N) {
+		for lo, hi := range ir.Steps(c, s.N) {
 			vec.MapU8(cpu.Active(), dst[lo:hi], src[lo:hi], &results)
 		}
 		return
 	}
-	for lo, hi := range kit.Steps(c, s.N) {
+	for lo, hi := range ir.Steps(c, s.N) {
 		for k := lo * step; k < hi*step; k += step {
 			dst[k] = results[src[k]]
 		}
@@ -236,11 +236,11 @@ func (o *QLinearSoftmax) rows(c *ir.Call, src, dst []byte, s kit.AxisSpan, in, o
 	c.Parallel(n, max(1, kit.GrainCheap/s.N), func(lo, hi int) {
 		for ; lo < hi; lo += block {
 			from, to := lo*s.N, min(lo+block, hi)*s.N
-			for i, j := range kit.Steps(c, to-from) {
+			for i, j := range ir.Steps(c, to-from) {
 				in.widen(l, x[from+i:from+j], src[from+i:from+j])
 			}
 			normalize(x[from:to], x[from:to], s.N)
-			for i, j := range kit.Steps(c, to-from) {
+			for i, j := range ir.Steps(c, to-from) {
 				out.narrow(l, dst[from+i:from+j], x[from+i:from+j], out.scale)
 			}
 		}

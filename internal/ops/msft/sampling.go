@@ -100,7 +100,7 @@ func (op *Sampling) Run(c *ir.Call) error {
 // accumulates the probabilities from the most probable token down, other sampling from
 // the least probable one up.
 func (op *Sampling) filter(c *ir.Call, row []float32) {
-	meter := kit.Meter{C: c}
+	meter := ir.Meter{C: c}
 	order := make([]int, len(row))
 	for i := range order {
 		order[i] = i

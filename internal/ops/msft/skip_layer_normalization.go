@@ -133,7 +133,7 @@ func runSkipNorm[T kit.RealFloat](op *skipNormalization, c *ir.Call) error {
 		})
 	} else {
 		for _, s := range stats {
-			kit.Clear(c, s.Data)
+			ir.Clear(c, s.Data)
 		}
 	}
 	r.X, r.Y = sum.Data, y.Data

@@ -73,7 +73,7 @@ func (op *SparseAttention) blocks(c *ir.Call) (layouts, rows int, seen []bool, e
 	if seen, err = ir.ScratchOf[bool](c, layouts*rows*rows); err != nil {
 		return 0, 0, nil, err
 	}
-	kit.Clear(c, seen)
+	ir.Clear(c, seen)
 	for l := range layouts {
 		from, cols := tensor.Of[int32](rt)[l*(rows+1):][:rows+1], tensor.Of[int32](ct)[l*most:][:most]
 		for r := range rows {

@@ -175,7 +175,7 @@ type tokenBuffer struct{ done, before []string }
 // tokens sets b.done to the tokens of one string.
 func (op *Tokenizer) tokens(c *ir.Call, b *tokenBuffer, s string) error {
 	b.done = b.done[:0]
-	m := kit.Meter{C: c}
+	m := ir.Meter{C: c}
 	switch {
 	case op.chars:
 		for s != "" {
@@ -215,7 +215,7 @@ func (op *Tokenizer) keep(b *tokenBuffer, t string) {
 
 // cut appends the parts of s between the matches of re. After an empty match, the next
 // character is skipped.
-func (op *Tokenizer) cut(m *kit.Meter, b *tokenBuffer, s string, re *kit.Regexp) error {
+func (op *Tokenizer) cut(m *ir.Meter, b *tokenBuffer, s string, re *kit.Regexp) error {
 	start := 0
 	err := re.FindAll(m.C, s, func(from, to int) {
 		if from < start {

@@ -149,7 +149,7 @@ func (op *VarlenNGramHashMapping) Run(c *ir.Call) error {
 		}
 		since := 0 // index of the first token that is not ignored
 		for at := 1; at < past+n; at++ {
-			if at%kit.GrainWatch == 0 && c.Err() != nil {
+			if at%ir.GrainWatch == 0 && c.Err() != nil {
 				return c.Err()
 			}
 			if resets && line[at-1] == end || c.Has(7) && segments[at] != segments[at-1] {
