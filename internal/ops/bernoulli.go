@@ -13,14 +13,14 @@ import (
 // outside of [0, 1], such as a rounded probability of 1.0000001, count as the nearer end
 // (https://onnx.ai/onnx/operators/onnx__Bernoulli.html).
 type Bernoulli struct {
-	kit.RandomSeed
-	kit.LikeInput
+	randomSeed
+	likeInput
 }
 
 var _ = kit.Register(&kit.Def{Name: "Bernoulli", Since: kit.Versions{15, 22}, In: "input:T1", Out: "output:T2",
 	Types: "T1: @float; T2: @number bool",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &Bernoulli{kit.ReadRandomSeed(a), kit.LikeInput{DType: a.DType("dtype", tensor.Undefined)}}
+		return &Bernoulli{readRandomSeed(a), likeInput{DType: a.DType("dtype", tensor.Undefined)}}
 	}})
 
 // Run implements [ir.Operator].
@@ -34,7 +34,7 @@ func (o *Bernoulli) Run(c *ir.Call) error {
 	src := o.Source(c)
 	var numbers [kit.LoopBlock]float64
 	nan := -1
-	err = kit.FillRandoms(c, o.Elem(x.DType()), x.Shape(), func(dst []float64, at int) {
+	err = fillRandoms(c, o.Elem(x.DType()), x.Shape(), func(dst []float64, at int) {
 		for lo := 0; lo < len(dst); lo += len(numbers) {
 			y := dst[lo:min(len(dst), lo+len(numbers))]
 			p := probs[at+lo:][:len(y)]

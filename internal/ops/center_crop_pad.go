@@ -21,7 +21,7 @@ var _ = kit.Register(&kit.Def{Name: "CenterCropPad", Since: kit.Versions{18},
 // centerCropTarget returns the shape in with the sizes want for the axes.
 func centerCropTarget[D any](in, want []D, axes []int) ([]D, error) {
 	out := append([]D{}, in...)
-	at, err := kit.SliceAxes(axes, len(want), len(in))
+	at, err := sliceAxes(axes, len(want), len(in))
 	if err != nil {
 		return nil, err
 	}

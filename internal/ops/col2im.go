@@ -165,7 +165,7 @@ func (op *Col2Im) Run(c *ir.Call) error {
 }
 
 type col2imNumber interface {
-	kit.ScatterNumber | complex64 | complex128
+	scatterNumber | complex64 | complex128
 }
 
 func col2imRun[T col2imNumber](c *ir.Call, g *col2imGeometry, x *tensor.Tensor, shape []int) error {

@@ -17,7 +17,7 @@ type ConcatFromSequence struct {
 }
 
 var _ = kit.Register(&kit.Def{Name: "ConcatFromSequence", Since: kit.Versions{11},
-	In: "input_sequence:seq(T)", Out: "concat_result:T", Types: kit.SeqTypes,
+	In: "input_sequence:seq(T)", Out: "concat_result:T", Types: seqTypes,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("axis")
 		return &ConcatFromSequence{Axis: a.Int("axis", 0), NewAxis: a.Bool("new_axis", false)}
@@ -25,7 +25,7 @@ var _ = kit.Register(&kit.Def{Name: "ConcatFromSequence", Since: kit.Versions{11
 
 // Infer implements ir.Operator.
 func (op *ConcatFromSequence) Infer(c *ir.InferContext) error {
-	t := kit.SequenceElem(c, 0)
+	t := sequenceElem(c, 0)
 	if t.Shape == nil {
 		c.SetOut(0, t)
 		return nil
@@ -48,7 +48,7 @@ func (op *ConcatFromSequence) Infer(c *ir.InferContext) error {
 
 // Run implements ir.Operator.
 func (op *ConcatFromSequence) Run(c *ir.Call) error {
-	s, err := kit.SequenceIn(c, 0)
+	s, err := sequenceIn(c, 0)
 	if err != nil {
 		return err
 	}

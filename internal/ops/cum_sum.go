@@ -10,22 +10,22 @@ import (
 
 // CumSum returns the cumulative sums of the elements along an axis
 // (https://onnx.ai/onnx/operators/onnx__CumSum.html).
-type CumSum struct{ kit.Cumulative }
+type CumSum struct{ cumulative }
 
 var _ = kit.Register(&kit.Def{Name: "CumSum", Since: kit.Versions{11, 14}, In: "x:T, axis:T2", Out: "y:T",
 	Types: "T: uint32 uint64 int32 int64 @float; T2: int32 int64",
-	Build: func(a *kit.Attrs, opset int) kit.Operator { return &CumSum{kit.ReadCumulative(a)} },
+	Build: func(a *kit.Attrs, opset int) kit.Operator { return &CumSum{readCumulative(a)} },
 	Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
 		m := *n
 		m.Attrs = n.Attrs.With("reverse", 1-min(1, n.Attrs.Int("reverse", 0)))
 		return n.First(b.Again(&m, g)[0]), nil
 	})})
 
-var cumSumTable = map[tensor.DType]kit.CumulativeKernel{
+var cumSumTable = map[tensor.DType]cumulativeKernel{
 	tensor.TypeInt32:   cumSumInts32,
 	tensor.TypeInt64:   cumSumInts64,
-	tensor.TypeUint32:  kit.CumulativeBits(tensor.TypeInt32, cumSumInts32),
-	tensor.TypeUint64:  kit.CumulativeBits(tensor.TypeInt64, cumSumInts64),
+	tensor.TypeUint32:  cumulativeBits(tensor.TypeInt32, cumSumInts32),
+	tensor.TypeUint64:  cumulativeBits(tensor.TypeInt64, cumSumInts64),
 	tensor.TypeFloat32: cumulativeRows(fewLines, vec.AddF32, cumSum[float32]),
 	tensor.TypeFloat64: cumulativeRows(fewLines, vec.AddF64, cumSum[float64]),
 }
@@ -35,7 +35,7 @@ var cumSumInts32, cumSumInts64 = cumulativeRows(fewLines, vec.AddI32, cumSum[int
 // Run implements [ir.Operator].
 func (o *CumSum) Run(c *ir.Call) error { return o.RunWith(c, cumSumTable) }
 
-func cumSumLines[T kit.RealNumber](dst, src []T, l kit.CumulativeLines) {
+func cumSumLines[T kit.RealNumber](dst, src []T, l cumulativeLines) {
 	var acc [kit.ColumnBlock]T
 	for k := range l.N {
 		if k&0xfff == 0xfff && l.Call.Err() != nil {
@@ -58,7 +58,7 @@ func cumSumLines[T kit.RealNumber](dst, src []T, l kit.CumulativeLines) {
 }
 
 // cumSum processes single lines four at a time, since each addition waits for the previous one, and few adjacent lines as one.
-func cumSum[T int32 | int64 | float32 | float64](c *ir.Call, out, x *tensor.Tensor, l kit.CumulativeLines) error {
+func cumSum[T int32 | int64 | float32 | float64](c *ir.Call, out, x *tensor.Tensor, l cumulativeLines) error {
 	if size := l.N * l.Inner; !c.Generic && l.Inner > 1 && l.Inner < fewLines {
 		dst, src := tensor.Of[T](out), tensor.Of[T](x)
 		kit.ReduceSpans(c, l.Outer, size, func(lo, hi int) {
@@ -69,7 +69,7 @@ func cumSum[T int32 | int64 | float32 | float64](c *ir.Call, out, x *tensor.Tens
 		return nil
 	}
 	if c.Generic || l.Inner != 1 {
-		return kit.CumulativeOf(kit.ColumnBlock, cumSumLines[T])(c, out, x, l)
+		return cumulativeOf(kit.ColumnBlock, cumSumLines[T])(c, out, x, l)
 	}
 	dst, src := tensor.Of[T](out), tensor.Of[T](x)
 	if len(dst) == 0 {
@@ -90,7 +90,7 @@ func cumSum[T int32 | int64 | float32 | float64](c *ir.Call, out, x *tensor.Tens
 const fewLines = 48
 
 // cumSumAdjacent processes adjacent lines.
-func cumSumAdjacent[T int32 | int64 | float32 | float64](dst, src []T, l kit.CumulativeLines) {
+func cumSumAdjacent[T int32 | int64 | float32 | float64](dst, src []T, l cumulativeLines) {
 	step, n := l.Inner, len(dst)
 	if n == 0 {
 		return
@@ -130,7 +130,7 @@ func cumSumAdjacent[T int32 | int64 | float32 | float64](dst, src []T, l kit.Cum
 }
 
 // cumSumLine processes one line.
-func cumSumLine[T kit.RealNumber](dst, src []T, l kit.CumulativeLines) {
+func cumSumLine[T kit.RealNumber](dst, src []T, l cumulativeLines) {
 	var sum T
 	const most = 1 << 16 // elements between checks of the context
 	for lo := 0; lo < l.N && l.Call.Err() == nil; lo += most {
@@ -162,7 +162,7 @@ func cumSumLine[T kit.RealNumber](dst, src []T, l kit.CumulativeLines) {
 }
 
 // cumSumFour processes four adjacent lines.
-func cumSumFour[T kit.RealNumber](dst, src []T, l kit.CumulativeLines) {
+func cumSumFour[T kit.RealNumber](dst, src []T, l cumulativeLines) {
 	n := l.N
 	x0, x1, x2, x3 := src[:n], src[n:][:n], src[2*n:][:n], src[3*n:][:n]
 	y0, y1, y2, y3 := dst[:n], dst[n:][:n], dst[2*n:][:n], dst[3*n:][:n]
@@ -185,9 +185,9 @@ func cumSumFour[T kit.RealNumber](dst, src []T, l kit.CumulativeLines) {
 }
 
 // cumulativeRows returns a kernel that combines whole rows of adjacent lines with a vector kernel, or calls plain for other shapes.
-func cumulativeRows[T int32 | int64 | float32 | float64](least int, combine func(l cpu.Level, dst, a, b []T), plain kit.CumulativeKernel) kit.CumulativeKernel {
+func cumulativeRows[T int32 | int64 | float32 | float64](least int, combine func(l cpu.Level, dst, a, b []T), plain cumulativeKernel) cumulativeKernel {
 	const block = 1024 // elements: the previous row stays in the first-level cache
-	rows := kit.CumulativeOf(block, func(dst, src []T, l kit.CumulativeLines) {
+	rows := cumulativeOf(block, func(dst, src []T, l cumulativeLines) {
 		for k := range l.N {
 			if k&0xfff == 0xfff && l.Call.Err() != nil {
 				return
@@ -200,7 +200,7 @@ func cumulativeRows[T int32 | int64 | float32 | float64](least int, combine func
 			combine(cpu.Active(), dst[at:at+l.M], dst[l.At(k-1):], src[at:])
 		}
 	})
-	return func(c *ir.Call, out, x *tensor.Tensor, l kit.CumulativeLines) error {
+	return func(c *ir.Call, out, x *tensor.Tensor, l cumulativeLines) error {
 		if c.Generic || l.Exclusive || l.Inner < least {
 			return plain(c, out, x, l)
 		}

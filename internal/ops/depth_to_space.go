@@ -18,7 +18,7 @@ type DepthToSpace struct {
 var _ = kit.Register(&kit.Def{Name: "DepthToSpace", Since: kit.Versions{1, 11, 13, 28},
 	In: "input:T", Out: "output:T", Types: "T: " + kit.MoveTypes,
 	Selects: kit.Always, Build: func(a *kit.Attrs, opset int) kit.Operator {
-		op := &DepthToSpace{BlockSize: kit.BlockSize(a), Mode: "DCR"}
+		op := &DepthToSpace{BlockSize: blockSize(a), Mode: "DCR"}
 		if opset >= 11 {
 			op.Mode = a.Enum("mode", "DCR", "DCR", "CRD")
 		}
@@ -60,5 +60,5 @@ func (op *DepthToSpace) Run(c *ir.Call) error {
 	if op.Mode == "CRD" {
 		rowStep, colStep, chStep = b*s[1], s[1], b*b*s[1]
 	}
-	return kit.MoveBlocks(c, x, []int{n, ch, h * b, w * b}, []int{n, ch, h, b, w, b}, []int{s[0], chStep, s[2], rowStep, 1, colStep})
+	return moveBlocks(c, x, []int{n, ch, h * b, w * b}, []int{n, ch, h, b, w, b}, []int{s[0], chStep, s[2], rowStep, 1, colStep})
 }

@@ -114,9 +114,9 @@ func (o *Dropout) Run(c *ir.Call) error {
 
 // Draw sets elements of kept to false with the given probability.
 func (o *Dropout) Draw(c *ir.Call, kept []bool, ratio float64) error {
-	src := kit.UnseededSource(c)
+	src := unseededSource(c)
 	if o.HasSeed {
-		src = kit.NewRandomSource(uint32(o.Seed))
+		src = newRandomSource(uint32(o.Seed))
 	}
 	for i := range kept {
 		if i%ir.GrainWatch == 0 && c.Err() != nil {

@@ -10,14 +10,14 @@ import (
 // EyeLike returns a matrix of the shape of its input with ones on diagonal K and zeros elsewhere
 // (https://onnx.ai/onnx/operators/onnx__EyeLike.html).
 type EyeLike struct {
-	kit.LikeInput
+	likeInput
 	K int
 }
 
 var _ = kit.Register(&kit.Def{Name: "EyeLike", Since: kit.Versions{9, 22}, In: "input:T1", Out: "output:T2",
 	Types: "T1: @number bool; T2: @number bool",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		o := &EyeLike{kit.LikeInput{DType: a.DType("dtype", tensor.Undefined)}, a.Int("k", 0)}
+		o := &EyeLike{likeInput{DType: a.DType("dtype", tensor.Undefined)}, a.Int("k", 0)}
 		if o.DType == tensor.TypeString || o.DType.Packed() {
 			a.Errorf("attribute dtype is %s, want a number or bool", o.DType)
 		}
@@ -29,7 +29,7 @@ func (o *EyeLike) Infer(c *ir.InferContext) error {
 	if err := kit.CheckRank(c, 0, 2, "input"); err != nil {
 		return err
 	}
-	return o.LikeInput.Infer(c)
+	return o.likeInput.Infer(c)
 }
 
 // Run implements [ir.Operator].

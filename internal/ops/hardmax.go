@@ -36,7 +36,7 @@ func hardmaxRows(dst, src []float32, n int) {
 	var at [64]int64
 	for lo, rows := 0, len(dst)/n; lo < rows; lo += len(at) {
 		m := min(len(at), rows-lo)
-		kit.ArgRowsFast(at[:m], src, n, lo, kit.ArgMax, false)
+		argRowsFast(at[:m], src, n, lo, argMax, false)
 		for i, k := range at[:m] {
 			dst[(lo+i)*n+int(k)] = 1
 		}
@@ -46,9 +46,9 @@ func hardmaxRows(dst, src []float32, n int) {
 func hardmaxLines[T kit.FloatNumber](c *ir.Call, dst, src []T, s kit.AxisSpan, base, m int) {
 	var best [kit.ColumnBlock]int64
 	if x, ok := any(src).([]float32); ok && !c.Generic && m >= kit.ShortRow {
-		kit.ArgLinesF32(c, best[:m], x, s, base, kit.ArgMax, false)
+		argLinesF32(c, best[:m], x, s, base, argMax, false)
 	} else {
-		kit.ArgLines(c, best[:m], src, s, base, kit.ArgMax, false)
+		argLines(c, best[:m], src, s, base, argMax, false)
 	}
 	meter := ir.Meter{C: c}
 	for k := range s.N {

@@ -46,7 +46,7 @@ func (op *If) Infer(c *ir.InferContext) error {
 	for i := range c.NumOut() {
 		t, d := outs[0][i].Type, ir.ContentsOf(&outs[0][i])
 		for _, o := range outs[1:] {
-			w, err := kit.WidenBranch(t, o[i].Type)
+			w, err := widenBranch(t, o[i].Type)
 			if err != nil {
 				return fail.Errorf("output %d of the branches: %w", i, err)
 			}
@@ -62,7 +62,7 @@ func (op *If) Infer(c *ir.InferContext) error {
 
 // Run implements ir.Operator.
 func (op *If) Run(c *ir.Call) error {
-	cond, err := kit.OneBool(c.Tensor(0), "cond")
+	cond, err := oneBool(c.Tensor(0), "cond")
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ type IsInf struct {
 var _ = kit.Register(&kit.Def{Name: "IsInf", Since: kit.Versions{10, 20}, In: "X:T1", Out: "Y:T2", Types: "T1: @float @float8; T2: bool",
 	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		o := &IsInf{Negative: a.Bool("detect_negative", true), Positive: a.Bool("detect_positive", true)}
-		o.loops = kit.LoopsOf(append(kit.Float8Test(func(f float32) bool {
+		o.loops = kit.LoopsOf(append(float8Test(func(f float32) bool {
 			return o.Positive && math.IsInf(float64(f), 1) || o.Negative && math.IsInf(float64(f), -1)
 		}),
 			isInf(o, vec.AbsF32, vec.EqualF32), isInf(o, vec.AbsF64, vec.EqualF64))...)

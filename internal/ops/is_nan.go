@@ -25,7 +25,7 @@ func (boolOfInput) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-var isNaNLoops = kit.LoopsOf(append(kit.Float8Test(func(f float32) bool { return f != f }),
+var isNaNLoops = kit.LoopsOf(append(float8Test(func(f float32) bool { return f != f }),
 	isNaN(vec.EqualF32), isNaN(vec.EqualF64))...).WithFast(tensor.TypeFloat16, func(dst []byte, in *[3][]byte) {
 	vec.NaNF16(cpu.Active(), memory.FromRaw[bool](dst), memory.FromRaw[uint16](in[0]))
 })

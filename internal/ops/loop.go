@@ -43,7 +43,7 @@ func (op *Loop) Infer(c *ir.InferContext) error {
 	}
 	count := ir.Unknown
 	if t, ok := out[0].Const.(*tensor.Tensor); ok && c.Has(0) {
-		on, err := kit.OneBool(t, "the body's condition")
+		on, err := oneBool(t, "the body's condition")
 		start := c.Const(1)
 		if err == nil && on && (!c.Has(1) || start != nil && start.Len() == 1 && tensor.Of[bool](start)[0]) {
 			if d := c.Contents(0); len(d) == 1 {
@@ -61,7 +61,7 @@ func (op *Loop) Infer(c *ir.InferContext) error {
 			if unwraps(start, o) {
 				start = *start.Of
 			}
-			t, err := kit.WidenBranch(start, o)
+			t, err := widenBranch(start, o)
 			if err != nil {
 				return fail.Errorf("carried value %d before and after the body: %w", i, err)
 			}
@@ -110,7 +110,7 @@ func (op *Loop) Run(c *ir.Call) error {
 		}
 	}
 	if t := c.Tensor(1); t != nil {
-		if on, err = kit.OneBool(t, "cond"); err != nil {
+		if on, err = oneBool(t, "cond"); err != nil {
 			return err
 		}
 	}
@@ -126,7 +126,7 @@ func (op *Loop) Run(c *ir.Call) error {
 			shapes[i] = []int{1}
 		}
 	}
-	scans := make([]kit.ScanBuffer, max(len(c.Out)-n, 0))
+	scans := make([]scanBuffer, max(len(c.Out)-n, 0))
 	for i := range scans {
 		scans[i].Most, scans[i].Direct, scans[i].Out = limit, true, n+i
 	}
@@ -144,7 +144,7 @@ func (op *Loop) Run(c *ir.Call) error {
 			return fail.Errorf("body has %d outputs, which does not match %d carried values and %d scan outputs", len(out), n, len(scans))
 		}
 		cond, _ := out[0].(*tensor.Tensor)
-		if on, err = kit.OneBool(cond, "the body's condition"); err != nil {
+		if on, err = oneBool(cond, "the body's condition"); err != nil {
 			return err
 		}
 		c.Release(out[0])

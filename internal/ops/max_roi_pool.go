@@ -28,7 +28,7 @@ var _ = kit.Register(&kit.Def{Name: "MaxRoiPool", Since: kit.Versions{1, 22}, In
 	}})
 
 // Infer makes one image per region.
-func (p *MaxRoiPool) Infer(c *ir.InferContext) error { return kit.InferRois(c, p.Height, p.Width) }
+func (p *MaxRoiPool) Infer(c *ir.InferContext) error { return inferRois(c, p.Height, p.Width) }
 
 // Run computes half-precision types in float32.
 func (p *MaxRoiPool) Run(c *ir.Call) error {

@@ -14,7 +14,7 @@ import (
 // unnormalized probabilities: [batch, class] to [batch, sample]
 // (https://onnx.ai/onnx/operators/onnx__Multinomial.html).
 type Multinomial struct {
-	kit.RandomSeed
+	randomSeed
 	DType      tensor.DType
 	SampleSize int
 }
@@ -22,7 +22,7 @@ type Multinomial struct {
 var _ = kit.Register(&kit.Def{Name: "Multinomial", Since: kit.Versions{7, 22}, In: "input:T1", Out: "output:T2",
 	Types: "T1: @float; T2: int32 int64",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		o := &Multinomial{RandomSeed: kit.ReadRandomSeed(a), DType: a.DType("dtype", tensor.TypeInt32), SampleSize: a.Int("sample_size", 1)}
+		o := &Multinomial{randomSeed: readRandomSeed(a), DType: a.DType("dtype", tensor.TypeInt32), SampleSize: a.Int("sample_size", 1)}
 		if o.DType != tensor.TypeInt32 && o.DType != tensor.TypeInt64 {
 			a.Errorf("attribute dtype is %s, want int32 or int64", o.DType)
 		}

@@ -19,7 +19,7 @@ var _ = kit.Register(&kit.Def{Name: "OptionalGetElement", Since: kit.Versions{15
 func (op *OptionalGetElement) Infer(c *ir.InferContext) error {
 	t := c.Type(0)
 	if t.Kind == tensor.KindOptional {
-		t = kit.SequenceElem(c, 0)
+		t = sequenceElem(c, 0)
 	}
 	c.SetOut(0, t)
 	return nil

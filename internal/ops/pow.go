@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"math"
+
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
@@ -28,7 +30,7 @@ var _ = kit.Register(&kit.Def{Name: "Pow", Since: kit.Versions{1, 7, 12, 13, 15}
 		})})
 
 var powLoops = kit.LoopsOf(kit.Loop2(powInt[int32]), kit.Loop2(powInt[int64]),
-	fastPow(kit.Loop2Scalar(kit.PowFloat[float32])), kit.Loop2Scalar(kit.PowFloat[float64]))
+	fastPow(kit.Loop2Scalar(powFloat[float32])), kit.Loop2Scalar(powFloat[float64]))
 
 // fastPow adds vector kernels for squares and cubes, and PowFloats for other powers.
 func fastPow(l *kit.ElementLoop) *kit.ElementLoop {
@@ -36,7 +38,7 @@ func fastPow(l *kit.ElementLoop) *kit.ElementLoop {
 	l.Fast = func(dst []byte, in *[3][]byte) {
 		y, a, b := memory.FromRaw[float32](dst), memory.FromRaw[float32](in[0]), memory.FromRaw[float32](in[1])
 		if len(b) != 1 || len(a) != len(y) || b[0] != 2 && b[0] != 3 {
-			kit.PowFloats(y, a, b)
+			powFloats(y, a, b)
 			return
 		}
 		vec.MulF32(cpu.Active(), y, a, a)
@@ -118,5 +120,71 @@ func powInt[T int32 | int64](dst, a, b []T) {
 			x *= x
 		}
 		dst[i] = r
+	}
+}
+
+// powFloat stores a to the power of b. Small constant exponents are computed by products.
+func powFloat[T kit.FloatNumber](dst, a, b []T) {
+	if len(b) == 1 && len(a) == len(dst) {
+		switch y := b[0]; y {
+		case 2:
+			for i, x := range a {
+				dst[i] = x * x
+			}
+			return
+		case 3:
+			for i, x := range a {
+				dst[i] = x * x * x
+			}
+			return
+		default:
+			for i, x := range a {
+				dst[i] = T(math.Pow(float64(x), float64(y)))
+			}
+			return
+		}
+	}
+	if len(a) == 1 && len(b) == len(dst) {
+		x := float64(a[0])
+		for i, y := range b {
+			dst[i] = T(math.Pow(x, float64(y)))
+		}
+		return
+	}
+	if len(a) == 1 {
+		kit.RepeatOf(dst, T(math.Pow(float64(a[0]), float64(b[0]))))
+		return
+	}
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		dst[i] = T(math.Pow(float64(a[i]), float64(b[i])))
+	}
+}
+
+// powFloats computes powers of a by b. Either may have one element, which is broadcast.
+func powFloats(dst, a, b []float32) {
+	l := cpu.Active()
+	if len(b) == 1 && len(a) == len(dst) && b[0] == -1 { // 1/x, rounded once
+		vec.ReciprocalF32(l, dst, a)
+		return
+	}
+	var one [kit.LoopBlock]float32 // the broadcast element
+	switch {
+	case len(dst) == 1:
+	case len(a) == 1:
+		kit.RepeatOf(one[:min(len(one), len(dst))], a[0])
+	case len(b) == 1:
+		kit.RepeatOf(one[:min(len(one), len(dst))], b[0])
+	}
+	for lo := 0; lo < len(dst); lo += len(one) {
+		hi := min(lo+len(one), len(dst))
+		x, y := one[:], one[:]
+		if len(a) == len(dst) {
+			x = a[lo:hi]
+		}
+		if len(b) == len(dst) {
+			y = b[lo:hi]
+		}
+		vec.PowF32(l, dst[lo:hi], x, y)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/internal/testing"
 )
 
@@ -29,19 +28,19 @@ func TestPowFloats(t *testing.T) {
 			}
 		}
 	}
-	kit.PowFloats(d, a, b)
+	powFloats(d, a, b)
 	check("elements", func(i int) float32 { return a[i] }, func(i int) float32 { return b[i] })
-	kit.PowFloats(d, a, []float32{1.7})
+	powFloats(d, a, []float32{1.7})
 	check("one exponent", func(i int) float32 { return a[i] }, func(i int) float32 { return 1.7 })
 	for i := range b {
 		if i%3 == 0 {
 			b[i] = float32(math.Round(float64(b[i])))
 		}
 	}
-	kit.PowFloats(d, a, b)
+	powFloats(d, a, b)
 	check("integers", func(i int) float32 { return a[i] }, func(i int) float32 { return b[i] })
-	kit.PowFloats(d, a, []float32{-1})
+	powFloats(d, a, []float32{-1})
 	check("reciprocal", func(i int) float32 { return a[i] }, func(i int) float32 { return -1 })
-	kit.PowFloats(d, []float32{1.3}, b)
+	powFloats(d, []float32{1.3}, b)
 	check("one base", func(i int) float32 { return 1.3 }, func(i int) float32 { return b[i] })
 }

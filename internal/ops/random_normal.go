@@ -9,7 +9,7 @@ import (
 // RandomNormal returns a tensor of normally distributed random numbers
 // (https://onnx.ai/onnx/operators/onnx__RandomNormal.html).
 type RandomNormal struct {
-	kit.RandomSeed
+	randomSeed
 	DType       tensor.DType
 	Shape       []int
 	Mean, Scale float64
@@ -17,7 +17,7 @@ type RandomNormal struct {
 
 var _ = kit.Register(&kit.Def{Name: "RandomNormal", Since: kit.Versions{1, 22}, Out: "output:T", Types: "T: @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &RandomNormal{RandomSeed: kit.ReadRandomSeed(a), DType: kit.RandomDType(a, tensor.TypeFloat32), Shape: kit.ReadRandomShape(a),
+		return &RandomNormal{randomSeed: readRandomSeed(a), DType: randomDType(a, tensor.TypeFloat32), Shape: readRandomShape(a),
 			Mean: float64(a.Float("mean", 0)), Scale: float64(a.Float("scale", 1))}
 	}})
 
@@ -30,5 +30,5 @@ func (o *RandomNormal) Infer(c *ir.InferContext) error {
 // Run implements [ir.Operator].
 func (o *RandomNormal) Run(c *ir.Call) error {
 	src := o.Source(c)
-	return kit.FillRandom(c, o.DType, o.Shape, func() float64 { return src.Normal()*o.Scale + o.Mean })
+	return fillRandom(c, o.DType, o.Shape, func() float64 { return src.Normal()*o.Scale + o.Mean })
 }

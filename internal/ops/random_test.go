@@ -130,7 +130,7 @@ func checkTopK[T kit.RealNumber](t *testing.T) {
 	nan := math.NaN()
 	rapid.Check(t, func(rt *rapid.T) {
 		x := make([]T, rapid.IntRange(1, 1500).Draw(rt, "n"))
-		r := kit.NewRandomSource(rapid.Uint32().Draw(rt, "seed"))
+		r := newRandomSource(rapid.Uint32().Draw(rt, "seed"))
 		values := float64(rapid.SampledFrom([]int{2, 300, 1 << 20}).Draw(rt, "values"))
 		for i := range x {
 			x[i] = T(int(r.Uniform() * values))

@@ -9,7 +9,7 @@ import (
 // RandomUniform returns a tensor of random numbers, uniformly distributed in [low, high)
 // (https://onnx.ai/onnx/operators/onnx__RandomUniform.html).
 type RandomUniform struct {
-	kit.RandomSeed
+	randomSeed
 	DType     tensor.DType
 	Shape     []int
 	Low, High float64
@@ -17,7 +17,7 @@ type RandomUniform struct {
 
 var _ = kit.Register(&kit.Def{Name: "RandomUniform", Since: kit.Versions{1, 22}, Out: "output:T", Types: "T: @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &RandomUniform{RandomSeed: kit.ReadRandomSeed(a), DType: kit.RandomDType(a, tensor.TypeFloat32), Shape: kit.ReadRandomShape(a),
+		return &RandomUniform{randomSeed: readRandomSeed(a), DType: randomDType(a, tensor.TypeFloat32), Shape: readRandomShape(a),
 			Low: float64(a.Float("low", 0)), High: float64(a.Float("high", 1))}
 	}})
 
@@ -29,5 +29,5 @@ func (o *RandomUniform) Infer(c *ir.InferContext) error {
 
 // Run implements [ir.Operator].
 func (o *RandomUniform) Run(c *ir.Call) error {
-	return kit.FillUniform(c, o.DType, o.Shape, o.Source(c), o.Low, o.High)
+	return fillUniform(c, o.DType, o.Shape, o.Source(c), o.Low, o.High)
 }

@@ -164,11 +164,11 @@ func resizeLen(n int, scale float32) (int, error) {
 }
 
 // fromSizes returns the scales of axes for the given sizes.
-func (r *Resize) fromSizes(shape, axes, sizes []int) ([]kit.ResizeScale, error) {
+func (r *Resize) fromSizes(shape, axes, sizes []int) ([]resizeScale, error) {
 	if len(sizes) != len(axes) {
 		return nil, fail.Errorf("got %d sizes, want %d, one per axis", len(sizes), len(axes))
 	}
-	out := make([]kit.ResizeScale, len(axes))
+	out := make([]resizeScale, len(axes))
 	least, most := math.Inf(1), 0.0
 	for i, a := range axes {
 		switch {
@@ -177,10 +177,10 @@ func (r *Resize) fromSizes(shape, axes, sizes []int) ([]kit.ResizeScale, error) 
 		case shape[a] == 0 && sizes[i] > 0:
 			return nil, fail.Errorf("axis %d is empty and cannot be resized to %d", a, sizes[i])
 		case shape[a] == 0:
-			out[i] = kit.ResizeScale{Scale: 1}
+			out[i] = resizeScale{Scale: 1}
 			continue
 		}
-		out[i] = kit.ResizeScale{Scale: float64(sizes[i]) / float64(shape[a]), Out: sizes[i]}
+		out[i] = resizeScale{Scale: float64(sizes[i]) / float64(shape[a]), Out: sizes[i]}
 		least, most = min(least, out[i].Scale), max(most, out[i].Scale)
 	}
 	if r.KeepAspect == "stretch" || most == 0 {
@@ -195,14 +195,14 @@ func (r *Resize) fromSizes(shape, axes, sizes []int) ([]kit.ResizeScale, error) 
 		if f > 1<<40 {
 			return nil, fail.Errorf("axis %d cannot be resized to %g elements, the limit is %d", a, f, int64(1)<<40)
 		}
-		out[i] = kit.ResizeScale{Scale: scale, Out: int(f)}
+		out[i] = resizeScale{Scale: scale, Out: int(f)}
 	}
 	return out, nil
 }
 
 // scales returns the scales of all axes of the call.
-func (r *Resize) scales(c *ir.Call, shape, axes []int) ([]kit.ResizeScale, error) {
-	var out []kit.ResizeScale
+func (r *Resize) scales(c *ir.Call, shape, axes []int) ([]resizeScale, error) {
+	var out []resizeScale
 	scales, sizes := c.Tensor(r.ScalesInput), (*tensor.Tensor)(nil)
 	if r.ScalesInput == 2 {
 		sizes = c.Tensor(3)
@@ -224,7 +224,7 @@ func (r *Resize) scales(c *ir.Call, shape, axes []int) ([]kit.ResizeScale, error
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, kit.ResizeScale{Scale: float64(s), Out: n})
+			out = append(out, resizeScale{Scale: float64(s), Out: n})
 		}
 	}
 	if r.Coordinates == "tf_crop_and_resize" {
@@ -270,7 +270,7 @@ func (r *Resize) Run(c *ir.Call) error {
 	if _, err := tensor.ByteLen(x.DType(), out); err != nil {
 		return err
 	}
-	var plans []kit.ResizeAxis
+	var plans []resizeAxis
 	if n, err := tensor.Elements(out); err == nil && n > 0 {
 		for i, a := range axes {
 			s := scales[i]
@@ -291,7 +291,7 @@ func (r *Resize) Run(c *ir.Call) error {
 	// The order of the axes does not matter to the result. With the factor r of an axis and the cost w
 	// of an element, an axis before another costs r₁w₁ + r₁r₂w₂, after it r₂w₂ + r₁r₂w₁: the axes with
 	// the largest (1−r)/(rw) come first. Rows are resized by kernels, elements of rows one by one.
-	gain := func(p *kit.ResizeAxis) float64 {
+	gain := func(p *resizeAxis) float64 {
 		w := 1.0
 		if kit.Product(shape[p.Axis+1:]) < kit.ShortRow {
 			w = 10
@@ -311,7 +311,7 @@ func (r *Resize) Run(c *ir.Call) error {
 	return resizeRun[float64](c, r, out, plans)
 }
 
-func resizeRun[T kit.RealFloat](c *ir.Call, r *Resize, out []int, plans []kit.ResizeAxis) error {
+func resizeRun[T kit.RealFloat](c *ir.Call, r *Resize, out []int, plans []resizeAxis) error {
 	x := c.Tensor(0)
 	src, err := kit.NumberIn[T](c, x)
 	if err != nil {
@@ -366,7 +366,7 @@ func resizeRun[T kit.RealFloat](c *ir.Call, r *Resize, out []int, plans []kit.Re
 			if i+1 < len(plans) {
 				dst = stages[i][:len(stages[i])/step*n]
 			}
-			if err := kit.ResizeReal(c, dst, data, shape, p, T(r.Extrapolation)); err != nil {
+			if err := resizeReal(c, dst, data, shape, p, T(r.Extrapolation)); err != nil {
 				return err
 			}
 			data = dst
@@ -380,7 +380,7 @@ func resizeRun[T kit.RealFloat](c *ir.Call, r *Resize, out []int, plans []kit.Re
 }
 
 // runNearest copies elements of any type.
-func (r *Resize) runNearest(c *ir.Call, out []int, plans []kit.ResizeAxis) error {
+func (r *Resize) runNearest(c *ir.Call, out []int, plans []resizeAxis) error {
 	x := c.Tensor(0)
 	src, err := kit.MoveIn(c, x)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 )
 
 // coordinate maps an output index to an input coordinate.
-func (r *Resize) coordinate(o, in int, s kit.ResizeScale) float64 {
+func (r *Resize) coordinate(o, in int, s resizeScale) float64 {
 	x, size := float64(o), s.Scale*float64(in)
 	switch r.Coordinates {
 	case "align_corners":
@@ -36,9 +36,9 @@ func (r *Resize) coordinate(o, in int, s kit.ResizeScale) float64 {
 }
 
 // plan computes indices and weights of one axis. The input must not be empty.
-func (r *Resize) plan(c *ir.Call, axis, in int, s kit.ResizeScale) (kit.ResizeAxis, error) {
-	p := kit.ResizeAxis{Axis: axis, In: in, Out: s.Out, N: 1}
-	kernel, reach := kit.ResizeLinear, 1
+func (r *Resize) plan(c *ir.Call, axis, in int, s resizeScale) (resizeAxis, error) {
+	p := resizeAxis{Axis: axis, In: in, Out: s.Out, N: 1}
+	kernel, reach := resizeLinear, 1
 	if r.Mode == "cubic" {
 		kernel, reach = r.cubic, 2
 	}
@@ -78,7 +78,7 @@ func (r *Resize) plan(c *ir.Call, axis, in int, s kit.ResizeScale) (kit.ResizeAx
 		far := float64(in) + float64(p.N)
 		x = min(max(x, -far), far)
 		if r.Mode == "nearest" {
-			p.Index[o] = min(max(kit.ResizeNearest(x, r.NearestMode, s.Scale), 0), in-1)
+			p.Index[o] = min(max(resizeNearest(x, r.NearestMode, s.Scale), 0), in-1)
 			continue
 		}
 		base := int(math.Floor(x))

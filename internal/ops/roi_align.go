@@ -44,7 +44,7 @@ var _ = kit.Register(&kit.Def{Name: "RoiAlign", Since: kit.Versions{10, 16, 22},
 const roiSamples = 1 << 20
 
 // Infer makes one image per region.
-func (r *RoiAlign) Infer(c *ir.InferContext) error { return kit.InferRois(c, r.Height, r.Width) }
+func (r *RoiAlign) Infer(c *ir.InferContext) error { return inferRois(c, r.Height, r.Width) }
 
 // Run computes half-precision types in float32.
 func (r *RoiAlign) Run(c *ir.Call) error {

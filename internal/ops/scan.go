@@ -160,7 +160,7 @@ func (op *Scan) Infer(c *ir.InferContext) error {
 		case t.Known() && t.Kind != tensor.KindTensor:
 			return fail.Errorf("output %d of the body is %s, want a tensor", i, t)
 		case i < n:
-			if t, err = kit.WidenBranch(in[i].Type, t); err != nil {
+			if t, err = widenBranch(in[i].Type, t); err != nil {
 				return fail.Errorf("state variable %d before and after the body: %w", i, err)
 			}
 		case t.Shape != nil:
@@ -249,7 +249,7 @@ func (op *Scan) prepare(c *ir.Call, i int, x *tensor.Tensor) (*scanInput, int, e
 
 // run scans n slices and returns the final states and the number of items added to each buffer. The
 // caller owns the initial states.
-func (op *Scan) run(c *ir.Call, states []tensor.Value, scans []*scanInput, n, total int, outs []kit.ScanBuffer) ([]tensor.Value, error) {
+func (op *Scan) run(c *ir.Call, states []tensor.Value, scans []*scanInput, n, total int, outs []scanBuffer) ([]tensor.Value, error) {
 	in := make([]tensor.Value, len(states)+len(scans))
 	copy(in, states)
 	for k := range n {
@@ -317,7 +317,7 @@ func (op *Scan) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	outs := make([]kit.ScanBuffer, len(c.Out)-n)
+	outs := make([]scanBuffer, len(c.Out)-n)
 	for i := range outs {
 		outs[i].Most = length
 	}
@@ -401,8 +401,8 @@ func (op *Scan) batched(c *ir.Call, in []*tensor.Tensor, n int) error {
 			return err
 		}
 	}
-	final := make([]kit.ScanBuffer, n)
-	outs := make([]kit.ScanBuffer, len(c.Out)-n) // items of all rows, each row padded
+	final := make([]scanBuffer, n)
+	outs := make([]scanBuffer, len(c.Out)-n) // items of all rows, each row padded
 	for b := range rows {
 		count := length
 		if c.Has(0) {

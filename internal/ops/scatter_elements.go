@@ -18,7 +18,7 @@ type ScatterElements struct {
 
 var scatterSignature = kit.Def{In: "data:T, indices:I, updates:T", Out: "output:T", Types: "T: " + kit.MoveTypes + "; I: int32 int64",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &ScatterElements{Axis: a.Int("axis", 0), Reduction: kit.ScatterReduction(a, opset)}
+		return &ScatterElements{Axis: a.Int("axis", 0), Reduction: scatterReduction(a, opset)}
 	},
 	Gradient: kit.ScatterGradient("GatherElements")}
 
@@ -58,5 +58,5 @@ func (op *ScatterElements) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	return kit.Scatter(c, data, up, at, 1, op.Reduction)
+	return scatter(c, data, up, at, 1, op.Reduction)
 }

@@ -15,7 +15,7 @@ type ScatterND struct {
 var _ = kit.Register(&kit.Def{Name: "ScatterND", Since: kit.Versions{11, 13, 16, 18},
 	In: "data:T, indices:int64, updates:T", Out: "output:T", Types: "T: " + kit.MoveTypes,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &ScatterND{Reduction: kit.ScatterReduction(a, opset)}
+		return &ScatterND{Reduction: scatterReduction(a, opset)}
 	},
 	Gradient: kit.ScatterGradient("GatherND")})
 
@@ -25,12 +25,12 @@ func (op *ScatterND) Infer(c *ir.InferContext) error { return kit.SameAsInput(c)
 // Run implements ir.Operator.
 func (op *ScatterND) Run(c *ir.Call) error {
 	data, idx, up := c.Tensor(0), c.Tensor(1), c.Tensor(2)
-	if err := kit.CheckScatterND(data, idx, up); err != nil {
+	if err := checkScatterND(data, idx, up); err != nil {
 		return err
 	}
 	at, block, err := kit.SliceOffsets(c, data.Shape(), idx, 0)
 	if err != nil {
 		return err
 	}
-	return kit.Scatter(c, data, up, at, block, op.Reduction)
+	return scatter(c, data, up, at, block, op.Reduction)
 }

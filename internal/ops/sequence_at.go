@@ -10,22 +10,22 @@ import (
 type SequenceAt struct{}
 
 var _ = kit.Register(&kit.Def{Name: "SequenceAt", Since: kit.Versions{11},
-	In: "input_sequence:seq(T), position:I", Out: "tensor:T", Types: kit.SeqTypes,
+	In: "input_sequence:seq(T), position:I", Out: "tensor:T", Types: seqTypes,
 	Build: func(a *kit.Attrs, opset int) kit.Operator { return &SequenceAt{} }})
 
 // Infer implements ir.Operator.
 func (op *SequenceAt) Infer(c *ir.InferContext) error {
-	c.SetOut(0, kit.SequenceElem(c, 0))
+	c.SetOut(0, sequenceElem(c, 0))
 	return nil
 }
 
 // Run implements ir.Operator.
 func (op *SequenceAt) Run(c *ir.Call) error {
-	s, err := kit.SequenceIn(c, 0)
+	s, err := sequenceIn(c, 0)
 	if err != nil {
 		return err
 	}
-	p, err := kit.SequencePosition(c.Tensor(1), len(s.Items), false)
+	p, err := sequencePosition(c.Tensor(1), len(s.Items), false)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ var _ = kit.Register(&kit.Def{Name: "SequenceConstruct", Since: kit.Versions{11}
 func (op *SequenceConstruct) Infer(c *ir.InferContext) error {
 	t := c.Type(0)
 	for i := 1; i < c.NumIn(); i++ {
-		w, err := kit.WidenBranch(t, c.Type(i))
+		w, err := widenBranch(t, c.Type(i))
 		if err != nil {
 			return fail.Errorf("inputs 0 and %d: %w", i, err)
 		}

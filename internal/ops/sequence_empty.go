@@ -11,7 +11,7 @@ import (
 type SequenceEmpty struct{ DType tensor.DType }
 
 var _ = kit.Register(&kit.Def{Name: "SequenceEmpty", Since: kit.Versions{11},
-	Out: "output:seq(T)", Types: kit.SeqTypes,
+	Out: "output:seq(T)", Types: seqTypes,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &SequenceEmpty{DType: a.DType("dtype", tensor.TypeFloat32)}
 	}})

@@ -12,7 +12,7 @@ import (
 type SequenceErase struct{}
 
 var _ = kit.Register(&kit.Def{Name: "SequenceErase", Since: kit.Versions{11},
-	In: "input_sequence:seq(T), position:I?", Out: "output_sequence:seq(T)", Types: kit.SeqTypes,
+	In: "input_sequence:seq(T), position:I?", Out: "output_sequence:seq(T)", Types: seqTypes,
 	Build: func(a *kit.Attrs, opset int) kit.Operator { return &SequenceErase{} }})
 
 // Infer implements ir.Operator.
@@ -23,13 +23,13 @@ func (op *SequenceErase) Infer(c *ir.InferContext) error {
 
 // Run implements ir.Operator.
 func (op *SequenceErase) Run(c *ir.Call) error {
-	s, err := kit.SequenceIn(c, 0)
+	s, err := sequenceIn(c, 0)
 	if err != nil {
 		return err
 	}
 	p := len(s.Items) - 1
 	if c.Has(1) {
-		if p, err = kit.SequencePosition(c.Tensor(1), len(s.Items), false); err != nil {
+		if p, err = sequencePosition(c.Tensor(1), len(s.Items), false); err != nil {
 			return err
 		}
 	}

@@ -14,12 +14,12 @@ import (
 type SequenceInsert struct{}
 
 var _ = kit.Register(&kit.Def{Name: "SequenceInsert", Since: kit.Versions{11},
-	In: "input_sequence:seq(T), tensor:T, position:I?", Out: "output_sequence:seq(T)", Types: kit.SeqTypes,
+	In: "input_sequence:seq(T), tensor:T, position:I?", Out: "output_sequence:seq(T)", Types: seqTypes,
 	Build: func(a *kit.Attrs, opset int) kit.Operator { return &SequenceInsert{} }})
 
 // Infer implements ir.Operator.
 func (op *SequenceInsert) Infer(c *ir.InferContext) error {
-	t, err := kit.WidenBranch(kit.SequenceElem(c, 0), c.Type(1))
+	t, err := widenBranch(sequenceElem(c, 0), c.Type(1))
 	if err != nil {
 		return fail.Errorf("item and sequence: %w", err)
 	}
@@ -29,7 +29,7 @@ func (op *SequenceInsert) Infer(c *ir.InferContext) error {
 
 // Run implements ir.Operator.
 func (op *SequenceInsert) Run(c *ir.Call) error {
-	s, err := kit.SequenceIn(c, 0)
+	s, err := sequenceIn(c, 0)
 	if err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (op *SequenceInsert) Run(c *ir.Call) error {
 	}
 	p := len(s.Items)
 	if c.Has(2) {
-		if p, err = kit.SequencePosition(c.Tensor(2), p, true); err != nil {
+		if p, err = sequencePosition(c.Tensor(2), p, true); err != nil {
 			return err
 		}
 	}

@@ -10,7 +10,7 @@ import (
 type SequenceLength struct{}
 
 var _ = kit.Register(&kit.Def{Name: "SequenceLength", Since: kit.Versions{11},
-	In: "input_sequence:seq(T)", Out: "length:int64", Types: kit.SeqTypes,
+	In: "input_sequence:seq(T)", Out: "length:int64", Types: seqTypes,
 	Build: func(a *kit.Attrs, opset int) kit.Operator { return &SequenceLength{} }})
 
 // Infer implements ir.Operator.
@@ -21,7 +21,7 @@ func (op *SequenceLength) Infer(c *ir.InferContext) error {
 
 // Run implements ir.Operator.
 func (op *SequenceLength) Run(c *ir.Call) error {
-	s, err := kit.SequenceIn(c, 0)
+	s, err := sequenceIn(c, 0)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 type SequenceMap struct{ Body int }
 
 var _ = kit.Register(&kit.Def{Name: "SequenceMap", Since: kit.Versions{17},
-	In: "input_sequence:seq(T), additional_inputs:any*", Out: "out_sequence:any+", Types: kit.SeqTypes,
+	In: "input_sequence:seq(T), additional_inputs:any*", Out: "out_sequence:any+", Types: seqTypes,
 	Build: func(a *kit.Attrs, opset int) kit.Operator { return &SequenceMap{Body: a.Graph("body")} }})
 
 // Infer implements ir.Operator.
@@ -22,7 +22,7 @@ func (op *SequenceMap) Infer(c *ir.InferContext) error {
 	for i := range in {
 		in[i] = ir.Value{Type: c.Type(i)}
 		if c.Type(i).Kind == tensor.KindSequence {
-			in[i].Type = kit.SequenceElem(c, i)
+			in[i].Type = sequenceElem(c, i)
 		}
 	}
 	out, err := c.InferGraph(op.Body, in)
@@ -40,7 +40,7 @@ func (op *SequenceMap) Infer(c *ir.InferContext) error {
 
 // Run implements ir.Operator.
 func (op *SequenceMap) Run(c *ir.Call) error {
-	first, err := kit.SequenceIn(c, 0)
+	first, err := sequenceIn(c, 0)
 	if err != nil {
 		return err
 	}

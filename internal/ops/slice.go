@@ -75,7 +75,7 @@ func (op *Slice) Infer(c *ir.InferContext) error {
 	if len(starts) != len(ends) || steps != nil && len(steps) != len(starts) {
 		return fail.Errorf("starts has %d elements, ends %d and steps %d, want the same", len(starts), len(ends), len(steps))
 	}
-	axes, err := kit.SliceAxes(axes, len(starts), len(in))
+	axes, err := sliceAxes(axes, len(starts), len(in))
 	if err != nil {
 		return err
 	}
@@ -201,7 +201,7 @@ func sliceBox(in []int, starts, ends, axes, steps *tensor.Tensor) (shape, by, fi
 	if len(v[0]) != len(v[1]) || steps != nil && len(v[3]) != len(v[0]) {
 		return nil, nil, nil, fail.Errorf("starts has %d elements, ends %d and steps %d, want the same", len(v[0]), len(v[1]), len(v[3]))
 	}
-	at, err := kit.SliceAxes(v[2], len(v[0]), len(in))
+	at, err := sliceAxes(v[2], len(v[0]), len(in))
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -224,4 +224,32 @@ func sliceBox(in []int, starts, ends, axes, steps *tensor.Tensor) (shape, by, fi
 		}
 	}
 	return shape, by, first, nil
+}
+
+// sliceAxes returns axes, or the first n axes if it is nil.
+func sliceAxes(axes []int, n, rank int) ([]int, error) {
+	if axes == nil {
+		if n > rank {
+			return nil, fail.Errorf("starts has %d elements, but the input has rank %d", n, rank)
+		}
+		axes = make([]int, n)
+		for i := range axes {
+			axes[i] = i
+		}
+		return axes, nil
+	}
+	if len(axes) != n {
+		return nil, fail.Errorf("starts has %d elements, axes has %d", n, len(axes))
+	}
+	if _, err := kit.NormalAxes(axes, rank); err != nil {
+		return nil, err
+	}
+	r := make([]int, n)
+	for i, a := range axes {
+		if a < 0 {
+			a += rank
+		}
+		r[i] = a
+	}
+	return r, nil
 }

@@ -18,7 +18,7 @@ type SpaceToDepth struct {
 var _ = kit.Register(&kit.Def{Name: "SpaceToDepth", Since: kit.Versions{1, 13, 28},
 	In: "input:T", Out: "output:T", Types: "T: " + kit.MoveTypes,
 	Selects: kit.Always, Build: func(a *kit.Attrs, opset int) kit.Operator {
-		op := &SpaceToDepth{BlockSize: kit.BlockSize(a), Mode: "DCR"}
+		op := &SpaceToDepth{BlockSize: blockSize(a), Mode: "DCR"}
 		if opset >= 28 {
 			op.Mode = a.Enum("mode", "DCR", "DCR", "CRD")
 		}
@@ -57,8 +57,8 @@ func (op *SpaceToDepth) Run(c *ir.Call) error {
 	n, ch, h, w := x.Dim(0), x.Dim(1), x.Dim(2)/b, x.Dim(3)/b
 	s := kit.Strides(x.Shape())
 	if op.Mode == "CRD" {
-		return kit.MoveBlocks(c, x, []int{n, ch * b * b, h, w}, []int{n, ch, b, b, h, w}, []int{s[0], s[1], s[2], 1, b * s[2], b})
+		return moveBlocks(c, x, []int{n, ch * b * b, h, w}, []int{n, ch, b, b, h, w}, []int{s[0], s[1], s[2], 1, b * s[2], b})
 	}
 	// The box has dimensions N, block row, block column, C, H, W.
-	return kit.MoveBlocks(c, x, []int{n, ch * b * b, h, w}, []int{n, b, b, ch, h, w}, []int{s[0], s[2], 1, s[1], b * s[2], b})
+	return moveBlocks(c, x, []int{n, ch * b * b, h, w}, []int{n, b, b, ch, h, w}, []int{s[0], s[2], 1, s[1], b * s[2], b})
 }

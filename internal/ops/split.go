@@ -149,7 +149,7 @@ func (op *Split) Run(c *ir.Call) error {
 			return fail.Errorf("split has shape %v, want %d sizes", t.Shape(), op.Parts)
 		}
 		if sizes, err = kit.AnyInts(t); err == nil {
-			err = kit.SplitSizes(sizes, x.Dim(axis))
+			err = splitSizes(sizes, x.Dim(axis))
 		}
 	}
 	if err != nil {
@@ -175,6 +175,21 @@ func (op *Split) Run(c *ir.Call) error {
 			dst.Done()
 		}
 		at += w
+	}
+	return nil
+}
+
+// splitSizes checks that sizes add up to n.
+func splitSizes(sizes []int, n int) error {
+	sum := 0
+	for i, s := range sizes {
+		if s < 0 || s > n-sum {
+			return fail.Errorf("split sizes %v do not add up to %d: size %d at position %d", sizes, n, s, i)
+		}
+		sum += s
+	}
+	if sum != n {
+		return fail.Errorf("split sizes %v add up to %d, want %d", sizes, sum, n)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ type SplitToSequence struct {
 }
 
 var _ = kit.Register(&kit.Def{Name: "SplitToSequence", Since: kit.Versions{11, 24},
-	In: "input:T, split:I?", Out: "output_sequence:seq(T)", Types: kit.SeqTypes,
+	In: "input:T, split:I?", Out: "output_sequence:seq(T)", Types: seqTypes,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &SplitToSequence{Axis: a.Int("axis", 0), KeepDims: a.Bool("keepdims", true)}
 	}})
@@ -71,7 +71,7 @@ func (op *SplitToSequence) Run(c *ir.Call) error {
 		} else if err = c.Reserve(int64(t.Len()) * 8); err == nil {
 			sizes = kit.Ints(t)
 			count = len(sizes)
-			err = kit.SplitSizes(sizes, n)
+			err = splitSizes(sizes, n)
 		}
 		if err != nil {
 			return err

@@ -11,8 +11,8 @@ import (
 // https://onnx.ai/onnx/operators/onnx_aionnxpreviewtraining_Adagrad.html).
 type adagrad struct{ decay, epsilon, norm float64 }
 
-var _ = kit.RegisterTrainer("Adagrad", func(a *kit.Attrs) kit.OptimizerStep {
-	return &adagrad{kit.Real64(a.Float("decay_factor", 0)), kit.Real64(a.Float("epsilon", 0)), kit.Real64(a.Float("norm_coefficient", 0))}
+var _ = registerTrainer("Adagrad", func(a *kit.Attrs) optimizerStep {
+	return &adagrad{real64(a.Float("decay_factor", 0)), real64(a.Float("epsilon", 0)), real64(a.Float("norm_coefficient", 0))}
 })
 
 func (*adagrad) States() int { return 1 }

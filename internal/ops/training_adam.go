@@ -11,9 +11,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx_aionnxpreviewtraining_Adam.html).
 type adam struct{ alpha, beta, epsilon, norm, post float64 }
 
-var _ = kit.RegisterTrainer("Adam", func(a *kit.Attrs) kit.OptimizerStep {
-	return &adam{kit.Real64(a.Float("alpha", 0.9)), kit.Real64(a.Float("beta", 0.999)), kit.Real64(a.Float("epsilon", 0)),
-		kit.Real64(a.Float("norm_coefficient", 0)), kit.Real64(a.Float("norm_coefficient_post", 0))}
+var _ = registerTrainer("Adam", func(a *kit.Attrs) optimizerStep {
+	return &adam{real64(a.Float("alpha", 0.9)), real64(a.Float("beta", 0.999)), real64(a.Float("epsilon", 0)),
+		real64(a.Float("norm_coefficient", 0)), real64(a.Float("norm_coefficient_post", 0))}
 })
 
 func (*adam) States() int { return 2 }

@@ -10,9 +10,9 @@ type momentum struct {
 	nesterov          bool
 }
 
-var _ = kit.RegisterTrainer("Momentum", func(a *kit.Attrs) kit.OptimizerStep {
+var _ = registerTrainer("Momentum", func(a *kit.Attrs) optimizerStep {
 	a.Require("alpha", "beta", "mode", "norm_coefficient")
-	return &momentum{kit.Real64(a.Float("alpha", 0)), kit.Real64(a.Float("beta", 0)), kit.Real64(a.Float("norm_coefficient", 0)),
+	return &momentum{real64(a.Float("alpha", 0)), real64(a.Float("beta", 0)), real64(a.Float("norm_coefficient", 0)),
 		a.Enum("mode", "standard", "standard", "nesterov") == "nesterov"}
 })
 

@@ -72,7 +72,7 @@ func ChannelsOutput(c *ir.Call, i int, d tensor.DType, shape []int, last bool) (
 		return nil, nil, err
 	}
 	return t, func() {
-		width := moveWidth(d)
+		width := MoveWidth(d)
 		MoveChannels(c, MoveBuf{c: c, t: y, Width: width, Raw: y.Bytes()}, MoveBuf{c: c, t: t, Width: width, Raw: t.Bytes()}, shape, true)
 	}, nil
 }

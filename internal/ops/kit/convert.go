@@ -144,7 +144,7 @@ func byteTable(to, from tensor.DType, opts tensor.ConvertOptions) castKernel {
 }
 
 // lookUpBytes replaces bytes by the elements of table.
-func lookUpBytes[E MoveElem](dst, src, table []byte) {
+func lookUpBytes[E uint16 | uint32 | uint64 | [2]uint64](dst, src, table []byte) {
 	t := (*[256]E)(memory.FromRaw[E](table))
 	d := memory.FromRaw[E](dst)[:len(src)]
 	for i, v := range src {
@@ -208,4 +208,11 @@ func (f *firstError) get() error {
 		return *p
 	}
 	return nil
+}
+
+// BitsAs returns the contents of t as elements of another type of the same size.
+func BitsAs(d tensor.DType, t *tensor.Tensor) *tensor.Tensor {
+	r := &tensor.Tensor{}
+	r.Reset(d, t.Bytes(), t.Shape())
+	return r
 }

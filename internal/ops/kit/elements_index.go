@@ -110,3 +110,12 @@ func SliceOffsets(c *ir.Call, shape []int, indices *tensor.Tensor, batch int) (a
 	}
 	return at, block, nil
 }
+
+// SparseOffsets returns the linear indices of the values of a sparse tensor.
+func SparseOffsets(c *ir.Call, s *tensor.Sparse) ([]int, error) {
+	if s.Indices.Rank() == 2 {
+		at, _, err := SliceOffsets(c, s.Shape, s.Indices, 0)
+		return at, err
+	}
+	return IndexList(c, s.Indices, Product(s.Shape), "sparse indices")
+}

@@ -6,25 +6,9 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
-	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/tensor"
 )
-
-// The constraints of arithmetic. They list types without ~, to exclude Float16 and similar types:
-// adding their bits would compile.
-type (
-	FloatNumber    interface{ float32 | float64 }
-	SignedNumber   interface{ int8 | int16 | int32 | int64 }
-	UnsignedNumber interface {
-		uint8 | uint16 | uint32 | uint64
-	}
-	IntNumber  interface{ SignedNumber | UnsignedNumber }
-	RealNumber interface{ IntNumber | FloatNumber }
-)
-
-// LoopBlock is the number of elements that are gathered or repeated at a time.
-const LoopBlock = 512
 
 // WidenBlock is the number of elements of 16 bits that are computed in float32 at a time.
 const WidenBlock = 1024
@@ -55,9 +39,6 @@ func (l ElementLoop) forCall(c *ir.Call) ElementLoop {
 	}
 	return l
 }
-
-// VecUnary is the signature of vector kernels of one operand.
-type VecUnary = func(l cpu.Level, dst, x []float32)
 
 // The signatures of vector kernels of two operands, and of one and a scalar.
 type (
@@ -314,49 +295,6 @@ func widenedRun(l ElementLoop, run func(dst []byte, in *[3][]byte), d tensor.DTy
 	}
 }
 
-// WidenHalf converts float16 or bfloat16 to float32.
-func WidenHalf(dst []float32, src []byte, d tensor.DType) {
-	if d == tensor.TypeFloat16 {
-		tensor.Float16sToFloat32s(dst, memory.FromRaw[tensor.Float16](src))
-	} else {
-		tensor.BFloat16sToFloat32s(dst, memory.FromRaw[tensor.BFloat16](src))
-	}
-}
-
-// narrowHalf converts float32 to float16 or bfloat16, rounded to nearest, ties to even.
-func narrowHalf(dst []byte, src []float32, d tensor.DType) {
-	if d == tensor.TypeFloat16 {
-		tensor.Float32sToFloat16s(memory.FromRaw[tensor.Float16](dst), src)
-	} else {
-		tensor.Float32sToBFloat16s(memory.FromRaw[tensor.BFloat16](dst), src)
-	}
-}
-
-// widenHalfFast is WidenHalf with vector kernels.
-func widenHalfFast(dst []float32, src []byte, d tensor.DType) {
-	if d == tensor.TypeFloat16 {
-		vec.F16ToF32(cpu.Active(), dst, memory.FromRaw[uint16](src))
-	} else {
-		vec.BF16ToF32(cpu.Active(), dst, memory.FromRaw[uint16](src))
-	}
-}
-
-// narrowHalfFast is narrowHalf with vector kernels.
-func narrowHalfFast(dst []byte, src []float32, d tensor.DType) {
-	if d == tensor.TypeFloat16 {
-		vec.F32ToF16(cpu.Active(), memory.FromRaw[uint16](dst), src)
-	} else {
-		vec.F32ToBF16(cpu.Active(), memory.FromRaw[uint16](dst), src)
-	}
-}
-
-// Grain sizes of elementwise work: for fewer elements, a second thread costs more than it saves.
-const (
-	GrainCheap  = 32 << 10 // a few instructions per element
-	GrainCostly = 4 << 10  // a transcendental function per element
-	GrainVector = 16 << 10 // a transcendental function in a vector kernel
-)
-
 // RunLoop computes output 0 of the given shape from tensors that broadcast to it. shapes[k] is the
 // shape to use for in[k].
 func RunLoop(c *ir.Call, l ElementLoop, grain int, outShape []int, in []*tensor.Tensor, shapes [][]int) error {
@@ -473,28 +411,4 @@ func MapTable(c *ir.Call, t LoopTable, grain int) error {
 // types, which are widened. fast is f32 with vector kernels, or nil.
 func FloatLoops(f32 func(dst, src []float32), f64 func(dst, src []float64), fast VecUnary) LoopTable {
 	return LoopsOf(WithUnary(Loop1(f32), fast), Loop1(f64))
-}
-
-// SameTypeAndShape infers an output of the type and shape of input 0.
-type SameTypeAndShape struct{}
-
-// Infer sets output 0 to the type and shape of input 0.
-func (SameTypeAndShape) Infer(c *ir.InferContext) error { return SameAsInput(c) }
-
-// IgnoreConsumed ignores the attribute of opset 1 that lists inputs that may be overwritten.
-//
-//go:noinline
-func IgnoreConsumed(a *Attrs, opset int) {
-	if opset < 6 {
-		a.Ignore("consumed_inputs")
-	}
-}
-
-// WithoutAttrs is the Build function of an operator without attributes.
-func WithoutAttrs[T any, P interface {
-	*T
-	Operator
-}](a *Attrs, opset int) Operator {
-	IgnoreConsumed(a, opset)
-	return P(new(T))
 }

@@ -130,38 +130,6 @@ func InferBinary(c *ir.InferContext, x AxisBroadcast, elem tensor.DType, fn func
 	return nil
 }
 
-// BinaryContents applies fn to the elements of two shape values and broadcasts a single element. It
-// returns nil unless their lengths are known to match.
-func BinaryContents(a, b []ir.Dim, fn func(a, b ir.Dim) ir.Dim) []ir.Dim {
-	if a == nil || b == nil || len(a) != len(b) && len(a) != 1 && len(b) != 1 {
-		return nil
-	}
-	n := max(len(a), len(b))
-	if len(a) == 0 || len(b) == 0 {
-		n = 0
-	}
-	r := make([]ir.Dim, n)
-	for i := range r {
-		r[i] = fn(a[min(i, len(a)-1)], b[min(i, len(b)-1)])
-	}
-	return r
-}
-
-// SetContents records the elements of output 0, if any is known. Numbers beyond int32 wrap at run
-// time and are unknown here.
-func SetContents(c *ir.InferContext, elem tensor.DType, d []ir.Dim) {
-	known := false
-	for i, e := range d {
-		if n, ok := e.Value(); ok && elem == tensor.TypeInt32 && int(int32(n)) != n {
-			d[i] = ir.Unknown
-		}
-		known = known || !d[i].IsUnknown()
-	}
-	if known {
-		c.SetContents(0, d)
-	}
-}
-
 // RunBinary computes output 0 from two inputs of one type.
 func RunBinary(c *ir.Call, x AxisBroadcast, t LoopTable, grain int) error {
 	a, b := c.Tensor(0), c.Tensor(1)

@@ -7,6 +7,9 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 )
 
+// GradientDomain is the domain of operators that gradient rules and passes add to graphs. No model file contains them.
+const GradientDomain = "onward"
+
 // Gradient says how an operator is differentiated in reverse mode: which nodes compute the
 // gradients of its inputs from the gradients of its outputs. Package autodiff applies it.
 // Exactly one of Rule, Decompose and Subgraphs is set, unless the operator is always Flat.

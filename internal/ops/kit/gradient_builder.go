@@ -36,8 +36,8 @@ func (b *GradientBuilder) Need(opset int) error {
 // ai.onnx, or of the engine's own domain: onward.SumTo.
 func (b *GradientBuilder) Node(op string, attrs GradientAttrs, in ...string) string {
 	n := &GradientNode{OpType: op, Inputs: in, Outputs: []string{b.Tape.Fresh()}, Attrs: attrs}
-	if own, ok := strings.CutPrefix(op, DomainInternal+"."); ok {
-		n.Domain, n.OpType = DomainInternal, own
+	if own, ok := strings.CutPrefix(op, GradientDomain+"."); ok {
+		n.Domain, n.OpType = GradientDomain, own
 	}
 	b.Tape.Append(n)
 	return n.Outputs[0]

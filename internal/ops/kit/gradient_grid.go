@@ -22,7 +22,7 @@ var GridBackGradient = GradientRule(func(b *GradientBuilder, n *GradientNode, g 
 })
 
 func (b *GradientBuilder) gridNode(op string, n *GradientNode, order int64, in ...string) string {
-	return b.Node(DomainInternal+"."+op, n.Attrs.With("order", order), in...)
+	return b.Node(GradientDomain+"."+op, n.Attrs.With("order", order), in...)
 }
 
 // contractGrid sums g·s over all dimensions but those of the grid; g has one dimension

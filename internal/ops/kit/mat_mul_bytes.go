@@ -267,3 +267,42 @@ func subtractLines[T int8 | uint8](c *ir.Call, dst []int32, src, zero []T, q Qua
 		}
 	}
 }
+
+// BytesLess converts 8-bit integers to int32 and subtracts their zero point. The zero point has one
+// element, or one for each of n equal parts of the tensor; nil means 0.
+func BytesLess(c *ir.Call, t, zero *tensor.Tensor, n int) ([]int32, error) {
+	r, err := ir.ScratchOf[int32](c, t.Len())
+	if err != nil || len(r) == 0 {
+		return r, err
+	}
+	if t.DType() == tensor.TypeInt8 {
+		bytesLessOf[int8](c, r, t, zero, n)
+	} else {
+		bytesLessOf[uint8](c, r, t, zero, n)
+	}
+	return r, nil
+}
+
+func bytesLessOf[T int8 | uint8](c *ir.Call, dst []int32, t, zero *tensor.Tensor, n int) {
+	src := tensor.Of[T](t)
+	var zs []T
+	if zero != nil {
+		zs = tensor.Of[T](zero)
+	}
+	if len(zs) <= 1 {
+		n = 1
+	}
+	part := len(src) / n
+	for i := range n {
+		var z int32
+		if len(zs) > 0 {
+			z = int32(zs[i])
+		}
+		d, s := dst[i*part:][:part], src[i*part:][:part]
+		for lo, hi := range ir.Steps(c, part) {
+			for k := lo; k < hi; k++ {
+				d[k] = int32(s[k]) - z
+			}
+		}
+	}
+}

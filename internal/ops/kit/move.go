@@ -9,6 +9,14 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
+// Lists of element types of operators that move elements.
+const (
+	MoveTypes          = "@number @complex bool string"
+	moveTypesNoBFloat  = "@int float16 float double @complex bool string"
+	moveSeqTypes       = "seq(@all)"
+	MoveAnyTensorOrSeq = "@all seq(@all)"
+)
+
 // Operators that only move elements do not depend on their meaning. They process the contents of a
 // tensor as elements of a given width. Five widths and strings cover all element types; packed
 // elements are unpacked to one byte each, and packed again at the end.
@@ -52,7 +60,7 @@ func (b MoveBuf) Slice(lo, hi int) MoveBuf {
 	return MoveBuf{Width: b.Width, Raw: b.Raw[lo*b.Width : hi*b.Width]}
 }
 
-func moveWidth(d tensor.DType) int {
+func MoveWidth(d tensor.DType) int {
 	if d.Packed() {
 		return 1
 	}
@@ -62,7 +70,7 @@ func moveWidth(d tensor.DType) int {
 // MoveIn returns the contents of an input. Packed elements are unpacked in scratch memory.
 func MoveIn(c *ir.Call, t *tensor.Tensor) (MoveBuf, error) {
 	d := t.DType()
-	b := MoveBuf{c: c, t: t, Width: moveWidth(d)}
+	b := MoveBuf{c: c, t: t, Width: MoveWidth(d)}
 	switch {
 	case d == tensor.TypeString:
 		b.Strs = tensor.Of[string](t)
@@ -92,7 +100,7 @@ func MoveOut(c *ir.Call, i int, d tensor.DType, shape ...int) (MoveBuf, error) {
 // MoveInto is MoveOut for an existing tensor.
 func MoveInto(c *ir.Call, t *tensor.Tensor) (MoveBuf, error) {
 	d := t.DType()
-	b := MoveBuf{c: c, t: t, Width: moveWidth(d)}
+	b := MoveBuf{c: c, t: t, Width: MoveWidth(d)}
 	switch {
 	case d == tensor.TypeString:
 		b.Strs = tensor.Of[string](t)

@@ -6,14 +6,6 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Lists of element types of operators that move elements.
-const (
-	MoveTypes          = "@number @complex bool string"
-	moveTypesNoBFloat  = "@int float16 float double @complex bool string"
-	moveSeqTypes       = "seq(@all)"
-	MoveAnyTensorOrSeq = "@all seq(@all)"
-)
-
 // KnownInts returns the contents of input i if all elements are known.
 func KnownInts(c *ir.InferContext, i int) ([]int, bool) { return ir.Ints(c.Contents(i)) }
 
@@ -70,4 +62,36 @@ func JoinContents(a, b []ir.Dim) []ir.Dim {
 		}
 	}
 	return r
+}
+
+// BinaryContents applies fn to the elements of two shape values and broadcasts a single element. It
+// returns nil unless their lengths are known to match.
+func BinaryContents(a, b []ir.Dim, fn func(a, b ir.Dim) ir.Dim) []ir.Dim {
+	if a == nil || b == nil || len(a) != len(b) && len(a) != 1 && len(b) != 1 {
+		return nil
+	}
+	n := max(len(a), len(b))
+	if len(a) == 0 || len(b) == 0 {
+		n = 0
+	}
+	r := make([]ir.Dim, n)
+	for i := range r {
+		r[i] = fn(a[min(i, len(a)-1)], b[min(i, len(b)-1)])
+	}
+	return r
+}
+
+// SetContents records the elements of output 0, if any is known. Numbers beyond int32 wrap at run
+// time and are unknown here.
+func SetContents(c *ir.InferContext, elem tensor.DType, d []ir.Dim) {
+	known := false
+	for i, e := range d {
+		if n, ok := e.Value(); ok && elem == tensor.TypeInt32 && int(int32(n)) != n {
+			d[i] = ir.Unknown
+		}
+		known = known || !d[i].IsUnknown()
+	}
+	if known {
+		c.SetContents(0, d)
+	}
 }

@@ -19,15 +19,6 @@ func IntsOf64(v []int) []int64 {
 	return r
 }
 
-// SparseOffsets returns the linear indices of the values of a sparse tensor.
-func SparseOffsets(c *ir.Call, s *tensor.Sparse) ([]int, error) {
-	if s.Indices.Rank() == 2 {
-		at, _, err := SliceOffsets(c, s.Shape, s.Indices, 0)
-		return at, err
-	}
-	return IndexList(c, s.Indices, Product(s.Shape), "sparse indices")
-}
-
 // BoolToInt returns 1 for true and 0 for false.
 func BoolToInt(b bool) int {
 	if b {

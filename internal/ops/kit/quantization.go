@@ -42,17 +42,11 @@ func DynamicRange(c *ir.Call, src []float32) (scale, zero float32) {
 	return scale, zero
 }
 
-// MapBytes maps each byte with a table.
-func MapBytes(dst, src []byte, t *[256]byte) { vec.MapU8(cpu.Active(), dst[:len(src)], src, t) }
-
-// IsByte reports whether d is int8 or uint8.
-func IsByte(d tensor.DType) bool { return d == tensor.TypeInt8 || d == tensor.TypeUint8 }
-
 // QuantizedTypes lists the output types of QuantizeLinear.
 const QuantizedTypes = "int8 uint8 int16 uint16 @float8 @float6 @packed"
 
 // Quantization defines which elements share a scale and a zero point: all of them (a scale with one
-// element), those of one index along Axis (a scale of rank 1), or BlockSize adjacent elements along
+// element), those of one index along Axis (a scale of rank 1), or ops.blockSize adjacent elements along
 // Axis.
 type Quantization struct {
 	Axis      int

@@ -1,8 +1,6 @@
 package kit
 
 import (
-	"runtime"
-
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/tensor"
@@ -148,40 +146,15 @@ func (o RealOutput[T]) store(lo, hi int) {
 	}
 }
 
-// InWorkspaces runs work items [0, n) on as many workspaces as there may be threads. An item may use
-// only the memory of workspace ws; the assignment of items to workspaces is not fixed. It returns the
-// error of the lowest workspace that fails.
-func InWorkspaces(c *ir.Call, n int, item func(ws, i int) error) error {
-	count := WorkspaceCount(n)
-	if count == 0 {
-		return nil
+// RealMaybe is RealOut if output i is used, otherwise it returns scratch memory without a tensor.
+func RealMaybe[T RealFloat](c *ir.Call, i int, dtype tensor.DType, shape ...int) (RealOutput[T], error) {
+	if c.Wants(i) {
+		return RealOut[T](c, i, dtype, shape...)
 	}
-	errs := make([]error, count)
-	c.Parallel(count, 1, func(lo, hi int) {
-		for s := lo; s < hi; s++ {
-			for i := s; i < n; i += count {
-				if errs[s] = c.Err(); errs[s] != nil {
-					break
-				}
-				if errs[s] = item(s, i); errs[s] != nil {
-					break
-				}
-			}
-		}
-	})
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
+	n, err := tensor.Elements(shape)
+	if err != nil {
+		return RealOutput[T]{}, err
 	}
-	return nil
+	buf, err := ir.ScratchOf[T](c, n)
+	return RealOutput[T]{Data: buf}, err
 }
-
-// WorkspaceCount returns the number of workspaces for n items in InWorkspaces.
-func WorkspaceCount(n int) int { return min(n, max(1, runtime.GOMAXPROCS(0))) }
-
-// GrainFor returns the minimum number of items per thread, for items of the given cost in
-// elementary operations. It runs once per call of an operator; inlined, its copies took 8 KB.
-//
-//go:noinline
-func GrainFor(cost int) int { return max(1, 32768/max(1, cost)) }

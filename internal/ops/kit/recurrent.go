@@ -480,18 +480,5 @@ func RunRecurrent(c *ir.Call, f32 func() error, f64 func() error) error {
 	return f32()
 }
 
-// RealMaybe is RealOut if output i is used, otherwise it returns scratch memory without a tensor.
-func RealMaybe[T RealFloat](c *ir.Call, i int, dtype tensor.DType, shape ...int) (RealOutput[T], error) {
-	if c.Wants(i) {
-		return RealOut[T](c, i, dtype, shape...)
-	}
-	n, err := tensor.Elements(shape)
-	if err != nil {
-		return RealOutput[T]{}, err
-	}
-	buf, err := ir.ScratchOf[T](c, n)
-	return RealOutput[T]{Data: buf}, err
-}
-
 // RecurrentInputs are the inputs that RNN, GRU and LSTM share.
 const RecurrentInputs = "X:T, W:T, R:T, B:T?, sequence_lens:int32?, initial_h:T?"

@@ -159,7 +159,7 @@ func ReduceEither[T tensor.Element, A any](plain, fast *Reducer[T, A]) reduceKer
 // adds and multiplies uint32, too.
 func ReduceBits(as tensor.DType, k reduceKernel) reduceKernel {
 	return func(c *ir.Call, p *ReducePlan, out, x *tensor.Tensor) error {
-		return k(c, p, bitsAs(as, out), bitsAs(as, x))
+		return k(c, p, BitsAs(as, out), BitsAs(as, x))
 	}
 }
 
@@ -259,17 +259,6 @@ func (t ReduceTable) reduce(c *ir.Call, p *ReducePlan, y, x *tensor.Tensor) erro
 	}
 	return t[d](c, p, y, x)
 }
-
-const (
-	ReduceBlock  = 512 // accumulators that are processed together
-	FoldedPieces = 32  // pieces that are added without widening
-	// stackedColumns is the length up to which all pieces are added in registers: of longer ones, reading
-	// a part of each piece would lose to reading some of them in the order of memory.
-	stackedColumns = 256
-	stackedPieces  = 8
-	ShortRow       = 16      // elements below which a vector kernel is not faster
-	ReduceChunk    = 1 << 16 // elements of a long row that are reduced separately
-)
 
 // RunReducer reduces x to dst by a plan, in parallel.
 func RunReducer[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T, A]) error {
@@ -506,21 +495,3 @@ func reduceNarrow[T, A any](c *ir.Call, p *ReducePlan, dst, x []T, r *Reducer[T,
 	})
 	return nil
 }
-
-// ReduceEach calls fn for [0, n) on all threads. work is the cost of a call, in elements.
-func ReduceEach(c *ir.Call, n, work int, fn func(i int)) {
-	ReduceSpans(c, n, work, func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			fn(i)
-		}
-	})
-}
-
-// ReduceSpans is ReduceEach for ranges.
-func ReduceSpans(c *ir.Call, n, work int, fn func(lo, hi int)) { c.Parallel(n, spanGrain(work), fn) }
-
-// LaunchSpans is ReduceSpans by a launch.
-func LaunchSpans(c *ir.Call, n, work int, fn func(lo, hi int)) { c.Launch(n, spanGrain(work), fn) }
-
-// spanGrain is how many items of a given number of elements are worth another thread.
-func spanGrain(work int) int { return max(1, GrainVector/max(work, 1)) }

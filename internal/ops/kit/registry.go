@@ -27,7 +27,7 @@ const (
 
 	// DomainInternal is the domain of operators that no model file contains: gradient
 	// rules and passes add them to graphs.
-	DomainInternal = "onward"
+	DomainInternal = GradientDomain
 )
 
 // MaxOpset is the newest implemented version of each domain, that of ONNX 1.23.0 for ai.onnx. Models

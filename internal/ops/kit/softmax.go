@@ -33,9 +33,6 @@ func SoftmaxLines[T FloatNumber](c *ir.Call, dst, src []T, s AxisSpan, base, m i
 	}
 }
 
-// ExpCost is the cost of an exponential in elementary operations.
-const ExpCost = 10
-
 // LineMax computes the maximum of each of len(top) lines.
 func LineMax[T FloatNumber](meter *ir.Meter, top []float64, src []T, s AxisSpan, base int) {
 	for j := range top {

@@ -362,18 +362,6 @@ func nextTap(tap, first, end []int) bool {
 	return false
 }
 
-// WindowStep moves an index of a shape to the next in row-major order and
-// reports whether there is one.
-func WindowStep(index, shape []int) bool {
-	for d := len(index) - 1; d >= 0; d-- {
-		if index[d]++; index[d] < shape[d] {
-			return true
-		}
-		index[d] = 0
-	}
-	return false
-}
-
 // Counts returns, for each output of an axis, the number of taps in the input, or if padded is set
 // in the input and its padding.
 func (g *WindowGeom) Counts(axis int, padded bool) []int {

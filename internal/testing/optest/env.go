@@ -21,6 +21,12 @@ type Env struct {
 
 const MemoryLimit = 1 << 30
 
+// NewCall returns a call without a node, for parts of operators: it has one worker and is never
+// cancelled.
+func NewCall() *ir.Call {
+	return &ir.Call{Env: &Env{Ctx: context.Background(), Limit: MemoryLimit}}
+}
+
 func (e *Env) Context() context.Context { return e.Ctx }
 
 func (e *Env) Alloc(c *ir.Call, i int, dtype tensor.DType, shape []int) (*tensor.Tensor, error) {

@@ -1,4 +1,4 @@
-package kit
+package ops
 
 import (
 	"math"
@@ -8,12 +8,12 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// NumberOutputs lists the types that StoreNumbers supports.
-const NumberOutputs = "@int @float"
+// numberOutputs lists the types that storeNumbers supports.
+const numberOutputs = "@int @float"
 
-// StoreNumbers stores v as the elements of a tensor of any numeric type. Integers are truncated and
+// storeNumbers stores v as the elements of a tensor of any numeric type. Integers are truncated and
 // saturate.
-func StoreNumbers(t *tensor.Tensor, v []float64) error {
+func storeNumbers(t *tensor.Tensor, v []float64) error {
 	switch t.DType() {
 	case tensor.TypeFloat64:
 		copy(tensor.Of[float64](t), v)

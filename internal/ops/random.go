@@ -1,4 +1,4 @@
-package kit
+package ops
 
 import (
 	"math"
@@ -6,22 +6,23 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
-// RandomSource is the Mersenne Twister MT19937 (Matsumoto and Nishimura, ACM TOMACS 8(1), 1998),
+// randomSource is the Mersenne Twister MT19937 (Matsumoto and Nishimura, ACM TOMACS 8(1), 1998),
 // seeded and used like NumPy's RandomState, so that a seeded operator returns the numbers of ONNX's
 // reference implementation.
-type RandomSource struct {
+type randomSource struct {
 	state    [624]uint32
 	next     int
 	spare    float64 // second normal number of a pair
 	hasSpare bool
 }
 
-// NewRandomSource returns a Mersenne Twister (MT19937) with the given seed.
-func NewRandomSource(seed uint32) *RandomSource {
-	r := &RandomSource{next: len(RandomSource{}.state)}
+// newRandomSource returns a Mersenne Twister (MT19937) with the given seed.
+func newRandomSource(seed uint32) *randomSource {
+	r := &randomSource{next: len(randomSource{}.state)}
 	for i := range r.state {
 		r.state[i] = seed
 		seed = 1812433253*(seed^seed>>30) + uint32(i) + 1
@@ -29,7 +30,7 @@ func NewRandomSource(seed uint32) *RandomSource {
 	return r
 }
 
-func (r *RandomSource) uint32() uint32 {
+func (r *randomSource) uint32() uint32 {
 	if r.next == len(r.state) {
 		r.twist()
 	}
@@ -39,8 +40,8 @@ func (r *RandomSource) uint32() uint32 {
 }
 
 // twist computes the next states.
-func (r *RandomSource) twist() {
-	const n, m = len(RandomSource{}.state), 397
+func (r *randomSource) twist() {
+	const n, m = len(randomSource{}.state), 397
 	l, s := cpu.Active(), r.state[:]
 	last := [2]uint32{s[n-1]}
 	vec.TwistU32(l, s[:n-m], s, s[1:], s[m:])
@@ -50,10 +51,10 @@ func (r *RandomSource) twist() {
 }
 
 // Uniform returns a number in [0, 1) with 53 random bits.
-func (r *RandomSource) Uniform() float64 { return vec.UniformF64(r.uint32(), r.uint32()) }
+func (r *randomSource) Uniform() float64 { return vec.UniformF64(r.uint32(), r.uint32()) }
 
 // Uniforms stores the next results of Uniform.
-func (r *RandomSource) Uniforms(dst []float64) {
+func (r *randomSource) Uniforms(dst []float64) {
 	for len(dst) > 0 {
 		n := min(len(dst), (len(r.state)-r.next)/2)
 		if n == 0 { // the last word of a state and the first one of the next
@@ -67,7 +68,7 @@ func (r *RandomSource) Uniforms(dst []float64) {
 }
 
 // Normal returns a number of the standard Normal distribution (Marsaglia's polar method).
-func (r *RandomSource) Normal() float64 {
+func (r *randomSource) Normal() float64 {
 	if r.hasSpare {
 		r.hasSpare = false
 		return r.spare
@@ -82,47 +83,47 @@ func (r *RandomSource) Normal() float64 {
 	}
 }
 
-// RandomSeed is the attribute seed of the random operators.
-type RandomSeed struct {
+// randomSeed is the attribute seed of the random operators.
+type randomSeed struct {
 	Seed  float64
 	Given bool
 }
 
 // Nondeterministic implements [ir.Nondeterministic].
-func (RandomSeed) Nondeterministic() {}
+func (randomSeed) Nondeterministic() {}
 
-// ReadRandomSeed reads the attribute seed; NaN counts as absent.
-func ReadRandomSeed(a *Attrs) RandomSeed {
+// readRandomSeed reads the attribute seed; NaN counts as absent.
+func readRandomSeed(a *kit.Attrs) randomSeed {
 	v := a.Float("seed", 0)
-	return RandomSeed{Seed: float64(v), Given: a.Has("seed") && v == v}
+	return randomSeed{Seed: float64(v), Given: a.Has("seed") && v == v}
 }
 
 // Source returns the generator of a call: seeded by the attribute, or else by the session.
-func (s RandomSeed) Source(c *ir.Call) *RandomSource {
+func (s randomSeed) Source(c *ir.Call) *randomSource {
 	if s.Given {
-		return NewRandomSource(uint32(int64(s.Seed)))
+		return newRandomSource(uint32(int64(s.Seed)))
 	}
-	return UnseededSource(c)
+	return unseededSource(c)
 }
 
-// UnseededSource returns a generator that is seeded by the session.
-func UnseededSource(c *ir.Call) *RandomSource {
+// unseededSource returns a generator that is seeded by the session.
+func unseededSource(c *ir.Call) *randomSource {
 	v := c.Seed()
-	return NewRandomSource(uint32(v) ^ uint32(v>>32))
+	return newRandomSource(uint32(v) ^ uint32(v>>32))
 }
 
-// FillRandom stores next() in every element of output 0, of a floating-point type.
-func FillRandom(c *ir.Call, d tensor.DType, shape []int, next func() float64) error {
-	return FillRandoms(c, d, shape, func(dst []float64, _ int) {
+// fillRandom stores next() in every element of output 0, of a floating-point type.
+func fillRandom(c *ir.Call, d tensor.DType, shape []int, next func() float64) error {
+	return fillRandoms(c, d, shape, func(dst []float64, _ int) {
 		for i := range dst {
 			dst[i] = next()
 		}
 	})
 }
 
-// FillUniform stores uniform numbers in [low, high) in output 0.
-func FillUniform(c *ir.Call, d tensor.DType, shape []int, src *RandomSource, low, high float64) error {
-	return FillRandoms(c, d, shape, func(dst []float64, _ int) {
+// fillUniform stores uniform numbers in [low, high) in output 0.
+func fillUniform(c *ir.Call, d tensor.DType, shape []int, src *randomSource, low, high float64) error {
+	return fillRandoms(c, d, shape, func(dst []float64, _ int) {
 		src.Uniforms(dst)
 		for i := range dst {
 			dst[i] = dst[i]*(high-low) + low
@@ -130,30 +131,30 @@ func FillUniform(c *ir.Call, d tensor.DType, shape []int, src *RandomSource, low
 	})
 }
 
-// FillRandoms stores numbers in output 0: fill sets those of dst, which begin with element at.
-func FillRandoms(c *ir.Call, d tensor.DType, shape []int, fill func(dst []float64, at int)) error {
+// fillRandoms stores numbers in output 0: fill sets those of dst, which begin with element at.
+func fillRandoms(c *ir.Call, d tensor.DType, shape []int, fill func(dst []float64, at int)) error {
 	out, err := c.Output(0, d, shape...)
 	if err != nil {
 		return err
 	}
 	res := out
 	if d != tensor.TypeFloat64 {
-		if res, err = ScratchTensor(c, tensor.TypeFloat64, shape); err != nil {
+		if res, err = kit.ScratchTensor(c, tensor.TypeFloat64, shape); err != nil {
 			return err
 		}
 	}
 	x := tensor.Of[float64](res)
-	c.Serial(len(x), GrainCostly, func(lo, hi int) {
+	c.Serial(len(x), kit.GrainCostly, func(lo, hi int) {
 		fill(x[lo:hi], lo)
 	})
 	if res == out {
 		return nil
 	}
-	return ConvertInto(c, out, res, tensor.ConvertOptions{Saturate: true})
+	return kit.ConvertInto(c, out, res, tensor.ConvertOptions{Saturate: true})
 }
 
-// ReadRandomShape reads the attribute shape of the random operators.
-func ReadRandomShape(a *Attrs) []int {
+// readRandomShape reads the attribute shape of the random operators.
+func readRandomShape(a *kit.Attrs) []int {
 	a.Require("shape")
 	shape := a.Ints("shape")
 	if _, err := tensor.Elements(shape); err != nil {
@@ -162,8 +163,8 @@ func ReadRandomShape(a *Attrs) []int {
 	return shape
 }
 
-// RandomDType reads the attribute dtype, which must be a floating-point type.
-func RandomDType(a *Attrs, def tensor.DType) tensor.DType {
+// randomDType reads the attribute dtype, which must be a floating-point type.
+func randomDType(a *kit.Attrs, def tensor.DType) tensor.DType {
 	d := a.DType("dtype", def)
 	switch d {
 	case tensor.TypeFloat16, tensor.TypeBFloat16, tensor.TypeFloat32, tensor.TypeFloat64, def:
@@ -173,12 +174,12 @@ func RandomDType(a *Attrs, def tensor.DType) tensor.DType {
 	return tensor.TypeFloat32
 }
 
-// LikeInput infers an output of the shape of the input, and of its type unless the attribute dtype
+// likeInput infers an output of the shape of the input, and of its type unless the attribute dtype
 // is set.
-type LikeInput struct{ DType tensor.DType }
+type likeInput struct{ DType tensor.DType }
 
 // Elem returns the attribute dtype, or else the type of the input.
-func (l LikeInput) Elem(in tensor.DType) tensor.DType {
+func (l likeInput) Elem(in tensor.DType) tensor.DType {
 	if l.DType != tensor.Undefined {
 		return l.DType
 	}
@@ -186,7 +187,7 @@ func (l LikeInput) Elem(in tensor.DType) tensor.DType {
 }
 
 // Infer infers the shape of the input.
-func (l LikeInput) Infer(c *ir.InferContext) error {
+func (l likeInput) Infer(c *ir.InferContext) error {
 	c.SetOut(0, ir.Type{Kind: tensor.KindTensor, Elem: l.Elem(c.Elem(0)), Shape: c.Shape(0)})
 	return nil
 }

@@ -1,4 +1,4 @@
-package kit
+package ops
 
 import (
 	"slices"
@@ -8,11 +8,12 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
-// CheckScatterND checks the shapes of a scatter of slices.
-func CheckScatterND(data, indices, updates *tensor.Tensor) error {
+// checkScatterND checks the shapes of a scatter of slices.
+func checkScatterND(data, indices, updates *tensor.Tensor) error {
 	q := indices.Rank()
 	if q < 1 || data.Rank() < 1 {
 		return fail.Errorf("data has rank %d and indices have rank %d, want at least 1", data.Rank(), q)
@@ -31,8 +32,8 @@ func CheckScatterND(data, indices, updates *tensor.Tensor) error {
 // scatterReductions lists the values of the attribute reduction of ScatterElements and ScatterND.
 var scatterReductions = []string{"none", "add", "mul", "max", "min"}
 
-// ScatterReduction reads the attribute, if the version of the operator has it.
-func ScatterReduction(a *Attrs, opset int) string {
+// scatterReduction reads the attribute, if the version of the operator has it.
+func scatterReduction(a *kit.Attrs, opset int) string {
 	switch {
 	case opset >= 18:
 		return a.Enum("reduction", "none", scatterReductions...)
@@ -42,9 +43,9 @@ func ScatterReduction(a *Attrs, opset int) string {
 	return "none"
 }
 
-// Scatter writes output 0: data, with block elements of updates stored in, or reduced into, each of
+// scatter writes output 0: data, with block elements of updates stored in, or reduced into, each of
 // the linear indices at, in order.
-func Scatter(c *ir.Call, data, updates *tensor.Tensor, at []int, block int, reduction string) error {
+func scatter(c *ir.Call, data, updates *tensor.Tensor, at []int, block int, reduction string) error {
 	d := data.DType()
 	if updates.DType() != d {
 		return fail.Errorf("data is %s, updates are %s", d, updates.DType())
@@ -52,21 +53,21 @@ func Scatter(c *ir.Call, data, updates *tensor.Tensor, at []int, block int, redu
 	if wide, ok := scatterTypes[d]; ok && reduction != "none" {
 		return scatterWidened(c, data, updates, wide, at, block, reduction)
 	}
-	dst, err := MoveOut(c, 0, d, data.Shape()...)
+	dst, err := kit.MoveOut(c, 0, d, data.Shape()...)
 	if err != nil {
 		return err
 	}
-	src, err := MoveIn(c, data)
+	src, err := kit.MoveIn(c, data)
 	if err != nil {
 		return err
 	}
-	up, err := MoveIn(c, updates)
+	up, err := kit.MoveIn(c, updates)
 	if err != nil {
 		return err
 	}
-	MoveCopy(c, dst, src)
+	kit.MoveCopy(c, dst, src)
 	if reduction == "none" {
-		MoveScatter(dst, up, at, block)
+		kit.MoveScatter(dst, up, at, block)
 		dst.Done()
 		return nil
 	}
@@ -96,18 +97,18 @@ func Scatter(c *ir.Call, data, updates *tensor.Tensor, at []int, block int, redu
 	return nil
 }
 
-// ScatterNumber lists the types that reductions of scatter operators support.
-type ScatterNumber interface {
+// scatterNumber lists the types that reductions of scatter operators support.
+type scatterNumber interface {
 	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | float32 | float64
 }
 
-func scatterReal[T ScatterNumber](dst, up MoveBuf, at []int, block int, reduction string) {
+func scatterReal[T scatterNumber](dst, up kit.MoveBuf, at []int, block int, reduction string) {
 	scatterInto(memory.FromRaw[T](dst.Raw), memory.FromRaw[T](up.Raw), at, block, reduction)
 }
 
 // scatterInto reduces. NaN propagates in maxima and minima.
-func scatterInto[T ScatterNumber](dst, up []T, at []int, block int, reduction string) {
-	if d, ok := any(dst).([]float32); ok && block >= ShortRow {
+func scatterInto[T scatterNumber](dst, up []T, at []int, block int, reduction string) {
+	if d, ok := any(dst).([]float32); ok && block >= kit.ShortRow {
 		scatterRows(d, any(up).([]float32), at, block, reduction)
 		return
 	}
@@ -125,7 +126,7 @@ func scatterInto[T ScatterNumber](dst, up []T, at []int, block int, reduction st
 }
 
 // scatterElements reduces one element for each index.
-func scatterElements[T ScatterNumber](dst, up []T, at []int, reduction string) {
+func scatterElements[T scatterNumber](dst, up []T, at []int, reduction string) {
 	up = up[:len(at)]
 	switch reduction {
 	case "add":
@@ -158,7 +159,7 @@ func scatterRows(dst, up []float32, at []int, block int, reduction string) {
 	}
 }
 
-func scatterComplex[T complex64 | complex128](dst, up MoveBuf, at []int, block int, reduction string) {
+func scatterComplex[T complex64 | complex128](dst, up kit.MoveBuf, at []int, block int, reduction string) {
 	to, from := memory.FromRaw[T](dst.Raw), memory.FromRaw[T](up.Raw)
 	for i, p := range at {
 		d, u := to[p:p+block], from[i*block:(i+1)*block]
@@ -193,11 +194,11 @@ func scatterWidened(c *ir.Call, data, updates *tensor.Tensor, wide tensor.DType,
 			reduction = "min"
 		}
 	}
-	sum, err := ToScratch(c, data, wide)
+	sum, err := kit.ToScratch(c, data, wide)
 	if err != nil {
 		return err
 	}
-	up, err := ToScratch(c, updates, wide)
+	up, err := kit.ToScratch(c, updates, wide)
 	if err != nil {
 		return err
 	}
@@ -209,5 +210,5 @@ func scatterWidened(c *ir.Call, data, updates *tensor.Tensor, wide tensor.DType,
 	default:
 		scatterInto(tensor.Of[int64](sum), tensor.Of[int64](up), at, block, reduction)
 	}
-	return ConvertInto(c, out, sum, tensor.ConvertOptions{})
+	return kit.ConvertInto(c, out, sum, tensor.ConvertOptions{})
 }

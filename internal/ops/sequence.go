@@ -1,16 +1,17 @@
-package kit
+package ops
 
 import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
-// SeqTypes lists the types of the elements of a sequence.
-const SeqTypes = "T: @all; I: int32 int64"
+// seqTypes lists the types of the elements of a sequence.
+const seqTypes = "T: @all; I: int32 int64"
 
-// SequenceIn returns input i, which must be a sequence.
-func SequenceIn(c *ir.Call, i int) (*tensor.Sequence, error) {
+// sequenceIn returns input i, which must be a sequence.
+func sequenceIn(c *ir.Call, i int) (*tensor.Sequence, error) {
 	if c.Has(i) {
 		if s, ok := c.In[i].(*tensor.Sequence); ok {
 			return s, nil
@@ -20,18 +21,18 @@ func SequenceIn(c *ir.Call, i int) (*tensor.Sequence, error) {
 	return nil, fail.Errorf("input %d is missing", i)
 }
 
-// SequenceElem returns the element type of input i, a sequence.
-func SequenceElem(c *ir.InferContext, i int) ir.Type {
+// sequenceElem returns the element type of input i, a sequence.
+func sequenceElem(c *ir.InferContext, i int) ir.Type {
 	if of := c.Type(i).Of; of != nil {
 		return *of
 	}
 	return ir.Type{}
 }
 
-// SequencePosition returns a position in [−n, n), or in [−n, n] if behind is set, as an index from
+// sequencePosition returns a position in [−n, n), or in [−n, n] if behind is set, as an index from
 // 0.
-func SequencePosition(t *tensor.Tensor, n int, behind bool) (int, error) {
-	p, err := ScalarInt(t, "position")
+func sequencePosition(t *tensor.Tensor, n int, behind bool) (int, error) {
+	p, err := kit.ScalarInt(t, "position")
 	if err != nil {
 		return 0, err
 	}

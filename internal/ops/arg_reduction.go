@@ -1,4 +1,4 @@
-package kit
+package ops
 
 import (
 	"math"
@@ -9,19 +9,20 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ArgReduction holds the attributes of ArgMax and ArgMin.
-type ArgReduction struct {
+// argReduction holds the attributes of argMax and argMin.
+type argReduction struct {
 	Axis       int
 	KeepDims   bool
 	SelectLast bool
 }
 
-// ReadArgReduction reads the attributes of ArgMax and ArgMin.
-func ReadArgReduction(a *Attrs, opset int) ArgReduction {
-	r := ArgReduction{Axis: a.Int("axis", 0), KeepDims: a.Bool("keepdims", true)}
+// readArgReduction reads the attributes of argMax and argMin.
+func readArgReduction(a *kit.Attrs, opset int) argReduction {
+	r := argReduction{Axis: a.Int("axis", 0), KeepDims: a.Bool("keepdims", true)}
 	if opset >= 12 {
 		r.SelectLast = a.Bool("select_last_index", false)
 	}
@@ -29,13 +30,13 @@ func ReadArgReduction(a *Attrs, opset int) ArgReduction {
 }
 
 // Infer implements [ir.Operator].
-func (r *ArgReduction) Infer(c *ir.InferContext) error {
+func (r *argReduction) Infer(c *ir.InferContext) error {
 	c.SetOut(0, ir.UnrankedTensor(tensor.TypeInt64))
 	shape := c.Shape(0)
 	if shape == nil {
 		return nil
 	}
-	axis, err := NormalAxis(r.Axis, len(shape))
+	axis, err := kit.NormalAxis(r.Axis, len(shape))
 	if err != nil {
 		return err
 	}
@@ -47,13 +48,13 @@ func (r *ArgReduction) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// ArgWhich selects the largest or the smallest element.
-type ArgWhich bool
+// argWhich selects the largest or the smallest element.
+type argWhich bool
 
-// The operators that ArgReduction computes.
+// The operators that argReduction computes.
 const (
-	ArgMax ArgWhich = true
-	ArgMin ArgWhich = false
+	argMax argWhich = true
+	argMin argWhich = false
 )
 
 // argTypes are the types in which elements of others are compared, bytes of long rows as they are.
@@ -61,10 +62,10 @@ var argTypes = map[tensor.DType]tensor.DType{tensor.TypeInt8: tensor.TypeFloat32
 	tensor.TypeInt16: tensor.TypeFloat32, tensor.TypeUint16: tensor.TypeFloat32, tensor.TypeUint32: tensor.TypeInt64}
 
 // RunWith stores the indices of the extremes of input 0 along the axis in output 0.
-func (r *ArgReduction) RunWith(c *ir.Call, which ArgWhich) error {
+func (r *argReduction) RunWith(c *ir.Call, which argWhich) error {
 	x := c.Tensor(0)
 	shape := x.Shape()
-	axis, err := NormalAxis(r.Axis, len(shape))
+	axis, err := kit.NormalAxis(r.Axis, len(shape))
 	if err != nil {
 		return err
 	}
@@ -83,10 +84,10 @@ func (r *ArgReduction) RunWith(c *ir.Call, which ArgWhich) error {
 	if shape[axis] == 0 {
 		return fail.Errorf("axis %d of shape %v is empty", axis, shape)
 	}
-	dst, s := tensor.Of[int64](out), SpanOf(shape, axis)
+	dst, s := tensor.Of[int64](out), kit.SpanOf(shape, axis)
 	longBytes := x.DType().Size() == 1 && s.Inner == 1 && s.N > argWidth && !c.Generic
 	if d, ok := argTypes[x.DType()]; ok && !longBytes {
-		if x, err = ToScratch(c, x, d); err != nil {
+		if x, err = kit.ToScratch(c, x, d); err != nil {
 			return err
 		}
 	}
@@ -106,12 +107,12 @@ func (r *ArgReduction) RunWith(c *ir.Call, which ArgWhich) error {
 	case tensor.TypeFloat32:
 		if s.Inner == 1 && !c.Generic {
 			v := tensor.Of[float32](x)
-			ReduceSpans(c, s.Outer, s.N, func(lo, hi int) { ArgRowsFast(dst[lo:hi], v, s.N, lo, which, r.SelectLast) })
+			kit.ReduceSpans(c, s.Outer, s.N, func(lo, hi int) { argRowsFast(dst[lo:hi], v, s.N, lo, which, r.SelectLast) })
 			return nil
 		}
-		if size := s.N * s.Inner; !c.Generic && s.Inner < ShortRow {
+		if size := s.N * s.Inner; !c.Generic && s.Inner < kit.ShortRow {
 			v := tensor.Of[float32](x)
-			ReduceSpans(c, s.Outer, size, func(lo, hi int) {
+			kit.ReduceSpans(c, s.Outer, size, func(lo, hi int) {
 				const enough = 1 << 12
 				rows := make([]float32, min(hi-lo, max(1, enough/size))*size)
 				for lo < hi && c.Err() == nil {
@@ -119,14 +120,14 @@ func (r *ArgReduction) RunWith(c *ir.Call, which ArgWhich) error {
 					for i := range n {
 						vec.TransposeF32(cpu.Active(), rows[i*size:], s.N, v[(lo+i)*size:], s.Inner, s.N, s.Inner)
 					}
-					ArgRowsFast(dst[lo*s.Inner:][:n*s.Inner], rows[:n*size], s.N, 0, which, r.SelectLast)
+					argRowsFast(dst[lo*s.Inner:][:n*s.Inner], rows[:n*size], s.N, 0, which, r.SelectLast)
 					lo += n
 				}
 			})
 			return c.Err()
 		}
-		if !c.Generic && s.Inner >= ShortRow {
-			return argColumns(c, dst, s, tensor.Of[float32](x), which, r.SelectLast, ArgLinesF32)
+		if !c.Generic && s.Inner >= kit.ShortRow {
+			return argColumns(c, dst, s, tensor.Of[float32](x), which, r.SelectLast, argLinesF32)
 		}
 		return argRun(c, dst, tensor.Of[float32](x), s, which, r.SelectLast)
 	case tensor.TypeFloat64:
@@ -137,8 +138,8 @@ func (r *ArgReduction) RunWith(c *ir.Call, which ArgWhich) error {
 }
 
 // argRunFast is argRun with vector kernels for the largest and smallest element of a row.
-func argRunFast[T RealNumber](c *ir.Call, dst []int64, src []T, s AxisSpan, which ArgWhich, last bool, most, least func(cpu.Level, []T) T) error {
-	if s.Inner != 1 || s.N < 2*ShortRow || c.Generic {
+func argRunFast[T kit.RealNumber](c *ir.Call, dst []int64, src []T, s kit.AxisSpan, which argWhich, last bool, most, least func(cpu.Level, []T) T) error {
+	if s.Inner != 1 || s.N < 2*kit.ShortRow || c.Generic {
 		return argRun(c, dst, src, s, which, last)
 	}
 	argFolds(c, dst, src, s, which, last, most, least)
@@ -146,40 +147,40 @@ func argRunFast[T RealNumber](c *ir.Call, dst []int64, src []T, s AxisSpan, whic
 }
 
 // argFolds finds the value of each row with a kernel, and then its index.
-func argFolds[T RealNumber](c *ir.Call, dst []int64, src []T, s AxisSpan, which ArgWhich, last bool, most, least func(cpu.Level, []T) T) {
+func argFolds[T kit.RealNumber](c *ir.Call, dst []int64, src []T, s kit.AxisSpan, which argWhich, last bool, most, least func(cpu.Level, []T) T) {
 	best := least
-	if which == ArgMax {
+	if which == argMax {
 		best = most
 	}
-	ReduceEach(c, s.Outer, s.N, func(i int) {
+	kit.ReduceEach(c, s.Outer, s.N, func(i int) {
 		row := src[i*s.N : (i+1)*s.N]
 		dst[i] = int64(argOf(row, best(cpu.Active(), row), which, last))
 	})
 }
 
-func argRun[T RealNumber](c *ir.Call, dst []int64, src []T, s AxisSpan, which ArgWhich, last bool) error {
+func argRun[T kit.RealNumber](c *ir.Call, dst []int64, src []T, s kit.AxisSpan, which argWhich, last bool) error {
 	if s.Inner == 1 {
-		ReduceEach(c, s.Outer, 4*s.N, func(i int) { dst[i] = int64(argRow(src[i*s.N:(i+1)*s.N], which, last)) })
+		kit.ReduceEach(c, s.Outer, 4*s.N, func(i int) { dst[i] = int64(argRow(src[i*s.N:(i+1)*s.N], which, last)) })
 		return nil
 	}
-	return argColumns(c, dst, s, src, which, last, ArgLines[T])
+	return argColumns(c, dst, s, src, which, last, argLines[T])
 }
 
-func argColumns[T RealNumber](c *ir.Call, dst []int64, s AxisSpan, src []T, which ArgWhich, last bool, lines func(c *ir.Call, best []int64, src []T, s AxisSpan, base int, which ArgWhich, last bool)) error {
+func argColumns[T kit.RealNumber](c *ir.Call, dst []int64, s kit.AxisSpan, src []T, which argWhich, last bool, lines func(c *ir.Call, best []int64, src []T, s kit.AxisSpan, base int, which argWhich, last bool)) error {
 	return s.EachLine(c, func(base, m int) {
 		outer, lo := base/(s.N*s.Inner), base%s.Inner
 		lines(c, dst[outer*s.Inner+lo:][:m], src, s, base, which, last)
 	})
 }
 
-// argRow is ArgLines for one contiguous line.
-func argRow[T RealNumber](x []T, which ArgWhich, last bool) int {
+// argRow is argLines for one contiguous line.
+func argRow[T kit.RealNumber](x []T, which argWhich, last bool) int {
 	best, at := x[0], 0
 	switch {
 	case last:
 		for k, v := range x {
 			better := v > best
-			if which == ArgMin {
+			if which == argMin {
 				better = v < best
 			}
 			if better || v == best || v != v {
@@ -187,7 +188,7 @@ func argRow[T RealNumber](x []T, which ArgWhich, last bool) int {
 			}
 		}
 		return at
-	case which == ArgMax: // without branches
+	case which == argMax: // without branches
 		for k, v := range x {
 			if v > best {
 				at = k
@@ -209,12 +210,12 @@ func argRow[T RealNumber](x []T, which ArgWhich, last bool) int {
 }
 
 // argRowFast is argRow with a vector kernel that finds the value first, and then its index.
-func argRowFast(x []float32, which ArgWhich, last bool) int {
+func argRowFast(x []float32, which argWhich, last bool) int {
 	return argIndex(x, extreme(x, which), which, last)
 }
 
-func extreme(x []float32, which ArgWhich) float32 {
-	if which == ArgMax {
+func extreme(x []float32, which argWhich) float32 {
+	if which == argMax {
 		return vec.ReduceMaxF32(cpu.Active(), x)
 	}
 	return vec.ReduceMinF32(cpu.Active(), x)
@@ -222,7 +223,7 @@ func extreme(x []float32, which ArgWhich) float32 {
 
 // argIndex is argOf that bisects long rows: the kernel reads half of a row faster than a loop reads
 // a few elements.
-func argIndex(x []float32, best float32, which ArgWhich, last bool) int {
+func argIndex(x []float32, best float32, which argWhich, last bool) int {
 	const short = 64
 	at := 0
 	for len(x) > short && best == best {
@@ -255,18 +256,18 @@ type argBuffer struct {
 
 var argBuffers = sync.Pool{New: func() any { return new(argBuffer) }}
 
-// argNarrowRows is [ArgRowsFast] for narrow rows. It returns false, with nothing done, if there is no kernel.
-func argNarrowRows(dst []int64, x []float32, n, first int, which ArgWhich, last bool) bool {
-	if n > argWidth || len(dst) < ShortRow {
+// argNarrowRows is [argRowsFast] for narrow rows. It returns false, with nothing done, if there is no kernel.
+func argNarrowRows(dst []int64, x []float32, n, first int, which argWhich, last bool) bool {
+	if n > argWidth || len(dst) < kit.ShortRow {
 		return false
 	}
 	b, l := argBuffers.Get().(*argBuffer), cpu.Active()
 	defer argBuffers.Put(b)
 	for lo := 0; lo < len(dst); lo += argRows {
-		lo = min(lo, len(dst)-ShortRow) // the kernel takes no fewer rows
+		lo = min(lo, len(dst)-kit.ShortRow) // the kernel takes no fewer rows
 		m := min(len(dst)-lo, argRows)
 		vec.TransposeF32(l, b.columns[:], m, x[(first+lo)*n:], n, m, n)
-		if !vec.ArgColumnsF32(l, b.at[:m], b.value[:m], b.columns[:], m, n, which == ArgMin, last, func() {}) {
+		if !vec.ArgColumnsF32(l, b.at[:m], b.value[:m], b.columns[:], m, n, which == argMin, last, func() {}) {
 			return false
 		}
 		for i, k := range b.at[:m] {
@@ -276,12 +277,12 @@ func argNarrowRows(dst []int64, x []float32, n, first int, which ArgWhich, last 
 	return true
 }
 
-// ArgRowsFast applies argRowFast to the rows of n elements of x, from row first on.
-func ArgRowsFast(dst []int64, x []float32, n, first int, which ArgWhich, last bool) {
+// argRowsFast applies argRowFast to the rows of n elements of x, from row first on.
+func argRowsFast(dst []int64, x []float32, n, first int, which argWhich, last bool) {
 	if argNarrowRows(dst, x, n, first, which, last) {
 		return
 	}
-	if n < ShortRow/2 {
+	if n < kit.ShortRow/2 {
 		for i := range dst {
 			dst[i] = int64(argRow(x[(first+i)*n:][:n], which, last))
 		}
@@ -297,7 +298,7 @@ func ArgRowsFast(dst []int64, x []float32, n, first int, which ArgWhich, last bo
 	var best [64]float32
 	for len(dst) > 0 {
 		b := best[:min(len(dst), len(best), max(1, near/n))]
-		if which == ArgMax {
+		if which == argMax {
 			vec.MaxRowsF32(cpu.Active(), b, x, n, first)
 		} else {
 			vec.MinRowsF32(cpu.Active(), b, x, n, first)
@@ -310,7 +311,7 @@ func ArgRowsFast(dst []int64, x []float32, n, first int, which ArgWhich, last bo
 }
 
 // argOf returns the index of best, which is the largest or smallest element of x, or NaN.
-func argOf[T RealNumber](x []T, best T, which ArgWhich, last bool) int {
+func argOf[T kit.RealNumber](x []T, best T, which argWhich, last bool) int {
 	if best != best {
 		return argRow(x, which, last)
 	}
@@ -330,10 +331,10 @@ func argOf[T RealNumber](x []T, best T, which ArgWhich, last bool) int {
 	return 0
 }
 
-// ArgLines finds the index of the largest or smallest element of each of len(best) lines. NaN
+// argLines finds the index of the largest or smallest element of each of len(best) lines. NaN
 // precedes all numbers.
-func ArgLines[T RealNumber](c *ir.Call, best []int64, src []T, s AxisSpan, base int, which ArgWhich, last bool) {
-	var values [ColumnBlock]T
+func argLines[T kit.RealNumber](c *ir.Call, best []int64, src []T, s kit.AxisSpan, base int, which argWhich, last bool) {
+	var values [kit.ColumnBlock]T
 	value := values[:len(best)]
 	copy(value, src[base:])
 	clear(best)
@@ -346,14 +347,14 @@ func ArgLines[T RealNumber](c *ir.Call, best []int64, src []T, s AxisSpan, base 
 			for j, v := range row {
 				b := value[j]
 				better := v > b
-				if which == ArgMin {
+				if which == argMin {
 					better = v < b
 				}
 				if better || v == b || v != v {
 					value[j], best[j] = v, k
 				}
 			}
-		case which == ArgMax: // without branches
+		case which == argMax: // without branches
 			for j, v := range row {
 				b, i := value[j], best[j]
 				if v > b {
@@ -383,16 +384,16 @@ func ArgLines[T RealNumber](c *ir.Call, best []int64, src []T, s AxisSpan, base 
 	}
 }
 
-// ArgLinesF32 is [ArgLines] with a vector kernel.
-func ArgLinesF32(c *ir.Call, best []int64, src []float32, s AxisSpan, base int, which ArgWhich, last bool) {
+// argLinesF32 is [argLines] with a vector kernel.
+func argLinesF32(c *ir.Call, best []int64, src []float32, s kit.AxisSpan, base int, which argWhich, last bool) {
 	var (
-		at    [ColumnBlock]int32
-		value [ColumnBlock]float32
+		at    [kit.ColumnBlock]int32
+		value [kit.ColumnBlock]float32
 	)
 	meter := ir.Meter{C: c}
 	check := func() { meter.Check(1 << 13) }
-	if m := len(best); s.N > math.MaxInt32 || !vec.ArgColumnsF32(cpu.Active(), at[:m], value[:m], src[base:], s.Inner, s.N, which == ArgMin, last, check) {
-		ArgLines(c, best, src, s, base, which, last)
+	if m := len(best); s.N > math.MaxInt32 || !vec.ArgColumnsF32(cpu.Active(), at[:m], value[:m], src[base:], s.Inner, s.N, which == argMin, last, check) {
+		argLines(c, best, src, s, base, which, last)
 		return
 	}
 	for j, i := range at[:len(best)] {

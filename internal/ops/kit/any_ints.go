@@ -7,21 +7,6 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// SplitSizes checks that sizes add up to n.
-func SplitSizes(sizes []int, n int) error {
-	sum := 0
-	for i, s := range sizes {
-		if s < 0 || s > n-sum {
-			return fail.Errorf("split sizes %v do not add up to %d: size %d at position %d", sizes, n, s, i)
-		}
-		sum += s
-	}
-	if sum != n {
-		return fail.Errorf("split sizes %v add up to %d, want %d", sizes, sum, n)
-	}
-	return nil
-}
-
 // AnyInts returns integers from a tensor of any unpacked numeric type; fractions are truncated.
 func AnyInts(t *tensor.Tensor) ([]int, error) {
 	switch t.DType() {

@@ -1,10 +1,11 @@
-package kit
+package ops
 
 import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -16,10 +17,10 @@ type cosineWindow struct {
 	dtype     tensor.DType
 }
 
-// RegisterWindow registers an operator that returns the cosine window with the given terms.
-func RegisterWindow(name string, terms ...float64) *Def {
-	return Register(&Def{Name: name, Since: Versions{17}, In: "size:T1", Out: "output:T2",
-		Types: "T1: int32 int64; T2: " + NumberOutputs, Build: func(a *Attrs, opset int) Operator {
+// registerWindow registers an operator that returns the cosine window with the given terms.
+func registerWindow(name string, terms ...float64) *kit.Def {
+	return kit.Register(&kit.Def{Name: name, Since: kit.Versions{17}, In: "size:T1", Out: "output:T2",
+		Types: "T1: int32 int64; T2: " + numberOutputs, Build: func(a *kit.Attrs, opset int) kit.Operator {
 			return &cosineWindow{terms, !a.Bool("periodic", true), a.DType("output_datatype", tensor.TypeFloat32)}
 		}})
 }
@@ -39,7 +40,7 @@ func (op *cosineWindow) Infer(c *ir.InferContext) error {
 
 // Run computes the window.
 func (op *cosineWindow) Run(c *ir.Call) error {
-	size, err := ScalarInt(c.Tensor(0), "size")
+	size, err := kit.ScalarInt(c.Tensor(0), "size")
 	if err != nil {
 		return err
 	}
@@ -67,5 +68,5 @@ func (op *cosineWindow) Run(c *ir.Call) error {
 			v[i] = 1 // a symmetric window of one element is its own peak
 		}
 	}
-	return StoreNumbers(t, v)
+	return storeNumbers(t, v)
 }

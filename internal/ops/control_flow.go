@@ -1,4 +1,4 @@
-package kit
+package ops
 
 import (
 	"github.com/onward-ml/onward/internal/fail"
@@ -6,8 +6,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// WidenBranch is ir.Widen, except that an unknown type is ignored.
-func WidenBranch(a, b ir.Type) (ir.Type, error) {
+// widenBranch is ir.Widen, except that an unknown type is ignored.
+func widenBranch(a, b ir.Type) (ir.Type, error) {
 	switch {
 	case !a.Known():
 		return b, nil
@@ -17,8 +17,8 @@ func WidenBranch(a, b ir.Type) (ir.Type, error) {
 	return ir.Widen(a, b)
 }
 
-// OneBool returns the only element of a bool tensor.
-func OneBool(t *tensor.Tensor, what string) (bool, error) {
+// oneBool returns the only element of a bool tensor.
+func oneBool(t *tensor.Tensor, what string) (bool, error) {
 	if t == nil || t.DType() != tensor.TypeBool || t.Len() != 1 {
 		return false, fail.Errorf("%s is %v, want one bool", what, t)
 	}

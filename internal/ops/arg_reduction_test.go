@@ -1,4 +1,4 @@
-package kit
+package ops
 
 import (
 	"math"
@@ -7,7 +7,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/testing/optest"
 )
 
 // TestArgRowFastFindsTheSameIndex draws rows of few numbers, so that the greatest occurs often.
@@ -19,7 +20,7 @@ func TestArgRowFastFindsTheSameIndex(t *testing.T) {
 		for i := range x {
 			x[i] = some[rapid.IntRange(0, kinds-1).Draw(t, "k")]
 		}
-		for _, which := range []ArgWhich{ArgMax, ArgMin} {
+		for _, which := range []argWhich{argMax, argMin} {
 			for _, last := range []bool{false, true} {
 				if got, want := argRowFast(x, which, last), argRow(x, which, last); got != want {
 					t.Fatalf("max %v, last %v: %d, want %d", which, last, got, want)
@@ -31,20 +32,20 @@ func TestArgRowFastFindsTheSameIndex(t *testing.T) {
 
 // TestArgLinesF32FindsTheSameIndices draws columns of few numbers.
 func TestArgLinesF32FindsTheSameIndices(t *testing.T) {
-	c := &ir.Call{Env: plainEnv{}}
+	c := optest.NewCall()
 	some := []float32{0, float32(math.Copysign(0, -1)), 1, -1, 2, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN())}
 	rapid.Check(t, func(t *rapid.T) {
-		m, kinds := rapid.IntRange(1, ColumnBlock).Draw(t, "m"), rapid.IntRange(1, len(some)).Draw(t, "kinds")
-		s := AxisSpan{Outer: 1, N: rapid.OneOf(rapid.IntRange(1, 9), rapid.IntRange(31, 70)).Draw(t, "n"), Inner: m + rapid.IntRange(0, 3).Draw(t, "more")}
+		m, kinds := rapid.IntRange(1, kit.ColumnBlock).Draw(t, "m"), rapid.IntRange(1, len(some)).Draw(t, "kinds")
+		s := kit.AxisSpan{Outer: 1, N: rapid.OneOf(rapid.IntRange(1, 9), rapid.IntRange(31, 70)).Draw(t, "n"), Inner: m + rapid.IntRange(0, 3).Draw(t, "more")}
 		x := make([]float32, s.N*s.Inner)
 		for i := range x {
 			x[i] = some[rapid.IntRange(0, kinds-1).Draw(t, "k")]
 		}
 		got, want := make([]int64, m), make([]int64, m)
-		for _, which := range []ArgWhich{ArgMax, ArgMin} {
+		for _, which := range []argWhich{argMax, argMin} {
 			for _, last := range []bool{false, true} {
-				ArgLinesF32(c, got, x, s, s.Inner-m, which, last)
-				if ArgLines(c, want, x, s, s.Inner-m, which, last); !slices.Equal(got, want) {
+				argLinesF32(c, got, x, s, s.Inner-m, which, last)
+				if argLines(c, want, x, s, s.Inner-m, which, last); !slices.Equal(got, want) {
 					t.Fatalf("max %v, last %v: %d, want %d", which, last, got, want)
 				}
 			}

@@ -1,4 +1,4 @@
-package kit
+package ops
 
 import (
 	"slices"
@@ -6,12 +6,13 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/memory"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ScanBuffer collects tensors of one shape, the scan outputs of Loop and Scan. Its memory is
+// scanBuffer collects tensors of one shape, the scan outputs of Loop and Scan. Its memory is
 // charged to the call as it grows. Packed elements are stored one per byte.
-type ScanBuffer struct {
+type scanBuffer struct {
 	DType tensor.DType
 	Shape []int // of one item; nil before the first
 	Most  int   // items at most, if known
@@ -26,16 +27,16 @@ type ScanBuffer struct {
 }
 
 // itemSize returns the elements and bytes of one item.
-func (b *ScanBuffer) itemSize() (elems, bytes int) {
-	elems = Product(b.Shape)
+func (b *scanBuffer) itemSize() (elems, bytes int) {
+	elems = kit.Product(b.Shape)
 	if b.DType == tensor.TypeString {
 		return elems, elems * 16
 	}
-	return elems, elems * moveWidth(b.DType)
+	return elems, elems * kit.MoveWidth(b.DType)
 }
 
 // Add appends a copy of an item.
-func (b *ScanBuffer) Add(c *ir.Call, v tensor.Value) error {
+func (b *scanBuffer) Add(c *ir.Call, v tensor.Value) error {
 	t, ok := v.(*tensor.Tensor)
 	if !ok {
 		return fail.Errorf("scan output is a %s, want a tensor", v.Type())
@@ -89,8 +90,8 @@ func (b *ScanBuffer) Add(c *ir.Call, v tensor.Value) error {
 // Stack stores the collected items in output i, stacked along a new axis in [0, rank], optionally
 // in reverse order. If there are fewer than length items, zeros follow. Without any item, the
 // caller supplies dtype and shape.
-func (b *ScanBuffer) Stack(c *ir.Call, i, axis, length int, reverse bool) error {
-	axis, err := NormalAxis(axis, len(b.Shape)+1)
+func (b *scanBuffer) Stack(c *ir.Call, i, axis, length int, reverse bool) error {
+	axis, err := kit.NormalAxis(axis, len(b.Shape)+1)
 	if err != nil {
 		return fail.Errorf("scan output: %w", err)
 	}
@@ -98,31 +99,31 @@ func (b *ScanBuffer) Stack(c *ir.Call, i, axis, length int, reverse bool) error 
 		return nil
 	}
 	shape := slices.Insert(slices.Clone(b.Shape), axis, length)
-	dst, err := MoveOut(c, i, b.DType, shape...)
+	dst, err := kit.MoveOut(c, i, b.DType, shape...)
 	if err != nil {
 		return err
 	}
 	if b.N < length {
-		MoveClear(c, dst)
+		kit.MoveClear(c, dst)
 	}
 	elems, _ := b.itemSize()
-	src := MoveBuf{Width: moveWidth(b.DType), Raw: b.raw, Strs: b.strs}
+	src := kit.MoveBuf{Width: kit.MoveWidth(b.DType), Raw: b.raw, Strs: b.strs}
 	// An item is a box of the dimensions before and after the axis.
-	inner := Product(shape[axis+1:])
-	box := []int{b.N, Product(shape[:axis]), inner}
+	inner := kit.Product(shape[axis+1:])
+	box := []int{b.N, kit.Product(shape[:axis]), inner}
 	from, step := 0, elems
 	if reverse {
 		from, step = (b.N-1)*elems, -elems
 	}
 	if b.N > 0 {
-		MoveStrided(c, dst, src, box, []int{inner, inner * length, 1}, 0, []int{step, inner, 1}, from)
+		kit.MoveStrided(c, dst, src, box, []int{inner, inner * length, 1}, 0, []int{step, inner, 1}, from)
 	}
 	dst.Done()
 	return nil
 }
 
 // Pad appends zero items until there are n.
-func (b *ScanBuffer) Pad(c *ir.Call, n int) error {
+func (b *scanBuffer) Pad(c *ir.Call, n int) error {
 	elems, size := b.itemSize()
 	if b.N >= n {
 		return nil
@@ -141,7 +142,7 @@ func (b *ScanBuffer) Pad(c *ir.Call, n int) error {
 
 // Declare sets the element type and shape of a buffer without items from the declaration of output
 // i of a subgraph. Unknown dimensions become zeros.
-func (b *ScanBuffer) Declare(c *ir.Call, graph, i int) error {
+func (b *scanBuffer) Declare(c *ir.Call, graph, i int) error {
 	g := c.Node.Graphs[graph]
 	if i >= len(g.Outputs) {
 		return fail.Errorf("body has %d outputs, want at least %d", len(g.Outputs), i+1)

@@ -1,4 +1,4 @@
-package kit
+package ops
 
 import (
 	"math"
@@ -6,10 +6,11 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
+	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// ResizeAxis describes the resizing of one axis: every output is a weighted sum of n inputs.
-type ResizeAxis struct {
+// resizeAxis describes the resizing of one axis: every output is a weighted sum of n inputs.
+type resizeAxis struct {
 	Axis, In, Out int
 	N             int
 	Index         []int     // out·n inputs
@@ -17,16 +18,16 @@ type ResizeAxis struct {
 	Outside       []bool    // outputs that get the extrapolation value; nil for none
 }
 
-// ResizeScale is the factor of an axis and its output size, which is the input size times the
+// resizeScale is the factor of an axis and its output size, which is the input size times the
 // factor except for rounding.
-type ResizeScale struct {
+type resizeScale struct {
 	Scale      float64
 	Out        int
 	Start, End float64 // region of interest, in lengths of the axis less 1
 }
 
-// ResizeNearest rounds a coordinate of an axis that grows by scale.
-func ResizeNearest(x float64, mode string, scale float64) int {
+// resizeNearest rounds a coordinate of an axis that grows by scale.
+func resizeNearest(x float64, mode string, scale float64) int {
 	if mode == "outward" {
 		x, mode = float64(float32(x)), "floor" // a quotient of floats
 		if scale < 1 {
@@ -44,12 +45,12 @@ func ResizeNearest(x float64, mode string, scale float64) int {
 	return int(math.Ceil(x - 0.5))
 }
 
-// ResizeLinear is the kernel of linear interpolation.
-func ResizeLinear(x float64) float64 { return max(0, 1-math.Abs(x)) }
+// resizeLinear is the kernel of linear interpolation.
+func resizeLinear(x float64) float64 { return max(0, 1-math.Abs(x)) }
 
-// ResizeReal resizes src, of the given shape, along one axis to dst.
-func ResizeReal[T RealFloat](c *ir.Call, dst, src []T, shape []int, p *ResizeAxis, outside T) error {
-	inner := Product(shape[p.Axis+1:])
+// resizeReal resizes src, of the given shape, along one axis to dst.
+func resizeReal[T kit.RealFloat](c *ir.Call, dst, src []T, shape []int, p *resizeAxis, outside T) error {
+	inner := kit.Product(shape[p.Axis+1:])
 	outer := len(src) / (p.In * inner)
 	weight := make([]T, len(p.Weight))
 	for i, w := range p.Weight {
@@ -60,7 +61,7 @@ func ResizeReal[T RealFloat](c *ir.Call, dst, src []T, shape []int, p *ResizeAxi
 	}
 	scale, axpy := scaleRow[T], axpyRowOf[T]
 	_, single := any(dst).([]float32)
-	if single && inner >= ShortRow {
+	if single && inner >= kit.ShortRow {
 		scale = func(dst, x []T, f T) {
 			vec.MulScalarF32(cpu.Active(), any(dst).([]float32), any(x).([]float32), float32(f))
 		}
@@ -68,7 +69,7 @@ func ResizeReal[T RealFloat](c *ir.Call, dst, src []T, shape []int, p *ResizeAxi
 			vec.AxpyF32(cpu.Active(), any(dst).([]float32), any(x).([]float32), float32(f))
 		}
 	}
-	c.Parallel(outer*p.Out, GrainFor(inner*p.N), func(lo, hi int) {
+	c.Parallel(outer*p.Out, kit.GrainFor(inner*p.N), func(lo, hi int) {
 		m := &ir.Meter{C: c}
 		for r := lo; r < hi; r++ {
 			o := r % p.Out
@@ -99,20 +100,20 @@ func ResizeReal[T RealFloat](c *ir.Call, dst, src []T, shape []int, p *ResizeAxi
 	return c.Err()
 }
 
-func scaleRow[T RealFloat](dst, x []T, f T) {
+func scaleRow[T kit.RealFloat](dst, x []T, f T) {
 	for i, v := range x[:len(dst)] {
 		dst[i] = f * v
 	}
 }
 
-func axpyRowOf[T RealFloat](dst, x []T, f T) {
+func axpyRowOf[T kit.RealFloat](dst, x []T, f T) {
 	for i, v := range x[:len(dst)] {
 		dst[i] += f * v
 	}
 }
 
 // sumRows is scaleRow and axpyRowOf in one loop.
-func sumRows[T RealFloat](dst, x, y []T, f, g T) {
+func sumRows[T kit.RealFloat](dst, x, y []T, f, g T) {
 	x, y = x[:len(dst)], y[:len(dst)]
 	for i := range dst {
 		dst[i] = f*x[i] + g*y[i]
@@ -123,14 +124,14 @@ func sumRows[T RealFloat](dst, x, y []T, f, g T) {
 const mostPairs = 1 << 14
 
 // resizeInner resizes the innermost axis of src, which has outer rows.
-func resizeInner[T RealFloat](c *ir.Call, dst, src, weight []T, outer int, p *ResizeAxis, outside T) error {
+func resizeInner[T kit.RealFloat](c *ir.Call, dst, src, weight []T, outer int, p *resizeAxis, outside T) error {
 	x, single := any(src).([]float32)
 	y, _ := any(dst).([]float32)
 	var pairs *vec.Pairs
 	if single && p.N == 2 && p.Outside == nil && p.Out <= mostPairs && outer > 1 {
 		pairs = vec.NewPairs(cpu.Active(), p.In, p.Index, any(weight).([]float32))
 	}
-	c.Parallel(outer*p.Out, GrainFor(p.N), func(lo, hi int) {
+	c.Parallel(outer*p.Out, kit.GrainFor(p.N), func(lo, hi int) {
 		m := &ir.Meter{C: c}
 		for lo < hi {
 			row, first := lo/p.Out, lo%p.Out
@@ -182,7 +183,7 @@ func resizeInner[T RealFloat](c *ir.Call, dst, src, weight []T, outer int, p *Re
 }
 
 // resizeRows resizes four rows, which share the indices and the weights of two inputs per output.
-func resizeRows[T RealFloat](dst, src, weight []T, p *ResizeAxis) {
+func resizeRows[T kit.RealFloat](dst, src, weight []T, p *resizeAxis) {
 	n, in := p.Out, p.In
 	y0, y1, y2, y3 := dst[:n], dst[n:][:n], dst[2*n:][:n], dst[3*n:][:n]
 	x0, x1, x2, x3 := src[:in], src[in:][:in], src[2*in:][:in], src[3*in:][:in]

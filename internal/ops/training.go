@@ -1,4 +1,4 @@
-package kit
+package ops
 
 import (
 	"math"
@@ -6,14 +6,15 @@ import (
 
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/tensor"
 )
 
-// OptimizerStep is one iteration of a gradient descent method of ai.onnx.preview.training. The
+// optimizerStep is one iteration of a gradient descent method of ai.onnx.preview.training. The
 // inputs are the learning rate, the update count, and groups of as many tensors as are optimized:
 // the tensors themselves, their gradients, and the states of the method. The outputs are the new
 // tensors and states.
-type OptimizerStep interface {
+type optimizerStep interface {
 	// states returns the number of states per tensor, at most 2.
 	States() int
 	// begin returns the update of one element for a run with the given learning rate and update
@@ -21,13 +22,13 @@ type OptimizerStep interface {
 	Begin(rate float64, count int64) func(x, g float64, s [2]float64) (float64, [2]float64)
 }
 
-// trainer runs an OptimizerStep.
-type trainer struct{ OptimizerStep }
+// trainer runs an optimizerStep.
+type trainer struct{ optimizerStep }
 
-// RegisterTrainer registers an optimizer of ai.onnx.preview.training.
-func RegisterTrainer(name string, build func(a *Attrs) OptimizerStep) *Def {
-	return Register(&Def{Domain: DomainPreviewTraining, Name: name, Since: Versions{1}, In: "R:T1, T:int64, inputs:any+", Out: "outputs:any+",
-		Types: "T1: float double", Build: func(a *Attrs, opset int) Operator {
+// registerTrainer registers an optimizer of ai.onnx.preview.training.
+func registerTrainer(name string, build func(a *kit.Attrs) optimizerStep) *kit.Def {
+	return kit.Register(&kit.Def{Domain: kit.DomainPreviewTraining, Name: name, Since: kit.Versions{1}, In: "R:T1, T:int64, inputs:any+", Out: "outputs:any+",
+		Types: "T1: float double", Build: func(a *kit.Attrs, opset int) kit.Operator {
 			op := &trainer{build(a)}
 			if group := 2 + op.States(); a.NumIn < 2+group || (a.NumIn-2)%group != 0 {
 				a.Errorf("node has %d inputs, want 2 and then %d for each tensor", a.NumIn, group)
@@ -58,7 +59,7 @@ func (op *trainer) Run(c *ir.Call) error {
 	if c.Tensor(0).Len() != 1 || c.Tensor(1).Len() != 1 {
 		return fail.Errorf("R and T have shapes %v and %v, want scalars", c.Tensor(0).Shape(), c.Tensor(1).Shape())
 	}
-	rate, err := RealIn[float64](c, c.Tensor(0))
+	rate, err := kit.RealIn[float64](c, c.Tensor(0))
 	if err != nil {
 		return err
 	}
@@ -72,21 +73,21 @@ func (op *trainer) Run(c *ir.Call) error {
 			if !slices.Equal(t.Shape(), shape) {
 				return fail.Errorf("input %d has shape %v, want %v, the shape of its tensor", 2+n*k+i, t.Shape(), shape)
 			}
-			if in[k], err = RealIn[float64](c, t); err != nil {
+			if in[k], err = kit.RealIn[float64](c, t); err != nil {
 				return err
 			}
 		}
-		var out [3]RealOutput[float64]
+		var out [3]kit.RealOutput[float64]
 		for k := range 1 + op.States() {
 			from := 2 + i
 			if k > 0 {
 				from = 2 + n*(k+1) + i
 			}
-			if out[k], err = RealMaybe[float64](c, n*k+i, c.Tensor(from).DType(), shape...); err != nil {
+			if out[k], err = kit.RealMaybe[float64](c, n*k+i, c.Tensor(from).DType(), shape...); err != nil {
 				return err
 			}
 		}
-		c.Parallel(len(in[0]), GrainCostly, func(lo, hi int) {
+		c.Parallel(len(in[0]), kit.GrainCostly, func(lo, hi int) {
 			for j := lo; j < hi; j++ {
 				var s [2]float64
 				for k := range op.States() {
@@ -107,8 +108,8 @@ func (op *trainer) Run(c *ir.Call) error {
 	return nil
 }
 
-// Real64 returns an attribute as the float64 of its shortest decimal form: 0.9 becomes 0.9.
-func Real64(f float32) float64 {
+// real64 returns an attribute as the float64 of its shortest decimal form: 0.9 becomes 0.9.
+func real64(f float32) float64 {
 	v := float64(f)
 	if r := math.Round(v*1e6) / 1e6; float32(r) == f {
 		return r
