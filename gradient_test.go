@@ -12,6 +12,7 @@ import (
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 	"github.com/onward-ml/onward/internal/testing/opfuzz"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
@@ -34,7 +35,7 @@ func oneNode(op string, in []string, attrs ...onnx.Attrs) func(b *onnx.ModelBuil
 func elementwiseGradientCases(opset int) []gradientCase {
 	shifts := map[string]float64{"Asin": -1.1, "Acos": -1.1, "Atanh": -1.1, "Acosh": 1} // into the domain
 	var r []gradientCase
-	for _, op := range opfuzz.Functions(opset, func(d *kit.Def) bool { return d.Gradient != nil && d.Gradient != kit.NoGradient }) {
+	for _, op := range opfuzz.Functions(opset, func(d *kit.Def) bool { return d.Gradient != nil && d.Gradient != gradient.None }) {
 		r = append(r, gradientCase{op, []int64{2, 3}, []int64{1}, func(b *onnx.ModelBuilder) {
 			b.Initializer("shift", []float64{shifts[op]}, 1)
 			b.Node("Add", []string{"x", "shift"}, []string{"s"})

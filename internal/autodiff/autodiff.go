@@ -8,6 +8,7 @@ import (
 
 	_ "github.com/onward-ml/onward/internal/ops/all" // fills the registry
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 	"github.com/onward-ml/onward/onnx"
 )
 
@@ -245,16 +246,16 @@ func integers(n *onnx.Node, name string, def []int64) []int64 {
 
 // builder appends nodes to those of a graph.
 type builder struct {
-	kit.GradientBuilder // with the builder as its tape
-	e                   *expander
-	nodes               []*onnx.Node
-	active              map[string]bool // values that depend on xs, while rules run
-	spent               int             // number of nodes that have been counted
+	gradient.Builder // with the builder as its tape
+	e                *expander
+	nodes            []*onnx.Node
+	active           map[string]bool // values that depend on xs, while rules run
+	spent            int             // number of nodes that have been counted
 }
 
 func (e *expander) builder(opset int, nodes []*onnx.Node) *builder {
 	b := &builder{e: e, nodes: nodes}
-	b.GradientBuilder = kit.GradientBuilder{Opset: opset, Tape: b}
+	b.Builder = gradient.Builder{Opset: opset, Tape: b}
 	return b
 }
 
@@ -269,7 +270,7 @@ func (b *builder) Fresh() string {
 }
 
 // Append appends a node.
-func (b *builder) Append(n *kit.GradientNode) {
+func (b *builder) Append(n *gradient.Node) {
 	r := &onnx.Node{OpType: n.OpType, Domain: n.Domain, Inputs: n.Inputs, Outputs: n.Outputs}
 	for _, name := range slices.Sorted(maps.Keys(n.Attrs)) {
 		a := &onnx.Attribute{Name: name}
@@ -293,8 +294,8 @@ func (b *builder) Append(n *kit.GradientNode) {
 }
 
 // ruleNode returns a node in the form that rules take.
-func ruleNode(p *onnx.Node) *kit.GradientNode {
-	n := &kit.GradientNode{OpType: p.OpType, Domain: p.Domain, Inputs: p.Inputs, Outputs: p.Outputs, Attrs: make(kit.GradientAttrs, len(p.Attributes))}
+func ruleNode(p *onnx.Node) *gradient.Node {
+	n := &gradient.Node{OpType: p.OpType, Domain: p.Domain, Inputs: p.Inputs, Outputs: p.Outputs, Attrs: make(gradient.Attrs, len(p.Attributes))}
 	for _, a := range p.Attributes {
 		switch {
 		case a.RefAttrName != "":
@@ -315,7 +316,7 @@ func ruleNode(p *onnx.Node) *kit.GradientNode {
 }
 
 // gradientOf returns what the registry says of an operator's gradient, nil if nothing.
-func gradientOf(domain, opType string) *kit.Gradient {
+func gradientOf(domain, opType string) *gradient.Gradient {
 	if def := kit.Registered(domain, opType); def != nil {
 		return def.Gradient
 	}
@@ -342,7 +343,7 @@ func (b *builder) rule(p *onnx.Node, gs []string) ([]string, error) {
 
 // Differentiate appends what computes the gradients of the inputs of a node without
 // subgraphs from those of its outputs.
-func (b *builder) Differentiate(n *kit.GradientNode, gs []string) ([]string, error) {
+func (b *builder) Differentiate(n *gradient.Node, gs []string) ([]string, error) {
 	g, name := gradientOf(n.Domain, n.OpType), kit.QualifiedName(n.Domain, n.OpType)
 	if g == nil {
 		return nil, fmt.Errorf("operator %s is not differentiable", name)
@@ -351,7 +352,7 @@ func (b *builder) Differentiate(n *kit.GradientNode, gs []string) ([]string, err
 	var ys []string
 	var err error
 	if g.Decompose != nil {
-		if ys, err = g.Decompose(&b.GradientBuilder, n); err != nil {
+		if ys, err = g.Decompose(&b.Builder, n); err != nil {
 			return nil, fmt.Errorf("operator %s: %w", name, err)
 		}
 		count = len(ys)
@@ -365,7 +366,7 @@ func (b *builder) Differentiate(n *kit.GradientNode, gs []string) ([]string, err
 	if g.Decompose != nil {
 		r, err = b.throughParts(n, slices.Clone(b.nodes[from:]), ys, gs)
 	} else {
-		r, err = g.Rule(&b.GradientBuilder, n, gs)
+		r, err = g.Rule(&b.Builder, n, gs)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("operator %s: %w", name, err)
@@ -374,7 +375,7 @@ func (b *builder) Differentiate(n *kit.GradientNode, gs []string) ([]string, err
 }
 
 // throughParts differentiates the nodes that compute the outputs ys of n.
-func (b *builder) throughParts(n *kit.GradientNode, parts []*onnx.Node, ys, gs []string) ([]string, error) {
+func (b *builder) throughParts(n *gradient.Node, parts []*onnx.Node, ys, gs []string) ([]string, error) {
 	active, grad := map[string]bool{}, map[string]string{}
 	for _, in := range n.Inputs {
 		active[in] = in != ""

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 )
 
 // Each gradient of the registry is stated in one way.
@@ -21,7 +22,7 @@ func TestGradientsOfTheRegistry(t *testing.T) {
 				ways++
 			}
 		}
-		if ways > 1 || ways == 0 && g != kit.NoGradient || g.Outputs != 0 && g.Rule == nil {
+		if ways > 1 || ways == 0 && g != gradient.None || g.Outputs != 0 && g.Rule == nil {
 			t.Errorf("%s states its gradient in %d ways", kit.QualifiedName(d.Domain, d.Name), ways)
 		}
 		if g.Subgraphs && controlFlow[d.Name] == nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/blocked"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/window"
 	"github.com/onward-ml/onward/internal/ops/msft"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
@@ -203,7 +204,7 @@ func TestWritesMadeOperators(t *testing.T) {
 	affine := func(act kit.Activation) ir.Operator {
 		return &blocked.ChannelAffine{Scale: []float32{1, 2, 3, 4}, Shift: []float32{5, 6, 7, 8}, Act: act}
 	}
-	window := kit.Window{Kernel: []int{3, 3}, Strides: []int{2, 2}, Pads: []int{1, 1, 1, 1}}
+	win := window.Window{Kernel: []int{3, 3}, Strides: []int{2, 2}, Pads: []int{1, 1, 1, 1}}
 	const norm = "BatchNormalization(x,made_scale,made_shift,made_mean,made_variance) epsilon=0"
 	plain, swapped := []int{0, 1}, []int{1, 0}
 	for _, c := range []struct {
@@ -222,9 +223,9 @@ func TestWritesMadeOperators(t *testing.T) {
 		{"RMSNormalization", &ops.RMSNormalization{Axis: -1, Epsilon: 0.5}, 2, 23, "y=RMSNormalization(x,x1) axis=-1 epsilon=0.5"},
 		{"RMSNormalization before opset 23", &ops.RMSNormalization{Axis: -1, Epsilon: 0.5}, 2, 22, "y=SimplifiedLayerNormalization(x,x1) axis=-1 epsilon=0.5"},
 		{"LayerNormalization before opset 17", &ops.LayerNormalization{Axis: -1}, 2, 16, ""},
-		{"FusedConv", &ops.FusedConv{Conv: ops.Conv{Window: window, Group: 2}, Act: kit.Activation{Kind: kit.ActRelu}}, 2, 17,
+		{"FusedConv", &ops.FusedConv{Conv: ops.Conv{Window: win, Group: 2}, Act: kit.Activation{Kind: kit.ActRelu}}, 2, 17,
 			"y=com.microsoft.FusedConv(x,x1) activation=Relu group=2 kernel_shape=[3 3] pads=[1 1 1 1] strides=[2 2]"},
-		{"FusedConv with bounds", &ops.FusedConv{Conv: ops.Conv{Window: kit.Window{AutoPad: "SAME_UPPER", Pads: []int{0, 0}}, Group: 1}, Act: kit.Activation{Kind: kit.ActClip, Hi: 6}}, 2, 17,
+		{"FusedConv with bounds", &ops.FusedConv{Conv: ops.Conv{Window: window.Window{AutoPad: "SAME_UPPER", Pads: []int{0, 0}}, Group: 1}, Act: kit.Activation{Kind: kit.ActClip, Hi: 6}}, 2, 17,
 			"y=com.microsoft.FusedConv(x,x1) activation=Clip activation_params=[0 6] auto_pad=SAME_UPPER group=1"},
 		{"ChannelAffine", affine(kit.Activation{}), 1, 17, "y=" + norm},
 		{"ChannelAffine with Relu", affine(kit.Activation{Kind: kit.ActRelu}), 1, 17, "made_affine=" + norm + "; y=Relu(made_affine)"},
@@ -238,7 +239,7 @@ func TestWritesMadeOperators(t *testing.T) {
 			"y=com.microsoft.FusedMatMul(x,x1) alpha=0.5 transB=1"},
 		{"StridedMatMul with other permutations", &blocked.StridedMatMul{PermA: []int{1, 0, 2}, PermB: []int{0, 1, 2}, PermY: []int{1, 0, 2}, Alpha: 1}, 2, 17,
 			"made_turned=Transpose(x) perm=[1 0 2]; made_product=MatMul(made_turned,x1); y=Transpose(made_product) perm=[1 0 2]"},
-		{"QLinearConv", &ops.QLinearConv{Window: window, Group: 1}, 2, 17, "y=QLinearConv(x,x1) group=1 kernel_shape=[3 3] pads=[1 1 1 1] strides=[2 2]"},
+		{"QLinearConv", &ops.QLinearConv{Window: win, Group: 1}, 2, 17, "y=QLinearConv(x,x1) group=1 kernel_shape=[3 3] pads=[1 1 1 1] strides=[2 2]"},
 		{"QLinearConv of another layout", &ops.QLinearConv{ChannelsLast: true}, 2, 17, ""},
 		{"QLinearMatMul", &ops.QLinearMatMul{}, 2, 17, "y=QLinearMatMul(x,x1)"},
 		{"QLinearAdd", &msft.QLinearAdd{}, 2, 17, "y=com.microsoft.QLinearAdd(x,x1)"},

@@ -7,6 +7,7 @@ import (
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/blocked"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/window"
 	"github.com/onward-ml/onward/internal/ops/msft"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
@@ -100,13 +101,13 @@ func (x *graphExport) made(n *ir.Node, in, out []string) bool {
 	return false
 }
 
-func convAttrs(w kit.Window, group int) onnx.Attrs {
+func convAttrs(w window.Window, group int) onnx.Attrs {
 	a := windowAttrs(w)
 	a["group"] = group
 	return a
 }
 
-func windowAttrs(w kit.Window) onnx.Attrs {
+func windowAttrs(w window.Window) onnx.Attrs {
 	a := onnx.Attrs{}
 	if w.AutoPad != "" && w.AutoPad != "NOTSET" {
 		a["auto_pad"] = w.AutoPad

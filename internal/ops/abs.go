@@ -6,6 +6,8 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 )
 
 // Abs returns the absolute value of each element. The least integer of a type is unchanged, since
@@ -15,17 +17,17 @@ type Abs struct{ kit.SameTypeAndShape }
 var _ = kit.Register(&kit.Def{Name: "Abs", Since: kit.Versions{1, 6, 13}, In: "X:T", Out: "Y:T", Types: "T: @number",
 	Elementwise: true,
 	Build:       kit.WithoutAttrs[Abs],
-	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
+	Gradient: gradient.Derivative(func(b *gradient.Builder, x, y, g string) string {
 		return b.Op("Mul", g, b.Op("Sign", x))
 	})})
 
-var absLoops = kit.LoopsOf(
-	kit.WithTable(kit.Loop1(absSigned[int8])), kit.Loop1(absSigned[int16]), kit.WithKernel1(kit.Loop1(absSigned[int32]), vec.AbsI32), kit.WithKernel1(kit.Loop1(absSigned[int64]), vec.AbsI64),
-	kit.Loop1(copyLoop[uint8]), kit.Loop1(copyLoop[uint16]), kit.Loop1(copyLoop[uint32]), kit.Loop1(copyLoop[uint64]),
-	kit.WithUnary(kit.Loop1(absFloat[float32]), vec.AbsF32), kit.WithKernel1(kit.Loop1(absFloat[float64]), vec.AbsF64))
+var absLoops = elementwise.LoopsOf(
+	elementwise.WithTable(elementwise.Loop1(absSigned[int8])), elementwise.Loop1(absSigned[int16]), elementwise.WithKernel1(elementwise.Loop1(absSigned[int32]), vec.AbsI32), elementwise.WithKernel1(elementwise.Loop1(absSigned[int64]), vec.AbsI64),
+	elementwise.Loop1(copyLoop[uint8]), elementwise.Loop1(copyLoop[uint16]), elementwise.Loop1(copyLoop[uint32]), elementwise.Loop1(copyLoop[uint64]),
+	elementwise.WithUnary(elementwise.Loop1(absFloat[float32]), vec.AbsF32), elementwise.WithKernel1(elementwise.Loop1(absFloat[float64]), vec.AbsF64))
 
 // Run implements [ir.Operator].
-func (*Abs) Run(c *ir.Call) error { return kit.MapTable(c, absLoops, kit.GrainCheap) }
+func (*Abs) Run(c *ir.Call) error { return elementwise.MapTable(c, absLoops, kit.GrainCheap) }
 
 func absSigned[T kit.SignedNumber](dst, src []T) {
 	dst = dst[:len(src)]

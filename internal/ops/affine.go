@@ -5,6 +5,7 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
 )
 
 // Affine returns alpha·x + beta for each element. It is an experimental operator that ONNX removed
@@ -12,7 +13,7 @@ import (
 type Affine struct {
 	kit.SameTypeAndShape
 	Alpha, Beta float64
-	loops       kit.LoopTable
+	loops       elementwise.Table
 }
 
 var _ = kit.Register(&kit.Def{Name: "Affine", Since: kit.Versions{1}, Until: 9, Successor: "Mul and Add", In: "X:T", Out: "Y:T", Types: "T: float16 float double",
@@ -22,10 +23,10 @@ var _ = kit.Register(&kit.Def{Name: "Affine", Since: kit.Versions{1}, Until: 9, 
 
 func newAffine(alpha, beta float64) *Affine {
 	o := &Affine{Alpha: alpha, Beta: beta}
-	o.loops = kit.FloatLoops(
+	o.loops = elementwise.FloatLoops(
 		func(dst, src []float32) { affineLoop(dst, src, alpha, beta) },
 		func(dst, src []float64) { affineLoop(dst, src, alpha, beta) },
-		kit.InPieces(func(l cpu.Level, dst, x []float32) {
+		elementwise.InPieces(func(l cpu.Level, dst, x []float32) {
 			vec.MulScalarF32(l, dst, x, float32(alpha))
 			vec.AddScalarF32(l, dst, dst, float32(beta))
 		}))
@@ -33,7 +34,7 @@ func newAffine(alpha, beta float64) *Affine {
 }
 
 // Run implements [ir.Operator].
-func (o *Affine) Run(c *ir.Call) error { return kit.MapTable(c, o.loops, kit.GrainCheap) }
+func (o *Affine) Run(c *ir.Call) error { return elementwise.MapTable(c, o.loops, kit.GrainCheap) }
 
 func affineLoop[T kit.FloatNumber](dst, src []T, alpha, beta float64) {
 	dst = dst[:len(src)]

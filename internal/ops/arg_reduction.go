@@ -107,12 +107,12 @@ func (r *argReduction) RunWith(c *ir.Call, which argWhich) error {
 	case tensor.TypeFloat32:
 		if s.Inner == 1 && !c.Generic {
 			v := tensor.Of[float32](x)
-			kit.ReduceSpans(c, s.Outer, s.N, func(lo, hi int) { argRowsFast(dst[lo:hi], v, s.N, lo, which, r.SelectLast) })
+			kit.ParallelSpans(c, s.Outer, s.N, func(lo, hi int) { argRowsFast(dst[lo:hi], v, s.N, lo, which, r.SelectLast) })
 			return nil
 		}
 		if size := s.N * s.Inner; !c.Generic && s.Inner < kit.ShortRow {
 			v := tensor.Of[float32](x)
-			kit.ReduceSpans(c, s.Outer, size, func(lo, hi int) {
+			kit.ParallelSpans(c, s.Outer, size, func(lo, hi int) {
 				const enough = 1 << 12
 				rows := make([]float32, min(hi-lo, max(1, enough/size))*size)
 				for lo < hi && c.Err() == nil {
@@ -152,7 +152,7 @@ func argFolds[T kit.RealNumber](c *ir.Call, dst []int64, src []T, s kit.AxisSpan
 	if which == argMax {
 		best = most
 	}
-	kit.ReduceEach(c, s.Outer, s.N, func(i int) {
+	kit.ParallelEach(c, s.Outer, s.N, func(i int) {
 		row := src[i*s.N : (i+1)*s.N]
 		dst[i] = int64(argOf(row, best(cpu.Active(), row), which, last))
 	})
@@ -160,7 +160,7 @@ func argFolds[T kit.RealNumber](c *ir.Call, dst []int64, src []T, s kit.AxisSpan
 
 func argRun[T kit.RealNumber](c *ir.Call, dst []int64, src []T, s kit.AxisSpan, which argWhich, last bool) error {
 	if s.Inner == 1 {
-		kit.ReduceEach(c, s.Outer, 4*s.N, func(i int) { dst[i] = int64(argRow(src[i*s.N:(i+1)*s.N], which, last)) })
+		kit.ParallelEach(c, s.Outer, 4*s.N, func(i int) { dst[i] = int64(argRow(src[i*s.N:(i+1)*s.N], which, last)) })
 		return nil
 	}
 	return argColumns(c, dst, s, src, which, last, argLines[T])

@@ -6,6 +6,8 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 )
 
 // Asinh computes the inverse hyperbolic sine of each element
@@ -15,14 +17,14 @@ type Asinh struct{ kit.SameTypeAndShape }
 var _ = kit.Register(&kit.Def{Name: "Asinh", Since: kit.Versions{9, 22}, In: "input:T", Out: "output:T", Types: "T: @float",
 	Elementwise: true,
 	Build:       kit.WithoutAttrs[Asinh],
-	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
+	Gradient: gradient.Derivative(func(b *gradient.Builder, x, y, g string) string {
 		return b.Op("Div", g, b.RootOf("Add", x))
 	})})
 
-var asinhLoops = kit.FloatLoops(asinhLoop[float32], asinhLoop[float64], vec.AsinhF32)
+var asinhLoops = elementwise.FloatLoops(asinhLoop[float32], asinhLoop[float64], vec.AsinhF32)
 
 // Run implements [ir.Operator].
-func (*Asinh) Run(c *ir.Call) error { return kit.MapTable(c, asinhLoops, kit.GrainCostly) }
+func (*Asinh) Run(c *ir.Call) error { return elementwise.MapTable(c, asinhLoops, kit.GrainCostly) }
 
 func asinhLoop[T kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]

@@ -6,6 +6,8 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 )
 
 // Atan computes the arc tangent of each element, in radians
@@ -15,14 +17,14 @@ type Atan struct{ kit.SameTypeAndShape }
 var _ = kit.Register(&kit.Def{Name: "Atan", Since: kit.Versions{7, 22}, In: "input:T", Out: "output:T", Types: "T: @float",
 	Elementwise: true,
 	Build:       kit.WithoutAttrs[Atan],
-	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
+	Gradient: gradient.Derivative(func(b *gradient.Builder, x, y, g string) string {
 		return b.Op("Div", g, b.Op("Add", b.Filled(1, x), b.Op("Mul", x, x)))
 	})})
 
-var atanLoops = kit.FloatLoops(atanLoop[float32], atanLoop[float64], vec.AtanF32)
+var atanLoops = elementwise.FloatLoops(atanLoop[float32], atanLoop[float64], vec.AtanF32)
 
 // Run implements [ir.Operator].
-func (*Atan) Run(c *ir.Call) error { return kit.MapTable(c, atanLoops, kit.GrainCostly) }
+func (*Atan) Run(c *ir.Call) error { return elementwise.MapTable(c, atanLoops, kit.GrainCostly) }
 
 func atanLoop[T kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]

@@ -7,6 +7,8 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/attention"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -27,7 +29,7 @@ type Attention struct {
 	Scale           float64
 	HasScale        bool
 	Softcap         float64
-	QKMode          kit.ScoreStage
+	QKMode          attention.ScoreStage
 	Double          bool // softmax_precision is double
 	Left, Right     int  // window; −1: unlimited
 	PadMask         bool // a mask whose last dimension is 1 has one key and is not broadcast
@@ -43,7 +45,7 @@ var _ = kit.Register(&kit.Def{Name: "Attention", Since: kit.Versions{23, 24, 25}
 		op := &Attention{
 			Causal: a.Bool("is_causal", false), QHeads: a.Int("q_num_heads", 0), KVHeads: a.Int("kv_num_heads", 0),
 			HasScale: a.Has("scale"), Scale: float64(a.Float("scale", 0)), Softcap: float64(a.Float("softcap", 0)),
-			QKMode: kit.ScoreStage(a.Int("qk_matmul_output_mode", 0)), Left: -1, Right: -1, PadMask: opset >= 24,
+			QKMode: attention.ScoreStage(a.Int("qk_matmul_output_mode", 0)), Left: -1, Right: -1, PadMask: opset >= 24,
 		}
 		if opset >= 25 {
 			op.Left, op.Right = a.Int("left_window_size", -1), a.Int("right_window_size", -1)
@@ -51,7 +53,7 @@ var _ = kit.Register(&kit.Def{Name: "Attention", Since: kit.Versions{23, 24, 25}
 				a.Errorf("window sizes are %d and %d, want −1 or more", op.Left, op.Right)
 			}
 		}
-		if op.QKMode < kit.ScoresRaw || op.QKMode > kit.ScoresSoftmax {
+		if op.QKMode < attention.ScoresRaw || op.QKMode > attention.ScoresSoftmax {
 			a.Errorf("qk_matmul_output_mode is %d, want 0 to 3", op.QKMode)
 		}
 		if op.QHeads < 0 || op.KVHeads < 0 || op.QHeads > math.MaxInt32 || op.KVHeads > math.MaxInt32 {
@@ -69,10 +71,10 @@ var _ = kit.Register(&kit.Def{Name: "Attention", Since: kit.Versions{23, 24, 25}
 		}
 		return op
 	},
-	Gradient: &kit.Gradient{Decompose: attentionParts}})
+	Gradient: &gradient.Gradient{Decompose: attentionParts}})
 
 // attentionParts computes the outputs by products, a mask and a softmax.
-func attentionParts(b *kit.GradientBuilder, n *kit.GradientNode) ([]string, error) {
+func attentionParts(b *gradient.Builder, n *gradient.Node) ([]string, error) {
 	if len(n.Inputs) < 3 {
 		return nil, fail.Errorf("node has %d inputs, want at least 3", len(n.Inputs))
 	}
@@ -83,7 +85,7 @@ func attentionParts(b *kit.GradientBuilder, n *kit.GradientNode) ([]string, erro
 		if past == "" {
 			return x
 		}
-		return b.Node("Concat", kit.GradientAttrs{"axis": int64(2)}, past, x)
+		return b.Node("Concat", gradient.Attrs{"axis": int64(2)}, past, x)
 	}
 	q, newKeys := heads(n.Inputs[0], "q_num_heads"), heads(n.Inputs[1], "kv_num_heads")
 	k, v := after(n.Input(4), newKeys), after(n.Input(5), heads(n.Inputs[2], "kv_num_heads"))
@@ -111,7 +113,7 @@ func attentionParts(b *kit.GradientBuilder, n *kit.GradientNode) ([]string, erro
 		if b.Opset >= 24 {
 			pad = 1
 		}
-		attrs := kit.GradientAttrs{"is_causal": causal, "left_window_size": left, "right_window_size": right, "pad_mask": pad}
+		attrs := gradient.Attrs{"is_causal": causal, "left_window_size": left, "right_window_size": right, "pad_mask": pad}
 		biased = b.Op("Add", capped, b.Node("onward.AttentionMask", attrs, raw, newKeys, mask, nonpad))
 	}
 	p := b.Op("onward.VisibleSoftmax", biased)
@@ -180,7 +182,7 @@ func (op *Attention) Run(c *ir.Call) error {
 
 // attentionRun holds the checked inputs of a run.
 type attentionRun struct {
-	q, k, v kit.AttentionInput
+	q, k, v attention.Input
 	past    int   // the keys of past_key
 	nonpad  []int // nonpad_kv_seqlen or nil
 	out     []int // the shape of Y
@@ -192,13 +194,13 @@ func (op *Attention) inputs(c *ir.Call) (*attentionRun, error) {
 		r   attentionRun
 		err error
 	)
-	if r.q, err = kit.NewAttentionInput(c.Tensor(0), "Q", op.QHeads); err != nil {
+	if r.q, err = attention.NewInput(c.Tensor(0), "Q", op.QHeads); err != nil {
 		return nil, err
 	}
-	if r.k, err = kit.NewAttentionInput(c.Tensor(1), "K", op.KVHeads); err != nil {
+	if r.k, err = attention.NewInput(c.Tensor(1), "K", op.KVHeads); err != nil {
 		return nil, err
 	}
-	if r.v, err = kit.NewAttentionInput(c.Tensor(2), "V", op.KVHeads); err != nil {
+	if r.v, err = attention.NewInput(c.Tensor(2), "V", op.KVHeads); err != nil {
 		return nil, err
 	}
 	q, k, v := &r.q, &r.k, &r.v
@@ -256,8 +258,8 @@ func runAttention[T kit.RealFloat](op *Attention, c *ir.Call) error {
 		return err
 	}
 	q, d := r.q, c.Tensor(0).DType()
-	a := &kit.AttentionCore[T]{Batch: q.Batch, Heads: q.Heads, KVHeads: r.k.Heads, QLen: q.Length, KVLen: r.past + r.k.Length, Dim: q.Size, VDim: r.v.Size,
-		Scale: op.Scale, Softcap: op.Softcap, Observe: kit.ScoresNone}
+	a := &attention.Core[T]{Batch: q.Batch, Heads: q.Heads, KVHeads: r.k.Heads, QLen: q.Length, KVLen: r.past + r.k.Length, Dim: q.Size, VDim: r.v.Size,
+		Scale: op.Scale, Softcap: op.Softcap, Observe: attention.ScoresNone}
 	if !op.HasScale {
 		a.Scale = 1 / math.Sqrt(float64(max(1, q.Size)))
 	}
@@ -265,7 +267,7 @@ func runAttention[T kit.RealFloat](op *Attention, c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	a.Q = kit.AttentionView(qd, q)
+	a.Q = attention.View(qd, q)
 	var kOut, vOut kit.RealOutput[T]
 	if a.K, kOut, err = withPast[T](c, 1, 4, 1, r.k, r.past); err != nil {
 		return err
@@ -277,7 +279,7 @@ func runAttention[T kit.RealFloat](op *Attention, c *ir.Call) error {
 		a.Visible = func(b, i int) (from, to int) { return op.Visible(r.nonpad, b, i, r.past, a.QLen, a.KVLen) }
 	}
 	if c.Has(3) {
-		if a.Bias, err = kit.AttentionMask[T](c, c.Tensor(3), a.Batch, a.Heads, a.QLen, a.KVLen, op.PadMask); err != nil {
+		if a.Bias, err = attention.Mask[T](c, c.Tensor(3), a.Batch, a.Heads, a.QLen, a.KVLen, op.PadMask); err != nil {
 			return err
 		}
 	}
@@ -285,7 +287,7 @@ func runAttention[T kit.RealFloat](op *Attention, c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	a.Y = kit.AttentionView(y.Data, kit.AttentionInput{Batch: q.Batch, Heads: q.Heads, Length: q.Length, Size: r.v.Size, Last: q.Last})
+	a.Y = attention.View(y.Data, attention.Input{Batch: q.Batch, Heads: q.Heads, Length: q.Length, Size: r.v.Size, Last: q.Last})
 	var qk kit.RealOutput[T]
 	if c.Wants(3) {
 		if qk, err = kit.RealOut[T](c, 3, d, q.Batch, q.Heads, q.Length, a.KVLen); err != nil {
@@ -325,9 +327,9 @@ func (op *Attention) Visible(nonpad []int, b, i, past, qLen, kvLen int) (from, t
 
 // withPast returns a view of input i appended to the past, input pi, as [batch, heads, length,
 // size]. It copies if there is a past or if output o is used.
-func withPast[T kit.RealFloat](c *ir.Call, i, pi, o int, in kit.AttentionInput, past int) (kit.HeadView[T], kit.RealOutput[T], error) {
+func withPast[T kit.RealFloat](c *ir.Call, i, pi, o int, in attention.Input, past int) (attention.HeadView[T], kit.RealOutput[T], error) {
 	data, err := kit.RealIn[T](c, c.Tensor(i))
-	view := kit.AttentionView(data, in)
+	view := attention.View(data, in)
 	if err != nil || past == 0 && !c.Wants(o) {
 		return view, kit.RealOutput[T]{}, err
 	}
@@ -340,10 +342,10 @@ func withPast[T kit.RealFloat](c *ir.Call, i, pi, o int, in kit.AttentionInput, 
 	if err != nil {
 		return view, out, err
 	}
-	dst := kit.HeadsFirst(out.Data, in.Heads, total, in.Size)
+	dst := attention.HeadsFirst(out.Data, in.Heads, total, in.Size)
 	if past > 0 {
-		kit.CopyHeads(dst, kit.HeadsFirst(old, in.Heads, past, in.Size), in.Batch, in.Heads, 0, 0, past, in.Size)
+		attention.CopyHeads(dst, attention.HeadsFirst(old, in.Heads, past, in.Size), in.Batch, in.Heads, 0, 0, past, in.Size)
 	}
-	kit.CopyHeads(dst, view, in.Batch, in.Heads, past, 0, in.Length, in.Size)
+	attention.CopyHeads(dst, view, in.Batch, in.Heads, past, 0, in.Length, in.Size)
 	return dst, out, nil
 }

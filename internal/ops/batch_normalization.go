@@ -9,6 +9,8 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/reduce"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -27,7 +29,7 @@ var _ = kit.Register(&kit.Def{Name: "BatchNormalization", Since: kit.Versions{1,
 	Out:   "Y:T, running_mean:T2?, running_var:T2?, saved_mean:T2?, saved_var:T2?",
 	Types: "T: @float; T1: @float; T2: @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		b := &BatchNormalization{Epsilon: kit.ReadEpsilon(a), Momentum: a.Float("momentum", 0.9), Spatial: true}
+		b := &BatchNormalization{Epsilon: reduce.ReadEpsilon(a), Momentum: a.Float("momentum", 0.9), Spatial: true}
 		switch {
 		case opset >= 14:
 			b.Training = a.Bool("training_mode", false)
@@ -47,11 +49,11 @@ var _ = kit.Register(&kit.Def{Name: "BatchNormalization", Since: kit.Versions{1,
 		}
 		return b
 	},
-	Gradient: kit.Decomposition(batchNormalizationParts)})
+	Gradient: gradient.Decomposition(batchNormalizationParts)})
 
 // batchNormalizationParts normalizes channels by the statistics of the batch when
 // training, else by the given ones.
-func batchNormalizationParts(b *kit.GradientBuilder, n *kit.GradientNode) (string, error) {
+func batchNormalizationParts(b *gradient.Builder, n *gradient.Node) (string, error) {
 	if err := b.Need(9); err != nil {
 		return "", err
 	}
@@ -111,7 +113,7 @@ func batchNorm[T kit.RealFloat](c *ir.Call, b *BatchNormalization) error {
 	names := []string{"X", "scale", "B", "mean", "var"}
 	var err error
 	for i := 1; i < 5; i++ {
-		if p[i], err = kit.ChannelParam[T](c, names[i], c.Tensor(i), ch); err != nil {
+		if p[i], err = reduce.ChannelParam[T](c, names[i], c.Tensor(i), ch); err != nil {
 			return err
 		}
 	}
@@ -182,7 +184,7 @@ func batchMoments[T kit.RealFloat](c *ir.Call, x, y, mean, vari []T, n, ch, plan
 			}
 			m := sum / num
 			for i := range n {
-				sq += kit.Variance(c, x[(i*ch+k)*plane:][:plane], m)
+				sq += reduce.Variance(c, x[(i*ch+k)*plane:][:plane], m)
 			}
 			mean[k], vari[k] = T(m), T(sq/num)
 		}
@@ -191,7 +193,7 @@ func batchMoments[T kit.RealFloat](c *ir.Call, x, y, mean, vari []T, n, ch, plan
 
 // channelMoments returns the mean and variance of channel k, unless a sum overflows. y is scratch memory for a plane.
 func channelMoments(x, y []float32, k, n, ch, plane int) (mean, variance float64, ok bool) {
-	center, rest, sq := kit.CenteredMoments(cpu.Active(), n*plane, func(fn func(x, y []float32)) {
+	center, rest, sq := reduce.CenteredMoments(cpu.Active(), n*plane, func(fn func(x, y []float32)) {
 		for at := k * plane; at < len(x); at += ch * plane {
 			fn(x[at:][:plane], y)
 		}

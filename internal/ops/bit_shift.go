@@ -3,6 +3,7 @@ package ops
 import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
 )
 
 // BitShift shifts the bits of its first input by the second. Bits that are shifted out are lost. A
@@ -17,23 +18,23 @@ var _ = kit.Register(&kit.Def{Name: "BitShift", Since: kit.Versions{11, 28}, In:
 		return &BitShift{Left: a.Enum("direction", "LEFT", "LEFT", "RIGHT") == "LEFT"}
 	}})
 
-var shiftLeftLoops = kit.LoopsOf(kit.Loop2(shiftLeftLoop[uint8]), kit.Loop2(shiftLeftLoop[uint16]), kit.Loop2(shiftLeftLoop[uint32]), kit.Loop2(shiftLeftLoop[uint64]),
-	kit.Loop2(shiftLeftSignedLoop[int8]), kit.Loop2(shiftLeftSignedLoop[int16]), kit.Loop2(shiftLeftSignedLoop[int32]), kit.Loop2(shiftLeftSignedLoop[int64]))
+var shiftLeftLoops = elementwise.LoopsOf(elementwise.Loop2(shiftLeftLoop[uint8]), elementwise.Loop2(shiftLeftLoop[uint16]), elementwise.Loop2(shiftLeftLoop[uint32]), elementwise.Loop2(shiftLeftLoop[uint64]),
+	elementwise.Loop2(shiftLeftSignedLoop[int8]), elementwise.Loop2(shiftLeftSignedLoop[int16]), elementwise.Loop2(shiftLeftSignedLoop[int32]), elementwise.Loop2(shiftLeftSignedLoop[int64]))
 
-var shiftRightLoops = kit.LoopsOf(kit.Loop2(shiftRightLoop[uint8]), kit.Loop2(shiftRightLoop[uint16]), kit.Loop2(shiftRightLoop[uint32]), kit.Loop2(shiftRightLoop[uint64]),
-	kit.Loop2(shiftRightSignedLoop[int8]), kit.Loop2(shiftRightSignedLoop[int16]), kit.Loop2(shiftRightSignedLoop[int32]), kit.Loop2(shiftRightSignedLoop[int64]))
+var shiftRightLoops = elementwise.LoopsOf(elementwise.Loop2(shiftRightLoop[uint8]), elementwise.Loop2(shiftRightLoop[uint16]), elementwise.Loop2(shiftRightLoop[uint32]), elementwise.Loop2(shiftRightLoop[uint64]),
+	elementwise.Loop2(shiftRightSignedLoop[int8]), elementwise.Loop2(shiftRightSignedLoop[int16]), elementwise.Loop2(shiftRightSignedLoop[int32]), elementwise.Loop2(shiftRightSignedLoop[int64]))
 
 // Infer implements [ir.Operator].
 func (*BitShift) Infer(c *ir.InferContext) error {
-	return kit.InferBinary(c, kit.AxisBroadcast{}, c.Elem(0), nil)
+	return elementwise.InferBinary(c, elementwise.AxisBroadcast{}, c.Elem(0), nil)
 }
 
 // Run implements [ir.Operator].
 func (o *BitShift) Run(c *ir.Call) error {
 	if o.Left {
-		return kit.RunBinary(c, kit.AxisBroadcast{}, shiftLeftLoops, kit.GrainCheap)
+		return elementwise.RunBinary(c, elementwise.AxisBroadcast{}, shiftLeftLoops, kit.GrainCheap)
 	}
-	return kit.RunBinary(c, kit.AxisBroadcast{}, shiftRightLoops, kit.GrainCheap)
+	return elementwise.RunBinary(c, elementwise.AxisBroadcast{}, shiftRightLoops, kit.GrainCheap)
 }
 
 func shiftLeftLoop[T kit.UnsignedNumber](dst, a, b []T) {

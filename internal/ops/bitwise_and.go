@@ -3,6 +3,7 @@ package ops
 import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
 )
 
 // BitwiseAnd returns the bitwise and of two integer tensors
@@ -12,17 +13,17 @@ type BitwiseAnd struct{}
 var _ = kit.Register(&kit.Def{Name: "BitwiseAnd", Since: kit.Versions{18}, In: "A:T, B:T", Out: "C:T", Types: "T: @int",
 	Elementwise: true, Build: kit.WithoutAttrs[BitwiseAnd]})
 
-var bitwiseAndLoops = kit.SameBits(
-	kit.Loop2(bitwiseAndLoop[int8]), kit.Loop2(bitwiseAndLoop[int16]), kit.Loop2(bitwiseAndLoop[int32]), kit.Loop2(bitwiseAndLoop[int64]))
+var bitwiseAndLoops = elementwise.SameBits(
+	elementwise.Loop2(bitwiseAndLoop[int8]), elementwise.Loop2(bitwiseAndLoop[int16]), elementwise.Loop2(bitwiseAndLoop[int32]), elementwise.Loop2(bitwiseAndLoop[int64]))
 
 // Infer implements [ir.Operator].
 func (*BitwiseAnd) Infer(c *ir.InferContext) error {
-	return kit.InferBinary(c, kit.AxisBroadcast{}, c.Elem(0), nil)
+	return elementwise.InferBinary(c, elementwise.AxisBroadcast{}, c.Elem(0), nil)
 }
 
 // Run implements [ir.Operator].
 func (*BitwiseAnd) Run(c *ir.Call) error {
-	return kit.RunBinary(c, kit.AxisBroadcast{}, bitwiseAndLoops, kit.GrainCheap)
+	return elementwise.RunBinary(c, elementwise.AxisBroadcast{}, bitwiseAndLoops, kit.GrainCheap)
 }
 
 func bitwiseAndLoop[T kit.IntNumber](dst, a, b []T) {

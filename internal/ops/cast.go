@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -33,10 +34,10 @@ var _ = kit.Register(&kit.Def{Name: "Cast", Since: kit.Versions{1, 6, 9, 13, 19,
 		o.Options = kit.ReadConvertOptions(a, opset)
 		return o
 	},
-	Gradient: &kit.Gradient{Outputs: 1, Rule: castGradient, Flat: castIsFlat}})
+	Gradient: &gradient.Gradient{Outputs: 1, Rule: castGradient, Flat: castIsFlat}})
 
 // castGradient casts the gradient back.
-func castGradient(b *kit.GradientBuilder, n *kit.GradientNode, gs []string) ([]string, error) {
+func castGradient(b *gradient.Builder, n *gradient.Node, gs []string) ([]string, error) {
 	if err := b.Need(15); err != nil { // CastLike
 		return nil, err
 	}
@@ -44,7 +45,7 @@ func castGradient(b *kit.GradientBuilder, n *kit.GradientNode, gs []string) ([]s
 }
 
 // castIsFlat reports whether the target type has no fractions.
-func castIsFlat(n *kit.GradientNode) bool {
+func castIsFlat(n *gradient.Node) bool {
 	switch tensor.DType(n.Attrs.Int("to", 0)) {
 	case tensor.TypeFloat32, tensor.TypeFloat64, tensor.TypeFloat16, tensor.TypeBFloat16:
 		return false

@@ -3,6 +3,7 @@ package ops
 import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -15,7 +16,7 @@ var _ = kit.Register(&kit.Def{Name: "CastLike", Since: kit.Versions{15, 19, 21, 
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &CastLike{Options: kit.ReadConvertOptions(a, opset)}
 	},
-	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string { return b.Op("CastLike", g, x) })})
+	Gradient: gradient.Derivative(func(b *gradient.Builder, x, y, g string) string { return b.Op("CastLike", g, x) })})
 
 // Infer implements [ir.Operator].
 func (o *CastLike) Infer(c *ir.InferContext) error { kit.InferCast(c, c.Elem(1)); return nil }

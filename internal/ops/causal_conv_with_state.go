@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/window"
 )
 
 // CausalConvWithState convolves each channel of a sequence with its own kernel, causally. A state
@@ -43,7 +44,7 @@ func (op *CausalConvWithState) Infer(c *ir.InferContext) error {
 		t.Shape = slices.Clone(s)
 		t.Shape[axis] = ir.Unknown
 		if w := c.Shape(1); w != nil {
-			if k, ok := w[2].Value(); ok && k >= 1 && k <= kit.WindowLimit {
+			if k, ok := w[2].Value(); ok && k >= 1 && k <= window.Limit {
 				t.Shape[axis] = ir.Known((k - 1) * op.Dilation)
 			}
 		}
@@ -59,7 +60,7 @@ func (op *CausalConvWithState) Infer(c *ir.InferContext) error {
 func (op *CausalConvWithState) Run(c *ir.Call) error {
 	x, w := c.Tensor(0), c.Tensor(1)
 	s, ws := x.Shape(), w.Shape()
-	if len(s) != 3 && (len(s) < 3 || !op.ChannelsLast) || len(ws) != 3 || ws[1] != 1 || ws[2] < 1 || ws[2] > kit.WindowLimit {
+	if len(s) != 3 && (len(s) < 3 || !op.ChannelsLast) || len(ws) != 3 || ws[1] != 1 || ws[2] < 1 || ws[2] > window.Limit {
 		return fail.Errorf("input and weight have shapes %v and %v, want [batch channels length], or [batch length channels...] with channels_last, and [channels 1 k] with k at least 1", s, ws)
 	}
 	batch, channels, n, axis := s[0], s[1], s[2], 2

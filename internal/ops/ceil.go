@@ -6,6 +6,8 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 )
 
 // Ceil rounds each element up to an integer
@@ -15,12 +17,12 @@ type Ceil struct{ kit.SameTypeAndShape }
 var _ = kit.Register(&kit.Def{Name: "Ceil", Since: kit.Versions{1, 6, 13}, In: "X:T", Out: "Y:T", Types: "T: @float",
 	Elementwise: true,
 	Build:       kit.WithoutAttrs[Ceil],
-	Gradient:    kit.NoGradient})
+	Gradient:    gradient.None})
 
-var ceilLoops = kit.FloatLoops(ceilLoop[float32], ceilLoop[float64], vec.CeilF32)
+var ceilLoops = elementwise.FloatLoops(ceilLoop[float32], ceilLoop[float64], vec.CeilF32)
 
 // Run implements [ir.Operator].
-func (*Ceil) Run(c *ir.Call) error { return kit.MapTable(c, ceilLoops, kit.GrainCheap) }
+func (*Ceil) Run(c *ir.Call) error { return elementwise.MapTable(c, ceilLoops, kit.GrainCheap) }
 
 func ceilLoop[T kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]

@@ -7,6 +7,8 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 )
 
 // Celu computes max(0, x) + min(0, alpha·(exp(x/alpha)−1)) of each element
@@ -14,26 +16,26 @@ import (
 type Celu struct {
 	kit.SameTypeAndShape
 	Alpha float64
-	loops kit.LoopTable
+	loops elementwise.Table
 }
 
 var _ = kit.Register(&kit.Def{Name: "Celu", Since: kit.Versions{12, 28}, In: "X:T", Out: "Y:T", Types: "T: @float",
 	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		kit.IgnoreConsumed(a, opset)
 		o := &Celu{Alpha: float64(a.Float("alpha", 1))}
-		o.loops = kit.FloatLoops(
+		o.loops = elementwise.FloatLoops(
 			func(dst, src []float32) { celuLoop(dst, src, o.Alpha) },
 			func(dst, src []float64) { celuLoop(dst, src, o.Alpha) }, o.fast())
 		return o
 	},
-	Gradient: kit.DecomposedFunction(func(b *kit.GradientBuilder, n *kit.GradientNode, x string) string {
+	Gradient: gradient.DecomposedFunction(func(b *gradient.Builder, n *gradient.Node, x string) string {
 		alpha := n.Attrs.Float("alpha", 1)
 		exp := b.Op("Exp", b.Op("Div", b.Negative(x), b.Filled(alpha, x)))
 		return b.Op("Add", b.Op("Relu", x), b.Scaled(alpha, b.Plus(exp, -1)))
 	})})
 
 // Run implements [ir.Operator].
-func (o *Celu) Run(c *ir.Call) error { return kit.MapTable(c, o.loops, kit.GrainCostly) }
+func (o *Celu) Run(c *ir.Call) error { return elementwise.MapTable(c, o.loops, kit.GrainCostly) }
 
 // fast returns the vector kernel, alpha·elu(x/alpha), if alpha keeps it in the range of float32.
 func (o *Celu) fast() kit.VecUnary {
@@ -41,7 +43,7 @@ func (o *Celu) fast() kit.VecUnary {
 		return nil
 	}
 	alpha := float32(o.Alpha)
-	return kit.InPieces(func(l cpu.Level, dst, x []float32) {
+	return elementwise.InPieces(func(l cpu.Level, dst, x []float32) {
 		vec.DivScalarF32(l, dst, x, alpha)
 		vec.EluF32(l, dst, dst, 1)
 		vec.MulScalarF32(l, dst, dst, alpha)

@@ -4,6 +4,8 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 )
 
 // CenterCropPad crops dimensions that are too large around their center, and pads those that are
@@ -14,9 +16,9 @@ type CenterCropPad struct {
 }
 
 var _ = kit.Register(&kit.Def{Name: "CenterCropPad", Since: kit.Versions{18},
-	In: "input_data:T, shape:I", Out: "output_data:T", Types: "T: " + kit.MoveTypes + "; I: int32 int64",
+	In: "input_data:T, shape:I", Out: "output_data:T", Types: "T: " + move.Types + "; I: int32 int64",
 	Build:    func(a *kit.Attrs, opset int) kit.Operator { return &CenterCropPad{Axes: a.Ints("axes")} },
-	Gradient: kit.MoveGradient})
+	Gradient: gradient.Move})
 
 // centerCropTarget returns the shape in with the sizes want for the axes.
 func centerCropTarget[D any](in, want []D, axes []int) ([]D, error) {
@@ -72,11 +74,11 @@ func (op *CenterCropPad) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	dst, err := kit.MoveOut(c, 0, x.DType(), shape...)
+	dst, err := move.Out(c, 0, x.DType(), shape...)
 	if err != nil {
 		return err
 	}
-	src, err := kit.MoveIn(c, x)
+	src, err := move.In(c, x)
 	if err != nil {
 		return err
 	}
@@ -88,8 +90,8 @@ func (op *CenterCropPad) Run(c *ir.Call) error {
 			shift[i] = (n - d) / 2
 		}
 	}
-	kit.MoveClear(c, dst)
-	kit.MoveCentered(c, dst, src, shape, x.Shape(), shift)
+	move.Clear(c, dst)
+	move.Centered(c, dst, src, shape, x.Shape(), shift)
 	dst.Done()
 	return nil
 }

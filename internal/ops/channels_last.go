@@ -5,6 +5,7 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/quant"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/window"
 )
 
 // MoveChannels moves the channels of images of 8-bit integers: from N×C×H×W to N×H×W×C if ToLast is set, else
@@ -15,9 +16,9 @@ type MoveChannels struct{ ToLast bool }
 func (m *MoveChannels) Infer(c *ir.InferContext) error {
 	s := c.Shape(0)
 	if m.ToLast {
-		s = kit.ChannelsLastShape(s)
+		s = window.ChannelsLastShape(s)
 	} else {
-		s = kit.ChannelsFirstShape(s)
+		s = window.ChannelsFirstShape(s)
 	}
 	kit.SetShape(c, 0, c.Elem(0), s)
 	return nil
@@ -28,9 +29,9 @@ func (m *MoveChannels) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	shape := x.Shape()
 	if m.ToLast {
-		shape = kit.ChannelsLastShape(shape)
+		shape = window.ChannelsLastShape(shape)
 	} else {
-		shape = kit.ChannelsFirstShape(shape)
+		shape = window.ChannelsFirstShape(shape)
 	}
 	y, err := c.Output(0, x.DType(), shape...)
 	if err != nil || y.Len() == 0 {

@@ -9,6 +9,8 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -34,7 +36,7 @@ var _ = kit.Register(&kit.Def{Name: "Clip", Since: kit.Versions{1, 6, 11, 12, 13
 		}
 		return o
 	},
-	Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+	Gradient: gradient.Rule(func(b *gradient.Builder, n *gradient.Node, g string) ([]string, error) {
 		if err := b.Need(11); err != nil {
 			return nil, err
 		}
@@ -88,7 +90,7 @@ func (o *Clip) Run(c *ir.Call) error {
 				*p = tensor.Of[float32](t)[0]
 			}
 		}
-		return kit.MapLoop(c, *clipFloats(lo, hi), kit.GrainVector)
+		return elementwise.MapLoop(c, *clipFloats(lo, hi), kit.GrainVector)
 	case tensor.TypeFloat16, tensor.TypeBFloat16:
 		lo, hi := float32(o.Min), float32(o.Max)
 		for i, p := range []*float32{&lo, &hi} {
@@ -98,7 +100,7 @@ func (o *Clip) Run(c *ir.Call) error {
 				*p = v[0]
 			}
 		}
-		return kit.MapLoop(c, kit.WidenedLoop(*clipFloats(lo, hi), d), kit.GrainVector)
+		return elementwise.MapLoop(c, elementwise.WidenedLoop(*clipFloats(lo, hi), d), kit.GrainVector)
 	default:
 		return o.between(c, d)
 	}
@@ -107,12 +109,12 @@ func (o *Clip) Run(c *ir.Call) error {
 // between limits blocks of elements with the loops of Max and Min.
 func (o *Clip) between(c *ir.Call, d tensor.DType) error {
 	type step struct {
-		loop  kit.ElementLoop
+		loop  elementwise.Loop
 		bound []byte // a block of it
 	}
 	const block = 2048 // bytes
 	var steps []step
-	for i, t := range []kit.LoopTable{maxLoops, minLoops} {
+	for i, t := range []elementwise.Table{maxLoops, minLoops} {
 		l, err := t.Loop(d)
 		if err != nil {
 			return err
@@ -149,22 +151,22 @@ func (o *Clip) between(c *ir.Call, d tensor.DType) error {
 			}
 		}
 	}
-	loop := kit.ElementLoop{In: d, Out: d, Arity: 1, Run: each(func(s *step, dst []byte, in *[3][]byte) { s.loop.Run(dst, in) })}
+	loop := elementwise.Loop{In: d, Out: d, Arity: 1, Run: each(func(s *step, dst []byte, in *[3][]byte) { s.loop.Run(dst, in) })}
 	switch l := cpu.Active(); {
 	case d.Size() == 1 && (cpu.VBMI(l) || l != cpu.AVX2 && l != cpu.AVX512):
-		kit.WithTable(&loop)
+		elementwise.WithTable(&loop)
 	case len(steps) > 0 && steps[0].loop.Fast != nil:
 		loop.Fast = each(func(s *step, dst []byte, in *[3][]byte) { s.loop.Fast(dst, in) })
 	}
-	return kit.MapLoop(c, loop, kit.GrainCheap)
+	return elementwise.MapLoop(c, loop, kit.GrainCheap)
 }
 
-func clipFloats(lo, hi float32) *kit.ElementLoop {
-	l := kit.Loop1(func(dst, src []float32) { clipLoop(dst, src, lo, hi) })
+func clipFloats(lo, hi float32) *elementwise.Loop {
+	l := elementwise.Loop1(func(dst, src []float32) { clipLoop(dst, src, lo, hi) })
 	if lo != lo || hi != hi {
 		return l
 	}
-	return kit.WithUnary(l, func(level cpu.Level, dst, x []float32) { vec.ClipF32(level, dst, x, lo, hi) })
+	return elementwise.WithUnary(l, func(level cpu.Level, dst, x []float32) { vec.ClipF32(level, dst, x, lo, hi) })
 }
 
 func clipLoop[T kit.RealNumber](dst, src []T, lo, hi T) {

@@ -241,7 +241,7 @@ func (g *col2imGeometry) each(c *ir.Call, add func(r *col2imBox)) {
 				clear(cpos)
 				for lead := 0; lead < count; lead += plane {
 					if lead > 0 {
-						kit.WindowStep(cpos[:outer], g.counts[:outer])
+						kit.NextIndex(cpos[:outer], g.counts[:outer])
 					}
 					base, inside := 0, true
 					for d := range outer {

@@ -4,6 +4,8 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 )
 
 // Compress returns the slices along Axis for which the condition is true, or without an axis the
@@ -15,11 +17,11 @@ type Compress struct {
 }
 
 var _ = kit.Register(&kit.Def{Name: "Compress", Since: kit.Versions{9, 11, 28},
-	In: "input:T, condition:bool", Out: "output:T", Types: "T: " + kit.MoveTypes,
+	In: "input:T, condition:bool", Out: "output:T", Types: "T: " + move.Types,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &Compress{Axis: a.Int("axis", 0), Flat: !a.Has("axis")}
 	},
-	Gradient: kit.MoveGradient})
+	Gradient: gradient.Move})
 
 // Infer implements ir.Operator.
 func (op *Compress) Infer(c *ir.InferContext) error {
@@ -59,7 +61,7 @@ func (op *Compress) Run(c *ir.Call) error {
 		}
 		n = x.Dim(axis)
 	}
-	at, err := kit.NonZeroOffsets(c, cond)
+	at, err := move.NonZeroOffsets(c, cond)
 	if err != nil {
 		return err
 	}
@@ -67,11 +69,11 @@ func (op *Compress) Run(c *ir.Call) error {
 		at = at[:len(at)-1]
 	}
 	if !op.Flat {
-		return kit.GatherAxis(c, x, axis, at, []int{len(at)})
+		return move.GatherAxis(c, x, axis, at, []int{len(at)})
 	}
 	flat, err := x.Reshape(n)
 	if err != nil {
 		return err
 	}
-	return kit.GatherAxis(c, flat, 0, at, []int{len(at)})
+	return move.GatherAxis(c, flat, 0, at, []int{len(at)})
 }

@@ -6,6 +6,8 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -20,7 +22,7 @@ var _ = kit.Register(&kit.Def{Name: "Concat", Since: kit.Versions{1, 4, 11, 13},
 		}
 		return &Concat{Axis: a.Int("axis", 1)}
 	},
-	Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+	Gradient: gradient.Rule(func(b *gradient.Builder, n *gradient.Node, g string) ([]string, error) {
 		none := make([]string, len(n.Inputs))
 		for i, x := range n.Inputs {
 			none[i] = b.Positions(x, 0)
@@ -61,7 +63,7 @@ func inferConcat(c *ir.InferContext, axis int) ([]ir.Dim, error) {
 	for i := range shapes {
 		shapes[i] = c.Shape(i)
 	}
-	return kit.ConcatDims(shapes, axis)
+	return move.ConcatDims(shapes, axis)
 }
 
 // Run implements ir.Operator.
@@ -72,13 +74,13 @@ func (op *Concat) Run(c *ir.Call) error {
 			return fail.Errorf("input %d is missing", i)
 		}
 	}
-	shape, axis, err := kit.ConcatShape(in, op.Axis)
+	shape, axis, err := move.ConcatShape(in, op.Axis)
 	if err != nil {
 		return err
 	}
-	dst, err := kit.MoveOut(c, 0, in[0].DType(), shape...)
+	dst, err := move.Out(c, 0, in[0].DType(), shape...)
 	if err != nil {
 		return err
 	}
-	return kit.ConcatInto(c, dst, in, shape, axis)
+	return move.ConcatInto(c, dst, in, shape, axis)
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -72,13 +73,13 @@ func (op *ConcatFromSequence) Run(c *ir.Call) error {
 		}
 		in[i] = t
 	}
-	shape, axis, err := kit.ConcatShape(in, op.Axis)
+	shape, axis, err := move.ConcatShape(in, op.Axis)
 	if err != nil {
 		return err
 	}
-	dst, err := kit.MoveOut(c, 0, in[0].DType(), shape...)
+	dst, err := move.Out(c, 0, in[0].DType(), shape...)
 	if err != nil {
 		return err
 	}
-	return kit.ConcatInto(c, dst, in, shape, axis)
+	return move.ConcatInto(c, dst, in, shape, axis)
 }

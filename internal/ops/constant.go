@@ -4,6 +4,8 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -16,7 +18,7 @@ type Constant struct {
 
 var _ = kit.Register(&kit.Def{Name: "Constant", Since: kit.Versions{1, 9, 11, 12, 13, 19, 21, 23, 24, 25},
 	Out: "output:T", Types: "T: @all", Build: buildConstant,
-	Gradient: kit.NoGradient})
+	Gradient: gradient.None})
 
 func buildConstant(a *kit.Attrs, opset int) kit.Operator {
 	op := &Constant{Value: a.Tensor("value")}
@@ -79,23 +81,23 @@ func (op *Constant) Infer(c *ir.InferContext) error {
 // Run implements ir.Operator.
 func (op *Constant) Run(c *ir.Call) error {
 	if op.Value != nil {
-		return kit.MoveValue(c, 0, op.Value)
+		return move.Value(c, 0, op.Value)
 	}
 	s := op.Sparse
-	dst, err := kit.MoveOut(c, 0, s.Values.DType(), s.Shape...)
+	dst, err := move.Out(c, 0, s.Values.DType(), s.Shape...)
 	if err != nil {
 		return err
 	}
-	kit.MoveClear(c, dst)
-	src, err := kit.MoveIn(c, s.Values)
+	move.Clear(c, dst)
+	src, err := move.In(c, s.Values)
 	if err != nil {
 		return err
 	}
-	at, err := kit.SparseOffsets(c, s)
+	at, err := move.SparseOffsets(c, s)
 	if err != nil {
 		return err
 	}
-	kit.MoveScatter(dst, src, at, 1)
+	move.Scatter(dst, src, at, 1)
 	dst.Done()
 	return nil
 }

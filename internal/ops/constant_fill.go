@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -102,15 +103,15 @@ func (op *ConstantFill) Run(c *ir.Call) error {
 	} else if c.Has(0) {
 		shape = c.Tensor(0).Shape()
 	}
-	dst, err := kit.MoveOut(c, 0, op.Value.DType(), slices.Concat(shape, op.Extra)...)
+	dst, err := move.Out(c, 0, op.Value.DType(), slices.Concat(shape, op.Extra)...)
 	if err != nil {
 		return err
 	}
-	v, err := kit.MoveIn(c, op.Value)
+	v, err := move.In(c, op.Value)
 	if err != nil {
 		return err
 	}
-	kit.MoveFill(c, dst, v)
+	move.Fill(c, dst, v)
 	dst.Done()
 	return nil
 }

@@ -3,6 +3,8 @@ package ops
 import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -21,7 +23,7 @@ var _ = kit.Register(&kit.Def{Name: "ConstantOfShape", Since: kit.Versions{9, 20
 		}
 		return &ConstantOfShape{Value: v}
 	},
-	Gradient: kit.NoGradient})
+	Gradient: gradient.None})
 
 // Infer implements ir.Operator.
 func (op *ConstantOfShape) Infer(c *ir.InferContext) error {
@@ -53,15 +55,15 @@ func (op *ConstantOfShape) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	dst, err := kit.MoveOut(c, 0, op.Value.DType(), shape...)
+	dst, err := move.Out(c, 0, op.Value.DType(), shape...)
 	if err != nil {
 		return err
 	}
-	v, err := kit.MoveIn(c, op.Value)
+	v, err := move.In(c, op.Value)
 	if err != nil {
 		return err
 	}
-	kit.MoveFill(c, dst, v)
+	move.Fill(c, dst, v)
 	dst.Done()
 	return nil
 }

@@ -4,25 +4,27 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/window"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // Conv convolves an N×C×D1…Dk input with M×C/Group×K1…Kk weights and adds a bias per output channel
 // (https://onnx.ai/onnx/operators/onnx__Conv.html).
 type Conv struct {
-	kit.Window
+	window.Window
 	Group int
 }
 
 var _ = kit.Register(&kit.Def{Name: "Conv", Since: kit.Versions{1, 11, 22}, In: "X:T, W:T, B:T?", Out: "Y:T", Types: "T: @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &Conv{Window: kit.ReadWindow(a, true), Group: kit.ReadGroup(a)}
+		return &Conv{Window: window.Read(a, true), Group: window.ReadGroup(a)}
 	},
-	Gradient: kit.GradientRule(convGradient)})
+	Gradient: gradient.Rule(convGradient)})
 
 // convGradient uses that Y = X∗W is linear in X and in W. The gradients for them are again
 // linear in their two inputs, so the three operators are each other's gradients.
-func convGradient(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+func convGradient(b *gradient.Builder, n *gradient.Node, g string) ([]string, error) {
 	if len(n.Inputs) < 2 {
 		return nil, fail.Errorf("node has %d inputs, want 2 or 3", len(n.Inputs))
 	}
@@ -37,7 +39,7 @@ func convGradient(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]stri
 
 // Infer checks the channels and computes the spatial sizes.
 func (v *Conv) Infer(c *ir.InferContext) error {
-	return kit.InferConv(c, &v.Window, v.Group, 0, 1, ir.UnrankedTensor(c.Elem(0)))
+	return window.InferConv(c, &v.Window, v.Group, 0, 1, ir.UnrankedTensor(c.Elem(0)))
 }
 
 // Run computes float16 and bfloat16 in float32.
@@ -55,12 +57,12 @@ func (v *Conv) Run(c *ir.Call) error {
 
 func convReal[T kit.RealFloat](c *ir.Call, v *Conv, w []T, wshape []int) error {
 	x := c.Tensor(0)
-	s, err := kit.NewConvShape(&v.Window, v.Group, x.Shape(), wshape)
+	s, err := window.NewConvShape(&v.Window, v.Group, x.Shape(), wshape)
 	if err != nil {
 		return err
 	}
 	if b := c.Tensor(2); b != nil {
-		if err := kit.ConvBias(b.Shape(), s.M); err != nil {
+		if err := window.ConvBias(b.Shape(), s.M); err != nil {
 			return err
 		}
 	}
@@ -76,7 +78,7 @@ func convReal[T kit.RealFloat](c *ir.Call, v *Conv, w []T, wshape []int) error {
 	if err != nil {
 		return err
 	}
-	err = kit.Convolve(c, &s, xs, w, bias, y.Data)
+	err = window.Convolve(c, &s, xs, w, bias, y.Data)
 	if err == nil {
 		y.Store()
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/conv"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/window"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -46,7 +47,7 @@ func prepareDepthwise(f *FusedConv, in []tensor.Value, types []ir.Type) (ir.Oper
 		}
 		bias, drop = tensor.Of[float32](b), append(drop, 2)
 	}
-	s, err := kit.NewConvShape(&f.Window, f.Group, append([]int{1}, shape...), w.Shape())
+	s, err := window.NewConvShape(&f.Window, f.Group, append([]int{1}, shape...), w.Shape())
 	if err != nil || kit.Product(s.Shape) == 0 || kit.Product(shape) == 0 || s.WideBorder() {
 		return nil, nil, nil // Run reports the error
 	}

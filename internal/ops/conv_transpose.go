@@ -8,6 +8,8 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/conv"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/window"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -15,7 +17,7 @@ import (
 // C×M/Group×K1…Kk kernel, multiplied by the element, to the output
 // (https://onnx.ai/onnx/operators/onnx__ConvTranspose.html).
 type ConvTranspose struct {
-	kit.Window
+	window.Window
 	Group         int
 	OutputPadding []int // additional output elements after each axis; nil: 0
 	OutputShape   []int // spatial output sizes that determine Pads; nil: Pads is used
@@ -23,13 +25,13 @@ type ConvTranspose struct {
 
 var _ = kit.Register(&kit.Def{Name: "ConvTranspose", Since: kit.Versions{1, 11, 22}, In: "X:T, W:T, B:T?", Out: "Y:T", Types: "T: @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &ConvTranspose{Window: kit.ReadWindow(a, true), Group: kit.ReadGroup(a),
-			OutputPadding: kit.WindowAttr(a, "output_padding", 0), OutputShape: kit.WindowAttr(a, "output_shape", 0)}
+		return &ConvTranspose{Window: window.Read(a, true), Group: window.ReadGroup(a),
+			OutputPadding: window.Attr(a, "output_padding", 0), OutputShape: window.Attr(a, "output_shape", 0)}
 	},
-	Gradient: kit.GradientRule(convTransposeGradient)})
+	Gradient: gradient.Rule(convTransposeGradient)})
 
 // convTransposeGradient convolves the gradient.
-func convTransposeGradient(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+func convTransposeGradient(b *gradient.Builder, n *gradient.Node, g string) ([]string, error) {
 	if len(n.Inputs) < 2 {
 		return nil, fail.Errorf("node has %d inputs, want 2 or 3", len(n.Inputs))
 	}
@@ -48,14 +50,14 @@ func convTransposeGradient(b *kit.GradientBuilder, n *kit.GradientNode, g string
 
 // axis returns, for axis i of n, the padding before the output and the size of the output.
 func (v *ConvTranspose) axis(i, n, in, kernel int) (before, out int, err error) {
-	if in < 0 || in > kit.WindowLimit || kernel < 1 || kernel > kit.WindowLimit {
-		return 0, 0, fail.Errorf("input size is %d, want 0 to %d; kernel size is %d, want 1 to %[2]d", in, kit.WindowLimit, kernel)
+	if in < 0 || in > window.Limit || kernel < 1 || kernel > window.Limit {
+		return 0, 0, fail.Errorf("input size is %d, want 0 to %d; kernel size is %d, want 1 to %[2]d", in, window.Limit, kernel)
 	}
 	s := v.Stride(i)
 	if in == 0 {
 		return 0, 0, nil
 	}
-	full := s*(in-1) + kit.WindowAt(v.OutputPadding, i, 0) + (kernel-1)*v.Dilation(i) + 1
+	full := s*(in-1) + window.At(v.OutputPadding, i, 0) + (kernel-1)*v.Dilation(i) + 1
 	same := v.AutoPad == "SAME_UPPER" || v.AutoPad == "SAME_LOWER"
 	if v.OutputShape == nil && !same {
 		before, after := 0, 0
@@ -142,12 +144,12 @@ func (v *ConvTranspose) Infer(c *ir.InferContext) error {
 		case v.OutputShape != nil:
 		case v.AutoPad == "SAME_UPPER" || v.AutoPad == "SAME_LOWER":
 			out.Shape[2+i] = x[2+i].Mul(ir.Known(s))
-		case known && kn >= 1 && kn <= kit.WindowLimit:
+		case known && kn >= 1 && kn <= window.Limit:
 			before, after := 0, 0
 			if v.AutoPad == "NOTSET" {
 				before, after = v.PadsOf(i, n)
 			}
-			more := kit.WindowAt(v.OutputPadding, i, 0) + (kn-1)*v.Dilation(i) + 1 - before - after - s
+			more := window.At(v.OutputPadding, i, 0) + (kn-1)*v.Dilation(i) + 1 - before - after - s
 			out.Shape[2+i] = x[2+i].Mul(ir.Known(s)).Add(ir.Known(more))
 		}
 	}
@@ -156,8 +158,8 @@ func (v *ConvTranspose) Infer(c *ir.InferContext) error {
 
 // convShape returns the geometry of the convolution whose transpose this is, with input and output
 // exchanged.
-func (v *ConvTranspose) convShape(x, w []int) (kit.ConvShape, error) {
-	s := kit.ConvShape{Group: v.Group}
+func (v *ConvTranspose) convShape(x, w []int) (window.ConvShape, error) {
+	s := window.ConvShape{Group: v.Group}
 	if len(x) < 3 || len(w) != len(x) {
 		return s, fail.Errorf("input has shape %v and weights %v, want the same rank of at least 3", x, w)
 	}
@@ -165,19 +167,19 @@ func (v *ConvTranspose) convShape(x, w []int) (kit.ConvShape, error) {
 	if err := v.check(n); err != nil {
 		return s, err
 	}
-	if err := kit.ConvKernel(&v.Window, w[2:]); err != nil {
+	if err := window.ConvKernel(&v.Window, w[2:]); err != nil {
 		return s, err
 	}
 	if x[1] != w[0] || x[1]%v.Group != 0 {
 		return s, fail.Errorf("input has %d channels, weights have %d in %d groups", x[1], w[0], v.Group)
 	}
 	s.N, s.M, s.Mg, s.Cg = x[0], x[1], x[1]/v.Group, w[1]
-	if s.Cg > kit.WindowLimit {
-		return s, fail.Errorf("weights have %d output channels, want at most %d", s.Cg, kit.WindowLimit)
+	if s.Cg > window.Limit {
+		return s, fail.Errorf("weights have %d output channels, want at most %d", s.Cg, window.Limit)
 	}
 	s.C = s.Cg * v.Group
 	s.Shape = append([]int{s.N, s.C}, x[2:]...)
-	s.WindowGeom = kit.WindowGeom{Kernel: w[2:], Out: x[2:], In: s.Shape[2:], Stride: make([]int, n), Dilation: make([]int, n), Before: make([]int, n)}
+	s.Geometry = window.Geometry{Kernel: w[2:], Out: x[2:], In: s.Shape[2:], Stride: make([]int, n), Dilation: make([]int, n), Before: make([]int, n)}
 	for i := range n {
 		s.Stride[i], s.Dilation[i] = v.Stride(i), v.Dilation(i)
 		var err error
@@ -202,7 +204,7 @@ func convTranspose[T kit.RealFloat](c *ir.Call, v *ConvTranspose) error {
 		return err
 	}
 	if b := c.Tensor(2); b != nil {
-		if err := kit.ConvBias(b.Shape(), s.C); err != nil {
+		if err := window.ConvBias(b.Shape(), s.C); err != nil {
 			return err
 		}
 	}
@@ -217,9 +219,9 @@ func convTranspose[T kit.RealFloat](c *ir.Call, v *ConvTranspose) error {
 		return err
 	}
 	if c.Generic {
-		err = kit.ConvTransposePlain(c, &s, in[0], in[1], in[2], y.Data)
+		err = window.ConvTransposePlain(c, &s, in[0], in[1], in[2], y.Data)
 	} else {
-		err = kit.ConvTransposeGemm(c, &s, in[0], in[1], in[2], y.Data)
+		err = window.ConvTransposeGemm(c, &s, in[0], in[1], in[2], y.Data)
 	}
 	if err == nil {
 		y.Store()
@@ -238,7 +240,7 @@ type convTransposePacked struct {
 // Prepare packs constant weights with enough channels to fill blocks.
 func (v *ConvTranspose) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
 	w, ok := in[1].(*tensor.Tensor)
-	if !ok || w.DType() != tensor.TypeFloat32 || w.Rank() < 3 || w.Rank() > 4 || len(types[0].Shape) != w.Rank() || w.Dim(0) < kit.VolumeChannels || v.Group != 1 {
+	if !ok || w.DType() != tensor.TypeFloat32 || w.Rank() < 3 || w.Rank() > 4 || len(types[0].Shape) != w.Rank() || w.Dim(0) < window.VolumeChannels || v.Group != 1 {
 		return nil, nil, nil
 	}
 	shape, ok := ir.Ints(types[0].Shape[1:])

@@ -8,6 +8,7 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/conv"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/window"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -23,7 +24,7 @@ type volumeConv struct {
 // convolution is not supported.
 func prepareVolume(f *FusedConv, in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
 	w, ok := in[1].(*tensor.Tensor)
-	if !ok || w.DType() != tensor.TypeFloat32 || w.Rank() != 5 || len(types[0].Shape) != 5 || w.Dim(1) < kit.VolumeChannels {
+	if !ok || w.DType() != tensor.TypeFloat32 || w.Rank() != 5 || len(types[0].Shape) != 5 || w.Dim(1) < window.VolumeChannels {
 		return nil, nil, nil
 	}
 	shape, ok := ir.Ints(types[0].Shape[1:])
@@ -39,7 +40,7 @@ func prepareVolume(f *FusedConv, in []tensor.Value, types []ir.Type) (ir.Operato
 		}
 		bias, drop = tensor.Of[float32](b), append(drop, 2)
 	}
-	s, err := kit.NewConvShape(&f.Window, f.Group, append([]int{1}, shape...), w.Shape())
+	s, err := window.NewConvShape(&f.Window, f.Group, append([]int{1}, shape...), w.Shape())
 	if err != nil || kit.Product(s.Shape) == 0 || kit.Product(shape) == 0 || s.Group != 1 || s.Dilation[0] != 1 || s.WideBorder() {
 		return nil, nil, nil // Run reports the error
 	}

@@ -6,6 +6,8 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 )
 
 // Cosh computes the hyperbolic cosine of each element
@@ -15,14 +17,14 @@ type Cosh struct{ kit.SameTypeAndShape }
 var _ = kit.Register(&kit.Def{Name: "Cosh", Since: kit.Versions{9, 22}, In: "input:T", Out: "output:T", Types: "T: @float",
 	Elementwise: true,
 	Build:       kit.WithoutAttrs[Cosh],
-	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
+	Gradient: gradient.Derivative(func(b *gradient.Builder, x, y, g string) string {
 		return b.Op("Mul", g, b.Op("Sinh", x))
 	})})
 
-var coshLoops = kit.FloatLoops(coshLoop[float32], coshLoop[float64], vec.CoshF32)
+var coshLoops = elementwise.FloatLoops(coshLoop[float32], coshLoop[float64], vec.CoshF32)
 
 // Run implements [ir.Operator].
-func (*Cosh) Run(c *ir.Call) error { return kit.MapTable(c, coshLoops, kit.GrainCostly) }
+func (*Cosh) Run(c *ir.Call) error { return elementwise.MapTable(c, coshLoops, kit.GrainCostly) }
 
 func coshLoop[T kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]

@@ -5,6 +5,7 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -15,7 +16,7 @@ type CumSum struct{ cumulative }
 var _ = kit.Register(&kit.Def{Name: "CumSum", Since: kit.Versions{11, 14}, In: "x:T, axis:T2", Out: "y:T",
 	Types: "T: uint32 uint64 int32 int64 @float; T2: int32 int64",
 	Build: func(a *kit.Attrs, opset int) kit.Operator { return &CumSum{readCumulative(a)} },
-	Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+	Gradient: gradient.Rule(func(b *gradient.Builder, n *gradient.Node, g string) ([]string, error) {
 		m := *n
 		m.Attrs = n.Attrs.With("reverse", 1-min(1, n.Attrs.Int("reverse", 0)))
 		return n.First(b.Again(&m, g)[0]), nil
@@ -61,7 +62,7 @@ func cumSumLines[T kit.RealNumber](dst, src []T, l cumulativeLines) {
 func cumSum[T int32 | int64 | float32 | float64](c *ir.Call, out, x *tensor.Tensor, l cumulativeLines) error {
 	if size := l.N * l.Inner; !c.Generic && l.Inner > 1 && l.Inner < fewLines {
 		dst, src := tensor.Of[T](out), tensor.Of[T](x)
-		kit.ReduceSpans(c, l.Outer, size, func(lo, hi int) {
+		kit.ParallelSpans(c, l.Outer, size, func(lo, hi int) {
 			for ; lo < hi; lo++ {
 				cumSumAdjacent(dst[lo*size:][:size], src[lo*size:][:size], l)
 			}
@@ -75,7 +76,7 @@ func cumSum[T int32 | int64 | float32 | float64](c *ir.Call, out, x *tensor.Tens
 	if len(dst) == 0 {
 		return nil
 	}
-	kit.ReduceSpans(c, l.Outer, l.N, func(lo, hi int) {
+	kit.ParallelSpans(c, l.Outer, l.N, func(lo, hi int) {
 		for ; lo+4 <= hi; lo += 4 {
 			cumSumFour(dst[lo*l.N:(lo+4)*l.N], src[lo*l.N:(lo+4)*l.N], l)
 		}

@@ -8,6 +8,8 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/matmul"
+	"github.com/onward-ml/onward/internal/ops/kit/window"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -15,7 +17,7 @@ import (
 // (https://arxiv.org/abs/1811.11168). Inputs are interpolated multilinearly, with zeros outside of
 // the input, and multiplied by a mask (https://onnx.ai/onnx/operators/onnx__DeformConv.html).
 type DeformConv struct {
-	kit.Window
+	window.Window
 	Group, OffsetGroup int
 }
 
@@ -24,10 +26,10 @@ const deformAxes = 6
 
 var _ = kit.Register(&kit.Def{Name: "DeformConv", Since: kit.Versions{19, 22}, In: "X:T, W:T, offset:T, B:T?, mask:T?", Out: "Y:T", Types: "T: @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		d := &DeformConv{Group: kit.ReadGroup(a), OffsetGroup: a.Int("offset_group", 1), Window: kit.Window{AutoPad: "NOTSET",
-			Kernel: kit.WindowAttr(a, "kernel_shape", 1), Strides: kit.WindowAttr(a, "strides", 1), Dilations: kit.WindowAttr(a, "dilations", 1), Pads: kit.WindowAttr(a, "pads", 0)}}
-		if d.OffsetGroup < 1 || d.OffsetGroup > kit.WindowLimit {
-			a.Errorf("attribute offset_group is %d, want 1 to %d", d.OffsetGroup, kit.WindowLimit)
+		d := &DeformConv{Group: window.ReadGroup(a), OffsetGroup: a.Int("offset_group", 1), Window: window.Window{AutoPad: "NOTSET",
+			Kernel: window.Attr(a, "kernel_shape", 1), Strides: window.Attr(a, "strides", 1), Dilations: window.Attr(a, "dilations", 1), Pads: window.Attr(a, "pads", 0)}}
+		if d.OffsetGroup < 1 || d.OffsetGroup > window.Limit {
+			a.Errorf("attribute offset_group is %d, want 1 to %d", d.OffsetGroup, window.Limit)
 			d.OffsetGroup = 1
 		}
 		return d
@@ -35,7 +37,7 @@ var _ = kit.Register(&kit.Def{Name: "DeformConv", Since: kit.Versions{19, 22}, I
 
 // Infer checks the channels and computes the spatial sizes.
 func (d *DeformConv) Infer(c *ir.InferContext) error {
-	return kit.InferConv(c, &d.Window, d.Group, 0, 1, ir.UnrankedTensor(c.Elem(0)))
+	return window.InferConv(c, &d.Window, d.Group, 0, 1, ir.UnrankedTensor(c.Elem(0)))
 }
 
 // Run computes half-precision types in float32.
@@ -48,14 +50,14 @@ func (d *DeformConv) Run(c *ir.Call) error {
 
 // deform is a run of DeformConv.
 type deform[T kit.RealFloat] struct {
-	kit.ConvShape
+	window.ConvShape
 	groups          int // of offsets
 	x, w, off, mask []T
 	bias, y         []T
 }
 
 func deformConv[T kit.RealFloat](c *ir.Call, v *DeformConv) error {
-	s, err := kit.NewConvShape(&v.Window, v.Group, c.Tensor(0).Shape(), c.Tensor(1).Shape())
+	s, err := window.NewConvShape(&v.Window, v.Group, c.Tensor(0).Shape(), c.Tensor(1).Shape())
 	if err != nil {
 		return err
 	}
@@ -82,7 +84,7 @@ func deformConv[T kit.RealFloat](c *ir.Call, v *DeformConv) error {
 		}
 	}
 	if b := c.Tensor(3); b != nil {
-		if err := kit.ConvBias(b.Shape(), s.M); err != nil {
+		if err := window.ConvBias(b.Shape(), s.M); err != nil {
 			return err
 		}
 	}
@@ -98,7 +100,7 @@ func deformConv[T kit.RealFloat](c *ir.Call, v *DeformConv) error {
 	d.y = y.Data
 	switch {
 	case s.Cg == 0:
-		err = kit.Convolve(c, &s, d.x, d.w, d.bias, d.y)
+		err = window.Convolve(c, &s, d.x, d.w, d.bias, d.y)
 	case c.Generic:
 		err = d.plain(c)
 	default:
@@ -190,7 +192,7 @@ func (d *deform[T]) plain(c *ir.Call) error {
 // gemm samples parts of the input to matrices and multiplies them.
 func (d *deform[T]) gemm(c *ir.Call) error {
 	in, out, taps, depth := kit.Product(d.In), kit.Product(d.Out), d.Taps(), d.Depth()
-	tile := max(1, kit.ConvTile/depth/gemm.PanelWidth) * gemm.PanelWidth
+	tile := max(1, window.ConvTile/depth/gemm.PanelWidth) * gemm.PanelWidth
 	tile = min(tile, gemm.Panels(out)*gemm.PanelWidth)
 	tiles := (out + tile - 1) / tile
 	items := d.N * d.Group * tiles
@@ -233,7 +235,7 @@ func (d *deform[T]) gemm(c *ir.Call) error {
 		if d.bias != nil {
 			a.BiasRow = d.bias[ch:][:d.Mg]
 		}
-		kit.GemmHere(c, &a)
+		matmul.GemmHere(c, &a)
 		return nil
 	})
 }

@@ -3,6 +3,7 @@ package ops
 import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -19,15 +20,15 @@ func blockSize(a *kit.Attrs) int {
 
 // moveBlocks writes output 0 of the given shape: it reads a dense box with strides.
 func moveBlocks(c *ir.Call, x *tensor.Tensor, shape, box, from []int) error {
-	dst, err := kit.MoveOut(c, 0, x.DType(), shape...)
+	dst, err := move.Out(c, 0, x.DType(), shape...)
 	if err != nil {
 		return err
 	}
-	src, err := kit.MoveIn(c, x)
+	src, err := move.In(c, x)
 	if err != nil {
 		return err
 	}
-	kit.MoveStrided(c, dst, src, box, kit.Strides(box), 0, from, 0)
+	move.Strided(c, dst, src, box, kit.Strides(box), 0, from, 0)
 	dst.Done()
 	return nil
 }

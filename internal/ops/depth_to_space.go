@@ -4,6 +4,8 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 )
 
 // DepthToSpace moves channels of an image into blocks of BlockSize×BlockSize pixels: [N, C·b², H,
@@ -16,7 +18,7 @@ type DepthToSpace struct {
 }
 
 var _ = kit.Register(&kit.Def{Name: "DepthToSpace", Since: kit.Versions{1, 11, 13, 28},
-	In: "input:T", Out: "output:T", Types: "T: " + kit.MoveTypes,
+	In: "input:T", Out: "output:T", Types: "T: " + move.Types,
 	Selects: kit.Always, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &DepthToSpace{BlockSize: blockSize(a), Mode: "DCR"}
 		if opset >= 11 {
@@ -24,7 +26,7 @@ var _ = kit.Register(&kit.Def{Name: "DepthToSpace", Since: kit.Versions{1, 11, 1
 		}
 		return op
 	},
-	Gradient: kit.MoveGradient})
+	Gradient: gradient.Move})
 
 // Infer implements ir.Operator.
 func (op *DepthToSpace) Infer(c *ir.InferContext) error {

@@ -9,21 +9,22 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/quant"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // DequantizeLinear returns (x − zero point)·scale. The output has the type of the scale unless
 // OutputDType is set (https://onnx.ai/onnx/operators/onnx__DequantizeLinear.html).
 type DequantizeLinear struct {
-	kit.Quantization
+	quant.Quantization
 	OutputDType tensor.DType
 }
 
 var _ = kit.Register(&kit.Def{Name: "DequantizeLinear", Since: kit.Versions{10, 13, 19, 21, 23, 24, 25, 28},
 	In: "x:T1, x_scale:T2, x_zero_point:T1?", Out: "y:T3",
-	Types: "T1: " + kit.QuantizedTypes + " int32; T2: float float16 bfloat16 float8e8m0; T3: float float16 bfloat16",
+	Types: "T1: " + quant.Types + " int32; T2: float float16 bfloat16 float8e8m0; T3: float float16 bfloat16",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		o := &DequantizeLinear{Quantization: kit.ReadQuantization(a, opset)}
+		o := &DequantizeLinear{Quantization: quant.Read(a, opset)}
 		if opset >= 23 {
 			o.OutputDType = a.DType("output_dtype", tensor.Undefined)
 		}
@@ -106,11 +107,11 @@ func (o *DequantizeLinear) Run(c *ir.Call) error {
 }
 
 // dequantizeInts uses vector kernels with widen, unless it is nil or the call asks for generic kernels.
-func dequantizeInts[T int8 | uint8 | int16 | uint16 | int32 | float32](c *ir.Call, p *kit.QuantParams, dst []float32, src []T, widen func(l cpu.Level, dst []float32, x []T)) error {
+func dequantizeInts[T int8 | uint8 | int16 | uint16 | int32 | float32](c *ir.Call, p *quant.Params, dst []float32, src []T, widen func(l cpu.Level, dst []float32, x []T)) error {
 	if widen != nil && !c.Generic {
 		return dequantizeFast(c, p, dst, func(y []float32, lo int) { widen(cpu.Active(), y, src[lo:lo+len(y)]) })
 	}
-	return p.EachBlock(c, func(b *kit.QuantBlock, lo, hi int) {
+	return p.EachBlock(c, func(b *quant.Block, lo, hi int) {
 		x, y := src[lo:hi], dst[lo:hi]
 		scale, zero := b.Scale[:len(x)], b.Zero[:len(x)]
 		if p.Zero == nil {
@@ -129,7 +130,7 @@ func dequantizeInts[T int8 | uint8 | int16 | uint16 | int32 | float32](c *ir.Cal
 // dequantizeFast dequantizes with vector kernels. widen stores the elements from lo on as float32.
 //
 //go:noinline
-func dequantizeFast(c *ir.Call, p *kit.QuantParams, dst []float32, widen func(y []float32, lo int)) error {
+func dequantizeFast(c *ir.Call, p *quant.Params, dst []float32, widen func(y []float32, lo int)) error {
 	return p.EachRun(c, 4*kit.LoopBlock, func(lo, hi int, scale, zero []float32) {
 		level, y := cpu.Active(), dst[lo:hi]
 		widen(y, lo)
@@ -145,7 +146,7 @@ func dequantizeFast(c *ir.Call, p *kit.QuantParams, dst []float32, widen func(y 
 }
 
 // dequantizeShifted subtracts zero points in float64, since float32 would round the elements first.
-func dequantizeShifted(c *ir.Call, p *kit.QuantParams, dst []float32, src []int32) error {
+func dequantizeShifted(c *ir.Call, p *quant.Params, dst []float32, src []int32) error {
 	type buffers [2][kit.LoopBlock]float64
 	pool := sync.Pool{New: func() any { return new(buffers) }}
 	return p.EachRun(c, kit.LoopBlock, func(lo, hi int, scale, zero []float32) {

@@ -4,6 +4,8 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/matmul"
 )
 
 // Det returns the determinants of the innermost matrices
@@ -12,7 +14,7 @@ type Det struct{}
 
 var _ = kit.Register(&kit.Def{Name: "Det", Since: kit.Versions{11, 22}, In: "X:T", Out: "Y:T", Types: "T: @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator { return &Det{} },
-	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
+	Gradient: gradient.Derivative(func(b *gradient.Builder, x, y, g string) string {
 		return b.Op("Mul", b.Matrices(g), b.Op("onward.Cofactors", x))
 	})})
 
@@ -59,7 +61,7 @@ func (*Det) Run(c *ir.Call) error {
 	err = kit.InWorkspaces(c, len(y.Data), func(ws, i int) error {
 		a := work[ws*m*m:][:m*m]
 		ir.Copy(c, a, x[i*m*m:][:m*m])
-		d, err := kit.Determinant(c, a, m)
+		d, err := matmul.Determinant(c, a, m)
 		y.Data[i] = d
 		return err
 	})

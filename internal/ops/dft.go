@@ -4,6 +4,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/fourier"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -132,11 +133,11 @@ func (op *DFT) Run(c *ir.Call) error {
 			shape[axis] = n/2 + 1
 		}
 	}
-	line := kit.FourierLine{N: n, In: s[axis], InParts: parts, Out: shape[axis], OutParts: shape[rank-1],
+	line := fourier.Line{N: n, In: s[axis], InParts: parts, Out: shape[axis], OutParts: shape[rank-1],
 		Inner: kit.Product(s[axis+1 : rank-1]), Inverse: op.Inverse, Hermitian: op.Inverse && op.Onesided}
 	outer := kit.Product(s[:axis])
 	if x.DType() == tensor.TypeFloat64 {
-		return kit.RunDFT[float64](c, line, outer, shape)
+		return fourier.DFT[float64](c, line, outer, shape)
 	}
-	return kit.RunDFT[float32](c, line, outer, shape)
+	return fourier.DFT[float32](c, line, outer, shape)
 }

@@ -4,30 +4,32 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 )
 
 // Div divides the first tensor by the second. Integer division truncates toward zero, and division
 // by zero is an error (https://onnx.ai/onnx/operators/onnx__Div.html).
-type Div struct{ kit.AxisBroadcast }
+type Div struct{ elementwise.AxisBroadcast }
 
 var _ = kit.Register(&kit.Def{Name: "Div", Since: kit.Versions{1, 6, 7, 13, 14}, In: "A:T, B:T", Out: "C:T", Types: "T: @number",
 	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &Div{kit.ReadAxisBroadcast(a, opset)}
+		return &Div{elementwise.ReadAxisBroadcast(a, opset)}
 	},
-	Gradient: kit.Derivatives(
-		func(b *kit.GradientBuilder, x, y, z, g string) string { return b.Op("Div", g, y) },
-		func(b *kit.GradientBuilder, x, y, z, g string) string {
+	Gradient: gradient.Derivatives(
+		func(b *gradient.Builder, x, y, z, g string) string { return b.Op("Div", g, y) },
+		func(b *gradient.Builder, x, y, z, g string) string {
 			return b.Op("Neg", b.Op("Div", b.Op("Mul", g, z), y))
 		})})
 
-var divLoops = kit.LoopsOf(
-	kit.Loop2Scalar(kit.DivLoop[int8]), kit.Loop2Scalar(kit.DivLoop[int16]), kit.WithKernel2(kit.Loop2Scalar(kit.DivLoop[int32]), vec.DivI32), kit.Loop2Scalar(kit.DivLoop[int64]),
-	kit.Loop2Scalar(kit.DivLoop[uint8]), kit.Loop2Scalar(kit.DivLoop[uint16]), kit.Loop2Scalar(kit.DivLoop[uint32]), kit.Loop2Scalar(kit.DivLoop[uint64]),
-	kit.WithBinary(kit.Loop2Scalar(kit.DivLoop[float32]), vec.DivF32, vec.DivScalarF32, vec.ScalarDivF32), kit.WithKernel2(kit.Loop2Scalar(kit.DivLoop[float64]), vec.DivF64))
+var divLoops = elementwise.LoopsOf(
+	elementwise.Loop2Scalar(elementwise.DivLoop[int8]), elementwise.Loop2Scalar(elementwise.DivLoop[int16]), elementwise.WithKernel2(elementwise.Loop2Scalar(elementwise.DivLoop[int32]), vec.DivI32), elementwise.Loop2Scalar(elementwise.DivLoop[int64]),
+	elementwise.Loop2Scalar(elementwise.DivLoop[uint8]), elementwise.Loop2Scalar(elementwise.DivLoop[uint16]), elementwise.Loop2Scalar(elementwise.DivLoop[uint32]), elementwise.Loop2Scalar(elementwise.DivLoop[uint64]),
+	elementwise.WithBinary(elementwise.Loop2Scalar(elementwise.DivLoop[float32]), vec.DivF32, vec.DivScalarF32, vec.ScalarDivF32), elementwise.WithKernel2(elementwise.Loop2Scalar(elementwise.DivLoop[float64]), vec.DivF64))
 
 // Infer implements [ir.Operator].
 func (o *Div) Infer(c *ir.InferContext) error {
-	return kit.InferBinary(c, o.AxisBroadcast, c.Elem(0), divDim)
+	return elementwise.InferBinary(c, o.AxisBroadcast, c.Elem(0), divDim)
 }
 
 // divDim returns the quotient of two elements of a shape value. If negative, it is known for
@@ -50,9 +52,9 @@ func divDim(a, b ir.Dim) ir.Dim {
 // Run implements [ir.Operator].
 func (o *Div) Run(c *ir.Call) error {
 	if c.Tensor(0).Len() > 0 {
-		if err := kit.RefuseZeroDivisor(c.Tensor(1)); err != nil {
+		if err := elementwise.RefuseZeroDivisor(c.Tensor(1)); err != nil {
 			return err
 		}
 	}
-	return kit.RunBinary(c, o.AxisBroadcast, divLoops, kit.GrainCheap)
+	return elementwise.RunBinary(c, o.AxisBroadcast, divLoops, kit.GrainCheap)
 }

@@ -4,6 +4,9 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -48,7 +51,7 @@ var _ = kit.Register(&kit.Def{Name: "Dropout", Since: kit.Versions{1, 6, 7, 10, 
 		}
 		return &o
 	},
-	Gradient: kit.Decomposition(func(b *kit.GradientBuilder, n *kit.GradientNode) (string, error) {
+	Gradient: gradient.Decomposition(func(b *gradient.Builder, n *gradient.Node) (string, error) {
 		if b.Opset < 7 || n.Input(2) != "" {
 			return "", fail.Errorf("is differentiable only outside of training mode, since opset 7")
 		}
@@ -69,7 +72,7 @@ func (o *Dropout) Infer(c *ir.InferContext) error {
 // Run implements [ir.Operator].
 func (o *Dropout) Run(c *ir.Call) error {
 	x := c.Tensor(0)
-	ratio, err := kit.DropoutRatio(c.Tensor(1), c.Tensor(2))
+	ratio, err := elementwise.DropoutRatio(c.Tensor(1), c.Tensor(2))
 	if err != nil {
 		return err
 	}
@@ -94,7 +97,7 @@ func (o *Dropout) Run(c *ir.Call) error {
 			if err != nil {
 				return err
 			}
-			kit.RepeatElement(mask.Bytes(), one.Bytes())
+			move.RepeatElement(mask.Bytes(), one.Bytes())
 		}
 		return nil
 	}
@@ -130,7 +133,7 @@ func (o *Dropout) Draw(c *ir.Call, kept []bool, ratio float64) error {
 // dropScaled stores scale·x where kept is true, and 0 elsewhere.
 func dropScaled(c *ir.Call, out, x *tensor.Tensor, kept []bool, scale float64) error {
 	if x.DType() == tensor.TypeFloat64 {
-		kit.DropLoop(tensor.Of[float64](out), tensor.Of[float64](x), kept, scale)
+		elementwise.DropLoop(tensor.Of[float64](out), tensor.Of[float64](x), kept, scale)
 		return nil
 	}
 	wide, err := kit.ToScratch(c, x, tensor.TypeFloat32)
@@ -143,7 +146,7 @@ func dropScaled(c *ir.Call, out, x *tensor.Tensor, kept []bool, scale float64) e
 			return err
 		}
 	}
-	kit.DropLoop(tensor.Of[float32](res), tensor.Of[float32](wide), kept, float32(scale))
+	elementwise.DropLoop(tensor.Of[float32](res), tensor.Of[float32](wide), kept, float32(scale))
 	if res == out {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/quant"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	kitquant "github.com/onward-ml/onward/internal/ops/kit/quant"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -30,7 +31,7 @@ func (*DynamicQuantizeLinear) Infer(c *ir.InferContext) error {
 func (*DynamicQuantizeLinear) Run(c *ir.Call) error {
 	x := c.Tensor(0)
 	src := tensor.Of[float32](x)
-	scale, zero := kit.DynamicRange(c, src)
+	scale, zero := kitquant.DynamicRange(c, src)
 	out, err := c.Output(0, tensor.TypeUint8, x.Shape()...)
 	if err != nil {
 		return err
@@ -44,18 +45,18 @@ func (*DynamicQuantizeLinear) Run(c *ir.Call) error {
 		return err
 	}
 	tensor.Of[float32](scaleOut)[0] = scale
-	tensor.Of[uint8](zeroOut)[0] = kit.QuantizedByte(zero)
+	tensor.Of[uint8](zeroOut)[0] = kitquant.Byte(zero)
 	dst := tensor.Of[uint8](out)
 	if !c.Generic {
 		c.Parallel(len(src), kit.GrainVector, func(lo, hi int) {
-			quant.Quantize(cpu.Active(), dst[lo:hi], src[lo:hi], scale, kit.QuantizedByte(zero))
+			quant.Quantize(cpu.Active(), dst[lo:hi], src[lo:hi], scale, kitquant.Byte(zero))
 		})
 		return nil
 	}
 	c.Parallel(len(src), kit.GrainCheap, func(lo, hi int) {
 		y := dst[lo:hi]
 		for i, v := range src[lo:hi] {
-			y[i] = kit.QuantizedByte(float32(math.RoundToEven(float64(v/scale))) + zero)
+			y[i] = kitquant.Byte(float32(math.RoundToEven(float64(v/scale))) + zero)
 		}
 	})
 	return nil

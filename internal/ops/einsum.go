@@ -8,6 +8,10 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/matmul"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -42,17 +46,17 @@ var _ = kit.Register(&kit.Def{Name: "Einsum", Since: kit.Versions{12, 28}, In: "
 		}
 		return e
 	},
-	Gradient: kit.GradientRule(einsumGradient)})
+	Gradient: gradient.Rule(einsumGradient)})
 
 // einsumGradient returns the product of the gradient and all inputs but one, with the indices of
 // that one. Indices that only it has come from ones of its shape.
-func einsumGradient(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+func einsumGradient(b *gradient.Builder, n *gradient.Node, g string) ([]string, error) {
 	terms, out := einsumTerms(n.Attrs.Text("equation"))
 	if len(terms) != len(n.Inputs) {
 		return nil, fail.Errorf("equation has %d terms, want %d, one per input", len(terms), len(n.Inputs))
 	}
 	einsum := func(equation string, in ...string) string {
-		return b.Node("Einsum", kit.GradientAttrs{"equation": equation}, in...)
+		return b.Node("Einsum", gradient.Attrs{"equation": equation}, in...)
 	}
 	// If a term has an index twice, only that diagonal of the input has a gradient.
 	inputs, diagonal := slices.Clone(n.Inputs), make([]string, len(terms))
@@ -376,9 +380,9 @@ func einsumPlain(c *ir.Call, p *einsumPlan, ops []einsumOperand, y *tensor.Tenso
 }
 
 func einsumLoops[T gemm.Number](c *ir.Call, p *einsumPlan, ops []einsumOperand, y *tensor.Tensor) error {
-	labels, data, sums := make([][]int, len(ops)), make([][]T, len(ops)), kit.MatData[T](y)
+	labels, data, sums := make([][]int, len(ops)), make([][]T, len(ops)), matmul.Data[T](y)
 	for i := range ops {
-		labels[i], data[i] = ops[i].labels, kit.MatData[T](ops[i].t)
+		labels[i], data[i] = ops[i].labels, matmul.Data[T](ops[i].t)
 	}
 	all := p.walk(labels, func(i int, l []int) []int { return ops[i].steps(l) }, p.out)
 	c.Parallel(len(sums), kit.GrainFor(int(min(all.terms, 1<<20))*len(ops)), func(lo, hi int) {
@@ -453,7 +457,7 @@ func einsumPair(c *ir.Call, p *einsumPlan, a, b einsumOperand, needed []int, las
 	}
 	const fewRows = 4 // products of a row and a column that are worth a call each
 	if m.M != 1 || m.N != 1 || m.K == 0 || m.K > 1 && m.Batch[0] < fewRows {
-		return r, kit.MatMulTensors(c, &m.MatMulShape, r.t, x, w)
+		return r, matmul.Tensors(c, &m.Shape, r.t, x, w)
 	}
 	z, terms := r.t, m.shape
 	if m.K > 1 {
@@ -462,7 +466,7 @@ func einsumPair(c *ir.Call, p *einsumPlan, a, b einsumOperand, needed []int, las
 			return r, err
 		}
 	}
-	if err := kit.RunLoopInto(c, mulLoops[y.DType()], kit.GrainCheap, z, []*tensor.Tensor{x, w}, [][]int{terms, terms}); err != nil || z == r.t {
+	if err := elementwise.RunLoopInto(c, mulLoops[y.DType()], kit.GrainCheap, z, []*tensor.Tensor{x, w}, [][]int{terms, terms}); err != nil || z == r.t {
 		return r, err
 	}
 	return r, reduceSumTable.Reduce(c, []int{1}, r.t, z)
@@ -472,7 +476,7 @@ func einsumPair(c *ir.Call, p *einsumPlan, a, b einsumOperand, needed []int, las
 type einsumProduct struct {
 	left, right   []int // labels of the operands, in order
 	labels, shape []int // of the result
-	kit.MatMulShape
+	matmul.Shape
 }
 
 // product returns the contraction of operands with labels a and b that keeps the labels that are needed.
@@ -481,7 +485,7 @@ func (p *einsumPlan) product(a, b, needed []int) (*einsumProduct, error) {
 	m := &einsumProduct{left: slices.Concat(batch, rows, sum), right: slices.Concat(batch, sum, cols), labels: slices.Concat(batch, rows, cols)}
 	m.shape = p.sizes(m.labels)
 	size := func(labels []int) int { return kit.Product(p.sizes(labels)) }
-	m.MatMulShape = kit.MatMulShape{M: size(rows), K: size(sum), N: size(cols), Batch: []int{size(batch)}, AStep: []int{1}, BStep: []int{1}}
+	m.Shape = matmul.Shape{M: size(rows), K: size(sum), N: size(cols), Batch: []int{size(batch)}, AStep: []int{1}, BStep: []int{1}}
 	_, err := tensor.Elements(m.shape)
 	return m, err
 }
@@ -561,6 +565,6 @@ func einsumSingle(c *ir.Call, p *einsumPlan, o einsumOperand, labels []int, y *t
 		o = einsumOperand{kept, sums}
 	}
 	width, shape := y.DType().Size(), p.sizes(labels)
-	kit.MoveStrided(c, kit.MoveBuf{Width: width, Raw: y.Bytes()}, kit.MoveBuf{Width: width, Raw: o.t.Bytes()}, shape, kit.Strides(shape), 0, o.steps(labels), 0)
+	move.Strided(c, move.Buf{Width: width, Raw: y.Bytes()}, move.Buf{Width: width, Raw: o.t.Bytes()}, shape, kit.Strides(shape), 0, o.steps(labels), 0)
 	return c.Err()
 }

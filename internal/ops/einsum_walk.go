@@ -52,7 +52,7 @@ func (t *einsumWalk) first(i int) bool {
 }
 
 // next moves to the next term. It returns false after the last one.
-func (t *einsumWalk) next() bool { return kit.WindowStep(t.inner, t.sumSize) && t.locate() }
+func (t *einsumWalk) next() bool { return kit.NextIndex(t.inner, t.sumSize) && t.locate() }
 
 func (t *einsumWalk) locate() bool {
 	for o := range t.at {

@@ -8,6 +8,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
 	"github.com/onward-ml/onward/internal/testing/optest"
 	"github.com/onward-ml/onward/tensor"
 	"pgregory.net/rapid"
@@ -334,7 +335,7 @@ func checkBroadcast(t *testing.T, out, a, b []int) {
 		y[i] = int32(1000 * i)
 	}
 	want := make([]int32, kit.Product(out))
-	kit.EachBroadcastIndex(out, [][]int{a, b}, func(i int, at []int) { want[i] = x[at[0]] - y[at[1]] })
+	elementwise.EachBroadcastIndex(out, [][]int{a, b}, func(i int, at []int) { want[i] = x[at[0]] - y[at[1]] })
 	optest.Want(t, "Sub", 14, nil, tensor.Must(tensor.New(want, out...)), tensor.Must(tensor.New(x, a...)), tensor.Must(tensor.New(y, b...)))
 }
 

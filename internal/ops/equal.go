@@ -4,27 +4,29 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // Equal returns whether corresponding elements are equal. NaN is not equal to anything
 // (https://onnx.ai/onnx/operators/onnx__Equal.html).
-type Equal struct{ kit.AxisBroadcast }
+type Equal struct{ elementwise.AxisBroadcast }
 
 var _ = kit.Register(&kit.Def{Name: "Equal", Since: kit.Versions{1, 7, 11, 13, 19}, In: "A:T, B:T", Out: "C:T1",
 	Types:       "T: bool @number string; T1: bool",
 	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &Equal{kit.ReadAxisBroadcast(a, opset)}
+		return &Equal{elementwise.ReadAxisBroadcast(a, opset)}
 	},
-	Gradient: kit.NoGradient})
+	Gradient: gradient.None})
 
-var equalLoops = kit.SameBits(kit.WithKernel2(kit.Loop2(equalLoop[bool]), vec.EqualU8),
-	kit.WithKernel2(kit.Loop2(equalLoop[int8]), vec.EqualU8), kit.Loop2(equalLoop[int16]), kit.WithCompare(kit.Loop2(equalLoop[int32]), vec.EqualI32, false), kit.WithCompare(kit.Loop2(equalLoop[int64]), vec.EqualI64, false),
-	kit.WithCompare(kit.Loop2(equalLoop[float32]), vec.EqualF32, false), kit.WithCompare(kit.Loop2(equalLoop[float64]), vec.EqualF64, false))
+var equalLoops = elementwise.SameBits(elementwise.WithKernel2(elementwise.Loop2(equalLoop[bool]), vec.EqualU8),
+	elementwise.WithKernel2(elementwise.Loop2(equalLoop[int8]), vec.EqualU8), elementwise.Loop2(equalLoop[int16]), elementwise.WithCompare(elementwise.Loop2(equalLoop[int32]), vec.EqualI32, false), elementwise.WithCompare(elementwise.Loop2(equalLoop[int64]), vec.EqualI64, false),
+	elementwise.WithCompare(elementwise.Loop2(equalLoop[float32]), vec.EqualF32, false), elementwise.WithCompare(elementwise.Loop2(equalLoop[float64]), vec.EqualF64, false))
 
 // Infer implements [ir.Operator].
 func (o *Equal) Infer(c *ir.InferContext) error {
-	return kit.InferBinary(c, o.AxisBroadcast, tensor.TypeBool, equalDim)
+	return elementwise.InferBinary(c, o.AxisBroadcast, tensor.TypeBool, equalDim)
 }
 
 // equalDim returns 1 or 0 if two elements of shape values are known to be equal or different.
@@ -47,7 +49,7 @@ func isNegative(d ir.Dim) bool {
 // Run implements [ir.Operator].
 func (o *Equal) Run(c *ir.Call) error {
 	if c.Tensor(0).DType() != tensor.TypeString {
-		return kit.RunBinary(c, o.AxisBroadcast, equalLoops, kit.GrainCheap)
+		return elementwise.RunBinary(c, o.AxisBroadcast, equalLoops, kit.GrainCheap)
 	}
 	a, b := c.Tensor(0), c.Tensor(1)
 	shape, bShape, err := o.Shapes(a.Shape(), b.Shape())
@@ -59,7 +61,7 @@ func (o *Equal) Run(c *ir.Call) error {
 		return err
 	}
 	dst, x, y := tensor.Of[bool](out), tensor.Of[string](a), tensor.Of[string](b)
-	kit.EachBroadcastIndex(shape, [][]int{a.Shape(), bShape}, func(i int, at []int) {
+	elementwise.EachBroadcastIndex(shape, [][]int{a.Shape(), bShape}, func(i int, at []int) {
 		dst[i] = x[at[0]] == y[at[1]]
 	})
 	return nil

@@ -6,6 +6,8 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 )
 
 // Erf computes the error function of each element
@@ -15,14 +17,14 @@ type Erf struct{ kit.SameTypeAndShape }
 var _ = kit.Register(&kit.Def{Name: "Erf", Since: kit.Versions{9, 13}, In: "input:T", Out: "output:T", Types: "T: @float",
 	Elementwise: true,
 	Build:       kit.WithoutAttrs[Erf],
-	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
+	Gradient: gradient.Derivative(func(b *gradient.Builder, x, y, g string) string {
 		return b.Scaled(1.1283791670955126, b.Op("Mul", g, b.Op("Exp", b.Op("Neg", b.Op("Mul", x, x)))))
 	})})
 
-var erfLoops = kit.FloatLoops(erfLoop[float32], erfLoop[float64], vec.ErfF32)
+var erfLoops = elementwise.FloatLoops(erfLoop[float32], erfLoop[float64], vec.ErfF32)
 
 // Run implements [ir.Operator].
-func (*Erf) Run(c *ir.Call) error { return kit.MapTable(c, erfLoops, kit.GrainCostly) }
+func (*Erf) Run(c *ir.Call) error { return elementwise.MapTable(c, erfLoops, kit.GrainCostly) }
 
 func erfLoop[T kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]

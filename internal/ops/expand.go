@@ -3,6 +3,8 @@ package ops
 import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -14,7 +16,7 @@ var _ = kit.Register(&kit.Def{Name: "Expand", Since: kit.Versions{8, 13},
 	In: "input:T, shape:int64", Out: "output:T", Types: "T: @all",
 	Selects:  kit.Always,
 	Build:    func(a *kit.Attrs, opset int) kit.Operator { return &Expand{} },
-	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string { return b.SumTo(g, x) })})
+	Gradient: gradient.Derivative(func(b *gradient.Builder, x, y, g string) string { return b.SumTo(g, x) })})
 
 // Infer implements ir.Operator.
 func (op *Expand) Infer(c *ir.InferContext) error {
@@ -60,15 +62,15 @@ func (op *Expand) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	dst, err := kit.MoveOut(c, 0, x.DType(), shape...)
+	dst, err := move.Out(c, 0, x.DType(), shape...)
 	if err != nil {
 		return err
 	}
-	src, err := kit.MoveIn(c, x)
+	src, err := move.In(c, x)
 	if err != nil {
 		return err
 	}
-	kit.MoveStrided(c, dst, src, shape, kit.Strides(shape), 0, kit.BroadcastStrides(x.Shape(), shape), 0)
+	move.Strided(c, dst, src, shape, kit.Strides(shape), 0, kit.BroadcastStrides(x.Shape(), shape), 0)
 	dst.Done()
 	return nil
 }

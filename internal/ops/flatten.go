@@ -4,6 +4,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 )
 
 // Flatten reshapes a tensor to a matrix: the dimensions before Axis become rows, the others columns
@@ -14,7 +15,7 @@ var _ = kit.Register(&kit.Def{Name: "Flatten", Since: kit.Versions{1, 9, 11, 13,
 	In: "input:T", Out: "output:T", Types: "T: @all",
 	Selects:  kit.Always,
 	Build:    func(a *kit.Attrs, opset int) kit.Operator { return &Flatten{Axis: a.Int("axis", 1)} },
-	Gradient: kit.ReshapeGradient})
+	Gradient: gradient.Reshape})
 
 // ViewOf implements ir.View.
 func (op *Flatten) ViewOf() int { return 0 }

@@ -8,6 +8,7 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/attention"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -147,7 +148,7 @@ func runFlexAttention[T kit.RealFloat](op *FlexAttention, c *ir.Call) error {
 	if kvLen > 0 {
 		c.Parallel(items*qLen, kit.GrainFor(kvLen*8), func(lo, hi int) {
 			for i := lo; i < hi; i++ {
-				kit.SoftmaxRow(c, scores[i*kvLen:][:kvLen], 0, false)
+				attention.SoftmaxRow(c, scores[i*kvLen:][:kvLen], 0, false)
 			}
 		})
 	}
@@ -213,7 +214,7 @@ func plainOrFast[T kit.RealFloat](c *ir.Call, m, n, k int, a, b []T, trans bool,
 		ldb, rs, cs = k, 1, k
 	}
 	if !c.Generic && k > 0 {
-		kit.GemmSerial(&gemm.Args[T]{M: m, N: n, K: k, A: a, LdA: k, B: b, LdB: ldb, TransB: trans, C: out, LdC: n})
+		attention.GemmSerial(&gemm.Args[T]{M: m, N: n, K: k, A: a, LdA: k, B: b, LdB: ldb, TransB: trans, C: out, LdC: n})
 		return
 	}
 	for i := range m {

@@ -3,6 +3,8 @@ package ops
 import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 )
 
 // Gather returns the slices of its first input along Axis that the indices select. The shape of the
@@ -13,7 +15,7 @@ var _ = kit.Register(&kit.Def{Name: "Gather", Since: kit.Versions{1, 11, 13},
 	In: "data:T, indices:I", Out: "output:T", Types: "T: @all; I: int32 int64",
 	Selects:  kit.Always,
 	Build:    func(a *kit.Attrs, opset int) kit.Operator { return &Gather{Axis: a.Int("axis", 0)} },
-	Gradient: kit.MoveGradient})
+	Gradient: gradient.Move})
 
 // Infer implements ir.Operator.
 func (op *Gather) Infer(c *ir.InferContext) error {
@@ -56,9 +58,9 @@ func (op *Gather) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	at, err := kit.IndexList(c, idx, x.Dim(axis), "indices")
+	at, err := move.IndexList(c, idx, x.Dim(axis), "indices")
 	if err != nil {
 		return err
 	}
-	return kit.GatherAxis(c, x, axis, at, idx.Shape())
+	return move.GatherAxis(c, x, axis, at, idx.Shape())
 }

@@ -7,6 +7,8 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -15,9 +17,9 @@ import (
 type GatherElements struct{ Axis int }
 
 var _ = kit.Register(&kit.Def{Name: "GatherElements", Since: kit.Versions{11, 13},
-	In: "data:T, indices:I", Out: "output:T", Types: "T: " + kit.MoveTypes + "; I: int32 int64",
+	In: "data:T, indices:I", Out: "output:T", Types: "T: " + move.Types + "; I: int32 int64",
 	Build:    func(a *kit.Attrs, opset int) kit.Operator { return &GatherElements{Axis: a.Int("axis", 0)} },
-	Gradient: kit.MoveGradient})
+	Gradient: gradient.Move})
 
 // Infer implements ir.Operator.
 func (op *GatherElements) Infer(c *ir.InferContext) error {
@@ -44,20 +46,20 @@ func (op *GatherElements) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	dst, err := kit.MoveOut(c, 0, x.DType(), idx.Shape()...)
+	dst, err := move.Out(c, 0, x.DType(), idx.Shape()...)
 	if err != nil {
 		return err
 	}
-	src, err := kit.MoveIn(c, x)
+	src, err := move.In(c, x)
 	if err != nil {
 		return err
 	}
 	if !gatherRows(c, dst, src, x.Shape(), idx, axis) {
-		at, err := kit.ElementOffsets(c, x.Shape(), idx, axis)
+		at, err := move.ElementOffsets(c, x.Shape(), idx, axis)
 		if err != nil {
 			return err
 		}
-		kit.MoveGather(c, dst, src, 1, 0, at, 1)
+		move.Gather(c, dst, src, 1, 0, at, 1)
 	}
 	dst.Done()
 	return nil
@@ -65,7 +67,7 @@ func (op *GatherElements) Run(c *ir.Call) error {
 
 // gatherRows gathers rows of elements of up to 8 bytes without a list of offsets. It reports whether it
 // did: not if an index or a shape is invalid.
-func gatherRows(c *ir.Call, dst, src kit.MoveBuf, shape []int, indices *tensor.Tensor, axis int) bool {
+func gatherRows(c *ir.Call, dst, src move.Buf, shape []int, indices *tensor.Tensor, axis int) bool {
 	box := indices.Shape()
 	if c.Generic || indices.DType() != tensor.TypeInt64 || len(box) != len(shape) || box[len(box)-1] < kit.ShortRow || shape[axis] == 0 {
 		return false
@@ -79,16 +81,16 @@ func gatherRows(c *ir.Call, dst, src kit.MoveBuf, shape []int, indices *tensor.T
 	case 1:
 		return gatherRowsOf(c, dst.Raw, src.Raw, tensor.Of[int64](indices), shape, box, axis)
 	case 2:
-		return gatherRowsOf(c, kit.MoveOf[uint16](dst), kit.MoveOf[uint16](src), tensor.Of[int64](indices), shape, box, axis)
+		return gatherRowsOf(c, move.Of[uint16](dst), move.Of[uint16](src), tensor.Of[int64](indices), shape, box, axis)
 	case 4:
-		return gatherRowsOf(c, kit.MoveOf[uint32](dst), kit.MoveOf[uint32](src), tensor.Of[int64](indices), shape, box, axis)
+		return gatherRowsOf(c, move.Of[uint32](dst), move.Of[uint32](src), tensor.Of[int64](indices), shape, box, axis)
 	case 8:
-		return gatherRowsOf(c, kit.MoveOf[uint64](dst), kit.MoveOf[uint64](src), tensor.Of[int64](indices), shape, box, axis)
+		return gatherRowsOf(c, move.Of[uint64](dst), move.Of[uint64](src), tensor.Of[int64](indices), shape, box, axis)
 	}
 	return false
 }
 
-func gatherRowsOf[E kit.MoveElem](c *ir.Call, dst, src []E, indices []int64, shape, box []int, axis int) bool {
+func gatherRowsOf[E move.Elem](c *ir.Call, dst, src []E, indices []int64, shape, box []int, axis int) bool {
 	last := len(box) - 1
 	width, steps := box[last], kit.Strides(shape)
 	n, step := shape[axis], steps[axis]
@@ -121,7 +123,7 @@ func gatherRowsOf[E kit.MoveElem](c *ir.Call, dst, src []E, indices []int64, sha
 const gatherUnroll = 4 // indices that are checked together, which takes a tenth less
 
 // gatherRow sets the elements of dst to those of row with the indices at. It reports whether they are valid.
-func gatherRow[E kit.MoveElem](dst, row []E, at []int64) bool {
+func gatherRow[E move.Elem](dst, row []E, at []int64) bool {
 	n := len(row)
 	for len(at) >= gatherUnroll {
 		a, d := (*[gatherUnroll]int64)(at), (*[gatherUnroll]E)(dst)
@@ -144,7 +146,7 @@ func gatherRow[E kit.MoveElem](dst, row []E, at []int64) bool {
 }
 
 // gatherColumns is gatherRow for elements i of rows at[i] of n, which are step elements apart.
-func gatherColumns[E kit.MoveElem](dst, rows []E, at []int64, n, step int) bool {
+func gatherColumns[E move.Elem](dst, rows []E, at []int64, n, step int) bool {
 	dst = dst[:len(at)]
 	if len(at) == 0 {
 		return true

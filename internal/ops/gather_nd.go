@@ -4,6 +4,8 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -13,7 +15,7 @@ import (
 type GatherND struct{ BatchDims int }
 
 var _ = kit.Register(&kit.Def{Name: "GatherND", Since: kit.Versions{11, 12, 13},
-	In: "data:T, indices:int64", Out: "output:T", Types: "T: " + kit.MoveTypes,
+	In: "data:T, indices:int64", Out: "output:T", Types: "T: " + move.Types,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &GatherND{}
 		if opset >= 12 {
@@ -21,7 +23,7 @@ var _ = kit.Register(&kit.Def{Name: "GatherND", Since: kit.Versions{11, 12, 13},
 		}
 		return op
 	},
-	Gradient: kit.MoveGradient})
+	Gradient: gradient.Move})
 
 // Infer implements ir.Operator.
 func (op *GatherND) Infer(c *ir.InferContext) error {
@@ -52,18 +54,18 @@ func (op *GatherND) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	at, block, err := kit.SliceOffsets(c, x.Shape(), idx, op.BatchDims)
+	at, block, err := move.SliceOffsets(c, x.Shape(), idx, op.BatchDims)
 	if err != nil {
 		return err
 	}
 	q := idx.Rank() - 1
 	shape := append([]int{}, idx.Shape()[:q]...)
 	shape = append(shape, x.Shape()[op.BatchDims+idx.Dim(q):]...)
-	dst, err := kit.MoveOut(c, 0, x.DType(), shape...)
+	dst, err := move.Out(c, 0, x.DType(), shape...)
 	if err != nil {
 		return err
 	}
-	src, err := kit.MoveIn(c, x)
+	src, err := move.In(c, x)
 	if err != nil {
 		return err
 	}
@@ -72,7 +74,7 @@ func (op *GatherND) Run(c *ir.Call) error {
 			at[i] /= block // slices start at multiples of their size
 		}
 	}
-	kit.MoveGather(c, dst, src, 1, 0, at, block)
+	move.Gather(c, dst, src, 1, 0, at, block)
 	dst.Done()
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -20,10 +22,10 @@ var _ = kit.Register(&kit.Def{Name: "Gelu", Since: kit.Versions{20}, In: "X:T", 
 	Elementwise: true, Vector: GeluVector, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &Gelu{Tanh: a.Enum("approximate", "none", "none", "tanh") == "tanh"}
 	},
-	Gradient: kit.DecomposedFunction(geluParts)})
+	Gradient: gradient.DecomposedFunction(geluParts)})
 
 // geluParts computes x/2·(1 + erf(x/√2)), or the approximation by tanh.
-func geluParts(b *kit.GradientBuilder, n *kit.GradientNode, x string) string {
+func geluParts(b *gradient.Builder, n *gradient.Node, x string) string {
 	half := b.Op("Div", x, b.Filled(2, x))
 	if n.Attrs.Text("approximate") == "tanh" {
 		cube := b.Op("Mul", x, b.Op("Mul", x, x))
@@ -34,8 +36,8 @@ func geluParts(b *kit.GradientBuilder, n *kit.GradientNode, x string) string {
 }
 
 var (
-	geluLoops     = kit.FloatLoops(kit.GeluLoop[float32], kit.GeluLoop[float64], vec.GeluF32)
-	geluTanhLoops = kit.LoopsOf(kit.WithUnary(kit.Loop1(kit.GeluTanhLoop[float32]), vec.GeluTanhF32), kit.WithKernel1(kit.Loop1(kit.GeluTanhLoop[float64]), kit.GeluTanhF64))
+	geluLoops     = elementwise.FloatLoops(kit.GeluLoop[float32], kit.GeluLoop[float64], vec.GeluF32)
+	geluTanhLoops = elementwise.LoopsOf(elementwise.WithUnary(elementwise.Loop1(kit.GeluTanhLoop[float32]), vec.GeluTanhF32), elementwise.WithKernel1(elementwise.Loop1(kit.GeluTanhLoop[float64]), kit.GeluTanhF64))
 )
 
 // GeluVector is the trait Vector of Gelu.
@@ -52,7 +54,7 @@ func GeluVector(op kit.Operator, _ []*tensor.Tensor) kit.VecUnary {
 // Run implements [ir.Operator].
 func (o *Gelu) Run(c *ir.Call) error {
 	if o.Tanh {
-		return kit.MapTable(c, geluTanhLoops, kit.GrainCostly)
+		return elementwise.MapTable(c, geluTanhLoops, kit.GrainCostly)
 	}
-	return kit.MapTable(c, geluLoops, kit.GrainCostly)
+	return elementwise.MapTable(c, geluLoops, kit.GrainCostly)
 }

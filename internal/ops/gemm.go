@@ -7,6 +7,8 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/matmul"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -26,10 +28,10 @@ var _ = kit.Register(&kit.Def{Name: "Gemm", Since: kit.Versions{1, 6, 7, 9, 11, 
 		}
 		return &Gemm{Alpha: a.Float("alpha", 1), Beta: a.Float("beta", 1), TransA: a.Bool("transA", false), TransB: a.Bool("transB", false)}
 	},
-	Gradient: kit.GradientRule(gemmGradient)})
+	Gradient: gradient.Rule(gemmGradient)})
 
 // gemmGradient differentiates Y = α·A'·B' + β·C.
-func gemmGradient(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+func gemmGradient(b *gradient.Builder, n *gradient.Node, g string) ([]string, error) {
 	if len(n.Inputs) < 2 {
 		return nil, fail.Errorf("node has %d inputs, want 2 or 3", len(n.Inputs))
 	}
@@ -37,7 +39,7 @@ func gemmGradient(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]stri
 	x, w := n.Inputs[0], n.Inputs[1]
 	mul := func(p, q string, tp, tq bool) string {
 		flag := map[bool]int64{true: 1}
-		attrs := kit.GradientAttrs{"transA": flag[tp], "transB": flag[tq], "alpha": n.Attrs.Float("alpha", 1)}
+		attrs := gradient.Attrs{"transA": flag[tp], "transB": flag[tq], "alpha": n.Attrs.Float("alpha", 1)}
 		return b.Node("Gemm", attrs, p, q)
 	}
 	r := make([]string, len(n.Inputs))
@@ -134,7 +136,7 @@ func (g *Gemm) Run(c *ir.Call) error {
 }
 
 // runFloat computes in float32. packed holds B, of shape b, if it is constant.
-func (g *Gemm) runFloat(c *ir.Call, packed *kit.PackedReals, b []int) error {
+func (g *Gemm) runFloat(c *ir.Call, packed *matmul.PackedReals, b []int) error {
 	a := c.Tensor(0)
 	if packed == nil {
 		b = c.Tensor(1).Shape()
@@ -183,10 +185,10 @@ func gemmDirect[T gemm.Number](c *ir.Call, g *Gemm) error {
 	}
 	var add []T
 	if t := c.Tensor(2); t != nil {
-		add = kit.MatData[T](t)
+		add = matmul.Data[T](t)
 	}
-	args := gemm.Args[T]{M: m, N: n, K: k, A: kit.MatData[T](a), LdA: a.Dim(1), TransA: g.TransA,
-		B: kit.MatData[T](b), LdB: b.Dim(1), TransB: g.TransB, C: kit.MatData[T](y), LdC: n}
+	args := gemm.Args[T]{M: m, N: n, K: k, A: matmul.Data[T](a), LdA: a.Dim(1), TransA: g.TransA,
+		B: matmul.Data[T](b), LdB: b.Dim(1), TransB: g.TransB, C: matmul.Data[T](y), LdC: n}
 	return gemmRun(c, g, &args, add)
 }
 
@@ -194,7 +196,7 @@ func gemmDirect[T gemm.Number](c *ir.Call, g *Gemm) error {
 // float64, and the result is truncated.
 func gemmRun[T gemm.Number](c *ir.Call, g *Gemm, args *gemm.Args[T], add []T) error {
 	m, n := args.M, args.N
-	rs, cs, err := kit.GemmAddSteps(c.Tensor(2), m, n)
+	rs, cs, err := matmul.GemmAddSteps(c.Tensor(2), m, n)
 	if err != nil {
 		return err
 	}
@@ -204,10 +206,10 @@ func gemmRun[T gemm.Number](c *ir.Call, g *Gemm, args *gemm.Args[T], add []T) er
 	if f, ok := any(args).(*gemm.Args[float32]); ok && !c.Generic && g.Alpha != 0 {
 		return g.fused(c, f, any(add).([]float32), rs, cs)
 	}
-	if err := kit.MatMulOne(c, args); err != nil {
+	if err := matmul.One(c, args); err != nil {
 		return err
 	}
-	kit.GemmScale(args.C, g.Alpha, c.Tensor(0).DType())
+	matmul.GemmScale(args.C, g.Alpha, c.Tensor(0).DType())
 	if add == nil || g.Beta == 0 {
 		return nil
 	}
@@ -219,7 +221,7 @@ func gemmRun[T gemm.Number](c *ir.Call, g *Gemm, args *gemm.Args[T], add []T) er
 		for j, row := 0, args.C[i*n:][:n]; j < n; j++ {
 			v := add[i*rs+j*cs]
 			if g.Beta != 1 {
-				v = kit.GemmScaled(v, g.Beta, c.Tensor(0).DType())
+				v = matmul.GemmScaled(v, g.Beta, c.Tensor(0).DType())
 			}
 			row[j] += v
 		}
@@ -263,27 +265,27 @@ func (g *Gemm) fused(c *ir.Call, f *gemm.Args[float32], add []float32, rs, cs in
 		}
 	}
 	if c.Capturing {
-		if done, err := kit.LaunchGemm(c, f); done || err != nil {
+		if done, err := matmul.LaunchGemm(c, f); done || err != nil {
 			return err
 		}
 	}
-	return kit.GemmParallel(c, f)
+	return matmul.GemmParallel(c, f)
 }
 
 // gemmPacked is a Gemm of float32 with constant B.
 type gemmPacked struct {
 	Gemm
 	b    []int
-	data *kit.PackedReals
+	data *matmul.PackedReals
 }
 
 // Prepare packs a constant B.
 func (g *Gemm) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
 	b, ok := in[1].(*tensor.Tensor)
-	if !ok || b.Rank() != 2 || !kit.Packable(b) {
+	if !ok || b.Rank() != 2 || !matmul.Packable(b) {
 		return nil, nil, nil
 	}
-	data, err := kit.PackMatrix(b, g.TransB, false)
+	data, err := matmul.PackMatrix(b, g.TransB, false)
 	if err != nil {
 		return nil, nil, err
 	}

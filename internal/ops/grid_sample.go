@@ -6,6 +6,9 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
+	"github.com/onward-ml/onward/internal/ops/kit/window"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -30,7 +33,7 @@ var _ = kit.Register(&kit.Def{Name: "GridSample", Since: kit.Versions{16, 20, 22
 		}
 		return g
 	},
-	Gradient: kit.GridGradient(0)})
+	Gradient: gradient.Grid(0)})
 
 // Taps returns the number of elements of an axis that a sample reads.
 func (g *GridSample) Taps() int {
@@ -47,8 +50,8 @@ func (g *GridSample) Check(rank, gridRank int) error {
 	if rank < 3 || gridRank != rank {
 		return fail.Errorf("input has rank %d and grid %d, want the same of at least 3", rank, gridRank)
 	}
-	if n := math.Pow(float64(g.Taps()), float64(rank-2)); n > kit.GridPoints {
-		return fail.Errorf("mode %s over %d axes reads %g elements per sample, want at most %d", g.Mode, rank-2, n, kit.GridPoints)
+	if n := math.Pow(float64(g.Taps()), float64(rank-2)); n > window.GridPoints {
+		return fail.Errorf("mode %s over %d axes reads %g elements per sample, want at most %d", g.Mode, rank-2, n, window.GridPoints)
 	}
 	return nil
 }
@@ -251,7 +254,7 @@ func (g *GridSample) sample(at gridCoordinates, first int, dims []int, index []i
 		default:
 			for k := range taps {
 				taps[k] = base - 1 + k
-				w[k] = kit.KeysKernel(float64(k-1)-ratio, -0.75)
+				w[k] = window.KeysKernel(float64(k-1)-ratio, -0.75)
 			}
 		}
 		// Combine each partial offset with each tap, backwards, in place.
@@ -375,10 +378,10 @@ func gridPointAt[T kit.RealFloat](g *GridSample, q *gridPoint[T], taps int, x, y
 	} else if taps == 2 {
 		q.wx[0], q.wx[1], q.wy[0], q.wy[1] = T(1-rx), T(rx), T(1-ry), T(ry)
 	} else {
-		for k, v := range kit.KeysWeights(rx) {
+		for k, v := range window.KeysWeights(rx) {
 			q.wx[k] = T(v)
 		}
-		for k, v := range kit.KeysWeights(ry) {
+		for k, v := range window.KeysWeights(ry) {
 			q.wy[k] = T(v)
 		}
 	}
@@ -449,11 +452,11 @@ func gridSample[T kit.RealFloat](c *ir.Call, g *GridSample, t *tensor.Tensor, at
 
 // runNearest copies elements of any type.
 func (g *GridSample) runNearest(c *ir.Call, t *tensor.Tensor, at gridCoordinates, out []int) error {
-	src, err := kit.MoveIn(c, t)
+	src, err := move.In(c, t)
 	if err != nil {
 		return err
 	}
-	dst, err := kit.MoveOut(c, 0, t.DType(), out...)
+	dst, err := move.Out(c, 0, t.DType(), out...)
 	if err != nil || dst.Len() == 0 {
 		return err
 	}
@@ -464,13 +467,13 @@ func (g *GridSample) runNearest(c *ir.Call, t *tensor.Tensor, at gridCoordinates
 	case 1:
 		gridMove(c, g, gridGather(dst.Raw, src.Raw), at, out, dims)
 	case 2:
-		gridMove(c, g, gridGather(kit.MoveOf[uint16](dst), kit.MoveOf[uint16](src)), at, out, dims)
+		gridMove(c, g, gridGather(move.Of[uint16](dst), move.Of[uint16](src)), at, out, dims)
 	case 4:
-		gridMove(c, g, gridGather(kit.MoveOf[uint32](dst), kit.MoveOf[uint32](src)), at, out, dims)
+		gridMove(c, g, gridGather(move.Of[uint32](dst), move.Of[uint32](src)), at, out, dims)
 	case 8:
-		gridMove(c, g, gridGather(kit.MoveOf[uint64](dst), kit.MoveOf[uint64](src)), at, out, dims)
+		gridMove(c, g, gridGather(move.Of[uint64](dst), move.Of[uint64](src)), at, out, dims)
 	case 16:
-		gridMove(c, g, gridGather(kit.MoveOf[[2]uint64](dst), kit.MoveOf[[2]uint64](src)), at, out, dims)
+		gridMove(c, g, gridGather(move.Of[[2]uint64](dst), move.Of[[2]uint64](src)), at, out, dims)
 	}
 	dst.Done()
 	return c.Err()
@@ -478,7 +481,7 @@ func (g *GridSample) runNearest(c *ir.Call, t *tensor.Tensor, at gridCoordinates
 
 // gridGather returns a function that writes n elements from to on: those of src at from+index[i] to
 // places[i], and zeros to the others.
-func gridGather[E kit.MoveElem](dst, src []E) func(to, n, from int, index, places []int) {
+func gridGather[E move.Elem](dst, src []E) func(to, n, from int, index, places []int) {
 	return func(to, n, from int, index, places []int) {
 		d, x := dst[to:][:n], src[from:]
 		clear(d)

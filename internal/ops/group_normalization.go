@@ -4,6 +4,8 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/reduce"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -18,19 +20,19 @@ type GroupNormalization struct {
 var _ = kit.Register(&kit.Def{Name: "GroupNormalization", Since: kit.Versions{18, 21}, In: "X:T, scale:T, bias:T", Out: "Y:T", Types: "T: @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("num_groups")
-		g := &GroupNormalization{Groups: a.Int("num_groups", 1), Epsilon: kit.ReadEpsilon(a), PerGroup: opset < 21}
+		g := &GroupNormalization{Groups: a.Int("num_groups", 1), Epsilon: reduce.ReadEpsilon(a), PerGroup: opset < 21}
 		if g.Groups < 1 {
 			a.Errorf("attribute num_groups is %d, want at least 1", g.Groups)
 		}
 		if opset >= 21 {
-			kit.ReadStash(a)
+			reduce.ReadStash(a)
 		}
 		return g
 	},
-	Gradient: kit.Decomposition(groupNormalizationParts)})
+	Gradient: gradient.Decomposition(groupNormalizationParts)})
 
 // groupNormalizationParts normalizes the groups as rows.
-func groupNormalizationParts(b *kit.GradientBuilder, n *kit.GradientNode) (string, error) {
+func groupNormalizationParts(b *gradient.Builder, n *gradient.Node) (string, error) {
 	x, groups := n.Inputs[0], n.Attrs.Int("num_groups", 1)
 	grouped := b.Op("Reshape", x, b.Ints(0, groups, -1))
 	normal := b.Normal(grouped, n.Attrs.Float("epsilon", 1e-5), func(v string) string { return b.SumFrom(v, 2) })
@@ -57,7 +59,7 @@ func (g *GroupNormalization) Infer(c *ir.InferContext) error {
 // Run computes half-precision types in float32.
 func (g *GroupNormalization) Run(c *ir.Call) error {
 	if c.Tensor(0).DType() == tensor.TypeFloat64 {
-		return kit.GroupNorm[float64](c, g.Groups, g.PerGroup, g.Epsilon)
+		return reduce.GroupNorm[float64](c, g.Groups, g.PerGroup, g.Epsilon)
 	}
-	return kit.GroupNorm[float32](c, g.Groups, g.PerGroup, g.Epsilon)
+	return reduce.GroupNorm[float32](c, g.Groups, g.PerGroup, g.Epsilon)
 }

@@ -5,6 +5,7 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/recurrent"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -19,13 +20,13 @@ import (
 //
 // (https://onnx.ai/onnx/operators/onnx__GRU.html).
 type GRU struct {
-	kit.Recurrent
+	recurrent.Layer
 	LinearBeforeReset bool
 }
 
-var _ = kit.Register(&kit.Def{Name: "GRU", Since: kit.Versions{1, 3, 7, 14, 22}, In: kit.RecurrentInputs, Out: "Y:T?, Y_h:T?", Types: "T: @float",
+var _ = kit.Register(&kit.Def{Name: "GRU", Since: kit.Versions{1, 3, 7, 14, 22}, In: recurrent.Inputs, Out: "Y:T?, Y_h:T?", Types: "T: @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		op := &GRU{Recurrent: kit.BuildRecurrent(a, opset, 3, "Sigmoid", "Tanh")}
+		op := &GRU{Layer: recurrent.Build(a, opset, 3, "Sigmoid", "Tanh")}
 		if opset >= 3 {
 			op.LinearBeforeReset = a.Bool("linear_before_reset", false)
 		}
@@ -37,16 +38,16 @@ func (op *GRU) Infer(c *ir.InferContext) error { return op.InferWith(c, 1) }
 
 // Run computes the directions one after the other.
 func (op *GRU) Run(c *ir.Call) error {
-	return kit.RunRecurrent(c, func() error { return runGRU[float32](op, c, nil) }, func() error { return runGRU[float64](op, c, nil) })
+	return recurrent.RunAs(c, func() error { return runGRU[float32](op, c, nil) }, func() error { return runGRU[float64](op, c, nil) })
 }
 
-func runGRU[T kit.RealFloat](op *GRU, c *ir.Call, packed *kit.RecurrentWeights) error {
-	r, err := kit.NewRecurrentRun[T](c, &op.Recurrent, packed, 5)
+func runGRU[T kit.RealFloat](op *GRU, c *ir.Call, packed *recurrent.Weights) error {
+	r, err := recurrent.NewRun[T](c, &op.Layer, packed, 5)
 	if err != nil {
 		return err
 	}
 	if packed != nil {
-		return packedGRU(op, any(r).(*kit.RecurrentRun[float32]), packed)
+		return packedGRU(op, any(r).(*recurrent.Run[float32]), packed)
 	}
 	h := r.Hidden
 	scratch, err := ir.ScratchOf[T](c, 4*r.Batch*h)
@@ -69,7 +70,7 @@ func runGRU[T kit.RealFloat](op *GRU, c *ir.Call, packed *kit.RecurrentWeights) 
 			for k := range z {
 				z[k] += xw[k]
 			}
-			kit.ApplyCell(c, f, op.Clip, z)
+			recurrent.ApplyCell(c, f, op.Clip, z)
 		}
 		err := r.Direction(d, split, func(state [][]T, each func(func(i int, xw []T))) error {
 			r.Recurrence(d, 0, 2, state[0], nil, zr)
@@ -98,7 +99,7 @@ func runGRU[T kit.RealFloat](op *GRU, c *ir.Call, packed *kit.RecurrentWeights) 
 					}
 					n[k] = xw[2*h+k] + v
 				}
-				kit.ApplyCell(c, g, op.Clip, n)
+				recurrent.ApplyCell(c, g, op.Clip, n)
 				for k, z := range zt {
 					ht[k] = (1-z)*n[k] + z*ht[k]
 				}
@@ -116,7 +117,7 @@ func runGRU[T kit.RealFloat](op *GRU, c *ir.Call, packed *kit.RecurrentWeights) 
 // gruPacked is a GRU with constant weights.
 type gruPacked struct {
 	GRU
-	p *kit.RecurrentWeights
+	p *recurrent.Weights
 }
 
 // Prepare packs constant weights.
@@ -132,12 +133,12 @@ func (op *GRU) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, 
 func (op *gruPacked) Run(c *ir.Call) error { return runGRU[float32](&op.GRU, c, op.p) }
 
 // packedGRU computes z and r in the first stage and h in the second one.
-func packedGRU(op *GRU, r *kit.RecurrentRun[float32], p *kit.RecurrentWeights) error {
+func packedGRU(op *GRU, r *recurrent.Run[float32], p *recurrent.Weights) error {
 	split, linear := 3, op.LinearBeforeReset
 	if linear {
 		split = 2
 	}
-	err := p.Run(r, split, !linear, linear, func(cell *kit.RecurrentCell) bool {
+	err := p.Run(r, split, !linear, linear, func(cell *recurrent.Cell) bool {
 		f, l := &op.Act[cell.D][0], cpu.Active()
 		if f.Name == "sigmoid" && op.Clip == 0 && vec.GRUResetF32(l, &cell.Cells) {
 			return true
@@ -145,12 +146,12 @@ func packedGRU(op *GRU, r *kit.RecurrentRun[float32], p *kit.RecurrentWeights) e
 		if cell.Rows > 1 {
 			return false
 		}
-		kit.ApplyCell(r.C, f, op.Clip, cell.Gates[:2*cell.Unit])
+		recurrent.ApplyCell(r.C, f, op.Clip, cell.Gates[:2*cell.Unit])
 		if !linear {
 			vec.MulF32(l, cell.Second[:cell.N], cell.Hidden, cell.Gates[cell.Unit:])
 		}
 		return true
-	}, func(cell *kit.RecurrentCell) bool {
+	}, func(cell *recurrent.Cell) bool {
 		g, l := &op.Act[cell.D][1], cpu.Active()
 		if g.Name == "tanh" && op.Clip == 0 && vec.GRUStateF32(l, &cell.Cells, cell.First, cell.Recurrence, cell.RecurrentStep) {
 			return true
@@ -164,7 +165,7 @@ func packedGRU(op *GRU, r *kit.RecurrentRun[float32], p *kit.RecurrentWeights) e
 			vec.MulF32(l, v, v, cell.First[cell.Unit:])
 			vec.AddF32(l, n, n, v)
 		}
-		kit.ApplyCell(r.C, g, op.Clip, n)
+		recurrent.ApplyCell(r.C, g, op.Clip, n)
 		vec.MulF32(l, next, z, cell.Hidden)
 		vec.ScaleShiftF32(l, z, z, -1, 1)
 		vec.MulF32(l, n, n, z)

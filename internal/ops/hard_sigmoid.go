@@ -5,6 +5,8 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 )
 
 // HardSigmoid computes max(0, min(1, alpha·x+beta)) of each element
@@ -12,14 +14,14 @@ import (
 type HardSigmoid struct {
 	kit.SameTypeAndShape
 	Alpha, Beta float64
-	loops       kit.LoopTable
+	loops       elementwise.Table
 }
 
 var _ = kit.Register(&kit.Def{Name: "HardSigmoid", Since: kit.Versions{1, 6, 22}, In: "X:T", Out: "Y:T", Types: "T: @float",
 	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		kit.IgnoreConsumed(a, opset)
 		o := &HardSigmoid{Alpha: float64(a.Float("alpha", 0.2)), Beta: float64(a.Float("beta", 0.5))}
-		o.loops = kit.FloatLoops(
+		o.loops = elementwise.FloatLoops(
 			func(dst, src []float32) { hardSigmoidLoop(dst, src, o.Alpha, o.Beta) },
 			func(dst, src []float64) { hardSigmoidLoop(dst, src, o.Alpha, o.Beta) },
 			func(l cpu.Level, dst, x []float32) {
@@ -27,12 +29,12 @@ var _ = kit.Register(&kit.Def{Name: "HardSigmoid", Since: kit.Versions{1, 6, 22}
 			})
 		return o
 	},
-	Gradient: kit.DecomposedFunction(func(b *kit.GradientBuilder, n *kit.GradientNode, x string) string {
+	Gradient: gradient.DecomposedFunction(func(b *gradient.Builder, n *gradient.Node, x string) string {
 		return b.Clamped(x, n.Attrs.Float("alpha", 0.2), n.Attrs.Float("beta", 0.5))
 	})})
 
 // Run implements [ir.Operator].
-func (o *HardSigmoid) Run(c *ir.Call) error { return kit.MapTable(c, o.loops, kit.GrainCheap) }
+func (o *HardSigmoid) Run(c *ir.Call) error { return elementwise.MapTable(c, o.loops, kit.GrainCheap) }
 
 func hardSigmoidLoop[T kit.FloatNumber](dst, src []T, alpha, beta float64) {
 	dst = dst[:len(src)]

@@ -3,14 +3,15 @@ package ops
 import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/reduce"
 )
 
 // Hardmax returns 1 for the first largest element along an axis and 0 for all others
 // (https://onnx.ai/onnx/operators/onnx__Hardmax.html).
-type Hardmax struct{ kit.SoftmaxAxis }
+type Hardmax struct{ reduce.SoftmaxAxis }
 
 var _ = kit.Register(&kit.Def{Name: "Hardmax", Since: kit.Versions{1, 11, 13}, In: "input:T", Out: "output:T", Types: "T: @float",
-	Build: func(a *kit.Attrs, opset int) kit.Operator { return &Hardmax{kit.ReadSoftmaxAxis(a, opset)} }})
+	Build: func(a *kit.Attrs, opset int) kit.Operator { return &Hardmax{reduce.ReadSoftmaxAxis(a, opset)} }})
 
 // Run implements [ir.Operator].
 func (o *Hardmax) Run(c *ir.Call) error {

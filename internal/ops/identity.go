@@ -3,6 +3,7 @@ package ops
 import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 )
 
 // Identity returns its input, which may be of any type
@@ -13,7 +14,7 @@ var _ = kit.Register(&kit.Def{Name: "Identity", Since: kit.Versions{1, 13, 14, 1
 	In: "input:any", Out: "output:any",
 	Elementwise: true,
 	Build:       func(a *kit.Attrs, opset int) kit.Operator { return &Identity{} },
-	Gradient:    kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string { return g })})
+	Gradient:    gradient.Derivative(func(b *gradient.Builder, x, y, g string) string { return g })})
 
 // ViewOf implements ir.View.
 func (op *Identity) ViewOf() int { return 0 }

@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -20,7 +21,7 @@ var _ = kit.Register(&kit.Def{Name: "If", Since: kit.Versions{1, 11, 13, 16, 19,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &If{Then: a.Graph("then_branch"), Else: a.Graph("else_branch")}
 	},
-	Gradient: &kit.Gradient{Subgraphs: true}})
+	Gradient: &gradient.Gradient{Subgraphs: true}})
 
 // Infer implements ir.Operator. If the condition is constant, the other branch is ignored; it may
 // be one that cannot run.

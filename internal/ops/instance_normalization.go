@@ -4,6 +4,8 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/reduce"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -16,9 +18,9 @@ var _ = kit.Register(&kit.Def{Name: "InstanceNormalization", Since: kit.Versions
 		if opset < 6 {
 			a.Ignore("consumed_inputs")
 		}
-		return &InstanceNormalization{Epsilon: kit.ReadEpsilon(a)}
+		return &InstanceNormalization{Epsilon: reduce.ReadEpsilon(a)}
 	},
-	Gradient: kit.Decomposition(func(b *kit.GradientBuilder, n *kit.GradientNode) (string, error) {
+	Gradient: gradient.Decomposition(func(b *gradient.Builder, n *gradient.Node) (string, error) {
 		x := b.Normal(n.Inputs[0], n.Attrs.Float("epsilon", 1e-5), func(v string) string { return b.SumFrom(v, 2) })
 		return b.ScaledAndShifted(x, n.Input(1), n.Input(2), b.ChannelsLike(n.Inputs[0])), nil
 	})})
@@ -35,7 +37,7 @@ func (*InstanceNormalization) Infer(c *ir.InferContext) error {
 // Run computes half-precision types in float32.
 func (n *InstanceNormalization) Run(c *ir.Call) error {
 	if c.Tensor(0).DType() == tensor.TypeFloat64 {
-		return kit.GroupNorm[float64](c, 0, false, n.Epsilon)
+		return reduce.GroupNorm[float64](c, 0, false, n.Epsilon)
 	}
-	return kit.GroupNorm[float32](c, 0, false, n.Epsilon)
+	return reduce.GroupNorm[float32](c, 0, false, n.Epsilon)
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -16,13 +18,13 @@ import (
 type IsInf struct {
 	boolOfInput
 	Negative, Positive bool // infinities to detect
-	loops              kit.LoopTable
+	loops              elementwise.Table
 }
 
 var _ = kit.Register(&kit.Def{Name: "IsInf", Since: kit.Versions{10, 20}, In: "X:T1", Out: "Y:T2", Types: "T1: @float @float8; T2: bool",
 	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		o := &IsInf{Negative: a.Bool("detect_negative", true), Positive: a.Bool("detect_positive", true)}
-		o.loops = kit.LoopsOf(append(float8Test(func(f float32) bool {
+		o.loops = elementwise.LoopsOf(append(float8Test(func(f float32) bool {
 			return o.Positive && math.IsInf(float64(f), 1) || o.Negative && math.IsInf(float64(f), -1)
 		}),
 			isInf(o, vec.AbsF32, vec.EqualF32), isInf(o, vec.AbsF64, vec.EqualF64))...)
@@ -33,10 +35,10 @@ var _ = kit.Register(&kit.Def{Name: "IsInf", Since: kit.Versions{10, 20}, In: "X
 		}
 		return o
 	},
-	Gradient: kit.NoGradient})
+	Gradient: gradient.None})
 
 // Run implements [ir.Operator].
-func (o *IsInf) Run(c *ir.Call) error { return kit.MapTable(c, o.loops, kit.GrainCheap) }
+func (o *IsInf) Run(c *ir.Call) error { return elementwise.MapTable(c, o.loops, kit.GrainCheap) }
 
 func isInfLoop[T kit.FloatNumber](dst []bool, src []T, negative, positive bool) {
 	dst = dst[:len(src)]
@@ -47,8 +49,8 @@ func isInfLoop[T kit.FloatNumber](dst []bool, src []T, negative, positive bool) 
 
 // isInf returns the loop over floats. The kernel compares with infinities, after the removal of the sign
 // if it does not matter.
-func isInf[T kit.RealFloat](o *IsInf, abs func(l cpu.Level, dst, x []T), equal func(l cpu.Level, dst []bool, a, b []T)) *kit.ElementLoop {
-	l := kit.Loop1(func(dst []bool, src []T) { isInfLoop(dst, src, o.Negative, o.Positive) })
+func isInf[T kit.RealFloat](o *IsInf, abs func(l cpu.Level, dst, x []T), equal func(l cpu.Level, dst []bool, a, b []T)) *elementwise.Loop {
+	l := elementwise.Loop1(func(dst []bool, src []T) { isInfLoop(dst, src, o.Negative, o.Positive) })
 	limit := math.Inf(1)
 	if !o.Positive {
 		limit = math.Inf(-1)

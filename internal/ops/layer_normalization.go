@@ -4,6 +4,8 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/reduce"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -20,9 +22,9 @@ type LayerNormalization struct {
 var _ = kit.Register(&kit.Def{Name: "LayerNormalization", Since: kit.Versions{1, 17}, In: "X:T, Scale:T, B:T?", Out: "Y:T, Mean:U?, InvStdDev:U?",
 	Types: "T: @float; U: float bfloat16",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &LayerNormalization{Axis: a.Int("axis", -1), Epsilon: kit.ReadEpsilon(a), Stash: kit.ReadStash(a)}
+		return &LayerNormalization{Axis: a.Int("axis", -1), Epsilon: reduce.ReadEpsilon(a), Stash: reduce.ReadStash(a)}
 	},
-	Gradient: kit.Decomposition(func(b *kit.GradientBuilder, n *kit.GradientNode) (string, error) {
+	Gradient: gradient.Decomposition(func(b *gradient.Builder, n *gradient.Node) (string, error) {
 		axis := n.Attrs.Int("axis", -1)
 		x := b.Normal(n.Inputs[0], n.Attrs.Float("epsilon", 1e-5), func(v string) string { return b.SumFrom(v, axis) })
 		return b.ScaledAndShifted(x, n.Input(1), n.Input(2), func(v string) string { return v }), nil
@@ -62,14 +64,14 @@ func layerNorm[T kit.RealFloat](c *ir.Call, n *LayerNormalization) error {
 	if err != nil {
 		return err
 	}
-	r := kit.NormRows[T]{Cols: kit.Product(shape[axis:]), Eps: float64(n.Epsilon), Center: true}
+	r := reduce.NormRows[T]{Cols: kit.Product(shape[axis:]), Eps: float64(n.Epsilon), Center: true}
 	if r.X, err = kit.RealIn[T](c, t); err != nil {
 		return err
 	}
-	if r.Gain, err = kit.NormParam[T](c, "Scale", c.Tensor(1), shape, axis); err != nil {
+	if r.Gain, err = reduce.NormParam[T](c, "Scale", c.Tensor(1), shape, axis); err != nil {
 		return err
 	}
-	if r.Bias, err = kit.NormParam[T](c, "B", c.Tensor(2), shape, axis); err != nil {
+	if r.Bias, err = reduce.NormParam[T](c, "B", c.Tensor(2), shape, axis); err != nil {
 		return err
 	}
 	y, err := kit.RealOut[T](c, 0, t.DType(), shape...)

@@ -9,6 +9,7 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/attention"
 )
 
 // LinearAttention keeps a state S, a key-size by value-size matrix for each head,
@@ -41,7 +42,7 @@ func ReadLinearAttention(a *kit.Attrs) *LinearAttention {
 	a.Require("q_num_heads", "kv_num_heads")
 	a.Ignore("chunk_size") // does not affect results
 	rule := a.Enum("update_rule", "gated_delta", "linear", "gated", "delta", "gated_delta")
-	return &LinearAttention{Heads: kit.ReadHeads(a, "q_num_heads"), KVHeads: kit.ReadHeads(a, "kv_num_heads"), Scale: a.Float("scale", 0),
+	return &LinearAttention{Heads: attention.ReadHeads(a, "q_num_heads"), KVHeads: attention.ReadHeads(a, "kv_num_heads"), Scale: a.Float("scale", 0),
 		Decays: rule == "gated" || rule == "gated_delta", Delta: rule == "delta" || rule == "gated_delta"}
 }
 
@@ -133,7 +134,7 @@ func (op *LinearAttention) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	scale := kit.AttentionScale(op.Scale, dk)
+	scale := attention.Scale(op.Scale, dk)
 	scaleBy := func(x []float32, f float32) {
 		for i := range x {
 			x[i] *= f

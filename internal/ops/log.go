@@ -4,6 +4,8 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 )
 
 // Log computes the natural logarithm of each element
@@ -13,12 +15,12 @@ type Log struct{ kit.SameTypeAndShape }
 var _ = kit.Register(&kit.Def{Name: "Log", Since: kit.Versions{1, 6, 13}, In: "input:T", Out: "output:T", Types: "T: @float",
 	Elementwise: true,
 	Build:       kit.WithoutAttrs[Log],
-	Gradient:    kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string { return b.Op("Div", g, x) })})
+	Gradient:    gradient.Derivative(func(b *gradient.Builder, x, y, g string) string { return b.Op("Div", g, x) })})
 
-var logLoops = kit.LoopsOf(kit.WithUnary(kit.Loop1(logLoop[float32]), vec.LogF32), kit.WithKernel1(kit.Loop1(logLoop[float64]), vec.LogF64))
+var logLoops = elementwise.LoopsOf(elementwise.WithUnary(elementwise.Loop1(logLoop[float32]), vec.LogF32), elementwise.WithKernel1(elementwise.Loop1(logLoop[float64]), vec.LogF64))
 
 // Run implements [ir.Operator].
-func (*Log) Run(c *ir.Call) error { return kit.MapTable(c, logLoops, kit.GrainCostly) }
+func (*Log) Run(c *ir.Call) error { return elementwise.MapTable(c, logLoops, kit.GrainCostly) }
 
 func logLoop[T kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]

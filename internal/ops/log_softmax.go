@@ -7,15 +7,17 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/reduce"
 )
 
 // LogSoftmax returns the logarithm of [Softmax] along an axis
 // (https://onnx.ai/onnx/operators/onnx__LogSoftmax.html).
-type LogSoftmax struct{ kit.SoftmaxAxis }
+type LogSoftmax struct{ reduce.SoftmaxAxis }
 
 var _ = kit.Register(&kit.Def{Name: "LogSoftmax", Since: kit.Versions{1, 11, 13}, In: "input:T", Out: "output:T", Types: "T: @float",
-	Build: func(a *kit.Attrs, opset int) kit.Operator { return &LogSoftmax{kit.ReadSoftmaxAxis(a, opset)} },
-	Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+	Build: func(a *kit.Attrs, opset int) kit.Operator { return &LogSoftmax{reduce.ReadSoftmaxAxis(a, opset)} },
+	Gradient: gradient.Rule(func(b *gradient.Builder, n *gradient.Node, g string) ([]string, error) {
 		return []string{b.Op("Sub", g, b.Op("Mul", b.Op("Exp", n.Outputs[0]), b.SumAlong(n, g)))}, nil
 	})})
 
@@ -65,7 +67,7 @@ func logSoftmaxRows(c *ir.Call) func(dst, src []float32, n int) {
 func logSoftmaxLines[T kit.FloatNumber](c *ir.Call, dst, src []T, s kit.AxisSpan, base, m int) {
 	var top, sum [kit.ColumnBlock]float64
 	meter := ir.Meter{C: c}
-	kit.LineMax(&meter, top[:m], src, s, base)
+	reduce.LineMax(&meter, top[:m], src, s, base)
 	for k := range s.N {
 		meter.Check(kit.ExpCost * m)
 		at := base + k*s.Inner

@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -175,7 +176,7 @@ func (op *Loop) Run(c *ir.Call) error {
 		}
 		if k > 0 {
 			c.Set(i, v)
-		} else if err := kit.MoveValue(c, i, v); err != nil {
+		} else if err := move.Value(c, i, v); err != nil {
 			return err
 		}
 	}

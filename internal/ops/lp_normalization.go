@@ -7,6 +7,8 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/window"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -22,7 +24,7 @@ var _ = kit.Register(&kit.Def{Name: "LpNormalization", Since: kit.Versions{1, 22
 		}
 		return n
 	},
-	Gradient: kit.Decomposition(func(b *kit.GradientBuilder, n *kit.GradientNode) (string, error) {
+	Gradient: gradient.Decomposition(func(b *gradient.Builder, n *gradient.Node) (string, error) {
 		if err := b.Need(13); err != nil {
 			return "", err
 		}
@@ -74,7 +76,7 @@ func lpNorm[T kit.RealFloat](c *ir.Call, n *LpNormalization) error {
 				row, to := f[v*length:][:length], out[v*length:][:length]
 				sum := vec.SumSquaresF32(cpu.Active(), row, 0)
 				if !squaresAreSafe(sum) {
-					if norm := kit.NormOf(row, 2); norm != 0 {
+					if norm := window.NormOf(row, 2); norm != 0 {
 						for i, e := range row {
 							to[i] = float32(float64(e) / norm)
 						}

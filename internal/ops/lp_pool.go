@@ -3,20 +3,21 @@ package ops
 import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/window"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // LpPool returns the p-norm over a sliding window; padding is 0
 // (https://onnx.ai/onnx/operators/onnx__LpPool.html).
 type LpPool struct {
-	kit.Window
+	window.Window
 	P float64
 }
 
 var _ = kit.Register(&kit.Def{Name: "LpPool", Since: kit.Versions{1, 2, 11, 18, 22}, In: "X:T", Out: "Y:T", Types: "T: @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("kernel_shape")
-		p := &LpPool{Window: kit.ReadWindow(a, opset >= 18), P: kit.ReadNorm(a, opset)}
+		p := &LpPool{Window: window.Read(a, opset >= 18), P: window.ReadNorm(a, opset)}
 		if opset >= 18 {
 			p.Ceil = a.Bool("ceil_mode", false)
 		}
@@ -26,7 +27,7 @@ var _ = kit.Register(&kit.Def{Name: "LpPool", Since: kit.Versions{1, 2, 11, 18, 
 
 // Infer computes the spatial sizes.
 func (p *LpPool) Infer(c *ir.InferContext) error {
-	return kit.InferPool(c, &p.Window, ir.UnrankedTensor(c.Elem(0)))
+	return window.InferPool(c, &p.Window, ir.UnrankedTensor(c.Elem(0)))
 }
 
 // Run processes planes in parallel.
@@ -38,7 +39,7 @@ func (p *LpPool) Run(c *ir.Call) error {
 }
 
 func lpPool[T kit.RealFloat](c *ir.Call, p *LpPool) error {
-	g, shape, err := kit.PoolGeom(&p.Window, c.Tensor(0).Shape())
+	g, shape, err := window.PoolGeom(&p.Window, c.Tensor(0).Shape())
 	if err != nil {
 		return err
 	}
@@ -51,10 +52,10 @@ func lpPool[T kit.RealFloat](c *ir.Call, p *LpPool) error {
 		return err
 	}
 	in, out := kit.Product(g.In), kit.Product(g.Out)
-	err = kit.PoolPlanes(c, &g, shape[0]*shape[1], func(m *ir.Meter, plane int) bool {
+	err = window.PoolPlanes(c, &g, shape[0]*shape[1], func(m *ir.Meter, plane int) bool {
 		xp, yp := x[plane*in:][:in], y.Data[plane*out:][:out]
-		return kit.PoolPlain(&g, m, xp, nil, func(o int, vals []T) bool {
-			yp[o] = T(kit.NormOf(vals, p.P))
+		return window.PoolPlain(&g, m, xp, nil, func(o int, vals []T) bool {
+			yp[o] = T(window.NormOf(vals, p.P))
 			return true
 		})
 	})

@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -25,7 +26,7 @@ var _ = kit.Register(&kit.Def{Name: "LRN", Since: kit.Versions{1, 13}, In: "X:T"
 		}
 		return n
 	},
-	Gradient: kit.Decomposition(func(b *kit.GradientBuilder, n *kit.GradientNode) (string, error) {
+	Gradient: gradient.Decomposition(func(b *gradient.Builder, n *gradient.Node) (string, error) {
 		x, size := n.Inputs[0], float32(n.Attrs.Int("size", 1))
 		if size < 1 {
 			return "", fail.Errorf("attribute size is %v, want at least 1", size)

@@ -8,6 +8,7 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/recurrent"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -23,14 +24,14 @@ import (
 //
 // (https://onnx.ai/onnx/operators/onnx__LSTM.html).
 type LSTM struct {
-	kit.Recurrent
+	recurrent.Layer
 	InputForget bool
 }
 
-var _ = kit.Register(&kit.Def{Name: "LSTM", Since: kit.Versions{1, 7, 14, 22}, In: kit.RecurrentInputs + ", initial_c:T?, P:T?", Out: "Y:T?, Y_h:T?, Y_c:T?",
+var _ = kit.Register(&kit.Def{Name: "LSTM", Since: kit.Versions{1, 7, 14, 22}, In: recurrent.Inputs + ", initial_c:T?, P:T?", Out: "Y:T?, Y_h:T?, Y_c:T?",
 	Types: "T: @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &LSTM{kit.BuildRecurrent(a, opset, 4, "Sigmoid", "Tanh", "Tanh"), a.Bool("input_forget", false)}
+		return &LSTM{recurrent.Build(a, opset, 4, "Sigmoid", "Tanh", "Tanh"), a.Bool("input_forget", false)}
 	}})
 
 // Infer sets the shapes of Y, Y_h and Y_c.
@@ -38,7 +39,7 @@ func (op *LSTM) Infer(c *ir.InferContext) error { return op.InferWith(c, 2) }
 
 // Run computes the directions one after the other.
 func (op *LSTM) Run(c *ir.Call) error {
-	return kit.RunRecurrent(c, func() error { return RunLSTM[float32](op, c, nil, LSTMHooks[float32]{}) }, func() error { return RunLSTM[float64](op, c, nil, LSTMHooks[float64]{}) })
+	return recurrent.RunAs(c, func() error { return RunLSTM[float32](op, c, nil, LSTMHooks[float32]{}) }, func() error { return RunLSTM[float64](op, c, nil, LSTMHooks[float64]{}) })
 }
 
 // LSTMHooks modify an LSTM with unpacked weights. Each may be nil.
@@ -49,8 +50,8 @@ type LSTMHooks[T kit.RealFloat] struct {
 }
 
 // RunLSTM runs the LSTM.
-func RunLSTM[T kit.RealFloat](op *LSTM, c *ir.Call, packed *kit.RecurrentWeights, hooks LSTMHooks[T]) error {
-	r, err := kit.NewRecurrentRun[T](c, &op.Recurrent, packed, 5, 6)
+func RunLSTM[T kit.RealFloat](op *LSTM, c *ir.Call, packed *recurrent.Weights, hooks LSTMHooks[T]) error {
+	r, err := recurrent.NewRun[T](c, &op.Layer, packed, 5, 6)
 	if err != nil {
 		return err
 	}
@@ -63,7 +64,7 @@ func RunLSTM[T kit.RealFloat](op *LSTM, c *ir.Call, packed *kit.RecurrentWeights
 		return err
 	}
 	if packed != nil {
-		return packedLSTM(op, any(r).(*kit.RecurrentRun[float32]), packed, any(peep).([]float32))
+		return packedLSTM(op, any(r).(*recurrent.Run[float32]), packed, any(peep).([]float32))
 	}
 	gates, err := ir.ScratchOf[T](c, r.Batch*4*h)
 	if err != nil {
@@ -105,23 +106,23 @@ func RunLSTM[T kit.RealFloat](op *LSTM, c *ir.Call, packed *kit.RecurrentWeights
 				it, ot, ft, ct := a[:h], a[h:2*h], a[2*h:3*h], a[3*h:]
 				ht, cell := state[0][i*h:][:h], state[1][i*h:][:h]
 				addProduct(it, pi, cell)
-				kit.ApplyCell(c, f, op.Clip, it)
+				recurrent.ApplyCell(c, f, op.Clip, it)
 				if op.InputForget {
 					for k, v := range it {
 						ft[k] = 1 - v
 					}
 				} else {
 					addProduct(ft, pf, cell)
-					kit.ApplyCell(c, f, op.Clip, ft)
+					recurrent.ApplyCell(c, f, op.Clip, ft)
 				}
-				kit.ApplyCell(c, g, op.Clip, ct)
+				recurrent.ApplyCell(c, g, op.Clip, ct)
 				for k, v := range cell {
 					cell[k] = ft[k]*v + it[k]*ct[k]
 				}
 				addProduct(ot, po, cell)
-				kit.ApplyCell(c, f, op.Clip, ot)
+				recurrent.ApplyCell(c, f, op.Clip, ot)
 				copy(ht, cell)
-				kit.ApplyCell(c, hf, op.Clip, ht)
+				recurrent.ApplyCell(c, hf, op.Clip, ht)
 				for k, v := range ot {
 					ht[k] *= v
 				}
@@ -149,7 +150,7 @@ func addProduct[T kit.RealFloat](dst, a, b []T) {
 // lstmPacked is an LSTM with constant weights.
 type lstmPacked struct {
 	LSTM
-	p *kit.RecurrentWeights
+	p *recurrent.Weights
 }
 
 // Prepare packs constant weights.
@@ -168,12 +169,12 @@ func (op *lstmPacked) Run(c *ir.Call) error {
 
 // packedLSTM computes all gates in one stage. peep holds pi, po and pf of each direction, or is
 // empty.
-func packedLSTM(op *LSTM, r *kit.RecurrentRun[float32], p *kit.RecurrentWeights, peep []float32) error {
+func packedLSTM(op *LSTM, r *recurrent.Run[float32], p *recurrent.Weights, peep []float32) error {
 	h := p.H
 	plain := func(d int) bool {
 		return peep == nil && !op.InputForget && op.Clip == 0 && op.Act[d][0].Name == "sigmoid" && op.Act[d][1].Name == "tanh" && op.Act[d][2].Name == "tanh"
 	}
-	err := p.Run(r, 4, false, false, func(cell *kit.RecurrentCell) bool {
+	err := p.Run(r, 4, false, false, func(cell *recurrent.Cell) bool {
 		if plain(cell.D) && vec.LSTMCellF32(cpu.Active(), &cell.Cells) {
 			return true
 		}
@@ -185,7 +186,7 @@ func packedLSTM(op *LSTM, r *kit.RecurrentRun[float32], p *kit.RecurrentWeights,
 		state, next := cell.Second[:n], cell.Next[:n]
 		it, ot, ft, ct := a[:n], a[u:][:n], a[2*u:][:n], a[3*u:][:n]
 		if peep == nil && !op.InputForget {
-			kit.ApplyCell(r.C, f, op.Clip, a[:3*u])
+			recurrent.ApplyCell(r.C, f, op.Clip, a[:3*u])
 		} else {
 			var pi, pf []float32
 			if peep != nil {
@@ -193,17 +194,17 @@ func packedLSTM(op *LSTM, r *kit.RecurrentRun[float32], p *kit.RecurrentWeights,
 				pi, pf = at[:n], at[2*h:][:n]
 			}
 			addProduct(it, pi, state)
-			kit.ApplyCell(r.C, f, op.Clip, it)
+			recurrent.ApplyCell(r.C, f, op.Clip, it)
 			if op.InputForget {
 				for k, v := range it {
 					ft[k] = 1 - v
 				}
 			} else {
 				addProduct(ft, pf, state)
-				kit.ApplyCell(r.C, f, op.Clip, ft)
+				recurrent.ApplyCell(r.C, f, op.Clip, ft)
 			}
 		}
-		kit.ApplyCell(r.C, g, op.Clip, ct)
+		recurrent.ApplyCell(r.C, g, op.Clip, ct)
 		l := cpu.Active()
 		vec.MulF32(l, state, state, ft)
 		vec.MulF32(l, it, it, ct)
@@ -212,10 +213,10 @@ func packedLSTM(op *LSTM, r *kit.RecurrentRun[float32], p *kit.RecurrentWeights,
 			if peep != nil {
 				addProduct(ot, peep[cell.D*3*h+h+cell.U0:][:n], state)
 			}
-			kit.ApplyCell(r.C, f, op.Clip, ot)
+			recurrent.ApplyCell(r.C, f, op.Clip, ot)
 		}
 		copy(next, state)
-		kit.ApplyCell(r.C, hf, op.Clip, next)
+		recurrent.ApplyCell(r.C, hf, op.Clip, next)
 		vec.MulF32(l, next, next, ot)
 		copy(cell.Y, next)
 		return true

@@ -4,6 +4,8 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/matmul"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -14,23 +16,23 @@ type MatMul struct{}
 var _ = kit.Register(&kit.Def{Name: "MatMul", Since: kit.Versions{1, 9, 13}, In: "A:T, B:T", Out: "Y:T",
 	Types: "T: @float int32 int64 uint32 uint64",
 	Build: func(a *kit.Attrs, opset int) kit.Operator { return &MatMul{} },
-	Gradient: kit.Derivatives(
-		func(b *kit.GradientBuilder, x, y, z, g string) string {
+	Gradient: gradient.Derivatives(
+		func(b *gradient.Builder, x, y, z, g string) string {
 			return b.Op("MatMul", g, b.Op("onward.SwapLast", y))
 		},
-		func(b *kit.GradientBuilder, x, y, z, g string) string {
+		func(b *gradient.Builder, x, y, z, g string) string {
 			return b.Op("MatMul", b.Op("onward.SwapLast", x), g)
 		})})
 
 // Infer broadcasts the leading dimensions.
 func (*MatMul) Infer(c *ir.InferContext) error {
-	return kit.InferMatMul(c, 0, 1, ir.UnrankedTensor(c.Elem(0)))
+	return matmul.Infer(c, 0, 1, ir.UnrankedTensor(c.Elem(0)))
 }
 
 // Run multiplies. float16 and bfloat16 are summed in float32.
 func (*MatMul) Run(c *ir.Call) error {
 	a, b := c.Tensor(0), c.Tensor(1)
-	s, err := kit.NewMatMulShape(a.Shape(), b.Shape())
+	s, err := matmul.NewShape(a.Shape(), b.Shape())
 	if err != nil {
 		return err
 	}
@@ -40,7 +42,7 @@ func (*MatMul) Run(c *ir.Call) error {
 		if err != nil {
 			return err
 		}
-		return kit.MatMulTensors(c, &s, y, a, b)
+		return matmul.Tensors(c, &s, y, a, b)
 	}
 	x, err := kit.RealIn[float32](c, a)
 	if err != nil {
@@ -54,7 +56,7 @@ func (*MatMul) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	if err := kit.MatMulBatches(c, &s, y.Data, x, w); err != nil {
+	if err := matmul.Batches(c, &s, y.Data, x, w); err != nil {
 		return err
 	}
 	y.Store()
@@ -65,16 +67,16 @@ func (*MatMul) Run(c *ir.Call) error {
 type matMulPacked struct {
 	MatMul
 	b    []int // shape of the constant
-	data *kit.PackedReals
+	data *matmul.PackedReals
 }
 
 // Prepare packs a constant matrix on the right.
 func (m *MatMul) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
 	b, ok := in[1].(*tensor.Tensor)
-	if !ok || b.Rank() != 2 || !kit.Packable(b) {
+	if !ok || b.Rank() != 2 || !matmul.Packable(b) {
 		return nil, nil, nil
 	}
-	data, err := kit.PackMatrix(b, false, false)
+	data, err := matmul.PackMatrix(b, false, false)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -92,7 +94,7 @@ func (m *matMulPacked) Rounded() ir.Operator {
 // Run multiplies by the packed matrix.
 func (m *matMulPacked) Run(c *ir.Call) error {
 	a := c.Tensor(0)
-	s, err := kit.NewMatMulShape(a.Shape(), m.b)
+	s, err := matmul.NewShape(a.Shape(), m.b)
 	if err != nil {
 		return err
 	}
@@ -107,11 +109,11 @@ func (m *matMulPacked) Run(c *ir.Call) error {
 	g := gemm.Args[float32]{M: s.M, N: s.N, K: s.K, A: x, LdA: s.K, C: y.Data, LdC: s.N}
 	m.data.In(&g)
 	if c.Capturing {
-		if done, err := kit.LaunchGemm(c, &g); done || err != nil {
+		if done, err := matmul.LaunchGemm(c, &g); done || err != nil {
 			return err
 		}
 	}
-	if err := kit.GemmParallel(c, &g); err != nil {
+	if err := matmul.GemmParallel(c, &g); err != nil {
 		return err
 	}
 	y.Store()

@@ -3,6 +3,7 @@ package ops
 import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/matmul"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -17,20 +18,20 @@ var _ = kit.Register(&kit.Def{Name: "MatMulInteger", Since: kit.Versions{10}, In
 
 // Infer broadcasts the leading dimensions.
 func (*MatMulInteger) Infer(c *ir.InferContext) error {
-	return kit.InferMatMul(c, 0, 1, ir.UnrankedTensor(tensor.TypeInt32))
+	return matmul.Infer(c, 0, 1, ir.UnrankedTensor(tensor.TypeInt32))
 }
 
 // Run adds in int32.
 func (*MatMulInteger) Run(c *ir.Call) error { return matMulInteger(c, nil) }
 
 // matMulInteger computes the product. packed holds B if it is constant.
-func matMulInteger(c *ir.Call, packed *kit.PackedBytes) error {
+func matMulInteger(c *ir.Call, packed *matmul.PackedBytes) error {
 	a, b := c.Tensor(0), c.Tensor(1)
-	shape, err := kit.BytesShape(b, packed)
+	shape, err := matmul.BytesShape(b, packed)
 	if err != nil {
 		return err
 	}
-	s, err := kit.NewMatMulShape(a.Shape(), shape)
+	s, err := matmul.NewShape(a.Shape(), shape)
 	if err != nil {
 		return err
 	}
@@ -38,18 +39,18 @@ func matMulInteger(c *ir.Call, packed *kit.PackedBytes) error {
 	if err != nil {
 		return err
 	}
-	return kit.MatMulBytesBy(c, &s, a, b, packed, c.Tensor(2), c.Tensor(3), tensor.Of[int32](y))
+	return matmul.BytesBy(c, &s, a, b, packed, c.Tensor(2), c.Tensor(3), tensor.Of[int32](y))
 }
 
 // matMulIntegerPacked is a MatMulInteger whose B is one constant matrix.
 type matMulIntegerPacked struct {
 	MatMulInteger
-	b *kit.PackedBytes
+	b *matmul.PackedBytes
 }
 
 // Prepare packs a constant B.
 func (m *MatMulInteger) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
-	if p := kit.PackBytes(in[1]); p != nil {
+	if p := matmul.PackBytes(in[1]); p != nil {
 		return &matMulIntegerPacked{b: p}, []int{1}, nil
 	}
 	return nil, nil, nil

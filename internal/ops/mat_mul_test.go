@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/matmul"
 	"github.com/onward-ml/onward/internal/testing/optest"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -128,7 +129,7 @@ func TestPackMatrixHalves(t *testing.T) {
 	}{{2, true}, {0.1, false}, {1e6, false}, {float32(math.NaN()), false}} {
 		w := make([]float32, 70*40)
 		w[len(w)-1] = c.last
-		p, err := kit.PackMatrix(optest.Tensor(w, 70, 40), false, false)
+		p, err := matmul.PackMatrix(optest.Tensor(w, 70, 40), false, false)
 		if err != nil || (p.Half != nil) != c.half || (p.Data != nil) == c.half {
 			t.Errorf("a matrix with %v: binary16 %v, float %v, %v", c.last, p.Half != nil, p.Data != nil, err)
 		}

@@ -4,6 +4,8 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 )
 
 // Max returns the elementwise maximum of its inputs, broadcast to one shape; NaN propagates
@@ -13,16 +15,16 @@ type Max struct{}
 var _ = kit.Register(&kit.Def{Name: "Max", Since: kit.Versions{1, 6, 8, 12, 13}, In: "data_0:T+", Out: "max:T", Types: "T: @number",
 	Elementwise: true,
 	Build:       kit.WithoutAttrs[Max],
-	Gradient:    kit.ExtremesGradient})
+	Gradient:    gradient.Extremes})
 
-var maxLoops = kit.LoopsOf(
-	kit.WithKernel2(kit.Loop2(maxLoop[int8]), vec.MaxI8), kit.Loop2(maxLoop[int16]), kit.WithKernel2(kit.Loop2(maxLoop[int32]), vec.MaxI32), kit.WithKernel2(kit.Loop2(maxLoop[int64]), vec.MaxI64),
-	kit.WithKernel2(kit.Loop2(maxLoop[uint8]), vec.MaxU8), kit.Loop2(maxLoop[uint16]), kit.WithKernel2(kit.Loop2(maxLoop[uint32]), vec.MaxU32), kit.WithKernel2(kit.Loop2(maxLoop[uint64]), vec.MaxU64),
-	kit.WithBinary(kit.Loop2(maxLoop[float32]), vec.MaxF32, vec.MaxScalarF32, vec.MaxScalarF32), kit.WithKernel2(kit.Loop2(maxLoop[float64]), vec.MaxF64))
+var maxLoops = elementwise.LoopsOf(
+	elementwise.WithKernel2(elementwise.Loop2(maxLoop[int8]), vec.MaxI8), elementwise.Loop2(maxLoop[int16]), elementwise.WithKernel2(elementwise.Loop2(maxLoop[int32]), vec.MaxI32), elementwise.WithKernel2(elementwise.Loop2(maxLoop[int64]), vec.MaxI64),
+	elementwise.WithKernel2(elementwise.Loop2(maxLoop[uint8]), vec.MaxU8), elementwise.Loop2(maxLoop[uint16]), elementwise.WithKernel2(elementwise.Loop2(maxLoop[uint32]), vec.MaxU32), elementwise.WithKernel2(elementwise.Loop2(maxLoop[uint64]), vec.MaxU64),
+	elementwise.WithBinary(elementwise.Loop2(maxLoop[float32]), vec.MaxF32, vec.MaxScalarF32, vec.MaxScalarF32), elementwise.WithKernel2(elementwise.Loop2(maxLoop[float64]), vec.MaxF64))
 
 // Infer implements [ir.Operator].
 func (*Max) Infer(c *ir.InferContext) error {
-	if err := kit.InferVariadic(c); err != nil {
+	if err := elementwise.InferVariadic(c); err != nil {
 		return err
 	}
 	d := c.Contents(0)
@@ -46,7 +48,7 @@ func maxDim(a, b ir.Dim) ir.Dim {
 }
 
 // Run implements [ir.Operator].
-func (*Max) Run(c *ir.Call) error { return kit.RunVariadic(c, maxLoops) }
+func (*Max) Run(c *ir.Call) error { return elementwise.RunVariadic(c, maxLoops) }
 
 func maxLoop[T kit.RealNumber](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]

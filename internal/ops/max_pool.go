@@ -7,6 +7,8 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/quant"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/window"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -14,7 +16,7 @@ import (
 // second output is the index, in the flattened input, of the first maximum of each window
 // (https://onnx.ai/onnx/operators/onnx__MaxPool.html).
 type MaxPool struct {
-	kit.Window
+	window.Window
 	ColumnMajor bool // number the elements of a plane in column-major order
 }
 
@@ -22,7 +24,7 @@ var _ = kit.Register(&kit.Def{Name: "MaxPool", Since: kit.Versions{1, 8, 10, 11,
 	Types:   "T: @float int8 uint8",
 	Selects: kit.Always, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("kernel_shape")
-		p := &MaxPool{Window: kit.ReadWindow(a, opset >= 10)}
+		p := &MaxPool{Window: window.Read(a, opset >= 10)}
 		if opset >= 8 {
 			p.ColumnMajor = a.Bool("storage_order", false)
 		}
@@ -32,7 +34,7 @@ var _ = kit.Register(&kit.Def{Name: "MaxPool", Since: kit.Versions{1, 8, 10, 11,
 		p.Crop = true
 		return p
 	},
-	Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+	Gradient: gradient.Rule(func(b *gradient.Builder, n *gradient.Node, g string) ([]string, error) {
 		if err := b.Need(8); err != nil {
 			return nil, err
 		}
@@ -43,7 +45,7 @@ var _ = kit.Register(&kit.Def{Name: "MaxPool", Since: kit.Versions{1, 8, 10, 11,
 
 // Infer computes the spatial sizes.
 func (p *MaxPool) Infer(c *ir.InferContext) error {
-	return kit.InferPool(c, &p.Window, ir.UnrankedTensor(c.Elem(0)), ir.UnrankedTensor(tensor.TypeInt64))
+	return window.InferPool(c, &p.Window, ir.UnrankedTensor(c.Elem(0)), ir.UnrankedTensor(tensor.TypeInt64))
 }
 
 // Run processes planes in parallel.
@@ -59,7 +61,7 @@ func (p *MaxPool) Run(c *ir.Call) error {
 }
 
 func maxPoolDirect(c *ir.Call, p *MaxPool, x *tensor.Tensor) error {
-	g, shape, err := kit.PoolGeom(&p.Window, x.Shape())
+	g, shape, err := window.PoolGeom(&p.Window, x.Shape())
 	if err != nil {
 		return err
 	}
@@ -68,14 +70,14 @@ func maxPoolDirect(c *ir.Call, p *MaxPool, x *tensor.Tensor) error {
 		return err
 	}
 	if n := len(g.In); n == 2 && g.Dilation[0] == 1 && g.Dilation[1] == 1 && g.Stride[1] <= 2 && !c.Generic && !c.Wants(1) && y.Len() > 0 {
-		return maxPoolBytes(c, &g, x.Bytes(), y.Bytes(), shape[0]*shape[1], kit.LeastByte(x.DType()))
+		return maxPoolBytes(c, &g, x.Bytes(), y.Bytes(), shape[0]*shape[1], window.LeastByte(x.DType()))
 	}
-	return kit.MaxPoolBytes(c, p.ColumnMajor, &g, x, y, shape)
+	return window.MaxPoolBytes(c, p.ColumnMajor, &g, x, y, shape)
 }
 
 // maxPoolBytes pools planes with adjacent windows with a vector kernel. Windows that extend beyond
 // a row are computed one by one.
-func maxPoolBytes(c *ir.Call, g *kit.WindowGeom, x, y []uint8, planes int, least uint8) error {
+func maxPoolBytes(c *ir.Call, g *window.Geometry, x, y []uint8, planes int, least uint8) error {
 	in, out, s, kw := kit.Product(g.In), kit.Product(g.Out), g.Stride[1], g.Kernel[1]
 	// Windows [lo, hi) lie in the row, and so does the element behind them that the kernel reads
 	// with stride 2.
@@ -92,7 +94,7 @@ func maxPoolBytes(c *ir.Call, g *kit.WindowGeom, x, y []uint8, planes int, least
 			cuts = append(cuts, cut{i, i*s - g.Before[1] + from, max(0, to-from)})
 		}
 	}
-	return kit.PoolPlanes(c, g, planes, func(m *ir.Meter, plane int) bool {
+	return window.PoolPlanes(c, g, planes, func(m *ir.Meter, plane int) bool {
 		xp, yp := x[plane*in:][:in], y[plane*out:][:out]
 		for o := range g.Out[0] {
 			first, end := g.TapRange(0, o)
@@ -123,7 +125,7 @@ func maxPoolBytes(c *ir.Call, g *kit.WindowGeom, x, y []uint8, planes int, least
 }
 
 func maxPoolReal[T kit.RealFloat](c *ir.Call, p *MaxPool, t *tensor.Tensor) error {
-	g, shape, err := kit.PoolGeom(&p.Window, t.Shape())
+	g, shape, err := window.PoolGeom(&p.Window, t.Shape())
 	if err != nil {
 		return err
 	}
@@ -135,7 +137,7 @@ func maxPoolReal[T kit.RealFloat](c *ir.Call, p *MaxPool, t *tensor.Tensor) erro
 	if err != nil {
 		return err
 	}
-	if err := kit.MaxPool(c, p.ColumnMajor, &g, x, y.Data, shape, T(math.Inf(-1))); err != nil {
+	if err := window.MaxPool(c, p.ColumnMajor, &g, x, y.Data, shape, T(math.Inf(-1))); err != nil {
 		return err
 	}
 	y.Store()

@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/window"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -20,7 +21,7 @@ type MaxRoiPool struct {
 var _ = kit.Register(&kit.Def{Name: "MaxRoiPool", Since: kit.Versions{1, 22}, In: "X:T, rois:T", Out: "Y:T", Types: "T: @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("pooled_shape")
-		s := kit.WindowAttr(a, "pooled_shape", 1)
+		s := window.Attr(a, "pooled_shape", 1)
 		if len(s) != 2 {
 			return a.Fail(fail.Errorf("attribute pooled_shape has %d elements, want 2", len(s)))
 		}
@@ -78,7 +79,7 @@ func maxRoiPool[T kit.RealFloat](c *ir.Call, p *MaxRoiPool) error {
 					if y0 < y1 && x0 < x1 {
 						best = T(math.Inf(-1))
 						for i := y0; i < y1; i++ {
-							best = max(best, kit.LargestOf(plane[i*w:][x0:x1]))
+							best = max(best, window.LargestOf(plane[i*w:][x0:x1]))
 						}
 					}
 					y.Data[(k*p.Height+r)*p.Width+q] = best

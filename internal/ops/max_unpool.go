@@ -6,6 +6,8 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
+	"github.com/onward-ml/onward/internal/ops/kit/window"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -13,13 +15,13 @@ import (
 // indices refer to the flattened input of a pooling that covers its input exactly. A larger
 // output_shape adds zeros at the end of each axis
 // (https://onnx.ai/onnx/operators/onnx__MaxUnpool.html).
-type MaxUnpool struct{ kit.Window }
+type MaxUnpool struct{ window.Window }
 
 var _ = kit.Register(&kit.Def{Name: "MaxUnpool", Since: kit.Versions{9, 11, 22}, In: "X:T1, I:T2, output_shape:T2?", Out: "output:T1",
 	Types: "T1: @float; T2: int64",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("kernel_shape")
-		return &MaxUnpool{kit.Window{AutoPad: "NOTSET", Kernel: kit.WindowAttr(a, "kernel_shape", 1), Strides: kit.WindowAttr(a, "strides", 1), Pads: kit.WindowAttr(a, "pads", 0)}}
+		return &MaxUnpool{window.Window{AutoPad: "NOTSET", Kernel: window.Attr(a, "kernel_shape", 1), Strides: window.Attr(a, "strides", 1), Pads: window.Attr(a, "pads", 0)}}
 	}})
 
 // size returns the size of spatial axis i of n whose pooled size is in.
@@ -92,23 +94,23 @@ func (u *MaxUnpool) Run(c *ir.Call) error {
 			}
 		}
 	}
-	src, err := kit.MoveIn(c, x)
+	src, err := move.In(c, x)
 	if err != nil {
 		return err
 	}
-	dst, err := kit.MoveOut(c, 0, x.DType(), out...)
+	dst, err := move.Out(c, 0, x.DType(), out...)
 	if err != nil {
 		return err
 	}
-	kit.MoveClear(c, dst)
+	move.Clear(c, dst)
 	at := tensor.Of[int64](index)
 	switch dst.Width {
 	case 4:
-		err = unpool(c, kit.MoveOf[uint32](dst), kit.MoveOf[uint32](src), at, whole, out)
+		err = unpool(c, move.Of[uint32](dst), move.Of[uint32](src), at, whole, out)
 	case 8:
-		err = unpool(c, kit.MoveOf[uint64](dst), kit.MoveOf[uint64](src), at, whole, out)
+		err = unpool(c, move.Of[uint64](dst), move.Of[uint64](src), at, whole, out)
 	default:
-		err = unpool(c, kit.MoveOf[uint16](dst), kit.MoveOf[uint16](src), at, whole, out)
+		err = unpool(c, move.Of[uint16](dst), move.Of[uint16](src), at, whole, out)
 	}
 	if err != nil {
 		return err
@@ -118,7 +120,7 @@ func (u *MaxUnpool) Run(c *ir.Call) error {
 }
 
 // unpool moves src[k] to the element of dst, of shape out, whose index in shape whole is at[k].
-func unpool[E kit.MoveElem](c *ir.Call, dst, src []E, at []int64, whole, out []int) error {
+func unpool[E move.Elem](c *ir.Call, dst, src []E, at []int64, whole, out []int) error {
 	st, total, same := kit.Strides(out), kit.Product(whole), slices.Equal(whole, out)
 	src = src[:len(at)]
 	var err error

@@ -7,6 +7,8 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/reduce"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -33,10 +35,10 @@ var _ = kit.Register(&kit.Def{Name: "MeanVarianceNormalization", Since: kit.Vers
 		}
 		return n
 	},
-	Gradient: kit.Decomposition(meanVarianceParts)})
+	Gradient: gradient.Decomposition(meanVarianceParts)})
 
 // meanVarianceParts computes (x − mean)/(standard deviation + 1e-9).
-func meanVarianceParts(b *kit.GradientBuilder, n *kit.GradientNode) (string, error) {
+func meanVarianceParts(b *gradient.Builder, n *gradient.Node) (string, error) {
 	x, axes := n.Inputs[0], n.Attrs.Ints("axes", []int64{0, 2, 3})
 	if n.Attrs.Int("across_channels", 0) != 0 {
 		axes = []int64{0, 1, 2, 3}
@@ -78,7 +80,7 @@ func (n *MeanVarianceNormalization) Run(c *ir.Call) error {
 func meanVarianceNorm[T kit.RealFloat](c *ir.Call, n *MeanVarianceNormalization) error {
 	t := c.Tensor(0)
 	s := t.Shape()
-	plan, err := new(kit.Reduction).Plan(s, n.Axes)
+	plan, err := new(reduce.Reduction).Plan(s, n.Axes)
 	if err != nil {
 		return err
 	}
@@ -109,11 +111,11 @@ func meanVarianceNorm[T kit.RealFloat](c *ir.Call, n *MeanVarianceNormalization)
 					at += k * sumStep[d]
 				}
 				fn(x[at:at+run], y.Data[at:at+run])
-				kit.WindowStep(index, sum)
+				kit.NextIndex(index, sum)
 			}
 		}
 		for g := lo; g < hi && c.Err() == nil; g++ {
-			first := kit.PlanOffset(g, keep, keepStep)
+			first := reduce.PlanOffset(g, keep, keepStep)
 			if joined {
 				p := any(piece[:0]).([]T)
 				each(first, func(x, _ []T) { p = append(p, x...) })
@@ -153,7 +155,7 @@ func (n *MeanVarianceNormalization) deviation(sq float64, num int) float64 {
 // fast normalizes num elements, of which each yields the pieces, with kernels. It returns false if a sum overflows.
 func (n *MeanVarianceNormalization) fast(num int, each func(fn func(x, y []float32))) bool {
 	l := cpu.Active()
-	_, rest, sq := kit.CenteredMoments(l, num, each)
+	_, rest, sq := reduce.CenteredMoments(l, num, each)
 	std := n.deviation(sq, num)
 	if !(math.Abs(rest) < 1e37 && std < 1e37) {
 		return false

@@ -4,6 +4,8 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 )
 
 // Min returns the elementwise minimum of its inputs, broadcast to one shape; NaN propagates
@@ -13,16 +15,16 @@ type Min struct{}
 var _ = kit.Register(&kit.Def{Name: "Min", Since: kit.Versions{1, 6, 8, 12, 13}, In: "data_0:T+", Out: "min:T", Types: "T: @number",
 	Elementwise: true,
 	Build:       kit.WithoutAttrs[Min],
-	Gradient:    kit.ExtremesGradient})
+	Gradient:    gradient.Extremes})
 
-var minLoops = kit.LoopsOf(
-	kit.WithKernel2(kit.Loop2(minLoop[int8]), vec.MinI8), kit.Loop2(minLoop[int16]), kit.WithKernel2(kit.Loop2(minLoop[int32]), vec.MinI32), kit.WithKernel2(kit.Loop2(minLoop[int64]), vec.MinI64),
-	kit.WithKernel2(kit.Loop2(minLoop[uint8]), vec.MinU8), kit.Loop2(minLoop[uint16]), kit.WithKernel2(kit.Loop2(minLoop[uint32]), vec.MinU32), kit.WithKernel2(kit.Loop2(minLoop[uint64]), vec.MinU64),
-	kit.WithBinary(kit.Loop2(minLoop[float32]), vec.MinF32, vec.MinScalarF32, vec.MinScalarF32), kit.WithKernel2(kit.Loop2(minLoop[float64]), vec.MinF64))
+var minLoops = elementwise.LoopsOf(
+	elementwise.WithKernel2(elementwise.Loop2(minLoop[int8]), vec.MinI8), elementwise.Loop2(minLoop[int16]), elementwise.WithKernel2(elementwise.Loop2(minLoop[int32]), vec.MinI32), elementwise.WithKernel2(elementwise.Loop2(minLoop[int64]), vec.MinI64),
+	elementwise.WithKernel2(elementwise.Loop2(minLoop[uint8]), vec.MinU8), elementwise.Loop2(minLoop[uint16]), elementwise.WithKernel2(elementwise.Loop2(minLoop[uint32]), vec.MinU32), elementwise.WithKernel2(elementwise.Loop2(minLoop[uint64]), vec.MinU64),
+	elementwise.WithBinary(elementwise.Loop2(minLoop[float32]), vec.MinF32, vec.MinScalarF32, vec.MinScalarF32), elementwise.WithKernel2(elementwise.Loop2(minLoop[float64]), vec.MinF64))
 
 // Infer implements [ir.Operator].
 func (*Min) Infer(c *ir.InferContext) error {
-	if err := kit.InferVariadic(c); err != nil {
+	if err := elementwise.InferVariadic(c); err != nil {
 		return err
 	}
 	d := c.Contents(0)
@@ -46,7 +48,7 @@ func minDim(a, b ir.Dim) ir.Dim {
 }
 
 // Run implements [ir.Operator].
-func (*Min) Run(c *ir.Call) error { return kit.RunVariadic(c, minLoops) }
+func (*Min) Run(c *ir.Call) error { return elementwise.RunVariadic(c, minLoops) }
 
 func minLoop[T kit.RealNumber](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]

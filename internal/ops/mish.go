@@ -6,6 +6,8 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 )
 
 // Mish computes x·tanh(ln(exp(x)+1)) of each element
@@ -15,14 +17,14 @@ type Mish struct{ kit.SameTypeAndShape }
 var _ = kit.Register(&kit.Def{Name: "Mish", Since: kit.Versions{18, 22}, In: "X:T", Out: "Y:T", Types: "T: @float",
 	Elementwise: true, Vector: kit.Vectorize[*Mish](vec.MishF32),
 	Build: kit.WithoutAttrs[Mish],
-	Gradient: kit.DecomposedFunction(func(b *kit.GradientBuilder, n *kit.GradientNode, x string) string {
+	Gradient: gradient.DecomposedFunction(func(b *gradient.Builder, n *gradient.Node, x string) string {
 		return b.Op("Mul", x, b.Op("Tanh", b.Op("Softplus", x)))
 	})})
 
-var mishLoops = kit.FloatLoops(mishLoop[float32], mishLoop[float64], vec.MishF32)
+var mishLoops = elementwise.FloatLoops(mishLoop[float32], mishLoop[float64], vec.MishF32)
 
 // Run implements [ir.Operator].
-func (*Mish) Run(c *ir.Call) error { return kit.MapTable(c, mishLoops, kit.GrainCostly) }
+func (*Mish) Run(c *ir.Call) error { return elementwise.MapTable(c, mishLoops, kit.GrainCostly) }
 
 func mishLoop[T kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]

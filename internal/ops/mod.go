@@ -8,6 +8,7 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
 )
 
 // Mod returns the remainder of a division. If Fmod is set, it has the sign of the dividend, as C's
@@ -25,17 +26,17 @@ var _ = kit.Register(&kit.Def{Name: "Mod", Since: kit.Versions{10, 13, 28}, In: 
 		return &Mod{Fmod: v == 1}
 	}})
 
-var modLoops = kit.LoopsOf(
-	kit.Loop2(modInt[int8]), kit.Loop2(modInt[int16]), kit.Loop2(modInt[int32]), kit.Loop2(modInt[int64]),
-	kit.Loop2(remainderInt[uint8]), kit.Loop2(remainderInt[uint16]), kit.Loop2(remainderInt[uint32]), kit.Loop2(remainderInt[uint64]),
-	withFast(kit.Loop2(modFloat[float32]), modQuick), kit.Loop2(modFloat[float64]))
+var modLoops = elementwise.LoopsOf(
+	elementwise.Loop2(modInt[int8]), elementwise.Loop2(modInt[int16]), elementwise.Loop2(modInt[int32]), elementwise.Loop2(modInt[int64]),
+	elementwise.Loop2(remainderInt[uint8]), elementwise.Loop2(remainderInt[uint16]), elementwise.Loop2(remainderInt[uint32]), elementwise.Loop2(remainderInt[uint64]),
+	withFast(elementwise.Loop2(modFloat[float32]), modQuick), elementwise.Loop2(modFloat[float64]))
 
-var fmodLoops = kit.LoopsOf(
-	kit.Loop2(remainderInt[int8]), kit.Loop2(remainderInt[int16]), kit.Loop2(remainderInt[int32]), kit.Loop2(remainderInt[int64]),
-	kit.Loop2(remainderInt[uint8]), kit.Loop2(remainderInt[uint16]), kit.Loop2(remainderInt[uint32]), kit.Loop2(remainderInt[uint64]),
-	withFast(kit.Loop2(fmodFloat[float32]), fmodQuick), kit.WithKernel2(kit.Loop2(fmodFloat[float64]), fmodDoubles))
+var fmodLoops = elementwise.LoopsOf(
+	elementwise.Loop2(remainderInt[int8]), elementwise.Loop2(remainderInt[int16]), elementwise.Loop2(remainderInt[int32]), elementwise.Loop2(remainderInt[int64]),
+	elementwise.Loop2(remainderInt[uint8]), elementwise.Loop2(remainderInt[uint16]), elementwise.Loop2(remainderInt[uint32]), elementwise.Loop2(remainderInt[uint64]),
+	withFast(elementwise.Loop2(fmodFloat[float32]), fmodQuick), elementwise.WithKernel2(elementwise.Loop2(fmodFloat[float64]), fmodDoubles))
 
-func withFast(l *kit.ElementLoop, f func(dst, a, b []float32)) *kit.ElementLoop {
+func withFast(l *elementwise.Loop, f func(dst, a, b []float32)) *elementwise.Loop {
 	l.Fast = func(dst []byte, in *[3][]byte) {
 		f(memory.FromRaw[float32](dst), memory.FromRaw[float32](in[0]), memory.FromRaw[float32](in[1]))
 	}
@@ -44,13 +45,13 @@ func withFast(l *kit.ElementLoop, f func(dst, a, b []float32)) *kit.ElementLoop 
 
 // Infer implements [ir.Operator].
 func (*Mod) Infer(c *ir.InferContext) error {
-	return kit.InferBinary(c, kit.AxisBroadcast{}, c.Elem(0), nil)
+	return elementwise.InferBinary(c, elementwise.AxisBroadcast{}, c.Elem(0), nil)
 }
 
 // Run implements [ir.Operator].
 func (o *Mod) Run(c *ir.Call) error {
 	if c.Tensor(0).Len() > 0 {
-		if err := kit.RefuseZeroDivisor(c.Tensor(1)); err != nil {
+		if err := elementwise.RefuseZeroDivisor(c.Tensor(1)); err != nil {
 			return err
 		}
 	}
@@ -59,9 +60,9 @@ func (o *Mod) Run(c *ir.Call) error {
 		grain = kit.GrainCostly
 	}
 	if o.Fmod {
-		return kit.RunBinary(c, kit.AxisBroadcast{}, fmodLoops, grain)
+		return elementwise.RunBinary(c, elementwise.AxisBroadcast{}, fmodLoops, grain)
 	}
-	return kit.RunBinary(c, kit.AxisBroadcast{}, modLoops, grain)
+	return elementwise.RunBinary(c, elementwise.AxisBroadcast{}, modLoops, grain)
 }
 
 func remainderInt[T kit.IntNumber](dst, a, b []T) {

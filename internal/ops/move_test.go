@@ -8,6 +8,7 @@ import (
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 	"github.com/onward-ml/onward/internal/testing/optest"
 	"github.com/onward-ml/onward/tensor"
 	"pgregory.net/rapid"
@@ -86,8 +87,8 @@ func TestMoveStrided(t *testing.T) {
 		c := &ir.Call{Env: &optest.Env{Ctx: context.Background(), Two: true, Limit: optest.MemoryLimit}}
 		for _, width := range []int{0, 1, 2, 4, 8, 16} {
 			src, dst := testBuf(width, n), testBuf(width, n)
-			kit.MoveClear(c, dst)
-			kit.MoveStrided(c, dst, src, shape, kit.Strides(shape), 0, from, off)
+			move.Clear(c, dst)
+			move.Strided(c, dst, src, shape, kit.Strides(shape), 0, from, off)
 			pos := make([]int, rank)
 			for i := range n {
 				p := off
@@ -116,8 +117,8 @@ func seq64(n int) []int64 {
 	return v
 }
 
-func testBuf(width, n int) kit.MoveBuf {
-	b := kit.MoveBuf{Width: width}
+func testBuf(width, n int) move.Buf {
+	b := move.Buf{Width: width}
 	if width == 0 {
 		b.Strs = make([]string, n)
 		for i := range b.Strs {
@@ -291,7 +292,7 @@ func TestElementOffsets(t *testing.T) {
 			idx[i] = int64(rapid.IntRange(-shape[axis], shape[axis]-1).Draw(r, "index"))
 		}
 		c := &ir.Call{Env: &optest.Env{Ctx: context.Background(), Limit: optest.MemoryLimit}}
-		at, err := kit.ElementOffsets(c, shape, optest.Tensor(idx, box...), axis)
+		at, err := move.ElementOffsets(c, shape, optest.Tensor(idx, box...), axis)
 		if err != nil {
 			r.Fatal(err)
 		}

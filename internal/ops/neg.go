@@ -4,6 +4,8 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 )
 
 // Neg computes −x of each element
@@ -13,11 +15,11 @@ type Neg struct{}
 var _ = kit.Register(&kit.Def{Name: "Neg", Since: kit.Versions{1, 6, 13}, In: "X:T", Out: "Y:T", Types: "T: @signed @float",
 	Elementwise: true,
 	Build:       kit.WithoutAttrs[Neg],
-	Gradient:    kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string { return b.Op("Neg", g) })})
+	Gradient:    gradient.Derivative(func(b *gradient.Builder, x, y, g string) string { return b.Op("Neg", g) })})
 
-var negLoops = kit.LoopsOf(
-	kit.WithTable(kit.Loop1(negLoop[int8])), kit.Loop1(negLoop[int16]), kit.WithConstant(kit.Loop1(negLoop[int32]), 0, vec.SubI32), kit.WithConstant(kit.Loop1(negLoop[int64]), 0, vec.SubI64),
-	kit.WithUnary(kit.Loop1(negLoop[float32]), vec.NegF32), kit.Loop1(negLoop[float64]))
+var negLoops = elementwise.LoopsOf(
+	elementwise.WithTable(elementwise.Loop1(negLoop[int8])), elementwise.Loop1(negLoop[int16]), elementwise.WithConstant(elementwise.Loop1(negLoop[int32]), 0, vec.SubI32), elementwise.WithConstant(elementwise.Loop1(negLoop[int64]), 0, vec.SubI64),
+	elementwise.WithUnary(elementwise.Loop1(negLoop[float32]), vec.NegF32), elementwise.Loop1(negLoop[float64]))
 
 // Infer implements [ir.Operator].
 func (*Neg) Infer(c *ir.InferContext) error {
@@ -33,7 +35,7 @@ func (*Neg) Infer(c *ir.InferContext) error {
 }
 
 // Run implements [ir.Operator].
-func (*Neg) Run(c *ir.Call) error { return kit.MapTable(c, negLoops, kit.GrainCheap) }
+func (*Neg) Run(c *ir.Call) error { return elementwise.MapTable(c, negLoops, kit.GrainCheap) }
 
 func negLoop[T kit.SignedNumber | kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]

@@ -3,22 +3,24 @@ package ops
 import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/reduce"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // NegativeLogLikelihoodLoss returns the weighted negative log probability of the targets
 // (https://onnx.ai/onnx/operators/onnx__NegativeLogLikelihoodLoss.html).
-type NegativeLogLikelihoodLoss struct{ kit.ClassLoss }
+type NegativeLogLikelihoodLoss struct{ reduce.ClassLoss }
 
 var _ = kit.Register(&kit.Def{Name: "NegativeLogLikelihoodLoss", Since: kit.Versions{12, 13, 22}, In: "input:T, target:Tind, weight:T?", Out: "loss:T",
 	Types: "T: @float; Tind: int32 int64", Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &NegativeLogLikelihoodLoss{kit.BuildClassLoss(a)}
+		return &NegativeLogLikelihoodLoss{reduce.BuildClassLoss(a)}
 	},
-	Gradient: kit.Decomposition(classLossParts)})
+	Gradient: gradient.Decomposition(classLossParts)})
 
 // classLossParts computes the loss by gathering the scores, and the weights, of the target
 // classes.
-func classLossParts(b *kit.GradientBuilder, n *kit.GradientNode) (string, error) {
+func classLossParts(b *gradient.Builder, n *gradient.Node) (string, error) {
 	x, target, weight := n.Inputs[0], n.Input(1), n.Input(2)
 	attrs := n.Attrs.Only("ignore_index")
 	at := b.Node("onward.ClassPositions", attrs, target, x)
@@ -49,11 +51,11 @@ func (op *NegativeLogLikelihoodLoss) Run(c *ir.Call) error {
 		return err
 	}
 	if c.Tensor(0).DType() == tensor.TypeFloat64 {
-		return kit.LossRun(&op.ClassLoss, c, s, tensor.Of[float64](c.Tensor(0)))
+		return reduce.LossRun(&op.ClassLoss, c, s, tensor.Of[float64](c.Tensor(0)))
 	}
 	x, err := kit.RealIn[float32](c, c.Tensor(0))
 	if err != nil {
 		return err
 	}
-	return kit.LossRun(&op.ClassLoss, c, s, x)
+	return reduce.LossRun(&op.ClassLoss, c, s, x)
 }

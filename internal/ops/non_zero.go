@@ -3,6 +3,8 @@ package ops
 import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -12,9 +14,9 @@ import (
 type NonZero struct{}
 
 var _ = kit.Register(&kit.Def{Name: "NonZero", Since: kit.Versions{9, 13},
-	In: "X:T", Out: "Y:int64", Types: "T: " + kit.MoveTypes,
+	In: "X:T", Out: "Y:int64", Types: "T: " + move.Types,
 	Build:    func(a *kit.Attrs, opset int) kit.Operator { return &NonZero{} },
-	Gradient: kit.NoGradient})
+	Gradient: gradient.None})
 
 // Infer implements ir.Operator.
 func (op *NonZero) Infer(c *ir.InferContext) error {
@@ -29,7 +31,7 @@ func (op *NonZero) Infer(c *ir.InferContext) error {
 // Run implements ir.Operator.
 func (op *NonZero) Run(c *ir.Call) error {
 	x := c.Tensor(0)
-	at, err := kit.NonZeroOffsets(c, x)
+	at, err := move.NonZeroOffsets(c, x)
 	if err != nil {
 		return err
 	}

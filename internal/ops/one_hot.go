@@ -6,6 +6,8 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 )
 
 // OneHot adds a dimension of size depth at Axis of the output. The element at an index is
@@ -16,9 +18,9 @@ type OneHot struct{ Axis int }
 const oneHotTypes = "@int float16 float double"
 
 var _ = kit.Register(&kit.Def{Name: "OneHot", Since: kit.Versions{9, 11, 28},
-	In: "indices:T1, depth:T2, values:T3", Out: "output:T3", Types: "T1: " + oneHotTypes + "; T2: " + oneHotTypes + "; T3: " + kit.MoveTypes,
+	In: "indices:T1, depth:T2, values:T3", Out: "output:T3", Types: "T1: " + oneHotTypes + "; T2: " + oneHotTypes + "; T3: " + move.Types,
 	Build:    func(a *kit.Attrs, opset int) kit.Operator { return &OneHot{Axis: a.Int("axis", -1)} },
-	Gradient: kit.NoGradient})
+	Gradient: gradient.None})
 
 // Infer implements ir.Operator.
 func (op *OneHot) Infer(c *ir.InferContext) error {
@@ -77,15 +79,15 @@ func (op *OneHot) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	dst, err := kit.MoveOut(c, 0, values.DType(), slices.Insert(slices.Clone(idx.Shape()), axis, depth)...)
+	dst, err := move.Out(c, 0, values.DType(), slices.Insert(slices.Clone(idx.Shape()), axis, depth)...)
 	if err != nil {
 		return err
 	}
-	v, err := kit.MoveIn(c, values)
+	v, err := move.In(c, values)
 	if err != nil {
 		return err
 	}
-	kit.MoveFill(c, dst, v.Slice(0, 1))
+	move.Fill(c, dst, v.Slice(0, 1))
 	inner := kit.Product(idx.Shape()[axis:])
 	n := 0
 	meter := ir.Meter{C: c}
@@ -100,7 +102,7 @@ func (op *OneHot) Run(c *ir.Call) error {
 		}
 	}
 	for lo, hi := range ir.Steps(c, n) {
-		kit.MoveSet(dst, v.Slice(1, 2), at[lo:hi])
+		move.Set(dst, v.Slice(1, 2), at[lo:hi])
 	}
 	dst.Done()
 	return nil

@@ -4,6 +4,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -12,7 +13,7 @@ import (
 type Optional struct{ Type ir.Type }
 
 var _ = kit.Register(&kit.Def{Name: "Optional", Since: kit.Versions{15, 28},
-	In: "input:V?", Out: "output:optional(V)", Types: "V: " + kit.MoveAnyTensorOrSeq,
+	In: "input:V?", Out: "output:optional(V)", Types: "V: " + move.AnyTensorOrSeq,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		if a.NumIn == 0 {
 			a.Require("type")

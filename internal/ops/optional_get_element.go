@@ -4,6 +4,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -33,5 +34,5 @@ func (op *OptionalGetElement) Run(c *ir.Call) error {
 			return fail.Errorf("optional is empty")
 		}
 	}
-	return kit.MoveValue(c, 0, v)
+	return move.Value(c, 0, v)
 }

@@ -6,6 +6,8 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -34,16 +36,16 @@ var _ = kit.Register(&kit.Def{Name: "Pad", Since: kit.Versions{1, 2, 11, 13, 18,
 		}
 		return op
 	},
-	Gradient: kit.GradientRule(padGradient)})
+	Gradient: gradient.Rule(padGradient)})
 
 // padGradient pads the numbers of the elements with 0, which numbers no element.
-func padGradient(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+func padGradient(b *gradient.Builder, n *gradient.Node, g string) ([]string, error) {
 	m := n.WithInputs()
 	m.Attrs = n.Attrs.Without("value")
 	if len(m.Inputs) > 2 {
 		m.Inputs[2] = ""
 	}
-	return kit.MovedBack(b, m, g)
+	return gradient.MovedBack(b, m, g)
 }
 
 // PadCounts returns the counts before and after all dimensions, from the inputs pads and, if it is given, axes of a Pad. zero is the count
@@ -145,11 +147,11 @@ func (op *Pad) Run(c *ir.Call) error {
 	if value != nil && value.Len() != 1 {
 		return fail.Errorf("constant_value has shape %v, want one element", value.Shape())
 	}
-	dst, err := kit.MoveOut(c, 0, x.DType(), shape...)
+	dst, err := move.Out(c, 0, x.DType(), shape...)
 	if err != nil {
 		return err
 	}
-	src, err := kit.MoveIn(c, x)
+	src, err := move.In(c, x)
 	if err != nil {
 		return err
 	}
@@ -165,7 +167,7 @@ func (op *Pad) Run(c *ir.Call) error {
 	return err
 }
 
-func (op *Pad) constant(c *ir.Call, dst, src kit.MoveBuf, x, value *tensor.Tensor, before, shape []int) error {
+func (op *Pad) constant(c *ir.Call, dst, src move.Buf, x, value *tensor.Tensor, before, shape []int) error {
 	if value == nil && op.Value != 0 {
 		var err error
 		if value, err = floatScalar(x.DType(), op.Value); err != nil {
@@ -173,15 +175,15 @@ func (op *Pad) constant(c *ir.Call, dst, src kit.MoveBuf, x, value *tensor.Tenso
 		}
 	}
 	if value == nil {
-		kit.MoveClear(c, dst)
+		move.Clear(c, dst)
 	} else {
-		v, err := kit.MoveIn(c, value)
+		v, err := move.In(c, value)
 		if err != nil {
 			return err
 		}
-		kit.MoveFill(c, dst, v)
+		move.Fill(c, dst, v)
 	}
-	kit.MoveCentered(c, dst, src, shape, x.Shape(), before)
+	move.Centered(c, dst, src, shape, x.Shape(), before)
 	return nil
 }
 
@@ -205,7 +207,7 @@ func floatScalar(d tensor.DType, v float32) (*tensor.Tensor, error) {
 }
 
 // mirrored writes the modes that repeat elements of the input. Negative counts are applied first.
-func (op *Pad) mirrored(c *ir.Call, dst, src kit.MoveBuf, in, before, behind []int) error {
+func (op *Pad) mirrored(c *ir.Call, dst, src move.Buf, in, before, behind []int) error {
 	maps := make([][]int, len(in))
 	st := kit.Strides(in)
 	first, end := 0, 0 // of what is not mirrored in the last dimension
@@ -223,13 +225,13 @@ func (op *Pad) mirrored(c *ir.Call, dst, src kit.MoveBuf, in, before, behind []i
 		end = first + n
 		for i := 0; i < len(m); i++ {
 			m[i] = (lo + padSource(op.Mode, i-first, n)) * st[k]
-			if i == first && k == len(in)-1 && n >= kit.LongRun {
+			if i == first && k == len(in)-1 && n >= move.LongRun {
 				i = end - 1
 			}
 		}
 		maps[k] = m
 	}
-	kit.MoveMapped(c, dst, src, maps, first, end)
+	move.Mapped(c, dst, src, maps, first, end)
 	return nil
 }
 

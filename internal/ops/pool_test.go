@@ -189,10 +189,10 @@ func TestMaxPoolIndices(t *testing.T) {
 					if inside && (at < 0 || x[from] > best || x[from] != x[from] && best == best) {
 						best, at = x[from], int64(number)
 					}
-					kit.WindowStep(tap, kernel)
+					kit.NextIndex(tap, kernel)
 				}
 				wantY, wantI = append(wantY, best), append(wantI, at)
-				kit.WindowStep(pos, out)
+				kit.NextIndex(pos, out)
 			}
 		}
 		shape := func(sizes []int) []int { return append([]int{1, 2}, sizes...) }

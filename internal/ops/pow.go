@@ -8,32 +8,34 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // Pow raises the first input to the power of the second. The result has the type of the first
 // input. Integers to integer powers are exact and wrap around; a negative power of an integer
 // truncates to 0 unless the base is 1 or −1 (https://onnx.ai/onnx/operators/onnx__Pow.html).
-type Pow struct{ kit.AxisBroadcast }
+type Pow struct{ elementwise.AxisBroadcast }
 
 var _ = kit.Register(&kit.Def{Name: "Pow", Since: kit.Versions{1, 7, 12, 13, 15}, In: "X:T, Y:T1", Out: "Z:T",
 	Types:       "T: int32 int64 @float; T1: @number",
 	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &Pow{kit.ReadAxisBroadcast(a, opset)}
+		return &Pow{elementwise.ReadAxisBroadcast(a, opset)}
 	},
-	Gradient: kit.Derivatives(
-		func(b *kit.GradientBuilder, x, y, z, g string) string {
+	Gradient: gradient.Derivatives(
+		func(b *gradient.Builder, x, y, z, g string) string {
 			return b.Op("Mul", b.Op("Mul", g, y), b.Op("Pow", x, b.Op("Sub", y, b.Filled(1, y))))
 		},
-		func(b *kit.GradientBuilder, x, y, z, g string) string {
+		func(b *gradient.Builder, x, y, z, g string) string {
 			return b.Op("Mul", b.Op("Mul", g, z), b.Op("Log", x))
 		})})
 
-var powLoops = kit.LoopsOf(kit.Loop2(powInt[int32]), kit.Loop2(powInt[int64]),
-	fastPow(kit.Loop2Scalar(powFloat[float32])), kit.Loop2Scalar(powFloat[float64]))
+var powLoops = elementwise.LoopsOf(elementwise.Loop2(powInt[int32]), elementwise.Loop2(powInt[int64]),
+	fastPow(elementwise.Loop2Scalar(powFloat[float32])), elementwise.Loop2Scalar(powFloat[float64]))
 
 // fastPow adds vector kernels for squares and cubes, and PowFloats for other powers.
-func fastPow(l *kit.ElementLoop) *kit.ElementLoop {
+func fastPow(l *elementwise.Loop) *elementwise.Loop {
 	l.FastScalars = true
 	l.Fast = func(dst []byte, in *[3][]byte) {
 		y, a, b := memory.FromRaw[float32](dst), memory.FromRaw[float32](in[0]), memory.FromRaw[float32](in[1])
@@ -51,14 +53,14 @@ func fastPow(l *kit.ElementLoop) *kit.ElementLoop {
 
 // Infer implements [ir.Operator].
 func (o *Pow) Infer(c *ir.InferContext) error {
-	return kit.InferBinary(c, o.AxisBroadcast, c.Elem(0), nil)
+	return elementwise.InferBinary(c, o.AxisBroadcast, c.Elem(0), nil)
 }
 
 // Run implements [ir.Operator].
 func (o *Pow) Run(c *ir.Call) error {
 	x, y := c.Tensor(0), c.Tensor(1)
 	if x.DType() == y.DType() {
-		return kit.RunBinary(c, o.AxisBroadcast, powLoops, kit.GrainCostly)
+		return elementwise.RunBinary(c, o.AxisBroadcast, powLoops, kit.GrainCostly)
 	}
 	// Compute in a type that can represent both, then convert to the type of the base.
 	d := tensor.TypeFloat32
@@ -90,7 +92,7 @@ func (o *Pow) Run(c *ir.Call) error {
 			return err
 		}
 	}
-	if err := kit.RunLoopInto(c, powLoops[d], kit.GrainCostly, res, []*tensor.Tensor{base, exp}, [][]int{x.Shape(), yShape}); err != nil {
+	if err := elementwise.RunLoopInto(c, powLoops[d], kit.GrainCostly, res, []*tensor.Tensor{base, exp}, [][]int{x.Shape(), yShape}); err != nil {
 		return err
 	}
 	if res != out {

@@ -9,6 +9,8 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -25,21 +27,21 @@ var _ = kit.Register(&kit.Def{Name: "PRelu", Since: kit.Versions{1, 6, 7, 9, 16}
 		kit.IgnoreConsumed(a, opset)
 		return &PRelu{Channels: opset < 7}
 	},
-	Gradient: kit.Decomposition(func(b *kit.GradientBuilder, n *kit.GradientNode) (string, error) {
+	Gradient: gradient.Decomposition(func(b *gradient.Builder, n *gradient.Node) (string, error) {
 		if err := b.Need(7); err != nil {
 			return "", err
 		}
 		return b.Op("Add", b.Op("Relu", n.Inputs[0]), b.Op("Mul", n.Input(1), b.Negative(n.Inputs[0]))), nil
 	})})
 
-var preluLoops = kit.LoopsOf(kit.Loop2(preluLoop[uint32]), kit.Loop2(preluLoop[uint64]), kit.Loop2(preluLoop[int32]), kit.Loop2(preluLoop[int64]),
-	kit.WithBinary(kit.Loop2(preluLoop[float32]), preluSlopes, vec.LeakyReluF32, func(_ cpu.Level, dst, slopes []float32, x float32) {
+var preluLoops = elementwise.LoopsOf(elementwise.Loop2(preluLoop[uint32]), elementwise.Loop2(preluLoop[uint64]), elementwise.Loop2(preluLoop[int32]), elementwise.Loop2(preluLoop[int64]),
+	elementwise.WithBinary(elementwise.Loop2(preluLoop[float32]), preluSlopes, vec.LeakyReluF32, func(_ cpu.Level, dst, slopes []float32, x float32) {
 		for i, s := range slopes[:len(dst)] {
 			if dst[i] = x; x < 0 {
 				dst[i] *= s
 			}
 		}
-	}), kit.Loop2(preluLoop[float64]))
+	}), elementwise.Loop2(preluLoop[float64]))
 
 // Infer implements [ir.Operator].
 func (*PRelu) Infer(c *ir.InferContext) error { return kit.SameAsInput(c) }
@@ -67,7 +69,7 @@ func (o *PRelu) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	return kit.RunLoop(c, l, kit.GrainCheap, out, []*tensor.Tensor{x, slope}, [][]int{x.Shape(), shape})
+	return elementwise.RunLoop(c, l, kit.GrainCheap, out, []*tensor.Tensor{x, slope}, [][]int{x.Shape(), shape})
 }
 
 // preluSlopes is preluLoop without branches, which random signs make hard to predict.

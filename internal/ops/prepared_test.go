@@ -7,6 +7,7 @@ import (
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/window"
 	"github.com/onward-ml/onward/internal/testing/optest"
 	"github.com/onward-ml/onward/tensor"
 	"pgregory.net/rapid"
@@ -111,14 +112,14 @@ func TestVolumeConv(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		if _, err := kit.NewConvShape(&b.Node.Op.(*Conv).Window, 1, x.Shape(), w.Shape()); err != nil {
+		if _, err := window.NewConvShape(&b.Node.Op.(*Conv).Window, 1, x.Shape(), w.Shape()); err != nil {
 			return false
 		}
 		inputs := []tensor.Value{x, w, bias}
 		if rapid.Bool().Draw(rt, "fused") {
 			b.Node.Op = &FusedConv{Conv: *b.Node.Op.(*Conv), Act: kit.Activation{Kind: kit.ActClip, Lo: -.5, Hi: .4}}
 			if rapid.Bool().Draw(rt, "add") {
-				s, err := kit.NewConvShape(&b.Node.Op.(*FusedConv).Window, 1, x.Shape(), w.Shape())
+				s, err := window.NewConvShape(&b.Node.Op.(*FusedConv).Window, 1, x.Shape(), w.Shape())
 				if err != nil {
 					return false
 				}
@@ -180,7 +181,7 @@ func TestDepthwiseConvPacked(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		s, err := kit.NewConvShape(&b.Node.Op.(*Conv).Window, ch, x.Shape(), w.Shape())
+		s, err := window.NewConvShape(&b.Node.Op.(*Conv).Window, ch, x.Shape(), w.Shape())
 		if err != nil {
 			return false
 		}

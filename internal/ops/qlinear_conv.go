@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/window"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -13,7 +14,7 @@ import (
 // in units of x_scale·w_scale and quantizes the result. Sums are int32
 // (https://onnx.ai/onnx/operators/onnx__QLinearConv.html).
 type QLinearConv struct {
-	kit.Window
+	window.Window
 	Group        int
 	ChannelsLast bool // com.microsoft: x and y are N×D1×…×Dk×C
 }
@@ -22,15 +23,15 @@ var _ = kit.Register(&kit.Def{Name: "QLinearConv", Since: kit.Versions{10},
 	In: "x:T1, x_scale:float, x_zero_point:T1, w:T2, w_scale:float, w_zero_point:T2, y_scale:float, y_zero_point:T3, B:T4?", Out: "y:T3",
 	Types: "T1: int8 uint8; T2: int8 uint8; T3: int8 uint8; T4: int32",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &QLinearConv{Window: kit.ReadWindow(a, true), Group: kit.ReadGroup(a)}
+		return &QLinearConv{Window: window.Read(a, true), Group: window.ReadGroup(a)}
 	}})
 
 // Infer checks the channels and computes the spatial sizes.
 func (v *QLinearConv) Infer(c *ir.InferContext) error {
 	if v.ChannelsLast {
-		return kit.InferConvLast(c, &v.Window, v.Group, 0, 3, ir.UnrankedTensor(c.Elem(7)))
+		return window.InferConvLast(c, &v.Window, v.Group, 0, 3, ir.UnrankedTensor(c.Elem(7)))
 	}
-	return kit.InferConv(c, &v.Window, v.Group, 0, 3, ir.UnrankedTensor(c.Elem(7)))
+	return window.InferConv(c, &v.Window, v.Group, 0, 3, ir.UnrankedTensor(c.Elem(7)))
 }
 
 // Run rounds to nearest, ties to even.
@@ -38,7 +39,7 @@ func (v *QLinearConv) Run(c *ir.Call) error { return v.RunThen(c, nil, nil) }
 
 // RunThen computes the convolution. packed holds the weights if they are constant. then, if not nil, changes the elements from at on of
 // the result, which is N×D1×…×Dk×C if ChannelsLast is set. It is called for parts that together cover it.
-func (v *QLinearConv) RunThen(c *ir.Call, packed *kit.ConvWeights, then func(y []byte, at int)) error {
+func (v *QLinearConv) RunThen(c *ir.Call, packed *window.ConvWeights, then func(y []byte, at int)) error {
 	x := c.Tensor(0)
 	p := packed.Plan(c, 1, 2, 4, 6, 7, 8)
 	if p == nil {
@@ -51,14 +52,14 @@ func (v *QLinearConv) RunThen(c *ir.Call, packed *kit.ConvWeights, then func(y [
 	shape := s.Shape
 	if v.ChannelsLast && !p.Last {
 		var err error
-		if x, err = kit.ChannelsFirst(c, x); err != nil {
+		if x, err = window.ChannelsFirst(c, x); err != nil {
 			return err
 		}
 	}
 	if p.Last {
-		shape = kit.ChannelsLastShape(shape)
+		shape = window.ChannelsLastShape(shape)
 	}
-	y, done, err := kit.ChannelsOutput(c, 0, c.Tensor(7).DType(), shape, v.ChannelsLast && !p.Last)
+	y, done, err := window.ChannelsOutput(c, 0, c.Tensor(7).DType(), shape, v.ChannelsLast && !p.Last)
 	if err != nil || y.Len() == 0 {
 		return err
 	}
@@ -81,7 +82,7 @@ func (v *QLinearConv) RunThen(c *ir.Call, packed *kit.ConvWeights, then func(y [
 	if b := c.Tensor(8); b != nil {
 		bias = tensor.Of[int32](b)
 	}
-	if err := kit.ConvolveBytes(c, s, x, c.Tensor(3), c.Tensor(2), c.Tensor(5), bias, sums); err != nil {
+	if err := window.ConvolveBytes(c, s, x, c.Tensor(3), c.Tensor(2), c.Tensor(5), bias, sums); err != nil {
 		return err
 	}
 	c.Parallel(s.N*s.M, kit.GrainFor(4*out), func(lo, hi int) {
@@ -93,17 +94,17 @@ func (v *QLinearConv) RunThen(c *ir.Call, packed *kit.ConvWeights, then func(y [
 }
 
 // plan checks the inputs, and computes what [QLinearConv.RunThen] needs. It packs the weights if that pays.
-func (v *QLinearConv) plan(c *ir.Call, packed *kit.ConvWeights) (*kit.ConvPlan, error) {
+func (v *QLinearConv) plan(c *ir.Call, packed *window.ConvWeights) (*window.ConvPlan, error) {
 	shape, b := c.Tensor(0).Shape(), c.Tensor(8)
 	if v.ChannelsLast {
-		shape = kit.ChannelsFirstShape(shape)
+		shape = window.ChannelsFirstShape(shape)
 	}
-	s, packed, err := kit.ConvBytesShape(c, &v.Window, v.Group, shape, c.Tensor(3), c.Tensor(2), c.Tensor(5), packed)
+	s, packed, err := window.ConvBytesShape(c, &v.Window, v.Group, shape, c.Tensor(3), c.Tensor(2), c.Tensor(5), packed)
 	if err != nil {
 		return nil, err
 	}
 	if b != nil {
-		if err := kit.ConvBias(b.Shape(), s.M); err != nil {
+		if err := window.ConvBias(b.Shape(), s.M); err != nil {
 			return nil, err
 		}
 	}
@@ -124,7 +125,7 @@ func (v *QLinearConv) plan(c *ir.Call, packed *kit.ConvWeights) (*kit.ConvPlan, 
 		scale[i] = xs * ws[min(i, len(ws)-1)] / ys
 	}
 	if packed == nil {
-		return &kit.ConvPlan{Shape: s, Scale: scale}, nil
+		return &window.ConvPlan{Shape: s, Scale: scale}, nil
 	}
 	return packed.NewPlan(c, &s, c.Tensor(2), b, scale, v.ChannelsLast, 1, 2, 4, 6, 7, 8), nil
 }
@@ -141,12 +142,12 @@ func finish(c *ir.Call, done func(), then func(y []byte, at int)) error {
 // qlinearConvPacked is a QLinearConv with constant weights.
 type qlinearConvPacked struct {
 	QLinearConv
-	w *kit.ConvWeights
+	w *window.ConvWeights
 }
 
 // Prepare packs constant weights.
 func (v *QLinearConv) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
-	w, err := kit.PrepareConvBytes(in, types, 3, 5, v.Group)
+	w, err := window.PrepareConvBytes(in, types, 3, 5, v.Group)
 	if w == nil || err != nil {
 		return nil, nil, err
 	}

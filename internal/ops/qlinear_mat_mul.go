@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/quant"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/matmul"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -22,20 +23,20 @@ var _ = kit.Register(&kit.Def{Name: "QLinearMatMul", Since: kit.Versions{10, 21}
 
 // Infer broadcasts the leading dimensions.
 func (*QLinearMatMul) Infer(c *ir.InferContext) error {
-	return kit.InferMatMul(c, 0, 3, ir.UnrankedTensor(c.Elem(7)))
+	return matmul.Infer(c, 0, 3, ir.UnrankedTensor(c.Elem(7)))
 }
 
 // Run multiplies, then scales.
 func (*QLinearMatMul) Run(c *ir.Call) error { return qLinearMatMul(c, nil) }
 
 // qLinearMatMul computes the product. packed holds b if it is constant.
-func qLinearMatMul(c *ir.Call, packed *kit.PackedBytes) error {
+func qLinearMatMul(c *ir.Call, packed *matmul.PackedBytes) error {
 	a, b := c.Tensor(0), c.Tensor(3)
-	bs, err := kit.BytesShape(b, packed)
+	bs, err := matmul.BytesShape(b, packed)
 	if err != nil {
 		return err
 	}
-	s, err := kit.NewMatMulShape(a.Shape(), bs)
+	s, err := matmul.NewShape(a.Shape(), bs)
 	if err != nil {
 		return err
 	}
@@ -50,7 +51,7 @@ func qLinearMatMul(c *ir.Call, packed *kit.PackedBytes) error {
 			return err
 		}
 		if out != nil {
-			return kit.MatMulQuant(c, &s, a, b, packed, bs, c.Tensor(2), c.Tensor(5), nil, out)
+			return matmul.Quantized(c, &s, a, b, packed, bs, c.Tensor(2), c.Tensor(5), nil, out)
 		}
 	}
 	var whole []int32
@@ -58,7 +59,7 @@ func qLinearMatMul(c *ir.Call, packed *kit.PackedBytes) error {
 		if whole, err = ir.ScratchOf[int32](c, y.Len()); err != nil {
 			return err
 		}
-		if err := kit.MatMulBytesBy(c, &s, a, b, packed, c.Tensor(2), c.Tensor(5), whole); err != nil {
+		if err := matmul.BytesBy(c, &s, a, b, packed, c.Tensor(2), c.Tensor(5), whole); err != nil {
 			return err
 		}
 	}
@@ -78,7 +79,7 @@ func qLinearMatMul(c *ir.Call, packed *kit.PackedBytes) error {
 
 // qLinearBytes returns how the sums become the bytes of y if only the scale of b is per column and
 // all other parameters are scalars, and nil otherwise.
-func qLinearBytes(c *ir.Call, s *kit.MatMulShape, y *tensor.Tensor) (*quant.Requantized, error) {
+func qLinearBytes(c *ir.Call, s *matmul.Shape, y *tensor.Tensor) (*quant.Requantized, error) {
 	as, bs, ys, yz := c.Tensor(1), c.Tensor(4), c.Tensor(6), c.Tensor(7)
 	if !kit.IsByte(y.DType()) || as.Len() != 1 || ys.Len() != 1 || yz.Len() != 1 || bs.Len() != 1 && bs.Len() != s.N {
 		return nil, nil
@@ -97,7 +98,7 @@ func qLinearBytes(c *ir.Call, s *kit.MatMulShape, y *tensor.Tensor) (*quant.Requ
 	for i, v := range f[1] {
 		scale[i] = f[0][0] * v / f[2][0]
 	}
-	zero, err := kit.BytesLess(c, yz, nil, 1)
+	zero, err := matmul.BytesLess(c, yz, nil, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -107,12 +108,12 @@ func qLinearBytes(c *ir.Call, s *kit.MatMulShape, y *tensor.Tensor) (*quant.Requ
 // qLinearMatMulPacked is a QLinearMatMul whose b is one constant matrix of 8-bit integers.
 type qLinearMatMulPacked struct {
 	QLinearMatMul
-	b *kit.PackedBytes
+	b *matmul.PackedBytes
 }
 
 // Prepare packs a constant b.
 func (m *QLinearMatMul) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
-	if p := kit.PackBytes(in[3]); p != nil && kit.IsByte(types[0].Elem) {
+	if p := matmul.PackBytes(in[3]); p != nil && kit.IsByte(types[0].Elem) {
 		return &qLinearMatMulPacked{b: p}, []int{3}, nil
 	}
 	return nil, nil, nil
@@ -122,11 +123,11 @@ func (m *QLinearMatMul) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator
 func (m *qLinearMatMulPacked) Run(c *ir.Call) error { return qLinearMatMul(c, m.b) }
 
 // matMulSmallFloats multiplies inputs of which at least one has an 8-bit floating-point type.
-func matMulSmallFloats(c *ir.Call, s *kit.MatMulShape, y []float32) error {
+func matMulSmallFloats(c *ir.Call, s *matmul.Shape, y []float32) error {
 	var m [2][]float32
 	for i, at := range []int{0, 3} {
 		t, zero := c.Tensor(at), c.Tensor(at+2)
-		q, err := kit.NewQuantParam([]string{"zero point of A", "zero point of B"}[i], zero, t.Shape(), i == 1)
+		q, err := matmul.NewQuantParam([]string{"zero point of A", "zero point of B"}[i], zero, t.Shape(), i == 1)
 		if err != nil {
 			return err
 		}
@@ -146,7 +147,7 @@ func matMulSmallFloats(c *ir.Call, s *kit.MatMulShape, y []float32) error {
 			}
 		}
 	}
-	return kit.MatMulBatches(c, s, y, m[0], m[1])
+	return matmul.Batches(c, s, y, m[0], m[1])
 }
 
 // smallFloats converts a tensor of 8-bit numbers to float32.
@@ -177,7 +178,7 @@ func qLinearScale(c *ir.Call, y *tensor.Tensor, sums []float32, bs []int) error 
 			ys[len(ys)-2] = 1
 		}
 	}
-	var q [4]kit.QuantParam
+	var q [4]matmul.QuantParam
 	var v [4][]float32
 	for i, p := range []struct {
 		name  string
@@ -186,7 +187,7 @@ func qLinearScale(c *ir.Call, y *tensor.Tensor, sums []float32, bs []int) error 
 	}{{"a_scale", 1, a.Shape()}, {"b_scale", 4, bs}, {"y_scale", 6, ys}, {"y_zero_point", 7, ys}} {
 		t := c.Tensor(p.in)
 		var err error
-		if q[i], err = kit.NewQuantParam(p.name, t, p.shape, i == 1); err != nil {
+		if q[i], err = matmul.NewQuantParam(p.name, t, p.shape, i == 1); err != nil {
 			return err
 		}
 		if i < 3 {
@@ -199,7 +200,7 @@ func qLinearScale(c *ir.Call, y *tensor.Tensor, sums []float32, bs []int) error 
 		}
 	}
 	// The matrices of a and b for each matrix of y.
-	s, err := kit.NewMatMulShape(a.Shape(), bs)
+	s, err := matmul.NewShape(a.Shape(), bs)
 	if err != nil {
 		return err
 	}

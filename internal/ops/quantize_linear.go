@@ -11,6 +11,8 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	kitquant "github.com/onward-ml/onward/internal/ops/kit/quant"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -18,7 +20,7 @@ import (
 // The quotient is computed in Precision if that is set, otherwise in the type of the scale
 // (https://onnx.ai/onnx/operators/onnx__QuantizeLinear.html).
 type QuantizeLinear struct {
-	kit.Quantization
+	kitquant.Quantization
 	Saturate    bool // float8: numbers out of range become the largest finite number
 	OutputDType tensor.DType
 	Precision   tensor.DType
@@ -26,9 +28,9 @@ type QuantizeLinear struct {
 
 var _ = kit.Register(&kit.Def{Name: "QuantizeLinear", Since: kit.Versions{10, 13, 19, 21, 23, 24, 25, 28},
 	In: "x:T1, y_scale:T2, y_zero_point:T3?", Out: "y:T3",
-	Types: "T1: float float16 bfloat16 int32; T2: float float16 bfloat16 int32 float8e8m0; T3: " + kit.QuantizedTypes,
+	Types: "T1: float float16 bfloat16 int32; T2: float float16 bfloat16 int32 float8e8m0; T3: " + kitquant.Types,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		o := &QuantizeLinear{Quantization: kit.ReadQuantization(a, opset), Saturate: true}
+		o := &QuantizeLinear{Quantization: kitquant.Read(a, opset), Saturate: true}
 		if opset >= 19 {
 			o.Saturate = a.Bool("saturate", true)
 		}
@@ -126,9 +128,9 @@ func (o *QuantizeLinear) Run(c *ir.Call) error {
 			})
 		}
 	}
-	divide := func(b *kit.QuantBlock, lo, hi int) {
-		kit.DivLoop(b.Value[:hi-lo], src[lo:hi], b.Scale[:hi-lo])
-		kit.RoundTo(b.Value[:hi-lo], precision)
+	divide := func(b *kitquant.Block, lo, hi int) {
+		elementwise.DivLoop(b.Value[:hi-lo], src[lo:hi], b.Scale[:hi-lo])
+		kitquant.RoundTo(b.Value[:hi-lo], precision)
 	}
 	switch d {
 	case tensor.TypeInt8:
@@ -160,10 +162,10 @@ func (o *QuantizeLinear) Run(c *ir.Call) error {
 		return err
 	}
 	dst := tensor.Of[float32](scaled)
-	err = p.EachBlock(c, func(b *kit.QuantBlock, lo, hi int) {
+	err = p.EachBlock(c, func(b *kitquant.Block, lo, hi int) {
 		divide(b, lo, hi)
 		if p.Zero != nil {
-			kit.AddLoop(b.Value[:hi-lo], b.Value[:hi-lo], b.Zero[:hi-lo])
+			elementwise.AddLoop(b.Value[:hi-lo], b.Value[:hi-lo], b.Zero[:hi-lo])
 		}
 		copy(dst[lo:hi], b.Value[:])
 	})
@@ -174,7 +176,7 @@ func (o *QuantizeLinear) Run(c *ir.Call) error {
 }
 
 // quantizeFast quantizes with vector kernels.
-func quantizeFast[T int8 | uint8](c *ir.Call, p *kit.QuantParams, src []float32, precision tensor.DType, dst []T) error {
+func quantizeFast[T int8 | uint8](c *ir.Call, p *kitquant.Params, src []float32, precision tensor.DType, dst []T) error {
 	if p.Grid.Vector || kit.IsHalf(precision) {
 		return quantizeBlocks(c, p, src, precision, func(lo int, v []float32) { quant.Quantize(cpu.Active(), dst[lo:lo+len(v)], v, 1, 0) })
 	}
@@ -207,7 +209,7 @@ func roundHalf(x []float32, d tensor.DType) {
 // which store limits and converts.
 //
 //go:noinline
-func quantizeBlocks(c *ir.Call, p *kit.QuantParams, src []float32, precision tensor.DType, store func(lo int, v []float32)) error {
+func quantizeBlocks(c *ir.Call, p *kitquant.Params, src []float32, precision tensor.DType, store func(lo int, v []float32)) error {
 	return p.EachRun(c, kit.LoopBlock, func(lo, hi int, scale, zero []float32) {
 		values := quotients.Get().(*[kit.LoopBlock]float32)
 		defer quotients.Put(values)
@@ -234,8 +236,8 @@ func quantizeBlocks(c *ir.Call, p *kit.QuantParams, src []float32, precision ten
 
 // quantizeInts stores the quotients of a block, rounded, shifted by the zero point and limited to
 // [least, most]. NaN becomes least.
-func quantizeInts[T int8 | uint8 | int16 | uint16](c *ir.Call, p *kit.QuantParams, dst []T, least, most float32, divide func(b *kit.QuantBlock, lo, hi int)) error {
-	return p.EachBlock(c, func(b *kit.QuantBlock, lo, hi int) {
+func quantizeInts[T int8 | uint8 | int16 | uint16](c *ir.Call, p *kitquant.Params, dst []T, least, most float32, divide func(b *kitquant.Block, lo, hi int)) error {
+	return p.EachBlock(c, func(b *kitquant.Block, lo, hi int) {
 		divide(b, lo, hi)
 		y, value := dst[lo:hi], b.Value[:hi-lo]
 		zero := b.Zero[:len(value)]

@@ -8,6 +8,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
 	"github.com/onward-ml/onward/internal/testing/optest"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -73,7 +74,7 @@ func TestReduceApart(t *testing.T) {
 		}
 		groups := make([][]float64, kit.Product(kept))
 		x := make([]float64, kit.Product(c.shape))
-		kit.EachBroadcastIndex(c.shape, [][]int{kept}, func(i int, at []int) {
+		elementwise.EachBroadcastIndex(c.shape, [][]int{kept}, func(i int, at []int) {
 			x[i] = float64(i*7%31 - 11)
 			groups[at[0]] = append(groups[at[0]], x[i])
 		})

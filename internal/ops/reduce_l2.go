@@ -7,21 +7,23 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/reduce"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // ReduceL2 returns the square root of the sum of squares along axes, truncated for integers
 // (https://onnx.ai/onnx/operators/onnx__ReduceL2.html).
-type ReduceL2 struct{ kit.Reduction }
+type ReduceL2 struct{ reduce.Reduction }
 
 var _ = kit.Register(&kit.Def{Name: "ReduceL2", Since: kit.Versions{1, 11, 13, 18}, In: "data:T, axes:int64?", Out: "reduced:T",
 	Types: "T: uint32 uint64 int32 int64 @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &ReduceL2{kit.ReadReduction(a, opset, 18)}
+		return &ReduceL2{reduce.Read(a, opset, 18)}
 	},
-	Gradient: kit.ReducedGradient(
-		func(b *kit.GradientBuilder, v string) string { return b.Op("Mul", v, v) },
-		func(b *kit.GradientBuilder, v string) string { return b.Op("Sqrt", v) })})
+	Gradient: gradient.Reduced(
+		func(b *gradient.Builder, v string) string { return b.Op("Mul", v, v) },
+		func(b *gradient.Builder, v string) string { return b.Op("Sqrt", v) })})
 
 // Infer implements [ir.Operator].
 func (o *ReduceL2) Infer(c *ir.InferContext) error { return o.InferWith(c, c.Elem(0)) }
@@ -29,13 +31,13 @@ func (o *ReduceL2) Infer(c *ir.InferContext) error { return o.InferWith(c, c.Ele
 // Run implements [ir.Operator].
 func (o *ReduceL2) Run(c *ir.Call) error { return o.RunWith(c, reduceL2Table) }
 
-var reduceL2Table = kit.ReduceTable{
-	tensor.TypeFloat32: kit.ReduceEither(l2Reducer[float32](), fastL2Reducer()),
-	tensor.TypeFloat64: kit.ReduceEither(l2Reducer[float64](), kit.WithSquares(l2Reducer[float64]())),
+var reduceL2Table = reduce.Table{
+	tensor.TypeFloat32: reduce.Either(l2Reducer[float32](), fastL2Reducer()),
+	tensor.TypeFloat64: reduce.Either(l2Reducer[float64](), reduce.WithSquares(l2Reducer[float64]())),
 }
 
-func l2Reducer[T kit.FloatNumber]() *kit.Reducer[T, float64] {
-	return kit.WithDone(kit.SumSquaresReducer[T, float64](), func(dst []T, acc []float64, n int) {
+func l2Reducer[T kit.FloatNumber]() *reduce.Reducer[T, float64] {
+	return reduce.WithDone(reduce.SumSquaresReducer[T, float64](), func(dst []T, acc []float64, n int) {
 		for i, a := range acc {
 			dst[i] = T(math.Sqrt(a))
 		}
@@ -44,7 +46,7 @@ func l2Reducer[T kit.FloatNumber]() *kit.Reducer[T, float64] {
 
 // fastL2Reducer adds squares in float32, unless they overflow or lose bits to underflow that the
 // root would keep.
-func fastL2Reducer() *kit.Reducer[float32, float64] {
+func fastL2Reducer() *reduce.Reducer[float32, float64] {
 	r := l2Reducer[float32]()
 	slow := r.Row
 	r.Row = func(acc float64, x []float32) float64 {
@@ -65,11 +67,11 @@ func fastL2Reducer() *kit.Reducer[float32, float64] {
 		}
 	}
 	r.Columns = func(dst, x []float32, n, step int) {
-		var squares [kit.ReduceBlock]float32
-		var sums [kit.ReduceBlock]float64
+		var squares [reduce.Block]float32
+		var sums [reduce.Block]float64
 		l, w, sum := cpu.Active(), squares[:len(dst)], sums[:len(dst)]
-		for k := 0; k < n; k += kit.FoldedPieces { // sums of few terms are added as float64
-			first, end := k, min(n, k+kit.FoldedPieces)
+		for k := 0; k < n; k += reduce.FoldedPieces { // sums of few terms are added as float64
+			first, end := k, min(n, k+reduce.FoldedPieces)
 			vec.MulF32(l, w, x[first*step:], x[first*step:])
 			for first++; first < end; first++ {
 				row := x[first*step:]

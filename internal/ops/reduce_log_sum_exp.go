@@ -7,21 +7,23 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/reduce"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // ReduceLogSumExp returns the logarithm of the sum of exponentials along axes, without overflow,
 // truncated for integers (https://onnx.ai/onnx/operators/onnx__ReduceLogSumExp.html).
-type ReduceLogSumExp struct{ kit.Reduction }
+type ReduceLogSumExp struct{ reduce.Reduction }
 
 var _ = kit.Register(&kit.Def{Name: "ReduceLogSumExp", Since: kit.Versions{1, 11, 13, 18, 28}, In: "data:T, axes:int64?", Out: "reduced:T",
 	Types: "T: uint32 uint64 int32 int64 @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		r := kit.ReadReduction(a, opset, 18)
+		r := reduce.Read(a, opset, 18)
 		r.Costly = true
 		return &ReduceLogSumExp{r}
 	},
-	Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+	Gradient: gradient.Rule(func(b *gradient.Builder, n *gradient.Node, g string) ([]string, error) {
 		x, y := n.Inputs[0], b.Kept(n)
 		p := b.Op("Exp", b.Op("Sub", x, b.Op("onward.ExpandTo", y, x)))
 		return n.First(b.Op("Mul", p, b.Op("onward.ExpandTo", b.Op("onward.ReshapeTo", g, y), x))), nil
@@ -33,9 +35,9 @@ func (o *ReduceLogSumExp) Infer(c *ir.InferContext) error { return o.InferWith(c
 // Run implements [ir.Operator].
 func (o *ReduceLogSumExp) Run(c *ir.Call) error { return o.RunWith(c, reduceLogSumExpTable) }
 
-var reduceLogSumExpTable = kit.ReduceTable{
-	tensor.TypeFloat32: kit.ReduceEither(logSumExpReducer[float32](), fastLogSumExpReducer()),
-	tensor.TypeFloat64: kit.ReduceEither(logSumExpReducer[float64](), logSumExpDoubles()),
+var reduceLogSumExpTable = reduce.Table{
+	tensor.TypeFloat32: reduce.Either(logSumExpReducer[float32](), fastLogSumExpReducer()),
+	tensor.TypeFloat64: reduce.Either(logSumExpReducer[float64](), logSumExpDoubles()),
 }
 
 // expSum represents sum·exp(top): a sum of exponentials relative to the largest exponent so far.
@@ -55,8 +57,8 @@ func (s expSum) add(v float64) expSum {
 	return s
 }
 
-func logSumExpReducer[T kit.FloatNumber]() *kit.Reducer[T, expSum] {
-	return &kit.Reducer[T, expSum]{
+func logSumExpReducer[T kit.FloatNumber]() *reduce.Reducer[T, expSum] {
+	return &reduce.Reducer[T, expSum]{
 		Init: expSum{top: math.Inf(-1)},
 		Row: func(acc expSum, x []T) expSum {
 			for _, v := range x {
@@ -98,7 +100,7 @@ func logSumExpReducer[T kit.FloatNumber]() *kit.Reducer[T, expSum] {
 
 // specialColumns computes the columns whose largest element is infinite or NaN one element after
 // the other.
-func specialColumns[T kit.FloatNumber](r *kit.Reducer[T, expSum], dst, x, top []T, n, step int) {
+func specialColumns[T kit.FloatNumber](r *reduce.Reducer[T, expSum], dst, x, top []T, n, step int) {
 	for i, v := range top {
 		if v-v == 0 {
 			continue
@@ -112,11 +114,11 @@ func specialColumns[T kit.FloatNumber](r *kit.Reducer[T, expSum], dst, x, top []
 }
 
 // logSumExpDoubles computes exponentials of float64 in vector kernels.
-func logSumExpDoubles() *kit.Reducer[float64, expSum] {
+func logSumExpDoubles() *reduce.Reducer[float64, expSum] {
 	r := logSumExpReducer[float64]()
 	slow, merge := r.Row, r.Merge
 	r.Row = func(acc expSum, x []float64) expSum {
-		var e [kit.ReduceBlock]float64
+		var e [reduce.Block]float64
 		for n := 0; len(x) > 0; x = x[n:] {
 			n = min(len(x), len(e))
 			top := vec.ReduceMaxF64(cpu.Active(), x[:n])
@@ -133,7 +135,7 @@ func logSumExpDoubles() *kit.Reducer[float64, expSum] {
 		return acc
 	}
 	r.Columns = func(dst, x []float64, n, step int) {
-		var tops, powers, sums [kit.ReduceBlock]float64
+		var tops, powers, sums [reduce.Block]float64
 		l, top, e, sum := cpu.Active(), tops[:len(dst)], powers[:len(dst)], sums[:len(dst)]
 		copy(top, x)
 		for k := 1; k < n; k++ {
@@ -152,11 +154,11 @@ func logSumExpDoubles() *kit.Reducer[float64, expSum] {
 }
 
 // fastLogSumExpReducer computes exponentials with vector kernels.
-func fastLogSumExpReducer() *kit.Reducer[float32, expSum] {
+func fastLogSumExpReducer() *reduce.Reducer[float32, expSum] {
 	r := logSumExpReducer[float32]()
 	slow, merge := r.Row, r.Merge
 	r.Row = func(acc expSum, x []float32) expSum {
-		var e [4 * kit.ReduceBlock]float32
+		var e [4 * reduce.Block]float32
 		for len(x) > 0 {
 			n := min(len(x), len(e))
 			top := vec.ReduceMaxF32(cpu.Active(), x[:n])
@@ -179,14 +181,14 @@ func fastLogSumExpReducer() *kit.Reducer[float32, expSum] {
 		}
 	}
 	r.Columns = func(dst, x []float32, n, step int) {
-		var tops, powers, parts, sums [kit.ReduceBlock]float32
+		var tops, powers, parts, sums [reduce.Block]float32
 		l, top, e, part, sum := cpu.Active(), tops[:len(dst)], powers[:len(dst)], parts[:len(dst)], sums[:len(dst)]
 		copy(top, x)
 		for k := 1; k < n; k++ {
 			vec.MaxF32(l, top, top, x[k*step:])
 		}
 		for k := range n {
-			if k%kit.FoldedPieces == 0 { // partial sums, for precision
+			if k%reduce.FoldedPieces == 0 { // partial sums, for precision
 				vec.AddF32(l, sum, sum, part)
 				clear(part)
 			}

@@ -7,19 +7,21 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/reduce"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // ReduceMax returns the maximum along axes. NaN propagates, and true is greater than false
 // (https://onnx.ai/onnx/operators/onnx__ReduceMax.html).
-type ReduceMax struct{ kit.Reduction }
+type ReduceMax struct{ reduce.Reduction }
 
 var _ = kit.Register(&kit.Def{Name: "ReduceMax", Since: kit.Versions{1, 11, 12, 13, 18, 20}, In: "data:T, axes:int64?", Out: "reduced:T",
 	Types: "T: uint32 uint64 int32 int64 @float uint8 int8 bool",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &ReduceMax{kit.ReadReduction(a, opset, 18)}
+		return &ReduceMax{reduce.Read(a, opset, 18)}
 	},
-	Gradient: kit.ExtremeGradient})
+	Gradient: gradient.Extreme})
 
 // Infer implements [ir.Operator].
 func (o *ReduceMax) Infer(c *ir.InferContext) error { return o.InferWith(c, c.Elem(0)) }
@@ -27,20 +29,20 @@ func (o *ReduceMax) Infer(c *ir.InferContext) error { return o.InferWith(c, c.El
 // Run implements [ir.Operator].
 func (o *ReduceMax) Run(c *ir.Call) error { return o.RunWith(c, reduceMaxTable) }
 
-var reduceMaxTable = kit.ReduceTable{
-	tensor.TypeFloat32: kit.ReduceEither(maxReducer(float32(math.Inf(-1))), fastMaxReducer()),
-	tensor.TypeFloat64: kit.ReduceEither(maxReducer(math.Inf(-1)), kit.WithFolds(maxReducer(math.Inf(-1)), vec.ReduceMaxF64, vec.MaxF64)),
-	tensor.TypeInt32:   kit.ReduceEither(maxReducer[int32](math.MinInt32), kit.WithFolds(maxReducer[int32](math.MinInt32), vec.ReduceMaxI32, vec.MaxI32)),
-	tensor.TypeInt64:   kit.ReduceEither(maxReducer[int64](math.MinInt64), kit.WithFolds(maxReducer[int64](math.MinInt64), vec.ReduceMaxI64, vec.MaxI64)),
-	tensor.TypeUint64:  kit.ReduceUnsigned(maxReducer[uint64](0)),
-	tensor.TypeInt8:    kit.ReduceSigned(maxReducer[int8](math.MinInt8), kit.WithFolds(maxReducer[int8](math.MinInt8), vec.ReduceMaxI8, vec.MaxI8)),
-	tensor.TypeUint8:   kit.ReduceEither(maxReducer[uint8](0), kit.WithFolds(maxReducer[uint8](0), vec.ReduceMaxU8, vec.MaxU8)),
-	tensor.TypeBool:    kit.ReduceBools(kit.WithFolds(maxReducer[uint8](0), vec.ReduceMaxU8, vec.MaxU8)),
+var reduceMaxTable = reduce.Table{
+	tensor.TypeFloat32: reduce.Either(maxReducer(float32(math.Inf(-1))), fastMaxReducer()),
+	tensor.TypeFloat64: reduce.Either(maxReducer(math.Inf(-1)), reduce.WithFolds(maxReducer(math.Inf(-1)), vec.ReduceMaxF64, vec.MaxF64)),
+	tensor.TypeInt32:   reduce.Either(maxReducer[int32](math.MinInt32), reduce.WithFolds(maxReducer[int32](math.MinInt32), vec.ReduceMaxI32, vec.MaxI32)),
+	tensor.TypeInt64:   reduce.Either(maxReducer[int64](math.MinInt64), reduce.WithFolds(maxReducer[int64](math.MinInt64), vec.ReduceMaxI64, vec.MaxI64)),
+	tensor.TypeUint64:  reduce.Unsigned(maxReducer[uint64](0)),
+	tensor.TypeInt8:    reduce.Signed(maxReducer[int8](math.MinInt8), reduce.WithFolds(maxReducer[int8](math.MinInt8), vec.ReduceMaxI8, vec.MaxI8)),
+	tensor.TypeUint8:   reduce.Either(maxReducer[uint8](0), reduce.WithFolds(maxReducer[uint8](0), vec.ReduceMaxU8, vec.MaxU8)),
+	tensor.TypeBool:    reduce.Bools(reduce.WithFolds(maxReducer[uint8](0), vec.ReduceMaxU8, vec.MaxU8)),
 }
 
 // maxReducer computes the maximum; NaN propagates.
-func maxReducer[T kit.RealNumber](init T) *kit.Reducer[T, T] {
-	return &kit.Reducer[T, T]{
+func maxReducer[T kit.RealNumber](init T) *reduce.Reducer[T, T] {
+	return &reduce.Reducer[T, T]{
 		Init: init,
 		Row: func(acc T, x []T) T {
 			for _, v := range x {
@@ -55,11 +57,11 @@ func maxReducer[T kit.RealNumber](init T) *kit.Reducer[T, T] {
 			}
 		},
 		Merge: func(a, b T) T { return max(a, b) },
-		Done:  kit.StoreAll[T, T],
+		Done:  reduce.StoreAll[T, T],
 	}
 }
 
-func fastMaxReducer() *kit.Reducer[float32, float32] {
+func fastMaxReducer() *reduce.Reducer[float32, float32] {
 	r := maxReducer(float32(math.Inf(-1)))
 	r.Row = func(acc float32, x []float32) float32 { return max(acc, vec.ReduceMaxF32(cpu.Active(), x)) }
 	r.Rows = maxRows

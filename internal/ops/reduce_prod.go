@@ -3,23 +3,25 @@ package ops
 import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/reduce"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // ReduceProd returns the product along axes; integers wrap around
 // (https://onnx.ai/onnx/operators/onnx__ReduceProd.html).
-type ReduceProd struct{ kit.Reduction }
+type ReduceProd struct{ reduce.Reduction }
 
 var _ = kit.Register(&kit.Def{Name: "ReduceProd", Since: kit.Versions{1, 11, 13, 18}, In: "data:T, axes:int64?", Out: "reduced:T",
 	Types: "T: uint32 uint64 int32 int64 @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &ReduceProd{kit.ReadReduction(a, opset, 18)}
+		return &ReduceProd{reduce.Read(a, opset, 18)}
 	},
-	Gradient: kit.GradientRule(reduceProdGradient)})
+	Gradient: gradient.Rule(reduceProdGradient)})
 
 // reduceProdGradient multiplies the gradient by the product of the other elements: the
 // product of all elements but zeros, divided by this one, and 0 if another element is 0.
-func reduceProdGradient(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+func reduceProdGradient(b *gradient.Builder, n *gradient.Node, g string) ([]string, error) {
 	if err := b.Need(11); err != nil {
 		return nil, err
 	}
@@ -42,17 +44,17 @@ func (o *ReduceProd) Infer(c *ir.InferContext) error {
 // Run implements [ir.Operator].
 func (o *ReduceProd) Run(c *ir.Call) error { return o.RunWith(c, reduceProdTable) }
 
-var reduceProdTable = kit.ReduceTable{
-	tensor.TypeFloat32: kit.ReduceWith(prodReducer[float32, float64]()),
-	tensor.TypeFloat64: kit.ReduceWith(prodReducer[float64, float64]()),
-	tensor.TypeInt32:   kit.ReduceWith(prodReducer[int32, int32]()),
-	tensor.TypeInt64:   kit.ReduceWith(prodReducer[int64, int64]()),
-	tensor.TypeUint32:  kit.ReduceBits(tensor.TypeInt32, kit.ReduceWith(prodReducer[int32, int32]())),
-	tensor.TypeUint64:  kit.ReduceBits(tensor.TypeInt64, kit.ReduceWith(prodReducer[int64, int64]())),
+var reduceProdTable = reduce.Table{
+	tensor.TypeFloat32: reduce.With(prodReducer[float32, float64]()),
+	tensor.TypeFloat64: reduce.With(prodReducer[float64, float64]()),
+	tensor.TypeInt32:   reduce.With(prodReducer[int32, int32]()),
+	tensor.TypeInt64:   reduce.With(prodReducer[int64, int64]()),
+	tensor.TypeUint32:  reduce.Bits(tensor.TypeInt32, reduce.With(prodReducer[int32, int32]())),
+	tensor.TypeUint64:  reduce.Bits(tensor.TypeInt64, reduce.With(prodReducer[int64, int64]())),
 }
 
-func prodReducer[T, A kit.RealNumber]() *kit.Reducer[T, A] {
-	return &kit.Reducer[T, A]{
+func prodReducer[T, A kit.RealNumber]() *reduce.Reducer[T, A] {
+	return &reduce.Reducer[T, A]{
 		Init: 1,
 		Row: func(acc A, x []T) A {
 			var p, q, r A = 1, 1, 1 // independent products
@@ -74,6 +76,6 @@ func prodReducer[T, A kit.RealNumber]() *kit.Reducer[T, A] {
 			}
 		},
 		Merge: func(a, b A) A { return a * b },
-		Done:  kit.StoreAll[T, A],
+		Done:  reduce.StoreAll[T, A],
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/reduce"
 	"github.com/onward-ml/onward/internal/testing/optest"
 	"github.com/onward-ml/onward/tensor"
 	"pgregory.net/rapid"
@@ -89,7 +91,7 @@ func TestReductionsMatchPlainLoops(t *testing.T) {
 		}
 		groups := make([][]float64, kit.Product(keptShape))
 		if len(x) > 0 {
-			kit.EachBroadcastIndex(shape, [][]int{keptShape}, func(i int, at []int) { groups[at[0]] = append(groups[at[0]], x[i]) })
+			elementwise.EachBroadcastIndex(shape, [][]int{keptShape}, func(i int, at []int) { groups[at[0]] = append(groups[at[0]], x[i]) })
 		}
 		want := make([]float64, len(groups))
 		for i, g := range groups {
@@ -141,7 +143,7 @@ func TestReduceTypesAndForms(t *testing.T) {
 	} {
 		optest.Want(t, "ReduceLogSumExp", 18, map[string]any{"keepdims": 0}, optest.Tensor(tc.want), optest.Tensor(tc.x))
 	}
-	long := make([]float32, 3*kit.ReduceChunk+5)
+	long := make([]float32, 3*reduce.Chunk+5)
 	for i := range long {
 		long[i] = 1
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/regex"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -12,7 +13,7 @@ import (
 type RegexFullMatch struct {
 	Pattern string
 
-	re *kit.Regexp
+	re *regex.Regexp
 }
 
 var _ = kit.Register(&kit.Def{Name: "RegexFullMatch", Since: kit.Versions{20},
@@ -20,7 +21,7 @@ var _ = kit.Register(&kit.Def{Name: "RegexFullMatch", Since: kit.Versions{20},
 
 func buildRegexFullMatch(a *kit.Attrs, opset int) kit.Operator {
 	p := a.String("pattern", "")
-	re, err := kit.CompileRegexp(p, true)
+	re, err := regex.Compile(p, true)
 	if err != nil {
 		return a.Fail(fail.Errorf("attribute pattern: %w", err))
 	}

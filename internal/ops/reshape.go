@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -31,7 +32,7 @@ var _ = kit.Register(&kit.Def{Name: "Reshape", Since: kit.Versions{1, 5, 13, 14,
 		}
 		return op
 	},
-	Gradient: kit.ReshapeGradient})
+	Gradient: gradient.Reshape})
 
 // ViewOf implements ir.View.
 func (op *Reshape) ViewOf() int { return 0 }

@@ -10,6 +10,8 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -48,7 +50,7 @@ var _ = kit.Register(&kit.Def{Name: "Resize", Since: kit.Versions{10, 11, 13, 18
 		}
 		return r
 	},
-	Gradient: kit.NearestGradient})
+	Gradient: gradient.Nearest})
 
 // NewUpsample returns the Resize that is equivalent to Upsample and to Resize of opset 10, which do
 // not define how nearest rounds. Their example in ONNX 1.5, test_resize_downsample_nearest, selects
@@ -382,11 +384,11 @@ func resizeRun[T kit.RealFloat](c *ir.Call, r *Resize, out []int, plans []resize
 // runNearest copies elements of any type.
 func (r *Resize) runNearest(c *ir.Call, out []int, plans []resizeAxis) error {
 	x := c.Tensor(0)
-	src, err := kit.MoveIn(c, x)
+	src, err := move.In(c, x)
 	if err != nil {
 		return err
 	}
-	dst, err := kit.MoveOut(c, 0, x.DType(), out...)
+	dst, err := move.Out(c, 0, x.DType(), out...)
 	if err != nil || dst.Len() == 0 {
 		return err
 	}
@@ -403,8 +405,8 @@ func (r *Resize) runNearest(c *ir.Call, out []int, plans []resizeAxis) error {
 			maps[p.Axis][o] = i * st[p.Axis]
 		}
 	}
-	from, to := kit.AdjacentRun(maps)
-	kit.MoveMapped(c, dst, src, maps, from, to)
+	from, to := move.AdjacentRun(maps)
+	move.Mapped(c, dst, src, maps, from, to)
 	for _, p := range plans {
 		if p.Outside == nil {
 			continue

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/onward-ml/onward/internal/ir"
-	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/window"
 )
 
 // coordinate maps an output index to an input coordinate.
@@ -107,4 +107,4 @@ func (r *Resize) plan(c *ir.Call, axis, in int, s resizeScale) (resizeAxis, erro
 }
 
 // cubic is Keys' kernel with the coefficient of the operator.
-func (r *Resize) cubic(x float64) float64 { return kit.KeysKernel(x, float64(r.CubicA)) }
+func (r *Resize) cubic(x float64) float64 { return window.KeysKernel(x, float64(r.CubicA)) }

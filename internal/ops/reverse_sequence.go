@@ -4,6 +4,8 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 )
 
 // ReverseSequence reverses, for each index of the batch axis, the first sequence_lens elements
@@ -12,7 +14,7 @@ import (
 type ReverseSequence struct{ BatchAxis, TimeAxis int }
 
 var _ = kit.Register(&kit.Def{Name: "ReverseSequence", Since: kit.Versions{10, 28},
-	In: "input:T, sequence_lens:int64", Out: "Y:T", Types: "T: " + kit.MoveTypes,
+	In: "input:T, sequence_lens:int64", Out: "Y:T", Types: "T: " + move.Types,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &ReverseSequence{BatchAxis: a.Int("batch_axis", 1), TimeAxis: a.Int("time_axis", 0)}
 		if op.BatchAxis < 0 || op.BatchAxis > 1 || op.TimeAxis != 1-op.BatchAxis {
@@ -20,7 +22,7 @@ var _ = kit.Register(&kit.Def{Name: "ReverseSequence", Since: kit.Versions{10, 2
 		}
 		return op
 	},
-	Gradient: kit.MoveGradient})
+	Gradient: gradient.Move})
 
 // Infer implements ir.Operator.
 func (op *ReverseSequence) Infer(c *ir.InferContext) error {
@@ -67,15 +69,15 @@ func (op *ReverseSequence) Run(c *ir.Call) error {
 			}
 		})
 	}
-	dst, err := kit.MoveOut(c, 0, x.DType(), x.Shape()...)
+	dst, err := move.Out(c, 0, x.DType(), x.Shape()...)
 	if err != nil {
 		return err
 	}
-	src, err := kit.MoveIn(c, x)
+	src, err := move.In(c, x)
 	if err != nil {
 		return err
 	}
-	kit.MoveGather(c, dst, src, 1, 0, at, kit.Product(x.Shape()[2:]))
+	move.Gather(c, dst, src, 1, 0, at, kit.Product(x.Shape()[2:]))
 	dst.Done()
 	return nil
 }

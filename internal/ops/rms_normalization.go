@@ -3,6 +3,8 @@ package ops
 import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/reduce"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -16,10 +18,10 @@ type RMSNormalization struct {
 
 var _ = kit.Register(&kit.Def{Name: "RMSNormalization", Since: kit.Versions{23}, In: "X:T, scale:V", Out: "Y:V", Types: "T: @float; V: @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		kit.ReadStash(a)
-		return &RMSNormalization{Axis: a.Int("axis", -1), Epsilon: kit.ReadEpsilon(a)}
+		reduce.ReadStash(a)
+		return &RMSNormalization{Axis: a.Int("axis", -1), Epsilon: reduce.ReadEpsilon(a)}
 	},
-	Gradient: kit.Decomposition(func(b *kit.GradientBuilder, n *kit.GradientNode) (string, error) {
+	Gradient: gradient.Decomposition(func(b *gradient.Builder, n *gradient.Node) (string, error) {
 		x, axis := n.Inputs[0], n.Attrs.Int("axis", -1)
 		mean := b.Op("Div", b.SumFrom(b.Op("Mul", x, x), axis), b.SumFrom(b.Filled(1, x), axis))
 		x = b.Op("Div", x, b.Op("Sqrt", b.Plus(mean, n.Attrs.Float("epsilon", 1e-5))))
@@ -53,11 +55,11 @@ func rmsNorm[T kit.RealFloat](c *ir.Call, n *RMSNormalization) error {
 	if err != nil {
 		return err
 	}
-	r := kit.NormRows[T]{Cols: kit.Product(shape[axis:]), Eps: float64(n.Epsilon)}
+	r := reduce.NormRows[T]{Cols: kit.Product(shape[axis:]), Eps: float64(n.Epsilon)}
 	if r.X, err = kit.RealIn[T](c, t); err != nil {
 		return err
 	}
-	if r.Gain, err = kit.NormParam[T](c, "scale", c.Tensor(1), shape, axis); err != nil {
+	if r.Gain, err = reduce.NormParam[T](c, "scale", c.Tensor(1), shape, axis); err != nil {
 		return err
 	}
 	y, err := kit.RealOut[T](c, 0, c.Tensor(1).DType(), shape...)

@@ -3,16 +3,17 @@ package ops
 import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/recurrent"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // RNN is a one-layer recurrent network: Ht = f(Xt·Wᵀ + Ht−1·Rᵀ + Wb + Rb)
 // (https://onnx.ai/onnx/operators/onnx__RNN.html).
-type RNN struct{ kit.Recurrent }
+type RNN struct{ recurrent.Layer }
 
-var _ = kit.Register(&kit.Def{Name: "RNN", Since: kit.Versions{1, 7, 14, 22}, In: kit.RecurrentInputs, Out: "Y:T?, Y_h:T?", Types: "T: @float",
+var _ = kit.Register(&kit.Def{Name: "RNN", Since: kit.Versions{1, 7, 14, 22}, In: recurrent.Inputs, Out: "Y:T?, Y_h:T?", Types: "T: @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &RNN{kit.BuildRecurrent(a, opset, 1, "Tanh")}
+		return &RNN{recurrent.Build(a, opset, 1, "Tanh")}
 	}})
 
 // Infer sets the shapes of Y and Y_h.
@@ -20,20 +21,20 @@ func (op *RNN) Infer(c *ir.InferContext) error { return op.InferWith(c, 1) }
 
 // Run computes the directions one after the other.
 func (op *RNN) Run(c *ir.Call) error {
-	return kit.RunRecurrent(c, func() error { return runRNN[float32](op, c, nil) }, func() error { return runRNN[float64](op, c, nil) })
+	return recurrent.RunAs(c, func() error { return runRNN[float32](op, c, nil) }, func() error { return runRNN[float64](op, c, nil) })
 }
 
-func runRNN[T kit.RealFloat](op *RNN, c *ir.Call, packed *kit.RecurrentWeights) error {
-	r, err := kit.NewRecurrentRun[T](c, &op.Recurrent, packed, 5)
+func runRNN[T kit.RealFloat](op *RNN, c *ir.Call, packed *recurrent.Weights) error {
+	r, err := recurrent.NewRun[T](c, &op.Layer, packed, 5)
 	if err != nil {
 		return err
 	}
 	if packed != nil {
-		r := any(r).(*kit.RecurrentRun[float32])
-		err := packed.Run(r, 1, false, false, func(cell *kit.RecurrentCell) bool {
+		r := any(r).(*recurrent.Run[float32])
+		err := packed.Run(r, 1, false, false, func(cell *recurrent.Cell) bool {
 			for i := range cell.Rows {
 				a := cell.Gates[i*cell.GateStep:][:cell.N]
-				kit.ApplyCell(c, &op.Act[cell.D][0], op.Clip, a)
+				recurrent.ApplyCell(c, &op.Act[cell.D][0], op.Clip, a)
 				copy(cell.Next[i*cell.Step:], a)
 				if cell.Y != nil {
 					copy(cell.Y[i*cell.YStep:], a)
@@ -59,7 +60,7 @@ func runRNN[T kit.RealFloat](op *RNN, c *ir.Call, packed *kit.RecurrentWeights) 
 				for k := range ht {
 					ht[k] = xw[k] + z[k]
 				}
-				kit.ApplyCell(c, &op.Act[d][0], op.Clip, ht)
+				recurrent.ApplyCell(c, &op.Act[d][0], op.Clip, ht)
 			})
 			return nil
 		})
@@ -74,7 +75,7 @@ func runRNN[T kit.RealFloat](op *RNN, c *ir.Call, packed *kit.RecurrentWeights) 
 // rnnPacked is an RNN with constant weights.
 type rnnPacked struct {
 	RNN
-	p *kit.RecurrentWeights
+	p *recurrent.Weights
 }
 
 // Prepare packs constant weights.

@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/window"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -29,7 +30,7 @@ var _ = kit.Register(&kit.Def{Name: "RoiAlign", Since: kit.Versions{10, 16, 22},
 			r.HalfPixel = a.Enum("coordinate_transformation_mode", "half_pixel", "half_pixel", "output_half_pixel") == "half_pixel"
 		}
 		for _, v := range []int{r.Height, r.Width} {
-			if v < 1 || v > kit.WindowLimit {
+			if v < 1 || v > window.Limit {
 				a.Errorf("output size is %d×%d, want at least 1×1", r.Height, r.Width)
 				break
 			}

@@ -3,6 +3,7 @@ package ops
 import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/attention"
 )
 
 // RotaryEmbedding rotates pairs of elements of each head of X, [batch, heads, length, size] or
@@ -35,9 +36,9 @@ func (op *RotaryEmbedding) Run(c *ir.Call) error {
 	if x.Rank() == 4 {
 		heads = 0
 	}
-	in, err := kit.NewAttentionInput(x, "X", heads)
+	in, err := attention.NewInput(x, "X", heads)
 	if err != nil {
 		return err
 	}
-	return kit.RotaryRun(c, in, op.Dim, op.Interleaved, 1, kit.Ints(c.Tensor(3)), 1, 2, 3)
+	return attention.RotaryRun(c, in, op.Dim, op.Interleaved, 1, kit.Ints(c.Tensor(3)), 1, 2, 3)
 }

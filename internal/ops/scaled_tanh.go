@@ -7,23 +7,24 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
 )
 
 // ScaledTanh returns alpha·tanh(beta·x) for each element. It is an experimental operator that ONNX
 // removed with opset 10 (https://github.com/onnx/onnx/blob/v1.4.1/docs/Operators.md#ScaledTanh).
 type ScaledTanh struct {
 	kit.SameTypeAndShape
-	loops kit.LoopTable
+	loops elementwise.Table
 }
 
 var _ = kit.Register(&kit.Def{Name: "ScaledTanh", Since: kit.Versions{1}, Until: 9, Successor: "Mul and Tanh", In: "input:T", Out: "output:T", Types: "T: float16 float double",
 	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("alpha", "beta")
 		alpha, beta := float64(a.Float("alpha", 1)), float64(a.Float("beta", 1))
-		return &ScaledTanh{loops: kit.FloatLoops(
+		return &ScaledTanh{loops: elementwise.FloatLoops(
 			func(dst, src []float32) { scaledTanhLoop(dst, src, alpha, beta) },
 			func(dst, src []float64) { scaledTanhLoop(dst, src, alpha, beta) },
-			kit.InPieces(func(l cpu.Level, dst, x []float32) {
+			elementwise.InPieces(func(l cpu.Level, dst, x []float32) {
 				vec.MulScalarF32(l, dst, x, float32(beta))
 				vec.TanhF32(l, dst, dst)
 				vec.MulScalarF32(l, dst, dst, float32(alpha))
@@ -31,7 +32,7 @@ var _ = kit.Register(&kit.Def{Name: "ScaledTanh", Since: kit.Versions{1}, Until:
 	}})
 
 // Run implements [ir.Operator].
-func (o *ScaledTanh) Run(c *ir.Call) error { return kit.MapTable(c, o.loops, kit.GrainCostly) }
+func (o *ScaledTanh) Run(c *ir.Call) error { return elementwise.MapTable(c, o.loops, kit.GrainCostly) }
 
 func scaledTanhLoop[T kit.FloatNumber](dst, src []T, alpha, beta float64) {
 	dst = dst[:len(src)]

@@ -7,6 +7,8 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -51,7 +53,7 @@ var _ = kit.Register(&kit.Def{Name: "Scan", Since: kit.Versions{8, 9, 11, 16, 19
 		op.OutAxes = scanList(a, "scan_output_axes", outs)
 		return op
 	},
-	Gradient: &kit.Gradient{Subgraphs: true}})
+	Gradient: &gradient.Gradient{Subgraphs: true}})
 
 func scanList(a *kit.Attrs, name string, n int) []int {
 	v := a.Ints(name)
@@ -182,7 +184,7 @@ func (op *Scan) Infer(c *ir.InferContext) error {
 type scanInput struct {
 	dtype   tensor.DType
 	shape   []int // of a slice
-	data    kit.MoveBuf
+	data    move.Buf
 	reverse bool
 }
 
@@ -196,14 +198,14 @@ func (s *scanInput) at(c *ir.Call, k, n int) (*tensor.Tensor, error) {
 
 // bufTensor returns item k of a buffer of items of one shape as a tensor, which shares the memory
 // if the type allows it.
-func bufTensor(c *ir.Call, b kit.MoveBuf, d tensor.DType, shape []int, k int) (*tensor.Tensor, error) {
+func bufTensor(c *ir.Call, b move.Buf, d tensor.DType, shape []int, k int) (*tensor.Tensor, error) {
 	size := kit.Product(shape)
 	item := b.Slice(k*size, (k+1)*size)
 	switch {
 	case d == tensor.TypeString:
 		return tensor.New(item.Strs, shape...)
 	case d.Packed():
-		t, err := kit.MoveNew(c, d, shape...)
+		t, err := move.New(c, d, shape...)
 		if err == nil {
 			memory.PackUint(t.Bytes(), item.Raw, d.Bits())
 		}
@@ -223,7 +225,7 @@ func (op *Scan) prepare(c *ir.Call, i int, x *tensor.Tensor) (*scanInput, int, e
 	s := &scanInput{dtype: x.DType(), reverse: op.InReverse != nil && op.InReverse[i]}
 	n := x.Dim(axis)
 	s.shape = slices.Delete(slices.Clone(x.Shape()), axis, axis+1)
-	src, err := kit.MoveIn(c, x)
+	src, err := move.In(c, x)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -231,19 +233,19 @@ func (op *Scan) prepare(c *ir.Call, i int, x *tensor.Tensor) (*scanInput, int, e
 		return s, n, nil
 	}
 	// Do not copy to scratch memory: slices outlive the call if the body returns them unchanged.
-	outer, inner := kit.AxisBlocks(x.Shape(), axis)
+	outer, inner := move.AxisBlocks(x.Shape(), axis)
 	if src.Width == 0 {
 		if err := c.Reserve(int64(16 * len(src.Strs))); err != nil {
 			return nil, 0, err
 		}
-		s.data = kit.MoveBuf{Strs: make([]string, len(src.Strs))}
+		s.data = move.Buf{Strs: make([]string, len(src.Strs))}
 	} else {
 		if err := c.Reserve(int64(len(src.Raw))); err != nil {
 			return nil, 0, err
 		}
-		s.data = kit.MoveBuf{Width: src.Width, Raw: make([]byte, len(src.Raw))}
+		s.data = move.Buf{Width: src.Width, Raw: make([]byte, len(src.Raw))}
 	}
-	kit.MoveStrided(c, s.data, src, []int{n, outer, inner}, []int{outer * inner, inner, 1}, 0, []int{inner, n * inner, 1}, 0)
+	move.Strided(c, s.data, src, []int{n, outer, inner}, []int{outer * inner, inner, 1}, 0, []int{inner, n * inner, 1}, 0)
 	return s, n, nil
 }
 
@@ -326,7 +328,7 @@ func (op *Scan) Run(c *ir.Call) error {
 	}
 	for i, v := range states {
 		if c.Wants(i) {
-			if err := kit.MoveValue(c, i, v); err != nil {
+			if err := move.Value(c, i, v); err != nil {
 				return err
 			}
 		}
@@ -394,10 +396,10 @@ func (op *Scan) batched(c *ir.Call, in []*tensor.Tensor, n int) error {
 			}
 		}
 	}
-	data := make([]kit.MoveBuf, len(in))
+	data := make([]move.Buf, len(in))
 	for i, x := range in {
 		var err error
-		if data[i], err = kit.MoveIn(c, x); err != nil {
+		if data[i], err = move.In(c, x); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -32,7 +33,7 @@ func (b *scanBuffer) itemSize() (elems, bytes int) {
 	if b.DType == tensor.TypeString {
 		return elems, elems * 16
 	}
-	return elems, elems * kit.MoveWidth(b.DType)
+	return elems, elems * move.Width(b.DType)
 }
 
 // Add appends a copy of an item.
@@ -99,15 +100,15 @@ func (b *scanBuffer) Stack(c *ir.Call, i, axis, length int, reverse bool) error 
 		return nil
 	}
 	shape := slices.Insert(slices.Clone(b.Shape), axis, length)
-	dst, err := kit.MoveOut(c, i, b.DType, shape...)
+	dst, err := move.Out(c, i, b.DType, shape...)
 	if err != nil {
 		return err
 	}
 	if b.N < length {
-		kit.MoveClear(c, dst)
+		move.Clear(c, dst)
 	}
 	elems, _ := b.itemSize()
-	src := kit.MoveBuf{Width: kit.MoveWidth(b.DType), Raw: b.raw, Strs: b.strs}
+	src := move.Buf{Width: move.Width(b.DType), Raw: b.raw, Strs: b.strs}
 	// An item is a box of the dimensions before and after the axis.
 	inner := kit.Product(shape[axis+1:])
 	box := []int{b.N, kit.Product(shape[:axis]), inner}
@@ -116,7 +117,7 @@ func (b *scanBuffer) Stack(c *ir.Call, i, axis, length int, reverse bool) error 
 		from, step = (b.N-1)*elems, -elems
 	}
 	if b.N > 0 {
-		kit.MoveStrided(c, dst, src, box, []int{inner, inner * length, 1}, 0, []int{step, inner, 1}, from)
+		move.Strided(c, dst, src, box, []int{inner, inner * length, 1}, 0, []int{step, inner, 1}, from)
 	}
 	dst.Done()
 	return nil

@@ -6,6 +6,8 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 )
 
 // ScatterElements returns its first input with one element replaced by, or reduced with, each
@@ -16,11 +18,11 @@ type ScatterElements struct {
 	Reduction string // none, add, mul, max, min
 }
 
-var scatterSignature = kit.Def{In: "data:T, indices:I, updates:T", Out: "output:T", Types: "T: " + kit.MoveTypes + "; I: int32 int64",
+var scatterSignature = kit.Def{In: "data:T, indices:I, updates:T", Out: "output:T", Types: "T: " + move.Types + "; I: int32 int64",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &ScatterElements{Axis: a.Int("axis", 0), Reduction: scatterReduction(a, opset)}
 	},
-	Gradient: kit.ScatterGradient("GatherElements")}
+	Gradient: gradient.Scatter("GatherElements")}
 
 var _ = func() *kit.Def {
 	d := scatterSignature
@@ -54,7 +56,7 @@ func (op *ScatterElements) Run(c *ir.Call) error {
 	if !slices.Equal(idx.Shape(), up.Shape()) {
 		return fail.Errorf("indices have shape %v and updates %v, want the same", idx.Shape(), up.Shape())
 	}
-	at, err := kit.ElementOffsets(c, data.Shape(), idx, axis)
+	at, err := move.ElementOffsets(c, data.Shape(), idx, axis)
 	if err != nil {
 		return err
 	}

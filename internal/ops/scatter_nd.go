@@ -3,6 +3,8 @@ package ops
 import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 )
 
 // ScatterND returns its first input with a slice replaced by, or reduced with, each slice of
@@ -13,11 +15,11 @@ type ScatterND struct {
 }
 
 var _ = kit.Register(&kit.Def{Name: "ScatterND", Since: kit.Versions{11, 13, 16, 18},
-	In: "data:T, indices:int64, updates:T", Out: "output:T", Types: "T: " + kit.MoveTypes,
+	In: "data:T, indices:int64, updates:T", Out: "output:T", Types: "T: " + move.Types,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &ScatterND{Reduction: scatterReduction(a, opset)}
 	},
-	Gradient: kit.ScatterGradient("GatherND")})
+	Gradient: gradient.Scatter("GatherND")})
 
 // Infer implements ir.Operator.
 func (op *ScatterND) Infer(c *ir.InferContext) error { return kit.SameAsInput(c) }
@@ -28,7 +30,7 @@ func (op *ScatterND) Run(c *ir.Call) error {
 	if err := checkScatterND(data, idx, up); err != nil {
 		return err
 	}
-	at, block, err := kit.SliceOffsets(c, data.Shape(), idx, 0)
+	at, block, err := move.SliceOffsets(c, data.Shape(), idx, 0)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -53,21 +54,21 @@ func scatter(c *ir.Call, data, updates *tensor.Tensor, at []int, block int, redu
 	if wide, ok := scatterTypes[d]; ok && reduction != "none" {
 		return scatterWidened(c, data, updates, wide, at, block, reduction)
 	}
-	dst, err := kit.MoveOut(c, 0, d, data.Shape()...)
+	dst, err := move.Out(c, 0, d, data.Shape()...)
 	if err != nil {
 		return err
 	}
-	src, err := kit.MoveIn(c, data)
+	src, err := move.In(c, data)
 	if err != nil {
 		return err
 	}
-	up, err := kit.MoveIn(c, updates)
+	up, err := move.In(c, updates)
 	if err != nil {
 		return err
 	}
-	kit.MoveCopy(c, dst, src)
+	move.Copy(c, dst, src)
 	if reduction == "none" {
-		kit.MoveScatter(dst, up, at, block)
+		move.Scatter(dst, up, at, block)
 		dst.Done()
 		return nil
 	}
@@ -102,7 +103,7 @@ type scatterNumber interface {
 	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | float32 | float64
 }
 
-func scatterReal[T scatterNumber](dst, up kit.MoveBuf, at []int, block int, reduction string) {
+func scatterReal[T scatterNumber](dst, up move.Buf, at []int, block int, reduction string) {
 	scatterInto(memory.FromRaw[T](dst.Raw), memory.FromRaw[T](up.Raw), at, block, reduction)
 }
 
@@ -159,7 +160,7 @@ func scatterRows(dst, up []float32, at []int, block int, reduction string) {
 	}
 }
 
-func scatterComplex[T complex64 | complex128](dst, up kit.MoveBuf, at []int, block int, reduction string) {
+func scatterComplex[T complex64 | complex128](dst, up move.Buf, at []int, block int, reduction string) {
 	to, from := memory.FromRaw[T](dst.Raw), memory.FromRaw[T](up.Raw)
 	for i, p := range at {
 		d, u := to[p:p+block], from[i*block:(i+1)*block]

@@ -3,6 +3,7 @@ package ops
 import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 )
 
 // SequenceAt returns the item of a sequence at a position. Negative positions count from the end
@@ -29,5 +30,5 @@ func (op *SequenceAt) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	return kit.MoveValue(c, 0, s.Items[p])
+	return move.Value(c, 0, s.Items[p])
 }

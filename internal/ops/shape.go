@@ -3,6 +3,7 @@ package ops
 import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 )
 
 // Shape returns dimensions [Start, End) of its input as a vector. Negative bounds count from the
@@ -20,7 +21,7 @@ var _ = kit.Register(&kit.Def{Name: "Shape", Since: kit.Versions{1, 13, 15, 19, 
 		}
 		return &Shape{Start: a.Int("start", 0), End: a.Int("end", 0), ToRank: !a.Has("end")}
 	},
-	Gradient: kit.NoGradient})
+	Gradient: gradient.None})
 
 // bounds returns the range of dimensions for a rank.
 func (op *Shape) bounds(rank int) (lo, hi int) {

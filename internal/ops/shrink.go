@@ -5,6 +5,8 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 )
 
 // Shrink moves elements toward 0 by bias and sets those in [−lambd, lambd] to 0. Integers are
@@ -12,30 +14,30 @@ import (
 type Shrink struct {
 	kit.SameTypeAndShape
 	Bias, Lambd float64
-	loops       kit.LoopTable
+	loops       elementwise.Table
 }
 
 var _ = kit.Register(&kit.Def{Name: "Shrink", Since: kit.Versions{9}, In: "input:T", Out: "output:T", Types: "T: @int float16 float double",
 	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		o := &Shrink{Bias: float64(a.Float("bias", 0)), Lambd: float64(a.Float("lambd", 0.5))}
-		o.loops = kit.LoopsOf(
+		o.loops = elementwise.LoopsOf(
 			shrinkLoop[int8](o), shrinkLoop[int16](o), shrinkLoop[int32](o), shrinkLoop[int64](o),
 			shrinkLoop[uint8](o), shrinkLoop[uint16](o), shrinkLoop[uint32](o), shrinkLoop[uint64](o),
-			kit.WithUnary(shrinkLoop[float32](o), o.fast()), shrinkLoop[float64](o))
+			elementwise.WithUnary(shrinkLoop[float32](o), o.fast()), shrinkLoop[float64](o))
 		return o
 	},
-	Gradient: kit.DecomposedFunction(func(b *kit.GradientBuilder, n *kit.GradientNode, x string) string {
+	Gradient: gradient.DecomposedFunction(func(b *gradient.Builder, n *gradient.Node, x string) string {
 		bias, lambd := n.Attrs.Float("bias", 0), n.Attrs.Float("lambd", 0.5)
 		above, below := b.Step(0, b.Plus(x, -lambd)), b.Step(0, b.Op("Neg", b.Plus(x, lambd)))
 		return b.Op("Add", b.Op("Mul", b.Plus(x, -bias), above), b.Op("Mul", b.Plus(x, bias), below))
 	})})
 
 // Run implements [ir.Operator].
-func (o *Shrink) Run(c *ir.Call) error { return kit.MapTable(c, o.loops, kit.GrainCheap) }
+func (o *Shrink) Run(c *ir.Call) error { return elementwise.MapTable(c, o.loops, kit.GrainCheap) }
 
-func shrinkLoop[T kit.RealNumber](o *Shrink) *kit.ElementLoop {
+func shrinkLoop[T kit.RealNumber](o *Shrink) *elementwise.Loop {
 	bias, lambd := o.Bias, o.Lambd
-	return kit.Loop1(func(dst, src []T) {
+	return elementwise.Loop1(func(dst, src []T) {
 		dst = dst[:len(src)]
 		for i, x := range src {
 			switch v := float64(x); {

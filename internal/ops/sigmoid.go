@@ -6,6 +6,8 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 )
 
 // Sigmoid computes 1/(1+exp(−x)) of each element
@@ -15,15 +17,15 @@ type Sigmoid struct{ kit.SameTypeAndShape }
 var _ = kit.Register(&kit.Def{Name: "Sigmoid", Since: kit.Versions{1, 6, 13}, In: "X:T", Out: "Y:T", Types: "T: @float",
 	Elementwise: true, Vector: kit.Vectorize[*Sigmoid](vec.SigmoidF32),
 	Build: kit.WithoutAttrs[Sigmoid],
-	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
+	Gradient: gradient.Derivative(func(b *gradient.Builder, x, y, g string) string {
 		s := b.Op("Mul", g, y)
 		return b.Op("Sub", s, b.Op("Mul", s, y))
 	})})
 
-var sigmoidLoops = kit.LoopsOf(kit.WithUnary(kit.Loop1(sigmoidLoop[float32]), vec.SigmoidF32), kit.WithKernel1(kit.Loop1(sigmoidLoop[float64]), vec.SigmoidF64))
+var sigmoidLoops = elementwise.LoopsOf(elementwise.WithUnary(elementwise.Loop1(sigmoidLoop[float32]), vec.SigmoidF32), elementwise.WithKernel1(elementwise.Loop1(sigmoidLoop[float64]), vec.SigmoidF64))
 
 // Run implements [ir.Operator].
-func (*Sigmoid) Run(c *ir.Call) error { return kit.MapTable(c, sigmoidLoops, kit.GrainCostly) }
+func (*Sigmoid) Run(c *ir.Call) error { return elementwise.MapTable(c, sigmoidLoops, kit.GrainCostly) }
 
 func sigmoidLoop[T kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]

@@ -6,6 +6,8 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -16,17 +18,17 @@ type Sign struct{ kit.SameTypeAndShape }
 var _ = kit.Register(&kit.Def{Name: "Sign", Since: kit.Versions{9, 13}, In: "input:T", Out: "output:T", Types: "T: @number",
 	Elementwise: true,
 	Build:       kit.WithoutAttrs[Sign],
-	Gradient:    kit.NoGradient})
+	Gradient:    gradient.None})
 
-var signLoops = kit.LoopsOf(
-	kit.WithTable(kit.Loop1(signInts[int8])), kit.Loop1(signInts[int16]), kit.WithKernel1(kit.Loop1(signInts[int32]), vec.SignI32), kit.Loop1(signInts[int64]),
-	kit.WithTable(kit.Loop1(signUnsigned[uint8])), kit.Loop1(signUnsigned[uint16]), kit.Loop1(signUnsigned[uint32]), kit.Loop1(signUnsigned[uint64]),
-	kit.WithUnary(kit.Loop1(signFloats[float32]), kit.InPieces(signFast)), kit.WithKernel1(kit.Loop1(signFloats[float64]), vec.SignF64)).WithFast(tensor.TypeFloat16, func(dst []byte, in *[3][]byte) {
+var signLoops = elementwise.LoopsOf(
+	elementwise.WithTable(elementwise.Loop1(signInts[int8])), elementwise.Loop1(signInts[int16]), elementwise.WithKernel1(elementwise.Loop1(signInts[int32]), vec.SignI32), elementwise.Loop1(signInts[int64]),
+	elementwise.WithTable(elementwise.Loop1(signUnsigned[uint8])), elementwise.Loop1(signUnsigned[uint16]), elementwise.Loop1(signUnsigned[uint32]), elementwise.Loop1(signUnsigned[uint64]),
+	elementwise.WithUnary(elementwise.Loop1(signFloats[float32]), elementwise.InPieces(signFast)), elementwise.WithKernel1(elementwise.Loop1(signFloats[float64]), vec.SignF64)).WithFast(tensor.TypeFloat16, func(dst []byte, in *[3][]byte) {
 	vec.SignF16(cpu.Active(), memory.FromRaw[uint16](dst), memory.FromRaw[uint16](in[0]))
 })
 
 // Run implements [ir.Operator].
-func (*Sign) Run(c *ir.Call) error { return kit.MapTable(c, signLoops, kit.GrainCheap) }
+func (*Sign) Run(c *ir.Call) error { return elementwise.MapTable(c, signLoops, kit.GrainCheap) }
 
 func signFloats[T kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]

@@ -6,6 +6,8 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 )
 
 // Sinh computes the hyperbolic sine of each element
@@ -15,14 +17,14 @@ type Sinh struct{ kit.SameTypeAndShape }
 var _ = kit.Register(&kit.Def{Name: "Sinh", Since: kit.Versions{9, 22}, In: "input:T", Out: "output:T", Types: "T: @float",
 	Elementwise: true,
 	Build:       kit.WithoutAttrs[Sinh],
-	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
+	Gradient: gradient.Derivative(func(b *gradient.Builder, x, y, g string) string {
 		return b.Op("Mul", g, b.Op("Cosh", x))
 	})})
 
-var sinhLoops = kit.FloatLoops(sinhLoop[float32], sinhLoop[float64], vec.SinhF32)
+var sinhLoops = elementwise.FloatLoops(sinhLoop[float32], sinhLoop[float64], vec.SinhF32)
 
 // Run implements [ir.Operator].
-func (*Sinh) Run(c *ir.Call) error { return kit.MapTable(c, sinhLoops, kit.GrainCostly) }
+func (*Sinh) Run(c *ir.Call) error { return elementwise.MapTable(c, sinhLoops, kit.GrainCostly) }
 
 func sinhLoop[T kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]

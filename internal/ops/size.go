@@ -3,6 +3,7 @@ package ops
 import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 )
 
 // Size returns the number of elements of its input
@@ -12,7 +13,7 @@ type Size struct{}
 var _ = kit.Register(&kit.Def{Name: "Size", Since: kit.Versions{1, 13, 19, 21, 23, 24, 25},
 	In: "data:T", Out: "size:int64", Types: "T: @all",
 	Build:    func(a *kit.Attrs, opset int) kit.Operator { return &Size{} },
-	Gradient: kit.NoGradient})
+	Gradient: gradient.None})
 
 // Infer implements ir.Operator.
 func (op *Size) Infer(c *ir.InferContext) error {

@@ -6,6 +6,8 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -25,7 +27,7 @@ var _ = kit.Register(&kit.Def{Name: "Slice", Since: kit.Versions{1, 10, 11, 13},
 		}
 		return &Slice{}
 	},
-	Gradient: kit.MoveGradient})
+	Gradient: gradient.Move})
 
 // sliceRange returns the first index, the number of indices and the step for a slice of a dimension
 // of size n.
@@ -177,15 +179,15 @@ func (op *Slice) Run(c *ir.Call) error {
 			s[i] *= by[i]
 		}
 	}
-	dst, err := kit.MoveOut(c, 0, x.DType(), shape...)
+	dst, err := move.Out(c, 0, x.DType(), shape...)
 	if err != nil {
 		return err
 	}
-	src, err := kit.MoveIn(c, x)
+	src, err := move.In(c, x)
 	if err != nil {
 		return err
 	}
-	kit.MoveStrided(c, dst, src, shape, kit.Strides(shape), 0, s, from)
+	move.Strided(c, dst, src, shape, kit.Strides(shape), 0, s, from)
 	dst.Done()
 	return nil
 }

@@ -5,15 +5,17 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/reduce"
 )
 
 // Softmax returns exp(x) / Σ exp(x) along an axis
 // (https://onnx.ai/onnx/operators/onnx__Softmax.html).
-type Softmax struct{ kit.SoftmaxAxis }
+type Softmax struct{ reduce.SoftmaxAxis }
 
 var _ = kit.Register(&kit.Def{Name: "Softmax", Since: kit.Versions{1, 11, 13}, In: "input:T", Out: "output:T", Types: "T: @float",
-	Build: func(a *kit.Attrs, opset int) kit.Operator { return &Softmax{kit.ReadSoftmaxAxis(a, opset)} },
-	Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+	Build: func(a *kit.Attrs, opset int) kit.Operator { return &Softmax{reduce.ReadSoftmaxAxis(a, opset)} },
+	Gradient: gradient.Rule(func(b *gradient.Builder, n *gradient.Node, g string) ([]string, error) {
 		y := n.Outputs[0]
 		return []string{b.Op("Mul", y, b.Op("Sub", g, b.SumAlong(n, b.Op("Mul", g, y))))}, nil
 	})})
@@ -27,14 +29,14 @@ func (o *Softmax) Run(c *ir.Call) error {
 	return kit.RunWide(c,
 		func(dst, src []float32) error {
 			if c.Generic {
-				s.LaunchLines(c, func(base, m int) { kit.SoftmaxLines(c, dst, src, s, base, m) })
+				s.LaunchLines(c, func(base, m int) { reduce.SoftmaxLines(c, dst, src, s, base, m) })
 				return nil
 			}
 			return softmaxF32.launch(c, dst, src, s, SoftmaxRows(c), softmaxF32.columns)
 		},
 		func(dst, src []float64) error {
 			if c.Generic {
-				return s.EachLine(c, func(base, m int) { kit.SoftmaxLines(c, dst, src, s, base, m) })
+				return s.EachLine(c, func(base, m int) { reduce.SoftmaxLines(c, dst, src, s, base, m) })
 			}
 			return softmaxF64.launch(c, dst, src, s, doubleRows(c, &softmaxF64), softmaxF64.columns)
 		})

@@ -3,23 +3,25 @@ package ops
 import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/reduce"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // SoftmaxCrossEntropyLoss returns the negative log likelihood loss of the softmax of the scores
 // over the classes, dimension 1. The second output is the logarithm of the softmax
 // (https://onnx.ai/onnx/operators/onnx__SoftmaxCrossEntropyLoss.html).
-type SoftmaxCrossEntropyLoss struct{ kit.ClassLoss }
+type SoftmaxCrossEntropyLoss struct{ reduce.ClassLoss }
 
 var _ = kit.Register(&kit.Def{Name: "SoftmaxCrossEntropyLoss", Since: kit.Versions{12, 13}, In: "scores:T, labels:Tind, weights:T?", Out: "output:T, log_prob:T?",
 	Types: "T: @float; Tind: int32 int64", Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &SoftmaxCrossEntropyLoss{kit.BuildClassLoss(a)}
+		return &SoftmaxCrossEntropyLoss{reduce.BuildClassLoss(a)}
 	},
-	Gradient: &kit.Gradient{Rule: crossEntropyGradient}})
+	Gradient: &gradient.Gradient{Rule: crossEntropyGradient}})
 
 // crossEntropyGradient differentiates the loss by the logarithm of the softmax p, the
 // second output, and p by the scores: dx = dp − exp(p)·Σ dp.
-func crossEntropyGradient(b *kit.GradientBuilder, n *kit.GradientNode, gs []string) ([]string, error) {
+func crossEntropyGradient(b *gradient.Builder, n *gradient.Node, gs []string) ([]string, error) {
 	var p, dp string
 	if len(n.Outputs) > 1 {
 		p, dp = n.Outputs[1], gs[1]
@@ -84,7 +86,7 @@ func runCrossEntropy[T kit.RealFloat](op *SoftmaxCrossEntropyLoss, c *ir.Call) e
 		return err
 	}
 	c.Sync() // the loss reads the result
-	if err := kit.LossRun(&op.ClassLoss, c, s, logProb.Data); err != nil {
+	if err := reduce.LossRun(&op.ClassLoss, c, s, logProb.Data); err != nil {
 		return err
 	}
 	if logProb.T != nil {

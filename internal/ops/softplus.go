@@ -4,6 +4,8 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 )
 
 // Softplus computes ln(exp(x)+1) of each element
@@ -13,14 +15,16 @@ type Softplus struct{ kit.SameTypeAndShape }
 var _ = kit.Register(&kit.Def{Name: "Softplus", Since: kit.Versions{1, 22}, In: "X:T", Out: "Y:T", Types: "T: @float",
 	Elementwise: true,
 	Build:       kit.WithoutAttrs[Softplus],
-	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
+	Gradient: gradient.Derivative(func(b *gradient.Builder, x, y, g string) string {
 		return b.Op("Mul", g, b.Op("Sigmoid", x))
 	})})
 
-var softplusLoops = kit.FloatLoops(softplusLoop[float32], softplusLoop[float64], vec.SoftplusF32)
+var softplusLoops = elementwise.FloatLoops(softplusLoop[float32], softplusLoop[float64], vec.SoftplusF32)
 
 // Run implements [ir.Operator].
-func (*Softplus) Run(c *ir.Call) error { return kit.MapTable(c, softplusLoops, kit.GrainCostly) }
+func (*Softplus) Run(c *ir.Call) error {
+	return elementwise.MapTable(c, softplusLoops, kit.GrainCostly)
+}
 
 func softplusLoop[T kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]

@@ -7,6 +7,8 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 )
 
 // Softsign computes x/(1+|x|) of each element
@@ -16,14 +18,14 @@ type Softsign struct{ kit.SameTypeAndShape }
 var _ = kit.Register(&kit.Def{Name: "Softsign", Since: kit.Versions{1, 22}, In: "input:T", Out: "output:T", Types: "T: @float",
 	Elementwise: true,
 	Build:       kit.WithoutAttrs[Softsign],
-	Gradient: kit.DecomposedFunction(func(b *kit.GradientBuilder, n *kit.GradientNode, x string) string {
+	Gradient: gradient.DecomposedFunction(func(b *gradient.Builder, n *gradient.Node, x string) string {
 		return b.Op("Div", x, b.Plus(b.Op("Abs", x), 1))
 	})})
 
-var softsignLoops = kit.FloatLoops(softsignLoop[float32], softsignLoop[float64], kit.InPieces(softsignFast))
+var softsignLoops = elementwise.FloatLoops(softsignLoop[float32], softsignLoop[float64], elementwise.InPieces(softsignFast))
 
 // Run implements [ir.Operator].
-func (*Softsign) Run(c *ir.Call) error { return kit.MapTable(c, softsignLoops, kit.GrainCheap) }
+func (*Softsign) Run(c *ir.Call) error { return elementwise.MapTable(c, softsignLoops, kit.GrainCheap) }
 
 func softsignLoop[T kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]

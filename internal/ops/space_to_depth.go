@@ -4,6 +4,8 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 )
 
 // SpaceToDepth moves blocks of BlockSize×BlockSize pixels of an image into channels: [N, C, H·b,
@@ -16,7 +18,7 @@ type SpaceToDepth struct {
 }
 
 var _ = kit.Register(&kit.Def{Name: "SpaceToDepth", Since: kit.Versions{1, 13, 28},
-	In: "input:T", Out: "output:T", Types: "T: " + kit.MoveTypes,
+	In: "input:T", Out: "output:T", Types: "T: " + move.Types,
 	Selects: kit.Always, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &SpaceToDepth{BlockSize: blockSize(a), Mode: "DCR"}
 		if opset >= 28 {
@@ -24,7 +26,7 @@ var _ = kit.Register(&kit.Def{Name: "SpaceToDepth", Since: kit.Versions{1, 13, 2
 		}
 		return op
 	},
-	Gradient: kit.MoveGradient})
+	Gradient: gradient.Move})
 
 // Infer implements ir.Operator.
 func (op *SpaceToDepth) Infer(c *ir.InferContext) error {

@@ -4,6 +4,8 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 )
 
 // Split splits a tensor along Axis into parts of the sizes in input split, or into as many equal
@@ -41,10 +43,10 @@ var _ = kit.Register(&kit.Def{Name: "Split", Since: kit.Versions{1, 2, 11, 13, 1
 		}
 		return op
 	},
-	Gradient: &kit.Gradient{Rule: splitGradient}})
+	Gradient: &gradient.Gradient{Rule: splitGradient}})
 
 // splitGradient adds the gradient of each part to the elements that it was taken from.
-func splitGradient(b *kit.GradientBuilder, n *kit.GradientNode, gs []string) ([]string, error) {
+func splitGradient(b *gradient.Builder, n *gradient.Node, gs []string) ([]string, error) {
 	sum := ""
 	from := b.Again(n, b.Positions(n.Inputs[0], 1))
 	for k, g := range gs {
@@ -155,11 +157,11 @@ func (op *Split) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	src, err := kit.MoveIn(c, x)
+	src, err := move.In(c, x)
 	if err != nil {
 		return err
 	}
-	outer, inner := kit.AxisBlocks(x.Shape(), axis)
+	outer, inner := move.AxisBlocks(x.Shape(), axis)
 	row := x.Dim(axis) * inner
 	shape := append([]int{}, x.Shape()...)
 	at := 0
@@ -167,11 +169,11 @@ func (op *Split) Run(c *ir.Call) error {
 		w := n * inner
 		if i < len(c.Out) && c.Wants(i) {
 			shape[axis] = n
-			dst, err := kit.MoveOut(c, i, x.DType(), shape...)
+			dst, err := move.Out(c, i, x.DType(), shape...)
 			if err != nil {
 				return err
 			}
-			kit.MoveStrided(c, dst, src, []int{outer, w}, []int{w, 1}, 0, []int{row, 1}, at)
+			move.Strided(c, dst, src, []int{outer, w}, []int{w, 1}, 0, []int{row, 1}, at)
 			dst.Done()
 		}
 		at += w

@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -84,11 +85,11 @@ func (op *SplitToSequence) Run(c *ir.Call) error {
 	if err := c.Reserve(int64(count) * header); err != nil {
 		return err
 	}
-	src, err := kit.MoveIn(c, x)
+	src, err := move.In(c, x)
 	if err != nil {
 		return err
 	}
-	outer, inner := kit.AxisBlocks(x.Shape(), axis)
+	outer, inner := move.AxisBlocks(x.Shape(), axis)
 	out := &tensor.Sequence{Elem: x.Type(), Items: make([]tensor.Value, count)}
 	at := 0
 	for i := range out.Items {
@@ -105,15 +106,15 @@ func (op *SplitToSequence) Run(c *ir.Call) error {
 		if shape[axis] = w; !op.KeepDims && !c.Has(1) {
 			shape = slices.Delete(shape, axis, axis+1)
 		}
-		t, err := kit.MoveNew(c, x.DType(), shape...)
+		t, err := move.New(c, x.DType(), shape...)
 		if err != nil {
 			return err
 		}
-		dst, err := kit.MoveInto(c, t)
+		dst, err := move.Into(c, t)
 		if err != nil {
 			return err
 		}
-		kit.MoveStrided(c, dst, src, []int{outer, w * inner}, []int{w * inner, 1}, 0, []int{n * inner, 1}, at*inner)
+		move.Strided(c, dst, src, []int{outer, w * inner}, []int{w * inner, 1}, 0, []int{n * inner, 1}, at*inner)
 		dst.Done()
 		out.Items[i] = t
 		at += w

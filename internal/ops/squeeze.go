@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 )
 
 // Squeeze removes dimensions of size 1: those of input axes, which may repeat, or all of them
@@ -20,7 +21,7 @@ var _ = kit.Register(&kit.Def{Name: "Squeeze", Since: kit.Versions{1, 11, 13, 21
 		}
 		return &Squeeze{}
 	},
-	Gradient: kit.ReshapeGradient})
+	Gradient: gradient.Reshape})
 
 // ViewOf implements ir.View.
 func (op *Squeeze) ViewOf() int { return 0 }

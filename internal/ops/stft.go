@@ -4,6 +4,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/fourier"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -119,10 +120,10 @@ func runSTFT[T kit.RealFloat](op *STFT, c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Reserve(kit.FourierBytes(n)); err != nil {
+	if err := c.Reserve(fourier.Bytes(n)); err != nil {
 		return err
 	}
-	p := kit.NewFourierPlan(c, n)
+	p := fourier.NewPlan(c, n)
 	items := batch * frames
 	per := 2*n + p.ScratchLen()
 	scratch, err := ir.ScratchOf[complex128](c, kit.WorkspaceCount(items)*per)

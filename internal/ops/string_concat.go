@@ -5,6 +5,7 @@ import (
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -39,18 +40,18 @@ func (op *StringConcat) Run(c *ir.Call) error {
 	}
 	z := tensor.Of[string](out)
 	// Copy the left strings to the output first, then append the right ones.
-	src, err := kit.MoveIn(c, x)
+	src, err := move.In(c, x)
 	if err != nil {
 		return err
 	}
-	kit.MoveStrided(c, kit.MoveBuf{Strs: z}, src, shape, kit.Strides(shape), 0, kit.BroadcastStrides(x.Shape(), shape), 0)
+	move.Strided(c, move.Buf{Strs: z}, src, shape, kit.Strides(shape), 0, kit.BroadcastStrides(x.Shape(), shape), 0)
 	right := tensor.Of[string](y)
 	if y.Len() != len(z) {
 		if err := c.Reserve(int64(len(z)) * 16); err != nil {
 			return err
 		}
 		right = make([]string, len(z))
-		kit.MoveStrided(c, kit.MoveBuf{Strs: right}, kit.MoveBuf{Strs: tensor.Of[string](y)}, shape, kit.Strides(shape), 0, kit.BroadcastStrides(y.Shape(), shape), 0)
+		move.Strided(c, move.Buf{Strs: right}, move.Buf{Strs: tensor.Of[string](y)}, shape, kit.Strides(shape), 0, kit.BroadcastStrides(y.Shape(), shape), 0)
 	}
 	size := int64(0)
 	c.Serial(len(z), ir.GrainWatch, func(lo, hi int) {

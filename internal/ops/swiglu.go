@@ -10,6 +10,7 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
 )
 
 // SwiGLU returns swish(A)·B for a gate A and values B of one shape, where swish(a) is
@@ -37,7 +38,7 @@ func (o *SwiGLU) Run(c *ir.Call) error {
 	if !slices.Equal(a.Shape(), b.Shape()) {
 		return fail.Errorf("A has shape %v and B %v, want the same", a.Shape(), b.Shape())
 	}
-	f32 := kit.Loop2(func(dst, a, b []float32) { swigluLoop(dst, a, b, o.Alpha) })
+	f32 := elementwise.Loop2(func(dst, a, b []float32) { swigluLoop(dst, a, b, o.Alpha) })
 	f32.Fast = func(dst []byte, in *[3][]byte) {
 		y, a, b := memory.FromRaw[float32](dst), memory.FromRaw[float32](in[0]), memory.FromRaw[float32](in[1])
 		swish := (&Swish{Alpha: o.Alpha}).fast()
@@ -47,8 +48,8 @@ func (o *SwiGLU) Run(c *ir.Call) error {
 			vec.MulF32(cpu.Active(), y[lo:hi], y[lo:hi], b[lo:hi])
 		}
 	}
-	return kit.RunBinary(c, kit.AxisBroadcast{}, kit.LoopsOf(f32,
-		kit.Loop2(func(dst, a, b []float64) { swigluLoop(dst, a, b, o.Alpha) })), kit.GrainCostly)
+	return elementwise.RunBinary(c, elementwise.AxisBroadcast{}, elementwise.LoopsOf(f32,
+		elementwise.Loop2(func(dst, a, b []float64) { swigluLoop(dst, a, b, o.Alpha) })), kit.GrainCostly)
 }
 
 func swigluLoop[T kit.FloatNumber](dst, a, b []T, alpha float64) {

@@ -8,6 +8,8 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -16,24 +18,24 @@ import (
 type Swish struct {
 	kit.SameTypeAndShape
 	Alpha float64
-	loops kit.LoopTable
+	loops elementwise.Table
 }
 
 var _ = kit.Register(&kit.Def{Name: "Swish", Since: kit.Versions{24}, In: "X:T", Out: "Y:T", Types: "T: @float",
 	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		kit.IgnoreConsumed(a, opset)
 		o := &Swish{Alpha: float64(a.Float("alpha", 1))}
-		o.loops = kit.FloatLoops(
+		o.loops = elementwise.FloatLoops(
 			func(dst, src []float32) { kit.SwishLoop(dst, src, o.Alpha) },
 			func(dst, src []float64) { kit.SwishLoop(dst, src, o.Alpha) }, o.fast()).WithFast(tensor.TypeFloat64, o.doubles)
 		return o
 	},
-	Gradient: kit.DecomposedFunction(func(b *kit.GradientBuilder, n *kit.GradientNode, x string) string {
+	Gradient: gradient.DecomposedFunction(func(b *gradient.Builder, n *gradient.Node, x string) string {
 		return b.Op("Mul", x, b.Op("Sigmoid", b.Scaled(n.Attrs.Float("alpha", 1), x)))
 	})})
 
 // Run implements [ir.Operator].
-func (o *Swish) Run(c *ir.Call) error { return kit.MapTable(c, o.loops, kit.GrainCostly) }
+func (o *Swish) Run(c *ir.Call) error { return elementwise.MapTable(c, o.loops, kit.GrainCostly) }
 
 // fast returns the vector kernel.
 func (o *Swish) fast() kit.VecUnary {
@@ -41,7 +43,7 @@ func (o *Swish) fast() kit.VecUnary {
 	if a == 1 {
 		return vec.SiluF32
 	}
-	return kit.InPieces(func(l cpu.Level, dst, x []float32) {
+	return elementwise.InPieces(func(l cpu.Level, dst, x []float32) {
 		vec.MulScalarF32(l, dst, x, a)
 		vec.SigmoidF32(l, dst, dst)
 		vec.MulF32(l, dst, dst, x)

@@ -6,6 +6,8 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 )
 
 // Tan computes the tangent of each element, given in radians
@@ -15,14 +17,14 @@ type Tan struct{ kit.SameTypeAndShape }
 var _ = kit.Register(&kit.Def{Name: "Tan", Since: kit.Versions{7, 22}, In: "input:T", Out: "output:T", Types: "T: @float",
 	Elementwise: true,
 	Build:       kit.WithoutAttrs[Tan],
-	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
+	Gradient: gradient.Derivative(func(b *gradient.Builder, x, y, g string) string {
 		return b.Op("Add", g, b.Op("Mul", g, b.Op("Mul", y, y)))
 	})})
 
-var tanLoops = kit.FloatLoops(tanLoop[float32], tanLoop[float64], vec.TanF32)
+var tanLoops = elementwise.FloatLoops(tanLoop[float32], tanLoop[float64], vec.TanF32)
 
 // Run implements [ir.Operator].
-func (*Tan) Run(c *ir.Call) error { return kit.MapTable(c, tanLoops, kit.GrainCostly) }
+func (*Tan) Run(c *ir.Call) error { return elementwise.MapTable(c, tanLoops, kit.GrainCostly) }
 
 func tanLoop[T kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]

@@ -6,6 +6,8 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 )
 
 // Tanh computes the hyperbolic tangent of each element
@@ -15,14 +17,14 @@ type Tanh struct{ kit.SameTypeAndShape }
 var _ = kit.Register(&kit.Def{Name: "Tanh", Since: kit.Versions{1, 6, 13}, In: "input:T", Out: "output:T", Types: "T: @float",
 	Elementwise: true, Vector: kit.Vectorize[*Tanh](vec.TanhF32),
 	Build: kit.WithoutAttrs[Tanh],
-	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
+	Gradient: gradient.Derivative(func(b *gradient.Builder, x, y, g string) string {
 		return b.Op("Sub", g, b.Op("Mul", g, b.Op("Mul", y, y)))
 	})})
 
-var tanhLoops = kit.LoopsOf(kit.WithUnary(kit.Loop1(tanhLoop[float32]), vec.TanhF32), kit.WithKernel1(kit.Loop1(tanhLoop[float64]), vec.TanhF64))
+var tanhLoops = elementwise.LoopsOf(elementwise.WithUnary(elementwise.Loop1(tanhLoop[float32]), vec.TanhF32), elementwise.WithKernel1(elementwise.Loop1(tanhLoop[float64]), vec.TanhF64))
 
 // Run implements [ir.Operator].
-func (*Tanh) Run(c *ir.Call) error { return kit.MapTable(c, tanhLoops, kit.GrainCostly) }
+func (*Tanh) Run(c *ir.Call) error { return elementwise.MapTable(c, tanhLoops, kit.GrainCostly) }
 
 func tanhLoop[T kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]

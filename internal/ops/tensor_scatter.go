@@ -4,6 +4,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 )
 
 // TensorScatter writes an update into a cache along Axis, for each index of the first dimension at
@@ -80,20 +81,20 @@ func (op *TensorScatter) Run(c *ir.Call) error {
 			return fail.Errorf("write_indices has %d at position %d: %d elements exceed a cache of %d", s, b, n, size)
 		}
 	}
-	dst, err := kit.MoveOut(c, 0, past.DType(), past.Shape()...)
+	dst, err := move.Out(c, 0, past.DType(), past.Shape()...)
 	if err != nil {
 		return err
 	}
-	src, err := kit.MoveIn(c, past)
+	src, err := move.In(c, past)
 	if err != nil {
 		return err
 	}
-	from, err := kit.MoveIn(c, up)
+	from, err := move.In(c, up)
 	if err != nil {
 		return err
 	}
-	kit.MoveCopy(c, dst, src)
-	outer, inner := kit.AxisBlocks(past.Shape()[1:], axis-1)
+	move.Copy(c, dst, src)
+	outer, inner := move.AxisBlocks(past.Shape()[1:], axis-1)
 	for b, s := range start {
 		// The part before the end, and the part that continues at the start.
 		for k, part := range [2][2]int{{0, min(n, size-s)}, {min(n, size-s), n}} {
@@ -101,7 +102,7 @@ func (op *TensorScatter) Run(c *ir.Call) error {
 			if k == 1 {
 				at = 0
 			}
-			kit.MoveStrided(c, dst, from, []int{outer, (part[1] - part[0]) * inner},
+			move.Strided(c, dst, from, []int{outer, (part[1] - part[0]) * inner},
 				[]int{size * inner, 1}, (b*outer*size+at)*inner,
 				[]int{n * inner, 1}, (b*outer*n+part[0])*inner)
 		}

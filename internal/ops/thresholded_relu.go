@@ -8,6 +8,8 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 )
 
 // ThresholdedRelu returns elements above alpha unchanged and 0 for the others. Before opset 10 it was
@@ -16,24 +18,26 @@ import (
 type ThresholdedRelu struct {
 	kit.SameTypeAndShape
 	Alpha float64
-	loops kit.LoopTable
+	loops elementwise.Table
 }
 
 var _ = kit.Register(&kit.Def{Name: "ThresholdedRelu", Since: kit.Versions{1, 10, 22}, In: "X:T", Out: "Y:T", Types: "T: @float",
 	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		kit.IgnoreConsumed(a, opset)
 		o := &ThresholdedRelu{Alpha: float64(a.Float("alpha", 1))}
-		o.loops = kit.FloatLoops(
+		o.loops = elementwise.FloatLoops(
 			func(dst, src []float32) { thresholdedReluLoop(dst, src, o.Alpha) },
 			func(dst, src []float64) { thresholdedReluLoop(dst, src, o.Alpha) }, thresholdedReluKernel(float32(o.Alpha)))
 		return o
 	},
-	Gradient: kit.DecomposedFunction(func(b *kit.GradientBuilder, n *kit.GradientNode, x string) string {
+	Gradient: gradient.DecomposedFunction(func(b *gradient.Builder, n *gradient.Node, x string) string {
 		return b.Op("Mul", x, b.Step(0, b.Plus(x, -n.Attrs.Float("alpha", 1))))
 	})})
 
 // Run implements [ir.Operator].
-func (o *ThresholdedRelu) Run(c *ir.Call) error { return kit.MapTable(c, o.loops, kit.GrainCheap) }
+func (o *ThresholdedRelu) Run(c *ir.Call) error {
+	return elementwise.MapTable(c, o.loops, kit.GrainCheap)
+}
 
 func thresholdedReluLoop[T kit.FloatNumber](dst, src []T, alpha float64) {
 	dst = dst[:len(src)]

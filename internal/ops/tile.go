@@ -6,6 +6,9 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
+	"github.com/onward-ml/onward/internal/ops/kit/quant"
 )
 
 // Tile repeats a tensor along each dimension, as often as input repeats specifies
@@ -22,7 +25,7 @@ var _ = kit.Register(&kit.Def{Name: "Tile", Since: kit.Versions{1, 6, 13},
 		}
 		return &Tile{OneAxis: opset < 6}
 	},
-	Gradient: kit.MoveGradient})
+	Gradient: gradient.Move})
 
 // Infer implements ir.Operator.
 func (op *Tile) Infer(c *ir.InferContext) error {
@@ -104,11 +107,11 @@ func (op *Tile) Run(c *ir.Call) error {
 		}
 		shape[i] = d * r
 	}
-	dst, err := kit.MoveOut(c, 0, x.DType(), shape...)
+	dst, err := move.Out(c, 0, x.DType(), shape...)
 	if err != nil {
 		return err
 	}
-	src, err := kit.MoveIn(c, x)
+	src, err := move.In(c, x)
 	if err != nil {
 		return err
 	}
@@ -119,7 +122,7 @@ func (op *Tile) Run(c *ir.Call) error {
 
 // tileShort is tileInto. If the last dimension is short, it is repeated first, and then blocks of the result are copied to the places
 // that repeat them, from the inner dimensions to the outer ones.
-func tileShort(c *ir.Call, dst, src kit.MoveBuf, dims, rep []int) {
+func tileShort(c *ir.Call, dst, src move.Buf, dims, rep []int) {
 	shape := make([]int, len(dims))
 	var d, r []int
 	for i, n := range dims {
@@ -134,7 +137,7 @@ func tileShort(c *ir.Call, dst, src kit.MoveBuf, dims, rep []int) {
 	dims, rep, shape = d, r, shape[:len(d)]
 	const short = 1 << 10 // bytes
 	last := len(rep) - 1
-	if dst.Width == 0 || last < 1 || dims[last]*dst.Width > short || kit.Product(rep[:last]) == 1 && dims[last]*dst.Width <= kit.NarrowRow || kit.Product(shape) == 0 {
+	if dst.Width == 0 || last < 1 || dims[last]*dst.Width > short || kit.Product(rep[:last]) == 1 && dims[last]*dst.Width <= move.NarrowRow || kit.Product(shape) == 0 {
 		tileInto(c, dst, src, dims, rep, shape)
 		return
 	}
@@ -148,7 +151,7 @@ func tileShort(c *ir.Call, dst, src kit.MoveBuf, dims, rep []int) {
 		return at * dst.Width
 	}
 	outer := last - 1 // the innermost dimension whose blocks are not copied yet
-	if n := dims[last] * dst.Width; n > kit.NarrowRow {
+	if n := dims[last] * dst.Width; n > move.NarrowRow {
 		rows, step, part := dims[last-1], rep[last]*n, 1
 		if kit.Product(dims[:outer]) >= 8 { // each plane is copied while it is in the first-level cache
 			part, outer = rows, outer-1
@@ -163,7 +166,7 @@ func tileShort(c *ir.Call, dst, src kit.MoveBuf, dims, rep []int) {
 					}
 				}
 				if part == rows {
-					kit.Repeat(plane[:rep[last-1]*rows*step], rows*step)
+					quant.Repeat(plane[:rep[last-1]*rows*step], rows*step)
 				}
 			}
 		})
@@ -179,7 +182,7 @@ func tileShort(c *ir.Call, dst, src kit.MoveBuf, dims, rep []int) {
 		block := dims[i] * out[i] * dst.Width
 		c.Parallel(kit.Product(dims[:i]), max(1, kit.GrainCheap/(rep[i]*block)), func(lo, hi int) {
 			for k := lo; k < hi; k++ {
-				kit.Repeat(dst.Raw[start(i, k):][:rep[i]*block], block)
+				quant.Repeat(dst.Raw[start(i, k):][:rep[i]*block], block)
 			}
 		})
 	}
@@ -187,7 +190,7 @@ func tileShort(c *ir.Call, dst, src kit.MoveBuf, dims, rep []int) {
 
 // tileInto writes a repeated tensor. Every dimension becomes two, of which the outer one repeats. Repetitions of short rows come before
 // all dimensions, so that many rows are copied at a time.
-func tileInto(c *ir.Call, dst, src kit.MoveBuf, dims, rep, shape []int) {
+func tileInto(c *ir.Call, dst, src move.Buf, dims, rep, shape []int) {
 	in, out := kit.Strides(dims), kit.Strides(shape)
 	var box, to, from []int
 	for i, r := range rep {
@@ -195,7 +198,7 @@ func tileInto(c *ir.Call, dst, src kit.MoveBuf, dims, rep, shape []int) {
 		to = append(to, out[i]*dims[i], out[i])
 		from = append(from, 0, in[i])
 	}
-	if n := len(rep) - 1; n >= 0 && dims[n]*dst.Width <= kit.NarrowRow {
+	if n := len(rep) - 1; n >= 0 && dims[n]*dst.Width <= move.NarrowRow {
 		for _, s := range [][]int{box, to, from} {
 			apart := make([]int, 0, len(s))
 			for first := range 2 {
@@ -206,5 +209,5 @@ func tileInto(c *ir.Call, dst, src kit.MoveBuf, dims, rep, shape []int) {
 			copy(s, apart)
 		}
 	}
-	kit.MoveStrided(c, dst, src, box, to, 0, from, 0)
+	move.Strided(c, dst, src, box, to, 0, from, 0)
 }

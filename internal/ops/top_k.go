@@ -12,6 +12,7 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -41,10 +42,10 @@ var _ = kit.Register(&kit.Def{Name: "TopK", Since: kit.Versions{1, 10, 11, 24}, 
 		}
 		return o
 	},
-	Gradient: &kit.Gradient{Rule: topKGradient}})
+	Gradient: &gradient.Gradient{Rule: topKGradient}})
 
 // topKGradient adds the gradient to the elements that the second output names.
-func topKGradient(b *kit.GradientBuilder, n *kit.GradientNode, gs []string) ([]string, error) {
+func topKGradient(b *gradient.Builder, n *gradient.Node, gs []string) ([]string, error) {
 	if err := b.Need(11); err != nil {
 		return nil, err
 	}
@@ -57,7 +58,7 @@ func topKGradient(b *kit.GradientBuilder, n *kit.GradientNode, gs []string) ([]s
 		m.Outputs = []string{"", ""} // as many as the repetition has
 		indices = b.Again(&m)[1]
 	}
-	axis := kit.GradientAttrs{"axis": n.Attrs.Int("axis", -1)}
+	axis := gradient.Attrs{"axis": n.Attrs.Int("axis", -1)}
 	from := b.Node("GatherElements", axis, b.Positions(n.Inputs[0], 1), indices)
 	return n.First(b.ScatterBack(1, gs[0], from, n.Inputs[0])), nil
 }
@@ -255,7 +256,7 @@ func topKFloats(c *ir.Call, at []int64, src []float32, s kit.AxisSpan, k int, la
 	if err := c.Reserve(int64(bytes) * int64(min(tasks, 64))); err != nil {
 		return err
 	}
-	kit.ReduceEach(c, tasks, perTask*s.N, func(task int) {
+	kit.ParallelEach(c, tasks, perTask*s.N, func(task int) {
 		m, more := topKTops.Get().(*topKScratch), func() bool { return c.Err() == nil }
 		defer topKTops.Put(m)
 		top := &m.top
@@ -299,7 +300,7 @@ func topKRun[T kit.RealNumber](c *ir.Call, at []int64, src []T, s kit.AxisSpan, 
 	}
 	groups := s.N / topKGroup
 	grouped := o.groups != nil && s.Inner == 1 && k > 1 && k <= listK && groups >= max(vec.LeastRowsF32, 4*k) && s.N <= 1<<20
-	kit.ReduceEach(c, tasks, perTask*s.N, func(task int) {
+	kit.ParallelEach(c, tasks, perTask*s.N, func(task int) {
 		var first [listK]topKFirst[T]
 		var extremes []T
 		if grouped {

@@ -4,6 +4,8 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 )
 
 // Transpose permutes the dimensions of a tensor: dimension i of the output is dimension Perm[i] of
@@ -15,10 +17,10 @@ var _ = kit.Register(&kit.Def{Name: "Transpose", Since: kit.Versions{1, 13, 21, 
 	In: "data:T", Out: "transposed:T", Types: "T: @all",
 	Selects:  kit.Always,
 	Build:    func(a *kit.Attrs, opset int) kit.Operator { return &Transpose{Perm: a.Ints("perm")} },
-	Gradient: kit.GradientRule(transposeGradient)})
+	Gradient: gradient.Rule(transposeGradient)})
 
 // transposeGradient transposes the gradient by the inverse permutation.
-func transposeGradient(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+func transposeGradient(b *gradient.Builder, n *gradient.Node, g string) ([]string, error) {
 	if !n.Attrs.Has("perm") {
 		return []string{b.Op("Transpose", g)}, nil // reversed dimensions, reversed again
 	}
@@ -30,7 +32,7 @@ func transposeGradient(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([
 		}
 		back[from] = int64(to)
 	}
-	return []string{b.Node("Transpose", kit.GradientAttrs{"perm": back}, g)}, nil
+	return []string{b.Node("Transpose", gradient.Attrs{"perm": back}, g)}, nil
 }
 
 // perm returns the permutation for an input of the given rank.
@@ -100,15 +102,15 @@ func (op *Transpose) Run(c *ir.Call) error {
 	for i, p := range perm {
 		shape[i], from[i] = x.Dim(p), s[p]
 	}
-	dst, err := kit.MoveOut(c, 0, x.DType(), shape...)
+	dst, err := move.Out(c, 0, x.DType(), shape...)
 	if err != nil {
 		return err
 	}
-	src, err := kit.MoveIn(c, x)
+	src, err := move.In(c, x)
 	if err != nil {
 		return err
 	}
-	kit.MoveStrided(c, dst, src, shape, kit.Strides(shape), 0, from, 0)
+	move.Strided(c, dst, src, shape, kit.Strides(shape), 0, from, 0)
 	dst.Done()
 	return nil
 }

@@ -6,6 +6,9 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 )
 
 // Trilu returns the upper or lower triangle of the innermost matrices of its input, with zeros
@@ -14,9 +17,9 @@ import (
 type Trilu struct{ Upper bool }
 
 var _ = kit.Register(&kit.Def{Name: "Trilu", Since: kit.Versions{14},
-	In: "input:T, k:int64?", Out: "output:T", Types: "T: " + kit.MoveTypes,
+	In: "input:T, k:int64?", Out: "output:T", Types: "T: " + move.Types,
 	Build:    func(a *kit.Attrs, opset int) kit.Operator { return &Trilu{Upper: a.Bool("upper", true)} },
-	Gradient: kit.MoveGradient})
+	Gradient: gradient.Move})
 
 // maskedTriluRow is the maximum number of bytes of a row for which a mask of a whole matrix is faster
 // than to copy and clear parts of rows.
@@ -45,11 +48,11 @@ func (op *Trilu) Run(c *ir.Call) error {
 	}
 	rows, cols := x.Dim(x.Rank()-2), x.Dim(x.Rank()-1)
 	k = min(max(k, -rows-1), cols+1)
-	dst, err := kit.MoveOut(c, 0, x.DType(), x.Shape()...)
+	dst, err := move.Out(c, 0, x.DType(), x.Shape()...)
 	if err != nil {
 		return err
 	}
-	src, err := kit.MoveIn(c, x)
+	src, err := move.In(c, x)
 	if err != nil || dst.Len() == 0 {
 		return err
 	}
@@ -76,7 +79,7 @@ func (op *Trilu) Run(c *ir.Call) error {
 			for m := lo; m < hi; m++ {
 				y, x := dst.Raw[m*size:][:size], src.Raw[m*size:][:size]
 				whole := size &^ 31
-				kit.AndWords(y[:whole], x, mask)
+				elementwise.AndWords(y[:whole], x, mask)
 				for i := whole; i < size; i++ {
 					y[i] = x[i] & mask[i]
 				}

@@ -3,6 +3,7 @@ package ops
 import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 )
 
 // Unique returns the distinct slices of its input along Axis, or without an axis the distinct
@@ -17,7 +18,7 @@ type Unique struct {
 }
 
 var _ = kit.Register(&kit.Def{Name: "Unique", Since: kit.Versions{11, 28},
-	In: "X:T", Out: "Y:T, indices:int64?, inverse_indices:int64?, counts:int64?", Types: "T: " + kit.MoveTypes,
+	In: "X:T", Out: "Y:T, indices:int64?, inverse_indices:int64?, counts:int64?", Types: "T: " + move.Types,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &Unique{Axis: a.Int("axis", 0), Flat: !a.Has("axis"), Sorted: a.Bool("sorted", true)}
 	}})
@@ -62,11 +63,11 @@ func (op *Unique) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	first, group, counts, err := kit.UniqueSlices(c, x, axis, op.Sorted)
+	first, group, counts, err := move.UniqueSlices(c, x, axis, op.Sorted)
 	if err != nil {
 		return err
 	}
-	if err := kit.GatherAxis(c, x, axis, first, []int{len(first)}); err != nil {
+	if err := move.GatherAxis(c, x, axis, first, []int{len(first)}); err != nil {
 		return err
 	}
 	for i, v := range [][]int{1: first, 2: group, 3: counts} {

@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -22,7 +23,7 @@ var _ = kit.Register(&kit.Def{Name: "Unsqueeze", Since: kit.Versions{1, 11, 13, 
 		}
 		return &Unsqueeze{}
 	},
-	Gradient: kit.ReshapeGradient})
+	Gradient: gradient.Reshape})
 
 // ViewOf implements ir.View.
 func (op *Unsqueeze) ViewOf() int { return 0 }

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -24,4 +25,4 @@ var _ = kit.Register(&kit.Def{Name: "Upsample", Since: kit.Versions{1, 7, 9}, Un
 		}
 		return r
 	},
-	Gradient: kit.NearestGradient})
+	Gradient: gradient.Nearest})

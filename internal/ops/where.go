@@ -7,6 +7,8 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -18,7 +20,7 @@ var _ = kit.Register(&kit.Def{Name: "Where", Since: kit.Versions{9, 16}, In: "co
 	Types:       "B: bool; T: @number string bool @complex",
 	Elementwise: true,
 	Build:       kit.WithoutAttrs[Where],
-	Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+	Gradient: gradient.Rule(func(b *gradient.Builder, n *gradient.Node, g string) ([]string, error) {
 		zero, condition := b.Filled(0, g), n.Inputs[0]
 		x, y := b.Op("Where", condition, g, zero), b.Op("Where", condition, zero, g)
 		return []string{"", b.SumTo(x, n.Input(1)), b.SumTo(y, n.Input(2))}, nil
@@ -87,7 +89,7 @@ func (*Where) Run(c *ir.Call) error {
 		}
 		dst, which := tensor.Of[string](out), tensor.Of[bool](cond)
 		from := [2][]string{tensor.Of[string](x), tensor.Of[string](y)}
-		kit.EachBroadcastIndex(shape, shapes, func(i int, at []int) {
+		elementwise.EachBroadcastIndex(shape, shapes, func(i int, at []int) {
 			if which[at[0]] {
 				dst[i] = from[0][at[1]]
 			} else {
@@ -96,7 +98,7 @@ func (*Where) Run(c *ir.Call) error {
 		})
 		return nil
 	}
-	l := kit.ElementLoop{In: d, Out: d, Arity: 3}
+	l := elementwise.Loop{In: d, Out: d, Arity: 3}
 	switch d.Size() {
 	case 1:
 		l.Run, l.Fast = whereLoop[uint8], whereFast(vec.SelectU8)
@@ -111,7 +113,7 @@ func (*Where) Run(c *ir.Call) error {
 	default:
 		return fail.Errorf("elements of type %s are not supported", d)
 	}
-	return kit.RunLoop(c, l, kit.GrainCheap, shape, []*tensor.Tensor{cond, x, y}, shapes)
+	return elementwise.RunLoop(c, l, kit.GrainCheap, shape, []*tensor.Tensor{cond, x, y}, shapes)
 }
 
 func whereFast[T any](kernel func(l cpu.Level, dst, x, y []T, which []bool)) func(out []byte, in *[3][]byte) {

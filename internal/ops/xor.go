@@ -3,27 +3,28 @@ package ops
 import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // Xor returns whether exactly one input is true (https://onnx.ai/onnx/operators/onnx__Xor.html).
-type Xor struct{ kit.AxisBroadcast }
+type Xor struct{ elementwise.AxisBroadcast }
 
 var _ = kit.Register(&kit.Def{Name: "Xor", Since: kit.Versions{1, 7}, In: "A:T, B:T", Out: "C:T1", Types: "T: bool; T1: bool",
 	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &Xor{kit.ReadAxisBroadcast(a, opset)}
+		return &Xor{elementwise.ReadAxisBroadcast(a, opset)}
 	}})
 
-var xorLoops = kit.LoopsOf(kit.WithWords(kit.Loop2(xorLoop), kit.XorWords))
+var xorLoops = elementwise.LoopsOf(elementwise.WithWords(elementwise.Loop2(xorLoop), elementwise.XorWords))
 
 // Infer implements [ir.Operator].
 func (o *Xor) Infer(c *ir.InferContext) error {
-	return kit.InferBinary(c, o.AxisBroadcast, tensor.TypeBool, nil)
+	return elementwise.InferBinary(c, o.AxisBroadcast, tensor.TypeBool, nil)
 }
 
 // Run implements [ir.Operator].
 func (o *Xor) Run(c *ir.Call) error {
-	return kit.RunBinary(c, o.AxisBroadcast, xorLoops, kit.GrainCheap)
+	return elementwise.RunBinary(c, o.AxisBroadcast, xorLoops, kit.GrainCheap)
 }
 
 func xorLoop(dst, a, b []bool) {

@@ -8,6 +8,7 @@ import (
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/blocked"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/reduce"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -300,7 +301,7 @@ func (b *blocker) global(n *ir.Node, largest bool) *blockPlan {
 }
 
 // reduction is global for reductions of all axes but the first two.
-func (b *blocker) reduction(n *ir.Node, r *kit.Reduction, largest bool) *blockPlan {
+func (b *blocker) reduction(n *ir.Node, r *reduce.Reduction, largest bool) *blockPlan {
 	if !reducesPlanes(b.g, n, r) {
 		return nil
 	}
@@ -308,7 +309,7 @@ func (b *blocker) reduction(n *ir.Node, r *kit.Reduction, largest bool) *blockPl
 }
 
 // reducesPlanes reports whether a reduction makes one element of each plane.
-func reducesPlanes(g *ir.Graph, n *ir.Node, r *kit.Reduction) bool {
+func reducesPlanes(g *ir.Graph, n *ir.Node, r *reduce.Reduction) bool {
 	rank, axes := len(g.Values[n.In[0]].Type.Shape), constTensor(g, n, 1)
 	if rank < 3 || axes == nil {
 		return false

@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/blocked"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/window"
 	"github.com/onward-ml/onward/internal/ops/msft"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -111,7 +112,7 @@ func (l *laster) plan(n *ir.Node) *lastPlan {
 // packs reports whether the byte kernels support the weights of a convolution.
 func (l *laster) packs(n *ir.Node, cv *ops.QLinearConv) bool {
 	w, z := constTensor(l.g, n, 3), constTensor(l.g, n, 5)
-	return w != nil && z != nil && w.Rank() == 4 && kit.ConvPacksLast(w, z, cv.Group)
+	return w != nil && z != nil && w.Rank() == 4 && window.ConvPacksLast(w, z, cv.Group)
 }
 
 // binary plans an operator of two images of which one is in the layout already. The other may have fewer pixels, as the factors of squeeze
@@ -162,7 +163,7 @@ func (l *laster) rewrite() int {
 		t, ok := twins[id]
 		if !ok {
 			v := g.Values[id]
-			t = g.NewValue(v.Name+" (channels last)", ir.TensorType(v.Type.Elem, kit.ChannelsLastShape(v.Type.Shape)...))
+			t = g.NewValue(v.Name+" (channels last)", ir.TensorType(v.Type.Elem, window.ChannelsLastShape(v.Type.Shape)...))
 			twins[id] = t
 		}
 		return t

@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/window"
 )
 
 // foldPad adds the zeros of a Pad to the padding of the Conv that reads them, as ONNX Runtime's basic optimizations do.
@@ -45,7 +46,7 @@ func foldPad(o *Options, g *ir.Graph) (int, error) {
 			if len(cv.Pads) > 0 {
 				c.Pads[i] += cv.Pads[i]
 			}
-			if zeros < 0 || zeros > kit.WindowLimit || c.Pads[i] > kit.WindowLimit {
+			if zeros < 0 || zeros > window.Limit || c.Pads[i] > window.Limit {
 				return nil
 			}
 		}

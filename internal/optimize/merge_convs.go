@@ -7,6 +7,7 @@ import (
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/blocked"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/window"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -92,7 +93,7 @@ func (c *convWeights) plus(m *matcher, id ir.ValueID, own, times float64) *ir.No
 	for i := range small {
 		small[i] = 1
 	}
-	var window kit.Window
+	var window window.Window
 	var weights, bias []float32
 	diagonal := n == c.op.Group*s[1]
 	switch b := m.only(id); {

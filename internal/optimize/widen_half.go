@@ -13,7 +13,7 @@ import (
 // widenHalf computes operators of float16 and bfloat16 with constant weights in float32, and with
 // them what they are connected with: values have one format from the first of them to the last
 // one, and the kernels and fusions of float32. As in ONNX Runtime on the CPU, they are not rounded
-// in between. Weights of products keep their type (see kit.PackMatrix).
+// in between. Weights of products keep their type (see matmul.PackMatrix).
 func widenHalf(o *Options, g *ir.Graph) (int, error) {
 	if o.Portable { // the weights would take twice the space
 		return 0, nil

@@ -6,6 +6,8 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/attention"
+	"github.com/onward-ml/onward/internal/ops/kit/matmul"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -37,22 +39,22 @@ func (o *Attention) Infer(c *ir.InferContext) error {
 	if len(q) != n || len(k) != n || len(v) != n {
 		return fail.Errorf("inputs have shapes %v, %v and %v, want rank %d", q, k, v, n)
 	}
-	q, v = kit.Permuted(q, o.PermQ), kit.Permuted(v, o.PermV)
+	q, v = matmul.Permuted(q, o.PermQ), matmul.Permuted(v, o.PermV)
 	out := append(append([]ir.Dim{}, q[:n-1]...), v[n-1])
-	c.SetOut(0, ir.TensorType(tensor.TypeFloat32, kit.Permuted(out, o.PermY)...))
+	c.SetOut(0, ir.TensorType(tensor.TypeFloat32, matmul.Permuted(out, o.PermY)...))
 	return nil
 }
 
 // heads returns a view of t and its permuted shape; length is the index of the rows of a head in
 // that shape.
-func heads(t *tensor.Tensor, perm []int, length int) (kit.HeadView[float32], []int) {
+func heads(t *tensor.Tensor, perm []int, length int) (attention.HeadView[float32], []int) {
 	n := len(perm)
-	v := kit.HeadView[float32]{Data: tensor.Of[float32](t)}
-	s := kit.Permuted(kit.Strides(t.Shape()), perm)
+	v := attention.HeadView[float32]{Data: tensor.Of[float32](t)}
+	s := matmul.Permuted(kit.Strides(t.Shape()), perm)
 	if v.Batch, v.Row = s[0], s[length]; n == 4 {
 		v.Head = s[1]
 	}
-	return v, kit.Permuted(t.Shape(), perm)
+	return v, matmul.Permuted(t.Shape(), perm)
 }
 
 // Run computes the heads in parallel.
@@ -63,7 +65,7 @@ func (o *Attention) Run(c *ir.Call) error {
 			return fail.Errorf("input %d has shape %v, want rank %d", i, t.Shape(), n)
 		}
 	}
-	a := &kit.AttentionCore[float32]{Scale: float64(o.Alpha), Observe: kit.ScoresNone, NaN: true}
+	a := &attention.Core[float32]{Scale: float64(o.Alpha), Observe: attention.ScoresNone, NaN: true}
 	var q, k, v []int
 	a.Q, q = heads(c.Tensor(0), o.PermQ, n-2)
 	a.K, k = heads(c.Tensor(1), o.PermK, n-1)
@@ -72,7 +74,7 @@ func (o *Attention) Run(c *ir.Call) error {
 		return fail.Errorf("permuted inputs have shapes %v, %v and %v, want equal batch and inner dimensions", q, k, v)
 	}
 	scores := append(slices.Clone(q[:n-1]), k[n-1])
-	y, err := c.Output(0, tensor.TypeFloat32, kit.Permuted(append(slices.Clone(q[:n-1]), v[n-1]), o.PermY)...)
+	y, err := c.Output(0, tensor.TypeFloat32, matmul.Permuted(append(slices.Clone(q[:n-1]), v[n-1]), o.PermY)...)
 	if err != nil || y.Len() == 0 {
 		return err
 	}
@@ -95,7 +97,7 @@ func (o *Attention) Run(c *ir.Call) error {
 }
 
 // maskRows returns a mask that broadcasts to scores as a bias.
-func maskRows(mask *tensor.Tensor, scores []int) (*kit.AttentionBias[float32], error) {
+func maskRows(mask *tensor.Tensor, scores []int) (*attention.Bias[float32], error) {
 	s, n := mask.Shape(), len(scores)
 	for d := range s {
 		if o := n - len(s) + d; o < 0 || s[d] != 1 && s[d] != scores[o] {
@@ -106,5 +108,5 @@ func maskRows(mask *tensor.Tensor, scores []int) (*kit.AttentionBias[float32], e
 	if n == 3 {
 		step = []int{step[0], 0, step[1], step[2]}
 	}
-	return kit.NewAttentionBias(tensor.Of[float32](mask), [4]int(step), scores[n-1], scores[n-1]), nil
+	return attention.NewBias(tensor.Of[float32](mask), [4]int(step), scores[n-1], scores[n-1]), nil
 }

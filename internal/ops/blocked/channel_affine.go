@@ -9,6 +9,7 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -77,7 +78,7 @@ func ChannelOperand(op kit.Operator, x []ir.Dim, k *tensor.Tensor, second bool) 
 	if !ok || c < 2 || k.Len() != c || k.Rank() > len(x) {
 		return nil
 	}
-	var b kit.AxisBroadcast
+	var b elementwise.AxisBroadcast
 	switch op := op.(type) {
 	case *ops.Add:
 		b = op.AxisBroadcast

@@ -8,6 +8,7 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/window"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -41,7 +42,7 @@ func ReadsNCHW(cin, group int) bool { return cin <= nchwChannels && group == 1 }
 // PermutesInput reports whether a blocked convolution can read its input's channels in
 // another order for nothing: a 1×1 convolution without padding, for weights of shape w
 // in geometry g.
-func PermutesInput(cv *ops.Conv, w []int, g kit.ConvGeometry) bool {
+func PermutesInput(cv *ops.Conv, w []int, g window.ConvGeometry) bool {
 	return w[2] == 1 && w[3] == 1 && g.Top|g.Left|g.Bottom|g.Right == 0 && !ReadsNCHW(w[1]*cv.Group, cv.Group) && w[1] > 1
 }
 
@@ -260,7 +261,7 @@ type Pool struct{ pool conv.Pool }
 // NewPool makes the pooling of op, a *MaxPool or *AveragePool.
 func NewPool(op kit.Operator, in, out Layout) (*Pool, error) {
 	p := &Pool{conv.Pool{In: in, Out: out}}
-	var w *kit.Window
+	var w *window.Window
 	switch op := op.(type) {
 	case *ops.MaxPool:
 		w, p.pool.Kind = &op.Window, conv.MaxPool

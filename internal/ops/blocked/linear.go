@@ -5,6 +5,7 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/matmul"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -21,17 +22,17 @@ type Linear struct {
 	Act    kit.Activation
 	Then   kit.VecUnary // fn, or nil
 
-	packed *kit.PackedReals
+	packed *matmul.PackedReals
 	bias   []float32 // N elements, or nil
 }
 
 // NewLinear packs K×N weights of float32, float16 or bfloat16, with trans N×K ones. With own it may
 // do so in w's memory.
 func NewLinear(w *tensor.Tensor, trans, own bool) (*Linear, error) {
-	if !kit.Packable(w) || w.Rank() != 2 {
+	if !matmul.Packable(w) || w.Rank() != 2 {
 		return nil, fail.Errorf("weights are %s, want a float matrix", w)
 	}
-	data, err := kit.PackMatrix(w, trans, own)
+	data, err := matmul.PackMatrix(w, trans, own)
 	if err != nil {
 		return nil, err
 	}
@@ -113,5 +114,5 @@ func (l *Linear) Run(c *ir.Call) error {
 		g.Add, g.LdAdd = tensor.Of[float32](z), l.N
 	}
 	g.Then = l.Then
-	return kit.LaunchProduct(c, g)
+	return matmul.LaunchProduct(c, g)
 }

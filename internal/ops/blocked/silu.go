@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
 )
 
 // Silu computes x·sigmoid(x) of each element. The optimizer makes it of the two.
@@ -17,10 +18,10 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: "Silu", Since: k
 // NewSilu returns the operator.
 func NewSilu() *Silu { return &Silu{} }
 
-var siluLoops = kit.FloatLoops(siluLoop[float32], siluLoop[float64], vec.SiluF32)
+var siluLoops = elementwise.FloatLoops(siluLoop[float32], siluLoop[float64], vec.SiluF32)
 
 // Run implements [ir.Operator].
-func (*Silu) Run(c *ir.Call) error { return kit.MapTable(c, siluLoops, kit.GrainCostly) }
+func (*Silu) Run(c *ir.Call) error { return elementwise.MapTable(c, siluLoops, kit.GrainCostly) }
 
 func siluLoop[T kit.FloatNumber](dst, src []T) {
 	dst = dst[:len(src)]

@@ -8,6 +8,7 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/matmul"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -41,9 +42,9 @@ func (m *StridedMatMul) Infer(c *ir.InferContext) error {
 	if len(a) != n || len(b) != n {
 		return fail.Errorf("inputs have shapes %v and %v, want rank %d", a, b, n)
 	}
-	a, b = kit.Permuted(a, m.PermA), kit.Permuted(b, m.PermB)
+	a, b = matmul.Permuted(a, m.PermA), matmul.Permuted(b, m.PermB)
 	out := append(append([]ir.Dim{}, a[:n-1]...), b[n-1])
-	c.SetOut(0, ir.TensorType(tensor.TypeFloat32, kit.Permuted(out, m.PermY)...))
+	c.SetOut(0, ir.TensorType(tensor.TypeFloat32, matmul.Permuted(out, m.PermY)...))
 	return nil
 }
 
@@ -54,13 +55,13 @@ func (m *StridedMatMul) Run(c *ir.Call) error {
 	if ta.Rank() != n || tb.Rank() != n {
 		return fail.Errorf("inputs have shapes %v and %v, want rank %d", ta.Shape(), tb.Shape(), n)
 	}
-	a, b := kit.Permuted(ta.Shape(), m.PermA), kit.Permuted(tb.Shape(), m.PermB)
-	sa, sb := kit.Permuted(kit.Strides(ta.Shape()), m.PermA), kit.Permuted(kit.Strides(tb.Shape()), m.PermB)
+	a, b := matmul.Permuted(ta.Shape(), m.PermA), matmul.Permuted(tb.Shape(), m.PermB)
+	sa, sb := matmul.Permuted(kit.Strides(ta.Shape()), m.PermA), matmul.Permuted(kit.Strides(tb.Shape()), m.PermB)
 	if !slices.Equal(a[:n-2], b[:n-2]) || a[n-1] != b[n-2] {
 		return fail.Errorf("permuted inputs have shapes %v and %v, want equal batch and inner dimensions", a, b)
 	}
 	out := append(append([]int{}, a[:n-1]...), b[n-1])
-	t, err := c.Output(0, tensor.TypeFloat32, kit.Permuted(out, m.PermY)...)
+	t, err := c.Output(0, tensor.TypeFloat32, matmul.Permuted(out, m.PermY)...)
 	if err != nil || t.Len() == 0 {
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/attention"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -31,11 +33,11 @@ var (
 	// SplitHeads makes [batch, heads, length, size] of [batch, length, heads·size]; the
 	// factor is the number of heads. A tensor of rank 4 stays.
 	_ = registerGradientHelper("SplitHeads", "X:T", gradientHelper{
-		gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+		gradient: gradient.Rule(func(b *gradient.Builder, n *gradient.Node, g string) ([]string, error) {
 			return []string{b.Node("onward.JoinHeads", n.Attrs, g, n.Inputs[0])}, nil
 		}),
 		infer: unrankedLike, shapeOf: func(op *gradientHelper, c *ir.Call) ([]int, error) {
-			in, err := kit.NewAttentionInput(c.Tensor(0), "input", int(op.factor)*max(0, 4-c.Tensor(0).Rank()))
+			in, err := attention.NewInput(c.Tensor(0), "input", int(op.factor)*max(0, 4-c.Tensor(0).Rank()))
 			return []int{in.Batch, in.Heads, in.Length, in.Size}, err
 		}, run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) {
 			if c.Tensor(0).Rank() == 4 {
@@ -46,7 +48,7 @@ var (
 		}})
 	// JoinHeads undoes SplitHeads where the second input has rank 3.
 	_ = registerGradientHelper("JoinHeads", "X:T, like:U", gradientHelper{
-		gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+		gradient: gradient.Rule(func(b *gradient.Builder, n *gradient.Node, g string) ([]string, error) {
 			return n.First(b.Node("onward.SplitHeads", n.Attrs, g)), nil
 		}),
 		infer: unrankedLike, shapeOf: func(op *gradientHelper, c *ir.Call) ([]int, error) {
@@ -69,7 +71,7 @@ var (
 	// RepeatHeads repeats every head of X as often as the second input has heads for
 	// it.
 	_ = registerGradientHelper("RepeatHeads", "X:T, like:U", gradientHelper{
-		gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
+		gradient: gradient.Derivative(func(b *gradient.Builder, x, y, g string) string {
 			return b.Op("onward.SumHeads", g, x)
 		}),
 		infer: unrankedLike, shapeOf: func(op *gradientHelper, c *ir.Call) ([]int, error) {
@@ -79,7 +81,7 @@ var (
 		}})
 	// SumHeads undoes RepeatHeads in a gradient.
 	_ = registerGradientHelper("SumHeads", "X:T, like:U", gradientHelper{
-		gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
+		gradient: gradient.Derivative(func(b *gradient.Builder, x, y, g string) string {
 			return b.Op("onward.RepeatHeads", g, x)
 		}),
 		infer: unrankedLike, shapeOf: func(op *gradientHelper, c *ir.Call) ([]int, error) {
@@ -94,7 +96,7 @@ var (
 		}})
 	// VisibleSoftmax is the softmax over the last dimension, 0 where all is −Inf.
 	_ = registerGradientHelper("VisibleSoftmax", "X:T", gradientHelper{
-		gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
+		gradient: gradient.Derivative(func(b *gradient.Builder, x, y, g string) string {
 			return b.Op("Mul", y, b.Op("Sub", g, b.SumAxis(b.Op("Mul", g, y), -1)))
 		}),
 		infer: kit.SameAsInput, shape: shapeOfInput(0),
@@ -157,10 +159,10 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: "AttentionMask",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &AttentionMask{ops.Attention{Causal: a.Bool("is_causal", false), Left: a.Int("left_window_size", -1), Right: a.Int("right_window_size", -1), PadMask: a.Bool("pad_mask", false)}}
 	},
-	Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+	Gradient: gradient.Rule(func(b *gradient.Builder, n *gradient.Node, g string) ([]string, error) {
 		r := make([]string, len(n.Inputs))
 		if mask := n.Input(2); mask != "" {
-			pad := kit.GradientAttrs{"pad_mask": n.Attrs.Int("pad_mask", 0)}
+			pad := gradient.Attrs{"pad_mask": n.Attrs.Int("pad_mask", 0)}
 			r[2] = b.ScatterBack(1, g, b.Node("onward.AttentionMaskIndices", pad, mask, n.Inputs[0]), mask)
 		}
 		return r, nil
@@ -183,10 +185,10 @@ func (op *AttentionMask) Run(c *ir.Call) error {
 	if !c.Has(3) {
 		nonpad = nil
 	}
-	var bias *kit.AttentionBias[float64]
+	var bias *attention.Bias[float64]
 	var err error
 	if c.Has(2) {
-		if bias, err = kit.AttentionMask[float64](c, c.Tensor(2), s[0], s[1], s[2], s[3], op.PadMask); err != nil {
+		if bias, err = attention.Mask[float64](c, c.Tensor(2), s[0], s[1], s[2], s[3], op.PadMask); err != nil {
 			return err
 		}
 	}
@@ -218,7 +220,7 @@ type AttentionMaskIndices struct{ PadMask bool }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: "AttentionMaskIndices", Since: kit.Versions{1}, In: "attn_mask:U, scores:T", Out: "Y:int64", Types: "T: @float; U: @all",
 	Build:    func(a *kit.Attrs, opset int) kit.Operator { return &AttentionMaskIndices{a.Bool("pad_mask", false)} },
-	Gradient: kit.NoGradient})
+	Gradient: gradient.None})
 
 // Infer infers the output.
 func (*AttentionMaskIndices) Infer(c *ir.InferContext) error {
@@ -247,7 +249,7 @@ func (op *AttentionMaskIndices) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	bias, err := kit.AttentionMask[float64](c, mask, s[0], s[1], s[2], s[3], op.PadMask)
+	bias, err := attention.Mask[float64](c, mask, s[0], s[1], s[2], s[3], op.PadMask)
 	if err != nil {
 		return err
 	}

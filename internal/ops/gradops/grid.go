@@ -8,6 +8,8 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/window"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -23,11 +25,11 @@ type GridSampleGrad struct {
 }
 
 var (
-	_ = registerGridSampleGrad("GridSampleGrad", "X:T, grid:U", false, kit.GridGradient(1))
-	_ = registerGridSampleGrad("GridSampleGradBack", "X:T, grid:U, like:T", true, kit.GridBackGradient)
+	_ = registerGridSampleGrad("GridSampleGrad", "X:T, grid:U", false, gradient.Grid(1))
+	_ = registerGridSampleGrad("GridSampleGradBack", "X:T, grid:U, like:T", true, gradient.GridBack)
 )
 
-func registerGridSampleGrad(name, in string, back bool, gradient *kit.Gradient) *kit.Def {
+func registerGridSampleGrad(name, in string, back bool, gradient *gradient.Gradient) *kit.Def {
 	return kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: name, Since: kit.Versions{1}, In: in, Out: "Y:T", Types: "T: @float; U: @float",
 		Gradient: gradient,
 		Build: func(a *kit.Attrs, opset int) kit.Operator {
@@ -76,7 +78,7 @@ func (g *GridSampleGrad) Run(c *ir.Call) error {
 	derivatives := append([]int{xs[0], xs[1]}, gs[1:r+1]...)
 	parts := 1
 	for range g.Order {
-		if parts *= r; parts > kit.GridPoints {
+		if parts *= r; parts > window.GridPoints {
 			return fail.Errorf("derivatives of order %d with respect to %d coordinates are too many", g.Order, r)
 		}
 		derivatives = append(derivatives, r)

@@ -6,6 +6,8 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/reduce"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -13,15 +15,15 @@ import (
 // of the second input, counted from 1: of scores [N, C, d…] that of the class, of
 // weights [C] (PerClass) the class. Targets equal to ignore_index name none, 0.
 type ClassPositions struct {
-	kit.ClassLoss
+	reduce.ClassLoss
 	PerClass bool
 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: "ClassPositions", Since: kit.Versions{1}, In: "target:I, like:T", Out: "Y:int64", Types: "T: @float; I: int32 int64",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &ClassPositions{kit.BuildClassLoss(a), a.Bool("per_class", false)}
+		return &ClassPositions{reduce.BuildClassLoss(a), a.Bool("per_class", false)}
 	},
-	Gradient: kit.NoGradient})
+	Gradient: gradient.None})
 
 // Infer infers the output.
 func (*ClassPositions) Infer(c *ir.InferContext) error {

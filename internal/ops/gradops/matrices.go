@@ -6,13 +6,15 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/matmul"
 )
 
 var (
 	// Cofactors holds for every element of a square matrix the derivative of the
 	// determinant: det(X)·X⁻ᵀ, and for a singular X the minors with their signs.
 	_ = registerGradientHelper("Cofactors", "X:T", gradientHelper{
-		gradient: kit.DecomposedFunction(func(b *kit.GradientBuilder, n *kit.GradientNode, x string) string {
+		gradient: gradient.DecomposedFunction(func(b *gradient.Builder, n *gradient.Node, x string) string {
 			return b.Op("Mul", b.Matrices(b.Op("Det", x)), b.Op("onward.InverseTransposed", x))
 		}),
 		infer: kit.SameAsInput, shape: shapeOfInput(0),
@@ -21,7 +23,7 @@ var (
 		}})
 	// InverseTransposed is X⁻ᵀ of square matrices, not finite for singular ones.
 	_ = registerGradientHelper("InverseTransposed", "X:T", gradientHelper{
-		gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
+		gradient: gradient.Derivative(func(b *gradient.Builder, x, y, g string) string {
 			return b.Op("Neg", b.Op("MatMul", b.Op("MatMul", y, b.Op("onward.SwapLast", g)), y))
 		}),
 		infer: kit.SameAsInput, shape: shapeOfInput(0),
@@ -49,7 +51,7 @@ func transposedInverses(c *ir.Call, x, y []float64, shape []int, cofactors bool)
 		det := 1.0
 		if cofactors {
 			copy(work, x[:n*n])
-			if det, err = kit.Determinant(c, work[:n*n], n); err != nil {
+			if det, err = matmul.Determinant(c, work[:n*n], n); err != nil {
 				return err
 			}
 			if det == 0 {
@@ -60,7 +62,7 @@ func transposedInverses(c *ir.Call, x, y []float64, shape []int, cofactors bool)
 			}
 		}
 		copy(work, x[:n*n])
-		if err := kit.Invert(c, work, n, pivots, factors); err != nil {
+		if err := matmul.Invert(c, work, n, pivots, factors); err != nil {
 			return err
 		}
 		for i := range n {
@@ -85,7 +87,7 @@ func minors(c *ir.Call, work, x, y []float64, n int) error {
 					k += copy(work[k:], row[j+1:])
 				}
 			}
-			d, err := kit.Determinant(c, work[:m*m], m)
+			d, err := matmul.Determinant(c, work[:m*m], m)
 			if err != nil {
 				return err
 			}

@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -15,7 +16,7 @@ type Positions struct{ None bool }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: "Positions", Since: kit.Versions{1}, In: "X:T", Out: "Y:int64", Types: "T: @all",
 	Build:    func(a *kit.Attrs, opset int) kit.Operator { return &Positions{a.Float("factor", 1) == 0} },
-	Gradient: kit.NoGradient})
+	Gradient: gradient.None})
 
 // Infer infers the output.
 func (*Positions) Infer(c *ir.InferContext) error {
@@ -54,7 +55,7 @@ var (
 	// ScatterBack adds the elements of X to those of a tensor of zeros in the shape
 	// of the third input that the second names.
 	_ = registerGradientHelper("ScatterBack", "X:T, from:int64, like:U", gradientHelper{
-		gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+		gradient: gradient.Rule(func(b *gradient.Builder, n *gradient.Node, g string) ([]string, error) {
 			return n.First(b.Node("onward.GatherBack", n.Attrs, g, n.Input(1))), nil
 		}),
 		infer: shapedLike(2), shape: func(c *ir.Call) ([]int, error) {
@@ -77,7 +78,7 @@ var (
 		}})
 	// GatherBack takes from X what the second input names, 0 where it names none.
 	_ = registerGradientHelper("GatherBack", "X:T, from:int64", gradientHelper{
-		gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+		gradient: gradient.Rule(func(b *gradient.Builder, n *gradient.Node, g string) ([]string, error) {
 			return n.First(b.Node("onward.ScatterBack", n.Attrs, g, n.Input(1), n.Inputs[0])), nil
 		}),
 		infer: shapedLike(1), shape: shapeOfInput(1),
@@ -97,7 +98,7 @@ var (
 	// ChannelWindowSum sums over as many neighbouring channels as the factor says, as
 	// LRN does; with a negative factor the window is mirrored.
 	_ = registerGradientHelper("ChannelWindowSum", "X:T", gradientHelper{
-		gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+		gradient: gradient.Rule(func(b *gradient.Builder, n *gradient.Node, g string) ([]string, error) {
 			return []string{b.Factored("onward.ChannelWindowSum", -n.Attrs.Float("factor", 1), g)}, nil
 		}),
 		infer: kit.SameAsInput, shape: shapeOfInput(0),
@@ -133,7 +134,7 @@ var (
 		}})
 	// ChannelSum sums X over all axes but the second.
 	_ = registerGradientHelper("ChannelSum", "X:T, like:U", gradientHelper{
-		gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
+		gradient: gradient.Derivative(func(b *gradient.Builder, x, y, g string) string {
 			return b.Op("onward.ChannelExpand", g, x)
 		}),
 		infer: shapedLike(1), shape: channelShape(1),
@@ -147,7 +148,7 @@ var (
 		}})
 	// ChannelExpand repeats X, one element for each index of the second axis.
 	_ = registerGradientHelper("ChannelExpand", "X:T, like:U", gradientHelper{
-		gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
+		gradient: gradient.Derivative(func(b *gradient.Builder, x, y, g string) string {
 			return b.Op("onward.ChannelSum", g, x)
 		}),
 		infer: shapedLike(1), shape: channelShape(0),
@@ -156,7 +157,7 @@ var (
 		}})
 	// SumAxis sums X over the axis that the factor names and keeps it.
 	_ = registerGradientHelper("SumAxis", "X:T", gradientHelper{
-		gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
+		gradient: gradient.Derivative(func(b *gradient.Builder, x, y, g string) string {
 			return b.Op("onward.ExpandTo", g, x)
 		}),
 		infer: func(c *ir.InferContext) error {
@@ -175,7 +176,7 @@ var (
 		}})
 	// SumFrom sums X over the axes from the one that the factor names and keeps them.
 	_ = registerGradientHelper("SumFrom", "X:T", gradientHelper{
-		gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
+		gradient: gradient.Derivative(func(b *gradient.Builder, x, y, g string) string {
 			return b.Op("onward.ExpandTo", g, x)
 		}),
 		infer: func(c *ir.InferContext) error {

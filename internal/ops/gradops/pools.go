@@ -6,55 +6,57 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
+	"github.com/onward-ml/onward/internal/ops/kit/window"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // ConvInputGradient is the gradient of a convolution for its input: of the
 // gradient G of the output and the weights W, in the shape of the third input.
 type ConvInputGradient struct {
-	kit.Window
+	window.Window
 	Group int
 }
 
 // ConvWeightGradient is the gradient of a convolution for its weights: of the
 // gradient G of the output and the input X, in the shape of the third input.
 type ConvWeightGradient struct {
-	kit.Window
+	window.Window
 	Group int
 }
 
 // AveragePoolGradient is the gradient of AveragePool: of the gradient G of the
 // output, in the shape of the second input.
 type AveragePoolGradient struct {
-	kit.Window
+	window.Window
 	CountIncludePad bool
 }
 
 var (
 	_ = kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: "ConvInputGradient", Since: kit.Versions{1}, In: "G:T, W:T, like:T", Out: "Y:T", Types: "T: @float",
 		Build: func(a *kit.Attrs, opset int) kit.Operator {
-			return &ConvInputGradient{kit.ReadWindow(a, true), kit.ReadGroup(a)}
+			return &ConvInputGradient{window.Read(a, true), window.ReadGroup(a)}
 		},
-		Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+		Gradient: gradient.Rule(func(b *gradient.Builder, n *gradient.Node, g string) ([]string, error) {
 			w := b.Node("onward.ConvWeightGradient", n.Attrs, n.Inputs[0], g, n.Input(1))
 			return []string{b.Node("Conv", n.Attrs, g, n.Input(1)), w, ""}, nil
 		})})
 	_ = kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: "ConvWeightGradient", Since: kit.Versions{1}, In: "G:T, X:T, like:T", Out: "Y:T", Types: "T: @float",
 		Build: func(a *kit.Attrs, opset int) kit.Operator {
-			return &ConvWeightGradient{kit.ReadWindow(a, true), kit.ReadGroup(a)}
+			return &ConvWeightGradient{window.Read(a, true), window.ReadGroup(a)}
 		},
-		Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+		Gradient: gradient.Rule(func(b *gradient.Builder, n *gradient.Node, g string) ([]string, error) {
 			x := b.Node("onward.ConvInputGradient", n.Attrs, n.Inputs[0], g, n.Input(1))
 			return []string{b.Node("Conv", n.Attrs, n.Input(1), g), x, ""}, nil
 		})})
 	_ = kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: "AveragePoolGradient", Since: kit.Versions{1}, In: "G:T, like:T", Out: "Y:T", Types: "T: @float",
 		Build: func(a *kit.Attrs, opset int) kit.Operator {
 			a.Require("kernel_shape")
-			p := &AveragePoolGradient{kit.ReadWindow(a, true), a.Bool("count_include_pad", false)}
+			p := &AveragePoolGradient{window.Read(a, true), a.Bool("count_include_pad", false)}
 			p.Ceil, p.Crop = a.Bool("ceil_mode", false), true
 			return p
 		},
-		Gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+		Gradient: gradient.Rule(func(b *gradient.Builder, n *gradient.Node, g string) ([]string, error) {
 			return n.First(b.Node("AveragePool", n.Attrs, g)), nil
 		})})
 )
@@ -70,8 +72,8 @@ func (*AveragePoolGradient) Infer(c *ir.InferContext) error { return shapedLike(
 
 // convGradientShape returns the geometry of a convolution of shapes x by wt, whose output
 // must have shape g.
-func convGradientShape(w *kit.Window, group int, g, x, wt []int) (kit.ConvShape, error) {
-	s, err := kit.NewConvShape(w, group, x, wt)
+func convGradientShape(w *window.Window, group int, g, x, wt []int) (window.ConvShape, error) {
+	s, err := window.NewConvShape(w, group, x, wt)
 	if err == nil && !slices.Equal(s.Shape, g) {
 		err = fail.Errorf("the gradient has shape %v, want %v, the shape of the output", g, s.Shape)
 	}
@@ -104,9 +106,9 @@ func convInputGradient[T kit.RealFloat](c *ir.Call, v *ConvInputGradient) error 
 		return err
 	}
 	if c.Generic {
-		err = kit.ConvTransposePlain(c, &s, g, w, nil, y.Data)
+		err = window.ConvTransposePlain(c, &s, g, w, nil, y.Data)
 	} else {
-		err = kit.ConvTransposeGemm(c, &s, g, w, nil, y.Data)
+		err = window.ConvTransposeGemm(c, &s, g, w, nil, y.Data)
 	}
 	if err == nil {
 		y.Store()
@@ -141,7 +143,7 @@ func (v *ConvWeightGradient) Run(c *ir.Call) error {
 			dst := y.Data[p*taps:][:taps]
 			for img := range s.N {
 				gp, xp := g[(img*s.M+k)*out:][:out], x[(img*s.C+ch)*in:][:in]
-				s.EachRow(func(r kit.WindowRow) bool {
+				s.EachRow(func(r window.Row) bool {
 					sum := 0.0
 					for i, v := range gp[r.Out+r.Lo : r.Out+r.Hi] {
 						sum += v * xp[r.In+i*stride]
@@ -162,7 +164,7 @@ func (v *ConvWeightGradient) Run(c *ir.Call) error {
 // Run gives every element of a window its part.
 func (p *AveragePoolGradient) Run(c *ir.Call) error {
 	like := c.Tensor(1).Shape()
-	w, shape, err := kit.PoolGeom(&p.Window, like)
+	w, shape, err := window.PoolGeom(&p.Window, like)
 	if err != nil {
 		return err
 	}
@@ -195,7 +197,7 @@ func (p *AveragePoolGradient) Run(c *ir.Call) error {
 		m := &ir.Meter{C: c}
 		for k := lo; k < hi; k++ {
 			gp, yp := g[k*out:][:out], y.Data[k*in:][:in]
-			w.EachRow(func(r kit.WindowRow) bool {
+			w.EachRow(func(r window.Row) bool {
 				for i := r.Lo; i < r.Hi; i++ {
 					yp[r.In+(i-r.Lo)*stride] += gp[r.Out+i] / parts[r.Out+i]
 				}

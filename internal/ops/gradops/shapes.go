@@ -4,13 +4,14 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // gradientHelper is an operator that gradients need and ONNX lacks, for
 // floating-point tensors.
 type gradientHelper struct {
-	gradient *kit.Gradient
+	gradient *gradient.Gradient
 
 	infer func(c *ir.InferContext) error
 	shape func(c *ir.Call) ([]int, error)
@@ -70,7 +71,7 @@ var (
 	// SumTo sums X over the dimensions along which the second input was repeated:
 	// what undoes a broadcast in a gradient.
 	_ = registerGradientHelper("SumTo", "X:T, like:U", gradientHelper{
-		gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
+		gradient: gradient.Derivative(func(b *gradient.Builder, x, y, g string) string {
 			return b.Op("onward.ExpandTo", g, x)
 		}),
 		infer: shapedLike(1), shape: broadcastShape(1),
@@ -80,14 +81,14 @@ var (
 		}})
 	// ExpandTo repeats X to the shape of the second input.
 	_ = registerGradientHelper("ExpandTo", "X:T, like:U", gradientHelper{
-		gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string { return b.SumTo(g, x) }),
+		gradient: gradient.Derivative(func(b *gradient.Builder, x, y, g string) string { return b.SumTo(g, x) }),
 		infer:    shapedLike(1), shape: broadcastShape(0),
 		run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) {
 			eachBroadcast(c.Tensor(0).Shape(), shape, func(small, large int) { y[large] = x[small] })
 		}})
 	// ReshapeTo gives X the shape of the second input.
 	_ = registerGradientHelper("ReshapeTo", "X:T, like:U", gradientHelper{
-		gradient: kit.ReshapeGradient,
+		gradient: gradient.Reshape,
 		infer:    shapedLike(1), shape: func(c *ir.Call) ([]int, error) {
 			if c.Tensor(0).Len() != c.Tensor(1).Len() {
 				return nil, fail.Errorf("X has shape %v, which cannot be reshaped to %v", c.Tensor(0).Shape(), c.Tensor(1).Shape())
@@ -96,7 +97,7 @@ var (
 		}, run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) { copy(y, x) }})
 	// SwapLast transposes the last two dimensions.
 	_ = registerGradientHelper("SwapLast", "X:T", gradientHelper{
-		gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string {
+		gradient: gradient.Derivative(func(b *gradient.Builder, x, y, g string) string {
 			return b.Op("onward.SwapLast", g)
 		}),
 		infer: func(c *ir.InferContext) error {
@@ -133,7 +134,7 @@ var (
 		}})
 	// Fill is the factor in the shape of X.
 	_ = registerGradientHelper("Fill", "X:T", gradientHelper{
-		gradient: kit.NoGradient,
+		gradient: gradient.None,
 		infer:    kit.SameAsInput, shape: shapeOfInput(0),
 		run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) {
 			for i := range y {
@@ -142,7 +143,7 @@ var (
 		}})
 	// Scale multiplies X by factor.
 	_ = registerGradientHelper("Scale", "X:T", gradientHelper{
-		gradient: kit.GradientRule(func(b *kit.GradientBuilder, n *kit.GradientNode, g string) ([]string, error) {
+		gradient: gradient.Rule(func(b *gradient.Builder, n *gradient.Node, g string) ([]string, error) {
 			return []string{b.Scaled(n.Attrs.Float("factor", 1), g)}, nil
 		}),
 		infer: kit.SameAsInput, shape: shapeOfInput(0),
@@ -153,7 +154,7 @@ var (
 		}})
 	// Step is 1 where X is above 0, else the factor.
 	_ = registerGradientHelper("Step", "X:T", gradientHelper{
-		gradient: kit.NoGradient,
+		gradient: gradient.None,
 		infer:    kit.SameAsInput, shape: shapeOfInput(0),
 		run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) {
 			for i, v := range x {

@@ -29,7 +29,7 @@ func (s AxisSpan) EachLine(c *ir.Call, fn func(base, m int)) error {
 // EachLines is EachLine for groups of up to block lines.
 func (s AxisSpan) EachLines(c *ir.Call, block int, fn func(base, m int)) {
 	n, work, span := s.lines(block, fn)
-	ReduceSpans(c, n, work, span)
+	ParallelSpans(c, n, work, span)
 }
 
 // LaunchLines is eachLine by a launch.

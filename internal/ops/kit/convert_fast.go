@@ -61,8 +61,8 @@ func fastCasts() *castTable {
 		m[truth][to] = func(dst, src []byte) { copy(dst, src) }
 	}
 	for _, half := range []tensor.DType{f16, bf16} {
-		m[half][f32] = func(dst, src []byte) { widenHalfFast(memory.FromRaw[float32](dst), src, half) }
-		m[f32][half] = func(dst, src []byte) { narrowHalfFast(dst, memory.FromRaw[float32](src), half) }
+		m[half][f32] = func(dst, src []byte) { WidenHalfFast(memory.FromRaw[float32](dst), src, half) }
+		m[f32][half] = func(dst, src []byte) { NarrowHalfFast(dst, memory.FromRaw[float32](src), half) }
 		for _, to := range []tensor.DType{u8, i8, i32, i64, truth, f64} {
 			m[half][to] = throughWords(half, to, m[half][f32], m[f32][to])
 		}

@@ -34,8 +34,8 @@ func WidenHalf(dst []float32, src []byte, d tensor.DType) {
 	}
 }
 
-// narrowHalf converts float32 to float16 or bfloat16, rounded to nearest, ties to even.
-func narrowHalf(dst []byte, src []float32, d tensor.DType) {
+// NarrowHalf converts float32 to float16 or bfloat16, rounded to nearest, ties to even.
+func NarrowHalf(dst []byte, src []float32, d tensor.DType) {
 	if d == tensor.TypeFloat16 {
 		tensor.Float32sToFloat16s(memory.FromRaw[tensor.Float16](dst), src)
 	} else {
@@ -43,8 +43,8 @@ func narrowHalf(dst []byte, src []float32, d tensor.DType) {
 	}
 }
 
-// widenHalfFast is WidenHalf with vector kernels.
-func widenHalfFast(dst []float32, src []byte, d tensor.DType) {
+// WidenHalfFast is WidenHalf with vector kernels.
+func WidenHalfFast(dst []float32, src []byte, d tensor.DType) {
 	if d == tensor.TypeFloat16 {
 		vec.F16ToF32(cpu.Active(), dst, memory.FromRaw[uint16](src))
 	} else {
@@ -52,8 +52,8 @@ func widenHalfFast(dst []float32, src []byte, d tensor.DType) {
 	}
 }
 
-// narrowHalfFast is narrowHalf with vector kernels.
-func narrowHalfFast(dst []byte, src []float32, d tensor.DType) {
+// NarrowHalfFast is NarrowHalf with vector kernels.
+func NarrowHalfFast(dst []byte, src []float32, d tensor.DType) {
 	if d == tensor.TypeFloat16 {
 		vec.F32ToF16(cpu.Active(), memory.FromRaw[uint16](dst), src)
 	} else {

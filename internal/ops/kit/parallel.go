@@ -13,30 +13,22 @@ const (
 	GrainVector = 16 << 10 // a transcendental function in a vector kernel
 )
 
-const (
-	ReduceBlock  = 512 // accumulators that are processed together
-	FoldedPieces = 32  // pieces that are added without widening
-	// stackedColumns is the length up to which all pieces are added in registers: of longer ones, reading
-	// a part of each piece would lose to reading some of them in the order of memory.
-	stackedColumns = 256
-	stackedPieces  = 8
-	ShortRow       = 16      // elements below which a vector kernel is not faster
-	ReduceChunk    = 1 << 16 // elements of a long row that are reduced separately
-)
+// ShortRow is the number of elements below which a vector kernel is not faster.
+const ShortRow = 16
 
-// ReduceEach calls fn for [0, n) on all threads. work is the cost of a call, in elements.
-func ReduceEach(c *ir.Call, n, work int, fn func(i int)) {
-	ReduceSpans(c, n, work, func(lo, hi int) {
+// ParallelEach calls fn for [0, n) on all threads. work is the cost of a call, in elements.
+func ParallelEach(c *ir.Call, n, work int, fn func(i int)) {
+	ParallelSpans(c, n, work, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			fn(i)
 		}
 	})
 }
 
-// ReduceSpans is ReduceEach for ranges.
-func ReduceSpans(c *ir.Call, n, work int, fn func(lo, hi int)) { c.Parallel(n, spanGrain(work), fn) }
+// ParallelSpans is ParallelEach for ranges.
+func ParallelSpans(c *ir.Call, n, work int, fn func(lo, hi int)) { c.Parallel(n, spanGrain(work), fn) }
 
-// LaunchSpans is ReduceSpans by a launch.
+// LaunchSpans is ParallelSpans by a launch.
 func LaunchSpans(c *ir.Call, n, work int, fn func(lo, hi int)) { c.Launch(n, spanGrain(work), fn) }
 
 // spanGrain is how many items of a given number of elements are worth another thread.

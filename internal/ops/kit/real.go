@@ -28,7 +28,7 @@ func RealIn[T RealFloat](c *ir.Call, t *tensor.Tensor) ([]T, error) {
 	}
 	c.Parallel(len(buf), GrainCheap, func(lo, hi int) {
 		if f, ok := any(buf[lo:hi]).([]float32); ok && IsHalf(t.DType()) && !c.Generic {
-			widenHalfFast(f, t.Bytes()[2*lo:2*hi], t.DType())
+			WidenHalfFast(f, t.Bytes()[2*lo:2*hi], t.DType())
 			return
 		}
 		_ = realConvert(buf, t, lo, hi)
@@ -111,7 +111,7 @@ func (o RealOutput[T]) parts(fn func(lo, hi int)) {
 func (o RealOutput[T]) store(lo, hi int) {
 	data := o.Data[lo:hi]
 	if f, ok := any(data).([]float32); ok && IsHalf(o.T.DType()) && o.call != nil && !o.call.Generic {
-		narrowHalfFast(o.T.Bytes()[2*lo:2*hi], f, o.T.DType())
+		NarrowHalfFast(o.T.Bytes()[2*lo:2*hi], f, o.T.DType())
 		return
 	}
 	switch o.T.DType() {

@@ -1,6 +1,7 @@
-// Package kit holds what operators share: the registry, attributes, shape
-// inference, the loops of families of operators, and the cores of convolution,
-// attention and recurrence. An operator itself is in the package of its domain.
+// Package kit holds what operators of all families share: the registry, attributes, shapes,
+// inference, conversion of elements, activation functions and grain sizes. The loops of a family are
+// in a package below kit. An operator itself is in the package of its domain; what one operator needs
+// is in its file.
 package kit
 
 import (
@@ -11,6 +12,7 @@ import (
 
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -27,7 +29,7 @@ const (
 
 	// DomainInternal is the domain of operators that no model file contains: gradient
 	// rules and passes add them to graphs.
-	DomainInternal = GradientDomain
+	DomainInternal = gradient.Domain
 )
 
 // MaxOpset is the newest implemented version of each domain, that of ONNX 1.23.0 for ai.onnx. Models
@@ -68,7 +70,7 @@ type Def struct {
 	Build func(a *Attrs, opset int) Operator
 
 	// Gradient says how the operator is differentiated, nil if it is not.
-	Gradient *Gradient
+	Gradient *gradient.Gradient
 
 	sig func() *ir.Signature
 }

@@ -218,9 +218,9 @@ func MakeInts(c *ir.Call, n int) ([]int, error) {
 	return make([]int, n), nil
 }
 
-// WindowStep moves an index of a shape to the next in row-major order and
+// NextIndex moves an index of a shape to the next in row-major order and
 // reports whether there is one.
-func WindowStep(index, shape []int) bool {
+func NextIndex(index, shape []int) bool {
 	for d := len(index) - 1; d >= 0; d-- {
 		if index[d]++; index[d] < shape[d] {
 			return true

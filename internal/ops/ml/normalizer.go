@@ -8,6 +8,7 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -90,7 +91,7 @@ func normalizeFloats(c *ir.Call, norm string, x, y []float32, cols, lo, hi int) 
 			if v == 0 {
 				one[0] = 1
 			}
-			kit.RepeatElement(memory.AsBytes(divisors[i*cols:][:cols]), memory.AsBytes(one[:]))
+			move.RepeatElement(memory.AsBytes(divisors[i*cols:][:cols]), memory.AsBytes(one[:]))
 		}
 		n := len(d) * cols
 		vec.DivF32(l, y[lo*cols:][:n], x[lo*cols:][:n], divisors[:n])

@@ -9,6 +9,7 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/matmul"
 )
 
 // svmKernel is a kernel function of two feature vectors: LINEAR x·y, POLY (γ·x·y + c)^d,
@@ -38,7 +39,7 @@ const svmBlock = 128
 func (k *svmKernel) eval(c *ir.Call, out, x, turned []float64, rows, cols, count int, vectors []float64) {
 	squares := k.kind == "RBF"
 	if !squares && !c.Generic {
-		kit.GemmHere(c, &gemm.Args[float64]{M: count, N: rows, K: cols, A: vectors, LdA: cols, B: x, LdB: cols, TransB: true, C: out, LdC: rows})
+		matmul.GemmHere(c, &gemm.Args[float64]{M: count, N: rows, K: cols, A: vectors, LdA: cols, B: x, LdB: cols, TransB: true, C: out, LdC: rows})
 	} else {
 		for i := range cols {
 			for r := range rows {

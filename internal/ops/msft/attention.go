@@ -7,6 +7,8 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/attention"
+	"github.com/onward-ml/onward/internal/ops/kit/matmul"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -25,7 +27,7 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "Attention", Si
 	In:    "input:T, weights:T, bias:T?, mask_index:int32?, past:T?, attention_bias:T?, past_sequence_length:int32?",
 	Out:   "output:T, present:T?",
 	Types: "T: float float16 bfloat16", Build: func(a *kit.Attrs, opset int) kit.Operator {
-		op := &msAttention{kit.ReadHeads(a, "num_heads"), a.Float("scale", 0), a.Float("mask_filter_value", -10000), a.Bool("unidirectional", false), a.Ints("qkv_hidden_sizes")}
+		op := &msAttention{attention.ReadHeads(a, "num_heads"), a.Float("scale", 0), a.Float("mask_filter_value", -10000), a.Bool("unidirectional", false), a.Ints("qkv_hidden_sizes")}
 		if a.Bool("do_rotary", false) || a.Bool("past_present_share_buffer", false) {
 			a.Errorf("do_rotary and past_present_share_buffer are not supported")
 		}
@@ -71,16 +73,16 @@ func (op *msAttention) Run(c *ir.Call) error { return op.run(c, c.Tensor(1).Shap
 type attentionPacked struct {
 	*msAttention
 	weights []int // their shape
-	data    *kit.PackedReals
+	data    *matmul.PackedReals
 }
 
 // Prepare packs constant weights.
 func (op *msAttention) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
 	w, ok := in[1].(*tensor.Tensor)
-	if !ok || w.Rank() != 2 || !kit.Packable(w) {
+	if !ok || w.Rank() != 2 || !matmul.Packable(w) {
 		return nil, nil, nil
 	}
-	data, err := kit.PackMatrix(w, false, false)
+	data, err := matmul.PackMatrix(w, false, false)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -99,7 +101,7 @@ func (p *attentionPacked) Rounded() ir.Operator {
 func (p *attentionPacked) Run(c *ir.Call) error { return p.run(c, p.weights, p.data) }
 
 // run computes the outputs. ws is the shape of the weights, which are packed or input 1.
-func (op *msAttention) run(c *ir.Call, ws []int, packed *kit.PackedReals) error {
+func (op *msAttention) run(c *ir.Call, ws []int, packed *matmul.PackedReals) error {
 	if c.Has(6) {
 		return fail.Errorf("past_sequence_length is not supported")
 	}
@@ -137,11 +139,11 @@ func (op *msAttention) run(c *ir.Call, ws []int, packed *kit.PackedReals) error 
 		return err
 	}
 	if packed == nil {
-		kit.MulPlain(c, rows, width, xs[2], in[0], in[1], in[2], qkv)
+		matmul.MulPlain(c, rows, width, xs[2], in[0], in[1], in[2], qkv)
 	} else if size > 0 {
 		g := gemm.Args[float32]{M: rows, N: width, K: xs[2], A: in[0], LdA: xs[2], C: qkv, LdC: width, Epilogue: gemm.Epilogue[float32]{BiasCol: in[2]}}
 		packed.In(&g)
-		if err := kit.GemmParallel(c, &g); err != nil {
+		if err := matmul.GemmParallel(c, &g); err != nil {
 			return err
 		}
 	}
@@ -153,9 +155,9 @@ func (op *msAttention) run(c *ir.Call, ws []int, packed *kit.PackedReals) error 
 // mask, past and attention bias; iBias is negative if there is no bias.
 func (op *msAttention) attend(c *ir.Call, qkv []float32, batch, length int, sizes []int, dtype tensor.DType, iMask, iPast, iBias int) error {
 	h, width := op.heads, 2*sizes[0]+sizes[2]
-	a := &kit.AttentionCore[float32]{Batch: batch, Heads: h, KVHeads: h, QLen: length, Dim: sizes[0] / h, VDim: sizes[2] / h, Observe: kit.ScoresNone}
-	part := func(from, cols int) kit.HeadView[float32] {
-		return kit.HeadView[float32]{Data: qkv[min(from, len(qkv)):], Batch: a.QLen * width, Head: cols, Row: width}
+	a := &attention.Core[float32]{Batch: batch, Heads: h, KVHeads: h, QLen: length, Dim: sizes[0] / h, VDim: sizes[2] / h, Observe: attention.ScoresNone}
+	part := func(from, cols int) attention.HeadView[float32] {
+		return attention.HeadView[float32]{Data: qkv[min(from, len(qkv)):], Batch: a.QLen * width, Head: cols, Row: width}
 	}
 	a.Q, a.K, a.V = part(0, a.Dim), part(sizes[0], a.Dim), part(2*sizes[0], a.VDim)
 
@@ -183,16 +185,16 @@ func (op *msAttention) attend(c *ir.Call, qkv []float32, batch, length int, size
 			return err
 		}
 		half := len(present.Data) / 2
-		for k, v := range []*kit.HeadView[float32]{&a.K, &a.V} {
-			dst := kit.HeadsFirst(present.Data[k*half:(k+1)*half], h, a.KVLen, a.Dim)
+		for k, v := range []*attention.HeadView[float32]{&a.K, &a.V} {
+			dst := attention.HeadsFirst(present.Data[k*half:(k+1)*half], h, a.KVLen, a.Dim)
 			if old != nil {
-				kit.CopyHeads(dst, kit.HeadsFirst(old[k*len(old)/2:], h, past, a.Dim), a.Batch, h, 0, 0, past, a.Dim)
+				attention.CopyHeads(dst, attention.HeadsFirst(old[k*len(old)/2:], h, past, a.Dim), a.Batch, h, 0, 0, past, a.Dim)
 			}
-			kit.CopyHeads(dst, *v, a.Batch, h, past, 0, a.QLen, a.Dim)
+			attention.CopyHeads(dst, *v, a.Batch, h, past, 0, a.QLen, a.Dim)
 			*v = dst
 		}
 	}
-	a.Scale = kit.AttentionScale(op.scale, a.Dim)
+	a.Scale = attention.Scale(op.scale, a.Dim)
 	var mask func(b, i int, row []float32)
 	if m := c.Tensor(iMask); m != nil && !dummyMask(m.Shape(), a.Batch, a.KVLen) {
 		if mask, err = msMask(m, a.Batch, a.QLen, a.KVLen, past, op.filter); err != nil {
@@ -213,7 +215,7 @@ func (op *msAttention) attend(c *ir.Call, qkv []float32, batch, length int, size
 	if err != nil {
 		return err
 	}
-	a.Y = kit.HeadsLast(y.Data, h, a.QLen, a.VDim)
+	a.Y = attention.HeadsLast(y.Data, h, a.QLen, a.VDim)
 	if err := a.Compute(c); err != nil {
 		return err
 	}

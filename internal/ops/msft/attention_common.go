@@ -8,6 +8,7 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/attention"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -78,13 +79,13 @@ func msMask(t *tensor.Tensor, batch, q, total, past int, filter float32) (func(b
 
 // msBias returns the sum of a mask and a bias [batch or 1, heads
 // or 1, q, total], which is added to the scores. It returns nil if both are nil.
-func msBias(c *ir.Call, mask func(b, i int, row []float32), bias *tensor.Tensor, batch, heads, q, total int) (*kit.AttentionBias[float32], error) {
+func msBias(c *ir.Call, mask func(b, i int, row []float32), bias *tensor.Tensor, batch, heads, q, total int) (*attention.Bias[float32], error) {
 	return msBiasFrom(c, mask, bias, batch, heads, q, total, nil)
 }
 
 // msBiasFrom is like msBias, but row b begins at column base[b] of the bias.
-func msBiasFrom(c *ir.Call, mask func(b, i int, row []float32), bias *tensor.Tensor, batch, heads, q, total int, base []int) (*kit.AttentionBias[float32], error) {
-	sum := &kit.AttentionBias[float32]{}
+func msBiasFrom(c *ir.Call, mask func(b, i int, row []float32), bias *tensor.Tensor, batch, heads, q, total int, base []int) (*attention.Bias[float32], error) {
+	sum := &attention.Bias[float32]{}
 	var add func(b, h, i int) []float32
 	if bias != nil {
 		s := bias.Shape()
@@ -96,7 +97,7 @@ func msBiasFrom(c *ir.Call, mask func(b, i int, row []float32), bias *tensor.Ten
 			return nil, err
 		}
 		if mask == nil && base == nil {
-			sum.Rows = kit.HeadView[float32]{Data: data, Head: s[2] * s[3], Row: s[3]}
+			sum.Rows = attention.HeadView[float32]{Data: data, Head: s[2] * s[3], Row: s[3]}
 			if s[1] == 1 {
 				sum.Rows.Head = 0
 			}
@@ -133,7 +134,7 @@ func msBiasFrom(c *ir.Call, mask func(b, i int, row []float32), bias *tensor.Ten
 
 // plusBias returns a copy of n rows of every batch item and head with bias, of heads·cols
 // elements, added. If bias is nil, it returns v itself.
-func plusBias(c *ir.Call, v kit.HeadView[float32], batch, heads, n, cols int, bias []float32) (kit.HeadView[float32], error) {
+func plusBias(c *ir.Call, v attention.HeadView[float32], batch, heads, n, cols int, bias []float32) (attention.HeadView[float32], error) {
 	if bias == nil {
 		return v, nil
 	}
@@ -157,13 +158,13 @@ func plusBias(c *ir.Call, v kit.HeadView[float32], batch, heads, n, cols int, bi
 			}
 		}
 	})
-	return kit.HeadsLast(data, heads, n, cols), c.Err()
+	return attention.HeadsLast(data, heads, n, cols), c.Err()
 }
 
 // appendPast concatenates past, [batch, heads, past, cols], and n new rows into output i,
 // or into scratch memory. If past is nil and the output is not wanted, it returns v
 // without a copy.
-func appendPast(c *ir.Call, i int, past []float32, pastLen int, v kit.HeadView[float32], batch, heads, n, cols int) (kit.HeadView[float32], kit.RealOutput[float32], error) {
+func appendPast(c *ir.Call, i int, past []float32, pastLen int, v attention.HeadView[float32], batch, heads, n, cols int) (attention.HeadView[float32], kit.RealOutput[float32], error) {
 	if past == nil && !c.Wants(i) {
 		return v, kit.RealOutput[float32]{}, nil
 	}
@@ -171,10 +172,10 @@ func appendPast(c *ir.Call, i int, past []float32, pastLen int, v kit.HeadView[f
 	if err != nil {
 		return v, out, err
 	}
-	r := kit.HeadsFirst(out.Data, heads, pastLen+n, cols)
+	r := attention.HeadsFirst(out.Data, heads, pastLen+n, cols)
 	if past != nil {
-		kit.CopyHeads(r, kit.HeadsFirst(past, heads, pastLen, cols), batch, heads, 0, 0, pastLen, cols)
+		attention.CopyHeads(r, attention.HeadsFirst(past, heads, pastLen, cols), batch, heads, 0, 0, pastLen, cols)
 	}
-	kit.CopyHeads(r, v, batch, heads, pastLen, 0, n, cols)
+	attention.CopyHeads(r, v, batch, heads, pastLen, 0, n, cols)
 	return r, out, nil
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/matmul"
+	"github.com/onward-ml/onward/internal/ops/kit/recurrent"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -23,10 +25,10 @@ import (
 type AttnLSTM struct{ of ops.LSTM }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "AttnLSTM", Since: kit.Versions{1},
-	In: kit.RecurrentInputs + ", initial_c:T?, P:T?, QW:T, MW:T, V:T, M:T, memory_seq_lens:int32?, AW:T?", Out: "Y:T?, Y_h:T?, Y_c:T?",
+	In: recurrent.Inputs + ", initial_c:T?, P:T?, QW:T, MW:T, V:T, M:T, memory_seq_lens:int32?, AW:T?", Out: "Y:T?, Y_h:T?, Y_c:T?",
 	Types: "T: float double",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &AttnLSTM{ops.LSTM{Recurrent: kit.BuildRecurrent(a, 7, 4, "Sigmoid", "Tanh", "Tanh"), InputForget: a.Bool("input_forget", false)}} // opset 7: no attribute layout
+		return &AttnLSTM{ops.LSTM{Layer: recurrent.Build(a, 7, 4, "Sigmoid", "Tanh", "Tanh"), InputForget: a.Bool("input_forget", false)}} // opset 7: no attribute layout
 	}})
 
 // Infer sets the shapes of Y, Y_h and Y_c.
@@ -34,7 +36,7 @@ func (op *AttnLSTM) Infer(c *ir.InferContext) error { return op.of.Infer(c) }
 
 // Run computes the directions one after the other.
 func (op *AttnLSTM) Run(c *ir.Call) error {
-	return kit.RunRecurrent(c, func() error { return runAttnLSTM[float32](op, c) }, func() error { return runAttnLSTM[float64](op, c) })
+	return recurrent.RunAs(c, func() error { return runAttnLSTM[float32](op, c) }, func() error { return runAttnLSTM[float64](op, c) })
 }
 
 // attnSizes are the sizes of the inputs of an AttnLSTM.
@@ -126,10 +128,10 @@ func runAttnLSTM[T kit.RealFloat](op *AttnLSTM, c *ir.Call) error {
 				current = d
 				clear(state)
 				m.qw, m.v = qw[d*h*width:][:h*width], v[d*width:][:width]
-				kit.MulPlain(c, batch*steps, width, depth, m.memory, mw[d*depth*width:][:depth*width], nil, m.keys)
+				matmul.MulPlain(c, batch*steps, width, depth, m.memory, mw[d*depth*width:][:depth*width], nil, m.keys)
 			}
 			wide := in + size
-			kit.MulTransposed(c, batch, 4*h, size, state, size, w[d*4*h*wide:][:4*h*wide][min(in, 4*h*wide):], wide, nil, product, 4*h)
+			matmul.MulTransposed(c, batch, 4*h, size, state, size, w[d*4*h*wide:][:4*h*wide][min(in, 4*h*wide):], wide, nil, product, 4*h)
 			addTo(gates, product)
 			return nil
 		},
@@ -137,8 +139,8 @@ func runAttnLSTM[T kit.RealFloat](op *AttnLSTM, c *ir.Call) error {
 			m.attend(hidden, context)
 			if aw != nil {
 				part := aw[d*(depth+h)*size:][:(depth+h)*size]
-				kit.MulPlain(c, batch, size, h, hidden, part[:h*size], nil, state)
-				kit.MulPlain(c, batch, size, depth, context, part[h*size:], nil, product)
+				matmul.MulPlain(c, batch, size, h, hidden, part[:h*size], nil, state)
+				matmul.MulPlain(c, batch, size, depth, context, part[h*size:], nil, product)
 				addTo(state, product)
 			}
 			return c.Err()
@@ -150,7 +152,7 @@ func runAttnLSTM[T kit.RealFloat](op *AttnLSTM, c *ir.Call) error {
 // to context.
 func (m *bahdanau[T]) attend(hidden, context []T) {
 	batch := len(m.lens)
-	kit.MulPlain(m.c, batch, m.width, m.hidden, hidden, m.qw, nil, m.query)
+	matmul.MulPlain(m.c, batch, m.width, m.hidden, hidden, m.qw, nil, m.query)
 	m.c.Parallel(batch, kit.GrainFor(m.steps*(m.width*8+m.depth)), func(lo, hi int) {
 		for b := lo; b < hi; b++ {
 			out := context[b*m.depth:][:m.depth]

@@ -4,6 +4,7 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -39,7 +40,7 @@ func (o *BiasDropout) Run(c *ir.Call) error {
 
 func biasDropout[T kit.RealFloat](c *ir.Call, o *BiasDropout) error {
 	x := c.Tensor(0)
-	ratio, err := kit.DropoutRatio(c.Tensor(3), c.Tensor(4))
+	ratio, err := elementwise.DropoutRatio(c.Tensor(3), c.Tensor(4))
 	if err != nil {
 		return err
 	}
@@ -57,14 +58,14 @@ func biasDropout[T kit.RealFloat](c *ir.Call, o *BiasDropout) error {
 		if err := o.Draw(c, kept, ratio); err != nil {
 			return err
 		}
-		kit.DropLoop(sum, sum, kept, T(1/(1-ratio)))
+		elementwise.DropLoop(sum, sum, kept, T(1/(1-ratio)))
 	}
 	if r := c.Tensor(2); r != nil {
 		rest, err := addBroadcast[T](c, x.Shape(), r)
 		if err != nil {
 			return err
 		}
-		kit.AddLoop(sum, sum, rest)
+		elementwise.AddLoop(sum, sum, rest)
 	}
 	y, err := kit.RealOut[T](c, 0, x.DType(), x.Shape()...)
 	if err != nil {

@@ -6,20 +6,22 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/reduce"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // BiasSoftmax computes the softmax of data + bias over all dimensions from Axis on. The
 // bias is broadcast to the shape of data
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.BiasSoftmax).
-type BiasSoftmax struct{ kit.SoftmaxAxis }
+type BiasSoftmax struct{ reduce.SoftmaxAxis }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "BiasSoftmax", Since: kit.Versions{1}, In: "data:T, bias:T", Out: "output:T",
 	Types: "T: float16 float double",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("is_inner_broadcast")
 		a.Int("is_inner_broadcast", 0) // the shape of the bias determines the broadcast
-		return &BiasSoftmax{kit.SoftmaxAxis{Axis: a.Int("axis", 1), Flatten: true}}
+		return &BiasSoftmax{reduce.SoftmaxAxis{Axis: a.Int("axis", 1), Flatten: true}}
 	}})
 
 // Run adds data and bias in scratch memory and computes the softmax from there.
@@ -44,7 +46,7 @@ func biasSoftmax[T kit.RealFloat](c *ir.Call, o *BiasSoftmax) error {
 	if err != nil {
 		return err
 	}
-	if err := s.EachLine(c, func(base, m int) { kit.SoftmaxLines(c, y.Data, sum, s, base, m) }); err != nil {
+	if err := s.EachLine(c, func(base, m int) { reduce.SoftmaxLines(c, y.Data, sum, s, base, m) }); err != nil {
 		return err
 	}
 	y.Store()
@@ -67,7 +69,7 @@ func addBroadcast[T kit.RealFloat](c *ir.Call, shape []int, ts ...*tensor.Tensor
 		if err != nil {
 			return nil, err
 		}
-		err = kit.RunLoopInto(c, *kit.Loop2(kit.AddLoop[T]), kit.GrainCheap, r, []*tensor.Tensor{r, wide}, [][]int{shape, t.Shape()})
+		err = elementwise.RunLoopInto(c, *elementwise.Loop2(elementwise.AddLoop[T]), kit.GrainCheap, r, []*tensor.Tensor{r, wide}, [][]int{shape, t.Shape()})
 		if err != nil {
 			return nil, err
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
 )
 
 // BiasSplitGelu adds a bias [D] to an input [N S D], splits the last dimension in halves
@@ -48,10 +49,10 @@ func (*BiasSplitGelu) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	kit.ReduceEach(c, s[0]*s[1], 8*half, func(i int) {
+	kit.ParallelEach(c, s[0]*s[1], 8*half, func(i int) {
 		row := sum[i*s[2]:][:s[2]]
 		kit.GeluLoop(row[half:], row[half:])
-		kit.MulLoop(y.Data[i*half:][:half], row[:half], row[half:])
+		elementwise.MulLoop(y.Data[i*half:][:half], row[:half], row[half:])
 	})
 	y.Store()
 	return nil

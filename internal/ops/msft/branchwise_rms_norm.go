@@ -4,6 +4,8 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/reduce"
+	"github.com/onward-ml/onward/internal/ops/kit/window"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -13,8 +15,8 @@ type branches struct{ Number int }
 
 func readBranches(a *kit.Attrs) branches {
 	b := branches{a.Int("num_branches", 0)}
-	if b.Number < 0 || b.Number > kit.WindowLimit {
-		a.Errorf("num_branches is %d, want 0 to %d", b.Number, kit.WindowLimit)
+	if b.Number < 0 || b.Number > window.Limit {
+		a.Errorf("num_branches is %d, want 0 to %d", b.Number, window.Limit)
 	}
 	return b
 }
@@ -64,7 +66,7 @@ func (op *BranchwiseRMSNorm) Run(c *ir.Call) error {
 	if err != nil || len(in) == 0 {
 		return err
 	}
-	norm := kit.NormRows[float32]{X: in, Y: y.Data, Cols: features, Eps: float64(op.Epsilon)}
+	norm := reduce.NormRows[float32]{X: in, Y: y.Data, Cols: features, Eps: float64(op.Epsilon)}
 	if err := norm.Compute(c); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package msft
 import (
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/window"
 )
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "CausalConvWithState", Since: kit.Versions{1}, In: ops.CausalConvInputs, Out: "output:T, present_state:T",
@@ -15,8 +16,8 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "CausalConvWith
 		if n := a.Int("ndim", 1); n != 1 {
 			a.Errorf("ndim must be 1, got %d: only one-dimensional sequences are supported", n)
 		}
-		if op.Dilation < 1 || op.Dilation > kit.WindowLimit {
-			a.Errorf("dilation is %d, want 1 to %d", op.Dilation, kit.WindowLimit)
+		if op.Dilation < 1 || op.Dilation > window.Limit {
+			a.Errorf("dilation is %d, want 1 to %d", op.Dilation, window.Limit)
 		}
 		return op
 	}})

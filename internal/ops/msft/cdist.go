@@ -9,6 +9,7 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/matmul"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -79,7 +80,7 @@ func cdist[T kit.RealFloat](c *ir.Call, op *CDist) error {
 	if err != nil {
 		return err
 	}
-	if err := kit.MatMulOne(c, &gemm.Args[T]{M: m, N: k, K: n, A: a, LdA: n, B: b, LdB: n, TransB: true, C: dst, LdC: k}); err != nil {
+	if err := matmul.One(c, &gemm.Args[T]{M: m, N: k, K: n, A: a, LdA: n, B: b, LdB: n, TransB: true, C: dst, LdC: k}); err != nil {
 		return err
 	}
 	blocks := (m*k + cdistBlock - 1) / cdistBlock

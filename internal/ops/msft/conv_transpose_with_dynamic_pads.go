@@ -5,6 +5,7 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/window"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -14,7 +15,7 @@ type ConvTransposeWithDynamicPads struct{ of ops.ConvTranspose }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "ConvTransposeWithDynamicPads", Since: kit.Versions{1}, In: "X:T, W:T, Pads:int64?, B:T?", Out: "Y:T",
 	Types: "T: @float", Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &ConvTransposeWithDynamicPads{ops.ConvTranspose{Window: kit.ReadWindow(a, true), Group: kit.ReadGroup(a), OutputPadding: kit.WindowAttr(a, "output_padding", 0)}}
+		return &ConvTransposeWithDynamicPads{ops.ConvTranspose{Window: window.Read(a, true), Group: window.ReadGroup(a), OutputPadding: window.Attr(a, "output_padding", 0)}}
 	}})
 
 // Infer sets batch and channels; the spatial sizes depend on the pads.
@@ -34,8 +35,8 @@ func (op *ConvTransposeWithDynamicPads) Run(c *ir.Call) error {
 	if t := c.Tensor(2); t != nil {
 		v.Pads = kit.Ints(t)
 		for _, p := range v.Pads {
-			if p < 0 || p > kit.WindowLimit {
-				return fail.Errorf("Pads are %v, want 0 to %d", v.Pads, kit.WindowLimit)
+			if p < 0 || p > window.Limit {
+				return fail.Errorf("Pads are %v, want 0 to %d", v.Pads, window.Limit)
 			}
 		}
 		if n := c.Tensor(0).Rank() - 2; len(v.Pads) != 2*n {

@@ -101,7 +101,7 @@ func cropAndResize[T kit.RealFloat](c *ir.Call, o *CropAndResize) error {
 		return err
 	}
 	plane := s[2] * s[3]
-	kit.ReduceEach(c, n*h, s[1]*w, func(k int) {
+	kit.ParallelEach(c, n*h, s[1]*w, func(k int) {
 		i, row := k/h, k%h
 		box := boxes[4*i:][:4]
 		v := cropCoord(box[0], box[2], row, h, s[2])

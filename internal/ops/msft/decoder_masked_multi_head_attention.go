@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/attention"
 )
 
 // DecoderMaskedMultiHeadAttention computes attention for one new token per batch item.
@@ -25,7 +26,7 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "DecoderMaskedM
 	Out:   "output:T, present_key:T?, present_value:T?, qk:T?",
 	Types: "T: float float16", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Ignore("output_qk") // the use of the fourth output decides this
-		return &DecoderMaskedMultiHeadAttention{kit.ReadHeads(a, "num_heads"), a.Float("scale", 0), a.Float("mask_filter_value", -10000), a.Bool("past_present_share_buffer", false)}
+		return &DecoderMaskedMultiHeadAttention{attention.ReadHeads(a, "num_heads"), a.Float("scale", 0), a.Float("mask_filter_value", -10000), a.Bool("past_present_share_buffer", false)}
 	}})
 
 // Infer sets output to [batch, 1, value size].
@@ -72,23 +73,23 @@ func (op *DecoderMaskedMultiHeadAttention) Run(c *ir.Call) error {
 			return err
 		}
 	}
-	a := &kit.AttentionCore[float32]{Batch: s[0], Heads: h, KVHeads: h, QLen: 1, Observe: kit.ScoresNone}
+	a := &attention.Core[float32]{Batch: s[0], Heads: h, KVHeads: h, QLen: 1, Observe: attention.ScoresNone}
 	cross := false
 	switch {
 	case kt == nil && vt == nil && s[2]%(3*h) == 0:
 		a.Dim = s[2] / 3 / h
 		a.VDim = a.Dim
-		part := func(k int) kit.HeadView[float32] {
-			return kit.HeadView[float32]{Data: in[0][min(k*h*a.Dim, len(in[0])):], Batch: s[2], Head: a.Dim, Row: s[2]}
+		part := func(k int) attention.HeadView[float32] {
+			return attention.HeadView[float32]{Data: in[0][min(k*h*a.Dim, len(in[0])):], Batch: s[2], Head: a.Dim, Row: s[2]}
 		}
 		a.Q, a.K, a.V = part(0), part(1), part(2)
 	case kt != nil && vt != nil && kt.Rank() == 3 && s[2]%h == 0 && slices.Equal(kt.Shape(), s) && vt.Rank() == 3 && slices.Equal(vt.Shape()[:2], s[:2]) && vt.Dim(2)%h == 0:
 		a.Dim, a.VDim = s[2]/h, vt.Dim(2)/h
-		a.Q, a.K, a.V = kit.HeadsLast(in[0], h, 1, a.Dim), kit.HeadsLast(in[1], h, 1, a.Dim), kit.HeadsLast(in[2], h, 1, a.VDim)
+		a.Q, a.K, a.V = attention.HeadsLast(in[0], h, 1, a.Dim), attention.HeadsLast(in[1], h, 1, a.Dim), attention.HeadsLast(in[2], h, 1, a.VDim)
 	case kt != nil && vt != nil && kt.Rank() == 4 && vt.Rank() == 4 && s[2]%h == 0 && kt.Dim(0) == s[0] && kt.Dim(1) == h && kt.Dim(3) == s[2]/h && slices.Equal(vt.Shape()[:3], kt.Shape()[:3]):
 		cross = true
 		a.Dim, a.VDim, a.KVLen = s[2]/h, vt.Dim(3), kt.Dim(2)
-		a.Q, a.K, a.V = kit.HeadsLast(in[0], h, 1, a.Dim), kit.HeadsFirst(in[1], h, a.KVLen, a.Dim), kit.HeadsFirst(in[2], h, a.KVLen, a.VDim)
+		a.Q, a.K, a.V = attention.HeadsLast(in[0], h, 1, a.Dim), attention.HeadsFirst(in[1], h, a.KVLen, a.Dim), attention.HeadsFirst(in[2], h, a.KVLen, a.VDim)
 	default:
 		return fail.Errorf("query, key and value are %v, %v and %v, which are inconsistent for %d heads", qt, kt, vt, h)
 	}
@@ -118,7 +119,7 @@ func (op *DecoderMaskedMultiHeadAttention) Run(c *ir.Call) error {
 			return err
 		}
 	}
-	a.Scale = kit.AttentionScale(op.Scale, a.Dim)
+	a.Scale = attention.Scale(op.Scale, a.Dim)
 	var mask func(b, i int, row []float32)
 	var err error
 	if m := c.Tensor(3); m != nil {
@@ -137,13 +138,13 @@ func (op *DecoderMaskedMultiHeadAttention) Run(c *ir.Call) error {
 		if qk, err = kit.RealOut[float32](c, 3, qt.DType(), a.Batch, h, 1, a.KVLen); err != nil {
 			return err
 		}
-		a.Observe, a.Observed = kit.ScoresSoftmax, qk.Data
+		a.Observe, a.Observed = attention.ScoresSoftmax, qk.Data
 	}
 	y, err := kit.RealOut[float32](c, 0, qt.DType(), a.Batch, 1, h*a.VDim)
 	if err != nil {
 		return err
 	}
-	a.Y = kit.HeadsLast(y.Data, h, 1, a.VDim)
+	a.Y = attention.HeadsLast(y.Data, h, 1, a.VDim)
 	if err := a.Compute(c); err != nil {
 		return err
 	}
@@ -157,7 +158,7 @@ func (op *DecoderMaskedMultiHeadAttention) Run(c *ir.Call) error {
 
 // append concatenates the past with the new key and value. It reads each beam's past
 // tokens from the beams that cache_indirection selects.
-func (op *DecoderMaskedMultiHeadAttention) append(c *ir.Call, a *kit.AttentionCore[float32], outs *[2]kit.RealOutput[float32]) error {
+func (op *DecoderMaskedMultiHeadAttention) append(c *ir.Call, a *attention.Core[float32], outs *[2]kit.RealOutput[float32]) error {
 	h, past, capacity := a.Heads, 0, 0
 	if c.Has(5) != c.Has(6) {
 		return fail.Errorf("past_key and past_value must be given together")
@@ -189,7 +190,7 @@ func (op *DecoderMaskedMultiHeadAttention) append(c *ir.Call, a *kit.AttentionCo
 	if err != nil {
 		return err
 	}
-	for i, v := range []*kit.HeadView[float32]{&a.K, &a.V} {
+	for i, v := range []*attention.HeadView[float32]{&a.K, &a.V} {
 		dim := []int{a.Dim, a.VDim}[i]
 		if *v, outs[i], err = appendBuffer(c, 1+i, c.Tensor(5+i), *v, from, a.Batch, h, past, 1, capacity, total, dim); err != nil {
 			return err

@@ -7,6 +7,8 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/recurrent"
+	"github.com/onward-ml/onward/internal/ops/kit/window"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -21,7 +23,7 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "DynamicQuantiz
 	In:  "X:T, W:T2, R:T2, B:T?, sequence_lens:T1?, initial_h:T?, initial_c:T?, P:T?, W_scale:T, W_zero_point:T2, R_scale:T, R_zero_point:T2",
 	Out: "Y:T?, Y_h:T?, Y_c:T?", Types: "T: float; T1: int32; T2: " + byteTypes,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &DynamicQuantizeLSTM{ops.LSTM{Recurrent: kit.BuildRecurrent(a, 7, 4, "Sigmoid", "Tanh", "Tanh"), InputForget: a.Bool("input_forget", false)}}
+		return &DynamicQuantizeLSTM{ops.LSTM{Layer: recurrent.Build(a, 7, 4, "Sigmoid", "Tanh", "Tanh"), InputForget: a.Bool("input_forget", false)}}
 	}})
 
 // Infer sets the shapes of Y, Y_h and Y_c.
@@ -96,8 +98,8 @@ func (op *DynamicQuantizeLSTM) weights(c *ir.Call, i, scale, dirs int) (*tensor.
 	if err := c.Reserve(4 * int64(t.Len())); err != nil {
 		return nil, err
 	}
-	kit.WidenBytes(w, t)
-	kit.WidenBytes(z, zt)
+	window.WidenBytes(w, t)
+	window.WidenBytes(z, zt)
 	for d := range dirs {
 		for r := range rows {
 			for k := range cols {

@@ -7,6 +7,8 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/quant"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/matmul"
+	kitquant "github.com/onward-ml/onward/internal/ops/kit/quant"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -21,7 +23,7 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "DynamicQuantiz
 
 // Infer broadcasts the leading dimensions.
 func (*DynamicQuantizeMatMul) Infer(c *ir.InferContext) error {
-	if err := kit.InferMatMul(c, 0, 1, ir.UnrankedTensor(c.Elem(0))); err != nil {
+	if err := matmul.Infer(c, 0, 1, ir.UnrankedTensor(c.Elem(0))); err != nil {
 		return err
 	}
 	return checkQuantizedBias(c, 4, 1)
@@ -31,13 +33,13 @@ func (*DynamicQuantizeMatMul) Infer(c *ir.InferContext) error {
 func (d *DynamicQuantizeMatMul) Run(c *ir.Call) error { return d.run(c, nil) }
 
 // run multiplies; packed is the packed B if B is constant, else nil.
-func (*DynamicQuantizeMatMul) run(c *ir.Call, packed *kit.PackedBytes) error {
+func (*DynamicQuantizeMatMul) run(c *ir.Call, packed *matmul.PackedBytes) error {
 	a, b := c.Tensor(0), c.Tensor(1)
-	shape, err := kit.BytesShape(b, packed)
+	shape, err := matmul.BytesShape(b, packed)
 	if err != nil {
 		return err
 	}
-	s, err := kit.NewMatMulShape(a.Shape(), shape)
+	s, err := matmul.NewShape(a.Shape(), shape)
 	if err != nil {
 		return err
 	}
@@ -62,7 +64,7 @@ func (*DynamicQuantizeMatMul) run(c *ir.Call, packed *kit.PackedBytes) error {
 		return err
 	}
 	tensor.Of[uint8](az)[0] = zero
-	if err := kit.MatMulBytesBy(c, &s, q, b, packed, az, c.Tensor(3), p.sums); err != nil {
+	if err := matmul.BytesBy(c, &s, q, b, packed, az, c.Tensor(3), p.sums); err != nil {
 		return err
 	}
 	return p.reals(c, tensor.Of[float32](y))
@@ -71,12 +73,12 @@ func (*DynamicQuantizeMatMul) run(c *ir.Call, packed *kit.PackedBytes) error {
 // dynamicQuantizeMatMulPacked is a DynamicQuantizeMatMul with a constant, packed B.
 type dynamicQuantizeMatMulPacked struct {
 	DynamicQuantizeMatMul
-	b *kit.PackedBytes
+	b *matmul.PackedBytes
 }
 
 // Prepare packs a constant B.
 func (*DynamicQuantizeMatMul) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
-	if p := kit.PackBytes(in[1]); p != nil {
+	if p := matmul.PackBytes(in[1]); p != nil {
 		return &dynamicQuantizeMatMulPacked{b: p}, []int{1}, nil
 	}
 	return nil, nil, nil
@@ -88,8 +90,8 @@ func (d *dynamicQuantizeMatMulPacked) Run(c *ir.Call) error { return d.run(c, d.
 // dynamicQuantize quantizes src to dst and returns the scale and zero point, which are
 // chosen for the range of src extended to include 0.
 func dynamicQuantize(c *ir.Call, dst []uint8, src []float32) (scale float32, zero uint8, err error) {
-	scale, shift := kit.DynamicRange(c, src)
-	zero = kit.QuantizedByte(shift)
+	scale, shift := kitquant.DynamicRange(c, src)
+	zero = kitquant.Byte(shift)
 	if !c.Generic {
 		l := cpu.Active()
 		c.Parallel(len(src), kit.GrainCheap, func(lo, hi int) { quant.Quantize(l, dst[lo:hi], src[lo:hi], scale, zero) })
@@ -98,7 +100,7 @@ func dynamicQuantize(c *ir.Call, dst []uint8, src []float32) (scale float32, zer
 	c.Parallel(len(src), kit.GrainCheap, func(lo, hi int) {
 		y := dst[lo:hi]
 		for i, v := range src[lo:hi] {
-			y[i] = kit.QuantizedByte(float32(math.RoundToEven(float64(v/scale))) + shift)
+			y[i] = kitquant.Byte(float32(math.RoundToEven(float64(v/scale))) + shift)
 		}
 	})
 	return scale, zero, err

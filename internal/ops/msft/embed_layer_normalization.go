@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/reduce"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -108,7 +109,7 @@ func (e *embeddings) run(c *ir.Call, epsilon float32) error {
 	if len(e.beta) != hidden {
 		return fail.Errorf("gamma has %d elements and beta %d, want equal lengths", hidden, len(e.beta))
 	}
-	r := kit.NormRows[float32]{Cols: hidden, Eps: float64(epsilon), Center: true, Gain: e.gamma, Bias: e.beta}
+	r := reduce.NormRows[float32]{Cols: hidden, Eps: float64(epsilon), Center: true, Gain: e.gamma, Bias: e.beta}
 	words, segments := tensor.Of[int32](ids), kit.Ints(e.segments)
 	index := func(k, i int) (int, error) {
 		v, name := i%max(1, length), "position_ids"

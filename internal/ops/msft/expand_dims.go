@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 )
 
 // ExpandDims inserts a dimension of size 1 at the axis given by its second input, in
@@ -14,7 +15,7 @@ import (
 type ExpandDims struct{}
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "ExpandDims", Since: kit.Versions{1}, In: "X:T, axis:int32", Out: "Y:T",
-	Types: "T: " + kit.MoveTypes,
+	Types: "T: " + move.Types,
 	Build: kit.WithoutAttrs[ExpandDims]})
 
 // ViewOf implements [ir.View].

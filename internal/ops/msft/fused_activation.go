@@ -6,13 +6,14 @@ import (
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/recurrent"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // fusedActivation is the activation that FusedGemm and FusedConv apply to their result.
 // The zero value applies no activation.
 type fusedActivation struct {
-	fn     kit.CellActivation
+	fn     recurrent.Activation
 	lo, hi float64 // of clip
 	gamma  float64 // of selu
 }
@@ -21,7 +22,7 @@ type fusedActivation struct {
 // order; missing ones take their defaults.
 func ReadFusedActivation(a *kit.Attrs, params []float32) fusedActivation {
 	name := a.String("activation", "")
-	f := fusedActivation{fn: kit.CellActivation{Name: strings.ToLower(name)}, lo: math.Inf(-1), hi: math.Inf(1), gamma: 1.0507009873554805}
+	f := fusedActivation{fn: recurrent.Activation{Name: strings.ToLower(name)}, lo: math.Inf(-1), hi: math.Inf(1), gamma: 1.0507009873554805}
 	at := func(i int, def float64) float64 {
 		if i < len(params) {
 			return float64(params[i])
@@ -38,7 +39,7 @@ func ReadFusedActivation(a *kit.Attrs, params []float32) fusedActivation {
 	case "selu":
 		f.fn.Alpha, f.gamma = at(0, 1.6732632423543772), at(1, f.gamma)
 	default:
-		def, ok := kit.CellActivationDefaults[f.fn.Name]
+		def, ok := recurrent.ActivationDefaults[f.fn.Name]
 		if !ok {
 			a.Errorf("activation %q is not supported", name)
 		}
@@ -86,7 +87,7 @@ func fusedApply[T kit.RealFloat](c *ir.Call, f *fusedActivation, x []T) {
 				x[i] = T(f.gamma) * v
 			}
 		default:
-			kit.ApplyCell(c, &f.fn, 0, x)
+			recurrent.ApplyCell(c, &f.fn, 0, x)
 		}
 	})
 }

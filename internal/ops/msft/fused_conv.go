@@ -9,6 +9,7 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/window"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -25,7 +26,7 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "FusedConv", Si
 		if a.Has("activation") && a.String("activation", "") == "" {
 			a.Errorf("activation must not be empty; omit the attribute for no activation") // ONNX Runtime rejects it too
 		}
-		return &ActivatedConv{ops.Conv{Window: kit.ReadWindow(a, true), Group: kit.ReadGroup(a)}, ReadFusedActivation(a, a.Floats("activation_params"))}
+		return &ActivatedConv{ops.Conv{Window: window.Read(a, true), Group: window.ReadGroup(a)}, ReadFusedActivation(a, a.Floats("activation_params"))}
 	}})
 
 // Fused returns the operator in the form that the optimizer works with, or nil if the

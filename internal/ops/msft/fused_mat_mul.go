@@ -1,6 +1,9 @@
 package msft
 
-import "github.com/onward-ml/onward/internal/ops/kit"
+import (
+	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/matmul"
+)
 
 // FusedMatMul is alpha times the product of two tensors of matrices. transA and transB
 // swap the last two dimensions. Before that, transBatchA and transBatchB move the first
@@ -9,6 +12,6 @@ import "github.com/onward-ml/onward/internal/ops/kit"
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "FusedMatMul", Since: kit.Versions{1}, In: "A:T, B:T", Out: "Y:T",
 	Types: "T: @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &kit.TransposedMatMul{Alpha: a.Float("alpha", 1), Trans: [2]bool{a.Bool("transA", false), a.Bool("transB", false)},
+		return &matmul.TransposedMatMul{Alpha: a.Float("alpha", 1), Trans: [2]bool{a.Bool("transA", false), a.Bool("transB", false)},
 			Batch: [2]bool{a.Bool("transBatchA", false), a.Bool("transBatchB", false)}}
 	}})

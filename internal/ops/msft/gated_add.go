@@ -8,6 +8,7 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/quant"
 )
 
 // GatedAdd returns X + Y·gate with one gate per row; the product is rounded to the type
@@ -45,7 +46,7 @@ func (*GatedAdd) Run(c *ir.Call) error {
 			vec.MulScalarF32(cpu.Active(), y.Data[r*cols:][:cols], in[1][r*cols:][:cols], in[2][r])
 		}
 		dst := y.Data[lo*cols : hi*cols]
-		kit.RoundTo(dst, xt.DType())
+		quant.RoundTo(dst, xt.DType())
 		vec.AddF32(cpu.Active(), dst, dst, in[0][lo*cols:hi*cols])
 	})
 	y.Store()

@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/reduce"
 )
 
 // GatedRMSNorm normalizes groups of elements, each the length of scale, by their root
@@ -42,7 +43,7 @@ func (op *GatedRMSNorm) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	rows := kit.NormRows[float32]{X: in[0], Y: y.Data, Cols: scale.Len(), Gain: in[1], Eps: float64(op.Epsilon)}
+	rows := reduce.NormRows[float32]{X: in[0], Y: y.Data, Cols: scale.Len(), Gain: in[1], Eps: float64(op.Epsilon)}
 	if err := rows.Compute(c); err != nil {
 		return err
 	}

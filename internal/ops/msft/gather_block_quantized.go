@@ -119,7 +119,7 @@ func (op *GatherBlockQuantized) Run(c *ir.Call) error {
 	codes := data.Bytes()
 	const most = 1 << 12 // elements of a piece: slices may be long
 	pieces := (span.Inner + most - 1) / most
-	kit.ReduceEach(c, span.Outer*len(at)*pieces, min(span.Inner, most), func(k int) {
+	kit.ParallelEach(c, span.Outer*len(at)*pieces, min(span.Inner, most), func(k int) {
 		from := k % pieces * most
 		k /= pieces
 		dst := y.Data[k*span.Inner:][from:min(from+most, span.Inner)]

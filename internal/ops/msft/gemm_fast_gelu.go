@@ -4,6 +4,8 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/matmul"
 )
 
 // GemmFastGelu computes FastGelu, Gelu approximated by tanh, of X·W + bias
@@ -16,7 +18,7 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "GemmFastGelu",
 
 // Infer broadcasts the leading dimensions.
 func (*GemmFastGelu) Infer(c *ir.InferContext) error {
-	if err := kit.InferMatMul(c, 0, 1, ir.UnrankedTensor(c.Elem(0))); err != nil {
+	if err := matmul.Infer(c, 0, 1, ir.UnrankedTensor(c.Elem(0))); err != nil {
 		return err
 	}
 	return checkQuantizedBias(c, 2, 1)
@@ -25,7 +27,7 @@ func (*GemmFastGelu) Infer(c *ir.InferContext) error {
 // Run computes 16-bit types in float32.
 func (*GemmFastGelu) Run(c *ir.Call) error {
 	x, w := c.Tensor(0), c.Tensor(1)
-	s, err := kit.NewMatMulShape(x.Shape(), w.Shape())
+	s, err := matmul.NewShape(x.Shape(), w.Shape())
 	if err != nil {
 		return err
 	}
@@ -42,13 +44,13 @@ func (*GemmFastGelu) Run(c *ir.Call) error {
 	if err != nil || len(y.Data) == 0 {
 		return err
 	}
-	if err := kit.MatMulBatches(c, &s, y.Data, in[0], in[1]); err != nil {
+	if err := matmul.Batches(c, &s, y.Data, in[0], in[1]); err != nil {
 		return err
 	}
-	kit.ReduceEach(c, len(y.Data)/s.N, 8*s.N, func(i int) {
+	kit.ParallelEach(c, len(y.Data)/s.N, 8*s.N, func(i int) {
 		row := y.Data[i*s.N:][:s.N]
 		if in[2] != nil {
-			kit.AddLoop(row, row, in[2])
+			elementwise.AddLoop(row, row, in[2])
 		}
 		kit.GeluTanhLoop(row, row)
 	})

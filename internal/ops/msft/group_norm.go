@@ -9,6 +9,9 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
+	"github.com/onward-ml/onward/internal/ops/kit/reduce"
+	"github.com/onward-ml/onward/internal/ops/kit/window"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -73,16 +76,16 @@ func (g *GroupNorm) Run(c *ir.Call) error {
 	}
 	shape := x.Shape()
 	if g.ChannelsLast {
-		shape = kit.ChannelsFirstShape(shape)
+		shape = window.ChannelsFirstShape(shape)
 	}
 	if shape[1]%g.Groups != 0 {
 		return fail.Errorf("%d channels are not divisible by %d groups", shape[1], g.Groups)
 	}
-	gain, err := kit.ChannelParam[float32](c, "gamma", c.Tensor(1), shape[1])
+	gain, err := reduce.ChannelParam[float32](c, "gamma", c.Tensor(1), shape[1])
 	if err != nil {
 		return err
 	}
-	bias, err := kit.ChannelParam[float32](c, "beta", c.Tensor(2), shape[1])
+	bias, err := reduce.ChannelParam[float32](c, "beta", c.Tensor(2), shape[1])
 	if err != nil {
 		return err
 	}
@@ -107,7 +110,7 @@ func (g *GroupNorm) Run(c *ir.Call) error {
 	if g.ChannelsLast {
 		var t tensor.Tensor
 		t.Reset(tensor.TypeFloat32, memory.AsBytes(sum), x.Shape())
-		first, err := kit.ChannelsFirst(c, &t)
+		first, err := window.ChannelsFirst(c, &t)
 		if err != nil {
 			return err
 		}
@@ -123,7 +126,7 @@ func (g *GroupNorm) Run(c *ir.Call) error {
 			return err
 		}
 	}
-	err = kit.NormPlanes(c, sum, dst, shape[1], g.Groups, shape[2]*shape[3],
+	err = reduce.NormPlanes(c, sum, dst, shape[1], g.Groups, shape[2]*shape[3],
 		func(ch int) float64 { return float64(gain[ch]) }, func(ch int) float64 { return float64(bias[ch]) }, float64(g.Epsilon))
 	if err != nil {
 		return err
@@ -136,7 +139,7 @@ func (g *GroupNorm) Run(c *ir.Call) error {
 		c.Parallel(len(dst), kit.GrainCostly, func(lo, hi int) { vec.SiluF32(level, dst[lo:hi], dst[lo:hi]) })
 	}
 	if g.ChannelsLast {
-		kit.MoveChannels(c, kit.MoveBuf{Width: 4, Raw: memory.AsBytes(y.Data)}, kit.MoveBuf{Width: 4, Raw: memory.AsBytes(dst)}, shape, true)
+		window.MoveChannels(c, move.Buf{Width: 4, Raw: memory.AsBytes(y.Data)}, move.Buf{Width: 4, Raw: memory.AsBytes(dst)}, shape, true)
 	}
 	y.Store()
 	return nil

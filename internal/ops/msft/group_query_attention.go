@@ -7,6 +7,8 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/attention"
+	"github.com/onward-ml/onward/internal/ops/kit/reduce"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -22,7 +24,7 @@ type GroupQueryAttention struct {
 	Causal              bool
 	Rotary, Interleaved bool
 	Smooth              bool // softmax with an additional logit of 0
-	QK                  kit.ScoreStage
+	QK                  attention.ScoreStage
 	NormEpsilon         float32
 	Cache               [2]kvQuant // quantization of keys and of values
 	Sliding             bool       // the cache holds only the tokens of the window, see [slidingCache]
@@ -33,9 +35,9 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "GroupQueryAtte
 		"position_ids:int64?, attention_bias:T?, head_sink:T?, k_scale:float?, v_scale:float?, q_norm_weight:T?, k_norm_weight:T?",
 	Out:   "output:T, present_key:C?, present_value:C?, output_qk:T?",
 	Types: "T: float float16 bfloat16; C: float float16 bfloat16 int8 uint8", Build: func(a *kit.Attrs, opset int) kit.Operator {
-		op := &GroupQueryAttention{Heads: kit.ReadHeads(a, "num_heads"), KVHeads: kit.ReadHeads(a, "kv_num_heads"), Scale: a.Float("scale", 0),
+		op := &GroupQueryAttention{Heads: attention.ReadHeads(a, "num_heads"), KVHeads: attention.ReadHeads(a, "kv_num_heads"), Scale: a.Float("scale", 0),
 			Softcap: a.Float("softcap", 0), Window: a.Int("local_window_size", -1), Causal: a.Bool("causal", true), Rotary: a.Bool("do_rotary", false),
-			Interleaved: a.Bool("rotary_interleaved", false), Smooth: a.Int("smooth_softmax", 0) == 1, QK: kit.ScoresNone, NormEpsilon: a.Float("qk_norm_epsilon", 1e-6)}
+			Interleaved: a.Bool("rotary_interleaved", false), Smooth: a.Int("smooth_softmax", 0) == 1, QK: attention.ScoresNone, NormEpsilon: a.Float("qk_norm_epsilon", 1e-6)}
 		if op.Heads%op.KVHeads != 0 {
 			a.Errorf("num_heads is %d, want a multiple of kv_num_heads, which is %d", op.Heads, op.KVHeads)
 		}
@@ -48,14 +50,14 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "GroupQueryAtte
 		switch q := a.Int("qk_output", 0); q {
 		case 0:
 		case 1:
-			op.QK = kit.ScoresBiased
+			op.QK = attention.ScoresBiased
 		case 2:
-			op.QK = kit.ScoresSoftmax
+			op.QK = attention.ScoresSoftmax
 		default:
 			a.Errorf("qk_output is %d, want 0 to 2", q)
 		}
 		op.Cache = [2]kvQuant{readKVQuant(a, "k_quant_type"), readKVQuant(a, "v_quant_type")}
-		if op.Sliding = a.Bool("sliding_window_cache", false); op.Sliding && (op.Window < 1 || op.QK != kit.ScoresNone) {
+		if op.Sliding = a.Bool("sliding_window_cache", false); op.Sliding && (op.Window < 1 || op.QK != attention.ScoresNone) {
 			a.Errorf("sliding_window_cache is 1 with a local_window_size of %d and qk_output %d, want a positive window and qk_output 0", op.Window, a.Int("qk_output", 0))
 		}
 		return op
@@ -107,7 +109,7 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 		}
 	}
 	var dim int
-	var q, k, v kit.HeadView[float32]
+	var q, k, v attention.HeadView[float32]
 	if c.Has(1) != c.Has(2) {
 		return fail.Errorf("key and value must be given together")
 	}
@@ -117,14 +119,14 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 		if width%h != 0 || !slices.Equal(c.Tensor(1).Shape(), want) || !slices.Equal(c.Tensor(2).Shape(), want) {
 			return fail.Errorf("query, key and value have shapes %v, %v and %v, which are inconsistent for %d query heads and %d key-value heads", qs, c.Tensor(1).Shape(), c.Tensor(2).Shape(), h, kvh)
 		}
-		q, k, v = kit.HeadsLast(in[0], h, n, dim), kit.HeadsLast(in[1], kvh, n, dim), kit.HeadsLast(in[2], kvh, n, dim)
+		q, k, v = attention.HeadsLast(in[0], h, n, dim), attention.HeadsLast(in[1], kvh, n, dim), attention.HeadsLast(in[2], kvh, n, dim)
 	} else {
 		dim = width / (h + 2*kvh)
 		if width%(h+2*kvh) != 0 {
 			return fail.Errorf("query has shape %v, want a last dimension divisible by %d heads of queries, keys and values", qs, h+2*kvh)
 		}
-		part := func(head int) kit.HeadView[float32] {
-			return kit.HeadView[float32]{Data: in[0][min(head*dim, len(in[0])):], Batch: n * width, Head: dim, Row: width}
+		part := func(head int) attention.HeadView[float32] {
+			return attention.HeadView[float32]{Data: in[0][min(head*dim, len(in[0])):], Batch: n * width, Head: dim, Row: width}
 		}
 		q, k, v = part(0), part(h), part(h+kvh)
 	}
@@ -188,7 +190,7 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 		slide = newSlidingCache(capacity, op.Window, n, past, lens)
 		held, kvLen = slide.held, slide.length
 	}
-	for i, src := range []*kit.HeadView[float32]{&k, &v} {
+	for i, src := range []*attention.HeadView[float32]{&k, &v} {
 		if slide != nil {
 			if *src, outs[i], err = slide.push(c, op.Cache[i], 1+i, 12+i, c.Tensor(3+i), *src, kvh, dim); err != nil {
 				return err
@@ -205,8 +207,8 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 			return err
 		}
 	}
-	a := &kit.AttentionCore[float32]{Batch: batch, Heads: h, KVHeads: kvh, QLen: n, KVLen: kvLen, Dim: dim, VDim: dim, Q: q, K: k, V: v,
-		Scale: kit.AttentionScale(op.Scale, dim), Softcap: float64(op.Softcap), Observe: kit.ScoresNone}
+	a := &attention.Core[float32]{Batch: batch, Heads: h, KVHeads: kvh, QLen: n, KVLen: kvLen, Dim: dim, VDim: dim, Q: q, K: k, V: v,
+		Scale: attention.Scale(op.Scale, dim), Softcap: float64(op.Softcap), Observe: attention.ScoresNone}
 	for b := range batch {
 		a.KVLen = max(a.KVLen, held[b]+n)
 	}
@@ -242,7 +244,7 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 	}
 	var qk kit.RealOutput[float32]
 	if c.Wants(3) {
-		if op.QK == kit.ScoresNone {
+		if op.QK == attention.ScoresNone {
 			return fail.Errorf("output output_qk is used, but attribute qk_output is 0")
 		}
 		if qk, err = kit.RealOut[float32](c, 3, qt.DType(), batch, h, n, a.KVLen); err != nil {
@@ -254,7 +256,7 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	a.Y = kit.HeadsLast(y.Data, h, n, dim)
+	a.Y = attention.HeadsLast(y.Data, h, n, dim)
 	if err := a.Compute(c); err != nil {
 		return err
 	}
@@ -268,7 +270,7 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 
 // prepare normalizes each head's vectors and scales them by input norm, if that is given.
 // It then rotates them by their positions if the operator has rotary embeddings.
-func (op *GroupQueryAttention) prepare(c *ir.Call, v kit.HeadView[float32], norm, batch, heads, n, dim int, past []int, first bool) (kit.HeadView[float32], error) {
+func (op *GroupQueryAttention) prepare(c *ir.Call, v attention.HeadView[float32], norm, batch, heads, n, dim int, past []int, first bool) (attention.HeadView[float32], error) {
 	if !op.Rotary && !c.Has(norm) {
 		return v, nil
 	}
@@ -276,8 +278,8 @@ func (op *GroupQueryAttention) prepare(c *ir.Call, v kit.HeadView[float32], norm
 	if err != nil {
 		return v, err
 	}
-	r := kit.HeadsFirst(data, heads, n, dim)
-	kit.CopyHeads(r, v, batch, heads, 0, 0, n, dim)
+	r := attention.HeadsFirst(data, heads, n, dim)
+	attention.CopyHeads(r, v, batch, heads, 0, 0, n, dim)
 	if w := c.Tensor(norm); w != nil {
 		if w.Rank() != 1 || w.Len() != dim {
 			return v, fail.Errorf("input %d has shape %v, want [%d]", norm, w.Shape(), dim)
@@ -286,7 +288,7 @@ func (op *GroupQueryAttention) prepare(c *ir.Call, v kit.HeadView[float32], norm
 		if err != nil {
 			return v, err
 		}
-		rows := kit.NormRows[float32]{X: data, Y: data, Cols: dim, Gain: gain, Eps: float64(op.NormEpsilon)}
+		rows := reduce.NormRows[float32]{X: data, Y: data, Cols: dim, Gain: gain, Eps: float64(op.NormEpsilon)}
 		if err := rows.Compute(c); err != nil {
 			return v, err
 		}
@@ -300,7 +302,7 @@ func (op *GroupQueryAttention) prepare(c *ir.Call, v kit.HeadView[float32], norm
 // rotateCached rotates the heads of r in place by the angles of their positions.
 // Positions are the given ones, or follow the past. For a first prompt, the first given
 // position is the position of row 0 of every batch item.
-func rotateCached(c *ir.Call, r kit.HeadView[float32], cosT, sinT, posT *tensor.Tensor, interleaved bool, batch, heads, n, dim int, past []int, first bool) error {
+func rotateCached(c *ir.Call, r attention.HeadView[float32], cosT, sinT, posT *tensor.Tensor, interleaved bool, batch, heads, n, dim int, past []int, first bool) error {
 	if cosT == nil || sinT == nil || cosT.Rank() != 2 || !slices.Equal(cosT.Shape(), sinT.Shape()) || cosT.Dim(1) > dim/2 {
 		return fail.Errorf("cos_cache and sin_cache are %v and %v, want [positions, %d at most]", cosT, sinT, dim/2)
 	}
@@ -330,7 +332,7 @@ func rotateCached(c *ir.Call, r kit.HeadView[float32], cosT, sinT, posT *tensor.
 			}
 			for h := range heads {
 				x := r.At(b, h, t)[:dim]
-				kit.RotateHead(x, x, cos[p*half:][:half], sin[p*half:][:half], interleaved)
+				attention.RotateHead(x, x, cos[p*half:][:half], sin[p*half:][:half], interleaved)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/matmul"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -58,7 +59,7 @@ func invert[T kit.RealFloat](c *ir.Call) error {
 		for i, v := range x[at:][:n*n] {
 			a[i] = float64(v)
 		}
-		if err := kit.Invert(c, a, n, pivots, factors); err != nil {
+		if err := matmul.Invert(c, a, n, pivots, factors); err != nil {
 			return err
 		}
 		for i, v := range a {

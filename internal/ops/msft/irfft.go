@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/fourier"
 )
 
 // Irfft is the inverse of [Rfft] for signals of even length
@@ -48,5 +49,5 @@ func (*Irfft) Run(c *ir.Call) error {
 	n := max(0, 2*(m-1))
 	shape := slices.Clone(s[:len(s)-1])
 	shape[len(shape)-1] = n
-	return runFFT(c, kit.FourierLine{N: n, In: m, InParts: 2, Out: n, OutParts: 1, Inner: 1, Inverse: true, Hermitian: true}, kit.Product(s[:len(s)-2]), shape)
+	return runFFT(c, fourier.Line{N: n, In: m, InParts: 2, Out: n, OutParts: 1, Inner: 1, Inverse: true, Hermitian: true}, kit.Product(s[:len(s)-2]), shape)
 }

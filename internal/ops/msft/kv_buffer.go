@@ -4,6 +4,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/attention"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -11,8 +12,8 @@ import (
 // capacity vectors, and stores the result, total vectors long, in output out. It returns
 // the first past+n vectors. If from is not nil, past vector t of item b is read from
 // batch item from(b, t).
-func appendBuffer(c *ir.Call, out int, old *tensor.Tensor, v kit.HeadView[float32], from func(b, t int) int,
-	batch, heads, past, n, capacity, total, dim int) (kit.HeadView[float32], kit.RealOutput[float32], error) {
+func appendBuffer(c *ir.Call, out int, old *tensor.Tensor, v attention.HeadView[float32], from func(b, t int) int,
+	batch, heads, past, n, capacity, total, dim int) (attention.HeadView[float32], kit.RealOutput[float32], error) {
 	data, err := kit.RealIn[float32](c, old)
 	if err != nil {
 		return v, kit.RealOutput[float32]{}, err
@@ -22,11 +23,11 @@ func appendBuffer(c *ir.Call, out int, old *tensor.Tensor, v kit.HeadView[float3
 		return v, y, err
 	}
 	ir.Clear(c, y.Data)
-	dst := kit.HeadsFirst(y.Data, heads, total, dim)
+	dst := attention.HeadsFirst(y.Data, heads, total, dim)
 	if data != nil {
-		kit.CopyHeads(dst, kit.HeadsFirst(data, heads, capacity, dim), batch, heads, 0, 0, min(capacity, total), dim)
+		attention.CopyHeads(dst, attention.HeadsFirst(data, heads, capacity, dim), batch, heads, 0, 0, min(capacity, total), dim)
 	}
-	kit.CopyHeads(dst, v, batch, heads, past, 0, n, dim)
+	attention.CopyHeads(dst, v, batch, heads, past, 0, n, dim)
 	if from == nil {
 		return dst, y, nil
 	}
@@ -34,7 +35,7 @@ func appendBuffer(c *ir.Call, out int, old *tensor.Tensor, v kit.HeadView[float3
 	if err != nil {
 		return v, y, err
 	}
-	read := kit.HeadsFirst(all, heads, past+n, dim)
+	read := attention.HeadsFirst(all, heads, past+n, dim)
 	for b := range batch {
 		for h := range heads {
 			for t := range past {
@@ -78,7 +79,7 @@ func cacheBeams(c *ir.Call, width, ct *tensor.Tensor, batch, past int) (func(b, 
 
 // appendEach is like appendBuffer, but each batch item has its own past length. Vectors
 // after the new ones are zeros, or those of the buffer if whole is set.
-func appendEach(c *ir.Call, out int, old *tensor.Tensor, v kit.HeadView[float32], past []int, whole bool, heads, n, capacity, total, dim int) (kit.HeadView[float32], kit.RealOutput[float32], error) {
+func appendEach(c *ir.Call, out int, old *tensor.Tensor, v attention.HeadView[float32], past []int, whole bool, heads, n, capacity, total, dim int) (attention.HeadView[float32], kit.RealOutput[float32], error) {
 	data, err := kit.RealIn[float32](c, old)
 	if err != nil {
 		return v, kit.RealOutput[float32]{}, err
@@ -87,7 +88,7 @@ func appendEach(c *ir.Call, out int, old *tensor.Tensor, v kit.HeadView[float32]
 	if err != nil {
 		return v, y, err
 	}
-	dst := kit.HeadsFirst(y.Data, heads, total, dim)
+	dst := attention.HeadsFirst(y.Data, heads, total, dim)
 	for b := range past {
 		for h := range heads {
 			kept := past[b]

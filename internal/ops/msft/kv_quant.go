@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/attention"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -112,7 +113,7 @@ func (q kvQuant) decode(dst []float32, x []byte, scales []float32) {
 // cache appends n vectors of each head to a quantized cache: src follows the first
 // past[b] vectors of old, in a cache of length vectors. It returns the dequantized result
 // and stores the cache in output out.
-func (q kvQuant) cache(c *ir.Call, out, scale int, old *tensor.Tensor, src kit.HeadView[float32], past []int, heads, n, capacity, length, dim int) (kit.HeadView[float32], error) {
+func (q kvQuant) cache(c *ir.Call, out, scale int, old *tensor.Tensor, src attention.HeadView[float32], past []int, heads, n, capacity, length, dim int) (attention.HeadView[float32], error) {
 	batch, width := len(past), q.width(dim)
 	scales, err := q.scales(c, scale, heads, dim)
 	if err != nil {
@@ -132,7 +133,7 @@ func (q kvQuant) cache(c *ir.Call, out, scale int, old *tensor.Tensor, src kit.H
 		return src, err
 	}
 	ir.Clear(c, data)
-	dst, row := kit.HeadsFirst(data, heads, length, dim), make([]byte, width)
+	dst, row := attention.HeadsFirst(data, heads, length, dim), make([]byte, width)
 	for b := range batch {
 		for h := range heads {
 			if err := c.Err(); err != nil {

@@ -3,6 +3,7 @@ package msft
 import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/attention"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -43,7 +44,7 @@ func newSlidingCache(capacity, window, n int, past, last []int) *slidingCache {
 
 // push returns the cached vectors followed by src and stores the last ones in output out.
 // scale is the index of the input that holds the scales of a quantized cache.
-func (s *slidingCache) push(c *ir.Call, q kvQuant, out, scale int, old *tensor.Tensor, src kit.HeadView[float32], heads, dim int) (kit.HeadView[float32], kit.RealOutput[float32], error) {
+func (s *slidingCache) push(c *ir.Call, q kvQuant, out, scale int, old *tensor.Tensor, src attention.HeadView[float32], heads, dim int) (attention.HeadView[float32], kit.RealOutput[float32], error) {
 	var none kit.RealOutput[float32]
 	batch, width := len(s.held), q.width(dim)
 	n, err := tensor.Elements([]int{batch, heads, s.length, dim})
@@ -55,7 +56,7 @@ func (s *slidingCache) push(c *ir.Call, q kvQuant, out, scale int, old *tensor.T
 		return src, none, err
 	}
 	ir.Clear(c, data)
-	dst := kit.HeadsFirst(data, heads, s.length, dim)
+	dst := attention.HeadsFirst(data, heads, s.length, dim)
 	if !q.on() {
 		past, err := kit.RealIn[float32](c, old)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/matmul"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -116,7 +117,7 @@ func mulRows(c *ir.Call, x *tensor.Tensor, w []float32, in, out int) error {
 	if err != nil {
 		return err
 	}
-	kit.MulTransposed(c, kit.Product(shape[:len(shape)-1]), out, in, a, in, w, in, nil, y.Data, out)
+	matmul.MulTransposed(c, kit.Product(shape[:len(shape)-1]), out, in, a, in, w, in, nil, y.Data, out)
 	if err := c.Err(); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/matmul"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -25,13 +26,13 @@ func (*MatMulInteger16) elem(a, b tensor.DType) tensor.DType {
 
 // Infer broadcasts the leading dimensions.
 func (op *MatMulInteger16) Infer(c *ir.InferContext) error {
-	return kit.InferMatMul(c, 0, 1, ir.UnrankedTensor(op.elem(c.Elem(0), c.Elem(1))))
+	return matmul.Infer(c, 0, 1, ir.UnrankedTensor(op.elem(c.Elem(0), c.Elem(1))))
 }
 
 // Run widens the inputs to 32 bits and multiplies them.
 func (op *MatMulInteger16) Run(c *ir.Call) error {
 	a, b := c.Tensor(0), c.Tensor(1)
-	s, err := kit.NewMatMulShape(a.Shape(), b.Shape())
+	s, err := matmul.NewShape(a.Shape(), b.Shape())
 	if err != nil {
 		return err
 	}
@@ -48,5 +49,5 @@ func (op *MatMulInteger16) Run(c *ir.Call) error {
 		return err
 	}
 	// The bits of a product modulo 2³² do not depend on signedness.
-	return kit.MatMulBatches(c, &s, memory.FromRaw[int32](y.Bytes()), tensor.Of[int32](x), tensor.Of[int32](w))
+	return matmul.Batches(c, &s, memory.FromRaw[int32](y.Bytes()), tensor.Of[int32](x), tensor.Of[int32](w))
 }

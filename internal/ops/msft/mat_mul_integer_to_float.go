@@ -4,6 +4,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/matmul"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -19,7 +20,7 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "MatMulIntegerT
 
 // Infer broadcasts the leading dimensions.
 func (*MatMulIntegerToFloat) Infer(c *ir.InferContext) error {
-	if err := kit.InferMatMul(c, 0, 1, ir.UnrankedTensor(c.Elem(2))); err != nil {
+	if err := matmul.Infer(c, 0, 1, ir.UnrankedTensor(c.Elem(2))); err != nil {
 		return err
 	}
 	return checkQuantizedBias(c, 6, 1)
@@ -29,13 +30,13 @@ func (*MatMulIntegerToFloat) Infer(c *ir.InferContext) error {
 func (m *MatMulIntegerToFloat) Run(c *ir.Call) error { return m.run(c, nil) }
 
 // run multiplies; packed is the packed B if B is constant, else nil.
-func (*MatMulIntegerToFloat) run(c *ir.Call, packed *kit.PackedBytes) error {
+func (*MatMulIntegerToFloat) run(c *ir.Call, packed *matmul.PackedBytes) error {
 	a, b := c.Tensor(0), c.Tensor(1)
-	shape, err := kit.BytesShape(b, packed)
+	shape, err := matmul.BytesShape(b, packed)
 	if err != nil {
 		return err
 	}
-	s, err := kit.NewMatMulShape(a.Shape(), shape)
+	s, err := matmul.NewShape(a.Shape(), shape)
 	if err != nil {
 		return err
 	}
@@ -53,7 +54,7 @@ func (*MatMulIntegerToFloat) run(c *ir.Call, packed *kit.PackedBytes) error {
 	if p.sums, err = ir.ScratchOf[int32](c, len(y.Data)); err != nil {
 		return err
 	}
-	if err := kit.MatMulBytesBy(c, &s, a, b, packed, c.Tensor(4), c.Tensor(5), p.sums); err != nil {
+	if err := matmul.BytesBy(c, &s, a, b, packed, c.Tensor(4), c.Tensor(5), p.sums); err != nil {
 		return err
 	}
 	if err := p.reals(c, y.Data); err != nil {
@@ -66,12 +67,12 @@ func (*MatMulIntegerToFloat) run(c *ir.Call, packed *kit.PackedBytes) error {
 // matMulIntegerToFloatPacked is a MatMulIntegerToFloat with a constant, packed B.
 type matMulIntegerToFloatPacked struct {
 	MatMulIntegerToFloat
-	b *kit.PackedBytes
+	b *matmul.PackedBytes
 }
 
 // Prepare packs a constant B.
 func (*MatMulIntegerToFloat) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
-	if p := kit.PackBytes(in[1]); p != nil {
+	if p := matmul.PackBytes(in[1]); p != nil {
 		return &matMulIntegerToFloatPacked{b: p}, []int{1}, nil
 	}
 	return nil, nil, nil

@@ -10,6 +10,7 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/kernels/quant"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/attention"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -179,7 +180,7 @@ func (op *MatMulNBits) Run(c *ir.Call) error {
 		if bias != nil {
 			g.BiasCol = bias[j0:][:n]
 		}
-		kit.GemmSerial(&g)
+		attention.GemmSerial(&g)
 		return nil
 	})
 	if err != nil {

@@ -10,6 +10,8 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/window"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -17,24 +19,24 @@ import (
 // whose mask is 0. The first element of a plane does not stop it. A mask with fewer
 // planes than the input repeats. The maximum of no elements is −MaxFloat32
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MaxpoolWithMask).
-type MaxpoolWithMask struct{ kit.Window }
+type MaxpoolWithMask struct{ window.Window }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "MaxpoolWithMask", Since: kit.Versions{1}, In: "X:T, M:int32", Out: "Y:T", Types: "T: float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("kernel_shape")
 		a.Ignore("storage_order")
-		return &MaxpoolWithMask{kit.ReadWindow(a, false)}
+		return &MaxpoolWithMask{window.Read(a, false)}
 	}})
 
 // Infer computes the output shape.
 func (p *MaxpoolWithMask) Infer(c *ir.InferContext) error {
-	return kit.InferPool(c, &p.Window, ir.UnrankedTensor(tensor.TypeFloat32))
+	return window.InferPool(c, &p.Window, ir.UnrankedTensor(tensor.TypeFloat32))
 }
 
 // Run processes planes in parallel.
 func (p *MaxpoolWithMask) Run(c *ir.Call) error {
 	x, mask := c.Tensor(0), c.Tensor(1)
-	g, shape, err := kit.PoolGeom(&p.Window, x.Shape())
+	g, shape, err := window.PoolGeom(&p.Window, x.Shape())
 	if err != nil {
 		return err
 	}
@@ -54,7 +56,7 @@ func (p *MaxpoolWithMask) Run(c *ir.Call) error {
 	in, out := kit.Product(g.In), kit.Product(g.Out)
 	src, dst, keep := tensor.Of[float32](x), tensor.Of[float32](y), tensor.Of[int32](mask)
 	masks := ms[0] * ms[1]
-	whole := kit.NewMaxPlane(c, &g)
+	whole := window.NewMaxPlane(c, &g)
 	rows := newMaskedRows(c, &g)
 	read := make([]maskedTaps, min(masks, planes))
 	size := 0 // of the memory of a workspace
@@ -100,7 +102,7 @@ func (p *MaxpoolWithMask) Run(c *ir.Call) error {
 		return ok
 	}
 	if size == 0 {
-		return kit.PoolPlanes(c, &g, planes, func(m *ir.Meter, plane int) bool { return run(m, 0, plane) })
+		return window.PoolPlanes(c, &g, planes, func(m *ir.Meter, plane int) bool { return run(m, 0, plane) })
 	}
 	return kit.InWorkspaces(c, planes, func(ws, plane int) error {
 		run(&ir.Meter{C: c}, ws, plane)
@@ -111,16 +113,16 @@ func (p *MaxpoolWithMask) Run(c *ir.Call) error {
 // maskedRows reduces the rows of windows with vector kernels: first along the last axis, for all
 // elements of the plane at once, then along the others.
 type maskedRows struct {
-	g     *kit.WindowGeom
+	g     *window.Geometry
 	width int // of a row that all windows read, with its padding
 	size  int // of a plane of such rows
-	rest  *kit.PoolPlane
+	rest  *window.PoolPlane
 	bools []byte // of a mask
 	free  []byte // memory for results of find
 }
 
 // newMaskedRows returns nil if lists of elements are faster or the window is unsupported.
-func newMaskedRows(c *ir.Call, g *kit.WindowGeom) *maskedRows {
+func newMaskedRows(c *ir.Call, g *window.Geometry) *maskedRows {
 	last := len(g.In) - 1
 	if g.Kernel[last] > 16 || kit.Product(g.In) < 64 || kit.Product(g.Out) == 0 || g.Before[last] >= g.In[last] {
 		return nil
@@ -136,7 +138,7 @@ func newMaskedRows(c *ir.Call, g *kit.WindowGeom) *maskedRows {
 	rest := *g
 	rest.In, rest.Kernel, rest.Before = slices.Clone(g.In), slices.Clone(g.Kernel), slices.Clone(g.Before)
 	rest.In[last], rest.Kernel[last], rest.Before[last] = r.width, 1, 0
-	if r.rest = kit.NewMaxPlane(c, &rest); r.rest == nil {
+	if r.rest = window.NewMaxPlane(c, &rest); r.rest == nil {
 		return nil
 	}
 	return r
@@ -175,7 +177,7 @@ func (r *maskedRows) find(c *ir.Call, mask []int32, rest int) ([]bool, error) {
 	}
 	for k := 1; k < taps && k < r.size; k++ {
 		dst, sofar, next := alive[k*r.size:][:r.size-k], alive[(k-1)*r.size:], first[k:]
-		kit.AndWords(dst, sofar, next)
+		elementwise.AndWords(dst, sofar, next)
 		for i := len(dst) &^ 31; i < len(dst); i++ {
 			dst[i] = sofar[i] & next[i]
 		}
@@ -230,7 +232,7 @@ type maskedTaps struct {
 	alive    []bool
 }
 
-func (t *maskedTaps) find(c *ir.Call, g *kit.WindowGeom, mask []int32) error {
+func (t *maskedTaps) find(c *ir.Call, g *window.Geometry, mask []int32) error {
 	out, n, last := kit.Product(g.Out), len(g.In), len(g.In)-1
 	limit := int64(out) * int64(min(g.Taps(), kit.Product(g.In)))
 	if in := int64(len(mask)); max(limit, in) > math.MaxInt32 {
@@ -245,7 +247,7 @@ func (t *maskedTaps) find(c *ir.Call, g *kit.WindowGeom, mask []int32) error {
 	for range out {
 		first, end := g.TapRange(last, pos[last])
 		clear(tap)
-		for more := first < end; more; more = kit.WindowStep(tap, g.Kernel[:last]) {
+		for more := first < end; more; more = kit.NextIndex(tap, g.Kernel[:last]) {
 			at, ok := 0, true
 			for d, k := range tap {
 				i := pos[d]*g.Stride[d] - g.Before[d] + k
@@ -263,7 +265,7 @@ func (t *maskedTaps) find(c *ir.Call, g *kit.WindowGeom, mask []int32) error {
 			}
 		}
 		t.ends = append(t.ends, int32(len(t.at)))
-		kit.WindowStep(pos, g.Out)
+		kit.NextIndex(pos, g.Out)
 	}
 	return nil
 }

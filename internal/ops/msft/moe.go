@@ -11,6 +11,8 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/matmul"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -235,12 +237,12 @@ func (l *moeLayer) apply(c *ir.Call, expert int, y, x []float32) error {
 	if l.bias != nil && !c.Generic {
 		g.BiasCol = l.bias[expert*l.out:][:l.out]
 	}
-	if err := kit.MatMulOne(c, &g); err != nil {
+	if err := matmul.One(c, &g); err != nil {
 		return err
 	}
 	if l.bias != nil && c.Generic {
 		for i := range n {
-			kit.AddLoop(y[i*l.out:][:l.out], y[i*l.out:][:l.out], l.bias[expert*l.out:][:l.out])
+			elementwise.AddLoop(y[i*l.out:][:l.out], y[i*l.out:][:l.out], l.bias[expert*l.out:][:l.out])
 		}
 	}
 	return nil
@@ -272,7 +274,7 @@ func (m *moeRun) activate(c *ir.Call, h, l []float32) []float32 {
 			vec.SiluF32(level, h, h)
 		}
 		if m.fc3 != nil {
-			kit.MulLoop(h, h, l[lo:hi])
+			elementwise.MulLoop(h, h, l[lo:hi])
 		}
 	})
 	return h

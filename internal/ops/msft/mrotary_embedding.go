@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/attention"
 )
 
 // MRotaryEmbedding rotates heads by three positions of each token (time, height and
@@ -70,7 +71,7 @@ func (op *MRotaryEmbedding) Run(c *ir.Call) error {
 	if x.Rank() == 4 {
 		heads = 0
 	}
-	in, err := kit.NewAttentionInput(x, "input", heads)
+	in, err := attention.NewInput(x, "input", heads)
 	if err != nil {
 		return err
 	}
@@ -95,7 +96,7 @@ func (op *MRotaryEmbedding) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	src, dst := kit.AttentionView(v[0], in), kit.AttentionView(y.Data, in)
+	src, dst := attention.View(v[0], in), attention.View(y.Data, in)
 	tokens := in.Batch * in.Length
 	angles, err := ir.ScratchOf[float32](c, kit.WorkspaceCount(tokens)*2*half)
 	if err != nil {
@@ -113,7 +114,7 @@ func (op *MRotaryEmbedding) Run(c *ir.Call) error {
 		b, t := token/in.Length, token%in.Length
 		for h := range in.Heads {
 			out := dst.At(b, h, t)[:in.Size]
-			kit.RotateHead(out, src.At(b, h, t)[:in.Size], cos, sin, op.Interleaved)
+			attention.RotateHead(out, src.At(b, h, t)[:in.Size], cos, sin, op.Interleaved)
 			if op.Scale != 1 {
 				for i := range out {
 					out[i] *= op.Scale

@@ -5,6 +5,7 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -40,12 +41,12 @@ func (*MulInteger) Run(c *ir.Call) error {
 			zero[i] = q.int(z.Bytes()[0])
 		}
 	}
-	l := kit.ElementLoop{In: a.DType(), Out: tensor.TypeInt32, Arity: 2, Run: func(out []byte, in *[3][]byte) {
+	l := elementwise.Loop{In: a.DType(), Out: tensor.TypeInt32, Arity: 2, Run: func(out []byte, in *[3][]byte) {
 		dst := memory.FromRaw[int32](out)
 		x, y := in[0][:len(dst)], in[1][:len(dst)]
 		for i := range dst {
 			dst[i] = (q.int(x[i]) - zero[0]) * (q.int(y[i]) - zero[1])
 		}
 	}}
-	return kit.RunLoop(c, l, kit.GrainCheap, shape, []*tensor.Tensor{a, b}, [][]int{a.Shape(), b.Shape()})
+	return elementwise.RunLoop(c, l, kit.GrainCheap, shape, []*tensor.Tensor{a, b}, [][]int{a.Shape(), b.Shape()})
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/attention"
 )
 
 // MultiHeadAttention computes attention of projected queries, keys and values, [batch,
@@ -24,7 +25,7 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "MultiHeadAtten
 	In:    "query:T, key:T?, value:T?, bias:T?, key_padding_mask:int32?, attention_bias:T?, past_key:T?, past_value:T?, past_sequence_length:int32?, cache_indirection:int32?",
 	Out:   "output:T, present_key:T?, present_value:T?, qk:T?",
 	Types: "T: float float16 bfloat16", Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &MultiHeadAttention{kit.ReadHeads(a, "num_heads"), a.Float("scale", 0), a.Float("mask_filter_value", -10000), a.Bool("unidirectional", false)}
+		return &MultiHeadAttention{attention.ReadHeads(a, "num_heads"), a.Float("scale", 0), a.Float("mask_filter_value", -10000), a.Bool("unidirectional", false)}
 	}})
 
 // Infer sets the shapes as far as the shapes of the inputs determine them.
@@ -88,7 +89,7 @@ func (op *MultiHeadAttention) Run(c *ir.Call) error {
 			return err
 		}
 	}
-	a := &kit.AttentionCore[float32]{Heads: op.Heads, KVHeads: op.Heads, Observe: kit.ScoresNone}
+	a := &attention.Core[float32]{Heads: op.Heads, KVHeads: op.Heads, Observe: attention.ScoresNone}
 	n, h := 0, op.Heads // n is the number of new keys
 	projected := true   // whether the bias applies to keys and values
 	switch {
@@ -105,17 +106,17 @@ func (op *MultiHeadAttention) Run(c *ir.Call) error {
 			return fail.Errorf("query has shape %v, want a last dimension divisible by %d heads", s, h)
 		}
 		a.Batch, a.QLen, a.Dim = s[0], s[1], s[2]/h
-		a.Q = kit.HeadsLast(in[0], h, a.QLen, a.Dim)
+		a.Q = attention.HeadsLast(in[0], h, a.QLen, a.Dim)
 		switch {
 		case len(k) == 5 && vt == nil && k[0] == a.Batch && k[2] == h && k[3] == 2 && k[4] == a.Dim:
 			n, a.VDim = k[1], a.Dim
 			a.K, a.V = packedHeads(in[1], 0, 2, h, n, a.Dim), packedHeads(in[1], 1, 2, h, n, a.Dim)
 		case len(k) == 3 && vt != nil && vt.Rank() == 3 && k[0] == a.Batch && k[2] == s[2] && slices.Equal(vt.Shape()[:2], k[:2]) && vt.Dim(2)%h == 0:
 			n, a.VDim = k[1], vt.Dim(2)/h
-			a.K, a.V = kit.HeadsLast(in[1], h, n, a.Dim), kit.HeadsLast(in[2], h, n, a.VDim)
+			a.K, a.V = attention.HeadsLast(in[1], h, n, a.Dim), attention.HeadsLast(in[2], h, n, a.VDim)
 		case len(k) == 4 && vt != nil && vt.Rank() == 4 && k[0] == a.Batch && k[1] == h && k[3] == a.Dim && slices.Equal(vt.Shape()[:3], k[:3]):
 			n, a.VDim, projected = k[2], vt.Dim(3), false
-			a.K, a.V = kit.HeadsFirst(in[1], h, n, a.Dim), kit.HeadsFirst(in[2], h, n, a.VDim)
+			a.K, a.V = attention.HeadsFirst(in[1], h, n, a.Dim), attention.HeadsFirst(in[2], h, n, a.VDim)
 		default:
 			return fail.Errorf("query, key and value are %v, %v and %v, which are inconsistent for %d heads", qt, kt, vt, h)
 		}
@@ -197,7 +198,7 @@ func (op *MultiHeadAttention) Run(c *ir.Call) error {
 		}
 	}
 	a.KVLen = past + n
-	a.Scale = kit.AttentionScale(op.Scale, a.Dim)
+	a.Scale = attention.Scale(op.Scale, a.Dim)
 	var mask func(b, i int, row []float32)
 	if m := c.Tensor(4); m != nil {
 		if mask, err = msMask(m, a.Batch, a.QLen, a.KVLen, past, op.Filter); err != nil {
@@ -214,13 +215,13 @@ func (op *MultiHeadAttention) Run(c *ir.Call) error {
 		if qk, err = kit.RealOut[float32](c, 3, qt.DType(), a.Batch, h, a.QLen, a.KVLen); err != nil {
 			return err
 		}
-		a.Observe, a.Observed = kit.ScoresSoftmax, qk.Data
+		a.Observe, a.Observed = attention.ScoresSoftmax, qk.Data
 	}
 	y, err := kit.RealOut[float32](c, 0, qt.DType(), a.Batch, a.QLen, h*a.VDim)
 	if err != nil {
 		return err
 	}
-	a.Y = kit.HeadsLast(y.Data, h, a.QLen, a.VDim)
+	a.Y = attention.HeadsLast(y.Data, h, a.QLen, a.VDim)
 	if err := a.Compute(c); err != nil {
 		return err
 	}
@@ -233,6 +234,6 @@ func (op *MultiHeadAttention) Run(c *ir.Call) error {
 }
 
 // packedHeads returns a view of part k of [batch, length, heads, parts, size].
-func packedHeads(data []float32, k, parts, heads, length, size int) kit.HeadView[float32] {
-	return kit.HeadView[float32]{Data: data[min(k*size, len(data)):], Batch: length * heads * parts * size, Head: parts * size, Row: heads * parts * size}
+func packedHeads(data []float32, k, parts, heads, length, size int) attention.HeadView[float32] {
+	return attention.HeadView[float32]{Data: data[min(k*size, len(data)):], Batch: length * heads * parts * size, Head: parts * size, Row: heads * parts * size}
 }

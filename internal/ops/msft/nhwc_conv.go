@@ -4,25 +4,27 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
+	"github.com/onward-ml/onward/internal/ops/kit/window"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // NhwcConv is Conv of an N×D1×…×Dk×C input; the weights have the layout of Conv
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.NhwcConv).
 type NhwcConv struct {
-	kit.Window
+	window.Window
 	Group int
 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "NhwcConv", Since: kit.Versions{1}, In: "X:T, W:T, B:T?", Out: "Y:T",
 	Types: "T: float16 float double",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &NhwcConv{Window: kit.ReadWindow(a, true), Group: kit.ReadGroup(a)}
+		return &NhwcConv{Window: window.Read(a, true), Group: window.ReadGroup(a)}
 	}})
 
 // Infer checks the channels and computes the output shape.
 func (v *NhwcConv) Infer(c *ir.InferContext) error {
-	return kit.InferConvLast(c, &v.Window, v.Group, 0, 1, ir.UnrankedTensor(c.Elem(0)))
+	return window.InferConvLast(c, &v.Window, v.Group, 0, 1, ir.UnrankedTensor(c.Elem(0)))
 }
 
 // Run computes float16 in float32.
@@ -34,16 +36,16 @@ func (v *NhwcConv) Run(c *ir.Call) error {
 }
 
 func convLast[T kit.RealFloat](c *ir.Call, v *NhwcConv) error {
-	x, err := kit.ChannelsFirst(c, c.Tensor(0))
+	x, err := window.ChannelsFirst(c, c.Tensor(0))
 	if err != nil {
 		return err
 	}
-	s, err := kit.NewConvShape(&v.Window, v.Group, x.Shape(), c.Tensor(1).Shape())
+	s, err := window.NewConvShape(&v.Window, v.Group, x.Shape(), c.Tensor(1).Shape())
 	if err != nil {
 		return err
 	}
 	if b := c.Tensor(2); b != nil {
-		if err := kit.ConvBias(b.Shape(), s.M); err != nil {
+		if err := window.ConvBias(b.Shape(), s.M); err != nil {
 			return err
 		}
 	}
@@ -53,7 +55,7 @@ func convLast[T kit.RealFloat](c *ir.Call, v *NhwcConv) error {
 			return err
 		}
 	}
-	y, err := kit.RealOut[T](c, 0, x.DType(), kit.ChannelsLastShape(s.Shape)...)
+	y, err := kit.RealOut[T](c, 0, x.DType(), window.ChannelsLastShape(s.Shape)...)
 	if err != nil {
 		return err
 	}
@@ -61,11 +63,11 @@ func convLast[T kit.RealFloat](c *ir.Call, v *NhwcConv) error {
 	if err != nil {
 		return err
 	}
-	if err := kit.Convolve(c, &s, in[0], in[1], in[2], planes); err != nil {
+	if err := window.Convolve(c, &s, in[0], in[1], in[2], planes); err != nil {
 		return err
 	}
 	width := tensor.DTypeOf[T]().Size()
-	kit.MoveChannels(c, kit.MoveBuf{Width: width, Raw: memory.AsBytes(y.Data)}, kit.MoveBuf{Width: width, Raw: memory.AsBytes(planes)}, s.Shape, true)
+	window.MoveChannels(c, move.Buf{Width: width, Raw: memory.AsBytes(y.Data)}, move.Buf{Width: width, Raw: memory.AsBytes(planes)}, s.Shape, true)
 	y.Store()
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/quant"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/window"
 )
 
 // NhwcMaxPool is MaxPool of 8-bit integers with channels last
@@ -16,14 +17,14 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "NhwcMaxPool", 
 	Types: "T: " + byteTypes,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("kernel_shape")
-		p := &NhwcMaxPool{ops.MaxPool{Window: kit.ReadWindow(a, true)}}
+		p := &NhwcMaxPool{ops.MaxPool{Window: window.Read(a, true)}}
 		p.Ceil = a.Bool("ceil_mode", false)
 		return p
 	}})
 
 // Infer computes the output shape.
 func (p *NhwcMaxPool) Infer(c *ir.InferContext) error {
-	return kit.InferPoolLast(c, &p.Window, ir.UnrankedTensor(c.Elem(0)))
+	return window.InferPoolLast(c, &p.Window, ir.UnrankedTensor(c.Elem(0)))
 }
 
 // Run processes rows in parallel: the maximum over the columns of the windows, then over their rows,
@@ -33,11 +34,11 @@ func (p *NhwcMaxPool) Run(c *ir.Call) error {
 		return p.planes(c)
 	}
 	t := c.Tensor(0)
-	g, shape, err := kit.PoolGeom(&p.Window, kit.ChannelsFirstShape(t.Shape()))
+	g, shape, err := window.PoolGeom(&p.Window, window.ChannelsFirstShape(t.Shape()))
 	if err != nil {
 		return err
 	}
-	y, err := c.Output(0, t.DType(), kit.ChannelsLastShape(shape)...)
+	y, err := c.Output(0, t.DType(), window.ChannelsLastShape(shape)...)
 	if err != nil || y.Len() == 0 {
 		return err
 	}
@@ -47,7 +48,7 @@ func (p *NhwcMaxPool) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	l, least := cpu.Active(), kit.LeastByte(t.DType())
+	l, least := cpu.Active(), window.LeastByte(t.DType())
 	return kit.InWorkspaces(c, rows, func(ws, row int) error {
 		columns, out := scratch[ws*r.inRow:][:r.inRow], dst[row*r.outRow:][:r.outRow]
 		taps, at, step := r.taps(row)
@@ -72,19 +73,19 @@ func (p *NhwcMaxPool) Run(c *ir.Call) error {
 
 // planes transposes to channels first and back.
 func (p *NhwcMaxPool) planes(c *ir.Call) error {
-	x, err := kit.ChannelsFirst(c, c.Tensor(0))
+	x, err := window.ChannelsFirst(c, c.Tensor(0))
 	if err != nil {
 		return err
 	}
-	g, shape, err := kit.PoolGeom(&p.Window, x.Shape())
+	g, shape, err := window.PoolGeom(&p.Window, x.Shape())
 	if err != nil {
 		return err
 	}
-	y, done, err := kit.ChannelsOutput(c, 0, x.DType(), shape, true)
+	y, done, err := window.ChannelsOutput(c, 0, x.DType(), shape, true)
 	if err != nil {
 		return err
 	}
-	if err = kit.MaxPoolBytes(c, p.ColumnMajor, &g, x, y, shape); err == nil {
+	if err = window.MaxPoolBytes(c, p.ColumnMajor, &g, x, y, shape); err == nil {
 		done()
 	}
 	return err

@@ -8,6 +8,8 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/attention"
+	"github.com/onward-ml/onward/internal/ops/kit/matmul"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -24,7 +26,7 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "PackedAttentio
 	In:  "input:T, weights:T, bias:T, token_offset:M, cumulative_sequence_length:M, attention_bias:T?",
 	Out: "output:T", Types: "T: float float16; M: int32",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		op := &PackedAttention{kit.ReadHeads(a, "num_heads"), a.Float("scale", 0), a.Ints("qkv_hidden_sizes")}
+		op := &PackedAttention{attention.ReadHeads(a, "num_heads"), a.Float("scale", 0), a.Ints("qkv_hidden_sizes")}
 		if s := op.Sizes; s != nil && (len(s) != 3 || s[0] != s[1] || s[0] < 0 || s[2] < 0 || s[0]%op.Heads != 0 || s[2]%op.Heads != 0) {
 			a.Errorf("qkv_hidden_sizes is %v, want three multiples of %d heads, the first two equal", s, op.Heads)
 		}
@@ -85,7 +87,7 @@ func (op *PackedAttention) Run(c *ir.Call) error {
 	}
 	if size > 0 {
 		g := gemm.Args[float32]{M: tokens, N: width, K: xs[1], A: in[0], LdA: xs[1], B: in[1], LdB: width, C: qkv, LdC: width}
-		if err := kit.MatMulOne(c, &g); err != nil {
+		if err := matmul.One(c, &g); err != nil {
 			return err
 		}
 		for i := range tokens {
@@ -93,8 +95,8 @@ func (op *PackedAttention) Run(c *ir.Call) error {
 		}
 	}
 	p := packedAttention{heads: op.Heads, dim: sizes[0] / op.Heads, vDim: sizes[2] / op.Heads, scale: op.Scale}
-	part := func(from, cols int) kit.HeadView[float32] {
-		return kit.HeadView[float32]{Data: qkv[min(from, len(qkv)):], Batch: 0, Head: cols, Row: width}
+	part := func(from, cols int) attention.HeadView[float32] {
+		return attention.HeadView[float32]{Data: qkv[min(from, len(qkv)):], Batch: 0, Head: cols, Row: width}
 	}
 	p.q, p.k, p.v = part(0, p.dim), part(sizes[0], p.dim), part(2*sizes[0], p.vDim)
 	return p.run(c, tokens, c.Tensor(0).DType(), 3, 4, 5)
@@ -105,7 +107,7 @@ func (op *PackedAttention) Run(c *ir.Call) error {
 type packedAttention struct {
 	heads, dim, vDim int
 	scale            float32
-	q, k, v          kit.HeadView[float32]
+	q, k, v          attention.HeadView[float32]
 }
 
 // run writes [tokens, heads·vDim]. These inputs describe the sequences:
@@ -136,18 +138,18 @@ func (p *packedAttention) run(c *ir.Call, tokens int, dtype tensor.DType, iOffse
 	if err != nil || len(y.Data) == 0 {
 		return err
 	}
-	all := kit.HeadsLast(y.Data, p.heads, tokens, p.vDim)
+	all := attention.HeadsLast(y.Data, p.heads, tokens, p.vDim)
 	// A row of the bias has the length of the padded sequence.
 	for b := range batch {
 		from, n := ends[b], ends[b+1]-ends[b]
 		if n == 0 {
 			continue
 		}
-		a := &kit.AttentionCore[float32]{Batch: 1, Heads: p.heads, KVHeads: p.heads, QLen: n, KVLen: n, Dim: p.dim, VDim: p.vDim,
-			Scale: kit.AttentionScale(p.scale, p.dim), Observe: kit.ScoresNone,
+		a := &attention.Core[float32]{Batch: 1, Heads: p.heads, KVHeads: p.heads, QLen: n, KVLen: n, Dim: p.dim, VDim: p.vDim,
+			Scale: attention.Scale(p.scale, p.dim), Observe: attention.ScoresNone,
 			Q: rowsFrom(p.q, from), K: rowsFrom(p.k, from), V: rowsFrom(p.v, from), Y: rowsFrom(all, from)}
 		if bias != nil {
-			a.Bias = &kit.AttentionBias[float32]{Fill: func(_, h, i int, row []float32) { bias.Fill(b, h, i, row) }}
+			a.Bias = &attention.Bias[float32]{Fill: func(_, h, i int, row []float32) { bias.Fill(b, h, i, row) }}
 		}
 		if err := a.Compute(c); err != nil {
 			return err
@@ -158,7 +160,7 @@ func (p *packedAttention) run(c *ir.Call, tokens int, dtype tensor.DType, iOffse
 }
 
 // rowsFrom returns a view of v from row i on.
-func rowsFrom[T kit.RealFloat](v kit.HeadView[T], i int) kit.HeadView[T] {
+func rowsFrom[T kit.RealFloat](v attention.HeadView[T], i int) attention.HeadView[T] {
 	v.Data = v.Data[min(i*v.Row, len(v.Data)):]
 	return v
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/attention"
 )
 
 // PackedMultiHeadAttention is MultiHeadAttention for concatenated sequences without
@@ -22,7 +23,7 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "PackedMultiHea
 	Out: "output:T", Types: "T: float float16; M: int32",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Float("mask_filter_value", 0) // the operator has no mask
-		return &PackedMultiHeadAttention{kit.ReadHeads(a, "num_heads"), a.Float("scale", 0)}
+		return &PackedMultiHeadAttention{attention.ReadHeads(a, "num_heads"), a.Float("scale", 0)}
 	}})
 
 // Infer sets output to [tokens, value size].
@@ -63,7 +64,7 @@ func (op *PackedMultiHeadAttention) Run(c *ir.Call) error {
 		p.q, p.k, p.v = packedHeads(in[0], 0, 3, h, s[0], p.dim), packedHeads(in[0], 1, 3, h, s[0], p.dim), packedHeads(in[0], 2, 3, h, s[0], p.dim)
 	case len(s) == 2 && kt != nil && vt != nil && slices.Equal(kt.Shape(), s) && vt.Rank() == 2 && vt.Dim(0) == s[0] && s[1]%h == 0 && vt.Dim(1)%h == 0:
 		p.dim, p.vDim = s[1]/h, vt.Dim(1)/h
-		p.q, p.k, p.v = kit.HeadsLast(in[0], h, s[0], p.dim), kit.HeadsLast(in[1], h, s[0], p.dim), kit.HeadsLast(in[2], h, s[0], p.vDim)
+		p.q, p.k, p.v = attention.HeadsLast(in[0], h, s[0], p.dim), attention.HeadsLast(in[1], h, s[0], p.dim), attention.HeadsLast(in[2], h, s[0], p.vDim)
 	default:
 		return fail.Errorf("query, key and value are %v, %v and %v, which are inconsistent for %d heads", qt, kt, vt, h)
 	}

@@ -1,16 +1,18 @@
 package msft
 
-import "github.com/onward-ml/onward/internal/ops/kit"
+import (
+	"github.com/onward-ml/onward/internal/ops/kit/window"
+)
 
 // pixelRows divides the windows over images with the channels last into rows of outputs.
 type pixelRows struct {
-	*kit.WindowGeom // of one or two dimensions
-	ch, height      int
-	rows            int // of outputs of an image
-	inRow, outRow   int // elements of a row
+	*window.Geometry // of one or two dimensions
+	ch, height       int
+	rows             int // of outputs of an image
+	inRow, outRow    int // elements of a row
 }
 
-func newPixelRows(g *kit.WindowGeom, ch int) *pixelRows {
+func newPixelRows(g *window.Geometry, ch int) *pixelRows {
 	last := len(g.In) - 1
 	r := &pixelRows{g, ch, 1, 1, g.In[last] * ch, g.Out[last] * ch}
 	if last == 1 {

@@ -4,6 +4,8 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/attention"
+	"github.com/onward-ml/onward/internal/ops/kit/matmul"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -16,7 +18,7 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QAttention", S
 	In:  "input:T1, weight:T2, bias:T3, input_scale:T3, weight_scale:T3, mask_index:int32?, input_zero_point:T1?, weight_zero_point:T2?, past:T3?",
 	Out: "output:T3, present:T3?", Types: "T1: int8 uint8; T2: int8 uint8; T3: float float16",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		op := &qAttention{msAttention{heads: kit.ReadHeads(a, "num_heads"), scale: a.Float("scale", 0), filter: a.Float("mask_filter_value", -10000),
+		op := &qAttention{msAttention{heads: attention.ReadHeads(a, "num_heads"), scale: a.Float("scale", 0), filter: a.Float("mask_filter_value", -10000),
 			unidirectional: a.Bool("unidirectional", false)}}
 		if a.Bool("do_rotary", false) || a.Bool("past_present_share_buffer", false) {
 			a.Errorf("do_rotary and past_present_share_buffer are not supported")
@@ -55,7 +57,7 @@ func (op *qAttention) Run(c *ir.Call) error {
 	if x.Rank() != 3 || w.Rank() != 2 || w.Dim(0) != x.Dim(2) || w.Dim(1)%(3*op.heads) != 0 {
 		return fail.Errorf("input and weight have shapes %v and %v, want [batch, length, hidden] and [hidden, 3·n], n a multiple of %d heads", x.Shape(), w.Shape(), op.heads)
 	}
-	s, err := kit.NewMatMulShape(x.Shape(), w.Shape())
+	s, err := matmul.NewShape(x.Shape(), w.Shape())
 	if err != nil {
 		return err
 	}
@@ -67,7 +69,7 @@ func (op *qAttention) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	if err := kit.MatMulBytes(c, &s, x, w, c.Tensor(6), c.Tensor(7), sums); err != nil {
+	if err := matmul.Bytes(c, &s, x, w, c.Tensor(6), c.Tensor(7), sums); err != nil {
 		return err
 	}
 	p := quantizedProduct{shape: &s, sums: sums, bScale: c.Tensor(4), bShape: w.Shape(), bias: c.Tensor(2)}

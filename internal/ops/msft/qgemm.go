@@ -9,6 +9,8 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/matmul"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -45,9 +47,9 @@ func (g *QGemm) Infer(c *ir.InferContext) error {
 func (g *QGemm) Run(c *ir.Call) error { return g.run(c, nil) }
 
 // run multiplies; packed is the packed B if B is constant, else nil.
-func (g *QGemm) run(c *ir.Call, packed *kit.PackedBytes) error {
+func (g *QGemm) run(c *ir.Call, packed *matmul.PackedBytes) error {
 	a, b, add := c.Tensor(0), c.Tensor(3), c.Tensor(6)
-	shape, err := kit.BytesShape(b, packed)
+	shape, err := matmul.BytesShape(b, packed)
 	if err != nil {
 		return err
 	}
@@ -66,7 +68,7 @@ func (g *QGemm) run(c *ir.Call, packed *kit.PackedBytes) error {
 	if len(bs) != 1 && len(bs) != n {
 		return fail.Errorf("b_scale has shape %v, want one element or [%d]", c.Tensor(4).Shape(), n)
 	}
-	rb, err := kit.NewQuantParam("zero point of B", c.Tensor(5), shape, !g.TransB)
+	rb, err := matmul.NewQuantParam("zero point of B", c.Tensor(5), shape, !g.TransB)
 	if err != nil {
 		return err
 	}
@@ -82,7 +84,7 @@ func (g *QGemm) run(c *ir.Call, packed *kit.PackedBytes) error {
 			return err
 		}
 	}
-	rs, cs, err := kit.GemmAddSteps(add, m, n)
+	rs, cs, err := matmul.GemmAddSteps(add, m, n)
 	if err != nil {
 		return err
 	}
@@ -100,16 +102,16 @@ func (g *QGemm) run(c *ir.Call, packed *kit.PackedBytes) error {
 		}
 	}
 	if packed == nil && !c.Generic && k > 0 {
-		if err := c.Reserve(kit.QuantLen(k, n)); err != nil {
+		if err := c.Reserve(matmul.QuantLen(k, n)); err != nil {
 			return err
 		}
-		packed = kit.PackBytesTrans(b, g.TransB)
+		packed = matmul.PackBytesTrans(b, g.TransB)
 	}
 	if packed == nil {
 		err = g.widened(c, sums, m, n, k, rb)
 	} else {
-		s := kit.MatMulShape{M: m, N: n, K: k}
-		err = kit.MatMulQuant(c, &s, a, nil, packed, []int{k, n}, c.Tensor(2), c.Tensor(5), sums, nil)
+		s := matmul.Shape{M: m, N: n, K: k}
+		err = matmul.Quantized(c, &s, a, nil, packed, []int{k, n}, c.Tensor(2), c.Tensor(5), sums, nil)
 	}
 	if err != nil {
 		return err
@@ -185,40 +187,40 @@ func transposed(c *ir.Call, a *tensor.Tensor, m, k int) (*tensor.Tensor, error) 
 	if err != nil {
 		return nil, err
 	}
-	src, err := kit.MoveIn(c, a)
+	src, err := move.In(c, a)
 	if err != nil {
 		return nil, err
 	}
-	dst, err := kit.MoveInto(c, t)
+	dst, err := move.Into(c, t)
 	if err == nil {
-		kit.MoveStrided(c, dst, src, []int{m, k}, []int{k, 1}, 0, []int{1, m}, 0)
+		move.Strided(c, dst, src, []int{m, k}, []int{k, 1}, 0, []int{1, m}, 0)
 	}
 	return t, err
 }
 
 // widened computes the sums from inputs widened to int32.
-func (g *QGemm) widened(c *ir.Call, sums []int32, m, n, k int, rb kit.QuantParam) error {
+func (g *QGemm) widened(c *ir.Call, sums []int32, m, n, k int, rb matmul.QuantParam) error {
 	a, b := c.Tensor(0), c.Tensor(3)
-	as, err := kit.BytesLess(c, a, c.Tensor(2), 1)
+	as, err := matmul.BytesLess(c, a, c.Tensor(2), 1)
 	if err != nil {
 		return err
 	}
-	ws, err := kit.BytesLessParam(c, b, c.Tensor(5), rb)
+	ws, err := matmul.BytesLessParam(c, b, c.Tensor(5), rb)
 	if err != nil {
 		return err
 	}
-	return kit.MatMulOne(c, &gemm.Args[int32]{M: m, N: n, K: k, A: as, LdA: a.Dim(1), TransA: g.TransA, B: ws, LdB: b.Dim(1), TransB: g.TransB, C: sums, LdC: n})
+	return matmul.One(c, &gemm.Args[int32]{M: m, N: n, K: k, A: as, LdA: a.Dim(1), TransA: g.TransA, B: ws, LdB: b.Dim(1), TransB: g.TransB, C: sums, LdC: n})
 }
 
 // qGemmPacked is a QGemm with a constant, packed B.
 type qGemmPacked struct {
 	QGemm
-	b *kit.PackedBytes
+	b *matmul.PackedBytes
 }
 
 // Prepare packs a constant B.
 func (g *QGemm) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
-	if p := kit.PackBytesTrans(in[3], g.TransB); p != nil {
+	if p := matmul.PackBytesTrans(in[3], g.TransB); p != nil {
 		return &qGemmPacked{*g, p}, []int{3}, nil
 	}
 	return nil, nil, nil

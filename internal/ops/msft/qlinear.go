@@ -10,6 +10,7 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -93,8 +94,8 @@ func (q *byteQuant) narrow(l cpu.Level, dst []byte, x []float32, scale float32) 
 
 // requantize converts src from q's scale and zero point to those of to.
 func (q *byteQuant) requantize(l cpu.Level, dst []byte, to *byteQuant, src []byte) {
-	st := kit.LoopStates.Get().(*kit.LoopState)
-	defer kit.LoopStates.Put(st)
+	st := elementwise.LoopStates.Get().(*elementwise.LoopState)
+	defer elementwise.LoopStates.Put(st)
 	for lo := 0; lo < len(src); lo += kit.LoopBlock {
 		hi := min(len(src), lo+kit.LoopBlock)
 		u := st.Widened[0][:hi-lo]
@@ -184,9 +185,9 @@ func runQLinearBinary(c *ir.Call, fn func(dst, a, b []float32), scales func(a, b
 	}
 	scales(&qa, &qb, &qc)
 	ta, tb := qa.reals(), qb.reals()
-	l := kit.ElementLoop{In: a.DType(), Out: a.DType(), Arity: 2, Run: func(dst []byte, in *[3][]byte) {
-		st := kit.LoopStates.Get().(*kit.LoopState)
-		defer kit.LoopStates.Put(st)
+	l := elementwise.Loop{In: a.DType(), Out: a.DType(), Arity: 2, Run: func(dst []byte, in *[3][]byte) {
+		st := elementwise.LoopStates.Get().(*elementwise.LoopState)
+		defer elementwise.LoopStates.Put(st)
 		for lo := 0; lo < len(dst); lo += kit.LoopBlock {
 			hi := min(len(dst), lo+kit.LoopBlock)
 			x, y := in[0][lo:hi], in[1][lo:hi]
@@ -204,7 +205,7 @@ func runQLinearBinary(c *ir.Call, fn func(dst, a, b []float32), scales func(a, b
 	if fast != nil {
 		l.Fast = func(dst []byte, in *[3][]byte) { fast(dst, in[0][:len(dst)], in[1][:len(dst)], &qa, &qb, &qc) }
 	}
-	return kit.RunLoop(c, l, kit.GrainCheap, shape, []*tensor.Tensor{a, b}, [][]int{a.Shape(), b.Shape()})
+	return elementwise.RunLoop(c, l, kit.GrainCheap, shape, []*tensor.Tensor{a, b}, [][]int{a.Shape(), b.Shape()})
 }
 
 // addBytes adds in multiples of y's scale.

@@ -3,6 +3,7 @@ package msft
 import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
 )
 
 // QLinearAdd adds quantized tensors
@@ -15,7 +16,7 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearAdd", S
 
 // Run adds in multiples of the output's scale.
 func (*QLinearAdd) Run(c *ir.Call) error {
-	return runQLinearBinary(c, kit.AddLoop[float32], func(a, b, y *byteQuant) {
+	return runQLinearBinary(c, elementwise.AddLoop[float32], func(a, b, y *byteQuant) {
 		a.scale /= y.scale
 		b.scale /= y.scale
 	}, addBytes)

@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/window"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -20,7 +21,7 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearAverage
 	In: "X:T, x_scale:float, x_zero_point:T?, y_scale:float, y_zero_point:T?", Out: "Y:T", Types: "T: " + byteTypes,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("kernel_shape")
-		p := &QLinearAveragePool{ops.AveragePool{Window: kit.ReadWindow(a, false)}, a.Bool("channels_last", false)}
+		p := &QLinearAveragePool{ops.AveragePool{Window: window.Read(a, false)}, a.Bool("channels_last", false)}
 		p.Ceil, p.CountIncludePad = a.Bool("ceil_mode", false), a.Bool("count_include_pad", false)
 		return p
 	}})
@@ -28,9 +29,9 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearAverage
 // Infer computes the output shape.
 func (p *QLinearAveragePool) Infer(c *ir.InferContext) error {
 	if p.ChannelsLast {
-		return kit.InferPoolLast(c, &p.Window, ir.UnrankedTensor(c.Elem(0)))
+		return window.InferPoolLast(c, &p.Window, ir.UnrankedTensor(c.Elem(0)))
 	}
-	return kit.InferPool(c, &p.Window, ir.UnrankedTensor(c.Elem(0)))
+	return window.InferPool(c, &p.Window, ir.UnrankedTensor(c.Elem(0)))
 }
 
 // Run averages integers less the zero point, so that the sums are exact; padding is 0.
@@ -48,15 +49,15 @@ func (p *QLinearAveragePool) Run(c *ir.Call) error {
 		return p.pixels(c, x, in, out)
 	}
 	if p.ChannelsLast {
-		if x, err = kit.ChannelsFirst(c, x); err != nil {
+		if x, err = window.ChannelsFirst(c, x); err != nil {
 			return err
 		}
 	}
-	g, shape, err := kit.PoolGeom(&p.Window, x.Shape())
+	g, shape, err := window.PoolGeom(&p.Window, x.Shape())
 	if err != nil {
 		return err
 	}
-	y, done, err := kit.ChannelsOutput(c, 0, x.DType(), shape, p.ChannelsLast)
+	y, done, err := window.ChannelsOutput(c, 0, x.DType(), shape, p.ChannelsLast)
 	if err != nil || y.Len() == 0 {
 		return err
 	}
@@ -70,7 +71,7 @@ func (p *QLinearAveragePool) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	if err := kit.AveragePlanes(c, p.CountIncludePad, &g, src, dst, shape[0]*shape[1]); err != nil {
+	if err := window.AveragePlanes(c, p.CountIncludePad, &g, src, dst, shape[0]*shape[1]); err != nil {
 		return err
 	}
 	if err := quantizeBytes(c, y, dst, ratio, &out); err != nil {
@@ -83,11 +84,11 @@ func (p *QLinearAveragePool) Run(c *ir.Call) error {
 // pixels averages rows of pixels in parallel: the sums of the rows of a window, then those of its columns, all channels together. Sums in
 // float32 are exact for windows of up to 65,793 taps of 8 bits.
 func (p *QLinearAveragePool) pixels(c *ir.Call, x *tensor.Tensor, in, out byteQuant) error {
-	g, shape, err := kit.PoolGeom(&p.Window, kit.ChannelsFirstShape(x.Shape()))
+	g, shape, err := window.PoolGeom(&p.Window, window.ChannelsFirstShape(x.Shape()))
 	if err != nil {
 		return err
 	}
-	y, err := c.Output(0, x.DType(), kit.ChannelsLastShape(shape)...)
+	y, err := c.Output(0, x.DType(), window.ChannelsLastShape(shape)...)
 	if err != nil || y.Len() == 0 {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -40,7 +41,7 @@ func (op *QLinearConcat) Infer(c *ir.InferContext) error {
 			shapes = append(shapes, c.Shape(k))
 		}
 	}
-	out, err := kit.ConcatDims(shapes, op.Axis)
+	out, err := move.ConcatDims(shapes, op.Axis)
 	if err != nil {
 		return err
 	}
@@ -70,7 +71,7 @@ func (op *QLinearConcat) Run(c *ir.Call) error {
 		}
 		from[i] = q
 	}
-	shape, axis, err := kit.ConcatShape(in, op.Axis)
+	shape, axis, err := move.ConcatShape(in, op.Axis)
 	if err != nil {
 		return err
 	}
@@ -90,7 +91,7 @@ func (op *QLinearConcat) Run(c *ir.Call) error {
 		}
 		return func(dst, src []byte) { q.requantize(cpu.Active(), dst, &to, src) }
 	}
-	outer, inner := kit.AxisBlocks(shape, axis)
+	outer, inner := move.AxisBlocks(shape, axis)
 	const narrow = 128 // elements of a row that take less time to convert than a call
 	if !c.Generic && outer > 1 && shape[axis]*inner < narrow*n {
 		for i, t := range in {
@@ -108,11 +109,11 @@ func (op *QLinearConcat) Run(c *ir.Call) error {
 				return err
 			}
 		}
-		out, err := kit.MoveInto(c, y)
+		out, err := move.Into(c, y)
 		if err != nil {
 			return err
 		}
-		return kit.ConcatInto(c, out, in, shape, axis)
+		return move.ConcatInto(c, out, in, shape, axis)
 	}
 	dst, row, at := y.Bytes(), shape[axis]*inner, 0
 	for i, t := range in {
@@ -121,7 +122,7 @@ func (op *QLinearConcat) Run(c *ir.Call) error {
 		if convert == nil {
 			convert = func(dst, src []byte) { copy(dst, src) }
 		}
-		kit.ReduceEach(c, outer, w, func(k int) { convert(dst[k*row+at:][:w], src[k*w:][:w]) })
+		kit.ParallelEach(c, outer, w, func(k int) { convert(dst[k*row+at:][:w], src[k*w:][:w]) })
 		at += w
 	}
 	return nil

@@ -4,7 +4,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
-	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/window"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -13,12 +13,12 @@ import (
 // QLinearAdd reads it, the residual with scale and zero point, and the scale and the zero point of the output.
 type QLinearConvAdd struct {
 	ops.QLinearConv
-	w *kit.ConvWeights // nil if not packed
+	w *window.ConvWeights // nil if not packed
 }
 
 // Prepare packs constant weights.
 func (v *QLinearConvAdd) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
-	w, err := kit.PrepareConvBytes(in, types, 3, 5, v.Group)
+	w, err := window.PrepareConvBytes(in, types, 3, 5, v.Group)
 	if w == nil || err != nil {
 		return nil, nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/quant"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/window"
 )
 
 // QLinearGlobalAveragePool returns the mean of every plane of quantized numbers
@@ -22,7 +23,7 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearGlobalA
 // Infer sets the spatial dimensions to 1.
 func (p *QLinearGlobalAveragePool) Infer(c *ir.InferContext) error {
 	if !p.ChannelsLast {
-		return kit.InferGlobalPool(c)
+		return window.InferGlobalPool(c)
 	}
 	t := c.Type(0)
 	if s := t.Shape; s != nil {
@@ -74,7 +75,7 @@ func (p *QLinearGlobalAveragePool) Run(c *ir.Call) error {
 	mean := func(sum int64) float32 { return float32(sum-int64(plane)*int64(in.zero)) * scale }
 	if p.ChannelsLast {
 		if !c.Generic && 255*plane < 1<<24 {
-			kit.ReduceSpans(c, n*((ch+averaged-1)/averaged), plane*averaged, func(lo, hi int) {
+			kit.ParallelSpans(c, n*((ch+averaged-1)/averaged), plane*averaged, func(lo, hi int) {
 				across := (ch + averaged - 1) / averaged
 				for i := lo; i < hi; i++ {
 					k := i % across * averaged
@@ -86,7 +87,7 @@ func (p *QLinearGlobalAveragePool) Run(c *ir.Call) error {
 		}
 		const step = 64
 		across := (ch + step - 1) / step
-		kit.ReduceEach(c, n*across, plane*step, func(i int) {
+		kit.ParallelEach(c, n*across, plane*step, func(i int) {
 			k := i % across * step
 			var sums [step]int64
 			sumColumns(sums[:min(step, ch-k)], src[i/across*plane*ch:][:plane*ch][k:], ch, in.signed)
@@ -101,7 +102,7 @@ func (p *QLinearGlobalAveragePool) Run(c *ir.Call) error {
 	if c.Generic {
 		level = cpu.Generic
 	}
-	kit.ReduceSpans(c, n*ch, plane, func(lo, hi int) {
+	kit.ParallelSpans(c, n*ch, plane, func(lo, hi int) {
 		if !c.Generic && plane > 0 && plane <= vec.MostRowsF32 {
 			done := in.averageRows(dst[lo:hi], &out, src[lo*plane:hi*plane], plane, scale)
 			lo += done

@@ -7,6 +7,7 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/quant"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
 )
 
 // QLinearMul multiplies quantized tensors
@@ -22,7 +23,7 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearMul", S
 func (*QLinearMul) Run(c *ir.Call) error {
 	var scale, zero float32
 	return runQLinearBinary(c, func(dst, a, b []float32) {
-		kit.MulLoop(dst, a, b)
+		elementwise.MulLoop(dst, a, b)
 		for i := range dst {
 			dst[i] = float32(math.RoundToEven(float64(dst[i]*scale+zero))) - zero
 		}

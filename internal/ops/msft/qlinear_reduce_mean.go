@@ -5,13 +5,14 @@ import (
 
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/reduce"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // QLinearReduceMean returns the means of quantized numbers along axes
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QLinearReduceMean).
 type QLinearReduceMean struct {
-	kit.Reduction
+	reduce.Reduction
 	Axes []int // empty: all axes
 }
 
@@ -20,7 +21,7 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearReduceM
 	Out: "reduced:T", Types: "T: " + byteTypes,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("axes", "keepdims")
-		return &QLinearReduceMean{kit.Reduction{KeepDims: a.Bool("keepdims", true)}, a.Ints("axes")}
+		return &QLinearReduceMean{reduce.Reduction{KeepDims: a.Bool("keepdims", true)}, a.Ints("axes")}
 	}})
 
 // Infer removes the axes, or sets them to 1 with KeepDims.
@@ -31,7 +32,7 @@ func (o *QLinearReduceMean) Infer(c *ir.InferContext) error {
 }
 
 // reducedDims returns the shape after a reduction along constant axes.
-func reducedDims(shape []ir.Dim, r *kit.Reduction, axes []int) ([]ir.Dim, error) {
+func reducedDims(shape []ir.Dim, r *reduce.Reduction, axes []int) ([]ir.Dim, error) {
 	if shape == nil {
 		return nil, nil
 	}
@@ -87,7 +88,7 @@ func (o *QLinearReduceMean) Run(c *ir.Call) error {
 }
 
 // reduceBytes sums 8-bit integers according to a reduction plan.
-func reduceBytes(c *ir.Call, p *kit.ReducePlan, x *tensor.Tensor) ([]int64, error) {
+func reduceBytes(c *ir.Call, p *reduce.Plan, x *tensor.Tensor) ([]int64, error) {
 	sums, err := ir.ScratchOf[int64](c, kit.Product(p.OutShape))
 	if err != nil {
 		return nil, err
@@ -99,5 +100,5 @@ func reduceBytes(c *ir.Call, p *kit.ReducePlan, x *tensor.Tensor) ([]int64, erro
 	if err := kit.ConvertInto(c, wide, x, tensor.ConvertOptions{}); err != nil {
 		return nil, err
 	}
-	return sums, kit.RunReducer(c, p, sums, tensor.Of[int64](wide), kit.SumReducer[int64, int64]())
+	return sums, reduce.Run(c, p, sums, tensor.Of[int64](wide), reduce.SumReducer[int64, int64]())
 }

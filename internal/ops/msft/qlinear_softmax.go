@@ -9,13 +9,14 @@ import (
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/reduce"
 )
 
 // QLinearSoftmax is Softmax of a quantized tensor. Like ONNX Runtime it truncates
 // 1/y_scale to an integer, unless Exact is set
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QLinearSoftmax).
 type QLinearSoftmax struct {
-	kit.SoftmaxAxis
+	reduce.SoftmaxAxis
 	// Exact uses 1/y_scale without truncation, as Softmax followed by QuantizeLinear does.
 	Exact bool
 }
@@ -31,7 +32,7 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearSoftmax
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("opset")
 		version := a.Int("opset", 13)
-		o := &QLinearSoftmax{SoftmaxAxis: kit.SoftmaxAxis{Axis: a.Int("axis", -1), Flatten: version < 13}}
+		o := &QLinearSoftmax{SoftmaxAxis: reduce.SoftmaxAxis{Axis: a.Int("axis", -1), Flatten: version < 13}}
 		return o
 	}})
 

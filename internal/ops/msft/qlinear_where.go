@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -51,7 +52,7 @@ func (*QLinearWhere) Run(c *ir.Call) error {
 		return err
 	}
 	tx, ty := qx.table(qz, sameReal), qy.table(qz, sameReal)
-	l := kit.ElementLoop{In: d, Out: d, Arity: 3, Run: func(dst []byte, in *[3][]byte) {
+	l := elementwise.Loop{In: d, Out: d, Arity: 3, Run: func(dst []byte, in *[3][]byte) {
 		which, u, v := memory.FromRaw[bool](in[0])[:len(dst)], in[1][:len(dst)], in[2][:len(dst)]
 		for i := range dst {
 			r := ty[v[i]]
@@ -71,5 +72,5 @@ func (*QLinearWhere) Run(c *ir.Call) error {
 			vec.SelectU8(level, part, x, part, memory.FromRaw[bool](in[0])[lo:hi])
 		}
 	}}
-	return kit.RunLoop(c, l, kit.GrainCheap, shape, []*tensor.Tensor{cond, x, y}, shapes)
+	return elementwise.RunLoop(c, l, kit.GrainCheap, shape, []*tensor.Tensor{cond, x, y}, shapes)
 }

@@ -3,6 +3,7 @@ package msft
 import (
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/quant"
 )
 
 // The QuantizeLinear and DequantizeLinear of com.microsoft support 16- and 4-bit types,
@@ -11,5 +12,5 @@ import (
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QuantizeLinear", Since: kit.Versions{1}, In: "x:T1, y_scale:T1, y_zero_point:T2?", Out: "y:T2",
 	Types: "T1: float float16; T2: int8 uint8 int16 uint16 int4 uint4",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &ops.QuantizeLinear{Quantization: kit.Quantization{Axis: a.Int("axis", 0)}, Saturate: true}
+		return &ops.QuantizeLinear{Quantization: quant.Quantization{Axis: a.Int("axis", 0)}, Saturate: true}
 	}})

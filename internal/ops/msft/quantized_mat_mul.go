@@ -6,13 +6,15 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/matmul"
+	"github.com/onward-ml/onward/internal/ops/kit/quant"
 	"github.com/onward-ml/onward/tensor"
 )
 
 // quantizedProduct holds the integer product of two quantized tensors of matrices and the
 // parameters that dequantize it.
 type quantizedProduct struct {
-	shape  *kit.MatMulShape
+	shape  *matmul.Shape
 	sums   []int32
 	aScale float32
 	bScale *tensor.Tensor // one element, or one per column
@@ -22,7 +24,7 @@ type quantizedProduct struct {
 
 // reals writes sums·aScale·bScale + bias to y.
 func (p *quantizedProduct) reals(c *ir.Call, y []float32) error {
-	q, err := kit.NewQuantParam("scale of B", p.bScale, p.bShape, true)
+	q, err := matmul.NewQuantParam("scale of B", p.bScale, p.bShape, true)
 	if err != nil {
 		return err
 	}
@@ -62,18 +64,18 @@ func (p *quantizedProduct) reals(c *ir.Call, y []float32) error {
 				return err
 			}
 			copy(bias, one)
-			kit.Repeat(bias, cols)
+			quant.Repeat(bias, cols)
 		}
 		if len(scales) == 1 {
 			factors = factors[:1]
 		}
-		kit.Repeat(factors, len(scales))
-		kit.ReduceEach(c, (lines+rows-1)/rows, cols*rows, func(i int) {
+		quant.Repeat(factors, len(scales))
+		kit.ParallelEach(c, (lines+rows-1)/rows, cols*rows, func(i int) {
 			p.scaleLines(y, i*rows*cols, min(lines*cols, (i+1)*rows*cols), factors, bias)
 		})
 		return nil
 	}
-	kit.ReduceEach(c, lines, cols, func(line int) {
+	kit.ParallelEach(c, lines, cols, func(line int) {
 		_, mb := p.shape.At(min(line/max(1, p.shape.M), p.shape.Count()-1))
 		at, step := q.Line(mb, 0)
 		row, sums := y[line*cols:][:cols], p.sums[line*cols:][:cols]

@@ -4,6 +4,7 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/reduce"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -11,7 +12,7 @@ import (
 // signedness
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.ReduceSumInteger).
 type ReduceSumInteger struct {
-	kit.Reduction
+	reduce.Reduction
 	Axes []int // empty: all axes
 }
 
@@ -19,7 +20,7 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "ReduceSumInteg
 	Types: "T1: " + byteTypes + "; T2: int32 uint32",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("axes", "keepdims")
-		return &ReduceSumInteger{kit.Reduction{KeepDims: a.Bool("keepdims", true)}, a.Ints("axes")}
+		return &ReduceSumInteger{reduce.Reduction{KeepDims: a.Bool("keepdims", true)}, a.Ints("axes")}
 	}})
 
 func (*ReduceSumInteger) elem(d tensor.DType) tensor.DType {

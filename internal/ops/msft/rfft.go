@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/fourier"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -59,12 +60,12 @@ func (*Rfft) Run(c *ir.Call) error {
 	n := s[len(s)-1]
 	shape := append(slices.Clone(s), 2)
 	shape[len(s)-1] = n/2 + 1
-	return runFFT(c, kit.FourierLine{N: n, In: n, InParts: 1, Out: n/2 + 1, OutParts: 2, Inner: 1}, kit.Product(s[:len(s)-1]), shape)
+	return runFFT(c, fourier.Line{N: n, In: n, InParts: 1, Out: n/2 + 1, OutParts: 2, Inner: 1}, kit.Product(s[:len(s)-1]), shape)
 }
 
-func runFFT(c *ir.Call, line kit.FourierLine, outer int, shape []int) error {
+func runFFT(c *ir.Call, line fourier.Line, outer int, shape []int) error {
 	if c.Tensor(0).DType() == tensor.TypeFloat64 {
-		return kit.RunDFT[float64](c, line, outer, shape)
+		return fourier.DFT[float64](c, line, outer, shape)
 	}
-	return kit.RunDFT[float32](c, line, outer, shape)
+	return fourier.DFT[float32](c, line, outer, shape)
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/attention"
 )
 
 // msRotaryEmbedding implements RotaryEmbedding of com.microsoft. position_ids is [batch,
@@ -46,7 +47,7 @@ func (op *msRotaryEmbedding) Run(c *ir.Call) error {
 	if x.Rank() == 4 {
 		heads = 0
 	}
-	in, err := kit.NewAttentionInput(x, "input", heads)
+	in, err := attention.NewInput(x, "input", heads)
 	if err != nil {
 		return err
 	}
@@ -63,5 +64,5 @@ func (op *msRotaryEmbedding) Run(c *ir.Call) error {
 			pos[i] = first + i%in.Length
 		}
 	}
-	return kit.RotaryRun(c, in, size, op.interleaved, op.scale, pos, 2, 3, 1)
+	return attention.RotaryRun(c, in, size, op.interleaved, op.scale, pos, 2, 3, 1)
 }

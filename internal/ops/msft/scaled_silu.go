@@ -3,6 +3,7 @@ package msft
 import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/quant"
 )
 
 // ScaledSiLU computes z·sigmoid(z) of z = scale·X, with z and the sigmoid rounded to the
@@ -44,11 +45,11 @@ func (op *ScaledSiLU) Run(c *ir.Call) error {
 		for i, v := range in {
 			z[i] = scale * v
 		}
-		kit.RoundTo(z, x.DType())
+		quant.RoundTo(z, x.DType())
 		for i, v := range z {
 			y[i] = kit.Sigmoid32(v)
 		}
-		kit.RoundTo(y, x.DType())
+		quant.RoundTo(y, x.DType())
 		for i, v := range z {
 			y[i] *= v
 		}

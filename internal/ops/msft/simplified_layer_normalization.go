@@ -4,6 +4,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/reduce"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -24,8 +25,8 @@ var (
 func registerSimplifiedNorm(domain string) *kit.Def {
 	return kit.Register(&kit.Def{Domain: domain, Name: "SimplifiedLayerNormalization", Since: kit.Versions{1}, In: "X:T, scale:V", Out: "Y:V, inv_std_var:U?",
 		Types: "T: @float; V: @float; U: float", Build: func(a *kit.Attrs, opset int) kit.Operator {
-			kit.ReadStash(a)
-			return &SimplifiedLayerNormalization{a.Int("axis", -1), kit.ReadEpsilon(a)}
+			reduce.ReadStash(a)
+			return &SimplifiedLayerNormalization{a.Int("axis", -1), reduce.ReadEpsilon(a)}
 		}})
 }
 
@@ -63,11 +64,11 @@ func runSimplifiedNorm[T kit.RealFloat](op *SimplifiedLayerNormalization, c *ir.
 	if err != nil {
 		return err
 	}
-	r := kit.NormRows[T]{Cols: kit.Product(shape[axis:]), Eps: float64(op.Epsilon)}
+	r := reduce.NormRows[T]{Cols: kit.Product(shape[axis:]), Eps: float64(op.Epsilon)}
 	if r.X, err = kit.RealIn[T](c, t); err != nil {
 		return err
 	}
-	if r.Gain, err = kit.NormParam[T](c, "scale", c.Tensor(1), shape, axis); err != nil {
+	if r.Gain, err = reduce.NormParam[T](c, "scale", c.Tensor(1), shape, axis); err != nil {
 		return err
 	}
 	y, err := kit.RealOut[T](c, 0, c.Tensor(1).DType(), shape...)

@@ -6,6 +6,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/reduce"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -91,7 +92,7 @@ func runSkipNorm[T kit.RealFloat](op *skipNormalization, c *ir.Call) error {
 	t := c.Tensor(0)
 	shape := t.Shape()
 	cols := shape[len(shape)-1]
-	r := kit.NormRows[T]{Cols: cols, Eps: float64(op.epsilon), Center: !op.simplified}
+	r := reduce.NormRows[T]{Cols: cols, Eps: float64(op.epsilon), Center: !op.simplified}
 	var x, skip, bias []T
 	for i, dst := range []*[]T{&x, &skip, &r.Gain, &r.Bias, &bias} {
 		in := append([]*tensor.Tensor{t, c.Tensor(1)}, params[:]...)[i]

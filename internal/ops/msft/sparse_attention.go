@@ -7,6 +7,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/attention"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -27,7 +28,7 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "SparseAttentio
 	Out: "output:T, present_key:T, present_value:T", Types: "T: float float16 bfloat16; M: int32",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("sparse_block_size")
-		op := &SparseAttention{Heads: kit.ReadHeads(a, "num_heads"), KVHeads: kit.ReadHeads(a, "kv_num_heads"), Scale: a.Float("scale", 0), Block: a.Int("sparse_block_size", 16),
+		op := &SparseAttention{Heads: attention.ReadHeads(a, "num_heads"), KVHeads: attention.ReadHeads(a, "kv_num_heads"), Scale: a.Float("scale", 0), Block: a.Int("sparse_block_size", 16),
 			Rotary: a.Bool("do_rotary", false), Interleaved: a.Bool("rotary_interleaved", false)}
 		if op.Heads%op.KVHeads != 0 {
 			a.Errorf("num_heads is %d, want a multiple of kv_num_heads, which is %d", op.Heads, op.KVHeads)
@@ -115,8 +116,8 @@ func (op *SparseAttention) Run(c *ir.Call) error {
 	if width%parts != 0 {
 		return fail.Errorf("query has shape %v, want a last dimension divisible by %d heads", qs, parts)
 	}
-	part := func(head int) kit.HeadView[float32] {
-		return kit.HeadView[float32]{Data: in[0][min(head*dim, len(in[0])):], Batch: n * width, Head: dim, Row: width}
+	part := func(head int) attention.HeadView[float32] {
+		return attention.HeadView[float32]{Data: in[0][min(head*dim, len(in[0])):], Batch: n * width, Head: dim, Row: width}
 	}
 	q, k, v := part(0), part(h), part(h+kvh)
 	if c.Has(1) {
@@ -124,7 +125,7 @@ func (op *SparseAttention) Run(c *ir.Call) error {
 		if !slices.Equal(c.Tensor(1).Shape(), want) || !slices.Equal(c.Tensor(2).Shape(), want) {
 			return fail.Errorf("key and value have shapes %v and %v, want %v", c.Tensor(1).Shape(), c.Tensor(2).Shape(), want)
 		}
-		k, v = kit.HeadsLast(in[1], kvh, n, dim), kit.HeadsLast(in[2], kvh, n, dim)
+		k, v = attention.HeadsLast(in[1], kvh, n, dim), attention.HeadsLast(in[2], kvh, n, dim)
 	}
 	total, err := kit.ScalarInt(c.Tensor(7), "total_sequence_length")
 	if err != nil {
@@ -170,18 +171,18 @@ func (op *SparseAttention) Run(c *ir.Call) error {
 		}
 	}
 	var outs [2]kit.RealOutput[float32]
-	for i, src := range []*kit.HeadView[float32]{&k, &v} {
+	for i, src := range []*attention.HeadView[float32]{&k, &v} {
 		if *src, outs[i], err = appendEach(c, 1+i, c.Tensor(3+i), *src, past, true, kvh, n, capacity, capacity, dim); err != nil {
 			return err
 		}
 	}
-	a := &kit.AttentionCore[float32]{Batch: batch, Heads: h, KVHeads: kvh, QLen: n, KVLen: total, Dim: dim, VDim: dim, Q: q, K: k, V: v,
-		Scale: kit.AttentionScale(op.Scale, dim), Observe: kit.ScoresNone}
+	a := &attention.Core[float32]{Batch: batch, Heads: h, KVHeads: kvh, QLen: n, KVLen: total, Dim: dim, VDim: dim, Q: q, K: k, V: v,
+		Scale: attention.Scale(op.Scale, dim), Observe: attention.ScoresNone}
 	for b := range batch {
 		a.KVLen = max(a.KVLen, past[b]+n)
 	}
 	a.Visible = func(b, i int) (int, int) { return 0, past[b] + i + 1 }
-	a.Bias = &kit.AttentionBias[float32]{Fill: func(b, h, i int, row []float32) {
+	a.Bias = &attention.Bias[float32]{Fill: func(b, h, i int, row []float32) {
 		at := min((past[b]+i)/op.Block, rows-1)
 		line := seen[(h%layouts*rows+at)*rows:][:rows]
 		for j := range row {
@@ -195,7 +196,7 @@ func (op *SparseAttention) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	a.Y = kit.HeadsLast(y.Data, h, n, dim)
+	a.Y = attention.HeadsLast(y.Data, h, n, dim)
 	if err := a.Compute(c); err != nil {
 		return err
 	}
@@ -208,12 +209,12 @@ func (op *SparseAttention) Run(c *ir.Call) error {
 }
 
 // copiedHeads returns a copy of a view in scratch memory.
-func copiedHeads(c *ir.Call, v kit.HeadView[float32], batch, heads, n, dim int) (kit.HeadView[float32], error) {
+func copiedHeads(c *ir.Call, v attention.HeadView[float32], batch, heads, n, dim int) (attention.HeadView[float32], error) {
 	data, err := ir.ScratchOf[float32](c, batch*heads*n*dim)
 	if err != nil {
 		return v, err
 	}
-	r := kit.HeadsFirst(data, heads, n, dim)
-	kit.CopyHeads(r, v, batch, heads, 0, 0, n, dim)
+	r := attention.HeadsFirst(data, heads, n, dim)
+	attention.CopyHeads(r, v, batch, heads, 0, 0, n, dim)
 	return r, nil
 }

@@ -6,6 +6,8 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/matmul"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -54,7 +56,7 @@ func sparseMatMul[T gemm.Number](c *ir.Call, g *SparseToDenseMatMul, a *tensor.S
 		return err
 	}
 	b := c.Tensor(1)
-	dst, src, values, n := kit.MatData[T](y), kit.MatData[T](b), kit.MatData[T](a.Values), y.Dim(1)
+	dst, src, values, n := matmul.Data[T](y), matmul.Data[T](b), matmul.Data[T](a.Values), y.Dim(1)
 	clear(dst)
 	row, col := b.Dim(1), 1
 	if g.TransB {
@@ -73,7 +75,7 @@ func sparseMatMul[T gemm.Number](c *ir.Call, g *SparseToDenseMatMul, a *tensor.S
 			out[j] += v * src[k*row+j*col]
 		}
 	}
-	kit.GemmScale(dst, g.Alpha, b.DType())
+	matmul.GemmScale(dst, g.Alpha, b.DType())
 	return nil
 }
 
@@ -87,7 +89,7 @@ func (g *SparseToDenseMatMul) prepare(c *ir.Call, a *tensor.Sparse) ([]int, *ten
 	if a.Values.DType() != b.DType() {
 		return nil, nil, fail.Errorf("A has element type %s and B %s, want the same", a.Values.DType(), b.DType())
 	}
-	at, err := kit.SparseOffsets(c, a)
+	at, err := move.SparseOffsets(c, a)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/regex"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -21,8 +22,8 @@ type Tokenizer struct {
 	MinChars int // shorter tokens are dropped
 
 	chars      bool
-	separators []*kit.Regexp // applied in order
-	token      *kit.Regexp
+	separators []*regex.Regexp // applied in order
+	token      *regex.Regexp
 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "Tokenizer", Since: kit.Versions{1}, In: "X:T", Out: "Y:T", Types: "T: string",
@@ -50,11 +51,11 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "Tokenizer", Si
 				a.Errorf("separators must not be empty if there is more than one")
 			}
 		}
-		if total > kit.MaxPattern {
-			return a.Fail(fail.Errorf("the patterns have %d bytes, want at most %d", total, kit.MaxPattern))
+		if total > regex.MaxPattern {
+			return a.Fail(fail.Errorf("the patterns have %d bytes, want at most %d", total, regex.MaxPattern))
 		}
 		for _, s := range separators {
-			re, err := kit.CompileRegexp(s, false)
+			re, err := regex.Compile(s, false)
 			if err != nil {
 				return a.Fail(fail.Errorf("attribute separators: %w", err))
 			}
@@ -62,7 +63,7 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "Tokenizer", Si
 		}
 		if token != "" {
 			var err error
-			if op.token, err = kit.CompileRegexp(token, false); err != nil {
+			if op.token, err = regex.Compile(token, false); err != nil {
 				return a.Fail(fail.Errorf("attribute tokenexp: %w", err))
 			}
 		}
@@ -215,7 +216,7 @@ func (op *Tokenizer) keep(b *tokenBuffer, t string) {
 
 // cut appends the parts of s between the matches of re. After an empty match, the next
 // character is skipped.
-func (op *Tokenizer) cut(m *ir.Meter, b *tokenBuffer, s string, re *kit.Regexp) error {
+func (op *Tokenizer) cut(m *ir.Meter, b *tokenBuffer, s string, re *regex.Regexp) error {
 	start := 0
 	err := re.FindAll(m.C, s, func(from, to int) {
 		if from < start {

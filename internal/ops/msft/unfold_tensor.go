@@ -6,6 +6,8 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
+	"github.com/onward-ml/onward/internal/ops/kit/window"
 )
 
 // UnfoldTensor extracts slices of Size elements along an axis, Step apart, and puts the
@@ -17,8 +19,8 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "UnfoldTensor",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("size")
 		op := &UnfoldTensor{a.Int("dim", -1), a.Int("size", 1), a.Int("step", 1)}
-		if op.Size < 1 || op.Step < 1 || op.Size > kit.WindowLimit || op.Step > kit.WindowLimit {
-			a.Errorf("attributes size and step are %d and %d, want 1 to %d", op.Size, op.Step, kit.WindowLimit)
+		if op.Size < 1 || op.Step < 1 || op.Size > window.Limit || op.Step > window.Limit {
+			a.Errorf("attributes size and step are %d and %d, want 1 to %d", op.Size, op.Step, window.Limit)
 		}
 		return op
 	}})
@@ -57,11 +59,11 @@ func (op *UnfoldTensor) Run(c *ir.Call) error {
 	}
 	shape := append(slices.Clone(x.Shape()), op.Size)
 	shape[axis] = (n-op.Size)/op.Step + 1
-	src, err := kit.MoveIn(c, x)
+	src, err := move.In(c, x)
 	if err != nil {
 		return err
 	}
-	dst, err := kit.MoveOut(c, 0, x.DType(), shape...)
+	dst, err := move.Out(c, 0, x.DType(), shape...)
 	if err != nil || dst.Len() == 0 {
 		return err
 	}
@@ -78,7 +80,7 @@ func (op *UnfoldTensor) Run(c *ir.Call) error {
 		to[d] = step
 		step *= shape[d]
 	}
-	kit.MoveStrided(c, dst, src, shape, to, 0, from, 0)
+	move.Strided(c, dst, src, shape, to, 0, from, 0)
 	dst.Done()
 	return c.Err()
 }

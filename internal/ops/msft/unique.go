@@ -4,6 +4,7 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/move"
 )
 
 // contribUnique is [ops.Unique] of a vector in the order of first occurrence. It also
@@ -12,7 +13,7 @@ import (
 type contribUnique struct{}
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "Unique", Since: kit.Versions{1}, In: "x:T", Out: "y:T, idx:int64, counts:int64",
-	Types: "T: " + kit.MoveTypes,
+	Types: "T: " + move.Types,
 	Build: kit.WithoutAttrs[contribUnique]})
 
 // Infer implements [ir.Operator].
@@ -33,11 +34,11 @@ func (*contribUnique) Run(c *ir.Call) error {
 	if x.Rank() != 1 {
 		return fail.Errorf("input has shape %v, want one dimension", x.Shape())
 	}
-	first, group, counts, err := kit.UniqueSlices(c, x, 0, false)
+	first, group, counts, err := move.UniqueSlices(c, x, 0, false)
 	if err != nil {
 		return err
 	}
-	if err := kit.GatherAxis(c, x, 0, first, []int{len(first)}); err != nil {
+	if err := move.GatherAxis(c, x, 0, first, []int{len(first)}); err != nil {
 		return err
 	}
 	for i, v := range [][]int{1: group, 2: counts} {

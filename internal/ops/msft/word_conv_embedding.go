@@ -7,6 +7,7 @@ import (
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/matmul"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -103,7 +104,7 @@ func (o *WordConvEmbedding) Run(c *ir.Call) error {
 			}
 		}
 		g := gemm.Args[float32]{M: windows, N: filters, K: depth, A: rows, LdA: depth, B: tensor.Of[float32](w), LdB: depth, TransB: true, C: sums, LdC: filters}
-		if err := kit.MatMulOne(c, &g); err != nil {
+		if err := matmul.One(c, &g); err != nil {
 			return err
 		}
 		for j := range out {

@@ -3,6 +3,7 @@ package nchwc
 import (
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/window"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -17,8 +18,8 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainNchwc, Name: "Upsample", Since: 
 		a.Require("scales")
 		var scales []float32
 		for _, s := range a.Ints("scales") {
-			if s < 1 || s > kit.WindowLimit {
-				a.Errorf("scales holds %d, want 1 to %d", s, kit.WindowLimit)
+			if s < 1 || s > window.Limit {
+				a.Errorf("scales holds %d, want 1 to %d", s, window.Limit)
 			}
 			scales = append(scales, float32(s))
 		}

@@ -74,7 +74,7 @@ var mutants = []mutant{
 
 	{"frontend: an attribute that became an input is put in the wrong place", "internal/frontend",
 		"node.In[i] = s.g.NewConst(\"\", extra[i])", "node.In[0] = s.g.NewConst(\"\", extra[i])", []check{{"", "TestConvertOpsets"}}},
-	{"opsets: Softmax before opset 13 flattens from the last axis by default", "internal/ops/kit",
+	{"opsets: Softmax before opset 13 flattens from the last axis by default", "internal/ops/kit/reduce",
 		"return SoftmaxAxis{Axis: a.Int(\"axis\", 1), Flatten: true}", "return SoftmaxAxis{Axis: a.Int(\"axis\", -1), Flatten: true}", []check{{"./internal/ops", "TestSoftmaxForms"}}},
 
 	{"calibration: a range need not contain 0", "calibration",

@@ -15,6 +15,8 @@ import (
 	"github.com/onward-ml/onward/internal/frontend"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/elementwise"
+	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 	"github.com/onward-ml/onward/internal/optimize"
 	"github.com/onward-ml/onward/internal/testing/optest"
 	"github.com/onward-ml/onward/onnx"
@@ -26,16 +28,18 @@ type softSquare struct{ kit.SameTypeAndShape }
 
 var _ = kit.Register(&kit.Def{Name: "SoftSquare", Since: kit.Versions{1}, In: "X:T", Out: "Y:T", Types: "T: @float",
 	Elementwise: true, Vector: kit.Vectorize[*softSquare](softSquareF32), Build: kit.WithoutAttrs[softSquare],
-	Gradient: kit.Derivative(func(b *kit.GradientBuilder, x, y, g string) string { // |x|·(2 + |x|) / (1 + |x|)²
+	Gradient: gradient.Derivative(func(b *gradient.Builder, x, y, g string) string { // |x|·(2 + |x|) / (1 + |x|)²
 		a := b.Op("Abs", x)
 		n := b.Plus(a, 1)
 		return b.Op("Mul", g, b.Op("Div", b.Op("Mul", a, b.Plus(n, 1)), b.Op("Mul", n, n)))
 	})})
 
-var softSquareLoops = kit.FloatLoops(softSquareLoop[float32], softSquareLoop[float64], softSquareF32)
+var softSquareLoops = elementwise.FloatLoops(softSquareLoop[float32], softSquareLoop[float64], softSquareF32)
 
 // Run implements [ir.Operator].
-func (*softSquare) Run(c *ir.Call) error { return kit.MapTable(c, softSquareLoops, kit.GrainCheap) }
+func (*softSquare) Run(c *ir.Call) error {
+	return elementwise.MapTable(c, softSquareLoops, kit.GrainCheap)
+}
 
 func softSquareLoop[T kit.FloatNumber](dst, src []T) {
 	for i, x := range src {

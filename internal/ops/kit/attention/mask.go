@@ -1,0 +1,85 @@
+package attention
+
+import (
+	"math"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/kernels/vec"
+)
+
+// Masks of exported models are biases: 0 for the keys that a query attends to, and -Inf, -1e4 or the
+// most negative number for the others. The probabilities of those are 0 in float32, so that the
+// products with them can be left out without a change of the result, which saves about half of the
+// work of causal attention. That has to be proved from the numbers, since a bias is not a mask.
+
+// maskedRows is the number of queries per block if there may be a mask: a few tiles, so that a
+// causal mask hides many keys from all queries of a block.
+const maskedRows = 3 * attentionRows
+
+const (
+	// expZero is a number below which exp is 0 in float32.
+	expZero = -106
+	// roundings bounds the growth of scores by the rounding of operands, to bfloat16 at most, and sums.
+	roundings = 1.02
+)
+
+// largest returns the largest magnitude of x: NaN if there is one.
+func largest(x []float32) float64 {
+	level := cpu.Active()
+	return max(float64(vec.ReduceMaxF32(level, x)), -float64(vec.ReduceMinF32(level, x)))
+}
+
+// largest returns the largest magnitude in rows of cols elements of a head.
+func (v *HeadView[T]) largest(b, h, rows, cols int) float64 {
+	x := any(v.At(b, h, 0)).([]float32)
+	if v.Row == cols {
+		return largest(x[:rows*cols])
+	}
+	most := 0.0
+	for i := range rows {
+		most = max(most, largest(x[i*v.Row:][:cols]))
+	}
+	return most
+}
+
+// unmaskedKeys returns how many of the first keys n queries from query i0 on need: the probabilities
+// of the others are 0 because of the bias. For scores s and the bias b of a query, that of key j is
+// at most exp(s[j]+b[j]-max(s+b)), where |s| ≤ scale·Dim·max|q|·max|k|, and max(s+b) ≥ b[i]-max|s| for
+// any key i, such as the first one and that of the query itself. NaN and infinities in the keys and
+// values leave no key out, nor do scores that may overflow.
+func (a *Core[T]) unmaskedKeys(w *attentionHead[T], i0, n int) int {
+	buffer, float := any(w.s[len(w.s)-a.KVLen:]).([]float32)
+	if !float || !w.packed || a.Bias == nil || a.Softcap > 0 || a.Observe >= 0 {
+		return a.KVLen
+	}
+	level := cpu.Active()
+	keys, bias := 0, w.s[len(w.s)-a.KVLen:]
+	for i := i0 + n - 1; i >= i0 && keys < a.KVLen; i-- {
+		a.Bias.Fill(w.b, w.h, i, bias)
+		self := max(0, i+a.KVLen-a.QLen)
+		top := float64(max(buffer[0], buffer[self]))
+		if !(float64(buffer[a.KVLen-1]) < top+expZero) {
+			return a.KVLen // the last key may count, whatever the scores are
+		}
+		if w.most < 0 {
+			w.most = max(a.K.largest(w.b, w.kv, a.KVLen, a.Dim), a.V.largest(w.b, w.kv, a.KVLen, a.VDim))
+		}
+		q := any(a.Q.At(w.b, w.h, i)[:a.Dim]).([]float32)
+		product := roundings * float64(a.Dim) * largest(q) * w.most
+		score := product * math.Abs(a.Scale)
+		if !(max(product, score) < math.MaxFloat32) {
+			return a.KVLen
+		}
+		least := top - 2*score + expZero
+		least -= math.Abs(least) * 0x1p-20 // the sums of scores and bias are rounded
+		if float64(vec.ReduceMaxF32(level, buffer[keys:])) < least {
+			continue
+		}
+		last := a.KVLen
+		for last > keys && float64(buffer[last-1]) < least {
+			last--
+		}
+		keys = last
+	}
+	return max(keys, 1)
+}
