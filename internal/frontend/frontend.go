@@ -135,6 +135,9 @@ func CheckOperators(m *onnx.Model, custom func(domain, opType string, opset int)
 	}
 	walk(m.Graph.Nodes, imports)
 	for _, f := range m.Functions {
+		if _, err := kit.Lookup(f.Domain, f.Name, imports[kit.NormalDomain(f.Domain)]); err == nil && f.Overload == "" {
+			continue // the engine's operator runs
+		}
 		own := imports
 		if len(f.OpsetImports) > 0 {
 			if own, err = opsets(f.OpsetImports, m.IRVersion); err != nil {

@@ -325,6 +325,35 @@ func TestFunctionErrors(t *testing.T) {
 	}
 }
 
+// TestFunctionWithNameOfOperator prefers the engine's operators to model-local functions of the same name.
+func TestFunctionWithNameOfOperator(t *testing.T) {
+	unknown := node("NoSuchOperator", "a", "b")
+	for _, c := range []struct {
+		name, want string
+		fn         *onnx.Function
+		call       *onnx.Node
+	}{
+		{"the operator runs", "y=Relu(x) ->y", &onnx.Function{Name: "Relu", Inputs: []string{"a"}, Outputs: []string{"b"}, Nodes: []*onnx.Node{unknown}}, node("Relu", "x", "y")},
+		{"another overload", "y=Neg(x) ->y", &onnx.Function{Name: "Relu", Overload: "o", Inputs: []string{"a"}, Outputs: []string{"b"}, Nodes: []*onnx.Node{node("Neg", "a", "b")}},
+			&onnx.Node{OpType: "Relu", Overload: "o", Inputs: []string{"x"}, Outputs: []string{"y"}}},
+		{"an attribute that the operator lacks", "y=Neg(x) ->y", &onnx.Function{Name: "Relu", Inputs: []string{"a"}, Outputs: []string{"b"}, Attributes: []string{"slope"}, Nodes: []*onnx.Node{node("Neg", "a", "b")}}, node("Relu", "x", "y", intAttr("slope", 1))},
+		{"more inputs than the operator has", "y=Add(x,x) ->y", &onnx.Function{Name: "Relu", Inputs: []string{"a", "b"}, Outputs: []string{"c"}, Nodes: []*onnx.Node{node("Add", "a b", "c")}}, node("Relu", "x x", "y")},
+		{"a missing input", "y=Neg(x) ->y", &onnx.Function{Name: "Add", Inputs: []string{"a"}, Outputs: []string{"b"}, Nodes: []*onnx.Node{node("Neg", "a", "b")}}, node("Add", "x", "y")},
+	} {
+		m := model(17, graph("x", "y", c.call))
+		m.Functions = []*onnx.Function{c.fn}
+		got, err := frontend.Convert(m, frontend.Options{})
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		} else if s := text(got); s != c.want {
+			t.Errorf("%s: %s, want %s", c.name, s, c.want)
+		}
+		if err := frontend.CheckOperators(m, nil); err != nil {
+			t.Errorf("%s: CheckOperators: %v", c.name, err)
+		}
+	}
+}
+
 func TestCaptures(t *testing.T) {
 	inner := graph("", "i", node("Add", "x k", "i"))
 	branch := func() *onnx.Graph {

@@ -21,7 +21,7 @@ func (s *scope) node(n *onnx.Node) error {
 		return fail.Errorf("model has more than %d nodes after inlining its functions", b.maxNodes)
 	}
 	domain := kit.NormalDomain(n.Domain)
-	if f := b.funcs[funcKey{domain, n.OpType, n.Overload}]; f != nil {
+	if f := b.funcs[funcKey{domain, n.OpType, n.Overload}]; f != nil && !s.prefersKernel(n, domain) {
 		return s.call(n, f)
 	}
 	in, err := s.inputs(n)
@@ -74,6 +74,49 @@ func (s *scope) node(n *onnx.Node) error {
 		return wrap(err)
 	}
 	return s.outputs(n, node)
+}
+
+// prefersKernel reports whether a node that calls a model-local function runs the engine's operator of the same name
+// instead, as in ONNX Runtime. Exporters add bodies for runtimes that lack an operator, for example MatMulNBits. The
+// body runs if the engine has no such operator in the imported opset, or refuses the attributes of the node.
+func (s *scope) prefersKernel(n *onnx.Node, domain string) bool {
+	opset, ok := s.opsets[domain]
+	isGraph := func(a *onnx.Attribute) bool { return a != nil && (a.G != nil || len(a.Graphs) > 0) }
+	if !ok || n.Overload != "" || slices.ContainsFunc(n.Attributes, isGraph) {
+		return false
+	}
+	if s.b.opts.Custom != nil && s.b.opts.Custom(domain, n.OpType, opset) != nil {
+		return true
+	}
+	def, err := kit.Lookup(domain, n.OpType, opset)
+	if err != nil || !takes(def.Signature(), n) {
+		return false
+	}
+	values, err := s.attributes(n, &ir.Node{})
+	if err != nil {
+		return false
+	}
+	a := kit.NewAttrs(n.OpType, values, len(n.Inputs), len(n.Outputs))
+	a.Block = s.b.block
+	def.Build(a, opset)
+	return a.Err() == nil
+}
+
+// takes reports whether an operator with the signature can have the inputs and outputs of a node, by their numbers.
+func takes(sig *ir.Signature, n *onnx.Node) bool {
+	fits := func(params []ir.Param, used int) bool {
+		last := len(params) - 1
+		return used <= len(params) || last >= 0 && params[last].Variadic
+	}
+	if !fits(sig.In, len(n.Inputs)) || !fits(sig.Out, len(n.Outputs)) {
+		return false
+	}
+	for i, p := range sig.In {
+		if required := !p.Optional && (!p.Variadic || p.Min > 0); required && (i >= len(n.Inputs) || n.Inputs[i] == "") {
+			return false
+		}
+	}
+	return true
 }
 
 // operator returns the operator of a node, or records that it is not supported.
