@@ -117,6 +117,9 @@ func (op *QLinearConcat) Run(c *ir.Call) error {
 	}
 	dst, row, at := y.Bytes(), shape[axis]*inner, 0
 	for i, t := range in {
+		if t.Len() == 0 {
+			continue
+		}
 		src, w := t.Bytes(), t.Dim(axis)*inner
 		convert := converter(i)
 		if convert == nil {
