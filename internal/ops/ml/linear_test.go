@@ -31,6 +31,12 @@ func TestLinearClassifierEdges(t *testing.T) {
 func TestMLScaleEdges(t *testing.T) {
 	optest.Want(t, "ai.onnx.ml.Scaler", 1, nil, optest.Tensor([]float32{1, 2}), optest.Tensor([]float32{1, 2}))
 	optest.Want(t, "ai.onnx.ml.Scaler", 1, map[string]any{"scale": []float64{2, 3}}, optest.Tensor([]float32{2, 6, 6, 12}, 2, 1, 2), optest.Tensor([]int64{1, 2, 3, 4}, 2, 1, 2))
+	// Every operation rounds to float32, as in ONNX Runtime: float64 would give (2/7 − 0.1)·7 another last bit.
+	x, offset, scale := float32(2)/7, float32(0.1), float32(7)
+	d := x - offset
+	optest.Want(t, "ai.onnx.ml.Scaler", 1, map[string]any{"offset": []float64{0.1}, "scale": []float64{7}}, optest.Tensor([]float32{d * scale}), optest.Tensor([]float32{x}))
+	optest.Want(t, "ai.onnx.ml.Scaler", 1, map[string]any{"offset": []float64{1 << 24}}, optest.Tensor([]float32{0}), optest.Tensor([]int64{1<<24 + 1}))
+	optest.Want(t, "ai.onnx.ml.Scaler", 1, map[string]any{"offset": []float64{1 << 24}}, optest.Tensor([]float32{1}), optest.Tensor([]float64{1<<24 + 1}))
 	optest.Fail(t, "ai.onnx.ml.Scaler", 1, map[string]any{"scale": []float64{2, 3}}, "want 1 or 3", optest.Tensor([]float32{1, 2, 3}))
 	optest.Fail(t, "ai.onnx.ml.Scaler", 1, map[string]any{"scale": []float64{2, 3}, "offset": []float64{1, 2, 3}}, "3 offsets and 2 scales", optest.Tensor([]float32{1, 2, 3}))
 	optest.Want(t, "ai.onnx.ml.Normalizer", 1, nil, optest.Tensor([]float32{}, 2, 0), optest.Tensor([]float32{}, 2, 0))

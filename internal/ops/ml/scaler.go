@@ -51,12 +51,12 @@ func (op *Scaler) Run(c *ir.Call) error {
 	}
 	y := tensor.Of[float32](t)
 	rows, grain := len(y)/cols, 1+1<<15/cols
-	if x.DType() == tensor.TypeFloat32 {
-		s := tensor.Of[float32](x)
+	if x.DType() == tensor.TypeFloat64 {
+		s := tensor.Of[float64](x)
 		c.Parallel(rows, grain, func(lo, hi int) { scaleRows(op, s[lo*cols:hi*cols], y[lo*cols:hi*cols], cols) })
 		return nil
 	}
-	s, err := mlNumbersAs[float64](c, x)
+	s, err := mlNumbersAs[float32](c, x)
 	if err != nil {
 		return err
 	}
@@ -64,14 +64,14 @@ func (op *Scaler) Run(c *ir.Call) error {
 	return nil
 }
 
-// scaleRows subtracts in float64, so that small differences of large integers and doubles
-// are preserved.
+// scaleRows computes in the type T: float32, also for integers, or float64 for doubles. ONNX Runtime does the same, so
+// that both agree in every bit, and trees behind a Scaler take the same branches.
 func scaleRows[T mlFloat](op *Scaler, x []T, y []float32, cols int) {
 	if len(op.offset) == 1 && len(op.scale) == 1 {
-		o, s := float64(op.offset[0]), float64(op.scale[0])
+		o, s := T(op.offset[0]), T(op.scale[0])
 		y = y[:len(x)]
 		for i, v := range x {
-			y[i] = float32((float64(v) - o) * s)
+			y[i] = float32((v - o) * s)
 		}
 		return
 	}
@@ -80,7 +80,7 @@ func scaleRows[T mlFloat](op *Scaler, x []T, y []float32, cols int) {
 		row, out := x[:cols], y[:cols]
 		o, s := offset[:cols], scale[:cols]
 		for k, v := range row {
-			out[k] = float32((float64(v) - float64(o[k])) * float64(s[k]))
+			out[k] = float32((v - T(o[k])) * T(s[k]))
 		}
 		x, y = x[cols:], y[cols:]
 	}
