@@ -242,6 +242,11 @@ func (d *decoder) finish(message string, err error) error {
 	if err == nil {
 		return nil
 	}
+	if message == "ModelProto" {
+		if other := otherFormat(d.data); other != nil {
+			return &ParseError{Message: message, Err: other}
+		}
+	}
 	var path strings.Builder
 	const most = 64 // show both ends of a deep path
 	for i := len(d.path) - 1; i >= 0; i-- {
