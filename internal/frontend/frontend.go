@@ -351,9 +351,7 @@ func (b *builder) initializers(og *onnx.Graph, main bool) (r map[string]tensor.V
 		if t == nil || t.Name == "" {
 			return nil, nil, fail.Errorf("graph %q has an initializer without a name", og.Name)
 		}
-		if r[t.Name] != nil {
-			return nil, nil, fail.Errorf("initializer %q is defined twice", t.Name)
-		}
+		// ONNX Runtime takes the last of several initializers of one name, which the checker refuses.
 		if v := b.opts.Initializers[t.Name]; v != nil && main {
 			r[t.Name] = v
 			continue

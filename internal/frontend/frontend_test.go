@@ -160,12 +160,30 @@ func TestConvertImports(t *testing.T) {
 		{"future opset", 8, []onnx.OperatorSetID{{Version: 1000}}, relu, `model imports opset 1000 of domain "ai.onnx", the newest supported one is `},
 		{"huge opset of an unknown domain", 8, []onnx.OperatorSetID{{Version: 17}, {Domain: "a", Version: 1 << 40}}, relu, `opset 1099511627776 of domain "a", which does not exist`},
 		{"com.microsoft need not be imported", 8, []onnx.OperatorSetID{{Version: 17}}, graph("x", "y", gelu), ""},
+		{"ai.onnx.ml need not be imported", 8, []onnx.OperatorSetID{{Version: 17}}, graph("x", "y", &onnx.Node{Domain: "ai.onnx.ml", OpType: "Normalizer", Inputs: []string{"x"}, Outputs: []string{"y"}}), ""},
 		{"another domain must be", 8, []onnx.OperatorSetID{{Version: 17}}, graph("x", "y", other), `operator com.example.Relu belongs to domain "com.example", which the model does not import`},
 	} {
 		_, err := frontend.Convert(&onnx.Model{IRVersion: c.ir, Graph: c.g, OpsetImports: c.imports}, frontend.Options{})
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: error %v, want %q", c.name, err, c.want)
 		}
+	}
+}
+
+// TestRepeatedInitializer takes the last of several initializers of one name, as ONNX Runtime does.
+func TestRepeatedInitializer(t *testing.T) {
+	g := graph("x", "y", node("Add", "x k", "y"))
+	last := tensor.Must(tensor.New([]float32{4, 5, 6}, 3))
+	g.Initializers = []*onnx.Tensor{initializer("k", tensor.Must(tensor.New([]float32{1, 2, 3}, 3))), initializer("k", last)}
+	got, err := frontend.Convert(model(17, g), frontend.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, want := text(got), "y=Add(x,#k) ->y"; s != want {
+		t.Errorf("%s, want %s", s, want)
+	}
+	if k := got.Values[got.Nodes[0].In[1]].Const; tensor.Equal(k, last) != nil {
+		t.Errorf("k is %v, want %v", k, last)
 	}
 }
 
@@ -451,7 +469,6 @@ func TestGraphErrors(t *testing.T) {
 		{"output without a name", `graph "g" has an output without a name`, with(relu(), func(g *onnx.Graph) { g.Outputs[0].Name = "" })},
 		{"cycle", "has a cycle through node", graph("x", "y", node("Add", "x y", "z"), node("Relu", "z", "y"))},
 		{"initializer without a name", `graph "g" has an initializer without a name`, with(relu(), func(g *onnx.Graph) { g.Initializers = []*onnx.Tensor{{}} })},
-		{"initializer twice", `initializer "k" is defined twice`, with(relu(), func(g *onnx.Graph) { g.Initializers = []*onnx.Tensor{initializer("k", one), initializer("k", one)} })},
 		{"initializer of another type", `initializer "x" has type tensor(int64), but its input has type tensor(float)`, with(relu(), func(g *onnx.Graph) { g.Initializers = []*onnx.Tensor{initializer("x", tensor.Scalar(int64(1)))} })},
 		{"sparse initializer without a name", `graph "g" has a sparse initializer without a name`, with(relu(), func(g *onnx.Graph) { g.SparseInitializers = []*onnx.SparseTensor{{}} })},
 		{"sparse initializer twice", `initializer "k" is defined twice`, with(relu(), func(g *onnx.Graph) {

@@ -125,12 +125,16 @@ func (b *builder) operator(n *onnx.Node, imports map[string]int) (*kit.Def, int)
 	opset, ok := imports[domain]
 	var err error
 	if !ok {
-		// ONNX Runtime's domain is often used without an import, and gradients use the engine's own
-		// domain.
-		if domain != kit.DomainMicrosoft && domain != kit.DomainInternal {
+		// Like ONNX Runtime, a domain that the model does not import is that of the newest opset. Gradients use the engine's
+		// own domain.
+		switch domain {
+		case kit.DomainMicrosoft, kit.DomainInternal:
+			opset = 1
+		case kit.DomainML:
+			opset = kit.MaxOpset[domain]
+		default:
 			err = fail.Errorf("operator %s belongs to domain %q, which the model does not import", kit.QualifiedName(domain, n.OpType), domainName(domain))
 		}
-		opset = 1
 	}
 	var def *kit.Def
 	if b.opts.Custom != nil {
