@@ -14,8 +14,8 @@ import (
 // If there is one function and two labels, a positive score s selects the second label,
 // and the scores are [1−s, s], or the two logistic or probit values. Like ONNX Runtime,
 // the softmax transforms do not change this pair. If there is one function without labels, the
-// label is 1 for a positive score and else 0. With one label, rows with negative scores get the
-// label 0 or "".
+// label is 1 for a positive score and else 0, and like ONNX Runtime, only PROBIT changes the score. With one label, which ONNX Runtime
+// refuses, the transform applies as in ONNX's reference evaluator, and rows with negative scores get the label 0 or "".
 type LinearClassifier struct {
 	model     linearModel
 	labels    classLabels
@@ -128,10 +128,11 @@ func (op *LinearClassifier) decide(c *ir.Call, lo, hi, e, t int, scores, raw []f
 		case e == 1:
 			if op.labels.len() == 0 {
 				tensor.Of[int64](y)[i] = int64(kit.BoolToInt(row[0] > 0))
+				transformScores(op.transform, row)
 			} else {
 				op.labels.set(y, i, kit.BoolToInt(row[0] >= 0)-1)
+				applyTransform(op.transform, row)
 			}
-			transformScores(op.transform, row)
 		default:
 			op.labels.set(y, i, argMaxRow(row))
 		}

@@ -19,6 +19,14 @@ func TestLinearClassifierEdges(t *testing.T) {
 		[]tensor.Value{optest.Tensor([]int64{4, 4}), optest.Tensor([]float32{1.0364, -1.0364, 1.0364, -1.0364}, 2, 2)}, optest.Tensor([]float32{-1, 2, -1, 1}, 2, 2))
 	two := map[string]any{"coefficients": []float64{1, 2, 3, 4}, "classlabels_ints": []int{3, 4}}
 	optest.WantAll(t, "ai.onnx.ml.LinearClassifier", 1, two, []tensor.Value{optest.Tensor([]int64{}), optest.Tensor([]float32{}, 0, 2)}, optest.Tensor([]float32{}, 0, 2))
+	// The scores of one class with one label are transformed, those without a label are not.
+	for name, want := range map[string][]float32{"NONE": {0, 2}, "LOGISTIC": {0.5, 1 / (1 + float32(math.Exp(-2)))}, "SOFTMAX": {1, 1}, "SOFTMAX_ZERO": {0.5, 1}} {
+		attrs := map[string]any{"coefficients": []float64{1}, "intercepts": []float64{-1}, "post_transform": name}
+		in := optest.Tensor([]float32{1, 3}, 2, 1)
+		optest.WantAll(t, "ai.onnx.ml.LinearClassifier", 1, attrs, []tensor.Value{optest.Tensor([]int64{0, 1}), optest.Tensor([]float32{0, 2}, 2, 1)}, in)
+		attrs["classlabels_ints"] = []int{7}
+		optest.WantAll(t, "ai.onnx.ml.LinearClassifier", 1, attrs, []tensor.Value{optest.Tensor([]int64{7, 7}), optest.Tensor(want, 2, 1)}, in)
+	}
 	optest.Fail(t, "ai.onnx.ml.LinearClassifier", 1, two, "4 coefficients, want 1 × 3", optest.Tensor([]float32{1, 2, 3}, 1, 3))
 	optest.Fail(t, "ai.onnx.ml.LinearClassifier", 1, two, "rank 3", optest.Tensor([]float32{1, 2}, 1, 1, 2))
 	optest.Fail(t, "ai.onnx.ml.LinearClassifier", 1, map[string]any{"coefficients": []float64{1, 2, 3, 4}, "intercepts": []float64{1, 2}}, "0 labels for 2", x)
