@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/onward-ml/onward/internal/fail"
 )
@@ -245,10 +246,13 @@ func (b *GraphBuilder) SparseInitializer(name string, s *SparseTensor) *GraphBui
 	return b
 }
 
-// Node adds a node of the default domain. An empty input or output name leaves that input or output
-// out.
+// Node adds a node. What precedes the last dot of opType, as in "ai.onnx.ml.Scaler", is the domain; without a dot it is the default
+// domain. An empty input or output name leaves that input or output out.
 func (b *GraphBuilder) Node(opType string, inputs, outputs []string, attrs ...Attrs) *NodeBuilder {
 	n := &NodeBuilder{&Node{OpType: opType, Inputs: inputs, Outputs: outputs}, b}
+	if i := strings.LastIndexByte(opType, '.'); i >= 0 {
+		n.node.Domain, n.node.OpType = opType[:i], opType[i+1:]
+	}
 	b.graph.Nodes = append(b.graph.Nodes, n.node)
 	for _, a := range attrs {
 		for _, name := range slices.Sorted(maps.Keys(a)) {
