@@ -84,7 +84,7 @@ func TestQuantizeSharedWeights(t *testing.T) {
 	b.Node("Conv", []string{"p", "w", "b"}, []string{"q"}).Name("two")
 	b.Node("Add", []string{"q", "c"}, []string{"r"}).Name("sum")
 	b.Node("Mul", []string{"r", "c"}, []string{"y"}).Name("product")
-	b.Node("Relu", []string{"b"}, []string{"z"}).Name("of the bias")
+	b.Node("Relu", []string{"b"}, []string{"z"}).Name("b_DequantizeLinear") // a name that the quantizer would give
 	b.Output("y", onnx.Float, 1, 4, 5, 5).Output("z", onnx.Float, 4)
 	everyWay(t, b.Must(), onward.Values{"x": ramp(1, 4, 5, 5)}, 0.08, nil)
 }
@@ -423,6 +423,29 @@ func TestQuantizeRaisesIRVersion(t *testing.T) {
 			t.Errorf("%s: version %d of the format, want 4", way, q.IRVersion)
 		}
 	})
+}
+
+// TestQuantizeInitializersThatAreInputs quantizes weights that are inputs too: before IR version 4 all had to be, and exporters with
+// keep_initializers_as_inputs list them later.
+func TestQuantizeInitializersThatAreInputs(t *testing.T) {
+	for _, version := range []int64{3, 8} {
+		b := onnx.NewModel("old").Opset("", 13)
+		b.Input("x", onnx.Float, 16, 10).Input("w", onnx.Float, 10, 7)
+		b.Initializer("w", weights(10, 7), 10, 7)
+		b.Node("MatMul", []string{"x", "w"}, []string{"y"})
+		b.Output("y", onnx.Float, 16, 7)
+		m := b.Must()
+		m.IRVersion = version
+		everyWay(t, m, onward.Values{"x": ramp(16, 10)}, 0.08, func(t *testing.T, way string, q *onnx.Model) {
+			ops := operators(q)
+			if ops["DequantizeLinear"]+ops["MatMulInteger"]+ops["MatMulNBits"] == 0 {
+				t.Errorf("%s: the operators are %v, and none is quantized", way, ops)
+			}
+			if len(q.Graph.Inputs) != 1 {
+				t.Errorf("%s: the model has %d inputs, want x alone", way, len(q.Graph.Inputs))
+			}
+		})
+	}
 }
 
 // Before opset 7, Add does not broadcast, and Gemm cannot become MatMul and Add.

@@ -18,14 +18,16 @@ const maxNesting = 100
 type editor struct {
 	m *onnx.Model
 	g *onnx.Graph
-	// inits are the initializers that are not inputs, so that their values are constant.
+	// inits are the initializers. Those that are inputs too, as all were before IR version 4, count as constants, as in ONNX
+	// Runtime's quantizer.
 	inits  map[string]*onnx.Tensor
 	floats map[string]bool // tensors of float32, initializers included
 	// captured are the names that subgraphs take from the main graph.
 	captured map[string]bool
 	outputs  map[string]bool
 	inputs   map[string]bool
-	made     map[string]bool // names of values and initializers
+	made     map[string]bool       // names of values and initializers
+	names    map[string]*onnx.Node // the first node of each name in the original
 	data     map[string][]float32
 }
 
@@ -41,7 +43,7 @@ func newEditor(m *onnx.Model) (*editor, error) {
 	e := &editor{
 		m: &c, g: &g,
 		inits: map[string]*onnx.Tensor{}, floats: map[string]bool{}, captured: map[string]bool{},
-		outputs: map[string]bool{}, inputs: map[string]bool{}, made: map[string]bool{}, data: map[string][]float32{},
+		outputs: map[string]bool{}, inputs: map[string]bool{}, made: map[string]bool{}, data: map[string][]float32{}, names: map[string]*onnx.Node{},
 	}
 	c.Graph = &g
 	c.OpsetImports = slices.Clone(m.OpsetImports)
@@ -51,6 +53,9 @@ func newEditor(m *onnx.Model) (*editor, error) {
 		n := *n
 		n.Inputs, n.Outputs = slices.Clone(n.Inputs), slices.Clone(n.Outputs)
 		g.Nodes[i] = &n
+		if e.names[n.Name] == nil {
+			e.names[n.Name] = &n
+		}
 		for _, name := range scopes.Reads(&n)[len(n.Inputs):] {
 			e.captured[name] = true
 		}
@@ -68,9 +73,8 @@ func newEditor(m *onnx.Model) (*editor, error) {
 	}
 	for _, t := range g.Initializers {
 		e.made[t.Name] = true
-		if !e.inputs[t.Name] {
-			e.inits[t.Name] = t
-		}
+		e.inits[t.Name] = t
+		delete(e.inputs, t.Name)
 	}
 	a, err := onward.Analyze(m, onward.Limits{})
 	if err != nil {
@@ -215,6 +219,7 @@ func (e *editor) finish() (*onnx.Model, error) {
 		return nil, err
 	}
 	e.dropUnused()
+	e.nameNodes()
 	used, made := map[string]bool{}, map[string]bool{}
 	contrib := false
 	for _, n := range e.g.Nodes {
@@ -229,16 +234,43 @@ func (e *editor) finish() (*onnx.Model, error) {
 	e.g.Initializers = slices.DeleteFunc(e.g.Initializers, func(t *onnx.Tensor) bool {
 		return !used[t.Name] && !e.captured[t.Name] && !e.outputs[t.Name] && !e.inputs[t.Name]
 	})
+	// A quantized initializer is no input any more. Before IR version 4, no initializer could be overridden.
+	kept := map[string]bool{}
+	for _, t := range e.g.Initializers {
+		kept[t.Name] = true
+	}
+	e.g.Inputs = slices.DeleteFunc(slices.Clone(e.g.Inputs), func(v *onnx.ValueInfo) bool {
+		return e.inits[v.Name] != nil && (e.m.IRVersion < 4 || !kept[v.Name])
+	})
 	e.g.ValueInfo = slices.DeleteFunc(slices.Clone(e.g.ValueInfo), func(v *onnx.ValueInfo) bool { return !made[v.Name] })
 	if contrib && !slices.ContainsFunc(e.m.OpsetImports, func(o onnx.OperatorSetID) bool { return o.Domain == microsoft }) {
 		e.m.OpsetImports = append(e.m.OpsetImports, onnx.OperatorSetID{Domain: microsoft, Version: 1})
 	}
 	// Before version 4, initializers are inputs too.
-	if slices.ContainsFunc(e.g.Initializers, func(t *onnx.Tensor) bool { return !e.inputs[t.Name] }) {
+	if len(e.g.Initializers) > 0 {
 		e.m.IRVersion = max(e.m.IRVersion, 4)
 	}
 	e.m.ProducerName, e.m.ProducerVersion = "onward", ""
 	return e.m, nil
+}
+
+// nameNodes makes the names of nodes unique, which ONNX Runtime demands: several nodes may be made for one tensor, and the model may
+// have a node of that name already.
+func (e *editor) nameNodes() {
+	seen := map[string]bool{"": true}
+	for name := range e.names {
+		seen[name] = true
+	}
+	for _, n := range e.g.Nodes {
+		if n.Name == "" || e.names[n.Name] == n {
+			continue
+		}
+		name := n.Name
+		for i := 1; seen[n.Name]; i++ {
+			n.Name = fmt.Sprintf("%s_%d", name, i)
+		}
+		seen[n.Name] = true
+	}
 }
 
 // dropUnused removes conversions whose results are not used.

@@ -21,6 +21,13 @@ func checkModel(t testing.TB, m *onnx.Model) *onnx.Model {
 	if err := onnx.Check(m, &onnx.CheckOptions{Schema: onward.OperatorSchema, CustomDomains: true}); err != nil {
 		t.Fatal(err)
 	}
+	names := map[string]bool{"": true}
+	for _, n := range m.Graph.Nodes {
+		if names[n.Name] && n.Name != "" {
+			t.Errorf("two nodes have the name %q, which ONNX Runtime refuses", n.Name)
+		}
+		names[n.Name] = true
+	}
 	data, err := m.Marshal()
 	if err != nil {
 		t.Fatal(err)

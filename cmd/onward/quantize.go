@@ -246,7 +246,10 @@ func (o *quantizeFlags) accuracy(ctx context.Context, stderr io.Writer, m, q *on
 }
 
 func printQuantized(w io.Writer, r *quantizeJSON) error {
-	fmt.Fprintf(w, "%s: %s quantization, weights %.2f MB -> %.2f MB, written to %s\n", text.Name(r.Model), r.Mode, float64(r.Before)/1e6, float64(r.After)/1e6, text.Name(r.Output))
+	fmt.Fprintf(w, "%s: %s quantization, weights %s -> %s, written to %s\n", text.Name(r.Model), r.Mode, text.Bytes(r.Before), text.Bytes(r.After), text.Name(r.Output))
+	if r.After >= r.Before {
+		fmt.Fprintln(w, "no weights were quantized: the main graph has no constant float32 weights of the chosen operators that --node and --exclude select; weights in the bodies of If, Loop, Scan and functions are not quantized")
+	}
 	if r.Accuracy == nil {
 		return nil
 	}
