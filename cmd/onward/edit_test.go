@@ -66,6 +66,27 @@ func TestEditExtract(t *testing.T) {
 	}
 }
 
+// TestEditExtractKeepsDeclaredShapes cuts at values whose number of dimensions cannot be inferred.
+func TestEditExtractKeepsDeclaredShapes(t *testing.T) {
+	b := onnx.NewModel("m").Opset("", 21)
+	b.Input("x", onnx.Float, 2, 3).Input("shape", onnx.Int64, "k").Output("y", onnx.Float, "a", "b")
+	b.Node("Reshape", []string{"x", "shape"}, []string{"r"})
+	b.Node("Relu", []string{"r"}, []string{"y"})
+	path := saveModel(t, b.Must())
+	out := filepath.Join(t.TempDir(), "x.onnx")
+	if _, stderr := command(t, exitFailed, "edit", "extract", path, "-o", out, "--to", "r"); !strings.Contains(stderr, `the number of dimensions of "r" is unknown`) {
+		t.Errorf("got %q", stderr)
+	}
+	command(t, exitOK, "edit", "extract", path, "-o", out, "--input", "shape=[3,2]")
+	m, err := onnx.ReadFile(out, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if dims := m.Graph.Outputs[0].Type.Tensor.Shape.Dims; len(dims) != 2 || dims[0].Param != "a" {
+		t.Errorf("y is declared with the dimensions %v, want [a b]", dims)
+	}
+}
+
 // reshaped is a model of batch 2 with a Reshape by a constant and one that merges the batch.
 func reshaped(merged []int64) *onnx.Model {
 	b := onnx.NewModel("m").Opset("", 21)

@@ -80,6 +80,10 @@ func Extract(m *onnx.Model, from, to []string) (*onnx.Model, error) {
 		keep[n] = true
 		todo = append(todo, scopes.Reads(n)...)
 	}
+	declared := map[string]*onnx.ValueInfo{} // the model may say more than can be inferred
+	for _, v := range slices.Concat(g.ValueInfo, g.Outputs) {
+		declared[v.Name] = v
+	}
 	c := copyOf(m)
 	g = c.Graph
 	unused := func(name string) bool { return !needed[name] }
@@ -104,7 +108,14 @@ func Extract(m *onnx.Model, from, to []string) (*onnx.Model, error) {
 	}
 	g.Outputs = nil
 	for _, name := range to {
-		g.Outputs = append(g.Outputs, all[name].Declaration())
+		v := declared[name]
+		if v == nil || all[name].Shape != nil {
+			v = all[name].Declaration()
+		}
+		if v.Type == nil || v.Type.Tensor != nil && v.Type.Tensor.Shape == nil {
+			return nil, fmt.Errorf("the number of dimensions of %q is unknown, and an output of a model file must declare it", name)
+		}
+		g.Outputs = append(g.Outputs, v)
 	}
 	return c, nil
 }
