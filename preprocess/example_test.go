@@ -30,7 +30,7 @@ func Example() {
 		panic(err)
 	}
 	x, err := m.Tensor(preprocess.ImageNet)
-	fmt.Println(x, err)
+	fmt.Printf("%s %v\n", x, err)
 	fmt.Printf("%.4f\n", tensor.Of[float32](x)[0])
 	// Output:
 	// 256 341
@@ -55,6 +55,6 @@ func ExampleLogMel() {
 		tone[i] = float32(math.Sin(2 * math.Pi * 440 * float64(i) / 16000))
 	}
 	x, err := preprocess.LogMel(preprocess.Fit(tone, 30*16000), 80)
-	fmt.Println(x, err)
+	fmt.Printf("%s %v\n", x, err)
 	// Output: float[1 80 3000] <nil>
 }

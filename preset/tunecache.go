@@ -69,7 +69,7 @@ func (a *Auto) cache(m *onnx.Model, list []*candidate) (*tuneCache, error) {
 	fmt.Fprintf(h, "%d\n%s\n%s\n%g %v\n", tuneFormat, model, machine(), a.Tolerance, a.MinDuration)
 	for _, in := range append(d.Inputs, d.OverridableInitializers...) {
 		if v := values[in.Name]; v != nil {
-			fmt.Fprintf(h, "%q %v\n", in.Name, v) // a tensor is formatted as its type and shape
+			fmt.Fprintf(h, "%q %s\n", in.Name, v) // a tensor is formatted as its type and shape
 		}
 	}
 	for _, c := range list {

@@ -15,15 +15,17 @@ func ExampleStack() {
 		panic(err)
 	}
 	row, err := batch.Row(1)
-	fmt.Println(batch, tensor.Of[float32](row), err)
-	// Output: float[2 3] [4 5 6] <nil>
+	fmt.Println(batch, row, err)
+	// Output:
+	// [[1 2 3]
+	//  [4 5 6]] [4 5 6] <nil>
 }
 
 func ExampleConcat() {
 	a := tensor.Must(tensor.New([]int64{1, 2}, 1, 2))
 	b := tensor.Must(tensor.New([]int64{3, 4, 5, 6}, 2, 2))
 	r, err := tensor.Concat(0, a, b)
-	fmt.Println(tensor.Format(r, tensor.FormatOptions{}), err)
+	fmt.Println(r, err)
 	// Output:
 	// [[1 2]
 	//  [3 4]

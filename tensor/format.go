@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"strconv"
 	"strings"
@@ -71,11 +72,20 @@ func formatValue(b *strings.Builder, v Value, o FormatOptions) {
 	}
 }
 
+// maxFormat is the number of bytes after which sequences and maps show no further items: the text of nested sequences that
+// share items grows exponentially.
+const maxFormat = 1 << 20
+
 func formatItems(b *strings.Builder, open, end string, n int, o FormatOptions, item func(i int, o FormatOptions)) {
 	b.WriteString(open)
 	inner := o
 	inner.Indent += 2
 	for i := range n {
+		if b.Len() > maxFormat {
+			newline(b, inner.Indent)
+			fmt.Fprintf(b, "… %d items", n)
+			break
+		}
 		if n > o.Threshold && i >= o.Edge && i < n-o.Edge {
 			if i == o.Edge {
 				newline(b, inner.Indent)
@@ -286,4 +296,30 @@ func appendFloat(b []byte, v float64, bits, precision int) []byte {
 		b = strconv.AppendFloat(b[:at], v, 'g', min(precision, max(digits, 1)), bits)
 	}
 	return b
+}
+
+// Format implements [fmt.Formatter]: %v, and so fmt.Println, prints the contents as [Format] does, and %s the element type and shape,
+// as String does.
+func (t *Tensor) Format(s fmt.State, verb rune) { formatVerb(s, verb, t) }
+
+// Format prints the items for %v and their types and shapes for %s, as for a tensor.
+func (s *Sequence) Format(f fmt.State, verb rune) { formatVerb(f, verb, s) }
+
+// Format prints the entries for %v and their number for %s, as for a tensor.
+func (m *Map) Format(s fmt.State, verb rune) { formatVerb(s, verb, m) }
+
+// Format prints the value for %v and its type and shape for %s, as for a tensor.
+func (o *Optional) Format(s fmt.State, verb rune) { formatVerb(s, verb, o) }
+
+func formatVerb(s fmt.State, verb rune, v Value) {
+	switch {
+	case IsNil(v):
+		io.WriteString(s, "<nil>")
+	case verb == 'v':
+		io.WriteString(s, Format(v, FormatOptions{}))
+	case verb == 's' || verb == 'q':
+		fmt.Fprintf(s, fmt.FormatString(s, verb), v.(fmt.Stringer).String())
+	default:
+		fmt.Fprintf(s, "%%!%c(%T=%s)", verb, v, v.(fmt.Stringer).String())
+	}
 }

@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -49,5 +50,38 @@ func TestFormatManySmallDimensions(t *testing.T) {
 	}
 	if s := Format(Must(Zeros(TypeInt8, shape...)), FormatOptions{}); len(s) > 1<<18 || !strings.Contains(s, "...") {
 		t.Errorf("%d bytes of text", len(s))
+	}
+}
+
+// TestFormatVerbs prints contents for %v, and types and shapes for %s.
+func TestFormatVerbs(t *testing.T) {
+	x := Must(New([]float32{1, 2.5, 3, 4}, 2, 2))
+	seq, err := NewSequence(TensorType(TypeFloat32), x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := NewMap(Must(New([]int64{7}, 1)), Must(New([]float32{0.5}, 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var none *Tensor
+	for _, c := range []struct {
+		v              any
+		contents, text string
+	}{
+		{x, "[[  1 2.5]\n [  3   4]]", "float[2 2]"},
+		{seq, "[\n  float[2 2] [[  1 2.5]\n   [  3   4]],\n]", "seq(tensor(float))[float[2 2]]"},
+		{m, "{\n  7: 0.5,\n}", "map(int64,tensor(float))[1]"},
+		{none, "<nil>", "<nil>"},
+	} {
+		if got := fmt.Sprint(c.v); got != c.contents {
+			t.Errorf("Sprint: %q, want %q", got, c.contents)
+		}
+		if got := fmt.Sprintf("%s", c.v); got != c.text {
+			t.Errorf("%%s: %q, want %q", got, c.text)
+		}
+	}
+	if got := fmt.Sprintf("%d %q", x, x); got != `%!d(*tensor.Tensor=float[2 2]) "float[2 2]"` {
+		t.Errorf("%%d %%q: %s", got)
 	}
 }

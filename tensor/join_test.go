@@ -103,8 +103,11 @@ func TestStringLimits(t *testing.T) {
 		deep = &Sequence{Elem: deep.Type(), Items: slices.Repeat([]Value{deep}, 8)}
 	}
 	for _, v := range []Value{many, deep, &Optional{Elem: deep.Type(), Value: deep}} {
-		if s := fmt.Sprint(v); len(s) > 10_000 {
+		if s := fmt.Sprintf("%s", v); len(s) > 10_000 {
 			t.Errorf("String of %.40s has %d bytes", v.Type(), len(s))
+		}
+		if s := fmt.Sprint(v); len(s) > 2*maxFormat {
+			t.Errorf("Format of %.40s has %d bytes", v.Type(), len(s))
 		}
 	}
 }

@@ -163,7 +163,7 @@ func summarize(b *strings.Builder, v Value) {
 		}
 		b.WriteByte(']')
 	default:
-		fmt.Fprint(b, v)
+		fmt.Fprintf(b, "%s", v)
 	}
 }
 

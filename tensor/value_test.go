@@ -33,7 +33,7 @@ func TestStringOfValues(t *testing.T) {
 		"sparse_tensor(undefined)[] with 0 values":                             &Sparse{},
 		"undefined[]": &Tensor{},
 	} {
-		if got := fmt.Sprint(v); got != want {
+		if got := fmt.Sprintf("%s", v); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

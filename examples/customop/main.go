@@ -70,7 +70,7 @@ var haversine = onward.CustomOperator{
 func points(v tensor.Value) ([]float32, error) {
 	t, ok := v.(*tensor.Tensor)
 	if !ok || t.Rank() != 2 || t.Dim(1) != 2 {
-		return nil, fmt.Errorf("got %v, want points of shape [n, 2]", v)
+		return nil, fmt.Errorf("got %s, want points of shape [n, 2]", v)
 	}
 	return tensor.Data[float32](t)
 }

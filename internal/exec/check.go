@@ -133,7 +133,7 @@ func compare(got []tensor.Value, want []*tensor.Tensor, what string) error {
 		}
 		t, ok := got[k].(*tensor.Tensor)
 		if !ok || t.DType() != w.DType() || !slices.Equal(t.Shape(), w.Shape()) {
-			return fail.Errorf("%s: output %d is %v, want %v", what, k, got[k], w)
+			return fail.Errorf("%s: output %d is %s, want %v", what, k, got[k], w)
 		}
 		for i, b := range t.Bytes() {
 			if b != w.Bytes()[i] {

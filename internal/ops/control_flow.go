@@ -20,7 +20,7 @@ func widenBranch(a, b ir.Type) (ir.Type, error) {
 // oneBool returns the only element of a bool tensor.
 func oneBool(t *tensor.Tensor, what string) (bool, error) {
 	if t == nil || t.DType() != tensor.TypeBool || t.Len() != 1 {
-		return false, fail.Errorf("%s is %v, want one bool", what, t)
+		return false, fail.Errorf("%s is %s, want one bool", what, t)
 	}
 	return tensor.Of[bool](t)[0], nil
 }

@@ -196,7 +196,7 @@ func flexModify[T kit.RealFloat](c *ir.Call, dtype tensor.DType, graph int, shap
 	}
 	r, ok := out[0].(*tensor.Tensor)
 	if !ok || r.DType() != dtype || !slices.Equal(r.Shape(), shape) {
-		return fail.Errorf("subgraph returns %v, want %s%v", out[0], dtype, shape)
+		return fail.Errorf("subgraph returns %s, want %s%v", out[0], dtype, shape)
 	}
 	err = kit.RealConvert(scores, r)
 	c.Release(out[0])

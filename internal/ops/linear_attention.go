@@ -107,14 +107,14 @@ func (op *LinearAttention) Run(c *ir.Call) error {
 	if op.Decays {
 		t := c.Tensor(4)
 		if t == nil || t.Rank() != 3 || !slices.Equal(t.Shape()[:2], qs[:2]) || t.Dim(2) != kvh && t.Dim(2) != kvh*dk {
-			return fail.Errorf("decay is %v, want [%d %d %d] or [%[2]d %[3]d %d]", t, batch, n, kvh, kvh*dk)
+			return fail.Errorf("decay is %s, want [%d %d %d] or [%[2]d %[3]d %d]", t, batch, n, kvh, kvh*dk)
 		}
 		perDecay = t.Dim(2)
 	}
 	if op.Delta {
 		t := c.Tensor(5)
 		if t == nil || t.Rank() != 3 || !slices.Equal(t.Shape()[:2], qs[:2]) || t.Dim(2) != kvh && t.Dim(2) != 1 {
-			return fail.Errorf("beta is %v, want [%d %d %d] or [%[2]d %[3]d 1]", t, batch, n, kvh)
+			return fail.Errorf("beta is %s, want [%d %d %d] or [%[2]d %[3]d 1]", t, batch, n, kvh)
 		}
 		perBeta = t.Dim(2)
 	}

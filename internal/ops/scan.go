@@ -276,7 +276,7 @@ func (op *Scan) run(c *ir.Call, states []tensor.Value, scans []*scanInput, n, to
 			was, ok1 := in[i].(*tensor.Tensor)
 			is, ok2 := out[i].(*tensor.Tensor)
 			if !ok1 || !ok2 || was.DType() != is.DType() || !slices.Equal(was.Shape(), is.Shape()) {
-				return nil, fail.Errorf("state variable %d is %v after iteration %d, was %v", i, out[i], k, in[i])
+				return nil, fail.Errorf("state variable %d is %s after iteration %d, was %s", i, out[i], k, in[i])
 			}
 			if k > 0 {
 				c.Release(in[i])

@@ -91,7 +91,7 @@ func (op *DecoderMaskedMultiHeadAttention) Run(c *ir.Call) error {
 		a.Dim, a.VDim, a.KVLen = s[2]/h, vt.Dim(3), kt.Dim(2)
 		a.Q, a.K, a.V = attention.HeadsLast(in[0], h, 1, a.Dim), attention.HeadsFirst(in[1], h, a.KVLen, a.Dim), attention.HeadsFirst(in[2], h, a.KVLen, a.VDim)
 	default:
-		return fail.Errorf("query, key and value are %v, %v and %v, which are inconsistent for %d heads", qt, kt, vt, h)
+		return fail.Errorf("query, key and value are %s, %s and %s, which are inconsistent for %d heads", qt, kt, vt, h)
 	}
 	if b := c.Tensor(10); b != nil {
 		if want := 2*h*a.Dim + h*a.VDim; b.Rank() != 1 || b.Len() != want {

@@ -300,7 +300,7 @@ func (r *generationRun) prepareEncoded(c *ir.Call) error {
 	for i, v := range out {
 		t, ok := v.(*tensor.Tensor)
 		if !ok || t.Rank() < 3 || t.Dim(0) != batch {
-			return fail.Errorf("output %d of the encoder is %v, want a tensor of rank 3 or more with a batch of %d", i, v, batch)
+			return fail.Errorf("output %d of the encoder is %s, want a tensor of rank 3 or more with a batch of %d", i, v, batch)
 		}
 		got[i] = t
 	}
@@ -412,7 +412,7 @@ func (f *generationFeeds) run(c *ir.Call, r *generationRun) (*tensor.Tensor, err
 	}
 	logits, ok := out[0].(*tensor.Tensor)
 	if !ok || logits.DType() != tensor.TypeFloat32 && logits.DType() != tensor.TypeFloat16 {
-		return nil, fail.Errorf("the decoder returns scores %v, want float or float16", out[0])
+		return nil, fail.Errorf("the decoder returns scores %s, want float or float16", out[0])
 	}
 	if err := r.checkScores(logits); err != nil {
 		return nil, err
@@ -426,7 +426,7 @@ func (f *generationFeeds) run(c *ir.Call, r *generationRun) (*tensor.Tensor, err
 			want[length] = p.Dim(length)
 		}
 		if !ok || p.DType() != was.DType() || !slices.Equal(p.Shape(), want) {
-			return nil, fail.Errorf("the decoder returns the past %v, want %s %v, where only the length may differ", v, was.DType(), want)
+			return nil, fail.Errorf("the decoder returns the past %s, want %s %v, where only the length may differ", v, was.DType(), want)
 		}
 		f.set(c, f.first+i, v)
 	}

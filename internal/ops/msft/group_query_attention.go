@@ -304,7 +304,7 @@ func (op *GroupQueryAttention) prepare(c *ir.Call, v attention.HeadView[float32]
 // position is the position of row 0 of every batch item.
 func rotateCached(c *ir.Call, r attention.HeadView[float32], cosT, sinT, posT *tensor.Tensor, interleaved bool, batch, heads, n, dim int, past []int, first bool) error {
 	if cosT == nil || sinT == nil || cosT.Rank() != 2 || !slices.Equal(cosT.Shape(), sinT.Shape()) || cosT.Dim(1) > dim/2 {
-		return fail.Errorf("cos_cache and sin_cache are %v and %v, want [positions, %d at most]", cosT, sinT, dim/2)
+		return fail.Errorf("cos_cache and sin_cache are %s and %s, want [positions, %d at most]", cosT, sinT, dim/2)
 	}
 	if posT != nil && posT.Len() != batch*n {
 		return fail.Errorf("position_ids has shape %v, want [%d %d]", posT.Shape(), batch, n)

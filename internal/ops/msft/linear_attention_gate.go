@@ -66,7 +66,7 @@ func (*LinearAttentionGate) Run(c *ir.Call) error {
 		return nil
 	}
 	if t := c.Tensor(3); t == nil || !slices.Equal(t.Shape(), s) {
-		return fail.Errorf("b is %v, want shape %v: the output beta requires it", t, s)
+		return fail.Errorf("b is %s, want shape %v: the output beta requires it", t, s)
 	}
 	beta, err := kit.RealOut[float32](c, 1, at.DType(), s...)
 	if err != nil {

@@ -118,10 +118,10 @@ func (op *MultiHeadAttention) Run(c *ir.Call) error {
 			n, a.VDim, projected = k[2], vt.Dim(3), false
 			a.K, a.V = attention.HeadsFirst(in[1], h, n, a.Dim), attention.HeadsFirst(in[2], h, n, a.VDim)
 		default:
-			return fail.Errorf("query, key and value are %v, %v and %v, which are inconsistent for %d heads", qt, kt, vt, h)
+			return fail.Errorf("query, key and value are %s, %s and %s, which are inconsistent for %d heads", qt, kt, vt, h)
 		}
 	default:
-		return fail.Errorf("query, key and value are %v, %v and %v, which is not a supported combination", qt, kt, vt)
+		return fail.Errorf("query, key and value are %s, %s and %s, which is not a supported combination", qt, kt, vt)
 	}
 	if b := c.Tensor(3); b != nil {
 		want := 2*h*a.Dim + h*a.VDim

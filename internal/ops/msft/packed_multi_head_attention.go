@@ -66,7 +66,7 @@ func (op *PackedMultiHeadAttention) Run(c *ir.Call) error {
 		p.dim, p.vDim = s[1]/h, vt.Dim(1)/h
 		p.q, p.k, p.v = attention.HeadsLast(in[0], h, s[0], p.dim), attention.HeadsLast(in[1], h, s[0], p.dim), attention.HeadsLast(in[2], h, s[0], p.vDim)
 	default:
-		return fail.Errorf("query, key and value are %v, %v and %v, which are inconsistent for %d heads", qt, kt, vt, h)
+		return fail.Errorf("query, key and value are %s, %s and %s, which are inconsistent for %d heads", qt, kt, vt, h)
 	}
 	if b := c.Tensor(3); b != nil {
 		size := h * p.dim

@@ -88,7 +88,7 @@ func (op *QMoE) layer(c *ir.Call, k, experts int) (*moeLayer, error) {
 	per := 8 / op.Bits[k]
 	s := w.Shape()
 	if len(s) != 3 || s[0] != experts || scales == nil || int64(s[2]) > 1<<40 {
-		return nil, fail.Errorf("weights of FC%d have shape %v with scales %v, want [%d out in/%d] and scales", k+1, s, scales, experts, per)
+		return nil, fail.Errorf("weights of FC%d have shape %v with scales %s, want [%d out in/%d] and scales", k+1, s, scales, experts, per)
 	}
 	l := &moeLayer{in: s[2] * per, out: s[1]}
 	block, blocks := max(1, l.in), 1

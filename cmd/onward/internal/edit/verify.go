@@ -115,7 +115,7 @@ func join(a, b onward.Values) (onward.Values, error) {
 		x, ok := v.(*tensor.Tensor)
 		y, ok2 := b[name].(*tensor.Tensor)
 		if !ok || !ok2 || x.Rank() == 0 || x.DType().Bits() < 8 || x.DType() != y.DType() || !slices.Equal(x.Shape()[1:], y.Shape()[1:]) {
-			return nil, fmt.Errorf("value %q has no batch to join: it is %v", name, v)
+			return nil, fmt.Errorf("value %q has no batch to join: it is %s", name, v)
 		}
 		shape := slices.Clone(x.Shape())
 		shape[0] += y.Dim(0)
