@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -21,19 +22,36 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("generating %s: %v\n%s", pkg, err, out)
 		}
-		files, err := filepath.Glob(filepath.Join(dir, "*"))
-		if err != nil || len(files) == 0 {
-			t.Fatalf("%s: no generated files (%v)", pkg, err)
+		want := names(t, dir, "*")
+		if len(want) == 0 {
+			t.Fatalf("%s: no generated files", pkg)
 		}
-		for _, f := range files {
-			want, err := os.ReadFile(f)
+		for _, name := range names(t, pkg, "z_*") {
+			if !slices.Contains(want, name) {
+				t.Errorf("%s/%s is not written by the generator: delete it", pkg, name)
+			}
+		}
+		for _, name := range want {
+			text, err := os.ReadFile(filepath.Join(dir, name))
 			if err != nil {
 				t.Fatal(err)
 			}
-			name := filepath.Join(pkg, filepath.Base(f))
-			if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, want) {
-				t.Errorf("%s is not what the generator writes (%v): run go generate ./internal/kernels/...", name, err)
+			if got, err := os.ReadFile(filepath.Join(pkg, name)); err != nil || !bytes.Equal(got, text) {
+				t.Errorf("%s/%s is not what the generator writes (%v): run go generate ./internal/kernels/...", pkg, name, err)
 			}
 		}
 	}
+}
+
+// names returns the names of the files of a folder that match a pattern.
+func names(t *testing.T, dir, pattern string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, pattern))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, f := range files {
+		files[i] = filepath.Base(f)
+	}
+	return files
 }

@@ -239,11 +239,12 @@ func tiles(f *file, halves int) {
 	g.e("RET")
 }
 
+var _ = register("quant", writeAMX)
+
 func writeAMX(dir string) {
 	f := newFile("amx")
 	for halves := 1; halves <= 2; halves++ {
 		tiles(f, halves)
 	}
-	write(dir+"/amx_amd64.s", f.text())
-	write(dir+"/amx_stubs_amd64.go", generated+"//go:build !purego\n\npackage quant\n"+f.stubs.String())
+	f.write(dir, "quant", "")
 }

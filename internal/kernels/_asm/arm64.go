@@ -69,7 +69,10 @@ var twoNEON = map[string]struct {
 var nativeNEON = map[string]string{"VPADDD": "VADD V%d.S4", "VPSUBD": "VSUB V%d.S4", "VANDPS": "VAND V%d.B16", "VORPS": "VORR V%d.B16", "VPAND": "VAND V%d.B16", "VPOR": "VORR V%d.B16",
 	"VUNPCKLPS": "VZIP1 V%d.S4", "VUNPCKHPS": "VZIP2 V%d.S4", "VUNPCKLPD": "VZIP1 V%d.D2", "VUNPCKHPD": "VZIP2 V%d.D2", "VXORPS": "VEOR V%d.B16"}
 
-func (g *fn) raw(format string, a ...any) { fmt.Fprintf(&g.body, "\t"+format+"\n", a...) }
+func (g *fn) raw(format string, a ...any) {
+	g.trace()
+	fmt.Fprintf(&g.body, "\t"+format+"\n", a...)
+}
 
 func (g *fn) word(code uint32, format string, a ...any) {
 	g.raw("WORD $0x%08x // "+format, append([]any{code}, a...)...)

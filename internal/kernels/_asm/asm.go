@@ -36,6 +36,8 @@ type file struct {
 	doubles map[uint64]bool // constants of 64 bits
 	mask    bool
 	name    string
+	origins []origin
+	kernel  int // index of the kernel under construction in origins
 	arm64   bool
 }
 
@@ -44,7 +46,7 @@ func newFile(name string) *file { return &file{name: name, consts: map[uint32]bo
 // text returns the assembly file.
 func (f *file) text() string {
 	var o strings.Builder
-	o.WriteString(generated + "//go:build !purego\n\n#include \"textflag.h\"\n\n")
+	o.WriteString(f.header() + "//go:build !purego\n\n#include \"textflag.h\"\n\n")
 	var cs []uint32
 	for c := range f.consts {
 		cs = append(cs, c)
@@ -158,6 +160,7 @@ func (g *fn) hoist(first, last int, body func(g *fn)) {
 // function begins an assembly function and writes its stub.
 func (f *file) function(name string, i isa, args []arg, ret *arg) *fn {
 	f.arm64 = i.neon()
+	f.begin(strings.TrimSuffix(name, i.name))
 	g := &fn{file: f, isa: i, off: map[string]int{}}
 	o := 0
 	var params []string

@@ -324,6 +324,8 @@ func bfloatPairs(f *file) {
 	g.e("RET")
 }
 
+var _ = register("gemm", writeBFloat16)
+
 func writeBFloat16(dir string) {
 	f := newFile("bfloat16")
 	for halves := 1; halves <= 2; halves++ {
@@ -332,6 +334,5 @@ func writeBFloat16(dir string) {
 	bfloatRows(f)
 	bfloatPairs(f)
 	dispatch := dispatchDots(f, bfloatDots)
-	write(dir+"/bfloat16_amd64.s", f.text())
-	write(dir+"/bfloat16_stubs_amd64.go", generated+"//go:build !purego\n\npackage gemm\n"+f.stubs.String()+dispatch)
+	f.write(dir, "gemm", dispatch)
 }

@@ -172,13 +172,14 @@ func bfloatFours(f *file) {
 	g.e("RET")
 }
 
+var _ = register("gemm", writeBFloat16NEON)
+
 func writeBFloat16NEON(dir string) {
 	f := newFile("bfloat16")
 	bfloatRowNEON(f)
 	bfloatFours(f)
 	dispatch := dispatchDots(f, bfloatMatrix)
-	write(dir+"/bfloat16_arm64.s", f.text())
-	write(dir+"/bfloat16_stubs_arm64.go", generated+"//go:build !purego\n\npackage gemm\n"+f.stubs.String()+dispatch)
+	f.write(dir, "gemm", dispatch)
 }
 
 // dispatchDots writes the kernels for each number of rows and returns the function that calls them.

@@ -128,6 +128,8 @@ func rowPanels(f *file, i isa, n int) {
 	g.e("RET")
 }
 
+var _ = register("gemm", writeColumns)
+
 func writeColumns(dir string) {
 	writeColumnsFor(dir, "amd64", isas)
 	writeColumnsFor(dir, "arm64", []isa{neon})
@@ -146,6 +148,5 @@ func writeColumnsFor(dir, arch string, isas []isa) {
 			rowPanels(f, i, 2)
 		}
 	}
-	write(dir+"/columns_"+arch+".s", f.text())
-	write(dir+"/columns_stubs_"+arch+".go", generated+"//go:build !purego\n\npackage gemm\n"+f.stubs.String())
+	f.write(dir, "gemm", "")
 }

@@ -340,6 +340,8 @@ func affine(f *file, i isa) {
 	g.e("RET")
 }
 
+var _ = register("conv", writeConv)
+
 func writeConv(dir string) {
 	writeConvFor(dir, "amd64", isas)
 	writeConvFor(dir, "arm64", []isa{neon})
@@ -403,10 +405,9 @@ func writeConvFor(dir, arch string, isas []isa) {
 			}
 		}
 	}
-	write(dir+"/tile_"+arch+".s", f.text())
-	write(dir+"/tile_"+arch+".go", generated+"//go:build !purego\n\npackage conv\n"+f.stubs.String()+dis.String())
+	f.write(dir, "conv", dis.String())
 
-	w := newFile("winograd")
+	w := newFile("transforms")
 	if arch == "amd64" {
 		winograd(w, avx512)
 	} else {
@@ -415,6 +416,5 @@ func writeConvFor(dir, arch string, isas []isa) {
 	for _, i := range isas {
 		affine(w, i)
 	}
-	write(dir+"/transforms_"+arch+".s", w.text())
-	write(dir+"/transforms_"+arch+".go", generated+"//go:build !purego\n\npackage conv\n"+w.stubs.String())
+	w.write(dir, "conv", "")
 }

@@ -115,6 +115,8 @@ func roundOctets(f *file) {
 	g.e("RET")
 }
 
+var _ = register("conv", writeConvBFloat16)
+
 func writeConvBFloat16(dir string) {
 	f := newFile("bfloat16")
 	var dis strings.Builder
@@ -126,6 +128,5 @@ func writeConvBFloat16(dir string) {
 		dis.WriteString("\t}\n}\n")
 	}
 	roundOctets(f)
-	write(dir+"/bfloat16_amd64.s", f.text())
-	write(dir+"/bfloat16_stubs_amd64.go", generated+"//go:build !purego\n\npackage conv\n"+f.stubs.String()+dis.String())
+	f.write(dir, "conv", dis.String())
 }

@@ -225,6 +225,8 @@ func (g *fn) requantize(a, scale, lo, hi, zero int) {
 	g.op("VPADDD", zero, a, a)
 }
 
+var _ = register("conv", writeConvBytes)
+
 func writeConvBytes(dir string) {
 	f := newFile("bytes")
 	var dis strings.Builder
@@ -252,8 +254,7 @@ func writeConvBytes(dir string) {
 		}
 		dis.WriteString("\t}\n}\n")
 	}
-	write(dir+"/bytes_amd64.s", f.text())
-	write(dir+"/bytes_stubs_amd64.go", generated+"//go:build !purego\n\npackage conv\n"+f.stubs.String()+dis.String())
+	f.write(dir, "conv", dis.String())
 }
 
 // Offsets of the fields of conv's channelTile.

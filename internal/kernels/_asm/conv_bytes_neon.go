@@ -5,6 +5,8 @@ import (
 	"strings"
 )
 
+var _ = register("conv", writeConvBytesNEON)
+
 // writeConvBytesNEON writes the tiles of convolutions of bytes for arm64: dense ones by SDOT, which takes
 // signed pixels, or by USMMLA and for one pixel by SUDOT, which take unsigned ones;
 // depthwise ones by SMLAL.
@@ -26,8 +28,7 @@ func writeConvBytesNEON(dir string) {
 		fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", mr, lastTileNEON(f, mr))
 	}
 	dis.WriteString("\t}\n}\n")
-	write(dir+"/bytes_arm64.s", f.text())
-	write(dir+"/bytes_stubs_arm64.go", generated+"//go:build !purego\n\npackage conv\n"+f.stubs.String()+dis.String())
+	f.write(dir, "conv", dis.String())
 }
 
 // dotLane is sdotLane, or the same by SUDOT, where the bytes of m are unsigned.

@@ -81,12 +81,13 @@ func planar(f *file, k int, reg string) {
 	g.e("RET")
 }
 
+var _ = register("conv", writeConvPlanar)
+
 func writeConvPlanar(dir string) {
 	f := newFile("planar")
 	for _, k := range []int{3, 5} {
 		planar(f, k, "Z")
 		planar(f, k, "Y")
 	}
-	write(dir+"/planar_amd64.s", f.text())
-	write(dir+"/planar_stubs_amd64.go", generated+"//go:build !purego\n\npackage conv\n"+f.stubs.String())
+	f.write(dir, "conv", "")
 }

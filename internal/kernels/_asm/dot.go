@@ -5,6 +5,8 @@ import (
 	"strings"
 )
 
+var _ = register("quant", writeDot)
+
 // writeDot writes the tiles of package quant for arm64. They are not translations, since SDOT
 // multiplies signed bytes only and takes four bytes of A from a lane: one load of A serves four
 // steps of K.
@@ -20,8 +22,7 @@ func writeDot(dir string) {
 		fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", mr, matrixTile(f, mr))
 	}
 	dis.WriteString("\t}\n}\n")
-	write(dir+"/tile_arm64.s", f.text())
-	write(dir+"/tile_arm64.go", generated+"//go:build !purego\n\npackage quant\n"+f.stubs.String()+dis.String())
+	f.write(dir, "quant", dis.String())
 }
 
 // dotTile writes the tile of mr rows and 16 columns. Panels of B are 32 columns wide. The sums are

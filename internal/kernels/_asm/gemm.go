@@ -520,6 +520,8 @@ const (
 	leastWidening = 8
 )
 
+var _ = register("gemm", writeGemm)
+
 func writeGemm(dir string) {
 	writeGemmFor(dir, "amd64", isas)
 	writeGemmFor(dir, "arm64", []isa{neon})
@@ -550,8 +552,6 @@ func writeGemmFor(dir, arch string, isas []isa) {
 		dotRows(v, i)
 		addRows(v, i)
 	}
-	write(dir+"/vector_"+arch+".s", v.text())
-	write(dir+"/vector_stubs_"+arch+".go", generated+"//go:build !purego\n\npackage gemm\n"+v.stubs.String())
-	write(dir+"/tile_"+arch+".s", f.text())
-	write(dir+"/tile_"+arch+".go", generated+"//go:build !purego\n\npackage gemm\n"+f.stubs.String()+dis.String())
+	v.write(dir, "gemm", "")
+	f.write(dir, "gemm", dis.String())
 }

@@ -158,6 +158,8 @@ func (w *wide) emit(f *file, i isa, rows int) string {
 	return name
 }
 
+var _ = register("gemm", writeWide)
+
 // writeWide writes the tiles and functions that choose one by its rows.
 func writeWide(dir string) {
 	f := newFile("wide")
@@ -183,6 +185,5 @@ func wide%[1]s(l cpu.Level, a, b, c []%[2]s, lda, ldb, ldc, k, rows, cols, acc i
 		}
 		dis.WriteString("\t}\n\treturn 0, 0\n}\n")
 	}
-	write(dir+"/wide_amd64.s", f.text())
-	write(dir+"/wide_amd64.go", generated+"//go:build !purego\n\npackage gemm\n\nimport \"github.com/onward-ml/onward/internal/cpu\"\n"+f.stubs.String()+dis.String())
+	f.write(dir, "gemm", dis.String())
 }

@@ -397,6 +397,8 @@ func digitBytes(f *file) {
 	g.e("RET")
 }
 
+var _ = register("quant", writeNBits)
+
 func writeNBits(dir string) {
 	f := newFile("nbits")
 	dis := ""
@@ -413,6 +415,5 @@ func writeNBits(dir string) {
 	dequantize8(f)
 	quantizeRow(f)
 	digitBytes(f)
-	write(dir+"/nbits_amd64.s", f.text())
-	write(dir+"/nbits_stubs_amd64.go", generated+"//go:build !purego\n\npackage quant\n"+f.stubs.String()+dis)
+	f.write(dir, "quant", dis)
 }

@@ -5,6 +5,8 @@ import "fmt"
 // nbitsRowsNEON is the number of rows of the largest tile.
 const nbitsRowsNEON = 5
 
+var _ = register("quant", writeNBitsNEON)
+
 // writeNBitsNEON writes the kernels of block-quantized weights for arm64. They compute half a panel,
 // 16 columns, and add to C. SDOT multiplies signed bytes; nibbles remain unsigned.
 func writeNBitsNEON(dir string) {
@@ -21,8 +23,7 @@ func writeNBitsNEON(dir string) {
 	}
 	quantizeRowNEON(f)
 	digitBytesNEON(f)
-	write(dir+"/nbits_arm64.s", f.text())
-	write(dir+"/nbits_stubs_arm64.go", generated+"//go:build !purego\n\npackage quant\n"+f.stubs.String()+dis)
+	f.write(dir, "quant", dis)
 }
 
 // nbitsArguments loads the fields of nbitsArgs. R3 holds their address.

@@ -7,6 +7,8 @@ import (
 
 var vnni = isa{"VNNI", "AVX512", "Z", 16}
 
+var _ = register("quant", writeQuant)
+
 func writeQuant(dir string) {
 	f := newFile("tile")
 	var dis strings.Builder
@@ -21,8 +23,7 @@ func writeQuant(dir string) {
 		}
 		dis.WriteString("\t}\n}\n")
 	}
-	write(dir+"/tile_amd64.s", f.text())
-	write(dir+"/tile_amd64.go", generated+"//go:build !purego\n\npackage quant\n"+f.stubs.String()+dis.String())
+	f.write(dir, "quant", dis.String())
 
 	q := newFile("linear")
 	transposeBytes(q)
@@ -36,8 +37,7 @@ func writeQuant(dir string) {
 		mulBytes(q, i)
 	}
 	maxWindow(q)
-	write(dir+"/linear_amd64.s", q.text())
-	write(dir+"/linear_stubs_amd64.go", generated+"//go:build !purego\n\npackage quant\n"+q.stubs.String())
+	q.write(dir, "quant", "")
 }
 
 // transposeBytes writes a kernel that transposes n adjacent 16×16 blocks of bytes. From block to

@@ -2,6 +2,8 @@ package main
 
 import "fmt"
 
+var _ = register("quant", writeLinearNEON)
+
 // writeLinearNEON writes the kernels of package quant that are no products for arm64.
 func writeLinearNEON(dir string) {
 	f := newFile("linear")
@@ -15,8 +17,7 @@ func writeLinearNEON(dir string) {
 	for stride := 1; stride <= 2; stride++ {
 		maxWindowNEON(f, stride)
 	}
-	write(dir+"/linear_arm64.s", f.text())
-	write(dir+"/linear_stubs_arm64.go", generated+"//go:build !purego\n\npackage quant\n"+f.stubs.String())
+	f.write(dir, "quant", "")
 }
 
 // widen writes an instruction with the operands d, n and m, and its counterpart for the upper halves with bit 30 set.

@@ -255,14 +255,14 @@ func walkNEON(f *file) {
 	g.raw("RET")
 }
 
+var _ = register("tree", writeTree)
+
 func writeTree(dir string) {
 	f := newFile("tree")
 	heaps(f)
 	walk(f)
-	write(dir+"/tree_amd64.s", f.text())
-	write(dir+"/tree_stubs_amd64.go", generated+"//go:build !purego\n\npackage tree\n"+f.stubs.String())
+	f.write(dir, "tree", "")
 	f = newFile("tree")
 	walkNEON(f)
-	write(dir+"/tree_arm64.s", f.text())
-	write(dir+"/tree_stubs_arm64.go", generated+"//go:build !purego\n\npackage tree\n"+f.stubs.String())
+	f.write(dir, "tree", "")
 }

@@ -2,120 +2,64 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
-// elem is an elementwise kernel from the slices ins to dst. Vector inputs are in registers 0, 1, 2,
-// float32 scalars in 13, 12, …. body leaves the result in register 0 and may use registers 0 to 9.
-type elem struct {
-	family  string
-	name    string
-	ins     []string
-	scalars []string
-	unroll  bool   // cheap: process four vectors per iteration
-	inout   bool   // dst is also an input, in register 1
-	tables  tables // for AVX-512, in registers from firstTable on
-	body    func(g *fn, r [3]int)
+// kernel is an entry of a package's table.
+type kernel interface {
+	emit(f *file, i isa)
+	dispatch(isas []isa) string
+	noasm() string
+	neon() bool // whether emit supports NEON
 }
 
-func scalarReg(i int) int { return 13 - i }
-
-// goParams returns the parameter list of the Go functions.
-func (k *elem) goParams() string {
-	s := "dst, " + strings.Join(k.ins, ", ") + " []float32"
-	if len(k.scalars) > 0 {
-		s += ", " + strings.Join(k.scalars, ", ") + " float32"
+// writeFamily writes the three Go files of a family of kernels.
+func writeFamily(dir, family string, ks []kernel) {
+	f, arm := newFile(family), newFile(family)
+	var dis, disARM, no strings.Builder
+	onARM := false
+	for _, k := range ks {
+		for _, i := range isas {
+			k.emit(f, i)
+		}
+		dis.WriteString(k.dispatch(isas))
+		no.WriteString(k.noasm())
+		if k.neon() {
+			onARM = true
+			k.emit(arm, neon)
+			disARM.WriteString(k.dispatch([]isa{neon}))
+		} else {
+			disARM.WriteString(k.noasm())
+		}
 	}
-	return s
+	f.write(dir, "vec", dis.String())
+	without := "!amd64 || purego"
+	if onARM {
+		without = "(!amd64 && !arm64) || purego"
+		arm.write(dir, "vec", disARM.String())
+	}
+	write(fmt.Sprintf("%s/z_%s_noasm.go", dir, family), goSource(f.header(), without, "vec", no.String()))
 }
 
-func (k *elem) goArgs() string {
-	return strings.Join(append(append([]string{"dst"}, k.ins...), k.scalars...), ", ")
+// families maps the generated files of package vec to their kernels.
+var families = map[string][]kernel{}
+
+// add adds kernels to a generated file of package vec.
+func add[K kernel](family string, kernels ...K) bool {
+	for _, k := range kernels {
+		families[family] = append(families[family], k)
+	}
+	return true
 }
 
-var memRegs = []string{"SI", "DX", "BX"}
+var _ = register("vec", writeVec)
 
-func (k *elem) emit(f *file, i isa) {
-	args := []arg{{"dst", "*float32"}}
-	for _, n := range k.ins {
-		args = append(args, arg{n, "*float32"})
+func writeVec(dir string) {
+	for _, f := range slices.Sorted(maps.Keys(families)) {
+		writeFamily(dir, f, families[f])
 	}
-	args = append(args, arg{"n", "int"})
-	for _, n := range k.scalars {
-		args = append(args, arg{n, "float32"})
-	}
-	g := f.function(k.name+"F32"+i.name, i, args, nil)
-	g.arg("dst", "DI")
-	for j, n := range k.ins {
-		g.arg(n, memRegs[j])
-	}
-	g.arg("n", "CX")
-	for j, n := range k.scalars {
-		g.bcast(n, scalarReg(j))
-	}
-	first := firstTable
-	if i.width == 16 {
-		first = k.tables.load(g, k.name, first)
-	}
-	g.hoist(first, 31, func(g *fn) { k.body(g, [3]int{0, 1, 2}) })
-	bytes := i.width * 4
-	vector := func(off int, r [3]int) {
-		j := 0
-		for ; j < len(k.ins); j++ {
-			g.load(fmt.Sprintf("%d(%s)", off, memRegs[j]), r[j])
-		}
-		if k.inout {
-			g.load(fmt.Sprintf("%d(DI)", off), r[j])
-		}
-		k.body(g, r)
-		g.store(r[0], fmt.Sprintf("%d(DI)", off))
-	}
-	advance := func(bytes, elements int) {
-		for j := range k.ins {
-			g.e("ADDQ $%d, %s", bytes, memRegs[j])
-		}
-		g.e("ADDQ $%d, DI", bytes)
-		g.e("SUBQ $%d, CX", elements)
-	}
-	if k.unroll {
-		g.label("loop4")
-		g.e("CMPQ CX, $%d", 4*i.width)
-		g.e("JLT loop1")
-		for u := range 4 {
-			if len(k.ins)+len(k.scalars) < 4 {
-				vector(u*bytes, [3]int{u % 2 * 3, u%2*3 + 1, u%2*3 + 2})
-			}
-		}
-		advance(4*bytes, 4*i.width)
-		g.e("JMP loop4")
-	}
-	r := [3]int{0, 1, 2}
-	g.label("loop1")
-	g.e("CMPQ CX, $%d", i.width)
-	g.e("JLT tail")
-	vector(0, r)
-	advance(bytes, i.width)
-	g.e("JMP loop1")
-	g.label("tail")
-	g.e("TESTQ CX, CX")
-	g.e("JZ done")
-	g.tail(func() { vector(0, r) }, advance)
-	g.label("done")
-	g.e("VZEROUPPER")
-	g.e("RET")
-}
-
-// dispatch returns the Go function that selects the level.
-func (k *elem) dispatch(isas []isa) string {
-	var o strings.Builder
-	fmt.Fprintf(&o, "\nfunc %sF32(l cpu.Level, %s) {\n", k.name, k.goParams())
-	for _, n := range k.ins {
-		fmt.Fprintf(&o, "\t%s = %s[:len(dst)]\n", n, n)
-	}
-	fmt.Fprintf(&o, "\tif width(l) == 0 {\n\t\t%sF32Generic(%s)\n\t\treturn\n\t}\n\tfor len(dst) > 0 {\n\t\tn := min(len(dst), chunk)\n", k.name, k.goArgs())
-	loopBody(&o, isas, k.name+"F32", append([]string{"dst"}, k.ins...), k.scalars)
-	o.WriteString("}\n")
-	return o.String()
 }
 
 // loopBody writes the rest of a loop: the call of the kernel for the level with n elements of slices, and their rests. A loop
@@ -149,114 +93,4 @@ func loopOfWhole(o *strings.Builder, all []isa, only string, vectors int, name s
 	}
 	fmt.Fprintf(o, "\tfor w := %s; w > 0 && len(dst) >= w; {\n\t\tn := min(len(dst)&^(w-1), chunk)\n", width)
 	loopBody(o, isas, name, slices, nil)
-}
-
-func (k *elem) neon() bool { return true }
-
-func (k *elem) noasm() string {
-	return fmt.Sprintf("\nfunc %sF32(_ cpu.Level, %s) { %sF32Generic(%s) }\n", k.name, k.goParams(), k.name, k.goArgs())
-}
-
-// kernel is an entry of a package's table.
-type kernel interface {
-	emit(f *file, i isa)
-	dispatch(isas []isa) string
-	noasm() string
-	neon() bool // whether emit supports NEON
-}
-
-// writeFamily writes the three Go files of a family of kernels.
-func writeFamily(dir, pkg, family string, ks []kernel) {
-	f, arm := newFile(family), newFile(family)
-	var dis, disARM, no strings.Builder
-	onARM := false
-	for _, k := range ks {
-		for _, i := range isas {
-			k.emit(f, i)
-		}
-		dis.WriteString(k.dispatch(isas))
-		no.WriteString(k.noasm())
-		if k.neon() {
-			onARM = true
-			k.emit(arm, neon)
-			disARM.WriteString(k.dispatch([]isa{neon}))
-		} else {
-			disARM.WriteString(k.noasm())
-		}
-	}
-	imp := fmt.Sprintf("package %s\n\nimport \"github.com/onward-ml/onward/internal/cpu\"\n", pkg)
-	write(fmt.Sprintf("%s/%s_amd64.s", dir, family), f.text())
-	write(fmt.Sprintf("%s/%s_amd64.go", dir, family), generated+"//go:build !purego\n\n"+imp+f.stubs.String()+dis.String())
-	without := "!amd64 || purego"
-	if onARM {
-		without = "(!amd64 && !arm64) || purego"
-		write(fmt.Sprintf("%s/%s_arm64.s", dir, family), arm.text())
-		write(fmt.Sprintf("%s/%s_arm64.go", dir, family), generated+"//go:build !purego\n\n"+imp+arm.stubs.String()+disARM.String())
-	}
-	write(fmt.Sprintf("%s/%s_noasm.go", dir, family), generated+"//go:build "+without+"\n\n"+imp+no.String())
-}
-
-func writeVec(dir string) {
-	families := []string{}
-	by := map[string][]kernel{}
-	add := func(family string, k kernel) {
-		if by[family] == nil {
-			families = append(families, family)
-		}
-		by[family] = append(by[family], k)
-	}
-	for _, k := range elems() {
-		add(k.family, k)
-	}
-	for _, k := range reductions() {
-		add(k.family, k)
-	}
-	for _, k := range rowReductions() {
-		add("rows", k)
-	}
-	add("norm", softmax{})
-	add("norm", softmax{log: true})
-	add("norm", softmax{log: true, total: true})
-	for _, k := range conversions() {
-		add("convert", k)
-	}
-	for _, k := range folds() {
-		add("fold", k)
-	}
-	for _, k := range windows() {
-		add("window", k)
-	}
-	add("window", pairSums{})
-	add("rows", argColumns{})
-	add("rows", top{})
-	for _, bits := range []int{8, 16, 32} {
-		add("rows", twice{bits})
-	}
-	for _, k := range choices() {
-		add("compare", k)
-	}
-	for _, k := range integers() {
-		add("integers", k)
-	}
-	add("integers", lookup{})
-	for _, k := range elementwises() {
-		add("numbers", k)
-	}
-	add("doubles", uniform{})
-	for _, k := range doubles() {
-		add("doubles", k)
-	}
-	add("rotate", rotate{})
-	for _, k := range cumulates() {
-		add("doubles", k)
-	}
-	add("doubles", joinGroups{})
-	add("exp", cells{})
-	add("norm", normRows{})
-	add("fused", axpyRows{})
-	add("doubles", subRows{})
-	writeTranspose(dir)
-	for _, f := range families {
-		writeFamily(dir, "vec", f, by[f])
-	}
 }

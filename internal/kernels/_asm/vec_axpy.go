@@ -2,6 +2,8 @@ package main
 
 import "fmt"
 
+var _ = add("fused", axpyRows{})
+
 // axpyRows adds a multiple of each row of x to a row of dst. A step of 0 takes the same row each time.
 type axpyRows struct{}
 
@@ -116,6 +118,8 @@ func axpyRowsF32(_ cpu.Level, dst []float32, dstStep int, x []float32, xStep, n 
 }
 
 func (axpyRows) neon() bool { return true }
+
+var _ = add("doubles", subRows{})
 
 // subRows subtracts a multiple of the row x from each row of dst, of float64.
 type subRows struct{}

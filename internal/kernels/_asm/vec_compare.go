@@ -94,6 +94,8 @@ func (k *choice) goName() string {
 	return k.name + "Generic"
 }
 
+var _ = add("compare", choices()...)
+
 func choices() []*choice {
 	compare := func(name string, pred int) *choice {
 		return &choice{name: name, args: [][2]string{{"dst", "bool"}, {"a", "float32"}, {"b", "float32"}}, body: func(g *fn) {

@@ -69,6 +69,8 @@ func widenToFloat(op string) func(g *fn, s, d string) {
 	}
 }
 
+var _ = add("convert", conversions()...)
+
 func conversions() []*conversion {
 	return append(casts(), []*conversion{
 		{name: "f16ToF32", src: "uint16", dst: "float32", body: func(g *fn, s, d string) {

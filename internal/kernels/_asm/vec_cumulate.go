@@ -6,6 +6,8 @@ import "fmt"
 // one overlaps the one before it in the rows only. A row has step bytes, at least 32.
 type cumulate struct{ typ, add string }
 
+var _ = add("doubles", cumulates()...)
+
 func cumulates() []cumulate {
 	return []cumulate{{"F32", "VADDPS"}, {"F64", "VADDPD"}, {"I32", "VPADDD"}, {"I64", "VPADDQ"}}
 }

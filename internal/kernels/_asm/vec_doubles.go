@@ -82,6 +82,8 @@ func sineDoubles(name string, quarters uint64) *choice {
 	}}
 }
 
+var _ = add("doubles", doubles()...)
+
 // doubles lists kernels that compute in float64, which take instructions of AVX-512.
 func doubles() []*choice {
 	return []*choice{

@@ -94,6 +94,8 @@ func direct(op string) func(g *fn, acc, x int) {
 	return func(g *fn, acc, x int) { g.op(op, x, acc, acc) }
 }
 
+var _ = add("numbers", elementwises()...)
+
 // elementwises lists kernels of two operands of integers or float64.
 func elementwises() []*choice {
 	var list []*choice
@@ -129,6 +131,8 @@ func elementwises() []*choice {
 		elementwise("subI64", "int64", "subLoop", direct("VPSUBQ")), products, elementwise("subF64", "float64", "subLoop", direct("VSUBPD")),
 		elementwise("mulF64", "float64", "mulLoop", direct("VMULPD")), elementwise("divF64", "float64", "divLoop", direct("VDIVPD")))
 }
+
+var _ = add("fold", folds()...)
 
 func folds() []*fold {
 	// AVX2 has no 64-bit maxima.

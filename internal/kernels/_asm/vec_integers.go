@@ -5,6 +5,8 @@ import (
 	"math"
 )
 
+var _ = add("integers", lookup{})
+
 // lookup maps bytes with a table of 256 entries.
 type lookup struct{}
 
@@ -108,6 +110,8 @@ func (lookup) dispatch([]isa) string {
 func (lookup) noasm() string { return fmt.Sprintf(mapU8, "_") + " mapU8Generic(dst, x, t) }\n" }
 
 func (lookup) neon() bool { return false }
+
+var _ = add("integers", integers()...)
 
 // integers lists kernels of integers.
 func integers() []*choice {

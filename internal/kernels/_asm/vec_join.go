@@ -2,6 +2,8 @@ package main
 
 import "fmt"
 
+var _ = add("doubles", joinGroups{})
+
 // joinGroups writes n pixels of 16 channels, four from each of four pointers, which advance by a distance per pixel.
 type joinGroups struct{}
 

@@ -143,6 +143,12 @@ func (g *fn) erfc(x, c, a, t, n, u, v int) {
 	g.scaleExp(c, n, t, v)
 }
 
+func init() {
+	for _, k := range elems() {
+		add(k.family, k)
+	}
+}
+
 func elems() []*elem {
 	var ks []*elem
 	unary := func(family, name string, unroll bool, body func(g *fn, r [3]int), scalars ...string) {

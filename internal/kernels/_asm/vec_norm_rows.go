@@ -2,6 +2,8 @@ package main
 
 import "fmt"
 
+var _ = add("norm", normRows{})
+
 // normRows normalizes adjacent rows: (x-mean)/√(variance+eps)·gain + bias, or without the mean if center is 0. Rows of at most 64
 // elements stay in registers, and their sums are float64. stats receives the mean and the factor of each row. Since the loop over rows is
 // part of the kernel, the processor starts a row while it waits for the sums of the previous one.

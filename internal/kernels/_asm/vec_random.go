@@ -23,6 +23,8 @@ func twist() *choice {
 	}}
 }
 
+var _ = add("doubles", uniform{})
+
 // uniform tempers words of MT19937 and makes a float64 of each pair, with 27 and 26 of their bits.
 type uniform struct{}
 

@@ -229,6 +229,12 @@ func (k *reduction) noasm() string {
 	return fmt.Sprintf("\nfunc %sF32(_ cpu.Level, %s) %s { return %sF32Generic(%s) }\n", k.disp, k.params(), k.ret(), k.name, k.args())
 }
 
+func init() {
+	for _, k := range reductions() {
+		add(k.family, k)
+	}
+}
+
 func reductions() []*reduction {
 	s0 := scalarReg(0)
 	ks := []*reduction{

@@ -1,5 +1,7 @@
 package main
 
+var _ = add("rotate", rotate{})
+
 // rotate rotates the points (x[i], x[i+half]) of rows by angles with the given cosines and sines. It rounds each product, as Go code
 // does, so that all levels give the same bits.
 type rotate struct{}

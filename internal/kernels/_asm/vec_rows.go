@@ -154,6 +154,8 @@ func (k *rows) noasm() string {
 	return fmt.Sprintf("\nfunc %[1]sRowsF32(_ cpu.Level, dst, x []float32, n, first int) { %[1]sRowsF32Generic(dst, x, n, first) }\n", k.name)
 }
 
+var _ = add("rows", rowReductions()...)
+
 // rowReductions lists the entries of reductions() that also exist for rows.
 func rowReductions() []kernel {
 	var ks []kernel

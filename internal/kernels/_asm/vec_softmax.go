@@ -2,6 +2,8 @@ package main
 
 import "fmt"
 
+var _ = add("norm", softmax{}, softmax{log: true}, softmax{log: true, total: true})
+
 // softmax is the kernel for adjacent rows: the maximum, the exponentials and their sum, and the
 // division or, if log is set, the subtraction of the logarithm of the sum. The maximum may lose a
 // NaN; the sum has it. Since the loop over rows is part of the kernel, the processor starts a row

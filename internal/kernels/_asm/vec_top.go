@@ -1,5 +1,7 @@
 package main
 
+var _ = add("rows", top{})
+
 // top writes the kernels of a tournament for the largest elements of a row: a tree whose inner nodes are the maxima of 16 numbers below
 // them. Its numbers are in the order of the elements, NaN first; the smallest 32-bit integer stands for what is taken or missing.
 type top struct{}

@@ -65,6 +65,8 @@ func transpose(f *file, i isa) {
 	g.e("RET")
 }
 
+var _ = register("vec", writeTranspose)
+
 func writeTranspose(dir string) {
 	writeTransposeFor(dir, "amd64", isas)
 	writeTransposeFor(dir, "arm64", []isa{neon})
@@ -85,8 +87,7 @@ func writeTransposeFor(dir, arch string, isas []isa) {
 		twoChannels(f)
 		threeChannels(f)
 	}
-	write(dir+"/transpose_"+arch+".s", f.text())
-	write(dir+"/transpose_stubs_"+arch+".go", generated+"//go:build !purego\n\npackage vec\n"+f.stubs.String())
+	f.write(dir, "vec", "")
 }
 
 // twoChannels writes a kernel that divides n times 16 pairs of 32 bits into two rows that are ldd bytes apart.

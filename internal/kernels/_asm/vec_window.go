@@ -11,6 +11,8 @@ type window struct {
 	initial uint32
 }
 
+var _ = add("window", windows()...)
+
 func windows() []kernel {
 	return []kernel{&window{"sum", "", 0}, &window{"max", "VMAXPS", 0xff800000}, &window{"min", "VMINPS", 0x7f800000}}
 }
