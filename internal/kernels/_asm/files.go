@@ -87,11 +87,7 @@ func (f *file) write(dir, pkg, code string) {
 		arch = "arm64"
 	}
 	base := fmt.Sprintf("%s/z_%s_%s", dir, f.name, arch)
-	text := f.text()
-	if !f.arm64 {
-		text = joined(text)
-	}
-	write(base+".s", text)
+	write(base+".s", f.text())
 	write(base+".go", goSource(f.header(), "!purego", pkg, f.stubs.String()+code))
 }
 
@@ -109,35 +105,4 @@ func goSource(header, constraint, pkg, code string) string {
 func write(path, text string) {
 	must(os.WriteFile(path, []byte(text), 0o644))
 	fmt.Println(path)
-}
-
-// joined puts as many instructions on a line as have room. A program has a table of the lines of its
-// instructions, which takes more memory than the instructions if each has a line of its own.
-// Instructions with arguments of the function stay alone, since vet checks one per line.
-func joined(text string) string {
-	const width = 240
-	var out strings.Builder
-	n := 0 // length of the open line, 0: none
-	for line := range strings.Lines(text) {
-		code := strings.TrimSpace(line)
-		alone := !strings.HasPrefix(line, "\t") || strings.HasPrefix(code, "//") || strings.Contains(code, "(FP)")
-		switch {
-		case n > 0 && !alone && n+len(code)+2 <= width:
-			out.WriteString("; " + code)
-			n += len(code) + 2
-			continue
-		case n > 0:
-			out.WriteString("\n")
-		}
-		if n = 0; alone {
-			out.WriteString(line)
-			continue
-		}
-		out.WriteString("\t" + code)
-		n = 4 + len(code)
-	}
-	if n > 0 {
-		out.WriteString("\n")
-	}
-	return out.String()
 }
