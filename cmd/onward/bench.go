@@ -313,11 +313,18 @@ func benchRound(ctx context.Context, path string, feed onward.Values, o *benchOp
 
 // settle waits until the process is idle, but not longer than 0.2 seconds: workers of ONNX Runtime spin for 40 ms after a run.
 func settle() {
-	const window = 20 * time.Millisecond // systems count the time of a running thread every 1 to 10 ms
-	for range 10 {
+	settleBy(func(window time.Duration) time.Duration {
 		start := cputime.Now()
 		time.Sleep(window)
-		if start.Elapsed() < window/4 {
+		return start.Elapsed()
+	})
+}
+
+// settleBy is settle with a function that returns the time that the process runs during a window.
+func settleBy(busy func(window time.Duration) time.Duration) {
+	const window = 20 * time.Millisecond // systems count the time of a running thread every 1 to 10 ms
+	for range 10 {
+		if busy(window) < window/4 {
 			return
 		}
 	}

@@ -6,9 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -110,23 +108,19 @@ func TestBenchMistakes(t *testing.T) {
 	}
 }
 
-// TestSettleWaitsForThreads spins for a while, as threads of ONNX Runtime do after a run.
+// TestSettleWaitsForThreads injects the times of threads that spin for a while, as those of ONNX
+// Runtime do after a run.
 func TestSettleWaitsForThreads(t *testing.T) {
-	if runtime.GOMAXPROCS(0) == 1 {
-		t.Skip("one processor: settle cannot run beside a thread that spins")
-	}
-	for range 5 { // other processes may keep the thread from running
-		var ended atomic.Bool
-		begin := time.Now()
-		go func() {
-			for time.Since(begin) < 60*time.Millisecond {
+	for _, c := range []struct{ spinning, windows int }{{0, 1}, {2, 3}, {9, 10}, {100, 10}} {
+		windows := 0
+		settleBy(func(window time.Duration) time.Duration {
+			if windows++; windows > c.spinning {
+				return window / 10
 			}
-			ended.Store(true)
-		}()
-		if settle(); ended.Load() {
-			return
+			return window
+		})
+		if windows != c.windows {
+			t.Errorf("threads that spin for %d windows: settle takes %d, want %d", c.spinning, windows, c.windows)
 		}
-		time.Sleep(time.Until(begin.Add(60 * time.Millisecond)))
 	}
-	t.Error("settle returns while a thread spins")
 }
