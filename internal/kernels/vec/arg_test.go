@@ -8,6 +8,8 @@ import (
 	testkit "github.com/onward-ml/onward/internal/testing"
 )
 
+var _ = testkit.Tested("argColumnsF32")
+
 // TestArgColumns searches columns of few numbers, so that the largest occurs often.
 func TestArgColumns(t *testing.T) {
 	some := []float32{0, float32(math.Copysign(0, -1)), 1, -1, 2, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN())}

@@ -11,42 +11,41 @@ import (
 
 // castTable has one line per conversion of integers and wide floats.
 var castTable = []struct {
-	name    string
-	only512 bool
-	test    func(t *testing.T, l level, name string)
+	name string
+	test func(t *testing.T, l level, name string)
 }{
-	{"f32ToU8", false, castCase(F32ToU8, f32ToU8Generic)},
-	{"f32ToI16", false, castCase(F32ToI16, f32ToI16Generic)},
-	{"f32ToU16", false, castCase(F32ToU16, f32ToU16Generic)},
-	{"i16ToF32", false, castCase(I16ToF32, i16ToF32Generic)},
-	{"u16ToF32", false, castCase(U16ToF32, u16ToF32Generic)},
-	{"i32ToU8", false, castCase(I32ToU8, i32ToU8Generic)},
-	{"i64ToU8", false, castCase(I64ToU8, i64ToU8Generic)},
-	{"i64ToI32", false, castCase(I64ToI32, i64ToI32Generic)},
-	{"f32ToBool", false, castCase(F32ToBool, f32ToBoolGeneric)},
-	{"i32ToBool", false, castCase(I32ToBool, i32ToBoolGeneric)},
-	{"i64ToBool", false, castCase(I64ToBool, i64ToBoolGeneric)},
-	{"u8ToBool", false, castCase(U8ToBool, u8ToBoolGeneric)},
-	{"u8ToI32", false, castCase(U8ToI32, u8ToI32Generic)},
-	{"i8ToI32", false, castCase(I8ToI32, i8ToI32Generic)},
-	{"u8ToI64", false, castCase(U8ToI64, u8ToI64Generic)},
-	{"i8ToI64", false, castCase(I8ToI64, i8ToI64Generic)},
-	{"i32ToI64", false, castCase(I32ToI64, i32ToI64Generic)},
-	{"f32ToF64", false, castCase(F32ToF64, f32ToF64Generic)},
-	{"addF32ToF64", false, castCase(func(l level, dst []float64, x []float32) {
+	{"f32ToU8", castCase(F32ToU8, f32ToU8Generic)},
+	{"f32ToI16", castCase(F32ToI16, f32ToI16Generic)},
+	{"f32ToU16", castCase(F32ToU16, f32ToU16Generic)},
+	{"i16ToF32", castCase(I16ToF32, i16ToF32Generic)},
+	{"u16ToF32", castCase(U16ToF32, u16ToF32Generic)},
+	{"i32ToU8", castCase(I32ToU8, i32ToU8Generic)},
+	{"i64ToU8", castCase(I64ToU8, i64ToU8Generic)},
+	{"i64ToI32", castCase(I64ToI32, i64ToI32Generic)},
+	{"f32ToBool", castCase(F32ToBool, f32ToBoolGeneric)},
+	{"i32ToBool", castCase(I32ToBool, i32ToBoolGeneric)},
+	{"i64ToBool", castCase(I64ToBool, i64ToBoolGeneric)},
+	{"u8ToBool", castCase(U8ToBool, u8ToBoolGeneric)},
+	{"u8ToI32", castCase(U8ToI32, u8ToI32Generic)},
+	{"i8ToI32", castCase(I8ToI32, i8ToI32Generic)},
+	{"u8ToI64", castCase(U8ToI64, u8ToI64Generic)},
+	{"i8ToI64", castCase(I8ToI64, i8ToI64Generic)},
+	{"i32ToI64", castCase(I32ToI64, i32ToI64Generic)},
+	{"f32ToF64", castCase(F32ToF64, f32ToF64Generic)},
+	{"addF32ToF64", castCase(func(l level, dst []float64, x []float32) {
 		copy(dst, slices.Repeat([]float64{0x1p50 + 0.25}, len(dst)))
 		AddF32ToF64(l, dst, x)
 	}, func(dst []float64, x []float32) {
 		copy(dst, slices.Repeat([]float64{0x1p50 + 0.25}, len(dst)))
 		addF32ToF64Generic(dst, x)
 	})},
-	{"i32ToF64", false, castCase(I32ToF64, i32ToF64Generic)},
-	{"f64ToF32", false, castCase(F64ToF32, f64ToF32Generic)},
-	{"f64ToI32", false, castCase(F64ToI32, f64ToI32Generic)},
-	{"f32ToI64", true, castCase(F32ToI64, f32ToI64Generic)},
-	{"f64ToI64", true, castCase(F64ToI64, f64ToI64Generic)},
-	{"i64ToF32", true, castCase(I64ToF32, i64ToF32Generic)},
-	{"i64ToF64", true, castCase(I64ToF64, i64ToF64Generic)},
+	{"i32ToF64", castCase(I32ToF64, i32ToF64Generic)},
+	{"f64ToF32", castCase(F64ToF32, f64ToF32Generic)},
+	{"f64ToI32", castCase(F64ToI32, f64ToI32Generic)},
+	{"f32ToI64", castCase(F32ToI64, f32ToI64Generic)},
+	{"f64ToI64", castCase(F64ToI64, f64ToI64Generic)},
+	{"i64ToF32", castCase(I64ToF32, i64ToF32Generic)},
+	{"i64ToF64", castCase(I64ToF64, i64ToF64Generic)},
 }
 
 func castCase[D, S castNumber](f func(level, []D, []S), twin func([]D, []S)) func(*testing.T, level, string) {
@@ -113,6 +112,12 @@ func TestCast(t *testing.T) {
 		}
 	})
 }
+
+var _ = testkit.Tested(
+	"lessI32", "lessI64", "lessF64", "lessU8", "lessI8", "lessU32",
+	"lessOrEqualI32", "lessOrEqualI64", "lessOrEqualF64", "lessOrEqualU8", "lessOrEqualI8", "lessOrEqualU32",
+	"equalI32", "equalI64", "equalF64", "equalU8",
+)
 
 func TestCompareNumbers(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l level) {

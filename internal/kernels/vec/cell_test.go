@@ -83,6 +83,8 @@ func (c *Cells) eachRow(fn func(gate func(g int) []float32, hidden, next, second
 	}
 }
 
+var _ = testkit.Tested("lstmCellF32")
+
 // TestLSTMCell compares with the kernels of the single functions, bit by bit.
 func TestLSTMCell(t *testing.T) {
 	eachCells(t, 4, func(t *testing.T, l level, c *Cells) {
@@ -104,6 +106,8 @@ func TestLSTMCell(t *testing.T) {
 	})
 }
 
+var _ = testkit.Tested("gruResetF32")
+
 // TestGRUReset is TestLSTMCell for the gates z and r of a GRU.
 func TestGRUReset(t *testing.T) {
 	eachCells(t, 2, func(t *testing.T, l level, c *Cells) {
@@ -117,6 +121,8 @@ func TestGRUReset(t *testing.T) {
 		equalCells(t, l, GRUResetF32(l, c), before, c, want)
 	})
 }
+
+var _ = testkit.Tested("gruStateF32")
 
 // TestGRUState is TestLSTMCell for the state of a GRU, with and without a product that its gate r scales.
 func TestGRUState(t *testing.T) {

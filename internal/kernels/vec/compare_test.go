@@ -7,6 +7,10 @@ import (
 	testkit "github.com/onward-ml/onward/internal/testing"
 )
 
+var _ = testkit.Tested(
+	"lessF32", "lessOrEqualF32", "equalF32", "selectU8", "selectU16", "selectU32", "selectU64",
+)
+
 func TestCompare(t *testing.T) {
 	special := []float32{0, float32(math.Copysign(0, -1)), 1, -1, float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 1e-45, math.MaxFloat32}
 	kernels := []struct {

@@ -8,6 +8,10 @@ import (
 	testkit "github.com/onward-ml/onward/internal/testing"
 )
 
+var _ = testkit.Tested(
+	"f16ToF32", "f32ToF16", "bf16ToF32", "f32ToBF16", "i8ToF32", "u8ToF32", "i32ToF32", "f32ToI32",
+)
+
 // TestConvert compares every level with the generic function bit by bit, for all halves and
 // bfloat16s. These two functions are checked against arithmetic.
 func TestConvert(t *testing.T) {

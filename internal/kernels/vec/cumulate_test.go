@@ -9,6 +9,8 @@ import (
 	testkit "github.com/onward-ml/onward/internal/testing"
 )
 
+var _ = testkit.Tested("cumulateF32", "cumulateF64", "cumulateI32", "cumulateI64")
+
 func TestCumulate(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 		checkCumulate[float32](t, l)

@@ -8,6 +8,8 @@ import (
 	testkit "github.com/onward-ml/onward/internal/testing"
 )
 
+var _ = testkit.Tested("powF32")
+
 // TestPowF32 compares all pairs of special numbers and random ones with math.Pow, with every number of
 // elements behind the last whole vector.
 func TestPowF32(t *testing.T) {
@@ -43,6 +45,8 @@ func TestPowF32(t *testing.T) {
 	})
 }
 
+var _ = testkit.Tested("twistU32", "uniformsF64")
+
 // TestRandomWords compares with MT19937 as its authors define it, in place and for every length.
 func TestRandomWords(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l level) {
@@ -76,6 +80,8 @@ func TestRandomWords(t *testing.T) {
 		}
 	})
 }
+
+var _ = testkit.Tested("expF64", "logF64", "tanhF64")
 
 // TestDoubles allows 4 ULP, because math.Exp itself errs by 3 on amd64.
 func TestDoubles(t *testing.T) {
@@ -125,6 +131,8 @@ func TestDoubles(t *testing.T) {
 		})
 	}
 }
+
+var _ = testkit.Tested("sinF64", "cosF64")
 
 // TestSine compares with math.Sin and math.Cos, whose errors near zeros are as large as those of SinF64.
 func TestSine(t *testing.T) {

@@ -8,6 +8,11 @@ import (
 	testkit "github.com/onward-ml/onward/internal/testing"
 )
 
+var _ = testkit.Tested(
+	"sumI32Fold", "sumI64Fold", "sumF64Fold", "sumSquaresF64Fold",
+	"maxI32Fold", "maxI64Fold", "maxF64Fold", "minI32Fold", "minI64Fold", "minF64Fold",
+)
+
 func TestFold(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l level) {
 		i32, i64, f64 := castInputs[int32](), castInputs[int64](), castInputs[float64]()

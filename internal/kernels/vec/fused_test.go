@@ -8,6 +8,8 @@ import (
 	testkit "github.com/onward-ml/onward/internal/testing"
 )
 
+var _ = testkit.Tested("axpyRowsF32")
+
 // TestAxpyRows compares with one call of AxpyF32 for each row.
 func TestAxpyRows(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l level) {
@@ -43,6 +45,8 @@ func TestAxpyRows(t *testing.T) {
 		}
 	})
 }
+
+var _ = testkit.Tested("subRowsF64")
 
 // TestSubRows compares with loops.
 func TestSubRows(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	testkit "github.com/onward-ml/onward/internal/testing"
 )
 
+var _ = testkit.Tested("joinGroupsF32")
+
 // TestJoinGroups joins parts of one pixel to more than one call takes, with and without zeros.
 func TestJoinGroups(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l level) {

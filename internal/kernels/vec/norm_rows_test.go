@@ -8,6 +8,8 @@ import (
 	testkit "github.com/onward-ml/onward/internal/testing"
 )
 
+var _ = testkit.Tested("normRowsF32")
+
 // TestNormRows compares with the formula in float64, for every length.
 func TestNormRows(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l level) {

@@ -7,6 +7,14 @@ import (
 	testkit "github.com/onward-ml/onward/internal/testing"
 )
 
+var _ = testkit.Tested(
+	"addI32", "addI64", "addF64", "addU8", "subI32", "subI64", "subF64", "subU8",
+	"mulI32", "mulI64", "mulF64", "mulU8", "divF64",
+	"maxI8", "maxU8", "maxI32", "maxU32", "maxI64", "maxU64", "maxF64",
+	"minI8", "minU8", "minI32", "minU32", "minI64", "minU64", "minF64",
+	"absF64", "signF32", "signF64", "sqrtF64",
+)
+
 // TestNumbers compares the kernels of one and two operands of integers and float64 with Go's operators,
 // in place too.
 func TestNumbers(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 	testkit "github.com/onward-ml/onward/internal/testing"
 )
 
+var _ = testkit.Tested("pairSumsF32")
+
 // TestPairSums compares with Go code, and checks which indices have groups.
 func TestPairSums(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l level) {

@@ -8,6 +8,8 @@ import (
 	testkit "github.com/onward-ml/onward/internal/testing"
 )
 
+var _ = testkit.Tested("rotateF32")
+
 // TestRotate compares all levels with products and sums that are rounded one by one, in place, with elements between the rows.
 func TestRotate(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l level) {

@@ -11,6 +11,8 @@ import (
 	testkit "github.com/onward-ml/onward/internal/testing"
 )
 
+var _ = testkit.Tested("topLeavesF32", "topMaxima", "topTake", "topRowsF32")
+
 func TestTop(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l level) {
 		if !HasTop(l) {

@@ -6,6 +6,11 @@ import (
 	testkit "github.com/onward-ml/onward/internal/testing"
 )
 
+var _ = testkit.Tested(
+	"twoChannels", "threeChannels", "transposeU8", "transposeU8Edge", "transposeU16",
+	"transposeU16Edge", "transposeU32", "transposeU32Edge", "transposeU64", "transposeU64Edge",
+)
+
 func TestTransposeAny(t *testing.T) {
 	t.Run("8", testTransposeAny[uint8])
 	t.Run("16", testTransposeAny[uint16])

@@ -7,6 +7,8 @@ import (
 	testkit "github.com/onward-ml/onward/internal/testing"
 )
 
+var _ = testkit.Tested("twiceU8", "twiceU16", "twiceU32")
+
 func TestTwice(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l level) {
 		for _, n := range []int{1, 3, 4, 5, 7, 8, 9, 15, 16, 17, 28, 33, 4 * chunk, 4*chunk + 1} {

@@ -305,6 +305,8 @@ func TestRows(t *testing.T) {
 	})
 }
 
+var _ = testkit.Tested("transposeF32")
+
 func TestTranspose(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l level) {
 		sizes := []int{0, 1, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 50}
@@ -337,6 +339,8 @@ func TestTranspose(t *testing.T) {
 		}
 	})
 }
+
+var _ = testkit.Tested("softmaxRowsF32", "logSoftmaxRowsF32", "logSumExpRowsF32")
 
 func TestSoftmaxRows(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l level) {
@@ -391,78 +395,21 @@ func TestSoftmaxRows(t *testing.T) {
 
 func TestEveryAssemblyFunctionIsTested(t *testing.T) {
 	var names []string
-	add := func(n string) { names = append(names, n+"AVX512", n+"AVX2", n+"NEON") }
 	for _, k := range unaryTable {
-		add(k.name + "F32")
+		names = append(names, k.name+"F32")
 	}
 	for _, k := range binaryTable {
-		add(k.name + "F32")
+		names = append(names, k.name+"F32")
 	}
 	for _, k := range reduceTable {
-		add(k.name + "F32")
+		names = append(names, k.name+"F32")
 	}
 	for _, k := range rowsTable {
-		names = append(names, k.name+"RowsF32AVX512", k.name+"RowsF32AVX2", k.name+"RowsF32NEON")
-	}
-	names = append(names, "twoChannelsAVX512", "threeChannelsAVX512") // TestTransposeAny
-	for _, n := range []string{"U8", "U16", "U32", "U64"} {           // TestTransposeAny
-		names = append(names, "transpose"+n+"AVX512", "transpose"+n+"EdgeAVX512")
-	}
-	for _, n := range []string{"f16ToF32", "f32ToF16", "bf16ToF32", "f32ToBF16", "i8ToF32", "u8ToF32", "i32ToF32", "f32ToI32",
-		"lessF32", "lessOrEqualF32", "equalF32", "selectU32", "softmaxRowsF32", "logSoftmaxRowsF32", "logSumExpRowsF32"} { // TestConvert, TestTranspose, TestCompare, TestSoftmaxRows
-		add(n)
+		names = append(names, k.name+"RowsF32")
 	}
 	for _, k := range castTable {
-		names = append(names, k.name+"AVX512")
-		if !k.only512 {
-			names = append(names, k.name+"AVX2")
-		}
+		names = append(names, k.name)
 	}
-	for _, n := range []string{"less", "lessOrEqual", "equal"} { // TestCompareNumbers
-		for _, typ := range []string{"I32", "I64", "F64"} {
-			names = append(names, n+typ+"AVX512", n+typ+"AVX2")
-		}
-	}
-	for _, n := range []string{"divI32", "infiniteF16", "nanF16", "signF16", "mapU8", "absI32", "signI32", "signF32", "absF64", "signF64", "sqrtF64", "divF64", "selectU8", "selectU16", "selectU64"} { // TestIntegers, TestNumbers, TestCompare
-		names = append(names, n+"AVX512", n+"AVX2")
-	}
-	for _, op := range []string{"max", "min"} { // TestNumbers
-		names = append(names, op+"U64AVX512")
-		for _, typ := range []string{"U8", "I8", "U32"} {
-			names = append(names, op+typ+"AVX512", op+typ+"AVX2")
-		}
-	}
-	for _, op := range []string{"add", "sub", "mul", "max", "min"} { // TestNumbers
-		names = append(names, op+"I32AVX512", op+"I32AVX2", op+"I64AVX512", op+"F64AVX512", op+"F64AVX2")
-		if op != "mul" {
-			names = append(names, op+"I64AVX2")
-		}
-	}
-	names = append(names, "orderF32*", "absI64AVX512", "addU8*", "subU8*", "mulU8*")
-	names = append(names, "equalU8*", "lessU8*", "lessI8*", "lessU32*", "lessOrEqualU8*", "lessOrEqualI8*", "lessOrEqualU32*") // TestCompareNumbers
-	for _, op := range []string{"sum", "max", "min"} {                                                                         // TestFold
-		for _, typ := range []string{"I32", "I64", "F64"} {
-			names = append(names, op+typ+"FoldAVX512", op+typ+"FoldAVX2")
-		}
-	}
-	names = append(names, "rotateF32AVX512", "rotateF32AVX2")                                           // TestRotate
-	names = append(names, "lstmCellF32AVX512")                                                          // TestLSTMCell
-	names = append(names, "gruResetF32AVX512", "gruStateF32AVX512")                                     // TestGRUReset, TestGRUState
-	names = append(names, "normRowsF32AVX512")                                                          // TestNormRows
-	names = append(names, "pairSumsF32AVX512")                                                          // TestPairSums
-	names = append(names, "transposeF32AVX2", "transposeF32NEON")                                       // TestTranspose
-	names = append(names, "axpyRowsF32*")                                                               // TestAxpyRows
-	names = append(names, "subRowsF64AVX512")                                                           // TestSubRows
-	names = append(names, "argColumnsF32*")                                                             // TestArgColumns
-	names = append(names, "cumulate*")                                                                  // TestCumulate
-	names = append(names, "joinGroupsF32AVX2")                                                          // TestJoinGroups
-	names = append(names, "topLeavesF32AVX512", "topMaximaAVX512", "topTakeAVX512", "topRowsF32AVX512") // TestTop
-	for _, typ := range []string{"U8", "U16", "U32"} {                                                  // TestTwice
-		names = append(names, "twice"+typ+"AVX2", "twice"+typ+"NEON")
-	}
-	names = append(names, "sumSquaresF64FoldAVX512", "sumSquaresF64FoldAVX2")
-	names = append(names, "expF64AVX512", "logF64AVX512", "tanhF64AVX512", "sinF64AVX512", "cosF64AVX512", "powF32AVX512", "twistU32AVX512", "twistU32AVX2", "uniformsF64AVX512", "uniformsF64AVX2") // doubles_test.go
-	names = append(names, "sumWindow*", "maxWindow*", "minWindow*", "maskedWindowF32AVX512", "lineWindowF32AVX512")                                                                                  // TestWindow, TestWindowMasked, TestWindowLines
 	testkit.CheckAsmTested(t, ".", names)
 }
 

@@ -9,6 +9,10 @@ import (
 	testkit "github.com/onward-ml/onward/internal/testing"
 )
 
+var _ = testkit.Tested(
+	"sumWindowF32", "sumWindow2F32", "maxWindowF32", "maxWindow2F32", "minWindowF32", "minWindow2F32",
+)
+
 func TestWindow(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l level) {
 		testWindow(t, l, "sum", SumWindowF32, 0, func(a, b float32) float32 { return a + b })
@@ -67,6 +71,8 @@ func testWindow(t *testing.T, l level, name string, window func(l level, dst, x 
 	})
 }
 
+var _ = testkit.Tested("maskedWindowF32")
+
 // TestWindowMasked compares with plain loops.
 func TestWindowMasked(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l level) {
@@ -120,6 +126,8 @@ func TestWindowMasked(t *testing.T) {
 }
 
 func sameOrNaN(a, b float32) bool { return a == b || a != a && b != b }
+
+var _ = testkit.Tested("lineWindowF32")
 
 // TestWindowLines compares with plain loops.
 func TestWindowLines(t *testing.T) {
