@@ -13,6 +13,7 @@ import (
 	flatbuffers "github.com/google/flatbuffers/go"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/internal/enginetest"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -46,7 +47,7 @@ func TestAdapters(t *testing.T) {
 	x := tensor.Must(tensor.New([]float32{1, 2, 5, 1}, 2, 2))
 	plain, adapted, second := []float32{7, 10, 8, 14}, []float32{-3, -10, 48, 94}, []float32{8, 8, 13, 13}
 	onBoth(t, func(t *testing.T, o *onward.SessionOptions) {
-		s := open(t, loraModel(), o)
+		s := enginetest.Open(t, loraModel(), o)
 		for range 4 { // later runs are replayed
 			for _, c := range []struct {
 				name     string
@@ -64,7 +65,7 @@ func TestAdapters(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%s: %v", c.name, err)
 				}
-				if y := floats(t, out["y"]); !slices.Equal(y, c.want) {
+				if y := enginetest.Floats(t, out["y"]); !slices.Equal(y, c.want) {
 					t.Errorf("%s: got %v, want %v", c.name, y, c.want)
 				}
 			}
@@ -78,7 +79,7 @@ func TestAdapters(t *testing.T) {
 			t.Fatal(err)
 		}
 		y, err := out["y"].Tensor()
-		if err != nil || !slices.Equal(floats(t, y), adapted) {
+		if err != nil || !slices.Equal(enginetest.Floats(t, y), adapted) {
 			t.Errorf("OrtValues: got %v, %v, want %v", y, err, adapted)
 		}
 		b, err := s.NewBinding()

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/internal/enginetest"
 	"github.com/onward-ml/onward/onnx"
 )
 
@@ -58,7 +59,7 @@ func TestAllocationsPerNode(t *testing.T) {
 }
 
 func openClose(t *testing.T, m *onnx.Model, provider string) error {
-	s, err := onward.OpenModel(t.Context(), m, on(provider))
+	s, err := onward.OpenModel(t.Context(), m, enginetest.On(provider))
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/internal/enginetest"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -40,7 +41,7 @@ func BenchmarkTinyChain(b *testing.B) {
 
 func BenchmarkLogregIris(b *testing.B) {
 	s := example(b, "logreg_iris.onnx", nil)
-	feed := flowers()
+	feed := enginetest.Flowers()
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := s.Run(context.Background(), feed, nil); err != nil {
@@ -62,7 +63,7 @@ func BenchmarkBound(b *testing.B) {
 	}
 	for _, c := range cases {
 		s, err := onward.OpenModel(b.Context(), c.model.Must(), nil)
-		must(b, err)
+		enginetest.Must(b, err)
 		b.Run(c.name+"/Run", func(b *testing.B) {
 			feed := onward.Values{"x": c.x}
 			b.ReportAllocs()
@@ -74,9 +75,9 @@ func BenchmarkBound(b *testing.B) {
 		})
 		b.Run(c.name+"/RunBinding", func(b *testing.B) {
 			bound := newBinding(b, s)
-			must(b, bound.BindCPUInput("x", c.x))
+			enginetest.Must(b, bound.BindCPUInput("x", c.x))
 			for _, o := range s.Outputs() {
-				must(b, bound.BindOutput(o.Name))
+				enginetest.Must(b, bound.BindOutput(o.Name))
 			}
 			b.ReportAllocs()
 			for b.Loop() {

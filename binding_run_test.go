@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/internal/enginetest"
 	"github.com/onward-ml/onward/internal/testing/opfuzz"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
@@ -24,8 +25,8 @@ func TestRandomBindings(t *testing.T) {
 		if m == nil {
 			return
 		}
-		for _, p := range engines {
-			s, err := onward.OpenModel(t.Context(), m, on(p))
+		for _, p := range enginetest.Engines {
+			s, err := onward.OpenModel(t.Context(), m, enginetest.On(p))
 			if err != nil {
 				t.Fatalf("%s: %v", p, err)
 			}
@@ -33,86 +34,16 @@ func TestRandomBindings(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			checkBinding(t, s, b, x)
+			enginetest.CheckBinding(t, s, b, x)
 		}
 	})
 }
 
-// checkBinding compares runs of a session of one input with and without a binding.
-func checkBinding(t *rapid.T, s *onward.Session, b *onward.Binding, x *tensor.Tensor) {
-	ctx := context.Background()
-	check := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatalf("%s: %v", s.Provider(), err)
-		}
-	}
-	for round := range rapid.IntRange(1, 3).Draw(t, "rounds") {
-		x := x.Clone()
-		in := s.Inputs()[0].Name
-		check(b.BindCPUInput(in, x))
-		want, err := s.Run(ctx, onward.Values{in: x}, nil)
-		check(err)
-		given := map[string]*tensor.Tensor{}
-		if rapid.Bool().Draw(t, "clear") {
-			check(b.ClearOutputs())
-		}
-		for _, o := range s.Outputs() {
-			switch rapid.IntRange(0, 3).Draw(t, "bind") {
-			case 0:
-				check(b.BindOutput(o.Name))
-			case 1, 2:
-				y := want[o.Name].(*tensor.Tensor).Clone()
-				given[o.Name] = y
-				check(b.BindOutputTensor(o.Name, y))
-			case 3:
-				if round == 0 {
-					check(b.BindOutput(o.Name)) // at least one output must be bound
-				}
-			}
-		}
-		if len(b.OutputNames()) == 0 {
-			check(b.BindOutput(s.Outputs()[0].Name))
-		}
-		for range rapid.IntRange(1, 6).Draw(t, "runs") {
-			for i, d := 0, tensor.Of[float32](x); i < len(d); i++ {
-				d[i] = -d[i] + 0.25
-			}
-			for _, y := range given {
-				clear(y.Bytes())
-			}
-			want, err := s.Run(ctx, onward.Values{in: x}, nil)
-			check(err)
-			check(s.RunBinding(ctx, b, nil))
-			out, err := b.CopyOutputsToCPU()
-			check(err)
-			views, err := b.Outputs()
-			check(err)
-			for k, name := range b.OutputNames() {
-				check(same(out[k], want[name], name))
-				v, err := views[k].Tensor()
-				check(err)
-				check(same(v, want[name], name))
-				if y := given[name]; y != nil {
-					check(same(y, want[name], name+" in place"))
-				}
-			}
-		}
-	}
-}
-
-func same(got, want tensor.Value, name string) error {
-	if err := tensor.AllClose(got, want, 0, 0); err != nil {
-		return fmt.Errorf("output %s: %w", name, err)
-	}
-	return nil
-}
-
 // This test runs bindings of one session concurrently, each with its own memory.
 func TestBindingsAtOnce(t *testing.T) {
-	for _, p := range engines {
-		s, err := onward.OpenModel(t.Context(), convNet().Must(), on(p))
-		must(t, err)
+	for _, p := range enginetest.Engines {
+		s, err := onward.OpenModel(t.Context(), convNet().Must(), enginetest.On(p))
+		enginetest.Must(t, err)
 		x := ramp(2*3*8*8, 2, 3, 8, 8)
 		var wg sync.WaitGroup
 		for g := range 6 {
@@ -139,7 +70,7 @@ func TestBindingsAtOnce(t *testing.T) {
 					if err := s.RunBinding(context.Background(), b, nil); err != nil {
 						t.Error(err)
 					}
-					if err := same(y, want["y"], "y"); err != nil {
+					if err := enginetest.Same(y, want["y"], "y"); err != nil {
 						t.Errorf("%s: %v", p, err)
 					}
 				}
@@ -230,16 +161,16 @@ func TestBoundRunAllocatesNothing(t *testing.T) {
 		for _, demand := range []bool{false, true} {
 			t.Run(fmt.Sprint(c.name, " demand=", demand), func(t *testing.T) {
 				s, err := onward.OpenModel(t.Context(), c.model.Must(), nil)
-				must(t, err)
+				enginetest.Must(t, err)
 				want, err := s.Run(context.Background(), onward.Values{"x": c.x}, nil)
-				must(t, err)
+				enginetest.Must(t, err)
 				b := newBinding(t, s)
-				must(t, b.BindCPUInput("x", c.x))
+				enginetest.Must(t, b.BindCPUInput("x", c.x))
 				for name, v := range want {
 					if demand {
-						must(t, b.BindOutput(name))
+						enginetest.Must(t, b.BindOutput(name))
 					} else {
-						must(t, b.BindOutputTensor(name, v.(*tensor.Tensor).Clone()))
+						enginetest.Must(t, b.BindOutputTensor(name, v.(*tensor.Tensor).Clone()))
 					}
 				}
 				run := func() {
@@ -250,14 +181,14 @@ func TestBoundRunAllocatesNothing(t *testing.T) {
 				for range 5 {
 					run()
 				}
-				if n := testing.AllocsPerRun(20, run); n != 0 && !raceEnabled && !replaysChecked {
+				if n := testing.AllocsPerRun(20, run); n != 0 && !enginetest.Race && !replaysChecked {
 					t.Errorf("%v allocations, want 0", n)
 				}
 				out, err := b.Outputs()
-				must(t, err)
+				enginetest.Must(t, err)
 				for k, name := range b.OutputNames() {
 					v, err := out[k].Tensor()
-					must(t, err, same(v, want[name], name))
+					enginetest.Must(t, err, enginetest.Same(v, want[name], name))
 				}
 			})
 		}
@@ -270,30 +201,30 @@ var replaysChecked = os.Getenv("ONWARD_CHECK_REPLAY") != ""
 // This test checks that nodes that no bound output depends on do not run. Otherwise the
 // probabilities of a classifier, a sequence of maps, would be allocated in each run.
 func TestUnboundOutputsAreNotComputed(t *testing.T) {
-	s := openExample(t, "logreg_iris.onnx", "cpu")
+	s := example(t, "logreg_iris.onnx", enginetest.On("cpu"))
 	b := newBinding(t, s)
-	must(t, b.BindInput("float_input", buffer([]float32{5.1, 3.5, 6.2, 2.9, 5.9, 3}, 3, 2)), b.BindOutput("output_label"))
+	enginetest.Must(t, b.BindInput("float_input", buffer([]float32{5.1, 3.5, 6.2, 2.9, 5.9, 3}, 3, 2)), b.BindOutput("output_label"))
 	for i := range 6 {
 		ran := map[string]int{}
 		opts := &onward.RunOptions{Observe: func(n onward.NodeRun) { ran[n.OpType]++ }}
 		if i > 0 {
 			opts = nil
 		}
-		must(t, s.RunBinding(context.Background(), b, opts))
+		enginetest.Must(t, s.RunBinding(context.Background(), b, opts))
 		if i == 0 && (ran["ZipMap"] != 0 || ran["LinearClassifier"] != 1) {
 			t.Errorf("ran %v", ran)
 		}
 	}
-	n := testing.AllocsPerRun(20, func() { must(t, s.RunBinding(context.Background(), b, nil)) })
-	if n != 0 && !raceEnabled && !replaysChecked {
+	n := testing.AllocsPerRun(20, func() { enginetest.Must(t, s.RunBinding(context.Background(), b, nil)) })
+	if n != 0 && !enginetest.Race && !replaysChecked {
 		t.Errorf("%v allocations, want 0", n)
 	}
 	out, err := b.CopyOutputsToCPU()
-	must(t, err)
+	enginetest.Must(t, err)
 	if got := tensor.Of[int64](out[0].(*tensor.Tensor)); got[0] != 0 || got[1] != 2 || got[2] != 2 {
 		t.Errorf("labels %v, want [0 2 2]", got)
 	}
-	must(t, b.BindOutput("output_probability"), s.RunBinding(context.Background(), b, nil))
+	enginetest.Must(t, b.BindOutput("output_probability"), s.RunBinding(context.Background(), b, nil))
 	if out, err = b.CopyOutputsToCPU(); err != nil || len(out) != 2 {
 		t.Errorf("%d outputs, %v", len(out), err)
 	}

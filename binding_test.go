@@ -8,29 +8,10 @@ import (
 	"unsafe"
 
 	"github.com/onward-ml/onward"
-	"github.com/onward-ml/onward/datasets"
+	"github.com/onward-ml/onward/internal/enginetest"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
-
-func openExample(t testing.TB, name, provider string) *onward.Session {
-	t.Helper()
-	data, err := datasets.Get(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return openOn(t, data, provider)
-}
-
-func openOn(t testing.TB, data []byte, provider string) *onward.Session {
-	t.Helper()
-	s, err := onward.OpenBytes(t.Context(), data, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: provider}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	return s
-}
 
 func newBinding(t testing.TB, s *onward.Session) *onward.Binding {
 	t.Helper()
@@ -42,13 +23,6 @@ func newBinding(t testing.TB, s *onward.Session) *onward.Binding {
 	return b
 }
 
-func must(t testing.TB, errs ...error) {
-	t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func buffer(v []float32, shape ...int) onward.Buffer {
 	return onward.Buffer{Type: tensor.TypeFloat32, Shape: shape, Pointer: unsafe.Pointer(unsafe.SliceData(v))}
 }
@@ -57,23 +31,23 @@ func buffer(v []float32, shape ...int) onward.Buffer {
 func TestBindingScenarios(t *testing.T) {
 	for _, provider := range []string{"cpu", "reference"} {
 		t.Run(provider, func(t *testing.T) {
-			s := openExample(t, "mul_1.onnx", provider)
+			s := example(t, "mul_1.onnx", enginetest.On(provider))
 			x, want := []float32{1, 2, 3, 4, 5, 6}, []float32{1, 4, 9, 16, 25, 36}
 			for i := range 6 { // runs are planned, captured, replayed
 				b := newBinding(t, s)
 				for range i {
-					must(t, b.BindCPUInput("X", tensor.Must(tensor.New(x, 3, 2))), b.BindOutput("Y"), s.RunBinding(context.Background(), b, nil))
+					enginetest.Must(t, b.BindCPUInput("X", tensor.Must(tensor.New(x, 3, 2))), b.BindOutput("Y"), s.RunBinding(context.Background(), b, nil))
 				}
-				must(t, b.BindCPUInput("X", tensor.Must(tensor.New(x, 3, 2))), b.BindOutput("Y"), s.RunBinding(context.Background(), b, nil))
+				enginetest.Must(t, b.BindCPUInput("X", tensor.Must(tensor.New(x, 3, 2))), b.BindOutput("Y"), s.RunBinding(context.Background(), b, nil))
 				out, err := b.CopyOutputsToCPU()
-				must(t, err)
+				enginetest.Must(t, err)
 				equal(t, out[0], want)
 
 				y := make([]float32, 6)
-				must(t, b.BindInput("X", buffer(x, 3, 2)), b.BindOutputBuffer("Y", buffer(y, 3, 2)))
+				enginetest.Must(t, b.BindInput("X", buffer(x, 3, 2)), b.BindOutputBuffer("Y", buffer(y, 3, 2)))
 				for range 6 {
 					clear(y)
-					must(t, s.RunBinding(context.Background(), b, nil))
+					enginetest.Must(t, s.RunBinding(context.Background(), b, nil))
 					equal(t, tensor.Must(tensor.New(y, 3, 2)), want)
 					x[0]++
 					want[0] = x[0]
@@ -87,7 +61,7 @@ func TestBindingScenarios(t *testing.T) {
 func equal(t testing.TB, got tensor.Value, want []float32) {
 	t.Helper()
 	g, err := tensor.Data[float32](got)
-	must(t, err)
+	enginetest.Must(t, err)
 	for i, w := range want {
 		if g[i] != w {
 			t.Fatalf("got %v, want %v", g, want)
@@ -169,68 +143,68 @@ func TestBindingMisuse(t *testing.T) {
 			func(s *onward.Session, b *onward.Binding) error { return b.BindOutputBuffer("Y", buffer(x, 4, 2)) }},
 		{"no output", "At least one output should be requested.", onward.InvalidArgument,
 			func(s *onward.Session, b *onward.Binding) error {
-				must(t, b.BindCPUInput("X", xt))
+				enginetest.Must(t, b.BindCPUInput("X", xt))
 				return s.RunBinding(context.Background(), b, nil)
 			}},
 		{"no input", "Required inputs (['X']) are missing from input feed ([]).", onward.InvalidArgument,
 			func(s *onward.Session, b *onward.Binding) error {
-				must(t, b.BindOutput("Y"))
+				enginetest.Must(t, b.BindOutput("Y"))
 				return s.RunBinding(context.Background(), b, nil)
 			}},
 		{"input that was cleared", "Required inputs (['X']) are missing from input feed ([]).", onward.InvalidArgument,
 			func(s *onward.Session, b *onward.Binding) error {
-				must(t, b.BindCPUInput("X", xt), b.BindOutput("Y"), s.RunBinding(context.Background(), b, nil), b.ClearInputs())
+				enginetest.Must(t, b.BindCPUInput("X", xt), b.BindOutput("Y"), s.RunBinding(context.Background(), b, nil), b.ClearInputs())
 				return s.RunBinding(context.Background(), b, nil)
 			}},
 		{"output that was cleared", "At least one output should be requested.", onward.InvalidArgument,
 			func(s *onward.Session, b *onward.Binding) error {
-				must(t, b.BindCPUInput("X", xt), b.BindOutput("Y"), s.RunBinding(context.Background(), b, nil), b.ClearOutputs())
+				enginetest.Must(t, b.BindCPUInput("X", xt), b.BindOutput("Y"), s.RunBinding(context.Background(), b, nil), b.ClearOutputs())
 				return s.RunBinding(context.Background(), b, nil)
 			}},
 		{"outputs before a run", "the binding has not run since its outputs were bound", onward.Fail,
 			func(s *onward.Session, b *onward.Binding) error {
-				must(t, b.BindOutput("Y"))
+				enginetest.Must(t, b.BindOutput("Y"))
 				_, err := b.Outputs()
 				return err
 			}},
 		{"binding of another session", "IOBinding must be used with the session that created it.", onward.InvalidArgument,
 			func(s *onward.Session, b *onward.Binding) error {
-				return openExample(t, "mul_1.onnx", "cpu").RunBinding(context.Background(), b, nil)
+				return example(t, "mul_1.onnx", enginetest.On("cpu")).RunBinding(context.Background(), b, nil)
 			}},
 		{"no binding", "IOBinding must be used with the session that created it.", onward.InvalidArgument,
 			func(s *onward.Session, b *onward.Binding) error { return s.RunBinding(context.Background(), nil, nil) }},
 		{"names of outputs in the options", "RunOptions.Outputs must be nil", onward.InvalidArgument,
 			func(s *onward.Session, b *onward.Binding) error {
-				must(t, b.BindCPUInput("X", xt), b.BindOutput("Y"))
+				enginetest.Must(t, b.BindCPUInput("X", xt), b.BindOutput("Y"))
 				return s.RunBinding(context.Background(), b, &onward.RunOptions{Outputs: []string{"Y"}})
 			}},
 		{"cancelled context", "context canceled", onward.Fail,
 			func(s *onward.Session, b *onward.Binding) error {
-				must(t, b.BindCPUInput("X", xt), b.BindOutput("Y"))
+				enginetest.Must(t, b.BindCPUInput("X", xt), b.BindOutput("Y"))
 				ctx, cancel := context.WithCancel(context.Background())
 				cancel()
 				return s.RunBinding(ctx, b, nil)
 			}},
 		{"closed binding", "the binding is closed", onward.Fail,
 			func(s *onward.Session, b *onward.Binding) error {
-				must(t, b.Close(), b.Close())
+				enginetest.Must(t, b.Close(), b.Close())
 				return b.BindOutput("Y")
 			}},
 		{"closed session", "the session is closed", onward.Fail,
 			func(s *onward.Session, b *onward.Binding) error {
-				must(t, b.BindCPUInput("X", xt), b.BindOutput("Y"), s.Close())
+				enginetest.Must(t, b.BindCPUInput("X", xt), b.BindOutput("Y"), s.Close())
 				return s.RunBinding(context.Background(), b, nil)
 			}},
 		{"new binding of a closed session", "the session is closed", onward.Fail,
 			func(s *onward.Session, b *onward.Binding) error {
-				must(t, s.Close())
+				enginetest.Must(t, s.Close())
 				_, err := s.NewBinding()
 				return err
 			}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			s := openExample(t, "mul_1.onnx", "cpu")
+			s := example(t, "mul_1.onnx", enginetest.On("cpu"))
 			err := c.do(s, newBinding(t, s))
 			var st *onward.StatusError
 			if !errors.As(err, &st) || st.Code != c.code || !strings.Contains(st.Message, c.want) {
@@ -245,14 +219,12 @@ func TestBindingOfUnknownShape(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 17)
 	b.Input("x", onnx.Float, "n").Output("y", onnx.Int64, "r", "k")
 	b.Node("NonZero", []string{"x"}, []string{"y"}, nil)
-	data, err := b.Must().Marshal()
-	must(t, err)
-	for _, provider := range []string{"cpu", "reference"} {
-		s := openOn(t, data, provider)
+	for _, provider := range enginetest.Engines {
+		s := enginetest.Open(t, b.Must(), enginetest.On(provider))
 		bd := newBinding(t, s)
 		x := []float32{0, 5, 0, 7}
 		y := tensor.Must(tensor.New(make([]int64, 2), 1, 2))
-		must(t, bd.BindInput("x", buffer(x, 4)), bd.BindOutputTensor("y", y), s.RunBinding(context.Background(), bd, nil))
+		enginetest.Must(t, bd.BindInput("x", buffer(x, 4)), bd.BindOutputTensor("y", y), s.RunBinding(context.Background(), bd, nil))
 		if got := tensor.Of[int64](y); got[0] != 1 || got[1] != 3 {
 			t.Errorf("%s: got %v, want [1 3]", provider, got)
 		}
@@ -261,15 +233,15 @@ func TestBindingOfUnknownShape(t *testing.T) {
 		if !errors.Is(err, onward.ErrInvalidArgument) || !strings.Contains(err.Error(), "int64[1 3]") {
 			t.Errorf("%s: got %v, want a refusal of int64[1 3]", provider, err)
 		}
-		must(t, bd.BindOutput("y"))
+		enginetest.Must(t, bd.BindOutput("y"))
 		for _, want := range []int{3, 3, 2, 4, 4, 4, 4, 1} {
 			clear(x)
 			for i := range want {
 				x[i] = 1
 			}
-			must(t, s.RunBinding(context.Background(), bd, nil))
+			enginetest.Must(t, s.RunBinding(context.Background(), bd, nil))
 			out, err := bd.Outputs()
-			must(t, err)
+			enginetest.Must(t, err)
 			if sh := out[0].Shape(); sh[1] != want {
 				t.Errorf("%s: shape %v, want [1 %d]", provider, sh, want)
 			}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/internal/enginetest"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -44,13 +45,13 @@ func customModel() *onnx.Model {
 func TestCustomOperators(t *testing.T) {
 	onBoth(t, func(t *testing.T, o *onward.SessionOptions) {
 		o.CustomOperators = []onward.CustomOperator{doubling(nil)}
-		s := open(t, customModel(), o)
+		s := enginetest.Open(t, customModel(), o)
 		for range 4 {
 			out, err := s.Run(context.Background(), row(1, 2, 3), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := floats(t, out["y"]); !slices.Equal(got, []float32{-3, -6, -9}) {
+			if got := enginetest.Floats(t, out["y"]); !slices.Equal(got, []float32{-3, -6, -9}) {
 				t.Errorf("y = %v", got)
 			}
 			if n, err := tensor.Data[int64](out["k"]); err != nil || n[0] != 3 {
@@ -81,7 +82,7 @@ func TestCustomOperatorErrors(t *testing.T) {
 			return []tensor.Value{tensor.Scalar[int32](1), tensor.Scalar[int64](1)}, nil
 		},
 	} {
-		s := open(t, customModel(), &onward.SessionOptions{CustomOperators: []onward.CustomOperator{doubling(run)}})
+		s := enginetest.Open(t, customModel(), &onward.SessionOptions{CustomOperators: []onward.CustomOperator{doubling(run)}})
 		_, err := s.Run(context.Background(), row(1, 2, 3), nil)
 		if !errors.Is(err, onward.ErrRuntimeException) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "Scale") {
 			t.Errorf("want %q, got %v", want, err)

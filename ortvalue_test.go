@@ -3,6 +3,7 @@ package onward_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/driver"
+	"github.com/onward-ml/onward/internal/enginetest"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -19,11 +21,11 @@ import (
 func TestOrtValueProperties(t *testing.T) {
 	f := tensor.Must(tensor.New([]float32{1, 2, 3, 4, 5, 6}, 3, 2))
 	sp, err := tensor.NewSparse(tensor.Must(tensor.New([]float32{7}, 1)), tensor.Must(tensor.New([]int64{4}, 1)), 3, 2)
-	must(t, err)
+	enginetest.Must(t, err)
 	seq, err := tensor.NewSequence(f.Type(), f)
-	must(t, err)
+	enginetest.Must(t, err)
 	m, err := tensor.NewMap(tensor.Must(tensor.New([]int64{1}, 1)), tensor.Must(tensor.New([]float32{1}, 1)))
-	must(t, err)
+	enginetest.Must(t, err)
 	str := tensor.Must(tensor.New([]string{"a"}, 1))
 	cases := []struct {
 		v                       tensor.Value
@@ -43,7 +45,7 @@ func TestOrtValueProperties(t *testing.T) {
 	}
 	for _, c := range cases {
 		v, err := onward.NewOrtValue(c.v)
-		must(t, err)
+		enginetest.Must(t, err)
 		if v.DataType() != c.typ || v.String() != c.text || v.ElementType() != c.elem || v.SizeInBytes() != c.bytes || v.DeviceName() != "cpu" ||
 			v.HasValue() != c.has || v.IsTensor() != c.dense || v.IsSparseTensor() != c.sparse || v.IsTensorSequence() != c.seq {
 			t.Errorf("%s: %s, %s, %d bytes, %v %v %v %v", v, v.DataType(), v.ElementType(), v.SizeInBytes(), v.HasValue(), v.IsTensor(), v.IsSparseTensor(), v.IsTensorSequence())
@@ -62,18 +64,18 @@ func TestOrtValueProperties(t *testing.T) {
 
 func TestOrtValueUpdateInPlace(t *testing.T) {
 	v, err := onward.NewOrtValueOf(tensor.TypeFloat32, 3, 2)
-	must(t, err)
+	enginetest.Must(t, err)
 	at := v.Pointer()
-	must(t, v.UpdateInPlace(tensor.Must(tensor.New([]float32{1, 2, 3, 4, 5, 6}, 6))))
+	enginetest.Must(t, v.UpdateInPlace(tensor.Must(tensor.New([]float32{1, 2, 3, 4, 5, 6}, 6))))
 	x, err := v.Tensor()
-	must(t, err)
+	enginetest.Must(t, err)
 	if x.Rank() != 2 || v.Pointer() != at || tensor.Of[float32](x)[5] != 6 {
 		t.Errorf("got %v at %v, was at %v", x, v.Pointer(), at)
 	}
 	words, err := onward.NewOrtValue(tensor.Must(tensor.New([]string{"a"}, 1)))
-	must(t, err)
+	enginetest.Must(t, err)
 	cuda, err := onward.OrtValueOfBuffer(onward.Buffer{Device: onward.Device{Type: "cuda", ID: 1}, Type: tensor.TypeFloat32, Shape: []int{2, 3}, Pointer: onward.Address(0x1000)})
-	must(t, err)
+	enginetest.Must(t, err)
 	if cuda.DeviceName() != "cuda" || cuda.String() != "tensor(float)[2 3] on cuda:1" || uintptr(cuda.Pointer()) != 0x1000 || cuda.SizeInBytes() != 24 || !cuda.IsTensor() {
 		t.Errorf("got %s at %v", cuda, cuda.Pointer())
 	}
@@ -92,7 +94,7 @@ func TestOrtValueUpdateInPlace(t *testing.T) {
 		"overflow":      {func() error { _, err := onward.NewOrtValueOf(tensor.TypeFloat64, 1<<31, 1<<31); return err }, "overflows"},
 		"string memory": {func() error { _, err := onward.NewOrtValueOf(tensor.TypeString, 1); return err }, "non-string"},
 		"device": {func() error {
-			_, err := openExample(t, "mul_1.onnx", "cpu").NewOrtValueOf(onward.Device{Type: "cuda"}, tensor.TypeFloat32, 1)
+			_, err := example(t, "mul_1.onnx", enginetest.On("cpu")).NewOrtValueOf(onward.Device{Type: "cuda"}, tensor.TypeFloat32, 1)
 			return err
 		}, "open the session with a provider for that device"},
 	} {
@@ -101,9 +103,9 @@ func TestOrtValueUpdateInPlace(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)
 		}
 	}
-	s := openExample(t, "mul_1.onnx", "cpu")
+	s := example(t, "mul_1.onnx", enginetest.On("cpu"))
 	copied, err := s.NewOrtValue(x, onward.Device{})
-	must(t, err)
+	enginetest.Must(t, err)
 	if copied.Pointer() == v.Pointer() || copied.SizeInBytes() != 24 {
 		t.Error("the tensor was not copied")
 	}
@@ -184,17 +186,17 @@ func TestOrtValueOfInconsistentSparse(t *testing.T) {
 }
 
 func TestRunWithOrtValues(t *testing.T) {
-	for _, p := range engines {
-		s := openExample(t, "mul_1.onnx", p)
+	for _, p := range enginetest.Engines {
+		s := example(t, "mul_1.onnx", enginetest.On(p))
 		x, err := onward.NewOrtValue(tensor.Must(tensor.New([]float32{1, 2, 3, 4, 5, 6}, 3, 2)))
-		must(t, err)
+		enginetest.Must(t, err)
 		out, err := s.RunWithOrtValues(context.Background(), map[string]*onward.OrtValue{"X": x}, nil)
-		must(t, err)
+		enginetest.Must(t, err)
 		y, err := out["Y"].Tensor()
-		must(t, err)
+		enginetest.Must(t, err)
 		equal(t, y, []float32{1, 4, 9, 16, 25, 36})
 		cuda, err := onward.OrtValueOfBuffer(onward.Buffer{Device: onward.Device{Type: "cuda"}, Type: tensor.TypeFloat32, Shape: []int{3, 2}, Pointer: onward.Address(0x1000)})
-		must(t, err)
+		enginetest.Must(t, err)
 		for name, c := range map[string]struct {
 			feed map[string]*onward.OrtValue
 			opts *onward.RunOptions
@@ -219,15 +221,15 @@ func TestRunWithSparseOrtValue(t *testing.T) {
 	b.InputType("a", onnx.NewType(tensor.SparseType(tensor.TypeFloat32))).OutputType("y", onnx.NewType(tensor.SparseType(tensor.TypeFloat32)))
 	b.Node("Identity", []string{"a"}, []string{"y"})
 	s, err := onward.OpenModel(t.Context(), b.Must(), nil)
-	must(t, err)
+	enginetest.Must(t, err)
 	csr, err := tensor.NewSparseCSR([]int{2, 2}, tensor.Must(tensor.New([]float32{1, 2}, 2)), tensor.Must(tensor.New([]int64{1, 0}, 2)), tensor.Must(tensor.New([]int64{0, 1, 2}, 3)))
-	must(t, err)
+	enginetest.Must(t, err)
 	v, err := onward.NewOrtValue(csr)
-	must(t, err)
+	enginetest.Must(t, err)
 	out, err := s.RunWithOrtValues(context.Background(), map[string]*onward.OrtValue{"a": v}, nil)
-	must(t, err)
+	enginetest.Must(t, err)
 	got, err := out["y"].Sparse()
-	must(t, err)
+	enginetest.Must(t, err)
 	if ix := tensor.Of[int64](got.Indices); ix[0] != 1 || ix[1] != 2 {
 		t.Errorf("indices %v, want [1 2]", ix)
 	}
@@ -235,7 +237,7 @@ func TestRunWithSparseOrtValue(t *testing.T) {
 
 // This test checks that RunAsync calls its callback exactly once, also after errors.
 func TestRunAsync(t *testing.T) {
-	s := openExample(t, "mul_1.onnx", "cpu")
+	s := example(t, "mul_1.onnx", enginetest.On("cpu"))
 	x := tensor.Must(tensor.New([]float32{1, 2, 3, 4, 5, 6}, 3, 2))
 	var wg sync.WaitGroup
 	run := func(feed onward.Values, check func(onward.Values, error)) {
@@ -260,7 +262,7 @@ func TestRunAsync(t *testing.T) {
 		}
 	})
 	wg.Wait()
-	must(t, s.Close())
+	enginetest.Must(t, s.Close())
 	run(onward.Values{"X": x}, func(_ onward.Values, err error) {
 		if err == nil || !strings.Contains(err.Error(), "the session is closed") {
 			t.Error(err)
@@ -272,20 +274,20 @@ func TestRunAsync(t *testing.T) {
 // This test checks that results of an engine without driver.Binder are copied to the bound
 // memory.
 func TestBindingOfPlainEngine(t *testing.T) {
-	s := openExample(t, "mul_1.onnx", plainProvider(t))
+	s := example(t, "mul_1.onnx", enginetest.On(plainProvider(t)))
 	b := newBinding(t, s)
 	x, y := []float32{1, 2, 3, 4, 5, 6}, make([]float32, 6)
-	must(t, b.BindInput("X", buffer(x, 3, 2)), b.BindOutput("Y"))
+	enginetest.Must(t, b.BindInput("X", buffer(x, 3, 2)), b.BindOutput("Y"))
 	for range 3 {
-		must(t, s.RunBinding(context.Background(), b, nil))
+		enginetest.Must(t, s.RunBinding(context.Background(), b, nil))
 		out, err := b.CopyOutputsToCPU()
-		must(t, err)
+		enginetest.Must(t, err)
 		equal(t, out[0], []float32{1, 4, 9, 16, 25, 36})
 	}
-	must(t, b.BindOutputBuffer("Y", buffer(y, 3, 2)), s.RunBinding(context.Background(), b, nil))
+	enginetest.Must(t, b.BindOutputBuffer("Y", buffer(y, 3, 2)), s.RunBinding(context.Background(), b, nil))
 	equal(t, tensor.Must(tensor.New(y, 3, 2)), []float32{1, 4, 9, 16, 25, 36})
 	out, err := b.Outputs()
-	must(t, err)
+	enginetest.Must(t, err)
 	if out[0].Pointer() != unsafe.Pointer(&y[0]) {
 		t.Error("the output is not where it was bound")
 	}
@@ -294,7 +296,7 @@ func TestBindingOfPlainEngine(t *testing.T) {
 	}
 }
 
-// plainProvider registers a provider whose engines have no methods but Run and Close.
+// plainProvider registers a provider whose enginetest.Engines have no methods but Run and Close.
 func plainProvider(t *testing.T) string {
 	const name = "test:plain"
 	if driver.Lookup(name) == nil {
@@ -319,4 +321,64 @@ func (e plainEngine) Run(ctx context.Context, req *driver.Request) error {
 	out, err := e.s.RunList(ctx, req.In, nil)
 	copy(req.Out, out)
 	return err
+}
+
+// TestRunInto runs a model whose outputs are given memory, on both Go enginetest.Engines.
+func TestRunInto(t *testing.T) {
+	b := onnx.NewModel("m").Opset("", 21)
+	b.Input("x", onnx.Float, "N", 3).Output("y", onnx.Float, "N", 3).Output("z", onnx.Float, "N", 3).Output("n", onnx.Int64, 2)
+	b.Node("Neg", []string{"x"}, []string{"y"})
+	b.Node("Exp", []string{"y"}, []string{"z"})
+	b.Node("Shape", []string{"x"}, []string{"n"})
+	for _, provider := range []string{"cpu", "reference"} {
+		s, err := onward.OpenModel(t.Context(), b.Must(), &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: provider}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		feed := onward.Values{"x": tensor.Must(tensor.New([]float32{1, 2, 3, 4, 5, 6}, 2, 3))}
+		y := tensor.Must(tensor.Zeros(tensor.TypeFloat32, 2, 3))
+		for range 3 { // the memory is written again
+			clear(tensor.Of[float32](y))
+			r, err := s.Run(t.Context(), feed, &onward.RunOptions{Into: map[string]*tensor.Tensor{"y": y}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r["y"] != tensor.Value(y) || !slices.Equal(tensor.Of[float32](y), []float32{-1, -2, -3, -4, -5, -6}) || len(r) != 3 {
+				t.Errorf("%s: got %v, y is %v", provider, r, tensor.Of[float32](y))
+			}
+			if n, err := tensor.Data[int64](r["n"]); err != nil || !slices.Equal(n, []int64{2, 3}) {
+				t.Errorf("%s: n is %v, %v", provider, n, err)
+			}
+		}
+		r, err := s.Run(t.Context(), feed, &onward.RunOptions{Outputs: []string{"y"}, Into: map[string]*tensor.Tensor{"y": y}})
+		if err != nil || len(r) != 1 {
+			t.Errorf("%s: got %v, %v", provider, r, err)
+		}
+		small := tensor.Must(tensor.Zeros(tensor.TypeFloat32, 1, 3))
+		for want, o := range map[string]*onward.RunOptions{
+			"Invalid output name:q":       {Into: map[string]*tensor.Tensor{"q": y}},
+			"Invalid output name:y":       {Outputs: []string{"z"}, Into: map[string]*tensor.Tensor{"y": y}},
+			"Unexpected output data type": {Into: map[string]*tensor.Tensor{"n": y}},
+			"Invalid rank for output":     {Into: map[string]*tensor.Tensor{"y": tensor.Scalar(float32(1))}},
+			"shape":                       {Into: map[string]*tensor.Tensor{"y": small}},
+			`RunOptions.Into["y"] is nil`: {Into: map[string]*tensor.Tensor{"y": nil}},
+			"At least one output":         {Outputs: []string{}, Into: map[string]*tensor.Tensor{"z": y}},
+		} {
+			_, err := s.Run(t.Context(), feed, o)
+			if !errors.Is(err, onward.ErrInvalidArgument) && !errors.Is(err, onward.ErrFail) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: got %v, want %q", provider, err, want)
+			}
+		}
+		if _, err := s.Run(t.Context(), onward.Values{"x": nil}, &onward.RunOptions{Into: map[string]*tensor.Tensor{"y": y}}); !errors.Is(err, onward.ErrInvalidArgument) {
+			t.Errorf("%s: a nil input: got %v", provider, err)
+		}
+		bound, err := s.NewBinding()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.RunBinding(t.Context(), bound, &onward.RunOptions{Into: map[string]*tensor.Tensor{"y": y}}); err == nil || !strings.Contains(err.Error(), "Into must be nil") {
+			t.Errorf("%s: got %v", provider, err)
+		}
+	}
 }

@@ -10,11 +10,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/driver"
+	"github.com/onward-ml/onward/internal/enginetest"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -22,22 +24,22 @@ import (
 // This test checks that the session applies options to the model for a provider that does
 // not apply them itself.
 func TestOptionsForOtherProviders(t *testing.T) {
-	o := on("test:works")
+	o := enginetest.On("test:works")
 	o.FreeDimensions = map[string]int64{"batch": 2}
 	o.Initializers = onward.Values{"w": tensor.Must(tensor.New([]float32{0, 0, 1}, 3))}
-	s := open(t, scaled().Must(), o)
+	s := enginetest.Open(t, scaled().Must(), o)
 	out, err := s.Run(context.Background(), row(1, 2, 3, 4, 5, 6), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := floats(t, out["y"]); !slices.Equal(got, []float32{1, 2, 6, 4, 5, 12}) {
+	if got := enginetest.Floats(t, out["y"]); !slices.Equal(got, []float32{1, 2, 6, 4, 5, 12}) {
 		t.Errorf("y = %v", got)
 	}
 	seen := worksGot.Load()
 	if d := seen.Graph.Inputs[0].Type.Tensor.Shape.Dims[0]; d.Kind != onnx.DimValue || d.Value != 2 {
 		t.Errorf("the provider saw the dimension %+v", d)
 	}
-	o = on("test:works")
+	o = enginetest.On("test:works")
 	o.CustomOperators = []onward.CustomOperator{doubling(nil)}
 	if _, err := onward.OpenModel(t.Context(), customModel(), o); !errors.Is(err, onward.ErrNotImplemented) || !strings.Contains(err.Error(), "test:works") {
 		t.Errorf("error is %v", err)
@@ -135,12 +137,12 @@ func TestSetProviders(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := scaled().Must()
-	for _, s := range []*onward.Session{file, open(t, m, nil)} {
+	for _, s := range []*onward.Session{file, enginetest.Open(t, m, nil)} {
 		if err := s.SetProviders(context.Background(), providers("test:absent", "reference")); err != nil {
 			t.Fatal(err)
 		}
 		out, err := s.Run(context.Background(), row(1, 2, 3), nil)
-		if err != nil || s.Provider() != "reference" || !slices.Equal(floats(t, out["y"]), []float32{2, 6, 12}) {
+		if err != nil || s.Provider() != "reference" || !slices.Equal(enginetest.Floats(t, out["y"]), []float32{2, 6, 12}) {
 			t.Errorf("%s: %v, %v", s.Provider(), out, err)
 		}
 		if err := s.SetProviders(context.Background(), providers("test:refuses")); err == nil || s.Provider() != "reference" {
@@ -163,5 +165,96 @@ func TestSetProviders(t *testing.T) {
 	}
 	if fmt.Sprint(m.Graph.Name) != "scaled" {
 		t.Error("the model was changed")
+	}
+}
+
+// breaks is a provider whose runs end with EP_FAIL after some that succeed.
+type breaks struct{ fake }
+
+var breaksAfter atomic.Int64
+
+func (b *breaks) Compile(ctx context.Context, m *driver.Model, o *driver.Options, c driver.Config) (driver.Engine, error) {
+	e, err := b.fake.Compile(ctx, m, o, c)
+	return breaking{e}, err
+}
+
+type breaking struct{ driver.Engine }
+
+func (b breaking) Run(ctx context.Context, r *driver.Request) error {
+	if breaksAfter.Add(-1) >= 0 {
+		return b.Engine.Run(ctx, r)
+	}
+	return driver.Errorf(driver.ExecutionProvider, "the device was lost")
+}
+
+func init() { driver.Register(&breaks{fake{name: "test:breaks"}}) }
+
+// TestFallbackOnFailure checks that runs of several goroutines continue on the next provider
+// when the first one fails, and only if the option is set.
+func TestFallbackOnFailure(t *testing.T) {
+	m := scaled().Must()
+	s := enginetest.Open(t, m, &onward.SessionOptions{Providers: providers("test:breaks", "test:breaks", "reference"), FallbackOnFailure: true})
+	breaksAfter.Store(10)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 20 {
+				out, err := s.Run(context.Background(), row(1, 2, 3), nil)
+				if err != nil || !slices.Equal(enginetest.Floats(t, out["y"]), []float32{2, 6, 12}) {
+					t.Errorf("got %v, %v", out, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if p := s.Provider(); p != "reference" {
+		t.Errorf("the session runs on %s, want reference", p)
+	}
+	for _, o := range []*onward.SessionOptions{
+		{Providers: providers("test:breaks", "reference")},
+		{Providers: providers("test:breaks"), FallbackOnFailure: true},
+	} {
+		breaksAfter.Store(0)
+		s := enginetest.Open(t, m, o)
+		if _, err := s.Run(context.Background(), row(1, 2, 3), nil); !errors.Is(err, onward.ErrExecution) || s.Provider() != "test:breaks" {
+			t.Errorf("%+v: %v on %s", o, err, s.Provider())
+		}
+	}
+	breaksAfter.Store(0)
+	s = enginetest.Open(t, m, &onward.SessionOptions{Providers: providers("test:breaks", "test:refuses"), FallbackOnFailure: true})
+	if _, err := s.Run(context.Background(), row(1, 2, 3), nil); !errors.Is(err, onward.ErrExecution) || !strings.Contains(err.Error(), "too difficult") {
+		t.Errorf("the next provider refuses the model, too: %v", err)
+	}
+}
+
+func TestDynamicOptionsOfGoEngine(t *testing.T) {
+	if err := enginetest.Open(t, scaled().Must(), nil).SetDynamicOptions(map[string]string{"a": "b"}); !errors.Is(err, onward.ErrNotImplemented) {
+		t.Errorf("got %v, want NOT_IMPLEMENTED", err)
+	}
+}
+
+func TestCopyTensors(t *testing.T) {
+	value := func(x ...float32) *onward.OrtValue {
+		v, err := onward.NewOrtValue(tensor.Must(tensor.New(x, len(x))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	a, b := value(1, 2), value(3)
+	to := []*onward.OrtValue{value(0, 0), value(0)}
+	if err := onward.CopyTensors(to, []*onward.OrtValue{a, b}); err != nil {
+		t.Fatal(err)
+	}
+	x, err := to[0].Tensor()
+	if err != nil || !slices.Equal(tensor.Of[float32](x), []float32{1, 2}) {
+		t.Errorf("got %v, %v", x, err)
+	}
+	for name, pair := range map[string][2][]*onward.OrtValue{
+		"number": {to, {a}}, "size": {to, {b, a}}, "nil": {{nil}, {a}},
+	} {
+		if err := onward.CopyTensors(pair[0], pair[1]); !errors.Is(err, onward.ErrInvalidArgument) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/internal/enginetest"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
@@ -29,29 +30,10 @@ func scaled() *onnx.ModelBuilder {
 	return b
 }
 
-func open(t testing.TB, m *onnx.Model, o *onward.SessionOptions) *onward.Session {
-	t.Helper()
-	s, err := onward.OpenModel(t.Context(), m, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	return s
-}
-
-func floats(t testing.TB, v tensor.Value) []float32 {
-	t.Helper()
-	x, err := tensor.Data[float32](v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return x
-}
-
 // onBoth runs a test on cpu and on reference.
 func onBoth(t *testing.T, fn func(t *testing.T, o *onward.SessionOptions)) {
 	for _, p := range []string{"cpu", "reference"} {
-		t.Run(p, func(t *testing.T) { fn(t, on(p)) })
+		t.Run(p, func(t *testing.T) { fn(t, enginetest.On(p)) })
 	}
 }
 
@@ -62,7 +44,7 @@ func row(v ...float32) onward.Values {
 func TestFreeDimensions(t *testing.T) {
 	onBoth(t, func(t *testing.T, o *onward.SessionOptions) {
 		o.FreeDimensions = map[string]int64{"batch": 2}
-		s := open(t, scaled().Must(), o)
+		s := enginetest.Open(t, scaled().Must(), o)
 		if got := s.Inputs()[0].String() + " " + s.Outputs()[0].String(); got != "x: tensor(float)[2,3] y: tensor(float)[2,3]" {
 			t.Errorf("arguments are %s", got)
 		}
@@ -73,14 +55,14 @@ func TestFreeDimensions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := floats(t, out["y"]); !slices.Equal(got, []float32{2, 3, 4, 4, 6, 8}) {
+		if got := enginetest.Floats(t, out["y"]); !slices.Equal(got, []float32{2, 3, 4, 4, 6, 8}) {
 			t.Errorf("y = %v", got)
 		}
 	})
 	m := scaled().Must()
 	m.Graph.Inputs[0].Type.Tensor.Shape.Dims[0].Denotation = "DATA_BATCH"
 	m.Graph.Inputs[0].Type.Tensor.Shape.Dims[1].Denotation = "DATA_FEATURE"
-	s := open(t, m, &onward.SessionOptions{FreeDimensionsByDenotation: map[string]int64{"DATA_BATCH": 1, "DATA_FEATURE": 3}})
+	s := enginetest.Open(t, m, &onward.SessionOptions{FreeDimensionsByDenotation: map[string]int64{"DATA_BATCH": 1, "DATA_FEATURE": 3}})
 	if got := s.Inputs()[0].Shape[0].Value; got != 1 {
 		t.Errorf("the batch is %d, want 1", got)
 	}
@@ -104,12 +86,12 @@ func TestFreeDimensions(t *testing.T) {
 func TestInitializers(t *testing.T) {
 	onBoth(t, func(t *testing.T, o *onward.SessionOptions) {
 		o.Initializers = onward.Values{"w": tensor.Must(tensor.New([]float32{-1, -1, 0}, 3))}
-		s := open(t, scaled().Must(), o)
+		s := enginetest.Open(t, scaled().Must(), o)
 		out, err := s.Run(context.Background(), row(1, 2, 3), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := floats(t, out["y"]); !slices.Equal(got, []float32{0, 0, 3}) {
+		if got := enginetest.Floats(t, out["y"]); !slices.Equal(got, []float32{0, 0, 3}) {
 			t.Errorf("y = %v", got)
 		}
 	})
@@ -149,7 +131,7 @@ func TestExternalInitializers(t *testing.T) {
 	}
 	defer s.Close()
 	out, err := s.Run(context.Background(), row(1, 1, 1), nil)
-	if err != nil || !slices.Equal(floats(t, out["y"]), []float32{2, 3, 4}) {
+	if err != nil || !slices.Equal(enginetest.Floats(t, out["y"]), []float32{2, 3, 4}) {
 		t.Errorf("y = %v, %v", out, err)
 	}
 }
@@ -158,7 +140,7 @@ func TestExternalInitializers(t *testing.T) {
 // runs in between are not affected.
 func TestOnlyPathToFetches(t *testing.T) {
 	onBoth(t, func(t *testing.T, o *onward.SessionOptions) {
-		s := open(t, scaled().Must(), o)
+		s := enginetest.Open(t, scaled().Must(), o)
 		for i := range 12 {
 			var ran []string
 			opts := &onward.RunOptions{Outputs: []string{"z"}, OnlyPathToFetches: i%3 != 0, Observe: func(n onward.NodeRun) { ran = append(ran, n.OpType) }}
@@ -173,7 +155,7 @@ func TestOnlyPathToFetches(t *testing.T) {
 			if i%3 == 2 {
 				name, want = "y", []float32{2, 6, 4 * float32(i)}
 			}
-			if got := floats(t, out[name]); len(out) != 1 || !slices.Equal(got, want) {
+			if got := enginetest.Floats(t, out[name]); len(out) != 1 || !slices.Equal(got, want) {
 				t.Errorf("run %d: %s = %v, want %v", i, name, got, want)
 			}
 			if all := i%3 == 0; all != slices.Contains(ran, "Neg") && i%3 == 2 || i%3 == 1 && !slices.Equal(ran, []string{"Neg"}) {
@@ -185,10 +167,10 @@ func TestOnlyPathToFetches(t *testing.T) {
 
 func TestMemorySwitches(t *testing.T) {
 	for _, o := range []onward.SessionOptions{{DisableMemoryPattern: true}, {DisableMemoryReuse: true}, {DisableMemoryArena: true}} {
-		s := open(t, scaled().Must(), &o)
+		s := enginetest.Open(t, scaled().Must(), &o)
 		for i := range 5 {
 			out, err := s.Run(context.Background(), row(1, 2, float32(i)), nil)
-			if err != nil || !slices.Equal(floats(t, out["y"]), []float32{2, 6, 4 * float32(i)}) {
+			if err != nil || !slices.Equal(enginetest.Floats(t, out["y"]), []float32{2, 6, 4 * float32(i)}) {
 				t.Errorf("y = %v, %v", out, err)
 			}
 		}
@@ -204,7 +186,7 @@ func TestOptimizationLevels(t *testing.T) {
 		b.Node("Sigmoid", []string{"i"}, []string{"s"})
 		b.Node("Mul", []string{"i", "s"}, []string{"g"})
 		b.Node("MatMul", []string{"g", "w"}, []string{"y"})
-		s := open(t, b.Must(), o)
+		s := enginetest.Open(t, b.Must(), o)
 		if _, err := s.Run(context.Background(), row(1, 2, 3, 4, 5, 6), &onward.RunOptions{Observe: func(n onward.NodeRun) { r = append(r, n.OpType) }}); err != nil {
 			t.Fatal(err)
 		}
@@ -243,7 +225,7 @@ func TestOptimizationLevels(t *testing.T) {
 func TestProfiling(t *testing.T) {
 	onBoth(t, func(t *testing.T, o *onward.SessionOptions) {
 		o.EnableProfiling, o.ProfilePrefix = true, filepath.Join(t.TempDir(), "run")
-		s := open(t, scaled().Must(), o)
+		s := enginetest.Open(t, scaled().Must(), o)
 		if at, err := s.ProfilingStart(); err != nil || at <= 0 {
 			t.Errorf("profiling began at %d, %v", at, err)
 		}
@@ -293,7 +275,7 @@ func TestProfiling(t *testing.T) {
 	})
 	// Closing a session ends its profile.
 	dir := t.TempDir()
-	s := open(t, scaled().Must(), &onward.SessionOptions{EnableProfiling: true, ProfilePrefix: filepath.Join(dir, "p")})
+	s := enginetest.Open(t, scaled().Must(), &onward.SessionOptions{EnableProfiling: true, ProfilePrefix: filepath.Join(dir, "p")})
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -305,7 +287,7 @@ func TestProfiling(t *testing.T) {
 func TestLog(t *testing.T) {
 	var log bytes.Buffer
 	o := &onward.SessionOptions{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})), LogID: "s1", LogSeverity: onward.LogVerbose, LogVerbosity: 1}
-	s := open(t, scaled().Must(), o)
+	s := enginetest.Open(t, scaled().Must(), o)
 	if _, err := s.Run(context.Background(), row(1, 2, 3), &onward.RunOptions{Tag: "r1"}); err != nil {
 		t.Fatal(err)
 	}
@@ -316,7 +298,7 @@ func TestLog(t *testing.T) {
 	}
 	log.Reset()
 	o.LogSeverity = onward.LogDefault
-	quiet := open(t, scaled().Must(), o)
+	quiet := enginetest.Open(t, scaled().Must(), o)
 	if _, err := quiet.Run(context.Background(), row(1, 2, 3), nil); err != nil || log.Len() > 0 {
 		t.Errorf("%v, log:\n%s", err, log.String())
 	}
@@ -328,7 +310,7 @@ func TestLog(t *testing.T) {
 	onward.SetDefaultLogger(o.Logger)
 	defer onward.SetDefaultLogSeverity(onward.LogDefault)
 	defer onward.SetDefaultLogger(nil)
-	open(t, scaled().Must(), nil)
+	enginetest.Open(t, scaled().Must(), nil)
 	if !strings.Contains(log.String(), "session created") {
 		t.Errorf("log:\n%s", log.String())
 	}
@@ -344,12 +326,12 @@ func TestSeed(t *testing.T) {
 	b.Output("y", onnx.Float, 8)
 	b.Node("RandomNormal", nil, []string{"y"}, onnx.Attrs{"shape": []int64{8}})
 	draw := func(opts *onward.RunOptions) []float32 {
-		s := open(t, b.Must(), nil)
+		s := enginetest.Open(t, b.Must(), nil)
 		out, err := s.Run(context.Background(), nil, opts)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return floats(t, out["y"])
+		return enginetest.Floats(t, out["y"])
 	}
 	first := draw(nil)
 	onward.SetSeed(42)
@@ -378,7 +360,7 @@ func TestSessionWithoutSpinning(t *testing.T) {
 	in := onward.Values{"x": tensor.Must(tensor.New(x, n))}
 	var want []byte
 	for _, threads := range []int{1, 0, 3} {
-		s := open(t, b.Must(), &onward.SessionOptions{Threads: threads, Config: map[string]string{onward.ConfigAllowSpinning: "0"}})
+		s := enginetest.Open(t, b.Must(), &onward.SessionOptions{Threads: threads, Config: map[string]string{onward.ConfigAllowSpinning: "0"}})
 		for range 20 {
 			out, err := s.Run(context.Background(), in, nil)
 			if err != nil {

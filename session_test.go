@@ -15,16 +15,14 @@ import (
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/datasets"
+	"github.com/onward-ml/onward/internal/enginetest"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
 
-var engines = []string{"reference", "cpu"}
+func TestMain(m *testing.M) { enginetest.Main(m) }
 
-func on(provider string) *onward.SessionOptions {
-	return &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: provider}}}
-}
-
+// example opens a model of package datasets until the end of the test.
 func example(t testing.TB, name string, opts *onward.SessionOptions) *onward.Session {
 	t.Helper()
 	data, err := datasets.Get(name)
@@ -35,19 +33,16 @@ func example(t testing.TB, name string, opts *onward.SessionOptions) *onward.Ses
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { s.Close() })
 	return s
 }
 
-func flowers() onward.Values {
-	return onward.Values{"float_input": tensor.Must(tensor.New([]float32{5.1, 3.5, 6.2, 2.9, 5.9, 3}, 3, 2))}
-}
-
 func TestLogregIris(t *testing.T) {
-	for _, p := range engines {
+	for _, p := range enginetest.Engines {
 		t.Run(p, func(t *testing.T) {
-			s := example(t, "logreg_iris.onnx", on(p))
+			s := example(t, "logreg_iris.onnx", enginetest.On(p))
 			defer s.Close()
-			out, err := s.Run(context.Background(), flowers(), nil)
+			out, err := s.Run(context.Background(), enginetest.Flowers(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -167,7 +162,7 @@ func TestErrorHints(t *testing.T) {
 // Nil values, nil pointers and zero values are errors, not panics.
 func TestNilValues(t *testing.T) {
 	onBoth(t, func(t *testing.T, o *onward.SessionOptions) {
-		s := open(t, scaled().Must(), o)
+		s := enginetest.Open(t, scaled().Must(), o)
 		for _, v := range []tensor.Value{nil, (*tensor.Tensor)(nil), (*tensor.Sequence)(nil), (*tensor.Map)(nil), (*tensor.Optional)(nil), (*tensor.Sparse)(nil),
 			&tensor.Tensor{}, &tensor.Sequence{}, &tensor.Map{}, &tensor.Optional{}, &tensor.Sparse{}} {
 			_, run := s.Run(t.Context(), onward.Values{"x": v}, nil)
@@ -249,8 +244,8 @@ func TestOverridableInitializer(t *testing.T) {
 	b.Input("x", onnx.Float, 2).Input("w", onnx.Float, 2).Output("y", onnx.Float, 2)
 	b.Initializer("w", []float32{10, 20}, 2)
 	b.Node("Add", []string{"x", "w"}, []string{"y"})
-	for _, p := range engines {
-		s, err := onward.OpenModel(t.Context(), b.Must(), on(p))
+	for _, p := range enginetest.Engines {
+		s, err := onward.OpenModel(t.Context(), b.Must(), enginetest.On(p))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -274,8 +269,8 @@ func TestOverridableInitializer(t *testing.T) {
 }
 
 func TestEightGoroutines(t *testing.T) {
-	for _, p := range engines {
-		s := example(t, "digits.onnx", on(p))
+	for _, p := range enginetest.Engines {
+		s := example(t, "digits.onnx", enginetest.On(p))
 		defer s.Close()
 		image := func(n int) onward.Values {
 			x := tensor.Must(tensor.Zeros(tensor.TypeFloat32, n, 1, 8, 8))

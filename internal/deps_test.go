@@ -118,9 +118,10 @@ var layers = map[string][]string{
 	"examples": {".", "backend", "preprocess", "preset", "calibration", "datasets", "driver", "onnx", "tensor"},
 
 	// Commands and test helpers may import everything, and nothing imports them.
-	"cmd":              {"*"},
-	"bench":            {"*"},
-	"internal/testing": {"*"},
+	"cmd":                 {"*"},
+	"bench":               {"*"},
+	"internal/testing":    {"*"},
+	"internal/enginetest": {"*"}, // tests of whole models
 }
 
 // partOf returns the part of the module that a package belongs to.

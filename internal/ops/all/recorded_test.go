@@ -17,8 +17,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// TestRecorded replays every recorded case without graphs. TestRecordedModels of the root
-// replays all of them.
+// TestRecorded replays every recorded case without graphs. TestRecordedModels of
+// internal/enginetest/operators replays all of them.
 func TestRecorded(t *testing.T) {
 	files, err := recorded.Load("testdata/recorded")
 	if err != nil {

@@ -2,8 +2,8 @@ package main
 
 var (
 	passes    = check{"./internal/optimize", "TestPasses"}
-	eachPass  = check{".", "TestEachPassAlone"}
-	gradients = check{".", "TestGradientsOfOperators|TestGradients$|TestConvolutionGradients"}
+	eachPass  = check{"./internal/enginetest/passes", "TestEachPassAlone"}
+	gradients = check{"./internal/enginetest/gradients", "TestGradientsOfOperators|TestGradients$|TestConvolutionGradients"}
 )
 
 // mutants are spread over kernels, operators, passes, the planner, opset conversion,
@@ -68,7 +68,7 @@ var mutants = []mutant{
 	{"planner: groups are not aligned", "internal/exec",
 		"end := l.offset[j] + (size[j]+align-1)&^(align-1)", "end := l.offset[j] + size[j]", []check{{"", "TestLayoutKeepsLiveGroupsApart"}}},
 	{"capture: launches are replayed after a shape changed", "internal/exec",
-		"if !s.asCaptured(*at) {", "if false && !s.asCaptured(*at) {", []check{{"", "."}, {".", "TestSizeThatContentsDecideChanges"}}},
+		"if !s.asCaptured(*at) {", "if false && !s.asCaptured(*at) {", []check{{"", "."}, {"./internal/enginetest/chains", "TestSizeThatContentsDecideChanges"}}},
 	{"capture: a staged input is not copied", "internal/exec",
 		"	copy(t.Bytes(), x.Bytes())\n	s.values[id] = t\n", "	s.values[id] = t\n", []check{{"", "."}}},
 

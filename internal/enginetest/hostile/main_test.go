@@ -1,0 +1,9 @@
+package hostile
+
+import (
+	"testing"
+
+	"github.com/onward-ml/onward/internal/enginetest"
+)
+
+func TestMain(m *testing.M) { enginetest.Main(m) }

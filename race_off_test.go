@@ -1,5 +1,0 @@
-//go:build !race
-
-package onward_test
-
-const raceEnabled = false
