@@ -309,8 +309,8 @@ func TestEightGoroutines(t *testing.T) {
 	}
 }
 
-// Bad input 37: Close waits for active runs, and later runs fail.
-func TestBadInput37RunAndClose(t *testing.T) {
+// TestCloseDuringRuns: Close waits for active runs, and later runs fail.
+func TestCloseDuringRuns(t *testing.T) {
 	s := example(t, "digits.onnx", nil)
 	feed := onward.Values{"image": tensor.Must(tensor.Zeros(tensor.TypeFloat32, 1, 1, 8, 8))}
 	var wg sync.WaitGroup

@@ -80,7 +80,7 @@ func symlink(t testing.TB, target, path string) {
 	}
 }
 
-func TestBadInput15ExternalLocations(t *testing.T) {
+func TestExternalLocations(t *testing.T) {
 	top := t.TempDir()
 	dir := filepath.Join(top, "models")
 	write(t, filepath.Join(top, "secret"), "abcd")
@@ -131,7 +131,7 @@ func TestBadInput15ExternalLocations(t *testing.T) {
 	}
 }
 
-func TestBadInput16Links(t *testing.T) {
+func TestExternalLinks(t *testing.T) {
 	top := t.TempDir()
 	dir := filepath.Join(top, "models")
 	path := filepath.Join(dir, "m.onnx")
@@ -179,7 +179,7 @@ func TestBadInput16Links(t *testing.T) {
 
 // This test reads the cache of a model hub: links in one folder, files named by their hash in
 // another.
-func TestBadInput16HubCache(t *testing.T) {
+func TestExternalDataInAHubCache(t *testing.T) {
 	top := t.TempDir()
 	blobs, snapshot := filepath.Join(top, "blobs"), filepath.Join(top, "snapshots", "1")
 	write(t, filepath.Join(blobs, "h2"), "abcd")
@@ -219,7 +219,7 @@ func TestBadInput16HubCache(t *testing.T) {
 
 // This test checks that swapping a file for a link out of the folder while it is opened never
 // reads that file.
-func TestBadInput16SwapRace(t *testing.T) {
+func TestExternalFileSwappedForALink(t *testing.T) {
 	top := t.TempDir()
 	dir := filepath.Join(top, "models")
 	write(t, filepath.Join(top, "secret"), "evil")
@@ -261,7 +261,7 @@ func TestBadInput16SwapRace(t *testing.T) {
 	t.Logf("%d of 3000 reads saw the good file", good)
 }
 
-func TestBadInput17OffsetAndLength(t *testing.T) {
+func TestExternalOffsetAndLength(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "m.onnx")
 	write(t, filepath.Join(dir, "w.bin"), "0123456789")
@@ -307,7 +307,7 @@ func TestBadInput17OffsetAndLength(t *testing.T) {
 	}
 }
 
-func TestBadInput18Keys(t *testing.T) {
+func TestExternalKeys(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "m.onnx")
 	write(t, filepath.Join(dir, "w.bin"), "abcd")
@@ -323,7 +323,7 @@ func TestBadInput18Keys(t *testing.T) {
 	wantExternalError(t, "unknown, strict", m, `unknown key "__class__"`)
 }
 
-func TestBadInput19Overlaps(t *testing.T) {
+func TestExternalOverlaps(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "w.bin"), "012345")
 	b := NewModel("g")
@@ -360,7 +360,7 @@ func TestBadInput19Overlaps(t *testing.T) {
 	}
 }
 
-func TestBadInput20SavingThroughALink(t *testing.T) {
+func TestSavingThroughALink(t *testing.T) {
 	top := t.TempDir()
 	dir := filepath.Join(top, "models")
 	write(t, filepath.Join(top, "victim"), "precious")

@@ -10,7 +10,7 @@ import (
 )
 
 // Opening a FIFO would wait for a writer forever.
-func TestBadInput15FIFO(t *testing.T) {
+func TestExternalDataInAFIFO(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o666); err != nil {
 		t.Skipf("no FIFO here: %v", err)

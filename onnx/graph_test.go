@@ -50,7 +50,7 @@ func chain(n int) *ModelBuilder {
 	return b
 }
 
-func TestBadInput21Cycles(t *testing.T) {
+func TestCycles(t *testing.T) {
 	m := chain(3).Must()
 	wantCheck(t, "chain", m)
 	m.Graph.Nodes[1].Inputs[0] = "v2"
@@ -76,7 +76,7 @@ func TestBadInput21Cycles(t *testing.T) {
 		`graph.node[0](If).attribute[1]("then_branch").g.node[0](Neg).input[0]: no node, input or initializer has that name`)
 }
 
-func TestBadInput22Names(t *testing.T) {
+func TestDuplicateAndMissingNames(t *testing.T) {
 	b := chain(2)
 	b.Input("v0", Float, 1)
 	wantCheck(t, "input twice", b.Must(), `graph.input[1]("v0"): has been used as graph input names multiple times`)
@@ -127,7 +127,7 @@ func TestBadInput22Names(t *testing.T) {
 	wantCheck(t, "an output named as a subgraph's value", m)
 }
 
-func TestBadInput23RecursiveFunctions(t *testing.T) {
+func TestRecursiveFunctions(t *testing.T) {
 	model := func(define func(b *ModelBuilder)) *Model {
 		b := NewModel("g").Opset("", 21).Opset("my", 1)
 		b.Input("x", Float, 1).Output("y", Float, 1)
@@ -175,7 +175,7 @@ func functions(n, k int) *Model {
 	return b.Must()
 }
 
-func TestBadInput24FunctionDoubling(t *testing.T) {
+func TestFunctionDoubling(t *testing.T) {
 	m := functions(100, 2)
 	start := cputime.Now()
 	wantCheck(t, "2^100 nodes, 100 deep", m)
@@ -198,7 +198,7 @@ func TestBadInput24FunctionDoubling(t *testing.T) {
 	}
 }
 
-func TestBadInput25DeepSubgraphs(t *testing.T) {
+func TestDeepSubgraphs(t *testing.T) {
 	nested := func(n int) *Model {
 		var g *GraphBuilder
 		for i := range n {
@@ -239,7 +239,7 @@ func TestBadInput25DeepSubgraphs(t *testing.T) {
 	}
 }
 
-func TestBadInput26OperatorsAndOpsets(t *testing.T) {
+func TestUnknownOperatorsAndOpsets(t *testing.T) {
 	opset := func(imports ...OperatorSetID) *Model {
 		m := chain(1).Must()
 		m.OpsetImports = imports
@@ -303,7 +303,7 @@ func TestBadInput26OperatorsAndOpsets(t *testing.T) {
 	}
 }
 
-func TestBadInput27Attributes(t *testing.T) {
+func TestMissingAndMistypedAttributes(t *testing.T) {
 	m := func(attrs ...*Attribute) *Model {
 		m := chain(1).Must()
 		m.Graph.Nodes[0].Attributes = attrs
@@ -352,7 +352,7 @@ func TestBadInput27Attributes(t *testing.T) {
 	wantCheck(t, "reference to nothing", b.Must(), `functions[0](F).node[0](Op).attribute[1]("j"): which the function does not declare`)
 }
 
-func TestBadInput28MillionNodes(t *testing.T) {
+func TestMillionNodes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a million nodes take seconds")
 	}
@@ -387,7 +387,7 @@ func TestBadInput28MillionNodes(t *testing.T) {
 	}
 }
 
-func TestBadInput29QuadraticTraps(t *testing.T) {
+func TestQuadraticTraps(t *testing.T) {
 	const n = 100_000
 	names := make([]string, n)
 	for i := range names {

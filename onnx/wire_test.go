@@ -51,7 +51,7 @@ func sampleBytes(t testing.TB) []byte {
 	return data
 }
 
-func TestBadInput01EmptyAndTruncated(t *testing.T) {
+func TestEmptyAndTruncatedBytes(t *testing.T) {
 	m, err := Unmarshal(nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func TestBadInput01EmptyAndTruncated(t *testing.T) {
 	}
 }
 
-func TestBadInput02MalformedFields(t *testing.T) {
+func TestMalformedFields(t *testing.T) {
 	for _, c := range []struct{ name, data string }{
 		{"overlong varint", "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"},
 		{"varint over 64 bits", "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02"},
@@ -123,7 +123,7 @@ func TestBadInput02MalformedFields(t *testing.T) {
 	}
 }
 
-func TestBadInput02ErrorSaysWhere(t *testing.T) {
+func TestMalformedFieldIsLocated(t *testing.T) {
 	data := sampleBytes(t)
 	at := bytes.Index(data, []byte("choose"))
 	data[at-1] = 0xff // makes the length exceed the data
@@ -134,7 +134,7 @@ func TestBadInput02ErrorSaysWhere(t *testing.T) {
 	}
 }
 
-func TestBadInput03DuplicateSingularFields(t *testing.T) {
+func TestDuplicateSingularFields(t *testing.T) {
 	one, _ := (&Model{IRVersion: 7, Graph: &Graph{Name: "a", Nodes: []*Node{{OpType: "A"}}}}).Marshal()
 	two, _ := (&Model{IRVersion: 8, Graph: &Graph{Name: "b", Nodes: []*Node{{OpType: "B"}}}}).Marshal()
 	m, err := Unmarshal(append(one, two...), nil)
@@ -168,7 +168,7 @@ func nest(n int, fields ...protowire.Number) []byte {
 	return out
 }
 
-func TestBadInput04NestingBomb(t *testing.T) {
+func TestNestingBomb(t *testing.T) {
 	bombs := map[string][]byte{
 		// node, attribute, g
 		"subgraphs": append(protowire.AppendTag(nil, 7, protowire.BytesType), protowire.AppendBytes(nil, nest(200_000, 1, 5, 6))...),
@@ -203,7 +203,7 @@ func TestBadInput04NestingBomb(t *testing.T) {
 	}
 }
 
-func TestBadInput05FloodOfEmptySubmessages(t *testing.T) {
+func TestFloodOfEmptySubmessages(t *testing.T) {
 	const n = 8 << 20 // 16 MiB of empty messages
 	wrap := func(field protowire.Number, body []byte) []byte {
 		return protowire.AppendBytes(protowire.AppendTag(nil, field, protowire.BytesType), body)
@@ -240,7 +240,7 @@ func TestBadInput05FloodOfEmptySubmessages(t *testing.T) {
 	}
 }
 
-func TestBadInput06InvalidUTF8(t *testing.T) {
+func TestInvalidUTF8(t *testing.T) {
 	for _, name := range []string{"a\x00b", "\x1b[2J", "\xff\xfe", "\u202etxt", strings.Repeat("n", 1<<16), "a\nb"} {
 		b := NewModel("g")
 		b.Input("x", Float, 1).Output(name, Float, 1)
@@ -271,7 +271,7 @@ func TestBadInput06InvalidUTF8(t *testing.T) {
 	}
 }
 
-func TestBadInput07TruncatedWhileMapped(t *testing.T) {
+func TestTruncatedWhileMapped(t *testing.T) {
 	if !canMap {
 		t.Skip("this system reads files whole")
 	}

@@ -85,9 +85,9 @@ func TestAutoRemembers(t *testing.T) {
 	best.Close()
 }
 
-// TestBadInput41PoisonedTuningCache damages the file that remembers a choice: it must
+// TestPoisonedTuningCache damages the file that remembers a choice: it must
 // be ignored and replaced.
-func TestBadInput41PoisonedTuningCache(t *testing.T) {
+func TestPoisonedTuningCache(t *testing.T) {
 	a := auto(t, "test:slow", "test:fast", "test:absent")
 	a.NoCache = false
 	open := func() *preset.Report {

@@ -48,9 +48,9 @@ func hostile(t *testing.T, m *onnx.Model, feed onward.Values) error {
 
 func scalars(v ...int64) *tensor.Tensor { return tensor.Must(tensor.New(v, len(v))) }
 
-// Bad input 30: huge results because of values known only at run time, and because of
-// constants at load time.
-func TestBadInput30BlownUpByValues(t *testing.T) {
+// TestHugeSizesFromValues: values known only at run time, and constants at load time, ask for
+// huge results.
+func TestHugeSizesFromValues(t *testing.T) {
 	const huge = int64(1) << 40
 	for _, c := range []struct {
 		op    string
@@ -123,9 +123,8 @@ func loopBody(in onnx.DataType) *onnx.GraphBuilder {
 	return onnx.NewGraph("body").Input("i", onnx.Int64).Input("c", onnx.Bool).Input("v", in, nil)
 }
 
-// Bad inputs 31 and 36: endless loops stop at the deadline, growing ones at the
-// memory limit.
-func TestBadInput31EndlessLoop(t *testing.T) {
+// TestEndlessAndGrowingLoops: endless loops stop at the deadline, growing ones at the memory limit.
+func TestEndlessAndGrowingLoops(t *testing.T) {
 	same := loopBody(onnx.Float).Output("c", onnx.Bool).Output("w", onnx.Float, nil)
 	same.Node("Neg", []string{"v"}, []string{"w"})
 	err := hostile(t, loop(onnx.Float, same).Must(), onward.Values{"x": tensor.Must(tensor.New([]float32{1, 2}))})
@@ -140,7 +139,7 @@ func TestBadInput31EndlessLoop(t *testing.T) {
 	}
 }
 
-func TestBadInput31GrowingScanOutput(t *testing.T) {
+func TestGrowingScanOutput(t *testing.T) {
 	body := onnx.NewGraph("body").Input("i", onnx.Int64).Input("c", onnx.Bool)
 	body.Output("c", onnx.Bool).Output("s", onnx.Float, nil)
 	body.Initializer("n", []int64{1 << 16})
@@ -154,7 +153,7 @@ func TestBadInput31GrowingScanOutput(t *testing.T) {
 	}
 }
 
-func TestBadInput31GrowingSequence(t *testing.T) {
+func TestGrowingSequence(t *testing.T) {
 	seq := onnx.NewType(tensor.SequenceOf(tensor.TensorType(tensor.TypeFloat32)))
 	body := onnx.NewGraph("body").Input("i", onnx.Int64).Input("c", onnx.Bool).InputType("s", seq)
 	body.Output("c", onnx.Bool).OutputType("t", seq)
@@ -171,8 +170,8 @@ func TestBadInput31GrowingSequence(t *testing.T) {
 	}
 }
 
-// Bad input 32: indices out of range.
-func TestBadInput32Indices(t *testing.T) {
+// TestIndicesOutOfRange: Gather and Scatter fail, Slice clamps.
+func TestIndicesOutOfRange(t *testing.T) {
 	for _, op := range []string{"Gather", "GatherElements", "GatherND", "ScatterND", "ScatterElements"} {
 		for _, index := range []int64{5, -6, math.MaxInt64, math.MinInt64} {
 			b := onnx.NewModel("m").Opset("", 21)
@@ -217,8 +216,8 @@ func TestBadInput32Indices(t *testing.T) {
 	}
 }
 
-// Bad input 33: division by zero, INT_MIN / −1 and an axis of INT64_MIN.
-func TestBadInput33Integers(t *testing.T) {
+// TestDivisionByZeroAndExtremeAxes divides by zero, INT_MIN by −1, and passes an axis of INT64_MIN.
+func TestDivisionByZeroAndExtremeAxes(t *testing.T) {
 	for _, op := range []string{"Div", "Mod"} {
 		b := onnx.NewModel("m").Opset("", 21)
 		b.Input("x", onnx.Int32, nil).Input("y", onnx.Int32, nil).Output("z", onnx.Int32, nil)
@@ -252,8 +251,8 @@ func TestBadInput33Integers(t *testing.T) {
 	}
 }
 
-// Bad input 34: NaN, infinities and denormals in operators that compare.
-func TestBadInput34Specials(t *testing.T) {
+// TestNaNInComparisons passes NaN, infinities and denormals to operators that compare.
+func TestNaNInComparisons(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	x := tensor.Must(tensor.New([]float32{nan, inf, -inf, 1e-45, -1e-45, 0, nan, 1}))
 	for _, op := range []string{"TopK", "ArgMax", "ArgMin", "ReduceMax", "Softmax", "Cast", "NonZero", "Unique", "CumSum"} {
@@ -277,8 +276,8 @@ func TestBadInput34Specials(t *testing.T) {
 	}
 }
 
-// Bad input 38: outputs that are inputs or constants must be copies.
-func TestBadInput38OutputsDoNotAlias(t *testing.T) {
+// TestOutputsDoNotAlias: outputs that are inputs or constants must be copies.
+func TestOutputsDoNotAlias(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 21)
 	b.Input("x", onnx.Float, 2).Output("y", onnx.Float, 2).Output("z", onnx.Float, 2).Output("w", onnx.Float, 2).Output("x", onnx.Float, 2)
 	b.Initializer("w", []float32{7, 8})
@@ -310,9 +309,9 @@ func TestBadInput38OutputsDoNotAlias(t *testing.T) {
 	}
 }
 
-// Bad inputs 28 and 29: the load time of long chains is linear in their length. .ci/run has a
-// chain of a million.
-func TestBadInput28ManyNodes(t *testing.T) {
+// TestManyNodes: the load time of long chains is linear in their length. With ONWARD_LONG, which
+// .ci/run sets, the chain has a million nodes.
+func TestManyNodes(t *testing.T) {
 	n := 100_000
 	if os.Getenv("ONWARD_LONG") != "" {
 		n = 1_000_000
@@ -347,9 +346,8 @@ func TestBadInput28ManyNodes(t *testing.T) {
 	t.Logf("%d nodes took %v", n, start.Elapsed())
 }
 
-// Bad inputs 23 and 24: recursive functions, and functions that double the nodes at each
-// level.
-func TestBadInput23RecursiveFunction(t *testing.T) {
+// TestRecursiveFunctions calls functions that call each other.
+func TestRecursiveFunctions(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 21).Opset("f", 1)
 	b.Input("x", onnx.Float, 2).Output("y", onnx.Float, 2)
 	b.Node("A", []string{"x"}, []string{"y"}).Domain("f")
@@ -361,7 +359,8 @@ func TestBadInput23RecursiveFunction(t *testing.T) {
 	}
 }
 
-func TestBadInput24FunctionDoubling(t *testing.T) {
+// TestFunctionDoubling calls functions that double the nodes at each level.
+func TestFunctionDoubling(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 21).Opset("f", 1)
 	b.Input("x", onnx.Float, 2).Output("y", onnx.Float, 2)
 	b.Node("F0", []string{"x"}, []string{"y"}).Domain("f")
@@ -382,8 +381,8 @@ func TestBadInput24FunctionDoubling(t *testing.T) {
 	}
 }
 
-// Bad input 28: a node with many outputs. Looking for each among those before it took 13 s.
-func TestBadInput28ManyOutputs(t *testing.T) {
+// TestManyOutputs opens a node with 200,000 outputs: the time must be linear in their number.
+func TestManyOutputs(t *testing.T) {
 	const n = 200_000
 	b := onnx.NewModel("m").Opset("", 18)
 	b.Input("x", onnx.Float, n)
@@ -398,8 +397,8 @@ func TestBadInput28ManyOutputs(t *testing.T) {
 	}
 }
 
-// Bad input 25: deeply nested subgraphs.
-func TestBadInput25DeepSubgraphs(t *testing.T) {
+// TestDeepSubgraphs nests subgraphs up to and beyond the limit.
+func TestDeepSubgraphs(t *testing.T) {
 	for _, depth := range []int{20, 90, 500} {
 		leaf := onnx.NewGraph("g").OutputType("r", nil)
 		leaf.Node("Neg", []string{"x"}, []string{"r"})
@@ -424,8 +423,8 @@ func TestBadInput25DeepSubgraphs(t *testing.T) {
 	}
 }
 
-// Bad inputs 21, 22 and 26.
-func TestBadInput21to26Graphs(t *testing.T) {
+// TestInvalidGraphs opens graphs with cycles, bad names, unknown operators and bad opsets.
+func TestInvalidGraphs(t *testing.T) {
 	node := func(op, in, out string) *onnx.Node {
 		return &onnx.Node{OpType: op, Inputs: []string{in}, Outputs: []string{out}}
 	}
@@ -462,8 +461,8 @@ func TestBadInput21to26Graphs(t *testing.T) {
 	}
 }
 
-// Bad input 35: invalid shapes of Reshape.
-func TestBadInput35Reshape(t *testing.T) {
+// TestInvalidReshape passes invalid shapes to Reshape.
+func TestInvalidReshape(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 21)
 	b.Input("x", onnx.Float, nil).Input("s", onnx.Int64, nil).OutputType("y", nil)
 	b.Node("Reshape", []string{"x", "s"}, []string{"y"})

@@ -14,8 +14,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Bad input 29: shapes of graphs on which a quadratic pass would take minutes.
-func TestBadInput29QuadraticPasses(t *testing.T) {
+// TestQuadraticPasses opens graphs on which a quadratic pass would take minutes.
+func TestQuadraticPasses(t *testing.T) {
 	n := 100_000
 	if testing.Short() {
 		n = 10_000
@@ -95,8 +95,8 @@ func TestBadInput29QuadraticPasses(t *testing.T) {
 	}
 }
 
-// Bad input 36: cancelling a run stops it between and within kernels.
-func TestBadInput36Cancellation(t *testing.T) {
+// TestCancellation: cancelling a run stops it between and within kernels.
+func TestCancellation(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 21)
 	b.Input("x", onnx.Float, nil, nil).Output("y", onnx.Float, nil, nil)
 	prev := "x"
@@ -127,9 +127,9 @@ func TestBadInput36Cancellation(t *testing.T) {
 	}
 }
 
-// Bad input 39: a caller that changes an input during a run gets wrong numbers or an
+// TestInputChangesDuringRun: a caller that changes an input during a run gets wrong numbers or an
 // error, but no panic or memory error: indices are checked where they are used.
-func TestBadInput39InputChangesInMidRun(t *testing.T) {
+func TestInputChangesDuringRun(t *testing.T) {
 	if enginetest.Race {
 		t.Skip("the test races on purpose")
 	}
