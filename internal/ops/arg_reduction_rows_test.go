@@ -7,7 +7,7 @@ import (
 
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/kernels/vec"
-	"github.com/onward-ml/onward/internal/testing"
+	"github.com/onward-ml/onward/internal/testing/testkit"
 )
 
 // TestArgOfLongRows compares rows that vector kernels search with the plain search.

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/onward-ml/onward/internal/testing"
+	"github.com/onward-ml/onward/internal/testing/testkit"
 )
 
 func TestPowFloats(t *testing.T) {

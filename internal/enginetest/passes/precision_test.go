@@ -11,7 +11,7 @@ import (
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/enginetest"
-	testkit "github.com/onward-ml/onward/internal/testing"
+	"github.com/onward-ml/onward/internal/testing/testkit"
 	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/onward-ml/onward/internal/cpu"
-	testkit "github.com/onward-ml/onward/internal/testing"
+	"github.com/onward-ml/onward/internal/testing/testkit"
 )
 
 func TestEveryAssemblyFunctionIsTested(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/onward-ml/onward/internal/cpu"
-	testkit "github.com/onward-ml/onward/internal/testing"
+	"github.com/onward-ml/onward/internal/testing/testkit"
 )
 
 // TestGroupsDoNotMix has infinities and NaN in some channels: other groups must not see them.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
-	testkit "github.com/onward-ml/onward/internal/testing"
+	"github.com/onward-ml/onward/internal/testing/testkit"
 )
 
 // TestTransposed compares transposed convolutions of small integers, whose sums are exact but for Winograd's transforms, with the

@@ -8,7 +8,7 @@ import (
 
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/memory"
-	testkit "github.com/onward-ml/onward/internal/testing"
+	"github.com/onward-ml/onward/internal/testing/testkit"
 )
 
 var (

@@ -10,7 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/onward-ml/onward/internal/cpu"
-	testkit "github.com/onward-ml/onward/internal/testing"
+	"github.com/onward-ml/onward/internal/testing/testkit"
 )
 
 // TestTiles compares AMX with plain Go for every number of rows and steps, at the end of accessible memory.

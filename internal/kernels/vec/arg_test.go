@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	testkit "github.com/onward-ml/onward/internal/testing"
+	"github.com/onward-ml/onward/internal/testing/testkit"
 )
 
 var _ = testkit.Tested("argColumnsF32")

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	testkit "github.com/onward-ml/onward/internal/testing"
+	"github.com/onward-ml/onward/internal/testing/testkit"
 )
 
 // castTable has one line per conversion of integers and wide floats.

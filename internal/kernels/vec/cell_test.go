@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/onward-ml/onward/internal/cpu"
-	testkit "github.com/onward-ml/onward/internal/testing"
+	"github.com/onward-ml/onward/internal/testing/testkit"
 )
 
 // eachCells calls fn with random cells of several sizes, at all levels. The gates of the first row have numbers that are not finite.

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	testkit "github.com/onward-ml/onward/internal/testing"
+	"github.com/onward-ml/onward/internal/testing/testkit"
 )
 
 var _ = testkit.Tested("powF32")

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/onward-ml/onward/internal/cpu"
-	testkit "github.com/onward-ml/onward/internal/testing"
+	"github.com/onward-ml/onward/internal/testing/testkit"
 )
 
 var _ = testkit.Tested("divI32", "infiniteF16", "nanF16", "signF16", "mapU8", "absI32", "absI64", "signI32")

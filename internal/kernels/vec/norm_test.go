@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	testkit "github.com/onward-ml/onward/internal/testing"
+	"github.com/onward-ml/onward/internal/testing/testkit"
 )
 
 // TestSoftmaxOfManyNarrowRows compares with calls for single rows, bit by bit, as results must not depend on how rows are distributed.

@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	testkit "github.com/onward-ml/onward/internal/testing"
+	"github.com/onward-ml/onward/internal/testing/testkit"
 )
 
 var rowsTable = []struct {

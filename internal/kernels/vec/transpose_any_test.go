@@ -3,7 +3,7 @@ package vec
 import (
 	"testing"
 
-	testkit "github.com/onward-ml/onward/internal/testing"
+	"github.com/onward-ml/onward/internal/testing/testkit"
 )
 
 var _ = testkit.Tested(

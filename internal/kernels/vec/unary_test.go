@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/onward-ml/onward/internal/cpu"
-	testkit "github.com/onward-ml/onward/internal/testing"
+	"github.com/onward-ml/onward/internal/testing/testkit"
 )
 
 // unaryTable has one line per kernel of one vector input, which defines all of its tests.

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/onward-ml/onward/internal/cpu"
-	testkit "github.com/onward-ml/onward/internal/testing"
+	"github.com/onward-ml/onward/internal/testing/testkit"
 )
 
 var _ = testkit.Tested(
