@@ -12,7 +12,6 @@ import (
 
 	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/goengine"
-	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -34,12 +33,9 @@ type Session struct {
 
 	requests sync.Pool // of empty *request
 
-	mu       sync.RWMutex // held for reading by Run, for writing by Close and SetProviders
-	engine   driver.Engine
-	provider ProviderConfig
-	next     []ProviderConfig // providers that have not been tried yet
-	model    *onnx.Model      // closed with the session; nil if the caller owns the model
-	closed   bool
+	mu sync.RWMutex // held for reading by Run, for writing by Close and SetProviders
+	compiled
+	closed bool
 
 	fallback sync.Mutex // held by fallBack
 }
@@ -54,7 +50,7 @@ func (s *Session) Close() error {
 	}
 	s.closed = true
 	_, err := s.endProfiling()
-	return errors.Join(err, s.engine.Close(), s.source.close(s.model))
+	return errors.Join(err, s.compiled.close())
 }
 
 // Inputs returns the model's inputs. Initializers are not included.
@@ -252,12 +248,6 @@ func (s *Session) fallBack(ctx context.Context, failed driver.Engine, why error)
 	}
 	s.log.Warn("provider failed, changing to the next", "provider", name, "next", next[0].Name, "reason", why.Error())
 	return true, s.SetProviders(ctx, next)
-}
-
-// following returns the configurations of other providers after the first one of a provider.
-func following(configs []ProviderConfig, name string) []ProviderConfig {
-	i := slices.IndexFunc(configs, func(c ProviderConfig) bool { return c.Name == name })
-	return slices.DeleteFunc(slices.Clone(configs[i+1:]), func(c ProviderConfig) bool { return c.Name == name })
 }
 
 // SetDynamicOptions sets options of the session's provider that may change while the
