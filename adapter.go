@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
-	"slices"
 
 	"github.com/onward-ml/onward/internal/flatbuf"
 	"github.com/onward-ml/onward/tensor"
@@ -151,21 +149,4 @@ func readParameter(r *flatbuf.Reader, table int) (*tensor.Tensor, error) {
 		return nil, err
 	}
 	return t.Clone(), nil
-}
-
-// adapted returns a feed with the parameters of adapters. Earlier adapters take precedence over
-// later ones, and all over the values of the feed, as in ONNX Runtime's Python API.
-func (o *RunOptions) adapted(feed Values) (Values, error) {
-	if len(o.Adapters) == 0 {
-		return feed, nil
-	}
-	r := Values{}
-	maps.Copy(r, feed)
-	for i, a := range slices.Backward(o.Adapters) {
-		if a == nil {
-			return nil, statusf(InvalidArgument, "RunOptions.Adapters[%d] is nil", i)
-		}
-		maps.Copy(r, a.Parameters)
-	}
-	return r, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/onward-ml/onward/driver"
@@ -183,23 +182,10 @@ func checkBound(a *NodeArg, v *OrtValue, what string) (*OrtValue, error) {
 	if !got.Equal(want) {
 		return nil, statusf(InvalidArgument, "Unexpected %s data type. Actual: (%s) , expected: (%s)", what, got, a.typ)
 	}
-	shape := v.Shape()
 	if a.Shape == nil || !v.IsTensor() {
 		return v, nil
 	}
-	if len(shape) != len(a.Shape) {
-		return nil, statusf(InvalidArgument, "Invalid rank for %s: %s Got: %d Expected: %d Please fix either the inputs/outputs or the model.", what, a.Name, len(shape), len(a.Shape))
-	}
-	bad := ""
-	for i, d := range a.Shape {
-		if d.Value >= 0 && int64(shape[i]) != d.Value {
-			bad += fmt.Sprintf("\n index: %d Got: %d Expected: %d", i, shape[i], d.Value)
-		}
-	}
-	if bad != "" {
-		return nil, statusf(InvalidArgument, "Got invalid dimensions for %s: %s for the following indices%s\n Please fix either the inputs/outputs or the model.", what, a.Name, bad)
-	}
-	return v, nil
+	return v, a.checkShape(v.Shape(), what, "inputs/outputs")
 }
 
 // frozen returns a tensor over the same memory with its own type and shape, so that the
@@ -465,18 +451,17 @@ func (s *Session) RunBinding(ctx context.Context, b *Binding, opts *RunOptions) 
 	if err := b.usable(); err != nil {
 		return err
 	}
-	if err := s.observable(opts); err != nil {
-		return err
-	}
 	if !b.ready {
 		if err := b.complete(); err != nil {
 			return err
 		}
 		b.ready = true
 	}
-	opts.fill(&b.options)
-	done := s.watch(ctx, &b.options)
-	err := b.engine.Run(ctx, &b.options)
+	done, err := s.start(ctx, opts, &b.options)
+	if err != nil {
+		return err
+	}
+	err = b.engine.Run(ctx, &b.options)
 	b.options = driver.RunOptions{} // fill and watch expect the zero value
 	if done != nil {
 		done(err)
@@ -495,28 +480,16 @@ func (b *Binding) complete() error {
 	if len(b.order) == 0 {
 		return statusf(InvalidArgument, "At least one output should be requested.")
 	}
-	var missing []string
+	if err := missing(s, b.in); err != nil {
+		return err
+	}
 	for i := range s.inputs {
-		a := &s.inputs[i]
 		if b.in[i] != nil {
 			continue
 		}
-		if !strings.HasPrefix(a.Type, "optional(") {
-			missing = append(missing, "'"+a.Name+"'")
-			continue
-		}
-		if err := b.engine.BindInput(i, driver.Memory{Value: &tensor.Optional{Elem: *a.typ.Of}}); err != nil {
+		if err := b.engine.BindInput(i, driver.Memory{Value: &tensor.Optional{Elem: *s.inputs[i].typ.Of}}); err != nil {
 			return bindStatus("input", err)
 		}
-	}
-	if missing != nil {
-		feed := Values{}
-		for i, v := range b.in {
-			if v != nil {
-				feed[s.arg(i).Name] = nil
-			}
-		}
-		return statusf(InvalidArgument, "Required inputs ([%s]) are missing from input feed ([%s]).", strings.Join(missing, ", "), quoted(feed))
 	}
 	return nil
 }

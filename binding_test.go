@@ -248,3 +248,18 @@ func TestBindingOfUnknownShape(t *testing.T) {
 		}
 	}
 }
+
+// TestMissingInputNamesBoundInputs checks that the error for a missing input lists those that are bound.
+func TestMissingInputNamesBoundInputs(t *testing.T) {
+	b := onnx.NewModel("m").Opset("", 17)
+	b.Input("x", onnx.Float, 2).Input("y", onnx.Float, 2).Input("z", onnx.Float, 2).Output("s", onnx.Float, 2)
+	b.Node("Sum", []string{"x", "y", "z"}, []string{"s"})
+	s := enginetest.Open(t, b.Must(), nil)
+	bound := newBinding(t, s)
+	x := tensor.Must(tensor.New([]float32{1, 2}, 2))
+	enginetest.Must(t, bound.BindCPUInput("z", x), bound.BindCPUInput("x", x), bound.BindOutput("s"))
+	_, want := s.Run(t.Context(), onward.Values{"x": x, "z": x}, nil)
+	if err := s.RunBinding(t.Context(), bound, nil); err == nil || want == nil || err.Error() != want.Error() || !strings.Contains(err.Error(), "(['x', 'z'])") {
+		t.Errorf("error is %v, want %v", err, want)
+	}
+}

@@ -399,11 +399,14 @@ func TestOptionalInputsTakeBareValues(t *testing.T) {
 			{"an empty optional", onward.Values{"x": &tensor.Optional{Elem: elem}}, false},
 			{"nil", onward.Values{"x": nil}, false},
 		} {
-			out, err := s.Run(t.Context(), c.feed, nil)
-			if err != nil {
-				t.Errorf("%s: %s: %v", provider, c.name, err)
-			} else if err := tensor.Equal(out["y"], tensor.Scalar(c.want)); err != nil {
-				t.Errorf("%s: %s: %v", provider, c.name, err)
+			given := map[string]*tensor.Tensor{"y": tensor.Scalar(!c.want)}
+			for _, opts := range []*onward.RunOptions{nil, {Into: given}} {
+				out, err := s.Run(t.Context(), c.feed, opts)
+				if err != nil {
+					t.Errorf("%s: %s: %v", provider, c.name, err)
+				} else if err := tensor.Equal(out["y"], tensor.Scalar(c.want)); err != nil {
+					t.Errorf("%s: %s: %v", provider, c.name, err)
+				}
 			}
 		}
 		if err := s.Close(); err != nil {
