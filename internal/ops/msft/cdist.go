@@ -96,23 +96,30 @@ func cdist[T kit.RealFloat](c *ir.Call, op *CDist) error {
 				addNorms(part, bs[j:][:len(part)], as[i])
 				p += len(part)
 			}
+			var exact []T // per distance, computed from the differences, or -1
 			if !cdistSquares(block, both, far[:len(block)]) {
+				exact = far[:len(block)]
 				for p, d := range block {
+					exact[p] = -1
 					if !(d >= both[p]*cdistCancelled && d <= math.MaxFloat32) { // cancelled, infinite or NaN
 						i, j := (at+p)/k, (at+p)%k
-						block[p] = T(squaredDistance(a[i*n:][:n], b[j*n:][:n]))
+						exact[p] = rowDistance(op, a[i*n:][:n], b[j*n:][:n])
 						meter.Check(n)
 					}
 				}
 			}
-			if op.Squared {
-				continue
+			if !op.Squared {
+				switch block := any(block).(type) {
+				case []float32:
+					vec.SqrtF32(cpu.Active(), block, block)
+				case []float64:
+					vec.SqrtF64(cpu.Active(), block, block)
+				}
 			}
-			switch block := any(block).(type) {
-			case []float32:
-				vec.SqrtF32(cpu.Active(), block, block)
-			case []float64:
-				vec.SqrtF64(cpu.Active(), block, block)
+			for p, d := range exact {
+				if d != -1 {
+					block[p] = d
+				}
 			}
 		}
 	})

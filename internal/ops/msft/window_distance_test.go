@@ -155,6 +155,13 @@ func TestCDistOfNearRows(t *testing.T) {
 	}
 }
 
+// TestCDistOfHugeRows: a distance that float32 holds is finite if its square is not.
+func TestCDistOfHugeRows(t *testing.T) {
+	attrs := map[string]any{"metric": "euclidean"}
+	a, b := optest.Tensor([]float32{3e30, 0, 1, 2}, 2, 2), optest.Tensor([]float32{0, 4e30, 1, 5}, 2, 2)
+	optest.Want(t, "com.microsoft.CDist", 1, attrs, optest.Tensor([]float32{5e30, 3e30, 4e30, 3}, 2, 2), a, b)
+}
+
 // TestQGemmOfVariables multiplies matrices that are not packed when the model is loaded.
 func TestQGemmOfVariables(t *testing.T) {
 	const m, n, k = 5, 40, 33
