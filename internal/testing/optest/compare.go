@@ -35,7 +35,8 @@ func Same(a, b tensor.Value, tol float64) bool {
 			if math.IsNaN(x[i]) && math.IsNaN(y[i]) || x[i] == y[i] {
 				continue
 			}
-			if !(math.Abs(x[i]-y[i]) <= 1e-7+tol*max(math.Abs(x[i]), math.Abs(y[i]))) {
+			if largest := max(math.Abs(x[i]), math.Abs(y[i])); math.IsInf(largest, 0) ||
+				!(math.Abs(x[i]-y[i]) <= 1e-7+tol*largest) {
 				return false
 			}
 		}
