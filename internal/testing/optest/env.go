@@ -129,7 +129,8 @@ func (e *Env) RunGraph(c *ir.Call, k int, in []tensor.Value) ([]tensor.Value, er
 		vals[id] = in[i]
 	}
 	for _, n := range g.Nodes {
-		sub := &ir.Call{Node: n, Env: e, Generic: c.Generic, In: make([]tensor.Value, len(n.In)), Out: make([]tensor.Value, len(n.Out))}
+		sub := &ir.Call{Node: n, Env: e, Generic: c.Generic, In: make([]tensor.Value, len(n.In)),
+			Out: make([]tensor.Value, len(n.Out))}
 		for i, id := range n.In {
 			if id != ir.None {
 				sub.In[i] = vals[id]

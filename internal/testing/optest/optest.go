@@ -30,7 +30,8 @@ func inferTestGraph(g *ir.Graph, in []ir.Value) ([]ir.Value, error) {
 				ins[i] = &vals[id]
 			}
 		}
-		c := ir.NewInferContext(n, ins, func(k int, in []ir.Value) ([]ir.Value, error) { return inferTestGraph(n.Graphs[k], in) })
+		c := ir.NewInferContext(n, ins, func(k int, in []ir.Value) ([]ir.Value,
+			error) { return inferTestGraph(n.Graphs[k], in) })
 		if err := n.Op.Infer(c); err != nil {
 			return nil, err
 		}
@@ -141,7 +142,8 @@ func Infer(t testing.TB, name string, opset int, attrs map[string]any, inputs ..
 }
 
 // InferN is Infer for a node with numOut outputs.
-func InferN(t testing.TB, numOut int, name string, opset int, attrs map[string]any, inputs ...*ir.Value) ([]ir.Value, error) {
+func InferN(t testing.TB, numOut int, name string, opset int, attrs map[string]any, inputs ...*ir.Value) ([]ir.Value,
+	error) {
 	t.Helper()
 	b, err := Build(name, opset, attrs, len(inputs), numOut)
 	if err != nil {
@@ -167,7 +169,8 @@ func (b *Built) Infer(inputs []*ir.Value) ([]ir.Value, error) {
 	if err := b.Sig.Check(types, b.NumOut); err != nil {
 		return nil, fmt.Errorf("signature: %w", err)
 	}
-	c := ir.NewInferContext(b.Node, in, func(k int, in []ir.Value) ([]ir.Value, error) { return inferTestGraph(b.Node.Graphs[k], in) })
+	c := ir.NewInferContext(b.Node, in, func(k int, in []ir.Value) ([]ir.Value,
+		error) { return inferTestGraph(b.Node.Graphs[k], in) })
 	if err := b.Node.Op.Infer(c); err != nil {
 		return nil, fmt.Errorf("infer: %w", err)
 	}
@@ -191,7 +194,8 @@ func Run(t testing.TB, name string, opset int, attrs map[string]any, inputs ...t
 }
 
 // RunN is Run for a node with numOut outputs.
-func RunN(t testing.TB, numOut int, name string, opset int, attrs map[string]any, inputs ...tensor.Value) ([]tensor.Value, error) {
+func RunN(t testing.TB, numOut int, name string, opset int, attrs map[string]any,
+	inputs ...tensor.Value) ([]tensor.Value, error) {
 	t.Helper()
 	b, err := Build(name, opset, attrs, len(inputs), numOut)
 	if err != nil {
@@ -303,7 +307,8 @@ func RunN(t testing.TB, numOut int, name string, opset int, attrs map[string]any
 			if got := vals[i].Type; !got.Known() {
 				t.Errorf("%s-%d: the type of output %d is not inferred from %s", name, opset, i, known)
 			} else if _, err := ir.MergeTypes(got, ir.TypeOf(out)); err != nil && !EmptySequence(out) {
-				t.Errorf("%s-%d: output %d is %s, inferred from %s as %s: %v", name, opset, i, ir.TypeOf(out), known, got, err)
+				t.Errorf("%s-%d: output %d is %s, inferred from %s as %s: %v", name, opset, i, ir.TypeOf(out), known,
+					got, err)
 			}
 			if d := vals[i].Contents; d != nil {
 				checkContents(t, fmt.Sprintf("%s-%d: output %d inferred from %s", name, opset, i, known), d, out)

@@ -9,7 +9,8 @@ import (
 )
 
 // BenchPrepared measures an operator prepared for constant inputs, in 1e9 products per second.
-func BenchPrepared(b *testing.B, name string, attrs map[string]any, constant []int, products int, inputs ...tensor.Value) {
+func BenchPrepared(b *testing.B, name string, attrs map[string]any, constant []int, products int,
+	inputs ...tensor.Value) {
 	b.Helper()
 	o, err := Build(name, 22, attrs, len(inputs), 1)
 	if err != nil {
@@ -43,7 +44,8 @@ func BenchPrepared(b *testing.B, name string, attrs map[string]any, constant []i
 		}
 	}
 	for b.Loop() {
-		c := &ir.Call{Node: o.Node, Env: &Env{Ctx: b.Context(), Limit: MemoryLimit}, In: inputs, Out: make([]tensor.Value, 1)}
+		c := &ir.Call{Node: o.Node, Env: &Env{Ctx: b.Context(), Limit: MemoryLimit}, In: inputs,
+			Out: make([]tensor.Value, 1)}
 		if err := op.Run(c); err != nil {
 			b.Fatal(err)
 		}
@@ -110,7 +112,8 @@ func PreparedExactly(t testing.TB, name string, attrs map[string]any, constant [
 		t.Fatal(err)
 	}
 	b.Node.In = make([]ir.ValueID, len(inputs))
-	c := &ir.Call{Node: b.Node, Env: &Env{Ctx: t.Context(), Limit: MemoryLimit}, Generic: true, In: inputs, Out: make([]tensor.Value, 1)}
+	c := &ir.Call{Node: b.Node, Env: &Env{Ctx: t.Context(), Limit: MemoryLimit}, Generic: true, In: inputs,
+		Out: make([]tensor.Value, 1)}
 	if err := b.Node.Op.Run(c); err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +122,8 @@ func PreparedExactly(t testing.TB, name string, attrs map[string]any, constant [
 	}
 }
 
-func PreparedAt(t testing.TB, name string, opset int, attrs map[string]any, constant []int, inputs ...tensor.Value) *tensor.Tensor {
+func PreparedAt(t testing.TB, name string, opset int, attrs map[string]any, constant []int,
+	inputs ...tensor.Value) *tensor.Tensor {
 	t.Helper()
 	b, err := Build(name, opset, attrs, len(inputs), 1)
 	if err != nil {
@@ -138,7 +142,8 @@ func PreparedAt(t testing.TB, name string, opset int, attrs map[string]any, cons
 	if err != nil || op == nil {
 		t.Fatalf("%s is not prepared: %v, %v", name, op, err)
 	}
-	c := &ir.Call{Node: b.Node, Env: &Env{Ctx: t.Context(), Two: true, Limit: MemoryLimit}, In: append([]tensor.Value{}, inputs...), Out: make([]tensor.Value, 1)}
+	c := &ir.Call{Node: b.Node, Env: &Env{Ctx: t.Context(), Two: true, Limit: MemoryLimit},
+		In: append([]tensor.Value{}, inputs...), Out: make([]tensor.Value, 1)}
 	for _, i := range drop {
 		c.In[i] = nil
 	}
