@@ -333,7 +333,13 @@ func (x *step) convert(old *schema, adapt adapter) error {
 			x.set(name, d)
 		}
 	}
-	x.n.Inputs, x.n.Outputs = trim(x.n.Inputs), trim(x.n.Outputs)
+	x.n.Inputs = trim(x.n.Inputs)
+	for last := len(x.n.Outputs) - 1; last >= 0 && x.n.Outputs[last] == ""; last-- {
+		if p := at(s.out, last); p != nil && !p.optional {
+			break // the number of outputs of Split is its number of parts
+		}
+		x.n.Outputs = x.n.Outputs[:last]
+	}
 	return s.check(x.n, func(name string) string { return x.s.value(name).typ })
 }
 

@@ -346,6 +346,19 @@ func TestErrorsNameAllNodes(t *testing.T) {
 	}
 }
 
+// TestConvertKeepsOmittedOutputs converts a Split whose last output has no name: the number of outputs
+// remains the number of parts. An omitted mask of Dropout is removed.
+func TestConvertKeepsOmittedOutputs(t *testing.T) {
+	b := onnx.NewModel("m").Opset("", 11)
+	b.Input("x", onnx.Float, 6, 2).Output("y", onnx.Float, nil, nil)
+	b.Node("Dropout", []string{"x"}, []string{"d", ""})
+	b.Node("Split", []string{"d"}, []string{"y", "p", ""})
+	r := convert(t, b.Must(), 18)
+	if d, s := r.Graph.Nodes[0], r.Graph.Nodes[1]; len(d.Outputs) != 1 || len(s.Outputs) != 3 || s.Attribute("num_outputs").I != 3 {
+		t.Errorf("Dropout has outputs %q, Split %q with num_outputs %v", d.Outputs, s.Outputs, s.Attribute("num_outputs"))
+	}
+}
+
 // TestOldIR converts a model of IR version 3, whose initializers are inputs, too: they are constants.
 func TestOldIR(t *testing.T) {
 	b := onnx.NewModel("m").IRVersion(3).Opset("", 7)
