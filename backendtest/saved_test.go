@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/onward-ml/onward"
@@ -67,6 +68,18 @@ func (b saved) NewSession(ctx context.Context, m *onnx.Model, d backend.Device, 
 	return b.engine.NewSession(ctx, again, d, &plain)
 }
 
+// onORT returns the options of a session on ONNX Runtime. It returns nil and counts a skipped test if
+// its library is not on this machine.
+func onORT(t *testing.T) *onward.SessionOptions {
+	lib, err := ortlib.Find()
+	if err != nil {
+		t.Run("ort", func(t *testing.T) { ortlib.Path(t) })
+		return nil
+	}
+	return &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{
+		{Name: "ort", Options: map[string]string{"library": lib, "graph_optimization_level": "basic"}}}}
+}
+
 // savedCases is the number of cases that must pass: all but the two of gradients, whose
 // operators have no ONNX form and which are skipped.
 var savedCases = map[string]int{"OnnxBackendNodeModelTest": 1765, "OnnxBackendRealModelTest": 9, "OnnxBackendSimpleModelTest": 21,
@@ -82,12 +95,7 @@ func TestSuiteSaved(t *testing.T) {
 	}
 	cases := os.Getenv("ONWARD_CASES")
 	whole := cases == "" && suite.Verify(found.Dir) == nil
-	var ort *onward.SessionOptions
-	if lib, err := ortlib.Find(); err == nil {
-		ort = &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{{Name: "ort", Options: map[string]string{"library": lib, "graph_optimization_level": "basic"}}}}
-	} else {
-		t.Run("ort", func(t *testing.T) { ortlib.Path(t) }) // counts as skipped
-	}
+	ort := onORT(t)
 	kinds, err := backendtest.Kinds(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -114,4 +122,88 @@ func TestSuiteSaved(t *testing.T) {
 			t.Errorf("%s: %d passed, want at least %d", category, passed[category], n)
 		}
 	}
+}
+
+// This test checks that the node models of the suite keep their results if they are optimized and
+// saved with some of their outputs only, for each subset. ONNX Runtime must run the saved model too if
+// it runs the original.
+func TestSuiteSavedOutputs(t *testing.T) {
+	cases, err := backendtest.LoadModelTests(suite.Dir(t), "node")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ort := onORT(t)
+	r, err := backendtest.New(saved{backend.Reference, ort}, backendtest.Options{Devices: []string{"CPU"}, Runs: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cases {
+		if _, random := backendtest.RandomChecks[c.Name]; random {
+			continue
+		}
+		m, sets, err := c.Load(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, fed, err := c.Load(t.Context()) // BatchNormalization of ONNX Runtime overwrites its inputs
+		if err != nil {
+			t.Fatal(err)
+		}
+		for subset := 1; subset < 1<<len(m.Graph.Outputs)-1; subset++ {
+			g, data := *m.Graph, slices.Clone(sets)
+			g.Outputs = chosen(g.Outputs, subset)
+			for i := range data {
+				data[i].Outputs = chosen(data[i].Outputs, subset)
+			}
+			part := *m
+			part.Graph = &g
+			sub := backendtest.TestCase{
+				Name: fmt.Sprintf("%s_outputs_%b", c.Name, subset), Kind: "node", Model: &part, DataSets: data, Rtol: c.Rtol, Atol: c.Atol}
+			if err := r.Add(sub); err != nil {
+				t.Fatal(err)
+			}
+			if ort == nil || runs(t.Context(), &part, ort, fed[0]) != nil {
+				continue
+			}
+			optimized, _, err := onward.OptimizeModel(t.Context(), &part, nil)
+			if err == nil {
+				err = runs(t.Context(), optimized, ort, fed[0])
+			}
+			if err != nil {
+				t.Errorf("%s: ONNX Runtime runs the model, but not the optimized one: %v", sub.Name, err)
+			}
+		}
+	}
+	for _, c := range r.Run(t) {
+		if c.Passed < 1000 {
+			t.Errorf("%s, want at least 1000 passed", c)
+		}
+	}
+}
+
+// runs returns the error of opening a model and running it once.
+func runs(ctx context.Context, m *onnx.Model, opts *onward.SessionOptions, data backendtest.DataSet) error {
+	s, err := onward.OpenModel(ctx, m, opts)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	feed := onward.Values{}
+	for i, x := range data.Inputs {
+		if x != nil {
+			feed[m.Graph.Inputs[i].Name] = x
+		}
+	}
+	_, err = s.Run(ctx, feed, nil)
+	return err
+}
+
+// chosen returns the elements of list whose bits are set.
+func chosen[T any](list []T, bits int) (r []T) {
+	for i, x := range list {
+		if bits>>i&1 != 0 {
+			r = append(r, x)
+		}
+	}
+	return r
 }

@@ -314,6 +314,13 @@ func formal(ps []Param, i int) (Param, bool) {
 	return Param{}, false
 }
 
+// OptionalOut reports whether a node may leave output i out. It may not leave out one of a variadic
+// parameter, since their number is part of the node's meaning.
+func (s *Signature) OptionalOut(i int) bool {
+	p, _ := formal(s.Out, i)
+	return p.Optional
+}
+
 // Types returns the types that a pattern allows; nil for "any".
 func (s *Signature) Types(pattern string) []tensor.Type {
 	head, arg := compose(pattern)

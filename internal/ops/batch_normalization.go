@@ -25,9 +25,10 @@ type BatchNormalization struct {
 }
 
 var _ = kit.Register(&kit.Def{Name: "BatchNormalization", Since: kit.Versions{1, 6, 7, 9, 14, 15},
-	In:    "X:T, scale:T1, B:T1, input_mean:T2, input_var:T2",
-	Out:   "Y:T, running_mean:T2?, running_var:T2?, saved_mean:T2?, saved_var:T2?",
-	Types: "T: @float; T1: @float; T2: @float",
+	In:          "X:T, scale:T1, B:T1, input_mean:T2, input_var:T2",
+	Out:         "Y:T, running_mean:T2?, running_var:T2?, saved_mean:T2?, saved_var:T2?",
+	KeepOutputs: func(op kit.Operator) bool { return op.(*BatchNormalization).Training },
+	Types:       "T: @float; T1: @float; T2: @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		b := &BatchNormalization{Epsilon: reduce.ReadEpsilon(a), Momentum: a.Float("momentum", 0.9), Spatial: true}
 		switch {

@@ -1,9 +1,12 @@
 package optimize
 
-import "github.com/onward-ml/onward/internal/ir"
+import (
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops/kit"
+)
 
-// removeDead removes nodes whose results are not used, marks unused outputs, and removes unused
-// captures of subgraphs (dead code elimination).
+// removeDead removes nodes whose results are not used, marks unused outputs, drops trailing ones that
+// the operator allows to leave out, and removes unused captures of subgraphs (dead code elimination).
 func removeDead(o *Options, g *ir.Graph) (int, error) {
 	edits := 0
 	live := make([]bool, len(g.Values))
@@ -22,14 +25,15 @@ func removeDead(o *Options, g *ir.Graph) (int, error) {
 			continue
 		}
 		for k, id := range n.Out {
-			// The first output is kept, since operators may rely on it.
-			if k > 0 && id != ir.None && !live[id] {
+			// The first output is kept, since operators may rely on it. In a model that is written, so
+			// are outputs that ONNX requires.
+			if k > 0 && id != ir.None && !live[id] && (!o.Portable || kit.DropsOutput(n, k)) {
 				n.Out[k] = ir.None
 				edits++
 			}
 		}
-		for len(n.Graphs) == 0 && len(n.Out) > 1 && n.Out[len(n.Out)-1] == ir.None {
-			n.Out = n.Out[:len(n.Out)-1]
+		for last := len(n.Out) - 1; last > 0 && n.Out[last] == ir.None && kit.DropsOutput(n, last); last-- {
+			n.Out = n.Out[:last]
 		}
 		for _, s := range n.Graphs {
 			edits += dropCaptures(s)

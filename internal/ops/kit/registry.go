@@ -64,6 +64,11 @@ type Def struct {
 	// a QuantizeLinear as behind it, if the parameters are those of its input.
 	Selects func(op Operator) bool
 
+	// KeepOutputs reports whether a node with op keeps its unused optional outputs: their presence
+	// changes what the node computes, or the specification requires them for its attributes. It is
+	// nil if optional outputs may always be dropped. See [DropsOutput].
+	KeepOutputs func(op Operator) bool
+
 	// Build returns the newest form of the operator for the attributes of a node. It must read all
 	// attributes that the given version defines; the others are reported as unknown. Errors are
 	// recorded in a; see Attrs.Errorf and Attrs.Fail.
@@ -86,7 +91,7 @@ func Vectorize[T Operator](kernel VecUnary) func(Operator, []*tensor.Tensor) Vec
 	}
 }
 
-// Always is the trait Selects of an operator for which it holds with any attributes.
+// Always is the trait Selects or KeepOutputs of an operator for which it holds with any attributes.
 func Always(Operator) bool { return true }
 
 // Versions lists versions of an operator, ascending; the rest is 0. It is an array of bytes, as the
@@ -147,6 +152,16 @@ func NewDef(domain, name string, sig *ir.Signature, build func(a *Attrs, opset i
 
 // Signature returns the inputs, outputs and types of the newest form.
 func (d *Def) Signature() *ir.Signature { return d.sig() }
+
+// DropsOutput reports whether output i of a node may be left out if it is unused. Required outputs and
+// those of variadic parameters stay. A node that a pass has made has no signature: all may go.
+func DropsOutput(n *ir.Node, i int) bool {
+	if n.Sig == nil {
+		return true
+	}
+	d := Registered(n.Domain, n.OpType)
+	return n.Sig.OptionalOut(i) && (d == nil || d.KeepOutputs == nil || !d.KeepOutputs(n.Op))
+}
 
 // SinceVersion returns the version of the operator that applies to a model that imports opset, and
 // whether it exists.

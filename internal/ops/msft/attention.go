@@ -24,9 +24,10 @@ type msAttention struct {
 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "Attention", Since: kit.Versions{1},
-	In:    "input:T, weights:T, bias:T?, mask_index:int32?, past:T?, attention_bias:T?, past_sequence_length:int32?",
-	Out:   "output:T, present:T?",
-	Types: "T: float float16 bfloat16", Build: func(a *kit.Attrs, opset int) kit.Operator {
+	In:          "input:T, weights:T, bias:T?, mask_index:int32?, past:T?, attention_bias:T?, past_sequence_length:int32?",
+	Out:         "output:T, present:T?",
+	KeepOutputs: kit.Always, // ONNX Runtime requires the present of a past
+	Types:       "T: float float16 bfloat16", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &msAttention{attention.ReadHeads(a, "num_heads"), a.Float("scale", 0), a.Float("mask_filter_value", -10000), a.Bool("unidirectional", false), a.Ints("qkv_hidden_sizes")}
 		if a.Bool("do_rotary", false) || a.Bool("past_present_share_buffer", false) {
 			a.Errorf("do_rotary and past_present_share_buffer are not supported")

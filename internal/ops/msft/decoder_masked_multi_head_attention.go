@@ -23,8 +23,9 @@ type DecoderMaskedMultiHeadAttention struct {
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "DecoderMaskedMultiHeadAttention", Since: kit.Versions{1},
 	In: "query:T, key:T?, value:T?, mask_index:int32?, attention_bias:T?, past_key:T?, past_value:T?, past_sequence_length:int32?, " +
 		"beam_width:int32?, cache_indirection:int32?, bias:T?",
-	Out:   "output:T, present_key:T?, present_value:T?, qk:T?",
-	Types: "T: float float16", Build: func(a *kit.Attrs, opset int) kit.Operator {
+	Out:         "output:T, present_key:T?, present_value:T?, qk:T?",
+	KeepOutputs: kit.Always, // ONNX Runtime requires the present of a past
+	Types:       "T: float float16", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Ignore("output_qk") // the use of the fourth output decides this
 		return &DecoderMaskedMultiHeadAttention{attention.ReadHeads(a, "num_heads"), a.Float("scale", 0), a.Float("mask_filter_value", -10000), a.Bool("past_present_share_buffer", false)}
 	}})

@@ -33,8 +33,9 @@ type GroupQueryAttention struct {
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "GroupQueryAttention", Since: kit.Versions{1},
 	In: "query:T, key:T?, value:T?, past_key:C?, past_value:C?, seqlens_k:int32, total_sequence_length:int32, cos_cache:T?, sin_cache:T?, " +
 		"position_ids:int64?, attention_bias:T?, head_sink:T?, k_scale:float?, v_scale:float?, q_norm_weight:T?, k_norm_weight:T?",
-	Out:   "output:T, present_key:C?, present_value:C?, output_qk:T?",
-	Types: "T: float float16 bfloat16; C: float float16 bfloat16 int8 uint8", Build: func(a *kit.Attrs, opset int) kit.Operator {
+	Out:         "output:T, present_key:C?, present_value:C?, output_qk:T?",
+	KeepOutputs: kit.Always, // ONNX Runtime requires the present of a past
+	Types:       "T: float float16 bfloat16; C: float float16 bfloat16 int8 uint8", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &GroupQueryAttention{Heads: attention.ReadHeads(a, "num_heads"), KVHeads: attention.ReadHeads(a, "kv_num_heads"), Scale: a.Float("scale", 0),
 			Softcap: a.Float("softcap", 0), Window: a.Int("local_window_size", -1), Causal: a.Bool("causal", true), Rotary: a.Bool("do_rotary", false),
 			Interleaved: a.Bool("rotary_interleaved", false), Smooth: a.Int("smooth_softmax", 0) == 1, QK: attention.ScoresNone, NormEpsilon: a.Float("qk_norm_epsilon", 1e-6)}

@@ -22,9 +22,10 @@ type MultiHeadAttention struct {
 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "MultiHeadAttention", Since: kit.Versions{1},
-	In:    "query:T, key:T?, value:T?, bias:T?, key_padding_mask:int32?, attention_bias:T?, past_key:T?, past_value:T?, past_sequence_length:int32?, cache_indirection:int32?",
-	Out:   "output:T, present_key:T?, present_value:T?, qk:T?",
-	Types: "T: float float16 bfloat16", Build: func(a *kit.Attrs, opset int) kit.Operator {
+	In:          "query:T, key:T?, value:T?, bias:T?, key_padding_mask:int32?, attention_bias:T?, past_key:T?, past_value:T?, past_sequence_length:int32?, cache_indirection:int32?",
+	Out:         "output:T, present_key:T?, present_value:T?, qk:T?",
+	KeepOutputs: kit.Always, // ONNX Runtime requires the present of a past
+	Types:       "T: float float16 bfloat16", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &MultiHeadAttention{attention.ReadHeads(a, "num_heads"), a.Float("scale", 0), a.Float("mask_filter_value", -10000), a.Bool("unidirectional", false)}
 	}})
 
