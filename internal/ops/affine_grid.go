@@ -12,6 +12,7 @@ import (
 type AffineGrid struct{ AlignCorners bool }
 
 var _ = kit.Register(&kit.Def{Name: "AffineGrid", Since: kit.Versions{20}, In: "theta:T1, size:T2", Out: "grid:T1",
+	Class: kit.ClassShape,
 	Types: "T1: @float; T2: int64",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &AffineGrid{AlignCorners: a.Bool("align_corners", false)}

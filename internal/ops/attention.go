@@ -38,6 +38,7 @@ type Attention struct {
 const attentionMaskTypes = "@int @float bool"
 
 var _ = kit.Register(&kit.Def{Name: "Attention", Since: kit.Versions{23, 24, 25},
+	MACs:        kit.AttentionMACs,
 	In:          "Q:T1, K:T1, V:T2, attn_mask:U?, past_key:T1?, past_value:T2?, nonpad_kv_seqlen:int64?",
 	Out:         "Y:T1, present_key:T1?, present_value:T2?, qk_matmul_output:T1?",
 	KeepOutputs: kit.Always, // ONNX Runtime requires the present of a past

@@ -25,6 +25,7 @@ type BatchNormalization struct {
 }
 
 var _ = kit.Register(&kit.Def{Name: "BatchNormalization", Since: kit.Versions{1, 6, 7, 9, 14, 15},
+	Work:        2,
 	In:          "X:T, scale:T1, B:T1, input_mean:T2, input_var:T2",
 	Out:         "Y:T, running_mean:T2?, running_var:T2?, saved_mean:T2?, saved_var:T2?",
 	KeepOutputs: func(op kit.Operator) bool { return op.(*BatchNormalization).Training },

@@ -18,6 +18,7 @@ type Bernoulli struct {
 }
 
 var _ = kit.Register(&kit.Def{Name: "Bernoulli", Since: kit.Versions{15, 22}, In: "input:T1", Out: "output:T2",
+	Class: kit.ClassOther,
 	Types: "T1: @float; T2: @number bool",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &Bernoulli{readRandomSeed(a), likeInput{DType: a.DType("dtype", tensor.Undefined)}}

@@ -14,6 +14,7 @@ type BitCast struct{ To tensor.DType }
 const bitCastTypes = "@number bool @complex @float8 @packed float8e8m0"
 
 var _ = kit.Register(&kit.Def{Name: "BitCast", Since: kit.Versions{26}, In: "input:T1", Out: "output:T2",
+	Class: kit.ClassShape,
 	Types: "T1: " + bitCastTypes + "; T2: " + bitCastTypes,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("to")

@@ -23,6 +23,7 @@ type CausalConvWithState struct {
 const CausalConvInputs = "input:T, weight:T, bias:T?, past_state:T?"
 
 var _ = kit.Register(&kit.Def{Name: "CausalConvWithState", Since: kit.Versions{27}, In: CausalConvInputs, Out: "output:T, present_state:T",
+	MACs:  kit.ConvMACs,
 	Types: "T: float float16 bfloat16", Build: func(a *kit.Attrs, opset int) kit.Operator { return ReadCausalConv(a) }})
 
 func ReadCausalConv(a *kit.Attrs) *CausalConvWithState {

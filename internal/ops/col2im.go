@@ -21,7 +21,8 @@ type Col2Im struct {
 }
 
 var _ = kit.Register(&kit.Def{Name: "Col2Im", Since: kit.Versions{18},
-	In: "input:T, image_shape:int64, block_shape:int64", Out: "output:T", Types: "T: @number @complex",
+	Class: kit.ClassShape,
+	In:    "input:T, image_shape:int64, block_shape:int64", Out: "output:T", Types: "T: @number @complex",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &Col2Im{Dilations: a.Ints("dilations"), Pads: a.Ints("pads"), Strides: a.Ints("strides")}
 		for name, v := range map[string][]int{"dilations": op.Dilations, "strides": op.Strides, "pads": op.Pads} {

@@ -24,6 +24,7 @@ type ConvTranspose struct {
 }
 
 var _ = kit.Register(&kit.Def{Name: "ConvTranspose", Since: kit.Versions{1, 11, 22}, In: "X:T, W:T, B:T?", Out: "Y:T", Types: "T: @float",
+	MACs: kit.ConvTransposeMACs,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &ConvTranspose{Window: window.Read(a, true), Group: window.ReadGroup(a),
 			OutputPadding: window.Attr(a, "output_padding", 0), OutputShape: window.Attr(a, "output_shape", 0)}

@@ -15,6 +15,7 @@ type Crop struct {
 }
 
 var _ = kit.Register(&kit.Def{Name: "Crop", Since: kit.Versions{1}, Until: 9, Successor: "Slice", In: "input:T", Out: "output:T", Types: "T: float16 float double",
+	Class: kit.ClassShape,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("border")
 		op, border := &Crop{Size: a.Ints("scale")}, a.Ints("border")

@@ -25,6 +25,7 @@ type DeformConv struct {
 const deformAxes = 6
 
 var _ = kit.Register(&kit.Def{Name: "DeformConv", Since: kit.Versions{19, 22}, In: "X:T, W:T, offset:T, B:T?, mask:T?", Out: "Y:T", Types: "T: @float",
+	MACs: kit.ConvMACs,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		d := &DeformConv{Group: window.ReadGroup(a), OffsetGroup: a.Int("offset_group", 1), Window: window.Window{AutoPad: "NOTSET",
 			Kernel: window.Attr(a, "kernel_shape", 1), Strides: window.Attr(a, "strides", 1), Dilations: window.Attr(a, "dilations", 1), Pads: window.Attr(a, "pads", 0)}}

@@ -21,7 +21,8 @@ type DequantizeLinear struct {
 }
 
 var _ = kit.Register(&kit.Def{Name: "DequantizeLinear", Since: kit.Versions{10, 13, 19, 21, 23, 24, 25, 28},
-	In: "x:T1, x_scale:T2, x_zero_point:T1?", Out: "y:T3",
+	Class: kit.ClassArithmetic,
+	In:    "x:T1, x_scale:T2, x_zero_point:T1?", Out: "y:T3",
 	Types: "T1: " + quant.Types + " int32; T2: float float16 bfloat16 float8e8m0; T3: float float16 bfloat16",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		o := &DequantizeLinear{Quantization: quant.Read(a, opset)}

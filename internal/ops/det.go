@@ -13,6 +13,7 @@ import (
 type Det struct{}
 
 var _ = kit.Register(&kit.Def{Name: "Det", Since: kit.Versions{11, 22}, In: "X:T", Out: "Y:T", Types: "T: @float",
+	Class: kit.ClassOther,
 	Build: func(a *kit.Attrs, opset int) kit.Operator { return &Det{} },
 	Gradient: gradient.Derivative(func(b *gradient.Builder, x, y, g string) string {
 		return b.Op("Mul", b.Matrices(g), b.Op("onward.Cofactors", x))

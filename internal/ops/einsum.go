@@ -35,6 +35,7 @@ const einsumDots = 256
 const einsumLimit = 4096
 
 var _ = kit.Register(&kit.Def{Name: "Einsum", Since: kit.Versions{12, 28}, In: "Inputs:T+", Out: "Output:T", Types: "T: @number",
+	Class: kit.ClassLinear,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("equation")
 		e, err := parseEinsum(a.String("equation", ""))

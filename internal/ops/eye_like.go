@@ -15,6 +15,7 @@ type EyeLike struct {
 }
 
 var _ = kit.Register(&kit.Def{Name: "EyeLike", Since: kit.Versions{9, 22}, In: "input:T1", Out: "output:T2",
+	Class: kit.ClassShape,
 	Types: "T1: @number bool; T2: @number bool",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		o := &EyeLike{likeInput{DType: a.DType("dtype", tensor.Undefined)}, a.Int("k", 0)}

@@ -23,6 +23,7 @@ type FlexAttention struct {
 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainPreview, Name: "FlexAttention", Since: kit.Versions{1}, In: "Q:T1, K:T1, V:T1", Out: "Y:T1",
+	MACs:  kit.AttentionMACs,
 	Types: "T1: @float", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &FlexAttention{Scale: float64(a.Float("scale", 0)), HasScale: a.Has("scale"), ScoreMod: -1, ProbMod: -1,
 			Precision: a.DType("softmax_precision", tensor.Undefined)}

@@ -20,6 +20,7 @@ type Gemm struct {
 }
 
 var _ = kit.Register(&kit.Def{Name: "Gemm", Since: kit.Versions{1, 6, 7, 9, 11, 13}, In: "A:T, B:T, C:T?", Out: "Y:T",
+	MACs:  kit.GemmMACs,
 	Types: "T: @float int32 int64 uint32 uint64",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		if opset < 7 {

@@ -18,6 +18,7 @@ type GroupNormalization struct {
 }
 
 var _ = kit.Register(&kit.Def{Name: "GroupNormalization", Since: kit.Versions{18, 21}, In: "X:T, scale:T, bias:T", Out: "Y:T", Types: "T: @float",
+	Work: 6,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("num_groups")
 		g := &GroupNormalization{Groups: a.Int("num_groups", 1), Epsilon: reduce.ReadEpsilon(a), PerGroup: opset < 21}

@@ -25,6 +25,7 @@ type GRU struct {
 }
 
 var _ = kit.Register(&kit.Def{Name: "GRU", Since: kit.Versions{1, 3, 7, 14, 22}, In: recurrent.Inputs, Out: "Y:T?, Y_h:T?", Types: "T: @float",
+	MACs: kit.RecurrentMACs,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &GRU{Layer: recurrent.Build(a, opset, 3, "Sigmoid", "Tanh")}
 		if opset >= 3 {

@@ -24,7 +24,8 @@ type ImageDecoder struct {
 }
 
 var _ = kit.Register(&kit.Def{Name: "ImageDecoder", Since: kit.Versions{20},
-	In: "encoded_stream:uint8", Out: "image:uint8",
+	Class: kit.ClassOther,
+	In:    "encoded_stream:uint8", Out: "image:uint8",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &ImageDecoder{PixelFormat: a.Enum("pixel_format", "RGB", "RGB", "BGR", "Grayscale")}
 	}})

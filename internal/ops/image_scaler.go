@@ -16,6 +16,7 @@ type ImageScaler struct {
 }
 
 var _ = kit.Register(&kit.Def{Name: "ImageScaler", Since: kit.Versions{1}, Until: 9, Successor: "Mul and Add", In: "input:T", Out: "output:T", Types: "T: float16 float double",
+	Class: kit.ClassArithmetic,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("bias")
 		return &ImageScaler{a.Float("scale", 1), a.Floats("bias")}

@@ -14,6 +14,7 @@ import (
 type InstanceNormalization struct{ Epsilon float32 }
 
 var _ = kit.Register(&kit.Def{Name: "InstanceNormalization", Since: kit.Versions{1, 6, 22}, In: "input:T, scale:T, B:T", Out: "output:T", Types: "T: @float",
+	Work: 6,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		if opset < 6 {
 			a.Ignore("consumed_inputs")

@@ -20,6 +20,7 @@ type LayerNormalization struct {
 }
 
 var _ = kit.Register(&kit.Def{Name: "LayerNormalization", Since: kit.Versions{1, 17}, In: "X:T, Scale:T, B:T?", Out: "Y:T, Mean:U?, InvStdDev:U?",
+	Work:  6,
 	Types: "T: @float; U: float bfloat16",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &LayerNormalization{Axis: a.Int("axis", -1), Epsilon: reduce.ReadEpsilon(a), Stash: reduce.ReadStash(a)}

@@ -16,6 +16,7 @@ import (
 type LogSoftmax struct{ reduce.SoftmaxAxis }
 
 var _ = kit.Register(&kit.Def{Name: "LogSoftmax", Since: kit.Versions{1, 11, 13}, In: "input:T", Out: "output:T", Types: "T: @float",
+	Work:  4,
 	Build: func(a *kit.Attrs, opset int) kit.Operator { return &LogSoftmax{reduce.ReadSoftmaxAxis(a, opset)} },
 	Gradient: gradient.Rule(func(b *gradient.Builder, n *gradient.Node, g string) ([]string, error) {
 		return []string{b.Op("Sub", g, b.Op("Mul", b.Op("Exp", n.Outputs[0]), b.SumAlong(n, g)))}, nil

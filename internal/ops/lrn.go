@@ -18,6 +18,7 @@ type LRN struct {
 }
 
 var _ = kit.Register(&kit.Def{Name: "LRN", Since: kit.Versions{1, 13}, In: "X:T", Out: "Y:T", Types: "T: @float",
+	Class: kit.ClassNormalization, Work: 6,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("size")
 		n := &LRN{Alpha: a.Float("alpha", 0.0001), Beta: a.Float("beta", 0.75), Bias: a.Float("bias", 1), Size: a.Int("size", 1)}

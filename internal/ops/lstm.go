@@ -29,6 +29,7 @@ type LSTM struct {
 }
 
 var _ = kit.Register(&kit.Def{Name: "LSTM", Since: kit.Versions{1, 7, 14, 22}, In: recurrent.Inputs + ", initial_c:T?, P:T?", Out: "Y:T?, Y_h:T?, Y_c:T?",
+	MACs:  kit.RecurrentMACs,
 	Types: "T: @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &LSTM{recurrent.Build(a, opset, 4, "Sigmoid", "Tanh", "Tanh"), a.Bool("input_forget", false)}

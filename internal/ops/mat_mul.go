@@ -14,6 +14,7 @@ import (
 type MatMul struct{}
 
 var _ = kit.Register(&kit.Def{Name: "MatMul", Since: kit.Versions{1, 9, 13}, In: "A:T, B:T", Out: "Y:T",
+	MACs:  kit.MatMulMACs,
 	Types: "T: @float int32 int64 uint32 uint64",
 	Build: func(a *kit.Attrs, opset int) kit.Operator { return &MatMul{} },
 	Gradient: gradient.Derivatives(

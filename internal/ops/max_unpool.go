@@ -18,6 +18,7 @@ import (
 type MaxUnpool struct{ window.Window }
 
 var _ = kit.Register(&kit.Def{Name: "MaxUnpool", Since: kit.Versions{9, 11, 22}, In: "X:T1, I:T2, output_shape:T2?", Out: "output:T1",
+	Class: kit.ClassShape,
 	Types: "T1: @float; T2: int64",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("kernel_shape")

@@ -15,8 +15,9 @@ import (
 type MelWeightMatrix struct{ dtype tensor.DType }
 
 var _ = kit.Register(&kit.Def{Name: "MelWeightMatrix", Since: kit.Versions{17},
-	In:  "num_mel_bins:T1, dft_length:T1, sample_rate:T1, lower_edge_hertz:T2, upper_edge_hertz:T2",
-	Out: "output:T3", Types: "T1: int32 int64; T2: @float; T3: " + numberOutputs,
+	Class: kit.ClassOther,
+	In:    "num_mel_bins:T1, dft_length:T1, sample_rate:T1, lower_edge_hertz:T2, upper_edge_hertz:T2",
+	Out:   "output:T3", Types: "T1: int32 int64; T2: @float; T3: " + numberOutputs,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &MelWeightMatrix{a.DType("output_datatype", tensor.TypeFloat32)}
 	}})

@@ -20,6 +20,7 @@ type Multinomial struct {
 }
 
 var _ = kit.Register(&kit.Def{Name: "Multinomial", Since: kit.Versions{7, 22}, In: "input:T1", Out: "output:T2",
+	Class: kit.ClassOther,
 	Types: "T1: @float; T2: int32 int64",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		o := &Multinomial{randomSeed: readRandomSeed(a), DType: a.DType("dtype", tensor.TypeInt32), SampleSize: a.Int("sample_size", 1)}

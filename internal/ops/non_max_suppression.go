@@ -16,8 +16,9 @@ import (
 type NonMaxSuppression struct{ CenterPoint bool }
 
 var _ = kit.Register(&kit.Def{Name: "NonMaxSuppression", Since: kit.Versions{10, 11},
-	In:  "boxes:float, scores:float, max_output_boxes_per_class:int64?, iou_threshold:float?, score_threshold:float?",
-	Out: "selected_indices:int64", Build: func(a *kit.Attrs, opset int) kit.Operator {
+	Class: kit.ClassReduction,
+	In:    "boxes:float, scores:float, max_output_boxes_per_class:int64?, iou_threshold:float?, score_threshold:float?",
+	Out:   "selected_indices:int64", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		f := a.Int("center_point_box", 0)
 		if f != 0 && f != 1 {
 			a.Errorf("center_point_box is %d, want 0 or 1", f)

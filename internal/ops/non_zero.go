@@ -14,7 +14,8 @@ import (
 type NonZero struct{}
 
 var _ = kit.Register(&kit.Def{Name: "NonZero", Since: kit.Versions{9, 13},
-	In: "X:T", Out: "Y:int64", Types: "T: " + move.Types,
+	Class: kit.ClassShape,
+	In:    "X:T", Out: "Y:int64", Types: "T: " + move.Types,
 	Build:    func(a *kit.Attrs, opset int) kit.Operator { return &NonZero{} },
 	Gradient: gradient.None})
 

@@ -22,6 +22,7 @@ type PRelu struct {
 }
 
 var _ = kit.Register(&kit.Def{Name: "PRelu", Since: kit.Versions{1, 6, 7, 9, 16}, In: "X:T, slope:T", Out: "Y:T",
+	Class:       kit.ClassActivation,
 	Types:       "T: @float uint32 uint64 int32 int64",
 	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		kit.IgnoreConsumed(a, opset)

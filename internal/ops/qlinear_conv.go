@@ -20,7 +20,8 @@ type QLinearConv struct {
 }
 
 var _ = kit.Register(&kit.Def{Name: "QLinearConv", Since: kit.Versions{10},
-	In: "x:T1, x_scale:float, x_zero_point:T1, w:T2, w_scale:float, w_zero_point:T2, y_scale:float, y_zero_point:T3, B:T4?", Out: "y:T3",
+	MACs: kit.QLinearConvMACs,
+	In:   "x:T1, x_scale:float, x_zero_point:T1, w:T2, w_scale:float, w_zero_point:T2, y_scale:float, y_zero_point:T3, B:T4?", Out: "y:T3",
 	Types: "T1: int8 uint8; T2: int8 uint8; T3: int8 uint8; T4: int32",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &QLinearConv{Window: window.Read(a, true), Group: window.ReadGroup(a)}

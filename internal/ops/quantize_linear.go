@@ -27,7 +27,8 @@ type QuantizeLinear struct {
 }
 
 var _ = kit.Register(&kit.Def{Name: "QuantizeLinear", Since: kit.Versions{10, 13, 19, 21, 23, 24, 25, 28},
-	In: "x:T1, y_scale:T2, y_zero_point:T3?", Out: "y:T3",
+	Class: kit.ClassArithmetic,
+	In:    "x:T1, y_scale:T2, y_zero_point:T3?", Out: "y:T3",
 	Types: "T1: float float16 bfloat16 int32; T2: float float16 bfloat16 int32 float8e8m0; T3: " + kitquant.Types,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		o := &QuantizeLinear{Quantization: kitquant.Read(a, opset), Saturate: true}

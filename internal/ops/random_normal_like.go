@@ -16,6 +16,7 @@ type RandomNormalLike struct {
 }
 
 var _ = kit.Register(&kit.Def{Name: "RandomNormalLike", Since: kit.Versions{1, 22}, In: "input:T1", Out: "output:T2",
+	Class: kit.ClassOther,
 	Types: "T1: @number string bool @complex; T2: @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &RandomNormalLike{randomSeed: readRandomSeed(a), likeInput: likeInput{DType: randomDType(a, tensor.Undefined)},

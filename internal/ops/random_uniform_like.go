@@ -16,6 +16,7 @@ type RandomUniformLike struct {
 }
 
 var _ = kit.Register(&kit.Def{Name: "RandomUniformLike", Since: kit.Versions{1, 22}, In: "input:T1", Out: "output:T2",
+	Class: kit.ClassOther,
 	Types: "T1: @number string bool @complex; T2: @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &RandomUniformLike{randomSeed: readRandomSeed(a), likeInput: likeInput{DType: randomDType(a, tensor.Undefined)},

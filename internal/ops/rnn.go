@@ -12,6 +12,7 @@ import (
 type RNN struct{ recurrent.Layer }
 
 var _ = kit.Register(&kit.Def{Name: "RNN", Since: kit.Versions{1, 7, 14, 22}, In: recurrent.Inputs, Out: "Y:T?, Y_h:T?", Types: "T: @float",
+	MACs: kit.RecurrentMACs,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &RNN{recurrent.Build(a, opset, 1, "Tanh")}
 	}})

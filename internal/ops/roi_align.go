@@ -22,6 +22,7 @@ type RoiAlign struct {
 }
 
 var _ = kit.Register(&kit.Def{Name: "RoiAlign", Since: kit.Versions{10, 16, 22}, In: "X:T1, rois:T1, batch_indices:T2", Out: "Y:T1",
+	Class: kit.ClassReduction,
 	Types: "T1: @float; T2: int64",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		r := &RoiAlign{Height: a.Int("output_height", 1), Width: a.Int("output_width", 1), Samples: a.Int("sampling_ratio", 0),

@@ -17,6 +17,7 @@ type RotaryEmbedding struct {
 }
 
 var _ = kit.Register(&kit.Def{Name: "RotaryEmbedding", Since: kit.Versions{23}, In: "X:T, cos_cache:T, sin_cache:T, position_ids:int64?", Out: "Y:T",
+	Class: kit.ClassArithmetic,
 	Types: "T: float float16 bfloat16",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &RotaryEmbedding{a.Bool("interleaved", false), a.Int("num_heads", 0), a.Int("rotary_embedding_dim", 0)}

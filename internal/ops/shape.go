@@ -14,7 +14,8 @@ type Shape struct {
 }
 
 var _ = kit.Register(&kit.Def{Name: "Shape", Since: kit.Versions{1, 13, 15, 19, 21, 23, 24, 25},
-	In: "data:T", Out: "shape:int64", Types: "T: @all",
+	Class: kit.ClassShape,
+	In:    "data:T", Out: "shape:int64", Types: "T: @all",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		if opset < 15 {
 			return &Shape{ToRank: true}

@@ -11,7 +11,8 @@ import (
 type Size struct{}
 
 var _ = kit.Register(&kit.Def{Name: "Size", Since: kit.Versions{1, 13, 19, 21, 23, 24, 25},
-	In: "data:T", Out: "size:int64", Types: "T: @all",
+	Class: kit.ClassShape,
+	In:    "data:T", Out: "size:int64", Types: "T: @all",
 	Build:    func(a *kit.Attrs, opset int) kit.Operator { return &Size{} },
 	Gradient: gradient.None})
 

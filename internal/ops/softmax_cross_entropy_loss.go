@@ -14,6 +14,7 @@ import (
 type SoftmaxCrossEntropyLoss struct{ reduce.ClassLoss }
 
 var _ = kit.Register(&kit.Def{Name: "SoftmaxCrossEntropyLoss", Since: kit.Versions{12, 13}, In: "scores:T, labels:Tind, weights:T?", Out: "output:T, log_prob:T?",
+	Class: kit.ClassReduction,
 	Types: "T: @float; Tind: int32 int64", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &SoftmaxCrossEntropyLoss{reduce.BuildClassLoss(a)}
 	},

@@ -18,6 +18,7 @@ import (
 type SwiGLU struct{ Alpha float64 }
 
 var _ = kit.Register(&kit.Def{Name: "SwiGLU", Since: kit.Versions{28}, In: "A:T, B:T", Out: "Y:T", Types: "T: @float",
+	Class: kit.ClassActivation,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &SwiGLU{Alpha: float64(a.Float("alpha", 1))}
 	}})

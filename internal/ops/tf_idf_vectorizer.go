@@ -78,7 +78,8 @@ func (n *gramNode) index() {
 }
 
 var _ = kit.Register(&kit.Def{Name: "TfIdfVectorizer", Since: kit.Versions{9},
-	In: "X:T", Out: "Y:float", Types: "T: string int32 int64", Build: buildTfIdf})
+	Class: kit.ClassOther,
+	In:    "X:T", Out: "Y:float", Types: "T: string int32 int64", Build: buildTfIdf})
 
 func buildTfIdf(a *kit.Attrs, opset int) kit.Operator {
 	a.Require("max_gram_length", "max_skip_count", "min_gram_length", "mode", "ngram_counts", "ngram_indexes")

@@ -25,6 +25,7 @@ type TopK struct {
 }
 
 var _ = kit.Register(&kit.Def{Name: "TopK", Since: kit.Versions{1, 10, 11, 24}, In: "X:T, K:int64", Out: "Values:T, Indices:I",
+	Class: kit.ClassReduction,
 	Types: "T: @number; I: int64",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		o := &TopK{Axis: a.Int("axis", -1), Largest: true}

@@ -185,7 +185,8 @@ func TestEveryVersionOfEveryOperatorHasACase(t *testing.T) {
 	}
 	t.Logf("%d versions of operators, %d with cases of ours", total, ours)
 	if len(missing) > 0 {
-		t.Errorf("%d versions of operators have no case; internal/ops/all/testdata/record*.py make them: %s", len(missing), strings.Join(missing, ", "))
+		t.Errorf("%d versions of operators have no case: write one of each to a file internal/ops/all/testdata/recorded/NAME.json,"+
+			" as the scripts record*.py next to it do: %s", len(missing), strings.Join(missing, ", "))
 	}
 }
 

@@ -64,6 +64,17 @@ type Def struct {
 	// a QuantizeLinear as behind it, if the parameters are those of its input.
 	Selects func(op Operator) bool
 
+	// Class is the kind of the operator's computation, if [Def.Kind] does not derive the right one.
+	Class Class
+
+	// MACs returns the number of multiplications with addition of a node. Those of an operator
+	// without MACs are not counted.
+	MACs func(s Shapes) float64
+
+	// Work is the number of operations per element of the first output of a normalization; 0 stands
+	// for 1.
+	Work int
+
 	// KeepOutputs reports whether a node with op keeps its unused optional outputs: their presence
 	// changes what the node computes, or the specification requires them for its attributes. It is
 	// nil if optional outputs may always be dropped. See [DropsOutput].

@@ -24,6 +24,7 @@ type msAttention struct {
 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "Attention", Since: kit.Versions{1},
+	MACs:        kit.ProjectionMACs,
 	In:          "input:T, weights:T, bias:T?, mask_index:int32?, past:T?, attention_bias:T?, past_sequence_length:int32?",
 	Out:         "output:T, present:T?",
 	KeepOutputs: kit.Always, // ONNX Runtime requires the present of a past

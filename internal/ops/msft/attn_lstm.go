@@ -25,7 +25,8 @@ import (
 type AttnLSTM struct{ of ops.LSTM }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "AttnLSTM", Since: kit.Versions{1},
-	In: recurrent.Inputs + ", initial_c:T?, P:T?, QW:T, MW:T, V:T, M:T, memory_seq_lens:int32?, AW:T?", Out: "Y:T?, Y_h:T?, Y_c:T?",
+	Class: kit.ClassLinear,
+	In:    recurrent.Inputs + ", initial_c:T?, P:T?, QW:T, MW:T, V:T, M:T, memory_seq_lens:int32?, AW:T?", Out: "Y:T?, Y_h:T?, Y_c:T?",
 	Types: "T: float double",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &AttnLSTM{ops.LSTM{Layer: recurrent.Build(a, 7, 4, "Sigmoid", "Tanh", "Tanh"), InputForget: a.Bool("input_forget", false)}} // opset 7: no attribute layout

@@ -20,7 +20,8 @@ type trainingBiasDropout struct{ BiasDropout }
 func (*trainingBiasDropout) Nondeterministic() {}
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "BiasDropout", Since: kit.Versions{1},
-	In: "data:T, bias:T, residual:T?, ratio:T1?, training_mode:T2?", Out: "output:T, mask:T2?",
+	Class: kit.ClassActivation,
+	In:    "data:T, bias:T, residual:T?, ratio:T1?, training_mode:T2?", Out: "output:T, mask:T2?",
 	Types: "T: @float; T1: @float; T2: bool",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		o := BiasDropout{ops.Dropout{HasSeed: a.Has("seed"), Seed: a.Int("seed", 0)}}

@@ -17,6 +17,7 @@ import (
 type BiasSoftmax struct{ reduce.SoftmaxAxis }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "BiasSoftmax", Since: kit.Versions{1}, In: "data:T, bias:T", Out: "output:T",
+	Work:  5,
 	Types: "T: float16 float double",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("is_inner_broadcast")

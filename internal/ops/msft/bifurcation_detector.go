@@ -16,7 +16,8 @@ import (
 type BifurcationDetector struct{ Least, Most int } // limits of the length of the suffix searched for
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "BifurcationDetector", Since: kit.Versions{1},
-	In: "src_tokens:T, cur_tokens:T, prev_suffix_match_idx:T, pred_tokens:T?", Out: "tokens:T, suffix_match_idx:T", Types: "T: int64",
+	Class: kit.ClassOther,
+	In:    "src_tokens:T, cur_tokens:T, prev_suffix_match_idx:T, pred_tokens:T?", Out: "tokens:T, suffix_match_idx:T", Types: "T: int64",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &BifurcationDetector{a.Int("min_ngram_size", 1), a.Int("max_ngram_size", 3)}
 		if op.Least < 1 || op.Most < op.Least {

@@ -44,6 +44,7 @@ type BranchwiseRMSNorm struct {
 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "BranchwiseRMSNorm", Since: kit.Versions{1}, In: "X:T, scale:M?", Out: "Y:T",
+	Work:  4,
 	Types: "T: float float16 bfloat16; M: float float16 bfloat16", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &BranchwiseRMSNorm{readBranches(a), a.Float("epsilon", 1e-5)}
 	}})

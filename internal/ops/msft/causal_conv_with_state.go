@@ -7,6 +7,7 @@ import (
 )
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "CausalConvWithState", Since: kit.Versions{1}, In: ops.CausalConvInputs, Out: "output:T, present_state:T",
+	MACs:  kit.ConvMACs,
 	Types: "T: float float16 bfloat16", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		// The operator is CausalConvWithState of ONNX with dilations, optionally channels last,
 		// and a window of several states

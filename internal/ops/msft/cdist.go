@@ -19,6 +19,7 @@ import (
 type CDist struct{ Squared bool }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "CDist", Since: kit.Versions{1}, In: "A:T, B:T", Out: "C:T", Types: "T: float double",
+	Class: kit.ClassOther,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &CDist{a.Enum("metric", "sqeuclidean", "sqeuclidean", "euclidean") == "sqeuclidean"}
 	}})

@@ -14,6 +14,7 @@ import (
 type ConvTransposeWithDynamicPads struct{ of ops.ConvTranspose }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "ConvTransposeWithDynamicPads", Since: kit.Versions{1}, In: "X:T, W:T, Pads:int64?, B:T?", Out: "Y:T",
+	MACs:  kit.ConvTransposeMACs,
 	Types: "T: @float", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &ConvTransposeWithDynamicPads{ops.ConvTranspose{Window: window.Read(a, true), Group: window.ReadGroup(a), OutputPadding: window.Attr(a, "output_padding", 0)}}
 	}})

@@ -19,7 +19,8 @@ type CropAndResize struct {
 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "CropAndResize", Since: kit.Versions{1},
-	In: "X:T1, rois:T1, batch_indices:T2, crop_size:T2", Out: "Y:T1", Types: "T1: float16 float double; T2: int32",
+	Class: kit.ClassShape,
+	In:    "X:T1, rois:T1, batch_indices:T2, crop_size:T2", Out: "Y:T1", Types: "T1: float16 float double; T2: int32",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &CropAndResize{a.Enum("mode", "bilinear", "bilinear", "nearest") == "nearest", a.Float("extrapolation_value", 0)}
 	}})

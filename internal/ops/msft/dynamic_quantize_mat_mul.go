@@ -18,7 +18,8 @@ import (
 type DynamicQuantizeMatMul struct{}
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "DynamicQuantizeMatMul", Since: kit.Versions{1},
-	In: "A:T1, B:T2, b_scale:T1, b_zero_point:T2?, bias:T1?", Out: "Y:T1", Types: "T1: float; T2: " + byteTypes,
+	MACs: kit.MatMulMACs,
+	In:   "A:T1, B:T2, b_scale:T1, b_zero_point:T2?, bias:T1?", Out: "Y:T1", Types: "T1: float; T2: " + byteTypes,
 	Build: kit.WithoutAttrs[DynamicQuantizeMatMul]})
 
 // Infer broadcasts the leading dimensions.

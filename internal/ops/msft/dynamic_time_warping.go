@@ -16,6 +16,7 @@ import (
 type DynamicTimeWarping struct{}
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "DynamicTimeWarping", Since: kit.Versions{1}, In: "input:F", Out: "output:I",
+	Class: kit.ClassOther,
 	Types: "F: float; I: int32", Build: kit.WithoutAttrs[DynamicTimeWarping]})
 
 // Infer sets the type; the length of the path depends on the costs.

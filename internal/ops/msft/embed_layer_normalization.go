@@ -17,8 +17,9 @@ import (
 type EmbedLayerNormalization struct{ epsilon float32 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "EmbedLayerNormalization", Since: kit.Versions{1},
-	In:  "input_ids:int32, segment_ids:int32?, word_embedding:T, position_embedding:T, segment_embedding:T?, gamma:T, beta:T, mask:int32?, position_ids:int32?",
-	Out: "output:T, mask_index:int32?, embedding_sum:T?", Types: "T: float float16",
+	Work: 8,
+	In:   "input_ids:int32, segment_ids:int32?, word_embedding:T, position_embedding:T, segment_embedding:T?, gamma:T, beta:T, mask:int32?, position_ids:int32?",
+	Out:  "output:T, mask_index:int32?, embedding_sum:T?", Types: "T: float float16",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Ignore("mask_index_type") // only states whether the second output is used
 		return &EmbedLayerNormalization{a.Float("epsilon", 1e-12)}

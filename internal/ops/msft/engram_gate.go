@@ -19,7 +19,8 @@ import (
 type EngramGate struct{ Epsilon float32 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "EngramGate", Since: kit.Versions{1},
-	In: "key:T, query:T, value:T, key_norm_scale:T, query_norm_scale:T, conv_norm_scale:T?", Out: "output:T, gated_value_normed:T?",
+	Class: kit.ClassOther,
+	In:    "key:T, query:T, value:T, key_norm_scale:T, query_norm_scale:T, conv_norm_scale:T?", Out: "output:T, gated_value_normed:T?",
 	Types: "T: float float16 bfloat16", Build: func(a *kit.Attrs, opset int) kit.Operator { return &EngramGate{a.Float("epsilon", 1e-5)} }})
 
 // Infer sets both outputs to the type of the key.

@@ -22,6 +22,7 @@ type ActivatedConv struct {
 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "FusedConv", Since: kit.Versions{1}, In: "X:T, W:T, B:T?, Z:T?", Out: "Y:T",
+	MACs:  kit.ConvMACs,
 	Types: "T: float16 float double", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		if a.Has("activation") && a.String("activation", "") == "" {
 			a.Errorf("activation must not be empty; omit the attribute for no activation") // ONNX Runtime rejects it too

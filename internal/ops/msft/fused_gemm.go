@@ -14,6 +14,7 @@ type FusedGemm struct {
 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "FusedGemm", Since: kit.Versions{1}, In: "A:T, B:T, C:T?", Out: "Y:T",
+	MACs:  kit.GemmMACs,
 	Types: "T: @float", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		var params []float32
 		for _, name := range []string{"activation_alpha", "activation_beta", "activation_gamma"} {

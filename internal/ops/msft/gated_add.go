@@ -17,6 +17,7 @@ import (
 type GatedAdd struct{}
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "GatedAdd", Since: kit.Versions{1}, In: "X:T, Y:T, gate:T", Out: "output:T",
+	Class: kit.ClassArithmetic,
 	Types: "T: float float16 bfloat16", Build: kit.WithoutAttrs[GatedAdd]})
 
 // Infer keeps the type of X.

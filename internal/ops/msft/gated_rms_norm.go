@@ -18,6 +18,7 @@ type GatedRMSNorm struct {
 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "GatedRMSNorm", Since: kit.Versions{1}, In: "X:T, scale:T, gate:T", Out: "Y:T",
+	Work:  5,
 	Types: "T: float float16 bfloat16", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &GatedRMSNorm{a.Float("epsilon", 1e-5), a.Enum("activation", "silu", "silu", "swish", "sigmoid") == "sigmoid"}
 	}})

@@ -21,7 +21,8 @@ type GatherBlockQuantized struct {
 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "GatherBlockQuantized", Since: kit.Versions{1},
-	In: "data:T1, indices:Tind, scales:T2, zero_points:T1?", Out: "output:T2",
+	Class: kit.ClassShape,
+	In:    "data:T1, indices:Tind, scales:T2, zero_points:T1?", Out: "output:T2",
 	Types: "T1: int4 uint4 uint8 @float8 float4e2m1; T2: float float16 bfloat16; Tind: int32 int64",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &GatherBlockQuantized{GatherAxis: a.Int("gather_axis", 0), QuantizeAxis: a.Int("quantize_axis", 1),

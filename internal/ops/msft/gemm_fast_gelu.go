@@ -13,6 +13,7 @@ import (
 type GemmFastGelu struct{}
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "GemmFastGelu", Since: kit.Versions{1}, In: "X:T, W:T, bias:T?", Out: "Y:T",
+	MACs:  kit.MatMulMACs,
 	Types: "T: float float16 bfloat16",
 	Build: kit.WithoutAttrs[GemmFastGelu]})
 

@@ -16,6 +16,7 @@ const generationInputsOf = "input_ids:I, max_length:I, min_length:I?, repetition
 var generationIndices = generationInputs{penalty: 3, vocab: 4, prefix: 5, mask: 6}
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "GreedySearch", Since: kit.Versions{1}, In: generationInputsOf, Out: "sequences:I",
+	Class: kit.ClassControl,
 	Types: "T: float; I: int32",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &GreedySearch{readGeneration(a, decoderOnly, generationIndices)}

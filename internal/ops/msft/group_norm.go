@@ -28,6 +28,7 @@ type GroupNorm struct {
 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "GroupNorm", Since: kit.Versions{1}, In: "X:T, gamma:M, beta:M", Out: "Y:T",
+	Work:  6,
 	Types: "T: float16 float; M: float16 float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator { return readGroupNorm(a, false) }})
 

@@ -31,6 +31,7 @@ type GroupQueryAttention struct {
 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "GroupQueryAttention", Since: kit.Versions{1},
+	MACs: kit.AttentionMACs,
 	In: "query:T, key:T?, value:T?, past_key:C?, past_value:C?, seqlens_k:int32, total_sequence_length:int32, cos_cache:T?, sin_cache:T?, " +
 		"position_ids:int64?, attention_bias:T?, head_sink:T?, k_scale:float?, v_scale:float?, q_norm_weight:T?, k_norm_weight:T?",
 	Out:         "output:T, present_key:C?, present_value:C?, output_qk:T?",

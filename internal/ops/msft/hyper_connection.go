@@ -37,6 +37,7 @@ type HyperConnectionPreMix struct {
 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "HyperConnectionPreMix", Since: kit.Versions{1}, In: "streams:T, pre_mix:M", Out: "output:T",
+	Class: kit.ClassOther,
 	Types: "T: float float16 bfloat16; M: float float16 bfloat16", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &HyperConnectionPreMix{readBranches(a), a.Float("reduction_scale", 1)}
 	}})
@@ -102,6 +103,7 @@ func (op *HyperConnectionPreMix) Run(c *ir.Call) error {
 type HyperConnectionPostMix struct{ branches }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "HyperConnectionPostMix", Since: kit.Versions{1}, In: "streams:T, block_output:T, post_mix:M, stream_mix:M?", Out: "output:T",
+	Class: kit.ClassOther,
 	Types: "T: float float16 bfloat16; M: float float16 bfloat16", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &HyperConnectionPostMix{readBranches(a)}
 	}})

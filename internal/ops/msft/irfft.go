@@ -14,6 +14,7 @@ import (
 type Irfft struct{}
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "Irfft", Since: kit.Versions{1}, In: "X:T", Out: "Y:T", Types: "T: float double float16",
+	Class: kit.ClassOther,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		readFFT(a)
 		return &Irfft{}

@@ -15,6 +15,7 @@ import (
 type IsAllFinite struct{ InfOnly, NaNOnly bool }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "IsAllFinite", Since: kit.Versions{1}, In: "input:V+", Out: "output:T",
+	Class: kit.ClassReduction,
 	Types: "V: @float; T: bool",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		o := &IsAllFinite{a.Bool("isinf_only", false), a.Bool("isnan_only", false)}

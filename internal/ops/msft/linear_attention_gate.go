@@ -17,6 +17,7 @@ import (
 type LinearAttentionGate struct{}
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "LinearAttentionGate", Since: kit.Versions{1}, In: "a:T, dt_bias:TF, decay_scale:TF, b:T?", Out: "decay:T, beta:T?",
+	Class: kit.ClassOther,
 	Types: "T: float float16 bfloat16; TF: float", Build: kit.WithoutAttrs[LinearAttentionGate]})
 
 // Infer keeps the type of a.

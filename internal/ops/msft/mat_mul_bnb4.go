@@ -27,6 +27,7 @@ var bnb4Codes = [2][16]float32{
 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "MatMulBnb4", Since: kit.Versions{1}, In: "A:T1, B:T2, absmax:T1", Out: "Y:T1",
+	MACs:  kit.MatMulMACs,
 	Types: "T1: float float16 bfloat16; T2: uint8", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("K", "N", "block_size", "quant_type")
 		op := &MatMulBnb4{K: a.Int("K", 1), N: a.Int("N", 1), Block: a.Int("block_size", 16), NF4: a.Int("quant_type", 0) == 1, TransB: a.Bool("transB", true)}

@@ -14,8 +14,9 @@ import (
 type MatMulIntegerToFloat struct{}
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "MatMulIntegerToFloat", Since: kit.Versions{1},
-	In:  "A:T1, B:T2, a_scale:T3, b_scale:T3, a_zero_point:T1?, b_zero_point:T2?, bias:T3?",
-	Out: "Y:T3", Types: "T1: " + byteTypes + "; T2: " + byteTypes + "; T3: float float16",
+	MACs: kit.MatMulMACs,
+	In:   "A:T1, B:T2, a_scale:T3, b_scale:T3, a_zero_point:T1?, b_zero_point:T2?, bias:T3?",
+	Out:  "Y:T3", Types: "T1: " + byteTypes + "; T2: " + byteTypes + "; T3: float float16",
 	Build: kit.WithoutAttrs[MatMulIntegerToFloat]})
 
 // Infer broadcasts the leading dimensions.

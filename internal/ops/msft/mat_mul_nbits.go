@@ -26,8 +26,9 @@ type MatMulNBits struct {
 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "MatMulNBits", Since: kit.Versions{1},
-	In:  "A:T1, B:uint8, scales:T1, zero_points:T3?, g_idx:int32?, bias:T1?",
-	Out: "Y:T1", Types: "T1: float float16 bfloat16; T3: uint8 float16 float bfloat16",
+	MACs: kit.MatMulMACs,
+	In:   "A:T1, B:uint8, scales:T1, zero_points:T3?, g_idx:int32?, bias:T1?",
+	Out:  "Y:T1", Types: "T1: float float16 bfloat16; T3: uint8 float16 float bfloat16",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("N", "K", "block_size")
 		op := &MatMulNBits{a.Int("N", 1), a.Int("K", 1), a.Int("bits", 4), a.Int("block_size", 32), a.Int("accuracy_level", 0)}

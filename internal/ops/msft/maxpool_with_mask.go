@@ -22,6 +22,7 @@ import (
 type MaxpoolWithMask struct{ window.Window }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "MaxpoolWithMask", Since: kit.Versions{1}, In: "X:T, M:int32", Out: "Y:T", Types: "T: float",
+	Class: kit.ClassReduction,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("kernel_shape")
 		a.Ignore("storage_order")

@@ -391,6 +391,7 @@ func moeDense(c *ir.Call, i, experts int) (*moeLayer, error) {
 type MoE struct{ moeAttrs }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "MoE", Since: kit.Versions{1},
+	Class: kit.ClassLinear,
 	In: "input:T, router_probs:T, fc1_experts_weights:T, fc1_experts_bias:T?, fc2_experts_weights:T, fc2_experts_bias:T?, " +
 		"fc3_experts_weights:T?, fc3_experts_bias:T?",
 	Out: "output:T", Types: "T: float float16 bfloat16",

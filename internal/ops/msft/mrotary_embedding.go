@@ -21,6 +21,7 @@ type MRotaryEmbedding struct {
 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "MRotaryEmbedding", Since: kit.Versions{1}, In: "input:T, position_ids:M, cos_cache:T, sin_cache:T", Out: "output:T",
+	Class: kit.ClassArithmetic,
 	Types: "T: float float16 bfloat16; M: int64", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("mrope_section")
 		op := &MRotaryEmbedding{Interleaved: a.Bool("interleaved", false), Heads: a.Int("num_heads", 0), Dim: a.Int("rotary_embedding_dim", 0),

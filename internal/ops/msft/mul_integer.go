@@ -14,7 +14,8 @@ import (
 type MulInteger struct{}
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "MulInteger", Since: kit.Versions{1},
-	In: "A:T, A_zero_point:T?, B:T, B_zero_point:T?", Out: "C:T1", Types: "T: " + byteTypes + "; T1: int32",
+	Class: kit.ClassArithmetic,
+	In:    "A:T, A_zero_point:T?, B:T, B_zero_point:T?", Out: "C:T1", Types: "T: " + byteTypes + "; T1: int32",
 	Build: kit.WithoutAttrs[MulInteger]})
 
 // Infer broadcasts the shapes.

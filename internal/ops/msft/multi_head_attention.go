@@ -22,6 +22,7 @@ type MultiHeadAttention struct {
 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "MultiHeadAttention", Since: kit.Versions{1},
+	MACs:        kit.AttentionMACs,
 	In:          "query:T, key:T?, value:T?, bias:T?, key_padding_mask:int32?, attention_bias:T?, past_key:T?, past_value:T?, past_sequence_length:int32?, cache_indirection:int32?",
 	Out:         "output:T, present_key:T?, present_value:T?, qk:T?",
 	KeepOutputs: kit.Always, // ONNX Runtime requires the present of a past

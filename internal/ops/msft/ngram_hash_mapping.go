@@ -19,8 +19,9 @@ type NGramHashMapping struct {
 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "NGramHashMapping", Since: kit.Versions{1},
-	In:  "input_ids:M, multipliers:M, vocab_sizes:M, past_ids:M?, head_offsets:M?, eos_token_id:M?, segment_ids:int32?",
-	Out: "hash_ids:M, present_ids:M?", Types: "M: int32 int64",
+	Class: kit.ClassOther,
+	In:    "input_ids:M, multipliers:M, vocab_sizes:M, past_ids:M?, head_offsets:M?, eos_token_id:M?, segment_ids:int32?",
+	Out:   "hash_ids:M, present_ids:M?", Types: "M: int32 int64",
 	Build: func(a *kit.Attrs, opset int) kit.Operator { return readNGramHashes(a) }})
 
 func readNGramHashes(a *kit.Attrs) *NGramHashMapping {

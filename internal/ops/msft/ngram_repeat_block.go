@@ -16,6 +16,7 @@ import (
 type NGramRepeatBlock struct{ Size int }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "NGramRepeatBlock", Since: kit.Versions{1}, In: "input_ids:Tid, scores:T", Out: "scores_out:T",
+	Class: kit.ClassOther,
 	Types: "Tid: int64; T: float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("ngram_size")

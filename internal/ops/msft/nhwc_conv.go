@@ -17,6 +17,7 @@ type NhwcConv struct {
 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "NhwcConv", Since: kit.Versions{1}, In: "X:T, W:T, B:T?", Out: "Y:T",
+	MACs:  kit.ConvMACs,
 	Types: "T: float16 float double",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &NhwcConv{Window: window.Read(a, true), Group: window.ReadGroup(a)}

@@ -23,8 +23,9 @@ type PackedAttention struct {
 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "PackedAttention", Since: kit.Versions{1},
-	In:  "input:T, weights:T, bias:T, token_offset:M, cumulative_sequence_length:M, attention_bias:T?",
-	Out: "output:T", Types: "T: float float16; M: int32",
+	MACs: kit.ProjectionMACs,
+	In:   "input:T, weights:T, bias:T, token_offset:M, cumulative_sequence_length:M, attention_bias:T?",
+	Out:  "output:T", Types: "T: float float16; M: int32",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &PackedAttention{attention.ReadHeads(a, "num_heads"), a.Float("scale", 0), a.Ints("qkv_hidden_sizes")}
 		if s := op.Sizes; s != nil && (len(s) != 3 || s[0] != s[1] || s[0] < 0 || s[2] < 0 || s[0]%op.Heads != 0 || s[2]%op.Heads != 0) {

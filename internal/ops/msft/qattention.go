@@ -15,8 +15,9 @@ import (
 type qAttention struct{ msAttention }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QAttention", Since: kit.Versions{1},
-	In:  "input:T1, weight:T2, bias:T3, input_scale:T3, weight_scale:T3, mask_index:int32?, input_zero_point:T1?, weight_zero_point:T2?, past:T3?",
-	Out: "output:T3, present:T3?", KeepOutputs: kit.Always, Types: "T1: int8 uint8; T2: int8 uint8; T3: float float16",
+	MACs: kit.ProjectionMACs,
+	In:   "input:T1, weight:T2, bias:T3, input_scale:T3, weight_scale:T3, mask_index:int32?, input_zero_point:T1?, weight_zero_point:T2?, past:T3?",
+	Out:  "output:T3, present:T3?", KeepOutputs: kit.Always, Types: "T1: int8 uint8; T2: int8 uint8; T3: float float16",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &qAttention{msAttention{heads: attention.ReadHeads(a, "num_heads"), scale: a.Float("scale", 0), filter: a.Float("mask_filter_value", -10000),
 			unidirectional: a.Bool("unidirectional", false)}}

@@ -22,6 +22,7 @@ type QGemm struct {
 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QGemm", Since: kit.Versions{1},
+	MACs:  kit.GemmMACs,
 	In:    "A:TA, a_scale:T, a_zero_point:TA, B:TB, b_scale:T, b_zero_point:TB, C:TC?, y_scale:T?, y_zero_point:TYZ?",
 	Out:   "Y:TY",
 	Types: "T: float; TA: " + byteTypes + "; TB: " + byteTypes + "; TC: int32; TYZ: " + byteTypes + "; TY: float " + byteTypes,

@@ -11,6 +11,7 @@ import (
 type QLinearAdd struct{ qLinearBinary }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearAdd", Since: kit.Versions{1}, In: qLinearBinaryIn, Out: "C:T",
+	Class: kit.ClassArithmetic,
 	Types: "T: " + byteTypes,
 	Build: kit.WithoutAttrs[QLinearAdd]})
 

@@ -18,7 +18,8 @@ import (
 type QLinearConcat struct{ Axis int }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearConcat", Since: kit.Versions{1},
-	In: "Y_scale:TF, Y_zero_point:T8, inputs:any*", Out: "Y:T8", Types: "TF: float; T8: " + byteTypes,
+	Class: kit.ClassShape,
+	In:    "Y_scale:TF, Y_zero_point:T8, inputs:any*", Out: "Y:T8", Types: "TF: float; T8: " + byteTypes,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("axis")
 		return &QLinearConcat{Axis: a.Int("axis", 0)}

@@ -15,6 +15,7 @@ import (
 type QLinearMul struct{ qLinearBinary }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearMul", Since: kit.Versions{1}, In: qLinearBinaryIn, Out: "C:T",
+	Class: kit.ClassArithmetic,
 	Types: "T: " + byteTypes,
 	Build: kit.WithoutAttrs[QLinearMul]})
 

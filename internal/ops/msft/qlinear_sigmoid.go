@@ -12,6 +12,7 @@ import (
 type QLinearSigmoid struct{ kit.SameTypeAndShape }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearSigmoid", Since: kit.Versions{1}, In: qLinearUnaryIn, Out: "Y:T",
+	Class: kit.ClassActivation,
 	Types: "T: " + byteTypes,
 	Build: kit.WithoutAttrs[QLinearSigmoid]})
 

@@ -28,7 +28,8 @@ func NewQLinearSoftmax(o *ops.Softmax) *QLinearSoftmax {
 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearSoftmax", Since: kit.Versions{1},
-	In: "X:T, X_scale:float, x_zero_point:T?, y_scale:float, y_zero_point:T", Out: "Y:T", Types: "T: " + byteTypes,
+	Work: 4,
+	In:   "X:T, X_scale:float, x_zero_point:T?, y_scale:float, y_zero_point:T", Out: "Y:T", Types: "T: " + byteTypes,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("opset")
 		version := a.Int("opset", 13)

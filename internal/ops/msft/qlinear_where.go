@@ -16,8 +16,9 @@ import (
 type QLinearWhere struct{}
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearWhere", Since: kit.Versions{1},
-	In:  "condition:B, X:T, x_scale:TF, x_zero_point:T, Y:T, y_scale:TF, y_zero_point:T, z_scale:TF, z_zero_point:T",
-	Out: "Z:T", Types: "B: bool; TF: float; T: " + byteTypes,
+	Class: kit.ClassArithmetic,
+	In:    "condition:B, X:T, x_scale:TF, x_zero_point:T, Y:T, y_scale:TF, y_zero_point:T, z_scale:TF, z_zero_point:T",
+	Out:   "Z:T", Types: "B: bool; TF: float; T: " + byteTypes,
 	Build: kit.WithoutAttrs[QLinearWhere]})
 
 // Infer broadcasts the three shapes.

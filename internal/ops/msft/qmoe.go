@@ -25,6 +25,7 @@ type QMoE struct {
 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QMoE", Since: kit.Versions{1},
+	Class: kit.ClassLinear,
 	In: "input:T, router_probs:T, fc1_experts_weights:T1, fc1_scales:T2?, fc1_experts_bias:T?, fc2_experts_weights:T1, fc2_scales:T2?, " +
 		"fc2_experts_bias:T?, fc3_experts_weights:T1?, fc3_scales:T2?, fc3_experts_bias:T?, fc1_zero_points:T1?, fc2_zero_points:T1?, " +
 		"fc3_zero_points:T1?, router_weights:T?",

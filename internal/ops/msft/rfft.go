@@ -17,6 +17,7 @@ import (
 type Rfft struct{}
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "Rfft", Since: kit.Versions{1}, In: "X:T", Out: "Y:T", Types: "T: float double float16",
+	Class: kit.ClassOther,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		readFFT(a)
 		return &Rfft{}

@@ -18,6 +18,7 @@ type msRotaryEmbedding struct {
 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "RotaryEmbedding", Since: kit.Versions{1}, In: "input:T, position_ids:int64, cos_cache:T, sin_cache:T", Out: "output:T",
+	Class: kit.ClassArithmetic,
 	Types: "T: float float16 bfloat16", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &msRotaryEmbedding{a.Bool("interleaved", false), a.Int("num_heads", 0), a.Int("rotary_embedding_dim", 0), a.Float("scale", 1)}
 		a.Ignore("is_packed_batching") // has no effect because positions are given

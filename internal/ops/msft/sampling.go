@@ -24,7 +24,8 @@ type Sampling struct {
 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "Sampling", Since: kit.Versions{1}, In: generationInputsOf + ", presence_mask:I?, seed:I?",
-	Out: "sequences:I, filtered_logits:T?", Types: "T: float; I: int32",
+	Class: kit.ClassControl,
+	Out:   "sequences:I, filtered_logits:T?", Types: "T: float; I: int32",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &Sampling{generation: readGeneration(a, decoderOnly, generationIndices), Temperature: a.Float("temperature", 1), TopP: a.Float("top_p", 0),
 			Filter: a.Float("filter_value", -1e20), PresencePenalty: a.Float("presence_penalty", 0), Keep: a.Int("min_tokens_to_keep", 0), Custom: a.Int("custom", 0) == 1}

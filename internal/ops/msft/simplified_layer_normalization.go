@@ -24,6 +24,7 @@ var (
 
 func registerSimplifiedNorm(domain string) *kit.Def {
 	return kit.Register(&kit.Def{Domain: domain, Name: "SimplifiedLayerNormalization", Since: kit.Versions{1}, In: "X:T, scale:V", Out: "Y:V, inv_std_var:U?",
+		Work:  4,
 		Types: "T: @float; V: @float; U: float", Build: func(a *kit.Attrs, opset int) kit.Operator {
 			reduce.ReadStash(a)
 			return &SimplifiedLayerNormalization{a.Int("axis", -1), reduce.ReadEpsilon(a)}

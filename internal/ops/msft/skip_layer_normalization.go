@@ -25,12 +25,14 @@ const skipNormOutputs = "output:T, mean:U?, inv_std_var:U?, input_skip_bias_sum:
 
 var (
 	_ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "SkipLayerNormalization", Since: kit.Versions{1},
-		In: "input:T, skip:T, gamma:T, beta:T?, bias:T?", Out: skipNormOutputs, Types: "T: @float; U: float",
+		Work: 7,
+		In:   "input:T, skip:T, gamma:T, beta:T?, bias:T?", Out: skipNormOutputs, Types: "T: @float; U: float",
 		Build: func(a *kit.Attrs, opset int) kit.Operator {
 			return &skipNormalization{a.Float("epsilon", 1e-12), false}
 		}})
 	_ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "SkipSimplifiedLayerNormalization", Since: kit.Versions{1},
-		In: "input:T, skip:T, gamma:T, bias:T?", Out: skipNormOutputs, Types: "T: @float; U: float",
+		Work: 5,
+		In:   "input:T, skip:T, gamma:T, bias:T?", Out: skipNormOutputs, Types: "T: @float; U: float",
 		Build: func(a *kit.Attrs, opset int) kit.Operator { return &skipNormalization{a.Float("epsilon", 1e-12), true} }})
 )
 

@@ -6,6 +6,7 @@ import (
 )
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "TransposeMatMul", Since: kit.Versions{1}, In: "A:T, B:T", Out: "Y:T",
+	MACs:  kit.FusedMatMulMACs,
 	Types: "T: @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &matmul.TransposedMatMul{Alpha: a.Float("alpha", 1), Trans: [2]bool{a.Bool("transA", false), a.Bool("transB", false)}}

@@ -6,5 +6,6 @@ import (
 )
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "Trilu", Since: kit.Versions{1}, In: "X:T, k:int64?", Out: "Y:T",
+	Class: kit.ClassShape,
 	Types: "T: @float @int bool",
 	Build: func(a *kit.Attrs, opset int) kit.Operator { return &ops.Trilu{Upper: a.Bool("upper", true)} }})

@@ -20,6 +20,7 @@ type VarlenNGramHashMapping struct {
 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "VarlenNGramHashMapping", Since: kit.Versions{1},
+	Class: kit.ClassOther,
 	In: "input_ids:M, multipliers:M, vocab_sizes:M, cumulative_sequence_length:int32, past_ids:M?, head_offsets:M?, eos_token_id:M?, " +
 		"segment_ids:int32?, past_segment_ids:int32?, capture_count:int32?",
 	Out: "hash_ids:M, present_ids:M?, present_segment_ids:int32?, state_update:M?", Types: "M: int32 int64",

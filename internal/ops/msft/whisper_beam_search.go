@@ -20,6 +20,7 @@ type WhisperBeamSearch struct {
 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "WhisperBeamSearch", Since: kit.Versions{1},
+	Class: kit.ClassControl,
 	In:    beamSearchInputs + ", cross_qk_layer_head:I?, extra_decoding_ids:I?, temperature:T?",
 	Out:   "sequences:I, sequences_scores:T?, scores:T?, cross_qk:T?, non_speech_probs:T?",
 	Types: "F: float int32 float16; T: float; I: int32",

@@ -9,6 +9,7 @@ import (
 
 // Upsample is [ops.Resize] by integer factors, see the package documentation.
 var _ = kit.Register(&kit.Def{Domain: kit.DomainNchwc, Name: "Upsample", Since: kit.Versions{1}, In: "X:T, scales:float?", Out: "Y:T", Types: "T: float",
+	Class: kit.ClassShape,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		r := ops.NewUpsample(a, "nearest", "linear")
 		at := a.Enum("coordinate_transformation_mode", "asymmetric", "asymmetric", "align_corners", "half_pixel")

@@ -7,6 +7,7 @@ import (
 	"math/bits"
 
 	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/onnx"
 )
 
@@ -89,8 +90,10 @@ func ofGraph(g *onnx.Graph, a *onward.Analysis) *Costs {
 			}
 			return nil
 		}
-		l.MACs = macs(n, in, shape(values[n.Outputs[0]]))
-		l.FLOPs = flops(n, l.MACs, in, shape(values[n.Outputs[0]]))
+		if d := kit.Registered(n.Domain, n.OpType); d != nil {
+			macs, operations := d.Cost(kit.Shapes{In: in, Out: shape(values[n.Outputs[0]])})
+			l.MACs, l.FLOPs = int64(min(macs, most)), int64(min(operations, most))
+		}
 		c.FLOPs = add(c.FLOPs, l.FLOPs)
 		c.index(i)
 		c.MACs = add(c.MACs, l.MACs)
@@ -218,73 +221,4 @@ func times(a, b int64) int64 {
 		return most
 	}
 	return a * b
-}
-
-// macs returns the multiplications of a node from the shapes of its inputs and of its first output.
-func macs(n onward.NodeInfo, in func(int) []int64, out []int64) int64 {
-	over := func(a, b int64) int64 {
-		if b <= 0 {
-			return 0
-		}
-		return a / b
-	}
-	weights := func(k int, positions []int64) int64 { // convolution: each position, each weight of its channel
-		w := in(k)
-		if len(w) == 0 || positions == nil {
-			return 0
-		}
-		return times(product(positions), over(product(w), w[0]))
-	}
-	inner := func(k int) int64 { // product of matrices: the last size of input k
-		a := in(k)
-		if len(a) == 0 || out == nil {
-			return 0
-		}
-		return times(product(out), a[len(a)-1])
-	}
-	switch n.OpType {
-	case "Conv", "FusedConv", "ConvInteger", "DeformConv":
-		return weights(1, out)
-	case "QLinearConv":
-		return weights(3, out)
-	case "ConvTranspose":
-		return weights(1, in(0))
-	case "MatMul", "MatMulInteger", "MatMulIntegerToFloat", "DynamicQuantizeMatMul", "MatMulNBits", "QLinearMatMul":
-		return inner(0)
-	case "Gemm", "FusedGemm", "QGemm": // either operand may be transposed
-		if len(out) != 2 {
-			return 0
-		}
-		return times(product(out), over(product(in(0)), out[0]))
-	case "FusedMatMul":
-		if len(out) == 0 || len(in(1)) < 2 {
-			return 0
-		}
-		return times(product(out), over(product(in(1)[len(in(1))-2:]), out[len(out)-1]))
-	case "LSTM", "GRU", "RNN": // X is [time, batch, features] or [batch, time, features]
-		x := in(0)
-		if len(x) != 3 {
-			return 0
-		}
-		return times(times(x[0], x[1]), add(product(in(1)), product(in(2))))
-	case "Attention", "MultiHeadAttention", "GroupQueryAttention":
-		q, k := in(0), in(1)
-		if n.Domain == "com.microsoft" && n.OpType == "Attention" { // one input and weights
-			return times(product(q), over(product(k), last(q)))
-		}
-		switch {
-		case len(q) == 3 && len(k) == 3: // [batch, sequence, hidden]
-			return times(2*k[1], product(q))
-		case len(q) == 4 && len(k) == 4: // [batch, heads, sequence, size]
-			return times(2*k[2], product(q))
-		}
-	}
-	return 0
-}
-
-func last(s []int64) int64 {
-	if len(s) == 0 {
-		return 0
-	}
-	return s[len(s)-1]
 }
