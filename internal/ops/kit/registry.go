@@ -108,7 +108,7 @@ func Always(Operator) bool { return true }
 // Versions lists versions of an operator, ascending; the rest is 0. It is an array of bytes, as the
 // types of a [Def] are one string, because the compiler makes constants of these. Slices and maps
 // would be filled by code at program start, 500 bytes of it per operator.
-type Versions [10]uint8
+type Versions [16]uint8
 
 // List returns the versions.
 func (v Versions) List() []int {
