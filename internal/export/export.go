@@ -436,16 +436,5 @@ func typeProto(t ir.Type) *onnx.Type {
 	return p
 }
 
-// Unwritable returns the names of the passes that create operators that neither ONNX, at the
-// model's opset, nor ONNX Runtime has.
-func Unwritable(m *onnx.Model) []string {
-	imports := opsets(m)
-	var r []string
-	if imports[""] < 17 {
-		r = append(r, "fuse-layer-norm")
-	}
-	if imports[""] < 9 {
-		r = append(r, "affine")
-	}
-	return r
-}
+// Opset returns the version of ai.onnx that a model imports, or 1 if it imports none.
+func Opset(m *onnx.Model) int { return max(opsets(m)[""], 1) }

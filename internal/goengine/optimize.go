@@ -63,12 +63,13 @@ func disabledPasses(o *driver.Options) map[string]bool {
 }
 
 // optimizeGraph runs the passes up to a level, without those that the options disable.
-// portable skips rewrites that ONNX cannot express. explain may be nil.
-func optimizeGraph(ctx context.Context, g *ir.Graph, opts *driver.Options, level optimize.Level, portable bool, explain func(optimize.Edit)) error {
+// If opset is not 0, it skips rewrites that ONNX cannot express in this version of ai.onnx. explain may
+// be nil.
+func optimizeGraph(ctx context.Context, g *ir.Graph, opts *driver.Options, level optimize.Level, opset int, explain func(optimize.Edit)) error {
 	limit, left, log := memoryLimit(opts.Limits), foldTime, opts.Log()
 	o := &optimize.Options{
 		Level:     level,
-		Portable:  portable,
+		Opset:     opset,
 		Disabled:  disabledPasses(opts),
 		MaxFolded: min(maxFolded, limit/16), // the session holds it while runs take the limit
 		Explain:   explain,

@@ -112,7 +112,7 @@ func (p provider) build(ctx context.Context, m *driver.Model, opts *driver.Optio
 		eo.Mapped = mapping
 	}
 	if level > optimize.None {
-		if err := optimizeGraph(ctx, g, opts, level, false, nil); err != nil {
+		if err := optimizeGraph(ctx, g, opts, level, 0, nil); err != nil {
 			return nil, err
 		}
 	}

@@ -32,9 +32,7 @@ func optimized(ctx context.Context, m *onnx.Model, opts *driver.Options, fo fron
 	if err != nil {
 		return nil, err
 	}
-	o := *opts
-	o.DisabledPasses = append(export.Unwritable(m), opts.DisabledPasses...)
-	if err := optimizeGraph(ctx, g, &o, min(level, optimize.Extended), true, explain); err != nil {
+	if err := optimizeGraph(ctx, g, opts, min(level, optimize.Extended), export.Opset(m), explain); err != nil {
 		return nil, err
 	}
 	r, err := export.Model(g, m)

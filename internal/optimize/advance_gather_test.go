@@ -21,6 +21,8 @@ func encoderLayer() []build {
 // encoderLayerAdvanced lists its operators when only keys and values are computed for all tokens.
 const encoderLayerAdvanced = "Gather Gather LayerNormalization Mul Linear Reshape Linear Reshape Neg Linear Reshape Attention Reshape Linear Mul Add LayerNormalization Linear Linear Gather"
 
+func init() { moreCases = append(moreCases, advanceGatherCases) }
+
 func advanceGatherCases() []passCase {
 	row := func(axis int64) build { return node("Gather", "p i", "y", onnx.Attrs{"axis": axis}) }
 	x, w, product := input("x", 2, 5, 8), ramp("w", 8, 8), node("MatMul", "x w", "p")

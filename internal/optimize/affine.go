@@ -12,6 +12,9 @@ import (
 
 // affine turns the functions of [channelFunction] into a ChannelAffine.
 func affine(o *Options, g *ir.Graph) (int, error) {
+	if o.portable() && o.Opset < 9 {
+		return 0, nil // BatchNormalization, as which it is written, has other attributes
+	}
 	edits := 0
 	for _, n := range g.Nodes {
 		if a, x := channelFunction(g, n, false); a != nil {

@@ -27,7 +27,7 @@ func removeDead(o *Options, g *ir.Graph) (int, error) {
 		for k, id := range n.Out {
 			// The first output is kept, since operators may rely on it. In a model that is written, so
 			// are outputs that ONNX requires.
-			if k > 0 && id != ir.None && !live[id] && (!o.Portable || kit.DropsOutput(n, k)) {
+			if k > 0 && id != ir.None && !live[id] && (!o.portable() || kit.DropsOutput(n, k)) {
 				n.Out[k] = ir.None
 				edits++
 			}

@@ -147,7 +147,7 @@ func (f *quantizedFuser) quantize(n *ir.Node, op *ops.QuantizeLinear) *ir.Node {
 	if !ok || len(y.scales) != 1 {
 		return nil
 	}
-	if !f.o.Portable {
+	if !f.o.portable() {
 		if r := f.byteMap(n, y); r != nil {
 			return r
 		}
@@ -184,7 +184,7 @@ func (f *quantizedFuser) quantize(n *ir.Node, op *ops.QuantizeLinear) *ir.Node {
 			return replaced(n, "QLinearMul", &msft.QLinearMul{}, a.x, a.scale, a.zero, b.x, b.scale, b.zero, y.scale, y.zero)
 		}
 	case *ops.AveragePool:
-		if y.elem == x.elem && !(f.o.Portable && op.Dilations != nil) {
+		if y.elem == x.elem && !(f.o.portable() && op.Dilations != nil) {
 			return replaced(n, "QLinearAveragePool", &msft.QLinearAveragePool{AveragePool: *op}, x.x, x.scale, x.zero, y.scale, y.zero)
 		}
 	case *ops.GlobalAveragePool:
@@ -194,7 +194,7 @@ func (f *quantizedFuser) quantize(n *ir.Node, op *ops.QuantizeLinear) *ir.Node {
 			return f.means(n, x, y)
 		}
 	case *ops.Softmax:
-		if y.elem == x.elem && !f.o.Portable { // ONNX Runtime's operator rounds differently
+		if y.elem == x.elem && !f.o.portable() { // ONNX Runtime's operator rounds differently
 			return replaced(n, "QLinearSoftmax", msft.NewQLinearSoftmax(op), x.x, x.scale, x.zero, y.scale, y.zero)
 		}
 	}
@@ -219,7 +219,7 @@ func (f *quantizedFuser) two(p *ir.Node, x, y quantizedValue) (a, b quantizedVal
 func (f *quantizedFuser) typed(q quantizedValue, elem tensor.DType) quantizedValue {
 	t, ok := f.g.Values[q.x].Const.(*tensor.Tensor)
 	zero, ok2 := f.g.Values[q.zero].Const.(*tensor.Tensor)
-	if ok && ok2 && q.elem != elem && !f.o.Portable {
+	if ok && ok2 && q.elem != elem && !f.o.portable() {
 		q.x, q.zero, q.elem = f.g.NewConst("", otherBytes(t)), f.g.NewConst("", otherBytes(zero)), elem
 	}
 	return q

@@ -10,7 +10,7 @@ import (
 
 // fuseQuantizedAdd merges a QLinearAdd of two images into the QLinearConv, with the channels last, that computes one of them.
 func fuseQuantizedAdd(o *Options, g *ir.Graph) (int, error) {
-	if o.Portable {
+	if o.portable() {
 		return 0, nil
 	}
 	return rewrite(g, func(m *matcher, n *ir.Node) *ir.Node {

@@ -33,6 +33,8 @@ func offMiddle() []build {
 	return append(append([]build{branchImage}, branchSmall...), ramp("w3", 4, 4, 3, 3), node("Conv", "x w3", "c", onnx.Attrs{"pads": []int64{2, 1, 0, 1}}), node("Sub", "d c", "y"))
 }
 
+func init() { moreCases = append(moreCases, mergeConvsCases) }
+
 func mergeConvsCases() []passCase {
 	plain := append([]build{branchImage}, branchLarge...)
 	var r []passCase

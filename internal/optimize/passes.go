@@ -100,8 +100,8 @@ type Options struct {
 	// MaxFolded limits the bytes that constant folding may add to the model, beyond once the size of
 	// its own constants.
 	MaxFolded int64
-	// Portable allows only operators that ONNX or ONNX Runtime has.
-	Portable bool
+	// Opset, if not 0, allows only operators that ONNX has in this version of ai.onnx, or ONNX Runtime.
+	Opset int
 	// Disabled holds the names of passes to skip.
 	Disabled map[string]bool
 	// Explain is called for each pass that changed a graph. It may be nil.
@@ -111,6 +111,9 @@ type Options struct {
 	folded        int64 // size that folding has added
 	keepQuantized bool  // do not fold DequantizeLinear
 }
+
+// portable reports whether the graph will be written as an ONNX model.
+func (o *Options) portable() bool { return o.Opset > 0 }
 
 // Run optimizes a graph in place.
 func Run(ctx context.Context, g *ir.Graph, o *Options) error {

@@ -14,6 +14,8 @@ func packedQKV(batch any, length int) []build {
 		node("Reshape", "a shape", "r"), node("Transpose", "r", "t", onnx.Attrs{"perm": []int64{2, 0, 3, 1, 4}}))
 }
 
+func init() { moreCases = append(moreCases, splitHeadsCases) }
+
 func splitHeadsCases() []passCase {
 	heads := packedQKV("n", 5)
 	apart := func(parts int) string {

@@ -12,7 +12,7 @@ import (
 // unsignedActivations lets QuantizeLinear write uint8 in place of int8 where only DequantizeLinear reads it, with zero points that are
 // 128 larger, so that all numbers stay the same. VPDPBUSD multiplies unsigned by signed integers: its kernels copy activations of int8.
 func unsignedActivations(o *Options, g *ir.Graph) (int, error) {
-	if o.Portable || !cpu.VNNI(cpu.Active()) || !hasDequantize(g) {
+	if o.portable() || !cpu.VNNI(cpu.Active()) || !hasDequantize(g) {
 		return 0, nil
 	}
 	readers := map[ir.ValueID][]*ir.Node{}

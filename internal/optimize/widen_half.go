@@ -15,7 +15,7 @@ import (
 // one, and the kernels and fusions of float32. As in ONNX Runtime on the CPU, they are not rounded
 // in between. Weights of products keep their type (see matmul.PackMatrix).
 func widenHalf(o *Options, g *ir.Graph) (int, error) {
-	if o.Portable { // the weights would take twice the space
+	if o.portable() { // the weights would take twice the space
 		return 0, nil
 	}
 	edits := 0
