@@ -9,6 +9,7 @@ import (
 
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/exec"
+	"github.com/onward-ml/onward/internal/export"
 	"github.com/onward-ml/onward/internal/frontend"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/onnx"
@@ -402,7 +403,8 @@ func TestPasses(t *testing.T) {
 			for _, name := range strings.Fields(c.outputs) {
 				b.OutputType(name, &onnx.Type{Tensor: &onnx.TensorType{ElemType: onnx.Float}})
 			}
-			g, err := frontend.Convert(b.Must(), frontend.Options{KeepSource: true})
+			m := b.Must()
+			g, err := frontend.Convert(m, frontend.Options{KeepSource: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -410,6 +412,7 @@ func TestPasses(t *testing.T) {
 			if c.with != "" {
 				o.Disabled[c.with] = false
 			}
+			writable(t, m, *o)
 			var edits []Edit
 			o.Explain = func(e Edit) { edits = append(edits, e) }
 			before := operators(g)
@@ -429,6 +432,22 @@ func TestPasses(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// writable checks that an optimized model can be written: that package export knows the operators that
+// passes up to the level Extended make.
+func writable(t *testing.T, m *onnx.Model, o Options) {
+	g, err := frontend.Convert(m, frontend.Options{KeepSource: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Level, o.Opset = Extended, export.Opset(m)
+	if err := Run(t.Context(), g, &o); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := export.Model(g, m); err != nil {
+		t.Errorf("the result cannot be written, see the method made in internal/export/operators.go: %v", err)
 	}
 }
 
