@@ -6,6 +6,7 @@
 # make test-clients  install Triton's and KServe's Python clients and test onward serve with them,
 #                 with Triton's examples, and with requests drawn from the protocol's OpenAPI file
 # make lint       vet, gofmt, staticcheck
+# make tidy       run go mod tidy in every module of go.work
 # make generate   regenerate files
 # make fuzz       run every fuzz target for FUZZTIME
 # make attack     look for models that end late, exceed the memory limit or panic, for DURATION
@@ -26,27 +27,29 @@ SHELL := bash
 .DELETE_ON_ERROR:
 
 export CGO_ENABLED ?= 0
+# A workspace refuses -mod=mod.
+export GOFLAGS := $(filter-out -mod=mod,$(GOFLAGS))
 GO ?= go
 FUZZTIME ?= 10m
 DURATION ?= 3h
-PKG ?= ./...
+# The pattern work is every package of the modules that go.work lists.
+PKG ?= work
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 GOTEST = $(GO) run ./internal/testing/gotest $(if $(TALLY),-tally $(TALLY))
 
-.PHONY: all build test test-clients test-integrations test-browser test-deploy test-devices suite bench bench-check bench-serve providers lint vet fmt staticcheck generate fuzz attack mutate
+.PHONY: all build test test-clients test-integrations test-browser test-deploy test-devices suite bench bench-check bench-serve providers lint vet fmt staticcheck tidy generate fuzz attack mutate
 
 all: build test lint
 
 build:
-	$(GO) build ./...
+	$(GO) build work
 
 suite:
 	@$(GO) run ./internal/testing/provision
 
 test: suite
 	@$(GOTEST) $(PKG)
-	@$(GO) -C internal/kernels/_asm test .
 
 # Where a build cannot be fetched, its tests are skipped and say so.
 DEVICES = ./internal/testing/fakecuda ./internal/testing/webgpu ./internal/testing/ortopenvino ./bench/gpu
@@ -73,7 +76,7 @@ test-browser:
 	ONWARD_BROWSER='$(BROWSER)' $(GOTEST) -count=1 -run InBrowser ./serve ./cmd/onward
 
 test-deploy:
-	@cd deploy && $(GO) test -count=1 $(if $(VERBOSE),-v) .
+	@cd deploy && GOWORK=off $(GO) test -count=1 $(if $(VERBOSE),-v) .
 
 test-devices: suite
 	@$(GO) run ./internal/testing/provision -devices
@@ -107,7 +110,7 @@ providers: suite
 lint: vet fmt staticcheck
 
 vet:
-	$(GO) vet ./...
+	$(GO) vet work
 	$(GO) vet -tags core ./cmd/onward
 	$(GO) vet -tags server ./cmd/onward
 
@@ -115,15 +118,19 @@ fmt:
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt -w these files:"; echo "$$unformatted"; exit 1; }
 
 staticcheck:
-	$(GO) run $(STATICCHECK) ./...
+	$(GO) run $(STATICCHECK) work
 
-# Generators with their own dependencies have their own go.mod.
+# go mod tidy ignores go.work. While it runs, replace directives do what those of go.work do.
+ONWARD = github.com/onward-ml/onward
+tidy:
+	@$(GO) mod tidy
+	@for m in $$($(GO) list -m -f '{{.Dir}}' | grep -vx '$(CURDIR)'); do ( \
+		trap '$(GO) mod edit -dropreplace=$(ONWARD) -dropreplace=$(ONWARD)/serve -dropreplace=$(ONWARD)/tables' EXIT; cd $$m; \
+		$(GO) mod edit -replace=$(ONWARD)=$(CURDIR) -replace=$(ONWARD)/serve=$(CURDIR)/serve -replace=$(ONWARD)/tables=$(CURDIR)/tables; \
+		GOWORK=off $(GO) mod tidy ) || exit; done
+
 generate:
-	$(GO) generate ./...
-	@for m in $$(find . -mindepth 2 -name go.mod -not -path './.*'); do \
-		echo "(cd $$(dirname $$m) && $(GO) generate ./...)"; \
-		(cd "$$(dirname $$m)" && $(GO) generate ./...); \
-	done
+	$(GO) generate work
 
 # By default, go test takes up to a minute to minimize each input that it keeps, and runs nothing else.
 fuzz:

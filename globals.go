@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
 
 	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/goengine"
@@ -24,16 +25,21 @@ func Version() string {
 }
 
 func versionIn(b *debug.BuildInfo) string {
-	for _, m := range append([]*debug.Module{&b.Main}, b.Deps...) {
+	known := func(m *debug.Module) bool { return m.Version != "" && m.Version != "(devel)" }
+	for _, m := range b.Deps {
 		if m.Path != modulePath {
 			continue
 		}
 		if m.Replace != nil {
 			m = m.Replace
 		}
-		if m.Version != "" && m.Version != "(devel)" {
+		if known(m) {
 			return m.Version
 		}
+	}
+	// In a workspace only the main module has a version. The modules of a checkout have the same one.
+	if (b.Main.Path == modulePath || strings.HasPrefix(b.Main.Path, modulePath+"/")) && known(&b.Main) {
+		return b.Main.Version
 	}
 	return "devel"
 }

@@ -132,11 +132,13 @@ func TestGlobals(t *testing.T) {
 	}
 	module := func(path, version string) debug.Module { return debug.Module{Path: path, Version: version} }
 	dep := module(modulePath, "v1.2.3")
+	sibling := module(modulePath, "(devel)")
 	fork := module("example.org/fork", "v1.2.4")
 	replaced := debug.Module{Path: modulePath, Version: "v1.2.3", Replace: &fork}
 	for want, b := range map[string]*debug.BuildInfo{
 		"devel":  {Main: module(modulePath, "(devel)")},
 		"v0.1.0": {Main: module(modulePath, "v0.1.0")},
+		"v0.2.0": {Main: module(modulePath+"/cmd/onward", "v0.2.0"), Deps: []*debug.Module{&sibling}},
 		"v1.2.3": {Main: module("example.org/app", "v9.9.9"), Deps: []*debug.Module{&dep}},
 		"v1.2.4": {Main: module("example.org/app", ""), Deps: []*debug.Module{&replaced}},
 	} {

@@ -209,7 +209,7 @@ func TestCompose(t *testing.T) {
 func buildStatic(t *testing.T, tags, exe string) {
 	t.Helper()
 	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-tags", tags, "-ldflags", "-s -w", "-o", exe, "./cmd/onward")
-	build.Dir, build.Env = "..", append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
+	build.Dir, build.Env = "..", append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=") // make test-deploy sets GOWORK=off
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -164,7 +164,7 @@ func watch(t *testing.T) {
 		if d.IsDir() && strings.HasPrefix(d.Name(), ".") && d.Name() != ".." {
 			return filepath.SkipDir
 		}
-		if name := d.Name(); strings.HasSuffix(name, ".go") || name == "go.mod" {
+		if name := d.Name(); strings.HasSuffix(name, ".go") || name == "go.mod" || name == "go.work" {
 			_, err = os.Stat(path)
 		}
 		return err
@@ -219,12 +219,14 @@ func goList(t *testing.T, goos, goarch, tags string, args ...string) []listed {
 func inModule(path string) bool { return path == module || strings.HasPrefix(path, module+"/") }
 
 func TestImportsFollowTheTable(t *testing.T) {
+	seen := map[string]bool{}
 	for _, p := range platforms {
 		for _, pkg := range goList(t, p.goos, p.goarch, p.tags, module+"/...") {
 			if len(pkg.GoFiles) == 0 { // only tests
 				continue
 			}
 			from, known := partOf(pkg.ImportPath)
+			seen[from] = true
 			if !known {
 				t.Errorf("%s/%s %s: package %s is in no part of the table", p.goos, p.goarch, p.tags, pkg.ImportPath)
 				continue
@@ -237,6 +239,11 @@ func TestImportsFollowTheTable(t *testing.T) {
 					t.Errorf("%s/%s %s: %s imports %s; the table lets %s import %v", p.goos, p.goarch, p.tags, pkg.ImportPath, imp, from, layers[from])
 				}
 			}
+		}
+	}
+	for part := range layers {
+		if !seen[part] {
+			t.Errorf("part %s has no package", part)
 		}
 	}
 }
