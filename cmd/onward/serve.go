@@ -151,7 +151,7 @@ func (o *serveOptions) run(ctx context.Context, args []string, logs io.Writer) e
 		return err
 	}
 	if o.collector != "" {
-		p, err := otlp.New(o.collector, o.server.Name, log)
+		p, err := otlp.New(ctx, o.collector, o.server.Name, log)
 		if err != nil {
 			return err
 		}
