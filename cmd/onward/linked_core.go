@@ -10,7 +10,7 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// The flags of flagsLeftOut hand over to onward-full before a verb runs.
+// The flags of flagsLeftOut are refused before a verb runs.
 const pagesLinked = false
 
 var flagsLeftOut = []string{"html", "bisect"}

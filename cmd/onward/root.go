@@ -81,7 +81,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.As(err, &printed):
 		return exitFailed
 	case errors.As(err, &missing):
-		return handOver(ctx, missing, args, stderr)
+		fmt.Fprintf(stderr, "onward: %s\n", text.Escape(missing.Error()))
+		return exitFailed
 	case errors.As(err, &usage) || strings.HasPrefix(err.Error(), "unknown command"):
 		fmt.Fprintf(stderr, "onward: %s\nSee %q.\n", text.Escape(err.Error()), cmd.CommandPath()+" --help")
 		return exitUsage
@@ -103,7 +104,7 @@ func withFile(cmd *cobra.Command, msg string) string {
 	return args[0] + ": " + msg
 }
 
-// wrapArgs makes a wrong number of arguments a UsageError, and hands over for flags that this build leaves out.
+// wrapArgs makes a wrong number of arguments a UsageError, and refuses flags that this build leaves out.
 func wrapArgs(c *cobra.Command) {
 	check := c.Args
 	if check == nil {

@@ -213,7 +213,7 @@ func tune(ctx context.Context, path string, a *preset.Auto) (*tuneJSON, error) {
 // that build tags leave out, as the error of the library says.
 func tuneReason(x preset.Result, linked []string) string {
 	if _, known := driver.PackageOf(x.Provider); known && !slices.Contains(linked, x.Provider) {
-		return "the provider is not part of this build, and " + full + " has it"
+		return cli.NotLinked{What: "the provider"}.Error()
 	}
 	return x.Reason
 }

@@ -110,7 +110,7 @@ func TestTuneMistakes(t *testing.T) {
 func TestTuneNamesBuildOfProvider(t *testing.T) {
 	const reason = `provider "ort:cpu" is not registered: the program must import _ "github.com/onward-ml/onward/provider/ort"`
 	x := preset.Result{Name: "OrtCPU", Provider: "ort:cpu", Status: preset.StatusSkipped, Reason: reason}
-	if got := tuneReason(x, []string{"cpu", "reference"}); got != "the provider is not part of this build, and onward-full has it" {
+	if got := tuneReason(x, []string{"cpu", "reference"}); got != "the provider is not part of this build: the tag core or server leaves it out" {
 		t.Errorf("in a build without it: %q", got)
 	}
 	if got := tuneReason(x, []string{"cpu", "ort:cpu", "reference"}); got != reason {

@@ -32,12 +32,13 @@ func (e Printed) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e Printed) Unwrap() error { return e.Err }
 
-// NotLinked is the error for a verb or provider that the build tags of this program leave out. The
-// program onward-full has it.
+// NotLinked is the error for a verb, flag or provider that the build tags of this program leave out.
 type NotLinked struct{ What string }
 
 // Error implements error.
-func (e NotLinked) Error() string { return e.What + " is not part of this build" }
+func (e NotLinked) Error() string {
+	return e.What + " is not part of this build: the tag core or server leaves it out"
+}
 
 // Interrupted is the cause of the end of a context that a signal has canceled.
 type Interrupted struct{ Signal syscall.Signal }
