@@ -44,7 +44,7 @@ func TestModelsShareRunsFairly(t *testing.T) {
 			}
 		}
 		long, short := m[0].run.(*fakeRun), m[1].run.(*fakeRun)
-		a, b := time.Duration(len(long.sizes))*long.time, time.Duration(len(short.sizes))*short.time
+		a, b := time.Duration(long.runs())*long.time, time.Duration(short.runs())*short.time
 		if d := a - b; d > 200*time.Millisecond || d < -200*time.Millisecond {
 			t.Errorf("the models ran for %s and %s, want the same", a, b)
 		}

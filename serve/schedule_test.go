@@ -27,6 +27,13 @@ type fakeRun struct {
 
 func (f *fakeRun) Close() error { return nil }
 
+// runs returns the number of runs so far.
+func (f *fakeRun) runs() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.sizes)
+}
+
 func (f *fakeRun) Run(ctx context.Context, feed onward.Values, _ *onward.RunOptions) (onward.Values, error) {
 	x := feed["x"].(*tensor.Tensor)
 	f.mu.Lock()
