@@ -85,8 +85,8 @@ func dimName(a onward.NodeArg, axis int, d onward.Dim) string {
 
 // symbols infers the shapes with a symbol for each free dimension, also for those without a name.
 func (s *solver) symbols() {
-	for i, a := range s.f.Args {
-		v := s.f.input(i)
+	for _, a := range s.f.Args {
+		v := s.f.input(a)
 		if len(v.Type.Shape) != len(a.Shape) {
 			continue
 		}
@@ -303,7 +303,7 @@ func (s *solver) tie() bool {
 
 // apply sets the shapes of the inputs from the sizes.
 func (s *solver) apply() {
-	for i, a := range s.f.Args {
+	for _, a := range s.f.Args {
 		if a.ElementType().Kind != tensor.KindTensor && a.ElementType().Kind != tensor.KindSparse {
 			continue
 		}
@@ -323,7 +323,7 @@ func (s *solver) apply() {
 		if s.f.graph == nil {
 			continue
 		}
-		v := s.f.input(i)
+		v := s.f.input(a)
 		dims := make([]ir.Dim, len(shape))
 		for k, n := range shape {
 			dims[k] = ir.Known(n)
@@ -335,11 +335,13 @@ func (s *solver) apply() {
 	}
 }
 
-// input returns the value of Args[i] in the graph, whose inputs can include initializers.
-func (f *Inputs) input(i int) *ir.Value {
-	for _, id := range f.graph.Inputs {
-		if v := f.graph.Value(id); v.Name == f.Args[i].Name {
-			return v
+// input returns the value of an input or initializer in the graph, the zero Value if there is none.
+func (f *Inputs) input(a onward.NodeArg) *ir.Value {
+	if f.graph != nil {
+		for _, id := range f.graph.Inputs {
+			if v := f.graph.Value(id); v.Name == a.Name {
+				return v
+			}
 		}
 	}
 	return &ir.Value{}

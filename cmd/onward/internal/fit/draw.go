@@ -26,7 +26,7 @@ func (f *Inputs) Draw(rng *rand.Rand, a onward.NodeArg) (tensor.Value, error) {
 	if t := a.ElementType(); t.Kind == tensor.KindTensor && maskName(a.Name) && !own.bounded && own.exact == nil && (t.Elem == tensor.TypeBool || t.Elem.IsInteger()) {
 		own.mask = true
 	}
-	return own.value(rng, a.ElementType(), f.typeOf(a), f.Shapes[a.Name])
+	return own.value(rng, a.ElementType(), f.input(a).Type, f.Shapes[a.Name])
 }
 
 // Between draws a value for an input with elements from lo to hi, for integers including hi.
@@ -35,7 +35,7 @@ func (f *Inputs) Between(rng *rand.Rand, a onward.NodeArg, lo, hi float64) (tens
 		return nil, err
 	}
 	n := between(lo, hi)
-	return n.value(rng, a.ElementType(), f.typeOf(a), f.Shapes[a.Name])
+	return n.value(rng, a.ElementType(), f.input(a).Type, f.Shapes[a.Name])
 }
 
 // Fill returns a tensor for an input whose element i is value(i).
@@ -68,18 +68,6 @@ func (f *Inputs) ranked(a onward.NodeArg) error {
 		return cli.Usagef("shape is unknown; give one, such as --shape %s=1x3x224x224", a.Name)
 	}
 	return nil
-}
-
-// typeOf returns the type of an input in the graph, the zero Type if the graph has no such input.
-func (f *Inputs) typeOf(a onward.NodeArg) (typ ir.Type) {
-	if f.graph != nil {
-		for _, id := range f.graph.Inputs {
-			if v := f.graph.Value(id); v.Name == a.Name {
-				typ = v.Type
-			}
-		}
-	}
-	return typ
 }
 
 // value draws a value of a type. shape is that of a tensor; typ is the type with the shapes of

@@ -50,9 +50,8 @@ var rules = map[string]func(u *use){
 	"RoiAlign":                  func(u *use) { u.index(2, 0, 0) },
 	"MaxRoiPool":                func(u *use) { u.need(1, between(0, 0)) },
 	"RotaryEmbedding":           func(u *use) { u.index(3, 1, 0) },
-	"SequenceAt":                func(u *use) { u.need(1, exactly(0)) },
-	"SequenceErase":             func(u *use) { u.need(1, exactly(0)) },
-	"SequenceInsert":            func(u *use) { u.need(2, exactly(0)) },
+	"SequenceAt":                zero, "SequenceErase": zero,
+	"SequenceInsert": func(u *use) { u.need(2, exactly(0)) },
 
 	// Lengths.
 	"ReverseSequence": func(u *use) { u.need(1, between(1, float64(u.dim(0, u.attr("time_axis", 0), 1)))) },
@@ -63,7 +62,6 @@ var rules = map[string]func(u *use){
 	"Expand":          func(u *use) { u.shapeLike(1, 0, 1) },
 	"ConstantOfShape": func(u *use) { u.shapeLike(0, 0, 2) },
 	"AffineGrid":      affineGrid,
-	"CenterCropPad":   centerCropPad,
 	"Tile":            tile,
 	"Pad":             pad,
 	"Slice":           slice,
@@ -72,21 +70,14 @@ var rules = map[string]func(u *use){
 	"Split":           split,
 	"SplitToSequence": split,
 	"Resize":          resize,
-	"Upsample":        func(u *use) { u.need(1, exactly(u.ratios()...)) },
 	"Col2Im":          col2im,
 	"TopK": func(u *use) {
 		axis := u.attr("axis", -1)
 		u.need(1, exactly(float64(wanted(u.result(0), axis, min(2, u.dim(0, axis, 1))))))
 	},
-	"CumSum":  func(u *use) { u.need(1, exactly(0)) },
-	"CumProd": func(u *use) { u.need(1, exactly(0)) },
-	"Trilu":   func(u *use) { u.need(1, exactly(0)) },
-	"Range": func(u *use) {
-		u.need(0, exactly(0))
-		u.need(1, need{exact: []float64{float64(wanted(u.result(0), 0, freeSize))}, sizes: true})
-		u.need(2, exactly(1))
-	},
-	"Loop": func(u *use) { u.need(0, exactly(3)); u.need(1, exactly(1)) },
+	"CumSum": zero, "CumProd": zero, "Trilu": zero,
+	"Range": span,
+	"Loop":  func(u *use) { u.need(0, exactly(3)); u.need(1, exactly(1)) },
 	"DFT": func(u *use) {
 		axis := -2
 		if a, ok := u.scalar(2); ok {
@@ -95,9 +86,8 @@ var rules = map[string]func(u *use){
 		u.need(1, exactly(float64(wanted(u.result(0), axis, u.dim(0, axis, 1)))))
 		u.need(2, exactly(float64(axis)))
 	},
-	"STFT":       stft,
-	"HannWindow": window, "HammingWindow": window, "BlackmanWindow": window,
 	"MelWeightMatrix": melWeights,
+	"STFT":            stft,
 
 	// Other contents.
 	"NonMaxSuppression": func(u *use) { u.need(2, exactly(3)) },
@@ -119,13 +109,11 @@ var rules = map[string]func(u *use){
 	},
 
 	// ai.onnx.ml.
-	"ai.onnx.ml.CategoryMapper": func(u *use) { u.need(0, need{words: attr(u.n, "cats_strings", []string(nil))}) },
-	"ai.onnx.ml.LabelEncoder": func(u *use) {
-		u.need(0, need{words: append(attr(u.n, "keys_strings", []string(nil)), attr(u.n, "classes_strings", []string(nil))...)})
-	},
-	"ai.onnx.ml.OneHotEncoder":  func(u *use) { u.need(0, need{words: attr(u.n, "cats_strings", []string(nil))}) },
-	"ai.onnx.ml.DictVectorizer": func(u *use) { u.need(0, need{words: attr(u.n, "string_vocabulary", []string(nil))}) },
-	"TfIdfVectorizer":           func(u *use) { u.need(0, need{words: attr(u.n, "pool_strings", []string(nil))}) },
+	"ai.onnx.ml.CategoryMapper": words("cats_strings"),
+	"ai.onnx.ml.LabelEncoder":   words("keys_strings", "classes_strings"),
+	"ai.onnx.ml.OneHotEncoder":  words("cats_strings"),
+	"ai.onnx.ml.DictVectorizer": words("string_vocabulary"),
+	"TfIdfVectorizer":           words("pool_strings"),
 	"com.microsoft.Tokenizer":   func(u *use) { u.need(0, need{words: []string{"a few words", "to split"}}) },
 
 	// com.microsoft.
@@ -161,12 +149,8 @@ var rules = map[string]func(u *use){
 		u.index(2, 0, 0)
 		u.need(3, exactly(2, 2))
 	},
-	"com.microsoft.ExpandDims": func(u *use) { u.need(1, exactly(0)) },
-	"com.microsoft.Range": func(u *use) {
-		u.need(0, exactly(0))
-		u.need(1, need{exact: []float64{float64(wanted(u.result(0), 0, freeSize))}, sizes: true})
-		u.need(2, exactly(1))
-	},
+	"com.microsoft.ExpandDims":                  zero,
+	"com.microsoft.Range":                       span,
 	"com.microsoft.BiasDropout":                 func(u *use) { u.need(3, between(0, 0.5)); u.need(4, exactly(0)) },
 	"com.microsoft.SoftmaxCrossEntropyLossGrad": func(u *use) { u.index(2, 1, 1) },
 }
@@ -174,6 +158,27 @@ var rules = map[string]func(u *use){
 func init() {
 	for _, op := range []string{"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"} {
 		rules[op] = reduce
+	}
+}
+
+// zero requires the axis, position or offset 0 in input 1.
+func zero(u *use) { u.need(1, exactly(0)) }
+
+// span requires the numbers from 0 to the size of the result.
+func span(u *use) {
+	u.need(0, exactly(0))
+	u.need(1, need{exact: []float64{float64(wanted(u.result(0), 0, freeSize))}, sizes: true})
+	u.need(2, exactly(1))
+}
+
+// words requires strings of the lists in the attributes.
+func words(attrs ...string) func(*use) {
+	return func(u *use) {
+		var all []string
+		for _, a := range attrs {
+			all = append(all, attr(u.n, a, []string(nil))...)
+		}
+		u.need(0, need{words: all})
 	}
 }
 
@@ -262,8 +267,6 @@ func stft(u *use) {
 	u.need(1, exactly(float64(step)))
 	u.need(3, exactly(float64(length)))
 }
-
-func window(u *use) { u.need(0, exactly(float64(wanted(u.result(0), 0, 16)))) }
 
 func melWeights(u *use) {
 	u.need(0, exactly(8))

@@ -73,19 +73,6 @@ func affineGrid(u *use) {
 	u.need(1, exactly(x...))
 }
 
-func centerCropPad(u *use) {
-	axes := attr(u.n, "axes", []int64(nil))
-	x := make([]float64, u.count(1))
-	for i := range x {
-		axis := i
-		if i < len(axes) {
-			axis = int(axes[i])
-		}
-		x[i] = float64(wanted(u.result(0), axis, u.dim(0, axis, 1)))
-	}
-	u.need(1, exactly(x...))
-}
-
 func tile(u *use) {
 	x := make([]float64, u.count(1))
 	for i := range x {

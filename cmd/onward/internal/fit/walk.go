@@ -2,6 +2,7 @@ package fit
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/onward-ml/onward/internal/ir"
@@ -96,7 +97,7 @@ func (w *walker) graph(g *ir.Graph, from origins) {
 		if in, ok := moves[n.OpType]; ok && (n.Domain == "" || n.OpType == "ExpandDims") {
 			var all []source
 			for k, id := range n.In {
-				if id != ir.None && (in == nil || contains(in, k)) && len(all) < maxSources {
+				if id != ir.None && (in == nil || slices.Contains(in, k)) && len(all) < maxSources {
 					for _, s := range from[id] {
 						s.moved = s.moved || n.OpType != "Identity" && n.OpType != "Cast"
 						all = append(all, s)
@@ -112,15 +113,6 @@ func (w *walker) graph(g *ir.Graph, from origins) {
 			u.affine()
 		}
 	}
-}
-
-func contains(list []int, k int) bool {
-	for _, x := range list {
-		if x == k {
-			return true
-		}
-	}
-	return false
 }
 
 // sub follows values into the subgraph k of a node, and out of it.
