@@ -226,9 +226,10 @@ func TestConcatSplit(t *testing.T) {
 	optest.Fail(t, "Concat", 13, nil, "axis is missing", a)
 	optest.Fail(t, "Concat", 13, optest.Attrs{"axis": 0}, "dimension 1", a, b)
 	optest.Fail(t, "Concat", 13, optest.Attrs{"axis": 0}, "rank", a, moveIota(2))
-	// Inputs without elements need not match, as in ONNX Runtime.
+	// Inputs without elements may have other dimensions of 0.
 	optest.Want(t, "Concat", 13, optest.Attrs{"axis": 0}, moveIota(2, 1), moveIota(0, 0), a)
 	optest.Want(t, "Concat", 13, optest.Attrs{"axis": 0}, a, moveIota(3, 0), a)
+	optest.Fail(t, "Concat", 13, optest.Attrs{"axis": 1}, "dimension 0", moveIota(2, 3), moveIota(3, 0))
 	optest.Fail(t, "Concat", 13, optest.Attrs{"axis": 0}, "dimension 1", moveIota(0, 3), moveIota(0, 4))
 	x := moveIota(7)
 	optest.WantAll(t, "Split", 18, optest.Attrs{"num_outputs": 3}, []tensor.Value{optest.Tensor([]float32{0, 1, 2}), optest.Tensor([]float32{3, 4, 5}), optest.Tensor([]float32{6}, 1)}, x)

@@ -11,68 +11,69 @@ import (
 
 // ConcatDims is ConcatShape for shapes that are partly unknown.
 func ConcatDims(shapes [][]ir.Dim, axis int) ([]ir.Dim, error) {
-	empty := func(s []ir.Dim) bool { return slices.ContainsFunc(s, func(d ir.Dim) bool { return d.Is(0) }) }
 	var out []ir.Dim
-	sum, first, skipped := ir.Known(0), 0, false
+	sum := ir.Known(0)
 	for i, s := range shapes {
 		if s == nil {
 			sum = ir.Unknown
 			continue
 		}
-		merged, size, err := mergeConcat(out, s, axis)
-		switch {
-		case err == nil:
-			if out == nil {
-				first = i
-			}
-			out, sum = merged, sum.Add(size)
-		case empty(s):
-			skipped = true
-		case out != nil && empty(shapes[first]):
-			if out, _, err = mergeConcat(nil, s, axis); err != nil {
-				return nil, err
-			}
-			first, skipped = i, true
-		default:
-			return nil, fail.Errorf("input %d and input %d: %w", first, i, err)
-		}
-	}
-	if out != nil {
-		a, err := kit.NormalAxis(axis, len(out))
+		a, err := kit.NormalAxis(axis, len(s))
 		if err != nil {
 			return nil, err
 		}
-		if out[a] = sum; skipped {
-			out[a] = ir.Unknown
+		if out == nil {
+			out = slices.Clone(s)
+		} else if len(s) != len(out) {
+			return nil, fail.Errorf("input 0 has rank %d, input %d has rank %d", len(out), i, len(s))
+		}
+		for k := range s {
+			if k == a {
+				sum = sum.Add(s[k])
+			} else if out[k], err = mergeDims(out[k], s[k]); err != nil {
+				return nil, fail.Errorf("inputs differ in dimension %d, which is not the axis: %s in input %d, %s in earlier inputs", k, s[k], i, out[k])
+			}
 		}
 	}
+	if out == nil {
+		return nil, nil
+	}
+	a, err := kit.NormalAxis(axis, len(out))
+	if err != nil {
+		return nil, err
+	}
+	// An input with a dimension of 0 may be skipped, along the axis too.
+	for _, s := range shapes {
+		if s == nil {
+			for k := range out {
+				if out[k].Is(0) {
+					out[k] = ir.Unknown
+				}
+			}
+		}
+		for k := range s {
+			if k != a && s[k].Is(0) && !out[k].Is(0) {
+				sum = ir.Unknown
+			}
+		}
+	}
+	out[a] = sum
 	return out, nil
 }
 
-// mergeConcat returns what out, or nothing, and s say about the dimensions other than the axis, and the size of s along the axis.
-func mergeConcat(out, s []ir.Dim, axis int) ([]ir.Dim, ir.Dim, error) {
-	a, err := kit.NormalAxis(axis, len(s))
-	if err != nil {
-		return nil, ir.Unknown, err
+// mergeDims merges sizes of one dimension. A size of 0 may be that of an input that is skipped.
+func mergeDims(a, b ir.Dim) (ir.Dim, error) {
+	switch {
+	case a.Is(0):
+		return b, nil
+	case b.Is(0):
+		return a, nil
 	}
-	if out != nil && len(out) != len(s) {
-		return nil, ir.Unknown, fail.Errorf("ranks are %d and %d, want equal ranks", len(out), len(s))
-	}
-	r := slices.Clone(s)
-	r[a] = ir.Unknown
-	for k := range out {
-		if k == a {
-			continue
-		}
-		if r[k], err = ir.Merge(out[k], s[k]); err != nil {
-			return nil, ir.Unknown, fail.Errorf("dimension %d is %s and %s, want equal sizes off axis %d", k, out[k], s[k], a)
-		}
-	}
-	return r, s[a], nil
+	return ir.Merge(a, b)
 }
 
-// ConcatShape returns the shape of the result, and the axis in [0, rank). Like ONNX Runtime, it skips inputs without elements whose
-// other dimensions do not match, if any input has elements: a Loop of no iterations cannot know the dimensions of its scan outputs.
+// ConcatShape returns the shape of the result, and the axis in [0, rank). Like ONNX Runtime, it skips inputs without elements beside
+// one with elements, if they differ in dimensions of 0: a Loop of no iterations cannot know the dimensions of its scan outputs.
 func ConcatShape(in []*tensor.Tensor, axis int) ([]int, int, error) {
 	first := max(0, slices.IndexFunc(in, func(t *tensor.Tensor) bool { return t.Len() > 0 }))
 	ref := in[first]
@@ -83,38 +84,28 @@ func ConcatShape(in []*tensor.Tensor, axis int) ([]int, int, error) {
 	shape := append([]int{}, ref.Shape()...)
 	shape[axis] = 0
 	for i, t := range in {
+		if t.Rank() != len(shape) {
+			return nil, 0, fail.Errorf("input %d has rank %d, input %d has rank %d", first, len(shape), i, t.Rank())
+		}
 		if t.DType() != ref.DType() {
 			return nil, 0, fail.Errorf("input %d is %s, input %d is %s", first, ref.DType(), i, t.DType())
 		}
-		skip := t.Len() == 0 && ref.Len() > 0
-		if t.Rank() != len(shape) {
-			if skip {
-				continue
+		size := t.Dim(axis)
+		for k, d := range t.Shape() {
+			switch {
+			case k == axis || d == shape[k]:
+			case d == 0 && ref.Len() > 0:
+				size = 0
+			default:
+				return nil, 0, fail.Errorf("shapes %v of input %d and %v of input %d differ in dimension %d, which is not axis %d", ref.Shape(), first, t.Shape(), i, k, axis)
 			}
-			return nil, 0, fail.Errorf("input %d has rank %d, input %d has rank %d", first, len(shape), i, t.Rank())
 		}
-		if k := mismatch(t.Shape(), shape, axis); k >= 0 {
-			if skip {
-				continue
-			}
-			return nil, 0, fail.Errorf("shapes %v of input %d and %v of input %d differ in dimension %d, which is not axis %d", ref.Shape(), first, t.Shape(), i, k, axis)
-		}
-		shape[axis] += t.Dim(axis)
+		shape[axis] += size
 		if shape[axis] < 0 {
 			return nil, 0, fail.Errorf("dimension %d of the result overflows", axis)
 		}
 	}
 	return shape, axis, nil
-}
-
-// mismatch returns the first dimension other than axis in which a and b differ, or -1.
-func mismatch(a, b []int, axis int) int {
-	for k, d := range a {
-		if k != axis && d != b[k] {
-			return k
-		}
-	}
-	return -1
 }
 
 // ConcatInto writes the concatenated tensors.
