@@ -44,7 +44,7 @@ func (s *state) begin() {
 		return // buffers are allocated separately and freed after their last use
 	}
 	if len(s.arena) < l.total {
-		s.arena = memory.Lasting(memory.Uninitialized(l.total))
+		s.arena = p.opts.Arenas.take(l.total)
 		was = nil
 	}
 	s.layout = l
@@ -305,7 +305,7 @@ func (s *state) Scratch(c *ir.Call, n int) ([]byte, error) {
 			return nil, fail.Errorf("scratch memory of %d bytes: %w", n, err)
 		}
 		// Slices of the old block keep it alive.
-		s.scratch = memory.Lasting(memory.Uninitialized(int(grow)))
+		s.scratch = s.plan.opts.Arenas.take(int(grow))
 		s.used = 0
 	}
 	b := s.scratch[s.used : s.used+n : s.used+need]

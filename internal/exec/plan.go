@@ -5,6 +5,7 @@ package exec
 
 import (
 	"context"
+	"reflect"
 	"slices"
 
 	"github.com/onward-ml/onward/internal/fail"
@@ -25,6 +26,10 @@ type Options struct {
 	BFloat16 bool
 	// Mapped is the mapped memory of constants, or nil.
 	Mapped Mapped
+	// Packs holds the prepared operators that the plan shares with others; nil: none.
+	Packs *ir.Packs
+	// Arenas holds the idle memory that the plan shares with others; nil: it has its own.
+	Arenas *Arenas
 }
 
 // Plan is a compiled graph. It is safe for concurrent use.
@@ -80,6 +85,9 @@ const edgeLimit = 16 << 10
 
 // Compile returns a plan for a graph with inferred types. It fails if the context ends.
 func Compile(ctx context.Context, g *ir.Graph, opts Options) (*Plan, error) {
+	if opts.Arenas == nil {
+		opts.Arenas = new(Arenas)
+	}
 	p := &Plan{graph: g, opts: opts, inputs: g.Inputs, outputs: g.Outputs, caps: g.Captures}
 	p.isOutput = make([]bool, len(g.Values))
 	for _, o := range g.Outputs {
@@ -95,7 +103,7 @@ func Compile(ctx context.Context, g *ir.Graph, opts Options) (*Plan, error) {
 		}
 		s := step{node: n, op: n.Op, in: n.In, out: n.Out}
 		if pr, ok := n.Op.(ir.Preparer); ok && !opts.Generic {
-			if err := prepare(g, &s, pr); err != nil {
+			if err := prepare(g, &s, pr, opts.Packs); err != nil {
 				return nil, err
 			}
 		}
@@ -193,7 +201,7 @@ func (p *Plan) Prune(wanted []bool) *Plan {
 }
 
 // prepare lets an operator specialize for constant inputs.
-func prepare(g *ir.Graph, s *step, pr ir.Preparer) error {
+func prepare(g *ir.Graph, s *step, pr ir.Preparer, packs *ir.Packs) error {
 	in := make([]tensor.Value, len(s.in))
 	types := make([]ir.Type, len(s.in))
 	any := false
@@ -207,7 +215,7 @@ func prepare(g *ir.Graph, s *step, pr ir.Preparer) error {
 	if !any {
 		return nil
 	}
-	op, drop, err := pr.Prepare(in, types)
+	op, drop, err := preparedOp(pr, in, types, packs)
 	if err != nil {
 		return &ir.NodeError{Stage: "preparation", Node: s.node.Label(g), OpType: s.node.OpType, Domain: s.node.Domain, Opset: s.node.Opset, Inputs: ir.InputTypes(in), Err: err}
 	}
@@ -222,6 +230,51 @@ func prepare(g *ir.Graph, s *step, pr ir.Preparer) error {
 		}
 	}
 	return nil
+}
+
+// prepared is the result of [ir.Preparer.Prepare].
+type prepared struct {
+	op   ir.Operator
+	drop []int
+}
+
+// preparation is the way in which an operator is prepared.
+type preparation struct {
+	op    ir.Operator
+	types string // "" if the operator suits all types of a graph with free dimensions
+}
+
+// preparedOp calls Prepare, or returns an operator that another plan has prepared: for the same types,
+// or for a graph with free dimensions.
+func preparedOp(pr ir.Preparer, in []tensor.Value, types []ir.Type, packs *ir.Packs) (ir.Operator, []int, error) {
+	var w [2]*tensor.Tensor // the first constants
+	k := 0
+	for _, v := range in {
+		if t, ok := v.(*tensor.Tensor); ok && k < len(w) {
+			w[k] = t
+			k++
+		}
+	}
+	if packs == nil || k == 0 || !reflect.TypeOf(pr).Comparable() {
+		return pr.Prepare(in, types)
+	}
+	derive := func() (prepared, int64, error) {
+		op, drop, err := pr.Prepare(in, types)
+		var n int64
+		for _, i := range drop {
+			n += tensor.SizeOf(in[i])
+		}
+		return prepared{op, drop}, n, err
+	}
+	how := preparation{op: pr}
+	if packs.Forked() {
+		if p, ok := ir.Peek[prepared](packs, how, w[0], w[1]); ok && p.op != nil {
+			return p.op, p.drop, nil
+		}
+		how.types = ir.JoinTypes(types)
+	}
+	p, err := ir.Packed(packs, how, w[0], w[1], derive)
+	return p.op, p.drop, err
 }
 
 // planLifetimes determines, for each value, the step of its last use, and the groups of values

@@ -110,6 +110,7 @@ func (p *Plan) state() *state {
 // finish clears all values and returns a state to the pool.
 func (s *state) finish() {
 	s.reset()
+	s.giveMemory()
 	p := s.plan
 	p.states.mu.Lock()
 	if len(p.states.idle) < maxIdle {

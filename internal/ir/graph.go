@@ -85,6 +85,8 @@ type Graph struct {
 	// Defaults holds the contents of inputs that the caller may omit
 	// (overridable initializers).
 	Defaults map[ValueID]tensor.Value
+
+	Shared bool // other graphs have the same constants, so that freeing one releases no memory
 }
 
 // NewValue appends a value and returns its id.

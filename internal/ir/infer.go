@@ -100,7 +100,7 @@ func InferNode(g *Graph, n *Node) error {
 				types[i] = v.Type
 			}
 		}
-		return &NodeError{Stage: "shape inference", Node: n.Label(g), OpType: n.OpType, Domain: n.Domain, Opset: n.Opset, Inputs: joinTypes(types), Err: err}
+		return &NodeError{Stage: "shape inference", Node: n.Label(g), OpType: n.OpType, Domain: n.Domain, Opset: n.Opset, Inputs: JoinTypes(types), Err: err}
 	}
 	for i, id := range n.Out {
 		if id == None {
@@ -152,5 +152,5 @@ func InputTypes(in []tensor.Value) string {
 			types[i] = TypeOf(v)
 		}
 	}
-	return joinTypes(types)
+	return JoinTypes(types)
 }

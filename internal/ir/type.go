@@ -195,7 +195,8 @@ func Widen(a, b Type) (Type, error) {
 	return r, nil
 }
 
-func joinTypes(ts []Type) string {
+// JoinTypes returns types for messages and as a key.
+func JoinTypes(ts []Type) string {
 	s := make([]string, len(ts))
 	for i, t := range ts {
 		s[i] = "absent"

@@ -17,7 +17,7 @@ import (
 // height and width of images must be known, but not the number of images. Convolutions over one axis
 // run on images of height 1.
 func blockLayout(o *Options, g *ir.Graph) (int, error) {
-	b := &blocker{g: g, made: map[ir.ValueID]bool{}, border: map[ir.ValueID][4]int{}, plans: map[*ir.Node]*blockPlan{}, absorbed: map[*ir.Node]bool{}}
+	b := &blocker{g: g, packs: o.Packs, made: map[ir.ValueID]bool{}, border: map[ir.ValueID][4]int{}, plans: map[*ir.Node]*blockPlan{}, absorbed: map[*ir.Node]bool{}}
 	if !b.choose() {
 		return 0, nil
 	}
@@ -40,6 +40,7 @@ type blockPlan struct {
 
 type blocker struct {
 	g      *ir.Graph
+	packs  *ir.Packs
 	made   map[ir.ValueID]bool   // values computed by blocked nodes
 	border map[ir.ValueID][4]int // border that consumers need: top, left, bottom, right
 	plans  map[*ir.Node]*blockPlan
@@ -268,7 +269,7 @@ func (b *blocker) conv(n *ir.Node, cv *ops.FusedConv, out image) *blockPlan {
 		if !p.planar {
 			lin = layouts[0]
 		}
-		op, err := blocked.NewConv(&cv.Conv, w, bias, lin, out, cv.Act, order)
+		op, err := blocked.NewConv(&cv.Conv, w, bias, lin, out, cv.Act, order, b.packs)
 		if err == nil && hasAdd {
 			op.HasAdd, op.Add = true, layouts[len(layouts)-1]
 		}

@@ -21,11 +21,11 @@ func fuseLinear(o *Options, g *ir.Graph) (int, error) {
 			if w == nil || len(g.Values[n.In[0]].Type.Shape) == 0 {
 				return nil
 			}
-			if l, err := blocked.NewLinear(w, false, false); err == nil {
+			if l, err := blocked.NewLinear(w, false, false, o.Packs); err == nil {
 				return replaced(n, "Linear", l, n.In[0])
 			}
 		case *ops.Gemm:
-			return linearGemm(m, n, op)
+			return linearGemm(m, n, op, o.Packs)
 		case *ops.Add:
 			return linearAdd(m, n)
 		case *ops.Relu:
@@ -39,7 +39,7 @@ func fuseLinear(o *Options, g *ir.Graph) (int, error) {
 }
 
 // linearGemm replaces a Gemm with constant B, and with C that is absent or a constant row.
-func linearGemm(m *matcher, n *ir.Node, op *ops.Gemm) *ir.Node {
+func linearGemm(m *matcher, n *ir.Node, op *ops.Gemm, packs *ir.Packs) *ir.Node {
 	g := m.g
 	w, c := constTensor(g, n, 1), constTensor(g, n, 2)
 	hasC := len(n.In) > 2 && n.In[2] != ir.None
@@ -53,7 +53,7 @@ func linearGemm(m *matcher, n *ir.Node, op *ops.Gemm) *ir.Node {
 	if hasC && (w.Rank() != 2 || !blocked.IsRowBias(c, w.Dim(cols))) {
 		return nil // check before packing, which may overwrite the weights
 	}
-	l, err := blocked.NewLinear(w, op.TransB, sole(m.g, m.uses, n.In[1]))
+	l, err := blocked.NewLinear(w, op.TransB, sole(m.g, m.uses, n.In[1]), packs)
 	if err != nil {
 		return nil
 	}

@@ -216,9 +216,12 @@ func (c *constants) unused(id ir.ValueID) {
 	if id == ir.None || int(id) >= len(c.uses) || c.uses[id] > 0 || c.g.Values[id].Const == nil {
 		return
 	}
-	c.freed += tensor.SizeOf(c.g.Values[id].Const)
+	size := tensor.SizeOf(c.g.Values[id].Const)
 	c.g.Values[id].Const = nil
-	if c.freed > collectAt {
+	if c.g.Shared {
+		return
+	}
+	if c.freed += size; c.freed > collectAt {
 		runtime.GC()
 		c.freed = 0
 	}

@@ -80,6 +80,9 @@ var passes = []pass{
 	dce,
 }
 
+// firstPacking is the first pass whose results depend on packed weights.
+const firstPacking = "split-heads"
+
 // Passes returns the passes in order.
 func Passes() []Pass {
 	var r []Pass
@@ -106,6 +109,10 @@ type Options struct {
 	Disabled map[string]bool
 	// Explain is called for each pass that changed a graph. It may be nil.
 	Explain func(Edit)
+	// Packs has the packed weights that the graph shares with others; nil: none.
+	Packs *ir.Packs
+	// Unpacked is called before the first pass that packs weights. It may be nil.
+	Unpacked func(g *ir.Graph)
 
 	constants     int64 // size of the model's own constants
 	folded        int64 // size that folding has added
@@ -119,6 +126,9 @@ func (o *Options) portable() bool { return o.Opset > 0 }
 func Run(ctx context.Context, g *ir.Graph, o *Options) error {
 	o.constants = constantBytes(g)
 	for _, p := range passes {
+		if p.Name == firstPacking && o.Unpacked != nil {
+			o.Unpacked(g)
+		}
 		if p.Level > o.Level || o.Disabled[p.Name] {
 			continue
 		}

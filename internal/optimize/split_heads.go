@@ -35,7 +35,7 @@ func splitHeads(o *Options, g *ir.Graph) (int, error) {
 		at := slices.Index(nodes, n)
 		for part, out := range h.outs {
 			if out != ir.None {
-				made := h.part(g, part, out)
+				made := h.part(g, o.Packs, part, out)
 				nodes = slices.Insert(nodes, at, made...)
 				at += len(made)
 			}
@@ -168,7 +168,7 @@ func (m *matcher) selections(h *packedHeads, transposed ir.ValueID) bool {
 }
 
 // part makes the nodes that compute a part of h as out.
-func (h *packedHeads) part(g *ir.Graph, part int, out ir.ValueID) []*ir.Node {
+func (h *packedHeads) part(g *ir.Graph, packs *ir.Packs, part int, out ir.ValueID) []*ir.Node {
 	heads, _ := h.shape[3].Value()
 	size, _ := h.shape[4].Value()
 	n := heads * size
@@ -179,9 +179,9 @@ func (h *packedHeads) part(g *ir.Graph, part int, out ir.ValueID) []*ir.Node {
 		nodes = append(nodes, &ir.Node{Name: like.Name, OpType: like.OpType, Opset: like.Opset, Op: op, In: in, Out: []ir.ValueID{to}})
 		return to
 	}
-	x := add(h.product, h.product.Op, append(rows, ir.Known(n)), h.product.In[0], columnsOf(g, h.weights, part*n, n))
+	x := add(h.product, h.product.Op, append(rows, ir.Known(n)), h.product.In[0], columnsOf(g, packs, h.weights, part*n, n))
 	if h.add != nil {
-		x = add(h.add, h.add.Op, append(rows, ir.Known(n)), x, columnsOf(g, h.bias, part*n, n))
+		x = add(h.add, h.add.Op, append(rows, ir.Known(n)), x, columnsOf(g, packs, h.bias, part*n, n))
 	}
 	shape := g.NewConst("", tensor.Must(tensor.New([]int64{0, 0, int64(heads), int64(size)}, 4)))
 	x = add(h.reshape, &ops.Reshape{}, append(rows, h.shape[3:]...), x, shape)
@@ -190,17 +190,23 @@ func (h *packedHeads) part(g *ir.Graph, part int, out ir.ValueID) []*ir.Node {
 }
 
 // columnsOf returns columns [at, at+n) of a constant matrix or vector, of float32 or a shorter type that products read, as a new constant.
-func columnsOf(g *ir.Graph, t *tensor.Tensor, at, n int) ir.ValueID {
-	shape := slices.Clone(t.Shape())
-	size := t.DType().Size()
-	columns := shape[len(shape)-1] * size
-	shape[len(shape)-1] = n
-	from := t.Bytes()
-	to := make([]byte, 0, len(from)/columns*n*size)
-	for ; len(from) > 0; from = from[columns:] {
-		to = append(to, from[at*size:(at+n)*size]...)
-	}
-	id := g.NewConst("", tensor.Must(tensor.FromBytes(t.DType(), to, shape...)))
-	g.Values[id].Owned = true
+func columnsOf(g *ir.Graph, packs *ir.Packs, t *tensor.Tensor, at, n int) ir.ValueID {
+	c, _ := ir.Packed(packs, columns{at, n}, t, nil, func() (*tensor.Tensor, int64, error) {
+		shape := slices.Clone(t.Shape())
+		size := t.DType().Size()
+		row := shape[len(shape)-1] * size
+		shape[len(shape)-1] = n
+		from := t.Bytes()
+		to := make([]byte, 0, len(from)/row*n*size)
+		for ; len(from) > 0; from = from[row:] {
+			to = append(to, from[at*size:(at+n)*size]...)
+		}
+		return tensor.Must(tensor.FromBytes(t.DType(), to, shape...)), int64(cap(to)), nil
+	})
+	id := g.NewConst("", c)
+	g.Values[id].Owned = packs == nil
 	return id
 }
+
+// columns identifies columns [at, at+n) of a constant in a Packs.
+type columns struct{ at, n int }

@@ -118,7 +118,7 @@ func TestRoundedPermuted(t *testing.T) {
 		for i, v := range w {
 			permuted[i/cin*cin+order[i%cin]] = v
 		}
-		p, err := NewPermutedPointwise(w, nil, 1, in, out, 1, 1, order)
+		p, err := newPermuted(w, nil, 1, in, out, 1, 1, order)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +127,7 @@ func TestRoundedPermuted(t *testing.T) {
 			t.Errorf("%d to %d channels: the weights differ", cin, cout)
 		}
 	}
-	p, err := NewPermutedPointwise(make([]float32, 32*16), nil, 2, NewLayout(32, 2, 2, 0, 0, 0, 0), NewLayout(32, 2, 2, 0, 0, 0, 0), 1, 1, nil)
+	p, err := newPermuted(make([]float32, 32*16), nil, 2, NewLayout(32, 2, 2, 0, 0, 0, 0), NewLayout(32, 2, 2, 0, 0, 0, 0), 1, 1, nil)
 	if err != nil || p.rounded(cpu.Active()) != nil {
 		t.Errorf("a convolution with groups is rounded (%v)", err)
 	}

@@ -13,6 +13,9 @@ type DepthwiseWeights struct {
 	Data, Bias []float32
 }
 
+// Bytes returns the size of the packed weights.
+func (p *DepthwiseWeights) Bytes() int64 { return int64(len(p.Data)+len(p.Bias)) * 4 }
+
 // PackDepthwise packs w of shape (c, 1, kh, kw). bias may be nil.
 func PackDepthwise(w, bias []float32, c, kh, kw int) *DepthwiseWeights {
 	p := &DepthwiseWeights{C: c, KH: kh, KW: kw}

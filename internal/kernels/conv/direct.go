@@ -71,6 +71,9 @@ type panel struct {
 	idle          int // groups of four channels at the end of the input blocks that have no weights
 }
 
+// Bytes returns the size of the packed weights.
+func (p *Weights) Bytes() int64 { return int64(len(p.Data)+len(p.Bias)) * 4 }
+
 // PackWeights packs w of shape (cout, cin/group, kh, kw) for [Direct]. bias may be nil. With
 // groups, a panel reads only the input blocks with channels of its groups; the weights of other
 // channels in these blocks are zero.

@@ -32,6 +32,9 @@ type GroupedWeights struct {
 	lanes           [Lanes]int32 // for each lane of a block, the first one of its group
 }
 
+// Bytes returns the size of the packed weights.
+func (p *GroupedWeights) Bytes() int64 { return int64(len(p.data)+len(p.bias)) * 4 }
+
 // GroupedPays reports whether [Grouped] supports a convolution and is faster than [Direct] on a level.
 func GroupedPays(level cpu.Level, cin, cout, group, kh, kw int) bool {
 	if cin != cout || group == 0 || cin%group != 0 {

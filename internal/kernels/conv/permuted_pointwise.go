@@ -20,6 +20,20 @@ type PermutedPointwise struct {
 	each, outs       int // input and output channels of a group
 }
 
+// PermutedWeights are the packed weights of [PermutedPointwise]: [channel][outputs of the panel] for each panel.
+type PermutedWeights struct {
+	cin, cout, group int
+	data, bias       []float32
+}
+
+// Bytes returns the size of the packed weights; 0 if p is nil.
+func (p *PermutedWeights) Bytes() int64 {
+	if p == nil {
+		return 0
+	}
+	return int64(len(p.data)+len(p.bias)) * 4
+}
+
 // permutedPanel is one or two output blocks, with the input channels of their groups.
 type permutedPanel struct {
 	block, blocks int
@@ -28,29 +42,69 @@ type permutedPanel struct {
 	deltas        []int64 // distance in bytes from each channel to the next
 }
 
-// NewPermutedPointwise packs w of shape (Cout, Cin/group) for images with layouts in and out. bias may be nil.
-// order maps input channels of the convolution to channels of the image; nil is the identity.
-func NewPermutedPointwise(w, bias []float32, group int, in, out Layout, strideH, strideW int, order []int) (*PermutedPointwise, error) {
-	if group < 1 || in.C%group != 0 || out.C%group != 0 || len(w) != out.C*(in.C/group) || order != nil && len(order) != in.C {
-		return nil, fail.Errorf("%d weights in %d groups do not take %d channels to %d", len(w), group, in.C, out.C)
+// groups returns the first and the last group with output channels in a block.
+func (p *PermutedWeights) groups(block int) (first, last int) {
+	og := p.cout / p.group
+	return block * Lanes / og, (min(p.cout, (block+1)*Lanes) - 1) / og
+}
+
+// panels returns the panels without deltas, and the number of elements of the packed weights.
+func (p *PermutedWeights) panels() (panels []permutedPanel, size int) {
+	for b, blocks := 0, tiles(p.cout, Lanes); b < blocks; {
+		first, last := p.groups(b)
+		n := permutedPanel{block: b, blocks: 1, offset: size}
+		if b+1 < blocks {
+			if f, l := p.groups(b + 1); f == first && l == last {
+				n.blocks = 2
+			}
+		}
+		size += (last - first + 1) * (p.cin / p.group) * n.blocks * Lanes
+		b += n.blocks
+		panels = append(panels, n)
+	}
+	return panels, size
+}
+
+// PackPermuted packs w of shape (cout, cin/group). bias may be nil.
+func PackPermuted(w, bias []float32, cin, cout, group int) (*PermutedWeights, error) {
+	if group < 1 || cin%group != 0 || cout%group != 0 || len(w) != cout*(cin/group) {
+		return nil, fail.Errorf("%d weights in %d groups do not take %d channels to %d", len(w), group, cin, cout)
+	}
+	p := &PermutedWeights{cin: cin, cout: cout, group: group, bias: memory.Slice[float32](tiles(cout, Lanes) * Lanes)}
+	copy(p.bias, bias)
+	panels, size := p.panels()
+	p.data = memory.Slice[float32](size)
+	cg, og := cin/group, cout/group
+	for _, n := range panels {
+		width := n.blocks * Lanes
+		first, _ := p.groups(n.block)
+		for j := range min(width, cout-n.block*Lanes) {
+			o := n.block*Lanes + j
+			skip := (o/og - first) * cg // channels of the panel's groups before this one
+			for c, v := range w[o*cg:][:cg] {
+				p.data[n.offset+(skip+c)*width+j] = v
+			}
+		}
+	}
+	return p, nil
+}
+
+// NewPermutedPointwise returns the convolution of images with layouts in and out. order maps input channels of the
+// convolution to channels of the image; nil is the identity.
+func NewPermutedPointwise(w *PermutedWeights, in, out Layout, strideH, strideW int, order []int) (*PermutedPointwise, error) {
+	if in.C != w.cin || out.C != w.cout || order != nil && len(order) != in.C {
+		return nil, fail.Errorf("weights take %d channels to %d, not %d to %d, or an order of %d", w.cin, w.cout, in.C, out.C, len(order))
 	}
 	if err := checkWindow(&in, &out, 1, 1, strideH, strideW, 1, 1, 0, 0); err != nil {
 		return nil, err
 	}
-	d := &PermutedPointwise{in: in, out: out, strideH: strideH, strideW: strideW, bias: memory.Slice[float32](out.Blocks() * Lanes)}
-	copy(d.bias, bias)
-	cg, og := in.C/group, out.C/group
-	d.each, d.outs = cg, og
-	groups := func(block int) (first, last int) { return block * Lanes / og, (min(out.C, (block+1)*Lanes) - 1) / og }
-	size := 0
-	for b := 0; b < out.Blocks(); {
-		first, last := groups(b)
-		p := permutedPanel{block: b, blocks: 1, offset: size}
-		if b+1 < out.Blocks() {
-			if f, l := groups(b + 1); f == first && l == last {
-				p.blocks = 2
-			}
-		}
+	cg := in.C / w.group
+	d := &PermutedPointwise{in: in, out: out, strideH: strideH, strideW: strideW, data: w.data, bias: w.bias, each: cg, outs: out.C / w.group}
+	d.panels, _ = w.panels()
+	for i := range d.panels {
+		p := &d.panels[i]
+		first, last := w.groups(p.block)
+		p.deltas = make([]int64, 0, (last-first+1)*cg)
 		at := 0
 		for c := first * cg; c < (last+1)*cg; c++ {
 			k := c
@@ -64,21 +118,6 @@ func NewPermutedPointwise(w, bias []float32, group int, in, out Layout, strideH,
 				p.deltas[len(p.deltas)-1] = int64(here-at) * 4
 			}
 			at, p.deltas = here, append(p.deltas, 0)
-		}
-		size += len(p.deltas) * p.blocks * Lanes
-		b += p.blocks
-		d.panels = append(d.panels, p)
-	}
-	d.data = memory.Slice[float32](size)
-	for _, p := range d.panels {
-		width := p.blocks * Lanes
-		first, _ := groups(p.block)
-		for j := range min(width, out.C-p.block*Lanes) {
-			o := p.block*Lanes + j
-			skip := (o/og - first) * cg // channels of the panel's groups before this one
-			for c, v := range w[o*cg:][:cg] {
-				d.data[p.offset+(skip+c)*width+j] = v
-			}
 		}
 	}
 	return d, nil

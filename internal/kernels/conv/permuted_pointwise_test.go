@@ -27,7 +27,7 @@ func (b *blocked) permuted(t testing.TB, l cpu.Level, side testkit.Side, flat bo
 	}
 	k := float64(b.Cin / b.Group)
 	c.run(t, fmt.Sprintf("permuted %v %+v", l, *b.Shape), l, side, flat, 6e-6*max(1, math.Sqrt(k)/30), func(in, out Layout, y, x []float32, ep *BlockedEpilogue) {
-		d, err := NewPermutedPointwise(b.w, b.ep.Bias, b.Group, in, out, b.Stride[0], b.Stride[1], order)
+		d, err := newPermuted(b.w, b.ep.Bias, b.Group, in, out, b.Stride[0], b.Stride[1], order)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,19 +75,19 @@ func TestPermutedPointwiseErrors(t *testing.T) {
 	in, out := NewLayout(6, 4, 4, 0, 0, 0, 0), NewLayout(4, 4, 4, 0, 0, 0, 0)
 	for name, f := range map[string]func() error{
 		"group": func() error {
-			_, err := NewPermutedPointwise(make([]float32, 6), nil, 4, in, out, 1, 1, nil)
+			_, err := newPermuted(make([]float32, 6), nil, 4, in, out, 1, 1, nil)
 			return err
 		},
 		"weights": func() error {
-			_, err := NewPermutedPointwise(make([]float32, 5), nil, 2, in, out, 1, 1, nil)
+			_, err := newPermuted(make([]float32, 5), nil, 2, in, out, 1, 1, nil)
 			return err
 		},
 		"order": func() error {
-			_, err := NewPermutedPointwise(make([]float32, 12), nil, 2, in, out, 1, 1, make([]int, 5))
+			_, err := newPermuted(make([]float32, 12), nil, 2, in, out, 1, 1, make([]int, 5))
 			return err
 		},
 		"stride": func() error {
-			_, err := NewPermutedPointwise(make([]float32, 12), nil, 2, in, out, 2, 1, nil)
+			_, err := newPermuted(make([]float32, 12), nil, 2, in, out, 2, 1, nil)
 			return err
 		},
 	} {
@@ -106,7 +106,7 @@ func BenchmarkPermutedPointwise(b *testing.B) {
 	} {
 		in, out := NewLayout(s.Cin, s.In[0], s.In[1], 0, 0, 0, 0), NewLayout(s.Cout, s.Out[0], s.Out[1], 0, 0, 0, 0)
 		x, y, w := memory.Slice[float32](in.Len()), memory.Slice[float32](out.Len()), make([]float32, s.Cout*s.Cin/s.Group)
-		g, err := NewPermutedPointwise(w, nil, s.Group, in, out, 1, 1, nil)
+		g, err := newPermuted(w, nil, s.Group, in, out, 1, 1, nil)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -123,4 +123,13 @@ func BenchmarkPermutedPointwise(b *testing.B) {
 			})
 		}
 	}
+}
+
+// newPermuted packs weights and returns their convolution.
+func newPermuted(w, bias []float32, group int, in, out Layout, strideH, strideW int, order []int) (*PermutedPointwise, error) {
+	p, err := PackPermuted(w, bias, in.C, out.C, group)
+	if err != nil {
+		return nil, err
+	}
+	return NewPermutedPointwise(p, in, out, strideH, strideW, order)
 }

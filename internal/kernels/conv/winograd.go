@@ -35,6 +35,11 @@ type WinogradWeights struct {
 	rounded   []uint16 // Data rounded to bfloat16, pairs of channels interleaved, or nil
 }
 
+// Bytes returns the size of the packed weights.
+func (p *WinogradWeights) Bytes() int64 {
+	return int64(len(p.Data)+len(p.Bias))*4 + int64(len(p.rounded))*2
+}
+
 // ChooseWinograd returns the tile size for a 3×3 convolution with stride 1 and a dilation at the given output
 // size: 4, 2, or 0 if the direct convolution is as fast.
 func ChooseWinograd(level cpu.Level, cin, cout, h, w, dilation int) int {

@@ -49,8 +49,8 @@ func PermutesInput(cv *ops.Conv, w []int, g window.ConvGeometry) bool {
 // NewConv packs weights m×c/group×kh×kw and a bias, which may be nil, for
 // images in layout in (whose border holds the padding; only C, H and W matter for
 // a convolution that [ReadsNCHW]). order, unless nil, says for every input channel which one of the image
-// it is; the convolution must be one that [PermutesInput].
-func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, act kit.Activation, order []int) (*Conv, error) {
+// it is; the convolution must be one that [PermutesInput]. packs has weights that are packed already.
+func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, act kit.Activation, order []int, packs *ir.Packs) (*Conv, error) {
 	s := w.Shape()
 	if len(s) != 4 || w.DType() != tensor.TypeFloat32 {
 		return nil, fail.Errorf("weights are %s, want a float tensor of rank 4", w)
@@ -80,28 +80,58 @@ func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, act kit.Activ
 	case ReadsNCHW(in.C, cv.Group):
 		v.planar = true
 		v.kernel = &conv.NCHWInput{Cin: in.C, H: in.H, W: in.W, Out: out, StrideH: sh, StrideW: sw, DilationH: dh, DilationW: dw,
-			Top: g.Top, Left: g.Left, Weights: conv.PackNCHWInput(data, b, in.C, m, kh, kw)}
+			Top: g.Top, Left: g.Left, Weights: packed(packs, w, bias, convPack{kind: packNCHWInput}, func() *conv.Weights { return conv.PackNCHWInput(data, b, in.C, m, kh, kw) })}
 		return v, nil
 	case cv.Group == in.C && m == in.C && cv.Group > 1:
 		k := &conv.Depthwise{In: in, Out: out, StrideH: sh, StrideW: sw, DilationH: dh, DilationW: dw, Top: g.Top, Left: g.Left,
-			Weights: conv.PackDepthwise(data, b, m, kh, kw)}
+			Weights: packed(packs, w, bias, convPack{kind: packDepthwise}, func() *conv.DepthwiseWeights { return conv.PackDepthwise(data, b, m, kh, kw) })}
 		v.kernel, err = k, k.Check()
 	case order == nil && conv.GroupedPays(cpu.Active(), in.C, m, cv.Group, kh, kw):
 		k := &conv.Grouped{In: in, Out: out, StrideH: sh, StrideW: sw, DilationH: dh, DilationW: dw, Top: g.Top, Left: g.Left,
-			Weights: conv.PackGrouped(data, b, m, m/cv.Group, kh, kw)}
+			Weights: packed(packs, w, bias, convPack{kind: packGrouped, param: cv.Group}, func() *conv.GroupedWeights { return conv.PackGrouped(data, b, m, m/cv.Group, kh, kw) })}
 		v.kernel, err = k, k.Check()
 	case order != nil || PermutesInput(cv, s, g) && conv.PermutedPointwisePays(in.C, m, cv.Group):
-		v.kernel, err = conv.NewPermutedPointwise(data, b, cv.Group, in, out, sh, sw, order)
+		var p *conv.PermutedWeights
+		p, err = ir.Packed(packs, convPack{kind: packPermuted, param: cv.Group}, w, bias, func() (*conv.PermutedWeights, int64, error) {
+			p, err := conv.PackPermuted(data, b, in.C, m, cv.Group)
+			return p, p.Bytes(), err
+		})
+		if err == nil {
+			v.kernel, err = conv.NewPermutedPointwise(p, in, out, sh, sw, order)
+		}
 	case kh == 3 && kw == 3 && sh == 1 && sw == 1 && dh == dw && max(g.Top, g.Left) <= 2*dh && cv.Group == 1 && conv.ChooseWinograd(cpu.Active(), in.C, m, out.H, out.W, dh) > 0:
+		tile := conv.ChooseWinograd(cpu.Active(), in.C, m, out.H, out.W, dh)
 		k := &conv.Winograd{In: in, Out: out, Top: g.Top, Left: g.Left, Dilation: dh,
-			Weights: conv.PackWinograd(cpu.Active(), conv.ChooseWinograd(cpu.Active(), in.C, m, out.H, out.W, dh), data, b, in.C, m)}
+			Weights: packed(packs, w, bias, convPack{kind: packWinograd, param: tile}, func() *conv.WinogradWeights { return conv.PackWinograd(cpu.Active(), tile, data, b, in.C, m) })}
 		v.kernel, err = k, k.Check()
 	default:
 		k := &conv.Direct{In: in, Out: out, StrideH: sh, StrideW: sw, DilationH: dh, DilationW: dw, Top: g.Top, Left: g.Left,
-			Weights: conv.PackWeights(cpu.Active(), data, b, in.C, m, cv.Group, kh, kw)}
+			Weights: packed(packs, w, bias, convPack{kind: packDirect, param: cv.Group}, func() *conv.Weights { return conv.PackWeights(cpu.Active(), data, b, in.C, m, cv.Group, kh, kw) })}
 		v.kernel, err = k, k.Check()
 	}
 	return v, err
+}
+
+// convPack is the way in which the weights of a Conv are packed: the kernel, and the tile size of
+// Winograd or the number of groups.
+type convPack struct{ kind, param int }
+
+const (
+	packNCHWInput = iota
+	packDepthwise
+	packGrouped
+	packPermuted
+	packWinograd
+	packDirect
+)
+
+// packed returns packed weights, those of packs if it has them.
+func packed[T interface{ Bytes() int64 }](packs *ir.Packs, w, bias *tensor.Tensor, how convPack, pack func() T) T {
+	v, _ := ir.Packed(packs, how, w, bias, func() (T, int64, error) {
+		v := pack()
+		return v, v.Bytes(), nil
+	})
+	return v
 }
 
 // Infer gives the blocked type.

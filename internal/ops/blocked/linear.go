@@ -27,12 +27,15 @@ type Linear struct {
 }
 
 // NewLinear packs K×N weights of float32, float16 or bfloat16, with trans N×K ones. With own it may
-// do so in w's memory.
-func NewLinear(w *tensor.Tensor, trans, own bool) (*Linear, error) {
+// do so in w's memory. packs has weights that are packed already.
+func NewLinear(w *tensor.Tensor, trans, own bool, packs *ir.Packs) (*Linear, error) {
 	if !matmul.Packable(w) || w.Rank() != 2 {
 		return nil, fail.Errorf("weights are %s, want a float matrix", w)
 	}
-	data, err := matmul.PackMatrix(w, trans, own)
+	data, err := ir.Packed(packs, matrixPack{trans}, w, nil, func() (*matmul.PackedReals, int64, error) {
+		p, err := matmul.PackMatrix(w, trans, own)
+		return p, p.Bytes(), err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -42,6 +45,9 @@ func NewLinear(w *tensor.Tensor, trans, own bool) (*Linear, error) {
 	}
 	return l, nil
 }
+
+// matrixPack is the way in which the weights of a Linear are packed.
+type matrixPack struct{ trans bool }
 
 // IsRowBias reports whether b is a float bias with one element for each of n columns.
 func IsRowBias(b *tensor.Tensor, n int) bool {

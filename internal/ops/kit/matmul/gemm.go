@@ -249,6 +249,14 @@ type PackedReals struct {
 	column bool // Data is the only column as it is
 }
 
+// Bytes returns the size of the packed matrix; 0 if p is nil.
+func (p *PackedReals) Bytes() int64 {
+	if p == nil {
+		return 0
+	}
+	return int64(len(p.Data))*4 + int64(len(p.Half)+len(p.BF16))*2
+}
+
 // minBF16 is the number of elements from which on a matrix is worth rounding the operands.
 const minBF16 = 1 << 13
 
