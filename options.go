@@ -55,6 +55,14 @@ type SessionOptions struct {
 	// DisabledPasses names optimizations to skip: for cpu those that
 	// [OptimizationPasses] lists, for ONNX Runtime its own.
 	DisabledPasses []string
+	// SpecializedShapes is the largest number of plans that cpu compiles for input shapes that
+	// occur in runs, if the model has convolutions over free dimensions. Such a plan is as fast as
+	// that of a model with fixed dimensions. It shares packed weights with the other plans. A run
+	// compiles a plan, which takes about a millisecond, if that saves more time in the runs with its
+	// shapes. The plan used longest ago makes room for a new one, and all take at most a quarter of
+	// MaxMemory in [Limits]. Results of two plans differ in the last bits; with Deterministic, all
+	// runs use specialized plans. Default: 8. Negative: none.
+	SpecializedShapes int
 	// OptimizedModelPath is the file to write the optimized model to, as ONNX.
 	// [OptimizeModel] describes what cpu writes. Default: none is written.
 	OptimizedModelPath string
@@ -114,7 +122,8 @@ type SessionOptions struct {
 	LogVerbosity int
 
 	// Deterministic makes results reproducible even if that is slower
-	// (use_deterministic_compute). Results of cpu and reference always are.
+	// (use_deterministic_compute). Results of reference always are, and those of cpu but for the plans
+	// of SpecializedShapes: with Deterministic, every run waits for the plan of its input shapes.
 	Deterministic bool
 	// DisableMemoryArena makes ONNX Runtime allocate and free memory without an
 	// arena (enable_cpu_mem_arena). cpu and reference have no arena that outlives a
@@ -154,7 +163,7 @@ func (o *SessionOptions) check() error {
 func (o *SessionOptions) driver() *driver.Options {
 	d := &driver.Options{
 		Threads: o.Threads, InterOpThreads: o.InterOpThreads, ExecutionMode: o.ExecutionMode, ExecutionOrder: o.ExecutionOrder,
-		OptimizationLevel: o.OptimizationLevel, Precision: o.Precision, DisabledPasses: o.DisabledPasses, OptimizedModelPath: o.OptimizedModelPath,
+		OptimizationLevel: o.OptimizationLevel, Precision: o.Precision, DisabledPasses: o.DisabledPasses, OptimizedModelPath: o.OptimizedModelPath, SpecializedShapes: o.SpecializedShapes,
 		EnableProfiling: o.EnableProfiling, ProfilePrefix: cmp.Or(o.ProfilePrefix, defaultProfilePrefix),
 		FreeDimensions: o.FreeDimensions, FreeDimensionsByDenotation: o.FreeDimensionsByDenotation, Config: o.Config,
 		Initializers: o.Initializers, ExternalInitializers: o.ExternalInitializers, PrepackedWeights: o.PrepackedWeights,

@@ -22,6 +22,7 @@ type Options struct {
 	Precision          Precision
 	DisabledPasses     []string
 	OptimizedModelPath string
+	SpecializedShapes  int // 0: the engine's default; negative: none
 
 	EnableProfiling bool
 	ProfilePrefix   string // not empty if EnableProfiling is set
@@ -96,7 +97,13 @@ type NodeRun struct {
 	In, Out  []tensor.Value // nil for an omitted input or output
 	Start    time.Time
 	Duration time.Duration
+	// Plan is [GeneralPlan], or the input shapes of a specialized plan as
+	// "images=1x3x320x320, mask=1x80". It is empty if the engine has one plan for all shapes.
+	Plan string
 }
+
+// GeneralPlan is the Plan of a [NodeRun] that is not specialized to input shapes.
+const GeneralPlan = "general"
 
 // ExecutionMode selects whether independent nodes may run at the same time.
 type ExecutionMode int

@@ -28,6 +28,7 @@ type profileJSON struct {
 	Provider   string         `json:"provider"`
 	Threads    int            `json:"threads"`
 	Precision  string         `json:"precision,omitempty"`  // "" for float32
+	Plan       string         `json:"plan,omitempty"`       // input shapes that the plan is specialized to; "" if the engine has one plan
 	Dimensions map[string]int `json:"dimensions,omitempty"` // sizes of free dimensions, if inputs were generated
 	Runs       int            `json:"runs"`
 	RunMS      float64        `json:"run_ms"`   // a run, observed
@@ -182,6 +183,7 @@ func profile(ctx context.Context, path string, o *profileOptions) (*profileJSON,
 	}
 	r.Model, r.Provider, r.Threads = path, o.provider, threadsOf(o.session.Threads)
 	r.Precision = session.PrecisionName(o.session.Precision)
+	r.Plan = p.plan
 	r.Dimensions, r.sizes = feed.Dimensions, feed.Sizes()
 	if o.peak {
 		m := peak.Measure(r.Threads, nil)
@@ -195,6 +197,7 @@ func profile(ctx context.Context, path string, o *profileOptions) (*profileJSON,
 // observe runs the model on a provider that reports its nodes.
 func (p *profiler) observe(ctx context.Context, path string, o *profileOptions, feed *feed, last *trace.Profile) error {
 	o.session.MapWeights = o.mapWeights
+	o.session.Deterministic = true // all runs have the same plan
 	sess, err := session.Open(ctx, path, o.session)
 	if err != nil {
 		return err
@@ -213,6 +216,7 @@ func (p *profiler) observe(ctx context.Context, path string, o *profileOptions, 
 				last.Node(n)
 			}
 			p.node(n)
+			p.plan = n.Plan
 			if i == o.runs-1 {
 				n.In, n.Out = nil, nil // valid only during the call
 				run = append(run, n)
@@ -264,6 +268,9 @@ func printProfile(w io.Writer, r *profileJSON, top int) error {
 	}
 	if r.sizes != "" {
 		fmt.Fprintf(w, ", free dimensions: %s", text.Name(r.sizes))
+	}
+	if r.Plan != "" {
+		fmt.Fprintf(w, ", plan specialized to %s", text.Name(r.Plan))
 	}
 	fmt.Fprintf(w, "\n%.4g ms a run, %.4g ms in its nodes, median of %d runs", r.RunMS, r.NodesMS, r.Runs)
 	if r.FLOPs > 0 && r.RunMS > 0 {

@@ -28,6 +28,7 @@ type profiler struct {
 	totals []float64 // of the runs, in milliseconds
 	sums   []float64 // of the nodes of each run
 	run    int       // runs that have ended
+	plan   string    // of the last run
 }
 
 // profiledNode is a node with its times.

@@ -45,6 +45,16 @@ func (p *Plan) NewBound() *Bound {
 	return &Bound{plan: p, in: make([]tensor.Value, len(p.inputs)), out: make([]boundOutput, len(p.outputs)), stale: true}
 }
 
+// Inputs returns the bound inputs in the order of the graph, nil for defaults. The caller must not change them.
+func (b *Bound) Inputs() []tensor.Value { return b.in }
+
+// Use changes the plan to one with the same inputs and outputs, such as one for known input shapes.
+func (b *Bound) Use(p *Plan) {
+	if p != b.plan {
+		b.plan, b.state, b.stale = p, nil, true
+	}
+}
+
 // SetInput binds graph input i; nil selects its default.
 func (b *Bound) SetInput(i int, v tensor.Value) {
 	b.in[i], b.stale = v, true

@@ -12,7 +12,7 @@ import (
 
 // NewBinding implements [driver.Binder].
 func (e *engine) NewBinding() (driver.Binding, error) {
-	return &binding{e: e, bound: e.plan.NewBound()}, nil
+	return &binding{e: e, bound: e.general.plan.NewBound()}, nil
 }
 
 // binding implements [driver.Binding] for the Go engine.
@@ -61,8 +61,10 @@ func (b *binding) Close() error {
 
 func (b *binding) Run(ctx context.Context, opts *driver.RunOptions) error {
 	r := exec.Request{MemoryLimit: b.e.limit, Budget: b.e.budget, Seed: opts.Seed, Serial: opts.Serial}
+	p := b.e.program(ctx, b.bound.Inputs())
+	b.bound.Use(p.plan)
 	if fn := opts.Observe; fn != nil {
-		r.Observe = observer(fn)
+		r.Observe = observer(fn, b.e.planName(p))
 	}
 	err := b.bound.Run(ctx, &r)
 	if errors.Is(err, exec.ErrBoundShape) {

@@ -15,42 +15,21 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// engine runs the plan of a graph. The inputs of the graph are in the order of the
+// engine runs the plans of a graph. The inputs of the graph are in the order of the
 // file; index maps them to the inputs of a request.
 type engine struct {
-	graph *ir.Graph
-	plan  *exec.Plan
-	pool  *exec.Pool // workers of this session; nil if it uses the shared ones or none
-	limit int64
+	graph   *ir.Graph
+	general *program
+	special *specializer // nil if the engine has no specialized programs
+	pool    *exec.Pool   // workers of this session; nil if it uses the shared ones or none
+	limit   int64
 
 	budget exec.Budget // shared with other sessions; nil: none
 
 	mapping *onnx.Mapping // mapping that holds constants, or nil
 
-	once   sync.Once
-	index  []int
-	pruned sync.Map // mask of wanted outputs as a string → *exec.Plan
-}
-
-// planFor returns the plan of a run. If the plan computes only the wanted outputs,
-// planFor also returns their indices, else nil.
-func (e *engine) planFor(req *driver.Request) (*exec.Plan, []int) {
-	if !req.Options.OnlyPathToFetches || req.Wanted == nil || !slices.Contains(req.Wanted, false) {
-		return e.plan, nil
-	}
-	key := make([]byte, len(req.Wanted))
-	var index []int
-	for i, w := range req.Wanted {
-		if w {
-			key[i] = 1
-			index = append(index, i)
-		}
-	}
-	p, ok := e.pruned.Load(string(key))
-	if !ok {
-		p, _ = e.pruned.LoadOrStore(string(key), e.plan.Prune(req.Wanted))
-	}
-	return p.(*exec.Plan), index
+	once  sync.Once
+	index []int
 }
 
 // order returns, for each graph input, its index in a request: required inputs come
@@ -89,10 +68,11 @@ func (e *engine) Run(ctx context.Context, req *driver.Request) error {
 		}
 	}
 	r := &exec.Request{Inputs: in, MemoryLimit: e.limit, Budget: e.budget, Seed: req.Options.Seed, Serial: req.Options.Serial}
-	plan, index := e.planFor(req)
+	prog := e.program(ctx, in)
+	plan, index := prog.planFor(req)
 	if index != nil {
 		if fn := req.Options.Observe; fn != nil {
-			r.Observe = observer(fn)
+			r.Observe = observer(fn, e.planName(prog))
 		}
 		out := make([]tensor.Value, len(index))
 		r.Outputs = make([]tensor.Value, len(index))
@@ -111,17 +91,17 @@ func (e *engine) Run(ctx context.Context, req *driver.Request) error {
 		r.Outputs = slices.Clone(req.Out)
 	}
 	if fn := req.Options.Observe; fn != nil {
-		r.Observe = observer(fn)
+		r.Observe = observer(fn, e.planName(prog))
 	}
-	return e.plan.RunInto(ctx, r, req.Out)
+	return plan.RunInto(ctx, r, req.Out)
 }
 
-// observer returns an observer that numbers the nodes of a run and calls fn for each.
-func observer(fn func(driver.NodeRun)) exec.Observer {
+// observer returns an observer that numbers the nodes of a run of a plan and calls fn for each.
+func observer(fn func(driver.NodeRun), plan string) exec.Observer {
 	i := 0
 	return func(g *ir.Graph, n *ir.Node, in, out []tensor.Value, start time.Time, d time.Duration) {
 		fn(driver.NodeRun{Index: i, Name: n.Name, OpType: n.OpType, Domain: n.Domain, InNames: valueNames(g, n.In), OutNames: valueNames(g, n.Out),
-			In: in, Out: out, Start: start, Duration: d})
+			In: in, Out: out, Start: start, Duration: d, Plan: plan})
 		i++
 	}
 }
@@ -139,6 +119,9 @@ func valueNames(g *ir.Graph, ids []ir.ValueID) []string {
 }
 
 func (e *engine) Close() error {
+	if e.special != nil {
+		e.special.close()
+	}
 	if e.pool != nil {
 		e.pool.Close()
 	}

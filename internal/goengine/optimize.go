@@ -62,17 +62,25 @@ func disabledPasses(o *driver.Options) map[string]bool {
 	return r
 }
 
+// optimization says how a graph is optimized.
+type optimization struct {
+	level    optimize.Level
+	opset    int                                // version of ai.onnx that must express the result; 0: none
+	explain  func(optimize.Edit)                // may be nil
+	packs    *ir.Packs                          // packed weights of other plans; nil: none
+	unpacked func(*ir.Graph, *optimize.Options) // called before weights are packed; may be nil
+}
+
 // optimizeGraph runs the passes up to a level, without those that the options disable.
-// If opset is not 0, it skips rewrites that ONNX cannot express in this version of ai.onnx. explain may
-// be nil.
-func optimizeGraph(ctx context.Context, g *ir.Graph, opts *driver.Options, level optimize.Level, opset int, explain func(optimize.Edit)) error {
+func optimizeGraph(ctx context.Context, g *ir.Graph, opts *driver.Options, how optimization) error {
 	limit, left, log := memoryLimit(opts.Limits), foldTime, opts.Log()
 	o := &optimize.Options{
-		Level:     level,
-		Opset:     opset,
+		Level:     how.level,
+		Opset:     how.opset,
+		Packs:     how.packs,
 		Disabled:  disabledPasses(opts),
 		MaxFolded: min(maxFolded, limit/16), // the session holds it while runs take the limit
-		Explain:   explain,
+		Explain:   how.explain,
 		Eval: func(g *ir.Graph, n *ir.Node, in []tensor.Value, limit int64) ([]tensor.Value, error) {
 			ctx, cancel := context.WithTimeout(ctx, left)
 			defer cancel()
@@ -84,10 +92,13 @@ func optimizeGraph(ctx context.Context, g *ir.Graph, opts *driver.Options, level
 	if log.Enabled(ctx, slog.LevelDebug) {
 		o.Explain = func(e optimize.Edit) {
 			log.Debug("optimized", "pass", e.Pass, "graph", e.Graph, "edits", e.Edits, "nodes_before", e.Before, "nodes_after", e.After)
-			if explain != nil {
-				explain(e)
+			if how.explain != nil {
+				how.explain(e)
 			}
 		}
+	}
+	if how.unpacked != nil {
+		o.Unpacked = func(g *ir.Graph) { how.unpacked(g, o) }
 	}
 	return optimize.Run(ctx, g, o)
 }

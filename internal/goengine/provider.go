@@ -111,8 +111,23 @@ func (p provider) build(ctx context.Context, m *driver.Model, opts *driver.Optio
 	if mapping := m.Mapping(); mapping != nil && mapping.Used() {
 		eo.Mapped = mapping
 	}
+	var template *ir.Graph
 	if level > optimize.None {
-		if err := optimizeGraph(ctx, g, opts, level, 0, nil); err != nil {
+		how := optimization{level: level}
+		if level == optimize.All && opts.SpecializedShapes >= 0 {
+			how.unpacked = func(g *ir.Graph, o *optimize.Options) {
+				if specializable(g) {
+					template = g.Clone()
+					for i := range g.Values {
+						g.Values[i].Owned = false // the template has the constants too
+					}
+					g.Shared = true
+					eo.Packs = ir.NewPacks()
+					o.Packs = eo.Packs
+				}
+			}
+		}
+		if err := optimizeGraph(ctx, g, opts, how); err != nil {
 			return nil, err
 		}
 	}
@@ -128,11 +143,17 @@ func (p provider) build(ctx context.Context, m *driver.Model, opts *driver.Optio
 			eo.Pool = e.pool
 		}
 	}
-	if e.plan, err = exec.Compile(ctx, g, eo); err != nil {
+	eo.Arenas = new(exec.Arenas)
+	plan, err := exec.Compile(ctx, g, eo)
+	if err != nil {
 		if e.pool != nil {
 			e.pool.Close()
 		}
 		return nil, err
+	}
+	e.general = &program{graph: g, plan: plan}
+	if template != nil {
+		e.special = newSpecializer(template, opts, level, eo, m.Mapping())
 	}
 	return e, nil
 }

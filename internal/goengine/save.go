@@ -32,7 +32,8 @@ func optimized(ctx context.Context, m *onnx.Model, opts *driver.Options, fo fron
 	if err != nil {
 		return nil, err
 	}
-	if err := optimizeGraph(ctx, g, opts, min(level, optimize.Extended), export.Opset(m), explain); err != nil {
+	how := optimization{level: min(level, optimize.Extended), opset: export.Opset(m), explain: explain}
+	if err := optimizeGraph(ctx, g, opts, how); err != nil {
 		return nil, err
 	}
 	r, err := export.Model(g, m)

@@ -1,0 +1,462 @@
+package goengine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/onward-ml/onward/driver"
+	"github.com/onward-ml/onward/internal/exec"
+	"github.com/onward-ml/onward/internal/fail"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/ops"
+	"github.com/onward-ml/onward/internal/optimize"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// DefaultSpecializedShapes is the number of specialized plans of a session whose options do not set it.
+const DefaultSpecializedShapes = 8
+
+// specializer compiles plans that are specialized to input shapes, and keeps those that were used
+// last. The layout NCHW16c and Winograd's algorithm need known heights and widths, which a model
+// with free dimensions has only when it runs.
+//
+// A shape is worth a plan if the time that its runs would have saved with one exceeds the time to
+// compile it. Both are estimated from the graph, so that the results of a sequence of runs do not
+// depend on measured times.
+type specializer struct {
+	template *ir.Graph // optimized, but without packed weights
+	opts     *driver.Options
+	level    optimize.Level
+	exec     exec.Options
+	packs    *ir.Packs // of the general plan
+	mapping  *onnx.Mapping
+	most     int   // number of plans
+	maxBytes int64 // of the packed weights and constants of all plans
+	cost     int64 // estimated time to compile a plan, in picoseconds
+	later    bool  // the first plan has many weights to pack: runs do not wait for it
+
+	ctx    context.Context // ends with the engine
+	cancel context.CancelFunc
+	work   sync.WaitGroup // compilations in the background
+	one    chan struct{}  // holds an element during a compilation
+	tick   atomic.Int64
+
+	mu     sync.RWMutex
+	shapes map[string]*shape
+	first  bool // a plan has been compiled
+}
+
+// shape is a signature of input shapes, and its program.
+type shape struct {
+	program atomic.Pointer[program]
+	used    atomic.Int64 // tick of the last run
+	packs   *ir.Packs    // of the program
+	bytes   int64        // constants of the program alone
+
+	// Protected by specializer.mu.
+	gain, credit int64         // estimated savings of one run, −1 if not known, and of all runs, in ps
+	refused      bool          // the shape cannot have a plan
+	done         chan struct{} // closed when the compilation in progress ends; nil if there is none
+}
+
+// maxShapes limits the number of shapes whose runs are counted.
+const maxShapes = 64
+
+// Estimated times in picoseconds: the compilation of a node, and what a specialized plan saves on a
+// multiplication of a Conv. In a general plan depthwise convolutions are far slower.
+const (
+	nodeCost      = 10_000_000
+	denseGain     = 8
+	depthwiseGain = 60
+)
+
+// backgroundWeights is the size in bytes of the weights that runs do not wait for.
+const backgroundWeights = 32 << 20
+
+// specializable reports whether a graph would be faster with known input shapes: it has a convolution
+// of float32 with constant weights over axes that depend on free dimensions.
+func specializable(g *ir.Graph) bool {
+	free := slices.ContainsFunc(g.Inputs, func(id ir.ValueID) bool {
+		t := g.Values[id].Type
+		_, ok := ir.Ints(t.Shape)
+		return t.Kind == tensor.KindTensor && (t.Shape == nil || !ok)
+	})
+	return free && hasFreeConv(g)
+}
+
+func hasFreeConv(g *ir.Graph) bool {
+	for _, n := range g.Nodes {
+		if slices.ContainsFunc(n.Graphs, hasFreeConv) {
+			return true
+		}
+		switch n.Op.(type) {
+		case *ops.Conv, *ops.FusedConv, *ops.ConvTranspose:
+			x, w := g.Values[n.In[0]].Type, g.Values[n.In[1]]
+			if w.Const == nil || x.Elem != tensor.TypeFloat32 {
+				continue
+			}
+			if len(x.Shape) < 3 {
+				return true
+			}
+			if _, ok := ir.Ints(x.Shape[1:]); !ok {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// gain estimates what one run of a graph with known shapes saves with a specialized plan, in picoseconds.
+func gain(g *ir.Graph) (total int64) {
+	const most = 1 << 50
+	for _, n := range g.Nodes {
+		for _, s := range n.Graphs {
+			total += gain(s)
+		}
+		var group int
+		switch op := n.Op.(type) {
+		case *ops.Conv:
+			group = op.Group
+		case *ops.FusedConv:
+			group = op.Group
+		default:
+			continue
+		}
+		out, ok := ir.Ints(g.Values[n.Out[0]].Type.Shape)
+		w, constant := g.Values[n.In[1]].Const.(*tensor.Tensor)
+		if !ok || !constant || len(out) < 3 || w.Rank() < 3 {
+			continue
+		}
+		each := int64(denseGain)
+		if group > 1 && w.Dim(1) == 1 {
+			each = depthwiseGain
+		}
+		if count, err := tensor.Elements(append(slices.Clone(out), w.Shape()[1:]...)); err == nil {
+			total += min(int64(count), most/each) * each
+		}
+		total = min(total, most)
+	}
+	return total
+}
+
+// newSpecializer returns a specializer for a template, the graph before weights were packed.
+func newSpecializer(template *ir.Graph, opts *driver.Options, level optimize.Level, eo exec.Options,
+	mapping *onnx.Mapping) *specializer {
+	s := &specializer{template: template, opts: opts, level: level, exec: eo, packs: eo.Packs, mapping: mapping}
+	s.shapes = map[string]*shape{}
+	s.most, s.maxBytes, s.cost = opts.SpecializedShapes, memoryLimit(opts.Limits)/4, int64(countNodes(template))*nodeCost
+	if s.most == 0 {
+		s.most = DefaultSpecializedShapes
+	}
+	s.later, s.one = convBytes(template) > backgroundWeights, make(chan struct{}, 1)
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+func countNodes(g *ir.Graph) int {
+	n := len(g.Nodes)
+	for _, node := range g.Nodes {
+		for _, s := range node.Graphs {
+			n += countNodes(s)
+		}
+	}
+	return n
+}
+
+// convBytes returns the size of the weights of convolutions, which the general plan does not pack.
+func convBytes(g *ir.Graph) (size int64) {
+	for _, n := range g.Nodes {
+		switch n.Op.(type) {
+		case *ops.Conv, *ops.FusedConv, *ops.ConvTranspose:
+			if w := g.Values[n.In[1]].Const; w != nil {
+				size += tensor.SizeOf(w)
+			}
+		}
+		for _, s := range n.Graphs {
+			size += convBytes(s)
+		}
+	}
+	return size
+}
+
+// close stops compilations and waits for them.
+func (s *specializer) close() {
+	s.cancel()
+	s.work.Wait()
+}
+
+// program returns the program for inputs, in the order of the graph, or nil if the general one is to run.
+func (s *specializer) program(ctx context.Context, in []tensor.Value) *program {
+	var buf [128]byte
+	key := buf[:0]
+	for i, v := range in {
+		if v == nil {
+			v = s.template.Defaults[s.template.Inputs[i]]
+		}
+		if t, ok := v.(*tensor.Tensor); ok {
+			for _, d := range t.Shape() {
+				key = strconv.AppendInt(key, int64(d), 10)
+				key = append(key, 'x')
+			}
+		}
+		key = append(key, ' ')
+	}
+	s.mu.RLock()
+	sh := s.shapes[string(key)]
+	s.mu.RUnlock()
+	if sh != nil {
+		if p := sh.program.Load(); p != nil {
+			sh.used.Store(s.tick.Add(1))
+			return p
+		}
+	}
+	return s.miss(ctx, string(key), in)
+}
+
+// miss counts a run of a shape that has no program, and compiles one if that is worth its time.
+func (s *specializer) miss(ctx context.Context, key string, in []tensor.Value) *program {
+	s.mu.Lock()
+	sh := s.shapes[key]
+	if sh == nil {
+		s.forget()
+		sh = &shape{gain: -1}
+		s.shapes[key] = sh
+	}
+	sh.used.Store(s.tick.Add(1))
+	if sh.refused || s.ctx.Err() != nil {
+		s.mu.Unlock()
+		return nil
+	}
+	if done := sh.done; done != nil {
+		s.mu.Unlock()
+		if !s.opts.Deterministic {
+			return nil
+		}
+		select {
+		case <-done:
+			return sh.program.Load()
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	if sh.gain >= 0 && !s.opts.Deterministic {
+		if sh.credit += sh.gain; sh.credit < s.cost {
+			s.mu.Unlock()
+			return nil
+		}
+	}
+	sh.done = make(chan struct{})
+	later := s.later && !s.first && !s.opts.Deterministic
+	s.mu.Unlock()
+	g, names, err := s.typed(in)
+	if err != nil {
+		s.finish(sh, nil, err)
+		return nil
+	}
+	if sh.gain < 0 {
+		n := gain(g)
+		s.mu.Lock()
+		sh.gain, sh.credit = n, n
+		s.mu.Unlock()
+		if n < s.cost && !s.opts.Deterministic {
+			s.finish(sh, nil, nil)
+			return nil
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	if !s.begin(ctx) {
+		s.finish(sh, nil, nil)
+		return nil
+	}
+	if later {
+		s.work.Go(func() { s.compile(s.ctx, sh, g, names) })
+		return nil
+	}
+	s.compile(ctx, sh, g, names)
+	return sh.program.Load()
+}
+
+// begin claims the compilation that may be in progress. It waits for another one only with Deterministic.
+func (s *specializer) begin(ctx context.Context) bool {
+	select {
+	case s.one <- struct{}{}:
+		return true
+	default:
+	}
+	if s.opts.Deterministic {
+		select {
+		case s.one <- struct{}{}:
+			return true
+		case <-ctx.Done():
+		}
+	}
+	return false
+}
+
+// forget removes the shape without program that was used longest ago, if there are too many.
+func (s *specializer) forget() {
+	if len(s.shapes) < maxShapes+s.most {
+		return
+	}
+	oldest := ""
+	for k, sh := range s.shapes {
+		if sh.program.Load() == nil && sh.done == nil && (oldest == "" || sh.used.Load() < s.shapes[oldest].used.Load()) {
+			oldest = k
+		}
+	}
+	delete(s.shapes, oldest)
+}
+
+// typed returns the graph with the shapes of the inputs, and these in words.
+func (s *specializer) typed(in []tensor.Value) (*ir.Graph, string, error) {
+	g := s.template.Clone()
+	var names []string
+	for i, id := range g.Inputs {
+		v := in[i]
+		if v == nil {
+			v = g.Defaults[id]
+		}
+		t, ok := v.(*tensor.Tensor)
+		if !ok {
+			continue
+		}
+		declared := g.Values[id].Type
+		shape := make([]ir.Dim, t.Rank())
+		dims := make([]string, t.Rank())
+		for k := range shape {
+			shape[k], dims[k] = ir.Known(t.Dim(k)), strconv.Itoa(t.Dim(k))
+		}
+		if !slices.Equal(declared.Shape, shape) {
+			names = append(names, g.Values[id].Name+"="+strings.Join(dims, "x"))
+		}
+		declared.Shape = shape
+		g.Values[id].Type = declared
+	}
+	return g, strings.Join(names, ", "), s.guard(func() error { return ir.Infer(g) })
+}
+
+// guard calls fn, which reads constants, and returns faults of mapped memory and panics as errors.
+func (s *specializer) guard(fn func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fail.Errorf("internal error: %v", r)
+		}
+	}()
+	if s.mapping != nil {
+		return s.mapping.Check(s.mapping.Guard(fn))
+	}
+	return fn()
+}
+
+// compile compiles the program of a shape from a graph with known input shapes, after begin.
+func (s *specializer) compile(ctx context.Context, sh *shape, g *ir.Graph, names string) {
+	defer func() { <-s.one }()
+	start := time.Now()
+	packs := s.packs.Fork()
+	p := &program{graph: g, shapes: names}
+	err := s.guard(func() (err error) {
+		if err = optimizeGraph(ctx, g, s.opts, optimization{level: s.level, packs: packs}); err != nil {
+			return err
+		}
+		eo := s.exec
+		eo.Packs = packs
+		p.plan, err = exec.Compile(ctx, g, eo)
+		return err
+	})
+	if err != nil {
+		packs.Release()
+		if ctx.Err() != nil && s.ctx.Err() == nil {
+			err = nil // the run was cancelled; a later one tries again
+		}
+		s.finish(sh, nil, err)
+		return
+	}
+	s.mu.Lock()
+	s.first = true
+	sh.packs, sh.bytes = packs, s.ownBytes(g)
+	if s.exec.BFloat16 {
+		sh.bytes += convBytes(s.template) / 2 // each plan rounds the weights
+	}
+	s.mu.Unlock()
+	s.finish(sh, p, nil)
+	s.opts.Log().Debug("specialized a plan", "shapes", names, "duration", time.Since(start))
+}
+
+// ownBytes returns the size of the constants of a graph that the template does not have.
+func (s *specializer) ownBytes(g *ir.Graph) (n int64) {
+	shared := map[tensor.Value]bool{}
+	for i := range s.template.Values {
+		if v := s.template.Values[i].Const; v != nil {
+			shared[v] = true
+		}
+	}
+	for i := range g.Values {
+		if v := g.Values[i].Const; v != nil && !shared[v] {
+			n += tensor.SizeOf(v)
+		}
+	}
+	return n
+}
+
+// finish ends the compilation of a shape, with a program, an error, or neither if it is to be tried
+// again. It evicts the programs that were used longest ago while there are too many.
+func (s *specializer) finish(sh *shape, p *program, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer func() {
+		close(sh.done)
+		sh.done = nil
+	}()
+	if err != nil {
+		sh.refused = true
+		if !errors.Is(err, context.Canceled) {
+			s.opts.Log().Log(s.ctx, slog.LevelDebug, "no specialized plan", "reason", err)
+		}
+		return
+	}
+	if p == nil {
+		return
+	}
+	sh.program.Store(p)
+	for {
+		count, bytes, oldest := 0, s.packs.Beyond(), ""
+		for k, o := range s.shapes {
+			if o.program.Load() == nil {
+				continue
+			}
+			count++
+			bytes += o.bytes
+			if o != sh && (oldest == "" || o.used.Load() < s.shapes[oldest].used.Load()) {
+				oldest = k
+			}
+		}
+		switch {
+		case count <= s.most && bytes <= s.maxBytes:
+			return
+		case oldest != "":
+			s.drop(s.shapes[oldest])
+			delete(s.shapes, oldest)
+		default:
+			sh.refused = true // larger than the limit on its own
+			s.drop(sh)
+			return
+		}
+	}
+}
+
+// drop frees the program of a shape.
+func (s *specializer) drop(sh *shape) {
+	sh.program.Store(nil)
+	sh.packs.Release()
+	sh.packs, sh.bytes = nil, 0
+}
