@@ -269,11 +269,11 @@ func (b *blocker) conv(n *ir.Node, cv *ops.FusedConv, out image) *blockPlan {
 		if !p.planar {
 			lin = layouts[0]
 		}
-		op, err := blocked.NewConv(&cv.Conv, w, bias, lin, out, cv.Act, order, b.packs)
-		if err == nil && hasAdd {
-			op.HasAdd, op.Add = true, layouts[len(layouts)-1]
+		var add *blocked.Layout
+		if hasAdd {
+			add = &layouts[len(layouts)-1]
 		}
-		return op, err
+		return blocked.NewConv(&cv.Conv, w, bias, lin, out, add, cv.Act, order, b.packs)
 	}
 	return p
 }

@@ -64,6 +64,17 @@ func (l *Layout) FinitePadding(level cpu.Level, data []float32) {
 	}
 }
 
+// Column reports whether images have a width of 1 and no border beside it. They have the same memory
+// as images of height 1, see [Layout.Turned].
+func (l *Layout) Column() bool { return l.W == 1 && l.Left == 0 && l.Right == 0 }
+
+// Turned returns the layout of the images of a [Layout.Column] with the axes exchanged.
+func (l *Layout) Turned() Layout {
+	t := NewLayout(l.C, 1, l.H, 0, l.Top, 0, l.Bottom)
+	t.Block = l.Block
+	return t
+}
+
 func (l *Layout) check(what string, data []float32) {
 	if len(data) < l.Len() {
 		panic(fmt.Sprintf("conv: %s has %d elements, its layout %+v needs %d", what, len(data), *l, l.Len()))

@@ -24,6 +24,7 @@ type Conv struct {
 
 	in, out Layout
 	planar  bool // whether the input is N×C×H×W
+	turned  bool // kernel runs on images with the axes exchanged
 	kernel  blockedKernel
 }
 
@@ -50,7 +51,8 @@ func PermutesInput(cv *ops.Conv, w []int, g window.ConvGeometry) bool {
 // images in layout in (whose border holds the padding; only C, H and W matter for
 // a convolution that [ReadsNCHW]). order, unless nil, says for every input channel which one of the image
 // it is; the convolution must be one that [PermutesInput]. packs has weights that are packed already.
-func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, act kit.Activation, order []int, packs *ir.Packs) (*Conv, error) {
+// add is the layout of input 1, or nil.
+func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, add *Layout, act kit.Activation, order []int, packs *ir.Packs) (*Conv, error) {
 	s := w.Shape()
 	if len(s) != 4 || w.DType() != tensor.TypeFloat32 {
 		return nil, fail.Errorf("weights are %s, want a float tensor of rank 4", w)
@@ -74,25 +76,42 @@ func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, act kit.Activ
 		return nil, fail.Errorf("weights %v do not support permuted input channels", s)
 	}
 	v := &Conv{Act: act, in: in, out: out}
+	if add != nil {
+		v.HasAdd, v.Add = true, *add
+	}
 	data := tensor.Of[float32](w)
 	sh, sw, dh, dw := cv.Stride(0), cv.Stride(1), cv.Dilation(0), cv.Dilation(1)
+	planar := ReadsNCHW(in.C, cv.Group)
+	// Tiles extend along rows, so that rows of one pixel would take a tile each.
+	if in.H > 1 && in.W == 1 && kw == 1 && g.Left == 0 && (planar || in.Column()) && out.Column() && (add == nil || add.Column()) {
+		v.turned = true
+		in, out = in.Turned(), out.Turned()
+		kh, kw, sh, sw, dh, dw = 1, kh, 1, sh, 1, dh
+		g.Top, g.Left = 0, g.Top
+	}
 	switch {
-	case ReadsNCHW(in.C, cv.Group):
+	case planar:
 		v.planar = true
 		v.kernel = &conv.NCHWInput{Cin: in.C, H: in.H, W: in.W, Out: out, StrideH: sh, StrideW: sw, DilationH: dh, DilationW: dw,
-			Top: g.Top, Left: g.Left, Weights: packed(packs, w, bias, convPack{kind: packNCHWInput}, func() *conv.Weights { return conv.PackNCHWInput(data, b, in.C, m, kh, kw) })}
+			Top: g.Top, Left: g.Left, Weights: packed(packs, w, bias, convPack{packNCHWInput, 0, v.turned}, func() *conv.Weights {
+				return conv.PackNCHWInput(data, b, in.C, m, kh, kw)
+			})}
 		return v, nil
 	case cv.Group == in.C && m == in.C && cv.Group > 1:
 		k := &conv.Depthwise{In: in, Out: out, StrideH: sh, StrideW: sw, DilationH: dh, DilationW: dw, Top: g.Top, Left: g.Left,
-			Weights: packed(packs, w, bias, convPack{kind: packDepthwise}, func() *conv.DepthwiseWeights { return conv.PackDepthwise(data, b, m, kh, kw) })}
+			Weights: packed(packs, w, bias, convPack{packDepthwise, 0, v.turned}, func() *conv.DepthwiseWeights {
+				return conv.PackDepthwise(data, b, m, kh, kw)
+			})}
 		v.kernel, err = k, k.Check()
 	case order == nil && conv.GroupedPays(cpu.Active(), in.C, m, cv.Group, kh, kw):
 		k := &conv.Grouped{In: in, Out: out, StrideH: sh, StrideW: sw, DilationH: dh, DilationW: dw, Top: g.Top, Left: g.Left,
-			Weights: packed(packs, w, bias, convPack{kind: packGrouped, param: cv.Group}, func() *conv.GroupedWeights { return conv.PackGrouped(data, b, m, m/cv.Group, kh, kw) })}
+			Weights: packed(packs, w, bias, convPack{packGrouped, cv.Group, v.turned}, func() *conv.GroupedWeights {
+				return conv.PackGrouped(data, b, m, m/cv.Group, kh, kw)
+			})}
 		v.kernel, err = k, k.Check()
 	case order != nil || PermutesInput(cv, s, g) && conv.PermutedPointwisePays(in.C, m, cv.Group):
 		var p *conv.PermutedWeights
-		p, err = ir.Packed(packs, convPack{kind: packPermuted, param: cv.Group}, w, bias, func() (*conv.PermutedWeights, int64, error) {
+		p, err = ir.Packed(packs, convPack{packPermuted, cv.Group, v.turned}, w, bias, func() (*conv.PermutedWeights, int64, error) {
 			p, err := conv.PackPermuted(data, b, in.C, m, cv.Group)
 			return p, p.Bytes(), err
 		})
@@ -102,19 +121,26 @@ func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, act kit.Activ
 	case kh == 3 && kw == 3 && sh == 1 && sw == 1 && dh == dw && max(g.Top, g.Left) <= 2*dh && cv.Group == 1 && conv.ChooseWinograd(cpu.Active(), in.C, m, out.H, out.W, dh) > 0:
 		tile := conv.ChooseWinograd(cpu.Active(), in.C, m, out.H, out.W, dh)
 		k := &conv.Winograd{In: in, Out: out, Top: g.Top, Left: g.Left, Dilation: dh,
-			Weights: packed(packs, w, bias, convPack{kind: packWinograd, param: tile}, func() *conv.WinogradWeights { return conv.PackWinograd(cpu.Active(), tile, data, b, in.C, m) })}
+			Weights: packed(packs, w, bias, convPack{packWinograd, tile, v.turned}, func() *conv.WinogradWeights {
+				return conv.PackWinograd(cpu.Active(), tile, data, b, in.C, m)
+			})}
 		v.kernel, err = k, k.Check()
 	default:
 		k := &conv.Direct{In: in, Out: out, StrideH: sh, StrideW: sw, DilationH: dh, DilationW: dw, Top: g.Top, Left: g.Left,
-			Weights: packed(packs, w, bias, convPack{kind: packDirect, param: cv.Group}, func() *conv.Weights { return conv.PackWeights(cpu.Active(), data, b, in.C, m, cv.Group, kh, kw) })}
+			Weights: packed(packs, w, bias, convPack{packDirect, cv.Group, v.turned}, func() *conv.Weights {
+				return conv.PackWeights(cpu.Active(), data, b, in.C, m, cv.Group, kh, kw)
+			})}
 		v.kernel, err = k, k.Check()
 	}
 	return v, err
 }
 
 // convPack is the way in which the weights of a Conv are packed: the kernel, and the tile size of
-// Winograd or the number of groups.
-type convPack struct{ kind, param int }
+// Winograd or the number of groups, and whether the axes are exchanged.
+type convPack struct {
+	kind, param int
+	turned      bool
+}
 
 const (
 	packNCHWInput = iota
@@ -167,23 +193,35 @@ func (v *Conv) Then(op ir.Operator, input int) *Conv {
 	if !r.Last && v.Map != nil || v.Last {
 		return nil
 	}
+	if v.turned && !(r.out.Column() && (!r.HasAdd || r.Add.Column())) {
+		return nil
+	}
+	out := v.turn(r.out)
 	switch k := v.kernel.(type) {
 	case *conv.Direct:
-		r.kernel = k.To(r.out)
+		r.kernel = k.To(out)
 	case *conv.PermutedPointwise:
-		r.kernel = k.To(r.out)
+		r.kernel = k.To(out)
 	case *conv.NCHWInput:
-		r.kernel = k.To(r.out)
+		r.kernel = k.To(out)
 	case *conv.Depthwise:
-		r.kernel = k.To(r.out)
+		r.kernel = k.To(out)
 	case *conv.Grouped:
-		r.kernel = k.To(r.out)
+		r.kernel = k.To(out)
 	case *conv.Winograd:
-		r.kernel = k.To(r.out)
+		r.kernel = k.To(out)
 	default:
 		return nil
 	}
 	return &r
+}
+
+// turn returns the layout in which the kernel sees images.
+func (v *Conv) turn(l Layout) Layout {
+	if v.turned {
+		return l.Turned()
+	}
+	return l
 }
 
 // Rounded implements [ir.Rounder].
@@ -211,7 +249,7 @@ func (v *Conv) Rounded() ir.Operator {
 
 // epilogue returns what happens to the sums of an image. add has the residuals of all images, or is nil.
 func (v *Conv) epilogue(add []float32, image int) *conv.BlockedEpilogue {
-	ep := &conv.BlockedEpilogue{AddLayout: v.Add, Act: v.Act.Gemm(), Lo: v.Act.Lo, Hi: v.Act.Hi, Map: v.Map}
+	ep := &conv.BlockedEpilogue{AddLayout: v.turn(v.Add), Act: v.Act.Gemm(), Lo: v.Act.Lo, Hi: v.Act.Hi, Map: v.Map}
 	if add != nil {
 		add = add[image*v.Add.Len():][:v.Add.Len()]
 		if v.Last {

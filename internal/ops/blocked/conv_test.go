@@ -74,17 +74,17 @@ func TestConv(t *testing.T) {
 			}
 			residual := normal(rng, 2, c.out, o, o)
 			for _, out := range borders(c.out, o, o) {
-				op, err := blocked.NewConv(cv, w, nil, in, out, kit.Activation{}, nil)
+				op, err := blocked.NewConv(cv, w, nil, in, out, nil, kit.Activation{}, nil, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
 				checkBlocked(t, "no bias", op, out, plain(t, "Conv", 11, c.attrs(), x, w), 1e-4, input)
 				want := plain(t, "Conv", 11, c.attrs(), x, w, bias)
-				if op, err = blocked.NewConv(cv, w, bias, in, out, relu, nil); err != nil {
+				if op, err = blocked.NewConv(cv, w, bias, in, out, nil, relu, nil, nil); err != nil {
 					t.Fatal(err)
 				}
 				checkBlocked(t, "ReLU", op, out, plain(t, "Relu", 13, nil, want), 1e-4, input)
-				if op, err = blocked.NewConv(cv, w, bias, in, out, clip, nil); err != nil {
+				if op, err = blocked.NewConv(cv, w, bias, in, out, nil, clip, nil, nil); err != nil {
 					t.Fatal(err)
 				}
 				op.HasAdd, op.Add = true, out
@@ -109,7 +109,7 @@ func TestConvThen(t *testing.T) {
 			input = toBlocked(t, in, x)
 		}
 		flat, out := borders(c.out, o, o)[0], borders(c.out, o, o)[1]
-		first, err := blocked.NewConv(cv, w, nil, in, flat, kit.Activation{Kind: kit.ActRelu}, nil)
+		first, err := blocked.NewConv(cv, w, nil, in, flat, nil, kit.Activation{Kind: kit.ActRelu}, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +145,7 @@ func TestConvOfPermutedChannels(t *testing.T) {
 		cv := built[*ops.Conv](t, "Conv", 11, c.attrs(), 2)
 		x, w, bias := normal(rng, 2, c.in, c.side, c.side), c.weights(rng), normal(rng, c.out)
 		in, out := c.inLayout(), blocked.NewLayout(c.out, c.outSide(), c.outSide(), 1, 1, 1, 1)
-		op, err := blocked.NewConv(cv, w, bias, in, out, kit.Activation{}, s.Order(c.in))
+		op, err := blocked.NewConv(cv, w, bias, in, out, nil, kit.Activation{}, s.Order(c.in), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +154,7 @@ func TestConvOfPermutedChannels(t *testing.T) {
 	}
 	c := convCase{20, 9, 1, 3, 1, 1, 1, 5}
 	if _, err := blocked.NewConv(built[*ops.Conv](t, "Conv", 11, c.attrs(), 2), c.weights(rng), nil, c.inLayout(),
-		blocked.NewLayout(9, 5, 5, 0, 0, 0, 0), kit.Activation{}, s.Order(20)); err == nil {
+		blocked.NewLayout(9, 5, 5, 0, 0, 0, 0), nil, kit.Activation{}, s.Order(20), nil); err == nil {
 		t.Error("a 3×3 convolution permutes channels")
 	}
 }
@@ -166,30 +166,30 @@ func TestConvErrors(t *testing.T) {
 	in, out, w := c.inLayout(), blocked.NewLayout(33, 9, 9, 0, 0, 0, 0), c.weights(rng)
 	for what, make := range map[string]func() (*blocked.Conv, error){
 		"weights of rank 3": func() (*blocked.Conv, error) {
-			return blocked.NewConv(cv, normal(rng, 33, 20, 5), nil, in, out, kit.Activation{}, nil)
+			return blocked.NewConv(cv, normal(rng, 33, 20, 5), nil, in, out, nil, kit.Activation{}, nil, nil)
 		},
 		"weights of float64": func() (*blocked.Conv, error) {
-			return blocked.NewConv(cv, tensor.Must(tensor.Zeros(tensor.TypeFloat64, 33, 20, 5, 5)), nil, in, out,
-				kit.Activation{}, nil)
+			return blocked.NewConv(cv, tensor.Must(tensor.Zeros(tensor.TypeFloat64, 33, 20, 5, 5)), nil, in, out, nil,
+				kit.Activation{}, nil, nil)
 		},
 		"other channels": func() (*blocked.Conv, error) {
-			return blocked.NewConv(cv, normal(rng, 33, 19, 5, 5), nil, in, out, kit.Activation{}, nil)
+			return blocked.NewConv(cv, normal(rng, 33, 19, 5, 5), nil, in, out, nil, kit.Activation{}, nil, nil)
 		},
 		"another size": func() (*blocked.Conv, error) {
-			return blocked.NewConv(cv, w, nil, in, blocked.NewLayout(33, 8, 9, 0, 0, 0, 0), kit.Activation{}, nil)
+			return blocked.NewConv(cv, w, nil, in, blocked.NewLayout(33, 8, 9, 0, 0, 0, 0), nil, kit.Activation{}, nil, nil)
 		},
 		"a short bias": func() (*blocked.Conv, error) {
-			return blocked.NewConv(cv, w, normal(rng, 32), in, out, kit.Activation{}, nil)
+			return blocked.NewConv(cv, w, normal(rng, 32), in, out, nil, kit.Activation{}, nil, nil)
 		},
 		"a border too small": func() (*blocked.Conv, error) {
-			return blocked.NewConv(cv, w, nil, blocked.NewLayout(20, 9, 9, 1, 1, 1, 1), out, kit.Activation{}, nil)
+			return blocked.NewConv(cv, w, nil, blocked.NewLayout(20, 9, 9, 1, 1, 1, 1), out, nil, kit.Activation{}, nil, nil)
 		},
 	} {
 		if _, err := make(); err == nil {
 			t.Errorf("%s: no error", what)
 		}
 	}
-	op, err := blocked.NewConv(cv, w, nil, in, out, kit.Activation{}, nil)
+	op, err := blocked.NewConv(cv, w, nil, in, out, nil, kit.Activation{}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,12 +276,12 @@ func TestConvDepthwise(t *testing.T) {
 		inner, o := second.inLayout(), second.outSide()
 		out := blocked.NewLayout(mid, o, o, 1, 1, 1, 1)
 		one, err := blocked.NewConv(built[*ops.Conv](t, "Conv", 11, c.first.attrs(), 2), w1, nil, c.first.inLayout(),
-			inner, act, nil)
+			inner, nil, act, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		two, err := blocked.NewConv(built[*ops.Conv](t, "Conv", 11, second.attrs(), 2), w2, nil, inner, out,
-			kit.Activation{}, nil)
+		two, err := blocked.NewConv(built[*ops.Conv](t, "Conv", 11, second.attrs(), 2), w2, nil, inner, out, nil,
+			kit.Activation{}, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -322,8 +322,8 @@ func TestScaledConv(t *testing.T) {
 			x, scale, w, bias := normal(rng, 2, c.in, c.side, c.side), normal(rng, 2, c.in, 1,
 				1), c.weights(rng), normal(rng, c.out)
 			mul := blocked.NewBinary(built[kit.Operator](t, "Mul", 13, nil, 2), in, pixel, in, kit.Activation{})
-			cv, err := blocked.NewConv(built[*ops.Conv](t, "Conv", 11, c.attrs(), 2), w, bias, in, out,
-				kit.Activation{Kind: kit.ActRelu}, nil)
+			cv, err := blocked.NewConv(built[*ops.Conv](t, "Conv", 11, c.attrs(), 2), w, bias, in, out, nil,
+				kit.Activation{Kind: kit.ActRelu}, nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -27,7 +27,7 @@ func TestLinear(t *testing.T) {
 		if c.tran {
 			weights = plain(t, "Transpose", 13, nil, w)
 		}
-		l, err := blocked.NewLinear(weights, c.tran, false)
+		l, err := blocked.NewLinear(weights, c.tran, false, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func TestLinear(t *testing.T) {
 	}
 	for what, w := range map[string]*tensor.Tensor{"rank 3": normal(rng, 2, 3, 4),
 		"int32": tensor.Must(tensor.Zeros(tensor.TypeInt32, 2, 3))} {
-		if _, err := blocked.NewLinear(w, false, false); err == nil {
+		if _, err := blocked.NewLinear(w, false, false, nil); err == nil {
 			t.Errorf("weights of %s: no error", what)
 		}
 	}

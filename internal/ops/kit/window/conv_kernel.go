@@ -29,7 +29,9 @@ func Convolve[T convType](c *ir.Call, s *ConvShape, x, w, bias, y []T) error {
 		return nil
 	case c.Generic:
 		return convPlain(c, s, x, w, bias, y)
-	case s.Cg == 1 && s.Mg <= 4:
+	}
+	s = s.asRows()
+	if s.Cg == 1 && s.Mg <= 4 {
 		return convDepthwise(c, s, x, w, bias, y)
 	}
 	return convGemm(c, s, x, w, bias, y)

@@ -56,6 +56,20 @@ func NewConvShape(w *Window, group int, x, wt []int) (ConvShape, error) {
 	return s, nil
 }
 
+// asRows returns s, or for images of width 1 an equal convolution of images of height 1, since kernels
+// compute along rows.
+func (s *ConvShape) asRows() *ConvShape {
+	g := &s.Geometry
+	if len(g.In) != 2 || g.In[0] == 1 || g.In[1] != 1 || g.Kernel[1] != 1 || g.Out[1] != 1 || g.Before[1] != 0 {
+		return s
+	}
+	r := *s
+	turn := func(v []int) []int { return []int{v[1], v[0]} }
+	r.Geometry = Geometry{In: turn(g.In), Kernel: turn(g.Kernel), Stride: turn(g.Stride), Dilation: turn(g.Dilation),
+		Before: turn(g.Before), After: turn(g.After), Out: turn(g.Out)}
+	return &r
+}
+
 // ConvKernel checks that the attribute kernel_shape, if present, agrees with the weights.
 func ConvKernel(w *Window, kernel []int) error {
 	if w.Kernel == nil {
