@@ -245,7 +245,7 @@ type preparation struct {
 }
 
 // preparedOp calls Prepare, or returns an operator that another plan has prepared: for the same types,
-// or for a graph with free dimensions.
+// or for a graph with free dimensions if that has packed constants.
 func preparedOp(pr ir.Preparer, in []tensor.Value, types []ir.Type, packs *ir.Packs) (ir.Operator, []int, error) {
 	var w [2]*tensor.Tensor // the first constants
 	k := 0
@@ -268,7 +268,7 @@ func preparedOp(pr ir.Preparer, in []tensor.Value, types []ir.Type, packs *ir.Pa
 	}
 	how := preparation{op: pr}
 	if packs.Forked() {
-		if p, ok := ir.Peek[prepared](packs, how, w[0], w[1]); ok && p.op != nil {
+		if p, ok := ir.Peek[prepared](packs, how, w[0], w[1]); ok && len(p.drop) > 0 {
 			return p.op, p.drop, nil
 		}
 		how.types = ir.JoinTypes(types)

@@ -71,11 +71,13 @@ type shape struct {
 const maxShapes = 64
 
 // Estimated times in picoseconds: the compilation of a node, and what a specialized plan saves on a
-// multiplication of a Conv. In a general plan depthwise convolutions are far slower.
+// multiplication of a Conv. General plans compute depthwise convolutions in NCHW16c too, and 1×1
+// convolutions as matrix products.
 const (
 	nodeCost      = 10_000_000
-	denseGain     = 8
-	depthwiseGain = 60
+	windowGain    = 12
+	pointwiseGain = 1
+	depthwiseGain = 5
 )
 
 // backgroundWeights is the size in bytes of the weights that runs do not wait for.
@@ -135,9 +137,12 @@ func gain(g *ir.Graph) (total int64) {
 		if !ok || !constant || len(out) < 3 || w.Rank() < 3 {
 			continue
 		}
-		each := int64(denseGain)
-		if group > 1 && w.Dim(1) == 1 {
+		each := int64(windowGain)
+		switch {
+		case group > 1 && w.Dim(1) == 1:
 			each = depthwiseGain
+		case w.Len() == w.Dim(0)*w.Dim(1):
+			each = pointwiseGain
 		}
 		if count, err := tensor.Elements(append(slices.Clone(out), w.Shape()[1:]...)); err == nil {
 			total += min(int64(count), most/each) * each
@@ -394,14 +399,9 @@ func (s *specializer) compile(ctx context.Context, sh *shape, g *ir.Graph, names
 
 // ownBytes returns the size of the constants of a graph that the template does not have.
 func (s *specializer) ownBytes(g *ir.Graph) (n int64) {
-	shared := map[tensor.Value]bool{}
-	for i := range s.template.Values {
-		if v := s.template.Values[i].Const; v != nil {
-			shared[v] = true
-		}
-	}
 	for i := range g.Values {
-		if v := g.Values[i].Const; v != nil && !shared[v] {
+		v := g.Values[i].Const
+		if v != nil && (i >= len(s.template.Values) || s.template.Values[i].Const != v) {
 			n += tensor.SizeOf(v)
 		}
 	}

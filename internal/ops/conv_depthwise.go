@@ -2,6 +2,7 @@ package ops
 
 import (
 	"slices"
+	"sync/atomic"
 
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/fail"
@@ -27,8 +28,8 @@ func LoneDepthwise(group, c, m int) bool {
 	return group > 1 && group == c && m%c == 0 && m/c <= most
 }
 
-// prepareDepthwise packs the weights of a depthwise convolution over one or two axes. It returns nil
-// if the convolution is not supported.
+// prepareDepthwise packs the weights of a depthwise convolution over one or two axes, in each run if
+// sizes are free. It returns nil if the convolution is not supported.
 func prepareDepthwise(f *FusedConv, in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
 	w, ok := in[1].(*tensor.Tensor)
 	if !ok || w.DType() != tensor.TypeFloat32 || w.Rank() != 3 && w.Rank() != 4 || len(types[0].Shape) != w.Rank() || w.Dim(1) != 1 || !LoneDepthwise(f.Group, f.Group, w.Dim(0)) {
@@ -36,7 +37,7 @@ func prepareDepthwise(f *FusedConv, in []tensor.Value, types []ir.Type) (ir.Oper
 	}
 	shape, ok := ir.Ints(types[0].Shape[1:])
 	if !ok {
-		return nil, nil, nil
+		return &freeDepthwise{FusedConv: *f, in: in, types: types}, nil, nil
 	}
 	drop := []int{1}
 	var bias []float32
@@ -63,6 +64,35 @@ func prepareDepthwise(f *FusedConv, in []tensor.Value, types []ir.Type) (ir.Oper
 		return nil, nil, err
 	}
 	return &depthwiseConv{FusedConv: *f, d: d, in: shape, out: s.Shape[1:]}, drop, nil
+}
+
+// freeDepthwise is a depthwise convolution over free dimensions, with constant weights. It keeps the
+// operator for the sizes of the last run.
+type freeDepthwise struct {
+	FusedConv
+	in    []tensor.Value // constant inputs
+	types []ir.Type
+	last  atomic.Pointer[depthwiseConv]
+}
+
+// Run prepares the operator for the sizes of the input, and runs it.
+func (f *freeDepthwise) Run(c *ir.Call) error {
+	x := c.Tensor(0)
+	d := f.last.Load()
+	if d == nil || x.Rank() != len(d.in)+1 || !slices.Equal(x.Shape()[1:], d.in) {
+		types := slices.Clone(f.types)
+		types[0] = ir.TypeOf(x)
+		op, _, err := prepareDepthwise(&f.FusedConv, f.in, types)
+		if err != nil {
+			return err
+		}
+		var ok bool
+		if d, ok = op.(*depthwiseConv); !ok {
+			return f.FusedConv.Run(c)
+		}
+		f.last.Store(d)
+	}
+	return d.Run(c)
 }
 
 // Run computes block by block of channels.

@@ -132,6 +132,7 @@ func Run(ctx context.Context, g *ir.Graph, o *Options) error {
 		if p.Level > o.Level || o.Disabled[p.Name] {
 			continue
 		}
+		edits := 0
 		if err := each(ctx, g, func(g *ir.Graph) error {
 			var before snapshot
 			if o.Explain != nil {
@@ -141,12 +142,16 @@ func Run(ctx context.Context, g *ir.Graph, o *Options) error {
 			if err != nil {
 				return fail.Errorf("pass %s: %w", p.Name, err)
 			}
+			edits += n
 			if n > 0 && o.Explain != nil {
 				o.Explain(before.edit(p.Name, n, g))
 			}
 			return nil
 		}); err != nil {
 			return err
+		}
+		if edits == 0 {
+			continue
 		}
 		if err := ir.Verify(g); err != nil {
 			return fail.Errorf("pass %s produced an invalid graph: %w", p.Name, err)
