@@ -15,8 +15,8 @@ import (
 // Expand returns a model whose Gradient nodes (ai.onnx.preview.training) are replaced by
 // nodes that compute the gradients: the operators between xs and y in reverse order, each
 // by the gradient that the registry holds. Rules emit plain nodes, so that gradients of
-// gradients work too. m is not changed; a model without Gradient nodes is returned as it is. maxDepth is
-// how deep subgraphs may nest.
+// gradients work too. m is not changed; a model without Gradient nodes is returned as it is.
+// maxDepth is how deep subgraphs may nest.
 func Expand(m *onnx.Model, maxDepth int) (*onnx.Model, error) {
 	if _, err := m.CountNodes(maxDepth); err != nil {
 		return nil, err

@@ -226,8 +226,8 @@ func ifGradient(b *builder, n *onnx.Node, gs []string) ([]string, error) {
 	return r, nil
 }
 
-// connect appends a value of a graph to inputs or outputs of a node, and a value of its body to those of the body. Inlined
-// into its callers, it would take kilobytes.
+// connect appends a value of a graph to inputs or outputs of a node, and a value of its body to
+// those of the body. Inlined into its callers, it would take kilobytes.
 //
 //go:noinline
 func connect(node *[]string, body *[]*onnx.ValueInfo, outer, inner string) {

@@ -12,7 +12,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Optimization keeps unused outputs that the operator requires, or whose number is part of its meaning.
+// Optimization keeps unused outputs that the operator requires, or whose number is part of its
+// meaning.
 func TestOptimizedModelKeepsRequiredOutputs(t *testing.T) {
 	for _, c := range []struct {
 		name  string

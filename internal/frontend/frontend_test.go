@@ -343,7 +343,8 @@ func TestFunctionErrors(t *testing.T) {
 	}
 }
 
-// TestFunctionWithNameOfOperator prefers the engine's operators to model-local functions of the same name.
+// TestFunctionWithNameOfOperator prefers the engine's operators to model-local functions of the
+// same name.
 func TestFunctionWithNameOfOperator(t *testing.T) {
 	unknown := node("NoSuchOperator", "a", "b")
 	for _, c := range []struct {

@@ -47,7 +47,8 @@ type Call struct {
 	// BFloat16 allows operators to round the operands of products of float32 to bfloat16.
 	BFloat16 bool
 
-	// Capturing says that the engine keeps the launches of this call and replays them in later runs.
+	// Capturing says that the engine keeps the launches of this call and replays them in later
+	// runs.
 	Capturing bool
 
 	Node  *Node
@@ -135,7 +136,8 @@ func (c *Call) Start(capturing bool) {
 	c.launches = c.launches[:0]
 }
 
-// Pending returns the launches that Run has left to the engine. They are valid until the next Start.
+// Pending returns the launches that Run has left to the engine. They are valid until the next
+// Start.
 func (c *Call) Pending() []Launch { return c.launches }
 
 // Captured reports whether Run did nothing but launch kernels, which depend on the contents
@@ -158,7 +160,8 @@ func (c *Call) Has(i int) bool { return i < len(c.In) && c.In[i] != nil }
 func (c *Call) Wants(i int) bool { return i < len(c.Node.Out) && c.Node.Out[i] != None }
 
 // Tensor returns input i, nil when it is omitted. The engine has checked that
-// the input is a tensor where the operator's signature says so. It is not inlined, since more than 1000 calls would take 60 KB more.
+// the input is a tensor where the operator's signature says so. It is not inlined, since more than
+// 1000 calls would take 60 KB more.
 //
 //go:noinline
 func (c *Call) Tensor(i int) *tensor.Tensor {
@@ -212,8 +215,8 @@ func (c *Call) Scratch(n int) ([]byte, error) {
 	return c.Env.Scratch(c, n)
 }
 
-// LaunchScratchOf is ScratchOf for memory that only launched kernels write and read. The call may be
-// captured: no other call runs between its kernels.
+// LaunchScratchOf is ScratchOf for memory that only launched kernels write and read. The call may
+// be captured: no other call runs between its kernels.
 func LaunchScratchOf[T any](c *Call, n int) ([]T, error) {
 	return scratchOf[T](c, n, func(c *Call, n int) ([]byte, error) { return c.Env.Scratch(c, n) })
 }

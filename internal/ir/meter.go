@@ -32,16 +32,16 @@ func (m *Meter) Check(n int) {
 	}
 }
 
-// Clear sets the elements of s to zero and checks the context between pieces of it. It does not return
-// if the run must stop.
+// Clear sets the elements of s to zero and checks the context between pieces of it. It does not
+// return if the run must stop.
 func Clear[T any](c *Call, s []T) {
 	for lo, hi := range Steps(c, len(s)) {
 		clear(s[lo:hi])
 	}
 }
 
-// Copy copies src to dst, which is as long, and checks the context between pieces of it. It does not
-// return if the run must stop.
+// Copy copies src to dst, which is as long, and checks the context between pieces of it. It does
+// not return if the run must stop.
 func Copy[T any](c *Call, dst, src []T) {
 	for lo, hi := range Steps(c, len(src)) {
 		copy(dst[lo:hi], src[lo:hi])

@@ -46,7 +46,8 @@ type Preparer interface {
 	Prepare(in []tensor.Value, types []Type) (op Operator, drop []int, err error)
 }
 
-// Rounder is implemented by operators that have a variant which rounds operands of products to bfloat16.
+// Rounder is implemented by operators that have a variant which rounds operands of products to
+// bfloat16.
 type Rounder interface {
 	Operator
 	// Rounded returns that variant, or nil if it would not be faster. It is called after Prepare.

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestGeneratedFilesAreCurrent runs the generator and compares its files with those that are checked in.
+// TestGeneratedFilesAreCurrent runs the generator and compares its files with those that are
+// checked in.
 func TestGeneratedFilesAreCurrent(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles and runs the generator")

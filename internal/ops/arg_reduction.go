@@ -241,7 +241,8 @@ func argIndex(x []float32, best float32, which argWhich, last bool) int {
 	return at + argOf(x, best, which, last)
 }
 
-// argWidth is the most elements of the rows that argNarrowRows takes, and argRows the number of them that it searches together.
+// argWidth is the most elements of the rows that argNarrowRows takes, and argRows the number of
+// them that it searches together.
 const (
 	argWidth = 128
 	argRows  = 64
@@ -256,7 +257,8 @@ type argBuffer struct {
 
 var argBuffers = sync.Pool{New: func() any { return new(argBuffer) }}
 
-// argNarrowRows is [argRowsFast] for narrow rows. It returns false, with nothing done, if there is no kernel.
+// argNarrowRows is [argRowsFast] for narrow rows. It returns false, with nothing done, if there is
+// no kernel.
 func argNarrowRows(dst []int64, x []float32, n, first int, which argWhich, last bool) bool {
 	if n > argWidth || len(dst) < kit.ShortRow {
 		return false

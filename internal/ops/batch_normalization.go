@@ -164,7 +164,8 @@ func batchNorm[T kit.RealFloat](c *ir.Call, b *BatchNormalization) error {
 	return nil
 }
 
-// batchMoments computes the mean and variance of every channel over all instances. y is scratch memory.
+// batchMoments computes the mean and variance of every channel over all instances. y is scratch
+// memory.
 func batchMoments[T kit.RealFloat](c *ir.Call, x, y, mean, vari []T, n, ch, plane int) {
 	x32, fast := any(x).([]float32)
 	y32, _ := any(y).([]float32)
@@ -193,7 +194,8 @@ func batchMoments[T kit.RealFloat](c *ir.Call, x, y, mean, vari []T, n, ch, plan
 	})
 }
 
-// channelMoments returns the mean and variance of channel k, unless a sum overflows. y is scratch memory for a plane.
+// channelMoments returns the mean and variance of channel k, unless a sum overflows. y is scratch
+// memory for a plane.
 func channelMoments(x, y []float32, k, n, ch, plane int) (mean, variance float64, ok bool) {
 	center, rest, sq := reduce.CenteredMoments(cpu.Active(), n*plane, func(fn func(x, y []float32)) {
 		for at := k * plane; at < len(x); at += ch * plane {

@@ -39,7 +39,8 @@ func (o *Bernoulli) Run(c *ir.Call) error {
 		for lo := 0; lo < len(dst); lo += len(numbers) {
 			y := dst[lo:min(len(dst), lo+len(numbers))]
 			p := probs[at+lo:][:len(y)]
-			// Draw the less likely outcome, as NumPy does. It takes a number only if it is possible.
+			// Draw the less likely outcome, as NumPy does. It takes a number only if it is
+			// possible.
 			count := 0
 			for _, v := range p {
 				if math.Float64bits(v)-1 < probable {
@@ -72,7 +73,8 @@ func (o *Bernoulli) Run(c *ir.Call) error {
 	return err
 }
 
-// probable are the bits of the greatest number less than 1. Those of numbers between 0 and 1, less 1, are less.
+// probable are the bits of the greatest number less than 1. Those of numbers between 0 and 1, less
+// 1, are less.
 const probable = 0x3ff0000000000000 - 1
 
 // draw writes outcomes with probabilities between 0 and 1.

@@ -18,16 +18,16 @@ func TestLossOfManyEmptyImages(t *testing.T) {
 	optest.Want(t, "NegativeLogLikelihoodLoss", 13, map[string]any{"reduction": "sum"}, tensor.Scalar(float32(0)), x, target)
 }
 
-// TestManyEmptyBatches: a size of 2⁵⁰ beside one of 0 is charged to the memory limit where an operator
-// needs a number for each.
+// TestManyEmptyBatches: a size of 2⁵⁰ beside one of 0 is charged to the memory limit where an
+// operator needs a number for each.
 func TestManyEmptyBatches(t *testing.T) {
 	const n = 1 << 50
 	x := tensor.Must(tensor.Zeros(tensor.TypeFloat32, n, 2, 0))
 	optest.Fail(t, "TensorScatter", 24, map[string]any{"axis": 1}, "exceed the memory limit", x, x)
 }
 
-// TestRegexOfManyRepetitions: nested repetitions of a short pattern are refused before they are written
-// out, as their product is the cost of each character.
+// TestRegexOfManyRepetitions: nested repetitions of a short pattern are refused before they are
+// written out, as their product is the cost of each character.
 func TestRegexOfManyRepetitions(t *testing.T) {
 	x := optest.Tensor([]string{"aaab", "c"}, 2)
 	optest.Want(t, "RegexFullMatch", 20, map[string]any{"pattern": "((a?){30}){30}b"}, optest.Tensor([]bool{true, false}, 2), x)
@@ -48,8 +48,8 @@ func (c *countdown) Err() error {
 	return nil
 }
 
-// TestLongLinesStop: operators over one long line check the context inside the line, so that they stop
-// when it ends.
+// TestLongLinesStop: operators over one long line check the context inside the line, so that they
+// stop when it ends.
 func TestLongLinesStop(t *testing.T) {
 	const n = 1 << 19
 	line := tensor.Must(tensor.Zeros(tensor.TypeFloat64, 1, n))

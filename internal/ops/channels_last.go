@@ -8,8 +8,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit/window"
 )
 
-// MoveChannels moves the channels of images of 8-bit integers: from N×C×H×W to N×H×W×C if ToLast is set, else
-// back. Optimize makes it at the borders of regions of quantized convolutions.
+// MoveChannels moves the channels of images of 8-bit integers: from N×C×H×W to N×H×W×C if ToLast is
+// set, else back. Optimize makes it at the borders of regions of quantized convolutions.
 type MoveChannels struct{ ToLast bool }
 
 // Infer permutes the dimensions.

@@ -183,15 +183,15 @@ func col2im[T col2imNumber](c *ir.Call, g *col2imGeometry, in, out []T) {
 	g.each(c, func(r *col2imBox) { addBox(c, out[r.to:], in[r.from:], r) })
 }
 
-// col2imBox is a rectangle of the input, rows of n elements from from on, that are added to every stride-th element of rows of
-// the output from to on.
+// col2imBox is a rectangle of the input, rows of n elements from from on, that are added to every
+// stride-th element of rows of the output from to on.
 type col2imBox struct {
 	to, from, n, stride    int
 	rows, toStep, fromStep int
 }
 
-// col2imRange is the range of blocks along a dimension whose elements at a kernel position lie in the image, and the coordinate of the
-// first one.
+// col2imRange is the range of blocks along a dimension whose elements at a kernel position lie in
+// the image, and the coordinate of the first one.
 type col2imRange struct{ from, to, at int }
 
 // ranges returns the ranges for all kernel positions along dimension d.

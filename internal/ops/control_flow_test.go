@@ -73,7 +73,8 @@ func TestLoop(t *testing.T) {
 	run(9, tensor.Scalar[int64](-1<<63), none, 0)
 }
 
-// A body that declares its iteration number and condition as vectors gets them as such, as in ONNX Runtime.
+// A body that declares its iteration number and condition as vectors gets them as such, as in ONNX
+// Runtime.
 func TestLoopIterationNumberIsAVector(t *testing.T) {
 	b := optest.NewGraph(t)
 	number := b.Input(ir.TensorType(tensor.TypeInt64, ir.Known(1)))

@@ -91,8 +91,8 @@ func TestConvolutionsAgree(t *testing.T) {
 	})
 }
 
-// TestConvOfPaddedPlanes checks convolutions of short rows: of several tiles, with groups, dilation and
-// padding on some sides.
+// TestConvOfPaddedPlanes checks convolutions of short rows: of several tiles, with groups, dilation
+// and padding on some sides.
 func TestConvOfPaddedPlanes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, s := range []struct{ n, c, h, w, m, kh, kw, group, dilation, pad int }{

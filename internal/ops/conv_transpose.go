@@ -230,8 +230,8 @@ func convTranspose[T kit.RealFloat](c *ir.Call, v *ConvTranspose) error {
 	return err
 }
 
-// convTransposePacked is a ConvTranspose of float32 over one or two spatial axes of known sizes, with
-// constant weights and bias.
+// convTransposePacked is a ConvTranspose of float32 over one or two spatial axes of known sizes,
+// with constant weights and bias.
 type convTransposePacked struct {
 	ConvTranspose
 	d       *conv.Transposed
@@ -261,7 +261,8 @@ func (v *ConvTranspose) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator
 	if err != nil || kit.Product(s.Shape) == 0 || kit.Product(shape) == 0 || kit.Product(w.Shape()) == 0 {
 		return nil, nil, nil // Run reports the error
 	}
-	kernel, from, to, stride, pad := [2]int{1, 1}, [2]int{1, 1}, [2]int{1, 1}, [2]int{1, 1}, [2]int{} // one axis is an image of height 1
+	// one axis is an image of height 1
+	kernel, from, to, stride, pad := [2]int{1, 1}, [2]int{1, 1}, [2]int{1, 1}, [2]int{1, 1}, [2]int{}
 	for k := range s.Kernel {
 		i := k + 2 - len(s.Kernel)
 		kernel[i], from[i], to[i], stride[i], pad[i] = s.Kernel[k], s.Out[k], s.In[k], s.Stride[k], s.Before[k]

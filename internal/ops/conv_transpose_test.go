@@ -9,8 +9,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// TestConvTransposeForms compares transposed convolutions, whose taps are added as ranges, row by row or as rows of
-// kernels that are wider than the input, with the definition.
+// TestConvTransposeForms compares transposed convolutions, whose taps are added as ranges, row by
+// row or as rows of kernels that are wider than the input, with the definition.
 func TestConvTransposeForms(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for i := range 600 {

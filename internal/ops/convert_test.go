@@ -42,7 +42,8 @@ func TestPow(t *testing.T) {
 func TestPRelu(t *testing.T) {
 	x := optest.Tensor([]float32{-1, 2, -3, 4}, 1, 2, 2)
 	optest.Want(t, "PRelu", 16, nil, optest.Tensor([]float32{-.5, 2, -6, 4}, 1, 2, 2), x, optest.Tensor([]float32{.5, 2}, 2, 1))
-	optest.Want(t, "PRelu", 16, nil, optest.Tensor([]float32{0, 2}), optest.Tensor([]float32{0, 2}), optest.Tensor([]float32{float32(math.Inf(-1)), float32(math.NaN())})) // the slope of what is not below 0 does not count
+	// the slope of what is not below 0 does not count
+	optest.Want(t, "PRelu", 16, nil, optest.Tensor([]float32{0, 2}), optest.Tensor([]float32{0, 2}), optest.Tensor([]float32{float32(math.Inf(-1)), float32(math.NaN())}))
 	negative0, inf := float32(math.Copysign(0, -1)), float32(math.Inf(1))
 	for _, slope := range []*tensor.Tensor{optest.Tensor([]float32{inf}, 1), optest.Tensor([]float32{inf, inf}), optest.Tensor([]float32{inf, inf, inf, inf}, 2, 2)} {
 		optest.Want(t, "PRelu", 16, nil, optest.Tensor([]float32{negative0, 2, 0, -inf}, 2, 2), optest.Tensor([]float32{negative0, 2, 0, -3}, 2, 2), slope)

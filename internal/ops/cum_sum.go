@@ -58,7 +58,8 @@ func cumSumLines[T kit.RealNumber](dst, src []T, l cumulativeLines) {
 	}
 }
 
-// cumSum processes single lines four at a time, since each addition waits for the previous one, and few adjacent lines as one.
+// cumSum processes single lines four at a time, since each addition waits for the previous one, and
+// few adjacent lines as one.
 func cumSum[T int32 | int64 | float32 | float64](c *ir.Call, out, x *tensor.Tensor, l cumulativeLines) error {
 	if size := l.N * l.Inner; !c.Generic && l.Inner > 1 && l.Inner < fewLines {
 		dst, src := tensor.Of[T](out), tensor.Of[T](x)
@@ -87,7 +88,8 @@ func cumSum[T int32 | int64 | float32 | float64](c *ir.Call, out, x *tensor.Tens
 	return nil
 }
 
-// fewLines is the number of adjacent lines from which a vector kernel for each of their rows is faster than a loop.
+// fewLines is the number of adjacent lines from which a vector kernel for each of their rows is
+// faster than a loop.
 const fewLines = 48
 
 // cumSumAdjacent processes adjacent lines.
@@ -185,7 +187,8 @@ func cumSumFour[T kit.RealNumber](dst, src []T, l cumulativeLines) {
 	}
 }
 
-// cumulativeRows returns a kernel that combines whole rows of adjacent lines with a vector kernel, or calls plain for other shapes.
+// cumulativeRows returns a kernel that combines whole rows of adjacent lines with a vector kernel,
+// or calls plain for other shapes.
 func cumulativeRows[T int32 | int64 | float32 | float64](least int, combine func(l cpu.Level, dst, a, b []T), plain cumulativeKernel) cumulativeKernel {
 	const block = 1024 // elements: the previous row stays in the first-level cache
 	rows := cumulativeOf(block, func(dst, src []T, l cumulativeLines) {

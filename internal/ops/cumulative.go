@@ -37,8 +37,8 @@ func (l cumulativeLines) At(k int) int {
 // cumulativeKernel computes a cumulative operation along the axis of l.
 type cumulativeKernel func(c *ir.Call, out, x *tensor.Tensor, l cumulativeLines) error
 
-// cumulativeOf returns a kernel that calls lines for groups of up to block lines, in parallel. Inlined into its callers, the kernel would
-// take kilobytes.
+// cumulativeOf returns a kernel that calls lines for groups of up to block lines, in parallel.
+// Inlined into its callers, the kernel would take kilobytes.
 //
 //go:noinline
 func cumulativeOf[T tensor.Element](block int, lines func(dst, src []T, l cumulativeLines)) cumulativeKernel {

@@ -480,7 +480,8 @@ type einsumProduct struct {
 	matmul.Shape
 }
 
-// product returns the contraction of operands with labels a and b that keeps the labels that are needed.
+// product returns the contraction of operands with labels a and b that keeps the labels that are
+// needed.
 func (p *einsumPlan) product(a, b, needed []int) (*einsumProduct, error) {
 	batch, rows, cols, sum := einsumRoles(a, b, needed)
 	m := &einsumProduct{left: slices.Concat(batch, rows, sum), right: slices.Concat(batch, sum, cols), labels: slices.Concat(batch, rows, cols)}
@@ -546,7 +547,8 @@ func einsumSingle(c *ir.Call, p *einsumPlan, o einsumOperand, labels []int, y *t
 	}
 	if len(axes) > 0 {
 		order := slices.Concat(kept, dropped)
-		if len(order) < len(o.labels) || !slices.Equal(o.t.Shape(), p.sizes(o.labels)) { // a diagonal, or sizes of 1 that repeat
+		if len(order) < len(o.labels) || !slices.Equal(o.t.Shape(), p.sizes(o.labels)) {
+			// a diagonal, or sizes of 1 that repeat
 			all, err := einsumOrder(c, p, o, order)
 			if err != nil {
 				return err

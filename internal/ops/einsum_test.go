@@ -27,7 +27,8 @@ func TestEinsum(t *testing.T) {
 	optest.Want(t, "Einsum", 12, eq(",->"), optest.Tensor([]uint32{6}), optest.Tensor([]uint32{2}), optest.Tensor([]uint32{3}))
 	optest.Want(t, "Einsum", 12, eq("i,j,k->kij"), optest.Tensor([]int32{6, 9, 12, 18}, 1, 2, 2), optest.Tensor([]int32{1, 2}, 2), optest.Tensor([]int32{2, 3}, 2), optest.Tensor([]int32{3}, 1))
 	optest.Want(t, "Einsum", 12, eq("ij,ij->i"), optest.Tensor([]float32{6, 15}, 2), m, optest.Tensor([]float32{1, 1, 1, 1, 1, 1}, 2, 3))
-	optest.Want(t, "Einsum", 12, eq("ij,ij->ij"), optest.Tensor([]float32{1, 4, 9, 4, 10, 18}, 2, 3), m, iota32(1, 3)) // a size of 1 repeats
+	// a size of 1 repeats
+	optest.Want(t, "Einsum", 12, eq("ij,ij->ij"), optest.Tensor([]float32{1, 4, 9, 4, 10, 18}, 2, 3), m, iota32(1, 3))
 	optest.Want(t, "Einsum", 12, eq("...,..."), optest.Tensor([]float32{1, 2, 3, 8, 10, 12}, 2, 3), m, iota32(2, 1))
 	optest.Want(t, "Einsum", 12, eq("a...,...b->a...b"), optest.Tensor([]float32{1, 2, 2, 4}, 2, 1, 2), iota32(2, 1), iota32(1, 2))
 	optest.Want(t, "Einsum", 12, eq("ij->i"), optest.Tensor([]float32{0, 0}, 2), optest.Tensor([]float32{}, 2, 0))
@@ -86,14 +87,16 @@ func TestEinsumPlain(t *testing.T) {
 					in = append(in, optest.Tensor(i, s...))
 				}
 			}
-			if _, err := optest.Run(t, "Einsum", 12, map[string]any{"equation": equation}, in...); err != nil { // compares them
+			if _, err := optest.Run(t, "Einsum", 12, map[string]any{"equation": equation}, in...); err != nil {
+				// compares them
 				t.Errorf("%s: %v", equation, err)
 			}
 		}
 	}
 }
 
-// TestEinsumRowsByColumns multiplies a row by a column per batch element, with labels of size 1 that only one input has.
+// TestEinsumRowsByColumns multiplies a row by a column per batch element, with labels of size 1
+// that only one input has.
 func TestEinsumRowsByColumns(t *testing.T) {
 	for _, e := range []struct {
 		equation  string

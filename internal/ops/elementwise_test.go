@@ -309,7 +309,8 @@ func TestBroadcastMatchesIndexArithmetic(t *testing.T) {
 		}
 		checkBroadcast(t, out, a, b)
 	})
-	// Groups of rows: short ones repeated from row to row and per matrix, with an element for each row, and in parts.
+	// Groups of rows: short ones repeated from row to row and per matrix, with an element for each
+	// row, and in parts.
 	for _, tc := range [][3][]int{
 		{{3, 40, 33}, {3, 40, 33}, {3, 1, 33}},
 		{{3, 40, 33}, {3, 1, 33}, {3, 40, 1}},

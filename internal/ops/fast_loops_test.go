@@ -29,7 +29,8 @@ func TestSuppressionOrder(t *testing.T) {
 	}
 }
 
-// TestUniqueSortsByKeys checks the order of numbers that differ in several bytes of their sort keys.
+// TestUniqueSortsByKeys checks the order of numbers that differ in several bytes of their sort
+// keys.
 func TestUniqueSortsByKeys(t *testing.T) {
 	nan := math.NaN()
 	for _, c := range []struct {
@@ -165,7 +166,8 @@ func TestShortsOfQuantization(t *testing.T) {
 		}
 	}
 	optest.Want(t, "QuantizeLinear", 21, nil, optest.Tensor([]uint16{0, 65535, 0, 65535, 2}), optest.Tensor([]float32{nan, inf, -inf, 1e9, 0.75}), scale, optest.Tensor([]uint16{0}))
-	// The quotients are 2.5006 and 2.5049; as numbers of half precision they are 2.5, which rounds to 2.
+	// The quotients are 2.5006 and 2.5049; as numbers of half precision they are 2.5, which rounds
+	// to 2.
 	for _, tc := range []struct {
 		d        tensor.DType
 		x, scale float64

@@ -65,8 +65,8 @@ func (op *GatherElements) Run(c *ir.Call) error {
 	return nil
 }
 
-// gatherRows gathers rows of elements of up to 8 bytes without a list of offsets. It reports whether it
-// did: not if an index or a shape is invalid.
+// gatherRows gathers rows of elements of up to 8 bytes without a list of offsets. It reports
+// whether it did: not if an index or a shape is invalid.
 func gatherRows(c *ir.Call, dst, src move.Buf, shape []int, indices *tensor.Tensor, axis int) bool {
 	box := indices.Shape()
 	if c.Generic || indices.DType() != tensor.TypeInt64 || len(box) != len(shape) || box[len(box)-1] < kit.ShortRow || shape[axis] == 0 {
@@ -122,7 +122,8 @@ func gatherRowsOf[E move.Elem](c *ir.Call, dst, src []E, indices []int64, shape,
 
 const gatherUnroll = 4 // indices that are checked together, which takes a tenth less
 
-// gatherRow sets the elements of dst to those of row with the indices at. It reports whether they are valid.
+// gatherRow sets the elements of dst to those of row with the indices at. It reports whether they
+// are valid.
 func gatherRow[E move.Elem](dst, row []E, at []int64) bool {
 	n := len(row)
 	for len(at) >= gatherUnroll {

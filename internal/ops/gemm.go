@@ -230,14 +230,16 @@ func gemmRun[T gemm.Number](c *ir.Call, g *Gemm, args *gemm.Args[T], add []T) er
 	return nil
 }
 
-// addDoubles adds to each row of n elements of c a row of add, in which rows are step elements apart.
+// addDoubles adds to each row of n elements of c a row of add, in which rows are step elements
+// apart.
 func addDoubles(c, add []float64, step, n int) {
 	for i := 0; i < len(c); i += n {
 		vec.AddF64(cpu.Active(), c[i:][:n], c[i:][:n], add[i/n*step:][:n])
 	}
 }
 
-// fused multiplies and adds in one pass. add has the steps rs and cs between rows and columns, which are 0 where it broadcasts.
+// fused multiplies and adds in one pass. add has the steps rs and cs between rows and columns,
+// which are 0 where it broadcasts.
 func (g *Gemm) fused(c *ir.Call, f *gemm.Args[float32], add []float32, rs, cs int) error {
 	f.Alpha = g.Alpha
 	if add != nil && g.Beta != 0 {

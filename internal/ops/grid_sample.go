@@ -116,8 +116,8 @@ func (g *GridSample) Run(c *ir.Call) error {
 	return gridSample[float64](c, g, x, at, out)
 }
 
-// Coordinate converts a grid coordinate to a coordinate of an axis of d elements, in the precision of
-// the grid.
+// Coordinate converts a grid coordinate to a coordinate of an axis of d elements, in the precision
+// of the grid.
 func (g *GridSample) Coordinate(v float64, d int, t tensor.DType) float64 {
 	at := gridCoordinates{wide: []float64{v}}
 	if t != tensor.TypeFloat64 {
@@ -126,7 +126,8 @@ func (g *GridSample) Coordinate(v float64, d int, t tensor.DType) float64 {
 	return at.coordinate(g, 0, d)
 }
 
-// gridCoordinates holds the coordinates of a grid in its precision, or in float32: one of the slices.
+// gridCoordinates holds the coordinates of a grid in its precision, or in float32: one of the
+// slices.
 type gridCoordinates struct {
 	single []float32
 	wide   []float64
@@ -276,8 +277,8 @@ func (g *GridSample) sample(at gridCoordinates, first int, dims []int, index []i
 	return n
 }
 
-// gridBlock is the number of samples that are computed for one channel after the other, so that a plane
-// stays in the cache.
+// gridBlock is the number of samples that are computed for one channel after the other, so that a
+// plane stays in the cache.
 const gridBlock = 64
 
 // gridPoint holds the elements of a plane that a sample reads: those of row i are at at[i]+col[j].

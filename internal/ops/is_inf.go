@@ -47,8 +47,8 @@ func isInfLoop[T kit.FloatNumber](dst []bool, src []T, negative, positive bool) 
 	}
 }
 
-// isInf returns the loop over floats. The kernel compares with infinities, after the removal of the sign
-// if it does not matter.
+// isInf returns the loop over floats. The kernel compares with infinities, after the removal of the
+// sign if it does not matter.
 func isInf[T kit.RealFloat](o *IsInf, abs func(l cpu.Level, dst, x []T), equal func(l cpu.Level, dst []bool, a, b []T)) *elementwise.Loop {
 	l := elementwise.Loop1(func(dst []bool, src []T) { isInfLoop(dst, src, o.Negative, o.Positive) })
 	limit := math.Inf(1)

@@ -128,7 +128,9 @@ func (op *LinearAttention) Run(c *ir.Call) error {
 	}
 	slots := max(1, op.Window)
 	size := batch * kvh * dk * dv // elements per state
-	wide := (dv + 15) &^ 15       // rows of whole vectors: a kernel that stores a part of one waits for the store when it loads it again
+	// rows of whole vectors: a kernel that stores a part of one waits for the store when it loads
+	// it again
+	wide := (dv + 15) &^ 15
 	space := dk*wide + 2*wide + dk
 	rows, err := ir.ScratchOf[float32](c, kit.WorkspaceCount(batch*kvh)*space)
 	if err != nil {
@@ -140,7 +142,8 @@ func (op *LinearAttention) Run(c *ir.Call) error {
 			x[i] *= f
 		}
 	}
-	// addRows adds multiples of a row of x to a row of dst. The starts of both move on by a step each time.
+	// addRows adds multiples of a row of x to a row of dst. The starts of both move on by a step
+	// each time.
 	addRows := func(dst []float32, dstStep int, x []float32, xStep int, f []float32) {
 		for i, v := range f {
 			d := dst[i*dstStep:][:wide]

@@ -13,9 +13,9 @@ import (
 // Loop runs its body repeatedly, at most input M times and while the condition is true. The inputs
 // of the body are the iteration number, the condition and the carried values. Its outputs are the
 // condition, the carried values and the scan outputs, which are stacked along a new first axis.
-// Without M there is no limit; without cond the condition is initially true. The iteration number and
-// the condition are scalars, or vectors of one element if the body declares them so, as in ONNX Runtime
-// (https://onnx.ai/onnx/operators/onnx__Loop.html).
+// Without M there is no limit; without cond the condition is initially true. The iteration number
+// and the condition are scalars, or vectors of one element if the body declares them so, as in ONNX
+// Runtime (https://onnx.ai/onnx/operators/onnx__Loop.html).
 type Loop struct{ Body int }
 
 var _ = kit.Register(&kit.Def{Name: "Loop", Since: kit.Versions{1, 11, 13, 16, 19, 21, 23, 24, 25},

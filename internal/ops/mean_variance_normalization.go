@@ -145,7 +145,8 @@ func meanVarianceNorm[T kit.RealFloat](c *ir.Call, n *MeanVarianceNormalization)
 	return c.Err()
 }
 
-// deviation returns what num differences from their mean are divided by, from the sum of their squares.
+// deviation returns what num differences from their mean are divided by, from the sum of their
+// squares.
 func (n *MeanVarianceNormalization) deviation(sq float64, num int) float64 {
 	if n.CenterOnly {
 		return 1
@@ -153,7 +154,8 @@ func (n *MeanVarianceNormalization) deviation(sq float64, num int) float64 {
 	return math.Sqrt(sq/float64(num)) + 1e-9
 }
 
-// fast normalizes num elements, of which each yields the pieces, with kernels. It returns false if a sum overflows.
+// fast normalizes num elements, of which each yields the pieces, with kernels. It returns false if
+// a sum overflows.
 func (n *MeanVarianceNormalization) fast(num int, each func(fn func(x, y []float32))) bool {
 	l := cpu.Active()
 	_, rest, sq := reduce.CenteredMoments(l, num, each)

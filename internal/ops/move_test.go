@@ -430,7 +430,8 @@ func TestTransposeOfPowersOfTwo(t *testing.T) {
 	}
 }
 
-// TestTileByDefinition compares repetitions of short and long rows, of elements of several sizes, with the definition.
+// TestTileByDefinition compares repetitions of short and long rows, of elements of several sizes,
+// with the definition.
 func TestTileByDefinition(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rank := rapid.IntRange(1, 5).Draw(rt, "rank")

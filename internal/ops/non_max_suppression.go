@@ -58,7 +58,8 @@ func (b *nmsBox) suppressed(boxes []nmsBox, threshold float32) bool {
 	y0, x0, y1, x1 := b.y0, b.x0, b.y1, b.x1
 	for i := range boxes {
 		a := &boxes[i]
-		if a.x1 <= x0 || a.x0 >= x1 || a.y1 <= y0 || a.y0 >= y1 { // they do not overlap, as most do not; false where a bound is NaN
+		if a.x1 <= x0 || a.x0 >= x1 || a.y1 <= y0 || a.y0 >= y1 {
+			// they do not overlap, as most do not; false where a bound is NaN
 			continue
 		}
 		w, h := min(a.x1, x1)-max(a.x0, x0), min(a.y1, y1)-max(a.y0, y0)
@@ -84,9 +85,9 @@ func nmsKey(score float32, index int) uint64 {
 	return uint64(b)<<32 | uint64(index)
 }
 
-// siftDown restores the order of a heap, whose least element is the first, below element i. The elements behind element i are
-// those from 4i+1 to 4i+4: twice as many as usual halve the levels, and a choice among them needs no branch, which would be hard
-// to predict.
+// siftDown restores the order of a heap, whose least element is the first, below element i. The
+// elements behind element i are those from 4i+1 to 4i+4: twice as many as usual halve the levels,
+// and a choice among them needs no branch, which would be hard to predict.
 func siftDown(heap []uint64, i int) {
 	if i >= len(heap) {
 		return

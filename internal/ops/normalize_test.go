@@ -90,8 +90,8 @@ func TestNormalizations(t *testing.T) {
 	optest.Fail(t, "LRN", 13, map[string]any{"size": 0}, "size is 0", rows)
 }
 
-// TestNormalizationOfExtremes normalizes elements whose squares overflow or vanish in float32, in rows for each kernel, and with a root of a
-// negative number.
+// TestNormalizationOfExtremes normalizes elements whose squares overflow or vanish in float32, in
+// rows for each kernel, and with a root of a negative number.
 func TestNormalizationOfExtremes(t *testing.T) {
 	for _, cols := range []int{8, 100, 5000} {
 		for _, size := range []float32{3e-30, 2e25, 2e38} {

@@ -48,8 +48,8 @@ func padGradient(b *gradient.Builder, n *gradient.Node, g string) ([]string, err
 	return gradient.MovedBack(b, m, g)
 }
 
-// PadCounts returns the counts before and after all dimensions, from the inputs pads and, if it is given, axes of a Pad. zero is the count
-// of other dimensions.
+// PadCounts returns the counts before and after all dimensions, from the inputs pads and, if it is
+// given, axes of a Pad. zero is the count of other dimensions.
 func PadCounts[D any](pads []D, axes []int, given bool, rank int, zero D) (before, behind []D, err error) {
 	n := rank
 	if given {

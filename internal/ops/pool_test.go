@@ -131,8 +131,8 @@ func TestPoolingsAgree(t *testing.T) {
 	})
 }
 
-// TestMaxPoolIndices compares maxima and indices with those of a search through each window: the first of the largest elements,
-// with 0 and -0 equal, or the first NaN.
+// TestMaxPoolIndices compares maxima and indices with those of a search through each window: the
+// first of the largest elements, with 0 and -0 equal, or the first NaN.
 func TestMaxPoolIndices(t *testing.T) {
 	special := []float64{0, math.Copysign(0, -1), 1, -1, 2, 3, math.Inf(1), math.Inf(-1), math.NaN(), 0x1p-149, -100}
 	rapid.Check(t, func(rt *rapid.T) {

@@ -38,8 +38,9 @@ func (v *QLinearConv) Infer(c *ir.InferContext) error {
 // Run rounds to nearest, ties to even.
 func (v *QLinearConv) Run(c *ir.Call) error { return v.RunThen(c, nil, nil) }
 
-// RunThen computes the convolution. packed holds the weights if they are constant. then, if not nil, changes the elements from at on of
-// the result, which is N×D1×…×Dk×C if ChannelsLast is set. It is called for parts that together cover it.
+// RunThen computes the convolution. packed holds the weights if they are constant. then, if not
+// nil, changes the elements from at on of the result, which is N×D1×…×Dk×C if ChannelsLast is set.
+// It is called for parts that together cover it.
 func (v *QLinearConv) RunThen(c *ir.Call, packed *window.ConvWeights, then func(y []byte, at int)) error {
 	x := c.Tensor(0)
 	p := packed.Plan(c, 1, 2, 4, 6, 7, 8)
@@ -94,7 +95,8 @@ func (v *QLinearConv) RunThen(c *ir.Call, packed *window.ConvWeights, then func(
 	return finish(c, done, then)
 }
 
-// plan checks the inputs, and computes what [QLinearConv.RunThen] needs. It packs the weights if that pays.
+// plan checks the inputs, and computes what [QLinearConv.RunThen] needs. It packs the weights if
+// that pays.
 func (v *QLinearConv) plan(c *ir.Call, packed *window.ConvWeights) (*window.ConvPlan, error) {
 	shape, b := c.Tensor(0).Shape(), c.Tensor(8)
 	if v.ChannelsLast {

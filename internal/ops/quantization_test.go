@@ -72,7 +72,8 @@ func TestDynamicQuantizeLinear(t *testing.T) {
 	optest.WantAll(t, "DynamicQuantizeLinear", 11, nil, []tensor.Value{optest.Tensor([]uint8{}), tensor.Scalar[float32](1. / 255), tensor.Scalar[uint8](0)}, optest.Tensor([]float32{}))
 }
 
-// TestQuantizationAlongAxis compares vector kernels with plain loops, for scales whose runs are short, long, cut or of one element.
+// TestQuantizationAlongAxis compares vector kernels with plain loops, for scales whose runs are
+// short, long, cut or of one element.
 func TestQuantizationAlongAxis(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, shape := range [][]int{{3, 5, 4}, {40, 5, 1}, {300, 7}, {2, 3, 200}, {2, 130, 5}, {1, 1000}, {700, 3, 2}, {0, 3}, {3, 0, 2}} {

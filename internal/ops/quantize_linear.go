@@ -206,8 +206,8 @@ func roundHalf(x []float32, d tensor.DType) {
 	}
 }
 
-// quantizeBlocks computes the quotients of blocks, rounded to a type of lower precision and then to integers, plus their zero points,
-// which store limits and converts.
+// quantizeBlocks computes the quotients of blocks, rounded to a type of lower precision and then to
+// integers, plus their zero points, which store limits and converts.
 //
 //go:noinline
 func quantizeBlocks(c *ir.Call, p *kitquant.Params, src []float32, precision tensor.DType, store func(lo int, v []float32)) error {

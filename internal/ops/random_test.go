@@ -36,8 +36,8 @@ func TestSeededRandomNumbers(t *testing.T) {
 	}
 }
 
-// TestBernoulliNumbers compares with NumPy's binomial of one trial, which inverts the distribution of the less likely outcome,
-// for blocks with and without probabilities that take no number.
+// TestBernoulliNumbers compares with NumPy's binomial of one trial, which inverts the distribution
+// of the less likely outcome, for blocks with and without probabilities that take no number.
 func TestBernoulliNumbers(t *testing.T) {
 	const n = 2000
 	got, err := optest.Run(t, "RandomUniform", 22, map[string]any{"shape": []int{n}, "seed": 3.0, "dtype": tensor.TypeFloat64})

@@ -15,7 +15,8 @@ import (
 // one thread and on two.
 func TestRecurrentPacked(t *testing.T) {
 	t.Run("any", func(t *testing.T) { testRecurrentPacked(t, "RNN", "GRU", "LSTM") })
-	t.Run("LSTM", func(t *testing.T) { testRecurrentPacked(t, "LSTM") }) // without what its fastest kernel leaves to others
+	// without what its fastest kernel leaves to others
+	t.Run("LSTM", func(t *testing.T) { testRecurrentPacked(t, "LSTM") })
 }
 
 func testRecurrentPacked(t *testing.T, ops ...string) {

@@ -130,7 +130,8 @@ func TestReduceTypesAndForms(t *testing.T) {
 	optest.Want(t, "ReduceMax", 20, map[string]any{"keepdims": 0}, optest.Tensor([]int8{-128}), optest.Tensor([]int8{}))
 	optest.Want(t, "ReduceMin", 20, map[string]any{"keepdims": 0}, optest.Tensor([]uint8{255}), optest.Tensor([]uint8{}))
 	optest.Want(t, "ReduceMean", 18, map[string]any{"keepdims": 0}, halfTest(tensor.TypeFloat16, []float64{2}), halfTest(tensor.TypeFloat16, []float64{1, 3}))
-	for name, want := range map[string]uint32{"ReduceMin": math.MaxUint32, "ReduceMax": 0, "ReduceMean": 0} { // computed in int64
+	for name, want := range map[string]uint32{"ReduceMin": math.MaxUint32, "ReduceMax": 0, "ReduceMean": 0} {
+		// computed in int64
 		optest.Want(t, name, 18, map[string]any{"keepdims": 0}, optest.Tensor([]uint32{want}), optest.Tensor([]uint32{}))
 	}
 	optest.Want(t, "ReduceMean", 18, map[string]any{"keepdims": 0}, optest.Tensor([]uint32{math.MaxUint32 - 1}), optest.Tensor([]uint32{math.MaxUint32, math.MaxUint32 - 2}))
@@ -222,7 +223,8 @@ func TestCumulative(t *testing.T) {
 	optest.Fail(t, "CumSum", 14, nil, "want one integer", x, optest.Tensor([]int64{0, 1}))
 }
 
-// TestReduceLongColumns reduces pieces that are too long to be added all at once, with an incomplete group at the end.
+// TestReduceLongColumns reduces pieces that are too long to be added all at once, with an
+// incomplete group at the end.
 func TestReduceLongColumns(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 9))
 	for _, op := range []string{"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"} {

@@ -290,9 +290,10 @@ func (r *Resize) Run(c *ir.Call) error {
 	if r.Mode == "nearest" {
 		return r.runNearest(c, out, plans)
 	}
-	// The order of the axes does not matter to the result. With the factor r of an axis and the cost w
-	// of an element, an axis before another costs r₁w₁ + r₁r₂w₂, after it r₂w₂ + r₁r₂w₁: the axes with
-	// the largest (1−r)/(rw) come first. Rows are resized by kernels, elements of rows one by one.
+	// The order of the axes does not matter to the result. With the factor r of an axis and the
+	// cost w of an element, an axis before another costs r₁w₁ + r₁r₂w₂, after it r₂w₂ + r₁r₂w₁: the
+	// axes with the largest (1−r)/(rw) come first. Rows are resized by kernels, elements of rows
+	// one by one.
 	gain := func(p *resizeAxis) float64 {
 		w := 1.0
 		if kit.Product(shape[p.Axis+1:]) < kit.ShortRow {

@@ -120,7 +120,8 @@ func sumRows[T kit.RealFloat](dst, x, y []T, f, g T) {
 	}
 }
 
-// mostPairs is the number of outputs of a row that a call of the kernel for pairs computes, at most.
+// mostPairs is the number of outputs of a row that a call of the kernel for pairs computes, at
+// most.
 const mostPairs = 1 << 14
 
 // resizeInner resizes the innermost axis of src, which has outer rows.

@@ -156,7 +156,8 @@ func TestDet(t *testing.T) {
 	optest.Fail(t, "Det", 22, nil, "rank", iota32(2))
 }
 
-// An attribute that Build rejects is the error of the node, not the attributes that it has not read by then.
+// An attribute that Build rejects is the error of the node, not the attributes that it has not read
+// by then.
 func TestRejectedAttributeBeforeUnread(t *testing.T) {
 	_, err := optest.Build("MaxRoiPool", 22, map[string]any{"pooled_shape": []int{2}, "spatial_scale": 0.5}, 2, 1)
 	if want := "build: attribute pooled_shape has 1 elements, want 2"; err == nil || err.Error() != want {

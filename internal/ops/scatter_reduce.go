@@ -174,7 +174,8 @@ func scatterComplex[T complex64 | complex128](dst, up move.Buf, at []int, block 
 	}
 }
 
-// scatterTypes are the types in which elements of others are reduced. Sums and products of integers have the same low bits in a wider type.
+// scatterTypes are the types in which elements of others are reduced. Sums and products of integers
+// have the same low bits in a wider type.
 var scatterTypes = map[tensor.DType]tensor.DType{
 	tensor.TypeFloat16: tensor.TypeFloat32, tensor.TypeBFloat16: tensor.TypeFloat32,
 	tensor.TypeInt8: tensor.TypeInt32, tensor.TypeInt16: tensor.TypeInt32, tensor.TypeUint8: tensor.TypeInt32, tensor.TypeUint16: tensor.TypeInt32,

@@ -103,7 +103,8 @@ func TestRearrangements(t *testing.T) {
 	optest.Want(t, "Trilu", 14, optest.Attrs{"upper": 0}, optest.Tensor([]string{"", "", "c", ""}, 2, 2), optest.Tensor([]string{"a", "b", "c", "d"}, 2, 2), tensor.Scalar[int64](-1))
 	optest.Want(t, "Trilu", 14, nil, moveIota(2, 2), moveIota(2, 2), tensor.Scalar[int64](-1<<63))
 	optest.Want(t, "Trilu", 14, optest.Attrs{"upper": 0}, moveIota(2, 3), moveIota(2, 3), tensor.Scalar[int64](1<<63-1))
-	for _, shape := range [][]int{{9, 5, 3}, {4, 7, 8}, {2, 5, 40, 1}, {5, 3, 60}, {2, 30, 4}, {3, 9, 20}} { // many matrices are masked
+	for _, shape := range [][]int{{9, 5, 3}, {4, 7, 8}, {2, 5, 40, 1}, {5, 3, 60}, {2, 30, 4}, {3, 9, 20}} {
+		// many matrices are masked
 		for _, k := range []int64{-12, -2, 0, 1, 99} {
 			for _, upper := range []int{0, 1} {
 				n := kit.Product(shape)

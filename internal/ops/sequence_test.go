@@ -88,8 +88,8 @@ func TestStrings(t *testing.T) {
 	optest.Fail(t, "RegexFullMatch", 20, optest.Attrs{"pattern": strings.Repeat("x", 1<<15)}, "bytes", words)
 }
 
-// TestTfIdfFindsDenseAndSparseNumbers counts n-grams of numbers at the ends of int64, for a map, and of adjacent
-// ones, for a table.
+// TestTfIdfFindsDenseAndSparseNumbers counts n-grams of numbers at the ends of int64, for a map,
+// and of adjacent ones, for a table.
 func TestTfIdfFindsDenseAndSparseNumbers(t *testing.T) {
 	a := optest.Attrs{"mode": "TF", "min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 0, "ngram_counts": []int{0, 2}, "ngram_indexes": []int{0, 1, 2},
 		"pool_int64s": []int{math.MinInt64, math.MaxInt64, math.MinInt64, 7}}
@@ -98,7 +98,8 @@ func TestTfIdfFindsDenseAndSparseNumbers(t *testing.T) {
 	optest.Want(t, "TfIdfVectorizer", 9, a, optest.Tensor([]float32{1, 2, 1}), optest.Int64s(2, 7, -4, -3, 3, math.MaxInt64, math.MinInt64, 2))
 }
 
-// TestTfIdfOfOtherElementsThanThePool counts nothing where the pool has strings and the input integers, or the reverse.
+// TestTfIdfOfOtherElementsThanThePool counts nothing where the pool has strings and the input
+// integers, or the reverse.
 func TestTfIdfOfOtherElementsThanThePool(t *testing.T) {
 	a := optest.Attrs{"mode": "TF", "min_gram_length": 1, "max_gram_length": 1, "max_skip_count": 0, "ngram_counts": []int{0}, "ngram_indexes": []int{0, 1},
 		"pool_strings": []string{"a", "b"}}

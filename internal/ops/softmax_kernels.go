@@ -30,7 +30,8 @@ var (
 	logSoftmaxF64 = softmaxKernels[float64]{max: vec.MaxF64, sub: vec.SubF64, add: vec.AddF64, log: vec.LogF64, exp: vec.ExpF64, transpose: vec.TransposeF64}
 )
 
-// launch launches rows for dense lines, columns for many adjacent lines, and rows on the transpose of few.
+// launch launches rows for dense lines, columns for many adjacent lines, and rows on the transpose
+// of few.
 func (k *softmaxKernels[T]) launch(c *ir.Call, dst, src []T, s kit.AxisSpan, rows func(dst, src []T, n int), columns func(c *ir.Call, dst, src []T, s kit.AxisSpan, base, m int)) error {
 	const (
 		few    = 64
@@ -116,7 +117,8 @@ func (k *softmaxKernels[T]) buffer() *softmaxBuffer[T] {
 }
 
 // doubleRows returns a kernel for rows of n elements. It computes the exponentials of several short
-// rows together, and long rows in parts. It is not inlined, so that Softmax and LogSoftmax share its code.
+// rows together, and long rows in parts. It is not inlined, so that Softmax and LogSoftmax share
+// its code.
 //
 //go:noinline
 func doubleRows(c *ir.Call, k *softmaxKernels[float64]) func(dst, src []float64, n int) {

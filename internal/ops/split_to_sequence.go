@@ -11,8 +11,8 @@ import (
 )
 
 // SplitToSequence splits a tensor along Axis into the items of a sequence: of the sizes in input
-// split, of any rank; of one size if that is a scalar, with the last item smaller if necessary; or of size 1
-// without split, where the axis is removed unless KeepDims is set
+// split, of any rank; of one size if that is a scalar, with the last item smaller if necessary; or
+// of size 1 without split, where the axis is removed unless KeepDims is set
 // (https://onnx.ai/onnx/operators/onnx__SplitToSequence.html).
 type SplitToSequence struct {
 	Axis     int

@@ -69,8 +69,8 @@ func (op *StringConcat) Run(c *ir.Call) error {
 	return nil
 }
 
-// concat returns a followed by b. It copies long strings in pieces and does not return if the run must
-// stop.
+// concat returns a followed by b. It copies long strings in pieces and does not return if the run
+// must stop.
 func concat(m *ir.Meter, a, b string) string {
 	const piece = 256 << 10
 	if m.Check((len(a) + len(b)) / 8); len(a)+len(b) <= piece {

@@ -59,8 +59,8 @@ func (op *StringSplit) next(s string, splits int) (part, rest string, more bool)
 	return s[:i], rest, rest != ""
 }
 
-// partCost is the cost of a part in elementary operations: its string is new to the caches and to the
-// garbage collector.
+// partCost is the cost of a part in elementary operations: its string is new to the caches and to
+// the garbage collector.
 const partCost = 512
 
 // each calls fn with every part of s until it returns false, and returns the number of calls.

@@ -58,7 +58,8 @@ func (n *gramNode) add(gram []int64, id int) {
 	n.id = id
 }
 
-// index replaces the maps of dense numbers by tables, in n and the nodes after it. N-grams may be too long for recursion.
+// index replaces the maps of dense numbers by tables, in n and the nodes after it. N-grams may be
+// too long for recursion.
 func (n *gramNode) index() {
 	for open := []*gramNode{n}; len(open) > 0; {
 		n, open = open[len(open)-1], open[:len(open)-1]
@@ -239,8 +240,9 @@ func (op *TfIdfVectorizer) numbers(meter *ir.Meter, c *ir.Call, x *tensor.Tensor
 	return nums, nil
 }
 
-// countSingle is countGrams for single elements, if the numbers that begin n-grams are dense. It counts all elements without a branch for
-// those of the pool, in counts, which has one element more than the table of numbers.
+// countSingle is countGrams for single elements, if the numbers that begin n-grams are dense. It
+// counts all elements without a branch for those of the pool, in counts, which has one element more
+// than the table of numbers.
 func (op *TfIdfVectorizer) countSingle(counts []uint32, x []int64, row []float32) {
 	clear(counts)
 	for _, k := range x {
@@ -253,8 +255,8 @@ func (op *TfIdfVectorizer) countSingle(counts []uint32, x []int64, row []float32
 	}
 }
 
-// countGrams adds the n-grams of one row of the input, which have at least that length, to the row of the output. It does not return if
-// the run must stop.
+// countGrams adds the n-grams of one row of the input, which have at least that length, to the row
+// of the output. It does not return if the run must stop.
 func (op *TfIdfVectorizer) countGrams(meter *ir.Meter, x []int64, row []float32, shortest int) {
 	for skip := 1; skip <= min(op.MaxSkip, len(x))+1; skip++ {
 		if shortest > len(x) || skip*(shortest-1) >= len(x) {

@@ -12,9 +12,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit/gradient"
 )
 
-// ThresholdedRelu returns elements above alpha unchanged and 0 for the others. Before opset 10 it was
-// an experimental operator
-// (https://onnx.ai/onnx/operators/onnx__ThresholdedRelu.html).
+// ThresholdedRelu returns elements above alpha unchanged and 0 for the others. Before opset 10 it
+// was an experimental operator (https://onnx.ai/onnx/operators/onnx__ThresholdedRelu.html).
 type ThresholdedRelu struct {
 	kit.SameTypeAndShape
 	Alpha float64

@@ -120,8 +120,9 @@ func (op *Tile) Run(c *ir.Call) error {
 	return nil
 }
 
-// tileShort is tileInto. If the last dimension is short, it is repeated first, and then blocks of the result are copied to the places
-// that repeat them, from the inner dimensions to the outer ones.
+// tileShort is tileInto. If the last dimension is short, it is repeated first, and then blocks of
+// the result are copied to the places that repeat them, from the inner dimensions to the outer
+// ones.
 func tileShort(c *ir.Call, dst, src move.Buf, dims, rep []int) {
 	shape := make([]int, len(dims))
 	var d, r []int
@@ -188,8 +189,8 @@ func tileShort(c *ir.Call, dst, src move.Buf, dims, rep []int) {
 	}
 }
 
-// tileInto writes a repeated tensor. Every dimension becomes two, of which the outer one repeats. Repetitions of short rows come before
-// all dimensions, so that many rows are copied at a time.
+// tileInto writes a repeated tensor. Every dimension becomes two, of which the outer one repeats.
+// Repetitions of short rows come before all dimensions, so that many rows are copied at a time.
 func tileInto(c *ir.Call, dst, src move.Buf, dims, rep, shape []int) {
 	in, out := kit.Strides(dims), kit.Strides(shape)
 	var box, to, from []int

@@ -195,9 +195,11 @@ func topKValues(c *ir.Call, dst, src []byte, size int, at []int64, s kit.AxisSpa
 // topKOrder is the order of the elements of a type.
 type topKOrder[T kit.RealNumber] struct {
 	largest bool
-	number  func(T) int64              // increases with the elements
-	best    func(l cpu.Level, x []T) T // the largest or smallest of many elements, NaN if there is one; nil, as groups, where it takes long
-	groups  func(best, x []T)          // best of every topKGroup elements
+	number  func(T) int64 // increases with the elements
+	// the largest or smallest of many elements, NaN if there is one; nil, as groups, where it takes
+	// long
+	best   func(l cpu.Level, x []T) T
+	groups func(best, x []T) // best of every topKGroup elements
 }
 
 // newTopKOrder returns an order, without best and groups for plain runs.
@@ -307,7 +309,8 @@ func topKRun[T kit.RealNumber](c *ir.Call, at []int64, src []T, s kit.AxisSpan, 
 		if grouped {
 			extremes = make([]T, groups)
 		}
-		best := topKList{k: k, entries: memory.FromRaw[topKEntry](memory.Uninitialized(entry * k))} // clearing it takes long if k is large
+		// clearing it takes long if k is large
+		best := topKList{k: k, entries: memory.FromRaw[topKEntry](memory.Uninitialized(entry * k))}
 		for line := task * perTask; line < min(lines, (task+1)*perTask); line++ {
 			outer, j := line/s.Inner, line%s.Inner
 			in, out := src[outer*s.N*s.Inner+j:], at[outer*k*s.Inner+j:]
@@ -375,7 +378,8 @@ func topKFew[T kit.RealNumber](c *ir.Call, list []topKFirst[T], x []T, n, stride
 	return list
 }
 
-// topKInsert inserts the elements of x from pos on into a list of the best k elements before them, behind those that are equal.
+// topKInsert inserts the elements of x from pos on into a list of the best k elements before them,
+// behind those that are equal.
 func topKInsert[T kit.RealNumber](list []topKFirst[T], x []T, pos, stride, k int, o *topKOrder[T]) []topKFirst[T] {
 	for ; pos < len(x); pos += stride {
 		at := len(list)
@@ -417,9 +421,9 @@ func topKInsert[T kit.RealNumber](list []topKFirst[T], x []T, pos, stride, k int
 	return list
 }
 
-// topKGroups is topKFew for adjacent elements: the best k are among those of the k groups of topKGroup elements with the best best elements,
-// of equal ones the first, and none is behind the last of these. best has an element for each group. It returns an empty list if an element
-// is NaN.
+// topKGroups is topKFew for adjacent elements: the best k are among those of the k groups of
+// topKGroup elements with the best best elements, of equal ones the first, and none is behind the
+// last of these. best has an element for each group. It returns an empty list if an element is NaN.
 func topKGroups[T kit.RealNumber](c *ir.Call, list []topKFirst[T], best, x []T, k int, o *topKOrder[T]) []topKFirst[T] {
 	o.groups(best, x)
 	if b := o.best(cpu.Active(), best); b != b {
@@ -450,7 +454,8 @@ func topKGroups[T kit.RealNumber](c *ir.Call, list []topKFirst[T], best, x []T, 
 	return topKInsert(list, x, len(best)*topKGroup, 1, k, o)
 }
 
-// extremesOf returns the function that finds the extremes of groups of topKGroup elements with a kernel for rows.
+// extremesOf returns the function that finds the extremes of groups of topKGroup elements with a
+// kernel for rows.
 func extremesOf(rows func(l cpu.Level, dst, x []float32, n, first int)) func(best, x []float32) {
 	return func(best, x []float32) { rows(cpu.Active(), best, x, topKGroup, 0) }
 }
@@ -509,8 +514,8 @@ func topKLine[T kit.RealNumber](c *ir.Call, best *topKList, x []T, n, stride int
 	}
 }
 
-// skipWorse returns the number of elements, from one multiple of stride to another, before the first one that is not known to be equal
-// to last or to follow it.
+// skipWorse returns the number of elements, from one multiple of stride to another, before the
+// first one that is not known to be equal to last or to follow it.
 func skipWorse[T kit.RealNumber](x []T, last T, stride int, largest bool) int {
 	i := 0
 	if largest {
@@ -541,7 +546,8 @@ func (e topKEntry) ahead(f topKEntry) bool {
 	return e.order > f.order || e.order == f.order && e.index < f.index
 }
 
-// topKList holds the k best entries: up to listK of them in order, more in a heap whose root is the worst.
+// topKList holds the k best entries: up to listK of them in order, more in a heap whose root is the
+// worst.
 type topKList struct {
 	k       int
 	entries []topKEntry
@@ -558,7 +564,8 @@ func (l *topKList) worst() *topKEntry {
 	return &l.entries[0]
 }
 
-// add adds an entry with an index above all others. If there are k already, it replaces the worst, than which it must be better.
+// add adds an entry with an index above all others. If there are k already, it replaces the worst,
+// than which it must be better.
 func (l *topKList) add(e topKEntry) {
 	full := len(l.entries) == l.k
 	if !full {
@@ -596,7 +603,8 @@ func (l *topKList) sort(c *ir.Call) {
 	}
 }
 
-// topKDown restores the order of a heap whose root is the worst, where only entry i may be out of order.
+// topKDown restores the order of a heap whose root is the worst, where only entry i may be out of
+// order.
 func topKDown(h []topKEntry, i int) {
 	e := h[i]
 	for {

@@ -21,8 +21,8 @@ var _ = kit.Register(&kit.Def{Name: "Trilu", Since: kit.Versions{14},
 	Build:    func(a *kit.Attrs, opset int) kit.Operator { return &Trilu{Upper: a.Bool("upper", true)} },
 	Gradient: gradient.Move})
 
-// maskedTriluRow is the maximum number of bytes of a row for which a mask of a whole matrix is faster
-// than to copy and clear parts of rows.
+// maskedTriluRow is the maximum number of bytes of a row for which a mask of a whole matrix is
+// faster than to copy and clear parts of rows.
 const maskedTriluRow = 256
 
 // Infer implements ir.Operator.

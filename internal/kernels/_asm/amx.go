@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// Go's assembler has no AMX instructions, so they are written as bytes: a VEX prefix of three bytes, opcode, ModRM and, for memory
-// operands, SIB and displacement (Intel SDM, volume 2, sections 2.3 and 2.4).
+// Go's assembler has no AMX instructions, so they are written as bytes: a VEX prefix of three
+// bytes, opcode, ModRM and, for memory operands, SIB and displacement (Intel SDM, volume 2,
+// sections 2.3 and 2.4).
 
 // Prefixes of instructions.
 const (
@@ -20,8 +21,8 @@ const (
 // registersAMD64 lists the general registers in the order of their numbers.
 var registersAMD64 = []string{"AX", "CX", "DX", "BX", "SP", "BP", "SI", "DI", "R8", "R9", "R10", "R11", "R12", "R13", "R14", "R15"}
 
-// vex returns the prefix of an instruction with 128-bit operands of the opcode map 0F38 and its opcode. reg, index and base are numbers of
-// registers, of which the top bits are in the prefix.
+// vex returns the prefix of an instruction with 128-bit operands of the opcode map 0F38 and its
+// opcode. reg, index and base are numbers of registers, of which the top bits are in the prefix.
 func vex(prefix, reg, index, base, other int, opcode byte) []byte {
 	return []byte{0xc4, byte(^reg&8<<4 | ^index&8<<3 | ^base&8<<2 | 2), byte(^other&15<<3 | prefix), opcode}
 }
@@ -35,7 +36,8 @@ func (g *fn) amx(text string, code []byte) {
 	g.raw("/* %s */ %s", text, strings.Join(bytes, "; "))
 }
 
-// tileMemory returns the code of an instruction that moves tile t from or to rows that are index bytes apart.
+// tileMemory returns the code of an instruction that moves tile t from or to rows that are index
+// bytes apart.
 func tileMemory(prefix, t, disp int, base, index string) []byte {
 	b, x := slices.Index(registersAMD64, base), slices.Index(registersAMD64, index)
 	code := append(vex(prefix, t, x, b, 0, 0x4b), byte(0x80|t&7<<3|4), byte(x&7<<3|b&7))
@@ -92,9 +94,11 @@ const (
 	tileStride        = 128 // distance of the rows of packed weights and of sums
 )
 
-// tileProducts writes the products of a chunk: of 16 rows at AX and, if there are two halves, 16 rows at SI, R8 bytes apart, with two tiles of
-// columns at DI, R9 bytes apart. The sums are in the tiles 0 to 3, rows of A in 4, columns of B in 6 and 7. Tile 5 stays free: a loop that uses all
-// eight tiles takes three to four times as long, since loads do not overlap products then (measured on Sapphire Rapids).
+// tileProducts writes the products of a chunk: of 16 rows at AX and, if there are two halves, 16
+// rows at SI, R8 bytes apart, with two tiles of columns at DI, R9 bytes apart. The sums are in the
+// tiles 0 to 3, rows of A in 4, columns of B in 6 and 7. Tile 5 stays free: a loop that uses all
+// eight tiles takes three to four times as long, since loads do not overlap products then (measured
+// on Sapphire Rapids).
 func (g *fn) tileProducts(halves int, dot func(b, a, c int)) {
 	g.tileLoad(0, "DI", "R9", 6)
 	g.tileLoad(64, "DI", "R9", 7)
@@ -105,8 +109,9 @@ func (g *fn) tileProducts(halves int, dot func(b, a, c int)) {
 	}
 }
 
-// tiles writes the products of one or two tiles of rows of bytes and two tiles of columns. The sums go through memory to vector registers, one tile
-// later than the products, so that both overlap. They are stored after those of the previous tile have been loaded, so that one buffer suffices.
+// tiles writes the products of one or two tiles of rows of bytes and two tiles of columns. The sums
+// go through memory to vector registers, one tile later than the products, so that both overlap.
+// They are stored after those of the previous tile have been loaded, so that one buffer suffices.
 func tiles(f *file, halves int) {
 	g := f.function(fmt.Sprintf("tiles%dAMX", halves), avx512, []arg{{"t", "*Tiles"}}, nil)
 	g.arg("t", "DX")

@@ -37,7 +37,8 @@ var generalNEON = map[string]string{"AX": "R0", "BX": "R1", "CX": "R2", "DX": "R
 // two registers.
 var rowRegs = [rowsNEON]string{"R0", "R19", "R20", "R21", "R22", "R23"}
 
-// Three-operand instructions by their amd64 names: Vd.4S = Vn op Vm, with Rm from bit 16, Rn from bit 5, Rd from bit 0.
+// Three-operand instructions by their amd64 names: Vd.4S = Vn op Vm, with Rm from bit 16, Rn from
+// bit 5, Rd from bit 0.
 var threeNEON = map[string]struct {
 	code uint32
 	name string

@@ -10,8 +10,9 @@ func (g *fn) tileDotBF16(b, a, c int) {
 	g.amx(fmt.Sprintf("TDPBF16PS TMM%d, TMM%d, TMM%d", b, a, c), append(vex(vexF3, c, 0, a, b, 0x5c), byte(0xc0|c&7<<3|a&7)))
 }
 
-// dotBF16 emits VDPBF16PS, which adds to the elements of register c the products of the pairs of bfloat16 numbers of register b and of the pair at
-// disp(base). disp is a multiple of 4 below 512. Go's assembler has no such instruction (Intel SDM, volume 2, section 2.7).
+// dotBF16 emits VDPBF16PS, which adds to the elements of register c the products of the pairs of
+// bfloat16 numbers of register b and of the pair at disp(base). disp is a multiple of 4 below 512.
+// Go's assembler has no such instruction (Intel SDM, volume 2, section 2.7).
 func (g *fn) dotBF16(disp int, base string, b, c int) {
 	at := slices.Index(registersAMD64, base)
 	g.amx(fmt.Sprintf("VDPBF16PS.BCST %d(%s), Z%d, Z%d", disp, base, b, c), []byte{0x62, byte(^c&8<<4 | 0x40 | ^at&8<<2 | ^c&16 | 2), byte(^b&15<<3 | 0x06),
@@ -39,8 +40,8 @@ const (
 	pairRows = 8 // of a tile
 )
 
-// bfloatDots writes the products of tiles of some rows of bfloat16 numbers and a panel of columns: sums of pairs of terms.
-// Tiles follow each other only if two of them are a unit of rows.
+// bfloatDots writes the products of tiles of some rows of bfloat16 numbers and a panel of columns:
+// sums of pairs of terms. Tiles follow each other only if two of them are a unit of rows.
 func bfloatDots(f *file, rows int) string {
 	name := fmt.Sprintf("dots%dBF16", rows)
 	g := f.function(name, avx512, []arg{{"t", "*dotsBF16"}}, nil)
@@ -135,7 +136,8 @@ func bfloatDots(f *file, rows int) string {
 	return name
 }
 
-// prefetchRows prefetches two lines of each row at base into the second-level cache. step is the offset of the distance of rows.
+// prefetchRows prefetches two lines of each row at base into the second-level cache. step is the
+// offset of the distance of rows.
 func (g *fn) prefetchRows(rows int, base string, step int) {
 	g.e("MOVQ %s, AX", base)
 	for i := range rows {
@@ -165,7 +167,8 @@ const (
 	bfStepB = 16 * tileStride
 )
 
-// bfloatTiles writes the products of one or two tiles of rows of bfloat16 numbers and two tiles of columns.
+// bfloatTiles writes the products of one or two tiles of rows of bfloat16 numbers and two tiles of
+// columns.
 func bfloatTiles(f *file, halves int) {
 	g := f.function(fmt.Sprintf("tiles%dBF16", halves), avx512, []arg{{"t", "*tilesBF16"}}, nil)
 	g.arg("t", "DX")
@@ -240,13 +243,14 @@ func bfloatTiles(f *file, halves int) {
 	g.e("RET")
 }
 
-// convertBF16 emits VCVTNE2PS2BF16, which rounds the numbers of two registers below 8, low and high, to one: to nearest, ties to even, and
-// subnormal numbers to zero.
+// convertBF16 emits VCVTNE2PS2BF16, which rounds the numbers of two registers below 8, low and
+// high, to one: to nearest, ties to even, and subnormal numbers to zero.
 func (g *fn) convertBF16(high, low, to int) {
 	g.amx(fmt.Sprintf("VCVTNE2PS2BF16 Z%d, Z%d, Z%d", low, high, to), []byte{0x62, 0xf2, byte(^high&15<<3 | 0x07), 0x48, 0x72, byte(0xc0 | to<<3 | low)})
 }
 
-// bfloatRows writes the conversion of rows to bfloat16 numbers. 32 numbers are followed by those of other rows.
+// bfloatRows writes the conversion of rows to bfloat16 numbers. 32 numbers are followed by those of
+// other rows.
 func bfloatRows(f *file) {
 	g := f.function("rowsBF16AVX512", avx512, []arg{{"dst", "*uint16"}, {"x", "*float32"}, {"step", "int"}, {"ldx", "int"}, {"rows", "int"}, {"n", "int"}}, nil)
 	g.arg("dst", "R8")
@@ -284,7 +288,8 @@ func bfloatConstants(g *fn) {
 	}
 }
 
-// bfloatRound writes a bfloat16 number to the upper half of the elements of register to. The lower half is undefined.
+// bfloatRound writes a bfloat16 number to the upper half of the elements of register to. The lower
+// half is undefined.
 func bfloatRound(g *fn, x, to int) {
 	g.op("VCMPPS", "$3", x, x, "K1") // NaN
 	g.op("VPSRLD", "$16", x, to)
@@ -294,7 +299,8 @@ func bfloatRound(g *fn, x, to int) {
 	g.op("VPORD", 30, x, "K1", to)
 }
 
-// bfloatPairs writes the conversion of pairs of rows of a panel to pairs of bfloat16 numbers, rounded to nearest, ties to even.
+// bfloatPairs writes the conversion of pairs of rows of a panel to pairs of bfloat16 numbers,
+// rounded to nearest, ties to even.
 func bfloatPairs(f *file) {
 	g := f.function("pairsBF16AVX512", avx512, []arg{{"dst", "*uint16"}, {"x", "*float32"}, {"n", "int"}}, nil)
 	g.arg("dst", "DI")

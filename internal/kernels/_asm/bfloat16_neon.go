@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
-// bfloatMatrix writes the products of some rows of bfloat16 numbers and a panel of 32 columns by BFMMLA, which multiplies
-// two rows by two columns over four k. The 16 sums are those of a pair of rows and a pair of columns: both columns of the first
-// row, then those of the second. A is in V16 to V23, B in V24 to V31.
+// bfloatMatrix writes the products of some rows of bfloat16 numbers and a panel of 32 columns by
+// BFMMLA, which multiplies two rows by two columns over four k. The 16 sums are those of a pair of
+// rows and a pair of columns: both columns of the first row, then those of the second. A is in V16
+// to V23, B in V24 to V31.
 func bfloatMatrix(f *file, rows int) string {
 	const (
 		sums, firstA, firstB = 16, 16, 24
@@ -114,8 +115,8 @@ func bfloatMatrix(f *file, rows int) string {
 	return name
 }
 
-// bfloatRowNEON writes the conversion of a row to bfloat16 numbers, four after four of another row. 32 numbers are followed by
-// a gap.
+// bfloatRowNEON writes the conversion of a row to bfloat16 numbers, four after four of another row.
+// 32 numbers are followed by a gap.
 func bfloatRowNEON(f *file) {
 	g := f.function("rowBF16NEON", neon, []arg{{"dst", "*uint16"}, {"x", "*float32"}, {"n", "int"}}, nil)
 	g.arg("dst", "DI")
@@ -134,7 +135,8 @@ func bfloatRowNEON(f *file) {
 	g.e("RET")
 }
 
-// convertBF16NEON rounds the numbers of register x to the low or high half of register to: to nearest, ties to even.
+// convertBF16NEON rounds the numbers of register x to the low or high half of register to: to
+// nearest, ties to even.
 func (g *fn) convertBF16NEON(x, to int, high bool) {
 	if high {
 		g.word(0x4ea16800|uint32(x)<<5|uint32(to), "bfcvtn2 v%d.8h, v%d.4s", to, x)

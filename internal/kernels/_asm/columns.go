@@ -62,8 +62,9 @@ func columns(f *file, i isa, n int) {
 	g.e("RET")
 }
 
-// rowPanels writes a kernel for one row of n adjacent panels of packed columns: dst[32*p+j] += Σ a[k]·b[p*panel+32*k+j].
-// Reading two panels at once keeps more cache lines on their way than reading one. Sums have the order of the tile of one row.
+// rowPanels writes a kernel for one row of n adjacent panels of packed columns: dst[32*p+j] += Σ
+// a[k]·b[p*panel+32*k+j]. Reading two panels at once keeps more cache lines on their way than
+// reading one. Sums have the order of the tile of one row.
 func rowPanels(f *file, i isa, n int) {
 	g := f.function(fmt.Sprintf("rowPanels%d%s", n, i.name), i, []arg{{"dst", "*float32"}, {"a", "*float32"}, {"b", "*float32"}, {"panel", "int"}, {"k", "int"}}, nil)
 	g.arg("dst", "DI")
@@ -90,7 +91,8 @@ func rowPanels(f *file, i isa, n int) {
 			for j := range vectors {
 				g.op("VFMADD231PS", fmt.Sprintf("%d%s", u*row+j*4*i.width, addr[p]), t, acc(u%sets, p, j))
 			}
-			g.e("PREFETCHT0 %d%s", u*row+3072, addr[p]) // of two lines one: twice as many slow down reading from the caches
+			// of two lines one: twice as many slow down reading from the caches
+			g.e("PREFETCHT0 %d%s", u*row+3072, addr[p])
 		}
 	}
 	next := func(u int) {

@@ -55,8 +55,8 @@ func (g *fn) addA(operand string, mr int) {
 
 // convTile writes the tile of mr pixels and blocks blocks of 16 output channels. Per kernel
 // position it reads inner channels: 16, or 1 plane for NCHW input. With inner 0 it reads single
-// channels at the distances in deltas. The tile of 14 pixels has a second loop for eight channels less, whose last
-// products have half the width.
+// channels at the distances in deltas. The tile of 14 pixels has a second loop for eight channels
+// less, whose last products have half the width.
 func convTile(f *file, i isa, mr, blocks, inner int) string {
 	kind := map[int]string{16: "tile", 1: "nchw", 0: "permuted"}[inner]
 	name := fmt.Sprintf("%s%dx%d%s", kind, mr, 16*blocks, i.name)
@@ -246,8 +246,9 @@ func convTile(f *file, i isa, mr, blocks, inner int) string {
 	return name
 }
 
-// tileEpilogue writes the end of a tile: it adds the residual, applies the activation and stores the sums. acc returns the
-// register of vector j of a pixel, out its address relative to a block and whether it begins the second block.
+// tileEpilogue writes the end of a tile: it adds the residual, applies the activation and stores
+// the sums. acc returns the register of vector j of a pixel, out its address relative to a block
+// and whether it begins the second block.
 func (g *fn) tileEpilogue(mr, nv int, acc func(r, j int) int, out func(r, j int, reg string) (string, bool)) {
 	g.e("MOVQ %d(DX), CX", cAdd)
 	g.e("TESTQ CX, CX")

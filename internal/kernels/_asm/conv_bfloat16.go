@@ -5,11 +5,13 @@ import (
 	"strings"
 )
 
-// pairHeights lists the numbers of pixels of the tiles of bfloat16 numbers, a few to keep the code small.
+// pairHeights lists the numbers of pixels of the tiles of bfloat16 numbers, a few to keep the code
+// small.
 var pairHeights = []int{1, 2, 4, 7, 10, 14}
 
-// pairTile writes the tile of mr pixels and blocks blocks of 16 output channels of a convolution of bfloat16 numbers. Per kernel
-// position it reads 8 input channels, four pairs. It computes as many tiles as t says, and modifies t.
+// pairTile writes the tile of mr pixels and blocks blocks of 16 output channels of a convolution of
+// bfloat16 numbers. Per kernel position it reads 8 input channels, four pairs. It computes as many
+// tiles as t says, and modifies t.
 func pairTile(f *file, mr, blocks int) string {
 	name := fmt.Sprintf("pairs%dx%dAVX512", mr, 16*blocks)
 	g := f.function(name, avx512, []arg{{"t", "*tileArgs"}}, nil)
@@ -71,8 +73,8 @@ func pairTile(f *file, mr, blocks int) string {
 	return name
 }
 
-// roundOctets writes the conversion of pixels of 16 channels to bfloat16 numbers, four pixels at a time. The halves of a pixel go to
-// different addresses.
+// roundOctets writes the conversion of pixels of 16 channels to bfloat16 numbers, four pixels at a
+// time. The halves of a pixel go to different addresses.
 func roundOctets(f *file) {
 	g := f.function("octetsBF16AVX512", avx512, []arg{{"dst", "*uint16"}, {"x", "*float32"}, {"n", "int"}, {"step", "int"}, {"next", "int"}, {"mask", "uint32"}}, nil)
 	for _, p := range [][2]string{{"dst", "DI"}, {"x", "SI"}, {"n", "CX"}, {"step", "DX"}, {"next", "R8"}} {

@@ -185,11 +185,13 @@ func byteTile(f *file, mr int) string {
 	return name
 }
 
-// narrow4 converts four registers of 16 sums to bytes: saturate(round(sum·scale) + zero). The result is in v[0], first the bytes
-// of v[0], last those of v[3]. Packing instructions saturate to the bounds of bytes, and the conversion makes NaN and values below the range the
-// lowest integer. Values above the range need the bound in register hi, which is negative if no value can be above it.
-// word holds the zero point of unsigned bytes, which the 32 bits at flip(DX) convert to signed ones. The registers v and order change;
-// a register may occur several times at the end of v, and order may be v[1].
+// narrow4 converts four registers of 16 sums to bytes: saturate(round(sum·scale) + zero). The
+// result is in v[0], first the bytes of v[0], last those of v[3]. Packing instructions saturate to
+// the bounds of bytes, and the conversion makes NaN and values below the range the lowest integer.
+// Values above the range need the bound in register hi, which is negative if no value can be above
+// it. word holds the zero point of unsigned bytes, which the 32 bits at flip(DX) convert to signed
+// ones. The registers v and order change; a register may occur several times at the end of v, and
+// order may be v[1].
 func (g *fn) narrow4(f *file, sums [4]any, v, scale [4]int, hi, word, flip, order int) {
 	for i, r := range v {
 		if slices.Contains(v[:i], r) {
@@ -214,8 +216,8 @@ func (g *fn) narrow4(f *file, sums [4]any, v, scale [4]int, hi, word, flip, orde
 	g.op("VPERMD", v[0], order, v[0])
 }
 
-// requantize converts the sums in register a to bytes: round(clip(a·scale, lo, hi)) + zero, which is clip(round(a·scale) + zero) within
-// the bounds plus zero, since the bounds are integers.
+// requantize converts the sums in register a to bytes: round(clip(a·scale, lo, hi)) + zero, which
+// is clip(round(a·scale) + zero) within the bounds plus zero, since the bounds are integers.
 func (g *fn) requantize(a, scale, lo, hi, zero int) {
 	g.op("VCVTDQ2PS", a, a)
 	g.op("VMULPS", scale, a, a)
@@ -270,8 +272,8 @@ const (
 	lastPixels         = 8
 )
 
-// lastTile writes the tile of mr pixels of a depthwise convolution of bytes with the channels innermost,
-// in blocks of 16 channels.
+// lastTile writes the tile of mr pixels of a depthwise convolution of bytes with the channels
+// innermost, in blocks of 16 channels.
 func lastTile(f *file, mr int) string {
 	name := fmt.Sprintf("channelTile%dAVX512", mr)
 	g := f.function(name, avx512, []arg{{"t", "*channelTile"}}, nil)
@@ -349,9 +351,10 @@ const (
 	windowMost, windowHalf = 64, 32 // channels
 )
 
-// windowTile writes the tile of a row of a depthwise 3×3 convolution of bytes with the channels innermost, for up to 64 or 32 channels. The
-// three bytes of a column of the window are interleaved to the 32 bits of a channel, once for all pixels that it belongs to. Interleaving
-// distributes the channels of each 16 bytes over four registers, and packing the results restores the order.
+// windowTile writes the tile of a row of a depthwise 3×3 convolution of bytes with the channels
+// innermost, for up to 64 or 32 channels. The three bytes of a column of the window are interleaved
+// to the 32 bits of a channel, once for all pixels that it belongs to. Interleaving distributes the
+// channels of each 16 bytes over four registers, and packing the results restores the order.
 func windowTile(f *file, channels, stride int) string {
 	name := fmt.Sprintf("windowTile%dx%dAVX512", channels, stride)
 	i := avx512

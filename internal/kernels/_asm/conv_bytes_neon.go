@@ -7,9 +7,9 @@ import (
 
 var _ = register("conv", writeConvBytesNEON)
 
-// writeConvBytesNEON writes the tiles of convolutions of bytes for arm64: dense ones by SDOT, which takes
-// signed pixels, or by USMMLA and for one pixel by SUDOT, which take unsigned ones;
-// depthwise ones by SMLAL.
+// writeConvBytesNEON writes the tiles of convolutions of bytes for arm64: dense ones by SDOT, which
+// takes signed pixels, or by USMMLA and for one pixel by SUDOT, which take unsigned ones; depthwise
+// ones by SMLAL.
 func writeConvBytesNEON(dir string) {
 	f := newFile("bytes")
 	var dis strings.Builder
@@ -88,9 +88,9 @@ func (g *fn) dotLoop(mr, unroll, stride int, step func(u, lane int)) {
 	g.raw("BNE tap")
 }
 
-// byteTileNEON writes the tile of mr pixels and 16 of 32 output channels. The sums are in V0 to V23,
-// 16 channels of each pixel in V24 to V29, and weights in V30 and V31. Few pixels have several sets
-// of sums, to hide the latency of a product.
+// byteTileNEON writes the tile of mr pixels and 16 of 32 output channels. The sums are in V0 to
+// V23, 16 channels of each pixel in V24 to V29, and weights in V30 and V31. Few pixels have several
+// sets of sums, to hide the latency of a product.
 func byteTileNEON(f *file, product string, mr int) string {
 	const (
 		nv, firstA, firstB = 4, 24, 30
@@ -206,8 +206,8 @@ func byteTileNEON(f *file, product string, mr int) string {
 	return name
 }
 
-// lastTileNEON writes the tile of mr pixels of a depthwise convolution of bytes with the channels innermost, in
-// blocks of 16 channels. The bytes of a pixel are permuted by an index.
+// lastTileNEON writes the tile of mr pixels of a depthwise convolution of bytes with the channels
+// innermost, in blocks of 16 channels. The bytes of a pixel are permuted by an index.
 func lastTileNEON(f *file, mr int) string {
 	name := fmt.Sprintf("channelTile%dNEON", mr)
 	g := f.function(name, neon, []arg{{"t", "*channelTile"}}, nil)

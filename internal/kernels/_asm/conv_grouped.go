@@ -2,11 +2,13 @@ package main
 
 import "fmt"
 
-// groupedSizes are the numbers of pixels of the tiles of grouped convolutions. Rows of other widths take tiles that overlap.
+// groupedSizes are the numbers of pixels of the tiles of grouped convolutions. Rows of other widths
+// take tiles that overlap.
 var groupedSizes = []int{14, 7, 4, 2, 1}
 
-// groupedTile writes the tile of mr pixels and 16 output channels of several groups, each of which reads as many input channels in the same lanes. In a
-// step per channel of a group, a permutation gives every lane the channel of its group.
+// groupedTile writes the tile of mr pixels and 16 output channels of several groups, each of which
+// reads as many input channels in the same lanes. In a step per channel of a group, a permutation
+// gives every lane the channel of its group.
 func groupedTile(f *file, mr int) string {
 	name := fmt.Sprintf("grouped%d%s", mr, avx512.name)
 	g := f.function(name, avx512, []arg{{"t", "*tileArgs"}}, nil)

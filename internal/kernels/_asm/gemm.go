@@ -7,24 +7,27 @@ import (
 
 // Offsets of the fields of gemm's tileF32, the argument of every tile function.
 const (
-	tA, tB, tC          = 0, 8, 16
-	tLdA, tLdB, tLdC    = 24, 32, 40
-	tK                  = 48
-	tBias, tRow         = 56, 64
-	tAdd, tLdAdd        = 72, 80
-	tAcc, tAct          = 88, 96
-	tAlpha, tLo, tHi    = 104, 108, 112
-	tMask, tScaled      = 116, 120
-	tPrefetch, tPfStep  = 128, 136
-	tFar, tWide, tEdge  = 144, 152, 160
-	relu, clip          = 1, 2
-	ahead               = 2048 // prefetch distance in bytes; without it, each iteration would wait for a panel in memory
-	fewRows             = 3    // rows for which the distance is an argument
-	aheadA              = 128  // the same for the rows of A
-	manyRows            = 10   // rows of A that the processor does not prefetch by itself, because they are too many, at least
+	tA, tB, tC         = 0, 8, 16
+	tLdA, tLdB, tLdC   = 24, 32, 40
+	tK                 = 48
+	tBias, tRow        = 56, 64
+	tAdd, tLdAdd       = 72, 80
+	tAcc, tAct         = 88, 96
+	tAlpha, tLo, tHi   = 104, 108, 112
+	tMask, tScaled     = 116, 120
+	tPrefetch, tPfStep = 128, 136
+	tFar, tWide, tEdge = 144, 152, 160
+	relu, clip         = 1, 2
+	// prefetch distance in bytes; without it, each iteration would wait for a panel in memory
+	ahead   = 2048
+	fewRows = 3   // rows for which the distance is an argument
+	aheadA  = 128 // the same for the rows of A
+	// rows of A that the processor does not prefetch by itself, because they are too many, at least
+	manyRows            = 10
 	unrollK             = 4
 	rowsAVX512, rowsAVX = 14, 6
-	// Tiles of 16-bit integers need two instructions for a product, so that fewer rows suffice to be limited by arithmetic.
+	// Tiles of 16-bit integers need two instructions for a product, so that fewer rows suffice to
+	// be limited by arithmetic.
 	rowsWords = 8
 )
 
@@ -171,9 +174,10 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 	far := masked && mr <= fewRows // R14 is the address to prefetch for DI
 	// Tiles of several rows store the widened B at R15 for the tiles that follow.
 	widens := ar.half && masked && mr >= leastWidening
-	// A masked load takes the place of a multiplication. Only the last steps need masks, where whole vectors would lead beyond B: before
-	// them, what follows the columns is the next row. Integers have packed panels, which are padded. With several sums, the order of the
-	// additions would depend on the number of those steps.
+	// A masked load takes the place of a multiplication. Only the last steps need masks, where
+	// whole vectors would lead beyond B: before them, what follows the columns is the next row.
+	// Integers have packed panels, which are padded. With several sums, the order of the additions
+	// would depend on the number of those steps.
 	partial := masked && ar.float && !ar.half // B may end within a vector
 	edge := partial && sets == 1
 	step := func(u, s, vectors int, b string, masks bool) {
@@ -512,11 +516,11 @@ func addRows(f *file, i isa) {
 }
 
 const (
-	// rowsHalf is the height of the largest tile that reads B in binary16 with vectors of 4 or 8 elements. For more rows,
-	// B is widened once.
+	// rowsHalf is the height of the largest tile that reads B in binary16 with vectors of 4 or 8
+	// elements. For more rows, B is widened once.
 	rowsHalf = 4
-	// leastWidening is the height from which on tiles for AVX-512 that read B in binary16 also store it widened. Of two
-	// tiles or more of at most rowsAVX512 rows, the first has as many.
+	// leastWidening is the height from which on tiles for AVX-512 that read B in binary16 also
+	// store it widened. Of two tiles or more of at most rowsAVX512 rows, the first has as many.
 	leastWidening = 8
 )
 

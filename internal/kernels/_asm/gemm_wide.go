@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// wide describes the tiles of other types than float32: up to six rows (four with AVX2) of one panel
-// of B. AVX-512 computes up to 32 columns with masks, AVX2 two whole vectors.
+// wide describes the tiles of other types than float32: up to six rows (four with AVX2) of one
+// panel of B. AVX-512 computes up to 32 columns with masks, AVX2 two whole vectors.
 type wide struct {
 	typ    string
 	letter string // of the type in names of functions

@@ -2,10 +2,10 @@ package main
 
 import "fmt"
 
-// matrixNEON describes the tile of mr rows of A and 16 columns of B by SMMLA or USMMLA, which multiply two
-// rows by two columns over eight k. Sum (p, c) of row pair p and column pair c has both columns of the
-// first row, then those of the second. The sums are in V0 to V23, pairs of rows in V24 to V26, columns in V27
-// to V29.
+// matrixNEON describes the tile of mr rows of A and 16 columns of B by SMMLA or USMMLA, which
+// multiply two rows by two columns over eight k. Sum (p, c) of row pair p and column pair c has
+// both columns of the first row, then those of the second. The sums are in V0 to V23, pairs of rows
+// in V24 to V26, columns in V27 to V29.
 type matrixNEON struct {
 	*fn
 	product string
@@ -22,8 +22,8 @@ func (g matrixNEON) pairs() int { return (g.mr + 1) / 2 }
 
 func (g matrixNEON) acc(p, c int) int { return p*matrixPairs + c }
 
-// multiply adds the products of a step to the sums: eight k, or four if half is set. B is at R5, its rows of
-// four k are stride bytes apart.
+// multiply adds the products of a step to the sums: eight k, or four if half is set. B is at R5,
+// its rows of four k are stride bytes apart.
 func (g matrixNEON) multiply(half bool, stride int) {
 	for r := range g.mr {
 		a := matrixA + r/2
@@ -84,7 +84,8 @@ func (g matrixNEON) product2(n, m, d int) {
 	g.word(code|uint32(m)<<16|uint32(n)<<5|uint32(d), "%s v%d.4s, v%d.16b, v%d.16b", g.product, d, n, m)
 }
 
-// rows separates the sums of the two rows of each pair: vector j of row r is then register row(r, j).
+// rows separates the sums of the two rows of each pair: vector j of row r is then register row(r,
+// j).
 func (g matrixNEON) rows() {
 	const t = matrixB
 	for p := range g.pairs() {

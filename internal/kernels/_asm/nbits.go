@@ -26,7 +26,8 @@ func nbitsTile(f *file, bits, mr int) string {
 	g := f.function(name, vnni, []arg{{"t", "*nbitsArgs"}}, nil)
 	fl := func(r, j int) int { return r*2 + j }        // sums
 	in := func(r, j int) int { return 2*mr + r*2 + j } // sums within the block
-	up := in                                           // sums of the upper nibbles; separate for few rows, to hide latency
+	// sums of the upper nibbles; separate for few rows, to hide latency
+	up := in
 	if mr <= 2 {
 		up = func(r, j int) int { return 4*mr + r*2 + j }
 	}
@@ -109,8 +110,8 @@ func nbitsTile(f *file, bits, mr int) string {
 	}
 	g.e("TESTQ R12, R12")
 	g.e("JZ plain")
-	// For zero points other than the standard, add (standard-zero)·scale times the sum of the block's
-	// A. The sums of A are stored as -standard·Σ.
+	// For zero points other than the standard, add (standard-zero)·scale times the sum of the
+	// block's A. The sums of A are stored as -standard·Σ.
 	for r := range mr {
 		g.e("VPBROADCASTD %s, Z31", row("R11", "R9", "SI", r, 0))
 		g.op("VCVTDQ2PS", 31, 31)
@@ -357,8 +358,9 @@ func (g *fn) sumLanes(v, temp int) {
 	g.e("VMOVD X%d, AX", v)
 }
 
-// digitBytes writes a kernel that converts a block of a row to integers, round(x·factor), and those to
-// three signed bytes each, the digits to base 256: Σ d[j]·256^(2-j). It stores the sums of the bytes too.
+// digitBytes writes a kernel that converts a block of a row to integers, round(x·factor), and those
+// to three signed bytes each, the digits to base 256: Σ d[j]·256^(2-j). It stores the sums of the
+// bytes too.
 func digitBytes(f *file) {
 	g := f.function("digitBytesVNNI", vnni, []arg{{"d0", "*int8"}, {"d1", "*int8"}, {"d2", "*int8"}, {"x", "*float32"}, {"n", "int"}, {"factor", "float32"}, {"sum", "*int32"}}, nil)
 	for j := range 3 {

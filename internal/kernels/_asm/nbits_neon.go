@@ -7,8 +7,8 @@ const nbitsRowsNEON = 5
 
 var _ = register("quant", writeNBitsNEON)
 
-// writeNBitsNEON writes the kernels of block-quantized weights for arm64. They compute half a panel,
-// 16 columns, and add to C. SDOT multiplies signed bytes; nibbles remain unsigned.
+// writeNBitsNEON writes the kernels of block-quantized weights for arm64. They compute half a
+// panel, 16 columns, and add to C. SDOT multiplies signed bytes; nibbles remain unsigned.
 func writeNBitsNEON(dir string) {
 	f := newFile("nbits")
 	dis := ""
@@ -43,7 +43,8 @@ func (g *fn) zeroNEON(first, n int) {
 	}
 }
 
-// eachRow loads the element of each row at base, with stride R9, into lane 0 of successive registers.
+// eachRow loads the element of each row at base, with stride R9, into lane 0 of successive
+// registers.
 func (g *fn) eachRow(base string, mr, first int) {
 	g.raw("MOVD %s, R6", base)
 	for r := range mr {
@@ -54,8 +55,8 @@ func (g *fn) eachRow(base string, mr, first int) {
 
 // nbitsTileNEON writes the product of mr rows of signed bytes and 16 columns: SDOT within a block,
 // float32 across blocks. An iteration takes 16 k. Up to two rows keep the float32 sums in registers
-// and have several sets of integer sums to hide latency. More rows keep the float32 sums in C, so that
-// more rows share the unpacked weights.
+// and have several sets of integer sums to hide latency. More rows keep the float32 sums in C, so
+// that more rows share the unpacked weights.
 func nbitsTileNEON(f *file, bits, mr int) string {
 	const (
 		lo, hi, mask, scaled, sum = 26, 27, 28, 29, 30
@@ -155,8 +156,8 @@ func nbitsTileNEON(f *file, bits, mr int) string {
 		}
 	})
 	g.raw("CBZ R12, plain")
-	// For zero points other than the standard, add (standard-zero)·scale times the sum of the block's
-	// A. The sums of A are stored as -standard·Σ.
+	// For zero points other than the standard, add (standard-zero)·scale times the sum of the
+	// block's A. The sums of A are stored as -standard·Σ.
 	g.constant(g.c(-1/float64(int(1)<<(bits-1))), hi)
 	g.raw("MOVD R11, R6")
 	eachC(func(r int) {
@@ -192,9 +193,9 @@ func nbitsTileNEON(f *file, bits, mr int) string {
 	return name
 }
 
-// nibbleTables sets three registers to the table indices that move byte 1 or 2 of each word to its top
-// byte and clear the others, and to the mask of the top byte. It sets flip to the bytes that make
-// nibbles signed, and high to the mask of the high nibbles.
+// nibbleTables sets three registers to the table indices that move byte 1 or 2 of each word to its
+// top byte and clear the others, and to the mask of the top byte. It sets flip to the bytes that
+// make nibbles signed, and high to the mask of the high nibbles.
 func (g *fn) nibbleTables(first, flip, high int) {
 	const none = 0xffffff // out of the table: a zero
 	for i := range 2 {
@@ -219,9 +220,9 @@ func (g *fn) nibblesNEON(v, h, high, d int) {
 	}
 }
 
-// unpackNEON converts integer i of each word of v to float32 in d: a signed byte, or the signed high
-// nibble of byte i as a fixed-point number. Nibbles are signed before the conversion, since 8 times
-// the sum of A cannot be subtracted from a sum with an infinite A.
+// unpackNEON converts integer i of each word of v to float32 in d: a signed byte, or the signed
+// high nibble of byte i as a fixed-point number. Nibbles are signed before the conversion, since 8
+// times the sum of A cannot be subtracted from a sum with an infinite A.
 func (g *fn) unpackNEON(bits, v, i, tables, d int) {
 	if bits == 8 {
 		g.signedByte(v, i, d)
@@ -307,8 +308,8 @@ func nbitsVectorNEON(f *file, bits int) {
 	g.raw("RET")
 }
 
-// dequantizeNEON writes a kernel that converts 32 columns of integers to float32, [k][32]: value·scale +
-// shift per block. A step converts a word of each column.
+// dequantizeNEON writes a kernel that converts 32 columns of integers to float32, [k][32]:
+// value·scale + shift per block. A step converts a word of each column.
 func dequantizeNEON(f *file, bits int) {
 	const scale, shift, v, sum, part, high, flip, tables, temp = 0, 8, 16, 17, 19, 20, 21, 24, 28
 	g := f.function(fmt.Sprintf("dequantize%dNEON", bits), neon, []arg{{"dst", "*float32"}, {"b", "*uint8"}, {"scale", "*float32"}, {"shift", "*float32"}, {"steps", "int"}}, nil)

@@ -123,8 +123,8 @@ func interleaveBytes(f *file) {
 	g.e("RET")
 }
 
-// packRows writes a kernel that interleaves n times four rows of 32 bytes, changes them by flip (four equal bytes), and adds
-// the four of each column, as signed bytes, to 32 sums.
+// packRows writes a kernel that interleaves n times four rows of 32 bytes, changes them by flip
+// (four equal bytes), and adds the four of each column, as signed bytes, to 32 sums.
 func packRows(f *file) {
 	g := f.function("packRowsVNNI", avx512, []arg{{"dst", "*int8"}, {"src", "*uint8"}, {"sums", "*int32"}, {"lds", "int"}, {"n", "int"}, {"flip", "uint32"}}, nil)
 	g.arg("dst", "DI")
@@ -225,8 +225,8 @@ func quantize(f *file, i isa) {
 	g.bcast("zero", 13)
 	g.bcast("lo", 11)
 	g.bcast("hi", 12)
-	// A division takes as long as all other instructions. x·(1/scale) rounds to the same integer, if it is a byte at all, unless it lies
-	// close to the middle of two.
+	// A division takes as long as all other instructions. x·(1/scale) rounds to the same integer,
+	// if it is a byte at all, unless it lies close to the middle of two.
 	if i.width == 16 {
 		g.op("VMOVUPS", 1.0, 9)
 		g.op("VDIVPS", 10, 9, 9)
@@ -295,8 +295,8 @@ func requantize(f *file, i isa) {
 	g.e("RET")
 }
 
-// addBytes writes the kernel for clip(round(a·sa + (b·sb + c)) + zero), with fused multiplications and additions; n is a multiple of the vector
-// length. flip is 128 for signed bytes, otherwise 0.
+// addBytes writes the kernel for clip(round(a·sa + (b·sb + c)) + zero), with fused multiplications
+// and additions; n is a multiple of the vector length. flip is 128 for signed bytes, otherwise 0.
 func addBytes(f *file, i isa) {
 	const sa, sb, c, b = 8, 9, 5, 4
 	g := combineArgs(f, i, "addBytes", []arg{{"flip", "int32"}, {"sa", "float32"}, {"sb", "float32"}, {"c", "float32"}},
@@ -317,8 +317,9 @@ func addBytes(f *file, i isa) {
 	}
 }
 
-// mulBytes writes the kernel for clip(round((a-za)·(b-zb)·sa + sb) + zero); n is a multiple of the vector length. flip is 128 for signed
-// bytes, whose zero points are then increased by 128, and otherwise 0.
+// mulBytes writes the kernel for clip(round((a-za)·(b-zb)·sa + sb) + zero); n is a multiple of the
+// vector length. flip is 128 for signed bytes, whose zero points are then increased by 128, and
+// otherwise 0.
 func mulBytes(f *file, i isa) {
 	g := combineArgs(f, i, "mulBytes", []arg{{"za", "int32"}, {"zb", "int32"}, {"flip", "int32"}, {"sa", "float32"}, {"sb", "float32"}},
 		map[string]int{"za": 5, "zb": 6, "flip": 7, "sa": 8, "sb": 9})
@@ -346,7 +347,8 @@ func mulBytes(f *file, i isa) {
 	})
 }
 
-// combineArgs begins a kernel that combines bytes a and b, and loads its arguments, those of special into the given registers.
+// combineArgs begins a kernel that combines bytes a and b, and loads its arguments, those of
+// special into the given registers.
 func combineArgs(f *file, i isa, name string, special []arg, at map[string]int) *fn {
 	args := append([]arg{{"dst", "*uint8"}, {"a", "*uint8"}, {"b", "*uint8"}, {"n", "int"}}, special...)
 	g := f.function(name+i.name, i, append(args, arg{"zero", "float32"}, arg{"lo", "float32"}, arg{"hi", "float32"}), nil)
@@ -362,8 +364,8 @@ func combineArgs(f *file, i isa, name string, special []arg, at map[string]int) 
 	return g
 }
 
-// combineLoops writes the loops of a kernel and its end; combine computes vector u in register u, and may use register 4. The labels begin with
-// prefix.
+// combineLoops writes the loops of a kernel and its end; combine computes vector u in register u,
+// and may use register 4. The labels begin with prefix.
 func (g *fn) combineLoops(prefix string, combine func(u int)) {
 	if g.width == 16 {
 		g.combineWide(prefix, combine)
@@ -381,8 +383,8 @@ func (g *fn) combineLoops(prefix string, combine func(u int)) {
 	g.e("RET")
 }
 
-// packedOrder returns the name of the order in which the 32-bit parts of a vector belong after two packing instructions, which leave part
-// 4l+u where part 4u+l belongs.
+// packedOrder returns the name of the order in which the 32-bit parts of a vector belong after two
+// packing instructions, which leave part 4l+u where part 4u+l belongs.
 func packedOrder(f *file) string {
 	const order = "packedOrder<>"
 	if !strings.Contains(f.body.String(), "GLOBL "+order) {
@@ -396,8 +398,9 @@ func packedOrder(f *file) string {
 	return order
 }
 
-// combineWide writes the loop of combineLoops over 64 bytes, for results below 2³¹. Packing saturates, so that the zero point is added to
-// 16-bit integers and nothing else limits the bytes. Signed bytes are packed as unsigned ones that are larger by flip, which is in register 7.
+// combineWide writes the loop of combineLoops over 64 bytes, for results below 2³¹. Packing
+// saturates, so that the zero point is added to 16-bit integers and nothing else limits the bytes.
+// Signed bytes are packed as unsigned ones that are larger by flip, which is in register 7.
 func (g *fn) combineWide(prefix string, combine func(u int)) {
 	const zero, permute, flip = 14, 15, 16
 	g.e("CMPQ CX, $64")
@@ -432,8 +435,8 @@ func (g *fn) combineWide(prefix string, combine func(u int)) {
 }
 
 // maxWindow writes a kernel for the maxima of unsigned bytes over windows of kh by kw, which start
-// one or two elements apart. flip is 128 for signed bytes. With a distance of one element there are count ranges of n windows; the ranges of the
-// input begin step elements apart.
+// one or two elements apart. flip is 128 for signed bytes. With a distance of one element there are
+// count ranges of n windows; the ranges of the input begin step elements apart.
 func maxWindow(f *file) {
 	for stride := 1; stride <= 2; stride++ {
 		args := []arg{{"dst", "*uint8"}, {"x", "*uint8"}, {"lds", "int"}, {"kh", "int"}, {"kw", "int"}, {"n", "int"}}

@@ -20,7 +20,8 @@ func writeLinearNEON(dir string) {
 	f.write(dir, "quant", "")
 }
 
-// widen writes an instruction with the operands d, n and m, and its counterpart for the upper halves with bit 30 set.
+// widen writes an instruction with the operands d, n and m, and its counterpart for the upper
+// halves with bit 30 set.
 func (g *fn) widen(code uint32, name, to, from string, n, m, d int) {
 	upper := ""
 	if code&(1<<30) != 0 {
@@ -31,7 +32,8 @@ func (g *fn) widen(code uint32, name, to, from string, n, m, d int) {
 
 const upperHalf = 1 << 30
 
-// transposeBytesNEON writes the kernel of transposeBytes, and one that interleaves blocks of three rows.
+// transposeBytesNEON writes the kernel of transposeBytes, and one that interleaves blocks of three
+// rows.
 func transposeBytesNEON(f *file) {
 	g := f.function("transposeBytesNEON", neon, []arg{{"dst", "*uint8"}, {"src", "*uint8"}, {"ldd", "int"}, {"lds", "int"}, {"n", "int"}}, nil)
 	g.arg("dst", "DI")
@@ -160,8 +162,8 @@ func (g *fn) bounds() {
 	g.bcast("zero", zeroNEON)
 }
 
-// narrow16 is narrow for the sixteen numbers in the registers 0 to 3, which it stores at R5. FMAXNM returns the number if the other
-// operand is a quiet NaN.
+// narrow16 is narrow for the sixteen numbers in the registers 0 to 3, which it stores at R5. FMAXNM
+// returns the number if the other operand is a quiet NaN.
 func (g *fn) narrow16() {
 	each := func(code uint32, name string, m int) {
 		for r := range 4 {
@@ -230,7 +232,8 @@ func requantizeNEON(f *file) {
 	g.raw("RET")
 }
 
-// combineBytesNEON writes the kernels of addBytes and mulBytes; n is a multiple of 16, and the zero points are bytes.
+// combineBytesNEON writes the kernels of addBytes and mulBytes; n is a multiple of 16, and the zero
+// points are bytes.
 func combineBytesNEON(f *file, product bool) {
 	const bytes, words, flip, zeros, scales, offset = 16, 17, 20, 21, 8, 15
 	name, special, zero := "addBytesNEON", []arg{{"flip", "int32"}, {"sa", "float32"}, {"sb", "float32"}, {"c", "float32"}}, []string{"flip", "flip"}
@@ -284,7 +287,8 @@ func combineBytesNEON(f *file, product bool) {
 	g.raw("RET")
 }
 
-// maxWindowNEON writes the kernel of maxWindow for at least eight windows. The last block overlaps the one before it.
+// maxWindowNEON writes the kernel of maxWindow for at least eight windows. The last block overlaps
+// the one before it.
 func maxWindowNEON(f *file, stride int) {
 	const flip = 7
 	g := f.function(fmt.Sprintf("maxWindow%dNEON", stride), neon, []arg{{"dst", "*uint8"}, {"x", "*uint8"}, {"lds", "int"}, {"kh", "int"}, {"kw", "int"}, {"n", "int"}, {"flip", "uint32"}}, nil)

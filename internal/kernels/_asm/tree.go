@@ -2,19 +2,20 @@ package main
 
 import "fmt"
 
-// Layout of a heap's table: 64 thresholds, then 16 times 64 features, by node number. Node 0 does not exist; its entries
-// are the depth and 16 times the target. A heap has 64 weights.
+// Layout of a heap's table: 64 thresholds, then 16 times 64 features, by node number. Node 0 does
+// not exist; its entries are the depth and 16 times the target. A heap has 64 weights.
 const (
 	heapFeatures = 256
 	heapBytes    = 512
 	heapWeights  = 256
 )
 
-// heaps writes a kernel that finds, for n heaps of depth 1 to 6, the nodes below the last level that sixteen rows reach,
-// and adds their weights to sums; without weights, it writes the nodes to out.
-// It compares the rows with all nodes of the first four levels, stores 16 results for each node, and looks them up in
-// registers; that costs less than to gather the keys of four levels. The lookups are done after the comparisons of the
-// next heap, because a load of several stores waits until they have reached the cache.
+// heaps writes a kernel that finds, for n heaps of depth 1 to 6, the nodes below the last level
+// that sixteen rows reach, and adds their weights to sums; without weights, it writes the nodes to
+// out. It compares the rows with all nodes of the first four levels, stores 16 results for each
+// node, and looks them up in registers; that costs less than to gather the keys of four levels. The
+// lookups are done after the comparisons of the next heap, because a load of several stores waits
+// until they have reached the cache.
 func heaps(f *file) {
 	g := f.function("heapsAVX512", avx512, []arg{{"out", "*uint32"}, {"sums", "*float64"}, {"weights", "*float32"}, {"tables", "*uint32"}, {"keys", "*uint32"}, {"n", "int"}}, nil)
 	g.arg("out", "DI")
@@ -138,9 +139,9 @@ const (
 	treeLeaf = 10 // bits that are set in a leaf's threshold
 )
 
-// walk writes a kernel that takes steps of groups of eight traversals (see walkGeneric). It computes with integers; the
-// instruction set is that of the level, of which it needs BMI2. The traversals of a group end early if all are at leaves
-// after a multiple of eight steps.
+// walk writes a kernel that takes steps of groups of eight traversals (see walkGeneric). It
+// computes with integers; the instruction set is that of the level, of which it needs BMI2. The
+// traversals of a group end early if all are at leaves after a multiple of eight steps.
 func walk(f *file) {
 	g := f.function("walkAVX2", avx2, []arg{{"t", "*traversals"}, {"nodes", "*uint64"}, {"keys", "*uint32"}, {"bits", "uint"}, {"steps", "int"}, {"groups", "int"}}, nil)
 	g.arg("t", "AX")

@@ -62,8 +62,8 @@ func writeVec(dir string) {
 	}
 }
 
-// loopBody writes the rest of a loop: the call of the kernel for the level with n elements of slices, and their rests. A loop
-// for each level would take twice the code.
+// loopBody writes the rest of a loop: the call of the kernel for the level with n elements of
+// slices, and their rests. A loop for each level would take twice the code.
 func loopBody(o *strings.Builder, isas []isa, name string, slices, scalars []string) {
 	var first, rests []string
 	for _, s := range slices {
@@ -78,7 +78,8 @@ func loopBody(o *strings.Builder, isas []isa, name string, slices, scalars []str
 	fmt.Fprintf(o, "\t\t%s = %s\n\t}\n", strings.Join(slices, ", "), strings.Join(rests, ", "))
 }
 
-// loopOfWhole writes a loop over whole vectors of slices, the first of which is dst. It leaves the rest.
+// loopOfWhole writes a loop over whole vectors of slices, the first of which is dst. It leaves the
+// rest.
 func loopOfWhole(o *strings.Builder, all []isa, only string, vectors int, name string, slices []string) {
 	isas, width := all, "width(l)"
 	if only != "" {

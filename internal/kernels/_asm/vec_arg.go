@@ -4,9 +4,9 @@ import "fmt"
 
 var _ = add("rows", argColumns{})
 
-// argColumns searches the columns of a matrix for their largest elements. It continues with the values
-// and row indices that it finds in value and at. A column's NaN stays. The elements' bits are xored with sign: with the sign
-// bit, it searches for the smallest elements.
+// argColumns searches the columns of a matrix for their largest elements. It continues with the
+// values and row indices that it finds in value and at. A column's NaN stays. The elements' bits
+// are xored with sign: with the sign bit, it searches for the smallest elements.
 type argColumns struct{}
 
 func (k argColumns) emit(f *file, i isa) {

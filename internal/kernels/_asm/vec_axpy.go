@@ -4,7 +4,8 @@ import "fmt"
 
 var _ = add("fused", axpyRows{})
 
-// axpyRows adds a multiple of each row of x to a row of dst. A step of 0 takes the same row each time.
+// axpyRows adds a multiple of each row of x to a row of dst. A step of 0 takes the same row each
+// time.
 type axpyRows struct{}
 
 func (axpyRows) emit(f *file, i isa) {
@@ -60,9 +61,10 @@ func (axpyRows) emit(f *file, i isa) {
 	g.e("RET")
 }
 
-// rest calls part for vectors of 8, 4, 2 and 1 elements of size bytes that together cover the elements of count, fewer than a vector of
-// the level, at SI and DI, and advances both. The next row of dst often begins where a masked store would end, and reading it would wait
-// until that store is in the cache.
+// rest calls part for vectors of 8, 4, 2 and 1 elements of size bytes that together cover the
+// elements of count, fewer than a vector of the level, at SI and DI, and advances both. The next
+// row of dst often begins where a masked store would end, and reading it would wait until that
+// store is in the cache.
 func (g *fn) rest(count string, size int, part func(reg, move string)) {
 	suffix := map[int]string{4: "S", 8: "D"}[size]
 	for bytes := 2 * g.width; bytes >= size; bytes /= 2 {

@@ -3,7 +3,9 @@ package main
 import "fmt"
 
 // transposeWide writes the kernels that transpose n blocks of elements of size bytes: 16×16, or 8×8
-// for eight bytes. Elements of two bytes are widened to 32 bits. Strides and distances between blocks are in bytes. The edge form handles smaller blocks: it loads the last row again for missing ones.
+// for eight bytes. Elements of two bytes are widened to 32 bits. Strides and distances between
+// blocks are in bytes. The edge form handles smaller blocks: it loads the last row again for
+// missing ones.
 func transposeWide(f *file, size int, edge bool) {
 	name := fmt.Sprintf("transposeU%d", 8*size)
 	args := []arg{{"dst", "*byte"}, {"src", "*byte"}, {"ldd", "int"}, {"lds", "int"}, {"dstStep", "int"}, {"srcStep", "int"}, {"n", "int"}}

@@ -2,12 +2,13 @@ package main
 
 var _ = add("exp", cells{})
 
-// cells are kernels of recurrent operators for rows of units. The ends of rows are masked with K5. Sums and products are rounded as
-// those of separate vector kernels.
+// cells are kernels of recurrent operators for rows of units. The ends of rows are masked with K5.
+// Sums and products are rounded as those of separate vector kernels.
 type cells struct{}
 
-// rows emits body for the vectors of each row. ahead holds registers that body reads 16 elements a step further, and the argument
-// with the bytes from the end of the vectors of a row to the next one.
+// rows emits body for the vectors of each row. ahead holds registers that body reads 16 elements a
+// step further, and the argument with the bytes from the end of the vectors of a row to the next
+// one.
 func (cells) rows(g *fn, ahead [][2]string, body func()) {
 	g.e("MOVQ $-1, AX")
 	g.label("row")

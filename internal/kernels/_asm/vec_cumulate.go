@@ -2,8 +2,9 @@ package main
 
 import "fmt"
 
-// cumulate adds up rows: each becomes the sum of it and the rows before. sums has the sums of the columns, in pieces of 32 bytes, of which the last
-// one overlaps the one before it in the rows only. A row has step bytes, at least 32.
+// cumulate adds up rows: each becomes the sum of it and the rows before. sums has the sums of the
+// columns, in pieces of 32 bytes, of which the last one overlaps the one before it in the rows
+// only. A row has step bytes, at least 32.
 type cumulate struct{ typ, add string }
 
 var _ = add("doubles", cumulates()...)

@@ -91,7 +91,8 @@ func doubles() []*choice {
 			for h := range 2 {
 				x, n, p := 3*h, 3*h+1, 3*h+2
 				g.op("VMOVUPD", offset(64*h, "(SI)"), x)
-				g.opd("VCMPPD", "$5", -746., x, "K2") // not less: the others are 0, for which VSCALEFPD takes 150 cycles
+				// not less: the others are 0, for which VSCALEFPD takes 150 cycles
+				g.opd("VCMPPD", "$5", -746., x, "K2")
 				g.opd("VMOVUPD", 720., n)
 				g.op("VMINPD", x, n, x) // returns x if it is NaN
 				g.opd("VMOVUPD", -750., n)
@@ -134,8 +135,9 @@ func doubles() []*choice {
 			}
 		}},
 		sineDoubles("sinF64", 0), sineDoubles("cosF64", 1),
-		// log computes as LogF64: the mantissa is in [√½, √2), also of subnormal numbers. Special values
-		// need no care: the exponents of 0 and infinity are infinite, and a negative mantissa is NaN.
+		// log computes as LogF64: the mantissa is in [√½, √2), also of subnormal numbers. Special
+		// values need no care: the exponents of 0 and infinity are infinite, and a negative
+		// mantissa is NaN.
 		{name: "logF64", args: [][2]string{{"dst", "float64"}, {"x", "float64"}}, only: avx512.name, amd64: true, body: func(g *fn) {
 			even := []float64{6.666666666666735130e-01, 2.857142874366239149e-01, 1.818357216161805012e-01, 1.479819860510658591e-01}
 			odd := []float64{3.999999999940941908e-01, 2.222219843214978396e-01, 1.531383769920937332e-01}
@@ -169,8 +171,8 @@ func doubles() []*choice {
 				g.op("VMOVUPD", k, offset(64*h, "(DI)"))
 			}
 		}},
-		// pow computes exp2(y·log2|x|) with a relative error of 2⁻²⁸, then the special cases. log2 of a
-		// mantissa m in [¾, 1½) is 2/ln 2·artanh((m-1)/(m+1)).
+		// pow computes exp2(y·log2|x|) with a relative error of 2⁻²⁸, then the special cases. log2
+		// of a mantissa m in [¾, 1½) is 2/ln 2·artanh((m-1)/(m+1)).
 		{name: "powF32", args: [][2]string{{"dst", "float32"}, {"x", "float32"}, {"y", "float32"}}, only: avx512.name, amd64: true, body: func(g *fn) {
 			var artanh []float64
 			for k := range 8 {
@@ -203,7 +205,8 @@ func doubles() []*choice {
 				g.op("VCMPPD", "$0", one, a, "K1")
 				g.op("VCMPPD", "$7", y, y, "K1", "K1")
 				g.op("VMOVUPD", zero, "K1", t)
-				// Both limits are out of the range of float32. The instructions return t if it is NaN.
+				// Both limits are out of the range of float32. The instructions return t if it is
+				// NaN.
 				g.opd("VMOVUPD", 200., n)
 				g.op("VMINPD", t, n, t)
 				g.opd("VMOVUPD", -200., n)

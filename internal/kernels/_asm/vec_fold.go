@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// fold is a reduction of integers or float64 by whole vectors to one vector of accumulators. Go code does the rest.
+// fold is a reduction of integers or float64 by whole vectors to one vector of accumulators. Go
+// code does the rest.
 type fold struct {
 	name, typ string
 	body      func(g *fn, acc, x int) // registers 12 to 14 are free
@@ -76,7 +77,8 @@ func (k *fold) noasm() string {
 	return fmt.Sprintf("\nfunc %sFold(cpu.Level, *[foldLanes]%s, []%s) int { return 0 }\n", k.name, k.typ, k.typ)
 }
 
-// elementwise returns a kernel of two operands. body combines registers and stores the result in acc.
+// elementwise returns a kernel of two operands. body combines registers and stores the result in
+// acc.
 func elementwise(name, typ, twin string, body func(g *fn, acc, x int)) *choice {
 	return &choice{name: name, twin: twin, args: [][2]string{{"dst", typ}, {"a", typ}, {"b", typ}}, amd64: true, whole: typeSize[typ] == 1, body: func(g *fn) {
 		for v := range max(1, typeSize[typ]/4) {
@@ -115,7 +117,8 @@ func elementwises() []*choice {
 	}
 	products := elementwise("mulI64", "int64", "mulLoop", direct("VPMULLQ"))
 	products.only = "AVX512"
-	// Words hold the products of their low and of their high bytes, the latter without the low ones.
+	// Words hold the products of their low and of their high bytes, the latter without the low
+	// ones.
 	bytes := elementwise("mulU8", "uint8", "mulLoop", func(g *fn, acc, x int) {
 		g.op("VPSRLW", "$8", acc, 5)
 		g.op("VPSRLW", "$8", x, 6)

@@ -47,8 +47,9 @@ func (g *fn) mapHalves() func() {
 	}
 }
 
-// mapRows looks up in 16 rows with a VPSHUFB each. Rows of one half of the table hold the difference (XOR) from the row before, so that
-// an index adds up the rows up to its own: below a row it is negative, for which VPSHUFB gives 0.
+// mapRows looks up in 16 rows with a VPSHUFB each. Rows of one half of the table hold the
+// difference (XOR) from the row before, so that an index adds up the rows up to its own: below a
+// row it is negative, for which VPSHUFB gives 0.
 func (g *fn) mapRows() func() {
 	g.op("VMOVDQU", g.ci(0x10101010), 5)
 	g.op("VMOVDQU", g.ci(0x80808080), 6)
@@ -159,8 +160,8 @@ func integers() []*choice {
 		}},
 		signs("F64", "D", 8, func(g *fn) string { return g.c64(1 << 63) }, func(g *fn) string { return g.c64(math.Float64bits(1)) }),
 		signs("F32", "S", 4, func(g *fn) string { return g.ci(1 << 31) }, func(g *fn) string { return g.ci(math.Float32bits(1)) }),
-		// Quotients of float64 truncate to those of integers: one that is not an integer differs from
-		// the nearest one by more than the rounding.
+		// Quotients of float64 truncate to those of integers: one that is not an integer differs
+		// from the nearest one by more than the rounding.
 		{name: "divI32", args: [][2]string{{"dst", "int32"}, {"a", "int32"}, {"b", "int32"}}, amd64: true, body: func(g *fn) {
 			for v := range 2 {
 				at := v * 2 * g.width
@@ -217,7 +218,8 @@ func halfTest(name, compare string) *choice {
 	}}
 }
 
-// signs returns the kernel of Sign for floating-point elements: ±1 replaces those that are not 0 and not NaN.
+// signs returns the kernel of Sign for floating-point elements: ±1 replaces those that are not 0
+// and not NaN.
 func signs(name, letter string, size int, sign, one func(g *fn) string) *choice {
 	typ := fmt.Sprintf("float%d", 8*size)
 	return &choice{name: "sign" + name, args: [][2]string{{"dst", typ}, {"x", typ}}, amd64: true, body: func(g *fn) {

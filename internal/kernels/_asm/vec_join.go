@@ -4,7 +4,8 @@ import "fmt"
 
 var _ = add("doubles", joinGroups{})
 
-// joinGroups writes n pixels of 16 channels, four from each of four pointers, which advance by a distance per pixel.
+// joinGroups writes n pixels of 16 channels, four from each of four pointers, which advance by a
+// distance per pixel.
 type joinGroups struct{}
 
 func (joinGroups) emit(f *file, i isa) {

@@ -85,8 +85,9 @@ func (g *fn) expTo(x, n, t, u int) {
 	g.scaleExp(x, n, t, u)
 }
 
-// scaleExp is scale for p from expParts, or a part of it. VSCALEFPS takes about 150 cycles for a result that underflows,
-// also to 0, which is what masks make of scores, so lanes whose result is 0 are left out.
+// scaleExp is scale for p from expParts, or a part of it. VSCALEFPS takes about 150 cycles for a
+// result that underflows, also to 0, which is what masks make of scores, so lanes whose result is 0
+// are left out.
 func (g *fn) scaleExp(p, n, t, u int) {
 	if g.width != 16 {
 		g.scale(p, n, t, u)
@@ -443,10 +444,12 @@ func (g *fn) quarters() {
 	g.op("VFNMADD231PS", -4.371138828673793e-08, n, x)
 	g.op("VFNMADD231PS", -1.7151245100058819e-15, n, x)
 	g.op("VMULPS", x, x, z)
-	g.horner([]float64{-0.1666666716337204, 0.008333329111337662, -0.00019839327433146536, 2.7182411486137426e-06}, z, s) // 4.9e-12
+	// 4.9e-12
+	g.horner([]float64{-0.1666666716337204, 0.008333329111337662, -0.00019839327433146536, 2.7182411486137426e-06}, z, s)
 	g.op("VMULPS", z, s, s)
 	g.op("VFMADD213PS", x, x, s)
-	g.horner([]float64{0.0416666679084301, -0.0013888883404433727, 2.4799513994366862e-05, -2.720970257996669e-07}, z, c) // 1.0e-13
+	// 1.0e-13
+	g.horner([]float64{0.0416666679084301, -0.0013888883404433727, 2.4799513994366862e-05, -2.720970257996669e-07}, z, c)
 	g.op("VFMADD213PS", -0.5, z, c)
 	g.op("VFMADD213PS", 1.0, z, c)
 }

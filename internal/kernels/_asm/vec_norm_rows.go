@@ -4,9 +4,10 @@ import "fmt"
 
 var _ = add("norm", normRows{})
 
-// normRows normalizes adjacent rows: (x-mean)/√(variance+eps)·gain + bias, or without the mean if center is 0. Rows of at most 64
-// elements stay in registers, and their sums are float64. stats receives the mean and the factor of each row. Since the loop over rows is
-// part of the kernel, the processor starts a row while it waits for the sums of the previous one.
+// normRows normalizes adjacent rows: (x-mean)/√(variance+eps)·gain + bias, or without the mean if
+// center is 0. Rows of at most 64 elements stay in registers, and their sums are float64. stats
+// receives the mean and the factor of each row. Since the loop over rows is part of the kernel, the
+// processor starts a row while it waits for the sums of the previous one.
 type normRows struct{}
 
 func (k normRows) emit(f *file, i isa) {
@@ -44,7 +45,8 @@ func (k normRows) emit(f *file, i isa) {
 		for u := range v {
 			g.e("VMOVUPS.Z %d(SI), %s, Z%d", 64*u, windowMasks[u], u)
 		}
-		// sum leaves the sum of what each adds to Z10, of the upper and lower halves of a vector, divided by n, in all lanes of Z10.
+		// sum leaves the sum of what each adds to Z10, of the upper and lower halves of a vector,
+		// divided by n, in all lanes of Z10.
 		sum := func(add func(in int)) {
 			g.e("VXORPD X10, X10, X10")
 			for u := range v {
@@ -111,7 +113,8 @@ func (normRows) first(g *fn) {
 	g.e("VBROADCASTSS X12, Z12")
 }
 
-// factor turns the variance in Z10 into the factor of the row, in all its lanes, and stores it and the mean X12.
+// factor turns the variance in Z10 into the factor of the row, in all its lanes, and stores it and
+// the mean X12.
 func (normRows) factor(g *fn) {
 	g.e("VADDSD eps+%d(FP), X10, X10", g.off["eps"])
 	g.e("VSQRTSD X10, X10, X10")
@@ -122,8 +125,9 @@ func (normRows) factor(g *fn) {
 	g.e("VBROADCASTSS X10, Z10")
 }
 
-// long normalizes rows of more than four vectors, which it reads three times: R12 whole vectors and one with the mask K1. Lanes are
-// added in float32, their sums in float64. What remains without the first mean has a mean of its own, which corrects the first.
+// long normalizes rows of more than four vectors, which it reads three times: R12 whole vectors and
+// one with the mask K1. Lanes are added in float32, their sums in float64. What remains without the
+// first mean has a mean of its own, which corrects the first.
 func (k normRows) long(g *fn) {
 	g.e("LEAQ -1(CX), R12")
 	g.e("SHRQ $4, R12")
@@ -136,7 +140,8 @@ func (k normRows) long(g *fn) {
 	g.e("KMOVW AX, K1")
 	g.e("SHLQ $2, CX")
 	g.label("row")
-	// vectors calls body for the vectors at the offset AX, two at a time, the last ones alone and with a mask.
+	// vectors calls body for the vectors at the offset AX, two at a time, the last ones alone and
+	// with a mask.
 	vectors := func(name string, body func(set int, at, mask string)) {
 		g.e("XORQ AX, AX")
 		g.e("MOVQ R12, BX")

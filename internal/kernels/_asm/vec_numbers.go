@@ -100,7 +100,8 @@ func casts() []*conversion {
 			g.op("VMOVUPS", 0, d)
 		}
 	}
-	// shorts truncates and saturates; NaN, which VCVTTPS2DQ converts to the least int32, becomes the least element.
+	// shorts truncates and saturates; NaN, which VCVTTPS2DQ converts to the least int32, becomes
+	// the least element.
 	shorts := func(pack, narrow string, signed bool) func(g *fn, s, d string) {
 		return func(g *fn, s, d string) {
 			g.op("VCVTTPS2DQ", s, 0)

@@ -2,8 +2,8 @@ package main
 
 var _ = add("window", pairSums{})
 
-// pairSums adds weighted pairs of elements: the products of the lower and the upper half of a register, with elements that
-// are selected from 32 adjacent ones.
+// pairSums adds weighted pairs of elements: the products of the lower and the upper half of a
+// register, with elements that are selected from 32 adjacent ones.
 type pairSums struct{}
 
 func (pairSums) emit(f *file, i isa) {

@@ -56,7 +56,8 @@ type tables [][]float64
 // firstTable is the register of the first table.
 const firstTable = 16
 
-// load loads the tables into registers from reg on, before the loop of a kernel, and returns the next register.
+// load loads the tables into registers from reg on, before the loop of a kernel, and returns the
+// next register.
 func (t tables) load(g *fn, name string, reg int) int {
 	for k, c := range t {
 		g.e("VMOVUPS %s, Z%d", g.table(fmt.Sprintf("%s%d", name, k), c), reg+k)

@@ -2,8 +2,8 @@ package main
 
 var _ = add("rotate", rotate{})
 
-// rotate rotates the points (x[i], x[i+half]) of rows by angles with the given cosines and sines. It rounds each product, as Go code
-// does, so that all levels give the same bits.
+// rotate rotates the points (x[i], x[i+half]) of rows by angles with the given cosines and sines.
+// It rounds each product, as Go code does, so that all levels give the same bits.
 type rotate struct{}
 
 func (rotate) emit(f *file, i isa) {

@@ -3,8 +3,8 @@ package main
 import "fmt"
 
 // rows reduces as many adjacent rows at a time as a vector has lanes, and stores the results side
-// by side. Every row has one accumulator, or with NEON two. A tree of shuffles then adds up the lanes, the same way
-// for all rows, so that a row's result does not depend on its index.
+// by side. Every row has one accumulator, or with NEON two. A tree of shuffles then adds up the
+// lanes, the same way for all rows, so that a row's result does not depend on its index.
 type rows struct {
 	name    string
 	minmax  string

@@ -5,7 +5,8 @@ import (
 	"math"
 )
 
-// sigmoid replaces register 0 by its sigmoid. Registers 1 to 4, 7 and 8 are free. With AVX-512 the registers from table on hold expTable.
+// sigmoid replaces register 0 by its sigmoid. Registers 1 to 4, 7 and 8 are free. With AVX-512 the
+// registers from table on hold expTable.
 func (g *fn) sigmoid(table int) {
 	if g.width == 16 {
 		// Where exp(-x) may overflow, it hides the 1 in 1/(1+exp(-x)).
@@ -21,8 +22,8 @@ func (g *fn) sigmoid(table int) {
 	g.op("VDIVPS", 0, 1, 0)
 }
 
-// silu replaces register 0 by x·sigmoid(x). Registers and table are as for sigmoid. x·exp(-|x|) is computed before scaling by 2ⁿ, so
-// that it loses no precision where exp(-|x|) is subnormal.
+// silu replaces register 0 by x·sigmoid(x). Registers and table are as for sigmoid. x·exp(-|x|) is
+// computed before scaling by 2ⁿ, so that it loses no precision where exp(-|x|) is subnormal.
 func (g *fn) silu(table int) {
 	if g.width == 16 {
 		g.op("VMOVAPS", 0, 8)
@@ -43,8 +44,9 @@ func (g *fn) silu(table int) {
 	g.op("VDIVPS", 0, 7, 0)
 }
 
-// timesSigmoid sets register 0 to v·sigmoid(x) for x in register 0 and v in register 8, which has the sign of x and is at most as far
-// from 0 as x where x is less than -87. It uses AVX-512 and registers 1 to 4 and 7. The registers from table on hold expTable.
+// timesSigmoid sets register 0 to v·sigmoid(x) for x in register 0 and v in register 8, which has
+// the sign of x and is at most as far from 0 as x where x is less than -87. It uses AVX-512 and
+// registers 1 to 4 and 7. The registers from table on hold expTable.
 func (g *fn) timesSigmoid(table int) {
 	g.overOnePlusExp(table, 8, func() {
 		g.clampLow(-126, 0, 1)
@@ -71,9 +73,10 @@ var expTable = func() tables {
 // expShift is the position of n in the bits of 2^(n/expSteps).
 const expShift = 18
 
-// expReduce sets t to a float whose lowest bits are those of the integer n nearest to expSteps·x/ln2 (or, if negate is set, to
-// -expSteps·x/ln2), x to the remainder x-n·ln2/expSteps (or x+n·ln2/expSteps), which is at most ln2/64 from 0, and e to
-// 2^(n/expSteps). It uses AVX-512 and changes u. The registers from table on hold expTable.
+// expReduce sets t to a float whose lowest bits are those of the integer n nearest to
+// expSteps·x/ln2 (or, if negate is set, to -expSteps·x/ln2), x to the remainder x-n·ln2/expSteps
+// (or x+n·ln2/expSteps), which is at most ln2/64 from 0, and e to 2^(n/expSteps). It uses AVX-512
+// and changes u. The registers from table on hold expTable.
 func (g *fn) expReduce(negate bool, table, x, t, u, e int) {
 	const bias = 0x1.8p23
 	steps, sub := expSteps*math.Log2E, "VFNMADD231PS"
@@ -91,8 +94,9 @@ func (g *fn) expReduce(negate bool, table, x, t, u, e int) {
 	g.op("VPADDD", t, e, e)
 }
 
-// smallExp replaces x, which is at most 87, by exp(x), and by 0 where that is subnormal. It uses AVX-512 and registers t, n and e. The
-// registers from table on hold expTable. A polynomial of the third degree in the remainder is close to 1e-9.
+// smallExp replaces x, which is at most 87, by exp(x), and by 0 where that is subnormal. It uses
+// AVX-512 and registers t, n and e. The registers from table on hold expTable. A polynomial of the
+// third degree in the remainder is close to 1e-9.
 func (g *fn) smallExp(table, x, t, n, e int) {
 	g.op("VCMPPS", "$21", -87.3, x, "K3") // not less
 	g.expReduce(false, table, x, t, n, e)
@@ -103,9 +107,13 @@ func (g *fn) smallExp(table, x, t, n, e int) {
 	g.op("VFMADD213PS.Z", e, e, "K3", x)
 }
 
-// overOnePlusExp sets register 0 to v/(1+exp(-x)) for x in register 0; v is register 8 or 1. It uses AVX-512 and registers 1, 2, 4 and
-// 7. With n and s from expReduce, exp(-x) is 2^(n/32)·exp(-s), and exp(-s) is (c-s)/(c+s) within 2.7e-8, so that a single division
-// remains. far computes the result in register 0 where exp(-x) may overflow; where it may underflow, the result is v.
+// overOnePlusExp sets register 0 to v/(1+exp(-x)) for x in register 0; v is register 8 or 1. It
+// uses AVX-512 and registers 1, 2, 4 and
+//  7. With n and s from expReduce, exp(-x) is 2^(n/32)·exp(-s), and exp(-s) is (c-s)/(c+s) within
+//     2.7e-8, so that a single division
+//
+// remains. far computes the result in register 0 where exp(-x) may overflow; where it may
+// underflow, the result is v.
 func (g *fn) overOnePlusExp(table int, v any, far func()) {
 	const most = 87 // exp(±most) are normal
 	const remainder = math.Ln2 / 2 / expSteps

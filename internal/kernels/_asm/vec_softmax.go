@@ -206,8 +206,9 @@ func (k softmax) emit(f *file, i isa) {
 	g.e("RET")
 }
 
-// storeEnd stores the first R13 elements of register r, fewer than a vector, at DI, and changes both. A masked store would delay the load
-// of the next row, where it is the same memory, until the store is in the cache.
+// storeEnd stores the first R13 elements of register r, fewer than a vector, at DI, and changes
+// both. A masked store would delay the load of the next row, where it is the same memory, until the
+// store is in the cache.
 func (g *fn) storeEnd(r int) {
 	if g.width == 16 {
 		g.e("TESTQ $8, R13")

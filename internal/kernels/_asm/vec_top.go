@@ -2,8 +2,9 @@ package main
 
 var _ = add("rows", top{})
 
-// top writes the kernels of a tournament for the largest elements of a row: a tree whose inner nodes are the maxima of 16 numbers below
-// them. Its numbers are in the order of the elements, NaN first; the smallest 32-bit integer stands for what is taken or missing.
+// top writes the kernels of a tournament for the largest elements of a row: a tree whose inner
+// nodes are the maxima of 16 numbers below them. Its numbers are in the order of the elements, NaN
+// first; the smallest 32-bit integer stands for what is taken or missing.
 type top struct{}
 
 const (
@@ -42,7 +43,8 @@ func (k top) emit(f *file, i isa) {
 	g.e("VZEROUPPER")
 	g.e("RET")
 
-	// The indices of the n largest leaves, which are taken out. offsets has the offset in bytes of each level, leaves first.
+	// The indices of the n largest leaves, which are taken out. offsets has the offset in bytes of
+	// each level, leaves first.
 	g = f.function("topTake"+i.name, i, []arg{{"at", "*int64"}, {"tree", "*int32"}, {"offsets", "*int"}, {"levels", "int"}, {"n", "int"}}, nil)
 	g.e("MOVL $0x%x, AX", topGone)
 	g.e("VPBROADCASTD AX, Z31")
@@ -113,7 +115,8 @@ func (k top) leaves(g *fn) {
 	g.e("JG vector")
 }
 
-// take writes the indices of the DX largest leaves to DI, which it advances. Without more, it leaves the last one in the tree.
+// take writes the indices of the DX largest leaves to DI, which it advances. Without more, it
+// leaves the last one in the tree.
 func (k top) take(g *fn, more bool) {
 	g.e("MOVQ -8(BX)(CX*8), R9")
 	g.e("VMOVDQU32 (SI)(R9*1), Z3") // the root stays in Z3

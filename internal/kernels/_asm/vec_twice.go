@@ -4,8 +4,9 @@ import "fmt"
 
 var _ = add("rows", twice{8}, twice{16}, twice{32})
 
-// twice writes each element of adjacent rows twice, and each row twice if pair, the distance in bytes from the first to the second
-// one, is not 0: nearest-neighbour interpolation by 2. Sixteen bytes at a time become 32; the last ones of a row overlap those before.
+// twice writes each element of adjacent rows twice, and each row twice if pair, the distance in
+// bytes from the first to the second one, is not 0: nearest-neighbour interpolation by 2. Sixteen
+// bytes at a time become 32; the last ones of a row overlap those before.
 type twice struct{ bits int }
 
 func (k twice) emit(f *file, i isa) {

@@ -161,8 +161,8 @@ func (k *window) emit(f *file, i isa) {
 		k.lines(f)
 	}
 
-	// With windows two elements apart: AVX-512 takes up to two vectors of outputs with masks, AVX2 and
-	// NEON only whole ones.
+	// With windows two elements apart: AVX-512 takes up to two vectors of outputs with masks, AVX2
+	// and NEON only whole ones.
 	g = start("Window2")
 	if i.neon() {
 		pairs := func(name string, n int) {
@@ -250,8 +250,8 @@ func (k *window) emit(f *file, i isa) {
 	end(g)
 }
 
-// masked combines only the taps whose bits are set in a mask, which is one for each vector of outputs of a row and tap. Between the
-// vectors of two rows, gap elements of x are left out.
+// masked combines only the taps whose bits are set in a mask, which is one for each vector of
+// outputs of a row and tap. Between the vectors of two rows, gap elements of x are left out.
 func (k *window) masked(f *file) {
 	g := f.function("maskedWindowF32AVX512", avx512, []arg{{"dst", "*float32"}, {"x", "*float32"}, {"n", "int"}, {"taps", "int"}, {"tapStep", "int"}, {"stride", "int"}, {"masks", "*uint16"}, {"rows", "int"}, {"gap", "int"}, {"sum", "int"}}, nil)
 	for _, p := range [][2]string{{"dst", "DI"}, {"x", "SI"}, {"taps", "R10"}, {"tapStep", "DX"}, {"stride", "R9"}, {"rows", "R11"}, {"sum", "R15"}} {
@@ -370,7 +370,8 @@ func (k *window) masked(f *file) {
 	}
 }
 
-// lines combines the columns of rows, each with an offset in x, a number of taps and a length. Behind a row, gap elements of dst are left out.
+// lines combines the columns of rows, each with an offset in x, a number of taps and a length.
+// Behind a row, gap elements of dst are left out.
 func (k *window) lines(f *file) {
 	g := f.function("lineWindowF32AVX512", avx512, []arg{{"dst", "*float32"}, {"gap", "int"}, {"x", "*float32"}, {"lines", "*Line"}, {"count", "int"}, {"tapStep", "int"}, {"sum", "int"}}, nil)
 	for _, p := range [][2]string{{"dst", "DI"}, {"x", "SI"}, {"gap", "CX"}, {"lines", "R8"}, {"count", "R9"}, {"tapStep", "DX"}, {"sum", "R15"}} {
@@ -445,7 +446,8 @@ func (k *window) beginMasked(g *fn) {
 	g.label("begin")
 }
 
-// foldMasked combines in with acc in the lanes of the mask. A NaN in acc stays, and the instruction returns one in in.
+// foldMasked combines in with acc in the lanes of the mask. A NaN in acc stays, and the instruction
+// returns one in in.
 func (k *window) foldMasked(g *fn, mask string, in, acc int, sum bool) {
 	if sum {
 		g.e("VADDPS Z%d, Z%d, %s, Z%d", in, acc, mask, acc)
@@ -455,8 +457,8 @@ func (k *window) foldMasked(g *fn, mask string, in, acc int, sum bool) {
 	g.e("%s Z%d, Z%d, K2, Z%d", k.minmax, in, acc, acc)
 }
 
-// everyTable holds the indices of every stride-th element of two vectors, and for the stride 3 those of a third one behind the
-// eleven elements of the first two.
+// everyTable holds the indices of every stride-th element of two vectors, and for the stride 3
+// those of a third one behind the eleven elements of the first two.
 func everyTable(stride int) string {
 	var at []int
 	for j := range 16 {

@@ -5,7 +5,8 @@ import (
 	"math"
 )
 
-// output4NEON is output4 with the constants in lanes of two registers, because NEON has no registers for all of them.
+// output4NEON is output4 with the constants in lanes of two registers, because NEON has no
+// registers for all of them.
 func output4NEON(g *fn) {
 	const (
 		odd1, odd2, even1, bias, lanes, cubes, even2, lo, hi = 24, 25, 26, 27, 28, 29, 30, 24, 25

@@ -8,7 +8,8 @@ import (
 	"github.com/onward-ml/onward/internal/memory"
 )
 
-// BenchmarkConv runs layers of ResNet50, VGG19 and MobileNet on one thread. GFLOPS count the operations of the direct sum.
+// BenchmarkConv runs layers of ResNet50, VGG19 and MobileNet on one thread. GFLOPS count the
+// operations of the direct sum.
 func BenchmarkConv(b *testing.B) {
 	for _, s := range []*Shape{
 		shape2(1, 64, 64, 1, 56, 56, 3, 1, 1, 1), shape2(1, 128, 128, 1, 28, 28, 3, 1, 1, 1), shape2(1, 256, 256, 1, 14, 14, 3, 1, 1, 1), shape2(1, 512, 512, 1, 7, 7, 3, 1, 1, 1),

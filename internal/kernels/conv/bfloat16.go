@@ -401,9 +401,9 @@ func (d roundedRows) row(level cpu.Level, c unsafe.Pointer, ldc int, x []float32
 	})
 }
 
-// Rounded returns the convolution with transformed operands that are rounded to bfloat16, or nil if it
-// would not be faster. The error is 1.5 to 1.7 times that of [Rounded] for 2×2 outputs, but 4 to 5 times
-// for 4×4, which stay float32.
+// Rounded returns the convolution with transformed operands that are rounded to bfloat16, or nil if
+// it would not be faster. The error is 1.5 to 1.7 times that of [Rounded] for 2×2 outputs, but 4 to
+// 5 times for 4×4, which stay float32.
 func (d *Winograd) Rounded(level cpu.Level) *Winograd {
 	if cpu.UsesBF16(level) != cpu.BF16Pairs || d.Weights.M != 2 || tiles(d.Weights.Cin, Lanes)*Lanes/2 > maxPairs {
 		return nil

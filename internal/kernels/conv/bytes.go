@@ -14,16 +14,18 @@ import (
 
 const (
 	bytePixels = 14 // pixels of the largest tile
-	// AMX is faster from so many evenly spaced pixels, steps of four channels in a chunk and such steps of all taps. Tiles of fewer pixels
-	// need more steps.
+	// AMX is faster from so many evenly spaced pixels, steps of four channels in a chunk and such
+	// steps of all taps. Tiles of fewer pixels need more steps.
 	amxWidth, amxSteps, amxTotal = 10, 5, 12
 	amxNarrow, amxNarrowTotal    = 4, 100
 	byteCols                     = 32 // output channels of a tile
 	// byteSteps limits one tile call to about 30 µs: steps of four channels.
 	byteSteps = 8192
-	// prefetchMost is the size of panels of weights up to which prefetching pays. The processor recognizes longer streams by itself.
+	// prefetchMost is the size of panels of weights up to which prefetching pays. The processor
+	// recognizes longer streams by itself.
 	prefetchMost = 1 << 15
-	// amxPrefetch is the size of all weights above which prefetching pays with AMX. Less stays in the second-level cache from one unit to the next.
+	// amxPrefetch is the size of all weights above which prefetching pays with AMX. Less stays in
+	// the second-level cache from one unit to the next.
 	amxPrefetch = 1 << 17
 	// byteGroup is the number of output pixels in a unit of work.
 	byteGroup = 32 * bytePixels
@@ -32,9 +34,9 @@ const (
 // byteTile holds the arguments of a tile function for bytes; the generator knows the field offsets.
 // Distances are in bytes.
 //
-// A tile has up to 14 output pixels, on arm64 up to 6, and 32 output channels. Its pixels form two halves, each evenly
-// spaced, so that one tile can cover two narrow rows. Weights are signed, [tap][k][32 outputs][4
-// channels].
+// A tile has up to 14 output pixels, on arm64 up to 6, and 32 output channels. Its pixels form two
+// halves, each evenly spaced, so that one tile can cover two narrow rows. Weights are signed,
+// [tap][k][32 outputs][4 channels].
 type byteTile struct {
 	a, b, c unsafe.Pointer
 	offsets unsafe.Pointer // of the taps relative to a pixel, one int each
@@ -51,7 +53,9 @@ type byteTile struct {
 	sums    uint64  // 1 to store int32
 	signed  bool    // bytes of a
 	quant.Unsigned
-	prefetch     uintptr // a hint; need not keep its target alive. Per four steps, a tile prefetches 128 bytes and advances by prefetchStep
+	// a hint; need not keep its target alive. Per four steps, a tile prefetches 128 bytes and
+	// advances by prefetchStep
+	prefetch     uintptr
 	prefetchStep int
 }
 
@@ -135,8 +139,8 @@ type byteWeights struct {
 	merged bool
 }
 
-// packBytes returns nil if a difference does not fit a byte, or if a call would take too long. For AMX it pads the
-// steps of a tap to equal chunks.
+// packBytes returns nil if a difference does not fit a byte, or if a call would take too long. For
+// AMX it pads the steps of a tap to equal chunks.
 func packBytes[W quant.Byte](s *Shape, w []W, zero func(o int) int32, amx bool) *byteWeights {
 	cg, og, taps := s.Cin/s.Group, s.Cout/s.Group, product(s.Kernel)
 	kw := 1
@@ -215,7 +219,8 @@ type byteGeometry struct {
 	chunks  int  // of each tap for AMX; 0 to use byte tiles
 }
 
-// byteGeometryOf returns the geometry of the convolution, or nil if the byte tiles do not support it.
+// byteGeometryOf returns the geometry of the convolution, or nil if the byte tiles do not support
+// it.
 func (d *Integer) byteGeometryOf() *byteGeometry {
 	e, merged := &d.d, d.bytes != nil && d.bytes.merged
 	for _, i := range e {
@@ -314,8 +319,10 @@ type byteOutput struct {
 	scale  []float32
 	zero   int32
 	lo, hi float32
-	last   bool             // input and output have the channels innermost
-	after  func(lo, hi int) // called for complete ranges of bytes, which cover it; nil to call nothing. Only if last is set.
+	last   bool // input and output have the channels innermost
+	// called for complete ranges of bytes, which cover it; nil to call nothing. Only if last is
+	// set.
+	after func(lo, hi int)
 }
 
 // ends calls after for the ranges of bytes, after all of them have been computed.
@@ -328,8 +335,8 @@ func (y *byteOutput) ends(par gemm.Par) {
 // byteRange is the number of bytes at a time for which after is called at the end.
 const byteRange = 1 << 14
 
-// minUnits is the number of units of pixels from which panels are not divided among threads. The number of units is then a multiple of it, so that
-// few threads get equal parts.
+// minUnits is the number of units of pixels from which panels are not divided among threads. The
+// number of units is then a multiple of it, so that few threads get equal parts.
 const minUnits = 4
 
 // runBytes convolves the images of x.
@@ -453,7 +460,8 @@ func flipBytes(s []byte, v byte) {
 	}
 }
 
-// byteUnit computes the tiles [t0, t1) of one panel of image n, and prefetches the weights of the next panel if there is one.
+// byteUnit computes the tiles [t0, t1) of one panel of image n, and prefetches the weights of the
+// next panel if there is one.
 func (d *Integer) byteUnit(b *integerBuffers, y *byteOutput, ep *byteEpilogue, image []byte, n, panel, next, t0, t1 int) {
 	s, q, w := d.s, d.geometry, d.bytes
 	og, out := s.Cout/s.Group, d.pixels[1]
@@ -511,8 +519,9 @@ func (d *Integer) byteUnit(b *integerBuffers, y *byteOutput, ep *byteEpilogue, i
 	quant.TransposeBytes(d.level, y.bytes[at:], out, rows, byteCols, count, cols)
 }
 
-// dotTiles computes the tiles [t0, t1) of a panel with dot products, and prefetches the weights of the next panel at t.prefetch. image starts at the
-// first channel of the group, c at the output of pixel p0.
+// dotTiles computes the tiles [t0, t1) of a panel with dot products, and prefetches the weights of
+// the next panel at t.prefetch. image starts at the first channel of the group, c at the output of
+// pixel p0.
 func (d *Integer) dotTiles(t *byteTile, image []byte, c unsafe.Pointer, p0, t0, t1 int) {
 	q := d.geometry
 	// The prefetches are spread over the tiles: a tile has 512 bytes of weights in four steps.
@@ -538,8 +547,8 @@ func (d *Integer) dotTiles(t *byteTile, image []byte, c unsafe.Pointer, p0, t0, 
 	}
 }
 
-// amxTiles computes the tiles [t0, t1) of a panel with AMX, and prefetches the weights of the next panel at t.prefetch. image is the first channel
-// of the group, c the output of pixel p0.
+// amxTiles computes the tiles [t0, t1) of a panel with AMX, and prefetches the weights of the next
+// panel at t.prefetch. image is the first channel of the group, c the output of pixel p0.
 func (d *Integer) amxTiles(b *integerBuffers, t *byteTile, image, c unsafe.Pointer, p0, t0, t1 int) {
 	q, out := d.geometry, d.pixels[1]
 	if b.tiles == nil {

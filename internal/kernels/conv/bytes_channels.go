@@ -15,11 +15,11 @@ const (
 	channelSteps = 4096
 )
 
-// channelTile holds the arguments of a tile function of a depthwise convolution of bytes with the channels innermost;
-// the generator knows the field offsets. Distances are in bytes.
+// channelTile holds the arguments of a tile function of a depthwise convolution of bytes with the
+// channels innermost; the generator knows the field offsets. Distances are in bytes.
 //
-// A tile has up to 8 evenly spaced pixels and blocks of 16 channels. Weights are int32, [block][tap][16], of which
-// the kernels read the low half; differences of bytes fit in it.
+// A tile has up to 8 evenly spaced pixels and blocks of 16 channels. Weights are int32,
+// [block][tap][16], of which the kernels read the low half; differences of bytes fit in it.
 type channelTile struct {
 	a, b, c unsafe.Pointer
 	offsets unsafe.Pointer // of the taps relative to a pixel, one int each
@@ -87,11 +87,13 @@ func packChannels(single []int32, taps int) []int32 {
 	return r
 }
 
-// Last reports whether the convolution can read and write images with the channels innermost, N×D1×…×Dk×C.
+// Last reports whether the convolution can read and write images with the channels innermost,
+// N×D1×…×Dk×C.
 func (d *Integer) Last() bool { return d.geometry != nil && hasByteTiles(d.level) }
 
-// RunRequantizedLast is [RunRequantized] for images with the channels innermost. The convolution must support
-// them; see [Integer.Last]. If after is not nil, it is called for ranges of y as soon as they are complete. Together they cover y.
+// RunRequantizedLast is [RunRequantized] for images with the channels innermost. The convolution
+// must support them; see [Integer.Last]. If after is not nil, it is called for ranges of y as soon
+// as they are complete. Together they cover y.
 func RunRequantizedLast[X, Y quant.Byte](d *Integer, par gemm.Par, y []Y, x []X, scale []float32, zero Y, after func(lo, hi int)) {
 	out := outputOf(y, scale, zero)
 	out.last, out.after = true, after
@@ -142,8 +144,8 @@ func (d *Integer) runChannels(par gemm.Par, y *byteOutput, x []byte, signed bool
 	y.ends(par)
 }
 
-// padLast returns the padded form of an image with the channels innermost: the image itself if it needs no
-// padding and is read as it is.
+// padLast returns the padded form of an image with the channels innermost: the image itself if it
+// needs no padding and is read as it is.
 func (d *Integer) padLast(par gemm.Par, b *integerBuffers, src []byte, pad, flip byte) []byte {
 	q, e, row := d.geometry, &d.d, d.d[2].in*d.s.Cin
 	same := q.row == row && q.size[1] == e[1].in && q.size[0] == e[0].in

@@ -8,8 +8,9 @@ import (
 	"github.com/onward-ml/onward/internal/memory"
 )
 
-// byteEpilogue holds what kernels add to sums of bytes and multiply them by, and how they read the input. It depends on the signedness of the
-// input and on the scales, and is kept for runs with the same ones.
+// byteEpilogue holds what kernels add to sums of bytes and multiply them by, and how they read the
+// input. It depends on the signedness of the input and on the scales, and is kept for runs with the
+// same ones.
 type byteEpilogue struct {
 	signed  bool
 	given   []float32 // scales
@@ -21,7 +22,8 @@ type byteEpilogue struct {
 	windows []int8 // weights of window tiles, nil to use others
 }
 
-// epilogue returns the epilogue for an input and scales, one or one per output channel; without scales, for sums.
+// epilogue returns the epilogue for an input and scales, one or one per output channel; without
+// scales, for sums.
 func (d *Integer) epilogue(scale []float32, signed bool) *byteEpilogue {
 	if e := d.kept.Load(); e != nil && e.signed == signed && slices.Equal(e.given, scale) {
 		return e
@@ -58,7 +60,8 @@ func (d *Integer) epilogue(scale []float32, signed bool) *byteEpilogue {
 	return e
 }
 
-// narrows reports whether no sum overflows when it is multiplied by its scale and converted to int32.
+// narrows reports whether no sum overflows when it is multiplied by its scale and converted to
+// int32.
 func (d *Integer) narrows(scale []float32) bool {
 	bias := 0.0
 	for _, b := range d.bias {
@@ -73,8 +76,8 @@ func (d *Integer) narrows(scale []float32) bool {
 	return true
 }
 
-// converted returns the zero point of x for a kernel that takes elements of the given signedness, and the
-// mask that converts elements to it.
+// converted returns the zero point of x for a kernel that takes elements of the given signedness,
+// and the mask that converts elements to it.
 func (d *Integer) converted(signed, want bool) (zero int32, flip byte) {
 	switch {
 	case signed == want:

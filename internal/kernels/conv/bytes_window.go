@@ -20,18 +20,21 @@ const (
 // channels takes 6. Packing the results undoes the interleaving, so only weights, bias and
 // scales are permuted.
 
-// windowTile holds the arguments of a tile function of a depthwise 3×3 convolution of bytes with the channels innermost; the
-// generator knows the field offsets. Distances are in bytes.
+// windowTile holds the arguments of a tile function of a depthwise 3×3 convolution of bytes with
+// the channels innermost; the generator knows the field offsets. Distances are in bytes.
 //
-// A tile has a row of outputs, and up to 64 or 32 channels. Weights are [column][channel][4], those of a column in the first three elements.
-// Channels of weights, bias and scale are in the order of [windowAt].
+// A tile has a row of outputs, and up to 64 or 32 channels. Weights are [column][channel][4], those
+// of a column in the first three elements. Channels of weights, bias and scale are in the order of
+// [windowAt].
 type windowTile struct {
-	rows        [3]unsafe.Pointer // of the window, at the first column that is read
-	b, c        unsafe.Pointer
-	column      int            // distance between the columns of the input
-	ldc         int            // distance between the outputs of successive pixels
-	n           int            // pixels, at least 1
-	left, right int            // 1 if a column of padding is to the left of the first column that is read, or to the right of the last
+	rows   [3]unsafe.Pointer // of the window, at the first column that is read
+	b, c   unsafe.Pointer
+	column int // distance between the columns of the input
+	ldc    int // distance between the outputs of successive pixels
+	n      int // pixels, at least 1
+	// 1 if a column of padding is to the left of the first column that is read, or to the right of
+	// the last
+	left, right int
 	bias        unsafe.Pointer // of int32
 	scale       unsafe.Pointer // of float32, for which [Integer.narrows] holds
 	mask        uint64         // of the channels
@@ -41,7 +44,8 @@ type windowTile struct {
 	quant.Unsigned
 }
 
-// windowTileGeneric computes a tile. The pixels are stride columns apart, and x is a row of the input from its column of padding on.
+// windowTileGeneric computes a tile. The pixels are stride columns apart, and x is a row of the
+// input from its column of padding on.
 //
 //	for p := range n {
 //		for j := range channels {
@@ -84,7 +88,8 @@ func windowTileGeneric(channels, stride int, t *windowTile) {
 	}
 }
 
-// windowAt returns the position of channel j of a tile in its weights: interleaving distributes each 16 channels over four vectors.
+// windowAt returns the position of channel j of a tile in its weights: interleaving distributes
+// each 16 channels over four vectors.
 func windowAt(channels, j int) int { return j%16/4*(channels/4) + j/16*4 + j%4 }
 
 // windowChannels returns the channels of the tile for the last rest channels.
@@ -95,13 +100,15 @@ func windowChannels(rest int) int {
 	return windowMost
 }
 
-// windowPosition returns the position of channel c of all in bias and scale: that of the first channel of its tile plus [windowAt].
+// windowPosition returns the position of channel c of all in bias and scale: that of the first
+// channel of its tile plus [windowAt].
 func windowPosition(channels, c int) int {
 	first := c / windowMost * windowMost
 	return first + windowAt(windowChannels(channels-first), c-first)
 }
 
-// packWindows returns the weights of a depthwise 3×3 convolution for window tiles. It returns nil if a weight does not fit a byte.
+// packWindows returns the weights of a depthwise 3×3 convolution for window tiles. It returns nil
+// if a weight does not fit a byte.
 func packWindows(single []int32) []int8 {
 	const taps = 9
 	channels := len(single) / taps
@@ -124,8 +131,9 @@ func (d *Integer) hasWindows() bool {
 	return hasWindowTiles(d.level) && e[0].kernel == 1 && e[1].kernel == 3 && e[2].kernel == 3 && e[2].dilation == 1 && e[2].stride <= 2
 }
 
-// runWindows computes image n of a depthwise 3×3 convolution with the channels innermost. It copies the input src only if its
-// elements must be converted, or if more than a column of padding is on a side.
+// runWindows computes image n of a depthwise 3×3 convolution with the channels innermost. It copies
+// the input src only if its elements must be converted, or if more than a column of padding is on a
+// side.
 func (d *Integer) runWindows(par gemm.Par, b *integerBuffers, y *byteOutput, ep *byteEpilogue, n int, src []byte) {
 	q, e, channels := d.geometry, &d.d, d.s.Cout
 	rows, width := e[0].out*e[1].out, e[2].out

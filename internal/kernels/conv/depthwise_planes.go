@@ -6,9 +6,9 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/gemm"
 )
 
-// DepthwisePlanes is a depthwise convolution over (C, H, W), with one or several filters per channel.
-// It converts block by block to NCHW16c, so that the converted data stays in the cache; planes with
-// short rows need no conversion. It is immutable.
+// DepthwisePlanes is a depthwise convolution over (C, H, W), with one or several filters per
+// channel. It converts block by block to NCHW16c, so that the converted data stays in the cache;
+// planes with short rows need no conversion. It is immutable.
 type DepthwisePlanes struct {
 	blocks  []Depthwise // for each block of channels, one per filter of a channel
 	planar  *planar     // for short rows, instead of blocks

@@ -179,7 +179,8 @@ func runChannelTile(l cpu.Level, pixels int, t *channelTile) {
 	channelTileGeneric(pixels, t)
 }
 
-// hasWindowTiles reports whether level l has tiles of depthwise 3×3 convolutions with the channels innermost.
+// hasWindowTiles reports whether level l has tiles of depthwise 3×3 convolutions with the channels
+// innermost.
 func hasWindowTiles(l cpu.Level) bool { return cpu.VNNI(l) }
 
 func runWindowTile(l cpu.Level, channels, stride int, t *windowTile) {

@@ -148,8 +148,8 @@ func byteHalf(pixels int, t *byteTile) {
 var channelIndex = [2 * Lanes]uint8{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
 	255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255}
 
-// runChannelTile computes a last block with fewer channels in a buffer. It loads the channels before them,
-// too, because a vector from their first one on might end beyond the image.
+// runChannelTile computes a last block with fewer channels in a buffer. It loads the channels
+// before them, too, because a vector from their first one on might end beyond the image.
 func runChannelTile(l cpu.Level, pixels int, t *channelTile) {
 	rest := mathbits.Len32(t.mask)
 	if l != cpu.NEON || t.blocks == 1 && rest < Lanes {

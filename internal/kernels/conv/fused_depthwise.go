@@ -12,11 +12,11 @@ import (
 	"github.com/onward-ml/onward/internal/memory"
 )
 
-// FusedDepthwise is a convolution fused with the depthwise convolution of its result, as at the start of
-// inverted residual blocks (Sandler and others, "MobileNetV2: Inverted Residuals and Linear
-// Bottlenecks", 2018). The wide intermediate result is never written to memory. For one panel of
-// channels, a ring holds as many of its rows as the depthwise kernel is high, in the first-level
-// cache; a new row replaces the oldest. It is immutable.
+// FusedDepthwise is a convolution fused with the depthwise convolution of its result, as at the
+// start of inverted residual blocks (Sandler and others, "MobileNetV2: Inverted Residuals and
+// Linear Bottlenecks", 2018). The wide intermediate result is never written to memory. For one
+// panel of channels, a ring holds as many of its rows as the depthwise kernel is high, in the
+// first-level cache; a new row replaces the oldest. It is immutable.
 type FusedDepthwise struct {
 	first rowMaker
 	dw    *Depthwise
@@ -34,8 +34,8 @@ type rowMaker interface {
 	row(level cpu.Level, c unsafe.Pointer, ldc int, x []float32, panel, y int, ep *BlockedEpilogue, s *ring)
 }
 
-// NewFusedDepthwise fuses first, a *[Direct], *[PermutedPointwise], *[NCHWInput] or *[Rounded], with dw. Both must have passed their
-// Check. Of first's output layout only the size is used.
+// NewFusedDepthwise fuses first, a *[Direct], *[PermutedPointwise], *[NCHWInput] or *[Rounded],
+// with dw. Both must have passed their Check. Of first's output layout only the size is used.
 func NewFusedDepthwise(first any, dw *Depthwise) (*FusedDepthwise, error) {
 	r := &FusedDepthwise{dw: dw}
 	switch f := first.(type) {
@@ -87,8 +87,8 @@ func NewFusedDepthwise(first any, dw *Depthwise) (*FusedDepthwise, error) {
 	return r, nil
 }
 
-// Rounded returns the convolution with the operands of the first rounded to bfloat16, or nil if it would not be
-// faster.
+// Rounded returns the convolution with the operands of the first rounded to bfloat16, or nil if it
+// would not be faster.
 func (r *FusedDepthwise) Rounded(level cpu.Level) *FusedDepthwise {
 	var first *Rounded
 	switch f := r.first.(type) {
@@ -107,9 +107,9 @@ func (r *FusedDepthwise) Rounded(level cpu.Level) *FusedDepthwise {
 	return c
 }
 
-// FusedDepthwisePays reports whether [FusedDepthwise] is faster: the input of the depthwise convolution does not
-// fit in the second-level cache, but the row ring does. Narrow images do not qualify, since their
-// tiles cover several rows.
+// FusedDepthwisePays reports whether [FusedDepthwise] is faster: the input of the depthwise
+// convolution does not fit in the second-level cache, but the row ring does. Narrow images do not
+// qualify, since their tiles cover several rows.
 func FusedDepthwisePays(dw *Depthwise) bool {
 	const cache = 1 << 20
 	return dw.In.Len()*4 > cache && dw.In.W >= 28 && 2*dw.Weights.KH*dw.In.Row*4 <= cache/8
@@ -148,15 +148,18 @@ func (r *FusedDepthwise) Run(level cpu.Level, par gemm.Par, y, x []float32, firs
 type ring struct {
 	rows, window []float32
 	strip        strip
-	run          int64     // the run whose rows it has
-	ends         []ringEnd // of the panels: a thread that computes adjacent rows in several calls does not repeat those in between
+	run          int64 // the run whose rows it has
+	// of the panels: a thread that computes adjacent rows in several calls does not repeat those in
+	// between
+	ends []ringEnd
 }
 
-// ringEnd is where a panel continues: the row of the output after the last one, and the row of the intermediate result after the last
-// one in the ring.
+// ringEnd is where a panel continues: the row of the output after the last one, and the row of the
+// intermediate result after the last one in the ring.
 type ringEnd struct{ out, mid int }
 
-// ringsBytes is the most memory for the rings of all panels, which stay in the second-level cache. If they take more, they share one.
+// ringsBytes is the most memory for the rings of all panels, which stay in the second-level cache.
+// If they take more, they share one.
 const ringsBytes = 256 << 10
 
 var (

@@ -24,20 +24,21 @@ type Integer struct {
 	bias     []int32
 	k        int // of one group, padded to a multiple of four
 	groups   func() []integerGroup
-	single   []int32                       // of a depthwise convolution: weights minus zero points, (channel, tap)
-	sums     []int32                       // of single over the taps, by channel
-	floats   *DepthwiseWeights             // the same, if float32 sums are exact
-	small    bool                          // all of single fit in 16 bits
-	planes   bool                          // use plane tiles
-	bytes    *byteWeights                  // for byte tiles, or nil if not supported
-	geometry *byteGeometry                 // for byte tiles and channel tiles, or nil if they do not support the shape
-	channels func() []int32                // of a depthwise convolution: weights for channel tiles
-	windows  func() []int8                 // of a depthwise convolution: weights for window tiles, nil if they do not fit
-	kept     *atomic.Pointer[byteEpilogue] // of the last run
-	d        [3]dim                        // the spatial dimensions, padded in front to three
-	strides  [3]int                        // of the input, in pixels
-	pixels   [2]int                        // pixels of an image of input and output
-	level    cpu.Level
+	single   []int32           // of a depthwise convolution: weights minus zero points, (channel, tap)
+	sums     []int32           // of single over the taps, by channel
+	floats   *DepthwiseWeights // the same, if float32 sums are exact
+	small    bool              // all of single fit in 16 bits
+	planes   bool              // use plane tiles
+	bytes    *byteWeights      // for byte tiles, or nil if not supported
+	geometry *byteGeometry     // for byte tiles and channel tiles, or nil if they do not support the shape
+	channels func() []int32    // of a depthwise convolution: weights for channel tiles
+	// of a depthwise convolution: weights for window tiles, nil if they do not fit
+	windows func() []int8
+	kept    *atomic.Pointer[byteEpilogue] // of the last run
+	d       [3]dim                        // the spatial dimensions, padded in front to three
+	strides [3]int                        // of the input, in pixels
+	pixels  [2]int                        // pixels of an image of input and output
+	level   cpu.Level
 }
 
 // integerGroup holds the weights of a group, [tap][channel] by output channel, and their zero
@@ -172,8 +173,8 @@ func (d *Integer) fitsFloats() bool {
 	return true
 }
 
-// Scratch returns the pooled memory of a run in bytes: shared, and per concurrent call of par. last is set for
-// images with the channels innermost.
+// Scratch returns the pooled memory of a run in bytes: shared, and per concurrent call of par. last
+// is set for images with the channels innermost.
 func (d *Integer) Scratch(last bool) (shared, each int) {
 	in, out := d.pixels[0], d.pixels[1]
 	switch {
@@ -431,7 +432,8 @@ func (d *Integer) packFloats(taps int) {
 	d.floats = PackDepthwise(w, nil, d.s.Cout, d.d[1].kernel, d.d[2].kernel)
 }
 
-// fitsByte reports whether z is a value of int8 or uint8, so that differences to it are within ±255.
+// fitsByte reports whether z is a value of int8 or uint8, so that differences to it are within
+// ±255.
 func fitsByte(z int32, signed bool) bool {
 	if signed {
 		return int32(int8(z)) == z

@@ -10,8 +10,8 @@ import (
 	"github.com/onward-ml/onward/internal/memory"
 )
 
-// NCHWInput is an NCHW-input convolution, the first of a network: it reads few channels in (C, H, W) and
-// writes NCHW16c. [PackNCHWInput] packs its weights.
+// NCHWInput is an NCHW-input convolution, the first of a network: it reads few channels in (C, H,
+// W) and writes NCHW16c. [PackNCHWInput] packs its weights.
 type NCHWInput struct {
 	Cin, H, W            int // of the input
 	Out                  Layout
@@ -50,8 +50,8 @@ func (d *NCHWInput) To(out Layout) *NCHWInput {
 
 var nchwInputPool = sync.Pool{New: func() any { return new([]float32) }}
 
-// Run computes one image. par distributes the rows of the output and their panels of channels; if it is nil, one call
-// computes everything.
+// Run computes one image. par distributes the rows of the output and their panels of channels; if
+// it is nil, one call computes everything.
 func (d *NCHWInput) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedEpilogue) {
 	d.Out.check("output", y)
 	d.check(x)

@@ -14,9 +14,11 @@ type planarTile struct {
 	h, outH       int
 	row, outRow   int
 	top           int
-	start         int       // offset from a plane to its first window, which begins in the padding
-	masks         [6]uint32 // outputs for which a column of the kernel lies inside of the row; the last mask is that of all outputs
-	lo, hi        float32
+	start         int // offset from a plane to its first window, which begins in the padding
+	// outputs for which a column of the kernel lies inside of the row; the last mask is that of all
+	// outputs
+	masks  [6]uint32
+	lo, hi float32
 }
 
 // planarGeneric computes planes of depthwise convolutions by k×k, of rows up to 16 elements.

@@ -135,8 +135,8 @@ func (p *Pool) empty(y []float32) {
 	}
 }
 
-// SumBlock returns the sums over the pixels of block cb: each row, or part of a row, is added in float32, the
-// parts in float64.
+// SumBlock returns the sums over the pixels of block cb: each row, or part of a row, is added in
+// float32, the parts in float64.
 func SumBlock(level cpu.Level, l *Layout, x []float32, cb int) (sum [Lanes]float64) {
 	l.reduceBlock(level, x, cb, false, func(part [Lanes]float32) {
 		for j, v := range part {
@@ -159,8 +159,8 @@ func MaxBlock(level cpu.Level, l *Layout, x []float32, cb int) (largest [Lanes]f
 	return largest
 }
 
-// reduceBlock calls fn with the sum or the maximum of each row of block cb. The rows of images with few of
-// them are divided, since a tile reduces several at a time.
+// reduceBlock calls fn with the sum or the maximum of each row of block cb. The rows of images with
+// few of them are divided, since a tile reduces several at a time.
 func (l *Layout) reduceBlock(level cpu.Level, x []float32, cb int, largest bool, fn func(part [Lanes]float32)) {
 	l.check("input", x)
 	most := tilePixels(level)

@@ -34,8 +34,8 @@ type tileArgs struct {
 	half uint64 // 1 if the last eight output channels have no weights, which the tile of 14 pixels leaves out
 }
 
-// idleChannels are those at the end of the last input block that a tile leaves out: groups of four, and the distances to skip
-// in a and b after each tap.
+// idleChannels are those at the end of the last input block that a tile leaves out: groups of four,
+// and the distances to skip in a and b after each tap.
 type idleChannels struct{ groups, aSkip, bSkip int }
 
 // leaveOut leaves out groups of four channels, at most three. bStep must be set.
@@ -115,8 +115,8 @@ func f32at(p unsafe.Pointer, bytes int) float32 { return *(*float32)(unsafe.Add(
 
 func lanes(p unsafe.Pointer) *[Lanes]float32 { return (*[Lanes]float32)(p) }
 
-// tileGeneric computes a tile of 14 pixels at most. inner is the number of channels per tap: 16, 1 for [NCHWInput],
-// or 0 to go from channel to channel by deltas.
+// tileGeneric computes a tile of 14 pixels at most. inner is the number of channels per tap: 16, 1
+// for [NCHWInput], or 0 to go from channel to channel by deltas.
 //
 //	for p := range pixels {
 //		for j := range 16*blocks {
@@ -175,7 +175,8 @@ func tileGeneric(pixels, blocks, inner int, t *tileArgs) {
 	}
 }
 
-// finish adds the residual to the sums of a pixel in one or two blocks, applies the activation and stores them.
+// finish adds the residual to the sums of a pixel in one or two blocks, applies the activation and
+// stores them.
 func (t *tileArgs) finish(sums []float32, pixel int) {
 	for b := range len(sums) / Lanes {
 		s := (*[Lanes]float32)(sums[b*Lanes:])
@@ -189,9 +190,10 @@ func (t *tileArgs) finish(sums []float32, pixel int) {
 	}
 }
 
-// mend computes the elements of a tile that are NaN again, if the outputs of the tile belong to several groups: the tile multiplies the
-// inputs of other groups by zeros, which gives NaN for infinity and NaN. sum returns the sum of the output channel o, of
-// cout, for a pixel; block is the first block of the tile.
+// mend computes the elements of a tile that are NaN again, if the outputs of the tile belong to
+// several groups: the tile multiplies the inputs of other groups by zeros, which gives NaN for
+// infinity and NaN. sum returns the sum of the output channel o, of cout, for a pixel; block is the
+// first block of the tile.
 func (t *tileArgs) mend(level cpu.Level, pixels, block, blocks, cout int, sum func(pixel, o int) float32) {
 	for b := range blocks {
 		y := unsafe.Slice((*float32)(unsafe.Add(t.c, b*t.ldc)), pixels*Lanes)

@@ -11,8 +11,9 @@ import (
 
 // Transposed is a transposed convolution over two dimensions. Outputs at distances of the stride (a
 // phase) are a convolution of the input with every stride-th element of the kernel. All phases
-// together are one convolution with stride·stride times as many output channels, or each phase is one
-// of its own where that saves many multiplications. The results are interleaved. It is immutable.
+// together are one convolution with stride·stride times as many output channels, or each phase is
+// one of its own where that saves many multiplications. The results are interleaved. It is
+// immutable.
 type Transposed struct {
 	in     Layout
 	m      int // channels out

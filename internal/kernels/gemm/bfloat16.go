@@ -23,19 +23,19 @@ import (
 // generic code, TwoSum gives the error of a float64 sum, which makes the sum odd first;
 // truncation to 24 bits is then exact.
 //
-// Products of two numbers are exact, and sums are float32. The generic code adds in the order of the
-// processor's instructions: all levels give the same bits, except the payloads of NaNs. Subnormal
-// operands and results are treated as zero. Intel's SDM, volume 2, and Arm's DDI 0487 define the
-// orders:
+// Products of two numbers are exact, and sums are float32. The generic code adds in the order of
+// the processor's instructions: all levels give the same bits, except the payloads of NaNs.
+// Subnormal operands and results are treated as zero. Intel's SDM, volume 2, and Arm's DDI 0487
+// define the orders:
 //
-//   - TDPBF16PS of AMX: for each [chunkK] terms the sum of those with even indices, from zero on, and
-//     that of the odd ones, with one rounding per term; then the sum of both, which is added to the
-//     previous sum.
+//   - TDPBF16PS of AMX: for each [chunkK] terms the sum of those with even indices, from zero on,
+//     and that of the odd ones, with one rounding per term; then the sum of both, which is added to
+//     the previous sum.
 //   - VDPBF16PS: the terms of each pair, the odd one first, are added to the previous sum, with one
 //     rounding per term.
-//   - BFMMLA of arm64 (BFDotAdd without FEAT_EBF16, or with FPCR.EBF zero): both terms of a pair are
-//     added, and their sum to the previous one. Both sums are rounded to odd: an inexact one becomes
-//     the neighbour with the odd significand, which lies within one unit in the last place.
+//   - BFMMLA of arm64 (BFDotAdd without FEAT_EBF16, or with FPCR.EBF zero): both terms of a pair
+//     are added, and their sum to the previous one. Both sums are rounded to odd: an inexact one
+//     becomes the neighbour with the odd significand, which lies within one unit in the last place.
 
 const (
 	// chunkK is the number of terms that a tile instruction sums.
@@ -89,8 +89,8 @@ func chunks(k int) int { return (k + chunkK - 1) / chunkK }
 // BF16Len returns the number of elements of a K×N matrix that [PackBF16] writes.
 func BF16Len(k, n int) int { return Panels(n) * chunks(k) * chunkK * PanelWidth }
 
-// PackBF16 rounds packed panels of K×N to bfloat16, as panels [N/32][K/2][32][2], or [N/32][K/4][32][4]
-// for BFMMLA. K is padded with zeros to a multiple of 32.
+// PackBF16 rounds packed panels of K×N to bfloat16, as panels [N/32][K/2][32][2], or
+// [N/32][K/4][32][4] for BFMMLA. K is padded with zeros to a multiple of 32.
 func PackBF16(level cpu.Level, dst []uint16, packed []float32, k, n int) {
 	const fours = 4 * PanelWidth
 	size := chunks(k) * chunkK * PanelWidth
@@ -119,8 +119,8 @@ func foursGeneric(dst []uint16, x []float32, n int) {
 	}
 }
 
-// RoundPairs interleaves and rounds pairs of rows of a panel: rows [K][32] become [K/2][32][2]. K is a
-// multiple of 4.
+// RoundPairs interleaves and rounds pairs of rows of a panel: rows [K][32] become [K/2][32][2]. K
+// is a multiple of 4.
 func RoundPairs(level cpu.Level, dst []uint16, rows []float32) {
 	if bf16Order().group() == 2 {
 		foursBF16(level, dst, rows, len(rows)/(4*PanelWidth))
@@ -137,8 +137,8 @@ func RoundedLen(rows, k int) int {
 }
 
 // RoundRows rounds rows [row0, row1) of A to bfloat16, as [rows/16][K/32][16][32], or
-// [rows/16][K/32][8][8][2][4] for BFMMLA, for [Args.Rounded]. row0 is a multiple of 16 and dst is for all rows. It allocates no memory unless
-// TransA is set.
+// [rows/16][K/32][8][8][2][4] for BFMMLA, for [Args.Rounded]. row0 is a multiple of 16 and dst is
+// for all rows. It allocates no memory unless TransA is set.
 func (a *Args[T]) RoundRows(level cpu.Level, dst []uint16, row0, row1 int) {
 	f := any(a).(*Args[float32])
 	n, whole := chunks(a.K), a.K/chunkK
@@ -181,8 +181,8 @@ func rowsBF16Generic(dst []uint16, x []float32, ldx, rows, n int) {
 	}
 }
 
-// rowGeneric rounds n chunks of a row. Subnormal numbers become zeros, as VCVTNE2PS2BF16 makes them, except for BFMMLA,
-// which takes them as zeros.
+// rowGeneric rounds n chunks of a row. Subnormal numbers become zeros, as VCVTNE2PS2BF16 makes
+// them, except for BFMMLA, which takes them as zeros.
 func rowGeneric(dst []uint16, x []float32, n int) {
 	fours := bf16Order().fours()
 	for i := range n {
@@ -214,7 +214,8 @@ func scratchBF16(rows, k int, rounded bool) int {
 	return n + sumPanels*rows*PanelWidth
 }
 
-// runBF16 computes a block of which B is rounded. scratch has as many elements as scratchLen returns.
+// runBF16 computes a block of which B is rounded. scratch has as many elements as scratchLen
+// returns.
 func runBF16(a *Args[float32], level cpu.Level, blk Block, scratch []float32) {
 	for r := blk.Row0; r < blk.Row1; {
 		n := min(blk.Row1-r, bf16Rows(a.K))
@@ -236,8 +237,8 @@ func runBF16(a *Args[float32], level cpu.Level, blk Block, scratch []float32) {
 	}
 }
 
-// blockBF16 computes rows that fit into the cache. sums holds up to four panels: in C, rows that are multiples
-// of 4 KiB apart would displace each other from the cache for each block of K.
+// blockBF16 computes rows that fit into the cache. sums holds up to four panels: in C, rows that
+// are multiples of 4 KiB apart would displace each other from the cache for each block of K.
 func (a *Args[T]) blockBF16(level cpu.Level, rows []uint16, blk Block, sums []float32) {
 	f := any(a).(*Args[float32])
 	n := chunks(a.K)
@@ -376,7 +377,8 @@ func sumToOdd(a, b float64) float64 {
 	return toOdd(s, (a-(s-t))+(b-t)) // the second term is what s lacks (TwoSum of Knuth)
 }
 
-// toOdd rounds s + lost to float32, to odd, and to 0 for subnormal results. lost is smaller than a unit in the last place of s.
+// toOdd rounds s + lost to float32, to odd, and to 0 for subnormal results. lost is smaller than a
+// unit in the last place of s.
 func toOdd(s, lost float64) float64 {
 	if s == 0 || s != s || math.IsInf(s, 0) {
 		return s

@@ -38,8 +38,8 @@ func (t *bf16Tiles) amx(rows int) {
 		k.config = TileConfig(halves, height, 2*chunkK, unitRows)
 		height *= halves
 		k.tiles = (rows - r) / height
-		// All chunks of these tiles together prefetch the next panel, which has 32 lines for each chunk. Tiles of
-		// rows that are left find it in the cache.
+		// All chunks of these tiles together prefetch the next panel, which has 32 lines for each
+		// chunk. Tiles of rows that are left find it in the cache.
 		k.next, k.lines = uintptr(unsafe.Pointer(unsafe.SliceData(t.next))), (2*unitRows+k.tiles-1)/k.tiles
 		if r > 0 || k.next == 0 {
 			k.next, k.lines = uintptr(unsafe.Pointer(&t.b[0])), 1

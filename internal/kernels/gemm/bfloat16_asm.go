@@ -22,9 +22,10 @@ type dotsBF16 struct {
 	unit  int // bytes of a unit of rows of A
 }
 
-// dots computes tiles of 8, 4, 2 or 1 rows. B is read from the second-level cache for every tile: K is not divided into blocks that
-// stay in the first one, which would save less time than loading and storing sums takes. e, if not nil, is the
-// epilogue for the columns from col on and the rows from row on; it has no activation and no bias per row.
+// dots computes tiles of 8, 4, 2 or 1 rows. B is read from the second-level cache for every tile: K
+// is not divided into blocks that stay in the first one, which would save less time than loading
+// and storing sums takes. e, if not nil, is the epilogue for the columns from col on and the rows
+// from row on; it has no activation and no bias per row.
 func (t *bf16Tiles) dots(rows int, e *Epilogue[float32], row, col int) {
 	const most = 8
 	k := dotsBF16{b: unsafe.Pointer(&t.b[0]), chunks: t.chunks, step: t.ld * 4, unit: t.chunks * unitRows * chunkK * 2}

@@ -19,7 +19,9 @@ const (
 	enoughWays = 12 // ways of the first level from which displaced lines of A cost less than a copy
 	copyPanels = 3  // panels that reuse a copy of A, at least
 	otherLines = 4  // ways of a set that are left to B and C
-	manyRows   = 10 // rows of a tile from which on it prefetches A, so that one way is enough for B and C: as in _asm/gemm.go
+	// rows of a tile from which on it prefetches A, so that one way is enough for B and C: as in
+	// _asm/gemm.go
+	manyRows = 10
 )
 
 // machine returns the sizes for this machine; those of Zen 4 if the system does not describe its
@@ -38,8 +40,8 @@ var machine = sync.OnceValue(func() cacheSizes {
 	return s
 })
 
-// blockRows returns the number of rows of A per block of kc columns, so that the block fills at most
-// half of the second-level cache. The other half is for panels of B.
+// blockRows returns the number of rows of A per block of kc columns, so that the block fills at
+// most half of the second-level cache. The other half is for panels of B.
 func (s cacheSizes) blockRows(kc int) int {
 	fit := s.second / 2 / 4 / max(kc, 1)
 	return min(max(fit/tileRows, 4)*tileRows, blockM)
@@ -47,8 +49,8 @@ func (s cacheSizes) blockRows(kc int) int {
 
 // conflict reports whether the rows of a tile at a stride of so many bytes displace each other from
 // the sets that they fall into. Each line of A is read sixteen times, between lines of B and C; one
-// that is displaced in the meantime is read from the second level again. On Sapphire Rapids, where 14
-// rows exceed the 12 ways by little, copies take 3 % of 384×3072×768 and save nothing.
+// that is displaced in the meantime is read from the second level again. On Sapphire Rapids, where
+// 14 rows exceed the 12 ways by little, copies take 3 % of 384×3072×768 and save nothing.
 func (s cacheSizes) conflict(stride, rows int) bool {
 	// Rows fall into every step-th byte of a way, where step is the largest power of two that
 	// divides both the stride and the way.
@@ -65,8 +67,8 @@ func (s cacheSizes) conflict(stride, rows int) bool {
 // fall into different sets.
 func copyStride(k int) int { return ((k*4+line-1)/line | 1) * line / 4 }
 
-// CopyStride returns the stride at which rows of A should be copied before calls share them, because
-// those of a tile would displace each other in the first-level cache; 0 if they should not.
+// CopyStride returns the stride at which rows of A should be copied before calls share them,
+// because those of a tile would displace each other in the first-level cache; 0 if they should not.
 func (a *Args[T]) CopyStride(level cpu.Level) int {
 	if level == cpu.Generic || Panels(a.N) < copyPanels || !a.copyA(min(a.M, blockM)) {
 		return 0
@@ -87,9 +89,10 @@ func (a *Args[T]) copyA(rows int) bool {
 // FarBytes is the distance at which products of few rows prefetch weights in memory.
 const FarBytes = 8192
 
-// Ahead returns the distance in bytes at which a kernel should prefetch what it reads of weights once: far if the weights of all
-// models are more than the last cache holds, so that they come from memory. Otherwise, it returns 0: the processor prefetches from
-// the last cache by itself, and more requests slow it down.
+// Ahead returns the distance in bytes at which a kernel should prefetch what it reads of weights
+// once: far if the weights of all models are more than the last cache holds, so that they come from
+// memory. Otherwise, it returns 0: the processor prefetches from the last cache by itself, and more
+// requests slow it down.
 func Ahead(far uintptr) uintptr {
 	if memory.InUse() > int64(machine().last) {
 		return far

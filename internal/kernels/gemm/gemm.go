@@ -5,9 +5,10 @@
 // distribute rows or panels, as [Parallel] does. A call of an assembly tile takes at most about 50
 // µs.
 //
-// float32, float64 and 32-bit integers have assembly tiles for AVX2 and AVX-512. Those of floats use
-// fused multiply-add and sum over K in order, in blocks of at most [MaxKC] terms. The generic code also rounds the product (unless Go
-// fuses). The error of both is at most (K+3)·2⁻²⁴·Σ|a||b| per element before the epilogue.
+// float32, float64 and 32-bit integers have assembly tiles for AVX2 and AVX-512. Those of floats
+// use fused multiply-add and sum over K in order, in blocks of at most [MaxKC] terms. The generic
+// code also rounds the product (unless Go fuses). The error of both is at most (K+3)·2⁻²⁴·Σ|a||b|
+// per element before the epilogue.
 //
 // # Cache misses
 //
@@ -80,10 +81,12 @@ type Epilogue[T Number] struct {
 	Alpha   T   // factor of the product; 0 means 1
 	BiasCol []T // N values, one per column, or nil
 	BiasRow []T // M values, one per row, or nil
-	Add     []T // M rows of N at stride LdAdd, or nil; must not overlap C if K exceeds 512 or the level is [cpu.Generic]
-	LdAdd   int
-	Act     Activation
-	Lo, Hi  T // of Clip
+	// M rows of N at stride LdAdd, or nil; must not overlap C if K exceeds 512 or the level is
+	// [cpu.Generic]
+	Add    []T
+	LdAdd  int
+	Act    Activation
+	Lo, Hi T // of Clip
 }
 
 // Args describes C[M,N] = epilogue(A[M,K]·B[K,N]). Strides count elements.
@@ -100,8 +103,8 @@ type Args[T Number] struct {
 	// They are widened when read and need half of the memory bandwidth.
 	Half []uint16
 	// BF16 replaces B for float32: panels of [PackBF16]. A is rounded to bfloat16 too, the sums are
-	// float32. Rounded holds A as from [Args.RoundRows], or is nil; with it, the rows of blocks start
-	// at multiples of 32.
+	// float32. Rounded holds A as from [Args.RoundRows], or is nil; with it, the rows of blocks
+	// start at multiples of 32.
 	BF16, Rounded []uint16
 	C             []T // M rows of N at stride LdC, overwritten
 	LdC           int
@@ -308,7 +311,8 @@ type tile[T Number] struct {
 	ldnext        int      // elements between the rows of next
 }
 
-// withoutTiles computes products of operands rounded to bfloat16, and of few rows. It reports whether it did.
+// withoutTiles computes products of operands rounded to bfloat16, and of few rows. It reports
+// whether it did.
 func withoutTiles(a *Args[float32], level cpu.Level, blk Block, copyA bool) bool {
 	rows := blk.Row1 - blk.Row0
 	if a.BF16 != nil {
@@ -325,7 +329,8 @@ func withoutTiles(a *Args[float32], level cpu.Level, blk Block, copyA bool) bool
 	return false
 }
 
-// setHalf sets B of a tile to panel p of float16 numbers, from row k0 on. sb, if not nil, is for the panel in float32.
+// setHalf sets B of a tile to panel p of float16 numbers, from row k0 on. sb, if not nil, is for
+// the panel in float32.
 func setHalf(a *Args[float32], level cpu.Level, t *tile[float32], sb []float32, blk Block, p, k0 int) {
 	half := a.Half[(p*a.K+k0)*PanelWidth:]
 	half = half[:t.k*PanelWidth]

@@ -31,8 +31,9 @@ func tileAsm(level cpu.Level, t *tile[float32]) bool {
 	return true
 }
 
-// panelAVX512 computes the rows of one panel in tiles of nearly equal height. Each tile prefetches two lines per four steps of K into
-// the second-level cache, a row of what the next ones read: the first four tiles the next panel, the others the residual or the sums.
+// panelAVX512 computes the rows of one panel in tiles of nearly equal height. Each tile prefetches
+// two lines per four steps of K into the second-level cache, a row of what the next ones read: the
+// first four tiles the next panel, the others the residual or the sums.
 func panelAVX512(t *tile[float32]) {
 	k := t.args()
 	k.mask = uint32(1<<t.cols - 1)
@@ -91,8 +92,8 @@ func panelAVX512(t *tile[float32]) {
 	}
 }
 
-// rowsAt returns the address and the stride in bytes of the rows of m, the residual or the sums, of the tile that begins at a row; of the
-// first tile of the next panel for row 0.
+// rowsAt returns the address and the stride in bytes of the rows of m, the residual or the sums, of
+// the tile that begins at a row; of the first tile of the next panel for row 0.
 func rowsAt(m unsafe.Pointer, ld, row int) (from, step uintptr) {
 	from = uintptr(at(m, row*ld))
 	if row == 0 {
@@ -101,8 +102,9 @@ func rowsAt(m unsafe.Pointer, ld, row int) (from, step uintptr) {
 	return from, uintptr(ld * 4)
 }
 
-// fewRows computes a block of at most rowsAVX512 rows with packed panels, in one call for each panel. For so few rows, the
-// arguments of a tile would take as long to prepare as a tenth of the tile takes. It reports whether it did.
+// fewRows computes a block of at most rowsAVX512 rows with packed panels, in one call for each
+// panel. For so few rows, the arguments of a tile would take as long to prepare as a tenth of the
+// tile takes. It reports whether it did.
 func fewRows(level cpu.Level, a *Args[float32], blk Block) bool {
 	if level != cpu.AVX512 || !a.Packed && a.Half == nil || a.TransA || blk.Row1-blk.Row0 > rowsAVX512 || a.K < 1 || a.K > MaxKC {
 		return false
@@ -116,7 +118,8 @@ func fewRows(level cpu.Level, a *Args[float32], blk Block) bool {
 	return true
 }
 
-// fewPanels is fewRows for the panels from b on: of float32, or of binary16, of which each four steps are widened to wide.
+// fewPanels is fewRows for the panels from b on: of float32, or of binary16, of which each four
+// steps are widened to wide.
 func fewPanels(a *Args[float32], blk Block, b, wide unsafe.Pointer) {
 	half, size := wide != nil, 4
 	if half {
@@ -156,7 +159,8 @@ func fewPanels(a *Args[float32], blk Block, b, wide unsafe.Pointer) {
 	}
 }
 
-// halfTile computes a tile with B in binary16 and widens B to wide, for the tiles that follow if there are any.
+// halfTile computes a tile with B in binary16 and widens B to wide, for the tiles that follow if
+// there are any.
 func halfTile(rows int, k *tileF32, wide unsafe.Pointer) {
 	var steps [4 * PanelWidth]float32
 	k.wide, k.prefetchStep = wide, unsafe.Sizeof(steps)

@@ -23,7 +23,9 @@ type tileF32 struct {
 	prefetchStep  uintptr        // increment per four steps of k
 	far           uintptr        // distance of b to prefetch for few rows
 	wide          unsafe.Pointer // where tiles for AVX-512 widen binary16 to, prefetchStep bytes per four steps of k
-	edge          int            // last steps of k in which tiles for AVX-512 read only the columns of mask: a whole row of 32, or 16, would lead beyond b
+	// last steps of k in which tiles for AVX-512 read only the columns of mask: a whole row of 32,
+	// or 16, would lead beyond b
+	edge int
 }
 
 const halfPanel = PanelWidth / 2

@@ -29,7 +29,8 @@ func Parallel[T Number](par Par, level cpu.Level, a *Args[T]) {
 	}
 }
 
-// LeastDot is the number of terms from which on a product with one column is computed as dot products of the rows of A.
+// LeastDot is the number of terms from which on a product with one column is computed as dot
+// products of the rows of A.
 const LeastDot = 16
 
 // column reports whether C is one column, of which asRow makes a row.
@@ -38,7 +39,8 @@ func (a *Args[T]) column() bool {
 		(a.TransB || a.LdB == 1) && (a.Add == nil || a.LdAdd == 1)
 }
 
-// asRow returns the product as that of the row Bᵀ and Aᵀ. A panel of a single column would compute 32.
+// asRow returns the product as that of the row Bᵀ and Aᵀ. A panel of a single column would compute
+// 32.
 func (a *Args[T]) asRow() *Args[T] {
 	r := *a
 	r.M, r.N = 1, a.M
@@ -48,9 +50,9 @@ func (a *Args[T]) asRow() *Args[T] {
 	return &r
 }
 
-// Split calls fn for blocks that cover an m×n result with sums of k terms. par distributes blocks of
-// at most about work multiplications, so that a run can stop between them, but of no less than one
-// tile.
+// Split calls fn for blocks that cover an m×n result with sums of k terms. par distributes blocks
+// of at most about work multiplications, so that a run can stop between them, but of no less than
+// one tile.
 func Split(par Par, m, n, k, work int, fn func(Block)) {
 	panels, tiles := Panels(n), (m+tileRows-1)/tileRows
 	most := min(blockM, max(tileRows, work/PanelWidth/max(k, 1)))

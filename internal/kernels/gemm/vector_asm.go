@@ -24,7 +24,8 @@ func vectorAsm(level cpu.Level, a *Args[float32], blk Block) bool {
 		return false
 	}
 	j0, j1 := blk.Panel0*PanelWidth, min(a.N, blk.Panel1*PanelWidth)
-	// One panel is as fast as a tile. The choice does not depend on the block, because the two ways round differently.
+	// One panel is as fast as a tile. The choice does not depend on the block, because the two ways
+	// round differently.
 	if !a.TransB && a.N < 2*PanelWidth {
 		return false
 	}
@@ -41,8 +42,8 @@ func vectorAsm(level cpu.Level, a *Args[float32], blk Block) bool {
 	return true
 }
 
-// rowOfPanels computes a block of one row from packed panels, with the sums of the tile of one row. That reads a single
-// stream, and 15 to 20 % less in a second from the caches.
+// rowOfPanels computes a block of one row from packed panels, with the sums of the tile of one row.
+// That reads a single stream, and 15 to 20 % less in a second from the caches.
 func rowOfPanels(level cpu.Level, a *Args[float32], blk Block) {
 	var sum [2 * PanelWidth]float32
 	steps := a.kBlock(level, 1)

@@ -31,8 +31,8 @@ const (
 //   - If the second half of a tile has one pixel less, it starts with the last pixel of the
 //     first half, so that both remain one call.
 
-// Tiles holds the arguments of a product of bytes with AMX; the generator knows the field offsets. Distances are in bytes.
-// Elements of A are unsigned, those of B signed, in rows of 128 bytes.
+// Tiles holds the arguments of a product of bytes with AMX; the generator knows the field offsets.
+// Distances are in bytes. Elements of A are unsigned, those of B signed, in rows of 128 bytes.
 //
 //	for i := range count {
 //		for half := range halves {
@@ -69,7 +69,8 @@ type Tiles struct {
 	Mask        uint32  // of the columns
 	Store       Store
 	unsigned    Unsigned
-	// A hint; need not keep its target alive. Each chunk prefetches PrefetchStep bytes, a multiple of 128, and adds them to it.
+	// A hint; need not keep its target alive. Each chunk prefetches PrefetchStep bytes, a multiple
+	// of 128, and adds them to it.
 	Prefetch     uintptr
 	PrefetchStep int
 
@@ -80,13 +81,15 @@ type Tiles struct {
 
 const tileSums = 2 * TileRows * PanelWidth
 
-// Unsigned says how kernels that pack with unsigned saturation make bytes of either type; the generator knows the field offsets.
+// Unsigned says how kernels that pack with unsigned saturation make bytes of either type; the
+// generator knows the field offsets.
 type Unsigned struct {
 	zero int16  // the zero point plus 128 if the bytes are signed
 	flip uint32 // of each of four bytes, to convert them to the type
 }
 
-// AsUnsigned returns the conversion for bytes with a zero point whose type has the lower bound lo + zero.
+// AsUnsigned returns the conversion for bytes with a zero point whose type has the lower bound lo +
+// zero.
 func AsUnsigned(zero int32, lo float32) Unsigned {
 	if lo+float32(zero) < 0 {
 		return Unsigned{int16(zero) + 128, 0x80808080}
@@ -107,13 +110,15 @@ const (
 	AddSums                 // to int32
 )
 
-// Chunks returns how AMX divides steps of four bytes of K: the number of chunks and their steps. Their product may exceed steps.
+// Chunks returns how AMX divides steps of four bytes of K: the number of chunks and their steps.
+// Their product may exceed steps.
 func Chunks(steps int) (chunks, each int) {
 	chunks = (steps + tileSteps - 1) / tileSteps
 	return chunks, (steps + chunks - 1) / max(chunks, 1)
 }
 
-// Configure sets the number of halves, 1 or 2, the rows of each, 1 to 16, and the number of chunks and their steps, 1 to 16.
+// Configure sets the number of halves, 1 or 2, the rows of each, 1 to 16, and the number of chunks
+// and their steps, 1 to 16.
 func (t *Tiles) Configure(halves, rows, chunks, steps int) {
 	t.config = gemm.TileConfig(halves, rows, 4*steps, steps)
 	t.halves, t.chunks, t.stepA, t.stepB = halves, chunks, 4*steps, steps*PanelWidth*4
@@ -206,8 +211,8 @@ const amxRows = 4
 // amx reports whether products with rows rows of A use AMX.
 func (p *Packed) amx(l cpu.Level, rows int) bool { return p.each > 0 && rows >= amxRows && cpu.AMX(l) }
 
-// amxPanel computes the rows of one panel with AMX, in chunks of each steps. If out is set, the sums become bytes from element at on, in
-// rows of ldy.
+// amxPanel computes the rows of one panel with AMX, in chunks of each steps. If out is set, the
+// sums become bytes from element at on, in rows of ldy.
 func (b *buffers) amxPanel(l cpu.Level, t *tileI32, rows, each int, out *Requantized, at, ldy int) {
 	if b.tiles == nil {
 		b.tiles = new(Tiles)

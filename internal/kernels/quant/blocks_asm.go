@@ -7,7 +7,8 @@ import "github.com/onward-ml/onward/internal/cpu"
 // chunk is the number of elements of a call.
 const chunk = 1 << 15
 
-// packRowsAsm packs the 32 columns at b of up to steps times four rows, and returns the number of steps it did.
+// packRowsAsm packs the 32 columns at b of up to steps times four rows, and returns the number of
+// steps it did.
 func packRowsAsm(dst []int8, b []uint8, sums []int32, ldb, steps int, flip uint8) int {
 	const most = 1 << 12 // keeps calls short
 	for s := 0; s < steps; s += most {

@@ -12,15 +12,17 @@ type Linear struct {
 	Zero  int32
 }
 
-// Add computes the following, ONNX Runtime's QLinearAdd for scales in steps of the result, with bits that
-// do not depend on the level. The bytes are those of int8 if signed, otherwise of uint8. NaN becomes the smallest value.
+// Add computes the following, ONNX Runtime's QLinearAdd for scales in steps of the result, with
+// bits that do not depend on the level. The bytes are those of int8 if signed, otherwise of uint8.
+// NaN becomes the smallest value.
 //
 //	c := -(x.Zero*x.Scale + y.Zero*y.Scale)
 //	for i := range dst {
 //		dst[i] = saturate(roundToEven(FMA(a[i], x.Scale, FMA(b[i], y.Scale, c))) + zero)
 //	}
 //
-// For scales of 2¹⁴ and more, it adds float32(a[i]-x.Zero)*x.Scale to float32(b[i]-y.Zero)*y.Scale: c might overflow.
+// For scales of 2¹⁴ and more, it adds float32(a[i]-x.Zero)*x.Scale to float32(b[i]-y.Zero)*y.Scale:
+// c might overflow.
 func Add(l cpu.Level, dst, a, b []byte, signed bool, x, y Linear, zero int32) {
 	const small = 1 << 14 // so that sums are below 2³¹, as kernels require
 	a, b = a[:len(dst)], b[:len(dst)]
@@ -38,7 +40,8 @@ func Add(l cpu.Level, dst, a, b []byte, signed bool, x, y Linear, zero int32) {
 	}
 }
 
-// byteBounds returns the bounds of a type of bytes, and the smallest value of int8 as a positive number for that, otherwise 0.
+// byteBounds returns the bounds of a type of bytes, and the smallest value of int8 as a positive
+// number for that, otherwise 0.
 func byteBounds(signed bool) (flip int32, lo, hi float32) {
 	if signed {
 		return 128, -128, 127
@@ -46,11 +49,12 @@ func byteBounds(signed bool) (flip int32, lo, hi float32) {
 	return 0, 0, 255
 }
 
-// fma returns a·b + c, rounded once: the float64 sum is exact unless c is smaller than its last bit.
+// fma returns a·b + c, rounded once: the float64 sum is exact unless c is smaller than its last
+// bit.
 func fma(a, b, c float32) float32 { return float32(math.FMA(float64(a), float64(b), float64(c))) }
 
-// Mul computes the following, ONNX Runtime's QLinearMul for a scale in steps of the result, as [Add] otherwise. Unlike in Add, the zero point
-// is added before rounding.
+// Mul computes the following, ONNX Runtime's QLinearMul for a scale in steps of the result, as
+// [Add] otherwise. Unlike in Add, the zero point is added before rounding.
 //
 //	for i := range dst {
 //		dst[i] = saturate(roundToEven(float32(a[i]-x)*float32(b[i]-y)*scale + float32(zero)))
@@ -65,8 +69,9 @@ func Mul(l cpu.Level, dst, a, b []byte, signed bool, x, y int32, scale float32, 
 	}
 }
 
-// MaxWindow computes the following for a stride of 1 or 2. x reaches one element beyond the last window with stride 2. The bytes
-// are signed if least is 128, the bits of -128, and unsigned if it is 0.
+// MaxWindow computes the following for a stride of 1 or 2. x reaches one element beyond the last
+// window with stride 2. The bytes are signed if least is 128, the bits of -128, and unsigned if it
+// is 0.
 //
 //	for i := range dst {
 //		dst[i] = least
@@ -94,7 +99,8 @@ func MaxWindow(l cpu.Level, dst, x []uint8, lds, kh, kw, stride int, least uint8
 	}
 }
 
-// MaxRanges computes the following for ranges of n elements of dst, whose length is a multiple of n. least is that of [MaxWindow].
+// MaxRanges computes the following for ranges of n elements of dst, whose length is a multiple of
+// n. least is that of [MaxWindow].
 //
 //	for i := range len(dst)/n {
 //		for j := range n {

@@ -47,16 +47,17 @@ const (
 	// maxSteps limits the steps of four bytes of K in one tile call.
 	maxSteps = 4096
 	blockM   = 252
-	// requantizedPanels is the number of panels whose sums wait in a buffer, which stays in the caches, to become bytes.
+	// requantizedPanels is the number of panels whose sums wait in a buffer, which stays in the
+	// caches, to become bytes.
 	requantizedPanels = 8
 )
 
 // Byte is an 8-bit integer type of ONNX.
 type Byte interface{ int8 | uint8 }
 
-// Packed is a K×N matrix of 8-bit integers in panels of 32 columns. For products of bytes (VNNI, SDOT) a
-// panel is [K/4][32][4] signed bytes, otherwise [K/2][32][2] signed 16-bit integers. K is padded with zeros.
-// Unsigned elements are stored minus 128.
+// Packed is a K×N matrix of 8-bit integers in panels of 32 columns. For products of bytes (VNNI,
+// SDOT) a panel is [K/4][32][4] signed bytes, otherwise [K/2][32][2] signed 16-bit integers. K is
+// padded with zeros. Unsigned elements are stored minus 128.
 type Packed struct {
 	K, N   int
 	dot    bool  // in bytes
@@ -68,8 +69,8 @@ type Packed struct {
 	colSum []int32 // sums of the stored columns
 }
 
-// Pack packs b, K rows of N columns at stride ldb (if trans is set N rows of K), for a level, in panels
-// that par distributes.
+// Pack packs b, K rows of N columns at stride ldb (if trans is set N rows of K), for a level, in
+// panels that par distributes.
 func Pack[T Byte](par gemm.Par, level cpu.Level, b []T, ldb int, trans bool, k, n int) *Packed {
 	return pack(par, dotProduct(level), cpu.AMX(level), b, ldb, trans, k, n)
 }

@@ -81,7 +81,8 @@ func requantizeI32(l cpu.Level, dst []uint8, x []int32, scale []float32, zero, l
 	}
 }
 
-// packBlocks packs steps times four rows of 32 columns. Matrices for VNNI are packed only where it exists.
+// packBlocks packs steps times four rows of 32 columns. Matrices for VNNI are packed only where it
+// exists.
 func packBlocks(dst *int8, b *uint8, sums *int32, ldb, steps int, flip uint8) {
 	packRowsVNNI(dst, b, sums, ldb, steps, uint32(flip)*0x01010101)
 }
@@ -90,7 +91,8 @@ func transposeBlocks(dst, src *uint8, ldd, lds, n int) { transposeBytesAVX512(ds
 
 func interleaveBlocks(dst, src *uint8, lds, n int) { interleaveBytesAVX512(dst, src, lds, n) }
 
-// combineBlocks calls combine for ranges of the first n elements that the kernels of level l take, and returns n.
+// combineBlocks calls combine for ranges of the first n elements that the kernels of level l take,
+// and returns n.
 func combineBlocks(l cpu.Level, n, most int, combine func(avx512 bool, at, n int)) int {
 	switch l {
 	case cpu.AVX512:

@@ -19,8 +19,8 @@ func bytesOf[T Byte](s []T) (b []uint8, lo, hi float32) {
 	return unsafe.Slice((*uint8)(unsafe.Pointer(unsafe.SliceData(s))), len(s)), lo, hi
 }
 
-// Quantize computes the following, ONNX's QuantizeLinear, with bits that do not depend on the level. NaN becomes
-// the smallest value of T.
+// Quantize computes the following, ONNX's QuantizeLinear, with bits that do not depend on the
+// level. NaN becomes the smallest value of T.
 //
 //	for i := range dst {
 //		dst[i] = saturate(roundToEven(x[i]/scale) + zero)

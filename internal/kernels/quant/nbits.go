@@ -162,7 +162,8 @@ const (
 	nbitsDigits                  // rows of A as digits
 )
 
-// blockRows holds the rows of A in whole blocks as the kernels of a form read them, and sums per row and block.
+// blockRows holds the rows of A in whole blocks as the kernels of a form read them, and sums per
+// row and block.
 type blockRows struct {
 	a     []float32
 	bytes []int8
@@ -176,8 +177,8 @@ var (
 	nbitsPanelPool = sync.Pool{New: func() any { return new([]float32) }}
 )
 
-// ParallelNBits computes the whole result. par distributes the rows of A that must be converted, and then the panels; if it
-// is nil, one call computes everything.
+// ParallelNBits computes the whole result. par distributes the rows of A that must be converted,
+// and then the panels; if it is nil, one call computes everything.
 func ParallelNBits(par gemm.Par, level cpu.Level, g *NBitsArgs) {
 	if par == nil {
 		par = func(n int, fn func(lo, hi int)) { fn(0, n) }
@@ -226,7 +227,8 @@ func (g *NBitsArgs) compute(level cpu.Level, form nbitsForm, rows *blockRows, p0
 	}
 }
 
-// PanelGroup is the number of panels that are converted to float32 at a time: their product copies rows of A once.
+// PanelGroup is the number of panels that are converted to float32 at a time: their product copies
+// rows of A once.
 const PanelGroup = 4
 
 // quantizeBlock rounds a block to signed bytes and returns the scale and the sum of the bytes.

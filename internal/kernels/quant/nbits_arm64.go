@@ -49,8 +49,8 @@ func runNBits(width, rows int, t *nbitsArgs) { nbitsHalves(width, rows, t) }
 // runNBitsVector computes one row of float32.
 func runNBitsVector(width int, t *nbitsArgs) { nbitsHalves(width, 0, t) }
 
-// nbitsHalves computes the two halves of a panel, of one float32 row if rows is 0. The kernels add to
-// C, so C is cleared first. A half with fewer than 16 columns is computed in a buffer.
+// nbitsHalves computes the two halves of a panel, of one float32 row if rows is 0. The kernels add
+// to C, so C is cleared first. A half with fewer than 16 columns is computed in a buffer.
 func nbitsHalves(width, rows int, t *nbitsArgs) {
 	const half = PanelWidth / 2
 	cols := bits.Len32(t.mask)

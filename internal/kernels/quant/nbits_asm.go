@@ -34,10 +34,12 @@ func (r *blockRows) prepare(par gemm.Par, level cpu.Level, g *NBitsArgs) nbitsFo
 	return nbitsPanels
 }
 
-// For at least manyRows rows, blocks of at most shortBlock elements are converted to float32: scaling the sums of their digits takes longer.
+// For at least manyRows rows, blocks of at most shortBlock elements are converted to float32:
+// scaling the sums of their digits takes longer.
 const manyRows, shortBlock = 24, 16
 
-// each calls fn with the rows of A, zero-padded to whole blocks. Row i is valid until the next call.
+// each calls fn with the rows of A, zero-padded to whole blocks. Row i is valid until the next
+// call.
 func (g *NBitsArgs) each(par gemm.Par, fn func(i int, row []float32)) {
 	p := g.B
 	kp := p.blocks * p.Block
@@ -153,17 +155,18 @@ func (r *blockRows) bytesPanel(p *NBits, rows, pi int, c []float32, ldc int) {
 	}
 }
 
-// digits is the number of bytes that represent a float32 of A: with a scale per block, their error is
-// at most 2⁻²⁴ of the largest magnitude of the block, as much as float32's own at that magnitude.
+// digits is the number of bytes that represent a float32 of A: with a scale per block, their error
+// is at most 2⁻²⁴ of the largest magnitude of the block, as much as float32's own at that
+// magnitude.
 const digits = 3
 
-// digitBlock is the largest block that is multiplied as digits, so that the sum of its products is an
-// int32.
+// digitBlock is the largest block that is multiplied as digits, so that the sum of its products is
+// an int32.
 const digitBlock = 1 << 16
 
-// split writes the rows of A as three rows of bytes each, which are the digits of its elements as integers
-// to base 256, most significant first. It returns false if A has an element that is not finite, or a block whose
-// scale would not be.
+// split writes the rows of A as three rows of bytes each, which are the digits of its elements as
+// integers to base 256, most significant first. It returns false if A has an element that is not
+// finite, or a block whose scale would not be.
 func (r *blockRows) split(par gemm.Par, level cpu.Level, g *NBitsArgs) bool {
 	p := g.B
 	if p.Block > digitBlock {
@@ -205,8 +208,8 @@ func (r *blockRows) split(par gemm.Par, level cpu.Level, g *NBitsArgs) bool {
 // pow2 returns 2ⁿ for -126 ≤ n ≤ 127.
 func pow2(n int) float32 { return math.Float32frombits(uint32(n+127) << 23) }
 
-// digitsPanel multiplies rows that are written as digits by panel pi and writes the result to y. products holds those of the
-// digits.
+// digitsPanel multiplies rows that are written as digits by panel pi and writes the result to y.
+// products holds those of the digits.
 func (r *blockRows) digitsPanel(p *NBits, rows, pi int, y []float32, ldy int, products []float32) {
 	r.bytesPanel(p, rows*digits, pi, products, PanelWidth)
 	n := min(PanelWidth, p.N-pi*PanelWidth)
@@ -219,8 +222,8 @@ func (r *blockRows) digitsPanel(p *NBits, rows, pi int, y []float32, ldy int, pr
 	}
 }
 
-// digitBytesGeneric writes the digits of the elements of x·factor, rounded to integers, to dst, digit j
-// at j·stride, and their sums to sum.
+// digitBytesGeneric writes the digits of the elements of x·factor, rounded to integers, to dst,
+// digit j at j·stride, and their sums to sum.
 func digitBytesGeneric(dst []int8, stride int, x []float32, factor float32, sum *[digits]int32) {
 	d0, d1, d2 := dst[:len(x)], dst[stride:][:len(x)], dst[2*stride:][:len(x)]
 	*sum = [digits]int32{}

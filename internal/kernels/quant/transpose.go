@@ -6,8 +6,8 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 )
 
-// TransposeBytes writes the transpose of the rows×cols bytes at src with lds bytes between its rows to dst,
-// cols×rows with ldd bytes between its rows.
+// TransposeBytes writes the transpose of the rows×cols bytes at src with lds bytes between its rows
+// to dst, cols×rows with ldd bytes between its rows.
 //
 //	for i := range rows {
 //		for j := range cols {

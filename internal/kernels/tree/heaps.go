@@ -43,7 +43,8 @@ const (
 //		}
 //	}
 //
-// The table has 16 times the features. The depth is the threshold of node 0, and 16 times the target its feature.
+// The table has 16 times the features. The depth is the threshold of node 0, and 16 times the
+// target its feature.
 func heapsGeneric(out []uint32, sums []float64, weights []float32, tables, keys []uint32, n int) {
 	for t := range n {
 		table := tables[t*heapTable:][:heapTable]
@@ -112,8 +113,8 @@ func (e *Ensemble) tabulate() {
 	}
 }
 
-// enter writes node i to position p of level d of table t. A leaf above the last level has the places of
-// the leaves that a full tree has below it.
+// enter writes node i to position p of level d of table t. A leaf above the last level has the
+// places of the leaves that a full tree has below it.
 func (e *Ensemble) enter(t int, w walk, i uint32, p, d int) {
 	n := e.nodes[i]
 	if isLeaf(n) {

@@ -25,8 +25,8 @@ const (
 )
 
 // Run writes the aggregated values of the rows to dst, rows×targets. x has rows rows of stride ldx,
-// with at least as many values as the nodes' largest feature tells. par distributes the rows; if it is nil, one call computes
-// everything. Sums are float64, and add the trees in order.
+// with at least as many values as the nodes' largest feature tells. par distributes the rows; if it
+// is nil, one call computes everything. Sums are float64, and add the trees in order.
 func (e *Ensemble) Run(par gemm.Par, dst, x []float32, rows, ldx int) {
 	if rows == 0 {
 		return
@@ -175,7 +175,8 @@ type traversals struct {
 	row  [atOnce]uint32 // index of the first key
 }
 
-// block adds all trees to the sums of rows. The traversals of several trees by few rows advance together.
+// block adds all trees to the sums of rows. The traversals of several trees by few rows advance
+// together.
 func (e *Ensemble) block(s []float64, keys []uint32, rows, features int, missing bool) {
 	var g traversals
 	most := min(atOnce/rows, len(e.trees))
@@ -216,8 +217,9 @@ func (e *Ensemble) block(s []float64, keys []uint32, rows, features int, missing
 	}
 }
 
-// walkGeneric replaces the nodes of groups of eight traversals by the numbers of the leaves below them, which are at most
-// steps levels away. A step leads from a node to its first child if the feature is at most the threshold, else to the second one.
+// walkGeneric replaces the nodes of groups of eight traversals by the numbers of the leaves below
+// them, which are at most steps levels away. A step leads from a node to its first child if the
+// feature is at most the threshold, else to the second one.
 func walkGeneric(g *traversals, nodes []uint64, keys []uint32, bits uint, steps, groups int) {
 	p, k, mask, shift := unsafe.Pointer(unsafe.SliceData(nodes)), unsafe.Pointer(unsafe.SliceData(keys)), uint32(1)<<bits-1, bits&31
 	for j := range groups * lanes {

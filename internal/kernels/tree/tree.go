@@ -1,10 +1,12 @@
 // Package tree evaluates ensembles of decision trees.
 //
-// The result of a comparison in a tree is hard to predict, so the traversal does not branch on it: each step computes the
-// next node from the result of its comparison, and a traversal takes as many steps as the tree is deep. Eight
-// traversals, of any trees by any rows, do not depend on each other, so that the processor overlaps them.
+// The result of a comparison in a tree is hard to predict, so the traversal does not branch on it:
+// each step computes the next node from the result of its comparison, and a traversal takes as many
+// steps as the tree is deep. Eight traversals, of any trees by any rows, do not depend on each
+// other, so that the processor overlaps them.
 //
-// Numbers are compared as integers of the same order, because the latency of that is a third of that of comparing floats.
+// Numbers are compared as integers of the same order, because the latency of that is a third of
+// that of comparing floats.
 package tree
 
 import (
@@ -37,7 +39,8 @@ type Node struct {
 	Missing bool // NaN takes Next[1]
 }
 
-// Aggregate is the function that combines the weights of the trees' leaves for a target; the values are those of TreeEnsemble-5.
+// Aggregate is the function that combines the weights of the trees' leaves for a target; the values
+// are those of TreeEnsemble-5.
 type Aggregate uint8
 
 // The aggregates of ONNX's tree ensembles. The minimum and the maximum of no weights are 0.
@@ -65,10 +68,11 @@ type Source struct {
 	Aggregate Aggregate
 }
 
-// A node is one number. The upper half is the key of the threshold ([vec.Order]), the lower half the feature with the distance to the
-// first child in the bits above it. The second child is the next node. The threshold of a leaf is above the key of
-// every number, its low bits are the number of the leaf in its tree, and its distance is 0, so that a traversal that has
-// reached a leaf stays there.
+// A node is one number. The upper half is the key of the threshold ([vec.Order]), the lower half
+// the feature with the distance to the first child in the bits above it. The second child is the
+// next node. The threshold of a leaf is above the key of every number, its low bits are the number
+// of the leaf in its tree, and its distance is 0, so that a traversal that has reached a leaf stays
+// there.
 const (
 	leafKey  = 0xffc00000
 	leafBits = 22
@@ -122,15 +126,16 @@ type Ensemble struct {
 	starts    []int32   // list i is terms[starts[i]:starts[i+1]]
 	terms     []Term    // with negated weights for Min
 
-	// Tables for the kernel of sixteen rows, if all trees are shallow, and their leaves or, if the form is one and the
-	// targets are few, weights, at the position below the last level modulo 64.
+	// Tables for the kernel of sixteen rows, if all trees are shallow, and their leaves or, if the
+	// form is one and the targets are few, weights, at the position below the last level modulo 64.
 	tables      []uint32
 	slots       []uint8
 	slotWeights []float32
 }
 
-// New prepares an ensemble. It fails if an index is out of range, if a node is reached twice, if a threshold
-// of GT or GTE is NaN, if a weight for Min or Max is not finite, or if a tree has more nodes and features than its words hold.
+// New prepares an ensemble. It fails if an index is out of range, if a node is reached twice, if a
+// threshold of GT or GTE is NaN, if a weight for Min or Max is not finite, or if a tree has more
+// nodes and features than its words hold.
 func New(s Source) (*Ensemble, error) {
 	if s.Targets < 1 {
 		return nil, fail.Errorf("tree ensemble with %d targets, want at least 1", s.Targets)
@@ -163,9 +168,9 @@ type builder struct {
 	exact  bool // float32 holds all weights exactly
 }
 
-// node returns node i with the comparison LEQ, and the successors of true and false. The comparison v < t is v ≤ t',
-// where t' is the number before t. The comparisons v ≥ t and v > t are negations, with the successors
-// swapped, for which NaN must be sent to the other one too.
+// node returns node i with the comparison LEQ, and the successors of true and false. The comparison
+// v < t is v ≤ t', where t' is the number before t. The comparisons v ≥ t and v > t are negations,
+// with the successors swapped, for which NaN must be sent to the other one too.
 func (b *builder) node(i int32) (n Node, first, second int32) {
 	n = b.s.Node(i)
 	first, second = n.Next[1], n.Next[0]
@@ -297,8 +302,8 @@ func (b *builder) lineSize(s siblings) int {
 	return len(line)
 }
 
-// add stores one tree. The children of a node are adjacent, and each cache line holds a subtree, from the top level by
-// level, so that a traversal reads few lines.
+// add stores one tree. The children of a node are adjacent, and each cache line holds a subtree,
+// from the top level by level, so that a traversal reads few lines.
 func (b *builder) add(root int32) error {
 	e := b.e
 	w := walk{leaf: b.leaves}

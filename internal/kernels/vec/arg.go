@@ -3,9 +3,9 @@ package vec
 import "github.com/onward-ml/onward/internal/cpu"
 
 // ArgColumnsF32 sets at[j] to the index of the largest, or the smallest, of the rows elements
-// x[i*step+j] of column j. NaN precedes all numbers. Of equal elements, it takes the first, or the last
-// one. value is workspace of the length of at. It returns false, with nothing done, if the level has no
-// kernel for so few columns. It calls check after up to 8192 elements.
+// x[i*step+j] of column j. NaN precedes all numbers. Of equal elements, it takes the first, or the
+// last one. value is workspace of the length of at. It returns false, with nothing done, if the
+// level has no kernel for so few columns. It calls check after up to 8192 elements.
 func ArgColumnsF32(l cpu.Level, at []int32, value, x []float32, step, rows int, least, last bool, check func()) bool {
 	w := width(l)
 	if w == 0 || len(at) < w {

@@ -73,8 +73,8 @@ func F32ToI16(l cpu.Level, dst []int16, x []float32) { f32ToI16(l, dst, x) }
 
 func f32ToI16Generic(dst []int16, x []float32) { saturateLoop(dst, x, math.MinInt16, math.MaxInt16) }
 
-// F32ToU16 computes int32(x[i]), truncated, and limits it to the range of uint16. Numbers out of the
-// range of int32 become 0.
+// F32ToU16 computes int32(x[i]), truncated, and limits it to the range of uint16. Numbers out of
+// the range of int32 become 0.
 func F32ToU16(l cpu.Level, dst []uint16, x []float32) { f32ToU16(l, dst, x) }
 
 func f32ToU16Generic(dst []uint16, x []float32) { saturateLoop(dst, x, 0, math.MaxUint16) }

@@ -4,10 +4,12 @@ import "github.com/onward-ml/onward/internal/cpu"
 
 // Cells are N units of a recurrent operator in several rows, which are items of a batch.
 type Cells struct {
-	N, Rows              int
-	Gates                []float32 // sums of the gates, which begin Unit elements apart
-	Unit, GateStep       int       // GateStep is the distance of rows
-	Hidden, Next, Second []float32 // states before and after the step, and LSTM's cell state or GRU's reset state; rows at the distance Step
+	N, Rows        int
+	Gates          []float32 // sums of the gates, which begin Unit elements apart
+	Unit, GateStep int       // GateStep is the distance of rows
+	// states before and after the step, and LSTM's cell state or GRU's reset state; rows at the
+	// distance Step
+	Hidden, Next, Second []float32
 	Step                 int
 	Y                    []float32 // nil, or another destination of Next, with rows at the distance YStep
 	YStep                int
@@ -33,7 +35,8 @@ func (c *Cells) y() ([]float32, int) {
 	return c.Y, c.YStep
 }
 
-// calls returns the elements of the vectors of a row, and how many rows a call of a kernel takes, so that it is short.
+// calls returns the elements of the vectors of a row, and how many rows a call of a kernel takes,
+// so that it is short.
 func (c *Cells) calls() (wide, most int) {
 	wide = (c.N + 15) &^ 15
 	return wide, max(1, 1024/wide)
@@ -53,8 +56,8 @@ func LSTMCellF32(l cpu.Level, c *Cells) bool {
 	return lstmCellF32(l, c)
 }
 
-// GRUResetF32 replaces the gates z and r by their sigmoid, and computes second = hidden*r. It returns false, with nothing done, if
-// the level has no kernel.
+// GRUResetF32 replaces the gates z and r by their sigmoid, and computes second = hidden*r. It
+// returns false, with nothing done, if the level has no kernel.
 func GRUResetF32(l cpu.Level, c *Cells) bool {
 	if c.N == 0 || c.Rows == 0 {
 		return true
@@ -63,8 +66,8 @@ func GRUResetF32(l cpu.Level, c *Cells) bool {
 	return gruResetF32(l, c)
 }
 
-// GRUStateF32 computes, from the gate h, those that [GRUResetF32] has computed, and, unless it is empty, recurrence, with rows at
-// the distance step and as long as a gate:
+// GRUStateF32 computes, from the gate h, those that [GRUResetF32] has computed, and, unless it is
+// empty, recurrence, with rows at the distance step and as long as a gate:
 //
 //	n = tanh(h + r*recurrence)
 //	next = z*hidden + n*(1-z)

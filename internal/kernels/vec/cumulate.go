@@ -9,7 +9,8 @@ import (
 // CumulateMost is the largest step of [Cumulate].
 const CumulateMost = 64
 
-// Cumulate computes the following for rows of step elements, from 1 to [CumulateMost], and row -1 being before.
+// Cumulate computes the following for rows of step elements, from 1 to [CumulateMost], and row -1
+// being before.
 //
 //	dst[r][i] = dst[r-1][i] + src[r][i]
 func Cumulate[T int32 | int64 | float32 | float64](l cpu.Level, dst, src, before []T, step int) {

@@ -10,7 +10,8 @@ import (
 // lanes512 is the number of elements of which kernels for AVX-512 process multiples.
 const lanes512 = 16
 
-// ExpF64 computes dst[i] = exp(x[i]) within 1 ULP. An element's result does not depend on its index.
+// ExpF64 computes dst[i] = exp(x[i]) within 1 ULP. An element's result does not depend on its
+// index.
 func ExpF64(l cpu.Level, dst, x []float64) {
 	if l == cpu.AVX512 {
 		padded(l, dst, x, expF64)
@@ -31,8 +32,8 @@ func padded(l cpu.Level, dst, x []float64, kernel func(l cpu.Level, dst, x []flo
 	}
 }
 
-// expF64Generic has inlined iterations, which overlap; those of a loop over math.Exp do not. The method
-// is that of FreeBSD's e_exp.c: x = k·ln 2 + r, and a rational approximation of exp(r).
+// expF64Generic has inlined iterations, which overlap; those of a loop over math.Exp do not. The
+// method is that of FreeBSD's e_exp.c: x = k·ln 2 + r, and a rational approximation of exp(r).
 func expF64Generic(dst, x []float64) {
 	const (
 		magic = 0x1.8p52 // adding it rounds to an integer
@@ -66,7 +67,8 @@ func Log(v float64) float64 {
 	return math.Log(v)
 }
 
-// LogF64 computes dst[i] = log(x[i]) within 1 ULP. An element's result does not depend on its index.
+// LogF64 computes dst[i] = log(x[i]) within 1 ULP. An element's result does not depend on its
+// index.
 func LogF64(l cpu.Level, dst, x []float64) {
 	if l == cpu.AVX512 {
 		padded(l, dst, x, logF64)
@@ -117,7 +119,8 @@ func SigmoidF64(l cpu.Level, dst, x []float64) {
 	}
 }
 
-// doublesBlock is the number of elements that pass through several loops while they are in the cache.
+// doublesBlock is the number of elements that pass through several loops while they are in the
+// cache.
 const doublesBlock = 256
 
 // TanhF64 computes dst[i] = tanh(x[i]) within 3 ULP. dst may be x. The method is that of the Cephes
@@ -154,7 +157,8 @@ func tanhF64Generic(dst, x []float64) {
 	}
 }
 
-// SinF64 computes dst[i] = sin(x[i]) within 2 ULP of the result or of 2⁻⁵⁴, whichever is larger. dst may be x.
+// SinF64 computes dst[i] = sin(x[i]) within 2 ULP of the result or of 2⁻⁵⁴, whichever is larger.
+// dst may be x.
 func SinF64(l cpu.Level, dst, x []float64) {
 	if l == cpu.AVX512 {
 		sines(l, dst, x, sinF64, math.Sin)

@@ -41,7 +41,8 @@ func foldMin[T foldNumber](acc T, lanes *[foldLanes]T, rest []T) T {
 	return acc
 }
 
-// foldShort is the number of elements below which plain loops are faster than a kernel, which reads and writes its lanes in memory.
+// foldShort is the number of elements below which plain loops are faster than a kernel, which reads
+// and writes its lanes in memory.
 const foldShort = 96
 
 // shortSum is the sum of few elements. Four sums hide the latency of additions.
@@ -160,7 +161,8 @@ func SumF64(l cpu.Level, x []float64) float64 {
 	return foldAdd(0, &lanes, x[done:])
 }
 
-// SumSquaresF64 returns the sum of the squares of x. The order of the additions depends on the level.
+// SumSquaresF64 returns the sum of the squares of x. The order of the additions depends on the
+// level.
 func SumSquaresF64(l cpu.Level, x []float64) float64 {
 	lanes := lanesOf[float64](0)
 	done := sumSquaresF64Fold(l, &lanes, x)

@@ -35,9 +35,9 @@ func axpyF32Generic(dst, x []float32, s float32) {
 	}
 }
 
-// AxpyRowsF32 calls [AxpyF32] for each element of s, with n elements of dst and of x, which begin dstStep and xStep elements
-// after those of the call before. A step may be 0: the product of a vector and a matrix has one for dst, the outer product of two
-// vectors one for x.
+// AxpyRowsF32 calls [AxpyF32] for each element of s, with n elements of dst and of x, which begin
+// dstStep and xStep elements after those of the call before. A step may be 0: the product of a
+// vector and a matrix has one for dst, the outer product of two vectors one for x.
 func AxpyRowsF32(l cpu.Level, dst []float32, dstStep int, x []float32, xStep, n int, s []float32) {
 	if len(s) == 0 || n == 0 {
 		return
@@ -52,7 +52,8 @@ func axpyRowsF32Generic(dst []float32, dstStep int, x []float32, xStep, n int, s
 	}
 }
 
-// SubRowsF64 subtracts from rows of dst, dstStep elements apart, the multiples of x by elements of s, sStep elements apart:
+// SubRowsF64 subtracts from rows of dst, dstStep elements apart, the multiples of x by elements of
+// s, sStep elements apart:
 //
 //	for i := range rows {
 //		for j, v := range x {

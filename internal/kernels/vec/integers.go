@@ -40,8 +40,8 @@ func absI64Generic(dst, x []int64) {
 // OrderNaN is the number of NaN in the order of [OrderF32].
 const OrderNaN = 0xff000003
 
-// OrderF32 computes integers with the order of the numbers: 1 for −Inf, less for −0 than for 0, and [OrderNaN], which is the greatest, for
-// NaN. dst may share its memory with x.
+// OrderF32 computes integers with the order of the numbers: 1 for −Inf, less for −0 than for 0, and
+// [OrderNaN], which is the greatest, for NaN. dst may share its memory with x.
 func OrderF32(l cpu.Level, dst []uint32, x []float32) { orderF32(l, dst, x) }
 
 func orderF32Generic(dst []uint32, x []float32) {

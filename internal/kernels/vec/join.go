@@ -2,8 +2,8 @@ package vec
 
 import "github.com/onward-ml/onward/internal/cpu"
 
-// JoinGroupsF32 sets the pixels of dst, of 16 channels, to four channels of each part, or to zeros for a part that is nil. The pixels
-// of the parts are 16 elements apart, too:
+// JoinGroupsF32 sets the pixels of dst, of 16 channels, to four channels of each part, or to zeros
+// for a part that is nil. The pixels of the parts are 16 elements apart, too:
 //
 //	for p := 0; p < len(dst); p += 16 {
 //		for k, part := range parts {

@@ -6,9 +6,10 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 )
 
-// ExpSubSumF32 is the inner loop of Softmax and LogSumExp. No x may exceed shift by more than 87. Elements are within 2 ULP of the
-// exponential of the rounded difference, or 0 if that is less than 1.2e-38, and the sum is within 2⁻²⁰ of the sum of the stored
-// elements. It returns sum and computes
+// ExpSubSumF32 is the inner loop of Softmax and LogSumExp. No x may exceed shift by more than 87.
+// Elements are within 2 ULP of the exponential of the rounded difference, or 0 if that is less than
+// 1.2e-38, and the sum is within 2⁻²⁰ of the sum of the stored elements. It returns sum and
+// computes
 //
 //	for i, v := range x[:len(dst)] {
 //		dst[i] = exp(v - shift)
@@ -52,9 +53,9 @@ func SoftmaxRowsF32(l cpu.Level, dst, x []float32, n int) {
 	}
 }
 
-// narrowSoftmax applies [SoftmaxF32] or, if log is set, [LogSoftmaxF32] to the most of many rows of up to eight elements: to the
-// columns of their transpose, with the operations and the order of the sums of the kernels for rows. It returns the number of
-// elements that it did.
+// narrowSoftmax applies [SoftmaxF32] or, if log is set, [LogSoftmaxF32] to the most of many rows of
+// up to eight elements: to the columns of their transpose, with the operations and the order of the
+// sums of the kernels for rows. It returns the number of elements that it did.
 func narrowSoftmax(l cpu.Level, dst, x []float32, n int, log bool) (done int) {
 	const most, block, few = 8, 128, 16
 	if l != cpu.AVX512 || n < 2 || n > most || len(dst) < few*n {
@@ -231,8 +232,9 @@ func init() {
 	}
 }
 
-// NormRowsF32 is [LayerNormF32], or without center [RMSNormF32] with a bias, for adjacent rows of n elements. It writes the mean and
-// the factor of each row to stats, which determines the number of rows. It reports whether the level has a kernel.
+// NormRowsF32 is [LayerNormF32], or without center [RMSNormF32] with a bias, for adjacent rows of n
+// elements. It writes the mean and the factor of each row to stats, which determines the number of
+// rows. It reports whether the level has a kernel.
 func NormRowsF32(l cpu.Level, dst, x []float32, n int, gain, bias, stats []float32, center bool, eps float64) bool {
 	if gain == nil {
 		gain = normOnes[:]

@@ -121,7 +121,8 @@ const (
 	highBits = ^uint64(lowBits)
 )
 
-// addBytes adds eight bytes as one word: the low bits of each, and then the high ones without carry.
+// addBytes adds eight bytes as one word: the low bits of each, and then the high ones without
+// carry.
 func addBytes(dst, a, b []uint8) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for order := binary.LittleEndian; len(dst) >= 8; dst, a, b = dst[8:], a[8:], b[8:] {

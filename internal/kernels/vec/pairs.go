@@ -7,7 +7,8 @@ const (
 	pairsSpan  = 32 // elements of x from which a group selects
 )
 
-// Pairs describes sums of weighted pairs of the elements of a row: sum i is weight[2i]*x[index[2i]] + weight[2i+1]*x[index[2i+1]].
+// Pairs describes sums of weighted pairs of the elements of a row: sum i is weight[2i]*x[index[2i]]
+// + weight[2i+1]*x[index[2i+1]].
 type Pairs struct {
 	groups  []pairGroup
 	n, sums int
@@ -20,8 +21,8 @@ type pairGroup struct {
 	weight   [2 * pairsGroup]float32
 }
 
-// NewPairs prepares sums of a row of n elements. It returns nil if the level has no kernel, or if eight adjacent sums read elements
-// too far apart.
+// NewPairs prepares sums of a row of n elements. It returns nil if the level has no kernel, or if
+// eight adjacent sums read elements too far apart.
 func NewPairs(l cpu.Level, n int, index []int, weight []float32) *Pairs {
 	p := &Pairs{n: n, sums: len(index) / 2}
 	if l != cpu.AVX512 || p.sums < pairsGroup || n < pairsSpan {
@@ -47,8 +48,8 @@ func NewPairs(l cpu.Level, n int, index []int, weight []float32) *Pairs {
 	return p
 }
 
-// Sum writes the sums of x to dst. Products are rounded before they are added. A call takes at most 50 µs for some ten
-// thousands of sums.
+// Sum writes the sums of x to dst. Products are rounded before they are added. A call takes at most
+// 50 µs for some ten thousands of sums.
 func (p *Pairs) Sum(dst, x []float32) {
 	_, _ = dst[p.sums-1], x[p.n-1]
 	pairSums(dst, x, p.groups)

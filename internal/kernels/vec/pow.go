@@ -6,8 +6,8 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 )
 
-// PowF32 computes dst[i] = x[i] to the power of y[i], within 1 ULP. An element's result does not depend
-// on its index.
+// PowF32 computes dst[i] = x[i] to the power of y[i], within 1 ULP. An element's result does not
+// depend on its index.
 func PowF32(l cpu.Level, dst, x, y []float32) {
 	x, y = x[:len(dst)], y[:len(dst)]
 	if l != cpu.AVX512 {

@@ -2,8 +2,9 @@ package vec
 
 import "github.com/onward-ml/onward/internal/cpu"
 
-// TwistU32 computes words of the state of the Mersenne Twister MT19937 (Matsumoto and Nishimura, ACM
-// TOMACS 8(1), 1998) from those before, s, the ones after these, next, and the ones 397 ahead, m:
+// TwistU32 computes words of the state of the Mersenne Twister MT19937 (Matsumoto and Nishimura,
+// ACM TOMACS 8(1), 1998) from those before, s, the ones after these, next, and the ones 397 ahead,
+// m:
 //
 //	dst[i] = m[i] ^ (s[i]&0x80000000|next[i]&0x7fffffff)>>1 ^ next[i]&1*0x9908b0df
 //
@@ -18,7 +19,8 @@ func twistU32Generic(dst, s, next, m []uint32) {
 	}
 }
 
-// UniformsF64 makes a number in [0, 1) with 53 random bits of every two words of the state of MT19937.
+// UniformsF64 makes a number in [0, 1) with 53 random bits of every two words of the state of
+// MT19937.
 func UniformsF64(l cpu.Level, dst []float64, words []uint32) { uniformsF64(l, dst, words) }
 
 func uniformsF64Generic(dst []float64, words []uint32) {

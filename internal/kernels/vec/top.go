@@ -6,7 +6,8 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 )
 
-// Top finds the largest or smallest elements of rows in order: a tournament of 16 numbers at a time. A Top serves one goroutine.
+// Top finds the largest or smallest elements of rows in order: a tournament of 16 numbers at a
+// time. A Top serves one goroutine.
 type Top struct {
 	tree    []int32
 	offsets []int // in bytes, of each level of the tree; the leaves come first
@@ -18,7 +19,8 @@ type Top struct {
 // HasTop reports whether the level has the kernels of [Top].
 func HasTop(l cpu.Level) bool { return l == cpu.AVX512 }
 
-// Resize prepares t for rows of n elements, which need about 4.3·n bytes. It keeps the memory of earlier ones.
+// Resize prepares t for rows of n elements, which need about 4.3·n bytes. It keeps the memory of
+// earlier ones.
 func (t *Top) Resize(n int, largest bool) {
 	t.leaves, t.flip, t.offsets = n, 0, t.offsets[:0]
 	if !largest {
@@ -40,7 +42,8 @@ func (t *Top) Resize(n int, largest bool) {
 	}
 }
 
-// Set begins with a row, parts of which it reads in order. more is called before each part, and ends it by false.
+// Set begins with a row, parts of which it reads in order. more is called before each part, and
+// ends it by false.
 func (t *Top) Set(x []float32, more func() bool) bool {
 	x = x[:t.leaves]
 	var maxima []int32
@@ -83,8 +86,8 @@ func (t *Top) level(k int) []int32 {
 	return t.tree[t.offsets[k]/4 : end]
 }
 
-// Take writes the indices of the next elements, at most as many as the row has in all, of equal ones the first first, NaN as the largest.
-// more is as for [Top.Set].
+// Take writes the indices of the next elements, at most as many as the row has in all, of equal
+// ones the first first, NaN as the largest. more is as for [Top.Set].
 func (t *Top) Take(at []int64, more func() bool) {
 	const most = 128 // per call
 	for ; len(at) > 0 && more(); at = at[min(most, len(at)):] {
@@ -92,7 +95,8 @@ func (t *Top) Take(at []int64, more func() bool) {
 	}
 }
 
-// Rows writes the indices of the first k elements of each of adjacent rows. more is as for [Top.Set].
+// Rows writes the indices of the first k elements of each of adjacent rows. more is as for
+// [Top.Set].
 func (t *Top) Rows(at []int64, x []float32, k int, more func() bool) {
 	const cycles = 40_000              // per call
 	part := cycles / (t.leaves + 80*k) // about the cycles of a row

@@ -46,7 +46,8 @@ func bits64(x []float64) []uint64 {
 	return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }
 
-// transposeGeneric is the loop above. Inlined into its callers, it would stand in the program five times.
+// transposeGeneric is the loop above. Inlined into its callers, it would stand in the program five
+// times.
 //
 //go:noinline
 func transposeGeneric[T float32 | float64](dst []T, ldd int, src []T, lds, rows, cols int) {

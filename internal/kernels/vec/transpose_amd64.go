@@ -4,7 +4,8 @@ package vec
 
 import "github.com/onward-ml/onward/internal/cpu"
 
-// transposeBlock returns the block size of level l, or 0 if it has no kernel of its own for float32.
+// transposeBlock returns the block size of level l, or 0 if it has no kernel of its own for
+// float32.
 func transposeBlock(l cpu.Level) int {
 	if l == cpu.AVX2 {
 		return 8

@@ -94,7 +94,8 @@ func transposeAny[E Bits](dst []E, ldd int, src []E, lds, rows, cols int) {
 	}
 }
 
-// channels divides at least 16 pixels of several numbers into planes. kernel divides n times 16 pixels.
+// channels divides at least 16 pixels of several numbers into planes. kernel divides n times 16
+// pixels.
 func channels[E Bits](kernel func(dst, src *byte, ldd, n int), dst, src []E, ldd, cols, pixels int) {
 	const most = 1 << 10 // blocks per call
 	for i := 0; i < pixels; {

@@ -37,7 +37,8 @@ type windowFold struct {
 	initial float32
 	each    func(l cpu.Level, dst, a, b []float32)
 	strided func(dst, x []float32, stride int) // folds every stride-th element of x
-	// adjacent folds windows of n elements side by side. It is nil if the order of the elements matters.
+	// adjacent folds windows of n elements side by side. It is nil if the order of the elements
+	// matters.
 	adjacent func(l cpu.Level, dst, x []float32, n, first int)
 }
 
@@ -109,11 +110,12 @@ func (f *windowFold) part(l cpu.Level, dst, x []float32, rows, rowStep, taps, ta
 	}
 }
 
-// MaskedWindowF32 sets the elements of rows of n in dst. The windows of a row begin stride elements apart, those of the next row
-// pitch elements behind it: element i is the maximum of the elements x[i*stride+k*tapStep] of its row whose bit i%16 is set in
-// masks[i/16*taps+k], or their sum if sum is 1. NaN propagates. The stride is at most 4. x has elements for whole vectors of 16
-// outputs, of which the kernel reads those without a bit. There is a kernel for AVX-512 only, and callers limit taps*len(dst) to some
-// ten thousands.
+// MaskedWindowF32 sets the elements of rows of n in dst. The windows of a row begin stride elements
+// apart, those of the next row pitch elements behind it: element i is the maximum of the elements
+// x[i*stride+k*tapStep] of its row whose bit i%16 is set in masks[i/16*taps+k], or their sum if sum
+// is 1. NaN propagates. The stride is at most 4. x has elements for whole vectors of 16 outputs, of
+// which the kernel reads those without a bit. There is a kernel for AVX-512 only, and callers limit
+// taps*len(dst) to some ten thousands.
 func MaskedWindowF32(dst, x []float32, n, pitch, taps, tapStep, stride int, masks []uint16, sum int) {
 	vectors := (n + 15) / 16
 	_, _ = x[(len(dst)/n-1)*pitch+vectors*16*stride+(taps-1)*tapStep-1], masks[vectors*taps-1]
@@ -123,8 +125,9 @@ func MaskedWindowF32(dst, x []float32, n, pitch, taps, tapStep, stride int, mask
 // Line is a row of N windows of one column: where it begins, and how many rows it combines.
 type Line struct{ From, Taps, N int }
 
-// LineWindowF32 sets rows of dst to the maxima of the rows of x that begin tapStep elements apart, from lines[i].From on, or to their sums
-// if sum is 1. Behind each row it leaves out gap elements of dst. It has the limits of [MaskedWindowF32].
+// LineWindowF32 sets rows of dst to the maxima of the rows of x that begin tapStep elements apart,
+// from lines[i].From on, or to their sums if sum is 1. Behind each row it leaves out gap elements
+// of dst. It has the limits of [MaskedWindowF32].
 func LineWindowF32(dst []float32, gap int, x []float32, lines []Line, tapStep, sum int) {
 	at := 0
 	for _, r := range lines {

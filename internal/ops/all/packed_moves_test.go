@@ -125,7 +125,8 @@ func packedMoves(t *testing.T) []packedMove {
 		{"Unsqueeze", 25, -1, nil, []tensor.Value{codes(5), optest.Int64s(0, 2)}},
 		{"com.microsoft.UnfoldTensor", 1, -1, optest.Attrs{"dim": 0, "size": 3, "step": 2}, []tensor.Value{codes(7)}},
 		{"If", 25, 1, optest.Attrs{"then_branch": constants([]int{5}, []int{2}), "else_branch": constants([]int{3})}, []tensor.Value{yes}},
-		{"Loop", 25, 2, optest.Attrs{"body": graph(func(b *optest.Graph, elem ir.Type) *ir.Graph { // carries x transposed, scans it
+		// carries x transposed, scans it
+		{"Loop", 25, 2, optest.Attrs{"body": graph(func(b *optest.Graph, elem ir.Type) *ir.Graph {
 			b.Input(ir.TensorType(tensor.TypeInt64))
 			on, x := b.Input(ir.TensorType(tensor.TypeBool)), b.Input(elem)
 			y := b.Node("Transpose", nil, x)

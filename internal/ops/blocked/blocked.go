@@ -55,7 +55,8 @@ func blockedEach(n int, out *Layout, y []float32, in *Layout, x []float32, fn fu
 	}
 }
 
-// ToBlocked turns N×C×H×W into a layout, or N×C×W for images of height 1, or N×C for images of one pixel.
+// ToBlocked turns N×C×H×W into a layout, or N×C×W for images of height 1, or N×C for images of one
+// pixel.
 type ToBlocked struct{ Out Layout }
 
 // Infer checks the input shape and sets the blocked type.
@@ -107,7 +108,8 @@ func planarIn(call *ir.Call, i int, l *Layout) (int, []float32, error) {
 	return 0, nil, fmt.Errorf("input %d has shape %v, want [N %d %d %d]", i, s, l.C, l.H, l.W)
 }
 
-// FromBlocked turns a layout into N×C×H×W, N×C×W for images of height 1, or N×C for images of one pixel.
+// FromBlocked turns a layout into N×C×H×W, N×C×W for images of height 1, or N×C for images of one
+// pixel.
 type FromBlocked struct {
 	In   Layout
 	Rank int

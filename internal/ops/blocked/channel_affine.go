@@ -69,7 +69,8 @@ func (a *ChannelAffine) Run(c *ir.Call) error {
 
 // ChannelOperand returns the affine function that an Add, Sub, Mul or Div of a
 // float tensor of shape x with a constant is, when the constant holds one value per
-// channel, and for Div a power of two; nil otherwise. second says whether the constant is the second input.
+// channel, and for Div a power of two; nil otherwise. second says whether the constant is the
+// second input.
 func ChannelOperand(op kit.Operator, x []ir.Dim, k *tensor.Tensor, second bool) *ChannelAffine {
 	if len(x) < 3 || k.DType() != tensor.TypeFloat32 {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Concat copies the channels of blocked images, one input after the other, from channel From of the first one on. From and the
-// numbers of channels of all inputs but the last one are multiples of 4.
+// Concat copies the channels of blocked images, one input after the other, from channel From of the
+// first one on. From and the numbers of channels of all inputs but the last one are multiples of 4.
 type Concat struct {
 	In   []Layout
 	Out  Layout
@@ -25,7 +25,8 @@ type channelsAt struct {
 // Infer gives the blocked type.
 func (m *Concat) Infer(c *ir.InferContext) error { return inferBlocked(c, &m.Out) }
 
-// sources returns where the channels of the output come from, in groups of that many channels, 16 or 4.
+// sources returns where the channels of the output come from, in groups of that many channels, 16
+// or 4.
 func (m *Concat) sources(group int) []channelsAt {
 	from := make([]channelsAt, 0, m.Out.Blocks()*conv.Lanes/group)
 	for i, skip := 0, m.From; i < len(m.In); i++ {
@@ -37,7 +38,8 @@ func (m *Concat) sources(group int) []channelsAt {
 	return from
 }
 
-// whole reports whether blocks stay whole, and no channels that follow become padding: they may be infinite.
+// whole reports whether blocks stay whole, and no channels that follow become padding: they may be
+// infinite.
 func (m *Concat) whole() bool {
 	whole, end := m.From%conv.Lanes == 0, -m.From
 	for i := range m.In {

@@ -6,15 +6,15 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/conv"
 )
 
-// ConvDepthwise is a Conv fused with the depthwise Conv of its result, over a ring of rows. Input 1, if
-// any, is added before the activation of the second.
+// ConvDepthwise is a Conv fused with the depthwise Conv of its result, over a ring of rows. Input
+// 1, if any, is added before the activation of the second.
 type ConvDepthwise struct {
 	First, Second *Conv
 	kernel        *conv.FusedDepthwise
 }
 
-// NewConvDepthwise fuses two convolutions. It returns nil if they cannot be fused, or if the intermediate result is as
-// fast in memory.
+// NewConvDepthwise fuses two convolutions. It returns nil if they cannot be fused, or if the
+// intermediate result is as fast in memory.
 func NewConvDepthwise(first, second *Conv) *ConvDepthwise {
 	dw, ok := second.kernel.(*conv.Depthwise)
 	if !ok || first.HasAdd || !conv.FusedDepthwisePays(dw) {

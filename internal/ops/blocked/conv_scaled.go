@@ -8,15 +8,16 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// ScaledConv is a 1×1 Conv of images whose channels are scaled, as in squeeze-and-excitation: of the product of inputs 0 and 1, the
-// latter with one pixel per image. Input 2, if any, is added before the activation. It scales the weights in place of the images.
+// ScaledConv is a 1×1 Conv of images whose channels are scaled, as in squeeze-and-excitation: of
+// the product of inputs 0 and 1, the latter with one pixel per image. Input 2, if any, is added
+// before the activation. It scales the weights in place of the images.
 type ScaledConv struct {
 	mul  *Binary
 	conv *Conv
 }
 
-// NewScaledConv fuses a product and the convolution that reads it. It returns nil if they cannot be fused, or if there are not many
-// fewer weights than elements of the image.
+// NewScaledConv fuses a product and the convolution that reads it. It returns nil if they cannot be
+// fused, or if there are not many fewer weights than elements of the image.
 func NewScaledConv(mul *Binary, cv *Conv) *ScaledConv {
 	d, ok := cv.kernel.(*conv.Direct)
 	if !ok || !mul.product || !mul.perChannel() || mul.Act != (kit.Activation{}) || mul.A != mul.Out || mul.Out.C != d.In.C || !d.Scales() ||

@@ -52,8 +52,9 @@ func (m *Map) Run(c *ir.Call) error {
 	return nil
 }
 
-// blockedRows calls fn for every row of every block of n images in the layouts, the first of which is that of the output; w is the
-// number of floats of a row. Where no layout has a border at the left or right, several rows are one for fn.
+// blockedRows calls fn for every row of every block of n images in the layouts, the first of which
+// is that of the output; w is the number of floats of a row. Where no layout has a border at the
+// left or right, several rows are one for fn.
 func blockedRows(c *ir.Call, n int, layouts []*Layout, fn func(image, block, row, w int)) {
 	const enough = 1 << 13
 	l := layouts[0]

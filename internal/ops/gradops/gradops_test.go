@@ -153,7 +153,8 @@ func indexRows() []row {
 			want: floats([]int{1, 4, 1}, 10, 10, 10, 10)},
 		{op: "ChannelWindowSum", attrs: factor(3), in: values{like(2, 0, 3)}, want: like(2, 0, 3)},
 		{op: "ChannelWindowSum", in: values{count(3)}, fails: "want rank at least 2"},
-		// Scores of two images, three classes and two pixels: classes are two elements apart, images six.
+		// Scores of two images, three classes and two pixels: classes are two elements apart,
+		// images six.
 		{op: "ClassPositions", attrs: ignore, in: values{targets, scores}, want: numbers([]int{2, 2}, 1, 6, 9, 0)},
 		{op: "ClassPositions", attrs: perClass, in: values{targets, like(3)}, want: numbers([]int{2, 2}, 1, 3, 2, 0)},
 		{op: "ClassPositions", in: values{targets, scores}, fails: "target[3] is -7, want 0 to 2"},

@@ -192,8 +192,8 @@ func (g *GridSampleGrad) derivative(at []float64, dims, orders []int, t tensor.D
 	return n
 }
 
-// coordinateDerivative returns the derivative of [ops.GridSample.Coordinate] with respect to the coordinate
-// v.
+// coordinateDerivative returns the derivative of [ops.GridSample.Coordinate] with respect to the
+// coordinate v.
 func (g *GridSampleGrad) coordinateDerivative(v float64, d int) float64 {
 	lo, hi := g.Borders(d)
 	scale := float64(d) / 2

@@ -95,7 +95,8 @@ func (a *Attrs) Int(name string, def int) int {
 	return def
 }
 
-// Bool returns whether an int attribute is not 0. Inlined at the calls of all operators, Bool and Float take 8 kB.
+// Bool returns whether an int attribute is not 0. Inlined at the calls of all operators, Bool and
+// Float take 8 kB.
 //
 //go:noinline
 func (a *Attrs) Bool(name string, def bool) bool {
@@ -261,7 +262,8 @@ func (a *Attrs) SetInputInts(i int, v []int) {
 // Inputs returns what SetInput has set.
 func (a *Attrs) Inputs() map[int]*tensor.Tensor { return a.inputs }
 
-// Errorf records an error about an attribute. Inlined at the calls of all operators, it takes 20 kB.
+// Errorf records an error about an attribute. Inlined at the calls of all operators, it takes 20
+// kB.
 //
 //go:noinline
 func (a *Attrs) Errorf(format string, args ...any) {
@@ -284,8 +286,8 @@ func (d *Def) Attributes(opset, numIn, numOut int) map[string]string {
 	return a.used
 }
 
-// Err returns the recorded errors. If Build has finished, they include one for each attribute that it
-// has not read.
+// Err returns the recorded errors. If Build has finished, they include one for each attribute that
+// it has not read.
 func (a *Attrs) Err() error {
 	if a.failed {
 		return errors.Join(a.errs...)

@@ -101,8 +101,9 @@ func ConvertInto(c *ir.Call, dst, src *tensor.Tensor, opts tensor.ConvertOptions
 	return failed.get()
 }
 
-// byteTable returns a kernel that looks up the results for bytes of the source, which hold an 8-bit float, two elements of 4 bits or four
-// of 2 bits. It returns nil for other sources, and for results that are packed or text.
+// byteTable returns a kernel that looks up the results for bytes of the source, which hold an 8-bit
+// float, two elements of 4 bits or four of 2 bits. It returns nil for other sources, and for
+// results that are packed or text.
 func byteTable(to, from tensor.DType, opts tensor.ConvertOptions) castKernel {
 	if bits := from.Bits(); bits != 2 && bits != 4 && !from.IsFloat8() || to.Bits() == 0 || to.Packed() {
 		return nil

@@ -117,8 +117,9 @@ func fastCasts() *castTable {
 	return m
 }
 
-// oddFloats converts float64 to float32 so that rounding the result to 16 bits gives the same as rounding the float64: where the lower
-// bits of a result may be those of a tie, it becomes the neighbour with the odd significand if it was rounded.
+// oddFloats converts float64 to float32 so that rounding the result to 16 bits gives the same as
+// rounding the float64: where the lower bits of a result may be those of a tie, it becomes the
+// neighbour with the odd significand if it was rounded.
 func oddFloats(dst, src []byte) {
 	y, x := memory.FromRaw[float32](dst), memory.FromRaw[float64](src)
 	vec.F64ToF32(cpu.Active(), y, x)

@@ -23,8 +23,8 @@ const (
 	ClassOther
 )
 
-// families lists parts of names that ONNX gives to the operators of a class. A name in ^ and $ begins
-// or ends with the part.
+// families lists parts of names that ONNX gives to the operators of a class. A name in ^ and $
+// begins or ends with the part.
 var families = []struct {
 	class Class
 	parts string
@@ -39,8 +39,8 @@ var families = []struct {
 //
 //   - ClassLinear if MACs is set;
 //   - ClassControl if the first input or output is a sequence, an optional, or anything;
-//   - ClassActivation for Elementwise with one input of floating-point numbers, ClassShape for one of
-//     anything, ClassArithmetic for other Elementwise operators;
+//   - ClassActivation for Elementwise with one input of floating-point numbers, ClassShape for one
+//     of anything, ClassArithmetic for other Elementwise operators;
 //   - the class of the operator's family, by its name: Reduce…, …Pool, …Normalization;
 //   - ClassShape if Selects is set, or the first output may hold strings as well as numbers;
 //   - ClassOther for strings alone, and for the domains ai.onnx.ml and [DomainInternal].
@@ -189,7 +189,8 @@ func FusedMatMulMACs(s Shapes) float64 {
 	return elements(s.Out) * elements(b[len(b)-2:]) / lastDim(s.Out)
 }
 
-// RecurrentMACs is MACs of a recurrent layer: each step of each sequence meets W and R, inputs 1 and 2.
+// RecurrentMACs is MACs of a recurrent layer: each step of each sequence meets W and R, inputs 1
+// and 2.
 func RecurrentMACs(s Shapes) float64 {
 	x := s.In(0) // [time, batch, features] or [batch, time, features]
 	if len(x) != 3 {
@@ -208,6 +209,6 @@ func AttentionMACs(s Shapes) float64 {
 	return 2 * float64(k[len(k)-2]) * elements(q)
 }
 
-// ProjectionMACs is MACs of attention that multiplies its input by packed weights, input 1; scores and
-// values are not counted.
+// ProjectionMACs is MACs of attention that multiplies its input by packed weights, input 1; scores
+// and values are not counted.
 func ProjectionMACs(s Shapes) float64 { return elements(s.In(0)) * lastDim(s.In(1)) }

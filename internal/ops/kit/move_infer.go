@@ -9,8 +9,8 @@ import (
 // KnownInts returns the contents of input i if all elements are known.
 func KnownInts(c *ir.InferContext, i int) ([]int, bool) { return ir.Ints(c.Contents(i)) }
 
-// SetShape sets the type of output i: elem with the given shape, or of unknown rank if it is nil. Inlined at the calls of all
-// operators, it takes 12 kB.
+// SetShape sets the type of output i: elem with the given shape, or of unknown rank if it is nil.
+// Inlined at the calls of all operators, it takes 12 kB.
 //
 //go:noinline
 func SetShape(c *ir.InferContext, i int, elem tensor.DType, shape []ir.Dim) {

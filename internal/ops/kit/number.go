@@ -50,8 +50,8 @@ type numberInt interface {
 	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64
 }
 
-// StoreNumber stores an output. Integers, which are computed in float64, are rounded to nearest, ties
-// to even, or toward 0 if cut is set, and saturate.
+// StoreNumber stores an output. Integers, which are computed in float64, are rounded to nearest,
+// ties to even, or toward 0 if cut is set, and saturate.
 func (o RealOutput[T]) StoreNumber(cut bool) { StoreRounded(o.call, o.T, 0, o.Data, cut) }
 
 // StoreRounded is [RealOutput.StoreNumber] for the elements of t from element at on. For
@@ -111,7 +111,8 @@ func numberStore[I numberInt](o RealOutput[float64], at int, cut bool, lo, hi I)
 	})
 }
 
-// rounded rounds to nearest, ties to even. If cut is set, it only adds what an interpolated integer may be less, for conversion toward 0.
+// rounded rounds to nearest, ties to even. If cut is set, it only adds what an interpolated integer
+// may be less, for conversion toward 0.
 //
 //go:noinline
 func rounded(f float64, cut bool) float64 {

@@ -6,7 +6,8 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
-// OrderF32 returns a number of 32 bits in the order of float32: 0 and -0 are equal, and NaN is above all.
+// OrderF32 returns a number of 32 bits in the order of float32: 0 and -0 are equal, and NaN is
+// above all.
 func OrderF32(v float32) int64 { return int64(vec.Order(v + 0)) } // +0 for −0
 
 // OrderF64 returns a number in the order of float64: 0 and -0 are equal, and NaN is above all.

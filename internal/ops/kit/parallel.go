@@ -34,9 +34,9 @@ func LaunchSpans(c *ir.Call, n, work int, fn func(lo, hi int)) { c.Launch(n, spa
 // spanGrain is how many items of a given number of elements are worth another thread.
 func spanGrain(work int) int { return max(1, GrainVector/max(work, 1)) }
 
-// InWorkspaces runs work items [0, n) on as many workspaces as there may be threads. An item may use
-// only the memory of workspace ws; the assignment of items to workspaces is not fixed. It returns the
-// error of the lowest workspace that fails.
+// InWorkspaces runs work items [0, n) on as many workspaces as there may be threads. An item may
+// use only the memory of workspace ws; the assignment of items to workspaces is not fixed. It
+// returns the error of the lowest workspace that fails.
 func InWorkspaces(c *ir.Call, n int, item func(ws, i int) error) error {
 	count := WorkspaceCount(n)
 	if count == 0 {

@@ -1,7 +1,7 @@
 // Package kit holds what operators of all families share: the registry, attributes, shapes,
-// inference, conversion of elements, activation functions and grain sizes. The loops of a family are
-// in a package below kit. An operator itself is in the package of its domain; what one operator needs
-// is in its file.
+// inference, conversion of elements, activation functions and grain sizes. The loops of a family
+// are in a package below kit. An operator itself is in the package of its domain; what one operator
+// needs is in its file.
 package kit
 
 import (
@@ -32,8 +32,8 @@ const (
 	DomainInternal = gradient.Domain
 )
 
-// MaxOpset is the newest implemented version of each domain, that of ONNX 1.23.0 for ai.onnx. Models
-// that package onnx builds import onnx.LatestOpset, which is lower.
+// MaxOpset is the newest implemented version of each domain, that of ONNX 1.23.0 for ai.onnx.
+// Models that package onnx builds import onnx.LatestOpset, which is lower.
 var MaxOpset = map[string]int{"": 28, DomainML: 5, DomainPreview: 1, DomainPreviewTraining: 1, DomainMicrosoft: 1, DomainNchwc: 1}
 
 // Def registers an operator.
@@ -47,7 +47,8 @@ type Def struct {
 	Successor string
 
 	// In, Out and Types are the signature of the newest form, in the syntax of ir.ParseSignature.
-	// Types lists the type variables, each with the types that it allows: "T: @float int32; I: int64".
+	// Types lists the type variables, each with the types that it allows: "T: @float int32; I:
+	// int64".
 	In, Out, Types string
 
 	// Elementwise holds if outputs have the broadcast shape of the inputs, and each of
@@ -164,8 +165,8 @@ func NewDef(domain, name string, sig *ir.Signature, build func(a *Attrs, opset i
 // Signature returns the inputs, outputs and types of the newest form.
 func (d *Def) Signature() *ir.Signature { return d.sig() }
 
-// DropsOutput reports whether output i of a node may be left out if it is unused. Required outputs and
-// those of variadic parameters stay. A node that a pass has made has no signature: all may go.
+// DropsOutput reports whether output i of a node may be left out if it is unused. Required outputs
+// and those of variadic parameters stay. A node that a pass has made has no signature: all may go.
 func DropsOutput(n *ir.Node, i int) bool {
 	if n.Sig == nil {
 		return true

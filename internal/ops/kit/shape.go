@@ -206,8 +206,8 @@ func CheckRank(c *ir.InferContext, i, want int, name string) error {
 	return nil
 }
 
-// MakeInts returns n zeros that are charged to the run's memory limit. n is a size of an input, which
-// may be huge if another size is 0.
+// MakeInts returns n zeros that are charged to the run's memory limit. n is a size of an input,
+// which may be huge if another size is 0.
 func MakeInts(c *ir.Call, n int) ([]int, error) {
 	if int64(n) > 1<<56 {
 		return nil, fail.Errorf("memory for %d numbers overflows", n)

@@ -54,7 +54,8 @@ func TestMLFeatureErrors(t *testing.T) {
 		optest.Tensor([]float32{1, 0, 0, 1}, 2, 2), optest.Tensor([]int64{math.MinInt64, math.MaxInt64}))
 	optest.Want(t, "ai.onnx.ml.OneHotEncoder", 1, map[string]any{"cats_int64s": []int{0}}, optest.Tensor([]float32{0, 0}, 2, 1), optest.Tensor([]float64{math.NaN(), math.Inf(1)}))
 	optest.Fail(t, "ai.onnx.ml.OneHotEncoder", 1, map[string]any{"cats_strings": []string{"a"}}, "want the type of the categories", optest.Tensor([]int64{1, 2}))
-	optest.Want(t, "ai.onnx.ml.FeatureVectorizer", 1, map[string]any{"inputdimensions": []int{2, 4}}, optest.Tensor([]float32{}, 0, 6), optest.Tensor([]float32{}, 0, 0), optest.Tensor([]float32{}, 0, 0, 0)) // no rows
+	// no rows
+	optest.Want(t, "ai.onnx.ml.FeatureVectorizer", 1, map[string]any{"inputdimensions": []int{2, 4}}, optest.Tensor([]float32{}, 0, 6), optest.Tensor([]float32{}, 0, 0), optest.Tensor([]float32{}, 0, 0, 0))
 	optest.Fail(t, "ai.onnx.ml.FeatureVectorizer", 1, map[string]any{"inputdimensions": []int{1}}, "1 elements, want 2", optest.Tensor([]int64{1, 2}), optest.Tensor([]int64{1, 2}))
 	optest.Fail(t, "ai.onnx.ml.FeatureVectorizer", 1, map[string]any{"inputdimensions": []int{-1}}, "inputdimensions holds -1", optest.Tensor([]int64{1, 2}))
 	optest.Fail(t, "ai.onnx.ml.FeatureVectorizer", 1, nil, "a scalar", optest.Tensor([]int64{1}, []int{}...))
@@ -97,7 +98,8 @@ func TestBrokenSVMs(t *testing.T) {
 	optest.Fail(t, "ai.onnx.ml.SVMRegressor", 1, map[string]any{"coefficients": []float64{1}}, "coefficients has 1 elements, want 1 × 2", x)
 }
 
-// TestSVMBlocks runs SVM operators on numbers of rows around the size of a block, and each row alone.
+// TestSVMBlocks runs SVM operators on numbers of rows around the size of a block, and each row
+// alone.
 func TestSVMBlocks(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 3))
 	draw := func(n int) []float64 {
@@ -155,7 +157,8 @@ func TestSVMBlocks(t *testing.T) {
 	}
 }
 
-// TestLabelEncoderFew looks up lists of every length around a block with few keys, of which NaN may be one.
+// TestLabelEncoderFew looks up lists of every length around a block with few keys, of which NaN may
+// be one.
 func TestLabelEncoderFew(t *testing.T) {
 	nan := float32(math.NaN())
 	for _, keys := range [][]float32{{}, {1}, {0, nan}, {3, 1, nan, 2, 7, 8, 9, 4}, {5, 6, 7, 8, 1, 2, 3, 4, 9, 10}} {

@@ -28,8 +28,9 @@ type labelTable struct {
 	values *tensor.Tensor // one element more than there are keys
 	find   any            // map[K]int32 from key to index, where K is the keys' type, and int64 for all integers
 	nan    int32          // the index of the key NaN
-	dense  *tensor.Tensor // for integer keys that lie close together: values of the integers from low on, and the default
-	low    int64
+	// for integer keys that lie close together: values of the integers from low on, and the default
+	dense *tensor.Tensor
+	low   int64
 }
 
 const labelTypes = "string int64 float int32 int16 double"
@@ -123,8 +124,9 @@ func fillTable[V labelKey](t *labelTable, values, def *tensor.Tensor) (err error
 	return err
 }
 
-// order sets the lowest of the integer keys, and returns the index of the value of each integer from it on, and of the default for those
-// out of range. It returns nil if there are no such keys, or many fewer than integers between them.
+// order sets the lowest of the integer keys, and returns the index of the value of each integer
+// from it on, and of the default for those out of range. It returns nil if there are no such keys,
+// or many fewer than integers between them.
 func (t *labelTable) order(def int) []int32 {
 	low, high := int64(math.MaxInt64), int64(math.MinInt64)
 	keys, _ := t.find.(map[int64]int32)
@@ -381,8 +383,8 @@ func lookUp[K string | int64 | float32 | float64](c *ir.Call, t *labelTable, key
 
 const lookUpBlock = 256
 
-// lookUpFew is lookUp for n keys and a table of few, which have these indices. equal compares the keys from lo on with key k of the
-// table, or with themselves if k is the number of those.
+// lookUpFew is lookUp for n keys and a table of few, which have these indices. equal compares the
+// keys from lo on with key k of the table, or with themselves if k is the number of those.
 func lookUpFew(c *ir.Call, t *labelTable, n int, index, at []int32, equal func(dst []bool, lo, k int)) {
 	l, none := cpu.Active(), uint32(t.values.Len()-1)
 	indices := make([]uint32, (len(index)+1)*lookUpBlock)

@@ -14,8 +14,9 @@ import (
 // If there is one function and two labels, a positive score s selects the second label,
 // and the scores are [1−s, s], or the two logistic or probit values. Like ONNX Runtime,
 // the softmax transforms do not change this pair. If there is one function without labels, the
-// label is 1 for a positive score and else 0, and like ONNX Runtime, only PROBIT changes the score. With one label, which ONNX Runtime
-// refuses, the transform applies as in ONNX's reference evaluator, and rows with negative scores get the label 0 or "".
+// label is 1 for a positive score and else 0, and like ONNX Runtime, only PROBIT changes the score.
+// With one label, which ONNX Runtime refuses, the transform applies as in ONNX's reference
+// evaluator, and rows with negative scores get the label 0 or "".
 type LinearClassifier struct {
 	model     linearModel
 	labels    classLabels

@@ -39,7 +39,8 @@ func TestLinearClassifierEdges(t *testing.T) {
 func TestMLScaleEdges(t *testing.T) {
 	optest.Want(t, "ai.onnx.ml.Scaler", 1, nil, optest.Tensor([]float32{1, 2}), optest.Tensor([]float32{1, 2}))
 	optest.Want(t, "ai.onnx.ml.Scaler", 1, map[string]any{"scale": []float64{2, 3}}, optest.Tensor([]float32{2, 6, 6, 12}, 2, 1, 2), optest.Tensor([]int64{1, 2, 3, 4}, 2, 1, 2))
-	// Every operation rounds to float32, as in ONNX Runtime: float64 would give (2/7 − 0.1)·7 another last bit.
+	// Every operation rounds to float32, as in ONNX Runtime: float64 would give (2/7 − 0.1)·7
+	// another last bit.
 	x, offset, scale := float32(2)/7, float32(0.1), float32(7)
 	d := x - offset
 	optest.Want(t, "ai.onnx.ml.Scaler", 1, map[string]any{"offset": []float64{0.1}, "scale": []float64{7}}, optest.Tensor([]float32{d * scale}), optest.Tensor([]float32{x}))
@@ -53,7 +54,8 @@ func TestMLScaleEdges(t *testing.T) {
 	optest.Fail(t, "ai.onnx.ml.ZipMap", 1, map[string]any{"classlabels_int64s": []int{1, 2}}, "3 columns", optest.Tensor([]float32{1, 2, 3}))
 }
 
-// TestNormalizerRows compares float32 rows, which vector kernels normalize, with the same ones in float64.
+// TestNormalizerRows compares float32 rows, which vector kernels normalize, with the same ones in
+// float64.
 func TestNormalizerRows(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	special := []float32{0, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), 1e-30, 1e30, math.MaxFloat32, -1}

@@ -145,7 +145,8 @@ func normalizeRows[T mlFloat](c *ir.Call, norm string, x []T, y []float32, cols,
 	}
 }
 
-// normalizeRow normalizes a row with vector kernels. It returns false, with nothing done, if sums may be out of float32's range.
+// normalizeRow normalizes a row with vector kernels. It returns false, with nothing done, if sums
+// may be out of float32's range.
 func normalizeRow(norm string, y, x []float32) bool {
 	l, d := cpu.Active(), float32(1)
 	switch norm {

@@ -64,8 +64,9 @@ func (op *Scaler) Run(c *ir.Call) error {
 	return nil
 }
 
-// scaleRows computes in the type T: float32, also for integers, or float64 for doubles. ONNX Runtime does the same, so
-// that both agree in every bit, and trees behind a Scaler take the same branches.
+// scaleRows computes in the type T: float32, also for integers, or float64 for doubles. ONNX
+// Runtime does the same, so that both agree in every bit, and trees behind a Scaler take the same
+// branches.
 func scaleRows[T mlFloat](op *Scaler, x []T, y []float32, cols int) {
 	if len(op.offset) == 1 && len(op.scale) == 1 {
 		o, s := T(op.offset[0]), T(op.scale[0])

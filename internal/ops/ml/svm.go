@@ -34,8 +34,8 @@ func readSVMKernel(a *kit.Attrs) svmKernel {
 // svmBlock is the largest number of rows whose kernel functions are computed together.
 const svmBlock = 128
 
-// eval writes the functions of rows rows of x and of each of count vectors to out, [count rows]. Rows and vectors have
-// cols elements. turned has cols*rows elements.
+// eval writes the functions of rows rows of x and of each of count vectors to out, [count rows].
+// Rows and vectors have cols elements. turned has cols*rows elements.
 func (k *svmKernel) eval(c *ir.Call, out, x, turned []float64, rows, cols, count int, vectors []float64) {
 	squares := k.kind == "RBF"
 	if !squares && !c.Generic {
@@ -102,8 +102,9 @@ func addScaled(c *ir.Call, dst, x []float64, s float64) {
 	vec.SubRowsF64(level, dst, 0, x[:len(dst)], []float64{-s}, 0, 1)
 }
 
-// svmRows calls fn for blocks of rows of input 0, [N, F] or [F], in parallel, with the first row and the kernel functions of the
-// rows and of count vectors, [count rows]. scratch has per elements for each row and more elements.
+// svmRows calls fn for blocks of rows of input 0, [N, F] or [F], in parallel, with the first row
+// and the kernel functions of the rows and of count vectors, [count rows]. scratch has per elements
+// for each row and more elements.
 func svmRows(c *ir.Call, k *svmKernel, n, cols, count int, vectors []float64, per, more int, fn func(first, rows int, kernels, scratch []float64)) error {
 	x, err := mlNumbersAs[float64](c, c.Tensor(0))
 	if err != nil {

@@ -180,8 +180,8 @@ func (op *SVMClassifier) Run(c *ir.Call) error {
 	return err
 }
 
-// decide writes the decision values of rows rows for every pair of classes, [pairs rows], and the votes for each class,
-// [classes rows].
+// decide writes the decision values of rows rows for every pair of classes, [pairs rows], and the
+// votes for each class, [classes rows].
 func (op *SVMClassifier) decide(c *ir.Call, kernels, decisions, votes []float64, rows int) {
 	clear(votes)
 	si, pair := 0, 0

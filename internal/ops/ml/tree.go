@@ -63,9 +63,11 @@ type treeModel struct {
 	transform postTransform
 
 	// fast evaluates the forest without branches for float32 inputs. It is nil if the kernel
-	// does not support the model: many sets of numbers, subtrees with several parents, or infinite weights of which it takes the minimum or maximum.
+	// does not support the model: many sets of numbers, subtrees with several parents, or infinite
+	// weights of which it takes the minimum or maximum.
 	fast *tree.Ensemble
-	// narrow says that wider numbers, rounded up to float32, reach the same leaves, and that Y has the type float.
+	// narrow says that wider numbers, rounded up to float32, reach the same leaves, and that Y has
+	// the type float.
 	narrow bool
 	once   sync.Once
 }
@@ -117,7 +119,8 @@ func threshold32(mode treeMode, t float64) float32 {
 	return r
 }
 
-// keep drops the form of the forest that runs do not need. The engine and the type of X are the same in all runs.
+// keep drops the form of the forest that runs do not need. The engine and the type of X are the
+// same in all runs.
 func (m *treeModel) keep(generic bool, x tensor.DType) {
 	m.once.Do(func() {
 		if generic || x != tensor.TypeFloat32 && x != tensor.TypeFloat16 && !m.narrow {

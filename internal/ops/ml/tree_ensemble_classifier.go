@@ -157,7 +157,8 @@ func (op *TreeEnsembleClassifier) second(s float64) int {
 	return kit.BoolToInt(s > threshold)
 }
 
-// arrange writes the scores of two classes from the score s of one, and returns the transform that they need.
+// arrange writes the scores of two classes from the score s of one, and returns the transform that
+// they need.
 func (op *TreeEnsembleClassifier) arrange(row []float64, s float64) postTransform {
 	if op.only == 1 {
 		row[0], row[1] = 0, s

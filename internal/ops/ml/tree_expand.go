@@ -7,15 +7,17 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/tree"
 )
 
-// expander writes a forest as trees whose nodes compare by order only, as package tree needs them. A node that looks for equal
-// numbers becomes a search tree over them, and a subtree with several parents is repeated.
+// expander writes a forest as trees whose nodes compare by order only, as package tree needs them.
+// A node that looks for equal numbers becomes a search tree over them, and a subtree with several
+// parents is repeated.
 type expander struct {
 	f     *treeForest
 	nodes []tree.Node
 	limit int // of nodes
 }
 
-// expand returns the nodes and roots of the trees, or false if they were much larger than the forest.
+// expand returns the nodes and roots of the trees, or false if they were much larger than the
+// forest.
 func (f *treeForest) expand() ([]tree.Node, []int32, bool) {
 	e := &expander{f: f, limit: 4*len(f.nodes) + 1024}
 	roots := make([]int32, len(f.roots))
@@ -72,8 +74,9 @@ func (e *expander) put(n tree.Node) int32 {
 	return int32(len(e.nodes) - 1)
 }
 
-// search appends a search tree that leads to in if the feature is one of the ascending values, else to out. NaN, which is greater
-// than all numbers, leads to in if missing is set. bounded says that the feature is at most the last value.
+// search appends a search tree that leads to in if the feature is one of the ascending values, else
+// to out. NaN, which is greater than all numbers, leads to in if missing is set. bounded says that
+// the feature is at most the last value.
 func (e *expander) search(values []float32, feature, in, out int32, missing, bounded bool) int32 {
 	m := len(values) / 2
 	if m == 0 {

@@ -10,7 +10,8 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/tree"
 )
 
-// TestExpandedTrees compares the kernel with the plain traversal for nodes that look for equal numbers and subtrees with several parents.
+// TestExpandedTrees compares the kernel with the plain traversal for nodes that look for equal
+// numbers and subtrees with several parents.
 func TestExpandedTrees(t *testing.T) {
 	inf, nan := math.Inf(1), math.NaN()
 	numbers := []float64{-inf, -2, -1, math.Copysign(0, -1), 0, 0.1, 1, 2, 3, 1e300, inf}

@@ -8,8 +8,9 @@ import (
 // treeKey identifies a node of TreeEnsembleClassifier and TreeEnsembleRegressor.
 type treeKey struct{ tree, node int64 }
 
-// treeIndex finds the elements of the nodes_ attributes that describe a node. Converters write the trees one
-// after the other, and the nodes of each by ascending number from 0; a map serves the others.
+// treeIndex finds the elements of the nodes_ attributes that describe a node. Converters write the
+// trees one after the other, and the nodes of each by ascending number from 0; a map serves the
+// others.
 type treeIndex struct {
 	trees, ids []int64
 	starts     map[int64]int // the first element of a tree

@@ -49,7 +49,8 @@ func TestTreeEnsembleForms(t *testing.T) {
 	optest.Want(t, treeOp, 5, shared, optest.Tensor([]float32{2, 0, 0, 3}, 2, 2), optest.Tensor([]float32{-1, 0, 1, 1}, 2, 2))
 }
 
-// TestTreeEnsembleRoundsDoubleThresholds compares float32 numbers next to thresholds that float32 does not hold.
+// TestTreeEnsembleRoundsDoubleThresholds compares float32 numbers next to thresholds that float32
+// does not hold.
 func TestTreeEnsembleRoundsDoubleThresholds(t *testing.T) {
 	for mode, holds := range []func(x, y float64) bool{
 		func(x, y float64) bool { return x <= y }, func(x, y float64) bool { return x < y },

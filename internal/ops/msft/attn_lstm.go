@@ -29,7 +29,8 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "AttnLSTM", Sin
 	In:    recurrent.Inputs + ", initial_c:T?, P:T?, QW:T, MW:T, V:T, M:T, memory_seq_lens:int32?, AW:T?", Out: "Y:T?, Y_h:T?, Y_c:T?",
 	Types: "T: float double",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &AttnLSTM{ops.LSTM{Layer: recurrent.Build(a, 7, 4, "Sigmoid", "Tanh", "Tanh"), InputForget: a.Bool("input_forget", false)}} // opset 7: no attribute layout
+		// opset 7: no attribute layout
+		return &AttnLSTM{ops.LSTM{Layer: recurrent.Build(a, 7, 4, "Sigmoid", "Tanh", "Tanh"), InputForget: a.Bool("input_forget", false)}}
 	}})
 
 // Infer sets the shapes of Y, Y_h and Y_c.

@@ -144,8 +144,8 @@ func addNorms[T kit.RealFloat](dst, norms []T, norm T) {
 	}
 }
 
-// cdistSquares converts products a·b to squared distances with both, the sums |a|² + |b|². It returns true
-// if it has found that none cancelled and all are finite. far is scratch memory.
+// cdistSquares converts products a·b to squared distances with both, the sums |a|² + |b|². It
+// returns true if it has found that none cancelled and all are finite. far is scratch memory.
 func cdistSquares[T kit.RealFloat](products, both, far []T) bool {
 	x, ok := any(products).([]float32)
 	if !ok {

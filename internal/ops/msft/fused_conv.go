@@ -25,7 +25,8 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "FusedConv", Si
 	MACs:  kit.ConvMACs,
 	Types: "T: float16 float double", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		if a.Has("activation") && a.String("activation", "") == "" {
-			a.Errorf("activation must not be empty; omit the attribute for no activation") // ONNX Runtime rejects it too
+			// ONNX Runtime rejects it too
+			a.Errorf("activation must not be empty; omit the attribute for no activation")
 		}
 		return &ActivatedConv{ops.Conv{Window: window.Read(a, true), Group: window.ReadGroup(a)}, ReadFusedActivation(a, a.Floats("activation_params"))}
 	}})

@@ -14,8 +14,9 @@ import (
 // of 32 or 64. A block consists of:
 //
 //   - a float32 scale
-//   - a zero point byte, if the format has one, else the zero point is 8. The difference of a weight
-//     and the zero point is an int8; it wraps if the zero point is not that of a 4-bit number.
+//   - a zero point byte, if the format has one, else the zero point is 8. The difference of a
+//     weight and the zero point is an int8; it wraps if the zero point is not that of a 4-bit
+//     number.
 //   - 16 bytes per 32 weights, of which the low bits hold the first 16
 //
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MatMulFpQ4).

@@ -61,7 +61,8 @@ func (o *NGramRepeatBlock) Run(c *ir.Call) error {
 		last := seq[length-(o.Size-1):]
 		for i := 0; i+o.Size <= length; i++ {
 			before := seq[i : i+o.Size-1]
-			if n := len(last) - 1; n >= 0 && before[n] != last[n] || !slices.Equal(before, last) { // the last element first: it rarely is the same
+			if n := len(last) - 1; n >= 0 && before[n] != last[n] || !slices.Equal(before, last) {
+				// the last element first: it rarely is the same
 				continue
 			}
 			token := seq[i+o.Size-1]

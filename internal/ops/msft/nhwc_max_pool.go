@@ -27,8 +27,8 @@ func (p *NhwcMaxPool) Infer(c *ir.InferContext) error {
 	return window.InferPoolLast(c, &p.Window, ir.UnrankedTensor(c.Elem(0)))
 }
 
-// Run processes rows in parallel: the maximum over the columns of the windows, then over their rows,
-// all channels together.
+// Run processes rows in parallel: the maximum over the columns of the windows, then over their
+// rows, all channels together.
 func (p *NhwcMaxPool) Run(c *ir.Call) error {
 	if r := c.Tensor(0).Rank(); c.Generic || r != 3 && r != 4 {
 		return p.planes(c)

@@ -21,7 +21,8 @@ func newPixelRows(g *window.Geometry, ch int) *pixelRows {
 	return r
 }
 
-// taps returns how many rows the windows of an output row of a batch read, where the first begins and how far apart they are.
+// taps returns how many rows the windows of an output row of a batch read, where the first begins
+// and how far apart they are.
 func (r *pixelRows) taps(row int) (n, at, step int) {
 	if len(r.In) == 1 {
 		return 1, row * r.inRow, 0
@@ -31,8 +32,8 @@ func (r *pixelRows) taps(row int) (n, at, step int) {
 	return end - first, (image*r.height + row*r.Stride[0] - r.Before[0] + first*r.Dilation[0]) * r.inRow, r.Dilation[0] * r.inRow
 }
 
-// runs calls fn for outputs i to i+n-1 of a row. Their windows have as many taps within the row, the first one of output i in the column
-// that begins at element at.
+// runs calls fn for outputs i to i+n-1 of a row. Their windows have as many taps within the row,
+// the first one of output i in the column that begins at element at.
 func (r *pixelRows) runs(fn func(i, n, at, taps int)) {
 	last := len(r.In) - 1
 	stride, dilation := r.Stride[last], r.Dilation[last]

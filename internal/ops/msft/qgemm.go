@@ -121,7 +121,8 @@ func (g *QGemm) run(c *ir.Call, packed *matmul.PackedBytes) error {
 	if add != nil {
 		bias = tensor.Of[int32](add)
 	}
-	// Short rows are processed several at a time; factors and a bias that is the same for all rows are repeated.
+	// Short rows are processed several at a time; factors and a bias that is the same for all rows
+	// are repeated.
 	fast := !c.Generic && (bias == nil || rs == 0 || rs == n && (cs == 1 || n == 1))
 	rows := 1
 	if fast {

@@ -81,8 +81,9 @@ func (p *QLinearAveragePool) Run(c *ir.Call) error {
 	return nil
 }
 
-// pixels averages rows of pixels in parallel: the sums of the rows of a window, then those of its columns, all channels together. Sums in
-// float32 are exact for windows of up to 65,793 taps of 8 bits.
+// pixels averages rows of pixels in parallel: the sums of the rows of a window, then those of its
+// columns, all channels together. Sums in float32 are exact for windows of up to 65,793 taps of 8
+// bits.
 func (p *QLinearAveragePool) pixels(c *ir.Call, x *tensor.Tensor, in, out byteQuant) error {
 	g, shape, err := window.PoolGeom(&p.Window, window.ChannelsFirstShape(x.Shape()))
 	if err != nil {

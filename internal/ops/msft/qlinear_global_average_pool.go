@@ -141,8 +141,8 @@ func (q *byteQuant) averageRows(dst []byte, to *byteQuant, src []byte, n int, sc
 // averaged is the maximum number of columns of averageColumns.
 const averaged = 256
 
-// averageColumns stores the quantized sums of the first columns of a matrix of the given number of rows, ld elements apart, times scale. The
-// sums must be exact in float32.
+// averageColumns stores the quantized sums of the first columns of a matrix of the given number of
+// rows, ld elements apart, times scale. The sums must be exact in float32.
 func (q *byteQuant) averageColumns(dst []byte, to *byteQuant, src []byte, ld, rows int, scale float32) {
 	var wide, sum [4 * averaged]float32
 	l, plain := cpu.Active(), byteQuant{scale: 1, signed: q.signed}

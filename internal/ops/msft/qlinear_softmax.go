@@ -109,8 +109,9 @@ func (o *QLinearSoftmax) Run(c *ir.Call) error {
 // shortSoftmax is the number of elements up to which a row has too few equal bytes for a table.
 const shortSoftmax = 256
 
-// softmaxBytes computes the line that begins dst and src. In a long line, most bytes occur more than
-// once, so that it maps them by a table. Four maxima and sums hide the latency of the operations.
+// softmaxBytes computes the line that begins dst and src. In a long line, most bytes occur more
+// than once, so that it maps them by a table. Four maxima and sums hide the latency of the
+// operations.
 func softmaxBytes(c *ir.Call, dst, src []byte, s kit.AxisSpan, exps *[256]float64, whole float64, out *byteQuant) {
 	flip := byte(0) // makes the order of signed bytes that of unsigned ones
 	if out.signed {

@@ -45,7 +45,8 @@ func (p *quantizedProduct) reals(c *ir.Call, y []float32) error {
 	if len(y) == 0 {
 		return nil
 	}
-	// Short lines that share their scales are computed several at a time, with repeated factors and biases.
+	// Short lines that share their scales are computed several at a time, with repeated factors and
+	// biases.
 	rows, lines := 1, len(y)/cols
 	if !c.Generic && (len(scales) == 1 || len(scales) == cols) {
 		rows = min(lines, max(1, kit.LoopBlock/cols))

@@ -86,8 +86,8 @@ func TestGatedRMSNormEpsilon(t *testing.T) {
 	}
 }
 
-// ONNX Runtime subtracts zero points from weights as bytes, so zero points that are not those of 4-bit
-// numbers wrap.
+// ONNX Runtime subtracts zero points from weights as bytes, so zero points that are not those of
+// 4-bit numbers wrap.
 func TestMatMulFpQ4WrapsZeroPoints(t *testing.T) {
 	const in = 32
 	for zero, want := range map[byte]float32{3: in * (5 - 3), 200: in * (5 - 200 + 256), 130: in * (5 - 130)} {

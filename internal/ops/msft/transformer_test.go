@@ -129,8 +129,8 @@ func TestMatMulNBitsPrepared(t *testing.T) {
 					}
 					got := tensor.Of[float32](optest.PreparedAt(t, msDomain+"MatMulNBits", 1, attrs, []int{1, 2, 3}[:min(len(in), 4)-1], in...))
 					for i, v := range tensor.Of[float32](want[0].(*tensor.Tensor)) {
-						// The limit is the sum of |a|·|b| times the quantization error of A, which is 2⁻⁸
-						// of its largest element.
+						// The limit is the sum of |a|·|b| times the quantization error of A, which
+						// is 2⁻⁸ of its largest element.
 						limit := 1e-4
 						if level == 4 {
 							limit = float64(k) * float64(scales[12]) * float64(int(1)<<bits) / 256

@@ -70,8 +70,10 @@ type Core[T kit.RealFloat] struct {
 	Observed               []T                           // [batch, heads, qLen, kvLen] for observe
 	Bias                   *Bias[T]                      // nil: no bias
 	Visible                func(b, i int) (from, to int) // keys in [from, to) are visible; nil: all keys
-	Sink                   func(h int) (float64, bool)   // an additional logit in the softmax without a value; nil: none
-	NaN                    bool                          // the result for scores that are all −Inf is NaN, as that of Softmax, not 0
+	// an additional logit in the softmax without a value; nil: none
+	Sink func(h int) (float64, bool)
+	// the result for scores that are all −Inf is NaN, as that of Softmax, not 0
+	NaN bool
 }
 
 // Bias is what is added to the scores.
@@ -272,8 +274,8 @@ func (a *Core[T]) visible(b, i, n int) (from, to int) {
 	return from, min(max(to, from), n)
 }
 
-// rawScores writes scale·Q·Kᵀ of n queries and the first keys, plus the bias if biased is set and the
-// bias has rows.
+// rawScores writes scale·Q·Kᵀ of n queries and the first keys, plus the bias if biased is set and
+// the bias has rows.
 func (a *Core[T]) rawScores(c *ir.Call, w *attentionHead[T], i0, n, keys int, biased bool) {
 	k := a.K.At(w.b, w.kv, 0)
 	if c.Generic || a.Dim == 0 {
@@ -311,7 +313,8 @@ func (a *Core[T]) rawScores(c *ir.Call, w *attentionHead[T], i0, n, keys int, bi
 }
 
 // softmaxRows converts the scores of n queries, with the bias if it has rows, to probabilities at
-// once. It returns false, with the raw scores in place, if a row needs more than the kernel for rows.
+// once. It returns false, with the raw scores in place, if a row needs more than the kernel for
+// rows.
 func (a *Core[T]) softmaxRows(c *ir.Call, w *attentionHead[T], i0, n, length int) bool {
 	scores, level := any(w.s).([]float32), cpu.Active()
 	bias := scores[len(w.s)-a.KVLen:]

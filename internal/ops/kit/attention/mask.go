@@ -7,8 +7,8 @@ import (
 	"github.com/onward-ml/onward/internal/kernels/vec"
 )
 
-// Masks of exported models are biases: 0 for the keys that a query attends to, and -Inf, -1e4 or the
-// most negative number for the others. The probabilities of those are 0 in float32, so that the
+// Masks of exported models are biases: 0 for the keys that a query attends to, and -Inf, -1e4 or
+// the most negative number for the others. The probabilities of those are 0 in float32, so that the
 // products with them can be left out without a change of the result, which saves about half of the
 // work of causal attention. That has to be proved from the numbers, since a bias is not a mask.
 
@@ -19,7 +19,8 @@ const maskedRows = 3 * attentionRows
 const (
 	// expZero is a number below which exp is 0 in float32.
 	expZero = -106
-	// roundings bounds the growth of scores by the rounding of operands, to bfloat16 at most, and sums.
+	// roundings bounds the growth of scores by the rounding of operands, to bfloat16 at most, and
+	// sums.
 	roundings = 1.02
 )
 
@@ -42,11 +43,11 @@ func (v *HeadView[T]) largest(b, h, rows, cols int) float64 {
 	return most
 }
 
-// unmaskedKeys returns how many of the first keys n queries from query i0 on need: the probabilities
-// of the others are 0 because of the bias. For scores s and the bias b of a query, that of key j is
-// at most exp(s[j]+b[j]-max(s+b)), where |s| ≤ scale·Dim·max|q|·max|k|, and max(s+b) ≥ b[i]-max|s| for
-// any key i, such as the first one and that of the query itself. NaN and infinities in the keys and
-// values leave no key out, nor do scores that may overflow.
+// unmaskedKeys returns how many of the first keys n queries from query i0 on need: the
+// probabilities of the others are 0 because of the bias. For scores s and the bias b of a query,
+// that of key j is at most exp(s[j]+b[j]-max(s+b)), where |s| ≤ scale·Dim·max|q|·max|k|, and
+// max(s+b) ≥ b[i]-max|s| for any key i, such as the first one and that of the query itself. NaN and
+// infinities in the keys and values leave no key out, nor do scores that may overflow.
 func (a *Core[T]) unmaskedKeys(w *attentionHead[T], i0, n int) int {
 	buffer, float := any(w.s[len(w.s)-a.KVLen:]).([]float32)
 	if !float || !w.packed || a.Bias == nil || a.Softcap > 0 || a.Observe >= 0 {

@@ -68,7 +68,8 @@ func RotaryRun(c *ir.Call, in Input, dim int, interleaved bool, scale float32, p
 	if err != nil {
 		return err
 	}
-	// Half-precision heads are widened for the rotation only, while they are in the first-level cache.
+	// Half-precision heads are widened for the rotation only, while they are in the first-level
+	// cache.
 	wide := kit.IsHalf(x.DType()) && !c.Generic && in.Size <= len(rotaryBuffer{})
 	var (
 		xd []float32

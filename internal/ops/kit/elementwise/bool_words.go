@@ -2,7 +2,8 @@ package elementwise
 
 import "encoding/binary"
 
-// WithWords adds a loop over words of eight bytes to a loop over elements. Bools are bytes of 0 or 1.
+// WithWords adds a loop over words of eight bytes to a loop over elements. Bools are bytes of 0 or
+// 1.
 func WithWords(l *Loop, word func(dst, a, b []byte)) *Loop {
 	l.Fast = func(dst []byte, in *[3][]byte) {
 		whole := len(dst) &^ 31

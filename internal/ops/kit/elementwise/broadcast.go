@@ -91,8 +91,8 @@ func (s *loopSource) stride(out []int, d int) int {
 	return s.len
 }
 
-// rowMin is the length of the innermost dimension from which rows are processed one by one where groups of rows do not
-// apply. Shorter rows are first gathered into blocks.
+// rowMin is the length of the innermost dimension from which rows are processed one by one where
+// groups of rows do not apply. Shorter rows are first gathered into blocks.
 const rowMin = 32
 
 // block returns how many elements are gathered or repeated at a time.
@@ -143,7 +143,8 @@ func (b *broadcastLoop) elements(l Loop, dst []byte, lo, hi int) {
 	}
 }
 
-// grouped reports whether blocks of whole rows pay: there are enough of them, and no input has one element for each row.
+// grouped reports whether blocks of whole rows pay: there are enough of them, and no input has one
+// element for each row.
 func (b *broadcastLoop) grouped() bool {
 	last := len(b.dims) - 1
 	if last == 0 || b.dims[last] > kit.LoopBlock/2 || b.dims[last]*b.dims[last-1] < kit.LoopBlock {
@@ -157,8 +158,9 @@ func (b *broadcastLoop) grouped() bool {
 	return true
 }
 
-// groups processes [lo, hi) in blocks of whole rows, and the parts of rows at the ends. An input that does not change from row to
-// row is repeated in a block, which stays as long as the input does.
+// groups processes [lo, hi) in blocks of whole rows, and the parts of rows at the ends. An input
+// that does not change from row to row is repeated in a block, which stays as long as the input
+// does.
 func (b *broadcastLoop) groups(l Loop, st *LoopState, dst []byte, lo, hi int) {
 	last := len(b.dims) - 1
 	inner, lines, size, block := b.dims[last], b.dims[last-1], l.Out.Size(), b.block()
@@ -246,7 +248,8 @@ func (b *broadcastLoop) rows(l Loop, st *LoopState, dst []byte, lo, hi int) {
 	}
 }
 
-// nextRow advances the coordinates of a row, the inner dimension first, and its offsets in the sources.
+// nextRow advances the coordinates of a row, the inner dimension first, and its offsets in the
+// sources.
 func (b *broadcastLoop) nextRow(at []int, from *[3]int) {
 	for i := range at {
 		d := len(at) - 1 - i

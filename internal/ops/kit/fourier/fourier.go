@@ -192,8 +192,8 @@ func (p *Plan) ScratchLen() int {
 	return 2 * p.conv.n
 }
 
-// Forward writes the transform of src to dst. They must not overlap. src is unchanged. If the context
-// of the call ends, dst is incomplete.
+// Forward writes the transform of src to dst. They must not overlap. src is unchanged. If the
+// context of the call ends, dst is incomplete.
 func (p *Plan) Forward(dst, src, scratch []complex128) {
 	if p.conv == nil {
 		p.step(dst, src, p.n, 1, 0)

@@ -10,7 +10,8 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 )
 
-// Domain is the domain of operators that gradient rules and passes add to graphs. No model file contains them.
+// Domain is the domain of operators that gradient rules and passes add to graphs. No model file
+// contains them.
 const Domain = "onward"
 
 // Gradient says how an operator is differentiated in reverse mode: which nodes compute the

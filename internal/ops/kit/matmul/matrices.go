@@ -54,9 +54,9 @@ func Determinant(c *ir.Call, a []float64, m int) (float64, error) {
 	return det, nil
 }
 
-// Invert replaces an n×n matrix by its inverse: Gauss–Jordan elimination in place with row pivoting.
-// The inverse of a singular matrix has infinite or NaN elements. pivots and factors are scratch memory
-// for n numbers each.
+// Invert replaces an n×n matrix by its inverse: Gauss–Jordan elimination in place with row
+// pivoting. The inverse of a singular matrix has infinite or NaN elements. pivots and factors are
+// scratch memory for n numbers each.
 func Invert(c *ir.Call, a []float64, n int, pivots []int, factors []float64) error {
 	level := eliminationLevel(c, n)
 	for k := range n {

@@ -127,8 +127,8 @@ func (b Buf) Done() {
 	}
 }
 
-// packedParts calls fn with ranges of the elements of a packed tensor and their bytes. Eight elements
-// begin at a whole byte in all packed types.
+// packedParts calls fn with ranges of the elements of a packed tensor and their bytes. Eight
+// elements begin at a whole byte in all packed types.
 func packedParts(c *ir.Call, t *tensor.Tensor, fn func(lo, hi int, packed []byte)) {
 	const unit = 8
 	n, bytes, bits := t.Len(), t.Bytes(), t.DType().Bits()
@@ -166,8 +166,8 @@ func Copy(c *ir.Call, dst, src Buf) {
 	c.Parallel(n, 1<<20, func(lo, hi int) { copyCached(dst.Raw[lo:hi], src.Raw[lo:hi]) })
 }
 
-// copyCached is the built-in copy, which from 1 MiB on bypasses the caches on amd64; up to 8 MiB it leaves dst in them, which
-// the next operator reads.
+// copyCached is the built-in copy, which from 1 MiB on bypasses the caches on amd64; up to 8 MiB it
+// leaves dst in them, which the next operator reads.
 //
 //go:noinline
 func copyCached(dst, src []byte) {
@@ -306,8 +306,8 @@ func moveScatterOf[E Elem](dst, src []E, at []int, block int) {
 }
 
 // Mapped copies with an index list per dimension: element (i0, i1, …) of dst, which is dense,
-// is src[maps[0][i0] + maps[1][i1] + …]. The elements [from, to) of the last dimension are adjacent in src;
-// of a list of [LongRun] or more of them, only the first index is read.
+// is src[maps[0][i0] + maps[1][i1] + …]. The elements [from, to) of the last dimension are adjacent
+// in src; of a list of [LongRun] or more of them, only the first index is read.
 func Mapped(c *ir.Call, dst, src Buf, maps [][]int, from, to int) {
 	if to-from < LongRun && moveTwice(c, dst, src, maps) {
 		return
@@ -342,7 +342,8 @@ func Mapped(c *ir.Call, dst, src Buf, maps [][]int, from, to int) {
 // LongRun is the number of adjacent elements from which [Mapped] reads the first index only.
 const LongRun = 16
 
-// AdjacentRun returns the range of the longest series of successive numbers in the last of the lists.
+// AdjacentRun returns the range of the longest series of successive numbers in the last of the
+// lists.
 func AdjacentRun(lists [][]int) (from, to int) {
 	if len(lists) == 0 {
 		return 0, 0
@@ -361,7 +362,8 @@ func AdjacentRun(lists [][]int) (from, to int) {
 	return from, to
 }
 
-// moveMappedOf is Mapped for elements of a type. The range [a, b) of the last dimension is copied at once.
+// moveMappedOf is Mapped for elements of a type. The range [a, b) of the last dimension is copied
+// at once.
 func moveMappedOf[E Elem](c *ir.Call, dst, src []E, maps [][]int, a, b int) {
 	if len(dst) == 0 {
 		return
@@ -394,7 +396,8 @@ func moveMappedOf[E Elem](c *ir.Call, dst, src []E, maps [][]int, a, b int) {
 	})
 }
 
-// moveTwice is Mapped if the last dimension has each element twice, which have at most four bytes. It reports whether it has.
+// moveTwice is Mapped if the last dimension has each element twice, which have at most four bytes.
+// It reports whether it has.
 func moveTwice(c *ir.Call, dst, src Buf, maps [][]int) bool {
 	if dst.Width == 0 || dst.Width > 4 || len(maps) == 0 || len(dst.Raw) == 0 {
 		return false
@@ -437,8 +440,9 @@ func moveTwice(c *ir.Call, dst, src Buf, maps [][]int) bool {
 	return true
 }
 
-// eachPlane calls fn in parallel with parts of planes, the last two dimensions of maps: the index of the first row in the
-// destination, the offset of the plane, and the offsets of the rows, a multiple of unit.
+// eachPlane calls fn in parallel with parts of planes, the last two dimensions of maps: the index
+// of the first row in the destination, the offset of the plane, and the offsets of the rows, a
+// multiple of unit.
 func eachPlane(c *ir.Call, maps [][]int, unit int, fn func(row, plane int, rows []int)) {
 	lead, n := maps[:len(maps)-1], len(maps[len(maps)-1])
 	rows, all := []int{0}, 1

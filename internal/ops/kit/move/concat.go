@@ -72,8 +72,9 @@ func mergeDims(a, b ir.Dim) (ir.Dim, error) {
 	return ir.Merge(a, b)
 }
 
-// ConcatShape returns the shape of the result, and the axis in [0, rank). Like ONNX Runtime, it skips inputs without elements beside
-// one with elements, if they differ in dimensions of 0: a Loop of no iterations cannot know the dimensions of its scan outputs.
+// ConcatShape returns the shape of the result, and the axis in [0, rank). Like ONNX Runtime, it
+// skips inputs without elements beside one with elements, if they differ in dimensions of 0: a Loop
+// of no iterations cannot know the dimensions of its scan outputs.
 func ConcatShape(in []*tensor.Tensor, axis int) ([]int, int, error) {
 	first := max(0, slices.IndexFunc(in, func(t *tensor.Tensor) bool { return t.Len() > 0 }))
 	ref := in[first]

@@ -64,8 +64,8 @@ func nonZeroOf(c *ir.Call, n int, is func(i int) bool) ([]int, error) {
 	return at, nil
 }
 
-// nonZeroBits is nonZeroOf for elements that are not zero under a mask. A function per element costs
-// several times as much.
+// nonZeroBits is nonZeroOf for elements that are not zero under a mask. A function per element
+// costs several times as much.
 func nonZeroBits[T uint8 | uint16 | uint32 | uint64](c *ir.Call, s []T, mask T) ([]int, error) {
 	n := 0
 	c.Serial(len(s), kit.GrainCheap, func(lo, hi int) {

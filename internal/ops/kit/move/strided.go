@@ -96,7 +96,8 @@ type stridedPlan struct {
 	tile bool
 }
 
-// repeats returns how often the first dimension repeats a block that is dense in dst, 0 if it does not.
+// repeats returns how often the first dimension repeats a block that is dense in dst, 0 if it does
+// not.
 func (p *stridedPlan) repeats() int {
 	if len(p.shape) == 1 || p.src[0] != 0 || p.tile {
 		return 0
@@ -235,7 +236,8 @@ func stridedRun[E Elem](c *ir.Call, p *stridedPlan, dst, src []E) {
 	})
 }
 
-// stridedRows copies rows of n elements. Steps are those between rows, strides those between elements.
+// stridedRows copies rows of n elements. Steps are those between rows, strides those between
+// elements.
 func stridedRows[E Elem](dst, src []E, d, s, rows, dstStep, srcStep, n, dstStride, srcStride int) {
 	var z E
 	size := int(unsafe.Sizeof(z))
@@ -270,8 +272,8 @@ func fillRows(dst, src unsafe.Pointer, rows, dstStep, srcStep, n, size int) {
 // NarrowRow is the most bytes of a row that narrowRows copies.
 const NarrowRow = 64
 
-// narrowRows copies rows of n bytes, 1 to NarrowRow. It takes half of the time of copy, which is a call for each row: two or four
-// moves, which overlap, copy a row of any size.
+// narrowRows copies rows of n bytes, 1 to NarrowRow. It takes half of the time of copy, which is a
+// call for each row: two or four moves, which overlap, copy a row of any size.
 func narrowRows(dst, src unsafe.Pointer, rows, dstStep, srcStep, n int) {
 	switch {
 	case n > 32:
@@ -289,8 +291,8 @@ func narrowRows(dst, src unsafe.Pointer, rows, dstStep, srcStep, n int) {
 	}
 }
 
-// overlapped copies the first and the last of n bytes of each row. It computes no pointer beyond the
-// last row, which would not point into the memory.
+// overlapped copies the first and the last of n bytes of each row. It computes no pointer beyond
+// the last row, which would not point into the memory.
 func overlapped[T any](dst, src unsafe.Pointer, rows, dstStep, srcStep, n int) {
 	var z T
 	n -= int(unsafe.Sizeof(z))

@@ -81,8 +81,9 @@ func UniqueSlices(c *ir.Call, x *tensor.Tensor, axis int, sorted bool) (first, g
 	return first, group, counts, nil
 }
 
-// hashedGroups groups equal keys in the order of their first occurrence, with a hash table. It adds the groups to first and counts. The
-// factor of the table is random, so that nobody can choose keys that collide.
+// hashedGroups groups equal keys in the order of their first occurrence, with a hash table. It adds
+// the groups to first and counts. The factor of the table is random, so that nobody can choose keys
+// that collide.
 func hashedGroups(c *ir.Call, key []uint64, first, group, counts []int) (_, _, _ []int, err error) {
 	size := bits.Len(uint(2 * len(key)))
 	table, err := ir.ScratchOf[uint32](c, 1<<size) // 0, or the group plus 1
@@ -153,8 +154,8 @@ func radixOrder(c *ir.Call, key []uint64, order []int) ([]int, error) {
 	return order, nil
 }
 
-// uniqueCompare returns a comparison of slices of x along an axis, and the keys that it compares, one
-// for each element, or nil for strings. The comparison does not return if the run must stop.
+// uniqueCompare returns a comparison of slices of x along an axis, and the keys that it compares,
+// one for each element, or nil for strings. The comparison does not return if the run must stop.
 func uniqueCompare(c *ir.Call, x *tensor.Tensor, axis int) (compare func(a, b int) int, key []uint64, err error) {
 	outer, inner := AxisBlocks(x.Shape(), axis)
 	step := x.Dim(axis) * inner

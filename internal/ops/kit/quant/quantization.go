@@ -172,8 +172,8 @@ type Block struct {
 
 var quantBlocks = sync.Pool{New: func() any { return new(Block) }}
 
-// EachBlock calls fn for blocks of at most kit.LoopBlock elements, with a scale and a zero point per
-// element.
+// EachBlock calls fn for blocks of at most kit.LoopBlock elements, with a scale and a zero point
+// per element.
 //
 //go:noinline
 func (p *Params) EachBlock(c *ir.Call, fn func(b *Block, lo, hi int)) error {
@@ -191,8 +191,8 @@ func (p *Params) EachBlock(c *ir.Call, fn func(b *Block, lo, hi int)) error {
 	})
 }
 
-// EachRun calls fn for at most that many elements from lo to hi, with one scale and zero point or one
-// per element. zero is nil if there are no zero points.
+// EachRun calls fn for at most that many elements from lo to hi, with one scale and zero point or
+// one per element. zero is nil if there are no zero points.
 func (p *Params) EachRun(c *ir.Call, most int, fn func(lo, hi int, scale, zero []float32)) error {
 	g := p.Grid
 	kit.ParallelEach(c, g.Runs, g.Length, func(run int) {
@@ -214,8 +214,8 @@ func (p *Params) EachRun(c *ir.Call, most int, fn func(lo, hi int, scale, zero [
 	return c.Err()
 }
 
-// repeatShort gives each element its scale and zero point if runs along an axis are short, in runs of
-// about shortRuns elements or as many as the scales of an axis serve.
+// repeatShort gives each element its scale and zero point if runs along an axis are short, in runs
+// of about shortRuns elements or as many as the scales of an axis serve.
 func (p *Params) repeatShort(c *ir.Call, n int) error {
 	const shortRuns, most = 128, 1 << 16
 	g := p.Grid

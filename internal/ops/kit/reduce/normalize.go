@@ -77,9 +77,11 @@ func Variance[T kit.RealFloat](c *ir.Call, x []T, mean float64) float64 {
 	return sum
 }
 
-// CenteredMoments returns the mean of num elements, of which each yields the pieces, as a float32 center and the rest, and the sum of
-// the squares of their differences from it. It writes their differences from the center to y, which it does not read again after the
-// piece. It adds in float32; the differences are exact for elements near the center, so that their mean corrects it. Sums may overflow.
+// CenteredMoments returns the mean of num elements, of which each yields the pieces, as a float32
+// center and the rest, and the sum of the squares of their differences from it. It writes their
+// differences from the center to y, which it does not read again after the piece. It adds in
+// float32; the differences are exact for elements near the center, so that their mean corrects it.
+// Sums may overflow.
 func CenteredMoments(l cpu.Level, num int, each func(fn func(x, y []float32))) (center float32, rest, sq float64) {
 	mean := 0.0
 	each(func(x, _ []float32) { mean += float64(vec.SumF32(l, x)) })
@@ -166,11 +168,12 @@ func (n *NormRows[T]) row(c *ir.Call, r int) {
 	}
 }
 
-// safeFactor reports whether squares with that factor, added in float32, have lost nothing to overflow or underflow.
+// safeFactor reports whether squares with that factor, added in float32, have lost nothing to
+// overflow or underflow.
 func safeFactor(inv float32) bool { return inv > 1e-18 && inv < 1e15 }
 
-// store keeps the statistics of a row that a kernel has normalized with sums of float32. If these are not safe, it normalizes the row again, unless Y
-// has replaced X.
+// store keeps the statistics of a row that a kernel has normalized with sums of float32. If these
+// are not safe, it normalizes the row again, unless Y has replaced X.
 func (n *NormRows[T]) store(c *ir.Call, r int, mean, inv float32) {
 	if safeFactor(inv) || &n.X[0] == &n.Y[0] {
 		n.keep(r, mean, inv)
@@ -179,7 +182,8 @@ func (n *NormRows[T]) store(c *ir.Call, r int, mean, inv float32) {
 	}
 }
 
-// shortRows normalizes rows together and returns the first that is left: hi, or lo if the level has no kernel.
+// shortRows normalizes rows together and returns the first that is left: hi, or lo if the level has
+// no kernel.
 func (n *NormRows[T]) shortRows(c *ir.Call, l cpu.Level, y, x, gain, bias []float32, lo, hi int) int {
 	var stats [2 * 256]float32
 	for lo < hi && c.Err() == nil {

@@ -67,8 +67,9 @@ func (r *Reduction) Plan(shape, axes []int) (*Plan, error) {
 	return p, nil
 }
 
-// regroup treats adjacent short pieces that are reduced as one kept piece, whose results are combined in groups at the end. For the sums
-// of N×C×H×W per channel, the images are added as a whole, and then the H·W sums of each channel.
+// regroup treats adjacent short pieces that are reduced as one kept piece, whose results are
+// combined in groups at the end. For the sums of N×C×H×W per channel, the images are added as a
+// whole, and then the H·W sums of each channel.
 func (p *Plan) regroup() {
 	k, r := len(p.kept)-1, len(p.reduced)-1
 	if !p.rows || k < 0 || r < 0 || p.inner > Block/2 || p.reduced[r] < 4 || p.keptAt[k] != p.inner || p.reduceAt[r] != p.kept[k]*p.inner {
@@ -83,8 +84,8 @@ func (p *Plan) scattered() bool {
 	return p.inner < kit.ShortRow && p.group == 1 && (len(p.reduced) > 1 || p.rows && kit.Product(p.reduced) > 1)
 }
 
-// regular reports whether the elements of a result are one row, or results are at least kit.ShortRow columns of one
-// matrix.
+// regular reports whether the elements of a result are one row, or results are at least
+// kit.ShortRow columns of one matrix.
 func (p *Plan) regular() bool {
 	return p.rows && len(p.reduced) == 0 || !p.rows && len(p.reduced) == 1 && p.inner >= kit.ShortRow
 }
@@ -94,8 +95,8 @@ func (p *Plan) narrow() bool {
 	return p.rows && p.inner > 1 && p.inner <= 4*kit.ShortRow && len(p.reduced) == 0 && kit.Product(p.kept) >= 4*kit.ShortRow
 }
 
-// Pieces returns the dimensions of the results and those of the contiguous pieces that are reduced to one result, both with their strides,
-// and the length of a piece.
+// Pieces returns the dimensions of the results and those of the contiguous pieces that are reduced
+// to one result, both with their strides, and the length of a piece.
 func (p *Plan) Pieces() (kept, keptAt, reduced, reduceAt []int, run int) {
 	if p.rows {
 		return p.kept, p.keptAt, p.reduced, p.reduceAt, p.inner
@@ -103,7 +104,8 @@ func (p *Plan) Pieces() (kept, keptAt, reduced, reduceAt []int, run int) {
 	return slices.Concat(p.kept, []int{p.inner}), slices.Concat(p.keptAt, []int{1}), p.reduced, p.reduceAt, 1
 }
 
-// gather transposes x and returns the plan for it. The elements of a result become a row or, with columns, a column.
+// gather transposes x and returns the plan for it. The elements of a result become a row or, with
+// columns, a column.
 func (p *Plan) gather(c *ir.Call, x *tensor.Tensor, columns bool) (*Plan, *tensor.Tensor, error) {
 	r, err := kit.ScratchTensor(c, x.DType(), x.Shape())
 	if err != nil {
@@ -139,7 +141,8 @@ func addPlanDim(dims, at []int, d, stride int, join bool) ([]int, []int) {
 	return append(dims, d), append(at, stride)
 }
 
-// PlanOffset returns the offset of element i of the given dimensions with their strides. Inlined, it takes 11 KB.
+// PlanOffset returns the offset of element i of the given dimensions with their strides. Inlined,
+// it takes 11 KB.
 //
 //go:noinline
 func PlanOffset(i int, dims, at []int) int {

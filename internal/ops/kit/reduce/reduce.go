@@ -116,21 +116,23 @@ func (r *Reduction) InferFolded(c *ir.InferContext, first ir.Dim, fn func(a, b i
 
 // Reducer reduces elements of type T in accumulators of type A.
 type Reducer[T, A any] struct {
-	Init  A
-	Row   func(acc A, x []T) A                      // reduces all elements to one accumulator
-	Cols  func(acc []A, x []T)                      // reduces each element to its own accumulator
-	Stack func(dst, x []T, n, step int, fresh bool) // combines n pieces of x, which are step elements apart, and dst unless fresh; or nil
-	Add   func(acc, x []T)                          // combines pieces in their own type, before cols widens groups of FoldedPieces; or nil
-	Load  func(dst, x []T)                          // converts the first piece of a group for add; nil for a copy
-	Total func(acc []A, x []T)                      // reduces the results of add; nil for cols
-	Merge func(a, b A) A                            // combines the accumulators of two parts
-	Join  func(acc, x []A)                          // Merge for each of some accumulators; or nil
-	Done  func(dst []T, acc []A, n int)             // computes results, of n elements each
+	Init A
+	Row  func(acc A, x []T) A // reduces all elements to one accumulator
+	Cols func(acc []A, x []T) // reduces each element to its own accumulator
+	// combines n pieces of x, which are step elements apart, and dst unless fresh; or nil
+	Stack func(dst, x []T, n, step int, fresh bool)
+	// combines pieces in their own type, before cols widens groups of FoldedPieces; or nil
+	Add   func(acc, x []T)
+	Load  func(dst, x []T)              // converts the first piece of a group for add; nil for a copy
+	Total func(acc []A, x []T)          // reduces the results of add; nil for cols
+	Merge func(a, b A) A                // combines the accumulators of two parts
+	Join  func(acc, x []A)              // Merge for each of some accumulators; or nil
+	Done  func(dst []T, acc []A, n int) // computes results, of n elements each
 	// rows computes the results for the rows from first on of a matrix with rows of n elements (see
 	// vec.SumRowsF32), or is nil.
 	Rows func(dst, x []T, n, first int)
-	// Columns computes the results of columns of at least kit.ShortRow adjacent elements: dst[i] is that of the n
-	// elements of x from i on, which are step elements apart. It may be nil.
+	// Columns computes the results of columns of at least kit.ShortRow adjacent elements: dst[i] is
+	// that of the n elements of x from i on, which are step elements apart. It may be nil.
 	Columns func(dst, x []T, n, step int)
 }
 
@@ -166,8 +168,8 @@ func Bits(as tensor.DType, k reduceKernel) reduceKernel {
 	}
 }
 
-// reinterpret returns r as a reducer of another type of the same size, which computes with the same bits: uint64 and int8 have no code
-// of their own.
+// reinterpret returns r as a reducer of another type of the same size, which computes with the same
+// bits: uint64 and int8 have no code of their own.
 func reinterpret[T, S kit.RealNumber](r *Reducer[S, S]) *Reducer[T, T] {
 	bits := func(x []T) []S { return memory.FromRaw[S](memory.AsBytes(x)) }
 	as := &Reducer[T, T]{
@@ -266,8 +268,8 @@ func (t Table) reduce(c *ir.Call, p *Plan, y, x *tensor.Tensor) error {
 const (
 	Block        = 512 // accumulators that are processed together
 	FoldedPieces = 32  // pieces that are added without widening
-	// stackedColumns is the length up to which all pieces are added in registers: of longer ones, reading
-	// a part of each piece would lose to reading some of them in the order of memory.
+	// stackedColumns is the length up to which all pieces are added in registers: of longer ones,
+	// reading a part of each piece would lose to reading some of them in the order of memory.
 	stackedColumns = 256
 	stackedPieces  = 8
 	Chunk          = 1 << 16 // elements of a long row that are reduced separately

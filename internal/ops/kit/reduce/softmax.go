@@ -8,8 +8,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// SoftmaxLines computes Softmax along m adjacent lines that begin at base. It does not return if the
-// run must stop.
+// SoftmaxLines computes Softmax along m adjacent lines that begin at base. It does not return if
+// the run must stop.
 func SoftmaxLines[T kit.FloatNumber](c *ir.Call, dst, src []T, s kit.AxisSpan, base, m int) {
 	var top, sum [kit.ColumnBlock]float64
 	meter := ir.Meter{C: c}
@@ -55,7 +55,8 @@ type SoftmaxAxis struct {
 	Flatten bool
 }
 
-// ReadSoftmaxAxis reads the attribute axis; before opset 13 all dimensions from it on form one axis.
+// ReadSoftmaxAxis reads the attribute axis; before opset 13 all dimensions from it on form one
+// axis.
 func ReadSoftmaxAxis(a *kit.Attrs, opset int) SoftmaxAxis {
 	if opset < 13 {
 		return SoftmaxAxis{Axis: a.Int("axis", 1), Flatten: true}

@@ -9,8 +9,9 @@ const (
 	maxAutomatonStates = 1 << 9
 )
 
-// automaton is a deterministic automaton over ASCII for the whole string, whose states are built when
-// they are reached first (https://swtch.com/~rsc/regexp/regexp3.html). It is not safe for concurrent use.
+// automaton is a deterministic automaton over ASCII for the whole string, whose states are built
+// when they are reached first (https://swtch.com/~rsc/regexp/regexp3.html). It is not safe for
+// concurrent use.
 type automaton struct {
 	prog   *syntax.Prog
 	start  *automatonState
@@ -98,8 +99,8 @@ func (a *automaton) state(after []uint32, before rune) *automatonState {
 	return s
 }
 
-// closure calls each for the matching instructions that a state reaches without a character if r, or
-// -1 for the end, is next.
+// closure calls each for the matching instructions that a state reaches without a character if r,
+// or -1 for the end, is next.
 func (a *automaton) closure(at *automatonState, r rune, each func(i *syntax.Inst)) {
 	holds := syntax.EmptyOpContext(at.before, r)
 	clear(a.seen)

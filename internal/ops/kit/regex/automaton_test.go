@@ -10,8 +10,8 @@ import (
 	"github.com/onward-ml/onward/internal/testing/optest"
 )
 
-// TestMatchAll compares matches of whole strings with those of package regexp, for patterns composed
-// of parts that look at adjacent characters, and for strings that are not ASCII.
+// TestMatchAll compares matches of whole strings with those of package regexp, for patterns
+// composed of parts that look at adjacent characters, and for strings that are not ASCII.
 func TestMatchAll(t *testing.T) {
 	parts := []string{"a", "b+", "(a|b)*", `\b`, `\B`, "^", "$", "(?m:^)", "(?m:$)", "(?i:A)", `\w`, `\W*`, ".", "(?s:.)*", `[^a\n]`, "é", "(ab){0,3}", "|", "-*?", `\z`, `a\b`, `-\b`, `(?m:$)\n`, `\n(?m:^)`, "(?:", ")"}
 	for _, c := range []struct{ pattern, s string }{

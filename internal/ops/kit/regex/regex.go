@@ -20,8 +20,8 @@ import (
 const (
 	// MaxPattern limits the length of patterns, since the time to match is proportional to it.
 	MaxPattern = 1 << 14
-	// maxInstructions limits the size of compiled patterns, which bounded repetitions multiply: the time
-	// per character is proportional to it. RE2's limit of 8 MiB allows as many.
+	// maxInstructions limits the size of compiled patterns, which bounded repetitions multiply: the
+	// time per character is proportional to it. RE2's limit of 8 MiB allows as many.
 	maxInstructions = 1 << 17
 )
 
@@ -85,8 +85,8 @@ func looksBehind(re *syntax.Regexp) bool {
 // short reports whether the time to search s is so short that the context need not be checked.
 func (r *Regexp) short(s string) bool { return len(s) < 4*ir.GrainWatch/r.cost }
 
-// MatchAll sets each element of dst to whether the string has a match. It does not return if the run
-// must stop.
+// MatchAll sets each element of dst to whether the string has a match. It does not return if the
+// run must stop.
 func (r *Regexp) MatchAll(c *ir.Call, dst []bool, x []string) {
 	var a *automaton
 	if r.automata != nil {
@@ -112,13 +112,13 @@ func (r *Regexp) MatchAll(c *ir.Call, dst []bool, x []string) {
 const (
 	// maxSearch is the most elementary operations to search a string once for all matches.
 	maxSearch = 1 << 28
-	// maxLookBehind is maxSearch for patterns that look behind, whose search cannot be interrupted: a
-	// reader would begin at each match.
+	// maxLookBehind is maxSearch for patterns that look behind, whose search cannot be interrupted:
+	// a reader would begin at each match.
 	maxLookBehind = 1 << 23
 )
 
-// FindAll calls fn with the bounds of all matches in s, those of [regexp.Regexp.FindAllStringIndex]. It does
-// not return if the run must stop.
+// FindAll calls fn with the bounds of all matches in s, those of
+// [regexp.Regexp.FindAllStringIndex]. It does not return if the run must stop.
 func (r *Regexp) FindAll(c *ir.Call, s string, fn func(from, to int)) error {
 	c.Check()
 	if r.text != "" {
@@ -203,7 +203,8 @@ func (r *stoppableReader) ReadRune() (rune, int, error) {
 	return v, w, nil
 }
 
-// instructions returns about how many instructions a pattern has when its repetitions are written out.
+// instructions returns about how many instructions a pattern has when its repetitions are written
+// out.
 func instructions(re *syntax.Regexp) int {
 	n := 1
 	if re.Op == syntax.OpLiteral {

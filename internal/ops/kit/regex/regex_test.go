@@ -9,7 +9,8 @@ import (
 	"github.com/onward-ml/onward/internal/testing/optest"
 )
 
-// TestFindAll compares the matches with those of package regexp, in strings that are searched at once, in parts, and with a reader.
+// TestFindAll compares the matches with those of package regexp, in strings that are searched at
+// once, in parts, and with a reader.
 func TestFindAll(t *testing.T) {
 	long := strings.Repeat("ab, ", 1<<18)
 	for _, pattern := range []string{" ", ", ", "ab", "a*", "[ ,]+", "x?", `\w+`, "語", `\bab`, "$", "(?i)AB"} {

@@ -58,8 +58,9 @@ func packConv(w, zero *tensor.Tensor, group int) (*ConvWeights, error) {
 	return p, err
 }
 
-// ConvPacksLast reports whether convolutions by constant weights w with the zero point zero have kernels for images
-// with the channels innermost, for most shapes. Weights must be symmetric, as those of quantizers are.
+// ConvPacksLast reports whether convolutions by constant weights w with the zero point zero have
+// kernels for images with the channels innermost, for most shapes. Weights must be symmetric, as
+// those of quantizers are.
 func ConvPacksLast(w, zero *tensor.Tensor, group int) bool {
 	const depth = 1 << 15 // of one output; see packBytes
 	if !convWorthPacking(w.Shape(), group) || !convZeroFits(zero, w.Dim(0)) || kit.Product(w.Shape()[1:]) > depth {
@@ -163,8 +164,9 @@ func checkConvZeros(s *ConvShape, xz, wz *tensor.Tensor) error {
 	return nil
 }
 
-// ConvBytesShape checks the shapes of a convolution of 8-bit integers with an input of shape in, the channels
-// first. It packs the weights unless they are packed already, or the call asks for generic kernels.
+// ConvBytesShape checks the shapes of a convolution of 8-bit integers with an input of shape in,
+// the channels first. It packs the weights unless they are packed already, or the call asks for
+// generic kernels.
 func ConvBytesShape(c *ir.Call, win *Window, group int, in []int, w, xz, wz *tensor.Tensor, packed *ConvWeights) (ConvShape, *ConvWeights, error) {
 	shape := []int(nil)
 	switch {

@@ -173,9 +173,11 @@ const ConvTile = 1 << 16
 // shareRows is the number of output channels from which threads may share a tile of outputs.
 const shareRows = 56
 
-// convTile returns the number of columns of the unfolded input, of out, that are multiplied at a time.
+// convTile returns the number of columns of the unfolded input, of out, that are multiplied at a
+// time.
 func convTile(depth, out int) int {
-	// With many taps a few panels are wider than ConvTile, since shorter parts of rows take longer to copy.
+	// With many taps a few panels are wider than ConvTile, since shorter parts of rows take longer
+	// to copy.
 	tile := max(1, ConvTile/max(1, depth)/gemm.PanelWidth, min(4, 4*ConvTile/max(1, depth)/gemm.PanelWidth)) * gemm.PanelWidth
 	return min(tile, gemm.Panels(out)*gemm.PanelWidth)
 }

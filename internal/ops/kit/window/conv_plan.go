@@ -11,8 +11,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ConvPlan is what a requantizing convolution computes from its weights, the shape of its input, and scales, zero points and bias.
-// It is immutable.
+// ConvPlan is what a requantizing convolution computes from its weights, the shape of its input,
+// and scales, zero points and bias. It is immutable.
 type ConvPlan struct {
 	Shape ConvShape
 	Scale []float32 // one element, or one per output channel
@@ -22,8 +22,8 @@ type ConvPlan struct {
 	other [][]byte // contents of the other inputs
 }
 
-// Plan returns the plan of the last run if input 0 has the same shape and the given inputs the same contents, and nil otherwise.
-// w may be nil.
+// Plan returns the plan of the last run if input 0 has the same shape and the given inputs the same
+// contents, and nil otherwise. w may be nil.
 func (w *ConvWeights) Plan(c *ir.Call, inputs ...int) *ConvPlan {
 	if w == nil {
 		return nil
@@ -47,9 +47,9 @@ func contents(t *tensor.Tensor) []byte {
 	return t.Bytes()
 }
 
-// NewPlan returns a plan for the shapes and scales of a call, and keeps it for [ConvWeights.Plan]. xz is the zero point of the input, and
-// inputs lists the inputs besides the first on which the plan depends. last says that images have the channels innermost
-// if there are kernels for that.
+// NewPlan returns a plan for the shapes and scales of a call, and keeps it for [ConvWeights.Plan].
+// xz is the zero point of the input, and inputs lists the inputs besides the first on which the
+// plan depends. last says that images have the channels innermost if there are kernels for that.
 func (w *ConvWeights) NewPlan(c *ir.Call, s *ConvShape, xz, bias *tensor.Tensor, scale []float32, last bool, inputs ...int) *ConvPlan {
 	p := &ConvPlan{Shape: *s, Scale: scale, in: slices.Clone(c.Tensor(0).Shape())}
 	for _, i := range inputs {
@@ -68,8 +68,9 @@ func (w *ConvWeights) NewPlan(c *ir.Call, s *ConvShape, xz, bias *tensor.Tensor,
 // Packed reports whether there are kernels for the plan.
 func (p *ConvPlan) Packed() bool { return p.conv != nil }
 
-// Requantized computes the convolution in 8-bit integers with the scale and zero point of y. If the plan has the channels innermost,
-// after, which may be nil, is called for ranges of y as soon as they are complete.
+// Requantized computes the convolution in 8-bit integers with the scale and zero point of y. If the
+// plan has the channels innermost, after, which may be nil, is called for ranges of y as soon as
+// they are complete.
 func (p *ConvPlan) Requantized(c *ir.Call, x, y, yz *tensor.Tensor, after func(lo, hi int)) error {
 	par, err := reserveConv(c, &p.Shape, p.conv, p.Last)
 	if err != nil {

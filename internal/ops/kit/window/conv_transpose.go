@@ -124,7 +124,8 @@ func ConvTransposeGemm[T kit.RealFloat](c *ir.Call, s *ConvShape, x, w, bias, y 
 	})
 }
 
-// gemmOfItem computes a product of one of several items on the calling thread, that of a single item on all threads.
+// gemmOfItem computes a product of one of several items on the calling thread, that of a single
+// item on all threads.
 func gemmOfItem[T kit.RealFloat](c *ir.Call, items int, g *gemm.Args[T]) {
 	if items > 1 {
 		matmul.GemmHere(c, g)
@@ -160,14 +161,16 @@ func convTransposePixel[T kit.RealFloat](c *ir.Call, s *ConvShape, x, w, bias, y
 	return c.Err()
 }
 
-// spreads reports whether [convTransposeSpread] supports the shape and takes less time than [convTransposeShifted]: two axes,
-// stride 1, rows that fill half of a vector, and kernels that are no wider but so wide that the padding of a row exceeds a quarter of it.
+// spreads reports whether [convTransposeSpread] supports the shape and takes less time than
+// [convTransposeShifted]: two axes, stride 1, rows that fill half of a vector, and kernels that are
+// no wider but so wide that the padding of a row exceeds a quarter of it.
 func (s *ConvShape) spreads() bool {
 	return len(s.In) == 2 && s.Mg > 0 && kit.Product(s.Out) > 0 && s.Stride[0] == 1 && s.Stride[1] == 1 &&
 		s.Out[1] >= 8 && s.Kernel[1] <= s.Out[1] && 4*(s.Kernel[1]-1)*s.Dilation[1] > s.Out[1]
 }
 
-// convTransposeSpread is ConvTransposeGemm for stride 1. The products of a tap are added to the outputs row by row in one call.
+// convTransposeSpread is ConvTransposeGemm for stride 1. The products of a tap are added to the
+// outputs row by row in one call.
 func convTransposeSpread(c *ir.Call, s *ConvShape, x, w, bias, y []float32) error {
 	in, out, taps := kit.Product(s.Out), kit.Product(s.In), s.Taps()
 	block := max(1, min(s.Cg, 4*ConvTile/(taps*in))) // output channels at a time
@@ -201,7 +204,8 @@ func convTransposeSpread(c *ir.Call, s *ConvShape, x, w, bias, y []float32) erro
 			}
 			vec.FillF32(sums, v)
 			for t := range taps {
-				// Element (i, j) of the input contributes to output (i+dy, j+dx), for i in [top, bottom) and j in [left, right).
+				// Element (i, j) of the input contributes to output (i+dy, j+dx), for i in [top,
+				// bottom) and j in [left, right).
 				dy, dx := t/s.Kernel[1]*s.Dilation[0]-s.Before[0], t%s.Kernel[1]*s.Dilation[1]-s.Before[1]
 				top, bottom := max(0, -dy), min(s.Out[0], s.In[0]-dy)
 				left, right := max(0, -dx), min(s.Out[1], s.In[1]-dx)
@@ -218,8 +222,8 @@ func convTransposeSpread(c *ir.Call, s *ConvShape, x, w, bias, y []float32) erro
 	})
 }
 
-// phases returns the number of sums of an axis, one for the outputs of each remainder of the stride,
-// and the number of elements of such a sum.
+// phases returns the number of sums of an axis, one for the outputs of each remainder of the
+// stride, and the number of elements of such a sum.
 func (s *ConvShape) phases(d int) (count, size int) {
 	count = s.Stride[d]
 	return count, max(s.Out[d]+(s.Kernel[d]-1)*s.Dilation[d]/count, (s.Before[d]+s.In[d]-1)/count+1)
@@ -242,9 +246,9 @@ func (s *ConvShape) shifts() bool {
 	return true
 }
 
-// convTransposeShifted is ConvTransposeGemm for short rows. The rows of the input are padded, so that
-// the products of a tap are one range of elements that is added at an offset, to the sums of the
-// outputs of one remainder of the strides.
+// convTransposeShifted is ConvTransposeGemm for short rows. The rows of the input are padded, so
+// that the products of a tap are one range of elements that is added at an offset, to the sums of
+// the outputs of one remainder of the strides.
 func convTransposeShifted(c *ir.Call, s *ConvShape, x, w, bias, y []float32) error {
 	in, out, taps := kit.Product(s.Out), kit.Product(s.In), s.Taps()
 	sy, rows := s.phases(0)

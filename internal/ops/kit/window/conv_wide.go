@@ -7,8 +7,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit/matmul"
 )
 
-// wideGeom is the geometry of a convolution of padded planes in which an output is computed at every
-// element, those between the rows of the output too. A tap then reads one range of a plane.
+// wideGeom is the geometry of a convolution of padded planes in which an output is computed at
+// every element, those between the rows of the output too. A tap then reads one range of a plane.
 type wideGeom struct {
 	height, pitch int // of a padded plane
 	out           int // outputs per plane

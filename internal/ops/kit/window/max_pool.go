@@ -122,8 +122,8 @@ func (g *Geometry) columnMajor(i int) int {
 	return number
 }
 
-// maxIndices finds the first of the maxima y, or the first NaN, in the windows of a plane, and adds base to their indices. A window
-// without elements gets the index −1.
+// maxIndices finds the first of the maxima y, or the first NaN, in the windows of a plane, and adds
+// base to their indices. A window without elements gets the index −1.
 func maxIndices[T kit.RealFloat](g *Geometry, m *ir.Meter, x, y []T, index []int64, base int, columnMajor bool) bool {
 	clear(index) // holds how many elements of the plane are left from the found one on: most from the first one
 	s, ok := g.Stride[len(g.Stride)-1], true

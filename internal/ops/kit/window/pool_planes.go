@@ -18,20 +18,25 @@ import (
 type PoolPlane struct {
 	in, out, kernel, dilation, stride, before [3]int // depth, height, width
 	taps                                      [3][][2]int
-	width                                     int  // of a row with its padding
-	height                                    int  // of a plane with its padding, if it is reduced as a whole
-	lo, hi                                    int  // columns of a padded row that lie in the input
-	stacked                                   bool // whether windows of three dimensions neither overlap along rows, leave the input, crop it on the left nor leave out rows
-	least                                     float32
-	fold                                      func(l cpu.Level, dst, x []float32, rows, rowStep, taps, tapStep, stride int, fresh bool)
-	sum                                       int          // 1 for sums
-	rows                                      []vec.Line   // of three dimensions
-	masks                                     []uint16     // of the taps in the input, if adjacent rows are reduced as one
-	lines, front, rear                        int          // rows that are reduced as one, and what the kernel reads before and behind them
-	parts                                     [][]vec.Line // the columns of these rows, of adjacent rows of a plane together if they have no gaps
-	pitch                                     int          // distance of these rows, a multiple of the stride
-	group                                     int          // planes that are reduced together
-	by                                        []float32    // what the results of a group are divided by, for means
+	width                                     int // of a row with its padding
+	height                                    int // of a plane with its padding, if it is reduced as a whole
+	lo, hi                                    int // columns of a padded row that lie in the input
+	// whether windows of three dimensions neither overlap along rows, leave the input, crop it on
+	// the left nor leave out rows
+	stacked bool
+	least   float32
+	fold    func(l cpu.Level, dst, x []float32, rows, rowStep, taps, tapStep, stride int, fresh bool)
+	sum     int        // 1 for sums
+	rows    []vec.Line // of three dimensions
+	// of the taps in the input, if adjacent rows are reduced as one
+	masks []uint16
+	// rows that are reduced as one, and what the kernel reads before and behind them
+	lines, front, rear int
+	// the columns of these rows, of adjacent rows of a plane together if they have no gaps
+	parts [][]vec.Line
+	pitch int       // distance of these rows, a multiple of the stride
+	group int       // planes that are reduced together
+	by    []float32 // what the results of a group are divided by, for means
 }
 
 // mostPoolPlane is the number of elements up to which a plane stays in the first-level cache.
@@ -125,7 +130,8 @@ func (p *PoolPlane) mask(pitch int) {
 	}
 }
 
-// adjacent reports whether the windows of the rows that are reduced as one lie stride elements apart across rows, too.
+// adjacent reports whether the windows of the rows that are reduced as one lie stride elements
+// apart across rows, too.
 func (p *PoolPlane) adjacent() bool { return p.pitch == p.out[2]*p.stride[2] }
 
 // poolBuffers holds padded rows and planes.
@@ -151,7 +157,8 @@ func (p *PoolPlane) Planes(c *ir.Call, g *Geometry, y, x []float32, planes int) 
 	return c.Err()
 }
 
-// Run pools the plane x into y, or some planes if they are reduced together. It reports whether to go on.
+// Run pools the plane x into y, or some planes if they are reduced together. It reports whether to
+// go on.
 func (p *PoolPlane) Run(m *ir.Meter, y, x []float32) bool {
 	buf := poolBuffers.Get().(*[]float32)
 	defer poolBuffers.Put(buf)
@@ -201,8 +208,8 @@ func (p *PoolPlane) Run(m *ir.Meter, y, x []float32) bool {
 	return true
 }
 
-// stack reduces the windows of some adjacent rows of a slice at once: their depth, then their columns into adjacent rows, then along
-// all of these.
+// stack reduces the windows of some adjacent rows of a slice at once: their depth, then their
+// columns into adjacent rows, then along all of these.
 func (p *PoolPlane) stack(m *ir.Meter, y, x, buf []float32) bool {
 	l, w, ow := cpu.Active(), p.in[2], p.out[2]
 	rows, deep := buf[:p.lines*w], buf[p.lines*w:]
@@ -236,14 +243,15 @@ func (p *PoolPlane) span(n int) int {
 	return (n-1)*p.stride[1] + (p.kernel[1]-1)*p.dilation[1] + 1
 }
 
-// flat reduces the columns of the windows into rows, pitch elements apart, then along all of these at once. The masks keep
-// neighbouring rows apart, so that nothing is padded.
+// flat reduces the columns of the windows into rows, pitch elements apart, then along all of these
+// at once. The masks keep neighbouring rows apart, so that nothing is padded.
 func (p *PoolPlane) flat(m *ir.Meter, y, x, buf []float32) bool {
 	w, ow, from := p.in[2], p.out[2], buf[p.front:]
 	for oh, rows := 0, len(y)/ow; oh < rows; oh += p.lines {
 		end, all := min(rows, oh+p.lines), min(p.group*p.out[1], oh+p.lines)
 		part := p.parts[oh/p.lines]
-		vec.LineWindowF32(from, p.pitch-min(w, p.pitch), x, part[:len(part)*(end-oh)/(all-oh)], p.dilation[1]*w, p.sum) // of a group, some planes
+		// of a group, some planes
+		vec.LineWindowF32(from, p.pitch-min(w, p.pitch), x, part[:len(part)*(end-oh)/(all-oh)], p.dilation[1]*w, p.sum)
 		n := ow
 		if p.adjacent() {
 			n *= end - oh
