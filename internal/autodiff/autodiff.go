@@ -295,7 +295,8 @@ func (b *builder) Append(n *gradient.Node) {
 
 // ruleNode returns a node in the form that rules take.
 func ruleNode(p *onnx.Node) *gradient.Node {
-	n := &gradient.Node{OpType: p.OpType, Domain: p.Domain, Inputs: p.Inputs, Outputs: p.Outputs, Attrs: make(gradient.Attrs, len(p.Attributes))}
+	n := &gradient.Node{OpType: p.OpType, Domain: p.Domain, Inputs: p.Inputs, Outputs: p.Outputs,
+		Attrs: make(gradient.Attrs, len(p.Attributes))}
 	for _, a := range p.Attributes {
 		switch {
 		case a.RefAttrName != "":
@@ -420,7 +421,8 @@ func (b *builder) expand(n *onnx.Node) error {
 	xs, zs, y := texts(n, "xs"), texts(n, "zs"), text(n, "y")
 	fed := append(slices.Clone(xs), zs...)
 	if len(n.Inputs) != len(fed) || len(n.Outputs) > len(xs) || y == "" {
-		return fmt.Errorf("got %d inputs and %d outputs, which does not match %d xs, %d zs and y %q", len(n.Inputs), len(n.Outputs), len(xs), len(zs), y)
+		return fmt.Errorf("got %d inputs and %d outputs, which does not match %d xs, %d zs and y %q", len(n.Inputs),
+			len(n.Outputs), len(xs), len(zs), y)
 	}
 
 	// Find the nodes between xs or zs and y, in order.

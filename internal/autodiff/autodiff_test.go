@@ -17,7 +17,8 @@ func node(op string, in, out string, attrs ...*onnx.Attribute) *onnx.Node {
 
 // gradient returns a Gradient node that differentiates y with respect to xs.
 func gradient(xs, y, out string) *onnx.Node {
-	n := node("Gradient", xs, out, &onnx.Attribute{Name: "xs", Strings: strings.Fields(xs)}, &onnx.Attribute{Name: "y", S: y})
+	n := node("Gradient", xs, out, &onnx.Attribute{Name: "xs", Strings: strings.Fields(xs)},
+		&onnx.Attribute{Name: "y", S: y})
 	n.Domain, n.Name = kit.DomainPreviewTraining, "grad"
 	return n
 }
@@ -51,7 +52,8 @@ func text(nodes []*onnx.Node) string {
 				subs = append(subs, "{"+text(g.Nodes)+"}")
 			}
 		}
-		r = append(r, fmt.Sprintf("%s=%s(%s)%s", strings.Join(n.Outputs, ","), op, strings.Join(n.Inputs, ","), strings.Join(subs, "")))
+		r = append(r, fmt.Sprintf("%s=%s(%s)%s", strings.Join(n.Outputs, ","), op, strings.Join(n.Inputs, ","),
+			strings.Join(subs, "")))
 	}
 	return strings.Join(r, " ")
 }
@@ -110,7 +112,10 @@ func TestExpandInFunctions(t *testing.T) {
 		t.Errorf("the function became %s", got)
 	}
 	f.OpsetImports = []onnx.OperatorSetID{{Version: 10}}
-	if _, err := autodiff.Expand(m, 10); err == nil || !strings.Contains(err.Error(), "function F: node \"\" (If): node \"grad\" (Gradient): operator Max: is differentiable since opset 11, the model imports 10") {
+	if _, err := autodiff.Expand(m, 10); err == nil ||
+		!strings.Contains(err.Error(),
+			"function F: node \"\" (If): node \"grad\" (Gradient): operator Max: is differentiable since opset 11, "+
+				"the model imports 10") {
 		t.Errorf("error %v", err)
 	}
 }

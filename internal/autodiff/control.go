@@ -90,7 +90,8 @@ func (b *builder) follow(p *onnx.Node, active map[string]bool) bool {
 			for i, in := range p.Inputs {
 				from[i] = active[in]
 			}
-			known = err == nil && b.Opset >= 9 && b.followInto(g, from, len(p.Inputs)-int(integer(p, "num_scan_inputs", 0)), active, through)
+			known = err == nil && b.Opset >= 9 &&
+				b.followInto(g, from, len(p.Inputs)-int(integer(p, "num_scan_inputs", 0)), active, through)
 		}
 	}
 	for k, out := range p.Outputs {
@@ -105,7 +106,9 @@ func (b *builder) follow(p *onnx.Node, active map[string]bool) bool {
 // marked by from. An active output that is a state makes the corresponding input active in the next
 // step. It returns false for a malformed graph.
 func (b *builder) followInto(g *onnx.Graph, from []bool, states int, active map[string]bool, through []bool) bool {
-	if len(g.Inputs) != len(from) || len(g.Outputs) < len(through) || states < 0 || states > min(len(g.Inputs), len(g.Outputs)) || slices.Contains(g.Inputs, nil) || slices.Contains(g.Outputs, nil) {
+	if len(g.Inputs) != len(from) || len(g.Outputs) < len(through) || states < 0 ||
+		states > min(len(g.Inputs), len(g.Outputs)) || slices.Contains(g.Inputs, nil) ||
+		slices.Contains(g.Outputs, nil) {
 		return false
 	}
 	nodes, err := b.e.scopes.Sort(g)
@@ -176,7 +179,8 @@ func graphAttr(n *onnx.Node, name string) (*onnx.Graph, error) {
 var controlFlow map[string]func(b *builder, n *onnx.Node, gs []string) ([]string, error)
 
 func init() { // because the rules lead to the map
-	controlFlow = map[string]func(b *builder, n *onnx.Node, gs []string) ([]string, error){"If": ifGradient, "Scan": scanGradient}
+	controlFlow = map[string]func(b *builder, n *onnx.Node, gs []string) ([]string, error){"If": ifGradient,
+		"Scan": scanGradient}
 }
 
 // ifGradient returns an If whose branches compute the gradients of the values that they use.
@@ -238,7 +242,8 @@ func scanAttrs(body *onnx.Graph, scans int, inAxes, inBack, outAxes, outBack []i
 	ints := func(name string, v []int64) *onnx.Attribute {
 		return &onnx.Attribute{Name: name, Type: onnx.AttrInts, Ints: v}
 	}
-	r := []*onnx.Attribute{{Name: "body", Type: onnx.AttrGraph, G: body}, {Name: "num_scan_inputs", Type: onnx.AttrInt, I: int64(scans)},
+	r := []*onnx.Attribute{{Name: "body", Type: onnx.AttrGraph, G: body},
+		{Name: "num_scan_inputs", Type: onnx.AttrInt, I: int64(scans)},
 		ints("scan_input_axes", inAxes), ints("scan_input_directions", inBack)}
 	if len(outAxes) > 0 {
 		r = append(r, ints("scan_output_axes", outAxes), ints("scan_output_directions", outBack))
@@ -260,8 +265,11 @@ func scanGradient(b *builder, n *onnx.Node, gs []string) ([]string, error) {
 	}
 	scans := int(integer(n, "num_scan_inputs", 0))
 	states := len(n.Inputs) - scans
-	if states < 0 || scans < 1 || len(body.Inputs) != len(n.Inputs) || len(body.Outputs) < states || slices.Contains(body.Inputs, nil) || slices.Contains(body.Outputs, nil) {
-		return nil, fmt.Errorf("got %d inputs, %d of them scanned, which does not match a body with %d inputs and %d outputs", len(n.Inputs), scans, len(body.Inputs), len(body.Outputs))
+	if states < 0 || scans < 1 || len(body.Inputs) != len(n.Inputs) || len(body.Outputs) < states ||
+		slices.Contains(body.Inputs, nil) || slices.Contains(body.Outputs, nil) {
+		return nil,
+			fmt.Errorf("got %d inputs, %d of them scanned, which does not match a body with %d inputs and %d outputs",
+				len(n.Inputs), scans, len(body.Inputs), len(body.Outputs))
 	}
 	outs := len(body.Outputs) - states
 	list := func(name string, count int) []int64 {
@@ -269,16 +277,19 @@ func scanGradient(b *builder, n *onnx.Node, gs []string) ([]string, error) {
 	}
 	inAxes, inBack := list("scan_input_axes", scans), list("scan_input_directions", scans)
 	outAxes, outBack := list("scan_output_axes", outs), list("scan_output_directions", outs)
-	if len(inAxes) != scans+states || len(inBack) != scans+states || len(outAxes) != outs+states || len(outBack) != outs+states {
+	if len(inAxes) != scans+states || len(inBack) != scans+states || len(outAxes) != outs+states ||
+		len(outBack) != outs+states {
 		return nil, fmt.Errorf("axes and directions do not match %d scan inputs and %d outputs", scans, outs)
 	}
 	// Compute the states before each step.
 	first := *body
 	first.Nodes, first.Outputs = slices.Clone(body.Nodes), slices.Clone(body.Outputs)
-	again := &onnx.Node{OpType: "Scan", Inputs: n.Inputs, Attributes: scanAttrs(&first, scans, inAxes[:scans], inBack[:scans], outAxes, outBack)}
+	again := &onnx.Node{OpType: "Scan", Inputs: n.Inputs,
+		Attributes: scanAttrs(&first, scans, inAxes[:scans], inBack[:scans], outAxes, outBack)}
 	for _, s := range body.Inputs[:states] {
 		o := b.Fresh()
-		first.Nodes = append(first.Nodes, &onnx.Node{OpType: "Identity", Inputs: []string{s.Name}, Outputs: []string{o}})
+		first.Nodes = append(first.Nodes,
+			&onnx.Node{OpType: "Identity", Inputs: []string{s.Name}, Outputs: []string{o}})
 		first.Outputs = append(first.Outputs, &onnx.ValueInfo{Name: o})
 	}
 	for range first.Outputs {
@@ -351,7 +362,8 @@ func scanGradient(b *builder, n *onnx.Node, gs []string) ([]string, error) {
 		}
 		return r
 	}
-	axes, reverse := append(make([]int64, states), inAxes[:scans]...), append(flip(make([]int64, states)), flip(inBack[:scans])...)
+	axes, reverse := append(make([]int64, states), inAxes[:scans]...),
+		append(flip(make([]int64, states)), flip(inBack[:scans])...)
 	for k, o := range body.Outputs[states:] {
 		if states+k < len(gs) && gs[states+k] != "" && active[o.Name] {
 			in.add(grad, o.Name, feed(gs[states+k]))

@@ -22,7 +22,9 @@ import (
 // [ops.UnsupportedError], lists them.
 func Model(g *ir.Graph, m *onnx.Model) (*onnx.Model, error) {
 	imports := opsets(m)
-	e := &exporter{opsets: maps.Clone(imports), used: map[string]bool{}, taken: map[string]bool{}, reserved: map[string]bool{}, labels: map[string]int{}, consts: map[tensor.Value]string{}, failed: map[string]*kit.Unsupported{}}
+	e := &exporter{opsets: maps.Clone(imports), used: map[string]bool{}, taken: map[string]bool{},
+		reserved: map[string]bool{}, labels: map[string]int{}, consts: map[tensor.Value]string{},
+		failed: map[string]*kit.Unsupported{}}
 	og := *m.Graph
 	og.Initializers, og.SparseInitializers, og.ValueInfo, og.Nodes = nil, nil, nil, nil
 	og.QuantizationAnnotations = nil
@@ -319,7 +321,8 @@ func (x *graphExport) node(n *ir.Node) error {
 	if have, ok := x.opsets[s.Domain]; !ok {
 		x.opsets[s.Domain] = s.Opset
 	} else if have != s.Opset && !sameVersion(s, have) {
-		x.fail(n, fmt.Sprintf("it is of opset %d, in a function, and means something else in the model's opset %d", s.Opset, have))
+		x.fail(n, fmt.Sprintf("it is of opset %d, in a function, and means something else in the model's opset %d",
+			s.Opset, have))
 		return nil
 	}
 	attrs := onnx.Attrs{}
@@ -338,7 +341,8 @@ func (x *graphExport) node(n *ir.Node) error {
 func (x *graphExport) fail(n *ir.Node, reason string) {
 	k := n.Domain + "\x00" + n.OpType + "\x00" + reason
 	if x.failed[k] == nil {
-		x.failed[k] = &kit.Unsupported{Domain: n.Domain, OpType: n.OpType, Opset: n.Opset, First: n.Label(x.g), Reason: n.OpType + ": " + reason}
+		x.failed[k] = &kit.Unsupported{Domain: n.Domain, OpType: n.OpType, Opset: n.Opset, First: n.Label(x.g),
+			Reason: n.OpType + ": " + reason}
 	}
 	x.failed[k].Nodes++
 }

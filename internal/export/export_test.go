@@ -107,7 +107,8 @@ func TestWritesSourceNodes(t *testing.T) {
 		{"subgraphs", func(b *onnx.ModelBuilder) {
 			b.Input("c", onnx.Bool)
 			b.Initializer("k", []float32{1, 2, 3, 4}, 4)
-			b.Node("If", []string{"c"}, []string{"y"}, onnx.Attrs{"then_branch": branch("x"), "else_branch": branch("k")})
+			b.Node("If", []string{"c"}, []string{"y"},
+				onnx.Attrs{"then_branch": branch("x"), "else_branch": branch("k")})
 		}, "y=If(c) else_branch={t=Mul(k,k)} then_branch={t_1=Mul(x,k)}"},
 	} {
 		b := builder(11)
@@ -138,8 +139,10 @@ func TestWritesModel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Graph.Inputs) != 1 || len(r.Graph.Initializers) != 1 || r.Graph.Initializers[0].Name != "w" || r.IRVersion != 4 {
-		t.Errorf("%d inputs, %d initializers, IR version %d", len(r.Graph.Inputs), len(r.Graph.Initializers), r.IRVersion)
+	if len(r.Graph.Inputs) != 1 || len(r.Graph.Initializers) != 1 || r.Graph.Initializers[0].Name != "w" ||
+		r.IRVersion != 4 {
+		t.Errorf("%d inputs, %d initializers, IR version %d", len(r.Graph.Inputs),
+			len(r.Graph.Initializers), r.IRVersion)
 	}
 	if m.IRVersion != 3 || len(m.Graph.Inputs) != 2 {
 		t.Error("the model itself was changed")
@@ -147,7 +150,8 @@ func TestWritesModel(t *testing.T) {
 
 	// From IR version 4 on the default of an input stays one.
 	m.IRVersion = 8
-	if r, err = export.Model(convert(t, m), m); err != nil || len(r.Graph.Inputs) != 2 || len(r.Graph.Initializers) != 1 {
+	if r, err = export.Model(convert(t, m), m); err != nil || len(r.Graph.Inputs) != 2 ||
+		len(r.Graph.Initializers) != 1 {
 		t.Errorf("%d inputs, %d initializers, %v", len(r.Graph.Inputs), len(r.Graph.Initializers), err)
 	}
 }
@@ -182,14 +186,16 @@ func TestWritesFunctions(t *testing.T) {
 	if r, err = export.Model(convert(t, m2), m2); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := text(r.Graph), "w_1=Neg(x); p=Relu(w_1); y=Mul(p,w)"; got != want || r.Graph.Initializers[0].Name != "w" {
+	if got, want := text(r.Graph), "w_1=Neg(x); p=Relu(w_1); y=Mul(p,w)"; got != want ||
+		r.Graph.Initializers[0].Name != "w" {
 		t.Errorf("%s with the initializer %q, want %s with w", got, r.Graph.Initializers[0].Name, want)
 	}
 	f.Nodes = []*onnx.Node{{OpType: "ReduceSum", Inputs: []string{"a"}, Outputs: []string{"y"}}}
 	f.OpsetImports = []onnx.OperatorSetID{{Version: 11}}
 	_, err = export.Model(convert(t, m), m)
 	if e, ok := err.(*kit.UnsupportedError); !ok || len(e.Ops) != 1 || e.Ops[0].Nodes != 2 ||
-		e.Ops[0].Reason != "ReduceSum: it is of opset 11, in a function, and means something else in the model's opset 17" {
+		e.Ops[0].Reason != "ReduceSum: it is of opset 11, in a function, and means something else in "+
+			"the model's opset 17" {
 		t.Errorf("error %v", err)
 	}
 	f.Nodes[0].OpType = "Sin" // the same in both
@@ -258,7 +264,8 @@ func TestWritesMadeOperators(t *testing.T) {
 		g.Nodes[0].Op = c.op
 		r, err := export.Model(g, m)
 		if c.want == "" {
-			if e, ok := err.(*kit.UnsupportedError); !ok || e.Ops[0].Reason != "Sum: the operator is the engine's own and has no ONNX form" || e.Ops[0].First != "made" {
+			if e, ok := err.(*kit.UnsupportedError); !ok || e.Ops[0].Reason !=
+				"Sum: the operator is the engine's own and has no ONNX form" || e.Ops[0].First != "made" {
 				t.Errorf("%s: error %v", c.name, err)
 			}
 			continue
@@ -270,7 +277,8 @@ func TestWritesMadeOperators(t *testing.T) {
 		if got := text(r.Graph); got != c.want {
 			t.Errorf("%s:\n%s, want\n%s", c.name, got, c.want)
 		}
-		if v, ok := r.OpsetVersion(kit.DomainMicrosoft); ok != strings.Contains(c.want, "com.microsoft") || ok && v != 1 {
+		if v, ok := r.OpsetVersion(kit.DomainMicrosoft); ok != strings.Contains(c.want, "com.microsoft") ||
+			ok && v != 1 {
 			t.Errorf("%s: com.microsoft is imported as %d, %v", c.name, v, ok)
 		}
 	}
@@ -331,7 +339,8 @@ func TestRefusesEngineDomains(t *testing.T) {
 			n.Source.Domain = domain
 		}
 		_, err := export.Model(g, m)
-		if e, ok := err.(*kit.UnsupportedError); !ok || len(e.Ops) != 1 || e.Ops[0].Reason != want || e.Ops[0].Nodes != 2 {
+		if e, ok := err.(*kit.UnsupportedError); !ok || len(e.Ops) != 1 || e.Ops[0].Reason != want ||
+			e.Ops[0].Nodes != 2 {
 			t.Errorf("%s: error %v, want %s", domain, err, want)
 		}
 	}

@@ -91,7 +91,8 @@ func (x *graphExport) made(n *ir.Node, in, out []string) bool {
 			return false
 		}
 		attrs := windowAttrs(op.Window)
-		attrs["ceil_mode"], attrs["count_include_pad"], attrs["channels_last"] = op.Ceil, op.CountIncludePad, op.ChannelsLast
+		attrs["ceil_mode"], attrs["count_include_pad"], attrs["channels_last"] = op.Ceil,
+			op.CountIncludePad, op.ChannelsLast
 		return emit("QLinearAveragePool", ms, attrs)
 	case *msft.MatMulIntegerToFloat:
 		return emit("MatMulIntegerToFloat", ms, nil)
@@ -112,7 +113,8 @@ func windowAttrs(w window.Window) onnx.Attrs {
 	if w.AutoPad != "" && w.AutoPad != "NOTSET" {
 		a["auto_pad"] = w.AutoPad
 	}
-	for name, v := range map[string][]int{"kernel_shape": w.Kernel, "strides": w.Strides, "dilations": w.Dilations, "pads": w.Pads} {
+	for name, v := range map[string][]int{"kernel_shape": w.Kernel, "strides": w.Strides, "dilations": w.Dilations,
+		"pads": w.Pads} {
 		if v != nil && !(name == "pads" && a["auto_pad"] != nil) {
 			a[name] = v
 		}
@@ -132,7 +134,8 @@ func (x *graphExport) affine(name string, op *blocked.ChannelAffine, in string, 
 		return x.tensor(wish, tensor.Must(tensor.New(data, c)))
 	}
 	params := []string{in,
-		vector(name+"_scale", func(i int) float32 { return op.Scale[i] }), vector(name+"_shift", func(i int) float32 { return op.Shift[i] }),
+		vector(name+"_scale", func(i int) float32 { return op.Scale[i] }),
+		vector(name+"_shift", func(i int) float32 { return op.Shift[i] }),
 		vector(name+"_mean", func(int) float32 { return 0 }), vector(name+"_variance", func(int) float32 { return 1 })}
 	y := out
 	if op.Act.Kind != kit.ActNone {
@@ -147,7 +150,8 @@ func (x *graphExport) affine(name string, op *blocked.ChannelAffine, in string, 
 			x.emit("Clip", "", "", y, out, onnx.Attrs{"min": op.Act.Lo, "max": op.Act.Hi})
 			return
 		}
-		x.emit("Clip", "", "", []string{y[0], x.tensor("", tensor.Scalar(op.Act.Lo)), x.tensor("", tensor.Scalar(op.Act.Hi))}, out, nil)
+		x.emit("Clip", "", "", []string{y[0], x.tensor("", tensor.Scalar(op.Act.Lo)),
+			x.tensor("", tensor.Scalar(op.Act.Hi))}, out, nil)
 	}
 }
 

@@ -63,7 +63,8 @@ func TestOptimizedModelKeepsRequiredOutputs(t *testing.T) {
 		eval := func(g *ir.Graph, n *ir.Node, in []tensor.Value, limit int64) ([]tensor.Value, error) {
 			return exec.Eval(context.Background(), g, n, in, limit)
 		}
-		if err := optimize.Run(t.Context(), g, &optimize.Options{Level: optimize.Extended, Opset: int(c.opset), Eval: eval}); err != nil {
+		if err := optimize.Run(t.Context(), g,
+			&optimize.Options{Level: optimize.Extended, Opset: int(c.opset), Eval: eval}); err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 		r, err := export.Model(g, m)

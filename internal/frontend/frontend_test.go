@@ -131,11 +131,13 @@ func TestConvertOpsets(t *testing.T) {
 			t.Errorf("%s: opset %d, source %v", c.name, n.Opset, n.Source)
 		}
 	}
-	g, err := frontend.Convert(model(11, graph("x", "y", node("Unsqueeze", "x", "y", axes))), frontend.Options{KeepSource: true})
+	g, err := frontend.Convert(model(11, graph("x", "y", node("Unsqueeze", "x", "y", axes))),
+		frontend.Options{KeepSource: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := g.Nodes[0].Source; s == nil || !slices.Equal(s.Extra, []int{1}) || s.Attrs["axes"] == nil || !g.Nodes[0].FromSource() {
+	if s := g.Nodes[0].Source; s == nil || !slices.Equal(s.Extra, []int{1}) || s.Attrs["axes"] == nil ||
+		!g.Nodes[0].FromSource() {
 		t.Errorf("source %+v", s)
 	}
 }
@@ -163,7 +165,8 @@ func TestConvertImports(t *testing.T) {
 		{"ai.onnx.ml need not be imported", 8, []onnx.OperatorSetID{{Version: 17}}, graph("x", "y", &onnx.Node{Domain: "ai.onnx.ml", OpType: "Normalizer", Inputs: []string{"x"}, Outputs: []string{"y"}}), ""},
 		{"another domain must be", 8, []onnx.OperatorSetID{{Version: 17}}, graph("x", "y", other), `operator com.example.Relu belongs to domain "com.example", which the model does not import`},
 	} {
-		_, err := frontend.Convert(&onnx.Model{IRVersion: c.ir, Graph: c.g, OpsetImports: c.imports}, frontend.Options{})
+		_, err := frontend.Convert(&onnx.Model{IRVersion: c.ir, Graph: c.g, OpsetImports: c.imports},
+			frontend.Options{})
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: error %v, want %q", c.name, err, c.want)
 		}
@@ -174,7 +177,8 @@ func TestConvertImports(t *testing.T) {
 func TestRepeatedInitializer(t *testing.T) {
 	g := graph("x", "y", node("Add", "x k", "y"))
 	last := tensor.Must(tensor.New([]float32{4, 5, 6}, 3))
-	g.Initializers = []*onnx.Tensor{initializer("k", tensor.Must(tensor.New([]float32{1, 2, 3}, 3))), initializer("k", last)}
+	g.Initializers = []*onnx.Tensor{initializer("k", tensor.Must(tensor.New([]float32{1, 2, 3}, 3))),
+		initializer("k", last)}
 	got, err := frontend.Convert(model(17, g), frontend.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -191,7 +195,8 @@ func TestUnsupportedOperators(t *testing.T) {
 	named := node("Nothing", "x", "a")
 	named.Name = "first"
 	branch := graph("", "d", node("Trilu", "x", "d"))
-	m := model(13, graph("x c", "b", named, node("Nothing", "a", "b"), node("If", "c", "e", graphAttr("then_branch", branch), graphAttr("else_branch", branch))))
+	m := model(13, graph("x c", "b", named, node("Nothing", "a", "b"),
+		node("If", "c", "e", graphAttr("then_branch", branch), graphAttr("else_branch", branch))))
 	want := []kit.Unsupported{
 		{OpType: "Nothing", Opset: 13, Nodes: 2, First: "first", Reason: "operator Nothing is not implemented"},
 		{OpType: "Trilu", Opset: 13, Nodes: 2, First: "d", Reason: "operator Trilu exists since opset 14, the model imports opset 13"},
@@ -231,12 +236,14 @@ func TestUnsupportedOperators(t *testing.T) {
 // A function in a domain that it does not import is checked too, with its own opsets.
 func TestCheckOperatorsOfFunctions(t *testing.T) {
 	m := model(17, graph("x", "y", node("F", "x", "y")))
-	m.Functions = []*onnx.Function{{Name: "F", Inputs: []string{"a"}, Outputs: []string{"b"}, Nodes: []*onnx.Node{node("Trilu", "a", "b")}}}
+	m.Functions = []*onnx.Function{
+		{Name: "F", Inputs: []string{"a"}, Outputs: []string{"b"}, Nodes: []*onnx.Node{node("Trilu", "a", "b")}}}
 	if err := frontend.CheckOperators(m, nil); err != nil {
 		t.Errorf("opset 17: %v", err)
 	}
 	m.Functions[0].OpsetImports = []onnx.OperatorSetID{{Version: 13}}
-	if err := frontend.CheckOperators(m, nil); err == nil || !strings.Contains(err.Error(), "operator Trilu exists since opset 14, the model imports opset 13") {
+	if err := frontend.CheckOperators(m, nil); err == nil ||
+		!strings.Contains(err.Error(), "operator Trilu exists since opset 14, the model imports opset 13") {
 		t.Errorf("opset 13: error %v", err)
 	}
 	m.Functions[0].OpsetImports[0].Version = 0
@@ -251,7 +258,8 @@ func TestFunctions(t *testing.T) {
 	}
 	leaky := node("LeakyRelu", "a", "b", ref("alpha", "slope"))
 	leaky.Name = "relu"
-	scale := &onnx.Function{Name: "Scale", Inputs: []string{"a", "by"}, Outputs: []string{"b"}, Nodes: []*onnx.Node{node("Mul", "a by", "b")}}
+	scale := &onnx.Function{Name: "Scale", Inputs: []string{"a", "by"}, Outputs: []string{"b"},
+		Nodes: []*onnx.Node{node("Mul", "a by", "b")}}
 	optional := &onnx.Function{Name: "Clamp", Inputs: []string{"a", "lo", "hi"}, Outputs: []string{"b"}, Nodes: []*onnx.Node{
 		{OpType: "Clip", Inputs: []string{"a", "lo", "hi"}, Outputs: []string{"b"}}}}
 	withDefault := &onnx.Function{Name: "Leaky", Inputs: []string{"a"}, Outputs: []string{"b"}, Nodes: []*onnx.Node{leaky},
@@ -376,12 +384,15 @@ func TestFunctionWithNameOfOperator(t *testing.T) {
 func TestCaptures(t *testing.T) {
 	inner := graph("", "i", node("Add", "x k", "i"))
 	branch := func() *onnx.Graph {
-		return graph("", "t", node("If", "c", "t", graphAttr("then_branch", inner), graphAttr("else_branch", graph("", "p"))))
+		return graph("", "t", node("If", "c", "t", graphAttr("then_branch", inner),
+			graphAttr("else_branch", graph("", "p"))))
 	}
-	g := graph("x d", "y", node("Neg", "x", "p"), node("If", "c", "y", graphAttr("then_branch", branch()), graphAttr("else_branch", graph("", "d"))))
+	g := graph("x d", "y", node("Neg", "x", "p"),
+		node("If", "c", "y", graphAttr("then_branch", branch()), graphAttr("else_branch", graph("", "d"))))
 	g.Inputs = append(g.Inputs, value("c", onnx.Bool))
 	one := tensor.Must(tensor.New([]float32{1, 2, 3}, 3))
-	g.Initializers = []*onnx.Tensor{initializer("k", one), initializer("d", tensor.Must(tensor.New(make([]float32, 6), 2, 3)))}
+	g.Initializers = []*onnx.Tensor{initializer("k", one),
+		initializer("d", tensor.Must(tensor.New(make([]float32, 6), 2, 3)))}
 	got, err := frontend.Convert(model(17, g), frontend.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -401,18 +412,22 @@ func TestLimits(t *testing.T) {
 	nest := func(depth int) *onnx.Graph {
 		g := graph("", "o", node("Neg", "x", "o"))
 		for range depth {
-			g = graph("", "o", node("If", "c", "o", graphAttr("then_branch", g), graphAttr("else_branch", graph("", "x"))))
+			g = graph("", "o", node("If", "c", "o", graphAttr("then_branch", g),
+				graphAttr("else_branch", graph("", "x"))))
 		}
 		g.Inputs = []*onnx.ValueInfo{value("x", float, 2), value("c", onnx.Bool)}
 		return g
 	}
-	if _, err := frontend.Convert(model(17, nest(3)), frontend.Options{Limits: frontend.Limits{MaxDepth: 3}}); err != nil {
+	if _, err := frontend.Convert(model(17, nest(3)), frontend.Options{Limits: frontend.Limits{MaxDepth: 3}}); err !=
+		nil {
 		t.Errorf("depth 3: %v", err)
 	}
-	if _, err := frontend.Convert(model(17, nest(4)), frontend.Options{Limits: frontend.Limits{MaxDepth: 3}}); err == nil || err.Error() != "subgraphs nest deeper than 3 levels" {
+	if _, err := frontend.Convert(model(17, nest(4)), frontend.Options{Limits: frontend.Limits{MaxDepth: 3}}); err ==
+		nil || err.Error() != "subgraphs nest deeper than 3 levels" {
 		t.Errorf("depth 4: error %v", err)
 	}
-	if err := frontend.CheckOperators(model(17, nest(101)), nil); err == nil || err.Error() != "subgraphs nest deeper than 100 levels" {
+	if err := frontend.CheckOperators(model(17, nest(101)), nil); err == nil ||
+		err.Error() != "subgraphs nest deeper than 100 levels" {
 		t.Errorf("CheckOperators at depth 101: error %v", err)
 	}
 
@@ -421,7 +436,8 @@ func TestLimits(t *testing.T) {
 	last := "Relu"
 	for i := range 12 {
 		name := fmt.Sprint("F", i)
-		funcs = append(funcs, &onnx.Function{Name: name, Inputs: []string{"a"}, Outputs: []string{"b"}, Nodes: []*onnx.Node{node(last, "a", "m"), node(last, "m", "b")}})
+		funcs = append(funcs, &onnx.Function{Name: name, Inputs: []string{"a"}, Outputs: []string{"b"},
+			Nodes: []*onnx.Node{node(last, "a", "m"), node(last, "m", "b")}})
 		last = name
 	}
 	m := model(17, graph("x", "y", node(last, "x", "y")))
@@ -435,7 +451,8 @@ func TestLimits(t *testing.T) {
 		{frontend.Limits{MaxDepth: 11}, "function calls exceed depth 11, at F0"},
 	} {
 		g, err := frontend.Convert(m, frontend.Options{Limits: c.limits})
-		if c.want == "" && (err != nil || len(g.Nodes) != 4096) || c.want != "" && (err == nil || !strings.HasSuffix(err.Error(), c.want)) {
+		if c.want == "" && (err != nil || len(g.Nodes) != 4096) || c.want != "" &&
+			(err == nil || !strings.HasSuffix(err.Error(), c.want)) {
 			t.Errorf("limits %+v: error %v, want %q", c.limits, err, c.want)
 		}
 	}
@@ -473,7 +490,8 @@ func TestGraphErrors(t *testing.T) {
 		{"initializer of another type", `initializer "x" has type tensor(int64), but its input has type tensor(float)`, with(relu(), func(g *onnx.Graph) { g.Initializers = []*onnx.Tensor{initializer("x", tensor.Scalar(int64(1)))} })},
 		{"sparse initializer without a name", `graph "g" has a sparse initializer without a name`, with(relu(), func(g *onnx.Graph) { g.SparseInitializers = []*onnx.SparseTensor{{}} })},
 		{"sparse initializer twice", `initializer "k" is defined twice`, with(relu(), func(g *onnx.Graph) {
-			g.Initializers, g.SparseInitializers = []*onnx.Tensor{initializer("k", one)}, []*onnx.SparseTensor{sparse("k", 4)}
+			g.Initializers, g.SparseInitializers = []*onnx.Tensor{initializer("k", one)},
+				[]*onnx.SparseTensor{sparse("k", 4)}
 		})},
 		{"sparse initializer that is large when dense", "takes 2147483648 bytes when dense, want at most 1073741824", with(relu(), func(g *onnx.Graph) {
 			g.SparseInitializers = []*onnx.SparseTensor{sparse("k", 1<<29)}
@@ -491,7 +509,9 @@ func TestGraphErrors(t *testing.T) {
 	} {
 		m := model(17, c.g)
 		if c.name == "attribute and input" {
-			m = model(11, graph("x", "y", node("Unsqueeze", "x x", "y", &onnx.Attribute{Name: "axes", Type: onnx.AttrInts, Ints: []int64{0}})))
+			m = model(11,
+				graph("x", "y", node("Unsqueeze", "x x", "y",
+					&onnx.Attribute{Name: "axes", Type: onnx.AttrInts, Ints: []int64{0}})))
 		}
 		if _, err := frontend.Convert(m, frontend.Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want one with %q", c.name, err, c.want)
@@ -501,7 +521,8 @@ func TestGraphErrors(t *testing.T) {
 
 // sparse returns a sparse tensor of n elements, of which the second is 5.
 func sparse(name string, n int64) *onnx.SparseTensor {
-	return &onnx.SparseTensor{Values: initializer(name, tensor.Must(tensor.New([]float32{5}, 1))), Indices: initializer("", tensor.Must(tensor.New([]int64{1}, 1))), Dims: []int64{n}}
+	return &onnx.SparseTensor{Values: initializer(name, tensor.Must(tensor.New([]float32{5}, 1))),
+		Indices: initializer("", tensor.Must(tensor.New([]int64{1}, 1))), Dims: []int64{n}}
 }
 
 func TestInitializers(t *testing.T) {
@@ -522,7 +543,8 @@ func TestInitializers(t *testing.T) {
 	if got := text(g); got != "y=Sum(x,d,#k,#s) ->y" || len(g.Inputs) != 2 || g.Defaults[g.Inputs[1]] == nil {
 		t.Errorf("%s with %d inputs", got, len(g.Inputs))
 	}
-	if s := g.Values[g.Nodes[0].In[3]].Const.(*tensor.Tensor); !slices.Equal(tensor.Of[float32](s), []float32{0, 5, 0}) {
+	if s := g.Values[g.Nodes[0].In[3]].Const.(*tensor.Tensor); !slices.Equal(tensor.Of[float32](s),
+		[]float32{0, 5, 0}) {
 		t.Errorf("the sparse initializer is %v", s)
 	}
 
@@ -536,7 +558,8 @@ func TestInitializers(t *testing.T) {
 
 	m := build(8)
 	given := ones(7)
-	if g, err = frontend.Convert(m, frontend.Options{Initializers: map[string]tensor.Value{"k": given}, Release: true}); err != nil {
+	if g, err = frontend.Convert(m,
+		frontend.Options{Initializers: map[string]tensor.Value{"k": given}, Release: true}); err != nil {
 		t.Fatal(err)
 	}
 	if v := g.Values[g.Nodes[0].In[2]]; v.Const != tensor.Value(given) || v.Owned {
@@ -561,7 +584,8 @@ func TestInputTypes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []string{"tensor(float)[N ? 3]", "seq(tensor(float))", "optional(tensor(int64))", "map(string,tensor(float))"} {
+	for i, want := range []string{"tensor(float)[N ? 3]", "seq(tensor(float))", "optional(tensor(int64))",
+		"map(string,tensor(float))"} {
 		if got := ig.Values[ig.Inputs[i]].Type.String(); got != want {
 			t.Errorf("input %d is %s, want %s", i, got, want)
 		}
@@ -574,7 +598,8 @@ func TestLoopWithoutCarriedValues(t *testing.T) {
 	for _, inputs := range [][]string{{"m", "c"}, {"m", ""}, {"m"}, {"", ""}, {}} {
 		loop := func(g *onnx.GraphBuilder, prefix string) {
 			body := onnx.NewGraph(prefix + "body")
-			body.Input(prefix+"i", onnx.Int64).Input(prefix+"on", onnx.Bool).Output(prefix+"less", onnx.Bool).Output(prefix+"next", onnx.Int64)
+			body.Input(prefix+"i", onnx.Int64).Input(prefix+"on", onnx.Bool).Output(prefix+"less",
+				onnx.Bool).Output(prefix+"next", onnx.Int64)
 			body.Node("Less", []string{prefix + "i", "m"}, []string{prefix + "less"})
 			body.Node("Add", []string{prefix + "i", "m"}, []string{prefix + "next"})
 			g.Node("Loop", inputs, []string{prefix + "y"}, onnx.Attrs{"body": body})
@@ -614,13 +639,15 @@ func TestConvertStops(t *testing.T) {
 	for i := range 20_000 {
 		out = append(out, fmt.Sprint("y", i))
 	}
-	g := graph("x", "y0", node("Split", "x", strings.Join(out, " "), intAttr("axis", 0), intAttr("num_outputs", 20_000)))
+	g := graph("x", "y0", node("Split", "x", strings.Join(out, " "), intAttr("axis", 0),
+		intAttr("num_outputs", 20_000)))
 	c := &counted{Context: t.Context()}
 	if _, err := frontend.Convert(model(18, g), frontend.Options{Context: c}); err != nil || c.calls < 5 {
 		t.Fatalf("%d checks of the context, want at least 5; %v", c.calls, err)
 	}
 	for end := range c.calls {
-		if _, err := frontend.Convert(model(18, g), frontend.Options{Context: &counted{Context: t.Context(), end: end + 1}}); err == nil {
+		if _, err := frontend.Convert(model(18, g),
+			frontend.Options{Context: &counted{Context: t.Context(), end: end + 1}}); err == nil {
 			t.Errorf("no error after the context ended at check %d", end+1)
 		}
 	}

@@ -24,7 +24,8 @@ func nchwcBlock(m *onnx.Model) (int, error) {
 	e.graph(m.Graph, 0)
 	switch {
 	case e.of[0] != "" && e.of[1] != "":
-		return 0, fail.Errorf("node %q of domain %s has channels in blocks of 8, node %q in blocks of 16", e.of[0], kit.DomainNchwc, e.of[1])
+		return 0, fail.Errorf("node %q of domain %s has channels in blocks of 8, node %q in blocks of 16", e.of[0],
+			kit.DomainNchwc, e.of[1])
 	case e.of[0] != "":
 		return 8, nil
 	case e.of[1] != "":
@@ -35,7 +36,8 @@ func nchwcBlock(m *onnx.Model) (int, error) {
 
 // keepsChannels lists ONNX operators whose outputs have the channels of the first input. Sums and
 // products of blocked images also have them.
-var keepsChannels = []string{"Relu", "LeakyRelu", "Sigmoid", "HardSigmoid", "Tanh", "Clip", "MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool"}
+var keepsChannels = []string{"Relu", "LeakyRelu", "Sigmoid", "HardSigmoid", "Tanh", "Clip", "MaxPool", "AveragePool",
+	"GlobalMaxPool", "GlobalAveragePool"}
 
 func (e *blockEvidence) graph(g *onnx.Graph, depth int) {
 	if g == nil || depth > 100 {
@@ -120,7 +122,8 @@ func (e *blockEvidence) graph(g *onnx.Graph, depth int) {
 			}
 			out, channels, groups := s[0], s[1], max(attribute(n, "group"), 1)
 			blocked[y] = out
-			vote(8, out%16 != 0 || channels > 16 && channels%16 != 0 || channels > 1 && out/groups%16 != 0 || channels == 8 && groups > 1)
+			vote(8, out%16 != 0 || channels > 16 && channels%16 != 0 || channels > 1 && out/groups%16 != 0 ||
+				channels == 8 && groups > 1)
 			vote(16, channels > 8 && channels < 16)
 			if channels == 8 && groups == 1 {
 				vote(8, inBlocks[x])

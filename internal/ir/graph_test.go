@@ -29,7 +29,8 @@ func chain() *ir.Graph {
 	g := &ir.Graph{Name: "chain"}
 	x, a, y := g.NewValue("x", floats(n)), g.NewValue("a", ir.Type{}), g.NewValue("y", ir.Type{})
 	g.Inputs, g.Outputs = []ir.ValueID{x}, []ir.ValueID{y}
-	g.Nodes = []*ir.Node{{OpType: "Same", Op: same, In: []ir.ValueID{x}, Out: []ir.ValueID{a}}, {OpType: "Same", Op: same, In: []ir.ValueID{a, ir.None}, Out: []ir.ValueID{y, ir.None}}}
+	g.Nodes = []*ir.Node{{OpType: "Same", Op: same, In: []ir.ValueID{x}, Out: []ir.ValueID{a}},
+		{OpType: "Same", Op: same, In: []ir.ValueID{a, ir.None}, Out: []ir.ValueID{y, ir.None}}}
 	return g
 }
 
@@ -39,7 +40,8 @@ func around(op ir.Operator) *ir.Graph {
 	c, y := g.NewValue("c", floats(ir.Known(4))), g.NewValue("y", ir.Type{})
 	sub.Captures, sub.Inputs = []ir.Capture{{Outer: c, Inner: 0}}, nil
 	g.Inputs, g.Outputs = []ir.ValueID{c}, []ir.ValueID{y}
-	g.Nodes = []*ir.Node{{Name: "holder", OpType: "Hold", Domain: "test", Opset: 3, Op: op, Out: []ir.ValueID{y}, Graphs: []*ir.Graph{sub}}}
+	g.Nodes = []*ir.Node{{Name: "holder", OpType: "Hold", Domain: "test", Opset: 3, Op: op, Out: []ir.ValueID{y},
+		Graphs: []*ir.Graph{sub}}}
 	return g
 }
 
@@ -146,7 +148,8 @@ func TestInfer(t *testing.T) {
 		err := ir.Infer(around(&operator{c.op}))
 		if !errors.As(err, &at) || at.Err.Error() != c.want || at.Node != "holder" || at.Stage != "shape inference" {
 			t.Errorf("%s: error %v, want %s", c.name, err, c.want)
-		} else if !strings.Contains(err.Error(), `shape inference of node "holder" (test.Hold, opset 3) with inputs (): `+c.want) {
+		} else if !strings.Contains(err.Error(),
+			`shape inference of node "holder" (test.Hold, opset 3) with inputs (): `+c.want) {
 			t.Errorf("%s: text %s", c.name, err)
 		}
 	}
@@ -156,13 +159,18 @@ func TestInfer(t *testing.T) {
 	if g.Nodes[0].Sig, err = ir.ParseSignature("x:int64", "y:int64", nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := ir.Infer(g); err == nil || !strings.HasSuffix(err.Error(), "with inputs (tensor(float)[N]): input 0 (x) has type tensor(float), want int64") {
+	if err := ir.Infer(g); err == nil || !strings.HasSuffix(err.Error(),
+		"with inputs (tensor(float)[N]): input 0 (x) has type tensor(float), want int64") {
 		t.Errorf("error %v", err)
 	}
-	untyped := around(&operator{func(c *ir.InferContext) error { _, err := c.InferGraph(0, make([]ir.Value, 1)); return err }})
+	untyped := around(&operator{func(c *ir.InferContext) error {
+		_, err := c.InferGraph(0, make([]ir.Value, 1))
+		return err
+	}})
 	sub := untyped.Nodes[0].Graphs[0]
 	sub.Inputs = []ir.ValueID{sub.NewValue("i", ir.Type{})}
-	if err := ir.Infer(untyped); err == nil || !strings.Contains(err.Error(), `type of input "i" of subgraph "chain" is unknown`) {
+	if err := ir.Infer(untyped); err == nil ||
+		!strings.Contains(err.Error(), `type of input "i" of subgraph "chain" is unknown`) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -183,10 +191,12 @@ func TestInferContext(t *testing.T) {
 	sub := chain()
 	node := &ir.Node{In: make([]ir.ValueID, len(in)), Out: []ir.ValueID{0, ir.None}, Graphs: []*ir.Graph{sub}}
 	c := ir.NewInferContext(node, in, nil)
-	if c.NumIn() != 8 || c.NumOut() != 2 || !c.Has(0) || c.Has(1) || c.Has(-1) || c.Has(20) || !c.Wants(0) || c.Wants(1) || c.Wants(2) {
+	if c.NumIn() != 8 || c.NumOut() != 2 || !c.Has(0) || c.Has(1) || c.Has(-1) || c.Has(20) || !c.Wants(0) ||
+		c.Wants(1) || c.Wants(2) {
 		t.Errorf("%d inputs, %d outputs", c.NumIn(), c.NumOut())
 	}
-	for i, want := range map[int]string{0: "[2 3]", 1: "[]", 2: "[? ? ?]", 3: "[N]", 4: "[?]", 5: "[]", 6: "[]", 7: "[7]"} {
+	for i, want := range map[int]string{0: "[2 3]", 1: "[]", 2: "[? ? ?]", 3: "[N]", 4: "[?]",
+		5: "[]", 6: "[]", 7: "[7]"} {
 		var text []string
 		for _, d := range c.Contents(i) {
 			text = append(text, d.String())
@@ -195,7 +205,8 @@ func TestInferContext(t *testing.T) {
 			t.Errorf("contents of input %d are %s, want %s", i, got, want)
 		}
 	}
-	if c.Const(0) != shape || c.Const(1) != nil || c.Const(2) != nil || c.Shape(1) != nil || c.Elem(2) != tensor.TypeInt32 {
+	if c.Const(0) != shape || c.Const(1) != nil || c.Const(2) != nil || c.Shape(1) != nil ||
+		c.Elem(2) != tensor.TypeInt32 {
 		t.Error("wrong constants or types")
 	}
 	c.SetOut(0, floats(n))
@@ -205,7 +216,8 @@ func TestInferContext(t *testing.T) {
 	if r := c.Results(); r[0].Type.String() != "tensor(float)[N]" || !r[0].Contents[0].Same(m) || r[1].Type.Known() {
 		t.Errorf("results %v", r)
 	}
-	if got := c.GraphInputs(0); len(got) != 1 || got[0].String() != "tensor(float)[N]" || c.GraphInputs(1) != nil || c.GraphInputs(-1) != nil {
+	if got := c.GraphInputs(0); len(got) != 1 || got[0].String() != "tensor(float)[N]" || c.GraphInputs(1) != nil ||
+		c.GraphInputs(-1) != nil {
 		t.Errorf("inputs of the subgraph are %v", got)
 	}
 	if got := ir.InputTypes([]tensor.Value{shape, nil}); got != "tensor(int64)[2], absent" {

@@ -79,7 +79,8 @@ func TestTypeOfValues(t *testing.T) {
 			t.Errorf("TypeOf = %s, want %s", got, c.want)
 		}
 	}
-	for _, unknown := range []ir.Type{{}, {Kind: tensor.KindTensor}, ir.SequenceOf(ir.Type{}), ir.MapOf(tensor.TypeInt64, ir.Type{})} {
+	for _, unknown := range []ir.Type{{}, {Kind: tensor.KindTensor}, ir.SequenceOf(ir.Type{}),
+		ir.MapOf(tensor.TypeInt64, ir.Type{})} {
 		if unknown.Known() {
 			t.Errorf("%s is known", unknown)
 		}
@@ -96,7 +97,8 @@ func TestTypeOfValues(t *testing.T) {
 }
 
 func TestSignatures(t *testing.T) {
-	s, err := ir.ParseSignature("data:T, axes:int64?, rest:any*", "out:T, more:U+", map[string]string{"T": "@float seq(int64)", "U": "int64"})
+	s, err := ir.ParseSignature("data:T, axes:int64?, rest:any*", "out:T, more:U+",
+		map[string]string{"T": "@float seq(int64)", "U": "int64"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +140,8 @@ func TestSignatures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for pattern, want := range map[string]string{"T": "tensor(int64)", "seq(T)": "seq(tensor(int64))", "optional(T)": "optional(tensor(int64))", "float": "tensor(float)"} {
+	for pattern, want := range map[string]string{"T": "tensor(int64)", "seq(T)": "seq(tensor(int64))",
+		"optional(T)": "optional(tensor(int64))", "float": "tensor(float)"} {
 		if got, ok := pair.Resolve(pattern, bound); !ok || got.String() != want {
 			t.Errorf("Resolve(%s) = %s, %v, want %s", pattern, got, ok, want)
 		}
@@ -162,7 +165,8 @@ func TestSignatureErrors(t *testing.T) {
 		{"x:T", "map(int64)", "needs a key and a value"},
 		{"x:T", "map(decimal,float)", "type variable T: "},
 	} {
-		if _, err := ir.ParseSignature(c.in, "", map[string]string{"T": c.types}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := ir.ParseSignature(c.in, "", map[string]string{"T": c.types}); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s with %s: error %v, want one with %q", c.in, c.types, err, c.want)
 		}
 	}

@@ -54,7 +54,8 @@ func Verify(g *Graph) error {
 				return fail.Errorf("node %d (%s) computes value %d, which does not exist", i, n.OpType, id)
 			}
 			if produced[id] {
-				return fail.Errorf("node %d (%s) computes value %d (%s) a second time", i, n.OpType, id, g.Values[id].Name)
+				return fail.Errorf("node %d (%s) computes value %d (%s) a second time", i, n.OpType,
+					id, g.Values[id].Name)
 			}
 			produced[id], ready[id] = true, true
 		}

@@ -38,7 +38,8 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got, err := os.ReadFile(filepath.Join(pkg, name)); err != nil || !bytes.Equal(got, text) {
-				t.Errorf("%s/%s is not what the generator writes (%v): run go generate ./internal/kernels/...", pkg, name, err)
+				t.Errorf("%s/%s is not what the generator writes (%v): run go generate ./internal/kernels/...",
+					pkg, name, err)
 			}
 		}
 	}

@@ -22,9 +22,13 @@ var _ = kit.Register(&kit.Def{Name: "Abs", Since: kit.Versions{1, 6, 13}, In: "X
 	})})
 
 var absLoops = elementwise.LoopsOf(
-	elementwise.WithTable(elementwise.Loop1(absSigned[int8])), elementwise.Loop1(absSigned[int16]), elementwise.WithKernel1(elementwise.Loop1(absSigned[int32]), vec.AbsI32), elementwise.WithKernel1(elementwise.Loop1(absSigned[int64]), vec.AbsI64),
-	elementwise.Loop1(copyLoop[uint8]), elementwise.Loop1(copyLoop[uint16]), elementwise.Loop1(copyLoop[uint32]), elementwise.Loop1(copyLoop[uint64]),
-	elementwise.WithUnary(elementwise.Loop1(absFloat[float32]), vec.AbsF32), elementwise.WithKernel1(elementwise.Loop1(absFloat[float64]), vec.AbsF64))
+	elementwise.WithTable(elementwise.Loop1(absSigned[int8])), elementwise.Loop1(absSigned[int16]),
+	elementwise.WithKernel1(elementwise.Loop1(absSigned[int32]), vec.AbsI32),
+	elementwise.WithKernel1(elementwise.Loop1(absSigned[int64]), vec.AbsI64),
+	elementwise.Loop1(copyLoop[uint8]), elementwise.Loop1(copyLoop[uint16]), elementwise.Loop1(copyLoop[uint32]),
+	elementwise.Loop1(copyLoop[uint64]),
+	elementwise.WithUnary(elementwise.Loop1(absFloat[float32]), vec.AbsF32),
+	elementwise.WithKernel1(elementwise.Loop1(absFloat[float64]), vec.AbsF64))
 
 // Run implements [ir.Operator].
 func (*Abs) Run(c *ir.Call) error { return elementwise.MapTable(c, absLoops, kit.GrainCheap) }

@@ -14,7 +14,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Acos.html).
 type Acos struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(&kit.Def{Name: "Acos", Since: kit.Versions{7, 22}, In: "input:T", Out: "output:T", Types: "T: @float",
+var _ = kit.Register(&kit.Def{Name: "Acos", Since: kit.Versions{7, 22}, In: "input:T", Out: "output:T",
+	Types:       "T: @float",
 	Elementwise: true,
 	Build:       kit.WithoutAttrs[Acos],
 	Gradient: gradient.Derivative(func(b *gradient.Builder, x, y, g string) string {

@@ -11,7 +11,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Add.html).
 type Add struct{ elementwise.AxisBroadcast }
 
-var _ = kit.Register(&kit.Def{Name: "Add", Since: kit.Versions{1, 6, 7, 13, 14}, In: "A:T, B:T", Out: "C:T", Types: "T: @number",
+var _ = kit.Register(&kit.Def{Name: "Add", Since: kit.Versions{1, 6, 7, 13, 14}, In: "A:T, B:T", Out: "C:T",
+	Types:       "T: @number",
 	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &Add{elementwise.ReadAxisBroadcast(a, opset)}
 	},

@@ -16,7 +16,8 @@ type Affine struct {
 	loops       elementwise.Table
 }
 
-var _ = kit.Register(&kit.Def{Name: "Affine", Since: kit.Versions{1}, Until: 9, Successor: "Mul and Add", In: "X:T", Out: "Y:T", Types: "T: float16 float double",
+var _ = kit.Register(&kit.Def{Name: "Affine", Since: kit.Versions{1}, Until: 9, Successor: "Mul and Add", In: "X:T",
+	Out: "Y:T", Types: "T: float16 float double",
 	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return newAffine(float64(a.Float("alpha", 1)), float64(a.Float("beta", 0)))
 	}})

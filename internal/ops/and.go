@@ -11,7 +11,8 @@ import (
 // And returns whether both inputs are true (https://onnx.ai/onnx/operators/onnx__And.html).
 type And struct{ elementwise.AxisBroadcast }
 
-var _ = kit.Register(&kit.Def{Name: "And", Since: kit.Versions{1, 7}, In: "A:T, B:T", Out: "C:T1", Types: "T: bool; T1: bool",
+var _ = kit.Register(&kit.Def{Name: "And", Since: kit.Versions{1, 7}, In: "A:T, B:T", Out: "C:T1",
+	Types:       "T: bool; T1: bool",
 	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &And{elementwise.ReadAxisBroadcast(a, opset)}
 	},

@@ -11,7 +11,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__ArgMax.html).
 type ArgMax struct{ argReduction }
 
-var _ = kit.Register(&kit.Def{Name: "ArgMax", Since: kit.Versions{1, 11, 12, 13}, In: "data:T", Out: "reduced:int64", Types: "T: @number",
+var _ = kit.Register(&kit.Def{Name: "ArgMax", Since: kit.Versions{1, 11, 12, 13}, In: "data:T", Out: "reduced:int64",
+	Types:    "T: @number",
 	Build:    func(a *kit.Attrs, opset int) kit.Operator { return &ArgMax{readArgReduction(a, opset)} },
 	Gradient: gradient.None})
 

@@ -11,7 +11,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__ArgMin.html).
 type ArgMin struct{ argReduction }
 
-var _ = kit.Register(&kit.Def{Name: "ArgMin", Since: kit.Versions{1, 11, 12, 13}, In: "data:T", Out: "reduced:int64", Types: "T: @number",
+var _ = kit.Register(&kit.Def{Name: "ArgMin", Since: kit.Versions{1, 11, 12, 13}, In: "data:T", Out: "reduced:int64",
+	Types:    "T: @number",
 	Build:    func(a *kit.Attrs, opset int) kit.Operator { return &ArgMin{readArgReduction(a, opset)} },
 	Gradient: gradient.None})
 

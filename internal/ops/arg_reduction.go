@@ -58,7 +58,8 @@ const (
 )
 
 // argTypes are the types in which elements of others are compared, bytes of long rows as they are.
-var argTypes = map[tensor.DType]tensor.DType{tensor.TypeInt8: tensor.TypeFloat32, tensor.TypeUint8: tensor.TypeFloat32, tensor.TypeFloat16: tensor.TypeFloat32, tensor.TypeBFloat16: tensor.TypeFloat32,
+var argTypes = map[tensor.DType]tensor.DType{tensor.TypeInt8: tensor.TypeFloat32, tensor.TypeUint8: tensor.TypeFloat32,
+	tensor.TypeFloat16: tensor.TypeFloat32, tensor.TypeBFloat16: tensor.TypeFloat32,
 	tensor.TypeInt16: tensor.TypeFloat32, tensor.TypeUint16: tensor.TypeFloat32, tensor.TypeUint32: tensor.TypeInt64}
 
 // RunWith stores the indices of the extremes of input 0 along the axis in output 0.
@@ -107,7 +108,8 @@ func (r *argReduction) RunWith(c *ir.Call, which argWhich) error {
 	case tensor.TypeFloat32:
 		if s.Inner == 1 && !c.Generic {
 			v := tensor.Of[float32](x)
-			kit.ParallelSpans(c, s.Outer, s.N, func(lo, hi int) { argRowsFast(dst[lo:hi], v, s.N, lo, which, r.SelectLast) })
+			kit.ParallelSpans(c, s.Outer, s.N,
+				func(lo, hi int) { argRowsFast(dst[lo:hi], v, s.N, lo, which, r.SelectLast) })
 			return nil
 		}
 		if size := s.N * s.Inner; !c.Generic && s.Inner < kit.ShortRow {
@@ -138,7 +140,8 @@ func (r *argReduction) RunWith(c *ir.Call, which argWhich) error {
 }
 
 // argRunFast is argRun with vector kernels for the largest and smallest element of a row.
-func argRunFast[T kit.RealNumber](c *ir.Call, dst []int64, src []T, s kit.AxisSpan, which argWhich, last bool, most, least func(cpu.Level, []T) T) error {
+func argRunFast[T kit.RealNumber](c *ir.Call, dst []int64, src []T, s kit.AxisSpan, which argWhich, last bool,
+	most, least func(cpu.Level, []T) T) error {
 	if s.Inner != 1 || s.N < 2*kit.ShortRow || c.Generic {
 		return argRun(c, dst, src, s, which, last)
 	}
@@ -147,7 +150,8 @@ func argRunFast[T kit.RealNumber](c *ir.Call, dst []int64, src []T, s kit.AxisSp
 }
 
 // argFolds finds the value of each row with a kernel, and then its index.
-func argFolds[T kit.RealNumber](c *ir.Call, dst []int64, src []T, s kit.AxisSpan, which argWhich, last bool, most, least func(cpu.Level, []T) T) {
+func argFolds[T kit.RealNumber](c *ir.Call, dst []int64, src []T, s kit.AxisSpan, which argWhich, last bool,
+	most, least func(cpu.Level, []T) T) {
 	best := least
 	if which == argMax {
 		best = most
@@ -166,7 +170,8 @@ func argRun[T kit.RealNumber](c *ir.Call, dst []int64, src []T, s kit.AxisSpan, 
 	return argColumns(c, dst, s, src, which, last, argLines[T])
 }
 
-func argColumns[T kit.RealNumber](c *ir.Call, dst []int64, s kit.AxisSpan, src []T, which argWhich, last bool, lines func(c *ir.Call, best []int64, src []T, s kit.AxisSpan, base int, which argWhich, last bool)) error {
+func argColumns[T kit.RealNumber](c *ir.Call, dst []int64, s kit.AxisSpan, src []T, which argWhich, last bool,
+	lines func(c *ir.Call, best []int64, src []T, s kit.AxisSpan, base int, which argWhich, last bool)) error {
 	return s.EachLine(c, func(base, m int) {
 		outer, lo := base/(s.N*s.Inner), base%s.Inner
 		lines(c, dst[outer*s.Inner+lo:][:m], src, s, base, which, last)
@@ -335,7 +340,8 @@ func argOf[T kit.RealNumber](x []T, best T, which argWhich, last bool) int {
 
 // argLines finds the index of the largest or smallest element of each of len(best) lines. NaN
 // precedes all numbers.
-func argLines[T kit.RealNumber](c *ir.Call, best []int64, src []T, s kit.AxisSpan, base int, which argWhich, last bool) {
+func argLines[T kit.RealNumber](c *ir.Call, best []int64, src []T, s kit.AxisSpan, base int,
+	which argWhich, last bool) {
 	var values [kit.ColumnBlock]T
 	value := values[:len(best)]
 	copy(value, src[base:])
@@ -394,7 +400,8 @@ func argLinesF32(c *ir.Call, best []int64, src []float32, s kit.AxisSpan, base i
 	)
 	meter := ir.Meter{C: c}
 	check := func() { meter.Check(1 << 13) }
-	if m := len(best); s.N > math.MaxInt32 || !vec.ArgColumnsF32(cpu.Active(), at[:m], value[:m], src[base:], s.Inner, s.N, which == argMin, last, check) {
+	if m := len(best); s.N > math.MaxInt32 || !vec.ArgColumnsF32(cpu.Active(), at[:m], value[:m], src[base:], s.Inner,
+		s.N, which == argMin, last, check) {
 		argLines(c, best, src, s, base, which, last)
 		return
 	}

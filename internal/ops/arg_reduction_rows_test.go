@@ -25,10 +25,12 @@ func TestArgOfLongRows(t *testing.T) {
 					f[r.IntN(n)] = math.NaN()
 				}
 				for _, last := range []bool{false, true} {
-					if got, want := argOf(x, vec.ReduceMaxI64(l, x), argMax, last), argRow(x, argMax, last); got != want {
+					if got, want := argOf(x, vec.ReduceMaxI64(l, x), argMax, last),
+						argRow(x, argMax, last); got != want {
 						t.Fatalf("greatest of %d integers is %d, want %d", n, got, want)
 					}
-					if got, want := argOf(f, vec.ReduceMinF64(l, f), argMin, last), argRow(f, argMin, last); got != want {
+					if got, want := argOf(f, vec.ReduceMinF64(l, f), argMin, last),
+						argRow(f, argMin, last); got != want {
 						t.Fatalf("smallest of %d numbers is %d, want %d", n, got, want)
 					}
 				}

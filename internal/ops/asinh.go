@@ -14,7 +14,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Asinh.html).
 type Asinh struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(&kit.Def{Name: "Asinh", Since: kit.Versions{9, 22}, In: "input:T", Out: "output:T", Types: "T: @float",
+var _ = kit.Register(&kit.Def{Name: "Asinh", Since: kit.Versions{9, 22}, In: "input:T", Out: "output:T",
+	Types:       "T: @float",
 	Elementwise: true,
 	Build:       kit.WithoutAttrs[Asinh],
 	Gradient: gradient.Derivative(func(b *gradient.Builder, x, y, g string) string {

@@ -14,7 +14,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Atan.html).
 type Atan struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(&kit.Def{Name: "Atan", Since: kit.Versions{7, 22}, In: "input:T", Out: "output:T", Types: "T: @float",
+var _ = kit.Register(&kit.Def{Name: "Atan", Since: kit.Versions{7, 22}, In: "input:T", Out: "output:T",
+	Types:       "T: @float",
 	Elementwise: true,
 	Build:       kit.WithoutAttrs[Atan],
 	Gradient: gradient.Derivative(func(b *gradient.Builder, x, y, g string) string {

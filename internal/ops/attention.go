@@ -115,7 +115,8 @@ func attentionParts(b *gradient.Builder, n *gradient.Node) ([]string, error) {
 		if b.Opset >= 24 {
 			pad = 1
 		}
-		attrs := gradient.Attrs{"is_causal": causal, "left_window_size": left, "right_window_size": right, "pad_mask": pad}
+		attrs := gradient.Attrs{"is_causal": causal, "left_window_size": left, "right_window_size": right,
+			"pad_mask": pad}
 		biased = b.Op("Add", capped, b.Node("onward.AttentionMask", attrs, raw, newKeys, mask, nonpad))
 	}
 	p := b.Op("onward.VisibleSoftmax", biased)
@@ -211,7 +212,8 @@ func (op *Attention) inputs(c *ir.Call) (*attentionRun, error) {
 	case len(qs) != len(ks) || len(qs) != len(vs) || k.Batch != q.Batch || v.Batch != q.Batch:
 		return nil, fail.Errorf("Q, K and V have shapes %v, %v and %v, want the same rank and batch size", qs, ks, vs)
 	case k.Size != q.Size || v.Length != k.Length || v.Heads != k.Heads:
-		return nil, fail.Errorf("Q, K and V have shapes %v, %v and %v with %d and %d heads, which do not match", qs, ks, vs, q.Heads, k.Heads)
+		return nil, fail.Errorf("Q, K and V have shapes %v, %v and %v with %d and %d heads, which do not match", qs,
+			ks, vs, q.Heads, k.Heads)
 	case k.Heads == 0 && q.Heads > 0 || k.Heads > 0 && q.Heads%k.Heads != 0:
 		return nil, fail.Errorf("got %d query heads, want a multiple of the %d key and value heads", q.Heads, k.Heads)
 	}
@@ -226,8 +228,11 @@ func (op *Attention) inputs(c *ir.Call) (*attentionRun, error) {
 		if len(pk) == 4 {
 			r.past = pk[2]
 		}
-		if !slices.Equal(pk, []int{k.Batch, k.Heads, r.past, k.Size}) || !slices.Equal(pv, []int{k.Batch, k.Heads, r.past, v.Size}) {
-			return nil, fail.Errorf("past_key and past_value have shapes %v and %v, want [%d %d past %d] and [%[3]d %[4]d past %[6]d]", pk, pv, k.Batch, k.Heads, k.Size, v.Size)
+		if !slices.Equal(pk, []int{k.Batch, k.Heads, r.past, k.Size}) ||
+			!slices.Equal(pv, []int{k.Batch, k.Heads, r.past, v.Size}) {
+			return nil,
+				fail.Errorf("past_key and past_value have shapes %v and %v, want [%d %d past %d] and [%[3]d "+
+					"%[4]d past %[6]d]", pk, pv, k.Batch, k.Heads, k.Size, v.Size)
 		}
 		if r.past > math.MaxInt-k.Length {
 			return nil, fail.Errorf("past_key has shape %v, which overflows with %d new tokens", pk, k.Length)
@@ -260,7 +265,8 @@ func runAttention[T kit.RealFloat](op *Attention, c *ir.Call) error {
 		return err
 	}
 	q, d := r.q, c.Tensor(0).DType()
-	a := &attention.Core[T]{Batch: q.Batch, Heads: q.Heads, KVHeads: r.k.Heads, QLen: q.Length, KVLen: r.past + r.k.Length, Dim: q.Size, VDim: r.v.Size,
+	a := &attention.Core[T]{Batch: q.Batch, Heads: q.Heads, KVHeads: r.k.Heads, QLen: q.Length,
+		KVLen: r.past + r.k.Length, Dim: q.Size, VDim: r.v.Size,
 		Scale: op.Scale, Softcap: op.Softcap, Observe: attention.ScoresNone}
 	if !op.HasScale {
 		a.Scale = 1 / math.Sqrt(float64(max(1, q.Size)))
@@ -289,7 +295,8 @@ func runAttention[T kit.RealFloat](op *Attention, c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	a.Y = attention.View(y.Data, attention.Input{Batch: q.Batch, Heads: q.Heads, Length: q.Length, Size: r.v.Size, Last: q.Last})
+	a.Y = attention.View(y.Data, attention.Input{Batch: q.Batch, Heads: q.Heads, Length: q.Length,
+		Size: r.v.Size, Last: q.Last})
 	var qk kit.RealOutput[T]
 	if c.Wants(3) {
 		if qk, err = kit.RealOut[T](c, 3, d, q.Batch, q.Heads, q.Length, a.KVLen); err != nil {
@@ -329,7 +336,8 @@ func (op *Attention) Visible(nonpad []int, b, i, past, qLen, kvLen int) (from, t
 
 // withPast returns a view of input i appended to the past, input pi, as [batch, heads, length,
 // size]. It copies if there is a past or if output o is used.
-func withPast[T kit.RealFloat](c *ir.Call, i, pi, o int, in attention.Input, past int) (attention.HeadView[T], kit.RealOutput[T], error) {
+func withPast[T kit.RealFloat](c *ir.Call, i, pi, o int, in attention.Input,
+	past int) (attention.HeadView[T], kit.RealOutput[T], error) {
 	data, err := kit.RealIn[T](c, c.Tensor(i))
 	view := attention.View(data, in)
 	if err != nil || past == 0 && !c.Wants(o) {
@@ -346,7 +354,8 @@ func withPast[T kit.RealFloat](c *ir.Call, i, pi, o int, in attention.Input, pas
 	}
 	dst := attention.HeadsFirst(out.Data, in.Heads, total, in.Size)
 	if past > 0 {
-		attention.CopyHeads(dst, attention.HeadsFirst(old, in.Heads, past, in.Size), in.Batch, in.Heads, 0, 0, past, in.Size)
+		attention.CopyHeads(dst, attention.HeadsFirst(old, in.Heads, past, in.Size), in.Batch,
+			in.Heads, 0, 0, past, in.Size)
 	}
 	attention.CopyHeads(dst, view, in.Batch, in.Heads, past, 0, in.Length, in.Size)
 	return dst, out, nil

@@ -14,7 +14,8 @@ type AveragePool struct {
 	CountIncludePad bool // divide by the window's elements in the padding too
 }
 
-var _ = kit.Register(&kit.Def{Name: "AveragePool", Since: kit.Versions{1, 7, 10, 11, 19, 22}, In: "X:T", Out: "Y:T", Types: "T: @float",
+var _ = kit.Register(&kit.Def{Name: "AveragePool", Since: kit.Versions{1, 7, 10, 11, 19, 22}, In: "X:T",
+	Out: "Y:T", Types: "T: @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("kernel_shape")
 		p := &AveragePool{Window: window.Read(a, opset >= 19)}

@@ -215,7 +215,8 @@ func batchScale[T kit.RealFloat](c *ir.Call, x, y, scale, shift, mean, vari []T,
 	y32, _ := any(y).([]float32)
 	fast = fast && !c.Generic
 	if fast && plane == 1 && ch >= 8 {
-		return batchScaleRows(c, x32, y32, any(scale).([]float32), any(shift).([]float32), any(mean).([]float32), any(vari).([]float32), eps)
+		return batchScaleRows(c, x32, y32, any(scale).([]float32), any(shift).([]float32), any(mean).([]float32),
+			any(vari).([]float32), eps)
 	}
 	fast = fast && plane >= 8
 	c.Parallel(len(x)/plane, kit.GrainFor(plane), func(lo, hi int) {
@@ -255,7 +256,8 @@ func batchScaleRows(c *ir.Call, x, y, scale, shift, mean, vari []float32, eps fl
 	c.Parallel(len(x)/ch, kit.GrainFor(ch), func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			for from, to := range ir.Steps(c, ch) {
-				vec.MulAddF32(cpu.Active(), y[i*ch+from:i*ch+to], x[i*ch+from:i*ch+to], factors[from:to], summands[from:to])
+				vec.MulAddF32(cpu.Active(), y[i*ch+from:i*ch+to], x[i*ch+from:i*ch+to], factors[from:to],
+					summands[from:to])
 			}
 		}
 	})

@@ -13,13 +13,18 @@ func BenchmarkQLinearConv(b *testing.B) {
 	for _, s := range []struct{ c, m, k, size, stride, group int }{
 		{64, 64, 3, 56, 1, 1}, {256, 64, 1, 56, 1, 1}, {3, 64, 7, 224, 2, 1}, {96, 96, 3, 56, 1, 96}, {512, 512, 3, 7, 1, 1},
 	} {
-		b.Run(fmt.Sprintf("%dx%d,%d→%d,k%d,s%d,g%d", s.size, s.size, s.c, s.m, s.k, s.stride, s.group), func(b *testing.B) {
-			p := s.k / 2
-			attrs := map[string]any{"pads": []int{p, p, p, p}, "strides": []int{s.stride, s.stride}, "group": s.group}
-			out := (s.size+2*p-s.k)/s.stride + 1
-			optest.BenchPrepared(b, "QLinearConv", attrs, []int{1, 2, 3, 4, 5, 6, 7}, out*out*s.m*s.c/s.group*s.k*s.k,
-				optest.BenchBytes(1, s.c, s.size, s.size), scale, zero, optest.BenchBytes(s.m, s.c/s.group, s.k, s.k), scale, zero, scale, zero)
-		})
+		b.Run(fmt.Sprintf("%dx%d,%d→%d,k%d,s%d,g%d", s.size, s.size, s.c, s.m, s.k, s.stride, s.group),
+			func(b *testing.B) {
+				p := s.k / 2
+				attrs := map[string]any{"pads": []int{p, p, p, p}, "strides": []int{s.stride, s.stride},
+					"group": s.group}
+				out := (s.size+2*p-s.k)/s.stride + 1
+				optest.BenchPrepared(b, "QLinearConv", attrs, []int{1, 2, 3, 4, 5, 6, 7},
+					out*out*s.m*s.c/s.group*s.k*s.k,
+					optest.BenchBytes(1, s.c, s.size, s.size), scale, zero,
+					optest.BenchBytes(s.m, s.c/s.group, s.k, s.k),
+					scale, zero, scale, zero)
+			})
 	}
 }
 

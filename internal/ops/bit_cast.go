@@ -28,7 +28,8 @@ var _ = kit.Register(&kit.Def{Name: "BitCast", Since: kit.Versions{26}, In: "inp
 // Infer implements [ir.Operator].
 func (o *BitCast) Infer(c *ir.InferContext) error {
 	if from := c.Elem(0); from.Bits() != o.To.Bits() {
-		return fail.Errorf("elements of type %s have %d bits and those of type %s have %d, want the same width", from, from.Bits(), o.To, o.To.Bits())
+		return fail.Errorf("elements of type %s have %d bits and those of type %s have %d, want the same width", from,
+			from.Bits(), o.To, o.To.Bits())
 	}
 	c.SetOut(0, ir.Type{Kind: tensor.KindTensor, Elem: o.To, Shape: c.Shape(0)})
 	return nil

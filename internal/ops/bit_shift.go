@@ -12,17 +12,24 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__BitShift.html).
 type BitShift struct{ Left bool }
 
-var _ = kit.Register(&kit.Def{Name: "BitShift", Since: kit.Versions{11, 28}, In: "X:T, Y:T", Out: "Z:T", Types: "T: @int",
+var _ = kit.Register(&kit.Def{Name: "BitShift", Since: kit.Versions{11, 28}, In: "X:T, Y:T",
+	Out: "Z:T", Types: "T: @int",
 	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("direction")
 		return &BitShift{Left: a.Enum("direction", "LEFT", "LEFT", "RIGHT") == "LEFT"}
 	}})
 
-var shiftLeftLoops = elementwise.LoopsOf(elementwise.Loop2(shiftLeftLoop[uint8]), elementwise.Loop2(shiftLeftLoop[uint16]), elementwise.Loop2(shiftLeftLoop[uint32]), elementwise.Loop2(shiftLeftLoop[uint64]),
-	elementwise.Loop2(shiftLeftSignedLoop[int8]), elementwise.Loop2(shiftLeftSignedLoop[int16]), elementwise.Loop2(shiftLeftSignedLoop[int32]), elementwise.Loop2(shiftLeftSignedLoop[int64]))
+var shiftLeftLoops = elementwise.LoopsOf(elementwise.Loop2(shiftLeftLoop[uint8]),
+	elementwise.Loop2(shiftLeftLoop[uint16]), elementwise.Loop2(shiftLeftLoop[uint32]),
+	elementwise.Loop2(shiftLeftLoop[uint64]),
+	elementwise.Loop2(shiftLeftSignedLoop[int8]), elementwise.Loop2(shiftLeftSignedLoop[int16]),
+	elementwise.Loop2(shiftLeftSignedLoop[int32]), elementwise.Loop2(shiftLeftSignedLoop[int64]))
 
-var shiftRightLoops = elementwise.LoopsOf(elementwise.Loop2(shiftRightLoop[uint8]), elementwise.Loop2(shiftRightLoop[uint16]), elementwise.Loop2(shiftRightLoop[uint32]), elementwise.Loop2(shiftRightLoop[uint64]),
-	elementwise.Loop2(shiftRightSignedLoop[int8]), elementwise.Loop2(shiftRightSignedLoop[int16]), elementwise.Loop2(shiftRightSignedLoop[int32]), elementwise.Loop2(shiftRightSignedLoop[int64]))
+var shiftRightLoops = elementwise.LoopsOf(elementwise.Loop2(shiftRightLoop[uint8]),
+	elementwise.Loop2(shiftRightLoop[uint16]), elementwise.Loop2(shiftRightLoop[uint32]),
+	elementwise.Loop2(shiftRightLoop[uint64]),
+	elementwise.Loop2(shiftRightSignedLoop[int8]), elementwise.Loop2(shiftRightSignedLoop[int16]),
+	elementwise.Loop2(shiftRightSignedLoop[int32]), elementwise.Loop2(shiftRightSignedLoop[int64]))
 
 // Infer implements [ir.Operator].
 func (*BitShift) Infer(c *ir.InferContext) error {

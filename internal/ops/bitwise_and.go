@@ -14,7 +14,8 @@ var _ = kit.Register(&kit.Def{Name: "BitwiseAnd", Since: kit.Versions{18}, In: "
 	Elementwise: true, Build: kit.WithoutAttrs[BitwiseAnd]})
 
 var bitwiseAndLoops = elementwise.SameBits(
-	elementwise.Loop2(bitwiseAndLoop[int8]), elementwise.Loop2(bitwiseAndLoop[int16]), elementwise.Loop2(bitwiseAndLoop[int32]), elementwise.Loop2(bitwiseAndLoop[int64]))
+	elementwise.Loop2(bitwiseAndLoop[int8]), elementwise.Loop2(bitwiseAndLoop[int16]),
+	elementwise.Loop2(bitwiseAndLoop[int32]), elementwise.Loop2(bitwiseAndLoop[int64]))
 
 // Infer implements [ir.Operator].
 func (*BitwiseAnd) Infer(c *ir.InferContext) error {

@@ -13,7 +13,8 @@ type BitwiseNot struct{ kit.SameTypeAndShape }
 var _ = kit.Register(&kit.Def{Name: "BitwiseNot", Since: kit.Versions{18}, In: "X:T", Out: "Y:T", Types: "T: @int",
 	Elementwise: true, Build: kit.WithoutAttrs[BitwiseNot]})
 
-var bitwiseNotLoops = elementwise.SameBits(bitwiseNotOf[int8](), bitwiseNotOf[int16](), bitwiseNotOf[int32](), bitwiseNotOf[int64]())
+var bitwiseNotLoops = elementwise.SameBits(bitwiseNotOf[int8](), bitwiseNotOf[int16](), bitwiseNotOf[int32](),
+	bitwiseNotOf[int64]())
 
 func bitwiseNotOf[T kit.IntNumber]() *elementwise.Loop {
 	return elementwise.WithWords(elementwise.Loop1(bitwiseNotLoop[T]), elementwise.InvertWords)

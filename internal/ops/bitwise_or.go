@@ -14,7 +14,8 @@ var _ = kit.Register(&kit.Def{Name: "BitwiseOr", Since: kit.Versions{18}, In: "A
 	Elementwise: true, Build: kit.WithoutAttrs[BitwiseOr]})
 
 var bitwiseOrLoops = elementwise.SameBits(
-	elementwise.Loop2(bitwiseOrLoop[int8]), elementwise.Loop2(bitwiseOrLoop[int16]), elementwise.Loop2(bitwiseOrLoop[int32]), elementwise.Loop2(bitwiseOrLoop[int64]))
+	elementwise.Loop2(bitwiseOrLoop[int8]), elementwise.Loop2(bitwiseOrLoop[int16]),
+	elementwise.Loop2(bitwiseOrLoop[int32]), elementwise.Loop2(bitwiseOrLoop[int64]))
 
 // Infer implements [ir.Operator].
 func (*BitwiseOr) Infer(c *ir.InferContext) error {

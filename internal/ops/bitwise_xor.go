@@ -14,7 +14,8 @@ var _ = kit.Register(&kit.Def{Name: "BitwiseXor", Since: kit.Versions{18}, In: "
 	Elementwise: true, Build: kit.WithoutAttrs[BitwiseXor]})
 
 var bitwiseXorLoops = elementwise.SameBits(
-	elementwise.Loop2(bitwiseXorLoop[int8]), elementwise.Loop2(bitwiseXorLoop[int16]), elementwise.Loop2(bitwiseXorLoop[int32]), elementwise.Loop2(bitwiseXorLoop[int64]))
+	elementwise.Loop2(bitwiseXorLoop[int8]), elementwise.Loop2(bitwiseXorLoop[int16]),
+	elementwise.Loop2(bitwiseXorLoop[int32]), elementwise.Loop2(bitwiseXorLoop[int64]))
 
 // Infer implements [ir.Operator].
 func (*BitwiseXor) Infer(c *ir.InferContext) error {

@@ -16,8 +16,10 @@ func TestClipOfBytes(t *testing.T) {
 		v := i - 128
 		s, wantS = append(s, int8(v)), append(wantS, int8(min(max(v, -100), 3)))
 	}
-	optest.Want(t, "Clip", 13, nil, optest.Tensor(wantU), optest.Tensor(u), optest.Tensor([]uint8{7}), optest.Tensor([]uint8{200}))
-	optest.Want(t, "Clip", 13, nil, optest.Tensor(wantS), optest.Tensor(s), optest.Tensor([]int8{-100}), optest.Tensor([]int8{3}))
+	optest.Want(t, "Clip", 13, nil, optest.Tensor(wantU), optest.Tensor(u), optest.Tensor([]uint8{7}),
+		optest.Tensor([]uint8{200}))
+	optest.Want(t, "Clip", 13, nil, optest.Tensor(wantS), optest.Tensor(s), optest.Tensor([]int8{-100}),
+		optest.Tensor([]int8{3}))
 }
 
 // TestIsInfSigns checks each choice of signs.

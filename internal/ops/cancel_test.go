@@ -14,8 +14,10 @@ import (
 // loop over.
 func TestLossOfManyEmptyImages(t *testing.T) {
 	const n = 1 << 50
-	x, target := tensor.Must(tensor.Zeros(tensor.TypeFloat32, n, 3, 0)), tensor.Must(tensor.Zeros(tensor.TypeInt64, n, 0))
-	optest.Want(t, "NegativeLogLikelihoodLoss", 13, map[string]any{"reduction": "sum"}, tensor.Scalar(float32(0)), x, target)
+	x, target := tensor.Must(tensor.Zeros(tensor.TypeFloat32, n, 3, 0)),
+		tensor.Must(tensor.Zeros(tensor.TypeInt64, n, 0))
+	optest.Want(t, "NegativeLogLikelihoodLoss", 13, map[string]any{"reduction": "sum"},
+		tensor.Scalar(float32(0)), x, target)
 }
 
 // TestManyEmptyBatches: a size of 2⁵⁰ beside one of 0 is charged to the memory limit where an
@@ -30,8 +32,10 @@ func TestManyEmptyBatches(t *testing.T) {
 // written out, as their product is the cost of each character.
 func TestRegexOfManyRepetitions(t *testing.T) {
 	x := optest.Tensor([]string{"aaab", "c"}, 2)
-	optest.Want(t, "RegexFullMatch", 20, map[string]any{"pattern": "((a?){30}){30}b"}, optest.Tensor([]bool{true, false}, 2), x)
-	optest.Fail(t, "RegexFullMatch", 20, map[string]any{"pattern": "(" + strings.Repeat("a?", 200) + "){999}b"}, "instructions with all repetitions, want at most 131072", x)
+	optest.Want(t, "RegexFullMatch", 20, map[string]any{"pattern": "((a?){30}){30}b"},
+		optest.Tensor([]bool{true, false}, 2), x)
+	optest.Fail(t, "RegexFullMatch", 20, map[string]any{"pattern": "(" + strings.Repeat("a?", 200) + "){999}b"},
+		"instructions with all repetitions, want at most 131072", x)
 }
 
 // countdown is a context that ends at a given call of Err and counts the calls.
@@ -75,18 +79,21 @@ func TestLongLinesStop(t *testing.T) {
 				if err != nil {
 					t.Fatal(c.op, err)
 				}
-				call := &ir.Call{Node: b.Node, Env: &optest.Env{Ctx: ctx, Limit: optest.MemoryLimit}, Generic: generic, In: c.in, Out: make([]tensor.Value, b.NumOut)}
+				call := &ir.Call{Node: b.Node, Env: &optest.Env{Ctx: ctx, Limit: optest.MemoryLimit}, Generic: generic,
+					In: c.in, Out: make([]tensor.Value, b.NumOut)}
 				_ = optest.RunCaught(b.Node.Op, call)
 			}
 			whole := &countdown{Context: t.Context(), left: 1 << 60}
 			run(whole)
 			if whole.calls < c.checks {
-				t.Errorf("%s (generic: %t) checks the context %d times, want at least %d", c.op, generic, whole.calls, c.checks)
+				t.Errorf("%s (generic: %t) checks the context %d times, want at least %d", c.op, generic,
+					whole.calls, c.checks)
 			}
 			ended := &countdown{Context: t.Context(), left: 3}
 			run(ended)
 			if ended.calls > 60 {
-				t.Errorf("%s (generic: %t) checks the context %d times although it ends at the third", c.op, generic, ended.calls)
+				t.Errorf("%s (generic: %t) checks the context %d times although it ends at the third",
+					c.op, generic, ended.calls)
 			}
 		}
 	}

@@ -17,7 +17,8 @@ type Cast struct {
 	Options tensor.ConvertOptions
 }
 
-var _ = kit.Register(&kit.Def{Name: "Cast", Since: kit.Versions{1, 6, 9, 13, 19, 21, 23, 24, 25, 28}, In: "input:T1", Out: "output:T2",
+var _ = kit.Register(&kit.Def{Name: "Cast", Since: kit.Versions{1, 6, 9, 13, 19, 21, 23, 24, 25, 28},
+	In: "input:T1", Out: "output:T2",
 	Types: "T1: " + kit.CastTypes + " @float6; T2: " + kit.CastTypes + " @float6",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		o := &Cast{}

@@ -11,7 +11,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__CastLike.html).
 type CastLike struct{ Options tensor.ConvertOptions }
 
-var _ = kit.Register(&kit.Def{Name: "CastLike", Since: kit.Versions{15, 19, 21, 23, 24, 25}, In: "input:T1, target_type:T2", Out: "output:T2",
+var _ = kit.Register(&kit.Def{Name: "CastLike", Since: kit.Versions{15, 19, 21, 23, 24, 25},
+	In: "input:T1, target_type:T2", Out: "output:T2",
 	Types: "T1: " + kit.CastTypes + "; T2: " + kit.CastTypes,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &CastLike{Options: kit.ReadConvertOptions(a, opset)}

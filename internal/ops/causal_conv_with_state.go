@@ -22,7 +22,8 @@ type CausalConvWithState struct {
 
 const CausalConvInputs = "input:T, weight:T, bias:T?, past_state:T?"
 
-var _ = kit.Register(&kit.Def{Name: "CausalConvWithState", Since: kit.Versions{27}, In: CausalConvInputs, Out: "output:T, present_state:T",
+var _ = kit.Register(&kit.Def{Name: "CausalConvWithState", Since: kit.Versions{27}, In: CausalConvInputs,
+	Out:   "output:T, present_state:T",
 	MACs:  kit.ConvMACs,
 	Types: "T: float float16 bfloat16", Build: func(a *kit.Attrs, opset int) kit.Operator { return ReadCausalConv(a) }})
 
@@ -61,8 +62,10 @@ func (op *CausalConvWithState) Infer(c *ir.InferContext) error {
 func (op *CausalConvWithState) Run(c *ir.Call) error {
 	x, w := c.Tensor(0), c.Tensor(1)
 	s, ws := x.Shape(), w.Shape()
-	if len(s) != 3 && (len(s) < 3 || !op.ChannelsLast) || len(ws) != 3 || ws[1] != 1 || ws[2] < 1 || ws[2] > window.Limit {
-		return fail.Errorf("input and weight have shapes %v and %v, want [batch channels length], or [batch length channels...] with channels_last, and [channels 1 k] with k at least 1", s, ws)
+	if len(s) != 3 && (len(s) < 3 || !op.ChannelsLast) || len(ws) != 3 || ws[1] != 1 || ws[2] < 1 ||
+		ws[2] > window.Limit {
+		return fail.Errorf("input and weight have shapes %v and %v, want [batch channels length], or [batch length "+
+			"channels...] with channels_last, and [channels 1 k] with k at least 1", s, ws)
 	}
 	batch, channels, n, axis := s[0], s[1], s[2], 2
 	if op.ChannelsLast {

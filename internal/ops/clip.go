@@ -21,7 +21,8 @@ type Clip struct {
 	Min, Max float64 // bounds that are attributes
 }
 
-var _ = kit.Register(&kit.Def{Name: "Clip", Since: kit.Versions{1, 6, 11, 12, 13}, In: "input:T, min:T?, max:T?", Out: "output:T",
+var _ = kit.Register(&kit.Def{Name: "Clip", Since: kit.Versions{1, 6, 11, 12, 13}, In: "input:T, min:T?, max:T?",
+	Out:         "output:T",
 	Types:       "T: @number",
 	Elementwise: true, Vector: clipVector, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		o := &Clip{Min: math.Inf(-1), Max: math.Inf(1)}
@@ -151,7 +152,8 @@ func (o *Clip) between(c *ir.Call, d tensor.DType) error {
 			}
 		}
 	}
-	loop := elementwise.Loop{In: d, Out: d, Arity: 1, Run: each(func(s *step, dst []byte, in *[3][]byte) { s.loop.Run(dst, in) })}
+	loop := elementwise.Loop{In: d, Out: d, Arity: 1,
+		Run: each(func(s *step, dst []byte, in *[3][]byte) { s.loop.Run(dst, in) })}
 	switch l := cpu.Active(); {
 	case d.Size() == 1 && (cpu.VBMI(l) || l != cpu.AVX2 && l != cpu.AVX512):
 		elementwise.WithTable(&loop)

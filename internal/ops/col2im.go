@@ -28,7 +28,8 @@ var _ = kit.Register(&kit.Def{Name: "Col2Im", Since: kit.Versions{18},
 		for name, v := range map[string][]int{"dilations": op.Dilations, "strides": op.Strides, "pads": op.Pads} {
 			for _, n := range v {
 				if n < 0 || n == 0 && name != "pads" || n > math.MaxInt32 {
-					a.Errorf("attribute %s has the element %d, want it positive (pads: non-negative) and at most %d", name, n, math.MaxInt32)
+					a.Errorf("attribute %s has the element %d, want it positive (pads: non-negative) and at most %d",
+						name, n, math.MaxInt32)
 				}
 			}
 		}
@@ -81,7 +82,9 @@ func (op *Col2Im) geometry(x, imageShape, blockShape *tensor.Tensor) (*col2imGeo
 	}
 	r := len(g.image)
 	if x.Rank() != 3 || r == 0 || len(g.block) != r {
-		return nil, fail.Errorf("input has rank %d, want 3; image_shape has %d elements and block_shape %d, want equal numbers", x.Rank(), r, len(g.block))
+		return nil,
+			fail.Errorf("input has rank %d, want 3; image_shape has %d elements and block_shape %d, want equal numbers",
+				x.Rank(), r, len(g.block))
 	}
 	list := func(v []int, n, def int, name string) []int {
 		if v == nil {
@@ -95,14 +98,16 @@ func (op *Col2Im) geometry(x, imageShape, blockShape *tensor.Tensor) (*col2imGeo
 		}
 		return v
 	}
-	g.pads, g.strides, g.dilates = list(op.Pads, 2*r, 0, "pads"), list(op.Strides, r, 1, "strides"), list(op.Dilations, r, 1, "dilations")
+	g.pads, g.strides, g.dilates = list(op.Pads, 2*r, 0, "pads"), list(op.Strides, r, 1, "strides"),
+		list(op.Dilations, r, 1, "dilations")
 	if err != nil {
 		return nil, err
 	}
 	g.counts = make([]int, r)
 	for i := range r {
 		if g.image[i] < 0 || g.image[i] > math.MaxInt32 || g.block[i] < 1 || g.block[i] > math.MaxInt32 {
-			return nil, fail.Errorf("image_shape is %v and block_shape %v, want 0 and 1 to %d", g.image, g.block, math.MaxInt32)
+			return nil, fail.Errorf("image_shape is %v and block_shape %v, want 0 and 1 to %d", g.image,
+				g.block, math.MaxInt32)
 		}
 		room := g.image[i] + g.pads[i] + g.pads[r+i] - g.dilates[i]*(g.block[i]-1) - 1
 		if room < 0 {
@@ -115,10 +120,12 @@ func (op *Col2Im) geometry(x, imageShape, blockShape *tensor.Tensor) (*col2imGeo
 		return nil, err
 	}
 	if x.Dim(1)%block != 0 {
-		return nil, fail.Errorf("input has shape %v: %d rows are not a multiple of block_shape %v", x.Shape(), x.Dim(1), g.block)
+		return nil, fail.Errorf("input has shape %v: %d rows are not a multiple of block_shape %v",
+			x.Shape(), x.Dim(1), g.block)
 	}
 	if n, err := tensor.Elements(g.counts); err != nil || n != x.Dim(2) {
-		return nil, fail.Errorf("input has shape %v with %d blocks, image_shape %v needs %v", x.Shape(), x.Dim(2), g.image, g.counts)
+		return nil, fail.Errorf("input has shape %v with %d blocks, image_shape %v needs %v", x.Shape(),
+			x.Dim(2), g.image, g.counts)
 	}
 	g.n, g.channels = x.Dim(0), x.Dim(1)/block
 	return g, nil
@@ -235,7 +242,8 @@ func (g *col2imGeometry) each(c *ir.Call, add func(r *col2imBox)) {
 				}
 				unravel(kpos[:outer], k/(len(down)*len(across)), g.block[:outer])
 				x, y := across[k%len(across)], down[k/len(across)%len(down)]
-				run := col2imBox{n: x.to - x.from, stride: g.strides[last], rows: y.to - y.from, toStep: rowStep * g.strides[max(0, r-2)], fromStep: fromStep}
+				run := col2imBox{n: x.to - x.from, stride: g.strides[last], rows: y.to - y.from,
+					toStep: rowStep * g.strides[max(0, r-2)], fromStep: fromStep}
 				if run.n <= 0 || run.rows <= 0 {
 					continue
 				}
@@ -251,7 +259,8 @@ func (g *col2imGeometry) each(c *ir.Call, add func(r *col2imBox)) {
 						base += p * step[d]
 					}
 					if inside {
-						run.to, run.from = task*size+base+y.at*rowStep+x.at, (task*block+k)*count+lead+y.from*fromStep+x.from
+						run.to, run.from = task*size+base+y.at*rowStep+x.at,
+							(task*block+k)*count+lead+y.from*fromStep+x.from
 						add(&run)
 					}
 				}
@@ -279,7 +288,8 @@ var col2imOnes = slices.Repeat([]float32{1}, 64)
 // addBoxF32 is addBox for adjacent elements.
 func addBoxF32(dst, x []float32, r *col2imBox) {
 	for i := 0; i < r.rows; i += len(col2imOnes) {
-		vec.AxpyRowsF32(cpu.Active(), dst[i*r.toStep:], r.toStep, x[i*r.fromStep:], r.fromStep, r.n, col2imOnes[:min(len(col2imOnes), r.rows-i)])
+		vec.AxpyRowsF32(cpu.Active(), dst[i*r.toStep:], r.toStep, x[i*r.fromStep:], r.fromStep, r.n,
+			col2imOnes[:min(len(col2imOnes), r.rows-i)])
 	}
 }
 

@@ -21,11 +21,13 @@ type ConstantFill struct {
 	AsShape      bool
 }
 
-var _ = kit.Register(&kit.Def{Name: "ConstantFill", Since: kit.Versions{1}, Until: 9, Successor: "ConstantOfShape", In: "input:T1?", Out: "output:T2",
+var _ = kit.Register(&kit.Def{Name: "ConstantFill", Since: kit.Versions{1}, Until: 9, Successor: "ConstantOfShape",
+	In: "input:T1?", Out: "output:T2",
 	Class: kit.ClassShape,
 	Types: "T1: float int32 int64 bool; T2: float int32 int64 bool",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		op := &ConstantFill{Shape: a.Ints("shape"), Extra: a.Ints("extra_shape"), AsShape: a.Bool("input_as_shape", false)}
+		op := &ConstantFill{Shape: a.Ints("shape"), Extra: a.Ints("extra_shape"),
+			AsShape: a.Bool("input_as_shape", false)}
 		if a.NumIn == 0 && (op.AsShape || len(op.Extra) > 0) {
 			a.Errorf("input_as_shape and extra_shape need an input")
 		}

@@ -16,12 +16,15 @@ func TestConstantFill(t *testing.T) {
 			optest.Want(t, op, opset, attrs, want, in...)
 		}
 	}
-	run(map[string]any{"input_as_shape": 1, "value": float32(0.5)}, optest.Tensor([]float32{0.5, 0.5, 0.5, 0.5}, 2, 1, 2), optest.Tensor([]int64{2, 1, 2}))
-	run(map[string]any{"input_as_shape": 1, "dtype": 6, "value": float32(-3), "extra_shape": []int{2}}, optest.Tensor([]int32{-3, -3, -3, -3}, 2, 2), optest.Tensor([]int32{2}, 1))
+	run(map[string]any{"input_as_shape": 1, "value": float32(0.5)},
+		optest.Tensor([]float32{0.5, 0.5, 0.5, 0.5}, 2, 1, 2), optest.Tensor([]int64{2, 1, 2}))
+	run(map[string]any{"input_as_shape": 1, "dtype": 6, "value": float32(-3), "extra_shape": []int{2}},
+		optest.Tensor([]int32{-3, -3, -3, -3}, 2, 2), optest.Tensor([]int32{2}, 1))
 	run(map[string]any{"input_as_shape": 1}, optest.Tensor([]float32{0}), optest.Tensor([]int64{}, 0))
 	run(map[string]any{"input_as_shape": 1}, optest.Tensor([]float32{}, 3, 0), optest.Tensor([]int64{3, 0}))
 	run(map[string]any{"value": float32(1)}, optest.Tensor([]float32{1, 1, 1, 1, 1, 1}, 2, 3), x)
-	run(map[string]any{"dtype": 9, "value": float32(1), "extra_shape": []int{1}}, optest.Tensor([]bool{true, true, true, true, true, true}, 2, 3, 1), x)
+	run(map[string]any{"dtype": 9, "value": float32(1), "extra_shape": []int{1}},
+		optest.Tensor([]bool{true, true, true, true, true, true}, 2, 3, 1), x)
 	run(map[string]any{"dtype": 7, "value": float32(4), "shape": []int{1, 2}}, optest.Tensor([]int64{4, 4}, 1, 2))
 	run(nil, optest.Tensor([]float32{0}))
 

@@ -59,7 +59,8 @@ func TestLoop(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		if !optest.Same(got[0], f32(want), 0) || !optest.Same(got[1], optest.Tensor(append([]float32{}, scans...), len(scans)), 0) {
+		if !optest.Same(got[0], f32(want), 0) ||
+			!optest.Same(got[1], optest.Tensor(append([]float32{}, scans...), len(scans)), 0) {
 			t.Errorf("Loop gives %s, %s, want %v, %v", optest.Show(got[0]), optest.Show(got[1]), want, scans)
 		}
 	}
@@ -80,7 +81,8 @@ func TestLoopIterationNumberIsAVector(t *testing.T) {
 	number := b.Input(ir.TensorType(tensor.TypeInt64, ir.Known(1)))
 	on := b.Input(ir.TensorType(tensor.TypeBool, ir.Known(1)))
 	body := b.Returns(b.Node("Identity", nil, on), b.Node("Identity", nil, number))
-	got, err := optest.RunN(t, 1, "Loop", 16, optest.Attrs{"body": body}, tensor.Scalar[int64](3), (*tensor.Tensor)(nil))
+	got, err := optest.RunN(t, 1, "Loop", 16, optest.Attrs{"body": body}, tensor.Scalar[int64](3),
+		(*tensor.Tensor)(nil))
 	if want := optest.Tensor([]int64{0, 1, 2}, 3, 1); err != nil || !optest.Same(got[0], want, 0) {
 		t.Errorf("Loop gives %v, %v, want %s", got, err, optest.Show(want))
 	}
@@ -92,7 +94,8 @@ func TestLoopCarriesSequences(t *testing.T) {
 	on := b.Input(ir.TensorType(tensor.TypeBool))
 	seq := b.Input(ir.SequenceOf(ir.UnrankedTensor(tensor.TypeFloat32)))
 	body := b.Returns(b.Node("Identity", nil, on), b.Node("SequenceInsert", nil, seq, b.Constant(f32(7))))
-	got, err := optest.RunN(t, 1, "Loop", 16, optest.Attrs{"body": body}, tensor.Scalar[int64](2), (*tensor.Tensor)(nil), &tensor.Sequence{Elem: tensor.TensorType(tensor.TypeFloat32)})
+	got, err := optest.RunN(t, 1, "Loop", 16, optest.Attrs{"body": body}, tensor.Scalar[int64](2),
+		(*tensor.Tensor)(nil), &tensor.Sequence{Elem: tensor.TensorType(tensor.TypeFloat32)})
 	if err != nil || len(got[0].(*tensor.Sequence).Items) != 2 {
 		t.Errorf("Loop over a sequence gives %v, %v", got, err)
 	}
@@ -111,10 +114,12 @@ func TestEndlessLoopStops(t *testing.T) {
 			ctx, cancel = context.WithTimeout(t.Context(), 30*time.Millisecond)
 			limit = 1 << 40
 		}
-		c := &ir.Call{Node: b.Node, Env: &optest.Env{Ctx: ctx, Limit: limit}, In: []tensor.Value{nil, nil, f32(0)}, Out: make([]tensor.Value, outs)}
+		c := &ir.Call{Node: b.Node, Env: &optest.Env{Ctx: ctx, Limit: limit}, In: []tensor.Value{nil, nil, f32(0)},
+			Out: make([]tensor.Value, outs)}
 		err = optest.RunCaught(b.Node.Op, c)
 		cancel()
-		if name == "deadline" && !errors.Is(err, context.DeadlineExceeded) || name != "deadline" && (err == nil || !strings.Contains(err.Error(), name)) {
+		if name == "deadline" && !errors.Is(err, context.DeadlineExceeded) || name != "deadline" &&
+			(err == nil || !strings.Contains(err.Error(), name)) {
 			t.Errorf("an endless loop ends with %v, want the %s", err, name)
 		}
 	}
@@ -147,12 +152,18 @@ func TestScan(t *testing.T) {
 	}
 	zero := optest.Tensor([]float32{0, 0})
 	run(11, optest.Attrs{}, optest.Tensor([]float32{9, 12}), optest.Tensor([]float32{1, 2, 4, 6, 9, 12}, 3, 2), zero, x)
-	run(9, optest.Attrs{"scan_input_directions": []int{1}, "scan_output_directions": []int{1}}, optest.Tensor([]float32{9, 12}), optest.Tensor([]float32{9, 12, 8, 10, 5, 6}, 3, 2), zero, x)
-	run(11, optest.Attrs{"scan_input_axes": []int{-1}, "scan_output_axes": []int{1}}, optest.Tensor([]float32{3, 7, 11}), optest.Tensor([]float32{1, 3, 3, 7, 5, 11}, 3, 2), optest.Tensor([]float32{0, 0, 0}), x)
+	run(9, optest.Attrs{"scan_input_directions": []int{1}, "scan_output_directions": []int{1}},
+		optest.Tensor([]float32{9, 12}), optest.Tensor([]float32{9, 12, 8, 10, 5, 6}, 3, 2), zero, x)
+	run(11, optest.Attrs{"scan_input_axes": []int{-1}, "scan_output_axes": []int{1}},
+		optest.Tensor([]float32{3, 7, 11}), optest.Tensor([]float32{1, 3, 3, 7, 5, 11}, 3, 2),
+		optest.Tensor([]float32{0, 0, 0}), x)
 	run(11, optest.Attrs{}, zero, moveIota(0, 2), zero, moveIota(0, 2))
 	batch := optest.Tensor([]float32{1, 2, 3, 10, 20, 30}, 2, 3, 1)
-	run(8, optest.Attrs{}, optest.Tensor([]float32{6, 30}, 2, 1), optest.Tensor([]float32{1, 3, 6, 10, 30, 0}, 2, 3, 1), optest.Int64s(3, 2), optest.Tensor([]float32{0, 0}, 2, 1), batch)
-	run(8, optest.Attrs{"directions": []int{1}}, optest.Tensor([]float32{6, 60}, 2, 1), optest.Tensor([]float32{3, 5, 6, 30, 50, 60}, 2, 3, 1), (*tensor.Tensor)(nil), optest.Tensor([]float32{0, 0}, 2, 1), batch)
+	run(8, optest.Attrs{}, optest.Tensor([]float32{6, 30}, 2, 1), optest.Tensor([]float32{1, 3, 6, 10, 30, 0}, 2, 3, 1),
+		optest.Int64s(3, 2), optest.Tensor([]float32{0, 0}, 2, 1), batch)
+	run(8, optest.Attrs{"directions": []int{1}}, optest.Tensor([]float32{6, 60}, 2, 1),
+		optest.Tensor([]float32{3, 5, 6, 30, 50, 60}, 2, 3, 1), (*tensor.Tensor)(nil),
+		optest.Tensor([]float32{0, 0}, 2, 1), batch)
 	run(8, optest.Attrs{}, moveIota(0, 1), moveIota(0, 3, 1), (*tensor.Tensor)(nil), moveIota(0, 1), moveIota(0, 3, 1))
 
 	fail := func(opset int, a optest.Attrs, want string, in ...tensor.Value) {
@@ -180,17 +191,21 @@ func TestScan(t *testing.T) {
 func TestSequenceMap(t *testing.T) {
 	b := optest.NewGraph(t)
 	body := b.Returns(b.Node("Add", nil, b.Float(), b.Float()))
-	seq := &tensor.Sequence{Elem: tensor.TensorType(tensor.TypeFloat32), Items: []tensor.Value{moveIota(2), moveIota(3)}}
+	seq := &tensor.Sequence{Elem: tensor.TensorType(tensor.TypeFloat32),
+		Items: []tensor.Value{moveIota(2), moveIota(3)}}
 	got, err := optest.RunN(t, 1, "SequenceMap", 17, optest.Attrs{"body": body}, seq, f32(1))
-	if err != nil || !optest.Same(got[0], &tensor.Sequence{Items: []tensor.Value{optest.Tensor([]float32{1, 2}), optest.Tensor([]float32{1, 2, 3})}}, 0) {
+	if err != nil || !optest.Same(got[0],
+		&tensor.Sequence{Items: []tensor.Value{optest.Tensor([]float32{1, 2}), optest.Tensor([]float32{1, 2, 3})}}, 0) {
 		t.Errorf("SequenceMap gives %v, %v", got, err)
 	}
 	short := &tensor.Sequence{Elem: seq.Elem, Items: seq.Items[:1]}
-	if _, err := optest.RunN(t, 1, "SequenceMap", 17, optest.Attrs{"body": body}, seq, short); err == nil || !strings.Contains(err.Error(), "items") {
+	if _, err := optest.RunN(t, 1, "SequenceMap", 17, optest.Attrs{"body": body}, seq, short); err == nil ||
+		!strings.Contains(err.Error(), "items") {
 		t.Errorf("SequenceMap of sequences of different lengths: %v", err)
 	}
 	empty := &tensor.Sequence{Elem: seq.Elem}
-	if got, err := optest.RunN(t, 1, "SequenceMap", 17, optest.Attrs{"body": body}, empty, f32(1)); err != nil || len(got[0].(*tensor.Sequence).Items) != 0 {
+	if got, err := optest.RunN(t, 1, "SequenceMap", 17, optest.Attrs{"body": body}, empty, f32(1)); err != nil ||
+		len(got[0].(*tensor.Sequence).Items) != 0 {
 		t.Errorf("SequenceMap of an empty sequence: %v, %v", got, err)
 	}
 }

@@ -16,7 +16,8 @@ type Conv struct {
 	Group int
 }
 
-var _ = kit.Register(&kit.Def{Name: "Conv", Since: kit.Versions{1, 11, 22}, In: "X:T, W:T, B:T?", Out: "Y:T", Types: "T: @float",
+var _ = kit.Register(&kit.Def{Name: "Conv", Since: kit.Versions{1, 11, 22}, In: "X:T, W:T, B:T?",
+	Out: "Y:T", Types: "T: @float",
 	MACs: kit.ConvMACs,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &Conv{Window: window.Read(a, true), Group: window.ReadGroup(a)}

@@ -32,7 +32,8 @@ func LoneDepthwise(group, c, m int) bool {
 // sizes are free. It returns nil if the convolution is not supported.
 func prepareDepthwise(f *FusedConv, in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
 	w, ok := in[1].(*tensor.Tensor)
-	if !ok || w.DType() != tensor.TypeFloat32 || w.Rank() != 3 && w.Rank() != 4 || len(types[0].Shape) != w.Rank() || w.Dim(1) != 1 || !LoneDepthwise(f.Group, f.Group, w.Dim(0)) {
+	if !ok || w.DType() != tensor.TypeFloat32 || w.Rank() != 3 && w.Rank() != 4 || len(types[0].Shape) != w.Rank() ||
+		w.Dim(1) != 1 || !LoneDepthwise(f.Group, f.Group, w.Dim(0)) {
 		return nil, nil, nil
 	}
 	shape, ok := ir.Ints(types[0].Shape[1:])
@@ -58,8 +59,10 @@ func prepareDepthwise(f *FusedConv, in []tensor.Value, types []ir.Type) (ir.Oper
 		}
 		return v
 	}
-	d, err := conv.NewDepthwisePlanes(cpu.Active(), &conv.Shape{N: 1, Cin: s.C, Cout: s.M, Group: s.Group, In: plane(s.In, 1), Kernel: plane(s.Kernel, 1),
-		Stride: plane(s.Stride, 1), Dilation: plane(s.Dilation, 1), PadBegin: plane(s.Before, 0), PadEnd: plane(s.After, 0), Out: plane(s.Out, 1)}, tensor.Of[float32](w), bias)
+	d, err := conv.NewDepthwisePlanes(cpu.Active(),
+		&conv.Shape{N: 1, Cin: s.C, Cout: s.M, Group: s.Group, In: plane(s.In, 1), Kernel: plane(s.Kernel, 1),
+			Stride: plane(s.Stride, 1), Dilation: plane(s.Dilation, 1), PadBegin: plane(s.Before, 0),
+			PadEnd: plane(s.After, 0), Out: plane(s.Out, 1)}, tensor.Of[float32](w), bias)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -120,7 +123,8 @@ func (f *depthwiseConv) Run(c *ir.Call) error {
 	in, out := kit.Product(f.in), kit.Product(f.out)
 	err = kit.InWorkspaces(c, n*blocks, func(ws, i int) error {
 		img, b := i/blocks, i%blocks
-		f.d.Run(cpu.Active(), ys[img*out:][:out], xs[img*in:][:in], scratch[ws*size:][:size], b, act.Gemm(), act.Lo, act.Hi)
+		f.d.Run(cpu.Active(), ys[img*out:][:out], xs[img*in:][:in], scratch[ws*size:][:size], b,
+			act.Gemm(), act.Lo, act.Hi)
 		return nil
 	})
 	if err != nil || !f.adds(c) {

@@ -14,7 +14,8 @@ type ConvInteger struct {
 	Group int
 }
 
-var _ = kit.Register(&kit.Def{Name: "ConvInteger", Since: kit.Versions{10}, In: "x:T1, w:T2, x_zero_point:T1?, w_zero_point:T2?", Out: "y:T3",
+var _ = kit.Register(&kit.Def{Name: "ConvInteger", Since: kit.Versions{10},
+	In: "x:T1, w:T2, x_zero_point:T1?, w_zero_point:T2?", Out: "y:T3",
 	MACs:  kit.ConvMACs,
 	Types: "T1: int8 uint8; T2: int8 uint8; T3: int32",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {

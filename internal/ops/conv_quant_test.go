@@ -16,23 +16,35 @@ func TestConvTranspose(t *testing.T) {
 		optest.Want(t, "ConvTranspose", opset, nil, full, x, w)
 	}
 	one, k := iota32(1, 1, 2), optest.Tensor([]float32{1, 1, 1}, 1, 1, 3)
-	optest.Want(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}}, optest.Tensor([]float32{1, 1, 3, 2, 2}, 1, 1, 5), one, k)
-	optest.Want(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}, "output_padding": []int{1}}, optest.Tensor([]float32{1, 1, 3, 2, 2, 0}, 1, 1, 6), one, k)
-	optest.Want(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}, "pads": []int{1, 1}}, optest.Tensor([]float32{1, 3, 2}, 1, 1, 3), one, k)
-	optest.Want(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}, "auto_pad": "SAME_UPPER"}, optest.Tensor([]float32{1, 1, 3, 2}, 1, 1, 4), one, k)
-	optest.Want(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}, "auto_pad": "SAME_LOWER"}, optest.Tensor([]float32{1, 3, 2, 2}, 1, 1, 4), one, k)
-	optest.Want(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}, "auto_pad": "VALID"}, optest.Tensor([]float32{1, 1, 3, 2, 2}, 1, 1, 5), one, k)
+	optest.Want(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}},
+		optest.Tensor([]float32{1, 1, 3, 2, 2}, 1, 1, 5), one, k)
+	optest.Want(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}, "output_padding": []int{1}},
+		optest.Tensor([]float32{1, 1, 3, 2, 2, 0}, 1, 1, 6), one, k)
+	optest.Want(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}, "pads": []int{1, 1}},
+		optest.Tensor([]float32{1, 3, 2}, 1, 1, 3), one, k)
+	optest.Want(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}, "auto_pad": "SAME_UPPER"},
+		optest.Tensor([]float32{1, 1, 3, 2}, 1, 1, 4), one, k)
+	optest.Want(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}, "auto_pad": "SAME_LOWER"},
+		optest.Tensor([]float32{1, 3, 2, 2}, 1, 1, 4), one, k)
+	optest.Want(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}, "auto_pad": "VALID"},
+		optest.Tensor([]float32{1, 1, 3, 2, 2}, 1, 1, 5), one, k)
 	for _, shape := range [][]int{{7}, {1, 1, 7}} {
-		optest.Want(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}, "output_shape": shape}, optest.Tensor([]float32{1, 1, 3, 2, 2, 0, 0}, 1, 1, 7), one, k)
+		optest.Want(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}, "output_shape": shape},
+			optest.Tensor([]float32{1, 1, 3, 2, 2, 0, 0}, 1, 1, 7), one, k)
 	}
-	optest.Want(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}, "output_shape": []int{4}}, optest.Tensor([]float64{2, 4, 3, 3}, 1, 1, 4),
-		optest.Tensor([]float64{1, 2}, 1, 1, 2), optest.Tensor([]float64{1, 1, 1}, 1, 1, 3), optest.Tensor([]float64{1}, 1))
-	optest.Want(t, "ConvTranspose", 22, map[string]any{"group": 2}, optest.Tensor([]float32{3, 8, 5, 12}, 1, 4, 1), optest.Tensor([]float32{1, 2}, 1, 2, 1), optest.Tensor([]float32{3, 8, 2.5, 6}, 2, 2, 1))
-	optest.Want(t, "ConvTranspose", 22, nil, optest.Tensor([]float32{}, 0, 1, 3, 3), optest.Tensor([]float32{}, 0, 1, 2, 2), w)
+	optest.Want(t, "ConvTranspose", 11, map[string]any{"strides": []int{2}, "output_shape": []int{4}},
+		optest.Tensor([]float64{2, 4, 3, 3}, 1, 1, 4),
+		optest.Tensor([]float64{1, 2}, 1, 1, 2), optest.Tensor([]float64{1, 1, 1}, 1, 1, 3),
+		optest.Tensor([]float64{1}, 1))
+	optest.Want(t, "ConvTranspose", 22, map[string]any{"group": 2}, optest.Tensor([]float32{3, 8, 5, 12}, 1, 4, 1),
+		optest.Tensor([]float32{1, 2}, 1, 2, 1), optest.Tensor([]float32{3, 8, 2.5, 6}, 2, 2, 1))
+	optest.Want(t, "ConvTranspose", 22, nil, optest.Tensor([]float32{}, 0, 1, 3, 3),
+		optest.Tensor([]float32{}, 0, 1, 2, 2), w)
 	optest.Fail(t, "ConvTranspose", 22, map[string]any{"pads": []int{3, 3, 3, 3}}, "exceed", x, w)
 	optest.Fail(t, "ConvTranspose", 22, nil, "channels", iota32(1, 2, 2, 2), w)
 	optest.Fail(t, "ConvTranspose", 22, map[string]any{"output_shape": []int{2}}, "output_shape has 1", x, w)
-	optest.Fail(t, "ConvTranspose", 22, map[string]any{"output_padding": []int{-1, 0}}, "output_padding has the element -1", x, w)
+	optest.Fail(t, "ConvTranspose", 22, map[string]any{"output_padding": []int{-1, 0}},
+		"output_padding has the element -1", x, w)
 }
 
 func TestConvTransposesAgree(t *testing.T) {
@@ -52,33 +64,49 @@ func TestConvTransposesAgree(t *testing.T) {
 			x = append(x, rapid.IntRange(1, 9-n).Draw(rt, "size"))
 			w = append(w, rapid.IntRange(1, 3).Draw(rt, "kernel"))
 		}
-		if _, err := optest.Run(t, "ConvTranspose", 22, attrs, drawTensor(rt, "x", x...), drawTensor(rt, "w", w...), drawTensor(rt, "b", group*mg)); err != nil {
+		if _, err := optest.Run(t, "ConvTranspose", 22, attrs, drawTensor(rt, "x", x...), drawTensor(rt, "w", w...),
+			drawTensor(rt, "b", group*mg)); err != nil {
 			rt.Fatalf("%v of %v by %v: %v", attrs, x, w, err)
 		}
 	})
 }
 
 func TestIntegerProducts(t *testing.T) {
-	optest.Want(t, "ConvInteger", 10, map[string]any{"pads": []int{1, 0}}, optest.Tensor([]int32{1, 3}, 1, 1, 2), optest.Tensor([]uint8{2, 3}, 1, 1, 2), optest.Tensor([]uint8{1, 1}, 1, 1, 2), optest.Tensor([]uint8{1}))
-	optest.Want(t, "ConvInteger", 10, nil, optest.Tensor([]int32{-6, 0}, 1, 2, 1), optest.Tensor([]int8{3, -1}, 1, 2, 1), optest.Tensor([]int8{-1, 1, 2, 2}, 2, 2, 1), nil, optest.Tensor([]int8{1, 2}, 2))
-	optest.Fail(t, "ConvInteger", 10, nil, "zero point of the weights", optest.Tensor([]int8{3, -1}, 1, 2, 1), optest.Tensor([]int8{-1, 1, 2, 2}, 2, 2, 1), nil, optest.Tensor([]int8{1, 2, 3}, 3))
+	optest.Want(t, "ConvInteger", 10, map[string]any{"pads": []int{1, 0}}, optest.Tensor([]int32{1, 3}, 1, 1, 2),
+		optest.Tensor([]uint8{2, 3}, 1, 1, 2), optest.Tensor([]uint8{1, 1}, 1, 1, 2), optest.Tensor([]uint8{1}))
+	optest.Want(t, "ConvInteger", 10, nil, optest.Tensor([]int32{-6, 0}, 1, 2, 1),
+		optest.Tensor([]int8{3, -1}, 1, 2, 1), optest.Tensor([]int8{-1, 1, 2, 2}, 2, 2, 1), nil,
+		optest.Tensor([]int8{1, 2}, 2))
+	optest.Fail(t, "ConvInteger", 10, nil, "zero point of the weights", optest.Tensor([]int8{3, -1}, 1, 2, 1),
+		optest.Tensor([]int8{-1, 1, 2, 2}, 2, 2, 1), nil, optest.Tensor([]int8{1, 2, 3}, 3))
 	scale := func(v ...float32) *tensor.Tensor { return optest.Tensor(v, len(v)) }
-	optest.Want(t, "QLinearConv", 10, nil, optest.Tensor([]uint8{131, 255}, 1, 2, 1), optest.Tensor([]uint8{130, 140}, 1, 2, 1), scale(0.5), optest.Tensor([]uint8{128}),
-		optest.Tensor([]int8{1, 2, 127, 127}, 2, 2, 1), scale(0.5, 1), optest.Tensor([]int8{0}), scale(2), optest.Tensor([]uint8{127}), optest.Tensor([]int32{4, 0}, 2))
-	optest.Want(t, "QLinearConv", 10, nil, optest.Tensor([]int8{2, -50}, 1, 1, 2), optest.Tensor([]int8{5, -100}, 1, 1, 2), optest.Tensor([]float32{0.5}), optest.Tensor([]int8{0}),
-		optest.Tensor([]int8{100}, 1, 1, 1), optest.Tensor([]float32{1}), optest.Tensor([]int8{99}), optest.Tensor([]float32{1}), optest.Tensor([]int8{0}), optest.Tensor([]int32{-1}, 1))
+	optest.Want(t, "QLinearConv", 10, nil, optest.Tensor([]uint8{131, 255}, 1, 2, 1),
+		optest.Tensor([]uint8{130, 140}, 1, 2, 1), scale(0.5), optest.Tensor([]uint8{128}),
+		optest.Tensor([]int8{1, 2, 127, 127}, 2, 2, 1), scale(0.5, 1), optest.Tensor([]int8{0}), scale(2),
+		optest.Tensor([]uint8{127}), optest.Tensor([]int32{4, 0}, 2))
+	optest.Want(t, "QLinearConv", 10, nil, optest.Tensor([]int8{2, -50}, 1, 1, 2),
+		optest.Tensor([]int8{5, -100}, 1, 1, 2), optest.Tensor([]float32{0.5}), optest.Tensor([]int8{0}),
+		optest.Tensor([]int8{100}, 1, 1, 1), optest.Tensor([]float32{1}), optest.Tensor([]int8{99}),
+		optest.Tensor([]float32{1}), optest.Tensor([]int8{0}), optest.Tensor([]int32{-1}, 1))
 
 	a, b := optest.Tensor([]uint8{11, 7, 3, 10}, 2, 2), optest.Tensor([]uint8{1, 4, 2, 5}, 2, 2)
 	optest.Want(t, "MatMulInteger", 10, nil, optest.Tensor([]int32{25, 79, 23, 62}, 2, 2), a, b)
-	optest.Want(t, "MatMulInteger", 10, nil, optest.Tensor([]int32{-11, -23, -1, -7}, 2, 2), a, b, optest.Tensor([]uint8{12, 8}, 2), optest.Tensor([]uint8{0, 1}, 2))
-	optest.Want(t, "MatMulInteger", 10, nil, optest.Tensor([]int32{-14, 14}, 2), optest.Tensor([]int8{-1, 2}, 2), optest.Tensor([]int8{0, 4, -7, 9}, 2, 2))
-	optest.Want(t, "MatMulInteger", 10, nil, optest.Tensor([]int32{0, 4}, 2, 1, 1), optest.Tensor([]uint8{1, 4}, 2, 1, 1), optest.Tensor([]uint8{2}, 1, 1), optest.Tensor([]uint8{1, 2}, 2, 1, 1))
+	optest.Want(t, "MatMulInteger", 10, nil, optest.Tensor([]int32{-11, -23, -1, -7}, 2, 2), a, b,
+		optest.Tensor([]uint8{12, 8}, 2), optest.Tensor([]uint8{0, 1}, 2))
+	optest.Want(t, "MatMulInteger", 10, nil, optest.Tensor([]int32{-14, 14}, 2), optest.Tensor([]int8{-1, 2}, 2),
+		optest.Tensor([]int8{0, 4, -7, 9}, 2, 2))
+	optest.Want(t, "MatMulInteger", 10, nil, optest.Tensor([]int32{0, 4}, 2, 1, 1),
+		optest.Tensor([]uint8{1, 4}, 2, 1, 1), optest.Tensor([]uint8{2}, 1, 1), optest.Tensor([]uint8{1, 2}, 2, 1, 1))
 	optest.Fail(t, "MatMulInteger", 10, nil, "zero point of A has shape", a, b, optest.Tensor([]uint8{12, 8, 3}, 3))
 
-	optest.Want(t, "QLinearMatMul", 10, nil, optest.Tensor([]uint8{127, 255}, 1, 2), optest.Tensor([]uint8{1, 2}, 1, 2), scale(0.5), optest.Tensor([]uint8{1}), optest.Tensor([]uint8{0, 255, 0, 255}, 2, 2), scale(1), optest.Tensor([]uint8{0}), scale(0.25), optest.Tensor([]uint8{127}))
+	optest.Want(t, "QLinearMatMul", 10, nil, optest.Tensor([]uint8{127, 255}, 1, 2), optest.Tensor([]uint8{1, 2}, 1, 2),
+		scale(0.5), optest.Tensor([]uint8{1}), optest.Tensor([]uint8{0, 255, 0, 255}, 2, 2), scale(1),
+		optest.Tensor([]uint8{0}), scale(0.25), optest.Tensor([]uint8{127}))
 	h := func(v float32) *tensor.Tensor { return optest.Tensor(half16(v), 1) }
-	optest.Want(t, "QLinearMatMul", 21, nil, optest.Tensor([]int8{2, 0, 0, 1}, 2, 2), optest.Tensor([]int8{1, 0, 0, 1}, 2, 2), optest.Tensor(half16(2, 1), 2), optest.Tensor([]int8{0, 0}, 2),
-		optest.Tensor([]int8{1, 0, 0, 2}, 2, 2), optest.Tensor(half16(1, 0.5), 2), optest.Tensor([]int8{0, 0}, 2), h(1), optest.Tensor([]int8{0}))
+	optest.Want(t, "QLinearMatMul", 21, nil, optest.Tensor([]int8{2, 0, 0, 1}, 2, 2),
+		optest.Tensor([]int8{1, 0, 0, 1}, 2, 2), optest.Tensor(half16(2, 1), 2), optest.Tensor([]int8{0, 0}, 2),
+		optest.Tensor([]int8{1, 0, 0, 2}, 2, 2), optest.Tensor(half16(1, 0.5), 2), optest.Tensor([]int8{0, 0}, 2), h(1),
+		optest.Tensor([]int8{0}))
 	f8 := func(v ...float32) []tensor.Float8E4M3FN {
 		r := make([]tensor.Float8E4M3FN, len(v))
 		for i, x := range v {
@@ -86,7 +114,9 @@ func TestIntegerProducts(t *testing.T) {
 		}
 		return r
 	}
-	optest.Want(t, "QLinearMatMul", 21, nil, optest.Tensor(f8(-5.5, 448), 1, 2), optest.Tensor(f8(1.5, 2), 1, 2), scale(1), optest.Tensor(f8(0), 1), optest.Tensor(f8(-1, 256, -2, 256), 2, 2), scale(1), optest.Tensor(f8(0), 1), scale(1), optest.Tensor(f8(0), 1))
+	optest.Want(t, "QLinearMatMul", 21, nil, optest.Tensor(f8(-5.5, 448), 1, 2), optest.Tensor(f8(1.5, 2), 1, 2),
+		scale(1), optest.Tensor(f8(0), 1), optest.Tensor(f8(-1, 256, -2, 256), 2, 2), scale(1), optest.Tensor(f8(0), 1),
+		scale(1), optest.Tensor(f8(0), 1))
 }
 
 // This test checks that 8-bit convolutions of every form give the same on both engines.
@@ -139,7 +169,8 @@ func TestByteConvolutionsAgree(t *testing.T) {
 		for i := range bias {
 			bias[i] = int32(zero[i]) - 100
 		}
-		q := []tensor.Value{in[0], scale, in[2], in[1], drawTensor(rt, "scale", w[0]), in[3], scale, in[2], optest.Tensor(bias, w[0])}
+		q := []tensor.Value{in[0], scale, in[2], in[1], drawTensor(rt, "scale", w[0]), in[3], scale, in[2],
+			optest.Tensor(bias, w[0])}
 		if _, err := optest.Run(t, "QLinearConv", 10, attrs, q...); err != nil {
 			rt.Fatal(err)
 		}

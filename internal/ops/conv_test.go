@@ -25,14 +25,21 @@ func TestConv(t *testing.T) {
 	for _, opset := range []int{1, 11, 22} {
 		optest.Want(t, "Conv", opset, nil, optest.Tensor([]float32{12, 16, 24, 28}, 1, 1, 2, 2), x, w)
 	}
-	optest.Want(t, "Conv", 11, map[string]any{"auto_pad": "SAME_UPPER"}, optest.Tensor([]float32{12, 16, 9, 24, 28, 15, 15, 17, 9}, 1, 1, 3, 3), x, w)
-	optest.Want(t, "Conv", 11, map[string]any{"auto_pad": "SAME_LOWER", "kernel_shape": []int{2, 2}}, optest.Tensor([]float32{1, 3, 5, 5, 12, 16, 11, 24, 28}, 1, 1, 3, 3), x, w)
-	optest.Want(t, "Conv", 11, map[string]any{"strides": []int{2}, "pads": []int{1, 0}}, optest.Tensor([]float64{11, 17}, 1, 1, 2),
-		optest.Tensor([]float64{1, 2, 3}, 1, 1, 3), optest.Tensor([]float64{2, 1}, 1, 1, 2), optest.Tensor([]float64{10}, 1))
-	optest.Want(t, "Conv", 22, nil, optest.Tensor(half16(9), 1, 1, 1), optest.Tensor(half16(1, 2), 1, 2, 1), optest.Tensor(half16(3, 3), 1, 2, 1))
-	optest.Want(t, "Conv", 22, map[string]any{"group": 2}, optest.Tensor([]float32{2, 4, 9, 12}, 1, 2, 2), iota32(1, 2, 2), optest.Tensor([]float32{2, 3}, 2, 1, 1))
+	optest.Want(t, "Conv", 11, map[string]any{"auto_pad": "SAME_UPPER"},
+		optest.Tensor([]float32{12, 16, 9, 24, 28, 15, 15, 17, 9}, 1, 1, 3, 3), x, w)
+	optest.Want(t, "Conv", 11, map[string]any{"auto_pad": "SAME_LOWER", "kernel_shape": []int{2, 2}},
+		optest.Tensor([]float32{1, 3, 5, 5, 12, 16, 11, 24, 28}, 1, 1, 3, 3), x, w)
+	optest.Want(t, "Conv", 11, map[string]any{"strides": []int{2}, "pads": []int{1, 0}},
+		optest.Tensor([]float64{11, 17}, 1, 1, 2),
+		optest.Tensor([]float64{1, 2, 3}, 1, 1, 3), optest.Tensor([]float64{2, 1}, 1, 1, 2),
+		optest.Tensor([]float64{10}, 1))
+	optest.Want(t, "Conv", 22, nil, optest.Tensor(half16(9), 1, 1, 1), optest.Tensor(half16(1, 2), 1, 2, 1),
+		optest.Tensor(half16(3, 3), 1, 2, 1))
+	optest.Want(t, "Conv", 22, map[string]any{"group": 2}, optest.Tensor([]float32{2, 4, 9, 12}, 1, 2, 2),
+		iota32(1, 2, 2), optest.Tensor([]float32{2, 3}, 2, 1, 1))
 	optest.Want(t, "Conv", 22, nil, optest.Tensor([]float32{}, 0, 1, 2, 2), optest.Tensor([]float32{}, 0, 1, 3, 3), w)
-	optest.Want(t, "Conv", 22, nil, optest.Tensor([]float32{5, 5}, 1, 1, 2), optest.Tensor([]float32{}, 1, 0, 2), optest.Tensor([]float32{}, 1, 0, 1), optest.Tensor([]float32{5}, 1))
+	optest.Want(t, "Conv", 22, nil, optest.Tensor([]float32{5, 5}, 1, 1, 2), optest.Tensor([]float32{}, 1, 0, 2),
+		optest.Tensor([]float32{}, 1, 0, 1), optest.Tensor([]float32{5}, 1))
 	optest.Fail(t, "Conv", 22, map[string]any{"group": 0}, "group is 0", x, w)
 	optest.Fail(t, "Conv", 22, map[string]any{"group": math.MinInt64}, "group is", x, w)
 	optest.Fail(t, "Conv", 22, map[string]any{"group": 2}, "divisible by group 2", x, w)
@@ -50,7 +57,8 @@ func drawWindow(rt *rapid.T, n int) map[string]any {
 		return rapid.SliceOfN(rapid.IntRange(lo, hi), k, k).Draw(rt, name)
 	}
 	attrs := map[string]any{"strides": ints("strides", n, 1, 3), "dilations": ints("dilations", n, 1, 2)}
-	if mode := rapid.SampledFrom([]string{"NOTSET", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"}).Draw(rt, "auto_pad"); mode != "NOTSET" {
+	if mode := rapid.SampledFrom([]string{"NOTSET", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"}).Draw(rt,
+		"auto_pad"); mode != "NOTSET" {
 		attrs["auto_pad"] = mode
 	} else {
 		attrs["pads"] = ints("pads", 2*n, 0, 3)
@@ -85,7 +93,8 @@ func TestConvolutionsAgree(t *testing.T) {
 			w = append(w, rapid.IntRange(1, 3).Draw(rt, "kernel"))
 		}
 		bias := drawTensor(rt, "b", w[0])
-		if _, err := optest.Run(t, "Conv", 22, attrs, drawTensor(rt, "x", x...), drawTensor(rt, "w", w...), bias); err != nil {
+		if _, err := optest.Run(t, "Conv", 22, attrs, drawTensor(rt, "x", x...), drawTensor(rt, "w", w...),
+			bias); err != nil {
 			rt.Fatalf("%v of %v by %v: %v", attrs, x, w, err)
 		}
 	})
@@ -105,9 +114,11 @@ func TestConvOfPaddedPlanes(t *testing.T) {
 			}
 			return x
 		}
-		attrs := map[string]any{"group": s.group, "dilations": []int{s.dilation, s.dilation}, "pads": []int{s.pad, 0, 0, s.pad}}
+		attrs := map[string]any{"group": s.group, "dilations": []int{s.dilation, s.dilation},
+			"pads": []int{s.pad, 0, 0, s.pad}}
 		if _, err := optest.Run(t, "Conv", 22, attrs, optest.Tensor(numbers(s.n*s.c*s.h*s.w), s.n, s.c, s.h, s.w),
-			optest.Tensor(numbers(s.m*s.c/s.group*s.kh*s.kw), s.m, s.c/s.group, s.kh, s.kw), optest.Tensor(numbers(s.m), s.m)); err != nil {
+			optest.Tensor(numbers(s.m*s.c/s.group*s.kh*s.kw), s.m, s.c/s.group, s.kh, s.kw),
+			optest.Tensor(numbers(s.m), s.m)); err != nil {
 			t.Errorf("%+v: %v", s, err)
 		}
 	}

@@ -23,7 +23,8 @@ type ConvTranspose struct {
 	OutputShape   []int // spatial output sizes that determine Pads; nil: Pads is used
 }
 
-var _ = kit.Register(&kit.Def{Name: "ConvTranspose", Since: kit.Versions{1, 11, 22}, In: "X:T, W:T, B:T?", Out: "Y:T", Types: "T: @float",
+var _ = kit.Register(&kit.Def{Name: "ConvTranspose", Since: kit.Versions{1, 11, 22}, In: "X:T, W:T, B:T?",
+	Out: "Y:T", Types: "T: @float",
 	MACs: kit.ConvTransposeMACs,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &ConvTranspose{Window: window.Read(a, true), Group: window.ReadGroup(a),
@@ -52,7 +53,8 @@ func convTransposeGradient(b *gradient.Builder, n *gradient.Node, g string) ([]s
 // axis returns, for axis i of n, the padding before the output and the size of the output.
 func (v *ConvTranspose) axis(i, n, in, kernel int) (before, out int, err error) {
 	if in < 0 || in > window.Limit || kernel < 1 || kernel > window.Limit {
-		return 0, 0, fail.Errorf("input size is %d, want 0 to %d; kernel size is %d, want 1 to %[2]d", in, window.Limit, kernel)
+		return 0, 0, fail.Errorf("input size is %d, want 0 to %d; kernel size is %d, want 1 to %[2]d",
+			in, window.Limit, kernel)
 	}
 	s := v.Stride(i)
 	if in == 0 {
@@ -180,7 +182,8 @@ func (v *ConvTranspose) convShape(x, w []int) (window.ConvShape, error) {
 	}
 	s.C = s.Cg * v.Group
 	s.Shape = append([]int{s.N, s.C}, x[2:]...)
-	s.Geometry = window.Geometry{Kernel: w[2:], Out: x[2:], In: s.Shape[2:], Stride: make([]int, n), Dilation: make([]int, n), Before: make([]int, n)}
+	s.Geometry = window.Geometry{Kernel: w[2:], Out: x[2:], In: s.Shape[2:], Stride: make([]int, n),
+		Dilation: make([]int, n), Before: make([]int, n)}
 	for i := range n {
 		s.Stride[i], s.Dilation[i] = v.Stride(i), v.Dilation(i)
 		var err error
@@ -241,7 +244,8 @@ type convTransposePacked struct {
 // Prepare packs constant weights with enough channels to fill blocks.
 func (v *ConvTranspose) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
 	w, ok := in[1].(*tensor.Tensor)
-	if !ok || w.DType() != tensor.TypeFloat32 || w.Rank() < 3 || w.Rank() > 4 || len(types[0].Shape) != w.Rank() || w.Dim(0) < window.VolumeChannels || v.Group != 1 {
+	if !ok || w.DType() != tensor.TypeFloat32 || w.Rank() < 3 || w.Rank() > 4 || len(types[0].Shape) != w.Rank() ||
+		w.Dim(0) < window.VolumeChannels || v.Group != 1 {
 		return nil, nil, nil
 	}
 	shape, ok := ir.Ints(types[0].Shape[1:])
@@ -268,7 +272,8 @@ func (v *ConvTranspose) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator
 		kernel[i], from[i], to[i], stride[i], pad[i] = s.Kernel[k], s.Out[k], s.In[k], s.Stride[k], s.Before[k]
 		// Not supported: cases in which most of the work would be on zeros, such as outputs beyond
 		// all kernels or strides larger than the kernel.
-		if s.Dilation[k] != 1 || pad[i] >= kernel[i] || stride[i] > kernel[i] || to[i] > stride[i]*(from[i]+1)+kernel[i] {
+		if s.Dilation[k] != 1 || pad[i] >= kernel[i] || stride[i] > kernel[i] ||
+			to[i] > stride[i]*(from[i]+1)+kernel[i] {
 			return nil, nil, nil
 		}
 	}
@@ -304,7 +309,8 @@ func (v *convTransposePacked) Run(c *ir.Call) error {
 		if err := c.Err(); err != nil {
 			return err
 		}
-		v.d.Run(cpu.Active(), c.Par(), tensor.Of[float32](y)[i*kit.Product(v.out):][:kit.Product(v.out)], tensor.Of[float32](x)[i*kit.Product(v.in):][:kit.Product(v.in)], scratch)
+		v.d.Run(cpu.Active(), c.Par(), tensor.Of[float32](y)[i*kit.Product(v.out):][:kit.Product(v.out)],
+			tensor.Of[float32](x)[i*kit.Product(v.in):][:kit.Product(v.in)], scratch)
 	}
 	return nil
 }

@@ -53,20 +53,23 @@ func TestConvTransposeForms(t *testing.T) {
 					for kx := range kernel[1] {
 						oy, ox := row*stride[0]+ky*dilation[0]-before[0], col*stride[1]+kx*dilation[1]-before[1]
 						if oy >= 0 && oy < out[0] && ox >= 0 && ox < out[1] {
-							want[((img*c+ch/mg*cg+o)*out[0]+oy)*out[1]+ox] += v * w[((ch*cg+o)*kernel[0]+ky)*kernel[1]+kx]
+							want[((img*c+ch/mg*cg+o)*out[0]+oy)*out[1]+ox] +=
+								v * w[((ch*cg+o)*kernel[0]+ky)*kernel[1]+kx]
 						}
 					}
 				}
 			}
 		}
-		got, err := optest.Run(t, "ConvTranspose", 11, map[string]any{"group": group, "dilations": dilation[:], "strides": stride[:], "output_padding": more[:], "pads": []int{before[0], before[1], after[0], after[1]}},
+		got, err := optest.Run(t, "ConvTranspose", 11, map[string]any{"group": group, "dilations": dilation[:],
+			"strides": stride[:], "output_padding": more[:], "pads": []int{before[0], before[1], after[0], after[1]}},
 			optest.Tensor(x, n, m, in[0], in[1]), optest.Tensor(w, m, cg, kernel[0], kernel[1]), optest.Tensor(b, c))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i, v := range tensor.Of[float32](got[0].(*tensor.Tensor)) {
 			if math.Float32bits(v+0) != math.Float32bits(want[i]+0) {
-				t.Fatalf("input %v, kernel %v, dilation %v, strides %v, pads %v %v: element %d is %g, want %g", in, kernel, dilation, stride, before, after, i, v, want[i])
+				t.Fatalf("input %v, kernel %v, dilation %v, strides %v, pads %v %v: element %d is %g, want %g", in,
+					kernel, dilation, stride, before, after, i, v, want[i])
 			}
 		}
 	}

@@ -24,7 +24,8 @@ type volumeConv struct {
 // convolution is not supported.
 func prepareVolume(f *FusedConv, in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
 	w, ok := in[1].(*tensor.Tensor)
-	if !ok || w.DType() != tensor.TypeFloat32 || w.Rank() != 5 || len(types[0].Shape) != 5 || w.Dim(1) < window.VolumeChannels {
+	if !ok || w.DType() != tensor.TypeFloat32 || w.Rank() != 5 || len(types[0].Shape) != 5 ||
+		w.Dim(1) < window.VolumeChannels {
 		return nil, nil, nil
 	}
 	shape, ok := ir.Ints(types[0].Shape[1:])
@@ -41,10 +42,12 @@ func prepareVolume(f *FusedConv, in []tensor.Value, types []ir.Type) (ir.Operato
 		bias, drop = tensor.Of[float32](b), append(drop, 2)
 	}
 	s, err := window.NewConvShape(&f.Window, f.Group, append([]int{1}, shape...), w.Shape())
-	if err != nil || kit.Product(s.Shape) == 0 || kit.Product(shape) == 0 || s.Group != 1 || s.Dilation[0] != 1 || s.WideBorder() {
+	if err != nil || kit.Product(s.Shape) == 0 || kit.Product(shape) == 0 || s.Group != 1 ||
+		s.Dilation[0] != 1 || s.WideBorder() {
 		return nil, nil, nil // Run reports the error
 	}
-	v, err := conv.NewVolume(cpu.Active(), &conv.Shape{N: 1, Cin: s.C, Cout: s.M, Group: 1, In: s.In, Kernel: s.Kernel, Stride: s.Stride, Dilation: s.Dilation,
+	v, err := conv.NewVolume(cpu.Active(), &conv.Shape{N: 1, Cin: s.C, Cout: s.M, Group: 1, In: s.In, Kernel: s.Kernel,
+		Stride: s.Stride, Dilation: s.Dilation,
 		PadBegin: s.Before, PadEnd: s.After, Out: s.Out}, tensor.Of[float32](w), bias)
 	if err != nil {
 		return nil, nil, err

@@ -14,14 +14,16 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Cos.html).
 type Cos struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(&kit.Def{Name: "Cos", Since: kit.Versions{7, 22}, In: "input:T", Out: "output:T", Types: "T: @float",
+var _ = kit.Register(&kit.Def{Name: "Cos", Since: kit.Versions{7, 22}, In: "input:T", Out: "output:T",
+	Types:       "T: @float",
 	Elementwise: true,
 	Build:       kit.WithoutAttrs[Cos],
 	Gradient: gradient.Derivative(func(b *gradient.Builder, x, y, g string) string {
 		return b.Op("Neg", b.Op("Mul", g, b.Op("Sin", x)))
 	})})
 
-var cosLoops = elementwise.LoopsOf(elementwise.WithUnary(elementwise.Loop1(cosLoop[float32]), vec.CosF32), elementwise.WithKernel1(elementwise.Loop1(cosLoop[float64]), vec.CosF64))
+var cosLoops = elementwise.LoopsOf(elementwise.WithUnary(elementwise.Loop1(cosLoop[float32]), vec.CosF32),
+	elementwise.WithKernel1(elementwise.Loop1(cosLoop[float64]), vec.CosF64))
 
 // Run implements [ir.Operator].
 func (*Cos) Run(c *ir.Call) error { return elementwise.MapTable(c, cosLoops, kit.GrainCostly) }

@@ -14,7 +14,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Cosh.html).
 type Cosh struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(&kit.Def{Name: "Cosh", Since: kit.Versions{9, 22}, In: "input:T", Out: "output:T", Types: "T: @float",
+var _ = kit.Register(&kit.Def{Name: "Cosh", Since: kit.Versions{9, 22}, In: "input:T", Out: "output:T",
+	Types:       "T: @float",
 	Elementwise: true,
 	Build:       kit.WithoutAttrs[Cosh],
 	Gradient: gradient.Derivative(func(b *gradient.Builder, x, y, g string) string {

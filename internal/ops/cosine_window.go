@@ -19,7 +19,8 @@ type cosineWindow struct {
 
 // registerWindow registers an operator that returns the cosine window with the given terms.
 func registerWindow(name string, terms ...float64) *kit.Def {
-	return kit.Register(&kit.Def{Name: name, Class: kit.ClassOther, Since: kit.Versions{17}, In: "size:T1", Out: "output:T2",
+	return kit.Register(&kit.Def{Name: name, Class: kit.ClassOther, Since: kit.Versions{17},
+		In: "size:T1", Out: "output:T2",
 		Types: "T1: int32 int64; T2: " + numberOutputs, Build: func(a *kit.Attrs, opset int) kit.Operator {
 			return &cosineWindow{terms, !a.Bool("periodic", true), a.DType("output_datatype", tensor.TypeFloat32)}
 		}})

@@ -14,7 +14,8 @@ type Crop struct {
 	Size   []int  // rows, columns
 }
 
-var _ = kit.Register(&kit.Def{Name: "Crop", Since: kit.Versions{1}, Until: 9, Successor: "Slice", In: "input:T", Out: "output:T", Types: "T: float16 float double",
+var _ = kit.Register(&kit.Def{Name: "Crop", Since: kit.Versions{1}, Until: 9, Successor: "Slice", In: "input:T",
+	Out: "output:T", Types: "T: float16 float double",
 	Class: kit.ClassShape,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("border")

@@ -31,7 +31,8 @@ var cumSumTable = map[tensor.DType]cumulativeKernel{
 	tensor.TypeFloat64: cumulativeRows(fewLines, vec.AddF64, cumSum[float64]),
 }
 
-var cumSumInts32, cumSumInts64 = cumulativeRows(fewLines, vec.AddI32, cumSum[int32]), cumulativeRows(fewLines, vec.AddI64, cumSum[int64])
+var cumSumInts32, cumSumInts64 = cumulativeRows(fewLines, vec.AddI32, cumSum[int32]),
+	cumulativeRows(fewLines, vec.AddI64, cumSum[int64])
 
 // Run implements [ir.Operator].
 func (o *CumSum) Run(c *ir.Call) error { return o.RunWith(c, cumSumTable) }
@@ -189,7 +190,8 @@ func cumSumFour[T kit.RealNumber](dst, src []T, l cumulativeLines) {
 
 // cumulativeRows returns a kernel that combines whole rows of adjacent lines with a vector kernel,
 // or calls plain for other shapes.
-func cumulativeRows[T int32 | int64 | float32 | float64](least int, combine func(l cpu.Level, dst, a, b []T), plain cumulativeKernel) cumulativeKernel {
+func cumulativeRows[T int32 | int64 | float32 | float64](least int, combine func(l cpu.Level, dst, a, b []T),
+	plain cumulativeKernel) cumulativeKernel {
 	const block = 1024 // elements: the previous row stays in the first-level cache
 	rows := cumulativeOf(block, func(dst, src []T, l cumulativeLines) {
 		for k := range l.N {

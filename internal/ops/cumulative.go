@@ -88,10 +88,12 @@ func (o *cumulative) RunWith(c *ir.Call, t map[tensor.DType]cumulativeKernel) er
 	if d := x.DType(); d.IsFloat() {
 		return kit.RunWide(c,
 			func(dst, src []float32) error {
-				return t[tensor.TypeFloat32](c, tensor.Must(tensor.New(dst, len(dst))), tensor.Must(tensor.New(src, len(src))), l)
+				return t[tensor.TypeFloat32](c, tensor.Must(tensor.New(dst, len(dst))),
+					tensor.Must(tensor.New(src, len(src))), l)
 			},
 			func(dst, src []float64) error {
-				return t[tensor.TypeFloat64](c, tensor.Must(tensor.New(dst, len(dst))), tensor.Must(tensor.New(src, len(src))), l)
+				return t[tensor.TypeFloat64](c, tensor.Must(tensor.New(dst, len(dst))),
+					tensor.Must(tensor.New(src, len(src))), l)
 			})
 	}
 	k := t[x.DType()]

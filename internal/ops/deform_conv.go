@@ -24,11 +24,14 @@ type DeformConv struct {
 // deformAxes limits the number of spatial axes, since a tap reads 2^axes elements.
 const deformAxes = 6
 
-var _ = kit.Register(&kit.Def{Name: "DeformConv", Since: kit.Versions{19, 22}, In: "X:T, W:T, offset:T, B:T?, mask:T?", Out: "Y:T", Types: "T: @float",
+var _ = kit.Register(&kit.Def{Name: "DeformConv", Since: kit.Versions{19, 22}, In: "X:T, W:T, offset:T, B:T?, mask:T?",
+	Out: "Y:T", Types: "T: @float",
 	MACs: kit.ConvMACs,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		d := &DeformConv{Group: window.ReadGroup(a), OffsetGroup: a.Int("offset_group", 1), Window: window.Window{AutoPad: "NOTSET",
-			Kernel: window.Attr(a, "kernel_shape", 1), Strides: window.Attr(a, "strides", 1), Dilations: window.Attr(a, "dilations", 1), Pads: window.Attr(a, "pads", 0)}}
+		d := &DeformConv{Group: window.ReadGroup(a), OffsetGroup: a.Int("offset_group", 1),
+			Window: window.Window{AutoPad: "NOTSET",
+				Kernel: window.Attr(a, "kernel_shape", 1), Strides: window.Attr(a, "strides", 1),
+				Dilations: window.Attr(a, "dilations", 1), Pads: window.Attr(a, "pads", 0)}}
 		if d.OffsetGroup < 1 || d.OffsetGroup > window.Limit {
 			a.Errorf("attribute offset_group is %d, want 1 to %d", d.OffsetGroup, window.Limit)
 			d.OffsetGroup = 1

@@ -62,5 +62,6 @@ func (op *DepthToSpace) Run(c *ir.Call) error {
 	if op.Mode == "CRD" {
 		rowStep, colStep, chStep = b*s[1], s[1], b*b*s[1]
 	}
-	return moveBlocks(c, x, []int{n, ch, h * b, w * b}, []int{n, ch, h, b, w, b}, []int{s[0], chStep, s[2], rowStep, 1, colStep})
+	return moveBlocks(c, x, []int{n, ch, h * b, w * b}, []int{n, ch, h, b, w, b},
+		[]int{s[0], chStep, s[2], rowStep, 1, colStep})
 }

@@ -109,7 +109,8 @@ func (o *DequantizeLinear) Run(c *ir.Call) error {
 
 // dequantizeInts uses vector kernels with widen, unless it is nil or the call asks for generic
 // kernels.
-func dequantizeInts[T int8 | uint8 | int16 | uint16 | int32 | float32](c *ir.Call, p *quant.Params, dst []float32, src []T, widen func(l cpu.Level, dst []float32, x []T)) error {
+func dequantizeInts[T int8 | uint8 | int16 | uint16 | int32 | float32](c *ir.Call, p *quant.Params, dst []float32,
+	src []T, widen func(l cpu.Level, dst []float32, x []T)) error {
 	if widen != nil && !c.Generic {
 		return dequantizeFast(c, p, dst, func(y []float32, lo int) { widen(cpu.Active(), y, src[lo:lo+len(y)]) })
 	}

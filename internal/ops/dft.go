@@ -15,7 +15,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__DFT.html).
 type DFT struct{ Inverse, Onesided bool }
 
-var _ = kit.Register(&kit.Def{Name: "DFT", Since: kit.Versions{17, 20}, In: "input:T1, dft_length:T2?, axis:int64?", Out: "output:T1",
+var _ = kit.Register(&kit.Def{Name: "DFT", Since: kit.Versions{17, 20}, In: "input:T1, dft_length:T2?, axis:int64?",
+	Out:   "output:T1",
 	Class: kit.ClassOther,
 	Types: "T1: @float; T2: int32 int64", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		if opset < 20 {

@@ -12,7 +12,8 @@ import (
 // by zero is an error (https://onnx.ai/onnx/operators/onnx__Div.html).
 type Div struct{ elementwise.AxisBroadcast }
 
-var _ = kit.Register(&kit.Def{Name: "Div", Since: kit.Versions{1, 6, 7, 13, 14}, In: "A:T, B:T", Out: "C:T", Types: "T: @number",
+var _ = kit.Register(&kit.Def{Name: "Div", Since: kit.Versions{1, 6, 7, 13, 14}, In: "A:T, B:T", Out: "C:T",
+	Types:       "T: @number",
 	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &Div{elementwise.ReadAxisBroadcast(a, opset)}
 	},
@@ -23,9 +24,13 @@ var _ = kit.Register(&kit.Def{Name: "Div", Since: kit.Versions{1, 6, 7, 13, 14},
 		})})
 
 var divLoops = elementwise.LoopsOf(
-	elementwise.Loop2Scalar(elementwise.DivLoop[int8]), elementwise.Loop2Scalar(elementwise.DivLoop[int16]), elementwise.WithKernel2(elementwise.Loop2Scalar(elementwise.DivLoop[int32]), vec.DivI32), elementwise.Loop2Scalar(elementwise.DivLoop[int64]),
-	elementwise.Loop2Scalar(elementwise.DivLoop[uint8]), elementwise.Loop2Scalar(elementwise.DivLoop[uint16]), elementwise.Loop2Scalar(elementwise.DivLoop[uint32]), elementwise.Loop2Scalar(elementwise.DivLoop[uint64]),
-	elementwise.WithBinary(elementwise.Loop2Scalar(elementwise.DivLoop[float32]), vec.DivF32, vec.DivScalarF32, vec.ScalarDivF32), elementwise.WithKernel2(elementwise.Loop2Scalar(elementwise.DivLoop[float64]), vec.DivF64))
+	elementwise.Loop2Scalar(elementwise.DivLoop[int8]), elementwise.Loop2Scalar(elementwise.DivLoop[int16]),
+	elementwise.WithKernel2(elementwise.Loop2Scalar(elementwise.DivLoop[int32]), vec.DivI32),
+	elementwise.Loop2Scalar(elementwise.DivLoop[int64]),
+	elementwise.Loop2Scalar(elementwise.DivLoop[uint8]), elementwise.Loop2Scalar(elementwise.DivLoop[uint16]),
+	elementwise.Loop2Scalar(elementwise.DivLoop[uint32]), elementwise.Loop2Scalar(elementwise.DivLoop[uint64]),
+	elementwise.WithBinary(elementwise.Loop2Scalar(elementwise.DivLoop[float32]), vec.DivF32, vec.DivScalarF32,
+		vec.ScalarDivF32), elementwise.WithKernel2(elementwise.Loop2Scalar(elementwise.DivLoop[float64]), vec.DivF64))
 
 // Infer implements [ir.Operator].
 func (o *Div) Infer(c *ir.InferContext) error {

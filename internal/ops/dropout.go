@@ -30,7 +30,8 @@ func (*trainingDropout) Nondeterministic() {}
 
 const dropoutTypes = "@float @float8"
 
-var _ = kit.Register(&kit.Def{Name: "Dropout", Since: kit.Versions{1, 6, 7, 10, 12, 13, 22}, In: "data:T, ratio:T1?, training_mode:T2?", Out: "output:T, mask:T2?",
+var _ = kit.Register(&kit.Def{Name: "Dropout", Since: kit.Versions{1, 6, 7, 10, 12, 13, 22},
+	In: "data:T, ratio:T1?, training_mode:T2?", Out: "output:T, mask:T2?",
 	Class: kit.ClassActivation,
 	Types: "T: " + dropoutTypes + "; T1: " + dropoutTypes + "; T2: bool",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {

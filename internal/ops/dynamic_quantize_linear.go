@@ -15,7 +15,8 @@ import (
 // data, which includes 0 (https://onnx.ai/onnx/operators/onnx__DynamicQuantizeLinear.html).
 type DynamicQuantizeLinear struct{}
 
-var _ = kit.Register(&kit.Def{Name: "DynamicQuantizeLinear", Since: kit.Versions{11}, In: "x:T1", Out: "y:T2, y_scale:float, y_zero_point:T2",
+var _ = kit.Register(&kit.Def{Name: "DynamicQuantizeLinear", Since: kit.Versions{11}, In: "x:T1",
+	Out:   "y:T2, y_scale:float, y_zero_point:T2",
 	Class: kit.ClassArithmetic,
 	Types: "T1: float; T2: uint8",
 	Build: kit.WithoutAttrs[DynamicQuantizeLinear]})

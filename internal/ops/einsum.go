@@ -34,7 +34,8 @@ const einsumDots = 256
 // einsumLimit limits the length of an equation.
 const einsumLimit = 4096
 
-var _ = kit.Register(&kit.Def{Name: "Einsum", Since: kit.Versions{12, 28}, In: "Inputs:T+", Out: "Output:T", Types: "T: @number",
+var _ = kit.Register(&kit.Def{Name: "Einsum", Since: kit.Versions{12, 28}, In: "Inputs:T+", Out: "Output:T",
+	Types: "T: @number",
 	Class: kit.ClassLinear,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("equation")
@@ -43,7 +44,8 @@ var _ = kit.Register(&kit.Def{Name: "Einsum", Since: kit.Versions{12, 28}, In: "
 			return a.Fail(fail.Errorf("attribute equation: %w", err))
 		}
 		if len(e.in) != a.NumIn {
-			return a.Fail(fail.Errorf("attribute equation %q has %d terms, want %d, one per input", e.Equation, len(e.in), a.NumIn))
+			return a.Fail(fail.Errorf("attribute equation %q has %d terms, want %d, one per input", e.Equation,
+				len(e.in), a.NumIn))
 		}
 		return e
 	},
@@ -203,7 +205,8 @@ func (e *Einsum) expand(ranks []int) (in [][]int, out []int, err error) {
 			most = max(most, n)
 		}
 		if len(r) != ranks[i] || n < 0 {
-			return nil, nil, fail.Errorf("input %d has rank %d, its term in %q has %d labels", i, ranks[i], e.Equation, len(labels))
+			return nil, nil, fail.Errorf("input %d has rank %d, its term in %q has %d labels", i, ranks[i],
+				e.Equation, len(labels))
 		}
 		in = append(in, r)
 	}
@@ -437,7 +440,8 @@ func einsumPairs(c *ir.Call, p *einsumPlan, ops []einsumOperand, y *tensor.Tenso
 
 // einsumPair contracts a and b and keeps the labels that are needed. The product of the last pair
 // is written directly to y if its labels have the order of the output.
-func einsumPair(c *ir.Call, p *einsumPlan, a, b einsumOperand, needed []int, last bool, y *tensor.Tensor) (einsumOperand, error) {
+func einsumPair(c *ir.Call, p *einsumPlan, a, b einsumOperand, needed []int, last bool,
+	y *tensor.Tensor) (einsumOperand, error) {
 	m, err := p.product(a.labels, b.labels, needed)
 	if err != nil {
 		return einsumOperand{}, err
@@ -467,7 +471,8 @@ func einsumPair(c *ir.Call, p *einsumPlan, a, b einsumOperand, needed []int, las
 			return r, err
 		}
 	}
-	if err := elementwise.RunLoopInto(c, mulLoops[y.DType()], kit.GrainCheap, z, []*tensor.Tensor{x, w}, [][]int{terms, terms}); err != nil || z == r.t {
+	if err := elementwise.RunLoopInto(c, mulLoops[y.DType()], kit.GrainCheap, z, []*tensor.Tensor{x, w},
+		[][]int{terms, terms}); err != nil || z == r.t {
 		return r, err
 	}
 	return r, reduceSumTable.Reduce(c, []int{1}, r.t, z)
@@ -484,10 +489,12 @@ type einsumProduct struct {
 // needed.
 func (p *einsumPlan) product(a, b, needed []int) (*einsumProduct, error) {
 	batch, rows, cols, sum := einsumRoles(a, b, needed)
-	m := &einsumProduct{left: slices.Concat(batch, rows, sum), right: slices.Concat(batch, sum, cols), labels: slices.Concat(batch, rows, cols)}
+	m := &einsumProduct{left: slices.Concat(batch, rows, sum), right: slices.Concat(batch, sum, cols),
+		labels: slices.Concat(batch, rows, cols)}
 	m.shape = p.sizes(m.labels)
 	size := func(labels []int) int { return kit.Product(p.sizes(labels)) }
-	m.Shape = matmul.Shape{M: size(rows), K: size(sum), N: size(cols), Batch: []int{size(batch)}, AStep: []int{1}, BStep: []int{1}}
+	m.Shape = matmul.Shape{M: size(rows), K: size(sum), N: size(cols), Batch: []int{size(batch)},
+		AStep: []int{1}, BStep: []int{1}}
 	_, err := tensor.Elements(m.shape)
 	return m, err
 }
@@ -568,6 +575,7 @@ func einsumSingle(c *ir.Call, p *einsumPlan, o einsumOperand, labels []int, y *t
 		o = einsumOperand{kept, sums}
 	}
 	width, shape := y.DType().Size(), p.sizes(labels)
-	move.Strided(c, move.Buf{Width: width, Raw: y.Bytes()}, move.Buf{Width: width, Raw: o.t.Bytes()}, shape, kit.Strides(shape), 0, o.steps(labels), 0)
+	move.Strided(c, move.Buf{Width: width, Raw: y.Bytes()}, move.Buf{Width: width, Raw: o.t.Bytes()}, shape,
+		kit.Strides(shape), 0, o.steps(labels), 0)
 	return c.Err()
 }

@@ -18,30 +18,41 @@ func TestEinsum(t *testing.T) {
 		optest.Want(t, "Einsum", 12, eq(e), mm, m, n)
 	}
 	optest.Want(t, "Einsum", 12, eq("ij,jk->ki"), optest.Tensor([]float32{22, 49, 28, 64}, 2, 2), m, n)
-	optest.Want(t, "Einsum", 12, eq("ij->ji"), optest.Tensor([]int8{1, 4, 2, 5, 3, 6}, 3, 2), optest.Tensor([]int8{1, 2, 3, 4, 5, 6}, 2, 3))
-	optest.Want(t, "Einsum", 12, eq("ba"), optest.Tensor([]uint16{1, 3, 2, 4}, 2, 2), optest.Tensor([]uint16{1, 2, 3, 4}, 2, 2))
+	optest.Want(t, "Einsum", 12, eq("ij->ji"), optest.Tensor([]int8{1, 4, 2, 5, 3, 6}, 3, 2),
+		optest.Tensor([]int8{1, 2, 3, 4, 5, 6}, 2, 3))
+	optest.Want(t, "Einsum", 12, eq("ba"), optest.Tensor([]uint16{1, 3, 2, 4}, 2, 2),
+		optest.Tensor([]uint16{1, 2, 3, 4}, 2, 2))
 	optest.Want(t, "Einsum", 12, eq("ii->i"), optest.Tensor([]int64{1, 4}, 2), optest.Tensor([]int64{1, 2, 3, 4}, 2, 2))
 	optest.Want(t, "Einsum", 12, eq("ii"), optest.Tensor([]float64{5}), optest.Tensor([]float64{1, 2, 3, 4}, 2, 2))
 	optest.Want(t, "Einsum", 12, eq("...ii->...i"), optest.Tensor([]float32{1, 4, 5, 8}, 2, 2), iota32(2, 2, 2))
-	optest.Want(t, "Einsum", 12, eq("i,i->"), optest.Tensor(half16(14)), optest.Tensor(half16(1, 2, 3), 3), optest.Tensor(half16(1, 2, 3), 3))
-	optest.Want(t, "Einsum", 12, eq(",->"), optest.Tensor([]uint32{6}), optest.Tensor([]uint32{2}), optest.Tensor([]uint32{3}))
-	optest.Want(t, "Einsum", 12, eq("i,j,k->kij"), optest.Tensor([]int32{6, 9, 12, 18}, 1, 2, 2), optest.Tensor([]int32{1, 2}, 2), optest.Tensor([]int32{2, 3}, 2), optest.Tensor([]int32{3}, 1))
-	optest.Want(t, "Einsum", 12, eq("ij,ij->i"), optest.Tensor([]float32{6, 15}, 2), m, optest.Tensor([]float32{1, 1, 1, 1, 1, 1}, 2, 3))
+	optest.Want(t, "Einsum", 12, eq("i,i->"), optest.Tensor(half16(14)), optest.Tensor(half16(1, 2, 3), 3),
+		optest.Tensor(half16(1, 2, 3), 3))
+	optest.Want(t, "Einsum", 12, eq(",->"), optest.Tensor([]uint32{6}), optest.Tensor([]uint32{2}),
+		optest.Tensor([]uint32{3}))
+	optest.Want(t, "Einsum", 12, eq("i,j,k->kij"), optest.Tensor([]int32{6, 9, 12, 18}, 1, 2, 2),
+		optest.Tensor([]int32{1, 2}, 2), optest.Tensor([]int32{2, 3}, 2), optest.Tensor([]int32{3}, 1))
+	optest.Want(t, "Einsum", 12, eq("ij,ij->i"), optest.Tensor([]float32{6, 15}, 2), m,
+		optest.Tensor([]float32{1, 1, 1, 1, 1, 1}, 2, 3))
 	// a size of 1 repeats
 	optest.Want(t, "Einsum", 12, eq("ij,ij->ij"), optest.Tensor([]float32{1, 4, 9, 4, 10, 18}, 2, 3), m, iota32(1, 3))
 	optest.Want(t, "Einsum", 12, eq("...,..."), optest.Tensor([]float32{1, 2, 3, 8, 10, 12}, 2, 3), m, iota32(2, 1))
-	optest.Want(t, "Einsum", 12, eq("a...,...b->a...b"), optest.Tensor([]float32{1, 2, 2, 4}, 2, 1, 2), iota32(2, 1), iota32(1, 2))
+	optest.Want(t, "Einsum", 12, eq("a...,...b->a...b"), optest.Tensor([]float32{1, 2, 2, 4}, 2, 1, 2),
+		iota32(2, 1), iota32(1, 2))
 	optest.Want(t, "Einsum", 12, eq("ij->i"), optest.Tensor([]float32{0, 0}, 2), optest.Tensor([]float32{}, 2, 0))
-	optest.Want(t, "Einsum", 12, eq("ij,jk"), optest.Tensor([]float32{0}, 1, 1), optest.Tensor([]float32{}, 1, 0), optest.Tensor([]float32{}, 0, 1))
+	optest.Want(t, "Einsum", 12, eq("ij,jk"), optest.Tensor([]float32{0}, 1, 1), optest.Tensor([]float32{}, 1, 0),
+		optest.Tensor([]float32{}, 0, 1))
 	optest.Want(t, "Einsum", 12, eq("ij,jk"), optest.Tensor([]float32{}, 0, 2), optest.Tensor([]float32{}, 0, 3), n)
-	optest.Want(t, "Einsum", 12, eq("i->i"), optest.Tensor([]uint64{math.MaxUint64}, 1), optest.Tensor([]uint64{math.MaxUint64}, 1))
-	for _, e := range []string{"bhqd,bhkd->bhqk", "bhqd,bhkd->bqhk", "abcd,ebcd->ea", "abcd,abcd->", "abcd,abcd->dcba", "abcd,bacd->bd"} {
+	optest.Want(t, "Einsum", 12, eq("i->i"), optest.Tensor([]uint64{math.MaxUint64}, 1),
+		optest.Tensor([]uint64{math.MaxUint64}, 1))
+	for _, e := range []string{"bhqd,bhkd->bhqk", "bhqd,bhkd->bqhk", "abcd,ebcd->ea", "abcd,abcd->", "abcd,abcd->dcba",
+		"abcd,bacd->bd"} {
 		a, b := iota32(4, 4, 5, 6), iota32(4, 4, 5, 6)
 		if _, err := optest.Run(t, "Einsum", 12, eq(e), a, b); err != nil {
 			t.Error(e, err)
 		}
 	}
-	if _, err := optest.Run(t, "Einsum", 12, eq("ab,bc,cd,d->a"), iota32(3, 4), iota32(4, 5), iota32(5, 6), iota32(6)); err != nil {
+	if _, err := optest.Run(t, "Einsum", 12, eq("ab,bc,cd,d->a"), iota32(3, 4), iota32(4, 5), iota32(5, 6),
+		iota32(6)); err != nil {
 		t.Error(err)
 	}
 	optest.Fail(t, "Einsum", 12, nil, "equation is missing", m)
@@ -109,6 +120,7 @@ func TestEinsumRowsByColumns(t *testing.T) {
 		{"bij,bklj->bikl", []int{8, 1, 1}, []int{8, 1, 1, 1}, []int{8, 1, 1, 1}, []float32{1, 4, 9, 16, 25, 36, 49, 64}},
 		{"bi,bkl->bikl", []int{8, 1}, []int{8, 1, 1}, []int{8, 1, 1, 1}, []float32{1, 4, 9, 16, 25, 36, 49, 64}},
 	} {
-		optest.Want(t, "Einsum", 12, map[string]any{"equation": e.equation}, optest.Tensor(e.want, e.out...), iota32(e.a...), iota32(e.b...))
+		optest.Want(t, "Einsum", 12, map[string]any{"equation": e.equation}, optest.Tensor(e.want, e.out...),
+			iota32(e.a...), iota32(e.b...))
 	}
 }

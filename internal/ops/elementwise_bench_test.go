@@ -96,7 +96,8 @@ func BenchmarkOperators(b *testing.B) {
 	benchOp(b, "Gelu", 20, nil, f(seq...))
 	benchOp(b, "Relu", 14, nil, f(act...))
 	benchOp(b, "Sin", 22, nil, f(seq...))
-	benchOp(b, "Where", 16, nil, tensor.Must(tensor.Zeros(tensor.TypeBool, 1, 1, 128, 128)), f(1, 12, 128, 128), optest.Tensor([]float32{-1}))
+	benchOp(b, "Where", 16, nil, tensor.Must(tensor.Zeros(tensor.TypeBool, 1, 1, 128, 128)), f(1, 12, 128, 128),
+		optest.Tensor([]float32{-1}))
 	benchOp(b, "Less", 13, nil, f(seq...), optest.Tensor([]float32{0.5}))
 	benchOp(b, "Cast", 13, map[string]any{"to": tensor.TypeFloat16}, f(seq...))
 	benchOp(b, "Softmax", 13, nil, f(1, 12, 128, 128))
@@ -111,7 +112,9 @@ func BenchmarkOperators(b *testing.B) {
 	benchOp(b, "TopK", 24, nil, f(1, 30000), k(10))
 	benchOp(b, "CumSum", 14, nil, f(1, 128, 768), tensor.Scalar[int64](1))
 	benchOp(b, "QuantizeLinear", 13, nil, f(act...), optest.Tensor([]float32{0.1}), optest.Tensor([]uint8{128}))
-	benchOp(b, "QuantizeLinear", 13, map[string]any{"axis": 1}, f(act...), f(64), tensor.Must(tensor.Zeros(tensor.TypeInt8, 64)))
-	benchOp(b, "DequantizeLinear", 13, nil, tensor.Must(tensor.Zeros(tensor.TypeUint8, act...)), optest.Tensor([]float32{0.1}), optest.Tensor([]uint8{128}))
+	benchOp(b, "QuantizeLinear", 13, map[string]any{"axis": 1}, f(act...), f(64),
+		tensor.Must(tensor.Zeros(tensor.TypeInt8, 64)))
+	benchOp(b, "DequantizeLinear", 13, nil, tensor.Must(tensor.Zeros(tensor.TypeUint8, act...)),
+		optest.Tensor([]float32{0.1}), optest.Tensor([]uint8{128}))
 	benchOp(b, "DynamicQuantizeLinear", 11, nil, f(seq...))
 }

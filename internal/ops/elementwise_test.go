@@ -100,13 +100,16 @@ func TestUnaryFloatOperators(t *testing.T) {
 	}
 	for _, d := range kit.All() {
 		sig := d.Signature()
-		unary := len(sig.In) == 1 && !sig.In[0].Variadic && sig.Out[0].Pattern == sig.In[0].Pattern && slices.Contains(sig.Vars["T"], tensor.TensorType(tensor.TypeFloat32))
-		if unary && d.Elementwise && d.Until == 0 && !slices.ContainsFunc(tests, func(tc test) bool { return tc.name == d.Name }) {
+		unary := len(sig.In) == 1 && !sig.In[0].Variadic && sig.Out[0].Pattern == sig.In[0].Pattern &&
+			slices.Contains(sig.Vars["T"], tensor.TensorType(tensor.TypeFloat32))
+		if unary && d.Elementwise && d.Until == 0 &&
+			!slices.ContainsFunc(tests, func(tc test) bool { return tc.name == d.Name }) {
 			t.Errorf("elementwise operator %s has no formula in this test", d.Name)
 		}
 	}
 	for _, tc := range tests {
-		x := []float64{0, math.Copysign(0, -1), 0.25, -0.25, 0.5, 1, -1, 1.5, 2.5, -2.5, 3, -3.5, math.NaN(), math.Inf(1), math.Inf(-1)}
+		x := []float64{0, math.Copysign(0, -1), 0.25, -0.25, 0.5, 1, -1, 1.5, 2.5, -2.5, 3, -3.5, math.NaN(),
+			math.Inf(1), math.Inf(-1)}
 		want := make([]float64, len(x))
 		for i, v := range x {
 			want[i] = tc.f(v)
@@ -117,7 +120,8 @@ func TestUnaryFloatOperators(t *testing.T) {
 		optest.Want(t, tc.name, tc.opset, tc.attrs, optest.Tensor(want), optest.Tensor(x))
 		optest.Want(t, tc.name, tc.opset, tc.attrs, narrowTest[float32](want), narrowTest[float32](x))
 		for _, empty := range [][]int{{0}, {2, 0, 3}} {
-			optest.Want(t, tc.name, tc.opset, tc.attrs, optest.Tensor([]float32{}, empty...), optest.Tensor([]float32{}, empty...))
+			optest.Want(t, tc.name, tc.opset, tc.attrs, optest.Tensor([]float32{}, empty...),
+				optest.Tensor([]float32{}, empty...))
 		}
 		if tc.name == "Selu" && tc.opset == 1 {
 			continue
@@ -187,9 +191,12 @@ func TestSinCosKernels(t *testing.T) {
 func TestSwiGLU(t *testing.T) {
 	inf := float32(math.Inf(-1))
 	silu := func(x float64) float32 { return float32(x / (1 + math.Exp(-x))) }
-	optest.Want(t, "SwiGLU", 28, nil, optest.Tensor([]float32{2 * silu(1), 3 * silu(-2), 0}), optest.Tensor([]float32{1, -2, inf}), optest.Tensor([]float32{2, 3, 4}))
-	optest.Want(t, "SwiGLU", 28, map[string]any{"alpha": 2.0}, optest.Tensor([]float64{2 / (1 + math.Exp(-2))}), optest.Tensor([]float64{1}), optest.Tensor([]float64{2}))
-	optest.Want(t, "SwiGLU", 28, map[string]any{"alpha": 2.0}, optest.Tensor([]float32{0}), optest.Tensor([]float32{inf}), optest.Tensor([]float32{2}))
+	optest.Want(t, "SwiGLU", 28, nil, optest.Tensor([]float32{2 * silu(1), 3 * silu(-2), 0}),
+		optest.Tensor([]float32{1, -2, inf}), optest.Tensor([]float32{2, 3, 4}))
+	optest.Want(t, "SwiGLU", 28, map[string]any{"alpha": 2.0}, optest.Tensor([]float64{2 / (1 + math.Exp(-2))}),
+		optest.Tensor([]float64{1}), optest.Tensor([]float64{2}))
+	optest.Want(t, "SwiGLU", 28, map[string]any{"alpha": 2.0}, optest.Tensor([]float32{0}),
+		optest.Tensor([]float32{inf}), optest.Tensor([]float32{2}))
 	optest.Fail(t, "SwiGLU", 28, nil, "differ", optest.Tensor([]float32{1, 2}), optest.Tensor([]float32{1}))
 }
 
@@ -202,8 +209,10 @@ func TestUnaryIntegers(t *testing.T) {
 	optest.Want(t, "Relu", 14, nil, optest.Tensor([]int32{0, 0, 9}), optest.Tensor([]int32{-7, 0, 9}))
 	optest.Want(t, "Not", 1, nil, optest.Tensor([]bool{true, false}), optest.Tensor([]bool{false, true}))
 	optest.Want(t, "BitwiseNot", 18, nil, optest.Tensor([]uint8{255, 0x5a}), optest.Tensor([]uint8{0, 0xa5}))
-	optest.Want(t, "Shrink", 9, map[string]any{"lambd": 1.5, "bias": 1.0}, optest.Tensor([]int32{-2, 0, 0, 0, 2}), optest.Tensor([]int32{-3, -1, 0, 1, 3}))
-	optest.Want(t, "Shrink", 9, map[string]any{"lambd": -0.25, "bias": 1.5}, optest.Tensor([]float32{-0.5, 1.5, -0.5}), optest.Tensor([]float32{-2, 0, 1}))
+	optest.Want(t, "Shrink", 9, map[string]any{"lambd": 1.5, "bias": 1.0}, optest.Tensor([]int32{-2, 0, 0, 0, 2}),
+		optest.Tensor([]int32{-3, -1, 0, 1, 3}))
+	optest.Want(t, "Shrink", 9, map[string]any{"lambd": -0.25, "bias": 1.5}, optest.Tensor([]float32{-0.5, 1.5, -0.5}),
+		optest.Tensor([]float32{-2, 0, 1}))
 }
 
 func TestNumberTests(t *testing.T) {
@@ -213,16 +222,22 @@ func TestNumberTests(t *testing.T) {
 		optest.Want(t, "IsInf", 20, nil, optest.Tensor([]bool{true, true, false, false}), halfTest(d, x))
 		optest.Want(t, "IsNaN", 20, nil, optest.Tensor([]bool{false, false, false, true}), halfTest(d, x))
 	}
-	optest.Want(t, "IsInf", 10, map[string]any{"detect_negative": 0}, optest.Tensor([]bool{true, false, false, false}), narrowTest[float32](x))
-	optest.Want(t, "IsInf", 10, map[string]any{"detect_positive": 0}, optest.Tensor([]bool{false, true, false, false}), optest.Tensor(x))
-	optest.Want(t, "IsInf", 20, nil, optest.Tensor([]bool{true, true, false, false}), optest.Tensor([]tensor.Float8E5M2{0x7c, 0xfc, 0, 0x7f}))
-	optest.Want(t, "IsNaN", 20, nil, optest.Tensor([]bool{false, true, true, false}), optest.Tensor([]tensor.Float8E4M3FN{0x7e, 0x7f, 0xff, 0}))
+	optest.Want(t, "IsInf", 10, map[string]any{"detect_negative": 0}, optest.Tensor([]bool{true, false, false, false}),
+		narrowTest[float32](x))
+	optest.Want(t, "IsInf", 10, map[string]any{"detect_positive": 0}, optest.Tensor([]bool{false, true, false, false}),
+		optest.Tensor(x))
+	optest.Want(t, "IsInf", 20, nil, optest.Tensor([]bool{true, true, false, false}),
+		optest.Tensor([]tensor.Float8E5M2{0x7c, 0xfc, 0, 0x7f}))
+	optest.Want(t, "IsNaN", 20, nil, optest.Tensor([]bool{false, true, true, false}),
+		optest.Tensor([]tensor.Float8E4M3FN{0x7e, 0x7f, 0xff, 0}))
 }
 
 func TestUnknownAttributeIsRefused(t *testing.T) {
 	optest.Fail(t, "Exp", 13, map[string]any{"nonsense": 1}, "unknown attribute nonsense", optest.Tensor([]float32{1}))
-	optest.Fail(t, "Exp", 6, map[string]any{"consumed_inputs": []int{0}}, "unknown attribute", optest.Tensor([]float32{1}))
-	optest.Want(t, "Exp", 1, map[string]any{"consumed_inputs": []int{0}}, optest.Tensor([]float32{1}), optest.Tensor([]float32{0}))
+	optest.Fail(t, "Exp", 6, map[string]any{"consumed_inputs": []int{0}}, "unknown attribute",
+		optest.Tensor([]float32{1}))
+	optest.Want(t, "Exp", 1, map[string]any{"consumed_inputs": []int{0}}, optest.Tensor([]float32{1}),
+		optest.Tensor([]float32{0}))
 }
 
 func TestLegacyBroadcast(t *testing.T) {
@@ -232,24 +247,33 @@ func TestLegacyBroadcast(t *testing.T) {
 	optest.Want(t, "Add", 1, map[string]any{"broadcast": 1, "axis": 1, "consumed_inputs": []int{0, 0}}, want, a, rows)
 	optest.Want(t, "Add", 6, map[string]any{"broadcast": 1, "axis": 1}, want, a, rows)
 	optest.Want(t, "Add", 6, map[string]any{"broadcast": 1, "axis": -2}, want, a, rows)
-	optest.Want(t, "Mul", 6, map[string]any{"broadcast": 1}, narrowTest[float32]([]float64{0, 2, 2, 6, 4, 10, 6, 14, 8, 18, 10, 22}, 2, 3, 2), a, optest.Tensor([]float32{1, 2}))
-	optest.Want(t, "Sub", 6, map[string]any{"broadcast": 1}, optest.Tensor([]float32{-1, 0}), optest.Tensor([]float32{1, 2}), optest.Tensor([]float32{2}))
+	optest.Want(t, "Mul", 6, map[string]any{"broadcast": 1},
+		narrowTest[float32]([]float64{0, 2, 2, 6, 4, 10, 6, 14, 8, 18, 10, 22}, 2, 3, 2), a,
+		optest.Tensor([]float32{1, 2}))
+	optest.Want(t, "Sub", 6, map[string]any{"broadcast": 1}, optest.Tensor([]float32{-1, 0}),
+		optest.Tensor([]float32{1, 2}), optest.Tensor([]float32{2}))
 	optest.Fail(t, "Add", 6, nil, "broadcast is not set", a, rows)
 	optest.Fail(t, "Add", 6, map[string]any{"broadcast": 1, "axis": 2}, "does not match", a, rows)
 	optest.Fail(t, "Add", 6, map[string]any{"broadcast": 1, "axis": math.MinInt64}, "exceeds rank 3", a, rows)
-	optest.Fail(t, "Less", 1, map[string]any{"broadcast": 1, "axis": 0}, "does not match", a, optest.Tensor([]float32{1, 2, 3}))
+	optest.Fail(t, "Less", 1, map[string]any{"broadcast": 1, "axis": 0}, "does not match", a,
+		optest.Tensor([]float32{1, 2, 3}))
 	optest.Fail(t, "Add", 7, map[string]any{"broadcast": 1}, "unknown attribute", a, a)
 }
 
 func TestIntegerDivision(t *testing.T) {
-	optest.Want(t, "Div", 14, nil, optest.Tensor([]int32{math.MinInt32, -2, 2}), optest.Tensor([]int32{math.MinInt32, -7, 7}), optest.Tensor([]int32{-1, 3, 3}))
-	optest.Want(t, "Mod", 13, nil, optest.Tensor([]int32{2, -2, 0}), optest.Tensor([]int32{-7, 7, math.MinInt32}), optest.Tensor([]int32{3, -3, -1}))
-	optest.Want(t, "Mod", 13, map[string]any{"fmod": 1}, optest.Tensor([]int32{-1, 1}), optest.Tensor([]int32{-7, 7}), optest.Tensor([]int32{3, -3}))
-	optest.Want(t, "Mod", 13, map[string]any{"fmod": 1}, optest.Tensor([]float64{-1, 1}), optest.Tensor([]float64{-7, 7}), optest.Tensor([]float64{3, -3}))
+	optest.Want(t, "Div", 14, nil, optest.Tensor([]int32{math.MinInt32, -2, 2}),
+		optest.Tensor([]int32{math.MinInt32, -7, 7}), optest.Tensor([]int32{-1, 3, 3}))
+	optest.Want(t, "Mod", 13, nil, optest.Tensor([]int32{2, -2, 0}), optest.Tensor([]int32{-7, 7, math.MinInt32}),
+		optest.Tensor([]int32{3, -3, -1}))
+	optest.Want(t, "Mod", 13, map[string]any{"fmod": 1}, optest.Tensor([]int32{-1, 1}), optest.Tensor([]int32{-7, 7}),
+		optest.Tensor([]int32{3, -3}))
+	optest.Want(t, "Mod", 13, map[string]any{"fmod": 1}, optest.Tensor([]float64{-1, 1}),
+		optest.Tensor([]float64{-7, 7}), optest.Tensor([]float64{3, -3}))
 	optest.Fail(t, "Div", 14, nil, "division by zero", optest.Tensor([]int64{1, 2}), optest.Tensor([]int64{1, 0}))
 	optest.Fail(t, "Mod", 13, nil, "division by zero", optest.Tensor([]uint8{1, 2}), optest.Tensor([]uint8{0}))
 	optest.Want(t, "Div", 14, nil, optest.Tensor([]int64{}), optest.Tensor([]int64{}), optest.Tensor([]int64{0}, 1))
-	optest.Want(t, "Div", 14, nil, optest.Tensor([]float32{float32(math.Inf(1))}), optest.Tensor([]float32{1}), optest.Tensor([]float32{0}))
+	optest.Want(t, "Div", 14, nil, optest.Tensor([]float32{float32(math.Inf(1))}), optest.Tensor([]float32{1}),
+		optest.Tensor([]float32{0}))
 }
 
 func TestComparisons(t *testing.T) {
@@ -260,25 +284,37 @@ func TestComparisons(t *testing.T) {
 	optest.Want(t, "Greater", 13, nil, optest.Tensor([]bool{false, false, true, false}), a, b)
 	optest.Want(t, "GreaterOrEqual", 16, nil, optest.Tensor([]bool{false, true, true, false}), a, b)
 	optest.Want(t, "Equal", 19, nil, optest.Tensor([]bool{false, true, false, false}), a, b)
-	optest.Want(t, "Equal", 19, nil, optest.Tensor([]bool{true, false, false, true}, 2, 2), optest.Tensor([]string{"a", "b"}, 2, 1), optest.Tensor([]string{"a", "b"}))
-	optest.Want(t, "Greater", 13, nil, optest.Tensor([]bool{true}), optest.Tensor([]uint64{math.MaxUint64}), optest.Tensor([]uint64{1}))
-	optest.Want(t, "Xor", 7, nil, optest.Tensor([]bool{false, true}), optest.Tensor([]bool{true, false}), optest.Tensor([]bool{true}))
-	optest.Want(t, "BitShift", 11, map[string]any{"direction": "LEFT"}, optest.Tensor([]uint8{2, 0, 0x80}), optest.Tensor([]uint8{1, 255, 1}), optest.Tensor([]uint8{1, 8, 7}))
-	optest.Fail(t, "BitShift", 11, map[string]any{"direction": "UP"}, "want one of", optest.Tensor([]uint8{1}), optest.Tensor([]uint8{1}))
+	optest.Want(t, "Equal", 19, nil, optest.Tensor([]bool{true, false, false, true}, 2, 2),
+		optest.Tensor([]string{"a", "b"}, 2, 1), optest.Tensor([]string{"a", "b"}))
+	optest.Want(t, "Greater", 13, nil, optest.Tensor([]bool{true}), optest.Tensor([]uint64{math.MaxUint64}),
+		optest.Tensor([]uint64{1}))
+	optest.Want(t, "Xor", 7, nil, optest.Tensor([]bool{false, true}), optest.Tensor([]bool{true, false}),
+		optest.Tensor([]bool{true}))
+	optest.Want(t, "BitShift", 11, map[string]any{"direction": "LEFT"}, optest.Tensor([]uint8{2, 0, 0x80}),
+		optest.Tensor([]uint8{1, 255, 1}), optest.Tensor([]uint8{1, 8, 7}))
+	optest.Fail(t, "BitShift", 11, map[string]any{"direction": "UP"}, "want one of", optest.Tensor([]uint8{1}),
+		optest.Tensor([]uint8{1}))
 }
 
 func TestVariadicAndWhere(t *testing.T) {
 	nan := float32(math.NaN())
-	optest.Want(t, "Max", 13, nil, optest.Tensor([]float32{3, nan, 4, nan}, 2, 2), optest.Tensor([]float32{1, nan}), optest.Tensor([]float32{3, 4}, 2, 1), optest.Tensor([]float32{2, 0}))
+	optest.Want(t, "Max", 13, nil, optest.Tensor([]float32{3, nan, 4, nan}, 2, 2), optest.Tensor([]float32{1, nan}),
+		optest.Tensor([]float32{3, 4}, 2, 1), optest.Tensor([]float32{2, 0}))
 	optest.Want(t, "Min", 8, nil, optest.Tensor([]float32{1, 2}), optest.Tensor([]float32{1, 2}))
-	optest.Want(t, "Mean", 13, nil, optest.Tensor([]float32{2, 3}), optest.Tensor([]float32{1, 2}), optest.Tensor([]float32{3, 4}))
-	optest.Want(t, "Mean", 13, nil, halfTest(tensor.TypeBFloat16, []float64{2, 3}), halfTest(tensor.TypeBFloat16, []float64{1, 2}), halfTest(tensor.TypeBFloat16, []float64{3, 4}))
-	optest.Want(t, "Sum", 13, nil, optest.Tensor([]float64{6}), optest.Tensor([]float64{1}), optest.Tensor([]float64{2}), optest.Tensor([]float64{3}))
+	optest.Want(t, "Mean", 13, nil, optest.Tensor([]float32{2, 3}), optest.Tensor([]float32{1, 2}),
+		optest.Tensor([]float32{3, 4}))
+	optest.Want(t, "Mean", 13, nil, halfTest(tensor.TypeBFloat16, []float64{2, 3}),
+		halfTest(tensor.TypeBFloat16, []float64{1, 2}), halfTest(tensor.TypeBFloat16, []float64{3, 4}))
+	optest.Want(t, "Sum", 13, nil, optest.Tensor([]float64{6}), optest.Tensor([]float64{1}),
+		optest.Tensor([]float64{2}), optest.Tensor([]float64{3}))
 	optest.Fail(t, "Sum", 13, nil, "is missing")
 	which := optest.Tensor([]bool{true, false}, 2, 1)
-	optest.Want(t, "Where", 16, nil, optest.Tensor([]string{"a", "b", "z", "z"}, 2, 2), which, optest.Tensor([]string{"a", "b"}), optest.Tensor([]string{"z"}))
-	optest.Want(t, "Where", 16, nil, optest.Tensor([]complex128{1i, 2}), optest.Tensor([]bool{true, false}), optest.Tensor([]complex128{1i}), optest.Tensor([]complex128{2}))
-	optest.Fail(t, "Add", 14, nil, "cannot be broadcast", optest.Tensor([]float32{1, 2}), optest.Tensor([]float32{1, 2, 3}))
+	optest.Want(t, "Where", 16, nil, optest.Tensor([]string{"a", "b", "z", "z"}, 2, 2), which,
+		optest.Tensor([]string{"a", "b"}), optest.Tensor([]string{"z"}))
+	optest.Want(t, "Where", 16, nil, optest.Tensor([]complex128{1i, 2}), optest.Tensor([]bool{true, false}),
+		optest.Tensor([]complex128{1i}), optest.Tensor([]complex128{2}))
+	optest.Fail(t, "Add", 14, nil, "cannot be broadcast", optest.Tensor([]float32{1, 2}),
+		optest.Tensor([]float32{1, 2, 3}))
 }
 
 // TestBroadcastMatchesIndexArithmetic compares broadcasting in blocks with plain index
@@ -337,7 +373,8 @@ func checkBroadcast(t *testing.T, out, a, b []int) {
 	}
 	want := make([]int32, kit.Product(out))
 	elementwise.EachBroadcastIndex(out, [][]int{a, b}, func(i int, at []int) { want[i] = x[at[0]] - y[at[1]] })
-	optest.Want(t, "Sub", 14, nil, tensor.Must(tensor.New(want, out...)), tensor.Must(tensor.New(x, a...)), tensor.Must(tensor.New(y, b...)))
+	optest.Want(t, "Sub", 14, nil, tensor.Must(tensor.New(want, out...)), tensor.Must(tensor.New(x, a...)),
+		tensor.Must(tensor.New(y, b...)))
 }
 
 // TestSwishInfinities checks gates that are 0, 1 or 1/2 of finite numbers and NaN of infinite
@@ -353,14 +390,17 @@ func TestSwishInfinities(t *testing.T) {
 		{0, nan, nan},
 	} {
 		attrs := map[string]any{"alpha": tc.alpha}
-		optest.Want(t, "Swish", 24, attrs, optest.Tensor([]float64{tc.minus, tc.plus, nan}), optest.Tensor([]float64{-inf, inf, nan}))
-		optest.Want(t, "Swish", 24, attrs, narrowTest[float32]([]float64{tc.minus, tc.plus, nan}), narrowTest[float32]([]float64{-inf, inf, nan}))
+		optest.Want(t, "Swish", 24, attrs, optest.Tensor([]float64{tc.minus, tc.plus, nan}),
+			optest.Tensor([]float64{-inf, inf, nan}))
+		optest.Want(t, "Swish", 24, attrs, narrowTest[float32]([]float64{tc.minus, tc.plus, nan}),
+			narrowTest[float32]([]float64{-inf, inf, nan}))
 	}
 }
 
 // TestLogOfSubnormal has results of float64 that package math's assembly on amd64 misses by 35.
 func TestLogOfSubnormal(t *testing.T) {
-	x, want := optest.Tensor([]float64{0x1p-1074, 0x1p-1023}, 2, 1), optest.Tensor([]float64{-1074 * math.Ln2, -1023 * math.Ln2}, 2, 1)
+	x, want := optest.Tensor([]float64{0x1p-1074, 0x1p-1023}, 2, 1),
+		optest.Tensor([]float64{-1074 * math.Ln2, -1023 * math.Ln2}, 2, 1)
 	optest.Want(t, "Log", 13, nil, want, x)
 	optest.Want(t, "ReduceLogSum", 18, nil, want, x, optest.Tensor([]int64{1}))
 }

@@ -21,8 +21,11 @@ var _ = kit.Register(&kit.Def{Name: "Equal", Since: kit.Versions{1, 7, 11, 13, 1
 	Gradient: gradient.None})
 
 var equalLoops = elementwise.SameBits(elementwise.WithKernel2(elementwise.Loop2(equalLoop[bool]), vec.EqualU8),
-	elementwise.WithKernel2(elementwise.Loop2(equalLoop[int8]), vec.EqualU8), elementwise.Loop2(equalLoop[int16]), elementwise.WithCompare(elementwise.Loop2(equalLoop[int32]), vec.EqualI32, false), elementwise.WithCompare(elementwise.Loop2(equalLoop[int64]), vec.EqualI64, false),
-	elementwise.WithCompare(elementwise.Loop2(equalLoop[float32]), vec.EqualF32, false), elementwise.WithCompare(elementwise.Loop2(equalLoop[float64]), vec.EqualF64, false))
+	elementwise.WithKernel2(elementwise.Loop2(equalLoop[int8]), vec.EqualU8), elementwise.Loop2(equalLoop[int16]),
+	elementwise.WithCompare(elementwise.Loop2(equalLoop[int32]), vec.EqualI32, false),
+	elementwise.WithCompare(elementwise.Loop2(equalLoop[int64]), vec.EqualI64, false),
+	elementwise.WithCompare(elementwise.Loop2(equalLoop[float32]), vec.EqualF32, false),
+	elementwise.WithCompare(elementwise.Loop2(equalLoop[float64]), vec.EqualF64, false))
 
 // Infer implements [ir.Operator].
 func (o *Equal) Infer(c *ir.InferContext) error {

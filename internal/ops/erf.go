@@ -14,7 +14,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Erf.html).
 type Erf struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(&kit.Def{Name: "Erf", Since: kit.Versions{9, 13}, In: "input:T", Out: "output:T", Types: "T: @float",
+var _ = kit.Register(&kit.Def{Name: "Erf", Since: kit.Versions{9, 13}, In: "input:T", Out: "output:T",
+	Types:       "T: @float",
 	Elementwise: true,
 	Build:       kit.WithoutAttrs[Erf],
 	Gradient: gradient.Derivative(func(b *gradient.Builder, x, y, g string) string {

@@ -14,12 +14,14 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Exp.html).
 type Exp struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(&kit.Def{Name: "Exp", Since: kit.Versions{1, 6, 13}, In: "input:T", Out: "output:T", Types: "T: @float",
+var _ = kit.Register(&kit.Def{Name: "Exp", Since: kit.Versions{1, 6, 13}, In: "input:T", Out: "output:T",
+	Types:       "T: @float",
 	Elementwise: true,
 	Build:       kit.WithoutAttrs[Exp],
 	Gradient:    gradient.Derivative(func(b *gradient.Builder, x, y, g string) string { return b.Op("Mul", g, y) })})
 
-var expLoops = elementwise.LoopsOf(elementwise.WithUnary(elementwise.Loop1(expLoop[float32]), vec.ExpF32), elementwise.WithKernel1(elementwise.Loop1(expLoop[float64]), vec.ExpF64))
+var expLoops = elementwise.LoopsOf(elementwise.WithUnary(elementwise.Loop1(expLoop[float32]), vec.ExpF32),
+	elementwise.WithKernel1(elementwise.Loop1(expLoop[float64]), vec.ExpF64))
 
 // Run implements [ir.Operator].
 func (*Exp) Run(c *ir.Call) error { return elementwise.MapTable(c, expLoops, kit.GrainCostly) }

@@ -12,7 +12,8 @@ import (
 // TestSuppressionOrder checks the order of boxes that do not overlap: by score, then by index. The
 // zeros are equal.
 func TestSuppressionOrder(t *testing.T) {
-	scores := []float32{0, -1, 3, float32(math.Copysign(0, -1)), float32(math.Inf(1)), 3, float32(math.NaN()), -2, float32(math.Inf(-1)), 1e-45}
+	scores := []float32{0, -1, 3, float32(math.Copysign(0, -1)), float32(math.Inf(1)), 3, float32(math.NaN()), -2,
+		float32(math.Inf(-1)), 1e-45}
 	boxes := make([]float32, 0, 4*len(scores))
 	for i := range scores {
 		y := float32(2 * i)
@@ -25,7 +26,8 @@ func TestSuppressionOrder(t *testing.T) {
 	for limit := range len(scores) + 1 {
 		n := min(limit, len(want)/3)
 		optest.Want(t, "NonMaxSuppression", 11, nil, optest.Tensor(want[:3*n], n, 3),
-			optest.Tensor(boxes, 1, len(scores), 4), optest.Tensor(scores, 1, 1, len(scores)), optest.Tensor([]int64{int64(limit)}))
+			optest.Tensor(boxes, 1, len(scores), 4), optest.Tensor(scores, 1, 1, len(scores)),
+			optest.Tensor([]int64{int64(limit)}))
 	}
 }
 
@@ -59,9 +61,12 @@ func TestUnpoolToLargerShape(t *testing.T) {
 	attrs := map[string]any{"kernel_shape": []int{2, 2}, "strides": []int{2, 2}}
 	index, shape := optest.Tensor([]int64{5, 7}, 1, 1, 1, 2), optest.Tensor([]int64{1, 1, 3, 5})
 	want := []float32{0, 0, 0, 0, 0, 0, 8, 0, 9, 0, 0, 0, 0, 0, 0}
-	optest.Want(t, "MaxUnpool", 11, attrs, optest.Tensor(want, 1, 1, 3, 5), optest.Tensor([]float32{8, 9}, 1, 1, 1, 2), index, shape)
-	optest.Want(t, "MaxUnpool", 11, attrs, optest.Tensor([]float64{0, 0, 0, 0, 0, 8, 0, 9}, 1, 1, 2, 4), optest.Tensor([]float64{8, 9}, 1, 1, 1, 2), index)
-	optest.Fail(t, "MaxUnpool", 11, attrs, "index 8 is out of range [0, 8)", optest.Tensor([]float32{8, 9}, 1, 1, 1, 2), optest.Tensor([]int64{5, 8}, 1, 1, 1, 2))
+	optest.Want(t, "MaxUnpool", 11, attrs, optest.Tensor(want, 1, 1, 3, 5), optest.Tensor([]float32{8, 9}, 1, 1, 1, 2),
+		index, shape)
+	optest.Want(t, "MaxUnpool", 11, attrs, optest.Tensor([]float64{0, 0, 0, 0, 0, 8, 0, 9}, 1, 1, 2, 4),
+		optest.Tensor([]float64{8, 9}, 1, 1, 1, 2), index)
+	optest.Fail(t, "MaxUnpool", 11, attrs, "index 8 is out of range [0, 8)", optest.Tensor([]float32{8, 9}, 1, 1, 1, 2),
+		optest.Tensor([]int64{5, 8}, 1, 1, 1, 2))
 }
 
 // TestCol2ImAgrees compares blocks with strides, dilations and pads beyond the image.
@@ -79,7 +84,8 @@ func TestCol2ImAgrees(t *testing.T) {
 		for i := range x {
 			x[i] = float32(i%13) - 6
 		}
-		if _, err := optest.Run(t, "Col2Im", 18, c.attrs, optest.Tensor(x, 2, 12, c.blocks), optest.Tensor([]int64{5, 8}), optest.Tensor([]int64{2, 3})); err != nil {
+		if _, err := optest.Run(t, "Col2Im", 18, c.attrs, optest.Tensor(x, 2, 12, c.blocks),
+			optest.Tensor([]int64{5, 8}), optest.Tensor([]int64{2, 3})); err != nil {
 			t.Errorf("%v: %v", c.attrs, err)
 		}
 	}
@@ -90,15 +96,18 @@ func TestSignsAndInfinities(t *testing.T) {
 	inf, nan, zero := math.Inf(1), math.NaN(), math.Copysign(0, -1)
 	x := []float64{0, zero, 3, -3, inf, -inf, nan, 5e-324, -5e-324}
 	optest.Want(t, "Sign", 13, nil, optest.Tensor([]float64{0, zero, 1, -1, 1, -1, nan, 1, -1}), optest.Tensor(x))
-	optest.Want(t, "Sign", 13, nil, optest.Tensor([]int16{1, -1, 0, 1, -1}), optest.Tensor([]int16{math.MaxInt16, math.MinInt16, 0, 1, -1}))
+	optest.Want(t, "Sign", 13, nil, optest.Tensor([]int16{1, -1, 0, 1, -1}),
+		optest.Tensor([]int16{math.MaxInt16, math.MinInt16, 0, 1, -1}))
 	long := make([]float32, 1100) // more than one block
 	for i := range long {
 		long[i] = float32(x[i*i%len(x)])
 	}
-	for _, attrs := range []map[string]any{{}, {"detect_negative": 0}, {"detect_positive": 0}, {"detect_negative": 0, "detect_positive": 0}} {
+	for _, attrs := range []map[string]any{{}, {"detect_negative": 0}, {"detect_positive": 0},
+		{"detect_negative": 0, "detect_positive": 0}} {
 		want := make([]bool, len(long))
 		for i, v := range long {
-			want[i] = attrs["detect_positive"] == nil && v > math.MaxFloat32 || attrs["detect_negative"] == nil && v < -math.MaxFloat32
+			want[i] = attrs["detect_positive"] == nil && v > math.MaxFloat32 || attrs["detect_negative"] == nil &&
+				v < -math.MaxFloat32
 		}
 		optest.Want(t, "IsInf", 20, attrs, optest.Tensor(want), optest.Tensor(long))
 	}
@@ -115,7 +124,8 @@ func TestBatchNormalizationOfRows(t *testing.T) {
 		p[i] = float32(i)/8 + 0.5
 	}
 	param := optest.Tensor(p, ch)
-	if _, err := optest.RunN(t, 1, "BatchNormalization", 15, nil, optest.Tensor(x, n, ch), param, param, param, param); err != nil {
+	if _, err := optest.RunN(t, 1, "BatchNormalization", 15, nil, optest.Tensor(x, n, ch), param, param,
+		param, param); err != nil {
 		t.Error(err)
 	}
 }
@@ -165,7 +175,8 @@ func TestShortsOfQuantization(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	optest.Want(t, "QuantizeLinear", 21, nil, optest.Tensor([]uint16{0, 65535, 0, 65535, 2}), optest.Tensor([]float32{nan, inf, -inf, 1e9, 0.75}), scale, optest.Tensor([]uint16{0}))
+	optest.Want(t, "QuantizeLinear", 21, nil, optest.Tensor([]uint16{0, 65535, 0, 65535, 2}),
+		optest.Tensor([]float32{nan, inf, -inf, 1e9, 0.75}), scale, optest.Tensor([]uint16{0}))
 	// The quotients are 2.5006 and 2.5049; as numbers of half precision they are 2.5, which rounds
 	// to 2.
 	for _, tc := range []struct {
@@ -177,15 +188,18 @@ func TestShortsOfQuantization(t *testing.T) {
 			if want.(*tensor.Tensor).DType() == tensor.TypeInt16 {
 				zero = optest.Tensor([]int16{5})
 			}
-			optest.Want(t, "QuantizeLinear", 21, nil, want, halfTest(tc.d, []float64{tc.x, tc.x}), halfTest(tc.d, []float64{tc.scale}), zero)
+			optest.Want(t, "QuantizeLinear", 21, nil, want, halfTest(tc.d, []float64{tc.x, tc.x}),
+				halfTest(tc.d, []float64{tc.scale}), zero)
 		}
 	}
-	optest.Want(t, "QuantizeLinear", 21, nil, optest.Tensor([]int16{-32768, 32767, -32768, 0}), optest.Tensor([]float32{nan, inf, -inf, 0.25}), scale, optest.Tensor([]int16{0}))
+	optest.Want(t, "QuantizeLinear", 21, nil, optest.Tensor([]int16{-32768, 32767, -32768, 0}),
+		optest.Tensor([]float32{nan, inf, -inf, 0.25}), scale, optest.Tensor([]int16{0}))
 }
 
 // TestDivisionOfInt32 divides the numbers at which a rounded quotient would show.
 func TestDivisionOfInt32(t *testing.T) {
-	special := []int32{math.MinInt32, math.MinInt32 + 1, -65537, -46341, -2, -1, 1, 2, 3, 46340, 65535, 65536, 1 << 30, math.MaxInt32 - 1, math.MaxInt32}
+	special := []int32{math.MinInt32, math.MinInt32 + 1, -65537, -46341, -2, -1, 1, 2, 3, 46340, 65535, 65536, 1 << 30,
+		math.MaxInt32 - 1, math.MaxInt32}
 	var a, b, want []int32
 	for _, x := range special {
 		for _, y := range special {
@@ -193,15 +207,18 @@ func TestDivisionOfInt32(t *testing.T) {
 		}
 	}
 	optest.Want(t, "Div", 14, nil, optest.Tensor(want), optest.Tensor(a), optest.Tensor(b))
-	optest.Want(t, "Div", 14, nil, optest.Tensor([]int32{math.MinInt32, -7}), optest.Tensor([]int32{math.MinInt32, 7}), optest.Tensor([]int32{-1}))
+	optest.Want(t, "Div", 14, nil, optest.Tensor([]int32{math.MinInt32, -7}), optest.Tensor([]int32{math.MinInt32, 7}),
+		optest.Tensor([]int32{-1}))
 }
 
 // TestNonZeroOfSparseRows checks coordinates with rows without elements and with one column.
 func TestNonZeroOfSparseRows(t *testing.T) {
 	x := make([]float32, 2*3*4)
 	x[1], x[2], x[11], x[23] = 1, 2, 3, 4
-	optest.Want(t, "NonZero", 13, nil, optest.Tensor([]int64{0, 0, 0, 1, 0, 0, 2, 2, 1, 2, 3, 3}, 3, 4), optest.Tensor(x, 2, 3, 4))
-	optest.Want(t, "NonZero", 13, nil, optest.Tensor([]int64{0, 2, 4, 0, 0, 0}, 2, 3), optest.Tensor([]bool{true, false, true, false, true}, 5, 1))
+	optest.Want(t, "NonZero", 13, nil, optest.Tensor([]int64{0, 0, 0, 1, 0, 0, 2, 2, 1, 2, 3, 3}, 3, 4),
+		optest.Tensor(x, 2, 3, 4))
+	optest.Want(t, "NonZero", 13, nil, optest.Tensor([]int64{0, 2, 4, 0, 0, 0}, 2, 3),
+		optest.Tensor([]bool{true, false, true, false, true}, 5, 1))
 }
 
 // TestLpNormalizationOfColumns normalizes lines that are not dense, one of zeros.
@@ -229,7 +246,8 @@ func TestResizeOrderOfAxes(t *testing.T) {
 		x[i] = float32(i*i%97) / 8
 	}
 	for _, sizes := range [][]int64{{1, 1, 7, 11}, {1, 1, 19, 3}, {1, 1, 40, 10}, {1, 1, 5, 60}, {1, 1, 41, 61}} {
-		if _, err := optest.Run(t, "Resize", 19, map[string]any{"mode": "linear"}, optest.Tensor(x, 1, 1, 20, 30), (*tensor.Tensor)(nil), (*tensor.Tensor)(nil), optest.Tensor(sizes)); err != nil {
+		if _, err := optest.Run(t, "Resize", 19, map[string]any{"mode": "linear"}, optest.Tensor(x, 1, 1, 20, 30),
+			(*tensor.Tensor)(nil), (*tensor.Tensor)(nil), optest.Tensor(sizes)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -238,7 +256,8 @@ func TestResizeOrderOfAxes(t *testing.T) {
 // TestThresholdAtNaN checks the elements that do not compare greater.
 func TestThresholdAtNaN(t *testing.T) {
 	nan := float32(math.NaN())
-	optest.Want(t, "ThresholdedRelu", 22, map[string]any{"alpha": 1.5}, optest.Tensor([]float32{0, 0, 0, 2, float32(math.Inf(1)), 0}),
+	optest.Want(t, "ThresholdedRelu", 22, map[string]any{"alpha": 1.5},
+		optest.Tensor([]float32{0, 0, 0, 2, float32(math.Inf(1)), 0}),
 		optest.Tensor([]float32{nan, 1.5, -3, 2, float32(math.Inf(1)), float32(math.Inf(-1))}))
 }
 
@@ -252,7 +271,8 @@ func TestRegionsAgree(t *testing.T) {
 	x[0] = float32(math.Inf(1))
 	rois := optest.Tensor([]float32{1, 1, 7, 6, -5, -5, 3, 4, 2.5, 3, 30, 40, 4, 4, 4, 4}, 4, 4)
 	images := optest.Tensor([]int64{0, 1, 1, 0})
-	for _, attrs := range []map[string]any{{}, {"sampling_ratio": 2}, {"sampling_ratio": 5}, {"mode": "max"}, {"coordinate_transformation_mode": "output_half_pixel", "spatial_scale": 0.5}} {
+	for _, attrs := range []map[string]any{{}, {"sampling_ratio": 2}, {"sampling_ratio": 5}, {"mode": "max"},
+		{"coordinate_transformation_mode": "output_half_pixel", "spatial_scale": 0.5}} {
 		attrs["output_height"], attrs["output_width"] = 3, 2
 		if _, err := optest.Run(t, "RoiAlign", 16, attrs, optest.Tensor(x, 2, 3, 7, 9), rois, images); err != nil {
 			t.Errorf("%v: %v", attrs, err)
@@ -277,7 +297,8 @@ func TestGridsAgree(t *testing.T) {
 		for _, padding := range []string{"zeros", "border", "reflection"} {
 			for align := range 2 {
 				attrs := map[string]any{"mode": mode, "padding_mode": padding, "align_corners": align}
-				if _, err := optest.Run(t, "GridSample", 20, attrs, optest.Tensor(x, 2, 3, 5, 6), optest.Tensor(grid, 2, 12, 8, 2)); err != nil {
+				if _, err := optest.Run(t, "GridSample", 20, attrs, optest.Tensor(x, 2, 3, 5, 6),
+					optest.Tensor(grid, 2, 12, 8, 2)); err != nil {
 					t.Errorf("%v: %v", attrs, err)
 				}
 			}
@@ -297,19 +318,24 @@ func TestGatherElementsOfRows(t *testing.T) {
 		}
 		for _, shape := range [][]int{{3, 5, 33}, {3, 3, 33}} {
 			in := optest.Tensor(index[:shape[0]*shape[1]*33], shape...)
-			if _, err := optest.Run(t, "GatherElements", 13, map[string]any{"axis": axis}, optest.Tensor(x, 3, 5, 40), in); err != nil {
+			if _, err := optest.Run(t, "GatherElements", 13, map[string]any{"axis": axis}, optest.Tensor(x, 3, 5, 40),
+				in); err != nil {
 				t.Error(err)
 			}
 		}
 	}
 	index[44] = 40
-	optest.Fail(t, "GatherElements", 13, map[string]any{"axis": 2}, "element 44 is 40, want -40 to 39", optest.Tensor(x, 3, 5, 40), optest.Tensor(index, 3, 5, 33))
+	optest.Fail(t, "GatherElements", 13, map[string]any{"axis": 2}, "element 44 is 40, want -40 to 39",
+		optest.Tensor(x, 3, 5, 40), optest.Tensor(index, 3, 5, 33))
 	for i := range 17 { // indices are checked in groups
 		few := make([]int64, 17)
 		few[i] = -41
-		optest.Fail(t, "GatherElements", 13, map[string]any{"axis": 2}, fmt.Sprintf("element %d is -41, want -40 to 39", i), optest.Tensor(x, 3, 5, 40), optest.Tensor(few, 1, 1, 17))
+		optest.Fail(t, "GatherElements", 13, map[string]any{"axis": 2},
+			fmt.Sprintf("element %d is -41, want -40 to 39", i), optest.Tensor(x, 3, 5, 40),
+			optest.Tensor(few, 1, 1, 17))
 	}
-	optest.Fail(t, "GatherElements", 13, map[string]any{"axis": 2}, "exceed data", optest.Tensor(x, 3, 5, 40), optest.Tensor(index, 5, 3, 33))
+	optest.Fail(t, "GatherElements", 13, map[string]any{"axis": 2}, "exceed data", optest.Tensor(x, 3, 5, 40),
+		optest.Tensor(index, 5, 3, 33))
 }
 
 // TestMeanVarianceOfConstants normalizes constant and large numbers, whose means are not exact in
@@ -327,7 +353,8 @@ func TestMeanVarianceOfConstants(t *testing.T) {
 		}
 	}
 	for _, axes := range [][]int{{2}, {0, 2}} {
-		if _, err := optest.Run(t, "MeanVarianceNormalization", 13, map[string]any{"axes": axes}, optest.Tensor(x, 2, 3, 37)); err != nil {
+		if _, err := optest.Run(t, "MeanVarianceNormalization", 13, map[string]any{"axes": axes},
+			optest.Tensor(x, 2, 3, 37)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -342,8 +369,10 @@ func TestGemmWithScaledRow(t *testing.T) {
 			v[i] = float32(i*37%19) - 9
 		}
 	}
-	for _, add := range []*tensor.Tensor{optest.Tensor(c[:n], n), optest.Tensor(c[:m], m, 1), optest.Tensor(c[:1], 1), optest.Tensor(c, m, n), (*tensor.Tensor)(nil)} {
-		if _, err := optest.Run(t, "Gemm", 13, map[string]any{"alpha": 0.5, "beta": -2.5}, optest.Tensor(a, m, k), optest.Tensor(b, k, n), add); err != nil {
+	for _, add := range []*tensor.Tensor{optest.Tensor(c[:n], n), optest.Tensor(c[:m], m, 1), optest.Tensor(c[:1], 1),
+		optest.Tensor(c, m, n), (*tensor.Tensor)(nil)} {
+		if _, err := optest.Run(t, "Gemm", 13, map[string]any{"alpha": 0.5, "beta": -2.5}, optest.Tensor(a, m, k),
+			optest.Tensor(b, k, n), add); err != nil {
 			t.Error(err)
 		}
 	}

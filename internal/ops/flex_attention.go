@@ -22,7 +22,8 @@ type FlexAttention struct {
 	Precision         tensor.DType // type of scores and probabilities; Undefined: the default
 }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainPreview, Name: "FlexAttention", Since: kit.Versions{1}, In: "Q:T1, K:T1, V:T1", Out: "Y:T1",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainPreview, Name: "FlexAttention", Since: kit.Versions{1},
+	In: "Q:T1, K:T1, V:T1", Out: "Y:T1",
 	MACs:  kit.AttentionMACs,
 	Types: "T1: @float", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &FlexAttention{Scale: float64(a.Float("scale", 0)), HasScale: a.Has("scale"), ScoreMod: -1, ProbMod: -1,
@@ -100,9 +101,11 @@ func (op *FlexAttention) Run(c *ir.Call) error {
 
 func runFlexAttention[T kit.RealFloat](op *FlexAttention, c *ir.Call) error {
 	qs, ks, vs := c.Tensor(0).Shape(), c.Tensor(1).Shape(), c.Tensor(2).Shape()
-	if len(qs) != 4 || len(ks) != 4 || len(vs) != 4 || ks[0] != qs[0] || vs[0] != qs[0] || ks[1] != vs[1] || ks[2] != vs[2] || ks[3] != qs[3] ||
+	if len(qs) != 4 || len(ks) != 4 || len(vs) != 4 || ks[0] != qs[0] || vs[0] != qs[0] || ks[1] != vs[1] ||
+		ks[2] != vs[2] || ks[3] != qs[3] ||
 		ks[1] == 0 && qs[1] > 0 || ks[1] > 0 && qs[1]%ks[1] != 0 {
-		return fail.Errorf("Q, K and V have shapes %v, %v and %v, want matching [batch, heads, length, size]", qs, ks, vs)
+		return fail.Errorf("Q, K and V have shapes %v, %v and %v, want matching [batch, heads, length, size]",
+			qs, ks, vs)
 	}
 	var in [3][]T
 	for i := range in {
@@ -160,7 +163,8 @@ func runFlexAttention[T kit.RealFloat](op *FlexAttention, c *ir.Call) error {
 	}
 	err = kit.InWorkspaces(c, items, func(_, i int) error {
 		v := in[2][kvHead(i)*kvLen*vDim:][:kvLen*vDim]
-		plainOrFast(c, qLen, vDim, kvLen, scores[i*qLen*kvLen:][:qLen*kvLen], v, false, y.Data[i*qLen*vDim:][:qLen*vDim])
+		plainOrFast(c, qLen, vDim, kvLen, scores[i*qLen*kvLen:][:qLen*kvLen], v, false,
+			y.Data[i*qLen*vDim:][:qLen*vDim])
 		return nil
 	})
 	if err != nil {
@@ -215,7 +219,8 @@ func plainOrFast[T kit.RealFloat](c *ir.Call, m, n, k int, a, b []T, trans bool,
 		ldb, rs, cs = k, 1, k
 	}
 	if !c.Generic && k > 0 {
-		attention.GemmSerial(&gemm.Args[T]{M: m, N: n, K: k, A: a, LdA: k, B: b, LdB: ldb, TransB: trans, C: out, LdC: n})
+		attention.GemmSerial(&gemm.Args[T]{M: m, N: n, K: k, A: a, LdA: k, B: b, LdB: ldb,
+			TransB: trans, C: out, LdC: n})
 		return
 	}
 	for i := range m {

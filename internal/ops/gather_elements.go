@@ -69,7 +69,8 @@ func (op *GatherElements) Run(c *ir.Call) error {
 // whether it did: not if an index or a shape is invalid.
 func gatherRows(c *ir.Call, dst, src move.Buf, shape []int, indices *tensor.Tensor, axis int) bool {
 	box := indices.Shape()
-	if c.Generic || indices.DType() != tensor.TypeInt64 || len(box) != len(shape) || box[len(box)-1] < kit.ShortRow || shape[axis] == 0 {
+	if c.Generic || indices.DType() != tensor.TypeInt64 || len(box) != len(shape) || box[len(box)-1] < kit.ShortRow ||
+		shape[axis] == 0 {
 		return false
 	}
 	for k, d := range box {

@@ -33,12 +33,14 @@ func (op *GatherND) Infer(c *ir.InferContext) error {
 		return nil
 	}
 	if b, lim := op.BatchDims, min(len(data), len(idx)); b < 0 || b >= lim {
-		return fail.Errorf("batch_dims is %d, want it in [0, %d] for data of rank %d and indices of rank %d", b, lim-1, len(data), len(idx))
+		return fail.Errorf("batch_dims is %d, want it in [0, %d] for data of rank %d and indices of rank %d", b,
+			lim-1, len(data), len(idx))
 	}
 	last := len(idx) - 1
 	if width, ok := idx[last].Value(); ok {
 		if width > len(data)-op.BatchDims {
-			return fail.Errorf("indices of shape %v have %d coordinates for data of shape %v with %d batch dimensions", idx, width, data, op.BatchDims)
+			return fail.Errorf("indices of shape %v have %d coordinates for data of shape %v with %d batch dimensions",
+				idx, width, data, op.BatchDims)
 		}
 		out := append([]ir.Dim{}, idx[:last]...)
 		out = append(out, data[op.BatchDims+width:]...)

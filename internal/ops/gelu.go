@@ -37,7 +37,8 @@ func geluParts(b *gradient.Builder, n *gradient.Node, x string) string {
 
 var (
 	geluLoops     = elementwise.FloatLoops(kit.GeluLoop[float32], kit.GeluLoop[float64], vec.GeluF32)
-	geluTanhLoops = elementwise.LoopsOf(elementwise.WithUnary(elementwise.Loop1(kit.GeluTanhLoop[float32]), vec.GeluTanhF32), elementwise.WithKernel1(elementwise.Loop1(kit.GeluTanhLoop[float64]), kit.GeluTanhF64))
+	geluTanhLoops = elementwise.LoopsOf(elementwise.WithUnary(elementwise.Loop1(kit.GeluTanhLoop[float32]),
+		vec.GeluTanhF32), elementwise.WithKernel1(elementwise.Loop1(kit.GeluTanhLoop[float64]), kit.GeluTanhF64))
 )
 
 // GeluVector is the trait Vector of Gelu.

@@ -27,7 +27,8 @@ var _ = kit.Register(&kit.Def{Name: "Gemm", Since: kit.Versions{1, 6, 7, 9, 11, 
 			// The shapes determine whether C is broadcast.
 			a.Ignore("broadcast")
 		}
-		return &Gemm{Alpha: a.Float("alpha", 1), Beta: a.Float("beta", 1), TransA: a.Bool("transA", false), TransB: a.Bool("transB", false)}
+		return &Gemm{Alpha: a.Float("alpha", 1), Beta: a.Float("beta", 1), TransA: a.Bool("transA", false),
+			TransB: a.Bool("transB", false)}
 	},
 	Gradient: gradient.Rule(gemmGradient)})
 

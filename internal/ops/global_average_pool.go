@@ -13,7 +13,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__GlobalAveragePool.html).
 type GlobalAveragePool struct{}
 
-var _ = kit.Register(&kit.Def{Name: "GlobalAveragePool", Since: kit.Versions{1, 22}, In: "X:T", Out: "Y:T", Types: "T: @float",
+var _ = kit.Register(&kit.Def{Name: "GlobalAveragePool", Since: kit.Versions{1, 22}, In: "X:T",
+	Out: "Y:T", Types: "T: @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator { return &GlobalAveragePool{} },
 	Gradient: gradient.Rule(func(b *gradient.Builder, n *gradient.Node, g string) ([]string, error) {
 		x := n.Inputs[0]

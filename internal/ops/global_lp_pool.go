@@ -10,7 +10,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__GlobalLpPool.html).
 type GlobalLpPool struct{ P float64 }
 
-var _ = kit.Register(&kit.Def{Name: "GlobalLpPool", Since: kit.Versions{1, 2, 22}, In: "X:T", Out: "Y:T", Types: "T: @float",
+var _ = kit.Register(&kit.Def{Name: "GlobalLpPool", Since: kit.Versions{1, 2, 22}, In: "X:T",
+	Out: "Y:T", Types: "T: @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator { return &GlobalLpPool{P: window.ReadNorm(a, opset)} }})
 
 // Infer sets the spatial dimensions to 1.

@@ -13,7 +13,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__GlobalMaxPool.html).
 type GlobalMaxPool struct{}
 
-var _ = kit.Register(&kit.Def{Name: "GlobalMaxPool", Since: kit.Versions{1, 22}, In: "X:T", Out: "Y:T", Types: "T: @float",
+var _ = kit.Register(&kit.Def{Name: "GlobalMaxPool", Since: kit.Versions{1, 22}, In: "X:T",
+	Out: "Y:T", Types: "T: @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator { return &GlobalMaxPool{} },
 	Gradient: gradient.Rule(func(b *gradient.Builder, n *gradient.Node, g string) ([]string, error) {
 		if err := b.Need(11); err != nil {
@@ -27,5 +28,6 @@ func (*GlobalMaxPool) Infer(c *ir.InferContext) error { return window.InferGloba
 
 // Run propagates NaN.
 func (*GlobalMaxPool) Run(c *ir.Call) error {
-	return window.GlobalPool(c, window.LargestOf[float32], func(x []float32) float32 { return vec.ReduceMaxF32(cpu.Active(), x) }, maxRows, window.LargestOf[float64])
+	return window.GlobalPool(c, window.LargestOf[float32],
+		func(x []float32) float32 { return vec.ReduceMaxF32(cpu.Active(), x) }, maxRows, window.LargestOf[float64])
 }

@@ -11,7 +11,8 @@ import (
 // that compute the derivatives.
 type Gradient struct{}
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainPreviewTraining, Name: "Gradient", Since: kit.Versions{1}, In: "Inputs:any+", Out: "Outputs:any+",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainPreviewTraining, Name: "Gradient", Since: kit.Versions{1},
+	In: "Inputs:any+", Out: "Outputs:any+",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("xs", "y")
 		a.Ignore("xs", "y", "zs")

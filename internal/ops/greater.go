@@ -13,16 +13,22 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Greater.html).
 type Greater struct{ elementwise.AxisBroadcast }
 
-var _ = kit.Register(&kit.Def{Name: "Greater", Since: kit.Versions{1, 7, 9, 13}, In: "A:T, B:T", Out: "C:T1", Types: "T: @number; T1: bool",
+var _ = kit.Register(&kit.Def{Name: "Greater", Since: kit.Versions{1, 7, 9, 13}, In: "A:T, B:T", Out: "C:T1",
+	Types:       "T: @number; T1: bool",
 	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &Greater{elementwise.ReadAxisBroadcast(a, opset)}
 	},
 	Gradient: gradient.None})
 
 var greaterLoops = elementwise.LoopsOf(
-	elementwise.WithCompare(elementwise.Loop2(greaterLoop[int8]), vec.LessI8, true), elementwise.Loop2(greaterLoop[int16]), elementwise.WithCompare(elementwise.Loop2(greaterLoop[int32]), vec.LessI32, true), elementwise.WithCompare(elementwise.Loop2(greaterLoop[int64]), vec.LessI64, true),
-	elementwise.WithCompare(elementwise.Loop2(greaterLoop[uint8]), vec.LessU8, true), elementwise.Loop2(greaterLoop[uint16]), elementwise.WithCompare(elementwise.Loop2(greaterLoop[uint32]), vec.LessU32, true), elementwise.Loop2(greaterLoop[uint64]),
-	elementwise.WithCompare(elementwise.Loop2(greaterLoop[float32]), vec.LessF32, true), elementwise.WithCompare(elementwise.Loop2(greaterLoop[float64]), vec.LessF64, true))
+	elementwise.WithCompare(elementwise.Loop2(greaterLoop[int8]), vec.LessI8, true),
+	elementwise.Loop2(greaterLoop[int16]), elementwise.WithCompare(elementwise.Loop2(greaterLoop[int32]), vec.LessI32,
+		true), elementwise.WithCompare(elementwise.Loop2(greaterLoop[int64]), vec.LessI64, true),
+	elementwise.WithCompare(elementwise.Loop2(greaterLoop[uint8]), vec.LessU8, true),
+	elementwise.Loop2(greaterLoop[uint16]), elementwise.WithCompare(elementwise.Loop2(greaterLoop[uint32]), vec.LessU32,
+		true), elementwise.Loop2(greaterLoop[uint64]),
+	elementwise.WithCompare(elementwise.Loop2(greaterLoop[float32]), vec.LessF32, true),
+	elementwise.WithCompare(elementwise.Loop2(greaterLoop[float64]), vec.LessF64, true))
 
 // Infer implements [ir.Operator].
 func (o *Greater) Infer(c *ir.InferContext) error {

@@ -24,7 +24,8 @@ type GridSample struct {
 var _ = kit.Register(&kit.Def{Name: "GridSample", Since: kit.Versions{16, 20, 22}, In: "X:T1, grid:T2", Out: "Y:T1",
 	Types: "T1: @number string bool @complex; T2: @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		g := &GridSample{AlignCorners: a.Bool("align_corners", false), Padding: a.Enum("padding_mode", "zeros", "zeros", "border", "reflection")}
+		g := &GridSample{AlignCorners: a.Bool("align_corners", false),
+			Padding: a.Enum("padding_mode", "zeros", "zeros", "border", "reflection")}
 		if opset < 20 {
 			mode := a.Enum("mode", "bilinear", "bilinear", "nearest", "bicubic")
 			g.Mode = map[string]string{"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}[mode]
@@ -51,7 +52,8 @@ func (g *GridSample) Check(rank, gridRank int) error {
 		return fail.Errorf("input has rank %d and grid %d, want the same of at least 3", rank, gridRank)
 	}
 	if n := math.Pow(float64(g.Taps()), float64(rank-2)); n > window.GridPoints {
-		return fail.Errorf("mode %s over %d axes reads %g elements per sample, want at most %d", g.Mode, rank-2, n, window.GridPoints)
+		return fail.Errorf("mode %s over %d axes reads %g elements per sample, want at most %d", g.Mode,
+			rank-2, n, window.GridPoints)
 	}
 	return nil
 }
@@ -323,7 +325,8 @@ func gridPlanes[T kit.RealFloat](c *ir.Call, g *GridSample, y, x []T, at gridCoo
 					for r, wy := range q.wy[:q.rows] {
 						line, row := from[q.at[r]:], T(0)
 						if q.cols == len(q.col) {
-							row = q.wx[0]*line[q.col[0]] + q.wx[1]*line[q.col[1]] + q.wx[2]*line[q.col[2]] + q.wx[3]*line[q.col[3]]
+							row = q.wx[0]*line[q.col[0]] + q.wx[1]*line[q.col[1]] + q.wx[2]*line[q.col[2]] +
+								q.wx[3]*line[q.col[3]]
 						} else {
 							for j, wx := range q.wx[:q.cols] {
 								row += wx * line[q.col[j]]
@@ -492,7 +495,8 @@ func gridGather[E move.Elem](dst, src []E) func(to, n, from int, index, places [
 	}
 }
 
-func gridMove(c *ir.Call, g *GridSample, gather func(to, n, from int, index, places []int), at gridCoordinates, out, dims []int) {
+func gridMove(c *ir.Call, g *GridSample, gather func(to, n, from int, index, places []int), at gridCoordinates,
+	out, dims []int) {
 	plane, ch, r := kit.Product(dims), out[1], len(dims)
 	places := kit.Product(out[2:])
 	c.Parallel(out[0]*places, kit.GrainFor(ch+8*r), func(lo, hi int) {

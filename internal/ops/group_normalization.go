@@ -17,7 +17,8 @@ type GroupNormalization struct {
 	PerGroup bool // scale and bias are per group, as in opset 18, not per channel
 }
 
-var _ = kit.Register(&kit.Def{Name: "GroupNormalization", Since: kit.Versions{18, 21}, In: "X:T, scale:T, bias:T", Out: "Y:T", Types: "T: @float",
+var _ = kit.Register(&kit.Def{Name: "GroupNormalization", Since: kit.Versions{18, 21}, In: "X:T, scale:T, bias:T",
+	Out: "Y:T", Types: "T: @float",
 	Work: 6,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("num_groups")
@@ -38,7 +39,8 @@ func groupNormalizationParts(b *gradient.Builder, n *gradient.Node) (string, err
 	grouped := b.Op("Reshape", x, b.Ints(0, groups, -1))
 	normal := b.Normal(grouped, n.Attrs.Float("epsilon", 1e-5), func(v string) string { return b.SumFrom(v, 2) })
 	if b.Opset < 21 { // scale and bias are per group
-		return b.Op("onward.ReshapeTo", b.ScaledAndShifted(normal, n.Input(1), n.Input(2), b.ChannelsLike(grouped)), x), nil
+		return b.Op("onward.ReshapeTo", b.ScaledAndShifted(normal, n.Input(1), n.Input(2), b.ChannelsLike(grouped)), x),
+			nil
 	}
 	return b.ScaledAndShifted(b.Op("onward.ReshapeTo", normal, x), n.Input(1), n.Input(2), b.ChannelsLike(x)), nil
 }

@@ -24,7 +24,8 @@ type GRU struct {
 	LinearBeforeReset bool
 }
 
-var _ = kit.Register(&kit.Def{Name: "GRU", Since: kit.Versions{1, 3, 7, 14, 22}, In: recurrent.Inputs, Out: "Y:T?, Y_h:T?", Types: "T: @float",
+var _ = kit.Register(&kit.Def{Name: "GRU", Since: kit.Versions{1, 3, 7, 14, 22}, In: recurrent.Inputs,
+	Out: "Y:T?, Y_h:T?", Types: "T: @float",
 	MACs: kit.RecurrentMACs,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &GRU{Layer: recurrent.Build(a, opset, 3, "Sigmoid", "Tanh")}
@@ -39,7 +40,8 @@ func (op *GRU) Infer(c *ir.InferContext) error { return op.InferWith(c, 1) }
 
 // Run computes the directions one after the other.
 func (op *GRU) Run(c *ir.Call) error {
-	return recurrent.RunAs(c, func() error { return runGRU[float32](op, c, nil) }, func() error { return runGRU[float64](op, c, nil) })
+	return recurrent.RunAs(c, func() error { return runGRU[float32](op, c, nil) },
+		func() error { return runGRU[float64](op, c, nil) })
 }
 
 func runGRU[T kit.RealFloat](op *GRU, c *ir.Call, packed *recurrent.Weights) error {
@@ -154,7 +156,8 @@ func packedGRU(op *GRU, r *recurrent.Run[float32], p *recurrent.Weights) error {
 		return true
 	}, func(cell *recurrent.Cell) bool {
 		g, l := &op.Act[cell.D][1], cpu.Active()
-		if g.Name == "tanh" && op.Clip == 0 && vec.GRUStateF32(l, &cell.Cells, cell.First, cell.Recurrence, cell.RecurrentStep) {
+		if g.Name == "tanh" && op.Clip == 0 && vec.GRUStateF32(l, &cell.Cells, cell.First, cell.Recurrence,
+			cell.RecurrentStep) {
 			return true
 		}
 		if cell.Rows > 1 {

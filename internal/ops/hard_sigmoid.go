@@ -17,7 +17,8 @@ type HardSigmoid struct {
 	loops       elementwise.Table
 }
 
-var _ = kit.Register(&kit.Def{Name: "HardSigmoid", Since: kit.Versions{1, 6, 22}, In: "X:T", Out: "Y:T", Types: "T: @float",
+var _ = kit.Register(&kit.Def{Name: "HardSigmoid", Since: kit.Versions{1, 6, 22}, In: "X:T",
+	Out: "Y:T", Types: "T: @float",
 	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		kit.IgnoreConsumed(a, opset)
 		o := &HardSigmoid{Alpha: float64(a.Float("alpha", 0.2)), Beta: float64(a.Float("beta", 0.5))}

@@ -10,7 +10,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Hardmax.html).
 type Hardmax struct{ reduce.SoftmaxAxis }
 
-var _ = kit.Register(&kit.Def{Name: "Hardmax", Since: kit.Versions{1, 11, 13}, In: "input:T", Out: "output:T", Types: "T: @float",
+var _ = kit.Register(&kit.Def{Name: "Hardmax", Since: kit.Versions{1, 11, 13}, In: "input:T", Out: "output:T",
+	Types: "T: @float",
 	Class: kit.ClassNormalization, Work: 2,
 	Build: func(a *kit.Attrs, opset int) kit.Operator { return &Hardmax{reduce.ReadSoftmaxAxis(a, opset)} }})
 

@@ -89,7 +89,8 @@ func TestInvalidWindows(t *testing.T) {
 		if len(o.lists) >= 2 && rapid.Bool().Draw(rt, "pads?") {
 			attrs["pads"] = list(rt, "pads", 2*n)
 		} else if len(o.lists) >= 3 && o.name != "DeformConv" {
-			attrs["auto_pad"] = rapid.SampledFrom([]string{"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", ""}).Draw(rt, "auto_pad")
+			attrs["auto_pad"] = rapid.SampledFrom([]string{"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", ""}).Draw(rt,
+				"auto_pad")
 		}
 		var in []tensor.Value
 		for i, rank := range o.inputs {
@@ -97,7 +98,8 @@ func TestInvalidWindows(t *testing.T) {
 				rank = n + 2
 			}
 			s := shape(rt, rank)
-			if i == 1 && rapid.Bool().Draw(rt, "channels fit") && len(in[0].(*tensor.Tensor).Shape()) > 1 && len(s) > 1 {
+			if i == 1 && rapid.Bool().Draw(rt, "channels fit") && len(in[0].(*tensor.Tensor).Shape()) > 1 &&
+				len(s) > 1 {
 				s[1] = in[0].(*tensor.Tensor).Dim(1)
 			}
 			x := iota32(s...)

@@ -15,7 +15,8 @@ type ImageScaler struct {
 	Bias  []float32
 }
 
-var _ = kit.Register(&kit.Def{Name: "ImageScaler", Since: kit.Versions{1}, Until: 9, Successor: "Mul and Add", In: "input:T", Out: "output:T", Types: "T: float16 float double",
+var _ = kit.Register(&kit.Def{Name: "ImageScaler", Since: kit.Versions{1}, Until: 9, Successor: "Mul and Add",
+	In: "input:T", Out: "output:T", Types: "T: float16 float double",
 	Class: kit.ClassArithmetic,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("bias")
@@ -46,7 +47,8 @@ func (op *ImageScaler) Run(c *ir.Call) error {
 func scaleImages[T kit.RealFloat](c *ir.Call, op *ImageScaler) error {
 	x := c.Tensor(0)
 	if x.Rank() != 4 || x.Dim(1) != len(op.Bias) {
-		return fail.Errorf("input has shape %v, want [N C H W] with %d channels, as many as bias", x.Shape(), len(op.Bias))
+		return fail.Errorf("input has shape %v, want [N C H W] with %d channels, as many as bias",
+			x.Shape(), len(op.Bias))
 	}
 	src, err := kit.RealIn[T](c, x)
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 // scales and shifts it (https://onnx.ai/onnx/operators/onnx__InstanceNormalization.html).
 type InstanceNormalization struct{ Epsilon float32 }
 
-var _ = kit.Register(&kit.Def{Name: "InstanceNormalization", Since: kit.Versions{1, 6, 22}, In: "input:T, scale:T, B:T", Out: "output:T", Types: "T: @float",
+var _ = kit.Register(&kit.Def{Name: "InstanceNormalization", Since: kit.Versions{1, 6, 22}, In: "input:T, scale:T, B:T",
+	Out: "output:T", Types: "T: @float",
 	Work: 6,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		if opset < 6 {

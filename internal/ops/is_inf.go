@@ -21,7 +21,8 @@ type IsInf struct {
 	loops              elementwise.Table
 }
 
-var _ = kit.Register(&kit.Def{Name: "IsInf", Since: kit.Versions{10, 20}, In: "X:T1", Out: "Y:T2", Types: "T1: @float @float8; T2: bool",
+var _ = kit.Register(&kit.Def{Name: "IsInf", Since: kit.Versions{10, 20}, In: "X:T1", Out: "Y:T2",
+	Types:       "T1: @float @float8; T2: bool",
 	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		o := &IsInf{Negative: a.Bool("detect_negative", true), Positive: a.Bool("detect_positive", true)}
 		o.loops = elementwise.LoopsOf(append(float8Test(func(f float32) bool {
@@ -49,7 +50,8 @@ func isInfLoop[T kit.FloatNumber](dst []bool, src []T, negative, positive bool) 
 
 // isInf returns the loop over floats. The kernel compares with infinities, after the removal of the
 // sign if it does not matter.
-func isInf[T kit.RealFloat](o *IsInf, abs func(l cpu.Level, dst, x []T), equal func(l cpu.Level, dst []bool, a, b []T)) *elementwise.Loop {
+func isInf[T kit.RealFloat](o *IsInf, abs func(l cpu.Level, dst, x []T),
+	equal func(l cpu.Level, dst []bool, a, b []T)) *elementwise.Loop {
 	l := elementwise.Loop1(func(dst []bool, src []T) { isInfLoop(dst, src, o.Negative, o.Positive) })
 	limit := math.Inf(1)
 	if !o.Positive {

@@ -14,7 +14,8 @@ import (
 // IsNaN returns whether elements are NaN (https://onnx.ai/onnx/operators/onnx__IsNaN.html).
 type IsNaN struct{ boolOfInput }
 
-var _ = kit.Register(&kit.Def{Name: "IsNaN", Since: kit.Versions{9, 13, 20}, In: "X:T1", Out: "Y:T2", Types: "T1: @float @float8; T2: bool",
+var _ = kit.Register(&kit.Def{Name: "IsNaN", Since: kit.Versions{9, 13, 20}, In: "X:T1", Out: "Y:T2",
+	Types:       "T1: @float @float8; T2: bool",
 	Elementwise: true,
 	Build:       kit.WithoutAttrs[IsNaN],
 	Gradient:    gradient.None})

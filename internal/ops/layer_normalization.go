@@ -19,7 +19,8 @@ type LayerNormalization struct {
 	Stash   tensor.DType // element type of Mean and InvStdDev
 }
 
-var _ = kit.Register(&kit.Def{Name: "LayerNormalization", Since: kit.Versions{1, 17}, In: "X:T, Scale:T, B:T?", Out: "Y:T, Mean:U?, InvStdDev:U?",
+var _ = kit.Register(&kit.Def{Name: "LayerNormalization", Since: kit.Versions{1, 17}, In: "X:T, Scale:T, B:T?",
+	Out:   "Y:T, Mean:U?, InvStdDev:U?",
 	Work:  6,
 	Types: "T: @float; U: float bfloat16",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {

@@ -18,7 +18,8 @@ type LeakyRelu struct {
 	loops elementwise.Table
 }
 
-var _ = kit.Register(&kit.Def{Name: "LeakyRelu", Since: kit.Versions{1, 6, 16}, In: "X:T", Out: "Y:T", Types: "T: @float",
+var _ = kit.Register(&kit.Def{Name: "LeakyRelu", Since: kit.Versions{1, 6, 16}, In: "X:T",
+	Out: "Y:T", Types: "T: @float",
 	Elementwise: true, Vector: leakyReluVector, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		kit.IgnoreConsumed(a, opset)
 		o := &LeakyRelu{Alpha: float64(a.Float("alpha", 0.01))}

@@ -13,16 +13,23 @@ import (
 // second (https://onnx.ai/onnx/operators/onnx__LessOrEqual.html).
 type LessOrEqual struct{ elementwise.AxisBroadcast }
 
-var _ = kit.Register(&kit.Def{Name: "LessOrEqual", Since: kit.Versions{12, 16}, In: "A:T, B:T", Out: "C:T1", Types: "T: @number; T1: bool",
+var _ = kit.Register(&kit.Def{Name: "LessOrEqual", Since: kit.Versions{12, 16}, In: "A:T, B:T", Out: "C:T1",
+	Types:       "T: @number; T1: bool",
 	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &LessOrEqual{elementwise.ReadAxisBroadcast(a, opset)}
 	},
 	Gradient: gradient.None})
 
 var lessOrEqualLoops = elementwise.LoopsOf(
-	elementwise.WithCompare(elementwise.Loop2(lessOrEqualLoop[int8]), vec.LessOrEqualI8, false), elementwise.Loop2(lessOrEqualLoop[int16]), elementwise.WithCompare(elementwise.Loop2(lessOrEqualLoop[int32]), vec.LessOrEqualI32, false), elementwise.WithCompare(elementwise.Loop2(lessOrEqualLoop[int64]), vec.LessOrEqualI64, false),
-	elementwise.WithCompare(elementwise.Loop2(lessOrEqualLoop[uint8]), vec.LessOrEqualU8, false), elementwise.Loop2(lessOrEqualLoop[uint16]), elementwise.WithCompare(elementwise.Loop2(lessOrEqualLoop[uint32]), vec.LessOrEqualU32, false), elementwise.Loop2(lessOrEqualLoop[uint64]),
-	elementwise.WithCompare(elementwise.Loop2(lessOrEqualLoop[float32]), vec.LessOrEqualF32, false), elementwise.WithCompare(elementwise.Loop2(lessOrEqualLoop[float64]), vec.LessOrEqualF64, false))
+	elementwise.WithCompare(elementwise.Loop2(lessOrEqualLoop[int8]), vec.LessOrEqualI8, false),
+	elementwise.Loop2(lessOrEqualLoop[int16]),
+	elementwise.WithCompare(elementwise.Loop2(lessOrEqualLoop[int32]), vec.LessOrEqualI32, false),
+	elementwise.WithCompare(elementwise.Loop2(lessOrEqualLoop[int64]), vec.LessOrEqualI64, false),
+	elementwise.WithCompare(elementwise.Loop2(lessOrEqualLoop[uint8]), vec.LessOrEqualU8, false),
+	elementwise.Loop2(lessOrEqualLoop[uint16]), elementwise.WithCompare(elementwise.Loop2(lessOrEqualLoop[uint32]),
+		vec.LessOrEqualU32, false), elementwise.Loop2(lessOrEqualLoop[uint64]),
+	elementwise.WithCompare(elementwise.Loop2(lessOrEqualLoop[float32]), vec.LessOrEqualF32, false),
+	elementwise.WithCompare(elementwise.Loop2(lessOrEqualLoop[float64]), vec.LessOrEqualF64, false))
 
 // Infer implements [ir.Operator].
 func (o *LessOrEqual) Infer(c *ir.InferContext) error {

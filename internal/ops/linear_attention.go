@@ -28,7 +28,8 @@ type LinearAttention struct {
 
 const LinearAttentionInputs = "query:T, key:T, value:T, past_state:S?, decay:T?, beta:T?"
 
-var _ = kit.Register(&kit.Def{Name: "LinearAttention", Since: kit.Versions{27}, In: LinearAttentionInputs, Out: "output:T, present_state:S",
+var _ = kit.Register(&kit.Def{Name: "LinearAttention", Since: kit.Versions{27}, In: LinearAttentionInputs,
+	Out:   "output:T, present_state:S",
 	Types: "T: float float16 bfloat16; S: float float16 bfloat16",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := ReadLinearAttention(a)
@@ -42,7 +43,8 @@ func ReadLinearAttention(a *kit.Attrs) *LinearAttention {
 	a.Require("q_num_heads", "kv_num_heads")
 	a.Ignore("chunk_size") // does not affect results
 	rule := a.Enum("update_rule", "gated_delta", "linear", "gated", "delta", "gated_delta")
-	return &LinearAttention{Heads: attention.ReadHeads(a, "q_num_heads"), KVHeads: attention.ReadHeads(a, "kv_num_heads"), Scale: a.Float("scale", 0),
+	return &LinearAttention{Heads: attention.ReadHeads(a, "q_num_heads"),
+		KVHeads: attention.ReadHeads(a, "kv_num_heads"), Scale: a.Float("scale", 0),
 		Decays: rule == "gated" || rule == "gated_delta", Delta: rule == "delta" || rule == "gated_delta"}
 }
 
@@ -82,7 +84,8 @@ func (op *LinearAttention) Run(c *ir.Call) error {
 	h, kvh := op.Heads, op.KVHeads
 	if len(qs) != 3 || len(ks) != 3 || len(vs) != 3 || !slices.Equal(qs[:2], ks[:2]) || !slices.Equal(qs[:2], vs[:2]) ||
 		qs[2]%h != 0 || ks[2]%kvh != 0 || vs[2]%kvh != 0 || qs[2]/h != ks[2]/kvh {
-		return fail.Errorf("query, key and value have shapes %v, %v and %v, which do not match for %d and %d heads", qs, ks, vs, h, kvh)
+		return fail.Errorf("query, key and value have shapes %v, %v and %v, which do not match for %d and %d heads",
+			qs, ks, vs, h, kvh)
 	}
 	batch, n, dk, dv := qs[0], qs[1], qs[2]/h, vs[2]/kvh
 	outs := max(h, kvh)

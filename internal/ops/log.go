@@ -12,12 +12,14 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Log.html).
 type Log struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(&kit.Def{Name: "Log", Since: kit.Versions{1, 6, 13}, In: "input:T", Out: "output:T", Types: "T: @float",
+var _ = kit.Register(&kit.Def{Name: "Log", Since: kit.Versions{1, 6, 13}, In: "input:T", Out: "output:T",
+	Types:       "T: @float",
 	Elementwise: true,
 	Build:       kit.WithoutAttrs[Log],
 	Gradient:    gradient.Derivative(func(b *gradient.Builder, x, y, g string) string { return b.Op("Div", g, x) })})
 
-var logLoops = elementwise.LoopsOf(elementwise.WithUnary(elementwise.Loop1(logLoop[float32]), vec.LogF32), elementwise.WithKernel1(elementwise.Loop1(logLoop[float64]), vec.LogF64))
+var logLoops = elementwise.LoopsOf(elementwise.WithUnary(elementwise.Loop1(logLoop[float32]), vec.LogF32),
+	elementwise.WithKernel1(elementwise.Loop1(logLoop[float64]), vec.LogF64))
 
 // Run implements [ir.Operator].
 func (*Log) Run(c *ir.Call) error { return elementwise.MapTable(c, logLoops, kit.GrainCostly) }

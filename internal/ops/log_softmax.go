@@ -15,7 +15,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__LogSoftmax.html).
 type LogSoftmax struct{ reduce.SoftmaxAxis }
 
-var _ = kit.Register(&kit.Def{Name: "LogSoftmax", Since: kit.Versions{1, 11, 13}, In: "input:T", Out: "output:T", Types: "T: @float",
+var _ = kit.Register(&kit.Def{Name: "LogSoftmax", Since: kit.Versions{1, 11, 13}, In: "input:T", Out: "output:T",
+	Types: "T: @float",
 	Work:  4,
 	Build: func(a *kit.Attrs, opset int) kit.Operator { return &LogSoftmax{reduce.ReadSoftmaxAxis(a, opset)} },
 	Gradient: gradient.Rule(func(b *gradient.Builder, n *gradient.Node, g string) ([]string, error) {

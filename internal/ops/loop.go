@@ -40,7 +40,8 @@ func (op *Loop) Infer(c *ir.InferContext) error {
 		return err
 	}
 	if len(out) < 1+n || c.NumOut() > len(out)-1 {
-		return fail.Errorf("body has %d outputs, which does not match %d carried values and %d outputs of the node", len(out), n, c.NumOut())
+		return fail.Errorf("body has %d outputs, which does not match %d carried values and %d outputs of the node",
+			len(out), n, c.NumOut())
 	}
 	count := ir.Unknown
 	if t, ok := out[0].Const.(*tensor.Tensor); ok && c.Has(0) {
@@ -136,13 +137,15 @@ func (op *Loop) Run(c *ir.Call) error {
 		if err := c.Err(); err != nil {
 			return err
 		}
-		in[0], in[1] = tensor.Must(tensor.New([]int64{int64(k)}, shapes[0]...)), tensor.Must(tensor.New([]bool{on}, shapes[1]...))
+		in[0], in[1] = tensor.Must(tensor.New([]int64{int64(k)}, shapes[0]...)),
+			tensor.Must(tensor.New([]bool{on}, shapes[1]...))
 		out, err := c.RunGraph(op.Body, in)
 		if err != nil {
 			return fail.Errorf("iteration %d: %w", k, err)
 		}
 		if len(out) < 1+n+len(scans) {
-			return fail.Errorf("body has %d outputs, which does not match %d carried values and %d scan outputs", len(out), n, len(scans))
+			return fail.Errorf("body has %d outputs, which does not match %d carried values and %d scan outputs",
+				len(out), n, len(scans))
 		}
 		cond, _ := out[0].(*tensor.Tensor)
 		if on, err = oneBool(cond, "the body's condition"); err != nil {
@@ -171,7 +174,8 @@ func (op *Loop) Run(c *ir.Call) error {
 		v := in[2+i]
 		if o, ok := v.(*tensor.Optional); ok && unwraps(ir.TypeOf(v), g.Value(g.Outputs[1+i]).Type) {
 			if v = o.Value; v == nil {
-				return fail.Errorf("carried value %d is an empty optional although no iteration ran, want a %s", i, o.Elem)
+				return fail.Errorf("carried value %d is an empty optional although no iteration ran, want a %s",
+					i, o.Elem)
 			}
 		}
 		if k > 0 {

@@ -16,8 +16,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__LpNormalization.html).
 type LpNormalization struct{ Axis, P int }
 
-var _ = kit.Register(&kit.Def{Name: "LpNormalization", Since: kit.Versions{1, 22}, In: "input:T", Out: "output:T", Types: "T: @float",
-	Work: 3,
+var _ = kit.Register(&kit.Def{Name: "LpNormalization", Since: kit.Versions{1, 22}, In: "input:T", Out: "output:T",
+	Types: "T: @float",
+	Work:  3,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		n := &LpNormalization{Axis: a.Int("axis", -1), P: a.Int("p", 2)}
 		if n.P != 1 && n.P != 2 {

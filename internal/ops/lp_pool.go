@@ -14,7 +14,8 @@ type LpPool struct {
 	P float64
 }
 
-var _ = kit.Register(&kit.Def{Name: "LpPool", Since: kit.Versions{1, 2, 11, 18, 22}, In: "X:T", Out: "Y:T", Types: "T: @float",
+var _ = kit.Register(&kit.Def{Name: "LpPool", Since: kit.Versions{1, 2, 11, 18, 22}, In: "X:T",
+	Out: "Y:T", Types: "T: @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("kernel_shape")
 		p := &LpPool{Window: window.Read(a, opset >= 18), P: window.ReadNorm(a, opset)}

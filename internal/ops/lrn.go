@@ -21,7 +21,8 @@ var _ = kit.Register(&kit.Def{Name: "LRN", Since: kit.Versions{1, 13}, In: "X:T"
 	Class: kit.ClassNormalization, Work: 6,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("size")
-		n := &LRN{Alpha: a.Float("alpha", 0.0001), Beta: a.Float("beta", 0.75), Bias: a.Float("bias", 1), Size: a.Int("size", 1)}
+		n := &LRN{Alpha: a.Float("alpha", 0.0001), Beta: a.Float("beta", 0.75), Bias: a.Float("bias", 1),
+			Size: a.Int("size", 1)}
 		if n.Size < 1 {
 			a.Errorf("attribute size is %d, want at least 1", n.Size)
 		}

@@ -12,7 +12,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__MatMulInteger.html).
 type MatMulInteger struct{}
 
-var _ = kit.Register(&kit.Def{Name: "MatMulInteger", Since: kit.Versions{10}, In: "A:T1, B:T2, a_zero_point:T1?, b_zero_point:T2?", Out: "Y:T3",
+var _ = kit.Register(&kit.Def{Name: "MatMulInteger", Since: kit.Versions{10},
+	In: "A:T1, B:T2, a_zero_point:T1?, b_zero_point:T2?", Out: "Y:T3",
 	MACs:  kit.MatMulMACs,
 	Types: "T1: int8 uint8; T2: int8 uint8; T3: int32",
 	Build: func(a *kit.Attrs, opset int) kit.Operator { return &MatMulInteger{} }})

@@ -13,14 +13,22 @@ import (
 
 func TestMatMul(t *testing.T) {
 	optest.Want(t, "MatMul", 1, nil, optest.Tensor([]float32{22, 28, 49, 64}, 2, 2), iota32(2, 3), iota32(3, 2))
-	optest.Want(t, "MatMul", 9, nil, optest.Tensor([]int32{22, 28}, 2), optest.Tensor([]int32{1, 2, 3}, 3), optest.Tensor([]int32{1, 2, 3, 4, 5, 6}, 3, 2))
-	optest.Want(t, "MatMul", 9, nil, optest.Tensor([]uint64{14}), optest.Tensor([]uint64{1, 2, 3}, 3), optest.Tensor([]uint64{1, 2, 3}, 3))
-	optest.Want(t, "MatMul", 13, nil, optest.Tensor([]int64{14, 32}, 2), optest.Tensor([]int64{1, 2, 3, 4, 5, 6}, 2, 3), optest.Tensor([]int64{1, 2, 3}, 3))
-	optest.Want(t, "MatMul", 13, nil, optest.Tensor(half16(14, 32), 2), optest.Tensor(half16(1, 2, 3, 4, 5, 6), 2, 3), optest.Tensor(half16(1, 2, 3), 3))
-	optest.Want(t, "MatMul", 13, nil, optest.Tensor([]float64{1, 2, 2, 4}, 2, 2, 1, 1), optest.Tensor([]float64{1, 2}, 2, 1, 1, 1), optest.Tensor([]float64{1, 2}, 2, 1, 1))
-	optest.Want(t, "MatMul", 13, nil, optest.Tensor([]float32{0, 0}, 1, 2), optest.Tensor([]float32{}, 1, 0), optest.Tensor([]float32{}, 0, 2))
-	optest.Want(t, "MatMul", 13, nil, optest.Tensor([]float32{}, 0, 2, 2), optest.Tensor([]float32{}, 0, 2, 3), iota32(3, 2))
-	for _, s := range [][2][]int{{{5, 3, 4}, {4, 6}}, {{5, 3, 4}, {1, 4, 6}}, {{4}, {5, 4, 6}}, {{5, 1, 70, 80}, {2, 80, 66}}, {{3, 4, 5}, {5}}} {
+	optest.Want(t, "MatMul", 9, nil, optest.Tensor([]int32{22, 28}, 2), optest.Tensor([]int32{1, 2, 3}, 3),
+		optest.Tensor([]int32{1, 2, 3, 4, 5, 6}, 3, 2))
+	optest.Want(t, "MatMul", 9, nil, optest.Tensor([]uint64{14}), optest.Tensor([]uint64{1, 2, 3}, 3),
+		optest.Tensor([]uint64{1, 2, 3}, 3))
+	optest.Want(t, "MatMul", 13, nil, optest.Tensor([]int64{14, 32}, 2), optest.Tensor([]int64{1, 2, 3, 4, 5, 6}, 2, 3),
+		optest.Tensor([]int64{1, 2, 3}, 3))
+	optest.Want(t, "MatMul", 13, nil, optest.Tensor(half16(14, 32), 2), optest.Tensor(half16(1, 2, 3, 4, 5, 6), 2, 3),
+		optest.Tensor(half16(1, 2, 3), 3))
+	optest.Want(t, "MatMul", 13, nil, optest.Tensor([]float64{1, 2, 2, 4}, 2, 2, 1, 1),
+		optest.Tensor([]float64{1, 2}, 2, 1, 1, 1), optest.Tensor([]float64{1, 2}, 2, 1, 1))
+	optest.Want(t, "MatMul", 13, nil, optest.Tensor([]float32{0, 0}, 1, 2), optest.Tensor([]float32{}, 1, 0),
+		optest.Tensor([]float32{}, 0, 2))
+	optest.Want(t, "MatMul", 13, nil, optest.Tensor([]float32{}, 0, 2, 2), optest.Tensor([]float32{}, 0, 2, 3),
+		iota32(3, 2))
+	for _, s := range [][2][]int{{{5, 3, 4}, {4, 6}}, {{5, 3, 4}, {1, 4, 6}}, {{4}, {5, 4, 6}},
+		{{5, 1, 70, 80}, {2, 80, 66}}, {{3, 4, 5}, {5}}} {
 		if _, err := optest.Run(t, "MatMul", 13, nil, iota32(s[0]...), iota32(s[1]...)); err != nil {
 			t.Error(s, err)
 		}
@@ -32,13 +40,20 @@ func TestMatMul(t *testing.T) {
 
 func TestGemm(t *testing.T) {
 	a, b := iota32(2, 3), iota32(3, 2)
-	optest.Want(t, "Gemm", 1, map[string]any{"broadcast": 1}, optest.Tensor([]float32{23, 30, 50, 66}, 2, 2), a, b, optest.Tensor([]float32{1, 2}, 2))
-	optest.Want(t, "Gemm", 6, map[string]any{"beta": 2.0}, optest.Tensor([]float32{24, 32, 55, 72}, 2, 2), a, b, iota32(2, 2))
-	optest.Want(t, "Gemm", 7, nil, optest.Tensor([]float32{23, 29, 51, 66}, 2, 2), a, b, optest.Tensor([]float32{1, 2}, 2, 1))
-	optest.Want(t, "Gemm", 9, map[string]any{"alpha": 2.0}, optest.Tensor([]int32{47, 59, 101, 131}, 2, 2), optest.Tensor([]int32{1, 2, 3, 4, 5, 6}, 2, 3), optest.Tensor([]int32{1, 2, 3, 4, 5, 6}, 3, 2), optest.Tensor([]int32{3}))
-	optest.Want(t, "Gemm", 11, map[string]any{"alpha": 0.5}, optest.Tensor([]float64{11, 14, 24.5, 32}, 2, 2), optest.Tensor([]float64{1, 2, 3, 4, 5, 6}, 2, 3), optest.Tensor([]float64{1, 2, 3, 4, 5, 6}, 3, 2))
+	optest.Want(t, "Gemm", 1, map[string]any{"broadcast": 1}, optest.Tensor([]float32{23, 30, 50, 66}, 2, 2), a, b,
+		optest.Tensor([]float32{1, 2}, 2))
+	optest.Want(t, "Gemm", 6, map[string]any{"beta": 2.0}, optest.Tensor([]float32{24, 32, 55, 72}, 2, 2),
+		a, b, iota32(2, 2))
+	optest.Want(t, "Gemm", 7, nil, optest.Tensor([]float32{23, 29, 51, 66}, 2, 2), a, b,
+		optest.Tensor([]float32{1, 2}, 2, 1))
+	optest.Want(t, "Gemm", 9, map[string]any{"alpha": 2.0}, optest.Tensor([]int32{47, 59, 101, 131}, 2, 2),
+		optest.Tensor([]int32{1, 2, 3, 4, 5, 6}, 2, 3), optest.Tensor([]int32{1, 2, 3, 4, 5, 6}, 3, 2),
+		optest.Tensor([]int32{3}))
+	optest.Want(t, "Gemm", 11, map[string]any{"alpha": 0.5}, optest.Tensor([]float64{11, 14, 24.5, 32}, 2, 2),
+		optest.Tensor([]float64{1, 2, 3, 4, 5, 6}, 2, 3), optest.Tensor([]float64{1, 2, 3, 4, 5, 6}, 3, 2))
 	optest.Want(t, "Gemm", 13, map[string]any{"alpha": 0.0}, iota32(2, 2), a, b, iota32(2, 2))
-	optest.Want(t, "Gemm", 13, nil, iota32(2, 2), optest.Tensor([]float32{}, 2, 0), optest.Tensor([]float32{}, 0, 2), iota32(2, 2))
+	optest.Want(t, "Gemm", 13, nil, iota32(2, 2), optest.Tensor([]float32{}, 2, 0), optest.Tensor([]float32{}, 0, 2),
+		iota32(2, 2))
 	// Rows that are a power of two apart are copied before they are multiplied.
 	for _, name := range []string{"Gemm", "MatMul"} {
 		if _, err := optest.Run(t, name, 13, nil, iota32(61, 1024), iota32(1024, 100)); err != nil {
@@ -58,7 +73,8 @@ func TestGemm(t *testing.T) {
 				for _, beta := range []float64{1, 0.5, 0} {
 					attrs := map[string]any{"beta": beta, "alpha": 0.25}
 					maps.Copy(attrs, trans)
-					if _, err := optest.Run(t, "Gemm", 13, attrs, iota32(sa...), iota32(sb...), iota32(sc...)); err != nil {
+					if _, err := optest.Run(t, "Gemm", 13, attrs, iota32(sa...), iota32(sb...),
+						iota32(sc...)); err != nil {
 						t.Error(err)
 					}
 				}

@@ -12,15 +12,21 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Max.html).
 type Max struct{}
 
-var _ = kit.Register(&kit.Def{Name: "Max", Since: kit.Versions{1, 6, 8, 12, 13}, In: "data_0:T+", Out: "max:T", Types: "T: @number",
+var _ = kit.Register(&kit.Def{Name: "Max", Since: kit.Versions{1, 6, 8, 12, 13}, In: "data_0:T+", Out: "max:T",
+	Types:       "T: @number",
 	Elementwise: true,
 	Build:       kit.WithoutAttrs[Max],
 	Gradient:    gradient.Extremes})
 
 var maxLoops = elementwise.LoopsOf(
-	elementwise.WithKernel2(elementwise.Loop2(maxLoop[int8]), vec.MaxI8), elementwise.Loop2(maxLoop[int16]), elementwise.WithKernel2(elementwise.Loop2(maxLoop[int32]), vec.MaxI32), elementwise.WithKernel2(elementwise.Loop2(maxLoop[int64]), vec.MaxI64),
-	elementwise.WithKernel2(elementwise.Loop2(maxLoop[uint8]), vec.MaxU8), elementwise.Loop2(maxLoop[uint16]), elementwise.WithKernel2(elementwise.Loop2(maxLoop[uint32]), vec.MaxU32), elementwise.WithKernel2(elementwise.Loop2(maxLoop[uint64]), vec.MaxU64),
-	elementwise.WithBinary(elementwise.Loop2(maxLoop[float32]), vec.MaxF32, vec.MaxScalarF32, vec.MaxScalarF32), elementwise.WithKernel2(elementwise.Loop2(maxLoop[float64]), vec.MaxF64))
+	elementwise.WithKernel2(elementwise.Loop2(maxLoop[int8]), vec.MaxI8), elementwise.Loop2(maxLoop[int16]),
+	elementwise.WithKernel2(elementwise.Loop2(maxLoop[int32]), vec.MaxI32),
+	elementwise.WithKernel2(elementwise.Loop2(maxLoop[int64]), vec.MaxI64),
+	elementwise.WithKernel2(elementwise.Loop2(maxLoop[uint8]), vec.MaxU8), elementwise.Loop2(maxLoop[uint16]),
+	elementwise.WithKernel2(elementwise.Loop2(maxLoop[uint32]), vec.MaxU32),
+	elementwise.WithKernel2(elementwise.Loop2(maxLoop[uint64]), vec.MaxU64),
+	elementwise.WithBinary(elementwise.Loop2(maxLoop[float32]), vec.MaxF32, vec.MaxScalarF32, vec.MaxScalarF32),
+	elementwise.WithKernel2(elementwise.Loop2(maxLoop[float64]), vec.MaxF64))
 
 // Infer implements [ir.Operator].
 func (*Max) Infer(c *ir.InferContext) error {

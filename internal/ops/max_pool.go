@@ -20,7 +20,8 @@ type MaxPool struct {
 	ColumnMajor bool // number the elements of a plane in column-major order
 }
 
-var _ = kit.Register(&kit.Def{Name: "MaxPool", Since: kit.Versions{1, 8, 10, 11, 12, 22}, In: "X:T", Out: "Y:T, Indices:int64?",
+var _ = kit.Register(&kit.Def{Name: "MaxPool", Since: kit.Versions{1, 8, 10, 11, 12, 22}, In: "X:T",
+	Out:     "Y:T, Indices:int64?",
 	Types:   "T: @float int8 uint8",
 	Selects: kit.Always, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("kernel_shape")
@@ -69,7 +70,8 @@ func maxPoolDirect(c *ir.Call, p *MaxPool, x *tensor.Tensor) error {
 	if err != nil {
 		return err
 	}
-	if n := len(g.In); n == 2 && g.Dilation[0] == 1 && g.Dilation[1] == 1 && g.Stride[1] <= 2 && !c.Generic && !c.Wants(1) && y.Len() > 0 {
+	if n := len(g.In); n == 2 && g.Dilation[0] == 1 && g.Dilation[1] == 1 && g.Stride[1] <= 2 && !c.Generic &&
+		!c.Wants(1) && y.Len() > 0 {
 		return maxPoolBytes(c, &g, x.Bytes(), y.Bytes(), shape[0]*shape[1], window.LeastByte(x.DType()))
 	}
 	return window.MaxPoolBytes(c, p.ColumnMajor, &g, x, y, shape)
@@ -110,7 +112,8 @@ func maxPoolBytes(c *ir.Call, g *window.Geometry, x, y []uint8, planes int, leas
 				row[w.at] = v ^ least
 			}
 			if lo < hi && first < end {
-				quant.MaxWindow(cpu.Active(), row[lo:hi], xp[top*g.In[1]+lo*s-g.Before[1]:], g.In[1], end-first, kw, s, least)
+				quant.MaxWindow(cpu.Active(), row[lo:hi], xp[top*g.In[1]+lo*s-g.Before[1]:], g.In[1],
+					end-first, kw, s, least)
 			} else {
 				for i := lo; i < hi; i++ {
 					row[i] = least

@@ -18,7 +18,8 @@ type MaxRoiPool struct {
 	Scale         float32
 }
 
-var _ = kit.Register(&kit.Def{Name: "MaxRoiPool", Since: kit.Versions{1, 22}, In: "X:T, rois:T", Out: "Y:T", Types: "T: @float",
+var _ = kit.Register(&kit.Def{Name: "MaxRoiPool", Since: kit.Versions{1, 22}, In: "X:T, rois:T",
+	Out: "Y:T", Types: "T: @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("pooled_shape")
 		s := window.Attr(a, "pooled_shape", 1)

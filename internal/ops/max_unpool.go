@@ -17,12 +17,14 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__MaxUnpool.html).
 type MaxUnpool struct{ window.Window }
 
-var _ = kit.Register(&kit.Def{Name: "MaxUnpool", Since: kit.Versions{9, 11, 22}, In: "X:T1, I:T2, output_shape:T2?", Out: "output:T1",
+var _ = kit.Register(&kit.Def{Name: "MaxUnpool", Since: kit.Versions{9, 11, 22}, In: "X:T1, I:T2, output_shape:T2?",
+	Out:   "output:T1",
 	Class: kit.ClassShape,
 	Types: "T1: @float; T2: int64",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("kernel_shape")
-		return &MaxUnpool{window.Window{AutoPad: "NOTSET", Kernel: window.Attr(a, "kernel_shape", 1), Strides: window.Attr(a, "strides", 1), Pads: window.Attr(a, "pads", 0)}}
+		return &MaxUnpool{window.Window{AutoPad: "NOTSET", Kernel: window.Attr(a, "kernel_shape", 1),
+			Strides: window.Attr(a, "strides", 1), Pads: window.Attr(a, "pads", 0)}}
 	}})
 
 // size returns the size of spatial axis i of n whose pooled size is in.
@@ -61,7 +63,8 @@ func (u *MaxUnpool) Infer(c *ir.InferContext) error {
 
 func (u *MaxUnpool) checkRank(rank int) error {
 	if rank < 3 || len(u.Kernel) != rank-2 {
-		return fail.Errorf("input has rank %d, want %d for a kernel_shape of %d elements", rank, len(u.Kernel)+2, len(u.Kernel))
+		return fail.Errorf("input has rank %d, want %d for a kernel_shape of %d elements", rank,
+			len(u.Kernel)+2, len(u.Kernel))
 	}
 	return u.Check(rank - 2)
 }

@@ -11,7 +11,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Mean.html).
 type Mean struct{}
 
-var _ = kit.Register(&kit.Def{Name: "Mean", Since: kit.Versions{1, 6, 8, 13}, In: "data_0:T+", Out: "mean:T", Types: "T: @float",
+var _ = kit.Register(&kit.Def{Name: "Mean", Since: kit.Versions{1, 6, 8, 13}, In: "data_0:T+", Out: "mean:T",
+	Types:       "T: @float",
 	Elementwise: true,
 	Build:       kit.WithoutAttrs[Mean],
 	Gradient: gradient.Decomposition(func(b *gradient.Builder, n *gradient.Node) (string, error) {

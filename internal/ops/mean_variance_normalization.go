@@ -20,7 +20,8 @@ type MeanVarianceNormalization struct {
 	CenterOnly bool // do not divide
 }
 
-var _ = kit.Register(&kit.Def{Name: "MeanVarianceNormalization", Since: kit.Versions{1, 9, 13}, In: "X:T", Out: "Y:T", Types: "T: @float",
+var _ = kit.Register(&kit.Def{Name: "MeanVarianceNormalization", Since: kit.Versions{1, 9, 13}, In: "X:T",
+	Out: "Y:T", Types: "T: @float",
 	Work: 6,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		n := &MeanVarianceNormalization{Axes: []int{0, 2, 3}}

@@ -80,7 +80,9 @@ func (op *MelWeightMatrix) Run(c *ir.Call) error {
 		hz := 700 * (math.Pow(10, (float64(i)*step+low)/2595) - 1)
 		b := math.Floor((float64(length) + 1) * hz / float64(rate))
 		if !(b >= 0 && b < float64(rows)) {
-			return 0, fail.Errorf("frequencies from %v to %v Hz are out of range of the %d bins of a DFT of length %d at %d samples per second", edge[0], edge[1], rows, length, rate)
+			return 0,
+				fail.Errorf("frequencies from %v to %v Hz are out of range of the %d bins of a DFT of length %d at %d "+
+					"samples per second", edge[0], edge[1], rows, length, rate)
 		}
 		return int(b), nil
 	}

@@ -12,15 +12,21 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Min.html).
 type Min struct{}
 
-var _ = kit.Register(&kit.Def{Name: "Min", Since: kit.Versions{1, 6, 8, 12, 13}, In: "data_0:T+", Out: "min:T", Types: "T: @number",
+var _ = kit.Register(&kit.Def{Name: "Min", Since: kit.Versions{1, 6, 8, 12, 13}, In: "data_0:T+", Out: "min:T",
+	Types:       "T: @number",
 	Elementwise: true,
 	Build:       kit.WithoutAttrs[Min],
 	Gradient:    gradient.Extremes})
 
 var minLoops = elementwise.LoopsOf(
-	elementwise.WithKernel2(elementwise.Loop2(minLoop[int8]), vec.MinI8), elementwise.Loop2(minLoop[int16]), elementwise.WithKernel2(elementwise.Loop2(minLoop[int32]), vec.MinI32), elementwise.WithKernel2(elementwise.Loop2(minLoop[int64]), vec.MinI64),
-	elementwise.WithKernel2(elementwise.Loop2(minLoop[uint8]), vec.MinU8), elementwise.Loop2(minLoop[uint16]), elementwise.WithKernel2(elementwise.Loop2(minLoop[uint32]), vec.MinU32), elementwise.WithKernel2(elementwise.Loop2(minLoop[uint64]), vec.MinU64),
-	elementwise.WithBinary(elementwise.Loop2(minLoop[float32]), vec.MinF32, vec.MinScalarF32, vec.MinScalarF32), elementwise.WithKernel2(elementwise.Loop2(minLoop[float64]), vec.MinF64))
+	elementwise.WithKernel2(elementwise.Loop2(minLoop[int8]), vec.MinI8), elementwise.Loop2(minLoop[int16]),
+	elementwise.WithKernel2(elementwise.Loop2(minLoop[int32]), vec.MinI32),
+	elementwise.WithKernel2(elementwise.Loop2(minLoop[int64]), vec.MinI64),
+	elementwise.WithKernel2(elementwise.Loop2(minLoop[uint8]), vec.MinU8), elementwise.Loop2(minLoop[uint16]),
+	elementwise.WithKernel2(elementwise.Loop2(minLoop[uint32]), vec.MinU32),
+	elementwise.WithKernel2(elementwise.Loop2(minLoop[uint64]), vec.MinU64),
+	elementwise.WithBinary(elementwise.Loop2(minLoop[float32]), vec.MinF32, vec.MinScalarF32, vec.MinScalarF32),
+	elementwise.WithKernel2(elementwise.Loop2(minLoop[float64]), vec.MinF64))
 
 // Infer implements [ir.Operator].
 func (*Min) Infer(c *ir.InferContext) error {

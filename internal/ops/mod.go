@@ -17,7 +17,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Mod.html).
 type Mod struct{ Fmod bool }
 
-var _ = kit.Register(&kit.Def{Name: "Mod", Since: kit.Versions{10, 13, 28}, In: "A:T, B:T", Out: "C:T", Types: "T: @number",
+var _ = kit.Register(&kit.Def{Name: "Mod", Since: kit.Versions{10, 13, 28}, In: "A:T, B:T", Out: "C:T",
+	Types:       "T: @number",
 	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		v := a.Int("fmod", 0)
 		if v != 0 && v != 1 {
@@ -27,14 +28,19 @@ var _ = kit.Register(&kit.Def{Name: "Mod", Since: kit.Versions{10, 13, 28}, In: 
 	}})
 
 var modLoops = elementwise.LoopsOf(
-	elementwise.Loop2(modInt[int8]), elementwise.Loop2(modInt[int16]), elementwise.Loop2(modInt[int32]), elementwise.Loop2(modInt[int64]),
-	elementwise.Loop2(remainderInt[uint8]), elementwise.Loop2(remainderInt[uint16]), elementwise.Loop2(remainderInt[uint32]), elementwise.Loop2(remainderInt[uint64]),
+	elementwise.Loop2(modInt[int8]), elementwise.Loop2(modInt[int16]), elementwise.Loop2(modInt[int32]),
+	elementwise.Loop2(modInt[int64]),
+	elementwise.Loop2(remainderInt[uint8]), elementwise.Loop2(remainderInt[uint16]),
+	elementwise.Loop2(remainderInt[uint32]), elementwise.Loop2(remainderInt[uint64]),
 	withFast(elementwise.Loop2(modFloat[float32]), modQuick), elementwise.Loop2(modFloat[float64]))
 
 var fmodLoops = elementwise.LoopsOf(
-	elementwise.Loop2(remainderInt[int8]), elementwise.Loop2(remainderInt[int16]), elementwise.Loop2(remainderInt[int32]), elementwise.Loop2(remainderInt[int64]),
-	elementwise.Loop2(remainderInt[uint8]), elementwise.Loop2(remainderInt[uint16]), elementwise.Loop2(remainderInt[uint32]), elementwise.Loop2(remainderInt[uint64]),
-	withFast(elementwise.Loop2(fmodFloat[float32]), fmodQuick), elementwise.WithKernel2(elementwise.Loop2(fmodFloat[float64]), fmodDoubles))
+	elementwise.Loop2(remainderInt[int8]), elementwise.Loop2(remainderInt[int16]),
+	elementwise.Loop2(remainderInt[int32]), elementwise.Loop2(remainderInt[int64]),
+	elementwise.Loop2(remainderInt[uint8]), elementwise.Loop2(remainderInt[uint16]),
+	elementwise.Loop2(remainderInt[uint32]), elementwise.Loop2(remainderInt[uint64]),
+	withFast(elementwise.Loop2(fmodFloat[float32]), fmodQuick),
+	elementwise.WithKernel2(elementwise.Loop2(fmodFloat[float64]), fmodDoubles))
 
 func withFast(l *elementwise.Loop, f func(dst, a, b []float32)) *elementwise.Loop {
 	l.Fast = func(dst []byte, in *[3][]byte) {

@@ -9,7 +9,8 @@ import (
 // TestModQuick compares the loops that divide with math.Mod, bit for bit.
 func TestModQuick(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	special := []float32{0, float32(math.Copysign(0, -1)), 1, -1, 0.1, 1e-45, 1e38, math.MaxFloat32, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), 1 << 24, 3}
+	special := []float32{0, float32(math.Copysign(0, -1)), 1, -1, 0.1, 1e-45, 1e38, math.MaxFloat32,
+		float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), 1 << 24, 3}
 	var a, b []float32
 	for _, x := range special {
 		for _, y := range special {
@@ -24,7 +25,8 @@ func TestModQuick(t *testing.T) {
 		a, b = append(a, x), append(b, y)
 	}
 	got, want := make([]float32, len(a)), make([]float32, len(a))
-	for name, f := range map[string][2]func(dst, a, b []float32){"fmod": {fmodQuick, fmodFloat[float32]}, "mod": {modQuick, modFloat[float32]}} {
+	for name, f := range map[string][2]func(dst, a, b []float32){"fmod": {fmodQuick, fmodFloat[float32]},
+		"mod": {modQuick, modFloat[float32]}} {
 		f[0](got, a, b)
 		f[1](want, a, b)
 		for i := range got {
@@ -38,7 +40,8 @@ func TestModQuick(t *testing.T) {
 // TestModDoubles compares fmodDoubles with math.Mod, bit for bit.
 func TestModDoubles(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 2))
-	special := []float64{0, math.Copysign(0, -1), 1, -1, 0.1, 5e-324, 1e-310, 1e300, math.MaxFloat64, math.Inf(1), math.Inf(-1), math.NaN(), 1 << 53, 3, math.Nextafter(3, 4)}
+	special := []float64{0, math.Copysign(0, -1), 1, -1, 0.1, 5e-324, 1e-310, 1e300, math.MaxFloat64, math.Inf(1),
+		math.Inf(-1), math.NaN(), 1 << 53, 3, math.Nextafter(3, 4)}
 	var a, b []float64
 	for _, x := range special {
 		for _, y := range special {

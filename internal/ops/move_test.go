@@ -95,8 +95,10 @@ func TestMoveStrided(t *testing.T) {
 				for k := range pos {
 					p += pos[k] * from[k]
 				}
-				if width == 0 && dst.Strs[i] != src.Strs[p] || width != 0 && string(dst.Raw[i*width:(i+1)*width]) != string(src.Raw[p*width:(p+1)*width]) {
-					r.Fatalf("width %d, shape %v, strides %v: element %d differs from element %d of the source", width, shape, from, i, p)
+				if width == 0 && dst.Strs[i] != src.Strs[p] || width != 0 && string(dst.Raw[i*width:(i+1)*width]) !=
+					string(src.Raw[p*width:(p+1)*width]) {
+					r.Fatalf("width %d, shape %v, strides %v: element %d differs from element %d of the source",
+						width, shape, from, i, p)
 				}
 				for k := rank - 1; k >= 0; k-- {
 					if pos[k]++; pos[k] < shape[k] {
@@ -139,7 +141,8 @@ func TestReshape(t *testing.T) {
 	optest.Want(t, "Reshape", 25, nil, moveIota(2, 12), x, optest.Int64s(0, -1))
 	optest.Want(t, "Reshape", 4, optest.Attrs{"shape": []int{6, 4}, "consumed_inputs": []int{0}}, moveIota(6, 4), x)
 	optest.Want(t, "Reshape", 13, nil, moveIota(), moveIota(1, 1), optest.Int64s())
-	optest.Want(t, "Reshape", 14, optest.Attrs{"allowzero": 1}, moveIota(3, 0, 5), moveIota(0, 7), optest.Int64s(3, 0, 5))
+	optest.Want(t, "Reshape", 14, optest.Attrs{"allowzero": 1}, moveIota(3, 0, 5), moveIota(0, 7),
+		optest.Int64s(3, 0, 5))
 	optest.Want(t, "Reshape", 14, nil, moveIota(0, 2), moveIota(0, 4, 3), optest.Int64s(0, 2))
 	packed := tensor.Must(tensor.Pack(tensor.TypeInt4, []int8{1, -2, 3, 4, -5, 6}, 2, 3))
 	optest.Want(t, "Reshape", 21, nil, tensor.Must(packed.Reshape(3, 2)), packed, optest.Int64s(3, 2))
@@ -167,17 +170,21 @@ func TestShapeArithmetic(t *testing.T) {
 	r := wantShape(t, "[N S 12 64]", "Reshape", 25, nil, x, want)
 	r = wantShape(t, "[N 12 S 64]", "Transpose", 25, optest.Attrs{"perm": []int{0, 2, 1, 3}}, r)
 	back := wantShape(t, "[3]", "Concat", 13, optest.Attrs{"axis": 0}, n1, s, constValue(optest.Int64s(-1)))
-	wantShape(t, "[N S 768]", "Reshape", 25, nil, wantShape(t, "[N S 12 64]", "Transpose", 25, optest.Attrs{"perm": []int{0, 2, 1, 3}}, r), back)
+	wantShape(t, "[N S 768]", "Reshape", 25, nil,
+		wantShape(t, "[N S 12 64]", "Transpose", 25, optest.Attrs{"perm": []int{0, 2, 1, 3}}, r), back)
 	wantShape(t, "[S 1 N]", "Expand", 13, nil, symbolic(tensor.TypeFloat32, 1, 1, 1),
 		wantShape(t, "[3]", "Concat", 13, optest.Attrs{"axis": 0}, s, constValue(optest.Int64s(1)), n1))
-	wantShape(t, "[N S-1 768]", "Slice", 13, nil, x, constValue(optest.Int64s(1)), constValue(optest.Int64s(1<<62)), constValue(optest.Int64s(1)))
-	wantShape(t, "[N (512&S)]", "Slice", 13, nil, symbolic(tensor.TypeInt64, "N", 512), constValue(optest.Int64s(0)), s, constValue(optest.Int64s(1)))
+	wantShape(t, "[N S-1 768]", "Slice", 13, nil, x, constValue(optest.Int64s(1)), constValue(optest.Int64s(1<<62)),
+		constValue(optest.Int64s(1)))
+	wantShape(t, "[N (512&S)]", "Slice", 13, nil, symbolic(tensor.TypeInt64, "N", 512), constValue(optest.Int64s(0)), s,
+		constValue(optest.Int64s(1)))
 	wantShape(t, "[2*N S 768]", "Concat", 13, optest.Attrs{"axis": 0}, x, x)
 	wantShape(t, "[N 3*S 768]", "Tile", 13, nil, x, constValue(optest.Int64s(1, 3, 1)))
 	wantShape(t, "[N S+3 768]", "Pad", 25, nil, x, constValue(optest.Int64s(0, 1, 0, 0, 2, 0)))
 	wantShape(t, "[(N*S) 768]", "Reshape", 25, nil, x, constValue(optest.Int64s(-1, 768)))
 	wantShape(t, "[N 768*S]", "Flatten", 25, nil, x)
-	wantShape(t, "[N S]", "ConstantOfShape", 25, nil, wantShape(t, "[2]", "Slice", 13, nil, shape, constValue(optest.Int64s(0)), constValue(optest.Int64s(2))))
+	wantShape(t, "[N S]", "ConstantOfShape", 25, nil,
+		wantShape(t, "[2]", "Slice", 13, nil, shape, constValue(optest.Int64s(0)), constValue(optest.Int64s(2))))
 	size := wantShape(t, "[]", "Size", 25, nil, x)
 	if fmt.Sprint(size.Contents) != "[768*(N*S)]" {
 		t.Errorf("Size gives %v", size.Contents)
@@ -209,7 +216,8 @@ func TestSqueezeUnsqueezeFlatten(t *testing.T) {
 }
 
 func TestTranspose(t *testing.T) {
-	optest.Want(t, "Transpose", 25, nil, optest.Tensor([]string{"a", "c", "b", "d"}, 2, 2), optest.Tensor([]string{"a", "b", "c", "d"}, 2, 2))
+	optest.Want(t, "Transpose", 25, nil, optest.Tensor([]string{"a", "c", "b", "d"}, 2, 2),
+		optest.Tensor([]string{"a", "b", "c", "d"}, 2, 2))
 	optest.Want(t, "Transpose", 25, nil, tensor.Must(tensor.Pack(tensor.TypeUint4, []uint8{1, 4, 2, 5, 3, 6}, 3, 2)),
 		tensor.Must(tensor.Pack(tensor.TypeUint4, []uint8{1, 2, 3, 4, 5, 6}, 2, 3)))
 	optest.Want(t, "Transpose", 1, optest.Attrs{"perm": []int{1, 0, 2}}, moveIota(0, 2, 3), moveIota(2, 0, 3))
@@ -232,10 +240,14 @@ func TestConcatSplit(t *testing.T) {
 	optest.Fail(t, "Concat", 13, optest.Attrs{"axis": 1}, "dimension 0", moveIota(2, 3), moveIota(3, 0))
 	optest.Fail(t, "Concat", 13, optest.Attrs{"axis": 0}, "dimension 1", moveIota(0, 3), moveIota(0, 4))
 	x := moveIota(7)
-	optest.WantAll(t, "Split", 18, optest.Attrs{"num_outputs": 3}, []tensor.Value{optest.Tensor([]float32{0, 1, 2}), optest.Tensor([]float32{3, 4, 5}), optest.Tensor([]float32{6}, 1)}, x)
-	optest.WantAll(t, "Split", 13, nil, []tensor.Value{optest.Tensor([]float32{0, 1}), optest.Tensor([]float32{2, 3, 4, 5, 6})}, x, optest.Int64s(2, 5))
+	optest.WantAll(t, "Split", 18, optest.Attrs{"num_outputs": 3},
+		[]tensor.Value{optest.Tensor([]float32{0, 1, 2}), optest.Tensor([]float32{3, 4, 5}),
+			optest.Tensor([]float32{6}, 1)}, x)
+	optest.WantAll(t, "Split", 13, nil,
+		[]tensor.Value{optest.Tensor([]float32{0, 1}), optest.Tensor([]float32{2, 3, 4, 5, 6})}, x, optest.Int64s(2, 5))
 	optest.WantAll(t, "Split", 2, optest.Attrs{"split": []int{7, 0}}, []tensor.Value{x, moveIota(0)}, x)
-	optest.WantAll(t, "Split", 1, nil, []tensor.Value{moveIota(3), optest.Tensor([]float32{3, 4, 5, 6})}, x, optest.Tensor([]float32{3, 4}))
+	optest.WantAll(t, "Split", 1, nil, []tensor.Value{moveIota(3), optest.Tensor([]float32{3, 4, 5, 6})}, x,
+		optest.Tensor([]float32{3, 4}))
 	optest.Fail(t, "Split", 13, nil, "add up", x, optest.Int64s(3))
 	optest.Fail(t, "Split", 13, nil, "add up", x, optest.Int64s(-3))
 	optest.Fail(t, "Split", 18, optest.Attrs{"num_outputs": 0}, "num_outputs", x)
@@ -246,14 +258,19 @@ func TestConcatSplit(t *testing.T) {
 
 func TestSlice(t *testing.T) {
 	x := moveIota(3, 4)
-	optest.Want(t, "Slice", 1, optest.Attrs{"starts": []int{1, -3}, "ends": []int{1 << 62, 3}}, optest.Tensor([]float32{5, 6, 9, 10}, 2, 2), x)
+	optest.Want(t, "Slice", 1, optest.Attrs{"starts": []int{1, -3}, "ends": []int{1 << 62, 3}},
+		optest.Tensor([]float32{5, 6, 9, 10}, 2, 2), x)
 	optest.Want(t, "Slice", 13, nil, optest.Tensor([]float32{11, 9, 7, 5}, 2, 2),
 		x, optest.Int64s(-1, 3), optest.Int64s(0, -1<<63), optest.Int64s(0, 1), optest.Int64s(-1, -2))
 	optest.Want(t, "Slice", 10, nil, moveIota(0, 4), x, optest.Tensor([]int32{5}, 1), optest.Tensor([]int32{9}, 1))
-	optest.Want(t, "Slice", 13, nil, optest.Tensor([]float32{3}, 1), moveIota(4), optest.Int64s(-1), optest.Int64s(-1<<63), optest.Int64s(0), optest.Int64s(-1<<63))
-	optest.Want(t, "Slice", 13, nil, optest.Tensor([]float32{0}, 1), moveIota(4), optest.Int64s(0), optest.Int64s(1<<63-1), optest.Int64s(0), optest.Int64s(1<<63-1))
-	optest.Want(t, "Slice", 13, nil, moveIota(0), moveIota(0), optest.Int64s(-1), optest.Int64s(-5), optest.Int64s(0), optest.Int64s(-1))
-	optest.Fail(t, "Slice", 13, nil, "must not be 0", x, optest.Int64s(0), optest.Int64s(1), optest.Int64s(0), optest.Int64s(0))
+	optest.Want(t, "Slice", 13, nil, optest.Tensor([]float32{3}, 1), moveIota(4), optest.Int64s(-1),
+		optest.Int64s(-1<<63), optest.Int64s(0), optest.Int64s(-1<<63))
+	optest.Want(t, "Slice", 13, nil, optest.Tensor([]float32{0}, 1), moveIota(4), optest.Int64s(0),
+		optest.Int64s(1<<63-1), optest.Int64s(0), optest.Int64s(1<<63-1))
+	optest.Want(t, "Slice", 13, nil, moveIota(0), moveIota(0), optest.Int64s(-1), optest.Int64s(-5), optest.Int64s(0),
+		optest.Int64s(-1))
+	optest.Fail(t, "Slice", 13, nil, "must not be 0", x, optest.Int64s(0), optest.Int64s(1),
+		optest.Int64s(0), optest.Int64s(0))
 	optest.Fail(t, "Slice", 13, nil, "twice", x, optest.Int64s(0, 0), optest.Int64s(1, 1), optest.Int64s(0, -2))
 	optest.Fail(t, "Slice", 13, nil, "out of range", x, optest.Int64s(0), optest.Int64s(1), optest.Int64s(-1<<63))
 	optest.Fail(t, "Slice", 13, nil, "rank 2", x, optest.Int64s(0, 0, 0), optest.Int64s(1, 1, 1))
@@ -269,13 +286,18 @@ func TestGathers(t *testing.T) {
 	optest.Fail(t, "Gather", 13, nil, "want -3 to 2", x, optest.Int64s(-1<<63))
 	optest.Fail(t, "Gather", 13, nil, "want 0 to -1", moveIota(0, 2), optest.Int64s(0))
 	optest.Fail(t, "Gather", 13, nil, "axis 0", moveIota(), optest.Int64s(0))
-	optest.Want(t, "GatherElements", 11, optest.Attrs{"axis": 1}, optest.Tensor([]string{"b", "a"}, 2, 1), optest.Tensor([]string{"a", "b", "a", "b"}, 2, 2), optest.Tensor([]int64{1, 0}, 2, 1))
-	optest.Want(t, "GatherElements", 13, nil, optest.Tensor([]float32{4, 1, 4, 5, 0, 5}, 3, 2), x, optest.Tensor([]int64{2, 0, -1, 2, 0, 2}, 3, 2))
+	optest.Want(t, "GatherElements", 11, optest.Attrs{"axis": 1}, optest.Tensor([]string{"b", "a"}, 2, 1),
+		optest.Tensor([]string{"a", "b", "a", "b"}, 2, 2), optest.Tensor([]int64{1, 0}, 2, 1))
+	optest.Want(t, "GatherElements", 13, nil, optest.Tensor([]float32{4, 1, 4, 5, 0, 5}, 3, 2), x,
+		optest.Tensor([]int64{2, 0, -1, 2, 0, 2}, 3, 2))
 	optest.Fail(t, "GatherElements", 13, nil, "rank", x, optest.Int64s(0))
 	optest.Fail(t, "GatherElements", 13, nil, "exceed", x, optest.Tensor([]int64{0, 0, 0}, 1, 3))
-	optest.Want(t, "GatherND", 11, nil, optest.Tensor([]float32{4, 5, 0, 1}, 2, 2), x, optest.Tensor([]int64{2, 0}, 2, 1))
-	optest.Want(t, "GatherND", 12, optest.Attrs{"batch_dims": 1}, optest.Tensor([]float32{1, 2, 5}), x, optest.Tensor([]int64{1, 0, -1}, 3, 1))
-	optest.Want(t, "GatherND", 13, nil, optest.Tensor([]float32{0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5}, 2, 3, 2), x, optest.Tensor([]int64{}, 2, 0))
+	optest.Want(t, "GatherND", 11, nil, optest.Tensor([]float32{4, 5, 0, 1}, 2, 2), x,
+		optest.Tensor([]int64{2, 0}, 2, 1))
+	optest.Want(t, "GatherND", 12, optest.Attrs{"batch_dims": 1}, optest.Tensor([]float32{1, 2, 5}), x,
+		optest.Tensor([]int64{1, 0, -1}, 3, 1))
+	optest.Want(t, "GatherND", 13, nil, optest.Tensor([]float32{0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5}, 2, 3, 2), x,
+		optest.Tensor([]int64{}, 2, 0))
 	optest.Fail(t, "GatherND", 13, nil, "coordinates", x, optest.Tensor([]int64{0, 0, 0}, 1, 3))
 	optest.Fail(t, "GatherND", 13, optest.Attrs{"batch_dims": -1}, "batch_dims", x, optest.Tensor([]int64{0}, 1, 1))
 	optest.Fail(t, "GatherND", 13, nil, "outside", x, optest.Tensor([]int64{3}, 1, 1))
@@ -326,9 +348,11 @@ func TestShapeSizeConstants(t *testing.T) {
 	optest.Want(t, "Shape", 13, nil, optest.Int64s(), moveIota())
 	optest.Want(t, "Size", 13, nil, tensor.Scalar[int64](24), x)
 	optest.Want(t, "Size", 13, nil, tensor.Scalar[int64](0), moveIota(0, 5))
-	optest.Want(t, "ConstantOfShape", 9, optest.Attrs{"value": optest.Int64s(7)}, optest.Tensor([]int64{7, 7}), optest.Int64s(2))
+	optest.Want(t, "ConstantOfShape", 9, optest.Attrs{"value": optest.Int64s(7)}, optest.Tensor([]int64{7, 7}),
+		optest.Int64s(2))
 	optest.Want(t, "ConstantOfShape", 9, nil, optest.Tensor([]float32{0}, 1, 1), optest.Int64s(1, 1))
-	optest.Want(t, "ConstantOfShape", 21, optest.Attrs{"value": tensor.Must(tensor.Pack(tensor.TypeInt4, []int8{-3}, 1))},
+	optest.Want(t, "ConstantOfShape", 21,
+		optest.Attrs{"value": tensor.Must(tensor.Pack(tensor.TypeInt4, []int8{-3}, 1))},
 		tensor.Must(tensor.Pack(tensor.TypeInt4, []int8{-3, -3, -3}, 3)), optest.Int64s(3))
 	optest.Fail(t, "ConstantOfShape", 9, nil, "memory limit", optest.Int64s(1<<40))
 	optest.Fail(t, "ConstantOfShape", 9, nil, "is -1", optest.Int64s(-1))
@@ -340,7 +364,8 @@ func TestShapeSizeConstants(t *testing.T) {
 	optest.Want(t, "Constant", 13, optest.Attrs{"value_string": "a"}, tensor.Scalar("a"))
 	sp := tensor.Sparse{Values: optest.Tensor([]float32{5, 6}), Indices: optest.Int64s(1, 3), Shape: []int{2, 2}}
 	optest.Want(t, "Constant", 11, optest.Attrs{"sparse_value": &sp}, optest.Tensor([]float32{0, 5, 0, 6}, 2, 2))
-	sp2 := tensor.Sparse{Values: optest.Tensor([]float32{5, 6}), Indices: optest.Tensor([]int64{0, 1, 1, 1}, 2, 2), Shape: []int{2, 2}}
+	sp2 := tensor.Sparse{Values: optest.Tensor([]float32{5, 6}), Indices: optest.Tensor([]int64{0, 1, 1, 1}, 2, 2),
+		Shape: []int{2, 2}}
 	optest.Want(t, "Constant", 11, optest.Attrs{"sparse_value": &sp2}, optest.Tensor([]float32{0, 5, 0, 6}, 2, 2))
 	optest.Fail(t, "Constant", 11, nil, "exactly one")
 	optest.Fail(t, "Constant", 11, optest.Attrs{"value_int": 1}, "exactly one")
@@ -349,14 +374,16 @@ func TestShapeSizeConstants(t *testing.T) {
 
 func TestExpandTile(t *testing.T) {
 	x := moveIota(2, 1)
-	optest.Want(t, "Expand", 8, nil, optest.Tensor([]float32{0, 0, 1, 1, 0, 0, 1, 1}, 2, 2, 2), x, optest.Int64s(2, 1, 2))
+	optest.Want(t, "Expand", 8, nil, optest.Tensor([]float32{0, 0, 1, 1, 0, 0, 1, 1}, 2, 2, 2), x,
+		optest.Int64s(2, 1, 2))
 	optest.Want(t, "Expand", 13, nil, moveIota(2, 0), x, optest.Int64s(0))
 	optest.Fail(t, "Expand", 13, nil, "memory limit", x, optest.Int64s(1<<40))
 	optest.Fail(t, "Expand", 13, nil, "overflows", x, optest.Int64s(1<<40, 1<<40, 1, 1))
 	optest.Fail(t, "Expand", 13, nil, "broadcast", x, optest.Int64s(3, 3))
 	optest.Fail(t, "Expand", 13, nil, "is -1", x, optest.Int64s(-1, 3))
 	optest.Want(t, "Tile", 6, nil, optest.Tensor([]float32{0, 0, 1, 1, 0, 0, 1, 1}, 4, 2), x, optest.Int64s(2, 2))
-	optest.Want(t, "Tile", 1, nil, optest.Tensor([]float32{0, 0, 1, 1}, 2, 2), x, tensor.Scalar[float32](2), tensor.Scalar[float32](1))
+	optest.Want(t, "Tile", 1, nil, optest.Tensor([]float32{0, 0, 1, 1}, 2, 2), x, tensor.Scalar[float32](2),
+		tensor.Scalar[float32](1))
 	optest.Want(t, "Tile", 13, nil, moveIota(2, 0), x, optest.Int64s(1, 0))
 	optest.Want(t, "Tile", 13, nil, moveIota(), moveIota(), optest.Int64s())
 	optest.Fail(t, "Tile", 13, nil, "memory limit", x, optest.Int64s(1<<20, 1<<20))
@@ -375,12 +402,17 @@ func TestPad(t *testing.T) {
 	} {
 		optest.Want(t, "Pad", 19, optest.Attrs{"mode": mode}, optest.Tensor(want), x, optest.Int64s(3, 4))
 	}
-	optest.Want(t, "Pad", 1, optest.Attrs{"paddings": []int{0, 1, 0, 0}, "value": 9.0}, optest.Tensor([]float32{9, 0, 1}, 1, 3), moveIota(1, 2))
-	optest.Want(t, "Pad", 2, optest.Attrs{"pads": []int{-1, 2}, "value": 5.0}, optest.Tensor([]tensor.Float16{tensor.NewFloat16(2), tensor.NewFloat16(5), tensor.NewFloat16(5)}),
+	optest.Want(t, "Pad", 1, optest.Attrs{"paddings": []int{0, 1, 0, 0}, "value": 9.0},
+		optest.Tensor([]float32{9, 0, 1}, 1, 3), moveIota(1, 2))
+	optest.Want(t, "Pad", 2, optest.Attrs{"pads": []int{-1, 2}, "value": 5.0},
+		optest.Tensor([]tensor.Float16{tensor.NewFloat16(2), tensor.NewFloat16(5), tensor.NewFloat16(5)}),
 		optest.Tensor([]tensor.Float16{tensor.NewFloat16(1), tensor.NewFloat16(2)}))
-	optest.Want(t, "Pad", 13, nil, optest.Tensor([]string{"z", "a"}), optest.Tensor([]string{"a"}, 1), optest.Int64s(1, 0), tensor.Scalar("z"))
-	optest.Want(t, "Pad", 18, nil, optest.Tensor([]float32{0, 7, 1, 7}, 2, 2), moveIota(2, 1), optest.Int64s(0, 1), tensor.Scalar[float32](7), optest.Int64s(-1))
-	optest.Want(t, "Pad", 13, optest.Attrs{"mode": "reflect"}, optest.Tensor([]float32{1, 2, 1}), x, optest.Int64s(-1, 1))
+	optest.Want(t, "Pad", 13, nil, optest.Tensor([]string{"z", "a"}), optest.Tensor([]string{"a"}, 1),
+		optest.Int64s(1, 0), tensor.Scalar("z"))
+	optest.Want(t, "Pad", 18, nil, optest.Tensor([]float32{0, 7, 1, 7}, 2, 2), moveIota(2, 1), optest.Int64s(0, 1),
+		tensor.Scalar[float32](7), optest.Int64s(-1))
+	optest.Want(t, "Pad", 13, optest.Attrs{"mode": "reflect"}, optest.Tensor([]float32{1, 2, 1}),
+		x, optest.Int64s(-1, 1))
 	optest.Want(t, "Pad", 13, nil, moveIota(0), x, optest.Int64s(-3, 0))
 	optest.Want(t, "Pad", 13, nil, optest.Tensor([]float32{0, 0}), x, optest.Int64s(-4, 3))
 	optest.Want(t, "Pad", 13, nil, optest.Tensor([]float32{0, 0, 0}), moveIota(0), optest.Int64s(1, 2))
@@ -407,7 +439,8 @@ func TestPadLongRows(t *testing.T) {
 						want = append(want, float32(row*n+crop+source(i-max(pads[0], 0), size)))
 					}
 				}
-				optest.Want(t, "Pad", 19, optest.Attrs{"mode": mode}, optest.Tensor(want, 2, len(want)/2), moveIota(2, n), optest.Int64s(0, int64(pads[0]), 0, int64(pads[1])))
+				optest.Want(t, "Pad", 19, optest.Attrs{"mode": mode}, optest.Tensor(want, 2, len(want)/2),
+					moveIota(2, n), optest.Int64s(0, int64(pads[0]), 0, int64(pads[1])))
 			}
 		}
 	}
@@ -435,7 +468,8 @@ func TestTransposeOfPowersOfTwo(t *testing.T) {
 func TestTileByDefinition(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rank := rapid.IntRange(1, 5).Draw(rt, "rank")
-		dims, rep := rapid.SliceOfN(rapid.IntRange(0, 6), rank, rank).Draw(rt, "dims"), rapid.SliceOfN(rapid.IntRange(0, 4), rank, rank).Draw(rt, "repeats")
+		dims, rep := rapid.SliceOfN(rapid.IntRange(0, 6), rank, rank).Draw(rt, "dims"),
+			rapid.SliceOfN(rapid.IntRange(0, 4), rank, rank).Draw(rt, "repeats")
 		if rapid.Bool().Draw(rt, "long rows") {
 			dims[rank-1] *= 30
 		}

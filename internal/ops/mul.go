@@ -12,7 +12,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Mul.html).
 type Mul struct{ elementwise.AxisBroadcast }
 
-var _ = kit.Register(&kit.Def{Name: "Mul", Since: kit.Versions{1, 6, 7, 13, 14}, In: "A:T, B:T", Out: "C:T", Types: "T: @number",
+var _ = kit.Register(&kit.Def{Name: "Mul", Since: kit.Versions{1, 6, 7, 13, 14}, In: "A:T, B:T", Out: "C:T",
+	Types:       "T: @number",
 	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &Mul{elementwise.ReadAxisBroadcast(a, opset)}
 	},
@@ -21,8 +22,12 @@ var _ = kit.Register(&kit.Def{Name: "Mul", Since: kit.Versions{1, 6, 7, 13, 14},
 		func(b *gradient.Builder, x, y, z, g string) string { return b.Op("Mul", g, x) })})
 
 var mulLoops = elementwise.SameBits(
-	elementwise.WithKernel2(elementwise.Loop2Scalar(elementwise.MulLoop[int8]), vec.MulU8), elementwise.Loop2Scalar(elementwise.MulLoop[int16]), elementwise.WithKernel2(elementwise.Loop2Scalar(elementwise.MulLoop[int32]), vec.MulI32), elementwise.WithKernel2(elementwise.Loop2Scalar(elementwise.MulLoop[int64]), vec.MulI64),
-	elementwise.WithBinary(elementwise.Loop2Scalar(elementwise.MulLoop[float32]), vec.MulF32, vec.MulScalarF32, vec.MulScalarF32), elementwise.WithKernel2(elementwise.Loop2Scalar(elementwise.MulLoop[float64]), vec.MulF64))
+	elementwise.WithKernel2(elementwise.Loop2Scalar(elementwise.MulLoop[int8]), vec.MulU8),
+	elementwise.Loop2Scalar(elementwise.MulLoop[int16]),
+	elementwise.WithKernel2(elementwise.Loop2Scalar(elementwise.MulLoop[int32]), vec.MulI32),
+	elementwise.WithKernel2(elementwise.Loop2Scalar(elementwise.MulLoop[int64]), vec.MulI64),
+	elementwise.WithBinary(elementwise.Loop2Scalar(elementwise.MulLoop[float32]), vec.MulF32, vec.MulScalarF32,
+		vec.MulScalarF32), elementwise.WithKernel2(elementwise.Loop2Scalar(elementwise.MulLoop[float64]), vec.MulF64))
 
 // Infer implements [ir.Operator].
 func (o *Mul) Infer(c *ir.InferContext) error {

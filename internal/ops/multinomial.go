@@ -23,7 +23,8 @@ var _ = kit.Register(&kit.Def{Name: "Multinomial", Since: kit.Versions{7, 22}, I
 	Class: kit.ClassOther,
 	Types: "T1: @float; T2: int32 int64",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		o := &Multinomial{randomSeed: readRandomSeed(a), DType: a.DType("dtype", tensor.TypeInt32), SampleSize: a.Int("sample_size", 1)}
+		o := &Multinomial{randomSeed: readRandomSeed(a), DType: a.DType("dtype", tensor.TypeInt32),
+			SampleSize: a.Int("sample_size", 1)}
 		if o.DType != tensor.TypeInt32 && o.DType != tensor.TypeInt64 {
 			a.Errorf("attribute dtype is %s, want int32 or int64", o.DType)
 		}

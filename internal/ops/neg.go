@@ -12,13 +12,16 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Neg.html).
 type Neg struct{}
 
-var _ = kit.Register(&kit.Def{Name: "Neg", Since: kit.Versions{1, 6, 13}, In: "X:T", Out: "Y:T", Types: "T: @signed @float",
+var _ = kit.Register(&kit.Def{Name: "Neg", Since: kit.Versions{1, 6, 13}, In: "X:T", Out: "Y:T",
+	Types:       "T: @signed @float",
 	Elementwise: true,
 	Build:       kit.WithoutAttrs[Neg],
 	Gradient:    gradient.Derivative(func(b *gradient.Builder, x, y, g string) string { return b.Op("Neg", g) })})
 
 var negLoops = elementwise.LoopsOf(
-	elementwise.WithTable(elementwise.Loop1(negLoop[int8])), elementwise.Loop1(negLoop[int16]), elementwise.WithConstant(elementwise.Loop1(negLoop[int32]), 0, vec.SubI32), elementwise.WithConstant(elementwise.Loop1(negLoop[int64]), 0, vec.SubI64),
+	elementwise.WithTable(elementwise.Loop1(negLoop[int8])), elementwise.Loop1(negLoop[int16]),
+	elementwise.WithConstant(elementwise.Loop1(negLoop[int32]), 0, vec.SubI32),
+	elementwise.WithConstant(elementwise.Loop1(negLoop[int64]), 0, vec.SubI64),
 	elementwise.WithUnary(elementwise.Loop1(negLoop[float32]), vec.NegF32), elementwise.Loop1(negLoop[float64]))
 
 // Infer implements [ir.Operator].

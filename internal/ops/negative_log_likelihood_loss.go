@@ -12,7 +12,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__NegativeLogLikelihoodLoss.html).
 type NegativeLogLikelihoodLoss struct{ reduce.ClassLoss }
 
-var _ = kit.Register(&kit.Def{Name: "NegativeLogLikelihoodLoss", Since: kit.Versions{12, 13, 22}, In: "input:T, target:Tind, weight:T?", Out: "loss:T",
+var _ = kit.Register(&kit.Def{Name: "NegativeLogLikelihoodLoss", Since: kit.Versions{12, 13, 22},
+	In: "input:T, target:Tind, weight:T?", Out: "loss:T",
 	Class: kit.ClassReduction,
 	Types: "T: @float; Tind: int32 int64", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &NegativeLogLikelihoodLoss{reduce.BuildClassLoss(a)}

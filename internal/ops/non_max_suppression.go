@@ -129,7 +129,8 @@ func siftDown(heap []uint64, i int) {
 func (op *NonMaxSuppression) Run(c *ir.Call) error {
 	bs, ss := c.Tensor(0).Shape(), c.Tensor(1).Shape()
 	if len(bs) != 3 || len(ss) != 3 || bs[2] != 4 || ss[0] != bs[0] || ss[2] != bs[1] {
-		return fail.Errorf("boxes and scores have shapes %v and %v, want [batches, boxes, 4] and [batches, classes, boxes]", bs, ss)
+		return fail.Errorf("boxes and scores have shapes %v and %v, want [batches, boxes, 4] and [batches, "+
+			"classes, boxes]", bs, ss)
 	}
 	batches, classes, n := bs[0], ss[1], bs[1]
 	if n > math.MaxInt32 {

@@ -51,7 +51,8 @@ func storeNumbers(t *tensor.Tensor, v []float64) error {
 	return nil
 }
 
-func storeInts[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](t *tensor.Tensor, v []float64, lo, hi float64) {
+func storeInts[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](t *tensor.Tensor,
+	v []float64, lo, hi float64) {
 	d := memory.FromRaw[T](t.Bytes())
 	for i, x := range v {
 		if x != x {

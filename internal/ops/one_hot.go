@@ -18,7 +18,8 @@ type OneHot struct{ Axis int }
 const oneHotTypes = "@int float16 float double"
 
 var _ = kit.Register(&kit.Def{Name: "OneHot", Since: kit.Versions{9, 11, 28},
-	In: "indices:T1, depth:T2, values:T3", Out: "output:T3", Types: "T1: " + oneHotTypes + "; T2: " + oneHotTypes + "; T3: " + move.Types,
+	In: "indices:T1, depth:T2, values:T3", Out: "output:T3",
+	Types:    "T1: " + oneHotTypes + "; T2: " + oneHotTypes + "; T3: " + move.Types,
 	Build:    func(a *kit.Attrs, opset int) kit.Operator { return &OneHot{Axis: a.Int("axis", -1)} },
 	Gradient: gradient.None})
 

@@ -11,7 +11,8 @@ import (
 // Or returns whether at least one input is true (https://onnx.ai/onnx/operators/onnx__Or.html).
 type Or struct{ elementwise.AxisBroadcast }
 
-var _ = kit.Register(&kit.Def{Name: "Or", Since: kit.Versions{1, 7}, In: "A:T, B:T", Out: "C:T1", Types: "T: bool; T1: bool",
+var _ = kit.Register(&kit.Def{Name: "Or", Since: kit.Versions{1, 7}, In: "A:T, B:T", Out: "C:T1",
+	Types:       "T: bool; T1: bool",
 	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &Or{elementwise.ReadAxisBroadcast(a, opset)}
 	},

@@ -107,7 +107,8 @@ func (op *Pad) Infer(c *ir.InferContext) error {
 	for i := range out {
 		out[i] = in[i].Add(before[i]).Add(behind[i])
 		if n, ok := out[i].Value(); ok && n < 0 {
-			return fail.Errorf("dimension %d of size %s becomes negative with pads %s and %s", i, in[i], before[i], behind[i])
+			return fail.Errorf("dimension %d of size %s becomes negative with pads %s and %s", i,
+				in[i], before[i], behind[i])
 		}
 	}
 	return nil
@@ -215,7 +216,8 @@ func (op *Pad) mirrored(c *ir.Call, dst, src move.Buf, in, before, behind []int)
 		lo := max(0, -before[k])
 		n := d - lo - max(0, -behind[k])
 		if n <= 0 {
-			return fail.Errorf("dimension %d of size %d is empty after cropping and cannot be padded in mode %s", k, d, op.Mode)
+			return fail.Errorf("dimension %d of size %d is empty after cropping and cannot be padded in mode %s",
+				k, d, op.Mode)
 		}
 		m, err := ir.ScratchOf[int](c, d+before[k]+behind[k])
 		if err != nil {

@@ -18,7 +18,8 @@ type ParametricSoftplus struct {
 	loops elementwise.Table
 }
 
-var _ = kit.Register(&kit.Def{Name: "ParametricSoftplus", Since: kit.Versions{1}, Until: 9, Successor: "Mul and Softplus", In: "X:T", Out: "Y:T", Types: "T: float16 float double",
+var _ = kit.Register(&kit.Def{Name: "ParametricSoftplus", Since: kit.Versions{1}, Until: 9,
+	Successor: "Mul and Softplus", In: "X:T", Out: "Y:T", Types: "T: float16 float double",
 	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("alpha", "beta")
 		alpha, beta := float64(a.Float("alpha", 1)), float64(a.Float("beta", 1))

@@ -25,49 +25,73 @@ func TestPoolings(t *testing.T) {
 	for _, opset := range []int{1, 8, 10, 11, 12, 22} {
 		optest.Want(t, "MaxPool", opset, k2, optest.Tensor([]float32{6, 8, 14, 16}, 1, 1, 2, 2), x)
 	}
-	optest.WantAll(t, "MaxPool", 8, k2, []tensor.Value{optest.Tensor([]float32{6, 8, 14, 16}, 1, 1, 2, 2), optest.Tensor([]int64{5, 7, 13, 15}, 1, 1, 2, 2)}, x)
-	optest.WantAll(t, "MaxPool", 12, map[string]any{"kernel_shape": []int{2, 2}, "strides": []int{2, 2}, "storage_order": 1},
-		[]tensor.Value{optest.Tensor([]float32{6, 8, 14, 16}, 1, 1, 2, 2), optest.Tensor([]int64{5, 13, 7, 15}, 1, 1, 2, 2)}, x)
-	optest.Want(t, "MaxPool", 12, map[string]any{"kernel_shape": []int{2}, "dilations": []int{2}}, optest.Tensor([]int8{3, -1, 3}, 1, 1, 3), optest.Tensor([]int8{3, -8, -7, -1, 3}, 1, 1, 5))
-	optest.Want(t, "MaxPool", 12, map[string]any{"kernel_shape": []int{2}, "ceil_mode": 1, "strides": []int{2}}, optest.Tensor([]uint8{2, 3}, 1, 1, 2), optest.Tensor([]uint8{1, 2, 3}, 1, 1, 3))
+	optest.WantAll(t, "MaxPool", 8, k2, []tensor.Value{optest.Tensor([]float32{6, 8, 14, 16}, 1, 1, 2, 2),
+		optest.Tensor([]int64{5, 7, 13, 15}, 1, 1, 2, 2)}, x)
+	optest.WantAll(t, "MaxPool", 12,
+		map[string]any{"kernel_shape": []int{2, 2}, "strides": []int{2, 2}, "storage_order": 1},
+		[]tensor.Value{optest.Tensor([]float32{6, 8, 14, 16}, 1, 1, 2, 2),
+			optest.Tensor([]int64{5, 13, 7, 15}, 1, 1, 2, 2)}, x)
+	optest.Want(t, "MaxPool", 12, map[string]any{"kernel_shape": []int{2}, "dilations": []int{2}},
+		optest.Tensor([]int8{3, -1, 3}, 1, 1, 3), optest.Tensor([]int8{3, -8, -7, -1, 3}, 1, 1, 5))
+	optest.Want(t, "MaxPool", 12, map[string]any{"kernel_shape": []int{2}, "ceil_mode": 1, "strides": []int{2}},
+		optest.Tensor([]uint8{2, 3}, 1, 1, 2), optest.Tensor([]uint8{1, 2, 3}, 1, 1, 3))
 	nan := float32(math.NaN())
-	optest.Want(t, "MaxPool", 12, map[string]any{"kernel_shape": []int{2}}, optest.Tensor([]float32{nan, nan, 4, 4}, 1, 1, 4), optest.Tensor([]float32{1, nan, 3, 4, 2}, 1, 1, 5))
-	optest.Want(t, "MaxPool", 12, map[string]any{"kernel_shape": []int{1}}, optest.Tensor([]float32{float32(math.Inf(-1))}, 1, 1, 1), optest.Tensor([]float32{float32(math.Inf(-1))}, 1, 1, 1))
+	optest.Want(t, "MaxPool", 12, map[string]any{"kernel_shape": []int{2}},
+		optest.Tensor([]float32{nan, nan, 4, 4}, 1, 1, 4), optest.Tensor([]float32{1, nan, 3, 4, 2}, 1, 1, 5))
+	optest.Want(t, "MaxPool", 12, map[string]any{"kernel_shape": []int{1}},
+		optest.Tensor([]float32{float32(math.Inf(-1))}, 1, 1, 1),
+		optest.Tensor([]float32{float32(math.Inf(-1))}, 1, 1, 1))
 
 	optest.Want(t, "AveragePool", 1, k2, optest.Tensor([]float32{3.5, 5.5, 11.5, 13.5}, 1, 1, 2, 2), x)
 	pad := map[string]any{"kernel_shape": []int{2}, "pads": []int{1, 1}}
 	optest.Want(t, "AveragePool", 7, pad, optest.Tensor([]float32{1, 1.5, 2.5, 3}, 1, 1, 4), iota32(1, 1, 3))
 	pad["count_include_pad"] = 1
-	optest.Want(t, "AveragePool", 7, pad, optest.Tensor([]float64{.5, 1.5, 2.5, 1.5}, 1, 1, 4), optest.Tensor([]float64{1, 2, 3}, 1, 1, 3))
+	optest.Want(t, "AveragePool", 7, pad, optest.Tensor([]float64{.5, 1.5, 2.5, 1.5}, 1, 1, 4),
+		optest.Tensor([]float64{1, 2, 3}, 1, 1, 3))
 	// The part of the last window beyond the padding does not count.
-	optest.Want(t, "AveragePool", 19, map[string]any{"kernel_shape": []int{3}, "strides": []int{2}, "ceil_mode": 1, "pads": []int{1, 0}, "count_include_pad": 1},
+	optest.Want(t, "AveragePool", 19, map[string]any{"kernel_shape": []int{3}, "strides": []int{2}, "ceil_mode": 1,
+		"pads": []int{1, 0}, "count_include_pad": 1},
 		optest.Tensor([]float32{1, 3, 4.5}, 1, 1, 3), iota32(1, 1, 5))
-	optest.Want(t, "AveragePool", 11, map[string]any{"kernel_shape": []int{2}, "auto_pad": "SAME_LOWER"}, optest.Tensor([]float32{1, 1.5, 2.5}, 1, 1, 3), iota32(1, 1, 3))
+	optest.Want(t, "AveragePool", 11, map[string]any{"kernel_shape": []int{2}, "auto_pad": "SAME_LOWER"},
+		optest.Tensor([]float32{1, 1.5, 2.5}, 1, 1, 3), iota32(1, 1, 3))
 	optest.Want(t, "AveragePool", 11, map[string]any{"kernel_shape": []int{2}, "auto_pad": "VALID"},
-		optest.Tensor([]tensor.Float16{tensor.NewFloat16(1.5), tensor.NewFloat16(2.5)}, 1, 1, 2), optest.Tensor([]tensor.Float16{tensor.NewFloat16(1), tensor.NewFloat16(2), tensor.NewFloat16(3)}, 1, 1, 3))
+		optest.Tensor([]tensor.Float16{tensor.NewFloat16(1.5), tensor.NewFloat16(2.5)}, 1, 1, 2),
+		optest.Tensor([]tensor.Float16{tensor.NewFloat16(1), tensor.NewFloat16(2), tensor.NewFloat16(3)}, 1, 1, 3))
 
-	optest.Want(t, "LpPool", 1, map[string]any{"kernel_shape": []int{2}, "p": 3.0}, optest.Tensor([]float32{2.0800838, 3.2710664}, 1, 1, 2), iota32(1, 1, 3))
-	optest.Want(t, "LpPool", 18, map[string]any{"kernel_shape": []int{2}, "p": 1}, optest.Tensor([]float32{3, 5}, 1, 1, 2), iota32(1, 1, 3))
-	optest.Want(t, "GlobalLpPool", 1, map[string]any{"p": 2.0}, optest.Tensor([]float32{5}, 1, 1, 1), optest.Tensor([]float32{3, -4}, 1, 1, 2))
-	optest.Want(t, "GlobalLpPool", 22, nil, optest.Tensor([]float64{5}, 1, 1, 1), optest.Tensor([]float64{3, -4}, 1, 1, 2))
+	optest.Want(t, "LpPool", 1, map[string]any{"kernel_shape": []int{2}, "p": 3.0},
+		optest.Tensor([]float32{2.0800838, 3.2710664}, 1, 1, 2), iota32(1, 1, 3))
+	optest.Want(t, "LpPool", 18, map[string]any{"kernel_shape": []int{2}, "p": 1},
+		optest.Tensor([]float32{3, 5}, 1, 1, 2), iota32(1, 1, 3))
+	optest.Want(t, "GlobalLpPool", 1, map[string]any{"p": 2.0}, optest.Tensor([]float32{5}, 1, 1, 1),
+		optest.Tensor([]float32{3, -4}, 1, 1, 2))
+	optest.Want(t, "GlobalLpPool", 22, nil, optest.Tensor([]float64{5}, 1, 1, 1),
+		optest.Tensor([]float64{3, -4}, 1, 1, 2))
 	optest.Want(t, "GlobalAveragePool", 1, nil, optest.Tensor([]float32{2, 5}, 1, 2, 1), iota32(1, 2, 3))
 	optest.Want(t, "GlobalMaxPool", 1, nil, optest.Tensor([]float32{3, 6}, 1, 2, 1, 1), iota32(1, 2, 3, 1))
 	// With strides over the kernel a window may begin after the first element.
-	optest.Want(t, "MaxPool", 8, map[string]any{"kernel_shape": []int{1}, "strides": []int{3}, "auto_pad": "SAME_UPPER"}, optest.Tensor([]float32{2, 5}, 1, 1, 2), iota32(1, 1, 6))
-	optest.Want(t, "Conv", 11, map[string]any{"strides": []int{3}, "auto_pad": "SAME_UPPER"}, optest.Tensor([]float32{1, 4}, 1, 1, 2), iota32(1, 1, 6), optest.Tensor([]float32{1}, 1, 1, 1))
+	optest.Want(t, "MaxPool", 8, map[string]any{"kernel_shape": []int{1}, "strides": []int{3},
+		"auto_pad": "SAME_UPPER"}, optest.Tensor([]float32{2, 5}, 1, 1, 2), iota32(1, 1, 6))
+	optest.Want(t, "Conv", 11, map[string]any{"strides": []int{3}, "auto_pad": "SAME_UPPER"},
+		optest.Tensor([]float32{1, 4}, 1, 1, 2), iota32(1, 1, 6), optest.Tensor([]float32{1}, 1, 1, 1))
 	for _, op := range []string{"MaxPool", "AveragePool", "LpPool"} {
-		optest.Want(t, op, 22, map[string]any{"kernel_shape": []int{2}}, optest.Tensor([]float32{}, 0, 3, 4), optest.Tensor([]float32{}, 0, 3, 5))
-		optest.Want(t, op, 22, map[string]any{"kernel_shape": []int{2}}, optest.Tensor([]float32{}, 2, 3, 0), optest.Tensor([]float32{}, 2, 3, 0))
+		optest.Want(t, op, 22, map[string]any{"kernel_shape": []int{2}}, optest.Tensor([]float32{}, 0, 3, 4),
+			optest.Tensor([]float32{}, 0, 3, 5))
+		optest.Want(t, op, 22, map[string]any{"kernel_shape": []int{2}}, optest.Tensor([]float32{}, 2, 3, 0),
+			optest.Tensor([]float32{}, 2, 3, 0))
 		optest.Fail(t, op, 22, nil, "kernel_shape is missing", x)
 		optest.Fail(t, op, 22, map[string]any{"kernel_shape": []int{2, 0}}, "has the element 0", x)
-		optest.Fail(t, op, 22, map[string]any{"kernel_shape": []int{2, 2}, "strides": []int{0, 1}}, "has the element 0", x)
-		optest.Fail(t, op, 22, map[string]any{"kernel_shape": []int{2, 2}, "strides": []int{math.MaxInt64, 1}}, "strides has the element", x)
-		optest.Fail(t, op, 22, map[string]any{"kernel_shape": []int{2, 2}, "pads": []int{-1, 0, 0, 0}}, "pads has the element -1", x)
+		optest.Fail(t, op, 22, map[string]any{"kernel_shape": []int{2, 2}, "strides": []int{0, 1}},
+			"has the element 0", x)
+		optest.Fail(t, op, 22, map[string]any{"kernel_shape": []int{2, 2}, "strides": []int{math.MaxInt64, 1}},
+			"strides has the element", x)
+		optest.Fail(t, op, 22, map[string]any{"kernel_shape": []int{2, 2}, "pads": []int{-1, 0, 0, 0}},
+			"pads has the element -1", x)
 		optest.Fail(t, op, 22, map[string]any{"kernel_shape": []int{2, 2}, "pads": []int{1, 0}}, "pads has 2", x)
 		optest.Fail(t, op, 22, map[string]any{"kernel_shape": []int{5, 5}}, "covers 5", x)
 		optest.Fail(t, op, 22, map[string]any{"kernel_shape": []int{2}}, "kernel has 1 axes", x)
 		optest.Fail(t, op, 22, map[string]any{"kernel_shape": []int{2, 2}}, "rank", iota32(2, 2))
-		optest.Fail(t, op, 22, map[string]any{"kernel_shape": []int{1 << 30, 1 << 30}, "pads": []int{1 << 30, 1 << 30, 1 << 30, 1 << 30}}, "", x)
+		optest.Fail(t, op, 22, map[string]any{"kernel_shape": []int{1 << 30, 1 << 30},
+			"pads": []int{1 << 30, 1 << 30, 1 << 30, 1 << 30}}, "", x)
 	}
 	optest.Fail(t, "LpPool", 2, map[string]any{"kernel_shape": []int{2, 2}, "p": 0}, "p is 0", x)
 }
@@ -98,13 +122,15 @@ func TestPoolingsAgree(t *testing.T) {
 		}
 		attrs := map[string]any{"kernel_shape": ints("kernel", n, 1, 4), "strides": ints("strides", n, 1, 3), "dilations": ints("dilations", n, 1, 3),
 			"ceil_mode": rapid.IntRange(0, 1).Draw(rt, "ceil")}
-		if mode := rapid.SampledFrom([]string{"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"}).Draw(rt, "auto_pad"); mode != "NOTSET" {
+		if mode := rapid.SampledFrom([]string{"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"}).Draw(rt,
+			"auto_pad"); mode != "NOTSET" {
 			attrs["auto_pad"] = mode
 		} else {
 			attrs["pads"] = ints("pads", 2*n, 0, 5)
 		}
 		shape := append([]int{2, 3}, ints("shape", n, 10, 14)...)
-		x := optest.Tensor(rapid.SliceOfN(rapid.Float32Range(0, 100), kit.Product(shape), kit.Product(shape)).Draw(rt, "x"), shape...)
+		x := optest.Tensor(rapid.SliceOfN(rapid.Float32Range(0, 100), kit.Product(shape), kit.Product(shape)).Draw(rt,
+			"x"), shape...)
 		for _, op := range []string{"MaxPool", "AveragePool", "LpPool"} {
 			if op == "AveragePool" {
 				attrs["count_include_pad"] = rapid.IntRange(0, 1).Draw(rt, "count")
@@ -140,7 +166,8 @@ func TestMaxPoolIndices(t *testing.T) {
 		draw := func(name string, lo, hi int) []int {
 			return rapid.SliceOfN(rapid.IntRange(lo, hi), rank, rank).Draw(rt, name)
 		}
-		in, kernel, stride, dilation := draw("in", 3, 7), draw("kernel", 1, 3), draw("stride", 1, 3), draw("dilation", 1, 2)
+		in, kernel, stride, dilation := draw("in", 3, 7), draw("kernel", 1, 3), draw("stride", 1, 3),
+			draw("dilation", 1, 2)
 		pads := append(draw("begin", 0, 2), draw("end", 0, 2)...)
 		out := make([]int, rank)
 		for d := range out {
@@ -151,7 +178,8 @@ func TestMaxPoolIndices(t *testing.T) {
 			}
 		}
 		columnMajor := rapid.Bool().Draw(rt, "column-major")
-		dtype := rapid.SampledFrom([]tensor.DType{tensor.TypeFloat32, tensor.TypeFloat64, tensor.TypeInt8, tensor.TypeUint8}).Draw(rt, "type")
+		dtype := rapid.SampledFrom([]tensor.DType{tensor.TypeFloat32, tensor.TypeFloat64, tensor.TypeInt8,
+			tensor.TypeUint8}).Draw(rt, "type")
 		bytes := dtype == tensor.TypeInt8 || dtype == tensor.TypeUint8
 		x := rapid.SliceOfN(rapid.SampledFrom(special), 2*kit.Product(in), 2*kit.Product(in)).Draw(rt, "x")
 		least := map[tensor.DType]float64{tensor.TypeInt8: -128, tensor.TypeUint8: 0}[dtype]
@@ -209,7 +237,9 @@ func TestMaxPoolIndices(t *testing.T) {
 		if columnMajor {
 			order = 1
 		}
-		attrs := map[string]any{"kernel_shape": kernel, "strides": stride, "dilations": dilation, "pads": pads, "storage_order": order}
-		optest.WantAll(optest.Drawn(t, rt), "MaxPool", 12, attrs, []tensor.Value{of(wantY, out), optest.Tensor(wantI, shape(out)...)}, of(x, in))
+		attrs := map[string]any{"kernel_shape": kernel, "strides": stride, "dilations": dilation, "pads": pads,
+			"storage_order": order}
+		optest.WantAll(optest.Drawn(t, rt), "MaxPool", 12, attrs,
+			[]tensor.Value{of(wantY, out), optest.Tensor(wantI, shape(out)...)}, of(x, in))
 	})
 }

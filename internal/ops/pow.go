@@ -92,7 +92,8 @@ func (o *Pow) Run(c *ir.Call) error {
 			return err
 		}
 	}
-	if err := elementwise.RunLoopInto(c, powLoops[d], kit.GrainCostly, res, []*tensor.Tensor{base, exp}, [][]int{x.Shape(), yShape}); err != nil {
+	if err := elementwise.RunLoopInto(c, powLoops[d], kit.GrainCostly, res, []*tensor.Tensor{base, exp},
+		[][]int{x.Shape(), yShape}); err != nil {
 		return err
 	}
 	if res != out {

@@ -35,14 +35,16 @@ var _ = kit.Register(&kit.Def{Name: "PRelu", Since: kit.Versions{1, 6, 7, 9, 16}
 		return b.Op("Add", b.Op("Relu", n.Inputs[0]), b.Op("Mul", n.Input(1), b.Negative(n.Inputs[0]))), nil
 	})})
 
-var preluLoops = elementwise.LoopsOf(elementwise.Loop2(preluLoop[uint32]), elementwise.Loop2(preluLoop[uint64]), elementwise.Loop2(preluLoop[int32]), elementwise.Loop2(preluLoop[int64]),
-	elementwise.WithBinary(elementwise.Loop2(preluLoop[float32]), preluSlopes, vec.LeakyReluF32, func(_ cpu.Level, dst, slopes []float32, x float32) {
-		for i, s := range slopes[:len(dst)] {
-			if dst[i] = x; x < 0 {
-				dst[i] *= s
+var preluLoops = elementwise.LoopsOf(elementwise.Loop2(preluLoop[uint32]), elementwise.Loop2(preluLoop[uint64]),
+	elementwise.Loop2(preluLoop[int32]), elementwise.Loop2(preluLoop[int64]),
+	elementwise.WithBinary(elementwise.Loop2(preluLoop[float32]), preluSlopes, vec.LeakyReluF32,
+		func(_ cpu.Level, dst, slopes []float32, x float32) {
+			for i, s := range slopes[:len(dst)] {
+				if dst[i] = x; x < 0 {
+					dst[i] *= s
+				}
 			}
-		}
-	}), elementwise.Loop2(preluLoop[float64]))
+		}), elementwise.Loop2(preluLoop[float64]))
 
 // Infer implements [ir.Operator].
 func (*PRelu) Infer(c *ir.InferContext) error { return kit.SameAsInput(c) }

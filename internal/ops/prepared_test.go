@@ -17,7 +17,8 @@ import (
 // one, with the plain engine, on one thread and on two. It reports whether the node has a prepared
 // form. Elements may differ by tol and tol times themselves. Preparing it, the shapes of the
 // unranked inputs are unknown.
-func checkPreparedOp(t *testing.T, rt *rapid.T, node *ir.Node, numOut int, tol float64, inputs []tensor.Value, unranked []int) bool {
+func checkPreparedOp(t *testing.T, rt *rapid.T, node *ir.Node, numOut int, tol float64, inputs []tensor.Value,
+	unranked []int) bool {
 	node.In = make([]ir.ValueID, len(inputs))
 	types := make([]ir.Type, len(inputs))
 	for i, v := range inputs {
@@ -31,7 +32,8 @@ func checkPreparedOp(t *testing.T, rt *rapid.T, node *ir.Node, numOut int, tol f
 		types[i] = ir.UnrankedTensor(types[i].Elem)
 	}
 	run := func(op kit.Operator, in []tensor.Value, generic, two bool) ([]tensor.Value, error) {
-		c := &ir.Call{Node: node, Env: &optest.Env{Ctx: t.Context(), Two: two, Limit: optest.MemoryLimit}, Generic: generic, In: in, Out: make([]tensor.Value, numOut)}
+		c := &ir.Call{Node: node, Env: &optest.Env{Ctx: t.Context(), Two: two, Limit: optest.MemoryLimit},
+			Generic: generic, In: in, Out: make([]tensor.Value, numOut)}
 		err := optest.RunCaught(op, c)
 		return c.Out, err
 	}
@@ -92,18 +94,21 @@ func TestVolumeConv(t *testing.T) {
 			return rapid.SliceOfN(rapid.IntRange(lo, hi), n, n).Draw(rt, name)
 		}
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
-		cin, cout, batch := rapid.IntRange(7, 40).Draw(rt, "cin"), rapid.IntRange(1, 40).Draw(rt, "cout"), rapid.IntRange(0, 2).Draw(rt, "batch")
+		cin, cout, batch := rapid.IntRange(7, 40).Draw(rt, "cin"), rapid.IntRange(1, 40).Draw(rt, "cout"),
+			rapid.IntRange(0, 2).Draw(rt, "batch")
 		in, kernel := ints("in", 3, 3, 9), ints("kernel", 3, 1, 3)
 		if rapid.Bool().Draw(rt, "winograd") {
 			kernel[1], kernel[2] = 3, 3
 			in[1] += 15
 		}
-		attrs := map[string]any{"strides": ints("strides", 3, 1, 2), "dilations": append([]int{1}, ints("dilations", 2, 1, 2)...), "pads": ints("pads", 6, 0, 2)}
+		attrs := map[string]any{"strides": ints("strides", 3, 1, 2),
+			"dilations": append([]int{1}, ints("dilations", 2, 1, 2)...), "pads": ints("pads", 6, 0, 2)}
 		if rapid.Bool().Draw(rt, "plain") {
 			attrs["strides"], attrs["dilations"] = []int{1, 1, 1}, []int{1, 1, 1}
 		}
 		x := uniformTensor(r, 1, append([]int{batch, cin}, in...)...)
-		w := uniformTensor(r, 1/float32(math.Sqrt(float64(cin*kit.Product(kernel)))), append([]int{cout, cin}, kernel...)...)
+		w := uniformTensor(r, 1/float32(math.Sqrt(float64(cin*kit.Product(kernel)))),
+			append([]int{cout, cin}, kernel...)...)
 		var bias tensor.Value
 		if rapid.Bool().Draw(rt, "bias") {
 			bias = uniformTensor(r, 1, cout)
@@ -136,7 +141,8 @@ func TestConvTransposePacked(t *testing.T) {
 			return rapid.SliceOfN(rapid.IntRange(lo, hi), n, n).Draw(rt, name)
 		}
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
-		cin, cout, batch := rapid.IntRange(7, 40).Draw(rt, "cin"), rapid.IntRange(1, 40).Draw(rt, "cout"), rapid.IntRange(0, 2).Draw(rt, "batch")
+		cin, cout, batch := rapid.IntRange(7, 40).Draw(rt, "cin"), rapid.IntRange(1, 40).Draw(rt, "cout"),
+			rapid.IntRange(0, 2).Draw(rt, "batch")
 		in, kernel := ints("in", 2, 1, 24), ints("kernel", 2, 1, 6)
 		attrs := map[string]any{"strides": ints("strides", 2, 1, 3)}
 		if rapid.Bool().Draw(rt, "auto") {
@@ -145,7 +151,8 @@ func TestConvTransposePacked(t *testing.T) {
 			attrs["pads"], attrs["output_padding"] = ints("pads", 4, 0, 3), ints("more", 2, 0, 2)
 		}
 		x := uniformTensor(r, 1, append([]int{batch, cin}, in...)...)
-		w := uniformTensor(r, 1/float32(math.Sqrt(float64(cin*kit.Product(kernel)))), append([]int{cin, cout}, kernel...)...)
+		w := uniformTensor(r, 1/float32(math.Sqrt(float64(cin*kit.Product(kernel)))),
+			append([]int{cin, cout}, kernel...)...)
 		var bias tensor.Value
 		if rapid.Bool().Draw(rt, "bias") {
 			bias = uniformTensor(r, 1, cout)
@@ -169,7 +176,8 @@ func TestDepthwiseConvPacked(t *testing.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
 		ch, batch := rapid.IntRange(2, 50).Draw(rt, "channels"), rapid.IntRange(0, 3).Draw(rt, "batch")
 		in, kernel := ints("in", 2, 4, 20), ints("kernel", 2, 1, 5)
-		attrs := map[string]any{"strides": ints("strides", 2, 1, 2), "dilations": ints("dilations", 2, 1, 2), "pads": ints("pads", 4, 0, 2), "group": ch}
+		attrs := map[string]any{"strides": ints("strides", 2, 1, 2), "dilations": ints("dilations", 2, 1, 2),
+			"pads": ints("pads", 4, 0, 2), "group": ch}
 		x := uniformTensor(r, 1, append([]int{batch, ch}, in...)...)
 		filters := rapid.SampledFrom([]int{1, 1, 2, 3, 4}).Draw(rt, "filters")
 		w := uniformTensor(r, 1/float32(kit.Product(kernel)), append([]int{ch * filters, 1}, kernel...)...)

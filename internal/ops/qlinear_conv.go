@@ -21,7 +21,8 @@ type QLinearConv struct {
 
 var _ = kit.Register(&kit.Def{Name: "QLinearConv", Since: kit.Versions{10},
 	MACs: kit.QLinearConvMACs,
-	In:   "x:T1, x_scale:float, x_zero_point:T1, w:T2, w_scale:float, w_zero_point:T2, y_scale:float, y_zero_point:T3, B:T4?", Out: "y:T3",
+	In: "x:T1, x_scale:float, x_zero_point:T1, w:T2, w_scale:float, w_zero_point:T2, y_scale:float, " +
+		"y_zero_point:T3, B:T4?", Out: "y:T3",
 	Types: "T1: int8 uint8; T2: int8 uint8; T3: int8 uint8; T4: int32",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &QLinearConv{Window: window.Read(a, true), Group: window.ReadGroup(a)}
@@ -117,7 +118,8 @@ func (v *QLinearConv) plan(c *ir.Call, packed *window.ConvWeights) (*window.Conv
 	}
 	for _, i := range []int{1, 6, 7} {
 		if t := c.Tensor(i); t.Len() != 1 {
-			return nil, fail.Errorf("%s has shape %v, want one element", []string{1: "x_scale", 6: "y_scale", 7: "y_zero_point"}[i], t.Shape())
+			return nil, fail.Errorf("%s has shape %v, want one element",
+				[]string{1: "x_scale", 6: "y_scale", 7: "y_zero_point"}[i], t.Shape())
 		}
 	}
 	if err := c.Reserve(8 * int64(s.M)); err != nil {

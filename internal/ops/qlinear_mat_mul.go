@@ -19,7 +19,8 @@ type QLinearMatMul struct{}
 var _ = kit.Register(&kit.Def{Name: "QLinearMatMul", Since: kit.Versions{10, 21},
 	MACs: kit.MatMulMACs,
 	In:   "a:T1, a_scale:TS, a_zero_point:T1, b:T2, b_scale:TS, b_zero_point:T2, y_scale:TS, y_zero_point:T3",
-	Out:  "y:T3", Types: "TS: float float16 bfloat16; T1: int8 uint8 @float8; T2: int8 uint8 @float8; T3: int8 uint8 @float8",
+	Out:  "y:T3", Types: "TS: float float16 bfloat16; T1: int8 uint8 @float8; T2: int8 uint8 @float8; " +
+		"T3: int8 uint8 @float8",
 	Build: func(a *kit.Attrs, opset int) kit.Operator { return &QLinearMatMul{} }})
 
 // Infer broadcasts the leading dimensions.

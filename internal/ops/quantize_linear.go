@@ -177,9 +177,11 @@ func (o *QuantizeLinear) Run(c *ir.Call) error {
 }
 
 // quantizeFast quantizes with vector kernels.
-func quantizeFast[T int8 | uint8](c *ir.Call, p *kitquant.Params, src []float32, precision tensor.DType, dst []T) error {
+func quantizeFast[T int8 | uint8](c *ir.Call, p *kitquant.Params, src []float32, precision tensor.DType,
+	dst []T) error {
 	if p.Grid.Vector || kit.IsHalf(precision) {
-		return quantizeBlocks(c, p, src, precision, func(lo int, v []float32) { quant.Quantize(cpu.Active(), dst[lo:lo+len(v)], v, 1, 0) })
+		return quantizeBlocks(c, p, src, precision,
+			func(lo int, v []float32) { quant.Quantize(cpu.Active(), dst[lo:lo+len(v)], v, 1, 0) })
 	}
 	return p.EachRun(c, p.Grid.Length, func(lo, hi int, scale, zero []float32) {
 		z := T(0)
@@ -210,7 +212,8 @@ func roundHalf(x []float32, d tensor.DType) {
 // integers, plus their zero points, which store limits and converts.
 //
 //go:noinline
-func quantizeBlocks(c *ir.Call, p *kitquant.Params, src []float32, precision tensor.DType, store func(lo int, v []float32)) error {
+func quantizeBlocks(c *ir.Call, p *kitquant.Params, src []float32, precision tensor.DType,
+	store func(lo int, v []float32)) error {
 	return p.EachRun(c, kit.LoopBlock, func(lo, hi int, scale, zero []float32) {
 		values := quotients.Get().(*[kit.LoopBlock]float32)
 		defer quotients.Put(values)
@@ -237,7 +240,8 @@ func quantizeBlocks(c *ir.Call, p *kitquant.Params, src []float32, precision ten
 
 // quantizeInts stores the quotients of a block, rounded, shifted by the zero point and limited to
 // [least, most]. NaN becomes least.
-func quantizeInts[T int8 | uint8 | int16 | uint16](c *ir.Call, p *kitquant.Params, dst []T, least, most float32, divide func(b *kitquant.Block, lo, hi int)) error {
+func quantizeInts[T int8 | uint8 | int16 | uint16](c *ir.Call, p *kitquant.Params, dst []T, least, most float32,
+	divide func(b *kitquant.Block, lo, hi int)) error {
 	return p.EachBlock(c, func(b *kitquant.Block, lo, hi int) {
 		divide(b, lo, hi)
 		y, value := dst[lo:hi], b.Value[:hi-lo]

@@ -18,8 +18,9 @@ type RandomNormal struct {
 var _ = kit.Register(&kit.Def{Name: "RandomNormal", Since: kit.Versions{1, 22}, Out: "output:T", Types: "T: @float",
 	Class: kit.ClassOther,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &RandomNormal{randomSeed: readRandomSeed(a), DType: randomDType(a, tensor.TypeFloat32), Shape: readRandomShape(a),
-			Mean: float64(a.Float("mean", 0)), Scale: float64(a.Float("scale", 1))}
+		return &RandomNormal{randomSeed: readRandomSeed(a), DType: randomDType(a, tensor.TypeFloat32),
+			Shape: readRandomShape(a),
+			Mean:  float64(a.Float("mean", 0)), Scale: float64(a.Float("scale", 1))}
 	}})
 
 // Infer implements [ir.Operator].

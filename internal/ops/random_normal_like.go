@@ -19,8 +19,9 @@ var _ = kit.Register(&kit.Def{Name: "RandomNormalLike", Since: kit.Versions{1, 2
 	Class: kit.ClassOther,
 	Types: "T1: @number string bool @complex; T2: @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &RandomNormalLike{randomSeed: readRandomSeed(a), likeInput: likeInput{DType: randomDType(a, tensor.Undefined)},
-			Mean: float64(a.Float("mean", 0)), Scale: float64(a.Float("scale", 1))}
+		return &RandomNormalLike{randomSeed: readRandomSeed(a),
+			likeInput: likeInput{DType: randomDType(a, tensor.Undefined)},
+			Mean:      float64(a.Float("mean", 0)), Scale: float64(a.Float("scale", 1))}
 	}})
 
 // Infer implements [ir.Operator].

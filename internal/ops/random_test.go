@@ -14,14 +14,21 @@ import (
 // The expected numbers are those of NumPy's RandomState with the same seed.
 func TestSeededRandomNumbers(t *testing.T) {
 	shape := []int{3}
-	optest.Want(t, "RandomUniform", 22, map[string]any{"shape": shape, "seed": 0.0}, optest.Tensor([]float32{0.5488135, 0.71518937, 0.60276338}))
-	optest.Want(t, "RandomUniform", 1, map[string]any{"shape": shape, "seed": 0.0, "low": 1.0, "high": 3.0, "dtype": tensor.TypeFloat64},
+	optest.Want(t, "RandomUniform", 22, map[string]any{"shape": shape, "seed": 0.0},
+		optest.Tensor([]float32{0.5488135, 0.71518937, 0.60276338}))
+	optest.Want(t, "RandomUniform", 1, map[string]any{"shape": shape, "seed": 0.0, "low": 1.0, "high": 3.0,
+		"dtype": tensor.TypeFloat64},
 		optest.Tensor([]float64{2.0976270, 2.4303787, 2.2055268}))
-	optest.Want(t, "RandomNormal", 22, map[string]any{"shape": shape, "seed": 0.0}, optest.Tensor([]float32{1.76405235, 0.40015721, 0.97873798}))
-	optest.Want(t, "RandomNormal", 22, map[string]any{"shape": shape, "seed": 0.0, "mean": 1.0, "scale": 2.0}, optest.Tensor([]float32{4.5281047, 1.80031442, 2.95747597}))
-	optest.Want(t, "RandomNormalLike", 22, map[string]any{"seed": 0.0, "dtype": tensor.TypeFloat32}, optest.Tensor([]float32{1.76405235, 0.40015721}), optest.Tensor([]int8{1, 2}))
-	optest.Want(t, "RandomUniformLike", 22, map[string]any{"seed": 0.0}, optest.Tensor([]float64{0.5488135, 0.71518937}), optest.Tensor([]float64{1, 2}))
-	optest.Want(t, "Bernoulli", 22, map[string]any{"seed": 0.0, "dtype": tensor.TypeBool}, optest.Tensor([]bool{false, true, true, false}), optest.Tensor([]float32{0, 1, 0.9, 0.1}))
+	optest.Want(t, "RandomNormal", 22, map[string]any{"shape": shape, "seed": 0.0},
+		optest.Tensor([]float32{1.76405235, 0.40015721, 0.97873798}))
+	optest.Want(t, "RandomNormal", 22, map[string]any{"shape": shape, "seed": 0.0, "mean": 1.0, "scale": 2.0},
+		optest.Tensor([]float32{4.5281047, 1.80031442, 2.95747597}))
+	optest.Want(t, "RandomNormalLike", 22, map[string]any{"seed": 0.0, "dtype": tensor.TypeFloat32},
+		optest.Tensor([]float32{1.76405235, 0.40015721}), optest.Tensor([]int8{1, 2}))
+	optest.Want(t, "RandomUniformLike", 22, map[string]any{"seed": 0.0},
+		optest.Tensor([]float64{0.5488135, 0.71518937}), optest.Tensor([]float64{1, 2}))
+	optest.Want(t, "Bernoulli", 22, map[string]any{"seed": 0.0, "dtype": tensor.TypeBool},
+		optest.Tensor([]bool{false, true, true, false}), optest.Tensor([]float32{0, 1, 0.9, 0.1}))
 	optest.Fail(t, "RandomUniformLike", 22, nil, "or the attribute dtype", optest.Tensor([]int32{1}))
 	optest.Fail(t, "RandomUniform", 22, nil, "shape is missing")
 	optest.Fail(t, "RandomUniform", 22, map[string]any{"shape": []int{-1}}, "negative")
@@ -31,7 +38,8 @@ func TestSeededRandomNumbers(t *testing.T) {
 	if _, err := optest.Run(t, "RandomNormal", 22, map[string]any{"shape": shape}); err != nil {
 		t.Error(err)
 	}
-	if _, err := optest.Run(t, "RandomNormal", 22, map[string]any{"shape": shape, "seed": float32(math.NaN())}); err != nil {
+	if _, err := optest.Run(t, "RandomNormal", 22, map[string]any{"shape": shape, "seed": float32(math.NaN())}); err !=
+		nil {
 		t.Error(err)
 	}
 }
@@ -40,7 +48,8 @@ func TestSeededRandomNumbers(t *testing.T) {
 // of the less likely outcome, for blocks with and without probabilities that take no number.
 func TestBernoulliNumbers(t *testing.T) {
 	const n = 2000
-	got, err := optest.Run(t, "RandomUniform", 22, map[string]any{"shape": []int{n}, "seed": 3.0, "dtype": tensor.TypeFloat64})
+	got, err := optest.Run(t, "RandomUniform", 22,
+		map[string]any{"shape": []int{n}, "seed": 3.0, "dtype": tensor.TypeFloat64})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,17 +69,20 @@ func TestBernoulliNumbers(t *testing.T) {
 			want[i] = (numbers[next] > 1-rare) != (v > 0.5)
 			next++
 		}
-		optest.Want(t, "Bernoulli", 22, map[string]any{"seed": 3.0, "dtype": tensor.TypeBool}, optest.Tensor(want), optest.Tensor(p))
+		optest.Want(t, "Bernoulli", 22, map[string]any{"seed": 3.0, "dtype": tensor.TypeBool}, optest.Tensor(want),
+			optest.Tensor(p))
 	}
 }
 
 func TestMultinomial(t *testing.T) {
 	inf := float32(math.Inf(-1))
-	optest.Want(t, "Multinomial", 22, map[string]any{"sample_size": 2, "dtype": tensor.TypeInt64}, optest.Tensor([]int64{1, 1, 0, 0}, 2, 2),
+	optest.Want(t, "Multinomial", 22, map[string]any{"sample_size": 2, "dtype": tensor.TypeInt64},
+		optest.Tensor([]int64{1, 1, 0, 0}, 2, 2),
 		optest.Tensor([]float32{inf, 0, inf, 50, inf, inf}, 2, 3))
 	// A third of the draws each, within five standard deviations.
 	const n = 30_000
-	got, err := optest.Run(t, "Multinomial", 7, map[string]any{"sample_size": n, "seed": 1.0}, optest.Tensor([]float32{3, 3, 3}, 1, 3))
+	got, err := optest.Run(t, "Multinomial", 7, map[string]any{"sample_size": n, "seed": 1.0},
+		optest.Tensor([]float32{3, 3, 3}, 1, 3))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,15 +104,20 @@ func TestDropoutForms(t *testing.T) {
 	x := optest.Tensor([]float32{1, 2, 3, 4})
 	all, on := optest.Tensor([]bool{true, true, true, true}), optest.Tensor([]bool{true})
 	optest.WantAll(t, "Dropout", 22, nil, []tensor.Value{x, all}, x, nil, nil)
-	optest.WantAll(t, "Dropout", 10, map[string]any{"ratio": 0.9}, []tensor.Value{x, optest.Tensor([]bool{false, false, false, false})}, x)
+	optest.WantAll(t, "Dropout", 10, map[string]any{"ratio": 0.9},
+		[]tensor.Value{x, optest.Tensor([]bool{false, false, false, false})}, x)
 	optest.WantAll(t, "Dropout", 7, nil, []tensor.Value{x, optest.Tensor([]float32{0, 0, 0, 0})}, x)
 	optest.WantAll(t, "Dropout", 6, map[string]any{"is_test": 1}, []tensor.Value{x}, x)
 	optest.WantAll(t, "Dropout", 1, map[string]any{"is_test": 1, "consumed_inputs": []int{0}}, []tensor.Value{x}, x)
 	// RandomState(0) draws 0.549, 0.715, 0.603, 0.545.
 	kept, mask := optest.Tensor([]float32{0, 2 / 0.44, 3 / 0.44, 0}), optest.Tensor([]bool{false, true, true, false})
-	optest.WantAll(t, "Dropout", 12, map[string]any{"seed": 0}, []tensor.Value{kept, mask}, x, optest.Tensor([]float32{.56}), on)
-	optest.WantAll(t, "Dropout", 13, map[string]any{"seed": 0}, []tensor.Value{optest.Tensor([]float64{2, 4, 6, 8}), all}, optest.Tensor([]float64{1, 2, 3, 4}), nil, on)
-	optest.WantAll(t, "Dropout", 22, map[string]any{"seed": 0}, []tensor.Value{optest.Tensor([]tensor.Float8E5M2{0x40, 0x44}), optest.Tensor([]bool{true, true})}, optest.Tensor([]tensor.Float8E5M2{0x3c, 0x40}), nil, on)
+	optest.WantAll(t, "Dropout", 12, map[string]any{"seed": 0}, []tensor.Value{kept, mask}, x,
+		optest.Tensor([]float32{.56}), on)
+	optest.WantAll(t, "Dropout", 13, map[string]any{"seed": 0},
+		[]tensor.Value{optest.Tensor([]float64{2, 4, 6, 8}), all}, optest.Tensor([]float64{1, 2, 3, 4}), nil, on)
+	optest.WantAll(t, "Dropout", 22, map[string]any{"seed": 0},
+		[]tensor.Value{optest.Tensor([]tensor.Float8E5M2{0x40, 0x44}), optest.Tensor([]bool{true, true})},
+		optest.Tensor([]tensor.Float8E5M2{0x3c, 0x40}), nil, on)
 	if _, err := optest.Run(t, "Dropout", 6, nil, x); err != nil {
 		t.Error(err)
 	}
@@ -111,8 +128,10 @@ func TestDropoutForms(t *testing.T) {
 func TestEyeLike(t *testing.T) {
 	x := optest.Tensor([]int32{1, 2, 3, 4, 5, 6}, 2, 3)
 	optest.Want(t, "EyeLike", 22, nil, optest.Tensor([]int32{1, 0, 0, 0, 1, 0}, 2, 3), x)
-	optest.Want(t, "EyeLike", 9, map[string]any{"k": 2, "dtype": tensor.TypeFloat16}, halfTest(tensor.TypeFloat16, []float64{0, 0, 1, 0, 0, 0}, 2, 3), x)
-	optest.Want(t, "EyeLike", 9, map[string]any{"k": -1, "dtype": tensor.TypeBool}, optest.Tensor([]bool{false, false, false, true, false, false}, 2, 3), x)
+	optest.Want(t, "EyeLike", 9, map[string]any{"k": 2, "dtype": tensor.TypeFloat16},
+		halfTest(tensor.TypeFloat16, []float64{0, 0, 1, 0, 0, 0}, 2, 3), x)
+	optest.Want(t, "EyeLike", 9, map[string]any{"k": -1, "dtype": tensor.TypeBool},
+		optest.Tensor([]bool{false, false, false, true, false, false}, 2, 3), x)
 	optest.Want(t, "EyeLike", 22, map[string]any{"k": math.MinInt64}, optest.Tensor([]int32{0, 0, 0, 0, 0, 0}, 2, 3), x)
 	optest.Want(t, "EyeLike", 22, map[string]any{"k": math.MaxInt64}, optest.Tensor([]int32{0, 0, 0, 0, 0, 0}, 2, 3), x)
 	optest.Fail(t, "EyeLike", 22, nil, "rank", optest.Tensor([]int32{1, 2}))
@@ -139,7 +158,8 @@ func checkTopK[T kit.RealNumber](t *testing.T) {
 			}
 		}
 		k := int64(rapid.IntRange(0, min(len(x), 40)).Draw(rt, "k"))
-		if _, err := optest.Run(t, "TopK", 24, map[string]any{"largest": rapid.Bool().Draw(rt, "largest")}, tensor.Must(tensor.New(x, len(x))), optest.Tensor([]int64{k}, 1)); err != nil {
+		if _, err := optest.Run(t, "TopK", 24, map[string]any{"largest": rapid.Bool().Draw(rt, "largest")},
+			tensor.Must(tensor.New(x, len(x))), optest.Tensor([]int64{k}, 1)); err != nil {
 			rt.Fatal(err)
 		}
 	})
@@ -149,14 +169,24 @@ func TestTopK(t *testing.T) {
 	nan := float32(math.NaN())
 	x := optest.Tensor([]float32{3, nan, 3, 1, 5, 5, 0, -1}, 2, 4)
 	k := func(n int64) *tensor.Tensor { return optest.Tensor([]int64{n}, 1) }
-	optest.WantAll(t, "TopK", 24, nil, []tensor.Value{optest.Tensor([]float32{nan, 3, 3, 5, 5, 0}, 2, 3), optest.Tensor([]int64{1, 0, 2, 0, 1, 2}, 2, 3)}, x, k(3))
-	optest.WantAll(t, "TopK", 11, map[string]any{"largest": 0, "sorted": 0}, []tensor.Value{optest.Tensor([]float32{1, 3, 3, nan, -1, 0, 5, 5}, 2, 4), optest.Tensor([]int64{3, 0, 2, 1, 3, 2, 0, 1}, 2, 4)}, x, k(4))
-	optest.WantAll(t, "TopK", 10, map[string]any{"axis": 0}, []tensor.Value{optest.Tensor([]int8{4, 3}, 1, 2), optest.Tensor([]int64{1, 0}, 1, 2)}, optest.Tensor([]int8{1, 3, 4, 2}, 2, 2), k(1))
-	optest.WantAll(t, "TopK", 11, nil, []tensor.Value{optest.Tensor([]uint32{4e9, 3e9}), optest.Tensor([]int64{1, 3})}, optest.Tensor([]uint32{1, 4e9, 7, 3e9}), k(2))
-	optest.WantAll(t, "TopK", 11, nil, []tensor.Value{optest.Tensor([]uint64{1<<63 + 1, 1 << 63}), optest.Tensor([]int64{0, 2})}, optest.Tensor([]uint64{1<<63 + 1, 5, 1 << 63}), k(2))
-	optest.WantAll(t, "TopK", 1, map[string]any{"k": 1, "axis": 0}, []tensor.Value{optest.Tensor([]float64{9}, 1), optest.Tensor([]int64{1}, 1)}, optest.Tensor([]float64{1, 9, 2}))
-	optest.WantAll(t, "TopK", 24, nil, []tensor.Value{halfTest(tensor.TypeFloat16, []float64{9, 2}), optest.Tensor([]int64{1, 2})}, halfTest(tensor.TypeFloat16, []float64{1, 9, 2}), k(2))
-	optest.WantAll(t, "TopK", 24, nil, []tensor.Value{optest.Tensor([]float32{}, 2, 0), optest.Tensor([]int64{}, 2, 0)}, x, k(0))
+	optest.WantAll(t, "TopK", 24, nil, []tensor.Value{optest.Tensor([]float32{nan, 3, 3, 5, 5, 0}, 2, 3),
+		optest.Tensor([]int64{1, 0, 2, 0, 1, 2}, 2, 3)}, x, k(3))
+	optest.WantAll(t, "TopK", 11, map[string]any{"largest": 0, "sorted": 0},
+		[]tensor.Value{optest.Tensor([]float32{1, 3, 3, nan, -1, 0, 5, 5}, 2, 4),
+			optest.Tensor([]int64{3, 0, 2, 1, 3, 2, 0, 1}, 2, 4)}, x, k(4))
+	optest.WantAll(t, "TopK", 10, map[string]any{"axis": 0},
+		[]tensor.Value{optest.Tensor([]int8{4, 3}, 1, 2), optest.Tensor([]int64{1, 0}, 1, 2)},
+		optest.Tensor([]int8{1, 3, 4, 2}, 2, 2), k(1))
+	optest.WantAll(t, "TopK", 11, nil, []tensor.Value{optest.Tensor([]uint32{4e9, 3e9}), optest.Tensor([]int64{1, 3})},
+		optest.Tensor([]uint32{1, 4e9, 7, 3e9}), k(2))
+	optest.WantAll(t, "TopK", 11, nil, []tensor.Value{optest.Tensor([]uint64{1<<63 + 1, 1 << 63}),
+		optest.Tensor([]int64{0, 2})}, optest.Tensor([]uint64{1<<63 + 1, 5, 1 << 63}), k(2))
+	optest.WantAll(t, "TopK", 1, map[string]any{"k": 1, "axis": 0},
+		[]tensor.Value{optest.Tensor([]float64{9}, 1), optest.Tensor([]int64{1}, 1)}, optest.Tensor([]float64{1, 9, 2}))
+	optest.WantAll(t, "TopK", 24, nil, []tensor.Value{halfTest(tensor.TypeFloat16, []float64{9, 2}),
+		optest.Tensor([]int64{1, 2})}, halfTest(tensor.TypeFloat16, []float64{1, 9, 2}), k(2))
+	optest.WantAll(t, "TopK", 24, nil, []tensor.Value{optest.Tensor([]float32{}, 2, 0), optest.Tensor([]int64{}, 2, 0)},
+		x, k(0))
 	optest.Fail(t, "TopK", 24, nil, "k is 5", x, k(5))
 	optest.Fail(t, "TopK", 24, nil, "k is -1", x, k(-1))
 	optest.Fail(t, "TopK", 24, map[string]any{"axis": math.MinInt64}, "out of range", x, k(1))

@@ -18,8 +18,9 @@ type RandomUniform struct {
 var _ = kit.Register(&kit.Def{Name: "RandomUniform", Since: kit.Versions{1, 22}, Out: "output:T", Types: "T: @float",
 	Class: kit.ClassOther,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &RandomUniform{randomSeed: readRandomSeed(a), DType: randomDType(a, tensor.TypeFloat32), Shape: readRandomShape(a),
-			Low: float64(a.Float("low", 0)), High: float64(a.Float("high", 1))}
+		return &RandomUniform{randomSeed: readRandomSeed(a), DType: randomDType(a, tensor.TypeFloat32),
+			Shape: readRandomShape(a),
+			Low:   float64(a.Float("low", 0)), High: float64(a.Float("high", 1))}
 	}})
 
 // Infer implements [ir.Operator].

@@ -19,8 +19,9 @@ var _ = kit.Register(&kit.Def{Name: "RandomUniformLike", Since: kit.Versions{1, 
 	Class: kit.ClassOther,
 	Types: "T1: @number string bool @complex; T2: @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &RandomUniformLike{randomSeed: readRandomSeed(a), likeInput: likeInput{DType: randomDType(a, tensor.Undefined)},
-			Low: float64(a.Float("low", 0)), High: float64(a.Float("high", 1))}
+		return &RandomUniformLike{randomSeed: readRandomSeed(a),
+			likeInput: likeInput{DType: randomDType(a, tensor.Undefined)},
+			Low:       float64(a.Float("low", 0)), High: float64(a.Float("high", 1))}
 	}})
 
 // Infer implements [ir.Operator].

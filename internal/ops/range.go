@@ -15,7 +15,8 @@ import (
 // contrib form allows, is 1 (https://onnx.ai/onnx/operators/onnx__Range.html).
 type Range struct{ StashType tensor.DType }
 
-var _ = kit.Register(&kit.Def{Name: "Range", Since: kit.Versions{11, 27}, In: "start:T, limit:T, delta:T", Out: "output:T",
+var _ = kit.Register(&kit.Def{Name: "Range", Since: kit.Versions{11, 27}, In: "start:T, limit:T, delta:T",
+	Out:   "output:T",
 	Class: kit.ClassShape,
 	Types: "T: @float int16 int32 int64",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {

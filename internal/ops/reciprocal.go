@@ -12,14 +12,16 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Reciprocal.html).
 type Reciprocal struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(&kit.Def{Name: "Reciprocal", Since: kit.Versions{1, 6, 13}, In: "X:T", Out: "Y:T", Types: "T: @float",
+var _ = kit.Register(&kit.Def{Name: "Reciprocal", Since: kit.Versions{1, 6, 13}, In: "X:T",
+	Out: "Y:T", Types: "T: @float",
 	Elementwise: true,
 	Build:       kit.WithoutAttrs[Reciprocal],
 	Gradient: gradient.Derivative(func(b *gradient.Builder, x, y, g string) string {
 		return b.Op("Neg", b.Op("Mul", g, b.Op("Mul", y, y)))
 	})})
 
-var reciprocalLoops = elementwise.LoopsOf(elementwise.WithUnary(elementwise.Loop1(reciprocalLoop[float32]), vec.ReciprocalF32), elementwise.WithConstant(elementwise.Loop1(reciprocalLoop[float64]), 1, vec.DivF64))
+var reciprocalLoops = elementwise.LoopsOf(elementwise.WithUnary(elementwise.Loop1(reciprocalLoop[float32]),
+	vec.ReciprocalF32), elementwise.WithConstant(elementwise.Loop1(reciprocalLoop[float64]), 1, vec.DivF64))
 
 // Run implements [ir.Operator].
 func (*Reciprocal) Run(c *ir.Call) error {

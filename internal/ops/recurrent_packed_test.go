@@ -62,7 +62,8 @@ func testRecurrentPacked(t *testing.T, ops ...string) {
 		if first {
 			x, state = []int{batch, seq, in}, []int{batch, dirs, h}
 		}
-		inputs := []tensor.Value{random(x...), random(dirs, gates*h, in), nil, maybe("B", dirs, 2*gates*h), nil, maybe("initial_h", state...)}
+		inputs := []tensor.Value{random(x...), random(dirs, gates*h, in), nil, maybe("B", dirs, 2*gates*h), nil,
+			maybe("initial_h", state...)}
 		// States must not amplify the rounding of others.
 		inputs[2] = uniformTensor(r, 1/float32(math.Sqrt(float64(h))), dirs, gates*h, h)
 		if is("lens") {
@@ -96,7 +97,8 @@ func testRecurrentPacked(t *testing.T, ops ...string) {
 
 func TestRecurrentPackedErrors(t *testing.T) {
 	w, r := optest.Tensor([]float32{1}, 1, 1, 1), optest.Tensor([]float32{0.5}, 1, 1, 1)
-	for _, in := range [][]tensor.Value{{nil, w, nil}, {nil, nil, r}, {nil, optest.Tensor([]float64{1}, 1, 1, 1), r}, {nil, optest.Tensor([]float32{1}, 1, 1), r}, {nil, optest.Tensor([]float32{1, 2}, 1, 2, 1), r}, {nil, optest.Tensor([]float32{1, 2}, 2, 1, 1), r}, {nil, optest.Tensor([]float32{}, 1, 1, 0), r}} {
+	for _, in := range [][]tensor.Value{{nil, w, nil}, {nil, nil, r}, {nil, optest.Tensor([]float64{1}, 1, 1, 1), r},
+		{nil, optest.Tensor([]float32{1}, 1, 1), r}, {nil, optest.Tensor([]float32{1, 2}, 1, 2, 1), r}, {nil, optest.Tensor([]float32{1, 2}, 2, 1, 1), r}, {nil, optest.Tensor([]float32{}, 1, 1, 0), r}} {
 		b, err := optest.Build("RNN", 14, nil, 3, 1)
 		if err != nil {
 			t.Fatal(err)
@@ -114,7 +116,8 @@ func TestRecurrentPackedErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, x := range []*tensor.Tensor{optest.Tensor([]float32{1, 2}, 1, 1, 2), optest.Tensor([]float32{1, 2}, 1, 2)} {
-		c := &ir.Call{Node: b.Node, Env: &optest.Env{Ctx: t.Context(), Limit: optest.MemoryLimit}, In: []tensor.Value{x, nil, nil}, Out: make([]tensor.Value, 1)}
+		c := &ir.Call{Node: b.Node, Env: &optest.Env{Ctx: t.Context(), Limit: optest.MemoryLimit},
+			In: []tensor.Value{x, nil, nil}, Out: make([]tensor.Value, 1)}
 		if err := optest.RunCaught(op, c); err == nil {
 			t.Errorf("no error for X %s", x)
 		}
@@ -128,12 +131,14 @@ func TestRecurrentWithoutItems(t *testing.T) {
 		t.Fatal(err)
 	}
 	w, r := optest.Tensor([]float32{1}, 1, 1, 1), optest.Tensor([]float32{0.5}, 1, 1, 1)
-	types := []ir.Type{ir.TensorType(tensor.TypeFloat32, ir.Known(2), ir.Known(3), ir.Known(1)), ir.TypeOf(w), ir.TypeOf(r)}
+	types := []ir.Type{ir.TensorType(tensor.TypeFloat32, ir.Known(2), ir.Known(3), ir.Known(1)),
+		ir.TypeOf(w), ir.TypeOf(r)}
 	op, _, err := b.Node.Op.(ir.Preparer).Prepare([]tensor.Value{nil, w, r}, types)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &ir.Call{Node: b.Node, Env: &optest.Env{Ctx: t.Context(), Limit: optest.MemoryLimit}, In: []tensor.Value{optest.Tensor([]float32{}, 2, 0, 1), nil, nil}, Out: make([]tensor.Value, 1)}
+	c := &ir.Call{Node: b.Node, Env: &optest.Env{Ctx: t.Context(), Limit: optest.MemoryLimit},
+		In: []tensor.Value{optest.Tensor([]float32{}, 2, 0, 1), nil, nil}, Out: make([]tensor.Value, 1)}
 	if err := optest.RunCaught(op, c); err != nil {
 		t.Error(err)
 	}

@@ -49,12 +49,14 @@ func TestReduceColumns(t *testing.T) {
 		}
 	}
 	for name, w := range want {
-		got, err := optest.Run(t, name, 18, map[string]any{"keepdims": 0}, optest.Tensor(x, 2, rows, cols), optest.Tensor([]int64{1}, 1))
+		got, err := optest.Run(t, name, 18, map[string]any{"keepdims": 0}, optest.Tensor(x, 2, rows, cols),
+			optest.Tensor([]int64{1}, 1))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i, v := range tensor.Of[float32](got[0].(*tensor.Tensor)) {
-			if math.IsInf(float64(w[i]), 0) && v != w[i] || (v != v) != (w[i] != w[i]) || math.Abs(float64(v-w[i])) > 1e-5*math.Abs(float64(w[i]))+1e-37 {
+			if math.IsInf(float64(w[i]), 0) && v != w[i] || (v != v) != (w[i] != w[i]) ||
+				math.Abs(float64(v-w[i])) > 1e-5*math.Abs(float64(w[i]))+1e-37 {
 				t.Fatalf("%s: column %d is %g, want %g", name, i, v, w[i])
 			}
 		}

@@ -16,7 +16,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__ReduceL2.html).
 type ReduceL2 struct{ reduce.Reduction }
 
-var _ = kit.Register(&kit.Def{Name: "ReduceL2", Since: kit.Versions{1, 11, 13, 18}, In: "data:T, axes:int64?", Out: "reduced:T",
+var _ = kit.Register(&kit.Def{Name: "ReduceL2", Since: kit.Versions{1, 11, 13, 18}, In: "data:T, axes:int64?",
+	Out:   "reduced:T",
 	Types: "T: uint32 uint64 int32 int64 @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &ReduceL2{reduce.Read(a, opset, 18)}

@@ -14,7 +14,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__ReduceLogSum.html).
 type ReduceLogSum struct{ reduce.Reduction }
 
-var _ = kit.Register(&kit.Def{Name: "ReduceLogSum", Since: kit.Versions{1, 11, 13, 18, 28}, In: "data:T, axes:int64?", Out: "reduced:T",
+var _ = kit.Register(&kit.Def{Name: "ReduceLogSum", Since: kit.Versions{1, 11, 13, 18, 28}, In: "data:T, axes:int64?",
+	Out:   "reduced:T",
 	Types: "T: uint32 uint64 int32 int64 @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &ReduceLogSum{reduce.Read(a, opset, 18)}

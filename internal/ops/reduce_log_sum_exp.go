@@ -16,7 +16,8 @@ import (
 // truncated for integers (https://onnx.ai/onnx/operators/onnx__ReduceLogSumExp.html).
 type ReduceLogSumExp struct{ reduce.Reduction }
 
-var _ = kit.Register(&kit.Def{Name: "ReduceLogSumExp", Since: kit.Versions{1, 11, 13, 18, 28}, In: "data:T, axes:int64?", Out: "reduced:T",
+var _ = kit.Register(&kit.Def{Name: "ReduceLogSumExp", Since: kit.Versions{1, 11, 13, 18, 28},
+	In: "data:T, axes:int64?", Out: "reduced:T",
 	Types: "T: uint32 uint64 int32 int64 @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		r := reduce.Read(a, opset, 18)

@@ -16,7 +16,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__ReduceMax.html).
 type ReduceMax struct{ reduce.Reduction }
 
-var _ = kit.Register(&kit.Def{Name: "ReduceMax", Since: kit.Versions{1, 11, 12, 13, 18, 20}, In: "data:T, axes:int64?", Out: "reduced:T",
+var _ = kit.Register(&kit.Def{Name: "ReduceMax", Since: kit.Versions{1, 11, 12, 13, 18, 20}, In: "data:T, axes:int64?",
+	Out:   "reduced:T",
 	Types: "T: uint32 uint64 int32 int64 @float uint8 int8 bool",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &ReduceMax{reduce.Read(a, opset, 18)}
@@ -31,13 +32,18 @@ func (o *ReduceMax) Run(c *ir.Call) error { return o.RunWith(c, reduceMaxTable) 
 
 var reduceMaxTable = reduce.Table{
 	tensor.TypeFloat32: reduce.Either(maxReducer(float32(math.Inf(-1))), fastMaxReducer()),
-	tensor.TypeFloat64: reduce.Either(maxReducer(math.Inf(-1)), reduce.WithFolds(maxReducer(math.Inf(-1)), vec.ReduceMaxF64, vec.MaxF64)),
-	tensor.TypeInt32:   reduce.Either(maxReducer[int32](math.MinInt32), reduce.WithFolds(maxReducer[int32](math.MinInt32), vec.ReduceMaxI32, vec.MaxI32)),
-	tensor.TypeInt64:   reduce.Either(maxReducer[int64](math.MinInt64), reduce.WithFolds(maxReducer[int64](math.MinInt64), vec.ReduceMaxI64, vec.MaxI64)),
-	tensor.TypeUint64:  reduce.Unsigned(maxReducer[uint64](0)),
-	tensor.TypeInt8:    reduce.Signed(maxReducer[int8](math.MinInt8), reduce.WithFolds(maxReducer[int8](math.MinInt8), vec.ReduceMaxI8, vec.MaxI8)),
-	tensor.TypeUint8:   reduce.Either(maxReducer[uint8](0), reduce.WithFolds(maxReducer[uint8](0), vec.ReduceMaxU8, vec.MaxU8)),
-	tensor.TypeBool:    reduce.Bools(reduce.WithFolds(maxReducer[uint8](0), vec.ReduceMaxU8, vec.MaxU8)),
+	tensor.TypeFloat64: reduce.Either(maxReducer(math.Inf(-1)),
+		reduce.WithFolds(maxReducer(math.Inf(-1)), vec.ReduceMaxF64, vec.MaxF64)),
+	tensor.TypeInt32: reduce.Either(maxReducer[int32](math.MinInt32),
+		reduce.WithFolds(maxReducer[int32](math.MinInt32), vec.ReduceMaxI32, vec.MaxI32)),
+	tensor.TypeInt64: reduce.Either(maxReducer[int64](math.MinInt64),
+		reduce.WithFolds(maxReducer[int64](math.MinInt64), vec.ReduceMaxI64, vec.MaxI64)),
+	tensor.TypeUint64: reduce.Unsigned(maxReducer[uint64](0)),
+	tensor.TypeInt8: reduce.Signed(maxReducer[int8](math.MinInt8),
+		reduce.WithFolds(maxReducer[int8](math.MinInt8), vec.ReduceMaxI8, vec.MaxI8)),
+	tensor.TypeUint8: reduce.Either(maxReducer[uint8](0),
+		reduce.WithFolds(maxReducer[uint8](0), vec.ReduceMaxU8, vec.MaxU8)),
+	tensor.TypeBool: reduce.Bools(reduce.WithFolds(maxReducer[uint8](0), vec.ReduceMaxU8, vec.MaxU8)),
 }
 
 // maxReducer computes the maximum; NaN propagates.

@@ -15,7 +15,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__ReduceMean.html).
 type ReduceMean struct{ reduce.Reduction }
 
-var _ = kit.Register(&kit.Def{Name: "ReduceMean", Since: kit.Versions{1, 11, 13, 18}, In: "data:T, axes:int64?", Out: "reduced:T",
+var _ = kit.Register(&kit.Def{Name: "ReduceMean", Since: kit.Versions{1, 11, 13, 18}, In: "data:T, axes:int64?",
+	Out:   "reduced:T",
 	Types: "T: uint32 uint64 int32 int64 @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &ReduceMean{reduce.Read(a, opset, 18)}
@@ -30,9 +31,11 @@ func (o *ReduceMean) Run(c *ir.Call) error { return o.RunWith(c, reduceMeanTable
 
 var reduceMeanTable = reduce.Table{
 	tensor.TypeFloat32: reduce.Either(meanReducer(reduce.SumReducer[float32, float64]()), fastMeanReducer()),
-	tensor.TypeFloat64: reduce.Either(meanReducer(reduce.SumReducer[float64, float64]()), meanReducer(reduce.WithFolds(reduce.SumReducer[float64, float64](), vec.SumF64, vec.AddF64))),
-	tensor.TypeInt64:   reduce.Either(meanOfInts[int64](), reduce.WithFolds(meanOfInts[int64](), vec.SumI64, vec.AddI64)),
-	tensor.TypeUint64:  reduce.Unsigned(meanOfInts[uint64]()),
+	tensor.TypeFloat64: reduce.Either(meanReducer(reduce.SumReducer[float64, float64]()),
+		meanReducer(reduce.WithFolds(reduce.SumReducer[float64, float64](), vec.SumF64, vec.AddF64))),
+	tensor.TypeInt64: reduce.Either(meanOfInts[int64](),
+		reduce.WithFolds(meanOfInts[int64](), vec.SumI64, vec.AddI64)),
+	tensor.TypeUint64: reduce.Unsigned(meanOfInts[uint64]()),
 }
 
 func meanReducer[T kit.FloatNumber](r *reduce.Reducer[T, float64]) *reduce.Reducer[T, float64] {

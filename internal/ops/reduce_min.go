@@ -16,7 +16,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__ReduceMin.html).
 type ReduceMin struct{ reduce.Reduction }
 
-var _ = kit.Register(&kit.Def{Name: "ReduceMin", Since: kit.Versions{1, 11, 12, 13, 18, 20}, In: "data:T, axes:int64?", Out: "reduced:T",
+var _ = kit.Register(&kit.Def{Name: "ReduceMin", Since: kit.Versions{1, 11, 12, 13, 18, 20}, In: "data:T, axes:int64?",
+	Out:   "reduced:T",
 	Types: "T: uint32 uint64 int32 int64 @float uint8 int8 bool",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &ReduceMin{reduce.Read(a, opset, 18)}
@@ -31,13 +32,18 @@ func (o *ReduceMin) Run(c *ir.Call) error { return o.RunWith(c, reduceMinTable) 
 
 var reduceMinTable = reduce.Table{
 	tensor.TypeFloat32: reduce.Either(minReducer(float32(math.Inf(1))), fastMinReducer()),
-	tensor.TypeFloat64: reduce.Either(minReducer(math.Inf(1)), reduce.WithFolds(minReducer(math.Inf(1)), vec.ReduceMinF64, vec.MinF64)),
-	tensor.TypeInt32:   reduce.Either(minReducer[int32](math.MaxInt32), reduce.WithFolds(minReducer[int32](math.MaxInt32), vec.ReduceMinI32, vec.MinI32)),
-	tensor.TypeInt64:   reduce.Either(minReducer[int64](math.MaxInt64), reduce.WithFolds(minReducer[int64](math.MaxInt64), vec.ReduceMinI64, vec.MinI64)),
-	tensor.TypeUint64:  reduce.Unsigned(minReducer[uint64](math.MaxUint64)),
-	tensor.TypeInt8:    reduce.Signed(minReducer[int8](math.MaxInt8), reduce.WithFolds(minReducer[int8](math.MaxInt8), vec.ReduceMinI8, vec.MinI8)),
-	tensor.TypeUint8:   reduce.Either(minReducer[uint8](math.MaxUint8), reduce.WithFolds(minReducer[uint8](math.MaxUint8), vec.ReduceMinU8, vec.MinU8)),
-	tensor.TypeBool:    reduce.Bools(reduce.WithFolds(minReducer[uint8](1), vec.ReduceMinU8, vec.MinU8)),
+	tensor.TypeFloat64: reduce.Either(minReducer(math.Inf(1)),
+		reduce.WithFolds(minReducer(math.Inf(1)), vec.ReduceMinF64, vec.MinF64)),
+	tensor.TypeInt32: reduce.Either(minReducer[int32](math.MaxInt32),
+		reduce.WithFolds(minReducer[int32](math.MaxInt32), vec.ReduceMinI32, vec.MinI32)),
+	tensor.TypeInt64: reduce.Either(minReducer[int64](math.MaxInt64),
+		reduce.WithFolds(minReducer[int64](math.MaxInt64), vec.ReduceMinI64, vec.MinI64)),
+	tensor.TypeUint64: reduce.Unsigned(minReducer[uint64](math.MaxUint64)),
+	tensor.TypeInt8: reduce.Signed(minReducer[int8](math.MaxInt8),
+		reduce.WithFolds(minReducer[int8](math.MaxInt8), vec.ReduceMinI8, vec.MinI8)),
+	tensor.TypeUint8: reduce.Either(minReducer[uint8](math.MaxUint8),
+		reduce.WithFolds(minReducer[uint8](math.MaxUint8), vec.ReduceMinU8, vec.MinU8)),
+	tensor.TypeBool: reduce.Bools(reduce.WithFolds(minReducer[uint8](1), vec.ReduceMinU8, vec.MinU8)),
 }
 
 // minReducer computes the minimum; NaN propagates.

@@ -14,7 +14,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__ReduceSumSquare.html).
 type ReduceSumSquare struct{ reduce.Reduction }
 
-var _ = kit.Register(&kit.Def{Name: "ReduceSumSquare", Since: kit.Versions{1, 11, 13, 18}, In: "data:T, axes:int64?", Out: "reduced:T",
+var _ = kit.Register(&kit.Def{Name: "ReduceSumSquare", Since: kit.Versions{1, 11, 13, 18}, In: "data:T, axes:int64?",
+	Out:   "reduced:T",
 	Types: "T: uint32 uint64 int32 int64 @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &ReduceSumSquare{reduce.Read(a, opset, 18)}
@@ -31,11 +32,12 @@ func (o *ReduceSumSquare) Run(c *ir.Call) error { return o.RunWith(c, reduceSumS
 
 var reduceSumSquareTable = reduce.Table{
 	tensor.TypeFloat32: reduce.Either(reduce.SumSquaresReducer[float32, float64](), fastSumSquaresReducer()),
-	tensor.TypeFloat64: reduce.Either(reduce.SumSquaresReducer[float64, float64](), reduce.WithSquares(reduce.SumSquaresReducer[float64, float64]())),
-	tensor.TypeInt32:   reduce.With(reduce.SumSquaresReducer[int32, int32]()),
-	tensor.TypeInt64:   reduce.With(reduce.SumSquaresReducer[int64, int64]()),
-	tensor.TypeUint32:  reduce.Bits(tensor.TypeInt32, reduce.With(reduce.SumSquaresReducer[int32, int32]())),
-	tensor.TypeUint64:  reduce.Bits(tensor.TypeInt64, reduce.With(reduce.SumSquaresReducer[int64, int64]())),
+	tensor.TypeFloat64: reduce.Either(reduce.SumSquaresReducer[float64, float64](),
+		reduce.WithSquares(reduce.SumSquaresReducer[float64, float64]())),
+	tensor.TypeInt32:  reduce.With(reduce.SumSquaresReducer[int32, int32]()),
+	tensor.TypeInt64:  reduce.With(reduce.SumSquaresReducer[int64, int64]()),
+	tensor.TypeUint32: reduce.Bits(tensor.TypeInt32, reduce.With(reduce.SumSquaresReducer[int32, int32]())),
+	tensor.TypeUint64: reduce.Bits(tensor.TypeInt64, reduce.With(reduce.SumSquaresReducer[int64, int64]())),
 }
 
 func fastSumSquaresReducer() *reduce.Reducer[float32, float64] {

@@ -12,7 +12,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Relu.html).
 type Relu struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(&kit.Def{Name: "Relu", Since: kit.Versions{1, 6, 13, 14}, In: "X:T", Out: "Y:T", Types: "T: @signed @float",
+var _ = kit.Register(&kit.Def{Name: "Relu", Since: kit.Versions{1, 6, 13, 14}, In: "X:T", Out: "Y:T",
+	Types:       "T: @signed @float",
 	Elementwise: true, Vector: kit.Vectorize[*Relu](vec.ReluF32),
 	Build: kit.WithoutAttrs[Relu],
 	Gradient: gradient.Derivative(func(b *gradient.Builder, x, y, g string) string {
@@ -20,8 +21,11 @@ var _ = kit.Register(&kit.Def{Name: "Relu", Since: kit.Versions{1, 6, 13, 14}, I
 	})})
 
 var reluLoops = elementwise.LoopsOf(
-	elementwise.WithConstant(elementwise.Loop1(reluLoop[int8]), 0, vec.MaxI8), elementwise.Loop1(reluLoop[int16]), elementwise.WithConstant(elementwise.Loop1(reluLoop[int32]), 0, vec.MaxI32), elementwise.WithConstant(elementwise.Loop1(reluLoop[int64]), 0, vec.MaxI64),
-	elementwise.WithUnary(elementwise.Loop1(reluLoop[float32]), vec.ReluF32), elementwise.WithConstant(elementwise.Loop1(reluLoop[float64]), 0, vec.MaxF64))
+	elementwise.WithConstant(elementwise.Loop1(reluLoop[int8]), 0, vec.MaxI8), elementwise.Loop1(reluLoop[int16]),
+	elementwise.WithConstant(elementwise.Loop1(reluLoop[int32]), 0, vec.MaxI32),
+	elementwise.WithConstant(elementwise.Loop1(reluLoop[int64]), 0, vec.MaxI64),
+	elementwise.WithUnary(elementwise.Loop1(reluLoop[float32]), vec.ReluF32),
+	elementwise.WithConstant(elementwise.Loop1(reluLoop[float64]), 0, vec.MaxF64))
 
 // Run implements [ir.Operator].
 func (*Relu) Run(c *ir.Call) error { return elementwise.MapTable(c, reluLoops, kit.GrainCheap) }

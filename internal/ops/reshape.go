@@ -82,13 +82,15 @@ func (op *Reshape) Infer(c *ir.InferContext) error {
 		switch {
 		case infer < 0:
 			if p.Differs(q) {
-				return fail.Errorf("input of shape %v cannot be reshaped to %v: it has %s elements, want %s", in, out, ir.Product(in), ir.Product(out))
+				return fail.Errorf("input of shape %v cannot be reshaped to %v: it has %s elements, want %s", in, out,
+					ir.Product(in), ir.Product(out))
 			}
 		case q.Is(0):
 		default:
 			m, known := p.Value()
 			if n, ok := q.Value(); known && ok && m%n != 0 {
-				return fail.Errorf("input of shape %v cannot be reshaped to %v: %s elements are not a multiple of %d", in, want, ir.Product(in), n)
+				return fail.Errorf("input of shape %v cannot be reshaped to %v: %s elements are not a multiple of %d",
+					in, want, ir.Product(in), n)
 			}
 			out[infer] = p.Div(q)
 		}
@@ -170,10 +172,12 @@ func reshapeTo(in, want []int, allowZero bool) ([]int, error) {
 	total := kit.Product(in)
 	switch {
 	case infer < 0 && n != total:
-		return nil, fail.Errorf("input of shape %v has %d elements and cannot be reshaped to %v, which has %d", in, total, want, n)
+		return nil, fail.Errorf("input of shape %v has %d elements and cannot be reshaped to %v, which has %d",
+			in, total, want, n)
 	case infer < 0:
 	case n == 0 && total != 0 || n != 0 && total%n != 0:
-		return nil, fail.Errorf("input of shape %v has %d elements and cannot be reshaped to %v: want a multiple of %d", in, total, want, n)
+		return nil, fail.Errorf("input of shape %v has %d elements and cannot be reshaped to %v: want a multiple of %d",
+			in, total, want, n)
 	case n == 0 && allowZero:
 		return nil, fail.Errorf("shape %v has both 0 and -1 with allowzero", want)
 	case n == 0:

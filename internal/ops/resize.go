@@ -31,17 +31,20 @@ type Resize struct {
 	Truncate       bool   // truncate integers instead of rounding them, as ONNX Runtime's Upsample does
 }
 
-var _ = kit.Register(&kit.Def{Name: "Resize", Since: kit.Versions{10, 11, 13, 18, 19}, In: "X:T1, roi:T2?, scales:float?, sizes:int64?", Out: "Y:T1",
+var _ = kit.Register(&kit.Def{Name: "Resize", Since: kit.Versions{10, 11, 13, 18, 19},
+	In: "X:T1, roi:T2?, scales:float?, sizes:int64?", Out: "Y:T1",
 	Types:   "T1: @number string bool @complex; T2: float16 float double",
 	Selects: resizeSelects, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		if opset < 11 {
 			return NewUpsample(a, "nearest", "linear", "bilinear")
 		}
 		r := &Resize{Mode: a.Enum("mode", "nearest", "nearest", "linear", "cubic"), ScalesInput: 2,
-			Coordinates: a.Enum("coordinate_transformation_mode", "half_pixel", "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel",
+			Coordinates: a.Enum("coordinate_transformation_mode", "half_pixel", "half_pixel", "half_pixel_symmetric",
+				"pytorch_half_pixel",
 				"align_corners", "asymmetric", "tf_crop_and_resize", "tf_half_pixel_for_nn"),
-			NearestMode: a.Enum("nearest_mode", "round_prefer_floor", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil"),
-			CubicA:      a.Float("cubic_coeff_a", -0.75), ExcludeOutside: a.Bool("exclude_outside", false),
+			NearestMode: a.Enum("nearest_mode", "round_prefer_floor", "round_prefer_floor", "round_prefer_ceil",
+				"floor", "ceil"),
+			CubicA: a.Float("cubic_coeff_a", -0.75), ExcludeOutside: a.Bool("exclude_outside", false),
 			Extrapolation: a.Float("extrapolation_value", 0), KeepAspect: "stretch"}
 		if opset >= 18 {
 			r.Antialias = a.Bool("antialias", false) && r.Mode != "nearest"
@@ -56,7 +59,8 @@ var _ = kit.Register(&kit.Def{Name: "Resize", Since: kit.Versions{10, 11, 13, 18
 // not define how nearest rounds. Their example in ONNX 1.5, test_resize_downsample_nearest, selects
 // the next element if an axis shrinks, and ONNX Runtime selects the previous one if it grows.
 func NewUpsample(a *kit.Attrs, modes ...string) *Resize {
-	r := &Resize{Mode: a.Enum("mode", "nearest", modes...), Coordinates: "asymmetric", NearestMode: "outward", KeepAspect: "stretch", ScalesInput: 1}
+	r := &Resize{Mode: a.Enum("mode", "nearest", modes...), Coordinates: "asymmetric", NearestMode: "outward",
+		KeepAspect: "stretch", ScalesInput: 1}
 	if r.Mode == "bilinear" {
 		r.Mode = "linear"
 	}

@@ -16,8 +16,9 @@ type RMSNormalization struct {
 	Epsilon float32
 }
 
-var _ = kit.Register(&kit.Def{Name: "RMSNormalization", Since: kit.Versions{23}, In: "X:T, scale:V", Out: "Y:V", Types: "T: @float; V: @float",
-	Work: 4,
+var _ = kit.Register(&kit.Def{Name: "RMSNormalization", Since: kit.Versions{23}, In: "X:T, scale:V", Out: "Y:V",
+	Types: "T: @float; V: @float",
+	Work:  4,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		reduce.ReadStash(a)
 		return &RMSNormalization{Axis: a.Int("axis", -1), Epsilon: reduce.ReadEpsilon(a)}

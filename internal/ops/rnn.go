@@ -11,8 +11,9 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__RNN.html).
 type RNN struct{ recurrent.Layer }
 
-var _ = kit.Register(&kit.Def{Name: "RNN", Since: kit.Versions{1, 7, 14, 22}, In: recurrent.Inputs, Out: "Y:T?, Y_h:T?", Types: "T: @float",
-	MACs: kit.RecurrentMACs,
+var _ = kit.Register(&kit.Def{Name: "RNN", Since: kit.Versions{1, 7, 14, 22}, In: recurrent.Inputs, Out: "Y:T?, Y_h:T?",
+	Types: "T: @float",
+	MACs:  kit.RecurrentMACs,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &RNN{recurrent.Build(a, opset, 1, "Tanh")}
 	}})
@@ -22,7 +23,8 @@ func (op *RNN) Infer(c *ir.InferContext) error { return op.InferWith(c, 1) }
 
 // Run computes the directions one after the other.
 func (op *RNN) Run(c *ir.Call) error {
-	return recurrent.RunAs(c, func() error { return runRNN[float32](op, c, nil) }, func() error { return runRNN[float64](op, c, nil) })
+	return recurrent.RunAs(c, func() error { return runRNN[float32](op, c, nil) },
+		func() error { return runRNN[float64](op, c, nil) })
 }
 
 func runRNN[T kit.RealFloat](op *RNN, c *ir.Call, packed *recurrent.Weights) error {

@@ -21,14 +21,17 @@ type RoiAlign struct {
 	HalfPixel     bool // subtract one half from coordinates, and allow regions smaller than an element
 }
 
-var _ = kit.Register(&kit.Def{Name: "RoiAlign", Since: kit.Versions{10, 16, 22}, In: "X:T1, rois:T1, batch_indices:T2", Out: "Y:T1",
+var _ = kit.Register(&kit.Def{Name: "RoiAlign", Since: kit.Versions{10, 16, 22}, In: "X:T1, rois:T1, batch_indices:T2",
+	Out:   "Y:T1",
 	Class: kit.ClassReduction,
 	Types: "T1: @float; T2: int64",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		r := &RoiAlign{Height: a.Int("output_height", 1), Width: a.Int("output_width", 1), Samples: a.Int("sampling_ratio", 0),
-			Scale: a.Float("spatial_scale", 1), Max: a.Enum("mode", "avg", "avg", "max") == "max"}
+		r := &RoiAlign{Height: a.Int("output_height", 1), Width: a.Int("output_width", 1),
+			Samples: a.Int("sampling_ratio", 0),
+			Scale:   a.Float("spatial_scale", 1), Max: a.Enum("mode", "avg", "avg", "max") == "max"}
 		if opset >= 16 {
-			r.HalfPixel = a.Enum("coordinate_transformation_mode", "half_pixel", "half_pixel", "output_half_pixel") == "half_pixel"
+			r.HalfPixel = a.Enum("coordinate_transformation_mode", "half_pixel", "half_pixel", "output_half_pixel") ==
+				"half_pixel"
 		}
 		for _, v := range []int{r.Height, r.Width} {
 			if v < 1 || v > window.Limit {
@@ -78,7 +81,8 @@ func (r *RoiAlign) taps(from, to float64, parts, d int) ([]roiTap, int, error) {
 	if n == 0 {
 		f := math.Ceil(size)
 		if !(f <= roiSamples) {
-			return nil, 0, fail.Errorf("region from %g to %g needs %g samples per part, want at most %d", from, to, f, roiSamples)
+			return nil, 0, fail.Errorf("region from %g to %g needs %g samples per part, want at most %d",
+				from, to, f, roiSamples)
 		}
 		n = int(max(f, 0))
 	}
@@ -107,7 +111,8 @@ func roiAlign[T kit.RealFloat](c *ir.Call, r *RoiAlign) error {
 	s, rs := c.Tensor(0).Shape(), c.Tensor(1).Shape()
 	images := kit.Ints(c.Tensor(2))
 	if len(s) != 4 || len(rs) != 2 || rs[1] != 4 || c.Tensor(2).Rank() != 1 || len(images) != rs[0] {
-		return fail.Errorf("input has shape %v, rois %v and batch_indices %v, want rank 4, rows of 4 and as many indices", s, rs, c.Tensor(2).Shape())
+		return fail.Errorf("input has shape %v, rois %v and batch_indices %v, want rank 4, rows of 4 and "+
+			"as many indices", s, rs, c.Tensor(2).Shape())
 	}
 	for _, b := range images {
 		if b < 0 || b >= s[0] {
@@ -154,7 +159,8 @@ func roiAlign[T kit.RealFloat](c *ir.Call, r *RoiAlign) error {
 			c.Parallel(s[1], kit.GrainFor(4*len(samples)), func(lo, hi int) {
 				m := &ir.Meter{C: c}
 				for ch := lo; ch < hi && m.Spend(4*len(samples)); ch++ {
-					roiMeans(y.Data[(i*s[1]+ch)*r.Height*r.Width:][:r.Height*r.Width], x[(images[i]*s[1]+ch)*h*w:][:h*w], samples, per)
+					roiMeans(y.Data[(i*s[1]+ch)*r.Height*r.Width:][:r.Height*r.Width],
+						x[(images[i]*s[1]+ch)*h*w:][:h*w], samples, per)
 				}
 			})
 			continue
@@ -193,7 +199,9 @@ func roiList[T kit.RealFloat](samples []roiSample[T], xt, yt []roiTap, nx, ny, w
 	for i := range samples {
 		part, k := i/(nx*ny), i%(nx*ny)
 		v, u := &yt[part/width*ny+k/nx], &xt[part%width*nx+k%nx]
-		s := roiSample[T]{inside: v.wLow+v.wHigh != 0 && u.wLow+u.wHigh != 0, at: [4]int32{int32(v.low*w + u.low), int32(v.low*w + u.high), int32(v.high*w + u.low), int32(v.high*w + u.high)}}
+		s := roiSample[T]{inside: v.wLow+v.wHigh != 0 && u.wLow+u.wHigh != 0,
+			at: [4]int32{int32(v.low*w + u.low), int32(v.low*w + u.high), int32(v.high*w + u.low),
+				int32(v.high*w + u.high)}}
 		s.weight = [4]T{T(v.wLow * u.wLow), T(v.wLow * u.wHigh), T(v.wHigh * u.wLow), T(v.wHigh * u.wHigh)}
 		samples[i] = s
 	}
@@ -208,7 +216,8 @@ func roiMeans[T kit.RealFloat](out, plane []T, samples []roiSample[T], per int) 
 			if !s.inside {
 				continue
 			}
-			sum += s.weight[0]*plane[s.at[0]] + s.weight[1]*plane[s.at[1]] + s.weight[2]*plane[s.at[2]] + s.weight[3]*plane[s.at[3]]
+			sum += s.weight[0]*plane[s.at[0]] + s.weight[1]*plane[s.at[1]] + s.weight[2]*plane[s.at[2]] +
+				s.weight[3]*plane[s.at[3]]
 		}
 		out[k] = sum / T(per)
 	}

@@ -16,13 +16,15 @@ type RotaryEmbedding struct {
 	Dim         int // number of elements of a head that are rotated; 0: all
 }
 
-var _ = kit.Register(&kit.Def{Name: "RotaryEmbedding", Since: kit.Versions{23}, In: "X:T, cos_cache:T, sin_cache:T, position_ids:int64?", Out: "Y:T",
+var _ = kit.Register(&kit.Def{Name: "RotaryEmbedding", Since: kit.Versions{23},
+	In: "X:T, cos_cache:T, sin_cache:T, position_ids:int64?", Out: "Y:T",
 	Class: kit.ClassArithmetic,
 	Types: "T: float float16 bfloat16",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &RotaryEmbedding{a.Bool("interleaved", false), a.Int("num_heads", 0), a.Int("rotary_embedding_dim", 0)}
 		if op.Heads < 0 || op.Dim < 0 || op.Dim%2 != 0 {
-			a.Errorf("num_heads is %d and rotary_embedding_dim %d, want non-negative numbers, the second one even", op.Heads, op.Dim)
+			a.Errorf("num_heads is %d and rotary_embedding_dim %d, want non-negative numbers, the second one even",
+				op.Heads, op.Dim)
 		}
 		return op
 	}})

@@ -17,7 +17,8 @@ type ScaledTanh struct {
 	loops elementwise.Table
 }
 
-var _ = kit.Register(&kit.Def{Name: "ScaledTanh", Since: kit.Versions{1}, Until: 9, Successor: "Mul and Tanh", In: "input:T", Out: "output:T", Types: "T: float16 float double",
+var _ = kit.Register(&kit.Def{Name: "ScaledTanh", Since: kit.Versions{1}, Until: 9, Successor: "Mul and Tanh",
+	In: "input:T", Out: "output:T", Types: "T: float16 float double",
 	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("alpha", "beta")
 		alpha, beta := float64(a.Float("alpha", 1)), float64(a.Float("beta", 1))

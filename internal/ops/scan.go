@@ -154,7 +154,8 @@ func (op *Scan) Infer(c *ir.InferContext) error {
 		return err
 	}
 	if len(out) < max(n, c.NumOut()) {
-		return fail.Errorf("body has %d outputs, which does not match %d state variables and %d outputs of the node", len(out), n, c.NumOut())
+		return fail.Errorf("body has %d outputs, which does not match %d state variables and %d outputs of the node",
+			len(out), n, c.NumOut())
 	}
 	for i := range c.NumOut() {
 		t := out[i].Type
@@ -245,13 +246,15 @@ func (op *Scan) prepare(c *ir.Call, i int, x *tensor.Tensor) (*scanInput, int, e
 		}
 		s.data = move.Buf{Width: src.Width, Raw: make([]byte, len(src.Raw))}
 	}
-	move.Strided(c, s.data, src, []int{n, outer, inner}, []int{outer * inner, inner, 1}, 0, []int{inner, n * inner, 1}, 0)
+	move.Strided(c, s.data, src, []int{n, outer, inner}, []int{outer * inner, inner, 1}, 0,
+		[]int{inner, n * inner, 1}, 0)
 	return s, n, nil
 }
 
 // run scans n slices and returns the final states and the number of items added to each buffer. The
 // caller owns the initial states.
-func (op *Scan) run(c *ir.Call, states []tensor.Value, scans []*scanInput, n, total int, outs []scanBuffer) ([]tensor.Value, error) {
+func (op *Scan) run(c *ir.Call, states []tensor.Value, scans []*scanInput, n, total int,
+	outs []scanBuffer) ([]tensor.Value, error) {
 	in := make([]tensor.Value, len(states)+len(scans))
 	copy(in, states)
 	for k := range n {
@@ -270,7 +273,8 @@ func (op *Scan) run(c *ir.Call, states []tensor.Value, scans []*scanInput, n, to
 			return nil, fail.Errorf("iteration %d: %w", k, err)
 		}
 		if len(out) < len(states)+len(outs) {
-			return nil, fail.Errorf("body has %d outputs, which does not match %d state variables and %d scan outputs", len(out), len(states), len(outs))
+			return nil, fail.Errorf("body has %d outputs, which does not match %d state variables and %d scan outputs",
+				len(out), len(states), len(outs))
 		}
 		for i := range states {
 			was, ok1 := in[i].(*tensor.Tensor)
@@ -300,7 +304,8 @@ func (op *Scan) Run(c *ir.Call) error {
 	first := op.first()
 	n := c.NumIn() - first - op.NumScan
 	if n < 0 || len(c.Out) < n {
-		return fail.Errorf("node has %d inputs and %d outputs, which does not match %d scan inputs", c.NumIn()-first, len(c.Out), op.NumScan)
+		return fail.Errorf("node has %d inputs and %d outputs, which does not match %d scan inputs", c.NumIn()-first,
+			len(c.Out), op.NumScan)
 	}
 	in := make([]*tensor.Tensor, n+op.NumScan)
 	for i := range in {
@@ -371,7 +376,8 @@ func (op *Scan) batched(c *ir.Call, in []*tensor.Tensor, n int) error {
 	rows, length := 0, 0
 	for i, x := range in {
 		if x.Rank() < 1 || i >= n && x.Rank() < 2 {
-			return fail.Errorf("input %d has rank %d, want a batch dimension and for scan inputs a sequence dimension", i+1, x.Rank())
+			return fail.Errorf("input %d has rank %d, want a batch dimension and for scan inputs a sequence dimension",
+				i+1, x.Rank())
 		}
 		if i > 0 && x.Dim(0) != rows {
 			return fail.Errorf("input %d has batch size %d, others have %d", i+1, x.Dim(0), rows)

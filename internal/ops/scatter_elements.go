@@ -18,7 +18,8 @@ type ScatterElements struct {
 	Reduction string // none, add, mul, max, min
 }
 
-var scatterSignature = kit.Def{In: "data:T, indices:I, updates:T", Out: "output:T", Types: "T: " + move.Types + "; I: int32 int64",
+var scatterSignature = kit.Def{In: "data:T, indices:I, updates:T", Out: "output:T",
+	Types: "T: " + move.Types + "; I: int32 int64",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &ScatterElements{Axis: a.Int("axis", 0), Reduction: scatterReduction(a, opset)}
 	},

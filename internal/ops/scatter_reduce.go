@@ -21,11 +21,13 @@ func checkScatterND(data, indices, updates *tensor.Tensor) error {
 	}
 	width := indices.Dim(q - 1)
 	if width > data.Rank() {
-		return fail.Errorf("indices of shape %v have %d coordinates for data of shape %v", indices.Shape(), width, data.Shape())
+		return fail.Errorf("indices of shape %v have %d coordinates for data of shape %v", indices.Shape(),
+			width, data.Shape())
 	}
 	want := append(append([]int{}, indices.Shape()[:q-1]...), data.Shape()[width:]...)
 	if !slices.Equal(updates.Shape(), want) {
-		return fail.Errorf("updates have shape %v, want %v for data of shape %v and indices of shape %v", updates.Shape(), want, data.Shape(), indices.Shape())
+		return fail.Errorf("updates have shape %v, want %v for data of shape %v and indices of shape %v",
+			updates.Shape(), want, data.Shape(), indices.Shape())
 	}
 	return nil
 }
@@ -149,7 +151,8 @@ func scatterElements[T scatterNumber](dst, up []T, at []int, reduction string) {
 	}
 }
 
-var scatterKernels = map[string]func(l cpu.Level, dst, a, b []float32){"add": vec.AddF32, "mul": vec.MulF32, "max": vec.MaxF32, "min": vec.MinF32}
+var scatterKernels = map[string]func(l cpu.Level, dst, a, b []float32){"add": vec.AddF32, "mul": vec.MulF32,
+	"max": vec.MaxF32, "min": vec.MinF32}
 
 // scatterRows is scatterInto with vector kernels.
 func scatterRows(dst, up []float32, at []int, block int, reduction string) {
@@ -178,12 +181,14 @@ func scatterComplex[T complex64 | complex128](dst, up move.Buf, at []int, block 
 // have the same low bits in a wider type.
 var scatterTypes = map[tensor.DType]tensor.DType{
 	tensor.TypeFloat16: tensor.TypeFloat32, tensor.TypeBFloat16: tensor.TypeFloat32,
-	tensor.TypeInt8: tensor.TypeInt32, tensor.TypeInt16: tensor.TypeInt32, tensor.TypeUint8: tensor.TypeInt32, tensor.TypeUint16: tensor.TypeInt32,
+	tensor.TypeInt8: tensor.TypeInt32, tensor.TypeInt16: tensor.TypeInt32, tensor.TypeUint8: tensor.TypeInt32,
+	tensor.TypeUint16: tensor.TypeInt32,
 	tensor.TypeUint32: tensor.TypeInt64, tensor.TypeBool: tensor.TypeInt32,
 }
 
 // scatterWidened reduces in a wider type and converts, or rounds, once.
-func scatterWidened(c *ir.Call, data, updates *tensor.Tensor, wide tensor.DType, at []int, block int, reduction string) error {
+func scatterWidened(c *ir.Call, data, updates *tensor.Tensor, wide tensor.DType, at []int, block int,
+	reduction string) error {
 	out, err := c.Output(0, data.DType(), data.Shape()...)
 	if err != nil {
 		return err

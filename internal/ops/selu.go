@@ -37,7 +37,8 @@ var _ = kit.Register(&kit.Def{Name: "Selu", Since: kit.Versions{1, 6, 22}, In: "
 		return o
 	},
 	Gradient: gradient.DecomposedFunction(func(b *gradient.Builder, n *gradient.Node, x string) string {
-		alpha, gamma := n.Attrs.Float("alpha", 1.67326319217681884765625), n.Attrs.Float("gamma", 1.05070102214813232421875)
+		alpha, gamma := n.Attrs.Float("alpha", 1.67326319217681884765625),
+			n.Attrs.Float("gamma", 1.05070102214813232421875)
 		return b.Scaled(gamma, b.Op("Add", b.Op("Relu", x), b.Scaled(alpha, b.Plus(b.Op("Exp", b.Negative(x)), -1))))
 	})})
 

@@ -34,14 +34,16 @@ func TestSequences(t *testing.T) {
 	optest.Fail(t, "SequenceAt", 11, nil, "position 2", s, tensor.Scalar[int64](2))
 	optest.Want(t, "SequenceLength", 11, nil, tensor.Scalar[int64](2), s)
 	optest.Want(t, "SplitToSequence", 11, nil, seqOf(moveIota(1), optest.Tensor([]float32{1}, 1)), a)
-	optest.Want(t, "SplitToSequence", 24, optest.Attrs{"keepdims": 0, "axis": 1}, seqOf(optest.Tensor([]float32{0}, 1), optest.Tensor([]float32{1}, 1)), z)
+	optest.Want(t, "SplitToSequence", 24, optest.Attrs{"keepdims": 0, "axis": 1},
+		seqOf(optest.Tensor([]float32{0}, 1), optest.Tensor([]float32{1}, 1)), z)
 	optest.Want(t, "SplitToSequence", 11, nil, seqOf(a, optest.Tensor([]float32{2}, 1)), b, tensor.Scalar[int64](2))
 	optest.Want(t, "SplitToSequence", 11, optest.Attrs{"keepdims": 0}, seqOf(moveIota(0), b), b, optest.Int64s(0, 3))
 	optest.Fail(t, "SplitToSequence", 11, nil, "at least 1", b, tensor.Scalar[int64](0))
 	optest.Fail(t, "SplitToSequence", 11, nil, "add up", b, optest.Int64s(4))
 	optest.Fail(t, "SplitToSequence", 11, nil, "memory limit", tensor.Must(tensor.New([]float32{}, 1<<30, 0)))
 	optest.Want(t, "ConcatFromSequence", 11, optest.Attrs{"axis": 0}, optest.Tensor([]float32{0, 1, 0, 1, 2}), s)
-	optest.Want(t, "ConcatFromSequence", 11, optest.Attrs{"axis": -1, "new_axis": 1}, optest.Tensor([]float32{0, 0, 1, 1}, 2, 2), seqOf(a, a))
+	optest.Want(t, "ConcatFromSequence", 11, optest.Attrs{"axis": -1, "new_axis": 1},
+		optest.Tensor([]float32{0, 0, 1, 1}, 2, 2), seqOf(a, a))
 	optest.Fail(t, "ConcatFromSequence", 11, optest.Attrs{"axis": 0, "new_axis": 1}, "differ", s)
 	optest.Fail(t, "ConcatFromSequence", 11, optest.Attrs{"axis": 0}, "empty", seqOf())
 	optest.Fail(t, "ConcatFromSequence", 11, optest.Attrs{"axis": 1}, "axis 1", s)
@@ -67,22 +69,35 @@ func TestOptionals(t *testing.T) {
 }
 
 func TestStrings(t *testing.T) {
-	optest.Want(t, "StringConcat", 20, nil, optest.Tensor([]string{"ax", "ay", "bx", "by"}, 2, 2), optest.Tensor([]string{"a", "b"}, 2, 1), optest.Tensor([]string{"x", "y"}))
-	optest.Want(t, "StringConcat", 20, nil, optest.Tensor([]string{}, 0), optest.Tensor([]string{}, 0), optest.Tensor([]string{"x"}, 1))
+	optest.Want(t, "StringConcat", 20, nil, optest.Tensor([]string{"ax", "ay", "bx", "by"}, 2, 2),
+		optest.Tensor([]string{"a", "b"}, 2, 1), optest.Tensor([]string{"x", "y"}))
+	optest.Want(t, "StringConcat", 20, nil, optest.Tensor([]string{}, 0), optest.Tensor([]string{}, 0),
+		optest.Tensor([]string{"x"}, 1))
 	words := optest.Tensor([]string{"Monday", "tuesday", "MONDAY"})
-	optest.Want(t, "StringNormalizer", 10, optest.Attrs{"stopwords": []string{"monday"}, "case_change_action": "UPPER", "locale": "en_US"}, optest.Tensor([]string{"TUESDAY"}, 1), words)
-	optest.Want(t, "StringNormalizer", 10, optest.Attrs{"stopwords": []string{"Monday"}, "is_case_sensitive": 1}, optest.Tensor([]string{"tuesday", "MONDAY"}), words)
-	optest.Want(t, "StringNormalizer", 10, optest.Attrs{"stopwords": []string{"a"}}, optest.Tensor([]string{""}, 1, 1), optest.Tensor([]string{"a", "A"}, 1, 2))
+	optest.Want(t, "StringNormalizer", 10, optest.Attrs{"stopwords": []string{"monday"}, "case_change_action": "UPPER",
+		"locale": "en_US"}, optest.Tensor([]string{"TUESDAY"}, 1), words)
+	optest.Want(t, "StringNormalizer", 10, optest.Attrs{"stopwords": []string{"Monday"}, "is_case_sensitive": 1},
+		optest.Tensor([]string{"tuesday", "MONDAY"}), words)
+	optest.Want(t, "StringNormalizer", 10, optest.Attrs{"stopwords": []string{"a"}}, optest.Tensor([]string{""}, 1, 1),
+		optest.Tensor([]string{"a", "A"}, 1, 2))
 	optest.Fail(t, "StringNormalizer", 10, nil, "want [C]", optest.Tensor([]string{"a", "b"}, 2, 1))
-	optest.WantAll(t, "StringSplit", 20, nil, []tensor.Value{optest.Tensor([]string{"a", "b", "", ""}, 2, 2), optest.Int64s(2, 0)}, optest.Tensor([]string{" a\t b ", "  "}))
-	optest.WantAll(t, "StringSplit", 20, optest.Attrs{"maxsplit": 1}, []tensor.Value{optest.Tensor([]string{"a", "b  c "}, 1, 2), optest.Int64s(2)}, optest.Tensor([]string{" a b  c "}, 1))
-	optest.WantAll(t, "StringSplit", 20, optest.Attrs{"delimiter": ",", "maxsplit": 1}, []tensor.Value{optest.Tensor([]string{"a", ",b", "", ""}, 2, 2), optest.Int64s(2, 1)}, optest.Tensor([]string{"a,,b", ""}))
-	optest.WantAll(t, "StringSplit", 20, optest.Attrs{"maxsplit": 0}, []tensor.Value{optest.Tensor([]string{"a b"}, 1, 1), optest.Int64s(1)}, optest.Tensor([]string{" a b"}, 1))
+	optest.WantAll(t, "StringSplit", 20, nil, []tensor.Value{optest.Tensor([]string{"a", "b", "", ""}, 2, 2),
+		optest.Int64s(2, 0)}, optest.Tensor([]string{" a\t b ", "  "}))
+	optest.WantAll(t, "StringSplit", 20, optest.Attrs{"maxsplit": 1},
+		[]tensor.Value{optest.Tensor([]string{"a", "b  c "}, 1, 2), optest.Int64s(2)},
+		optest.Tensor([]string{" a b  c "}, 1))
+	optest.WantAll(t, "StringSplit", 20, optest.Attrs{"delimiter": ",", "maxsplit": 1},
+		[]tensor.Value{optest.Tensor([]string{"a", ",b", "", ""}, 2, 2), optest.Int64s(2, 1)},
+		optest.Tensor([]string{"a,,b", ""}))
+	optest.WantAll(t, "StringSplit", 20, optest.Attrs{"maxsplit": 0},
+		[]tensor.Value{optest.Tensor([]string{"a b"}, 1, 1), optest.Int64s(1)}, optest.Tensor([]string{" a b"}, 1))
 	rows := make([]string, 1<<13)
 	rows[0] = strings.Repeat(",", 1<<13)
 	optest.Fail(t, "StringSplit", 20, optest.Attrs{"delimiter": ","}, "memory limit", optest.Tensor(rows))
-	optest.Want(t, "RegexFullMatch", 20, optest.Attrs{"pattern": "a|ab"}, optest.Tensor([]bool{true, true, false, false}), optest.Tensor([]string{"a", "ab", "abc", "a\n"}))
-	optest.Want(t, "RegexFullMatch", 20, optest.Attrs{"pattern": "(x+x+)+y"}, optest.Tensor([]bool{false}, 1), optest.Tensor([]string{strings.Repeat("x", 1<<17)}, 1))
+	optest.Want(t, "RegexFullMatch", 20, optest.Attrs{"pattern": "a|ab"},
+		optest.Tensor([]bool{true, true, false, false}), optest.Tensor([]string{"a", "ab", "abc", "a\n"}))
+	optest.Want(t, "RegexFullMatch", 20, optest.Attrs{"pattern": "(x+x+)+y"}, optest.Tensor([]bool{false}, 1),
+		optest.Tensor([]string{strings.Repeat("x", 1<<17)}, 1))
 	optest.Fail(t, "RegexFullMatch", 20, optest.Attrs{"pattern": "a)(?:b"}, "pattern", words)
 	optest.Fail(t, "RegexFullMatch", 20, optest.Attrs{"pattern": "((((x{50}){50}){50}){50}){50}"}, "pattern", words)
 	optest.Fail(t, "RegexFullMatch", 20, optest.Attrs{"pattern": strings.Repeat("x", 1<<15)}, "bytes", words)
@@ -93,9 +108,11 @@ func TestStrings(t *testing.T) {
 func TestTfIdfFindsDenseAndSparseNumbers(t *testing.T) {
 	a := optest.Attrs{"mode": "TF", "min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 0, "ngram_counts": []int{0, 2}, "ngram_indexes": []int{0, 1, 2},
 		"pool_int64s": []int{math.MinInt64, math.MaxInt64, math.MinInt64, 7}}
-	optest.Want(t, "TfIdfVectorizer", 9, a, optest.Tensor([]float32{2, 1, 1}), optest.Int64s(math.MinInt64, 7, math.MinInt64, 6, math.MaxInt64, 8))
+	optest.Want(t, "TfIdfVectorizer", 9, a, optest.Tensor([]float32{2, 1, 1}),
+		optest.Int64s(math.MinInt64, 7, math.MinInt64, 6, math.MaxInt64, 8))
 	a["pool_int64s"] = []int{-3, 2, 2, 7}
-	optest.Want(t, "TfIdfVectorizer", 9, a, optest.Tensor([]float32{1, 2, 1}), optest.Int64s(2, 7, -4, -3, 3, math.MaxInt64, math.MinInt64, 2))
+	optest.Want(t, "TfIdfVectorizer", 9, a, optest.Tensor([]float32{1, 2, 1}),
+		optest.Int64s(2, 7, -4, -3, 3, math.MaxInt64, math.MinInt64, 2))
 }
 
 // TestTfIdfOfOtherElementsThanThePool counts nothing where the pool has strings and the input
@@ -115,7 +132,8 @@ func TestTfIdf(t *testing.T) {
 		"ngram_indexes": []int{2, 0, 1}, "pool_int64s": []int{5, 6, 5, 6}, "weights": []float64{1, 10, 100}}
 	// 6 occurs twice and 5 once; 5 6 occurs once without a gap and once with one. The first
 	// n-gram of the pool is in the last column.
-	optest.Want(t, "TfIdfVectorizer", 9, a, optest.Tensor([]float32{20, 200, 1}, 1, 3), optest.Tensor([]int32{5, 6, 6}, 1, 3))
+	optest.Want(t, "TfIdfVectorizer", 9, a, optest.Tensor([]float32{20, 200, 1}, 1, 3),
+		optest.Tensor([]int32{5, 6, 6}, 1, 3))
 	a["mode"] = "IDF"
 	optest.Want(t, "TfIdfVectorizer", 9, a, optest.Tensor([]float32{10, 100, 1}), optest.Int64s(5, 6, 6))
 	a["max_skip_count"] = 1 << 62

@@ -17,7 +17,8 @@ type Shrink struct {
 	loops       elementwise.Table
 }
 
-var _ = kit.Register(&kit.Def{Name: "Shrink", Since: kit.Versions{9}, In: "input:T", Out: "output:T", Types: "T: @int float16 float double",
+var _ = kit.Register(&kit.Def{Name: "Shrink", Since: kit.Versions{9}, In: "input:T", Out: "output:T",
+	Types:       "T: @int float16 float double",
 	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		o := &Shrink{Bias: float64(a.Float("bias", 0)), Lambd: float64(a.Float("lambd", 0.5))}
 		o.loops = elementwise.LoopsOf(

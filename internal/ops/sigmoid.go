@@ -22,7 +22,8 @@ var _ = kit.Register(&kit.Def{Name: "Sigmoid", Since: kit.Versions{1, 6, 13}, In
 		return b.Op("Sub", s, b.Op("Mul", s, y))
 	})})
 
-var sigmoidLoops = elementwise.LoopsOf(elementwise.WithUnary(elementwise.Loop1(sigmoidLoop[float32]), vec.SigmoidF32), elementwise.WithKernel1(elementwise.Loop1(sigmoidLoop[float64]), vec.SigmoidF64))
+var sigmoidLoops = elementwise.LoopsOf(elementwise.WithUnary(elementwise.Loop1(sigmoidLoop[float32]), vec.SigmoidF32),
+	elementwise.WithKernel1(elementwise.Loop1(sigmoidLoop[float64]), vec.SigmoidF64))
 
 // Run implements [ir.Operator].
 func (*Sigmoid) Run(c *ir.Call) error { return elementwise.MapTable(c, sigmoidLoops, kit.GrainCostly) }

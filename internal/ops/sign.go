@@ -15,17 +15,22 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Sign.html).
 type Sign struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(&kit.Def{Name: "Sign", Since: kit.Versions{9, 13}, In: "input:T", Out: "output:T", Types: "T: @number",
+var _ = kit.Register(&kit.Def{Name: "Sign", Since: kit.Versions{9, 13}, In: "input:T", Out: "output:T",
+	Types:       "T: @number",
 	Elementwise: true,
 	Build:       kit.WithoutAttrs[Sign],
 	Gradient:    gradient.None})
 
 var signLoops = elementwise.LoopsOf(
-	elementwise.WithTable(elementwise.Loop1(signInts[int8])), elementwise.Loop1(signInts[int16]), elementwise.WithKernel1(elementwise.Loop1(signInts[int32]), vec.SignI32), elementwise.Loop1(signInts[int64]),
-	elementwise.WithTable(elementwise.Loop1(signUnsigned[uint8])), elementwise.Loop1(signUnsigned[uint16]), elementwise.Loop1(signUnsigned[uint32]), elementwise.Loop1(signUnsigned[uint64]),
-	elementwise.WithUnary(elementwise.Loop1(signFloats[float32]), elementwise.InPieces(signFast)), elementwise.WithKernel1(elementwise.Loop1(signFloats[float64]), vec.SignF64)).WithFast(tensor.TypeFloat16, func(dst []byte, in *[3][]byte) {
-	vec.SignF16(cpu.Active(), memory.FromRaw[uint16](dst), memory.FromRaw[uint16](in[0]))
-})
+	elementwise.WithTable(elementwise.Loop1(signInts[int8])), elementwise.Loop1(signInts[int16]),
+	elementwise.WithKernel1(elementwise.Loop1(signInts[int32]), vec.SignI32), elementwise.Loop1(signInts[int64]),
+	elementwise.WithTable(elementwise.Loop1(signUnsigned[uint8])), elementwise.Loop1(signUnsigned[uint16]),
+	elementwise.Loop1(signUnsigned[uint32]), elementwise.Loop1(signUnsigned[uint64]),
+	elementwise.WithUnary(elementwise.Loop1(signFloats[float32]), elementwise.InPieces(signFast)),
+	elementwise.WithKernel1(elementwise.Loop1(signFloats[float64]), vec.SignF64)).WithFast(tensor.TypeFloat16,
+	func(dst []byte, in *[3][]byte) {
+		vec.SignF16(cpu.Active(), memory.FromRaw[uint16](dst), memory.FromRaw[uint16](in[0]))
+	})
 
 // Run implements [ir.Operator].
 func (*Sign) Run(c *ir.Call) error { return elementwise.MapTable(c, signLoops, kit.GrainCheap) }

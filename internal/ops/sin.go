@@ -14,14 +14,16 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Sin.html).
 type Sin struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(&kit.Def{Name: "Sin", Since: kit.Versions{7, 22}, In: "input:T", Out: "output:T", Types: "T: @float",
+var _ = kit.Register(&kit.Def{Name: "Sin", Since: kit.Versions{7, 22}, In: "input:T", Out: "output:T",
+	Types:       "T: @float",
 	Elementwise: true,
 	Build:       kit.WithoutAttrs[Sin],
 	Gradient: gradient.Derivative(func(b *gradient.Builder, x, y, g string) string {
 		return b.Op("Mul", g, b.Op("Cos", x))
 	})})
 
-var sinLoops = elementwise.LoopsOf(elementwise.WithUnary(elementwise.Loop1(sinLoop[float32]), vec.SinF32), elementwise.WithKernel1(elementwise.Loop1(sinLoop[float64]), vec.SinF64))
+var sinLoops = elementwise.LoopsOf(elementwise.WithUnary(elementwise.Loop1(sinLoop[float32]), vec.SinF32),
+	elementwise.WithKernel1(elementwise.Loop1(sinLoop[float64]), vec.SinF64))
 
 // Run implements [ir.Operator].
 func (*Sin) Run(c *ir.Call) error { return elementwise.MapTable(c, sinLoops, kit.GrainCostly) }

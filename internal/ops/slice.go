@@ -75,7 +75,8 @@ func (op *Slice) Infer(c *ir.InferContext) error {
 		return nil
 	}
 	if len(starts) != len(ends) || steps != nil && len(steps) != len(starts) {
-		return fail.Errorf("starts has %d elements, ends %d and steps %d, want the same", len(starts), len(ends), len(steps))
+		return fail.Errorf("starts has %d elements, ends %d and steps %d, want the same", len(starts),
+			len(ends), len(steps))
 	}
 	axes, err := sliceAxes(axes, len(starts), len(in))
 	if err != nil {
@@ -201,7 +202,8 @@ func sliceBox(in []int, starts, ends, axes, steps *tensor.Tensor) (shape, by, fi
 		}
 	}
 	if len(v[0]) != len(v[1]) || steps != nil && len(v[3]) != len(v[0]) {
-		return nil, nil, nil, fail.Errorf("starts has %d elements, ends %d and steps %d, want the same", len(v[0]), len(v[1]), len(v[3]))
+		return nil, nil, nil, fail.Errorf("starts has %d elements, ends %d and steps %d, want the same", len(v[0]),
+			len(v[1]), len(v[3]))
 	}
 	at, err := sliceAxes(v[2], len(v[0]), len(in))
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Softmax.html).
 type Softmax struct{ reduce.SoftmaxAxis }
 
-var _ = kit.Register(&kit.Def{Name: "Softmax", Since: kit.Versions{1, 11, 13}, In: "input:T", Out: "output:T", Types: "T: @float",
+var _ = kit.Register(&kit.Def{Name: "Softmax", Since: kit.Versions{1, 11, 13}, In: "input:T", Out: "output:T",
+	Types: "T: @float",
 	Work:  4,
 	Build: func(a *kit.Attrs, opset int) kit.Operator { return &Softmax{reduce.ReadSoftmaxAxis(a, opset)} },
 	Gradient: gradient.Rule(func(b *gradient.Builder, n *gradient.Node, g string) ([]string, error) {

@@ -13,7 +13,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__SoftmaxCrossEntropyLoss.html).
 type SoftmaxCrossEntropyLoss struct{ reduce.ClassLoss }
 
-var _ = kit.Register(&kit.Def{Name: "SoftmaxCrossEntropyLoss", Since: kit.Versions{12, 13}, In: "scores:T, labels:Tind, weights:T?", Out: "output:T, log_prob:T?",
+var _ = kit.Register(&kit.Def{Name: "SoftmaxCrossEntropyLoss", Since: kit.Versions{12, 13},
+	In: "scores:T, labels:Tind, weights:T?", Out: "output:T, log_prob:T?",
 	Class: kit.ClassReduction,
 	Types: "T: @float; Tind: int32 int64", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &SoftmaxCrossEntropyLoss{reduce.BuildClassLoss(a)}
@@ -80,10 +81,12 @@ func runCrossEntropy[T kit.RealFloat](op *SoftmaxCrossEntropyLoss, c *ir.Call) e
 	}
 	classes := s.Classes()
 	if f, ok := any(x).([]float32); ok && !c.Generic {
-		if err := logSoftmaxF32.launch(c, any(logProb.Data).([]float32), f, classes, logSoftmaxRows(c), logSoftmaxF32.columns); err != nil {
+		if err := logSoftmaxF32.launch(c, any(logProb.Data).([]float32), f, classes, logSoftmaxRows(c),
+			logSoftmaxF32.columns); err != nil {
 			return err
 		}
-	} else if err := classes.EachLine(c, func(base, m int) { logSoftmaxLines(c, logProb.Data, x, classes, base, m) }); err != nil {
+	} else if err := classes.EachLine(c,
+		func(base, m int) { logSoftmaxLines(c, logProb.Data, x, classes, base, m) }); err != nil {
 		return err
 	}
 	c.Sync() // the loss reads the result

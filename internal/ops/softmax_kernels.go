@@ -24,15 +24,20 @@ type softmaxKernels[T kit.FloatNumber] struct {
 type softmaxBuffer[T kit.FloatNumber] struct{ top, sum, exp [kit.ColumnBlock]T }
 
 var (
-	softmaxF32    = softmaxKernels[float32]{max: vec.MaxF32, sub: vec.SubF32, add: vec.AddF32, div: vec.DivF32, exp: vec.ExpF32, transpose: vec.TransposeF32}
-	logSoftmaxF32 = softmaxKernels[float32]{max: vec.MaxF32, sub: vec.SubF32, add: vec.AddF32, log: vec.LogF32, exp: vec.ExpF32, transpose: vec.TransposeF32}
-	softmaxF64    = softmaxKernels[float64]{max: vec.MaxF64, sub: vec.SubF64, add: vec.AddF64, div: vec.DivF64, exp: vec.ExpF64, transpose: vec.TransposeF64}
-	logSoftmaxF64 = softmaxKernels[float64]{max: vec.MaxF64, sub: vec.SubF64, add: vec.AddF64, log: vec.LogF64, exp: vec.ExpF64, transpose: vec.TransposeF64}
+	softmaxF32 = softmaxKernels[float32]{max: vec.MaxF32, sub: vec.SubF32, add: vec.AddF32, div: vec.DivF32,
+		exp: vec.ExpF32, transpose: vec.TransposeF32}
+	logSoftmaxF32 = softmaxKernels[float32]{max: vec.MaxF32, sub: vec.SubF32, add: vec.AddF32, log: vec.LogF32,
+		exp: vec.ExpF32, transpose: vec.TransposeF32}
+	softmaxF64 = softmaxKernels[float64]{max: vec.MaxF64, sub: vec.SubF64, add: vec.AddF64, div: vec.DivF64,
+		exp: vec.ExpF64, transpose: vec.TransposeF64}
+	logSoftmaxF64 = softmaxKernels[float64]{max: vec.MaxF64, sub: vec.SubF64, add: vec.AddF64, log: vec.LogF64,
+		exp: vec.ExpF64, transpose: vec.TransposeF64}
 )
 
 // launch launches rows for dense lines, columns for many adjacent lines, and rows on the transpose
 // of few.
-func (k *softmaxKernels[T]) launch(c *ir.Call, dst, src []T, s kit.AxisSpan, rows func(dst, src []T, n int), columns func(c *ir.Call, dst, src []T, s kit.AxisSpan, base, m int)) error {
+func (k *softmaxKernels[T]) launch(c *ir.Call, dst, src []T, s kit.AxisSpan, rows func(dst, src []T, n int),
+	columns func(c *ir.Call, dst, src []T, s kit.AxisSpan, base, m int)) error {
 	const (
 		few    = 64
 		enough = 512 // elements in which the cost of a call of rows is lost
@@ -45,7 +50,8 @@ func (k *softmaxKernels[T]) launch(c *ir.Call, dst, src []T, s kit.AxisSpan, row
 	default:
 		group := min(s.Outer, max(1, enough/size)) // the blocks whose lines are computed together
 		room := group * size
-		if err := c.Reserve(int64(kit.WorkspaceCount(s.Outer)) * int64(2*room) * int64(unsafe.Sizeof(dst[0]))); err != nil {
+		if err := c.Reserve(int64(kit.WorkspaceCount(s.Outer)) * int64(2*room) * int64(unsafe.Sizeof(dst[0]))); err !=
+			nil {
 			return err
 		}
 		c.Launch(s.Outer, kit.GrainFor(4*size), func(lo, hi int) {

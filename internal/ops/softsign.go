@@ -15,14 +15,16 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Softsign.html).
 type Softsign struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(&kit.Def{Name: "Softsign", Since: kit.Versions{1, 22}, In: "input:T", Out: "output:T", Types: "T: @float",
+var _ = kit.Register(&kit.Def{Name: "Softsign", Since: kit.Versions{1, 22}, In: "input:T", Out: "output:T",
+	Types:       "T: @float",
 	Elementwise: true,
 	Build:       kit.WithoutAttrs[Softsign],
 	Gradient: gradient.DecomposedFunction(func(b *gradient.Builder, n *gradient.Node, x string) string {
 		return b.Op("Div", x, b.Plus(b.Op("Abs", x), 1))
 	})})
 
-var softsignLoops = elementwise.FloatLoops(softsignLoop[float32], softsignLoop[float64], elementwise.InPieces(softsignFast))
+var softsignLoops = elementwise.FloatLoops(softsignLoop[float32], softsignLoop[float64],
+	elementwise.InPieces(softsignFast))
 
 // Run implements [ir.Operator].
 func (*Softsign) Run(c *ir.Call) error { return elementwise.MapTable(c, softsignLoops, kit.GrainCheap) }

@@ -59,8 +59,10 @@ func (op *SpaceToDepth) Run(c *ir.Call) error {
 	n, ch, h, w := x.Dim(0), x.Dim(1), x.Dim(2)/b, x.Dim(3)/b
 	s := kit.Strides(x.Shape())
 	if op.Mode == "CRD" {
-		return moveBlocks(c, x, []int{n, ch * b * b, h, w}, []int{n, ch, b, b, h, w}, []int{s[0], s[1], s[2], 1, b * s[2], b})
+		return moveBlocks(c, x, []int{n, ch * b * b, h, w}, []int{n, ch, b, b, h, w},
+			[]int{s[0], s[1], s[2], 1, b * s[2], b})
 	}
 	// The box has dimensions N, block row, block column, C, H, W.
-	return moveBlocks(c, x, []int{n, ch * b * b, h, w}, []int{n, b, b, ch, h, w}, []int{s[0], s[2], 1, s[1], b * s[2], b})
+	return moveBlocks(c, x, []int{n, ch * b * b, h, w}, []int{n, b, b, ch, h, w},
+		[]int{s[0], s[2], 1, s[1], b * s[2], b})
 }

@@ -21,7 +21,8 @@ var _ = kit.Register(&kit.Def{Name: "Sqrt", Since: kit.Versions{1, 6, 13}, In: "
 		return b.Op("Div", g, b.Op("Add", y, y))
 	})})
 
-var sqrtLoops = elementwise.LoopsOf(elementwise.WithUnary(elementwise.Loop1(sqrtLoop[float32]), vec.SqrtF32), elementwise.WithKernel1(elementwise.Loop1(sqrtLoop[float64]), vec.SqrtF64))
+var sqrtLoops = elementwise.LoopsOf(elementwise.WithUnary(elementwise.Loop1(sqrtLoop[float32]), vec.SqrtF32),
+	elementwise.WithKernel1(elementwise.Loop1(sqrtLoop[float64]), vec.SqrtF64))
 
 // Run implements [ir.Operator].
 func (*Sqrt) Run(c *ir.Call) error { return elementwise.MapTable(c, sqrtLoops, kit.GrainCheap) }

@@ -15,7 +15,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__STFT.html).
 type STFT struct{ Onesided bool }
 
-var _ = kit.Register(&kit.Def{Name: "STFT", Since: kit.Versions{17}, In: "signal:T1, frame_step:T2, window:T1?, frame_length:T2?", Out: "output:T1",
+var _ = kit.Register(&kit.Def{Name: "STFT", Since: kit.Versions{17},
+	In: "signal:T1, frame_step:T2, window:T1?, frame_length:T2?", Out: "output:T1",
 	Class: kit.ClassOther,
 	Types: "T1: @float; T2: int32 int64", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &STFT{a.Bool("onesided", true)}

@@ -51,7 +51,8 @@ func (op *StringConcat) Run(c *ir.Call) error {
 			return err
 		}
 		right = make([]string, len(z))
-		move.Strided(c, move.Buf{Strs: right}, move.Buf{Strs: tensor.Of[string](y)}, shape, kit.Strides(shape), 0, kit.BroadcastStrides(y.Shape(), shape), 0)
+		move.Strided(c, move.Buf{Strs: right}, move.Buf{Strs: tensor.Of[string](y)}, shape, kit.Strides(shape), 0,
+			kit.BroadcastStrides(y.Shape(), shape), 0)
 	}
 	size := int64(0)
 	c.Serial(len(z), ir.GrainWatch, func(lo, hi int) {

@@ -12,7 +12,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Sub.html).
 type Sub struct{ elementwise.AxisBroadcast }
 
-var _ = kit.Register(&kit.Def{Name: "Sub", Since: kit.Versions{1, 6, 7, 13, 14}, In: "A:T, B:T", Out: "C:T", Types: "T: @number",
+var _ = kit.Register(&kit.Def{Name: "Sub", Since: kit.Versions{1, 6, 7, 13, 14}, In: "A:T, B:T", Out: "C:T",
+	Types:       "T: @number",
 	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &Sub{elementwise.ReadAxisBroadcast(a, opset)}
 	},
@@ -21,8 +22,11 @@ var _ = kit.Register(&kit.Def{Name: "Sub", Since: kit.Versions{1, 6, 7, 13, 14},
 		func(b *gradient.Builder, x, y, z, g string) string { return b.Op("Neg", g) })})
 
 var subLoops = elementwise.SameBits(
-	elementwise.WithKernel2(elementwise.Loop2Scalar(subLoop[int8]), vec.SubU8), elementwise.Loop2Scalar(subLoop[int16]), elementwise.WithKernel2(elementwise.Loop2Scalar(subLoop[int32]), vec.SubI32), elementwise.WithKernel2(elementwise.Loop2Scalar(subLoop[int64]), vec.SubI64),
-	elementwise.WithBinary(elementwise.Loop2Scalar(subLoop[float32]), vec.SubF32, vec.SubScalarF32, vec.ScalarSubF32), elementwise.WithKernel2(elementwise.Loop2Scalar(subLoop[float64]), vec.SubF64))
+	elementwise.WithKernel2(elementwise.Loop2Scalar(subLoop[int8]), vec.SubU8), elementwise.Loop2Scalar(subLoop[int16]),
+	elementwise.WithKernel2(elementwise.Loop2Scalar(subLoop[int32]), vec.SubI32),
+	elementwise.WithKernel2(elementwise.Loop2Scalar(subLoop[int64]), vec.SubI64),
+	elementwise.WithBinary(elementwise.Loop2Scalar(subLoop[float32]), vec.SubF32, vec.SubScalarF32, vec.ScalarSubF32),
+	elementwise.WithKernel2(elementwise.Loop2Scalar(subLoop[float64]), vec.SubF64))
 
 // Infer implements [ir.Operator].
 func (o *Sub) Infer(c *ir.InferContext) error {

@@ -11,7 +11,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Sum.html).
 type Sum struct{}
 
-var _ = kit.Register(&kit.Def{Name: "Sum", Since: kit.Versions{1, 6, 8, 13}, In: "data_0:T+", Out: "sum:T", Types: "T: @float",
+var _ = kit.Register(&kit.Def{Name: "Sum", Since: kit.Versions{1, 6, 8, 13}, In: "data_0:T+",
+	Out: "sum:T", Types: "T: @float",
 	Elementwise: true,
 	Build:       kit.WithoutAttrs[Sum],
 	Gradient: gradient.Rule(func(b *gradient.Builder, n *gradient.Node, g string) ([]string, error) {

@@ -27,7 +27,8 @@ var _ = kit.Register(&kit.Def{Name: "Swish", Since: kit.Versions{24}, In: "X:T",
 		o := &Swish{Alpha: float64(a.Float("alpha", 1))}
 		o.loops = elementwise.FloatLoops(
 			func(dst, src []float32) { kit.SwishLoop(dst, src, o.Alpha) },
-			func(dst, src []float64) { kit.SwishLoop(dst, src, o.Alpha) }, o.fast()).WithFast(tensor.TypeFloat64, o.doubles)
+			func(dst, src []float64) { kit.SwishLoop(dst, src, o.Alpha) },
+			o.fast()).WithFast(tensor.TypeFloat64, o.doubles)
 		return o
 	},
 	Gradient: gradient.DecomposedFunction(func(b *gradient.Builder, n *gradient.Node, x string) string {

@@ -14,7 +14,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx__Tan.html).
 type Tan struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(&kit.Def{Name: "Tan", Since: kit.Versions{7, 22}, In: "input:T", Out: "output:T", Types: "T: @float",
+var _ = kit.Register(&kit.Def{Name: "Tan", Since: kit.Versions{7, 22}, In: "input:T", Out: "output:T",
+	Types:       "T: @float",
 	Elementwise: true,
 	Build:       kit.WithoutAttrs[Tan],
 	Gradient: gradient.Derivative(func(b *gradient.Builder, x, y, g string) string {

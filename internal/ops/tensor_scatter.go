@@ -18,7 +18,8 @@ type TensorScatter struct {
 var _ = kit.Register(&kit.Def{Name: "TensorScatter", Since: kit.Versions{24},
 	In: "past_cache:T, update:T, write_indices:int64?", Out: "present_cache:T", Types: "T: @all",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &TensorScatter{Axis: a.Int("axis", -2), Circular: a.Enum("mode", "linear", "linear", "circular") == "circular"}
+		return &TensorScatter{Axis: a.Int("axis", -2),
+			Circular: a.Enum("mode", "linear", "linear", "circular") == "circular"}
 	}})
 
 func (op *TensorScatter) axis(rank int) (int, error) {
@@ -57,7 +58,8 @@ func (op *TensorScatter) Run(c *ir.Call) error {
 	}
 	for i, d := range up.Shape() {
 		if p := past.Dim(i); d != p && (i != axis || d > p) {
-			return fail.Errorf("update of shape %v does not match past_cache of shape %v in dimension %d", up.Shape(), past.Shape(), i)
+			return fail.Errorf("update of shape %v does not match past_cache of shape %v in dimension %d",
+				up.Shape(), past.Shape(), i)
 		}
 	}
 	batch, size, n := past.Dim(0), past.Dim(axis), up.Dim(axis)

@@ -94,7 +94,8 @@ func buildTfIdf(a *kit.Attrs, opset int) kit.Operator {
 	}
 	counts, nums, words := a.Ints("ngram_counts"), a.Ints("pool_int64s"), a.Strings("pool_strings")
 	if op.MinGram < 1 || op.MaxGram < op.MinGram || op.MaxSkip < 0 {
-		a.Errorf("min_gram_length is %d, max_gram_length %d and max_skip_count %d, want at least 1, at least the first and at least 0", op.MinGram, op.MaxGram, op.MaxSkip)
+		a.Errorf("min_gram_length is %d, max_gram_length %d and max_skip_count %d, want at least 1, at least the "+
+			"first and at least 0", op.MinGram, op.MaxGram, op.MaxSkip)
 	}
 	if len(nums) > 0 && len(words) > 0 {
 		a.Errorf("both pool_int64s and pool_strings are set")
@@ -136,7 +137,8 @@ func (op *TfIdfVectorizer) fillGrams(pool []int64, counts []int) error {
 			end = counts[i+1]
 		}
 		if start < 0 || end < start || end > len(pool) || (end-start)%(i+1) != 0 {
-			return fail.Errorf("attribute ngram_counts has n-grams of length %d in [%d, %d), outside a pool of %d", i+1, start, end, len(pool))
+			return fail.Errorf("attribute ngram_counts has n-grams of length %d in [%d, %d), outside a pool of %d",
+				i+1, start, end, len(pool))
 		}
 		for ; start < end; start += i + 1 {
 			if id++; i+1 >= op.MinGram && i+1 <= op.MaxGram {

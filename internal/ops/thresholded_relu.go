@@ -20,13 +20,15 @@ type ThresholdedRelu struct {
 	loops elementwise.Table
 }
 
-var _ = kit.Register(&kit.Def{Name: "ThresholdedRelu", Since: kit.Versions{1, 10, 22}, In: "X:T", Out: "Y:T", Types: "T: @float",
+var _ = kit.Register(&kit.Def{Name: "ThresholdedRelu", Since: kit.Versions{1, 10, 22}, In: "X:T",
+	Out: "Y:T", Types: "T: @float",
 	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		kit.IgnoreConsumed(a, opset)
 		o := &ThresholdedRelu{Alpha: float64(a.Float("alpha", 1))}
 		o.loops = elementwise.FloatLoops(
 			func(dst, src []float32) { thresholdedReluLoop(dst, src, o.Alpha) },
-			func(dst, src []float64) { thresholdedReluLoop(dst, src, o.Alpha) }, thresholdedReluKernel(float32(o.Alpha)))
+			func(dst, src []float64) { thresholdedReluLoop(dst, src, o.Alpha) },
+			thresholdedReluKernel(float32(o.Alpha)))
 		return o
 	},
 	Gradient: gradient.DecomposedFunction(func(b *gradient.Builder, n *gradient.Node, x string) string {

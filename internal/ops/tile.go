@@ -103,7 +103,8 @@ func (op *Tile) Run(c *ir.Call) error {
 	for i, r := range rep {
 		d := x.Dim(i)
 		if r < 0 || r > 0 && d > math.MaxInt/r {
-			return fail.Errorf("repeats has %d at position %d, which is negative or overflows for a dimension of %d", r, i, d)
+			return fail.Errorf("repeats has %d at position %d, which is negative or overflows for a dimension of %d",
+				r, i, d)
 		}
 		shape[i] = d * r
 	}
@@ -138,7 +139,8 @@ func tileShort(c *ir.Call, dst, src move.Buf, dims, rep []int) {
 	dims, rep, shape = d, r, shape[:len(d)]
 	const short = 1 << 10 // bytes
 	last := len(rep) - 1
-	if dst.Width == 0 || last < 1 || dims[last]*dst.Width > short || kit.Product(rep[:last]) == 1 && dims[last]*dst.Width <= move.NarrowRow || kit.Product(shape) == 0 {
+	if dst.Width == 0 || last < 1 || dims[last]*dst.Width > short || kit.Product(rep[:last]) == 1 &&
+		dims[last]*dst.Width <= move.NarrowRow || kit.Product(shape) == 0 {
 		tileInto(c, dst, src, dims, rep, shape)
 		return
 	}

@@ -24,7 +24,8 @@ type TopK struct {
 	Largest bool
 }
 
-var _ = kit.Register(&kit.Def{Name: "TopK", Since: kit.Versions{1, 10, 11, 24}, In: "X:T, K:int64", Out: "Values:T, Indices:I",
+var _ = kit.Register(&kit.Def{Name: "TopK", Since: kit.Versions{1, 10, 11, 24}, In: "X:T, K:int64",
+	Out:   "Values:T, Indices:I",
 	Class: kit.ClassReduction,
 	Types: "T: @number; I: int64",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
@@ -125,7 +126,8 @@ func (o *TopK) Run(c *ir.Call) error {
 	ordered := x
 	wide := x.DType()
 	switch wide {
-	case tensor.TypeFloat16, tensor.TypeBFloat16, tensor.TypeInt8, tensor.TypeUint8, tensor.TypeInt16, tensor.TypeUint16:
+	case tensor.TypeFloat16, tensor.TypeBFloat16, tensor.TypeInt8, tensor.TypeUint8, tensor.TypeInt16,
+		tensor.TypeUint16:
 		wide = tensor.TypeFloat32
 	case tensor.TypeInt32, tensor.TypeUint32:
 		wide = tensor.TypeInt64
@@ -154,9 +156,12 @@ func (o *TopK) Run(c *ir.Call) error {
 			err = topKFloats(c, at, tensor.Of[float32](ordered), s, k, o.Largest)
 			break
 		}
-		err = topKRun(c, at, tensor.Of[float32](ordered), s, k, newTopKOrder(c, topKOrder[float32]{o.Largest, kit.OrderF32, vec.ReduceMaxF32, extremesOf(vec.MaxRowsF32)}, vec.ReduceMinF32, extremesOf(vec.MinRowsF32)))
+		err = topKRun(c, at, tensor.Of[float32](ordered), s, k,
+			newTopKOrder(c, topKOrder[float32]{o.Largest, kit.OrderF32, vec.ReduceMaxF32, extremesOf(vec.MaxRowsF32)},
+				vec.ReduceMinF32, extremesOf(vec.MinRowsF32)))
 	case tensor.TypeFloat64:
-		err = topKRun(c, at, tensor.Of[float64](ordered), s, k, newTopKOrder(c, topKOrder[float64]{o.Largest, kit.OrderF64, nil, nil}, nil, nil))
+		err = topKRun(c, at, tensor.Of[float64](ordered), s, k,
+			newTopKOrder(c, topKOrder[float64]{o.Largest, kit.OrderF64, nil, nil}, nil, nil))
 	default:
 		err = fail.Errorf("elements of type %s are not supported", wide)
 	}
@@ -203,7 +208,8 @@ type topKOrder[T kit.RealNumber] struct {
 }
 
 // newTopKOrder returns an order, without best and groups for plain runs.
-func newTopKOrder[T kit.RealNumber](c *ir.Call, o topKOrder[T], least func(l cpu.Level, x []T) T, leasts func(best, x []T)) *topKOrder[T] {
+func newTopKOrder[T kit.RealNumber](c *ir.Call, o topKOrder[T], least func(l cpu.Level, x []T) T,
+	leasts func(best, x []T)) *topKOrder[T] {
 	if c.Generic {
 		o.best, o.groups = nil, nil
 	} else if !o.largest {
@@ -213,7 +219,8 @@ func newTopKOrder[T kit.RealNumber](c *ir.Call, o topKOrder[T], least func(l cpu
 }
 
 func topKInts(c *ir.Call, largest bool) *topKOrder[int64] {
-	return newTopKOrder(c, topKOrder[int64]{largest, func(v int64) int64 { return v }, vec.ReduceMaxI64, largestInts}, vec.ReduceMinI64, smallestInts)
+	return newTopKOrder(c, topKOrder[int64]{largest, func(v int64) int64 { return v }, vec.ReduceMaxI64, largestInts},
+		vec.ReduceMinI64, smallestInts)
 }
 
 // ahead reports whether a precedes b.
@@ -302,7 +309,8 @@ func topKRun[T kit.RealNumber](c *ir.Call, at []int64, src []T, s kit.AxisSpan, 
 		return err
 	}
 	groups := s.N / topKGroup
-	grouped := o.groups != nil && s.Inner == 1 && k > 1 && k <= listK && groups >= max(vec.LeastRowsF32, 4*k) && s.N <= 1<<20
+	grouped := o.groups != nil && s.Inner == 1 && k > 1 && k <= listK && groups >= max(vec.LeastRowsF32, 4*k) &&
+		s.N <= 1<<20
 	kit.ParallelEach(c, tasks, perTask*s.N, func(task int) {
 		var first [listK]topKFirst[T]
 		var extremes []T
@@ -354,7 +362,8 @@ type topKFirst[T any] struct {
 }
 
 // topKFew returns the best k of n elements in order, for k from 1 to listK.
-func topKFew[T kit.RealNumber](c *ir.Call, list []topKFirst[T], x []T, n, stride, k int, o *topKOrder[T]) []topKFirst[T] {
+func topKFew[T kit.RealNumber](c *ir.Call, list []topKFirst[T], x []T, n, stride, k int,
+	o *topKOrder[T]) []topKFirst[T] {
 	for from := 0; from < n && (from&0xfff != 0 || c.Err() == nil); from += topKBlock {
 		part, pos := x[:(min(n, from+topKBlock)-1)*stride+1], from*stride
 		if o.best != nil && stride == 1 && (len(list) == k || k == 1) {

@@ -27,7 +27,8 @@ type trainer struct{ optimizerStep }
 
 // registerTrainer registers an optimizer of ai.onnx.preview.training.
 func registerTrainer(name string, build func(a *kit.Attrs) optimizerStep) *kit.Def {
-	return kit.Register(&kit.Def{Domain: kit.DomainPreviewTraining, Name: name, Class: kit.ClassOther, Since: kit.Versions{1}, In: "R:T1, T:int64, inputs:any+", Out: "outputs:any+",
+	return kit.Register(&kit.Def{Domain: kit.DomainPreviewTraining, Name: name, Class: kit.ClassOther,
+		Since: kit.Versions{1}, In: "R:T1, T:int64, inputs:any+", Out: "outputs:any+",
 		Types: "T1: float double", Build: func(a *kit.Attrs, opset int) kit.Operator {
 			op := &trainer{build(a)}
 			if group := 2 + op.States(); a.NumIn < 2+group || (a.NumIn-2)%group != 0 {

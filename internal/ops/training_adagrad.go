@@ -12,7 +12,8 @@ import (
 type adagrad struct{ decay, epsilon, norm float64 }
 
 var _ = registerTrainer("Adagrad", func(a *kit.Attrs) optimizerStep {
-	return &adagrad{real64(a.Float("decay_factor", 0)), real64(a.Float("epsilon", 0)), real64(a.Float("norm_coefficient", 0))}
+	return &adagrad{real64(a.Float("decay_factor", 0)), real64(a.Float("epsilon", 0)),
+		real64(a.Float("norm_coefficient", 0))}
 })
 
 func (*adagrad) States() int { return 1 }

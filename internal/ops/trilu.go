@@ -65,7 +65,8 @@ func (op *Trilu) Run(c *ir.Call) error {
 		return min(max(edge, 0), cols), cols
 	}
 	w := dst.Width
-	if size := rows * cols * w; !c.Generic && w > 0 && rows <= 2*cols && cols*w <= maskedTriluRow && dst.Len()*w >= 4*size {
+	if size := rows * cols * w; !c.Generic && w > 0 && rows <= 2*cols && cols*w <= maskedTriluRow &&
+		dst.Len()*w >= 4*size {
 		mask, err := ir.ScratchOf[byte](c, size)
 		if err != nil {
 			return err

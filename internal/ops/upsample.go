@@ -8,7 +8,8 @@ import (
 
 // Upsample is the oldest form of [Resize]: output o of an axis has the input coordinate o/scale.
 // Integers are truncated.
-var _ = kit.Register(&kit.Def{Name: "Upsample", Since: kit.Versions{1, 7, 9}, Until: 9, Successor: "Resize", In: "X:T, scales:float?", Out: "Y:T",
+var _ = kit.Register(&kit.Def{Name: "Upsample", Since: kit.Versions{1, 7, 9}, Until: 9, Successor: "Resize",
+	In: "X:T, scales:float?", Out: "Y:T",
 	Types:   "T: @number string bool @complex",
 	Selects: resizeSelects, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		r := NewUpsample(a, "nearest", "linear", "bilinear")

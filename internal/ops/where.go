@@ -118,7 +118,8 @@ func (*Where) Run(c *ir.Call) error {
 
 func whereFast[T any](kernel func(l cpu.Level, dst, x, y []T, which []bool)) func(out []byte, in *[3][]byte) {
 	return func(out []byte, in *[3][]byte) {
-		kernel(cpu.Active(), memory.FromRaw[T](out), memory.FromRaw[T](in[1]), memory.FromRaw[T](in[2]), memory.FromRaw[bool](in[0]))
+		kernel(cpu.Active(), memory.FromRaw[T](out), memory.FromRaw[T](in[1]), memory.FromRaw[T](in[2]),
+			memory.FromRaw[bool](in[0]))
 	}
 }
 

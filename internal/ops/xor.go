@@ -10,7 +10,8 @@ import (
 // Xor returns whether exactly one input is true (https://onnx.ai/onnx/operators/onnx__Xor.html).
 type Xor struct{ elementwise.AxisBroadcast }
 
-var _ = kit.Register(&kit.Def{Name: "Xor", Since: kit.Versions{1, 7}, In: "A:T, B:T", Out: "C:T1", Types: "T: bool; T1: bool",
+var _ = kit.Register(&kit.Def{Name: "Xor", Since: kit.Versions{1, 7}, In: "A:T, B:T", Out: "C:T1",
+	Types:       "T: bool; T1: bool",
 	Elementwise: true, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &Xor{elementwise.ReadAxisBroadcast(a, opset)}
 	}})

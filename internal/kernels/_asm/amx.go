@@ -19,7 +19,8 @@ const (
 )
 
 // registersAMD64 lists the general registers in the order of their numbers.
-var registersAMD64 = []string{"AX", "CX", "DX", "BX", "SP", "BP", "SI", "DI", "R8", "R9", "R10", "R11", "R12", "R13", "R14", "R15"}
+var registersAMD64 = []string{"AX", "CX", "DX", "BX", "SP", "BP", "SI", "DI", "R8", "R9", "R10", "R11",
+	"R12", "R13", "R14", "R15"}
 
 // vex returns the prefix of an instruction with 128-bit operands of the opcode map 0F38 and its
 // opcode. reg, index and base are numbers of registers, of which the top bits are in the prefix.
@@ -70,7 +71,8 @@ func (g *fn) tileRelease() { g.amx("TILERELEASE", append(vex(vexNone, 0, 0, 0, 0
 
 // tileDotU8S8 adds to tile c the products of the unsigned bytes of a and the signed ones of b.
 func (g *fn) tileDotU8S8(b, a, c int) {
-	g.amx(fmt.Sprintf("TDPBUSD TMM%d, TMM%d, TMM%d", b, a, c), append(vex(vex66, c, 0, a, b, 0x5e), byte(0xc0|c&7<<3|a&7)))
+	g.amx(fmt.Sprintf("TDPBUSD TMM%d, TMM%d, TMM%d", b, a, c),
+		append(vex(vex66, c, 0, a, b, 0x5e), byte(0xc0|c&7<<3|a&7)))
 }
 
 // Offsets of the fields of quant's Tiles.

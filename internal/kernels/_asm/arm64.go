@@ -67,8 +67,10 @@ var twoNEON = map[string]struct {
 }
 
 // nativeNEON lists the instructions that Go's assembler supports.
-var nativeNEON = map[string]string{"VPADDD": "VADD V%d.S4", "VPSUBD": "VSUB V%d.S4", "VANDPS": "VAND V%d.B16", "VORPS": "VORR V%d.B16", "VPAND": "VAND V%d.B16", "VPOR": "VORR V%d.B16",
-	"VUNPCKLPS": "VZIP1 V%d.S4", "VUNPCKHPS": "VZIP2 V%d.S4", "VUNPCKLPD": "VZIP1 V%d.D2", "VUNPCKHPD": "VZIP2 V%d.D2", "VXORPS": "VEOR V%d.B16"}
+var nativeNEON = map[string]string{"VPADDD": "VADD V%d.S4", "VPSUBD": "VSUB V%d.S4", "VANDPS": "VAND V%d.B16",
+	"VORPS": "VORR V%d.B16", "VPAND": "VAND V%d.B16", "VPOR": "VORR V%d.B16",
+	"VUNPCKLPS": "VZIP1 V%d.S4", "VUNPCKHPS": "VZIP2 V%d.S4", "VUNPCKLPD": "VZIP1 V%d.D2", "VUNPCKHPD": "VZIP2 V%d.D2",
+	"VXORPS": "VEOR V%d.B16"}
 
 func (g *fn) raw(format string, a ...any) {
 	g.trace()
@@ -253,7 +255,8 @@ func (g *fn) advanceRows(mr int, operand string) {
 	}
 }
 
-var jumpsNEON = map[string]string{"JMP": "B", "JZ": "BEQ", "JEQ": "BEQ", "JNZ": "BNE", "JNE": "BNE", "JLT": "BLT", "JGE": "BGE"}
+var jumpsNEON = map[string]string{"JMP": "B", "JZ": "BEQ", "JEQ": "BEQ", "JNZ": "BNE", "JNE": "BNE",
+	"JLT": "BLT", "JGE": "BGE"}
 
 // translate translates an amd64 instruction to arm64.
 func (g *fn) translate(s string) {

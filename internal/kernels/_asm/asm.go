@@ -103,7 +103,8 @@ func (f *file) c64(bits uint64) string {
 func (f *file) table(name string, v []float64) string {
 	var o strings.Builder
 	for i := 0; i < 16; i += 2 {
-		fmt.Fprintf(&o, "DATA %s<>+%d(SB)/8, $0x%08x%08x\n", name, 4*i, math.Float32bits(float32(v[i+1])), math.Float32bits(float32(v[i])))
+		fmt.Fprintf(&o, "DATA %s<>+%d(SB)/8, $0x%08x%08x\n", name, 4*i, math.Float32bits(float32(v[i+1])),
+			math.Float32bits(float32(v[i])))
 	}
 	fmt.Fprintf(&o, "GLOBL %s<>(SB), RODATA|NOPTR, $64\n", name)
 	if t := o.String(); !slices.Contains(f.tables, t) {

@@ -7,7 +7,8 @@ import (
 
 // tileDotBF16 adds to tile c the products of the pairs of bfloat16 numbers of a and b.
 func (g *fn) tileDotBF16(b, a, c int) {
-	g.amx(fmt.Sprintf("TDPBF16PS TMM%d, TMM%d, TMM%d", b, a, c), append(vex(vexF3, c, 0, a, b, 0x5c), byte(0xc0|c&7<<3|a&7)))
+	g.amx(fmt.Sprintf("TDPBF16PS TMM%d, TMM%d, TMM%d", b, a, c),
+		append(vex(vexF3, c, 0, a, b, 0x5c), byte(0xc0|c&7<<3|a&7)))
 }
 
 // dotBF16 emits VDPBF16PS, which adds to the elements of register c the products of the pairs of
@@ -15,14 +16,16 @@ func (g *fn) tileDotBF16(b, a, c int) {
 // Go's assembler has no such instruction (Intel SDM, volume 2, section 2.7).
 func (g *fn) dotBF16(disp int, base string, b, c int) {
 	at := slices.Index(registersAMD64, base)
-	g.amx(fmt.Sprintf("VDPBF16PS.BCST %d(%s), Z%d, Z%d", disp, base, b, c), []byte{0x62, byte(^c&8<<4 | 0x40 | ^at&8<<2 | ^c&16 | 2), byte(^b&15<<3 | 0x06),
-		byte(0x50 | ^b&16>>1), 0x52, byte(0x40 | c&7<<3 | at&7), byte(disp / 4)})
+	g.amx(fmt.Sprintf("VDPBF16PS.BCST %d(%s), Z%d, Z%d", disp, base, b, c),
+		[]byte{0x62, byte(^c&8<<4 | 0x40 | ^at&8<<2 | ^c&16 | 2), byte(^b&15<<3 | 0x06),
+			byte(0x50 | ^b&16>>1), 0x52, byte(0x40 | c&7<<3 | at&7), byte(disp / 4)})
 }
 
 // dotRegistersBF16 is dotBF16 for registers b and a.
 func (g *fn) dotRegistersBF16(b, a, c int) {
-	g.amx(fmt.Sprintf("VDPBF16PS Z%d, Z%d, Z%d", a, b, c), []byte{0x62, byte(^c&8<<4 | ^a&16<<2 | ^a&8<<2 | ^c&16 | 2), byte(^b&15<<3 | 0x06),
-		byte(0x40 | ^b&16>>1), 0x52, byte(0xc0 | c&7<<3 | a&7)})
+	g.amx(fmt.Sprintf("VDPBF16PS Z%d, Z%d, Z%d", a, b, c),
+		[]byte{0x62, byte(^c&8<<4 | ^a&16<<2 | ^a&8<<2 | ^c&16 | 2), byte(^b&15<<3 | 0x06),
+			byte(0x40 | ^b&16>>1), 0x52, byte(0xc0 | c&7<<3 | a&7)})
 }
 
 // Offsets of the fields of gemm's dotsBF16.
@@ -246,13 +249,15 @@ func bfloatTiles(f *file, halves int) {
 // convertBF16 emits VCVTNE2PS2BF16, which rounds the numbers of two registers below 8, low and
 // high, to one: to nearest, ties to even, and subnormal numbers to zero.
 func (g *fn) convertBF16(high, low, to int) {
-	g.amx(fmt.Sprintf("VCVTNE2PS2BF16 Z%d, Z%d, Z%d", low, high, to), []byte{0x62, 0xf2, byte(^high&15<<3 | 0x07), 0x48, 0x72, byte(0xc0 | to<<3 | low)})
+	g.amx(fmt.Sprintf("VCVTNE2PS2BF16 Z%d, Z%d, Z%d", low, high, to),
+		[]byte{0x62, 0xf2, byte(^high&15<<3 | 0x07), 0x48, 0x72, byte(0xc0 | to<<3 | low)})
 }
 
 // bfloatRows writes the conversion of rows to bfloat16 numbers. 32 numbers are followed by those of
 // other rows.
 func bfloatRows(f *file) {
-	g := f.function("rowsBF16AVX512", avx512, []arg{{"dst", "*uint16"}, {"x", "*float32"}, {"step", "int"}, {"ldx", "int"}, {"rows", "int"}, {"n", "int"}}, nil)
+	g := f.function("rowsBF16AVX512", avx512, []arg{{"dst", "*uint16"}, {"x", "*float32"}, {"step", "int"},
+		{"ldx", "int"}, {"rows", "int"}, {"n", "int"}}, nil)
 	g.arg("dst", "R8")
 	g.arg("x", "R9")
 	g.arg("step", "DX")

@@ -60,7 +60,8 @@ func bfloatMatrix(f *file, rows int) string {
 					for p := range pairs {
 						for k := range 2 {
 							a, d := firstA+2*p+u, acc(p, c+k)
-							g.word(0x6e40ec00|uint32(b+k)<<16|uint32(a)<<5|uint32(d), "bfmmla v%d.4s, v%d.8h, v%d.8h", d, a, b+k)
+							g.word(0x6e40ec00|uint32(b+k)<<16|uint32(a)<<5|uint32(d),
+								"bfmmla v%d.4s, v%d.8h, v%d.8h", d, a, b+k)
 						}
 					}
 				}

@@ -6,7 +6,8 @@ import "fmt"
 // are adjacent, it reads them as one stream, the access pattern that the second-level cache serves
 // fastest.
 func columns(f *file, i isa, n int) {
-	g := f.function(fmt.Sprintf("columns%d%s", n, i.name), i, []arg{{"dst", "*float32"}, {"a", "*float32"}, {"b", "*float32"}, {"ldb", "int"}, {"k", "int"}}, nil)
+	g := f.function(fmt.Sprintf("columns%d%s", n, i.name), i,
+		[]arg{{"dst", "*float32"}, {"a", "*float32"}, {"b", "*float32"}, {"ldb", "int"}, {"k", "int"}}, nil)
 	g.arg("dst", "DI")
 	g.arg("a", "SI")
 	g.arg("b", "BX")
@@ -66,7 +67,8 @@ func columns(f *file, i isa, n int) {
 // a[k]·b[p*panel+32*k+j]. Reading two panels at once keeps more cache lines on their way than
 // reading one. Sums have the order of the tile of one row.
 func rowPanels(f *file, i isa, n int) {
-	g := f.function(fmt.Sprintf("rowPanels%d%s", n, i.name), i, []arg{{"dst", "*float32"}, {"a", "*float32"}, {"b", "*float32"}, {"panel", "int"}, {"k", "int"}}, nil)
+	g := f.function(fmt.Sprintf("rowPanels%d%s", n, i.name), i,
+		[]arg{{"dst", "*float32"}, {"a", "*float32"}, {"b", "*float32"}, {"panel", "int"}, {"k", "int"}}, nil)
 	g.arg("dst", "DI")
 	g.arg("a", "SI")
 	g.arg("b", "BX")

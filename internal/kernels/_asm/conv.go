@@ -296,7 +296,8 @@ func (g *fn) tileEpilogue(mr, nv int, acc func(r, j int) int, out func(r, j int,
 // affine writes a kernel for dst = min(max(x·scale + shift, lo), hi) over n pixels of a block of 16
 // channels.
 func affine(f *file, i isa) {
-	g := f.function("affine"+i.name, i, []arg{{"dst", "*float32"}, {"x", "*float32"}, {"scale", "*float32"}, {"shift", "*float32"}, {"n", "int"}, {"lo", "float32"}, {"hi", "float32"}}, nil)
+	g := f.function("affine"+i.name, i, []arg{{"dst", "*float32"}, {"x", "*float32"}, {"scale", "*float32"},
+		{"shift", "*float32"}, {"n", "int"}, {"lo", "float32"}, {"hi", "float32"}}, nil)
 	for _, p := range [][2]string{{"dst", "DI"}, {"x", "SI"}, {"scale", "AX"}, {"shift", "BX"}, {"n", "CX"}} {
 		g.arg(p[0], p[1])
 	}

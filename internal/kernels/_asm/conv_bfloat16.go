@@ -59,7 +59,8 @@ func pairTile(f *file, mr, blocks int) string {
 		g.e("DECQ %s", l.counter)
 		g.e("JNZ %s", l.label)
 	}
-	g.tileEpilogue(mr, blocks, acc, func(r, j int, reg string) (string, bool) { return fmt.Sprintf("%d(%s)", r*64, reg), j > 0 })
+	g.tileEpilogue(mr, blocks, acc,
+		func(r, j int, reg string) (string, bool) { return fmt.Sprintf("%d(%s)", r*64, reg), j > 0 })
 	g.e("DECQ %d(DX)", cTimes)
 	g.e("JZ done")
 	for _, p := range [][2]int{{cAStep, cA}, {cCStep, cC}, {cAddStep, cAdd}} {
@@ -76,7 +77,8 @@ func pairTile(f *file, mr, blocks int) string {
 // roundOctets writes the conversion of pixels of 16 channels to bfloat16 numbers, four pixels at a
 // time. The halves of a pixel go to different addresses.
 func roundOctets(f *file) {
-	g := f.function("octetsBF16AVX512", avx512, []arg{{"dst", "*uint16"}, {"x", "*float32"}, {"n", "int"}, {"step", "int"}, {"next", "int"}, {"mask", "uint32"}}, nil)
+	g := f.function("octetsBF16AVX512", avx512, []arg{{"dst", "*uint16"}, {"x", "*float32"}, {"n", "int"},
+		{"step", "int"}, {"next", "int"}, {"mask", "uint32"}}, nil)
 	for _, p := range [][2]string{{"dst", "DI"}, {"x", "SI"}, {"n", "CX"}, {"step", "DX"}, {"next", "R8"}} {
 		g.arg(p[0], p[1])
 	}

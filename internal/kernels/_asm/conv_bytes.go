@@ -30,7 +30,8 @@ func halfAddr(i, mr, d int) string {
 	if i >= h {
 		base, i = "SI", i-h
 	}
-	return fmt.Sprintf("%d(%s)", d, base) + [...]string{"", "(R8*1)", "(R8*2)", "(R9*1)", "(R8*4)", "(R10*1)", "(R9*2)"}[i]
+	return fmt.Sprintf("%d(%s)", d, base) + [...]string{"", "(R8*1)", "(R8*2)", "(R9*1)", "(R8*4)",
+		"(R10*1)", "(R9*2)"}[i]
 }
 
 // byteTile writes the tile of mr pixels and 32 output channels of a convolution of bytes. For each
@@ -50,7 +51,8 @@ func byteTile(f *file, mr int) string {
 	for _, p := range []struct {
 		off int
 		reg string
-	}{{bB, "DI"}, {bPixel, "R8"}, {bOffsets, "R11"}, {bTaps, "R12"}, {bA, "R13"}, {bBias, "AX"}, {bPrefetch, "BX"}, {bPfStep, "R15"}} {
+	}{{bB, "DI"}, {bPixel, "R8"}, {bOffsets, "R11"}, {bTaps, "R12"}, {bA, "R13"}, {bBias, "AX"}, {bPrefetch, "BX"},
+		{bPfStep, "R15"}} {
 		g.e("MOVQ %d(DX), %s", p.off, p.reg)
 	}
 	g.e("LEAQ (R8)(R8*2), R9")
@@ -173,7 +175,8 @@ func byteTile(f *file, mr int) string {
 	for r := 0; r < mr; r += 2 {
 		next := min(r+1, mr-1)
 		v := [4]int{acc(0, r, 0), acc(0, r, 1), acc(0, next, 0), acc(0, next, 1)}
-		g.narrow4(f, [4]any{v[0], v[1], v[2], v[3]}, v, [4]int{scale, scale + 1, scale, scale + 1}, -1, word, bFlip, v[1])
+		g.narrow4(f, [4]any{v[0], v[1], v[2], v[3]}, v, [4]int{scale, scale + 1, scale, scale + 1},
+			-1, word, bFlip, v[1])
 		store(r, v[0])
 		if r < next {
 			g.e("VEXTRACTI64X4 $1, Z%d, Y%d", v[0], v[0])
@@ -369,7 +372,8 @@ func windowTile(f *file, channels, stride int) string {
 	for k, p := range []struct {
 		off int
 		reg string
-	}{{wB, "AX"}, {wRows, "SI"}, {wRows + 8, "DI"}, {wRows + 16, "R9"}, {wC, "R15"}, {wColumn, "R8"}, {wLdC, "R12"}, {wN, "CX"}, {wRight, "R13"}, {wBias, "R10"}, {wScale, "R11"}} {
+	}{{wB, "AX"}, {wRows, "SI"}, {wRows + 8, "DI"}, {wRows + 16, "R9"}, {wC, "R15"}, {wColumn, "R8"}, {wLdC, "R12"},
+		{wN, "CX"}, {wRight, "R13"}, {wBias, "R10"}, {wScale, "R11"}} {
 		g.e("MOVQ %d(DX), %s", p.off, p.reg)
 		if k == 0 {
 			for w := range 12 {

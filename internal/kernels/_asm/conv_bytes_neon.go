@@ -14,7 +14,8 @@ func writeConvBytesNEON(dir string) {
 	f := newFile("bytes")
 	var dis strings.Builder
 	for _, name := range []string{"SDOT", "SUDOT", "Matrix"} {
-		fmt.Fprintf(&dis, "\n// byteTile%s computes 16 output channels of a tile.\nfunc byteTile%s(pixels int, t *byteTile) {\n\tswitch pixels {\n", name, name)
+		fmt.Fprintf(&dis, "\n// byteTile%s computes 16 output channels of a tile.\n"+
+			"func byteTile%s(pixels int, t *byteTile) {\n\tswitch pixels {\n", name, name)
 		for mr := 1; mr <= rowsNEON; mr++ {
 			if name != "SDOT" && (mr == 1) != (name == "SUDOT") {
 				continue
@@ -23,7 +24,8 @@ func writeConvBytesNEON(dir string) {
 		}
 		dis.WriteString("\t}\n}\n")
 	}
-	dis.WriteString("\n// channelTileNEON computes up to four pixels of a tile.\nfunc channelTileNEON(pixels int, t *channelTile) {\n\tswitch pixels {\n")
+	dis.WriteString("\n// channelTileNEON computes up to four pixels of a tile.\n" +
+		"func channelTileNEON(pixels int, t *channelTile) {\n\tswitch pixels {\n")
 	for mr := 1; mr <= 4; mr++ {
 		fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", mr, lastTileNEON(f, mr))
 	}
@@ -110,7 +112,8 @@ func byteTileNEON(f *file, product string, mr int) string {
 	for _, p := range []struct {
 		off int
 		reg string
-	}{{bB, "R5"}, {bPixel, "R8"}, {bOffsets, "R11"}, {bTaps, "R12"}, {bA, "R13"}, {bBias, "R6"}, {bSecond, "R9"}, {bC, "R15"}, {bLdC, "R1"}, {bSecondC, "R4"}} {
+	}{{bB, "R5"}, {bPixel, "R8"}, {bOffsets, "R11"}, {bTaps, "R12"}, {bA, "R13"}, {bBias, "R6"}, {bSecond, "R9"},
+		{bC, "R15"}, {bLdC, "R1"}, {bSecondC, "R4"}} {
 		g.raw("MOVD %d(R3), %s", p.off, p.reg)
 	}
 	if product == "Matrix" { // whose sums are in another order until the end
@@ -217,7 +220,8 @@ func lastTileNEON(f *file, mr int) string {
 	for _, p := range []struct {
 		off int
 		reg string
-	}{{chIndex, "R6"}, {chB, "R5"}, {chPixel, "R8"}, {chA, "R13"}, {chC, "R15"}, {chBlocks, "R2"}, {chBias, "R9"}, {chScale, "R10"}, {chLdC, "R1"}} {
+	}{{chIndex, "R6"}, {chB, "R5"}, {chPixel, "R8"}, {chA, "R13"}, {chC, "R15"}, {chBlocks, "R2"}, {chBias, "R9"},
+		{chScale, "R10"}, {chLdC, "R1"}} {
 		g.raw("MOVD %d(R3), %s", p.off, p.reg)
 	}
 	g.raw("FMOVQ (R6), F%d", index)
@@ -245,8 +249,10 @@ func lastTileNEON(f *file, mr int) string {
 		g.word(0x6f08a400|x<<5|high, "ushll2 v%d.8h, v%d.16b, #0", high, x)
 		for i, n := range []int{low, high} {
 			w := weights + 2*i
-			g.word(0x0e608000|uint32(w)<<16|uint32(n)<<5|uint32(acc(r, 2*i)), "smlal v%d.4s, v%d.4h, v%d.4h", acc(r, 2*i), n, w)
-			g.word(0x4e608000|uint32(w)<<16|uint32(n)<<5|uint32(acc(r, 2*i+1)), "smlal2 v%d.4s, v%d.8h, v%d.8h", acc(r, 2*i+1), n, w)
+			g.word(0x0e608000|uint32(w)<<16|uint32(n)<<5|uint32(acc(r, 2*i)), "smlal v%d.4s, v%d.4h, v%d.4h",
+				acc(r, 2*i), n, w)
+			g.word(0x4e608000|uint32(w)<<16|uint32(n)<<5|uint32(acc(r, 2*i+1)), "smlal2 v%d.4s, v%d.8h, v%d.8h",
+				acc(r, 2*i+1), n, w)
 		}
 	}
 	g.raw("SUBS $1, R12")

@@ -17,7 +17,8 @@ const (
 // Masks keep the loads for a kernel column within the row. Rows of up to 8 elements use half a
 // vector, whose loads cross fewer cache lines.
 func planar(f *file, k int, reg string) {
-	g := f.function(fmt.Sprintf("planar%d%sAVX512", k, map[string]string{"Y": "Half"}[reg]), avx512, []arg{{"t", "*planarTile"}}, nil)
+	g := f.function(fmt.Sprintf("planar%d%sAVX512", k, map[string]string{"Y": "Half"}[reg]), avx512,
+		[]arg{{"t", "*planarTile"}}, nil)
 	g.arg("t", "DX")
 	for _, p := range []struct {
 		off int

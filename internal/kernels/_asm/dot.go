@@ -13,11 +13,13 @@ var _ = register("quant", writeDot)
 func writeDot(dir string) {
 	f := newFile("tile")
 	var dis strings.Builder
-	dis.WriteString("\n// tileDOT computes a tile with the given number of rows.\nfunc tileDOT(rows int, t *tileI32) {\n\tswitch rows {\n")
+	dis.WriteString("\n// tileDOT computes a tile with the given number of rows.\n" +
+		"func tileDOT(rows int, t *tileI32) {\n\tswitch rows {\n")
 	for mr := 1; mr <= rowsNEON; mr++ {
 		fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", mr, dotTile(f, mr))
 	}
-	dis.WriteString("\t}\n}\n\n// tileMatrix computes a tile with the given number of rows, at least two.\nfunc tileMatrix(rows int, t *tileI32) {\n\tswitch rows {\n")
+	dis.WriteString("\t}\n}\n\n// tileMatrix computes a tile with the given number of rows, at least two.\n" +
+		"func tileMatrix(rows int, t *tileI32) {\n\tswitch rows {\n")
 	for mr := 2; mr <= rowsNEON; mr++ {
 		fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", mr, matrixTile(f, mr))
 	}

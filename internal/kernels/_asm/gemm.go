@@ -37,7 +37,8 @@ func (g *fn) rowAddr(i, d int) string {
 	if g.neon() {
 		return fmt.Sprintf("%d(%s)", d, rowRegs[i])
 	}
-	return fmt.Sprintf("%d", d) + [...]string{"(AX)", "(AX)(R8*1)", "(AX)(R8*2)", "(AX)(R9*1)", "(AX)(R8*4)", "(AX)(R10*1)", "(AX)(R9*2)", "(AX)(R11*1)",
+	return fmt.Sprintf("%d", d) + [...]string{"(AX)", "(AX)(R8*1)", "(AX)(R8*2)", "(AX)(R9*1)", "(AX)(R8*4)",
+		"(AX)(R10*1)", "(AX)(R9*2)", "(AX)(R11*1)",
 		"(AX)(R8*8)", "(SI)", "(SI)(R8*1)", "(SI)(R8*2)", "(SI)(R9*1)", "(SI)(R8*4)"}[i]
 }
 
@@ -54,21 +55,24 @@ type arithmetic struct {
 }
 
 var (
-	fusedF32 = arithmetic{suffix: "F32", args: "*tileF32", add: "VADDPS", float: true, mul: func(g *fn, b, a, acc, _ int) {
-		g.op("VFMADD231PS", b, a, acc)
-	}}
-	fusedF16 = arithmetic{suffix: "F16", args: "*tileF32", add: "VADDPS", float: true, half: true, mul: func(g *fn, b, a, acc, _ int) {
-		g.op("VFMADD231PS", b, a, acc)
-	}}
+	fusedF32 = arithmetic{suffix: "F32", args: "*tileF32", add: "VADDPS", float: true,
+		mul: func(g *fn, b, a, acc, _ int) {
+			g.op("VFMADD231PS", b, a, acc)
+		}}
+	fusedF16 = arithmetic{suffix: "F16", args: "*tileF32", add: "VADDPS", float: true, half: true,
+		mul: func(g *fn, b, a, acc, _ int) {
+			g.op("VFMADD231PS", b, a, acc)
+		}}
 	// four unsigned bytes of A times four signed bytes of B
 	dotU8S8 = arithmetic{suffix: "U8S8", args: "*tileI32", add: "VPADDD", mul: func(g *fn, b, a, acc, _ int) {
 		g.op("VPDPBUSD", b, a, acc)
 	}}
 	// two 16-bit integers of each
-	dotI16 = arithmetic{suffix: "I16", args: "*tileI32", add: "VPADDD", temp: true, mul: func(g *fn, b, a, acc, temp int) {
-		g.op("VPMADDWD", b, a, temp)
-		g.op("VPADDD", temp, acc, acc)
-	}}
+	dotI16 = arithmetic{suffix: "I16", args: "*tileI32", add: "VPADDD", temp: true,
+		mul: func(g *fn, b, a, acc, temp int) {
+			g.op("VPMADDWD", b, a, temp)
+			g.op("VPADDD", temp, acc, acc)
+		}}
 )
 
 // gemmTile writes the tile of mr rows and two vectors of columns.
@@ -245,7 +249,8 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 			for r := u; masked && ar.float && mr >= manyRows && r < mr; r += unrollK {
 				g.e("PREFETCHT0 %s", g.rowAddr(r, aheadA))
 			}
-			step(u, u%sets, vectors, [...]string{"(DI)", "(DI)(R12*1)", "(DI)(R12*2)", "(DI)(R13*1)"}[u], partial && !edge)
+			step(u, u%sets, vectors, [...]string{"(DI)", "(DI)(R12*1)", "(DI)(R12*2)", "(DI)(R13*1)"}[u],
+				partial && !edge)
 		}
 		g.addA(fmt.Sprintf("$%d", 4*unrollK), mr)
 		g.e("LEAQ (DI)(R12*4), DI")
@@ -349,7 +354,8 @@ func gemmTile(f *file, i isa, mr int, ar arithmetic) string {
 }
 
 // floatEpilogue adds the residual and applies the activation.
-func (g *fn) floatEpilogue(mr, nv int, acc func(s, r, j int) int, ld func(mem string, j, r int), each func(func(r, j, a int))) {
+func (g *fn) floatEpilogue(mr, nv int, acc func(s, r, j int) int, ld func(mem string, j, r int),
+	each func(func(r, j, a int))) {
 	vb := g.width * 4
 	g.e("MOVQ %d(DX), AX", tAdd)
 	g.e("TESTQ AX, AX")
@@ -377,7 +383,8 @@ func (g *fn) floatEpilogue(mr, nv int, acc func(s, r, j int) int, ld func(mem st
 
 // dotRows writes a kernel for dst[r] = Σ a[k]·b[r][k] over n groups of four rows of b.
 func dotRows(f *file, i isa) {
-	g := f.function("dotRowsF32"+i.name, i, []arg{{"dst", "*float32"}, {"a", "*float32"}, {"b", "*float32"}, {"ldb", "int"}, {"k", "int"}, {"n", "int"}}, nil)
+	g := f.function("dotRowsF32"+i.name, i, []arg{{"dst", "*float32"}, {"a", "*float32"}, {"b", "*float32"},
+		{"ldb", "int"}, {"k", "int"}, {"n", "int"}}, nil)
 	g.arg("dst", "DI")
 	g.arg("b", "SI")
 	g.arg("ldb", "R8")
@@ -459,7 +466,8 @@ func dotRows(f *file, i isa) {
 
 // addRows writes a kernel for y[j] += Σ a[r]·b[r][j] over four rows of b.
 func addRows(f *file, i isa) {
-	g := f.function("addRowsF32"+i.name, i, []arg{{"y", "*float32"}, {"a", "*float32"}, {"b", "*float32"}, {"ldb", "int"}, {"n", "int"}}, nil)
+	g := f.function("addRowsF32"+i.name, i,
+		[]arg{{"y", "*float32"}, {"a", "*float32"}, {"b", "*float32"}, {"ldb", "int"}, {"n", "int"}}, nil)
 	g.arg("y", "DI")
 	g.arg("a", "AX")
 	g.arg("b", "R10")
@@ -536,12 +544,14 @@ func writeGemmFor(dir, arch string, isas []isa) {
 	var dis strings.Builder
 	for _, i := range isas {
 		rows := map[int]int{16: rowsAVX512, 8: rowsAVX, 4: rowsNEON}[i.width]
-		fmt.Fprintf(&dis, "\n// tile%s computes a tile with the given number of rows.\nfunc tile%s(rows int, t *tileF32) {\n\tswitch rows {\n", i.name, i.name)
+		fmt.Fprintf(&dis, "\n// tile%s computes a tile with the given number of rows.\n"+
+			"func tile%s(rows int, t *tileF32) {\n\tswitch rows {\n", i.name, i.name)
 		for mr := 1; mr <= rows; mr++ {
 			fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", mr, gemmTile(f, i, mr, fusedF32))
 		}
 		dis.WriteString("\t}\n}\n")
-		fmt.Fprintf(&dis, "\n// tileHalf%s is tile%s for B in binary16.\nfunc tileHalf%s(rows int, t *tileF32) {\n\tswitch rows {\n", i.name, i.name, i.name)
+		fmt.Fprintf(&dis, "\n// tileHalf%s is tile%s for B in binary16.\nfunc tileHalf%s(rows int, t *tileF32) {\n"+
+			"\tswitch rows {\n", i.name, i.name, i.name)
 		half := rowsHalf
 		if i.width == 16 {
 			half = rows

@@ -18,7 +18,8 @@ type wide struct {
 }
 
 var wides = []wide{
-	{"float64", "F", 8, "VBROADCASTSD", "VXORPD", isas, func(g *fn, b, a, acc, _ int) { g.op("VFMADD231PD", b, a, acc) }},
+	{"float64", "F", 8, "VBROADCASTSD", "VXORPD", isas,
+		func(g *fn, b, a, acc, _ int) { g.op("VFMADD231PD", b, a, acc) }},
 	{"int32", "I", 4, "VPBROADCASTD", "VXORPS", isas, func(g *fn, b, a, acc, temp int) {
 		g.op("VPMULLD", b, a, temp)
 		g.op("VPADDD", temp, acc, acc)
@@ -42,8 +43,10 @@ func (w *wide) vectors(i isa) int {
 func (w *wide) emit(f *file, i isa, rows int) string {
 	name := fmt.Sprintf("wide%s%d%s", w.letter, rows, i.name)
 	p := "*" + w.typ
-	g := f.function(name, i, []arg{{"a", p}, {"b", p}, {"c", p}, {"lda", "int"}, {"ldb", "int"}, {"ldc", "int"}, {"k", "int"}, {"cols", "int"}, {"acc", "int"}}, nil)
-	for _, r := range [][2]string{{"a", "AX"}, {"b", "DX"}, {"c", "DI"}, {"lda", "R8"}, {"ldb", "R10"}, {"ldc", "R11"}, {"k", "CX"}, {"cols", "R13"}, {"acc", "R12"}} {
+	g := f.function(name, i, []arg{{"a", p}, {"b", p}, {"c", p}, {"lda", "int"}, {"ldb", "int"}, {"ldc", "int"},
+		{"k", "int"}, {"cols", "int"}, {"acc", "int"}}, nil)
+	for _, r := range [][2]string{{"a", "AX"}, {"b", "DX"}, {"c", "DI"}, {"lda", "R8"}, {"ldb", "R10"}, {"ldc", "R11"},
+		{"k", "CX"}, {"cols", "R13"}, {"acc", "R12"}} {
 		g.arg(r[0], r[1])
 	}
 	shift := map[int]int{8: 3, 4: 2}[w.bytes]
@@ -179,7 +182,8 @@ func wide%[1]s(l cpu.Level, a, b, c []%[2]s, lda, ldb, ldc, k, rows, cols, acc i
 			}
 			fmt.Fprintf(&dis, "\t\trows, cols = min(rows, %d), min(cols, %d)\n\t\tswitch rows {\n", w.rows(i), n)
 			for r := 1; r <= w.rows(i); r++ {
-				fmt.Fprintf(&dis, "\t\tcase %d:\n\t\t\t%s(&a[0], &b[0], &c[0], lda, ldb, ldc, k, cols, acc)\n", r, w.emit(f, i, r))
+				fmt.Fprintf(&dis, "\t\tcase %d:\n\t\t\t%s(&a[0], &b[0], &c[0], lda, ldb, ldc, k, cols, acc)\n",
+					r, w.emit(f, i, r))
 			}
 			dis.WriteString("\t\t}\n\t\treturn rows, cols\n")
 		}

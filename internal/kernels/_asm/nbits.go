@@ -36,7 +36,8 @@ func nbitsTile(f *file, bits, mr int) string {
 	for _, p := range []struct {
 		off int
 		reg string
-	}{{nA, "AX"}, {nAScale, "R10"}, {nASum, "R11"}, {nLdA, "R8"}, {nLdS, "R9"}, {nB, "DI"}, {nScale, "BX"}, {nShift, "R12"}, {nBlocks, "R13"}} {
+	}{{nA, "AX"}, {nAScale, "R10"}, {nASum, "R11"}, {nLdA, "R8"}, {nLdS, "R9"}, {nB, "DI"}, {nScale, "BX"},
+		{nShift, "R12"}, {nBlocks, "R13"}} {
 		g.e("MOVQ %d(DX), %s", p.off, p.reg)
 	}
 	g.farNBits()
@@ -53,7 +54,9 @@ func nbitsTile(f *file, bits, mr int) string {
 	// Rows of A are addressed by AX and R8, scales and sums of blocks by R10, R11 and R9.
 	g.e("LEAQ (R8)(R8*2), R15")
 	row := func(base, stride, triple string, i, d int) string {
-		return fmt.Sprintf("%d", d) + [...]string{"(" + base + ")", "(" + base + ")(" + stride + "*1)", "(" + base + ")(" + stride + "*2)", "(" + base + ")(" + triple + "*1)", "(" + base + ")(" + stride + "*4)"}[i]
+		return fmt.Sprintf("%d", d) + [...]string{"(" + base + ")", "(" + base + ")(" + stride + "*1)",
+			"(" + base + ")(" + stride + "*2)", "(" + base + ")(" + triple + "*1)",
+			"(" + base + ")(" + stride + "*4)"}[i]
 	}
 	g.e("LEAQ (R9)(R9*2), SI")
 	g.label("block")
@@ -178,7 +181,8 @@ func (g *fn) nbitsStore(mr int, fl func(r, j int) int) {
 // nibble indexes a table of sixteen values. With 8 bits the integers are signed bytes, and the
 // table is not used.
 func nbitsVector(f *file, bits int) {
-	g := f.function(fmt.Sprintf("nbitsVector%dAVX512", bits), avx512, []arg{{"t", "*nbitsArgs"}, {"table", "*float32"}}, nil)
+	g := f.function(fmt.Sprintf("nbitsVector%dAVX512", bits), avx512,
+		[]arg{{"t", "*nbitsArgs"}, {"table", "*float32"}}, nil)
 	g.arg("t", "DX")
 	g.arg("table", "SI")
 	for _, p := range []struct {
@@ -251,7 +255,8 @@ func nbitsVector(f *file, bits int) {
 // dequantize4 writes a kernel that converts 32 columns of 4-bit integers to float32, [k][32]:
 // value·scale + shift per block, in steps of eight k.
 func dequantize4(f *file) {
-	g := f.function("dequantize4AVX512", avx512, []arg{{"dst", "*float32"}, {"b", "*uint8"}, {"scale", "*float32"}, {"shift", "*float32"}, {"table", "*float32"}, {"steps", "int"}}, nil)
+	g := f.function("dequantize4AVX512", avx512, []arg{{"dst", "*float32"}, {"b", "*uint8"}, {"scale", "*float32"},
+		{"shift", "*float32"}, {"table", "*float32"}, {"steps", "int"}}, nil)
 	g.arg("dst", "DI")
 	g.arg("b", "SI")
 	g.arg("scale", "BX")
@@ -297,7 +302,8 @@ func (g *fn) signedByte(v, p, d int) {
 
 // dequantize8 is dequantize4 for signed bytes, in steps of four k.
 func dequantize8(f *file) {
-	g := f.function("dequantize8AVX512", avx512, []arg{{"dst", "*float32"}, {"b", "*uint8"}, {"scale", "*float32"}, {"shift", "*float32"}, {"steps", "int"}}, nil)
+	g := f.function("dequantize8AVX512", avx512, []arg{{"dst", "*float32"}, {"b", "*uint8"}, {"scale", "*float32"},
+		{"shift", "*float32"}, {"steps", "int"}}, nil)
 	g.arg("dst", "DI")
 	g.arg("b", "SI")
 	g.arg("scale", "BX")
@@ -326,7 +332,8 @@ func dequantize8(f *file) {
 
 // quantizeRow writes a kernel that converts a block of a row to signed bytes: round(x·factor).
 func quantizeRow(f *file) {
-	g := f.function("quantizeBlockAVX512", avx512, []arg{{"dst", "*int8"}, {"x", "*float32"}, {"n", "int"}, {"factor", "float32"}}, &arg{"sum", "int32"})
+	g := f.function("quantizeBlockAVX512", avx512,
+		[]arg{{"dst", "*int8"}, {"x", "*float32"}, {"n", "int"}, {"factor", "float32"}}, &arg{"sum", "int32"})
 	g.arg("dst", "DI")
 	g.arg("x", "SI")
 	g.arg("n", "CX")
@@ -362,7 +369,8 @@ func (g *fn) sumLanes(v, temp int) {
 // to three signed bytes each, the digits to base 256: Σ d[j]·256^(2-j). It stores the sums of the
 // bytes too.
 func digitBytes(f *file) {
-	g := f.function("digitBytesVNNI", vnni, []arg{{"d0", "*int8"}, {"d1", "*int8"}, {"d2", "*int8"}, {"x", "*float32"}, {"n", "int"}, {"factor", "float32"}, {"sum", "*int32"}}, nil)
+	g := f.function("digitBytesVNNI", vnni, []arg{{"d0", "*int8"}, {"d1", "*int8"}, {"d2", "*int8"}, {"x", "*float32"},
+		{"n", "int"}, {"factor", "float32"}, {"sum", "*int32"}}, nil)
 	for j := range 3 {
 		g.arg(fmt.Sprintf("d%d", j), [...]string{"R8", "R9", "R10"}[j])
 	}
@@ -405,7 +413,8 @@ func writeNBits(dir string) {
 	f := newFile("nbits")
 	dis := ""
 	for _, bits := range []int{4, 8} {
-		dis += fmt.Sprintf("\n// tile%dBits computes a tile with the given number of rows.\nfunc tile%dBits(rows int, t *nbitsArgs) {\n\tswitch rows {\n", bits, bits)
+		dis += fmt.Sprintf("\n// tile%dBits computes a tile with the given number of rows.\n"+
+			"func tile%dBits(rows int, t *nbitsArgs) {\n\tswitch rows {\n", bits, bits)
 		for mr := 1; mr <= 5; mr++ {
 			dis += fmt.Sprintf("\tcase %d:\n\t\t%s(t)\n", mr, nbitsTile(f, bits, mr))
 		}

@@ -13,7 +13,8 @@ func writeNBitsNEON(dir string) {
 	f := newFile("nbits")
 	dis := ""
 	for _, bits := range []int{4, 8} {
-		dis += fmt.Sprintf("\n// tile%dBits computes 16 columns of a tile with the given number of rows.\nfunc tile%dBits(rows int, t *nbitsArgs) {\n\tswitch rows {\n", bits, bits)
+		dis += fmt.Sprintf("\n// tile%dBits computes 16 columns of a tile with the given number of rows.\n"+
+			"func tile%dBits(rows int, t *nbitsArgs) {\n\tswitch rows {\n", bits, bits)
 		for mr := 1; mr <= nbitsRowsNEON; mr++ {
 			dis += fmt.Sprintf("\tcase %d:\n\t\t%s(t)\n", mr, nbitsTileNEON(f, bits, mr))
 		}
@@ -32,7 +33,8 @@ func (g *fn) nbitsArguments() {
 	for _, p := range []struct {
 		off int
 		reg string
-	}{{nA, "R0"}, {nAScale, "R10"}, {nASum, "R11"}, {nLdA, "R8"}, {nLdS, "R9"}, {nB, "R5"}, {nScale, "R1"}, {nShift, "R12"}, {nBlocks, "R13"}, {nC, "R15"}, {nLdC, "R4"}} {
+	}{{nA, "R0"}, {nAScale, "R10"}, {nASum, "R11"}, {nLdA, "R8"}, {nLdS, "R9"}, {nB, "R5"}, {nScale, "R1"},
+		{nShift, "R12"}, {nBlocks, "R13"}, {nC, "R15"}, {nLdC, "R4"}} {
 		g.raw("MOVD %d(R3), %s", p.off, p.reg)
 	}
 }
@@ -273,7 +275,8 @@ func nbitsVectorNEON(f *file, bits int) {
 			for i := range 4 {
 				t := temp + i&1*3
 				g.unpackNEON(bits, from, i, tables, t)
-				g.word(0x4f801000|uint32(i&1)<<21|uint32(i>>1)<<11|uint32(a+h)<<16|uint32(t)<<5|uint32(in(i, j)), "fmla v%d.4s, v%d.4s, v%d.s[%d]", in(i, j), t, a+h, i)
+				g.word(0x4f801000|uint32(i&1)<<21|uint32(i>>1)<<11|uint32(a+h)<<16|uint32(t)<<5|uint32(in(i, j)),
+					"fmla v%d.4s, v%d.4s, v%d.s[%d]", in(i, j), t, a+h, i)
 			}
 		}
 	}
@@ -312,7 +315,9 @@ func nbitsVectorNEON(f *file, bits int) {
 // value·scale + shift per block. A step converts a word of each column.
 func dequantizeNEON(f *file, bits int) {
 	const scale, shift, v, sum, part, high, flip, tables, temp = 0, 8, 16, 17, 19, 20, 21, 24, 28
-	g := f.function(fmt.Sprintf("dequantize%dNEON", bits), neon, []arg{{"dst", "*float32"}, {"b", "*uint8"}, {"scale", "*float32"}, {"shift", "*float32"}, {"steps", "int"}}, nil)
+	g := f.function(fmt.Sprintf("dequantize%dNEON", bits), neon,
+		[]arg{{"dst", "*float32"}, {"b", "*uint8"}, {"scale", "*float32"}, {"shift", "*float32"}, {"steps", "int"}},
+		nil)
 	g.arg("dst", "DI")
 	g.arg("b", "SI")
 	g.arg("scale", "BX")
@@ -353,7 +358,8 @@ func dequantizeNEON(f *file, bits int) {
 
 // quantizeRowNEON writes a kernel that converts a block of a row to signed bytes: round(x·factor).
 func quantizeRowNEON(f *file) {
-	g := f.function("quantizeBlockNEON", neon, []arg{{"dst", "*int8"}, {"x", "*float32"}, {"n", "int"}, {"factor", "float32"}}, &arg{"sum", "int32"})
+	g := f.function("quantizeBlockNEON", neon,
+		[]arg{{"dst", "*int8"}, {"x", "*float32"}, {"n", "int"}, {"factor", "float32"}}, &arg{"sum", "int32"})
 	g.arg("dst", "DI")
 	g.arg("x", "SI")
 	g.arg("n", "CX")
@@ -384,7 +390,8 @@ func quantizeRowNEON(f *file) {
 // digitBytesNEON writes the kernel of digitBytes.
 func digitBytesNEON(f *file) {
 	const sum, low, factor, half = 6, 4, 10, 11
-	g := f.function("digitBytesNEON", neon, []arg{{"d0", "*int8"}, {"d1", "*int8"}, {"d2", "*int8"}, {"x", "*float32"}, {"n", "int"}, {"factor", "float32"}, {"sum", "*int32"}}, nil)
+	g := f.function("digitBytesNEON", neon, []arg{{"d0", "*int8"}, {"d1", "*int8"}, {"d2", "*int8"}, {"x", "*float32"},
+		{"n", "int"}, {"factor", "float32"}, {"sum", "*int32"}}, nil)
 	digits := [...]string{"R8", "R9", "R10"}
 	for j, reg := range digits {
 		g.arg(fmt.Sprintf("d%d", j), reg)

@@ -17,7 +17,8 @@ func writeQuant(dir string) {
 		arithmetic
 		rows int
 	}{{vnni, dotU8S8, rowsAVX512}, {avx512, dotI16, rowsWords}, {avx2, dotI16, rowsAVX}} {
-		fmt.Fprintf(&dis, "\n// tile%s computes a tile with the given number of rows.\nfunc tile%s(rows int, t *tileI32) {\n\tswitch rows {\n", v.name, v.name)
+		fmt.Fprintf(&dis, "\n// tile%s computes a tile with the given number of rows.\n"+
+			"func tile%s(rows int, t *tileI32) {\n\tswitch rows {\n", v.name, v.name)
 		for mr := 1; mr <= v.rows; mr++ {
 			fmt.Fprintf(&dis, "\tcase %d:\n\t\t%s(t)\n", mr, gemmTile(f, v.isa, mr, v.arithmetic))
 		}
@@ -43,7 +44,8 @@ func writeQuant(dir string) {
 // transposeBytes writes a kernel that transposes n adjacent 16×16 blocks of bytes. From block to
 // block, src advances to the right and dst down. Strides are in bytes.
 func transposeBytes(f *file) {
-	g := f.function("transposeBytesAVX512", avx512, []arg{{"dst", "*uint8"}, {"src", "*uint8"}, {"ldd", "int"}, {"lds", "int"}, {"n", "int"}}, nil)
+	g := f.function("transposeBytesAVX512", avx512,
+		[]arg{{"dst", "*uint8"}, {"src", "*uint8"}, {"ldd", "int"}, {"lds", "int"}, {"n", "int"}}, nil)
 	g.arg("dst", "DI")
 	g.arg("src", "SI")
 	g.arg("ldd", "R8")
@@ -90,10 +92,12 @@ func interleaveBytes(f *file) {
 				v[i/8] |= b << (8 * (i % 8))
 			}
 			name := fmt.Sprintf("interleave%d%d<>", o, r)
-			fmt.Fprintf(&f.body, "\nDATA %s+0(SB)/8, $0x%016x\nDATA %s+8(SB)/8, $0x%016x\nGLOBL %s(SB), RODATA|NOPTR, $16\n", name, v[0], name, v[1], name)
+			fmt.Fprintf(&f.body, "\nDATA %s+0(SB)/8, $0x%016x\nDATA %s+8(SB)/8, $0x%016x\n"+
+				"GLOBL %s(SB), RODATA|NOPTR, $16\n", name, v[0], name, v[1], name)
 		}
 	}
-	g := f.function("interleaveBytesAVX512", avx512, []arg{{"dst", "*uint8"}, {"src", "*uint8"}, {"lds", "int"}, {"n", "int"}}, nil)
+	g := f.function("interleaveBytesAVX512", avx512,
+		[]arg{{"dst", "*uint8"}, {"src", "*uint8"}, {"lds", "int"}, {"n", "int"}}, nil)
 	g.arg("dst", "DI")
 	g.arg("src", "SI")
 	g.arg("lds", "R8")
@@ -126,7 +130,8 @@ func interleaveBytes(f *file) {
 // packRows writes a kernel that interleaves n times four rows of 32 bytes, changes them by flip
 // (four equal bytes), and adds the four of each column, as signed bytes, to 32 sums.
 func packRows(f *file) {
-	g := f.function("packRowsVNNI", avx512, []arg{{"dst", "*int8"}, {"src", "*uint8"}, {"sums", "*int32"}, {"lds", "int"}, {"n", "int"}, {"flip", "uint32"}}, nil)
+	g := f.function("packRowsVNNI", avx512, []arg{{"dst", "*int8"}, {"src", "*uint8"}, {"sums", "*int32"},
+		{"lds", "int"}, {"n", "int"}, {"flip", "uint32"}}, nil)
 	g.arg("dst", "DI")
 	g.arg("src", "SI")
 	g.arg("sums", "DX")
@@ -217,7 +222,8 @@ func (g *fn) narrow(mem string) {
 // quantize writes a kernel for clip(round(x/scale)+zero) as bytes; n is a multiple of the vector
 // length.
 func quantize(f *file, i isa) {
-	g := f.function("quantizeF32"+i.name, i, []arg{{"dst", "*uint8"}, {"x", "*float32"}, {"n", "int"}, {"scale", "float32"}, {"zero", "float32"}, {"lo", "float32"}, {"hi", "float32"}}, nil)
+	g := f.function("quantizeF32"+i.name, i, []arg{{"dst", "*uint8"}, {"x", "*float32"}, {"n", "int"},
+		{"scale", "float32"}, {"zero", "float32"}, {"lo", "float32"}, {"hi", "float32"}}, nil)
 	g.arg("dst", "DI")
 	g.arg("x", "SI")
 	g.arg("n", "CX")
@@ -261,7 +267,8 @@ func quantize(f *file, i isa) {
 
 // requantize is quantize for int32 sums, with one factor per element or, with step 0, one for all.
 func requantize(f *file, i isa) {
-	g := f.function("requantizeI32"+i.name, i, []arg{{"dst", "*uint8"}, {"x", "*int32"}, {"scale", "*float32"}, {"step", "int"}, {"n", "int"}, {"zero", "float32"}, {"lo", "float32"}, {"hi", "float32"}}, nil)
+	g := f.function("requantizeI32"+i.name, i, []arg{{"dst", "*uint8"}, {"x", "*int32"}, {"scale", "*float32"},
+		{"step", "int"}, {"n", "int"}, {"zero", "float32"}, {"lo", "float32"}, {"hi", "float32"}}, nil)
 	g.arg("dst", "DI")
 	g.arg("x", "SI")
 	g.arg("scale", "BX")
@@ -321,7 +328,8 @@ func addBytes(f *file, i isa) {
 // vector length. flip is 128 for signed bytes, whose zero points are then increased by 128, and
 // otherwise 0.
 func mulBytes(f *file, i isa) {
-	g := combineArgs(f, i, "mulBytes", []arg{{"za", "int32"}, {"zb", "int32"}, {"flip", "int32"}, {"sa", "float32"}, {"sb", "float32"}},
+	g := combineArgs(f, i, "mulBytes",
+		[]arg{{"za", "int32"}, {"zb", "int32"}, {"flip", "int32"}, {"sa", "float32"}, {"sb", "float32"}},
 		map[string]int{"za": 5, "zb": 6, "flip": 7, "sa": 8, "sb": 9})
 	xor := "VPXOR"
 	if i.width == 16 {
@@ -351,7 +359,8 @@ func mulBytes(f *file, i isa) {
 // special into the given registers.
 func combineArgs(f *file, i isa, name string, special []arg, at map[string]int) *fn {
 	args := append([]arg{{"dst", "*uint8"}, {"a", "*uint8"}, {"b", "*uint8"}, {"n", "int"}}, special...)
-	g := f.function(name+i.name, i, append(args, arg{"zero", "float32"}, arg{"lo", "float32"}, arg{"hi", "float32"}), nil)
+	g := f.function(name+i.name, i, append(args, arg{"zero", "float32"}, arg{"lo", "float32"}, arg{"hi", "float32"}),
+		nil)
 	for k, reg := range []string{"DI", "SI", "BX", "CX"} {
 		g.arg(args[k].name, reg)
 	}
@@ -447,7 +456,8 @@ func maxWindow(f *file) {
 			v, block = "Y", 32
 		}
 		g := f.function(fmt.Sprintf("maxWindow%dAVX512", stride), avx512, append(args, arg{"flip", "uint32"}), nil)
-		for _, p := range [][2]string{{"dst", "DI"}, {"x", "SI"}, {"lds", "R8"}, {"kh", "R9"}, {"kw", "R10"}, {"n", "CX"}} {
+		for _, p := range [][2]string{{"dst", "DI"}, {"x", "SI"}, {"lds", "R8"}, {"kh", "R9"},
+			{"kw", "R10"}, {"n", "CX"}} {
 			g.arg(p[0], p[1])
 		}
 		g.e("MOVL flip+%d(FP), AX", g.off["flip"])

@@ -27,7 +27,8 @@ func (g *fn) widen(code uint32, name, to, from string, n, m, d int) {
 	if code&(1<<30) != 0 {
 		upper = "2"
 	}
-	g.word(code|uint32(m)<<16|uint32(n)<<5|uint32(d), "%s%s v%d.%s, v%d.%s, v%d.%s", name, upper, d, to, n, from, m, from)
+	g.word(code|uint32(m)<<16|uint32(n)<<5|uint32(d), "%s%s v%d.%s, v%d.%s, v%d.%s", name, upper,
+		d, to, n, from, m, from)
 }
 
 const upperHalf = 1 << 30
@@ -35,7 +36,8 @@ const upperHalf = 1 << 30
 // transposeBytesNEON writes the kernel of transposeBytes, and one that interleaves blocks of three
 // rows.
 func transposeBytesNEON(f *file) {
-	g := f.function("transposeBytesNEON", neon, []arg{{"dst", "*uint8"}, {"src", "*uint8"}, {"ldd", "int"}, {"lds", "int"}, {"n", "int"}}, nil)
+	g := f.function("transposeBytesNEON", neon,
+		[]arg{{"dst", "*uint8"}, {"src", "*uint8"}, {"ldd", "int"}, {"lds", "int"}, {"n", "int"}}, nil)
 	g.arg("dst", "DI")
 	g.arg("src", "SI")
 	g.arg("ldd", "R8")
@@ -65,7 +67,8 @@ func transposeBytesNEON(f *file) {
 	g.raw("BNE block")
 	g.raw("RET")
 
-	g = f.function("interleaveBytesNEON", neon, []arg{{"dst", "*uint8"}, {"src", "*uint8"}, {"lds", "int"}, {"n", "int"}}, nil)
+	g = f.function("interleaveBytesNEON", neon,
+		[]arg{{"dst", "*uint8"}, {"src", "*uint8"}, {"lds", "int"}, {"n", "int"}}, nil)
 	g.arg("dst", "DI")
 	g.arg("src", "SI")
 	g.arg("lds", "R8")
@@ -85,7 +88,8 @@ func transposeBytesNEON(f *file) {
 // packRowsNEON writes the kernel of packRows.
 func packRowsNEON(f *file) {
 	const pairs, sums, flip = 4, 16, 30
-	g := f.function("packRowsNEON", neon, []arg{{"dst", "*int8"}, {"src", "*uint8"}, {"sums", "*int32"}, {"lds", "int"}, {"n", "int"}, {"flip", "uint32"}}, nil)
+	g := f.function("packRowsNEON", neon, []arg{{"dst", "*int8"}, {"src", "*uint8"}, {"sums", "*int32"}, {"lds", "int"},
+		{"n", "int"}, {"flip", "uint32"}}, nil)
 	g.arg("dst", "DI")
 	g.arg("src", "SI")
 	g.arg("sums", "DX")
@@ -115,7 +119,8 @@ func packRowsNEON(f *file) {
 			g.raw("VADD V%d.H8, V%d.H8, V%d.H8", b, a, a)
 			for k, t := range []string{"4h", "8h"} {
 				s := sums + 4*h + 2*i + k
-				g.word(0x0e601000|uint32(k)*upperHalf|uint32(a)<<16|uint32(s)<<5|uint32(s), "saddw%s v%d.4s, v%d.4s, v%d.%s", []string{"", "2"}[k], s, s, a, t)
+				g.word(0x0e601000|uint32(k)*upperHalf|uint32(a)<<16|uint32(s)<<5|uint32(s),
+					"saddw%s v%d.4s, v%d.4s, v%d.%s", []string{"", "2"}[k], s, s, a, t)
 			}
 		}
 	}
@@ -186,7 +191,8 @@ func (g *fn) narrow16() {
 // quantizeNEON writes the kernel of quantize; n is a multiple of 16.
 func quantizeNEON(f *file) {
 	const scale = 10
-	g := f.function("quantizeF32NEON", neon, []arg{{"dst", "*uint8"}, {"x", "*float32"}, {"n", "int"}, {"scale", "float32"}, {"zero", "float32"}, {"lo", "float32"}, {"hi", "float32"}}, nil)
+	g := f.function("quantizeF32NEON", neon, []arg{{"dst", "*uint8"}, {"x", "*float32"}, {"n", "int"},
+		{"scale", "float32"}, {"zero", "float32"}, {"lo", "float32"}, {"hi", "float32"}}, nil)
 	g.arg("dst", "DI")
 	g.arg("x", "SI")
 	g.arg("n", "CX")
@@ -206,7 +212,8 @@ func quantizeNEON(f *file) {
 // requantizeNEON writes the kernel of requantize; n is a multiple of 16.
 func requantizeNEON(f *file) {
 	const scale = 16
-	g := f.function("requantizeI32NEON", neon, []arg{{"dst", "*uint8"}, {"x", "*int32"}, {"scale", "*float32"}, {"step", "int"}, {"n", "int"}, {"zero", "float32"}, {"lo", "float32"}, {"hi", "float32"}}, nil)
+	g := f.function("requantizeI32NEON", neon, []arg{{"dst", "*uint8"}, {"x", "*int32"}, {"scale", "*float32"},
+		{"step", "int"}, {"n", "int"}, {"zero", "float32"}, {"lo", "float32"}, {"hi", "float32"}}, nil)
 	g.arg("dst", "DI")
 	g.arg("x", "SI")
 	g.arg("scale", "BX")
@@ -236,11 +243,13 @@ func requantizeNEON(f *file) {
 // points are bytes.
 func combineBytesNEON(f *file, product bool) {
 	const bytes, words, flip, zeros, scales, offset = 16, 17, 20, 21, 8, 15
-	name, special, zero := "addBytesNEON", []arg{{"flip", "int32"}, {"sa", "float32"}, {"sb", "float32"}, {"c", "float32"}}, []string{"flip", "flip"}
+	name, special, zero := "addBytesNEON", []arg{{"flip", "int32"}, {"sa", "float32"}, {"sb", "float32"},
+		{"c", "float32"}}, []string{"flip", "flip"}
 	first := [2]int{4, 24} // registers of a and b
 	if product {
 		first = [2]int{0, 4}
-		name, special, zero = "mulBytesNEON", []arg{{"za", "int32"}, {"zb", "int32"}, {"flip", "int32"}, {"sa", "float32"}, {"sb", "float32"}}, []string{"za", "zb"}
+		name, special, zero = "mulBytesNEON", []arg{{"za", "int32"}, {"zb", "int32"}, {"flip", "int32"},
+			{"sa", "float32"}, {"sb", "float32"}}, []string{"za", "zb"}
 	}
 	args := append([]arg{{"dst", "*uint8"}, {"a", "*uint8"}, {"b", "*uint8"}, {"n", "int"}}, special...)
 	g := f.function(name, neon, append(args, arg{"zero", "float32"}, arg{"lo", "float32"}, arg{"hi", "float32"}), nil)
@@ -266,7 +275,8 @@ func combineBytesNEON(f *file, product bool) {
 		g.widen(0x2e202000|upperHalf, "usubl", "8h", "16b", bytes, zeros+k, words+1)
 		for r := range 4 {
 			d, n := first[k]+r, words+r/2
-			g.word(0x0f10a400|uint32(r%2)*upperHalf|uint32(n)<<5|uint32(d), "sshll%s v%d.4s, v%d.%s, #0", []string{"", "2"}[r%2], d, n, []string{"4h", "8h"}[r%2])
+			g.word(0x0f10a400|uint32(r%2)*upperHalf|uint32(n)<<5|uint32(d), "sshll%s v%d.4s, v%d.%s, #0",
+				[]string{"", "2"}[r%2], d, n, []string{"4h", "8h"}[r%2])
 			g.two("VCVTDQ2PS", d, d)
 		}
 	}
@@ -291,7 +301,9 @@ func combineBytesNEON(f *file, product bool) {
 // the one before it.
 func maxWindowNEON(f *file, stride int) {
 	const flip = 7
-	g := f.function(fmt.Sprintf("maxWindow%dNEON", stride), neon, []arg{{"dst", "*uint8"}, {"x", "*uint8"}, {"lds", "int"}, {"kh", "int"}, {"kw", "int"}, {"n", "int"}, {"flip", "uint32"}}, nil)
+	g := f.function(fmt.Sprintf("maxWindow%dNEON", stride), neon,
+		[]arg{{"dst", "*uint8"}, {"x", "*uint8"}, {"lds", "int"}, {"kh", "int"}, {"kw", "int"}, {"n", "int"},
+			{"flip", "uint32"}}, nil)
 	for _, p := range [][2]string{{"dst", "DI"}, {"x", "SI"}, {"lds", "R8"}, {"kh", "R9"}, {"kw", "R10"}, {"n", "CX"}} {
 		g.arg(p[0], p[1])
 	}

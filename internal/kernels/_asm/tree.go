@@ -17,7 +17,8 @@ const (
 // lookups are done after the comparisons of the next heap, because a load of several stores waits
 // until they have reached the cache.
 func heaps(f *file) {
-	g := f.function("heapsAVX512", avx512, []arg{{"out", "*uint32"}, {"sums", "*float64"}, {"weights", "*float32"}, {"tables", "*uint32"}, {"keys", "*uint32"}, {"n", "int"}}, nil)
+	g := f.function("heapsAVX512", avx512, []arg{{"out", "*uint32"}, {"sums", "*float64"}, {"weights", "*float32"},
+		{"tables", "*uint32"}, {"keys", "*uint32"}, {"n", "int"}}, nil)
 	g.arg("out", "DI")
 	g.arg("sums", "R15")
 	g.arg("weights", "DX")
@@ -143,7 +144,8 @@ const (
 // computes with integers; the instruction set is that of the level, of which it needs BMI2. The
 // traversals of a group end early if all are at leaves after a multiple of eight steps.
 func walk(f *file) {
-	g := f.function("walkAVX2", avx2, []arg{{"t", "*traversals"}, {"nodes", "*uint64"}, {"keys", "*uint32"}, {"bits", "uint"}, {"steps", "int"}, {"groups", "int"}}, nil)
+	g := f.function("walkAVX2", avx2, []arg{{"t", "*traversals"}, {"nodes", "*uint64"}, {"keys", "*uint32"},
+		{"bits", "uint"}, {"steps", "int"}, {"groups", "int"}}, nil)
 	g.arg("t", "AX")
 	g.arg("nodes", "BX")
 	g.arg("keys", "DI")
@@ -200,7 +202,8 @@ func walk(f *file) {
 
 // walkNEON writes the walk for arm64.
 func walkNEON(f *file) {
-	g := f.function("walkNEON", neon, []arg{{"t", "*traversals"}, {"nodes", "*uint64"}, {"keys", "*uint32"}, {"bits", "uint"}, {"steps", "int"}, {"groups", "int"}}, nil)
+	g := f.function("walkNEON", neon, []arg{{"t", "*traversals"}, {"nodes", "*uint64"}, {"keys", "*uint32"},
+		{"bits", "uint"}, {"steps", "int"}, {"groups", "int"}}, nil)
 	for i, name := range []string{"t", "nodes", "keys", "bits"} {
 		g.raw("MOVD %s+%d(FP), R%d", name, g.off[name], i)
 	}

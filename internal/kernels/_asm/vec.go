@@ -73,7 +73,8 @@ func loopBody(o *strings.Builder, isas []isa, name string, slices, scalars []str
 	if len(isas) == 1 {
 		fmt.Fprintf(o, "\t\t%s%s(%s)\n", name, isas[0].name, call)
 	} else {
-		fmt.Fprintf(o, "\t\tif l == cpu.%s {\n\t\t\t%s%s(%s)\n\t\t} else {\n\t\t\t%s%s(%s)\n\t\t}\n", isas[0].level, name, isas[0].name, call, name, isas[1].name, call)
+		fmt.Fprintf(o, "\t\tif l == cpu.%s {\n\t\t\t%s%s(%s)\n\t\t} else {\n\t\t\t%s%s(%s)\n\t\t}\n", isas[0].level,
+			name, isas[0].name, call, name, isas[1].name, call)
 	}
 	fmt.Fprintf(o, "\t\t%s = %s\n\t}\n", strings.Join(slices, ", "), strings.Join(rests, ", "))
 }

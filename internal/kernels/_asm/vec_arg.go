@@ -15,8 +15,10 @@ func (k argColumns) emit(f *file, i isa) {
 		index, first, sign    = 10, 11, 12
 		one                   = 13
 	)
-	g := f.function("argColumnsF32"+i.name, i, []arg{{"at", "*int32"}, {"value", "*float32"}, {"x", "*float32"}, {"n", "int"}, {"step", "int"}, {"rows", "int"}, {"first", "int32"}, {"sign", "uint32"}}, nil)
-	for _, p := range [][2]string{{"at", "DI"}, {"value", "DX"}, {"x", "SI"}, {"n", "CX"}, {"step", "R9"}, {"rows", "R8"}} {
+	g := f.function("argColumnsF32"+i.name, i, []arg{{"at", "*int32"}, {"value", "*float32"}, {"x", "*float32"},
+		{"n", "int"}, {"step", "int"}, {"rows", "int"}, {"first", "int32"}, {"sign", "uint32"}}, nil)
+	for _, p := range [][2]string{{"at", "DI"}, {"value", "DX"}, {"x", "SI"}, {"n", "CX"},
+		{"step", "R9"}, {"rows", "R8"}} {
 		g.arg(p[0], p[1])
 	}
 	g.e("SHLQ $2, R9")
@@ -105,11 +107,13 @@ func (argColumns) neon() bool { return true }
 
 func (argColumns) dispatch(isas []isa) string {
 	call := "argColumnsF32%s(&at[0], &value[0], &x[0], len(at), step, rows, first, sign)"
-	o := "\nfunc argColumnsF32(l cpu.Level, at []int32, value, x []float32, step, rows int, first int32, sign uint32) {\n"
+	o := "\nfunc argColumnsF32(l cpu.Level, at []int32, value, x []float32, step, rows int, " +
+		"first int32, sign uint32) {\n"
 	if len(isas) == 1 {
 		return o + "\t" + fmt.Sprintf(call, isas[0].name) + "\n}\n"
 	}
-	return o + fmt.Sprintf("\tif l == cpu.AVX512 {\n\t\t"+call+"\n\t} else {\n\t\t"+call+"\n\t}\n}\n", isas[0].name, isas[1].name)
+	return o + fmt.Sprintf("\tif l == cpu.AVX512 {\n\t\t"+call+"\n\t} else {\n\t\t"+call+"\n\t}\n}\n",
+		isas[0].name, isas[1].name)
 }
 
 func (argColumns) noasm() string {

@@ -9,8 +9,10 @@ var _ = add("fused", axpyRows{})
 type axpyRows struct{}
 
 func (axpyRows) emit(f *file, i isa) {
-	g := f.function("axpyRowsF32"+i.name, i, []arg{{"dst", "*float32"}, {"dstStep", "int"}, {"x", "*float32"}, {"xStep", "int"}, {"n", "int"}, {"s", "*float32"}, {"rows", "int"}}, nil)
-	for _, p := range [][2]string{{"dst", "R10"}, {"dstStep", "R8"}, {"x", "R11"}, {"xStep", "R9"}, {"n", "R12"}, {"s", "BX"}, {"rows", "R13"}} {
+	g := f.function("axpyRowsF32"+i.name, i, []arg{{"dst", "*float32"}, {"dstStep", "int"}, {"x", "*float32"},
+		{"xStep", "int"}, {"n", "int"}, {"s", "*float32"}, {"rows", "int"}}, nil)
+	for _, p := range [][2]string{{"dst", "R10"}, {"dstStep", "R8"}, {"x", "R11"}, {"xStep", "R9"}, {"n", "R12"},
+		{"s", "BX"}, {"rows", "R13"}} {
 		g.arg(p[0], p[1])
 	}
 	g.e("SHLQ $2, R8")
@@ -99,7 +101,8 @@ func axpyRowsF32(l cpu.Level, dst []float32, dstStep int, x []float32, xStep, n 
 	if len(isas) == 1 {
 		o += "\t\t" + call(isas[0])
 	} else {
-		o += "\t\tif l == cpu." + isas[0].level + " {\n\t\t\t" + call(isas[0]) + "\t\t} else {\n\t\t\t" + call(isas[1]) + "\t\t}\n"
+		o += "\t\tif l == cpu." + isas[0].level + " {\n\t\t\t" + call(isas[0]) + "\t\t} else {\n\t\t\t" +
+			call(isas[1]) + "\t\t}\n"
 	}
 	return o + `		if s = s[now:]; len(s) == 0 {
 			return
@@ -130,8 +133,10 @@ func (subRows) emit(f *file, i isa) {
 	if i.width != 16 {
 		return
 	}
-	g := f.function("subRowsF64"+i.name, i, []arg{{"dst", "*float64"}, {"dstStep", "int"}, {"x", "*float64"}, {"n", "int"}, {"s", "*float64"}, {"sStep", "int"}, {"rows", "int"}}, nil)
-	for _, p := range [][2]string{{"dst", "R10"}, {"dstStep", "R8"}, {"x", "R11"}, {"n", "R12"}, {"s", "BX"}, {"sStep", "R9"}, {"rows", "R13"}} {
+	g := f.function("subRowsF64"+i.name, i, []arg{{"dst", "*float64"}, {"dstStep", "int"}, {"x", "*float64"},
+		{"n", "int"}, {"s", "*float64"}, {"sStep", "int"}, {"rows", "int"}}, nil)
+	for _, p := range [][2]string{{"dst", "R10"}, {"dstStep", "R8"}, {"x", "R11"}, {"n", "R12"}, {"s", "BX"},
+		{"sStep", "R9"}, {"rows", "R13"}} {
 		g.arg(p[0], p[1])
 	}
 	g.e("SHLQ $3, R8")

@@ -8,7 +8,8 @@ import "fmt"
 // missing ones.
 func transposeWide(f *file, size int, edge bool) {
 	name := fmt.Sprintf("transposeU%d", 8*size)
-	args := []arg{{"dst", "*byte"}, {"src", "*byte"}, {"ldd", "int"}, {"lds", "int"}, {"dstStep", "int"}, {"srcStep", "int"}, {"n", "int"}}
+	args := []arg{{"dst", "*byte"}, {"src", "*byte"}, {"ldd", "int"}, {"lds", "int"}, {"dstStep", "int"},
+		{"srcStep", "int"}, {"n", "int"}}
 	if edge {
 		name += "Edge"
 		args = append(args, arg{"rows", "int"}, arg{"cols", "int"})

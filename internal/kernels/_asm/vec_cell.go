@@ -65,7 +65,8 @@ func (c cells) emit(f *file, i isa) {
 
 // lstm updates the cell state and the hidden state from the gates i, o, f and c.
 func (c cells) lstm(f *file, i isa) {
-	g := c.begin(f, i, "lstmCellF32", [][2]string{{"next", "DI"}, {"cell", "DX"}, {"y", "R10"}, {"gates", "SI"}}, "stateGap", "yGap", "gateGap")
+	g := c.begin(f, i, "lstmCellF32", [][2]string{{"next", "DI"}, {"cell", "DX"}, {"y", "R10"}, {"gates", "SI"}},
+		"stateGap", "yGap", "gateGap")
 	g.e("LEAQ (R8)(R8*2), R9")
 	exp := tanhPieces.coefs.load(g, "tanh", firstTable)
 	expTable.load(g, "sigmoid", exp)
@@ -94,7 +95,8 @@ func (c cells) lstm(f *file, i isa) {
 
 // reset replaces the gates z and r of a GRU by their sigmoid and computes the reset state.
 func (c cells) reset(f *file, i isa) {
-	g := c.begin(f, i, "gruResetF32", [][2]string{{"hidden", "DI"}, {"cell", "DX"}, {"gates", "SI"}}, "stateGap", "gateGap")
+	g := c.begin(f, i, "gruResetF32", [][2]string{{"hidden", "DI"}, {"cell", "DX"}, {"gates", "SI"}},
+		"stateGap", "gateGap")
 	expTable.load(g, "sigmoid", firstTable)
 	c.rows(g, [][2]string{{"SI", "gateGap"}, {"DI", "stateGap"}, {"DX", "stateGap"}}, func() {
 		c.gate(g, "(SI)", 0)
@@ -110,10 +112,12 @@ func (c cells) reset(f *file, i isa) {
 
 // state updates the hidden state of a GRU from its gate h and from z and r.
 func (c cells) state(f *file, i isa) {
-	g := c.begin(f, i, "gruStateF32", [][2]string{{"next", "DI"}, {"hidden", "DX"}, {"y", "R10"}, {"gates", "SI"}, {"zr", "R9"}, {"recurrence", "R12"}},
+	g := c.begin(f, i, "gruStateF32", [][2]string{{"next", "DI"}, {"hidden", "DX"}, {"y", "R10"}, {"gates", "SI"},
+		{"zr", "R9"}, {"recurrence", "R12"}},
 		"stateGap", "yGap", "gateGap", "recurrenceGap")
 	tanhPieces.coefs.load(g, "tanh", firstTable)
-	c.rows(g, [][2]string{{"SI", "gateGap"}, {"R9", "gateGap"}, {"R12", "recurrenceGap"}, {"DI", "stateGap"}, {"DX", "stateGap"}, {"R10", "yGap"}}, func() {
+	c.rows(g, [][2]string{{"SI", "gateGap"}, {"R9", "gateGap"}, {"R12", "recurrenceGap"}, {"DI", "stateGap"},
+		{"DX", "stateGap"}, {"R10", "yGap"}}, func() {
 		c.gate(g, "(SI)", 0)
 		g.arg("recurrence", "BX")
 		g.e("TESTQ BX, BX")
@@ -146,8 +150,8 @@ func lstmCellF32(l cpu.Level, c *Cells) bool {
 	y, yStep := c.y()
 	wide, most := c.calls()
 	for at := 0; at < c.Rows; at += most {
-		lstmCellF32AVX512(&c.Next[at*c.Step], &c.Second[at*c.Step], &y[at*yStep], &c.Gates[at*c.GateStep], c.Unit, c.N, min(most, c.Rows-at),
-			(c.Step-wide)*4, (yStep-wide)*4, (c.GateStep-wide)*4)
+		lstmCellF32AVX512(&c.Next[at*c.Step], &c.Second[at*c.Step], &y[at*yStep], &c.Gates[at*c.GateStep],
+			c.Unit, c.N, min(most, c.Rows-at), (c.Step-wide)*4, (yStep-wide)*4, (c.GateStep-wide)*4)
 	}
 	return true
 }
@@ -158,7 +162,8 @@ func gruResetF32(l cpu.Level, c *Cells) bool {
 	}
 	wide, most := c.calls()
 	for at := 0; at < c.Rows; at += most {
-		gruResetF32AVX512(&c.Hidden[at*c.Step], &c.Second[at*c.Step], &c.Gates[at*c.GateStep], c.Unit, c.N, min(most, c.Rows-at), (c.Step-wide)*4, (c.GateStep-wide)*4)
+		gruResetF32AVX512(&c.Hidden[at*c.Step], &c.Second[at*c.Step], &c.Gates[at*c.GateStep],
+			c.Unit, c.N, min(most, c.Rows-at), (c.Step-wide)*4, (c.GateStep-wide)*4)
 	}
 	return true
 }
@@ -174,7 +179,8 @@ func gruStateF32(l cpu.Level, c *Cells, zr, recurrence []float32, step int) bool
 		if len(recurrence) > 0 {
 			r = &recurrence[at*step]
 		}
-		gruStateF32AVX512(&c.Next[at*c.Step], &c.Hidden[at*c.Step], &y[at*yStep], &c.Gates[at*c.GateStep], &zr[at*c.GateStep], r, c.Unit, c.N, min(most, c.Rows-at),
+		gruStateF32AVX512(&c.Next[at*c.Step], &c.Hidden[at*c.Step], &y[at*yStep], &c.Gates[at*c.GateStep],
+			&zr[at*c.GateStep], r, c.Unit, c.N, min(most, c.Rows-at),
 			(c.Step-wide)*4, (yStep-wide)*4, (c.GateStep-wide)*4, (step-wide)*4)
 	}
 	return true

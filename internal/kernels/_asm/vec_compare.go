@@ -98,36 +98,40 @@ var _ = add("compare", choices()...)
 
 func choices() []*choice {
 	compare := func(name string, pred int) *choice {
-		return &choice{name: name, args: [][2]string{{"dst", "bool"}, {"a", "float32"}, {"b", "float32"}}, body: func(g *fn) {
-			g.op("VMOVUPS", "(SI)", 0)
-			if g.neon() {
-				g.compareNEON(pred)
-				return
-			}
-			ones := g.ci(0x01010101)
-			if g.width == 16 {
-				g.e("VCMPPS $%d, (DX), Z0, K1", pred)
-				g.e("VMOVDQU %s, X1", ones)
-				g.e("VMOVDQU8.Z X1, K1, X1")
-				g.e("VMOVDQU X1, (DI)")
-				return
-			}
-			g.e("VCMPPS $%d, (DX), Y0, Y0", pred)
-			g.e("VEXTRACTF128 $1, Y0, X1")
-			g.e("VPACKSSDW X1, X0, X0")
-			g.e("VPACKSSWB X0, X0, X0")
-			g.e("VPAND %s, X0, X0", ones)
-			g.e("VMOVQ X0, (DI)")
-		}}
+		return &choice{name: name, args: [][2]string{{"dst", "bool"}, {"a", "float32"}, {"b", "float32"}},
+			body: func(g *fn) {
+				g.op("VMOVUPS", "(SI)", 0)
+				if g.neon() {
+					g.compareNEON(pred)
+					return
+				}
+				ones := g.ci(0x01010101)
+				if g.width == 16 {
+					g.e("VCMPPS $%d, (DX), Z0, K1", pred)
+					g.e("VMOVDQU %s, X1", ones)
+					g.e("VMOVDQU8.Z X1, K1, X1")
+					g.e("VMOVDQU X1, (DI)")
+					return
+				}
+				g.e("VCMPPS $%d, (DX), Y0, Y0", pred)
+				g.e("VEXTRACTF128 $1, Y0, X1")
+				g.e("VPACKSSDW X1, X0, X0")
+				g.e("VPACKSSWB X0, X0, X0")
+				g.e("VPAND %s, X0, X0", ones)
+				g.e("VMOVQ X0, (DI)")
+			}}
 	}
-	return append(append(numberComparisons(), byteComparisons()...), []*choice{compare("lessF32", lt), compare("lessOrEqualF32", le), compare("equalF32", eq),
-		selectKernel(1, ""), selectKernel(2, "selectLoop"), selectKernel(4, "selectLoop"), selectKernel(8, "selectLoop")}...)
+	return append(append(numberComparisons(), byteComparisons()...),
+		[]*choice{compare("lessF32", lt), compare("lessOrEqualF32", le), compare("equalF32", eq),
+			selectKernel(1, ""), selectKernel(2, "selectLoop"), selectKernel(4, "selectLoop"),
+			selectKernel(8, "selectLoop")}...)
 }
 
 // selectKernel returns the kernel that takes elements of x where which is true, and of y elsewhere.
 func selectKernel(size int, twin string) *choice {
 	typ := fmt.Sprintf("uint%d", 8*size)
-	return &choice{name: fmt.Sprintf("selectU%d", 8*size), args: [][2]string{{"dst", typ}, {"x", typ}, {"y", typ}, {"which", "bool"}}, amd64: size != 4, twin: twin, body: func(g *fn) {
+	return &choice{name: fmt.Sprintf("selectU%d", 8*size), args: [][2]string{{"dst", typ}, {"x", typ}, {"y", typ},
+		{"which", "bool"}}, amd64: size != 4, twin: twin, body: func(g *fn) {
 		if g.neon() {
 			g.selectNEON()
 			return

@@ -15,7 +15,8 @@ type conversion struct {
 	amd64    bool   // not supported with NEON
 }
 
-var typeSize = map[string]int{"float64": 8, "int64": 8, "float32": 4, "int32": 4, "uint16": 2, "int16": 2, "int8": 1, "uint8": 1, "bool": 1, "uint32": 4, "uint64": 8}
+var typeSize = map[string]int{"float64": 8, "int64": 8, "float32": 4, "int32": 4, "uint16": 2, "int16": 2, "int8": 1,
+	"uint8": 1, "bool": 1, "uint32": 4, "uint64": 8}
 
 // those returns the instruction sets among is that support the conversion.
 func (k *conversion) those(is []isa) (r []isa) {

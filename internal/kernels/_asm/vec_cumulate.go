@@ -17,7 +17,8 @@ func (k cumulate) emit(f *file, i isa) {
 	if i != avx2 {
 		return
 	}
-	g := f.function("cumulate"+k.typ+i.name, i, []arg{{"dst", "*byte"}, {"src", "*byte"}, {"sums", "*byte"}, {"step", "int"}, {"rows", "int"}}, nil)
+	g := f.function("cumulate"+k.typ+i.name, i,
+		[]arg{{"dst", "*byte"}, {"src", "*byte"}, {"sums", "*byte"}, {"step", "int"}, {"rows", "int"}}, nil)
 	for _, p := range [][2]string{{"dst", "DI"}, {"src", "SI"}, {"sums", "BX"}, {"step", "R8"}, {"rows", "CX"}} {
 		g.arg(p[0], p[1])
 	}
@@ -47,7 +48,9 @@ func (k cumulate) emit(f *file, i isa) {
 }
 
 func (k cumulate) dispatch([]isa) string {
-	return fmt.Sprintf("\nfunc cumulate%s(dst, src, sums *byte, step, rows int) { cumulate%[1]sAVX2(dst, src, sums, step, rows) }\n", k.typ)
+	return fmt.Sprintf(
+		"\nfunc cumulate%s(dst, src, sums *byte, step, rows int) { cumulate%[1]sAVX2(dst, src, sums, step, rows) }\n",
+		k.typ)
 }
 
 func (cumulate) neon() bool { return false }

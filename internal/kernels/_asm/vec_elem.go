@@ -112,7 +112,8 @@ func (k *elem) dispatch(isas []isa) string {
 	for _, n := range k.ins {
 		fmt.Fprintf(&o, "\t%s = %s[:len(dst)]\n", n, n)
 	}
-	fmt.Fprintf(&o, "\tif width(l) == 0 {\n\t\t%sF32Generic(%s)\n\t\treturn\n\t}\n\tfor len(dst) > 0 {\n\t\tn := min(len(dst), chunk)\n", k.name, k.goArgs())
+	fmt.Fprintf(&o, "\tif width(l) == 0 {\n\t\t%sF32Generic(%s)\n\t\treturn\n\t}\n\tfor len(dst) > 0 {\n"+
+		"\t\tn := min(len(dst), chunk)\n", k.name, k.goArgs())
 	loopBody(&o, isas, k.name+"F32", append([]string{"dst"}, k.ins...), k.scalars)
 	o.WriteString("}\n")
 	return o.String()

@@ -65,9 +65,13 @@ func (k *fold) neon() bool { return false }
 
 func (k *fold) dispatch(isas []isa) string {
 	var o strings.Builder
-	fmt.Fprintf(&o, "\n// %sFold combines the first elements of x with acc and returns their number.\nfunc %sFold(l cpu.Level, acc *[foldLanes]%s, x []%s) int {\n\tdone := 0\n\tswitch l {\n", k.name, k.name, k.typ, k.typ)
+	fmt.Fprintf(&o, "\n// %sFold combines the first elements of x with acc and returns their number.\n"+
+		"func %sFold(l cpu.Level, acc *[foldLanes]%s, x []%s) int {\n\tdone := 0\n\tswitch l {\n",
+		k.name, k.name, k.typ, k.typ)
 	for _, i := range isas {
-		fmt.Fprintf(&o, "\tcase cpu.%s:\n\t\tfor len(x)-done >= %d {\n\t\t\tn := min((len(x)-done)&^%d, chunk)\n\t\t\t%sFold%s(&acc[0], &x[done], n)\n\t\t\tdone += n\n\t\t}\n", i.level, k.lanes(i), k.lanes(i)-1, k.name, i.name)
+		fmt.Fprintf(&o, "\tcase cpu.%s:\n\t\tfor len(x)-done >= %d {\n\t\t\tn := min((len(x)-done)&^%d, chunk)\n"+
+			"\t\t\t%sFold%s(&acc[0], &x[done], n)\n\t\t\tdone += n\n\t\t}\n", i.level, k.lanes(i),
+			k.lanes(i)-1, k.name, i.name)
 	}
 	o.WriteString("\t}\n\treturn done\n}\n")
 	return o.String()
@@ -80,15 +84,16 @@ func (k *fold) noasm() string {
 // elementwise returns a kernel of two operands. body combines registers and stores the result in
 // acc.
 func elementwise(name, typ, twin string, body func(g *fn, acc, x int)) *choice {
-	return &choice{name: name, twin: twin, args: [][2]string{{"dst", typ}, {"a", typ}, {"b", typ}}, amd64: true, whole: typeSize[typ] == 1, body: func(g *fn) {
-		for v := range max(1, typeSize[typ]/4) {
-			at := v * g.width * 4
-			g.op("VMOVUPS", offset(at, "(SI)"), 0)
-			g.op("VMOVUPS", offset(at, "(DX)"), 4)
-			body(g, 0, 4)
-			g.op("VMOVUPS", 0, offset(at, "(DI)"))
-		}
-	}}
+	return &choice{name: name, twin: twin, args: [][2]string{{"dst", typ}, {"a", typ}, {"b", typ}}, amd64: true,
+		whole: typeSize[typ] == 1, body: func(g *fn) {
+			for v := range max(1, typeSize[typ]/4) {
+				at := v * g.width * 4
+				g.op("VMOVUPS", offset(at, "(SI)"), 0)
+				g.op("VMOVUPS", offset(at, "(DX)"), 4)
+				body(g, 0, 4)
+				g.op("VMOVUPS", 0, offset(at, "(DI)"))
+			}
+		}}
 }
 
 // direct returns the body of an instruction with two operands.
@@ -112,7 +117,8 @@ func elementwises() []*choice {
 		letter := "VP" + strings.ToUpper(name)
 		wide := elementwise(name+"U64", "uint64", name+"Loop", direct(letter+"UQ"))
 		wide.only = "AVX512"
-		list = append(list, elementwise(name+"U8", "uint8", name+"Loop", direct(letter+"UB")), elementwise(name+"I8", "int8", name+"Loop", direct(letter+"SB")),
+		list = append(list, elementwise(name+"U8", "uint8", name+"Loop", direct(letter+"UB")),
+			elementwise(name+"I8", "int8", name+"Loop", direct(letter+"SB")),
 			elementwise(name+"U32", "uint32", name+"Loop", direct(letter+"UD")), wide)
 	}
 	products := elementwise("mulI64", "int64", "mulLoop", direct("VPMULLQ"))
@@ -129,10 +135,14 @@ func elementwises() []*choice {
 		g.op("VPSRLW", "$8", acc, acc)
 		g.op("VPADDB", 5, acc, acc)
 	})
-	return append(list, elementwise("addU8", "uint8", "addBytes", direct("VPADDB")), elementwise("subU8", "uint8", "subBytes", direct("VPSUBB")), bytes,
-		elementwise("subI32", "int32", "subLoop", direct("VPSUBD")), elementwise("mulI32", "int32", "mulLoop", direct("VPMULLD")),
-		elementwise("subI64", "int64", "subLoop", direct("VPSUBQ")), products, elementwise("subF64", "float64", "subLoop", direct("VSUBPD")),
-		elementwise("mulF64", "float64", "mulLoop", direct("VMULPD")), elementwise("divF64", "float64", "divLoop", direct("VDIVPD")))
+	return append(list, elementwise("addU8", "uint8", "addBytes", direct("VPADDB")),
+		elementwise("subU8", "uint8", "subBytes", direct("VPSUBB")), bytes,
+		elementwise("subI32", "int32", "subLoop", direct("VPSUBD")),
+		elementwise("mulI32", "int32", "mulLoop", direct("VPMULLD")),
+		elementwise("subI64", "int64", "subLoop", direct("VPSUBQ")), products,
+		elementwise("subF64", "float64", "subLoop", direct("VSUBPD")),
+		elementwise("mulF64", "float64", "mulLoop", direct("VMULPD")),
+		elementwise("divF64", "float64", "divLoop", direct("VDIVPD")))
 }
 
 var _ = add("fold", folds()...)
@@ -167,9 +177,12 @@ func folds() []*fold {
 		}
 	}
 	return []*fold{
-		{"sumI32", "int32", direct("VPADDD"), nil}, {"maxI32", "int32", direct("VPMAXSD"), nil}, {"minI32", "int32", direct("VPMINSD"), nil},
-		{"sumI64", "int64", direct("VPADDQ"), nil}, {"maxI64", "int64", pick("VPMAXSQ", true), nil}, {"minI64", "int64", pick("VPMINSQ", false), nil},
-		{"sumF64", "float64", direct("VADDPD"), nil}, {"maxF64", "float64", float("VMAXPD"), nil}, {"minF64", "float64", float("VMINPD"), nil},
+		{"sumI32", "int32", direct("VPADDD"), nil}, {"maxI32", "int32", direct("VPMAXSD"), nil},
+		{"minI32", "int32", direct("VPMINSD"), nil},
+		{"sumI64", "int64", direct("VPADDQ"), nil}, {"maxI64", "int64", pick("VPMAXSQ", true), nil},
+		{"minI64", "int64", pick("VPMINSQ", false), nil},
+		{"sumF64", "float64", direct("VADDPD"), nil}, {"maxF64", "float64", float("VMAXPD"), nil},
+		{"minF64", "float64", float("VMINPD"), nil},
 		{"sumSquaresF64", "float64", func(g *fn, acc, x int) { g.op("VFMADD231PD", x, x, acc) }, direct("VADDPD")},
 	}
 }

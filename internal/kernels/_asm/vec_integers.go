@@ -11,7 +11,8 @@ var _ = add("integers", lookup{})
 type lookup struct{}
 
 func (lookup) emit(f *file, i isa) {
-	g := f.function("mapU8"+i.name, i, []arg{{"dst", "*uint8"}, {"x", "*uint8"}, {"n", "int"}, {"table", "*uint8"}}, nil)
+	g := f.function("mapU8"+i.name, i, []arg{{"dst", "*uint8"}, {"x", "*uint8"}, {"n", "int"}, {"table", "*uint8"}},
+		nil)
 	g.arg("dst", "DI")
 	g.arg("x", "SI")
 	g.arg("n", "CX")
@@ -121,12 +122,13 @@ func integers() []*choice {
 			g.op("VPABSD", "(SI)", 0)
 			g.op("VMOVUPS", 0, "(DI)")
 		}},
-		{name: "absI64", args: [][2]string{{"dst", "int64"}, {"x", "int64"}}, amd64: true, only: "AVX512", body: func(g *fn) {
-			for at := range 2 {
-				g.op("VPABSQ", offset(at*64, "(SI)"), 0)
-				g.op("VMOVUPS", 0, offset(at*64, "(DI)"))
-			}
-		}},
+		{name: "absI64", args: [][2]string{{"dst", "int64"}, {"x", "int64"}}, amd64: true, only: "AVX512",
+			body: func(g *fn) {
+				for at := range 2 {
+					g.op("VPABSQ", offset(at*64, "(SI)"), 0)
+					g.op("VMOVUPS", 0, offset(at*64, "(DI)"))
+				}
+			}},
 		{name: "orderF32", args: [][2]string{{"dst", "uint32"}, {"x", "float32"}}, amd64: true, body: func(g *fn) {
 			g.op("VMOVUPS", "(SI)", 0)
 			g.op("VPSRAD", "$31", 0, 1)
@@ -158,25 +160,28 @@ func integers() []*choice {
 				g.op("VMOVUPD", 0, offset(at, "(DI)"))
 			}
 		}},
-		signs("F64", "D", 8, func(g *fn) string { return g.c64(1 << 63) }, func(g *fn) string { return g.c64(math.Float64bits(1)) }),
-		signs("F32", "S", 4, func(g *fn) string { return g.ci(1 << 31) }, func(g *fn) string { return g.ci(math.Float32bits(1)) }),
+		signs("F64", "D", 8, func(g *fn) string { return g.c64(1 << 63) },
+			func(g *fn) string { return g.c64(math.Float64bits(1)) }),
+		signs("F32", "S", 4, func(g *fn) string { return g.ci(1 << 31) },
+			func(g *fn) string { return g.ci(math.Float32bits(1)) }),
 		// Quotients of float64 truncate to those of integers: one that is not an integer differs
 		// from the nearest one by more than the rounding.
-		{name: "divI32", args: [][2]string{{"dst", "int32"}, {"a", "int32"}, {"b", "int32"}}, amd64: true, body: func(g *fn) {
-			for v := range 2 {
-				at := v * 2 * g.width
-				g.op("VCVTDQ2PD", offset(at, "(SI)"), 0)
-				g.op("VCVTDQ2PD", offset(at, "(DX)"), 1)
-				g.op("VDIVPD", 1, 0, 0)
-				if g.width == 16 {
-					g.e("VCVTTPD2DQ Z0, Y0")
-					g.e("VMOVUPS Y0, %s", offset(at, "(DI)"))
-				} else {
-					g.e("VCVTTPD2DQY Y0, X0")
-					g.e("VMOVUPS X0, %s", offset(at, "(DI)"))
+		{name: "divI32", args: [][2]string{{"dst", "int32"}, {"a", "int32"}, {"b", "int32"}},
+			amd64: true, body: func(g *fn) {
+				for v := range 2 {
+					at := v * 2 * g.width
+					g.op("VCVTDQ2PD", offset(at, "(SI)"), 0)
+					g.op("VCVTDQ2PD", offset(at, "(DX)"), 1)
+					g.op("VDIVPD", 1, 0, 0)
+					if g.width == 16 {
+						g.e("VCVTTPD2DQ Z0, Y0")
+						g.e("VMOVUPS Y0, %s", offset(at, "(DI)"))
+					} else {
+						g.e("VCVTTPD2DQY Y0, X0")
+						g.e("VMOVUPS X0, %s", offset(at, "(DI)"))
+					}
 				}
-			}
-		}},
+			}},
 		halfTest("infiniteF16", "VPCMPEQW"),
 		halfTest("nanF16", "VPCMPGTW"),
 		{name: "signF16", args: [][2]string{{"dst", "uint16"}, {"x", "uint16"}}, amd64: true, body: func(g *fn) {

@@ -49,5 +49,5 @@ func joinGroupsF32(dst, a *float32, as int, b *float32, bs int, c *float32, cs i
 func (joinGroups) neon() bool { return false }
 
 func (joinGroups) noasm() string {
-	return "\nfunc joinGroupsF32(_, _ *float32, _ int, _ *float32, _ int, _ *float32, _ int, _ *float32, _ int, _ int) {}\n"
+	return "\nfunc joinGroupsF32(_, _ *float32, _ int, _ *float32, _ int, _ *float32, _ int, _ *float32, _, _ int) {}\n"
 }

@@ -7,15 +7,21 @@ var (
 	// exp(r) = 1 + r + r²·q(r), |r| ≤ ln2/2; 3.2e-9
 	expQ = []float64{0.5, 0.166665181517601, 0.04166620597243309, 0.008368917740881443, 0.0013950543943792582}
 	// the same relative to exp(r)-1; 2.4e-10
-	expm1Q = []float64{0.5, 0.1666666716337204, 0.04166635498404503, 0.008333273231983185, 0.0013941010693088174, 0.00019914202857762575}
+	expm1Q = []float64{0.5, 0.1666666716337204, 0.04166635498404503, 0.008333273231983185, 0.0013941010693088174,
+		0.00019914202857762575}
 	// log(1+f) = f - f²/2 + f³·P(f), √½-1 ≤ f ≤ √2-1; 7.3e-10
-	logP = []float64{0.3333331048488617, -0.24999986588954926, 0.20002217590808868, -0.16669248044490814, 0.14218801259994507, -0.12384465336799622, 0.11872150003910065, -0.11788902431726456, 0.06916025280952454}
+	logP = []float64{0.3333331048488617, -0.24999986588954926, 0.20002217590808868, -0.16669248044490814,
+		0.14218801259994507, -0.12384465336799622, 0.11872150003910065, -0.11788902431726456, 0.06916025280952454}
 	// tanh(x) = x + x·z·P(z), z = x², |x| ≤ 0.7; 6.4e-10
-	tanhP = []float64{-0.33333325386047363, 0.13333001732826233, -0.053922563791275024, 0.021577484905719757, -0.007895045913755894, 0.0019036789890378714}
+	tanhP = []float64{-0.33333325386047363, 0.13333001732826233, -0.053922563791275024, 0.021577484905719757,
+		-0.007895045913755894, 0.0019036789890378714}
 	// erf(x) = x·P(z), z = x², |x| ≤ 0.95; 6.0e-10
-	erfP = []float64{1.128379225730896, -0.37612631916999817, 0.11283672600984573, -0.026858104392886162, 0.00519779697060585, -0.000810596568044275, 8.215424895752221e-05}
+	erfP = []float64{1.128379225730896, -0.37612631916999817, 0.11283672600984573, -0.026858104392886162,
+		0.00519779697060585, -0.000810596568044275, 8.215424895752221e-05}
 	// erfc(a) = exp(-a²)·t·P(t), t = 1/(1+0.3275911a), 0 ≤ a ≤ 10; 4.1e-9
-	erfcP = []float64{0.18477903306484222, 0.185794398188591, 0.16563589870929718, 0.2059507817029953, -0.05037841200828552, 0.5013630390167236, -0.5600399374961853, 0.6273441314697266, -0.31712472438812256, 0.05667581036686897}
+	erfcP = []float64{0.18477903306484222, 0.185794398188591, 0.16563589870929718, 0.2059507817029953,
+		-0.05037841200828552, 0.5013630390167236, -0.5600399374961853, 0.6273441314697266, -0.31712472438812256,
+		0.05667581036686897}
 )
 
 const (
@@ -153,13 +159,15 @@ func init() {
 func elems() []*elem {
 	var ks []*elem
 	unary := func(family, name string, unroll bool, body func(g *fn, r [3]int), scalars ...string) {
-		ks = append(ks, &elem{family: family, name: name, ins: []string{"x"}, scalars: scalars, unroll: unroll, body: body})
+		ks = append(ks, &elem{family: family, name: name, ins: []string{"x"}, scalars: scalars,
+			unroll: unroll, body: body})
 	}
 	simple := func(name string, body func(g *fn, x int), scalars ...string) {
 		unary("arith", name, true, func(g *fn, r [3]int) { body(g, r[0]) }, scalars...)
 	}
 	binary := func(name string, body func(g *fn, a, b int)) {
-		ks = append(ks, &elem{family: "arith", name: name, ins: []string{"a", "b"}, unroll: true, body: func(g *fn, r [3]int) { body(g, r[0], r[1]) }})
+		ks = append(ks, &elem{family: "arith", name: name, ins: []string{"a", "b"}, unroll: true,
+			body: func(g *fn, r [3]int) { body(g, r[0], r[1]) }})
 	}
 	s0, s1 := scalarReg(0), scalarReg(1)
 
@@ -218,9 +226,10 @@ func elems() []*elem {
 		unary("fused", name, true, body, scalars...)
 	}
 	fused("scaleShift", func(g *fn, r [3]int) { g.op("VFMADD213PS", s1, s0, r[0]) }, "scale", "shift")
-	ks = append(ks, &elem{family: "fused", name: "axpy", ins: []string{"x"}, scalars: []string{"s"}, unroll: true, inout: true, body: func(g *fn, r [3]int) {
-		g.op("VFMADD213PS", r[1], s0, r[0])
-	}})
+	ks = append(ks, &elem{family: "fused", name: "axpy", ins: []string{"x"}, scalars: []string{"s"}, unroll: true,
+		inout: true, body: func(g *fn, r [3]int) {
+			g.op("VFMADD213PS", r[1], s0, r[0])
+		}})
 	ks = append(ks, &elem{family: "fused", name: "mulAdd", ins: []string{"a", "b", "c"}, body: func(g *fn, r [3]int) {
 		g.op("VFMADD213PS", r[2], r[1], r[0])
 	}})
@@ -242,11 +251,12 @@ func elems() []*elem {
 		g.op("VSUBPS", s0, r[0], r[0])
 		g.op("VMULPS", s1, r[0], r[0])
 	}, "sub", "scale")
-	ks = append(ks, &elem{family: "fused", name: "normalize", ins: []string{"x", "gain", "bias"}, scalars: []string{"mean", "invStd"}, body: func(g *fn, r [3]int) {
-		g.op("VSUBPS", s0, r[0], r[0])
-		g.op("VMULPS", s1, r[0], r[0])
-		g.op("VFMADD213PS", r[2], r[1], r[0])
-	}})
+	ks = append(ks, &elem{family: "fused", name: "normalize", ins: []string{"x", "gain", "bias"},
+		scalars: []string{"mean", "invStd"}, body: func(g *fn, r [3]int) {
+			g.op("VSUBPS", s0, r[0], r[0])
+			g.op("VMULPS", s1, r[0], r[0])
+			g.op("VFMADD213PS", r[2], r[1], r[0])
+		}})
 
 	math1 := func(family, name string, body func(g *fn), scalars ...string) {
 		unary(family, name, false, func(g *fn, _ [3]int) { body(g) }, scalars...)
@@ -414,7 +424,8 @@ func elems() []*elem {
 		g.op("VDIVPS", 0, 8, 0)
 	})
 	for _, k := range ks {
-		k.tables = map[string]tables{"erf": erfPieces.coefs, "gelu": geluPieces.coefs, "tanh": tanhPieces.coefs, "sigmoid": expTable, "silu": expTable, "geluTanh": expTable}[k.name]
+		k.tables = map[string]tables{"erf": erfPieces.coefs, "gelu": geluPieces.coefs, "tanh": tanhPieces.coefs,
+			"sigmoid": expTable, "silu": expTable, "geluTanh": expTable}[k.name]
 	}
 	return ks
 }
@@ -445,11 +456,13 @@ func (g *fn) quarters() {
 	g.op("VFNMADD231PS", -1.7151245100058819e-15, n, x)
 	g.op("VMULPS", x, x, z)
 	// 4.9e-12
-	g.horner([]float64{-0.1666666716337204, 0.008333329111337662, -0.00019839327433146536, 2.7182411486137426e-06}, z, s)
+	g.horner([]float64{-0.1666666716337204, 0.008333329111337662, -0.00019839327433146536, 2.7182411486137426e-06},
+		z, s)
 	g.op("VMULPS", z, s, s)
 	g.op("VFMADD213PS", x, x, s)
 	// 1.0e-13
-	g.horner([]float64{0.0416666679084301, -0.0013888883404433727, 2.4799513994366862e-05, -2.720970257996669e-07}, z, c)
+	g.horner([]float64{0.0416666679084301, -0.0013888883404433727, 2.4799513994366862e-05, -2.720970257996669e-07},
+		z, c)
 	g.op("VFMADD213PS", -0.5, z, c)
 	g.op("VFMADD213PS", 1.0, z, c)
 }

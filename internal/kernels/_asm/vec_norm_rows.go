@@ -14,9 +14,11 @@ func (k normRows) emit(f *file, i isa) {
 	if i.width != 16 {
 		return
 	}
-	g := f.function("normRowsF32"+i.name, i, []arg{{"dst", "*float32"}, {"x", "*float32"}, {"gain", "*float32"}, {"bias", "*float32"}, {"stats", "*float32"},
-		{"n", "int"}, {"rows", "int"}, {"center", "int"}, {"eps", "float64"}}, nil)
-	for _, p := range [][2]string{{"dst", "DI"}, {"x", "SI"}, {"gain", "R8"}, {"bias", "R9"}, {"stats", "R10"}, {"n", "CX"}, {"rows", "DX"}, {"center", "R11"}} {
+	g := f.function("normRowsF32"+i.name, i,
+		[]arg{{"dst", "*float32"}, {"x", "*float32"}, {"gain", "*float32"}, {"bias", "*float32"}, {"stats", "*float32"},
+			{"n", "int"}, {"rows", "int"}, {"center", "int"}, {"eps", "float64"}}, nil)
+	for _, p := range [][2]string{{"dst", "DI"}, {"x", "SI"}, {"gain", "R8"}, {"bias", "R9"}, {"stats", "R10"},
+		{"n", "CX"}, {"rows", "DX"}, {"center", "R11"}} {
 		g.arg(p[0], p[1])
 	}
 	g.e("VXORPD X30, X30, X30")
@@ -91,7 +93,8 @@ func (k normRows) emit(f *file, i isa) {
 
 // mean leaves the sum of the lanes of a register of float64, divided by n, in all of them.
 func (normRows) mean(g *fn, r int) {
-	for _, s := range []string{"VSHUFF64X2 $0x4E, Z%d, Z%[1]d, Z%d", "VSHUFF64X2 $0xB1, Z%d, Z%[1]d, Z%d", "VPERMILPD $0x55, Z%d, Z%d"} {
+	for _, s := range []string{"VSHUFF64X2 $0x4E, Z%d, Z%[1]d, Z%d", "VSHUFF64X2 $0xB1, Z%d, Z%[1]d, Z%d",
+		"VPERMILPD $0x55, Z%d, Z%d"} {
 		g.e(s, r, r+4)
 		g.e("VADDPD Z%d, Z%d, Z%d", r+4, r, r)
 	}
@@ -245,5 +248,5 @@ func normRowsF32(l cpu.Level, dst, x, gain, bias, stats []float32, center int, e
 }
 
 func (normRows) noasm() string {
-	return "\nfunc normRowsF32(cpu.Level, []float32, []float32, []float32, []float32, []float32, int, float64) bool { return false }\n"
+	return "\nfunc normRowsF32(_ cpu.Level, _, _, _, _, _ []float32, _ int, _ float64) bool { return false }\n"
 }

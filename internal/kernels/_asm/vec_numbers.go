@@ -210,22 +210,23 @@ func casts() []*conversion {
 // byteComparisons lists the comparisons of bytes. Masks of −1 become 1.
 func byteComparisons() (ks []*choice) {
 	add := func(name, typ, twin string, pred int, avx2 func(g *fn)) {
-		ks = append(ks, &choice{name: name, args: [][2]string{{"dst", "bool"}, {"a", typ}, {"b", typ}}, amd64: true, whole: true, twin: twin, body: func(g *fn) {
-			g.op("VMOVUPS", "(SI)", 0)
-			g.op("VMOVUPS", "(DX)", 1)
-			if g.width == 16 {
-				op := "VPCMPUB"
-				if typ == "int8" {
-					op = "VPCMPB"
+		ks = append(ks, &choice{name: name, args: [][2]string{{"dst", "bool"}, {"a", typ}, {"b", typ}}, amd64: true,
+			whole: true, twin: twin, body: func(g *fn) {
+				g.op("VMOVUPS", "(SI)", 0)
+				g.op("VMOVUPS", "(DX)", 1)
+				if g.width == 16 {
+					op := "VPCMPUB"
+					if typ == "int8" {
+						op = "VPCMPB"
+					}
+					g.e("%s $%d, Z1, Z0, K1", op, pred)
+					g.e("VPMOVM2B K1, Z0")
+					g.e("VPABSB Z0, Z0")
+				} else {
+					avx2(g)
 				}
-				g.e("%s $%d, Z1, Z0, K1", op, pred)
-				g.e("VPMOVM2B K1, Z0")
-				g.e("VPABSB Z0, Z0")
-			} else {
-				avx2(g)
-			}
-			g.op("VMOVUPS", 0, "(DI)")
-		}})
+				g.op("VMOVUPS", 0, "(DI)")
+			}})
 	}
 	truth := func(g *fn) { g.e("VPABSB Y0, Y0") }
 	inverted := func(g *fn) {
@@ -297,13 +298,16 @@ func numberComparisons() (ks []*choice) {
 				}
 				g.storeTruth("(DI)", c.pred == le)
 			}
-			k := &choice{name: c.name + map[string]string{"int32": "I32", "int64": "I64", "uint32": "U32"}[typ], args: [][2]string{{"dst", "bool"}, {"a", typ}, {"b", typ}}, body: body, amd64: true, twin: c.name + "Loop"}
+			k := &choice{name: c.name + map[string]string{"int32": "I32", "int64": "I64", "uint32": "U32"}[typ],
+				args: [][2]string{{"dst", "bool"}, {"a", typ}, {"b", typ}}, body: body, amd64: true,
+				twin: c.name + "Loop"}
 			if typ == "uint32" {
 				k.only = avx512.name
 			}
 			ks = append(ks, k)
 		}
-		ks = append(ks, &choice{name: c.name + "F64", args: [][2]string{{"dst", "bool"}, {"a", "float64"}, {"b", "float64"}}, amd64: true, twin: c.name + "Loop", body: func(g *fn) {
+		ks = append(ks, &choice{name: c.name + "F64", args: [][2]string{{"dst", "bool"}, {"a", "float64"},
+			{"b", "float64"}}, amd64: true, twin: c.name + "Loop", body: func(g *fn) {
 			for v := range 2 {
 				g.op("VMOVUPS", offset(v*4*g.width, "(SI)"), v)
 				if with := offset(v*4*g.width, "(DX)"); g.width == 16 {

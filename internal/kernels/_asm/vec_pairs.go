@@ -10,7 +10,8 @@ func (pairSums) emit(f *file, i isa) {
 	if i.width != 16 {
 		return
 	}
-	g := f.function("pairSumsF32"+i.name, i, []arg{{"dst", "*float32"}, {"x", "*float32"}, {"groups", "*pairGroup"}, {"n", "int"}}, nil)
+	g := f.function("pairSumsF32"+i.name, i,
+		[]arg{{"dst", "*float32"}, {"x", "*float32"}, {"groups", "*pairGroup"}, {"n", "int"}}, nil)
 	for _, p := range [][2]string{{"dst", "DI"}, {"x", "SI"}, {"groups", "BX"}, {"n", "CX"}} {
 		g.arg(p[0], p[1])
 	}

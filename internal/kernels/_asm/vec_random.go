@@ -6,7 +6,8 @@ import "fmt"
 //
 //	dst[i] = m[i] ^ (s[i]&0x80000000|next[i]&0x7fffffff)>>1 ^ next[i]&1*0x9908b0df
 func twist() *choice {
-	return &choice{name: "twistU32", args: [][2]string{{"dst", "uint32"}, {"s", "uint32"}, {"next", "uint32"}, {"m", "uint32"}}, amd64: true, body: func(g *fn) {
+	return &choice{name: "twistU32", args: [][2]string{{"dst", "uint32"}, {"s", "uint32"}, {"next", "uint32"},
+		{"m", "uint32"}}, amd64: true, body: func(g *fn) {
 		and, xor, or := "VPAND"+g.suffix("D"), "VPXOR"+g.suffix("D"), "VPOR"+g.suffix("D")
 		g.op("VMOVUPS", "(SI)", 0)
 		g.op("VMOVUPS", "(DX)", 1)

@@ -211,7 +211,8 @@ func (k *reduction) dispatch(isas []isa) string {
 	if len(isas) == 1 {
 		fmt.Fprintf(&o, "\t\tr := %sF32%s(%s)\n", k.name, isas[0].name, c)
 	} else {
-		fmt.Fprintf(&o, "\t\tvar r float32\n\t\tif l == cpu.AVX512 {\n\t\t\tr = %sF32AVX512(%s)\n\t\t} else {\n\t\t\tr = %sF32AVX2(%s)\n\t\t}\n", k.name, c, k.name, c)
+		fmt.Fprintf(&o, "\t\tvar r float32\n\t\tif l == cpu.AVX512 {\n\t\t\tr = %sF32AVX512(%s)\n\t\t} else {\n"+
+			"\t\t\tr = %sF32AVX2(%s)\n\t\t}\n", k.name, c, k.name, c)
 	}
 	switch k.minmax {
 	case "":
@@ -226,7 +227,8 @@ func (k *reduction) dispatch(isas []isa) string {
 }
 
 func (k *reduction) noasm() string {
-	return fmt.Sprintf("\nfunc %sF32(_ cpu.Level, %s) %s { return %sF32Generic(%s) }\n", k.disp, k.params(), k.ret(), k.name, k.args())
+	return fmt.Sprintf("\nfunc %sF32(_ cpu.Level, %s) %s { return %sF32Generic(%s) }\n", k.disp, k.params(),
+		k.ret(), k.name, k.args())
 }
 
 func init() {
@@ -239,7 +241,8 @@ func reductions() []*reduction {
 	s0 := scalarReg(0)
 	ks := []*reduction{
 		{name: "sum", disp: "sum64", body: func(g *fn, acc int, in [2]int) { g.op("VADDPS", in[0], acc, acc) }},
-		{name: "dot", disp: "dot64", ins: []string{"a", "b"}, body: func(g *fn, acc int, in [2]int) { g.op("VFMADD231PS", in[0], in[1], acc) }},
+		{name: "dot", disp: "dot64", ins: []string{"a", "b"},
+			body: func(g *fn, acc int, in [2]int) { g.op("VFMADD231PS", in[0], in[1], acc) }},
 		{name: "sumSquares", disp: "sumSquares64", scalar: "center", body: func(g *fn, acc int, in [2]int) {
 			g.op("VSUBPS", s0, in[0], in[0])
 			g.zeroTail(in[0])
@@ -251,16 +254,17 @@ func reductions() []*reduction {
 		}},
 		{name: "reduceMax", disp: "reduceMax", minmax: "VMAXPS", initial: 0xff800000},
 		{name: "reduceMin", disp: "reduceMin", minmax: "VMINPS", initial: 0x7f800000},
-		{name: "expSubSum", disp: "expSubSum64", dst: true, scalar: "shift", accs: 1, family: "norm", tables: expTable, body: func(g *fn, acc int, in [2]int) {
-			g.op("VSUBPS", s0, 0, 0)
-			if g.width == 16 {
-				g.smallExp(firstTable, 0, 1, 2, 3)
-			} else {
-				g.expTo(0, 1, 2, 3)
-			}
-			g.zeroTail(0)
-			g.op("VADDPS", 0, acc, acc)
-		}},
+		{name: "expSubSum", disp: "expSubSum64", dst: true, scalar: "shift", accs: 1, family: "norm", tables: expTable,
+			body: func(g *fn, acc int, in [2]int) {
+				g.op("VSUBPS", s0, 0, 0)
+				if g.width == 16 {
+					g.smallExp(firstTable, 0, 1, 2, 3)
+				} else {
+					g.expTo(0, 1, 2, 3)
+				}
+				g.zeroTail(0)
+				g.op("VADDPS", 0, acc, acc)
+			}},
 	}
 	for _, k := range ks {
 		if k.ins == nil {

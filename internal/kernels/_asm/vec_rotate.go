@@ -7,8 +7,10 @@ var _ = add("rotate", rotate{})
 type rotate struct{}
 
 func (rotate) emit(f *file, i isa) {
-	g := f.function("rotateF32"+i.name, i, []arg{{"dst", "*float32"}, {"x", "*float32"}, {"step", "int"}, {"half", "int"}, {"cos", "*float32"}, {"sin", "*float32"}, {"angleStep", "int"}, {"rows", "int"}}, nil)
-	for _, p := range [][2]string{{"dst", "R10"}, {"x", "R11"}, {"step", "R8"}, {"half", "R12"}, {"cos", "DX"}, {"sin", "BX"}, {"angleStep", "R9"}, {"rows", "R13"}} {
+	g := f.function("rotateF32"+i.name, i, []arg{{"dst", "*float32"}, {"x", "*float32"}, {"step", "int"},
+		{"half", "int"}, {"cos", "*float32"}, {"sin", "*float32"}, {"angleStep", "int"}, {"rows", "int"}}, nil)
+	for _, p := range [][2]string{{"dst", "R10"}, {"x", "R11"}, {"step", "R8"}, {"half", "R12"}, {"cos", "DX"},
+		{"sin", "BX"}, {"angleStep", "R9"}, {"rows", "R13"}} {
 		g.arg(p[0], p[1])
 	}
 	g.e("SHLQ $2, R8")

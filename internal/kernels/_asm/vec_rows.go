@@ -151,7 +151,9 @@ func %[1]sRowsF32(l cpu.Level, dst, x []float32, n, first int) {
 func (k *rows) neon() bool { return true }
 
 func (k *rows) noasm() string {
-	return fmt.Sprintf("\nfunc %[1]sRowsF32(_ cpu.Level, dst, x []float32, n, first int) { %[1]sRowsF32Generic(dst, x, n, first) }\n", k.name)
+	return fmt.Sprintf(
+		"\nfunc %[1]sRowsF32(_ cpu.Level, dst, x []float32, n, first int) { %[1]sRowsF32Generic(dst, x, n, first) }\n",
+		k.name)
 }
 
 var _ = add("rows", rowReductions()...)

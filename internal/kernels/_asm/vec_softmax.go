@@ -24,7 +24,8 @@ func (k softmax) name() string {
 }
 
 func (k softmax) emit(f *file, i isa) {
-	g := f.function(k.name()+"F32"+i.name, i, []arg{{"dst", "*float32"}, {"x", "*float32"}, {"n", "int"}, {"rows", "int"}}, nil)
+	g := f.function(k.name()+"F32"+i.name, i,
+		[]arg{{"dst", "*float32"}, {"x", "*float32"}, {"n", "int"}, {"rows", "int"}}, nil)
 	shift := map[int]int{4: 2, 8: 3, 16: 4}[i.width]
 	bytes := 4 * i.width
 	const by = 13                 // broadcast value that all lanes are reduced or multiplied by
@@ -239,7 +240,8 @@ func (g *fn) storeEnd(r int) {
 func (k softmax) dispatch(isas []isa) string {
 	// step is the distance in dst per call; walk is the number of rows per call.
 	step, walk := "m*n", "min(len(dst)/n, max(1, chunk/n))"
-	o := fmt.Sprintf("\n// %[1]sF32 processes rows of n elements, at most chunk each.\nfunc %[1]sF32(l cpu.Level, dst, x []float32, n int) {\n", k.name())
+	o := fmt.Sprintf("\n// %[1]sF32 processes rows of n elements, at most chunk each.\n"+
+		"func %[1]sF32(l cpu.Level, dst, x []float32, n int) {\n", k.name())
 	if k.total {
 		step, walk = "m", "min(len(dst), max(1, chunk/n))"
 	} else {
@@ -265,5 +267,6 @@ func (k softmax) dispatch(isas []isa) string {
 func (softmax) neon() bool { return true }
 
 func (k softmax) noasm() string {
-	return fmt.Sprintf("\nfunc %[1]sF32(_ cpu.Level, dst, x []float32, n int) { %[1]sF32Generic(dst, x, n) }\n", k.name())
+	return fmt.Sprintf("\nfunc %[1]sF32(_ cpu.Level, dst, x []float32, n int) { %[1]sF32Generic(dst, x, n) }\n",
+		k.name())
 }

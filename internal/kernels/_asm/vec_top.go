@@ -22,7 +22,8 @@ func (k top) emit(f *file, i isa) {
 		}
 	}
 	// Leaves from elements, with the maxima of 16. A vector that is not whole is filled up.
-	g := f.function("topLeavesF32"+i.name, i, []arg{{"leaves", "*int32"}, {"maxima", "*int32"}, {"x", "*float32"}, {"n", "int"}, {"flip", "int"}}, nil)
+	g := f.function("topLeavesF32"+i.name, i, []arg{{"leaves", "*int32"}, {"maxima", "*int32"}, {"x", "*float32"},
+		{"n", "int"}, {"flip", "int"}}, nil)
 	k.constants(g)
 	load(g, [2]string{"leaves", "DI"}, [2]string{"maxima", "R8"}, [2]string{"x", "SI"}, [2]string{"n", "CX"})
 	k.leaves(g)
@@ -45,17 +46,20 @@ func (k top) emit(f *file, i isa) {
 
 	// The indices of the n largest leaves, which are taken out. offsets has the offset in bytes of
 	// each level, leaves first.
-	g = f.function("topTake"+i.name, i, []arg{{"at", "*int64"}, {"tree", "*int32"}, {"offsets", "*int"}, {"levels", "int"}, {"n", "int"}}, nil)
+	g = f.function("topTake"+i.name, i,
+		[]arg{{"at", "*int64"}, {"tree", "*int32"}, {"offsets", "*int"}, {"levels", "int"}, {"n", "int"}}, nil)
 	g.e("MOVL $0x%x, AX", topGone)
 	g.e("VPBROADCASTD AX, Z31")
-	load(g, [2]string{"at", "DI"}, [2]string{"tree", "SI"}, [2]string{"offsets", "BX"}, [2]string{"levels", "CX"}, [2]string{"n", "DX"})
+	load(g, [2]string{"at", "DI"}, [2]string{"tree", "SI"}, [2]string{"offsets", "BX"}, [2]string{"levels", "CX"},
+		[2]string{"n", "DX"})
 	k.take(g, true)
 	g.e("VZEROUPPER")
 	g.e("RET")
 
 	// The indices of the k largest elements of adjacent rows with one or two levels.
-	g = f.function("topRowsF32"+i.name, i, []arg{{"at", "*int64"}, {"tree", "*int32"}, {"offsets", "*int"}, {"levels", "int"}, {"k", "int"},
-		{"maxima", "*int32"}, {"x", "*float32"}, {"n", "int"}, {"flip", "int"}, {"rows", "int"}}, nil)
+	g = f.function("topRowsF32"+i.name, i,
+		[]arg{{"at", "*int64"}, {"tree", "*int32"}, {"offsets", "*int"}, {"levels", "int"}, {"k", "int"},
+			{"maxima", "*int32"}, {"x", "*float32"}, {"n", "int"}, {"flip", "int"}, {"rows", "int"}}, nil)
 	k.constants(g)
 	load(g, [2]string{"x", "R12"}, [2]string{"at", "R13"})
 	g.label("row")
@@ -176,7 +180,8 @@ func (k top) take(g *fn, more bool) {
 
 // maximum sets all lanes of Z1 to the largest.
 func (top) maximum(g *fn) {
-	for _, s := range []string{"VSHUFI64X2 $0x4E, Z1, Z1, Z2", "VSHUFI64X2 $0xB1, Z1, Z1, Z2", "VPSHUFD $0x4E, Z1, Z2", "VPSHUFD $0xB1, Z1, Z2"} {
+	for _, s := range []string{"VSHUFI64X2 $0x4E, Z1, Z1, Z2", "VSHUFI64X2 $0xB1, Z1, Z1, Z2", "VPSHUFD $0x4E, Z1, Z2",
+		"VPSHUFD $0xB1, Z1, Z2"} {
 		g.e("%s", s)
 		g.e("VPMAXSD Z2, Z1, Z1")
 	}

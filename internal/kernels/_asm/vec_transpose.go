@@ -5,7 +5,8 @@ import "fmt"
 // transpose writes the kernel that transposes n adjacent square blocks. From block to block, src
 // advances by the block's width to the right and dst by its height down. Strides are in bytes.
 func transpose(f *file, i isa) {
-	g := f.function("transposeF32"+i.name, i, []arg{{"dst", "*float32"}, {"src", "*float32"}, {"ldd", "int"}, {"lds", "int"}, {"n", "int"}}, nil)
+	g := f.function("transposeF32"+i.name, i,
+		[]arg{{"dst", "*float32"}, {"src", "*float32"}, {"ldd", "int"}, {"lds", "int"}, {"n", "int"}}, nil)
 	g.arg("dst", "DI")
 	g.arg("src", "SI")
 	g.arg("ldd", "R8")
@@ -14,7 +15,8 @@ func transpose(f *file, i isa) {
 	g.e("LEAQ (R8)(R8*2), R10")
 	g.e("LEAQ (R9)(R9*2), R11")
 	row := func(base string, stride, triple string, r int) string {
-		return [...]string{"(" + base + ")", "(" + base + ")(" + stride + "*1)", "(" + base + ")(" + stride + "*2)", "(" + base + ")(" + triple + "*1)"}[r]
+		return [...]string{"(" + base + ")", "(" + base + ")(" + stride + "*1)", "(" + base + ")(" + stride + "*2)",
+			"(" + base + ")(" + triple + "*1)"}[r]
 	}
 	w := i.width
 	g.label("block")
@@ -101,7 +103,8 @@ func twoChannels(f *file) {
 		}
 		fmt.Fprintf(&f.body, "GLOBL %s(SB), RODATA|NOPTR, $64\n", name)
 	}
-	g := f.function("twoChannelsAVX512", avx512, []arg{{"dst", "*byte"}, {"src", "*byte"}, {"ldd", "int"}, {"n", "int"}}, nil)
+	g := f.function("twoChannelsAVX512", avx512,
+		[]arg{{"dst", "*byte"}, {"src", "*byte"}, {"ldd", "int"}, {"n", "int"}}, nil)
 	g.arg("dst", "DI")
 	g.arg("src", "SI")
 	g.arg("ldd", "R8")
@@ -140,10 +143,12 @@ func threeChannels(f *file) {
 				v[i/8] |= b << (8 * (i % 8))
 			}
 			name := fmt.Sprintf("channel%d%d<>", o, r)
-			fmt.Fprintf(&f.body, "\nDATA %s+0(SB)/8, $0x%016x\nDATA %s+8(SB)/8, $0x%016x\nGLOBL %s(SB), RODATA|NOPTR, $16\n", name, v[0], name, v[1], name)
+			fmt.Fprintf(&f.body, "\nDATA %s+0(SB)/8, $0x%016x\nDATA %s+8(SB)/8, $0x%016x\n"+
+				"GLOBL %s(SB), RODATA|NOPTR, $16\n", name, v[0], name, v[1], name)
 		}
 	}
-	g := f.function("threeChannelsAVX512", avx512, []arg{{"dst", "*byte"}, {"src", "*byte"}, {"ldd", "int"}, {"n", "int"}}, nil)
+	g := f.function("threeChannelsAVX512", avx512,
+		[]arg{{"dst", "*byte"}, {"src", "*byte"}, {"ldd", "int"}, {"n", "int"}}, nil)
 	g.arg("dst", "DI")
 	g.arg("src", "SI")
 	g.arg("ldd", "R8")

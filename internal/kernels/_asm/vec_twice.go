@@ -13,7 +13,8 @@ func (k twice) emit(f *file, i isa) {
 	if i.width == 16 {
 		return
 	}
-	g := f.function(fmt.Sprintf("twiceU%d%s", k.bits, i.name), i, []arg{{"dst", "*byte"}, {"src", "*byte"}, {"bytes", "int"}, {"pair", "int"}, {"rows", "int"}}, nil)
+	g := f.function(fmt.Sprintf("twiceU%d%s", k.bits, i.name), i,
+		[]arg{{"dst", "*byte"}, {"src", "*byte"}, {"bytes", "int"}, {"pair", "int"}, {"rows", "int"}}, nil)
 	for _, p := range [][2]string{{"dst", "DI"}, {"src", "SI"}, {"bytes", "CX"}, {"pair", "R8"}, {"rows", "R9"}} {
 		g.arg(p[0], p[1])
 	}

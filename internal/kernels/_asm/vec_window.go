@@ -68,10 +68,12 @@ func (k *window) taps(g *fn, name string, accs int, load func() int) {
 var windowMasks = []string{"K1", "K3", "K4", "K5"}
 
 func (k *window) emit(f *file, i isa) {
-	args := []arg{{"dst", "*float32"}, {"x", "*float32"}, {"n", "int"}, {"rows", "int"}, {"rowStep", "int"}, {"taps", "int"}, {"tapStep", "int"}, {"fresh", "int"}}
+	args := []arg{{"dst", "*float32"}, {"x", "*float32"}, {"n", "int"}, {"rows", "int"}, {"rowStep", "int"},
+		{"taps", "int"}, {"tapStep", "int"}, {"fresh", "int"}}
 	start := func(name string) *fn {
 		g := f.function(k.name+name+"F32"+i.name, i, args, nil)
-		for _, p := range [][2]string{{"dst", "DI"}, {"x", "SI"}, {"n", "CX"}, {"rows", "R8"}, {"rowStep", "R9"}, {"taps", "R10"}, {"tapStep", "DX"}, {"fresh", "R15"}} {
+		for _, p := range [][2]string{{"dst", "DI"}, {"x", "SI"}, {"n", "CX"}, {"rows", "R8"}, {"rowStep", "R9"},
+			{"taps", "R10"}, {"tapStep", "DX"}, {"fresh", "R15"}} {
 			g.arg(p[0], p[1])
 		}
 		g.e("SHLQ $2, R9")
@@ -253,8 +255,11 @@ func (k *window) emit(f *file, i isa) {
 // masked combines only the taps whose bits are set in a mask, which is one for each vector of
 // outputs of a row and tap. Between the vectors of two rows, gap elements of x are left out.
 func (k *window) masked(f *file) {
-	g := f.function("maskedWindowF32AVX512", avx512, []arg{{"dst", "*float32"}, {"x", "*float32"}, {"n", "int"}, {"taps", "int"}, {"tapStep", "int"}, {"stride", "int"}, {"masks", "*uint16"}, {"rows", "int"}, {"gap", "int"}, {"sum", "int"}}, nil)
-	for _, p := range [][2]string{{"dst", "DI"}, {"x", "SI"}, {"taps", "R10"}, {"tapStep", "DX"}, {"stride", "R9"}, {"rows", "R11"}, {"sum", "R15"}} {
+	g := f.function("maskedWindowF32AVX512", avx512,
+		[]arg{{"dst", "*float32"}, {"x", "*float32"}, {"n", "int"}, {"taps", "int"}, {"tapStep", "int"},
+			{"stride", "int"}, {"masks", "*uint16"}, {"rows", "int"}, {"gap", "int"}, {"sum", "int"}}, nil)
+	for _, p := range [][2]string{{"dst", "DI"}, {"x", "SI"}, {"taps", "R10"}, {"tapStep", "DX"}, {"stride", "R9"},
+		{"rows", "R11"}, {"sum", "R15"}} {
 		g.arg(p[0], p[1])
 	}
 	g.e("SHLQ $2, DX")
@@ -373,8 +378,10 @@ func (k *window) masked(f *file) {
 // lines combines the columns of rows, each with an offset in x, a number of taps and a length.
 // Behind a row, gap elements of dst are left out.
 func (k *window) lines(f *file) {
-	g := f.function("lineWindowF32AVX512", avx512, []arg{{"dst", "*float32"}, {"gap", "int"}, {"x", "*float32"}, {"lines", "*Line"}, {"count", "int"}, {"tapStep", "int"}, {"sum", "int"}}, nil)
-	for _, p := range [][2]string{{"dst", "DI"}, {"x", "SI"}, {"gap", "CX"}, {"lines", "R8"}, {"count", "R9"}, {"tapStep", "DX"}, {"sum", "R15"}} {
+	g := f.function("lineWindowF32AVX512", avx512, []arg{{"dst", "*float32"}, {"gap", "int"}, {"x", "*float32"},
+		{"lines", "*Line"}, {"count", "int"}, {"tapStep", "int"}, {"sum", "int"}}, nil)
+	for _, p := range [][2]string{{"dst", "DI"}, {"x", "SI"}, {"gap", "CX"}, {"lines", "R8"}, {"count", "R9"},
+		{"tapStep", "DX"}, {"sum", "R15"}} {
 		g.arg(p[0], p[1])
 	}
 	g.e("SHLQ $2, DX")
@@ -495,7 +502,8 @@ func %[1]sWindow(l cpu.Level, dst, x []float32, rows, rowStep, taps, tapStep, st
 		if i.width < 16 { // the kernel reads an element behind the last window
 			o += fmt.Sprintf("\t\tif n--; n < %[1]d {\n\t\t\treturn 0\n\t\t}\n\t\tn &^= %[2]d\n", i.width, i.width-1)
 		}
-		o += fmt.Sprintf("\t\t%sWindow2F32%s(&dst[0], &x[0], n, rows, rowStep, taps, tapStep, fresh)\n\t\treturn n\n", k.name, i.name)
+		o += fmt.Sprintf("\t\t%sWindow2F32%s(&dst[0], &x[0], n, rows, rowStep, taps, tapStep, fresh)\n\t\treturn n\n",
+			k.name, i.name)
 	}
 	o += "\t}\n\treturn 0\n}\n"
 	if k.name != "max" {
@@ -506,7 +514,8 @@ func %[1]sWindow(l cpu.Level, dst, x []float32, rows, rowStep, taps, tapStep, st
 	}
 	return o + `
 func maskedWindow(dst, x []float32, n, pitch, taps, tapStep, stride int, masks []uint16, sum int) {
-	maskedWindowF32AVX512(&dst[0], &x[0], n, taps, tapStep, stride, &masks[0], len(dst)/n, pitch-(n+15)/16*16*stride, sum)
+	maskedWindowF32AVX512(&dst[0], &x[0], n, taps, tapStep, stride, &masks[0], len(dst)/n,
+		pitch-(n+15)/16*16*stride, sum)
 }
 
 func lineWindow(dst []float32, gap int, x []float32, lines []Line, tapStep, sum int) {
@@ -524,7 +533,8 @@ func lineWindow([]float32, int, []float32, []Line, int, int) {}
 }
 
 func (k *window) noasm() string {
-	o := fmt.Sprintf("\nfunc %sWindow(cpu.Level, []float32, []float32, int, int, int, int, int, int) int { return 0 }\n", k.name)
+	o := fmt.Sprintf(
+		"\nfunc %sWindow(cpu.Level, []float32, []float32, int, int, int, int, int, int) int { return 0 }\n", k.name)
 	if k.name == "max" {
 		o += k.without()
 	}

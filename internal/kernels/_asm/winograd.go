@@ -11,7 +11,8 @@ const wa, wb = 0.75, 1.5
 // layout. The vectors of NEON are quarters of a block; its functions compute one.
 func winograd(f *file, isa isa) {
 	in := []arg{{"src", "*float32"}, {"dst", "*float32"}, {"row", "int"}, {"xi", "int"}, {"n", "int"}}
-	out := []arg{{"src", "*float32"}, {"dst", "*float32"}, {"bias", "*float32"}, {"add", "*float32"}, {"row", "int"}, {"addRow", "int"}, {"xi", "int"}, {"n", "int"}, {"lo", "float32"}, {"hi", "float32"}}
+	out := []arg{{"src", "*float32"}, {"dst", "*float32"}, {"bias", "*float32"}, {"add", "*float32"}, {"row", "int"},
+		{"addRow", "int"}, {"xi", "int"}, {"n", "int"}, {"lo", "float32"}, {"hi", "float32"}}
 	function := func(name string, args []arg) *fn { return f.function(name+isa.name, isa, args, nil) }
 	input4(function("winogradInput4", in))
 	if isa.neon() {
@@ -47,7 +48,8 @@ func input4(g *fn) {
 	g.e("LEAQ (R10)(R8*2), R11")
 	g.e("MOVQ DI, R12")
 	at := func(r, j int) string {
-		return fmt.Sprintf("%d", j*64) + [...]string{"(SI)", "(SI)(R8*1)", "(R10)", "(R10)(R8*1)", "(R11)", "(R11)(R8*1)"}[r]
+		return fmt.Sprintf("%d", j*64) + [...]string{"(SI)", "(SI)(R8*1)", "(R10)", "(R10)(R8*1)",
+			"(R11)", "(R11)(R8*1)"}[r]
 	}
 	// second transforms the six values t along the row and stores them.
 	second := func(t [6]int) {
@@ -117,7 +119,8 @@ func input4(g *fn) {
 }
 
 func outputArgs(g *fn) {
-	for _, p := range [][2]string{{"src", "SI"}, {"dst", "DI"}, {"bias", "R10"}, {"add", "R11"}, {"row", "R8"}, {"addRow", "R9"}, {"xi", "CX"}, {"n", "DX"}} {
+	for _, p := range [][2]string{{"src", "SI"}, {"dst", "DI"}, {"bias", "R10"}, {"add", "R11"}, {"row", "R8"},
+		{"addRow", "R9"}, {"xi", "CX"}, {"n", "DX"}} {
 		g.arg(p[0], p[1])
 	}
 	g.e("LEAQ (CX)(CX*2), R13")

@@ -28,7 +28,8 @@ func output4NEON(g *fn) {
 		if add {
 			code, name = 0x4f801000, "fmla"
 		}
-		g.word(code|uint32(i&1)<<21|uint32(i>>1)<<11|uint32(r)<<16|uint32(n)<<5|uint32(d), "%s v%d.4s, v%d.4s, v%d.s[%d]", name, d, n, r, i)
+		g.word(code|uint32(i&1)<<21|uint32(i>>1)<<11|uint32(r)<<16|uint32(n)<<5|uint32(d),
+			"%s v%d.4s, v%d.4s, v%d.s[%d]", name, d, n, r, i)
 	}
 	pair := func(a, b, sum, difference int) {
 		g.op("VADDPS", b, a, sum)

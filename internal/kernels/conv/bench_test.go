@@ -19,7 +19,8 @@ func BenchmarkConv(b *testing.B) {
 	} {
 		x, w := make([]float32, s.Cin*product(s.In)), make([]float32, s.Cout*s.Cin/s.Group*product(s.Kernel))
 		pad := s.PadBegin[0]
-		in, out := NewLayout(s.Cin, s.In[0], s.In[1], pad, pad, pad, pad), NewLayout(s.Cout, s.Out[0], s.Out[1], 0, 0, 0, 0)
+		in, out := NewLayout(s.Cin, s.In[0], s.In[1], pad, pad, pad, pad),
+			NewLayout(s.Cout, s.Out[0], s.Out[1], 0, 0, 0, 0)
 		bx, by := memory.Slice[float32](in.Len()), memory.Slice[float32](out.Len())
 		in.FromNCHW(cpu.Active(), bx, x, 0, in.Blocks())
 		flops := 2 * float64(s.Cout*s.Cin/s.Group*product(s.Kernel)*product(s.Out))
@@ -32,13 +33,15 @@ func BenchmarkConv(b *testing.B) {
 				b.ReportMetric(flops*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GFLOPS")
 			})
 		}
-		d := &Direct{In: in, Out: out, StrideH: s.Stride[0], StrideW: s.Stride[1], DilationH: 1, DilationW: 1, Top: pad, Left: pad, Weights: PackWeights(cpu.Active(), w, nil, s.Cin, s.Cout, s.Group, s.Kernel[0], s.Kernel[1])}
+		d := &Direct{In: in, Out: out, StrideH: s.Stride[0], StrideW: s.Stride[1], DilationH: 1, DilationW: 1, Top: pad,
+			Left: pad, Weights: PackWeights(cpu.Active(), w, nil, s.Cin, s.Cout, s.Group, s.Kernel[0], s.Kernel[1])}
 		for _, l := range cpu.Levels()[1:] {
 			run("direct-"+l.String(), func() { d.Run(l, nil, by, bx, &BlockedEpilogue{}) })
 		}
 		if s.Kernel[0] == 3 && s.Stride[0] == 1 && s.Group == 1 {
 			for _, m := range []int{2, 4} {
-				d := &Winograd{In: in, Out: out, Top: pad, Left: pad, Dilation: 1, Weights: PackWinograd(cpu.Active(), m, w, nil, s.Cin, s.Cout)}
+				d := &Winograd{In: in, Out: out, Top: pad, Left: pad, Dilation: 1,
+					Weights: PackWinograd(cpu.Active(), m, w, nil, s.Cin, s.Cout)}
 				run(fmt.Sprintf("F%d", m), func() { d.Run(cpu.Active(), nil, by, bx, &BlockedEpilogue{}) })
 			}
 		}
@@ -46,10 +49,12 @@ func BenchmarkConv(b *testing.B) {
 }
 
 func BenchmarkDepthwiseAndNCHWInput(b *testing.B) {
-	for _, s := range []*Shape{shape2(1, 96, 96, 96, 112, 112, 3, 2, 1, 1), shape2(1, 384, 384, 384, 14, 14, 3, 1, 1, 1), shape2(1, 960, 960, 960, 7, 7, 3, 1, 1, 1)} {
+	for _, s := range []*Shape{shape2(1, 96, 96, 96, 112, 112, 3, 2, 1, 1),
+		shape2(1, 384, 384, 384, 14, 14, 3, 1, 1, 1), shape2(1, 960, 960, 960, 7, 7, 3, 1, 1, 1)} {
 		in, out := NewLayout(s.Cin, s.In[0], s.In[1], 1, 1, 1, 1), NewLayout(s.Cout, s.Out[0], s.Out[1], 0, 0, 0, 0)
 		bx, by := memory.Slice[float32](in.Len()), memory.Slice[float32](out.Len())
-		d := &Depthwise{In: in, Out: out, StrideH: s.Stride[0], StrideW: s.Stride[0], DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackDepthwise(make([]float32, s.Cin*9), nil, s.Cin, 3, 3)}
+		d := &Depthwise{In: in, Out: out, StrideH: s.Stride[0], StrideW: s.Stride[0], DilationH: 1, DilationW: 1,
+			Top: 1, Left: 1, Weights: PackDepthwise(make([]float32, s.Cin*9), nil, s.Cin, 3, 3)}
 		b.Run(fmt.Sprintf("depthwise%d@%d", s.Cin, s.In[0]), func(b *testing.B) {
 			for b.Loop() {
 				d.Run(cpu.Active(), nil, by, bx, &BlockedEpilogue{})
@@ -58,7 +63,8 @@ func BenchmarkDepthwiseAndNCHWInput(b *testing.B) {
 		})
 	}
 	out := NewLayout(64, 112, 112, 0, 0, 0, 0)
-	d := &NCHWInput{Cin: 3, H: 224, W: 224, Out: out, StrideH: 2, StrideW: 2, DilationH: 1, DilationW: 1, Top: 3, Left: 3, Weights: PackNCHWInput(make([]float32, 64*3*49), nil, 3, 64, 7, 7)}
+	d := &NCHWInput{Cin: 3, H: 224, W: 224, Out: out, StrideH: 2, StrideW: 2, DilationH: 1, DilationW: 1, Top: 3,
+		Left: 3, Weights: PackNCHWInput(make([]float32, 64*3*49), nil, 3, 64, 7, 7)}
 	x, y := make([]float32, 3*224*224), memory.Slice[float32](out.Len())
 	b.Run("nchw7x7", func(b *testing.B) {
 		for b.Loop() {

@@ -56,7 +56,8 @@ func (d *PermutedPointwise) rounded(level cpu.Level) *Rounded {
 		if len(p.deltas) != d.in.C { // the groups would multiply zeros
 			return nil
 		}
-		w.panels = append(w.panels, panel{block: p.block, blocks: p.blocks, cbs: d.in.Blocks(), idle: d.in.idleGroups()})
+		w.panels = append(w.panels, panel{block: p.block, blocks: p.blocks, cbs: d.in.Blocks(),
+			idle: d.in.idleGroups()})
 	}
 	r := &Direct{In: d.in, Out: d.out, StrideH: d.strideH, StrideW: d.strideW, DilationH: 1, DilationW: 1, Weights: w}
 	rows := make([]float32, d.in.Blocks()*Lanes*2*Lanes)
@@ -95,7 +96,8 @@ func (d *Direct) rounded(level cpu.Level, data func(panel int) []float32) *Round
 		part := octet * p.blocks * Lanes
 		for o := range p.cbs {
 			for t := range taps {
-				roundPairs(level, r.data[p.offset+(o*taps+t)*part:][:part], rows[((o/2*taps+t)*2+o%2)*part:][:part], p.blocks)
+				roundPairs(level, r.data[p.offset+(o*taps+t)*part:][:part],
+					rows[((o/2*taps+t)*2+o%2)*part:][:part], p.blocks)
 			}
 		}
 	}
@@ -263,7 +265,8 @@ func (d *Rounded) args(s *strip, p *panel, ep *BlockedEpilogue) (t tileArgs) {
 }
 
 // panel computes a panel of rows×cols outputs from y0, x0 on.
-func (d *Rounded) panel(level cpu.Level, s *strip, y []float32, ep *BlockedEpilogue, pi, y0, x0, rows, cols int, joined bool) {
+func (d *Rounded) panel(level cpu.Level, s *strip, y []float32, ep *BlockedEpilogue,
+	pi, y0, x0, rows, cols int, joined bool) {
 	p := &d.Weights.panels[pi]
 	t := d.args(s, p, ep)
 	t.ldc, t.ldadd = d.Out.Block*4, ep.AddLayout.Block*4
@@ -388,7 +391,8 @@ func (d roundedRows) check(x []float32)            { d.In.check("input", x) }
 func (d roundedRows) count() int                   { return len(d.Weights.panels) }
 func (d roundedRows) at(p int) (block, blocks int) { return directRows{&d.Direct}.at(p) }
 
-func (d roundedRows) row(level cpu.Level, c unsafe.Pointer, ldc int, x []float32, pi, y int, ep *BlockedEpilogue, r *ring) {
+func (d roundedRows) row(level cpu.Level, c unsafe.Pointer, ldc int, x []float32, pi, y int,
+	ep *BlockedEpilogue, r *ring) {
 	s := &r.strip
 	d.round(level, s, x, y, 0, 1, d.Out.W)
 	p := &d.Weights.panels[pi]

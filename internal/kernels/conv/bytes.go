@@ -53,8 +53,7 @@ type byteTile struct {
 	sums    uint64  // 1 to store int32
 	signed  bool    // bytes of a
 	quant.Unsigned
-	// a hint; need not keep its target alive. Per four steps, a tile prefetches 128 bytes and
-	// advances by prefetchStep
+	// a hint that does not keep its target alive; advances by prefetchStep per four steps
 	prefetch     uintptr
 	prefetchStep int
 }
@@ -320,8 +319,7 @@ type byteOutput struct {
 	zero   int32
 	lo, hi float32
 	last   bool // input and output have the channels innermost
-	// called for complete ranges of bytes, which cover it; nil to call nothing. Only if last is
-	// set.
+	// optional; called for complete ranges of bytes, which cover the output, if last is set
 	after func(lo, hi int)
 }
 
@@ -462,7 +460,8 @@ func flipBytes(s []byte, v byte) {
 
 // byteUnit computes the tiles [t0, t1) of one panel of image n, and prefetches the weights of the
 // next panel if there is one.
-func (d *Integer) byteUnit(b *integerBuffers, y *byteOutput, ep *byteEpilogue, image []byte, n, panel, next, t0, t1 int) {
+func (d *Integer) byteUnit(b *integerBuffers, y *byteOutput, ep *byteEpilogue, image []byte,
+	n, panel, next, t0, t1 int) {
 	s, q, w := d.s, d.geometry, d.bytes
 	og, out := s.Cout/s.Group, d.pixels[1]
 	g, j := panel/w.panels, panel%w.panels*byteCols
@@ -470,9 +469,12 @@ func (d *Integer) byteUnit(b *integerBuffers, y *byteOutput, ep *byteEpilogue, i
 	p0, _, _ := q.tile(t0, out)
 	last, f, h := q.tile(t1-1, out)
 	count := last + f + h - p0
-	t := byteTile{offsets: unsafe.Pointer(unsafe.SliceData(q.offsets)), taps: len(q.offsets), k: w.taps * w.k / len(q.offsets), pixel: q.step * s.Cin,
-		b: unsafe.Pointer(&w.data[panel*w.size]), bias: unsafe.Pointer(&ep.bias[panel*byteCols]), scale: unsafe.Pointer(&ep.scale[panel*byteCols]),
-		mask: uint32(1<<cols - 1), zero: y.zero, lo: y.lo, hi: y.hi, ldc: byteCols, signed: signedTiles(d.level), Unsigned: quant.AsUnsigned(y.zero, y.lo)}
+	t := byteTile{offsets: unsafe.Pointer(unsafe.SliceData(q.offsets)), taps: len(q.offsets),
+		k: w.taps * w.k / len(q.offsets), pixel: q.step * s.Cin,
+		b: unsafe.Pointer(&w.data[panel*w.size]), bias: unsafe.Pointer(&ep.bias[panel*byteCols]),
+		scale: unsafe.Pointer(&ep.scale[panel*byteCols]),
+		mask:  uint32(1<<cols - 1), zero: y.zero, lo: y.lo, hi: y.hi, ldc: byteCols, signed: signedTiles(d.level),
+		Unsigned: quant.AsUnsigned(y.zero, y.lo)}
 	var c unsafe.Pointer
 	var sums []int32
 	var rows []byte
@@ -502,9 +504,11 @@ func (d *Integer) byteUnit(b *integerBuffers, y *byteOutput, ep *byteEpilogue, i
 	for p := 0; ep.wide && p < count; p++ {
 		to, from := unsafe.Add(dst, p*ldc), sums[p*byteCols:][:cols]
 		if y.lo+float32(y.zero) < 0 {
-			quant.Requantize(d.level, unsafe.Slice((*int8)(to), cols), from, ep.scale[panel*byteCols:][:cols], int8(y.zero))
+			quant.Requantize(d.level, unsafe.Slice((*int8)(to), cols), from, ep.scale[panel*byteCols:][:cols],
+				int8(y.zero))
 		} else {
-			quant.Requantize(d.level, unsafe.Slice((*uint8)(to), cols), from, ep.scale[panel*byteCols:][:cols], uint8(y.zero))
+			quant.Requantize(d.level, unsafe.Slice((*uint8)(to), cols), from, ep.scale[panel*byteCols:][:cols],
+				uint8(y.zero))
 		}
 	}
 	if y.last {
@@ -556,7 +560,8 @@ func (d *Integer) amxTiles(b *integerBuffers, t *byteTile, image, c unsafe.Point
 	}
 	s := b.tiles
 	s.A, s.B, s.C, s.Offsets, s.Taps, s.Pixel, s.LdC = image, t.b, c, t.offsets, t.taps, t.pixel, t.ldc
-	s.Bias, s.Scale, s.Zero, s.Lo, s.Hi, s.Mask, s.Store = t.bias, t.scale, t.zero, t.lo, t.hi, t.mask, quant.Store(t.sums)
+	s.Bias, s.Scale, s.Zero, s.Lo, s.Hi, s.Mask, s.Store = t.bias, t.scale, t.zero, t.lo, t.hi,
+		t.mask, quant.Store(t.sums)
 	s.Prefetch, s.PrefetchStep = t.prefetch, 0
 	if t.prefetch != 0 && len(d.bytes.data) > amxPrefetch {
 		s.PrefetchStep = 128 * tiles(d.bytes.size, 128*t.taps*q.chunks*(t1-t0))

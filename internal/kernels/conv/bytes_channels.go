@@ -69,7 +69,8 @@ func channelTileGeneric(pixels int, t *channelTile) {
 				if !(v > t.lo) {
 					v = t.lo
 				}
-				*(*uint8)(unsafe.Add(t.c, p*t.ldc+k*Lanes+j)) = uint8(int32(math.RoundToEven(float64(min(v, t.hi)))) + t.zero)
+				*(*uint8)(unsafe.Add(t.c, p*t.ldc+k*Lanes+j)) =
+					uint8(int32(math.RoundToEven(float64(min(v, t.hi)))) + t.zero)
 			}
 		}
 	}
@@ -94,7 +95,8 @@ func (d *Integer) Last() bool { return d.geometry != nil && hasByteTiles(d.level
 // RunRequantizedLast is [RunRequantized] for images with the channels innermost. The convolution
 // must support them; see [Integer.Last]. If after is not nil, it is called for ranges of y as soon
 // as they are complete. Together they cover y.
-func RunRequantizedLast[X, Y quant.Byte](d *Integer, par gemm.Par, y []Y, x []X, scale []float32, zero Y, after func(lo, hi int)) {
+func RunRequantizedLast[X, Y quant.Byte](d *Integer, par gemm.Par, y []Y, x []X, scale []float32, zero Y,
+	after func(lo, hi int)) {
 	out := outputOf(y, scale, zero)
 	out.last, out.after = true, after
 	if d.single != nil {
@@ -122,12 +124,14 @@ func (d *Integer) runChannels(par gemm.Par, y *byteOutput, x []byte, signed bool
 		}
 		image := d.padLast(par, shared, src, byte(ep.zero), ep.flip)
 		par(rows, func(lo, hi int) {
-			t := channelTile{offsets: unsafe.Pointer(unsafe.SliceData(q.offsets)), taps: taps, pixel: e[2].stride * s.Cin, ldc: s.Cout,
+			t := channelTile{offsets: unsafe.Pointer(unsafe.SliceData(q.offsets)), taps: taps,
+				pixel: e[2].stride * s.Cin, ldc: s.Cout,
 				zero: y.zero, lo: y.lo, hi: y.hi}
 			for r := lo; r < hi; r++ {
 				for i := range across {
 					p0, p1 := split(width, channelPixels, i)
-					a, c := unsafe.Pointer(&image[d.byteAt(r*width+p0)]), unsafe.Pointer(&y.bytes[(n*d.pixels[1]+r*width+p0)*s.Cout])
+					a, c := unsafe.Pointer(&image[d.byteAt(r*width+p0)]),
+						unsafe.Pointer(&y.bytes[(n*d.pixels[1]+r*width+p0)*s.Cout])
 					for k := 0; k < blocks; k += most {
 						t.a, t.c, t.b = unsafe.Add(a, k*Lanes), unsafe.Add(c, k*Lanes), unsafe.Pointer(&w[k*taps*Lanes])
 						t.bias, t.scale = unsafe.Pointer(&ep.bias[k*Lanes]), unsafe.Pointer(&ep.scale[k*Lanes])

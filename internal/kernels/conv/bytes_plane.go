@@ -77,7 +77,8 @@ const planeSlack = 64
 // in the padding alone.
 func (d *Integer) fitsPlane() bool {
 	e := &d.d
-	return cpu.VNNI(d.level) && d.single != nil && d.small && d.fitsFloats() && e[2].stride <= 2 && e[1].kernel*e[2].kernel*(e[2].out+16) <= planeWork
+	return cpu.VNNI(d.level) && d.single != nil && d.small && d.fitsFloats() && e[2].stride <= 2 &&
+		e[1].kernel*e[2].kernel*(e[2].out+16) <= planeWork
 }
 
 // planeSize returns the number of rows of the padded plane, and the bytes of one row.
@@ -114,7 +115,8 @@ func (d *Integer) plane(y *byteOutput, plane, x []byte, u, row int, zero int32, 
 	}
 	taps := e[1].kernel * e[2].kernel
 	w := d.single[o*taps:][:taps]
-	t := planeTile{b: unsafe.Pointer(unsafe.SliceData(w)), kh: e[1].kernel, kw: e[2].kernel, dx: e[2].dilation, dy: e[1].dilation * row, row: e[1].stride * row,
+	t := planeTile{b: unsafe.Pointer(unsafe.SliceData(w)), kh: e[1].kernel, kw: e[2].kernel, dx: e[2].dilation,
+		dy: e[1].dilation * row, row: e[1].stride * row,
 		ldc: e[2].out, n: e[2].out, zero: y.zero, lo: y.lo, hi: y.hi}
 	for _, v := range w {
 		t.bias -= zero * v

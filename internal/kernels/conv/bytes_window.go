@@ -128,7 +128,8 @@ func packWindows(single []int32) []int8 {
 // hasWindows reports whether window tiles support the shape of a depthwise convolution.
 func (d *Integer) hasWindows() bool {
 	e := &d.d
-	return hasWindowTiles(d.level) && e[0].kernel == 1 && e[1].kernel == 3 && e[2].kernel == 3 && e[2].dilation == 1 && e[2].stride <= 2
+	return hasWindowTiles(d.level) && e[0].kernel == 1 && e[1].kernel == 3 && e[2].kernel == 3 &&
+		e[2].dilation == 1 && e[2].stride <= 2
 }
 
 // runWindows computes image n of a depthwise 3×3 convolution with the channels innermost. It copies
@@ -159,12 +160,14 @@ func (d *Integer) runWindows(par gemm.Par, b *integerBuffers, y *byteOutput, ep 
 		return unsafe.Pointer(&src[i*row])
 	}
 	par(rows, func(lo, hi int) {
-		t := windowTile{column: channels, ldc: channels, pad: uint32(pad) * 0x01010101, zero: y.zero, lo: y.lo, hi: y.hi, Unsigned: quant.AsUnsigned(y.zero, y.lo)}
+		t := windowTile{column: channels, ldc: channels, pad: uint32(pad) * 0x01010101, zero: y.zero, lo: y.lo,
+			hi: y.hi, Unsigned: quant.AsUnsigned(y.zero, y.lo)}
 		for ; lo < hi; lo += windowRows {
 			for c := 0; c < channels; c += windowMost {
 				count := windowChannels(channels - c)
 				t.mask = math.MaxUint64 >> max(0, windowMost-(channels-c))
-				t.b, t.bias, t.scale = unsafe.Pointer(&ep.windows[c*3*4]), unsafe.Pointer(&ep.bias[c]), unsafe.Pointer(&ep.scale[c])
+				t.b, t.bias, t.scale = unsafe.Pointer(&ep.windows[c*3*4]), unsafe.Pointer(&ep.bias[c]),
+					unsafe.Pointer(&ep.scale[c])
 				for r := lo; r < min(hi, lo+windowRows); r++ {
 					for p := 0; p < width; p += windowPixels {
 						t.n, t.left, t.right = min(windowPixels, width-p), left, 0

@@ -35,7 +35,8 @@ func (s *Shape) Check() error {
 	n := len(s.In)
 	for _, v := range [][]int{s.Kernel, s.Stride, s.Dilation, s.PadBegin, s.PadEnd} {
 		if len(v) != n {
-			return fail.Errorf("convolution over %d spatial dimensions: kernel %v, strides %v, dilations %v and pads %v, %v must have as many values", n, s.Kernel, s.Stride, s.Dilation, s.PadBegin, s.PadEnd)
+			return fail.Errorf("convolution over %d spatial dimensions: kernel %v, strides %v, dilations %v and pads "+
+				"%v, %v must have as many values", n, s.Kernel, s.Stride, s.Dilation, s.PadBegin, s.PadEnd)
 		}
 	}
 	if s.Group < 1 || s.Cin%s.Group != 0 || s.Cout%s.Group != 0 {
@@ -44,11 +45,13 @@ func (s *Shape) Check() error {
 	s.Out = make([]int, n)
 	for i := range n {
 		if s.Kernel[i] < 1 || s.Stride[i] < 1 || s.Dilation[i] < 1 {
-			return fail.Errorf("dimension %d: kernel %d, stride %d and dilation %d must be at least 1", i, s.Kernel[i], s.Stride[i], s.Dilation[i])
+			return fail.Errorf("dimension %d: kernel %d, stride %d and dilation %d must be at least 1", i, s.Kernel[i],
+				s.Stride[i], s.Dilation[i])
 		}
 		span := s.In[i] + s.PadBegin[i] + s.PadEnd[i] - s.Dilation[i]*(s.Kernel[i]-1) - 1
 		if span < 0 {
-			return fail.Errorf("dimension %d: a kernel of %d with dilation %d does not fit into %d + pads %d, %d", i, s.Kernel[i], s.Dilation[i], s.In[i], s.PadBegin[i], s.PadEnd[i])
+			return fail.Errorf("dimension %d: a kernel of %d with dilation %d does not fit into %d + pads %d, %d", i,
+				s.Kernel[i], s.Dilation[i], s.In[i], s.PadBegin[i], s.PadEnd[i])
 		}
 		s.Out[i] = span/s.Stride[i] + 1
 	}
@@ -210,7 +213,8 @@ func Generic[T gemm.Number](par gemm.Par, s *Shape, y, x, w []T, ep *Epilogue[T]
 
 var poolF32 sync.Pool
 
-func run[T gemm.Number](par gemm.Par, s *Shape, y, x, w []T, ep *Epilogue[T], pool *sync.Pool, mul func(*gemm.Args[T], gemm.Block)) {
+func run[T gemm.Number](par gemm.Par, s *Shape, y, x, w []T, ep *Epilogue[T], pool *sync.Pool,
+	mul func(*gemm.Args[T], gemm.Block)) {
 	in, out, taps := product(s.In), product(s.Out), product(s.Kernel)
 	cg, og := s.Cin/s.Group, s.Cout/s.Group
 	k := cg * taps

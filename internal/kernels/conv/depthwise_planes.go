@@ -21,7 +21,9 @@ type DepthwisePlanes struct {
 // dimensions and as many groups as input channels. bias may be nil.
 func NewDepthwisePlanes(level cpu.Level, s *Shape, w, bias []float32) (*DepthwisePlanes, error) {
 	if len(s.In) != 2 || s.Group != s.Cin || s.Cout%s.Cin != 0 {
-		return nil, fail.Errorf("%d groups of %d to %d channels over %d dimensions, want a depthwise convolution over two", s.Group, s.Cin, s.Cout, len(s.In))
+		return nil,
+			fail.Errorf("%d groups of %d to %d channels over %d dimensions, want a depthwise convolution over two",
+				s.Group, s.Cin, s.Cout, len(s.In))
 	}
 	d := &DepthwisePlanes{in: product(s.In), out: product(s.Out), c: s.Cin, filters: s.Cout / s.Cin}
 	if d.filters == 1 {
@@ -44,8 +46,10 @@ func NewDepthwisePlanes(level cpu.Level, s *Shape, w, bias []float32) (*Depthwis
 				b = append(b, bias[at])
 			}
 		}
-		k := Depthwise{In: NewLayout(n, s.In[0], s.In[1], s.PadBegin[0], s.PadBegin[1], below(0), below(1)), Out: NewLayout(n, s.Out[0], s.Out[1], 0, 0, 0, 0),
-			StrideH: s.Stride[0], StrideW: s.Stride[1], DilationH: s.Dilation[0], DilationW: s.Dilation[1], Top: s.PadBegin[0], Left: s.PadBegin[1],
+		k := Depthwise{In: NewLayout(n, s.In[0], s.In[1], s.PadBegin[0], s.PadBegin[1], below(0), below(1)),
+			Out:     NewLayout(n, s.Out[0], s.Out[1], 0, 0, 0, 0),
+			StrideH: s.Stride[0], StrideW: s.Stride[1], DilationH: s.Dilation[0], DilationW: s.Dilation[1],
+			Top: s.PadBegin[0], Left: s.PadBegin[1],
 			Weights: PackDepthwise(part, b, n, s.Kernel[0], s.Kernel[1])}
 		if err := k.Check(); err != nil {
 			return nil, err

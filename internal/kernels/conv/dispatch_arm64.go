@@ -110,7 +110,8 @@ func byteHalves(pixels int, t *byteTile) {
 			continue
 		}
 		h := *t
-		h.b, h.bias, h.scale, h.c = unsafe.Add(t.b, 4*j), unsafe.Add(t.bias, 4*j), unsafe.Add(t.scale, 4*j), unsafe.Add(t.c, size*j)
+		h.b, h.bias, h.scale, h.c = unsafe.Add(t.b, 4*j), unsafe.Add(t.bias, 4*j), unsafe.Add(t.scale, 4*j),
+			unsafe.Add(t.c, size*j)
 		if mask == 1<<half-1 {
 			byteHalf(pixels, &h)
 			continue

@@ -68,7 +68,8 @@ func NewFusedDepthwise(first any, dw *Depthwise) (*FusedDepthwise, error) {
 	}
 	w, mid := dw.Weights, r.first.layout()
 	if mid.C != dw.In.C || mid.H != dw.In.H || mid.W != dw.In.W {
-		return nil, fail.Errorf("intermediate result is %d×%d×%d, the depthwise convolution reads %d×%d×%d", mid.C, mid.H, mid.W, dw.In.C, dw.In.H, dw.In.W)
+		return nil, fail.Errorf("intermediate result is %d×%d×%d, the depthwise convolution reads %d×%d×%d", mid.C,
+			mid.H, mid.W, dw.In.C, dw.In.H, dw.In.W)
 	}
 	if dw.DilationH != 1 {
 		return nil, fail.Errorf("dilation of rows is %d, want 1", dw.DilationH)
@@ -207,7 +208,8 @@ func (r *FusedDepthwise) panel(level cpu.Level, s *ring, y, x []float32, first, 
 	d, w := r.dw, r.dw.Weights
 	block, blocks := r.first.at(p)
 	mid, taps := &r.mid, w.KH*w.KW*Lanes
-	t := tileArgs{kh: w.KH, kw: w.KW, pixel: d.StrideW * Lanes * 4, dkw: d.DilationW * Lanes * 4, dkh: (mid.Row - w.KW*d.DilationW*Lanes) * 4}
+	t := tileArgs{kh: w.KH, kw: w.KW, pixel: d.StrideW * Lanes * 4, dkw: d.DilationW * Lanes * 4,
+		dkh: (mid.Row - w.KW*d.DilationW*Lanes) * 4}
 	t.lo, t.hi = ep.bounds()
 	rows, end := s.of(mid, p), &s.ends[p]
 	next := lo*d.StrideH - d.Top // first row that is not in the ring
@@ -257,7 +259,8 @@ func (d directRows) at(p int) (block, blocks int) {
 	return d.Weights.panels[p].block, d.Weights.panels[p].blocks
 }
 
-func (d directRows) row(level cpu.Level, c unsafe.Pointer, ldc int, x []float32, pi, y int, ep *BlockedEpilogue, _ *ring) {
+func (d directRows) row(level cpu.Level, c unsafe.Pointer, ldc int, x []float32, pi, y int,
+	ep *BlockedEpilogue, _ *ring) {
 	w := d.Weights
 	p := &w.panels[pi]
 	t := d.args(p)
@@ -282,9 +285,11 @@ func (d permutedRows) check(x []float32)            { d.in.check("input", x) }
 func (d permutedRows) count() int                   { return len(d.panels) }
 func (d permutedRows) at(p int) (block, blocks int) { return d.panels[p].block, d.panels[p].blocks }
 
-func (d permutedRows) row(level cpu.Level, c unsafe.Pointer, ldc int, x []float32, pi, y int, ep *BlockedEpilogue, _ *ring) {
+func (d permutedRows) row(level cpu.Level, c unsafe.Pointer, ldc int, x []float32, pi, y int,
+	ep *BlockedEpilogue, _ *ring) {
 	p := &d.panels[pi]
-	t := tileArgs{pixel: d.strideW * Lanes * 4, ldc: ldc, bStep: p.blocks * Lanes * 4, act: uint64(ep.Act), cb: len(p.deltas), deltas: unsafe.Pointer(&p.deltas[0]),
+	t := tileArgs{pixel: d.strideW * Lanes * 4, ldc: ldc, bStep: p.blocks * Lanes * 4, act: uint64(ep.Act),
+		cb: len(p.deltas), deltas: unsafe.Pointer(&p.deltas[0]),
 		b: at(ptr(d.data), p.offset), bias: at(ptr(d.bias), p.block*Lanes)}
 	t.lo, t.hi = ep.bounds()
 	most := tilePixels(level)
@@ -305,6 +310,7 @@ func (d nchwInputRows) at(p int) (block, blocks int) {
 	return d.Weights.panels[p].block, d.Weights.panels[p].blocks
 }
 
-func (d nchwInputRows) row(level cpu.Level, c unsafe.Pointer, ldc int, x []float32, p, y int, ep *BlockedEpilogue, s *ring) {
+func (d nchwInputRows) row(level cpu.Level, c unsafe.Pointer, ldc int, x []float32, p, y int,
+	ep *BlockedEpilogue, s *ring) {
 	d.rowOf(level, c, ldc, nil, x, &d.Weights.panels[p], y, ep, &s.window)
 }

@@ -15,7 +15,7 @@ import (
 
 // Integer is a convolution of 8-bit integers to int32, exact at every level, in ONNX's layout:
 //
-//	acc[n, o, p] = bias[o] + Σ (x[n, c, p·stride-pad+t·dilation] - xzero) · (w[o, c, t] - wzero[o])
+//	acc[n, o, p] = bias[o] + Σ (x[n, c, p·stride-pad+t·dilation]-xzero) · (w[o, c, t]-wzero[o])
 //
 // The padding stands for the zero point. It is immutable once made.
 type Integer struct {
@@ -166,7 +166,8 @@ func (d *Integer) At(s *Shape, xZero int32, bias []int32) *Integer {
 // window in the padding alone.
 func (d *Integer) fitsFloats() bool {
 	for i, e := range d.d {
-		if e.in == 0 || i == 0 && (e.kernel*e.in*e.out != 1 || e.pad != 0) || e.pad > (e.kernel-1)*e.dilation || e.dilation*(e.kernel-1) > 64+2*e.in {
+		if e.in == 0 || i == 0 && (e.kernel*e.in*e.out != 1 || e.pad != 0) || e.pad > (e.kernel-1)*e.dilation ||
+			e.dilation*(e.kernel-1) > 64+2*e.in {
 			return false
 		}
 	}
@@ -190,7 +191,8 @@ func (d *Integer) Scratch(last bool) (shared, each int) {
 		return 0, 4 * out
 	}
 	if d.geometry != nil {
-		return d.geometry.length() + 8*len(d.bytes.sums), 4*byteCols*min(out, 2*byteGroup) + byteRows*16*d.s.Cin + d.geometry.buffers()
+		return d.geometry.length() + 8*len(d.bytes.sums),
+			4*byteCols*min(out, 2*byteGroup) + byteRows*16*d.s.Cin + d.geometry.buffers()
 	}
 	return in * d.s.Cin, min(d.block(), out) * (d.k + 8*d.s.Cout/d.s.Group)
 }
@@ -204,7 +206,8 @@ func (d *Integer) layouts(count int) (in, out Layout) {
 	e := &d.d
 	below := max(0, (e[1].out-1)*e[1].stride-e[1].pad+(e[1].kernel-1)*e[1].dilation-(e[1].in-1))
 	right := max(0, (e[2].out-1)*e[2].stride-e[2].pad+(e[2].kernel-1)*e[2].dilation-(e[2].in-1))
-	return NewLayout(count, e[1].in, e[2].in, e[1].pad, e[2].pad, below, right), NewLayout(count, e[1].out, e[2].out, 0, 0, 0, 0)
+	return NewLayout(count, e[1].in, e[2].in, e[1].pad, e[2].pad, below, right),
+		NewLayout(count, e[1].out, e[2].out, 0, 0, 0, 0)
 }
 
 // integerBuffers holds the image with channels innermost, and per thread the im2col rows and sums.
@@ -336,10 +339,12 @@ func (d *Integer) run(par gemm.Par, x []byte, signed bool, emit func(n, o, p int
 }
 
 // pixelBlock computes the pixels [p0, p1) of image n.
-func (d *Integer) pixelBlock(b *integerBuffers, image []byte, signed bool, n, p0, p1 int, emit func(n, o, p int, sums []int32)) {
+func (d *Integer) pixelBlock(b *integerBuffers, image []byte, signed bool, n, p0, p1 int,
+	emit func(n, o, p int, sums []int32)) {
 	s, count := d.s, p1-p0
 	cg, og, taps := s.Cin/s.Group, s.Cout/s.Group, product(s.Kernel)
-	direct := taps == 1 && d.pixels[0] == d.pixels[1] && d.k == cg && allEqual(s.Stride, 1) && allEqual(s.PadBegin, 0) && allEqual(s.PadEnd, 0)
+	direct := taps == 1 && d.pixels[0] == d.pixels[1] && d.k == cg && allEqual(s.Stride, 1) &&
+		allEqual(s.PadBegin, 0) && allEqual(s.PadEnd, 0)
 	sums, out := resize(&b.sums, count*og), resize(&b.out, count*og)
 	for g, w := range d.groups() {
 		var a []byte
@@ -353,7 +358,8 @@ func (d *Integer) pixelBlock(b *integerBuffers, image []byte, signed bool, n, p0
 				d.im2col(a[p*lda:][:lda], image, p0+p, g*cg, cg)
 			}
 		}
-		q := quant.Args{M: count, A: a, LdA: lda, Signed: signed, AZero: []int32{d.xZero}, B: w.Packed, BZero: w.zero, C: sums, LdC: og}
+		q := quant.Args{M: count, A: a, LdA: lda, Signed: signed, AZero: []int32{d.xZero}, B: w.Packed,
+			BZero: w.zero, C: sums, LdC: og}
 		if d.bias != nil {
 			q.Bias = d.bias[g*og:][:og]
 		}
@@ -442,7 +448,8 @@ func fitsByte(z int32, signed bool) bool {
 }
 
 // depthwiseFloats computes one block of 16 channels of image n in NCHW16c.
-func (d *Integer) depthwiseFloats(b *integerBuffers, x []byte, signed bool, n, block int, emit func(n, o, p int, sums []int32)) {
+func (d *Integer) depthwiseFloats(b *integerBuffers, x []byte, signed bool, n, block int,
+	emit func(n, o, p int, sums []int32)) {
 	e, in, out := &d.d, d.pixels[0], d.pixels[1]
 	c0 := block * Lanes
 	count := min(Lanes, d.s.Cout-c0)
@@ -464,8 +471,10 @@ func (d *Integer) depthwiseFloats(b *integerBuffers, x []byte, signed bool, n, b
 	li.FromNCHW(d.level, bi, planes, 0, 1)
 	w := d.floats
 	taps := w.KH * w.KW
-	k := Depthwise{In: li, Out: lo, StrideH: e[1].stride, StrideW: e[2].stride, DilationH: e[1].dilation, DilationW: e[2].dilation, Top: e[1].pad, Left: e[2].pad,
-		Weights: &DepthwiseWeights{C: count, KH: w.KH, KW: w.KW, Data: w.Data[block*taps*Lanes:][:taps*Lanes], Bias: w.Bias[c0:][:Lanes]}}
+	k := Depthwise{In: li, Out: lo, StrideH: e[1].stride, StrideW: e[2].stride, DilationH: e[1].dilation,
+		DilationW: e[2].dilation, Top: e[1].pad, Left: e[2].pad,
+		Weights: &DepthwiseWeights{C: count, KH: w.KH, KW: w.KW, Data: w.Data[block*taps*Lanes:][:taps*Lanes],
+			Bias: w.Bias[c0:][:Lanes]}}
 	k.Run(d.level, nil, bo, bi, &BlockedEpilogue{})
 	lo.ToNCHW(d.level, planes, bo, 0, 1)
 	sums := resize(&b.sums, out)

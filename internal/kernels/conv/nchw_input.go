@@ -91,9 +91,11 @@ func (d *NCHWInput) run(level cpu.Level, y, x []float32, ep *BlockedEpilogue, lo
 
 // rowOf computes a row of a panel into c, whose blocks are ldc bytes apart. Tiles whose windows lie
 // inside of the image read it directly; for others, window copies the input with zero padding.
-func (d *NCHWInput) rowOf(level cpu.Level, c unsafe.Pointer, ldc int, add unsafe.Pointer, x []float32, p *panel, row int, ep *BlockedEpilogue, bp *[]float32) {
+func (d *NCHWInput) rowOf(level cpu.Level, c unsafe.Pointer, ldc int, add unsafe.Pointer, x []float32, p *panel,
+	row int, ep *BlockedEpilogue, bp *[]float32) {
 	w := d.Weights
-	t := tileArgs{cb: d.Cin, kh: w.KH, kw: w.KW, pixel: d.StrideW * 4, dkw: (d.DilationW - 1) * 4, ldc: ldc, act: uint64(ep.Act),
+	t := tileArgs{cb: d.Cin, kh: w.KH, kw: w.KW, pixel: d.StrideW * 4, dkw: (d.DilationW - 1) * 4,
+		ldc: ldc, act: uint64(ep.Act),
 		b: at(ptr(w.Data), p.offset), bias: at(ptr(w.Bias), p.block*Lanes), bStep: p.blocks * Lanes * 4}
 	t.lo, t.hi = ep.bounds()
 	if add != nil {

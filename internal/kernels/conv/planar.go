@@ -71,14 +71,16 @@ type planar struct {
 // newPlanar returns nil if the kernels do not support the shape.
 func newPlanar(level cpu.Level, s *Shape, w, bias []float32) *planar {
 	k := s.Kernel[0]
-	if level != cpu.AVX512 || k != 3 && k != 5 || s.Kernel[1] != k || !allEqual(s.Stride, 1) || !allEqual(s.Dilation, 1) || s.Out[1] > Lanes || s.Out[0] > 64 {
+	if level != cpu.AVX512 || k != 3 && k != 5 || s.Kernel[1] != k || !allEqual(s.Stride, 1) ||
+		!allEqual(s.Dilation, 1) || s.Out[1] > Lanes || s.Out[0] > 64 {
 		return nil
 	}
 	p := &planar{k: k, w: w, bias: bias}
 	if bias == nil {
 		p.bias = make([]float32, s.Cin)
 	}
-	p.tile = planarTile{h: s.In[0], outH: s.Out[0], row: 4 * s.In[1], outRow: 4 * s.Out[1], top: s.PadBegin[0], start: -4 * (s.PadBegin[0]*s.In[1] + s.PadBegin[1])}
+	p.tile = planarTile{h: s.In[0], outH: s.Out[0], row: 4 * s.In[1], outRow: 4 * s.Out[1], top: s.PadBegin[0],
+		start: -4 * (s.PadBegin[0]*s.In[1] + s.PadBegin[1])}
 	for i := range s.Out[1] {
 		p.tile.masks[5] |= 1 << i
 		for kx := range k {

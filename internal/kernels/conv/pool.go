@@ -38,7 +38,8 @@ func (p *Pool) Check() error {
 		return fail.Errorf("pooling from %d to %d channels", p.In.C, p.Out.C)
 	}
 	if p.KH < 1 || p.KW < 1 || p.StrideH < 1 || p.StrideW < 1 || p.DilationH < 1 || p.DilationW < 1 {
-		return fail.Errorf("kernel %d×%d, stride %d, %d and dilation %d, %d must be at least 1", p.KH, p.KW, p.StrideH, p.StrideW, p.DilationH, p.DilationW)
+		return fail.Errorf("kernel %d×%d, stride %d, %d and dilation %d, %d must be at least 1", p.KH, p.KW, p.StrideH,
+			p.StrideW, p.DilationH, p.DilationW)
 	}
 	return nil
 }

@@ -59,7 +59,8 @@ type transposedPhase struct{ at, plane, row int }
 // NewTransposed packs w of shape (Cin, Cout, KH, KW) for in input and out output elements per
 // dimension, where output o is the sum of x[i]·w[o+pad-i·stride]. bias may be nil. The padding must
 // be less than the kernel.
-func NewTransposed(level cpu.Level, w, bias []float32, cin, cout int, kernel, in, out, stride, pad [2]int) (*Transposed, error) {
+func NewTransposed(level cpu.Level, w, bias []float32, cin, cout int,
+	kernel, in, out, stride, pad [2]int) (*Transposed, error) {
 	d := &Transposed{m: cout}
 	var taps, before, after, size [2]int
 	for i := range 2 {
@@ -152,7 +153,8 @@ func (d *Transposed) add(level cpu.Level, w, bias []float32, out Layout, th, tw,
 	cin := d.in.C
 	c := transposedConv{out: out, at: d.planes}
 	if m := ChooseWinograd(level, cin, out.C, out.H, out.W, 1); m > 0 && th == 3 && tw == 3 {
-		c.kernel = &Winograd{In: d.in, Out: out, Top: top, Left: left, Dilation: 1, Weights: PackWinograd(level, m, w, bias, cin, out.C)}
+		c.kernel = &Winograd{In: d.in, Out: out, Top: top, Left: left, Dilation: 1,
+			Weights: PackWinograd(level, m, w, bias, cin, out.C)}
 	} else {
 		c.kernel = &Direct{In: d.in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: top, Left: left,
 			Weights: PackWeights(level, w, bias, cin, out.C, 1, th, tw)}

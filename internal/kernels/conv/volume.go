@@ -24,7 +24,9 @@ type Volume struct {
 // dimensions, one group and no dilation of the first dimension. bias may be nil.
 func NewVolume(level cpu.Level, s *Shape, w, bias []float32) (*Volume, error) {
 	if len(s.In) != 3 || s.Group != 1 || s.Dilation[0] != 1 && s.Kernel[0] > 1 {
-		return nil, fail.Errorf("unsupported shape %+v, want three spatial dimensions, one group and no dilation of the first dimension", *s)
+		return nil,
+			fail.Errorf("unsupported shape %+v, want three spatial dimensions, one group and no dilation of "+
+				"the first dimension", *s)
 	}
 	kd, kh, kw := s.Kernel[0], s.Kernel[1], s.Kernel[2]
 	below := func(i int) int {
@@ -33,7 +35,8 @@ func NewVolume(level cpu.Level, s *Shape, w, bias []float32) (*Volume, error) {
 	layout := func(c int) Layout {
 		return NewLayout(c, s.In[1], s.In[2], s.PadBegin[1], s.PadBegin[2], below(1), below(2))
 	}
-	v := &Volume{slice: layout(s.Cin), out: NewLayout(s.Cout, s.Out[1], s.Out[2], 0, 0, 0, 0), depth: s.In[0], outDepth: s.Out[0], front: s.PadBegin[0], back: below(0), stride: s.Stride[0]}
+	v := &Volume{slice: layout(s.Cin), out: NewLayout(s.Cout, s.Out[1], s.Out[2], 0, 0, 0, 0), depth: s.In[0],
+		outDepth: s.Out[0], front: s.PadBegin[0], back: below(0), stride: s.Stride[0]}
 	ci := v.slice.Blocks() * Lanes
 	in := layout(kd * ci)
 	v.span = kd * v.slice.Len()
@@ -47,12 +50,15 @@ func NewVolume(level cpu.Level, s *Shape, w, bias []float32) (*Volume, error) {
 			}
 		}
 	}
-	if m := ChooseWinograd(level, kd*ci, s.Cout, s.Out[1], s.Out[2], 1); m > 0 && kh == 3 && kw == 3 && allEqual(s.Stride[1:], 1) && allEqual(s.Dilation[1:], 1) {
-		k := &Winograd{In: in, Out: v.out, Top: s.PadBegin[1], Left: s.PadBegin[2], Dilation: 1, Weights: PackWinograd(level, m, flat, bias, kd*ci, s.Cout)}
+	if m := ChooseWinograd(level, kd*ci, s.Cout, s.Out[1], s.Out[2], 1); m > 0 && kh == 3 && kw == 3 &&
+		allEqual(s.Stride[1:], 1) && allEqual(s.Dilation[1:], 1) {
+		k := &Winograd{In: in, Out: v.out, Top: s.PadBegin[1], Left: s.PadBegin[2], Dilation: 1,
+			Weights: PackWinograd(level, m, flat, bias, kd*ci, s.Cout)}
 		v.kernel = k
 		return v, k.Check()
 	}
-	k := &Direct{In: in, Out: v.out, StrideH: s.Stride[1], StrideW: s.Stride[2], DilationH: s.Dilation[1], DilationW: s.Dilation[2], Top: s.PadBegin[1], Left: s.PadBegin[2],
+	k := &Direct{In: in, Out: v.out, StrideH: s.Stride[1], StrideW: s.Stride[2], DilationH: s.Dilation[1],
+		DilationW: s.Dilation[2], Top: s.PadBegin[1], Left: s.PadBegin[2],
 		Weights: PackWeights(level, flat, bias, kd*ci, s.Cout, 1, kh, kw)}
 	v.kernel = k
 	return v, k.Check()

@@ -257,7 +257,8 @@ func (a *Args[T]) blockBF16(level cpu.Level, rows []uint16, blk Block, sums []fl
 	for p := blk.Panel0; p < blk.Panel1; p += sumPanels {
 		end := min(p+sumPanels, blk.Panel1)
 		for q := p; q < end; q++ {
-			t := bf16Tiles{a: rows, b: f.BF16[q*panel:][:panel], next: f.BF16[(q+1)*panel:], c: sums[(q-p)*size:][:size], chunks: n}
+			t := bf16Tiles{a: rows, b: f.BF16[q*panel:][:panel], next: f.BF16[(q+1)*panel:],
+				c: sums[(q-p)*size:][:size], chunks: n}
 			t.out, t.ld = t.c, PanelWidth
 			if q < direct {
 				t.out, t.ld = f.C[blk.Row0*a.LdC+q*PanelWidth:], a.LdC
@@ -300,11 +301,13 @@ func (a *Args[T]) blockBF16(level cpu.Level, rows []uint16, blk Block, sums []fl
 
 // finish applies the epilogue to the sums of a panel, in c with rows of ldc.
 func (a *Args[T]) finish(level cpu.Level, blk Block, c []T, ldc int) {
-	if e := &a.Epilogue; (e.Alpha == 0 || e.Alpha == 1) && e.BiasCol == nil && e.BiasRow == nil && e.Add == nil && e.Act == None {
+	if e := &a.Epilogue; (e.Alpha == 0 || e.Alpha == 1) && e.BiasCol == nil && e.BiasRow == nil &&
+		e.Add == nil && e.Act == None {
 		return
 	}
 	col := blk.Panel0 * PanelWidth
-	t := tile[T]{rows: blk.Row1 - blk.Row0, cols: min(PanelWidth, a.N-col), c: c, ldc: ldc, acc: true, ep: &a.Epilogue, row: blk.Row0, col: col}
+	t := tile[T]{rows: blk.Row1 - blk.Row0, cols: min(PanelWidth, a.N-col), c: c, ldc: ldc, acc: true, ep: &a.Epilogue,
+		row: blk.Row0, col: col}
 	if f, ok := any(&t).(*tile[float32]); !ok || !tileAsm(level, f) {
 		t.epilogue()
 	}

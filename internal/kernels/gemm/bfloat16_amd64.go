@@ -44,7 +44,8 @@ func (t *bf16Tiles) amx(rows int) {
 		if r > 0 || k.next == 0 {
 			k.next, k.lines = uintptr(unsafe.Pointer(&t.b[0])), 1
 		}
-		k.a, k.b, k.c = unsafe.Pointer(&t.a[r*t.chunks*chunkK]), unsafe.Pointer(&t.b[0]), unsafe.Pointer(&t.c[r*PanelWidth])
+		k.a, k.b, k.c = unsafe.Pointer(&t.a[r*t.chunks*chunkK]), unsafe.Pointer(&t.b[0]),
+			unsafe.Pointer(&t.c[r*PanelWidth])
 		if halves == 2 {
 			tiles2BF16(&k)
 		} else {

@@ -47,7 +47,8 @@ func (t *bf16Tiles) dots(rows int, e *Epilogue[float32], row, col int) {
 		if height == most {
 			k.tiles = min((rows-r)/most, max(1, dotChunks/t.chunks))
 		}
-		k.a, k.out = unsafe.Pointer(&t.a[(r/unitRows*t.chunks*unitRows+r%unitRows)*chunkK]), unsafe.Pointer(&t.out[r*t.ld])
+		k.a, k.out = unsafe.Pointer(&t.a[(r/unitRows*t.chunks*unitRows+r%unitRows)*chunkK]),
+			unsafe.Pointer(&t.out[r*t.ld])
 		if k.alpha != 0 && e.Add != nil {
 			k.more = unsafe.Pointer(&e.Add[(row+r)*e.LdAdd+col])
 		}

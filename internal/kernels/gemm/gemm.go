@@ -164,7 +164,8 @@ func PackHalf(level cpu.Level, dst []uint16, packed []float32) bool {
 // PackPanels is [Pack] for panels [p0, p1) only. dst is the whole packed matrix.
 func PackPanels[T Number](dst, b []T, ldb int, trans bool, k, n, p0, p1 int) {
 	for p := p0; p < p1; p++ {
-		packPanel(dst[p*k*PanelWidth:][:k*PanelWidth], b, ldb, trans, k, p*PanelWidth, min(PanelWidth, n-p*PanelWidth), 0)
+		packPanel(dst[p*k*PanelWidth:][:k*PanelWidth], b, ldb, trans, k, p*PanelWidth,
+			min(PanelWidth, n-p*PanelWidth), 0)
 	}
 }
 
@@ -433,7 +434,8 @@ func (a *Args[T]) run(level cpu.Level, blk Block) {
 				if f, ok := any(&t).(*tile[float32]); !(ok && tileAsm(level, f) || !ok && wideTile(level, &t)) {
 					tileGeneric(t.widened(level))
 				}
-				if first := p - (p-blk.Panel0)%thenPanels; t.ep != nil && (p+1-first == thenPanels || p+1 == blk.Panel1) {
+				if first := p - (p-blk.Panel0)%thenPanels; t.ep != nil &&
+					(p+1-first == thenPanels || p+1 == blk.Panel1) {
 					a.then(level, Block{m0, m0 + t.rows, first, p + 1})
 				}
 			}

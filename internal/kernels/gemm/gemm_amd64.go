@@ -106,7 +106,8 @@ func rowsAt(m unsafe.Pointer, ld, row int) (from, step uintptr) {
 // panel. For so few rows, the arguments of a tile would take as long to prepare as a tenth of the
 // tile takes. It reports whether it did.
 func fewRows(level cpu.Level, a *Args[float32], blk Block) bool {
-	if level != cpu.AVX512 || !a.Packed && a.Half == nil || a.TransA || blk.Row1-blk.Row0 > rowsAVX512 || a.K < 1 || a.K > MaxKC {
+	if level != cpu.AVX512 || !a.Packed && a.Half == nil || a.TransA || blk.Row1-blk.Row0 > rowsAVX512 ||
+		a.K < 1 || a.K > MaxKC {
 		return false
 	}
 	if a.Half != nil {
@@ -125,7 +126,8 @@ func fewPanels(a *Args[float32], blk Block, b, wide unsafe.Pointer) {
 	if half {
 		size = 2
 	}
-	k := tileF32{lda: uintptr(a.LdA) * 4, ldb: uintptr(PanelWidth * size), ldc: uintptr(a.LdC) * 4, k: a.K, far: Ahead(FarBytes), mask: 1<<PanelWidth - 1, wide: wide}
+	k := tileF32{lda: uintptr(a.LdA) * 4, ldb: uintptr(PanelWidth * size), ldc: uintptr(a.LdC) * 4, k: a.K,
+		far: Ahead(FarBytes), mask: 1<<PanelWidth - 1, wide: wide}
 	k.setEpilogue(&a.Epilogue)
 	from := blk.Panel0 * PanelWidth
 	k.a, k.b, k.c = ptr(a.A[blk.Row0*a.LdA:]), b, ptr(a.C[blk.Row0*a.LdC+from:])
@@ -155,7 +157,8 @@ func fewPanels(a *Args[float32], blk Block, b, wide unsafe.Pointer) {
 		if last {
 			return
 		}
-		k.b, k.c, k.bias, k.add = unsafe.Add(k.b, panel), at(k.c, PanelWidth), at(k.bias, PanelWidth), at(k.add, PanelWidth)
+		k.b, k.c, k.bias, k.add = unsafe.Add(k.b, panel), at(k.c, PanelWidth), at(k.bias, PanelWidth),
+			at(k.add, PanelWidth)
 	}
 }
 

@@ -41,7 +41,8 @@ func at(p unsafe.Pointer, elements int) unsafe.Pointer {
 
 // args returns the arguments for t, without the pointers to rows.
 func (t *tile[T]) args() tileF32 {
-	return tileF32{lda: uintptr(t.lda) * 4, ldb: uintptr(t.ldb) * 4, ldc: uintptr(t.ldc) * 4, k: t.k, far: Ahead(FarBytes)}
+	return tileF32{lda: uintptr(t.lda) * 4, ldb: uintptr(t.ldb) * 4, ldc: uintptr(t.ldc) * 4,
+		k: t.k, far: Ahead(FarBytes)}
 }
 
 func (k *tileF32) setEpilogue(e *Epilogue[float32]) {

@@ -26,7 +26,8 @@ func wideTile[T Number](level cpu.Level, t *tile[T]) bool {
 	return done
 }
 
-func widePieces[T Number](level cpu.Level, t *tile[T], kernel func(l cpu.Level, a, b, c []T, lda, ldb, ldc, k, rows, cols, acc int) (int, int)) bool {
+func widePieces[T Number](level cpu.Level, t *tile[T],
+	kernel func(l cpu.Level, a, b, c []T, lda, ldb, ldc, k, rows, cols, acc int) (int, int)) bool {
 	acc := 0
 	if t.acc {
 		acc = 1
@@ -34,7 +35,8 @@ func widePieces[T Number](level cpu.Level, t *tile[T], kernel func(l cpu.Level, 
 	for j := 0; j < t.cols; {
 		wide := 0
 		for i := 0; i < t.rows; {
-			r, n := kernel(level, t.a[i*t.lda:], t.b[j:], t.c[i*t.ldc+j:], t.lda, t.ldb, t.ldc, t.k, t.rows-i, t.cols-j, acc)
+			r, n := kernel(level, t.a[i*t.lda:], t.b[j:], t.c[i*t.ldc+j:], t.lda, t.ldb, t.ldc, t.k,
+				t.rows-i, t.cols-j, acc)
 			if r == 0 {
 				if j == 0 && t.cols >= PanelWidth {
 					return false

@@ -44,7 +44,8 @@ const (
 //							s += a[at[i].A[half]+r*pixel+offsets[t]+k] * b[t][k/4][j][k%4]
 //						}
 //					}
-//					c[at[i].C[half]+r*ldc][j] = s // or += s, or roundToEven(clip(float32(s)*scale[j], lo, hi)) + zero
+//					// or += s, or roundToEven(clip(float32(s)*scale[j], lo, hi)) + zero
+//					c[at[i].C[half]+r*ldc][j] = s
 //				}
 //				row++
 //			}
@@ -179,7 +180,8 @@ func (t *Tiles) addProducts(sum *[PanelWidth]int32, a unsafe.Pointer) {
 	for _, off := range unsafe.Slice((*int)(t.Offsets), t.Taps) {
 		for k, x := range unsafe.Slice((*[4]uint8)(unsafe.Add(a, off)), steps) {
 			for j, w := range &b[k] {
-				sum[j] += int32(x[0])*int32(w[0]) + int32(x[1])*int32(w[1]) + int32(x[2])*int32(w[2]) + int32(x[3])*int32(w[3])
+				sum[j] += int32(x[0])*int32(w[0]) + int32(x[1])*int32(w[1]) + int32(x[2])*int32(w[2]) +
+					int32(x[3])*int32(w[3])
 			}
 		}
 		b = b[steps:]
@@ -222,7 +224,8 @@ func (b *buffers) amxPanel(l cpu.Level, t *tileI32, rows, each int, out *Requant
 	s.Offsets, s.Taps, s.Store = unsafe.Pointer(&zeroOffset), 1, StoreSums+Store(t.acc)
 	if out != nil {
 		lo, hi := out.bounds()
-		s.Store, s.C, s.LdC, s.Zero, s.Lo, s.Hi = StoreBytes, unsafe.Pointer(&out.Y[at]), ldy, out.Zero, lo-float32(out.Zero), hi-float32(out.Zero)
+		s.Store, s.C, s.LdC, s.Zero, s.Lo, s.Hi = StoreBytes, unsafe.Pointer(&out.Y[at]), ldy, out.Zero,
+			lo-float32(out.Zero), hi-float32(out.Zero)
 		column := at % ldy
 		for j := range b.scale {
 			b.scale[j] = out.Scale[min(column+j, len(out.Scale)-1)]
@@ -242,7 +245,8 @@ func (b *buffers) amxPanel(l cpu.Level, t *tileI32, rows, each int, out *Requant
 		count := min((rows-r)/height, s.Most())
 		for i := range count {
 			row := r + i*height
-			s.At[i] = TileAt{A: [2]int{row * s.Pixel, (row + TileRows) * s.Pixel}, C: [2]int{row * s.LdC, (row + TileRows) * s.LdC}}
+			s.At[i] = TileAt{A: [2]int{row * s.Pixel, (row + TileRows) * s.Pixel},
+				C: [2]int{row * s.LdC, (row + TileRows) * s.LdC}}
 		}
 		if s.RowBias = nil; t.rowBias != nil {
 			s.RowBias = unsafe.Add(t.rowBias, 4*r)

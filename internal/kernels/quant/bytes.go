@@ -36,7 +36,8 @@ func Add(l cpu.Level, dst, a, b []byte, signed bool, x, y Linear, zero int32) {
 		return
 	}
 	for i := range dst {
-		dst[i] = narrow(float32((at(a[i])-float32(x.Zero))*x.Scale)+float32((at(b[i])-float32(y.Zero))*y.Scale), float32(zero), lo, hi)
+		dst[i] = narrow(float32((at(a[i])-float32(x.Zero))*x.Scale)+float32((at(b[i])-float32(y.Zero))*y.Scale),
+			float32(zero), lo, hi)
 	}
 }
 

@@ -303,7 +303,8 @@ func grow[T any](s *[]T, n int) []T {
 //			for p := range k {
 //				s += (a[i*lda+p]-azero[i]) * (b[p*ldb+j]-bzero[j])
 //			}
-//			c[i*ldc+j] = s // or out.y[i*n+j] = saturate(roundToEven(float32(s)*out.scale[j]) + out.zero)
+//			c[i*ldc+j] = s
+//			// or out.y[i*n+j] = saturate(roundToEven(float32(s)*out.scale[j]) + out.zero)
 //		}
 //	}
 func Compute(level cpu.Level, g *Args, blk gemm.Block) {
@@ -463,7 +464,8 @@ func computeRows(level cpu.Level, g *Args, buf *buffers, r0, r1, p0, p1 int) {
 }
 
 // panel computes the tiles of one panel. It splits K so that calls stay short.
-func panel(level cpu.Level, p *Packed, buf *buffers, t *tileI32, a unsafe.Pointer, pi, rows, cols int, c []int32, ldc int, rowBias []int32) {
+func panel(level cpu.Level, p *Packed, buf *buffers, t *tileI32, a unsafe.Pointer, pi, rows, cols int, c []int32,
+	ldc int, rowBias []int32) {
 	most := tileHeight(level, p.dot)
 	bias := t.bias
 	t.mask = uint32(1<<cols - 1)

@@ -45,7 +45,9 @@ func PackNBits(b []uint8, scales, zeros []float32, k, n, bits, block int) (*NBit
 	p := &NBits{K: k, N: n, Bits: bits, Block: block, blocks: tiles(k, block)}
 	rowBytes := p.blocks * block * bits / 8
 	if len(b) < n*rowBytes || len(scales) < n*p.blocks || zeros != nil && len(zeros) < n*p.blocks {
-		return nil, fail.Errorf("%d bytes, %d scales and %d zero points for a %d×%d matrix in blocks of %d, want %d, %d and as many or none", len(b), len(scales), len(zeros), k, n, block, n*rowBytes, n*p.blocks)
+		return nil,
+			fail.Errorf("%d bytes, %d scales and %d zero points for a %d×%d matrix in blocks of %d, want %d, %d and "+
+				"as many or none", len(b), len(scales), len(zeros), k, n, block, n*rowBytes, n*p.blocks)
 	}
 	panels := tiles(n, PanelWidth)
 	p.data = memory.Slice[uint8](panels * p.panelBytes())
@@ -214,7 +216,8 @@ func (g *NBitsArgs) compute(level cpu.Level, form nbitsForm, rows *blockRows, p0
 				p.Dequantize(level, panels[i*size:][:size], pi+i)
 			}
 			j := pi * PanelWidth
-			a := gemm.Args[float32]{M: g.M, N: min(group*PanelWidth, p.N-j), K: p.K, A: g.A, LdA: g.LdA, B: panels, Packed: true, C: g.C[j:], LdC: g.LdC}
+			a := gemm.Args[float32]{M: g.M, N: min(group*PanelWidth, p.N-j), K: p.K, A: g.A, LdA: g.LdA, B: panels,
+				Packed: true, C: g.C[j:], LdC: g.LdC}
 			gemm.F32(level, &a, a.Whole())
 		}
 	}

@@ -173,7 +173,8 @@ func (r *blockRows) split(par gemm.Par, level cpu.Level, g *NBitsArgs) bool {
 		return false
 	}
 	kp := p.blocks * p.Block
-	a, scales, sums := grow(&r.bytes, g.M*digits*kp), grow(&r.scale, g.M*digits*p.blocks), grow(&r.sum, g.M*digits*p.blocks)
+	a, scales, sums := grow(&r.bytes, g.M*digits*kp), grow(&r.scale, g.M*digits*p.blocks),
+		grow(&r.sum, g.M*digits*p.blocks)
 	standard := int32(p.standard())
 	var fails atomic.Bool
 	g.each(par, func(i int, row []float32) {

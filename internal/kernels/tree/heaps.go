@@ -71,7 +71,8 @@ func (e *Ensemble) addHeaps(s []float64, keys []uint32, rows int) {
 	if e.slotWeights != nil {
 		var sums [heapSums * heapLanes]float64
 		for t := 0; t < len(e.trees); t += heapChunk {
-			heaps(nil, sums[:], e.slotWeights[t*heapSlots:], e.tables[t*heapTable:], keys, min(heapChunk, len(e.trees)-t))
+			heaps(nil, sums[:], e.slotWeights[t*heapSlots:], e.tables[t*heapTable:], keys,
+				min(heapChunk, len(e.trees)-t))
 		}
 		for k := range e.targets {
 			for r := range rows {

@@ -88,7 +88,8 @@ func (e *Ensemble) run(dst, x []float32, ldx, lo, hi int) {
 				vec.TransposeF32(level, f, heapLanes, x[(r+i)*ldx:], ldx, min(heapLanes, n-i), e.features)
 				vec.OrderF32(level, k, f)
 			}
-			if special = e.missing != nil && slices.Contains(keys[:(n+heapLanes-1)/heapLanes*heapLanes*features], vec.OrderNaN); !special {
+			if special = e.missing != nil && slices.Contains(keys[:(n+heapLanes-1)/heapLanes*heapLanes*features],
+				vec.OrderNaN); !special {
 				for i := 0; i < n; i += heapLanes {
 					e.addHeaps(v[i*e.targets:], keys[i*features:], min(heapLanes, n-i))
 				}
@@ -221,7 +222,8 @@ func (e *Ensemble) block(s []float64, keys []uint32, rows, features int, missing
 // them, which are at most steps levels away. A step leads from a node to its first child if the
 // feature is at most the threshold, else to the second one.
 func walkGeneric(g *traversals, nodes []uint64, keys []uint32, bits uint, steps, groups int) {
-	p, k, mask, shift := unsafe.Pointer(unsafe.SliceData(nodes)), unsafe.Pointer(unsafe.SliceData(keys)), uint32(1)<<bits-1, bits&31
+	p, k, mask, shift := unsafe.Pointer(unsafe.SliceData(nodes)), unsafe.Pointer(unsafe.SliceData(keys)),
+		uint32(1)<<bits-1, bits&31
 	for j := range groups * lanes {
 		i := g.node[j]
 		for range steps {

@@ -225,7 +225,8 @@ func (b *builder) survey() error {
 			single = single && (target < 0 || int(w.Target) == target)
 			target = int(w.Target)
 			// Weights for the same target are added, which may round.
-			b.exact = b.exact && (float64(float32(w.Weight)) == w.Weight || w.Weight != w.Weight) && (k == 0 || t[k-1].Target < w.Target)
+			b.exact = b.exact && (float64(float32(w.Weight)) == w.Weight || w.Weight != w.Weight) &&
+				(k == 0 || t[k-1].Target < w.Target)
 		}
 		return nil
 	}
@@ -257,7 +258,8 @@ func (b *builder) survey() error {
 	e.trees = make([]walk, 0, len(s.Roots))
 	most := 2 * (nodes + leaves + lineNodes*len(s.Roots)) // two consecutive subtrees fill more than a line
 	if uint64(most) > math.MaxUint32 {
-		return fail.Errorf("got %d nodes and leaves in %d trees, want at most %d", nodes+leaves, len(s.Roots), math.MaxUint32/2)
+		return fail.Errorf("got %d nodes and leaves in %d trees, want at most %d", nodes+leaves,
+			len(s.Roots), math.MaxUint32/2)
 	}
 	e.roots = make([]uint32, 0, len(s.Roots))
 	e.nodes = make([]uint64, 0, nodes+leaves)
@@ -324,7 +326,8 @@ func (b *builder) add(root int32) error {
 			if s.level > 0 {
 				child := len(e.nodes) - s.parent
 				if limit := 1 << (32 - e.bits); child >= limit {
-					return fail.Errorf("a child is %d nodes after its parent, want less than %d with %d features", child, limit, e.features)
+					return fail.Errorf("a child is %d nodes after its parent, want less than %d with %d features",
+						child, limit, e.features)
 				}
 				e.nodes[s.parent] |= uint64(child) << e.bits
 			}

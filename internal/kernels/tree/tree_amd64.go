@@ -10,7 +10,8 @@ import (
 
 // heaps is [heapsGeneric] in assembly. Tables exist only at levels with the kernel.
 func heaps(out []uint32, sums []float64, weights []float32, tables, keys []uint32, n int) {
-	heapsAVX512(unsafe.SliceData(out), unsafe.SliceData(sums), unsafe.SliceData(weights), &tables[:n*heapTable][0], &keys[0], n)
+	heapsAVX512(unsafe.SliceData(out), unsafe.SliceData(sums), unsafe.SliceData(weights),
+		&tables[:n*heapTable][0], &keys[0], n)
 }
 
 // walkSteps is [walkGeneric] in assembly where the processor has it. Steps do not leave the trees

@@ -51,7 +51,8 @@ func equalF32Generic(dst []bool, a, b []float32) {
 
 // selectU8Generic processes eight elements as one word.
 func selectU8Generic(dst, x, y []uint8, which []bool) {
-	w, order := unsafe.Slice((*uint8)(unsafe.Pointer(unsafe.SliceData(which[:len(dst)]))), len(dst)), binary.LittleEndian
+	w, order := unsafe.Slice((*uint8)(unsafe.Pointer(unsafe.SliceData(which[:len(dst)]))), len(dst)),
+		binary.LittleEndian
 	x, y = x[:len(dst)], y[:len(dst)]
 	for ; len(dst) >= 8; dst, w, x, y = dst[8:], w[8:], x[8:], y[8:] {
 		mask, b := order.Uint64(w)*0xff, order.Uint64(y)

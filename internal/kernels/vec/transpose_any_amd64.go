@@ -103,7 +103,8 @@ func channels[E Bits](kernel func(dst, src *byte, ldd, n int), dst, src []E, ldd
 		if n == 0 { // the last block overlaps the one before it
 			i, n = pixels-16, 1
 		}
-		kernel((*byte)(unsafe.Pointer(&dst[i])), (*byte)(unsafe.Pointer(&src[cols*i])), ldd*int(unsafe.Sizeof(dst[0])), n)
+		kernel((*byte)(unsafe.Pointer(&dst[i])), (*byte)(unsafe.Pointer(&src[cols*i])),
+			ldd*int(unsafe.Sizeof(dst[0])), n)
 		i += 16 * n
 	}
 }

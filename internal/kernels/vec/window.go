@@ -60,7 +60,8 @@ func (f *windowFold) run(l cpu.Level, dst, x []float32, rows, rowStep, taps, tap
 		}
 		return
 	}
-	if f.adjacent != nil && fresh && rows == 1 && taps == stride && tapStep == 1 && 2 < taps && taps <= MostRowsF32 && len(dst) >= LeastRowsF32 {
+	if f.adjacent != nil && fresh && rows == 1 && taps == stride && tapStep == 1 && 2 < taps && taps <= MostRowsF32 &&
+		len(dst) >= LeastRowsF32 {
 		f.adjacent(l, dst, x, taps, 0)
 		return
 	}

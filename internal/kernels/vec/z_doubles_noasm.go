@@ -46,7 +46,7 @@ func logF64(_ cpu.Level, dst []float64, x []float64) { logF64Generic(dst, x) }
 
 func powF32(_ cpu.Level, dst []float32, x []float32, y []float32) { powF32Generic(dst, x, y) }
 
-func joinGroupsF32(_, _ *float32, _ int, _ *float32, _ int, _ *float32, _ int, _ *float32, _ int, _ int) {
+func joinGroupsF32(_, _ *float32, _ int, _ *float32, _ int, _ *float32, _ int, _ *float32, _, _ int) {
 }
 
 func uniformsF64(_ cpu.Level, dst []float64, words []uint32) { uniformsF64Generic(dst, words) }

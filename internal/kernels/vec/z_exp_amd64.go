@@ -90,8 +90,8 @@ func lstmCellF32(l cpu.Level, c *Cells) bool {
 	y, yStep := c.y()
 	wide, most := c.calls()
 	for at := 0; at < c.Rows; at += most {
-		lstmCellF32AVX512(&c.Next[at*c.Step], &c.Second[at*c.Step], &y[at*yStep], &c.Gates[at*c.GateStep], c.Unit, c.N, min(most, c.Rows-at),
-			(c.Step-wide)*4, (yStep-wide)*4, (c.GateStep-wide)*4)
+		lstmCellF32AVX512(&c.Next[at*c.Step], &c.Second[at*c.Step], &y[at*yStep], &c.Gates[at*c.GateStep],
+			c.Unit, c.N, min(most, c.Rows-at), (c.Step-wide)*4, (yStep-wide)*4, (c.GateStep-wide)*4)
 	}
 	return true
 }
@@ -102,7 +102,8 @@ func gruResetF32(l cpu.Level, c *Cells) bool {
 	}
 	wide, most := c.calls()
 	for at := 0; at < c.Rows; at += most {
-		gruResetF32AVX512(&c.Hidden[at*c.Step], &c.Second[at*c.Step], &c.Gates[at*c.GateStep], c.Unit, c.N, min(most, c.Rows-at), (c.Step-wide)*4, (c.GateStep-wide)*4)
+		gruResetF32AVX512(&c.Hidden[at*c.Step], &c.Second[at*c.Step], &c.Gates[at*c.GateStep],
+			c.Unit, c.N, min(most, c.Rows-at), (c.Step-wide)*4, (c.GateStep-wide)*4)
 	}
 	return true
 }
@@ -118,7 +119,8 @@ func gruStateF32(l cpu.Level, c *Cells, zr, recurrence []float32, step int) bool
 		if len(recurrence) > 0 {
 			r = &recurrence[at*step]
 		}
-		gruStateF32AVX512(&c.Next[at*c.Step], &c.Hidden[at*c.Step], &y[at*yStep], &c.Gates[at*c.GateStep], &zr[at*c.GateStep], r, c.Unit, c.N, min(most, c.Rows-at),
+		gruStateF32AVX512(&c.Next[at*c.Step], &c.Hidden[at*c.Step], &y[at*yStep], &c.Gates[at*c.GateStep],
+			&zr[at*c.GateStep], r, c.Unit, c.N, min(most, c.Rows-at),
 			(c.Step-wide)*4, (yStep-wide)*4, (c.GateStep-wide)*4, (step-wide)*4)
 	}
 	return true

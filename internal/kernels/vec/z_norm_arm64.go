@@ -27,9 +27,7 @@ func logSumExpRowsF32NEON(dst *float32, x *float32, n int, rows int)
 //go:noescape
 func expSubSumF32NEON(dst *float32, x *float32, n int, shift float32) (r float32)
 
-func normRowsF32(cpu.Level, []float32, []float32, []float32, []float32, []float32, int, float64) bool {
-	return false
-}
+func normRowsF32(_ cpu.Level, _, _, _, _, _ []float32, _ int, _ float64) bool { return false }
 
 // softmaxRowsF32 processes rows of n elements, at most chunk each.
 func softmaxRowsF32(l cpu.Level, dst, x []float32, n int) {

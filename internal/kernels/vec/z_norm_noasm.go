@@ -22,9 +22,7 @@ package vec
 
 import "github.com/onward-ml/onward/internal/cpu"
 
-func normRowsF32(cpu.Level, []float32, []float32, []float32, []float32, []float32, int, float64) bool {
-	return false
-}
+func normRowsF32(_ cpu.Level, _, _, _, _, _ []float32, _ int, _ float64) bool { return false }
 
 func softmaxRowsF32(_ cpu.Level, dst, x []float32, n int) { softmaxRowsF32Generic(dst, x, n) }
 

@@ -111,7 +111,8 @@ func maxWindow(l cpu.Level, dst, x []float32, rows, rowStep, taps, tapStep, stri
 }
 
 func maskedWindow(dst, x []float32, n, pitch, taps, tapStep, stride int, masks []uint16, sum int) {
-	maskedWindowF32AVX512(&dst[0], &x[0], n, taps, tapStep, stride, &masks[0], len(dst)/n, pitch-(n+15)/16*16*stride, sum)
+	maskedWindowF32AVX512(&dst[0], &x[0], n, taps, tapStep, stride, &masks[0], len(dst)/n,
+		pitch-(n+15)/16*16*stride, sum)
 }
 
 func lineWindow(dst []float32, gap int, x []float32, lines []Line, tapStep, sum int) {

@@ -38,7 +38,8 @@ func registrations(t *testing.T) map[string]string {
 // TestOperatorsHaveAClass checks that each registration determines the operator's class, from which
 // tools color graphs and count operations.
 func TestOperatorsHaveAClass(t *testing.T) {
-	constant := map[string]string{"": "", kit.DomainML: "kit.DomainML", kit.DomainPreview: "kit.DomainPreview", kit.DomainMicrosoft: "kit.DomainMicrosoft", kit.DomainNchwc: "kit.DomainNchwc"}
+	constant := map[string]string{"": "", kit.DomainML: "kit.DomainML", kit.DomainPreview: "kit.DomainPreview",
+		kit.DomainMicrosoft: "kit.DomainMicrosoft", kit.DomainNchwc: "kit.DomainNchwc"}
 	files := registrations(t)
 	if len(files) < 300 {
 		t.Fatalf("only %d registrations found", len(files))
@@ -46,7 +47,8 @@ func TestOperatorsHaveAClass(t *testing.T) {
 	for _, d := range kit.All() {
 		if d.Kind() == kit.ClassDerived {
 			file := files[constant[d.Domain]+" "+d.Name]
-			t.Errorf("%s: set Class of %s, such as kit.ClassReduction; see kit.Def.Kind", file, kit.QualifiedName(d.Domain, d.Name))
+			t.Errorf("%s: set Class of %s, such as kit.ClassReduction; see kit.Def.Kind", file,
+				kit.QualifiedName(d.Domain, d.Name))
 		}
 		if d.MACs != nil && d.Kind() != kit.ClassLinear || d.Work != 0 && d.Kind() != kit.ClassNormalization {
 			t.Errorf("%s has MACs or Work, which its class does not use", d.Name)
@@ -101,7 +103,8 @@ func TestCost(t *testing.T) {
 			return nil
 		}})
 		if macs != c.macs || operations != c.operations {
-			t.Errorf("%s of %v: %v MACs and %v operations, want %v and %v", c.name, c.in, macs, operations, c.macs, c.operations)
+			t.Errorf("%s of %v: %v MACs and %v operations, want %v and %v", c.name, c.in, macs, operations,
+				c.macs, c.operations)
 		}
 	}
 }

@@ -176,7 +176,8 @@ func TestMovesOfPackedTypes(t *testing.T) {
 			}
 			want := run(d, tensor.TypeUint8)
 			for i, got := range run(d, d) {
-				if w := packedTwin(want[i], d, d.Bits()).(tensor.Value); !optest.Same(got, w, 0) || !got.Type().Equal(w.Type()) {
+				if w := packedTwin(want[i], d, d.Bits()).(tensor.Value); !optest.Same(got, w, 0) ||
+					!got.Type().Equal(w.Type()) {
 					t.Errorf("%s of %s: output %d is %s, want %s", m.op, d, i, optest.Show(got), optest.Show(w))
 				}
 			}

@@ -107,7 +107,8 @@ func randomCall(d *kit.Def, opset int, attrs map[string]string, r *rand.Rand, ra
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	const limit = 64 << 20
-	c := &ir.Call{Node: b.Node, Env: &optest.Env{Ctx: ctx, Limit: limit}, Generic: r.IntN(2) == 0, In: in, Out: make([]tensor.Value, numOut)}
+	c := &ir.Call{Node: b.Node, Env: &optest.Env{Ctx: ctx, Limit: limit}, Generic: r.IntN(2) == 0, In: in,
+		Out: make([]tensor.Value, numOut)}
 	start := cputime.Now()
 	err = op.Run(c)
 	if took := start.Elapsed(); took > 5*time.Second {
@@ -255,7 +256,8 @@ func randomTensor(d tensor.DType, shape []int, r *rand.Rand) *tensor.Tensor {
 
 func randomInt(r *rand.Rand) int64 {
 	if r.IntN(8) == 0 {
-		return []int64{math.MinInt64, math.MaxInt64, math.MinInt32, math.MaxInt32, 1 << 40, -1 << 40, 1 << 20}[r.IntN(7)]
+		return []int64{math.MinInt64, math.MaxInt64, math.MinInt32, math.MaxInt32, 1 << 40,
+			-1 << 40, 1 << 20}[r.IntN(7)]
 	}
 	if r.IntN(8) == 0 {
 		return int64(r.IntN(29)) // the number of an element type

@@ -19,7 +19,8 @@ func TestDeprecatedOperators(t *testing.T) {
 		}
 		for _, opset := range []int{c.last + 1, kit.MaxOpset[""]} {
 			_, err := kit.Lookup("", c.name, opset)
-			if err == nil || !strings.Contains(err.Error(), "is deprecated since opset") || !strings.Contains(err.Error(), "use "+c.successor+" instead") {
+			if err == nil || !strings.Contains(err.Error(), "is deprecated since opset") ||
+				!strings.Contains(err.Error(), "use "+c.successor+" instead") {
 				t.Errorf("%s in opset %d: error %v, want one that names %s", c.name, opset, err, c.successor)
 			}
 		}

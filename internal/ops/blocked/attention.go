@@ -14,7 +14,8 @@ import (
 // Attention computes scaled dot-product attention of float tensors that are transposed in memory,
 // without copying them, in blocks of queries whose scores stay in the cache:
 //
-//	Y = transpose(softmax(alpha · transpose(Q, PermQ) · transpose(K, PermK) + Mask) · transpose(V, PermV), PermY)
+//	S = alpha · transpose(Q, PermQ) · transpose(K, PermK) + Mask
+//	Y = transpose(softmax(S) · transpose(V, PermV), PermY)
 //
 // Q, K and V have the same rank, 3 or 4, and equal leading dimensions after the permutations. The
 // optional input 3, Mask, broadcasts to the scores. As with Softmax, a query whose scores are all

@@ -26,7 +26,8 @@ func Type(n ir.Dim, l Layout) ir.Type {
 func blockedIn(c *ir.Call, i int, l *Layout) (n int, data []float32, err error) {
 	x := c.Tensor(i)
 	if x.Rank() != 2 || x.Dim(1) != l.Len() {
-		return 0, nil, fmt.Errorf("input %d has shape %v, want [N %d] for %d×%d×%d images", i, x.Shape(), l.Len(), l.C, l.H, l.W)
+		return 0, nil, fmt.Errorf("input %d has shape %v, want [N %d] for %d×%d×%d images", i, x.Shape(),
+			l.Len(), l.C, l.H, l.W)
 	}
 	return x.Dim(0), tensor.Of[float32](x), nil
 }
@@ -69,7 +70,8 @@ func (t *ToBlocked) Infer(c *ir.InferContext) error {
 		case len(s) == 3 && t.Out.H == 1:
 			s = []ir.Dim{s[0], s[1], ir.Known(1), s[2]}
 		}
-		if len(s) != 4 || s[1].Differs(ir.Known(t.Out.C)) || s[2].Differs(ir.Known(t.Out.H)) || s[3].Differs(ir.Known(t.Out.W)) {
+		if len(s) != 4 || s[1].Differs(ir.Known(t.Out.C)) || s[2].Differs(ir.Known(t.Out.H)) ||
+			s[3].Differs(ir.Known(t.Out.W)) {
 			return fmt.Errorf("input has shape %v, want [N %d %d %d]", s, t.Out.C, t.Out.H, t.Out.W)
 		}
 		n = s[0]
@@ -102,7 +104,8 @@ func (t *ToBlocked) Run(c *ir.Call) error {
 func planarIn(call *ir.Call, i int, l *Layout) (int, []float32, error) {
 	x := call.Tensor(i)
 	s := x.Shape()
-	if len(s) == 2 && l.H*l.W == 1 && s[1] == l.C || len(s) == 3 && l.H == 1 && s[1] == l.C && s[2] == l.W || len(s) == 4 && s[1] == l.C && s[2] == l.H && s[3] == l.W {
+	if len(s) == 2 && l.H*l.W == 1 && s[1] == l.C || len(s) == 3 && l.H == 1 && s[1] == l.C && s[2] == l.W ||
+		len(s) == 4 && s[1] == l.C && s[2] == l.H && s[3] == l.W {
 		return s[0], tensor.Of[float32](x), nil
 	}
 	return 0, nil, fmt.Errorf("input %d has shape %v, want [N %d %d %d]", i, s, l.C, l.H, l.W)

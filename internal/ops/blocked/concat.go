@@ -65,7 +65,8 @@ func (m *Concat) Run(c *ir.Call) error {
 		}
 		n, xs[i] = ni, x
 		l := &m.In[i]
-		same = same && l.Block == m.Out.Block && l.Row == m.Out.Row && l.Top == m.Out.Top && l.Left == m.Out.Left && l.H == m.Out.H
+		same = same && l.Block == m.Out.Block && l.Row == m.Out.Row && l.Top == m.Out.Top &&
+			l.Left == m.Out.Left && l.H == m.Out.H
 		layouts = append(layouts, l)
 	}
 	if same {

@@ -20,7 +20,8 @@ type ScaledConv struct {
 // fused, or if there are not many fewer weights than elements of the image.
 func NewScaledConv(mul *Binary, cv *Conv) *ScaledConv {
 	d, ok := cv.kernel.(*conv.Direct)
-	if !ok || !mul.product || !mul.perChannel() || mul.Act != (kit.Activation{}) || mul.A != mul.Out || mul.Out.C != d.In.C || !d.Scales() ||
+	if !ok || !mul.product || !mul.perChannel() || mul.Act != (kit.Activation{}) || mul.A != mul.Out ||
+		mul.Out.C != d.In.C || !d.Scales() ||
 		2*d.Out.C > mul.A.H*mul.A.W {
 		return nil
 	}

@@ -202,7 +202,8 @@ func (a *Affine) Run(c *ir.Call) error {
 // apply computes pixels of a block of channels.
 func (a *Affine) apply(dst, src []float32, block int) {
 	at := block * conv.Lanes
-	conv.Affine(cpu.Active(), dst, src, (*[conv.Lanes]float32)(a.scale[at:]), (*[conv.Lanes]float32)(a.shift[at:]), a.Act.Gemm(), a.Act.Lo, a.Act.Hi)
+	conv.Affine(cpu.Active(), dst, src, (*[conv.Lanes]float32)(a.scale[at:]), (*[conv.Lanes]float32)(a.shift[at:]),
+		a.Act.Gemm(), a.Act.Lo, a.Act.Hi)
 }
 
 // GlobalPool computes the mean or the maximum of each plane of blocked images.

@@ -12,7 +12,8 @@ import (
 // Silu computes x·sigmoid(x) of each element. The optimizer makes it of the two.
 type Silu struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: "Silu", Since: kit.Versions{1}, In: "X:T", Out: "Y:T", Types: "T: @float",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: "Silu", Since: kit.Versions{1}, In: "X:T",
+	Out: "Y:T", Types: "T: @float",
 	Elementwise: true, Vector: kit.Vectorize[*Silu](vec.SiluF32), Build: kit.WithoutAttrs[Silu]})
 
 // NewSilu returns the operator.

@@ -154,10 +154,12 @@ func eachHead(small, large []int, fn func(small, large, n int)) {
 // the mask, and −Inf for keys that a query may not see.
 type AttentionMask struct{ ops.Attention }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: "AttentionMask", Since: kit.Versions{1}, In: "scores:T, keys:T, attn_mask:U?, nonpad_kv_seqlen:int64?", Out: "Y:T",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: "AttentionMask", Since: kit.Versions{1},
+	In: "scores:T, keys:T, attn_mask:U?, nonpad_kv_seqlen:int64?", Out: "Y:T",
 	Types: "T: @float; U: @all",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &AttentionMask{ops.Attention{Causal: a.Bool("is_causal", false), Left: a.Int("left_window_size", -1), Right: a.Int("right_window_size", -1), PadMask: a.Bool("pad_mask", false)}}
+		return &AttentionMask{ops.Attention{Causal: a.Bool("is_causal", false), Left: a.Int("left_window_size", -1),
+			Right: a.Int("right_window_size", -1), PadMask: a.Bool("pad_mask", false)}}
 	},
 	Gradient: gradient.Rule(func(b *gradient.Builder, n *gradient.Node, g string) ([]string, error) {
 		r := make([]string, len(n.Inputs))
@@ -175,7 +177,8 @@ func (*AttentionMask) Infer(c *ir.InferContext) error { return kit.SameAsInput(c
 func (op *AttentionMask) Run(c *ir.Call) error {
 	s, k := c.Tensor(0).Shape(), c.Tensor(1).Shape()
 	if len(s) != 4 || len(k) != 4 || k[2] > s[3] {
-		return fail.Errorf("scores and keys have shapes %v and %v, want rank 4 and at most as many keys as scores per row", s, k)
+		return fail.Errorf("scores and keys have shapes %v and %v, want rank 4 and at most as many keys "+
+			"as scores per row", s, k)
 	}
 	past := s[3] - k[2]
 	nonpad := kit.Ints(c.Tensor(3))
@@ -218,7 +221,8 @@ func (op *AttentionMask) Run(c *ir.Call) error {
 // it, counted from 1, or 0 if none is.
 type AttentionMaskIndices struct{ PadMask bool }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: "AttentionMaskIndices", Since: kit.Versions{1}, In: "attn_mask:U, scores:T", Out: "Y:int64", Types: "T: @float; U: @all",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: "AttentionMaskIndices", Since: kit.Versions{1},
+	In: "attn_mask:U, scores:T", Out: "Y:int64", Types: "T: @float; U: @all",
 	Build:    func(a *kit.Attrs, opset int) kit.Operator { return &AttentionMaskIndices{a.Bool("pad_mask", false)} },
 	Gradient: gradient.None})
 

@@ -30,11 +30,13 @@ var (
 )
 
 func registerGridSampleGrad(name, in string, back bool, gradient *gradient.Gradient) *kit.Def {
-	return kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: name, Since: kit.Versions{1}, In: in, Out: "Y:T", Types: "T: @float; U: @float",
+	return kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: name, Since: kit.Versions{1}, In: in, Out: "Y:T",
+		Types:    "T: @float; U: @float",
 		Gradient: gradient,
 		Build: func(a *kit.Attrs, opset int) kit.Operator {
 			g := &GridSampleGrad{Order: a.Int("order", 1), Back: back}
-			g.AlignCorners, g.Padding = a.Bool("align_corners", false), a.Enum("padding_mode", "zeros", "zeros", "border", "reflection")
+			g.AlignCorners, g.Padding = a.Bool("align_corners", false),
+				a.Enum("padding_mode", "zeros", "zeros", "border", "reflection")
 			g.Mode = a.Enum("mode", "linear", "linear", "bilinear", "nearest", "cubic", "bicubic")
 			switch g.Mode {
 			case "bilinear":
@@ -139,7 +141,8 @@ func (g *GridSampleGrad) Run(c *ir.Call) error {
 
 // derivative writes the indices and weights of the taps of one derivative, and returns their
 // number. orders holds the order of the derivative with respect to each coordinate.
-func (g *GridSampleGrad) derivative(at []float64, dims, orders []int, t tensor.DType, index []int, weight []float64) int {
+func (g *GridSampleGrad) derivative(at []float64, dims, orders []int, t tensor.DType, index []int,
+	weight []float64) int {
 	n := 1
 	index[0], weight[0] = 0, 1
 	for a, d := range dims {

@@ -19,7 +19,8 @@ type ClassPositions struct {
 	PerClass bool
 }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: "ClassPositions", Since: kit.Versions{1}, In: "target:I, like:T", Out: "Y:int64", Types: "T: @float; I: int32 int64",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: "ClassPositions", Since: kit.Versions{1},
+	In: "target:I, like:T", Out: "Y:int64", Types: "T: @float; I: int32 int64",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &ClassPositions{reduce.BuildClassLoss(a), a.Bool("per_class", false)}
 	},

@@ -14,7 +14,8 @@ import (
 // operator that moves elements makes of the numbers tells where they are from.
 type Positions struct{ None bool }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: "Positions", Since: kit.Versions{1}, In: "X:T", Out: "Y:int64", Types: "T: @all",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: "Positions", Since: kit.Versions{1}, In: "X:T",
+	Out: "Y:int64", Types: "T: @all",
 	Build:    func(a *kit.Attrs, opset int) kit.Operator { return &Positions{a.Float("factor", 1) == 0} },
 	Gradient: gradient.None})
 
@@ -60,7 +61,8 @@ var (
 		}),
 		infer: shapedLike(2), shape: func(c *ir.Call) ([]int, error) {
 			if c.Tensor(0).Len() != c.Tensor(1).Len() {
-				return nil, fail.Errorf("X and the indices have shapes %v and %v, want equal numbers of elements", c.Tensor(0).Shape(), c.Tensor(1).Shape())
+				return nil, fail.Errorf("X and the indices have shapes %v and %v, want equal numbers of elements",
+					c.Tensor(0).Shape(), c.Tensor(1).Shape())
 			}
 			return c.Tensor(2).Shape(), nil
 		}, compute: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) error {

@@ -33,7 +33,8 @@ type AveragePoolGradient struct {
 }
 
 var (
-	_ = kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: "ConvInputGradient", Since: kit.Versions{1}, In: "G:T, W:T, like:T", Out: "Y:T", Types: "T: @float",
+	_ = kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: "ConvInputGradient", Since: kit.Versions{1},
+		In: "G:T, W:T, like:T", Out: "Y:T", Types: "T: @float",
 		Build: func(a *kit.Attrs, opset int) kit.Operator {
 			return &ConvInputGradient{window.Read(a, true), window.ReadGroup(a)}
 		},
@@ -41,7 +42,8 @@ var (
 			w := b.Node("onward.ConvWeightGradient", n.Attrs, n.Inputs[0], g, n.Input(1))
 			return []string{b.Node("Conv", n.Attrs, g, n.Input(1)), w, ""}, nil
 		})})
-	_ = kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: "ConvWeightGradient", Since: kit.Versions{1}, In: "G:T, X:T, like:T", Out: "Y:T", Types: "T: @float",
+	_ = kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: "ConvWeightGradient", Since: kit.Versions{1},
+		In: "G:T, X:T, like:T", Out: "Y:T", Types: "T: @float",
 		Build: func(a *kit.Attrs, opset int) kit.Operator {
 			return &ConvWeightGradient{window.Read(a, true), window.ReadGroup(a)}
 		},
@@ -49,7 +51,8 @@ var (
 			x := b.Node("onward.ConvInputGradient", n.Attrs, n.Inputs[0], g, n.Input(1))
 			return []string{b.Node("Conv", n.Attrs, n.Input(1), g), x, ""}, nil
 		})})
-	_ = kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: "AveragePoolGradient", Since: kit.Versions{1}, In: "G:T, like:T", Out: "Y:T", Types: "T: @float",
+	_ = kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: "AveragePoolGradient", Since: kit.Versions{1},
+		In: "G:T, like:T", Out: "Y:T", Types: "T: @float",
 		Build: func(a *kit.Attrs, opset int) kit.Operator {
 			a.Require("kernel_shape")
 			p := &AveragePoolGradient{window.Read(a, true), a.Bool("count_include_pad", false)}

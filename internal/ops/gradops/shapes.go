@@ -26,7 +26,8 @@ type gradientHelper struct {
 }
 
 func registerGradientHelper(name, in string, h gradientHelper) *kit.Def {
-	return kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: name, Since: kit.Versions{1}, In: in, Out: "Y:T", Types: "T: @float; U: @all",
+	return kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: name, Since: kit.Versions{1}, In: in, Out: "Y:T",
+		Types:    "T: @float; U: @all",
 		Gradient: h.gradient,
 		Build: func(a *kit.Attrs, opset int) kit.Operator {
 			op := h
@@ -91,7 +92,8 @@ var (
 		gradient: gradient.Reshape,
 		infer:    shapedLike(1), shape: func(c *ir.Call) ([]int, error) {
 			if c.Tensor(0).Len() != c.Tensor(1).Len() {
-				return nil, fail.Errorf("X has shape %v, which cannot be reshaped to %v", c.Tensor(0).Shape(), c.Tensor(1).Shape())
+				return nil, fail.Errorf("X has shape %v, which cannot be reshaped to %v", c.Tensor(0).Shape(),
+					c.Tensor(1).Shape())
 			}
 			return c.Tensor(1).Shape(), nil
 		}, run: func(op *gradientHelper, c *ir.Call, x, y []float64, shape []int) { copy(y, x) }})

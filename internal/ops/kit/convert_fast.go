@@ -33,16 +33,21 @@ func fastCasts() *castTable {
 		from, to tensor.DType
 		castKernel
 	}{
-		{f32, i32, castWith(vec.F32ToI32)}, {f32, i64, castWith(vec.F32ToI64)}, {f32, f64, castWith(vec.F32ToF64)}, {f32, truth, castWith(vec.F32ToBool)},
-		{f64, i32, castWith(vec.F64ToI32)}, {f64, i64, castWith(vec.F64ToI64)}, {f64, f32, castWith(vec.F64ToF32)}, {i32, f32, castWith(vec.I32ToF32)},
-		{i32, f64, castWith(vec.I32ToF64)}, {i32, i64, castWith(vec.I32ToI64)}, {i32, truth, castWith(vec.I32ToBool)}, {i64, f32, castWith(vec.I64ToF32)},
-		{i64, f64, castWith(vec.I64ToF64)}, {i64, i32, castWith(vec.I64ToI32)}, {i64, truth, castWith(vec.I64ToBool)}, {i8, f32, castWith(vec.I8ToF32)},
+		{f32, i32, castWith(vec.F32ToI32)}, {f32, i64, castWith(vec.F32ToI64)}, {f32, f64, castWith(vec.F32ToF64)},
+		{f32, truth, castWith(vec.F32ToBool)},
+		{f64, i32, castWith(vec.F64ToI32)}, {f64, i64, castWith(vec.F64ToI64)}, {f64, f32, castWith(vec.F64ToF32)},
+		{i32, f32, castWith(vec.I32ToF32)},
+		{i32, f64, castWith(vec.I32ToF64)}, {i32, i64, castWith(vec.I32ToI64)}, {i32, truth, castWith(vec.I32ToBool)},
+		{i64, f32, castWith(vec.I64ToF32)},
+		{i64, f64, castWith(vec.I64ToF64)}, {i64, i32, castWith(vec.I64ToI32)}, {i64, truth, castWith(vec.I64ToBool)},
+		{i8, f32, castWith(vec.I8ToF32)},
 		{i8, i32, castWith(vec.I8ToI32)}, {i8, i64, castWith(vec.I8ToI64)},
 	} {
 		m[k.from][k.to] = k.castKernel
 	}
 	// float32 holds integers of 16 bits exactly.
-	for from, wide := range map[tensor.DType]castKernel{tensor.TypeInt16: castWith(vec.I16ToF32), tensor.TypeUint16: castWith(vec.U16ToF32)} {
+	for from, wide := range map[tensor.DType]castKernel{tensor.TypeInt16: castWith(vec.I16ToF32),
+		tensor.TypeUint16: castWith(vec.U16ToF32)} {
 		m[from][f32] = wide
 		for _, to := range []tensor.DType{i32, i64, f64, truth} {
 			m[from][to] = throughWords(from, to, wide, m[f32][to])
@@ -92,7 +97,8 @@ func fastCasts() *castTable {
 		m[f64][to] = throughWords(f64, to, m[f64][i32], m[i32][to])
 	}
 	// Conversions between integers only depend on the sign of those that become longer.
-	for _, s := range []struct{ signed, unsigned tensor.DType }{{i8, u8}, {i32, tensor.TypeUint32}, {i64, tensor.TypeUint64}} {
+	for _, s := range []struct{ signed, unsigned tensor.DType }{{i8, u8}, {i32, tensor.TypeUint32},
+		{i64, tensor.TypeUint64}} {
 		m[s.signed][s.unsigned] = func(dst, src []byte) { copy(dst, src) }
 		m[s.unsigned][s.signed] = m[s.signed][s.unsigned]
 		for _, d := range []tensor.DType{i8, u8, i32, i64, truth} {

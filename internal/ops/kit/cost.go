@@ -65,7 +65,8 @@ func (d *Def) Kind() Class {
 		return ClassShape
 	case control(in) || control(out):
 		return ClassControl
-	case d.Elementwise && in.Pattern == out.Pattern && !in.Variadic && (len(s.In) == 1 || s.In[1].Optional) && holdsFloats(s, in):
+	case d.Elementwise && in.Pattern == out.Pattern && !in.Variadic && (len(s.In) == 1 || s.In[1].Optional) &&
+		holdsFloats(s, in):
 		return ClassActivation
 	case d.Elementwise:
 		return ClassArithmetic
@@ -74,7 +75,8 @@ func (d *Def) Kind() Class {
 		for part := range strings.FieldsSeq(f.parts) {
 			prefix, begins := strings.CutPrefix(part, "^")
 			suffix, ends := strings.CutSuffix(part, "$")
-			if begins && strings.HasPrefix(d.Name, prefix) || ends && strings.HasSuffix(d.Name, suffix) || !begins && !ends && strings.Contains(d.Name, part) {
+			if begins && strings.HasPrefix(d.Name, prefix) || ends && strings.HasSuffix(d.Name, suffix) || !begins &&
+				!ends && strings.Contains(d.Name, part) {
 				return f.class
 			}
 		}

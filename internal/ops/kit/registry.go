@@ -34,7 +34,8 @@ const (
 
 // MaxOpset is the newest implemented version of each domain, that of ONNX 1.23.0 for ai.onnx.
 // Models that package onnx builds import onnx.LatestOpset, which is lower.
-var MaxOpset = map[string]int{"": 28, DomainML: 5, DomainPreview: 1, DomainPreviewTraining: 1, DomainMicrosoft: 1, DomainNchwc: 1}
+var MaxOpset = map[string]int{"": 28, DomainML: 5, DomainPreview: 1, DomainPreviewTraining: 1,
+	DomainMicrosoft: 1, DomainNchwc: 1}
 
 // Def registers an operator.
 type Def struct {
@@ -207,10 +208,12 @@ func Lookup(domain, name string, opset int) (*Def, error) {
 	}
 	if _, ok := d.SinceVersion(opset); !ok {
 		if d.Until != 0 && opset > d.Until {
-			return nil, fail.Errorf("operator %s is deprecated since opset %d, use %s instead; the model imports opset %d",
-				QualifiedName(domain, name), d.Until+1, d.Successor, opset)
+			return nil,
+				fail.Errorf("operator %s is deprecated since opset %d, use %s instead; the model imports opset %d",
+					QualifiedName(domain, name), d.Until+1, d.Successor, opset)
 		}
-		return nil, fail.Errorf("operator %s exists since opset %d, the model imports opset %d", QualifiedName(domain, name), d.Since[0], opset)
+		return nil, fail.Errorf("operator %s exists since opset %d, the model imports opset %d",
+			QualifiedName(domain, name), d.Since[0], opset)
 	}
 	return d, nil
 }
@@ -280,7 +283,8 @@ func (e *UnsupportedError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "the model uses %d operator(s) that are not supported:", len(e.Ops))
 	for _, u := range e.Ops {
-		fmt.Fprintf(&b, "\n  %s; used by %d node(s), first %q", strings.ReplaceAll(u.Reason, "\n", `\n`), u.Nodes, u.First)
+		fmt.Fprintf(&b, "\n  %s; used by %d node(s), first %q", strings.ReplaceAll(u.Reason, "\n", `\n`),
+			u.Nodes, u.First)
 	}
 	return b.String()
 }

@@ -123,7 +123,8 @@ func BroadcastShapes(shapes ...[]int) ([]int, error) {
 			case *o == 1:
 				*o = d
 			default:
-				return nil, fail.Errorf("shapes %v cannot be broadcast together: dimensions %d and %d differ", shapes, *o, d)
+				return nil, fail.Errorf("shapes %v cannot be broadcast together: dimensions %d and %d differ",
+					shapes, *o, d)
 			}
 		}
 	}
@@ -153,7 +154,8 @@ func BroadcastDims(shapes ...[]ir.Dim) ([]ir.Dim, error) {
 			case o.Is(1):
 				*o = d
 			case d.Differs(*o):
-				return nil, fail.Errorf("shapes %v cannot be broadcast together: dimensions %s and %s differ", shapes, *o, d)
+				return nil, fail.Errorf("shapes %v cannot be broadcast together: dimensions %s and %s differ",
+					shapes, *o, d)
 			case o.IsKnown():
 				// The result is a known number other than 1, since the unknown dimension is that
 				// number or 1.

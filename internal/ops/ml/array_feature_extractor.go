@@ -13,7 +13,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx_aionnxml_ArrayFeatureExtractor.html).
 type ArrayFeatureExtractor struct{}
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "ArrayFeatureExtractor", Since: kit.Versions{1}, In: "X:T, Y:int64", Out: "Z:T",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "ArrayFeatureExtractor", Since: kit.Versions{1},
+	In: "X:T, Y:int64", Out: "Z:T",
 	Types: "T: float double int64 int32 string",
 	Build: func(a *kit.Attrs, opset int) kit.Operator { return &ArrayFeatureExtractor{} }})
 

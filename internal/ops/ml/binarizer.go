@@ -12,7 +12,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx_aionnxml_Binarizer.html).
 type Binarizer struct{ Threshold float32 }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "Binarizer", Since: kit.Versions{1}, In: "X:T", Out: "Y:T", Types: "T: " + mlNumbers,
+var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "Binarizer", Since: kit.Versions{1}, In: "X:T", Out: "Y:T",
+	Types: "T: " + mlNumbers,
 	Build: func(a *kit.Attrs, opset int) kit.Operator { return &Binarizer{a.Float("threshold", 0)} }})
 
 // Infer sets Y to the type of X.

@@ -24,7 +24,8 @@ type CastMap struct {
 var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "CastMap", Since: kit.Versions{1}, In: "X:T1", Out: "Y:T2",
 	Types: "T1: map(int64,string) map(int64,float); T2: string float int64",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		op := &CastMap{tensor.TypeFloat32, a.Enum("map_form", "DENSE", "DENSE", "SPARSE") == "SPARSE", a.Int("max_map", 1)}
+		op := &CastMap{tensor.TypeFloat32, a.Enum("map_form", "DENSE", "DENSE", "SPARSE") == "SPARSE",
+			a.Int("max_map", 1)}
 		switch a.Enum("cast_to", "TO_FLOAT", "TO_FLOAT", "TO_STRING", "TO_INT64") {
 		case "TO_STRING":
 			op.to = tensor.TypeString

@@ -13,8 +13,10 @@ import (
 // (https://onnx.ai/onnx/operators/onnx_aionnxml_DictVectorizer.html).
 type DictVectorizer struct{ vocabulary classLabels }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "DictVectorizer", Since: kit.Versions{1}, In: "X:T1", Out: "Y:T2",
-	Types: "T1: map(string,int64) map(int64,string) map(int64,float) map(int64,double) map(string,float) map(string,double); T2: int64 float double string", Build: func(a *kit.Attrs, opset int) kit.Operator {
+var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "DictVectorizer", Since: kit.Versions{1},
+	In: "X:T1", Out: "Y:T2",
+	Types: "T1: map(string,int64) map(int64,string) map(int64,float) map(int64,double) map(string,float) " +
+		"map(string,double); T2: int64 float double string", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &DictVectorizer{readClassLabels(a, "int64_vocabulary", "string_vocabulary")}
 	}})
 

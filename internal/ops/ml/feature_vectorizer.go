@@ -16,7 +16,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx_aionnxml_FeatureVectorizer.html).
 type FeatureVectorizer struct{ widths []int }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "FeatureVectorizer", Since: kit.Versions{1}, In: "X:T1+", Out: "Y:float", Types: "T1: " + mlNumbers,
+var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "FeatureVectorizer", Since: kit.Versions{1}, In: "X:T1+",
+	Out: "Y:float", Types: "T1: " + mlNumbers,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &FeatureVectorizer{a.Ints("inputdimensions")}
 		if op.widths != nil && len(op.widths) != a.NumIn {

@@ -17,12 +17,14 @@ type Imputer struct {
 	int    int64   // for integer inputs
 }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "Imputer", Since: kit.Versions{1}, In: "X:T", Out: "Y:T", Types: "T: " + mlNumbers,
+var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "Imputer", Since: kit.Versions{1}, In: "X:T", Out: "Y:T",
+	Types: "T: " + mlNumbers,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &Imputer{a.Floats("imputed_value_floats"), int64s(a.Ints("imputed_value_int64s")),
 			a.Float("replaced_value_float", 0), int64(a.Int("replaced_value_int64", 0))}
 		if (len(op.floats) > 0) == (len(op.ints) > 0) {
-			a.Errorf("%d imputed_value_floats and %d imputed_value_int64s, want one of the two", len(op.floats), len(op.ints))
+			a.Errorf("%d imputed_value_floats and %d imputed_value_int64s, want one of the two",
+				len(op.floats), len(op.ints))
 		}
 		return op
 	}})
@@ -30,7 +32,8 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "Imputer", Since: kit.
 // Infer sets Y to the type of X.
 func (op *Imputer) Infer(c *ir.InferContext) error {
 	if c.Elem(0).IsFloat() == (len(op.floats) == 0) {
-		return fail.Errorf("X is %s, want float types with imputed_value_floats and integers with imputed_value_int64s", c.Elem(0))
+		return fail.Errorf("X is %s, want float types with imputed_value_floats and integers with imputed_value_int64s",
+			c.Elem(0))
 	}
 	return kit.SameAsInput(c)
 }
@@ -64,7 +67,8 @@ func (op *Imputer) Run(c *ir.Call) error {
 	return nil
 }
 
-func impute[T float32 | float64 | int32 | int64, V float32 | int64](c *ir.Call, y, x []T, cols int, replaced V, by []V) {
+func impute[T float32 | float64 | int32 | int64, V float32 | int64](c *ir.Call, y, x []T, cols int,
+	replaced V, by []V) {
 	old := T(replaced)
 	value := func(i int) T {
 		if len(by) == 1 {

@@ -37,7 +37,8 @@ const labelTypes = "string int64 float int32 int16 double"
 
 func newLabelTable(keys, values, def *tensor.Tensor) (*labelTable, error) {
 	if keys.Rank() != 1 || values.Rank() != 1 || keys.Len() != values.Len() {
-		return nil, fail.Errorf("keys and values have shapes %v and %v, want two lists of equal length", keys.Shape(), values.Shape())
+		return nil, fail.Errorf("keys and values have shapes %v and %v, want two lists of equal length",
+			keys.Shape(), values.Shape())
 	}
 	if def.Len() != 1 || def.DType() != values.DType() {
 		return nil, fail.Errorf("the default is %s, want one element of type %s", def, values.DType())
@@ -146,7 +147,8 @@ func (t *labelTable) order(def int) []int32 {
 	return order
 }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "LabelEncoder", Since: kit.Versions{1, 2, 4}, In: "X:T1", Out: "Y:T2",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "LabelEncoder", Since: kit.Versions{1, 2, 4},
+	In: "X:T1", Out: "Y:T2",
 	Types: "T1: " + labelTypes + "; T2: " + labelTypes, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		if opset == 1 {
 			s := a.Strings("classes_strings")
@@ -179,7 +181,8 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "LabelEncoder", Since:
 		}
 		keys, err := list("keys")
 		values, err2 := list("values")
-		f, i, s := a.Float("default_float", float32(math.Copysign(0, -1))), a.Int("default_int64", -1), a.String("default_string", "_Unused")
+		f, i, s := a.Float("default_float", float32(math.Copysign(0, -1))), a.Int("default_int64", -1),
+			a.String("default_string", "_Unused")
 		var def *tensor.Tensor
 		if opset >= 4 {
 			def = a.Tensor("default_tensor")
@@ -345,7 +348,8 @@ func (t *labelTable) indices(c *ir.Call, x *tensor.Tensor) ([]int32, error) {
 }
 
 // lookUp writes the indices of the keys in a table. equal compares the elements of two lists.
-func lookUp[K string | int64 | float32 | float64](c *ir.Call, t *labelTable, keys []K, at []int32, equal func(l cpu.Level, dst []bool, a, b []K)) {
+func lookUp[K string | int64 | float32 | float64](c *ir.Call, t *labelTable, keys []K, at []int32,
+	equal func(l cpu.Level, dst []bool, a, b []K)) {
 	m, none := t.find.(map[K]int32), int32(t.values.Len()-1)
 	const few = 8 // keys that are compared one after another in less time than a hash takes
 	if len(m) <= few && !c.Generic {

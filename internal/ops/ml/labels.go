@@ -167,7 +167,8 @@ func readClassLabels(a *kit.Attrs, ints, strs string) classLabels {
 	}
 	l.strs = a.Strings(strs)
 	if (len(l.ints) > 0) == (len(l.strs) > 0) {
-		a.Errorf("%d labels in %s and %d in %s, want labels in exactly one of them", len(l.ints), ints, len(l.strs), strs)
+		a.Errorf("%d labels in %s and %d in %s, want labels in exactly one of them", len(l.ints),
+			ints, len(l.strs), strs)
 	}
 	return l
 }

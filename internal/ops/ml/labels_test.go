@@ -10,7 +10,8 @@ import (
 
 // TestSoftmaxZeroRows checks rows with and without zeros, together, against the reference engine.
 func TestSoftmaxZeroRows(t *testing.T) {
-	values := []float32{0, 1, -1, 3, -90, -200, 88, 1e-8, -1e-8, float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))}
+	values := []float32{0, 1, -1, 3, -90, -200, 88, 1e-8, -1e-8, float32(math.NaN()), float32(math.Inf(1)),
+		float32(math.Inf(-1))}
 	for n := 2; n <= 3; n++ {
 		var rows []float32
 		for i := range int(math.Pow(float64(len(values)), float64(n))) {

@@ -30,7 +30,8 @@ func (m *linearModel) targets(want, c int) (int, error) {
 		k = t * c
 	}
 	if c == 0 && k != 0 || c > 0 && (k%c != 0 || k/c != t) {
-		return 0, fail.Errorf("%d coefficients, want %d × %d: one per target and column of X", len(m.coefficients), t, c)
+		return 0, fail.Errorf("%d coefficients, want %d × %d: one per target and column of X",
+			len(m.coefficients), t, c)
 	}
 	if k := len(m.intercepts); k != 0 && k != t {
 		return 0, fail.Errorf("%d intercepts, want one per target, %d", k, t)

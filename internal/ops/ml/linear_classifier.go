@@ -23,7 +23,8 @@ type LinearClassifier struct {
 	transform postTransform
 }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "LinearClassifier", Since: kit.Versions{1}, In: "X:T1", Out: "Y:T2, Z:float",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "LinearClassifier", Since: kit.Versions{1}, In: "X:T1",
+	Out:   "Y:T2, Z:float",
 	Types: "T1: " + mlNumbers + "; T2: string int64",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Ignore("multi_class") // one-versus-rest and multinomial differ in post_transform only
@@ -78,7 +79,8 @@ func (op *LinearClassifier) Run(c *ir.Call) error {
 	}
 	e := op.columns(t)
 	if k := op.labels.len(); k != e && (k != 0 || e != 1) || t == 0 {
-		return fail.Errorf("%d labels for %d linear functions, want one label per function, or two or none for one function", k, t)
+		return fail.Errorf("%d labels for %d linear functions, want one label per function, or two or none "+
+			"for one function", k, t)
 	}
 	y, err := c.Output(0, op.labels.dtype(), n)
 	if err != nil {
@@ -95,7 +97,8 @@ func (op *LinearClassifier) Run(c *ir.Call) error {
 			return err
 		}
 	}
-	if c.Capturing && x.DType() == tensor.TypeFloat32 && e == t && n*cols*t < 1<<12 && op.labels.dtype() != tensor.TypeString {
+	if c.Capturing && x.DType() == tensor.TypeFloat32 && e == t && n*cols*t < 1<<12 &&
+		op.labels.dtype() != tensor.TypeString {
 		data := tensor.Of[float32](x)
 		c.Launch(1, 1, func(int, int) {
 			linearScores(data, &op.model, cols, t, scores)

@@ -15,7 +15,8 @@ type LinearRegressor struct {
 	transform postTransform
 }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "LinearRegressor", Since: kit.Versions{1}, In: "X:T", Out: "Y:float",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "LinearRegressor", Since: kit.Versions{1},
+	In: "X:T", Out: "Y:float",
 	Types: "T: " + mlNumbers,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &LinearRegressor{

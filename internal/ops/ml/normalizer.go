@@ -18,7 +18,8 @@ import (
 // (https://onnx.ai/onnx/operators/onnx_aionnxml_Normalizer.html).
 type Normalizer struct{ norm string }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "Normalizer", Since: kit.Versions{1}, In: "X:T", Out: "Y:float",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "Normalizer", Since: kit.Versions{1},
+	In: "X:T", Out: "Y:float",
 	Types: "T: " + mlNumbers,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &Normalizer{a.Enum("norm", "MAX", "MAX", "L1", "L2")}

@@ -23,7 +23,8 @@ type OneHotEncoder struct {
 	Zeros bool
 }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "OneHotEncoder", Since: kit.Versions{1}, In: "X:T", Out: "Y:float",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "OneHotEncoder", Since: kit.Versions{1},
+	In: "X:T", Out: "Y:float",
 	Types: "T: string int64 int32 float double", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		l := readClassLabels(a, "cats_int64s", "cats_strings")
 		op := &OneHotEncoder{n: l.len(), Zeros: a.Bool("zeros", true)}
@@ -71,7 +72,8 @@ func (op *OneHotEncoder) index(k int64) (int, bool) {
 // Infer appends the number of categories to the shape of X.
 func (op *OneHotEncoder) Infer(c *ir.InferContext) error {
 	if (c.Elem(0) == tensor.TypeString) != (op.strs != nil) {
-		return fail.Errorf("X is %s, want the type of the categories: strings with cats_strings, numbers with cats_int64s", c.Elem(0))
+		return fail.Errorf("X is %s, want the type of the categories: strings with cats_strings, numbers "+
+			"with cats_int64s", c.Elem(0))
 	}
 	t := ir.UnrankedTensor(tensor.TypeFloat32)
 	if s := c.Shape(0); s != nil {
@@ -123,7 +125,8 @@ func oneHot[T int64 | int32 | float32 | float64](c *ir.Call, op *OneHotEncoder, 
 		if op.Zeros && op.dense != nil { // no errors
 			for i, v := range x[lo:hi] {
 				at := uint64(int64(v)) - uint64(op.least)
-				if at < uint64(len(op.dense)) && op.dense[at] >= 0 && (math.Abs(float64(v)) < 1<<63 || v == T(int64(v))) {
+				if at < uint64(len(op.dense)) && op.dense[at] >= 0 &&
+					(math.Abs(float64(v)) < 1<<63 || v == T(int64(v))) {
 					y[(lo+i)*op.n+int(op.dense[at])] = 1
 				}
 			}

@@ -39,7 +39,8 @@ const svmBlock = 128
 func (k *svmKernel) eval(c *ir.Call, out, x, turned []float64, rows, cols, count int, vectors []float64) {
 	squares := k.kind == "RBF"
 	if !squares && !c.Generic {
-		matmul.GemmHere(c, &gemm.Args[float64]{M: count, N: rows, K: cols, A: vectors, LdA: cols, B: x, LdB: cols, TransB: true, C: out, LdC: rows})
+		matmul.GemmHere(c, &gemm.Args[float64]{M: count, N: rows, K: cols, A: vectors, LdA: cols, B: x, LdB: cols,
+			TransB: true, C: out, LdC: rows})
 	} else {
 		for i := range cols {
 			for r := range rows {
@@ -105,7 +106,8 @@ func addScaled(c *ir.Call, dst, x []float64, s float64) {
 // svmRows calls fn for blocks of rows of input 0, [N, F] or [F], in parallel, with the first row
 // and the kernel functions of the rows and of count vectors, [count rows]. scratch has per elements
 // for each row and more elements.
-func svmRows(c *ir.Call, k *svmKernel, n, cols, count int, vectors []float64, per, more int, fn func(first, rows int, kernels, scratch []float64)) error {
+func svmRows(c *ir.Call, k *svmKernel, n, cols, count int, vectors []float64, per, more int,
+	fn func(first, rows int, kernels, scratch []float64)) error {
 	x, err := mlNumbersAs[float64](c, c.Tensor(0))
 	if err != nil {
 		return err
@@ -141,7 +143,8 @@ func widened(x []float32) []float64 {
 // svmColumns checks the number of elements of vectors feature vectors of cols columns.
 func svmColumns(numbers, vectors, cols int, name string) error {
 	if vectors == 0 || cols > math.MaxInt/vectors || numbers != vectors*cols {
-		return fail.Errorf("%s has %d elements, want %d × %d: one per vector and column of X", name, numbers, vectors, cols)
+		return fail.Errorf("%s has %d elements, want %d × %d: one per vector and column of X", name,
+			numbers, vectors, cols)
 	}
 	return nil
 }

@@ -28,10 +28,13 @@ type SVMClassifier struct {
 	transform    postTransform
 }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "SVMClassifier", Since: kit.Versions{1}, In: "X:T1", Out: "Y:T2, Z:float",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "SVMClassifier", Since: kit.Versions{1}, In: "X:T1",
+	Out:   "Y:T2, Z:float",
 	Types: "T1: " + mlNumbers + "; T2: string int64", Build: func(a *kit.Attrs, opset int) kit.Operator {
-		op := &SVMClassifier{kernel: readSVMKernel(a), coefficients: widened(a.Floats("coefficients")), vectors: widened(a.Floats("support_vectors")),
-			perClass: a.Ints("vectors_per_class"), rho: a.Floats("rho"), probA: a.Floats("prob_a"), probB: a.Floats("prob_b"),
+		op := &SVMClassifier{kernel: readSVMKernel(a), coefficients: widened(a.Floats("coefficients")),
+			vectors:  widened(a.Floats("support_vectors")),
+			perClass: a.Ints("vectors_per_class"), rho: a.Floats("rho"), probA: a.Floats("prob_a"),
+			probB:  a.Floats("prob_b"),
 			labels: readClassLabels(a, "classlabels_ints", "classlabels_strings"), transform: readPostTransform(a)}
 		for _, n := range op.perClass {
 			if n < 0 || n > len(op.vectors) {
@@ -52,13 +55,16 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "SVMClassifier", Since
 		pairs := op.pairs()
 		switch {
 		case len(op.perClass) != classes || classes < 2:
-			a.Errorf("vectors_per_class has %d elements for %d class labels, want one per label and at least 2", len(op.perClass), classes)
+			a.Errorf("vectors_per_class has %d elements for %d class labels, want one per label and at least 2",
+				len(op.perClass), classes)
 		case len(op.coefficients) < (classes-1)*op.total:
-			a.Errorf("%d coefficients, want at least %d × %d: number of classes - 1 times number of support vectors", len(op.coefficients), classes-1, op.total)
+			a.Errorf("%d coefficients, want at least %d × %d: number of classes - 1 times number of support vectors",
+				len(op.coefficients), classes-1, op.total)
 		case len(op.rho) != pairs:
 			a.Errorf("rho has %d elements, want one per pair of classes, %d", len(op.rho), pairs)
 		case len(op.probA) != len(op.probB) || len(op.probA) != 0 && len(op.probA) != pairs:
-			a.Errorf("prob_a and prob_b have %d and %d elements, want one per pair of classes, %d", len(op.probA), len(op.probB), pairs)
+			a.Errorf("prob_a and prob_b have %d and %d elements, want one per pair of classes, %d", len(op.probA),
+				len(op.probB), pairs)
 		}
 		return op
 	}})
@@ -119,61 +125,63 @@ func (op *SVMClassifier) Run(c *ir.Call) error {
 	if len(op.probA) > 0 {
 		more = pairs + 2*classes*classes + 2*classes
 	}
-	err = svmRows(c, &op.kernel, n, cols, count, vectors, classes+pairs, more, func(first, rows int, kernels, scratch []float64) {
-		if op.total == 0 {
+	err = svmRows(c, &op.kernel, n, cols, count, vectors, classes+pairs, more,
+		func(first, rows int, kernels, scratch []float64) {
+			if op.total == 0 {
+				for r := range rows {
+					row := z[(first+r)*e:][:e]
+					for k := range row {
+						row[k] = float32(kernels[k*rows+r] + float64(op.rho[0]))
+					}
+					op.labels.set(y, first+r, argMaxRow(row))
+					if e > 1 || op.transform == transformLogistic || op.transform == transformProbit {
+						applyTransform(op.transform, row)
+					}
+				}
+				return
+			}
+			decisions, votes, scratch := scratch[:pairs*rows], scratch[pairs*rows:][:classes*rows],
+				scratch[(pairs+classes)*rows:]
+			op.decide(c, kernels, decisions, votes, rows)
 			for r := range rows {
 				row := z[(first+r)*e:][:e]
-				for k := range row {
-					row[k] = float32(kernels[k*rows+r] + float64(op.rho[0]))
+				best := 0
+				for k := 1; k < classes; k++ {
+					if votes[k*rows+r] > votes[best*rows+r] {
+						best = k
+					}
 				}
-				op.labels.set(y, first+r, argMaxRow(row))
-				if e > 1 || op.transform == transformLogistic || op.transform == transformProbit {
+				op.labels.set(y, first+r, best)
+				switch {
+				case len(op.probA) > 0:
+					for k := range pairs {
+						scratch[k] = decisions[k*rows+r]
+					}
+					p := op.probabilities(scratch[:pairs], scratch[pairs:])
+					for k, v := range p {
+						row[k] = float32(v)
+					}
 					applyTransform(op.transform, row)
-				}
-			}
-			return
-		}
-		decisions, votes, scratch := scratch[:pairs*rows], scratch[pairs*rows:][:classes*rows], scratch[(pairs+classes)*rows:]
-		op.decide(c, kernels, decisions, votes, rows)
-		for r := range rows {
-			row := z[(first+r)*e:][:e]
-			best := 0
-			for k := 1; k < classes; k++ {
-				if votes[k*rows+r] > votes[best*rows+r] {
-					best = k
-				}
-			}
-			op.labels.set(y, first+r, best)
-			switch {
-			case len(op.probA) > 0:
-				for k := range pairs {
-					scratch[k] = decisions[k*rows+r]
-				}
-				p := op.probabilities(scratch[:pairs], scratch[pairs:])
-				for k, v := range p {
-					row[k] = float32(v)
-				}
-				applyTransform(op.transform, row)
-			case classes == 2:
-				s := float32(decisions[r])
-				row[0], row[1] = -s, s
-				switch op.transform {
-				case transformNone:
-				case transformLogistic:
-					applyTransform(op.transform, row)
-				case transformProbit:
-					row[0] = 1 - s
-					applyTransform(op.transform, row)
+				case classes == 2:
+					s := float32(decisions[r])
+					row[0], row[1] = -s, s
+					switch op.transform {
+					case transformNone:
+					case transformLogistic:
+						applyTransform(op.transform, row)
+					case transformProbit:
+						row[0] = 1 - s
+						applyTransform(op.transform, row)
+					default:
+						row[0] = 1 - s
+					}
 				default:
-					row[0] = 1 - s
-				}
-			default:
-				for k := range row {
-					row[k] = float32(decisions[k*rows+r])
+					for k := range row {
+						row[k] = float32(decisions[k*rows+r])
+					}
 				}
 			}
-		}
-	})
+		})
 	if err == nil && op.total > 0 && len(op.probA) == 0 && classes != 2 && e > 0 {
 		c.Parallel(n, kit.GrainFor(16*e), func(lo, hi int) { transformRows(c, op.transform, z[lo*e:hi*e], e) })
 	}

@@ -19,15 +19,18 @@ type SVMRegressor struct {
 	transform    postTransform
 }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "SVMRegressor", Since: kit.Versions{1}, In: "X:T", Out: "Y:float", Types: "T: " + mlNumbers,
+var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "SVMRegressor", Since: kit.Versions{1}, In: "X:T",
+	Out: "Y:float", Types: "T: " + mlNumbers,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		op := &SVMRegressor{kernel: readSVMKernel(a), coefficients: widened(a.Floats("coefficients")), vectors: widened(a.Floats("support_vectors")),
+		op := &SVMRegressor{kernel: readSVMKernel(a), coefficients: widened(a.Floats("coefficients")),
+			vectors:  widened(a.Floats("support_vectors")),
 			supports: a.Int("n_supports", 0), oneClass: a.Bool("one_class", false), transform: readPostTransform(a)}
 		if rho := a.Floats("rho"); len(rho) > 0 {
 			op.rho = float64(rho[0])
 		}
 		if op.supports < 0 || op.supports > 0 && op.supports != len(op.coefficients) {
-			a.Errorf("n_supports is %d, but there are %d coefficients, want one per support vector", op.supports, len(op.coefficients))
+			a.Errorf("n_supports is %d, but there are %d coefficients, want one per support vector", op.supports,
+				len(op.coefficients))
 		}
 		if op.supports == 0 {
 			op.kernel.kind = "LINEAR"

@@ -86,7 +86,8 @@ func (m *treeModel) kernel() *tree.Ensemble {
 		Nodes: len(f.nodes), Leaves: len(f.first) - 1,
 		Node: func(i int32) tree.Node {
 			n := &f.nodes[i]
-			return tree.Node{Mode: treeKernelModes[n.mode], Feature: n.feature, Value: threshold32(n.mode, n.threshold), Next: n.next, Missing: n.missing}
+			return tree.Node{Mode: treeKernelModes[n.mode], Feature: n.feature, Value: threshold32(n.mode, n.threshold),
+				Next: n.next, Missing: n.missing}
 		},
 		Leaf: func(i int32) []tree.Term { return f.votes[f.first[i]:f.first[i+1]] },
 	}
@@ -133,7 +134,8 @@ func (m *treeModel) keep(generic bool, x tensor.DType) {
 }
 
 // runKernel is like run, but uses the branchless kernel.
-func (m *treeModel) runKernel(c *ir.Call, x []float32, n, cols int, direct []float32, done func(i int, scores []float64)) error {
+func (m *treeModel) runKernel(c *ir.Call, x []float32, n, cols int, direct []float32,
+	done func(i int, scores []float64)) error {
 	dst, err := direct, error(nil)
 	if direct == nil {
 		if dst, err = ir.ScratchOf[float32](c, n*m.targets); err != nil {
@@ -287,7 +289,8 @@ func treeScores(f *treeForest, agg tree.Aggregate, x, scores []float64, seen []b
 // run computes the scores of all rows of x, [N, F] or [F]. It calls done with each row's
 // index and scores, to which the base values have not been added. Calls may be
 // concurrent. If direct is not nil, the scores may go there instead.
-func (m *treeModel) run(c *ir.Call, x *tensor.Tensor, n, cols int, direct []float32, done func(i int, scores []float64)) error {
+func (m *treeModel) run(c *ir.Call, x *tensor.Tensor, n, cols int, direct []float32,
+	done func(i int, scores []float64)) error {
 	if cols < m.features {
 		return fail.Errorf("X has shape %v, but the trees read feature %d", x.Shape(), m.features-1)
 	}

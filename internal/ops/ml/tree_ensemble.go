@@ -16,7 +16,8 @@ import (
 // nodes_missing_value_tracks_true is set, else the branch that the comparison gives.
 type TreeEnsemble struct{ *treeModel }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "TreeEnsemble", Since: kit.Versions{5}, In: "X:T", Out: "Y:T", Types: "T: float double float16",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "TreeEnsemble", Since: kit.Versions{5}, In: "X:T", Out: "Y:T",
+	Types: "T: float double float16",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		m, err := buildTreeEnsemble(a)
 		if err != nil {
@@ -26,10 +27,12 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "TreeEnsemble", Since:
 	}})
 
 func buildTreeEnsemble(a *kit.Attrs) (*treeModel, error) {
-	a.Require("leaf_targetids", "leaf_weights", "nodes_falseleafs", "nodes_falsenodeids", "nodes_featureids", "nodes_modes",
+	a.Require("leaf_targetids", "leaf_weights", "nodes_falseleafs", "nodes_falsenodeids",
+		"nodes_featureids", "nodes_modes",
 		"nodes_splits", "nodes_trueleafs", "nodes_truenodeids", "tree_roots")
 	a.Tensor("nodes_hitrates") // visit counts, which have no effect
-	m := &treeModel{aggregate: tree.Aggregate(a.Int("aggregate_function", 1)), transform: postTransform(a.Int("post_transform", 0))}
+	m := &treeModel{aggregate: tree.Aggregate(a.Int("aggregate_function", 1)),
+		transform: postTransform(a.Int("post_transform", 0))}
 	if m.aggregate > tree.Max || m.transform > transformProbit {
 		a.Errorf("aggregate_function is %d and post_transform %d, want 0 to 3 and 0 to 4", m.aggregate, m.transform)
 	}
@@ -57,7 +60,8 @@ func buildTreeEnsemble(a *kit.Attrs) (*treeModel, error) {
 	leafs := [2][]int{a.Ints("nodes_falseleafs"), a.Ints("nodes_trueleafs")}
 	missing, roots := a.Ints("nodes_missing_value_tracks_true"), a.Ints("tree_roots")
 	n := len(features)
-	if len(splits) != n || len(modes) != n || len(ids[0]) != n || len(ids[1]) != n || len(leafs[0]) != n || len(leafs[1]) != n || len(missing) != 0 && len(missing) != n {
+	if len(splits) != n || len(modes) != n || len(ids[0]) != n || len(ids[1]) != n || len(leafs[0]) != n ||
+		len(leafs[1]) != n || len(missing) != 0 && len(missing) != n {
 		return nil, fail.Errorf("the nodes_ attributes have different lengths, want %d as nodes_featureids has", n)
 	}
 	if len(targetIDs) != len(weights) {
@@ -78,14 +82,16 @@ func buildTreeEnsemble(a *kit.Attrs) (*treeModel, error) {
 		f.members = make([][]float64, n)
 	}
 	for i := range f.nodes {
-		node := treeNode{threshold: splits[i], feature: int32Of(features[i]), mode: treeMode(modes[i]), missing: len(missing) > 0 && missing[i] != 0}
+		node := treeNode{threshold: splits[i], feature: int32Of(features[i]), mode: treeMode(modes[i]),
+			missing: len(missing) > 0 && missing[i] != 0}
 		if node.mode > treeMember {
 			return nil, fail.Errorf("nodes_modes[%d] is %d, want 0 to 6", i, modes[i])
 		}
 		for k := range node.next {
 			p := int32Of(ids[k][i])
 			if limit := len(weights); p < 0 || leafs[k][i] != 0 && int(p) >= limit || leafs[k][i] == 0 && int(p) >= n {
-				return nil, fail.Errorf("node %d has the child %d, which is out of range for %d nodes and %d leaves", i, ids[k][i], n, limit)
+				return nil, fail.Errorf("node %d has the child %d, which is out of range for %d nodes and %d leaves",
+					i, ids[k][i], n, limit)
 			}
 			if leafs[k][i] != 0 {
 				p = ^p

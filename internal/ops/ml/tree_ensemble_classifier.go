@@ -27,9 +27,11 @@ type TreeEnsembleClassifier struct {
 }
 
 // Version 5 deprecates the operator without changing it.
-var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "TreeEnsembleClassifier", Since: kit.Versions{1, 3, 5}, In: "X:T1", Out: "Y:T2, Z:float",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "TreeEnsembleClassifier", Since: kit.Versions{1, 3, 5},
+	In: "X:T1", Out: "Y:T2, Z:float",
 	Types: "T1: " + mlNumbers + "; T2: string int64", Build: func(a *kit.Attrs, opset int) kit.Operator {
-		op := &TreeEnsembleClassifier{labels: readClassLabels(a, "classlabels_int64s", "classlabels_strings"), only: -1, positive: true}
+		op := &TreeEnsembleClassifier{labels: readClassLabels(a, "classlabels_int64s", "classlabels_strings"),
+			only: -1, positive: true}
 		op.treeModel = buildLegacyTrees(a, opset, "class", op.labels.len(), tree.Sum)
 		for i, v := range op.forest.votes {
 			op.positive = op.positive && !(v.Weight < 0)

@@ -13,15 +13,18 @@ import (
 type TreeEnsembleRegressor struct{ *treeModel }
 
 // Version 5 deprecates the operator without changing it.
-var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "TreeEnsembleRegressor", Since: kit.Versions{1, 3, 5}, In: "X:T", Out: "Y:float",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainML, Name: "TreeEnsembleRegressor", Since: kit.Versions{1, 3, 5},
+	In: "X:T", Out: "Y:float",
 	Types: "T: " + mlNumbers, Build: func(a *kit.Attrs, opset int) kit.Operator {
 		targets := a.Int("n_targets", 1)
 		if targets < 1 || targets > 1<<24 {
 			a.Errorf("n_targets is %d, want 1 to 2^24", targets)
 			targets = 1
 		}
-		aggregates := map[string]tree.Aggregate{"AVERAGE": tree.Average, "SUM": tree.Sum, "MIN": tree.Min, "MAX": tree.Max}
-		m := buildLegacyTrees(a, opset, "target", targets, aggregates[a.Enum("aggregate_function", "SUM", "AVERAGE", "SUM", "MIN", "MAX")])
+		aggregates := map[string]tree.Aggregate{"AVERAGE": tree.Average, "SUM": tree.Sum,
+			"MIN": tree.Min, "MAX": tree.Max}
+		m := buildLegacyTrees(a, opset, "target", targets,
+			aggregates[a.Enum("aggregate_function", "SUM", "AVERAGE", "SUM", "MIN", "MAX")])
 		if k := len(m.base); k != 0 && k != targets {
 			a.Errorf("%d base values for %d targets, want one per target or none", k, targets)
 		}

@@ -47,7 +47,8 @@ func (e *expander) node(i int32) int32 {
 		set = []float64{n.threshold}
 		in, out, missing = out, in, false // NaN is unequal to all numbers
 	default:
-		return e.add(tree.Node{Mode: treeKernelModes[n.mode], Value: threshold32(n.mode, n.threshold), Feature: n.feature, Missing: n.missing}, n.next[0], n.next[1])
+		return e.add(tree.Node{Mode: treeKernelModes[n.mode], Value: threshold32(n.mode, n.threshold),
+			Feature: n.feature, Missing: n.missing}, n.next[0], n.next[1])
 	}
 	var values []float32
 	for _, v := range set {
@@ -90,7 +91,8 @@ func (e *expander) search(values []float32, feature, in, out int32, missing, bou
 		return i
 	}
 	i := e.put(tree.Node{Value: values[m-1], Feature: feature})
-	no, yes := e.search(values[m:], feature, in, out, missing, bounded), e.search(values[:m], feature, in, out, false, true)
+	no, yes := e.search(values[m:], feature, in, out, missing, bounded),
+		e.search(values[:m], feature, in, out, false, true)
 	e.nodes[i].Next = [2]int32{no, yes}
 	return i
 }

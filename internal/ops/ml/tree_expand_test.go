@@ -29,7 +29,8 @@ func TestExpandedTrees(t *testing.T) {
 			}
 			n.missing = rapid.Bool().Draw(t, "missing")
 			if n.mode == treeMember {
-				f.members[i] = slices.Sorted(slices.Values(rapid.SliceOfN(rapid.SampledFrom(numbers), 0, 9).Draw(t, "members")))
+				f.members[i] = slices.Sorted(slices.Values(rapid.SliceOfN(rapid.SampledFrom(numbers), 0,
+					9).Draw(t, "members")))
 			}
 			for k := range n.next { // of later nodes, so that there is no cycle
 				n.next[k] = rapid.Int32Range(-leaves, int32(count-1)).Draw(t, "next")

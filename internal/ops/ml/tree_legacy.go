@@ -75,7 +75,8 @@ func buildLegacyTrees(a *kit.Attrs, opset int, kind string, targets int, aggrega
 	m.base = readFloatsOrTensor(a, "base_values", since3)
 
 	n := len(ids)
-	for name, k := range map[string]int{"nodes_treeids": len(trees), "nodes_featureids": len(features), "nodes_modes": len(modes),
+	for name, k := range map[string]int{"nodes_treeids": len(trees), "nodes_featureids": len(features),
+		"nodes_modes":  len(modes),
 		"nodes_values": len(values), "nodes_truenodeids": len(yes), "nodes_falsenodeids": len(no)} {
 		if k != n {
 			a.Errorf("%s has %d elements, nodes_nodeids has %d", name, k, n)
@@ -87,7 +88,8 @@ func buildLegacyTrees(a *kit.Attrs, opset int, kind string, targets int, aggrega
 		return m
 	}
 	if k := len(weights); len(voteTrees) != k || len(voteNodes) != k || len(voteTargets) != k {
-		a.Errorf("%s_treeids, _nodeids, _ids and _weights have %d, %d, %d and %d elements, want equal lengths", kind, len(voteTrees), len(voteNodes), len(voteTargets), k)
+		a.Errorf("%s_treeids, _nodeids, _ids and _weights have %d, %d, %d and %d elements, want equal lengths", kind,
+			len(voteTrees), len(voteNodes), len(voteTargets), k)
 		return m
 	}
 

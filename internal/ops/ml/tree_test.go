@@ -26,27 +26,36 @@ const treeOp = "ai.onnx.ml.TreeEnsemble"
 func TestTreeEnsembleForms(t *testing.T) {
 	x := optest.Tensor([]float32{9, 0.5, 9, 0.75, 9, float32(math.NaN())}, 3, 2)
 	optest.Want(t, treeOp, 5, stump(nil), optest.Tensor([]float32{2, 0, 0, 3, 0, 3}, 3, 2), x)
-	optest.Want(t, treeOp, 5, stump(map[string]any{"nodes_missing_value_tracks_true": []int{1}}), optest.Tensor([]float32{2, 0, 0, 3, 2, 0}, 3, 2), x)
-	optest.Want(t, treeOp, 5, stump(map[string]any{"tree_roots": []int{0, 0}, "aggregate_function": 0}), optest.Tensor([]float32{2, 0, 0, 3, 0, 3}, 3, 2), x)
-	optest.Want(t, treeOp, 5, stump(map[string]any{"post_transform": 2}), optest.Tensor([]float32{0.880797, 0.5, 0.5, 0.952574, 0.5, 0.952574}, 3, 2), x)
+	optest.Want(t, treeOp, 5, stump(map[string]any{"nodes_missing_value_tracks_true": []int{1}}),
+		optest.Tensor([]float32{2, 0, 0, 3, 2, 0}, 3, 2), x)
+	optest.Want(t, treeOp, 5, stump(map[string]any{"tree_roots": []int{0, 0}, "aggregate_function": 0}),
+		optest.Tensor([]float32{2, 0, 0, 3, 0, 3}, 3, 2), x)
+	optest.Want(t, treeOp, 5, stump(map[string]any{"post_transform": 2}),
+		optest.Tensor([]float32{0.880797, 0.5, 0.5, 0.952574, 0.5, 0.952574}, 3, 2), x)
 	// Double thresholds distinguish values that are equal as float.
-	fine := stump(map[string]any{"nodes_splits": optest.Tensor([]float64{0.1}, 1), "leaf_weights": optest.Tensor([]float64{2, 3})})
-	optest.Want(t, treeOp, 5, fine, optest.Tensor([]float64{2, 0, 0, 3}, 2, 2), optest.Tensor([]float64{0, 0.1, 0, math.Nextafter(0.1, 1)}, 2, 2))
+	fine := stump(map[string]any{"nodes_splits": optest.Tensor([]float64{0.1}, 1),
+		"leaf_weights": optest.Tensor([]float64{2, 3})})
+	optest.Want(t, treeOp, 5, fine, optest.Tensor([]float64{2, 0, 0, 3}, 2, 2),
+		optest.Tensor([]float64{0, 0.1, 0, math.Nextafter(0.1, 1)}, 2, 2))
 	half := func(v ...float32) []tensor.Float16 {
 		h := make([]tensor.Float16, len(v))
 		tensor.Float32sToFloat16s(h, v)
 		return h
 	}
-	optest.Want(t, treeOp, 5, stump(map[string]any{"nodes_splits": optest.Tensor(half(0.5), 1), "leaf_weights": optest.Tensor(half(2, 3))}),
+	optest.Want(t, treeOp, 5, stump(map[string]any{"nodes_splits": optest.Tensor(half(0.5), 1),
+		"leaf_weights": optest.Tensor(half(2, 3))}),
 		optest.Tensor(half(2, 0, 0, 3), 2, 2), optest.Tensor(half(0, 0.5, 0, 0.75), 2, 2))
-	set := stump(map[string]any{"nodes_modes": optest.Tensor([]uint8{6}, 1), "membership_values": optest.Tensor([]float32{0.75, 0, float32(math.NaN())})})
-	optest.Want(t, treeOp, 5, set, optest.Tensor([]float32{0, 3, 2, 0, 0, 3, 2, 0}, 4, 2), optest.Tensor([]float32{9, 0.5, 9, 0.75, 9, float32(math.NaN()), 9, 0}, 4, 2))
+	set := stump(map[string]any{"nodes_modes": optest.Tensor([]uint8{6}, 1),
+		"membership_values": optest.Tensor([]float32{0.75, 0, float32(math.NaN())})})
+	optest.Want(t, treeOp, 5, set, optest.Tensor([]float32{0, 3, 2, 0, 0, 3, 2, 0}, 4, 2),
+		optest.Tensor([]float32{9, 0.5, 9, 0.75, 9, float32(math.NaN()), 9, 0}, 4, 2))
 	optest.Want(t, treeOp, 5, stump(nil), optest.Tensor([]float32{}, 0, 2), optest.Tensor([]float32{}, 0, 2))
 	// Two nodes may share a subtree.
 	shared := stump(map[string]any{
 		"nodes_featureids": []int{0, 1, 1}, "nodes_modes": optest.Tensor([]uint8{0, 0, 0}), "nodes_splits": optest.Tensor([]float32{0, 0.5, 0.5}),
 		"nodes_truenodeids": []int{1, 2, 0}, "nodes_falsenodeids": []int{2, 2, 1}, "nodes_trueleafs": []int{0, 0, 1}, "nodes_falseleafs": []int{0, 0, 1}})
-	optest.Want(t, treeOp, 5, shared, optest.Tensor([]float32{2, 0, 0, 3}, 2, 2), optest.Tensor([]float32{-1, 0, 1, 1}, 2, 2))
+	optest.Want(t, treeOp, 5, shared, optest.Tensor([]float32{2, 0, 0, 3}, 2, 2),
+		optest.Tensor([]float32{-1, 0, 1, 1}, 2, 2))
 }
 
 // TestTreeEnsembleRoundsDoubleThresholds compares float32 numbers next to thresholds that float32
@@ -58,7 +67,8 @@ func TestTreeEnsembleRoundsDoubleThresholds(t *testing.T) {
 	} {
 		for _, threshold := range []float64{0.1, 0.3, -0.1, 1e300, -1e300, 0.5} {
 			near := float32(threshold)
-			x := []float32{9, near, 9, math.Nextafter32(near, 99), 9, math.Nextafter32(near, -99), 9, float32(math.Inf(1)), 9, float32(math.Inf(-1))}
+			x := []float32{9, near, 9, math.Nextafter32(near, 99), 9, math.Nextafter32(near, -99), 9,
+				float32(math.Inf(1)), 9, float32(math.Inf(-1))}
 			want := make([]float32, len(x))
 			for i := 0; i < len(x); i += 2 {
 				if holds(float64(x[i+1]), threshold) {
@@ -67,7 +77,8 @@ func TestTreeEnsembleRoundsDoubleThresholds(t *testing.T) {
 					want[i+1] = 3
 				}
 			}
-			a := stump(map[string]any{"nodes_modes": optest.Tensor([]uint8{uint8(mode)}, 1), "nodes_splits": optest.Tensor([]float64{threshold}, 1)})
+			a := stump(map[string]any{"nodes_modes": optest.Tensor([]uint8{uint8(mode)}, 1),
+				"nodes_splits": optest.Tensor([]float64{threshold}, 1)})
 			optest.Want(t, treeOp, 5, a, optest.Tensor(want, 5, 2), optest.Tensor(x, 5, 2))
 		}
 	}
@@ -87,15 +98,18 @@ func TestTreesConvertOnlyColumnsThatTheyRead(t *testing.T) {
 func TestTreesCompareWideNumbers(t *testing.T) {
 	big := int64(1 << 25)
 	inf := math.Inf(1)
-	for mode, want := range map[string][]float32{"BRANCH_LEQ": {2, 2, 3, 2, 3, 3}, "BRANCH_GT": {3, 3, 2, 3, 2, 3}, "BRANCH_LT": {2, 3, 3, 2, 3, 3}} {
+	for mode, want := range map[string][]float32{"BRANCH_LEQ": {2, 2, 3, 2, 3, 3}, "BRANCH_GT": {3, 3, 2, 3, 2, 3},
+		"BRANCH_LT": {2, 3, 3, 2, 3, 3}} {
 		a := map[string]any{"n_targets": 1, "nodes_treeids": []int{0, 0, 0}, "nodes_nodeids": []int{0, 1, 2}, "nodes_featureids": []int{0, 0, 0},
 			"nodes_modes": []string{mode, "LEAF", "LEAF"}, "nodes_values": []float64{float64(big), 0, 0}, "nodes_truenodeids": []int{1, 0, 0}, "nodes_falsenodeids": []int{2, 0, 0},
 			"target_treeids": []int{0, 0}, "target_nodeids": []int{1, 2}, "target_ids": []int{0, 0}, "target_weights": []float64{2, 3}}
 		op := "ai.onnx.ml.TreeEnsembleRegressor"
 		x := float64(big)
-		optest.Want(t, op, 3, a, optest.Tensor(want, 6, 1), optest.Tensor([]float64{math.Nextafter(x, -inf), x, math.Nextafter(x, inf), -inf, inf, math.NaN()}, 6, 1))
+		optest.Want(t, op, 3, a, optest.Tensor(want, 6, 1),
+			optest.Tensor([]float64{math.Nextafter(x, -inf), x, math.Nextafter(x, inf), -inf, inf, math.NaN()}, 6, 1))
 		optest.Want(t, op, 3, a, optest.Tensor(want[:3], 3, 1), optest.Tensor([]int64{big - 1, big, big + 1}, 3, 1))
-		optest.Want(t, op, 3, a, optest.Tensor(want[:3], 3, 1), optest.Tensor([]int32{int32(big) - 1, int32(big), int32(big) + 1}, 3, 1))
+		optest.Want(t, op, 3, a, optest.Tensor(want[:3], 3, 1),
+			optest.Tensor([]int32{int32(big) - 1, int32(big), int32(big) + 1}, 3, 1))
 	}
 }
 
@@ -108,7 +122,8 @@ func TestBrokenTreeEnsembles(t *testing.T) {
 	fail("form a cycle", map[string]any{"nodes_trueleafs": []int{0}})
 	fail("has the child 7", map[string]any{"nodes_truenodeids": []int{7}})
 	fail("has the child -1", map[string]any{"nodes_truenodeids": []int{-1}})
-	fail("has the child 9", map[string]any{"nodes_truenodeids": []int{math.MinInt64 + 9}, "nodes_falsenodeids": []int{9}, "nodes_trueleafs": []int{1}})
+	fail("has the child 9", map[string]any{"nodes_truenodeids": []int{math.MinInt64 + 9},
+		"nodes_falsenodeids": []int{9}, "nodes_trueleafs": []int{1}})
 	fail("is 9, want 0 to 6", map[string]any{"nodes_modes": optest.Tensor([]uint8{9}, 1)})
 	fail("has no set for node 0", map[string]any{"nodes_modes": optest.Tensor([]uint8{6}, 1)})
 	fail("2 numbers more", map[string]any{"membership_values": optest.Tensor([]float32{1, 2})})
@@ -135,7 +150,8 @@ func TestBrokenTreeEnsembles(t *testing.T) {
 	for _, opset := range []int{1, 3, 5} {
 		optest.Want(t, op, opset, old, optest.Tensor([]float32{2}, 1, 1), x)
 	}
-	optest.Fail(t, op, 1, map[string]any{"nodes_values_as_tensor": optest.Tensor([]float64{1}, 1)}, "unknown attribute nodes_values_as_tensor", x)
+	optest.Fail(t, op, 1, map[string]any{"nodes_values_as_tensor": optest.Tensor([]float64{1}, 1)},
+		"unknown attribute nodes_values_as_tensor", x)
 	failOld("form a cycle", map[string]any{"nodes_truenodeids": []int{0, 0, 0}})
 	failOld("defined twice", map[string]any{"nodes_nodeids": []int{0, 1, 1}})
 	failOld("has child 5", map[string]any{"nodes_truenodeids": []int{5, 0, 0}})
@@ -152,7 +168,9 @@ func TestTreeEnsembleClassifierBothClassesVote(t *testing.T) {
 	a := map[string]any{"nodes_treeids": []int{0}, "nodes_nodeids": []int{0}, "nodes_featureids": []int{0}, "nodes_modes": []string{"LEAF"},
 		"nodes_values": []float64{0}, "nodes_truenodeids": []int{0}, "nodes_falsenodeids": []int{0}, "class_treeids": []int{0, 0},
 		"class_nodeids": []int{0, 0}, "class_ids": []int{0, 1}, "class_weights": []float64{0.75, 0.25}, "classlabels_strings": []string{"no", "yes"}}
-	optest.WantAll(t, "ai.onnx.ml.TreeEnsembleClassifier", 3, a, []tensor.Value{optest.Tensor([]string{"no"}, 1), optest.Tensor([]float32{0.75, 0.25}, 1, 2)}, optest.Tensor([]float32{1}, 1, 1))
+	optest.WantAll(t, "ai.onnx.ml.TreeEnsembleClassifier", 3, a,
+		[]tensor.Value{optest.Tensor([]string{"no"}, 1), optest.Tensor([]float32{0.75, 0.25}, 1, 2)},
+		optest.Tensor([]float32{1}, 1, 1))
 }
 
 // TestTreeEnsembleRegressorBaseValueWithoutVotes checks that a target without leaf
@@ -168,7 +186,8 @@ func TestTreeEnsembleRegressorBaseValueWithoutVotes(t *testing.T) {
 			if ids[1] == 1 {
 				want = []float32{11, 20, 10, 22}
 			}
-			optest.Want(t, "ai.onnx.ml.TreeEnsembleRegressor", 3, a, optest.Tensor(want, 2, 2), optest.Tensor([]float32{-1, 1}, 2, 1))
+			optest.Want(t, "ai.onnx.ml.TreeEnsembleRegressor", 3, a, optest.Tensor(want, 2, 2),
+				optest.Tensor([]float32{-1, 1}, 2, 1))
 		}
 	}
 }

@@ -24,17 +24,20 @@ type msAttention struct {
 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "Attention", Since: kit.Versions{1},
-	MACs:        kit.ProjectionMACs,
-	In:          "input:T, weights:T, bias:T?, mask_index:int32?, past:T?, attention_bias:T?, past_sequence_length:int32?",
+	MACs: kit.ProjectionMACs,
+	In: "input:T, weights:T, bias:T?, mask_index:int32?, past:T?, attention_bias:T?, " +
+		"past_sequence_length:int32?",
 	Out:         "output:T, present:T?",
 	KeepOutputs: kit.Always, // ONNX Runtime requires the present of a past
 	Types:       "T: float float16 bfloat16", Build: func(a *kit.Attrs, opset int) kit.Operator {
-		op := &msAttention{attention.ReadHeads(a, "num_heads"), a.Float("scale", 0), a.Float("mask_filter_value", -10000), a.Bool("unidirectional", false), a.Ints("qkv_hidden_sizes")}
+		op := &msAttention{attention.ReadHeads(a, "num_heads"), a.Float("scale", 0),
+			a.Float("mask_filter_value", -10000), a.Bool("unidirectional", false), a.Ints("qkv_hidden_sizes")}
 		if a.Bool("do_rotary", false) || a.Bool("past_present_share_buffer", false) {
 			a.Errorf("do_rotary and past_present_share_buffer are not supported")
 		}
 		a.Ignore("rotary_embedding_dim")
-		if s := op.sizes; s != nil && (len(s) != 3 || s[0] != s[1] || s[0] < 0 || s[2] < 0 || s[0]%op.heads != 0 || s[2]%op.heads != 0) {
+		if s := op.sizes; s != nil && (len(s) != 3 || s[0] != s[1] || s[0] < 0 || s[2] < 0 || s[0]%op.heads != 0 ||
+			s[2]%op.heads != 0) {
 			a.Errorf("qkv_hidden_sizes is %v, want three multiples of %d heads, the first two equal", s, op.heads)
 		}
 		return op
@@ -109,12 +112,14 @@ func (op *msAttention) run(c *ir.Call, ws []int, packed *matmul.PackedReals) err
 	}
 	xs := c.Tensor(0).Shape()
 	if len(xs) != 3 || len(ws) != 2 || ws[0] != xs[2] {
-		return fail.Errorf("input and weights have shapes %v and %v, want [batch, length, hidden] and [hidden, sizes]", xs, ws)
+		return fail.Errorf("input and weights have shapes %v and %v, want [batch, length, hidden] and [hidden, sizes]",
+			xs, ws)
 	}
 	sizes := op.sizes
 	if sizes == nil {
 		if ws[1]%3 != 0 || ws[1]/3%op.heads != 0 {
-			return fail.Errorf("weights has shape %v, want a last dimension of three times a multiple of %d heads", ws, op.heads)
+			return fail.Errorf("weights has shape %v, want a last dimension of three times a multiple of %d heads",
+				ws, op.heads)
 		}
 		sizes = []int{ws[1] / 3, ws[1] / 3, ws[1] / 3}
 	}
@@ -143,7 +148,8 @@ func (op *msAttention) run(c *ir.Call, ws []int, packed *matmul.PackedReals) err
 	if packed == nil {
 		matmul.MulPlain(c, rows, width, xs[2], in[0], in[1], in[2], qkv)
 	} else if size > 0 {
-		g := gemm.Args[float32]{M: rows, N: width, K: xs[2], A: in[0], LdA: xs[2], C: qkv, LdC: width, Epilogue: gemm.Epilogue[float32]{BiasCol: in[2]}}
+		g := gemm.Args[float32]{M: rows, N: width, K: xs[2], A: in[0], LdA: xs[2], C: qkv, LdC: width,
+			Epilogue: gemm.Epilogue[float32]{BiasCol: in[2]}}
 		packed.In(&g)
 		if err := matmul.GemmParallel(c, &g); err != nil {
 			return err
@@ -155,11 +161,14 @@ func (op *msAttention) run(c *ir.Call, ws []int, packed *matmul.PackedReals) err
 // attend computes the outputs, of type dtype, from projected queries, keys and values,
 // [batch, length, sum of sizes]. iMask, iPast and iBias are the indices of the inputs
 // mask, past and attention bias; iBias is negative if there is no bias.
-func (op *msAttention) attend(c *ir.Call, qkv []float32, batch, length int, sizes []int, dtype tensor.DType, iMask, iPast, iBias int) error {
+func (op *msAttention) attend(c *ir.Call, qkv []float32, batch, length int, sizes []int, dtype tensor.DType,
+	iMask, iPast, iBias int) error {
 	h, width := op.heads, 2*sizes[0]+sizes[2]
-	a := &attention.Core[float32]{Batch: batch, Heads: h, KVHeads: h, QLen: length, Dim: sizes[0] / h, VDim: sizes[2] / h, Observe: attention.ScoresNone}
+	a := &attention.Core[float32]{Batch: batch, Heads: h, KVHeads: h, QLen: length, Dim: sizes[0] / h,
+		VDim: sizes[2] / h, Observe: attention.ScoresNone}
 	part := func(from, cols int) attention.HeadView[float32] {
-		return attention.HeadView[float32]{Data: qkv[min(from, len(qkv)):], Batch: a.QLen * width, Head: cols, Row: width}
+		return attention.HeadView[float32]{Data: qkv[min(from, len(qkv)):], Batch: a.QLen * width,
+			Head: cols, Row: width}
 	}
 	a.Q, a.K, a.V = part(0, a.Dim), part(sizes[0], a.Dim), part(2*sizes[0], a.VDim)
 
@@ -190,7 +199,8 @@ func (op *msAttention) attend(c *ir.Call, qkv []float32, batch, length int, size
 		for k, v := range []*attention.HeadView[float32]{&a.K, &a.V} {
 			dst := attention.HeadsFirst(present.Data[k*half:(k+1)*half], h, a.KVLen, a.Dim)
 			if old != nil {
-				attention.CopyHeads(dst, attention.HeadsFirst(old[k*len(old)/2:], h, past, a.Dim), a.Batch, h, 0, 0, past, a.Dim)
+				attention.CopyHeads(dst, attention.HeadsFirst(old[k*len(old)/2:], h, past, a.Dim), a.Batch,
+					h, 0, 0, past, a.Dim)
 			}
 			attention.CopyHeads(dst, *v, a.Batch, h, past, 0, a.QLen, a.Dim)
 			*v = dst

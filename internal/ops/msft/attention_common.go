@@ -42,8 +42,10 @@ func msMask(t *tensor.Tensor, batch, q, total, past int, filter float32) (func(b
 	case len(s) == 4 && s[0] == batch && s[1] == 1 && s[2] == s[3] && s[2] >= total:
 		kind, side = maskSquares, s[2]
 	default:
-		return nil, fail.Errorf("the mask has shape %v, want [%d], [%d], [%d %d], [%d %d %d] or [%d 1 max max] with max at least %d",
-			s, batch, 2*batch, batch, total, batch, q, total, batch, total)
+		return nil,
+			fail.Errorf("the mask has shape %v, want [%d], [%d], [%d %d], [%d %d %d] or [%d 1 max "+
+				"max] with max at least %d",
+				s, batch, 2*batch, batch, total, batch, q, total, batch, total)
 	}
 	m := tensor.Of[int32](t)
 	return func(b, i int, row []float32) {
@@ -79,18 +81,21 @@ func msMask(t *tensor.Tensor, batch, q, total, past int, filter float32) (func(b
 
 // msBias returns the sum of a mask and a bias [batch or 1, heads
 // or 1, q, total], which is added to the scores. It returns nil if both are nil.
-func msBias(c *ir.Call, mask func(b, i int, row []float32), bias *tensor.Tensor, batch, heads, q, total int) (*attention.Bias[float32], error) {
+func msBias(c *ir.Call, mask func(b, i int, row []float32), bias *tensor.Tensor,
+	batch, heads, q, total int) (*attention.Bias[float32], error) {
 	return msBiasFrom(c, mask, bias, batch, heads, q, total, nil)
 }
 
 // msBiasFrom is like msBias, but row b begins at column base[b] of the bias.
-func msBiasFrom(c *ir.Call, mask func(b, i int, row []float32), bias *tensor.Tensor, batch, heads, q, total int, base []int) (*attention.Bias[float32], error) {
+func msBiasFrom(c *ir.Call, mask func(b, i int, row []float32), bias *tensor.Tensor, batch, heads, q, total int,
+	base []int) (*attention.Bias[float32], error) {
 	sum := &attention.Bias[float32]{}
 	var add func(b, h, i int) []float32
 	if bias != nil {
 		s := bias.Shape()
 		if len(s) != 4 || s[0] != batch && s[0] != 1 || s[1] != heads && s[1] != 1 || s[2] != q || s[3] < total {
-			return nil, fail.Errorf("attention_bias has shape %v, want [%d or 1, %d or 1, %d, %d]", s, batch, heads, q, total)
+			return nil, fail.Errorf("attention_bias has shape %v, want [%d or 1, %d or 1, %d, %d]", s,
+				batch, heads, q, total)
 		}
 		data, err := kit.RealIn[float32](c, bias)
 		if err != nil {
@@ -134,7 +139,8 @@ func msBiasFrom(c *ir.Call, mask func(b, i int, row []float32), bias *tensor.Ten
 
 // plusBias returns a copy of n rows of every batch item and head with bias, of heads·cols
 // elements, added. If bias is nil, it returns v itself.
-func plusBias(c *ir.Call, v attention.HeadView[float32], batch, heads, n, cols int, bias []float32) (attention.HeadView[float32], error) {
+func plusBias(c *ir.Call, v attention.HeadView[float32], batch, heads, n, cols int,
+	bias []float32) (attention.HeadView[float32], error) {
 	if bias == nil {
 		return v, nil
 	}
@@ -164,7 +170,8 @@ func plusBias(c *ir.Call, v attention.HeadView[float32], batch, heads, n, cols i
 // appendPast concatenates past, [batch, heads, past, cols], and n new rows into output i,
 // or into scratch memory. If past is nil and the output is not wanted, it returns v
 // without a copy.
-func appendPast(c *ir.Call, i int, past []float32, pastLen int, v attention.HeadView[float32], batch, heads, n, cols int) (attention.HeadView[float32], kit.RealOutput[float32], error) {
+func appendPast(c *ir.Call, i int, past []float32, pastLen int, v attention.HeadView[float32],
+	batch, heads, n, cols int) (attention.HeadView[float32], kit.RealOutput[float32], error) {
 	if past == nil && !c.Wants(i) {
 		return v, kit.RealOutput[float32]{}, nil
 	}

@@ -26,11 +26,13 @@ type AttnLSTM struct{ of ops.LSTM }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "AttnLSTM", Since: kit.Versions{1},
 	Class: kit.ClassLinear,
-	In:    recurrent.Inputs + ", initial_c:T?, P:T?, QW:T, MW:T, V:T, M:T, memory_seq_lens:int32?, AW:T?", Out: "Y:T?, Y_h:T?, Y_c:T?",
+	In:    recurrent.Inputs + ", initial_c:T?, P:T?, QW:T, MW:T, V:T, M:T, memory_seq_lens:int32?, AW:T?",
+	Out:   "Y:T?, Y_h:T?, Y_c:T?",
 	Types: "T: float double",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		// opset 7: no attribute layout
-		return &AttnLSTM{ops.LSTM{Layer: recurrent.Build(a, 7, 4, "Sigmoid", "Tanh", "Tanh"), InputForget: a.Bool("input_forget", false)}}
+		return &AttnLSTM{ops.LSTM{Layer: recurrent.Build(a, 7, 4, "Sigmoid", "Tanh", "Tanh"),
+			InputForget: a.Bool("input_forget", false)}}
 	}})
 
 // Infer sets the shapes of Y, Y_h and Y_c.
@@ -38,7 +40,8 @@ func (op *AttnLSTM) Infer(c *ir.InferContext) error { return op.of.Infer(c) }
 
 // Run computes the directions one after the other.
 func (op *AttnLSTM) Run(c *ir.Call) error {
-	return recurrent.RunAs(c, func() error { return runAttnLSTM[float32](op, c) }, func() error { return runAttnLSTM[float64](op, c) })
+	return recurrent.RunAs(c, func() error { return runAttnLSTM[float32](op, c) },
+		func() error { return runAttnLSTM[float64](op, c) })
 }
 
 // attnSizes are the sizes of the inputs of an AttnLSTM.
@@ -62,7 +65,8 @@ func (op *AttnLSTM) sizes(c *ir.Call) (*attnSizes, error) {
 		s.size = aw.Dim(2)
 	}
 	dirs := len(op.of.Reverse)
-	for i, want := range map[int][]int{8: {dirs, s.hidden, s.width}, 9: {dirs, s.depth, s.width}, 10: {dirs, s.width}, 11: {s.batch, s.steps, s.depth}, 12: {s.batch}, 13: {dirs, s.depth + s.hidden, s.size}} {
+	for i, want := range map[int][]int{8: {dirs, s.hidden, s.width}, 9: {dirs, s.depth, s.width}, 10: {dirs, s.width},
+		11: {s.batch, s.steps, s.depth}, 12: {s.batch}, 13: {dirs, s.depth + s.hidden, s.size}} {
 		if t := c.Tensor(i); t != nil && !slices.Equal(t.Shape(), want) {
 			return nil, fail.Errorf("input %d has shape %v, want %v", i, t.Shape(), want)
 		}
@@ -99,7 +103,8 @@ func runAttnLSTM[T kit.RealFloat](op *AttnLSTM, c *ir.Call) error {
 	m := bahdanau[T]{attnSizes: *sizes, c: c}
 	batch, in, h, depth, width, size, steps := m.batch, m.in, m.hidden, m.depth, m.width, m.size, m.steps
 	m.memory = tensor.Of[T](c.Tensor(11))
-	qw, mw, v, w := tensor.Of[T](c.Tensor(8)), tensor.Of[T](c.Tensor(9)), tensor.Of[T](c.Tensor(10)), tensor.Of[T](c.Tensor(1))
+	qw, mw, v, w := tensor.Of[T](c.Tensor(8)), tensor.Of[T](c.Tensor(9)), tensor.Of[T](c.Tensor(10)),
+		tensor.Of[T](c.Tensor(1))
 	var aw []T
 	if t := c.Tensor(13); t != nil {
 		aw = tensor.Of[T](t)
@@ -108,7 +113,8 @@ func runAttnLSTM[T kit.RealFloat](op *AttnLSTM, c *ir.Call) error {
 	for _, b := range []struct {
 		of    *[]T
 		shape []int
-	}{{&m.keys, []int{batch, steps, width}}, {&m.query, []int{batch, width}}, {&m.scores, []int{batch, steps}}, {&context, []int{batch, depth}},
+	}{{&m.keys, []int{batch, steps, width}}, {&m.query, []int{batch, width}}, {&m.scores, []int{batch, steps}},
+		{&context, []int{batch, depth}},
 		{&state, []int{batch, size}}, {&product, []int{batch, max(4*h, size)}}} {
 		n, err := tensor.Elements(b.shape)
 		if err != nil {
@@ -133,7 +139,8 @@ func runAttnLSTM[T kit.RealFloat](op *AttnLSTM, c *ir.Call) error {
 				matmul.MulPlain(c, batch*steps, width, depth, m.memory, mw[d*depth*width:][:depth*width], nil, m.keys)
 			}
 			wide := in + size
-			matmul.MulTransposed(c, batch, 4*h, size, state, size, w[d*4*h*wide:][:4*h*wide][min(in, 4*h*wide):], wide, nil, product, 4*h)
+			matmul.MulTransposed(c, batch, 4*h, size, state, size, w[d*4*h*wide:][:4*h*wide][min(in, 4*h*wide):],
+				wide, nil, product, 4*h)
 			addTo(gates, product)
 			return nil
 		},

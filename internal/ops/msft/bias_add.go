@@ -10,7 +10,8 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.BiasAdd).
 type BiasAdd struct{}
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "BiasAdd", Since: kit.Versions{1}, In: "X:T, bias:T, skip:T", Out: "Y:T",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "BiasAdd", Since: kit.Versions{1},
+	In: "X:T, bias:T, skip:T", Out: "Y:T",
 	Class: kit.ClassArithmetic,
 	Types: "T: float16 float",
 	Build: kit.WithoutAttrs[BiasAdd]})

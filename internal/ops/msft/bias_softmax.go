@@ -16,7 +16,8 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.BiasSoftmax).
 type BiasSoftmax struct{ reduce.SoftmaxAxis }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "BiasSoftmax", Since: kit.Versions{1}, In: "data:T, bias:T", Out: "output:T",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "BiasSoftmax", Since: kit.Versions{1},
+	In: "data:T, bias:T", Out: "output:T",
 	Work:  5,
 	Types: "T: float16 float double",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
@@ -70,7 +71,8 @@ func addBroadcast[T kit.RealFloat](c *ir.Call, shape []int, ts ...*tensor.Tensor
 		if err != nil {
 			return nil, err
 		}
-		err = elementwise.RunLoopInto(c, *elementwise.Loop2(elementwise.AddLoop[T]), kit.GrainCheap, r, []*tensor.Tensor{r, wide}, [][]int{shape, t.Shape()})
+		err = elementwise.RunLoopInto(c, *elementwise.Loop2(elementwise.AddLoop[T]), kit.GrainCheap, r,
+			[]*tensor.Tensor{r, wide}, [][]int{shape, t.Shape()})
 		if err != nil {
 			return nil, err
 		}

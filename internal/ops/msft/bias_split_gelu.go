@@ -14,7 +14,8 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.BiasSplitGelu).
 type BiasSplitGelu struct{}
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "BiasSplitGelu", Since: kit.Versions{1}, In: "X:T, bias:T", Out: "Y:T",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "BiasSplitGelu", Since: kit.Versions{1},
+	In: "X:T, bias:T", Out: "Y:T",
 	Types: "T: float16 float",
 	Build: kit.WithoutAttrs[BiasSplitGelu]})
 

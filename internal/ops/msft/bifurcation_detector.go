@@ -17,7 +17,8 @@ type BifurcationDetector struct{ Least, Most int } // limits of the length of th
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "BifurcationDetector", Since: kit.Versions{1},
 	Class: kit.ClassOther,
-	In:    "src_tokens:T, cur_tokens:T, prev_suffix_match_idx:T, pred_tokens:T?", Out: "tokens:T, suffix_match_idx:T", Types: "T: int64",
+	In:    "src_tokens:T, cur_tokens:T, prev_suffix_match_idx:T, pred_tokens:T?", Out: "tokens:T, suffix_match_idx:T",
+	Types: "T: int64",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &BifurcationDetector{a.Int("min_ngram_size", 1), a.Int("max_ngram_size", 3)}
 		if op.Least < 1 || op.Most < op.Least {
@@ -43,7 +44,8 @@ func (op *BifurcationDetector) Run(c *ir.Call) error {
 	if t := c.Tensor(3); t != nil {
 		pred := tensor.Of[int64](t)
 		if from < 0 || from > len(src) || len(pred) != len(src)+1-from {
-			return fail.Errorf("pred_tokens has shape %v, prev_suffix_match_idx is %d and src_tokens has %d tokens; want as many predicted tokens as source tokens after the index, plus one", t.Shape(), from, len(src))
+			return fail.Errorf("pred_tokens has shape %v, prev_suffix_match_idx is %d and src_tokens has %d tokens; "+
+				"want as many predicted tokens as source tokens after the index, plus one", t.Shape(), from, len(src))
 		}
 		n := 0
 		for n < len(src)-from && pred[n] == src[from+n] {

@@ -26,7 +26,8 @@ func (b branches) split(name string, s []int) (rows, num, features int, err erro
 	n := len(s)
 	if b.Number > 0 {
 		if n < 1 || s[n-1]%b.Number != 0 {
-			return 0, 0, 0, fail.Errorf("%s has shape %v, want a last dimension divisible by %d branches", name, s, b.Number)
+			return 0, 0, 0, fail.Errorf("%s has shape %v, want a last dimension divisible by %d branches",
+				name, s, b.Number)
 		}
 		return kit.Product(s[:n-1]), b.Number, s[n-1] / b.Number, nil
 	}
@@ -43,7 +44,8 @@ type BranchwiseRMSNorm struct {
 	Epsilon float32
 }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "BranchwiseRMSNorm", Since: kit.Versions{1}, In: "X:T, scale:M?", Out: "Y:T",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "BranchwiseRMSNorm", Since: kit.Versions{1},
+	In: "X:T, scale:M?", Out: "Y:T",
 	Work:  4,
 	Types: "T: float float16 bfloat16; M: float float16 bfloat16", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &BranchwiseRMSNorm{readBranches(a), a.Float("epsilon", 1e-5)}
@@ -90,7 +92,8 @@ func (op *BranchwiseRMSNorm) Run(c *ir.Call) error {
 // branchScale reads scale factors: one vector for all branches, or one vector per branch.
 func branchScale(c *ir.Call, name string, t *tensor.Tensor, num, features int) ([]float32, error) {
 	if n := t.Len(); n != features && n != num*features {
-		return nil, fail.Errorf("%s has shape %v, want one vector, or one per branch, for %d branches of %d features", name, t.Shape(), num, features)
+		return nil, fail.Errorf("%s has shape %v, want one vector, or one per branch, for %d branches of %d features",
+			name, t.Shape(), num, features)
 	}
 	return kit.RealIn[float32](c, t)
 }

@@ -18,7 +18,8 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.CDist).
 type CDist struct{ Squared bool }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "CDist", Since: kit.Versions{1}, In: "A:T, B:T", Out: "C:T", Types: "T: float double",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "CDist", Since: kit.Versions{1}, In: "A:T, B:T",
+	Out: "C:T", Types: "T: float double",
 	Class: kit.ClassOther,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &CDist{a.Enum("metric", "sqeuclidean", "sqeuclidean", "euclidean") == "sqeuclidean"}
@@ -81,7 +82,8 @@ func cdist[T kit.RealFloat](c *ir.Call, op *CDist) error {
 	if err != nil {
 		return err
 	}
-	if err := matmul.One(c, &gemm.Args[T]{M: m, N: k, K: n, A: a, LdA: n, B: b, LdB: n, TransB: true, C: dst, LdC: k}); err != nil {
+	if err := matmul.One(c, &gemm.Args[T]{M: m, N: k, K: n, A: a, LdA: n, B: b, LdB: n, TransB: true, C: dst,
+		LdC: k}); err != nil {
 		return err
 	}
 	blocks := (m*k + cdistBlock - 1) / cdistBlock
@@ -196,7 +198,8 @@ func squaredDistance[T kit.RealFloat](a, b []T) float64 {
 	var s0, s1, s2, s3 float64
 	b = b[:len(a)]
 	for ; len(a) >= 4 && len(b) >= 4; a, b = a[4:], b[4:] {
-		d0, d1, d2, d3 := float64(a[0])-float64(b[0]), float64(a[1])-float64(b[1]), float64(a[2])-float64(b[2]), float64(a[3])-float64(b[3])
+		d0, d1, d2, d3 := float64(a[0])-float64(b[0]), float64(a[1])-float64(b[1]), float64(a[2])-float64(b[2]),
+			float64(a[3])-float64(b[3])
 		s0, s1, s2, s3 = s0+d0*d0, s1+d1*d1, s2+d2*d2, s3+d3*d3
 	}
 	for i, v := range a {

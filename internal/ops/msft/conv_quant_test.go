@@ -41,21 +41,27 @@ func TestQuantizedProductsPrepared(t *testing.T) {
 	for _, cols := range []int{1, 3, 16, 200} { // several short lines at a time, the last ones fewer
 		for _, s := range []*tensor.Tensor{scale, reals(cols)} {
 			for _, b := range []tensor.Value{nil, reals(cols)} {
-				optest.PreparedExactly(t, msDomain+"MatMulIntegerToFloat", nil, []int{1}, bytes(2, 600, k), signed(bytes(k, cols)), scale, s, zero, nil, b)
+				optest.PreparedExactly(t, msDomain+"MatMulIntegerToFloat", nil, []int{1}, bytes(2, 600, k),
+					signed(bytes(k, cols)), scale, s, zero, nil, b)
 			}
 		}
 	}
 	for _, rows := range []int{0, 1, 19} {
-		optest.PreparedExactly(t, msDomain+"DynamicQuantizeMatMul", nil, []int{1}, reals(2, rows, k), bytes(k, n), reals(n), bytes(n), reals(n))
-		optest.PreparedExactly(t, msDomain+"MatMulIntegerToFloat", nil, []int{1}, bytes(rows, k), signed(bytes(k, n)), scale, reals(n), zero, signed(bytes(n)), reals(n))
+		optest.PreparedExactly(t, msDomain+"DynamicQuantizeMatMul", nil, []int{1}, reals(2, rows, k), bytes(k, n),
+			reals(n), bytes(n), reals(n))
+		optest.PreparedExactly(t, msDomain+"MatMulIntegerToFloat", nil, []int{1}, bytes(rows, k), signed(bytes(k, n)),
+			scale, reals(n), zero, signed(bytes(n)), reals(n))
 		for _, trans := range []int{0, 1} {
 			b := bytes(k, n)
 			if trans == 1 {
 				b = bytes(n, k)
 			}
-			optest.PreparedExactly(t, msDomain+"QGemm", map[string]any{"transB": trans, "alpha": 0.5}, []int{3}, bytes(rows, k), scale, zero, b, reals(n), bytes(n), optest.Tensor(bias, n), scale, zero)
-			optest.PreparedExactly(t, msDomain+"QGemm", map[string]any{"transB": trans}, []int{3}, signed(bytes(rows, k)), scale, signed(zero), b, scale, zero)
-			optest.PreparedExactly(t, msDomain+"QGemm", map[string]any{"transA": 1, "transB": trans}, []int{3}, bytes(k, rows), scale, zero, b, reals(n), bytes(n))
+			optest.PreparedExactly(t, msDomain+"QGemm", map[string]any{"transB": trans, "alpha": 0.5}, []int{3},
+				bytes(rows, k), scale, zero, b, reals(n), bytes(n), optest.Tensor(bias, n), scale, zero)
+			optest.PreparedExactly(t, msDomain+"QGemm", map[string]any{"transB": trans}, []int{3},
+				signed(bytes(rows, k)), scale, signed(zero), b, scale, zero)
+			optest.PreparedExactly(t, msDomain+"QGemm", map[string]any{"transA": 1, "transB": trans}, []int{3},
+				bytes(k, rows), scale, zero, b, reals(n), bytes(n))
 		}
 	}
 }

@@ -13,10 +13,12 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.ConvTransposeWithDynamicPads).
 type ConvTransposeWithDynamicPads struct{ of ops.ConvTranspose }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "ConvTransposeWithDynamicPads", Since: kit.Versions{1}, In: "X:T, W:T, Pads:int64?, B:T?", Out: "Y:T",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "ConvTransposeWithDynamicPads", Since: kit.Versions{1},
+	In: "X:T, W:T, Pads:int64?, B:T?", Out: "Y:T",
 	MACs:  kit.ConvTransposeMACs,
 	Types: "T: @float", Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &ConvTransposeWithDynamicPads{ops.ConvTranspose{Window: window.Read(a, true), Group: window.ReadGroup(a), OutputPadding: window.Attr(a, "output_padding", 0)}}
+		return &ConvTransposeWithDynamicPads{ops.ConvTranspose{Window: window.Read(a, true), Group: window.ReadGroup(a),
+			OutputPadding: window.Attr(a, "output_padding", 0)}}
 	}})
 
 // Infer sets batch and channels; the spatial sizes depend on the pads.

@@ -22,7 +22,8 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "CropAndResize"
 	Class: kit.ClassShape,
 	In:    "X:T1, rois:T1, batch_indices:T2, crop_size:T2", Out: "Y:T1", Types: "T1: float16 float double; T2: int32",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &CropAndResize{a.Enum("mode", "bilinear", "bilinear", "nearest") == "nearest", a.Float("extrapolation_value", 0)}
+		return &CropAndResize{a.Enum("mode", "bilinear", "bilinear", "nearest") == "nearest",
+			a.Float("extrapolation_value", 0)}
 	}})
 
 // Infer implements [ir.Operator].
@@ -73,7 +74,8 @@ func cropAndResize[T kit.RealFloat](c *ir.Call, o *CropAndResize) error {
 	s := x.Shape()
 	n := batch.Len()
 	if len(s) != 4 || batch.Rank() != 1 || rois.Rank() != 2 || rois.Dim(0) != n || rois.Dim(1) != 4 {
-		return fail.Errorf("X, rois and batch_indices have shapes %v, %v and %v, want [N C H W], [%d 4] and one dimension", s, rois.Shape(), batch.Shape(), n)
+		return fail.Errorf("X, rois and batch_indices have shapes %v, %v and %v, want [N C H W], [%d 4] "+
+			"and one dimension", s, rois.Shape(), batch.Shape(), n)
 	}
 	size, err := kit.SmallInts(c.Tensor(3), "crop_size")
 	if err != nil {

@@ -20,14 +20,17 @@ type DecoderMaskedMultiHeadAttention struct {
 	Share         bool
 }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "DecoderMaskedMultiHeadAttention", Since: kit.Versions{1},
-	In: "query:T, key:T?, value:T?, mask_index:int32?, attention_bias:T?, past_key:T?, past_value:T?, past_sequence_length:int32?, " +
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "DecoderMaskedMultiHeadAttention",
+	Since: kit.Versions{1},
+	In: "query:T, key:T?, value:T?, mask_index:int32?, attention_bias:T?, past_key:T?, past_value:T?, " +
+		"past_sequence_length:int32?, " +
 		"beam_width:int32?, cache_indirection:int32?, bias:T?",
 	Out:         "output:T, present_key:T?, present_value:T?, qk:T?",
 	KeepOutputs: kit.Always, // ONNX Runtime requires the present of a past
 	Types:       "T: float float16", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Ignore("output_qk") // the use of the fourth output decides this
-		return &DecoderMaskedMultiHeadAttention{attention.ReadHeads(a, "num_heads"), a.Float("scale", 0), a.Float("mask_filter_value", -10000), a.Bool("past_present_share_buffer", false)}
+		return &DecoderMaskedMultiHeadAttention{attention.ReadHeads(a, "num_heads"), a.Float("scale", 0),
+			a.Float("mask_filter_value", -10000), a.Bool("past_present_share_buffer", false)}
 	}})
 
 // Infer sets output to [batch, 1, value size].
@@ -81,16 +84,21 @@ func (op *DecoderMaskedMultiHeadAttention) Run(c *ir.Call) error {
 		a.Dim = s[2] / 3 / h
 		a.VDim = a.Dim
 		part := func(k int) attention.HeadView[float32] {
-			return attention.HeadView[float32]{Data: in[0][min(k*h*a.Dim, len(in[0])):], Batch: s[2], Head: a.Dim, Row: s[2]}
+			return attention.HeadView[float32]{Data: in[0][min(k*h*a.Dim, len(in[0])):], Batch: s[2],
+				Head: a.Dim, Row: s[2]}
 		}
 		a.Q, a.K, a.V = part(0), part(1), part(2)
-	case kt != nil && vt != nil && kt.Rank() == 3 && s[2]%h == 0 && slices.Equal(kt.Shape(), s) && vt.Rank() == 3 && slices.Equal(vt.Shape()[:2], s[:2]) && vt.Dim(2)%h == 0:
+	case kt != nil && vt != nil && kt.Rank() == 3 && s[2]%h == 0 && slices.Equal(kt.Shape(), s) && vt.Rank() == 3 &&
+		slices.Equal(vt.Shape()[:2], s[:2]) && vt.Dim(2)%h == 0:
 		a.Dim, a.VDim = s[2]/h, vt.Dim(2)/h
-		a.Q, a.K, a.V = attention.HeadsLast(in[0], h, 1, a.Dim), attention.HeadsLast(in[1], h, 1, a.Dim), attention.HeadsLast(in[2], h, 1, a.VDim)
-	case kt != nil && vt != nil && kt.Rank() == 4 && vt.Rank() == 4 && s[2]%h == 0 && kt.Dim(0) == s[0] && kt.Dim(1) == h && kt.Dim(3) == s[2]/h && slices.Equal(vt.Shape()[:3], kt.Shape()[:3]):
+		a.Q, a.K, a.V = attention.HeadsLast(in[0], h, 1, a.Dim), attention.HeadsLast(in[1], h, 1, a.Dim),
+			attention.HeadsLast(in[2], h, 1, a.VDim)
+	case kt != nil && vt != nil && kt.Rank() == 4 && vt.Rank() == 4 && s[2]%h == 0 && kt.Dim(0) == s[0] &&
+		kt.Dim(1) == h && kt.Dim(3) == s[2]/h && slices.Equal(vt.Shape()[:3], kt.Shape()[:3]):
 		cross = true
 		a.Dim, a.VDim, a.KVLen = s[2]/h, vt.Dim(3), kt.Dim(2)
-		a.Q, a.K, a.V = attention.HeadsLast(in[0], h, 1, a.Dim), attention.HeadsFirst(in[1], h, a.KVLen, a.Dim), attention.HeadsFirst(in[2], h, a.KVLen, a.VDim)
+		a.Q, a.K, a.V = attention.HeadsLast(in[0], h, 1, a.Dim), attention.HeadsFirst(in[1], h, a.KVLen, a.Dim),
+			attention.HeadsFirst(in[2], h, a.KVLen, a.VDim)
 	default:
 		return fail.Errorf("query, key and value are %s, %s and %s, which are inconsistent for %d heads", qt, kt, vt, h)
 	}
@@ -159,7 +167,8 @@ func (op *DecoderMaskedMultiHeadAttention) Run(c *ir.Call) error {
 
 // append concatenates the past with the new key and value. It reads each beam's past
 // tokens from the beams that cache_indirection selects.
-func (op *DecoderMaskedMultiHeadAttention) append(c *ir.Call, a *attention.Core[float32], outs *[2]kit.RealOutput[float32]) error {
+func (op *DecoderMaskedMultiHeadAttention) append(c *ir.Call, a *attention.Core[float32],
+	outs *[2]kit.RealOutput[float32]) error {
 	h, past, capacity := a.Heads, 0, 0
 	if c.Has(5) != c.Has(6) {
 		return fail.Errorf("past_key and past_value must be given together")
@@ -170,7 +179,8 @@ func (op *DecoderMaskedMultiHeadAttention) append(c *ir.Call, a *attention.Core[
 	}
 	for i, dim := range []int{a.Dim, a.VDim} {
 		if p := c.Tensor(5 + i); p != nil && !slices.Equal(p.Shape(), []int{a.Batch, h, capacity, dim}) {
-			return fail.Errorf("past_key and past_value have shapes %v and %v, want [%d %d length %d] and [%[3]d %[4]d length %[6]d]", c.Tensor(5).Shape(), c.Tensor(6).Shape(), a.Batch, h, a.Dim, a.VDim)
+			return fail.Errorf("past_key and past_value have shapes %v and %v, want [%d %d length %d] and [%[3]d "+
+				"%[4]d length %[6]d]", c.Tensor(5).Shape(), c.Tensor(6).Shape(), a.Batch, h, a.Dim, a.VDim)
 		}
 	}
 	total := capacity + 1
@@ -193,7 +203,8 @@ func (op *DecoderMaskedMultiHeadAttention) append(c *ir.Call, a *attention.Core[
 	}
 	for i, v := range []*attention.HeadView[float32]{&a.K, &a.V} {
 		dim := []int{a.Dim, a.VDim}[i]
-		if *v, outs[i], err = appendBuffer(c, 1+i, c.Tensor(5+i), *v, from, a.Batch, h, past, 1, capacity, total, dim); err != nil {
+		if *v, outs[i], err = appendBuffer(c, 1+i, c.Tensor(5+i), *v, from, a.Batch, h, past, 1, capacity,
+			total, dim); err != nil {
 			return err
 		}
 	}

@@ -54,7 +54,8 @@ func TestDecoderMaskedEqualsMultiHeadAttention(t *testing.T) {
 			t.Errorf("shared buffer: output %d is %s, want %s", i, optest.Show(x), optest.Show(want[i]))
 		}
 	}
-	grown := run("DecoderMaskedMultiHeadAttention", map[string]any{}, 3, q, k, v, mask, add, rows(pk, past), rows(pv, past), nil, nil, nil, bias)
+	grown := run("DecoderMaskedMultiHeadAttention", map[string]any{}, 3, q, k, v, mask, add, rows(pk, past),
+		rows(pv, past), nil, nil, nil, bias)
 	for i := range grown {
 		if !optest.Same(grown[i], want[i], 1e-5) {
 			t.Errorf("growing past: output %d is %s, want %s", i, optest.Show(grown[i]), optest.Show(want[i]))
@@ -62,7 +63,8 @@ func TestDecoderMaskedEqualsMultiHeadAttention(t *testing.T) {
 	}
 	// The same beam everywhere changes nothing; swapped beams swap the pasts.
 	beam := optest.Tensor([]int32{2}, 1)
-	same := run("DecoderMaskedMultiHeadAttention", share, 1, q, k, v, mask, add, pk, pv, length, beam, optest.Tensor([]int32{0, 0, 0, 1, 1, 1}, 1, 2, past), bias)
+	same := run("DecoderMaskedMultiHeadAttention", share, 1, q, k, v, mask, add, pk, pv, length, beam,
+		optest.Tensor([]int32{0, 0, 0, 1, 1, 1}, 1, 2, past), bias)
 	if !optest.Same(same[0], want[0], 1e-5) {
 		t.Errorf("own beams: %s, want %s", optest.Show(same[0]), optest.Show(want[0]))
 	}
@@ -71,8 +73,10 @@ func TestDecoderMaskedEqualsMultiHeadAttention(t *testing.T) {
 		n := len(s) / 2
 		return optest.Tensor(append(append([]float32{}, s[n:]...), s[:n]...), x.Shape()...)
 	}
-	want = run("MultiHeadAttention", map[string]any{}, 1, q, k, v, bias, mask, add, swap(rows(pk, past)), swap(rows(pv, past)))
-	got = run("DecoderMaskedMultiHeadAttention", share, 1, q, k, v, mask, add, pk, pv, length, beam, optest.Tensor([]int32{1, 1, 1, 0, 0, 0}, 1, 2, past), bias)
+	want = run("MultiHeadAttention", map[string]any{}, 1, q, k, v, bias, mask, add, swap(rows(pk, past)),
+		swap(rows(pv, past)))
+	got = run("DecoderMaskedMultiHeadAttention", share, 1, q, k, v, mask, add, pk, pv, length, beam,
+		optest.Tensor([]int32{1, 1, 1, 0, 0, 0}, 1, 2, past), bias)
 	if !optest.Same(got[0], want[0], 1e-5) {
 		t.Errorf("swapped beams: %s, want %s", optest.Show(got[0]), optest.Show(want[0]))
 	}
@@ -84,8 +88,11 @@ func TestDecoderMaskedEqualsMultiHeadAttention(t *testing.T) {
 	}
 
 	share["num_heads"] = h
-	optest.Fail(t, msDomain+"DecoderMaskedMultiHeadAttention", 1, share, "past_sequence_length is 5", q, k, v, nil, nil, pk, pv, optest.Tensor([]int32{5}, 1))
-	optest.Fail(t, msDomain+"DecoderMaskedMultiHeadAttention", 1, share, "past_sequence_length is missing", q, k, v, nil, nil, pk, pv)
-	optest.Fail(t, msDomain+"DecoderMaskedMultiHeadAttention", 1, share, "cache_indirection holds 2", q, k, v, nil, nil, pk, pv, length, beam, optest.Tensor([]int32{0, 0, 2, 1, 1, 1}, 1, 2, past))
+	optest.Fail(t, msDomain+"DecoderMaskedMultiHeadAttention", 1, share, "past_sequence_length is 5", q, k, v, nil, nil,
+		pk, pv, optest.Tensor([]int32{5}, 1))
+	optest.Fail(t, msDomain+"DecoderMaskedMultiHeadAttention", 1, share, "past_sequence_length is missing", q,
+		k, v, nil, nil, pk, pv)
+	optest.Fail(t, msDomain+"DecoderMaskedMultiHeadAttention", 1, share, "cache_indirection holds 2", q, k, v, nil, nil,
+		pk, pv, length, beam, optest.Tensor([]int32{0, 0, 2, 1, 1, 1}, 1, 2, past))
 	optest.Fail(t, msDomain+"DecoderMaskedMultiHeadAttention", 1, share, "want [batch, 1, hidden]", noise(1, b, 2, h*d))
 }

@@ -15,7 +15,8 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.DynamicTimeWarping).
 type DynamicTimeWarping struct{}
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "DynamicTimeWarping", Since: kit.Versions{1}, In: "input:F", Out: "output:I",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "DynamicTimeWarping", Since: kit.Versions{1},
+	In: "input:F", Out: "output:I",
 	Class: kit.ClassOther,
 	Types: "F: float; I: int32", Build: kit.WithoutAttrs[DynamicTimeWarping]})
 

@@ -18,8 +18,9 @@ type EmbedLayerNormalization struct{ epsilon float32 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "EmbedLayerNormalization", Since: kit.Versions{1},
 	Work: 8,
-	In:   "input_ids:int32, segment_ids:int32?, word_embedding:T, position_embedding:T, segment_embedding:T?, gamma:T, beta:T, mask:int32?, position_ids:int32?",
-	Out:  "output:T, mask_index:int32?, embedding_sum:T?", Types: "T: float float16",
+	In: "input_ids:int32, segment_ids:int32?, word_embedding:T, position_embedding:T, segment_embedding:T?, " +
+		"gamma:T, beta:T, mask:int32?, position_ids:int32?",
+	Out: "output:T, mask_index:int32?, embedding_sum:T?", Types: "T: float float16",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Ignore("mask_index_type") // only states whether the second output is used
 		return &EmbedLayerNormalization{a.Float("epsilon", 1e-12)}
@@ -45,7 +46,8 @@ func (op *EmbedLayerNormalization) Infer(c *ir.InferContext) error {
 
 // Run looks up the embeddings, adds them and normalizes the sum.
 func (op *EmbedLayerNormalization) Run(c *ir.Call) error {
-	e := &embeddings{ids: c.Tensor(0), segments: c.Tensor(1), mask: c.Tensor(7), positions: c.Tensor(8), dtype: c.Tensor(2).DType(), sum: 2}
+	e := &embeddings{ids: c.Tensor(0), segments: c.Tensor(1), mask: c.Tensor(7), positions: c.Tensor(8),
+		dtype: c.Tensor(2).DType(), sum: 2}
 	for k, i := range []int{2, 3, 4} {
 		t := c.Tensor(i)
 		if t == nil {
@@ -98,7 +100,8 @@ func (e *embeddings) run(c *ir.Call, epsilon float32) error {
 		}
 	}
 	positions := kit.Ints(e.positions)
-	if p := e.positions; p != nil && !slices.Equal(p.Shape(), ids.Shape()) && !slices.Equal(p.Shape(), []int{1, length}) {
+	if p := e.positions; p != nil && !slices.Equal(p.Shape(), ids.Shape()) &&
+		!slices.Equal(p.Shape(), []int{1, length}) {
 		return fail.Errorf("position_ids has shape %v, want %v or [1 %d]", p.Shape(), ids.Shape(), length)
 	}
 	hidden := len(e.gamma)

@@ -20,8 +20,11 @@ type EngramGate struct{ Epsilon float32 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "EngramGate", Since: kit.Versions{1},
 	Class: kit.ClassOther,
-	In:    "key:T, query:T, value:T, key_norm_scale:T, query_norm_scale:T, conv_norm_scale:T?", Out: "output:T, gated_value_normed:T?",
-	Types: "T: float float16 bfloat16", Build: func(a *kit.Attrs, opset int) kit.Operator { return &EngramGate{a.Float("epsilon", 1e-5)} }})
+	In:    "key:T, query:T, value:T, key_norm_scale:T, query_norm_scale:T, conv_norm_scale:T?",
+	Out:   "output:T, gated_value_normed:T?",
+	Types: "T: float float16 bfloat16", Build: func(a *kit.Attrs, opset int) kit.Operator {
+		return &EngramGate{a.Float("epsilon", 1e-5)}
+	}})
 
 // Infer sets both outputs to the type of the key.
 func (*EngramGate) Infer(c *ir.InferContext) error {
@@ -34,8 +37,10 @@ func (*EngramGate) Infer(c *ir.InferContext) error {
 func (op *EngramGate) Run(c *ir.Call) error {
 	kt := c.Tensor(0)
 	s := kt.Shape()
-	if len(s) != 4 || !slices.Equal(c.Tensor(1).Shape(), s) || !slices.Equal(c.Tensor(2).Shape(), []int{s[0], s[1], s[3]}) {
-		return fail.Errorf("key, query and value have shapes %v, %v and %v, want twice [batch length branches features] and [batch length features]",
+	if len(s) != 4 || !slices.Equal(c.Tensor(1).Shape(), s) ||
+		!slices.Equal(c.Tensor(2).Shape(), []int{s[0], s[1], s[3]}) {
+		return fail.Errorf("key, query and value have shapes %v, %v and %v, want twice [batch length branches "+
+			"features] and [batch length features]",
 			s, c.Tensor(1).Shape(), c.Tensor(2).Shape())
 	}
 	rows, num, features := s[0]*s[1], s[2], s[3]
@@ -75,7 +80,8 @@ func (op *EngramGate) Run(c *ir.Call) error {
 	}
 	row := func(i int) (k, q, ks, qs []float32) {
 		b := i % num
-		return in[0][i*features:][:features], in[1][i*features:][:features], in[3][b*features:][:features], in[4][b*features:][:features]
+		return in[0][i*features:][:features], in[1][i*features:][:features], in[3][b*features:][:features],
+			in[4][b*features:][:features]
 	}
 	c.Parallel(rows*num, kit.GrainFor(8*features), func(lo, hi int) {
 		level := cpu.Active()

@@ -14,7 +14,8 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.ExpandDims).
 type ExpandDims struct{}
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "ExpandDims", Since: kit.Versions{1}, In: "X:T, axis:int32", Out: "Y:T",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "ExpandDims", Since: kit.Versions{1},
+	In: "X:T, axis:int32", Out: "Y:T",
 	Types: "T: " + move.Types,
 	Build: kit.WithoutAttrs[ExpandDims]})
 

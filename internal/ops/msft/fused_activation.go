@@ -22,7 +22,8 @@ type fusedActivation struct {
 // order; missing ones take their defaults.
 func ReadFusedActivation(a *kit.Attrs, params []float32) fusedActivation {
 	name := a.String("activation", "")
-	f := fusedActivation{fn: recurrent.Activation{Name: strings.ToLower(name)}, lo: math.Inf(-1), hi: math.Inf(1), gamma: 1.0507009873554805}
+	f := fusedActivation{fn: recurrent.Activation{Name: strings.ToLower(name)}, lo: math.Inf(-1), hi: math.Inf(1),
+		gamma: 1.0507009873554805}
 	at := func(i int, def float64) float64 {
 		if i < len(params) {
 			return float64(params[i])

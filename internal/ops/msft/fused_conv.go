@@ -21,14 +21,16 @@ type ActivatedConv struct {
 	Act  fusedActivation
 }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "FusedConv", Since: kit.Versions{1}, In: "X:T, W:T, B:T?, Z:T?", Out: "Y:T",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "FusedConv", Since: kit.Versions{1},
+	In: "X:T, W:T, B:T?, Z:T?", Out: "Y:T",
 	MACs:  kit.ConvMACs,
 	Types: "T: float16 float double", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		if a.Has("activation") && a.String("activation", "") == "" {
 			// ONNX Runtime rejects it too
 			a.Errorf("activation must not be empty; omit the attribute for no activation")
 		}
-		return &ActivatedConv{ops.Conv{Window: window.Read(a, true), Group: window.ReadGroup(a)}, ReadFusedActivation(a, a.Floats("activation_params"))}
+		return &ActivatedConv{ops.Conv{Window: window.Read(a, true), Group: window.ReadGroup(a)},
+			ReadFusedActivation(a, a.Floats("activation_params"))}
 	}})
 
 // Fused returns the operator in the form that the optimizer works with, or nil if the

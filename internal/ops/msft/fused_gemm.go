@@ -13,7 +13,8 @@ type FusedGemm struct {
 	act  fusedActivation
 }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "FusedGemm", Since: kit.Versions{1}, In: "A:T, B:T, C:T?", Out: "Y:T",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "FusedGemm", Since: kit.Versions{1},
+	In: "A:T, B:T, C:T?", Out: "Y:T",
 	MACs:  kit.GemmMACs,
 	Types: "T: @float", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		var params []float32
@@ -22,7 +23,8 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "FusedGemm", Si
 				params = append(params, v)
 			}
 		}
-		return &FusedGemm{ops.Gemm{Alpha: a.Float("alpha", 1), Beta: a.Float("beta", 1), TransA: a.Bool("transA", false), TransB: a.Bool("transB", false)},
+		return &FusedGemm{ops.Gemm{Alpha: a.Float("alpha", 1), Beta: a.Float("beta", 1),
+			TransA: a.Bool("transA", false), TransB: a.Bool("transB", false)},
 			ReadFusedActivation(a, params)}
 	}})
 

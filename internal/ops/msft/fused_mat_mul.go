@@ -9,10 +9,12 @@ import (
 // swap the last two dimensions. Before that, transBatchA and transBatchB move the first
 // dimension behind the other batch dimensions
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.FusedMatMul).
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "FusedMatMul", Since: kit.Versions{1}, In: "A:T, B:T", Out: "Y:T",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "FusedMatMul", Since: kit.Versions{1},
+	In: "A:T, B:T", Out: "Y:T",
 	MACs:  kit.FusedMatMulMACs,
 	Types: "T: @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &matmul.TransposedMatMul{Alpha: a.Float("alpha", 1), Trans: [2]bool{a.Bool("transA", false), a.Bool("transB", false)},
+		return &matmul.TransposedMatMul{Alpha: a.Float("alpha", 1),
+			Trans: [2]bool{a.Bool("transA", false), a.Bool("transB", false)},
 			Batch: [2]bool{a.Bool("transBatchA", false), a.Bool("transBatchB", false)}}
 	}})

@@ -16,7 +16,8 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.GatedAdd).
 type GatedAdd struct{}
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "GatedAdd", Since: kit.Versions{1}, In: "X:T, Y:T, gate:T", Out: "output:T",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "GatedAdd", Since: kit.Versions{1},
+	In: "X:T, Y:T, gate:T", Out: "output:T",
 	Class: kit.ClassArithmetic,
 	Types: "T: float float16 bfloat16", Build: kit.WithoutAttrs[GatedAdd]})
 
@@ -27,8 +28,10 @@ func (*GatedAdd) Infer(c *ir.InferContext) error { return kit.SameAsInput(c) }
 func (*GatedAdd) Run(c *ir.Call) error {
 	xt, gt := c.Tensor(0), c.Tensor(2)
 	s := xt.Shape()
-	if n := len(s); n == 0 || !slices.Equal(s, c.Tensor(1).Shape()) || len(gt.Shape()) != n || !slices.Equal(gt.Shape()[:n-1], s[:n-1]) || gt.Dim(n-1) != 1 {
-		return fail.Errorf("X, Y and gate have shapes %v, %v and %v, want twice [... C] and [... 1]", s, c.Tensor(1).Shape(), gt.Shape())
+	if n := len(s); n == 0 || !slices.Equal(s, c.Tensor(1).Shape()) || len(gt.Shape()) != n ||
+		!slices.Equal(gt.Shape()[:n-1], s[:n-1]) || gt.Dim(n-1) != 1 {
+		return fail.Errorf("X, Y and gate have shapes %v, %v and %v, want twice [... C] and [... 1]", s,
+			c.Tensor(1).Shape(), gt.Shape())
 	}
 	var in [3][]float32
 	for i := range in {

@@ -17,10 +17,12 @@ type GatedRMSNorm struct {
 	Sigmoid bool // the activation is sigmoid, else SiLU
 }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "GatedRMSNorm", Since: kit.Versions{1}, In: "X:T, scale:T, gate:T", Out: "Y:T",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "GatedRMSNorm", Since: kit.Versions{1},
+	In: "X:T, scale:T, gate:T", Out: "Y:T",
 	Work:  5,
 	Types: "T: float float16 bfloat16", Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &GatedRMSNorm{a.Float("epsilon", 1e-5), a.Enum("activation", "silu", "silu", "swish", "sigmoid") == "sigmoid"}
+		return &GatedRMSNorm{a.Float("epsilon", 1e-5),
+			a.Enum("activation", "silu", "silu", "swish", "sigmoid") == "sigmoid"}
 	}})
 
 // Infer keeps the type of X.
@@ -30,8 +32,10 @@ func (*GatedRMSNorm) Infer(c *ir.InferContext) error { return kit.SameAsInput(c)
 func (op *GatedRMSNorm) Run(c *ir.Call) error {
 	x, scale := c.Tensor(0), c.Tensor(1)
 	s := x.Shape()
-	if len(s) == 0 || scale.Rank() != 1 || scale.Len() == 0 || s[len(s)-1]%scale.Len() != 0 || !slices.Equal(c.Tensor(2).Shape(), s) {
-		return fail.Errorf("X, scale and gate have shapes %v, %v and %v, want twice [... H·C] and [C]", s, scale.Shape(), c.Tensor(2).Shape())
+	if len(s) == 0 || scale.Rank() != 1 || scale.Len() == 0 || s[len(s)-1]%scale.Len() != 0 ||
+		!slices.Equal(c.Tensor(2).Shape(), s) {
+		return fail.Errorf("X, scale and gate have shapes %v, %v and %v, want twice [... H·C] and [C]", s,
+			scale.Shape(), c.Tensor(2).Shape())
 	}
 	var in [3][]float32
 	for i := range in {

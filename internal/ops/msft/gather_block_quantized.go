@@ -52,7 +52,9 @@ func (op *GatherBlockQuantized) axes(d tensor.DType, rank int) (gather, quantize
 		return 0, 0, fail.Errorf("attribute quantize_axis: %w", err)
 	}
 	if d == tensor.TypeUint8 && (gather != 0 || quantize != rank-1 || rank < 2) {
-		return 0, 0, fail.Errorf("gather_axis is %d and quantize_axis %d; uint8 data requires the first and the last of %d axes", op.GatherAxis, op.QuantizeAxis, rank)
+		return 0, 0,
+			fail.Errorf("gather_axis is %d and quantize_axis %d; uint8 data requires the first and the last of %d axes",
+				op.GatherAxis, op.QuantizeAxis, rank)
 	}
 	return gather, quantize, nil
 }
@@ -177,7 +179,8 @@ func (op *GatherBlockQuantized) codes(d tensor.DType) (*[256]float32, int) {
 
 // scales reads the scales. For float data they may broadcast along axes other than the
 // quantized one.
-func (op *GatherBlockQuantized) scales(c *ir.Call, t *tensor.Tensor, want []int, quantize int, real bool) ([]float32, error) {
+func (op *GatherBlockQuantized) scales(c *ir.Call, t *tensor.Tensor, want []int, quantize int,
+	real bool) ([]float32, error) {
 	s := t.Shape()
 	fits := len(s) == len(want)
 	for i := 0; fits && i < len(s); i++ {
@@ -193,7 +196,8 @@ func (op *GatherBlockQuantized) scales(c *ir.Call, t *tensor.Tensor, want []int,
 }
 
 // zeros reads the zero points, one per scale. It returns nil if all are 0.
-func (op *GatherBlockQuantized) zeros(c *ir.Call, t *tensor.Tensor, want []int, parts int, values *[256]float32, bits int) ([]float32, error) {
+func (op *GatherBlockQuantized) zeros(c *ir.Call, t *tensor.Tensor, want []int, parts int, values *[256]float32,
+	bits int) ([]float32, error) {
 	if t == nil && (c.Tensor(0).DType() != tensor.TypeUint8) {
 		return nil, nil
 	}

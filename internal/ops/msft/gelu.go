@@ -15,13 +15,18 @@ import (
 // The Gelu operators of com.microsoft
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md).
 var (
-	_ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "Gelu", Since: kit.Versions{1}, In: "X:T", Out: "Y:T", Types: "T: @float",
-		Elementwise: true, Vector: ops.GeluVector, Build: func(a *kit.Attrs, opset int) kit.Operator { return &ops.Gelu{} }})
-	_ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "BiasGelu", Since: kit.Versions{1}, In: "A:T, B:T", Out: "C:T", Types: "T: @float",
+	_ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "Gelu", Since: kit.Versions{1}, In: "X:T",
+		Out: "Y:T", Types: "T: @float",
+		Elementwise: true, Vector: ops.GeluVector,
+		Build: func(a *kit.Attrs, opset int) kit.Operator { return &ops.Gelu{} }})
+	_ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "BiasGelu", Since: kit.Versions{1}, In: "A:T, B:T",
+		Out: "C:T", Types: "T: @float",
 		Build: func(a *kit.Attrs, opset int) kit.Operator { return &biasGelu{} }})
-	_ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "FastGelu", Since: kit.Versions{1}, In: "X:T, bias:T?", Out: "Y:T", Types: "T: @float",
+	_ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "FastGelu", Since: kit.Versions{1}, In: "X:T, bias:T?",
+		Out: "Y:T", Types: "T: @float",
 		Build: func(a *kit.Attrs, opset int) kit.Operator { return &biasGelu{tanh: true} }})
-	_ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QuickGelu", Since: kit.Versions{1}, In: "X:T", Out: "Y:T", Types: "T: @float",
+	_ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QuickGelu", Since: kit.Versions{1}, In: "X:T",
+		Out: "Y:T", Types: "T: @float",
 		Build: func(a *kit.Attrs, opset int) kit.Operator { return &quickGelu{float64(a.Float("alpha", 1.702))} }})
 )
 

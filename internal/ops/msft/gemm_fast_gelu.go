@@ -12,7 +12,8 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.GemmFastGelu).
 type GemmFastGelu struct{}
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "GemmFastGelu", Since: kit.Versions{1}, In: "X:T, W:T, bias:T?", Out: "Y:T",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "GemmFastGelu", Since: kit.Versions{1},
+	In: "X:T, W:T, bias:T?", Out: "Y:T",
 	MACs:  kit.MatMulMACs,
 	Types: "T: float float16 bfloat16",
 	Build: kit.WithoutAttrs[GemmFastGelu]})

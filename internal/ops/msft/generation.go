@@ -39,7 +39,8 @@ type generationInputs struct {
 func readGeneration(a *kit.Attrs, model int, in generationInputs) generation {
 	a.Require("eos_token_id", "pad_token_id", "decoder")
 	g := generation{Model: a.Int("model_type", model), EOS: a.Int("eos_token_id", 0), Pad: a.Int("pad_token_id", 0),
-		Start: a.Int("decoder_start_token_id", -1), NGram: a.Int("no_repeat_ngram_size", 0), Vocab: max(a.Int("vocab_size", -1), 0),
+		Start: a.Int("decoder_start_token_id", -1), NGram: a.Int("no_repeat_ngram_size", 0),
+		Vocab:   max(a.Int("vocab_size", -1), 0),
 		Decoder: a.Graph("decoder"), Encoder: -1, in: in}
 	g.First = g.Decoder
 	switch g.Model {
@@ -55,11 +56,14 @@ func readGeneration(a *kit.Attrs, model int, in generationInputs) generation {
 		}
 		a.Ignore("init_decoder")
 	default:
-		a.Errorf("model_type is %d, want 0 (decoder), 1 (text encoder and decoder) or 2 (speech encoder and decoder)", g.Model)
+		a.Errorf("model_type is %d, want 0 (decoder), 1 (text encoder and decoder) or 2 (speech encoder and decoder)",
+			g.Model)
 	}
-	if g.NGram < 0 || g.EOS > math.MaxInt32 || g.Pad > math.MaxInt32 || g.EOS < math.MinInt32 || g.Pad < math.MinInt32 ||
+	if g.NGram < 0 || g.EOS > math.MaxInt32 || g.Pad > math.MaxInt32 || g.EOS < math.MinInt32 ||
+		g.Pad < math.MinInt32 ||
 		g.Start > math.MaxInt32 || g.Start < math.MinInt32 || g.Vocab > math.MaxInt32 {
-		a.Errorf("want no_repeat_ngram_size >= 0 and 32-bit token ids, got no_repeat_ngram_size %d, eos_token_id %d, pad_token_id %d, decoder_start_token_id %d and vocab_size %d",
+		a.Errorf("want no_repeat_ngram_size >= 0 and 32-bit token ids, got no_repeat_ngram_size %d, eos_token_id %d, "+
+			"pad_token_id %d, decoder_start_token_id %d and vocab_size %d",
 			g.NGram, g.EOS, g.Pad, g.Start, g.Vocab)
 	}
 	return g
@@ -189,7 +193,8 @@ func (r *generationRun) scores(c *ir.Call) ([][]float32, error) {
 		words = r.Vocab
 	}
 	if words > all || r.step > 1 && words != r.words {
-		return nil, fail.Errorf("step %d: the decoder returns scores of %d tokens, want %d", r.step, all, max(r.Vocab, r.words))
+		return nil, fail.Errorf("step %d: the decoder returns scores of %d tokens, want %d", r.step,
+			all, max(r.Vocab, r.words))
 	}
 	if r.step == 1 {
 		if err := r.checkMasks(words); err != nil {
@@ -219,7 +224,8 @@ func (r *generationRun) scores(c *ir.Call) ([][]float32, error) {
 
 func (r *generationRun) checkScores(logits *tensor.Tensor) error {
 	n := len(r.sequences)
-	if logits.Rank() != 3 || logits.Dim(1) < 1 || logits.Dim(2) < 1 || logits.Dim(0) != n && (logits.Dim(0) != r.batch || r.step != 1) {
+	if logits.Rank() != 3 || logits.Dim(1) < 1 || logits.Dim(2) < 1 || logits.Dim(0) != n &&
+		(logits.Dim(0) != r.batch || r.step != 1) {
 		return fail.Errorf("the decoder returns scores with shape %v, want [%d length vocabulary]", logits.Shape(), n)
 	}
 	return nil

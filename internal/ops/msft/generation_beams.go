@@ -34,7 +34,8 @@ func (s *beamSearch) Infer(c *ir.InferContext) error {
 		}
 	}
 	c.SetOut(0, ir.TensorType(tensor.TypeInt32, batch, kept, most))
-	for i, t := range []ir.Type{ir.TensorType(tensor.TypeFloat32, batch, kept), ir.TensorType(tensor.TypeFloat32, ir.Unknown, batch, beams, ir.Unknown)} {
+	for i, t := range []ir.Type{ir.TensorType(tensor.TypeFloat32, batch, kept),
+		ir.TensorType(tensor.TypeFloat32, ir.Unknown, batch, beams, ir.Unknown)} {
 		if c.Wants(1 + i) {
 			c.SetOut(1+i, t)
 		}
@@ -60,7 +61,8 @@ type beamRun struct {
 
 // run performs the search. It calls setup before the first step, and first with the first
 // step's scores before they are processed.
-func (s *beamSearch) run(c *ir.Call, setup func(r *beamRun) error, first func(r *beamRun, rows [][]float32) error) error {
+func (s *beamSearch) run(c *ir.Call, setup func(r *beamRun) error,
+	first func(r *beamRun, rows [][]float32) error) error {
 	beams, err := kit.ScalarInt(c.Tensor(3), "num_beams")
 	if err != nil {
 		return err
@@ -70,7 +72,8 @@ func (s *beamSearch) run(c *ir.Call, setup func(r *beamRun) error, first func(r 
 		return err
 	}
 	if beams < 1 || beams > mostBeams || kept < 1 || kept > beams {
-		return fail.Errorf("num_beams is %d and num_return_sequences %d, want num_return_sequences <= num_beams <= %d, both positive", beams, kept, mostBeams)
+		return fail.Errorf("num_beams is %d and num_return_sequences %d, want num_return_sequences <= num_beams <= "+
+			"%d, both positive", beams, kept, mostBeams)
 	}
 	g, err := s.newRun(c, beams)
 	if err != nil {

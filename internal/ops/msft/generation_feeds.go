@@ -53,7 +53,9 @@ func (g *generation) encodedInputs(inputs int) (first, layers int, err error) {
 	hidden := max(inputs-first, 0) % 4
 	layers = (inputs - first) / 4
 	if layers < 1 || hidden > 1 {
-		return 0, 0, fail.Errorf("the decoder has %d inputs, want input_ids, the encoder's mask and hidden states, and four pasts per layer", inputs)
+		return 0, 0,
+			fail.Errorf("the decoder has %d inputs, want input_ids, the encoder's mask and hidden states, and four "+
+				"pasts per layer", inputs)
 	}
 	first += hidden
 	return first, layers, nil
@@ -92,7 +94,8 @@ func (g *generation) inferGraphs(c *ir.InferContext) error {
 			}
 			if err := infer("decoder", k, types, func(n int) error {
 				if n != len(types)-generationPast+1 {
-					return fail.Errorf("the decoder has %d outputs, want logits and %d pasts", n, len(types)-generationPast)
+					return fail.Errorf("the decoder has %d outputs, want logits and %d pasts", n,
+						len(types)-generationPast)
 				}
 				return nil
 			}); err != nil {
@@ -119,7 +122,8 @@ func (g *generation) inferGraphs(c *ir.InferContext) error {
 	}
 	types = c.GraphInputs(g.Encoder)
 	if len(types) != 2 && (len(types) != 3 || g.Model == speechToText) {
-		return fail.Errorf("the encoder has %d inputs, want input_ids and attention_mask, or features, and optionally decoder_input_ids", len(types))
+		return fail.Errorf("the encoder has %d inputs, want input_ids and attention_mask, or features, and optionally "+
+			"decoder_input_ids", len(types))
 	}
 	for i := range types {
 		types[i] = tokens
@@ -129,7 +133,8 @@ func (g *generation) inferGraphs(c *ir.InferContext) error {
 	}
 	return infer("encoder", g.Encoder, types, func(n int) error {
 		if n != 2+4*layers && (n != 2*layers || g.Model == speechToText) {
-			return fail.Errorf("the encoder has %d outputs, which is inconsistent with a decoder of %d layers", n, layers)
+			return fail.Errorf("the encoder has %d outputs, which is inconsistent with a decoder of %d layers",
+				n, layers)
 		}
 		return nil
 	})
@@ -139,7 +144,8 @@ func (g *generation) inferGraphs(c *ir.InferContext) error {
 // the declared type of its first past.
 func pastType(types []ir.Type) (ir.Type, error) {
 	if len(types) <= generationPast {
-		return ir.Type{}, fail.Errorf("the decoder has %d inputs, want input_ids, position_ids, attention_mask and pasts", len(types))
+		return ir.Type{},
+			fail.Errorf("the decoder has %d inputs, want input_ids, position_ids, attention_mask and pasts", len(types))
 	}
 	s, elem := types[generationPast].Shape, types[generationPast].Elem
 	if len(s) == 5 && (elem == tensor.TypeFloat32 || elem == tensor.TypeFloat16) {
@@ -149,7 +155,9 @@ func pastType(types []ir.Type) (ir.Type, error) {
 			return ir.TensorType(elem, ir.Known(2), ir.Unknown, s[2], ir.Unknown, s[4]), nil
 		}
 	}
-	return ir.Type{}, fail.Errorf("past of the decoder has type %s, want [2 batch heads length size] with known heads and size", types[generationPast])
+	return ir.Type{},
+		fail.Errorf("past of the decoder has type %s, want [2 batch heads length size] with known heads and size",
+			types[generationPast])
 }
 
 // decoderInput returns the known part of the type of input i of a decoder with an
@@ -192,7 +200,8 @@ func (r *generationRun) prepare(c *ir.Call) error {
 func (r *generationRun) prepareDecoder(c *ir.Call) error {
 	ids, f := c.Tensor(0), &r.feeds
 	if ids.DType() != tensor.TypeInt32 || ids.Rank() != 2 || ids.Len() == 0 {
-		return fail.Errorf("input_ids is %s with shape %v, want int32 [batch length], not empty", ids.DType(), ids.Shape())
+		return fail.Errorf("input_ids is %s with shape %v, want int32 [batch length], not empty",
+			ids.DType(), ids.Shape())
 	}
 	given := c.Tensor(r.in.mask)
 	if given != nil && !slices.Equal(given.Shape(), ids.Shape()) {
@@ -254,7 +263,8 @@ func (f *generationFeeds) setMask(rows int) (err error) {
 func (r *generationRun) prepareEncoded(c *ir.Call) error {
 	x, f := c.Tensor(0), &r.feeds
 	speech := r.Model == speechToText
-	if rank := 2 + kit.BoolToInt(speech); x.Rank() != rank || x.Len() == 0 || (x.DType() == tensor.TypeInt32) == speech {
+	if rank := 2 + kit.BoolToInt(speech); x.Rank() != rank || x.Len() == 0 ||
+		(x.DType() == tensor.TypeInt32) == speech {
 		return fail.Errorf("input_ids is %s with shape %v, want %s, not empty", x.DType(), x.Shape(),
 			map[bool]string{false: "int32 [batch length]", true: "float [batch feature frame]"}[speech])
 	}
@@ -300,7 +310,8 @@ func (r *generationRun) prepareEncoded(c *ir.Call) error {
 	for i, v := range out {
 		t, ok := v.(*tensor.Tensor)
 		if !ok || t.Rank() < 3 || t.Dim(0) != batch {
-			return fail.Errorf("output %d of the encoder is %s, want a tensor of rank 3 or more with a batch of %d", i, v, batch)
+			return fail.Errorf("output %d of the encoder is %s, want a tensor of rank 3 or more with a batch of %d",
+				i, v, batch)
 		}
 		got[i] = t
 	}
@@ -345,7 +356,8 @@ func (r *generationRun) prepareEncoded(c *ir.Call) error {
 			return fail.Errorf("the decoder requires encoder_hidden_states, which the encoder does not return")
 		}
 		if got[0].Rank() != 4 {
-			return fail.Errorf("output 0 of the encoder has shape %v, want [%d heads length size]", got[0].Shape(), batch)
+			return fail.Errorf("output 0 of the encoder has shape %v, want [%d heads length size]",
+				got[0].Shape(), batch)
 		}
 		for i := range 2 * layers {
 			if f.values[first+i], err = tensor.Zeros(got[0].DType(), n, got[0].Dim(1), 0, got[0].Dim(3)); err != nil {
@@ -361,7 +373,8 @@ func (r *generationRun) prepareEncoded(c *ir.Call) error {
 			}
 		}
 	} else {
-		return fail.Errorf("the encoder has %d outputs, which is inconsistent with a decoder of %d layers", len(got), layers)
+		return fail.Errorf("the encoder has %d outputs, which is inconsistent with a decoder of %d layers",
+			len(got), layers)
 	}
 	for i, t := range pasts {
 		if t.Rank() != 4 {
@@ -426,7 +439,8 @@ func (f *generationFeeds) run(c *ir.Call, r *generationRun) (*tensor.Tensor, err
 			want[length] = p.Dim(length)
 		}
 		if !ok || p.DType() != was.DType() || !slices.Equal(p.Shape(), want) {
-			return nil, fail.Errorf("the decoder returns the past %s, want %s %v, where only the length may differ", v, was.DType(), want)
+			return nil, fail.Errorf("the decoder returns the past %s, want %s %v, where only the length may differ",
+				v, was.DType(), want)
 		}
 		f.set(c, f.first+i, v)
 	}

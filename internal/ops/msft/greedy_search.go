@@ -10,12 +10,14 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.GreedySearch).
 type GreedySearch struct{ generation }
 
-const generationInputsOf = "input_ids:I, max_length:I, min_length:I?, repetition_penalty:T?, vocab_mask:I?, prefix_vocab_mask:I?, attention_mask:I?"
+const generationInputsOf = "input_ids:I, max_length:I, min_length:I?, repetition_penalty:T?, vocab_mask:I?, " +
+	"prefix_vocab_mask:I?, attention_mask:I?"
 
 // generationIndices holds the input indices of searches without beams.
 var generationIndices = generationInputs{penalty: 3, vocab: 4, prefix: 5, mask: 6}
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "GreedySearch", Since: kit.Versions{1}, In: generationInputsOf, Out: "sequences:I",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "GreedySearch", Since: kit.Versions{1},
+	In: generationInputsOf, Out: "sequences:I",
 	Class: kit.ClassControl,
 	Types: "T: float; I: int32",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {

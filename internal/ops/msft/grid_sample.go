@@ -11,7 +11,8 @@ import (
 // type of X.
 type contribGridSample struct{ ops.GridSample }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "GridSample", Since: kit.Versions{1}, In: "X:T1, Grid:T1", Out: "Y:T2",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "GridSample", Since: kit.Versions{1},
+	In: "X:T1, Grid:T1", Out: "Y:T2",
 	Class: kit.ClassShape,
 	Types: "T1: float16 float double; T2: float16 float double",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {

@@ -27,14 +27,16 @@ type GroupNorm struct {
 	Skip         bool
 }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "GroupNorm", Since: kit.Versions{1}, In: "X:T, gamma:M, beta:M", Out: "Y:T",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "GroupNorm", Since: kit.Versions{1},
+	In: "X:T, gamma:M, beta:M", Out: "Y:T",
 	Work:  6,
 	Types: "T: float16 float; M: float16 float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator { return readGroupNorm(a, false) }})
 
 func readGroupNorm(a *kit.Attrs, skip bool) kit.Operator {
 	a.Require("groups", "activation")
-	g := &GroupNorm{Groups: a.Int("groups", 1), Epsilon: a.Float("epsilon", 1e-5), ChannelsLast: a.Bool("channels_last", true), Skip: skip}
+	g := &GroupNorm{Groups: a.Int("groups", 1), Epsilon: a.Float("epsilon", 1e-5),
+		ChannelsLast: a.Bool("channels_last", true), Skip: skip}
 	switch act := a.Int("activation", 0); act {
 	case 0:
 	case 1:
@@ -128,7 +130,8 @@ func (g *GroupNorm) Run(c *ir.Call) error {
 		}
 	}
 	err = reduce.NormPlanes(c, sum, dst, shape[1], g.Groups, shape[2]*shape[3],
-		func(ch int) float64 { return float64(gain[ch]) }, func(ch int) float64 { return float64(bias[ch]) }, float64(g.Epsilon))
+		func(ch int) float64 { return float64(gain[ch]) }, func(ch int) float64 { return float64(bias[ch]) },
+		float64(g.Epsilon))
 	if err != nil {
 		return err
 	}
@@ -140,7 +143,8 @@ func (g *GroupNorm) Run(c *ir.Call) error {
 		c.Parallel(len(dst), kit.GrainCostly, func(lo, hi int) { vec.SiluF32(level, dst[lo:hi], dst[lo:hi]) })
 	}
 	if g.ChannelsLast {
-		window.MoveChannels(c, move.Buf{Width: 4, Raw: memory.AsBytes(y.Data)}, move.Buf{Width: 4, Raw: memory.AsBytes(dst)}, shape, true)
+		window.MoveChannels(c, move.Buf{Width: 4, Raw: memory.AsBytes(y.Data)},
+			move.Buf{Width: 4, Raw: memory.AsBytes(dst)}, shape, true)
 	}
 	y.Store()
 	return nil

@@ -32,19 +32,26 @@ type GroupQueryAttention struct {
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "GroupQueryAttention", Since: kit.Versions{1},
 	MACs: kit.AttentionMACs,
-	In: "query:T, key:T?, value:T?, past_key:C?, past_value:C?, seqlens_k:int32, total_sequence_length:int32, cos_cache:T?, sin_cache:T?, " +
-		"position_ids:int64?, attention_bias:T?, head_sink:T?, k_scale:float?, v_scale:float?, q_norm_weight:T?, k_norm_weight:T?",
+	In: "query:T, key:T?, value:T?, past_key:C?, past_value:C?, seqlens_k:int32, total_sequence_length:int32, " +
+		"cos_cache:T?, sin_cache:T?, " +
+		"position_ids:int64?, attention_bias:T?, head_sink:T?, k_scale:float?, v_scale:float?, q_norm_weight:T?, " +
+		"k_norm_weight:T?",
 	Out:         "output:T, present_key:C?, present_value:C?, output_qk:T?",
 	KeepOutputs: kit.Always, // ONNX Runtime requires the present of a past
-	Types:       "T: float float16 bfloat16; C: float float16 bfloat16 int8 uint8", Build: func(a *kit.Attrs, opset int) kit.Operator {
-		op := &GroupQueryAttention{Heads: attention.ReadHeads(a, "num_heads"), KVHeads: attention.ReadHeads(a, "kv_num_heads"), Scale: a.Float("scale", 0),
-			Softcap: a.Float("softcap", 0), Window: a.Int("local_window_size", -1), Causal: a.Bool("causal", true), Rotary: a.Bool("do_rotary", false),
-			Interleaved: a.Bool("rotary_interleaved", false), Smooth: a.Int("smooth_softmax", 0) == 1, QK: attention.ScoresNone, NormEpsilon: a.Float("qk_norm_epsilon", 1e-6)}
+	Types:       "T: float float16 bfloat16; C: float float16 bfloat16 int8 uint8",
+	Build: func(a *kit.Attrs, opset int) kit.Operator {
+		op := &GroupQueryAttention{Heads: attention.ReadHeads(a, "num_heads"),
+			KVHeads: attention.ReadHeads(a, "kv_num_heads"), Scale: a.Float("scale", 0),
+			Softcap: a.Float("softcap", 0), Window: a.Int("local_window_size", -1), Causal: a.Bool("causal", true),
+			Rotary:      a.Bool("do_rotary", false),
+			Interleaved: a.Bool("rotary_interleaved", false), Smooth: a.Int("smooth_softmax", 0) == 1,
+			QK: attention.ScoresNone, NormEpsilon: a.Float("qk_norm_epsilon", 1e-6)}
 		if op.Heads%op.KVHeads != 0 {
 			a.Errorf("num_heads is %d, want a multiple of kv_num_heads, which is %d", op.Heads, op.KVHeads)
 		}
 		if op.Window < -1 || op.Window == 0 || op.Window > 0 && !op.Causal {
-			a.Errorf("local_window_size must be -1 or positive, and -1 without causal, got %d with causal %v", op.Window, op.Causal)
+			a.Errorf("local_window_size must be -1 or positive, and -1 without causal, got %d with causal %v",
+				op.Window, op.Causal)
 		}
 		if !(op.Softcap >= 0) {
 			a.Errorf("softcap is %v, want 0 or more", op.Softcap)
@@ -59,8 +66,10 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "GroupQueryAtte
 			a.Errorf("qk_output is %d, want 0 to 2", q)
 		}
 		op.Cache = [2]kvQuant{readKVQuant(a, "k_quant_type"), readKVQuant(a, "v_quant_type")}
-		if op.Sliding = a.Bool("sliding_window_cache", false); op.Sliding && (op.Window < 1 || op.QK != attention.ScoresNone) {
-			a.Errorf("sliding_window_cache is 1 with a local_window_size of %d and qk_output %d, want a positive window and qk_output 0", op.Window, a.Int("qk_output", 0))
+		if op.Sliding = a.Bool("sliding_window_cache", false); op.Sliding &&
+			(op.Window < 1 || op.QK != attention.ScoresNone) {
+			a.Errorf("sliding_window_cache is 1 with a local_window_size of %d and qk_output %d, want a positive "+
+				"window and qk_output 0", op.Window, a.Int("qk_output", 0))
 		}
 		return op
 	}})
@@ -119,16 +128,20 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 		dim = width / h
 		want := []int{batch, n, kvh * dim}
 		if width%h != 0 || !slices.Equal(c.Tensor(1).Shape(), want) || !slices.Equal(c.Tensor(2).Shape(), want) {
-			return fail.Errorf("query, key and value have shapes %v, %v and %v, which are inconsistent for %d query heads and %d key-value heads", qs, c.Tensor(1).Shape(), c.Tensor(2).Shape(), h, kvh)
+			return fail.Errorf("query, key and value have shapes %v, %v and %v, which are inconsistent for %d query "+
+				"heads and %d key-value heads", qs, c.Tensor(1).Shape(), c.Tensor(2).Shape(), h, kvh)
 		}
-		q, k, v = attention.HeadsLast(in[0], h, n, dim), attention.HeadsLast(in[1], kvh, n, dim), attention.HeadsLast(in[2], kvh, n, dim)
+		q, k, v = attention.HeadsLast(in[0], h, n, dim), attention.HeadsLast(in[1], kvh, n, dim),
+			attention.HeadsLast(in[2], kvh, n, dim)
 	} else {
 		dim = width / (h + 2*kvh)
 		if width%(h+2*kvh) != 0 {
-			return fail.Errorf("query has shape %v, want a last dimension divisible by %d heads of queries, keys and values", qs, h+2*kvh)
+			return fail.Errorf("query has shape %v, want a last dimension divisible by %d heads of queries, "+
+				"keys and values", qs, h+2*kvh)
 		}
 		part := func(head int) attention.HeadView[float32] {
-			return attention.HeadView[float32]{Data: in[0][min(head*dim, len(in[0])):], Batch: n * width, Head: dim, Row: width}
+			return attention.HeadView[float32]{Data: in[0][min(head*dim, len(in[0])):], Batch: n * width,
+				Head: dim, Row: width}
 		}
 		q, k, v = part(0), part(h), part(h+kvh)
 	}
@@ -151,14 +164,16 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 		}
 		for i, q := range op.Cache {
 			p := c.Tensor(3 + i)
-			if want := []int{batch, kvh, capacity, q.width(dim)}; !slices.Equal(p.Shape(), want) || p.DType() != q.elem(qt.DType()) {
+			if want := []int{batch, kvh, capacity, q.width(dim)}; !slices.Equal(p.Shape(), want) ||
+				p.DType() != q.elem(qt.DType()) {
 				return fail.Errorf("past_key and past_value are %s %v and %s %v, want %s [%d %d capacity %d]",
 					c.Tensor(3).DType(), pk, c.Tensor(4).DType(), pv, q.elem(qt.DType()), batch, kvh, q.width(dim))
 			}
 		}
 	}
 	if op.Sliding && capacity < op.Window {
-		return fail.Errorf("sliding_window_cache is 1: the cache holds %d tokens, want %d or more, as many as local_window_size", capacity, op.Window)
+		return fail.Errorf("sliding_window_cache is 1: the cache holds %d tokens, want %d or more, as many as "+
+			"local_window_size", capacity, op.Window)
 	}
 	present := max(capacity, total)
 	if total < 0 || total > math.MaxInt32 {
@@ -176,7 +191,8 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 			past[b] = l - n
 		}
 		if past[b] < 0 || past[b] > capacity && !op.Sliding || past[b]+n > present {
-			return fail.Errorf("seqlens_k[%d] is %d, which is inconsistent with %d new tokens and a cache of %d", b, l-1, n, capacity)
+			return fail.Errorf("seqlens_k[%d] is %d, which is inconsistent with %d new tokens and a cache of %d",
+				b, l-1, n, capacity)
 		}
 	}
 	if q, err = op.prepare(c, q, 14, batch, h, n, dim, past, n == total); err != nil {
@@ -200,16 +216,19 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 			continue
 		}
 		if op.Cache[i].on() {
-			if *src, err = op.Cache[i].cache(c, 1+i, 12+i, c.Tensor(3+i), *src, past, kvh, n, capacity, present, dim); err != nil {
+			if *src, err = op.Cache[i].cache(c, 1+i, 12+i, c.Tensor(3+i), *src, past, kvh, n, capacity,
+				present, dim); err != nil {
 				return err
 			}
 			continue
 		}
-		if *src, outs[i], err = appendEach(c, 1+i, c.Tensor(3+i), *src, past, false, kvh, n, capacity, present, dim); err != nil {
+		if *src, outs[i], err = appendEach(c, 1+i, c.Tensor(3+i), *src, past, false, kvh, n, capacity,
+			present, dim); err != nil {
 			return err
 		}
 	}
-	a := &attention.Core[float32]{Batch: batch, Heads: h, KVHeads: kvh, QLen: n, KVLen: kvLen, Dim: dim, VDim: dim, Q: q, K: k, V: v,
+	a := &attention.Core[float32]{Batch: batch, Heads: h, KVHeads: kvh, QLen: n, KVLen: kvLen, Dim: dim,
+		VDim: dim, Q: q, K: k, V: v,
 		Scale: attention.Scale(op.Scale, dim), Softcap: float64(op.Softcap), Observe: attention.ScoresNone}
 	for b := range batch {
 		a.KVLen = max(a.KVLen, held[b]+n)
@@ -272,7 +291,8 @@ func (op *GroupQueryAttention) Run(c *ir.Call) error {
 
 // prepare normalizes each head's vectors and scales them by input norm, if that is given.
 // It then rotates them by their positions if the operator has rotary embeddings.
-func (op *GroupQueryAttention) prepare(c *ir.Call, v attention.HeadView[float32], norm, batch, heads, n, dim int, past []int, first bool) (attention.HeadView[float32], error) {
+func (op *GroupQueryAttention) prepare(c *ir.Call, v attention.HeadView[float32], norm, batch, heads, n, dim int,
+	past []int, first bool) (attention.HeadView[float32], error) {
 	if !op.Rotary && !c.Has(norm) {
 		return v, nil
 	}
@@ -298,14 +318,17 @@ func (op *GroupQueryAttention) prepare(c *ir.Call, v attention.HeadView[float32]
 	if !op.Rotary {
 		return r, nil
 	}
-	return r, rotateCached(c, r, c.Tensor(7), c.Tensor(8), c.Tensor(9), op.Interleaved, batch, heads, n, dim, past, first)
+	return r, rotateCached(c, r, c.Tensor(7), c.Tensor(8), c.Tensor(9), op.Interleaved, batch,
+		heads, n, dim, past, first)
 }
 
 // rotateCached rotates the heads of r in place by the angles of their positions.
 // Positions are the given ones, or follow the past. For a first prompt, the first given
 // position is the position of row 0 of every batch item.
-func rotateCached(c *ir.Call, r attention.HeadView[float32], cosT, sinT, posT *tensor.Tensor, interleaved bool, batch, heads, n, dim int, past []int, first bool) error {
-	if cosT == nil || sinT == nil || cosT.Rank() != 2 || !slices.Equal(cosT.Shape(), sinT.Shape()) || cosT.Dim(1) > dim/2 {
+func rotateCached(c *ir.Call, r attention.HeadView[float32], cosT, sinT, posT *tensor.Tensor, interleaved bool,
+	batch, heads, n, dim int, past []int, first bool) error {
+	if cosT == nil || sinT == nil || cosT.Rank() != 2 || !slices.Equal(cosT.Shape(), sinT.Shape()) ||
+		cosT.Dim(1) > dim/2 {
 		return fail.Errorf("cos_cache and sin_cache are %s and %s, want [positions, %d at most]", cosT, sinT, dim/2)
 	}
 	if posT != nil && posT.Len() != batch*n {

@@ -18,7 +18,9 @@ func gateOf(name string, t *tensor.Tensor, rows, num, features int) (int, error)
 	case rows * num * features:
 		return features, nil
 	}
-	return 0, fail.Errorf("%s has shape %v, want one gate per branch or feature of %d rows of %d branches of %d features", name, t.Shape(), rows, num, features)
+	return 0,
+		fail.Errorf("%s has shape %v, want one gate per branch or feature of %d rows of %d branches of %d features",
+			name, t.Shape(), rows, num, features)
 }
 
 // reduced returns shape s with the branches reduced to one feature vector per row.
@@ -36,7 +38,8 @@ type HyperConnectionPreMix struct {
 	Scale float32 // factor of the sum
 }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "HyperConnectionPreMix", Since: kit.Versions{1}, In: "streams:T, pre_mix:M", Out: "output:T",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "HyperConnectionPreMix", Since: kit.Versions{1},
+	In: "streams:T, pre_mix:M", Out: "output:T",
 	Class: kit.ClassOther,
 	Types: "T: float float16 bfloat16; M: float float16 bfloat16", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &HyperConnectionPreMix{readBranches(a), a.Float("reduction_scale", 1)}
@@ -102,7 +105,8 @@ func (op *HyperConnectionPreMix) Run(c *ir.Call) error {
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.HyperConnectionPostMix).
 type HyperConnectionPostMix struct{ branches }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "HyperConnectionPostMix", Since: kit.Versions{1}, In: "streams:T, block_output:T, post_mix:M, stream_mix:M?", Out: "output:T",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "HyperConnectionPostMix", Since: kit.Versions{1},
+	In: "streams:T, block_output:T, post_mix:M, stream_mix:M?", Out: "output:T",
 	Class: kit.ClassOther,
 	Types: "T: float float16 bfloat16; M: float float16 bfloat16", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &HyperConnectionPostMix{readBranches(a)}

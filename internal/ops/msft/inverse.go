@@ -13,7 +13,8 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.Inverse).
 type Inverse struct{}
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "Inverse", Since: kit.Versions{1}, In: "X:T", Out: "Y:T",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "Inverse", Since: kit.Versions{1},
+	In: "X:T", Out: "Y:T",
 	Class: kit.ClassOther,
 	Types: "T: float16 float double",
 	Build: kit.WithoutAttrs[Inverse]})

@@ -13,7 +13,8 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.Irfft).
 type Irfft struct{}
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "Irfft", Since: kit.Versions{1}, In: "X:T", Out: "Y:T", Types: "T: float double float16",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "Irfft", Since: kit.Versions{1}, In: "X:T", Out: "Y:T",
+	Types: "T: float double float16",
 	Class: kit.ClassOther,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		readFFT(a)
@@ -50,5 +51,6 @@ func (*Irfft) Run(c *ir.Call) error {
 	n := max(0, 2*(m-1))
 	shape := slices.Clone(s[:len(s)-1])
 	shape[len(shape)-1] = n
-	return runFFT(c, fourier.Line{N: n, In: m, InParts: 2, Out: n, OutParts: 1, Inner: 1, Inverse: true, Hermitian: true}, kit.Product(s[:len(s)-2]), shape)
+	return runFFT(c, fourier.Line{N: n, In: m, InParts: 2, Out: n, OutParts: 1, Inner: 1, Inverse: true,
+		Hermitian: true}, kit.Product(s[:len(s)-2]), shape)
 }

@@ -14,7 +14,8 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.IsAllFinite).
 type IsAllFinite struct{ InfOnly, NaNOnly bool }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "IsAllFinite", Since: kit.Versions{1}, In: "input:V+", Out: "output:T",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "IsAllFinite", Since: kit.Versions{1},
+	In: "input:V+", Out: "output:T",
 	Class: kit.ClassReduction,
 	Types: "V: @float; T: bool",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {

@@ -25,7 +25,8 @@ func appendBuffer(c *ir.Call, out int, old *tensor.Tensor, v attention.HeadView[
 	ir.Clear(c, y.Data)
 	dst := attention.HeadsFirst(y.Data, heads, total, dim)
 	if data != nil {
-		attention.CopyHeads(dst, attention.HeadsFirst(data, heads, capacity, dim), batch, heads, 0, 0, min(capacity, total), dim)
+		attention.CopyHeads(dst, attention.HeadsFirst(data, heads, capacity, dim), batch, heads, 0, 0,
+			min(capacity, total), dim)
 	}
 	attention.CopyHeads(dst, v, batch, heads, past, 0, n, dim)
 	if from == nil {
@@ -65,8 +66,11 @@ func cacheBeams(c *ir.Call, width, ct *tensor.Tensor, batch, past int) (func(b, 
 	} else if ct.Rank() == 3 {
 		beams = ct.Dim(1)
 	}
-	if beams < 1 || batch%beams != 0 || ct.Rank() != 3 || ct.Dim(0) != batch/beams || ct.Dim(1) != beams || ct.Dim(2) < past {
-		return nil, fail.Errorf("cache_indirection has shape %v, want [%d/beams beams length] with %d beams and a length of %d or more", ct.Shape(), batch, beams, past)
+	if beams < 1 || batch%beams != 0 || ct.Rank() != 3 || ct.Dim(0) != batch/beams || ct.Dim(1) != beams ||
+		ct.Dim(2) < past {
+		return nil,
+			fail.Errorf("cache_indirection has shape %v, want [%d/beams beams length] with %d beams and a "+
+				"length of %d or more", ct.Shape(), batch, beams, past)
 	}
 	ix, length := tensor.Of[int32](ct), ct.Dim(2)
 	for i, v := range ix {
@@ -79,7 +83,8 @@ func cacheBeams(c *ir.Call, width, ct *tensor.Tensor, batch, past int) (func(b, 
 
 // appendEach is like appendBuffer, but each batch item has its own past length. Vectors
 // after the new ones are zeros, or those of the buffer if whole is set.
-func appendEach(c *ir.Call, out int, old *tensor.Tensor, v attention.HeadView[float32], past []int, whole bool, heads, n, capacity, total, dim int) (attention.HeadView[float32], kit.RealOutput[float32], error) {
+func appendEach(c *ir.Call, out int, old *tensor.Tensor, v attention.HeadView[float32], past []int, whole bool,
+	heads, n, capacity, total, dim int) (attention.HeadView[float32], kit.RealOutput[float32], error) {
 	data, err := kit.RealIn[float32](c, old)
 	if err != nil {
 		return v, kit.RealOutput[float32]{}, err

@@ -59,7 +59,8 @@ func (q kvQuant) scales(c *ir.Call, i, heads, dim int) ([][]float32, error) {
 		want = heads * dim
 	}
 	if t.Len() != want {
-		return nil, fail.Errorf("the scales, input %d, have shape %v, want %d for %s of %d heads of size %d", i, t.Shape(), want, q.Kind, heads, dim)
+		return nil, fail.Errorf("the scales, input %d, have shape %v, want %d for %s of %d heads of size %d", i,
+			t.Shape(), want, q.Kind, heads, dim)
 	}
 	v, err := kit.RealIn[float32](c, t)
 	if err != nil {
@@ -113,7 +114,8 @@ func (q kvQuant) decode(dst []float32, x []byte, scales []float32) {
 // cache appends n vectors of each head to a quantized cache: src follows the first
 // past[b] vectors of old, in a cache of length vectors. It returns the dequantized result
 // and stores the cache in output out.
-func (q kvQuant) cache(c *ir.Call, out, scale int, old *tensor.Tensor, src attention.HeadView[float32], past []int, heads, n, capacity, length, dim int) (attention.HeadView[float32], error) {
+func (q kvQuant) cache(c *ir.Call, out, scale int, old *tensor.Tensor, src attention.HeadView[float32], past []int,
+	heads, n, capacity, length, dim int) (attention.HeadView[float32], error) {
 	batch, width := len(past), q.width(dim)
 	scales, err := q.scales(c, scale, heads, dim)
 	if err != nil {

@@ -44,7 +44,8 @@ func newSlidingCache(capacity, window, n int, past, last []int) *slidingCache {
 
 // push returns the cached vectors followed by src and stores the last ones in output out.
 // scale is the index of the input that holds the scales of a quantized cache.
-func (s *slidingCache) push(c *ir.Call, q kvQuant, out, scale int, old *tensor.Tensor, src attention.HeadView[float32], heads, dim int) (attention.HeadView[float32], kit.RealOutput[float32], error) {
+func (s *slidingCache) push(c *ir.Call, q kvQuant, out, scale int, old *tensor.Tensor, src attention.HeadView[float32],
+	heads, dim int) (attention.HeadView[float32], kit.RealOutput[float32], error) {
 	var none kit.RealOutput[float32]
 	batch, width := len(s.held), q.width(dim)
 	n, err := tensor.Elements([]int{batch, heads, s.length, dim})

@@ -5,7 +5,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "LinearAttention", Since: kit.Versions{1}, In: ops.LinearAttentionInputs, Out: "output:T, present_state:S",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "LinearAttention", Since: kit.Versions{1},
+	In: ops.LinearAttentionInputs, Out: "output:T, present_state:S",
 	Types: "T: float float16 bfloat16; S: float float16 bfloat16", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		// The operator is LinearAttention of ONNX with a window of several states
 		// (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.LinearAttention).

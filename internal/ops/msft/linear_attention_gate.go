@@ -16,7 +16,8 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.LinearAttentionGate).
 type LinearAttentionGate struct{}
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "LinearAttentionGate", Since: kit.Versions{1}, In: "a:T, dt_bias:TF, decay_scale:TF, b:T?", Out: "decay:T, beta:T?",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "LinearAttentionGate", Since: kit.Versions{1},
+	In: "a:T, dt_bias:TF, decay_scale:TF, b:T?", Out: "decay:T, beta:T?",
 	Class: kit.ClassOther,
 	Types: "T: float float16 bfloat16; TF: float", Build: kit.WithoutAttrs[LinearAttentionGate]})
 
@@ -36,7 +37,8 @@ func (*LinearAttentionGate) Run(c *ir.Call) error {
 		heads = s[len(s)-1]
 	}
 	if len(s) == 0 || c.Tensor(1).Len() != heads || c.Tensor(2).Len() != heads {
-		return fail.Errorf("a, dt_bias and decay_scale have shapes %v, %v and %v, want [B T H] and twice [H]", s, c.Tensor(1).Shape(), c.Tensor(2).Shape())
+		return fail.Errorf("a, dt_bias and decay_scale have shapes %v, %v and %v, want [B T H] and twice [H]", s,
+			c.Tensor(1).Shape(), c.Tensor(2).Shape())
 	}
 	var in [4][]float32
 	for i := range in {

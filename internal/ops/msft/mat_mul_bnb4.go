@@ -21,16 +21,21 @@ type MatMulBnb4 struct {
 
 // bnb4Codes holds the values of the 16 codes of FP4 and NF4.
 var bnb4Codes = [2][16]float32{
-	{0, 0.00520833333, 0.66666667, 1, 0.33333333, 0.5, 0.16666667, 0.25, 0, -0.00520833333, -0.66666667, -1, -0.33333333, -0.5, -0.16666667, -0.25},
-	{-1, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334, -0.09105003625154495, 0,
-		0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1},
+	{0, 0.00520833333, 0.66666667, 1, 0.33333333, 0.5, 0.16666667, 0.25, 0, -0.00520833333, -0.66666667, -1,
+		-0.33333333, -0.5, -0.16666667, -0.25},
+	{-1, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334,
+		-0.09105003625154495, 0,
+		0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224, 0.44070982933044434,
+		0.5626170039176941, 0.7229568362236023, 1},
 }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "MatMulBnb4", Since: kit.Versions{1}, In: "A:T1, B:T2, absmax:T1", Out: "Y:T1",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "MatMulBnb4", Since: kit.Versions{1},
+	In: "A:T1, B:T2, absmax:T1", Out: "Y:T1",
 	MACs:  kit.MatMulMACs,
 	Types: "T1: float float16 bfloat16; T2: uint8", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("K", "N", "block_size", "quant_type")
-		op := &MatMulBnb4{K: a.Int("K", 1), N: a.Int("N", 1), Block: a.Int("block_size", 16), NF4: a.Int("quant_type", 0) == 1, TransB: a.Bool("transB", true)}
+		op := &MatMulBnb4{K: a.Int("K", 1), N: a.Int("N", 1), Block: a.Int("block_size", 16),
+			NF4: a.Int("quant_type", 0) == 1, TransB: a.Bool("transB", true)}
 		a.Ignore("training_mode") // has no effect on results
 		if op.N < 1 || op.K < 1 || op.N > 1<<30 || op.K > 1<<30 {
 			a.Errorf("N and K must be 1 to 2^30, got %d and %d", op.N, op.K)
@@ -81,7 +86,8 @@ func (op *MatMulBnb4) Run(c *ir.Call) error {
 	}
 	n := op.N * op.K
 	if b, m := c.Tensor(1), c.Tensor(2); b.Len() != (n+1)/2 || m.Len() != (n+op.Block-1)/op.Block {
-		return fail.Errorf("B and absmax have shapes %v and %v, want [%d] and [%d]", b.Shape(), m.Shape(), (n+1)/2, (n+op.Block-1)/op.Block)
+		return fail.Errorf("B and absmax have shapes %v and %v, want [%d] and [%d]", b.Shape(), m.Shape(), (n+1)/2,
+			(n+op.Block-1)/op.Block)
 	}
 	scales, err := kit.RealIn[float32](c, c.Tensor(2))
 	if err != nil {

@@ -27,7 +27,8 @@ type MatMulFpQ4 struct {
 	Kind int
 }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "MatMulFpQ4", Since: kit.Versions{1}, In: "A:T1, B:T2, B_shape:T3", Out: "Y:T1",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "MatMulFpQ4", Since: kit.Versions{1},
+	In: "A:T1, B:T2, B_shape:T3", Out: "Y:T1",
 	MACs:  kit.MatMulMACs,
 	Types: "T1: float; T2: uint8; T3: int64", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		kind := a.Int("blk_quant_type", 1)

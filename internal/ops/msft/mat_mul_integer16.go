@@ -13,7 +13,8 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MatMulInteger16).
 type MatMulInteger16 struct{}
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "MatMulInteger16", Since: kit.Versions{1}, In: "A:T1, B:T2", Out: "Y:T3",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "MatMulInteger16", Since: kit.Versions{1},
+	In: "A:T1, B:T2", Out: "Y:T3",
 	MACs:  kit.MatMulMACs,
 	Types: "T1: int16 uint16; T2: int16 uint16; T3: int32 uint32",
 	Build: kit.WithoutAttrs[MatMulInteger16]})

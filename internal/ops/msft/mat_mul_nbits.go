@@ -31,7 +31,8 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "MatMulNBits", 
 	Out:  "Y:T1", Types: "T1: float float16 bfloat16; T3: uint8 float16 float bfloat16",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("N", "K", "block_size")
-		op := &MatMulNBits{a.Int("N", 1), a.Int("K", 1), a.Int("bits", 4), a.Int("block_size", 32), a.Int("accuracy_level", 0)}
+		op := &MatMulNBits{a.Int("N", 1), a.Int("K", 1), a.Int("bits", 4), a.Int("block_size", 32),
+			a.Int("accuracy_level", 0)}
 		if a.Int("weight_prepacked", 0) != 0 {
 			a.Errorf("weight_prepacked is not supported: such weights are packed for a GPU")
 		}
@@ -177,7 +178,8 @@ func (op *MatMulNBits) Run(c *ir.Call) error {
 			}
 			return nil
 		}
-		g := gemm.Args[float32]{M: rows, N: n, K: op.K, A: a, LdA: op.K, B: w, LdB: op.K, TransB: true, C: out, LdC: op.N}
+		g := gemm.Args[float32]{M: rows, N: n, K: op.K, A: a, LdA: op.K, B: w, LdB: op.K,
+			TransB: true, C: out, LdC: op.N}
 		if bias != nil {
 			g.BiasCol = bias[j0:][:n]
 		}
@@ -292,7 +294,8 @@ func (op *matMulNBitsPacked) Run(c *ir.Call) error {
 		return err
 	}
 	grain := kit.GrainFor(4 * op.K * rows)
-	g := quant.NBitsArgs{M: rows, A: a, LdA: op.K, B: op.w, Bias: bias, C: y.Data, LdC: op.N, Int8: op.AccuracyLevel == 4}
+	g := quant.NBitsArgs{M: rows, A: a, LdA: op.K, B: op.w, Bias: bias, C: y.Data, LdC: op.N,
+		Int8: op.AccuracyLevel == 4}
 	quant.ParallelNBits(func(n int, fn func(lo, hi int)) { c.Parallel(n, grain, fn) }, cpu.Active(), &g)
 	y.Store()
 	return nil

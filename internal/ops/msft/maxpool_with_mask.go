@@ -21,7 +21,8 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MaxpoolWithMask).
 type MaxpoolWithMask struct{ window.Window }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "MaxpoolWithMask", Since: kit.Versions{1}, In: "X:T, M:int32", Out: "Y:T", Types: "T: float",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "MaxpoolWithMask", Since: kit.Versions{1},
+	In: "X:T, M:int32", Out: "Y:T", Types: "T: float",
 	Class: kit.ClassReduction,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("kernel_shape")
@@ -237,7 +238,8 @@ func (t *maskedTaps) find(c *ir.Call, g *window.Geometry, mask []int32) error {
 	out, n, last := kit.Product(g.Out), len(g.In), len(g.In)-1
 	limit := int64(out) * int64(min(g.Taps(), kit.Product(g.In)))
 	if in := int64(len(mask)); max(limit, in) > math.MaxInt32 {
-		return fail.Errorf("%d windows read up to %d times from a plane of %d elements, want at most %d", out, limit, in, math.MaxInt32)
+		return fail.Errorf("%d windows read up to %d times from a plane of %d elements, want at most %d", out,
+			limit, in, math.MaxInt32)
 	}
 	if err := c.Reserve(4 * (limit + int64(out))); err != nil {
 		return err

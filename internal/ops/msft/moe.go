@@ -79,7 +79,8 @@ func (m *moeRun) check() error {
 		return fail.Errorf("FC1 has shape [%d %d] and FC2 [%d %d], want [%d %d] and [%[6]d %d]",
 			m.fc1.out, m.fc1.in, m.fc2.out, m.fc2.in, width, m.hidden, inter)
 	case m.fc3 != nil && (m.fc3.in != m.hidden || m.fc3.out != inter || m.fused()):
-		return fail.Errorf("FC3 has shape [%d %d], want [%d %d] and no fused SwiGLU", m.fc3.out, m.fc3.in, inter, m.hidden)
+		return fail.Errorf("FC3 has shape [%d %d], want [%d %d] and no fused SwiGLU", m.fc3.out,
+			m.fc3.in, inter, m.hidden)
 	case m.fc3 == nil && m.Activation == "swiglu" && !m.fused():
 		return fail.Errorf("SwiGLU requires FC3 if attribute swiglu_fusion is 0")
 	}
@@ -392,7 +393,8 @@ type MoE struct{ moeAttrs }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "MoE", Since: kit.Versions{1},
 	Class: kit.ClassLinear,
-	In: "input:T, router_probs:T, fc1_experts_weights:T, fc1_experts_bias:T?, fc2_experts_weights:T, fc2_experts_bias:T?, " +
+	In: "input:T, router_probs:T, fc1_experts_weights:T, fc1_experts_bias:T?, fc2_experts_weights:T, " +
+		"fc2_experts_bias:T?, " +
 		"fc3_experts_weights:T?, fc3_experts_bias:T?",
 	Out: "output:T", Types: "T: float float16 bfloat16",
 	Build: func(a *kit.Attrs, opset int) kit.Operator { return &MoE{readMoE(a)} }})

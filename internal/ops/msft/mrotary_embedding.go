@@ -20,15 +20,18 @@ type MRotaryEmbedding struct {
 	Alternate   bool   // height and width each use every third angle, else the sections are consecutive
 }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "MRotaryEmbedding", Since: kit.Versions{1}, In: "input:T, position_ids:M, cos_cache:T, sin_cache:T", Out: "output:T",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "MRotaryEmbedding", Since: kit.Versions{1},
+	In: "input:T, position_ids:M, cos_cache:T, sin_cache:T", Out: "output:T",
 	Class: kit.ClassArithmetic,
 	Types: "T: float float16 bfloat16; M: int64", Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("mrope_section")
-		op := &MRotaryEmbedding{Interleaved: a.Bool("interleaved", false), Heads: a.Int("num_heads", 0), Dim: a.Int("rotary_embedding_dim", 0),
+		op := &MRotaryEmbedding{Interleaved: a.Bool("interleaved", false), Heads: a.Int("num_heads", 0),
+			Dim:   a.Int("rotary_embedding_dim", 0),
 			Scale: a.Float("scale", 1), Alternate: a.Int("mrope_layout", 0) == 1}
 		a.Ignore("is_packed_batching") // has no effect because positions are given
 		if op.Heads < 0 || op.Dim < 0 || op.Dim > 0 && op.Heads == 0 {
-			a.Errorf("num_heads and rotary_embedding_dim must be non-negative, and the latter requires the former, got %d and %d", op.Heads, op.Dim)
+			a.Errorf("num_heads and rotary_embedding_dim must be non-negative, and the latter requires the "+
+				"former, got %d and %d", op.Heads, op.Dim)
 		}
 		s := a.Ints("mrope_section")
 		if len(s) != 3 || slices.Min(s) < 0 || slices.Max(s) > 1<<30 {
@@ -59,7 +62,8 @@ func (op *MRotaryEmbedding) stream(i int) int {
 func (op *MRotaryEmbedding) Run(c *ir.Call) error {
 	x, cosT, sinT, pos := c.Tensor(0), c.Tensor(2), c.Tensor(3), kit.Ints(c.Tensor(1))
 	if cosT.Rank() != 2 || !slices.Equal(cosT.Shape(), sinT.Shape()) || cosT.Dim(1) > 1<<30 {
-		return fail.Errorf("cos_cache and sin_cache have shapes %v and %v, want twice [positions, angles]", cosT.Shape(), sinT.Shape())
+		return fail.Errorf("cos_cache and sin_cache have shapes %v and %v, want twice [positions, angles]",
+			cosT.Shape(), sinT.Shape())
 	}
 	rows, half := cosT.Dim(0), cosT.Dim(1)
 	if s := op.Sections; s[0]+s[1]+s[2] != half {

@@ -22,12 +22,14 @@ type MultiHeadAttention struct {
 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "MultiHeadAttention", Since: kit.Versions{1},
-	MACs:        kit.AttentionMACs,
-	In:          "query:T, key:T?, value:T?, bias:T?, key_padding_mask:int32?, attention_bias:T?, past_key:T?, past_value:T?, past_sequence_length:int32?, cache_indirection:int32?",
+	MACs: kit.AttentionMACs,
+	In: "query:T, key:T?, value:T?, bias:T?, key_padding_mask:int32?, attention_bias:T?, past_key:T?, " +
+		"past_value:T?, past_sequence_length:int32?, cache_indirection:int32?",
 	Out:         "output:T, present_key:T?, present_value:T?, qk:T?",
 	KeepOutputs: kit.Always, // ONNX Runtime requires the present of a past
 	Types:       "T: float float16 bfloat16", Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &MultiHeadAttention{attention.ReadHeads(a, "num_heads"), a.Float("scale", 0), a.Float("mask_filter_value", -10000), a.Bool("unidirectional", false)}
+		return &MultiHeadAttention{attention.ReadHeads(a, "num_heads"), a.Float("scale", 0),
+			a.Float("mask_filter_value", -10000), a.Bool("unidirectional", false)}
 	}})
 
 // Infer sets the shapes as far as the shapes of the inputs determine them.
@@ -101,7 +103,8 @@ func (op *MultiHeadAttention) Run(c *ir.Call) error {
 			return fail.Errorf("query has shape %v, want [batch, length, %d, 3, size]", s, h)
 		}
 		a.Batch, a.QLen, n, a.Dim, a.VDim = s[0], s[1], s[1], s[4], s[4]
-		a.Q, a.K, a.V = packedHeads(in[0], 0, 3, h, a.QLen, a.Dim), packedHeads(in[0], 1, 3, h, n, a.Dim), packedHeads(in[0], 2, 3, h, n, a.Dim)
+		a.Q, a.K, a.V = packedHeads(in[0], 0, 3, h, a.QLen, a.Dim), packedHeads(in[0], 1, 3, h, n, a.Dim),
+			packedHeads(in[0], 2, 3, h, n, a.Dim)
 	case qt.Rank() == 3 && kt != nil:
 		s, k := qt.Shape(), kt.Shape()
 		if s[2]%h != 0 {
@@ -113,14 +116,17 @@ func (op *MultiHeadAttention) Run(c *ir.Call) error {
 		case len(k) == 5 && vt == nil && k[0] == a.Batch && k[2] == h && k[3] == 2 && k[4] == a.Dim:
 			n, a.VDim = k[1], a.Dim
 			a.K, a.V = packedHeads(in[1], 0, 2, h, n, a.Dim), packedHeads(in[1], 1, 2, h, n, a.Dim)
-		case len(k) == 3 && vt != nil && vt.Rank() == 3 && k[0] == a.Batch && k[2] == s[2] && slices.Equal(vt.Shape()[:2], k[:2]) && vt.Dim(2)%h == 0:
+		case len(k) == 3 && vt != nil && vt.Rank() == 3 && k[0] == a.Batch && k[2] == s[2] &&
+			slices.Equal(vt.Shape()[:2], k[:2]) && vt.Dim(2)%h == 0:
 			n, a.VDim = k[1], vt.Dim(2)/h
 			a.K, a.V = attention.HeadsLast(in[1], h, n, a.Dim), attention.HeadsLast(in[2], h, n, a.VDim)
-		case len(k) == 4 && vt != nil && vt.Rank() == 4 && k[0] == a.Batch && k[1] == h && k[3] == a.Dim && slices.Equal(vt.Shape()[:3], k[:3]):
+		case len(k) == 4 && vt != nil && vt.Rank() == 4 && k[0] == a.Batch && k[1] == h && k[3] == a.Dim &&
+			slices.Equal(vt.Shape()[:3], k[:3]):
 			n, a.VDim, projected = k[2], vt.Dim(3), false
 			a.K, a.V = attention.HeadsFirst(in[1], h, n, a.Dim), attention.HeadsFirst(in[2], h, n, a.VDim)
 		default:
-			return fail.Errorf("query, key and value are %s, %s and %s, which are inconsistent for %d heads", qt, kt, vt, h)
+			return fail.Errorf("query, key and value are %s, %s and %s, which are inconsistent for %d heads",
+				qt, kt, vt, h)
 		}
 	default:
 		return fail.Errorf("query, key and value are %s, %s and %s, which is not a supported combination", qt, kt, vt)
@@ -156,7 +162,8 @@ func (op *MultiHeadAttention) Run(c *ir.Call) error {
 			past = pk[2]
 		}
 		if !slices.Equal(pk, []int{a.Batch, h, past, a.Dim}) || !slices.Equal(pv, []int{a.Batch, h, past, a.VDim}) {
-			return fail.Errorf("past_key and past_value have shapes %v and %v, want [%d %d past %d] and [%[3]d %[4]d past %[6]d]", pk, pv, a.Batch, h, a.Dim, a.VDim)
+			return fail.Errorf("past_key and past_value have shapes %v and %v, want [%d %d past %d] and [%[3]d "+
+				"%[4]d past %[6]d]", pk, pv, a.Batch, h, a.Dim, a.VDim)
 		}
 	}
 	var kOut, vOut, qk kit.RealOutput[float32]
@@ -168,16 +175,19 @@ func (op *MultiHeadAttention) Run(c *ir.Call) error {
 			return err
 		}
 		if past < 0 || past > capacity-n {
-			return fail.Errorf("past_sequence_length is %d, which leaves no room for %d new tokens in a buffer of %d", past, n, capacity)
+			return fail.Errorf("past_sequence_length is %d, which leaves no room for %d new tokens in a buffer of %d",
+				past, n, capacity)
 		}
 		from, err := cacheBeams(c, nil, c.Tensor(9), a.Batch, past)
 		if err != nil {
 			return err
 		}
-		if a.K, kOut, err = appendBuffer(c, 1, c.Tensor(6), a.K, from, a.Batch, h, past, n, capacity, capacity, a.Dim); err != nil {
+		if a.K, kOut, err = appendBuffer(c, 1, c.Tensor(6), a.K, from, a.Batch, h, past, n, capacity,
+			capacity, a.Dim); err != nil {
 			return err
 		}
-		if a.V, vOut, err = appendBuffer(c, 2, c.Tensor(7), a.V, from, a.Batch, h, past, n, capacity, capacity, a.VDim); err != nil {
+		if a.V, vOut, err = appendBuffer(c, 2, c.Tensor(7), a.V, from, a.Batch, h, past, n, capacity, capacity,
+			a.VDim); err != nil {
 			return err
 		}
 	} else {
@@ -237,5 +247,6 @@ func (op *MultiHeadAttention) Run(c *ir.Call) error {
 
 // packedHeads returns a view of part k of [batch, length, heads, parts, size].
 func packedHeads(data []float32, k, parts, heads, length, size int) attention.HeadView[float32] {
-	return attention.HeadView[float32]{Data: data[min(k*size, len(data)):], Batch: length * heads * parts * size, Head: parts * size, Row: heads * parts * size}
+	return attention.HeadView[float32]{Data: data[min(k*size, len(data)):], Batch: length * heads * parts * size,
+		Head: parts * size, Row: heads * parts * size}
 }

@@ -18,7 +18,8 @@ type MurmurHash3 struct {
 	Seed     uint32
 }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "MurmurHash3", Since: kit.Versions{1}, In: "X:T1", Out: "Y:T2",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "MurmurHash3", Since: kit.Versions{1},
+	In: "X:T1", Out: "Y:T2",
 	Class: kit.ClassOther,
 	Types: "T1: uint32 int32 uint64 int64 float double string; T2: uint32 int32",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {

@@ -20,15 +20,18 @@ type NGramHashMapping struct {
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "NGramHashMapping", Since: kit.Versions{1},
 	Class: kit.ClassOther,
-	In:    "input_ids:M, multipliers:M, vocab_sizes:M, past_ids:M?, head_offsets:M?, eos_token_id:M?, segment_ids:int32?",
-	Out:   "hash_ids:M, present_ids:M?", Types: "M: int32 int64",
+	In: "input_ids:M, multipliers:M, vocab_sizes:M, past_ids:M?, head_offsets:M?, eos_token_id:M?, " +
+		"segment_ids:int32?",
+	Out: "hash_ids:M, present_ids:M?", Types: "M: int32 int64",
 	Build: func(a *kit.Attrs, opset int) kit.Operator { return readNGramHashes(a) }})
 
 func readNGramHashes(a *kit.Attrs) *NGramHashMapping {
 	a.Require("max_ngram_size", "n_head_per_ngram", "pad_id")
-	op := &NGramHashMapping{a.Int("max_ngram_size", 2), a.Int("n_head_per_ngram", 1), a.Int("pad_id", 0), a.Int("reset_on_eos", 0) != 0}
+	op := &NGramHashMapping{a.Int("max_ngram_size", 2), a.Int("n_head_per_ngram", 1), a.Int("pad_id", 0),
+		a.Int("reset_on_eos", 0) != 0}
 	if op.Most < 2 || op.Heads < 1 || op.Most > 1<<16 || op.Heads > 1<<16 {
-		a.Errorf("max_ngram_size is %d, want 2 to %d, and n_head_per_ngram %d, want 1 to %[2]d", op.Most, 1<<16, op.Heads)
+		a.Errorf("max_ngram_size is %d, want 2 to %d, and n_head_per_ngram %d, want 1 to %[2]d",
+			op.Most, 1<<16, op.Heads)
 	}
 	return op
 }
@@ -60,7 +63,8 @@ func (op *NGramHashMapping) Run(c *ir.Call) error {
 		return w.err
 	}
 	if len(mult) < op.Most || len(sizes) != outs || len(sizes) > 0 && slices.Min(sizes) < 1 {
-		return fail.Errorf("multipliers and vocab_sizes have shapes %v and %v, want at least %d multipliers and %d positive sizes", c.Tensor(1).Shape(), c.Tensor(2).Shape(), op.Most, outs)
+		return fail.Errorf("multipliers and vocab_sizes have shapes %v and %v, want at least %d multipliers and %d "+
+			"positive sizes", c.Tensor(1).Shape(), c.Tensor(2).Shape(), op.Most, outs)
 	}
 	for i, want := range [][]int{3: {batch, past}, 4: {outs}, 6: {batch, n}} {
 		if v := c.Tensor(i); want != nil && v != nil && !slices.Equal(v.Shape(), want) {

@@ -15,7 +15,8 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.NGramRepeatBlock).
 type NGramRepeatBlock struct{ Size int }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "NGramRepeatBlock", Since: kit.Versions{1}, In: "input_ids:Tid, scores:T", Out: "scores_out:T",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "NGramRepeatBlock", Since: kit.Versions{1},
+	In: "input_ids:Tid, scores:T", Out: "scores_out:T",
 	Class: kit.ClassOther,
 	Types: "Tid: int64; T: float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
@@ -42,7 +43,8 @@ func (*NGramRepeatBlock) Infer(c *ir.InferContext) error {
 func (o *NGramRepeatBlock) Run(c *ir.Call) error {
 	ids, scores := c.Tensor(0), c.Tensor(1)
 	if ids.Rank() != 2 || scores.Rank() != 2 || ids.Dim(0) != scores.Dim(0) {
-		return fail.Errorf("input_ids and scores have shapes %v and %v, want [batch length] and [batch vocabulary]", ids.Shape(), scores.Shape())
+		return fail.Errorf("input_ids and scores have shapes %v and %v, want [batch length] and [batch vocabulary]",
+			ids.Shape(), scores.Shape())
 	}
 	y, err := c.Output(0, tensor.TypeFloat32, scores.Shape()...)
 	if err != nil {

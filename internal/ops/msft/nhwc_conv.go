@@ -16,7 +16,8 @@ type NhwcConv struct {
 	Group int
 }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "NhwcConv", Since: kit.Versions{1}, In: "X:T, W:T, B:T?", Out: "Y:T",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "NhwcConv", Since: kit.Versions{1},
+	In: "X:T, W:T, B:T?", Out: "Y:T",
 	MACs:  kit.ConvMACs,
 	Types: "T: float16 float double",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
@@ -68,7 +69,8 @@ func convLast[T kit.RealFloat](c *ir.Call, v *NhwcConv) error {
 		return err
 	}
 	width := tensor.DTypeOf[T]().Size()
-	window.MoveChannels(c, move.Buf{Width: width, Raw: memory.AsBytes(y.Data)}, move.Buf{Width: width, Raw: memory.AsBytes(planes)}, s.Shape, true)
+	window.MoveChannels(c, move.Buf{Width: width, Raw: memory.AsBytes(y.Data)},
+		move.Buf{Width: width, Raw: memory.AsBytes(planes)}, s.Shape, true)
 	y.Store()
 	return nil
 }

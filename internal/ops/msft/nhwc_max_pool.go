@@ -13,7 +13,8 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.NhwcMaxPool).
 type NhwcMaxPool struct{ ops.MaxPool }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "NhwcMaxPool", Since: kit.Versions{1}, In: "x:T", Out: "y:T",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "NhwcMaxPool", Since: kit.Versions{1},
+	In: "x:T", Out: "y:T",
 	Types: "T: " + byteTypes,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("kernel_shape")
@@ -61,7 +62,8 @@ func (p *NhwcMaxPool) Run(c *ir.Call) error {
 		quant.MaxWindow(l, columns, x[at:], step, taps, 1, 1, least)
 		r.runs(func(i, n, at, taps int) {
 			if taps > 0 {
-				quant.MaxRanges(l, out[i*r.ch:(i+n)*r.ch], columns[at:], r.ch, g.Stride[last]*r.ch, g.Dilation[last]*r.ch, taps, least)
+				quant.MaxRanges(l, out[i*r.ch:(i+n)*r.ch], columns[at:], r.ch, g.Stride[last]*r.ch,
+					g.Dilation[last]*r.ch, taps, least)
 			} else {
 				kit.RepeatOf(out[i*r.ch:(i+n)*r.ch], least)
 			}

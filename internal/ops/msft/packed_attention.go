@@ -28,7 +28,8 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "PackedAttentio
 	Out:  "output:T", Types: "T: float float16; M: int32",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &PackedAttention{attention.ReadHeads(a, "num_heads"), a.Float("scale", 0), a.Ints("qkv_hidden_sizes")}
-		if s := op.Sizes; s != nil && (len(s) != 3 || s[0] != s[1] || s[0] < 0 || s[2] < 0 || s[0]%op.Heads != 0 || s[2]%op.Heads != 0) {
+		if s := op.Sizes; s != nil && (len(s) != 3 || s[0] != s[1] || s[0] < 0 || s[2] < 0 || s[0]%op.Heads != 0 ||
+			s[2]%op.Heads != 0) {
 			a.Errorf("qkv_hidden_sizes is %v, want three multiples of %d heads, the first two equal", s, op.Heads)
 		}
 		return op
@@ -47,7 +48,8 @@ func (op *PackedAttention) Infer(c *ir.InferContext) error {
 	}
 	inferPacked(c, tokens, size)
 	for i, want := range []int{2, 2, 1, 2, 1} {
-		if err := kit.CheckRank(c, i, want, []string{"input", "weights", "bias", "token_offset", "cumulative_sequence_length"}[i]); err != nil {
+		if err := kit.CheckRank(c, i, want,
+			[]string{"input", "weights", "bias", "token_offset", "cumulative_sequence_length"}[i]); err != nil {
 			return err
 		}
 	}
@@ -58,12 +60,14 @@ func (op *PackedAttention) Infer(c *ir.InferContext) error {
 func (op *PackedAttention) Run(c *ir.Call) error {
 	xs, ws, bs := c.Tensor(0).Shape(), c.Tensor(1).Shape(), c.Tensor(2).Shape()
 	if len(xs) != 2 || len(ws) != 2 || ws[0] != xs[1] || !slices.Equal(bs, ws[1:]) {
-		return fail.Errorf("input, weights and bias have shapes %v, %v and %v, want [tokens hidden], [hidden sizes] and [sizes]", xs, ws, bs)
+		return fail.Errorf("input, weights and bias have shapes %v, %v and %v, want [tokens hidden], [hidden "+
+			"sizes] and [sizes]", xs, ws, bs)
 	}
 	sizes := op.Sizes
 	if sizes == nil {
 		if ws[1]%3 != 0 || ws[1]/3%op.Heads != 0 {
-			return fail.Errorf("weights has shape %v, want a last dimension of three times a multiple of %d heads", ws, op.Heads)
+			return fail.Errorf("weights has shape %v, want a last dimension of three times a multiple of %d heads",
+				ws, op.Heads)
 		}
 		sizes = []int{ws[1] / 3, ws[1] / 3, ws[1] / 3}
 	}
@@ -87,7 +91,8 @@ func (op *PackedAttention) Run(c *ir.Call) error {
 		return err
 	}
 	if size > 0 {
-		g := gemm.Args[float32]{M: tokens, N: width, K: xs[1], A: in[0], LdA: xs[1], B: in[1], LdB: width, C: qkv, LdC: width}
+		g := gemm.Args[float32]{M: tokens, N: width, K: xs[1], A: in[0], LdA: xs[1], B: in[1],
+			LdB: width, C: qkv, LdC: width}
 		if err := matmul.One(c, &g); err != nil {
 			return err
 		}
@@ -119,13 +124,15 @@ type packedAttention struct {
 func (p *packedAttention) run(c *ir.Call, tokens int, dtype tensor.DType, iOffset, iEnds, iBias int) error {
 	offsets, ends := c.Tensor(iOffset), kit.Ints(c.Tensor(iEnds))
 	if offsets.Rank() != 2 || c.Tensor(iEnds).Rank() != 1 || len(ends) != offsets.Dim(0)+1 {
-		return fail.Errorf("token_offset and cumulative_sequence_length have shapes %v and %v, want [batch length] and [batch+1]",
+		return fail.Errorf("token_offset and cumulative_sequence_length have shapes %v and %v, want [batch "+
+			"length] and [batch+1]",
 			offsets.Shape(), c.Tensor(iEnds).Shape())
 	}
 	batch, length := offsets.Dim(0), offsets.Dim(1)
 	for i, e := range ends {
 		if i == 0 && e != 0 || i > 0 && (e < ends[i-1] || e-ends[i-1] > length) || i == batch && e != tokens {
-			return fail.Errorf("cumulative_sequence_length[%d] is %d, want an increase from 0 to %d in steps of at most %d", i, e, tokens, length)
+			return fail.Errorf("cumulative_sequence_length[%d] is %d, want an increase from 0 to %d in "+
+				"steps of at most %d", i, e, tokens, length)
 		}
 	}
 	bias, err := msBias(c, nil, c.Tensor(iBias), batch, p.heads, length, length)
@@ -146,7 +153,8 @@ func (p *packedAttention) run(c *ir.Call, tokens int, dtype tensor.DType, iOffse
 		if n == 0 {
 			continue
 		}
-		a := &attention.Core[float32]{Batch: 1, Heads: p.heads, KVHeads: p.heads, QLen: n, KVLen: n, Dim: p.dim, VDim: p.vDim,
+		a := &attention.Core[float32]{Batch: 1, Heads: p.heads, KVHeads: p.heads, QLen: n, KVLen: n,
+			Dim: p.dim, VDim: p.vDim,
 			Scale: attention.Scale(p.scale, p.dim), Observe: attention.ScoresNone,
 			Q: rowsFrom(p.q, from), K: rowsFrom(p.k, from), V: rowsFrom(p.v, from), Y: rowsFrom(all, from)}
 		if bias != nil {

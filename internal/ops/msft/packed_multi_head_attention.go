@@ -61,10 +61,13 @@ func (op *PackedMultiHeadAttention) Run(c *ir.Call) error {
 	switch {
 	case len(s) == 4 && kt == nil && vt == nil && s[1] == h && s[2] == 3:
 		p.dim, p.vDim = s[3], s[3]
-		p.q, p.k, p.v = packedHeads(in[0], 0, 3, h, s[0], p.dim), packedHeads(in[0], 1, 3, h, s[0], p.dim), packedHeads(in[0], 2, 3, h, s[0], p.dim)
-	case len(s) == 2 && kt != nil && vt != nil && slices.Equal(kt.Shape(), s) && vt.Rank() == 2 && vt.Dim(0) == s[0] && s[1]%h == 0 && vt.Dim(1)%h == 0:
+		p.q, p.k, p.v = packedHeads(in[0], 0, 3, h, s[0], p.dim), packedHeads(in[0], 1, 3, h, s[0], p.dim),
+			packedHeads(in[0], 2, 3, h, s[0], p.dim)
+	case len(s) == 2 && kt != nil && vt != nil && slices.Equal(kt.Shape(), s) && vt.Rank() == 2 && vt.Dim(0) == s[0] &&
+		s[1]%h == 0 && vt.Dim(1)%h == 0:
 		p.dim, p.vDim = s[1]/h, vt.Dim(1)/h
-		p.q, p.k, p.v = attention.HeadsLast(in[0], h, s[0], p.dim), attention.HeadsLast(in[1], h, s[0], p.dim), attention.HeadsLast(in[2], h, s[0], p.vDim)
+		p.q, p.k, p.v = attention.HeadsLast(in[0], h, s[0], p.dim), attention.HeadsLast(in[1], h, s[0], p.dim),
+			attention.HeadsLast(in[2], h, s[0], p.vDim)
 	default:
 		return fail.Errorf("query, key and value are %s, %s and %s, which are inconsistent for %d heads", qt, kt, vt, h)
 	}

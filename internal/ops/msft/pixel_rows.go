@@ -29,7 +29,8 @@ func (r *pixelRows) taps(row int) (n, at, step int) {
 	}
 	image, row := row/r.rows, row%r.rows
 	first, end := r.TapRange(0, row)
-	return end - first, (image*r.height + row*r.Stride[0] - r.Before[0] + first*r.Dilation[0]) * r.inRow, r.Dilation[0] * r.inRow
+	return end - first, (image*r.height + row*r.Stride[0] - r.Before[0] + first*r.Dilation[0]) * r.inRow,
+		r.Dilation[0] * r.inRow
 }
 
 // runs calls fn for outputs i to i+n-1 of a row. Their windows have as many taps within the row,

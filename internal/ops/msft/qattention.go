@@ -16,10 +16,12 @@ type qAttention struct{ msAttention }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QAttention", Since: kit.Versions{1},
 	MACs: kit.ProjectionMACs,
-	In:   "input:T1, weight:T2, bias:T3, input_scale:T3, weight_scale:T3, mask_index:int32?, input_zero_point:T1?, weight_zero_point:T2?, past:T3?",
-	Out:  "output:T3, present:T3?", KeepOutputs: kit.Always, Types: "T1: int8 uint8; T2: int8 uint8; T3: float float16",
+	In: "input:T1, weight:T2, bias:T3, input_scale:T3, weight_scale:T3, mask_index:int32?, input_zero_point:T1?, " +
+		"weight_zero_point:T2?, past:T3?",
+	Out: "output:T3, present:T3?", KeepOutputs: kit.Always, Types: "T1: int8 uint8; T2: int8 uint8; T3: float float16",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		op := &qAttention{msAttention{heads: attention.ReadHeads(a, "num_heads"), scale: a.Float("scale", 0), filter: a.Float("mask_filter_value", -10000),
+		op := &qAttention{msAttention{heads: attention.ReadHeads(a, "num_heads"), scale: a.Float("scale", 0),
+			filter:         a.Float("mask_filter_value", -10000),
 			unidirectional: a.Bool("unidirectional", false)}}
 		if a.Bool("do_rotary", false) || a.Bool("past_present_share_buffer", false) {
 			a.Errorf("do_rotary and past_present_share_buffer are not supported")
@@ -56,7 +58,8 @@ func (op *qAttention) Infer(c *ir.InferContext) error {
 func (op *qAttention) Run(c *ir.Call) error {
 	x, w := c.Tensor(0), c.Tensor(1)
 	if x.Rank() != 3 || w.Rank() != 2 || w.Dim(0) != x.Dim(2) || w.Dim(1)%(3*op.heads) != 0 {
-		return fail.Errorf("input and weight have shapes %v and %v, want [batch, length, hidden] and [hidden, 3·n], n a multiple of %d heads", x.Shape(), w.Shape(), op.heads)
+		return fail.Errorf("input and weight have shapes %v and %v, want [batch, length, hidden] and [hidden, 3·n], n "+
+			"a multiple of %d heads", x.Shape(), w.Shape(), op.heads)
 	}
 	s, err := matmul.NewShape(x.Shape(), w.Shape())
 	if err != nil {

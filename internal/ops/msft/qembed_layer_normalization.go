@@ -13,9 +13,12 @@ type QEmbedLayerNormalization struct{ epsilon float32 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QEmbedLayerNormalization", Since: kit.Versions{1},
 	Work: 8,
-	In: "input_ids:T1, segment_ids:T1?, word_embedding_quant:T2, position_embedding_quant:T2, segment_embedding:T2?, gamma_quant:T2, " +
-		"beta_quant:T2, mask:T1?, word_embedding_scale:T, position_embedding_scale:T, segment_embedding_scale:T?, gamma_scale:T, " +
-		"beta_scale:T, word_embedding_zero_point:T2, position_embedding_zero_point:T2, segment_embedding_zero_point:T2?, " +
+	In: "input_ids:T1, segment_ids:T1?, word_embedding_quant:T2, position_embedding_quant:T2, segment_embedding:T2?, " +
+		"gamma_quant:T2, " +
+		"beta_quant:T2, mask:T1?, word_embedding_scale:T, position_embedding_scale:T, segment_embedding_scale:T?, " +
+		"gamma_scale:T, " +
+		"beta_scale:T, word_embedding_zero_point:T2, position_embedding_zero_point:T2, " +
+		"segment_embedding_zero_point:T2?, " +
 		"gamma_zero_point:T2, beta_zero_point:T2",
 	Out: "layernorm_out:T, mask_index_out:T1", Types: "T1: int32; T2: " + byteTypes + "; T: float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {

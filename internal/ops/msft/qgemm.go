@@ -22,12 +22,14 @@ type QGemm struct {
 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QGemm", Since: kit.Versions{1},
-	MACs:  kit.GemmMACs,
-	In:    "A:TA, a_scale:T, a_zero_point:TA, B:TB, b_scale:T, b_zero_point:TB, C:TC?, y_scale:T?, y_zero_point:TYZ?",
-	Out:   "Y:TY",
-	Types: "T: float; TA: " + byteTypes + "; TB: " + byteTypes + "; TC: int32; TYZ: " + byteTypes + "; TY: float " + byteTypes,
+	MACs: kit.GemmMACs,
+	In:   "A:TA, a_scale:T, a_zero_point:TA, B:TB, b_scale:T, b_zero_point:TB, C:TC?, y_scale:T?, y_zero_point:TYZ?",
+	Out:  "Y:TY",
+	Types: "T: float; TA: " + byteTypes + "; TB: " + byteTypes + "; TC: int32; TYZ: " + byteTypes +
+		"; TY: float " + byteTypes,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &QGemm{ops.Gemm{Alpha: a.Float("alpha", 1), Beta: 1, TransA: a.Bool("transA", false), TransB: a.Bool("transB", false)}}
+		return &QGemm{ops.Gemm{Alpha: a.Float("alpha", 1), Beta: 1, TransA: a.Bool("transA", false),
+			TransB: a.Bool("transB", false)}}
 	}})
 
 // Infer checks the inner dimensions.
@@ -211,7 +213,8 @@ func (g *QGemm) widened(c *ir.Call, sums []int32, m, n, k int, rb matmul.QuantPa
 	if err != nil {
 		return err
 	}
-	return matmul.One(c, &gemm.Args[int32]{M: m, N: n, K: k, A: as, LdA: a.Dim(1), TransA: g.TransA, B: ws, LdB: b.Dim(1), TransB: g.TransB, C: sums, LdC: n})
+	return matmul.One(c, &gemm.Args[int32]{M: m, N: n, K: k, A: as, LdA: a.Dim(1), TransA: g.TransA, B: ws,
+		LdB: b.Dim(1), TransB: g.TransB, C: sums, LdC: n})
 }
 
 // qGemmPacked is a QGemm with a constant, packed B.

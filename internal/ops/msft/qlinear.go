@@ -165,7 +165,8 @@ func runQLinearUnary(c *ir.Call, f func(x float32) float32) error {
 // result. The inputs are A, B and their scales and zero points, and those of C. scales
 // adapts the scales of A and B so that fn returns multiples of C's scale. fast, if not
 // nil, replaces the generic loop.
-func runQLinearBinary(c *ir.Call, fn func(dst, a, b []float32), scales func(a, b, y *byteQuant), fast func(dst, a, b []byte, qa, qb, y *byteQuant)) error {
+func runQLinearBinary(c *ir.Call, fn func(dst, a, b []float32), scales func(a, b, y *byteQuant),
+	fast func(dst, a, b []byte, qa, qb, y *byteQuant)) error {
 	a, b := c.Tensor(0), c.Tensor(3)
 	shape, err := kit.BroadcastShapes(a.Shape(), b.Shape())
 	if err != nil {
@@ -210,15 +211,17 @@ func runQLinearBinary(c *ir.Call, fn func(dst, a, b []float32), scales func(a, b
 
 // addBytes adds in multiples of y's scale.
 func addBytes(dst, a, b []byte, qa, qb, y *byteQuant) {
-	quant.Add(cpu.Active(), dst, a, b, y.signed, quant.Linear{Scale: qa.scale, Zero: qa.zero}, quant.Linear{Scale: qb.scale, Zero: qb.zero}, y.zero)
+	quant.Add(cpu.Active(), dst, a, b, y.signed, quant.Linear{Scale: qa.scale, Zero: qa.zero},
+		quant.Linear{Scale: qb.scale, Zero: qb.zero}, y.zero)
 }
 
 // qLinearBinary implements Infer for QLinearAdd and QLinearMul.
 type qLinearBinary struct{}
 
 const (
-	qLinearBinaryIn = "A:T, A_scale:float, A_zero_point:T?, B:T, B_scale:float, B_zero_point:T?, C_scale:float, C_zero_point:T?"
-	qLinearUnaryIn  = "X:T, X_scale:float, X_zero_point:T?, Y_scale:float, Y_zero_point:T?"
+	qLinearBinaryIn = "A:T, A_scale:float, A_zero_point:T?, B:T, B_scale:float, B_zero_point:T?, " +
+		"C_scale:float, C_zero_point:T?"
+	qLinearUnaryIn = "X:T, X_scale:float, X_zero_point:T?, Y_scale:float, Y_zero_point:T?"
 )
 
 // Infer broadcasts the shapes.

@@ -10,7 +10,8 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QLinearAdd).
 type QLinearAdd struct{ qLinearBinary }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearAdd", Since: kit.Versions{1}, In: qLinearBinaryIn, Out: "C:T",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearAdd", Since: kit.Versions{1},
+	In: qLinearBinaryIn, Out: "C:T",
 	Class: kit.ClassArithmetic,
 	Types: "T: " + byteTypes,
 	Build: kit.WithoutAttrs[QLinearAdd]})

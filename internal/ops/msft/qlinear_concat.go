@@ -30,7 +30,8 @@ func (op *QLinearConcat) Infer(c *ir.InferContext) error {
 	kit.SetShape(c, 0, c.Elem(1), nil)
 	n := c.NumIn() - 2
 	if n < 3 || n%3 != 0 {
-		return fail.Errorf("%d inputs follow the output's scale and zero point, want three for each part and at least one part", max(n, 0))
+		return fail.Errorf("%d inputs follow the output's scale and zero point, want three for each part and at "+
+			"least one part", max(n, 0))
 	}
 	var shapes [][]ir.Dim
 	for i := range n {

@@ -32,7 +32,8 @@ func (v *QLinearConvAdd) Run(c *ir.Call) error {
 	var q [3]byteQuant
 	for i, at := range []int{9, 12, 14} {
 		var err error
-		if q[i], err = byteQuantOf(c, []string{"the convolution", "the residual", "the sum"}[i], r.DType(), at, at+1); err != nil {
+		if q[i], err = byteQuantOf(c, []string{"the convolution", "the residual", "the sum"}[i], r.DType(),
+			at, at+1); err != nil {
 			return err
 		}
 	}

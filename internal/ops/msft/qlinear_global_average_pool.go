@@ -80,7 +80,8 @@ func (p *QLinearGlobalAveragePool) Run(c *ir.Call) error {
 				for i := lo; i < hi; i++ {
 					k := i % across * averaged
 					at := i/across*ch + k
-					in.averageColumns(dst[at:at+min(averaged, ch-k)], &out, src[i/across*plane*ch:][:plane*ch][k:], ch, plane, scale)
+					in.averageColumns(dst[at:at+min(averaged, ch-k)], &out, src[i/across*plane*ch:][:plane*ch][k:],
+						ch, plane, scale)
 				}
 			})
 			return nil

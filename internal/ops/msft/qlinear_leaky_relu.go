@@ -13,7 +13,8 @@ type QLinearLeakyRelu struct {
 	Alpha float32
 }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearLeakyRelu", Since: kit.Versions{1}, In: qLinearUnaryIn, Out: "Y:T",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearLeakyRelu", Since: kit.Versions{1},
+	In: qLinearUnaryIn, Out: "Y:T",
 	Class: kit.ClassActivation,
 	Types: "T: " + byteTypes,
 	Build: func(a *kit.Attrs, opset int) kit.Operator { return &QLinearLeakyRelu{Alpha: a.Float("alpha", 0.01)} }})

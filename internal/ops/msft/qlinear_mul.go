@@ -14,7 +14,8 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QLinearMul).
 type QLinearMul struct{ qLinearBinary }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearMul", Since: kit.Versions{1}, In: qLinearBinaryIn, Out: "C:T",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearMul", Since: kit.Versions{1},
+	In: qLinearBinaryIn, Out: "C:T",
 	Class: kit.ClassArithmetic,
 	Types: "T: " + byteTypes,
 	Build: kit.WithoutAttrs[QLinearMul]})

@@ -11,7 +11,8 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QLinearSigmoid).
 type QLinearSigmoid struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearSigmoid", Since: kit.Versions{1}, In: qLinearUnaryIn, Out: "Y:T",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QLinearSigmoid", Since: kit.Versions{1},
+	In: qLinearUnaryIn, Out: "Y:T",
 	Class: kit.ClassActivation,
 	Types: "T: " + byteTypes,
 	Build: kit.WithoutAttrs[QLinearSigmoid]})

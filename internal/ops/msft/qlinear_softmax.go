@@ -122,7 +122,8 @@ func softmaxBytes(c *ir.Call, dst, src []byte, s kit.AxisSpan, exps *[256]float6
 	for lo, hi := range ir.Steps(c, s.N) {
 		k := lo * step
 		for ; k+3*step < hi*step; k += 4 * step {
-			t0, t1, t2, t3 = max(t0, src[k]^flip), max(t1, src[k+step]^flip), max(t2, src[k+2*step]^flip), max(t3, src[k+3*step]^flip)
+			t0, t1, t2, t3 = max(t0, src[k]^flip), max(t1, src[k+step]^flip), max(t2, src[k+2*step]^flip),
+				max(t3, src[k+3*step]^flip)
 		}
 		for ; k < hi*step; k += step {
 			t0 = max(t0, src[k]^flip)

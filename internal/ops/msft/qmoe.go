@@ -26,8 +26,10 @@ type QMoE struct {
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "QMoE", Since: kit.Versions{1},
 	Class: kit.ClassLinear,
-	In: "input:T, router_probs:T, fc1_experts_weights:T1, fc1_scales:T2?, fc1_experts_bias:T?, fc2_experts_weights:T1, fc2_scales:T2?, " +
-		"fc2_experts_bias:T?, fc3_experts_weights:T1?, fc3_scales:T2?, fc3_experts_bias:T?, fc1_zero_points:T1?, fc2_zero_points:T1?, " +
+	In: "input:T, router_probs:T, fc1_experts_weights:T1, fc1_scales:T2?, fc1_experts_bias:T?, " +
+		"fc2_experts_weights:T1, fc2_scales:T2?, " +
+		"fc2_experts_bias:T?, fc3_experts_weights:T1?, fc3_scales:T2?, fc3_experts_bias:T?, fc1_zero_points:T1?, " +
+		"fc2_zero_points:T1?, " +
 		"fc3_zero_points:T1?, router_weights:T?",
 	Out: "output:T", Types: "T: float float16 bfloat16; T1: uint8; T2: float float16 bfloat16",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
@@ -89,7 +91,8 @@ func (op *QMoE) layer(c *ir.Call, k, experts int) (*moeLayer, error) {
 	per := 8 / op.Bits[k]
 	s := w.Shape()
 	if len(s) != 3 || s[0] != experts || scales == nil || int64(s[2]) > 1<<40 {
-		return nil, fail.Errorf("weights of FC%d have shape %v with scales %s, want [%d out in/%d] and scales", k+1, s, scales, experts, per)
+		return nil, fail.Errorf("weights of FC%d have shape %v with scales %s, want [%d out in/%d] and scales", k+1,
+			s, scales, experts, per)
 	}
 	l := &moeLayer{in: s[2] * per, out: s[1]}
 	block, blocks := max(1, l.in), 1
@@ -147,7 +150,8 @@ func (op *QMoE) layer(c *ir.Call, k, experts int) (*moeLayer, error) {
 				widenCodes(cpu.Active(), wide[lo*l.in:hi*l.in], codes[(e*l.out+lo)*s[2]:], bits)
 				for i := lo * blocks; i < hi*blocks; i++ {
 					f := scale[e*l.out*blocks+i]
-					vec.ScaleShiftF32(cpu.Active(), wide[i*block:][:block], wide[i*block:][:block], f, -f*zero(e*l.out+i/blocks, i%blocks))
+					vec.ScaleShiftF32(cpu.Active(), wide[i*block:][:block], wide[i*block:][:block], f,
+						-f*zero(e*l.out+i/blocks, i%blocks))
 				}
 				return
 			}

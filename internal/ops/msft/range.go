@@ -7,7 +7,8 @@ import (
 )
 
 // The Range of com.microsoft has an optional delta with default 1.
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "Range", Since: kit.Versions{1}, In: "start:T, limit:T, delta:T?", Out: "Y:T",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "Range", Since: kit.Versions{1},
+	In: "start:T, limit:T, delta:T?", Out: "Y:T",
 	Class: kit.ClassShape,
 	Types: "T: float double int16 int32 int64",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {

@@ -12,14 +12,16 @@ import (
 func TestRareOperatorErrors(t *testing.T) {
 	img := optest.Tensor(make([]float32, 40), 1, 2, 4, 5)
 	optest.Fail(t, "Crop", 1, map[string]any{"border": []int{3, 0, 3, 0}}, "too small for border [3 0 3 0]", img)
-	optest.Fail(t, "Crop", 1, map[string]any{"border": []int{1, 0, 0, 0}, "scale": []int{4, 5}}, "too small for border", img)
+	optest.Fail(t, "Crop", 1, map[string]any{"border": []int{1, 0, 0, 0}, "scale": []int{4, 5}},
+		"too small for border", img)
 	optest.Fail(t, "Crop", 1, map[string]any{"border": []int{-1, 0, 0, 0}}, "want numbers from 0", img)
 	optest.Fail(t, "ImageScaler", 1, map[string]any{"bias": []float32{1}}, "bias has 1 elements, want 2", img)
 
 	ids, mult, size := optest.Tensor([]int64{1, 2, 3}, 3), optest.Tensor([]int64{1, 2}, 2), optest.Tensor([]int64{5}, 1)
 	attrs := map[string]any{"max_ngram_size": 2, "n_head_per_ngram": 1, "pad_id": 0}
 	for _, ends := range [][]int32{{0, 2}, {0, 2, 2, 3}, {1, 3}, {0, 9}, {0, -1, 3}} {
-		if _, err := optest.RunN(t, 1, "com.microsoft.VarlenNGramHashMapping", 1, attrs, ids, mult, size, optest.Tensor(ends, len(ends))); err == nil {
+		if _, err := optest.RunN(t, 1, "com.microsoft.VarlenNGramHashMapping", 1, attrs, ids, mult, size,
+			optest.Tensor(ends, len(ends))); err == nil {
 			t.Errorf("cumulative_sequence_length %v was accepted, want an error", ends)
 		}
 	}
@@ -59,7 +61,8 @@ func TestDynamicQuantizeLSTMIgnoresPadding(t *testing.T) {
 	run := func(last float32) []tensor.Value {
 		x := optest.Tensor([]float32{0.3, -0.7, 0.5, 0.1, last, -last}, 3, 1, 2)
 		y, err := optest.RunN(t, 3, "com.microsoft.DynamicQuantizeLSTM", 1, map[string]any{"hidden_size": 2}, x,
-			optest.Tensor(w, 1, 2, 8), optest.Tensor(r, 1, 2, 8), nil, optest.Tensor([]int32{2}, 1), nil, nil, nil, scale, zero, scale, zero)
+			optest.Tensor(w, 1, 2, 8), optest.Tensor(r, 1, 2, 8), nil, optest.Tensor([]int32{2}, 1), nil, nil, nil,
+			scale, zero, scale, zero)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +101,8 @@ func TestMatMulFpQ4WrapsZeroPoints(t *testing.T) {
 		for i := range x {
 			x[i], block[5+i/2] = 1, 0x55
 		}
-		optest.Want(t, "com.microsoft.MatMulFpQ4", 1, map[string]any{"blk_quant_type": 1}, optest.Tensor([]float32{want}, 1, 1),
+		optest.Want(t, "com.microsoft.MatMulFpQ4", 1, map[string]any{"blk_quant_type": 1},
+			optest.Tensor([]float32{want}, 1, 1),
 			optest.Tensor(x, 1, in), optest.Tensor(block, len(block)), optest.Tensor([]int64{in, 1}, 2))
 	}
 }

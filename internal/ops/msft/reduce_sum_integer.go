@@ -16,7 +16,8 @@ type ReduceSumInteger struct {
 	Axes []int // empty: all axes
 }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "ReduceSumInteger", Since: kit.Versions{1}, In: "data:T1", Out: "reduced:T2",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "ReduceSumInteger", Since: kit.Versions{1},
+	In: "data:T1", Out: "reduced:T2",
 	Types: "T1: " + byteTypes + "; T2: int32 uint32",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("axes", "keepdims")

@@ -16,7 +16,8 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.Rfft).
 type Rfft struct{}
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "Rfft", Since: kit.Versions{1}, In: "X:T", Out: "Y:T", Types: "T: float double float16",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "Rfft", Since: kit.Versions{1}, In: "X:T", Out: "Y:T",
+	Types: "T: float double float16",
 	Class: kit.ClassOther,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		readFFT(a)
@@ -61,7 +62,8 @@ func (*Rfft) Run(c *ir.Call) error {
 	n := s[len(s)-1]
 	shape := append(slices.Clone(s), 2)
 	shape[len(s)-1] = n/2 + 1
-	return runFFT(c, fourier.Line{N: n, In: n, InParts: 1, Out: n/2 + 1, OutParts: 2, Inner: 1}, kit.Product(s[:len(s)-1]), shape)
+	return runFFT(c, fourier.Line{N: n, In: n, InParts: 1, Out: n/2 + 1, OutParts: 2, Inner: 1},
+		kit.Product(s[:len(s)-1]), shape)
 }
 
 func runFFT(c *ir.Call, line fourier.Line, outer int, shape []int) error {

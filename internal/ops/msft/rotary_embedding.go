@@ -17,13 +17,16 @@ type msRotaryEmbedding struct {
 	scale       float32
 }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "RotaryEmbedding", Since: kit.Versions{1}, In: "input:T, position_ids:int64, cos_cache:T, sin_cache:T", Out: "output:T",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "RotaryEmbedding", Since: kit.Versions{1},
+	In: "input:T, position_ids:int64, cos_cache:T, sin_cache:T", Out: "output:T",
 	Class: kit.ClassArithmetic,
 	Types: "T: float float16 bfloat16", Build: func(a *kit.Attrs, opset int) kit.Operator {
-		op := &msRotaryEmbedding{a.Bool("interleaved", false), a.Int("num_heads", 0), a.Int("rotary_embedding_dim", 0), a.Float("scale", 1)}
+		op := &msRotaryEmbedding{a.Bool("interleaved", false), a.Int("num_heads", 0), a.Int("rotary_embedding_dim", 0),
+			a.Float("scale", 1)}
 		a.Ignore("is_packed_batching") // has no effect because positions are given
 		if op.heads < 0 || op.dim < 0 || op.dim > 0 && op.heads == 0 {
-			a.Errorf("num_heads and rotary_embedding_dim must be non-negative, and the latter requires the former, got %d and %d", op.heads, op.dim)
+			a.Errorf("num_heads and rotary_embedding_dim must be non-negative, and the latter requires the "+
+				"former, got %d and %d", op.heads, op.dim)
 		}
 		return op
 	}})

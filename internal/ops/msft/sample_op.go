@@ -9,7 +9,8 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md).
 type SampleOp struct{ kit.SameTypeAndShape }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "SampleOp", Since: kit.Versions{1}, In: "X:T", Out: "Y:T",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "SampleOp", Since: kit.Versions{1},
+	In: "X:T", Out: "Y:T",
 	Class: kit.ClassArithmetic,
 	Types: "T: uint32 uint64 int32 int64 float16 float double",
 	Build: kit.WithoutAttrs[SampleOp]})

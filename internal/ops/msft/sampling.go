@@ -23,12 +23,15 @@ type Sampling struct {
 	Custom                                     bool
 }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "Sampling", Since: kit.Versions{1}, In: generationInputsOf + ", presence_mask:I?, seed:I?",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "Sampling", Since: kit.Versions{1},
+	In:    generationInputsOf + ", presence_mask:I?, seed:I?",
 	Class: kit.ClassControl,
 	Out:   "sequences:I, filtered_logits:T?", Types: "T: float; I: int32",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		op := &Sampling{generation: readGeneration(a, decoderOnly, generationIndices), Temperature: a.Float("temperature", 1), TopP: a.Float("top_p", 0),
-			Filter: a.Float("filter_value", -1e20), PresencePenalty: a.Float("presence_penalty", 0), Keep: a.Int("min_tokens_to_keep", 0), Custom: a.Int("custom", 0) == 1}
+		op := &Sampling{generation: readGeneration(a, decoderOnly, generationIndices),
+			Temperature: a.Float("temperature", 1), TopP: a.Float("top_p", 0),
+			Filter: a.Float("filter_value", -1e20), PresencePenalty: a.Float("presence_penalty", 0),
+			Keep: a.Int("min_tokens_to_keep", 0), Custom: a.Int("custom", 0) == 1}
 		if op.Keep < 0 {
 			a.Errorf("min_tokens_to_keep is %d, want at least 0", op.Keep)
 		}

@@ -11,7 +11,8 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.ScaledSiLU).
 type ScaledSiLU struct{ Alpha float32 } // the scale if the input scale is missing
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "ScaledSiLU", Since: kit.Versions{1}, In: "X:T, scale:M?", Out: "Y:T",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "ScaledSiLU", Since: kit.Versions{1},
+	In: "X:T, scale:M?", Out: "Y:T",
 	Class: kit.ClassActivation,
 	Types: "T: float float16 bfloat16; M: float float16 bfloat16",
 	Build: func(a *kit.Attrs, opset int) kit.Operator { return &ScaledSiLU{a.Float("alpha", 1)} }})

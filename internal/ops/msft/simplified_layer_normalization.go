@@ -23,7 +23,8 @@ var (
 )
 
 func registerSimplifiedNorm(domain string) *kit.Def {
-	return kit.Register(&kit.Def{Domain: domain, Name: "SimplifiedLayerNormalization", Since: kit.Versions{1}, In: "X:T, scale:V", Out: "Y:V, inv_std_var:U?",
+	return kit.Register(&kit.Def{Domain: domain, Name: "SimplifiedLayerNormalization", Since: kit.Versions{1},
+		In: "X:T, scale:V", Out: "Y:V, inv_std_var:U?",
 		Work:  4,
 		Types: "T: @float; V: @float; U: float", Build: func(a *kit.Attrs, opset int) kit.Operator {
 			reduce.ReadStash(a)
@@ -87,7 +88,8 @@ func runSimplifiedNorm[T kit.RealFloat](op *SimplifiedLayerNormalization, c *ir.
 			return err
 		}
 		if len(r.X) == 0 && len(s.Data) > 0 {
-			return fail.Errorf("input has shape %v, want at least one element per row: statistics of no elements are undefined", shape)
+			return fail.Errorf("input has shape %v, want at least one element per row: statistics of no "+
+				"elements are undefined", shape)
 		}
 		r.Inv = s.Data
 	}

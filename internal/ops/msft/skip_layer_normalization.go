@@ -30,10 +30,13 @@ var (
 		Build: func(a *kit.Attrs, opset int) kit.Operator {
 			return &skipNormalization{a.Float("epsilon", 1e-12), false}
 		}})
-	_ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "SkipSimplifiedLayerNormalization", Since: kit.Versions{1},
-		Work: 5,
-		In:   "input:T, skip:T, gamma:T, bias:T?", Out: skipNormOutputs, Types: "T: @float; U: float",
-		Build: func(a *kit.Attrs, opset int) kit.Operator { return &skipNormalization{a.Float("epsilon", 1e-12), true} }})
+	_ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "SkipSimplifiedLayerNormalization",
+		Since: kit.Versions{1},
+		Work:  5,
+		In:    "input:T, skip:T, gamma:T, bias:T?", Out: skipNormOutputs, Types: "T: @float; U: float",
+		Build: func(a *kit.Attrs, opset int) kit.Operator {
+			return &skipNormalization{a.Float("epsilon", 1e-12), true}
+		}})
 )
 
 // Infer sets output and sum to the type of input, and the statistics to one number per
@@ -80,7 +83,8 @@ func (op *skipNormalization) inputs(c *ir.Call) (params [3]*tensor.Tensor, err e
 	}
 	for i, p := range params {
 		if cols := shape[len(shape)-1]; p != nil && (p.Rank() != 1 || p.Len() != cols) {
-			return params, fail.Errorf("%s has shape %v, want [%d]", []string{"gamma", "beta", "bias"}[i], p.Shape(), cols)
+			return params, fail.Errorf("%s has shape %v, want [%d]", []string{"gamma", "beta", "bias"}[i],
+				p.Shape(), cols)
 		}
 	}
 	return params, nil

@@ -16,10 +16,13 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.SparseToDenseMatMul).
 type SparseToDenseMatMul struct{ ops.Gemm }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "SparseToDenseMatMul", Since: kit.Versions{1}, In: "A:T, B:T1", Out: "Y:T1",
-	Types: "T: sparse(float) sparse(double) sparse(int64) sparse(int32) sparse(uint64) sparse(uint32); T1: float double int64 int32 uint64 uint32",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "SparseToDenseMatMul", Since: kit.Versions{1},
+	In: "A:T, B:T1", Out: "Y:T1",
+	Types: "T: sparse(float) sparse(double) sparse(int64) sparse(int32) sparse(uint64) sparse(uint32); T1: float " +
+		"double int64 int32 uint64 uint32",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &SparseToDenseMatMul{ops.Gemm{Alpha: a.Float("alpha", 1), TransA: a.Bool("transA", false), TransB: a.Bool("transB", false)}}
+		return &SparseToDenseMatMul{ops.Gemm{Alpha: a.Float("alpha", 1), TransA: a.Bool("transA", false),
+			TransB: a.Bool("transB", false)}}
 	}})
 
 // Infer checks the inner dimensions.

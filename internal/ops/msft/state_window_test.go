@@ -26,7 +26,8 @@ func TestStateWindows(t *testing.T) {
 		return optest.Tensor(v, shape...)
 	}
 	first := func(x *tensor.Tensor, n, axis int) *tensor.Tensor {
-		return run("Slice", 13, nil, 0, x, optest.Tensor([]int64{0}, 1), optest.Tensor([]int64{int64(n)}, 1), optest.Tensor([]int64{int64(axis)}, 1))
+		return run("Slice", 13, nil, 0, x, optest.Tensor([]int64{0}, 1), optest.Tensor([]int64{int64(n)}, 1),
+			optest.Tensor([]int64{int64(axis)}, 1))
 	}
 	const tokens, window = 4, 3
 	past := ramp(0.5, 1, 2, 3, 5)
@@ -34,7 +35,8 @@ func TestStateWindows(t *testing.T) {
 	decay, beta := ramp(-2, 1, tokens, 2), ramp(0.25, 1, tokens, 2)
 	a := optest.Attrs{"q_num_heads": 2, "kv_num_heads": 2}
 	linear := func(n int, a optest.Attrs, past *tensor.Tensor) *tensor.Tensor {
-		return run("com.microsoft.LinearAttention", 1, a, 1, first(q, n, 1), first(k, n, 1), first(v, n, 1), past, first(decay, n, 1), first(beta, n, 1))
+		return run("com.microsoft.LinearAttention", 1, a, 1, first(q, n, 1), first(k, n, 1), first(v, n, 1), past,
+			first(decay, n, 1), first(beta, n, 1))
 	}
 	x, w, kept := ramp(1, 2, 3, tokens), ramp(2, 3, 1, 3), ramp(3, 2, 3, 2)
 	conv := func(n int, a optest.Attrs, past *tensor.Tensor) *tensor.Tensor {
@@ -84,8 +86,10 @@ func TestSparseAttentionLengths(t *testing.T) {
 	rows, cols := optest.Tensor([]int32{0, 1, 2}, 1, 3), optest.Tensor([]int32{0, 1}, 1, 2)
 	run := func(lens []int32, q, k, v, pk, pv []float32) []float32 {
 		b := len(lens)
-		out, err := optest.Run(t, "com.microsoft.SparseAttention", 1, optest.Attrs{"num_heads": heads, "kv_num_heads": heads, "sparse_block_size": 16},
-			optest.Tensor(q, b, 1, heads*size), optest.Tensor(k, b, 1, heads*size), optest.Tensor(v, b, 1, heads*size), optest.Tensor(pk, b, heads, cap, size), optest.Tensor(pv, b, heads, cap, size),
+		out, err := optest.Run(t, "com.microsoft.SparseAttention", 1,
+			optest.Attrs{"num_heads": heads, "kv_num_heads": heads, "sparse_block_size": 16},
+			optest.Tensor(q, b, 1, heads*size), optest.Tensor(k, b, 1, heads*size), optest.Tensor(v, b, 1, heads*size),
+			optest.Tensor(pk, b, heads, cap, size), optest.Tensor(pv, b, heads, cap, size),
 			rows, cols, optest.Tensor([]int32{20}, 1), optest.Tensor(lens, b))
 		if err != nil {
 			t.Fatal(err)
@@ -96,7 +100,8 @@ func TestSparseAttentionLengths(t *testing.T) {
 	q, k, v, pk, pv := ramp(1, 2*row), ramp(2, 2*row), ramp(3, 2*row), ramp(4, 2*buffer), ramp(5, 2*buffer)
 	both := run([]int32{20, 18}, q, k, v, pk, pv)
 	for b, n := range []int32{20, 18} {
-		alone := run([]int32{n}, q[b*row:][:row], k[b*row:][:row], v[b*row:][:row], pk[b*buffer:][:buffer], pv[b*buffer:][:buffer])
+		alone := run([]int32{n}, q[b*row:][:row], k[b*row:][:row], v[b*row:][:row], pk[b*buffer:][:buffer],
+			pv[b*buffer:][:buffer])
 		for i, want := range alone {
 			if got := both[b*row+i]; got-want > 1e-6 || want-got > 1e-6 {
 				t.Fatalf("item %d: element %d is %v, want %v", b, i, got, want)

@@ -26,7 +26,8 @@ type Tokenizer struct {
 	token      *regex.Regexp
 }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "Tokenizer", Since: kit.Versions{1}, In: "X:T", Out: "Y:T", Types: "T: string",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "Tokenizer", Since: kit.Versions{1}, In: "X:T",
+	Out: "Y:T", Types: "T: string",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("mark", "pad_value", "mincharnum")
 		op := &Tokenizer{Mark: a.Bool("mark", false), Pad: a.String("pad_value", ""), MinChars: a.Int("mincharnum", 1)}

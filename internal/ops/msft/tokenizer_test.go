@@ -11,7 +11,9 @@ import (
 // since without a deadline it could take hours.
 func TestTokenizerRefusesCostlyPatterns(t *testing.T) {
 	x := optest.Tensor([]string{"aaab", "c"}, 2)
-	optest.Fail(t, "com.microsoft.Tokenizer", 1, map[string]any{"mark": 0, "mincharnum": 1, "pad_value": "#", "tokenexp": "(" + strings.Repeat("a?", 200) + "){999}b"}, "instructions with all repetitions", x)
-	optest.Fail(t, "com.microsoft.Tokenizer", 1, map[string]any{"mark": 0, "mincharnum": 1, "pad_value": "#", "tokenexp": "(" + strings.Repeat("a?", 20) + "){999}b"},
+	optest.Fail(t, "com.microsoft.Tokenizer", 1, map[string]any{"mark": 0, "mincharnum": 1, "pad_value": "#",
+		"tokenexp": "(" + strings.Repeat("a?", 200) + "){999}b"}, "instructions with all repetitions", x)
+	optest.Fail(t, "com.microsoft.Tokenizer", 1, map[string]any{"mark": 0, "mincharnum": 1, "pad_value": "#",
+		"tokenexp": "(" + strings.Repeat("a?", 20) + "){999}b"},
 		"string 0: the string has 100000 bytes, want at most", optest.Tensor([]string{strings.Repeat("a", 100_000)}, 1))
 }

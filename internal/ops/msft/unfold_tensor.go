@@ -15,7 +15,8 @@ import (
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.UnfoldTensor).
 type UnfoldTensor struct{ Axis, Size, Step int }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "UnfoldTensor", Since: kit.Versions{1}, In: "input:T", Out: "output:T", Types: "T: @all",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "UnfoldTensor", Since: kit.Versions{1}, In: "input:T",
+	Out: "output:T", Types: "T: @all",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		a.Require("size")
 		op := &UnfoldTensor{a.Int("dim", -1), a.Int("size", 1), a.Int("step", 1)}

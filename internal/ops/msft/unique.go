@@ -12,7 +12,8 @@ import (
 // occurs.
 type contribUnique struct{}
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "Unique", Since: kit.Versions{1}, In: "x:T", Out: "y:T, idx:int64, counts:int64",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "Unique", Since: kit.Versions{1}, In: "x:T",
+	Out:   "y:T, idx:int64, counts:int64",
 	Types: "T: " + move.Types,
 	Build: kit.WithoutAttrs[contribUnique]})
 

@@ -21,7 +21,8 @@ type VarlenNGramHashMapping struct {
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "VarlenNGramHashMapping", Since: kit.Versions{1},
 	Class: kit.ClassOther,
-	In: "input_ids:M, multipliers:M, vocab_sizes:M, cumulative_sequence_length:int32, past_ids:M?, head_offsets:M?, eos_token_id:M?, " +
+	In: "input_ids:M, multipliers:M, vocab_sizes:M, cumulative_sequence_length:int32, past_ids:M?, head_offsets:M?, " +
+		"eos_token_id:M?, " +
 		"segment_ids:int32?, past_segment_ids:int32?, capture_count:int32?",
 	Out: "hash_ids:M, present_ids:M?, present_segment_ids:int32?, state_update:M?", Types: "M: int32 int64",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
@@ -62,11 +63,13 @@ func (op *VarlenNGramHashMapping) check(c *ir.Call) error {
 	ends := tensor.Of[int32](c.Tensor(3))
 	batch := len(ends) - 1
 	if c.Tensor(0).Rank() != 1 || c.Tensor(3).Rank() != 1 || batch < 1 {
-		return fail.Errorf("input_ids and cumulative_sequence_length have shapes %v and %v, want rank 1 and at least two lengths", c.Tensor(0).Shape(), c.Tensor(3).Shape())
+		return fail.Errorf("input_ids and cumulative_sequence_length have shapes %v and %v, want rank 1 and at "+
+			"least two lengths", c.Tensor(0).Shape(), c.Tensor(3).Shape())
 	}
 	for b, e := range ends[1:] {
 		if ends[0] != 0 || e <= ends[b] || int(e) > tokens || b == batch-1 && int(e) != tokens {
-			return fail.Errorf("cumulative_sequence_length[%d] is %d after %d, want a strict increase from 0 to %d", b+1, e, ends[b], tokens)
+			return fail.Errorf("cumulative_sequence_length[%d] is %d after %d, want a strict increase from 0 to %d",
+				b+1, e, ends[b], tokens)
 		}
 	}
 	for i, want := range [][]int{2: {outs}, 4: {batch, past}, 5: {outs}, 7: {tokens}, 8: {batch, past}, 9: {batch}} {
@@ -78,7 +81,8 @@ func (op *VarlenNGramHashMapping) check(c *ir.Call) error {
 		return fail.Errorf("segment_ids is missing; past_segment_ids and present_segment_ids require it")
 	}
 	if c.Has(9) != (op.States > 0) || c.Wants(3) && op.States == 0 {
-		return fail.Errorf("state_update_capacity is %d: capture_count must be given exactly if it is positive, and state_update requires it to be positive", op.States)
+		return fail.Errorf("state_update_capacity is %d: capture_count must be given exactly if it is positive, and "+
+			"state_update requires it to be positive", op.States)
 	}
 	return nil
 }
@@ -98,7 +102,8 @@ func (op *VarlenNGramHashMapping) Run(c *ir.Call) error {
 		return w.err
 	}
 	if len(h.mult) < op.Most || slices.Min(h.sizes) < 1 {
-		return fail.Errorf("multipliers has shape %v, want at least %d elements, and vocab_sizes is %v, want positive numbers", c.Tensor(1).Shape(), op.Most, h.sizes)
+		return fail.Errorf("multipliers has shape %v, want at least %d elements, and vocab_sizes is %v, want "+
+			"positive numbers", c.Tensor(1).Shape(), op.Most, h.sizes)
 	}
 	end, resets := int64(0), false
 	if e := c.Tensor(6); e != nil {

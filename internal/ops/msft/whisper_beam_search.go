@@ -25,12 +25,15 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "WhisperBeamSea
 	Out:   "sequences:I, sequences_scores:T?, scores:T?, cross_qk:T?, non_speech_probs:T?",
 	Types: "F: float int32 float16; T: float; I: int32",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		op := &WhisperBeamSearch{beamSearch: readBeamSearch(a, speechToText, generationInputs{penalty: 6, vocab: 7, prefix: 8, decoderIDs: 10, temperature: 14})}
+		op := &WhisperBeamSearch{beamSearch: readBeamSearch(a, speechToText,
+			generationInputs{penalty: 6, vocab: 7, prefix: 8, decoderIDs: 10, temperature: 14})}
 		if op.Model != speechToText {
 			a.Errorf("model_type is %d, want 2", op.Model)
 		}
-		op.Timestamps = timestampRules{EOS: op.EOS, Start: op.Start, Translate: a.Int("translate_token_id", -1), Transcribe: a.Int("transcribe_token_id", -1),
-			LM: a.Int("start_of_lm_token_id", -1), None: a.Int("no_timestamps_token_id", -1), Begin: a.Int("beginning_timestamp_token_id", -1)}
+		op.Timestamps = timestampRules{EOS: op.EOS, Start: op.Start, Translate: a.Int("translate_token_id", -1),
+			Transcribe: a.Int("transcribe_token_id", -1),
+			LM:         a.Int("start_of_lm_token_id", -1), None: a.Int("no_timestamps_token_id", -1),
+			Begin: a.Int("beginning_timestamp_token_id", -1)}
 		op.NoSpeech = a.Int("no_speech_token_id", -1)
 		if a.Int("decoder_output_cross_qk", 0) != 0 {
 			a.Errorf("decoder_output_cross_qk is 1, which is not supported")

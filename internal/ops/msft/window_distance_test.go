@@ -52,7 +52,8 @@ func TestPixelRowsAgree(t *testing.T) {
 				average := maps.Clone(attrs)
 				average["channels_last"], average["count_include_pad"] = 1, pad
 				delete(average, "dilations") // the operator has none
-				if _, err := optest.Run(t, "com.microsoft.QLinearAveragePool", 1, average, x, tensor.Scalar(float32(0.5)), zero, tensor.Scalar(float32(0.25)), zero); err != nil {
+				if _, err := optest.Run(t, "com.microsoft.QLinearAveragePool", 1, average, x,
+					tensor.Scalar(float32(0.5)), zero, tensor.Scalar(float32(0.25)), zero); err != nil {
 					t.Errorf("average, %v: %v", average, err)
 				}
 			}
@@ -75,7 +76,8 @@ func TestMaxpoolWithMaskAgrees(t *testing.T) {
 		{[]int32{1, 0, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1}, []float32{5, 2, nan, 2, 2, 8}},
 		{[]int32{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, []float32{5, -math.MaxFloat32, -math.MaxFloat32, -math.MaxFloat32, -math.MaxFloat32, -math.MaxFloat32}},
 	} {
-		optest.Want(t, "com.microsoft.MaxpoolWithMask", 1, attrs, optest.Tensor(c.want, 1, 1, 2, 3), x, optest.Tensor(c.mask, 1, 1, 3, 4))
+		optest.Want(t, "com.microsoft.MaxpoolWithMask", 1, attrs, optest.Tensor(c.want, 1, 1, 2, 3), x,
+			optest.Tensor(c.mask, 1, 1, 3, 4))
 	}
 	// Two masks for four planes, with padding and strides; and a window of missing elements only.
 	data, mask := make([]float32, 4*5*6), make([]int32, 2*5*6)
@@ -87,7 +89,8 @@ func TestMaxpoolWithMaskAgrees(t *testing.T) {
 	}
 	attrs = map[string]any{"kernel_shape": []int{3, 3}, "pads": []int{1, 2, 1, 2}, "strides": []int{2, 1}}
 	for _, m := range [][]int32{mask, mask[:30]} {
-		if _, err := optest.Run(t, "com.microsoft.MaxpoolWithMask", 1, attrs, optest.Tensor(data, 2, 2, 5, 6), optest.Tensor(m, 1, len(m)/30, 5, 6)); err != nil {
+		if _, err := optest.Run(t, "com.microsoft.MaxpoolWithMask", 1, attrs, optest.Tensor(data, 2, 2, 5, 6),
+			optest.Tensor(m, 1, len(m)/30, 5, 6)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -110,13 +113,15 @@ func TestMaxpoolWithMaskAgrees(t *testing.T) {
 			{"kernel_shape": slices.Repeat([]int{2}, n), "auto_pad": "SAME_UPPER"},
 			{"kernel_shape": slices.Repeat([]int{1}, n), "strides": slices.Repeat([]int{3}, n)},
 		} {
-			if _, err := optest.Run(t, "com.microsoft.MaxpoolWithMask", 1, attrs, optest.Tensor(data, shape...), optest.Tensor(mask, shape...)); err != nil {
+			if _, err := optest.Run(t, "com.microsoft.MaxpoolWithMask", 1, attrs, optest.Tensor(data, shape...),
+				optest.Tensor(mask, shape...)); err != nil {
 				t.Errorf("%v: %v", attrs, err)
 			}
 		}
 	}
 	line := []float32{1, 2, 3, 4}
-	optest.Want(t, "com.microsoft.MaxpoolWithMask", 1, map[string]any{"kernel_shape": []int{2}}, optest.Tensor([]float32{-math.MaxFloat32, 2, -math.MaxFloat32}, 1, 1, 3),
+	optest.Want(t, "com.microsoft.MaxpoolWithMask", 1, map[string]any{"kernel_shape": []int{2}},
+		optest.Tensor([]float32{-math.MaxFloat32, 2, -math.MaxFloat32}, 1, 1, 3),
 		optest.Tensor(line, 1, 1, 4), optest.Tensor([]int32{0, 1, 0, 1}, 1, 1, 4))
 }
 
@@ -183,11 +188,14 @@ func TestQGemmOfVariables(t *testing.T) {
 		if trans == 1 {
 			shape = []int{n, k}
 		}
-		for _, b := range [][2]tensor.Value{{optest.Tensor(u, shape...), optest.Tensor([]uint8{7})}, {optest.Tensor(v, shape...), optest.Tensor([]int8{-7})}} {
+		for _, b := range [][2]tensor.Value{{optest.Tensor(u, shape...), optest.Tensor([]uint8{7})},
+			{optest.Tensor(v, shape...), optest.Tensor([]int8{-7})}} {
 			for _, add := range []*tensor.Tensor{none, optest.Tensor(bias, n), optest.Tensor(bias[:m], m, 1)} {
-				for _, out := range [][2]tensor.Value{{none, none}, {scale, optest.Tensor([]uint8{120})}, {scale, optest.Tensor([]int8{-20})}} {
+				for _, out := range [][2]tensor.Value{{none, none}, {scale, optest.Tensor([]uint8{120})},
+					{scale, optest.Tensor([]int8{-20})}} {
 					if _, err := optest.Run(t, "com.microsoft.QGemm", 1, map[string]any{"alpha": 0.5, "transB": trans},
-						optest.Tensor(a, m, k), scale, zero, b[0], optest.Tensor(scales, n), b[1], add, out[0], out[1]); err != nil {
+						optest.Tensor(a, m, k), scale, zero, b[0], optest.Tensor(scales, n), b[1], add,
+						out[0], out[1]); err != nil {
 						t.Errorf("transB=%d: %v", trans, err)
 					}
 				}
@@ -209,10 +217,12 @@ func TestQLinearSoftmaxOfLongLines(t *testing.T) {
 		if shape[1] == 300 {
 			attrs["axis"] = 1
 		}
-		if _, err := optest.Run(t, "com.microsoft.QLinearSoftmax", 1, attrs, optest.Tensor(u, shape...), scale, optest.Tensor([]uint8{3}), small, optest.Tensor([]uint8{0})); err != nil {
+		if _, err := optest.Run(t, "com.microsoft.QLinearSoftmax", 1, attrs, optest.Tensor(u, shape...), scale,
+			optest.Tensor([]uint8{3}), small, optest.Tensor([]uint8{0})); err != nil {
 			t.Error(err)
 		}
-		if _, err := optest.Run(t, "com.microsoft.QLinearSoftmax", 1, attrs, optest.Tensor(v, shape...), scale, optest.Tensor([]int8{3}), small, optest.Tensor([]int8{-128})); err != nil {
+		if _, err := optest.Run(t, "com.microsoft.QLinearSoftmax", 1, attrs, optest.Tensor(v, shape...), scale,
+			optest.Tensor([]int8{3}), small, optest.Tensor([]int8{-128})); err != nil {
 			t.Error(err)
 		}
 	}

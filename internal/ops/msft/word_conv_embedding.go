@@ -19,10 +19,12 @@ type WordConvEmbedding struct {
 	Embedding, Window, CharEmbedding int // −1: taken from the shapes of the inputs
 }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "WordConvEmbedding", Since: kit.Versions{1}, In: "Sequence:T, W:T1, B:T1, C:T1", Out: "Y:T1",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "WordConvEmbedding", Since: kit.Versions{1},
+	In: "Sequence:T, W:T1, B:T1, C:T1", Out: "Y:T1",
 	Types: "T: int32; T1: float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &WordConvEmbedding{a.Int("embedding_size", -1), a.Int("conv_window_size", -1), a.Int("char_embedding_size", -1)}
+		return &WordConvEmbedding{a.Int("embedding_size", -1), a.Int("conv_window_size", -1),
+			a.Int("char_embedding_size", -1)}
 	}})
 
 // Infer implements [ir.Operator].
@@ -47,8 +49,10 @@ func (o *WordConvEmbedding) Infer(c *ir.InferContext) error {
 // Run implements [ir.Operator].
 func (o *WordConvEmbedding) Run(c *ir.Call) error {
 	seq, w, b, table := c.Tensor(0), c.Tensor(1), c.Tensor(2), c.Tensor(3)
-	if seq.Rank() != 2 || w.Rank() != 4 || table.Rank() != 2 || w.Dim(1) != 1 || w.Dim(3) != table.Dim(1) || b.Len() != w.Dim(0) {
-		return fail.Errorf("Sequence, W, B and C have shapes %v, %v, %v and %v, want [words length], [filters 1 window size], [filters] and [characters size]",
+	if seq.Rank() != 2 || w.Rank() != 4 || table.Rank() != 2 || w.Dim(1) != 1 || w.Dim(3) != table.Dim(1) ||
+		b.Len() != w.Dim(0) {
+		return fail.Errorf("Sequence, W, B and C have shapes %v, %v, %v and %v, want [words length], [filters 1 "+
+			"window size], [filters] and [characters size]",
 			seq.Shape(), w.Shape(), b.Shape(), table.Shape())
 	}
 	words, length := seq.Dim(0), seq.Dim(1)
@@ -56,7 +60,8 @@ func (o *WordConvEmbedding) Run(c *ir.Call) error {
 	for _, p := range []struct {
 		name      string
 		want, got int
-	}{{"embedding_size", o.Embedding, filters}, {"conv_window_size", o.Window, window}, {"char_embedding_size", o.CharEmbedding, size}} {
+	}{{"embedding_size", o.Embedding, filters}, {"conv_window_size", o.Window, window},
+		{"char_embedding_size", o.CharEmbedding, size}} {
 		if p.want != -1 && p.want != p.got {
 			return fail.Errorf("attribute %s is %d, but the inputs have %d", p.name, p.want, p.got)
 		}
@@ -103,7 +108,8 @@ func (o *WordConvEmbedding) Run(c *ir.Call) error {
 				copy(rows[p*depth+k*size:][:size], chars[int(word[p+k])*size:])
 			}
 		}
-		g := gemm.Args[float32]{M: windows, N: filters, K: depth, A: rows, LdA: depth, B: tensor.Of[float32](w), LdB: depth, TransB: true, C: sums, LdC: filters}
+		g := gemm.Args[float32]{M: windows, N: filters, K: depth, A: rows, LdA: depth, B: tensor.Of[float32](w),
+			LdB: depth, TransB: true, C: sums, LdC: filters}
 		if err := matmul.One(c, &g); err != nil {
 			return err
 		}

@@ -45,7 +45,8 @@ func sameOperator(name string, opset int) func(a *kit.Attrs, _ int) kit.Operator
 func UnblockFilter(dst []float32, w *tensor.Tensor, block int) error {
 	s := w.Shape()
 	if len(s) != 4 || s[0]%block != 0 || s[1] >= block && s[1]%block != 0 || w.DType() != tensor.TypeFloat32 {
-		return fail.Errorf("W is %s with shape %v, want float [M C kH kW] with M a multiple of the block size %d, and C too unless it is less", w.DType(), s, block)
+		return fail.Errorf("W is %s with shape %v, want float [M C kH kW] with M a multiple of the block size %d, and "+
+			"C too unless it is less", w.DType(), s, block)
 	}
 	channels, size, src := s[1], s[2]*s[3], tensor.Of[float32](w)
 	per := 1 // channels in a block

@@ -14,7 +14,8 @@ type ReorderInput struct {
 	ChannelsLast bool
 }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainNchwc, Name: "ReorderInput", Since: kit.Versions{1}, In: "X:T", Out: "Y:T", Types: "T: float",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainNchwc, Name: "ReorderInput", Since: kit.Versions{1}, In: "X:T",
+	Out: "Y:T", Types: "T: float",
 	Class: kit.ClassShape,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		return &ReorderInput{readBlock(a), a.Bool("channels_last", false)}

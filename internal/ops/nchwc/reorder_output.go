@@ -14,7 +14,8 @@ type ReorderOutput struct {
 	ChannelsLast bool
 }
 
-var _ = kit.Register(&kit.Def{Domain: kit.DomainNchwc, Name: "ReorderOutput", Since: kit.Versions{1}, In: "X:T", Out: "Y:T", Types: "T: float",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainNchwc, Name: "ReorderOutput", Since: kit.Versions{1}, In: "X:T",
+	Out: "Y:T", Types: "T: float",
 	Class: kit.ClassShape,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &ReorderOutput{a.Int("channels", 0), a.Bool("channels_last", false)}

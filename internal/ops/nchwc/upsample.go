@@ -8,7 +8,8 @@ import (
 )
 
 // Upsample is [ops.Resize] by integer factors, see the package documentation.
-var _ = kit.Register(&kit.Def{Domain: kit.DomainNchwc, Name: "Upsample", Since: kit.Versions{1}, In: "X:T, scales:float?", Out: "Y:T", Types: "T: float",
+var _ = kit.Register(&kit.Def{Domain: kit.DomainNchwc, Name: "Upsample", Since: kit.Versions{1},
+	In: "X:T, scales:float?", Out: "Y:T", Types: "T: float",
 	Class: kit.ClassShape,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		r := ops.NewUpsample(a, "nearest", "linear")

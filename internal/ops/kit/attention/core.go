@@ -152,7 +152,8 @@ func (a *Core[T]) Compute(c *ir.Call) error {
 	return kit.InWorkspaces(c, items, func(ws, i int) error {
 		s := scratch[ws*per:][:per]
 		bh, chunk := i/p.chunks, i%p.chunks
-		w := attentionHead[T]{attentionPlan: p, most: -1, b: bh / a.Heads, h: bh % a.Heads, k: s[:p.keys], v: s[p.keys:][:p.values], s: s[p.keys+p.values:][:p.scores]}
+		w := attentionHead[T]{attentionPlan: p, most: -1, b: bh / a.Heads, h: bh % a.Heads, k: s[:p.keys],
+			v: s[p.keys:][:p.values], s: s[p.keys+p.values:][:p.scores]}
 		w.kv = w.h * a.KVHeads / a.Heads
 		if p.packed {
 			w.pack(w.k, s[per-p.staging:], a.K.At(w.b, w.kv, 0), a.K.Row, true, a.Dim, a.KVLen)
@@ -202,7 +203,8 @@ func (a *Core[T]) block(c *ir.Call, w *attentionHead[T], i0, n int) {
 	length := min(a.visibleKeys(w.b, i0, n), a.unmaskedKeys(w, i0, n))
 	w.ld = scoresStride(length)
 	_, float := any(w.s).([]float32)
-	fast := float && !c.Generic && length > 0 && a.Dim > 0 && T(a.Scale) != 0 && a.Softcap == 0 && a.Observe < 0 && a.Sink == nil
+	fast := float && !c.Generic && length > 0 && a.Dim > 0 && T(a.Scale) != 0 && a.Softcap == 0 &&
+		a.Observe < 0 && a.Sink == nil
 	if length > 0 {
 		a.rawScores(c, w, i0, n, length, fast)
 	}
@@ -237,18 +239,22 @@ func (a *Core[T]) block(c *ir.Call, w *attentionHead[T], i0, n int) {
 			}
 		}
 	case w.rounded && length == a.KVLen:
-		GemmSerial(&gemm.Args[T]{M: n, N: a.VDim, K: length, A: w.s, LdA: w.ld, BF16: bf16Data(w.v), C: y, LdC: a.Y.Row})
+		GemmSerial(&gemm.Args[T]{M: n, N: a.VDim, K: length, A: w.s, LdA: w.ld, BF16: bf16Data(w.v),
+			C: y, LdC: a.Y.Row})
 	case w.rounded: // panels have more rows than keys are visible
 		size := gemm.BF16Len(a.KVLen, 1)
 		for d := 0; d < a.VDim; d += gemm.PanelWidth {
-			GemmSerial(&gemm.Args[T]{M: n, N: min(gemm.PanelWidth, a.VDim-d), K: length, A: w.s, LdA: w.ld, BF16: bf16Data(w.v)[d/gemm.PanelWidth*size:], C: y[d:], LdC: a.Y.Row})
+			GemmSerial(&gemm.Args[T]{M: n, N: min(gemm.PanelWidth, a.VDim-d), K: length, A: w.s, LdA: w.ld,
+				BF16: bf16Data(w.v)[d/gemm.PanelWidth*size:], C: y[d:], LdC: a.Y.Row})
 		}
 	case w.values > 0:
 		for d := 0; d < a.VDim; d += gemm.PanelWidth {
-			GemmSerial(&gemm.Args[T]{M: n, N: min(gemm.PanelWidth, a.VDim-d), K: length, A: w.s, LdA: w.ld, B: w.v[d*a.KVLen:], LdB: gemm.PanelWidth, Packed: true, C: y[d:], LdC: a.Y.Row})
+			GemmSerial(&gemm.Args[T]{M: n, N: min(gemm.PanelWidth, a.VDim-d), K: length, A: w.s, LdA: w.ld,
+				B: w.v[d*a.KVLen:], LdB: gemm.PanelWidth, Packed: true, C: y[d:], LdC: a.Y.Row})
 		}
 	default:
-		matmul.GemmHere(c, &gemm.Args[T]{M: n, N: a.VDim, K: length, A: w.s, LdA: w.ld, B: v, LdB: a.V.Row, C: y, LdC: a.Y.Row})
+		matmul.GemmHere(c, &gemm.Args[T]{M: n, N: a.VDim, K: length, A: w.s, LdA: w.ld, B: v, LdB: a.V.Row,
+			C: y, LdC: a.Y.Row})
 	}
 }
 

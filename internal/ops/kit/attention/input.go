@@ -27,7 +27,9 @@ func NewInput(t *tensor.Tensor, name string, heads int) (Input, error) {
 		return Input{s[0], s[1], s[2], s[3], false}, nil
 	case 3:
 		if heads <= 0 || s[2]%heads != 0 {
-			return Input{}, fail.Errorf("%s has shape %v and %d heads, want a last dimension divisible by the number of heads", name, s, heads)
+			return Input{},
+				fail.Errorf("%s has shape %v and %d heads, want a last dimension divisible by the number of heads",
+					name, s, heads)
 		}
 		return Input{s[0], heads, s[1], s[2] / heads, true}, nil
 	}

@@ -41,8 +41,10 @@ func RotaryRun(c *ir.Call, in Input, dim int, interleaved bool, scale float32, p
 	rows := 0
 	switch {
 	case dim > in.Size || dim%2 != 0:
-		return fail.Errorf("rotary dimension is %d for heads of size %d, want an even number up to the size", dim, in.Size)
-	case len(cs) != len(ss) || cosT.Len() != sinT.Len() || len(cs) < 2 || cs[len(cs)-1] != dim/2 || ss[len(ss)-1] != dim/2:
+		return fail.Errorf("rotary dimension is %d for heads of size %d, want an even number up to the size",
+			dim, in.Size)
+	case len(cs) != len(ss) || cosT.Len() != sinT.Len() || len(cs) < 2 || cs[len(cs)-1] != dim/2 ||
+		ss[len(ss)-1] != dim/2:
 		return fail.Errorf("caches have shapes %v and %v, want [..., %d]", cs, ss, dim/2)
 	case pos == nil && (len(cs) != 3 || cs[0] != in.Batch || cs[1] != in.Length):
 		return fail.Errorf("caches have shape %v without position_ids, want [%d %d %d]", cs, in.Batch, in.Length, dim/2)
@@ -125,7 +127,8 @@ func RotaryRun(c *ir.Call, in Input, dim int, interleaved bool, scale float32, p
 			}
 			if interleaved {
 				for k := range n {
-					RotateHead(out[k*in.Size:][:dim], src[k*in.Size:][:dim], cos[at+k*step:][:half], sin[at+k*step:][:half], true)
+					RotateHead(out[k*in.Size:][:dim], src[k*in.Size:][:dim], cos[at+k*step:][:half],
+						sin[at+k*step:][:half], true)
 				}
 			} else {
 				vec.RotateF32(cpu.Active(), out, src, in.Size, half, cos[at:], sin[at:], max(step, 0), n)

@@ -10,8 +10,10 @@ import (
 
 // AddLoops are the loops of Add for each number type.
 var AddLoops = SameBits(
-	WithKernel2(Loop2Scalar(AddLoop[int8]), vec.AddU8), Loop2Scalar(AddLoop[int16]), WithKernel2(Loop2Scalar(AddLoop[int32]), vec.AddI32), WithKernel2(Loop2Scalar(AddLoop[int64]), vec.AddI64),
-	WithBinary(Loop2Scalar(AddLoop[float32]), vec.AddF32, vec.AddScalarF32, vec.AddScalarF32), WithKernel2(Loop2Scalar(AddLoop[float64]), vec.AddF64))
+	WithKernel2(Loop2Scalar(AddLoop[int8]), vec.AddU8), Loop2Scalar(AddLoop[int16]),
+	WithKernel2(Loop2Scalar(AddLoop[int32]), vec.AddI32), WithKernel2(Loop2Scalar(AddLoop[int64]), vec.AddI64),
+	WithBinary(Loop2Scalar(AddLoop[float32]), vec.AddF32, vec.AddScalarF32, vec.AddScalarF32),
+	WithKernel2(Loop2Scalar(AddLoop[float64]), vec.AddF64))
 
 // AddLoop stores a+b. An operand of one element is repeated.
 func AddLoop[T kit.RealNumber](dst, a, b []T) {

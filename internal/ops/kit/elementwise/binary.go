@@ -26,7 +26,8 @@ func ReadAxisBroadcast(a *kit.Attrs, opset int) AxisBroadcast {
 		return AxisBroadcast{}
 	}
 	kit.IgnoreConsumed(a, opset)
-	return AxisBroadcast{Legacy: true, Repeat: a.Bool("broadcast", false), HasAxis: a.Has("axis"), Axis: a.Int("axis", 0)}
+	return AxisBroadcast{Legacy: true, Repeat: a.Bool("broadcast", false), HasAxis: a.Has("axis"),
+		Axis: a.Int("axis", 0)}
 }
 
 // Span returns the range of dimensions of a shape of rank ra that one of rank rb matches, by the
@@ -211,7 +212,8 @@ func foldInto(c *ir.Call, t Table, out *tensor.Tensor, in []*tensor.Tensor, shap
 	}
 	acc, accShape := in[0], shapes[0]
 	for i := 1; i < len(in); i++ {
-		if err := RunLoopInto(c, l, kit.GrainCheap, out, []*tensor.Tensor{acc, in[i]}, [][]int{accShape, shapes[i]}); err != nil {
+		if err := RunLoopInto(c, l, kit.GrainCheap, out, []*tensor.Tensor{acc, in[i]},
+			[][]int{accShape, shapes[i]}); err != nil {
 			return err
 		}
 		acc, accShape = out, out.Shape()

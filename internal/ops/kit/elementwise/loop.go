@@ -274,7 +274,8 @@ func WidenedLoop(l Loop, d tensor.DType) Loop {
 }
 
 func widenedRun(l Loop, run func(dst []byte, in *[3][]byte), d tensor.DType,
-	widen func([]float32, []byte, tensor.DType), narrow func([]byte, []float32, tensor.DType)) func(dst []byte, in *[3][]byte) {
+	widen func([]float32, []byte, tensor.DType), narrow func([]byte, []float32, tensor.DType)) func(dst []byte,
+	in *[3][]byte) {
 	size := l.Out.Size()
 	if l.Out == tensor.TypeFloat32 {
 		size = d.Size()

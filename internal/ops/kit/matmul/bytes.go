@@ -74,7 +74,8 @@ func (q *QuantParam) lines(z []int32, matrix int) []int32 {
 
 // Quantized multiplies 8-bit integers, minus their zero points, with the 8-bit kernels. packed
 // holds the right operand if it is constant. The result goes to y or, if out is set, to out.
-func Quantized(c *ir.Call, s *Shape, a, b *tensor.Tensor, packed *PackedBytes, bshape []int, az, bz *tensor.Tensor, y []int32, out *quant.Requantized) error {
+func Quantized(c *ir.Call, s *Shape, a, b *tensor.Tensor, packed *PackedBytes, bshape []int, az, bz *tensor.Tensor,
+	y []int32, out *quant.Requantized) error {
 	ra, err := NewQuantParam("zero point of A", az, a.Shape(), false)
 	if err != nil {
 		return err
@@ -117,7 +118,8 @@ func Quantized(c *ir.Call, s *Shape, a, b *tensor.Tensor, packed *PackedBytes, b
 			}
 			data, last = packBytesOf(c.Par(), level, b, ib*s.K*s.N, s.N, false, s.K, s.N), ib
 		}
-		g := quant.Args{M: s.M, A: a.Bytes()[ia*s.M*s.K:][:s.M*s.K], Signed: a.DType() == tensor.TypeInt8, LdA: s.K, AZero: za, B: data, BZero: rb.lines(zb, ib), LdC: s.N}
+		g := quant.Args{M: s.M, A: a.Bytes()[ia*s.M*s.K:][:s.M*s.K], Signed: a.DType() == tensor.TypeInt8, LdA: s.K,
+			AZero: za, B: data, BZero: rb.lines(zb, ib), LdC: s.N}
 		if out != nil {
 			rows := *out
 			rows.Y = out.Y[i*s.M*s.N:][:s.M*s.N]

@@ -8,7 +8,8 @@ import (
 )
 
 // MulTransposed computes C[m,n] = A[m,k] · B[n,k]ᵀ (+ bias[n]). Strides are in elements.
-func MulTransposed[T kit.RealFloat](c *ir.Call, m, n, k int, a []T, lda int, b []T, ldb int, bias []T, out []T, ldc int) {
+func MulTransposed[T kit.RealFloat](c *ir.Call, m, n, k int, a []T, lda int, b []T, ldb int,
+	bias []T, out []T, ldc int) {
 	if m == 0 || n == 0 {
 		return
 	}
@@ -67,5 +68,6 @@ func MulPlain[T kit.RealFloat](c *ir.Call, m, n, k int, a, b, bias, out []T) {
 		})
 		return
 	}
-	FastMul(c, &gemm.Args[T]{M: m, N: n, K: k, A: a, LdA: k, B: b, LdB: n, C: out, LdC: n, Epilogue: gemm.Epilogue[T]{BiasCol: bias}})
+	FastMul(c, &gemm.Args[T]{M: m, N: n, K: k, A: a, LdA: k, B: b, LdB: n, C: out, LdC: n,
+		Epilogue: gemm.Epilogue[T]{BiasCol: bias}})
 }

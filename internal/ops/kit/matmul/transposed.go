@@ -92,7 +92,8 @@ func runTransposed[T kit.RealFloat](c *ir.Call, o *TransposedMatMul) error {
 				return err
 			}
 			width := tensor.DTypeOf[T]().Size()
-			move.Strided(c, move.Buf{Width: width, Raw: memory.AsBytes(moved)}, move.Buf{Width: width, Raw: memory.AsBytes(data[i])},
+			move.Strided(c, move.Buf{Width: width, Raw: memory.AsBytes(moved)},
+				move.Buf{Width: width, Raw: memory.AsBytes(data[i])},
 				shape[i], kit.Strides(shape[i]), 0, Permuted(kit.Strides(t.Shape()), perm), 0)
 			data[i] = moved
 		}
@@ -113,8 +114,10 @@ func runTransposed[T kit.RealFloat](c *ir.Call, o *TransposedMatMul) error {
 	}
 	err = eachProduct(c, count, o.Alpha, func(i int) gemm.Args[T] {
 		ia, ib := at(i)
-		return gemm.Args[T]{M: m, N: s.N, K: s.K, A: data[0][ia*m*s.K:], LdA: transposedLd(inside[0], m, s.K), TransA: inside[0],
-			B: data[1][ib*s.K*s.N:], LdB: transposedLd(inside[1], s.K, s.N), TransB: inside[1], C: y.Data[i*m*s.N:], LdC: s.N}
+		return gemm.Args[T]{M: m, N: s.N, K: s.K, A: data[0][ia*m*s.K:], LdA: transposedLd(inside[0], m, s.K),
+			TransA: inside[0],
+			B:      data[1][ib*s.K*s.N:], LdB: transposedLd(inside[1], s.K, s.N), TransB: inside[1],
+			C: y.Data[i*m*s.N:], LdC: s.N}
 	})
 	if err != nil {
 		return err

@@ -46,7 +46,8 @@ func TestMoveTwice(t *testing.T) {
 			maps[2][i] = i / times[1]
 		}
 		h, w := len(maps[1]), len(maps[2])
-		src, dst := Buf{Width: size, Raw: make([]byte, size*3*height*width)}, Buf{Width: size, Raw: make([]byte, size*len(planes)*h*w)}
+		src, dst := Buf{Width: size, Raw: make([]byte, size*3*height*width)},
+			Buf{Width: size, Raw: make([]byte, size*len(planes)*h*w)}
 		for i := range src.Raw {
 			src.Raw[i] = byte(i + i>>8)
 		}
@@ -55,7 +56,8 @@ func TestMoveTwice(t *testing.T) {
 		for i := range len(planes) * h * w {
 			got, at := dst.Raw[i*size:][:size], maps[0][i/w/h]+maps[1][i/w%h]+maps[2][i%w]
 			if want := src.Raw[at*size:][:size]; !bytes.Equal(got, want) {
-				t.Fatalf("%d bytes, enlarged by %v: element %d of row %d is %v, want %v", size, times, i%w, i/w, got, want)
+				t.Fatalf("%d bytes, enlarged by %v: element %d of row %d is %v, want %v", size,
+					times, i%w, i/w, got, want)
 			}
 		}
 	}

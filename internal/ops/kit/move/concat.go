@@ -31,7 +31,9 @@ func ConcatDims(shapes [][]ir.Dim, axis int) ([]ir.Dim, error) {
 			if k == a {
 				sum = sum.Add(s[k])
 			} else if out[k], err = mergeDims(out[k], s[k]); err != nil {
-				return nil, fail.Errorf("inputs differ in dimension %d, which is not the axis: %s in input %d, %s in earlier inputs", k, s[k], i, out[k])
+				return nil,
+					fail.Errorf("inputs differ in dimension %d, which is not the axis: %s in input %d, %s in "+
+						"earlier inputs", k, s[k], i, out[k])
 			}
 		}
 	}
@@ -98,7 +100,9 @@ func ConcatShape(in []*tensor.Tensor, axis int) ([]int, int, error) {
 			case d == 0 && ref.Len() > 0:
 				size = 0
 			default:
-				return nil, 0, fail.Errorf("shapes %v of input %d and %v of input %d differ in dimension %d, which is not axis %d", ref.Shape(), first, t.Shape(), i, k, axis)
+				return nil, 0,
+					fail.Errorf("shapes %v of input %d and %v of input %d differ in dimension %d, which is not axis %d",
+						ref.Shape(), first, t.Shape(), i, k, axis)
 			}
 		}
 		shape[axis] += size

@@ -16,7 +16,8 @@ func ElementOffsets(c *ir.Call, shape []int, indices *tensor.Tensor, axis int) (
 	}
 	for k, d := range indices.Shape() {
 		if k != axis && d > shape[k] {
-			return nil, fail.Errorf("indices of shape %v exceed data of shape %v in dimension %d", indices.Shape(), shape, k)
+			return nil, fail.Errorf("indices of shape %v exceed data of shape %v in dimension %d",
+				indices.Shape(), shape, k)
 		}
 	}
 	at, err := IndexList(c, indices, shape[axis], "indices")
@@ -67,16 +68,20 @@ func SliceOffsets(c *ir.Call, shape []int, indices *tensor.Tensor, batch int) (a
 		return nil, 0, fail.Errorf("data has rank %d and indices have rank %d, want at least 1", r, q)
 	}
 	if batch < 0 || batch >= min(q, r) {
-		return nil, 0, fail.Errorf("batch_dims is %d, want it in [0, %d] for data of rank %d and indices of rank %d", batch, min(q, r)-1, r, q)
+		return nil, 0, fail.Errorf("batch_dims is %d, want it in [0, %d] for data of rank %d and indices of rank %d",
+			batch, min(q, r)-1, r, q)
 	}
 	for k := range batch {
 		if shape[k] != indices.Dim(k) {
-			return nil, 0, fail.Errorf("data of shape %v and indices of shape %v differ in batch dimension %d", shape, indices.Shape(), k)
+			return nil, 0, fail.Errorf("data of shape %v and indices of shape %v differ in batch dimension %d",
+				shape, indices.Shape(), k)
 		}
 	}
 	width := indices.Dim(q - 1)
 	if width < 1 && indices.Dim(q-1) != 0 || width > r-batch {
-		return nil, 0, fail.Errorf("indices of shape %v have %d coordinates for data of shape %v with %d batch dimensions", indices.Shape(), width, shape, batch)
+		return nil, 0,
+			fail.Errorf("indices of shape %v have %d coordinates for data of shape %v with %d batch dimensions",
+				indices.Shape(), width, shape, batch)
 	}
 	n := kit.Product(indices.Shape()[:q-1])
 	if at, err = ir.ScratchOf[int](c, n); err != nil {
@@ -103,7 +108,8 @@ func SliceOffsets(c *ir.Call, shape []int, indices *tensor.Tensor, batch int) (a
 				x += d
 			}
 			if uint(x) >= uint(d) {
-				return nil, 0, fail.Errorf("indices: coordinate %d of vector %d is %d, outside of [%d, %d]", k, i, coords[i*width+k], -d, d-1)
+				return nil, 0, fail.Errorf("indices: coordinate %d of vector %d is %d, outside of [%d, %d]", k, i,
+					coords[i*width+k], -d, d-1)
 			}
 			p += x * steps[k]
 		}

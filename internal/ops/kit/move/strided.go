@@ -40,7 +40,8 @@ func Strided(c *ir.Call, dst, src Buf, shape, dstStride []int, dstOff int, srcSt
 	if last := len(p.shape) - 1; last > 0 && p.dst[last] == 1 && p.src[last] == 1 {
 		n := p.shape[last]
 		size := n * dst.Width
-		if at := int(uintptr(unsafe.Pointer(unsafe.SliceData(dst.Raw))) | uintptr(unsafe.Pointer(unsafe.SliceData(src.Raw)))); size == 2 || size == 4 || size == 8 {
+		if at := int(uintptr(unsafe.Pointer(unsafe.SliceData(dst.Raw))) |
+			uintptr(unsafe.Pointer(unsafe.SliceData(src.Raw)))); size == 2 || size == 4 || size == 8 {
 			rest := (dstOff|srcOff)*dst.Width | at
 			for k := range last {
 				rest |= (p.dst[k] | p.src[k]) * dst.Width
@@ -207,7 +208,8 @@ func stridedRun[E Elem](c *ir.Call, p *stridedPlan, dst, src []E) {
 			if strips > 0 {
 				row := strip * side
 				rows := min(side, p.shape[outer]-row)
-				if at := d + row*p.dst[outer]; c.Generic || !stridedKernel(dst, src, at, s+row, rows, n, p.dst[outer], p.src[last]) {
+				if at := d + row*p.dst[outer]; c.Generic ||
+					!stridedKernel(dst, src, at, s+row, rows, n, p.dst[outer], p.src[last]) {
 					stridedSquare(dst, src, at, s+row, rows, n, p.dst[outer], p.src[last])
 				}
 				if strip++; strip < strips {

@@ -29,7 +29,8 @@ func DynamicRange(c *ir.Call, src []float32) (scale, zero float32) {
 	least, most := float32(0), float32(0)
 	c.Serial(len(src), kit.GrainCheap, func(lo, hi int) {
 		if !c.Generic {
-			least, most = min(least, vec.ReduceMinF32(cpu.Active(), src[lo:hi])), max(most, vec.ReduceMaxF32(cpu.Active(), src[lo:hi]))
+			least, most = min(least, vec.ReduceMinF32(cpu.Active(), src[lo:hi])),
+				max(most, vec.ReduceMaxF32(cpu.Active(), src[lo:hi]))
 			return
 		}
 		for _, v := range src[lo:hi] {
@@ -97,8 +98,9 @@ func (q *Quantization) grid(shape, scale []int) (*quantGrid, error) {
 	if kit.Product(scale) == 1 {
 		// With one scale, the length of a run is chosen for the amount of work.
 		const length = 1 << 14
-		return &quantGrid{Runs: (n + length - 1) / length, Length: length, group: max(n, 1), perGroup: (n + length - 1) / length,
-			Scale: func(int) int { return 0 }}, nil
+		return &quantGrid{Runs: (n + length - 1) / length, Length: length, group: max(n, 1),
+			perGroup: (n + length - 1) / length,
+			Scale:    func(int) int { return 0 }}, nil
 	}
 	axis, err := kit.NormalAxis(q.Axis, len(shape))
 	if err != nil {
@@ -107,7 +109,8 @@ func (q *Quantization) grid(shape, scale []int) (*quantGrid, error) {
 	s := kit.SpanOf(shape, axis)
 	if q.BlockSize == 0 {
 		if len(scale) != 1 || scale[0] != s.N {
-			return nil, fail.Errorf("scale has shape %v, want one element or [%d], the size of axis %d", scale, s.N, axis)
+			return nil, fail.Errorf("scale has shape %v, want one element or [%d], the size of axis %d",
+				scale, s.N, axis)
 		}
 		if s.Inner == 1 {
 			return &quantGrid{Runs: s.Outer, Length: s.N, Vector: true, Scale: func(int) int { return 0 }}, nil
@@ -121,7 +124,8 @@ func (q *Quantization) grid(shape, scale []int) (*quantGrid, error) {
 	}
 	want[axis] = blocks
 	if !slices.Equal(want, scale) {
-		return nil, fail.Errorf("scale has shape %v, want %v: blocks of %d along axis %d of shape %v", scale, want, q.BlockSize, axis, shape)
+		return nil, fail.Errorf("scale has shape %v, want %v: blocks of %d along axis %d of shape %v", scale, want,
+			q.BlockSize, axis, shape)
 	}
 	if s.Inner == 1 {
 		return &quantGrid{Runs: s.Outer * blocks, Length: min(q.BlockSize, s.N), group: s.N, perGroup: blocks,
@@ -243,7 +247,8 @@ func (p *Params) repeatShort(c *ir.Call, n int) error {
 		*list = all
 	}
 	runs := (n + length - 1) / length
-	p.Grid = &quantGrid{Runs: runs, Length: length, group: max(n, 1), perGroup: max(runs, 1), Vector: true, Scale: func(int) int { return 0 }}
+	p.Grid = &quantGrid{Runs: runs, Length: length, group: max(n, 1), perGroup: max(runs, 1), Vector: true,
+		Scale: func(int) int { return 0 }}
 	return nil
 }
 

@@ -20,7 +20,8 @@ type ClassLoss struct {
 
 // BuildClassLoss reads the attributes reduction and ignore_index.
 func BuildClassLoss(a *kit.Attrs) ClassLoss {
-	return ClassLoss{a.Enum("reduction", "mean", "mean", "sum", "none"), a.Int("ignore_index", 0), a.Has("ignore_index")}
+	return ClassLoss{a.Enum("reduction", "mean", "mean", "sum", "none"), a.Int("ignore_index", 0),
+		a.Has("ignore_index")}
 }
 
 // InferLoss infers a scalar or, without reduction, the shape of the target.

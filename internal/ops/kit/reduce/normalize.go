@@ -46,7 +46,8 @@ func GroupNorm[T kit.RealFloat](c *ir.Call, groups int, perGroup bool, eps float
 		return err
 	}
 	err = NormPlanes(c, x, y.Data, s[1], groups, kit.Product(s[2:]),
-		func(ch int) float64 { return float64(gain[ch/div]) }, func(ch int) float64 { return float64(bias[ch/div]) }, float64(eps))
+		func(ch int) float64 { return float64(gain[ch/div]) }, func(ch int) float64 { return float64(bias[ch/div]) },
+		float64(eps))
 	if err == nil {
 		y.Store()
 	}
@@ -221,7 +222,8 @@ func normRow[T kit.RealFloat](v []T, at, cols int) []T {
 
 // NormPlanes normalizes groups of planes to mean 0 and variance 1, then scales and shifts each
 // plane by the gain and bias of its channel.
-func NormPlanes[T kit.RealFloat](c *ir.Call, x, y []T, channels, groups, plane int, gain, bias func(ch int) float64, eps float64) error {
+func NormPlanes[T kit.RealFloat](c *ir.Call, x, y []T, channels, groups, plane int, gain, bias func(ch int) float64,
+	eps float64) error {
 	if len(x) == 0 {
 		return nil
 	}

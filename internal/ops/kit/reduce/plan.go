@@ -72,7 +72,8 @@ func (r *Reduction) Plan(shape, axes []int) (*Plan, error) {
 // whole, and then the H·W sums of each channel.
 func (p *Plan) regroup() {
 	k, r := len(p.kept)-1, len(p.reduced)-1
-	if !p.rows || k < 0 || r < 0 || p.inner > Block/2 || p.reduced[r] < 4 || p.keptAt[k] != p.inner || p.reduceAt[r] != p.kept[k]*p.inner {
+	if !p.rows || k < 0 || r < 0 || p.inner > Block/2 || p.reduced[r] < 4 || p.keptAt[k] != p.inner ||
+		p.reduceAt[r] != p.kept[k]*p.inner {
 		return
 	}
 	p.rows, p.group, p.inner = false, p.inner, p.kept[k]*p.inner
@@ -92,7 +93,8 @@ func (p *Plan) regular() bool {
 
 // narrow reports whether the elements of a result are one short piece, and there are many results.
 func (p *Plan) narrow() bool {
-	return p.rows && p.inner > 1 && p.inner <= 4*kit.ShortRow && len(p.reduced) == 0 && kit.Product(p.kept) >= 4*kit.ShortRow
+	return p.rows && p.inner > 1 && p.inner <= 4*kit.ShortRow && len(p.reduced) == 0 &&
+		kit.Product(p.kept) >= 4*kit.ShortRow
 }
 
 // Pieces returns the dimensions of the results and those of the contiguous pieces that are reduced
@@ -122,10 +124,12 @@ func (p *Plan) gather(c *ir.Call, x *tensor.Tensor, columns bool) (*Plan, *tenso
 	kept, keptAt, reduced, reduceAt, run := p.Pieces()
 	reduced, reduceAt = slices.Concat(reduced, []int{run}), slices.Concat(reduceAt, []int{1})
 	results := x.Len() / p.N
-	moved := &Plan{OutShape: p.OutShape, N: p.N, group: 1, rows: !columns, inner: p.N, kept: []int{results}, keptAt: []int{p.N}}
+	moved := &Plan{OutShape: p.OutShape, N: p.N, group: 1, rows: !columns, inner: p.N, kept: []int{results},
+		keptAt: []int{p.N}}
 	shape, from := slices.Concat(kept, reduced), slices.Concat(keptAt, reduceAt)
 	if columns {
-		moved.inner, moved.kept, moved.keptAt, moved.reduced, moved.reduceAt = results, nil, nil, []int{p.N}, []int{results}
+		moved.inner, moved.kept, moved.keptAt, moved.reduced, moved.reduceAt = results, nil, nil,
+			[]int{p.N}, []int{results}
 		shape, from = slices.Concat(reduced, kept), slices.Concat(reduceAt, keptAt)
 	}
 	move.Strided(c, dst, src, shape, kit.Strides(shape), 0, from, 0)

@@ -104,7 +104,8 @@ func (r *Reduction) InferFolded(c *ir.InferContext, first ir.Dim, fn func(a, b i
 		}
 		reduced = reduced || t.Len() > 0
 	}
-	if d := c.Contents(0); d != nil && reduced && len(c.Shape(0)) == 1 && (elem == tensor.TypeInt64 || elem == tensor.TypeInt32) {
+	if d := c.Contents(0); d != nil && reduced && len(c.Shape(0)) == 1 &&
+		(elem == tensor.TypeInt64 || elem == tensor.TypeInt32) {
 		acc := first
 		for _, e := range d {
 			acc = fn(acc, e)
@@ -375,7 +376,8 @@ func reduceCols[T, A any](c *ir.Call, p *Plan, dst, x []T, r *Reducer[T, A]) err
 		})
 		return c.Err()
 	}
-	if g := Block / p.inner; g >= 4 && pieces >= 4 && len(p.reduced) == 1 && p.reduceAt[0] == p.inner && (r.Stack == nil || p.inner < kit.ShortRow) {
+	if g := Block / p.inner; g >= 4 && pieces >= 4 && len(p.reduced) == 1 && p.reduceAt[0] == p.inner &&
+		(r.Stack == nil || p.inner < kit.ShortRow) {
 		return reduceNarrow(c, p, dst, x, r, min(g, pieces/2))
 	}
 	if r.Stack != nil { // longer parts of a piece are prefetched better

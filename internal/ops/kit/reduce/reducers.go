@@ -85,7 +85,8 @@ func WithDone[T, A any](r *Reducer[T, A], done func(dst []T, acc []A, n int)) *R
 }
 
 // WithFolds adds vector kernels for long rows and for columns to a reducer.
-func WithFolds[T kit.RealNumber](r *Reducer[T, T], row func(l cpu.Level, x []T) T, cols func(l cpu.Level, dst, a, b []T)) *Reducer[T, T] {
+func WithFolds[T kit.RealNumber](r *Reducer[T, T], row func(l cpu.Level, x []T) T,
+	cols func(l cpu.Level, dst, a, b []T)) *Reducer[T, T] {
 	short := r.Row
 	join := r.Merge
 	r.Row = func(acc T, x []T) T {

@@ -34,7 +34,8 @@ func newAutomaton(prog *syntax.Prog) *automaton {
 	if len(prog.Inst) > maxAutomatonInstructions {
 		return nil
 	}
-	a := &automaton{prog: prog, states: map[string]*automatonState{}, seen: make([]bool, len(prog.Inst)), outs: make([]bool, len(prog.Inst))}
+	a := &automaton{prog: prog, states: map[string]*automatonState{}, seen: make([]bool, len(prog.Inst)),
+		outs: make([]bool, len(prog.Inst))}
 	a.start = a.state([]uint32{uint32(prog.Start)}, -1)
 	return a
 }

@@ -13,7 +13,8 @@ import (
 // TestMatchAll compares matches of whole strings with those of package regexp, for patterns
 // composed of parts that look at adjacent characters, and for strings that are not ASCII.
 func TestMatchAll(t *testing.T) {
-	parts := []string{"a", "b+", "(a|b)*", `\b`, `\B`, "^", "$", "(?m:^)", "(?m:$)", "(?i:A)", `\w`, `\W*`, ".", "(?s:.)*", `[^a\n]`, "é", "(ab){0,3}", "|", "-*?", `\z`, `a\b`, `-\b`, `(?m:$)\n`, `\n(?m:^)`, "(?:", ")"}
+	parts := []string{"a", "b+", "(a|b)*", `\b`, `\B`, "^", "$", "(?m:^)", "(?m:$)", "(?i:A)", `\w`, `\W*`, ".",
+		"(?s:.)*", `[^a\n]`, "é", "(ab){0,3}", "|", "-*?", `\z`, `a\b`, `-\b`, `(?m:$)\n`, `\n(?m:^)`, "(?:", ")"}
 	for _, c := range []struct{ pattern, s string }{
 		{`a\b-`, "a-"}, {`a\bb`, "ab"}, {`-\ba`, "-a"}, {`-\b-`, "--"}, {`a\Bb`, "ab"}, {`a\B`, "a"}, {`\ba`, "a"}, {`\b`, ""}, {`_\b`, "_"},
 		{"(?m:a$\n^b)", "a\nb"}, {"a^b", "ab"}, {"a\n^b", "a\nb"}, {"a$\n", "a\n"}, {"(?i:a)k", "Ak"}, {"(?i:k)", "\u212a"}, {".", "\n"}, {".", "\x00"},
@@ -22,7 +23,8 @@ func TestMatchAll(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		matchAll(t, strings.Join(rapid.SliceOfN(rapid.SampledFrom(parts), 0, 7).Draw(t, "pattern"), ""),
-			rapid.SliceOfN(rapid.StringOfN(rapid.RuneFrom([]rune("aaabbA_ -\né\x00")), 0, 9, -1), 1, 30).Draw(t, "strings"))
+			rapid.SliceOfN(rapid.StringOfN(rapid.RuneFrom([]rune("aaabbA_ -\né\x00")), 0, 9, -1), 1,
+				30).Draw(t, "strings"))
 	})
 }
 

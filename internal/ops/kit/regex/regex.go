@@ -131,7 +131,8 @@ func (r *Regexp) FindAll(c *ir.Call, s string, fn func(from, to int)) error {
 		most, with = maxLookBehind/r.cost, ` with ^, \A, \b or \B`
 	}
 	if !short && len(s) > most {
-		return fail.Errorf("the string has %d bytes, want at most %d for a pattern of %d instructions%s", len(s), most, r.cost, with)
+		return fail.Errorf("the string has %d bytes, want at most %d for a pattern of %d instructions%s",
+			len(s), most, r.cost, with)
 	}
 	if r.behind {
 		for _, m := range r.re.FindAllStringIndex(s, -1) {

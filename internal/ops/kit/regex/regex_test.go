@@ -18,12 +18,14 @@ func TestFindAll(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, s := range []string{"", "a", "aab  b, ", "日本 語, né", long[:1<<15], long, long[3:] + "ab", strings.Repeat("x", 1<<20-1) + ", ab"} {
+		for _, s := range []string{"", "a", "aab  b, ", "日本 語, né", long[:1<<15], long, long[3:] + "ab",
+			strings.Repeat("x", 1<<20-1) + ", ab"} {
 			if r.text == "" && len(s) > 1<<15 {
 				continue // a reader takes long
 			}
 			var got [][]int
-			if err := r.FindAll(optest.NewCall(), s, func(from, to int) { got = append(got, []int{from, to}) }); err != nil {
+			if err := r.FindAll(optest.NewCall(), s, func(from, to int) { got = append(got, []int{from, to}) }); err !=
+				nil {
 				t.Fatal(err)
 			}
 			if want := regexp.MustCompile(pattern).FindAllStringIndex(s, -1); !reflect.DeepEqual(got, want) {

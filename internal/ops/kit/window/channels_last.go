@@ -61,7 +61,8 @@ func ChannelsFirst(c *ir.Call, t *tensor.Tensor) (*tensor.Tensor, error) {
 
 // ChannelsOutput allocates output i for a result with channels first. If last is set, the result is
 // in scratch memory, and done transposes it to the output.
-func ChannelsOutput(c *ir.Call, i int, d tensor.DType, shape []int, last bool) (t *tensor.Tensor, done func(), err error) {
+func ChannelsOutput(c *ir.Call, i int, d tensor.DType, shape []int,
+	last bool) (t *tensor.Tensor, done func(), err error) {
 	if !last {
 		t, err = c.Output(i, d, shape...)
 		return t, func() {}, err

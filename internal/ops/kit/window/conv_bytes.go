@@ -102,7 +102,8 @@ func (w *ConvWeights) at(s *ConvShape, xz *tensor.Tensor, bias []int32) *conv.In
 	if xz != nil {
 		WidenBytes(zero[:], xz)
 	}
-	return w.conv.At(&conv.Shape{N: s.N, Cin: s.C, Cout: s.M, Group: s.Group, In: s.In, Kernel: s.Kernel, Stride: s.Stride,
+	return w.conv.At(&conv.Shape{N: s.N, Cin: s.C, Cout: s.M, Group: s.Group, In: s.In,
+		Kernel: s.Kernel, Stride: s.Stride,
 		Dilation: s.Dilation, PadBegin: s.Before, PadEnd: s.After, Out: s.Out}, zero[0], bias)
 }
 
@@ -167,7 +168,8 @@ func checkConvZeros(s *ConvShape, xz, wz *tensor.Tensor) error {
 // ConvBytesShape checks the shapes of a convolution of 8-bit integers with an input of shape in,
 // the channels first. It packs the weights unless they are packed already, or the call asks for
 // generic kernels.
-func ConvBytesShape(c *ir.Call, win *Window, group int, in []int, w, xz, wz *tensor.Tensor, packed *ConvWeights) (ConvShape, *ConvWeights, error) {
+func ConvBytesShape(c *ir.Call, win *Window, group int, in []int, w, xz, wz *tensor.Tensor,
+	packed *ConvWeights) (ConvShape, *ConvWeights, error) {
 	shape := []int(nil)
 	switch {
 	case packed != nil:

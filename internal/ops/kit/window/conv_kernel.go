@@ -140,7 +140,8 @@ func convDepthwise[T convType](c *ir.Call, s *ConvShape, x, w, bias, y []T) erro
 			}
 			s.EachRow(func(r Row) bool {
 				if n := r.Hi - r.Lo; vector && n > 0 {
-					vec.AxpyF32(cpu.Active(), yf[p*out+r.Out+r.Lo:][:n], xf[(img*s.C+ch/s.Mg)*in+r.In:][:n], float32(wp[r.Tap]))
+					vec.AxpyF32(cpu.Active(), yf[p*out+r.Out+r.Lo:][:n], xf[(img*s.C+ch/s.Mg)*in+r.In:][:n],
+						float32(wp[r.Tap]))
 					return m.Spend(n)
 				}
 				axpyRow(yp[r.Out+r.Lo:r.Out+r.Hi], xp[r.In:], stride, wp[r.Tap])
@@ -178,7 +179,8 @@ const shareRows = 56
 func convTile(depth, out int) int {
 	// With many taps a few panels are wider than ConvTile, since shorter parts of rows take longer
 	// to copy.
-	tile := max(1, ConvTile/max(1, depth)/gemm.PanelWidth, min(4, 4*ConvTile/max(1, depth)/gemm.PanelWidth)) * gemm.PanelWidth
+	tile := max(1, ConvTile/max(1, depth)/gemm.PanelWidth,
+		min(4, 4*ConvTile/max(1, depth)/gemm.PanelWidth)) * gemm.PanelWidth
 	return min(tile, gemm.Panels(out)*gemm.PanelWidth)
 }
 

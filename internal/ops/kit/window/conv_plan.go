@@ -50,7 +50,8 @@ func contents(t *tensor.Tensor) []byte {
 // NewPlan returns a plan for the shapes and scales of a call, and keeps it for [ConvWeights.Plan].
 // xz is the zero point of the input, and inputs lists the inputs besides the first on which the
 // plan depends. last says that images have the channels innermost if there are kernels for that.
-func (w *ConvWeights) NewPlan(c *ir.Call, s *ConvShape, xz, bias *tensor.Tensor, scale []float32, last bool, inputs ...int) *ConvPlan {
+func (w *ConvWeights) NewPlan(c *ir.Call, s *ConvShape, xz, bias *tensor.Tensor, scale []float32, last bool,
+	inputs ...int) *ConvPlan {
 	p := &ConvPlan{Shape: *s, Scale: scale, in: slices.Clone(c.Tensor(0).Shape())}
 	for _, i := range inputs {
 		p.other = append(p.other, slices.Clone(contents(c.Tensor(i))))

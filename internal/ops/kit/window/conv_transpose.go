@@ -60,7 +60,8 @@ func ConvTransposeGemm[T kit.RealFloat](c *ir.Call, s *ConvShape, x, w, bias, y 
 			return convTransposeSpread(c, s, xf, wf, bf, yf)
 		case s.shifts():
 			return convTransposeShifted(c, s, xf, wf, bf, yf)
-		case s.Mg > 0 && kit.Product(s.Out) > 0 && s.Dilation[last] == 1 && s.Kernel[last] > s.Out[last] && s.Kernel[last] >= kit.ShortRow:
+		case s.Mg > 0 && kit.Product(s.Out) > 0 && s.Dilation[last] == 1 && s.Kernel[last] > s.Out[last] &&
+			s.Kernel[last] >= kit.ShortRow:
 			return convTransposeRows(c, s, xf, wf, bf, yf)
 		}
 	}
@@ -192,7 +193,8 @@ func convTransposeSpread(c *ir.Call, s *ConvShape, x, w, bias, y []float32) erro
 		c0 := b * block
 		num := min(block, s.Cg-c0)
 		products := scratch[ws*each:][:num*taps*in]
-		gemmOfItem(c, items, &gemm.Args[float32]{M: num * taps, N: in, K: s.Mg, LdA: s.Cg * taps, TransA: true, LdB: in, LdC: in, C: products,
+		gemmOfItem(c, items, &gemm.Args[float32]{M: num * taps, N: in, K: s.Mg, LdA: s.Cg * taps, TransA: true, LdB: in,
+			LdC: in, C: products,
 			A: w[(g*s.Mg*s.Cg+c0)*taps:], B: x[(img*s.M+g*s.Mg)*in:][:s.Mg*in]})
 		l, m := cpu.Active(), &ir.Meter{C: c}
 		for k := range num {
@@ -211,7 +213,8 @@ func convTransposeSpread(c *ir.Call, s *ConvShape, x, w, bias, y []float32) erro
 				left, right := max(0, -dx), min(s.Out[1], s.In[1]-dx)
 				if top < bottom && left < right {
 					from := products[(k*taps+t)*in+top*s.Out[1]+left:]
-					vec.AxpyRowsF32(l, sums[(top+dy)*s.In[1]+left+dx:], s.In[1], from, s.Out[1], right-left, ones[top:bottom])
+					vec.AxpyRowsF32(l, sums[(top+dy)*s.In[1]+left+dx:], s.In[1], from, s.Out[1],
+						right-left, ones[top:bottom])
 				}
 				if !m.Spend(in) {
 					return c.Err()
@@ -232,7 +235,8 @@ func (s *ConvShape) phases(d int) (count, size int) {
 // shifts reports whether [convTransposeShifted] supports the shape: two axes, few strides, rows so
 // short that it pays, and padding that is small.
 func (s *ConvShape) shifts() bool {
-	if len(s.In) != 2 || s.Mg == 0 || kit.Product(s.Out) == 0 || s.Out[1] > 64 || s.Taps() > 1<<12 || s.Out[0] > 1<<22/64/3/s.Taps() {
+	if len(s.In) != 2 || s.Mg == 0 || kit.Product(s.Out) == 0 || s.Out[1] > 64 || s.Taps() > 1<<12 ||
+		s.Out[0] > 1<<22/64/3/s.Taps() {
 		return false
 	}
 	for d := range 2 {
@@ -281,7 +285,8 @@ func convTransposeShifted(c *ir.Call, s *ConvShape, x, w, bias, y []float32) err
 		c0 := b * block
 		num := min(block, s.Cg-c0)
 		products, sums := scratch[ws*each:][:num*taps*wide], scratch[ws*each+block*taps*wide:][:sy*sx*size]
-		a := gemm.Args[float32]{M: num * taps, N: wide, K: s.Mg, LdA: s.Cg * taps, TransA: true, LdB: wide, LdC: wide, C: products,
+		a := gemm.Args[float32]{M: num * taps, N: wide, K: s.Mg, LdA: s.Cg * taps, TransA: true, LdB: wide,
+			LdC: wide, C: products,
 			A: w[(g*s.Mg*s.Cg+c0)*taps:], B: padded[(img*s.M+g*s.Mg)*wide:][:s.Mg*wide]}
 		gemmOfItem(c, items, &a)
 		l, m := cpu.Active(), &ir.Meter{C: c}
@@ -337,7 +342,8 @@ func convTransposeRows(c *ir.Call, s *ConvShape, x, w, bias, y []float32) error 
 		c0 := b * block
 		num := min(block, s.Cg-c0)
 		products := scratch[ws*block*taps*in:][:num*taps*in]
-		gemmOfItem(c, items, &gemm.Args[float32]{M: in, N: num * taps, K: s.Mg, LdA: in, TransA: true, LdB: s.Cg * taps, LdC: num * taps, C: products,
+		gemmOfItem(c, items, &gemm.Args[float32]{M: in, N: num * taps, K: s.Mg, LdA: in, TransA: true, LdB: s.Cg * taps,
+			LdC: num * taps, C: products,
 			A: x[(img*s.M+g*s.Mg)*in:][:s.Mg*in], B: w[(g*s.Mg*s.Cg+c0)*taps:]})
 		l, m := cpu.Active(), &ir.Meter{C: c}
 		for k := range num {

@@ -76,7 +76,8 @@ func convWide(c *ir.Call, s *ConvShape, g wideGeom, x, w, bias, y []float32) err
 			}
 		}
 		m := group * s.Mg
-		a := gemm.Args[float32]{M: s.Mg, N: n, K: depth, A: w[m*depth:][:s.Mg*depth], LdA: depth, B: b, LdB: n, C: sums, LdC: tile}
+		a := gemm.Args[float32]{M: s.Mg, N: n, K: depth, A: w[m*depth:][:s.Mg*depth], LdA: depth, B: b,
+			LdB: n, C: sums, LdC: tile}
 		if bias != nil {
 			a.BiasRow = bias[m:][:s.Mg]
 		}

@@ -31,7 +31,8 @@ func InferGlobalPool(c *ir.InferContext) error {
 // GlobalPool reduces each plane of input 0 to one number. Unless generic kernels are requested, it
 // uses fast instead of narrow, and rows for many short planes (see [vec.SumRowsF32]), if they are
 // not nil.
-func GlobalPool(c *ir.Call, narrow, fast func([]float32) float32, rows func(dst, x []float32, n, first int), wide func([]float64) float64) error {
+func GlobalPool(c *ir.Call, narrow, fast func([]float32) float32, rows func(dst, x []float32, n, first int),
+	wide func([]float64) float64) error {
 	if c.Tensor(0).DType() == tensor.TypeFloat64 {
 		return globalPoolOf(c, wide, nil)
 	}

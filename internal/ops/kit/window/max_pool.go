@@ -54,7 +54,8 @@ func MaxPool[T kit.RealFloat](c *ir.Call, columnMajor bool, g *Geometry, x, y []
 		return err
 	}
 	return PoolPlanes(c, g, planes, func(m *ir.Meter, plane int) bool {
-		return maxIndices(g, m, x[plane*in:][:in], y[plane*out:][:out], indices[plane*out:][:out], plane*in, columnMajor)
+		return maxIndices(g, m, x[plane*in:][:in], y[plane*out:][:out], indices[plane*out:][:out],
+			plane*in, columnMajor)
 	})
 }
 

@@ -43,7 +43,8 @@ type PoolPlane struct {
 const mostPoolPlane = 1 << 12
 
 // newPoolPlane returns nil for unsupported windows. least is the value of missing elements.
-func newPoolPlane(g *Geometry, least float32, sum int, fold func(l cpu.Level, dst, x []float32, rows, rowStep, taps, tapStep, stride int, fresh bool)) *PoolPlane {
+func newPoolPlane(g *Geometry, least float32, sum int,
+	fold func(l cpu.Level, dst, x []float32, rows, rowStep, taps, tapStep, stride int, fresh bool)) *PoolPlane {
 	n := len(g.In)
 	if n > 3 || kit.Product(g.In) == 0 || kit.Product(g.Out) == 0 || g.Taps() > mostPoolPlane {
 		return nil
@@ -52,7 +53,8 @@ func newPoolPlane(g *Geometry, least float32, sum int, fold func(l cpu.Level, ds
 	for d := range 3 {
 		p.in[d], p.out[d], p.kernel[d], p.dilation[d], p.stride[d] = 1, 1, 1, 1, 1
 		if k := d - (3 - n); k >= 0 {
-			p.in[d], p.out[d], p.kernel[d], p.dilation[d], p.stride[d], p.before[d] = g.In[k], g.Out[k], g.Kernel[k], g.Dilation[k], g.Stride[k], g.Before[k]
+			p.in[d], p.out[d], p.kernel[d], p.dilation[d], p.stride[d], p.before[d] = g.In[k], g.Out[k], g.Kernel[k],
+				g.Dilation[k], g.Stride[k], g.Before[k]
 			for o := range g.Out[k] {
 				first, end := g.TapRange(k, o)
 				p.taps[d] = append(p.taps[d], [2]int{first, end})
@@ -68,7 +70,9 @@ func newPoolPlane(g *Geometry, least float32, sum int, fold func(l cpu.Level, ds
 	if p.width > 4*p.in[2]+1<<10 {
 		return nil
 	}
-	p.stacked = n == 3 && p.before[2] == 0 && p.hi == p.width && p.out[2]*p.stride[2] == p.in[2] && (p.kernel[2]-1)*p.dilation[2] < p.stride[2] && p.in[2] <= mostPoolPlane/2 && p.kernel[1] <= 16 && p.stride[1] <= p.span(1)
+	p.stacked = n == 3 && p.before[2] == 0 && p.hi == p.width && p.out[2]*p.stride[2] == p.in[2] &&
+		(p.kernel[2]-1)*p.dilation[2] < p.stride[2] && p.in[2] <= mostPoolPlane/2 && p.kernel[1] <= 16 &&
+		p.stride[1] <= p.span(1)
 	for d := range 2 {
 		for _, t := range p.taps[d] {
 			p.stacked = p.stacked && t == [2]int{0, p.kernel[d]}
@@ -84,7 +88,8 @@ func newPoolPlane(g *Geometry, least float32, sum int, fold func(l cpu.Level, ds
 	if h := padded(1); n == 2 && p.stride[1] == 1 && p.stride[2] == 1 && h*p.width <= mostPoolPlane {
 		p.height = h
 	}
-	if used := min(p.in[2], p.width-p.before[2]); (n == 2 || n == 1 && p.stride[2] > 2) && cpu.Active() == cpu.AVX512 && p.stride[2] <= 4 && used > 0 && max(p.kernel[1], p.kernel[2]) <= 16 {
+	if used := min(p.in[2], p.width-p.before[2]); (n == 2 || n == 1 && p.stride[2] > 2) && cpu.Active() == cpu.AVX512 &&
+		p.stride[2] <= 4 && used > 0 && max(p.kernel[1], p.kernel[2]) <= 16 {
 		if pitch := max(p.out[2], (used+p.stride[2]-1)/p.stride[2]) * p.stride[2]; pitch <= mostPoolPlane/2 {
 			p.mask(pitch)
 		}
@@ -108,7 +113,8 @@ func (p *PoolPlane) mask(pitch int) {
 		part := &p.parts[len(p.parts)-1]
 		plane, o := i/p.out[1], i%p.out[1]
 		t := p.taps[1][o]
-		line := vec.Line{From: (plane*p.in[1] + o*p.stride[1] - p.before[1] + t[0]*p.dilation[1]) * p.in[2], Taps: max(0, t[1]-t[0]), N: n}
+		line := vec.Line{From: (plane*p.in[1] + o*p.stride[1] - p.before[1] + t[0]*p.dilation[1]) * p.in[2],
+			Taps: max(0, t[1]-t[0]), N: n}
 		if k := len(*part) - 1; k >= 0 && o > 0 && n == pitch {
 			if last := &(*part)[k]; last.Taps == line.Taps && last.From+last.N == line.From {
 				last.N += n
@@ -162,7 +168,8 @@ func (p *PoolPlane) Planes(c *ir.Call, g *Geometry, y, x []float32, planes int) 
 func (p *PoolPlane) Run(m *ir.Meter, y, x []float32) bool {
 	buf := poolBuffers.Get().(*[]float32)
 	defer poolBuffers.Put(buf)
-	if need := max(p.width+2*p.height*p.width, (p.lines+p.span(p.lines))*p.in[2], p.front+p.lines*p.pitch+p.rear); len(*buf) < need {
+	if need := max(p.width+2*p.height*p.width, (p.lines+p.span(p.lines))*p.in[2],
+		p.front+p.lines*p.pitch+p.rear); len(*buf) < need {
 		*buf = make([]float32, need)
 	}
 	if p.masks != nil {
@@ -183,11 +190,13 @@ func (p *PoolPlane) Run(m *ir.Meter, y, x []float32) bool {
 		for oh, height := range p.taps[1] {
 			out, fresh := y[(od*p.out[1]+oh)*ow:][:ow], true
 			for kd := depth[0]; kd < depth[1]; kd++ {
-				top := (od*p.stride[0]-p.before[0]+kd*p.dilation[0])*p.in[1] + oh*p.stride[1] - p.before[1] + height[0]*p.dilation[1]
+				top := (od*p.stride[0]-p.before[0]+kd*p.dilation[0])*p.in[1] + oh*p.stride[1] - p.before[1] +
+					height[0]*p.dilation[1]
 				switch rows := height[1] - height[0]; {
 				case rows <= 0 || p.lo == p.hi:
 				case direct:
-					p.fold(l, out, x[top*w-p.before[2]:], rows, p.dilation[1]*w, p.kernel[2], p.dilation[2], p.stride[2], fresh)
+					p.fold(l, out, x[top*w-p.before[2]:], rows, p.dilation[1]*w, p.kernel[2], p.dilation[2],
+						p.stride[2], fresh)
 					fresh = false
 				default:
 					p.fold(l, row[p.lo:p.hi], x[top*w+p.lo-p.before[2]:], rows, p.dilation[1]*w, 1, 0, 1, fresh)
@@ -256,7 +265,8 @@ func (p *PoolPlane) flat(m *ir.Meter, y, x, buf []float32) bool {
 		if p.adjacent() {
 			n *= end - oh
 		}
-		vec.MaskedWindowF32(y[oh*ow:end*ow], buf[p.front-p.before[2]:], n, p.pitch, p.kernel[2], p.dilation[2], p.stride[2], p.masks, p.sum)
+		vec.MaskedWindowF32(y[oh*ow:end*ow], buf[p.front-p.before[2]:], n, p.pitch, p.kernel[2], p.dilation[2],
+			p.stride[2], p.masks, p.sum)
 		if !m.Spend((end - oh) * ow) {
 			return false
 		}

@@ -24,7 +24,8 @@ func (w *Window) Geometry2(h, width int, kernel []int) (ConvGeometry, error) {
 	reach := func(i int) int {
 		return max(0, (g.Out[i]-1)*g.Stride[i]+(g.Kernel[i]-1)*g.Dilation[i]+1-g.Before[i]-g.In[i])
 	}
-	return ConvGeometry{OutH: g.Out[0], OutW: g.Out[1], Top: g.Before[0], Left: g.Before[1], Bottom: reach(0), Right: reach(1)}, nil
+	return ConvGeometry{OutH: g.Out[0], OutW: g.Out[1], Top: g.Before[0], Left: g.Before[1], Bottom: reach(0),
+		Right: reach(1)}, nil
 }
 
 // Window describes how a kernel slides over the spatial axes D1…Dn of an N×C×D1×…×Dn tensor, given
@@ -98,7 +99,8 @@ func (w *Window) Check(n int) error {
 		name string
 		v    []int
 		want int
-	}{{"kernel_shape", w.Kernel, n}, {"strides", w.Strides, n}, {"dilations", w.Dilations, n}, {"pads", w.Pads, 2 * n}} {
+	}{{"kernel_shape", w.Kernel, n}, {"strides", w.Strides, n}, {"dilations", w.Dilations, n},
+		{"pads", w.Pads, 2 * n}} {
 		if a.v != nil && len(a.v) != a.want {
 			return fail.Errorf("attribute %s has %d elements, want %d for %d spatial axes", a.name, len(a.v), a.want, n)
 		}
@@ -167,7 +169,8 @@ func (w *Window) Resolve(in, kernel []int) (Geometry, error) {
 // axis returns the padding and the output size of axis i of n.
 func (w *Window) axis(i, n, in, kernel int) (before, after, out int, err error) {
 	if in < 0 || int64(in) > 1<<60 || kernel < 1 || kernel > Limit {
-		return 0, 0, 0, fail.Errorf("input size is %d, want 0 to %d; kernel size is %d, want 1 to %d", in, int64(1)<<60, kernel, Limit)
+		return 0, 0, 0, fail.Errorf("input size is %d, want 0 to %d; kernel size is %d, want 1 to %d", in,
+			int64(1)<<60, kernel, Limit)
 	}
 	s, d := w.Stride(i), w.Dilation(i)
 	size := (kernel-1)*d + 1
@@ -194,7 +197,8 @@ func (w *Window) axis(i, n, in, kernel int) (before, after, out int, err error) 
 		if in == 0 {
 			return before, after, 0, nil
 		}
-		return 0, 0, 0, fail.Errorf("kernel covers %d elements, but the input with padding has only %d", size, in+before+after)
+		return 0, 0, 0, fail.Errorf("kernel covers %d elements, but the input with padding has only %d",
+			size, in+before+after)
 	}
 	out = room/s + 1
 	if w.Ceil && (out-1)*s >= in+before {
