@@ -316,7 +316,7 @@ func ruleNode(p *onnx.Node) *gradient.Node {
 	return n
 }
 
-// gradientOf returns what the registry says of an operator's gradient, nil if nothing.
+// gradientOf returns the gradient that the registry has for an operator, or nil.
 func gradientOf(domain, opType string) *gradient.Gradient {
 	if def := kit.Registered(domain, opType); def != nil {
 		return def.Gradient
@@ -330,7 +330,8 @@ func flat(p *onnx.Node) bool {
 	return g != nil && g.Flat != nil && g.Flat(ruleNode(p))
 }
 
-// rule appends what computes the gradients of what a node reads from those of its outputs.
+// rule appends nodes that compute the gradients of the values that a node reads from those of its
+// outputs.
 func (b *builder) rule(p *onnx.Node, gs []string) ([]string, error) {
 	if g := gradientOf(p.Domain, p.OpType); g != nil && g.Subgraphs {
 		r, err := controlFlow[p.OpType](b, p, gs)
@@ -342,8 +343,8 @@ func (b *builder) rule(p *onnx.Node, gs []string) ([]string, error) {
 	return b.Differentiate(ruleNode(p), gs)
 }
 
-// Differentiate appends what computes the gradients of the inputs of a node without
-// subgraphs from those of its outputs.
+// Differentiate appends nodes that compute the gradients of the inputs of a node without subgraphs
+// from those of its outputs.
 func (b *builder) Differentiate(n *gradient.Node, gs []string) ([]string, error) {
 	g, name := gradientOf(n.Domain, n.OpType), kit.QualifiedName(n.Domain, n.OpType)
 	if g == nil {

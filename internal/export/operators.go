@@ -166,8 +166,8 @@ func (x *graphExport) shuffle(n *ir.Node, op *blocked.ChannelShuffle, in string,
 	x.emit("Reshape", "", "", []string{turned, shape}, out, nil)
 }
 
-// matMul writes a product of transposed matrices as a FusedMatMul, which can swap the last two
-// axes. Other permutations stay Transpose nodes.
+// matMul writes a MatMul of transposed matrices as a FusedMatMul, which can swap the last two axes.
+// Other permutations stay Transpose nodes.
 func (x *graphExport) matMul(n *ir.Node, op *blocked.StridedMatMul, in, out []string) {
 	rank := len(op.PermA)
 	plain := make([]int, rank)

@@ -13,7 +13,7 @@ import (
 
 // blockEvidence collects evidence for the channel block size, 8 or 16, of the operators of
 // [ops.DomainNchwc] in a model. ONNX Runtime uses the size of the machine on which it optimizes and
-// does not store it, but it follows from numbers of channels that were, or were not, rounded up.
+// does not store it. The size follows from numbers of channels that were, or were not, rounded up.
 type blockEvidence struct {
 	of [2]string // a node that implies blocks of 8, and one that implies blocks of 16
 }

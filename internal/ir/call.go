@@ -30,7 +30,7 @@ type Env interface {
 	Serial(n, grain int, fn func(lo, hi int))
 	// RunGraph runs the call's k-th subgraph.
 	RunGraph(c *Call, k int, in []tensor.Value) ([]tensor.Value, error)
-	// Release tells that a result of RunGraph is no longer used.
+	// Release ends the use of a result of RunGraph.
 	Release(c *Call, v tensor.Value)
 	// Seed returns a fresh seed for an operator that has none of its own.
 	Seed() uint64
@@ -44,7 +44,7 @@ type Call struct {
 	// Generic asks for the plain kernels: the reference engine's calls do.
 	Generic bool
 
-	// BFloat16 allows operators to round the operands of products of float32 to bfloat16.
+	// BFloat16 allows float32 GEMM and convolutions to round their operands to bfloat16.
 	BFloat16 bool
 
 	// Capturing says that the engine keeps the launches of this call and replays them in later
@@ -76,7 +76,7 @@ type Launch struct {
 // captured: in later runs the engine runs its kernels, for other contents of the inputs, and
 // not the operator. For that
 //
-//   - kernels read inputs and write outputs where they lay during Run;
+//   - kernels read inputs and write outputs at their addresses during Run;
 //   - shapes of inputs may be read during Run, contents by kernels only, or see [Call.DependsOn];
 //   - results must not depend on how the ranges are cut.
 //
@@ -280,6 +280,5 @@ func (c *Call) RunGraph(k int, in []tensor.Value) ([]tensor.Value, error) {
 	return c.Env.RunGraph(c, k, in)
 }
 
-// Release tells that a result of RunGraph is not used any more, so that loops
-// stay within the memory limit.
+// Release ends the use of a result of RunGraph, so that loops stay within the memory limit.
 func (c *Call) Release(v tensor.Value) { c.Env.Release(c, v) }

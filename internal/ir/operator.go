@@ -5,8 +5,8 @@ import "github.com/onward-ml/onward/tensor"
 // Operator is the computation of a node, including its attributes. It is immutable and is run by
 // many goroutines concurrently.
 type Operator interface {
-	// Infer derives what is known of the outputs from the inputs. It must set the element type of
-	// each used output. It fails only if the node cannot work in any run.
+	// Infer derives types, shapes and known values of the outputs from the inputs. It must set the
+	// element type of each used output. It fails only if the node cannot work in any run.
 	Infer(c *InferContext) error
 
 	// Run computes the outputs. Kinds and element types of the inputs are those of Infer. The
@@ -40,14 +40,13 @@ type Nondeterministic interface {
 type Preparer interface {
 	Operator
 	// Prepare returns an operator that is equivalent to the receiver for these constant inputs, or
-	// nil if preparation is not useful. in[i] is nil unless input i is constant; types holds what
-	// is known of all inputs. The returned operator has the same inputs, except that constant
-	// inputs listed in drop are freed and nil when it runs.
+	// nil if preparation is not useful. in[i] is nil unless input i is constant; types holds the
+	// types of all inputs. The returned operator has the same inputs, except that constant inputs
+	// listed in drop are freed and nil when it runs.
 	Prepare(in []tensor.Value, types []Type) (op Operator, drop []int, err error)
 }
 
-// Rounder is implemented by operators that have a variant which rounds operands of products to
-// bfloat16.
+// Rounder is implemented by operators with a variant that rounds GEMM operands to bfloat16.
 type Rounder interface {
 	Operator
 	// Rounded returns that variant, or nil if it would not be faster. It is called after Prepare.
@@ -183,8 +182,8 @@ func (c *InferContext) SetContents(i int, d []Dim) {
 	}
 }
 
-// GraphInputs returns what is known of the inputs of the k-th subgraph before its inference; nil if
-// there is no such subgraph.
+// GraphInputs returns the types of the inputs of the k-th subgraph before its inference, or nil
+// without such a subgraph.
 func (c *InferContext) GraphInputs(k int) []Type {
 	if k < 0 || k >= len(c.node.Graphs) {
 		return nil

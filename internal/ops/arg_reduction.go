@@ -57,7 +57,8 @@ const (
 	argMin argWhich = false
 )
 
-// argTypes are the types in which elements of others are compared, bytes of long rows as they are.
+// argTypes are the types in which elements of other types are compared. Long rows of int8 and uint8
+// are not converted.
 var argTypes = map[tensor.DType]tensor.DType{tensor.TypeInt8: tensor.TypeFloat32, tensor.TypeUint8: tensor.TypeFloat32,
 	tensor.TypeFloat16: tensor.TypeFloat32, tensor.TypeBFloat16: tensor.TypeFloat32,
 	tensor.TypeInt16: tensor.TypeFloat32, tensor.TypeUint16: tensor.TypeFloat32, tensor.TypeUint32: tensor.TypeInt64}
@@ -253,7 +254,7 @@ const (
 	argRows  = 64
 )
 
-// argBuffer holds the columns of narrow rows, and what is found in them.
+// argBuffer holds the columns of narrow rows, and the results for them.
 type argBuffer struct {
 	columns [argWidth * argRows]float32
 	value   [argRows]float32

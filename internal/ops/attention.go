@@ -75,7 +75,7 @@ var _ = kit.Register(&kit.Def{Name: "Attention", Since: kit.Versions{23, 24, 25}
 	},
 	Gradient: &gradient.Gradient{Decompose: attentionParts}})
 
-// attentionParts computes the outputs by products, a mask and a softmax.
+// attentionParts computes the outputs by two GEMMs, a mask and a softmax between them.
 func attentionParts(b *gradient.Builder, n *gradient.Node) ([]string, error) {
 	if len(n.Inputs) < 3 {
 		return nil, fail.Errorf("node has %d inputs, want at least 3", len(n.Inputs))

@@ -156,7 +156,7 @@ func (op *Col2Im) Run(c *ir.Call) error {
 		return col2imRun[float32](c, g, x, shape)
 	case tensor.TypeFloat64:
 		return col2imRun[float64](c, g, x, shape)
-	case tensor.TypeInt8, tensor.TypeUint8: // sums wrap around alike
+	case tensor.TypeInt8, tensor.TypeUint8: // addition wraps around in any order
 		return col2imRun[int8](c, g, x, shape)
 	case tensor.TypeInt16, tensor.TypeUint16:
 		return col2imRun[int16](c, g, x, shape)
@@ -197,7 +197,7 @@ type col2imBox struct {
 	rows, toStep, fromStep int
 }
 
-// col2imRange is the range of blocks along a dimension whose elements at a kernel position lie in
+// col2imRange is the range of blocks along a dimension whose elements at a kernel position are in
 // the image, and the coordinate of the first one.
 type col2imRange struct{ from, to, at int }
 

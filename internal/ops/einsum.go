@@ -16,10 +16,10 @@ import (
 )
 
 // Einsum computes sums of products of its inputs in Einstein notation, as in numpy.einsum
-// (https://numpy.org/doc/stable/reference/generated/numpy.einsum.html). Letters name dimensions, an
-// ellipsis is a list of leading dimensions that broadcast, a repeated letter in a term selects the
-// diagonal, and letters that are not in the output are summed over. Without "->" the output has the
-// ellipsis followed by the letters that occur once, in alphabetical order
+// (https://numpy.org/doc/stable/reference/generated/numpy.einsum.html). Letters name dimensions,
+// and an ellipsis is a list of leading dimensions that broadcast. A repeated letter in a term
+// selects the diagonal. Letters that are not in the output are summed over. Without "->" the output
+// has the ellipsis followed by the letters that occur once, in alphabetical order
 // (https://onnx.ai/onnx/operators/onnx__Einsum.html).
 type Einsum struct {
 	Equation string
@@ -296,7 +296,8 @@ func (e *Einsum) Run(c *ir.Call) error {
 	}
 	d, shape := c.Tensor(0).DType(), p.sizes(p.out)
 	switch d {
-	case tensor.TypeInt8, tensor.TypeUint8, tensor.TypeInt16, tensor.TypeUint16: // products and sums wrap around alike
+	case tensor.TypeInt8, tensor.TypeUint8, tensor.TypeInt16, tensor.TypeUint16:
+		// multiplication and addition wrap around in any order
 		d = tensor.TypeInt32
 	case tensor.TypeFloat16, tensor.TypeBFloat16:
 		d = tensor.TypeFloat32
@@ -478,7 +479,7 @@ func einsumPair(c *ir.Call, p *einsumPlan, a, b einsumOperand, needed []int, las
 	return r, reduceSumTable.Reduce(c, []int{1}, r.t, z)
 }
 
-// einsumProduct is a contraction as a product of matrices.
+// einsumProduct is a contraction as a GEMM.
 type einsumProduct struct {
 	left, right   []int // labels of the operands, in order
 	labels, shape []int // of the result
@@ -499,8 +500,8 @@ func (p *einsumPlan) product(a, b, needed []int) (*einsumProduct, error) {
 	return m, err
 }
 
-// einsumRoles returns the labels of a product of matrices: those of both operands a and b that are
-// needed, those of a alone, those of b alone, and those to sum over.
+// einsumRoles returns the labels of a GEMM: those of both operands a and b that are needed, those
+// of a alone, those of b alone, and those to sum over.
 func einsumRoles(a, b, needed []int) (batch, rows, cols, sum []int) {
 	for _, l := range a {
 		switch inB, keep := einsumHas(b, l), einsumHas(needed, l); {

@@ -13,7 +13,7 @@ import (
 )
 
 // Gemm returns Alpha·A'·B' + Beta·C, where A' and B' are the matrices A and B or their transposes
-// and C broadcasts to the shape of the product (https://onnx.ai/onnx/operators/onnx__Gemm.html).
+// and C broadcasts to the shape of A'·B' (https://onnx.ai/onnx/operators/onnx__Gemm.html).
 type Gemm struct {
 	Alpha, Beta    float32
 	TransA, TransB bool
@@ -127,7 +127,7 @@ func (g *Gemm) Shape(a, b []int) (m, n, k int, err error) {
 // Run computes in the type of the inputs, and float16 and bfloat16 in float32.
 func (g *Gemm) Run(c *ir.Call) error {
 	switch c.Tensor(0).DType() {
-	case tensor.TypeInt32, tensor.TypeUint32: // products and sums wrap around alike
+	case tensor.TypeInt32, tensor.TypeUint32: // multiplication and addition wrap around in any order
 		return gemmDirect[int32](c, g)
 	case tensor.TypeInt64, tensor.TypeUint64:
 		return gemmDirect[int64](c, g)

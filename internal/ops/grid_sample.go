@@ -483,8 +483,8 @@ func (g *GridSample) runNearest(c *ir.Call, t *tensor.Tensor, at gridCoordinates
 	return c.Err()
 }
 
-// gridGather returns a function that writes n elements from to on: those of src at from+index[i] to
-// places[i], and zeros to the others.
+// gridGather returns a function that writes n elements from to on. It copies src[from+index[i]] to
+// element places[i], and sets the others to zero.
 func gridGather[E move.Elem](dst, src []E) func(to, n, from int, index, places []int) {
 	return func(to, n, from int, index, places []int) {
 		d, x := dst[to:][:n], src[from:]

@@ -26,7 +26,7 @@ func (*MatMulInteger) Infer(c *ir.InferContext) error {
 // Run adds in int32.
 func (*MatMulInteger) Run(c *ir.Call) error { return matMulInteger(c, nil) }
 
-// matMulInteger computes the product. packed holds B if it is constant.
+// matMulInteger computes the int8 GEMM. packed holds B if it is constant.
 func matMulInteger(c *ir.Call, packed *matmul.PackedBytes) error {
 	a, b := c.Tensor(0), c.Tensor(1)
 	shape, err := matmul.BytesShape(b, packed)

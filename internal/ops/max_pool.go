@@ -81,8 +81,8 @@ func maxPoolDirect(c *ir.Call, p *MaxPool, x *tensor.Tensor) error {
 // a row are computed one by one.
 func maxPoolBytes(c *ir.Call, g *window.Geometry, x, y []uint8, planes int, least uint8) error {
 	in, out, s, kw := kit.Product(g.In), kit.Product(g.Out), g.Stride[1], g.Kernel[1]
-	// Windows [lo, hi) lie in the row, and so does the element behind them that the kernel reads
-	// with stride 2.
+	// Windows [lo, hi) are in the row, and so is the element after them that the kernel reads with
+	// stride 2.
 	lo := min((g.Before[1]+s-1)/s, g.Out[1])
 	hi := lo
 	if room := g.In[1] + g.Before[1] - kw - (s - 1); room >= 0 {

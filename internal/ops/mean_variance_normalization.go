@@ -146,8 +146,7 @@ func meanVarianceNorm[T kit.RealFloat](c *ir.Call, n *MeanVarianceNormalization)
 	return c.Err()
 }
 
-// deviation returns what num differences from their mean are divided by, from the sum of their
-// squares.
+// deviation returns the divisor of num differences from their mean, from the sum of their squares.
 func (n *MeanVarianceNormalization) deviation(sq float64, num int) float64 {
 	if n.CenterOnly {
 		return 1

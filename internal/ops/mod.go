@@ -110,8 +110,8 @@ func modFloat[T kit.FloatNumber](dst, a, b []T) {
 	}
 }
 
-// fmodQuick divides as float64. The truncated quotient is exact below 2²⁸, since one that is not an
-// integer differs from the nearest one by more than the rounding, and so is its product with the
+// fmodQuick divides as float64. The truncated quotient is exact below 2²⁸, since a quotient that is
+// not an integer differs from the nearest one by more than the rounding. So is its product with the
 // divisor.
 func fmodQuick(dst, a, b []float32) {
 	a, b = a[:len(dst)], b[:len(dst)]

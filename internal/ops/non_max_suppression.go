@@ -86,8 +86,8 @@ func nmsKey(score float32, index int) uint64 {
 }
 
 // siftDown restores the order of a heap, whose least element is the first, below element i. The
-// elements behind element i are those from 4i+1 to 4i+4: twice as many as usual halve the levels,
-// and a choice among them needs no branch, which would be hard to predict.
+// children of element i are those from 4i+1 to 4i+4. Four children instead of two halve the levels,
+// and the choice among them is free of branches, which would be hard to predict.
 func siftDown(heap []uint64, i int) {
 	if i >= len(heap) {
 		return

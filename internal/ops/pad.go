@@ -211,7 +211,7 @@ func floatScalar(d tensor.DType, v float32) (*tensor.Tensor, error) {
 func (op *Pad) mirrored(c *ir.Call, dst, src move.Buf, in, before, behind []int) error {
 	maps := make([][]int, len(in))
 	st := kit.Strides(in)
-	first, end := 0, 0 // of what is not mirrored in the last dimension
+	first, end := 0, 0 // of the elements that are not mirrored in the last dimension
 	for k, d := range in {
 		lo := max(0, -before[k])
 		n := d - lo - max(0, -behind[k])

@@ -126,7 +126,7 @@ func powInt[T int32 | int64](dst, a, b []T) {
 	}
 }
 
-// powFloat stores a to the power of b. Small constant exponents are computed by products.
+// powFloat stores a to the power of b. Small constant exponents are computed by multiplications.
 func powFloat[T kit.FloatNumber](dst, a, b []T) {
 	if len(b) == 1 && len(a) == len(dst) {
 		switch y := b[0]; y {

@@ -96,8 +96,7 @@ func (v *QLinearConv) RunThen(c *ir.Call, packed *window.ConvWeights, then func(
 	return finish(c, done, then)
 }
 
-// plan checks the inputs, and computes what [QLinearConv.RunThen] needs. It packs the weights if
-// that pays.
+// plan checks the inputs and prepares [QLinearConv.RunThen]. It packs the weights if that pays.
 func (v *QLinearConv) plan(c *ir.Call, packed *window.ConvWeights) (*window.ConvPlan, error) {
 	shape, b := c.Tensor(0).Shape(), c.Tensor(8)
 	if v.ChannelsLast {

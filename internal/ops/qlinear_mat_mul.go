@@ -31,7 +31,7 @@ func (*QLinearMatMul) Infer(c *ir.InferContext) error {
 // Run multiplies, then scales.
 func (*QLinearMatMul) Run(c *ir.Call) error { return qLinearMatMul(c, nil) }
 
-// qLinearMatMul computes the product. packed holds b if it is constant.
+// qLinearMatMul computes the int8 GEMM and requantizes. packed holds b if it is constant.
 func qLinearMatMul(c *ir.Call, packed *matmul.PackedBytes) error {
 	a, b := c.Tensor(0), c.Tensor(3)
 	bs, err := matmul.BytesShape(b, packed)
@@ -79,8 +79,8 @@ func qLinearMatMul(c *ir.Call, packed *matmul.PackedBytes) error {
 	return qLinearScale(c, y, sums, bs)
 }
 
-// qLinearBytes returns how the sums become the bytes of y if only the scale of b is per column and
-// all other parameters are scalars, and nil otherwise.
+// qLinearBytes returns the requantization of the sums to y. It returns nil unless all parameters
+// are scalars, except for a scale of b per column.
 func qLinearBytes(c *ir.Call, s *matmul.Shape, y *tensor.Tensor) (*quant.Requantized, error) {
 	as, bs, ys, yz := c.Tensor(1), c.Tensor(4), c.Tensor(6), c.Tensor(7)
 	if !kit.IsByte(y.DType()) || as.Len() != 1 || ys.Len() != 1 || yz.Len() != 1 || bs.Len() != 1 && bs.Len() != s.N {

@@ -91,7 +91,7 @@ func (r *Resize) axes(rank int) ([]int, error) {
 	return axes, nil
 }
 
-// resizeSelects holds for nearest elements that all lie in the image.
+// resizeSelects holds for nearest elements that are all in the image.
 func resizeSelects(op kit.Operator) bool {
 	r, ok := op.(*Resize)
 	return ok && r.Mode == "nearest" && r.Coordinates != "tf_crop_and_resize"

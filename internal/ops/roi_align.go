@@ -10,7 +10,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// RoiAlign samples regions [x1, y1, x2, y2] of an N×C×H×W input with bilinear interpolation, and
+// RoiAlign samples regions [x1, y1, x2, y2] of an N×C×H×W input with bilinear interpolation. It
 // returns the mean or maximum of the samples in each part of a region
 // (https://arxiv.org/abs/1703.06870, https://onnx.ai/onnx/operators/onnx__RoiAlign.html).
 type RoiAlign struct {

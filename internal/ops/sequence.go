@@ -29,8 +29,8 @@ func sequenceElem(c *ir.InferContext, i int) ir.Type {
 	return ir.Type{}
 }
 
-// sequencePosition returns a position in [−n, n), or in [−n, n] if behind is set, as an index from
-// 0.
+// sequencePosition returns a position in [−n, n) as an index from 0. If behind is set, n is also
+// valid: the end of the sequence.
 func sequencePosition(t *tensor.Tensor, n int, behind bool) (int, error) {
 	p, err := kit.ScalarInt(t, "position")
 	if err != nil {

@@ -121,9 +121,8 @@ func (op *Tile) Run(c *ir.Call) error {
 	return nil
 }
 
-// tileShort is tileInto. If the last dimension is short, it is repeated first, and then blocks of
-// the result are copied to the places that repeat them, from the inner dimensions to the outer
-// ones.
+// tileShort is tileInto. If the last dimension is short, it is repeated first. Then blocks of the
+// result are copied to their repetitions, from the inner dimensions to the outer ones.
 func tileShort(c *ir.Call, dst, src move.Buf, dims, rep []int) {
 	shape := make([]int, len(dims))
 	var d, r []int

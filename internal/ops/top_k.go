@@ -388,7 +388,7 @@ func topKFew[T kit.RealNumber](c *ir.Call, list []topKFirst[T], x []T, n, stride
 }
 
 // topKInsert inserts the elements of x from pos on into a list of the best k elements before them,
-// behind those that are equal.
+// after those that are equal.
 func topKInsert[T kit.RealNumber](list []topKFirst[T], x []T, pos, stride, k int, o *topKOrder[T]) []topKFirst[T] {
 	for ; pos < len(x); pos += stride {
 		at := len(list)
@@ -430,9 +430,9 @@ func topKInsert[T kit.RealNumber](list []topKFirst[T], x []T, pos, stride, k int
 	return list
 }
 
-// topKGroups is topKFew for adjacent elements: the best k are among those of the k groups of
-// topKGroup elements with the best best elements, of equal ones the first, and none is behind the
-// last of these. best has an element for each group. It returns an empty list if an element is NaN.
+// topKGroups is topKFew for adjacent elements: the best k are in the k groups of topKGroup elements
+// whose best elements are the best, of equal ones the first. No later group contains one of them.
+// best has an element for each group. It returns an empty list if an element is NaN.
 func topKGroups[T kit.RealNumber](c *ir.Call, list []topKFirst[T], best, x []T, k int, o *topKOrder[T]) []topKFirst[T] {
 	o.groups(best, x)
 	if b := o.best(cpu.Active(), best); b != b {
@@ -523,8 +523,8 @@ func topKLine[T kit.RealNumber](c *ir.Call, best *topKList, x []T, n, stride int
 	}
 }
 
-// skipWorse returns the number of elements, from one multiple of stride to another, before the
-// first one that is not known to be equal to last or to follow it.
+// skipWorse returns the number of leading elements that are known to be equal to last or to follow
+// it, between multiples of stride.
 func skipWorse[T kit.RealNumber](x []T, last T, stride int, largest bool) int {
 	i := 0
 	if largest {

@@ -69,7 +69,7 @@ func (g *fn) tileConfig(base string) {
 // tileRelease leaves the tiles without state, so that the operating system need not save them.
 func (g *fn) tileRelease() { g.amx("TILERELEASE", append(vex(vexNone, 0, 0, 0, 0, 0x49), 0xc0)) }
 
-// tileDotU8S8 adds to tile c the products of the unsigned bytes of a and the signed ones of b.
+// tileDotU8S8 adds to tile c the matrix product of uint8 tile a and int8 tile b.
 func (g *fn) tileDotU8S8(b, a, c int) {
 	g.amx(fmt.Sprintf("TDPBUSD TMM%d, TMM%d, TMM%d", b, a, c),
 		append(vex(vex66, c, 0, a, b, 0x5e), byte(0xc0|c&7<<3|a&7)))
@@ -96,11 +96,11 @@ const (
 	tileStride        = 128 // distance of the rows of packed weights and of sums
 )
 
-// tileProducts writes the products of a chunk: of 16 rows at AX and, if there are two halves, 16
-// rows at SI, R8 bytes apart, with two tiles of columns at DI, R9 bytes apart. The sums are in the
-// tiles 0 to 3, rows of A in 4, columns of B in 6 and 7. Tile 5 stays free: a loop that uses all
-// eight tiles takes three to four times as long, since loads do not overlap products then (measured
-// on Sapphire Rapids).
+// tileProducts writes the GEMM of a chunk: of 16 rows at AX and, if there are two halves, 16 rows
+// at SI, R8 bytes apart, with two tiles of columns at DI, R9 bytes apart. The sums are in the tiles
+// 0 to 3, rows of A in 4, columns of B in 6 and 7. Tile 5 stays free: a loop that uses all eight
+// tiles takes three to four times as long, since loads do not overlap multiplications then
+// (measured on Sapphire Rapids).
 func (g *fn) tileProducts(halves int, dot func(b, a, c int)) {
 	g.tileLoad(0, "DI", "R9", 6)
 	g.tileLoad(64, "DI", "R9", 7)
@@ -111,9 +111,10 @@ func (g *fn) tileProducts(halves int, dot func(b, a, c int)) {
 	}
 }
 
-// tiles writes the products of one or two tiles of rows of bytes and two tiles of columns. The sums
-// go through memory to vector registers, one tile later than the products, so that both overlap.
-// They are stored after those of the previous tile have been loaded, so that one buffer suffices.
+// tiles writes the int8 GEMM of one or two tiles of rows and two tiles of columns. The sums pass
+// through memory to vector registers one tile later, so that their epilogue overlaps the
+// multiplications. They are stored after those of the previous tile have been loaded, so that one
+// buffer suffices.
 func tiles(f *file, halves int) {
 	g := f.function(fmt.Sprintf("tiles%dAMX", halves), avx512, []arg{{"t", "*Tiles"}}, nil)
 	g.arg("t", "DX")

@@ -9,10 +9,10 @@ import (
 )
 
 // The kernels are written once, with the operand order and names of amd64 instructions. This file
-// translates each of them to NEON: general registers map one to one, memory operands of arithmetic
-// instructions are loaded first, constants are built in general registers, and a maximum or minimum
-// is a comparison and a selection, since those of amd64 and arm64 treat NaN and zeros differently.
-// The translation uses registers V30 and V31, R6 and R7.
+// translates each of them to NEON. General registers map one to one. Memory operands of arithmetic
+// instructions are loaded first, and constants are built in general registers. A maximum or minimum
+// becomes a comparison and a selection, since those of amd64 and arm64 treat NaN and zeros
+// differently. The translation uses registers V30 and V31, R6 and R7.
 //
 // Go's assembler lacks most floating-point vector instructions; they are written as WORDs. Their
 // encodings are those of the Arm Architecture Reference Manual for A-profile (DDI 0487), section

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// tileDotBF16 adds to tile c the products of the pairs of bfloat16 numbers of a and b.
+// tileDotBF16 adds to tile c the matrix product of bfloat16 tiles a and b.
 func (g *fn) tileDotBF16(b, a, c int) {
 	g.amx(fmt.Sprintf("TDPBF16PS TMM%d, TMM%d, TMM%d", b, a, c),
 		append(vex(vexF3, c, 0, a, b, 0x5c), byte(0xc0|c&7<<3|a&7)))
@@ -43,8 +43,8 @@ const (
 	pairRows = 8 // of a tile
 )
 
-// bfloatDots writes the products of tiles of some rows of bfloat16 numbers and a panel of columns:
-// sums of pairs of terms. Tiles follow each other only if two of them are a unit of rows.
+// bfloatDots writes the GEMM of tiles of some bfloat16 rows and a panel of columns by dot products
+// of pairs. Tiles follow each other only if two of them are a unit of rows.
 func bfloatDots(f *file, rows int) string {
 	name := fmt.Sprintf("dots%dBF16", rows)
 	g := f.function(name, avx512, []arg{{"t", "*dotsBF16"}}, nil)
@@ -170,8 +170,7 @@ const (
 	bfStepB = 16 * tileStride
 )
 
-// bfloatTiles writes the products of one or two tiles of rows of bfloat16 numbers and two tiles of
-// columns.
+// bfloatTiles writes the bfloat16 GEMM of one or two tiles of rows and two tiles of columns.
 func bfloatTiles(f *file, halves int) {
 	g := f.function(fmt.Sprintf("tiles%dBF16", halves), avx512, []arg{{"t", "*tilesBF16"}}, nil)
 	g.arg("t", "DX")

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// bfloatMatrix writes the products of some rows of bfloat16 numbers and a panel of 32 columns by
-// BFMMLA, which multiplies two rows by two columns over four k. The 16 sums are those of a pair of
-// rows and a pair of columns: both columns of the first row, then those of the second. A is in V16
-// to V23, B in V24 to V31.
+// bfloatMatrix writes the GEMM of some bfloat16 rows and a panel of 32 columns by BFMMLA, which
+// multiplies two rows by two columns over four k. The 16 sums are those of a pair of rows and a
+// pair of columns: both columns of the first row, then those of the second. A is in V16 to V23, B
+// in V24 to V31.
 func bfloatMatrix(f *file, rows int) string {
 	const (
 		sums, firstA, firstB = 16, 16, 24

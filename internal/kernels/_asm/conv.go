@@ -56,7 +56,7 @@ func (g *fn) addA(operand string, mr int) {
 // convTile writes the tile of mr pixels and blocks blocks of 16 output channels. Per kernel
 // position it reads inner channels: 16, or 1 plane for NCHW input. With inner 0 it reads single
 // channels at the distances in deltas. The tile of 14 pixels has a second loop for eight channels
-// less, whose last products have half the width.
+// less, whose last multiplications have half the width.
 func convTile(f *file, i isa, mr, blocks, inner int) string {
 	kind := map[int]string{16: "tile", 1: "nchw", 0: "permuted"}[inner]
 	name := fmt.Sprintf("%s%dx%d%s", kind, mr, 16*blocks, i.name)

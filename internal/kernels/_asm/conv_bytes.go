@@ -34,7 +34,7 @@ func halfAddr(i, mr, d int) string {
 		"(R10*1)", "(R9*2)"}[i]
 }
 
-// byteTile writes the tile of mr pixels and 32 output channels of a convolution of bytes. For each
+// byteTile writes the tile of mr pixels and 32 output channels of an int8 convolution. For each
 // tap, whose offset from a pixel is in a list, it takes k steps of four channels.
 func byteTile(f *file, mr int) string {
 	name := fmt.Sprintf("byteTile%dx%dAVX512", mr, byteCol)
@@ -188,13 +188,13 @@ func byteTile(f *file, mr int) string {
 	return name
 }
 
-// narrow4 converts four registers of 16 sums to bytes: saturate(round(sum·scale) + zero). The
-// result is in v[0], first the bytes of v[0], last those of v[3]. Packing instructions saturate to
-// the bounds of bytes, and the conversion makes NaN and values below the range the lowest integer.
-// Values above the range need the bound in register hi, which is negative if no value can be above
-// it. word holds the zero point of unsigned bytes, which the 32 bits at flip(DX) convert to signed
-// ones. The registers v and order change; a register may occur several times at the end of v, and
-// order may be v[1].
+// narrow4 requantizes four registers of 16 sums to int8 or uint8: saturate(round(sum·scale) +
+// zero). The result is in v[0], first the bytes of v[0], last those of v[3]. Packing instructions
+// saturate to the bounds of bytes, and the conversion makes NaN and values below the range the
+// lowest integer. Values above the range need the bound in register hi, which is negative if no
+// value can be above it. word holds the zero point of unsigned bytes, which the 32 bits at flip(DX)
+// convert to signed ones. The registers v and order change; a register may occur several times at
+// the end of v, and order may be v[1].
 func (g *fn) narrow4(f *file, sums [4]any, v, scale [4]int, hi, word, flip, order int) {
 	for i, r := range v {
 		if slices.Contains(v[:i], r) {
@@ -275,7 +275,7 @@ const (
 	lastPixels         = 8
 )
 
-// lastTile writes the tile of mr pixels of a depthwise convolution of bytes with the channels
+// lastTile writes the tile of mr pixels of an int8 depthwise convolution with the channels
 // innermost, in blocks of 16 channels.
 func lastTile(f *file, mr int) string {
 	name := fmt.Sprintf("channelTile%dAVX512", mr)
@@ -354,7 +354,7 @@ const (
 	windowMost, windowHalf = 64, 32 // channels
 )
 
-// windowTile writes the tile of a row of a depthwise 3×3 convolution of bytes with the channels
+// windowTile writes the tile of a row of an int8 depthwise 3×3 convolution with the channels
 // innermost, for up to 64 or 32 channels. The three bytes of a column of the window are interleaved
 // to the 32 bits of a channel, once for all pixels that it belongs to. Interleaving distributes the
 // channels of each 16 bytes over four registers, and packing the results restores the order.
@@ -482,8 +482,8 @@ const (
 	pSums           = 104
 )
 
-// planeTile writes the tile of rows rows of a depthwise convolution of a plane of bytes with the
-// given stride.
+// planeTile writes the tile of rows rows of an int8 depthwise convolution of a plane with the given
+// stride.
 func planeTile(f *file, rows, stride int) string {
 	name := fmt.Sprintf("planeTile%dx%dAVX512", rows, stride)
 	g := f.function(name, avx512, []arg{{"t", "*planeTile"}}, nil)

@@ -7,9 +7,8 @@ import (
 
 var _ = register("conv", writeConvBytesNEON)
 
-// writeConvBytesNEON writes the tiles of convolutions of bytes for arm64: dense ones by SDOT, which
-// takes signed pixels, or by USMMLA and for one pixel by SUDOT, which take unsigned ones; depthwise
-// ones by SMLAL.
+// writeConvBytesNEON writes the tiles of int8 convolutions for arm64. Dense ones use SDOT for int8
+// pixels, or USMMLA and for one pixel SUDOT for uint8 pixels. Depthwise ones use SMLAL.
 func writeConvBytesNEON(dir string) {
 	f := newFile("bytes")
 	var dis strings.Builder
@@ -92,7 +91,7 @@ func (g *fn) dotLoop(mr, unroll, stride int, step func(u, lane int)) {
 
 // byteTileNEON writes the tile of mr pixels and 16 of 32 output channels. The sums are in V0 to
 // V23, 16 channels of each pixel in V24 to V29, and weights in V30 and V31. Few pixels have several
-// sets of sums, to hide the latency of a product.
+// sets of sums, to hide the latency of a multiplication.
 func byteTileNEON(f *file, product string, mr int) string {
 	const (
 		nv, firstA, firstB = 4, 24, 30
@@ -209,7 +208,7 @@ func byteTileNEON(f *file, product string, mr int) string {
 	return name
 }
 
-// lastTileNEON writes the tile of mr pixels of a depthwise convolution of bytes with the channels
+// lastTileNEON writes the tile of mr pixels of an int8 depthwise convolution with the channels
 // innermost, in blocks of 16 channels. The bytes of a pixel are permuted by an index.
 func lastTileNEON(f *file, mr int) string {
 	name := fmt.Sprintf("channelTile%dNEON", mr)

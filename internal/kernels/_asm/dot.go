@@ -8,8 +8,8 @@ import (
 var _ = register("quant", writeDot)
 
 // writeDot writes the tiles of package quant for arm64. They are not translations, since SDOT
-// multiplies signed bytes only and takes four bytes of A from a lane: one load of A serves four
-// steps of K.
+// multiplies int8 only and takes four elements of A from a lane: one load of A serves four steps of
+// K.
 func writeDot(dir string) {
 	f := newFile("tile")
 	var dis strings.Builder
@@ -122,7 +122,7 @@ func dotTile(f *file, mr int) string {
 	return name
 }
 
-// sdotLane adds to each 32-bit element of d the products of four bytes of n and the four bytes in
+// sdotLane adds to each int32 element of d the dot product of four int8 of n and the four int8 in
 // the given lane of m.
 func (g *fn) sdotLane(m, lane, n, d int) {
 	code := uint32(0x4f80e000) | uint32(lane&1)<<21 | uint32(lane>>1)<<11

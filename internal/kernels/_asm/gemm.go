@@ -22,12 +22,12 @@ const (
 	ahead   = 2048
 	fewRows = 3   // rows for which the distance is an argument
 	aheadA  = 128 // the same for the rows of A
-	// rows of A that the processor does not prefetch by itself, because they are too many, at least
+	// number of rows of A from which on the hardware prefetcher does not follow all of them
 	manyRows            = 10
 	unrollK             = 4
 	rowsAVX512, rowsAVX = 14, 6
-	// Tiles of 16-bit integers need two instructions for a product, so that fewer rows suffice to
-	// be limited by arithmetic.
+	// Tiles of int16 need two instructions per multiply-add, so that fewer rows suffice to be bound
+	// by arithmetic.
 	rowsWords = 8
 )
 
@@ -63,11 +63,11 @@ var (
 		mul: func(g *fn, b, a, acc, _ int) {
 			g.op("VFMADD231PS", b, a, acc)
 		}}
-	// four unsigned bytes of A times four signed bytes of B
+	// dot product of four uint8 of A and four int8 of B
 	dotU8S8 = arithmetic{suffix: "U8S8", args: "*tileI32", add: "VPADDD", mul: func(g *fn, b, a, acc, _ int) {
 		g.op("VPDPBUSD", b, a, acc)
 	}}
-	// two 16-bit integers of each
+	// two int16 of each
 	dotI16 = arithmetic{suffix: "I16", args: "*tileI32", add: "VPADDD", temp: true,
 		mul: func(g *fn, b, a, acc, temp int) {
 			g.op("VPMADDWD", b, a, temp)

@@ -22,8 +22,8 @@ func (g matrixNEON) pairs() int { return (g.mr + 1) / 2 }
 
 func (g matrixNEON) acc(p, c int) int { return p*matrixPairs + c }
 
-// multiply adds the products of a step to the sums: eight k, or four if half is set. B is at R5,
-// its rows of four k are stride bytes apart.
+// multiply adds a step of eight k to the sums, or of four if half is set. B is at R5; its rows of
+// four k have the given stride in bytes.
 func (g matrixNEON) multiply(half bool, stride int) {
 	for r := range g.mr {
 		a := matrixA + r/2

@@ -18,9 +18,9 @@ const (
 // 4 to 7, so that two masks yield two words of four consecutive bytes.
 func nibbleK(p int) int { return p/2 + 4*(p%2) }
 
-// nbitsTile writes the product of mr rows of signed bytes and 32 columns of 4- or 8-bit integers
-// with a scale per block of K: VPDPBUSD within a block, float32 across blocks. An iteration takes
-// eight k: a word of nibbles, or two words of bytes, which become unsigned by adding 128.
+// nbitsTile writes the GEMM of mr int8 rows and 32 columns of 4- or 8-bit integers with a scale per
+// block of K: VPDPBUSD within a block, float32 across blocks. An iteration takes eight k: a word of
+// nibbles, or two words of int8, which become uint8 by adding 128.
 func nbitsTile(f *file, bits, mr int) string {
 	name := fmt.Sprintf("nbits%d%dx32VNNI", bits, mr)
 	g := f.function(name, vnni, []arg{{"t", "*nbitsArgs"}}, nil)
@@ -177,9 +177,8 @@ func (g *fn) nbitsStore(mr int, fl func(r, j int) int) {
 	g.e("RET")
 }
 
-// nbitsVector writes the product of one float32 row and 32 columns of integers. With 4 bits, a
-// nibble indexes a table of sixteen values. With 8 bits the integers are signed bytes, and the
-// table is not used.
+// nbitsVector writes the GEMV of one float32 row and 32 columns of integers. With 4 bits, a nibble
+// indexes a table of sixteen values. With 8 bits the integers are int8, and the table is not used.
 func nbitsVector(f *file, bits int) {
 	g := f.function(fmt.Sprintf("nbitsVector%dAVX512", bits), avx512,
 		[]arg{{"t", "*nbitsArgs"}, {"table", "*float32"}}, nil)
@@ -300,7 +299,7 @@ func (g *fn) signedByte(v, p, d int) {
 	g.op("VCVTDQ2PS", d, d)
 }
 
-// dequantize8 is dequantize4 for signed bytes, in steps of four k.
+// dequantize8 is dequantize4 for int8, in steps of four k.
 func dequantize8(f *file) {
 	g := f.function("dequantize8AVX512", avx512, []arg{{"dst", "*float32"}, {"b", "*uint8"}, {"scale", "*float32"},
 		{"shift", "*float32"}, {"steps", "int"}}, nil)
@@ -330,7 +329,7 @@ func dequantize8(f *file) {
 	g.e("RET")
 }
 
-// quantizeRow writes a kernel that converts a block of a row to signed bytes: round(x·factor).
+// quantizeRow writes a kernel that quantizes a block of a row to int8: round(x·factor).
 func quantizeRow(f *file) {
 	g := f.function("quantizeBlockAVX512", avx512,
 		[]arg{{"dst", "*int8"}, {"x", "*float32"}, {"n", "int"}, {"factor", "float32"}}, &arg{"sum", "int32"})
@@ -365,9 +364,9 @@ func (g *fn) sumLanes(v, temp int) {
 	g.e("VMOVD X%d, AX", v)
 }
 
-// digitBytes writes a kernel that converts a block of a row to integers, round(x·factor), and those
-// to three signed bytes each, the digits to base 256: Σ d[j]·256^(2-j). It stores the sums of the
-// bytes too.
+// digitBytes writes a kernel that converts a block of a row to integers, round(x·factor), and each
+// of them to three int8 digits to base 256: Σ d[j]·256^(2-j). It also stores the sums of the
+// digits.
 func digitBytes(f *file) {
 	g := f.function("digitBytesVNNI", vnni, []arg{{"d0", "*int8"}, {"d1", "*int8"}, {"d2", "*int8"}, {"x", "*float32"},
 		{"n", "int"}, {"factor", "float32"}, {"sum", "*int32"}}, nil)

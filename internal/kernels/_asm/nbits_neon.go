@@ -8,7 +8,7 @@ const nbitsRowsNEON = 5
 var _ = register("quant", writeNBitsNEON)
 
 // writeNBitsNEON writes the kernels of block-quantized weights for arm64. They compute half a
-// panel, 16 columns, and add to C. SDOT multiplies signed bytes; nibbles remain unsigned.
+// panel, 16 columns, and add to C. SDOT multiplies int8; nibbles remain unsigned.
 func writeNBitsNEON(dir string) {
 	f := newFile("nbits")
 	dis := ""
@@ -55,10 +55,10 @@ func (g *fn) eachRow(base string, mr, first int) {
 	}
 }
 
-// nbitsTileNEON writes the product of mr rows of signed bytes and 16 columns: SDOT within a block,
-// float32 across blocks. An iteration takes 16 k. Up to two rows keep the float32 sums in registers
-// and have several sets of integer sums to hide latency. More rows keep the float32 sums in C, so
-// that more rows share the unpacked weights.
+// nbitsTileNEON writes the GEMM of mr int8 rows and 16 columns: SDOT within a block, float32 across
+// blocks. An iteration takes 16 k. Up to two rows keep the float32 sums in registers and have
+// several sets of integer sums to hide latency. More rows keep the float32 sums in C, so that more
+// rows share the unpacked weights.
 func nbitsTileNEON(f *file, bits, mr int) string {
 	const (
 		lo, hi, mask, scaled, sum = 26, 27, 28, 29, 30
@@ -195,9 +195,9 @@ func nbitsTileNEON(f *file, bits, mr int) string {
 	return name
 }
 
-// nibbleTables sets three registers to the table indices that move byte 1 or 2 of each word to its
-// top byte and clear the others, and to the mask of the top byte. It sets flip to the bytes that
-// make nibbles signed, and high to the mask of the high nibbles.
+// nibbleTables sets three registers: two to the table indices that move byte 1 or 2 of each word to
+// its top byte and clear the others, one to the mask of the top byte. It sets flip to the bytes
+// that make nibbles signed, and high to the mask of the high nibbles.
 func (g *fn) nibbleTables(first, flip, high int) {
 	const none = 0xffffff // out of the table: a zero
 	for i := range 2 {
@@ -242,7 +242,7 @@ func (g *fn) unpackNEON(bits, v, i, tables, d int) {
 	g.word(0x4f00e400|uint32(64-fraction)<<16|uint32(d)<<5|uint32(d), "scvtf v%d.4s, v%d.4s, #%d", d, d, fraction)
 }
 
-// nbitsVectorNEON writes the product of one float32 row and 16 columns of integers.
+// nbitsVectorNEON writes the GEMV of one float32 row and 16 columns of integers.
 func nbitsVectorNEON(f *file, bits int) {
 	const firstIn, a, v, part, tables, temp, high, flip = 4, 20, 22, 23, 24, 28, 29, 30
 	const sum = temp
@@ -356,7 +356,7 @@ func dequantizeNEON(f *file, bits int) {
 	g.e("RET")
 }
 
-// quantizeRowNEON writes a kernel that converts a block of a row to signed bytes: round(x·factor).
+// quantizeRowNEON writes a kernel that quantizes a block of a row to int8: round(x·factor).
 func quantizeRowNEON(f *file) {
 	g := f.function("quantizeBlockNEON", neon,
 		[]arg{{"dst", "*int8"}, {"x", "*float32"}, {"n", "int"}, {"factor", "float32"}}, &arg{"sum", "int32"})

@@ -127,8 +127,8 @@ func interleaveBytes(f *file) {
 	g.e("RET")
 }
 
-// packRows writes a kernel that interleaves n times four rows of 32 bytes, changes them by flip
-// (four equal bytes), and adds the four of each column, as signed bytes, to 32 sums.
+// packRows writes a kernel that interleaves n times four rows of 32 bytes and applies XOR with flip
+// (four equal bytes). It adds the four int8 values of each column to 32 sums.
 func packRows(f *file) {
 	g := f.function("packRowsVNNI", avx512, []arg{{"dst", "*int8"}, {"src", "*uint8"}, {"sums", "*int32"},
 		{"lds", "int"}, {"n", "int"}, {"flip", "uint32"}}, nil)
@@ -168,7 +168,7 @@ func packRows(f *file) {
 	g.e("RET")
 }
 
-// sumBytes writes a kernel that sums n unsigned bytes; n is a multiple of the vector length.
+// sumBytes writes a kernel that sums n uint8; n is a multiple of the vector length.
 func sumBytes(f *file, i isa) {
 	g := f.function("sumU8"+i.name, i, []arg{{"x", "*uint8"}, {"n", "int"}}, &arg{"s", "uint32"})
 	g.arg("x", "SI")
@@ -231,8 +231,8 @@ func quantize(f *file, i isa) {
 	g.bcast("zero", 13)
 	g.bcast("lo", 11)
 	g.bcast("hi", 12)
-	// A division takes as long as all other instructions. x·(1/scale) rounds to the same integer,
-	// if it is a byte at all, unless it lies close to the middle of two.
+	// A division takes as long as all other instructions. If x·(1/scale) is in range, it rounds to
+	// the same integer, unless it is close to the middle of two.
 	if i.width == 16 {
 		g.op("VMOVUPS", 1.0, 9)
 		g.op("VDIVPS", 10, 9, 9)
@@ -302,8 +302,8 @@ func requantize(f *file, i isa) {
 	g.e("RET")
 }
 
-// addBytes writes the kernel for clip(round(a·sa + (b·sb + c)) + zero), with fused multiplications
-// and additions; n is a multiple of the vector length. flip is 128 for signed bytes, otherwise 0.
+// addBytes writes the kernel for clip(round(a·sa + (b·sb + c)) + zero), with fused multiply-add; n
+// is a multiple of the vector length. flip is 128 for int8, otherwise 0.
 func addBytes(f *file, i isa) {
 	const sa, sb, c, b = 8, 9, 5, 4
 	g := combineArgs(f, i, "addBytes", []arg{{"flip", "int32"}, {"sa", "float32"}, {"sb", "float32"}, {"c", "float32"}},
@@ -325,8 +325,8 @@ func addBytes(f *file, i isa) {
 }
 
 // mulBytes writes the kernel for clip(round((a-za)·(b-zb)·sa + sb) + zero); n is a multiple of the
-// vector length. flip is 128 for signed bytes, whose zero points are then increased by 128, and
-// otherwise 0.
+// vector length. flip is 128 for int8, whose zero points are then increased by 128, and otherwise
+// 0.
 func mulBytes(f *file, i isa) {
 	g := combineArgs(f, i, "mulBytes",
 		[]arg{{"za", "int32"}, {"zb", "int32"}, {"flip", "int32"}, {"sa", "float32"}, {"sb", "float32"}},
@@ -408,8 +408,8 @@ func packedOrder(f *file) string {
 }
 
 // combineWide writes the loop of combineLoops over 64 bytes, for results below 2³¹. Packing
-// saturates, so that the zero point is added to 16-bit integers and nothing else limits the bytes.
-// Signed bytes are packed as unsigned ones that are larger by flip, which is in register 7.
+// saturates, so that the zero point is added to int16 and no clamp is needed. Elements of int8 are
+// packed as uint8 plus flip, which is in register 7.
 func (g *fn) combineWide(prefix string, combine func(u int)) {
 	const zero, permute, flip = 14, 15, 16
 	g.e("CMPQ CX, $64")
@@ -443,9 +443,9 @@ func (g *fn) combineWide(prefix string, combine func(u int)) {
 	g.e("JZ %sdone", prefix)
 }
 
-// maxWindow writes a kernel for the maxima of unsigned bytes over windows of kh by kw, which start
-// one or two elements apart. flip is 128 for signed bytes. With a distance of one element there are
-// count ranges of n windows; the ranges of the input begin step elements apart.
+// maxWindow writes a kernel for the maxima of uint8 over windows of kh×kw with stride 1 or 2. flip
+// is 128 for int8. With stride 1 there are count ranges of n windows; the ranges of the input have
+// stride step.
 func maxWindow(f *file) {
 	for stride := 1; stride <= 2; stride++ {
 		args := []arg{{"dst", "*uint8"}, {"x", "*uint8"}, {"lds", "int"}, {"kh", "int"}, {"kw", "int"}, {"n", "int"}}

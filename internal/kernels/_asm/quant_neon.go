@@ -4,7 +4,7 @@ import "fmt"
 
 var _ = register("quant", writeLinearNEON)
 
-// writeLinearNEON writes the kernels of package quant that are no products for arm64.
+// writeLinearNEON writes the kernels of package quant for arm64 other than GEMM.
 func writeLinearNEON(dir string) {
 	f := newFile("linear")
 	transposeBytesNEON(f)
@@ -133,7 +133,7 @@ func packRowsNEON(f *file) {
 	g.raw("RET")
 }
 
-// sumBytesNEON writes a kernel that sums n unsigned bytes; n is a multiple of 32.
+// sumBytesNEON writes a kernel that sums n uint8; n is a multiple of 32.
 func sumBytesNEON(f *file) {
 	g := f.function("sumU8NEON", neon, []arg{{"x", "*uint8"}, {"n", "int"}}, &arg{"s", "uint32"})
 	g.arg("x", "SI")

@@ -10,12 +10,12 @@ const (
 	heapWeights  = 256
 )
 
-// heaps writes a kernel that finds, for n heaps of depth 1 to 6, the nodes below the last level
-// that sixteen rows reach, and adds their weights to sums; without weights, it writes the nodes to
-// out. It compares the rows with all nodes of the first four levels, stores 16 results for each
-// node, and looks them up in registers; that costs less than to gather the keys of four levels. The
-// lookups are done after the comparisons of the next heap, because a load of several stores waits
-// until they have reached the cache.
+// heaps writes a kernel that walks sixteen rows through n heaps of depth 1 to 6 and adds the
+// weights of the nodes that they reach below the last level to sums; without weights, it writes the
+// nodes to out. It compares the rows with all nodes of the first four levels, stores 16 results for
+// each node, and looks them up in registers; that costs less than to gather the keys of four
+// levels. The lookups are done after the comparisons of the next heap, because a load of several
+// stores waits until they have reached the cache.
 func heaps(f *file) {
 	g := f.function("heapsAVX512", avx512, []arg{{"out", "*uint32"}, {"sums", "*float64"}, {"weights", "*float32"},
 		{"tables", "*uint32"}, {"keys", "*uint32"}, {"n", "int"}}, nil)

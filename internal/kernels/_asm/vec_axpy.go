@@ -63,9 +63,9 @@ func (axpyRows) emit(f *file, i isa) {
 	g.e("RET")
 }
 
-// rest calls part for vectors of 8, 4, 2 and 1 elements of size bytes that together cover the
-// elements of count, fewer than a vector of the level, at SI and DI, and advances both. The next
-// row of dst often begins where a masked store would end, and reading it would wait until that
+// rest calls part for vectors of 8, 4, 2 and 1 elements of size bytes at SI and DI, and advances
+// both. Together they cover the elements of count, which are fewer than a vector of the level. The
+// next row of dst often begins where a masked store would end, and reading it would wait until that
 // store is in the cache.
 func (g *fn) rest(count string, size int, part func(reg, move string)) {
 	suffix := map[int]string{4: "S", 8: "D"}[size]

@@ -3,7 +3,7 @@ package main
 var _ = add("exp", cells{})
 
 // cells are kernels of recurrent operators for rows of units. The ends of rows are masked with K5.
-// Sums and products are rounded as those of separate vector kernels.
+// Additions and multiplications are rounded as those of separate vector kernels.
 type cells struct{}
 
 // rows emits body for the vectors of each row. ahead holds registers that body reads 16 elements a

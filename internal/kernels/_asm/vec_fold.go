@@ -123,8 +123,8 @@ func elementwises() []*choice {
 	}
 	products := elementwise("mulI64", "int64", "mulLoop", direct("VPMULLQ"))
 	products.only = "AVX512"
-	// Words hold the products of their low and of their high bytes, the latter without the low
-	// ones.
+	// Each word holds the product of its low bytes, and that of its high bytes computed without the
+	// low ones.
 	bytes := elementwise("mulU8", "uint8", "mulLoop", func(g *fn, acc, x int) {
 		g.op("VPSRLW", "$8", acc, 5)
 		g.op("VPSRLW", "$8", x, 6)

@@ -444,8 +444,8 @@ func (g *fn) sinCos(quarters uint32) {
 }
 
 // quarters reduces x in register 0, |x| up to 30,000, by multiples of π/2 in three parts (Cody and
-// Waite), which is exact with fused products. It sets register 2 to the number of quarter turns,
-// and 4 and 5 to sine and cosine of the remainder. Registers 1 and 3 are free.
+// Waite), which is exact with fused multiply-add. It sets register 2 to the number of quarter
+// turns, and 4 and 5 to sine and cosine of the remainder. Registers 1 and 3 are free.
 func (g *fn) quarters() {
 	const x, n, q, z, s, c = 0, 1, 2, 3, 4, 5
 	g.op("VMULPS", 2/math.Pi, x, n)

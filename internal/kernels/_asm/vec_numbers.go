@@ -207,7 +207,7 @@ func casts() []*conversion {
 	}
 }
 
-// byteComparisons lists the comparisons of bytes. Masks of −1 become 1.
+// byteComparisons lists the comparisons of int8 and uint8. Masks of −1 become 1.
 func byteComparisons() (ks []*choice) {
 	add := func(name, typ, twin string, pred int, avx2 func(g *fn)) {
 		ks = append(ks, &choice{name: name, args: [][2]string{{"dst", "bool"}, {"a", typ}, {"b", typ}}, amd64: true,

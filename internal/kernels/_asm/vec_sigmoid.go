@@ -44,9 +44,9 @@ func (g *fn) silu(table int) {
 	g.op("VDIVPS", 0, 7, 0)
 }
 
-// timesSigmoid sets register 0 to v·sigmoid(x) for x in register 0 and v in register 8, which has
-// the sign of x and is at most as far from 0 as x where x is less than -87. It uses AVX-512 and
-// registers 1 to 4 and 7. The registers from table on hold expTable.
+// timesSigmoid sets register 0 to v·sigmoid(x) for x in register 0 and v in register 8. v has the
+// sign of x; if x is less than -87, |v| is at most |x|. It uses AVX-512 and registers 1 to 4 and 7.
+// The registers from table on hold expTable.
 func (g *fn) timesSigmoid(table int) {
 	g.overOnePlusExp(table, 8, func() {
 		g.clampLow(-126, 0, 1)
@@ -73,10 +73,10 @@ var expTable = func() tables {
 // expShift is the position of n in the bits of 2^(n/expSteps).
 const expShift = 18
 
-// expReduce sets t to a float whose lowest bits are those of the integer n nearest to
-// expSteps·x/ln2 (or, if negate is set, to -expSteps·x/ln2), x to the remainder x-n·ln2/expSteps
-// (or x+n·ln2/expSteps), which is at most ln2/64 from 0, and e to 2^(n/expSteps). It uses AVX-512
-// and changes u. The registers from table on hold expTable.
+// expReduce reduces x by the integer n nearest to expSteps·x/ln2, or to -expSteps·x/ln2 if negate
+// is set. It sets t to a float whose lowest bits are those of n, and e to 2^(n/expSteps). x becomes
+// the remainder x-n·ln2/expSteps (or x+n·ln2/expSteps), which is at most ln2/64 from 0. It uses
+// AVX-512 and changes u. The registers from table on hold expTable.
 func (g *fn) expReduce(negate bool, table, x, t, u, e int) {
 	const bias = 0x1.8p23
 	steps, sub := expSteps*math.Log2E, "VFNMADD231PS"

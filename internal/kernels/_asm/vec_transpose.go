@@ -92,8 +92,8 @@ func writeTransposeFor(dir, arch string, isas []isa) {
 	f.write(dir, "vec", "")
 }
 
-// twoChannels writes a kernel that divides n times 16 pairs of 32 bits into two rows that are ldd
-// bytes apart.
+// twoChannels writes a kernel that splits n times 16 pairs of 32 bits into two rows of stride ldd
+// in bytes.
 func twoChannels(f *file) {
 	for o := range 2 {
 		name := fmt.Sprintf("pair%d<>", o)
@@ -128,8 +128,8 @@ func twoChannels(f *file) {
 	g.e("RET")
 }
 
-// threeChannels writes a kernel that divides n times 16 pixels of three bytes into planes that are
-// ldd bytes apart: every third byte of 48 goes to the same plane.
+// threeChannels writes a kernel that splits n times 16 pixels of three bytes into planes of stride
+// ldd in bytes: every third byte of 48 goes to the same plane.
 func threeChannels(f *file) {
 	const channels = 3
 	for o := range channels {

@@ -163,8 +163,8 @@ func (k *window) emit(f *file, i isa) {
 		k.lines(f)
 	}
 
-	// With windows two elements apart: AVX-512 takes up to two vectors of outputs with masks, AVX2
-	// and NEON only whole ones.
+	// With stride 2, AVX-512 takes up to two vectors of outputs with masks, AVX2 and NEON whole
+	// ones only.
 	g = start("Window2")
 	if i.neon() {
 		pairs := func(name string, n int) {
@@ -464,8 +464,8 @@ func (k *window) foldMasked(g *fn, mask string, in, acc int, sum bool) {
 	g.e("%s Z%d, Z%d, K2, Z%d", k.minmax, in, acc, acc)
 }
 
-// everyTable holds the indices of every stride-th element of two vectors, and for the stride 3
-// those of a third one behind the eleven elements of the first two.
+// everyTable holds the indices of every stride-th element of two vectors. For stride 3 those of a
+// third vector follow the eleven of the first two.
 func everyTable(stride int) string {
 	var at []int
 	for j := range 16 {
@@ -499,7 +499,7 @@ func %[1]sWindow(l cpu.Level, dst, x []float32, rows, rowStep, taps, tapStep, st
 		return n
 	case l == cpu.%[1]s && stride == 2:
 `, i.level, k.name, i.name)
-		if i.width < 16 { // the kernel reads an element behind the last window
+		if i.width < 16 { // the kernel reads an element after the last window
 			o += fmt.Sprintf("\t\tif n--; n < %[1]d {\n\t\t\treturn 0\n\t\t}\n\t\tn &^= %[2]d\n", i.width, i.width-1)
 		}
 		o += fmt.Sprintf("\t\t%sWindow2F32%s(&dst[0], &x[0], n, rows, rowStep, taps, tapStep, fresh)\n\t\treturn n\n",

@@ -160,9 +160,9 @@ func (d *Rounded) round(level cpu.Level, s *strip, data []float32, y, x, rows, c
 	}
 }
 
-// roundOctetsGeneric rounds n pixels of 16 channels, step elements apart, to two octets of
-// channels, next elements apart. Channels that are not in mask become zero, and subnormal numbers
-// too, as VCVTNE2PS2BF16 makes them.
+// roundOctetsGeneric rounds n pixels of 16 channels, of stride step, to two octets of channels, of
+// stride next. Channels that are not in mask become zero, and subnormal numbers too, as
+// VCVTNE2PS2BF16 makes them.
 func roundOctetsGeneric(dst []uint16, x []float32, n, step, next int, mask uint32) {
 	for p := range n {
 		for j, v := range x[p*step:][:Lanes] {
@@ -443,7 +443,7 @@ func (r *winogradRun) round(cb int) {
 	}
 }
 
-// noBias is the bias of products to which the output transform adds it.
+// noBias is the zero bias of GEMMs whose output transform adds the bias.
 var noBias [2 * Lanes]float32
 
 // multiplyRounded is multiply for rounded operands. The weights begin at index at.

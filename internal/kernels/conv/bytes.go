@@ -58,10 +58,10 @@ type byteTile struct {
 	prefetchStep int
 }
 
-// hasByteTiles reports whether level l has tiles of bytes.
+// hasByteTiles reports whether level l has int8 tiles.
 func hasByteTiles(l cpu.Level) bool { return cpu.VNNI(l) || cpu.DotProduct(l) }
 
-// signedTiles reports whether the tiles of level l take signed bytes of a, as SDOT does.
+// signedTiles reports whether the tiles of level l take int8 elements of a, as SDOT does.
 func signedTiles(l cpu.Level) bool { return cpu.DotProduct(l) && !cpu.Int8Matrix(l) }
 
 // pixelsOf returns the number of pixels of the largest tile of level l.
@@ -72,7 +72,7 @@ func pixelsOf(l cpu.Level) int {
 	return bytePixels
 }
 
-// byteTileGeneric computes a tile. The bytes of a are unsigned unless t.signed is set.
+// byteTileGeneric computes a tile. Elements of a are uint8, or int8 if t.signed is set.
 //
 //	for p := range pixels {
 //		for j := range 32 {
@@ -202,8 +202,8 @@ func (p *byteWeights) at(s *Shape, o, c, tap int) int8 {
 	return p.data[(((panel*p.taps+row)*p.k+i/4)*byteCols+j)*4+i%4]
 }
 
-// byteGeometry describes the padded input image [z][y][x][channel] of a convolution of bytes, and
-// its division into tiles.
+// byteGeometry describes the padded input image [z][y][x][channel] of an int8 or uint8 convolution,
+// and its division into tiles.
 type byteGeometry struct {
 	size    [3]int // of the padded image
 	row     int    // bytes of a padded row
@@ -223,7 +223,7 @@ type byteGeometry struct {
 func (d *Integer) byteGeometryOf() *byteGeometry {
 	e, merged := &d.d, d.bytes != nil && d.bytes.merged
 	for _, i := range e {
-		// Not supported: a window that lies in the padding alone, or more padding than image.
+		// Not supported: a window within the padding, or more padding than image.
 		if i.in == 0 || i.out == 0 || i.pad > (i.kernel-1)*i.dilation || i.dilation*(i.kernel-1) > 64+2*i.in {
 			return nil
 		}

@@ -15,11 +15,12 @@ const (
 	channelSteps = 4096
 )
 
-// channelTile holds the arguments of a tile function of a depthwise convolution of bytes with the
+// channelTile holds the arguments of a tile function of an int8 depthwise convolution with the
 // channels innermost; the generator knows the field offsets. Distances are in bytes.
 //
 // A tile has up to 8 evenly spaced pixels and blocks of 16 channels. Weights are int32,
-// [block][tap][16], of which the kernels read the low half; differences of bytes fit in it.
+// [block][tap][16], of which the kernels read the low half: differences of int8 or uint8 fit in 16
+// bits.
 type channelTile struct {
 	a, b, c unsafe.Pointer
 	offsets unsafe.Pointer // of the taps relative to a pixel, one int each

@@ -8,7 +8,7 @@ import (
 	"github.com/onward-ml/onward/internal/memory"
 )
 
-// byteEpilogue holds what kernels add to sums of bytes and multiply them by, and how they read the
+// byteEpilogue holds the bias and the scales of an int8 convolution, and the conversion of its
 // input. It depends on the signedness of the input and on the scales, and is kept for runs with the
 // same ones.
 type byteEpilogue struct {

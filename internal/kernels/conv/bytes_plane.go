@@ -16,8 +16,8 @@ const (
 // planeTile holds the arguments of a tile function for one plane; the generator knows the field
 // offsets. Distances are in bytes.
 //
-// A tile has up to four rows of a depthwise convolution of bytes, in a plane with its padding.
-// Weights are int32, of which the kernels read the low half; differences of bytes fit in it.
+// A tile has up to four rows of an int8 depthwise convolution, in a plane with its padding. Weights
+// are int32, of which the kernels read the low half: differences of int8 or uint8 fit in 16 bits.
 type planeTile struct {
 	a, b, c unsafe.Pointer
 	kh, kw  int // trip counts, at least 1

@@ -15,13 +15,12 @@ const (
 	windowRows             = 8      // rows of the output for which a tile's channels are computed before the next
 )
 
-// Interleaving the bytes of three rows of 64 channels makes the operands of VPDPBUSD, the three
-// bytes of a window's column for one channel, in 2 instructions per 16 channels; widening 16
-// channels takes 6. Packing the results undoes the interleaving, so only weights, bias and
-// scales are permuted.
+// Interleaving three rows of 64 channels makes the operands of VPDPBUSD in 2 instructions per 16
+// channels: the three bytes of a window's column for one channel; widening 16 channels takes 6.
+// Packing the results undoes the interleaving, so only weights, bias and scales are permuted.
 
-// windowTile holds the arguments of a tile function of a depthwise 3×3 convolution of bytes with
-// the channels innermost; the generator knows the field offsets. Distances are in bytes.
+// windowTile holds the arguments of a tile function of an int8 depthwise 3×3 convolution with the
+// channels innermost; the generator knows the field offsets. Distances are in bytes.
 //
 // A tile has a row of outputs, and up to 64 or 32 channels. Weights are [column][channel][4], those
 // of a column in the first three elements. Channels of weights, bias and scale are in the order of
@@ -44,7 +43,7 @@ type windowTile struct {
 	quant.Unsigned
 }
 
-// windowTileGeneric computes a tile. The pixels are stride columns apart, and x is a row of the
+// windowTileGeneric computes a tile. Pixels have the given stride in columns, and x is a row of the
 // input from its column of padding on.
 //
 //	for p := range n {

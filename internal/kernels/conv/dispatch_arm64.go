@@ -145,7 +145,8 @@ func byteHalf(pixels int, t *byteTile) {
 	}
 }
 
-// channelIndex is a table with indices: from element n on, of bytes n to 15 and then of none.
+// channelIndex is a table of byte indices: from element n on, those of bytes n to 15, then indices
+// out of range.
 var channelIndex = [2 * Lanes]uint8{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
 	255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255}
 

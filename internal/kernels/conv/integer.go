@@ -132,7 +132,7 @@ func packGroups[W quant.Byte](level cpu.Level, s *Shape, k int, zero []int32, at
 	return groups
 }
 
-// setShape sets the shape and what follows from it.
+// setShape sets the shape and the fields that are derived from it.
 func (d *Integer) setShape(s *Shape) {
 	n := len(s.In)
 	d.s = s
@@ -419,8 +419,8 @@ func fill(s []byte, v byte) {
 	}
 }
 
-// exactTaps is the number of products of byte differences whose sum is exact in float32: 255² times
-// as many is below 2²⁴.
+// exactTaps is the number of terms, products of differences of int8 or uint8, whose sum is exact in
+// float32: 255²·exactTaps is below 2²⁴.
 const exactTaps = 258
 
 // packFloats packs the weights for the vectorized float32 depthwise convolution.
@@ -518,7 +518,7 @@ func (d *Integer) depthwise(sums []int32, x []byte, signed bool, c int) {
 					src := x[iz*d.strides[0]+iy*d.strides[1]:][:e[2].in]
 					for kx := range e[2].kernel {
 						f := w[(kz*e[1].kernel+ky)*e[2].kernel+kx]
-						// Outputs for which the tap lies inside of the image.
+						// Outputs for which the tap is inside the image.
 						off := kx*e[2].dilation - e[2].pad
 						lo := 0
 						if off < 0 {

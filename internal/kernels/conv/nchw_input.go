@@ -89,8 +89,8 @@ func (d *NCHWInput) run(level cpu.Level, y, x []float32, ep *BlockedEpilogue, lo
 	}
 }
 
-// rowOf computes a row of a panel into c, whose blocks are ldc bytes apart. Tiles whose windows lie
-// inside of the image read it directly; for others, window copies the input with zero padding.
+// rowOf computes a row of a panel into c, whose blocks are ldc bytes apart. Tiles whose windows are
+// inside the image read it directly; for others, window copies the input with zero padding.
 func (d *NCHWInput) rowOf(level cpu.Level, c unsafe.Pointer, ldc int, add unsafe.Pointer, x []float32, p *panel,
 	row int, ep *BlockedEpilogue, bp *[]float32) {
 	w := d.Weights

@@ -15,7 +15,7 @@ type planarTile struct {
 	row, outRow   int
 	top           int
 	start         int // offset from a plane to its first window, which begins in the padding
-	// outputs for which a column of the kernel lies inside of the row; the last mask is that of all
+	// outputs for which a column of the kernel is inside the row; the last mask is that of all
 	// outputs
 	masks  [6]uint32
 	lo, hi float32

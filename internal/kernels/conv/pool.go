@@ -57,7 +57,7 @@ func (p *Pool) Run(level cpu.Level, par gemm.Par, y, x []float32) {
 	par(n, func(lo, hi int) { p.run(level, y, x, lo, hi) })
 }
 
-// clip returns the taps [lo, hi) that lie in [0, n), of a window of k taps from start on.
+// clip returns the taps [lo, hi) within [0, n) of a window of k taps from start on.
 func clip(start, k, dilation, n int) (lo, hi int) {
 	if start < 0 {
 		lo = (-start + dilation - 1) / dilation
@@ -167,7 +167,7 @@ func (l *Layout) reduceBlock(level cpu.Level, x []float32, cb int, largest bool,
 	most := tilePixels(level)
 	var parts [14][Lanes]float32
 	t := tileArgs{kh: 1, dkw: Lanes * 4, lo: 1, c: unsafe.Pointer(&parts)}
-	// reduce processes n parts of kw pixels, which begin step elements apart.
+	// reduce processes n parts of kw pixels, of stride step.
 	reduce := func(at0, n, kw, step int) {
 		t.a, t.kw, t.pixel = at(ptr(x), at0), kw, step*4
 		if largest {

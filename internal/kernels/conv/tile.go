@@ -75,9 +75,9 @@ func (t *tileArgs) nth(i int) tileArgs {
 	return u
 }
 
-// depthwiseRow computes a row of width pixels with the fewest tiles. Pointers must stay inside of
-// the row: the memory behind it may not be Go's, and the garbage collector throws when it finds a
-// bad pointer.
+// depthwiseRow computes a row of width pixels with the fewest tiles. Pointers must stay within the
+// row: the memory after it may not be Go's, and the garbage collector throws if it finds a bad
+// pointer.
 func depthwiseRow(l cpu.Level, width int, t *tileArgs) {
 	n := tiles(width, tilePixels(l))
 	pixels, rest := width/n, width%n

@@ -80,7 +80,7 @@ func (o order) group() int {
 	return 2
 }
 
-// MaxBF16K is the largest K of a product with a matrix of [PackBF16], so that calls stay short.
+// MaxBF16K is the largest K of a GEMM with a matrix of [PackBF16], so that calls stay short.
 const MaxBF16K = 16384
 
 // chunks returns the number of chunks of k terms.
@@ -313,7 +313,7 @@ func (a *Args[T]) finish(level cpu.Level, blk Block, c []T, ldc int) {
 	}
 }
 
-// bf16Tiles describes the product of the rounded rows of a, as from RoundRows, and a panel b.
+// bf16Tiles describes the GEMM of the rounded rows of a, as from RoundRows, and a panel b.
 type bf16Tiles struct {
 	a, b   []uint16
 	next   []uint16  // the panels after b, for prefetching; may be empty

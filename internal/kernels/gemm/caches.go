@@ -67,8 +67,9 @@ func (s cacheSizes) conflict(stride, rows int) bool {
 // fall into different sets.
 func copyStride(k int) int { return ((k*4+line-1)/line | 1) * line / 4 }
 
-// CopyStride returns the stride at which rows of A should be copied before calls share them,
-// because those of a tile would displace each other in the first-level cache; 0 if they should not.
+// CopyStride returns the stride at which rows of A should be copied before calls share them, or 0
+// if they should not. A copy pays if rows of a tile would displace each other in the first-level
+// cache.
 func (a *Args[T]) CopyStride(level cpu.Level) int {
 	if level == cpu.Generic || Panels(a.N) < copyPanels || !a.copyA(min(a.M, blockM)) {
 		return 0
@@ -86,13 +87,13 @@ func (a *Args[T]) copyA(rows int) bool {
 	return a.K >= line && machine().conflict(a.LdA*4, (rows+tiles-1)/tiles)
 }
 
-// FarBytes is the distance at which products of few rows prefetch weights in memory.
+// FarBytes is the distance at which GEMMs of few rows prefetch weights from memory.
 const FarBytes = 8192
 
-// Ahead returns the distance in bytes at which a kernel should prefetch what it reads of weights
-// once: far if the weights of all models are more than the last cache holds, so that they come from
-// memory. Otherwise, it returns 0: the processor prefetches from the last cache by itself, and more
-// requests slow it down.
+// Ahead returns the distance in bytes at which a kernel should prefetch weights that it reads once.
+// It is far if the weights of all models exceed the last-level cache, so that they come from
+// memory. Otherwise, it is 0: the hardware prefetches from the last-level cache, and more requests
+// slow it down.
 func Ahead(far uintptr) uintptr {
 	if memory.InUse() > int64(machine().last) {
 		return far

@@ -2,9 +2,9 @@ package gemm
 
 import "github.com/onward-ml/onward/internal/cpu"
 
-// Columns adds the product of a vector and a row-major matrix to dst. It is fastest if the matrix
-// has 256 columns and ldb is 256. |error| ≤ (len(a)+1)·2⁻²⁴·(|dst| + Σ|a||b|) per element; the
-// order of the additions depends on the level and on len(dst). Columns computes
+// Columns adds the GEMV of a vector and a row-major matrix to dst. It is fastest if the matrix has
+// 256 columns and ldb is 256. |error| ≤ (len(a)+1)·2⁻²⁴·(|dst| + Σ|a||b|) per element; the order of
+// the additions depends on the level and on len(dst). Columns computes
 //
 //	for k, v := range a {
 //		for j := range dst {

@@ -308,11 +308,13 @@ type tile[T Number] struct {
 	ep            *Epilogue[T]
 	half          []uint16 // replaces b; on AVX-512, the first of several tiles of rows widens it to b for the others
 	row, col      int      // coordinates of the tile in the result; the epilogue's slices start at 0
-	next          []T      // probable b of the next call, or what will be packed into it, for prefetching; or nil
-	ldnext        int      // elements between the rows of next
+	// probable b of the next call, or the matrix that will be packed into it, for prefetching; or
+	// nil
+	next   []T
+	ldnext int // elements between the rows of next
 }
 
-// withoutTiles computes products of operands rounded to bfloat16, and of few rows. It reports
+// withoutTiles computes GEMMs with operands rounded to bfloat16, and those of few rows. It reports
 // whether it did.
 func withoutTiles(a *Args[float32], level cpu.Level, blk Block, copyA bool) bool {
 	rows := blk.Row1 - blk.Row0

@@ -32,8 +32,8 @@ func tileAsm(level cpu.Level, t *tile[float32]) bool {
 }
 
 // panelAVX512 computes the rows of one panel in tiles of nearly equal height. Each tile prefetches
-// two lines per four steps of K into the second-level cache, a row of what the next ones read: the
-// first four tiles the next panel, the others the residual or the sums.
+// two lines per four steps of K into the second-level cache. The first four tiles prefetch the next
+// panel, the others the residual or the sums.
 func panelAVX512(t *tile[float32]) {
 	k := t.args()
 	k.mask = uint32(1<<t.cols - 1)
@@ -44,7 +44,7 @@ func panelAVX512(t *tile[float32]) {
 	if t.k == 0 { // without elements, offsets would lead out of the slices
 		a, b = nil, nil
 	}
-	if t.half == nil && t.k > 0 { // whole vectors of the other rows lie within B
+	if t.half == nil && t.k > 0 { // whole vectors of the other rows are within B
 		width := PanelWidth
 		if t.cols <= PanelWidth/2 {
 			width /= 2
@@ -243,7 +243,7 @@ func columnsAVX2(left int, dst, a, b *float32, ldb, k int) int {
 
 func hasRowPanels(level cpu.Level) bool { return level == cpu.AVX512 }
 
-// rowPanels adds the products of a row and n adjacent panels, 1 or 2, to dst.
+// rowPanels adds the GEMV of a row and n adjacent panels, 1 or 2, to dst.
 func rowPanels(level cpu.Level, n int, dst, a, b *float32, panel, k int) {
 	if n == 2 {
 		rowPanels2AVX512(dst, a, b, panel, k)

@@ -6,7 +6,7 @@ import "github.com/onward-ml/onward/internal/cpu"
 type Par func(n int, fn func(lo, hi int))
 
 // Parallel computes the whole result. par distributes panels, tiles of rows if there are more of
-// them, or both for large products; if it is nil, one call computes everything.
+// them, or both for large results; if it is nil, one call computes everything.
 func Parallel[T Number](par Par, level cpu.Level, a *Args[T]) {
 	f, ok := any(a).(*Args[float32])
 	if ok && hasVector(level) && f.column() {
@@ -29,8 +29,8 @@ func Parallel[T Number](par Par, level cpu.Level, a *Args[T]) {
 	}
 }
 
-// LeastDot is the number of terms from which on a product with one column is computed as dot
-// products of the rows of A.
+// LeastDot is the K from which on a GEMM with one column is computed as dot products of the rows of
+// A.
 const LeastDot = 16
 
 // column reports whether C is one column, of which asRow makes a row.
@@ -39,8 +39,8 @@ func (a *Args[T]) column() bool {
 		(a.TransB || a.LdB == 1) && (a.Add == nil || a.LdAdd == 1)
 }
 
-// asRow returns the product as that of the row Bᵀ and Aᵀ. A panel of a single column would compute
-// 32.
+// asRow returns the GEMM with one column as that of the row Bᵀ and Aᵀ. A panel of a single column
+// would compute 32.
 func (a *Args[T]) asRow() *Args[T] {
 	r := *a
 	r.M, r.N = 1, a.M

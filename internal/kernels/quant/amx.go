@@ -31,8 +31,8 @@ const (
 //   - If the second half of a tile has one pixel less, it starts with the last pixel of the
 //     first half, so that both remain one call.
 
-// Tiles holds the arguments of a product of bytes with AMX; the generator knows the field offsets.
-// Distances are in bytes. Elements of A are unsigned, those of B signed, in rows of 128 bytes.
+// Tiles holds the arguments of an int8 GEMM with AMX; the generator knows the field offsets.
+// Distances are in bytes. Elements of A are uint8, those of B int8, in rows of 128 bytes.
 //
 //	for i := range count {
 //		for half := range halves {
@@ -82,8 +82,8 @@ type Tiles struct {
 
 const tileSums = 2 * TileRows * PanelWidth
 
-// Unsigned says how kernels that pack with unsigned saturation make bytes of either type; the
-// generator knows the field offsets.
+// Unsigned says how kernels that pack with unsigned saturation produce int8 or uint8; the generator
+// knows the field offsets.
 type Unsigned struct {
 	zero int16  // the zero point plus 128 if the bytes are signed
 	flip uint32 // of each of four bytes, to convert them to the type
@@ -101,7 +101,7 @@ func AsUnsigned(zero int32, lo float32) Unsigned {
 // TileAt has the offsets of the first row of each half of a tile in A and C.
 type TileAt struct{ A, C [2]int }
 
-// Store says what [Tiles] does with sums.
+// Store selects the epilogue of [Tiles].
 type Store uint64
 
 // Values of Store.
@@ -130,7 +130,7 @@ func (t *Tiles) rows() int { return int(t.config[48]) }
 // Most returns the maximum number of tiles in one call.
 func (t *Tiles) Most() int { return min(max(1, maxChunks/(t.Taps*t.chunks)), MaxTiles) }
 
-// none is a bias of zeros, and stands for the scale of sums.
+// none is a bias of zeros, and the scale of sums that are not requantized.
 var none [PanelWidth]int32
 
 // Run computes count tiles.
@@ -210,7 +210,7 @@ func (t *Tiles) store(c unsafe.Pointer, sum *[PanelWidth]int32) {
 // amxRows is the number of rows from which AMX is faster than VNNI.
 const amxRows = 4
 
-// amx reports whether products with rows rows of A use AMX.
+// amx reports whether GEMMs with rows rows of A use AMX.
 func (p *Packed) amx(l cpu.Level, rows int) bool { return p.each > 0 && rows >= amxRows && cpu.AMX(l) }
 
 // amxPanel computes the rows of one panel with AMX, in chunks of each steps. If out is set, the

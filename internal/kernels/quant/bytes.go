@@ -41,8 +41,8 @@ func Add(l cpu.Level, dst, a, b []byte, signed bool, x, y Linear, zero int32) {
 	}
 }
 
-// byteBounds returns the bounds of a type of bytes, and the smallest value of int8 as a positive
-// number for that, otherwise 0.
+// byteBounds returns the bounds of int8 or uint8. flip, 128 or 0, converts elements to uint8 by
+// XOR.
 func byteBounds(signed bool) (flip int32, lo, hi float32) {
 	if signed {
 		return 128, -128, 127

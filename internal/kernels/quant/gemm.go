@@ -12,13 +12,12 @@
 //
 // # arm64
 //
-// SDOT multiplies signed bytes. Rows of A are copied as signed bytes (unsigned ones minus 128),
-// and the zero point moves by the same amount. Six rows by sixteen columns take 96 SDOT, six
-// loads of A and eight pairs of loads of B for 16 elements of K. With FEAT_I8MM, SMMLA
-// multiplies two rows by two columns over eight k: half the instructions. The panels are those
-// of SDOT, and ZIP pairs columns. llvm-mca predicts 17.6 cycles on Neoverse V1 and 21.1 on V2,
-// where SDOT takes 24.1. Panels packed for SMMLA would need no ZIP, but would be a second format
-// that one-row products cannot use.
+// SDOT multiplies int8. Rows of A are copied as int8 (uint8 minus 128), and the zero point moves by
+// the same amount. Six rows by sixteen columns take 96 SDOT, six loads of A and eight pairs of
+// loads of B for 16 elements of K. With FEAT_I8MM, SMMLA multiplies two rows by two columns over
+// eight k: half the instructions. The panels are those of SDOT, and ZIP pairs columns. llvm-mca
+// predicts 17.6 cycles on Neoverse V1 and 21.1 on V2, where SDOT takes 24.1. Panels packed for
+// SMMLA would need no ZIP, but would be a second format that a GEMV cannot use.
 //
 // Tiles of block-quantized weights have five rows by sixteen columns. Nibbles stay unsigned, and
 // sums begin with -8 times the sum of A. Tiles of three rows or more keep their float32 sums in
@@ -55,9 +54,9 @@ const (
 // Byte is an 8-bit integer type of ONNX.
 type Byte interface{ int8 | uint8 }
 
-// Packed is a K×N matrix of 8-bit integers in panels of 32 columns. For products of bytes (VNNI,
-// SDOT) a panel is [K/4][32][4] signed bytes, otherwise [K/2][32][2] signed 16-bit integers. K is
-// padded with zeros. Unsigned elements are stored minus 128.
+// Packed is a K×N matrix of 8-bit integers in panels of 32 columns. For VNNI and SDOT a panel is
+// [K/4][32][4] int8, otherwise [K/2][32][2] int16. K is padded with zeros. Elements of uint8 are
+// stored minus 128.
 type Packed struct {
 	K, N   int
 	dot    bool  // in bytes
@@ -136,7 +135,7 @@ func packWords[T Byte](p *Packed, b []T, ldb int, trans bool, lo, hi int) {
 	}
 }
 
-// packRows packs the columns [lo, hi) of rows of K as bytes, four rows at a time.
+// packRows packs the columns [lo, hi) of rows of K as int8, four rows at a time.
 func (p *Packed) packRows(b []uint8, ldb, lo, hi int) {
 	flip := uint8(p.shift)
 	for j0 := lo; j0 < hi; j0 += PanelWidth {
@@ -180,7 +179,7 @@ func packFour(dst []int8, b []uint8, sums []int32, ldb, steps int, flip uint8) {
 	sums[0], sums[1], sums[2], sums[3] = s0, s1, s2, s3
 }
 
-// packColumns packs the columns [lo, hi), which are rows of the transposed matrix, as bytes.
+// packColumns packs the columns [lo, hi), which are rows of the transposed matrix, as int8.
 func (p *Packed) packColumns(b []uint8, ldb, lo, hi int) {
 	flip := uint8(p.shift)
 	for j := lo; p.K > 0 && j < hi; j++ {
@@ -516,7 +515,7 @@ func panel(level cpu.Level, p *Packed, buf *buffers, t *tileI32, a unsafe.Pointe
 	}
 }
 
-// tileGeneric computes a tile of unsigned bytes or 16-bit integers. dot selects the format of B.
+// tileGeneric computes a tile of uint8 or int16. dot selects the format of B.
 func tileGeneric(dot bool, rows, cols int, t *tileI32) {
 	for r := range rows {
 		c := unsafe.Slice((*int32)(unsafe.Add(t.c, r*int(t.ldc))), cols)
@@ -556,8 +555,8 @@ func tileGeneric(dot bool, rows, cols int, t *tileI32) {
 	}
 }
 
-// copyBytes copies a row of bytes, zero-padded. If flip is set, 128 is added to signed bytes and
-// subtracted from unsigned ones.
+// copyBytes copies a row of int8 or uint8, zero-padded. If flip is set, it adds 128 to int8 and
+// subtracts it from uint8.
 func copyBytes(dst, src []byte, flip bool) {
 	if len(src) == 0 {
 		return

@@ -4,7 +4,7 @@ package quant
 
 import "github.com/onward-ml/onward/internal/cpu"
 
-// tileHeight returns the rows of the largest tile of bytes, with dot, or of 16-bit integers.
+// tileHeight returns the rows of the largest tile of int8, if dot is set, or of int16.
 func tileHeight(l cpu.Level, dot bool) int {
 	switch {
 	case l == cpu.AVX2:

@@ -8,7 +8,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 )
 
-// bytesOf returns s as unsigned bytes with the range of T as floats.
+// bytesOf returns the memory of s as uint8, and the range of T as floats.
 func bytesOf[T Byte](s []T) (b []uint8, lo, hi float32) {
 	var z T
 	z--
@@ -70,7 +70,7 @@ func transpose4(r0, r1, r2, r3 uint32) (c0, c1, c2, c3 uint32) {
 	return a&low | c<<16, b&low | d<<16, a>>16 | c&^low, b>>16 | d&^low
 }
 
-// sum4 returns the sum of four signed bytes.
+// sum4 returns the sum of four int8.
 func sum4(x uint32) int32 {
 	const even = 0x00ff00ff
 	x ^= 0x80808080

@@ -14,8 +14,8 @@ import (
 
 // NBits is a K×N matrix of 4- or 8-bit integers with a scale and a zero point per block of K, as in
 // ONNX Runtime's MatMulNBits. It is packed in panels of 32 columns: 4-bit integers as [K/8][32]
-// words of eight nibbles, 8-bit integers as [K/4][32] words of four signed bytes. K is padded to
-// whole blocks.
+// words of eight nibbles, 8-bit integers as [K/4][32] words of four int8. K is padded to whole
+// blocks.
 type NBits struct {
 	K, N, Bits, Block int
 	blocks            int
@@ -62,7 +62,7 @@ func PackNBits(b []uint8, scales, zeros []float32, k, n, bits, block int) (*NBit
 			d := p.data[at+w*PanelWidth*4:][:4]
 			s := row[w*4:][:4]
 			if bits == 8 {
-				for i, v := range s { // as signed bytes, minus the standard zero point
+				for i, v := range s { // as int8, minus the standard zero point
 					d[i] = v ^ 0x80
 				}
 				continue
@@ -142,7 +142,7 @@ type NBitsArgs struct {
 // nbitsArgs holds the arguments of the assembly; the generator knows the field offsets. Distances
 // are in bytes.
 type nbitsArgs struct {
-	a               unsafe.Pointer // signed bytes, or float32
+	a               unsafe.Pointer // int8, or float32
 	aScale, aSum    unsafe.Pointer // per block: scale as float32, and -standard·Σ as int32 or Σ as float32
 	lda, lds        uintptr
 	b, scale, shift unsafe.Pointer
@@ -154,7 +154,7 @@ type nbitsArgs struct {
 	far             uintptr // distance of b to prefetch
 }
 
-// nbitsForm is what the kernels multiply.
+// nbitsForm is the form of A that the kernels multiply.
 type nbitsForm uint8
 
 const (
@@ -206,7 +206,7 @@ func (g *NBitsArgs) compute(level cpu.Level, form nbitsForm, rows *blockRows, p0
 	} else {
 		p := g.B
 		size, group := p.blocks*p.Block*PanelWidth, 1
-		if p.blocks*p.Block == p.K { // panels without padding lie as gemm reads them
+		if p.blocks*p.Block == p.K { // panels without padding have gemm's layout
 			group = min(p1-p0, PanelGroup)
 		}
 		panels := grow(buf, group*size)
@@ -230,11 +230,11 @@ func (g *NBitsArgs) compute(level cpu.Level, form nbitsForm, rows *blockRows, p0
 	}
 }
 
-// PanelGroup is the number of panels that are converted to float32 at a time: their product copies
+// PanelGroup is the number of panels that are converted to float32 at a time: their GEMM copies
 // rows of A once.
 const PanelGroup = 4
 
-// quantizeBlock rounds a block to signed bytes and returns the scale and the sum of the bytes.
+// quantizeBlock quantizes a block to int8 and returns the scale and the sum of the int8 values.
 func quantizeBlock(level cpu.Level, dst []int8, x []float32) (scale float32, sum int32) {
 	hi, lo := vec.ReduceMaxF32(level, x), vec.ReduceMinF32(level, x)
 	top := max(hi, -lo)

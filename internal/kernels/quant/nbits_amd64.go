@@ -41,7 +41,7 @@ func digitBytes(level cpu.Level, dst []int8, stride int, x []float32, factor flo
 	digitBytesGeneric(dst, stride, x, factor, sum)
 }
 
-// runNBits computes a tile of rows of bytes.
+// runNBits computes a tile of int8 rows.
 func runNBits(bits, rows int, t *nbitsArgs) {
 	if bits == 4 {
 		tile4Bits(rows, t)

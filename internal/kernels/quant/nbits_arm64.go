@@ -43,7 +43,7 @@ func digitBytes(level cpu.Level, dst []int8, stride int, x []float32, factor flo
 	digitBytesGeneric(dst, stride, x, factor, sum)
 }
 
-// runNBits computes a tile of rows of bytes.
+// runNBits computes a tile of int8 rows.
 func runNBits(width, rows int, t *nbitsArgs) { nbitsHalves(width, rows, t) }
 
 // runNBitsVector computes one row of float32.

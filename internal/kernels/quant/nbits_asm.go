@@ -15,7 +15,7 @@ import (
 // nbitsK is the K of one assembly call, at most.
 const nbitsK = 8192
 
-// prepare converts the rows of A and returns the form of the product.
+// prepare converts the rows of A and returns the form of the GEMM.
 func (r *blockRows) prepare(par gemm.Par, level cpu.Level, g *NBitsArgs) nbitsForm {
 	switch {
 	case !hasNBits(level) || g.B.K == 0:
@@ -137,7 +137,7 @@ func (r *blockRows) round(par gemm.Par, level cpu.Level, g *NBitsArgs) {
 	})
 }
 
-// bytesPanel multiplies the rows of bytes by panel pi and writes the result to c.
+// bytesPanel multiplies the int8 rows by panel pi and writes the result to c.
 func (r *blockRows) bytesPanel(p *NBits, rows, pi int, c []float32, ldc int) {
 	kp := p.blocks * p.Block
 	part := max(1, nbitsK/p.Block)
@@ -155,8 +155,8 @@ func (r *blockRows) bytesPanel(p *NBits, rows, pi int, c []float32, ldc int) {
 	}
 }
 
-// digits is the number of bytes that represent a float32 of A: with a scale per block, their error
-// is at most 2⁻²⁴ of the largest magnitude of the block, as much as float32's own at that
+// digits is the number of int8 digits that represent a float32 of A: with a scale per block, their
+// error is at most 2⁻²⁴ of the largest magnitude of the block, as much as float32's own at that
 // magnitude.
 const digits = 3
 
@@ -164,9 +164,9 @@ const digits = 3
 // an int32.
 const digitBlock = 1 << 16
 
-// split writes the rows of A as three rows of bytes each, which are the digits of its elements as
-// integers to base 256, most significant first. It returns false if A has an element that is not
-// finite, or a block whose scale would not be.
+// split writes each row of A as three int8 rows: the digits of its elements as integers to base
+// 256, most significant first. It returns false if A has an element that is not finite, or a block
+// whose scale would not be.
 func (r *blockRows) split(par gemm.Par, level cpu.Level, g *NBitsArgs) bool {
 	p := g.B
 	if p.Block > digitBlock {
@@ -210,7 +210,7 @@ func (r *blockRows) split(par gemm.Par, level cpu.Level, g *NBitsArgs) bool {
 func pow2(n int) float32 { return math.Float32frombits(uint32(n+127) << 23) }
 
 // digitsPanel multiplies rows that are written as digits by panel pi and writes the result to y.
-// products holds those of the digits.
+// products is scratch for the products of the digits.
 func (r *blockRows) digitsPanel(p *NBits, rows, pi int, y []float32, ldy int, products []float32) {
 	r.bytesPanel(p, rows*digits, pi, products, PanelWidth)
 	n := min(PanelWidth, p.N-pi*PanelWidth)

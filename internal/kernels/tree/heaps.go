@@ -10,10 +10,10 @@ import (
 // (AVX-512).
 //
 // A gather of sixteen keys takes 37 cycles on AMD Zen 4; comparing sixteen rows with a node
-// takes 2. So all 15 nodes of the first four levels are compared, the results are looked up in a
-// register, and keys are gathered for the last two levels only. 100 trees of depth 6 for 10 rows
-// take 5.0 instead of 6.9 µs. Comparing six levels takes as long as gathering six. If a tree is
-// deeper, the ensemble is traversed node by node.
+// takes 2. So all 15 nodes of the first four levels are compared, and the results are looked up in
+// a register. Keys are gathered for the last two levels only. 100 trees of depth 6 for 10 rows take
+// 5.0 instead of 6.9 µs. Comparing six levels takes as long as gathering six. If a tree is deeper,
+// the ensemble is traversed node by node.
 const (
 	heapLanes  = 16  // rows that traverse a heap in registers
 	heapTable  = 128 // words of a heap's table: keys of thresholds and features of 64 nodes
@@ -114,8 +114,8 @@ func (e *Ensemble) tabulate() {
 	}
 }
 
-// enter writes node i to position p of level d of table t. A leaf above the last level has the
-// places of the leaves that a full tree has below it.
+// enter writes node i to position p of level d of table t. A leaf above the last level fills the
+// positions of all leaves that a full tree has below it.
 func (e *Ensemble) enter(t int, w walk, i uint32, p, d int) {
 	n := e.nodes[i]
 	if isLeaf(n) {

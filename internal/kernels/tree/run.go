@@ -25,8 +25,8 @@ const (
 )
 
 // Run writes the aggregated values of the rows to dst, rows×targets. x has rows rows of stride ldx,
-// with at least as many values as the nodes' largest feature tells. par distributes the rows; if it
-// is nil, one call computes everything. Sums are float64, and add the trees in order.
+// with a value for each feature up to the largest of the nodes. par distributes the rows; if it is
+// nil, one call computes everything. Sums are float64, and add the trees in order.
 func (e *Ensemble) Run(par gemm.Par, dst, x []float32, rows, ldx int) {
 	if rows == 0 {
 		return

@@ -70,9 +70,9 @@ type Source struct {
 
 // A node is one number. The upper half is the key of the threshold ([vec.Order]), the lower half
 // the feature with the distance to the first child in the bits above it. The second child is the
-// next node. The threshold of a leaf is above the key of every number, its low bits are the number
-// of the leaf in its tree, and its distance is 0, so that a traversal that has reached a leaf stays
-// there.
+// next node. The threshold of a leaf is above the key of every number, and its distance is 0, so
+// that a traversal that has reached a leaf stays there. Its low bits are the number of the leaf in
+// its tree.
 const (
 	leafKey  = 0xffc00000
 	leafBits = 22
@@ -100,7 +100,7 @@ type walk struct {
 	depth  int32
 }
 
-// form is what a leaf stands for.
+// form is the kind of a leaf's weights.
 type form uint8
 
 const (
@@ -118,7 +118,7 @@ type Ensemble struct {
 	aggregate Aggregate
 	bits      uint // of a node's feature
 	nodes     []uint64
-	missing   []uint64 // set of nodes that send NaN to their first child; nil if none does
+	missing   []uint64 // set of nodes that send NaN to their first child; nil if it is empty
 
 	form      form
 	weights   []float32
@@ -126,16 +126,16 @@ type Ensemble struct {
 	starts    []int32   // list i is terms[starts[i]:starts[i+1]]
 	terms     []Term    // with negated weights for Min
 
-	// Tables for the kernel of sixteen rows, if all trees are shallow, and their leaves or, if the
-	// form is one and the targets are few, weights, at the position below the last level modulo 64.
+	// Tables for the kernel of sixteen rows, if all trees are shallow. Their leaves, or weights if
+	// the form is one and the targets are few, are at the position below the last level modulo 64.
 	tables      []uint32
 	slots       []uint8
 	slotWeights []float32
 }
 
-// New prepares an ensemble. It fails if an index is out of range, if a node is reached twice, if a
-// threshold of GT or GTE is NaN, if a weight for Min or Max is not finite, or if a tree has more
-// nodes and features than its words hold.
+// New prepares an ensemble. It fails if an index is out of range or a node is reached twice. It
+// also fails if a threshold of GT or GTE is NaN, a weight for Min or Max is not finite, or the
+// nodes and features of a tree do not fit its words.
 func New(s Source) (*Ensemble, error) {
 	if s.Targets < 1 {
 		return nil, fail.Errorf("tree ensemble with %d targets, want at least 1", s.Targets)

@@ -6,11 +6,10 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 )
 
-// Erf, Gelu and Tanh are odd (Gelu up to a linear term) and constant beyond 4 to 9. With
-// AVX-512, a register holds one coefficient of 16 polynomials, and VPERMPS selects it per
-// element: 16 pieces of degree 5 to 7 replace an exponential, a division and a second
-// polynomial, in a third of the time. AVX2 and NEON have no such lookup and keep the other form.
-// Gelu is -0 below -5.625.
+// Erf, Gelu and Tanh are odd (Gelu up to a linear term) and constant beyond 4 to 9. With AVX-512, a
+// register holds one coefficient of 16 polynomials, and VPERMPS selects it per element. The 16
+// pieces, of degree 5 to 7, replace an exponential, a division and a second polynomial, in a third
+// of the time. AVX2 and NEON have no such lookup and keep the other form. Gelu is -0 below -5.625.
 
 // ErfF32 computes the following, within 2.5 ULP:
 //

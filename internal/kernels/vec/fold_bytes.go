@@ -7,7 +7,8 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 )
 
-// byteExtreme names an extreme of bytes and the kernel of two operands that computes it.
+// byteExtreme describes the maximum or minimum of int8 or uint8 and the kernel of two operands that
+// computes it.
 type byteExtreme int
 
 const (

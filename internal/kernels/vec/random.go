@@ -3,8 +3,8 @@ package vec
 import "github.com/onward-ml/onward/internal/cpu"
 
 // TwistU32 computes words of the state of the Mersenne Twister MT19937 (Matsumoto and Nishimura,
-// ACM TOMACS 8(1), 1998) from those before, s, the ones after these, next, and the ones 397 ahead,
-// m:
+// ACM TOMACS 8(1), 1998). s holds the previous words, next those that follow them, m those 397
+// ahead:
 //
 //	dst[i] = m[i] ^ (s[i]&0x80000000|next[i]&0x7fffffff)>>1 ^ next[i]&1*0x9908b0df
 //

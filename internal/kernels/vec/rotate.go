@@ -2,8 +2,8 @@ package vec
 
 import "github.com/onward-ml/onward/internal/cpu"
 
-// RotateF32 rotates the points of rows that are step elements apart by angles given by their
-// cosines and sines, which are angleStep elements apart or, with 0, the same for all rows:
+// RotateF32 rotates the points of rows of stride step by angles given by their cosines and sines.
+// These have the stride angleStep, or are the same for all rows if it is 0:
 //
 //	dst[i], dst[i+half] = cos[i]*x[i]-sin[i]*x[i+half], sin[i]*x[i]+cos[i]*x[i+half]
 //

@@ -24,7 +24,7 @@ func TransposeF32(l cpu.Level, dst []float32, ldd int, src []float32, lds, rows,
 		return
 	}
 	r, c := transposeBlocksF32(l, dst, ldd, src, lds, rows, cols)
-	// Transpose what whole blocks leave: the columns on the right, then the rows below.
+	// Transpose the remainder of whole blocks: the columns on the right, then the rows below.
 	transposeGeneric(dst[min(c, cols-1)*ldd:], ldd, src[min(c, cols-1):], lds, r, cols-c)
 	if r < rows {
 		transposeGeneric(dst[r:], ldd, src[r*lds:], lds, rows-r, cols)
@@ -46,8 +46,8 @@ func bits64(x []float64) []uint64 {
 	return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }
 
-// transposeGeneric is the loop above. Inlined into its callers, it would stand in the program five
-// times.
+// transposeGeneric is the loop above. If it were inlined, the program would
+// contain it five times.
 //
 //go:noinline
 func transposeGeneric[T float32 | float64](dst []T, ldd int, src []T, lds, rows, cols int) {

@@ -6,9 +6,9 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 )
 
-// Twice writes each element of rows of n elements of size bytes twice, and also each row twice if
-// dst is four times as long as src rather than twice: nearest-neighbour interpolation by 2. size is
-// 1, 2 or 4.
+// Twice writes each element of rows of n elements of size bytes twice. It also writes each row
+// twice if dst is four times as long as src: nearest-neighbour interpolation by 2. size is 1, 2 or
+// 4.
 func Twice(l cpu.Level, dst, src []byte, n, size int) {
 	n *= size
 	if n == 0 || len(src) == 0 {

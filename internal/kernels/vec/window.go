@@ -111,12 +111,12 @@ func (f *windowFold) part(l cpu.Level, dst, x []float32, rows, rowStep, taps, ta
 	}
 }
 
-// MaskedWindowF32 sets the elements of rows of n in dst. The windows of a row begin stride elements
-// apart, those of the next row pitch elements behind it: element i is the maximum of the elements
-// x[i*stride+k*tapStep] of its row whose bit i%16 is set in masks[i/16*taps+k], or their sum if sum
-// is 1. NaN propagates. The stride is at most 4. x has elements for whole vectors of 16 outputs, of
-// which the kernel reads those without a bit. There is a kernel for AVX-512 only, and callers limit
-// taps*len(dst) to some ten thousands.
+// MaskedWindowF32 sets the elements of rows of n in dst. Windows of a row have the given stride,
+// rows of x the stride pitch. Element i is the maximum of the elements x[i*stride+k*tapStep] of its
+// row whose bit i%16 is set in masks[i/16*taps+k], or their sum if sum is 1. NaN propagates. The
+// stride is at most 4. x has elements for whole vectors of 16 outputs, of which the kernel reads
+// those without a bit. There is a kernel for AVX-512 only, and callers limit taps*len(dst) to some
+// ten thousands.
 func MaskedWindowF32(dst, x []float32, n, pitch, taps, tapStep, stride int, masks []uint16, sum int) {
 	vectors := (n + 15) / 16
 	_, _ = x[(len(dst)/n-1)*pitch+vectors*16*stride+(taps-1)*tapStep-1], masks[vectors*taps-1]
@@ -127,8 +127,8 @@ func MaskedWindowF32(dst, x []float32, n, pitch, taps, tapStep, stride int, mask
 type Line struct{ From, Taps, N int }
 
 // LineWindowF32 sets rows of dst to the maxima of the rows of x that begin tapStep elements apart,
-// from lines[i].From on, or to their sums if sum is 1. Behind each row it leaves out gap elements
-// of dst. It has the limits of [MaskedWindowF32].
+// from lines[i].From on, or to their sums if sum is 1. It skips gap elements of dst after each row.
+// It has the limits of [MaskedWindowF32].
 func LineWindowF32(dst []float32, gap int, x []float32, lines []Line, tapStep, sum int) {
 	at := 0
 	for _, r := range lines {

@@ -26,7 +26,7 @@ type Attention struct {
 }
 
 // CanAttend reports whether permutations leave the columns of queries, keys, values and results
-// contiguous. PermK makes columns of keys, as the product needs them.
+// contiguous. PermK makes columns of keys, as the GEMM needs them.
 func CanAttend(q, k, v, y []int) bool {
 	n := len(q)
 	return (n == 3 || n == 4) && len(k) == n && len(v) == n && len(y) == n &&

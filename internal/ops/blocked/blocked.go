@@ -9,8 +9,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Layout is how an image lies in memory in blocks of 16 channels, with a border of
-// zeros for the padding of what reads it.
+// Layout describes an image in NCHW16c, with a border of zeros for the padding of operators that
+// read it.
 type Layout = conv.Layout
 
 // Type is the type of n images of float in a layout: [n, elements].
@@ -100,7 +100,7 @@ func (t *ToBlocked) Run(c *ir.Call) error {
 	return nil
 }
 
-// planarIn returns input i as n images that lie as N×C×H×W.
+// planarIn returns input i as n images in NCHW.
 func planarIn(call *ir.Call, i int, l *Layout) (int, []float32, error) {
 	x := call.Tensor(i)
 	s := x.Shape()

@@ -6,9 +6,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ByteMap replaces every 8-bit integer by its entry of a table: what stands between
-// a DequantizeLinear and a QuantizeLinear and depends on one element alone. Optimize
-// makes it.
+// ByteMap maps int8 or uint8 elements by a lookup table. Optimize replaces elementwise operators
+// between a DequantizeLinear and a QuantizeLinear by it.
 type ByteMap struct {
 	Table [256]byte
 	Elem  tensor.DType // element type of the output, int8 or uint8

@@ -67,10 +67,9 @@ func (a *ChannelAffine) Run(c *ir.Call) error {
 	return nil
 }
 
-// ChannelOperand returns the affine function that an Add, Sub, Mul or Div of a
-// float tensor of shape x with a constant is, when the constant holds one value per
-// channel, and for Div a power of two; nil otherwise. second says whether the constant is the
-// second input.
+// ChannelOperand returns an Add, Sub, Mul or Div of a float tensor of shape x by a constant as an
+// affine function. It returns nil unless the constant holds one value per channel, for Div powers
+// of two. second says whether the constant is the second input.
 func ChannelOperand(op kit.Operator, x []ir.Dim, k *tensor.Tensor, second bool) *ChannelAffine {
 	if len(x) < 3 || k.DType() != tensor.TypeFloat32 {
 		return nil
@@ -117,7 +116,7 @@ func ChannelOperand(op kit.Operator, x []ir.Dim, k *tensor.Tensor, second bool) 
 			a.Shift[i] = v
 		case *ops.Mul:
 			a.Scale[i] = v
-		case *ops.Div: // a product only where it is the same number
+		case *ops.Div: // a multiplication only if the result is the same
 			frac, exp := math.Frexp(float64(v))
 			if math.Abs(frac) != 0.5 || exp < -120 || exp > 120 {
 				return nil

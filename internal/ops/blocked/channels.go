@@ -20,7 +20,7 @@ type Shuffle struct {
 func NewShuffle(s *ChannelShuffle, in, out Layout) *Shuffle {
 	r := &Shuffle{In: in, Out: out, from: make([]int, out.Blocks()*conv.Lanes)}
 	for i := range r.from {
-		k := i // channels of padding stay what they are
+		k := i // padding channels do not change
 		if i < in.C {
 			k = s.source(i, in.C)
 		}
@@ -66,8 +66,7 @@ type LRN struct {
 // Infer gives the blocked type.
 func (v *LRN) Infer(c *ir.InferContext) error { return inferBlocked(c, &v.Out) }
 
-// Run gathers the channels of a pixel, so that the neighbours in the sum lie
-// beside each other.
+// Run gathers the channels of a pixel, so that the neighbours in the sum are adjacent.
 func (v *LRN) Run(c *ir.Call) error {
 	n, x, err := blockedIn(c, 0, &v.In)
 	if err != nil {

@@ -16,8 +16,8 @@ type ScaledConv struct {
 	conv *Conv
 }
 
-// NewScaledConv fuses a product and the convolution that reads it. It returns nil if they cannot be
-// fused, or if there are not many fewer weights than elements of the image.
+// NewScaledConv fuses a Mul and the Conv that reads it. It returns nil if they cannot be fused, or
+// if there are not many fewer weights than elements of the image.
 func NewScaledConv(mul *Binary, cv *Conv) *ScaledConv {
 	d, ok := cv.kernel.(*conv.Direct)
 	if !ok || !mul.product || !mul.perChannel() || mul.Act != (kit.Activation{}) || mul.A != mul.Out ||

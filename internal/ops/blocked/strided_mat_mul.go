@@ -31,7 +31,7 @@ func CanStride(permA, permB, permY []int) bool {
 		return false
 	}
 	inner := func(p []int) bool { return p[n-1] == n-1 || p[n-2] == n-1 }
-	// The columns of the product must stay contiguous.
+	// The columns of the result must stay contiguous.
 	return inner(permA) && inner(permB) && permY[n-1] == n-1
 }
 

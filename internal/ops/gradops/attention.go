@@ -150,8 +150,8 @@ func eachHead(small, large []int, fn func(small, large, n int)) {
 	}
 }
 
-// AttentionMask is what an Attention adds to its scores [batch, heads, q, kv]:
-// the mask, and −Inf for keys that a query may not see.
+// AttentionMask returns the tensor that Attention adds to its scores [batch, heads, q, kv]: the
+// mask, and −Inf for keys that a query may not see.
 type AttentionMask struct{ ops.Attention }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: "AttentionMask", Since: kit.Versions{1},
@@ -217,8 +217,8 @@ func (op *AttentionMask) Run(c *ir.Call) error {
 	return c.Err()
 }
 
-// AttentionMaskIndices returns for every score the index of the mask element that is added to
-// it, counted from 1, or 0 if none is.
+// AttentionMaskIndices returns for every score the index of the mask element that is added to it,
+// counted from 1, or 0 without a mask element.
 type AttentionMaskIndices struct{ PadMask bool }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: "AttentionMaskIndices", Since: kit.Versions{1},

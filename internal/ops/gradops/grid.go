@@ -13,11 +13,10 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// GridSampleGrad holds the derivatives of order Order of a GridSample for the
-// coordinates of the grid: [N, C, E1…Er, r, …, r], with as many last dimensions as
-// the order. GridSampleGradBack sums X of such a shape into the elements that they are
-// derived from, those of a tensor in the shape of the third input: GridSampleGrad and it
-// are transposes of each other.
+// GridSampleGrad returns the derivatives of order Order of a GridSample with respect to the grid:
+// [N, C, E1…Er, r, …, r], with one last dimension r per order. GridSampleGradBack sums X of such a
+// shape into the elements that they are derived from, those of a tensor in the shape of the third
+// input: GridSampleGrad and it are transposes of each other.
 type GridSampleGrad struct {
 	ops.GridSample
 	Order int

@@ -11,9 +11,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ClassPositions names for every target the element that a loss over classes takes
-// of the second input, counted from 1: of scores [N, C, d…] that of the class, of
-// weights [C] (PerClass) the class. Targets equal to ignore_index name none, 0.
+// ClassPositions returns for every target the index of the element of the second input that a loss
+// over classes reads, counted from 1. The input holds scores [N, C, d…] or, if PerClass is set,
+// weights [C]. Targets equal to ignore_index have the index 0.
 type ClassPositions struct {
 	reduce.ClassLoss
 	PerClass bool

@@ -10,8 +10,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Positions numbers the elements of X from 1, or gives all of them 0. What an
-// operator that moves elements makes of the numbers tells where they are from.
+// Positions returns the indices of the elements of X, counted from 1, or zeros. An operator that
+// moves elements, applied to the indices, returns the source index of each element.
 type Positions struct{ None bool }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainInternal, Name: "Positions", Since: kit.Versions{1}, In: "X:T",
@@ -40,8 +40,8 @@ func (p *Positions) Run(c *ir.Call) error {
 	return nil
 }
 
-// sourcesOf returns input 1, element numbers counted from the factor of op, and checks that
-// they are below n. A smaller number stands for no element.
+// sourcesOf returns input 1, indices counted from the factor of op, and checks that they are below
+// n. A smaller index means no element.
 func (op *gradientHelper) sourcesOf(c *ir.Call, n int) ([]int64, error) {
 	from := tensor.Of[int64](c.Tensor(1))
 	for _, v := range from {
@@ -78,7 +78,8 @@ var (
 			}
 			return nil
 		}})
-	// GatherBack takes from X what the second input names, 0 where it names none.
+	// GatherBack returns the elements of X at the indices of the second input, and 0 for indices
+	// without an element.
 	_ = registerGradientHelper("GatherBack", "X:T, from:int64", gradientHelper{
 		gradient: gradient.Rule(func(b *gradient.Builder, n *gradient.Node, g string) ([]string, error) {
 			return n.First(b.Node("onward.ScatterBack", n.Attrs, g, n.Input(1), n.Inputs[0])), nil
@@ -209,8 +210,8 @@ var (
 		}})
 )
 
-// channelShape returns the shape of input 1, of inputs 0 and 1, after a check that input one has
-// an element for each index of the second axis of the other one.
+// channelShape returns the shape of input 1 and checks that input one has an element for each index
+// of the second axis of the other of inputs 0 and 1.
 func channelShape(one int) func(c *ir.Call) ([]int, error) {
 	return func(c *ir.Call) ([]int, error) {
 		s, v := c.Tensor(1-one).Shape(), c.Tensor(one).Shape()

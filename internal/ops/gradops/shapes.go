@@ -69,8 +69,8 @@ func broadcastShape(small int) func(c *ir.Call) ([]int, error) {
 }
 
 var (
-	// SumTo sums X over the dimensions along which the second input was repeated:
-	// what undoes a broadcast in a gradient.
+	// SumTo sums X over the dimensions along which the second input was broadcast: the gradient of
+	// a broadcast.
 	_ = registerGradientHelper("SumTo", "X:T, like:U", gradientHelper{
 		gradient: gradient.Derivative(func(b *gradient.Builder, x, y, g string) string {
 			return b.Op("onward.ExpandTo", g, x)

@@ -259,7 +259,7 @@ func (a *Attrs) SetInputInts(i int, v []int) {
 	a.SetInput(i, tensor.Must(tensor.New(s, len(s))))
 }
 
-// Inputs returns what SetInput has set.
+// Inputs returns the inputs that SetInput has set.
 func (a *Attrs) Inputs() map[int]*tensor.Tensor { return a.inputs }
 
 // Errorf records an error about an attribute. Inlined at the calls of all operators, it takes 20
@@ -277,9 +277,8 @@ func (a *Attrs) Fail(err error) Operator {
 	return nil
 }
 
-// Attributes returns the attributes that Build reads at a version, for a node
-// with that many inputs and outputs, each with its kind: "an int", "a list of
-// floats", or "" where the value does not matter.
+// Attributes returns the attributes that Build reads at a version for a node with that many inputs
+// and outputs. Each has its kind: "an int", "a list of floats", or "" if the value does not matter.
 func (d *Def) Attributes(opset, numIn, numOut int) map[string]string {
 	a := NewAttrs(d.Name, nil, numIn, numOut)
 	d.Build(a, opset) // it may miss required attributes

@@ -49,7 +49,7 @@ var families = []struct {
 func (d *Def) Kind() Class {
 	s := d.Signature()
 	in, out := firstParam(s.In), firstParam(s.Out)
-	strs, numbers := false, false // what the first output may hold
+	strs, numbers := false, false // types of the first output
 	for _, t := range s.Types(out.Pattern) {
 		strs, numbers = strs || t.Elem == tensor.TypeString, numbers || t.Elem == tensor.TypeInt64
 	}
@@ -113,9 +113,9 @@ type Shapes struct {
 	Out []int64
 }
 
-// Cost returns how many multiplications with addition a node performs, and how many operations: two
-// for each of the former, one per element of what is reduced and of elementwise results, Work per
-// element of what is normalized, and 0 for operators of other classes.
+// Cost returns the numbers of multiply-adds and of operations of a node. Operations are two per
+// multiply-add, one per element of reduced inputs and of elementwise results, Work per normalized
+// element, and 0 for operators of other classes.
 func (d *Def) Cost(s Shapes) (macs, operations float64) {
 	switch d.Kind() {
 	case ClassLinear:
@@ -160,8 +160,8 @@ func ConvMACs(s Shapes) float64 { return elements(s.Out) * perChannel(s.In(1)) }
 // QLinearConvMACs is ConvMACs with the weights as input 3.
 func QLinearConvMACs(s Shapes) float64 { return elements(s.Out) * perChannel(s.In(3)) }
 
-// ConvTransposeMACs is ConvMACs with weights [C, M/group, …]: each element of the input meets the
-// weights of its channel.
+// ConvTransposeMACs is ConvMACs with weights [C, M/group, …]: each element of the input is
+// multiplied by the weights of its channel.
 func ConvTransposeMACs(s Shapes) float64 { return elements(s.In(0)) * perChannel(s.In(1)) }
 
 func perChannel(w []int64) float64 {
@@ -171,10 +171,10 @@ func perChannel(w []int64) float64 {
 	return elements(w) / float64(w[0])
 }
 
-// MatMulMACs is MACs of a product whose inner dimension is the last of input 0.
+// MatMulMACs is MACs of a MatMul whose inner dimension is the last of input 0.
 func MatMulMACs(s Shapes) float64 { return elements(s.Out) * lastDim(s.In(0)) }
 
-// GemmMACs is MACs of a product of two matrices, the first of which may be transposed.
+// GemmMACs is MACs of a GEMM whose first matrix may be transposed.
 func GemmMACs(s Shapes) float64 {
 	if len(s.Out) != 2 || s.Out[0] <= 0 {
 		return 0
@@ -182,7 +182,7 @@ func GemmMACs(s Shapes) float64 {
 	return elements(s.In(0)) * float64(s.Out[1])
 }
 
-// FusedMatMulMACs is MACs of a product whose second matrix may be transposed.
+// FusedMatMulMACs is MACs of a MatMul whose second matrix may be transposed.
 func FusedMatMulMACs(s Shapes) float64 {
 	b := s.In(1)
 	if len(b) < 2 || lastDim(s.Out) <= 0 {
@@ -191,8 +191,8 @@ func FusedMatMulMACs(s Shapes) float64 {
 	return elements(s.Out) * elements(b[len(b)-2:]) / lastDim(s.Out)
 }
 
-// RecurrentMACs is MACs of a recurrent layer: each step of each sequence meets W and R, inputs 1
-// and 2.
+// RecurrentMACs is MACs of a recurrent layer: each step of each sequence is multiplied by W and R,
+// inputs 1 and 2.
 func RecurrentMACs(s Shapes) float64 {
 	x := s.In(0) // [time, batch, features] or [batch, time, features]
 	if len(x) != 3 {

@@ -111,8 +111,8 @@ func numberStore[I numberInt](o RealOutput[float64], at int, cut bool, lo, hi I)
 	})
 }
 
-// rounded rounds to nearest, ties to even. If cut is set, it only adds what an interpolated integer
-// may be less, for conversion toward 0.
+// rounded rounds to nearest, ties to even. If cut is set, it adds only the rounding error of an
+// interpolated integer, for conversion toward 0.
 //
 //go:noinline
 func rounded(f float64, cut bool) float64 {

@@ -1,7 +1,7 @@
-// Package kit holds what operators of all families share: the registry, attributes, shapes,
-// inference, conversion of elements, activation functions and grain sizes. The loops of a family
-// are in a package below kit. An operator itself is in the package of its domain; what one operator
-// needs is in its file.
+// Package kit is shared by operators of all families: the registry, attributes, shapes, inference,
+// conversion of elements, activation functions and grain sizes. The loops of a family are in a
+// package below kit. An operator, with the code that it alone uses, is a file in the package of its
+// domain.
 package kit
 
 import (
@@ -62,8 +62,8 @@ type Def struct {
 	Vector func(op Operator, in []*tensor.Tensor) VecUnary
 
 	// Selects reports whether each element of output 0 is one of input 0's elements,
-	// or of a constant that Pad writes. Such an operator gives the same result before
-	// a QuantizeLinear as behind it, if the parameters are those of its input.
+	// or of a constant that Pad writes. Such an operator gives the same result before a
+	// QuantizeLinear as after it, if the parameters are those of its input.
 	Selects func(op Operator) bool
 
 	// Class is the kind of the operator's computation, if [Def.Kind] does not derive the right one.
@@ -73,13 +73,13 @@ type Def struct {
 	// without MACs are not counted.
 	MACs func(s Shapes) float64
 
-	// Work is the number of operations per element of the first output of a normalization; 0 stands
-	// for 1.
+	// Work is the number of operations per element of the first output of a normalization; 0 means
+	// 1.
 	Work int
 
 	// KeepOutputs reports whether a node with op keeps its unused optional outputs: their presence
-	// changes what the node computes, or the specification requires them for its attributes. It is
-	// nil if optional outputs may always be dropped. See [DropsOutput].
+	// changes the results, or the specification requires them for its attributes. It is nil if
+	// optional outputs may always be dropped. See [DropsOutput].
 	KeepOutputs func(op Operator) bool
 
 	// Build returns the newest form of the operator for the attributes of a node. It must read all

@@ -119,7 +119,7 @@ func (op *CastMap) Run(c *ir.Call) error {
 }
 
 // floatPrefix and intPrefix match the numbers that C's strtof and strtoll read, which
-// ONNX Runtime calls: they ignore what follows a number.
+// ONNX Runtime calls: they ignore text after a number.
 var (
 	floatPrefix = regexp.MustCompile(`^\s*([+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|(?i:inf(?:inity)?|nan)))`)
 	intPrefix   = regexp.MustCompile(`^\s*([+-]?\d+)`)

@@ -109,8 +109,8 @@ func (op *FeatureVectorizer) Run(c *ir.Call) error {
 	return nil
 }
 
-// copyFeatures converts the first w of cols columns to rows of dst that are total elements apart.
-// Missing columns are 0.
+// copyFeatures converts the first w of cols columns to rows of dst of stride total. Missing columns
+// are 0.
 func copyFeatures[T float32 | float64 | int32 | int64](dst []float32, x []T, rows, cols, w, total int) {
 	for r := range rows {
 		y, from := dst[r*total:][:w], x[r*cols:][:cols]

@@ -28,7 +28,7 @@ type labelTable struct {
 	values *tensor.Tensor // one element more than there are keys
 	find   any            // map[K]int32 from key to index, where K is the keys' type, and int64 for all integers
 	nan    int32          // the index of the key NaN
-	// for integer keys that lie close together: values of the integers from low on, and the default
+	// for dense integer keys: values of the integers from low on, and the default
 	dense *tensor.Tensor
 	low   int64
 }
@@ -125,9 +125,9 @@ func fillTable[V labelKey](t *labelTable, values, def *tensor.Tensor) (err error
 	return err
 }
 
-// order sets the lowest of the integer keys, and returns the index of the value of each integer
-// from it on, and of the default for those out of range. It returns nil if there are no such keys,
-// or many fewer than integers between them.
+// order sets the lowest of the integer keys. It returns the index of the value of each integer from
+// it on, and of the default for those out of range. It returns nil if there are no such keys, or
+// many fewer than integers between them.
 func (t *labelTable) order(def int) []int32 {
 	low, high := int64(math.MaxInt64), int64(math.MinInt64)
 	keys, _ := t.find.(map[int64]int32)

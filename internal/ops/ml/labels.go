@@ -130,10 +130,9 @@ func transformRows(c *ir.Call, t postTransform, scores []float32, n int) {
 	}
 }
 
-// leaveZeros reports whether SOFTMAX_ZERO of a row is the softmax of its scores that are not 0, and
-// replaces zeros by −Inf in that case, of which the softmax is 0. It is not if a score other than 0
-// is close to 0, or if 0 is the maximum and the others are so far below that their exponentials
-// vanish.
+// leaveZeros reports whether SOFTMAX_ZERO of a row equals the softmax of its nonzero scores. In
+// that case it replaces zeros by −Inf, whose softmax is 0. The two differ if a nonzero score is
+// close to 0, or if 0 is the maximum and the exponentials of the others vanish.
 func leaveZeros(row []float32) bool {
 	top, low := row[0], row[0]
 	for _, v := range row {

@@ -65,7 +65,7 @@ func (op *Scaler) Run(c *ir.Call) error {
 }
 
 // scaleRows computes in the type T: float32, also for integers, or float64 for doubles. ONNX
-// Runtime does the same, so that both agree in every bit, and trees behind a Scaler take the same
+// Runtime does the same, so that both agree in every bit, and trees after a Scaler take the same
 // branches.
 func scaleRows[T mlFloat](op *Scaler, x []T, y []float32, cols int) {
 	if len(op.offset) == 1 && len(op.scale) == 1 {

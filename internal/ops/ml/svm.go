@@ -103,7 +103,7 @@ func addScaled(c *ir.Call, dst, x []float64, s float64) {
 	vec.SubRowsF64(level, dst, 0, x[:len(dst)], []float64{-s}, 0, 1)
 }
 
-// svmRows calls fn for blocks of rows of input 0, [N, F] or [F], in parallel, with the first row
+// svmRows calls fn in parallel for blocks of rows of input 0, [N, F] or [F]. fn gets the first row
 // and the kernel functions of the rows and of count vectors, [count rows]. scratch has per elements
 // for each row and more elements.
 func svmRows(c *ir.Call, k *svmKernel, n, cols, count int, vectors []float64, per, more int,

@@ -239,7 +239,7 @@ func (op *msAttention) attend(c *ir.Call, qkv []float32, batch, length int, size
 }
 
 // dummyMask reports whether a mask has one element for all keys of a batch, or of all batches.
-// ONNX Runtime ignores such a mask, whatever its values.
+// ONNX Runtime ignores such a mask for any values.
 func dummyMask(s []int, batch, total int) bool {
 	return len(s) == 2 && s[1] == 1 && (s[0] == batch && total != 1 || s[0] == 1 && (batch != 1 || total != 1))
 }

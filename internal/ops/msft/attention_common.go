@@ -24,8 +24,8 @@ const (
 )
 
 // msMask returns a function that writes the attention bias of a mask to row: filter for
-// hidden keys, 0 for the others. It returns an error if the shape of t is none of the
-// forms of [msMaskKind].
+// hidden keys, 0 for the others. It returns an error if the shape of t does not match a form of
+// [msMaskKind].
 func msMask(t *tensor.Tensor, batch, q, total, past int, filter float32) (func(b, i int, row []float32), error) {
 	s := t.Shape()
 	var kind msMaskKind

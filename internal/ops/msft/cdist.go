@@ -72,8 +72,8 @@ func cdist[T kit.RealFloat](c *ir.Call, op *CDist) error {
 		})
 		return c.Err()
 	}
-	// |a−b|² = |a|² + |b|² − 2a·b takes one matrix product. Where the terms cancel, the sum is
-	// computed from the differences.
+	// |a−b|² = |a|² + |b|² − 2a·b takes one GEMM. Where the terms cancel, the sum is computed from
+	// the differences.
 	as, err := squaredNorms(c, a, m, n)
 	if err != nil {
 		return err
@@ -146,8 +146,8 @@ func addNorms[T kit.RealFloat](dst, norms []T, norm T) {
 	}
 }
 
-// cdistSquares converts products a·b to squared distances with both, the sums |a|² + |b|². It
-// returns true if it has found that none cancelled and all are finite. far is scratch memory.
+// cdistSquares converts dot products a·b to squared distances with both, the sums |a|² + |b|². It
+// returns true if all are finite and no terms cancelled. far is scratch memory.
 func cdistSquares[T kit.RealFloat](products, both, far []T) bool {
 	x, ok := any(products).([]float32)
 	if !ok {

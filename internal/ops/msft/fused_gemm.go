@@ -28,10 +28,10 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "FusedGemm", Si
 			ReadFusedActivation(a, params)}
 	}})
 
-// Infer infers the shape of the product.
+// Infer infers the shape of the GEMM.
 func (op *FusedGemm) Infer(c *ir.InferContext) error { return op.gemm.Infer(c) }
 
-// Run computes the product and applies the activation in place.
+// Run computes the GEMM and applies the activation in place.
 func (op *FusedGemm) Run(c *ir.Call) error {
 	if err := c.Inner(&op.gemm); err != nil {
 		return err

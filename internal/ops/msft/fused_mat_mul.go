@@ -5,9 +5,9 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit/matmul"
 )
 
-// FusedMatMul is alpha times the product of two tensors of matrices. transA and transB
-// swap the last two dimensions. Before that, transBatchA and transBatchB move the first
-// dimension behind the other batch dimensions
+// FusedMatMul is alpha times the MatMul of two tensors. transA and transB swap the last two
+// dimensions. Before that, transBatchA and transBatchB move the first dimension after the other
+// batch dimensions
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.FusedMatMul).
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "FusedMatMul", Since: kit.Versions{1},
 	In: "A:T, B:T", Out: "Y:T",

@@ -16,9 +16,9 @@ const (
 	speechToText   = 2 // for example Whisper
 )
 
-// generation holds what the text generation operators of com.microsoft share. They run a
-// decoder repeatedly and append one token to every sequence per step. generationFeeds
-// describes the decoder's inputs and outputs.
+// generation is the common part of the text generation operators of com.microsoft. They run a
+// decoder repeatedly and append one token to every sequence per step. generationFeeds describes the
+// decoder's inputs and outputs.
 type generation struct {
 	Model          int // decoderOnly, encoderDecoder or speechToText
 	Decoder, First int // subgraphs; First runs the first step and may equal Decoder

@@ -8,8 +8,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// MatMulIntegerToFloat multiplies quantized matrices, dequantizes the product and adds a
-// bias. A has one scale and zero point; B has one for all columns or one per column
+// MatMulIntegerToFloat computes an int8 GEMM, dequantizes the result and adds a bias. A has one
+// scale and zero point; B has one for all columns or one per column
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MatMulIntegerToFloat).
 type MatMulIntegerToFloat struct{}
 

@@ -289,7 +289,7 @@ func (m *moeRun) swiglu(c *ir.Call, h, l []float32) []float32 {
 		out = h[:len(h)/2]
 	}
 	limit := float64(m.Limit)
-	// In order, since the result may overwrite what has been read.
+	// In order, since the result may overwrite rows that have been read.
 	c.Serial(len(out), kit.GrainCostly, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			var g, v float64
@@ -304,7 +304,7 @@ func (m *moeRun) swiglu(c *ir.Call, h, l []float32) []float32 {
 				g, v = float64(h[2*i]), float64(h[2*i+1])
 			default:
 				// Both halves of a row are read before the elements that they share memory with are
-				// written: row r of the result lies in row r/2 of the input.
+				// written: row r of the result is in row r/2 of the input.
 				g, v = float64(h[2*row*inter+j]), float64(h[(2*row+1)*inter+j])
 			}
 			g = min(g, limit)

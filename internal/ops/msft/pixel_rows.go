@@ -21,8 +21,8 @@ func newPixelRows(g *window.Geometry, ch int) *pixelRows {
 	return r
 }
 
-// taps returns how many rows the windows of an output row of a batch read, where the first begins
-// and how far apart they are.
+// taps returns the number of rows that the windows of an output row of a batch read, the offset of
+// the first, and their stride.
 func (r *pixelRows) taps(row int) (n, at, step int) {
 	if len(r.In) == 1 {
 		return 1, row * r.inRow, 0
@@ -41,7 +41,7 @@ func (r *pixelRows) runs(fn func(i, n, at, taps int)) {
 	for i, n := 0, 0; i < r.Out[last]; i += n {
 		from, to := r.TapRange(last, i)
 		n = 1
-		if from == 0 && to == r.Kernel[last] { // windows that lie in the row, together
+		if from == 0 && to == r.Kernel[last] { // windows that are in the row, together
 			n = max(1, min(r.Out[last], (r.In[last]-1+r.Before[last]-(to-1)*dilation)/stride+1)-i)
 		}
 		fn(i, n, (i*stride-r.Before[last]+from*dilation)*r.ch, to-from)

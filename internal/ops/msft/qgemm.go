@@ -181,7 +181,7 @@ func (g *QGemm) run(c *ir.Call, packed *matmul.PackedBytes) error {
 	return nil
 }
 
-// transposed returns the m×k transpose of a matrix of bytes.
+// transposed returns the m×k transpose of an int8 or uint8 matrix.
 func transposed(c *ir.Call, a *tensor.Tensor, m, k int) (*tensor.Tensor, error) {
 	raw, err := ir.ScratchOf[byte](c, m*k)
 	if err != nil {

@@ -81,7 +81,8 @@ func (op *QLinearConcat) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	// converter returns what converts bytes of part i, nil if they stay the same.
+	// converter returns the function that requantizes elements of part i, or nil if they do not
+	// change.
 	converter := func(i int) func(dst, src []byte) {
 		q := from[i]
 		switch {

@@ -10,8 +10,8 @@ import (
 
 // QLinearConvAdd is a QLinearConv, with the channels last, and a QLinearAdd of its result and a
 // residual: it adds to pixels while they are in the cache. Optimize makes it. The inputs are those
-// of QLinearConv and from 9 on the scale and the zero point of the result as QLinearAdd reads it,
-// the residual with scale and zero point, and the scale and the zero point of the output.
+// of QLinearConv and, from 9 on, the scale and zero point of the result as QLinearAdd reads it; the
+// residual, its scale and zero point; and the scale and zero point of the output.
 type QLinearConvAdd struct {
 	ops.QLinearConv
 	w *window.ConvWeights // nil if not packed

@@ -178,7 +178,7 @@ func sumBytes(l cpu.Level, b []byte, signed bool) (sum int64) {
 	for len(b) > 0 {
 		n := min(len(b), len(buf))
 		part := b[:n]
-		if signed { // x + 128 as an unsigned byte
+		if signed { // x + 128 as uint8
 			part = buf[:n]
 			vec.AddU8(l, part, b[:n], topBits[:n])
 			sum -= int64(n) * 128
@@ -189,7 +189,7 @@ func sumBytes(l cpu.Level, b []byte, signed bool) (sum int64) {
 	return sum
 }
 
-// sumColumns returns the sums of the first columns of a matrix of bytes, as integers.
+// sumColumns returns the sums of the first columns of an int8 or uint8 matrix.
 func sumColumns(sums []int64, b []byte, cols int, signed bool) {
 	const block = 1 << 20 // rows whose sums fit in int32
 	flip, part := byte(0), make([]int32, len(sums))

@@ -113,7 +113,7 @@ const shortSoftmax = 256
 // than once, so that it maps them by a table. Four maxima and sums hide the latency of the
 // operations.
 func softmaxBytes(c *ir.Call, dst, src []byte, s kit.AxisSpan, exps *[256]float64, whole float64, out *byteQuant) {
-	flip := byte(0) // makes the order of signed bytes that of unsigned ones
+	flip := byte(0) // makes the order of int8 that of uint8
 	if out.signed {
 		flip = 0x80
 	}

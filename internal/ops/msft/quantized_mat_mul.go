@@ -11,8 +11,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// quantizedProduct holds the integer product of two quantized tensors of matrices and the
-// parameters that dequantize it.
+// quantizedProduct holds the integer MatMul of two quantized tensors and the parameters that
+// dequantize it.
 type quantizedProduct struct {
 	shape  *matmul.Shape
 	sums   []int32

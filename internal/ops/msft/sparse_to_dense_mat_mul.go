@@ -43,7 +43,7 @@ func (g *SparseToDenseMatMul) Run(c *ir.Call) error {
 		return fail.Errorf("A must be a sparse tensor, got %T", c.In[0])
 	}
 	switch c.Tensor(1).DType() {
-	case tensor.TypeInt32, tensor.TypeUint32: // products and sums wrap around alike
+	case tensor.TypeInt32, tensor.TypeUint32: // multiplication and addition wrap around in any order
 		return sparseMatMul[int32](c, g, a)
 	case tensor.TypeInt64, tensor.TypeUint64:
 		return sparseMatMul[int64](c, g, a)

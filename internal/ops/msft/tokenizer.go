@@ -109,7 +109,7 @@ func (op *Tokenizer) Run(c *ir.Call) error {
 		_, err := c.Output(0, tensor.TypeString, shape...)
 		return err
 	}
-	// The tokens lie in pieces, since clearing one large slice cannot be interrupted.
+	// The tokens are in several slices, since clearing one large slice cannot be interrupted.
 	const piece = 1 << 14
 	rows := make([][][]string, (len(in)+piece-1)/piece)
 	most := 0

@@ -1,9 +1,8 @@
 // Package nchwc implements the operators of com.microsoft.nchwc, to which ONNX Runtime's
-// optimizer of level 3 converts convolutions and pools. In ONNX Runtime their images have
-// shape N×C×H×W and lie in memory as N×C/b×H×W×b. Here images stay N×C×H×W in memory,
-// with C rounded up to a multiple of b. The results are equal, because the other
-// operators between them are elementwise or concatenate channels. The filters of Conv are
-// constants in the blocked layout.
+// optimizer of level 3 converts convolutions and pools. In ONNX Runtime their images have shape
+// N×C×H×W and the layout N×C/b×H×W×b. Here images stay N×C×H×W in memory, with C rounded up to a
+// multiple of b. The results are equal, because the other operators between them are elementwise or
+// concatenate channels. The filters of Conv are constants in the blocked layout.
 package nchwc
 
 import (
@@ -35,13 +34,13 @@ func readBlock(a *kit.Attrs) int {
 	return a.Block
 }
 
-// sameOperator builds what the named operator of ONNX is at an opset.
+// sameOperator builds the named operator of ONNX at an opset.
 func sameOperator(name string, opset int) func(a *kit.Attrs, _ int) kit.Operator {
 	return func(a *kit.Attrs, _ int) kit.Operator { return kit.Registered("", name).Build(a, opset) }
 }
 
-// UnblockFilter writes a blocked filter M×C×kH×kW to dst as what its shape says. It is
-// M/b×C/b×kH×kW×b×b, channels before filters, or M/b×C×kH×kW×b where C is below b.
+// UnblockFilter writes a blocked filter to dst as M×C×kH×kW. The blocked layout is
+// M/b×C/b×kH×kW×b×b, channels before filters, or M/b×C×kH×kW×b if C is below b.
 func UnblockFilter(dst []float32, w *tensor.Tensor, block int) error {
 	s := w.Shape()
 	if len(s) != 4 || s[0]%block != 0 || s[1] >= block && s[1]%block != 0 || w.DType() != tensor.TypeFloat32 {

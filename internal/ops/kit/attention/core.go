@@ -1,5 +1,5 @@
-// Package attention computes attention: scores, masks, softmax and the product with the values,
-// for blocks of queries. It also reads heads from inputs of several layouts and applies rotary
+// Package attention computes attention for blocks of queries: scores, masks, softmax and the GEMM
+// with the values. It also reads heads from inputs of several layouts and applies rotary
 // embeddings. Attention of ai.onnx, the attention operators of com.microsoft, the blocked layout
 // and the gradients import it.
 package attention
@@ -76,7 +76,7 @@ type Core[T kit.RealFloat] struct {
 	NaN bool
 }
 
-// Bias is what is added to the scores.
+// Bias is added to the scores.
 type Bias[T kit.RealFloat] struct {
 	Fill func(b, h, i int, row []T) // writes the bias of one query
 	Rows HeadView[T]                // where the bias of each query is in memory, or without data
@@ -108,7 +108,7 @@ func (a *Core[T]) plan(c *ir.Call) attentionPlan {
 	}
 	p := attentionPlan{blocks: (a.QLen + rows - 1) / rows}
 	p.scores = (a.QLen+p.blocks-1)/p.blocks*(a.KVLen+scoresGap) + a.KVLen
-	// Packed keys and values are read faster, but packing takes as long as the products of a few
+	// Packed keys and values are read faster, but packing takes as long as the GEMMs of a few
 	// queries.
 	p.packed = !c.Generic && a.QLen > 2*attentionRows && a.Dim*a.VDim*a.KVLen > 0
 	p.chunks = p.blocks
@@ -488,7 +488,7 @@ func SoftmaxRow[T kit.RealFloat](c *ir.Call, row []T, logit float64, sink bool) 
 	}
 }
 
-// GemmSerial computes the product on the calling thread with the best kernel for T.
+// GemmSerial computes the GEMM on the calling thread with the best kernel for T.
 func GemmSerial[T kit.RealFloat](g *gemm.Args[T]) {
 	gemm.Parallel(nil, cpu.Active(), g)
 }

@@ -8,9 +8,9 @@ import (
 )
 
 // Masks of exported models are biases: 0 for the keys that a query attends to, and -Inf, -1e4 or
-// the most negative number for the others. The probabilities of those are 0 in float32, so that the
-// products with them can be left out without a change of the result, which saves about half of the
-// work of causal attention. That has to be proved from the numbers, since a bias is not a mask.
+// the most negative number for the others. The probabilities of those are 0 in float32. Omitting
+// them does not change the result and saves about half of the work of causal attention. That must
+// be proved from the numbers, since a bias is not a mask.
 
 // maskedRows is the number of queries per block if there may be a mask: a few tiles, so that a
 // causal mask hides many keys from all queries of a block.
@@ -45,9 +45,9 @@ func (v *HeadView[T]) largest(b, h, rows, cols int) float64 {
 
 // unmaskedKeys returns how many of the first keys n queries from query i0 on need: the
 // probabilities of the others are 0 because of the bias. For scores s and the bias b of a query,
-// that of key j is at most exp(s[j]+b[j]-max(s+b)), where |s| ≤ scale·Dim·max|q|·max|k|, and
-// max(s+b) ≥ b[i]-max|s| for any key i, such as the first one and that of the query itself. NaN and
-// infinities in the keys and values leave no key out, nor do scores that may overflow.
+// the probability of key j is at most exp(s[j]+b[j]-max(s+b)). There |s| ≤ scale·Dim·max|q|·max|k|,
+// and max(s+b) ≥ b[i]-max|s| for any key i, such as the first one and that of the query itself. NaN
+// and infinities in the keys and values leave no key out, nor do scores that may overflow.
 func (a *Core[T]) unmaskedKeys(w *attentionHead[T], i0, n int) int {
 	buffer, float := any(w.s[len(w.s)-a.KVLen:]).([]float32)
 	if !float || !w.packed || a.Bias == nil || a.Softcap > 0 || a.Observe >= 0 {
@@ -60,7 +60,7 @@ func (a *Core[T]) unmaskedKeys(w *attentionHead[T], i0, n int) int {
 		self := max(0, i+a.KVLen-a.QLen)
 		top := float64(max(buffer[0], buffer[self]))
 		if !(float64(buffer[a.KVLen-1]) < top+expZero) {
-			return a.KVLen // the last key may count, whatever the scores are
+			return a.KVLen // the last key may count for any scores
 		}
 		if w.most < 0 {
 			w.most = max(a.K.largest(w.b, w.kv, a.KVLen, a.Dim), a.V.largest(w.b, w.kv, a.KVLen, a.VDim))

@@ -123,7 +123,7 @@ func WithKernel2[T, R tensor.Element](l *Loop, f func(l cpu.Level, dst []R, a, b
 	return l
 }
 
-// WithTable adds to a loop of one operand of bytes that its results are looked up.
+// WithTable makes a loop of one int8 or uint8 operand look its results up in a table.
 func WithTable(l *Loop) *Loop {
 	table := sync.OnceValue(func() *[256]byte {
 		var all, results [256]byte

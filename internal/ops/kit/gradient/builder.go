@@ -140,8 +140,8 @@ func (b *Builder) Kept(n *Node) string {
 	return b.Again(&m)[0]
 }
 
-// Share gives each element of x that equals the element of y that it was reduced or
-// broadcast to an equal part of g, which has the shape of y.
+// Share distributes g, which has the shape of y, to x, which was reduced or broadcast to y.
+// Elements of x that equal their element of y get equal parts.
 func (b *Builder) Share(x, y, g string) string {
 	wide := b.Op("onward.ExpandTo", y, x)
 	ones, zeros := b.Filled(1, x), b.Filled(0, x)

@@ -27,8 +27,8 @@ type Gradient struct {
 	// Outputs is how many outputs Rule differentiates; 0 means all of them.
 	Outputs int
 
-	// Decompose emits nodes that compute what the operator computes and returns the names
-	// of the outputs, or of the first few. The gradients of these nodes are the operator's.
+	// Decompose emits nodes that are equivalent to the operator and returns the names of the
+	// outputs, or of the first few. The gradients of these nodes are the operator's.
 	Decompose func(b *Builder, n *Node) ([]string, error)
 
 	// Flat reports that the outputs are piecewise constant or do not depend on the inputs,

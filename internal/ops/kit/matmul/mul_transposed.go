@@ -33,7 +33,7 @@ func MulTransposed[T kit.RealFloat](c *ir.Call, m, n, k int, a []T, lda int, b [
 		Epilogue: gemm.Epilogue[T]{BiasCol: bias}})
 }
 
-// plainProduct calls dot for every element of an m×n product, with sums of k terms.
+// plainProduct calls dot for every element of an m×n GEMM, with sums of k terms.
 func plainProduct(c *ir.Call, m, n, k int, dot func(i, j int)) {
 	c.Parallel(m*n, kit.GrainFor(k), func(lo, hi int) {
 		for at := lo; at < hi; at++ {

@@ -8,7 +8,7 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// Shape describes the operands of a product in the manner of numpy.matmul
+// Shape describes the operands of a MatMul in the manner of numpy.matmul
 // (https://numpy.org/doc/stable/reference/generated/numpy.matmul.html): batches of M×K times K×N.
 type Shape struct {
 	M, K, N int
@@ -60,10 +60,10 @@ func NewShape(a, b []int) (Shape, error) {
 	return s, nil
 }
 
-// Count returns the number of products.
+// Count returns the number of matrices in the batch.
 func (s *Shape) Count() int { return kit.Product(s.Batch) }
 
-// At returns the matrices of A and B of the i-th product.
+// At returns the indices of the matrices of A and B of batch element i.
 func (s *Shape) At(i int) (a, b int) {
 	for d := len(s.Batch) - 1; d >= 0; d-- {
 		x := i % s.Batch[d]
@@ -106,7 +106,7 @@ func matMulDims(a, b []ir.Dim) ([]ir.Dim, error) {
 	return out, nil
 }
 
-// Infer sets output 0 to the product of inputs ia and ib.
+// Infer sets the type of output 0 to that of the MatMul of inputs ia and ib.
 func Infer(c *ir.InferContext, ia, ib int, out ir.Type) error {
 	d, err := matMulDims(c.Shape(ia), c.Shape(ib))
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// TransposedMatMul returns Alpha times the product of two tensors of matrices that may be
-// transposed first: Trans swaps the last two dimensions; before that, Batch moves the first
-// dimension behind the batch dimensions. Vectors are not transposed.
+// TransposedMatMul returns Alpha times the MatMul of two tensors that may be transposed first:
+// Trans swaps the last two dimensions; before that, Batch moves the first dimension after the batch
+// dimensions. Vectors are not transposed.
 type TransposedMatMul struct {
 	Alpha float32
 	Trans [2]bool

@@ -233,7 +233,7 @@ func Gather(c *ir.Call, dst, src Buf, outer, srcOuter int, idx []int, block int)
 	if outer == 0 || len(idx) == 0 || block == 0 {
 		return
 	}
-	if w := dst.Width; w == 16 || w > 1 && block > 1 { // blocks are copied, of whatever type
+	if w := dst.Width; w == 16 || w > 1 && block > 1 { // blocks of any type are copied
 		moveGatherOf(c, dst.Raw, src.Raw, outer, srcOuter*w, idx, block*w)
 		return
 	}

@@ -59,9 +59,9 @@ func ElementOffsets(c *ir.Call, shape []int, indices *tensor.Tensor, axis int) (
 	return at, nil
 }
 
-// SliceOffsets returns the linear indices, in a tensor of the given shape, of the slices that the
-// innermost vectors of indices select in GatherND and ScatterND, and the number of elements of a
-// slice. Both tensors share the first batch dimensions.
+// SliceOffsets returns the offsets in a tensor of the given shape of the slices that GatherND and
+// ScatterND select, and the number of elements of a slice. The innermost vectors of indices select
+// the slices. Both tensors share the first batch dimensions.
 func SliceOffsets(c *ir.Call, shape []int, indices *tensor.Tensor, batch int) (at []int, block int, err error) {
 	r, q := len(shape), indices.Rank()
 	if q < 1 || r < 1 {

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// CopyRows fills rows of the given width in bytes from src, where they are step bytes apart. If
+// CopyRows fills rows of the given width in bytes from src, where their stride is step bytes. If
 // size is not 0, src has one element of that size for each row, which is repeated.
 func CopyRows(dst, src []byte, width, step, size int) {
 	if rows := len(dst) / width; size == 0 && width <= NarrowRow {

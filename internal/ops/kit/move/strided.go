@@ -15,9 +15,8 @@ import (
 //
 //	dst[dstOff + Σ i[k]·dstStride[k]] = src[srcOff + Σ i[k]·srcStride[k]]
 //
-// in elements. Source strides may be 0 or negative; different places of the box
-// must have different offsets in dst. The caller has checked that the box lies
-// within both.
+// in elements. Source strides may be 0 or negative; different indices i must have different offsets
+// in dst. The caller has checked that the box is within both.
 func Strided(c *ir.Call, dst, src Buf, shape, dstStride []int, dstOff int, srcStride []int, srcOff int) {
 	if dst.Width == 16 { // as pairs of elements
 		double := func(x []int, last int) []int {
@@ -103,7 +102,7 @@ func (p *stridedPlan) repeats() int {
 	if len(p.shape) == 1 || p.src[0] != 0 || p.tile {
 		return 0
 	}
-	count, extent := 1, 1 // of the block: its elements have different places
+	count, extent := 1, 1 // of the block: its elements have different offsets
 	for i, n := range p.shape[1:] {
 		count *= n
 		extent += (n - 1) * p.dst[1+i]

@@ -82,8 +82,8 @@ func UniqueSlices(c *ir.Call, x *tensor.Tensor, axis int, sorted bool) (first, g
 }
 
 // hashedGroups groups equal keys in the order of their first occurrence, with a hash table. It adds
-// the groups to first and counts. The factor of the table is random, so that nobody can choose keys
-// that collide.
+// the groups to first and counts. The factor of the hash function is random, so that an input
+// cannot provoke collisions.
 func hashedGroups(c *ir.Call, key []uint64, first, group, counts []int) (_, _, _ []int, err error) {
 	size := bits.Len(uint(2 * len(key)))
 	table, err := ir.ScratchOf[uint32](c, 1<<size) // 0, or the group plus 1

@@ -218,8 +218,8 @@ func (p *Params) EachRun(c *ir.Call, most int, fn func(lo, hi int, scale, zero [
 	return c.Err()
 }
 
-// repeatShort gives each element its scale and zero point if runs along an axis are short, in runs
-// of about shortRuns elements or as many as the scales of an axis serve.
+// repeatShort expands scales and zero points to one per element if runs along an axis are short. It
+// works in runs of about shortRuns elements, or of as many as the scales of an axis serve.
 func (p *Params) repeatShort(c *ir.Call, n int) error {
 	const shortRuns, most = 128, 1 << 16
 	g := p.Grid

@@ -78,8 +78,8 @@ func Variance[T kit.RealFloat](c *ir.Call, x []T, mean float64) float64 {
 	return sum
 }
 
-// CenteredMoments returns the mean of num elements, of which each yields the pieces, as a float32
-// center and the rest, and the sum of the squares of their differences from it. It writes their
+// CenteredMoments returns the mean of num elements, as a float32 center and the rest, and the sum
+// of their squared differences from it. each yields the elements in pieces. It writes their
 // differences from the center to y, which it does not read again after the piece. It adds in
 // float32; the differences are exact for elements near the center, so that their mean corrects it.
 // Sums may overflow.

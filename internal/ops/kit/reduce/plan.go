@@ -80,7 +80,8 @@ func (p *Plan) regroup() {
 	p.kept, p.keptAt = p.kept[:k], p.keptAt[:k]
 }
 
-// scattered reports whether the elements of a result lie in many short pieces, or apart.
+// scattered reports whether the elements that a result combines are in many short pieces, or not
+// contiguous.
 func (p *Plan) scattered() bool {
 	return p.inner < kit.ShortRow && p.group == 1 && (len(p.reduced) > 1 || p.rows && kit.Product(p.reduced) > 1)
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // Reduction is the common part of the Reduce operators. The axes are input 1. Without axes, all
-// dimensions are reduced, or none if Noop is set.
+// dimensions are reduced, unless Noop is set.
 type Reduction struct {
 	KeepDims bool
 	Noop     bool
@@ -120,7 +120,7 @@ type Reducer[T, A any] struct {
 	Init A
 	Row  func(acc A, x []T) A // reduces all elements to one accumulator
 	Cols func(acc []A, x []T) // reduces each element to its own accumulator
-	// combines n pieces of x, which are step elements apart, and dst unless fresh; or nil
+	// combines n pieces of x, of stride step, and dst unless fresh; or nil
 	Stack func(dst, x []T, n, step int, fresh bool)
 	// combines pieces in their own type, before cols widens groups of FoldedPieces; or nil
 	Add   func(acc, x []T)

@@ -25,7 +25,7 @@ type automaton struct {
 type automatonState struct {
 	next    [128]*automatonState
 	after   []uint32 // instructions before empty-width assertions are decided, sorted
-	before  rune     // stands for the characters with which assertions treat the last one alike; -1 at the beginning
+	before  rune     // represents the characters that assertions treat as the last one; -1 at the beginning
 	matches bool     // if the string ends here
 }
 

@@ -125,7 +125,7 @@ func reserveConv(c *ir.Call, s *ConvShape, d *conv.Integer, last bool) (gemm.Par
 	}, nil
 }
 
-// Integers computes the sums of products.
+// Integers computes the convolution in int32.
 func (w *ConvWeights) Integers(c *ir.Call, s *ConvShape, x, xz *tensor.Tensor, bias, y []int32) error {
 	d := w.at(s, xz, bias)
 	par, err := reserveConv(c, s, d, false)
@@ -197,8 +197,7 @@ func ConvBytesShape(c *ir.Call, win *Window, group int, in []int, w, xz, wz *ten
 }
 
 // ConvolveBytes convolves x and w, minus their zero points. A zero point may be nil; that of w may
-// have one element per output channel. Sums of products of bytes are exact in float64, and wrap
-// around in int32.
+// have one element per output channel. Its sums are exact in float64, and wrap around in int32.
 func ConvolveBytes(c *ir.Call, s *ConvShape, x, w, xz, wz *tensor.Tensor, bias, y []int32) error {
 	xs, err := matmul.BytesLess(c, x, xz, 1)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// ConvPlan is what a requantizing convolution computes from its weights, the shape of its input,
-// and scales, zero points and bias. It is immutable.
+// ConvPlan is a requantizing convolution that is prepared for its weights, the shape of its input,
+// scales, zero points and bias. It is immutable.
 type ConvPlan struct {
 	Shape ConvShape
 	Scale []float32 // one element, or one per output channel

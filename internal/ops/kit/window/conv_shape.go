@@ -27,7 +27,7 @@ type ConvShape struct {
 	Shape          []int // shape of the output
 }
 
-// Depth returns the number of products per sum.
+// Depth returns the number of multiplications per output.
 func (s *ConvShape) Depth() int { return s.Cg * s.Taps() }
 
 // NewConvShape checks the shapes of the input and of the weights, m×c/group×K1…Kk.

@@ -47,8 +47,8 @@ func ConvTransposePlain[T kit.RealFloat](c *ir.Call, s *ConvShape, x, w, bias, y
 	return c.Err()
 }
 
-// ConvTransposeGemm multiplies weights and input and adds the columns of the product to the output
-// (col2im).
+// ConvTransposeGemm multiplies weights and input by GEMM and adds the columns of the result to the
+// output (col2im).
 func ConvTransposeGemm[T kit.RealFloat](c *ir.Call, s *ConvShape, x, w, bias, y []T) error {
 	if s.onePixel() {
 		return convTransposePixel(c, s, x, w, bias, y)
@@ -125,8 +125,8 @@ func ConvTransposeGemm[T kit.RealFloat](c *ir.Call, s *ConvShape, x, w, bias, y 
 	})
 }
 
-// gemmOfItem computes a product of one of several items on the calling thread, that of a single
-// item on all threads.
+// gemmOfItem computes the GEMM of one of several items on the calling thread, that of a single item
+// on all threads.
 func gemmOfItem[T kit.RealFloat](c *ir.Call, items int, g *gemm.Args[T]) {
 	if items > 1 {
 		matmul.GemmHere(c, g)
@@ -170,8 +170,8 @@ func (s *ConvShape) spreads() bool {
 		s.Out[1] >= 8 && s.Kernel[1] <= s.Out[1] && 4*(s.Kernel[1]-1)*s.Dilation[1] > s.Out[1]
 }
 
-// convTransposeSpread is ConvTransposeGemm for stride 1. The products of a tap are added to the
-// outputs row by row in one call.
+// convTransposeSpread is ConvTransposeGemm for stride 1. One call adds the results of a tap to the
+// outputs row by row.
 func convTransposeSpread(c *ir.Call, s *ConvShape, x, w, bias, y []float32) error {
 	in, out, taps := kit.Product(s.Out), kit.Product(s.In), s.Taps()
 	block := max(1, min(s.Cg, 4*ConvTile/(taps*in))) // output channels at a time
@@ -251,8 +251,8 @@ func (s *ConvShape) shifts() bool {
 }
 
 // convTransposeShifted is ConvTransposeGemm for short rows. The rows of the input are padded, so
-// that the products of a tap are one range of elements that is added at an offset, to the sums of
-// the outputs of one remainder of the strides.
+// that the results of a tap are one contiguous range. It is added at an offset to the outputs of
+// one phase of the strides.
 func convTransposeShifted(c *ir.Call, s *ConvShape, x, w, bias, y []float32) error {
 	in, out, taps := kit.Product(s.Out), kit.Product(s.In), s.Taps()
 	sy, rows := s.phases(0)

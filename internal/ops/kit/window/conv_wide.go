@@ -15,7 +15,7 @@ type wideGeom struct {
 }
 
 // wide returns the geometry for [convWide]. It reports whether that is faster: copies of rows take
-// longer than the additional products if there are few output channels.
+// longer than the additional multiplications if there are few output channels.
 func (s *ConvShape) wide() (g wideGeom, ok bool) {
 	if len(s.In) != 2 || s.Taps() < 2 || kit.Product(s.Out) == 0 || s.Out[1] > 64 || s.Mg >= shareRows {
 		return g, false
@@ -30,8 +30,8 @@ func (s *ConvShape) wide() (g wideGeom, ok bool) {
 	return g, g.pitch <= 2*s.Out[1]+8 && g.height <= 4*s.In[0]+8 && (g.pitch-s.Out[1])*s.Mg <= 1<<10
 }
 
-// convWide is convGemm for short rows. The matrix that it multiplies has ranges of padded planes as
-// rows, and its product some columns that are not outputs.
+// convWide is convGemm for short rows. The rows of B are ranges of padded planes, and some columns
+// of the result are not outputs.
 func convWide(c *ir.Call, s *ConvShape, g wideGeom, x, w, bias, y []float32) error {
 	in, out, depth := kit.Product(s.In), kit.Product(s.Out), s.Depth()
 	plane := g.height * g.pitch

@@ -20,7 +20,7 @@ type PoolPlane struct {
 	taps                                      [3][][2]int
 	width                                     int // of a row with its padding
 	height                                    int // of a plane with its padding, if it is reduced as a whole
-	lo, hi                                    int // columns of a padded row that lie in the input
+	lo, hi                                    int // columns of a padded row that are in the input
 	// whether windows of three dimensions neither overlap along rows, leave the input, crop it on
 	// the left nor leave out rows
 	stacked bool
@@ -30,13 +30,13 @@ type PoolPlane struct {
 	rows    []vec.Line // of three dimensions
 	// of the taps in the input, if adjacent rows are reduced as one
 	masks []uint16
-	// rows that are reduced as one, and what the kernel reads before and behind them
+	// rows that are reduced as one, and elements that the kernel reads before and after them
 	lines, front, rear int
 	// the columns of these rows, of adjacent rows of a plane together if they have no gaps
 	parts [][]vec.Line
 	pitch int       // distance of these rows, a multiple of the stride
 	group int       // planes that are reduced together
-	by    []float32 // what the results of a group are divided by, for means
+	by    []float32 // divisors of the results of a group, for means
 }
 
 // mostPoolPlane is the number of elements up to which a plane stays in the first-level cache.
@@ -136,8 +136,8 @@ func (p *PoolPlane) mask(pitch int) {
 	}
 }
 
-// adjacent reports whether the windows of the rows that are reduced as one lie stride elements
-// apart across rows, too.
+// adjacent reports whether the windows of the rows that are reduced as one keep their stride across
+// rows.
 func (p *PoolPlane) adjacent() bool { return p.pitch == p.out[2]*p.stride[2] }
 
 // poolBuffers holds padded rows and planes.
@@ -253,7 +253,7 @@ func (p *PoolPlane) span(n int) int {
 }
 
 // flat reduces the columns of the windows into rows, pitch elements apart, then along all of these
-// at once. The masks keep neighbouring rows apart, so that nothing is padded.
+// at once. The masks separate neighbouring rows, so that padding is not needed.
 func (p *PoolPlane) flat(m *ir.Meter, y, x, buf []float32) bool {
 	w, ow, from := p.in[2], p.out[2], buf[p.front:]
 	for oh, rows := 0, len(y)/ow; oh < rows; oh += p.lines {
@@ -294,7 +294,7 @@ func (p *PoolPlane) whole(y, x, buf []float32) {
 	}
 }
 
-// NewMaxPlane returns a PoolPlane for maxima, or nil if there is none for the window.
+// NewMaxPlane returns a PoolPlane for maxima, or nil if the window is not supported.
 func NewMaxPlane(c *ir.Call, g *Geometry) *PoolPlane {
 	if c.Generic {
 		return nil

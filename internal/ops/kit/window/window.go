@@ -262,7 +262,7 @@ func (g *Geometry) pointwise() bool {
 	return true
 }
 
-// span returns the outputs [lo, hi) of an axis whose tap k lies in the input.
+// span returns the outputs [lo, hi) of an axis whose tap k is in the input.
 func (g *Geometry) span(axis, k int) (lo, hi int) {
 	s, off := g.Stride[axis], k*g.Dilation[axis]-g.Before[axis]
 	if off < 0 {
@@ -332,8 +332,7 @@ func (g *Geometry) rows(from, to int, fn func(r Row) bool) {
 	}
 }
 
-// TapRange returns the taps [first, end) of an axis that lie in the input for
-// output o.
+// TapRange returns the taps [first, end) of an axis that are in the input for output o.
 func (g *Geometry) TapRange(axis, o int) (first, end int) {
 	d, x := g.Dilation[axis], o*g.Stride[axis]-g.Before[axis]
 	if x < 0 {
@@ -345,9 +344,9 @@ func (g *Geometry) TapRange(axis, o int) (first, end int) {
 	return first, end
 }
 
-// firstTap sets first and end to the ranges of taps that lie in the input for the output at pos,
-// and tap to the first of them. It reports whether there is one. It considers as many leading axes
-// as pos has.
+// firstTap sets first and end to the ranges of taps that are in the input for the output at pos,
+// and tap to the first of them. It reports whether a tap is in the input. It considers as many
+// leading axes as pos has.
 func (g *Geometry) firstTap(pos, tap, first, end []int) bool {
 	some := true
 	for d, o := range pos {
