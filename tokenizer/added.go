@@ -1,0 +1,210 @@
+package tokenizer
+
+import (
+	"fmt"
+	"slices"
+	"unicode/utf8"
+)
+
+// AddedToken is a token that is found in a text before the model sees it.
+type AddedToken struct {
+	ID         int
+	Content    string
+	SingleWord bool // matches whole words only
+	LStrip     bool // takes the spaces before it
+	RStrip     bool // takes the spaces after it
+	Normalized bool // is found in the normalized text
+	Special    bool // is skipped by Decode if asked
+}
+
+// addedTokens finds added tokens in two passes: those that are not normalized in the
+// original text, the others in the normalized one.
+type addedTokens struct {
+	byID       map[int32]*AddedToken
+	byContent  map[string]int32
+	special    map[string]bool
+	texts      map[int32]string // normalized contents that differ from the contents
+	original   *matcher
+	normalized *matcher
+}
+
+// matcher finds the leftmost longest of several texts.
+type matcher struct {
+	trie  *trie
+	pairs [1 << 10]uint64 // first two bytes of all texts; texts of one byte have all seconds
+}
+
+func newAddedTokens() *addedTokens {
+	return &addedTokens{byID: map[int32]*AddedToken{}, byContent: map[string]int32{}, special: map[string]bool{}, texts: map[int32]string{}}
+}
+
+// add adds a token as tokenizers does: one that the model knows keeps its id, and the others
+// are numbered after the vocabulary, whatever id the file says.
+func (a *addedTokens) add(t AddedToken, m model, n normalizer, next *int32) error {
+	if t.Content == "" {
+		return nil
+	}
+	id, ok := a.byContent[t.Content]
+	if ok {
+		old := a.byID[id]
+		t.ID = old.ID
+		if *old == t {
+			return nil
+		}
+	} else if id, ok = m.id(t.Content); !ok {
+		id = *next
+		*next++
+	}
+	t.ID = int(id)
+	delete(a.texts, id)
+	if t.Normalized && n != nil {
+		sc := &scratch{limit: 1 << 20}
+		norm := text{s: []byte(t.Content)}
+		if err := n.normalize(&norm, sc); err != nil {
+			return err
+		}
+		if string(norm.s) != t.Content {
+			a.texts[id] = string(norm.s)
+		}
+	}
+	a.byContent[t.Content] = id
+	a.byID[id] = &t
+	if t.Special {
+		a.special[t.Content] = true
+	}
+	return nil
+}
+
+// index builds the matchers.
+func (a *addedTokens) index() error {
+	a.original, a.normalized = nil, nil
+	ids := make([]int32, 0, len(a.byID))
+	for id := range a.byID {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		t := a.byID[id]
+		s, m := t.Content, &a.original
+		if t.Normalized {
+			m = &a.normalized
+			if norm, ok := a.texts[id]; ok {
+				s = norm
+			}
+		}
+		if s == "" {
+			return fmt.Errorf("added token %q is empty after normalization", t.Content)
+		}
+		if *m == nil {
+			*m = &matcher{trie: newTrie(0)}
+		}
+		if old := (*m).add(s, id); old >= 0 {
+			return fmt.Errorf("added tokens %q and %q match the same text", a.byID[old].Content, t.Content)
+		}
+	}
+	return nil
+}
+
+func (m *matcher) add(s string, id int32) int32 {
+	first := int(s[0]) << 2
+	if len(s) == 1 {
+		for k := range 4 {
+			m.pairs[first+k] = ^uint64(0)
+		}
+	} else {
+		m.pairs[first+int(s[1]>>6)] |= 1 << (s[1] & 63)
+	}
+	return m.trie.add(s, id)
+}
+
+// find returns the first match from i on.
+func (m *matcher) find(s []byte, i int) (lo, hi int, id int32) {
+	for ; i < len(s); i++ {
+		next := byte(0)
+		if i+1 < len(s) {
+			next = s[i+1]
+		}
+		if m.pairs[int(s[i])<<2+int(next>>6)]>>(next&63)&1 == 0 {
+			continue
+		}
+		if n, id := m.trie.longest(s[i:]); n > 0 {
+			return i, i + n, id
+		}
+	}
+	return len(s), len(s), -1
+}
+
+// split appends the parts of p to sc.next, with the tokens of m apart.
+func (a *addedTokens) split(p *piece, m *matcher, sc *scratch) {
+	if len(p.s) == 0 {
+		return
+	}
+	if m == nil {
+		sc.next = append(sc.next, *p)
+		return
+	}
+	done := 0
+	for i := 0; ; {
+		lo, hi, id := m.find(p.s, i)
+		if id < 0 {
+			break
+		}
+		i = hi
+		t := a.byID[id]
+		if t.SingleWord && (wordBefore(p.s[:lo]) || wordAfter(p.s[hi:])) {
+			continue
+		}
+		if t.LStrip {
+			lo = max(trimSpace(p.s[:lo]), done)
+		}
+		if t.RStrip {
+			hi += leadingSpace(p.s[hi:])
+		}
+		if done < lo {
+			sc.next = append(sc.next, piece{p.slice(done, lo), -1})
+		}
+		sc.next = append(sc.next, piece{p.slice(lo, hi), id})
+		done = hi
+	}
+	switch {
+	case done == 0:
+		sc.next = append(sc.next, *p)
+	case done < len(p.s):
+		sc.next = append(sc.next, piece{p.slice(done, len(p.s)), -1})
+	}
+}
+
+func wordBefore(s []byte) bool {
+	r, n := utf8.DecodeLastRune(s)
+	return n > 0 && ucd.is(r, regexWord)
+}
+
+func wordAfter(s []byte) bool {
+	r, n := utf8.DecodeRune(s)
+	return n > 0 && ucd.is(r, regexWord)
+}
+
+// trimSpace returns the length of s without the spaces at its end.
+func trimSpace(s []byte) int {
+	for len(s) > 0 {
+		r, n := utf8.DecodeLastRune(s)
+		if !ucd.is(r, regexSpace) {
+			break
+		}
+		s = s[:len(s)-n]
+	}
+	return len(s)
+}
+
+// leadingSpace returns the length of the spaces at the start of s.
+func leadingSpace(s []byte) int {
+	i := 0
+	for i < len(s) {
+		r, n := utf8.DecodeRune(s[i:])
+		if !ucd.is(r, regexSpace) {
+			break
+		}
+		i += n
+	}
+	return i
+}

@@ -1,0 +1,291 @@
+package tokenizer
+
+import "fmt"
+
+// Encoding is the result of Encode: one element of each slice for a token. The ids, types
+// and mask are int64, so that they are the data of tensors as they are.
+type Encoding struct {
+	IDs     []int64
+	TypeIDs []int64 // 0 for the first text, 1 for the second, unless the file says otherwise
+	Mask    []int64 // attention mask: 0 for padding, else 1
+	Special []bool  // tokens that the post-processor or padding adds
+	Tokens  []string
+	// Words are the indices of the words that tokens belong to, -1 for special tokens. Words
+	// are what the pre-tokenizer splits a text into.
+	Words []int32
+	// Sequences are 0 for the tokens of the first text, 1 for those of the second, else -1.
+	Sequences []int8
+	// Offsets are where tokens begin and end in their original text: in bytes, or in runes if
+	// Options.RuneOffsets is set. Special tokens have 0 and 0.
+	Offsets [][2]int
+	// Overflow holds the windows that truncation cuts off.
+	Overflow []*Encoding
+
+	ranges [2]tokenRange // tokens of each text; both unset means that all are of the first
+}
+
+// tokenRange is a range of tokens.
+type tokenRange struct {
+	lo, hi int
+	set    bool
+}
+
+// Len returns the number of tokens.
+func (e *Encoding) Len() int { return len(e.IDs) }
+
+// slice copies the tokens from lo to hi.
+func (e *Encoding) slice(lo, hi int) *Encoding {
+	return &Encoding{
+		IDs: append([]int64(nil), e.IDs[lo:hi]...), TypeIDs: append([]int64(nil), e.TypeIDs[lo:hi]...),
+		Mask: append([]int64(nil), e.Mask[lo:hi]...), Special: append([]bool(nil), e.Special[lo:hi]...),
+		Tokens: append([]string(nil), e.Tokens[lo:hi]...), Words: append([]int32(nil), e.Words[lo:hi]...),
+		Offsets: append([][2]int(nil), e.Offsets[lo:hi]...),
+	}
+}
+
+func (e *Encoding) setType(id int64) {
+	for i := range e.TypeIDs {
+		e.TypeIDs[i] = id
+	}
+}
+
+func (e *Encoding) setSequence(k int) { e.ranges[k] = tokenRange{0, len(e.IDs), true} }
+
+// special returns an encoding of tokens that no text contains.
+func special(ids []int32, tokens []string, typeID int64) *Encoding {
+	e := &Encoding{}
+	for i, id := range ids {
+		e.IDs, e.TypeIDs, e.Mask = append(e.IDs, int64(id)), append(e.TypeIDs, typeID), append(e.Mask, 1)
+		e.Special, e.Tokens = append(e.Special, true), append(e.Tokens, tokens[i])
+		e.Words, e.Offsets = append(e.Words, -1), append(e.Offsets, [2]int{})
+	}
+	return e
+}
+
+// merge returns the concatenation of encodings. Overflowing windows are combined: each with
+// what follows it, and what comes before with each.
+func merge(list []*Encoding) *Encoding {
+	if len(list) == 1 {
+		return list[0]
+	}
+	out := &Encoding{}
+	for _, e := range list {
+		out.append(e)
+	}
+	return out
+}
+
+func (e *Encoding) append(other *Encoding) {
+	var overflow []*Encoding
+	for _, own := range e.Overflow {
+		n := own.clone()
+		n.append(other)
+		overflow = append(overflow, n)
+		for _, o := range other.Overflow {
+			n := own.clone()
+			n.append(o)
+			overflow = append(overflow, n)
+		}
+	}
+	for _, o := range other.Overflow {
+		n := e.clone()
+		n.append(o)
+		overflow = append(overflow, n)
+	}
+	at := len(e.IDs)
+	for k, r := range other.ranges {
+		if r.set {
+			e.ranges[k] = tokenRange{at + r.lo, at + r.hi, true}
+		}
+	}
+	e.IDs, e.TypeIDs, e.Mask = append(e.IDs, other.IDs...), append(e.TypeIDs, other.TypeIDs...), append(e.Mask, other.Mask...)
+	e.Special, e.Tokens = append(e.Special, other.Special...), append(e.Tokens, other.Tokens...)
+	e.Words, e.Offsets = append(e.Words, other.Words...), append(e.Offsets, other.Offsets...)
+	e.Overflow = overflow
+}
+
+// clone copies e with its overflow.
+func (e *Encoding) clone() *Encoding {
+	n := e.slice(0, len(e.IDs))
+	n.ranges = e.ranges
+	n.Overflow = append(n.Overflow, e.Overflow...)
+	return n
+}
+
+// Truncation limits the number of tokens.
+type Truncation struct {
+	MaxLength int
+	// Strategy is LongestFirst (the default), OnlyFirst or OnlySecond: which of two texts is
+	// shortened.
+	Strategy string
+	// Stride is how many tokens a window of Encoding.Overflow shares with the one before.
+	Stride int
+	Left   bool // cut off the start
+}
+
+// Padding makes encodings equally long.
+type Padding struct {
+	// Length is the number of tokens. 0 stands for the longest of a batch.
+	Length     int
+	MultipleOf int // round the length up; 0 for no rounding
+	Left       bool
+	ID         int
+	TypeID     int
+	Token      string
+}
+
+// truncate cuts e to max tokens, and keeps the rest as overlapping windows.
+func (e *Encoding) truncate(limit, stride int, left bool) error {
+	n := len(e.IDs)
+	switch {
+	case limit >= n:
+		return nil
+	case limit == 0:
+		whole := *e
+		*e = Encoding{Overflow: []*Encoding{&whole}}
+		return nil
+	case stride >= limit:
+		return fmt.Errorf("truncation: stride %d must be below the length without special tokens, %d", stride, limit)
+	}
+	var windows []*Encoding
+	step := limit - stride
+	if left {
+		for hi := n; ; hi -= step {
+			lo := max(hi-limit, 0)
+			windows = append(windows, e.slice(lo, hi))
+			if lo == 0 {
+				break
+			}
+		}
+	} else {
+		for lo := 0; ; lo += step {
+			hi := min(lo+limit, n)
+			windows = append(windows, e.slice(lo, hi))
+			if hi == n {
+				break
+			}
+		}
+	}
+	*e = *windows[0]
+	e.Overflow = windows[1:]
+	return nil
+}
+
+// truncatePair applies t to one or two encodings. special is the number of tokens that the
+// post-processor adds.
+func (t *Truncation) truncatePair(first, second *Encoding, special int) error {
+	limit := t.MaxLength - special
+	if limit < 0 {
+		return fmt.Errorf("truncation to %d tokens leaves no space for %d special tokens", t.MaxLength, special)
+	}
+	if limit == 0 {
+		if err := first.truncate(0, t.Stride, t.Left); err != nil || second == nil {
+			return err
+		}
+		return second.truncate(0, t.Stride, t.Left)
+	}
+	total := len(first.IDs)
+	if second != nil {
+		total += len(second.IDs)
+	}
+	if total <= limit {
+		return nil
+	}
+	remove := total - limit
+	if t.Strategy == "" || t.Strategy == "LongestFirst" {
+		if second == nil {
+			return first.truncate(limit, t.Stride, t.Left)
+		}
+		n1, n2 := len(first.IDs), len(second.IDs)
+		swap := n1 > n2
+		if swap {
+			n1, n2 = n2, n1
+		}
+		if n1 > limit {
+			n2 = n1
+		} else {
+			n2 = max(n1, limit-n1)
+		}
+		if n1+n2 > limit {
+			n1 = limit / 2
+			n2 = n1 + limit%2
+		}
+		if swap {
+			n1, n2 = n2, n1
+		}
+		if err := first.truncate(n1, t.Stride, t.Left); err != nil {
+			return err
+		}
+		return second.truncate(n2, t.Stride, t.Left)
+	}
+	target := first
+	if t.Strategy == "OnlySecond" {
+		if target = second; second == nil {
+			return fmt.Errorf("truncation OnlySecond needs a second text")
+		}
+	}
+	if len(target.IDs) <= remove {
+		return fmt.Errorf("truncation: the text has %d tokens, and %d must be removed", len(target.IDs), remove)
+	}
+	return target.truncate(len(target.IDs)-remove, t.Stride, t.Left)
+}
+
+// pad makes e and its overflow at least n tokens long.
+func (e *Encoding) pad(n int, p *Padding) {
+	for _, o := range e.Overflow {
+		o.pad(n, p)
+	}
+	k := n - len(e.IDs)
+	if k <= 0 {
+		return
+	}
+	fill := &Encoding{}
+	for range k {
+		fill.IDs, fill.TypeIDs, fill.Mask = append(fill.IDs, int64(p.ID)), append(fill.TypeIDs, int64(p.TypeID)), append(fill.Mask, 0)
+		fill.Special, fill.Tokens = append(fill.Special, true), append(fill.Tokens, p.Token)
+		fill.Words, fill.Offsets = append(fill.Words, -1), append(fill.Offsets, [2]int{})
+	}
+	overflow := e.Overflow
+	e.Overflow = nil
+	if p.Left {
+		fill.append(e)
+		*e = *fill
+	} else {
+		e.append(fill)
+	}
+	e.Overflow = overflow
+}
+
+// padAll pads a batch.
+func (p *Padding) padAll(list []*Encoding) {
+	n := p.Length
+	if n == 0 {
+		for _, e := range list {
+			n = max(n, len(e.IDs))
+		}
+	}
+	if k := p.MultipleOf; k > 0 && n%k > 0 {
+		n += k - n%k
+	}
+	for _, e := range list {
+		e.pad(n, p)
+	}
+}
+
+// finish fills Sequences.
+func (e *Encoding) finish() {
+	for _, o := range e.Overflow {
+		o.finish()
+	}
+	e.Sequences = make([]int8, len(e.IDs))
+	if e.ranges[0].set || e.ranges[1].set {
+		for i := range e.Sequences {
+			e.Sequences[i] = -1
+		}
+		for k, r := range e.ranges {
+			for i := r.lo; i < r.hi; i++ {
+				e.Sequences[i] = int8(k)
+			}
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package tokenizer
+
+import "unicode/utf8"
+
+// wordPiece takes the longest token at the start of a word, and so on with tokens that
+// continue a word.
+type wordPiece struct {
+	*vocab
+	first, rest *trie
+	unk         string
+	unkID       int32
+	hasUnk      bool
+	longest     int // characters of a word, beyond which it is unknown
+}
+
+func parseWordPiece(m *modelFile) (*wordPiece, error) {
+	prefix := m.string("continuing_subword_prefix")
+	unk := m.string("unk_token")
+	limit := m.int("max_input_chars_per_word")
+	if m.err != nil {
+		return nil, m.err
+	}
+	return newWordPiece(newVocab(m.vocab), unk, prefix, limit), nil
+}
+
+func newWordPiece(v *vocab, unk, prefix string, limit int) *wordPiece {
+	w := &wordPiece{vocab: v, unk: unk, longest: limit}
+	w.unkID, w.hasUnk = v.ids[unk]
+	w.first, w.rest = newTrie(0), newTrie(0)
+	for t, id := range v.ids {
+		if t != "" {
+			w.first.add(t, id)
+		}
+		if len(t) > len(prefix) && t[:len(prefix)] == prefix {
+			w.rest.add(t[len(prefix):], id)
+		}
+	}
+	return w
+}
+
+func (w *wordPiece) id(token string) (int32, bool) { id, ok := w.ids[token]; return id, ok }
+
+func (w *wordPiece) tokenize(s []byte, sc *scratch, out []token) ([]token, error) {
+	e, h, ok := sc.model.cache.find(s)
+	if ok {
+		return append(out, e.tokens...), nil
+	}
+	start := len(out)
+	unknown := len(s) > w.longest && utf8.RuneCount(s) > w.longest
+	t := w.first
+	for at := 0; at < len(s) && !unknown; t = w.rest {
+		n, id := t.longest(s[at:])
+		if n == 0 {
+			unknown = true
+			break
+		}
+		out = append(out, token{id: id, lo: uint32(at), hi: uint32(at + n)})
+		at += n
+	}
+	if unknown {
+		if !w.hasUnk {
+			return out, errNoUnknown("WordPiece", w.unk)
+		}
+		out = append(out[:start], token{id: w.unkID, hi: uint32(len(s))})
+	}
+	e.store(h, s, out[start:])
+	return out, nil
+}
+
+// store replaces a cached word.
+func (e *cachedWord) store(h uint64, word []byte, tokens []token) {
+	if len(word) <= cacheMaxWord {
+		*e = cachedWord{h, string(word), append(e.tokens[:0:0], tokens...)}
+	}
+}

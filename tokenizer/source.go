@@ -1,0 +1,116 @@
+package tokenizer
+
+import (
+	"sort"
+	"unicode/utf8"
+)
+
+// source is an original text. Offsets of tokens refer to s, which is valid UTF-8, and are
+// converted at last.
+type source struct {
+	s []byte
+	// Invalid UTF-8 is replaced in s. Each entry is an offset in s and how far it is behind
+	// that in the text from there on.
+	shifts []shift
+
+	at, rune int // a known pair of offset and index of a rune, for runeIndex
+}
+
+type shift struct{ at, delta int }
+
+// newSource copies a text to sc, with U+FFFD for each maximal part of an invalid character.
+func newSource(t string, sc *scratch) *source {
+	from := len(sc.bytes)
+	src := &source{}
+	if utf8.ValidString(t) {
+		sc.bytes = append(sc.bytes, t...)
+	} else {
+		for i := 0; i < len(t); {
+			r, n := utf8.DecodeRuneInString(t[i:])
+			if r != utf8.RuneError || n > 1 {
+				sc.bytes = append(sc.bytes, t[i:i+n]...)
+				i += n
+				continue
+			}
+			i += invalidPart(t[i:])
+			sc.bytes = append(sc.bytes, "\uFFFD"...)
+			at := len(sc.bytes) - from
+			src.shifts = append(src.shifts, shift{at, i - at})
+		}
+	}
+	n := len(sc.bytes)
+	src.s = sc.bytes[from:n:n]
+	return src
+}
+
+// advance returns the offset n characters after at.
+func (src *source) advance(at, n int) int {
+	for ; n > 0 && at < len(src.s); n-- {
+		at += runeSize(src.s[at])
+	}
+	return at
+}
+
+// retreat returns the offset n characters before at, and whether there are so many.
+func (src *source) retreat(at, n int) (int, bool) {
+	for ; n > 0; n-- {
+		if at == 0 {
+			return 0, false
+		}
+		_, size := utf8.DecodeLastRune(src.s[:at])
+		at -= size
+	}
+	return at, true
+}
+
+// bytes returns the offset in the text before the replacement of invalid UTF-8.
+func (src *source) bytes(at int) int {
+	if len(src.shifts) == 0 {
+		return at
+	}
+	k := sort.Search(len(src.shifts), func(i int) bool { return src.shifts[i].at > at })
+	if k == 0 {
+		return at
+	}
+	return at + src.shifts[k-1].delta
+}
+
+// runeIndex returns how many characters precede an offset. Calls for nearby offsets are fast.
+func (src *source) runeIndex(at int) int {
+	at = min(at, len(src.s))
+	if at < src.at/2 {
+		src.at, src.rune = 0, 0
+	}
+	for ; src.at < at; src.at++ {
+		if utf8.RuneStart(src.s[src.at]) {
+			src.rune++
+		}
+	}
+	for ; src.at > at; src.at-- {
+		if utf8.RuneStart(src.s[src.at-1]) {
+			src.rune--
+		}
+	}
+	return src.rune
+}
+
+// convert replaces the offsets of e, those of each text by their source.
+func (e *Encoding) convert(texts [2]*source, runes bool) {
+	for _, o := range e.Overflow {
+		o.convert(texts, runes)
+	}
+	if !runes && len(texts[0].shifts) == 0 && (texts[1] == nil || len(texts[1].shifts) == 0) {
+		return
+	}
+	for i := range e.Offsets {
+		k := max(e.Sequences[i], 0)
+		src := texts[k]
+		for j, at := range e.Offsets[i] {
+			if runes {
+				e.Offsets[i][j] = src.runeIndex(at)
+			} else {
+				e.Offsets[i][j] = src.bytes(at)
+			}
+		}
+	}
+}

@@ -1,0 +1,187 @@
+package tokenizer
+
+import (
+	"fmt"
+	"sync"
+)
+
+// Options change how a tokenizer is opened and encodes. The zero value does as the files say.
+type Options struct {
+	// Truncation replaces the truncation of the file.
+	Truncation *Truncation
+	// NoTruncation keeps all tokens.
+	NoTruncation bool
+	// Padding replaces the padding of the file.
+	Padding *Padding
+	// NoPadding adds no padding.
+	NoPadding bool
+	// NoSpecialTokens leaves out the tokens that the post-processor adds.
+	NoSpecialTokens bool
+	// RuneOffsets returns offsets in runes instead of bytes.
+	RuneOffsets bool
+	// Encoding names the encoding of a .tiktoken file, such as cl100k_base, if the name of the
+	// file does not say it.
+	Encoding string
+	// MaxFile is the limit of the size of a file in bytes; 0 stands for 512 MiB.
+	MaxFile int64
+	// MaxText is the limit of the size of a text in bytes, before and after normalization; 0
+	// stands for 256 MiB.
+	MaxText int
+}
+
+func (o *Options) maxFile() int64 {
+	if o.MaxFile > 0 {
+		return o.MaxFile
+	}
+	return 512 << 20
+}
+
+func (o *Options) maxText() int {
+	if o.MaxText > 0 {
+		return o.MaxText
+	}
+	return 256 << 20
+}
+
+// Tokenizer converts text to token ids and back. It is safe for use by several goroutines.
+type Tokenizer struct {
+	*parts
+	opts       Options
+	truncation *Truncation
+	padding    *Padding
+}
+
+// parts is what the tokenizers of one file share.
+type parts struct {
+	normalizer normalizer
+	pre        preTokenizer
+	model      model
+	post       postProcessor
+	decoder    decoder
+	added      *addedTokens
+	config     Config
+
+	fileTruncation *Truncation
+	filePadding    *Padding
+	pool           sync.Pool // of *scratch
+}
+
+// WithOptions returns a tokenizer that shares the vocabulary of t. Options that concern
+// opening a file have no effect.
+func (t *Tokenizer) WithOptions(opts *Options) (*Tokenizer, error) {
+	n := &Tokenizer{parts: t.parts}
+	if opts != nil {
+		n.opts = *opts
+	}
+	n.truncation, n.padding = t.fileTruncation, t.filePadding
+	if n.opts.Truncation != nil {
+		tr := *n.opts.Truncation
+		n.truncation = &tr
+	}
+	if n.opts.NoTruncation {
+		n.truncation = nil
+	}
+	if n.opts.Padding != nil {
+		p := *n.opts.Padding
+		n.padding = &p
+	}
+	if n.opts.NoPadding {
+		n.padding = nil
+	}
+	if err := n.truncation.check(); err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	if err := n.padding.check(); err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	return n, nil
+}
+
+func (t *Truncation) check() error {
+	if t == nil {
+		return nil
+	}
+	switch t.Strategy {
+	case "", "LongestFirst", "OnlyFirst", "OnlySecond":
+	default:
+		return fmt.Errorf("truncation strategy %q is not supported", t.Strategy)
+	}
+	if t.MaxLength < 0 || t.Stride < 0 {
+		return fmt.Errorf("truncation lengths must be non-negative, got %d and stride %d", t.MaxLength, t.Stride)
+	}
+	return nil
+}
+
+// maxPadding limits the lengths of padding.
+const maxPadding = 1 << 24
+
+func (p *Padding) check() error {
+	if p != nil && (p.Length < 0 || p.Length > maxPadding || p.MultipleOf < 0 || p.MultipleOf > maxPadding) {
+		return fmt.Errorf("padding lengths must be from 0 to %d, got %d and multiple %d", maxPadding, p.Length, p.MultipleOf)
+	}
+	return nil
+}
+
+// TokenOf returns the text of an id.
+func (t *Tokenizer) TokenOf(id int64) (string, bool) {
+	if id < 0 || id > 1<<31-1 {
+		return "", false
+	}
+	if a, ok := t.added.byID[int32(id)]; ok {
+		if s, ok := t.added.texts[int32(id)]; ok {
+			return s, true
+		}
+		return a.Content, true
+	}
+	return t.model.token(int32(id))
+}
+
+// IDOf returns the id of a token.
+func (t *Tokenizer) IDOf(token string) (int64, bool) {
+	if id, ok := t.added.byContent[token]; ok {
+		return int64(id), true
+	}
+	id, ok := t.model.id(token)
+	return int64(id), ok
+}
+
+// VocabSize returns the number of tokens, added ones included.
+func (t *Tokenizer) VocabSize() int {
+	n := t.model.size()
+	for content := range t.added.byContent {
+		if _, ok := t.model.id(content); !ok {
+			n++
+		}
+	}
+	return n
+}
+
+// AddedTokens returns the added tokens in any order.
+func (t *Tokenizer) AddedTokens() []AddedToken {
+	list := make([]AddedToken, 0, len(t.added.byID))
+	for _, a := range t.added.byID {
+		list = append(list, *a)
+	}
+	return list
+}
+
+// Truncation returns the truncation in effect, or nil.
+func (t *Tokenizer) Truncation() *Truncation {
+	if t.truncation == nil {
+		return nil
+	}
+	tr := *t.truncation
+	return &tr
+}
+
+// Padding returns the padding in effect, or nil.
+func (t *Tokenizer) Padding() *Padding {
+	if t.padding == nil {
+		return nil
+	}
+	p := *t.padding
+	return &p
+}
+
+// Config returns what the files beside the tokenizer's say.
+func (t *Tokenizer) Config() Config { return t.config }

@@ -1,0 +1,100 @@
+package tokenizer
+
+// trie maps byte strings to values. Edges are entries of one hash table, so that a trie is
+// built in time linear in its strings.
+type trie struct {
+	keys   []uint64 // node<<8 | byte, plus 1; 0 is free
+	next   []int32
+	count  int
+	shift  uint
+	values []int32 // by node, -1 for none
+	root   [256]int32
+}
+
+func newTrie(bytes int) *trie {
+	t := &trie{values: []int32{-1}}
+	for i := range t.root {
+		t.root[i] = -1
+	}
+	bits := uint(8)
+	for 1<<bits < bytes {
+		bits++
+	}
+	t.resize(bits)
+	return t
+}
+
+func (t *trie) resize(bits uint) {
+	keys, next := t.keys, t.next
+	t.keys, t.next, t.shift = make([]uint64, 1<<bits), make([]int32, 1<<bits), 64-bits
+	for i, k := range keys {
+		if k != 0 {
+			j := t.slot(k)
+			t.keys[j], t.next[j] = k, next[i]
+		}
+	}
+}
+
+func (t *trie) slot(key uint64) int {
+	i := int(key * 0x9E3779B97F4A7C15 >> t.shift)
+	for t.keys[i] != key && t.keys[i] != 0 {
+		if i++; i == len(t.keys) {
+			i = 0
+		}
+	}
+	return i
+}
+
+// child returns the node after byte c, or -1.
+func (t *trie) child(node int32, c byte) int32 {
+	if node == 0 {
+		return t.root[c]
+	}
+	i := t.slot(uint64(node)<<8 | uint64(c) + 1)
+	if t.keys[i] == 0 {
+		return -1
+	}
+	return t.next[i]
+}
+
+// add stores a value, and returns the value that s had before, or -1.
+func (t *trie) add(s string, value int32) int32 {
+	node := int32(0)
+	for i := range len(s) {
+		n := t.child(node, s[i])
+		if n < 0 {
+			n = int32(len(t.values))
+			t.values = append(t.values, -1)
+			if node == 0 {
+				t.root[s[i]] = n
+			} else {
+				if t.count++; 2*t.count > len(t.keys) {
+					t.resize(64 - t.shift + 1)
+				}
+				key := uint64(node)<<8 | uint64(s[i]) + 1
+				j := t.slot(key)
+				t.keys[j], t.next[j] = key, n
+			}
+		}
+		node = n
+	}
+	old := t.values[node]
+	t.values[node] = value
+	return old
+}
+
+// longest returns the length and the value of the longest prefix of s in the trie, 0 and -1
+// if there is none.
+func (t *trie) longest(s []byte) (int, int32) {
+	size, value := 0, int32(-1)
+	node := int32(0)
+	for i, c := range s {
+		if node = t.child(node, c); node < 0 {
+			break
+		}
+		if v := t.values[node]; v >= 0 {
+			size, value = i+1, v
+		}
+	}
+	return size, value
+}
