@@ -57,22 +57,37 @@ func (a *addedTokens) add(t AddedToken, m model, n normalizer, next *int32) erro
 	}
 	t.ID = int(id)
 	delete(a.texts, id)
-	if t.Normalized && n != nil {
-		sc := &scratch{limit: 1 << 20}
-		norm := text{s: []byte(t.Content)}
-		if err := n.normalize(&norm, sc); err != nil {
+	if t.Normalized {
+		if err := a.normalize(id, t.Content, n); err != nil {
 			return err
 		}
-		if string(norm.s) != t.Content {
-			a.texts[id] = string(norm.s)
-		}
 	}
-	a.byContent[t.Content] = id
-	a.byID[id] = &t
+	a.set(t)
+	return nil
+}
+
+// normalize stores the normalized content of a token, if it differs.
+func (a *addedTokens) normalize(id int32, content string, n normalizer) error {
+	if n == nil {
+		return nil
+	}
+	norm := text{s: []byte(content)}
+	if err := n.normalize(&norm, &scratch{limit: 1 << 20}); err != nil {
+		return err
+	}
+	if string(norm.s) != content {
+		a.texts[id] = string(norm.s)
+	}
+	return nil
+}
+
+// set stores a token with the id that it has.
+func (a *addedTokens) set(t AddedToken) {
+	a.byContent[t.Content] = int32(t.ID)
+	a.byID[int32(t.ID)] = &t
 	if t.Special {
 		a.special[t.Content] = true
 	}
-	return nil
 }
 
 // index builds the matchers.

@@ -322,17 +322,24 @@ func decodeByteFallback(tokens []string) []string {
 		pending = pending[:0]
 	}
 	for _, t := range tokens {
-		if len(t) == 6 && strings.HasPrefix(t, "<0x") && t[5] == '>' {
-			if v, err := strconv.ParseUint(t[3:5], 16, 8); err == nil {
-				pending = append(pending, byte(v))
-				continue
-			}
+		if c, ok := byteOf(t); ok {
+			pending = append(pending, c)
+			continue
 		}
 		flush()
 		out = append(out, t)
 	}
 	flush()
 	return out
+}
+
+// byteOf returns the byte of a token such as <0xE2>.
+func byteOf(token string) (byte, bool) {
+	if len(token) != 6 || !strings.HasPrefix(token, "<0x") || token[5] != '>' {
+		return 0, false
+	}
+	v, err := strconv.ParseUint(token[3:5], 16, 8)
+	return byte(v), err == nil
 }
 
 // Decode returns the text of ids. Unknown ids are left out, and special tokens if

@@ -42,18 +42,19 @@ while True:
         tok = Tokenizer.from_str(json.dumps(f))
     except BaseException as err:
         failure = str(err) or "failed"
+    texts = [inp.read(number()).decode("utf-8", "replace") for _ in range(number())]
     out.write(text(failure))
-    for _ in range(number()):
-        s = inp.read(number()).decode("utf-8", "replace")
+    for s in texts:
         try:
             assert not failure
             if "normalizer" in component:
                 out.write(numbers([0]) + text(tok.normalizer.normalize_str(s)))
             else:
                 pieces = tok.pre_tokenizer.pre_tokenize_str(s)
-                out.write(numbers([1, len(pieces)]))
+                parts = [numbers([1, len(pieces)])]
                 for p, (lo, hi) in pieces:
-                    out.write(text(p) + numbers([lo, hi]))
+                    parts.append(text(p) + numbers([lo, hi]))
+                out.write(b"".join(parts))
         except BaseException as err:
             if isinstance(err, KeyboardInterrupt):
                 raise
