@@ -123,6 +123,28 @@ func compare(tok *Tokenizer, s string, want *oracleResult) string {
 	return ""
 }
 
+// shrink removes characters from a text as long as a difference remains.
+func shrink(tok *Tokenizer, o *oracle, s string) string {
+	r := []rune(strings.ToValidUTF8(s, "\uFFFD"))
+	for i := 0; i < len(r); {
+		shorter := string(r[:i]) + string(r[i+1:])
+		want := o.encode([]string{shorter})
+		if compare(tok, shorter, &want[0]) != "" {
+			r = append(r[:i:i], r[i+1:]...)
+			i = 0
+		} else {
+			i++
+		}
+	}
+	if short := string(r); short != "" {
+		want := o.encode([]string{short})
+		if compare(tok, short, &want[0]) != "" {
+			return short
+		}
+	}
+	return s
+}
+
 func TestDifferential(t *testing.T) {
 	python := oraclePython(t)
 	data := os.Getenv("ONWARD_TOKENIZER_DATA")
@@ -157,7 +179,9 @@ func TestDifferential(t *testing.T) {
 					}
 					if diff := compare(tok, texts[i], &want); diff != "" {
 						if failures++; failures <= 4 {
-							t.Errorf("%q\n%s", texts[i], diff)
+							s := shrink(tok, o, texts[i])
+							want := o.encode([]string{s})
+							t.Errorf("%+q\n%s", s, compare(tok, s, &want[0]))
 						}
 					}
 				}

@@ -48,6 +48,7 @@ func (t *Tokenizer) split(s string, sc *scratch) (*source, error) {
 		return nil, fmt.Errorf("%w of %d bytes: it has %d", errTextLength, min(sc.limit, math.MaxInt32/4), len(s))
 	}
 	src := newSource(s, sc)
+	src.runes = t.opts.RuneOffsets
 	whole := piece{text{s: src.s}, -1}
 	sc.next = sc.next[:0]
 	t.added.split(&whole, t.added.original, sc)
@@ -90,7 +91,7 @@ func (t *Tokenizer) encode(s string, typeID int64, sc *scratch) (*Encoding, *sou
 	for i := range sc.pieces {
 		p := &sc.pieces[i]
 		if p.added >= 0 {
-			lo, hi := p.original(0, len(p.s))
+			lo, hi := src.offsets(p.original(0, len(p.s)))
 			content := t.added.byID[p.added].Content
 			if content != string(p.s) {
 				content = string(p.s)
@@ -108,7 +109,7 @@ func (t *Tokenizer) encode(s string, typeID int64, sc *scratch) (*Encoding, *sou
 		}
 		sc.out = tokens
 		for _, k := range tokens {
-			lo, hi := p.original(int(k.lo), int(k.hi))
+			lo, hi := src.offsets(p.original(int(k.lo), int(k.hi)))
 			text := ""
 			if k.surface {
 				text = string(p.s[k.lo:k.hi])
@@ -226,8 +227,6 @@ func (t *Tokenizer) encodeTexts(ctx context.Context, texts []string) (*Encoding,
 		}
 	}
 	e := merge(list)
-	e.finish()
-	e.convert(c.texts, t.opts.RuneOffsets)
 	return e, nil
 }
 
@@ -273,7 +272,11 @@ func (t *Tokenizer) batch(ctx context.Context, n int, texts func(i int) []string
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if t.padding != nil {
+	if t.padding == nil {
+		for _, e := range out {
+			e.finish()
+		}
+	} else {
 		for _, e := range out { // each alone first: MultipleOf may make one longer than the batch
 			t.padding.padAll([]*Encoding{e})
 		}

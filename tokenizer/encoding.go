@@ -278,7 +278,7 @@ func (e *Encoding) finish() {
 		o.finish()
 	}
 	e.Sequences = make([]int8, len(e.IDs))
-	if e.ranges[0].set || e.ranges[1].set {
+	if e.ranges[0].set { // else all tokens are of the first text: so says tokenizers
 		for i := range e.Sequences {
 			e.Sequences[i] = -1
 		}

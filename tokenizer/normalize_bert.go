@@ -43,7 +43,7 @@ func (b *bertNormalizer) normalize(t *text, sc *scratch) error {
 			e.skip(1)
 			continue
 		}
-		if b.strip && p.combines != 0 {
+		if b.strip && (p.combines != 0 || p.flags&hasNFD != 0 && reorders(r)) {
 			return b.slow(t, sc)
 		}
 		if b.clean && p.flags&isSpace != 0 {
@@ -65,13 +65,29 @@ func (b *bertNormalizer) putFolded(e *edit, r rune, change int) {
 		b.putLower(e, r, change)
 		return
 	}
+	none := true
 	for _, r := range d {
 		if ucd.is(r, isNonspacing) {
 			continue
 		}
 		b.putLower(e, r, change)
-		change = 1
+		change, none = 1, false
 	}
+	if none && change == 0 {
+		e.diverge()
+		e.skip(1)
+	}
+}
+
+// reorders reports whether the decomposition of r has combining characters that are no
+// accents, which accents after r may precede.
+func reorders(r rune) bool {
+	for _, d := range ucd.nfd[r] {
+		if c := ucd.of(d); c.combines != 0 && c.flags&isNonspacing == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func (b *bertNormalizer) putLower(e *edit, r rune, change int) {

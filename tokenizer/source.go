@@ -5,10 +5,11 @@ import (
 	"unicode/utf8"
 )
 
-// source is an original text. Offsets of tokens refer to s, which is valid UTF-8, and are
-// converted at last.
+// source is an original text.
 type source struct {
-	s []byte
+	text  string
+	runes bool   // offsets are returned in runes
+	s     []byte // text as valid UTF-8
 	// Invalid UTF-8 is replaced in s. Each entry is an offset in s and how far it is behind
 	// that in the text from there on.
 	shifts []shift
@@ -21,7 +22,7 @@ type shift struct{ at, delta int }
 // newSource copies a text to sc, with U+FFFD for each maximal part of an invalid character.
 func newSource(t string, sc *scratch) *source {
 	from := len(sc.bytes)
-	src := &source{}
+	src := &source{text: t}
 	if utf8.ValidString(t) {
 		sc.bytes = append(sc.bytes, t...)
 	} else {
@@ -43,21 +44,31 @@ func newSource(t string, sc *scratch) *source {
 	return src
 }
 
-// advance returns the offset n characters after at.
+// advance returns the offset n characters after at, both as offsets are returned.
 func (src *source) advance(at, n int) int {
-	for ; n > 0 && at < len(src.s); n-- {
-		at += runeSize(src.s[at])
+	if src.runes {
+		return at + n
+	}
+	for ; n > 0 && at < len(src.text); n-- {
+		r, size := utf8.DecodeRuneInString(src.text[at:])
+		if r == utf8.RuneError && size == 1 {
+			size = invalidPart(src.text[at:])
+		}
+		at += size
 	}
 	return at
 }
 
 // retreat returns the offset n characters before at, and whether there are so many.
 func (src *source) retreat(at, n int) (int, bool) {
+	if src.runes {
+		return at - n, at >= n
+	}
 	for ; n > 0; n-- {
 		if at == 0 {
 			return 0, false
 		}
-		_, size := utf8.DecodeLastRune(src.s[:at])
+		_, size := utf8.DecodeLastRuneInString(src.text[:min(at, len(src.text))])
 		at -= size
 	}
 	return at, true
@@ -94,23 +105,13 @@ func (src *source) runeIndex(at int) int {
 	return src.rune
 }
 
-// convert replaces the offsets of e, those of each text by their source.
-func (e *Encoding) convert(texts [2]*source, runes bool) {
-	for _, o := range e.Overflow {
-		o.convert(texts, runes)
+// offsets converts a pair of offsets in s to those that are returned.
+func (src *source) offsets(lo, hi int) (int, int) {
+	switch {
+	case src.runes:
+		return src.runeIndex(lo), src.runeIndex(hi)
+	case len(src.shifts) > 0:
+		return src.bytes(lo), src.bytes(hi)
 	}
-	if !runes && len(texts[0].shifts) == 0 && (texts[1] == nil || len(texts[1].shifts) == 0) {
-		return
-	}
-	for i := range e.Offsets {
-		k := max(e.Sequences[i], 0)
-		src := texts[k]
-		for j, at := range e.Offsets[i] {
-			if runes {
-				e.Offsets[i][j] = src.runeIndex(at)
-			} else {
-				e.Offsets[i][j] = src.bytes(at)
-			}
-		}
-	}
+	return lo, hi
 }
