@@ -1,7 +1,6 @@
 package tokenizer
 
 import (
-	"bufio"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
@@ -9,7 +8,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -17,27 +15,9 @@ import (
 	"unicode/utf8"
 )
 
-// components starts a Python process that applies components of tokenizers.
+// startComponents starts a Python process that applies components of tokenizers.
 func startComponents(t *testing.T) *oracle {
-	python := oraclePython(t)
-	cmd := exec.Command(python, "testdata/components.py")
-	cmd.Env = append(os.Environ(), "TOKENIZERS_PARALLELISM=false", "RUST_BACKTRACE=0")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		in.Close()
-		cmd.Wait()
-	})
-	return &oracle{t, bufio.NewWriter(in), bufio.NewReaderSize(out, 1<<16)}
+	return startPython(t, oraclePython(t), "testdata/components.py")
 }
 
 // apply returns what a component makes of texts, as strings to compare. failure is the error

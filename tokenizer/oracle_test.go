@@ -29,7 +29,13 @@ type oracleResult struct {
 }
 
 func startOracle(t *testing.T, python, file string, args ...string) *oracle {
-	cmd := exec.Command(python, append([]string{"testdata/oracle.py", file}, args...)...)
+	return startPython(t, python, append([]string{"testdata/oracle.py", file}, args...)...)
+}
+
+// startPython runs a script of testdata.
+func startPython(t *testing.T, python string, args ...string) *oracle {
+	cmd := exec.Command(python, args...)
+	cmd.Stderr = os.Stderr
 	cmd.Env = append(os.Environ(), "TOKENIZERS_PARALLELISM=false", "RUST_BACKTRACE=0")
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -65,7 +71,8 @@ func (o *oracle) text() string {
 	return string(b)
 }
 
-func (o *oracle) encode(texts []string) []oracleResult {
+// send writes a batch of texts.
+func (o *oracle) send(texts []string) {
 	put := func(n int) { binary.Write(o.in, binary.LittleEndian, uint32(n)) }
 	put(len(texts))
 	for _, s := range texts {
@@ -75,6 +82,10 @@ func (o *oracle) encode(texts []string) []oracleResult {
 	if err := o.in.Flush(); err != nil {
 		o.t.Fatalf("oracle: %v", err)
 	}
+}
+
+func (o *oracle) encode(texts []string) []oracleResult {
+	o.send(texts)
 	results := make([]oracleResult, len(texts))
 	for i := range results {
 		r := &results[i]

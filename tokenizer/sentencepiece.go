@@ -36,9 +36,31 @@ type spFile struct {
 	suffix       bool // whitespace is the end of a word
 	unkSurface   string
 
+	spSpec
+	denormalizer *spSpec // applied to decoded texts
+}
+
+// spSpec is a NormalizerSpec.
+type spSpec struct {
 	charsmap                []byte
 	prefix, collapse, space bool // add_dummy_prefix, remove_extra_whitespaces, escape_whitespaces
-	denormalizer            bool
+}
+
+func (n *spSpec) parse(data []byte) error {
+	n.prefix, n.collapse, n.space = true, true, true
+	return protoFields(data, func(field int, v uint64, data []byte) error {
+		switch field {
+		case 2:
+			n.charsmap = data
+		case 3:
+			n.prefix = v != 0
+		case 4:
+			n.collapse = v != 0
+		case 5:
+			n.space = v != 0
+		}
+		return nil
+	})
 }
 
 // protoFields calls f for each field of a protobuf message.
@@ -88,7 +110,7 @@ func protoFields(b []byte, f func(field int, v uint64, data []byte) error) error
 
 // parseSentencePiece reads a ModelProto.
 func parseSentencePiece(data []byte) (*spFile, error) {
-	f := &spFile{kind: 1, prefix: true, collapse: true, space: true, unkSurface: " \u2047 "}
+	f := &spFile{kind: 1, spSpec: spSpec{prefix: true, collapse: true, space: true}, unkSurface: " \u2047 "}
 	err := protoFields(data, func(field int, _ uint64, data []byte) error {
 		switch field {
 		case 1:
@@ -124,30 +146,18 @@ func parseSentencePiece(data []byte) (*spFile, error) {
 				return nil
 			})
 		case 3:
-			return protoFields(data, func(field int, v uint64, data []byte) error {
-				switch field {
-				case 2:
-					f.charsmap = data
-				case 3:
-					f.prefix = v != 0
-				case 4:
-					f.collapse = v != 0
-				case 5:
-					f.space = v != 0
-				}
-				return nil
-			})
+			return f.spSpec.parse(data)
 		case 5:
-			return protoFields(data, func(field int, _ uint64, data []byte) error {
-				f.denormalizer = f.denormalizer || field == 2 && len(data) > 0
-				return nil
-			})
+			d := &spSpec{}
+			if err := d.parse(data); err != nil {
+				return err
+			}
+			if len(d.charsmap) > 0 {
+				f.denormalizer = d
+			}
 		}
 		return nil
 	})
-	if err == nil && f.denormalizer {
-		err = errors.New("a denormalizer is not supported")
-	}
 	if err == nil && f.kind != 1 && f.kind != 2 {
 		err = fmt.Errorf("model type %d is not supported, want 1 (Unigram) or 2 (BPE)", f.kind)
 	}
@@ -161,7 +171,7 @@ func (f *files) loadSentencePiece(p *parts, data []byte) error {
 		return err
 	}
 	m := &spModel{ids: make(map[string]int32, len(sp.pieces)), pieces: sp.pieces, file: sp, unk: -1, normal: newTrie(0)}
-	n := &spNormalizer{file: sp}
+	n := &spNormalizer{spec: &sp.spSpec, suffix: sp.suffix}
 	m.lowest, m.highest = math.MaxFloat32, -math.MaxFloat32
 	for i, q := range sp.pieces {
 		id := int32(i)
@@ -209,7 +219,15 @@ func (f *files) loadSentencePiece(p *parts, data []byte) error {
 			return err
 		}
 	}
-	p.normalizer, p.model, p.decoder = n, m, &spDecoder{file: sp, unk: sp.pieces[m.unk].text, special: p.added.special}
+	d := &spDecoder{file: sp, unk: sp.pieces[m.unk].text, special: p.added.special}
+	if sp.denormalizer != nil {
+		rules, err := parsePrecompiled(sp.denormalizer.charsmap)
+		if err != nil {
+			return fmt.Errorf("denormalizer: %w", err)
+		}
+		d.denormalizer = &spNormalizer{spec: sp.denormalizer, rules: rules}
+	}
+	p.normalizer, p.model, p.decoder = n, m, d
 	if f.folder {
 		return f.sentencePieceClass(p, m)
 	}
@@ -284,9 +302,10 @@ func (f *files) sentencePieceClass(p *parts, m *spModel) error {
 
 // spNormalizer is SentencePiece's own normalizer, which looks up the longest match.
 type spNormalizer struct {
-	file  *spFile
-	rules *precompiled
-	user  *trie // user-defined pieces, which are not normalized
+	spec   *spSpec
+	suffix bool
+	rules  *precompiled
+	user   *trie // user-defined pieces, which are not normalized
 }
 
 // next returns what the start of s becomes, and how much of s that is.
@@ -342,7 +361,7 @@ func (p *precompiled) longest(s []byte) ([]byte, int) {
 }
 
 func (n *spNormalizer) normalize(t *text, sc *scratch) error {
-	f := n.file
+	f := n.spec
 	s := t.s
 	at := 0
 	for f.collapse && at < len(s) {
@@ -363,7 +382,7 @@ func (n *spNormalizer) normalize(t *text, sc *scratch) error {
 			sc.spans = append(sc.spans, v)
 		}
 	}
-	if at < len(s) && f.prefix && !f.suffix {
+	if at < len(s) && f.prefix && !n.suffix {
 		lo, _ := t.original(at, at+1)
 		put(space, span{uint32(lo), uint32(lo)})
 	}
@@ -397,7 +416,7 @@ func (n *spNormalizer) normalize(t *text, sc *scratch) error {
 		sc.bytes = sc.bytes[:len(sc.bytes)-len(space)]
 		sc.spans = sc.spans[:len(sc.spans)-len(space)]
 	}
-	if f.prefix && f.suffix && len(sc.bytes) > e.from {
+	if f.prefix && n.suffix && len(sc.bytes) > e.from {
 		put(space, span{uint32(t.start + len(s)), uint32(t.start + len(s))})
 	}
 	return e.end()

@@ -121,6 +121,8 @@ type spDecoder struct {
 	file    *spFile
 	unk     string
 	special map[string]bool
+
+	denormalizer *spNormalizer // may be nil
 }
 
 func (d *spDecoder) decode(tokens []string) ([]string, error) {
@@ -159,5 +161,12 @@ func (d *spDecoder) decode(tokens []string) ([]string, error) {
 		b.WriteString(strings.ReplaceAll(t, spaceSymbol, " "))
 	}
 	flush()
-	return []string{b.String()}, nil
+	if d.denormalizer == nil {
+		return []string{b.String()}, nil
+	}
+	t := text{s: []byte(b.String())}
+	if err := d.denormalizer.normalize(&t, &scratch{limit: 1 << 30}); err != nil {
+		return nil, err
+	}
+	return []string{string(t.s)}, nil
 }
