@@ -53,6 +53,9 @@ func parseModel(m *modelFile) (model, error) {
 	if !m.has("vocab") {
 		return nil, fmt.Errorf("model %q has no vocab", kind)
 	}
+	if (kind == "Unigram") != (m.pieces != nil) {
+		return nil, fmt.Errorf("model %q: vocab has the wrong form", kind)
+	}
 	switch kind {
 	case "BPE":
 		result, err = parseBPE(m)
@@ -72,9 +75,6 @@ func parseModel(m *modelFile) (model, error) {
 	}
 	if err == nil {
 		err = m.err
-	}
-	if err == nil && (kind == "Unigram") != (m.pieces != nil) {
-		err = fmt.Errorf("vocab has the wrong form")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %w", kind, err)
