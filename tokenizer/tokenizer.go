@@ -77,6 +77,13 @@ func (t *Tokenizer) WithOptions(opts *Options) (*Tokenizer, error) {
 	if n.opts.Truncation != nil {
 		tr := *n.opts.Truncation
 		n.truncation = &tr
+		special := 0
+		if t.post != nil {
+			special = t.post.added(false)
+		}
+		if tr.MaxLength-special < tr.Stride {
+			return nil, fmt.Errorf("tokenizer: truncation: stride %d exceeds the length without special tokens, %d - %d", tr.Stride, tr.MaxLength, special)
+		}
 	}
 	if n.opts.NoTruncation {
 		n.truncation = nil

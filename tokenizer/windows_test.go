@@ -77,11 +77,11 @@ func TestWindows(t *testing.T) {
 				if err := json.Unmarshal(answer, &want); err != nil {
 					t.Fatal(err)
 				}
+				var e *Encoding
 				tok, err := whole.WithOptions(opts)
-				if err != nil {
-					t.Fatal(err)
+				if err == nil {
+					e, err = tok.EncodeContext(t.Context(), texts...)
 				}
-				e, err := tok.EncodeContext(t.Context(), texts...)
 				if want.Failed != "" || err != nil {
 					if refused++; (want.Failed != "") != (err != nil) {
 						t.Errorf("%s: error %v, tokenizers: %q", line, err, want.Failed)
