@@ -5,6 +5,8 @@
 # make test-deploy   test the manifests and the image of deploy/
 # make test-clients  install Triton's and KServe's Python clients and test onward serve with them,
 #                 with Triton's examples, and with requests drawn from the protocol's OpenAPI file
+# make test-tokenizers  install pip's tokenizers, sentencepiece and tiktoken, fetch the tokenizers of
+#                 public models (240 MB), and compare TEXTS texts of each
 # make lint       vet, gofmt, staticcheck
 # make tidy       run go mod tidy in every module of go.work
 # make generate   regenerate files
@@ -38,7 +40,7 @@ STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 GOTEST = $(GO) run ./internal/testing/gotest $(if $(TALLY),-tally $(TALLY))
 
-.PHONY: all build test test-clients test-integrations test-browser test-deploy test-devices suite bench bench-check bench-serve providers lint vet fmt staticcheck tidy generate fuzz attack mutate
+.PHONY: all build test test-clients test-tokenizers test-integrations test-browser test-deploy test-devices suite bench bench-check bench-serve providers lint vet fmt staticcheck tidy generate fuzz attack mutate
 
 all: build test lint
 
@@ -68,6 +70,15 @@ test-clients:
 	@test -x $(PYTHONS)/kserve/bin/python || python3 -m venv $(PYTHONS)/kserve
 	@$(PYTHONS)/kserve/bin/pip install -q kserve schemathesis
 	@ONWARD_KSERVE=$(PYTHONS)/kserve/bin/python $(GO) test -count=1 -v -run TestKServe ./serve
+
+TEXTS ?= 20000
+
+test-tokenizers:
+	@test -x $(PYTHONS)/tokenizers/bin/python || python3 -m venv $(PYTHONS)/tokenizers
+	@$(PYTHONS)/tokenizers/bin/pip install -q tokenizers==0.23.3 sentencepiece==0.2.3 tiktoken==0.14.0
+	@$(GO) run ./internal/testing/provision -tokenizers
+	@ONWARD_TOKENIZERS=$(PYTHONS)/tokenizers/bin/python ONWARD_TEXTS=$(TEXTS) $(GO) test -count=1 -v -timeout 0 \
+		-run 'TestComponents|TestDifferential|TestWindows|TestFormats' ./tokenizer
 
 BROWSER ?= $(firstword $(foreach b,chromium chromium-browser google-chrome google-chrome-stable,$(shell command -v $(b))))
 

@@ -33,6 +33,7 @@ var layers = map[string][]string{
 	"internal/flatbuf":    {},
 	"internal/fail":       {},
 	"internal/memory":     {},
+	"tokenizer":           {},
 	"tensor":              {"internal/memory", "internal/fail", "internal/atomicfile"}, // the latter for its files alone: parts above do not list it
 	"onnx":                {"tensor", "internal/memory", "internal/fail"},
 

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/onward-ml/onward/internal/testing/tokenizerfiles"
 )
 
 // startComponents starts a Python process that applies components of tokenizers.
@@ -99,14 +101,6 @@ func applyOwn(t *testing.T, component map[string]any, texts []string) (results [
 	return results, nil
 }
 
-func oraclePython(t testing.TB) string {
-	python := os.Getenv("ONWARD_TOKENIZERS")
-	if python == "" {
-		t.Skip("set ONWARD_TOKENIZERS to a Python with tokenizers 0.23.3")
-	}
-	return python
-}
-
 func normalizerOf(v map[string]any) map[string]any { return map[string]any{"normalizer": v} }
 func preOf(v map[string]any) map[string]any        { return map[string]any{"pre_tokenizer": v} }
 
@@ -171,7 +165,11 @@ func allComponents(t *testing.T) map[string]map[string]any {
 
 // precompiledOf returns the precompiled_charsmap of a tokenizer of the test data.
 func precompiledOf(name string) string {
-	data, err := os.ReadFile(filepath.Join(os.Getenv("ONWARD_TOKENIZER_DATA"), name, "tokenizer.json"))
+	dir, err := tokenizerfiles.Dir()
+	if err != nil {
+		return ""
+	}
+	data, err := os.ReadFile(filepath.Join(dir, name, "tokenizer.json"))
 	if err != nil {
 		return ""
 	}

@@ -3,10 +3,8 @@ package tokenizer
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -145,14 +143,11 @@ func shrink(tok *Tokenizer, o *oracle, s string) string {
 	return s
 }
 
+// TestDifferential compares the tokenizers of public models with package tokenizers.
 func TestDifferential(t *testing.T) {
 	python := oraclePython(t)
-	data := os.Getenv("ONWARD_TOKENIZER_DATA")
-	n, _ := strconv.Atoi(os.Getenv("ONWARD_TEXTS"))
-	if n == 0 {
-		n = 2000
-	}
-	seed, _ := strconv.ParseUint(os.Getenv("ONWARD_SEED"), 10, 64)
+	data := publicTokenizers(t)
+	n := textCount(2000)
 	folders, _ := filepath.Glob(filepath.Join(data, "*", "tokenizer.json"))
 	seeds := testTexts(t)
 	for _, file := range folders {
@@ -162,7 +157,7 @@ func TestDifferential(t *testing.T) {
 				t.Fatal(err)
 			}
 			o := startOracle(t, python, file)
-			r := rand.New(rand.NewPCG(seed, 1))
+			r := rand.New(rand.NewPCG(seed(), 1))
 			failures, panics, done := 0, 0, 0
 			for done < n {
 				var texts []string

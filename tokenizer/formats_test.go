@@ -3,10 +3,8 @@ package tokenizer
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"testing"
 )
 
@@ -14,19 +12,16 @@ import (
 // and tiktoken.
 func TestFormats(t *testing.T) {
 	python := oraclePython(t)
-	data := os.Getenv("ONWARD_TOKENIZER_DATA")
+	data := publicTokenizers(t)
 	var files []string
 	for _, pattern := range []string{"*/*.model", "*/*.spm", "*/*.tiktoken"} {
 		list, _ := filepath.Glob(filepath.Join(data, pattern))
 		files = append(files, list...)
 	}
 	if len(files) == 0 {
-		t.Skip("there are no SentencePiece models or .tiktoken files in ONWARD_TOKENIZER_DATA")
+		t.Skip("there are no SentencePiece models or .tiktoken files in the folder of tokenizers")
 	}
-	n, _ := strconv.Atoi(os.Getenv("ONWARD_TEXTS"))
-	if n == 0 {
-		n = 1000
-	}
+	n := textCount(1000)
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			tok, err := Open(file, nil)

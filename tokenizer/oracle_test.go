@@ -6,9 +6,48 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/onward-ml/onward/internal/testing/tokenizerfiles"
 )
+
+// oraclePython returns the Python that the comparisons run.
+func oraclePython(t testing.TB) string {
+	python := os.Getenv("ONWARD_TOKENIZERS")
+	if python == "" {
+		t.Skip("ONWARD_TOKENIZERS does not name a Python with tokenizers 0.23.3; make test-tokenizers installs one")
+	}
+	return python
+}
+
+// publicTokenizers returns the folder with the tokenizers of public models.
+func publicTokenizers(t testing.TB) string {
+	dir, err := tokenizerfiles.Dir()
+	if err != nil {
+		t.Skip(err)
+	}
+	return dir
+}
+
+// textCount returns how many texts a comparison draws: n, 500 times as many if ONWARD_LONG is
+// set, or ONWARD_TEXTS.
+func textCount(n int) int {
+	if k, err := strconv.Atoi(os.Getenv("ONWARD_TEXTS")); err == nil && k > 0 {
+		return k
+	}
+	if os.Getenv("ONWARD_LONG") != "" {
+		return 500 * n
+	}
+	return n
+}
+
+// seed returns ONWARD_SEED, or 0.
+func seed() uint64 {
+	n, _ := strconv.ParseUint(os.Getenv("ONWARD_SEED"), 10, 64)
+	return n
+}
 
 // oracle is a Python process with package tokenizers.
 type oracle struct {

@@ -3,7 +3,6 @@ package tokenizer
 import (
 	"encoding/json"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -15,22 +14,19 @@ import (
 // of real tokenizers with package tokenizers.
 func TestWindows(t *testing.T) {
 	python := oraclePython(t)
-	files, _ := filepath.Glob(filepath.Join(os.Getenv("ONWARD_TOKENIZER_DATA"), "*", "tokenizer.json"))
+	data := publicTokenizers(t)
+	files, _ := filepath.Glob(filepath.Join(data, "*", "tokenizer.json"))
 	files = append(files, smallTokenizers(t)...)
-	n, _ := strconv.Atoi(os.Getenv("ONWARD_TEXTS"))
-	if n == 0 {
-		n = 500
-	}
-	seed, _ := strconv.ParseUint(os.Getenv("ONWARD_SEED"), 10, 64)
+	n := textCount(200)
 	seeds := testTexts(t)
 	for _, file := range files {
-		t.Run(strings.TrimPrefix(file, os.Getenv("ONWARD_TOKENIZER_DATA")+"/"), func(t *testing.T) {
+		t.Run(filepath.Base(filepath.Dir(file))+"-"+filepath.Base(file), func(t *testing.T) {
 			whole, err := Open(file, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			o := startPython(t, python, "testdata/windows.py", file)
-			r := rand.New(rand.NewPCG(seed, 8))
+			r := rand.New(rand.NewPCG(seed(), 8))
 			failures, refused := 0, 0
 			for range n {
 				texts := []string{strings.ToValidUTF8(mutate(r, seeds), "\uFFFD")}

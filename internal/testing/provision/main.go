@@ -1,7 +1,8 @@
 // Command provision fetches the parts outside the repository that tests use: the ONNX
 // backend suite, ONNX Runtime's library and OpenVINO's. They are checked by SHA-256 and
 // stored in the user's cache folder, where a second run finds them. With -devices it fetches
-// the builds of ONNX Runtime for devices and a software Vulkan device instead, about 400 MB.
+// the builds of ONNX Runtime for devices and a software Vulkan device instead, about 400 MB;
+// with -tokenizers the tokenizers of public models, about 240 MB.
 //
 // It prints one line for each part: its path and source, or why it is absent. Tests that
 // need an absent part are skipped; -require makes an absent suite an error. A folder or
@@ -22,11 +23,13 @@ import (
 	"github.com/onward-ml/onward/internal/testing/openvinolib"
 	"github.com/onward-ml/onward/internal/testing/ortlib"
 	"github.com/onward-ml/onward/internal/testing/suite"
+	"github.com/onward-ml/onward/internal/testing/tokenizerfiles"
 )
 
 func main() {
 	require := flag.Bool("require", false, "fail when the suite cannot be fetched")
 	devices := flag.Bool("devices", false, "fetch the builds of ONNX Runtime for devices and a software Vulkan device, and nothing else")
+	tokenizers := flag.Bool("tokenizers", false, "fetch the tokenizers of public models, and nothing else")
 	limit := flag.Duration("timeout", 5*time.Minute, "time limit for all downloads")
 	flag.Parse()
 	if flag.NArg() != 0 {
@@ -38,6 +41,15 @@ func main() {
 	ctx, cancel := context.WithTimeout(ctx, *limit)
 	defer cancel()
 
+	if *tokenizers {
+		dir, source, err := tokenizerfiles.Fetch(ctx)
+		if err != nil {
+			fmt.Printf("tokenizers: left out: %s\n", oneLine(err))
+			return
+		}
+		fmt.Printf("tokenizers: %s (%s)\n", dir, source)
+		return
+	}
 	if *devices {
 		for _, b := range ortlib.Builds() {
 			lib, source, err := b.Fetch(ctx)
