@@ -44,7 +44,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UsageError{Err: err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(runCommand(), inspectCommand(), checkCommand(),
-		benchCommand(), benchProbeCommand(), compareCommand(), profileCommand(), optimizeCommand(), graphCommand(), tuneCommand(), doctorCommand())
+		benchCommand(), benchProbeCommand(), compareCommand(), profileCommand(), optimizeCommand(), graphCommand(), tuneCommand(), tokenizeCommand(), doctorCommand())
 	for _, c := range large {
 		root.AddCommand(c())
 	}
