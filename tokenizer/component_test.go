@@ -80,7 +80,7 @@ func applyOwn(t *testing.T, component map[string]any, texts []string) (results [
 		return nil, err
 	}
 	for _, s := range texts {
-		sc := tok.acquire(nil)
+		sc := tok.acquire(t.Context())
 		src, err := tok.split(s, sc)
 		if err != nil {
 			return nil, err

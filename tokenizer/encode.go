@@ -12,13 +12,13 @@ import (
 
 // poll counts bytes of work, and returns an error now and then if the context has ended.
 func (sc *scratch) poll(n int) error {
-	if sc.ctx == nil {
-		return nil
-	}
 	if sc.work += n + 64; sc.work < 1<<17 {
 		return nil
 	}
 	sc.work = 0
+	if sc.ctx == nil { // a normalizer that runs alone
+		return nil
+	}
 	return sc.ctx.Err()
 }
 
@@ -130,7 +130,7 @@ func (t *Tokenizer) encode(s string, typeID int64, sc *scratch) (*Encoding, *sou
 // AppendIDs appends the ids of a text to dst, without special tokens, truncation or padding.
 // It allocates nothing for words that it has seen, but for dst.
 func (t *Tokenizer) AppendIDs(dst []int64, s string) ([]int64, error) {
-	sc := t.acquire(nil)
+	sc := t.acquire(context.Background())
 	defer t.release(sc)
 	if _, err := t.split(s, sc); err != nil {
 		return dst, err
@@ -156,16 +156,16 @@ func (t *Tokenizer) AppendIDs(dst []int64, s string) ([]int64, error) {
 // Encode returns the tokens of a text, with special tokens, truncation and padding as the
 // tokenizer's file and its options say. Invalid UTF-8 in the text is read as U+FFFD.
 func (t *Tokenizer) Encode(text string) (*Encoding, error) {
-	return t.EncodeContext(nil, text)
+	return t.EncodeContext(context.Background(), text)
 }
 
 // EncodePair returns the tokens of two texts, such as a question and its context.
 func (t *Tokenizer) EncodePair(first, second string) (*Encoding, error) {
-	return t.EncodeContext(nil, first, second)
+	return t.EncodeContext(context.Background(), first, second)
 }
 
 // EncodeContext is Encode or EncodePair for one or two texts. It ends with the context's
-// error, and checks the context about every 100 kB. A nil context never ends.
+// error, and checks the context about every 100 kB.
 func (t *Tokenizer) EncodeContext(ctx context.Context, texts ...string) (*Encoding, error) {
 	e, err := t.encodeTexts(ctx, texts)
 	if err != nil {
@@ -242,9 +242,6 @@ func (t *Tokenizer) EncodePairs(ctx context.Context, pairs [][2]string) ([]*Enco
 }
 
 func (t *Tokenizer) batch(ctx context.Context, n int, texts func(i int) []string) ([]*Encoding, error) {
-	if ctx == nil {
-		ctx = context.Background()
-	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	out := make([]*Encoding, n)

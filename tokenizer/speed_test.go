@@ -32,11 +32,8 @@ func BenchmarkEncode(b *testing.B) {
 	defer in.Close()
 	out := bufio.NewReader(pipe)
 	lines := testTexts(b)
-	code, err := os.ReadFile("regex_parse.go")
-	if err != nil {
-		b.Fatal(err)
-	}
-	texts := map[string]string{"english": lines[0] + "\n", "german": lines[1] + "\n", "chinese": lines[6] + "\n", "code": string(code)}
+	texts := map[string]string{"english": concatenated(b, "../docs/*.md"), "german": lines[1] + "\n", "chinese": lines[6] + "\n",
+		"code": concatenated(b, "*.go")}
 	dir := b.TempDir()
 	for _, name := range []string{"minilm", "qwen3", "llama3", "gpt4o", "gemma3", "tokenizer_t5-small"} {
 		file := filepath.Join(publicTokenizers(b), name, "tokenizer.json")
@@ -77,4 +74,21 @@ func BenchmarkEncode(b *testing.B) {
 			}
 		}
 	}
+}
+
+// concatenated returns the contents of files.
+func concatenated(b *testing.B, pattern string) string {
+	files, err := filepath.Glob(pattern)
+	if err != nil || len(files) == 0 {
+		b.Fatal("no files", pattern, err)
+	}
+	var all strings.Builder
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			b.Fatal(err)
+		}
+		all.Write(data)
+	}
+	return all.String()
 }

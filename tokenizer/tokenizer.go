@@ -1,7 +1,9 @@
 package tokenizer
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"sync"
 )
 
@@ -163,12 +165,13 @@ func (t *Tokenizer) VocabSize() int {
 	return n
 }
 
-// AddedTokens returns the added tokens in any order.
+// AddedTokens returns the added tokens, ordered by id.
 func (t *Tokenizer) AddedTokens() []AddedToken {
 	list := make([]AddedToken, 0, len(t.added.byID))
 	for _, a := range t.added.byID {
 		list = append(list, *a)
 	}
+	slices.SortFunc(list, func(a, b AddedToken) int { return cmp.Compare(a.ID, b.ID) })
 	return list
 }
 

@@ -152,7 +152,7 @@ func TestConcurrent(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		batch, err := plain.EncodeBatch(nil, texts)
+		batch, err := plain.EncodeBatch(t.Context(), texts)
 		if err != nil {
 			t.Fatal(err)
 		}
