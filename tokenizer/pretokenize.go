@@ -34,6 +34,9 @@ func preTokenize(pt preTokenizer, sc *scratch) error {
 		}
 		return nil
 	}
+	if b, ok := pt.(*byteLevelSplit); ok && b.raw && !b.regex && !b.prefix {
+		return nil // the model reads the bytes
+	}
 	sc.next = sc.next[:0]
 	for i := range sc.pieces {
 		p := &sc.pieces[i]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // errTextSize is returned if normalization makes a text larger than the limit.
@@ -231,12 +232,15 @@ type scratch struct {
 }
 
 func (sc *scratch) reset() {
-	const keep = 1 << 20
+	const keep = 1 << 24 // bytes of each buffer: enough for texts of about a megabyte
 	if cap(sc.bytes) > keep {
 		sc.bytes = nil
 	}
-	if cap(sc.spans) > keep {
+	if cap(sc.spans) > keep/int(unsafe.Sizeof(span{})) {
 		sc.spans = nil
+	}
+	if max(cap(sc.pieces), cap(sc.next)) > keep/int(unsafe.Sizeof(piece{})) {
+		sc.pieces, sc.next = nil, nil
 	}
 	sc.bytes, sc.spans = sc.bytes[:0], sc.spans[:0]
 	sc.pieces, sc.next = sc.pieces[:0], sc.next[:0]
