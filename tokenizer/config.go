@@ -113,7 +113,7 @@ func (f *files) override(p *parts) error {
 	for key, v := range list {
 		id, err := strconv.ParseUint(key, 10, 31)
 		fields, ok := v.(map[string]any)
-		if err != nil || !ok {
+		if err != nil || !ok || id > maxID {
 			return fmt.Errorf("tokenizer_config.json: added token %q is invalid", key)
 		}
 		o := &object{fields: fields}

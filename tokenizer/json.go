@@ -10,6 +10,9 @@ import (
 	"unicode/utf8"
 )
 
+// maxID is the largest token id of a file.
+const maxID = 1<<30 - 1
+
 // maxDepth limits the nesting of JSON values and of components.
 const maxDepth = 64
 
@@ -185,12 +188,12 @@ func (r *jsonReader) float() (float64, error) {
 func (r *jsonReader) id() (int32, error) {
 	r.space()
 	start, v := r.pos, 0
-	for r.pos < len(r.s) && isDigit(r.s[r.pos]) && v <= math.MaxInt32 {
+	for r.pos < len(r.s) && isDigit(r.s[r.pos]) && v <= maxID {
 		v = v*10 + int(r.s[r.pos]-'0')
 		r.pos++
 	}
-	if r.pos == start || v > math.MaxInt32 || r.pos < len(r.s) && strings.IndexByte(".eE", r.s[r.pos]) >= 0 {
-		return 0, r.fail("token id must be an integer from 0 to 2147483647")
+	if r.pos == start || v > maxID || r.pos < len(r.s) && strings.IndexByte(".eE", r.s[r.pos]) >= 0 {
+		return 0, r.fail(fmt.Sprintf("token id must be an integer from 0 to %d", maxID))
 	}
 	return int32(v), nil
 }

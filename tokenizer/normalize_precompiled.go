@@ -15,6 +15,8 @@ import (
 type precompiled struct {
 	trie []uint32
 	text []byte
+
+	sentencePiece bool // replace the longest prefix, as SentencePiece does
 }
 
 func newPrecompiled(encoded string) (*precompiled, error) {
@@ -100,6 +102,20 @@ func (p *precompiled) normalize(t *text, sc *scratch) error {
 		}
 	}
 	for i := 0; i < len(t.s); {
+		if len(runes) > sc.limit {
+			return errTextSize
+		}
+		if p.sentencePiece {
+			if s, n := p.longest(t.s[i:]); n > 0 {
+				replace(utf8.RuneCount(t.s[i:i+n]), s)
+				i += n
+				continue
+			}
+			r, n := utf8.DecodeRune(t.s[i:])
+			runes = append(runes, marked{r: r})
+			i += n
+			continue
+		}
 		n := 1
 		if c := t.s[i]; c >= 0x80 || c == '\r' || i+1 < len(t.s) && t.s[i+1] >= 0x80 {
 			n = nextGrapheme(t.s[i:])
@@ -120,9 +136,6 @@ func (p *precompiled) normalize(t *text, sc *scratch) error {
 				runes = append(runes, marked{r: r})
 			}
 			cluster = cluster[n:]
-		}
-		if len(runes) > sc.limit {
-			return errTextSize
 		}
 	}
 	sc.runes = runes

@@ -154,13 +154,13 @@ func (f *files) load(p *parts, name string, opts *Options) error {
 	case strings.HasSuffix(name, "vocab.json"):
 		return f.loadVocabMerges(p, name, data)
 	case strings.HasSuffix(name, ".json"):
-		return loadTokenizerJSON(p, data)
+		return loadTokenizerJSON(p, data, opts)
 	}
 	return errors.New("the name of the file does not tell its format")
 }
 
 // loadTokenizerJSON reads a tokenizer.json.
-func loadTokenizerJSON(p *parts, data string) error {
+func loadTokenizerJSON(p *parts, data string, opts *Options) error {
 	if !utf8.ValidString(data) {
 		return errors.New("the file is not valid UTF-8")
 	}
@@ -176,6 +176,9 @@ func loadTokenizerJSON(p *parts, data string) error {
 	}
 	if p.normalizer, err = parseNormalizer(top["normalizer"], 0); err != nil {
 		return err
+	}
+	if opts.SentencePieceRules {
+		useSentencePieceRules(p.normalizer)
 	}
 	if p.pre, err = parsePreTokenizer(top["pre_tokenizer"], 0); err != nil {
 		return err
@@ -193,6 +196,18 @@ func loadTokenizerJSON(p *parts, data string) error {
 		return err
 	}
 	return p.addTokens(top["added_tokens"])
+}
+
+// useSentencePieceRules sets the option of each normalizer Precompiled.
+func useSentencePieceRules(n normalizer) {
+	switch n := n.(type) {
+	case *precompiled:
+		n.sentencePiece = true
+	case normalizerSequence:
+		for _, m := range n {
+			useSentencePieceRules(m)
+		}
+	}
 }
 
 // addTokens adds the tokens of a list in order.

@@ -89,7 +89,7 @@ func namedToken(o *object, name string) (string, int32, error) {
 
 func tokenID(v any) (int32, bool) {
 	f, ok := v.(float64)
-	return int32(f), ok && f >= 0 && f <= math.MaxInt32 && f == math.Trunc(f)
+	return int32(f), ok && f >= 0 && f <= maxID && f == math.Trunc(f)
 }
 
 type postProcessorSequence []postProcessor

@@ -366,7 +366,6 @@ func (p *regexParser) escape() (rune, func(r rune) bool, error) {
 	property := func(q property, not bool) (rune, func(r rune) bool, error) {
 		return 0, func(r rune) bool { return ucd.is(r, q) != not }, nil
 	}
-	hex := func(r rune) bool { return r < 128 && (isDigit(byte(r)) || r|0x20 >= 'a' && r|0x20 <= 'f') }
 	switch r := p.next(); r {
 	case -1:
 		return 0, nil, errors.New("trailing backslash")
@@ -391,9 +390,9 @@ func (p *regexParser) escape() (rune, func(r rune) bool, error) {
 	case 'w', 'W':
 		return property(onigWord, r == 'W')
 	case 'h':
-		return 0, hex, nil
+		return 0, isHex, nil
 	case 'H':
-		return 0, func(r rune) bool { return !hex(r) }, nil
+		return 0, func(r rune) bool { return !isHex(r) }, nil
 	case 'x', 'u':
 		return p.codePoint(r)
 	case 'p', 'P':
@@ -419,14 +418,14 @@ func (p *regexParser) codePoint(kind rune) (rune, func(r rune) bool, error) {
 	v, n := rune(0), 0
 	for ; n < hi; n++ {
 		r, _ := p.peek()
-		k := strings.IndexRune("0123456789abcdef", r|0x20)
-		if isDigitRune(r) {
-			k = int(r - '0')
-		}
-		if k < 0 || r < 0 {
+		if !isHex(r) {
 			break
 		}
-		v = v<<4 | rune(k)
+		k := r - '0'
+		if k > 9 {
+			k = r | 0x20 - 'a' + 10
+		}
+		v = v<<4 | k
 		p.next()
 	}
 	if n < lo || v > maxRune || v >= 0xD800 && v < 0xE000 || braces && !p.accept("}") || kind == 'x' && !braces && v >= utf8.RuneSelf {
@@ -435,7 +434,9 @@ func (p *regexParser) codePoint(kind rune) (rune, func(r rune) bool, error) {
 	return v, nil, nil
 }
 
-func isDigitRune(r rune) bool { return r >= '0' && r <= '9' }
+func isHex(r rune) bool {
+	return r >= '0' && r <= '9' || r >= 'a' && r <= 'f' || r >= 'A' && r <= 'F'
+}
 
 // property parses {Name} or {^Name} after \p.
 func (p *regexParser) property(not bool) (rune, func(r rune) bool, error) {

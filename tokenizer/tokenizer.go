@@ -21,6 +21,9 @@ type Options struct {
 	NoSpecialTokens bool
 	// RuneOffsets returns offsets in runes instead of bytes.
 	RuneOffsets bool
+	// SentencePieceRules lets the normalizer Precompiled replace the longest prefix that has a
+	// rule, as SentencePiece does and tokenizers 0.23.3 does not.
+	SentencePieceRules bool
 	// Encoding names the encoding of a .tiktoken file, such as cl100k_base, if the name of the
 	// file does not say it.
 	Encoding string

@@ -2,7 +2,10 @@ package tokenizer
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -358,4 +361,40 @@ func TestAllocations(t *testing.T) {
 			t.Errorf("%s: %.0f allocations for %d tokens, want at most 2", name, n, len(dst))
 		}
 	}
+}
+
+// TestSentencePieceRules normalizes a character with an accent. tokenizers drops the accent,
+// because it replaces a grapheme cluster by what its shortest prefix maps to.
+func TestSentencePieceRules(t *testing.T) {
+	charsmap := charsmapOf(0xAC, "fi")
+	file := fmt.Sprintf(`{"normalizer":{"type":"Sequence","normalizers":[{"type":"Precompiled","precompiled_charsmap":%q}]},
+		"model":{"type":"WordLevel","vocab":{"fi":0,"fi\u0301":1,"<unk>":2},"unk_token":"<unk>"}}`, charsmap)
+	for rules, want := range map[bool]int64{false: 0, true: 1} {
+		tok, err := openJSON(file, &Options{SentencePieceRules: rules})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := tok.Encode("\u00AC\u0301")
+		if err != nil || len(e.IDs) != 1 || e.IDs[0] != want {
+			t.Errorf("SentencePieceRules %v: ids %v, %v, want %d", rules, e.IDs, err, want)
+		}
+	}
+}
+
+// charsmapOf returns a precompiled_charsmap that replaces the character U+0080 to U+00BF with
+// the second byte c.
+func charsmapOf(c byte, replacement string) string {
+	// A double array: the node of byte b after offset o is at o^b; a leaf is at its node's offset.
+	units := make([]uint32, 1024)
+	units[0] = 256 << 10
+	first := uint32(256 ^ 0xC2)
+	units[first] = 0xC2 | (first^512)<<10
+	second := uint32(512) ^ uint32(c)
+	units[second] = uint32(c) | 1<<8 | 1<<10
+	units[second^1] = 1 << 31
+	b := binary.LittleEndian.AppendUint32(nil, uint32(4*len(units)))
+	for _, u := range units {
+		b = binary.LittleEndian.AppendUint32(b, u)
+	}
+	return base64.StdEncoding.EncodeToString(append(b, replacement+"\x00"...))
 }
