@@ -34,7 +34,11 @@ func TestWindows(t *testing.T) {
 					texts = append(texts, strings.ToValidUTF8(mutate(r, seeds), "\uFFFD"))
 				}
 				opts := &Options{RuneOffsets: true, NoSpecialTokens: r.IntN(4) == 0, NoTruncation: true, NoPadding: true}
-				request := map[string]any{"texts": texts, "special": !opts.NoSpecialTokens, "truncation": nil, "padding": nil}
+				ids := make([]int64, r.IntN(12))
+				for i := range ids {
+					ids[i] = int64(r.IntN(whole.VocabSize() + 5))
+				}
+				request := map[string]any{"texts": texts, "ids": ids, "special": !opts.NoSpecialTokens, "truncation": nil, "padding": nil}
 				if r.IntN(3) > 0 {
 					k := r.IntN(3)
 					opts.NoTruncation = false
@@ -69,9 +73,15 @@ func TestWindows(t *testing.T) {
 					goldenLine
 					Stream []string
 					Failed string
+					Text   string
 				}
 				if err := json.Unmarshal(answer, &want); err != nil {
 					t.Fatal(err)
+				}
+				if s, err := whole.Decode(ids, !opts.NoSpecialTokens); err != nil || s != want.Text {
+					if failures++; failures < 4 {
+						t.Errorf("ids %v: decoded %+q, %v\nwant %+q", ids, s, err, want.Text)
+					}
 				}
 				var e *Encoding
 				tok, err := whole.WithOptions(opts)

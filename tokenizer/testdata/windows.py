@@ -2,8 +2,8 @@
 
     python windows.py tokenizer.json
 
-Reads a JSON object a line: texts, special, and the arguments of enable_truncation and enable_padding or null.
-Writes the windows, and the parts that a DecodeStream returns, as a JSON object a line.
+Reads a JSON object a line: texts, ids to decode, special, and the arguments of enable_truncation and enable_padding or null.
+Writes the windows, the text of the ids, and the parts that a DecodeStream returns, as a JSON object a line.
 """
 import json
 import sys
@@ -16,6 +16,7 @@ tok = Tokenizer.from_file(sys.argv[1])
 for line in sys.stdin:
     r = json.loads(line)
     out = {"texts": r["texts"], "windows": [], "decoded": "", "stream": [], "failed": ""}
+    out["text"] = tok.decode(r["ids"], skip_special_tokens=r["special"])
     try:
         tok.no_truncation()
         tok.no_padding()
