@@ -168,6 +168,11 @@ func TestDifferential(t *testing.T) {
 						texts = append(texts, mutate(r, seeds))
 					}
 				}
+				var long strings.Builder
+				for range 400 {
+					long.WriteString(mutate(r, seeds))
+				}
+				texts[len(texts)-1] = long.String()
 				for i, want := range o.encode(texts) {
 					if want.failed != "" {
 						panics++

@@ -35,6 +35,9 @@ func (f *files) loadTiktoken(p *parts, name, data string, opts *Options) error {
 	if !ok {
 		return fmt.Errorf("encoding %q is not supported; set Options.Encoding", encoding)
 	}
+	if len(data) > 2*maxTokenBytes {
+		return fmt.Errorf("the vocabulary exceeds %d bytes", 2*maxTokenBytes)
+	}
 	var entries []vocabEntry
 	raw := map[string]int32{}
 	for i, line := range strings.Split(data, "\n") {
@@ -127,6 +130,9 @@ func (f *files) loadVocabText(p *parts, data string) error {
 		return o.err
 	}
 	var entries []vocabEntry
+	if len(data) > maxTokenBytes {
+		return fmt.Errorf("the vocabulary exceeds %d bytes", maxTokenBytes)
+	}
 	for i, line := range strings.Split(strings.TrimSuffix(data, "\n"), "\n") {
 		entries = append(entries, vocabEntry{strings.TrimRightFunc(line, func(r rune) bool { return ucd.is(r, isSpace) }), int32(i)})
 	}
@@ -180,6 +186,9 @@ func (f *files) loadVocabMerges(p *parts, name, data string) error {
 	}
 	if err != nil {
 		return err
+	}
+	if len(merges) > 4*maxTokenBytes {
+		return fmt.Errorf("merges.txt exceeds %d bytes", 4*maxTokenBytes)
 	}
 	for i, line := range strings.Split(strings.TrimSuffix(merges, "\n"), "\n") {
 		if strings.HasPrefix(line, "#version") {

@@ -16,11 +16,22 @@ const maxID = 1<<30 - 1
 // maxDepth limits the nesting of JSON values and of components.
 const maxDepth = 64
 
+// Limits of a file, so that its parts take at most some hundred megabytes: values that are
+// kept as trees, tokens, the bytes of all tokens, and merges.
+const (
+	maxValues     = 1 << 21
+	maxTokens     = 1 << 22
+	maxTokenBytes = 1 << 26
+	maxMerges     = 1 << 23
+)
+
 // jsonReader parses JSON without copying strings that have no escapes.
 type jsonReader struct {
 	s     string
 	pos   int
 	depth int
+
+	values, bytes int // so far: values of trees, bytes of tokens
 }
 
 // vocabEntry is a token and its id.
@@ -204,6 +215,9 @@ func (r *jsonReader) value() (any, error) {
 	if r.pos == len(r.s) {
 		return nil, r.fail("want a value")
 	}
+	if r.values++; r.values > maxValues {
+		return nil, r.fail(fmt.Sprintf("more than %d values", maxValues))
+	}
 	switch c := r.s[r.pos]; c {
 	case '{':
 		m := map[string]any{}
@@ -364,10 +378,21 @@ func (r *jsonReader) vocabulary() ([]vocabEntry, error) {
 	var list []vocabEntry
 	err := r.object(func(key string) error {
 		id, err := r.id()
+		if err == nil {
+			err = r.countToken(len(list), key)
+		}
 		list = append(list, vocabEntry{key, id})
 		return err
 	})
 	return list, err
+}
+
+// countToken checks the limits of a vocabulary that has n tokens before this one.
+func (r *jsonReader) countToken(n int, token string) error {
+	if r.bytes += len(token); r.bytes > maxTokenBytes || n >= maxTokens {
+		return r.fail(fmt.Sprintf("the vocabulary exceeds %d tokens or %d bytes", maxTokens, maxTokenBytes))
+	}
+	return nil
 }
 
 func (r *jsonReader) scores() ([]scoredPiece, error) {
@@ -388,6 +413,9 @@ func (r *jsonReader) scores() ([]scoredPiece, error) {
 		if err != nil {
 			return err
 		}
+		if err := r.countToken(len(list), token); err != nil {
+			return err
+		}
 		list = append(list, scoredPiece{token, score})
 		return r.want(']')
 	})
@@ -398,7 +426,9 @@ func (r *jsonReader) mergeList() ([]mergePair, error) {
 	var list []mergePair
 	line := 0
 	err := r.array(func() error {
-		line++
+		if line++; line > maxMerges {
+			return r.fail(fmt.Sprintf("more than %d merges", maxMerges))
+		}
 		if r.take('[') {
 			r.space()
 			left, err := r.string()

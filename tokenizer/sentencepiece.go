@@ -111,6 +111,7 @@ func protoFields(b []byte, f func(field int, v uint64, data []byte) error) error
 // parseSentencePiece reads a ModelProto.
 func parseSentencePiece(data []byte) (*spFile, error) {
 	f := &spFile{kind: 1, spSpec: spSpec{prefix: true, collapse: true, space: true}, unkSurface: " \u2047 "}
+	size := 0
 	err := protoFields(data, func(field int, _ uint64, data []byte) error {
 		switch field {
 		case 1:
@@ -128,6 +129,9 @@ func parseSentencePiece(data []byte) (*spFile, error) {
 			})
 			if err == nil && (!utf8.ValidString(p.text) || p.text == "" || p.score != p.score) {
 				err = fmt.Errorf("piece %d is invalid", len(f.pieces))
+			}
+			if size += len(p.text); err == nil && (size > maxTokenBytes || len(f.pieces) >= maxTokens) {
+				err = fmt.Errorf("the vocabulary exceeds %d tokens or %d bytes", maxTokens, maxTokenBytes)
 			}
 			f.pieces = append(f.pieces, p)
 			return err

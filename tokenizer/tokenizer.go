@@ -27,7 +27,7 @@ type Options struct {
 	// Encoding names the encoding of a .tiktoken file, such as cl100k_base, if the name of the
 	// file does not say it.
 	Encoding string
-	// MaxFile is the limit of the size of a file in bytes; 0 stands for 512 MiB.
+	// MaxFile is the limit of the size of a file in bytes; 0 stands for 256 MiB.
 	MaxFile int64
 	// MaxText is the limit of the size of a text in bytes, before and after normalization; 0
 	// stands for 256 MiB.
@@ -38,7 +38,7 @@ func (o *Options) maxFile() int64 {
 	if o.MaxFile > 0 {
 		return o.MaxFile
 	}
-	return 512 << 20
+	return 256 << 20
 }
 
 func (o *Options) maxText() int {

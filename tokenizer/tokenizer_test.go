@@ -83,6 +83,14 @@ func TestLimits(t *testing.T) {
 	if _, err := openJSON(`{`+wordLevelModel+`}`, &Options{MaxFile: 10}); err == nil || !strings.Contains(err.Error(), "limit") {
 		t.Errorf("a file beyond the limit: %v", err)
 	}
+	for what, data := range map[string]string{
+		"values": `{"x":[` + strings.Repeat("0,", maxValues+1) + `0],` + wordLevelModel + `}`,
+		"bytes":  `{"model":{"type":"Unigram","unk_id":0,"vocab":[["` + strings.Repeat("a", maxTokenBytes+1) + `",0]]}}`,
+	} {
+		if _, err := openJSON(data, nil); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("too many %s: %v", what, err)
+		}
+	}
 	tok, err := openJSON(`{`+wordLevelModel+`}`, &Options{MaxText: 10})
 	if err != nil {
 		t.Fatal(err)
