@@ -338,6 +338,18 @@ func TestCoverPullsInLittle(t *testing.T) {
 	}
 }
 
+// TestTokenizerImportsTheStandardLibrary checks that a program which imports tokenizer alone requires no module
+// besides this one.
+func TestTokenizerImportsTheStandardLibrary(t *testing.T) {
+	for _, p := range platforms {
+		for _, pkg := range goList(t, p.goos, p.goarch, p.tags, "-deps", module+"/tokenizer") {
+			if !pkg.Standard && pkg.ImportPath != module+"/tokenizer" {
+				t.Errorf("%s/%s %s: importing tokenizer compiles %s", p.goos, p.goarch, p.tags, pkg.ImportPath)
+			}
+		}
+	}
+}
+
 // TestSmallBuildsOfTheCommand checks what the build tags leave out: purego, which links
 // dynamically on Linux, libraries of tables, and in the core net/http.
 func TestSmallBuildsOfTheCommand(t *testing.T) {

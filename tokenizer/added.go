@@ -35,7 +35,8 @@ type matcher struct {
 }
 
 func newAddedTokens() *addedTokens {
-	return &addedTokens{byID: map[int32]*AddedToken{}, byContent: map[string]int32{}, special: map[string]bool{}, texts: map[int32]string{}}
+	return &addedTokens{byID: map[int32]*AddedToken{}, byContent: map[string]int32{}, special: map[string]bool{},
+		texts: map[int32]string{}}
 }
 
 // add adds a token as tokenizers does: one that the model knows keeps its id, and the others

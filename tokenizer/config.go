@@ -44,8 +44,8 @@ func (f *files) readConfig() error {
 	c.PaddingLeft = f.raw["padding_side"] == "left"
 	c.TruncateLeft = f.raw["truncation_side"] == "left"
 	c.CleanUpSpaces = f.raw["clean_up_tokenization_spaces"] == true
-	for name, to := range map[string]*string{"bos_token": &c.BOS, "eos_token": &c.EOS, "unk_token": &c.Unknown, "sep_token": &c.Separator,
-		"pad_token": &c.Pad, "cls_token": &c.Classifier, "mask_token": &c.Mask} {
+	for name, to := range map[string]*string{"bos_token": &c.BOS, "eos_token": &c.EOS, "unk_token": &c.Unknown,
+		"sep_token": &c.Separator, "pad_token": &c.Pad, "cls_token": &c.Classifier, "mask_token": &c.Mask} {
 		*to = tokenText(f.raw[name])
 		if s := tokenText(special[name]); s != "" {
 			*to = s

@@ -195,8 +195,8 @@ func (d *wordPieceDecoder) decode(tokens []string) ([]string, error) {
 	}), nil
 }
 
-var cleanUps = [...][2]string{{" .", "."}, {" ?", "?"}, {" !", "!"}, {" ,", ","}, {" ' ", "'"}, {" n't", "n't"}, {" 'm", "'m"},
-	{" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}}
+var cleanUps = [...][2]string{{" .", "."}, {" ?", "?"}, {" !", "!"}, {" ,", ","}, {" ' ", "'"}, {" n't", "n't"},
+	{" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}}
 
 // cleanUp removes spaces before punctuation and contractions.
 func cleanUp(s string) string {

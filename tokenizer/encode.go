@@ -87,7 +87,8 @@ func (t *Tokenizer) encode(s string, typeID int64, sc *scratch) (*Encoding, *sou
 		return nil, nil, err
 	}
 	n := len(sc.pieces) + len(s)/8 + 4
-	e := &Encoding{IDs: make([]int64, 0, n), Tokens: make([]string, 0, n), Words: make([]int32, 0, n), Offsets: make([][2]int, 0, n)}
+	e := &Encoding{IDs: make([]int64, 0, n), Tokens: make([]string, 0, n), Words: make([]int32, 0, n),
+		Offsets: make([][2]int, 0, n)}
 	for i := range sc.pieces {
 		p := &sc.pieces[i]
 		if p.added >= 0 {

@@ -98,8 +98,8 @@ func (e *Encoding) append(other *Encoding) {
 			e.ranges[k] = tokenRange{at + r.lo, at + r.hi, true}
 		}
 	}
-	e.IDs, e.TypeIDs, e.Mask = append(e.IDs, other.IDs...), append(e.TypeIDs, other.TypeIDs...), append(e.Mask, other.Mask...)
-	e.Special, e.Tokens = append(e.Special, other.Special...), append(e.Tokens, other.Tokens...)
+	e.IDs, e.TypeIDs = append(e.IDs, other.IDs...), append(e.TypeIDs, other.TypeIDs...)
+	e.Mask, e.Special, e.Tokens = append(e.Mask, other.Mask...), append(e.Special, other.Special...), append(e.Tokens, other.Tokens...)
 	e.Words, e.Offsets = append(e.Words, other.Words...), append(e.Offsets, other.Offsets...)
 	e.Overflow = overflow
 }
@@ -241,8 +241,8 @@ func (e *Encoding) pad(n int, p *Padding) {
 	}
 	fill := &Encoding{}
 	for range k {
-		fill.IDs, fill.TypeIDs, fill.Mask = append(fill.IDs, int64(p.ID)), append(fill.TypeIDs, int64(p.TypeID)), append(fill.Mask, 0)
-		fill.Special, fill.Tokens = append(fill.Special, true), append(fill.Tokens, p.Token)
+		fill.IDs, fill.TypeIDs = append(fill.IDs, int64(p.ID)), append(fill.TypeIDs, int64(p.TypeID))
+		fill.Mask, fill.Special, fill.Tokens = append(fill.Mask, 0), append(fill.Special, true), append(fill.Tokens, p.Token)
 		fill.Words, fill.Offsets = append(fill.Words, -1), append(fill.Offsets, [2]int{})
 	}
 	overflow := e.Overflow

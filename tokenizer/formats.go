@@ -19,9 +19,10 @@ type tiktokenEncoding struct {
 var tiktokenEncodings = map[string]tiktokenEncoding{
 	"r50k_base": {patternGPT2, map[string]int32{"<|endoftext|>": 50256}},
 	"p50k_base": {patternGPT2, map[string]int32{"<|endoftext|>": 50256}},
-	"p50k_edit": {patternGPT2, map[string]int32{"<|endoftext|>": 50256, "<|fim_prefix|>": 50281, "<|fim_middle|>": 50282, "<|fim_suffix|>": 50283}},
-	"cl100k_base": {patternLlama3, map[string]int32{"<|endoftext|>": 100257, "<|fim_prefix|>": 100258, "<|fim_middle|>": 100259,
-		"<|fim_suffix|>": 100260, "<|endofprompt|>": 100276}},
+	"p50k_edit": {patternGPT2, map[string]int32{"<|endoftext|>": 50256, "<|fim_prefix|>": 50281, "<|fim_middle|>": 50282,
+		"<|fim_suffix|>": 50283}},
+	"cl100k_base": {patternLlama3, map[string]int32{"<|endoftext|>": 100257, "<|fim_prefix|>": 100258,
+		"<|fim_middle|>": 100259, "<|fim_suffix|>": 100260, "<|endofprompt|>": 100276}},
 	"o200k_base": {patternO200k, map[string]int32{"<|endoftext|>": 199999, "<|endofprompt|>": 200018}},
 }
 
@@ -124,7 +125,8 @@ func (f *files) loadVocabText(p *parts, data string) error {
 		}
 		return value
 	}
-	b := &bertNormalizer{clean: true, chinese: option("tokenize_chinese_chars", true), lower: option("do_lower_case", true)}
+	b := &bertNormalizer{clean: true, chinese: option("tokenize_chinese_chars", true)}
+	b.lower = option("do_lower_case", true)
 	b.strip = option("strip_accents", b.lower)
 	if o.err != nil {
 		return o.err
@@ -134,7 +136,8 @@ func (f *files) loadVocabText(p *parts, data string) error {
 		return fmt.Errorf("the vocabulary exceeds %d bytes", maxTokenBytes)
 	}
 	for i, line := range strings.Split(strings.TrimSuffix(data, "\n"), "\n") {
-		entries = append(entries, vocabEntry{strings.TrimRightFunc(line, func(r rune) bool { return ucd.is(r, isSpace) }), int32(i)})
+		token := strings.TrimRightFunc(line, func(r rune) bool { return ucd.is(r, isSpace) })
+		entries = append(entries, vocabEntry{token, int32(i)})
 	}
 	c := f.config
 	name := func(token, fallback string) string {

@@ -38,7 +38,8 @@ func parseModel(m *modelFile) (model, error) {
 		switch {
 		case !list && m.has("vocab") && m.hasMerges:
 			kind = "BPE"
-		case !list && m.has("vocab") && m.has("unk_token") && m.has("continuing_subword_prefix") && m.has("max_input_chars_per_word"):
+		case !list && m.has("vocab") && m.has("unk_token") && m.has("continuing_subword_prefix") &&
+			m.has("max_input_chars_per_word"):
 			kind = "WordPiece"
 		case !list && m.has("vocab") && m.has("unk_token"):
 			kind = "WordLevel"

@@ -286,7 +286,8 @@ func (t *text) replace(p *splitPattern, content string, sc *scratch) error {
 			e.keep(r.hi - r.lo)
 			continue
 		}
-		if e.same && len(content) == r.hi-r.lo && utf8.RuneCountInString(content) == 1 && runeSize(t.s[r.lo]) == len(content) {
+		single := len(content) == r.hi-r.lo && utf8.RuneCountInString(content) == 1
+		if e.same && single && runeSize(t.s[r.lo]) == len(content) {
 			e.sc.bytes = append(e.sc.bytes, content...)
 			e.pos = r.hi
 			continue

@@ -109,7 +109,8 @@ func (b *bertNormalizer) putLower(e *edit, r rune, change int) {
 // characters that are no accents.
 func (b *bertNormalizer) slow(t *text, sc *scratch) error {
 	if b.clean {
-		err := filterNormalizer(func(r rune) bool { return r != 0 && r != utf8.RuneError && !ucd.is(r, isOther) }).normalize(t, sc)
+		keep := func(r rune) bool { return r != 0 && r != utf8.RuneError && !ucd.is(r, isOther) }
+		err := filterNormalizer(keep).normalize(t, sc)
 		if err != nil {
 			return err
 		}
@@ -163,5 +164,6 @@ func isChinese(r rune) bool {
 	case r <= 0x4DBF, r >= 0x4E00 && r <= 0x9FFF, r >= 0xF900 && r <= 0xFAFF:
 		return true
 	}
-	return r >= 0x20000 && r <= 0x2A6DF || r >= 0x2A700 && r <= 0x2B81F || r >= 0x2B920 && r <= 0x2CEAF || r >= 0x2F800 && r <= 0x2FA1F
+	return r >= 0x20000 && r <= 0x2A6DF || r >= 0x2A700 && r <= 0x2B81F || r >= 0x2B920 && r <= 0x2CEAF ||
+		r >= 0x2F800 && r <= 0x2FA1F
 }

@@ -98,7 +98,8 @@ func (f *files) find() (string, error) {
 	have := map[string]bool{}
 	for _, e := range list {
 		have[e.Name()] = true
-		if n := e.Name(); strings.HasSuffix(n, ".model") || strings.HasSuffix(n, ".tiktoken") || strings.HasSuffix(n, ".spm") {
+		switch n := e.Name(); filepath.Ext(n) {
+		case ".model", ".spm", ".tiktoken":
 			names = append(names, n)
 		}
 	}

@@ -142,7 +142,7 @@ func (preTokenizerSequence) split(*piece, *scratch) error {
 	return errors.New("not reached: preTokenize applies each")
 }
 
-// behavior says what becomes of the matches of a pattern.
+// behavior is how the matches of a pattern divide a text.
 type behavior uint8
 
 const (

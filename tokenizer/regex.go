@@ -256,7 +256,7 @@ func newRuneSet(has func(r rune) bool) *runeSet {
 
 // splitPattern finds the matches of a literal or a regular expression.
 type splitPattern struct {
-	literal []byte                    // matched as it is, if not nil
+	literal []byte                    // matched literally, if not nil
 	scan    func(s []byte, i int) int // end of the match at i, or -1; if not nil
 	program *program
 }

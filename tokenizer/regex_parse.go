@@ -239,7 +239,8 @@ func (p *regexParser) atom() (*node, error) {
 		switch c, _ := p.peek(); c {
 		case 'b', 'B', 'A', 'z', 'Z':
 			p.next()
-			kind := map[rune]int{'b': assertWordBoundary, 'B': assertNoWordBoundary, 'A': assertTextStart, 'z': assertTextEnd, 'Z': assertLastLineEnd}[c]
+			kind := map[rune]int{'b': assertWordBoundary, 'B': assertNoWordBoundary, 'A': assertTextStart,
+				'z': assertTextEnd, 'Z': assertLastLineEnd}[c]
 			return &node{op: nodeAssert, kind: kind}, nil
 		}
 		r, set, err := p.escape()
@@ -428,7 +429,7 @@ func (p *regexParser) codePoint(kind rune) (rune, func(r rune) bool, error) {
 		v = v<<4 | k
 		p.next()
 	}
-	if n < lo || v > maxRune || v >= 0xD800 && v < 0xE000 || braces && !p.accept("}") || kind == 'x' && !braces && v >= utf8.RuneSelf {
+	if n < lo || !utf8.ValidRune(v) || braces && !p.accept("}") || kind == 'x' && !braces && v >= utf8.RuneSelf {
 		return 0, nil, fmt.Errorf("escape \\%c is invalid or not supported", kind)
 	}
 	return v, nil, nil
@@ -560,7 +561,8 @@ func (p *regexParser) class() (func(r rune) bool, error) {
 			continue
 		}
 		hi := lo
-		if strings.HasPrefix(p.s[p.pos:], "-") && !strings.HasPrefix(p.s[p.pos:], "-]") && !strings.HasPrefix(p.s[p.pos:], "-&&") {
+		rest := p.s[p.pos:]
+		if strings.HasPrefix(rest, "-") && !strings.HasPrefix(rest, "-]") && !strings.HasPrefix(rest, "-&&") {
 			p.next()
 			if hi, set, err = p.classChar(); err != nil {
 				return nil, err

@@ -87,7 +87,8 @@ func (t *Tokenizer) WithOptions(opts *Options) (*Tokenizer, error) {
 			special = t.post.added(false)
 		}
 		if tr.MaxLength-special < tr.Stride {
-			return nil, fmt.Errorf("tokenizer: truncation: stride %d exceeds the length without special tokens, %d - %d", tr.Stride, tr.MaxLength, special)
+			return nil, fmt.Errorf("tokenizer: truncation: stride %d exceeds the length without special tokens, %d - %d",
+				tr.Stride, tr.MaxLength, special)
 		}
 	}
 	if n.opts.NoTruncation {
