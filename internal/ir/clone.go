@@ -2,8 +2,8 @@ package ir
 
 import "slices"
 
-// Clone returns a copy of a graph whose nodes and values can be changed independently. Operators and
-// constants are shared, since they are immutable: the copy owns none of its constants.
+// Clone returns a copy of a graph whose nodes and values can be changed independently. Operators
+// and constants are shared, since they are immutable: the copy owns none of its constants.
 func (g *Graph) Clone() *Graph {
 	c := *g
 	c.Shared = true

@@ -6,9 +6,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Packs holds what plans of one model derive from its constants, such as packed weights, so that each
-// is in memory once. The first user of a Packs adds to it; those of [Packs.Fork] share its contents
-// until they are released. A nil Packs shares nothing.
+// Packs holds what plans of one model derive from its constants, such as packed weights, so that
+// each is in memory once. The first user of a Packs adds to it; those of [Packs.Fork] share its
+// contents until they are released. A nil Packs shares nothing.
 type Packs struct {
 	table  *packTable
 	used   map[packKey]bool
@@ -20,8 +20,8 @@ type packTable struct {
 	m  map[packKey]*pack
 }
 
-// packKey identifies a result: the constants that it is derived from, and a comparable value for the
-// way, whose type belongs to the caller.
+// packKey identifies a result: the constants that it is derived from, and a comparable value for
+// the way, whose type belongs to the caller.
 type packKey struct {
 	of, with *tensor.Tensor
 	how      any

@@ -13,8 +13,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// depthwiseConv is a depthwise Conv or FusedConv of float32, with one or several filters per channel, over one or two spatial axes of known
-// sizes, with constant weights and bias, on N×C×W or N×C×H×W tensors.
+// depthwiseConv is a depthwise Conv or FusedConv of float32, with one or several filters per
+// channel, over one or two spatial axes of known sizes, with constant weights and bias, on N×C×W or
+// N×C×H×W tensors.
 type depthwiseConv struct {
 	FusedConv
 	d       *conv.DepthwisePlanes
@@ -28,8 +29,8 @@ func LoneDepthwise(group, c, m int) bool {
 	return group > 1 && group == c && m%c == 0 && m/c <= most
 }
 
-// prepareDepthwise packs the weights of a depthwise convolution over one or two axes, in each run if
-// sizes are free. It returns nil if the convolution is not supported.
+// prepareDepthwise packs the weights of a depthwise convolution over one or two axes, in each run
+// if sizes are free. It returns nil if the convolution is not supported.
 func prepareDepthwise(f *FusedConv, in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
 	w, ok := in[1].(*tensor.Tensor)
 	if !ok || w.DType() != tensor.TypeFloat32 || w.Rank() != 3 && w.Rank() != 4 || len(types[0].Shape) != w.Rank() ||
@@ -69,8 +70,8 @@ func prepareDepthwise(f *FusedConv, in []tensor.Value, types []ir.Type) (ir.Oper
 	return &depthwiseConv{FusedConv: *f, d: d, in: shape, out: s.Shape[1:]}, drop, nil
 }
 
-// freeDepthwise is a depthwise convolution over free dimensions, with constant weights. It keeps the
-// operator for the sizes of the last run.
+// freeDepthwise is a depthwise convolution over free dimensions, with constant weights. It keeps
+// the operator for the sizes of the last run.
 type freeDepthwise struct {
 	FusedConv
 	in    []tensor.Value // constant inputs

@@ -219,8 +219,8 @@ func doubles() []*choice {
 					g.op("VCMPPD", "$0", one, a, "K1")
 					g.op("VCMPPD", "$7", y, y, "K1", "K1")
 					g.op("VMOVUPD", zero, "K1", t)
-					// Both limits are out of the range of float32. The instructions return t if it is
-					// NaN.
+					// Both limits are out of the range of float32. The instructions return t if it
+					// is NaN.
 					g.opd("VMOVUPD", 200., n)
 					g.op("VMINPD", t, n, t)
 					g.opd("VMOVUPD", -200., n)

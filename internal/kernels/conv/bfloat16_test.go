@@ -23,7 +23,8 @@ func rounded64(x []float32) []float64 {
 	return y
 }
 
-// roundedShapes are convolutions with every tile height, one and two blocks, parts of octets, strides, dilations and groups.
+// roundedShapes are convolutions with every tile height, one and two blocks, parts of octets,
+// strides, dilations and groups.
 func roundedShapes() []*Shape {
 	s := []*Shape{
 		shape2(1, 16, 32, 1, 5, 14, 3, 1, 1, 1), shape2(1, 24, 40, 1, 6, 29, 1, 1, 1, 0), shape2(1, 5, 20, 1, 9, 9, 3, 2, 1, 1),
@@ -67,7 +68,8 @@ func TestRounded(t *testing.T) {
 	})
 }
 
-// TestRoundedLevels requires the same bits of all levels and cuts, for numbers from subnormal to infinite.
+// TestRoundedLevels requires the same bits of all levels and cuts, for numbers from subnormal to
+// infinite.
 func TestRoundedLevels(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 9))
 	for i, s := range roundedShapes() {

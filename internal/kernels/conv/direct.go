@@ -18,8 +18,8 @@ type BlockedEpilogue struct {
 	AddLayout Layout
 	Act       gemm.Activation
 	Lo, Hi    float32 // of gemm.Clip
-	// Map is a function of every element and its channel, such as Silu, or nil. It must work in place and for
-	// any number of pixels of a block of channels.
+	// Map is a function of every element and its channel, such as Silu, or nil. It must work in
+	// place and for any number of pixels of a block of channels.
 	Map func(dst, src []float32, block int)
 	// Last is as Add, but added to the result of Map.
 	Last []float32
@@ -28,7 +28,8 @@ type BlockedEpilogue struct {
 // finishes reports whether finish has to be called.
 func (e *BlockedEpilogue) finishes() bool { return e.Map != nil || e.Last != nil }
 
-// finish applies Map to pixels [a, b) of a row, just computed, in some blocks, and adds Last. The first one of them is block at of y.
+// finish applies Map to pixels [a, b) of a row, just computed, in some blocks, and adds Last. The
+// first one of them is block at of y.
 func (e *BlockedEpilogue) finish(level cpu.Level, out *Layout, y []float32, at, block, blocks, row, a, b int) {
 	for i := range blocks {
 		d := y[out.At(at+i, row, a):][:(b-a)*Lanes]
@@ -52,9 +53,9 @@ func (e *BlockedEpilogue) bounds() (lo, hi float32) {
 	return float32(math.Inf(-1)), float32(math.Inf(1))
 }
 
-// Weights are the packed weights of [Direct] and [NCHWInput]: panels of 32 output channels (the last of
-// 16 if the number of blocks is odd), each [input block][kh][kw][16][outputs of the panel]. Weights
-// of padding channels are zero.
+// Weights are the packed weights of [Direct] and [NCHWInput]: panels of 32 output channels (the
+// last of 16 if the number of blocks is odd), each [input block][kh][kw][16][outputs of the panel].
+// Weights of padding channels are zero.
 type Weights struct {
 	Cin, Cout, KH, KW int
 	Data              []float32 // 64-byte aligned
@@ -195,8 +196,8 @@ func (d *Direct) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedE
 	rows.panels(par, len(w.panels), func(p, g0, g1 int) { d.panel(level, y, x, ep, p, &rows, g0, g1) })
 }
 
-// rows divides an image into units of work: whole rows of pixels, or parts of one long row, which is an image of one row or, for
-// a 1×1 convolution without borders, all pixels.
+// rows divides an image into units of work: whole rows of pixels, or parts of one long row, which
+// is an image of one row or, for a 1×1 convolution without borders, all pixels.
 type rows struct {
 	units, width int // units of an image; pixels of a row
 	flat         bool
@@ -204,8 +205,8 @@ type rows struct {
 }
 
 // newRows divides the output into units. pointwise is set if an output pixel reads only the input
-// pixel at its coordinates. With few panels there are more units. Threads divide what is larger, the
-// image or the weights, so that each reads only its part from the caches of others.
+// pixel at its coordinates. With few panels there are more units. Threads divide what is larger,
+// the image or the weights, so that each reads only its part from the caches of others.
 func newRows(in, out *Layout, ep *BlockedEpilogue, panels int, pointwise bool) rows {
 	pointwise = pointwise && in.H == out.H && in.W == out.W && in.Flat() && out.Flat() && (ep.Add == nil || ep.AddLayout.Flat())
 	if !pointwise && out.H > 1 {
@@ -240,7 +241,8 @@ func (r *rows) panels(par gemm.Par, panels int, fn func(p, g0, g1 int)) {
 	}
 }
 
-// byPixels calls fn for every panel p with the units [g0, g1) of an image for which g*panels+p is in [lo, hi).
+// byPixels calls fn for every panel p with the units [g0, g1) of an image for which g*panels+p is
+// in [lo, hi).
 func byPixels(lo, hi, panels int, fn func(p, g0, g1 int)) {
 	for p := range panels {
 		if g0, g1 := tiles(max(0, lo-p), panels), tiles(max(0, hi-p), panels); g0 < g1 {
@@ -279,8 +281,8 @@ func (d *Direct) Scales() bool {
 	return w.KH*w.KW == 1 && !slices.ContainsFunc(w.panels, func(p panel) bool { return p.cbs != d.In.Blocks() })
 }
 
-// Scaled returns the convolution of an image whose input channels are multiplied by scale, in blocks that are step elements apart.
-// data holds its weights and is as long as those of d.
+// Scaled returns the convolution of an image whose input channels are multiplied by scale, in
+// blocks that are step elements apart. data holds its weights and is as long as those of d.
 func (d *Direct) Scaled(level cpu.Level, par gemm.Par, data, scale []float32, step int) *Direct {
 	w := *d.Weights
 	w.Data = data
@@ -374,7 +376,8 @@ func (d *Direct) panel(level cpu.Level, y, x []float32, ep *BlockedEpilogue, pi 
 	}
 }
 
-// sum returns the sum of output channel o, of a panel, with its bias: the products with its own group.
+// sum returns the sum of output channel o, of a panel, with its bias: the products with its own
+// group.
 func (d *Direct) sum(x []float32, p *panel, row, column, o int) float32 {
 	w := d.Weights
 	width, v := p.blocks*Lanes, w.Bias[o]

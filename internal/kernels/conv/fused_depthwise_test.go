@@ -241,8 +241,8 @@ func TestFusedDepthwiseErrors(t *testing.T) {
 	}
 }
 
-// BenchmarkFusedDepthwise runs the first two convolutions of the blocks of MobileNetV2 and EfficientNet-B0 one after the other,
-// and as one.
+// BenchmarkFusedDepthwise runs the first two convolutions of the blocks of MobileNetV2 and
+// EfficientNet-B0 one after the other, and as one.
 func BenchmarkFusedDepthwise(b *testing.B) {
 	for _, s := range []struct{ cin, cout, h, kernel, stride, ep int }{
 		{3, 32, 224, 3, 1, 2}, {16, 96, 112, 3, 2, 2}, {24, 144, 56, 3, 1, 2}, {24, 144, 56, 3, 2, 2}, {32, 192, 28, 3, 1, 2}, {32, 192, 28, 3, 2, 2}, {64, 384, 14, 3, 1, 2}, {96, 576, 14, 3, 1, 2}, {96, 576, 14, 3, 2, 2}, {160, 960, 7, 3, 1, 2},

@@ -15,8 +15,9 @@ import (
 // group. A permutation and a multiply-add take at least 1.33 cycles on AMD Zen 4, where they
 // share a unit.
 
-// Grouped is a convolution over NCHW16c, with any kernel, stride and dilation, whose groups of 2, 4 or 8 channels have as many outputs. Unlike [Direct],
-// it does not multiply zeros for the other groups of a block.
+// Grouped is a convolution over NCHW16c, with any kernel, stride and dilation, whose groups of 2, 4
+// or 8 channels have as many outputs. Unlike [Direct], it does not multiply zeros for the other
+// groups of a block.
 type Grouped struct {
 	In, Out              Layout
 	StrideH, StrideW     int
@@ -25,7 +26,8 @@ type Grouped struct {
 	Weights              *GroupedWeights
 }
 
-// GroupedWeights are the packed weights of [Grouped]: [block][kh][kw][channel of the group][16 outputs].
+// GroupedWeights are the packed weights of [Grouped]: [block][kh][kw][channel of the group][16
+// outputs].
 type GroupedWeights struct {
 	C, Each, KH, KW int // channels, and those of a group
 	data, bias      []float32
@@ -35,7 +37,8 @@ type GroupedWeights struct {
 // Bytes returns the size of the packed weights.
 func (p *GroupedWeights) Bytes() int64 { return int64(len(p.data)+len(p.bias)) * 4 }
 
-// GroupedPays reports whether [Grouped] supports a convolution and is faster than [Direct] on a level.
+// GroupedPays reports whether [Grouped] supports a convolution and is faster than [Direct] on a
+// level.
 func GroupedPays(level cpu.Level, cin, cout, group, kh, kw int) bool {
 	if cin != cout || group == 0 || cin%group != 0 {
 		return false
@@ -112,7 +115,8 @@ func (d *Grouped) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *Blocked
 	})
 }
 
-// groupedPixels returns the number of pixels of the largest tile that a row of the given width holds.
+// groupedPixels returns the number of pixels of the largest tile that a row of the given width
+// holds.
 func groupedPixels(width int) int {
 	for _, n := range [...]int{14, 7, 4, 2} {
 		if width >= n {
@@ -122,8 +126,8 @@ func groupedPixels(width int) int {
 	return 1
 }
 
-// groupedGeneric computes a tile of [Grouped]. t.cb is the number of channels of a group, and t.deltas has, as 16 int32, the lane of the
-// first one for each output.
+// groupedGeneric computes a tile of [Grouped]. t.cb is the number of channels of a group, and
+// t.deltas has, as 16 int32, the lane of the first one for each output.
 //
 //	for p := range pixels {
 //		for j := range 16 {

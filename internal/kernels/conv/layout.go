@@ -48,8 +48,8 @@ func (l *Layout) At(cb, y, x int) int {
 // Flat reports whether rows are contiguous, without a border.
 func (l *Layout) Flat() bool { return l.Row == l.W*Lanes }
 
-// FinitePadding makes the padding channels of the last block zero where they are NaN, which a convolution makes of infinite inputs and its weights of
-// zero.
+// FinitePadding makes the padding channels of the last block zero where they are NaN, which a
+// convolution makes of infinite inputs and its weights of zero.
 func (l *Layout) FinitePadding(level cpu.Level, data []float32) {
 	for y := range l.H {
 		row := data[l.At(l.Blocks()-1, y, 0):][:l.W*Lanes]
@@ -64,8 +64,8 @@ func (l *Layout) FinitePadding(level cpu.Level, data []float32) {
 	}
 }
 
-// Column reports whether images have a width of 1 and no border beside it. They have the same memory
-// as images of height 1, see [Layout.Turned].
+// Column reports whether images have a width of 1 and no border beside it. They have the same
+// memory as images of height 1, see [Layout.Turned].
 func (l *Layout) Column() bool { return l.W == 1 && l.Left == 0 && l.Right == 0 }
 
 // Turned returns the layout of the images of a [Layout.Column] with the axes exchanged.

@@ -9,9 +9,9 @@ import (
 	"github.com/onward-ml/onward/internal/memory"
 )
 
-// PermutedPointwise is a 1×1 convolution over NCHW16c without padding that reads its input channels one by
-// one, in any order. Groups whose channels do not fill blocks waste no work on channels of other
-// groups, and a permutation of the channels before the convolution is free.
+// PermutedPointwise is a 1×1 convolution over NCHW16c without padding that reads its input channels
+// one by one, in any order. Groups whose channels do not fill blocks waste no work on channels of
+// other groups, and a permutation of the channels before the convolution is free.
 type PermutedPointwise struct {
 	in, out          Layout
 	strideH, strideW int
@@ -20,7 +20,8 @@ type PermutedPointwise struct {
 	each, outs       int // input and output channels of a group
 }
 
-// PermutedWeights are the packed weights of [PermutedPointwise]: [channel][outputs of the panel] for each panel.
+// PermutedWeights are the packed weights of [PermutedPointwise]: [channel][outputs of the panel]
+// for each panel.
 type PermutedWeights struct {
 	cin, cout, group int
 	data, bias       []float32
@@ -89,8 +90,8 @@ func PackPermuted(w, bias []float32, cin, cout, group int) (*PermutedWeights, er
 	return p, nil
 }
 
-// NewPermutedPointwise returns the convolution of images with layouts in and out. order maps input channels of the
-// convolution to channels of the image; nil is the identity.
+// NewPermutedPointwise returns the convolution of images with layouts in and out. order maps input
+// channels of the convolution to channels of the image; nil is the identity.
 func NewPermutedPointwise(w *PermutedWeights, in, out Layout, strideH, strideW int, order []int) (*PermutedPointwise, error) {
 	if in.C != w.cin || out.C != w.cout || order != nil && len(order) != in.C {
 		return nil, fail.Errorf("weights take %d channels to %d, not %d to %d, or an order of %d", w.cin, w.cout, in.C, out.C, len(order))
@@ -123,8 +124,8 @@ func NewPermutedPointwise(w *PermutedWeights, in, out Layout, strideH, strideW i
 	return d, nil
 }
 
-// PermutedPointwisePays reports whether [PermutedPointwise] is faster than [Direct] for a 1×1 convolution, because it
-// reads few of the channels in the blocks.
+// PermutedPointwisePays reports whether [PermutedPointwise] is faster than [Direct] for a 1×1
+// convolution, because it reads few of the channels in the blocks.
 func PermutedPointwisePays(cin, cout, group int) bool {
 	cg, og := cin/group, cout/group
 	one, whole := 0, 0
@@ -192,7 +193,8 @@ func (d *PermutedPointwise) panel(level cpu.Level, y, x []float32, ep *BlockedEp
 	}
 }
 
-// sum returns the sum of output channel o, of a panel, with its bias: the products with its own group. x begins at the pixel.
+// sum returns the sum of output channel o, of a panel, with its bias: the products with its own
+// group. x begins at the pixel.
 func (d *PermutedPointwise) sum(x []float32, p *permutedPanel, o int) float32 {
 	width, v, at := p.blocks*Lanes, d.bias[o], p.first
 	first := (o/d.outs - p.block*Lanes/d.outs) * d.each

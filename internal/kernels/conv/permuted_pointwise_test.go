@@ -12,7 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// permuted checks PermutedPointwise, with the channels of the image in another order if shuffle is not nil.
+// permuted checks PermutedPointwise, with the channels of the image in another order if shuffle is
+// not nil.
 func (b *blocked) permuted(t testing.TB, l cpu.Level, side testkit.Side, flat bool, shuffle *rand.Rand) {
 	t.Helper()
 	c := *b

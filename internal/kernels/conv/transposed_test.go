@@ -10,8 +10,8 @@ import (
 	"github.com/onward-ml/onward/internal/testing/testkit"
 )
 
-// TestTransposed compares transposed convolutions of small integers, whose sums are exact but for Winograd's transforms, with the
-// definition.
+// TestTransposed compares transposed convolutions of small integers, whose sums are exact but for
+// Winograd's transforms, with the definition.
 func TestTransposed(t *testing.T) {
 	var together, apart int
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {

@@ -40,8 +40,8 @@ func (p *WinogradWeights) Bytes() int64 {
 	return int64(len(p.Data)+len(p.Bias))*4 + int64(len(p.rounded))*2
 }
 
-// ChooseWinograd returns the tile size for a 3×3 convolution with stride 1 and a dilation at the given output
-// size: 4, 2, or 0 if the direct convolution is as fast.
+// ChooseWinograd returns the tile size for a 3×3 convolution with stride 1 and a dilation at the
+// given output size: 4, 2, or 0 if the direct convolution is as fast.
 func ChooseWinograd(level cpu.Level, cin, cout, h, w, dilation int) int {
 	if level != cpu.AVX512 && level != cpu.NEON || cin < 8 || cout < 8 || min(h, w) < 4 {
 		return 0
@@ -55,8 +55,9 @@ func ChooseWinograd(level cpu.Level, cin, cout, h, w, dilation int) int {
 	if cin < 24 || cout < 24 { // the pixels of a tile are copied one by one
 		return 0
 	}
-	// The outputs of a dilated convolution are divided into grids, whose last tiles may be mostly empty. The direct
-	// convolution has 9 multiplications per output and channel, but no transforms.
+	// The outputs of a dilated convolution are divided into grids, whose last tiles may be mostly
+	// empty. The direct convolution has 9 multiplications per output and channel, but no
+	// transforms.
 	best, size := 6*h*w, 0
 	for _, m := range []int{2, 4} {
 		if n := gridTiles(h, m, dilation) * gridTiles(w, m, dilation) * (m + 2) * (m + 2); n < best {
@@ -66,7 +67,8 @@ func ChooseWinograd(level cpu.Level, cin, cout, h, w, dilation int) int {
 	return size
 }
 
-// gridTiles returns the number of tiles of m that cover n outputs, each tile with outputs at a distance of dilation.
+// gridTiles returns the number of tiles of m that cover n outputs, each tile with outputs at a
+// distance of dilation.
 func gridTiles(n, m, dilation int) int {
 	long := n % dilation // grids with one output more than the others
 	return long*tiles(n/dilation+1, m) + (dilation-long)*tiles(n/dilation, m)

@@ -10,7 +10,8 @@ import (
 	"github.com/onward-ml/onward/internal/testing/testkit"
 )
 
-// The sums of a row are those of one call however threads divide the panels, and with all epilogues.
+// The sums of a row are those of one call however threads divide the panels, and with all
+// epilogues.
 func TestRowOfPanels(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, k := range []int{1, 2, 3, 4, 5, 9, 100, 1023, 1024, 1030, 2049} {

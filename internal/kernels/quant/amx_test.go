@@ -13,7 +13,8 @@ import (
 	"github.com/onward-ml/onward/internal/testing/testkit"
 )
 
-// TestTiles compares AMX with plain Go for every number of rows and steps, at the end of accessible memory.
+// TestTiles compares AMX with plain Go for every number of rows and steps, at the end of accessible
+// memory.
 func TestTiles(t *testing.T) {
 	if !cpu.AMXTiles(cpu.AVX512) {
 		t.Skip("the processor or the operating system has no AMX")

@@ -150,8 +150,8 @@ func testInt8IsExact(t *testing.T, bits int) {
 	})
 }
 
-// TestNBitsInfinite checks that an infinite element of A gives the infinities and NaN of the dequantized
-// product.
+// TestNBitsInfinite checks that an infinite element of A gives the infinities and NaN of the
+// dequantized product.
 func TestNBitsInfinite(t *testing.T) {
 	const n, k, block = 33, 64, 32
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
@@ -195,8 +195,8 @@ func TestNBitsInfinite(t *testing.T) {
 	})
 }
 
-// TestNBitsMagnitudes checks rows whose blocks differ in magnitude, up to those that have no scale as
-// digits, and NaN.
+// TestNBitsMagnitudes checks rows whose blocks differ in magnitude, up to those that have no scale
+// as digits, and NaN.
 func TestNBitsMagnitudes(t *testing.T) {
 	const n, k, block = 40, 128, 32
 	r := rand.New(rand.NewPCG(10, 10))

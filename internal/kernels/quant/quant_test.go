@@ -249,7 +249,8 @@ func TestTransposeBytes(t *testing.T) {
 	})
 }
 
-// TestQuantizeRounds has quotients close to the middle of two integers, and steps whose reciprocals are not normal numbers.
+// TestQuantizeRounds has quotients close to the middle of two integers, and steps whose reciprocals
+// are not normal numbers.
 func TestQuantizeRounds(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {

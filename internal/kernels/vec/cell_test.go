@@ -10,7 +10,8 @@ import (
 	"github.com/onward-ml/onward/internal/testing/testkit"
 )
 
-// eachCells calls fn with random cells of several sizes, at all levels. The gates of the first row have numbers that are not finite.
+// eachCells calls fn with random cells of several sizes, at all levels. The gates of the first row
+// have numbers that are not finite.
 func eachCells(t *testing.T, gates int, fn func(t *testing.T, l level, c *Cells)) {
 	testkit.Levels(t, func(t *testing.T, l level) {
 		numbers := func(n int, scale float32) []float32 {
@@ -124,7 +125,8 @@ func TestGRUReset(t *testing.T) {
 
 var _ = testkit.Tested("gruStateF32")
 
-// TestGRUState is TestLSTMCell for the state of a GRU, with and without a product that its gate r scales.
+// TestGRUState is TestLSTMCell for the state of a GRU, with and without a product that its gate r
+// scales.
 func TestGRUState(t *testing.T) {
 	for _, apart := range []bool{false, true} {
 		eachCells(t, 1, func(t *testing.T, l level, c *Cells) {

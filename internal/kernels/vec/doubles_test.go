@@ -10,8 +10,8 @@ import (
 
 var _ = testkit.Tested("powF32")
 
-// TestPowF32 compares all pairs of special numbers and random ones with math.Pow, with every number of
-// elements behind the last whole vector.
+// TestPowF32 compares all pairs of special numbers and random ones with math.Pow, with every number
+// of elements behind the last whole vector.
 func TestPowF32(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	special := append(testkit.Special32(), 0.5, -0.5, 3, -3, 1<<24, 1<<24+2, -1<<25)
@@ -134,7 +134,8 @@ func TestDoubles(t *testing.T) {
 
 var _ = testkit.Tested("sinF64", "cosF64")
 
-// TestSine compares with math.Sin and math.Cos, whose errors near zeros are as large as those of SinF64.
+// TestSine compares with math.Sin and math.Cos, whose errors near zeros are as large as those of
+// SinF64.
 func TestSine(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 4))
 	x := []float64{0, math.Copysign(0, -1), 1, -1, math.Inf(1), math.Inf(-1), math.NaN(), 5e-324, 1e-310, math.MaxFloat64, mostReduced, -mostReduced, math.Nextafter(mostReduced, 0), 1e15, -1e22}

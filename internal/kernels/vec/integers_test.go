@@ -84,7 +84,8 @@ func TestIntegers(t *testing.T) {
 
 var _ = testkit.Tested("orderF32")
 
-// TestOrder checks that the integers are ordered as the numbers are, from all kinds of them, in place too.
+// TestOrder checks that the integers are ordered as the numbers are, from all kinds of them, in
+// place too.
 func TestOrder(t *testing.T) {
 	special := append(testkit.Special32(), float32(math.Inf(-1)), float32(math.Inf(1)), math.Float32frombits(0xff800001), math.Float32frombits(0xffffffff), math.Float32frombits(0x7f800001))
 	testkit.Levels(t, func(t *testing.T, l level) {

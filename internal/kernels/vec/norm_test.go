@@ -8,7 +8,8 @@ import (
 	"github.com/onward-ml/onward/internal/testing/testkit"
 )
 
-// TestSoftmaxOfManyNarrowRows compares with calls for single rows, bit by bit, as results must not depend on how rows are distributed.
+// TestSoftmaxOfManyNarrowRows compares with calls for single rows, bit by bit, as results must not
+// depend on how rows are distributed.
 func TestSoftmaxOfManyNarrowRows(t *testing.T) {
 	special := []float32{float32(math.Inf(-1)), float32(math.Inf(1)), float32(math.NaN()), -3e38, 3e38, 0, -200}
 	testkit.Levels(t, func(t *testing.T, l level) {

@@ -15,8 +15,8 @@ var _ = testkit.Tested(
 	"absF64", "signF32", "signF64", "sqrtF64",
 )
 
-// TestNumbers compares the kernels of one and two operands of integers and float64 with Go's operators,
-// in place too.
+// TestNumbers compares the kernels of one and two operands of integers and float64 with Go's
+// operators, in place too.
 func TestNumbers(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l level) {
 		testNumbers(t, l, "I32", AddI32, SubI32, MulI32, nil, MaxI32, MinI32)

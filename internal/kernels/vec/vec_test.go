@@ -452,8 +452,8 @@ func BenchmarkRows(b *testing.B) {
 	}
 }
 
-// BenchmarkMaskedSoftmax has rows whose scores are masked but for the first, as those of attention: exponentials that underflow must
-// not take longer.
+// BenchmarkMaskedSoftmax has rows whose scores are masked but for the first, as those of attention:
+// exponentials that underflow must not take longer.
 func BenchmarkMaskedSoftmax(b *testing.B) {
 	for _, masked := range []float32{-1, -10_000, float32(math.Inf(-1))} {
 		x, y := make([]float32, 1024), make([]float32, 1024)

@@ -10,7 +10,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// TestConvTurnsColumns checks which convolutions of images of width 1 have a kernel for images of height 1.
+// TestConvTurnsColumns checks which convolutions of images of width 1 have a kernel for images of
+// height 1.
 func TestConvTurnsColumns(t *testing.T) {
 	const c, length = 32, 40
 	weights := tensor.Must(tensor.Zeros(tensor.TypeFloat32, c, c, 5, 1))

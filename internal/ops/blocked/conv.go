@@ -49,9 +49,9 @@ func PermutesInput(cv *ops.Conv, w []int, g window.ConvGeometry) bool {
 
 // NewConv packs weights m×c/group×kh×kw and a bias, which may be nil, for
 // images in layout in (whose border holds the padding; only C, H and W matter for
-// a convolution that [ReadsNCHW]). order, unless nil, says for every input channel which one of the image
-// it is; the convolution must be one that [PermutesInput]. packs has weights that are packed already.
-// add is the layout of input 1, or nil.
+// a convolution that [ReadsNCHW]). order, unless nil, says for every input channel which one of the
+// image it is; the convolution must be one that [PermutesInput]. packs has weights that are packed
+// already. add is the layout of input 1, or nil.
 func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, add *Layout, act kit.Activation, order []int, packs *ir.Packs) (*Conv, error) {
 	s := w.Shape()
 	if len(s) != 4 || w.DType() != tensor.TypeFloat32 {
@@ -170,8 +170,9 @@ func (v *Conv) Infer(c *ir.InferContext) error {
 	return nil
 }
 
-// Then returns the convolution followed by op, which reads what v makes as its given input: a function of every element and its
-// channel, or an addition of another image. It returns nil for other operators, and if v already has one of the same kind or a later one.
+// Then returns the convolution followed by op, which reads what v makes as its given input: a
+// function of every element and its channel, or an addition of another image. It returns nil for
+// other operators, and if v already has one of the same kind or a later one.
 func (v *Conv) Then(op ir.Operator, input int) *Conv {
 	r := *v
 	switch op := op.(type) {
@@ -247,7 +248,8 @@ func (v *Conv) Rounded() ir.Operator {
 	return nil
 }
 
-// epilogue returns what happens to the sums of an image. add has the residuals of all images, or is nil.
+// epilogue returns what happens to the sums of an image. add has the residuals of all images, or is
+// nil.
 func (v *Conv) epilogue(add []float32, image int) *conv.BlockedEpilogue {
 	ep := &conv.BlockedEpilogue{AddLayout: v.turn(v.Add), Act: v.Act.Gemm(), Lo: v.Act.Lo, Hi: v.Act.Hi, Map: v.Map}
 	if add != nil {
@@ -315,8 +317,8 @@ func (v *Conv) images(c *ir.Call, n, size int, y, x, add []float32, kernel func(
 	}
 }
 
-// finitePadding makes the padding channels of an image that was just convolved finite, unless no convolution reads them: each leaves out groups of
-// four, or of eight if it rounds to bfloat16.
+// finitePadding makes the padding channels of an image that was just convolved finite, unless no
+// convolution reads them: each leaves out groups of four, or of eight if it rounds to bfloat16.
 func finitePadding(par gemm.Par, l *Layout, image []float32) {
 	if l.C%8 != 0 {
 		par(1, func(int, int) { l.FinitePadding(cpu.Active(), image) })

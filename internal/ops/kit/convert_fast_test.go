@@ -91,7 +91,8 @@ func TestCastKernels(t *testing.T) {
 	})
 }
 
-// TestByteTable compares the conversions of 8-bit floats and of packed elements with tensor.ConvertInto, with a last byte that is not full.
+// TestByteTable compares the conversions of 8-bit floats and of packed elements with
+// tensor.ConvertInto, with a last byte that is not full.
 func TestByteTable(t *testing.T) {
 	raw := make([]byte, 512)
 	for i := range raw {

@@ -50,8 +50,8 @@ func GemmScale[T gemm.Number](y []T, alpha float32, d tensor.DType) {
 	}
 }
 
-// GemmScaled returns v, of type d or the integer with its bits, times alpha. Factors of integers are
-// applied in float64, and the product is truncated.
+// GemmScaled returns v, of type d or the integer with its bits, times alpha. Factors of integers
+// are applied in float64, and the product is truncated.
 func GemmScaled[T gemm.Number](v T, alpha float32, d tensor.DType) T {
 	switch d {
 	case tensor.TypeUint32:
@@ -90,8 +90,8 @@ func Batches[T gemm.Number](c *ir.Call, s *Shape, y, a, b []T) error {
 	})
 }
 
-// eachProduct computes alpha times each of count products of one shape, whose results are dense. Threads share the products,
-// or each of a few large ones.
+// eachProduct computes alpha times each of count products of one shape, whose results are dense.
+// Threads share the products, or each of a few large ones.
 func eachProduct[T gemm.Number](c *ir.Call, count int, alpha float32, args func(i int) gemm.Args[T]) error {
 	first := args(0)
 	mn, k := first.M*first.N, first.K
@@ -135,12 +135,12 @@ func One[T gemm.Number](c *ir.Call, g *gemm.Args[T]) error {
 	return c.Err()
 }
 
-// longSum is the number of terms from which on a product is computed in parts, because one tile of it
-// takes longer than the time between checks of the context.
+// longSum is the number of terms from which on a product is computed in parts, because one tile of
+// it takes longer than the time between checks of the context.
 const longSum = 1 << 20
 
-// gemmLong calls product for g, or for parts of its sums if they are long. Each part adds the result
-// of the previous one.
+// gemmLong calls product for g, or for parts of its sums if they are long. Each part adds the
+// result of the previous one.
 func gemmLong[T gemm.Number](c *ir.Call, g *gemm.Args[T], product func(g *gemm.Args[T])) error {
 	if g.K < longSum || g.Packed || g.Half != nil {
 		product(g)
@@ -179,7 +179,8 @@ func gemmLong[T gemm.Number](c *ir.Call, g *gemm.Args[T], product func(g *gemm.A
 	return nil
 }
 
-// GemmHere computes a product on the calling thread. If the context ends, the product is incomplete.
+// GemmHere computes a product on the calling thread. If the context ends, the product is
+// incomplete.
 func GemmHere[T gemm.Number](c *ir.Call, g *gemm.Args[T]) {
 	const work = 4 << 20 // multiplications between checks of the context
 	var par gemm.Par

@@ -56,8 +56,8 @@ func NewConvShape(w *Window, group int, x, wt []int) (ConvShape, error) {
 	return s, nil
 }
 
-// asRows returns s, or for images of width 1 an equal convolution of images of height 1, since kernels
-// compute along rows.
+// asRows returns s, or for images of width 1 an equal convolution of images of height 1, since
+// kernels compute along rows.
 func (s *ConvShape) asRows() *ConvShape {
 	g := &s.Geometry
 	if len(g.In) != 2 || g.In[0] == 1 || g.In[1] != 1 || g.Kernel[1] != 1 || g.Out[1] != 1 || g.Before[1] != 0 {
