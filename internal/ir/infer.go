@@ -26,7 +26,8 @@ func (e *NodeError) Error() string {
 	if e.Domain != "" {
 		op = e.Domain + "." + op
 	}
-	return fmt.Sprintf("%s of node %q (%s, opset %d) with inputs (%s): %v", e.Stage, e.Node, op, e.Opset, e.Inputs, e.Err)
+	return fmt.Sprintf("%s of node %q (%s, opset %d) with inputs (%s): %v", e.Stage, e.Node, op,
+		e.Opset, e.Inputs, e.Err)
 }
 
 // Unwrap returns the cause.
@@ -76,7 +77,8 @@ func InferNode(g *Graph, n *Node) error {
 		}
 	}
 	c, base := &f.context, f.base
-	*c = InferContext{node: n, in: f.in, out: f.out, sub: func(k int, in []Value) ([]Value, error) { return inferSub(g, n, k, in) }}
+	*c = InferContext{node: n, in: f.in, out: f.out,
+		sub: func(k int, in []Value) ([]Value, error) { return inferSub(g, n, k, in) }}
 	err := func() error {
 		if n.Sig != nil {
 			if err := n.Sig.Check(base, len(n.Out)); err != nil {
@@ -100,7 +102,8 @@ func InferNode(g *Graph, n *Node) error {
 				types[i] = v.Type
 			}
 		}
-		return &NodeError{Stage: "shape inference", Node: n.Label(g), OpType: n.OpType, Domain: n.Domain, Opset: n.Opset, Inputs: JoinTypes(types), Err: err}
+		return &NodeError{Stage: "shape inference", Node: n.Label(g), OpType: n.OpType, Domain: n.Domain,
+			Opset: n.Opset, Inputs: JoinTypes(types), Err: err}
 	}
 	for i, id := range n.Out {
 		if id == None {

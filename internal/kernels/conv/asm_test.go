@@ -34,10 +34,14 @@ func TestPauses(t *testing.T) {
 	b := newBlocked(rand.New(rand.NewPCG(9, 9)), s, 0)
 	in, out, _ := b.layouts(false)
 	x, y := make([]float32, in.Len()), make([]float32, out.Len())
-	d := &Direct{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackWeights(cpu.Active(), b.w, nil, 64, 64, 1, 3, 3)}
-	w := &Winograd{In: in, Out: out, Top: 1, Left: 1, Dilation: 1, Weights: PackWinograd(cpu.Active(), 4, b.w, nil, 64, 64)}
-	dw := &Depthwise{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackDepthwise(b.w, nil, 64, 3, 3)}
-	g := &Grouped{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackGrouped(b.w, nil, 64, 8, 3, 3)}
+	d := &Direct{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1,
+		Weights: PackWeights(cpu.Active(), b.w, nil, 64, 64, 1, 3, 3)}
+	w := &Winograd{In: in, Out: out, Top: 1, Left: 1, Dilation: 1,
+		Weights: PackWinograd(cpu.Active(), 4, b.w, nil, 64, 64)}
+	dw := &Depthwise{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1,
+		Weights: PackDepthwise(b.w, nil, 64, 3, 3)}
+	g := &Grouped{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1,
+		Weights: PackGrouped(b.w, nil, 64, 8, 3, 3)}
 	fused, err := NewFusedDepthwise(d.To(in), dw)
 	if err != nil {
 		t.Fatal(err)

@@ -60,9 +60,10 @@ func TestRounded(t *testing.T) {
 				if flat && product(s.PadBegin) > 0 {
 					continue
 				}
-				b.run(t, fmt.Sprintf("rounded %v %+v", l, *s), l, i&1 == 0, flat, 6e-6*max(1, math.Sqrt(k)/30), func(in, out Layout, y, x []float32, ep *BlockedEpilogue) {
-					b.rounded(t, l, in, out).Run(l, twoWays, y, x, ep)
-				})
+				b.run(t, fmt.Sprintf("rounded %v %+v", l, *s), l, i&1 == 0, flat, 6e-6*max(1, math.Sqrt(k)/30),
+					func(in, out Layout, y, x []float32, ep *BlockedEpilogue) {
+						b.rounded(t, l, in, out).Run(l, twoWays, y, x, ep)
+					})
 			}
 		}
 	})
@@ -125,11 +126,13 @@ func TestRoundedPermuted(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := &Direct{In: in, Out: out, Weights: PackWeights(cpu.Generic, permuted, nil, cin, cout, 1, 1, 1)}
-		if got, want := p.rounded(cpu.Active()), d.rounded(cpu.Generic, d.panelWeights); !slices.Equal(got.data, want.data) || !slices.Equal(got.Weights.panels, want.Weights.panels) {
+		if got, want := p.rounded(cpu.Active()), d.rounded(cpu.Generic, d.panelWeights); !slices.Equal(got.data,
+			want.data) || !slices.Equal(got.Weights.panels, want.Weights.panels) {
 			t.Errorf("%d to %d channels: the weights differ", cin, cout)
 		}
 	}
-	p, err := newPermuted(make([]float32, 32*16), nil, 2, NewLayout(32, 2, 2, 0, 0, 0, 0), NewLayout(32, 2, 2, 0, 0, 0, 0), 1, 1, nil)
+	p, err := newPermuted(make([]float32, 32*16), nil, 2, NewLayout(32, 2, 2, 0, 0, 0, 0),
+		NewLayout(32, 2, 2, 0, 0, 0, 0), 1, 1, nil)
 	if err != nil || p.rounded(cpu.Active()) != nil {
 		t.Errorf("a convolution with groups is rounded (%v)", err)
 	}
@@ -139,7 +142,8 @@ func TestRoundedPermuted(t *testing.T) {
 func TestRoundedLong(t *testing.T) {
 	for cin, want := range map[int]bool{8192: true, 8193: false} {
 		l := NewLayout(cin, 1, 1, 0, 0, 0, 0)
-		d := &Direct{In: l, Out: NewLayout(1, 1, 1, 0, 0, 0, 0), Weights: PackWeights(cpu.Active(), make([]float32, cin), nil, cin, 1, 1, 1, 1)}
+		d := &Direct{In: l, Out: NewLayout(1, 1, 1, 0, 0, 0, 0),
+			Weights: PackWeights(cpu.Active(), make([]float32, cin), nil, cin, 1, 1, 1, 1)}
 		if got := d.rounded(cpu.Active(), d.panelWeights) != nil; got != want {
 			t.Errorf("%d channels: rounded %t, want %t", cin, got, want)
 		}
@@ -180,16 +184,18 @@ func TestRoundedWinograd(t *testing.T) {
 				var want []float32
 				for _, par := range []gemm.Par{nil, twoWays, oneByOne} {
 					tol := map[bool]float64{true: 0, false: 0.03}[exact]
-					b.run(t, fmt.Sprintf("rounded F(2,3) %v %+v", l, *s), l, i&1 == 0, i%3 == 0, tol, func(in, out Layout, y, x []float32, ep *BlockedEpilogue) {
-						d := &Winograd{In: in, Out: out, Top: s.PadBegin[0], Left: s.PadBegin[1], Dilation: s.Dilation[0], Weights: PackWinograd(cpu.Generic, 2, b.w, b.ep.Bias, s.Cin, s.Cout)}
-						d.rounded(l).Run(l, par, y, x, ep)
-						if want == nil {
-							want = slices.Clone(y)
-						}
-						if !slices.Equal(y, want) {
-							t.Fatalf("%v %+v: the results depend on how the work is split", l, *s)
-						}
-					})
+					b.run(t, fmt.Sprintf("rounded F(2,3) %v %+v", l, *s), l, i&1 == 0, i%3 == 0, tol,
+						func(in, out Layout, y, x []float32, ep *BlockedEpilogue) {
+							d := &Winograd{In: in, Out: out, Top: s.PadBegin[0], Left: s.PadBegin[1],
+								Dilation: s.Dilation[0], Weights: PackWinograd(cpu.Generic, 2, b.w, b.ep.Bias, s.Cin, s.Cout)}
+							d.rounded(l).Run(l, par, y, x, ep)
+							if want == nil {
+								want = slices.Clone(y)
+							}
+							if !slices.Equal(y, want) {
+								t.Fatalf("%v %+v: the results depend on how the work is split", l, *s)
+							}
+						})
 				}
 			}
 		}
@@ -198,7 +204,8 @@ func TestRoundedWinograd(t *testing.T) {
 
 // TestRoundOctets compares with the plain code.
 func TestRoundOctets(t *testing.T) {
-	special := []float32{0, float32(math.Copysign(0, -1)), 0x1p-149, -0x1p-127, 0x1p-126, float32(math.Inf(1)), float32(math.Inf(-1)), math.MaxFloat32, float32(math.NaN()), 1 + 0x1p-8, 1 + 0x3p-8}
+	special := []float32{0, float32(math.Copysign(0, -1)), 0x1p-149, -0x1p-127, 0x1p-126, float32(math.Inf(1)),
+		float32(math.Inf(-1)), math.MaxFloat32, float32(math.NaN()), 1 + 0x1p-8, 1 + 0x3p-8}
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 		r := rand.New(rand.NewPCG(8, 9))
 		for n := 1; n < 20; n++ {
@@ -228,12 +235,14 @@ func TestRoundedPauses(t *testing.T) {
 	in, out, _ := b.layouts(false)
 	x, y := make([]float32, in.Len()), make([]float32, out.Len())
 	d := b.rounded(t, cpu.Active(), in, out)
-	w := (&Winograd{In: in, Out: out, Top: 1, Left: 1, Dilation: 1, Weights: PackWinograd(cpu.Active(), 2, b.w, nil, 512, 64)}).rounded(cpu.Active())
+	w := (&Winograd{In: in, Out: out, Top: 1, Left: 1, Dilation: 1,
+		Weights: PackWinograd(cpu.Active(), 2, b.w, nil, 512, 64)}).rounded(cpu.Active())
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 		if cpu.RunsBF16(l) != cpu.BF16Pairs {
 			t.Skip("the level has no instructions for bfloat16")
 		}
-		for _, run := range []func(){func() { d.Run(l, nil, y, x, &BlockedEpilogue{}) }, func() { w.Run(l, nil, y, x, &BlockedEpilogue{}) }} {
+		for _, run := range []func(){func() { d.Run(l, nil, y, x, &BlockedEpilogue{}) },
+			func() { w.Run(l, nil, y, x, &BlockedEpilogue{}) }} {
 			testkit.CheckPauses(t, run)
 		}
 	})
@@ -247,10 +256,13 @@ func BenchmarkRounded(b *testing.B) {
 		shape2(1, 64, 64, 1, 56, 56, 3, 1, 1, 1), shape2(1, 128, 128, 1, 28, 28, 3, 1, 1, 1), shape2(1, 256, 256, 1, 14, 14, 3, 1, 1, 1), shape2(1, 512, 512, 1, 7, 7, 3, 1, 1, 1),
 		shape2(1, 144, 24, 1, 56, 56, 1, 1, 1, 0), shape2(1, 96, 576, 1, 14, 14, 1, 1, 1, 0), shape2(1, 576, 96, 1, 14, 14, 1, 1, 1, 0), shape2(1, 960, 160, 1, 7, 7, 1, 1, 1, 0), shape2(1, 32, 16, 1, 112, 112, 1, 1, 1, 0),
 	} {
-		c := newBlocked(rand.New(rand.NewPCG(3, 9)), &Shape{N: 1, Cin: s.Cin, Cout: s.Cout, Group: 1, In: []int{1, 1}, Out: []int{1, 1}, Kernel: []int{1, 1}, Stride: []int{1, 1}, Dilation: []int{1, 1}, PadBegin: []int{0, 0}, PadEnd: []int{0, 0}}, 3)
+		c := newBlocked(rand.New(rand.NewPCG(3, 9)),
+			&Shape{N: 1, Cin: s.Cin, Cout: s.Cout, Group: 1, In: []int{1, 1}, Out: []int{1, 1}, Kernel: []int{1, 1},
+				Stride: []int{1, 1}, Dilation: []int{1, 1}, PadBegin: []int{0, 0}, PadEnd: []int{0, 0}}, 3)
 		c.Shape, c.w = s, random(rand.New(rand.NewPCG(4, 9)), s.Cin*s.Cout*product(s.Kernel))
 		pad := s.PadBegin[0]
-		in, out := NewLayout(s.Cin, s.In[0], s.In[1], pad, pad, pad, pad), NewLayout(s.Cout, s.Out[0], s.Out[1], 0, 0, 0, 0)
+		in, out := NewLayout(s.Cin, s.In[0], s.In[1], pad, pad, pad, pad),
+			NewLayout(s.Cout, s.Out[0], s.Out[1], 0, 0, 0, 0)
 		x, y := memory.Slice[float32](in.Len()), memory.Slice[float32](out.Len())
 		in.FromNCHW(cpu.Active(), x, random(rand.New(rand.NewPCG(5, 9)), s.Cin*product(s.In)), 0, in.Blocks())
 		d := c.rounded(b, cpu.Active(), in, out)
@@ -258,7 +270,8 @@ func BenchmarkRounded(b *testing.B) {
 			for b.Loop() {
 				d.Run(cpu.Active(), nil, y, x, &BlockedEpilogue{})
 			}
-			b.ReportMetric(2*float64(s.Cout*s.Cin*product(s.Kernel)*product(s.Out))*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GFLOPS")
+			b.ReportMetric(2*float64(s.Cout*s.Cin*product(s.Kernel)*product(s.Out))*float64(b.N)/float64(
+				b.Elapsed().Nanoseconds()), "GFLOPS")
 		})
 	}
 }

@@ -46,14 +46,16 @@ func newBlocked(r *rand.Rand, s *Shape, epilogue int) *blocked {
 // not change.
 func (b *blocked) layouts(flat bool) (in, out, add Layout) {
 	if flat {
-		return NewLayout(b.Cin, b.In[0], b.In[1], 0, 0, 0, 0), NewLayout(b.Cout, b.Out[0], b.Out[1], 0, 0, 0, 0), NewLayout(b.Cout, b.Out[0], b.Out[1], 0, 0, 0, 0)
+		return NewLayout(b.Cin, b.In[0], b.In[1], 0, 0, 0, 0), NewLayout(b.Cout, b.Out[0], b.Out[1], 0, 0, 0, 0),
+			NewLayout(b.Cout, b.Out[0], b.Out[1], 0, 0, 0, 0)
 	}
 	return NewLayout(b.Cin, b.In[0], b.In[1], b.PadBegin[0], b.PadBegin[1], b.PadEnd[0], b.PadEnd[1]),
 		NewLayout(b.Cout, b.Out[0], b.Out[1], 1, 2, 0, 1), NewLayout(b.Cout, b.Out[0], b.Out[1], 0, 1, 2, 0)
 }
 
 // run converts, calls f on guarded slices and compares.
-func (b *blocked) run(t testing.TB, what string, level cpu.Level, side testkit.Side, flat bool, tol float64, f func(in, out Layout, y, x []float32, ep *BlockedEpilogue)) {
+func (b *blocked) run(t testing.TB, what string, level cpu.Level, side testkit.Side, flat bool, tol float64,
+	f func(in, out Layout, y, x []float32, ep *BlockedEpilogue)) {
 	t.Helper()
 	in, out, add := b.layouts(flat)
 	x := testkit.Guarded[float32](t, in.Len(), side, 0)
@@ -98,14 +100,15 @@ func (b *blocked) run(t testing.TB, what string, level cpu.Level, side testkit.S
 func (b *blocked) direct(t testing.TB, l cpu.Level, side testkit.Side, flat bool) {
 	t.Helper()
 	k := float64(b.Cin / b.Group * product(b.Kernel))
-	b.run(t, fmt.Sprintf("direct %v %+v", l, *b.Shape), l, side, flat, 6e-6*max(1, math.Sqrt(k)/30), func(in, out Layout, y, x []float32, ep *BlockedEpilogue) {
-		d := &Direct{In: in, Out: out, StrideH: b.Stride[0], StrideW: b.Stride[1], DilationH: b.Dilation[0], DilationW: b.Dilation[1], Top: b.PadBegin[0], Left: b.PadBegin[1],
-			Weights: PackWeights(l, b.w, b.ep.Bias, b.Cin, b.Cout, b.Group, b.Kernel[0], b.Kernel[1])}
-		if err := d.Check(); err != nil {
-			t.Fatal(err)
-		}
-		d.Run(l, twoWays, y, x, ep)
-	})
+	b.run(t, fmt.Sprintf("direct %v %+v", l, *b.Shape), l, side, flat, 6e-6*max(1, math.Sqrt(k)/30),
+		func(in, out Layout, y, x []float32, ep *BlockedEpilogue) {
+			d := &Direct{In: in, Out: out, StrideH: b.Stride[0], StrideW: b.Stride[1], DilationH: b.Dilation[0], DilationW: b.Dilation[1], Top: b.PadBegin[0], Left: b.PadBegin[1],
+				Weights: PackWeights(l, b.w, b.ep.Bias, b.Cin, b.Cout, b.Group, b.Kernel[0], b.Kernel[1])}
+			if err := d.Check(); err != nil {
+				t.Fatal(err)
+			}
+			d.Run(l, twoWays, y, x, ep)
+		})
 }
 
 func TestDirect(t *testing.T) {
@@ -143,7 +146,8 @@ func TestRapidDirect(t *testing.T) {
 			if s.Check() != nil {
 				return
 			}
-			b := newBlocked(rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0)), s, rapid.IntRange(0, 15).Draw(rt, "epilogue"))
+			b := newBlocked(rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0)), s,
+				rapid.IntRange(0, 15).Draw(rt, "epilogue"))
 			side := testkit.Side(rapid.Bool().Draw(rt, "side"))
 			testkit.Scope(t, func(t testing.TB) { b.direct(t, l, side, false) })
 		})
@@ -166,13 +170,15 @@ func TestWinograd(t *testing.T) {
 					b := newBlocked(r, s, e)
 					for _, par := range []gemm.Par{nil, twoWays} {
 						tol := map[int]float64{2: 1e-5, 4: 3e-5}[m] * max(1, math.Sqrt(float64(s.Cin))/16)
-						b.run(t, fmt.Sprintf("F(%d,3) %v %+v", m, l, *s), l, i&1 == 0, i%3 == 0, tol, func(in, out Layout, y, x []float32, ep *BlockedEpilogue) {
-							d := &Winograd{In: in, Out: out, Top: s.PadBegin[0], Left: s.PadBegin[1], Dilation: s.Dilation[0], Weights: PackWinograd(l, m, b.w, b.ep.Bias, s.Cin, s.Cout)}
-							if err := d.Check(); err != nil {
-								t.Fatal(err)
-							}
-							d.Run(l, par, y, x, ep)
-						})
+						b.run(t, fmt.Sprintf("F(%d,3) %v %+v", m, l, *s), l, i&1 == 0, i%3 == 0, tol,
+							func(in, out Layout, y, x []float32, ep *BlockedEpilogue) {
+								d := &Winograd{In: in, Out: out, Top: s.PadBegin[0], Left: s.PadBegin[1],
+									Dilation: s.Dilation[0], Weights: PackWinograd(l, m, b.w, b.ep.Bias, s.Cin, s.Cout)}
+								if err := d.Check(); err != nil {
+									t.Fatal(err)
+								}
+								d.Run(l, par, y, x, ep)
+							})
 					}
 				}
 			}
@@ -186,10 +192,12 @@ func TestWinogradError(t *testing.T) {
 	b := newBlocked(rand.New(rand.NewPCG(3, 3)), s, 0)
 	for m, bound := range map[int]float64{2: 5e-6, 4: 1.5e-5} {
 		testkit.Levels(t, func(t *testing.T, l cpu.Level) {
-			b.run(t, fmt.Sprintf("F(%d,3)", m), l, testkit.Low, true, bound, func(in, out Layout, y, x []float32, ep *BlockedEpilogue) {
-				d := &Winograd{In: in, Out: out, Top: 1, Left: 1, Dilation: 1, Weights: PackWinograd(l, m, b.w, nil, s.Cin, s.Cout)}
-				d.Run(l, nil, y, x, ep)
-			})
+			b.run(t, fmt.Sprintf("F(%d,3)", m), l, testkit.Low, true, bound,
+				func(in, out Layout, y, x []float32, ep *BlockedEpilogue) {
+					d := &Winograd{In: in, Out: out, Top: 1, Left: 1, Dilation: 1,
+						Weights: PackWinograd(l, m, b.w, nil, s.Cin, s.Cout)}
+					d.Run(l, nil, y, x, ep)
+				})
 		})
 	}
 }
@@ -204,7 +212,8 @@ func TestDepthwise(t *testing.T) {
 		}
 		for w := 1; w < 32; w++ { // every tile height of the kernels of 3 and 5 columns
 			for k := 3; k <= 5; k += 2 {
-				shapes = append(shapes, shape2(1, 20, 20, 20, 3, w, k, 1, 1, k/2), shape2(1, 20, 20, 20, 5, 2*w, k, 2, 1, k/2))
+				shapes = append(shapes, shape2(1, 20, 20, 20, 3, w, k, 1, 1, k/2),
+					shape2(1, 20, 20, 20, 5, 2*w, k, 2, 1, k/2))
 			}
 		}
 		for i, s := range shapes {
@@ -214,14 +223,15 @@ func TestDepthwise(t *testing.T) {
 			}
 			for e := range epilogues {
 				b := newBlocked(r, s, e)
-				b.run(t, fmt.Sprintf("depthwise %v %+v", l, *s), l, (i+e)&1 == 0, false, 1e-5, func(in, out Layout, y, x []float32, ep *BlockedEpilogue) {
-					d := &Depthwise{In: in, Out: out, StrideH: s.Stride[0], StrideW: s.Stride[1], DilationH: s.Dilation[0], DilationW: s.Dilation[1], Top: s.PadBegin[0], Left: s.PadBegin[1],
-						Weights: PackDepthwise(b.w, b.ep.Bias, s.Cin, s.Kernel[0], s.Kernel[1])}
-					if err := d.Check(); err != nil {
-						t.Fatal(err)
-					}
-					d.Run(l, twoWays, y, x, ep)
-				})
+				b.run(t, fmt.Sprintf("depthwise %v %+v", l, *s), l, (i+e)&1 == 0, false, 1e-5,
+					func(in, out Layout, y, x []float32, ep *BlockedEpilogue) {
+						d := &Depthwise{In: in, Out: out, StrideH: s.Stride[0], StrideW: s.Stride[1], DilationH: s.Dilation[0], DilationW: s.Dilation[1], Top: s.PadBegin[0], Left: s.PadBegin[1],
+							Weights: PackDepthwise(b.w, b.ep.Bias, s.Cin, s.Kernel[0], s.Kernel[1])}
+						if err := d.Check(); err != nil {
+							t.Fatal(err)
+						}
+						d.Run(l, twoWays, y, x, ep)
+					})
 			}
 		}
 	})
@@ -230,18 +240,20 @@ func TestDepthwise(t *testing.T) {
 func TestNCHWInput(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 		r := rand.New(rand.NewPCG(5, 5))
-		shapes := []*Shape{shape2(1, 3, 64, 1, 23, 30, 7, 2, 1, 3), shape2(1, 1, 20, 1, 12, 12, 5, 1, 1, 2), shape2(1, 4, 40, 1, 9, 9, 3, 2, 2, 1), shape2(1, 3, 16, 1, 4, 2, 3, 1, 1, 4)}
+		shapes := []*Shape{shape2(1, 3, 64, 1, 23, 30, 7, 2, 1, 3), shape2(1, 1, 20, 1, 12, 12, 5, 1, 1, 2),
+			shape2(1, 4, 40, 1, 9, 9, 3, 2, 2, 1), shape2(1, 3, 16, 1, 4, 2, 3, 1, 1, 4)}
 		for w := 1; w < 16; w++ {
 			shapes = append(shapes, shape2(1, 2, 16*(1+w%2), 1, 3, w, 3, 1, 1, 1))
 		}
 		for i, s := range shapes {
 			for _, e := range []int{i & 15, 3, 7, 8} {
 				b := newBlocked(r, s, e)
-				b.run(t, fmt.Sprintf("nchw %v %+v", l, *s), l, i&1 == 0, false, 1e-5, func(_, out Layout, y, _ []float32, ep *BlockedEpilogue) {
-					d := &NCHWInput{Cin: s.Cin, H: s.In[0], W: s.In[1], Out: out, StrideH: s.Stride[0], StrideW: s.Stride[1], DilationH: s.Dilation[0], DilationW: s.Dilation[1],
-						Top: s.PadBegin[0], Left: s.PadBegin[1], Weights: PackNCHWInput(b.w, b.ep.Bias, s.Cin, s.Cout, s.Kernel[0], s.Kernel[1])}
-					d.Run(l, twoWays, y, testkit.GuardedCopy(t, b.x, testkit.High, 0), ep)
-				})
+				b.run(t, fmt.Sprintf("nchw %v %+v", l, *s), l, i&1 == 0, false, 1e-5,
+					func(_, out Layout, y, _ []float32, ep *BlockedEpilogue) {
+						d := &NCHWInput{Cin: s.Cin, H: s.In[0], W: s.In[1], Out: out, StrideH: s.Stride[0], StrideW: s.Stride[1], DilationH: s.Dilation[0], DilationW: s.Dilation[1],
+							Top: s.PadBegin[0], Left: s.PadBegin[1], Weights: PackNCHWInput(b.w, b.ep.Bias, s.Cin, s.Cout, s.Kernel[0], s.Kernel[1])}
+						d.Run(l, twoWays, y, testkit.GuardedCopy(t, b.x, testkit.High, 0), ep)
+					})
 			}
 		}
 	})
@@ -258,7 +270,8 @@ func TestPool(t *testing.T) {
 			x := random(r, s.Cin*product(s.In))
 			x[r.IntN(len(x))] = nan
 			x[r.IntN(len(x))] = float32(math.Inf(1))
-			in, out := NewLayout(s.Cin, s.In[0], s.In[1], i%2, 0, 1, i%3), NewLayout(s.Cin, s.Out[0], s.Out[1], 0, i%2, 0, 0)
+			in, out := NewLayout(s.Cin, s.In[0], s.In[1], i%2, 0, 1, i%3),
+				NewLayout(s.Cin, s.Out[0], s.Out[1], 0, i%2, 0, 0)
 			bx := testkit.Guarded[float32](t, in.Len(), testkit.High, 0)
 			in.FromNCHW(l, bx, x, 0, in.Blocks())
 			for _, kind := range []PoolKind{MaxPool, AveragePool, AveragePoolIncludePad} {
@@ -276,7 +289,8 @@ func TestPool(t *testing.T) {
 					m, sum, n, padded := math.Inf(-1), 0.0, 0, 0
 					for ky := range s.Kernel[0] {
 						for kx := range s.Kernel[1] {
-							iy, ix := oy*s.Stride[0]-s.PadBegin[0]+ky*s.Dilation[0], ox*s.Stride[1]-s.PadBegin[1]+kx*s.Dilation[1]
+							iy, ix := oy*s.Stride[0]-s.PadBegin[0]+ky*s.Dilation[0],
+								ox*s.Stride[1]-s.PadBegin[1]+kx*s.Dilation[1]
 							if iy < s.In[0]+s.PadEnd[0] && ix < s.In[1]+s.PadEnd[1] {
 								padded++
 							}
@@ -318,10 +332,12 @@ func TestNaNPasses(t *testing.T) {
 			ep := &BlockedEpilogue{Act: b.ep.Act, Lo: b.ep.Lo, Hi: b.ep.Hi}
 			for name, run := range map[string]func(){
 				"direct": func() {
-					(&Direct{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackWeights(l, b.w, nil, 16, 32, 1, 3, 3)}).Run(l, nil, y, x, ep)
+					(&Direct{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1,
+						Weights: PackWeights(l, b.w, nil, 16, 32, 1, 3, 3)}).Run(l, nil, y, x, ep)
 				},
 				"winograd": func() {
-					(&Winograd{In: in, Out: out, Top: 1, Left: 1, Dilation: 1, Weights: PackWinograd(l, 2, b.w, nil, 16, 32)}).Run(l, nil, y, x, ep)
+					(&Winograd{In: in, Out: out, Top: 1, Left: 1, Dilation: 1,
+						Weights: PackWinograd(l, 2, b.w, nil, 16, 32)}).Run(l, nil, y, x, ep)
 				},
 			} {
 				clear(y)
@@ -339,7 +355,8 @@ func TestNaNPasses(t *testing.T) {
 
 func TestLayoutRoundTrip(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
-		for _, s := range [][7]int{{1, 1, 1, 0, 0, 0, 0}, {16, 5, 7, 1, 1, 1, 1}, {37, 4, 33, 0, 2, 1, 0}, {20, 9, 9, 0, 0, 0, 0}} {
+		for _, s := range [][7]int{{1, 1, 1, 0, 0, 0, 0}, {16, 5, 7, 1, 1, 1, 1}, {37, 4, 33, 0, 2, 1, 0},
+			{20, 9, 9, 0, 0, 0, 0}} {
 			ly := NewLayout(s[0], s[1], s[2], s[3], s[4], s[5], s[6])
 			x := make([]float32, s[0]*s[1]*s[2])
 			for i := range x {
@@ -456,12 +473,18 @@ func TestNoAllocations(t *testing.T) {
 	b := newBlocked(rand.New(rand.NewPCG(13, 13)), s, 0)
 	in, out, _ := b.layouts(false)
 	x, y := make([]float32, in.Len()), make([]float32, out.Len())
-	direct := &Direct{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackWeights(cpu.Active(), b.w, nil, 32, 32, 1, 3, 3)}
-	winograd := &Winograd{In: in, Out: out, Top: 1, Left: 1, Dilation: 1, Weights: PackWinograd(cpu.Active(), 4, b.w, nil, 32, 32)}
-	depthwise := &Depthwise{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackDepthwise(b.w, nil, 32, 3, 3)}
-	nchw := &NCHWInput{Cin: 3, H: 14, W: 14, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackNCHWInput(b.w, nil, 3, 32, 3, 3)}
-	pool := &Pool{Kind: MaxPool, In: in, Out: out, KH: 3, KW: 3, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Bottom: 1, Right: 1}
-	mixed, each4 := *direct, &Grouped{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1, Weights: PackGrouped(b.w, nil, 32, 4, 3, 3)}
+	direct := &Direct{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1,
+		Weights: PackWeights(cpu.Active(), b.w, nil, 32, 32, 1, 3, 3)}
+	winograd := &Winograd{In: in, Out: out, Top: 1, Left: 1, Dilation: 1,
+		Weights: PackWinograd(cpu.Active(), 4, b.w, nil, 32, 32)}
+	depthwise := &Depthwise{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1, Left: 1,
+		Weights: PackDepthwise(b.w, nil, 32, 3, 3)}
+	nchw := &NCHWInput{Cin: 3, H: 14, W: 14, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1,
+		Left: 1, Weights: PackNCHWInput(b.w, nil, 3, 32, 3, 3)}
+	pool := &Pool{Kind: MaxPool, In: in, Out: out, KH: 3, KW: 3, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1,
+		Top: 1, Left: 1, Bottom: 1, Right: 1}
+	mixed, each4 := *direct, &Grouped{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Top: 1,
+		Left: 1, Weights: PackGrouped(b.w, nil, 32, 4, 3, 3)}
 	mixed.Weights = PackWeights(cpu.Active(), b.w, nil, 32, 32, 8, 3, 3)
 	fused, err := NewFusedDepthwise(direct.To(in), depthwise)
 	if err != nil {
@@ -524,11 +547,14 @@ func TestReduceBlock(t *testing.T) {
 					}
 					gotSum, gotMax := SumBlock(l, &in, x, cb), MaxBlock(l, &in, x, cb)
 					for j := range sum {
-						if !(math.Abs(gotSum[j]-sum[j]) <= 1e-3) && sum[j] == sum[j] || gotMax[j] != largest[j] && largest[j] == largest[j] {
-							t.Fatalf("%d×%d, block %d: sums %v, want %v, maxima %v, want %v", h, w, cb, gotSum, sum, gotMax, largest)
+						if !(math.Abs(gotSum[j]-sum[j]) <= 1e-3) && sum[j] == sum[j] || gotMax[j] != largest[j] &&
+							largest[j] == largest[j] {
+							t.Fatalf("%d×%d, block %d: sums %v, want %v, maxima %v, want %v", h, w, cb,
+								gotSum, sum, gotMax, largest)
 						}
 						if nan := sum[j] != sum[j]; nan != (gotSum[j] != gotSum[j]) || nan != (gotMax[j] != gotMax[j]) {
-							t.Fatalf("%d×%d, block %d: sum %g and maximum %g of channel %d, NaN %v", h, w, cb, gotSum[j], gotMax[j], j, nan)
+							t.Fatalf("%d×%d, block %d: sum %g and maximum %g of channel %d, NaN %v", h, w, cb,
+								gotSum[j], gotMax[j], j, nan)
 						}
 					}
 				}

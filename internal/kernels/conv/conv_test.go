@@ -98,7 +98,8 @@ func checkShape(t testing.TB, s *Shape, r *rand.Rand, epilogue int) {
 	what := fmt.Sprintf("%+v epilogue %04b", *s, epilogue)
 	for _, l := range cpu.Levels() {
 		y := testkit.Guarded[float32](t, n, testkit.High, 0)
-		F32(l, twoWays, s, y, testkit.GuardedCopy(t, x, testkit.High, 0), testkit.GuardedCopy(t, w, testkit.High, 0), ep)
+		F32(l, twoWays, s, y, testkit.GuardedCopy(t, x, testkit.High, 0),
+			testkit.GuardedCopy(t, w, testkit.High, 0), ep)
 		// of terms of size 1, of which Relu may leave only small sums
 		tol := 2e-6*math.Sqrt(float64(s.Cin/s.Group*product(s.Kernel))) + 1e-6
 		near32(t, what+" "+l.String(), y, want, tol*max(1, rootMeanSquare(want)))

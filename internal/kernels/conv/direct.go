@@ -163,15 +163,18 @@ type Direct struct {
 func (d *Direct) Check() error {
 	w := d.Weights
 	if d.In.C != w.Cin || d.Out.C != w.Cout {
-		return fail.Errorf("layouts of %d and %d channels do not fit weights from %d to %d", d.In.C, d.Out.C, w.Cin, w.Cout)
+		return fail.Errorf("layouts of %d and %d channels do not fit weights from %d to %d", d.In.C,
+			d.Out.C, w.Cin, w.Cout)
 	}
 	return checkWindow(&d.In, &d.Out, w.KH, w.KW, d.StrideH, d.StrideW, d.DilationH, d.DilationW, d.Top, d.Left)
 }
 
 // checkWindow returns an error if a window reads beyond the border.
 func checkWindow(in, out *Layout, kh, kw, sh, sw, dh, dw, top, left int) error {
-	if top > in.Top || left > in.Left || (out.H-1)*sh-top+(kh-1)*dh >= in.H+in.Bottom || (out.W-1)*sw-left+(kw-1)*dw >= in.W+in.Right {
-		return fail.Errorf("an input of %d×%d with border %d, %d, %d, %d is too small for %d×%d outputs of a %d×%d window with stride %d, %d, dilation %d, %d and padding %d, %d",
+	if top > in.Top || left > in.Left || (out.H-1)*sh-top+(kh-1)*dh >= in.H+in.Bottom ||
+		(out.W-1)*sw-left+(kw-1)*dw >= in.W+in.Right {
+		return fail.Errorf("an input of %d×%d with border %d, %d, %d, %d is too small for %d×%d outputs of a %d×%d "+
+			"window with stride %d, %d, dilation %d, %d and padding %d, %d",
 			in.H, in.W, in.Top, in.Left, in.Bottom, in.Right, out.H, out.W, kh, kw, sh, sw, dh, dw, top, left)
 	}
 	return nil
@@ -192,7 +195,8 @@ func (d *Direct) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *BlockedE
 		ep.AddLayout.check("residual", ep.Add)
 	}
 	w := d.Weights
-	rows := newRows(&d.In, &d.Out, ep, len(w.panels), w.KH*w.KW == 1 && d.StrideH == 1 && d.StrideW == 1 && d.Top == 0 && d.Left == 0)
+	rows := newRows(&d.In, &d.Out, ep, len(w.panels), w.KH*w.KW == 1 && d.StrideH == 1 && d.StrideW == 1 &&
+		d.Top == 0 && d.Left == 0)
 	rows.panels(par, len(w.panels), func(p, g0, g1 int) { d.panel(level, y, x, ep, p, &rows, g0, g1) })
 }
 
@@ -208,14 +212,16 @@ type rows struct {
 // pixel at its coordinates. With few panels there are more units. Threads divide what is larger,
 // the image or the weights, so that each reads only its part from the caches of others.
 func newRows(in, out *Layout, ep *BlockedEpilogue, panels int, pointwise bool) rows {
-	pointwise = pointwise && in.H == out.H && in.W == out.W && in.Flat() && out.Flat() && (ep.Add == nil || ep.AddLayout.Flat())
+	pointwise = pointwise && in.H == out.H && in.W == out.W && in.Flat() && out.Flat() &&
+		(ep.Add == nil || ep.AddLayout.Flat())
 	if !pointwise && out.H > 1 {
 		return rows{out.H, out.W, false, false}
 	}
 	const enough = 16
 	width := out.H * out.W
 	n := tiles(width, widest)
-	return rows{min(n, max(tiles(n, flatGroup), tiles(enough, panels))), width, true, pointwise && in.C*out.C <= (in.C+out.C)*width}
+	return rows{min(n, max(tiles(n, flatGroup), tiles(enough, panels))), width, true,
+		pointwise && in.C*out.C <= (in.C+out.C)*width}
 }
 
 // widest is the width of the largest tile of any level.
@@ -262,7 +268,8 @@ func (r *rows) unit(g int) (row, x0, x1 int) {
 
 // tiles calls fn for tiles of at most most pixels [a, b) of a row, in units [g0, g1). After each
 // unit it finishes some blocks of y with ep, which may be nil.
-func (r *rows) tiles(level cpu.Level, g0, g1, most int, fn func(row, a, b int), ep *BlockedEpilogue, out *Layout, y []float32, block, blocks int) {
+func (r *rows) tiles(level cpu.Level, g0, g1, most int, fn func(row, a, b int), ep *BlockedEpilogue, out *Layout,
+	y []float32, block, blocks int) {
 	for g := g0; g < g1; g++ {
 		row, x0, x1 := r.unit(g)
 		for i := range tiles(x1-x0, most) {
@@ -370,7 +377,8 @@ func (d *Direct) panel(level cpu.Level, y, x []float32, ep *BlockedEpilogue, pi 
 			call++
 			runTile(level, b-a, p.blocks, &t)
 			if last && w.each > 0 {
-				t.mend(level, b-a, p.block, p.blocks, w.Cout, func(pixel, o int) float32 { return d.sum(x, p, row, a+pixel, o) })
+				t.mend(level, b-a, p.block, p.blocks, w.Cout,
+					func(pixel, o int) float32 { return d.sum(x, p, row, a+pixel, o) })
 			}
 		}, finish, &d.Out, y, p.block, p.blocks)
 	}
@@ -384,7 +392,8 @@ func (d *Direct) sum(x []float32, p *panel, row, column, o int) float32 {
 	for in := o / w.outs * w.each; in < (o/w.outs+1)*w.each; in++ {
 		for t := range w.KH * w.KW {
 			ky, kx := t/w.KW, t%w.KW
-			at := d.In.At(in/Lanes, row*d.StrideH-d.Top+ky*d.DilationH, column*d.StrideW-d.Left+kx*d.DilationW) + in%Lanes
+			at := d.In.At(in/Lanes, row*d.StrideH-d.Top+ky*d.DilationH,
+				column*d.StrideW-d.Left+kx*d.DilationW) + in%Lanes
 			v += x[at] * w.Data[p.offset+(((in/Lanes-p.cb)*w.KH*w.KW+t)*Lanes+in%Lanes)*width+o-p.block*Lanes]
 		}
 	}

@@ -24,7 +24,8 @@ type fusedCase struct {
 
 // parts makes both kernels with random weights, and the layouts that the depthwise convolution
 // needs between them.
-func (c *fusedCase) parts(t testing.TB, level cpu.Level, r *rand.Rand, flat bool) (in, mid, out Layout, first any, dw *Depthwise) {
+func (c *fusedCase) parts(t testing.TB, level cpu.Level, r *rand.Rand,
+	flat bool) (in, mid, out Layout, first any, dw *Depthwise) {
 	f, s := c.first, c.dw
 	in = NewLayout(f.Cin, f.In[0], f.In[1], f.PadBegin[0], f.PadBegin[1], f.PadEnd[0], f.PadEnd[1])
 	mid = NewLayout(s.Cin, s.In[0], s.In[1], s.PadBegin[0], s.PadBegin[1], s.PadEnd[0], s.PadEnd[1])
@@ -119,8 +120,10 @@ func (c *fusedCase) check(t testing.TB, level cpu.Level, r *rand.Rand, flat bool
 			same[i] = float64(v)
 		}
 		out.ToNCHW(level, got, y, 0, out.Blocks())
-		near32(t, fmt.Sprintf("%s %v %+v, %+v, epilogues %d and %d", c.kind, level, *c.first, *c.dw, c.firstEp, c.dwE), got, same, tol)
-		if out.Top > 0 && (y[out.At(0, -1, 0)] != mark || y[out.At(0, out.H, 0)] != mark) || out.Right > 0 && y[out.At(0, 0, out.W)] != mark {
+		near32(t, fmt.Sprintf("%s %v %+v, %+v, epilogues %d and %d", c.kind, level, *c.first, *c.dw, c.firstEp, c.dwE),
+			got, same, tol)
+		if out.Top > 0 && (y[out.At(0, -1, 0)] != mark || y[out.At(0, out.H, 0)] != mark) || out.Right > 0 &&
+			y[out.At(0, 0, out.W)] != mark {
 			t.Fatalf("%+v: the border was overwritten", out)
 		}
 		if i == 0 {
@@ -129,7 +132,8 @@ func (c *fusedCase) check(t testing.TB, level cpu.Level, r *rand.Rand, flat bool
 		}
 		for j, v := range y {
 			if v != whole[j] {
-				t.Fatalf("%s %+v, %+v: element %d is %g, but %g if the work is split differently", c.kind, *c.first, *c.dw, j, whole[j], v)
+				t.Fatalf("%s %+v, %+v: element %d is %g, but %g if the work is split differently", c.kind, *c.first,
+					*c.dw, j, whole[j], v)
 			}
 		}
 	}
@@ -180,7 +184,8 @@ func TestFusedDepthwise(t *testing.T) {
 			{"permuted", shape2(1, 24, 144, 1, 28, 15, 1, 1, 1, 0)}, {"rounded", shape2(1, 24, 144, 1, 28, 15, 1, 1, 1, 0)}, {"rounded", shape2(1, 20, 17, 1, 30, 14, 3, 2, 1, 1)}, {"permuted", shape2(1, 40, 60, 1, 11, 20, 1, 2, 1, 0)},
 			{"nchw", shape2(1, 3, 32, 1, 41, 37, 3, 2, 1, 1)}, {"nchw", shape2(1, 4, 70, 1, 20, 33, 5, 1, 1, 2)},
 		} {
-			for e, s := range []*Shape{then(f.shape, 3, 1, 1, 1, 1), then(f.shape, 3, 2, 1, 1, 1), then(f.shape, 5, 1, 1, 2, 2), then(f.shape, 5, 2, 1, 1, 2), then(f.shape, 1, 2, 1, 0, 0), then(f.shape, 2, 1, 2, 1, 0), then(f.shape, 3, 1, 1, 0, 2)} {
+			for e, s := range []*Shape{then(f.shape, 3, 1, 1, 1, 1), then(f.shape, 3, 2, 1, 1, 1),
+				then(f.shape, 5, 1, 1, 2, 2), then(f.shape, 5, 2, 1, 1, 2), then(f.shape, 1, 2, 1, 0, 0), then(f.shape, 2, 1, 2, 1, 0), then(f.shape, 3, 1, 1, 0, 2)} {
 				c := fusedCase{kind: f.kind, first: f.shape, dw: s, firstEp: (e + i) & 3, dwE: (e + 3*i) & 7}
 				c.check(t, l, r, e&1 == 0)
 			}
@@ -194,7 +199,8 @@ func TestRapidFusedDepthwise(t *testing.T) {
 			n := func(lo, hi int, name string) []int {
 				return rapid.SliceOfN(rapid.IntRange(lo, hi), 2, 2).Draw(rt, name)
 			}
-			c := fusedCase{kind: rapid.SampledFrom([]string{"direct", "permuted", "nchw", "rounded"}).Draw(rt, "kind"), firstEp: rapid.IntRange(0, 3).Draw(rt, "first"), dwE: rapid.IntRange(0, 7).Draw(rt, "second")}
+			c := fusedCase{kind: rapid.SampledFrom([]string{"direct", "permuted", "nchw", "rounded"}).Draw(rt, "kind"),
+				firstEp: rapid.IntRange(0, 3).Draw(rt, "first"), dwE: rapid.IntRange(0, 7).Draw(rt, "second")}
 			f := &Shape{N: 1, Group: 1, Cin: rapid.IntRange(1, 40).Draw(rt, "cin"), Cout: rapid.IntRange(1, 70).Draw(rt, "cout"), In: n(1, 40, "in"),
 				Kernel: []int{1, 1}, Stride: n(1, 2, "stride"), Dilation: []int{1, 1}, PadBegin: []int{0, 0}, PadEnd: []int{0, 0}}
 			if c.kind != "permuted" {
@@ -256,7 +262,8 @@ func BenchmarkFusedDepthwise(b *testing.B) {
 		}
 		c := fusedCase{kind: kind, first: f, dw: then(f, s.kernel, s.stride, 1, s.kernel/2, s.kernel/2)}
 		in, mid, out, first, dw := c.parts(b, cpu.Active(), rand.New(rand.NewPCG(1, 1)), true)
-		x, y, between := memory.Slice[float32](max(in.Len(), s.cin*s.h*s.h)), memory.Slice[float32](out.Len()), memory.Slice[float32](mid.Len())
+		x, y, between := memory.Slice[float32](max(in.Len(), s.cin*s.h*s.h)), memory.Slice[float32](out.Len()),
+			memory.Slice[float32](mid.Len())
 		ep := epilogueOf(s.ep, cpu.Active())
 		name := fmt.Sprintf("%d-%d@%d_k%d_s%d_%d", s.cin, s.cout, s.h, s.kernel, s.stride, s.ep)
 		b.Run(name+"/apart", func(b *testing.B) {
@@ -299,7 +306,8 @@ func TestDepthwiseRowsEndInMemory(t *testing.T) {
 		for w := 15; w < 32; w++ {
 			in, out := NewLayout(16, 3, w, 0, 0, 0, 0), NewLayout(16, 1, w-2, 0, 0, 0, 0)
 			out.Block -= Lanes // nothing follows the last row
-			d := &Depthwise{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Weights: PackDepthwise(make([]float32, 16*9), nil, 16, 3, 3)}
+			d := &Depthwise{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1,
+				Weights: PackDepthwise(make([]float32, 16*9), nil, 16, 3, 3)}
 			for range 200 {
 				d.Run(l, nil, make([]float32, out.Len()), make([]float32, in.Len()), &BlockedEpilogue{})
 			}

@@ -71,7 +71,8 @@ func (d *Grouped) Check() error {
 	if w := d.Weights; d.In.C != w.C || d.Out.C != w.C {
 		return fail.Errorf("layouts of %d and %d channels do not fit weights of %d", d.In.C, d.Out.C, w.C)
 	}
-	return checkWindow(&d.In, &d.Out, d.Weights.KH, d.Weights.KW, d.StrideH, d.StrideW, d.DilationH, d.DilationW, d.Top, d.Left)
+	return checkWindow(&d.In, &d.Out, d.Weights.KH, d.Weights.KW, d.StrideH, d.StrideW, d.DilationH,
+		d.DilationW, d.Top, d.Left)
 }
 
 // To returns the convolution with another output layout of the same size.
@@ -90,11 +91,13 @@ func (d *Grouped) Run(level cpu.Level, par gemm.Par, y, x []float32, ep *Blocked
 	}
 	w := d.Weights
 	blocks := d.Out.Blocks()
-	rows := newRows(&d.In, &d.Out, ep, blocks, w.KH*w.KW == 1 && d.StrideH == 1 && d.StrideW == 1 && d.Top == 0 && d.Left == 0)
+	rows := newRows(&d.In, &d.Out, ep, blocks, w.KH*w.KW == 1 && d.StrideH == 1 && d.StrideW == 1 &&
+		d.Top == 0 && d.Left == 0)
 	rows.panels(par, blocks, func(block, g0, g1 int) {
 		t := tileArgs{kh: w.KH, kw: w.KW, pixel: d.StrideW * Lanes * 4, dkw: (d.DilationW - 1) * Lanes * 4,
-			dkh: (d.DilationH*d.In.Row - w.KW*d.DilationW*Lanes) * 4, cb: w.Each, deltas: unsafe.Pointer(&w.lanes), act: uint64(ep.Act),
-			b: at(ptr(w.data), block*w.KH*w.KW*w.Each*Lanes), bias: at(ptr(w.bias), block*Lanes)}
+			dkh: (d.DilationH*d.In.Row - w.KW*d.DilationW*Lanes) * 4, cb: w.Each, deltas: unsafe.Pointer(&w.lanes),
+			act: uint64(ep.Act),
+			b:   at(ptr(w.data), block*w.KH*w.KW*w.Each*Lanes), bias: at(ptr(w.bias), block*Lanes)}
 		t.lo, t.hi = ep.bounds()
 		for g := g0; g < g1; g++ {
 			row, x0, x1 := rows.unit(g)

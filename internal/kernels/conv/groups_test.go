@@ -23,14 +23,16 @@ func TestGroupsDoNotMix(t *testing.T) {
 				n := product(s.In)
 				for c := range s.Cin {
 					if c*s.Group/s.Cin == 1 { // the second group
-						b.x[c*n+r.IntN(n)] = []float32{float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN())}[c%3]
+						b.x[c*n+r.IntN(n)] = []float32{float32(math.Inf(1)), float32(math.Inf(-1)),
+							float32(math.NaN())}[c%3]
 					}
 				}
 				NaiveGeneric(s, b.want, to64(b.x), to64(b.w), b.ep.to64())
 				what := fmt.Sprintf("%v %+v epilogue %d", l, *s, e)
 				b.check = func(got []float32) {
 					for i, w := range b.want {
-						if g := float64(got[i]); !(math.Abs(g-w) < 1e-3) && g != w && (!math.IsNaN(g) || !math.IsNaN(w)) {
+						if g := float64(got[i]); !(math.Abs(g-w) < 1e-3) && g != w &&
+							(!math.IsNaN(g) || !math.IsNaN(w)) {
 							t.Fatalf("%s: output %d is %g, want %g", what, i, g, w)
 						}
 					}

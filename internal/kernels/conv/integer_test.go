@@ -175,7 +175,8 @@ func TestRapidInteger(t *testing.T) {
 			if s.Check() != nil {
 				return
 			}
-			r, zeros, bias := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0)), rapid.IntRange(0, 3).Draw(rt, "zeros"), rapid.Bool().Draw(rt, "bias")
+			r, zeros, bias := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0)),
+				rapid.IntRange(0, 3).Draw(rt, "zeros"), rapid.Bool().Draw(rt, "bias")
 			if rapid.Bool().Draw(rt, "no matrices") {
 				defer cpu.WithoutMatrices()()
 			}
@@ -190,7 +191,8 @@ func TestByteTile(t *testing.T) {
 		for pixels := 1; pixels <= pixelsOf(l); pixels++ {
 			for k := 1; k <= 9; k++ {
 				taps, pixel, half := 1+r.IntN(3), 4*k+r.IntN(5), (pixels+1)/2
-				tile := byteTile{taps: taps, k: k, pixel: pixel, second: half*pixel + r.IntN(20), ldc: 150, secondC: half*150 + r.IntN(20), mask: uint32(r.Uint64()) | 1, zero: r.Int32N(256), sums: uint64(k & 1), signed: k&2 != 0}
+				tile := byteTile{taps: taps, k: k, pixel: pixel, second: half*pixel + r.IntN(20), ldc: 150,
+					secondC: half*150 + r.IntN(20), mask: uint32(r.Uint64()) | 1, zero: r.Int32N(256), sums: uint64(k & 1), signed: k&2 != 0}
 				least := float32(0)
 				if k%4 == 2 {
 					tile.zero, least = tile.zero-128, -128
@@ -209,7 +211,8 @@ func TestByteTile(t *testing.T) {
 					b[i] = int8(r.Uint32())
 				}
 				var bias [byteCols]int32
-				scale := [byteCols]float32{0.99999994, -0.99999994, 0, float32(math.Copysign(0, -1)), 1e-40, -1e-40, 1, -1}
+				scale := [byteCols]float32{0.99999994, -0.99999994, 0, float32(math.Copysign(0, -1)),
+					1e-40, -1e-40, 1, -1}
 				for i := range bias {
 					bias[i] = int32(r.Uint32()) >> 8
 				}
@@ -243,7 +246,8 @@ func TestChannelTile(t *testing.T) {
 			for blocks := 1; blocks <= 3; blocks++ {
 				rest := 1 + r.IntN(Lanes)
 				channels := (blocks-1)*Lanes + rest
-				tile := channelTile{taps: 1 + r.IntN(9), blocks: blocks, pixel: channels * (1 + r.IntN(2)), ldc: channels + r.IntN(3), mask: 1<<rest - 1, zero: r.Int32N(256)}
+				tile := channelTile{taps: 1 + r.IntN(9), blocks: blocks, pixel: channels * (1 + r.IntN(2)),
+					ldc: channels + r.IntN(3), mask: 1<<rest - 1, zero: r.Int32N(256)}
 				tile.lo, tile.hi = float32(-tile.zero), float32(255-tile.zero)
 				offsets := make([]int, tile.taps)
 				for i := range offsets {
@@ -251,7 +255,8 @@ func TestChannelTile(t *testing.T) {
 				}
 				a := testkit.Guarded[uint8](t, (pixels-1)*tile.pixel+5*channels, testkit.High, 0)
 				b := testkit.Guarded[int32](t, blocks*tile.taps*Lanes, testkit.High, 0)
-				bias, scale := testkit.Guarded[int32](t, blocks*Lanes, testkit.High, 0), testkit.Guarded[float32](t, blocks*Lanes, testkit.High, 0)
+				bias, scale := testkit.Guarded[int32](t, blocks*Lanes, testkit.High, 0),
+					testkit.Guarded[float32](t, blocks*Lanes, testkit.High, 0)
 				for i := range a {
 					a[i] = uint8(r.Uint32())
 				}
@@ -261,7 +266,8 @@ func TestChannelTile(t *testing.T) {
 				for i := range bias {
 					bias[i], scale[i] = int32(r.Uint32())>>8, r.Float32()*1e-3
 				}
-				copy(scale, []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 0, 1e30, -1e30, 1e-40})
+				copy(scale, []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)),
+					0, 1e30, -1e30, 1e-40})
 				tile.a, tile.b, tile.offsets = unsafe.Pointer(&a[0]), unsafe.Pointer(&b[0]), unsafe.Pointer(&offsets[0])
 				tile.bias, tile.scale = unsafe.Pointer(&bias[0]), unsafe.Pointer(&scale[0])
 				size := (pixels-1)*tile.ldc + channels
@@ -300,7 +306,8 @@ func TestWindowTile(t *testing.T) {
 				tile.rows[k] = unsafe.Pointer(&a[0])
 			}
 			b := testkit.Guarded[int8](t, 3*size*4, testkit.High, 0)
-			bias, scale := testkit.Guarded[int32](t, size, testkit.High, 0), testkit.Guarded[float32](t, size, testkit.High, 0)
+			bias, scale := testkit.Guarded[int32](t, size, testkit.High, 0),
+				testkit.Guarded[float32](t, size, testkit.High, 0)
 			for i := range b {
 				if b[i] = int8(r.Uint32()); i%4 == 3 {
 					b[i] = 0
@@ -319,7 +326,8 @@ func TestWindowTile(t *testing.T) {
 			tile.c = unsafe.Pointer(&want[0])
 			windowTileGeneric(size, stride, &tile)
 			if !bytes.Equal(got, want) {
-				t.Fatalf("%d pixels, stride %d, %d channels, padding %d, %d: %v, want %v", n, stride, channels, tile.left, tile.right, got, want)
+				t.Fatalf("%d pixels, stride %d, %d channels, padding %d, %d: %v, want %v", n, stride, channels,
+					tile.left, tile.right, got, want)
 			}
 		}
 	})
@@ -335,7 +343,8 @@ func TestPlaneTile(t *testing.T) {
 			tile.lo, tile.hi = float32(-tile.zero), float32(255-tile.zero)
 			tile.dy = n*stride + 10
 			tile.row = tile.dy * (1 + r.IntN(2))
-			a := testkit.Guarded[uint8](t, (rows-1)*tile.row+tile.kh*tile.dy+tile.kw*tile.dx+planeSlack+n*stride, testkit.High, r.IntN(3))
+			a := testkit.Guarded[uint8](t, (rows-1)*tile.row+tile.kh*tile.dy+tile.kw*tile.dx+planeSlack+n*stride,
+				testkit.High, r.IntN(3))
 			b := testkit.Guarded[int32](t, tile.kh*tile.kw, testkit.High, 0)
 			for i := range a {
 				a[i] = uint8(r.Uint32())
@@ -350,7 +359,8 @@ func TestPlaneTile(t *testing.T) {
 			tile.c = unsafe.Pointer(&want)
 			planeTileGeneric(rows, stride, &tile)
 			if got != want {
-				t.Fatalf("%d rows of %d outputs, stride %d, %d×%d: %v, want %v", rows, n, stride, tile.kh, tile.kw, got, want)
+				t.Fatalf("%d rows of %d outputs, stride %d, %d×%d: %v, want %v", rows, n, stride,
+					tile.kh, tile.kw, got, want)
 			}
 		}
 	})
@@ -358,16 +368,19 @@ func TestPlaneTile(t *testing.T) {
 
 func TestNewIntegerErrors(t *testing.T) {
 	s := shape2(1, 4, 4, 1, 5, 5, 3, 1, 1, 0)
-	if _, err := NewInteger(cpu.Generic, s, make([]int8, 144), 0, make([]int32, 3), nil); err == nil || !strings.Contains(err.Error(), "3 zero points") {
+	if _, err := NewInteger(cpu.Generic, s, make([]int8, 144), 0, make([]int32, 3), nil); err == nil ||
+		!strings.Contains(err.Error(), "3 zero points") {
 		t.Errorf("error %v", err)
 	}
-	if _, err := NewInteger(cpu.Generic, &Shape{In: make([]int, 4)}, []int8{}, 0, nil, nil); err == nil || !strings.Contains(err.Error(), "4 spatial dimensions") {
+	if _, err := NewInteger(cpu.Generic, &Shape{In: make([]int, 4)}, []int8{}, 0, nil, nil); err == nil ||
+		!strings.Contains(err.Error(), "4 spatial dimensions") {
 		t.Errorf("error %v", err)
 	}
 }
 
 func BenchmarkInteger(b *testing.B) {
-	for _, s := range []*Shape{shape2(1, 64, 64, 1, 56, 56, 3, 1, 1, 1), shape2(1, 256, 64, 1, 56, 56, 1, 1, 1, 0), shape2(1, 256, 256, 1, 14, 14, 3, 1, 1, 1), shape2(1, 3, 64, 1, 224, 224, 7, 2, 1, 3), shape2(1, 96, 96, 96, 56, 56, 3, 1, 1, 1), shape2(1, 64, 256, 1, 56, 56, 1, 1, 1, 0), shape2(1, 512, 512, 1, 7, 7, 3, 1, 1, 1), shape2(1, 512, 2048, 1, 7, 7, 1, 1, 1, 0), shape2(1, 16, 96, 1, 112, 112, 1, 1, 1, 0), shape2(1, 64, 384, 1, 14, 14, 1, 1, 1, 0), shape2(1, 256, 512, 1, 56, 56, 1, 2, 1, 0)} {
+	for _, s := range []*Shape{shape2(1, 64, 64, 1, 56, 56, 3, 1, 1, 1), shape2(1, 256, 64, 1, 56, 56, 1, 1, 1, 0),
+		shape2(1, 256, 256, 1, 14, 14, 3, 1, 1, 1), shape2(1, 3, 64, 1, 224, 224, 7, 2, 1, 3), shape2(1, 96, 96, 96, 56, 56, 3, 1, 1, 1), shape2(1, 64, 256, 1, 56, 56, 1, 1, 1, 0), shape2(1, 512, 512, 1, 7, 7, 3, 1, 1, 1), shape2(1, 512, 2048, 1, 7, 7, 1, 1, 1, 0), shape2(1, 16, 96, 1, 112, 112, 1, 1, 1, 0), shape2(1, 64, 384, 1, 14, 14, 1, 1, 1, 0), shape2(1, 256, 512, 1, 56, 56, 1, 2, 1, 0)} {
 		d, err := NewInteger(cpu.Active(), s, make([]int8, s.Cout*s.Cin/s.Group*product(s.Kernel)), 3, nil, nil)
 		if err != nil {
 			b.Fatal(err)
@@ -377,7 +390,8 @@ func BenchmarkInteger(b *testing.B) {
 			for b.Loop() {
 				RunRequantized(d, nil, y, x, []float32{0.1}, 0)
 			}
-			b.ReportMetric(2*float64(s.Cout*s.Cin/s.Group*product(s.Kernel)*product(s.Out))*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GOPS")
+			b.ReportMetric(2*float64(s.Cout*s.Cin/s.Group*product(s.Kernel)*product(s.Out))*float64(b.N)/float64(
+				b.Elapsed().Nanoseconds()), "GOPS")
 		})
 		if !d.Last() {
 			continue
@@ -386,7 +400,8 @@ func BenchmarkInteger(b *testing.B) {
 			for b.Loop() {
 				RunRequantizedLast(d, nil, y, x, []float32{0.1}, 0, nil)
 			}
-			b.ReportMetric(2*float64(s.Cout*s.Cin/s.Group*product(s.Kernel)*product(s.Out))*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GOPS")
+			b.ReportMetric(2*float64(s.Cout*s.Cin/s.Group*product(s.Kernel)*product(s.Out))*float64(b.N)/float64(
+				b.Elapsed().Nanoseconds()), "GOPS")
 		})
 	}
 }

@@ -92,15 +92,18 @@ func PackPermuted(w, bias []float32, cin, cout, group int) (*PermutedWeights, er
 
 // NewPermutedPointwise returns the convolution of images with layouts in and out. order maps input
 // channels of the convolution to channels of the image; nil is the identity.
-func NewPermutedPointwise(w *PermutedWeights, in, out Layout, strideH, strideW int, order []int) (*PermutedPointwise, error) {
+func NewPermutedPointwise(w *PermutedWeights, in, out Layout, strideH, strideW int,
+	order []int) (*PermutedPointwise, error) {
 	if in.C != w.cin || out.C != w.cout || order != nil && len(order) != in.C {
-		return nil, fail.Errorf("weights take %d channels to %d, not %d to %d, or an order of %d", w.cin, w.cout, in.C, out.C, len(order))
+		return nil, fail.Errorf("weights take %d channels to %d, not %d to %d, or an order of %d", w.cin, w.cout,
+			in.C, out.C, len(order))
 	}
 	if err := checkWindow(&in, &out, 1, 1, strideH, strideW, 1, 1, 0, 0); err != nil {
 		return nil, err
 	}
 	cg := in.C / w.group
-	d := &PermutedPointwise{in: in, out: out, strideH: strideH, strideW: strideW, data: w.data, bias: w.bias, each: cg, outs: out.C / w.group}
+	d := &PermutedPointwise{in: in, out: out, strideH: strideH, strideW: strideW, data: w.data, bias: w.bias, each: cg,
+		outs: out.C / w.group}
 	d.panels, _ = w.panels()
 	for i := range d.panels {
 		p := &d.panels[i]
@@ -155,7 +158,8 @@ func (d *PermutedPointwise) Run(level cpu.Level, par gemm.Par, y, x []float32, e
 	rows.panels(par, len(d.panels), func(p, g0, g1 int) { d.panel(level, y, x, ep, &d.panels[p], &rows, g0, g1) })
 }
 
-func (d *PermutedPointwise) panel(level cpu.Level, y, x []float32, ep *BlockedEpilogue, p *permutedPanel, rows *rows, g0, g1 int) {
+func (d *PermutedPointwise) panel(level cpu.Level, y, x []float32, ep *BlockedEpilogue, p *permutedPanel,
+	rows *rows, g0, g1 int) {
 	t := tileArgs{pixel: d.strideW * Lanes * 4, ldc: d.out.Block * 4, bStep: p.blocks * Lanes * 4}
 	if ep.Add != nil {
 		t.ldadd = ep.AddLayout.Block * 4

@@ -27,13 +27,14 @@ func (b *blocked) permuted(t testing.TB, l cpu.Level, side testkit.Side, flat bo
 		}
 	}
 	k := float64(b.Cin / b.Group)
-	c.run(t, fmt.Sprintf("permuted %v %+v", l, *b.Shape), l, side, flat, 6e-6*max(1, math.Sqrt(k)/30), func(in, out Layout, y, x []float32, ep *BlockedEpilogue) {
-		d, err := newPermuted(b.w, b.ep.Bias, b.Group, in, out, b.Stride[0], b.Stride[1], order)
-		if err != nil {
-			t.Fatal(err)
-		}
-		d.Run(l, twoWays, y, x, ep)
-	})
+	c.run(t, fmt.Sprintf("permuted %v %+v", l, *b.Shape), l, side, flat, 6e-6*max(1, math.Sqrt(k)/30),
+		func(in, out Layout, y, x []float32, ep *BlockedEpilogue) {
+			d, err := newPermuted(b.w, b.ep.Bias, b.Group, in, out, b.Stride[0], b.Stride[1], order)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.Run(l, twoWays, y, x, ep)
+		})
 }
 
 func TestPermutedPointwise(t *testing.T) {
@@ -60,7 +61,8 @@ func TestRapidPermutedPointwise(t *testing.T) {
 		rapid.Check(t, func(rt *rapid.T) {
 			g := rapid.IntRange(1, 5).Draw(rt, "group")
 			s := shape2(1, g*rapid.IntRange(1, 40).Draw(rt, "cin"), g*rapid.IntRange(1, 40).Draw(rt, "cout"), g,
-				rapid.IntRange(1, 9).Draw(rt, "height"), rapid.IntRange(1, 17).Draw(rt, "width"), 1, rapid.IntRange(1, 3).Draw(rt, "stride"), 1, 0)
+				rapid.IntRange(1, 9).Draw(rt, "height"), rapid.IntRange(1, 17).Draw(rt, "width"), 1,
+				rapid.IntRange(1, 3).Draw(rt, "stride"), 1, 0)
 			r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
 			b := newBlocked(r, s, rapid.IntRange(0, 15).Draw(rt, "epilogue"))
 			if rapid.Bool().Draw(rt, "keep order") {
@@ -106,12 +108,14 @@ func BenchmarkPermutedPointwise(b *testing.B) {
 		shape2(1, 24, 88, 1, 28, 28, 1, 1, 1, 0), shape2(1, 24, 144, 1, 56, 56, 1, 1, 1, 0), shape2(1, 64, 64, 1, 28, 28, 1, 1, 1, 0),
 	} {
 		in, out := NewLayout(s.Cin, s.In[0], s.In[1], 0, 0, 0, 0), NewLayout(s.Cout, s.Out[0], s.Out[1], 0, 0, 0, 0)
-		x, y, w := memory.Slice[float32](in.Len()), memory.Slice[float32](out.Len()), make([]float32, s.Cout*s.Cin/s.Group)
+		x, y, w := memory.Slice[float32](in.Len()), memory.Slice[float32](out.Len()),
+			make([]float32, s.Cout*s.Cin/s.Group)
 		g, err := newPermuted(w, nil, s.Group, in, out, 1, 1, nil)
 		if err != nil {
 			b.Fatal(err)
 		}
-		d := &Direct{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1, Weights: PackWeights(cpu.Active(), w, nil, s.Cin, s.Cout, s.Group, 1, 1)}
+		d := &Direct{In: in, Out: out, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1,
+			Weights: PackWeights(cpu.Active(), w, nil, s.Cin, s.Cout, s.Group, 1, 1)}
 		for name, f := range map[string]func(){
 			"direct":   func() { d.Run(cpu.Active(), nil, y, x, &BlockedEpilogue{}) },
 			"permuted": func() { g.Run(cpu.Active(), nil, y, x, &BlockedEpilogue{}) },
@@ -120,14 +124,16 @@ func BenchmarkPermutedPointwise(b *testing.B) {
 				for b.Loop() {
 					f()
 				}
-				b.ReportMetric(2*float64(len(w)*product(s.Out))*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GFLOPS")
+				b.ReportMetric(2*float64(len(w)*product(s.Out))*float64(b.N)/float64(b.Elapsed().Nanoseconds()),
+					"GFLOPS")
 			})
 		}
 	}
 }
 
 // newPermuted packs weights and returns their convolution.
-func newPermuted(w, bias []float32, group int, in, out Layout, strideH, strideW int, order []int) (*PermutedPointwise, error) {
+func newPermuted(w, bias []float32, group int, in, out Layout, strideH, strideW int,
+	order []int) (*PermutedPointwise, error) {
 	p, err := PackPermuted(w, bias, in.C, out.C, group)
 	if err != nil {
 		return nil, err

@@ -20,7 +20,8 @@ func TestPlanar(t *testing.T) {
 			continue
 		}
 		side := testkit.Side(i&2 == 0)
-		x, w, y := testkit.Guarded[float32](t, c*product(s.In), side, 0), testkit.Guarded[float32](t, c*k*k, side, 0), testkit.Guarded[float32](t, c*product(s.Out), side, 0)
+		x, w, y := testkit.Guarded[float32](t, c*product(s.In), side, 0), testkit.Guarded[float32](t, c*k*k, side, 0),
+			testkit.Guarded[float32](t, c*product(s.Out), side, 0)
 		bias := make([]float32, c)
 		for _, v := range [][]float32{x, w, bias} {
 			for j := range v {
@@ -39,7 +40,8 @@ func TestPlanar(t *testing.T) {
 		p.run(level, y, x, 0, c, &BlockedEpilogue{})
 		for j, v := range naive {
 			for _, got := range []float32{y[j], want[j]} {
-				if d := math.Abs(float64(got) - float64(v)); (got != got) != (v != v) || d > 1e-5*max(1, math.Abs(float64(v))) {
+				if d := math.Abs(float64(got) - float64(v)); (got != got) != (v != v) ||
+					d > 1e-5*max(1, math.Abs(float64(v))) {
 					t.Fatalf("%v %+v: output %d is %g, want %g", level, *s, j, got, v)
 				}
 			}

@@ -71,7 +71,8 @@ func TestTransposed(t *testing.T) {
 				d.Run(l, par, y, x, scratch)
 				for i, v := range y {
 					if !(math.Abs(float64(v-want[i])) < 2e-2) {
-						t.Fatalf("%d→%d channels, kernel %v, stride %v, padding %v, %v to %v: element %d is %g, want %g", cin, cout, kernel, stride, pad, in, out, i, v, want[i])
+						t.Fatalf("%d→%d channels, kernel %v, stride %v, padding %v, %v to %v: element %d "+
+							"is %g, want %g", cin, cout, kernel, stride, pad, in, out, i, v, want[i])
 					}
 				}
 			}

@@ -167,7 +167,8 @@ type Winograd struct {
 func (d *Winograd) Check() error {
 	w := d.Weights
 	if d.In.C != w.Cin || d.Out.C != w.Cout {
-		return fail.Errorf("layouts of %d and %d channels do not fit weights from %d to %d", d.In.C, d.Out.C, w.Cin, w.Cout)
+		return fail.Errorf("layouts of %d and %d channels do not fit weights from %d to %d", d.In.C,
+			d.Out.C, w.Cin, w.Cout)
 	}
 	if d.Dilation < 1 {
 		return fail.Errorf("dilation %d, want at least 1", d.Dilation)
@@ -308,7 +309,9 @@ type winogradOwn struct {
 	patch *winogradPatch
 }
 
-var ownPool = sync.Pool{New: func() any { return &winogradOwn{patch: (*winogradPatch)(memory.Slice[float32](len(winogradPatch{})))} }}
+var ownPool = sync.Pool{New: func() any {
+	return &winogradOwn{patch: (*winogradPatch)(memory.Slice[float32](len(winogradPatch{})))}
+}}
 
 // own calls fn for the block of tiles [t0, t1) with its own patch.
 func (r *winogradRun) own(t0, t1 int, fn func(*winogradRun)) {
@@ -473,7 +476,8 @@ func (r *winogradRun) output(p int) {
 				if r.ep.Add != nil {
 					add = elem(r.ep.Add, r.ep.AddLayout.At(ob, y, x))
 				}
-				winogradOutput(r.level, m, elem(r.b.m, src), elem(r.y, out.At(ob, y, x)), bias, add, out.Row*4, r.ep.AddLayout.Row*4, r.mx*4, inside, r.lo, r.hi)
+				winogradOutput(r.level, m, elem(r.b.m, src), elem(r.y, out.At(ob, y, x)), bias, add, out.Row*4,
+					r.ep.AddLayout.Row*4, r.mx*4, inside, r.lo, r.hi)
 			} else {
 				h, w := min(m, tiles(out.H-y, step)), min(m, tiles(out.W-x, step))
 				var add *float32
@@ -484,7 +488,8 @@ func (r *winogradRun) output(p int) {
 					}
 				}
 				inside = 1
-				winogradOutput(r.level, m, elem(r.b.m, src), &tile[0], bias, add, m*Lanes*4, m*Lanes*4, r.mx*4, 1, r.lo, r.hi)
+				winogradOutput(r.level, m, elem(r.b.m, src), &tile[0], bias, add, m*Lanes*4, m*Lanes*4,
+					r.mx*4, 1, r.lo, r.hi)
 				for i := range h {
 					copyPixels(r.y[out.At(ob, y+i*step, x):], tile[i*m*Lanes:], w, step, 1)
 				}

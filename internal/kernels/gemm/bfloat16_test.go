@@ -92,7 +92,8 @@ func testBF16Levels(t *testing.T) {
 			}, l, a)
 			for j, v := range a.C {
 				if math.Float32bits(v) != math.Float32bits(want[j]) && (v == v || want[j] == want[j]) {
-					t.Fatalf("%s (fast %t): %d×%d×%d, spread %d: result %d is %g, want %g", l, cpu.BFloat16(l), m, n, k, spread, j, v, want[j])
+					t.Fatalf("%s (fast %t): %d×%d×%d, spread %d: result %d is %g, want %g", l, cpu.BFloat16(l), m, n,
+						k, spread, j, v, want[j])
 				}
 			}
 		}
@@ -176,7 +177,8 @@ func TestBF16Pauses(t *testing.T) {
 	if testing.Short() {
 		k = 500
 	}
-	a := &Args[float32]{M: m, N: n, K: k, A: make([]float32, m*k), LdA: k, BF16: make([]uint16, BF16Len(k, n)), C: make([]float32, m*n), LdC: n}
+	a := &Args[float32]{M: m, N: n, K: k, A: make([]float32, m*k), LdA: k, BF16: make([]uint16, BF16Len(k, n)),
+		C: make([]float32, m*n), LdC: n}
 	a.BiasCol = make([]float32, n)
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 		if cpu.RunsBF16(l) == cpu.BF16None {
@@ -190,10 +192,12 @@ func TestBF16Pauses(t *testing.T) {
 }
 
 func BenchmarkBF16(b *testing.B) {
-	for _, s := range [][3]int{{128, 768, 768}, {128, 3072, 768}, {128, 768, 3072}, {384, 768, 768}, {384, 3072, 768}, {384, 768, 3072}, {1, 768, 768}, {16, 768, 768}, {1024, 1024, 1024}} {
+	for _, s := range [][3]int{{128, 768, 768}, {128, 3072, 768}, {128, 768, 3072}, {384, 768, 768}, {384, 3072, 768},
+		{384, 768, 3072}, {1, 768, 768}, {16, 768, 768}, {1024, 1024, 1024}} {
 		m, n, k := s[0], s[1], s[2]
 		r := rand.New(rand.NewPCG(7, 8))
-		a := &Args[float32]{M: m, N: n, K: k, A: make([]float32, m*k), LdA: k, B: make([]float32, PackedLen(k, n)), LdB: n, Packed: true, C: make([]float32, m*n), LdC: n}
+		a := &Args[float32]{M: m, N: n, K: k, A: make([]float32, m*k), LdA: k, B: make([]float32, PackedLen(k, n)),
+			LdB: n, Packed: true, C: make([]float32, m*n), LdC: n}
 		a.BiasCol = make([]float32, n)
 		for i := range a.A {
 			a.A[i] = float32(r.NormFloat64())

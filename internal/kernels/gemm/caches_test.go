@@ -41,7 +41,8 @@ func TestBlockRows(t *testing.T) {
 	for _, c := range []struct {
 		s        cacheSizes
 		kc, want int
-	}{{zen4, 1024, 126}, {zen4, 768, 168}, {sapphire, 1024, blockM}, {appleM1, 1024, blockM}, {zen4, 0, blockM}, {cacheSizes{second: 1 << 15}, 1024, 4 * tileRows}} {
+	}{{zen4, 1024, 126}, {zen4, 768, 168}, {sapphire, 1024, blockM}, {appleM1, 1024, blockM}, {zen4, 0, blockM},
+		{cacheSizes{second: 1 << 15}, 1024, 4 * tileRows}} {
 		if got := c.s.blockRows(c.kc); got != c.want {
 			t.Errorf("%+v: %d rows of %d elements, want %d", c.s, got, c.kc, c.want)
 		}
@@ -69,9 +70,11 @@ func TestCachesDoNotChangeResults(t *testing.T) {
 			for _, m := range []int{3, 7, 16, 61} {
 				a := some(m*k + 3)
 				var want []float32
-				for i, s := range []cacheSizes{{span: 4096, ways: 1 << 20, second: 2 << 20}, zen4, {span: 4096, second: 1 << 15}} {
+				for i, s := range []cacheSizes{{span: 4096, ways: 1 << 20, second: 2 << 20}, zen4,
+					{span: 4096, second: 1 << 15}} {
 					machine = func() cacheSizes { return s }
-					g := &Args[float32]{M: m, N: n, K: k, A: a[3:], LdA: k, B: b, Packed: true, C: make([]float32, m*n), LdC: n}
+					g := &Args[float32]{M: m, N: n, K: k, A: a[3:], LdA: k, B: b, Packed: true,
+						C: make([]float32, m*n), LdC: n}
 					if i == 2 && !g.copyA(m) {
 						t.Fatalf("%d rows of %d elements are not copied", m, k)
 					}

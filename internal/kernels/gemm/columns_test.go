@@ -41,7 +41,8 @@ func TestColumns(t *testing.T) {
 				}
 				Columns(l, dst, a, b, ldb)
 				for j, w := range want {
-					if d := math.Abs(float64(dst[j]) - w); d > float64(k+1)*0x1p-24*size[j] || (w != w) != (dst[j] != dst[j]) || math.IsInf(w, 0) != math.IsInf(float64(dst[j]), 0) {
+					if d := math.Abs(float64(dst[j]) - w); d > float64(k+1)*0x1p-24*size[j] ||
+						(w != w) != (dst[j] != dst[j]) || math.IsInf(w, 0) != math.IsInf(float64(dst[j]), 0) {
 						t.Fatalf("%v: column %d of %d, %d steps: %g, want %g", l, j, n, k, dst[j], w)
 					}
 				}

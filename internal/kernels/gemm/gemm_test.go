@@ -63,10 +63,12 @@ type shape struct {
 }
 
 func (s shape) String() string {
-	return fmt.Sprintf("m%d n%d k%d tA%v tB%v packed%v ep%06b pad%d", s.m, s.n, s.k, s.transA, s.transB, s.packed, s.ep, s.pad)
+	return fmt.Sprintf("m%d n%d k%d tA%v tB%v packed%v ep%06b pad%d", s.m, s.n, s.k, s.transA, s.transB,
+		s.packed, s.ep, s.pad)
 }
 
-func check[T Number](t testing.TB, s shape, side testkit.Side, offset int, eps float64, gen func() T, run func(*Args[T])) {
+func check[T Number](t testing.TB, s shape, side testkit.Side, offset int, eps float64, gen func() T,
+	run func(*Args[T])) {
 	t.Helper()
 	mk := func(n int) []T {
 		g := testkit.Guarded[T](t, n, side, offset)
@@ -149,8 +151,10 @@ func TestShapesF32(t *testing.T) {
 			for _, n := range []int{0, 1, 2, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 47, 48, 63, 64, 65, 100} {
 				k := ks[(m*7+n)%len(ks)]
 				ep = (ep + 13) & 63
-				s := shape{m: m, n: n, k: k, packed: ep&1 == 0, pad: ep % 3, ep: ep, transA: ep%5 == 0, transB: ep%7 == 0}
-				check(t, s, ep&4 == 0, ep&3, 0x1p-24, floats[float32](r), func(a *Args[float32]) { F32(l, a, a.Whole()) })
+				s := shape{m: m, n: n, k: k, packed: ep&1 == 0, pad: ep % 3, ep: ep, transA: ep%5 == 0,
+					transB: ep%7 == 0}
+				check(t, s, ep&4 == 0, ep&3, 0x1p-24, floats[float32](r),
+					func(a *Args[float32]) { F32(l, a, a.Whole()) })
 			}
 		}
 	})
@@ -182,7 +186,8 @@ func TestRapidF32(t *testing.T) {
 			r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
 			side, offset := testkit.Side(rapid.Bool().Draw(rt, "side")), rapid.IntRange(0, 17).Draw(rt, "offset")
 			testkit.Scope(t, func(t testing.TB) {
-				check(t, s, side, offset, 0x1p-24, floats[float32](r), func(a *Args[float32]) { Parallel(twoWays, l, a) })
+				check(t, s, side, offset, 0x1p-24, floats[float32](r),
+					func(a *Args[float32]) { Parallel(twoWays, l, a) })
 			})
 		})
 	})
@@ -199,10 +204,13 @@ func twoWays(n int, fn func(lo, hi int)) {
 
 func TestGenericTypes(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	for _, s := range []shape{{m: 5, n: 37, k: 19, ep: 2}, {m: 9, n: 4, k: 3, transA: true, transB: true, ep: 63}, {m: 3, n: 70, k: 600, packed: true, ep: 8}} {
+	for _, s := range []shape{{m: 5, n: 37, k: 19, ep: 2}, {m: 9, n: 4, k: 3, transA: true, transB: true, ep: 63},
+		{m: 3, n: 70, k: 600, packed: true, ep: 8}} {
 		check(t, s, testkit.High, 0, 0x1p-53, floats[float64](r), func(a *Args[float64]) { Generic(a, a.Whole()) })
-		check(t, s, testkit.High, 0, 0, func() int32 { return r.Int32N(7) - 3 }, func(a *Args[int32]) { Generic(a, a.Whole()) })
-		check(t, s, testkit.High, 0, 0, func() int64 { return r.Int64N(7) - 3 }, func(a *Args[int64]) { Generic(a, a.Whole()) })
+		check(t, s, testkit.High, 0, 0, func() int32 { return r.Int32N(7) - 3 },
+			func(a *Args[int32]) { Generic(a, a.Whole()) })
+		check(t, s, testkit.High, 0, 0, func() int64 { return r.Int64N(7) - 3 },
+			func(a *Args[int64]) { Generic(a, a.Whole()) })
 	}
 }
 
@@ -213,15 +221,19 @@ func TestWide(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 		for m := 1; m <= 9; m++ {
 			for n := 1; n <= 33; n++ {
-				s := shape{m: m, n: n, k: 1 + r.IntN(9), transA: m%3 == 0, transB: n%5 == 0, ep: []int{0, 63}[r.IntN(2)]}
+				s := shape{m: m, n: n, k: 1 + r.IntN(9), transA: m%3 == 0, transB: n%5 == 0,
+					ep: []int{0, 63}[r.IntN(2)]}
 				for _, side := range []testkit.Side{testkit.Low, testkit.High} {
 					check(t, s, side, 0, 0x1p-53, floats[float64](r), func(a *Args[float64]) { Parallel(nil, l, a) })
-					check(t, s, side, 0, 0, func() int32 { return r.Int32N(7) - 3 }, func(a *Args[int32]) { Parallel(twoWays, l, a) })
-					check(t, s, side, 0, 0, func() int64 { return r.Int64N(1<<25) - 1<<24 }, func(a *Args[int64]) { Parallel(twoWays, l, a) })
+					check(t, s, side, 0, 0, func() int32 { return r.Int32N(7) - 3 },
+						func(a *Args[int32]) { Parallel(twoWays, l, a) })
+					check(t, s, side, 0, 0, func() int64 { return r.Int64N(1<<25) - 1<<24 },
+						func(a *Args[int64]) { Parallel(twoWays, l, a) })
 				}
 			}
 		}
-		check(t, shape{m: 40, n: 70, k: 2100}, testkit.High, 0, 0x1p-53, floats[float64](r), func(a *Args[float64]) { Parallel(twoWays, l, a) })
+		check(t, shape{m: 40, n: 70, k: 2100}, testkit.High, 0, 0x1p-53, floats[float64](r),
+			func(a *Args[float64]) { Parallel(twoWays, l, a) })
 	})
 }
 
@@ -233,7 +245,8 @@ func TestNaNAndInf(t *testing.T) {
 		for _, act := range []Activation{None, Relu, Clip} {
 			for _, m := range []int{1, 2, 5, 14, 17} {
 				const n, k = 45, 21
-				a := &Args[float32]{M: m, N: n, K: k, A: make([]float32, m*k), LdA: k, B: make([]float32, k*n), LdB: n, C: make([]float32, m*n), LdC: n}
+				a := &Args[float32]{M: m, N: n, K: k, A: make([]float32, m*k), LdA: k, B: make([]float32, k*n), LdB: n,
+					C: make([]float32, m*n), LdC: n}
 				a.Act, a.Lo, a.Hi = act, -3, inf
 				for i := range a.A {
 					a.A[i] = 1
@@ -275,12 +288,14 @@ func TestVectors(t *testing.T) {
 			for _, n := range []int{1, 2, 3, 4, 5, 8, 31, 63, 64, 65, 66, 80, 97, 130} {
 				s := shape{m: 1 + (k+n)%2, n: n, k: k, transB: n%2 == 0, ep: (k * n) & 63, pad: n % 3}
 				for _, side := range []testkit.Side{testkit.Low, testkit.High} {
-					check(t, s, side, k%5, 0x1p-24, floats[float32](r), func(a *Args[float32]) { Parallel(twoWays, l, a) })
+					check(t, s, side, k%5, 0x1p-24, floats[float32](r),
+						func(a *Args[float32]) { Parallel(twoWays, l, a) })
 					s.transB = !s.transB
 				}
 			}
 		}
-		for _, s := range []shape{{m: 1, n: 9, k: 70000, transB: true}, {m: 1, n: 9000, k: 6}, {m: 2, n: 700, k: 500, transB: true}} {
+		for _, s := range []shape{{m: 1, n: 9, k: 70000, transB: true}, {m: 1, n: 9000, k: 6},
+			{m: 2, n: 700, k: 500, transB: true}} {
 			check(t, s, testkit.High, 0, 0x1p-24, floats[float32](r), func(a *Args[float32]) { F32(l, a, a.Whole()) })
 		}
 	})
@@ -303,7 +318,8 @@ func TestHalf(t *testing.T) {
 			check(t, s, testkit.High, 0, 0x1p-24, halves, multiply)
 		}
 		for m := range 2*tileRows + 2 { // each height of the first tile, alone and with others
-			check(t, shape{m: m + 1, n: 40, k: []int{1, 3, 6, 37, 1030}[m%5], packed: true, ep: m}, testkit.High, 0, 0x1p-24, halves, multiply)
+			check(t, shape{m: m + 1, n: 40, k: []int{1, 3, 6, 37, 1030}[m%5], packed: true, ep: m}, testkit.High, 0,
+				0x1p-24, halves, multiply)
 		}
 		if PackHalf(l, make([]uint16, 3), []float32{1, 0.1, 2}) {
 			t.Error("0.1 is packed as binary16, want a rejection")
@@ -316,12 +332,14 @@ func TestHalf(t *testing.T) {
 
 func TestEveryAssemblyFunctionIsTested(t *testing.T) {
 	// TestShapesF32 runs every height; TestVectors; TestBF16Levels; TestRowOfPanels
-	testkit.CheckAsmTested(t, ".", []string{"tile*", "dotRows*", "addRows*", "columns*", "wide*", "pairsBF16*", "foursBF16*", "rowBF16*", "rowsBF16*", "dots*", "rowPanels*"})
+	testkit.CheckAsmTested(t, ".", []string{"tile*", "dotRows*", "addRows*", "columns*", "wide*", "pairsBF16*",
+		"foursBF16*", "rowBF16*", "rowsBF16*", "dots*", "rowPanels*"})
 }
 
 func TestPauses(t *testing.T) {
 	const n = 256
-	a := &Args[float32]{M: n, N: n, K: n, A: make([]float32, n*n), LdA: n, B: make([]float32, n*n), LdB: n, C: make([]float32, n*n), LdC: n}
+	a := &Args[float32]{M: n, N: n, K: n, A: make([]float32, n*n), LdA: n, B: make([]float32, n*n), LdB: n,
+		C: make([]float32, n*n), LdC: n}
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 		if l == cpu.Generic {
 			t.Skip("Go code is preemptible")
@@ -333,7 +351,8 @@ func TestPauses(t *testing.T) {
 
 func TestNoAllocations(t *testing.T) {
 	const n = 50
-	a := &Args[float32]{M: n, N: n, K: n, A: make([]float32, n*n), LdA: n, B: make([]float32, n*n), LdB: n, TransB: true, TransA: true, C: make([]float32, n*n), LdC: n}
+	a := &Args[float32]{M: n, N: n, K: n, A: make([]float32, n*n), LdA: n, B: make([]float32, n*n), LdB: n,
+		TransB: true, TransA: true, C: make([]float32, n*n), LdC: n}
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 		if got := testing.AllocsPerRun(20, func() { F32(l, a, a.Whole()) }); got != 0 {
 			t.Errorf("%v allocations", got)
@@ -361,11 +380,13 @@ func BenchmarkHalf(b *testing.B) {
 // BenchmarkStreamed multiplies by other weights each time, more than the caches hold, as the
 // layers of a network do.
 func BenchmarkStreamed(b *testing.B) {
-	for _, s := range []shape{{m: 128, n: 768, k: 768}, {m: 128, n: 3072, k: 768}, {m: 128, n: 768, k: 3072}, {m: 4, n: 768, k: 768}, {m: 8, n: 768, k: 768}, {m: 16, n: 768, k: 768}, {m: 1, n: 4096, k: 4096}} {
+	for _, s := range []shape{{m: 128, n: 768, k: 768}, {m: 128, n: 3072, k: 768}, {m: 128, n: 768, k: 3072},
+		{m: 4, n: 768, k: 768}, {m: 8, n: 768, k: 768}, {m: 16, n: 768, k: 768}, {m: 1, n: 4096, k: 4096}} {
 		b.Run(fmt.Sprintf("%dx%dx%d", s.m, s.n, s.k), func(b *testing.B) {
 			size := PackedLen(s.k, s.n)
 			all := slices.Repeat([]float32{1}, 96<<20/4/size*size+size) // untouched pages would all share one page
-			a := &Args[float32]{M: s.m, N: s.n, K: s.k, A: make([]float32, s.m*s.k+16), LdA: s.k, C: make([]float32, s.m*s.n+16), LdC: s.n, Packed: true}
+			a := &Args[float32]{M: s.m, N: s.n, K: s.k, A: make([]float32, s.m*s.k+16), LdA: s.k,
+				C: make([]float32, s.m*s.n+16), LdC: s.n, Packed: true}
 			i := 0
 			for b.Loop() {
 				a.B = all[i : i+size]
@@ -374,7 +395,8 @@ func BenchmarkStreamed(b *testing.B) {
 					i = 0
 				}
 			}
-			b.ReportMetric(2*float64(s.m)*float64(s.n)*float64(s.k)*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GFLOPS")
+			b.ReportMetric(2*float64(s.m)*float64(s.n)*float64(s.k)*float64(b.N)/float64(b.Elapsed().Nanoseconds()),
+				"GFLOPS")
 		})
 	}
 }
@@ -390,7 +412,8 @@ func BenchmarkF32(b *testing.B) {
 	} {
 		for _, l := range cpu.Levels() {
 			b.Run(fmt.Sprintf("%dx%dx%d/packed=%v,tB=%v/%v", s.m, s.n, s.k, s.packed, s.transB, l), func(b *testing.B) {
-				a := &Args[float32]{M: s.m, N: s.n, K: s.k, A: make([]float32, s.m*s.k+16), LdA: s.k, LdB: s.n, TransB: s.transB, C: make([]float32, s.m*s.n+16), LdC: s.n, Packed: s.packed}
+				a := &Args[float32]{M: s.m, N: s.n, K: s.k, A: make([]float32, s.m*s.k+16), LdA: s.k, LdB: s.n,
+					TransB: s.transB, C: make([]float32, s.m*s.n+16), LdC: s.n, Packed: s.packed}
 				a.B = make([]float32, PackedLen(s.k, s.n)+16)
 				if s.transB {
 					a.LdB = s.k
@@ -399,7 +422,8 @@ func BenchmarkF32(b *testing.B) {
 				for b.Loop() {
 					F32(l, a, blk)
 				}
-				b.ReportMetric(2*float64(s.m)*float64(s.n)*float64(s.k)*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GFLOPS")
+				b.ReportMetric(2*float64(s.m)*float64(s.n)*float64(s.k)*float64(b.N)/float64(b.Elapsed().Nanoseconds()),
+					"GFLOPS")
 			})
 		}
 	}
@@ -476,7 +500,8 @@ func TestRowsDoNotDependOnTheSplit(t *testing.T) {
 						}
 					})
 					if !slices.Equal(got, want) {
-						t.Fatalf("%d rows, K %d, cut into %d units each: results differ from those in one piece", m, c.k, part)
+						t.Fatalf("%d rows, K %d, cut into %d units each: results differ from those in one piece",
+							m, c.k, part)
 					}
 				}
 			}
@@ -516,7 +541,8 @@ func TestColumnsDoNotDependOnTheSplit(t *testing.T) {
 								}
 							})
 							if !slices.Equal(got, want) {
-								t.Fatalf("%d×%d×%d, B transposed %t, cut into %d panels each: results differ from those in one piece", g.M, n, k, g.TransB, part+1)
+								t.Fatalf("%d×%d×%d, B transposed %t, cut into %d panels each: results differ from "+
+									"those in one piece", g.M, n, k, g.TransB, part+1)
 							}
 						}
 					}
@@ -540,7 +566,8 @@ func TestThen(t *testing.T) {
 		}
 		testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 			product := func(par Par, then func(l cpu.Level, dst, x []float32)) []float32 {
-				g := &Args[float32]{M: c.m, N: c.n, K: c.k, A: a, LdA: c.k, B: b, LdB: c.n, C: make([]float32, c.m*c.n), LdC: c.n, Then: then}
+				g := &Args[float32]{M: c.m, N: c.n, K: c.k, A: a, LdA: c.k, B: b, LdB: c.n, C: make([]float32, c.m*c.n),
+					LdC: c.n, Then: then}
 				g.Act = Relu
 				Parallel(par, l, g)
 				return g.C
@@ -578,7 +605,8 @@ func TestSplit(t *testing.T) {
 				}
 			}, c.m, c.n, c.k, c.work, func(b Block) {
 				rows := b.Row1 - b.Row0
-				if step == 1 && rows > tileRows && rows*PanelWidth*c.k > c.work && (b.Panel1-b.Panel0 == 1 || c.m > blockM) {
+				if step == 1 && rows > tileRows && rows*PanelWidth*c.k > c.work &&
+					(b.Panel1-b.Panel0 == 1 || c.m > blockM) {
 					t.Errorf("%+v: a block of %d rows", c, rows)
 				}
 				for r := b.Row0; r < b.Row1; r++ {
@@ -589,7 +617,8 @@ func TestSplit(t *testing.T) {
 			})
 			for i, n := range seen {
 				if n != 1 {
-					t.Fatalf("%+v in steps of %d: row %d of panel %d is computed %d times", c, step, i/panels, i%panels, n)
+					t.Fatalf("%+v in steps of %d: row %d of panel %d is computed %d times", c, step,
+						i/panels, i%panels, n)
 				}
 			}
 		}

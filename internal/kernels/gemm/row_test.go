@@ -42,7 +42,8 @@ func TestRowOfPanels(t *testing.T) {
 					}
 					want, size = max(0, want+float64(bias[j])), size+float64(max(bias[j], -bias[j]))
 					if d := float64(whole[j]) - want; max(d, -d) > float64(k+3)*0x1p-24*size || parts[j] != whole[j] {
-						t.Fatalf("%v, k %d, n %d: column %d is %g, in parts %g, want %g", l, k, n, j, whole[j], parts[j], want)
+						t.Fatalf("%v, k %d, n %d: column %d is %g, in parts %g, want %g", l, k, n, j,
+							whole[j], parts[j], want)
 					}
 				}
 			}
@@ -59,7 +60,8 @@ func TestColumn(t *testing.T) {
 				for ep := range 64 {
 					s := shape{m: m, n: 1, k: k, transB: r.IntN(2) > 0, ep: ep}
 					testkit.Scope(t, func(t testing.TB) {
-						check(t, s, testkit.High, 0, 0x1p-24, floats[float32](r), func(a *Args[float32]) { Parallel(twoWays, l, a) })
+						check(t, s, testkit.High, 0, 0x1p-24, floats[float32](r),
+							func(a *Args[float32]) { Parallel(twoWays, l, a) })
 					})
 				}
 			}
@@ -70,7 +72,8 @@ func TestColumn(t *testing.T) {
 func BenchmarkRow(b *testing.B) {
 	for _, s := range [][2]int{{768, 3072}, {3072, 768}, {4096, 4096}, {1280, 1000}} {
 		k, n := s[0], s[1]
-		a := &Args[float32]{M: 1, N: n, K: k, A: make([]float32, k), LdA: k, B: memory.Slice[float32](PackedLen(k, n)), Packed: true, C: make([]float32, n), LdC: n}
+		a := &Args[float32]{M: 1, N: n, K: k, A: make([]float32, k), LdA: k, B: memory.Slice[float32](PackedLen(k, n)),
+			Packed: true, C: make([]float32, n), LdC: n}
 		for i := range a.B {
 			a.B[i] = float32(i % 7)
 		}

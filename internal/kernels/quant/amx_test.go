@@ -67,14 +67,16 @@ func TestTiles(t *testing.T) {
 		for k := range rows {
 			rows[k] = r.Int32N(20000) - 10000
 		}
-		s.A, s.B, s.Offsets, s.Bias, s.Scale = unsafe.Pointer(&a[0]), unsafe.Pointer(&b[0]), unsafe.Pointer(&offsets[0]), unsafe.Pointer(&bias), unsafe.Pointer(&scale)
+		s.A, s.B, s.Offsets, s.Bias, s.Scale = unsafe.Pointer(&a[0]), unsafe.Pointer(&b[0]),
+			unsafe.Pointer(&offsets[0]), unsafe.Pointer(&bias), unsafe.Pointer(&scale)
 		got, want := make([]uint8, c+128), make([]uint8, c+128)
 		twin := s
 		s.C, twin.C = unsafe.Pointer(&got[0]), unsafe.Pointer(&want[0])
 		s.Run(cpu.AVX512, count)
 		twin.Run(cpu.Generic, count)
 		if !bytes.Equal(got, want) {
-			t.Fatalf("%d times %d rows, %d chunks of %d steps, %d taps, %d tiles, store %d: the results differ", halves, n, chunks, steps, s.Taps, count, s.Store)
+			t.Fatalf("%d times %d rows, %d chunks of %d steps, %d taps, %d tiles, store %d: the results differ", halves,
+				n, chunks, steps, s.Taps, count, s.Store)
 		}
 	}
 }
@@ -93,13 +95,15 @@ func BenchmarkTiles(b *testing.B) {
 			s.Configure(2, TileRows, chunks, 16)
 			s.Pixel, s.LdC, s.Taps, s.Mask, s.Hi = 64*chunks, width, 1, 1<<32-1, 255
 			count := s.Most()
-			x, w, y := make([]uint8, 2*TileRows*count*s.Pixel), make([]int8, 64*chunks*PanelWidth), make([]uint8, 2*TileRows*count*width)
+			x, w, y := make([]uint8, 2*TileRows*count*s.Pixel), make([]int8, 64*chunks*PanelWidth),
+				make([]uint8, 2*TileRows*count*width)
 			for i := range count {
 				for h := range 2 {
 					s.At[i].A[h], s.At[i].C[h] = (2*i+h)*TileRows*s.Pixel, (2*i+h)*TileRows*width
 				}
 			}
-			s.A, s.B, s.C, s.Offsets = unsafe.Pointer(&x[0]), unsafe.Pointer(&w[0]), unsafe.Pointer(&y[0]), unsafe.Pointer(&offset)
+			s.A, s.B, s.C, s.Offsets = unsafe.Pointer(&x[0]), unsafe.Pointer(&w[0]), unsafe.Pointer(&y[0]),
+				unsafe.Pointer(&offset)
 			s.Bias, s.Scale = unsafe.Pointer(&bias), unsafe.Pointer(&scale)
 			for b.Loop() {
 				s.Run(cpu.AVX512, count)

@@ -39,7 +39,8 @@ func checkNBits(t *testing.T, l cpu.Level, p nbitsProblem, r *rand.Rand) {
 		t.Fatal(err)
 	}
 	lda, ldc := p.k+1, p.n+2
-	g := &NBitsArgs{M: p.m, A: testkit.Guarded[float32](t, (p.m-1)*lda+p.k, testkit.High, 0), LdA: lda, B: w, C: testkit.Guarded[float32](t, (p.m-1)*ldc+p.n, testkit.High, 0), LdC: ldc, Int8: p.int8}
+	g := &NBitsArgs{M: p.m, A: testkit.Guarded[float32](t, (p.m-1)*lda+p.k, testkit.High, 0), LdA: lda, B: w,
+		C: testkit.Guarded[float32](t, (p.m-1)*ldc+p.n, testkit.High, 0), LdC: ldc, Int8: p.int8}
 	for i := range g.A {
 		g.A[i] = float32(r.NormFloat64())
 	}
@@ -87,13 +88,15 @@ func TestNBits(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
 		r := rand.New(rand.NewPCG(3, 3))
 		for i := range 60 {
-			checkNBits(t, l, nbitsProblem{m: 1 + i%12, n: 1 + i*13%70, k: 1 + i*29%200, bits: 4 + 4*(i%2), block: 16 << (i % 4), zeros: i&1 == i>>1&1, int8: i%3 == 0, bias: i%5 == 0}, r)
+			checkNBits(t, l, nbitsProblem{m: 1 + i%12, n: 1 + i*13%70, k: 1 + i*29%200, bits: 4 + 4*(i%2),
+				block: 16 << (i % 4), zeros: i&1 == i>>1&1, int8: i%3 == 0, bias: i%5 == 0}, r)
 		}
 		for m := 1; m < 7; m++ {
 			for _, zeros := range []bool{false, true} {
 				for _, i8 := range []bool{false, true} {
 					for _, bits := range []int{4, 8} {
-						checkNBits(t, l, nbitsProblem{m: m, n: 45, k: 100, bits: bits, block: 32, zeros: zeros, int8: i8}, r)
+						checkNBits(t, l, nbitsProblem{m: m, n: 45, k: 100, bits: bits, block: 32,
+							zeros: zeros, int8: i8}, r)
 					}
 				}
 			}
@@ -212,7 +215,8 @@ func TestNBitsMagnitudes(t *testing.T) {
 		t.Fatal(err)
 	}
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
-		for _, magnitudes := range [][k / block]float64{{1, 1, 1, 1}, {1, 127. / 128, 255. / 256, 1 - 1e-7}, {1e-20, 1, 1e20, 0}, {1e-30, 1e-25, 1e-28, 0}, {1e-37, 1e-36, 1e-40, 0}, {1e34, 1e30, 1, 0}, {math.NaN(), 1, 1, 1}} {
+		for _, magnitudes := range [][k / block]float64{{1, 1, 1, 1}, {1, 127. / 128, 255. / 256, 1 - 1e-7},
+			{1e-20, 1, 1e20, 0}, {1e-30, 1e-25, 1e-28, 0}, {1e-37, 1e-36, 1e-40, 0}, {1e34, 1e30, 1, 0}, {math.NaN(), 1, 1, 1}} {
 			a, c := make([]float32, k), make([]float32, n)
 			for i := range a {
 				a[i] = float32(magnitudes[i/block] * (1 - 2*r.Float64()))
@@ -241,7 +245,8 @@ func TestPackNBitsErrors(t *testing.T) {
 		bits, block, bytes int
 		want               string
 	}{{3, 32, 64, "3 bits"}, {4, 24, 64, "block size 24"}, {4, 8, 64, "block size 8"}, {4, 32, 10, "10 bytes"}} {
-		if _, err := PackNBits(make([]uint8, c.bytes), make([]float32, 4), nil, 32, 4, c.bits, c.block); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := PackNBits(make([]uint8, c.bytes), make([]float32, 4), nil, 32, 4, c.bits, c.block); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want %q", err, c.want)
 		}
 	}

@@ -67,7 +67,8 @@ func check[A, B Byte](t testing.TB, l cpu.Level, p problem, r *rand.Rand, side t
 		return z
 	}
 	bytes, least, _ := bytesOf(a)
-	g := &Args{M: p.m, A: bytes, Signed: least < 0, LdA: lda, B: pack(nil, dotProduct(l) && !p.words, cpu.AMX(l) && !p.vnni, b, ldb, p.trans, p.k, p.n), AZero: zeros(p.aZero, p.m), BZero: zeros(p.bZero, p.n), LdC: ldc}
+	g := &Args{M: p.m, A: bytes, Signed: least < 0, LdA: lda,
+		B: pack(nil, dotProduct(l) && !p.words, cpu.AMX(l) && !p.vnni, b, ldb, p.trans, p.k, p.n), AZero: zeros(p.aZero, p.m), BZero: zeros(p.bZero, p.n), LdC: ldc}
 	g.C = testkit.Guarded[int32](t, max(0, (p.m-1)*ldc+p.n), side, 0)
 	if p.bias {
 		g.Bias = make([]int32, p.n)
@@ -94,7 +95,8 @@ func check[A, B Byte](t testing.TB, l cpu.Level, p problem, r *rand.Rand, side t
 			}
 		}
 	}
-	for _, out := range []*Requantized{{Scale: []float32{r.Float32() * .001}, Zero: 9}, {Scale: make([]float32, p.n), Signed: true, Zero: -3}} {
+	for _, out := range []*Requantized{{Scale: []float32{r.Float32() * .001}, Zero: 9},
+		{Scale: make([]float32, p.n), Signed: true, Zero: -3}} {
 		out.Y = testkit.Guarded[byte](t, p.m*p.n, side, offset)
 		for j := range out.Scale {
 			out.Scale[j] = r.Float32() * .001
@@ -105,7 +107,8 @@ func check[A, B Byte](t testing.TB, l cpu.Level, p problem, r *rand.Rand, side t
 		want := make([]byte, p.n)
 		for i := range p.m {
 			lo, hi := out.bounds()
-			requantizeI32Generic(want, g.C[i*ldc:], out.Scale, min(1, max(0, len(out.Scale)-1)), float32(out.Zero), lo, hi)
+			requantizeI32Generic(want, g.C[i*ldc:], out.Scale, min(1, max(0, len(out.Scale)-1)),
+				float32(out.Zero), lo, hi)
 			if got := out.Y[i*p.n:][:p.n]; !slices.Equal(got, want) {
 				t.Fatalf("%v %T·%T %+v: row %d in bytes is %d, want %d", l, a, b, p, i, got, want)
 			}
@@ -125,7 +128,8 @@ func TestCompute(t *testing.T) {
 	testkit.ByteLevels(t, func(t *testing.T, l cpu.Level) {
 		r := rand.New(rand.NewPCG(1, 1))
 		for i := 1; i < 32; i++ { // every height and width
-			checkTypes(t, l, problem{m: i, n: 1 + i*37%70, k: 1 + i*5%23, aZero: i % 3, bZero: i / 3 % 3, bias: i&1 == 0, trans: i&2 == 0, words: i%4 < 2, vnni: i%8 < 4}, r, i&1 == 0, i%3)
+			checkTypes(t, l, problem{m: i, n: 1 + i*37%70, k: 1 + i*5%23, aZero: i % 3, bZero: i / 3 % 3,
+				bias: i&1 == 0, trans: i&2 == 0, words: i%4 < 2, vnni: i%8 < 4}, r, i&1 == 0, i%3)
 			checkTypes(t, l, problem{m: i, n: 33 + i, k: 9, words: i%4 >= 2, vnni: i%8 < 4}, r, testkit.High, 0)
 		}
 		for _, p := range []problem{
@@ -142,8 +146,10 @@ func TestRapidCompute(t *testing.T) {
 	testkit.ByteLevels(t, func(t *testing.T, l cpu.Level) {
 		rapid.Check(t, func(rt *rapid.T) {
 			n := func(lo, hi int, name string) int { return rapid.IntRange(lo, hi).Draw(rt, name) }
-			p := problem{m: n(0, 70, "m"), n: n(0, 70, "n"), k: n(0, 150, "k"), trans: rapid.Bool().Draw(rt, "trans"), aZero: n(0, 3, "azero"), bZero: n(0, 3, "bzero"), bias: rapid.Bool().Draw(rt, "bias"), words: rapid.Bool().Draw(rt, "words"), vnni: rapid.Bool().Draw(rt, "vnni"), extreme: rapid.Bool().Draw(rt, "extreme")}
-			r, side, offset := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0)), testkit.Side(rapid.Bool().Draw(rt, "side")), n(0, 3, "offset")
+			p := problem{m: n(0, 70, "m"), n: n(0, 70, "n"), k: n(0, 150, "k"), trans: rapid.Bool().Draw(rt, "trans"),
+				aZero: n(0, 3, "azero"), bZero: n(0, 3, "bzero"), bias: rapid.Bool().Draw(rt, "bias"), words: rapid.Bool().Draw(rt, "words"), vnni: rapid.Bool().Draw(rt, "vnni"), extreme: rapid.Bool().Draw(rt, "extreme")}
+			r, side, offset := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0)),
+				testkit.Side(rapid.Bool().Draw(rt, "side")), n(0, 3, "offset")
 			testkit.Scope(t, func(t testing.TB) { checkTypes(t, l, p, r, side, offset) })
 		})
 	})
@@ -182,7 +188,8 @@ func TestLinear(t *testing.T) {
 				sc := testkit.GuardedCopy(t, scales[:n], side, 0)
 				Requantize(l, u, q, []float32{0.03}, 7)
 				for i, v := range q {
-					if w := saturate(math.RoundToEven(float64(float32(v)*float32(0.03)))+7, 0, 255); float64(u[i]) != w {
+					if w := saturate(math.RoundToEven(float64(float32(v)*float32(0.03)))+7, 0,
+						255); float64(u[i]) != w {
 						t.Fatalf("Requantize(%d) = %d, want %g", v, u[i], w)
 					}
 				}
@@ -254,7 +261,8 @@ func TestTransposeBytes(t *testing.T) {
 func TestQuantizeRounds(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
-		for _, scale := range []float32{0.1, 1.0 / 3, 0.0078125, 7, 1e-39, 3e38, 1e-30, -0.3, 0, float32(math.Inf(1)), float32(math.NaN())} {
+		for _, scale := range []float32{0.1, 1.0 / 3, 0.0078125, 7, 1e-39, 3e38, 1e-30, -0.3, 0, float32(math.Inf(1)),
+			float32(math.NaN())} {
 			x := make([]float32, 4096)
 			for i := range x {
 				x[i] = scale * (float32(r.IntN(600)-300) + 0.5)
@@ -289,18 +297,21 @@ func raw[T Byte](s []T) []byte {
 func checkAdd[T Byte](t *testing.T, l cpu.Level) {
 	r := rand.New(rand.NewPCG(3, 3))
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
-	scales := []float32{0.01, 0.5, 1, 1.7, -2, 1e-40, 16383, -16384, 3e38, 0, float32(math.Copysign(0, -1)), inf, -inf, nan}
+	scales := []float32{0.01, 0.5, 1, 1.7, -2, 1e-40, 16383, -16384, 3e38, 0, float32(math.Copysign(0, -1)),
+		inf, -inf, nan}
 	lo, hi := 0.0, 255.0
 	if T(0)-1 < 0 {
 		lo, hi = -128, 127
 	}
 	for n := range 150 {
 		for _, side := range []testkit.Side{testkit.Low, testkit.High} {
-			a, b, y := testkit.Guarded[T](t, n, side, n%3), testkit.Guarded[T](t, n, side, n%5), testkit.Guarded[T](t, n, side, n%2)
+			a, b, y := testkit.Guarded[T](t, n, side, n%3), testkit.Guarded[T](t, n, side, n%5),
+				testkit.Guarded[T](t, n, side, n%2)
 			for i := range a {
 				a[i], b[i] = T(r.Uint32()), T(r.Uint32())
 			}
-			p, q := Linear{scales[n%len(scales)], int32(T(r.Uint32()))}, Linear{scales[n*5/7%len(scales)], int32(T(r.Uint32()))}
+			p, q := Linear{scales[n%len(scales)], int32(T(r.Uint32()))},
+				Linear{scales[n*5/7%len(scales)], int32(T(r.Uint32()))}
 			zero := T(r.Uint32())
 			sum := func(a, b T) T {
 				v := float32(float32(int32(a)-p.Zero)*p.Scale) + float32(float32(int32(b)-q.Zero)*q.Scale)
@@ -317,7 +328,8 @@ func checkAdd[T Byte](t *testing.T, l cpu.Level) {
 			Add(l, raw(y), raw(a), raw(b), lo < 0, p, q, int32(zero))
 			for i, w := range want {
 				if y[i] != w {
-					t.Fatalf("%v: %d of %d, %d·%+v + %d·%+v + %d = %d, want %d", l, i, n, a[i], p, b[i], q, zero, y[i], w)
+					t.Fatalf("%v: %d of %d, %d·%+v + %d·%+v + %d = %d, want %d", l, i, n, a[i], p,
+						b[i], q, zero, y[i], w)
 				}
 			}
 			for i := range want {
@@ -326,7 +338,8 @@ func checkAdd[T Byte](t *testing.T, l cpu.Level) {
 			}
 			Mul(l, raw(y), raw(a), raw(b), lo < 0, p.Zero, q.Zero, p.Scale, int32(zero))
 			if !slices.Equal(y, want) {
-				t.Fatalf("%v: (%v - %d)·(%v - %d)·%v + %d = %v, want %v", l, a, p.Zero, b, q.Zero, p.Scale, zero, y, want)
+				t.Fatalf("%v: (%v - %d)·(%v - %d)·%v + %d = %v, want %v", l, a, p.Zero, b, q.Zero,
+					p.Scale, zero, y, want)
 			}
 			for i := range want {
 				want[i] = sum(a[i], b[i])
@@ -401,7 +414,8 @@ func checkMaxRanges[T Byte](t *testing.T, l cpu.Level) {
 			}
 		}
 		if MaxRanges(l, raw(y), raw(x), n, step, lds, taps, leastOf[T]()); !slices.Equal(y, want) {
-			t.Fatalf("%v %d ranges of %d, step %d, %d taps %d apart: %v, want %v", l, count, n, step, taps, lds, y, want)
+			t.Fatalf("%v %d ranges of %d, step %d, %d taps %d apart: %v, want %v", l, count, n,
+				step, taps, lds, y, want)
 		}
 	}
 }
@@ -460,7 +474,8 @@ func TestPackOfNoRows(t *testing.T) {
 		for _, trans := range []bool{false, true} {
 			for _, n := range []int{3, 70} {
 				y := slices.Repeat([]int32{1}, n)
-				Parallel(nil, l, &Args{M: 1, A: nil, AZero: []int32{3}, B: Pack(nil, l, []uint8{}, n, trans, 0, n), C: y, LdC: n})
+				Parallel(nil, l, &Args{M: 1, A: nil, AZero: []int32{3}, B: Pack(nil, l, []uint8{}, n, trans, 0, n),
+					C: y, LdC: n})
 				if !slices.Equal(y, make([]int32, n)) {
 					t.Errorf("trans %v: product over nothing is %v, want zeros", trans, y)
 				}

@@ -55,7 +55,8 @@ func grow(r *rand.Rand, o options) *forest {
 		}
 		i := len(f.nodes)
 		f.nodes = append(f.nodes, Node{})
-		n := Node{Mode: o.modes[r.IntN(len(o.modes))], Feature: int32(r.IntN(o.features)), Value: float32(r.IntN(7)-3) / 2, Missing: o.missing && r.IntN(2) == 0}
+		n := Node{Mode: o.modes[r.IntN(len(o.modes))], Feature: int32(r.IntN(o.features)),
+			Value: float32(r.IntN(7)-3) / 2, Missing: o.missing && r.IntN(2) == 0}
 		n.Next[0] = add(d - 1)
 		n.Next[1] = add(d - 1)
 		f.nodes[i] = n
@@ -135,7 +136,8 @@ func check(t testing.TB, r *rand.Rand, o options, aggregate Aggregate, rows int)
 	one := make([]float32, o.targets)
 	for i := range rows { // the order of the sums does not depend on the number of rows
 		e.Run(nil, one, x[i*ldx:], 1, ldx)
-		if !slices.EqualFunc(one, dst[i*o.targets:][:o.targets], func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }) {
+		if !slices.EqualFunc(one, dst[i*o.targets:][:o.targets],
+			func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }) {
 			t.Fatalf("%+v: row %d alone gives %v, with others %v", o, i, one, dst[i*o.targets:][:o.targets])
 		}
 	}
@@ -178,7 +180,8 @@ func TestRapidForests(t *testing.T) {
 		if o.full {
 			o.depth = min(o.depth, 7)
 		}
-		r, aggregate, rows := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0)), Aggregate(n(0, int(Max), "aggregate")), n(0, 20, "rows")
+		r, aggregate, rows := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0)),
+			Aggregate(n(0, int(Max), "aggregate")), n(0, 20, "rows")
 		testkit.Scope(t, func(t testing.TB) { check(t, r, o, aggregate, rows) })
 	})
 }
@@ -188,7 +191,8 @@ func TestRapidForests(t *testing.T) {
 func TestLessThanMinusInfinity(t *testing.T) {
 	inf := float32(math.Inf(-1))
 	for _, missing := range []bool{false, true} {
-		f := forest{[]Node{{Mode: LT, Value: inf, Next: [2]int32{^1, ^0}, Missing: missing}}, [][]Term{{{0, 1}}, {{0, 2}}}, []int32{0}}
+		f := forest{[]Node{{Mode: LT, Value: inf, Next: [2]int32{^1, ^0}, Missing: missing}},
+			[][]Term{{{0, 1}}, {{0, 2}}}, []int32{0}}
 		e, err := New(f.source(1, Sum))
 		if err != nil {
 			t.Fatal(err)
@@ -287,7 +291,8 @@ func TestHeaps(t *testing.T) {
 		}
 		tables := testkit.Guarded[uint32](t, n*heapTable, testkit.High, 0)
 		for i := range n {
-			tables[i*heapTable], tables[i*heapTable+heapTable/2] = uint32(1+r.IntN(heapLevels)), uint32(heapLanes*r.IntN(targets))
+			tables[i*heapTable], tables[i*heapTable+heapTable/2] = uint32(1+r.IntN(heapLevels)),
+				uint32(heapLanes*r.IntN(targets))
 			for k := 1; k < heapTable/2; k++ {
 				tables[i*heapTable+k], tables[i*heapTable+heapTable/2+k] = number(), heapLanes*uint32(r.IntN(features))
 			}
@@ -297,7 +302,8 @@ func TestHeaps(t *testing.T) {
 			weights[i] = float32(r.NormFloat64())
 		}
 		got, want := testkit.Guarded[uint32](t, n*heapLanes, testkit.High, 0), make([]uint32, n*heapLanes)
-		gotSums, wantSums := testkit.Guarded[float64](t, targets*heapLanes, testkit.High, 0), make([]float64, targets*heapLanes)
+		gotSums, wantSums := testkit.Guarded[float64](t, targets*heapLanes, testkit.High, 0),
+			make([]float64, targets*heapLanes)
 		for i := range wantSums {
 			gotSums[i], wantSums[i] = float64(i), float64(i)
 		}
@@ -322,7 +328,8 @@ func TestWalkSteps(t *testing.T) {
 	for range 50 {
 		features := 1 + r.IntN(40)
 		ldx := features + r.IntN(5)
-		f := grow(r, options{trees: 1 + r.IntN(atOnce), depth: 1 + r.IntN(10), features: features, targets: 1, terms: 1, modes: []Mode{LEQ, LT, GTE}})
+		f := grow(r, options{trees: 1 + r.IntN(atOnce), depth: 1 + r.IntN(10), features: features, targets: 1, terms: 1,
+			modes: []Mode{LEQ, LT, GTE}})
 		for i := range f.nodes {
 			if n := &f.nodes[i]; n.Mode != GTE && r.IntN(2) == 0 {
 				n.Value = special[r.IntN(len(special))]

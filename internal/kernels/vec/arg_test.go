@@ -12,7 +12,8 @@ var _ = testkit.Tested("argColumnsF32")
 
 // TestArgColumns searches columns of few numbers, so that the largest occurs often.
 func TestArgColumns(t *testing.T) {
-	some := []float32{0, float32(math.Copysign(0, -1)), 1, -1, 2, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN())}
+	some := []float32{0, float32(math.Copysign(0, -1)), 1, -1, 2, float32(math.Inf(1)), float32(math.Inf(-1)),
+		float32(math.NaN())}
 	testkit.Levels(t, func(t *testing.T, l level) {
 		testkit.Sides(func(side string, s testkit.Side) {
 			for _, cols := range []int{1, 4, 7, 8, 16, 17, 23, 64, 65, 131} {

@@ -121,16 +121,21 @@ var _ = testkit.Tested(
 
 func TestCompareNumbers(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l level) {
-		compareNumbers(t, l, []int32{0, 1, -1, 7, 1 << 30, math.MaxInt32, math.MinInt32}, LessI32, LessOrEqualI32, EqualI32)
-		compareNumbers(t, l, []int64{0, 1, -1, 1 << 32, 1<<32 + 1, math.MaxInt64, math.MinInt64}, LessI64, LessOrEqualI64, EqualI64)
-		compareNumbers(t, l, []uint32{0, 1, 7, 1 << 31, 1<<31 - 1, math.MaxUint32, math.MaxUint32 - 1}, LessU32, LessOrEqualU32, nil)
+		compareNumbers(t, l, []int32{0, 1, -1, 7, 1 << 30, math.MaxInt32, math.MinInt32}, LessI32,
+			LessOrEqualI32, EqualI32)
+		compareNumbers(t, l, []int64{0, 1, -1, 1 << 32, 1<<32 + 1, math.MaxInt64, math.MinInt64}, LessI64,
+			LessOrEqualI64, EqualI64)
+		compareNumbers(t, l, []uint32{0, 1, 7, 1 << 31, 1<<31 - 1, math.MaxUint32, math.MaxUint32 - 1},
+			LessU32, LessOrEqualU32, nil)
 		compareNumbers(t, l, []uint8{0, 1, 7, 127, 128, 254, 255}, LessU8, LessOrEqualU8, EqualU8)
 		compareNumbers(t, l, []int8{0, 1, -1, 7, 127, -127, -128}, LessI8, LessOrEqualI8, nil)
-		compareNumbers(t, l, []float64{0, math.Copysign(0, -1), 1, 5e-324, math.Inf(1), math.Inf(-1), math.NaN()}, LessF64, LessOrEqualF64, EqualF64)
+		compareNumbers(t, l, []float64{0, math.Copysign(0, -1), 1, 5e-324, math.Inf(1), math.Inf(-1), math.NaN()},
+			LessF64, LessOrEqualF64, EqualF64)
 	})
 }
 
-func compareNumbers[T numbers](t *testing.T, l level, special []T, less, lessOrEqual, equal func(level, []bool, []T, []T)) {
+func compareNumbers[T numbers](t *testing.T, l level, special []T,
+	less, lessOrEqual, equal func(level, []bool, []T, []T)) {
 	testkit.Sides(func(side string, s testkit.Side) {
 		for _, n := range []int{0, 1, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 70, chunk + 21} {
 			for off := range 4 {

@@ -77,7 +77,8 @@ func equalCells(t *testing.T, l level, done bool, before, got, want *Cells) {
 func (c *Cells) eachRow(fn func(gate func(g int) []float32, hidden, next, second []float32)) {
 	for i := range c.Rows {
 		row := func(s []float32) []float32 { return s[i*c.Step:][:c.N] }
-		fn(func(g int) []float32 { return c.Gates[i*c.GateStep+g*c.Unit:][:c.N] }, row(c.Hidden), row(c.Next), row(c.Second))
+		fn(func(g int) []float32 { return c.Gates[i*c.GateStep+g*c.Unit:][:c.N] }, row(c.Hidden),
+			row(c.Next), row(c.Second))
 		if c.Y != nil {
 			copy(c.Y[i*c.YStep:], row(c.Next))
 		}

@@ -12,7 +12,8 @@ var _ = testkit.Tested(
 )
 
 func TestCompare(t *testing.T) {
-	special := []float32{0, float32(math.Copysign(0, -1)), 1, -1, float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 1e-45, math.MaxFloat32}
+	special := []float32{0, float32(math.Copysign(0, -1)), 1, -1, float32(math.NaN()), float32(math.Inf(1)),
+		float32(math.Inf(-1)), 1e-45, math.MaxFloat32}
 	kernels := []struct {
 		name string
 		f    func(l level, dst []bool, a, b []float32)
@@ -35,7 +36,8 @@ func TestCompare(t *testing.T) {
 						k.f(l, dst, a, b)
 						for i, v := range dst {
 							if v != k.want(a[i], b[i]) {
-								t.Fatalf("%s %s: element %d of %d: %g and %g give %v", k.name, side, i, n, a[i], b[i], v)
+								t.Fatalf("%s %s: element %d of %d: %g and %g give %v", k.name,
+									side, i, n, a[i], b[i], v)
 							}
 						}
 					}
@@ -52,7 +54,8 @@ func TestCompare(t *testing.T) {
 	})
 }
 
-func testSelect[T uint8 | uint16 | uint32 | uint64](t *testing.T, l level, side string, s testkit.Side, off int, which []bool, f func(l level, dst, x, y []T, which []bool)) {
+func testSelect[T uint8 | uint16 | uint32 | uint64](t *testing.T, l level, side string, s testkit.Side, off int,
+	which []bool, f func(l level, dst, x, y []T, which []bool)) {
 	n := len(which)
 	x, y, out := testkit.Guarded[T](t, n, s, off), testkit.Guarded[T](t, n, s, off), testkit.Guarded[T](t, n, s, off)
 	for i := range x {

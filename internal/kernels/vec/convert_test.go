@@ -67,7 +67,8 @@ func TestConvert(t *testing.T) {
 			t.Helper()
 			for i := range g {
 				if g[i] != w[i] {
-					t.Fatalf("%s of %g (%#08x) is %#04x, want %#04x", name, values[i], math.Float32bits(values[i]), g[i], w[i])
+					t.Fatalf("%s of %g (%#08x) is %#04x, want %#04x", name, values[i],
+						math.Float32bits(values[i]), g[i], w[i])
 				}
 			}
 		}
@@ -78,7 +79,8 @@ func TestConvert(t *testing.T) {
 		F32ToBF16(l, got, values)
 		same("F32ToBF16", got, want)
 		for i, v := range values[:2000] {
-			if near := math.Float32frombits(uint32(want[i]) << 16); v == v && math.Abs(float64(v)) < 3e38 && math.Abs(float64(near)-float64(v)) > math.Abs(float64(v))*0x1p-8+0x1p-134 {
+			if near := math.Float32frombits(uint32(want[i]) << 16); v == v && math.Abs(float64(v)) < 3e38 &&
+				math.Abs(float64(near)-float64(v)) > math.Abs(float64(v))*0x1p-8+0x1p-134 {
 				t.Fatalf("bfloat16 of %g is %g", v, near)
 			}
 		}
@@ -104,7 +106,8 @@ func TestConvert(t *testing.T) {
 	})
 }
 
-func convertLengths[D, S any](t *testing.T, name string, in []S, f func(level, []D, []S), l level, twin func([]D, []S)) {
+func convertLengths[D, S any](t *testing.T, name string, in []S, f func(level, []D, []S), l level,
+	twin func([]D, []S)) {
 	t.Helper()
 	testkit.Sides(func(sn string, side testkit.Side) {
 		for off := range 5 {

@@ -25,7 +25,8 @@ func checkCumulate[T int32 | int64 | float32 | float64](t *testing.T, l cpu.Leve
 	r := rand.New(rand.NewPCG(6, 6))
 	for step := 1; step <= CumulateMost; step++ {
 		for _, rows := range []int{1, 2, 7, 2<<14/step + 3} {
-			dst, src := testkit.Guarded[T](t, rows*step, testkit.Side(step&1 == 0), step%3), testkit.Guarded[T](t, rows*step, testkit.High, rows%2)
+			dst, src := testkit.Guarded[T](t, rows*step, testkit.Side(step&1 == 0), step%3),
+				testkit.Guarded[T](t, rows*step, testkit.High, rows%2)
 			before := testkit.Guarded[T](t, step, testkit.High, 0)
 			for i := range src {
 				src[i] = T(r.IntN(1000) - 500)

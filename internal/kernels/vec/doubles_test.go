@@ -23,7 +23,8 @@ func TestPowF32(t *testing.T) {
 	}
 	for range 50000 {
 		a = append(a, math.Float32frombits(r.Uint32()), float32(r.NormFloat64()), 1+float32(r.NormFloat64())/64)
-		b = append(b, float32(r.NormFloat64()*4), float32(math.Round(r.NormFloat64()*20)), float32(r.NormFloat64()*2000))
+		b = append(b, float32(r.NormFloat64()*4), float32(math.Round(r.NormFloat64()*20)),
+			float32(r.NormFloat64()*2000))
 	}
 	testkit.Levels(t, func(t *testing.T, l level) {
 		for first, n := 0, 1; first < len(a); first, n = first+n, n*5/4+1 {
@@ -38,7 +39,8 @@ func TestPowF32(t *testing.T) {
 					t.Fatalf("%g to the power of %g is %g, want %g: %.3g ULP", x[i], y[i], v, want, u)
 				}
 				if PowF32(l, one, x[i:], y[i:]); math.Float32bits(one[0]) != math.Float32bits(v) {
-					t.Fatalf("%g to the power of %g is %g alone, but element %d of %d is %g", x[i], y[i], one[0], i, len(d), v)
+					t.Fatalf("%g to the power of %g is %g alone, but element %d of %d is %g", x[i],
+						y[i], one[0], i, len(d), v)
 				}
 			}
 		}
@@ -124,7 +126,8 @@ func TestDoubles(t *testing.T) {
 					t.Fatalf("%s(%g) is %g alone, but %g as element %d", k.name, x[i], one[0], v, i)
 				}
 				want := k.of(x[i])
-				if v != want && v == v && math.Abs(v-want) > 4*math.Abs(math.Nextafter(want, math.Inf(1))-want) || (v == v) != (want == want) || math.IsInf(v, 0) != math.IsInf(want, 0) {
+				if v != want && v == v && math.Abs(v-want) > 4*math.Abs(math.Nextafter(want, math.Inf(1))-want) ||
+					(v == v) != (want == want) || math.IsInf(v, 0) != math.IsInf(want, 0) {
 					t.Fatalf("%s(%g) is %g, want %g", k.name, x[i], v, want)
 				}
 			}
@@ -138,7 +141,8 @@ var _ = testkit.Tested("sinF64", "cosF64")
 // SinF64.
 func TestSine(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 4))
-	x := []float64{0, math.Copysign(0, -1), 1, -1, math.Inf(1), math.Inf(-1), math.NaN(), 5e-324, 1e-310, math.MaxFloat64, mostReduced, -mostReduced, math.Nextafter(mostReduced, 0), 1e15, -1e22}
+	x := []float64{0, math.Copysign(0, -1), 1, -1, math.Inf(1), math.Inf(-1), math.NaN(), 5e-324, 1e-310,
+		math.MaxFloat64, mostReduced, -mostReduced, math.Nextafter(mostReduced, 0), 1e15, -1e22}
 	for i := range 100 {
 		x = append(x, float64(i)*math.Pi/4, -float64(i)*math.Pi/4)
 	}
@@ -146,7 +150,8 @@ func TestSine(t *testing.T) {
 		x = append(x, r.NormFloat64()*math.Exp2(float64(r.IntN(40)-10)))
 	}
 	for i := range 100000 { // blocks without large numbers, which kernels compute
-		x = append(x, math.Copysign(r.Float64()*math.Exp2(float64(r.IntN(60)-33)), r.NormFloat64()), math.Copysign(0, float64(i&1)-.5))
+		x = append(x, math.Copysign(r.Float64()*math.Exp2(float64(r.IntN(60)-33)), r.NormFloat64()),
+			math.Copysign(0, float64(i&1)-.5))
 	}
 	for _, k := range []struct {
 		name string
@@ -162,7 +167,9 @@ func TestSine(t *testing.T) {
 					t.Fatalf("%s(%g) is %g alone, but %g as element %d", k.name, x[i], one[0], v, i)
 				}
 				want := k.of(x[i])
-				if limit := max(0x1p-54, 2*math.Abs(math.Nextafter(want, 2)-want)); v != want && v == v && math.Abs(v-want) > limit || (v == v) != (want == want) || math.Signbit(v) != math.Signbit(want) && want == 0 {
+				if limit := max(0x1p-54, 2*math.Abs(math.Nextafter(want, 2)-want)); v != want && v == v &&
+					math.Abs(v-want) > limit || (v == v) != (want == want) ||
+					math.Signbit(v) != math.Signbit(want) && want == 0 {
 					t.Fatalf("%s(%g) is %g, want %g", k.name, x[i], v, want)
 				}
 			}

@@ -76,7 +76,8 @@ func testExtremeAnywhere(t *testing.T, l level) {
 	}
 }
 
-func testFold[T extremeNumber](t *testing.T, l level, name string, in []T, fold func(level, []T) T, init T, op func(a, b T) T) {
+func testFold[T extremeNumber](t *testing.T, l level, name string, in []T, fold func(level, []T) T,
+	init T, op func(a, b T) T) {
 	t.Helper()
 	same := func(a, b T) bool { return a == b || a != a && b != b }
 	testkit.Sides(func(side string, s testkit.Side) {

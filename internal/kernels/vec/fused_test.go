@@ -35,9 +35,11 @@ func TestAxpyRows(t *testing.T) {
 					}
 					testkit.Sides(func(name string, side testkit.Side) {
 						got := testkit.GuardedCopy(t, dst, side, 0)
-						AxpyRowsF32(l, got, steps[0], testkit.GuardedCopy(t, x, side, 0), steps[1], n, testkit.GuardedCopy(t, s, side, 0))
+						AxpyRowsF32(l, got, steps[0], testkit.GuardedCopy(t, x, side, 0), steps[1], n,
+							testkit.GuardedCopy(t, s, side, 0))
 						if !slices.Equal(got, want) {
-							t.Fatalf("%d rows of %d, steps %v, %s: got another result than with AxpyF32", rows, n, steps, name)
+							t.Fatalf("%d rows of %d, steps %v, %s: got another result than with AxpyF32",
+								rows, n, steps, name)
 						}
 					})
 				}
@@ -70,7 +72,8 @@ func TestSubRows(t *testing.T) {
 				subRowsF64Generic(want, dstStep, x, s, sStep, rows)
 				testkit.Sides(func(name string, side testkit.Side) {
 					got := testkit.GuardedCopy(t, dst, side, 0)
-					SubRowsF64(l, got, dstStep, testkit.GuardedCopy(t, x, side, 0), testkit.GuardedCopy(t, s, side, 0), sStep, rows)
+					SubRowsF64(l, got, dstStep, testkit.GuardedCopy(t, x, side, 0), testkit.GuardedCopy(t, s, side, 0),
+						sStep, rows)
 					for i, v := range got {
 						if d := v - want[i]; max(d, -d) > 1e-14 {
 							t.Fatalf("%d rows of %d, %s: element %d is %g, want %g", rows, n, name, i, v, want[i])

@@ -13,7 +13,8 @@ import (
 var _ = testkit.Tested("divI32", "infiniteF16", "nanF16", "signF16", "mapU8", "absI32", "absI64", "signI32")
 
 func TestIntegers(t *testing.T) {
-	special := []int32{0, 1, -1, 7, -8, math.MaxInt32, math.MinInt32, math.MaxInt32 - 1, math.MinInt32 + 1, 65536, 46341}
+	special := []int32{0, 1, -1, 7, -8, math.MaxInt32, math.MinInt32, math.MaxInt32 - 1,
+		math.MinInt32 + 1, 65536, 46341}
 	halves := []uint16{0, 0x7c00, 0xfc00, 0x7c01, 0x7bff, 0xffff, 0x3c00}
 	var table [256]uint8
 	for i := range table {
@@ -23,14 +24,16 @@ func TestIntegers(t *testing.T) {
 		testkit.Sides(func(side string, s testkit.Side) {
 			for _, n := range []int{0, 1, 7, 8, 9, 16, 17, 31, 32, 33, 63, 64, 65, 127, 130, 300, chunk + 21} {
 				for off := range 4 {
-					a, b, y := testkit.Guarded[int32](t, n, s, off), testkit.Guarded[int32](t, n, s, off), testkit.Guarded[int32](t, n, s, off)
+					a, b, y := testkit.Guarded[int32](t, n, s, off), testkit.Guarded[int32](t, n, s, off),
+						testkit.Guarded[int32](t, n, s, off)
 					for i := range a {
 						a[i], b[i] = special[i%len(special)], special[1+i/len(special)%(len(special)-1)]
 					}
 					DivI32(l, y, a, b)
 					for i, v := range y {
 						if want := a[i] / b[i]; v != want {
-							t.Fatalf("div %s: element %d of %d: %d / %d is %d, want %d", side, i, n, a[i], b[i], v, want)
+							t.Fatalf("div %s: element %d of %d: %d / %d is %d, want %d", side, i,
+								n, a[i], b[i], v, want)
 						}
 					}
 					h, is := testkit.Guarded[uint16](t, n, s, off), testkit.Guarded[bool](t, n, s, off)
@@ -87,7 +90,8 @@ var _ = testkit.Tested("orderF32")
 // TestOrder checks that the integers are ordered as the numbers are, from all kinds of them, in
 // place too.
 func TestOrder(t *testing.T) {
-	special := append(testkit.Special32(), float32(math.Inf(-1)), float32(math.Inf(1)), math.Float32frombits(0xff800001), math.Float32frombits(0xffffffff), math.Float32frombits(0x7f800001))
+	special := append(testkit.Special32(), float32(math.Inf(-1)), float32(math.Inf(1)),
+		math.Float32frombits(0xff800001), math.Float32frombits(0xffffffff), math.Float32frombits(0x7f800001))
 	testkit.Levels(t, func(t *testing.T, l level) {
 		for _, n := range []int{1, 7, 8, 9, 15, 16, 17, 33, len(special), chunk + 21} {
 			x, y := testkit.Guarded[float32](t, n, testkit.High, 0), testkit.Guarded[uint32](t, n, testkit.High, 0)

@@ -29,7 +29,8 @@ func TestNormRows(t *testing.T) {
 			center := n%5 > 0
 			const eps = 1e-5
 			testkit.Sides(func(side string, s testkit.Side) {
-				gx, gg, gb := testkit.GuardedCopy(t, x, s, 0), testkit.GuardedCopy(t, gain, s, 0), testkit.GuardedCopy(t, bias, s, 0)
+				gx, gg, gb := testkit.GuardedCopy(t, x, s, 0), testkit.GuardedCopy(t, gain, s, 0),
+					testkit.GuardedCopy(t, bias, s, 0)
 				y, stats := testkit.Guarded[float32](t, rows*n, s, 0), testkit.Guarded[float32](t, 2*rows, s, 0)
 				switch n % 3 {
 				case 0:
@@ -53,8 +54,10 @@ func TestNormRows(t *testing.T) {
 						v += (float64(e) - mean) * (float64(e) - mean) / float64(n)
 					}
 					inv := 1 / math.Sqrt(v+eps)
-					if m, i := float64(stats[2*r]), float64(stats[2*r+1]); math.Abs(m-mean) > 1e-7*math.Abs(mean) || math.Abs(i-inv) > 1e-5*inv {
-						t.Fatalf("%s, row %d of %d elements: mean %g and factor %g, want %g and %g", side, r, n, m, i, mean, inv)
+					if m, i := float64(stats[2*r]), float64(stats[2*r+1]); math.Abs(m-mean) > 1e-7*math.Abs(mean) ||
+						math.Abs(i-inv) > 1e-5*inv {
+						t.Fatalf("%s, row %d of %d elements: mean %g and factor %g, want %g and %g", side,
+							r, n, m, i, mean, inv)
 					}
 					for i, e := range row {
 						g, b := 1., 0.
@@ -65,7 +68,8 @@ func TestNormRows(t *testing.T) {
 							b = float64(bias[i])
 						}
 						want := (float64(e)-mean)*inv*g + b
-						if got := float64(y[r*n+i]); !(math.Abs(got-want) <= 1e-5*math.Abs(want)+1e-6*math.Abs(b)+1e-7*math.Abs(mean*inv*g)) {
+						if got := float64(y[r*n+i]); !(math.Abs(got-want) <= 1e-5*math.Abs(want)+1e-6*math.Abs(b)+
+							1e-7*math.Abs(mean*inv*g)) {
 							t.Fatalf("%s, row %d of %d elements: element %d is %g, want %g", side, r, n, i, got, want)
 						}
 					}

@@ -15,7 +15,8 @@ func TestSoftmaxOfManyNarrowRows(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l level) {
 		for n := 1; n <= 10; n++ {
 			for _, rows := range []int{1, 15, 16, 17, 127, 128, 144, 300} {
-				x, y := testkit.Guarded[float32](t, n*rows, testkit.High, 0), testkit.Guarded[float32](t, n*rows, testkit.High, 0)
+				x, y := testkit.Guarded[float32](t, n*rows, testkit.High, 0),
+					testkit.Guarded[float32](t, n*rows, testkit.High, 0)
 				want := make([]float32, n)
 				for i := range x {
 					x[i] = float32(rand.NormFloat64() * 10)
@@ -23,13 +24,15 @@ func TestSoftmaxOfManyNarrowRows(t *testing.T) {
 						x[i] = special[rand.IntN(len(special))]
 					}
 				}
-				for name, f := range map[string]func(l level, dst, x []float32, n int){"softmax": SoftmaxRowsF32, "log": LogSoftmaxRowsF32} {
+				for name, f := range map[string]func(l level, dst, x []float32, n int){"softmax": SoftmaxRowsF32,
+					"log": LogSoftmaxRowsF32} {
 					f(l, y, x, n)
 					for r := range rows {
 						f(l, want, x[r*n:][:n], n)
 						for i, w := range want {
 							if v := y[r*n+i]; math.Float32bits(v) != math.Float32bits(w) && (v == v || w == w) {
-								t.Fatalf("%s of row %v of %d is %v, want %v", name, x[r*n:][:n], rows, y[r*n:][:n], want)
+								t.Fatalf("%s of row %v of %d is %v, want %v", name, x[r*n:][:n],
+									rows, y[r*n:][:n], want)
 							}
 						}
 					}

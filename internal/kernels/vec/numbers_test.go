@@ -60,7 +60,8 @@ func TestNumbers(t *testing.T) {
 	})
 }
 
-func testNumbers[T extremeNumber](t *testing.T, l level, typ string, add, sub, mul, div, most, least func(level, []T, []T, []T)) {
+func testNumbers[T extremeNumber](t *testing.T, l level, typ string,
+	add, sub, mul, div, most, least func(level, []T, []T, []T)) {
 	in := castInputs[T]()
 	for _, k := range []struct {
 		name string
@@ -83,7 +84,8 @@ func testNumbers[T extremeNumber](t *testing.T, l level, typ string, add, sub, m
 						k.f(l, dst, x, y)
 						for i, v := range dst {
 							if want := k.want(a[i], b[i]); v != want && (v == v || want == want) {
-								t.Fatalf("%s%s %s: %v and %v, element %d of %d, give %v, want %v", k.name, typ, side, a[i], b[i], i, n, v, want)
+								t.Fatalf("%s%s %s: %v and %v, element %d of %d, give %v, want %v", k.name, typ, side,
+									a[i], b[i], i, n, v, want)
 							}
 						}
 					}

@@ -18,7 +18,8 @@ func TestPairSums(t *testing.T) {
 			for _, sums := range []int{7, 8, 9, 16, 100, 2 * n} {
 				for _, spread := range []int{0, 20, 31, 32} {
 					index, weight := make([]int, 2*sums), make([]float32, 2*sums)
-					x, y := testkit.Guarded[float32](t, n, testkit.High, 0), testkit.Guarded[float32](t, sums, testkit.High, 0)
+					x, y := testkit.Guarded[float32](t, n, testkit.High, 0),
+						testkit.Guarded[float32](t, sums, testkit.High, 0)
 					for i := range x {
 						x[i] = rand.Float32() - 0.5
 					}

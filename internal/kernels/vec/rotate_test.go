@@ -25,13 +25,15 @@ func TestRotate(t *testing.T) {
 						}
 						return s
 					}
-					x, cos, sin := numbers((rows-1)*step+2*half), numbers((rows-1)*angleStep+half), numbers((rows-1)*angleStep+half)
+					x, cos, sin := numbers((rows-1)*step+2*half), numbers((rows-1)*angleStep+half),
+						numbers((rows-1)*angleStep+half)
 					want := append([]float32{}, x...)
 					for r := range rows {
 						for i := range half {
 							c, s, u, v := cos[r*angleStep+i], sin[r*angleStep+i], x[r*step+i], x[r*step+half+i]
 							cu, sv, su, cv := c*u, s*v, s*u, c*v
-							want[r*step+i], want[r*step+half+i] = float32(float64(cu)-float64(sv)), float32(float64(su)+float64(cv))
+							want[r*step+i], want[r*step+half+i] = float32(float64(cu)-float64(sv)),
+								float32(float64(su)+float64(cv))
 						}
 					}
 					RotateF32(l, x, x, step, half, cos, sin, angleStep, rows)

@@ -39,7 +39,8 @@ func TestRowFolds(t *testing.T) {
 						k.generic(want, x, n, 0)
 						k.f(l, all, x, n, 0)
 						for i, w := range want {
-							if d := math.Abs(float64(all[i] - w)); d > 0x1p-20*3*float64(n) || k.exact && d > 0 || (w != w) != (all[i] != all[i]) {
+							if d := math.Abs(float64(all[i] - w)); d > 0x1p-20*3*float64(n) || k.exact && d > 0 ||
+								(w != w) != (all[i] != all[i]) {
 								t.Fatalf("%s: row %d of %d elements gives %g, want %g", side, i, n, all[i], w)
 							}
 						}
@@ -48,7 +49,8 @@ func TestRowFolds(t *testing.T) {
 							k.f(l, d, x, n, span[0])
 							for i, v := range d {
 								if math.Float32bits(v) != math.Float32bits(all[span[0]+i]) {
-									t.Fatalf("%s: row %d of %d elements gives %g within %v, %g within all", side, span[0]+i, n, v, span, all[span[0]+i])
+									t.Fatalf("%s: row %d of %d elements gives %g within %v, %g within all", side,
+										span[0]+i, n, v, span, all[span[0]+i])
 								}
 							}
 						}

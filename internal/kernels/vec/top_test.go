@@ -18,9 +18,11 @@ func TestTop(t *testing.T) {
 		if !HasTop(l) {
 			t.Skip("no kernel")
 		}
-		special := []float32{0, float32(math.Copysign(0, -1)), float32(math.NaN()), -float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 1e-45, -1e-45, math.MaxFloat32, -math.MaxFloat32}
+		special := []float32{0, float32(math.Copysign(0, -1)), float32(math.NaN()), -float32(math.NaN()),
+			float32(math.Inf(1)), float32(math.Inf(-1)), 1e-45, -1e-45, math.MaxFloat32, -math.MaxFloat32}
 		var top Top
-		for _, n := range []int{70001, 1, 2, 15, 16, 17, 100, 255, 256, 257, 1000, 4096, 4097, chunk, 2*chunk + 5, 70000} {
+		for _, n := range []int{70001, 1, 2, 15, 16, 17, 100, 255, 256, 257, 1000, 4096, 4097,
+			chunk, 2*chunk + 5, 70000} {
 			for _, largest := range []bool{true, false} {
 				top.Resize(n, largest)
 				for kind := range 3 {
@@ -55,11 +57,13 @@ func TestTop(t *testing.T) {
 					both := testkit.Guarded[int64](t, 2*len(got), testkit.High, 0)
 					top.Rows(both, append(slices.Clone(x), x...), len(got), more)
 					if !slices.Equal(both, append(slices.Clone(got), got...)) {
-						t.Fatalf("%d elements, largest %v, kind %d: Rows has %v for two equal rows, want twice %v", n, largest, kind, both, got)
+						t.Fatalf("%d elements, largest %v, kind %d: Rows has %v for two equal rows, want twice %v", n,
+							largest, kind, both, got)
 					}
 					for i := range got {
 						if got[i] != want[i] {
-							t.Fatalf("%d elements, largest %v, kind %d: place %d is element %d, %v, want element %d, %v", n, largest, kind, i, got[i], x[got[i]], want[i], x[want[i]])
+							t.Fatalf("%d elements, largest %v, kind %d: place %d is element %d, %v, want "+
+								"element %d, %v", n, largest, kind, i, got[i], x[got[i]], want[i], x[want[i]])
 						}
 					}
 				}

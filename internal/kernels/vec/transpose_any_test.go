@@ -49,7 +49,8 @@ func testTransposeAny[E Bits](t *testing.T) {
 									want = src[i*lds+j]
 								}
 								if got := dst[j*ldd+i]; got != want {
-									t.Fatalf("%s: %d×%d, element %d, %d is %v, want %v", side, rows, cols, i, j, got, want)
+									t.Fatalf("%s: %d×%d, element %d, %d is %v, want %v", side, rows,
+										cols, i, j, got, want)
 								}
 							}
 						}

@@ -18,7 +18,8 @@ func TestTwice(t *testing.T) {
 					if rows*n > 8*chunk {
 						continue
 					}
-					src, dst := testkit.Guarded[byte](t, size*n*rows, testkit.High, 0), testkit.Guarded[byte](t, size*2*n*rows*copies, testkit.High, 0)
+					src, dst := testkit.Guarded[byte](t, size*n*rows, testkit.High, 0),
+						testkit.Guarded[byte](t, size*2*n*rows*copies, testkit.High, 0)
 					for i := range src {
 						src[i] = byte(rand.Uint32())
 					}
@@ -26,7 +27,8 @@ func TestTwice(t *testing.T) {
 					for i, v := range dst {
 						row, column := i/size/(2*n), i/size%(2*n)
 						if want := src[(row/copies*n+column/2)*size+i%size]; v != want {
-							t.Fatalf("%d rows of %d elements of %d bytes, %d copies: byte %d of element %d of row %d is %d, want %d", rows, n, size, copies, i%size, column, row, v, want)
+							t.Fatalf("%d rows of %d elements of %d bytes, %d copies: byte %d of element %d of row %d "+
+								"is %d, want %d", rows, n, size, copies, i%size, column, row, v, want)
 						}
 					}
 				}

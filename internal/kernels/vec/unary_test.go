@@ -145,7 +145,8 @@ func TestUnary(t *testing.T) {
 							k.f(l, a, a)
 							for i := range a {
 								if math.Float32bits(a[i]) != math.Float32bits(b[i]) {
-									t.Fatalf("%s off %d len %d: in place gives %g, want %g for %g", name, off, n, a[i], b[i], keep[i])
+									t.Fatalf("%s off %d len %d: in place gives %g, want %g for %g", name, off,
+										n, a[i], b[i], keep[i])
 								}
 							}
 							copy(a, keep)

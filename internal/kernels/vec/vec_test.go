@@ -47,7 +47,9 @@ func TestBinary(t *testing.T) {
 						return
 					}
 					if k.ulp > 1e6 { // the sum may cancel: compare with the magnitudes
-						if math.Abs(float64(got)-float64(want)) <= 0x1p-22*(math.Abs(float64(a)*float64(b))*2+math.Abs(float64(b))*2)+0x1p-148 || math.Abs(float64(a)) > 1e18 || math.Abs(float64(b)) > 1e18 {
+						if math.Abs(float64(got)-float64(want)) <=
+							0x1p-22*(math.Abs(float64(a)*float64(b))*2+math.Abs(float64(b))*2)+0x1p-148 ||
+							math.Abs(float64(a)) > 1e18 || math.Abs(float64(b)) > 1e18 {
 							return
 						}
 					} else if u := testkit.ULP32(got, float64(want)); u <= k.ulp+0.5*btof(k.ulp > 0) {
@@ -90,7 +92,8 @@ func TestBinary(t *testing.T) {
 								k.f(l, in, p, q)
 								for i := range in {
 									if math.Float32bits(in[i]) != math.Float32bits(o[i]) {
-										t.Fatalf("%s off %d len %d: in place over input %d gives %g, want %g", name, off, n, j, in[i], o[i])
+										t.Fatalf("%s off %d len %d: in place over input %d gives %g, want %g", name,
+											off, n, j, in[i], o[i])
 									}
 								}
 								copy(in, keep)
@@ -266,9 +269,11 @@ func TestRows(t *testing.T) {
 				}
 			}
 			SoftmaxF32(l, d, x)
-			want("softmax", func(i int) float64 { return math.Exp(float64(x[i])-mx) / sum }, func(w float64) float64 { return w * 3e-6 })
+			want("softmax", func(i int) float64 { return math.Exp(float64(x[i])-mx) / sum },
+				func(w float64) float64 { return w * 3e-6 })
 			LogSoftmaxF32(l, d, x)
-			want("log softmax", func(i int) float64 { return float64(x[i]) - mx - math.Log(sum) }, func(w float64) float64 { return 1e-6 * (math.Abs(w) + 20) })
+			want("log softmax", func(i int) float64 { return float64(x[i]) - mx - math.Log(sum) },
+				func(w float64) float64 { return 1e-6 * (math.Abs(w) + 20) })
 			for _, g := range []bool{false, true} {
 				for _, b := range []bool{false, true} {
 					gn, bs := gain, bias
@@ -292,10 +297,12 @@ func TestRows(t *testing.T) {
 				}
 			}
 			RMSNormF32(l, d, x, gain, 1e-5)
-			want("rms norm", func(i int) float64 { return float64(x[i]) / math.Sqrt(sq+1e-5) * float64(gain[i]) }, func(w float64) float64 { return 2e-6 * (1 + math.Abs(w)) })
+			want("rms norm", func(i int) float64 { return float64(x[i]) / math.Sqrt(sq+1e-5) * float64(gain[i]) },
+				func(w float64) float64 { return 2e-6 * (1 + math.Abs(w)) })
 		}
 		nan := float32(math.NaN())
-		for _, row := range [][]float32{{1, nan, 2}, {float32(math.Inf(-1)), float32(math.Inf(-1))}, {1, float32(math.Inf(1))}} {
+		for _, row := range [][]float32{{1, nan, 2}, {float32(math.Inf(-1)), float32(math.Inf(-1))},
+			{1, float32(math.Inf(1))}} {
 			d := make([]float32, len(row))
 			SoftmaxF32(l, d, row)
 			if s := SumF32(l, d); s == s {
@@ -347,7 +354,8 @@ func TestSoftmaxRows(t *testing.T) {
 		testkit.Sides(func(side string, s testkit.Side) {
 			for n := 1; n <= 140; n++ {
 				for rows := range 4 {
-					x, d := testkit.Guarded[float32](t, n*rows, s, rows%3), testkit.Guarded[float32](t, n*rows, s, rows%3)
+					x, d := testkit.Guarded[float32](t, n*rows, s, rows%3),
+						testkit.Guarded[float32](t, n*rows, s, rows%3)
 					e := testkit.Guarded[float32](t, n*rows, s, 1)
 					w, v := make([]float32, n*rows), make([]float32, n*rows)
 					for i := range x {
@@ -363,10 +371,12 @@ func TestSoftmaxRows(t *testing.T) {
 					SoftmaxRowsF32(l, x, x, n)
 					for i := range d {
 						if math.Abs(float64(d[i]-w[i])) > 3e-6*float64(w[i]) || x[i] != d[i] {
-							t.Fatalf("%s: element %d of %d·%d is %g, in place %g, want %g", side, i, rows, n, d[i], x[i], w[i])
+							t.Fatalf("%s: element %d of %d·%d is %g, in place %g, want %g", side, i,
+								rows, n, d[i], x[i], w[i])
 						}
 						if i%n == 0 && math.Abs(float64(total[i/n]-totalWant[i/n])) > 0x1p-22*(1+100) {
-							t.Fatalf("%s: logarithm of sum %d of %d·%d is %g, want %g", side, i/n, rows, n, total[i/n], totalWant[i/n])
+							t.Fatalf("%s: logarithm of sum %d of %d·%d is %g, want %g", side, i/n, rows, n,
+								total[i/n], totalWant[i/n])
 						}
 						if math.Abs(float64(e[i]-v[i])) > 2e-6*(1+math.Abs(float64(v[i]))) {
 							t.Fatalf("%s: logarithm %d of %d·%d is %g, want %g", side, i, rows, n, e[i], v[i])

@@ -23,10 +23,13 @@ func TestWindow(t *testing.T) {
 
 // testWindow compares with plain loops, whose sums are in the same order, for every length up to
 // five vectors, in memory that ends behind the last window.
-func testWindow(t *testing.T, l level, name string, window func(l level, dst, x []float32, rows, rowStep, taps, tapStep, stride int, fresh bool), initial float32, op func(a, b float32) float32) {
+func testWindow(t *testing.T, l level, name string,
+	window func(l level, dst, x []float32, rows, rowStep, taps, tapStep, stride int, fresh bool), initial float32,
+	op func(a, b float32) float32) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(7, 9))
-	shapes := [][4]int{{1, 0, 1, 0}, {3, 90, 1, 0}, {1, 0, 3, 1}, {1, 0, 5, 1}, {3, 171, 3, 1}, {2, 170, 2, 2}, {windowTaps + 5, 1, 1, 0}, {2, 3, windowTaps + 3, 1}, {0, 1, 1, 1}}
+	shapes := [][4]int{{1, 0, 1, 0}, {3, 90, 1, 0}, {1, 0, 3, 1}, {1, 0, 5, 1}, {3, 171, 3, 1}, {2, 170, 2, 2},
+		{windowTaps + 5, 1, 1, 0}, {2, 3, windowTaps + 3, 1}, {0, 1, 1, 1}}
 	testkit.Sides(func(side string, s testkit.Side) {
 		for _, w := range shapes {
 			for _, stride := range []int{1, 2, 3} {
@@ -43,7 +46,8 @@ func testWindow(t *testing.T, l level, name string, window func(l level, dst, x 
 					for i := range in {
 						in[i] = float32(rng.NormFloat64())
 						if rng.IntN(40) == 0 {
-							in[i] = []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.Copysign(0, -1)), 1e-41}[rng.IntN(5)]
+							in[i] = []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)),
+								float32(math.Copysign(0, -1)), 1e-41}[rng.IntN(5)]
 						}
 					}
 					for i := range first {
@@ -62,7 +66,8 @@ func testWindow(t *testing.T, l level, name string, window func(l level, dst, x 
 							}
 						}
 						if math.Float32bits(got) != math.Float32bits(want) && !(got != got && want != want) {
-							t.Fatalf("%s %s, windows %v, stride %d, fresh %v: element %d of %d is %v, want %v", name, side, w, stride, fresh, i, n, got, want)
+							t.Fatalf("%s %s, windows %v, stride %d, fresh %v: element %d of %d is %v, want %v", name,
+								side, w, stride, fresh, i, n, got, want)
 						}
 					}
 				}
@@ -88,7 +93,8 @@ func TestWindowMasked(t *testing.T) {
 				for stride := 1; stride <= 4; stride++ {
 					const step = 3
 					vectors, rows, pitch := (n+15)/16, 1+n%3, n*stride+n%5
-					x, masks := make([]float32, (rows-1)*pitch+vectors*16*stride+(taps-1)*step), make([]uint16, vectors*taps)
+					x, masks := make([]float32, (rows-1)*pitch+vectors*16*stride+(taps-1)*step),
+						make([]uint16, vectors*taps)
 					for i := range x {
 						x[i] = float32(rng.NormFloat64())
 						if rng.IntN(30) == 0 {
@@ -116,7 +122,8 @@ func TestWindowMasked(t *testing.T) {
 							}
 						}
 						if !sameOrNaN(sum[i], s) || !sameOrNaN(most[i], m) {
-							t.Fatalf("element %d of %d rows of %d, %d taps, stride %d: %v and %v, want %v and %v", i, rows, n, taps, stride, sum[i], most[i], s, m)
+							t.Fatalf("element %d of %d rows of %d, %d taps, stride %d: %v and %v, want %v and %v", i,
+								rows, n, taps, stride, sum[i], most[i], s, m)
 						}
 					}
 				}
@@ -169,7 +176,8 @@ func TestWindowLines(t *testing.T) {
 							}
 						}
 						if !sameOrNaN(sum[at], s) || !sameOrNaN(most[at], m) {
-							t.Fatalf("column %d of row %d of %d, gaps of %d: %v and %v, want %v and %v", col, row, r.N, gap, sum[at], most[at], s, m)
+							t.Fatalf("column %d of row %d of %d, gaps of %d: %v and %v, want %v and %v", col, row, r.N,
+								gap, sum[at], most[at], s, m)
 						}
 						at++
 					}

@@ -27,7 +27,8 @@ func TestRecorded(t *testing.T) {
 	for _, file := range slices.Sorted(maps.Keys(files)) {
 		t.Run(file, func(t *testing.T) {
 			for i, c := range files[file] {
-				if !slices.ContainsFunc(slices.Collect(maps.Values(c.Attrs)), func(a recorded.Attr) bool { return a.Graph != nil }) {
+				if !slices.ContainsFunc(slices.Collect(maps.Values(c.Attrs)),
+					func(a recorded.Attr) bool { return a.Graph != nil }) {
 					t.Run(fmt.Sprintf("%d_%s", i, c.Op), func(t *testing.T) { replay(t, c) })
 				}
 			}
@@ -61,7 +62,8 @@ func replay(t *testing.T, c *recorded.Case) {
 	}
 	for i, v := range c.Out {
 		if want := v.Value(); want != nil && !optest.Same(got[i], want, tol) {
-			t.Errorf("%s-%d %v %v: output %d is %s, want %s by %s: %s", c.Op, c.Opset, attrs, in, i, optest.Show(got[i]), optest.Show(want), c.By, c.Note)
+			t.Errorf("%s-%d %v %v: output %d is %s, want %s by %s: %s", c.Op, c.Opset, attrs, in, i,
+				optest.Show(got[i]), optest.Show(want), c.By, c.Note)
 		}
 	}
 }
@@ -86,12 +88,14 @@ func TestVersionsAreThoseOfONNX(t *testing.T) {
 		"MeanVarianceNormalization":         "version 1 was experimental",
 		"LayerNormalization":                "version 1 is ONNX Runtime's own in the domain of ONNX",
 	}
-	for _, name := range []string{"Affine", "ConstantFill", "Crop", "DynamicSlice", "ImageScaler", "ParametricSoftplus", "Scale", "ScaledTanh"} {
+	for _, name := range []string{"Affine", "ConstantFill", "Crop", "DynamicSlice", "ImageScaler", "ParametricSoftplus",
+		"Scale", "ScaledTanh"} {
 		known[name] = "one of those experiments that ONNX removed with opset 10"
 	}
 	for _, d := range kit.All() {
 		name := kit.QualifiedName(d.Domain, d.Name)
-		if slices.Contains([]string{kit.DomainMicrosoft, kit.DomainNchwc, kit.DomainInternal}, d.Domain) || known[name] != "" {
+		if slices.Contains([]string{kit.DomainMicrosoft, kit.DomainNchwc, kit.DomainInternal}, d.Domain) ||
+			known[name] != "" {
 			continue
 		}
 		if !slices.Equal(d.Since.List(), want[name]) {
@@ -107,7 +111,8 @@ func TestVersionsAreThoseOfONNX(t *testing.T) {
 }
 
 func TestModGivesZeroTheSignOfTheDivisor(t *testing.T) {
-	got, err := optest.Run(t, "Mod", 28, nil, optest.Tensor([]float32{0, float32(math.Copysign(0, -1)), -6}), optest.Tensor([]float32{-3, 3, 3}))
+	got, err := optest.Run(t, "Mod", 28, nil, optest.Tensor([]float32{0, float32(math.Copysign(0, -1)), -6}),
+		optest.Tensor([]float32{-3, 3, 3}))
 	if err != nil {
 		t.Fatal(err)
 	}

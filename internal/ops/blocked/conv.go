@@ -44,7 +44,8 @@ func ReadsNCHW(cin, group int) bool { return cin <= nchwChannels && group == 1 }
 // another order for nothing: a 1×1 convolution without padding, for weights of shape w
 // in geometry g.
 func PermutesInput(cv *ops.Conv, w []int, g window.ConvGeometry) bool {
-	return w[2] == 1 && w[3] == 1 && g.Top|g.Left|g.Bottom|g.Right == 0 && !ReadsNCHW(w[1]*cv.Group, cv.Group) && w[1] > 1
+	return w[2] == 1 && w[3] == 1 && g.Top|g.Left|g.Bottom|g.Right == 0 &&
+		!ReadsNCHW(w[1]*cv.Group, cv.Group) && w[1] > 1
 }
 
 // NewConv packs weights m×c/group×kh×kw and a bias, which may be nil, for
@@ -52,7 +53,8 @@ func PermutesInput(cv *ops.Conv, w []int, g window.ConvGeometry) bool {
 // a convolution that [ReadsNCHW]). order, unless nil, says for every input channel which one of the
 // image it is; the convolution must be one that [PermutesInput]. packs has weights that are packed
 // already. add is the layout of input 1, or nil.
-func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, add *Layout, act kit.Activation, order []int, packs *ir.Packs) (*Conv, error) {
+func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, add *Layout, act kit.Activation, order []int,
+	packs *ir.Packs) (*Conv, error) {
 	s := w.Shape()
 	if len(s) != 4 || w.DType() != tensor.TypeFloat32 {
 		return nil, fail.Errorf("weights are %s, want a float tensor of rank 4", w)
@@ -63,7 +65,8 @@ func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, add *Layout, 
 		return nil, err
 	}
 	if g.OutH != out.H || g.OutW != out.W || m != out.C || s[1]*cv.Group != in.C {
-		return nil, fail.Errorf("weights %v map %d×%d×%d to %d×%d×%d, want %d×%d×%d", s, in.C, in.H, in.W, m, g.OutH, g.OutW, out.C, out.H, out.W)
+		return nil, fail.Errorf("weights %v map %d×%d×%d to %d×%d×%d, want %d×%d×%d", s, in.C, in.H, in.W, m, g.OutH,
+			g.OutW, out.C, out.H, out.W)
 	}
 	var b []float32
 	if bias != nil {
@@ -83,7 +86,8 @@ func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, add *Layout, 
 	sh, sw, dh, dw := cv.Stride(0), cv.Stride(1), cv.Dilation(0), cv.Dilation(1)
 	planar := ReadsNCHW(in.C, cv.Group)
 	// Tiles extend along rows, so that rows of one pixel would take a tile each.
-	if in.H > 1 && in.W == 1 && kw == 1 && g.Left == 0 && (planar || in.Column()) && out.Column() && (add == nil || add.Column()) {
+	if in.H > 1 && in.W == 1 && kw == 1 && g.Left == 0 && (planar || in.Column()) && out.Column() &&
+		(add == nil || add.Column()) {
 		v.turned = true
 		in, out = in.Turned(), out.Turned()
 		kh, kw, sh, sw, dh, dw = 1, kh, 1, sh, 1, dh
@@ -92,33 +96,39 @@ func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, add *Layout, 
 	switch {
 	case planar:
 		v.planar = true
-		v.kernel = &conv.NCHWInput{Cin: in.C, H: in.H, W: in.W, Out: out, StrideH: sh, StrideW: sw, DilationH: dh, DilationW: dw,
-			Top: g.Top, Left: g.Left, Weights: packed(packs, w, bias, convPack{packNCHWInput, 0, v.turned}, func() *conv.Weights {
-				return conv.PackNCHWInput(data, b, in.C, m, kh, kw)
-			})}
+		v.kernel = &conv.NCHWInput{Cin: in.C, H: in.H, W: in.W, Out: out, StrideH: sh, StrideW: sw,
+			DilationH: dh, DilationW: dw,
+			Top: g.Top, Left: g.Left, Weights: packed(packs, w, bias, convPack{packNCHWInput, 0, v.turned},
+				func() *conv.Weights {
+					return conv.PackNCHWInput(data, b, in.C, m, kh, kw)
+				})}
 		return v, nil
 	case cv.Group == in.C && m == in.C && cv.Group > 1:
-		k := &conv.Depthwise{In: in, Out: out, StrideH: sh, StrideW: sw, DilationH: dh, DilationW: dw, Top: g.Top, Left: g.Left,
+		k := &conv.Depthwise{In: in, Out: out, StrideH: sh, StrideW: sw, DilationH: dh, DilationW: dw,
+			Top: g.Top, Left: g.Left,
 			Weights: packed(packs, w, bias, convPack{packDepthwise, 0, v.turned}, func() *conv.DepthwiseWeights {
 				return conv.PackDepthwise(data, b, m, kh, kw)
 			})}
 		v.kernel, err = k, k.Check()
 	case order == nil && conv.GroupedPays(cpu.Active(), in.C, m, cv.Group, kh, kw):
-		k := &conv.Grouped{In: in, Out: out, StrideH: sh, StrideW: sw, DilationH: dh, DilationW: dw, Top: g.Top, Left: g.Left,
+		k := &conv.Grouped{In: in, Out: out, StrideH: sh, StrideW: sw, DilationH: dh, DilationW: dw,
+			Top: g.Top, Left: g.Left,
 			Weights: packed(packs, w, bias, convPack{packGrouped, cv.Group, v.turned}, func() *conv.GroupedWeights {
 				return conv.PackGrouped(data, b, m, m/cv.Group, kh, kw)
 			})}
 		v.kernel, err = k, k.Check()
 	case order != nil || PermutesInput(cv, s, g) && conv.PermutedPointwisePays(in.C, m, cv.Group):
 		var p *conv.PermutedWeights
-		p, err = ir.Packed(packs, convPack{packPermuted, cv.Group, v.turned}, w, bias, func() (*conv.PermutedWeights, int64, error) {
-			p, err := conv.PackPermuted(data, b, in.C, m, cv.Group)
-			return p, p.Bytes(), err
-		})
+		p, err = ir.Packed(packs, convPack{packPermuted, cv.Group, v.turned}, w, bias,
+			func() (*conv.PermutedWeights, int64, error) {
+				p, err := conv.PackPermuted(data, b, in.C, m, cv.Group)
+				return p, p.Bytes(), err
+			})
 		if err == nil {
 			v.kernel, err = conv.NewPermutedPointwise(p, in, out, sh, sw, order)
 		}
-	case kh == 3 && kw == 3 && sh == 1 && sw == 1 && dh == dw && max(g.Top, g.Left) <= 2*dh && cv.Group == 1 && conv.ChooseWinograd(cpu.Active(), in.C, m, out.H, out.W, dh) > 0:
+	case kh == 3 && kw == 3 && sh == 1 && sw == 1 && dh == dw && max(g.Top, g.Left) <= 2*dh && cv.Group == 1 &&
+		conv.ChooseWinograd(cpu.Active(), in.C, m, out.H, out.W, dh) > 0:
 		tile := conv.ChooseWinograd(cpu.Active(), in.C, m, out.H, out.W, dh)
 		k := &conv.Winograd{In: in, Out: out, Top: g.Top, Left: g.Left, Dilation: dh,
 			Weights: packed(packs, w, bias, convPack{packWinograd, tile, v.turned}, func() *conv.WinogradWeights {
@@ -126,7 +136,8 @@ func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, add *Layout, 
 			})}
 		v.kernel, err = k, k.Check()
 	default:
-		k := &conv.Direct{In: in, Out: out, StrideH: sh, StrideW: sw, DilationH: dh, DilationW: dw, Top: g.Top, Left: g.Left,
+		k := &conv.Direct{In: in, Out: out, StrideH: sh, StrideW: sw, DilationH: dh, DilationW: dw,
+			Top: g.Top, Left: g.Left,
 			Weights: packed(packs, w, bias, convPack{packDirect, cv.Group, v.turned}, func() *conv.Weights {
 				return conv.PackWeights(cpu.Active(), data, b, in.C, m, cv.Group, kh, kw)
 			})}
@@ -358,7 +369,8 @@ func NewPool(op kit.Operator, in, out Layout) (*Pool, error) {
 		return nil, fail.Errorf("the window maps %d×%d to %v, want %d×%d", in.H, in.W, g.Out, out.H, out.W)
 	}
 	k := &p.pool
-	k.KH, k.KW, k.StrideH, k.StrideW, k.DilationH, k.DilationW = g.Kernel[0], g.Kernel[1], g.Stride[0], g.Stride[1], g.Dilation[0], g.Dilation[1]
+	k.KH, k.KW, k.StrideH, k.StrideW, k.DilationH, k.DilationW = g.Kernel[0], g.Kernel[1], g.Stride[0], g.Stride[1],
+		g.Dilation[0], g.Dilation[1]
 	k.Top, k.Left, k.Bottom, k.Right = g.Before[0], g.Before[1], g.After[0], g.After[1]
 	return p, k.Check()
 }

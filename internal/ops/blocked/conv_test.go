@@ -176,13 +176,15 @@ func TestConvErrors(t *testing.T) {
 			return blocked.NewConv(cv, normal(rng, 33, 19, 5, 5), nil, in, out, nil, kit.Activation{}, nil, nil)
 		},
 		"another size": func() (*blocked.Conv, error) {
-			return blocked.NewConv(cv, w, nil, in, blocked.NewLayout(33, 8, 9, 0, 0, 0, 0), nil, kit.Activation{}, nil, nil)
+			return blocked.NewConv(cv, w, nil, in, blocked.NewLayout(33, 8, 9, 0, 0, 0, 0), nil,
+				kit.Activation{}, nil, nil)
 		},
 		"a short bias": func() (*blocked.Conv, error) {
 			return blocked.NewConv(cv, w, normal(rng, 32), in, out, nil, kit.Activation{}, nil, nil)
 		},
 		"a border too small": func() (*blocked.Conv, error) {
-			return blocked.NewConv(cv, w, nil, blocked.NewLayout(20, 9, 9, 1, 1, 1, 1), out, nil, kit.Activation{}, nil, nil)
+			return blocked.NewConv(cv, w, nil, blocked.NewLayout(20, 9, 9, 1, 1, 1, 1), out, nil,
+				kit.Activation{}, nil, nil)
 		},
 	} {
 		if _, err := make(); err == nil {

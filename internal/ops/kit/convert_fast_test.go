@@ -71,7 +71,8 @@ func TestCastKernels(t *testing.T) {
 				for i := n / 2; i < n*3/4; i++ { // at and next to ties of 16-bit numbers
 					half := math.Exp2(float64(r.IntN(30) - 24))
 					tie := (1 + float64(r.IntN(1<<11))/(1<<11)) * half
-					memory.FromRaw[float64](src)[i] = math.Copysign(math.Nextafter(tie, tie+float64(r.IntN(3)-1)), float64(r.IntN(2))-0.5)
+					memory.FromRaw[float64](src)[i] = math.Copysign(math.Nextafter(tie, tie+float64(r.IntN(3)-1)),
+						float64(r.IntN(2))-0.5)
 				}
 			}
 			var x, want tensor.Tensor
@@ -85,7 +86,8 @@ func TestCastKernels(t *testing.T) {
 			if i := firstDifference(got, want.Bytes()); i >= 0 {
 				e := i * 8 / pair.to.Bits()
 				a, b := pair.from.Bits()/8, max(1, pair.to.Bits()/8)
-				t.Errorf("%v to %v: element %d, bytes %x, is %x, want %x", pair.from, pair.to, e, src[e*a:(e+1)*a], got[i/b*b:][:b], want.Bytes()[i/b*b:][:b])
+				t.Errorf("%v to %v: element %d, bytes %x, is %x, want %x", pair.from, pair.to, e, src[e*a:(e+1)*a],
+					got[i/b*b:][:b], want.Bytes()[i/b*b:][:b])
 			}
 		}
 	})

@@ -86,7 +86,8 @@ func Batches[T gemm.Number](c *ir.Call, s *Shape, y, a, b []T) error {
 	mk, kn, mn := s.M*s.K, s.K*s.N, s.M*s.N
 	return eachProduct(c, s.Count(), 1, func(i int) gemm.Args[T] {
 		ia, ib := s.At(i)
-		return gemm.Args[T]{M: s.M, N: s.N, K: s.K, A: a[ia*mk:][:mk], LdA: s.K, B: b[ib*kn:][:kn], LdB: s.N, C: y[i*mn:][:mn], LdC: s.N}
+		return gemm.Args[T]{M: s.M, N: s.N, K: s.K, A: a[ia*mk:][:mk], LdA: s.K, B: b[ib*kn:][:kn], LdB: s.N,
+			C: y[i*mn:][:mn], LdC: s.N}
 	})
 }
 
@@ -300,7 +301,8 @@ func PackMatrix(b *tensor.Tensor, trans, own bool) (*PackedReals, error) {
 		return p, nil
 	}
 	size := gemm.PackedLen(k, n)
-	if own && trans && size == len(src) && b.DType() == tensor.TypeFloat32 && uintptr(unsafe.Pointer(unsafe.SliceData(src)))%64 == 0 {
+	if own && trans && size == len(src) && b.DType() == tensor.TypeFloat32 &&
+		uintptr(unsafe.Pointer(unsafe.SliceData(src)))%64 == 0 {
 		gemm.PackInPlace(src, k, n)
 		p.Data = src
 	} else {
@@ -379,7 +381,8 @@ func LaunchGemm(c *ir.Call, args *gemm.Args[float32]) (bool, error) {
 // fewColumns launches the product of a transposed matrix with few columns as Bᵀ·Aᵀ, whose rows fill
 // the panels of the kernel, and transposes the result. It reports false for other products.
 func fewColumns(c *ir.Call, g *gemm.Args[float32]) (bool, error) {
-	if !g.TransA || g.N > gemm.PanelWidth/2 || g.M < gemm.PanelWidth || g.B == nil || g.Packed || g.Add != nil || g.Then != nil {
+	if !g.TransA || g.N > gemm.PanelWidth/2 || g.M < gemm.PanelWidth || g.B == nil || g.Packed ||
+		g.Add != nil || g.Then != nil {
 		return false, nil
 	}
 	t, err := ir.LaunchScratchOf[float32](c, g.M*g.N)
