@@ -315,13 +315,13 @@ func (x *graphExport) node(n *ir.Node) error {
 		return nil
 	}
 	if s.Domain == kit.DomainNchwc {
-		x.fail(n, "ONNX Runtime takes it on machines of one kind only")
+		x.fail(n, "ONNX Runtime chose its block size for one processor")
 		return nil
 	}
 	if have, ok := x.opsets[s.Domain]; !ok {
 		x.opsets[s.Domain] = s.Opset
 	} else if have != s.Opset && !sameVersion(s, have) {
-		x.fail(n, fmt.Sprintf("it is of opset %d, in a function, and means something else in the model's opset %d",
+		x.fail(n, fmt.Sprintf("it has opset %d in a function, and the operator differs in the model's opset %d",
 			s.Opset, have))
 		return nil
 	}

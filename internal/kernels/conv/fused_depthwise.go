@@ -41,7 +41,7 @@ func NewFusedDepthwise(first any, dw *Depthwise) (*FusedDepthwise, error) {
 	switch f := first.(type) {
 	case *Direct:
 		if f.Weights.each > 0 {
-			return nil, fail.Errorf("blocks of channels have several groups")
+			return nil, fail.Errorf("a block of channels has several groups, want one")
 		}
 		for _, p := range f.Weights.panels {
 			if n := p.cbs * f.Weights.KH * f.Weights.KW * Lanes; n > maxSteps {
@@ -52,7 +52,7 @@ func NewFusedDepthwise(first any, dw *Depthwise) (*FusedDepthwise, error) {
 	case *PermutedPointwise:
 		for _, p := range f.panels {
 			if len(p.deltas) > f.each {
-				return nil, fail.Errorf("blocks of channels have several groups")
+				return nil, fail.Errorf("a block of channels has several groups, want one")
 			}
 			if len(p.deltas) > maxSteps {
 				return nil, fail.Errorf("sum of %d products, want at most %d", len(p.deltas), maxSteps)

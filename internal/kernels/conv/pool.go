@@ -35,7 +35,7 @@ type Pool struct {
 // Check validates the layouts.
 func (p *Pool) Check() error {
 	if p.In.C != p.Out.C {
-		return fail.Errorf("pooling from %d to %d channels", p.In.C, p.Out.C)
+		return fail.Errorf("output has %d channels, want those of the input, %d", p.Out.C, p.In.C)
 	}
 	if p.KH < 1 || p.KW < 1 || p.StrideH < 1 || p.StrideW < 1 || p.DilationH < 1 || p.DilationW < 1 {
 		return fail.Errorf("kernel %d×%d, stride %d, %d and dilation %d, %d must be at least 1", p.KH, p.KW, p.StrideH,

@@ -336,7 +336,7 @@ func (b *builder) add(root int32) error {
 				if i < 0 {
 					n := b.leaves - w.leaf
 					if n >= 1<<leafBits {
-						return fail.Errorf("it has more than %d leaves", 1<<leafBits)
+						return fail.Errorf("too many leaves, want at most %d", 1<<leafBits)
 					}
 					b.leaf(^i, &w)
 					e.nodes = append(e.nodes, (leafKey|uint64(n))<<32)

@@ -212,7 +212,7 @@ func CheckRank(c *ir.InferContext, i, want int, name string) error {
 // which may be huge if another size is 0.
 func MakeInts(c *ir.Call, n int) ([]int, error) {
 	if int64(n) > 1<<56 {
-		return nil, fail.Errorf("memory for %d numbers overflows", n)
+		return nil, fail.Errorf("slice of %d integers is too large", n)
 	}
 	if err := c.Reserve(8 * int64(n)); err != nil {
 		return nil, err

@@ -98,7 +98,7 @@ type moeRoute struct {
 // last win.
 func (m *moeRun) routes(c *ir.Call, tokens int) ([]moeRoute, error) {
 	if tokens > math.MaxInt/m.K {
-		return nil, fail.Errorf("%d tokens with %d experts each overflow", tokens, m.K)
+		return nil, fail.Errorf("%d tokens times %d experts overflow", tokens, m.K)
 	}
 	routes, err := ir.ScratchOf[moeRoute](c, tokens*m.K)
 	if err != nil {

@@ -148,13 +148,13 @@ func repeatInts(c *ir.Call, v []int32, n int) ([]int32, error) {
 	return r, err
 }
 
-// BytesShape returns the shape of the right operand.
+// BytesShape returns the shape of B.
 func BytesShape(b *tensor.Tensor, packed *PackedBytes) ([]int, error) {
 	switch {
 	case packed != nil:
 		return packed.shape, nil
 	case b == nil:
-		return nil, errors.New("right operand is absent")
+		return nil, errors.New("input B is missing")
 	}
 	return b.Shape(), nil
 }
