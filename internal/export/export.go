@@ -186,8 +186,8 @@ func (x *graphExport) graph(outputs []string) error {
 	return x.err
 }
 
-// wish returns the name that a value has in the model, and ends its reservation. Names of an
-// inlined function's body stay reserved for values of the main graph.
+// wish returns the name of a value in the model and releases its reservation. Names of an inlined
+// function's body stay reserved for values of the main graph.
 func (x *graphExport) wish(id ir.ValueID) string {
 	v := &x.g.Values[id]
 	if !v.Local {

@@ -12,8 +12,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// filter returns a filter whose elements count up in the plain layout, as it lies in
-// blocks.
+// filter returns a blocked filter whose elements count up in the plain layout.
 func filter(block, m, c, kh, kw int) *tensor.Tensor {
 	data, per, i := make([]float32, m*c*kh*kw), 1, 0
 	if c >= block {
@@ -39,8 +38,8 @@ type conv struct {
 	groups int
 }
 
-// nchwcModel makes a chain of convolutions behind a ReorderInput, where reorder says
-// so, and a ReorderOutput before the output.
+// nchwcModel makes a chain of convolutions, after a ReorderInput if reorder is set, and a
+// ReorderOutput before the output.
 func nchwcModel(block, in, channels int, reorder bool, chain ...conv) *onnx.Model {
 	b := onnx.NewModel("blocks").Opset("", 17).Opset(kit.DomainNchwc, 1)
 	b.Input("x", onnx.Float, 1, in, 4, 4)

@@ -314,8 +314,8 @@ func formal(ps []Param, i int) (Param, bool) {
 	return Param{}, false
 }
 
-// OptionalOut reports whether a node may leave output i out. It may not leave out one of a variadic
-// parameter, since their number is part of the node's meaning.
+// OptionalOut reports whether a node may omit output i. Outputs of a variadic parameter may not be
+// omitted, since their number is part of the node's meaning.
 func (s *Signature) OptionalOut(i int) bool {
 	p, _ := formal(s.Out, i)
 	return p.Optional

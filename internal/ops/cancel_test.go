@@ -28,8 +28,8 @@ func TestManyEmptyBatches(t *testing.T) {
 	optest.Fail(t, "TensorScatter", 24, map[string]any{"axis": 1}, "exceed the memory limit", x, x)
 }
 
-// TestRegexOfManyRepetitions: nested repetitions of a short pattern are refused before they are
-// written out, as their product is the cost of each character.
+// TestRegexOfManyRepetitions: nested repetitions of a short pattern are rejected before they are
+// expanded, since the product of their counts is the cost of each character.
 func TestRegexOfManyRepetitions(t *testing.T) {
 	x := optest.Tensor([]string{"aaab", "c"}, 2)
 	optest.Want(t, "RegexFullMatch", 20, map[string]any{"pattern": "((a?){30}){30}b"},

@@ -57,7 +57,7 @@ func TestPRelu(t *testing.T) {
 	x := optest.Tensor([]float32{-1, 2, -3, 4}, 1, 2, 2)
 	optest.Want(t, "PRelu", 16, nil, optest.Tensor([]float32{-.5, 2, -6, 4}, 1, 2, 2), x,
 		optest.Tensor([]float32{.5, 2}, 2, 1))
-	// the slope of what is not below 0 does not count
+	// the slope of elements that are not below 0 is not used
 	optest.Want(t, "PRelu", 16, nil, optest.Tensor([]float32{0, 2}), optest.Tensor([]float32{0, 2}),
 		optest.Tensor([]float32{float32(math.Inf(-1)), float32(math.NaN())}))
 	negative0, inf := float32(math.Copysign(0, -1)), float32(math.Inf(1))

@@ -204,8 +204,8 @@ func TestDepthwiseConvPacked(t *testing.T) {
 	})
 }
 
-// checkPacked checks drawn nodes with f, which reports whether the node is packed. Some nodes
-// of fixed seeds must be packed, whatever the random ones are.
+// checkPacked checks drawn nodes with f, which reports whether the node is packed. Some nodes of
+// fixed seeds must be packed for any random ones.
 func checkPacked(t *testing.T, f func(rt *rapid.T) bool) {
 	rapid.Check(t, func(rt *rapid.T) { f(rt) })
 	const seeds, want = 60, 10

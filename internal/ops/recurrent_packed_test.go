@@ -15,7 +15,7 @@ import (
 // one thread and on two.
 func TestRecurrentPacked(t *testing.T) {
 	t.Run("any", func(t *testing.T) { testRecurrentPacked(t, "RNN", "GRU", "LSTM") })
-	// without what its fastest kernel leaves to others
+	// without the cases that its fastest kernel does not support
 	t.Run("LSTM", func(t *testing.T) { testRecurrentPacked(t, "LSTM") })
 }
 

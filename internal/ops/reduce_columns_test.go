@@ -63,8 +63,8 @@ func TestReduceColumns(t *testing.T) {
 	}
 }
 
-// TestReduceApart reduces dimensions that others lie between, in blocks of several results and
-// pieces of few elements.
+// TestReduceApart reduces dimensions that are not adjacent, in blocks of several results and pieces
+// of few elements.
 func TestReduceApart(t *testing.T) {
 	for _, c := range []struct{ shape, axes []int }{
 		{[]int{9, 3, 70, 20}, []int{0, 3}}, {[]int{5, 40, 3, 7, 3}, []int{0, 2, 4}}, {[]int{6, 49, 20, 8}, []int{0, 1, 3}}, {[]int{33, 600, 2}, []int{0, 2}},

@@ -24,8 +24,8 @@ const (
 	// prefetchMost is the size of panels of weights up to which prefetching pays. The processor
 	// recognizes longer streams by itself.
 	prefetchMost = 1 << 15
-	// amxPrefetch is the size of all weights above which prefetching pays with AMX. Less stays in
-	// the second-level cache from one unit to the next.
+	// amxPrefetch is the size of all weights above which prefetching pays with AMX. Smaller ones
+	// stay in the second-level cache from one unit to the next.
 	amxPrefetch = 1 << 17
 	// byteGroup is the number of output pixels in a unit of work.
 	byteGroup = 32 * bytePixels

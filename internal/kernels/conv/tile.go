@@ -31,14 +31,14 @@ type tileArgs struct {
 	deltas        unsafe.Pointer // of a permuted tile: cb int64 distances, from each input channel to the next
 	depthwiseTiles
 	idleChannels
-	half uint64 // 1 if the last eight output channels have no weights, which the tile of 14 pixels leaves out
+	half uint64 // 1 if the last eight output channels have no weights, which the tile of 14 pixels skips
 }
 
-// idleChannels are those at the end of the last input block that a tile leaves out: groups of four,
+// idleChannels are channels at the end of the last input block that a tile skips: groups of four,
 // and the distances to skip in a and b after each tap.
 type idleChannels struct{ groups, aSkip, bSkip int }
 
-// leaveOut leaves out groups of four channels, at most three. bStep must be set.
+// leaveOut makes the tile skip groups of four channels, at most three. bStep must be set.
 func (t *tileArgs) leaveOut(groups int) {
 	t.idleChannels = idleChannels{groups, groups * 4 * 4, groups * 4 * t.bStep}
 }
@@ -190,10 +190,10 @@ func (t *tileArgs) finish(sums []float32, pixel int) {
 	}
 }
 
-// mend computes the elements of a tile that are NaN again, if the outputs of the tile belong to
-// several groups: the tile multiplies the inputs of other groups by zeros, which gives NaN for
-// infinity and NaN. sum returns the sum of the output channel o, of cout, for a pixel; block is the
-// first block of the tile.
+// mend recomputes the elements of a tile that are NaN, if the outputs of the tile belong to several
+// groups: the tile multiplies the inputs of other groups by zeros, which gives NaN for infinity and
+// NaN. sum returns the sum of the output channel o, of cout, for a pixel; block is the first block
+// of the tile.
 func (t *tileArgs) mend(level cpu.Level, pixels, block, blocks, cout int, sum func(pixel, o int) float32) {
 	for b := range blocks {
 		y := unsafe.Slice((*float32)(unsafe.Add(t.c, b*t.ldc)), pixels*Lanes)

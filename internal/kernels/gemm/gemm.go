@@ -78,7 +78,7 @@ const (
 
 // Epilogue is applied to a sum before it is stored, in the order of the fields.
 type Epilogue[T Number] struct {
-	Alpha   T   // factor of the product; 0 means 1
+	Alpha   T   // factor of A·B; 0 means 1
 	BiasCol []T // N values, one per column, or nil
 	BiasRow []T // M values, one per row, or nil
 	// M rows of N at stride LdAdd, or nil; must not overlap C if K exceeds 512 or the level is

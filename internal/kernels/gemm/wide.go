@@ -4,9 +4,9 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 )
 
-// wideTile computes a tile of float64 or integers in pieces with the level's kernels, and
-// the columns that they leave with plain loops. It reports whether the level has kernels. Which
-// columns are left does not depend on the rows of the tile, so that the cut does not change sums.
+// wideTile computes a tile of float64 or integers in pieces with the level's kernels, and the
+// remaining columns with plain loops. It reports whether the level has kernels. Which columns
+// remain does not depend on the rows of the tile, so that the cut does not change sums.
 func wideTile[T Number](level cpu.Level, t *tile[T]) bool {
 	if t.k == 0 || level == cpu.Generic {
 		return false

@@ -46,8 +46,8 @@ const (
 	// maxSteps limits the steps of four bytes of K in one tile call.
 	maxSteps = 4096
 	blockM   = 252
-	// requantizedPanels is the number of panels whose sums wait in a buffer, which stays in the
-	// caches, to become bytes.
+	// requantizedPanels is the number of panels whose sums are requantized together, from a buffer
+	// that stays in the caches.
 	requantizedPanels = 8
 )
 

@@ -60,7 +60,7 @@ func codes(shape ...int) *tensor.Tensor {
 
 // packedMoves lists calls of every operator that moves elements of all types. The uint8 tensors
 // are data, with 5 or 7 elements per row, so that elements of packed types cross bytes and rows
-// begin inside of bytes.
+// begin within bytes.
 func packedMoves(t *testing.T) []packedMove {
 	none, yes := (*tensor.Tensor)(nil), tensor.Scalar(true)
 	seq := func(items ...tensor.Value) tensor.Value {

@@ -25,8 +25,8 @@ type channelsAt struct {
 // Infer gives the blocked type.
 func (m *Concat) Infer(c *ir.InferContext) error { return inferBlocked(c, &m.Out) }
 
-// sources returns where the channels of the output come from, in groups of that many channels, 16
-// or 4.
+// sources returns the inputs and offsets of the output's channels, in groups of that many channels,
+// 16 or 4.
 func (m *Concat) sources(group int) []channelsAt {
 	from := make([]channelsAt, 0, m.Out.Blocks()*conv.Lanes/group)
 	for i, skip := 0, m.From; i < len(m.In); i++ {

@@ -31,7 +31,7 @@ func copyRows(y, x []float64, outer, a, b, inner int) {
 
 var (
 	// SplitHeads makes [batch, heads, length, size] of [batch, length, heads·size]; the
-	// factor is the number of heads. A tensor of rank 4 stays.
+	// factor is the number of heads. A tensor of rank 4 is not changed.
 	_ = registerGradientHelper("SplitHeads", "X:T", gradientHelper{
 		gradient: gradient.Rule(func(b *gradient.Builder, n *gradient.Node, g string) ([]string, error) {
 			return []string{b.Node("onward.JoinHeads", n.Attrs, g, n.Inputs[0])}, nil

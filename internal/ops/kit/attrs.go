@@ -235,7 +235,7 @@ func (a *Attrs) read(name, kind string) {
 }
 
 // SetInput makes t input i of the node, for a form of an operator in which the
-// input was an attribute. A nil t leaves the input out.
+// input was an attribute. A nil t omits the input.
 func (a *Attrs) SetInput(i int, t *tensor.Tensor) {
 	if t == nil {
 		return
@@ -246,8 +246,7 @@ func (a *Attrs) SetInput(i int, t *tensor.Tensor) {
 	a.inputs[i] = t
 }
 
-// SetInputInts makes v input i of the node, as a list of int64; nil leaves the
-// input out.
+// SetInputInts makes v input i of the node, as a list of int64; nil omits the input.
 func (a *Attrs) SetInputInts(i int, v []int) {
 	if v == nil {
 		return

@@ -166,8 +166,9 @@ func NewDef(domain, name string, sig *ir.Signature, build func(a *Attrs, opset i
 // Signature returns the inputs, outputs and types of the newest form.
 func (d *Def) Signature() *ir.Signature { return d.sig() }
 
-// DropsOutput reports whether output i of a node may be left out if it is unused. Required outputs
-// and those of variadic parameters stay. A node that a pass has made has no signature: all may go.
+// DropsOutput reports whether output i of a node may be omitted if it is unused. Required outputs
+// and those of variadic parameters may not. A node that a pass has made has no signature: all its
+// outputs may be omitted.
 func DropsOutput(n *ir.Node, i int) bool {
 	if n.Sig == nil {
 		return true

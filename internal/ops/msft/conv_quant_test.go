@@ -8,8 +8,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// TestQuantizedProductsPrepared checks that products with prepared quantized constants
-// equal those of the reference engine.
+// TestQuantizedProductsPrepared checks that int8 GEMM with prepared constants equals that of the
+// reference engine.
 func TestQuantizedProductsPrepared(t *testing.T) {
 	const k, n = 37, 41
 	bytes := func(shape ...int) *tensor.Tensor {

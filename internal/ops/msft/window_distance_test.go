@@ -125,8 +125,8 @@ func TestMaxpoolWithMaskAgrees(t *testing.T) {
 		optest.Tensor(line, 1, 1, 4), optest.Tensor([]int32{0, 1, 0, 1}, 1, 1, 4))
 }
 
-// TestCDistOfNearRows checks the distances in which the matrix product cancels, and those of rows
-// with infinite, huge and no elements.
+// TestCDistOfNearRows checks distances whose terms cancel in the GEMM form, and those of rows with
+// infinite, huge and no elements.
 func TestCDistOfNearRows(t *testing.T) {
 	const n = 70
 	a := make([]float32, 6*n)

@@ -159,8 +159,8 @@ func (b *broadcastLoop) grouped() bool {
 }
 
 // groups processes [lo, hi) in blocks of whole rows, and the parts of rows at the ends. An input
-// that does not change from row to row is repeated in a block, which stays as long as the input
-// does.
+// that does not change from row to row is repeated in a block, which is reused while the input is
+// the same.
 func (b *broadcastLoop) groups(l Loop, st *LoopState, dst []byte, lo, hi int) {
 	last := len(b.dims) - 1
 	inner, lines, size, block := b.dims[last], b.dims[last-1], l.Out.Size(), b.block()

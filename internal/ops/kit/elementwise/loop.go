@@ -29,7 +29,7 @@ type Loop struct {
 	// set.
 	Fast        func(dst []byte, in *[3][]byte)
 	FastScalars bool
-	// bind returns Fast for operands whose memory stays, so that captured launches do not examine
+	// bind returns Fast for operands at fixed addresses, so that captured launches do not examine
 	// them again. It may be nil.
 	bind func(dst []byte, in *[3][]byte) func(lo, hi int)
 }

@@ -19,7 +19,7 @@ func TestInvert(t *testing.T) {
 		for i := range a {
 			a[i] = float64(r.IntN(9) - 4)
 		}
-		for i := range n { // large elements lie in other rows than their columns' number
+		for i := range n { // large elements are in rows with another index than their column
 			a[(i+1)%n*n+i] += 40
 		}
 		inverse := slices.Clone(a)

@@ -115,7 +115,7 @@ func hashedGroups(c *ir.Call, key []uint64, first, group, counts []int) (_, _, _
 }
 
 // radixOrder returns the indices in order, sorted stably by their keys. It sorts by one byte of the
-// keys after the other, from the least significant one, and leaves out those that are equal in all.
+// keys after the other, from the least significant one, and skips bytes that are equal in all keys.
 func radixOrder(c *ir.Call, key []uint64, order []int) ([]int, error) {
 	other, err := ir.ScratchOf[int](c, len(order))
 	if err != nil {

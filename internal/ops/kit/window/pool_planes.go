@@ -21,8 +21,8 @@ type PoolPlane struct {
 	width                                     int // of a row with its padding
 	height                                    int // of a plane with its padding, if it is reduced as a whole
 	lo, hi                                    int // columns of a padded row that are in the input
-	// whether windows of three dimensions neither overlap along rows, leave the input, crop it on
-	// the left nor leave out rows
+	// whether windows of three dimensions do not overlap along rows, are within the input, do not
+	// crop it on the left and skip no rows
 	stacked bool
 	least   float32
 	fold    func(l cpu.Level, dst, x []float32, rows, rowStep, taps, tapStep, stride int, fresh bool)
