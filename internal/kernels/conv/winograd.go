@@ -15,14 +15,13 @@ import (
 // The interpolation points of Winograd's minimal filtering F(m×m, 3×3) (Lavin and Gray, "Fast
 // Algorithms for Convolutional Neural Networks", 2015), which computes m×m outputs with (m+2)²
 // multiplications per channel instead of 9m². They are 0, ±3/4, ±3/2 and infinity for m = 4, whose
-// errors are a third of those of the usual 0, ±1, ±2 and infinity, and 0, ±1 and infinity for m =
-// 2. The largest error relative to the root mean square of the output is about 1.1e-5 for m = 4,
-// 3.4e-6 for m = 2 and 6.7e-6 for the direct sum.
+// errors are a third of those of the usual 0, ±1, ±2 and infinity. They are 0, ±1 and infinity for
+// m = 2. The largest error relative to the root mean square of the output is about 1.1e-5 for
+// m = 4, 3.4e-6 for m = 2 and 6.7e-6 for the direct sum.
 //
-// On arm64, a transform computes a quarter of a block of 16 channels. llvm-mca predicts 235 and
-// 240 cycles for the transforms of a tile of F(4×4) and 16 channels on Neoverse V1. Without
-// cache misses, 16 channels in and out then take 1050 cycles and the direct convolution 2300; 64
-// channels take 11,100 and 36,900.
+// On arm64, a transform computes a quarter of a block of 16 channels. llvm-mca predicts 235 and 240
+// cycles for the transforms of a tile of F(4×4) and 16 channels on Neoverse V1. Without misses, 16
+// channels in and out take 1050 cycles, 64 take 11,100; the direct convolution 2300 and 36,900.
 const pointA, pointB = 0.75, 1.5
 
 // WinogradWeights holds the transformed filters of a 3×3 convolution, in panels of 32 outputs.
