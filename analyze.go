@@ -60,7 +60,8 @@ func analysis(g *goengine.Graph) *Analysis {
 		a.Values = append(a.Values, NodeArg{Name: v.Name, Type: v.Type.String(), Shape: v.Shape, typ: v.Type})
 	}
 	for i, n := range g.Nodes {
-		x := NodeInfo{Index: i, Name: n.Name, OpType: n.OpType, Domain: n.Domain, Opset: n.Opset, Inputs: n.In, Outputs: n.Out}
+		x := NodeInfo{Index: i, Name: n.Name, OpType: n.OpType, Domain: n.Domain, Opset: n.Opset,
+			Inputs: n.In, Outputs: n.Out}
 		for k := range n.Bodies {
 			x.Bodies = append(x.Bodies, analysis(&n.Bodies[k]))
 		}

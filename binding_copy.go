@@ -22,7 +22,8 @@ type requestBinding struct {
 func newRequestBinding(s *Session) *requestBinding {
 	n := len(s.outputs)
 	return &requestBinding{session: s, given: make([]*tensor.Tensor, n), result: make([]tensor.Value, n),
-		req: driver.Request{In: make([]tensor.Value, len(s.inputs)+len(s.defaults)), Out: make([]tensor.Value, n), Wanted: make([]bool, n)}}
+		req: driver.Request{In: make([]tensor.Value, len(s.inputs)+len(s.defaults)), Out: make([]tensor.Value, n),
+			Wanted: make([]bool, n)}}
 }
 
 func (b *requestBinding) BindInput(i int, v driver.Memory) error {

@@ -37,7 +37,8 @@ func versionIn(b *debug.BuildInfo) string {
 			return m.Version
 		}
 	}
-	// In a workspace only the main module has a version. The modules of a checkout have the same one.
+	// In a workspace only the main module has a version. The modules of a checkout
+	// have the same one.
 	if (b.Main.Path == modulePath || strings.HasPrefix(b.Main.Path, modulePath+"/")) && known(&b.Main) {
 		return b.Main.Version
 	}
@@ -48,7 +49,8 @@ func versionIn(b *debug.BuildInfo) string {
 // platform, the instruction set of the kernels and the newest ONNX opset.
 func BuildInfo() string {
 	opset, _ := MaxOpset("")
-	return fmt.Sprintf("Onward %s, %s %s/%s, kernels %s, ONNX opset %d", Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, goengine.Kernels(), opset)
+	return fmt.Sprintf("Onward %s, %s %s/%s, kernels %s, ONNX opset %d", Version(), runtime.Version(), runtime.GOOS,
+		runtime.GOARCH, goengine.Kernels(), opset)
 }
 
 // GetDevice returns "GPU" if an available provider computes on a device other than the

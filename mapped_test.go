@@ -38,7 +38,8 @@ const mappedRows, mappedCols = 4096, 64
 func writeMapped(t *testing.T, external bool) (path, weights string) {
 	t.Helper()
 	b := onnx.NewModel("net").Opset("", 17)
-	b.Input("ids", onnx.Int64, 8).Output("y", onnx.Float, 8, 16).Output("sum", onnx.Float, mappedRows, mappedCols).Output("bias", onnx.Float, mappedCols*mappedCols)
+	b.Input("ids", onnx.Int64, 8).Output("y", onnx.Float, 8, 16).Output("sum", onnx.Float, mappedRows, mappedCols).
+		Output("bias", onnx.Float, mappedCols*mappedCols)
 	b.Initializer("table", mappedRamp(mappedRows*mappedCols, 0), mappedRows, mappedCols)
 	b.Initializer("addend", mappedRamp(mappedRows*mappedCols, 1), mappedRows, mappedCols)
 	b.Initializer("w", mappedRamp(mappedCols*mappedCols, -0.5), mappedCols, mappedCols)
@@ -117,9 +118,11 @@ func sameValues(t *testing.T, got, want onward.Values) {
 func TestMapWeights(t *testing.T) {
 	for _, external := range []bool{false, true} {
 		path, _ := writeMapped(t, external)
-		for _, o := range []onward.SessionOptions{{}, {Threads: 1}, {Threads: 4}, {OptimizationLevel: onward.OptimizeNone},
+		for _, o := range []onward.SessionOptions{{}, {Threads: 1}, {Threads: 4},
+			{OptimizationLevel: onward.OptimizeNone},
 			{OptimizationLevel: onward.OptimizeExtended}, {DisableMemoryReuse: true}, {Providers: []onward.ProviderConfig{{Name: "reference"}}}} {
-			t.Run(fmt.Sprintf("external=%t,threads=%d,level=%s,reuse=%t,%v", external, o.Threads, o.OptimizationLevel, !o.DisableMemoryReuse, o.Providers), func(t *testing.T) {
+			t.Run(fmt.Sprintf("external=%t,threads=%d,level=%s,reuse=%t,%v", external, o.Threads, o.OptimizationLevel,
+				!o.DisableMemoryReuse, o.Providers), func(t *testing.T) {
 				plain, err := onward.Open(t.Context(), path, &o)
 				if err != nil {
 					t.Fatal(err)
@@ -209,43 +212,47 @@ func TestMapWeightsResultsAreTheCallers(t *testing.T) {
 // fail with an error that says so.
 func TestMapWeightsTruncated(t *testing.T) {
 	for _, external := range []bool{false, true} {
-		for _, size := range []int64{0, 100, 1<<20 + 10000, 2<<20 - 1} { // missing pages fault; the rest of the last page reads as zeros
-			for _, o := range []onward.SessionOptions{{Threads: 1}, {Threads: 4}, {Providers: []onward.ProviderConfig{{Name: "reference"}}}} {
-				t.Run(fmt.Sprintf("external=%t,size=%d,threads=%d,%v", external, size, o.Threads, o.Providers), func(t *testing.T) {
-					path, weights := writeMapped(t, external)
-					s := openMapped(t, path, o)
-					mustRun(t, s, mappedFeed())
-					b, err := s.NewBinding()
-					if err != nil {
-						t.Fatal(err)
-					}
-					if err := bindMapped(b); err != nil {
-						t.Fatal(err)
-					}
-					for range 3 {
-						if err := s.RunBinding(context.Background(), b, nil); err != nil {
+		// missing pages fault; the rest of the last page reads as zeros
+		for _, size := range []int64{0, 100, 1<<20 + 10000, 2<<20 - 1} {
+			for _, o := range []onward.SessionOptions{{Threads: 1}, {Threads: 4},
+				{Providers: []onward.ProviderConfig{{Name: "reference"}}}} {
+				t.Run(fmt.Sprintf("external=%t,size=%d,threads=%d,%v", external, size, o.Threads, o.Providers),
+					func(t *testing.T) {
+						path, weights := writeMapped(t, external)
+						s := openMapped(t, path, o)
+						mustRun(t, s, mappedFeed())
+						b, err := s.NewBinding()
+						if err != nil {
 							t.Fatal(err)
 						}
-					}
-					if err := os.Truncate(weights, size); err != nil {
-						t.Fatal(err)
-					}
-					check := func(what string, err error) {
-						t.Helper()
-						if !errors.Is(err, onnx.ErrMappedFile) || !strings.Contains(err.Error(), filepath.Base(weights)) {
-							t.Errorf("%s: %v, want ErrMappedFile that names %s", what, err, filepath.Base(weights))
+						if err := bindMapped(b); err != nil {
+							t.Fatal(err)
 						}
-					}
-					for range 3 {
-						_, err := s.Run(context.Background(), mappedFeed(), nil)
-						check("run", err)
-						check("bound run", s.RunBinding(context.Background(), b, nil))
-					}
-					_, err = onward.Open(t.Context(), path, &onward.SessionOptions{MapWeights: true})
-					if err == nil {
-						t.Error("a truncated model opens")
-					}
-				})
+						for range 3 {
+							if err := s.RunBinding(context.Background(), b, nil); err != nil {
+								t.Fatal(err)
+							}
+						}
+						if err := os.Truncate(weights, size); err != nil {
+							t.Fatal(err)
+						}
+						check := func(what string, err error) {
+							t.Helper()
+							if !errors.Is(err, onnx.ErrMappedFile) ||
+								!strings.Contains(err.Error(), filepath.Base(weights)) {
+								t.Errorf("%s: %v, want ErrMappedFile that names %s", what, err, filepath.Base(weights))
+							}
+						}
+						for range 3 {
+							_, err := s.Run(context.Background(), mappedFeed(), nil)
+							check("run", err)
+							check("bound run", s.RunBinding(context.Background(), b, nil))
+						}
+						_, err = onward.Open(t.Context(), path, &onward.SessionOptions{MapWeights: true})
+						if err == nil {
+							t.Error("a truncated model opens")
+						}
+					})
 			}
 		}
 	}

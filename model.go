@@ -95,7 +95,8 @@ func Describe(m *onnx.Model) (*Description, error) {
 	if err != nil {
 		return nil, driver.LoadError(err)
 	}
-	return &Description{Inputs: s.inputs, OverridableInitializers: s.defaults, Outputs: s.outputs, Metadata: s.meta}, nil
+	return &Description{Inputs: s.inputs, OverridableInitializers: s.defaults, Outputs: s.outputs, Metadata: s.meta},
+		nil
 }
 
 // signature holds the inputs, outputs and metadata of a session's model. The indices are
@@ -120,7 +121,8 @@ func (s *signature) arg(i int) *NodeArg {
 // describe returns the signature of a model.
 func describe(ctx context.Context, m *onnx.Model) (s signature, err error) {
 	g := m.Graph
-	s.meta = ModelMetadata{ProducerName: m.ProducerName, ProducerVersion: m.ProducerVersion, GraphName: g.Name, Domain: m.Domain,
+	s.meta = ModelMetadata{ProducerName: m.ProducerName, ProducerVersion: m.ProducerVersion, GraphName: g.Name,
+		Domain:      m.Domain,
 		Description: m.DocString, GraphDescription: g.DocString, Version: m.ModelVersion, IRVersion: m.IRVersion,
 		Opsets: map[string]int64{}, Custom: map[string]string{}}
 	for _, o := range m.OpsetImports {

@@ -46,7 +46,9 @@ func (b *Buffer) check() (int, error) {
 		return 0, statusf(InvalidArgument, "Pointer to data memory is not valid")
 	}
 	if w := max(b.Type.Bits()/8, 1); b.Device.IsCPU() && uintptr(b.Pointer)%uintptr(min(w, 8)) != 0 {
-		return 0, statusf(InvalidArgument, "the address %#x of the memory is not a multiple of %d, the size of its elements", uintptr(b.Pointer), min(w, 8))
+		return 0, statusf(InvalidArgument,
+			"the address %#x of the memory is not a multiple of %d, the size of its elements",
+			uintptr(b.Pointer), min(w, 8))
 	}
 	return n, nil
 }
@@ -70,7 +72,8 @@ func (m *memory) CopyFromDevice(driver.DeviceTensor) error {
 }
 func (m *memory) Close() error { return nil }
 func (m *memory) foreign() error {
-	return statusf(NotImplemented, "the memory on %s was given by its address: it can be bound, but copying it needs a session on that device (Session.OrtValueOfBuffer)", m.Buffer.Device)
+	return statusf(NotImplemented, "the memory on %s was given by its address: it can be bound, but copying it needs "+
+		"a session on that device (Session.OrtValueOfBuffer)", m.Buffer.Device)
 }
 
 // OrtValue is a value and the device that holds it, like ONNX Runtime's OrtValue. It is
@@ -107,7 +110,8 @@ func NewOrtValue(v tensor.Value) (*OrtValue, error) {
 // [Session.NewOrtValueOf] allocates a tensor on another device.
 func NewOrtValueOf(dtype tensor.DType, shape ...int) (*OrtValue, error) {
 	if dtype == tensor.TypeString {
-		return nil, statusf(InvalidArgument, "Creation of OrtValues is currently only supported from non-string element types")
+		return nil, statusf(InvalidArgument,
+			"Creation of OrtValues is currently only supported from non-string element types")
 	}
 	t, err := tensor.Zeros(dtype, shape...)
 	if err != nil {
@@ -295,7 +299,9 @@ func (v *OrtValue) UpdateInPlace(t *tensor.Tensor) error {
 		return statusf(InvalidArgument, "Unexpected input data type. Actual: (%s) , expected: (%s)", t.Type(), v.Type())
 	}
 	if len(t.Bytes()) != v.SizeInBytes() {
-		return statusf(InvalidArgument, "the size of the data, %d bytes of %s, does not match the size of the OrtValue, %d bytes of %s%v", len(t.Bytes()), t, v.SizeInBytes(), v.ElementType(), v.Shape())
+		return statusf(InvalidArgument,
+			"the size of the data, %d bytes of %s, does not match the size of the OrtValue, %d bytes of %s%v",
+			len(t.Bytes()), t, v.SizeInBytes(), v.ElementType(), v.Shape())
 	}
 	if v.device != nil {
 		return v.device.CopyFrom(t)
@@ -381,7 +387,8 @@ func (s *Session) NewOrtValueOf(d Device, dtype tensor.DType, shape ...int) (*Or
 		return NewOrtValueOf(dtype, shape...)
 	}
 	if dtype == tensor.TypeString {
-		return nil, statusf(InvalidArgument, "Creation of OrtValues is currently only supported from non-string element types")
+		return nil, statusf(InvalidArgument,
+			"Creation of OrtValues is currently only supported from non-string element types")
 	}
 	if _, err := tensor.ByteLen(dtype, shape); err != nil {
 		return nil, invalid(err)
@@ -436,5 +443,6 @@ func (s *Session) wrap(v *OrtValue) (*OrtValue, error) {
 }
 
 func (s *Session) noDevice(d Device) error {
-	return statusf(InvalidArgument, "provider %s works on the memory of the cpu, not of %s: open the session with a provider for that device, such as ort:%s", s.provider, d, d.Type)
+	return statusf(InvalidArgument, "provider %s works on the memory of the cpu, not of %s: open the session with a "+
+		"provider for that device, such as ort:%s", s.provider, d, d.Type)
 }

@@ -43,7 +43,8 @@ func checkInitializer(g *onnx.Graph, name string, v tensor.Value, external bool)
 				names[k] = t.Name
 			}
 		}
-		return hinted(statusf(InvalidArgument, "the model has no initializer %q to replace", name), driver.Suggest(name, names))
+		return hinted(statusf(InvalidArgument, "the model has no initializer %q to replace", name),
+			driver.Suggest(name, names))
 	}
 	is := g.Initializers[i]
 	if external && is.DataLocation != onnx.LocationExternal {
@@ -54,7 +55,8 @@ func checkInitializer(g *onnx.Graph, name string, v tensor.Value, external bool)
 		dims[k] = int64(t.Dim(k))
 	}
 	if onnx.DataType(t.DType()) != is.DataType || !slices.Equal(dims, is.Dims) {
-		return statusf(InvalidArgument, "initializer %q is %s%v in the model, got a value of %s%v", name, tensor.DType(is.DataType), is.Dims, t.DType(), dims)
+		return statusf(InvalidArgument, "initializer %q is %s%v in the model, got a value of %s%v", name,
+			tensor.DType(is.DataType), is.Dims, t.DType(), dims)
 	}
 	return nil
 }
@@ -69,7 +71,8 @@ func fixDimensions(m *onnx.Model, opts *driver.Options) (*onnx.Model, error) {
 	for _, sizes := range []map[string]int64{byName, byDenotation} {
 		for _, name := range slices.Sorted(maps.Keys(sizes)) {
 			if sizes[name] < 0 {
-				return m, statusf(InvalidArgument, "free dimension %q: size must be non-negative, got %d", name, sizes[name])
+				return m, statusf(InvalidArgument, "free dimension %q: size must be non-negative, got %d",
+					name, sizes[name])
 			}
 		}
 	}
@@ -95,7 +98,9 @@ func fixDimensions(m *onnx.Model, opts *driver.Options) (*onnx.Model, error) {
 					}
 				}
 				if d.Kind == onnx.DimValue && d.Value >= 0 && d.Value != n {
-					return nil, statusf(InvalidArgument, "free dimension %q is set to %d, but dimension %d of %q is fixed to %d", what, n, k, v.Name, d.Value)
+					return nil, statusf(InvalidArgument,
+						"free dimension %q is set to %d, but dimension %d of %q is fixed to %d", what, n, k,
+						v.Name, d.Value)
 				}
 				shape.Dims[k] = onnx.Dim{Kind: onnx.DimValue, Value: n, Denotation: d.Denotation}
 			}
@@ -119,7 +124,8 @@ func fixDimensions(m *onnx.Model, opts *driver.Options) (*onnx.Model, error) {
 		there := slices.DeleteFunc(slices.Compact(c.names), func(name string) bool { return name == "" })
 		for _, name := range slices.Sorted(maps.Keys(c.sizes)) {
 			if !slices.Contains(there, name) {
-				return m, hinted(statusf(InvalidArgument, "no dimension of the model has the %s %q", c.what, name), driver.Suggest(name, there))
+				return m, hinted(statusf(InvalidArgument, "no dimension of the model has the %s %q", c.what, name),
+					driver.Suggest(name, there))
 			}
 		}
 	}
@@ -131,7 +137,8 @@ func fixDimensions(m *onnx.Model, opts *driver.Options) (*onnx.Model, error) {
 // options that it returns lack these and the free dimensions, which prepare has set. It
 // returns its arguments if the options have neither.
 func replaceInitializers(m *onnx.Model, opts *driver.Options) (*onnx.Model, *driver.Options) {
-	if len(opts.Initializers)+len(opts.ExternalInitializers)+len(opts.FreeDimensions)+len(opts.FreeDimensionsByDenotation) == 0 {
+	if len(opts.Initializers)+len(opts.ExternalInitializers)+len(opts.FreeDimensions)+
+		len(opts.FreeDimensionsByDenotation) == 0 {
 		return m, opts
 	}
 	model, graph, o := *m, *m.Graph, *opts

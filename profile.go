@@ -81,7 +81,8 @@ func (s *Session) endProfiling() (string, error) {
 	if n := p.Dropped(); n > 0 {
 		s.log.Warn("the profile is incomplete", "events_dropped", n)
 	}
-	name := fmt.Sprintf("%s_%s_%03d.json", r.prefix, r.begin.Format("2006-01-02_15-04-05"), r.begin.Nanosecond()/int(time.Millisecond))
+	name := fmt.Sprintf("%s_%s_%03d.json", r.prefix, r.begin.Format("2006-01-02_15-04-05"),
+		r.begin.Nanosecond()/int(time.Millisecond))
 	if err := p.WriteFile(name); err != nil {
 		return "", &StatusError{Code: Fail, Message: "the profile cannot be written: " + err.Error(), Err: err}
 	}
@@ -125,7 +126,8 @@ func (s *Session) watch(ctx context.Context, o *driver.RunOptions) func(error) {
 		}
 		if cmp.Or(o.LogVerbosity, s.opts.LogVerbosity) > 0 {
 			o.Observe = both(o.Observe, func(n NodeRun) {
-				log.Debug("node", "index", n.Index, "name", n.Name, "op", n.OpType, "out", fmt.Sprint(trace.TypeShapes(n.Out)), "duration", n.Duration)
+				log.Debug("node", "index", n.Index, "name", n.Name, "op", n.OpType, "out",
+					fmt.Sprint(trace.TypeShapes(n.Out)), "duration", n.Duration)
 			})
 		}
 		log.Debug("run begins")

@@ -65,9 +65,10 @@ const (
 
 // The optimization levels. The zero value selects all optimizations, as in ONNX Runtime.
 const (
-	OptimizeAll      = driver.OptimizeAll      // OptimizeExtended, and memory layouts
-	OptimizeNone     = driver.OptimizeNone     // no optimization
-	OptimizeBasic    = driver.OptimizeBasic    // constant folding, also into the weights of Conv, and removal of unneeded nodes
+	OptimizeAll  = driver.OptimizeAll  // OptimizeExtended, and memory layouts
+	OptimizeNone = driver.OptimizeNone // no optimization
+	// constant folding, also into the weights of Conv, and removal of unneeded nodes
+	OptimizeBasic    = driver.OptimizeBasic
 	OptimizeExtended = driver.OptimizeExtended // OptimizeBasic, and operator fusion
 )
 
@@ -83,8 +84,10 @@ const (
 
 // These entries of [SessionOptions.Config] apply to the provider cpu, too.
 const (
-	ConfigDisabledPasses           = driver.ConfigDisabledPasses           // names of optimizations to skip, separated by semicolons
-	ConfigAllowSpinning            = driver.ConfigAllowSpinning            // "0": idle threads sleep at once
-	ConfigOptimizedExternalFile    = driver.ConfigOptimizedExternalFile    // name of a file for the weights of the optimized model, in its folder
-	ConfigOptimizedExternalMinimum = driver.ConfigOptimizedExternalMinimum // least size in bytes of the weights in that file
+	ConfigDisabledPasses = driver.ConfigDisabledPasses // names of optimizations to skip, separated by semicolons
+	ConfigAllowSpinning  = driver.ConfigAllowSpinning  // "0": idle threads sleep at once
+	// name of a file for the weights of the optimized model, in its folder
+	ConfigOptimizedExternalFile = driver.ConfigOptimizedExternalFile
+	// least size in bytes of the weights in that file
+	ConfigOptimizedExternalMinimum = driver.ConfigOptimizedExternalMinimum
 )

@@ -64,7 +64,9 @@ func (p Provider) CheckModel(m *onnx.Model) error {
 	for _, im := range m.OpsetImports {
 		if d := onnx.NormalizeDomain(im.Domain); !released(d, im.Version) {
 			top, _ := onward.MaxOpset(d)
-			return driver.Errorf(driver.NotImplemented, "opset version %d of domain %q is not supported by provider %s; versions 1 to %d are", im.Version, domainName(d), p, top)
+			return driver.Errorf(driver.NotImplemented,
+				"opset version %d of domain %q is not supported by provider %s; versions 1 to %d are", im.Version,
+				domainName(d), p, top)
 		}
 	}
 	return onward.CheckOperators(m)
@@ -97,7 +99,8 @@ func (p Provider) onDevice(c driver.Config, d Device) (driver.Config, error) {
 	}
 	id := strconv.Itoa(d.ID)
 	if have := c.Options[optionDeviceID]; have != "" && have != id {
-		return c, driver.Errorf(driver.InvalidArgument, "the device is %s, the option %s of provider %s is %q", deviceName(d), optionDeviceID, p, have)
+		return c, driver.Errorf(driver.InvalidArgument, "the device is %s, the option %s of provider %s is %q",
+			deviceName(d), optionDeviceID, p, have)
 	}
 	o := map[string]string{optionDeviceID: id}
 	maps.Copy(o, c.Options)
@@ -147,7 +150,8 @@ func (p Provider) config(opts *onward.SessionOptions) onward.ProviderConfig {
 
 // NewSession opens the model on the provider. The id of a GPU is passed to the provider
 // as its option device_id.
-func (p Provider) NewSession(ctx context.Context, m *onnx.Model, d Device, opts *onward.SessionOptions) (*onward.Session, error) {
+func (p Provider) NewSession(ctx context.Context, m *onnx.Model, d Device,
+	opts *onward.SessionOptions) (*onward.Session, error) {
 	c, err := p.onDevice(p.config(opts), d)
 	if err != nil {
 		return nil, err
@@ -277,7 +281,9 @@ func prepare(ctx context.Context, model any, b Backend, o *Options) (*Rep, error
 		}
 		r := &Rep{Session: m, Device: have, Backend: b, opts: *o}
 		if o.Profile && !r.reports() {
-			return nil, driver.Errorf(driver.NotImplemented, "Profile needs a session that Prepare opens: provider %s writes its profile from the start", m.Provider())
+			return nil, driver.Errorf(driver.NotImplemented,
+				"Profile needs a session that Prepare opens: provider %s writes its profile from the start",
+				m.Provider())
 		}
 		if o.Profile {
 			r.profile = &profile{}
@@ -471,7 +477,8 @@ func IsOpsetSupported(m *onnx.Model) (bool, string) {
 func unreleased(m *onnx.Model) string {
 	for _, im := range m.OpsetImports {
 		if d := onnx.NormalizeDomain(im.Domain); !released(d, im.Version) {
-			return fmt.Sprintf("Skipping this test as only released onnx opsets are supported.To run this test set env variable %s to 0. Got Domain '%s' version '%d'.",
+			return fmt.Sprintf("Skipping this test as only released onnx opsets are supported.To run this test set "+
+				"env variable %s to 0. Got Domain '%s' version '%d'.",
 				envReleased, domainName(d), im.Version)
 		}
 	}

@@ -84,9 +84,11 @@ func (g *fakeGPU) Available(c driver.Config) error {
 
 func (g *fakeGPU) Traits() driver.Traits { return driver.Traits{Device: "cuda"} }
 
-func (g *fakeGPU) Compile(ctx context.Context, m *driver.Model, opts *driver.Options, c driver.Config) (driver.Engine, error) {
+func (g *fakeGPU) Compile(ctx context.Context, m *driver.Model, opts *driver.Options,
+	c driver.Config) (driver.Engine, error) {
 	g.config = c
-	return driver.Lookup(string(backend.Reference)).Compile(ctx, m, opts, onward.ProviderConfig{Name: string(backend.Reference)})
+	return driver.Lookup(string(backend.Reference)).
+		Compile(ctx, m, opts, onward.ProviderConfig{Name: string(backend.Reference)})
 }
 
 var gpu = &fakeGPU{name: "fake:cuda"}
@@ -123,7 +125,8 @@ func TestDeviceReachesTheProvider(t *testing.T) {
 	} {
 		o := &backend.Options{Device: c.device, Session: &onward.SessionOptions{}}
 		if c.option != "" {
-			o.Session.Providers = []onward.ProviderConfig{{Name: gpu.name, Options: map[string]string{"device_id": c.option}}}
+			o.Session.Providers = []onward.ProviderConfig{{Name: gpu.name,
+				Options: map[string]string{"device_id": c.option}}}
 		}
 		r, err := backend.Prepare(t.Context(), linear(), b, o)
 		if c.err != "" {
@@ -151,7 +154,8 @@ func TestDeviceReachesTheProvider(t *testing.T) {
 			t.Fatal(err)
 		}
 		if again.Device != r.Device || gpu.config.Options["device_id"] != c.want {
-			t.Errorf("%+v: the changed model is on %s with device_id %q", c, again.Device, gpu.config.Options["device_id"])
+			t.Errorf("%+v: the changed model is on %s with device_id %q", c, again.Device,
+				gpu.config.Options["device_id"])
 		}
 		again.Close()
 		r.Close()
@@ -230,7 +234,8 @@ func testPrepareFunction(t *testing.T, p backend.Provider) {
 	b := newModel("m").Opset("local", 1)
 	b.Function("local", "Twice").Inputs("a").Outputs("c").Node("Add", []string{"a", "a"}, []string{"c"})
 	f := b.Must().Functions[0]
-	if _, err := backend.Prepare(t.Context(), f, p, nil); err == nil || !strings.Contains(err.Error(), "give an example") {
+	if _, err := backend.Prepare(t.Context(), f, p, nil); err == nil ||
+		!strings.Contains(err.Error(), "give an example") {
 		t.Errorf("without example: %v", err)
 	}
 	out, err := backend.RunModel(t.Context(), f, p, backend.List{vector(1, 2)}, nil)
@@ -257,9 +262,11 @@ func TestIncompatibleDevice(t *testing.T) {
 	_, ofModel := backend.Prepare(t.Context(), m, backend.CPU, cuda)
 	_, ofPath := backend.Prepare(t.Context(), path, backend.CPU, cuda)
 	_, ofBytes := backend.Prepare(t.Context(), data, backend.CPU, cuda)
-	for name, err := range map[string]error{"Rep": ofRep, "session": ofSession, "model": ofModel, "path": ofPath, "bytes": ofBytes} {
+	for name, err := range map[string]error{"Rep": ofRep, "session": ofSession, "model": ofModel, "path": ofPath,
+		"bytes": ofBytes} {
 		var st *onward.StatusError
-		if want := "Incompatible device expected 'CUDA:1', got 'CPU'"; !errors.As(err, &st) || st.Code != onward.InvalidArgument || st.Message != want {
+		if want := "Incompatible device expected 'CUDA:1', got 'CPU'"; !errors.As(err, &st) ||
+			st.Code != onward.InvalidArgument || st.Message != want {
 			t.Errorf("%s: %v, want %s", name, err, want)
 		}
 	}
@@ -291,7 +298,8 @@ func testInputsOfARun(t *testing.T, p backend.Provider) {
 	if _, err := r.Run(t.Context(), backend.One(a), nil); err == nil || err.Error() != "Expecting one input not 2." {
 		t.Errorf("a bare tensor for two inputs: %v", err)
 	}
-	if _, err := r.Run(t.Context(), backend.List{a, b, b}, nil); err == nil || !strings.Contains(err.Error(), "got 3 inputs, the model has 2") {
+	if _, err := r.Run(t.Context(), backend.List{a, b, b}, nil); err == nil ||
+		!strings.Contains(err.Error(), "got 3 inputs, the model has 2") {
 		t.Errorf("too many: %v", err)
 	}
 	if _, err := r.Run(t.Context(), backend.List{a}, nil); !errors.Is(err, onward.ErrInvalidArgument) {
@@ -371,7 +379,8 @@ func TestIsCompatible(t *testing.T) {
 
 func TestMissingOperatorIsSkippedWithATypedError(t *testing.T) {
 	_, err := backend.Prepare(t.Context(), unknownOperators(), backend.CPU, nil)
-	if !errors.Is(err, backend.ErrSkip) || !errors.Is(err, onward.ErrNotImplemented) || !strings.Contains(err.Error(), "Frobnicate") {
+	if !errors.Is(err, backend.ErrSkip) || !errors.Is(err, onward.ErrNotImplemented) ||
+		!strings.Contains(err.Error(), "Frobnicate") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -445,7 +454,8 @@ func TestRunNode(t *testing.T) { onProviders(t, testRunNode) }
 
 func testRunNode(t *testing.T, p backend.Provider) {
 	add := &onnx.Node{OpType: "Add", Inputs: []string{"a", "b"}, Outputs: []string{"c"}}
-	for _, in := range []backend.Inputs{backend.List{vector(1, 2), vector(3)}, backend.Named{"a": vector(1, 2), "b": vector(3)}} {
+	for _, in := range []backend.Inputs{backend.List{vector(1, 2), vector(3)},
+		backend.Named{"a": vector(1, 2), "b": vector(3)}} {
 		out, err := backend.RunNode(t.Context(), add, p, in, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -457,7 +467,8 @@ func testRunNode(t *testing.T, p backend.Provider) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	squeeze := &onnx.Node{OpType: "Squeeze", Inputs: []string{"x"}, Outputs: []string{"y"}, Attributes: []*onnx.Attribute{axes}}
+	squeeze := &onnx.Node{OpType: "Squeeze", Inputs: []string{"x"}, Outputs: []string{"y"},
+		Attributes: []*onnx.Attribute{axes}}
 	x, err := vector(1, 2).Reshape(1, 2)
 	if err != nil {
 		t.Fatal(err)
@@ -467,21 +478,25 @@ func testRunNode(t *testing.T, p backend.Provider) {
 		t.Fatal(err)
 	}
 	wantEqual(t, out.Tensor(0), vector(1, 2))
-	if _, err := backend.RunNode(t.Context(), squeeze, p, backend.One(x), &backend.NodeOptions{OpsetVersion: 13}); err == nil {
+	if _, err := backend.RunNode(t.Context(), squeeze, p, backend.One(x),
+		&backend.NodeOptions{OpsetVersion: 13}); err == nil {
 		t.Error("opset 13 takes the attribute axes")
 	}
 	// The rank of the result is not known before the run.
 	reshape := &onnx.Node{OpType: "Reshape", Inputs: []string{"x", "s"}, Outputs: []string{"y"}}
-	if out, err = backend.RunNode(t.Context(), reshape, p, backend.List{x, tensor.Must(tensor.New([]int64{2}, 1))}, nil); err != nil {
+	if out, err = backend.RunNode(t.Context(), reshape, p, backend.List{x, tensor.Must(tensor.New([]int64{2}, 1))},
+		nil); err != nil {
 		t.Fatal(err)
 	}
 	wantEqual(t, out.Tensor(0), vector(1, 2))
 	dynamic := &onnx.Node{OpType: "Squeeze", Inputs: []string{"x", "axes"}, Outputs: []string{"y"}}
-	if out, err = backend.RunNode(t.Context(), dynamic, p, backend.List{x, tensor.Must(tensor.New([]int64{0}, 1))}, nil); err != nil {
+	if out, err = backend.RunNode(t.Context(), dynamic, p, backend.List{x, tensor.Must(tensor.New([]int64{0}, 1))},
+		nil); err != nil {
 		t.Fatal(err)
 	}
 	wantEqual(t, out.Tensor(0), vector(1, 2))
-	for _, bad := range []*onnx.Node{nil, {OpType: "Add", Inputs: []string{"a"}, Outputs: []string{"c"}}, {OpType: "NoSuch", Outputs: []string{"c"}}} {
+	for _, bad := range []*onnx.Node{nil, {OpType: "Add", Inputs: []string{"a"}, Outputs: []string{"c"}},
+		{OpType: "NoSuch", Outputs: []string{"c"}}} {
 		if _, err := backend.RunNode(t.Context(), bad, p, backend.List{}, nil); err == nil {
 			t.Errorf("%+v ran", bad)
 		}
@@ -517,20 +532,23 @@ func testOutputsInfo(t *testing.T, p backend.Provider) {
 		}
 		in := backend.List{vector(1, 2), vector(3, 4)}[:len(c.node.Inputs)]
 		_, err := backend.RunNode(t.Context(), c.node, p, in, &backend.NodeOptions{OutputsInfo: c.info})
-		if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, onward.ErrInvalidArgument) || !strings.Contains(err.Error(), c.want)) {
+		if c.want == "" && err != nil || c.want != "" &&
+			(!errors.Is(err, onward.ErrInvalidArgument) || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s, %+v: %v, want %q", c.node.OpType, c.info, err, c.want)
 		}
 	}
 }
 
 func TestRuntimeNames(t *testing.T) {
-	for name, want := range map[string]backend.Backend{"OnnxInferenceBackend": backend.CPU, "python": backend.Reference, "python_compiled": backend.CPU, "": backend.CPU, "cpu": backend.CPU, "reference": backend.Reference,
+	for name, want := range map[string]backend.Backend{"OnnxInferenceBackend": backend.CPU, "python": backend.Reference,
+		"python_compiled": backend.CPU, "": backend.CPU, "cpu": backend.CPU, "reference": backend.Reference,
 		"OnnxInferenceBackendOrt": backend.Provider("ort"), "onnxruntime1": backend.Provider("ort"), "onnxruntime2": backend.Provider("ort")} {
 		if b, err := backend.Runtime(name); err != nil || b != want {
 			t.Errorf("%q: %v, %v", name, b, err)
 		}
 	}
-	if _, err := backend.Runtime("nosuch"); !errors.Is(err, onward.ErrInvalidArgument) || !strings.Contains(err.Error(), "not registered") {
+	if _, err := backend.Runtime("nosuch"); !errors.Is(err, onward.ErrInvalidArgument) ||
+		!strings.Contains(err.Error(), "not registered") {
 		t.Errorf("nosuch: %v", err)
 	}
 }

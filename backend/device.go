@@ -54,9 +54,9 @@ func kind(d Device) string {
 	return d.Type
 }
 
-// ParseDevice reads "TYPE" or "TYPE:id", such as "CPU" or "CUDA:1". The type is
-// case-sensitive; the id defaults to 0. Beside ONNX's types there is "WEBGPU". "GPU", which [onward.GetDevice] returns, is
-// the same as "CUDA". The empty string is the CPU.
+// ParseDevice reads "TYPE" or "TYPE:id", such as "CPU" or "CUDA:1". The type is case-sensitive; the
+// id defaults to 0. Beside ONNX's types there is "WEBGPU". "GPU", which [onward.GetDevice] returns,
+// is the same as "CUDA". The empty string is the CPU.
 func ParseDevice(s string) (Device, error) {
 	if s == "" {
 		s = "CPU"

@@ -85,7 +85,8 @@ func SequenceOf(m *onnx.Model) (*Sequence, error) {
 		s.Opsets[onnx.NormalizeDomain(o.Domain)] = o.Version
 	}
 	for _, f := range m.Functions {
-		s.FunctionDefs = append(s.FunctionDefs, FunctionInfo{Name: f.Name, Domain: f.Domain, Inputs: list(f.Inputs), Outputs: list(f.Outputs), Nodes: sequenceNodes(f.Nodes)})
+		s.FunctionDefs = append(s.FunctionDefs, FunctionInfo{Name: f.Name, Domain: f.Domain, Inputs: list(f.Inputs),
+			Outputs: list(f.Outputs), Nodes: sequenceNodes(f.Nodes)})
 	}
 	return s, nil
 }
@@ -108,16 +109,20 @@ func list(s []string) []string {
 }
 
 func graphSequence(g *onnx.Graph) GraphSequence {
-	s := GraphSequence{Name: g.Name, Inputs: []ValueInfo{}, Initializers: []InitializerInfo{}, Outputs: []ValueInfo{}, Nodes: sequenceNodes(g.Nodes)}
+	s := GraphSequence{Name: g.Name, Inputs: []ValueInfo{}, Initializers: []InitializerInfo{}, Outputs: []ValueInfo{},
+		Nodes: sequenceNodes(g.Nodes)}
 	initialized := map[string]bool{}
 	for _, t := range g.Initializers {
 		initialized[t.Name] = true
-		s.Initializers = append(s.Initializers, InitializerInfo{Name: t.Name, DType: t.DataType.String(), Dims: append([]int64{}, t.Dims...)})
+		s.Initializers = append(s.Initializers,
+			InitializerInfo{Name: t.Name, DType: t.DataType.String(), Dims: append([]int64{}, t.Dims...)})
 	}
 	for _, t := range g.SparseInitializers {
 		if t.Values != nil {
 			initialized[t.Values.Name] = true
-			s.Initializers = append(s.Initializers, InitializerInfo{Name: t.Values.Name, DType: t.Values.DataType.String(), Dims: append([]int64{}, t.Dims...)})
+			s.Initializers = append(s.Initializers,
+				InitializerInfo{Name: t.Values.Name, DType: t.Values.DataType.String(),
+					Dims: append([]int64{}, t.Dims...)})
 		}
 	}
 	for _, v := range g.Inputs {
@@ -143,7 +148,8 @@ func typeText(v *onnx.ValueInfo) string {
 func sequenceNodes(nodes []*onnx.Node) []SequenceNode {
 	r := make([]SequenceNode, len(nodes))
 	for i, n := range nodes {
-		s := SequenceNode{Name: n.Name, OpType: n.OpType, Domain: onnx.NormalizeDomain(n.Domain), Inputs: list(n.Inputs), Outputs: list(n.Outputs)}
+		s := SequenceNode{Name: n.Name, OpType: n.OpType, Domain: onnx.NormalizeDomain(n.Domain),
+			Inputs: list(n.Inputs), Outputs: list(n.Outputs)}
 		for _, a := range n.Attributes {
 			if a.G == nil && len(a.Graphs) == 0 {
 				if s.Attributes == nil {
@@ -285,7 +291,8 @@ func (n *SequenceNode) qualified() string {
 // the marks _./:-@[].
 func word(s string) string {
 	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_./:-@[]", r)
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("_./:-@[]", r)
 	}
 	if s == "" || strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) >= 0 {
 		return strconv.Quote(s)

@@ -37,7 +37,8 @@ func TestToSequence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Producer != "test 1" || len(s.Graph.Nodes) != 3 || len(s.Graph.Inputs) != 1 || s.Graph.Initializers[0].Name != "w" || s.Graph.Nodes[1].Name != "sum" {
+	if s.Producer != "test 1" || len(s.Graph.Nodes) != 3 || len(s.Graph.Inputs) != 1 ||
+		s.Graph.Initializers[0].Name != "w" || s.Graph.Nodes[1].Name != "sum" {
 		t.Errorf("got %+v", s)
 	}
 }
@@ -54,7 +55,8 @@ func TestToJSON(t *testing.T) {
 	if err := json.Unmarshal(data, &s); err != nil {
 		t.Fatal(err)
 	}
-	if s.Graph.Nodes[0].OpType != "LeakyRelu" || s.Graph.Nodes[0].Attributes["alpha"] != "+Inf" || s.Graph.Inputs[0].Type != "tensor(float)[2]" {
+	if s.Graph.Nodes[0].OpType != "LeakyRelu" || s.Graph.Nodes[0].Attributes["alpha"] != "+Inf" ||
+		s.Graph.Inputs[0].Type != "tensor(float)[2]" {
 		t.Errorf("got %s", data)
 	}
 }
@@ -69,7 +71,8 @@ func TestToDot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(flat, `digraph "choice" {`) || strings.Contains(flat, "Neg") || !strings.Contains(deep, "Neg") || strings.Count(deep, "subgraph cluster_") != 2 {
+	if !strings.HasPrefix(flat, `digraph "choice" {`) || strings.Contains(flat, "Neg") ||
+		!strings.Contains(deep, "Neg") || strings.Count(deep, "subgraph cluster_") != 2 {
 		t.Errorf("flat\n%s\ndeep\n%s", flat, deep)
 	}
 	for _, s := range []string{flat, deep} {

@@ -55,12 +55,14 @@ func TestIntermediateOnProviders(t *testing.T) {
 			t.Errorf("steps %q", ops)
 		}
 		var lines []string
-		out, err := r.RunVerbose(t.Context(), backend.One(matrix()), backend.VerboseInputs, func(f string, args ...any) { lines = append(lines, fmt.Sprintf(f, args...)) })
+		out, err := r.RunVerbose(t.Context(), backend.One(matrix()), backend.VerboseInputs,
+			func(f string, args ...any) { lines = append(lines, fmt.Sprintf(f, args...)) })
 		if err != nil {
 			t.Fatal(err)
 		}
 		wantEqual(t, out.Tensor(0), linearResult)
-		if text := strings.Join(lines, "\n"); b != backend.CPU && (!strings.Contains(text, `#2 Relu(h) -> y`) || !strings.Contains(text, `+"h": shape=[2 2] dtype=float min=-6 max=16.1`)) {
+		if text := strings.Join(lines, "\n"); b != backend.CPU &&
+			(!strings.Contains(text, `#2 Relu(h) -> y`) || !strings.Contains(text, `+"h": shape=[2 2] dtype=float min=-6 max=16.1`)) {
 			t.Errorf("verbose:\n%s", text)
 		}
 	})
@@ -96,7 +98,8 @@ func TestTimesOnProviders(t *testing.T) {
 		if err != nil || dropped != 0 || len(events) != runs*len(times) {
 			t.Fatalf("%d events of %d nodes, %d dropped, %v", len(events), len(times), dropped, err)
 		}
-		if !slices.IsSortedFunc(events, func(a, b backend.ProfileEvent) int { return int(a.Start - b.Start) }) || events[0].Start != 0 {
+		if !slices.IsSortedFunc(events, func(a, b backend.ProfileEvent) int { return int(a.Start - b.Start) }) ||
+			events[0].Start != 0 {
 			t.Errorf("events are not in order: %+v", events)
 		}
 		_, _, err = r.Profiling()
@@ -143,7 +146,8 @@ func TestObservationIsNeverSilent(t *testing.T) {
 		_, _, timed := ofSession.RunTimed(t.Context(), backend.One(matrix()))
 		observe := &onward.RunOptions{Observe: func(onward.NodeRun) {}}
 		_, run := r.Session.Run(t.Context(), onward.Values{"x": matrix()}, observe)
-		for name, err := range map[string]error{"profile of a session": profile, "results of a session": intermediate, "times of a session": timed, "observer": run} {
+		for name, err := range map[string]error{"profile of a session": profile, "results of a session": intermediate,
+			"times of a session": timed, "observer": run} {
 			if native != errors.Is(err, onward.ErrNotImplemented) || !native && err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -164,7 +168,8 @@ func TestObservationIsNeverSilent(t *testing.T) {
 // TestObservedInputsAndOutputs leaves an input unused, gives an initializer and names outputs.
 func TestObservedInputsAndOutputs(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 17).IRVersion(8)
-	b.Input("x", onnx.Float, 2).Input("unused", onnx.Float, 3).Input("k", onnx.Float, 2).Output("y", onnx.Float, 2).Output("z", onnx.Float, 2).Output("k", onnx.Float, 2)
+	b.Input("x", onnx.Float, 2).Input("unused", onnx.Float, 3).Input("k", onnx.Float, 2).Output("y", onnx.Float, 2).
+		Output("z", onnx.Float, 2).Output("k", onnx.Float, 2)
 	b.Initializer("k", []float32{2, 3}, 2)
 	b.Node("Mul", []string{"x", "k"}, []string{"y"})
 	b.Node("Neg", []string{"y"}, []string{"z"})
@@ -189,7 +194,8 @@ func TestObservedInputsAndOutputs(t *testing.T) {
 		}
 		wantEqual(t, out.Tensor(0), vector(-2, -3))
 		opts.Outputs = []string{"q"}
-		if _, err = r.Run(t.Context(), in, opts); !errors.Is(err, onward.ErrInvalidArgument) || !strings.Contains(err.Error(), "Invalid output name:q") {
+		if _, err = r.Run(t.Context(), in, opts); !errors.Is(err, onward.ErrInvalidArgument) ||
+			!strings.Contains(err.Error(), "Invalid output name:q") {
 			t.Errorf("an unknown output: %v", err)
 		}
 	})
@@ -202,7 +208,10 @@ func TestStopsBetweenObservedNodes(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		seen := 0
-		_, err := r.Run(ctx, backend.One(matrix()), &onward.RunOptions{Observe: func(onward.NodeRun) { seen++; cancel() }})
+		_, err := r.Run(ctx, backend.One(matrix()), &onward.RunOptions{Observe: func(onward.NodeRun) {
+			seen++
+			cancel()
+		}})
 		if b != backend.CPU && (!errors.Is(err, context.Canceled) || seen != 1) { // cpu may fuse all nodes to one
 			t.Errorf("%d nodes, %v", seen, err)
 		}

@@ -127,7 +127,8 @@ const (
 
 // RunVerbose runs the model and describes each node with logf, such as log.Printf, at one of the
 // levels of verbosity.
-func (r *Rep) RunVerbose(ctx context.Context, in Inputs, level int, logf func(format string, args ...any)) (*Outputs, error) {
+func (r *Rep) RunVerbose(ctx context.Context, in Inputs, level int,
+	logf func(format string, args ...any)) (*Outputs, error) {
 	if level <= 0 || logf == nil {
 		return r.Run(ctx, in, nil)
 	}
@@ -149,7 +150,8 @@ func (r *Rep) RunVerbose(ctx context.Context, in Inputs, level int, logf func(fo
 		if n.Start.IsZero() {
 			took = "" // of a native library
 		}
-		logf("#%d %s(%s) -> %s (name=%q%s)", n.Index, op, strings.Join(n.InNames, ", "), strings.Join(n.OutNames, ", "), n.Name, took)
+		logf("#%d %s(%s) -> %s (name=%q%s)", n.Index, op, strings.Join(n.InNames, ", "), strings.Join(n.OutNames, ", "),
+			n.Name, took)
 		if level >= VerboseInputs {
 			logValues(logf, "  -%q: %s", n.InNames, n.In)
 		}

@@ -32,7 +32,8 @@ func newestOpset(ctx context.Context, b Backend, d Device, opts *onward.SessionO
 		m := onnx.NewModel("opset").Opset("", v)
 		m.Input("x", onnx.Float, 1).Output("y", onnx.Float, 1)
 		m.Node("Relu", []string{"x"}, []string{"y"})
-		s, err := b.NewSession(ctx, m.Must(), d, &onward.SessionOptions{Providers: []onward.ProviderConfig{c}, Threads: 1})
+		s, err := b.NewSession(ctx, m.Must(), d,
+			&onward.SessionOptions{Providers: []onward.ProviderConfig{c}, Threads: 1})
 		if err == nil {
 			s.Close()
 			accepted.Store(key, v)

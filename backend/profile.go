@@ -89,7 +89,8 @@ func (p *profile) add(n onward.NodeRun) {
 		p.dropped++
 		return
 	}
-	p.events = append(p.events, ProfileEvent{Name: n.Name, OpType: n.OpType, Start: n.Start.Sub(p.begin), Duration: n.Duration})
+	p.events = append(p.events,
+		ProfileEvent{Name: n.Name, OpType: n.OpType, Start: n.Start.Sub(p.begin), Duration: n.Duration})
 }
 
 // Profiling returns the events since its last call, and how many more were dropped because a
@@ -106,7 +107,9 @@ func (r *Rep) Profiling() (events []ProfileEvent, dropped int, err error) {
 	defer p.mu.Unlock()
 	if p.dir != "" {
 		if p.ended {
-			return nil, 0, driver.Errorf(driver.NotImplemented, "the profile of provider %s ended when it was read; prepare the model again for another one", r.Session.Provider())
+			return nil, 0, driver.Errorf(driver.NotImplemented,
+				"the profile of provider %s ended when it was read; prepare the model again for another one",
+				r.Session.Provider())
 		}
 		p.ended = true
 		events, err = endProfiling(r.Session)
@@ -155,7 +158,8 @@ func readProfile(data []byte) ([]ProfileEvent, error) {
 			continue
 		}
 		// A node without a name is called after its operator and index.
-		if _, err := strconv.Atoi(e.Args.Index); err == nil && name == fmt.Sprintf("%s_%s", e.Args.OpName, e.Args.Index) {
+		if _, err := strconv.Atoi(e.Args.Index); err == nil &&
+			name == fmt.Sprintf("%s_%s", e.Args.OpName, e.Args.Index) {
 			name = ""
 		}
 		events = append(events, ProfileEvent{Name: name, OpType: e.Args.OpName, Start: us(e.TS), Duration: us(e.Dur)})

@@ -44,11 +44,14 @@ func TestReleasedOpsets(t *testing.T) {
 	future, allowed := b.Must(), false
 	onProviders(t, func(t *testing.T, b backend.Provider) {
 		_, err := backend.Prepare(t.Context(), future, b, nil)
-		if !errors.Is(err, backend.ErrSkip) || !errors.Is(err, onward.ErrNotImplemented) || !strings.Contains(err.Error(), notReleased) {
+		if !errors.Is(err, backend.ErrSkip) || !errors.Is(err, onward.ErrNotImplemented) ||
+			!strings.Contains(err.Error(), notReleased) {
 			t.Errorf("by default: %v", err)
 		}
-		want := map[backend.Provider]string{"cpu": "versions 1 to ", "reference": "versions 1 to ", "ort": "Opset 1000 is under development"}[b]
-		r, err := backend.Prepare(t.Context(), future, b, &backend.Options{ReleasedOpsetsOnly: &allowed, SkipCheck: true})
+		want := map[backend.Provider]string{"cpu": "versions 1 to ", "reference": "versions 1 to ",
+			"ort": "Opset 1000 is under development"}[b]
+		r, err := backend.Prepare(t.Context(), future, b,
+			&backend.Options{ReleasedOpsetsOnly: &allowed, SkipCheck: true})
 		if want != "" {
 			if !errors.Is(err, backend.ErrSkip) || !strings.Contains(err.Error(), want) {
 				t.Errorf("allowed: %v, want %q", err, want)
@@ -123,7 +126,8 @@ func TestNewestOpset(t *testing.T) {
 		if ok, err := backend.IsCompatible(t.Context(), g, b, "CPU"); !ok {
 			t.Error(err)
 		}
-		if v, ok := r.Model.OpsetVersion(""); !ok || v > onnx.LatestOpset || b != "ort" && v != onnx.LatestOpset || v < 21 {
+		if v, ok := r.Model.OpsetVersion(""); !ok || v > onnx.LatestOpset || b != "ort" && v != onnx.LatestOpset ||
+			v < 21 {
 			t.Errorf("the graph has opset %d", v)
 		}
 	})
@@ -137,7 +141,8 @@ func TestFunctions(t *testing.T) {
 	b.Function("local", "Twice").Inputs("a").Outputs("c").Node("Add", []string{"a", "a"}, []string{"c"})
 	leaky := b.Function("local", "TwiceLeaky").Inputs("a").Outputs("c").Attributes("alpha")
 	leaky.Node("Twice", []string{"a"}, []string{"h"}).Domain("local")
-	leaky.Node("LeakyRelu", []string{"h"}, []string{"c"}, onnx.Attrs{"alpha": onnx.Ref{Name: "alpha", Type: onnx.AttrFloat}})
+	leaky.Node("LeakyRelu", []string{"h"}, []string{"c"},
+		onnx.Attrs{"alpha": onnx.Ref{Name: "alpha", Type: onnx.AttrFloat}})
 	b.Node("TwiceLeaky", []string{"x"}, []string{"h"}, onnx.Attrs{"alpha": float32(0.5)}).Domain("local")
 	b.Node("Twice", []string{"h"}, []string{"y"}).Domain("local")
 	path := filepath.Join(t.TempDir(), "m.onnx")
@@ -145,12 +150,14 @@ func TestFunctions(t *testing.T) {
 		t.Fatal(err)
 	}
 	onProviders(t, func(t *testing.T, p backend.Provider) {
-		sess, err := onward.Open(t.Context(), path, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: p.Name()}}})
+		sess, err := onward.Open(t.Context(), path,
+			&onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: p.Name()}}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer sess.Close()
-		for _, r := range []*backend.Rep{prepare(t, path, p, nil), prepare(t, b.Must(), p, nil), prepare(t, sess, p, nil)} {
+		for _, r := range []*backend.Rep{prepare(t, path, p, nil), prepare(t, b.Must(), p, nil),
+			prepare(t, sess, p, nil)} {
 			out, err := r.Run(t.Context(), backend.One(vector(-1, 2)), nil)
 			if err != nil {
 				t.Fatal(err)
@@ -175,7 +182,8 @@ func TestYieldOp(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantEqual(t, out.Get("g"), vector(3, 0))
-		if _, err := r.Run(t.Context(), backend.Named{"x": vector(0, 1)}, nil); !errors.Is(err, onward.ErrInvalidArgument) || !strings.Contains(err.Error(), "Required inputs (['dy']) are missing") {
+		if _, err := r.Run(t.Context(), backend.Named{"x": vector(0, 1)}, nil); !errors.Is(err,
+			onward.ErrInvalidArgument) || !strings.Contains(err.Error(), "Required inputs (['dy']) are missing") {
 			t.Errorf("without the value of YieldOp: %v", err)
 		}
 	})
@@ -213,7 +221,9 @@ func TestMissingOperator(t *testing.T) {
 		if !errors.As(err, &st) || !strings.Contains(err.Error(), "Frobnicate") {
 			t.Errorf("got %v", err)
 		}
-		if own := p == backend.CPU || p == backend.Reference; own && (!errors.Is(err, backend.ErrSkip) || st.Code != onward.NotImplemented || !strings.Contains(err.Error(), "Defrobnicate")) {
+		if own := p == backend.CPU || p == backend.Reference; own &&
+			(!errors.Is(err, backend.ErrSkip) || st.Code != onward.NotImplemented ||
+				!strings.Contains(err.Error(), "Defrobnicate")) {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -147,7 +147,8 @@ func testExecutionOrderAndTypes(t *testing.T, p backend.Provider) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{"x": "x: tensor(float)[n,2]", "w": "w: tensor(float)[2,2]", "h": "h: tensor(float)[n,2]", "y": "y: tensor(float)[n,2]"} {
+	for name, want := range map[string]string{"x": "x: tensor(float)[n,2]", "w": "w: tensor(float)[2,2]",
+		"h": "h: tensor(float)[n,2]", "y": "y: tensor(float)[n,2]"} {
 		if got := types[name].String(); got != want {
 			t.Errorf("%s is %s, want %s", name, got, want)
 		}
@@ -188,7 +189,8 @@ func testBuildIntermediate(t *testing.T, p backend.Provider) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out, err = all.Run(t.Context(), backend.One(matrix()), nil); err != nil || !slices.Equal(out.Names, []string{"xw", "h", "y"}) {
+	if out, err = all.Run(t.Context(), backend.One(matrix()), nil); err != nil ||
+		!slices.Equal(out.Names, []string{"xw", "h", "y"}) {
 		t.Errorf("all: %v, %v", out, err)
 	}
 	if _, err := r.BuildIntermediate(t.Context(), "nosuch"); err == nil || !strings.Contains(err.Error(), `"nosuch"`) {
@@ -233,7 +235,9 @@ func testStaticInputs(t *testing.T, p backend.Provider) {
 		t.Fatal(err)
 	}
 	wantEqual(t, out.Tensor(0), vector(6, 8))
-	if _, err := backend.Prepare(t.Context(), linear(), p, &backend.Options{StaticInputs: map[string]*tensor.Tensor{"h": vector(1)}}); err == nil || !strings.Contains(err.Error(), "is the result of node") {
+	if _, err := backend.Prepare(t.Context(), linear(), p,
+		&backend.Options{StaticInputs: map[string]*tensor.Tensor{"h": vector(1)}}); err == nil ||
+		!strings.Contains(err.Error(), "is the result of node") {
 		t.Errorf("a result as input: %v", err)
 	}
 }
@@ -258,7 +262,8 @@ func TestSkipRun(t *testing.T) { onProviders(t, testSkipRun) }
 
 func testSkipRun(t *testing.T, p backend.Provider) {
 	r := prepare(t, linear(), p, &backend.Options{SkipRun: true})
-	if _, err := r.Run(t.Context(), backend.One(matrix()), nil); err == nil || !strings.Contains(err.Error(), "SkipRun") {
+	if _, err := r.Run(t.Context(), backend.One(matrix()), nil); err == nil ||
+		!strings.Contains(err.Error(), "SkipRun") {
 		t.Errorf("run: %v", err)
 	}
 	if err := r.CheckONNX(); err != nil {
@@ -367,7 +372,9 @@ func TestProfiling(t *testing.T) {
 	r := prepare(t, linear(), backend.Reference, &backend.Options{Profile: true})
 	seen := 0
 	for range 2 {
-		if _, err := r.Run(t.Context(), backend.One(matrix()), &onward.RunOptions{Observe: func(onward.NodeRun) { seen++ }}); err != nil {
+		if _, err := r.Run(t.Context(), backend.One(matrix()), &onward.RunOptions{Observe: func(onward.NodeRun) {
+			seen++
+		}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -35,7 +35,9 @@ func (o *Options) transform(m *onnx.Model) (*onnx.Model, error) {
 	}
 	if o.NewOpset != 0 {
 		c.OpsetImports = slices.Clone(m.OpsetImports)
-		i := slices.IndexFunc(c.OpsetImports, func(id onnx.OperatorSetID) bool { return onnx.NormalizeDomain(id.Domain) == "" })
+		i := slices.IndexFunc(c.OpsetImports, func(id onnx.OperatorSetID) bool {
+			return onnx.NormalizeDomain(id.Domain) == ""
+		})
 		if i < 0 {
 			c.OpsetImports = append(c.OpsetImports, onnx.OperatorSetID{})
 			i = len(c.OpsetImports) - 1
@@ -60,7 +62,9 @@ func (o *Options) transform(m *onnx.Model) (*onnx.Model, error) {
 func fixInputs(g *onnx.Graph, fixed map[string]*tensor.Tensor) (*onnx.Graph, error) {
 	c := *g
 	c.Inputs = slices.DeleteFunc(slices.Clone(g.Inputs), func(v *onnx.ValueInfo) bool { return fixed[v.Name] != nil })
-	c.Initializers = slices.DeleteFunc(slices.Clone(g.Initializers), func(t *onnx.Tensor) bool { return fixed[t.Name] != nil })
+	c.Initializers = slices.DeleteFunc(slices.Clone(g.Initializers), func(t *onnx.Tensor) bool {
+		return fixed[t.Name] != nil
+	})
 	for _, name := range slices.Sorted(maps.Keys(fixed)) {
 		if fixed[name] == nil {
 			return nil, invalid("static input %q has no value", name)
@@ -124,7 +128,9 @@ func selectOutputs(m *onnx.Model, names []string) (*onnx.Model, error) {
 	}
 	c.Inputs = slices.DeleteFunc(slices.Clone(g.Inputs), func(v *onnx.ValueInfo) bool { return !needed[v.Name] })
 	c.ValueInfo = slices.DeleteFunc(slices.Clone(g.ValueInfo), func(v *onnx.ValueInfo) bool { return !needed[v.Name] })
-	c.Initializers = slices.DeleteFunc(slices.Clone(g.Initializers), func(t *onnx.Tensor) bool { return !needed[t.Name] })
+	c.Initializers = slices.DeleteFunc(slices.Clone(g.Initializers), func(t *onnx.Tensor) bool {
+		return !needed[t.Name]
+	})
 	c.SparseInitializers = slices.DeleteFunc(slices.Clone(g.SparseInitializers), func(t *onnx.SparseTensor) bool {
 		return t.Values != nil && !needed[t.Values.Name]
 	})

@@ -112,7 +112,9 @@ func (w *widening) nodes(nodes []*onnx.Node) {
 		}
 		// The default of the attribute value is a float32 zero.
 		if n.OpType == "ConstantOfShape" && onnx.NormalizeDomain(n.Domain) == "" && n.Attribute("value") == nil {
-			n.Attributes = append(n.Attributes, &onnx.Attribute{Name: "value", Type: onnx.AttrTensor, T: onnx.FromTensor(tensor.Must(tensor.New([]float64{0}, 1)))})
+			n.Attributes = append(n.Attributes,
+				&onnx.Attribute{Name: "value", Type: onnx.AttrTensor,
+					T: onnx.FromTensor(tensor.Must(tensor.New([]float64{0}, 1)))})
 		}
 	}
 }
@@ -145,6 +147,7 @@ func (w *widening) attribute(n *onnx.Node, a *onnx.Attribute) {
 		for i, f := range a.Floats {
 			x[i] = float64(f)
 		}
-		*a = onnx.Attribute{Name: "value", Type: onnx.AttrTensor, T: onnx.FromTensor(tensor.Must(tensor.New(x, len(x))))}
+		*a = onnx.Attribute{Name: "value", Type: onnx.AttrTensor,
+			T: onnx.FromTensor(tensor.Must(tensor.New(x, len(x))))}
 	}
 }

@@ -34,7 +34,8 @@ func yieldsAsInputs(m *onnx.Model) (_ *onnx.Model, err error) {
 				}
 			}
 			if types[name] == nil {
-				return nil, invalid("the type of output %q of YieldOp %q is unknown: declare it in value_info", name, n.Name)
+				return nil, invalid("the type of output %q of YieldOp %q is unknown: declare it in value_info", name,
+					n.Name)
 			}
 			g.Inputs = append(g.Inputs, &onnx.ValueInfo{Name: name, Type: types[name]})
 		}
@@ -50,7 +51,8 @@ func inferUntil(m *onnx.Model, name string) (*onnx.Type, error) {
 	}
 	c, g := *m, *m.Graph
 	c.Graph = &g
-	g.ValueInfo = append(slices.Clone(g.ValueInfo), &onnx.ValueInfo{Name: name, Type: &onnx.Type{}}) // so that selectOutputs does not infer
+	// so that selectOutputs does not infer
+	g.ValueInfo = append(slices.Clone(g.ValueInfo), &onnx.ValueInfo{Name: name, Type: &onnx.Type{}})
 	part, err := selectOutputs(&c, []string{name})
 	if err != nil {
 		return nil, err

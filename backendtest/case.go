@@ -77,7 +77,9 @@ func DataDir() (string, error) {
 			return dir, nil
 		}
 	}
-	return "", fmt.Errorf("backendtest: the data of the suite is not on this machine, looked at %q: set %s to its folder", places, DataEnv)
+	return "", fmt.Errorf(
+		"backendtest: the data of the suite is not on this machine, looked at %q: set %s to its folder",
+		places, DataEnv)
 }
 
 // LoadModelTests returns the cases of a kind in a data folder of the suite, sorted by

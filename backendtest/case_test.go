@@ -56,7 +56,8 @@ func TestLoadModelTests(t *testing.T) {
 	}
 	for i, w := range want {
 		c := cases[i]
-		if c.Name != w.Name || c.ModelName != w.ModelName || c.URL != w.URL || c.ModelDir != w.ModelDir || c.Rtol != w.Rtol || c.Atol != w.Atol || c.Kind != "simple" {
+		if c.Name != w.Name || c.ModelName != w.ModelName || c.URL != w.URL || c.ModelDir != w.ModelDir ||
+			c.Rtol != w.Rtol || c.Atol != w.Atol || c.Kind != "simple" {
 			t.Errorf("case %d is %+v, want %+v", i, c, w)
 		}
 	}
@@ -79,7 +80,8 @@ func TestBadCaseFiles(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, "node", "test_x"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := LoadModelTests(dir, "node"); err == nil || !strings.Contains(err.Error(), "neither model.onnx nor data.json") {
+	if _, err := LoadModelTests(dir, "node"); err == nil ||
+		!strings.Contains(err.Error(), "neither model.onnx nor data.json") {
 		t.Errorf("empty folder: %v", err)
 	}
 }
@@ -115,11 +117,14 @@ func TestBrokenDataFailsTheCase(t *testing.T) {
 // TestDataDir finds the data folder without a name, as load_model_tests of ONNX does.
 func TestDataDir(t *testing.T) {
 	root := t.TempDir()
-	for _, sub := range []string{"wheel/onnx/backend/test/data", "data", "cache/onward/onnx-1.9.0", "cache/onward/onnx-1.22.0"} {
-		writeCase(t, filepath.Join(root, sub, "node", "test_"+filepath.Base(sub)), unary(t, "Abs"), vector(-1), vector(1))
+	for _, sub := range []string{"wheel/onnx/backend/test/data", "data", "cache/onward/onnx-1.9.0",
+		"cache/onward/onnx-1.22.0"} {
+		writeCase(t, filepath.Join(root, sub, "node", "test_"+filepath.Base(sub)), unary(t, "Abs"),
+			vector(-1), vector(1))
 	}
 	t.Setenv("XDG_CACHE_HOME", filepath.Join(root, "cache"))
-	for env, want := range map[string]string{"": "test_onnx-1.22.0", "wheel": "test_data", "data": "test_data", "cache": ""} {
+	for env, want := range map[string]string{"": "test_onnx-1.22.0", "wheel": "test_data",
+		"data": "test_data", "cache": ""} {
 		t.Setenv(DataEnv, "")
 		if env != "" {
 			t.Setenv(DataEnv, filepath.Join(root, env))
@@ -178,7 +183,8 @@ func TestLightWithoutExpectedOutputs(t *testing.T) {
 	data, err := unary(t, "Abs").Marshal()
 	write(t, filepath.Join(dir, "light", "light_abs.onnx"), data, err)
 	write(t, filepath.Join(dir, "real", "test_abs", "data.json"), []byte(`{"url": "onnx/backend/test/data/light/light_abs.onnx", "model_name": "abs"}`), nil)
-	for b, want := range map[backend.Backend]string{backend.CPU: "reference", backend.Reference: "cpu", wrongOperator{backend.CPU}: "reference"} {
+	for b, want := range map[backend.Backend]string{backend.CPU: "reference", backend.Reference: "cpu",
+		wrongOperator{backend.CPU}: "reference"} {
 		r := newRunner(t, b, Options{Dir: dir, Kinds: []string{"real"}, Devices: []string{"CPU"}})
 		list, err := r.Results(t.Context())
 		if err != nil {
@@ -189,7 +195,8 @@ func TestLightWithoutExpectedOutputs(t *testing.T) {
 			status, n = Failed, 0
 		}
 		if list[0].Status != status || list[0].Against != want || CountAgainst(list) != n {
-			t.Errorf("%v: %s, compared with %q, %d counted; want %s, %q, %d", b, list[0].text(), list[0].Against, CountAgainst(list), status, want, n)
+			t.Errorf("%v: %s, compared with %q, %d counted; want %s, %q, %d", b, list[0].text(), list[0].Against,
+				CountAgainst(list), status, want, n)
 		}
 	}
 }
@@ -197,7 +204,8 @@ func TestLightWithoutExpectedOutputs(t *testing.T) {
 // wrongOperator runs Cos instead of the model's operator.
 type wrongOperator struct{ backend.Provider }
 
-func (w wrongOperator) NewSession(ctx context.Context, m *onnx.Model, d backend.Device, opts *onward.SessionOptions) (*onward.Session, error) {
+func (w wrongOperator) NewSession(ctx context.Context, m *onnx.Model, d backend.Device,
+	opts *onward.SessionOptions) (*onward.Session, error) {
 	c, g, n := *m, *m.Graph, *m.Graph.Nodes[0]
 	n.OpType = "Cos"
 	g.Nodes, c.Graph = []*onnx.Node{&n}, &g
@@ -206,7 +214,8 @@ func (w wrongOperator) NewSession(ctx context.Context, m *onnx.Model, d backend.
 
 // TestCategories compares with the class names of onnx.backend.test.
 func TestCategories(t *testing.T) {
-	for kind, want := range map[string]string{"node": "OnnxBackendNodeModelTest", "real": "OnnxBackendRealModelTest", "simple": "OnnxBackendSimpleModelTest",
+	for kind, want := range map[string]string{"node": "OnnxBackendNodeModelTest", "real": "OnnxBackendRealModelTest",
+		"simple":            "OnnxBackendSimpleModelTest",
 		"pytorch-converted": "OnnxBackendPyTorchConvertedModelTest", "pytorch-operator": "OnnxBackendPyTorchOperatorModelTest", "my_kind": "OnnxBackendMyKindModelTest"} {
 		if got := Category(kind); got != want {
 			t.Errorf("%s: %s, want %s", kind, got, want)

@@ -8,10 +8,10 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Compare returns an error for outputs that differ from the expected ones: in number, type,
-// length or shape, in a string, or in an element by more than atol + rtol·|want|. NaN equals
-// NaN. As in the runner of ONNX 1.23, rtol is at least 2⁻⁶, two steps, for bfloat16. maxAbs and maxRel are the largest differences over all compared elements, NaN if a NaN
-// was compared with a number.
+// Compare returns an error for outputs that differ from the expected ones: in number, type, length
+// or shape, in a string, or in an element by more than atol + rtol·|want|. NaN equals NaN. As in
+// the runner of ONNX 1.23, rtol is at least 2⁻⁶, two steps, for bfloat16. maxAbs and maxRel are the
+// largest differences over all compared elements, NaN if a NaN was compared with a number.
 func Compare(got, want []tensor.Value, rtol, atol float64) (maxAbs, maxRel float64, err error) {
 	if len(got) != len(want) {
 		return 0, 0, fmt.Errorf("backendtest: %d outputs, want %d", len(got), len(want))

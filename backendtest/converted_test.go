@@ -28,7 +28,8 @@ type converted struct {
 func (*converted) Name() string                          { return "converted" }
 func (*converted) SupportsDevice(d backend.Device) error { return backend.Reference.SupportsDevice(d) }
 
-func (b *converted) NewSession(ctx context.Context, m *onnx.Model, d backend.Device, opts *onward.SessionOptions) (*onward.Session, error) {
+func (b *converted) NewSession(ctx context.Context, m *onnx.Model, d backend.Device,
+	opts *onward.SessionOptions) (*onward.Session, error) {
 	if from, _ := m.OpsetVersion(""); from >= opset.First && from <= opset.Last {
 		c, err := opset.Convert(m, opset.Last)
 		if err == nil && b.back {
@@ -61,7 +62,8 @@ func TestSuiteConverted(t *testing.T) {
 		t.Run(map[bool]string{false: "up", true: "back"}[back], func(t *testing.T) {
 			b := &converted{back: back, refused: map[string]int{}}
 			for _, kind := range []string{"node", "simple"} {
-				r, err := backendtest.New(b, backendtest.Options{Dir: dir, Kinds: []string{kind}, Devices: []string{"CPU"}, Runs: 1})
+				r, err := backendtest.New(b,
+					backendtest.Options{Dir: dir, Kinds: []string{kind}, Devices: []string{"CPU"}, Runs: 1})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -93,7 +93,8 @@ func (c *Coverage) WriteText(w io.Writer) error {
 	defer c.mu.Unlock()
 	var b strings.Builder
 	b.WriteString("---------- onnx coverage: ----------\n")
-	fmt.Fprintf(&b, "Operators (passed/loaded/total): %d/%d/%d\n", len(c.passed.operators), len(c.loaded.operators), len(operators))
+	fmt.Fprintf(&b, "Operators (passed/loaded/total): %d/%d/%d\n", len(c.passed.operators),
+		len(c.loaded.operators), len(operators))
 	b.WriteString("------------------------------------\n")
 	rows := [][2]string{{"Operator", "Attributes\n(name: #values)"}}
 	for _, op := range slices.Sorted(maps.Keys(c.passed.operators)) {

@@ -20,7 +20,8 @@ func reportOf(t *testing.T) *Coverage {
 	wrong.Model, wrong.Kind = unary(t, "Relu"), "real"
 	skipped := absCase(t, "test_sqrt", 7, 7)
 	skipped.Model = unary(t, "Sqrt")
-	r := newRunner(t, backend.CPU, Options{Devices: []string{"CPU"}}, absCase(t, "test_abs", 1, 2), elu, half, wrong, skipped)
+	r := newRunner(t, backend.CPU, Options{Devices: []string{"CPU"}}, absCase(t, "test_abs", 1, 2), elu,
+		half, wrong, skipped)
 	run(t, r.Exclude("sqrt").EnableReport())
 	return r.Coverage()
 }
@@ -57,12 +58,14 @@ func TestCSVReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	nodes := read("nodes.csv")
-	for _, line := range []string{"Op,onward\n", "\nAbs,Passed!\n", "\nRelu,Failed!\n", "\nSqrt,Failed!\n", "\nSummary,2/202 node tests passed\n"} {
+	for _, line := range []string{"Op,onward\n", "\nAbs,Passed!\n", "\nRelu,Failed!\n", "\nSqrt,Failed!\n",
+		"\nSummary,2/202 node tests passed\n"} {
 		if !strings.Contains("\n"+nodes, line) {
 			t.Errorf("nodes.csv has no %q", line)
 		}
 	}
-	if got, want := read("models.csv"), "Model,onward\nElu_graph,1/1 nodes covered: Passed!\nRelu_graph,0/1 nodes covered: Failed!\nSummary,1/2 model tests passed\n"; got != want {
+	if got, want := read("models.csv"), "Model,onward\nElu_graph,1/1 nodes covered: Passed!\n"+
+		"Relu_graph,0/1 nodes covered: Failed!\nSummary,1/2 model tests passed\n"; got != want {
 		t.Errorf("models.csv is %q, want %q", got, want)
 	}
 	if m := read("metadata.csv"); !strings.HasPrefix(m, "Latest Update,20") || !strings.HasSuffix(m, "+00:00\n") {
@@ -74,13 +77,15 @@ func TestCSVReport(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if nodes = read("nodes.csv"); !strings.Contains(nodes, "Op,onward,other\n") || !strings.Contains(nodes, "\nAbs,Failed!,Failed!\n") {
+	if nodes = read("nodes.csv"); !strings.Contains(nodes, "Op,onward,other\n") ||
+		!strings.Contains(nodes, "\nAbs,Failed!,Failed!\n") {
 		t.Errorf("nodes.csv begins with %.200s", nodes)
 	}
 	if err := c.WriteCSV(dir, "third"); err != nil {
 		t.Fatal(err)
 	}
-	if got := read("models.csv"); !strings.Contains(got, "Elu_graph,1/1 nodes covered: Passed!,Skipped!,1/1 nodes covered: Passed!\n") {
+	if got := read("models.csv"); !strings.Contains(got,
+		"Elu_graph,1/1 nodes covered: Passed!,Skipped!,1/1 nodes covered: Passed!\n") {
 		t.Errorf("models.csv is %s", got)
 	}
 }

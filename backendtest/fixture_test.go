@@ -65,7 +65,8 @@ type counting struct {
 	sessions atomic.Int32
 }
 
-func (c *counting) NewSession(ctx context.Context, m *onnx.Model, d backend.Device, opts *onward.SessionOptions) (*onward.Session, error) {
+func (c *counting) NewSession(ctx context.Context, m *onnx.Model, d backend.Device,
+	opts *onward.SessionOptions) (*onward.Session, error) {
 	c.sessions.Add(1)
 	return c.Provider.NewSession(ctx, m, d, opts)
 }
@@ -73,7 +74,8 @@ func (c *counting) NewSession(ctx context.Context, m *onnx.Model, d backend.Devi
 // panicking panics when it opens a session.
 type panicking struct{ backend.Provider }
 
-func (panicking) NewSession(context.Context, *onnx.Model, backend.Device, *onward.SessionOptions) (*onward.Session, error) {
+func (panicking) NewSession(context.Context, *onnx.Model, backend.Device,
+	*onward.SessionOptions) (*onward.Session, error) {
 	panic("broken invariant")
 }
 

@@ -26,16 +26,20 @@ type Check struct {
 }
 
 const (
-	whyBernoulli = "draws are not specified; tested: type, shape, values 0 and 1, the frequency of 1 and the independence of draws"
+	whyBernoulli = "draws are not specified; tested: type, shape, values 0 and 1, the frequency of 1 and the " +
+		"independence of draws"
 	// Bernoulli's body in ONNX's operator definitions is RandomUniformLike > input.
 	whyExpanded = "as for Bernoulli with the probability 1−p: the model computes Greater(uniform, p)"
-	whyDropout  = "which elements are dropped is not specified; tested: type, shape, y = mask·x/(1−ratio), the frequency of kept elements and the independence of draws"
+	whyDropout  = "which elements are dropped is not specified; tested: type, shape, y = mask·x/(1−ratio), the " +
+		"frequency of kept elements and the independence of draws"
 )
 
 var (
-	checkBernoulli = Check{whyBernoulli, drawBernoulli, func(s DataSet) ([]float64, error) { return elements(s.Inputs, 0, "input") }}
-	checkExpanded  = Check{whyExpanded, drawBernoulli, complement}
-	checkDropout   = Check{whyDropout, drawDropout, keepProbabilities}
+	checkBernoulli = Check{whyBernoulli, drawBernoulli, func(s DataSet) ([]float64, error) {
+		return elements(s.Inputs, 0, "input")
+	}}
+	checkExpanded = Check{whyExpanded, drawBernoulli, complement}
+	checkDropout  = Check{whyDropout, drawDropout, keepProbabilities}
 )
 
 // RandomChecks lists the cases of the ONNX suite that are tested by distribution. Their

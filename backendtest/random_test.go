@@ -94,7 +94,8 @@ func TestDropoutCheck(t *testing.T) {
 		x[i] = float32(i) - 20.5
 	}
 	mask := tensor.Must(tensor.New(make([]bool, len(x)), len(x)))
-	s := DataSet{Inputs: []tensor.Value{vector(x...), tensor.Scalar(float32(0.75))}, Outputs: []tensor.Value{vector(x...), mask}}
+	s := DataSet{Inputs: []tensor.Value{vector(x...), tensor.Scalar(float32(0.75))},
+		Outputs: []tensor.Value{vector(x...), mask}}
 	dropping := func(ratio, scale float32, flip bool) sampler {
 		return func(seed uint64) ([]tensor.Value, error) {
 			rng := rand.New(rand.NewPCG(seed, 1))
@@ -138,7 +139,8 @@ func TestRandomCasesInRunner(t *testing.T) {
 	graph := func(op string, in []string, attrs ...onnx.Attrs) *onnx.Model {
 		b := onnx.NewModel("random")
 		b.Input("x", onnx.Float, "n").Output("y", onnx.Float, "n")
-		b.Initializer("zero", onnx.FromTensor(tensor.Scalar(float32(0)))).Initializer("train", onnx.FromTensor(tensor.Scalar(true)))
+		b.Initializer("zero", onnx.FromTensor(tensor.Scalar(float32(0)))).
+			Initializer("train", onnx.FromTensor(tensor.Scalar(true)))
 		b.Node(op, in, []string{"y"}, attrs...)
 		return b.Must()
 	}
@@ -161,7 +163,8 @@ func TestRandomCasesInRunner(t *testing.T) {
 			scalar.Tensor.Shape = &onnx.Shape{}
 			c.model.Graph.Inputs = append(c.model.Graph.Inputs, &onnx.ValueInfo{Name: "ratio", Type: scalar})
 		}
-		tc := TestCase{Name: c.name, Kind: "node", Model: c.model, DataSets: []DataSet{{Inputs: in, Outputs: []tensor.Value{p}}}}
+		tc := TestCase{Name: c.name, Kind: "node", Model: c.model,
+			DataSets: []DataSet{{Inputs: in, Outputs: []tensor.Value{p}}}}
 		r := newRunner(t, backend.Reference, Options{Devices: []string{"CPU"}}, tc)
 		list, err := r.Results(t.Context())
 		if err != nil {

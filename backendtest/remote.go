@@ -60,7 +60,8 @@ func (r *Runner) remote(ctx context.Context, c *TestCase) (string, error) {
 		return dir, nil
 	}
 	if r.opts.Fetch == nil {
-		return "", &skipError{fmt.Sprintf("model %s is not in %s; without Options.Fetch it is not downloaded from %s", c.ModelName, models, c.URL)}
+		return "", &skipError{fmt.Sprintf("model %s is not in %s; without Options.Fetch it is not downloaded from %s",
+			c.ModelName, models, c.URL)}
 	}
 	if err := setAside(dir); err != nil {
 		return "", err

@@ -73,7 +73,8 @@ func absArchive(t *testing.T) []byte {
 		t.Fatal(err)
 	}
 	return tarGz(t, tarFile{"far/", tar.TypeDir, nil}, tarFile{"far/model.onnx", tar.TypeReg, model},
-		tarFile{"far/test_data_set_0/input_0.pb", tar.TypeReg, in}, tarFile{"far/test_data_set_0/output_0.pb", tar.TypeReg, out})
+		tarFile{"far/test_data_set_0/input_0.pb", tar.TypeReg, in},
+		tarFile{"far/test_data_set_0/output_0.pb", tar.TypeReg, out})
 }
 
 func quick(t *testing.T) {
@@ -98,7 +99,8 @@ func TestRemoteModel(t *testing.T) {
 	t.Setenv("ONNX_MODELS", cache)
 	// Without Fetch nothing is downloaded.
 	res := run(t, newRunner(t, backend.CPU, Options{Dir: dir, Devices: []string{"CPU"}}))["test_far_cpu"]
-	if res.Status != Skipped || !strings.Contains(res.Reason, "without Options.Fetch it is not downloaded") || requests.Load() != 0 {
+	if res.Status != Skipped || !strings.Contains(res.Reason, "without Options.Fetch it is not downloaded") ||
+		requests.Load() != 0 {
 		t.Errorf("offline: %s, %d requests", res.text(), requests.Load())
 	}
 	// A folder without a model is renamed. The third attempt succeeds.
@@ -162,7 +164,8 @@ func TestHostileArchives(t *testing.T) {
 		"cut":      {absArchive(t)[:40], "archive"},
 	} {
 		dir := t.TempDir()
-		if err := unpack(bytes.NewReader(c.data), filepath.Join(dir)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := unpack(bytes.NewReader(c.data), filepath.Join(dir)); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want …%s…", name, err, c.want)
 		}
 		if _, err := os.Stat(filepath.Join(filepath.Dir(dir), "evil")); err == nil {

@@ -191,7 +191,8 @@ func (c Tally) String() string {
 
 // run runs an item or skips it.
 func (r *Runner) run(ctx context.Context, it *item) (res Result) {
-	res = Result{Category: it.category, Kind: it.test.Kind, Case: it.test.Name, Name: it.name, Device: it.device, Status: Passed}
+	res = Result{Category: it.category, Kind: it.test.Kind, Case: it.test.Name, Name: it.name,
+		Device: it.device, Status: Passed}
 	if res.Reason = r.skip(it); res.Reason != "" {
 		res.Status = Skipped
 		return res

@@ -96,7 +96,8 @@ func (r *Runner) tolerances(c *TestCase) (rtol, atol float64) {
 	return rtol, atol
 }
 
-func (r *Runner) runSets(ctx context.Context, it *item, rep *backend.Rep, g *onnx.Graph, sets []DataSet, res *Result) error {
+func (r *Runner) runSets(ctx context.Context, it *item, rep *backend.Rep, g *onnx.Graph, sets []DataSet,
+	res *Result) error {
 	rtol, atol := r.tolerances(it.test)
 	for k, s := range sets {
 		feed, err := named(g, s.Inputs)
@@ -120,7 +121,8 @@ func (r *Runner) runSets(ctx context.Context, it *item, rep *backend.Rep, g *onn
 
 // runCheck tests the distribution of the results. Of a model with seeds it tests one
 // draw, and the distribution of the model without them.
-func (r *Runner) runCheck(ctx context.Context, it *item, rep *backend.Rep, m *onnx.Model, sets []DataSet, check Check) error {
+func (r *Runner) runCheck(ctx context.Context, it *item, rep *backend.Rep, m *onnx.Model, sets []DataSet,
+	check Check) error {
 	unseeded := rep
 	if w := withoutSeeds(m); w != nil {
 		var err error

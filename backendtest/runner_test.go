@@ -46,7 +46,8 @@ func TestNamesAndCategories(t *testing.T) {
 }
 
 func TestPatterns(t *testing.T) {
-	cases := []TestCase{absCase(t, "test_abs_one", 1, 2), absCase(t, "test_abs_two", 1, 2), absCase(t, "test_wrong", 1, 3), absCase(t, "test_other", 1, 2)}
+	cases := []TestCase{absCase(t, "test_abs_one", 1, 2), absCase(t, "test_abs_two", 1, 2),
+		absCase(t, "test_wrong", 1, 3), absCase(t, "test_other", 1, 2)}
 	for _, c := range []struct {
 		name string
 		set  func(r *Runner) *Runner
@@ -73,7 +74,8 @@ func TestPatterns(t *testing.T) {
 		})
 	}
 	r := newRunner(t, backend.CPU, Options{}, cases...)
-	if _, err := r.Include("(").Exclude("[").Results(t.Context()); err == nil || !strings.Contains(err.Error(), "include pattern") || !strings.Contains(err.Error(), "exclude pattern") {
+	if _, err := r.Include("(").Exclude("[").Results(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "include pattern") || !strings.Contains(err.Error(), "exclude pattern") {
 		t.Errorf("bad patterns: %v", err)
 	}
 }
@@ -81,7 +83,8 @@ func TestPatterns(t *testing.T) {
 func TestCaseOptions(t *testing.T) {
 	loose, exact := 0.5, 0.0
 	cases := []TestCase{absCase(t, "test_near", 1, 2.5), absCase(t, "test_strict", 1, 2.0001)}
-	o := Options{Devices: []string{"CPU"}, Cases: map[string]CaseOptions{"test_near": {Rtol: &loose}, "test_strict": {Rtol: &exact, Atol: &exact}}}
+	o := Options{Devices: []string{"CPU"},
+		Cases: map[string]CaseOptions{"test_near": {Rtol: &loose}, "test_strict": {Rtol: &exact, Atol: &exact}}}
 	res := run(t, newRunner(t, backend.CPU, o, cases...))
 	if res["test_near_cpu"].Status != Passed || res["test_strict_cpu"].Status != Failed {
 		t.Errorf("got %v", res)
@@ -90,7 +93,8 @@ func TestCaseOptions(t *testing.T) {
 		t.Errorf("max_abs %g, max_rel %g, want 0.5 and 0.2", r.MaxAbs, r.MaxRel)
 	}
 	o.Cases["test_typo"] = CaseOptions{}
-	if _, err := newRunner(t, backend.CPU, o, cases...).Results(t.Context()); err == nil || !strings.Contains(err.Error(), "test_typo") {
+	if _, err := newRunner(t, backend.CPU, o, cases...).Results(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "test_typo") {
 		t.Errorf("options without a case: %v", err)
 	}
 }
@@ -102,7 +106,8 @@ func TestPrepareOptions(t *testing.T) {
 	bad.Model.IRVersion = 0
 	checked := bad
 	checked.Name = "test_checked"
-	o := Options{Devices: []string{"CPU"}, Cases: map[string]CaseOptions{"test_unchecked": {Prepare: &backend.Options{SkipCheck: true}}}}
+	o := Options{Devices: []string{"CPU"},
+		Cases: map[string]CaseOptions{"test_unchecked": {Prepare: &backend.Options{SkipCheck: true}}}}
 	res := run(t, newRunner(t, backend.CPU, o, bad, checked))
 	if got := res["test_unchecked_cpu"]; got.Status != Passed {
 		t.Errorf("unchecked: %s", got.text())
@@ -116,7 +121,8 @@ func TestUnsupportedModelIsSkipped(t *testing.T) {
 	c := absCase(t, "test_unknown", 1, 2)
 	c.Model = unary(t, "NoSuchOperator")
 	res := run(t, newRunner(t, backend.CPU, Options{Devices: []string{"CPU"}}, c))["test_unknown_cpu"]
-	if res.Status != Skipped || !strings.Contains(res.Reason, "Not compatible with backend") || !strings.Contains(res.Reason, "NoSuchOperator") {
+	if res.Status != Skipped || !strings.Contains(res.Reason, "Not compatible with backend") ||
+		!strings.Contains(res.Reason, "NoSuchOperator") {
 		t.Errorf("got %s", res.text())
 	}
 }
@@ -144,7 +150,8 @@ func TestSecondDataSet(t *testing.T) {
 }
 
 func TestPanicFailsOneCase(t *testing.T) {
-	res := run(t, newRunner(t, panicking{backend.Reference}, Options{Devices: []string{"CPU"}}, absCase(t, "test_a", 1, 2), absCase(t, "test_b", 1, 2)))
+	res := run(t, newRunner(t, panicking{backend.Reference}, Options{Devices: []string{"CPU"}},
+		absCase(t, "test_a", 1, 2), absCase(t, "test_b", 1, 2)))
 	for _, r := range res {
 		if r.Status != Failed || !strings.Contains(r.Err.Error(), "panic: broken invariant") {
 			t.Errorf("%s: %s", r.Name, r.text())
@@ -155,7 +162,8 @@ func TestPanicFailsOneCase(t *testing.T) {
 func TestCancelledResults(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := newRunner(t, backend.CPU, Options{}, absCase(t, "test_a", 1, 2)).Results(ctx); !errors.Is(err, context.Canceled) {
+	if _, err := newRunner(t, backend.CPU, Options{}, absCase(t, "test_a", 1, 2)).
+		Results(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -168,14 +176,16 @@ func TestProgress(t *testing.T) {
 		}
 		seen[done] = true
 	}}
-	run(t, newRunner(t, backend.CPU, o, absCase(t, "test_a", 1, 2), absCase(t, "test_b", 1, 2), absCase(t, "test_c", 1, 2)))
+	run(t, newRunner(t, backend.CPU, o, absCase(t, "test_a", 1, 2), absCase(t, "test_b", 1, 2),
+		absCase(t, "test_c", 1, 2)))
 	if len(seen) != 3 {
 		t.Errorf("%d calls", len(seen))
 	}
 }
 
 func TestSubtests(t *testing.T) {
-	r := newRunner(t, backend.CPU, Options{}, absCase(t, "test_good", 1, 2), absCase(t, "test_wrong", 1, 3), absCase(t, "test_out", 1, 3))
+	r := newRunner(t, backend.CPU, Options{}, absCase(t, "test_good", 1, 2), absCase(t, "test_wrong", 1, 3),
+		absCase(t, "test_out", 1, 3))
 	counts := r.XFail("wrong").Exclude("out").Run(t)
 	if want := (Tally{Passed: 1, Skipped: 4, ExpectedFailures: 1}); counts["OnnxBackendNodeModelTest"] != want {
 		t.Errorf("counts %+v, want %+v", counts["OnnxBackendNodeModelTest"], want)
@@ -240,8 +250,10 @@ func TestInputsBesideInitializers(t *testing.T) {
 	b.Input("w", onnx.Float, 2).Input("x", onnx.Float, 2).Output("y", onnx.Float, 2)
 	b.Initializer("w", []float32{10, 20}, 2)
 	b.Node("Add", []string{"w", "x"}, []string{"y"})
-	c := TestCase{Name: "test_add", Kind: "node", Model: b.Must(), DataSets: []DataSet{{Inputs: []tensor.Value{nil, vector(1, 2)}, Outputs: []tensor.Value{vector(11, 22)}}}}
-	if res := run(t, newRunner(t, backend.CPU, Options{Devices: []string{"CPU"}}, c))["test_add_cpu"]; res.Status != Passed {
+	c := TestCase{Name: "test_add", Kind: "node", Model: b.Must(),
+		DataSets: []DataSet{{Inputs: []tensor.Value{nil, vector(1, 2)}, Outputs: []tensor.Value{vector(11, 22)}}}}
+	if res := run(t, newRunner(t, backend.CPU, Options{Devices: []string{"CPU"}}, c))["test_add_cpu"]; res.Status !=
+		Passed {
 		t.Error(res.text())
 	}
 }

@@ -18,7 +18,8 @@ import (
 	_ "github.com/onward-ml/onward/provider/ort"
 )
 
-// The tag core leaves out native providers, so that the tests run in emulators, which have no system loader.
+// The tag core leaves out native providers, so that the tests run in emulators, which
+// have no system loader.
 
 // saved runs the result of [onward.OptimizeModel], written and read again, on an engine without
 // passes. ONNX Runtime must open it too if it opens the original.
@@ -39,7 +40,8 @@ func opens(ctx context.Context, m *onnx.Model, opts *onward.SessionOptions) erro
 	return err
 }
 
-func (b saved) NewSession(ctx context.Context, m *onnx.Model, d backend.Device, opts *onward.SessionOptions) (*onward.Session, error) {
+func (b saved) NewSession(ctx context.Context, m *onnx.Model, d backend.Device,
+	opts *onward.SessionOptions) (*onward.Session, error) {
 	r, _, err := onward.OptimizeModel(ctx, m, opts)
 	if err != nil {
 		return nil, err
@@ -68,8 +70,8 @@ func (b saved) NewSession(ctx context.Context, m *onnx.Model, d backend.Device, 
 	return b.engine.NewSession(ctx, again, d, &plain)
 }
 
-// onORT returns the options of a session on ONNX Runtime. It returns nil and counts a skipped test if
-// its library is not on this machine.
+// onORT returns the options of a session on ONNX Runtime. It returns nil and counts a skipped test
+// if its library is not on this machine.
 func onORT(t *testing.T) *onward.SessionOptions {
 	lib, err := ortlib.Find()
 	if err != nil {
@@ -82,7 +84,8 @@ func onORT(t *testing.T) *onward.SessionOptions {
 
 // savedCases is the number of cases that must pass: all but the two of gradients, whose
 // operators have no ONNX form and which are skipped.
-var savedCases = map[string]int{"OnnxBackendNodeModelTest": 1765, "OnnxBackendRealModelTest": 9, "OnnxBackendSimpleModelTest": 21,
+var savedCases = map[string]int{"OnnxBackendNodeModelTest": 1765, "OnnxBackendRealModelTest": 9,
+	"OnnxBackendSimpleModelTest":           21,
 	"OnnxBackendPyTorchConvertedModelTest": 82, "OnnxBackendPyTorchOperatorModelTest": 35}
 
 // This test checks that every model of the suite can be optimized and saved, and keeps its
@@ -106,7 +109,8 @@ func TestSuiteSaved(t *testing.T) {
 		if kind == "real" {
 			b.engine = backend.CPU
 		}
-		r, err := backendtest.New(b, backendtest.Options{Dir: dir, Kinds: []string{kind}, Devices: []string{"CPU"}, Runs: 1})
+		r, err := backendtest.New(b,
+			backendtest.Options{Dir: dir, Kinds: []string{kind}, Devices: []string{"CPU"}, Runs: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,8 +129,8 @@ func TestSuiteSaved(t *testing.T) {
 }
 
 // This test checks that the node models of the suite keep their results if they are optimized and
-// saved with some of their outputs only, for each subset. ONNX Runtime must run the saved model too if
-// it runs the original.
+// saved with some of their outputs only, for each subset. ONNX Runtime must run the saved model too
+// if it runs the original.
 func TestSuiteSavedOutputs(t *testing.T) {
 	cases, err := backendtest.LoadModelTests(suite.Dir(t), "node")
 	if err != nil {

@@ -11,15 +11,18 @@ import (
 
 // wanted is the number of cases of each kind that must pass on each engine: all of the suite of
 // ONNX 1.22.0.
-var wanted = map[string]int{"OnnxBackendNodeModelTest": 1765, "OnnxBackendRealModelTest": 9, "OnnxBackendSimpleModelTest": 23,
+var wanted = map[string]int{"OnnxBackendNodeModelTest": 1765, "OnnxBackendRealModelTest": 9,
+	"OnnxBackendSimpleModelTest":           23,
 	"OnnxBackendPyTorchConvertedModelTest": 82, "OnnxBackendPyTorchOperatorModelTest": 35}
 
-// light matches the nine light models, which take a minute of processor time on the reference engine.
+// light matches the nine light models, which take a minute of processor time
+// on the reference engine.
 const light = `^test_(bvlc_alexnet|densenet121|inception_v[12]|resnet50|shufflenet|squeezenet|vgg19|zfnet512)`
 
-// TestSuite runs the ONNX suite on both engines; on reference the light models only if ONWARD_LONG is set. On cpu
-// every data set runs twice, because the memory of the second run is planned. ONWARD_CASES is a regular
-// expression that selects cases by their name, such as test_conv, and ONWARD_PROVIDER selects an engine.
+// TestSuite runs the ONNX suite on both engines; on reference the light models only if ONWARD_LONG
+// is set. On cpu every data set runs twice, because the memory of the second run is planned.
+// ONWARD_CASES is a regular expression that selects cases by their name, such as test_conv, and
+// ONWARD_PROVIDER selects an engine.
 //
 //	ONWARD_CASES='^test_(arg_)?max' go test ./backendtest -run TestSuite -v
 func TestSuite(t *testing.T) {

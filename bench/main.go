@@ -64,7 +64,8 @@ func (r *result) median() float64  { return r.MedianMS }
 func (m *measured) ratio(time func(*result) float64, provider string) float64 {
 	best := 0.0
 	for i := range m.Results {
-		if r := &m.Results[i]; i > 0 && r.Error == "" && (provider == "" || r.Provider == provider) && (best == 0 || time(r) < best) {
+		if r := &m.Results[i]; i > 0 && r.Error == "" && (provider == "" || r.Provider == provider) &&
+			(best == 0 || time(r) < best) {
 			best = time(r)
 		}
 	}
@@ -128,7 +129,8 @@ func run(ctx context.Context) error {
 	rounds := flag.Int("rounds", 3, "how often the list of models is measured, with one block per provider")
 	save := flag.String("save", "", "write the models to this folder instead of measuring them")
 	p := gate.Program{Section: "bench", Limit: .1, Retries: 4, Processor: machine.CPU(), Kernels: cpu.Active().String()}
-	flag.StringVar(&p.Check, "check", "", "compare the ratios with those of this file, and name the models that fell by more than 10 %")
+	flag.StringVar(&p.Check, "check", "",
+		"compare the ratios with those of this file, and name the models that fell by more than 10 %")
 	flag.StringVar(&p.Record, "record", "", "write the ratios to this file")
 	flag.Parse()
 	set := map[string]bool{}
@@ -204,8 +206,10 @@ func run(ctx context.Context) error {
 			for i := range r.by {
 				m := &r.by[i]
 				run := func(with []string, rounds int) (*measured, error) {
-					return measure(ctx, exe, append([]string{"bench", r.file, "--json", "--provider", strings.Join(with, ","), "--threads", strconv.Itoa(m.Threads),
-						"--duration", duration.String(), "--rounds", strconv.Itoa(rounds)}, r.args...))
+					return measure(ctx, exe,
+						append([]string{"bench", r.file, "--json", "--provider", strings.Join(with, ","), "--threads",
+							strconv.Itoa(m.Threads),
+							"--duration", duration.String(), "--rounds", strconv.Itoa(rounds)}, r.args...))
 				}
 				order := slices.Clone(with)
 				if round%2 == 1 {
@@ -247,7 +251,8 @@ func run(ctx context.Context) error {
 	if err := os.WriteFile(picture, svg, 0o666); err != nil {
 		return err
 	}
-	text, err := table(ctx, exe, rows, fmt.Sprintf("blocks of %s, in %d rounds through all models", *duration, *rounds), load, filepath.Base(picture))
+	text, err := table(ctx, exe, rows, fmt.Sprintf("blocks of %s, in %d rounds through all models", *duration, *rounds),
+		load, filepath.Base(picture))
 	if err != nil {
 		return err
 	}
@@ -282,7 +287,8 @@ func light() []model {
 		files, err = filepath.Glob(filepath.Join(s.Dir, "light", "light_*.onnx"))
 	}
 	if err != nil || len(files) == 0 {
-		fmt.Fprintln(os.Stderr, "bench: the light networks are skipped:", errors.Join(err, errors.New("the ONNX suite is not available")))
+		fmt.Fprintln(os.Stderr, "bench: the light networks are skipped:",
+			errors.Join(err, errors.New("the ONNX suite is not available")))
 		return nil
 	}
 	var list []model
@@ -302,7 +308,8 @@ func (m *model) write(ctx context.Context, exe, dir string) (string, error) {
 		return path, err
 	}
 	small := strings.TrimSuffix(path, ".onnx") + ".int8.onnx"
-	out, err := exec.CommandContext(ctx, exe, "quantize", path, "-o", small, "--data", "random:2", "--per-channel").CombinedOutput()
+	out, err := exec.CommandContext(ctx, exe, "quantize", path, "-o", small, "--data", "random:2", "--per-channel").
+		CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("onward quantize: %w\n%s", err, out)
 	}

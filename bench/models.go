@@ -68,23 +68,29 @@ func models() []model {
 
 	resNet50 := func() *onnx.Model { return resNet(true, 3, 4, 6, 3) }
 	bert128 := func() *onnx.Model { return bert(2, 128, 768, 12) }
-	for _, m := range []model{{name: "ResNet-50", build: resNet50}, {name: "MobileNetV2", build: mobileNetV2}, {name: "BERT-base, 2 layers, S=128", build: bert128}} {
+	for _, m := range []model{{name: "ResNet-50", build: resNet50}, {name: "MobileNetV2", build: mobileNetV2},
+		{name: "BERT-base, 2 layers, S=128", build: bert128}} {
 		m.group, m.int8 = gInt8, true
 		list = append(list, m)
 	}
-	add(gInt8, "BERT-base, 2 layers, S=128, dynamic ranges", func() *onnx.Model { return encoder(2, 128, 768, 12, true, (*transformer).dynamic) })
+	add(gInt8, "BERT-base, 2 layers, S=128, dynamic ranges", func() *onnx.Model {
+		return encoder(2, 128, 768, 12, true, (*transformer).dynamic)
+	})
 
 	add(gFP16, "MobileNetV2", func() *onnx.Model { return inFloat16(mobileNetV2()) })
 	add(gFP16, "ResNet-18", func() *onnx.Model { return inFloat16(resNet(false, 2, 2, 2, 2)) })
 	add(gFP16, "BERT-base, 2 layers, S=128", func() *onnx.Model { return inFloat16(bert128()) })
 
-	for _, m := range []model{{name: "ResNet-50", build: resNet50}, {name: "MobileNetV2", build: mobileNetV2}, {name: "BERT-base, 2 layers, S=128", build: bert128},
-		{name: "BERT-base, 2 layers, S=384", build: func() *onnx.Model { return bert(2, 384, 768, 12) }}, {name: "ViT-base, 2 layers, 224²", build: vit}} {
+	for _, m := range []model{{name: "ResNet-50", build: resNet50}, {name: "MobileNetV2", build: mobileNetV2},
+		{name: "BERT-base, 2 layers, S=128", build: bert128},
+		{name: "BERT-base, 2 layers, S=384", build: func() *onnx.Model { return bert(2, 384, 768, 12) }},
+		{name: "ViT-base, 2 layers, 224²", build: vit}} {
 		m.group, m.args = gBF16, []string{"--precision", "bfloat16"}
 		list = append(list, m)
 	}
 
-	for _, op := range []string{"Mish", "Softplus", "Elu", "Log", "Sin", "Erf", "Gelu", "Sigmoid", "Tanh", "Exp", "HardSwish", "Sqrt"} {
+	for _, op := range []string{"Mish", "Softplus", "Elu", "Log", "Sin", "Erf", "Gelu", "Sigmoid", "Tanh", "Exp",
+		"HardSwish", "Sqrt"} {
 		add(gElem, op+" 64k", func() *onnx.Model { return one(op, nil, 65536) })
 	}
 	add(gElem, "Exp 4M", func() *onnx.Model { return one("Exp", nil, 4<<20) })
@@ -95,10 +101,18 @@ func models() []model {
 		b.Node("Add", []string{"x", "y"}, []string{"z"})
 		return b.Must()
 	})
-	add(gElem, "Softmax axis 1, 1×21×256²", func() *onnx.Model { return one("Softmax", onnx.Attrs{"axis": 1}, 1, 21, 256, 256) })
-	add(gElem, "Softmax last axis, 1536×128", func() *onnx.Model { return one("Softmax", onnx.Attrs{"axis": -1}, 1536, 128) })
-	add(gElem, "Transpose [3,2,1,0] 1M", func() *onnx.Model { return one("Transpose", onnx.Attrs{"perm": []int{3, 2, 1, 0}}, 32, 32, 32, 32) })
-	add(gElem, "Transpose 1024²", func() *onnx.Model { return one("Transpose", onnx.Attrs{"perm": []int{1, 0}}, 1024, 1024) })
+	add(gElem, "Softmax axis 1, 1×21×256²", func() *onnx.Model {
+		return one("Softmax", onnx.Attrs{"axis": 1}, 1, 21, 256, 256)
+	})
+	add(gElem, "Softmax last axis, 1536×128", func() *onnx.Model {
+		return one("Softmax", onnx.Attrs{"axis": -1}, 1536, 128)
+	})
+	add(gElem, "Transpose [3,2,1,0] 1M", func() *onnx.Model {
+		return one("Transpose", onnx.Attrs{"perm": []int{3, 2, 1, 0}}, 32, 32, 32, 32)
+	})
+	add(gElem, "Transpose 1024²", func() *onnx.Model {
+		return one("Transpose", onnx.Attrs{"perm": []int{1, 0}}, 1024, 1024)
+	})
 	add(gElem, "ReduceMax axis 0, 1024²", func() *onnx.Model { return reduce("ReduceMax", 0) })
 	add(gElem, "ReduceSum axis 1, 1024²", func() *onnx.Model { return reduce("ReduceSum", 1) })
 	add(gElem, "ReduceMean axis 0, 1024²", func() *onnx.Model { return reduce("ReduceMean", 0) })
@@ -118,7 +132,8 @@ func models() []model {
 	}
 	add(gElem, "Where 64k", func() *onnx.Model {
 		b := begin()
-		b.Input("c", onnx.DataType(tensor.TypeBool), 64, 1024).Input("x", f32, 64, 1024).Input("y", f32, 64, 1024).Output("z", f32, 64, 1024)
+		b.Input("c", onnx.DataType(tensor.TypeBool), 64, 1024).Input("x", f32, 64, 1024).Input("y", f32, 64, 1024).
+			Output("z", f32, 64, 1024)
 		b.Node("Where", []string{"c", "x", "y"}, []string{"z"})
 		return b.Must()
 	})
@@ -162,12 +177,15 @@ func models() []model {
 	})
 
 	for _, c := range []conv{
-		{in: 64, out: 64, size: 56, k: 3}, {in: 128, out: 128, size: 28, k: 3}, {in: 256, out: 256, size: 14, k: 3}, {in: 512, out: 512, size: 7, k: 3},
+		{in: 64, out: 64, size: 56, k: 3}, {in: 128, out: 128, size: 28, k: 3}, {in: 256, out: 256, size: 14, k: 3},
+		{in: 512, out: 512, size: 7, k: 3},
 		{in: 64, out: 64, size: 224, k: 3}, {in: 512, out: 512, size: 14, k: 3},
 		{in: 3, out: 64, size: 224, k: 7, stride: 2}, {in: 128, out: 128, size: 56, k: 3, stride: 2},
 		{in: 64, out: 256, size: 56, k: 1}, {in: 256, out: 64, size: 56, k: 1}, {in: 1024, out: 256, size: 14, k: 1},
-		{in: 96, out: 96, size: 112, k: 3, stride: 2, group: 96}, {in: 384, out: 384, size: 14, k: 3, group: 384}, {in: 960, out: 960, size: 7, k: 3, group: 960},
-		{in: 128, out: 128, size: 56, k: 3, group: 32}, {in: 20, out: 20, size: 56, k: 3}, {in: 24, out: 88, size: 28, k: 1}, {in: 40, out: 120, size: 28, k: 5},
+		{in: 96, out: 96, size: 112, k: 3, stride: 2, group: 96}, {in: 384, out: 384, size: 14, k: 3, group: 384},
+		{in: 960, out: 960, size: 7, k: 3, group: 960},
+		{in: 128, out: 128, size: 56, k: 3, group: 32}, {in: 20, out: 20, size: 56, k: 3},
+		{in: 24, out: 88, size: 28, k: 1}, {in: 40, out: 120, size: 28, k: 5},
 	} {
 		add(gConv, c.String(), c.model)
 	}
@@ -175,30 +193,36 @@ func models() []model {
 		b := begin()
 		w := weights{GraphBuilder: b.GraphBuilder, rng: seeded()}
 		b.Input("x", f32, 1, 16, 16, 28, 28).Output("y", f32, 1, 32, 16, 28, 28)
-		b.Node("Conv", []string{"x", w.add(32, 16, 3, 3, 3), w.add(32)}, []string{"y"}, onnx.Attrs{"pads": []int{1, 1, 1, 1, 1, 1}})
+		b.Node("Conv", []string{"x", w.add(32, 16, 3, 3, 3), w.add(32)}, []string{"y"},
+			onnx.Attrs{"pads": []int{1, 1, 1, 1, 1, 1}})
 		return b.Must()
 	})
 	add(gConv, "1-D depthwise 256 k31, 400", func() *onnx.Model {
 		b := begin()
 		w := weights{GraphBuilder: b.GraphBuilder, rng: seeded()}
 		b.Input("x", f32, 1, 256, 400).Output("y", f32, 1, 256, 400)
-		b.Node("Conv", []string{"x", w.add(256, 1, 31), w.add(256)}, []string{"y"}, onnx.Attrs{"pads": []int{15, 15}, "group": 256})
+		b.Node("Conv", []string{"x", w.add(256, 1, 31), w.add(256)}, []string{"y"},
+			onnx.Attrs{"pads": []int{15, 15}, "group": 256})
 		return b.Must()
 	})
 	add(gConv, "ConvTranspose 64→32 4² s2, 28²", func() *onnx.Model {
 		b := begin()
 		w := weights{GraphBuilder: b.GraphBuilder, rng: seeded()}
 		b.Input("x", f32, 1, 64, 28, 28).Output("y", f32, 1, 32, 56, 56)
-		b.Node("ConvTranspose", []string{"x", w.add(64, 32, 4, 4), w.add(32)}, []string{"y"}, onnx.Attrs{"pads": []int{1, 1, 1, 1}, "strides": []int{2, 2}})
+		b.Node("ConvTranspose", []string{"x", w.add(64, 32, 4, 4), w.add(32)}, []string{"y"},
+			onnx.Attrs{"pads": []int{1, 1, 1, 1}, "strides": []int{2, 2}})
 		return b.Must()
 	})
 
 	for _, k := range [][2]onnx.DataType{{u8, s8}, {s8, s8}, {u8, u8}} {
-		add(gQuant, fmt.Sprintf("MatMulInteger %s·%s 512³", tensor.DType(k[0]), tensor.DType(k[1])), func() *onnx.Model { return matMulInteger(k[0], k[1]) })
+		add(gQuant, fmt.Sprintf("MatMulInteger %s·%s 512³", tensor.DType(k[0]), tensor.DType(k[1])),
+			func() *onnx.Model { return matMulInteger(k[0], k[1]) })
 	}
 	for _, c := range []conv{
-		{in: 64, out: 64, size: 56, k: 3}, {in: 128, out: 128, size: 28, k: 3}, {in: 256, out: 256, size: 14, k: 3}, {in: 512, out: 512, size: 7, k: 3},
-		{in: 128, out: 128, size: 56, k: 3, stride: 2}, {in: 64, out: 256, size: 56, k: 1}, {in: 256, out: 64, size: 56, k: 1},
+		{in: 64, out: 64, size: 56, k: 3}, {in: 128, out: 128, size: 28, k: 3}, {in: 256, out: 256, size: 14, k: 3},
+		{in: 512, out: 512, size: 7, k: 3},
+		{in: 128, out: 128, size: 56, k: 3, stride: 2}, {in: 64, out: 256, size: 56, k: 1},
+		{in: 256, out: 64, size: 56, k: 1},
 		{in: 3, out: 64, size: 224, k: 7, stride: 2}, {in: 96, out: 96, size: 56, k: 3, group: 96},
 	} {
 		add(gQuant, "QLinearConv u8·s8 "+c.String(), c.quantized)
@@ -208,25 +232,36 @@ func models() []model {
 		name  string
 		dense dense
 	}{
-		{"fp32", (*transformer).plain}, {"fp16 weights", (*transformer).half}, {"8-bit (dynamic)", (*transformer).dynamic},
+		{"fp32", (*transformer).plain}, {"fp16 weights", (*transformer).half},
+		{"8-bit (dynamic)", (*transformer).dynamic},
 		{"4-bit, accuracy level 4", nbits(4)}, {"4-bit, default accuracy", nbits(0)},
 	} {
 		add(gDecode, "Llama-like, 3 layers of 1024, "+k.name, func() *onnx.Model { return llama(3, 256, k.dense) })
 	}
-	for _, c := range []struct{ bits, acc, m int }{{4, 4, 1}, {4, 0, 1}, {8, 0, 1}, {4, 4, 128}, {8, 4, 1}, {8, 4, 4}, {8, 4, 32}, {8, 4, 128}} {
+	for _, c := range []struct{ bits, acc, m int }{{4, 4, 1}, {4, 0, 1}, {8, 0, 1}, {4, 4, 128}, {8, 4, 1}, {8, 4, 4},
+		{8, 4, 32}, {8, 4, 128}} {
 		var args []string
 		if c.acc == 0 {
-			args = []string{"--option", "openvino/DYNAMIC_QUANTIZATION_GROUP_SIZE=0"} // its default rounds activations to 8 bits
+			// its default rounds activations to 8 bits
+			args = []string{"--option", "openvino/DYNAMIC_QUANTIZATION_GROUP_SIZE=0"}
 		}
-		add(gQuant, fmt.Sprintf("MatMulNBits %d-bit acc%d M=%d 4096²", c.bits, c.acc, c.m), func() *onnx.Model { return matMulNBits(c.bits, c.acc, c.m, 4096) }, args...)
+		add(gQuant, fmt.Sprintf("MatMulNBits %d-bit acc%d M=%d 4096²", c.bits, c.acc, c.m), func() *onnx.Model {
+			return matMulNBits(c.bits, c.acc, c.m, 4096)
+		}, args...)
 	}
 
 	for _, rows := range []int{1, 10, 100, 1000} {
-		add(gTrees, fmt.Sprintf("100 trees of depth 6, %d rows", rows), func() *onnx.Model { return trees(100, 6, 1, rows) })
+		add(gTrees, fmt.Sprintf("100 trees of depth 6, %d rows", rows), func() *onnx.Model {
+			return trees(100, 6, 1, rows)
+		})
 	}
 	for _, rows := range []int{1, 1000, 10_000} {
-		add(gTrees, fmt.Sprintf("500 trees of depth 8, %d rows", rows), func() *onnx.Model { return trees(500, 8, 1, rows) })
-		add(gTrees, fmt.Sprintf("100 trees of depth 10, 10 targets, %d rows", rows), func() *onnx.Model { return trees(100, 10, 10, rows) })
+		add(gTrees, fmt.Sprintf("500 trees of depth 8, %d rows", rows), func() *onnx.Model {
+			return trees(500, 8, 1, rows)
+		})
+		add(gTrees, fmt.Sprintf("100 trees of depth 10, 10 targets, %d rows", rows), func() *onnx.Model {
+			return trees(100, 10, 10, rows)
+		})
 	}
 
 	add(gTiny, "chain of 100 Add and Mul of 4", func() *onnx.Model {
@@ -424,7 +459,8 @@ func (c conv) quantized() *onnx.Model {
 	size := (c.size+2*pad-c.k)/stride + 1
 	b.Input("x", u8, 1, c.in, c.size, c.size).Output("y", u8, 1, c.out, size, size)
 	cg := c.in / group
-	b.Initializer("w", bytesOf("w", s8, c.out*cg*c.k*c.k, int64(c.out), int64(cg), int64(c.k), int64(c.k))).Initializer("bias", make([]int32, c.out))
+	b.Initializer("w", bytesOf("w", s8, c.out*cg*c.k*c.k, int64(c.out), int64(cg), int64(c.k), int64(c.k))).
+		Initializer("bias", make([]int32, c.out))
 	b.Initializer("xs", float32(.02)).Initializer("ws", float32(.01)).Initializer("ys", float32(.5))
 	b.Initializer("xz", uint8(128)).Initializer("wz", int8(0)).Initializer("yz", uint8(128))
 	b.Node("QLinearConv", []string{"x", "xs", "xz", "w", "ws", "wz", "ys", "yz", "bias"}, []string{"y"},
@@ -443,7 +479,9 @@ func matMulNBits(bits, accuracy, m, n int) *onnx.Model {
 		scales[i] = 1.0 / 1024
 	}
 	b.Initializer("s", scales)
-	b.Node("MatMulNBits", []string{"x", "w", "s"}, []string{"y"}, onnx.Attrs{"K": n, "N": n, "bits": bits, "block_size": block, "accuracy_level": accuracy}).Domain("com.microsoft")
+	b.Node("MatMulNBits", []string{"x", "w", "s"}, []string{"y"},
+		onnx.Attrs{"K": n, "N": n, "bits": bits, "block_size": block, "accuracy_level": accuracy}).
+		Domain("com.microsoft")
 	return b.Must()
 }
 
@@ -459,21 +497,27 @@ func trees(count, depth, targets, rows int) *onnx.Model {
 		for i := range int64(2*inner + 1) {
 			ids, trees = append(ids, i), append(trees, t)
 			if i < int64(inner) {
-				mode, feature, value = append(mode, "BRANCH_LEQ"), append(feature, rng.Int64N(features)), append(value, rng.Float32())
+				mode, feature, value = append(mode, "BRANCH_LEQ"), append(feature, rng.Int64N(features)),
+					append(value, rng.Float32())
 				yes, no = append(yes, 2*i+1), append(no, 2*i+2)
 				continue
 			}
-			mode, feature, value, yes, no = append(mode, "LEAF"), append(feature, 0), append(value, 0), append(yes, 0), append(no, 0)
+			mode, feature, value, yes, no = append(mode, "LEAF"), append(feature, 0), append(value, 0),
+				append(yes, 0), append(no, 0)
 			for k := range int64(targets) {
-				leafTree, leafNode, leafID, leaf = append(leafTree, t), append(leafNode, i), append(leafID, k), append(leaf, rng.Float32()-.5)
+				leafTree, leafNode, leafID, leaf = append(leafTree, t), append(leafNode, i), append(leafID, k),
+					append(leaf, rng.Float32()-.5)
 			}
 		}
 	}
 	b := begin().Opset("ai.onnx.ml", 3)
 	b.Input("x", f32, rows, features).Output("y", f32, rows, targets)
-	b.Node("TreeEnsembleRegressor", []string{"x"}, []string{"y"}, onnx.Attrs{"n_targets": targets, "nodes_nodeids": ids, "nodes_treeids": trees,
-		"nodes_featureids": feature, "nodes_values": value, "nodes_modes": mode, "nodes_truenodeids": yes, "nodes_falsenodeids": no,
-		"target_treeids": leafTree, "target_nodeids": leafNode, "target_ids": leafID, "target_weights": leaf}).Domain("ai.onnx.ml")
+	b.Node("TreeEnsembleRegressor", []string{"x"}, []string{"y"},
+		onnx.Attrs{"n_targets": targets, "nodes_nodeids": ids, "nodes_treeids": trees,
+			"nodes_featureids": feature, "nodes_values": value, "nodes_modes": mode, "nodes_truenodeids": yes,
+			"nodes_falsenodeids": no,
+			"target_treeids":     leafTree, "target_nodeids": leafNode, "target_ids": leafID, "target_weights": leaf}).
+		Domain("ai.onnx.ml")
 	return b.Must()
 }
 
@@ -482,6 +526,7 @@ func recurrent(op string, gates int) *onnx.Model {
 	b := begin()
 	w := weights{GraphBuilder: b.GraphBuilder, rng: seeded()}
 	b.Input("x", f32, steps, 1, in).Output("y", f32, steps, 1, 1, hidden)
-	b.Node(op, []string{"x", w.add(1, gates*hidden, in), w.add(1, gates*hidden, hidden), w.add(1, 2*gates*hidden)}, []string{"y"}, onnx.Attrs{"hidden_size": hidden})
+	b.Node(op, []string{"x", w.add(1, gates*hidden, in), w.add(1, gates*hidden, hidden), w.add(1, 2*gates*hidden)},
+		[]string{"y"}, onnx.Attrs{"hidden_size": hidden})
 	return b.Must()
 }

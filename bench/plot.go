@@ -89,7 +89,8 @@ func drawRatios(rows []row) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.GlyphStyle = draw.GlyphStyle{Color: threadColors[min(i, len(threadColors)-1)], Radius: vg.Points(3), Shape: draw.CircleGlyph{}}
+		s.GlyphStyle = draw.GlyphStyle{Color: threadColors[min(i, len(threadColors)-1)], Radius: vg.Points(3),
+			Shape: draw.CircleGlyph{}}
 		p.Add(s)
 		name := fmt.Sprintf("%d threads", t)
 		if t == 1 {

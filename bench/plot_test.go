@@ -45,7 +45,8 @@ func TestDrawRatios(t *testing.T) {
 func took(threads int, ms ...float64) measured {
 	m := measured{Threads: threads}
 	for i, t := range ms {
-		m.Results = append(m.Results, result{Provider: []string{"cpu", "ort", "openvino"}[i], MinMS: t / 2, MedianMS: t})
+		m.Results = append(m.Results,
+			result{Provider: []string{"cpu", "ort", "openvino"}[i], MinMS: t / 2, MedianMS: t})
 	}
 	return m
 }

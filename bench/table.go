@@ -142,7 +142,8 @@ func groupTable(g string, rows []row) string {
 			var parts []string
 			for _, x := range r.by[0].Results {
 				if x.Error == "" {
-					parts = append(parts, fmt.Sprintf("%s %s, %s, %.0f MB", x.Provider, number(x.LoadMS), number(x.FirstMS), x.PeakRSSMB))
+					parts = append(parts,
+						fmt.Sprintf("%s %s, %s, %.0f MB", x.Provider, number(x.LoadMS), number(x.FirstMS), x.PeakRSSMB))
 				}
 			}
 			fmt.Fprintf(&b, " %s |", strings.Join(parts, "; "))
@@ -154,7 +155,8 @@ func groupTable(g string, rows []row) string {
 		if len(by[""]) == 0 {
 			continue
 		}
-		fmt.Fprintf(&b, "\n%dT: geometric mean %.2f, lowest %.2f, over %d models", t, mean(by[""]), slices.Min(by[""]), len(by[""]))
+		fmt.Fprintf(&b, "\n%dT: geometric mean %.2f, lowest %.2f, over %d models", t, mean(by[""]),
+			slices.Min(by[""]), len(by[""]))
 		delete(by, "")
 		for _, p := range slices.Sorted(maps.Keys(by)) {
 			if len(by) > 1 {
@@ -199,7 +201,8 @@ func describe(ctx context.Context, exe string) (string, error) {
 	if err := json.Unmarshal(out, &d); err != nil {
 		return "", fmt.Errorf("onward doctor: %w", err)
 	}
-	s := fmt.Sprintf("Measured on %s (%s, %d cores), kernels %s", machine.CPU(), d.System, runtime.NumCPU(), d.CPU.Active)
+	s := fmt.Sprintf("Measured on %s (%s, %d cores), kernels %s", machine.CPU(), d.System,
+		runtime.NumCPU(), d.CPU.Active)
 	switch {
 	case d.CPU.AMX:
 		s += " with VNNI and AMX"
@@ -208,7 +211,8 @@ func describe(ctx context.Context, exe string) (string, error) {
 	}
 	s += ", " + d.Go
 	for _, p := range d.Providers {
-		if name := map[string]string{"ort": "ONNX Runtime", "openvino": "OpenVINO"}[p.Name]; name != "" && p.Library != nil {
+		if name := map[string]string{"ort": "ONNX Runtime", "openvino": "OpenVINO"}[p.Name]; name != "" &&
+			p.Library != nil {
 			s += ", " + name + " " + p.Library.Version
 		}
 	}

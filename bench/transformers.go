@@ -22,7 +22,8 @@ type dense func(t *transformer, x string, in, out int) string
 
 func newTransformer(d dense) *transformer {
 	b := begin()
-	return &transformer{ModelBuilder: b, weights: weights{GraphBuilder: b.GraphBuilder, rng: seeded()}, dense: d, zero: map[string]bool{}}
+	return &transformer{ModelBuilder: b, weights: weights{GraphBuilder: b.GraphBuilder, rng: seeded()}, dense: d,
+		zero: map[string]bool{}}
 }
 
 func (t *transformer) op(domain, op string, attrs onnx.Attrs, in ...string) string {
@@ -70,11 +71,13 @@ func (t *transformer) half(x string, in, out int) string {
 func (t *transformer) dynamic(x string, in, out int) string {
 	t.next++
 	w, scale := fmt.Sprintf("q%d", t.next), fmt.Sprintf("qs%d", t.next)
-	t.ModelBuilder.Initializer(w, bytesOf(w, s8, in*out, int64(in), int64(out))).Initializer(scale, float32(1.7/128/math.Sqrt(float64(in))))
+	t.ModelBuilder.Initializer(w, bytesOf(w, s8, in*out, int64(in), int64(out))).
+		Initializer(scale, float32(1.7/128/math.Sqrt(float64(in))))
 	n := t.next
 	a, s, z := fmt.Sprintf("a%d", n), fmt.Sprintf("as%d", n), fmt.Sprintf("az%d", n)
 	t.ModelBuilder.Node("DynamicQuantizeLinear", []string{x}, []string{a, s, z})
-	y := t.node("Cast", onnx.Attrs{"to": int64(tensor.TypeFloat32)}, t.node("MatMulInteger", nil, a, w, z, t.once("no offset", int8(0))))
+	y := t.node("Cast", onnx.Attrs{"to": int64(tensor.TypeFloat32)},
+		t.node("MatMulInteger", nil, a, w, z, t.once("no offset", int8(0))))
 	return t.node("Mul", nil, y, t.node("Mul", nil, s, scale))
 }
 
@@ -88,7 +91,8 @@ func nbits(accuracy int) dense {
 			scales[i] = float32(1.7 / 8 / math.Sqrt(float64(in)))
 		}
 		t.ModelBuilder.Initializer(w, bytesOf(w, u8, out*in/2, int64(out), int64(in/32), 16)).Initializer(scale, scales)
-		return t.op("com.microsoft", "MatMulNBits", onnx.Attrs{"K": in, "N": out, "bits": 4, "block_size": 32, "accuracy_level": accuracy}, x, w, scale)
+		return t.op("com.microsoft", "MatMulNBits",
+			onnx.Attrs{"K": in, "N": out, "bits": 4, "block_size": 32, "accuracy_level": accuracy}, x, w, scale)
 	}
 }
 
@@ -107,13 +111,16 @@ func (t *transformer) heads(x string, heads, size int, keys bool) string {
 	if keys {
 		perm = []int{0, 2, 3, 1}
 	}
-	return t.node("Transpose", onnx.Attrs{"perm": perm}, t.node("Reshape", nil, x, t.once("split", []int64{0, 0, int64(heads), int64(size)})))
+	return t.node("Transpose", onnx.Attrs{"perm": perm},
+		t.node("Reshape", nil, x, t.once("split", []int64{0, 0, int64(heads), int64(size)})))
 }
 
 // mix multiplies the values by the softmax of queries times keys, and joins the heads.
 func (t *transformer) mix(q, k, v string, width, size int) string {
-	p := t.node("Softmax", onnx.Attrs{"axis": -1}, t.node("Div", nil, t.node("MatMul", nil, q, k), t.once("root", float32(math.Sqrt(float64(size))))))
-	return t.node("Reshape", nil, t.node("Transpose", onnx.Attrs{"perm": []int{0, 2, 1, 3}}, t.node("MatMul", nil, p, v)), t.once("join", []int64{0, 0, int64(width)}))
+	p := t.node("Softmax", onnx.Attrs{"axis": -1},
+		t.node("Div", nil, t.node("MatMul", nil, q, k), t.once("root", float32(math.Sqrt(float64(size))))))
+	return t.node("Reshape", nil, t.node("Transpose", onnx.Attrs{"perm": []int{0, 2, 1, 3}},
+		t.node("MatMul", nil, p, v)), t.once("join", []int64{0, 0, int64(width)}))
 }
 
 // layer adds an encoder layer, with its normalizations after the residual sums or before.
@@ -126,10 +133,13 @@ func (t *transformer) layer(x string, width, heads int, after bool) string {
 		return x
 	}
 	h := norm(x, !after)
-	a := t.mix(t.heads(t.biased(h, width, width), heads, size, false), t.heads(t.biased(h, width, width), heads, size, true), t.heads(t.biased(h, width, width), heads, size, false), width, size)
+	a := t.mix(t.heads(t.biased(h, width, width), heads, size, false),
+		t.heads(t.biased(h, width, width), heads, size, true), t.heads(t.biased(h, width, width), heads, size, false),
+		width, size)
 	x = norm(t.node("Add", nil, t.biased(a, width, width), x), after)
 	h = norm(x, !after)
-	return norm(t.node("Add", nil, t.biased(t.node("Gelu", nil, t.biased(h, width, 4*width)), 4*width, width), x), after)
+	return norm(t.node("Add", nil, t.biased(t.node("Gelu", nil, t.biased(h, width, 4*width)), 4*width, width), x),
+		after)
 }
 
 // encoder returns a stack of encoder layers without embeddings.
@@ -155,15 +165,18 @@ func vit() *onnx.Model {
 	const width, heads, tokens = 768, 12, 196
 	t := newTransformer((*transformer).plain)
 	t.ModelBuilder.Input("x", f32, 1, 3, 224, 224).Output("y", f32, 1, 1000)
-	x := t.node("Conv", onnx.Attrs{"strides": []int{16, 16}}, "x", t.weights.add(width, 3, 16, 16), t.weights.add(width))
-	x = t.node("Transpose", onnx.Attrs{"perm": []int{0, 2, 1}}, t.node("Reshape", nil, x, t.once("tokens", []int64{0, width, tokens})))
+	x := t.node("Conv", onnx.Attrs{"strides": []int{16, 16}}, "x", t.weights.add(width, 3, 16, 16),
+		t.weights.add(width))
+	x = t.node("Transpose", onnx.Attrs{"perm": []int{0, 2, 1}},
+		t.node("Reshape", nil, x, t.once("tokens", []int64{0, width, tokens})))
 	x = t.node("Concat", onnx.Attrs{"axis": 1}, t.weights.add(1, 1, width), x)
 	x = t.node("Add", nil, x, t.weights.add(1, tokens+1, width))
 	for range 2 {
 		x = t.layer(x, width, heads, false)
 	}
 	x = t.node("Gather", onnx.Attrs{"axis": 1}, t.norm(x, width), t.once("class", int64(0)))
-	t.ModelBuilder.Node("Gemm", []string{x, t.weights.add(1000, width), t.weights.add(1000)}, []string{"y"}, onnx.Attrs{"transB": 1})
+	t.ModelBuilder.Node("Gemm", []string{x, t.weights.add(1000, width), t.weights.add(1000)}, []string{"y"},
+		onnx.Attrs{"transB": 1})
 	return t.Must()
 }
 
@@ -173,8 +186,10 @@ func whisper() *onnx.Model {
 	const width, heads, frames = 512, 8, 1000
 	t := newTransformer((*transformer).plain)
 	t.ModelBuilder.Input("mel", f32, 1, 80, frames).Output("y", f32, 1, frames/2, width)
-	x := t.node("Gelu", nil, t.node("Conv", onnx.Attrs{"pads": []int{1, 1}}, "mel", t.weights.add(width, 80, 3), t.weights.add(width)))
-	x = t.node("Gelu", nil, t.node("Conv", onnx.Attrs{"pads": []int{1, 1}, "strides": []int{2}}, x, t.weights.add(width, width, 3), t.weights.add(width)))
+	x := t.node("Gelu", nil,
+		t.node("Conv", onnx.Attrs{"pads": []int{1, 1}}, "mel", t.weights.add(width, 80, 3), t.weights.add(width)))
+	x = t.node("Gelu", nil, t.node("Conv", onnx.Attrs{"pads": []int{1, 1}, "strides": []int{2}}, x,
+		t.weights.add(width, width, 3), t.weights.add(width)))
 	x = t.node("Add", nil, t.node("Transpose", onnx.Attrs{"perm": []int{0, 2, 1}}, x), t.weights.add(frames/2, width))
 	for range 2 {
 		x = t.layer(x, width, heads, false)
@@ -204,7 +219,9 @@ func gpt2(layers, past, width, heads int) *onnx.Model {
 		keys := t.node("Transpose", onnx.Attrs{"perm": []int{0, 1, 3, 2}}, join("key", t.heads(k, heads, size, false)))
 		a := t.mix(t.heads(q, heads, size, false), keys, join("value", t.heads(v, heads, size, false)), width, size)
 		x = t.node("Add", nil, t.biased(a, width, width), x)
-		x = t.node("Add", nil, t.biased(t.node("Gelu", onnx.Attrs{"approximate": "tanh"}, t.biased(t.norm(x, width), width, 4*width)), 4*width, width), x)
+		x = t.node("Add", nil,
+			t.biased(t.node("Gelu", onnx.Attrs{"approximate": "tanh"}, t.biased(t.norm(x, width), width, 4*width)),
+				4*width, width), x)
 	}
 	t.ModelBuilder.Output("y", f32, 1, 1, width)
 	t.ModelBuilder.Node("LayerNormalization", []string{x, t.weights.add(width), t.weights.add(width)}, []string{"y"})
@@ -227,10 +244,12 @@ func llama(layers, past int, d dense) *onnx.Model {
 	}
 	t.ModelBuilder.Initializer("cos", cos, int64(past+1), size/2).Initializer("sin", sin, int64(past+1), size/2)
 	t.ModelBuilder.Initializer("last", []int32{int32(past)}).Initializer("total", int32(past+1))
-	x, norm := "x", t.node("SimplifiedLayerNormalization", onnx.Attrs{"axis": -1, "epsilon": float32(1e-5), "stash_type": 1}, "x", t.weights.add(width))
+	x, norm := "x", t.node("SimplifiedLayerNormalization",
+		onnx.Attrs{"axis": -1, "epsilon": float32(1e-5), "stash_type": 1}, "x", t.weights.add(width))
 	skip := func(i int, add string) { // x += add, and its normalization
 		out, sum := fmt.Sprintf("norm_%d", i), fmt.Sprintf("sum_%d", i)
-		t.ModelBuilder.Node("SkipSimplifiedLayerNormalization", []string{x, add, t.weights.add(width)}, []string{out, "", "", sum}, onnx.Attrs{"epsilon": float32(1e-5)}).Domain("com.microsoft")
+		t.ModelBuilder.Node("SkipSimplifiedLayerNormalization", []string{x, add, t.weights.add(width)},
+			[]string{out, "", "", sum}, onnx.Attrs{"epsilon": float32(1e-5)}).Domain("com.microsoft")
 		x, norm = sum, out
 	}
 	for i := range layers {
@@ -244,8 +263,10 @@ func llama(layers, past int, d dense) *onnx.Model {
 			}
 		}
 		a := fmt.Sprintf("attention_%d", i)
-		t.ModelBuilder.Node("GroupQueryAttention", []string{d(t, norm, width, width), d(t, norm, width, kv*size), d(t, norm, width, kv*size), cache[0], cache[1], "last", "total", "cos", "sin"},
-			[]string{a, cache[2], cache[3]}, onnx.Attrs{"num_heads": heads, "kv_num_heads": kv, "do_rotary": 1}).Domain("com.microsoft")
+		t.ModelBuilder.Node("GroupQueryAttention", []string{d(t, norm, width, width), d(t, norm, width, kv*size),
+			d(t, norm, width, kv*size), cache[0], cache[1], "last", "total", "cos", "sin"},
+			[]string{a, cache[2], cache[3]}, onnx.Attrs{"num_heads": heads, "kv_num_heads": kv, "do_rotary": 1}).
+			Domain("com.microsoft")
 		skip(2*i, d(t, a, width, width))
 		gate := d(t, norm, width, inner)
 		gate = t.node("Mul", nil, gate, t.node("Sigmoid", nil, gate))

@@ -32,7 +32,8 @@ func (n *net) node(op string, attrs onnx.Attrs, inputs ...string) string {
 // conv adds a convolution and its BatchNormalization, which engines fold.
 func (n *net) conv(in, out, k, stride, group int) string {
 	pad := k / 2
-	c := n.node("Conv", onnx.Attrs{"pads": []int{pad, pad, pad, pad}, "strides": []int{stride, stride}, "group": group}, n.at, n.weights.add(out, in/group, k, k))
+	c := n.node("Conv", onnx.Attrs{"pads": []int{pad, pad, pad, pad}, "strides": []int{stride, stride}, "group": group},
+		n.at, n.weights.add(out, in/group, k, k))
 	one := make([]float32, out)
 	for i := range one {
 		one[i] = 1
@@ -160,7 +161,8 @@ func efficientNet() *onnx.Model {
 	n.silu()
 	in := 32
 	for _, s := range []struct{ expand, out, count, kernel, stride int }{
-		{1, 16, 1, 3, 1}, {6, 24, 2, 3, 2}, {6, 40, 2, 5, 2}, {6, 80, 3, 3, 2}, {6, 112, 3, 5, 1}, {6, 192, 4, 5, 2}, {6, 320, 1, 3, 1},
+		{1, 16, 1, 3, 1}, {6, 24, 2, 3, 2}, {6, 40, 2, 5, 2}, {6, 80, 3, 3, 2}, {6, 112, 3, 5, 1}, {6, 192, 4, 5, 2},
+		{6, 320, 1, 3, 1},
 	} {
 		for i := range s.count {
 			stride := s.stride
@@ -255,13 +257,15 @@ func yolo() *onnx.Model {
 	conv(256, 128, 1, 1)
 	pools := []string{n.at}
 	for range 3 {
-		pools = append(pools, n.node("MaxPool", onnx.Attrs{"kernel_shape": []int{5, 5}, "pads": []int{2, 2, 2, 2}}, n.at))
+		pools = append(pools,
+			n.node("MaxPool", onnx.Attrs{"kernel_shape": []int{5, 5}, "pads": []int{2, 2, 2, 2}}, n.at))
 	}
 	n.node("Concat", onnx.Attrs{"axis": 1}, pools...)
 	deep := conv(512, 256, 1, 1)
 	conv(256, 128, 1, 1)
 	n.ModelBuilder.Initializer("twice", []float32{1, 1, 2, 2})
-	n.node("Resize", onnx.Attrs{"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}, n.at, "", "twice")
+	n.node("Resize", onnx.Attrs{"mode": "nearest", "coordinate_transformation_mode": "asymmetric",
+		"nearest_mode": "floor"}, n.at, "", "twice")
 	n.node("Concat", onnx.Attrs{"axis": 1}, n.at, small)
 	stage(256, 128, 1, false)
 	for _, h := range []struct {

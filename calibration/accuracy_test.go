@@ -95,7 +95,9 @@ func integerOperators(t *testing.T, m *onnx.Model, feed onward.Values, want []st
 		t.Fatal(err)
 	}
 	ran := map[string]int{}
-	if _, err := s.Run(t.Context(), feed, &onward.RunOptions{Observe: func(r onward.NodeRun) { ran[r.OpType]++ }}); err != nil {
+	if _, err := s.Run(t.Context(), feed, &onward.RunOptions{Observe: func(r onward.NodeRun) {
+		ran[r.OpType]++
+	}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, op := range want {
@@ -141,7 +143,8 @@ func TestQuantizedDigits(t *testing.T) {
 	}
 	original := right(m, "cpu")
 	for _, method := range []Method{MinMax, Entropy, Percentile} {
-		table, err := Calibrate(t.Context(), m, Batches(batches...), &Options{Method: method, MaxBatches: 2, OpTypes: StaticOps()})
+		table, err := Calibrate(t.Context(), m, Batches(batches...),
+			&Options{Method: method, MaxBatches: 2, OpTypes: StaticOps()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +161,8 @@ func TestQuantizedDigits(t *testing.T) {
 				integerOperators(t, q, batches[0], w.integer)
 				for _, p := range providers {
 					if n := right(q, p); float64(original-n) > 0.01*float64(len(labels)) {
-						t.Errorf("%s classifies %d of %d pictures correctly, the original %d", p, n, len(labels), original)
+						t.Errorf("%s classifies %d of %d pictures correctly, the original %d", p, n,
+							len(labels), original)
 					}
 				}
 				report, err := Evaluate(t.Context(), m, q, Batches(batches...), nil)
@@ -202,7 +206,8 @@ func residualModel(t *testing.T) *onnx.Model {
 			variance[i] = 1 + v*v
 		}
 		b.Initializer(name+".var", variance)
-		b.Node("BatchNormalization", []string{name + ".c", name + ".scale", name + ".shift", name + ".mean", name + ".var"}, []string{name}, nil)
+		b.Node("BatchNormalization",
+			[]string{name + ".c", name + ".scale", name + ".shift", name + ".mean", name + ".var"}, []string{name}, nil)
 		return name
 	}
 	relu := func(x string) string {
@@ -210,7 +215,8 @@ func residualModel(t *testing.T) *onnx.Model {
 		return x + ".r"
 	}
 	x := relu(conv("stem", "x", 3, 16, 3, 1))
-	b.Node("MaxPool", []string{x}, []string{"pool"}, onnx.Attrs{"kernel_shape": []int64{3, 3}, "strides": []int64{2, 2}, "pads": []int64{1, 1, 1, 1}})
+	b.Node("MaxPool", []string{x}, []string{"pool"},
+		onnx.Attrs{"kernel_shape": []int64{3, 3}, "strides": []int64{2, 2}, "pads": []int64{1, 1, 1, 1}})
 	y := conv("a2", relu(conv("a1", "pool", 16, 16, 3, 1)), 16, 16, 3, 1)
 	b.Node("Add", []string{y, "pool"}, []string{"a"}, nil)
 	a := relu("a")
@@ -251,7 +257,8 @@ func TestQuantizedResidualNetwork(t *testing.T) {
 	if s := report.Outputs[0].SNR(); s < 100 {
 		t.Errorf("the folded model is %.1f dB from the original", s)
 	}
-	table, err := Calibrate(t.Context(), m, Batches(batches...), &Options{OpTypes: append(StaticOps(), "BatchNormalization")})
+	table, err := Calibrate(t.Context(), m, Batches(batches...),
+		&Options{OpTypes: append(StaticOps(), "BatchNormalization")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +279,8 @@ func TestQuantizedResidualNetwork(t *testing.T) {
 					t.Fatal(err)
 				}
 				out := r.Outputs[0]
-				t.Logf("%s: SNR %.1f dB, cosine %.6f, largest difference %.3g, same answer %.0f%%", p, out.SNR(), out.Cosine(), out.MaxAbs, 100*out.Agreement())
+				t.Logf("%s: SNR %.1f dB, cosine %.6f, largest difference %.3g, same answer %.0f%%", p, out.SNR(),
+					out.Cosine(), out.MaxAbs, 100*out.Agreement())
 				if out.SNR() < least {
 					t.Errorf("%s: %.1f dB from the original, want %g", p, out.SNR(), least)
 				}

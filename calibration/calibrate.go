@@ -85,7 +85,8 @@ func (o *Options) withDefaults() (*Options, error) {
 	case d.Window < 0 || d.MaxBatches < 0:
 		return nil, fmt.Errorf("Window is %d and MaxBatches %d, want 0 or more", d.Window, d.MaxBatches)
 	case d.Bins < 2 || d.Bins%2 != 0 || d.Bins > d.MaxBins || d.MaxBins > 1<<24:
-		return nil, fmt.Errorf("Bins is %d and MaxBins %d, want Bins even and at most MaxBins, and MaxBins at most %d", d.Bins, d.MaxBins, 1<<24)
+		return nil, fmt.Errorf("Bins is %d and MaxBins %d, want Bins even and at most MaxBins, and MaxBins at most %d",
+			d.Bins, d.MaxBins, 1<<24)
 	case d.QuantizedBins < 2 || d.Method == Entropy && d.QuantizedBins > d.Bins:
 		return nil, fmt.Errorf("QuantizedBins is %d, want 2 to Bins, which is %d", d.QuantizedBins, d.Bins)
 	case !(d.Percent > 0 && d.Percent <= 100):
@@ -228,7 +229,8 @@ func newObserver(ctx context.Context, m *onnx.Model, names []string, so *onward.
 
 // each runs the model on each batch and passes the values of the tensors to f, which must
 // not keep them. It calls batch after each batch.
-func (c *calibrator) each(ctx context.Context, pass, passes int, f func(name string, v []float32) error, batch func() error) error {
+func (c *calibrator) each(ctx context.Context, pass, passes int, f func(name string, v []float32) error,
+	batch func() error) error {
 	done := 0
 	var scratch []float32
 	for feed, err := range c.data {
@@ -287,7 +289,8 @@ func (c *calibrator) each(ctx context.Context, pass, passes int, f func(name str
 	if pass == 1 {
 		c.batches = done
 	} else if done != c.batches {
-		return fmt.Errorf("the data has %d batches on the first pass and %d on the second: give data that can be iterated twice, or set Window", c.batches, done)
+		return fmt.Errorf("the data has %d batches on the first pass and %d on the second: give data that can be "+
+			"iterated twice, or set Window", c.batches, done)
 	}
 	return nil
 }

@@ -60,7 +60,8 @@ func TestCalibrateEqualsONNXRuntime(t *testing.T) {
 				}
 				for name, want := range c.Ranges {
 					if r := got.Ranges[name]; r.Lowest != want[0] || r.Highest != want[1] {
-						t.Errorf("%s, %s: %g to %g, want %g to %g", provider, name, r.Lowest, r.Highest, want[0], want[1])
+						t.Errorf("%s, %s: %g to %g, want %g to %g", provider, name, r.Lowest, r.Highest,
+							want[0], want[1])
 					}
 				}
 			}
@@ -133,7 +134,8 @@ func TestCalibrateValues(t *testing.T) {
 			r, ok := table.Lookup("y")
 			if c.within {
 				if !(r.Lowest >= c.lo && r.Highest <= c.hi && r.Highest > c.hi/2) {
-					t.Errorf("range %g to %g, want it in %g to %g and no less than half", r.Lowest, r.Highest, c.lo, c.hi)
+					t.Errorf("range %g to %g, want it in %g to %g and no less than half", r.Lowest,
+						r.Highest, c.lo, c.hi)
 				}
 			} else if ok == c.none || r.Lowest != c.lo || r.Highest != c.hi {
 				t.Errorf("range %g to %g (%t), want %g to %g", r.Lowest, r.Highest, ok, c.lo, c.hi)
@@ -180,7 +182,8 @@ func TestCalibrateReaderAndProgress(t *testing.T) {
 		return &sliceReader{vectors([]float32{1}, []float32{2}, []float32{9}), &closed}, nil
 	})
 	var seen []Progress
-	table, err := Calibrate(t.Context(), m, data, &Options{Method: Percentile, MaxBatches: 2, Progress: func(p Progress) { seen = append(seen, p) }})
+	table, err := Calibrate(t.Context(), m, data,
+		&Options{Method: Percentile, MaxBatches: 2, Progress: func(p Progress) { seen = append(seen, p) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +224,8 @@ func TestCalibrateErrors(t *testing.T) {
 	if _, err := Calibrate(t.Context(), m, Batches(onward.Values{}), nil); err == nil {
 		t.Error("batch without the input: no error")
 	}
-	if _, err := Calibrate(t.Context(), identityModel(t, onnx.Int64), Batches(vectors([]float32{1})...), nil); err == nil {
+	if _, err := Calibrate(t.Context(), identityModel(t, onnx.Int64), Batches(vectors([]float32{1})...),
+		nil); err == nil {
 		t.Error("model without float values: no error")
 	}
 }
@@ -230,7 +234,8 @@ func TestCalibrateErrors(t *testing.T) {
 // keeps its borders in order.
 func TestHistogramWidens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		o, err := (&Options{Method: Percentile, Symmetric: rapid.Bool().Draw(t, "absolute"), Bins: 16, MaxBins: 64}).withDefaults()
+		o, err := (&Options{Method: Percentile, Symmetric: rapid.Bool().Draw(t, "absolute"), Bins: 16, MaxBins: 64}).
+			withDefaults()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -271,7 +276,8 @@ func TestHistogramWidens(t *testing.T) {
 			}
 		}
 		if got != want || len(h.counts) > 64 || len(h.edges) != len(h.counts)+1 {
-			t.Fatalf("%d values in %d bins with %d borders, want %d values in 64 bins at most", got, len(h.counts), len(h.edges), want)
+			t.Fatalf("%d values in %d bins with %d borders, want %d values in 64 bins at most", got, len(h.counts),
+				len(h.edges), want)
 		}
 	})
 }
@@ -303,7 +309,8 @@ func TestCalibrateNetworks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := Calibrate(t.Context(), recordedModel(t, name+".onnx"), Batches(recordedBatches(t, name+".npz")...), &Options{OpTypes: StaticOps()})
+		got, err := Calibrate(t.Context(), recordedModel(t, name+".onnx"), Batches(recordedBatches(t, name+".npz")...),
+			&Options{OpTypes: StaticOps()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -312,7 +319,8 @@ func TestCalibrateNetworks(t *testing.T) {
 		}
 		for k, w := range want.Ranges {
 			g := got.Ranges[k]
-			if near := 1e-5 * float64(w.Dynamic()); math.Abs(float64(g.Lowest-w.Lowest)) > near || math.Abs(float64(g.Highest-w.Highest)) > near {
+			if near := 1e-5 * float64(w.Dynamic()); math.Abs(float64(g.Lowest-w.Lowest)) > near ||
+				math.Abs(float64(g.Highest-w.Highest)) > near {
 				t.Errorf("%s, %s: %g to %g, want %g to %g", name, k, g.Lowest, g.Highest, w.Lowest, w.Highest)
 			}
 		}

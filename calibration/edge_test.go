@@ -32,7 +32,8 @@ func weights(dims ...int) []float32 { return tensor.Of[float32](ramp(dims...)) }
 
 // everyWay quantizes a model in all ways and compares it with the original. The tolerance is
 // relative to the largest value of the output.
-func everyWay(t *testing.T, m *onnx.Model, feed onward.Values, tolerance float64, check func(t *testing.T, way string, q *onnx.Model)) {
+func everyWay(t *testing.T, m *onnx.Model, feed onward.Values, tolerance float64,
+	check func(t *testing.T, way string, q *onnx.Model)) {
 	t.Helper()
 	table, err := Calibrate(t.Context(), m, Batches(feed), nil)
 	if err != nil {
@@ -79,7 +80,8 @@ func everyWay(t *testing.T, m *onnx.Model, feed onward.Values, tolerance float64
 func TestQuantizeSharedWeights(t *testing.T) {
 	b := onnx.NewModel("shared").Opset("", 17)
 	b.Input("x", onnx.Float, 1, 4, 5, 5)
-	b.Initializer("w", weights(4, 4, 1, 1), 4, 4, 1, 1).Initializer("b", weights(4), 4).Initializer("c", weights(4, 1, 1), 4, 1, 1)
+	b.Initializer("w", weights(4, 4, 1, 1), 4, 4, 1, 1).Initializer("b", weights(4), 4).
+		Initializer("c", weights(4, 1, 1), 4, 1, 1)
 	b.Node("Conv", []string{"x", "w", "b"}, []string{"p"}).Name("one")
 	b.Node("Conv", []string{"p", "w", "b"}, []string{"q"}).Name("two")
 	b.Node("Add", []string{"q", "c"}, []string{"r"}).Name("sum")
@@ -134,7 +136,8 @@ func TestQuantizeUnusualLayers(t *testing.T) {
 	}{
 		{"gemm with alpha and beta", []int{3, 6}, func(b *onnx.ModelBuilder) {
 			b.Initializer("w", weights(5, 6), 5, 6).Initializer("b", weights(5), 5)
-			b.Node("Gemm", []string{"x", "w", "b"}, []string{"y"}, onnx.Attrs{"transB": int64(1), "alpha": float32(0.5), "beta": float32(3)})
+			b.Node("Gemm", []string{"x", "w", "b"}, []string{"y"},
+				onnx.Attrs{"transB": int64(1), "alpha": float32(0.5), "beta": float32(3)})
 		}},
 		{"stacked matrices as weights", []int{2, 3, 6}, func(b *onnx.ModelBuilder) {
 			b.Initializer("w", weights(2, 6, 5), 2, 6, 5)
@@ -197,7 +200,8 @@ func TestQuantizeUnusualLayers(t *testing.T) {
 			b.Node("Add", []string{"g", "x"}, []string{"y"})
 		}},
 		{"parts and padding", []int{1, 4, 4, 4}, func(b *onnx.ModelBuilder) {
-			b.Initializer("w", weights(4, 4, 1, 1), 4, 4, 1, 1).Initializer("pads", []int64{0, 0, 1, 0, 0, 0, 1, 2}).Initializer("fill", float32(0.5))
+			b.Initializer("w", weights(4, 4, 1, 1), 4, 4, 1, 1).Initializer("pads", []int64{0, 0, 1, 0, 0, 0, 1, 2}).
+				Initializer("fill", float32(0.5))
 			b.Node("Conv", []string{"x", "w"}, []string{"c"})
 			b.Node("Split", []string{"c"}, []string{"s0", "s1"}, onnx.Attrs{"axis": int64(1)})
 			b.Node("Pad", []string{"s0", "pads"}, []string{"p0"})
@@ -303,7 +307,8 @@ func TestQuantizeErrors(t *testing.T) {
 	training := onnx.NewModel("training").Opset("", 17).Opset("ai.onnx.preview.training", 1)
 	training.Input("x", onnx.Float, 4, 4).Initializer("w", weights(4, 4), 4, 4)
 	training.Node("MatMul", []string{"x", "w"}, []string{"y"})
-	training.Node("Gradient", []string{"x"}, []string{"g"}, onnx.Attrs{"xs": []string{"x"}, "y": "y"}).Name("slope").Domain("ai.onnx.preview.training")
+	training.Node("Gradient", []string{"x"}, []string{"g"}, onnx.Attrs{"xs": []string{"x"}, "y": "y"}).Name("slope").
+		Domain("ai.onnx.preview.training")
 	training.Output("g", onnx.Float, 4, 4)
 	for _, c := range []struct {
 		err  error
@@ -393,13 +398,15 @@ func TestQLinearAveragePoolHasNoDilations(t *testing.T) {
 	}{{1, 1}, {2, 0}} {
 		b := onnx.NewModel("pool").Opset("", 19)
 		b.Input("x", onnx.Float, 1, 1, 6, 6)
-		b.Node("AveragePool", []string{"x"}, []string{"y"}, onnx.Attrs{"kernel_shape": []int64{2, 2}, "dilations": []int64{c.dilation, c.dilation}})
+		b.Node("AveragePool", []string{"x"}, []string{"y"},
+			onnx.Attrs{"kernel_shape": []int64{2, 2}, "dilations": []int64{c.dilation, c.dilation}})
 		b.Output("y", onnx.Float, 1, 1, 6-c.dilation, 6-c.dilation)
-		everyWay(t, b.Must(), onward.Values{"x": ramp(1, 1, 6, 6)}, 0.05, func(t *testing.T, way string, q *onnx.Model) {
-			if n := operators(q); way == "operators" && n["QLinearAveragePool"] != c.quantized {
-				t.Errorf("dilation %d: operators %v, want %d QLinearAveragePool", c.dilation, n, c.quantized)
-			}
-		})
+		everyWay(t, b.Must(), onward.Values{"x": ramp(1, 1, 6, 6)}, 0.05,
+			func(t *testing.T, way string, q *onnx.Model) {
+				if n := operators(q); way == "operators" && n["QLinearAveragePool"] != c.quantized {
+					t.Errorf("dilation %d: operators %v, want %d QLinearAveragePool", c.dilation, n, c.quantized)
+				}
+			})
 	}
 }
 
@@ -425,8 +432,8 @@ func TestQuantizeRaisesIRVersion(t *testing.T) {
 	})
 }
 
-// TestQuantizeInitializersThatAreInputs quantizes weights that are inputs too: before IR version 4 all had to be, and exporters with
-// keep_initializers_as_inputs list them later.
+// TestQuantizeInitializersThatAreInputs quantizes weights that are inputs too: before IR version 4
+// all had to be, and exporters with keep_initializers_as_inputs list them later.
 func TestQuantizeInitializersThatAreInputs(t *testing.T) {
 	for _, version := range []int64{3, 8} {
 		b := onnx.NewModel("old").Opset("", 13)
@@ -474,7 +481,8 @@ func TestGatherBlockQuantized(t *testing.T) {
 	want := runOn(t, m, "reference", feed)["y"]
 	for _, provider := range onProviders(t) {
 		for _, symmetric := range []bool{true, false} {
-			q, err := QuantizeMatMulNBits(m, &NBitsOptions{OpTypes: []string{"Gather"}, Block: 16, Symmetric: symmetric})
+			q, err := QuantizeMatMulNBits(m,
+				&NBitsOptions{OpTypes: []string{"Gather"}, Block: 16, Symmetric: symmetric})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -496,7 +504,8 @@ func TestScaleAndZero(t *testing.T) {
 	for _, r := range [][2]float32{{1, 3}, {-3, -1}} {
 		scale, zero, err := scaleAndZero(r[0], r[1], 0, 255, false, 0)
 		if want := float32(3) / 255; err != nil || scale != want || zero != 0 && zero != 255 {
-			t.Errorf("%v: scale %g and zero point %d, %v, want scale %g and an end of the integers", r, scale, zero, err, want)
+			t.Errorf("%v: scale %g and zero point %d, %v, want scale %g and an end of the integers", r, scale,
+				zero, err, want)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
@@ -544,7 +553,8 @@ func TestNilData(t *testing.T) {
 	if _, err := Calibrate(t.Context(), m, nil, nil); err == nil || !strings.Contains(err.Error(), "the data is nil") {
 		t.Errorf("Calibrate: got %v", err)
 	}
-	if _, err := Evaluate(t.Context(), m, m, nil, nil); err == nil || !strings.Contains(err.Error(), "the data is nil") {
+	if _, err := Evaluate(t.Context(), m, m, nil, nil); err == nil ||
+		!strings.Contains(err.Error(), "the data is nil") {
 		t.Errorf("Evaluate: got %v", err)
 	}
 }

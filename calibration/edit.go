@@ -18,8 +18,8 @@ const maxNesting = 100
 type editor struct {
 	m *onnx.Model
 	g *onnx.Graph
-	// inits are the initializers. Those that are inputs too, as all were before IR version 4, count as constants, as in ONNX
-	// Runtime's quantizer.
+	// inits are the initializers. Those that are inputs too, as all were before IR version 4, count
+	// as constants, as in ONNX Runtime's quantizer.
 	inits  map[string]*onnx.Tensor
 	floats map[string]bool // tensors of float32, initializers included
 	// captured are the names that subgraphs take from the main graph.
@@ -43,7 +43,8 @@ func newEditor(m *onnx.Model) (*editor, error) {
 	e := &editor{
 		m: &c, g: &g,
 		inits: map[string]*onnx.Tensor{}, floats: map[string]bool{}, captured: map[string]bool{},
-		outputs: map[string]bool{}, inputs: map[string]bool{}, made: map[string]bool{}, data: map[string][]float32{}, names: map[string]*onnx.Node{},
+		outputs: map[string]bool{}, inputs: map[string]bool{}, made: map[string]bool{}, data: map[string][]float32{},
+		names: map[string]*onnx.Node{},
 	}
 	c.Graph = &g
 	c.OpsetImports = slices.Clone(m.OpsetImports)
@@ -234,7 +235,8 @@ func (e *editor) finish() (*onnx.Model, error) {
 	e.g.Initializers = slices.DeleteFunc(e.g.Initializers, func(t *onnx.Tensor) bool {
 		return !used[t.Name] && !e.captured[t.Name] && !e.outputs[t.Name] && !e.inputs[t.Name]
 	})
-	// A quantized initializer is no input any more. Before IR version 4, no initializer could be overridden.
+	// A quantized initializer is no input any more. Before IR version 4, no
+	// initializer could be overridden.
 	kept := map[string]bool{}
 	for _, t := range e.g.Initializers {
 		kept[t.Name] = true
@@ -242,8 +244,12 @@ func (e *editor) finish() (*onnx.Model, error) {
 	e.g.Inputs = slices.DeleteFunc(slices.Clone(e.g.Inputs), func(v *onnx.ValueInfo) bool {
 		return e.inits[v.Name] != nil && (e.m.IRVersion < 4 || !kept[v.Name])
 	})
-	e.g.ValueInfo = slices.DeleteFunc(slices.Clone(e.g.ValueInfo), func(v *onnx.ValueInfo) bool { return !made[v.Name] })
-	if contrib && !slices.ContainsFunc(e.m.OpsetImports, func(o onnx.OperatorSetID) bool { return o.Domain == microsoft }) {
+	e.g.ValueInfo = slices.DeleteFunc(slices.Clone(e.g.ValueInfo), func(v *onnx.ValueInfo) bool {
+		return !made[v.Name]
+	})
+	if contrib && !slices.ContainsFunc(e.m.OpsetImports, func(o onnx.OperatorSetID) bool {
+		return o.Domain == microsoft
+	}) {
 		e.m.OpsetImports = append(e.m.OpsetImports, onnx.OperatorSetID{Domain: microsoft, Version: 1})
 	}
 	// Before version 4, initializers are inputs too.
@@ -254,8 +260,8 @@ func (e *editor) finish() (*onnx.Model, error) {
 	return e.m, nil
 }
 
-// nameNodes makes the names of nodes unique, which ONNX Runtime demands: several nodes may be made for one tensor, and the model may
-// have a node of that name already.
+// nameNodes makes the names of nodes unique, which ONNX Runtime demands: several nodes may be made
+// for one tensor, and the model may have a node of that name already.
 func (e *editor) nameNodes() {
 	seen := map[string]bool{"": true}
 	for name := range e.names {
@@ -283,7 +289,9 @@ func (e *editor) dropUnused() {
 		default:
 			continue
 		}
-		if slices.ContainsFunc(n.Outputs, func(out string) bool { return uses[out] > 0 || e.outputs[out] || e.captured[out] }) {
+		if slices.ContainsFunc(n.Outputs, func(out string) bool {
+			return uses[out] > 0 || e.outputs[out] || e.captured[out]
+		}) {
 			continue
 		}
 		for _, in := range n.Inputs {

@@ -141,7 +141,8 @@ func evaluate(ctx context.Context, original, quantized *onnx.Model, data Data, o
 func (r *OutputReport) merge(o OutputReport) {
 	r.Values, r.Odd, r.Rows, r.Agree = r.Values+o.Values, r.Odd+o.Odd, r.Rows+o.Rows, r.Agree+o.Agree
 	r.MaxAbs = max(r.MaxAbs, o.MaxAbs)
-	r.Signal, r.Quantized, r.Product, r.Noise = r.Signal+o.Signal, r.Quantized+o.Quantized, r.Product+o.Product, r.Noise+o.Noise
+	r.Signal, r.Quantized, r.Product, r.Noise = r.Signal+o.Signal, r.Quantized+o.Quantized,
+		r.Product+o.Product, r.Noise+o.Noise
 }
 
 // compareTensors compares two tensors of the same type and shape.

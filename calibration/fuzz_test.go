@@ -12,7 +12,8 @@ import (
 // FuzzQuantize checks that no model makes the quantizers panic, and that what they
 // return can be written.
 func FuzzQuantize(f *testing.F) {
-	for _, file := range []string{"exact.onnx", "conv.onnx", "block.onnx", "nbits.onnx", "static/conv/qdq-u8s8.onnx", "dynamic/conv/s8.onnx"} {
+	for _, file := range []string{"exact.onnx", "conv.onnx", "block.onnx", "nbits.onnx", "static/conv/qdq-u8s8.onnx",
+		"dynamic/conv/s8.onnx"} {
 		data, err := os.ReadFile(filepath.Join("testdata", filepath.FromSlash(file)))
 		if err != nil {
 			f.Fatal(err)

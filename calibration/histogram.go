@@ -45,7 +45,8 @@ func newHistogram(o *Options, e, magnitudes extent) (*histogram, error) {
 func (e extent) check() error {
 	const limit = math.MaxFloat32 / 4
 	if e.some && !(e.lo >= -limit && e.hi <= limit) {
-		return fmt.Errorf("the values range from %g to %g, want magnitudes of at most %g for a histogram", e.lo, e.hi, limit)
+		return fmt.Errorf("the values range from %g to %g, want magnitudes of at most %g for a histogram",
+			e.lo, e.hi, limit)
 	}
 	return nil
 }

@@ -22,18 +22,22 @@ func TestQuantizeHostileGraphs(t *testing.T) {
 	huge.Dims = []int64{1 << 40, 1 << 40}
 	negative := f(1)
 	negative.Dims = []int64{-1, -1}
-	for i, w := range []*onnx.Tensor{f(4, 4), f(0, 4), f(4, 0), f(4), f(), f(1, 1, 1, 1), f(4, 4, 1, 1), short, huge, negative, {Name: "w", DataType: onnx.Float}} {
-		for _, op := range []string{"Conv", "ConvTranspose", "Gemm", "MatMul", "Relu", "Clip", "Softmax", "Gather", "Pad", "Split", "Where", "Concat", "ArgMax",
+	for i, w := range []*onnx.Tensor{f(4, 4), f(0, 4), f(4, 0), f(4), f(), f(1, 1, 1, 1), f(4, 4, 1, 1), short, huge,
+		negative, {Name: "w", DataType: onnx.Float}} {
+		for _, op := range []string{"Conv", "ConvTranspose", "Gemm", "MatMul", "Relu", "Clip", "Softmax", "Gather",
+			"Pad", "Split", "Where", "Concat", "ArgMax",
 			"BatchNormalization", "LayerNormalization", "MaxPool", "AveragePool", "GlobalAveragePool", "Resize", "Reshape", "Add", "Constant", "Sigmoid", "TopK"} {
-			for _, in := range [][]string{nil, {""}, {"x"}, {"w"}, {"x", "w"}, {"w", "x"}, {"x", "w", "w"}, {"x", "", "w"}, {"y", "w"}, {"x", "w", "w", "w", "w"}, {"c", "w", "w", "w", "w"}} {
+			for _, in := range [][]string{nil, {""}, {"x"}, {"w"}, {"x", "w"}, {"w", "x"}, {"x", "w", "w"},
+				{"x", "", "w"}, {"y", "w"}, {"x", "w", "w", "w", "w"}, {"c", "w", "w", "w", "w"}} {
 				for _, out := range [][]string{nil, {""}, {"y"}, {"y", "y"}, {"w"}, {"y", "z"}} {
-					m := &onnx.Model{IRVersion: 8, OpsetImports: []onnx.OperatorSetID{{Version: 17}}, Graph: &onnx.Graph{
-						Name: "g", Initializers: []*onnx.Tensor{w},
-						Nodes: []*onnx.Node{
-							{OpType: "Conv", Inputs: []string{"x", "w"}, Outputs: []string{"c"}},
-							{OpType: op, Inputs: in, Outputs: out},
-						},
-					}}
+					m := &onnx.Model{IRVersion: 8, OpsetImports: []onnx.OperatorSetID{{Version: 17}},
+						Graph: &onnx.Graph{
+							Name: "g", Initializers: []*onnx.Tensor{w},
+							Nodes: []*onnx.Node{
+								{OpType: "Conv", Inputs: []string{"x", "w"}, Outputs: []string{"c"}},
+								{OpType: op, Inputs: in, Outputs: out},
+							},
+						}}
 					if op == "Conv" {
 						m.Graph.Nodes = m.Graph.Nodes[1:]
 					}

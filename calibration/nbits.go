@@ -65,7 +65,8 @@ func (o *NBitsOptions) withDefaults() (*NBitsOptions, error) {
 		}
 	}
 	if slices.Contains(d.OpTypes, "Gather") && (d.Bits != 4 || d.Style != QOperator) {
-		return nil, fmt.Errorf("Gather with %d bits as %s: GatherBlockQuantized supports 4 bits as %s", d.Bits, d.Style, QOperator)
+		return nil, fmt.Errorf("Gather with %d bits as %s: GatherBlockQuantized supports 4 bits as %s", d.Bits,
+			d.Style, QOperator)
 	}
 	return &d, nil
 }
@@ -91,7 +92,8 @@ func quantizeNBits(m *onnx.Model, o *NBitsOptions) (*onnx.Model, error) {
 		return nil, err
 	}
 	if v := q.opset(); opts.Style == QDQ && v < 21 {
-		return nil, fmt.Errorf("the model imports opset %d, want at least 21 for DequantizeLinear in blocks: convert it first or use %s", v, QOperator)
+		return nil, fmt.Errorf("the model imports opset %d, want at least 21 for DequantizeLinear in blocks: convert "+
+			"it first or use %s", v, QOperator)
 	}
 	if slices.Contains(opts.OpTypes, "Gemm") {
 		q.ops = []string{"Gemm"}
@@ -153,7 +155,8 @@ func (b *blocks) code(lo, hi float32, signed bool) (scale, zero float32) {
 
 // blockCodes passes the codes of each block of a vector to f. The vector has n elements,
 // from index at, stride apart.
-func (b *blocks) blockCodes(v []float32, at, stride, n int, signed bool, f func(block int, scale, zero float32, codes []int)) error {
+func (b *blocks) blockCodes(v []float32, at, stride, n int, signed bool,
+	f func(block int, scale, zero float32, codes []int)) error {
 	codes := make([]int, 0, b.Block)
 	lowest := 0
 	if signed {
@@ -211,7 +214,8 @@ func (b *blocks) matMul(n *onnx.Node) error {
 		zeros := make([]byte, cols*zeroRow)
 		for c := range cols {
 			if count*b.Bits%8 != 0 {
-				setBits(zeros[c*zeroRow:], count, b.Bits, 1<<(b.Bits-1)) // padding, for which ONNX Runtime writes the middle
+				// padding, for which ONNX Runtime writes the middle
+				setBits(zeros[c*zeroRow:], count, b.Bits, 1<<(b.Bits-1))
 			}
 			err := b.blockCodes(v, c, cols, k, false, func(block int, scale, zero float32, codes []int) {
 				scales[c*count+block] = scale
@@ -225,7 +229,8 @@ func (b *blocks) matMul(n *onnx.Node) error {
 			}
 		}
 		weights = []string{
-			b.addBytes(fmt.Sprintf("%s_Q%d", t.Name, b.Bits), onnx.Uint8, packed, int64(cols), int64(count), int64(blob)),
+			b.addBytes(fmt.Sprintf("%s_Q%d", t.Name, b.Bits), onnx.Uint8, packed, int64(cols),
+				int64(count), int64(blob)),
 			b.addInit(t.Name+"_scales", scales, int64(cols), int64(count)),
 		}
 		if !b.Symmetric {
@@ -297,12 +302,15 @@ func (b *blocks) matMulQDQ(n *onnx.Node, t *onnx.Tensor, v []float32) error {
 		}
 	}
 	name := fmt.Sprintf("%s_DQ_Q%d", t.Name, b.Bits)
-	inputs := []string{b.addBytes(name, dtype, packed, t.Dims...), b.addInit(t.Name+"_DQ_scales", scales, int64(count), int64(cols))}
+	inputs := []string{b.addBytes(name, dtype, packed, t.Dims...),
+		b.addInit(t.Name+"_DQ_scales", scales, int64(count), int64(cols))}
 	if !b.Symmetric {
 		inputs = append(inputs, b.addBytes(t.Name+"_DQ_zero_points", dtype, zeros, int64(count), int64(cols)))
 	}
 	out := b.unused(name + "_output")
-	b.g.Nodes = append(b.g.Nodes, newNode("DequantizeLinear", name, inputs, []string{out}, onnx.Attrs{"axis": int64(0), "block_size": int64(b.Block)}))
+	b.g.Nodes = append(b.g.Nodes,
+		newNode("DequantizeLinear", name, inputs, []string{out},
+			onnx.Attrs{"axis": int64(0), "block_size": int64(b.Block)}))
 	b.done[t.Name] = []string{out}
 	n.Inputs[1] = out
 	return nil
@@ -348,13 +356,15 @@ func (b *blocks) gather(n *onnx.Node) error {
 			}
 		}
 		dims := append(slices.Clone(t.Dims[:last]), int64(count))
-		weights = []string{b.addBytes(t.Name+"_Q4", dtype, packed, t.Dims...), b.addInit(t.Name+"_scales", scales, dims...)}
+		weights = []string{b.addBytes(t.Name+"_Q4", dtype, packed, t.Dims...),
+			b.addInit(t.Name+"_scales", scales, dims...)}
 		if !b.Symmetric {
 			weights = append(weights, b.addBytes(t.Name+"_zero_points", dtype, zeros, dims...))
 		}
 		b.done[t.Name+"\x00gather"] = weights
 	}
 	inputs := append([]string{weights[0], n.Inputs[1]}, weights[1:]...)
-	b.replace(n, "GatherBlockQuantized", inputs, onnx.Attrs{"gather_axis": gatherAxis, "quantize_axis": int64(last), "block_size": int64(b.Block)})
+	b.replace(n, "GatherBlockQuantized", inputs,
+		onnx.Attrs{"gather_axis": gatherAxis, "quantize_axis": int64(last), "block_size": int64(b.Block)})
 	return nil
 }

@@ -29,7 +29,8 @@ func steps(dtype tensor.DType, reduce, symmetric bool) (lo, hi float64) {
 
 // scaleAndZero returns the parameters that map the range from lo to hi to integers:
 // x ≈ scale · (q − zero), and 0 is exact.
-func scaleAndZero(lo, hi float32, qlo, qhi float64, symmetric bool, minRange float32) (scale float32, zero int32, err error) {
+func scaleAndZero(lo, hi float32, qlo, qhi float64, symmetric bool,
+	minRange float32) (scale float32, zero int32, err error) {
 	lo, hi = min(lo, 0), max(hi, 0)
 	if minRange > 0 {
 		hi = max(hi, lo+minRange)
@@ -117,7 +118,8 @@ func split(dims []int64, axis int) (outer, n, inner int) {
 
 // weightParams returns the parameters of an initializer, for the whole tensor or for each
 // index of an axis.
-func weightParams(t *onnx.Tensor, v []float32, axis int, dtype tensor.DType, symmetric, reduce bool, minRange float32) (*quantized, error) {
+func weightParams(t *onnx.Tensor, v []float32, axis int, dtype tensor.DType, symmetric, reduce bool,
+	minRange float32) (*quantized, error) {
 	q := &quantized{dtype: dtype, axis: axis}
 	qlo, qhi := steps(dtype, reduce, symmetric)
 	outer, n, inner := 1, 1, len(v)

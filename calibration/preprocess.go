@@ -31,7 +31,8 @@ func Preprocess(m *onnx.Model) (*onnx.Model, error) {
 
 func (e *editor) constantsToInits() {
 	e.g.Nodes = slices.DeleteFunc(e.g.Nodes, func(n *onnx.Node) bool {
-		if n.OpType != "Constant" || onnx.NormalizeDomain(n.Domain) != "" || len(n.Outputs) != 1 || e.outputs[n.Outputs[0]] || len(n.Attributes) != 1 {
+		if n.OpType != "Constant" || onnx.NormalizeDomain(n.Domain) != "" || len(n.Outputs) != 1 ||
+			e.outputs[n.Outputs[0]] || len(n.Attributes) != 1 {
 			return false
 		}
 		a := n.Attributes[0]
@@ -79,11 +80,13 @@ func (e *editor) foldBatchNormalization() error {
 	uses := e.consumers()
 	gone := map[*onnx.Node]bool{}
 	for _, n := range e.g.Nodes {
-		if n.OpType != "BatchNormalization" || onnx.NormalizeDomain(n.Domain) != "" || len(n.Inputs) != 5 || len(n.Outputs) != 1 || intAttr(n, "training_mode", 0) != 0 || intAttr(n, "spatial", 1) != 1 {
+		if n.OpType != "BatchNormalization" || onnx.NormalizeDomain(n.Domain) != "" || len(n.Inputs) != 5 ||
+			len(n.Outputs) != 1 || intAttr(n, "training_mode", 0) != 0 || intAttr(n, "spatial", 1) != 1 {
 			continue
 		}
 		c := maker[n.Inputs[0]]
-		if c == nil || c.OpType != "Conv" || onnx.NormalizeDomain(c.Domain) != "" || uses[n.Inputs[0]] != 1 || e.outputs[n.Inputs[0]] || e.captured[n.Inputs[0]] {
+		if c == nil || c.OpType != "Conv" || onnx.NormalizeDomain(c.Domain) != "" || uses[n.Inputs[0]] != 1 ||
+			e.outputs[n.Inputs[0]] || e.captured[n.Inputs[0]] {
 			continue
 		}
 		ok, err := e.foldInto(c, n)
@@ -140,7 +143,8 @@ func (e *editor) foldInto(c, n *onnx.Node) (bool, error) {
 		}
 		bias[k] = float32((float64(p[4][k])-float64(p[2][k]))*f + float64(p[1][k]))
 	}
-	inputs := []string{c.Inputs[0], e.addInit(w.Name+"_folded", scaled, w.Dims...), e.addInit(n.Outputs[0]+"_bias", bias, int64(channels))}
+	inputs := []string{c.Inputs[0], e.addInit(w.Name+"_folded", scaled, w.Dims...),
+		e.addInit(n.Outputs[0]+"_bias", bias, int64(channels))}
 	c.Inputs, c.Outputs = inputs, []string{n.Outputs[0]}
 	return true, nil
 }
@@ -153,7 +157,8 @@ func (q *quantizer) gemmToMatMul() error {
 	}
 	var nodes []*onnx.Node
 	for _, n := range q.g.Nodes {
-		if n.OpType != "Gemm" || onnx.NormalizeDomain(n.Domain) != "" || floatAttr(n, "alpha", 1) != 1 || floatAttr(n, "beta", 1) != 1 || intAttr(n, "transA", 0) != 0 {
+		if n.OpType != "Gemm" || onnx.NormalizeDomain(n.Domain) != "" || floatAttr(n, "alpha", 1) != 1 ||
+			floatAttr(n, "beta", 1) != 1 || intAttr(n, "transA", 0) != 0 {
 			nodes = append(nodes, n)
 			continue
 		}

@@ -273,7 +273,8 @@ func (q *qdq) weightRanges() error {
 		if m.weight {
 			dtype, symmetric = q.Weight, q.symmetricWeight(q.Weight)
 		}
-		if q.ranges[name], err = weightParams(t, v, m.axis, dtype, symmetric || m.axis >= 0, q.ReduceRange, q.MinRange); err != nil {
+		if q.ranges[name], err = weightParams(t, v, m.axis, dtype, symmetric || m.axis >= 0, q.ReduceRange,
+			q.MinRange); err != nil {
 			return err
 		}
 	}
@@ -322,7 +323,8 @@ func (q *qdq) own(name string, m *mark) error {
 		bytes := q.addBytes(name+"_quantized", onnx.DataType(p.dtype), quantizeWeight(t, v, p), t.Dims...)
 		out := q.unused(name + "_DequantizeLinear_Output")
 		q.read.rename(name, out)
-		q.g.Nodes = append(q.g.Nodes, newNode("DequantizeLinear", name+"_DequantizeLinear", []string{bytes, scale, zero}, []string{out}, attrs))
+		q.g.Nodes = append(q.g.Nodes,
+			newNode("DequantizeLinear", name+"_DequantizeLinear", []string{bytes, scale, zero}, []string{out}, attrs))
 		return nil
 	}
 	p, _, err := q.activation(name)
@@ -386,7 +388,8 @@ func (q *qdq) bias(b biasMark) error {
 	in, w := q.params[b.input], q.params[b.weightName]
 	name := b.node.Inputs[b.at]
 	t := q.weight(name)
-	if in == nil || w == nil || t == nil || len(in.scales) != 1 || len(w.scales) != 1 && int64(len(w.scales)) != t.Dims[0] {
+	if in == nil || w == nil || t == nil || len(in.scales) != 1 || len(w.scales) != 1 &&
+		int64(len(w.scales)) != t.Dims[0] {
 		return nil
 	}
 	v, err := q.values(t)
@@ -404,7 +407,9 @@ func (q *qdq) bias(b biasMark) error {
 		return nil // the bias stays float
 	}
 	if b.factor != 1 {
-		b.node.Attributes = slices.DeleteFunc(slices.Clone(b.node.Attributes), func(a *onnx.Attribute) bool { return a.Name == "beta" })
+		b.node.Attributes = slices.DeleteFunc(slices.Clone(b.node.Attributes), func(a *onnx.Attribute) bool {
+			return a.Name == "beta"
+		})
 	}
 	var dims []int64
 	var attrs onnx.Attrs
@@ -412,7 +417,8 @@ func (q *qdq) bias(b biasMark) error {
 		dims, attrs = []int64{int64(len(scales))}, onnx.Attrs{"axis": int64(0)}
 	}
 	quantizedName := q.addInit(name+"_quantized", ints, t.Dims...)
-	inputs := []string{quantizedName, q.addInit(quantizedName+"_scale", scales, dims...), q.addInit(quantizedName+"_zero_point", make([]int32, len(scales)), dims...)}
+	inputs := []string{quantizedName, q.addInit(quantizedName+"_scale", scales, dims...),
+		q.addInit(quantizedName+"_zero_point", make([]int32, len(scales)), dims...)}
 	out := q.unused(name + "_DequantizeLinear_Output")
 	b.node.Inputs[b.at] = out
 	q.g.Nodes = append(q.g.Nodes, newNode("DequantizeLinear", name+"_DequantizeLinear", inputs, []string{out}, attrs))

@@ -81,7 +81,8 @@ func (q *qoperator) dequantize(name string) {
 	if v == nil || q.floats[name] || q.inits[name] != nil {
 		return
 	}
-	q.emit(newNode("DequantizeLinear", name+"_DequantizeLinear", []string{v.name, v.scale, v.zero}, []string{name}, nil))
+	q.emit(newNode("DequantizeLinear", name+"_DequantizeLinear", []string{v.name, v.scale, v.zero},
+		[]string{name}, nil))
 }
 
 // node replaces a node. It returns false if the node is to be kept.
@@ -119,7 +120,9 @@ func (q *qoperator) node(n *onnx.Node) (bool, error) {
 		return q.linear(n, 1, nil)
 	case "AveragePool":
 		// QLinearAveragePool is AveragePool before opset 19, without dilations.
-		if a := n.Attribute("dilations"); a != nil && slices.ContainsFunc(a.Ints, func(d int64) bool { return d != 1 }) {
+		if a := n.Attribute("dilations"); a != nil && slices.ContainsFunc(a.Ints, func(d int64) bool {
+			return d != 1
+		}) {
 			return false, nil
 		}
 		return q.linear(n, 1, nil, "dilations")
@@ -185,7 +188,8 @@ func (q *qoperator) integers(name string) (*qvalue, error) {
 	}
 	if q.dynamic() {
 		v := &qvalue{q.unused(name + "_quantized"), q.unused(name + "_scale"), q.unused(name + "_zero_point"), nil}
-		q.nodes = append(q.nodes, newNode("DynamicQuantizeLinear", name+"_QuantizeLinear", []string{name}, []string{v.name, v.scale, v.zero}, nil))
+		q.nodes = append(q.nodes, newNode("DynamicQuantizeLinear", name+"_QuantizeLinear", []string{name},
+			[]string{v.name, v.scale, v.zero}, nil))
 		q.values[name] = v
 		return v, nil
 	}
@@ -193,7 +197,8 @@ func (q *qoperator) integers(name string) (*qvalue, error) {
 	if v == nil || err != nil {
 		return nil, err
 	}
-	q.nodes = append(q.nodes, newNode("QuantizeLinear", name+"_QuantizeLinear", []string{name, v.scale, v.zero}, []string{v.name}, nil))
+	q.nodes = append(q.nodes,
+		newNode("QuantizeLinear", name+"_QuantizeLinear", []string{name, v.scale, v.zero}, []string{v.name}, nil))
 	q.values[name] = v
 	return v, nil
 }
@@ -250,7 +255,8 @@ func (q *qoperator) factor(name string, axis int, dtype tensor.DType, reduce boo
 // increased. The weight is nil if the bias cannot be quantized.
 func (q *qoperator) bias(name string, x, w *qvalue, weightName string, factor float32) (string, *qvalue, error) {
 	t := q.weight(name)
-	if t == nil || len(t.Dims) != 1 || x.params == nil || w.params == nil || len(w.params.scales) != 1 && int64(len(w.params.scales)) != t.Dims[0] {
+	if t == nil || len(t.Dims) != 1 || x.params == nil || w.params == nil || len(w.params.scales) != 1 &&
+		int64(len(w.params.scales)) != t.Dims[0] {
 		return "", nil, nil
 	}
 	v, err := q.editor.values(t)
@@ -282,7 +288,8 @@ func (q *qoperator) bias(name string, x, w *qvalue, weightName string, factor fl
 }
 
 // emitInteger emits a node whose result is the integer form of the first output of n.
-func (q *qoperator) emitInteger(opType, domain string, n *onnx.Node, inputs []string, y *qvalue, attrs onnx.Attrs, without ...string) {
+func (q *qoperator) emitInteger(opType, domain string, n *onnx.Node, inputs []string, y *qvalue, attrs onnx.Attrs,
+	without ...string) {
 	r := newNode(opType, "", inputs, []string{y.name}, attrs)
 	r.Domain = domain
 	if n.Name != "" {
@@ -364,7 +371,8 @@ func (q *qoperator) gemm(n *onnx.Node) (bool, error) {
 	if y == nil || err != nil {
 		return false, err
 	}
-	q.emitInteger("QGemm", microsoft, n, []string{x.name, x.scale, x.zero, w.name, w.scale, w.zero, bias, y.scale, y.zero}, y, nil, "beta")
+	q.emitInteger("QGemm", microsoft, n,
+		[]string{x.name, x.scale, x.zero, w.name, w.scale, w.zero, bias, y.scale, y.zero}, y, nil, "beta")
 	return true, nil
 }
 
@@ -381,7 +389,8 @@ func (q *qoperator) matMul(n *onnx.Node) (bool, error) {
 	if y == nil || err != nil {
 		return false, err
 	}
-	q.emitInteger("QLinearMatMul", "", n, []string{a.name, a.scale, a.zero, b.name, b.scale, b.zero, y.scale, y.zero}, y, nil)
+	q.emitInteger("QLinearMatMul", "", n, []string{a.name, a.scale, a.zero, b.name, b.scale, b.zero, y.scale, y.zero},
+		y, nil)
 	return true, nil
 }
 
@@ -415,7 +424,8 @@ func (q *qoperator) softmax(n *onnx.Node) (bool, error) {
 		p.zeros[0] = -128
 	}
 	y := q.result(n.Outputs[0], p)
-	q.emitInteger("QLinearSoftmax", microsoft, n, []string{x.name, x.scale, x.zero, y.scale, y.zero}, y, onnx.Attrs{"opset": q.opset()})
+	q.emitInteger("QLinearSoftmax", microsoft, n, []string{x.name, x.scale, x.zero, y.scale, y.zero}, y,
+		onnx.Attrs{"opset": q.opset()})
 	return true, nil
 }
 
@@ -471,7 +481,8 @@ func (q *qoperator) pad(n *onnx.Node) (bool, error) {
 			if err != nil {
 				return false, err
 			}
-			fill = q.addBytes(name+"_quantized", onnx.DataType(v.params.dtype), quantizeTo(nil, c, v.params.scales[0], v.params.zeros[0], v.params.dtype), t.Dims...)
+			fill = q.addBytes(name+"_quantized", onnx.DataType(v.params.dtype),
+				quantizeTo(nil, c, v.params.scales[0], v.params.zeros[0], v.params.dtype), t.Dims...)
 		}
 		for len(n.Inputs) < 3 {
 			n.Inputs = append(n.Inputs, "")
@@ -514,7 +525,8 @@ func (q *qoperator) where(n *onnx.Node) (bool, error) {
 	if y == nil || err != nil {
 		return false, err
 	}
-	q.emitInteger("QLinearWhere", microsoft, n, []string{n.Inputs[0], a.name, a.scale, a.zero, b.name, b.scale, b.zero, y.scale, y.zero}, y, nil)
+	q.emitInteger("QLinearWhere", microsoft, n,
+		[]string{n.Inputs[0], a.name, a.scale, a.zero, b.name, b.scale, b.zero, y.scale, y.zero}, y, nil)
 	return true, nil
 }
 
@@ -572,7 +584,8 @@ func (q *qoperator) convInteger(n *onnx.Node) (bool, error) {
 	}
 	shape[1] = -1
 	column := q.unused(out + "_bias")
-	q.emit(newNode("Reshape", out+"_bias_reshape", []string{bias, q.addInit(out+"_bias_shape", shape, int64(len(shape)))}, []string{column}, nil))
+	q.emit(newNode("Reshape", out+"_bias_reshape",
+		[]string{bias, q.addInit(out+"_bias_shape", shape, int64(len(shape)))}, []string{column}, nil))
 	q.emit(newNode("Add", out+"_bias_add", []string{scaled, column}, []string{out}, nil))
 	return true, nil
 }

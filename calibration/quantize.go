@@ -82,7 +82,8 @@ func (o *QuantizeOptions) withDefaults(dynamic bool) (*QuantizeOptions, error) {
 	case dynamic && d.Activation != tensor.TypeUint8:
 		return nil, fmt.Errorf("activations of %s, want uint8, the only type of DynamicQuantizeLinear", d.Activation)
 	case d.Activation == tensor.TypeInt8 && d.Weight == tensor.TypeUint8:
-		return nil, errors.New("no engine multiplies int8 activations by uint8 weights: want uint8 activations or int8 weights")
+		return nil, errors.New(
+			"no engine multiplies int8 activations by uint8 weights: want uint8 activations or int8 weights")
 	case d.SymmetricWeights && d.AsymmetricWeights:
 		return nil, errors.New("SymmetricWeights and AsymmetricWeights are both set")
 	case d.MinRange < 0 || d.MinRange != d.MinRange:
@@ -149,7 +150,8 @@ func (q *quantizer) checkTable() error {
 	if missing == "" {
 		return nil
 	}
-	return fmt.Errorf("the table has no range for tensor %q, nor for any other of the chosen operators: calibrate this model, with finite values", missing)
+	return fmt.Errorf("the table has no range for tensor %q, nor for any other of the chosen operators: calibrate "+
+		"this model, with finite values", missing)
 }
 
 // adjustRanges clips the ranges of the results of Relu and Clip to their bounds and uses
@@ -262,9 +264,9 @@ func (q *quantizer) addParams(name string, p *quantized) (scale, zero string) {
 }
 
 // QuantizeStatic returns a model with 8-bit weights and activations. The table is that of
-// [Calibrate] for the same model. Tensors without a range in the table stay float; a table
-// without any range for the chosen operators is an error. The result shares memory with m, which must stay open and
-// unchanged while the result is in use.
+// [Calibrate] for the same model. Tensors without a range in the table stay float; a table without
+// any range for the chosen operators is an error. The result shares memory with m, which must stay
+// open and unchanged while the result is in use.
 func QuantizeStatic(m *onnx.Model, table *Table, o *QuantizeOptions) (*onnx.Model, error) {
 	r, err := quantizeStatic(m, table, o)
 	if err != nil {
@@ -336,7 +338,8 @@ func quantizeDynamic(m *onnx.Model, o *QuantizeOptions) (*onnx.Model, error) {
 		q.ops = []string{"Conv", "MatMul", "Gather", "Transpose"}
 	}
 	if v := q.opset(); v < 11 {
-		return nil, fmt.Errorf("the model imports opset %d, want at least 11 for DynamicQuantizeLinear: convert it first", v)
+		return nil, fmt.Errorf(
+			"the model imports opset %d, want at least 11 for DynamicQuantizeLinear: convert it first", v)
 	}
 	if err := q.gemmToMatMul(); err != nil {
 		return nil, err
@@ -360,7 +363,8 @@ func start(m *onnx.Model, opts *QuantizeOptions) (*quantizer, error) {
 	}
 	for _, n := range e.g.Nodes {
 		if n.OpType == "Gradient" {
-			return nil, fmt.Errorf("node %q computes a gradient, and quantization has none: quantize the model for inference", n.Name)
+			return nil, fmt.Errorf(
+				"node %q computes a gradient, and quantization has none: quantize the model for inference", n.Name)
 		}
 	}
 	q := &quantizer{editor: e, QuantizeOptions: opts}
@@ -371,7 +375,8 @@ func start(m *onnx.Model, opts *QuantizeOptions) (*quantizer, error) {
 func staticOps() []string {
 	return []string{
 		"Add", "ArgMax", "AveragePool", "BatchNormalization", "Clip", "Concat", "Conv", "ConvTranspose", "CumSum",
-		"Flatten", "Gather", "GatherElements", "Gemm", "GlobalAveragePool", "InstanceNormalization", "LayerNormalization",
+		"Flatten", "Gather", "GatherElements", "Gemm", "GlobalAveragePool", "InstanceNormalization",
+		"LayerNormalization",
 		"LeakyRelu", "MatMul", "MaxPool", "Mul", "Pad", "Relu", "Reshape", "Resize", "Sigmoid", "Slice", "Softmax",
 		"Split", "Squeeze", "TopK", "Transpose", "Unsqueeze", "Where",
 	}

@@ -41,7 +41,8 @@ func checkModel(t testing.TB, m *onnx.Model) *onnx.Model {
 
 func runOn(t testing.TB, m *onnx.Model, provider string, feed onward.Values) onward.Values {
 	t.Helper()
-	s, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: provider}}})
+	s, err := onward.OpenModel(t.Context(), m,
+		&onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: provider}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +90,8 @@ func sameInitializers(t *testing.T, got, want map[string]*tensor.Tensor, extra .
 			continue
 		}
 		if g.DType() != w.DType() || !bytes.Equal(g.Bytes(), w.Bytes()) {
-			t.Errorf("%q is %s, want %s", name, tensor.Format(g, tensor.FormatOptions{}), tensor.Format(w, tensor.FormatOptions{}))
+			t.Errorf("%q is %s, want %s", name, tensor.Format(g, tensor.FormatOptions{}),
+				tensor.Format(w, tensor.FormatOptions{}))
 		}
 	}
 	for name, g := range got {
@@ -210,7 +212,8 @@ func TestQuantizeMatMulNBitsEqualsONNXRuntime(t *testing.T) {
 			parts := strings.Split(label, "-")
 			fmt.Sscan(parts[1], &bits)
 			fmt.Sscan(parts[2], &block)
-			o := &NBitsOptions{Style: Style(parts[0]), Bits: bits, Block: block, Symmetric: strings.Contains(label, "symmetric")}
+			o := &NBitsOptions{Style: Style(parts[0]), Bits: bits, Block: block,
+				Symmetric: strings.Contains(label, "symmetric")}
 			if o.Style == QOperator {
 				o.AccuracyLevel = 4
 			}
@@ -269,7 +272,8 @@ func TestActivationsRemovedOnlyIfRangesClip(t *testing.T) {
 		name   string
 		cut    string
 		bounds []float32
-	}{{"relu", "Relu", nil}, {"clip", "Clip", []float32{-1, 2}}, {"clip above zero", "Clip", []float32{1, 3}}, {"clip at six", "Clip", []float32{0, 6}}} {
+	}{{"relu", "Relu", nil}, {"clip", "Clip", []float32{-1, 2}}, {"clip above zero", "Clip", []float32{1, 3}},
+		{"clip at six", "Clip", []float32{0, 6}}} {
 		m := cutModel(t, c.cut, c.bounds...)
 		want := runOn(t, m, "reference", feed)["y"]
 		found, err := Calibrate(t.Context(), m, Batches(feed), nil)
@@ -277,7 +281,8 @@ func TestActivationsRemovedOnlyIfRangesClip(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, table := range []*Table{found, dynamic} {
-			for _, o := range []QuantizeOptions{{}, {Style: QOperator}, {SymmetricActivations: true, Activation: tensor.TypeInt8}, {KeepActivations: true}, {Style: QOperator, SymmetricActivations: true}} {
+			for _, o := range []QuantizeOptions{{}, {Style: QOperator},
+				{SymmetricActivations: true, Activation: tensor.TypeInt8}, {KeepActivations: true}, {Style: QOperator, SymmetricActivations: true}} {
 				q, err := QuantizeStatic(m, table, &o)
 				if err != nil {
 					t.Fatal(err)

@@ -63,7 +63,9 @@ func fixed(m *onnx.Model, feed onward.Values, keep int) (*onnx.Model, onward.Val
 		if i != keep && ok {
 			w := onnx.FromTensor(v)
 			w.Name = in.Name
-			g.Initializers = append(slices.DeleteFunc(g.Initializers, func(t *onnx.Tensor) bool { return t.Name == in.Name }), w)
+			g.Initializers = append(slices.DeleteFunc(g.Initializers, func(t *onnx.Tensor) bool {
+				return t.Name == in.Name
+			}), w)
 			continue
 		}
 		g.Inputs = append(g.Inputs, in)
@@ -161,7 +163,8 @@ type roundTrip struct {
 // run quantizes a model. The results must be valid, run, and have outputs of the types and
 // shapes of the original, finite where its are. What ONNX Runtime runs, it must run quantized.
 func (r *roundTrip) run(t *testing.T, m *onnx.Model, feed onward.Values) {
-	cpu, ort := onward.ProviderConfig{Name: "cpu"}, onward.ProviderConfig{Name: "ort", Options: map[string]string{"library": r.lib}}
+	cpu, ort := onward.ProviderConfig{Name: "cpu"},
+		onward.ProviderConfig{Name: "ort", Options: map[string]string{"library": r.lib}}
 	want, err := runModel(t.Context(), m, cpu, feed)
 	if err != nil {
 		return // backendtest tests the model itself; some have inputs that must not be weights

@@ -58,7 +58,8 @@ func TestTableEqualsONNXRuntime(t *testing.T) {
 				} else {
 					for _, name := range table.Names() {
 						if back.Ranges[name].Highest != table.Ranges[name].Dynamic() {
-							t.Errorf("%s: %s has %g, want %g", file, name, back.Ranges[name].Highest, table.Ranges[name].Dynamic())
+							t.Errorf("%s: %s has %g, want %g", file, name, back.Ranges[name].Highest,
+								table.Ranges[name].Dynamic())
 						}
 					}
 				}
@@ -201,7 +202,8 @@ func TestReadHostileTables(t *testing.T) {
 	for name, data := range hostileTables(t) {
 		if _, err := Read(bytes.NewReader(data)); err != nil {
 			failed++
-			if name == "shared strings" && !strings.Contains(err.Error(), "duplicate") && !strings.Contains(err.Error(), "overlap") {
+			if name == "shared strings" && !strings.Contains(err.Error(), "duplicate") &&
+				!strings.Contains(err.Error(), "overlap") {
 				t.Errorf("%s: %v", name, err)
 			}
 		} else if name == "shared strings" || strings.HasPrefix(name, "cut ") {

@@ -33,7 +33,8 @@ func (t *Table) WriteCache(w io.Writer) error {
 	var b bytes.Buffer
 	for _, name := range t.Names() {
 		if strings.ContainsAny(name, "\r\n") {
-			return fmt.Errorf("the name of tensor %q contains a line break, which the cache format does not allow", name)
+			return fmt.Errorf("the name of tensor %q contains a line break, which the cache format does not allow",
+				name)
 		}
 		fmt.Fprintf(&b, "%s %s\n", name, formatFloat(float64(t.Ranges[name].Dynamic())))
 	}

@@ -30,7 +30,8 @@ func TestNames(t *testing.T) {
 }
 
 func TestGetUnknown(t *testing.T) {
-	for _, name := range []string{"X", "", "x.onnx", "digit7.png", "../datasets.go", "models/sigmoid.onnx", "./sigmoid.onnx", "a\x00.onnx"} {
+	for _, name := range []string{"X", "", "x.onnx", "digit7.png", "../datasets.go", "models/sigmoid.onnx",
+		"./sigmoid.onnx", "a\x00.onnx"} {
 		b, err := Get(name)
 		if want := fmt.Sprintf("Unable to find example '%s'", name); b != nil || err == nil || err.Error() != want {
 			t.Errorf("Get(%q) = %d bytes, %v, want %s", name, len(b), err, want)

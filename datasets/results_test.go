@@ -26,7 +26,8 @@ func onEachEngine(t *testing.T, name string, test func(t *testing.T, s *onward.S
 	}
 	for _, engine := range []string{"reference", "cpu"} {
 		t.Run(engine, func(t *testing.T) {
-			s, err := onward.OpenBytes(t.Context(), b, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: engine}}})
+			s, err := onward.OpenBytes(t.Context(), b,
+				&onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: engine}}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -85,7 +86,8 @@ func TestIrisResults(t *testing.T) {
 			}
 			seq, ok := out["output_probability"].(*tensor.Sequence)
 			if !ok || len(seq.Items) != 3 {
-				t.Fatalf("output_probability is %T %v, want a sequence of 3 maps", out["output_probability"], out["output_probability"])
+				t.Fatalf("output_probability is %T %v, want a sequence of 3 maps", out["output_probability"],
+					out["output_probability"])
 			}
 			for i, item := range seq.Items {
 				m, ok := item.(*tensor.Map)
@@ -95,7 +97,9 @@ func TestIrisResults(t *testing.T) {
 				if keys := elements[int64](t, m.Keys); !slices.Equal(keys, []int64{0, 1, 2}) {
 					t.Errorf("keys %v, want 0, 1, 2", keys)
 				}
-				if got := elements[float32](t, m.Values); !slices.EqualFunc(got, c.probs[i], func(a, b float32) bool { return near(a, b, 1e-6) }) {
+				if got := elements[float32](t, m.Values); !slices.EqualFunc(got, c.probs[i], func(a, b float32) bool {
+					return near(a, b, 1e-6)
+				}) {
 					t.Errorf("row %d of %v: %v, want %v", i, c.x, got, c.probs[i])
 				}
 			}
@@ -107,7 +111,8 @@ func TestIrisRefusesOneFlower(t *testing.T) {
 	onEachEngine(t, "logreg_iris.onnx", func(t *testing.T, s *onward.Session) {
 		x := tensor.Must(tensor.New([]float32{1, 2}, 1, 2))
 		_, err := s.Run(context.Background(), onward.Values{"float_input": x}, nil)
-		const want = "[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Got invalid dimensions for input: float_input for the following indices\n" +
+		const want = "[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Got invalid dimensions for input: float_input for " +
+			"the following indices\n" +
 			" index: 0 Got: 1 Expected: 3\n Please fix either the inputs or the model."
 		if !errors.Is(err, onward.ErrInvalidArgument) || err.Error() != want {
 			t.Errorf("got  %q\nwant %q", err, want)

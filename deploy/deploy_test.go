@@ -72,7 +72,8 @@ func TestKubernetesManifests(t *testing.T) {
 			t.Errorf("the service's port %s has target %s, which the pods lack", p.Name, p.TargetPort.StrVal)
 		}
 	}
-	for name, p := range map[string]*corev1.Probe{"startup": pod.Spec.Containers[0].StartupProbe, "liveness": pod.Spec.Containers[0].LivenessProbe, "readiness": pod.Spec.Containers[0].ReadinessProbe} {
+	for name, p := range map[string]*corev1.Probe{"startup": pod.Spec.Containers[0].StartupProbe,
+		"liveness": pod.Spec.Containers[0].LivenessProbe, "readiness": pod.Spec.Containers[0].ReadinessProbe} {
 		if p == nil || p.HTTPGet == nil || ports[p.HTTPGet.Port.StrVal] == 0 {
 			t.Errorf("%s probe: %v, want one on a port of the container", name, p)
 		}
@@ -80,11 +81,15 @@ func TestKubernetesManifests(t *testing.T) {
 	if scaler.Spec.ScaleTargetRef.Name != deployment.Name || scaler.Spec.ScaleTargetRef.Kind != deployment.Kind {
 		t.Errorf("the autoscaler's target is %v, want the Deployment %s", scaler.Spec.ScaleTargetRef, deployment.Name)
 	}
-	if m := scaler.Spec.Metrics[0].Pods.Metric.Name; !bytes.Contains(read(t, "kubernetes/prometheus-adapter.yaml"), []byte("as: "+m)) {
+	if m := scaler.Spec.Metrics[0].Pods.Metric.Name; !bytes.Contains(read(t, "kubernetes/prometheus-adapter.yaml"),
+		[]byte("as: "+m)) {
 		t.Errorf("prometheus-adapter.yaml does not provide the autoscaler's metric %s", m)
 	}
-	if *job.Spec.CompletionMode != batchv1.IndexedCompletion || !strings.Contains(strings.Join(job.Spec.Template.Spec.Containers[0].Args, " "), fmt.Sprintf("/%d ", *job.Spec.Completions)) {
-		t.Errorf("the job has %d completions, want as many as --shard has parts in %v", *job.Spec.Completions, job.Spec.Template.Spec.Containers[0].Args)
+	if *job.Spec.CompletionMode != batchv1.IndexedCompletion ||
+		!strings.Contains(strings.Join(job.Spec.Template.Spec.Containers[0].Args, " "),
+			fmt.Sprintf("/%d ", *job.Spec.Completions)) {
+		t.Errorf("the job has %d completions, want as many as --shard has parts in %v", *job.Spec.Completions,
+			job.Spec.Template.Spec.Containers[0].Args)
 	}
 	for name, s := range map[string]corev1.PodSpec{"deployment": pod.Spec, "job": job.Spec.Template.Spec} {
 		if s.SecurityContext == nil || s.SecurityContext.RunAsNonRoot == nil || !*s.SecurityContext.RunAsNonRoot {
@@ -109,7 +114,8 @@ func TestKServeManifests(t *testing.T) {
 	if json.Unmarshal(out, &module) != nil || module.Dir == "" {
 		t.Skipf("%s cannot be downloaded, so its schemas are not checked: %v %s", kserve, err, module.Error)
 	}
-	for file, plural := range map[string]string{"kserve/clusterservingruntime.yaml": "clusterservingruntimes", "kserve/inferenceservice.yaml": "inferenceservices"} {
+	for file, plural := range map[string]string{"kserve/clusterservingruntime.yaml": "clusterservingruntimes",
+		"kserve/inferenceservice.yaml": "inferenceservices"} {
 		var crd struct {
 			Spec struct {
 				Group    string
@@ -120,7 +126,8 @@ func TestKServeManifests(t *testing.T) {
 				}
 			}
 		}
-		if err := yaml.Unmarshal(read(t, filepath.Join(module.Dir, "config/crd/full/serving.kserve.io_"+plural+".yaml")), &crd); err != nil {
+		if err := yaml.Unmarshal(
+			read(t, filepath.Join(module.Dir, "config/crd/full/serving.kserve.io_"+plural+".yaml")), &crd); err != nil {
 			t.Fatal(err)
 		}
 		var doc map[string]any
@@ -155,7 +162,8 @@ func TestKServeManifests(t *testing.T) {
 
 // closeSchema makes a schema refuse fields that it does not list, which Kubernetes would drop.
 func closeSchema(s *spec.Schema) {
-	if p, _ := s.Extensions.GetBool("x-kubernetes-preserve-unknown-fields"); len(s.Properties) > 0 && s.AdditionalProperties == nil && !p {
+	if p, _ := s.Extensions.GetBool("x-kubernetes-preserve-unknown-fields"); len(s.Properties) > 0 &&
+		s.AdditionalProperties == nil && !p {
 		s.AdditionalProperties = &spec.SchemaOrBool{Allows: false}
 	}
 	for k, p := range s.Properties {
@@ -173,7 +181,8 @@ func closeSchema(s *spec.Schema) {
 }
 
 func TestCompose(t *testing.T) {
-	details := types.ConfigDetails{WorkingDir: "compose", ConfigFiles: []types.ConfigFile{{Filename: "compose/compose.yaml"}}, Environment: types.Mapping{"MODELS": "/models"}}
+	details := types.ConfigDetails{WorkingDir: "compose",
+		ConfigFiles: []types.ConfigFile{{Filename: "compose/compose.yaml"}}, Environment: types.Mapping{"MODELS": "/models"}}
 	p, err := loader.LoadWithContext(t.Context(), details)
 	if err != nil {
 		t.Fatal(err)
@@ -191,16 +200,19 @@ func TestCompose(t *testing.T) {
 		}
 	}
 	details.Environment = nil
-	if _, err := loader.LoadWithContext(t.Context(), details); err == nil || !strings.Contains(err.Error(), "folder of the models") {
+	if _, err := loader.LoadWithContext(t.Context(), details); err == nil ||
+		!strings.Contains(err.Error(), "folder of the models") {
 		t.Errorf("without MODELS: %v, want an error", err)
 	}
 	var dashboard struct {
 		Panels []struct{ Targets []struct{ Expr string } }
 	}
-	if err := json.Unmarshal(read(t, "compose/grafana/dashboards/onward.json"), &dashboard); err != nil || len(dashboard.Panels) == 0 {
+	if err := json.Unmarshal(read(t, "compose/grafana/dashboards/onward.json"), &dashboard); err != nil ||
+		len(dashboard.Panels) == 0 {
 		t.Errorf("dashboard: %d panels, %v", len(dashboard.Panels), err)
 	}
-	for _, f := range []string{"compose/prometheus.yml", "compose/grafana/provisioning/datasources/prometheus.yml", "compose/grafana/provisioning/dashboards/onward.yml", "kubernetes/prometheus-adapter.yaml"} {
+	for _, f := range []string{"compose/prometheus.yml", "compose/grafana/provisioning/datasources/prometheus.yml",
+		"compose/grafana/provisioning/dashboards/onward.yml", "kubernetes/prometheus-adapter.yaml"} {
 		strict(t, f, new(map[string]any))
 	}
 }
@@ -208,8 +220,10 @@ func TestCompose(t *testing.T) {
 // buildStatic builds the command with tags, and checks that it needs no other file.
 func buildStatic(t *testing.T, tags, exe string) {
 	t.Helper()
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-tags", tags, "-ldflags", "-s -w", "-o", exe, "./cmd/onward")
-	build.Dir, build.Env = "..", append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=") // make test-deploy sets GOWORK=off
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-tags", tags, "-ldflags", "-s -w", "-o",
+		exe, "./cmd/onward")
+	// make test-deploy sets GOWORK=off
+	build.Dir, build.Env = "..", append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -236,7 +250,8 @@ func TestMapImage(t *testing.T) {
 	}
 	exe := filepath.Join(t.TempDir(), "onward")
 	buildStatic(t, string(tags[1]), exe)
-	out, err := exec.CommandContext(t.Context(), exe, "map", "../datasets/models/logreg_iris.onnx", "--help").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), exe, "map", "../datasets/models/logreg_iris.onnx", "--help").
+		CombinedOutput()
 	if err != nil || !bytes.Contains(out, []byte("--shard")) {
 		t.Errorf("onward map --help: %v\n%s", err, out)
 	}
@@ -250,7 +265,8 @@ func TestImage(t *testing.T) {
 	}
 	docker := string(read(t, "Dockerfile"))
 	stage := docker[strings.LastIndex(docker, "\nFROM "):]
-	if !strings.HasPrefix(stage, "\nFROM scratch\n") || strings.Count(stage, "COPY ") != 1 || !strings.Contains(stage, "\nUSER 65532:65532\n") {
+	if !strings.HasPrefix(stage, "\nFROM scratch\n") || strings.Count(stage, "COPY ") != 1 ||
+		!strings.Contains(stage, "\nUSER 65532:65532\n") {
 		t.Fatalf("last stage:%s\nwant scratch with one file and an unprivileged user", stage)
 	}
 	tags := regexp.MustCompile(`ARG TAGS=(\S+)`).FindStringSubmatch(docker)
@@ -292,7 +308,8 @@ func TestImage(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	// Free ports instead of those of the image, and loopback.
-	cmd := exec.CommandContext(ctx, entry[0], append(args, "--listen", "127.0.0.1", "--http", ":0", "--grpc", ":0", "--metrics", ":0")...)
+	cmd := exec.CommandContext(ctx, entry[0],
+		append(args, "--listen", "127.0.0.1", "--http", ":0", "--grpc", ":0", "--metrics", ":0")...)
 	cmd.Path, cmd.Dir, cmd.Env = entry[0], "/", []string{}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: 65532, Gid: 65532}}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }

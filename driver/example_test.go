@@ -50,7 +50,8 @@ func Example() {
 	b.Node("Neg", []string{"x"}, []string{"y"})
 
 	ctx := context.Background()
-	sess, err := onward.OpenModel(ctx, b.Must(), &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: "negator"}, {Name: "cpu"}}})
+	sess, err := onward.OpenModel(ctx, b.Must(),
+		&onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: "negator"}, {Name: "cpu"}}})
 	if err != nil {
 		panic(err)
 	}

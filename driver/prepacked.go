@@ -37,7 +37,8 @@ func (w *PrepackedWeights) Sessions() int {
 
 // Share returns the engine of a key, which the first call compiles, and a function that
 // releases it. The engine is closed when all its users have released it.
-func (w *PrepackedWeights) Share(key string, compile func() (Engine, error)) (e Engine, release func() error, err error) {
+func (w *PrepackedWeights) Share(key string,
+	compile func() (Engine, error)) (e Engine, release func() error, err error) {
 	w.mu.Lock()
 	if w.engines == nil {
 		w.engines = map[string]*shared{}

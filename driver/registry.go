@@ -15,7 +15,8 @@ var registry struct {
 // packages lists the packages of this module that register providers, and the names of
 // their providers. Find uses it to name a missing import.
 var packages = map[string][]string{
-	"github.com/onward-ml/onward/provider/ort":      {"ort", "ort:cpu", "ort:cuda", "ort:tensorrt", "ort:openvino", "ort:webgpu"},
+	"github.com/onward-ml/onward/provider/ort": {"ort", "ort:cpu", "ort:cuda", "ort:tensorrt",
+		"ort:openvino", "ort:webgpu"},
 	"github.com/onward-ml/onward/provider/openvino": {"openvino"},
 }
 

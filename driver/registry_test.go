@@ -21,7 +21,8 @@ func (n named) Compile(context.Context, *driver.Model, *driver.Options, driver.C
 
 func TestRegistry(t *testing.T) {
 	driver.Register(named("test:registry"))
-	if p, err := driver.Find("test:registry"); err != nil || p != driver.Provider(named("test:registry")) || driver.Lookup("test:registry") != p {
+	if p, err := driver.Find("test:registry"); err != nil || p != driver.Provider(named("test:registry")) ||
+		driver.Lookup("test:registry") != p {
 		t.Errorf("found %v, %v", p, err)
 	}
 	if got := driver.TraitsOf(named("x")); got != (driver.Traits{}) || driver.TraitsOf(nil) != got {
@@ -36,7 +37,8 @@ func TestRegistry(t *testing.T) {
 			t.Errorf("%s: %v, %v, want %q", name, p, err, want)
 		}
 	}
-	if all := driver.AllProviders(); !slices.Contains(all, "ort:tensorrt") || !slices.Contains(all, "test:registry") || !slices.IsSorted(all) {
+	if all := driver.AllProviders(); !slices.Contains(all, "ort:tensorrt") || !slices.Contains(all, "test:registry") ||
+		!slices.IsSorted(all) {
 		t.Errorf("all providers are %v", all)
 	}
 	defer func() {
@@ -78,7 +80,9 @@ func TestPrepackedWeights(t *testing.T) {
 	if err := releaseB(); err != nil || a.(*closing).closed != 1 || w.Sessions() != 0 {
 		t.Errorf("%d times closed, %v", a.(*closing).closed, err)
 	}
-	if _, _, err := w.Share("k", func() (driver.Engine, error) { return nil, errors.New("the compilation fails") }); err == nil || w.Sessions() != 0 {
+	if _, _, err := w.Share("k", func() (driver.Engine, error) {
+		return nil, errors.New("the compilation fails")
+	}); err == nil || w.Sessions() != 0 {
 		t.Errorf("error is %v, %d sessions", err, w.Sessions())
 	}
 }

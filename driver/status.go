@@ -29,7 +29,8 @@ const (
 	ExecutionProvider Code = 11
 )
 
-var codeNames = [...]string{"OK", "FAIL", "INVALID_ARGUMENT", "NO_SUCHFILE", "NO_MODEL", "ENGINE_ERROR", "RUNTIME_EXCEPTION",
+var codeNames = [...]string{"OK", "FAIL", "INVALID_ARGUMENT", "NO_SUCHFILE", "NO_MODEL", "ENGINE_ERROR",
+	"RUNTIME_EXCEPTION",
 	"INVALID_PROTOBUF", "MODEL_LOADED", "NOT_IMPLEMENTED", "INVALID_GRAPH", "EP_FAIL"}
 
 // String returns ONNX Runtime's name of the code, such as "INVALID_ARGUMENT".

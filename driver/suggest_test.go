@@ -38,7 +38,8 @@ func TestDistance(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
 		want int
-	}{{"", "", 0}, {"a", "", 1}, {"ab", "ba", 1}, {"kitten", "sitting", 3}, {"ort:cdua", "ort:cuda", 1}, {"abc", "abc", 0}, {"abcdef", "ghijkl", 5}, {"a", "abcdefgh", 5}} {
+	}{{"", "", 0}, {"a", "", 1}, {"ab", "ba", 1}, {"kitten", "sitting", 3}, {"ort:cdua", "ort:cuda", 1},
+		{"abc", "abc", 0}, {"abcdef", "ghijkl", 5}, {"a", "abcdefgh", 5}} {
 		for _, p := range [][2]string{{c.a, c.b}, {c.b, c.a}} {
 			if got := distance(p[0], p[1], 5); got != c.want {
 				t.Errorf("distance(%q, %q) = %d, want %d", p[0], p[1], got, c.want)

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// publicAPI holds the exported names of the module's public packages: "onward.Open" for a package-level name, and
-// "Session.Run" for a method or field of an exported type of any package.
+// publicAPI holds the exported names of the module's public packages: "onward.Open" for a
+// package-level name, and "Session.Run" for a method or field of an exported type of any package.
 type publicAPI struct {
 	packages map[string]bool
 	types    map[string]bool
@@ -94,7 +94,8 @@ func TestPackagesHaveExamples(t *testing.T) {
 	}
 }
 
-// undocumented returns the exported functions, methods, types, constants and variables of a file without a comment.
+// undocumented returns the exported functions, methods, types, constants and variables of a
+// file without a comment.
 func undocumented(f *ast.File) (names []string) {
 	for _, decl := range f.Decls {
 		switch d := decl.(type) {
@@ -223,7 +224,8 @@ func documentation(t *testing.T) []string {
 	return pages
 }
 
-// TestDocsNameWhatExists checks the Go identifiers in the code of the documentation against the public packages.
+// TestDocsNameWhatExists checks the Go identifiers in the code of the documentation
+// against the public packages.
 func TestDocsNameWhatExists(t *testing.T) {
 	api := readAPI(t)
 	checked := 0
@@ -329,7 +331,8 @@ func unknownNames(api publicAPI, page string, checked *int) (unknown []string) {
 	lines := strings.Split(page, "\n")
 	for i, line := range lines {
 		// The first cell of a row in a page that maps other APIs to ours is the other API's.
-		if cells := strings.SplitN(line, "|", 3); len(cells) == 3 && cells[0] == "" && strings.HasPrefix(page, "# Coming from") {
+		if cells := strings.SplitN(line, "|", 3); len(cells) == 3 && cells[0] == "" &&
+			strings.HasPrefix(page, "# Coming from") {
 			lines[i] = cells[2]
 		}
 	}

@@ -40,7 +40,8 @@ func TestGeneratedFileNames(t *testing.T) {
 		}
 		generated := slices.ContainsFunc(header, generatedLine.MatchString)
 		if generated != strings.HasPrefix(name, "z_") {
-			t.Errorf("%s: generated %v, but the names of generated files, and of no others, begin with z_", path, generated)
+			t.Errorf("%s: generated %v, but the names of generated files, and of no others, begin with z_",
+				path, generated)
 		}
 		if !generated {
 			return nil

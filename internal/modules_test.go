@@ -105,7 +105,9 @@ func TestModuleGraphOfConsumer(t *testing.T) {
 	}
 	goCommand(t, dir, "mod", "tidy")
 	got := strings.Fields(goCommand(t, dir, "list", "-m", "-f", "{{.Path}}", "all"))
-	want := append(slices.Collect(maps.Keys(requirements)), "example.com/consumer", module, "github.com/golang/protobuf") // the latter by protobuf
+	// the latter by protobuf
+	want := append(slices.Collect(maps.Keys(requirements)), "example.com/consumer", module,
+		"github.com/golang/protobuf")
 	slices.Sort(want)
 	if slices.Sort(got); !slices.Equal(got, want) {
 		t.Errorf("the module graph has %v, want %v", got, want)
@@ -119,7 +121,8 @@ func TestModulesAgree(t *testing.T) {
 	version := map[string]string{}
 	for _, r := range work.Replace {
 		version[r.Old.Path] = r.Old.Version
-		if m := modules[filepath.Join("..", r.New.Path)]; m.Module.Path != r.Old.Path || r.Old.Version != work.Replace[0].Old.Version {
+		if m := modules[filepath.Join("..", r.New.Path)]; m.Module.Path != r.Old.Path ||
+			r.Old.Version != work.Replace[0].Old.Version {
 			t.Errorf("go.work replaces %s %s with %s", r.Old.Path, r.Old.Version, r.New.Path)
 		}
 	}

@@ -25,11 +25,12 @@ var seedParts = []struct {
 var (
 	seedRow      = regexp.MustCompile(`^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$`)
 	testFunction = regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`)
-	seedProvider = []string{"all", "–", "reference", "cpu", "ort", "openvino", "ort:cuda", "ort:tensorrt", "ort:openvino", "ort:webgpu"}
+	seedProvider = []string{"all", "–", "reference", "cpu", "ort", "openvino", "ort:cuda", "ort:tensorrt",
+		"ort:openvino", "ort:webgpu"}
 )
 
-// TestSeedsNameTests checks that docs/seeds.md has all parts of each API, described once, and that the
-// tests that it names exist.
+// TestSeedsNameTests checks that docs/seeds.md has all parts of each API, described once, and that
+// the tests that it names exist.
 func TestSeedsNameTests(t *testing.T) {
 	page, err := os.ReadFile("../docs/seeds.md")
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 )
 
-// LatestOpset is the default version of the default operator domain in models that are built here:
-// that of ONNX 1.22.0. The Go engine also runs the next one (onward.MaxOpset), but runtimes accept a
-// new version some releases later. LatestIRVersion is the newest IR version that this package
-// supports.
+// LatestOpset is the default version of the default operator domain in models that are built
+// here: that of ONNX 1.22.0. The Go engine also runs the next one (onward.MaxOpset), but
+// runtimes accept a new version some releases later. LatestIRVersion is the newest IR version
+// that this package supports.
 const (
 	LatestOpset     = 27
 	LatestIRVersion = 14
@@ -246,8 +246,9 @@ func (b *GraphBuilder) SparseInitializer(name string, s *SparseTensor) *GraphBui
 	return b
 }
 
-// Node adds a node. What precedes the last dot of opType, as in "ai.onnx.ml.Scaler", is the domain; without a dot it is the default
-// domain. An empty input or output name leaves that input or output out.
+// Node adds a node. What precedes the last dot of opType, as in "ai.onnx.ml.Scaler", is the
+// domain; without a dot it is the default domain. An empty input or output name leaves that
+// input or output out.
 func (b *GraphBuilder) Node(opType string, inputs, outputs []string, attrs ...Attrs) *NodeBuilder {
 	n := &NodeBuilder{&Node{OpType: opType, Inputs: inputs, Outputs: outputs}, b}
 	if i := strings.LastIndexByte(opType, '.'); i >= 0 {

@@ -279,7 +279,8 @@ func (c *checker) imports(list []OperatorSetID) map[string]int64 {
 		domain, v := NormalizeDomain(list[i].Domain), list[i].Version
 		c.utf8("domain", domain)
 		if v < 1 || v > math.MaxInt32 {
-			c.fail("Opset import version %d of domain %q is out of supported range, want 1 to %d", v, domain, math.MaxInt32)
+			c.fail("Opset import version %d of domain %q is out of supported range, want 1 to %d", v,
+				domain, math.MaxInt32)
 		}
 		if old, ok := versions[domain]; ok && old != v {
 			c.fail("domain %q is imported at versions %d and %d", domain, old, v)
@@ -346,7 +347,8 @@ func (c *checker) functionBody(f *Function) {
 		}
 		if c.scope.inThis(name) {
 			c.push("input", i)
-			c.fail("Graph must be in single static assignment (SSA) form, however %q has been used multiple times.", name)
+			c.fail("Graph must be in single static assignment (SSA) form, however %q has been used multiple times.",
+				name)
 			c.pop()
 		}
 		c.scope.add(name)
@@ -411,7 +413,8 @@ func (c *checker) calls(m *Model) {
 				names[j] = idOf(f).String()
 			}
 			c.push("functions", i)
-			c.fail("Cycle detected in model-local function references: %s. Model-local functions must not be recursive.", strings.Join(names, " -> "))
+			c.fail("Cycle detected in model-local function references: %s. Model-local functions must not be "+
+				"recursive.", strings.Join(names, " -> "))
 			c.pop()
 			return
 		}

@@ -80,7 +80,8 @@ func (c *checker) graph(g *Graph, main bool) {
 		c.valueInfo(v, main)
 		if v != nil {
 			if c.scope.inThis(v.Name) {
-				c.fail("Graph must be in single static assignment (SSA) form, however %q has been used as graph input names multiple times.", v.Name)
+				c.fail("Graph must be in single static assignment (SSA) form, however %q has been used as graph "+
+					"input names multiple times.", v.Name)
 			}
 			c.scope.add(v.Name)
 		}
@@ -177,7 +178,8 @@ func (c *checker) nodes(list []*Node, g *Graph) {
 			if g == nil {
 				what = "function"
 			}
-			c.fail("Nodes in a %s must be topologically sorted, however input %q is not output of any previous nodes: %s", what, name, order.why(i, name))
+			c.fail("Nodes in a %s must be topologically sorted, however input %q is not output of any previous "+
+				"nodes: %s", what, name, order.why(i, name))
 			c.pop()
 		}
 		// Check the node before defining its outputs, since its subgraphs must not see them.
@@ -193,7 +195,8 @@ func (c *checker) nodes(list []*Node, g *Graph) {
 				if !c.scope.inThis(name) {
 					where = " (in a graph around this one)"
 				}
-				c.fail("Graph must be in single static assignment (SSA) form, however %q has been used as output names multiple times%s.", name, where)
+				c.fail("Graph must be in single static assignment (SSA) form, however %q has been used as output "+
+					"names multiple times%s.", name, where)
 				c.pop()
 			}
 			c.scope.add(name)
@@ -241,7 +244,8 @@ func (c *checker) node(n *Node) {
 		c.fail("Op registered for %s is deprecated in domain_version of %d", printable(n.OpType), opset)
 	case ok:
 		c.schema(n, &schema)
-	case c.opts.CustomDomains || domain == "" || domain == "ai.onnx.ml" || domain == "ai.onnx.training" || domain == "ai.onnx.preview.training":
+	case c.opts.CustomDomains || domain == "" || domain == "ai.onnx.ml" || domain == "ai.onnx.training" ||
+		domain == "ai.onnx.preview.training":
 		c.fail("No Op registered for %s with domain_version of %d", printable(n.OpType), opset)
 	}
 }

@@ -102,7 +102,8 @@ func (c *checker) attribute(a *Attribute) {
 		case c.function == nil:
 			c.fail("Attribute (name: %q) refers to attribute %q outside of a function.", a.Name, a.RefAttrName)
 		case !c.declared[a.RefAttrName]:
-			c.fail("Attribute (name: %q) refers to attribute %q, which the function does not declare.", a.Name, a.RefAttrName)
+			c.fail("Attribute (name: %q) refers to attribute %q, which the function does not declare.",
+				a.Name, a.RefAttrName)
 		}
 	} else if used == 0 {
 		switch a.Type {
@@ -263,7 +264,8 @@ func (c *checker) externalData(t *Tensor, n int64) error {
 		return err
 	}
 	if info.length >= 0 && info.length != size {
-		return fail.Errorf("%w: length is %d, %s with dims %v needs %d", ErrExternalData, info.length, t.DataType, t.Dims, size)
+		return fail.Errorf("%w: length is %d, %s with dims %v needs %d", ErrExternalData, info.length,
+			t.DataType, t.Dims, size)
 	}
 	if c.external == nil || c.opts.SkipExternalData {
 		return nil
@@ -315,7 +317,8 @@ func (c *checker) sparseTensor(s *SparseTensor) {
 		return
 	}
 	// The remaining checks need the indices.
-	if c.opts.SkipExternalData && (s.Values.DataLocation != LocationDefault || s.Indices != nil && s.Indices.DataLocation != LocationDefault) {
+	if c.opts.SkipExternalData &&
+		(s.Values.DataLocation != LocationDefault || s.Indices != nil && s.Indices.DataLocation != LocationDefault) {
 		return
 	}
 	if _, err := s.Decode(&DecodeOptions{External: c.external}); err != nil {

@@ -55,7 +55,8 @@ var codecs = map[string]func(data []byte, opts *ReadOptions) ([]byte, error){
 	"OptionalProto":     rewrite(unmarshalOptional),
 }
 
-func rewrite[T interface{ Marshal() ([]byte, error) }](read func([]byte, *ReadOptions) (T, error)) func([]byte, *ReadOptions) ([]byte, error) {
+func rewrite[T interface{ Marshal() ([]byte, error) }](read func([]byte, *ReadOptions) (T, error)) func([]byte,
+	*ReadOptions) ([]byte, error) {
 	return func(data []byte, opts *ReadOptions) ([]byte, error) {
 		m, err := read(data, opts)
 		if err != nil {
@@ -182,7 +183,8 @@ func randomMessage(t *rapid.T, d protoreflect.MessageDescriptor, depth int) prot
 		m.Set(fd, randomValue(t, fd, depth))
 	}
 	if rapid.IntRange(0, 7).Draw(t, "unknown") == 0 {
-		m.SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 1000, protowire.VarintType), rapid.Uint64().Draw(t, "u")))
+		m.SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 1000, protowire.VarintType),
+			rapid.Uint64().Draw(t, "u")))
 	}
 	return m
 }

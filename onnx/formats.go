@@ -6,7 +6,8 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 )
 
-// otherFormats lists files that are found under the name of a model, by their first bytes, and what to do about them.
+// otherFormats lists files that are found under the name of a model, by their first bytes, and what
+// to do about them.
 var otherFormats = []struct {
 	offset      int
 	magic, what string
@@ -30,7 +31,8 @@ var otherFormats = []struct {
 	{8, "{\"", "a safetensors file, not an ONNX model"},
 }
 
-// otherFormat returns an error that names the format of data, if it is known and is not ONNX, or nil.
+// otherFormat returns an error that names the format of data, if it is known and is
+// not ONNX, or nil.
 func otherFormat(data []byte) error {
 	for _, f := range otherFormats {
 		if len(data) > f.offset && bytes.HasPrefix(data[f.offset:], []byte(f.magic)) {

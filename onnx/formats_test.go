@@ -29,7 +29,8 @@ func TestOtherFormats(t *testing.T) {
 
 // TestNodeDomain splits a qualified operator name into domain and operator.
 func TestNodeDomain(t *testing.T) {
-	for name, want := range map[string][2]string{"Add": {"", "Add"}, "ai.onnx.ml.Scaler": {"ai.onnx.ml", "Scaler"}, "com.microsoft.Gelu": {"com.microsoft", "Gelu"}} {
+	for name, want := range map[string][2]string{"Add": {"", "Add"}, "ai.onnx.ml.Scaler": {"ai.onnx.ml", "Scaler"},
+		"com.microsoft.Gelu": {"com.microsoft", "Gelu"}} {
 		if n := onnx.NewGraph("g").Node(name, nil, nil).Node(); n.Domain != want[0] || n.OpType != want[1] {
 			t.Errorf("%s: domain %q, operator %q", name, n.Domain, n.OpType)
 		}

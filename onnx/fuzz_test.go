@@ -33,7 +33,8 @@ func FuzzUnmarshal(f *testing.F) {
 			return
 		}
 		d := dynamicpb.NewMessage(descriptor(message))
-		if err := (proto.UnmarshalOptions{RecursionLimit: 200}).Unmarshal(data, d); err != nil && strings.Contains(err.Error(), "recursion") {
+		if err := (proto.UnmarshalOptions{RecursionLimit: 200}).Unmarshal(data, d); err != nil &&
+			strings.Contains(err.Error(), "recursion") {
 			return
 		}
 		compareWithRuntime(t, message, data)
@@ -148,10 +149,13 @@ func fuzzModels() []*Model {
 	old.IRVersion, old.OpsetImports = 2, nil
 	b := chain(1)
 	b.SparseInitializer("S", sparse([]int64{0, 5}, []int64{2}, 2, 3))
-	b.Initializer("e", &Tensor{DataType: Float, Dims: []int64{2}, DataLocation: LocationExternal, ExternalData: []StringStringEntry{{"location", "w.bin"}, {"offset", "4"}}})
+	b.Initializer("e", &Tensor{DataType: Float, Dims: []int64{2}, DataLocation: LocationExternal,
+		ExternalData: []StringStringEntry{{"location", "w.bin"}, {"offset", "4"}}})
 	b.Initializer("i4", &Tensor{DataType: Int4, Dims: []int64{3}, Int32Data: []int32{1, 2}})
 	b.Initializer("f6", &Tensor{DataType: Float6E3M2, Dims: []int64{5}, RawData: []byte{1, 2, 3, 4}})
-	b.InputType("q", &Type{Optional: &OptionalType{Elem: &Type{Sequence: &SequenceType{Elem: &Type{Tensor: &TensorType{ElemType: Float}}}}}})
+	b.InputType("q",
+		&Type{Optional: &OptionalType{
+			Elem: &Type{Sequence: &SequenceType{Elem: &Type{Tensor: &TensorType{ElemType: Float}}}}}})
 	return []*Model{cyclic, old, b.Must(), functions(4, 2), functions(101, 1)}
 }
 
@@ -181,7 +185,8 @@ func TestSeedCorpora(t *testing.T) {
 			t.Fatal(err)
 		}
 		put("FuzzCheck", fmt.Sprint("model", i), fmt.Sprintf("[]byte(%q)\n", data))
-		put("FuzzUnmarshal", fmt.Sprint("model", i), fmt.Sprintf("byte('\\x%02x')\n[]byte(%q)\n", kind("ModelProto"), data))
+		put("FuzzUnmarshal", fmt.Sprint("model", i),
+			fmt.Sprintf("byte('\\x%02x')\n[]byte(%q)\n", kind("ModelProto"), data))
 	}
 	for name, c := range map[string]struct {
 		dtype DataType
@@ -202,7 +207,8 @@ func TestSeedCorpora(t *testing.T) {
 		"dim-overflows":         {Float6E2M3, math.MaxInt64, false, "\x00"},
 		"no-elements-with-data": {Float6E2M3, 0, false, "\x00"},
 	} {
-		put("FuzzDecode", name, fmt.Sprintf("int32(%d)\nint64(%d)\nbool(%v)\n[]byte(%q)\n", c.dtype, c.dim, c.typed, c.data))
+		put("FuzzDecode", name,
+			fmt.Sprintf("int32(%d)\nint64(%d)\nbool(%v)\n[]byte(%q)\n", c.dtype, c.dim, c.typed, c.data))
 	}
 	for name, c := range map[string]struct{ message, data string }{
 		"overlong-varint":   {"ModelProto", "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"},

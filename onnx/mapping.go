@@ -124,7 +124,8 @@ func (m *Mapping) Fault(recovered any) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	return fail.Errorf("%w: %q: byte %d of %d cannot be read, or was written to", ErrMappedFile, f.name, addr-f.start(), len(f.data))
+	return fail.Errorf("%w: %q: byte %d of %d cannot be read, or was written to", ErrMappedFile, f.name,
+		addr-f.start(), len(f.data))
 }
 
 // Check returns err, the result of reading the mapping, joined with an [ErrMappedFile] if a file

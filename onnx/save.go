@@ -116,7 +116,8 @@ func sameFolder(path string, m *Model) error {
 		return err
 	}
 	if !os.SameFile(from, to) {
-		return fail.Errorf("%w: tensor %q is in a file of %q; set WriteOptions.ExternalData", ErrExternalData, name, x.Dir)
+		return fail.Errorf("%w: tensor %q is in a file of %q; set WriteOptions.ExternalData",
+			ErrExternalData, name, x.Dir)
 	}
 	return nil
 }

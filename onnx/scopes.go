@@ -139,9 +139,9 @@ func (s *Scopes) Reads(n *Node) []string {
 	return r
 }
 
-// Sort returns the nodes of a graph in topological order: the file's own order, but each node
-// after the nodes whose outputs it reads. It fails on a cycle and on a name that two nodes define. A Gradient node of
-// ai.onnx.preview.training also depends on its attribute y, which names a value.
+// Sort returns the nodes of a graph in topological order: the file's own order, but each node after
+// the nodes whose outputs it reads. It fails on a cycle and on a name that two nodes define. A
+// Gradient node of ai.onnx.preview.training also depends on its attribute y, which names a value.
 func (s *Scopes) Sort(g *Graph) ([]*Node, error) {
 	producer := make(map[string]int32, len(g.Nodes))
 	for i, n := range g.Nodes {
@@ -209,7 +209,8 @@ func (s *Scopes) Sort(g *Graph) ([]*Node, error) {
 			deps = deps[:len(deps)-1]
 			switch state[j] {
 			case open:
-				return nil, fail.Errorf("graph %q has a cycle through node %q (%s)", g.Name, g.Nodes[j].Name, g.Nodes[j].OpType)
+				return nil, fail.Errorf("graph %q has a cycle through node %q (%s)", g.Name, g.Nodes[j].Name,
+					g.Nodes[j].OpType)
 			case 0:
 				push(j)
 			}

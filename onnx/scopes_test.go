@@ -10,7 +10,8 @@ import (
 
 // nested returns a node whose two subgraphs read names of the outer graph.
 func nested() *onnx.Node {
-	inner := &onnx.Graph{Nodes: []*onnx.Node{{OpType: "Add", Inputs: []string{"p", "deep"}, Outputs: []string{"q"}}}, Outputs: []*onnx.ValueInfo{{Name: "q"}}}
+	inner := &onnx.Graph{Nodes: []*onnx.Node{{OpType: "Add", Inputs: []string{"p", "deep"}, Outputs: []string{"q"}}},
+		Outputs: []*onnx.ValueInfo{{Name: "q"}}}
 	then := &onnx.Graph{
 		Inputs:             []*onnx.ValueInfo{{Name: "in"}, nil},
 		Initializers:       []*onnx.Tensor{{Name: "init"}, nil},
@@ -48,7 +49,8 @@ func TestScopesSort(t *testing.T) {
 	}
 	branch := nested()
 	branch.Name = "branch"
-	gradient := &onnx.Node{Name: "g", OpType: "Gradient", Domain: "ai.onnx.preview.training", Inputs: []string{"x"}, Outputs: []string{"dx"},
+	gradient := &onnx.Node{Name: "g", OpType: "Gradient", Domain: "ai.onnx.preview.training", Inputs: []string{"x"},
+		Outputs:    []string{"dx"},
 		Attributes: []*onnx.Attribute{{Name: "y", S: "z"}}}
 	for _, c := range []struct {
 		name  string

@@ -6,7 +6,8 @@ import (
 )
 
 // sub parses a singular message. A second occurrence is merged into the first.
-func sub[T any](d *decoder, s *slab[T], p **T, b []byte, read func(*decoder, []byte, *T) error, name string) (err error) {
+func sub[T any](d *decoder, s *slab[T], p **T, b []byte, read func(*decoder, []byte, *T) error,
+	name string) (err error) {
 	if *p == nil {
 		if s != nil {
 			*p, err = newIn(d, s)
@@ -21,7 +22,8 @@ func sub[T any](d *decoder, s *slab[T], p **T, b []byte, read func(*decoder, []b
 }
 
 // subs parses one element of a repeated message.
-func subs[T any](d *decoder, s *slab[T], list *[]*T, b []byte, read func(*decoder, []byte, *T) error, name string) (err error) {
+func subs[T any](d *decoder, s *slab[T], list *[]*T, b []byte, read func(*decoder, []byte, *T) error,
+	name string) (err error) {
 	var v *T
 	if s != nil {
 		v, err = newIn(d, s)

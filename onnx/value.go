@@ -81,15 +81,23 @@ func UnmarshalValue(data []byte, t *Type, read *ReadOptions, opts *DecodeOptions
 	case t == nil:
 		return nil, errors.New("type is missing")
 	case t.Tensor != nil:
-		return decoded(UnmarshalTensor(data, read))(func(p *Tensor) (tensor.Value, error) { return value(p.Decode(opts)) })
+		return decoded(UnmarshalTensor(data, read))(func(p *Tensor) (tensor.Value, error) {
+			return value(p.Decode(opts))
+		})
 	case t.SparseTensor != nil:
-		return decoded(UnmarshalSparseTensor(data, read))(func(p *SparseTensor) (tensor.Value, error) { return value(p.Decode(opts)) })
+		return decoded(UnmarshalSparseTensor(data, read))(func(p *SparseTensor) (tensor.Value, error) {
+			return value(p.Decode(opts))
+		})
 	case t.Sequence != nil:
-		return decoded(unmarshalSequence(data, read))(func(p *Sequence) (tensor.Value, error) { return value(p.Decode(t, opts)) })
+		return decoded(unmarshalSequence(data, read))(func(p *Sequence) (tensor.Value, error) {
+			return value(p.Decode(t, opts))
+		})
 	case t.Map != nil:
 		return decoded(unmarshalMap(data, read))(func(p *Map) (tensor.Value, error) { return value(p.Decode(t, opts)) })
 	case t.Optional != nil:
-		return decoded(unmarshalOptional(data, read))(func(p *Optional) (tensor.Value, error) { return value(p.Decode(t, opts)) })
+		return decoded(unmarshalOptional(data, read))(func(p *Optional) (tensor.Value, error) {
+			return value(p.Decode(t, opts))
+		})
 	}
 	_, err := t.ValueType()
 	return nil, err
@@ -237,7 +245,8 @@ func (m *Map) decode(t *Type, opts *DecodeOptions) (*tensor.Map, error) {
 	case d.IsInteger() && !d.Packed() && len(m.StringKeys) == 0:
 		keys, err = intKeys(d, m.Keys)
 	default:
-		err = fail.Errorf("key_type is %s, with %d integer and %d string keys", m.KeyType, len(m.Keys), len(m.StringKeys))
+		err = fail.Errorf("key_type is %s, with %d integer and %d string keys", m.KeyType, len(m.Keys),
+			len(m.StringKeys))
 	}
 	if err != nil {
 		return nil, err

@@ -11,8 +11,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// This is what torchvision does before a ResNet: the shorter side becomes 256, and the middle of 224
-// by 224 pixels is normalized.
+// This is what torchvision does before a ResNet: the shorter side becomes 256, and the middle of
+// 224 by 224 pixels is normalized.
 func Example() {
 	var file bytes.Buffer
 	if err := png.Encode(&file, image.NewRGBA(image.Rect(0, 0, 640, 480))); err != nil {

@@ -12,8 +12,8 @@ import (
 // maxPixels is the most pixels of an image.
 const maxPixels = 1 << 28
 
-// Image is a picture of 8 bits per channel: rows from the top, pixels from the left, and the channels
-// of a pixel side by side.
+// Image is a picture of 8 bits per channel: rows from the top, pixels from the left, and the
+// channels of a pixel side by side.
 type Image struct {
 	Height, Width int
 	Channels      int // 1 (gray), 3 (RGB) or 4 (RGBA)
@@ -32,8 +32,8 @@ func NewImage(height, width, channels int) (*Image, error) {
 	return &Image{height, width, channels, make([]uint8, height*width*channels)}, nil
 }
 
-// Decode decodes a PNG, JPEG or GIF picture, or one of another format that package image knows, to 1
-// (gray), 3 (RGB) or 4 (RGBA) channels. Transparent pixels keep their color.
+// Decode decodes a PNG, JPEG or GIF picture, or one of another format that package image knows, to
+// 1 (gray), 3 (RGB) or 4 (RGBA) channels. Transparent pixels keep their color.
 func Decode(r io.ReadSeeker, channels int) (*Image, error) {
 	pixels, height, width, err := picture.Pixels(r, channels)
 	if err != nil {
@@ -47,8 +47,10 @@ func (m *Image) check() error {
 	if m == nil {
 		return errors.New("preprocess: the image is nil")
 	}
-	if m.Height <= 0 || m.Width <= 0 || m.Width > maxPixels/m.Height || m.Channels < 1 || m.Channels > 4 || len(m.Pixels) != m.Height*m.Width*m.Channels {
-		return fmt.Errorf("preprocess: image of %d×%d pixels with %d channels has %d bytes, want positive sizes, 1 to 4 channels, and height·width·channels bytes", m.Width, m.Height, m.Channels, len(m.Pixels))
+	if m.Height <= 0 || m.Width <= 0 || m.Width > maxPixels/m.Height || m.Channels < 1 || m.Channels > 4 ||
+		len(m.Pixels) != m.Height*m.Width*m.Channels {
+		return fmt.Errorf("preprocess: image of %d×%d pixels with %d channels has %d bytes, want positive sizes, 1 "+
+			"to 4 channels, and height·width·channels bytes", m.Width, m.Height, m.Channels, len(m.Pixels))
 	}
 	return nil
 }
@@ -71,7 +73,8 @@ func (m *Image) Crop(y, x, height, width int) (*Image, error) {
 		return nil, err
 	}
 	if y < 0 || x < 0 || y > m.Height-height || x > m.Width-width {
-		return nil, fmt.Errorf("preprocess: crop of %d×%d pixels at column %d, row %d leaves the image of %d×%d", width, height, x, y, m.Width, m.Height)
+		return nil, fmt.Errorf("preprocess: crop of %d×%d pixels at column %d, row %d leaves the image of %d×%d", width,
+			height, x, y, m.Width, m.Height)
 	}
 	for row := range height {
 		copy(r.Pixels[row*width*m.Channels:][:width*m.Channels], m.Pixels[((y+row)*m.Width+x)*m.Channels:])
@@ -97,7 +100,8 @@ func (m *Image) CenterCrop(height, width int) (*Image, error) {
 // Pad returns an image with borders, all of whose channels have a value.
 func (m *Image) Pad(top, bottom, left, right int, value uint8) (*Image, error) {
 	if min(top, bottom, left, right) < 0 || max(top, bottom, left, right) > maxPixels {
-		return nil, fmt.Errorf("preprocess: borders are %d, %d, %d, %d, want 0 to %d", top, bottom, left, right, maxPixels)
+		return nil, fmt.Errorf("preprocess: borders are %d, %d, %d, %d, want 0 to %d", top, bottom, left,
+			right, maxPixels)
 	}
 	if err := m.check(); err != nil {
 		return nil, err

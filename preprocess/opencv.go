@@ -19,8 +19,8 @@ const (
 // coefBits is the number of fractional bits of OpenCV's weights for bytes.
 const coefBits = 11
 
-// ResizeCV returns the image in another size as OpenCV's cv2.resize does, within one step of 255. It
-// does not smooth where an image shrinks, except with InterArea.
+// ResizeCV returns the image in another size as OpenCV's cv2.resize does, within one step of 255.
+// It does not smooth where an image shrinks, except with InterArea.
 func (m *Image) ResizeCV(height, width int, f Interpolation) (*Image, error) {
 	r, err := m.like(height, width)
 	if err != nil {
@@ -32,7 +32,8 @@ func (m *Image) ResizeCV(height, width int, f Interpolation) (*Image, error) {
 		for y := range height {
 			from := nearestCV(y, m.Height, height)
 			for x := range width {
-				copy(r.Pixels[(y*width+x)*m.Channels:][:m.Channels], m.Pixels[(from*m.Width+nearestCV(x, m.Width, width))*m.Channels:])
+				copy(r.Pixels[(y*width+x)*m.Channels:][:m.Channels],
+					m.Pixels[(from*m.Width+nearestCV(x, m.Width, width))*m.Channels:])
 			}
 		}
 	case f == InterArea && shrinks, f == InterLinear && m.Height == 2*height && m.Width == 2*width:

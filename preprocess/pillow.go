@@ -79,8 +79,8 @@ type taps struct {
 	weights []int32
 }
 
-// pillowTaps returns the taps of each pixel of an axis. Where an axis shrinks, the filter is as wide
-// as the step between pixels, which prevents aliasing.
+// pillowTaps returns the taps of each pixel of an axis. Where an axis shrinks, the filter is as
+// wide as the step between pixels, which prevents aliasing.
 func pillowTaps(in, out int, support float64, kernel func(float64) float64) []taps {
 	scale := float64(in) / float64(out)
 	wide := max(scale, 1)
@@ -159,8 +159,8 @@ func (m *Image) sum(to *Image, t taps, from, step, at int) {
 	}
 }
 
-// nearest copies the pixels whose area holds the middles of the result's. Coordinates are added up, as
-// Pillow does.
+// nearest copies the pixels whose area holds the middles of the result's. Coordinates are added
+// up, as Pillow does.
 func (m *Image) nearest(to *Image) {
 	steps := func(in, out int) []int {
 		r, step := make([]int, out), float64(in)/float64(out)

@@ -32,8 +32,10 @@ func asImage(x *tensor.Tensor) *Image {
 // TestResize compares images with those of Pillow, byte for byte, and of OpenCV, within one step.
 func TestResize(t *testing.T) {
 	z := load(t, "pictures.npz")
-	filters := map[string]Filter{"nearest": Nearest, "box": Box, "bilinear": Bilinear, "hamming": Hamming, "bicubic": Bicubic, "lanczos": Lanczos}
-	inter := map[string]Interpolation{"nearest": InterNearest, "linear": InterLinear, "cubic": InterCubic, "area": InterArea}
+	filters := map[string]Filter{"nearest": Nearest, "box": Box, "bilinear": Bilinear, "hamming": Hamming,
+		"bicubic": Bicubic, "lanczos": Lanczos}
+	inter := map[string]Interpolation{"nearest": InterNearest, "linear": InterLinear, "cubic": InterCubic,
+		"area": InterArea}
 	n, differ := 0, 0
 	for _, name := range z.Names {
 		p := strings.Split(name, "_")
@@ -221,7 +223,8 @@ func TestReadWAV(t *testing.T) {
 	good := wav(1, 1, 16, []byte{1, 2})
 	fast := slices.Clone(good)
 	binary.LittleEndian.PutUint32(fast[24:], math.MaxUint32)
-	for want, b := range map[string][]byte{"RIFF": []byte("RIFXaaaaWAVE"), "EOF": []byte("RI"), "samples is missing": good[:36], "not supported": wav(2, 1, 16, nil), "0 channels": wav(1, 0, 16, nil), "a rate of 4294967295": fast,
+	for want, b := range map[string][]byte{"RIFF": []byte("RIFXaaaaWAVE"), "EOF": []byte("RI"),
+		"samples is missing": good[:36], "not supported": wav(2, 1, 16, nil), "0 channels": wav(1, 0, 16, nil), "a rate of 4294967295": fast,
 		"format is missing": append([]byte("RIFF\x00\x00\x00\x00WAVE"), "data\x00\x00\x00\x00"...), "want at least 16": append([]byte("RIFF\x00\x00\x00\x00WAVE"), "fmt \x00\x00\x00\x00data\x00\x00\x00\x00"...),
 		`chunk "LIST"`: append([]byte("RIFF\x00\x00\x00\x00WAVE"), "LIST\xff\xff\xff\xff"...)} {
 		if _, err := ReadWAV(bytes.NewReader(b)); err == nil || !strings.Contains(err.Error(), want) {
@@ -258,7 +261,8 @@ func TestGeometry(t *testing.T) {
 		t.Errorf("got %v, %v", c, err)
 	}
 	p, err := m.Pad(1, 0, 2, 1, 9)
-	if err != nil || p.Height != 5 || p.Width != 9 || p.At(0, 4, 0) != 9 || p.At(1, 2, 0) != m.At(0, 0, 0) || p.At(4, 8, 1) != 9 {
+	if err != nil || p.Height != 5 || p.Width != 9 || p.At(0, 4, 0) != 9 || p.At(1, 2, 0) != m.At(0, 0, 0) ||
+		p.At(4, 8, 1) != 9 {
 		t.Errorf("got %v, %v", p, err)
 	}
 	l, at, err := m.Letterbox(12, 12, Bilinear, 114)
@@ -284,7 +288,8 @@ func TestGeometry(t *testing.T) {
 func TestTensor(t *testing.T) {
 	m := ramp(2, 2, 3)
 	x, err := m.Tensor(Layout{Scale: 1, BGR: true, Mean: []float32{1, 2, 3}, Std: []float32{2}})
-	if want := tensor.Must(tensor.New([]float32{0.5, 2, 3.5, 5, -0.5, 1, 2.5, 4, -1.5, 0, 1.5, 3}, 1, 3, 2, 2)); err != nil || tensor.Equal(x, want) != nil {
+	if want := tensor.Must(tensor.New([]float32{0.5, 2, 3.5, 5, -0.5, 1, 2.5, 4, -1.5, 0, 1.5, 3}, 1, 3, 2, 2)); err !=
+		nil || tensor.Equal(x, want) != nil {
 		t.Errorf("got %v, %v", tensor.Of[float32](x), err)
 	}
 	x, err = m.Tensor(Layout{ChannelsLast: true, Scale: 1})
@@ -309,7 +314,8 @@ func TestDecode(t *testing.T) {
 	if err := png.Encode(&b, p); err != nil {
 		t.Fatal(err)
 	}
-	for channels, want := range map[int][]uint8{1: {18, 124}, 3: {10, 20, 30, 200, 100, 50}, 4: {10, 20, 30, 255, 200, 100, 50, 128}} {
+	for channels, want := range map[int][]uint8{1: {18, 124}, 3: {10, 20, 30, 200, 100, 50},
+		4: {10, 20, 30, 255, 200, 100, 50, 128}} {
 		m, err := Decode(bytes.NewReader(b.Bytes()), channels)
 		if err != nil || m.Height != 1 || m.Width != 2 || !slices.Equal(m.Pixels, want) {
 			t.Errorf("%d channels: got %v, %v, want %v", channels, m, err, want)

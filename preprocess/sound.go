@@ -93,7 +93,8 @@ func parseWAV(format, data []byte) (*Sound, error) {
 		return nil, fmt.Errorf("the format has %d bytes, want at least 16", len(format))
 	}
 	le := binary.LittleEndian
-	kind, channels, rate, bits := le.Uint16(format), int(le.Uint16(format[2:])), le.Uint32(format[4:]), int(le.Uint16(format[14:]))
+	kind, channels, rate, bits := le.Uint16(format), int(le.Uint16(format[2:])), le.Uint32(format[4:]),
+		int(le.Uint16(format[14:]))
 	if kind == 0xfffe && len(format) >= 26 { // WAVE_FORMAT_EXTENSIBLE
 		kind = le.Uint16(format[24:])
 	}
@@ -115,7 +116,9 @@ func parseWAV(format, data []byte) (*Sound, error) {
 		return nil, fmt.Errorf("format %d with %d bits is not supported: want PCM (1) or float (3)", kind, bits)
 	}
 	if channels == 0 || channels > 1024 || rate == 0 || rate > math.MaxInt32 {
-		return nil, fmt.Errorf("the file has %d channels and a rate of %d, want 1 to 1024 channels and a rate of 1 to %d", channels, rate, math.MaxInt32)
+		return nil, fmt.Errorf(
+			"the file has %d channels and a rate of %d, want 1 to 1024 channels and a rate of 1 to %d", channels,
+			rate, math.MaxInt32)
 	}
 	width := bits / 8
 	n := len(data) / (width * channels)
@@ -238,11 +241,12 @@ func (f *fourier) sum(part []complex128, at, n int) (s complex128) {
 	return s
 }
 
-// MelFilters returns the weights of mel bands, of shape [bands, size/2+1], as librosa.filters.mel does
-// by default: Slaney's scale, and bands of equal area. The bands cover 0 to rate/2 Hz.
+// MelFilters returns the weights of mel bands, of shape [bands, size/2+1], as librosa.filters.mel
+// does by default: Slaney's scale, and bands of equal area. The bands cover 0 to rate/2 Hz.
 func MelFilters(rate, size, bands int) (*tensor.Tensor, error) {
 	if rate < 1 || size < 2 || size > 1<<16 || bands < 1 || bands > 1<<12 {
-		return nil, fmt.Errorf("preprocess: mel filters of rate %d, size %d and %d bands, want positive numbers, at most 65536 and 4096", rate, size, bands)
+		return nil, fmt.Errorf("preprocess: mel filters of rate %d, size %d and %d bands, want positive numbers, at "+
+			"most 65536 and 4096", rate, size, bands)
 	}
 	const linear, knee = 200.0 / 3, 15.0 // Hz per mel below 1000 Hz, which is mel 15
 	step := math.Log(6.4) / 27
@@ -278,9 +282,9 @@ func MelFilters(rate, size, bands int) (*tensor.Tensor, error) {
 	return t, nil
 }
 
-// LogMel returns the input of Whisper, of shape [1, bands, samples/160], for mono samples at 16 kHz:
-// log10 of the energies of mel bands (80, or 128 for large-v3), limited to 80 dB below the largest,
-// plus 4, divided by 4. The models take 30 s; Fit pads samples to that.
+// LogMel returns the input of Whisper, of shape [1, bands, samples/160], for mono samples at 16
+// kHz: log10 of the energies of mel bands (80, or 128 for large-v3), limited to 80 dB below the
+// largest, plus 4, divided by 4. The models take 30 s; Fit pads samples to that.
 func LogMel(samples []float32, bands int) (*tensor.Tensor, error) {
 	const rate, size, hop = 16000, 400, 160
 	filters, err := MelFilters(rate, size, bands)

@@ -114,11 +114,13 @@ func (r *Report) String() string {
 			fmt.Fprintf(t, "%s\t\t\t\t\t%s\n", x.Name, x.Status)
 			continue
 		}
-		fmt.Fprintf(t, "%s\t%.4g\t%.4g\t%.2g\t%.4g\t%s%s\n", x.Name, milliseconds(x.Median), x.FPS, x.MaxError, milliseconds(x.Open), x.Status, mark)
+		fmt.Fprintf(t, "%s\t%.4g\t%.4g\t%.2g\t%.4g\t%s%s\n", x.Name, milliseconds(x.Median), x.FPS, x.MaxError,
+			milliseconds(x.Open), x.Status, mark)
 	}
 	t.Flush()
 	if len(r.Undecided) > 0 {
-		fmt.Fprintf(&b, "%s may be as fast as %s: the difference is noise, and the choice is not cached\n", strings.Join(r.Undecided, ", "), r.Best)
+		fmt.Fprintf(&b, "%s may be as fast as %s: the difference is noise, and the choice is not cached\n",
+			strings.Join(r.Undecided, ", "), r.Best)
 	}
 	for reason, names := range r.leftOut() {
 		fmt.Fprintf(&b, "%s: %s\n", strings.Join(names, ", "), reason)
@@ -272,7 +274,8 @@ func (a *Auto) candidates() []*candidate {
 			name = fmt.Sprintf("%s (%d)", name, seen[name])
 		}
 		config := p.plan().config
-		c := &candidate{preset: p, model: a.Model, example: a.InputExample, Result: Result{Name: name, Provider: config.Name, Status: StatusOK}}
+		c := &candidate{preset: p, model: a.Model, example: a.InputExample,
+			Result: Result{Name: name, Provider: config.Name, Status: StatusOK}}
 		if err := available(config); err != nil {
 			c.leaveOut(StatusSkipped, err)
 		}

@@ -20,11 +20,13 @@ import (
 // auto is a short measurement that remembers nothing, by a clock that only runners advance.
 func auto(t testing.TB, names ...string) preset.Auto {
 	useClock(t)
-	return preset.Auto{Model: preset.From(linear()), InputExample: backend.One(matrix()), Candidates: on(names...), NoCache: true, MinDuration: 9 * time.Millisecond, CacheDir: t.TempDir()}
+	return preset.Auto{Model: preset.From(linear()), InputExample: backend.One(matrix()), Candidates: on(names...),
+		NoCache: true, MinDuration: 9 * time.Millisecond, CacheDir: t.TempDir()}
 }
 
 func TestAutoTakesTheFastest(t *testing.T) {
-	a := auto(t, "test:slow", "test:absent", "test:fast", "test:refusing", "test:failing", "test:wrong", "test:inexact", "test:nan", "test:shape", "nothing", "test:fast")
+	a := auto(t, "test:slow", "test:absent", "test:fast", "test:refusing", "test:failing", "test:wrong", "test:inexact",
+		"test:nan", "test:shape", "nothing", "test:fast")
 	var told []string
 	a.Progress = func(c string) { told = append(told, c) }
 	best, report, err := a.Open(t.Context())
@@ -32,7 +34,8 @@ func TestAutoTakesTheFastest(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer best.Close()
-	if got := best.Session.Provider(); got != "test:fast" || !strings.HasPrefix(report.Best, "test:fast") || report.Baseline != "OnwardReference" || report.Cached {
+	if got := best.Session.Provider(); got != "test:fast" || !strings.HasPrefix(report.Best, "test:fast") ||
+		report.Baseline != "OnwardReference" || report.Cached {
 		t.Errorf("it runs on %s; %+v", got, report)
 	}
 	out, err := best.Run(t.Context(), backend.One(matrix()), nil)
@@ -58,7 +61,8 @@ func TestAutoTakesTheFastest(t *testing.T) {
 		{"test:shape", preset.StatusWrong, `output "y"`},
 	} {
 		r := report.Result(c.name)
-		if r == nil || r.Status != c.status || !strings.Contains(r.Reason, c.reason) || (r.Err == nil) != (c.status == preset.StatusOK) {
+		if r == nil || r.Status != c.status || !strings.Contains(r.Reason, c.reason) ||
+			(r.Err == nil) != (c.status == preset.StatusOK) {
 			t.Errorf("%s: %+v", c.name, r)
 			continue
 		}
@@ -67,7 +71,8 @@ func TestAutoTakesTheFastest(t *testing.T) {
 		}
 	}
 	slow, fast := report.Result("test:slow"), report.Result("test:fast")
-	if slow.Median < 20*time.Millisecond || fast.Median < time.Millisecond || fast.Median >= slow.Median || slow.Runs >= fast.Runs {
+	if slow.Median < 20*time.Millisecond || fast.Median < time.Millisecond || fast.Median >= slow.Median ||
+		slow.Runs >= fast.Runs {
 		t.Errorf("slow %+v, fast %+v", slow, fast)
 	}
 	if e := report.Result("test:inexact").MaxError; e < 3e-4 || e > 5e-4 {
@@ -97,7 +102,8 @@ func TestAutoTolerance(t *testing.T) {
 	a := auto(t, "test:inexact")
 	a.Tolerance = 1e-5
 	_, report, err := a.Open(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "Auto: no backend here runs the model: test:inexact: output") || report.Results[0].Status != preset.StatusWrong {
+	if err == nil || !strings.Contains(err.Error(), "Auto: no backend here runs the model: test:inexact: output") ||
+		report.Results[0].Status != preset.StatusWrong {
 		t.Errorf("%v, %+v", err, report)
 	}
 }
@@ -131,7 +137,8 @@ func TestAutoHang(t *testing.T) {
 		t.Fatal(err)
 	}
 	best.Close()
-	if r := report.Result("test:hang"); report.Best != "test:fast" || r.Status != preset.StatusFailed || !errors.Is(r.Err, context.DeadlineExceeded) || !strings.Contains(r.Reason, "the limit of 1m0s") {
+	if r := report.Result("test:hang"); report.Best != "test:fast" || r.Status != preset.StatusFailed ||
+		!errors.Is(r.Err, context.DeadlineExceeded) || !strings.Contains(r.Reason, "the limit of 1m0s") {
 		t.Errorf("%+v", report)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -154,9 +161,11 @@ func TestAutoOwnEngines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for form, x := range map[string]preset.Model{"model": preset.From(m), "graph": preset.From(m.Graph), "bytes": preset.From(data), "path": preset.From(modelFile(t, m)),
+	for form, x := range map[string]preset.Model{"model": preset.From(m), "graph": preset.From(m.Graph),
+		"bytes": preset.From(data), "path": preset.From(modelFile(t, m)),
 		"stream": preset.From(backend.Stream{Reader: bytes.NewReader(data)})} {
-		a := preset.Auto{Model: x, InputExample: backend.Named{"x": matrix()}, Candidates: []preset.Preset{preset.Onward{}, preset.OnwardReference{}}, CacheDir: t.TempDir(), MinDuration: 3 * time.Millisecond}
+		a := preset.Auto{Model: x, InputExample: backend.Named{"x": matrix()},
+			Candidates: []preset.Preset{preset.Onward{}, preset.OnwardReference{}}, CacheDir: t.TempDir(), MinDuration: 3 * time.Millisecond}
 		best, report, err := a.Open(t.Context())
 		if err != nil {
 			t.Errorf("%s: %v", form, err)
@@ -204,11 +213,13 @@ func TestTypes(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 		seen[name] = true
-		if automatic := strings.HasPrefix(name, "AUTO"); automatic != (typ.Preset(nil) == nil) || len(typ.Candidates(nil)) == 0 {
+		if automatic := strings.HasPrefix(name, "AUTO"); automatic != (typ.Preset(nil) == nil) ||
+			len(typ.Candidates(nil)) == 0 {
 			t.Errorf("%s: %v, %v", name, typ.Preset(nil), typ.Candidates(nil))
 		}
 	}
-	for _, want := range []string{"ORT_CPU", "ORT_OPENVINO", "OPENVINO", "AUTO_CPU", "ORT_CUDA", "ORT_TENSORRT", "ORT_TENSORRT_FP16", "AUTO_GPU", "CPU", "REFERENCE"} {
+	for _, want := range []string{"ORT_CPU", "ORT_OPENVINO", "OPENVINO", "AUTO_CPU", "ORT_CUDA", "ORT_TENSORRT",
+		"ORT_TENSORRT_FP16", "AUTO_GPU", "CPU", "REFERENCE"} {
 		if !seen[want] {
 			t.Errorf("there is no type %s", want)
 		}
@@ -223,10 +234,12 @@ func TestTypes(t *testing.T) {
 		}
 		return strings.Join(r, " ")
 	}
-	if got := names(preset.TypeAutoCPU.Candidates(nil)); got != "Onward OrtCPU OrtOpenVINOFloat OrtOpenVINOInt8 OpenVINO" {
+	if got := names(preset.TypeAutoCPU.Candidates(nil)); got !=
+		"Onward OrtCPU OrtOpenVINOFloat OrtOpenVINOInt8 OpenVINO" {
 		t.Error(got)
 	}
-	if got := names(preset.TypeAutoGPU.Candidates(&preset.CreateOptions{Table: table("t")})); got != "OrtCUDA OrtTensorRTFloat OrtTensorRTFloatOptim OrtTensorRTInt8 OrtTensorRTInt8QDQ" {
+	if got := names(preset.TypeAutoGPU.Candidates(&preset.CreateOptions{Table: table("t")})); got !=
+		"OrtCUDA OrtTensorRTFloat OrtTensorRTFloatOptim OrtTensorRTInt8 OrtTensorRTInt8QDQ" {
 		t.Error(got)
 	}
 	if got := len(preset.TypeAuto.Candidates(nil)); got != 9 {
@@ -239,8 +252,9 @@ func TestTypes(t *testing.T) {
 
 func TestCreateAuto(t *testing.T) {
 	useClock(t)
-	r, err := preset.Create(t.Context(), linear(), preset.TypeAutoGPU, &preset.CreateOptions{InputExample: backend.One(matrix()),
-		Auto: preset.Auto{Candidates: on("test:slow", "test:fast"), NoCache: true, MinDuration: time.Millisecond}})
+	r, err := preset.Create(t.Context(), linear(), preset.TypeAutoGPU,
+		&preset.CreateOptions{InputExample: backend.One(matrix()),
+			Auto: preset.Auto{Candidates: on("test:slow", "test:fast"), NoCache: true, MinDuration: time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,8 +267,9 @@ func TestCreateAuto(t *testing.T) {
 func TestBenchmark(t *testing.T) {
 	useClock(t)
 	var out bytes.Buffer
-	b := &preset.Benchmark{BatchSize: 2, Model: preset.From(linear()), Input: backend.One(matrix()), Backends: on("test:fast", "test:failing", "test:absent", "cpu"),
-		Warmup: 1, Repeat: 4, Number: 3, Verbose: true, Output: &out}
+	b := &preset.Benchmark{BatchSize: 2, Model: preset.From(linear()), Input: backend.One(matrix()),
+		Backends: on("test:fast", "test:failing", "test:absent", "cpu"),
+		Warmup:   1, Repeat: 4, Number: 3, Verbose: true, Output: &out}
 	before := runners["test:fast"].runCount.Load()
 	if err := b.Run(t.Context()); err != nil {
 		t.Fatal(err)
@@ -274,7 +289,8 @@ $`); !want.MatchString(out.String()) {
 		t.Fatalf("%+v", r)
 	}
 	f := r[0]
-	if f.MSPerBatch < 1 || f.MSPerBatch > 1.01 || f.MSPerSample != f.MSPerBatch/2 || f.FPS < 1999/f.MSPerBatch || f.FPS > 2001/f.MSPerBatch || f.StdevMS < 0 {
+	if f.MSPerBatch < 1 || f.MSPerBatch > 1.01 || f.MSPerSample != f.MSPerBatch/2 || f.FPS < 1999/f.MSPerBatch ||
+		f.FPS > 2001/f.MSPerBatch || f.StdevMS < 0 {
 		t.Errorf("%+v", f)
 	}
 	out.Reset()

@@ -72,7 +72,8 @@ func (b *Benchmark) defaults() {
 func (b *Benchmark) Run(ctx context.Context) error {
 	b.defaults()
 	if b.BatchSize < 0 || b.Repeat < 0 || b.Number < 0 || b.Threads < 0 {
-		return fmt.Errorf("preset: Benchmark with BatchSize %d, Repeat %d, Number %d, Threads %d: the numbers must not be negative", b.BatchSize, b.Repeat, b.Number, b.Threads)
+		return fmt.Errorf("preset: Benchmark with BatchSize %d, Repeat %d, Number %d, Threads %d: the numbers must "+
+			"not be negative", b.BatchSize, b.Repeat, b.Number, b.Threads)
 	}
 	model := b.Model
 	if _, ok := model.source.(backend.Stream); ok { // it can be read only once
@@ -87,7 +88,9 @@ func (b *Benchmark) Run(ctx context.Context) error {
 		if b.Verbose {
 			fmt.Fprintf(b.Output, "Benchmarking: %s... ", p.Name())
 		}
-		r, err := bounded(ctx, 0, func(ctx context.Context) (BenchmarkResult, error) { return b.one(ctx, p.plan().on(model, b.Input)) }, nil)
+		r, err := bounded(ctx, 0, func(ctx context.Context) (BenchmarkResult, error) {
+			return b.one(ctx, p.plan().on(model, b.Input))
+		}, nil)
 		r.Name, r.Err = p.Name(), err
 		b.results = append(b.results, r)
 		if b.Verbose {
@@ -154,7 +157,8 @@ func (b *Benchmark) Print() error {
 	if path, ok := b.Model.source.(string); ok {
 		fmt.Fprintf(t, "Model\t%s\n", path)
 	}
-	fmt.Fprintf(t, "Batch size\t%d\nWarmup\t%d\nRepeat\t%d\nNumber\t%d\n", b.BatchSize, max(b.Warmup, 0), b.Repeat, b.Number)
+	fmt.Fprintf(t, "Batch size\t%d\nWarmup\t%d\nRepeat\t%d\nNumber\t%d\n", b.BatchSize, max(b.Warmup, 0),
+		b.Repeat, b.Number)
 	if b.Threads != 0 {
 		fmt.Fprintf(t, "Threads\t%d\n", b.Threads)
 	}

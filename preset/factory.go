@@ -43,10 +43,12 @@ var types = []struct {
 		return OrtCPU{InterOpThreads: o.InterOpThreads, IntraOpThreads: o.IntraOpThreads}
 	}, false, always},
 	{"ORT_OPENVINO", func(o *CreateOptions) Preset {
-		return OrtOpenVINOFloat{InterOpThreads: o.InterOpThreads, IntraOpThreads: o.IntraOpThreads, OpenVINOThreads: o.OpenVINOThreads}
+		return OrtOpenVINOFloat{InterOpThreads: o.InterOpThreads, IntraOpThreads: o.IntraOpThreads,
+			OpenVINOThreads: o.OpenVINOThreads}
 	}, false, always},
 	{"ORT_OPENVINO_INT8", func(o *CreateOptions) Preset {
-		return OrtOpenVINOInt8{InterOpThreads: o.InterOpThreads, IntraOpThreads: o.IntraOpThreads, OpenVINOThreads: o.OpenVINOThreads}
+		return OrtOpenVINOInt8{InterOpThreads: o.InterOpThreads, IntraOpThreads: o.IntraOpThreads,
+			OpenVINOThreads: o.OpenVINOThreads}
 	}, false, always},
 	{"OPENVINO", func(o *CreateOptions) Preset { return OpenVINO{Threads: o.IntraOpThreads} }, false, always},
 	{"ORT_CUDA", func(o *CreateOptions) Preset { return OrtCUDA{ProviderOptions: onDevice(o.DeviceID)} }, true, always},

@@ -27,7 +27,8 @@ func (c clock) since(t time.Time) time.Duration { return c.now().Sub(t) }
 // bounded calls f and waits for it at most until the context ends or the limit, if it is
 // not 0, has passed: a native library may ignore its context. A result that comes too
 // late is passed to drop.
-func bounded[T any](ctx context.Context, limit time.Duration, f func(context.Context) (T, error), drop func(T)) (T, error) {
+func bounded[T any](ctx context.Context, limit time.Duration, f func(context.Context) (T, error),
+	drop func(T)) (T, error) {
 	type result struct {
 		v   T
 		err error
@@ -84,7 +85,8 @@ type timing struct {
 
 // measure opens a preset, runs it for about the duration, and closes it, so that its
 // threads do not disturb the measurement of the next one.
-func measure(ctx context.Context, open func(context.Context) (*backend.Rep, error), in backend.Inputs, duration time.Duration) (timing, error) {
+func measure(ctx context.Context, open func(context.Context) (*backend.Rep, error), in backend.Inputs,
+	duration time.Duration) (timing, error) {
 	var t timing
 	start := system.now()
 	rep, err := open(ctx)
@@ -167,7 +169,8 @@ func differ(got, want *backend.Outputs, tolerance float64) (worst float64, err e
 					atol = 1e-3
 				}
 				scale := magnitude(w)
-				if abs, _, err := tensor.Distance(g, w); err == nil && scale > 0 && !math.IsNaN(abs) && !math.IsInf(abs, 0) {
+				if abs, _, err := tensor.Distance(g, w); err == nil && scale > 0 && !math.IsNaN(abs) &&
+					!math.IsInf(abs, 0) {
 					worst = max(worst, abs/scale)
 				}
 				atol *= scale

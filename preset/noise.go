@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// significance is the largest p-value with which one candidate counts as faster. Three blocks of
-	// each candidate, if all pairs are in order, have p = 0.05.
+	// significance is the largest p-value with which one candidate counts as faster. Three blocks
+	// of each candidate, if all pairs are in order, have p = 0.05.
 	significance = 0.05
 	// maxBlocks is the largest number of blocks in which a candidate is measured, if its difference
 	// from the best one is not significant after [blocks].
@@ -64,8 +64,8 @@ func tail(m, n, u int) float64 {
 	return least / all
 }
 
-// contenders returns the candidate with the lowest median, and after it the candidates from which it
-// does not differ significantly.
+// contenders returns the candidate with the lowest median, and after it the candidates from which
+// it does not differ significantly.
 func contenders(list []*candidate) []*candidate {
 	var best *candidate
 	for _, c := range list {

@@ -2,7 +2,8 @@
 // Go engine, ONNX Runtime's execution providers, and OpenVINO. [Auto] measures
 // them and opens the fastest, [Benchmark] prints figures for each.
 //
-//	rep, err := preset.OrtTensorRTInt8{Model: preset.From("model.onnx"), Table: table, InputExample: example}.Open(ctx)
+//	p := preset.OrtTensorRTInt8{Model: preset.From("model.onnx"), Table: table, InputExample: example}
+//	rep, err := p.Open(ctx)
 //	best, report, err := preset.Auto{Model: preset.From("model.onnx"), InputExample: example}.Open(ctx)
 package preset
 
@@ -23,7 +24,8 @@ import (
 // Preset opens a model on one provider with a set of options. The presets are structs such as
 // [OrtCPU] and [OrtTensorRTInt8]:
 //
-//	rep, err := preset.OrtTensorRTInt8{Model: preset.From("model.onnx"), Table: table, InputExample: example}.Open(ctx)
+//	p := preset.OrtTensorRTInt8{Model: preset.From("model.onnx"), Table: table, InputExample: example}
+//	rep, err := p.Open(ctx)
 //
 // The field Model is what [From] returns for a path, bytes, a stream, or a model, which must not
 // change while the Rep is in use.
@@ -121,7 +123,8 @@ func (p *plan) prepare(ctx context.Context) (*backend.Rep, error) {
 	var err error
 	if isPath && !goEngine(p.config.Name) {
 		// The provider reads the file itself unless the model has to be changed.
-		m, err = onnx.ReadFile(path, &onnx.ReadOptions{Map: true, MaxFileSize: p.session.Limits.MaxFileSize, StrictExternalData: p.session.StrictExternalData})
+		m, err = onnx.ReadFile(path, &onnx.ReadOptions{Map: true, MaxFileSize: p.session.Limits.MaxFileSize,
+			StrictExternalData: p.session.StrictExternalData})
 	} else {
 		m, err = p.model.load()
 	}
@@ -266,7 +269,8 @@ func openAxes(args []onward.NodeArg) string {
 
 // axesOf returns the sizes of dynamic axes in an example: those of named dimensions, and the
 // whole shapes of inputs with unnamed dynamic axes.
-func axesOf(d *onward.Description, example onward.Values, dynamic map[string]bool) (named map[string]int64, shapes map[string][]int, err error) {
+func axesOf(d *onward.Description, example onward.Values,
+	dynamic map[string]bool) (named map[string]int64, shapes map[string][]int, err error) {
 	named, shapes = map[string]int64{}, map[string][]int{}
 	from := map[string]string{}
 	for _, a := range d.Inputs {
@@ -286,7 +290,8 @@ func axesOf(d *onward.Description, example onward.Values, dynamic map[string]boo
 			case from[dim.Param] == "":
 				named[dim.Param], from[dim.Param] = n, fmt.Sprintf("axis %d of %q", i, a.Name)
 			case named[dim.Param] != n:
-				return nil, nil, fmt.Errorf("dimension %q is %d at %s and %d at axis %d of %q", dim.Param, named[dim.Param], from[dim.Param], n, i, a.Name)
+				return nil, nil, fmt.Errorf("dimension %q is %d at %s and %d at axis %d of %q", dim.Param,
+					named[dim.Param], from[dim.Param], n, i, a.Name)
 			}
 		}
 	}

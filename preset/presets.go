@@ -49,7 +49,8 @@ func (p OnwardReference) plan() *plan {
 	return own(p.Name(), backend.Reference, p.Model, p.InputExample, p.Session, p.Threads)
 }
 
-func own(name string, provider backend.Provider, model Model, example backend.Inputs, session *onward.SessionOptions, threads int) *plan {
+func own(name string, provider backend.Provider, model Model, example backend.Inputs, session *onward.SessionOptions,
+	threads int) *plan {
 	p := &plan{name: name, config: onward.ProviderConfig{Name: string(provider)}, model: model, example: example}
 	p.sessionOptions(session, 0, threads)
 	return p
@@ -142,8 +143,10 @@ type Ort struct {
 // ortProviders maps the values of [Ort.Provider] to registered providers.
 var ortProviders = map[string]string{
 	"": "ort:cpu", "CPUExecutionProvider": "ort:cpu", "CUDAExecutionProvider": "ort:cuda",
-	"TensorrtExecutionProvider": "ort:tensorrt", "OpenVINOExecutionProvider": "ort:openvino", "WebGpuExecutionProvider": "ort:webgpu",
-	"ort": "ort", "ort:cpu": "ort:cpu", "ort:cuda": "ort:cuda", "ort:tensorrt": "ort:tensorrt", "ort:openvino": "ort:openvino", "ort:webgpu": "ort:webgpu",
+	"TensorrtExecutionProvider": "ort:tensorrt", "OpenVINOExecutionProvider": "ort:openvino",
+	"WebGpuExecutionProvider": "ort:webgpu",
+	"ort":                     "ort", "ort:cpu": "ort:cpu", "ort:cuda": "ort:cuda", "ort:tensorrt": "ort:tensorrt",
+	"ort:openvino": "ort:openvino", "ort:webgpu": "ort:webgpu",
 }
 
 // Name returns "Ort" with the name of the execution provider.
@@ -160,7 +163,8 @@ func (p Ort) Open(ctx context.Context) (*backend.Rep, error) { return p.plan().o
 func (p Ort) plan() *plan {
 	c := onward.ProviderConfig{Name: ortProviders[p.Provider], Options: p.ProviderOptions}
 	if c.Name == "" {
-		c = onward.ProviderConfig{Name: "ort", Options: options(p.ProviderOptions, map[string]string{"execution_provider": p.Provider})}
+		c = onward.ProviderConfig{Name: "ort",
+			Options: options(p.ProviderOptions, map[string]string{"execution_provider": p.Provider})}
 	}
 	o := &plan{name: p.Name(), config: c, model: p.Model, example: p.InputExample, binds: true}
 	o.sessionOptions(p.Session, 0, 0)
@@ -201,7 +205,8 @@ func (OrtCUDA) Name() string { return "OrtCUDA" }
 func (p OrtCUDA) Open(ctx context.Context) (*backend.Rep, error) { return p.plan().open(ctx) }
 
 func (p OrtCUDA) plan() *plan {
-	o := &plan{name: p.Name(), config: onward.ProviderConfig{Name: "ort:cuda", Options: p.ProviderOptions}, model: p.Model}
+	o := &plan{name: p.Name(), config: onward.ProviderConfig{Name: "ort:cuda", Options: p.ProviderOptions},
+		model: p.Model}
 	o.sessionOptions(p.Session, 0, 0)
 	return o
 }
@@ -222,7 +227,8 @@ func (OrtWebGPU) Name() string { return "OrtWebGPU" }
 func (p OrtWebGPU) Open(ctx context.Context) (*backend.Rep, error) { return p.plan().open(ctx) }
 
 func (p OrtWebGPU) plan() *plan {
-	o := &plan{name: p.Name(), config: onward.ProviderConfig{Name: "ort:webgpu", Options: p.ProviderOptions}, model: p.Model, example: p.InputExample, binds: true}
+	o := &plan{name: p.Name(), config: onward.ProviderConfig{Name: "ort:webgpu", Options: p.ProviderOptions},
+		model: p.Model, example: p.InputExample, binds: true}
 	o.sessionOptions(p.Session, 0, 0)
 	return o
 }
@@ -248,7 +254,8 @@ func (p OrtOpenVINO) plan() *plan {
 }
 
 func ortOpenVINO(name string, options map[string]string, model Model, example backend.Inputs, inter, intra int) *plan {
-	p := &plan{name: name, config: onward.ProviderConfig{Name: "ort:openvino", Options: options}, model: model, example: example, binds: true, demands: true}
+	p := &plan{name: name, config: onward.ProviderConfig{Name: "ort:openvino", Options: options}, model: model,
+		example: example, binds: true, demands: true}
 	p.sessionOptions(nil, inter, intra)
 	return p
 }
@@ -283,7 +290,8 @@ func (OrtOpenVINOFloat) Name() string { return "OrtOpenVINOFloat" }
 func (p OrtOpenVINOFloat) Open(ctx context.Context) (*backend.Rep, error) { return p.plan().open(ctx) }
 
 func (p OrtOpenVINOFloat) plan() *plan {
-	return ortOpenVINO(p.Name(), cpuOpenVINO("FP32", p.OpenVINOThreads), p.Model, p.InputExample, p.InterOpThreads, p.IntraOpThreads)
+	return ortOpenVINO(p.Name(), cpuOpenVINO("FP32", p.OpenVINOThreads), p.Model, p.InputExample, p.InterOpThreads,
+		p.IntraOpThreads)
 }
 
 // OrtOpenVINOInt8 is [OrtOpenVINO] in 8-bit integers on the CPU (OrtOpenvinoInt8Backend).
@@ -306,7 +314,8 @@ func (OrtOpenVINOInt8) Name() string { return "OrtOpenVINOInt8" }
 func (p OrtOpenVINOInt8) Open(ctx context.Context) (*backend.Rep, error) { return p.plan().open(ctx) }
 
 func (p OrtOpenVINOInt8) plan() *plan {
-	o := ortOpenVINO(p.Name(), cpuOpenVINO("ACCURACY", p.OpenVINOThreads), p.Model, p.InputExample, p.InterOpThreads, p.IntraOpThreads)
+	o := ortOpenVINO(p.Name(), cpuOpenVINO("ACCURACY", p.OpenVINOThreads), p.Model, p.InputExample, p.InterOpThreads,
+		p.IntraOpThreads)
 	o.finish = wantsQDQ
 	return o
 }

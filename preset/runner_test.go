@@ -38,7 +38,8 @@ func (r *runner) Library(driver.Config) (*driver.Library, error) {
 
 func (r *runner) Name() string                  { return r.name }
 func (r *runner) Available(driver.Config) error { return r.missing }
-func (r *runner) Compile(ctx context.Context, m *driver.Model, opts *driver.Options, _ driver.Config) (driver.Engine, error) {
+func (r *runner) Compile(ctx context.Context, m *driver.Model, opts *driver.Options,
+	_ driver.Config) (driver.Engine, error) {
 	if r.compile != nil {
 		return nil, r.compile
 	}

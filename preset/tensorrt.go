@@ -47,8 +47,9 @@ type tensorRT struct {
 }
 
 func (t tensorRT) plan() *plan {
-	p := &plan{name: t.name, config: onward.ProviderConfig{Name: "ort:tensorrt", Options: t.options}, model: t.model, example: t.example,
-		binds: true, demands: true, dynamic: map[string]bool{}, finish: t.finish}
+	p := &plan{name: t.name, config: onward.ProviderConfig{Name: "ort:tensorrt", Options: t.options}, model: t.model,
+		example: t.example,
+		binds:   true, demands: true, dynamic: map[string]bool{}, finish: t.finish}
 	for name := range t.profile {
 		p.dynamic[name] = true
 	}
@@ -161,7 +162,8 @@ func (t tensorRT) setProfile(o map[string]string, d *onward.Description, example
 			return fmt.Errorf("Profile: the model has no input %q", name)
 		}
 		if strings.ContainsAny(name, ":,") {
-			return fmt.Errorf("Profile: input %q: TensorRT's execution provider does not support names with ':' or ','", name)
+			return fmt.Errorf("Profile: input %q: TensorRT's execution provider does not support names with ':' or ','",
+				name)
 		}
 		x, _ := example[name].(*tensor.Tensor)
 		if x == nil {
@@ -173,15 +175,19 @@ func (t tensorRT) setProfile(o map[string]string, d *onward.Description, example
 		}
 		for k, n := range shape {
 			if r.Min[k] < 0 || r.Min[k] > n || n > r.Max[k] {
-				return fmt.Errorf("Profile: axis %d of input %q is %d in the InputExample, want %d to %d", k, name, n, r.Min[k], r.Max[k])
+				return fmt.Errorf("Profile: axis %d of input %q is %d in the InputExample, want %d to %d", k, name, n,
+					r.Min[k], r.Max[k])
 			}
 			if fixed := d.Inputs[i].Shape; fixed != nil && fixed[k].Value >= 0 && (r.Min[k] != n || r.Max[k] != n) {
-				return fmt.Errorf("Profile: axis %d of input %q has the fixed size %d, got the range %d to %d", k, name, n, r.Min[k], r.Max[k])
+				return fmt.Errorf("Profile: axis %d of input %q has the fixed size %d, got the range %d to %d", k, name,
+					n, r.Min[k], r.Max[k])
 			}
 		}
-		min, opt, max = append(min, name+":"+sizes(r.Min)), append(opt, name+":"+sizes(shape)), append(max, name+":"+sizes(r.Max))
+		min, opt, max = append(min, name+":"+sizes(r.Min)), append(opt, name+":"+sizes(shape)),
+			append(max, name+":"+sizes(r.Max))
 	}
-	o["trt_profile_min_shapes"], o["trt_profile_opt_shapes"], o["trt_profile_max_shapes"] = strings.Join(min, ","), strings.Join(opt, ","), strings.Join(max, ",")
+	o["trt_profile_min_shapes"], o["trt_profile_opt_shapes"], o["trt_profile_max_shapes"] = strings.Join(min, ","),
+		strings.Join(opt, ","), strings.Join(max, ",")
 	return nil
 }
 
@@ -213,7 +219,8 @@ func (f TableFile) WriteFlatBuffers(w io.Writer) error {
 	case !st.Mode().IsRegular():
 		return fmt.Errorf("%q is not a regular file", string(f))
 	case st.Size() < minTable || st.Size() > maxTable:
-		return fmt.Errorf("%q has %d bytes, want %d to %d in FlatBuffers form", string(f), st.Size(), minTable, maxTable)
+		return fmt.Errorf("%q has %d bytes, want %d to %d in FlatBuffers form", string(f), st.Size(),
+			minTable, maxTable)
 	}
 	file, err := os.Open(string(f))
 	if err != nil {
@@ -258,7 +265,8 @@ func (OrtTensorRT) Name() string { return "OrtTensorRT" }
 func (p OrtTensorRT) Open(ctx context.Context) (*backend.Rep, error) { return p.plan().open(ctx) }
 
 func (p OrtTensorRT) plan() *plan {
-	return tensorRT{name: p.Name(), model: p.Model, example: p.InputExample, options: p.ProviderOptions, profile: p.Profile, cache: p.CacheDir}.plan()
+	return tensorRT{name: p.Name(), model: p.Model, example: p.InputExample, options: p.ProviderOptions,
+		profile: p.Profile, cache: p.CacheDir}.plan()
 }
 
 // OrtTensorRTFloat is [OrtTensorRT] with its default options, in float32

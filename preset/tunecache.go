@@ -82,7 +82,8 @@ func (a *Auto) cache(m *onnx.Model, list []*candidate) (*tuneCache, error) {
 			}
 		}
 		fmt.Fprintf(h, "%q %v %q %v %q\n", c.Name, c.Status, p.config.Name, p.config.Options, version) // fmt sorts maps
-		fmt.Fprintf(h, "%d %d %v %v %v %v %v %v\n", s.Threads, s.InterOpThreads, s.ExecutionMode, s.OptimizationLevel, s.Precision, s.DisabledPasses, s.FreeDimensions, s.Config)
+		fmt.Fprintf(h, "%d %d %v %v %v %v %v %v\n", s.Threads, s.InterOpThreads, s.ExecutionMode, s.OptimizationLevel,
+			s.Precision, s.DisabledPasses, s.FreeDimensions, s.Config)
 		if p.model.source != nil {
 			m, err := p.model.load()
 			if err != nil {
@@ -111,7 +112,8 @@ func (a *Auto) cache(m *onnx.Model, list []*candidate) (*tuneCache, error) {
 func machine() string {
 	var b strings.Builder
 	host, _ := os.Hostname()
-	fmt.Fprintln(&b, runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), runtime.Version(), host, os.Getenv("ONWARD_CPU"))
+	fmt.Fprintln(&b, runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), runtime.Version(), host,
+		os.Getenv("ONWARD_CPU"))
 	if f, err := os.Open("/proc/cpuinfo"); err == nil {
 		info, _ := io.ReadAll(io.LimitReader(f, 1<<16))
 		f.Close()
@@ -214,7 +216,8 @@ func readOwn(path string) ([]byte, error) {
 		return nil, err
 	}
 	if !st.Mode().IsRegular() || st.Size() > maxTuneFile || runtime.GOOS != "windows" && st.Mode().Perm()&0o022 != 0 {
-		return nil, fmt.Errorf("%q is not a regular file of at most %d bytes that only its owner may write", path, maxTuneFile)
+		return nil, fmt.Errorf("%q is not a regular file of at most %d bytes that only its owner may write",
+			path, maxTuneFile)
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -235,7 +238,8 @@ func (c *tuneCache) write(r *Report) error {
 			results[i].Reason = "" // which lists paths of libraries and is determined each time
 		}
 	}
-	data, err := json.MarshalIndent(tuneEntry{Format: tuneFormat, Key: c.key, Measured: time.Now().UTC().Truncate(time.Second),
+	data, err := json.MarshalIndent(tuneEntry{Format: tuneFormat, Key: c.key, Measured: time.Now().UTC().
+		Truncate(time.Second),
 		Best: r.Best, Baseline: r.Baseline, Results: results}, "", "  ")
 	if err != nil {
 		return err

@@ -41,7 +41,9 @@ func bind(sess *onward.Session, schema *arrow.Schema, opts *Options) ([]*input, 
 		if given[b.Input] != nil {
 			return nil, fmt.Errorf("input %q is bound twice", b.Input)
 		}
-		if !slices.ContainsFunc(slices.Concat(required, defaults), func(a onward.NodeArg) bool { return a.Name == b.Input }) {
+		if !slices.ContainsFunc(slices.Concat(required, defaults), func(a onward.NodeArg) bool {
+			return a.Name == b.Input
+		}) {
 			return nil, fmt.Errorf("the model has no input %q; it has %s", b.Input, names(required))
 		}
 		given[b.Input] = b.Columns
@@ -91,7 +93,8 @@ func newInput(a onward.NodeArg, schema *arrow.Schema, columns []string, opts *Op
 		at := schema.FieldIndices(c)
 		switch len(at) {
 		case 0:
-			return nil, fmt.Errorf("the table has no column %q; it has %s. Bind others with input=column,column", c, fields(schema))
+			return nil, fmt.Errorf("the table has no column %q; it has %s. Bind others with input=column,column",
+				c, fields(schema))
 		case 1:
 		default:
 			return nil, fmt.Errorf("the table has %d columns %q", len(at), c)
@@ -145,7 +148,8 @@ func (in *input) kindOf(t arrow.DataType, opts *Options) (kind, error) {
 		return pictures, nil
 	case t == elem && image && text:
 		if opts.Pictures == "" {
-			return 0, fmt.Errorf("the column has strings and the input pictures; name the folder of the pictures to read them from files")
+			return 0, fmt.Errorf("the column has strings and the input pictures; name the folder of the pictures to " +
+				"read them from files")
 		}
 		return pictures, nil
 	case in.dtype == tensor.TypeString && !text, in.dtype != tensor.TypeString && !text && !isNumeric(elem):
@@ -233,7 +237,8 @@ func batchRows(in []*input, wanted int) (rows int, fixed bool, err error) {
 		}
 		n := int(x.arg.Shape[0].Value)
 		if fixed && n != rows {
-			return 0, false, fmt.Errorf("inputs are of %d and of %d rows; one number of rows per run is needed", rows, n)
+			return 0, false,
+				fmt.Errorf("inputs are of %d and of %d rows; one number of rows per run is needed", rows, n)
 		}
 		rows, fixed = n, true
 	}

@@ -42,7 +42,9 @@ func (s *Scorer) read(in *input, rec arrow.RecordBatch, bad reject) *values {
 	v.shape = in.scalarShape()
 	v.data = newElements(in.dtype, int(rec.NumRows())*len(in.columns))
 	for k, c := range in.columns {
-		v.convert(rec.Column(c), k, len(in.columns), func(i int, why string) { bad(i, "column "+rec.ColumnName(c)+" "+why) })
+		v.convert(rec.Column(c), k, len(in.columns), func(i int, why string) {
+			bad(i, "column "+rec.ColumnName(c)+" "+why)
+		})
 	}
 	return v
 }
@@ -203,7 +205,8 @@ func integers(d tensor.DType) (least int64, most uint64) {
 	return 0, math.MaxUint64 >> (64 - d.Bits())
 }
 
-func fromText[D element](dst []D, at, stride int, a arrow.Array, text func(int) string, dtype tensor.DType, bad reject) {
+func fromText[D element](dst []D, at, stride int, a arrow.Array, text func(int) string,
+	dtype tensor.DType, bad reject) {
 	for i := range a.Len() {
 		if a.IsNull(i) {
 			continue
@@ -275,7 +278,8 @@ func (v *values) readLists(column arrow.Array, name string, bad reject) {
 				case k == v.starts[i]:
 					length = d
 				case d != length:
-					bad(i, fmt.Sprintf("column %s holds lists of %d and of %d values, want equal lengths", name, length, d))
+					bad(i, fmt.Sprintf("column %s holds lists of %d and of %d values, want equal lengths",
+						name, length, d))
 					ok[i] = false
 				}
 			}
@@ -369,7 +373,8 @@ func (v *values) tensor(rows []int, pad int) (*tensor.Tensor, error) {
 	panic(fmt.Sprintf("elements are of type %T", v.data))
 }
 
-// gather returns the elements of rows, of the given size each. The result aliases data if the rows are consecutive.
+// gather returns the elements of rows, of the given size each. The result aliases data if
+// the rows are consecutive.
 func gather[T any](v *values, data []T, rows []int, size, pad int) []T {
 	first, last := rows[0], rows[len(rows)-1]
 	if v.starts == nil && pad == 0 && last-first == len(rows)-1 {

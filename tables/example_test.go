@@ -11,7 +11,8 @@ import (
 	"github.com/onward-ml/onward/tables"
 )
 
-// This example scores the rows of a CSV table. Jobs read and write Parquet, Arrow and JSON lines, too.
+// This example scores the rows of a CSV table. Jobs read and write Parquet, Arrow
+// and JSON lines, too.
 func ExampleJob() {
 	model, err := datasets.Get("logreg_iris.onnx")
 	if err != nil {

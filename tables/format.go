@@ -34,12 +34,14 @@ var extensions = map[string]Format{
 func FormatOf(path string) (Format, error) {
 	f, ok := extensions[strings.ToLower(filepath.Ext(path))]
 	if !ok {
-		return "", fmt.Errorf("%s: the format is not known by the extension; want .parquet, .arrow, .arrows, .csv or .jsonl, or the name of a format", path)
+		return "", fmt.Errorf("%s: the format is not known by the extension; want .parquet, .arrow, .arrows, .csv or "+
+			".jsonl, or the name of a format", path)
 	}
 	return f, nil
 }
 
-// ParseFormat returns the format of a name. The empty name is valid and stands for the extension of a file.
+// ParseFormat returns the format of a name. The empty name is valid and stands for the
+// extension of a file.
 func ParseFormat(name string) (Format, error) {
 	f := Format(name)
 	if f == "" || slices.Contains([]Format{ArrowStream, ArrowFile, Parquet, CSV, JSONLines}, f) {

@@ -24,8 +24,10 @@ func FuzzReaders(f *testing.F) {
 	f.Fuzz(func(t *testing.T, format uint8, data []byte) {
 		from := list[int(format)%len(list)]
 		var out bytes.Buffer
-		j := Job{Session: sess, Options: Options{Bind: bindABC()}, Stdin: bytes.NewReader(data), From: from, Stdout: &out, To: JSONLines}
-		// A new file for each run would cost more than the run. Each process of the fuzzer has its own folder.
+		j := Job{Session: sess, Options: Options{Bind: bindABC()}, Stdin: bytes.NewReader(data), From: from,
+			Stdout: &out, To: JSONLines}
+		// A new file for each run would cost more than the run. Each process of the fuzzer
+		// has its own folder.
 		if whole := from == Parquet || from == ArrowFile; whole || format >= 128 {
 			j.In = []string{filepath.Join(dir, formats[from])}
 			if err := os.WriteFile(j.In[0], data, 0o666); err != nil {

@@ -92,7 +92,8 @@ func (j *Job) Run(ctx context.Context) (_ Counts, err error) {
 		return Counts{}, fmt.Errorf("shard is %d of %d, want one from 0 to %d", j.Shard, j.Shards, j.Shards-1)
 	}
 	if len(j.In) == 0 && (j.Shards > 1 || j.Resume) {
-		return Counts{}, errors.New("standard input can be read once and in order only: name files to use shards or to resume")
+		return Counts{},
+			errors.New("standard input can be read once and in order only: name files to use shards or to resume")
 	}
 	if j.Out == "" && j.Resume {
 		return Counts{}, errors.New("standard output cannot be continued: name a file to resume")
@@ -155,7 +156,9 @@ func (j *Job) open() (sources []source, files []string, err error) {
 		}
 		sources = append(sources, s)
 		if !s.schema().Equal(sources[0].schema()) && !sameFields(s.schema(), sources[0].schema()) {
-			return sources, nil, fmt.Errorf("%s has the columns %s, and %s has %s: tables of one job have equal columns", path, s.schema(), files[0], sources[0].schema())
+			return sources, nil,
+				fmt.Errorf("%s has the columns %s, and %s has %s: tables of one job have equal columns", path,
+					s.schema(), files[0], sources[0].schema())
 		}
 	}
 	if len(sources) == 0 {

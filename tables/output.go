@@ -73,7 +73,8 @@ func newOutput(a onward.NodeArg, prefix string, sample tensor.Value, sampleRows 
 		o.field.Type = arrow.StructOf(members...)
 		return o, nil
 	}
-	return nil, fmt.Errorf("output %s cannot become a column: want a tensor or a sequence of maps of numbers or strings", a)
+	return nil, fmt.Errorf(
+		"output %s cannot become a column: want a tensor or a sequence of maps of numbers or strings", a)
 }
 
 // needsSample reports whether the column of an output depends on a result.
@@ -94,7 +95,9 @@ func keys(m *tensor.Map) []string {
 }
 
 func rowsError(name string, t *tensor.Tensor, rows int) error {
-	return fmt.Errorf("output %s has the shape %v, want %d rows along the first axis; leave it out by naming the outputs to add", name, t.Shape(), rows)
+	return fmt.Errorf(
+		"output %s has the shape %v, want %d rows along the first axis; leave it out by naming the outputs to add",
+		name, t.Shape(), rows)
 }
 
 // arrowType returns the type of a column for elements of a type, or nil.
@@ -148,7 +151,8 @@ func (o *output) array(v tensor.Value, rows, ran int, bad reject) (arrow.Array, 
 	}
 	shape := t.Shape()[1:]
 	if o.one && t.Len() != ran || !o.one && len(shape) != o.depth {
-		return nil, fmt.Errorf("output %s has the shape %v, which the column of type %s cannot hold", o.name, t.Shape(), o.field.Type)
+		return nil, fmt.Errorf("output %s has the shape %v, which the column of type %s cannot hold", o.name,
+			t.Shape(), o.field.Type)
 	}
 	per := t.Len() / max(1, ran)
 	data, err := elements(t, rows*per)
@@ -170,13 +174,16 @@ func (o *output) array(v tensor.Value, rows, ran int, bad reject) (arrow.Array, 
 			n *= d
 		}
 		if n*shape[level] > math.MaxInt32 {
-			return nil, fmt.Errorf("output %s has %d elements in one batch, want at most %d: use smaller batches", o.name, n*shape[level], math.MaxInt32)
+			return nil, fmt.Errorf("output %s has %d elements in one batch, want at most %d: use smaller batches",
+				o.name, n*shape[level], math.MaxInt32)
 		}
 		offsets := make([]int32, n+1)
 		for i := range offsets {
 			offsets[i] = int32(i * shape[level])
 		}
-		data = array.NewData(types[level], n, []*memory.Buffer{nil, memory.NewBufferBytes(arrow.Int32Traits.CastToBytes(offsets))}, []arrow.ArrayData{data}, 0, 0)
+		data = array.NewData(types[level], n,
+			[]*memory.Buffer{nil, memory.NewBufferBytes(arrow.Int32Traits.CastToBytes(offsets))},
+			[]arrow.ArrayData{data}, 0, 0)
 	}
 	return array.MakeFromData(data), nil
 }
@@ -234,7 +241,8 @@ func (o *output) structs(v tensor.Value, rows int, bad reject) (arrow.Array, err
 		}
 		t, ok := m.Values.(*tensor.Tensor)
 		if !ok {
-			return nil, fmt.Errorf("output %s: the values of item %d are a %s, want a tensor", o.name, r, m.Values.Type())
+			return nil, fmt.Errorf("output %s: the values of item %d are a %s, want a tensor", o.name, r,
+				m.Values.Type())
 		}
 		data, err := elements(t, t.Len())
 		if err != nil {

@@ -150,7 +150,8 @@ func (s *Scorer) makeSchema() error {
 	for _, name := range s.opts.Keep {
 		at := s.source.FieldIndices(name)
 		if len(at) != 1 {
-			return fmt.Errorf("the table has %d columns %q to keep, want one; it has %s", len(at), name, fields(s.source))
+			return fmt.Errorf("the table has %d columns %q to keep, want one; it has %s", len(at), name,
+				fields(s.source))
 		}
 		s.keep = append(s.keep, at[0])
 	}
@@ -168,7 +169,8 @@ func (s *Scorer) makeSchema() error {
 	}
 	for _, f := range added {
 		if taken[f.Name] {
-			return fmt.Errorf("the table has a column %q already: set a prefix for the outputs, another error column, or the columns to keep", f.Name)
+			return fmt.Errorf("the table has a column %q already: set a prefix for the outputs, another error "+
+				"column, or the columns to keep", f.Name)
 		}
 		taken[f.Name] = true
 	}
@@ -201,7 +203,8 @@ func (s *Scorer) Score(ctx context.Context, rec arrow.RecordBatch) (arrow.Record
 }
 
 // score is Score for rows of which some were rejected while they were read.
-func (s *Scorer) score(ctx context.Context, rec arrow.RecordBatch, reasons []string) (res arrow.RecordBatch, rejected []RowError, err error) {
+func (s *Scorer) score(ctx context.Context, rec arrow.RecordBatch,
+	reasons []string) (res arrow.RecordBatch, rejected []RowError, err error) {
 	defer damaged(&err)
 	if !rec.Schema().Equal(s.source) {
 		return nil, nil, fmt.Errorf("the columns are %s, want %s", rec.Schema(), s.source)

@@ -38,7 +38,8 @@ func newEncoder(f Format, out *partial, schema *arrow.Schema, done []piece) (enc
 	return streamEncoder(f, out, schema, len(done) == 0)
 }
 
-// streamEncoder returns an encoder for a format that is written in one pass, or continued by appending.
+// streamEncoder returns an encoder for a format that is written in one pass,
+// or continued by appending.
 func streamEncoder(f Format, w io.Writer, schema *arrow.Schema, header bool) (encoder, error) {
 	switch f {
 	case ArrowStream, "":

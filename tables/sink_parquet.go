@@ -101,7 +101,8 @@ func (r *region) Write(p []byte) (int, error) {
 
 func (e *parquetEncoder) begin() (err error) {
 	e.region, e.base = region{out: e.out, skip: len(magic)}, e.out.size
-	e.w, err = pqarrow.NewFileWriter(e.schema, &e.region, e.props, pqarrow.NewArrowWriterProperties(pqarrow.WithStoreSchema()))
+	e.w, err = pqarrow.NewFileWriter(e.schema, &e.region, e.props,
+		pqarrow.NewArrowWriterProperties(pqarrow.WithStoreSchema()))
 	return err
 }
 

@@ -18,7 +18,8 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 )
 
-var ipcOptions = []ipc.Option{ipc.WithAllocator(allocator), ipc.WithMetadataSizeLimit(maxMetadata), ipc.WithBodySizeLimit(maxBody)}
+var ipcOptions = []ipc.Option{ipc.WithAllocator(allocator), ipc.WithMetadataSizeLimit(maxMetadata),
+	ipc.WithBodySizeLimit(maxBody)}
 
 // arrowStream reads an Arrow IPC stream.
 type arrowStream struct {
@@ -142,7 +143,8 @@ func (a *arrowFile) read(_ context.Context, s span, columns []int, yield func(ch
 		if err := verifyRecord(rec); err != nil {
 			return fmt.Errorf("record batch %d: %w", k+1, err)
 		}
-		if err := yield(chunk{rec: project(rec, columns), place: place{prefix: fmt.Sprintf("%s record batch %d, row ", a.name, k+1), first: 1}}); err != nil {
+		if err := yield(chunk{rec: project(rec, columns),
+			place: place{prefix: fmt.Sprintf("%s record batch %d, row ", a.name, k+1), first: 1}}); err != nil {
 			return err
 		}
 	}
@@ -179,7 +181,8 @@ func openParquet(path string) (s source, err error) {
 		return nil, err
 	}
 	if text := r.MetaData().KeyValueMetadata().FindValue("ARROW:schema"); text != nil {
-		// The schema of the writer, as the beginning of an IPC stream, in base64 with or without padding.
+		// The schema of the writer, as the beginning of an IPC stream, in base64
+		// with or without padding.
 		data, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(*text, "="))
 		if err == nil {
 			_, err = verifyStream(bytes.NewReader(data))

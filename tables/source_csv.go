@@ -41,7 +41,8 @@ func (d *csvDecoder) open(head []byte) (*arrow.Schema, int, error) {
 	return d.types, skip + int(r.InputOffset()), nil
 }
 
-func (d *csvDecoder) decode(in io.Reader, line int64, columns []int, yield func(arrow.RecordBatch, []string, []int64) error) error {
+func (d *csvDecoder) decode(in io.Reader, line int64, columns []int,
+	yield func(arrow.RecordBatch, []string, []int64) error) error {
 	r := csv.NewReader(in)
 	r.ReuseRecord = true
 	r.FieldsPerRecord = -1

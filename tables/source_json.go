@@ -174,7 +174,8 @@ func hasNull(t arrow.DataType) bool {
 	return t == arrow.Null || t == jsonText
 }
 
-func (d *jsonDecoder) decode(in io.Reader, line int64, columns []int, yield func(arrow.RecordBatch, []string, []int64) error) error {
+func (d *jsonDecoder) decode(in io.Reader, line int64, columns []int,
+	yield func(arrow.RecordBatch, []string, []int64) error) error {
 	r := bufio.NewReaderSize(in, 1<<20)
 	b := newRows(projectSchema(d.types, columns), yield)
 	for {
@@ -216,7 +217,8 @@ func (d *jsonDecoder) decode(in io.Reader, line int64, columns []int, yield func
 
 var errType = errors.New("value is of another type")
 
-// appendJSON appends a JSON value to a column. It appends null for null, for an absent value and if it fails.
+// appendJSON appends a JSON value to a column. It appends null for null, for an absent value
+// and if it fails.
 func appendJSON(b array.Builder, v []byte) error {
 	if len(v) == 0 || string(v) == "null" {
 		b.AppendNull()

@@ -24,7 +24,8 @@ type decoder interface {
 	// quotes reports whether line breaks between double quotes do not end a record.
 	quotes() bool
 	// decode decodes the records that r holds. line counts the lines before it.
-	decode(r io.Reader, line int64, columns []int, yield func(rec arrow.RecordBatch, reasons []string, lines []int64) error) error
+	decode(r io.Reader, line int64, columns []int,
+		yield func(rec arrow.RecordBatch, reasons []string, lines []int64) error) error
 }
 
 // text is a source over a text format. A span is a range of bytes: it has the records that

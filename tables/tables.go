@@ -56,7 +56,8 @@ type Options struct {
 	Outputs []string
 	// Prefix precedes the names of the outputs in the names of their columns.
 	Prefix string
-	// ErrorColumn is the name of the column with the reasons if OnError is Null. Default: [ErrorColumn].
+	// ErrorColumn is the name of the column with the reasons if OnError is Null. Default:
+	// [ErrorColumn].
 	ErrorColumn string
 	// Pictures is the folder of the pictures that string columns name. Default: "",
 	// pictures come from binary columns only. Names outside the folder are rejected.

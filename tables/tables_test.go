@@ -43,7 +43,8 @@ func sumModel(t testing.TB, columns int64) *onward.Session {
 	return openModel(t, b.Must())
 }
 
-// pickModel returns y[N] as the elements of a table of five at the positions k[N]. It fails for others.
+// pickModel returns y[N] as the elements of a table of five at the positions k[N].
+// It fails for others.
 func pickModel(t *testing.T) *onward.Session {
 	b := onnx.NewModel("pick").Opset("", 17)
 	b.Input("k", onnx.Int64, "N").Output("y", onnx.Float, "N")
@@ -122,7 +123,8 @@ func must(t *testing.T, got, want string, err error) {
 	}
 }
 
-var abc = []arrow.Field{field("a", arrow.PrimitiveTypes.Float64), field("b", arrow.PrimitiveTypes.Int32), field("c", arrow.PrimitiveTypes.Float32), field("id", arrow.BinaryTypes.String)}
+var abc = []arrow.Field{field("a", arrow.PrimitiveTypes.Float64), field("b", arrow.PrimitiveTypes.Int32),
+	field("c", arrow.PrimitiveTypes.Float32), field("id", arrow.BinaryTypes.String)}
 
 func bindABC() []Binding { return []Binding{{"x", []string{"a", "b", "c"}}} }
 
@@ -203,7 +205,8 @@ func TestListsAndStrings(t *testing.T) {
 {"x":[1,2,3],"y":6,"error":null}
 {"x":[],"y":0,"error":null}
 `, err)
-	got, _, err = score(t, sumModel(t, 2), Options{OnError: Null}, record(t, `[{"x":[1,2]},{"x":[3,4]}]`, field("x", arrow.FixedSizeListOf(2, arrow.PrimitiveTypes.Int8))).NewSlice(1, 2))
+	got, _, err = score(t, sumModel(t, 2), Options{OnError: Null},
+		record(t, `[{"x":[1,2]},{"x":[3,4]}]`, field("x", arrow.FixedSizeListOf(2, arrow.PrimitiveTypes.Int8))).NewSlice(1, 2))
 	must(t, got, `{"x":[3,4],"y":7,"error":null}`+"\n", err)
 	got, _, err = score(t, sumModel(t, 2), Options{OnError: Null}, record(t, `[{"x":[1,2,3]}]`, field("x", list)))
 	must(t, got, `{"x":[1,2,3],"y":null,"error":"column x: shape is [3], want [2]"}`+"\n", err)
@@ -223,7 +226,8 @@ func TestListsAndStrings(t *testing.T) {
 	b = onnx.NewModel("words").Opset("", 17)
 	b.Input("w", onnx.String, "N").Output("v", onnx.String, "N")
 	b.Node("Identity", []string{"w"}, []string{"v"})
-	got, _, err = score(t, openModel(t, b.Must()), Options{OnError: Skip, Prefix: "out_"}, record(t, `[{"w":"héllo"},{"w":null},{"w":""}]`, field("w", arrow.BinaryTypes.String)))
+	got, _, err = score(t, openModel(t, b.Must()), Options{OnError: Skip, Prefix: "out_"},
+		record(t, `[{"w":"héllo"},{"w":null},{"w":""}]`, field("w", arrow.BinaryTypes.String)))
 	must(t, got, "{\"w\":\"héllo\",\"out_v\":\"héllo\"}\n{\"w\":\"\",\"out_v\":\"\"}\n", err)
 }
 
@@ -239,13 +243,16 @@ func TestMaps(t *testing.T) {
 	}
 	var recs []arrow.RecordBatch
 	for range 2 {
-		recs = append(recs, record(t, `[{"a":5.1,"b":3.5},{"a":6.2,"b":2.9},{"a":5.9,"b":3.0}]`, field("a", arrow.PrimitiveTypes.Float32), field("b", arrow.PrimitiveTypes.Float32)))
+		recs = append(recs, record(t, `[{"a":5.1,"b":3.5},{"a":6.2,"b":2.9},{"a":5.9,"b":3.0}]`,
+			field("a", arrow.PrimitiveTypes.Float32), field("b", arrow.PrimitiveTypes.Float32)))
 	}
 	// Four rows for a model that takes three at a time: the last batch is padded.
 	recs[1] = recs[1].NewSlice(0, 1)
-	got, c, err := score(t, sess, Options{Bind: []Binding{{"float_input", []string{"a", "b"}}}, Keep: []string{}}, recs...)
+	got, c, err := score(t, sess, Options{Bind: []Binding{{"float_input", []string{"a", "b"}}}, Keep: []string{}},
+		recs...)
 	l := strings.Split(got, "\n")
-	if err != nil || c.Scored != 4 || len(l) != 5 || l[0] != l[3] || !strings.HasPrefix(l[0], `{"output_label":0,"output_probability":{"0":0.`) || !strings.Contains(l[0], `"2":`) {
+	if err != nil || c.Scored != 4 || len(l) != 5 || l[0] != l[3] ||
+		!strings.HasPrefix(l[0], `{"output_label":0,"output_probability":{"0":0.`) || !strings.Contains(l[0], `"2":`) {
 		t.Errorf("%s, %+v, %v", got, c, err)
 	}
 }
@@ -259,8 +266,10 @@ func TestPictures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema([]arrow.Field{field("image", arrow.BinaryTypes.Binary)}, nil))
-	b.Field(0).(*array.BinaryBuilder).AppendValues([][]byte{datasets.SamplePicture(), []byte("no picture"), datasets.SamplePicture()}, nil)
+	b := array.NewRecordBuilder(memory.DefaultAllocator,
+		arrow.NewSchema([]arrow.Field{field("image", arrow.BinaryTypes.Binary)}, nil))
+	b.Field(0).(*array.BinaryBuilder).
+		AppendValues([][]byte{datasets.SamplePicture(), []byte("no picture"), datasets.SamplePicture()}, nil)
 	o := Options{Outputs: []string{"digit"}, Keep: []string{}, OnError: Null}
 	got, _, err := score(t, sess, o, b.NewRecordBatch())
 	good := fmt.Sprintf(`{"digit":%d,"error":null}`+"\n", datasets.SampleDigit)
@@ -280,7 +289,8 @@ func TestPictures(t *testing.T) {
 		t.Errorf("%s, %+v, %v", got, c, err)
 	}
 	o.Pictures = ""
-	if _, _, err := score(t, sess, o, names); err == nil || !strings.Contains(err.Error(), "name the folder of the pictures") {
+	if _, _, err := score(t, sess, o, names); err == nil ||
+		!strings.Contains(err.Error(), "name the folder of the pictures") {
 		t.Errorf("without a folder: %v", err)
 	}
 }
@@ -306,7 +316,9 @@ func TestWrongBindings(t *testing.T) {
 			t.Errorf("%+v: %v, want %s", c.o, err, c.want)
 		}
 	}
-	_, _, err := score(t, sumModel(t, 3), Options{Bind: bindABC()}, record(t, `[{"a":"eA==","b":1,"c":true}]`, field("a", arrow.BinaryTypes.Binary), field("b", arrow.PrimitiveTypes.Int32), field("c", arrow.FixedWidthTypes.Boolean)))
+	_, _, err := score(t, sumModel(t, 3), Options{Bind: bindABC()},
+		record(t, `[{"a":"eA==","b":1,"c":true}]`, field("a", arrow.BinaryTypes.Binary),
+			field("b", arrow.PrimitiveTypes.Int32), field("c", arrow.FixedWidthTypes.Boolean)))
 	if err == nil || !strings.Contains(err.Error(), "column a: type is binary, which cannot become float") {
 		t.Errorf("binary: %v", err)
 	}
@@ -332,7 +344,8 @@ func TestIntegersAreExact(t *testing.T) {
 		b := onnx.NewModel("same").Opset("", 17)
 		b.Input("x", c.typ, "N").Output("y", c.typ, "N")
 		b.Node("Identity", []string{"x"}, []string{"y"})
-		got, counts, err := score(t, openModel(t, b.Must()), Options{OnError: Skip, Keep: []string{}}, record(t, `[{"x":`+c.json+`}]`, field("x", c.in)))
+		got, counts, err := score(t, openModel(t, b.Must()), Options{OnError: Skip, Keep: []string{}},
+			record(t, `[{"x":`+c.json+`}]`, field("x", c.in)))
 		want := strings.Trim(c.json, `" `)
 		if c.typ == onnx.Bool {
 			want = "true"
@@ -345,7 +358,8 @@ func TestIntegersAreExact(t *testing.T) {
 
 // TestDamagedStreams cuts and changes a stream: the result is an error or rows, never a panic.
 func TestDamagedStreams(t *testing.T) {
-	whole := stream(t, record(t, `[{"x":[1,2],"s":"one"},{"x":[3,4],"s":"two"}]`, field("x", arrow.ListOf(arrow.PrimitiveTypes.Float32)), field("s", arrow.BinaryTypes.String)))
+	whole := stream(t, record(t, `[{"x":[1,2],"s":"one"},{"x":[3,4],"s":"two"}]`,
+		field("x", arrow.ListOf(arrow.PrimitiveTypes.Float32)), field("s", arrow.BinaryTypes.String)))
 	sess := sumModel(t, 2)
 	run := func(data []byte) error {
 		var out bytes.Buffer
@@ -378,7 +392,8 @@ func TestDamagedStreams(t *testing.T) {
 func TestCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	j := Job{Session: sumModel(t, 3), Options: Options{Bind: bindABC()}, Stdin: bytes.NewReader(stream(t, record(t, `[{"a":1,"b":1,"c":1,"id":"x"}]`, abc...))), Stdout: &bytes.Buffer{}}
+	j := Job{Session: sumModel(t, 3), Options: Options{Bind: bindABC()},
+		Stdin: bytes.NewReader(stream(t, record(t, `[{"a":1,"b":1,"c":1,"id":"x"}]`, abc...))), Stdout: &bytes.Buffer{}}
 	if _, err := j.Run(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}

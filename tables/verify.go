@@ -149,8 +149,8 @@ func verifyFooter(r io.ReaderAt, size int64) (err error) {
 	return new(schemaVerifier).schema(s)
 }
 
-// maxRecordRows is the largest number of rows of a record batch. Columns of nulls have no buffers that
-// would bound it.
+// maxRecordRows is the largest number of rows of a record batch. Columns of nulls have no buffers
+// that would bound it.
 const maxRecordRows = 1 << 26
 
 // verifyRecord returns an error if the buffers of a record batch are too small for its rows: the

@@ -34,7 +34,8 @@ func (d *Difference) Error() string {
 	if d.Path != "" {
 		where = " at " + d.Path
 	}
-	s := fmt.Sprintf("tensor: %d of %d elements differ%s, the worst at %v: got %s, want %s", d.Count, d.Total, where, d.Index, d.Got, d.Want)
+	s := fmt.Sprintf("tensor: %d of %d elements differ%s, the worst at %v: got %s, want %s", d.Count, d.Total, where,
+		d.Index, d.Got, d.Want)
 	if d.MaxAbs != 0 {
 		s += fmt.Sprintf("; max_abs %.4g, max_rel %.4g, rtol %.4g, atol %.4g", d.MaxAbs, d.MaxRel, d.Rtol, d.Atol)
 	}
@@ -92,7 +93,8 @@ func (c *comparison) values(path string, got, want Value) error {
 	case *Sequence:
 		if g, ok := got.(*Sequence); ok {
 			if len(g.Items) != len(w.Items) {
-				return fail.Errorf("tensor: got a sequence of %d items%s, want %d", len(g.Items), at(path), len(w.Items))
+				return fail.Errorf("tensor: got a sequence of %d items%s, want %d", len(g.Items),
+					at(path), len(w.Items))
 			}
 			for i := range g.Items {
 				if err := c.values(fmt.Sprintf("%s[%d]", path, i), g.Items[i], w.Items[i]); err != nil {
@@ -191,7 +193,8 @@ func (c *comparison) elements(d *Difference, got, want *Tensor) (worst int) {
 		g, w := Of[int64](got), Of[int64](want)
 		for i := range w {
 			if g[i] != w[i] {
-				note(i, float64(uint64(max(g[i], w[i]))-uint64(min(g[i], w[i]))), math.Abs(float64(w[i])), c.tolerance(math.Abs(float64(w[i]))))
+				note(i, float64(uint64(max(g[i], w[i]))-uint64(min(g[i], w[i]))), math.Abs(float64(w[i])),
+					c.tolerance(math.Abs(float64(w[i]))))
 			}
 		}
 	case want.dtype == TypeUint64:

@@ -83,7 +83,8 @@ func TestAllClose(t *testing.T) {
 		}
 	}
 	var d *Difference
-	if err := Equal(f(1, 5), f(1, 3)); !errors.As(err, &d) || d.Count != 1 || d.Total != 2 || d.MaxAbs != 2 || !slices.Equal(d.Index, []int{1}) {
+	if err := Equal(f(1, 5), f(1, 3)); !errors.As(err, &d) || d.Count != 1 || d.Total != 2 || d.MaxAbs != 2 ||
+		!slices.Equal(d.Index, []int{1}) {
 		t.Errorf("%+v", d)
 	}
 	if abs, rel, err := Distance(f(1, 5), f(2, 4)); abs != 1 || rel != .5 || err != nil {

@@ -25,8 +25,8 @@ type ConvertOptions struct {
 //     infinite. For 8-bit types they follow opts and the tables of the operator. For 4- and 6-bit
 //     types they become the largest number, regardless of opts, and NaN becomes zero.
 //   - Integer to integer: the low bits, reinterpreted.
-//   - Floating point to integer: the fraction is dropped. To integers of 4 or 2 bits: one rounding to
-//     nearest, ties to even, then the low bits (https://onnx.ai/onnx/technical/int4.html).
+//   - Floating point to integer: the fraction is dropped. To integers of 4 or 2 bits: one rounding
+//     to nearest, ties to even, then the low bits (https://onnx.ai/onnx/technical/int4.html).
 //   - To bool: true if not zero, so NaN is true. From bool: 0 or 1.
 //   - From string: decimal notation, "INF" and "NaN" with any sign and case. Fractions of integers
 //     are dropped. Anything else is an error.
@@ -257,9 +257,9 @@ type integer interface {
 
 type float interface{ float32 | float64 }
 
-// convertWide converts between types with Go arithmetic. If narrowed is set, dst is a float32, int8 or
-// uint8 that narrow converts next: conversions to float32 round to odd (see roundToOdd), those of
-// floating point to integers round to nearest, ties to even.
+// convertWide converts between types with Go arithmetic. If narrowed is set, dst is a float32, int8
+// or uint8 that narrow converts next: conversions to float32 round to odd (see roundToOdd), those
+// of floating point to integers round to nearest, ties to even.
 func convertWide(dst, src span, narrowed bool) {
 	switch src.dtype {
 	case TypeFloat32:

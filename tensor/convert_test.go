@@ -363,7 +363,8 @@ func TestConvertLong(t *testing.T) {
 }
 
 func TestConvertOutOfRangeFloats(t *testing.T) {
-	in := []float32{300.7, -5.5, float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 1e20, -1e20, 3e9, 1e19}
+	in := []float32{300.7, -5.5, float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 1e20,
+		-1e20, 3e9, 1e19}
 	check := func(to DType, want any) {
 		t.Helper()
 		for _, x := range []*Tensor{Must(New(in)), Must(Convert(Must(New(in)), TypeFloat64, ConvertOptions{}))} {
@@ -376,8 +377,12 @@ func TestConvertOutOfRangeFloats(t *testing.T) {
 	}
 	check(TypeInt8, memory.AsBytes([]int8{44, -5, 0, 0, 0, 0, 0, 0, 0}))
 	check(TypeUint8, []byte{44, 251, 0, 0, 0, 0, 0, 0, 0})
-	check(TypeInt32, memory.AsBytes([]int32{300, -5, math.MinInt32, math.MinInt32, math.MinInt32, math.MinInt32, math.MinInt32, math.MinInt32, math.MinInt32}))
-	check(TypeInt64, memory.AsBytes([]int64{300, -5, math.MinInt64, math.MinInt64, math.MinInt64, math.MinInt64, math.MinInt64, 3000000000, math.MinInt64}))
+	check(TypeInt32,
+		memory.AsBytes([]int32{300, -5, math.MinInt32, math.MinInt32, math.MinInt32, math.MinInt32, math.MinInt32,
+			math.MinInt32, math.MinInt32}))
+	check(TypeInt64,
+		memory.AsBytes([]int64{300, -5, math.MinInt64, math.MinInt64, math.MinInt64, math.MinInt64, math.MinInt64,
+			3000000000, math.MinInt64}))
 	const top = 1 << 63
 	check(TypeUint64, memory.AsBytes([]uint64{300, 1<<64 - 5, top, 0, top, 0, top, 3000000000, 9999999980506447872}))
 	check(TypeUint32, memory.AsBytes([]uint32{300, 1<<32 - 5, 0, 0, 0, 0, 0, 3000000000, 0}))
@@ -403,7 +408,8 @@ func TestConvertRoundsToPackedIntegers(t *testing.T) {
 			}
 		}
 	}
-	x := Must(Convert(Must(New([]string{"1.7", "-2.5"})), TypeInt4, ConvertOptions{})) // text drops fractions, like text to wider integers
+	// text drops fractions, like text to wider integers
+	x := Must(Convert(Must(New([]string{"1.7", "-2.5"})), TypeInt4, ConvertOptions{}))
 	if got := strings.Join(Of[string](Must(Convert(x, TypeString, ConvertOptions{}))), " "); got != "1 -2" {
 		t.Errorf("text to int4: %s, want 1 -2", got)
 	}
@@ -436,9 +442,11 @@ func TestConvertToString(t *testing.T) {
 }
 
 func TestConvertFromString(t *testing.T) {
-	in := []string{"3.14", " 3.14 ", "1e-5", "1E8", "+INF", "inf", "-Inf", "NaN", "-nan", "infinity", "+7", "1e400", "-0", ".5", "1e-400"}
+	in := []string{"3.14", " 3.14 ", "1e-5", "1E8", "+INF", "inf", "-Inf", "NaN", "-nan", "infinity", "+7", "1e400",
+		"-0", ".5", "1e-400"}
 	inf := math.Inf(1)
-	want := []float64{3.14, 3.14, 1e-5, 1e8, inf, inf, -inf, math.NaN(), math.NaN(), inf, 7, inf, math.Copysign(0, -1), .5, 0}
+	want := []float64{3.14, 3.14, 1e-5, 1e8, inf, inf, -inf, math.NaN(), math.NaN(), inf, 7, inf,
+		math.Copysign(0, -1), .5, 0}
 	x := Must(New(in))
 	for _, d := range []DType{TypeFloat64, TypeFloat32, TypeFloat16, TypeFloat8E5M2} {
 		got := Must(Convert(x, d, ConvertOptions{}))
@@ -446,13 +454,16 @@ func TestConvertFromString(t *testing.T) {
 			t.Errorf("%s: %v", d, err)
 		}
 	}
-	ints := Must(Convert(Must(New([]string{"12", "-1", "100.5", "1e3", "18446744073709551615", "-9223372036854775808", "+5"})), TypeInt64, ConvertOptions{}))
+	ints := Must(Convert(
+		Must(New([]string{"12", "-1", "100.5", "1e3", "18446744073709551615", "-9223372036854775808", "+5"})),
+		TypeInt64, ConvertOptions{}))
 	if got := Of[int64](ints); !slices.Equal(got, []int64{12, -1, 100, 1000, -1, math.MinInt64, 5}) {
 		t.Error(got)
 	}
 	for _, s := range []string{"", "Hello", "0x10", "1_000", "1d", "--1", "1 2", "0x1p4"} {
 		for _, d := range []DType{TypeFloat32, TypeFloat64, TypeInt32, TypeBool, TypeInt4} {
-			if y, err := Convert(Must(New([]string{"1", s})), d, ConvertOptions{}); err == nil || !strings.Contains(err.Error(), "element 1") {
+			if y, err := Convert(Must(New([]string{"1", s})), d, ConvertOptions{}); err == nil ||
+				!strings.Contains(err.Error(), "element 1") {
 				t.Errorf("%q becomes %v (%v)", s, y, err)
 			}
 		}
@@ -465,7 +476,8 @@ func TestConvertFromString(t *testing.T) {
 }
 
 func TestConvertRefuses(t *testing.T) {
-	for _, c := range [][2]DType{{TypeComplex64, TypeFloat32}, {TypeFloat32, TypeComplex128}, {TypeString, TypeComplex64},
+	for _, c := range [][2]DType{{TypeComplex64, TypeFloat32}, {TypeFloat32, TypeComplex128},
+		{TypeString, TypeComplex64},
 		{TypeComplex64, TypeString}, {TypeFloat32, Undefined}, {TypeFloat32, 200}} {
 		if _, err := Convert(Must(Zeros(c[0], 2)), c[1], ConvertOptions{}); err == nil {
 			t.Errorf("%s to %s: no error", c[0], c[1])
@@ -481,7 +493,8 @@ func TestConvertRefuses(t *testing.T) {
 }
 
 func TestConvertIntoAllocatesNothing(t *testing.T) {
-	for _, p := range [][2]DType{{TypeFloat16, TypeFloat32}, {TypeFloat32, TypeInt4}, {TypeFloat64, TypeBFloat16}, {TypeInt64, TypeInt32},
+	for _, p := range [][2]DType{{TypeFloat16, TypeFloat32}, {TypeFloat32, TypeInt4}, {TypeFloat64, TypeBFloat16},
+		{TypeInt64, TypeInt32},
 		{TypeFloat32, TypeFloat4E2M1}, {TypeFloat8E4M3FN, TypeFloat16}, {TypeInt64, TypeFloat8E5M2}} {
 		src, dst := Must(Zeros(p[0], 3, 400)), Must(Zeros(p[1], 3, 400))
 		if n := testing.AllocsPerRun(10, func() {
@@ -495,7 +508,8 @@ func TestConvertIntoAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkConvert(b *testing.B) {
-	for _, p := range [][2]DType{{TypeFloat32, TypeFloat64}, {TypeFloat32, TypeInt64}, {TypeInt64, TypeFloat32}, {TypeUint8, TypeFloat32},
+	for _, p := range [][2]DType{{TypeFloat32, TypeFloat64}, {TypeFloat32, TypeInt64}, {TypeInt64, TypeFloat32},
+		{TypeUint8, TypeFloat32},
 		{TypeFloat32, TypeFloat16}, {TypeFloat16, TypeFloat32}, {TypeInt4, TypeFloat32}, {TypeFloat64, TypeFloat16}} {
 		b.Run(p[0].String()+"_to_"+p[1].String(), func(b *testing.B) {
 			src, dst := Must(Zeros(p[0], 4096)), Must(Zeros(p[1], 4096))

@@ -39,7 +39,8 @@ func TestFloat6Values(t *testing.T) {
 				t.Errorf("%s: code %d is %v, want %v", d, c, got, v)
 			}
 		}
-		if back := Must(Convert(wide, d, ConvertOptions{})); Equal(back, x) != nil || string(back.Bytes()) != string(data) {
+		if back := Must(Convert(wide, d, ConvertOptions{})); Equal(back, x) != nil ||
+			string(back.Bytes()) != string(data) {
 			t.Errorf("%s: the codes become % x on the way to float and back, want % x", d, back.Bytes(), data)
 		}
 	}

@@ -72,8 +72,8 @@ func formatValue(b *strings.Builder, v Value, o FormatOptions) {
 	}
 }
 
-// maxFormat is the number of bytes after which sequences and maps show no further items: the text of nested sequences that
-// share items grows exponentially.
+// maxFormat is the number of bytes after which sequences and maps show no further items: the text
+// of nested sequences that share items grows exponentially.
 const maxFormat = 1 << 20
 
 func formatItems(b *strings.Builder, open, end string, n int, o FormatOptions, item func(i int, o FormatOptions)) {
@@ -298,8 +298,8 @@ func appendFloat(b []byte, v float64, bits, precision int) []byte {
 	return b
 }
 
-// Format implements [fmt.Formatter]: %v, and so fmt.Println, prints the contents as [Format] does, and %s the element type and shape,
-// as String does.
+// Format implements [fmt.Formatter]: %v, and so fmt.Println, prints the contents as [Format] does,
+// and %s the element type and shape, as String does.
 func (t *Tensor) Format(s fmt.State, verb rune) { formatVerb(s, verb, t) }
 
 // Format prints the items for %v and their types and shapes for %s, as for a tensor.

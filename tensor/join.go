@@ -7,8 +7,8 @@ import (
 	"github.com/onward-ml/onward/internal/fail"
 )
 
-// Concat returns tensors joined along an axis, which may be negative: -1 is the last. They must have
-// one type and equal sizes in the other dimensions.
+// Concat returns tensors joined along an axis, which may be negative: -1 is the last. They must
+// have one type and equal sizes in the other dimensions.
 func Concat(axis int, tensors ...*Tensor) (*Tensor, error) {
 	if len(tensors) == 0 {
 		return nil, errors.New("tensor: Concat of no tensors")
@@ -41,8 +41,11 @@ func Concat(axis int, tensors ...*Tensor) (*Tensor, error) {
 	}
 	outer := product(shape[:axis])
 	at := 0
-	if first.dtype.Packed() && (outer > 1 || slices.ContainsFunc(tensors, func(t *Tensor) bool { return t.Len()*t.dtype.Bits()%8 != 0 })) {
-		return nil, fail.Errorf("tensor: %s elements share bytes, and cannot be joined along axis %d of %v", first.dtype, axis, shape)
+	if first.dtype.Packed() && (outer > 1 || slices.ContainsFunc(tensors, func(t *Tensor) bool {
+		return t.Len()*t.dtype.Bits()%8 != 0
+	})) {
+		return nil, fail.Errorf("tensor: %s elements share bytes, and cannot be joined along axis %d of %v",
+			first.dtype, axis, shape)
 	}
 	for o := range outer {
 		for _, t := range tensors {
@@ -106,7 +109,8 @@ func (t *Tensor) Rows(from, to int) (*Tensor, error) {
 	bits := int64(product(t.shape[1:])) * int64(t.dtype.Bits()) // int64, because int has 32 bits on some processors
 	first, end := int64(from)*bits, int64(to)*bits
 	if first%8 != 0 || to != t.shape[0] && end%8 != 0 {
-		return nil, fail.Errorf("tensor: rows of %s share bytes: rows %d to %d do not begin and end at whole bytes", t, from, to)
+		return nil, fail.Errorf("tensor: rows of %s share bytes: rows %d to %d do not begin and end at whole bytes", t,
+			from, to)
 	}
 	if end /= 8; to == t.shape[0] {
 		end = int64(len(t.data))

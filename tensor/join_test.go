@@ -14,15 +14,18 @@ func TestConcat(t *testing.T) {
 	if err != nil || Equal(r, Must(New([]float32{1, 2, 5, 3, 4, 6}, 2, 3))) != nil {
 		t.Errorf("got %v, %v", r, err)
 	}
-	r, err = Concat(0, Must(New([]string{"a", "b"}, 1, 2)), Must(New([]string{}, 0, 2)), Must(New([]string{"c", "d", "e", "f"}, 2, 2)))
-	if err != nil || !slices.Equal(Of[string](r), []string{"a", "b", "c", "d", "e", "f"}) || !slices.Equal(r.Shape(), []int{3, 2}) {
+	r, err = Concat(0, Must(New([]string{"a", "b"}, 1, 2)), Must(New([]string{}, 0, 2)),
+		Must(New([]string{"c", "d", "e", "f"}, 2, 2)))
+	if err != nil || !slices.Equal(Of[string](r), []string{"a", "b", "c", "d", "e", "f"}) ||
+		!slices.Equal(r.Shape(), []int{3, 2}) {
 		t.Errorf("got %v, %v", r, err)
 	}
 	nibbles := func(n int) *Tensor { return Must(FromBytes(TypeInt4, []byte{0x21, 0x43}[:(n+1)/2], n)) }
 	if r, err = Concat(0, nibbles(4), nibbles(2)); err != nil || !slices.Equal(r.Bytes(), []byte{0x21, 0x43, 0x21}) {
 		t.Errorf("got %v, %v", r, err)
 	}
-	for want, list := range map[string][]*Tensor{"no tensors": nil, "cannot join float[2 2] and float[3]": {a, Must(New([]float32{1, 2, 3}))}, "and int64[2 2]": {a, Must(New([]int64{1, 2, 3, 4}, 2, 2))},
+	for want, list := range map[string][]*Tensor{"no tensors": nil,
+		"cannot join float[2 2] and float[3]": {a, Must(New([]float32{1, 2, 3}))}, "and int64[2 2]": {a, Must(New([]int64{1, 2, 3, 4}, 2, 2))},
 		"out of range for rank 0": {Scalar(1.0)}, "share bytes": {nibbles(3), nibbles(2)}} {
 		if _, err := Concat(0, list...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
@@ -68,7 +71,9 @@ func TestRows(t *testing.T) {
 	if v, err = p.Rows(2, 5); err != nil || !slices.Equal(v.Bytes(), []byte{0x43, 5}) {
 		t.Errorf("got %v, %v", v, err)
 	}
-	for i, f := range []func() (*Tensor, error){func() (*Tensor, error) { return p.Rows(1, 3) }, func() (*Tensor, error) { return p.Rows(2, 3) }, func() (*Tensor, error) { return x.Rows(-1, 1) },
+	for i, f := range []func() (*Tensor, error){func() (*Tensor, error) {
+		return p.Rows(1, 3)
+	}, func() (*Tensor, error) { return p.Rows(2, 3) }, func() (*Tensor, error) { return x.Rows(-1, 1) },
 		func() (*Tensor, error) { return x.Rows(2, 1) }, func() (*Tensor, error) { return x.Row(3) }, func() (*Tensor, error) { return Scalar(1.0).Row(0) }} {
 		if _, err := f(); err == nil {
 			t.Errorf("case %d: want an error", i)
@@ -77,7 +82,8 @@ func TestRows(t *testing.T) {
 }
 
 func TestItems(t *testing.T) {
-	s := &Sequence{Elem: TensorType(TypeInt64), Items: []Value{Must(New([]int64{1, 2})), Must(New([]int64{}, 0)), Scalar(int64(3))}}
+	s := &Sequence{Elem: TensorType(TypeInt64),
+		Items: []Value{Must(New([]int64{1, 2})), Must(New([]int64{}, 0)), Scalar(int64(3))}}
 	r, err := Items[int64](s)
 	if err != nil || fmt.Sprint(r) != "[[1 2] [] [3]]" {
 		t.Errorf("got %v, %v", r, err)

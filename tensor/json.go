@@ -33,7 +33,8 @@ func (t *Tensor) MarshalJSON() ([]byte, error) {
 				break
 			}
 			if rows > maxEmptyRows/d {
-				return nil, fail.Errorf("tensor: shape %v has more than %d empty rows, too many for JSON", t.shape, maxEmptyRows)
+				return nil, fail.Errorf("tensor: shape %v has more than %d empty rows, too many for JSON",
+					t.shape, maxEmptyRows)
 			}
 			rows *= d
 		}
@@ -430,7 +431,8 @@ func (p *jsonReader) tensor(dtype DType, shape []int) (*Tensor, error) {
 		convertElements(span{TypeFloat64, memory.AsBytes(back), n}, s, ConvertOptions{})
 		for i, v := range vals {
 			special := v-v != 0 || back[i]-back[i] != 0 // infinite or NaN, before or after the conversion
-			if special && !sameOrNaN(v, back[i]) || part.Packed() && math.Abs(v) > packedMax(part) || part == TypeFloat8E8M0 && v < 0 {
+			if special && !sameOrNaN(v, back[i]) || part.Packed() && math.Abs(v) > packedMax(part) ||
+				part == TypeFloat8E8M0 && v < 0 {
 				return nil, bad(i, "is %v, beyond the range of %s", p.leaves[i], dtype)
 			}
 		}

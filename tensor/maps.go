@@ -5,7 +5,8 @@ import "github.com/onward-ml/onward/internal/fail"
 // Maps returns the maps of a value as Go maps: of a map one, of a sequence of maps, such as the
 // probabilities of a classifier of ONNX-ML, one for each item. It fails if the value is another, or
 // if K or V is not the Go type of its keys or values.
-func Maps[K int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | string, V Element](v Value) ([]map[K]V, error) {
+func Maps[K int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | string,
+	V Element](v Value) ([]map[K]V, error) {
 	items := []Value{v}
 	if s, ok := v.(*Sequence); ok && s != nil {
 		items = s.Items

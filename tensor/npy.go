@@ -83,7 +83,8 @@ type LimitError struct {
 
 // Error returns what needs how many bytes, and the limit.
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("%s takes %d bytes, which exceeds what is left of the limit of %d bytes", e.What, e.Need, e.Limit)
+	return fmt.Sprintf("%s takes %d bytes, which exceeds what is left of the limit of %d bytes", e.What,
+		e.Need, e.Limit)
 }
 
 func (b *budget) take(what string, n int64) error {
@@ -107,7 +108,9 @@ func readNPY(r io.Reader, as DType, b *budget) (*Tensor, error) {
 		h.item.dtype, h.item.raw = as, false
 	}
 	if h.item.dtype == Undefined {
-		return nil, fail.Errorf("npy: raw items of %d bytes have no type: read them with ReadNPYAs, or save the array with a named type", h.item.size)
+		return nil, fail.Errorf(
+			"npy: raw items of %d bytes have no type: read them with ReadNPYAs, or save the array with a named type",
+			h.item.size)
 	}
 	t, err := readNPYItems(r, h, b)
 	if err != nil {

@@ -65,9 +65,11 @@ func TestReadNPYOfNumPy(t *testing.T) {
 			t.Errorf("%s: %s %s (%v), want %s %s", c.file, x, j, err, c.dtype, c.want)
 		}
 	}
-	for file, want := range map[string]string{"bad_object": "pickled", "bad_structured": "structured", "bad_time": "time", "bad_longdouble": "no ONNX counterpart"} {
+	for file, want := range map[string]string{"bad_object": "pickled", "bad_structured": "structured",
+		"bad_time": "time", "bad_longdouble": "no ONNX counterpart"} {
 		read[file+".npy"] = true
-		if _, err := ReadNPYFile(filepath.Join("testdata/npy", file+".npy"), 0); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := ReadNPYFile(filepath.Join("testdata/npy", file+".npy"), 0); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", file, err, want)
 		}
 	}
@@ -135,7 +137,8 @@ func TestReadNPYRefuses(t *testing.T) {
 		}
 	}
 	var limit *LimitError
-	if _, err := ReadNPY(bytes.NewReader(npyOf(dict("<f4", "(100,)"), make([]byte, 400)...)), 300); !errors.As(err, &limit) || limit.Limit != 300 {
+	if _, err := ReadNPY(bytes.NewReader(npyOf(dict("<f4", "(100,)"), make([]byte, 400)...)), 300); !errors.As(err,
+		&limit) || limit.Limit != 300 {
 		t.Errorf("400 bytes under a limit of 300: %v", err)
 	}
 	if _, err := ReadNPY(bytes.NewReader(npyOf(dict("<f4", "(2,)"))), 0); !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -205,7 +208,8 @@ func anyTensor(r *rapid.T) *Tensor {
 	var x *Tensor
 	switch {
 	case d == TypeString:
-		s := rapid.SliceOfN(rapid.StringOfN(rapid.Rune().Filter(func(c rune) bool { return c != 0 }), 0, 5, -1), n, n).Draw(r, "strings")
+		s := rapid.SliceOfN(rapid.StringOfN(rapid.Rune().Filter(func(c rune) bool { return c != 0 }), 0, 5, -1), n, n).
+			Draw(r, "strings")
 		x = &Tensor{dtype: d, shape: []int{n}, strs: s}
 	case isComplex(d):
 		part := TypeFloat32
@@ -230,7 +234,8 @@ func TestNPYRoundTrip(t *testing.T) {
 		if err != nil {
 			r.Fatal(err)
 		}
-		if x.dtype != y.dtype || !slices.Equal(x.shape, y.shape) || !bytes.Equal(x.data, y.data) || !slices.Equal(x.strs, y.strs) {
+		if x.dtype != y.dtype || !slices.Equal(x.shape, y.shape) || !bytes.Equal(x.data, y.data) ||
+			!slices.Equal(x.strs, y.strs) {
 			r.Fatalf("%s %x %q becomes %s %x %q", x, x.data, x.strs, y, y.data, y.strs)
 		}
 		if b.Len() != 0 {
@@ -273,7 +278,8 @@ func FuzzReadNPY(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if x.dtype != y.dtype || !slices.Equal(x.shape, y.shape) || !bytes.Equal(x.data, y.data) || !slices.Equal(x.strs, y.strs) {
+		if x.dtype != y.dtype || !slices.Equal(x.shape, y.shape) || !bytes.Equal(x.data, y.data) ||
+			!slices.Equal(x.strs, y.strs) {
 			t.Fatalf("got %[2]s, want %[1]s", x, y)
 		}
 	})

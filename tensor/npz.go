@@ -101,7 +101,8 @@ func checkOverlaps(files []*zip.File) error {
 			return fail.Errorf("entry %.200q: %w", f.Name, err)
 		}
 		if f.CompressedSize64 > math.MaxInt64-uint64(from) {
-			return fail.Errorf("entry %.200q has %d bytes, want at most %d", f.Name, f.CompressedSize64, math.MaxInt64-from)
+			return fail.Errorf("entry %.200q has %d bytes, want at most %d", f.Name, f.CompressedSize64,
+				math.MaxInt64-from)
 		}
 		spans[i] = span{f.Name, from, from + int64(f.CompressedSize64)}
 	}

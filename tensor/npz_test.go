@@ -152,7 +152,8 @@ func TestNPZFile(t *testing.T) {
 	if err := errors.Join(z.Add("a", Scalar(int64(3))), z.Add("b", Must(New([]string{"x", "yz"})))); err != nil {
 		t.Fatal(err)
 	}
-	if z.Add("a", Scalar(int64(3))) == nil || z.Add("../a", Scalar(int64(3))) == nil || z.Add("", Scalar(int64(3))) == nil {
+	if z.Add("a", Scalar(int64(3))) == nil || z.Add("../a", Scalar(int64(3))) == nil ||
+		z.Add("", Scalar(int64(3))) == nil {
 		t.Error("invalid entry name: no error")
 	}
 	path := filepath.Join(t.TempDir(), "z.npz")

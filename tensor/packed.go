@@ -58,7 +58,8 @@ func Pack[T packable](dtype DType, data []T, shape ...int) (*Tensor, error) {
 	}
 	for i, v := range data {
 		if int(v) < lo || int(v) > hi {
-			return nil, fail.Errorf("tensor: element %d is %d, out of the range of %s, %d to %d", i, int(v), dtype, lo, hi)
+			return nil, fail.Errorf("tensor: element %d is %d, out of the range of %s, %d to %d", i,
+				int(v), dtype, lo, hi)
 		}
 	}
 	t, err := Zeros(dtype, shape...)

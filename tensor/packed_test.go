@@ -32,7 +32,8 @@ func TestPackLayout(t *testing.T) {
 	for _, c := range []struct {
 		dtype DType
 		in    []int8
-	}{{TypeInt4, []int8{8}}, {TypeInt4, []int8{-9}}, {TypeInt2, []int8{2}}, {TypeInt2, []int8{-3}}, {TypeUint4, []int8{1}}, {TypeInt8, []int8{1}}} {
+	}{{TypeInt4, []int8{8}}, {TypeInt4, []int8{-9}}, {TypeInt2, []int8{2}}, {TypeInt2, []int8{-3}},
+		{TypeUint4, []int8{1}}, {TypeInt8, []int8{1}}} {
 		if x, err := Pack(c.dtype, c.in); err == nil {
 			t.Errorf("%s of %v: got %x, want an error", c.dtype, c.in, x.Bytes())
 		}
@@ -60,7 +61,8 @@ func TestPackLayout(t *testing.T) {
 }
 
 func packRound[T packable](r *rapid.T, d DType, lo, hi int) {
-	in := rapid.SliceOfN(rapid.Custom(func(r *rapid.T) T { return T(rapid.IntRange(lo, hi).Draw(r, "v")) }), 2, 70).Draw(r, "in")
+	in := rapid.SliceOfN(rapid.Custom(func(r *rapid.T) T { return T(rapid.IntRange(lo, hi).Draw(r, "v")) }), 2, 70).
+		Draw(r, "in")
 	x, err := Pack(d, in)
 	if err != nil {
 		r.Fatal(err)

@@ -20,8 +20,10 @@ const maxSafetensorsHeader = 100_000_000
 
 // safetensorsTypes are the element types of the format.
 var safetensorsTypes = map[string]DType{
-	"BOOL": TypeBool, "U8": TypeUint8, "I8": TypeInt8, "U16": TypeUint16, "I16": TypeInt16, "U32": TypeUint32, "I32": TypeInt32,
-	"U64": TypeUint64, "I64": TypeInt64, "F16": TypeFloat16, "BF16": TypeBFloat16, "F32": TypeFloat32, "F64": TypeFloat64, "C64": TypeComplex64,
+	"BOOL": TypeBool, "U8": TypeUint8, "I8": TypeInt8, "U16": TypeUint16, "I16": TypeInt16, "U32": TypeUint32,
+	"I32": TypeInt32,
+	"U64": TypeUint64, "I64": TypeInt64, "F16": TypeFloat16, "BF16": TypeBFloat16, "F32": TypeFloat32,
+	"F64": TypeFloat64, "C64": TypeComplex64,
 	"F8_E4M3": TypeFloat8E4M3FN, "F8_E5M2": TypeFloat8E5M2, "F8_E8M0": TypeFloat8E8M0,
 }
 
@@ -34,8 +36,8 @@ type safetensorsEntry struct {
 }
 
 // ReadSafetensors reads the tensors of a safetensors file
-// (https://github.com/huggingface/safetensors#format) by name. limit bounds the memory in bytes that
-// reading takes; 0 means [DefaultLimit].
+// (https://github.com/huggingface/safetensors#format) by name. limit bounds the memory in bytes
+// that reading takes; 0 means [DefaultLimit].
 func ReadSafetensors(r io.Reader, limit int64) (map[string]*Tensor, error) {
 	t, err := readSafetensors(r, newBudget(limit))
 	if err != nil {
@@ -105,7 +107,8 @@ func (e *safetensorsEntry) read(r io.Reader, at int64, b *budget) (*Tensor, erro
 		return nil, err
 	}
 	if e.Offsets[0] != at || e.Offsets[1]-at != int64(n) {
-		return nil, fail.Errorf("data_offsets are %v, want [%d %d] for %s%v after the previous tensor", e.Offsets, at, at+int64(n), dtype, e.Shape)
+		return nil, fail.Errorf("data_offsets are %v, want [%d %d] for %s%v after the previous tensor", e.Offsets, at,
+			at+int64(n), dtype, e.Shape)
 	}
 	if err := b.take(fmt.Sprintf("tensor %.200q", e.name), int64(n)); err != nil {
 		return nil, err

@@ -53,7 +53,8 @@ func TestFloat16AllPatterns(t *testing.T) {
 
 // roundings checks the neighbourhood of every pair of adjacent finite magnitudes of a 16-bit
 // type: the middle rounds to the even one, its neighbours to the nearer one.
-func roundings(t *testing.T, inf int, value func(code int) float64, from32 func(float32) int, from64 func(float64) int) {
+func roundings(t *testing.T, inf int, value func(code int) float64, from32 func(float32) int,
+	from64 func(float64) int) {
 	t.Helper()
 	for c := range inf {
 		lo, hi := value(c), value(c+1)
@@ -133,7 +134,9 @@ func TestBFloat16AllPatterns(t *testing.T) {
 		}
 	}
 	roundings(t, 0x7f80, func(c int) float64 { return valueOf(c, 8, 7, 127) },
-		func(f float32) int { return int(NewBFloat16(f)) }, func(f float64) int { return int(NewBFloat16FromFloat64(f)) })
+		func(f float32) int { return int(NewBFloat16(f)) }, func(f float64) int {
+			return int(NewBFloat16FromFloat64(f))
+		})
 	if h := NewBFloat16(math.Float32frombits(0x7f800001)); !h.IsNaN() {
 		t.Errorf("a signaling NaN becomes %#04x", h)
 	}
@@ -170,7 +173,8 @@ func (s *smallType) decodes(dst []float32, codes []uint8) {
 // encodes is the inverse of decodes.
 func (s *smallType) encodes(codes []uint8, src []float32, saturate bool) {
 	n, packed := len(src), make([]byte, memory.PackedLen(len(src), s.dtype.Bits()))
-	convertElements(span{s.dtype, packed, n}, span{TypeFloat32, memory.AsBytes(src), n}, ConvertOptions{Saturate: saturate})
+	convertElements(span{s.dtype, packed, n}, span{TypeFloat32, memory.AsBytes(src), n},
+		ConvertOptions{Saturate: saturate})
 	if s.dtype.Packed() {
 		memory.UnpackUint(codes[:n], packed, s.dtype.Bits())
 	} else {
@@ -338,7 +342,8 @@ func TestSmallFloatEncode(t *testing.T) {
 					t.Fatalf("%s: %v (%x, saturate %v) rounds to %#02x, want %#02x", s.name, f, f, sat, got, want)
 				}
 				if int(out[i]) != want {
-					t.Fatalf("%s: slice conversion of %v (saturate %v) gives %#02x, want %#02x", s.name, f, sat, out[i], want)
+					t.Fatalf("%s: slice conversion of %v (saturate %v) gives %#02x, want %#02x", s.name, f,
+						sat, out[i], want)
 				}
 			}
 		}
@@ -419,14 +424,16 @@ func TestFloat8E8M0(t *testing.T) {
 	out := make([]Float8E8M0, len(in))
 	for _, mode := range []RoundMode{RoundUp, RoundDown, RoundNearest} {
 		for _, sat := range []bool{true, false} {
-			convertElements(span{TypeFloat8E8M0, memory.AsBytes(out), len(in)}, span{TypeFloat32, memory.AsBytes(in), len(in)}, ConvertOptions{Saturate: sat, RoundMode: mode})
+			convertElements(span{TypeFloat8E8M0, memory.AsBytes(out), len(in)},
+				span{TypeFloat32, memory.AsBytes(in), len(in)}, ConvertOptions{Saturate: sat, RoundMode: mode})
 			for i, f := range in {
 				want := encode(float64(f), mode, sat)
 				if got := NewFloat8E8M0(f, mode, sat); int(got) != want {
 					t.Fatalf("%x (mode %d, saturate %v) rounds to %d, want %d", f, mode, sat, got, want)
 				}
 				if int(out[i]) != want {
-					t.Fatalf("slice conversion of %x (mode %d, saturate %v) gives %d, want %d", f, mode, sat, out[i], want)
+					t.Fatalf("slice conversion of %x (mode %d, saturate %v) gives %d, want %d", f, mode,
+						sat, out[i], want)
 				}
 			}
 		}

@@ -37,7 +37,8 @@ func (s *Sparse) ToDense(limit int64) (*Tensor, error) {
 		return nil, err
 	}
 	if limit > 0 && int64(n) > limit {
-		return nil, fail.Errorf("tensor: the dense form of %s%v takes %d bytes, above the limit of %d", s.Values.dtype, s.Shape, n, limit)
+		return nil, fail.Errorf("tensor: the dense form of %s%v takes %d bytes, above the limit of %d", s.Values.dtype,
+			s.Shape, n, limit)
 	}
 	t, err := Zeros(s.Values.dtype, s.Shape...)
 	if err != nil {

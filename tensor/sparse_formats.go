@@ -35,7 +35,8 @@ func (f SparseFormat) String() string {
 // r, with their columns in inner [nnz], are those from outer[r] to outer[r+1].
 // Columns ascend within a row. Nothing is copied.
 func NewSparseCSR(shape []int, values, inner, outer *Tensor) (*Sparse, error) {
-	return consistent(&Sparse{Format: SparseCSR, Shape: slices.Clone(shape), Values: values, Indices: inner, Outer: outer})
+	return consistent(&Sparse{Format: SparseCSR, Shape: slices.Clone(shape), Values: values,
+		Indices: inner, Outer: outer})
 }
 
 // NewSparseBlock returns a sparse matrix of dense blocks: values [blocks, h, w] at
@@ -99,7 +100,8 @@ func (s *Sparse) fromRows() (*Tensor, error) {
 	rows, cols := s.Shape[0], s.Shape[1]
 	col, start := Of[int64](s.Indices), Of[int64](s.Outer)
 	if s.Indices.Rank() != 1 || s.Outer.Rank() != 1 || len(start) != rows+1 || len(col) != s.Values.Len() {
-		return nil, fail.Errorf("%d values with inner indices %v and outer indices %v for %d rows, want [%d] and [%d]", s.Values.Len(), s.Indices.Shape(), s.Outer.Shape(), rows, s.Values.Len(), rows+1)
+		return nil, fail.Errorf("%d values with inner indices %v and outer indices %v for %d rows, want [%d] and [%d]",
+			s.Values.Len(), s.Indices.Shape(), s.Outer.Shape(), rows, s.Values.Len(), rows+1)
 	}
 	at := make([]int64, len(col))
 	if start[0] != 0 || start[rows] != int64(len(col)) {
@@ -140,7 +142,9 @@ func (s *Sparse) fromBlocks() (values, indices *Tensor, err error) {
 			return nil, nil, fail.Errorf("block %d lies at [%d %d], outside of [%d %d] blocks", b, r, c, rows/h, cols/w)
 		}
 		if b > 0 && (r < ix[b-1] || r == ix[b-1] && c <= ix[n+b-1]) {
-			return nil, nil, fail.Errorf("block %d at [%d %d] does not follow [%d %d], want ascending order without duplicates", b, r, c, ix[b-1], ix[n+b-1])
+			return nil, nil,
+				fail.Errorf("block %d at [%d %d] does not follow [%d %d], want ascending order without duplicates", b,
+					r, c, ix[b-1], ix[n+b-1])
 		}
 	}
 	size := s.Values.DType().Bits() / 8

@@ -68,7 +68,8 @@ func TestSparseMisuse(t *testing.T) {
 // This test checks that the formats of one tensor have the same dense form, JSON and copies.
 func TestSparseFormatsAgree(t *testing.T) {
 	ints := func(v []int64, shape ...int) *Tensor { return Must(New(v, shape...)) }
-	csr, err := NewSparseCSR([]int{2, 2}, Must(New([]float32{5, 7}, 2)), ints([]int64{1, 0}, 2), ints([]int64{0, 1, 2}, 3))
+	csr, err := NewSparseCSR([]int{2, 2}, Must(New([]float32{5, 7}, 2)), ints([]int64{1, 0}, 2),
+		ints([]int64{0, 1, 2}, 3))
 	if err != nil {
 		t.Fatal(err)
 	}

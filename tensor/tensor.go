@@ -183,7 +183,8 @@ func (t *Tensor) Reshape(shape ...int) (*Tensor, error) {
 		return nil, err
 	}
 	if n != t.Len() {
-		return nil, fail.Errorf("tensor: cannot reshape %v (%d elements) to %v (%d elements)", t.shape, t.Len(), shape, n)
+		return nil, fail.Errorf("tensor: cannot reshape %v (%d elements) to %v (%d elements)", t.shape,
+			t.Len(), shape, n)
 	}
 	return &Tensor{dtype: t.dtype, shape: slices.Clone(shape), data: t.data, strs: t.strs}, nil
 }

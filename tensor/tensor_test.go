@@ -20,8 +20,10 @@ func TestDTypes(t *testing.T) {
 				t.Errorf("%q is %v (%v), want %v", name, got, err, d)
 			}
 		}
-		kinds := btoi(d.IsFloat()) + btoi(d.IsSigned()) + btoi(d.IsUnsigned()) + btoi(isComplex(d)) + btoi(d == TypeBool) + btoi(d == TypeString)
-		if kinds != 1 || d.IsInteger() != (d.IsSigned() || d.IsUnsigned()) || d.Packed() != (d.Size() == 0 && d != TypeString) {
+		kinds := btoi(d.IsFloat()) + btoi(d.IsSigned()) + btoi(d.IsUnsigned()) + btoi(isComplex(d)) +
+			btoi(d == TypeBool) + btoi(d == TypeString)
+		if kinds != 1 || d.IsInteger() != (d.IsSigned() || d.IsUnsigned()) ||
+			d.Packed() != (d.Size() == 0 && d != TypeString) {
 			t.Errorf("%s is of %d kinds, packed %v", d, kinds, d.Packed())
 		}
 	}
@@ -30,7 +32,8 @@ func TestDTypes(t *testing.T) {
 			t.Errorf("%q is %s", name, d)
 		}
 	}
-	if d := DType(200); d.Valid() || d.Bits() != 0 || d.NumPy() != "" || d.String() != "dtype(200)" || Undefined.Valid() {
+	if d := DType(200); d.Valid() || d.Bits() != 0 || d.NumPy() != "" || d.String() != "dtype(200)" ||
+		Undefined.Valid() {
 		t.Error("invalid type: no error")
 	}
 }
@@ -114,7 +117,8 @@ func second(_ *Tensor, err error) error { return err }
 
 func TestElementsRandom(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		shape := rapid.SliceOfN(rapid.OneOf(rapid.IntRange(0, 5), rapid.IntRange(0, math.MaxInt)), 0, 5).Draw(r, "shape")
+		shape := rapid.SliceOfN(rapid.OneOf(rapid.IntRange(0, 5), rapid.IntRange(0, math.MaxInt)), 0, 5).
+			Draw(r, "shape")
 		want := big.NewInt(1)
 		for _, d := range shape {
 			want.Mul(want, big.NewInt(int64(d)))
@@ -188,7 +192,8 @@ func TestValues(t *testing.T) {
 	for _, bad := range []struct {
 		k *Tensor
 		v Value
-	}{{f, f}, {Must(New([]int64{1})), f}, {Must(New([]int64{1, 2, 3})), f}, {Must(New([]int64{1, 2})), nil}, {Must(Pack(TypeInt4, []int8{1, 2})), f}} {
+	}{{f, f}, {Must(New([]int64{1})), f}, {Must(New([]int64{1, 2, 3})), f}, {Must(New([]int64{1, 2})), nil},
+		{Must(Pack(TypeInt4, []int8{1, 2})), f}} {
 		if _, err := NewMap(bad.k, bad.v); err == nil {
 			t.Errorf("a map of %s to %s", bad.k, typeName(bad.v))
 		}
@@ -210,8 +215,10 @@ func TestValues(t *testing.T) {
 			t.Errorf("clone of %s: %v, %d bytes", want, err, SizeOf(v))
 		}
 	}
-	if TensorType(TypeInt8).Equal(SparseType(TypeInt8)) || SequenceOf(TensorType(TypeInt8)).Equal(SequenceOf(TensorType(TypeInt4))) ||
-		MapOf(TypeInt64, TensorType(TypeInt8)).Equal(MapOf(TypeString, TensorType(TypeInt8))) || OptionalOf(TensorType(TypeInt8)).Equal(Type{Kind: KindOptional}) {
+	if TensorType(TypeInt8).Equal(SparseType(TypeInt8)) || SequenceOf(TensorType(TypeInt8)).
+		Equal(SequenceOf(TensorType(TypeInt4))) ||
+		MapOf(TypeInt64, TensorType(TypeInt8)).Equal(MapOf(TypeString, TensorType(TypeInt8))) ||
+		OptionalOf(TensorType(TypeInt8)).Equal(Type{Kind: KindOptional}) {
 		t.Error("different types are equal")
 	}
 	Of[float32](Clone(seq).(*Sequence).Items[0].(*Tensor))[0] = 5
@@ -250,8 +257,10 @@ func TestFloat8E8M0Slice(t *testing.T) {
 	for i := range src {
 		src[i] = Float8E8M0(i)
 	}
-	convertElements(span{TypeFloat32, memory.AsBytes(dst), 256}, span{TypeFloat8E8M0, memory.AsBytes(src), 256}, ConvertOptions{})
-	if i := slices.IndexFunc(src[:255], func(f Float8E8M0) bool { return dst[f] != f.Float32() }); i >= 0 || dst[255] == dst[255] {
+	convertElements(span{TypeFloat32, memory.AsBytes(dst), 256}, span{TypeFloat8E8M0, memory.AsBytes(src), 256},
+		ConvertOptions{})
+	if i := slices.IndexFunc(src[:255], func(f Float8E8M0) bool { return dst[f] != f.Float32() }); i >= 0 ||
+		dst[255] == dst[255] {
 		t.Errorf("%#02x is %v", i, dst[max(i, 0)])
 	}
 }

@@ -295,14 +295,16 @@ func NewSparse(values, indices *Tensor, shape ...int) (*Sparse, error) {
 			for d, size := range shape {
 				c := ix[i*len(shape)+d]
 				if c < 0 || c >= int64(size) {
-					return 0, fail.Errorf("tensor: sparse index %d has coordinate %d in dimension %d of size %d", i, c, d, size)
+					return 0, fail.Errorf("tensor: sparse index %d has coordinate %d in dimension %d of size %d", i, c,
+						d, size)
 				}
 				p = p*size + int(c)
 			}
 			return p, nil
 		}
 	default:
-		return nil, fail.Errorf("tensor: indices of a sparse tensor have shape %v, want [%d] or [%d %d]", indices.shape, nnz, nnz, len(shape))
+		return nil, fail.Errorf("tensor: indices of a sparse tensor have shape %v, want [%d] or [%d %d]", indices.shape,
+			nnz, nnz, len(shape))
 	}
 	last := -1
 	for i := range nnz {
@@ -314,7 +316,8 @@ func NewSparse(values, indices *Tensor, shape ...int) (*Sparse, error) {
 			return nil, fail.Errorf("tensor: sparse index %d is %d, outside of %d elements", i, p, n)
 		}
 		if p <= last {
-			return nil, fail.Errorf("tensor: sparse index %d is %d after %d, want ascending order without duplicates", i, p, last)
+			return nil, fail.Errorf("tensor: sparse index %d is %d after %d, want ascending order without duplicates",
+				i, p, last)
 		}
 		last = p
 	}
@@ -369,7 +372,8 @@ func Clone(v Value) Value {
 	case *Optional:
 		return &Optional{Elem: v.Elem, Value: Clone(v.Value)}
 	case *Sparse:
-		c := &Sparse{Format: v.Format, Values: v.Values.Clone(), Indices: v.Indices.Clone(), Shape: slices.Clone(v.Shape)}
+		c := &Sparse{Format: v.Format, Values: v.Values.Clone(), Indices: v.Indices.Clone(),
+			Shape: slices.Clone(v.Shape)}
 		if v.Outer != nil {
 			c.Outer = v.Outer.Clone()
 		}

@@ -194,7 +194,9 @@ func compare(got tensor.Value, want *tensor.Tensor, rtol, atol float64) (maxAbs 
 		}
 	}
 	if wrong > 0 {
-		return maxAbs, fmt.Errorf("%d of %d elements differ, the first is %d: %g, want %g; the largest difference is %.3g", wrong, len(a), first, a[first], b[first], maxAbs)
+		return maxAbs, fmt.Errorf(
+			"%d of %d elements differ, the first is %d: %g, want %g; the largest difference is %.3g", wrong, len(a),
+			first, a[first], b[first], maxAbs)
 	}
 	return maxAbs, nil
 }

@@ -73,7 +73,8 @@ func TestReportKeepsLines(t *testing.T) {
 	good := map[string]outcome{"cpu": {maxAbs: 1e-6}, "reference": {maxAbs: 2e-6}}
 	bad := map[string]outcome{"cpu": {err: errors.New("a | b")}, "reference": {maxAbs: 2e-6}}
 	c := func(family, name, refused string) *exported {
-		return &exported{family: family, name: name, note: note{Library: "lib 1", Exporter: "exp 2", RTol: 0.1, ATol: 0.2, NotExported: refused}}
+		return &exported{family: family, name: name,
+			note: note{Library: "lib 1", Exporter: "exp 2", RTol: 0.1, ATol: 0.2, NotExported: refused}}
 	}
 	r := earlier("")
 	r.add(row{exported: c("f", "one", ""), nodes: 3, kinds: 2, outcomes: good})

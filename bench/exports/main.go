@@ -11,9 +11,10 @@
 //	python bench/exports/export_ort.py FOLDER
 //	go run ./bench/exports -models FOLDER -out docs/exports.md
 //
-// Each model has a folder FAMILY/NAME with model.onnx, data.npz and case.json; see
-// case.py. Without -out the table goes to the standard output; a file that holds one
-// keeps the lines of the models that are not in the folder. The exit code is 1 when an engine fails a case on which ONNX Runtime agrees with the library.
+// Each model has a folder FAMILY/NAME with model.onnx, data.npz and case.json; see case.py. Without
+// -out the table goes to the standard output; a file that holds one keeps the lines of the models
+// that are not in the folder. The exit code is 1 when an engine fails a case on which ONNX Runtime
+// agrees with the library.
 package main
 
 import (

@@ -116,7 +116,8 @@ func (r *report) add(c row) {
 		r.refused[name] = fmt.Sprintf("| %s | %s | %s |", name, c.Exporter, cell(why))
 		return
 	}
-	if how := fmt.Sprintf("%s, %s (rtol %g, atol %g)", c.Library, c.Exporter, c.RTol, c.ATol); !slices.Contains(f.how, how) {
+	if how := fmt.Sprintf("%s, %s (rtol %g, atol %g)", c.Library, c.Exporter, c.RTol, c.ATol); !slices.Contains(f.how,
+		how) {
 		f.how = append(f.how, how)
 	}
 	var b strings.Builder
@@ -158,7 +159,9 @@ library that exported them. It is written by
 | family | models | pass on both engines | where ONNX Runtime agrees with the library |
 |---|---|---|---|
 `)
-	names := slices.DeleteFunc(slices.Sorted(maps.Keys(r.families)), func(n string) bool { return len(r.families[n].lines) == 0 })
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(r.families)), func(n string) bool {
+		return len(r.families[n].lines) == 0
+	})
 	var all []string
 	sum := func(name string, lines []string) {
 		pass, agree, both := 0, 0, 0
@@ -185,7 +188,8 @@ library that exported them. It is written by
 	sum("all", all)
 	for _, n := range names {
 		f := r.families[n]
-		fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n| model | nodes | kinds | cpu | reference | ONNX Runtime |\n|---|---|---|---|---|---|\n", n, strings.Join(f.how, "; "))
+		fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n| model | nodes | kinds | cpu | reference | ONNX Runtime |\n"+
+			"|---|---|---|---|---|---|\n", n, strings.Join(f.how, "; "))
 		for _, name := range slices.Sorted(maps.Keys(f.lines)) {
 			b.WriteString(f.lines[name] + "\n")
 		}

@@ -76,7 +76,9 @@ func (c *checker) all() {
 	for _, t := range c.targets {
 		c.onGPU("conformance", t.provider, func(ctx context.Context) (string, error) { return c.conformance(ctx, t) })
 		for _, s := range scenarios {
-			c.onGPU("binding", t.provider+", "+s.name, func(ctx context.Context) (string, error) { return c.bind(ctx, t, s) })
+			c.onGPU("binding", t.provider+", "+s.name, func(ctx context.Context) (string, error) {
+				return c.bind(ctx, t, s)
+			})
 		}
 	}
 	if c.copies {
@@ -222,7 +224,8 @@ func tryPreset(ctx context.Context, p preset.Preset) (string, error) {
 	if err := tensor.AllClose(got.Get("probabilities"), want["probabilities"], 0, atol); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("agrees within %g; opens in %v, first run %v", atol, loaded.Round(time.Millisecond), first.Round(time.Microsecond)), nil
+	return fmt.Sprintf("agrees within %g; opens in %v, first run %v", atol, loaded.Round(time.Millisecond),
+		first.Round(time.Microsecond)), nil
 }
 
 // qdq returns a classifier of 8×8 images that is quantized with QuantizeLinear and
@@ -287,7 +290,8 @@ func (c *checker) bind(ctx context.Context, t target, s scenario) (string, error
 	if err != nil {
 		return "", err
 	}
-	sess, err := onward.OpenModel(ctx, m, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: t.provider}}})
+	sess, err := onward.OpenModel(ctx, m,
+		&onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: t.provider}}})
 	if err != nil {
 		return "", err
 	}
@@ -303,7 +307,8 @@ func (c *checker) bind(ctx context.Context, t target, s scenario) (string, error
 		if in, err = sess.NewOrtValue(x, t.memory); err != nil {
 			return "", fmt.Errorf("copy the input to %s: %w", t.memory, err)
 		}
-		if err := b.BindInput("X", onward.Buffer{Device: t.memory, Type: tensor.TypeFloat32, Shape: []int{3, 2}, Pointer: in.Pointer()}); err != nil {
+		if err := b.BindInput("X", onward.Buffer{Device: t.memory, Type: tensor.TypeFloat32, Shape: []int{3, 2},
+			Pointer: in.Pointer()}); err != nil {
 			return "", err
 		}
 	}
@@ -313,7 +318,8 @@ func (c *checker) bind(ctx context.Context, t target, s scenario) (string, error
 		if out, err = sess.NewOrtValueOf(t.memory, tensor.TypeFloat32, 3, 2); err != nil {
 			return "", err
 		}
-		err = b.BindOutputBuffer("Y", onward.Buffer{Device: t.memory, Type: tensor.TypeFloat32, Shape: []int{3, 2}, Pointer: unsafe.Pointer(out.Pointer())})
+		err = b.BindOutputBuffer("Y", onward.Buffer{Device: t.memory, Type: tensor.TypeFloat32, Shape: []int{3, 2},
+			Pointer: unsafe.Pointer(out.Pointer())})
 	default:
 		err = b.BindOutput("Y")
 	}

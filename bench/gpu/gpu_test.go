@@ -74,7 +74,8 @@ func TestQDQ(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range []string{"cpu", here.provider} {
-		s, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: p}}})
+		s, err := onward.OpenModel(t.Context(), m,
+			&onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: p}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +115,8 @@ func TestWithoutGPU(t *testing.T) {
 			t.Errorf("%s %s: %v, want that there is no GPU", r.kind, r.name, r.err)
 		}
 	}
-	for kind, want := range map[string]int{"machine": 1, "doctor": 3, "conformance": 2, "preset": 6, "binding": 6, "time": 4} {
+	for kind, want := range map[string]int{"machine": 1, "doctor": 3, "conformance": 2, "preset": 6,
+		"binding": 6, "time": 4} {
 		if kinds[kind] != want {
 			t.Errorf("%d rows of kind %s, want %d", kinds[kind], kind, want)
 		}

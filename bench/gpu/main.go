@@ -36,9 +36,12 @@ func main() { os.Exit(check()) }
 
 // check runs the checks and returns the exit code.
 func check() int {
-	standIn := flag.Bool("standin", false, "without a GPU: check what only copies, on a stand-in for CUDA (needs a C compiler)")
-	data := flag.String("data", "", "the data folder of the ONNX backend suite (default: the cache, which `make suite` fills)")
-	kinds := flag.String("include", "", "only the rows that begin with one of these words, separated by commas: machine, doctor, conformance, preset, binding, time")
+	standIn := flag.Bool("standin", false,
+		"without a GPU: check what only copies, on a stand-in for CUDA (needs a C compiler)")
+	data := flag.String("data", "",
+		"the data folder of the ONNX backend suite (default: the cache, which `make suite` fills)")
+	kinds := flag.String("include", "", "only the rows that begin with one of these words, separated by commas: "+
+		"machine, doctor, conformance, preset, binding, time")
 	per := flag.Duration("duration", time.Second, "time to measure a model with a provider")
 	flag.Parse()
 	if flag.NArg() != 0 {
@@ -55,7 +58,9 @@ func check() int {
 	if err == nil {
 		os.Setenv(ortlib.Env, lib)
 	}
-	c.add("machine", "ONNX Runtime with CUDA", func(context.Context) (string, error) { return lib + " (" + source + ")", err })
+	c.add("machine", "ONNX Runtime with CUDA", func(context.Context) (string, error) {
+		return lib + " (" + source + ")", err
+	})
 	if *standIn {
 		c.copies = true
 		dir, err := os.MkdirTemp("", "onward-standin-")
@@ -122,7 +127,9 @@ func (c *checker) onGPU(kind, name string, do func(context.Context) (string, err
 
 // run reports whether all rows are ok.
 func (c *checker) run(ctx context.Context) bool {
-	c.rows = slices.DeleteFunc(c.rows, func(r *row) bool { return c.include != nil && !slices.Contains(c.include, r.kind) })
+	c.rows = slices.DeleteFunc(c.rows, func(r *row) bool {
+		return c.include != nil && !slices.Contains(c.include, r.kind)
+	})
 	ok := true
 	for i, r := range c.rows {
 		fmt.Fprintf(c.progress, "[%d/%d] %s: %s\n", i+1, len(c.rows), r.kind, r.name)

@@ -1,7 +1,7 @@
-// Command mca predicts the speed of the arm64 kernels with LLVM's machine-code analyser, for processors
-// that are not at hand. It compiles the packages of the kernels, takes the longest innermost loop of each kernel,
-// and prints the cycles of an iteration and the share of the multiply-add peak. Operands are assumed in
-// the first-level cache.
+// Command mca predicts the speed of the arm64 kernels with LLVM's machine-code analyser, for
+// processors that are not at hand. It compiles the packages of the kernels, takes the longest
+// innermost loop of each kernel, and prints the cycles of an iteration and the share of the
+// multiply-add peak. Operands are assumed in the first-level cache.
 //
 //	go run ./bench/mca -markdown docs/performance-arm64.md
 //
@@ -25,7 +25,8 @@ import (
 	"github.com/onward-ml/onward/internal/atomicfile"
 )
 
-// kernel is a kernel whose longest loop is analysed. multiply is the instruction that limits it, or "".
+// kernel is a kernel whose longest loop is analysed. multiply is the instruction that
+// limits it, or "".
 type kernel struct{ pkg, symbol, label, multiply string }
 
 var kernels = []kernel{
@@ -54,15 +55,16 @@ var kernels = []kernel{
 	{"quant", "maxWindow1NEON", "MaxPool of 16 bytes, one element of the window", ""},
 }
 
-// processor is a model of LLVM. pipes is the number of multiply-adds of 128 bits that it starts in a cycle. matrix is set if
-// the processor has FEAT_I8MM and FEAT_BF16.
+// processor is a model of LLVM. pipes is the number of multiply-adds of 128 bits that it starts in
+// a cycle. matrix is set if the processor has FEAT_I8MM and FEAT_BF16.
 type processor struct {
 	name, label string
 	pipes       float64
 	matrix      bool
 }
 
-var processors = []processor{{"neoverse-n1", "Neoverse N1", 2, false}, {"neoverse-v1", "Neoverse V1", 4, true}, {"neoverse-v2", "Neoverse V2", 4, true}, {"apple-m1", "Apple M1", 3, false}}
+var processors = []processor{{"neoverse-n1", "Neoverse N1", 2, false}, {"neoverse-v1", "Neoverse V1", 4, true},
+	{"neoverse-v2", "Neoverse V2", 4, true}, {"apple-m1", "Apple M1", 3, false}}
 
 // matrix lists the multiplications of FEAT_I8MM and FEAT_BF16.
 var matrix = []string{"sudot", "usdot", "smmla", "ummla", "usmmla", "bfmmla"}
@@ -116,7 +118,8 @@ func report(suffix string) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", k.symbol, err)
 		}
-		asm, err := command([]byte(bytesOf(loop)), "llvm-mc"+suffix, "-triple=aarch64", "-mattr=+dotprod,+i8mm,+bf16,+fp16fml", "-disassemble")
+		asm, err := command([]byte(bytesOf(loop)), "llvm-mc"+suffix, "-triple=aarch64",
+			"-mattr=+dotprod,+i8mm,+bf16,+fp16fml", "-disassemble")
 		if err != nil {
 			return "", err
 		}
@@ -152,7 +155,8 @@ func report(suffix string) (string, error) {
 
 // analyse returns the cycles of an iteration.
 func analyse(suffix, processor, asm string) (float64, error) {
-	text, err := command([]byte(asm), "llvm-mca"+suffix, "-mtriple=aarch64", "-mattr=+dotprod,+i8mm,+bf16,+fp16fml", "-mcpu="+processor, "-iterations="+strconv.Itoa(iterations))
+	text, err := command([]byte(asm), "llvm-mca"+suffix, "-mtriple=aarch64", "-mattr=+dotprod,+i8mm,+bf16,+fp16fml",
+		"-mcpu="+processor, "-iterations="+strconv.Itoa(iterations))
 	if err != nil {
 		return 0, err
 	}
@@ -169,8 +173,8 @@ var (
 	errNoLoop   = errors.New("no loop in the disassembly")
 )
 
-// longestLoop returns the instructions of the innermost loop that has most of them, from a listing of
-// go tool objdump. A loop is what a conditional branch backwards (B.cond) encloses.
+// longestLoop returns the instructions of the innermost loop that has most of them, from a listing
+// of go tool objdump. A loop is what a conditional branch backwards (B.cond) encloses.
 func longestLoop(listing string) ([]uint32, error) {
 	var longest []uint32
 	for _, function := range strings.Split(listing, "TEXT ")[1:] {

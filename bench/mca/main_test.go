@@ -27,7 +27,8 @@ func TestLongestLoop(t *testing.T) {
 	if got, want := bytesOf(got[:1]), "0xf7 0xeb 0x9d 0x4f\n"; got != want {
 		t.Errorf("bytes %q, want %q", got, want)
 	}
-	if _, err := longestLoop("TEXT pkg.f(SB) f.s\n  f.s:1		0x20			d65f03c0		RET\n"); !errors.Is(err, errNoLoop) {
+	if _, err := longestLoop("TEXT pkg.f(SB) f.s\n  f.s:1		0x20			d65f03c0		RET\n"); !errors.Is(
+		err, errNoLoop) {
 		t.Errorf("a function without a loop: %v", err)
 	}
 }

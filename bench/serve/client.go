@@ -38,7 +38,8 @@ func grpcClient(address string, m *model) (*client, error) {
 	}
 	c := inference.NewGRPCInferenceServiceClient(conn)
 	request := &inference.ModelInferRequest{ModelName: m.name, RawInputContents: [][]byte{m.data.Bytes()},
-		Inputs: []*inference.ModelInferRequest_InferInputTensor{{Name: m.input, Datatype: "FP32", Shape: shape64(m.shape)}}}
+		Inputs: []*inference.ModelInferRequest_InferInputTensor{{Name: m.input, Datatype: "FP32",
+			Shape: shape64(m.shape)}}}
 	return &client{
 		infer: func(ctx context.Context) error {
 			r, err := c.ModelInfer(ctx, request)

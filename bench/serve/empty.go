@@ -14,8 +14,8 @@ import (
 	"github.com/onward-ml/onward/serve/inference"
 )
 
-// emptyServer is the argument that makes this program a server whose handlers do nothing: what it takes
-// to answer is the time of the protocols' libraries and of the kernel.
+// emptyServer is the argument that makes this program a server whose handlers do nothing: what it
+// takes to answer is the time of the protocols' libraries and of the kernel.
 const emptyServer = "empty-server"
 
 func startEmpty(ctx context.Context) (*server, error) {

@@ -1,6 +1,6 @@
-// Command serve measures onward serve on loopback: the time that REST and gRPC add to
-// Session.Run, the throughput beside KServe's Python model server, the gain of dynamic batching, and
-// memory over many requests. It prints a section for docs/serving.md; `make bench-serve` runs it.
+// Command serve measures onward serve on loopback: the time that REST and gRPC add to Session.Run,
+// the throughput beside KServe's Python model server, the gain of dynamic batching, and memory over
+// many requests. It prints a section for docs/serving.md; `make bench-serve` runs it.
 package main
 
 import (
@@ -74,7 +74,8 @@ func run(ctx context.Context) error {
 		return err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "Measured on loopback on %s, %d cores, %s; client and server share the cores.\n", machine.CPU(), runtime.NumCPU(), runtime.Version())
+	fmt.Fprintf(&b, "Measured on loopback on %s, %d cores, %s; client and server share the cores.\n", machine.CPU(),
+		runtime.NumCPU(), runtime.Version())
 	b.WriteString(machine.Load())
 	for _, part := range []struct {
 		name string
@@ -159,7 +160,8 @@ func makeModels(dir string) ([]*model, error) {
 	return models, nil
 }
 
-// perceptron returns a model of three 2048×2048 layers: a single row reads all weights, as a batch does.
+// perceptron returns a model of three 2048×2048 layers: a single row reads all weights,
+// as a batch does.
 func perceptron() ([]byte, error) {
 	const n = 2048
 	b := onnx.NewModel("perceptron").Opset("", 17).IRVersion(8)
@@ -228,7 +230,8 @@ func latency(ctx context.Context, b *strings.Builder, exe string, models []*mode
 			medians[i] = append(medians[i], l.quantile(.5))
 		}
 	}
-	fmt.Fprintf(b, "\nOne client, model `digits`, %d alternating rounds. Added is the median of the rounds' differences to `Session.Run` in the process, and the smallest one; "+
+	fmt.Fprintf(b, "\nOne client, model `digits`, %d alternating rounds. Added is the median of the rounds' "+
+		"differences to `Session.Run` in the process, and the smallest one; "+
 		"of this, the last column is the time of a server whose handlers do nothing (grpc-go and net/http).\n\n"+
 		"| | median of a request | added | smallest | empty server |\n|---|---:|---:|---:|---:|\n", *rounds)
 	fmt.Fprintf(b, "| `Session.Run` | %.0f µs | | | |\n", median(medians[0]))
@@ -237,7 +240,8 @@ func latency(ctx context.Context, b *strings.Builder, exe string, models []*mode
 		for r, x := range medians[i+1] {
 			added = append(added, x-medians[0][r])
 		}
-		fmt.Fprintf(b, "| %s | %.0f µs | %.0f µs | %.0f µs | %.0f µs |\n", name, median(medians[i+1]), median(added), slices.Min(added), median(medians[i+3]))
+		fmt.Fprintf(b, "| %s | %.0f µs | %.0f µs | %.0f µs | %.0f µs |\n", name, median(medians[i+1]), median(added),
+			slices.Min(added), median(medians[i+3]))
 	}
 	return nil
 }
@@ -248,8 +252,10 @@ func compare(ctx context.Context, b *strings.Builder, exe string, models []*mode
 		fmt.Fprintln(os.Stderr, "left out: -python is not set, so there is no KServe model server to compare with")
 		return nil
 	}
-	fmt.Fprintf(b, "\n%d clients, medians of %d alternating rounds; `kserve` is KServe's Python model server with ONNX Runtime, and the client is the same.\n\n"+
-		"| model | protocol | onward | kserve | ratio | p99 onward | p99 kserve |\n|---|---|---:|---:|---:|---:|---:|\n", *clientsN, *rounds)
+	fmt.Fprintf(b, "\n%d clients, medians of %d alternating rounds; `kserve` is KServe's Python model server with "+
+		"ONNX Runtime, and the client is the same.\n\n"+
+		"| model | protocol | onward | kserve | ratio | p99 onward | p99 kserve |\n"+
+		"|---|---|---:|---:|---:|---:|---:|\n", *clientsN, *rounds)
 	for _, m := range models[:2] {
 		ours, err := startOnward(ctx, exe, m.path)
 		if err != nil {
@@ -274,7 +280,8 @@ func compare(ctx context.Context, b *strings.Builder, exe string, models []*mode
 				}
 			}
 			a, c := median(rate[0]), median(rate[1])
-			fmt.Fprintf(b, "| `%s` | %s | %.0f/s | %.0f/s | %.1f | %.2f ms | %.2f ms |\n", m.name, protocol, a, c, a/c, median(p99[0])/1e3, median(p99[1])/1e3)
+			fmt.Fprintf(b, "| `%s` | %s | %.0f/s | %.0f/s | %.1f | %.2f ms | %.2f ms |\n", m.name, protocol, a, c, a/c,
+				median(p99[0])/1e3, median(p99[1])/1e3)
 		}
 		ours.stop()
 		theirs.stop()
@@ -329,8 +336,10 @@ func batching(ctx context.Context, b *strings.Builder, exe string, models []*mod
 		}
 	}
 	a, c := median(rate[0]), median(rate[1])
-	fmt.Fprintf(b, "\nDynamic batching: model `perceptron` (three layers of 2048×2048), %d clients over gRPC: %.0f/s without and %.0f/s with `--max-batch %d`, %.1f times as much. "+
-		"In the process a batch of %d is %.1f times as fast as single runs.\n", 2*size, a, c, size, c/a, size, median(engine[1])/median(engine[0]))
+	fmt.Fprintf(b, "\nDynamic batching: model `perceptron` (three layers of 2048×2048), %d clients over gRPC: %.0f/s "+
+		"without and %.0f/s with `--max-batch %d`, %.1f times as much. "+
+		"In the process a batch of %d is %.1f times as fast as single runs.\n", 2*size, a, c, size, c/a, size,
+		median(engine[1])/median(engine[0]))
 	return nil
 }
 
@@ -360,8 +369,10 @@ func soak(ctx context.Context, b *strings.Builder, exe string, models []*model) 
 		memory = append(memory, mb)
 	}
 	half := memory[samples/2:]
-	fmt.Fprintf(b, "\n%d requests, half over gRPC and half over REST, at %.0f/s: %d errors. The server's memory (RSS) is %.0f MB after %d requests and %.0f MB after the last; "+
-		"%.0f to %.0f MB in the second half.\n", *requests, float64(*requests)/time.Since(start).Seconds(), failed, memory[0], *requests/samples, memory[samples-1], slices.Min(half), slices.Max(half))
+	fmt.Fprintf(b, "\n%d requests, half over gRPC and half over REST, at %.0f/s: %d errors. The server's memory "+
+		"(RSS) is %.0f MB after %d requests and %.0f MB after the last; "+
+		"%.0f to %.0f MB in the second half.\n", *requests, float64(*requests)/time.Since(start).Seconds(), failed,
+		memory[0], *requests/samples, memory[samples-1], slices.Min(half), slices.Max(half))
 	if failed > 0 {
 		return fmt.Errorf("%d of %d requests failed", failed, *requests)
 	}

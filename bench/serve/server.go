@@ -67,7 +67,8 @@ func (s *server) memory() (float64, error) {
 }
 
 func startOnward(ctx context.Context, exe, model string, args ...string) (*server, error) {
-	return startLogged(exec.CommandContext(ctx, exe, append([]string{"serve", model, "--http", ":0", "--grpc", ":0", "--metrics", ""}, args...)...))
+	return startLogged(exec.CommandContext(ctx, exe,
+		append([]string{"serve", model, "--http", ":0", "--grpc", ":0", "--metrics", ""}, args...)...))
 }
 
 // startLogged starts a server that logs its addresses as onward serve does.

@@ -20,11 +20,12 @@ const typicalCase = "typical"
 
 var types = map[string]tensor.DType{
 	"f32": tensor.TypeFloat32, "f64": tensor.TypeFloat64, "f16": tensor.TypeFloat16, "bool": tensor.TypeBool,
-	"u8": tensor.TypeUint8, "i8": tensor.TypeInt8, "u32": tensor.TypeUint32, "i32": tensor.TypeInt32, "u64": tensor.TypeUint64, "i64": tensor.TypeInt64,
+	"u8": tensor.TypeUint8, "i8": tensor.TypeInt8, "u32": tensor.TypeUint32, "i32": tensor.TypeInt32,
+	"u64": tensor.TypeUint64, "i64": tensor.TypeInt64,
 }
 
-// parse returns the lines of a table, the contents of a file, in the format that cases.txt describes, and the names of their
-// operators.
+// parse returns the lines of a table, the contents of a file, in the format that cases.txt
+// describes, and the names of their operators.
 func parse(file, table string) (groups []group, names map[string]bool) {
 	names = map[string]bool{}
 	for i, line := range strings.Split(table, "\n") {
@@ -261,7 +262,8 @@ func label(c *opfuzz.Case) string {
 		case t.Rank() == 1 && t.Len() <= 4 && t.DType() == tensor.TypeInt64:
 			fmt.Fprintf(&b, "%s%v", sep, tensor.Of[int64](t))
 		default:
-			fmt.Fprintf(&b, "%s%v %s", sep, t.DType(), strings.ReplaceAll(strings.Trim(fmt.Sprint(t.Shape()), "[]"), " ", "×"))
+			fmt.Fprintf(&b, "%s%v %s", sep, t.DType(),
+				strings.ReplaceAll(strings.Trim(fmt.Sprint(t.Shape()), "[]"), " ", "×"))
 		}
 	}
 	for _, a := range c.Attrs {

@@ -3,16 +3,16 @@
 // is slower, worst first, and the geometric mean of all.
 //
 // The cases are typical shapes (cases.txt) and, for the other operators, those of the ONNX suite
-// and the recorded cases, enlarged to about 32 Ki elements. The providers alternate in short blocks.
-// The ratio is ONNX Runtime's fastest run divided by the cpu engine's: other processes disturb the
-// fastest runs least.
+// and the recorded cases, enlarged to about 32 Ki elements. The providers alternate in short
+// blocks. The ratio is ONNX Runtime's fastest run divided by the cpu engine's: other processes
+// disturb the fastest runs least.
 //
 // -cases measures other shapes, for example those of a model:
 //
 //	echo 'Conv | f32 | T 1x16x80x80; !T 32x16x3x3 | pads=[1,1,1,1]' > cases; go run ./bench/sweep -all -cases cases
 //
-// -record writes the ratios to a file, of the same run as -out. -check compares them with those of the file, measures the cases
-// that fell again, and fails if any stays more than 10 % below.
+// -record writes the ratios to a file, of the same run as -out. -check compares them with those of
+// the file, measures the cases that fell again, and fails if any stays more than 10 % below.
 package main
 
 import (
@@ -72,14 +72,18 @@ func run(ctx context.Context) error {
 	file := flag.String("cases", "", "measure only the cases of this file, which has the form of cases.txt")
 	extra := flag.Int("drawn", 2, "cases of the suite or recorded ones for an operator without typical shapes")
 	flag.DurationVar(&o.duration, "duration", 3*time.Millisecond, "how long a block is timed")
-	flag.IntVar(&o.rounds, "rounds", 5, "blocks per provider; cases below the limit are measured again with three times as many")
-	flag.IntVar(&o.threads, "threads", 1, "threads of a run; with several, a sweep takes a quarter of an hour, since blocks wait for ONNX Runtime's threads")
-	flag.DurationVar(&o.shortest, "shortest", 8*time.Microsecond, "leave out cases that ONNX Runtime computes in less: they measure the call")
+	flag.IntVar(&o.rounds, "rounds", 5,
+		"blocks per provider; cases below the limit are measured again with three times as many")
+	flag.IntVar(&o.threads, "threads", 1, "threads of a run; with several, a sweep takes a quarter of an hour, since "+
+		"blocks wait for ONNX Runtime's threads")
+	flag.DurationVar(&o.shortest, "shortest", 8*time.Microsecond,
+		"leave out cases that ONNX Runtime computes in less: they measure the call")
 	flag.Float64Var(&o.below, "below", .9, "print cases with a lower ratio")
 	flag.BoolVar(&o.all, "all", false, "print every case")
 	flag.BoolVar(&o.trace, "trace", false, "print a case before it runs")
 	p := gate.Program{Section: "sweep", Limit: .1, Retries: 4, Processor: machine.CPU(), Kernels: cpu.Active().String()}
-	flag.StringVar(&p.Check, "check", "", "compare the ratios with those of this file, and name the cases that fell by more than 10 %")
+	flag.StringVar(&p.Check, "check", "",
+		"compare the ratios with those of this file, and name the cases that fell by more than 10 %")
 	flag.StringVar(&p.Record, "record", "", "write the ratios to this file")
 	flag.Parse()
 	if o.threads != 1 {
@@ -224,7 +228,8 @@ type result struct {
 func (r *result) ratio() float64 { return r.min[1] / r.min[0] }
 
 func (r *result) String() string {
-	return fmt.Sprintf("%.2f (median %.2f) %9.1f %9.1f µs  %s", r.ratio(), r.median[1]/r.median[0], r.min[0]*1e6, r.min[1]*1e6, r.name)
+	return fmt.Sprintf("%.2f (median %.2f) %9.1f %9.1f µs  %s", r.ratio(), r.median[1]/r.median[0], r.min[0]*1e6,
+		r.min[1]*1e6, r.name)
 }
 
 var errNotCompared = errors.New("ONNX Runtime does not run it")
@@ -247,7 +252,8 @@ func measure(ctx context.Context, c *opfuzz.Case, o *options) (*result, error) {
 	}
 	var sessions [2]*onward.Session
 	for i, p := range []string{"ort", "cpu"} { // ONNX Runtime first: it refuses many
-		s, err := onward.OpenModel(ctx, m, &onward.SessionOptions{Threads: o.threads, Providers: []onward.ProviderConfig{{Name: p}}})
+		s, err := onward.OpenModel(ctx, m,
+			&onward.SessionOptions{Threads: o.threads, Providers: []onward.ProviderConfig{{Name: p}}})
 		if err == nil {
 			defer s.Close()
 			first, cancel := context.WithTimeout(ctx, 5*time.Second) // enlarging some drawn cases makes them endless
@@ -293,7 +299,8 @@ func measure(ctx context.Context, c *opfuzz.Case, o *options) (*result, error) {
 	return r, nil
 }
 
-// spinning is longer than ONNX Runtime's threads spin after a run, 40 ms, and take processors from the next provider.
+// spinning is longer than ONNX Runtime's threads spin after a run, 40 ms, and take processors
+// from the next provider.
 const spinning = 45 * time.Millisecond
 
 // block times runs for about the duration, after some that are not timed, and returns the seconds
@@ -351,12 +358,15 @@ the fastest runs. %d cases that ONNX Runtime computes in less than %v are left o
 Measured on %s (%s/%s), kernels %s, %s.
 
 %d cases of %d operators: geometric mean %.2f (of medians %.2f), %d below %.2g.
-`, heading, threads, short, o.shortest, machine.CPU(), runtime.GOOS, runtime.GOARCH, cpu.Active(), runtime.Version(), len(results), len(ops), math.Exp(minima/n), math.Exp(medians/n), slower, o.below)
+`, heading, threads, short, o.shortest, machine.CPU(), runtime.GOOS, runtime.GOARCH, cpu.Active(), runtime.Version(),
+		len(results), len(ops), math.Exp(minima/n), math.Exp(medians/n), slower, o.below)
 	if slower > 0 {
-		b.WriteString("\n| operator, inputs, attributes | cpu | ort | ratio | of medians |\n|---|---:|---:|---:|---:|\n")
+		b.WriteString(
+			"\n| operator, inputs, attributes | cpu | ort | ratio | of medians |\n|---|---:|---:|---:|---:|\n")
 	}
 	for _, r := range results[:slower] {
-		fmt.Fprintf(&b, "| %s | %.4g µs | %.4g µs | %.2f | %.2f |\n", strings.ReplaceAll(r.name, "|", `\|`), r.min[0]*1e6, r.min[1]*1e6, r.ratio(), r.median[1]/r.median[0])
+		fmt.Fprintf(&b, "| %s | %.4g µs | %.4g µs | %.2f | %.2f |\n", strings.ReplaceAll(r.name, "|", `\|`),
+			r.min[0]*1e6, r.min[1]*1e6, r.ratio(), r.median[1]/r.median[0])
 	}
 	return b.String()
 }

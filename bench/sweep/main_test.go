@@ -48,7 +48,8 @@ func TestParseRefuses(t *testing.T) {
 		"Relu@x | f32 | T 4": `"x"`,
 	} {
 		groups, _ := parse("cases.txt", "# a comment\n"+line)
-		if _, err := groups[0].cases(); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "cases.txt:2") {
+		if _, err := groups[0].cases(); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "cases.txt:2") {
 			t.Errorf("%s: error %v, want one with %q and cases.txt:2", line, err, want)
 		}
 	}
@@ -60,7 +61,8 @@ func TestReport(t *testing.T) {
 		{name: "Abs float 4", min: [2]float64{4e-5, 1e-5}, median: [2]float64{4e-5, 2e-5}},
 		{name: "Abs float 9", min: [2]float64{3e-5, 3e-5}, median: [2]float64{3e-5, 3e-5}},
 	}, 7, &options{below: .9, shortest: 8 * time.Microsecond})
-	for _, want := range []string{"3 cases of 2 operators: geometric mean 1.00 (of medians 1.00), 1 below 0.9.", "7 cases that", "| Abs float 4 | 40 µs | 10 µs | 0.25 | 0.50 |"} {
+	for _, want := range []string{"3 cases of 2 operators: geometric mean 1.00 (of medians 1.00), 1 below 0.9.",
+		"7 cases that", "| Abs float 4 | 40 µs | 10 µs | 0.25 | 0.50 |"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report lacks %q:\n%s", want, text)
 		}

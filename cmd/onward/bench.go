@@ -135,7 +135,8 @@ faster.`,
 				o.providers = append(o.providers, p)
 			}
 			if o.rounds < 1 || o.load.duration <= 0 {
-				return cli.Usagef("--rounds is %d and --duration %s, want at least 1 and a positive duration", o.rounds, o.load.duration)
+				return cli.Usagef("--rounds is %d and --duration %s, want at least 1 and a positive duration", o.rounds,
+					o.load.duration)
 			}
 			if err := o.load.check(); err != nil {
 				return err
@@ -189,7 +190,8 @@ faster.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVarP(&providers, "provider", "p", "cpu", "the providers, such as cpu,ort: "+strings.Join(onward.Providers(), ", "))
+	f.StringVarP(&providers, "provider", "p", "cpu",
+		"the providers, such as cpu,ort: "+strings.Join(onward.Providers(), ", "))
 	session.OptionFlag(f, &o.own)
 	f.IntSliceVar(&threads, "threads", nil, "threads per run, or several numbers: 1,2,4 (default all cores)")
 	session.MapWeightsFlag(f, &o.mapWeights)
@@ -232,12 +234,14 @@ func bench(ctx context.Context, path string, o *benchOptions, times *timesFile) 
 	}
 	all := make([]samples, len(o.providers))
 	for round := range o.rounds {
-		benchRound(ctx, path, feed.Values, o, all, round&1 != 0) // so that drift of the machine affects all providers alike
+		// so that drift of the machine affects all providers alike
+		benchRound(ctx, path, feed.Values, o, all, round&1 != 0)
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 	}
-	r := &benchJSON{Model: path, Dimensions: feed.Dimensions, sizes: feed.Sizes(), Threads: threadsOf(o.threads), Precision: session.PrecisionName(o.precision), Concurrency: o.load.concurrency, Rate: o.load.rate}
+	r := &benchJSON{Model: path, Dimensions: feed.Dimensions, sizes: feed.Sizes(), Threads: threadsOf(o.threads),
+		Precision: session.PrecisionName(o.precision), Concurrency: o.load.concurrency, Rate: o.load.rate}
 	for k, p := range o.providers {
 		times.add(path, p, r.Threads, all[k].all)
 		r.Results, r.times = append(r.Results, all[k].result(p)), append(r.times, all[k].all)
@@ -311,7 +315,8 @@ func benchRound(ctx context.Context, path string, feed onward.Values, o *benchOp
 	}
 }
 
-// settle waits until the process is idle, but not longer than 0.2 seconds: workers of ONNX Runtime spin for 40 ms after a run.
+// settle waits until the process is idle, but not longer than 0.2 seconds: workers of ONNX Runtime
+// spin for 40 ms after a run.
 func settle() {
 	settleBy(func(window time.Duration) time.Duration {
 		start := cputime.Now()
@@ -437,7 +442,9 @@ func printBench(w io.Writer, r *benchJSON) error {
 		if x.Error != "" {
 			continue
 		}
-		fmt.Fprintf(t, "%s\t%.4g\t%.4g\t%.4g\t%.4g\t%.4g\t%.4g\t%.2g\t%d\t%s\t%.4g\t%.4g\t%.1f\t\n", x.Provider, x.MedianMS, x.MinMS, x.P90MS, x.P95MS, x.P99MS, x.MeanMS, x.StdevMS, x.Runs, text.Number(x.RunsPerS), x.LoadMS, x.FirstMS, x.PeakRSSMB)
+		fmt.Fprintf(t, "%s\t%.4g\t%.4g\t%.4g\t%.4g\t%.4g\t%.4g\t%.2g\t%d\t%s\t%.4g\t%.4g\t%.1f\t\n", x.Provider,
+			x.MedianMS, x.MinMS, x.P90MS, x.P95MS, x.P99MS, x.MeanMS, x.StdevMS, x.Runs, text.Number(x.RunsPerS),
+			x.LoadMS, x.FirstMS, x.PeakRSSMB)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -448,7 +455,8 @@ func printBench(w io.Writer, r *benchJSON) error {
 		}
 	}
 	if r.Ratio != 0 {
-		fmt.Fprintf(w, "ratio %.3f: %s takes %.3f of the time of %s\n", r.Ratio, r.Results[0].Provider, 1/r.Ratio, r.Results[1].Provider)
+		fmt.Fprintf(w, "ratio %.3f: %s takes %.3f of the time of %s\n", r.Ratio, r.Results[0].Provider, 1/r.Ratio,
+			r.Results[1].Provider)
 	}
 	return nil
 }

@@ -35,8 +35,10 @@ func (l *load) register(f *pflag.FlagSet) {
 }
 
 func (l *load) check() error {
-	if l.iterations < 0 || l.warmup < 0 || l.concurrency < 1 || l.concurrency > 10_000 || !(l.rate >= 0) || math.IsInf(l.rate, 0) {
-		return cli.Usagef("--iterations is %d, --warmup %d, --concurrency %d, --rate %g; want 0 or more, and a concurrency of 1 to 10000",
+	if l.iterations < 0 || l.warmup < 0 || l.concurrency < 1 || l.concurrency > 10_000 || !(l.rate >= 0) ||
+		math.IsInf(l.rate, 0) {
+		return cli.Usagef("--iterations is %d, --warmup %d, --concurrency %d, --rate %g; want 0 or more, and a "+
+			"concurrency of 1 to 10000",
 			l.iterations, l.warmup, l.concurrency, l.rate)
 	}
 	return nil
@@ -50,7 +52,8 @@ type block struct {
 	elapsed time.Duration
 }
 
-// measure warms up and times a part of a block. run is called by several goroutines if there is concurrency.
+// measure warms up and times a part of a block. run is called by several goroutines
+// if there is concurrency.
 func (l *load) measure(run func() error) (*block, error) {
 	start, n := time.Now(), 0
 	for more := true; more; n++ {
@@ -148,7 +151,8 @@ func (f *timesFile) add(model, provider string, threads int, times []float64) {
 		return
 	}
 	for i, t := range times {
-		f.rows = append(f.rows, []string{model, provider, strconv.Itoa(i), strconv.FormatFloat(t, 'g', 6, 64), strconv.Itoa(threads)})
+		f.rows = append(f.rows,
+			[]string{model, provider, strconv.Itoa(i), strconv.FormatFloat(t, 'g', 6, 64), strconv.Itoa(threads)})
 	}
 }
 

@@ -29,7 +29,8 @@ func TestLoadCountsRuns(t *testing.T) {
 			time.Sleep(50 * time.Microsecond) // long enough to be timed alone
 			return nil
 		})
-		if err != nil || runs.Load() != c.runs || int64(b.runs) != c.runs-int64(c.load.warmup) || len(b.times) != b.runs || b.elapsed <= 0 {
+		if err != nil || runs.Load() != c.runs || int64(b.runs) != c.runs-int64(c.load.warmup) ||
+			len(b.times) != b.runs || b.elapsed <= 0 {
 			t.Errorf("%s: got %d runs and %+v, %v, want %d runs", c.name, runs.Load(), b, err, c.runs)
 		}
 	}
@@ -76,10 +77,12 @@ func TestLoadStopsAtError(t *testing.T) {
 
 func TestBenchLoadFlags(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "times.csv")
-	out, _ := command(t, exitOK, "bench", "logreg_iris.onnx", "--iterations", "50", "--rounds", "2", "--concurrency", "3", "--csv", file, "--json")
+	out, _ := command(t, exitOK, "bench", "logreg_iris.onnx", "--iterations", "50", "--rounds", "2", "--concurrency",
+		"3", "--csv", file, "--json")
 	r := decode[benchJSON](t, out)
 	x := r.Results[0]
-	if r.Concurrency != 3 || x.Runs != 100 || x.RunsPerS <= 0 || x.P90MS < x.MinMS || x.P95MS < x.P90MS || x.P99MS < x.P95MS {
+	if r.Concurrency != 3 || x.Runs != 100 || x.RunsPerS <= 0 || x.P90MS < x.MinMS || x.P95MS < x.P90MS ||
+		x.P99MS < x.P95MS {
 		t.Errorf("got %s", out)
 	}
 	f, err := os.Open(file)

@@ -37,7 +37,8 @@ func runProbe(ctx context.Context, path, provider string, o *benchOptions) (*pro
 	if err != nil {
 		return nil, fmt.Errorf("measure loading: %w", err)
 	}
-	args := []string{probeVerb, path, "--provider", provider, "--threads", strconv.Itoa(o.threads), "--map-weights=" + strconv.FormatBool(o.mapWeights), "--precision", o.precision.String(), "--inputs", o.feedDir}
+	args := []string{probeVerb, path, "--provider", provider, "--threads", strconv.Itoa(o.threads),
+		"--map-weights=" + strconv.FormatBool(o.mapWeights), "--precision", o.precision.String(), "--inputs", o.feedDir}
 	for _, s := range o.own {
 		args = append(args, "--option", s)
 	}
@@ -64,7 +65,8 @@ type feed struct {
 	args []onward.NodeArg
 }
 
-// drawInputs makes the inputs of a model file: those that the flags give, and with all set the others.
+// drawInputs makes the inputs of a model file: those that the flags give, and with
+// all set the others.
 func drawInputs(path string, flags *inputs.Flags, all bool) (*feed, error) {
 	m, d, err := modelfile.Describe(path)
 	if err != nil {

@@ -22,7 +22,8 @@ func init() {
 }
 
 func TestBench(t *testing.T) {
-	out, _ := command(t, exitOK, "bench", "logreg_iris.onnx", "--provider", "cpu,reference", "--threads", "1", "--duration", "5ms", "--rounds", "2", "--shape", "float_input=3x2", "--json")
+	out, _ := command(t, exitOK, "bench", "logreg_iris.onnx", "--provider", "cpu,reference", "--threads", "1",
+		"--duration", "5ms", "--rounds", "2", "--shape", "float_input=3x2", "--json")
 	var r benchJSON
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatal(err)
@@ -35,7 +36,8 @@ func TestBench(t *testing.T) {
 	}
 	for i, p := range []string{"cpu", "reference"} {
 		x := r.Results[i]
-		if x.Provider != p || x.Runs < 6 || x.MinMS <= 0 || x.MinMS > x.MedianMS || x.P95MS < x.MinMS || x.LoadMS <= 0 || x.FirstMS <= 0 || x.Error != "" {
+		if x.Provider != p || x.Runs < 6 || x.MinMS <= 0 || x.MinMS > x.MedianMS || x.P95MS < x.MinMS ||
+			x.LoadMS <= 0 || x.FirstMS <= 0 || x.Error != "" {
 			t.Errorf("%+v", x)
 		}
 		if _, err := os.Stat("/proc/self/status"); err == nil && x.PeakRSSMB < 1 {
@@ -51,7 +53,8 @@ func TestBench(t *testing.T) {
 func TestBenchThreadsAndSave(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "results.json")
 	times := filepath.Join(t.TempDir(), "times.csv")
-	out, _ := command(t, exitOK, "bench", "logreg_iris.onnx", "--threads", "1,2", "--duration", "2ms", "--rounds", "1", "--json", "--save", file, "--csv", times)
+	out, _ := command(t, exitOK, "bench", "logreg_iris.onnx", "--threads", "1,2", "--duration", "2ms", "--rounds", "1",
+		"--json", "--save", file, "--csv", times)
 	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -66,12 +69,14 @@ func TestBenchThreadsAndSave(t *testing.T) {
 			t.Errorf("printed %+v, %v; saved %+v", r, err, saved[0])
 		}
 	}
-	if data, err = os.ReadFile(times); err != nil || !strings.HasPrefix(string(data), "model,provider,run,ms,threads\nlogreg_iris.onnx,cpu,0,") || !strings.Contains(string(data), ",2\n") {
+	if data, err = os.ReadFile(times); err != nil || !strings.HasPrefix(string(data),
+		"model,provider,run,ms,threads\nlogreg_iris.onnx,cpu,0,") || !strings.Contains(string(data), ",2\n") {
 		t.Errorf("%v, %.200s", err, data)
 	}
 	// A failed command writes nothing.
 	none := filepath.Join(t.TempDir(), "none.json")
-	command(t, exitFailed, "bench", "logreg_iris.onnx", "nosuch.onnx", "--duration", "2ms", "--rounds", "1", "--save", none)
+	command(t, exitFailed, "bench", "logreg_iris.onnx", "nosuch.onnx", "--duration", "2ms", "--rounds",
+		"1", "--save", none)
 	if _, err := os.Stat(none); err == nil {
 		t.Error("a failed command wrote its results")
 	}

@@ -90,7 +90,8 @@ calibration.json and calibration.cache. With --format only that format is writte
 					return err
 				}
 			}
-			r := calibrateJSON{Model: args[0], Method: strings.ToLower(table.Method.String()), Batches: count, Tensors: []rangeJSON{}}
+			r := calibrateJSON{Model: args[0], Method: strings.ToLower(table.Method.String()), Batches: count,
+				Tensors: []rangeJSON{}}
 			if err := cmd.Context().Err(); err != nil {
 				return err
 			}
@@ -134,7 +135,8 @@ type tableFile struct {
 // tableFiles returns the files to write.
 func tableFiles(output, format string) ([]tableFile, error) {
 	names := map[calibration.Format]string{
-		calibration.FlatBuffers: calibration.FlatBuffersFile, calibration.JSON: calibration.JSONFile, calibration.Cache: calibration.CacheFile,
+		calibration.FlatBuffers: calibration.FlatBuffersFile, calibration.JSON: calibration.JSONFile,
+		calibration.Cache: calibration.CacheFile,
 	}
 	if format == "" {
 		var files []tableFile
@@ -162,6 +164,7 @@ func printCalibration(w io.Writer, r *calibrateJSON) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "%s by %s over %s, written to %s\n", text.Plural(len(r.Tensors), "tensor"), r.Method, text.Plural(r.Batches, "batch"), text.Name(strings.Join(r.Files, ", ")))
+	_, err := fmt.Fprintf(w, "%s by %s over %s, written to %s\n", text.Plural(len(r.Tensors), "tensor"), r.Method,
+		text.Plural(r.Batches, "batch"), text.Name(strings.Join(r.Files, ", ")))
 	return err
 }

@@ -15,14 +15,19 @@ import (
 
 // calibratePage shows the histograms of a table with the ranges of another, which may be the same.
 func calibratePage(r *calibrateJSON, hist *calibration.Table) *page.Page {
-	p := &page.Page{Verb: "calibrate", Title: r.Model, Facts: facts("method", r.Method, "batches", strconv.Itoa(r.Batches), "tensors", strconv.Itoa(len(r.Tensors)), "files", strings.Join(r.Files, ", "))}
-	t := &page.Table{Caption: "ranges", Columns: columns("tensor,#lowest,#highest,#smallest value,#largest value,#values outside")}
+	p := &page.Page{Verb: "calibrate", Title: r.Model,
+		Facts: facts("method", r.Method, "batches", strconv.Itoa(r.Batches), "tensors", strconv.Itoa(len(r.Tensors)),
+			"files", strings.Join(r.Files, ", "))}
+	t := &page.Table{Caption: "ranges",
+		Columns: columns("tensor,#lowest,#highest,#smallest value,#largest value,#values outside")}
 	charts := page.Section{Title: "Histograms", Note: "How often the values occur; the chosen range is shaded."}
 	for _, x := range r.Tensors {
-		row := []page.Cell{page.Text(x.Name), page.Number("%.5g", float64(x.Lowest)), page.Number("%.5g", float64(x.Highest))}
+		row := []page.Cell{page.Text(x.Name), page.Number("%.5g", float64(x.Lowest)),
+			page.Number("%.5g", float64(x.Highest))}
 		h, ok := hist.Ranges[x.Name]
 		if !ok || len(h.Hist) == 0 {
-			t.Rows = append(t.Rows, append(row, page.Number("", math.NaN()), page.Number("", math.NaN()), page.Number("", math.NaN())))
+			t.Rows = append(t.Rows,
+				append(row, page.Number("", math.NaN()), page.Number("", math.NaN()), page.Number("", math.NaN())))
 			continue
 		}
 		edges, counts := occupied(h)
@@ -34,10 +39,13 @@ func calibratePage(r *calibrateJSON, hist *calibration.Table) *page.Page {
 			}
 		}
 		first, last := edges[0], edges[len(edges)-1]
-		t.Rows = append(t.Rows, append(row, page.Number("%.5g", first), page.Number("%.5g", last), page.Number("%.3g%%", 100*outside/max(all, 1))))
+		t.Rows = append(t.Rows, append(row, page.Number("%.5g", first), page.Number("%.5g", last),
+			page.Number("%.3g%%", 100*outside/max(all, 1))))
 		lo, hi := float64(x.Lowest), float64(x.Highest)
-		g := page.Histogram{Label: "values of " + x.Name, Edges: edges, Counts: counts, Lo: min(first, lo), Hi: max(last, hi), Shade: &[2]float64{lo, hi}, Width: 420}
-		charts.Charts = append(charts.Charts, page.Chart{Caption: fmt.Sprintf("%s: %.4g to %.4g", x.Name, x.Lowest, x.Highest), SVG: g.Draw()})
+		g := page.Histogram{Label: "values of " + x.Name, Edges: edges, Counts: counts, Lo: min(first, lo),
+			Hi: max(last, hi), Shade: &[2]float64{lo, hi}, Width: 420}
+		charts.Charts = append(charts.Charts,
+			page.Chart{Caption: fmt.Sprintf("%s: %.4g to %.4g", x.Name, x.Lowest, x.Highest), SVG: g.Draw()})
 	}
 	p.Sections = []page.Section{charts, {Title: "Ranges", Note: "Values and shares are those of the bins.", Table: t}}
 	return p

@@ -76,12 +76,14 @@ func TestCalibrateCommand(t *testing.T) {
 	// The same pictures in one array give the same ranges, whole and cut.
 	for _, batch := range []string{"0", "4"} {
 		file := filepath.Join(t.TempDir(), "t.json")
-		text, _ = command(t, exitOK, "calibrate", "digits.onnx", "--data", npz, "--batch", batch, "--format", "json", "-o", file, "--json")
+		text, _ = command(t, exitOK, "calibrate", "digits.onnx", "--data", npz, "--batch", batch, "--format", "json",
+			"-o", file, "--json")
 		var r calibrateJSON
 		if err := json.Unmarshal([]byte(text), &r); err != nil {
 			t.Fatal(err)
 		}
-		if want := map[string]int{"0": 1, "4": 2}[batch]; r.Batches != want || len(r.Tensors) != len(table.Ranges) || !slices.Equal(r.Files, []string{file}) {
+		if want := map[string]int{"0": 1, "4": 2}[batch]; r.Batches != want || len(r.Tensors) != len(table.Ranges) ||
+			!slices.Equal(r.Files, []string{file}) {
 			t.Errorf("--batch %s: %+v", batch, r)
 		}
 		again, err := calibration.ReadFile(file)

@@ -26,9 +26,10 @@ func checkCommand() *cobra.Command {
 	var asJSON bool
 	var own session.ProviderOptions
 	c := &cobra.Command{
-		Use:     "check MODEL",
-		Short:   "Check that a model is valid ONNX and that providers can run it",
-		Long:    "Check that a model is valid ONNX and that each provider can run it. All errors are listed.\nThe exit code is 1 if the model is invalid or the provider cpu cannot run it.",
+		Use:   "check MODEL",
+		Short: "Check that a model is valid ONNX and that providers can run it",
+		Long: "Check that a model is valid ONNX and that each provider can run it. All errors are listed.\n" +
+			"The exit code is 1 if the model is invalid or the provider cpu cannot run it.",
 		Example: "  onward check model.onnx\n  onward check model.onnx --json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

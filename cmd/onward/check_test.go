@@ -17,7 +17,8 @@ func TestCheckJSON(t *testing.T) {
 		t.Errorf("code %d, %+v", code, r)
 	}
 	code, stdout, _ = invoke(t, "check", "digits.onnx", "--json")
-	if r := decode[checkJSON](t, stdout); code != 0 || !r.Valid || len(r.Errors) != 0 || !r.Runs["cpu"] || !r.Runs["reference"] {
+	if r := decode[checkJSON](t, stdout); code != 0 || !r.Valid || len(r.Errors) != 0 || !r.Runs["cpu"] ||
+		!r.Runs["reference"] {
 		t.Errorf("code %d, %+v", code, r)
 	}
 }

@@ -84,7 +84,8 @@ type bisectJSON struct {
 }
 
 // runner runs a model on a provider; it is runOn, except in tests.
-type runner func(ctx context.Context, m *onnx.Model, provider string, precision onward.Precision, o *compareOptions, feed onward.Values) (onward.Values, error)
+type runner func(ctx context.Context, m *onnx.Model, provider string, precision onward.Precision, o *compareOptions,
+	feed onward.Values) (onward.Values, error)
 
 // compareOptions holds the flags of the verb.
 type compareOptions struct {
@@ -163,8 +164,10 @@ The exit code is 1 if a value disagrees.`,
 			case n > 2 || o.golden != "" && n != 1:
 				return cli.Usagef("--provider is %q, want one", providers)
 			}
-			if o.tolerance.Rtol < 0 || o.tolerance.Atol < 0 || math.IsNaN(o.tolerance.Rtol) || math.IsNaN(o.tolerance.Atol) || !(o.tolerance.Steps >= 0) {
-				return cli.Usagef("--rtol is %g, --atol %g and --steps %g, want 0 or more", o.tolerance.Rtol, o.tolerance.Atol, o.tolerance.Steps)
+			if o.tolerance.Rtol < 0 || o.tolerance.Atol < 0 || math.IsNaN(o.tolerance.Rtol) ||
+				math.IsNaN(o.tolerance.Atol) || !(o.tolerance.Steps >= 0) {
+				return cli.Usagef("--rtol is %g, --atol %g and --steps %g, want 0 or more", o.tolerance.Rtol,
+					o.tolerance.Atol, o.tolerance.Steps)
 			}
 			o.tolerance.Scaled = !cmd.Flags().Changed("atol")
 			if o.bisect != "" && (want != 2) {
@@ -189,13 +192,16 @@ The exit code is 1 if a value disagrees.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVarP(&providers, "provider", "p", "cpu,reference", "two providers, or one for both models: "+strings.Join(onward.Providers(), ", "))
+	f.StringVarP(&providers, "provider", "p", "cpu,reference",
+		"two providers, or one for both models: "+strings.Join(onward.Providers(), ", "))
 	f.StringVar(&o.golden, "golden", "", "a .npz file with results by name to compare with")
-	f.StringVar(&o.bisect, "bisect", "", "if the providers disagree, write the smallest model on which they do to this new folder")
+	f.StringVar(&o.bisect, "bisect", "",
+		"if the providers disagree, write the smallest model on which they do to this new folder")
 	f.BoolVar(&o.layers, "layers", false, "compare all intermediate values")
 	f.Float64Var(&o.tolerance.Rtol, "rtol", 1e-3, "relative tolerance")
 	f.Float64Var(&o.tolerance.Atol, "atol", 1e-5, "absolute tolerance; the default grows with values above 1")
-	f.Float64Var(&o.tolerance.Steps, "steps", 0, "difference of 8-bit and narrower integers that agrees, in quantization steps")
+	f.Float64Var(&o.tolerance.Steps, "steps", 0,
+		"difference of 8-bit and narrower integers that agrees, in quantization steps")
 	session.OptionFlag(f, &o.own)
 	session.ThreadsFlag(f, &o.threads)
 	session.PrecisionFlag(f, &o.precision)
@@ -226,8 +232,10 @@ func compare(ctx context.Context, o *compareOptions) (*compareJSON, error) {
 		return nil, err
 	}
 	last := o.providers[len(o.providers)-1]
-	out := &compareJSON{Model: o.models[0], Providers: [2]string{o.providers[0], last}, Rtol: o.tolerance.Rtol, Atol: o.tolerance.Atol, Agree: true, Precision: session.PrecisionName(o.precision)}
-	a, b := &side{model: m, inputs: d.Inputs, path: o.models[0], provider: o.providers[0]}, &side{model: m, inputs: d.Inputs, path: o.models[0], provider: last}
+	out := &compareJSON{Model: o.models[0], Providers: [2]string{o.providers[0], last}, Rtol: o.tolerance.Rtol,
+		Atol: o.tolerance.Atol, Agree: true, Precision: session.PrecisionName(o.precision)}
+	a, b := &side{model: m, inputs: d.Inputs, path: o.models[0], provider: o.providers[0]},
+		&side{model: m, inputs: d.Inputs, path: o.models[0], provider: last}
 	switch {
 	case len(o.models) == 2:
 		second, d, err := modelfile.Describe(o.models[1])
@@ -281,7 +289,8 @@ func compare(ctx context.Context, o *compareOptions) (*compareJSON, error) {
 		}
 	}
 	if compared == 0 {
-		return nil, fmt.Errorf("%s has none of the values to compare, such as the outputs %s", o.golden, strings.Join(outputNames(m.Graph), ", "))
+		return nil, fmt.Errorf("%s has none of the values to compare, such as the outputs %s", o.golden,
+			strings.Join(outputNames(m.Graph), ", "))
 	}
 	if o.layers {
 		out.First, out.Losses = firstDifference(pairs, all), largestLosses(pairs, all)
@@ -334,7 +343,8 @@ func pairsOf(a, b *side, all bool) []layers.Pair {
 
 // run computes the values of the pairs. second selects their names in the second model. The feed
 // has the names of the first model's inputs.
-func (s *side) run(ctx context.Context, pairs []layers.Pair, second bool, o *compareOptions, feed onward.Values, first []onward.NodeArg) error {
+func (s *side) run(ctx context.Context, pairs []layers.Pair, second bool, o *compareOptions, feed onward.Values,
+	first []onward.NodeArg) error {
 	if s.model == nil {
 		return nil
 	}
@@ -381,7 +391,8 @@ func (s *side) run(ctx context.Context, pairs []layers.Pair, second bool, o *com
 }
 
 // runOn runs a model on a provider.
-func runOn(ctx context.Context, m *onnx.Model, provider string, precision onward.Precision, o *compareOptions, feed onward.Values) (onward.Values, error) {
+func runOn(ctx context.Context, m *onnx.Model, provider string, precision onward.Precision, o *compareOptions,
+	feed onward.Values) (onward.Values, error) {
 	opts, err := session.Options(provider, o.threads, o.own)
 	if err != nil {
 		return nil, err
@@ -521,7 +532,8 @@ func printCompare(w io.Writer, c *compareJSON) error {
 		if v.Initializer {
 			reader = "weight of " + reader
 		}
-		fmt.Fprintf(t, "%s\t%s%s\t%s\t%s\t%s\t%s\t%s\t%s\n", mark, name, op(reader), v.Type, number(v.MaxAbs), number(v.MaxRel), number(v.SNR), number(v.NeedRtol), number(v.NeedAtol))
+		fmt.Fprintf(t, "%s\t%s%s\t%s\t%s\t%s\t%s\t%s\t%s\n", mark, name, op(reader), v.Type, number(v.MaxAbs),
+			number(v.MaxRel), number(v.SNR), number(v.NeedRtol), number(v.NeedAtol))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -543,7 +555,8 @@ func printCompare(w io.Writer, c *compareJSON) error {
 		fmt.Fprintln(w, "largest losses of signal, in dB of the inputs and of the value:")
 		t := text.Table(w)
 		for _, l := range c.Losses {
-			fmt.Fprintf(t, "  %.0f -> %.0f\t%s\t%s\n", l.Before, l.After, text.Name(nodeLabel(l.Node, l.Op)), text.Name(l.Value))
+			fmt.Fprintf(t, "  %.0f -> %.0f\t%s\t%s\n", l.Before, l.After, text.Name(nodeLabel(l.Node, l.Op)),
+				text.Name(l.Value))
 		}
 		if err := t.Flush(); err != nil {
 			return err
@@ -553,7 +566,8 @@ func printCompare(w io.Writer, c *compareJSON) error {
 		fmt.Fprintf(w, "quantize without these layers: %s\n", text.Name(c.Requantize))
 	}
 	if b := c.Bisect; b != nil {
-		fmt.Fprintf(w, "%d of %d nodes still fail: %s\n%s\nwritten to %s; again: %s\n", len(b.Nodes), b.Of, text.Name(strings.Join(b.Nodes, ", ")), text.Escape(b.Error),
+		fmt.Fprintf(w, "%d of %d nodes still fail: %s\n%s\nwritten to %s; again: %s\n", len(b.Nodes), b.Of,
+			text.Name(strings.Join(b.Nodes, ", ")), text.Escape(b.Error),
 			text.Name(b.Folder), text.Name(b.Command))
 	}
 	return nil

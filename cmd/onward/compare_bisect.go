@@ -35,9 +35,10 @@ type bisector struct {
 }
 
 // bisect shrinks the model to nodes none of which can be left out so that the providers still
-// disagree (Zeller and Hildebrandt 2002, ddmin), and writes them with inputs to a folder. What left-out
-// nodes compute becomes an input, with the second provider's result.
-func bisect(ctx context.Context, o *compareOptions, m *onnx.Model, feed onward.Values, run runner) (*bisectJSON, error) {
+// disagree (Zeller and Hildebrandt 2002, ddmin), and writes them with inputs to a folder. What
+// left-out nodes compute becomes an input, with the second provider's result.
+func bisect(ctx context.Context, o *compareOptions, m *onnx.Model, feed onward.Values,
+	run runner) (*bisectJSON, error) {
 	if _, err := os.Lstat(o.bisect); err == nil {
 		return nil, cli.Usagef("--bisect: %s exists; want the name of a new folder", o.bisect)
 	}
@@ -75,7 +76,8 @@ func bisect(ctx context.Context, o *compareOptions, m *onnx.Model, feed onward.V
 	for _, k := range nodes {
 		r.Nodes = append(r.Nodes, nodeLabel(m.Graph.Nodes[k].Name, m.Graph.Nodes[k].OpType))
 	}
-	r.Command = fmt.Sprintf("onward compare %s --inputs %s --provider %s --rtol %g --atol %g", quoted(filepath.Join(o.bisect, "model.onnx")),
+	r.Command = fmt.Sprintf("onward compare %s --inputs %s --provider %s --rtol %g --atol %g",
+		quoted(filepath.Join(o.bisect, "model.onnx")),
 		quoted(filepath.Join(o.bisect, dataSet)), strings.Join(o.providers, ","), o.tolerance.Rtol, o.tolerance.Atol)
 	return r, b.write(nodes)
 }
@@ -99,8 +101,8 @@ func (b *bisector) shrink(nodes []int) []int {
 	return nodes
 }
 
-// smaller returns a part of a size, or what is left without such a part, that fails; nil if there is
-// none.
+// smaller returns a part of a size, or what is left without such a part, that fails; nil
+// if there is none.
 func (b *bisector) smaller(nodes []int, size int) []int {
 	for lo := 0; lo < len(nodes); lo += size {
 		hi := min(lo+size, len(nodes))
@@ -122,8 +124,8 @@ func (b *bisector) stillFails(nodes []int) bool {
 	return err != nil && failed == b.fails
 }
 
-// run runs the nodes on both providers. It returns how they disagree, nil if they agree, and whether
-// the first provider failed.
+// run runs the nodes on both providers. It returns how they disagree, nil if they agree, and
+// whether the first provider failed.
 func (b *bisector) run(nodes []int) (disagree error, failed bool) {
 	m, feed, err := b.part(nodes)
 	if err != nil {

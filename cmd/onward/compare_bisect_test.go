@@ -48,7 +48,8 @@ func branches() *onnx.Model {
 
 // faulty runs models on reference. As provider "bad", it calls fault for each model.
 func faulty(fault func(m *onnx.Model, out onward.Values) error) runner {
-	return func(ctx context.Context, m *onnx.Model, provider string, _ onward.Precision, o *compareOptions, feed onward.Values) (onward.Values, error) {
+	return func(ctx context.Context, m *onnx.Model, provider string, _ onward.Precision, o *compareOptions,
+		feed onward.Values) (onward.Values, error) {
 		out, err := runOn(ctx, m, "reference", onward.PrecisionFloat32, o, feed)
 		if err == nil && provider == "bad" {
 			err = fault(m, out)
@@ -97,7 +98,8 @@ func TestBisect(t *testing.T) {
 		}, []string{"Erf"}, "no kernel for Erf"},
 	} {
 		folder := filepath.Join(t.TempDir(), "new", "failing")
-		o := &compareOptions{providers: []string{"bad", "reference"}, bisect: folder, tolerance: layers.Tolerance{Rtol: 1e-3, Atol: 1e-5}}
+		o := &compareOptions{providers: []string{"bad", "reference"}, bisect: folder,
+			tolerance: layers.Tolerance{Rtol: 1e-3, Atol: 1e-5}}
 		r, err := bisect(t.Context(), o, m, onward.Values{"x": x}, faulty(c.fault))
 		if err != nil {
 			t.Fatal(name, err)
@@ -114,22 +116,26 @@ func TestBisect(t *testing.T) {
 		if !slices.Equal(ops, c.ops) || len(r.Nodes) != len(c.ops) || r.Of != 40 || !strings.Contains(r.Error, c.err) {
 			t.Errorf("%s: %v, %+v", name, ops, r)
 		}
-		// The saved outputs are those of the second provider: the folder is a case of the suite's form.
+		// The saved outputs are those of the second provider: the folder is a case
+		// of the suite's form.
 		entries, _ := os.ReadDir(filepath.Dir(folder))
 		if len(entries) != 1 {
 			t.Errorf("%s: beside the folder are %v", name, entries)
 		}
-		command(t, exitOK, "compare", filepath.Join(folder, "model.onnx"), "--inputs", filepath.Join(folder, dataSet), "--provider", "reference,reference")
+		command(t, exitOK, "compare", filepath.Join(folder, "model.onnx"), "--inputs", filepath.Join(folder, dataSet),
+			"--provider", "reference,reference")
 		if _, err := os.Stat(filepath.Join(folder, dataSet, "output_0.pb")); err != nil {
 			t.Error(err)
 		}
-		if _, err := bisect(t.Context(), o, m, onward.Values{"x": x}, faulty(c.fault)); err == nil || !strings.Contains(err.Error(), "exists") {
+		if _, err := bisect(t.Context(), o, m, onward.Values{"x": x}, faulty(c.fault)); err == nil ||
+			!strings.Contains(err.Error(), "exists") {
 			t.Errorf("%s: an existing folder: %v", name, err)
 		}
 	}
 }
 
-// TestBisectFedInitializer: a value that is fed in place of an initializer is an input of the small model.
+// TestBisectFedInitializer: a value that is fed in place of an initializer is an input
+// of the small model.
 func TestBisectFedInitializer(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 18)
 	b.Input("x", onnx.Float, 2).Input("w", onnx.Float, 2).Output("y", onnx.Float, 2)
@@ -148,8 +154,10 @@ func TestBisectFedInitializer(t *testing.T) {
 		return nil
 	}
 	folder := filepath.Join(t.TempDir(), "failing")
-	o := &compareOptions{providers: []string{"bad", "reference"}, bisect: folder, tolerance: layers.Tolerance{Rtol: 1e-3, Atol: 1e-5}}
-	feed := onward.Values{"x": tensor.Must(tensor.New([]float32{1, 2}, 2)), "w": tensor.Must(tensor.New([]float32{30, 40}, 2))}
+	o := &compareOptions{providers: []string{"bad", "reference"}, bisect: folder,
+		tolerance: layers.Tolerance{Rtol: 1e-3, Atol: 1e-5}}
+	feed := onward.Values{"x": tensor.Must(tensor.New([]float32{1, 2}, 2)),
+		"w": tensor.Must(tensor.New([]float32{30, 40}, 2))}
 	r, err := bisect(t.Context(), o, b.Must(), feed, faulty(fault))
 	if err != nil {
 		t.Fatal(err)
@@ -212,14 +220,16 @@ func TestCompareExcludes(t *testing.T) {
 	}
 	out, _ := command(t, exitFailed, "compare", saveModel(t, quantized), path, "--layers", "--json")
 	r := decode[compareJSON](t, out)
-	if !slices.Contains(r.Exclude, "it's bad") || !strings.Contains(r.Requantize, `--exclude 'it'\''s bad'`) || !strings.Contains(r.Requantize, "onward quantize "+path+" --mode dynamic --output OUT") {
+	if !slices.Contains(r.Exclude, "it's bad") || !strings.Contains(r.Requantize, `--exclude 'it'\''s bad'`) ||
+		!strings.Contains(r.Requantize, "onward quantize "+path+" --mode dynamic --output OUT") {
 		t.Errorf("exclude %q, %q, losses %+v", r.Exclude, r.Requantize, r.Losses)
 	}
 	text, _ := command(t, exitFailed, "compare", saveModel(t, quantized), path, "--layers")
 	if !strings.Contains(text, "quantize without these layers: onward quantize ") {
 		t.Errorf("no command in\n%s", text)
 	}
-	if out, _ = command(t, exitOK, "compare", path, path, "--layers", "--json"); decode[compareJSON](t, out).Requantize != "" {
+	if out, _ = command(t, exitOK, "compare", path, path, "--layers", "--json"); decode[compareJSON](t,
+		out).Requantize != "" {
 		t.Errorf("a command for a model that is not quantized:\n%s", out)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// addExclusions names the nodes of the model before quantization that compute or read the values with
-// the largest losses, if the first model is a quantized form of the second.
+// addExclusions names the nodes of the model before quantization that compute or read the values
+// with the largest losses, if the first model is a quantized form of the second.
 func (c *compareJSON) addExclusions(quantized, original *onnx.Graph, pairs []layers.Pair) {
 	if quantizers(quantized) <= quantizers(original) {
 		return
@@ -61,7 +61,8 @@ func mode(quantized *onnx.Graph) string {
 func quantizers(g *onnx.Graph) int {
 	n := 0
 	for _, x := range g.Nodes {
-		if strings.Contains(x.OpType, "Quantize") || strings.HasPrefix(x.OpType, "QLinear") || strings.HasSuffix(x.OpType, "Integer") || x.OpType == "MatMulNBits" {
+		if strings.Contains(x.OpType, "Quantize") || strings.HasPrefix(x.OpType, "QLinear") ||
+			strings.HasSuffix(x.OpType, "Integer") || x.OpType == "MatMulNBits" {
 			n++
 		}
 	}

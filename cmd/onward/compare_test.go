@@ -192,7 +192,8 @@ func TestCompareGolden(t *testing.T) {
 	}
 	path := changed(t, func(g *onnx.Graph) { scaleWeight(t, g, 0, 2) })
 	command(t, exitFailed, "compare", path, "--inputs", npz, "--golden", golden)
-	if _, stderr := command(t, exitFailed, "compare", "mul_1.onnx", "--golden", golden); !strings.Contains(stderr, "none of the values") {
+	if _, stderr := command(t, exitFailed, "compare", "mul_1.onnx", "--golden", golden); !strings.Contains(stderr,
+		"none of the values") {
 		t.Errorf("other outputs: got %q", stderr)
 	}
 	near := &tensor.NPZ{} // an element near 0 beside large ones
@@ -208,7 +209,8 @@ func TestCompareGolden(t *testing.T) {
 	args := []string{"compare", saveModel(t, b.Must()), "-i", "x=[1000,0.003,2000]", "--golden", golden}
 	command(t, exitOK, args...)
 	command(t, exitFailed, append(args, "--atol", "1e-5")...)
-	if _, stderr := command(t, exitUsage, "compare", path, "digits.onnx", "--golden", golden); !strings.Contains(stderr, "--golden") {
+	if _, stderr := command(t, exitUsage, "compare", path, "digits.onnx", "--golden", golden); !strings.Contains(stderr,
+		"--golden") {
 		t.Errorf("got %q", stderr)
 	}
 }

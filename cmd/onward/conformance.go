@@ -115,7 +115,9 @@ list several providers.`,
 				}
 				results = append(results, r)
 			}
-			if err := writePage(cmd.Context(), html, func() *page.Page { return conformancePage(s.Dir, providers, results) }); err != nil {
+			if err := writePage(cmd.Context(), html, func() *page.Page {
+				return conformancePage(s.Dir, providers, results)
+			}); err != nil {
 				return err
 			}
 			err = nil
@@ -129,8 +131,10 @@ list several providers.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&data, "data", "", "the suite's data folder, which holds node/ (default: $"+suite.Env+", else the cache)")
-	f.StringArrayVar(&kinds, "kind", nil, "run only this kind: node, real, simple, pytorch-converted, pytorch-operator; repeat for more")
+	f.StringVar(&data, "data", "", "the suite's data folder, which holds node/ (default: $"+suite.Env+
+		", else the cache)")
+	f.StringArrayVar(&kinds, "kind", nil,
+		"run only this kind: node, real, simple, pytorch-converted, pytorch-operator; repeat for more")
 	f.StringArrayVar(&include, "include", nil, "run only cases that match this regular expression; repeat for more")
 	f.StringArrayVar(&exclude, "exclude", nil, "skip cases that match this regular expression; repeat for more")
 	session.ProviderFlag(f, &provider)
@@ -143,7 +147,8 @@ list several providers.`,
 }
 
 // runConformance runs the cases on a provider.
-func runConformance(cmd *cobra.Command, provider string, o backendtest.Options, include, exclude []string, report string) ([]backendtest.Result, error) {
+func runConformance(cmd *cobra.Command, provider string, o backendtest.Options, include, exclude []string,
+	report string) ([]backendtest.Result, error) {
 	bar := progress.New(cmd.ErrOrStderr(), "running", "cases")
 	o.Progress = func(done, total int, r backendtest.Result) { bar.Step(done, total, r.Name) }
 	r, err := backendtest.New(backend.Provider(provider), o)
@@ -182,7 +187,8 @@ func findSuite(data string) (suite.Suite, error) {
 	return s, err
 }
 
-func conformanceOptions(dir, provider string, own session.ProviderOptions, kinds []string, runs int) (backendtest.Options, error) {
+func conformanceOptions(dir, provider string, own session.ProviderOptions, kinds []string,
+	runs int) (backendtest.Options, error) {
 	o := backendtest.Options{Dir: dir, Kinds: kinds, Runs: runs}
 	opts, err := session.Options(provider, 0, own)
 	if err != nil {
@@ -218,7 +224,8 @@ func showConformance(w io.Writer, results []backendtest.Result, asJSON bool) err
 			fmt.Fprintf(w, "%d of the passed cases have random results and were tested by their distribution\n", n)
 		}
 		if n := backendtest.CountAgainst(results); n > 0 {
-			fmt.Fprintf(w, "%d of the passed cases have no expected outputs and were compared with the provider %s\n", n, against(results))
+			fmt.Fprintf(w, "%d of the passed cases have no expected outputs and were compared with the provider %s\n",
+				n, against(results))
 		}
 		_, err = fmt.Fprintln(w, c)
 	}
@@ -241,14 +248,18 @@ func against(results []backendtest.Result) string {
 
 // filtered reports whether --include or --exclude left a case out.
 func filtered(r backendtest.Result) bool {
-	return r.Status == backendtest.Skipped && (r.Reason == "no matched include pattern" || strings.HasPrefix(r.Reason, "matched exclude pattern"))
+	return r.Status == backendtest.Skipped &&
+		(r.Reason == "no matched include pattern" || strings.HasPrefix(r.Reason, "matched exclude pattern"))
 }
 
 func conformanceResult(results []backendtest.Result, c backendtest.Tally) conformanceJSON {
-	j := conformanceJSON{Passed: c.Passed, Failed: c.Failed, Skipped: c.Skipped, CheckedByDistribution: backendtest.CountChecked(results), ComparedWithProvider: backendtest.CountAgainst(results), Cases: make([]caseJSON, len(results))}
+	j := conformanceJSON{Passed: c.Passed, Failed: c.Failed, Skipped: c.Skipped,
+		CheckedByDistribution: backendtest.CountChecked(results),
+		ComparedWithProvider:  backendtest.CountAgainst(results), Cases: make([]caseJSON, len(results))}
 	for i, r := range results {
 		k := &j.Cases[i]
-		k.Name, k.Kind, k.Status, k.Error, k.Checked, k.Against = r.Case, r.Kind, string(r.Status), r.Reason, r.Checked, r.Against
+		k.Name, k.Kind, k.Status, k.Error, k.Checked, k.Against = r.Case, r.Kind, string(r.Status), r.Reason,
+			r.Checked, r.Against
 		if r.Err != nil {
 			k.Error = r.Err.Error()
 		}
@@ -268,7 +279,8 @@ func printConformance(w io.Writer, results []backendtest.Result) {
 		categories[r.Category] = append(categories[r.Category], r)
 		switch {
 		case r.Status == backendtest.Failed:
-			fmt.Fprintf(w, "FAIL %s/%s: %s\n", text.Name(r.Category), text.Name(r.Name), text.Indent(r.Err.Error(), "       "))
+			fmt.Fprintf(w, "FAIL %s/%s: %s\n", text.Name(r.Category), text.Name(r.Name),
+				text.Indent(r.Err.Error(), "       "))
 		case r.Status == backendtest.Skipped:
 			reasons[r.Reason]++
 		}

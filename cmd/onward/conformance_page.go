@@ -15,8 +15,8 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// conformancePage shows operators by providers. operators has the operators of a case by its name in
-// the suite.
+// conformancePage shows operators by providers. operators has the operators of a case by its
+// name in the suite.
 func conformancePage(dir string, providers []string, results [][]backendtest.Result) *page.Page {
 	p := &page.Page{Verb: "conformance", Title: "ONNX backend suite", Facts: facts("suite", dir)}
 	operators := operatorsOfCases(dir, results[0])
@@ -30,7 +30,8 @@ func conformancePage(dir string, providers []string, results [][]backendtest.Res
 		for _, r := range list {
 			switch r.Status {
 			case backendtest.Failed:
-				failed.Rows = append(failed.Rows, []page.Cell{page.Text(providers[k]), page.Text(r.Name), page.Text(r.Kind), {Text: r.Err.Error(), Class: "bad"}})
+				failed.Rows = append(failed.Rows, []page.Cell{page.Text(providers[k]), page.Text(r.Name),
+					page.Text(r.Kind), {Text: r.Err.Error(), Class: "bad"}})
 			case backendtest.Skipped:
 				if filtered(r) {
 					continue
@@ -53,10 +54,12 @@ func conformancePage(dir string, providers []string, results [][]backendtest.Res
 			}
 		}
 		for _, why := range slices.Sorted(maps.Keys(reasons)) {
-			skipped.Rows = append(skipped.Rows, []page.Cell{page.Text(providers[k]), page.Text(why), page.Number("%.0f", float64(reasons[why]))})
+			skipped.Rows = append(skipped.Rows,
+				[]page.Cell{page.Text(providers[k]), page.Text(why), page.Number("%.0f", float64(reasons[why]))})
 		}
 	}
-	t := &page.Table{Caption: "operators by providers", Columns: columns("operator,#cases,#" + strings.Join(providers, ",#"))}
+	t := &page.Table{Caption: "operators by providers",
+		Columns: columns("operator,#cases,#" + strings.Join(providers, ",#"))}
 	for _, op := range slices.Sorted(maps.Keys(matrix)) {
 		row := []page.Cell{page.Text(op), {}}
 		for k, s := range matrix[op] {
@@ -64,7 +67,8 @@ func conformancePage(dir string, providers []string, results [][]backendtest.Res
 			if k == 0 {
 				row[1] = page.Number("%.0f", float64(all))
 			}
-			c := page.Cell{Text: fmt.Sprintf("%d passed", s.passed), Value: fmt.Sprint(float64(s.passed) / float64(max(all, 1))), Class: "ok"}
+			c := page.Cell{Text: fmt.Sprintf("%d passed", s.passed),
+				Value: fmt.Sprint(float64(s.passed) / float64(max(all, 1))), Class: "ok"}
 			if s.skipped > 0 {
 				c.Text, c.Class = c.Text+fmt.Sprintf(", %d skipped", s.skipped), "dim"
 			}

@@ -28,5 +28,6 @@ func TestConformancePage(t *testing.T) {
 		t.Error("the failed case is not listed")
 	}
 	command(t, exitUsage, "conformance", "--data", dir, "--provider", "cpu,reference")
-	command(t, exitUsage, "conformance", "--data", dir, "--provider", "cpu,reference", "--json", "--html", filepath.Join(t.TempDir(), "x.html"))
+	command(t, exitUsage, "conformance", "--data", dir, "--provider", "cpu,reference", "--json", "--html",
+		filepath.Join(t.TempDir(), "x.html"))
 }

@@ -22,11 +22,13 @@ func smallSuite(t *testing.T) string {
 	for _, c := range []struct {
 		name, op string
 		want     float32
-	}{{"test_abs", "Abs", 1}, {"test_relu", "Relu", 0}, {"test_wrong", "Neg", 1.25}, {"test_unknown", "NoSuchOperator", 1}} {
+	}{{"test_abs", "Abs", 1}, {"test_relu", "Relu", 0}, {"test_wrong", "Neg", 1.25},
+		{"test_unknown", "NoSuchOperator", 1}} {
 		b := onnx.NewModel(c.name)
 		b.Input("x", onnx.Float, 1).Output("y", onnx.Float, 1)
 		b.Node(c.op, []string{"x"}, []string{"y"})
-		writeCase(t, dir, c.name, b.Must(), tensor.Must(tensor.New([]float32{-1}, 1)), tensor.Must(tensor.New([]float32{c.want}, 1)))
+		writeCase(t, dir, c.name, b.Must(), tensor.Must(tensor.New([]float32{-1}, 1)),
+			tensor.Must(tensor.New([]float32{c.want}, 1)))
 	}
 	return dir
 }
@@ -69,14 +71,16 @@ func TestConformance(t *testing.T) {
 		code, stdout, stderr := invoke(t, append([]string{"conformance", "--data", dir}, c.args...)...)
 		lines := strings.Split(strings.TrimSuffix(stdout, "\n"), "\n")
 		if code != c.code || lines[len(lines)-1] != c.last {
-			t.Errorf("%v: exit code %d, want %d; last line %q, want %q; %s", c.args, code, c.code, lines[len(lines)-1], c.last, stderr)
+			t.Errorf("%v: exit code %d, want %d; last line %q, want %q; %s", c.args, code, c.code,
+				lines[len(lines)-1], c.last, stderr)
 		}
 		if code != 2 && stderr != "" {
 			t.Errorf("%v: standard error has %q, and is no terminal", c.args, stderr)
 		}
 	}
 	_, stdout, _ := invoke(t, "conformance", "--data", dir)
-	for _, want := range []string{"FAIL OnnxBackendNodeModelTest/test_wrong_cpu: ", "max_abs 0.25", "operator NoSuchOperator is not implemented"} {
+	for _, want := range []string{"FAIL OnnxBackendNodeModelTest/test_wrong_cpu: ", "max_abs 0.25",
+		"operator NoSuchOperator is not implemented"} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("no %q in\n%s", want, stdout)
 		}
@@ -89,8 +93,10 @@ func TestConformanceJSON(t *testing.T) {
 	if code != 1 || r.Passed != 2 || r.Failed != 1 || r.Skipped != 1 || len(r.Cases) != 4 {
 		t.Fatalf("code %d, %+v", code, r)
 	}
-	for i, want := range []struct{ name, status string }{{"test_abs", "passed"}, {"test_relu", "passed"}, {"test_unknown", "skipped"}, {"test_wrong", "failed"}} {
-		if c := r.Cases[i]; c.Name != want.name || c.Status != want.status || c.Kind != "node" || (c.Error == "") != (c.Status == "passed") || (c.MaxAbs == nil) != (c.Status == "skipped") {
+	for i, want := range []struct{ name, status string }{{"test_abs", "passed"}, {"test_relu", "passed"},
+		{"test_unknown", "skipped"}, {"test_wrong", "failed"}} {
+		if c := r.Cases[i]; c.Name != want.name || c.Status != want.status || c.Kind != "node" ||
+			(c.Error == "") != (c.Status == "passed") || (c.MaxAbs == nil) != (c.Status == "skipped") {
 			t.Errorf("case %d is %+v", i, c)
 		}
 	}
@@ -108,12 +114,14 @@ func TestConformanceCountsRandomCases(t *testing.T) {
 	writeCase(t, dir, "test_bernoulli_seed", b.Must(), p, p)
 	code, stdout, stderr := invoke(t, "conformance", "--data", dir)
 	lines := strings.Split(strings.TrimSuffix(stdout, "\n"), "\n")
-	want := []string{"1 of the passed cases have random results and were tested by their distribution", "1 passed, 0 failed, 0 skipped"}
+	want := []string{"1 of the passed cases have random results and were tested by their distribution",
+		"1 passed, 0 failed, 0 skipped"}
 	if code != 0 || len(lines) < 2 || !slices.Equal(lines[len(lines)-2:], want) {
 		t.Errorf("exit code %d, %s\n%s, want the closing lines %q", code, stderr, stdout, want)
 	}
 	_, stdout, _ = invoke(t, "conformance", "--data", dir, "--json")
-	if r := decode[conformanceJSON](t, stdout); r.Passed != 1 || r.CheckedByDistribution != 1 || r.Cases[0].Checked == "" || r.Cases[0].MaxAbs != nil {
+	if r := decode[conformanceJSON](t, stdout); r.Passed != 1 || r.CheckedByDistribution != 1 ||
+		r.Cases[0].Checked == "" || r.Cases[0].MaxAbs != nil {
 		t.Errorf("%+v", r)
 	}
 }
@@ -122,7 +130,8 @@ func TestConformanceReport(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "report")
 	t.Setenv("BACKEND", "")
 	invoke(t, "conformance", "--data", smallSuite(t), "--report", out)
-	for name, want := range map[string]string{"report.txt": "Operators (passed/loaded/total): 2/4/", "nodes.csv": "Op,onward-cpu", "models.csv": "Model,onward-cpu", "metadata.csv": "Latest Update,"} {
+	for name, want := range map[string]string{"report.txt": "Operators (passed/loaded/total): 2/4/",
+		"nodes.csv": "Op,onward-cpu", "models.csv": "Model,onward-cpu", "metadata.csv": "Latest Update,"} {
 		data, err := os.ReadFile(filepath.Join(out, name))
 		if err != nil || !strings.Contains(string(data), want) {
 			t.Errorf("%s: %v, %.80q has no %q", name, err, data, want)
@@ -144,7 +153,8 @@ func TestConformanceUsage(t *testing.T) {
 			t.Errorf("%s: exit code %d, %q, want %q", c.args, code, stderr, c.want)
 		}
 	}
-	if code, _, stderr := invoke(t, "conformance", "--data", t.TempDir()); code != 2 || !strings.Contains(stderr, "contains a folder node/") {
+	if code, _, stderr := invoke(t, "conformance", "--data", t.TempDir()); code != 2 ||
+		!strings.Contains(stderr, "contains a folder node/") {
 		t.Errorf("empty folder: exit code %d, %q", code, stderr)
 	}
 }
@@ -157,7 +167,8 @@ func TestConformanceWithoutSuite(t *testing.T) {
 		t.Setenv(v, empty)
 	}
 	code, _, stderr := invoke(t, "conformance")
-	if code != 1 || !strings.Contains(stderr, "pip download --no-deps onnx=="+suite.Version) || !strings.Contains(stderr, "--data") {
+	if code != 1 || !strings.Contains(stderr, "pip download --no-deps onnx=="+suite.Version) ||
+		!strings.Contains(stderr, "--data") {
 		t.Errorf("exit code %d, %q", code, stderr)
 	}
 }

@@ -91,8 +91,11 @@ versions, and devices. For a missing library, list the searched paths and how to
 }
 
 func diagnose(own session.ProviderOptions) (*doctorJSON, error) {
-	d := &doctorJSON{System: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(), Threads: runtime.GOMAXPROCS(0), Caches: cpu.Caches(), Devices: []string{}}
-	d.CPU = doctorCPU{Detected: cpu.Detected().String(), Active: cpu.Active().String(), VNNI: cpu.VNNI(cpu.Active()), AMX: cpu.AMX(cpu.Active()), SDOT: cpu.DotProduct(cpu.Active()), I8MM: cpu.Int8Matrix(cpu.Active()), Notice: cpu.Notice()}
+	d := &doctorJSON{System: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(), Threads: runtime.GOMAXPROCS(0),
+		Caches: cpu.Caches(), Devices: []string{}}
+	d.CPU = doctorCPU{Detected: cpu.Detected().String(), Active: cpu.Active().String(), VNNI: cpu.VNNI(cpu.Active()),
+		AMX: cpu.AMX(cpu.Active()), SDOT: cpu.DotProduct(cpu.Active()), I8MM: cpu.Int8Matrix(cpu.Active()),
+		Notice: cpu.Notice()}
 	gpus, _ := filepath.Glob("/dev/nvidia[0-9]*")
 	dri, _ := filepath.Glob("/dev/dri/renderD*")
 	d.Devices = append(append(d.Devices, gpus...), dri...)

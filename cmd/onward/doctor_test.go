@@ -28,7 +28,8 @@ func TestDoctor(t *testing.T) {
 	if !found["cpu"].Available || !found["reference"].Available || d.CPU.Active == "" {
 		t.Errorf("%+v", d)
 	}
-	if o, ok := found["ort"]; ok && lib != "" && (!o.Available || o.Library == nil || !strings.HasPrefix(o.Library.Version, "1.")) {
+	if o, ok := found["ort"]; ok && lib != "" &&
+		(!o.Available || o.Library == nil || !strings.HasPrefix(o.Library.Version, "1.")) {
 		t.Errorf("ort: %+v", o)
 	}
 	if len(d.Peaks) == 0 || d.Peaks[0].Threads != 1 || d.Peaks[0].GFLOPS <= 0 {

@@ -68,11 +68,13 @@ func editCommand() *cobra.Command {
 original on the same inputs. If results differ, nothing is written, unless --force is
 given. Inputs are random unless --input or --inputs gives them. --json prints the
 changes and the comparison.`,
-		Example: "  onward edit dims model.onnx -o dynamic.onnx --batch N\n  onward edit convert model.onnx -o half.onnx --float16",
-		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Example: "  onward edit dims model.onnx -o dynamic.onnx --batch N\n" +
+			"  onward edit convert model.onnx -o half.onnx --float16",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(editExtract(), editDims(), editSimplify(), editConvert(), editRename(), editInsert(), editRemove(), editWeights(), editMetadata(), editDiff())
+	c.AddCommand(editExtract(), editDims(), editSimplify(), editConvert(), editRename(), editInsert(), editRemove(),
+		editWeights(), editMetadata(), editDiff())
 	for _, sub := range c.Commands() {
 		wrapArgs(sub)
 	}
@@ -80,7 +82,8 @@ changes and the comparison.`,
 }
 
 // editVerb returns a subcommand that makes an edit. rtol is the default tolerance.
-func editVerb(c *cobra.Command, rtol float64, make func(ctx context.Context, m *onnx.Model) (*edited, error)) *cobra.Command {
+func editVerb(c *cobra.Command, rtol float64,
+	make func(ctx context.Context, m *onnx.Model) (*edited, error)) *cobra.Command {
 	f := new(editFlags)
 	c.Args = cobra.ExactArgs(1)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
@@ -99,7 +102,8 @@ func editVerb(c *cobra.Command, rtol float64, make func(ctx context.Context, m *
 		if err != nil {
 			return err
 		}
-		r := &editJSON{Model: args[0], Output: f.output, Before: modelfile.Nodes(m.Graph), After: modelfile.Nodes(e.model.Graph), Changes: e.changes}
+		r := &editJSON{Model: args[0], Output: f.output, Before: modelfile.Nodes(m.Graph),
+			After: modelfile.Nodes(e.model.Graph), Changes: e.changes}
 		switch e.elem {
 		case tensor.TypeFloat16:
 			r.Float16 = e.half
@@ -178,7 +182,8 @@ func (f *editFlags) verify(ctx context.Context, m *onnx.Model, e *edited, r *edi
 			if e.elem == tensor.TypeFloat16 {
 				hint = "; numbers beyond 65504 become infinite in float16: --keep leaves nodes in float32"
 			}
-			return fmt.Errorf("output %q differs from the original, nothing is written (--force writes it): %s%s", o.Name, o.Error, hint)
+			return fmt.Errorf("output %q differs from the original, nothing is written (--force writes it): %s%s",
+				o.Name, o.Error, hint)
 		}
 	}
 	return nil
@@ -217,7 +222,8 @@ func editExtract() *cobra.Command {
 		Short: "Extract the part between values",
 		Long: `Extract the part of a model that computes the values --to (default: its outputs) from
 the values --from. Other inputs that this part needs stay inputs.`,
-		Example: "  onward edit extract model.onnx -o head.onnx --from features\n  onward edit extract digits.onnx -o part.onnx --from h1 --to pooled",
+		Example: "  onward edit extract model.onnx -o head.onnx --from features\n" +
+			"  onward edit extract digits.onnx -o part.onnx --from h1 --to pooled",
 	}
 	c.Flags().StringArrayVar(&from, "from", nil, "a value that becomes an input; repeat for more")
 	c.Flags().StringArrayVar(&to, "to", nil, "a value that becomes an output; repeat for more")
@@ -257,9 +263,11 @@ symbolic dimension, use onward optimize --dimension NAME=SIZE.`,
 
 func editSimplify() *cobra.Command {
 	c := &cobra.Command{
-		Use:     "simplify MODEL -o OUT",
-		Short:   "Fold constants and remove what has no effect",
-		Long:    "Fold constants, also those of BatchNormalization after Conv into its weights, remove nodes without effect and compute equal nodes once. The result has operators of ONNX only where the model has; onward optimize fuses operators, too.",
+		Use:   "simplify MODEL -o OUT",
+		Short: "Fold constants and remove what has no effect",
+		Long: "Fold constants, also those of BatchNormalization after Conv into its weights, remove nodes without " +
+			"effect and compute equal nodes once. The result has operators of ONNX only where the model has; onward " +
+			"optimize fuses operators, too.",
 		Example: "  onward edit simplify model.onnx -o simple.onnx",
 	}
 	return editVerb(c, 1e-5, func(ctx context.Context, m *onnx.Model) (*edited, error) {
@@ -269,7 +277,8 @@ func editSimplify() *cobra.Command {
 		}
 		e := &edited{model: r}
 		for _, x := range edits {
-			e.changes = append(e.changes, fmt.Sprintf("%s: %s, %d -> %d nodes", x.Pass, text.Plural(x.Edits, "change"), x.Before, x.After))
+			e.changes = append(e.changes,
+				fmt.Sprintf("%s: %s, %d -> %d nodes", x.Pass, text.Plural(x.Edits, "change"), x.Before, x.After))
 		}
 		return e, nil
 	})

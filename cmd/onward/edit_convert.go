@@ -54,7 +54,8 @@ Or store weights in a file next to the model (--external-data), or in it (--embe
 		case !float16 && !bfloat16 && len(keep) > 0:
 			return nil, cli.Usagef("--keep needs --float16 or --bfloat16")
 		case !float16 && !bfloat16 && !flag("opset") && !flag("external-data") && !flag("embed"):
-			return nil, cli.Usagef("what to convert is missing: --opset, --float16, --bfloat16, --external-data or --embed")
+			return nil, cli.Usagef(
+				"what to convert is missing: --opset, --float16, --bfloat16, --external-data or --embed")
 		}
 		e := &edited{model: m}
 		if flag("opset") {
@@ -76,12 +77,16 @@ Or store weights in a file next to the model (--external-data), or in it (--embe
 		if err != nil {
 			return nil, err
 		}
-		r, report, err := edit.Half(e.model, e.elem, func(n *onnx.Node) bool { return names[n.Name] || names[n.OpType] })
+		r, report, err := edit.Half(e.model, e.elem, func(n *onnx.Node) bool {
+			return names[n.Name] || names[n.OpType]
+		})
 		if err != nil {
 			return nil, err
 		}
 		e.model, e.half = r, report
-		e.changes = append(e.changes, fmt.Sprintf("computed in %s: %s; inserted %s", e.elem, text.Plural(report.Nodes, "node"), text.Plural(report.Casts, "cast")))
+		e.changes = append(e.changes,
+			fmt.Sprintf("computed in %s: %s; inserted %s", e.elem, text.Plural(report.Nodes, "node"),
+				text.Plural(report.Casts, "cast")))
 		for _, op := range slices.Sorted(maps.Keys(report.Kept)) {
 			e.changes = append(e.changes, fmt.Sprintf("left in float32: %d %s", report.Kept[op], op))
 		}

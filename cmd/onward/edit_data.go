@@ -35,12 +35,14 @@ func editWeights() *cobra.Command {
 Shapes must be equal. Floating-point numbers are converted to the type in the model.
 Every weight must be in both files, unless --partial is given. The result is run and
 compared with the original; it may differ.`,
-		Example: "  onward edit weights model.onnx -o tuned.onnx --from tuned.safetensors\n  onward edit weights model.onnx -o tuned.onnx --from head.safetensors --prefix model. --partial",
+		Example: "  onward edit weights model.onnx -o tuned.onnx --from tuned.safetensors\n" +
+			"  onward edit weights model.onnx -o tuned.onnx --from head.safetensors --prefix model. --partial",
 	}
 	s := c.Flags()
 	s.StringVar(&file, "from", "", "the file")
 	s.StringVar(&prefix, "prefix", "", "prefix that names in the file have and names in the model lack")
-	s.StringArrayVar(&renamed, "rename", nil, "the name of a weight in the file and in the model, FILE=MODEL; repeat for more")
+	s.StringArrayVar(&renamed, "rename", nil,
+		"the name of a weight in the file and in the model, FILE=MODEL; repeat for more")
 	s.BoolVar(&partial, "partial", false, "replace the weights that both have")
 	return editVerb(c, 1e-5, func(_ context.Context, m *onnx.Model) (*edited, error) {
 		var tensors map[string]*tensor.Tensor
@@ -72,7 +74,8 @@ compared with the original; it may differ.`,
 			named[to] = tensors[from]
 		}
 		r, replaced, err := edit.SetWeights(m, named, partial)
-		return &edited{model: r, differs: true, changes: []string{fmt.Sprintf("replaced %d of %d weights", len(replaced), len(m.Graph.Initializers))}}, err
+		return &edited{model: r, differs: true,
+			changes: []string{fmt.Sprintf("replaced %d of %d weights", len(replaced), len(m.Graph.Initializers))}}, err
 	})
 }
 
@@ -87,7 +90,9 @@ func editMetadata() *cobra.Command {
 		Short: "Print and change metadata",
 		Long: fmt.Sprintf(`Print the metadata of a model, or change it. Keys are %s,
 and any other key is one of metadata_props. metadata_props.KEY always names one of these.`, strings.Join(edit.Fields, ", ")),
-		Example: "  onward edit metadata model.onnx --get producer_name\n  onward edit metadata model.onnx -o out.onnx --set author=me --set doc_string='classifies digits' --delete notes",
+		Example: "  onward edit metadata model.onnx --get producer_name\n" +
+			"  onward edit metadata model.onnx -o out.onnx --set author=me --set doc_string='classifies digits' " +
+			"--delete notes",
 	}
 	s := c.Flags()
 	s.StringArrayVar(&set, "set", nil, "metadata to set, KEY=VALUE; repeat for more")
@@ -198,7 +203,8 @@ func printDiff(w io.Writer, d *edit.Diff) {
 	for _, s := range []struct {
 		title string
 		list  []edit.Change
-	}{{"model", d.Model}, {"inputs", d.Inputs}, {"outputs", d.Outputs}, {"nodes", d.Nodes}, {"weights", d.Weights}, {"shapes", d.Values}} {
+	}{{"model", d.Model}, {"inputs", d.Inputs}, {"outputs", d.Outputs}, {"nodes", d.Nodes}, {"weights", d.Weights},
+		{"shapes", d.Values}} {
 		if len(s.list) > 0 {
 			fmt.Fprintln(w, s.title)
 		}

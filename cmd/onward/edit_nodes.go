@@ -25,7 +25,8 @@ func editRename() *cobra.Command {
 		Short: "Rename values, nodes and dimensions",
 		Long: `Rename values (inputs, outputs, weights, results of nodes), nodes and symbolic
 dimensions of the main graph, and their uses in subgraphs.`,
-		Example: "  onward edit rename model.onnx -o out.onnx --value input.1=image --value 495=logits --dim batch_size=N",
+		Example: "  onward edit rename model.onnx -o out.onnx --value input.1=image --value 495=logits --dim " +
+			"batch_size=N",
 	}
 	c.Flags().StringArrayVar(&values, "value", nil, "a value, OLD=NEW; repeat for more")
 	c.Flags().StringArrayVar(&nodes, "node", nil, "a node, OLD=NEW; repeat for more")
@@ -79,11 +80,14 @@ first output of a removed node read its first input instead.`,
 	})
 }
 
-// nodeNames returns the names of nodes and operators that a flag gives, each of which the main graph has.
+// nodeNames returns the names of nodes and operators that a flag gives, each of which
+// the main graph has.
 func nodeNames(flag string, m *onnx.Model, list []string) (map[string]bool, error) {
 	names := map[string]bool{}
 	for _, k := range list {
-		if k == "" || !slices.ContainsFunc(m.Graph.Nodes, func(n *onnx.Node) bool { return n.Name == k || n.OpType == k }) {
+		if k == "" || !slices.ContainsFunc(m.Graph.Nodes, func(n *onnx.Node) bool {
+			return n.Name == k || n.OpType == k
+		}) {
 			return nil, cli.Usagef("%s %q: the main graph has no such node or operator", flag, k)
 		}
 		names[k] = true
@@ -112,7 +116,8 @@ takes its place. A node that changes results needs --force.`,
 	s.StringVar(&name, "name", "", "the name of the node")
 	s.StringArrayVar(&inputs, "operand", nil, "a value that is a further input; repeat for more")
 	s.StringArrayVar(&attrs, "attr", nil, "an attribute, NAME=JSON: a number, a text, or a list; repeat for more")
-	s.StringArrayVar(&readers, "reader", nil, "a node that reads the result (default: all that read the value); repeat for more")
+	s.StringArrayVar(&readers, "reader", nil,
+		"a node that reads the result (default: all that read the value); repeat for more")
 	return editVerb(c, 1e-5, func(_ context.Context, m *onnx.Model) (*edited, error) {
 		if value == "" || op == "" {
 			return nil, cli.Usagef("--value or --op is missing")
@@ -130,8 +135,8 @@ takes its place. A node that changes results needs --force.`,
 	})
 }
 
-// parseAttribute parses NAME=JSON. A number with a point or an exponent is a FLOAT, another an INT. For
-// the attribute to of Cast, the name of an element type is its number.
+// parseAttribute parses NAME=JSON. A number with a point or an exponent is a FLOAT, another an INT.
+// For the attribute to of Cast, the name of an element type is its number.
 func parseAttribute(op, arg string) (*onnx.Attribute, error) {
 	name, text, ok := strings.Cut(arg, "=")
 	if !ok || name == "" {

@@ -45,8 +45,10 @@ func inputNames(g *onnx.Graph) []string {
 
 func TestEditExtract(t *testing.T) {
 	r, m := editModel(t, "digits.onnx", "extract", "--from", "h1", "--to", "pooled")
-	if !slices.Equal(inputNames(m.Graph), []string{"h1"}) || !slices.Equal(outputNames(m.Graph), []string{"pooled"}) || r.After != 3 || len(m.Graph.Initializers) != 2 {
-		t.Errorf("got inputs %v, outputs %v, %d nodes, %d initializers", inputNames(m.Graph), outputNames(m.Graph), r.After, len(m.Graph.Initializers))
+	if !slices.Equal(inputNames(m.Graph), []string{"h1"}) || !slices.Equal(outputNames(m.Graph), []string{"pooled"}) ||
+		r.After != 3 || len(m.Graph.Initializers) != 2 {
+		t.Errorf("got inputs %v, outputs %v, %d nodes, %d initializers", inputNames(m.Graph), outputNames(m.Graph),
+			r.After, len(m.Graph.Initializers))
 	}
 	_, m = editModel(t, "digits.onnx", "extract", "--to", "h1")
 	if !slices.Equal(inputNames(m.Graph), []string{"image"}) {
@@ -57,7 +59,8 @@ func TestEditExtract(t *testing.T) {
 		`no value "h"; it has conv1.weight`: {"--from", "h"},
 		"do not depend on":                  {"--from", "logits", "--to", "h1"},
 	} {
-		if _, stderr := command(t, exitFailed, append([]string{"edit", "extract", "digits.onnx", "-o", out}, args...)...); !strings.Contains(stderr, want) {
+		if _, stderr := command(t, exitFailed, append([]string{"edit", "extract", "digits.onnx", "-o", out},
+			args...)...); !strings.Contains(stderr, want) {
 			t.Errorf("%v: got %q, want %q", args, stderr, want)
 		}
 	}
@@ -74,7 +77,8 @@ func TestEditExtractKeepsDeclaredShapes(t *testing.T) {
 	b.Node("Relu", []string{"r"}, []string{"y"})
 	path := saveModel(t, b.Must())
 	out := filepath.Join(t.TempDir(), "x.onnx")
-	if _, stderr := command(t, exitFailed, "edit", "extract", path, "-o", out, "--to", "r"); !strings.Contains(stderr, `the number of dimensions of "r" is unknown`) {
+	if _, stderr := command(t, exitFailed, "edit", "extract", path, "-o", out, "--to", "r"); !strings.Contains(stderr,
+		`the number of dimensions of "r" is unknown`) {
 		t.Errorf("got %q", stderr)
 	}
 	command(t, exitOK, "edit", "extract", path, "-o", out, "--input", "shape=[3,2]")
@@ -113,7 +117,8 @@ func TestEditDims(t *testing.T) {
 		t.Errorf("got %+v", r)
 	}
 	out := filepath.Join(t.TempDir(), "x.onnx")
-	if _, stderr := command(t, exitFailed, "edit", "dims", saveModel(t, reshaped([]int64{6, -1})), "-o", out, "--batch", "N"); !strings.Contains(stderr, "cannot be repaired") {
+	if _, stderr := command(t, exitFailed, "edit", "dims", saveModel(t, reshaped([]int64{6, -1})), "-o", out, "--batch",
+		"N"); !strings.Contains(stderr, "cannot be repaired") {
 		t.Errorf("got %q", stderr)
 	}
 	command(t, exitFailed, "edit", "dims", "digits.onnx", "-o", out, "--batch", "N") // is dynamic already
@@ -209,7 +214,8 @@ func TestEditRefusesDifferences(t *testing.T) {
 // TestEditOldIR edits a model of IR version 3, in which initializers are inputs, too.
 func TestEditOldIR(t *testing.T) {
 	b := onnx.NewModel("m").IRVersion(3).Opset("", 7)
-	b.Input("x", onnx.Float, 2, 3).Input("w", onnx.Float, 3).Output("y", onnx.Float, 2, 3).Initializer("w", []float32{1, 2, 3}, 3)
+	b.Input("x", onnx.Float, 2, 3).Input("w", onnx.Float, 3).Output("y", onnx.Float, 2, 3).
+		Initializer("w", []float32{1, 2, 3}, 3)
 	b.Node("Mul", []string{"x", "w"}, []string{"y"})
 	_, m := editModel(t, saveModel(t, b.Must()), "dims", "--batch", "N")
 	if m.IRVersion < 4 || !slices.Equal(inputNames(m.Graph), []string{"x"}) {
@@ -217,7 +223,8 @@ func TestEditOldIR(t *testing.T) {
 	}
 }
 
-// TestEditOpset converts the opset down and up again, and names the node that an opset cannot state.
+// TestEditOpset converts the opset down and up again, and names the node that
+// an opset cannot state.
 func TestEditOpset(t *testing.T) {
 	_, m := editModel(t, "digits.onnx", "convert", "--opset", "9")
 	if v, _ := m.OpsetVersion(""); v != 9 || m.IRVersion != 4 {
@@ -231,7 +238,8 @@ func TestEditOpset(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 20)
 	b.Input("x", onnx.Float, 4).Output("y", onnx.Float, 4)
 	b.Node("Gelu", []string{"x"}, []string{"y"}).Name("act")
-	if _, stderr := command(t, exitFailed, "edit", "convert", saveModel(t, b.Must()), "-o", "x.onnx", "--opset", "13"); !strings.Contains(stderr, `node "act": Gelu of version 20`) {
+	if _, stderr := command(t, exitFailed, "edit", "convert", saveModel(t, b.Must()), "-o", "x.onnx", "--opset",
+		"13"); !strings.Contains(stderr, `node "act": Gelu of version 20`) {
 		t.Errorf("got %q", stderr)
 	}
 }
@@ -247,7 +255,8 @@ func TestEditBFloat16(t *testing.T) {
 	if !slices.ContainsFunc(m.Graph.Initializers, func(w *onnx.Tensor) bool { return w.DataType == onnx.BFloat16 }) {
 		t.Error("no weight is bfloat16")
 	}
-	for _, args := range [][]string{{"--bfloat16", "--float16"}, {"--keep", "Conv"}, {}, {"--embed", "--external-data", "w.bin"}} {
+	for _, args := range [][]string{{"--bfloat16", "--float16"}, {"--keep", "Conv"}, {},
+		{"--embed", "--external-data", "w.bin"}} {
 		command(t, exitUsage, append([]string{"edit", "convert", "digits.onnx", "-o", "x.onnx"}, args...)...)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// wrongBoxes is an expression for what is wrong with the drawing: boxes of one level that overlap, and
-// vertical parts of edges that cross a box. Between ranks there are no boxes.
+// wrongBoxes is an expression for what is wrong with the drawing: boxes of one level that overlap,
+// and vertical parts of edges that cross a box. Between ranks there are no boxes.
 const wrongBoxes = `(() => {
   const bad = [];
   const check = level => {
@@ -87,7 +87,8 @@ func flatModel(t *testing.T, nodes int) string {
 	for i := range nodes {
 		seed = seed*1664525 + 1013904223
 		back := int(seed>>16) % 40
-		b.Node(ops[seed>>8%5], []string{fmt.Sprint("v", i), fmt.Sprint("v", max(0, i-back))}, []string{fmt.Sprint("v", i+1)})
+		b.Node(ops[seed>>8%5], []string{fmt.Sprint("v", i), fmt.Sprint("v", max(0, i-back))},
+			[]string{fmt.Sprint("v", i+1)})
 	}
 	path := filepath.Join(t.TempDir(), "flat.onnx")
 	if err := onnx.WriteFile(path, b.Must(), nil); err != nil {
@@ -169,7 +170,8 @@ func TestGraphInBrowser(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, kind := range []string{"mousePressed", "mouseReleased"} {
-				if err := p.Call("Input.dispatchMouseEvent", map[string]any{"type": kind, "x": at[0], "y": at[1], "button": "left", "clickCount": 1}, nil); err != nil {
+				if err := p.Call("Input.dispatchMouseEvent", map[string]any{"type": kind, "x": at[0], "y": at[1],
+					"button": "left", "clickCount": 1}, nil); err != nil {
 					t.Fatal(err)
 				}
 			}

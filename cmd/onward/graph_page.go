@@ -15,8 +15,8 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// writeGraphPage writes a page that shows a model as a drawing, with tables of its operators, nodes and
-// weights.
+// writeGraphPage writes a page that shows a model as a drawing, with tables of its
+// operators, nodes and weights.
 func writeGraphPage(html, path string, m *onnx.Model) error {
 	g, err := modelgraph.Of(m)
 	if err != nil {
@@ -31,7 +31,8 @@ func writeGraphPage(html, path string, m *onnx.Model) error {
 		macs, flops, ws int64
 	}
 	ops := map[string]*total{}
-	nodes := &page.Table{Caption: "nodes", Items: true, Columns: columns("#index,operator,name,in,reads,makes,#MACs,#parameters,#share of FLOPs")}
+	nodes := &page.Table{Caption: "nodes", Items: true,
+		Columns: columns("#index,operator,name,in,reads,makes,#MACs,#parameters,#share of FLOPs")}
 	var sum total
 	for i, x := range g.Items {
 		if x.Kind != modelgraph.Node {
@@ -54,15 +55,19 @@ func writeGraphPage(html, path string, m *onnx.Model) error {
 			around = append(around, g.Items[p].Title)
 		}
 		slices.Reverse(around)
-		nodes.Rows = append(nodes.Rows, []page.Cell{{Text: strconv.Itoa(sum.count), Value: strconv.Itoa(i)}, page.Text(op), page.Text(x.Name), page.Text(strings.Join(around, " › ")),
-			page.Text(valuesText(g, x.In)), page.Text(valuesText(g, x.Out)), countCell(x.MACs), countCell(x.Parameters), shareCell(x.FLOPs, g.FLOPs)})
+		nodes.Rows = append(nodes.Rows, []page.Cell{{Text: strconv.Itoa(sum.count), Value: strconv.Itoa(i)},
+			page.Text(op), page.Text(x.Name), page.Text(strings.Join(around, " › ")),
+			page.Text(valuesText(g, x.In)), page.Text(valuesText(g, x.Out)), countCell(x.MACs), countCell(x.Parameters),
+			shareCell(x.FLOPs, g.FLOPs)})
 	}
-	operators := &page.Table{Caption: "operators", Columns: columns("operator,#nodes,#MACs,#parameters,#share of FLOPs")}
+	operators := &page.Table{Caption: "operators",
+		Columns: columns("operator,#nodes,#MACs,#parameters,#share of FLOPs")}
 	for _, op := range text.SortedFunc(maps.Keys(ops), func(a, b string) int {
 		return cmp.Or(cmp.Compare(ops[b].flops, ops[a].flops), ops[b].count-ops[a].count, strings.Compare(a, b))
 	}) {
 		t := ops[op]
-		operators.Rows = append(operators.Rows, []page.Cell{page.Text(op), page.Number("%.0f", float64(t.count)), countCell(t.macs), countCell(t.ws), shareCell(t.flops, g.FLOPs)})
+		operators.Rows = append(operators.Rows, []page.Cell{page.Text(op), page.Number("%.0f", float64(t.count)),
+			countCell(t.macs), countCell(t.ws), shareCell(t.flops, g.FLOPs)})
 	}
 	weights := &page.Table{Caption: "weights", Columns: columns("name,type,#bytes,#min,#max,#mean,#std,#zeros")}
 	var bytes, parameters int64
@@ -72,14 +77,19 @@ func writeGraphPage(html, path string, m *onnx.Model) error {
 		if w.Stats != nil {
 			s = *w.Stats
 		}
-		weights.Rows = append(weights.Rows, []page.Cell{page.Text(w.Name), page.Text(w.Type), {Text: text.Bytes(w.Bytes), Value: strconv.FormatInt(w.Bytes, 10)},
-			page.Number("%.4g", s[0]), page.Number("%.4g", s[1]), page.Number("%.4g", s[2]), page.Number("%.4g", s[3]), page.Number("%.1f%%", 100*s[4])})
+		weights.Rows = append(weights.Rows,
+			[]page.Cell{page.Text(w.Name), page.Text(w.Type),
+				{Text: text.Bytes(w.Bytes), Value: strconv.FormatInt(w.Bytes, 10)},
+				page.Number("%.4g", s[0]), page.Number("%.4g", s[1]), page.Number("%.4g", s[2]),
+				page.Number("%.4g", s[3]),
+				page.Number("%.1f%%", 100*s[4])})
 	}
 	opsets := make([]string, 0, len(m.OpsetImports))
 	for _, o := range m.OpsetImports {
 		opsets = append(opsets, fmt.Sprintf("%s %d", cmp.Or(onnx.NormalizeDomain(o.Domain), "ai.onnx"), o.Version))
 	}
-	p := &page.Page{Verb: "graph", Title: path, Facts: facts("nodes", strconv.Itoa(sum.count), "parameters", text.Count(parameters), "weights", text.Bytes(bytes), "opsets", strings.Join(opsets, ", "))}
+	p := &page.Page{Verb: "graph", Title: path, Facts: facts("nodes", strconv.Itoa(sum.count), "parameters",
+		text.Count(parameters), "weights", text.Bytes(bytes), "opsets", strings.Join(opsets, ", "))}
 	if g.Unknown == "" {
 		name := "MACs of a run"
 		if slices.ContainsFunc(g.Items, func(x modelgraph.Item) bool { return x.Kind == modelgraph.Body }) {
@@ -92,7 +102,8 @@ func writeGraphPage(html, path string, m *onnx.Model) error {
 	}
 	p.Sections = []page.Section{{View: view},
 		{Title: "Operators", Table: operators},
-		{Title: "Nodes", Note: "A click on a row shows the node in the drawing. Free dimensions count as 1, and bodies of control flow are not counted.", Table: nodes}}
+		{Title: "Nodes", Note: "A click on a row shows the node in the drawing. Free dimensions count as 1, and " +
+			"bodies of control flow are not counted.", Table: nodes}}
 	if len(weights.Rows) > 0 {
 		p.Sections = append(p.Sections, page.Section{Title: "Weights", Table: weights})
 	}

@@ -21,13 +21,15 @@ func TestGraphPage(t *testing.T) {
 	if data == nil || json.Unmarshal([]byte(data[1]), &g) != nil || len(g.Items) == 0 || g.FLOPs == 0 {
 		t.Fatalf("the data of the drawing is missing or wrong: %.500q", data)
 	}
-	for _, want := range []string{">conv1<", ">MACs of a run<", "<h2>Operators</h2>", "<h2>Weights</h2>", "<noscript>", "float[batch,1,8,8]", `class="wide"`} {
+	for _, want := range []string{">conv1<", ">MACs of a run<", "<h2>Operators</h2>", "<h2>Weights</h2>", "<noscript>",
+		"float[batch,1,8,8]", `class="wide"`} {
 		if !strings.Contains(html, want) {
 			t.Errorf("the page has no %q", want)
 		}
 	}
 	evil := pageOf(t, exitOK, "graph", evilNet(t))
-	if strings.ContainsAny(evil, "\x1b") || strings.Count(evil, "<script") != strings.Count(html, "<script") || !strings.Contains(evil, `evil\\x1b[31m`) {
+	if strings.ContainsAny(evil, "\x1b") || strings.Count(evil, "<script") != strings.Count(html, "<script") ||
+		!strings.Contains(evil, `evil\\x1b[31m`) {
 		t.Error("a name is missing or reaches the page as it is")
 	}
 	optimized := pageOf(t, exitOK, "graph", evilNet(t), "--optimized")

@@ -31,16 +31,21 @@ func deepFile(depth int) []byte {
 		size += len(h)
 	}
 	for range depth {
-		wrap(6, append([]byte{1<<3 | 2, 1, 'b'}, protowire.AppendVarint(protowire.AppendTag(nil, 20, protowire.VarintType), uint64(onnx.AttrGraph))...)...) // AttributeProto.g
-		wrap(5, 4<<3|2, 2, 'I', 'f')                                                                                                                        // NodeProto.attribute
-		wrap(1)                                                                                                                                             // GraphProto.node
+		// AttributeProto.g
+		wrap(6, append([]byte{1<<3 | 2, 1, 'b'},
+			protowire.AppendVarint(protowire.AppendTag(nil, 20, protowire.VarintType), uint64(onnx.AttrGraph))...)...)
+		// NodeProto.attribute
+		wrap(5, 4<<3|2, 2, 'I', 'f')
+		// GraphProto.node
+		wrap(1)
 	}
 	wrap(7, 1<<3, 10) // ModelProto.graph
 	slices.Reverse(heads)
 	return bytes.Join(heads, nil)
 }
 
-// hostileFiles writes files to the working directory. It returns their names with the verbs that may accept them.
+// hostileFiles writes files to the working directory. It returns their names with the verbs
+// that may accept them.
 func hostileFiles(t *testing.T) map[string]string {
 	t.Helper()
 	digits, err := modelfile.Load("digits.onnx")
@@ -116,7 +121,8 @@ func hostileFiles(t *testing.T) map[string]string {
 	}
 	// Verbs that show a model also show one that cannot run. One with a large input is valid.
 	const shows = "inspect graph diff metadata"
-	for _, name := range []string{"cyclic.onnx", "unknown.onnx", "names.onnx", "data.onnx", "external.onnx", "dims.onnx"} {
+	for _, name := range []string{"cyclic.onnx", "unknown.onnx", "names.onnx", "data.onnx",
+		"external.onnx", "dims.onnx"} {
 		accepts[name] = shows
 	}
 	accepts["folder.onnx"] = "serve" // a repository
@@ -128,8 +134,8 @@ func hostileFiles(t *testing.T) map[string]string {
 	return accepts
 }
 
-// TestHostileFiles gives files that are no valid models to each verb. The exit code is 1, one line names the file and
-// the mistake, and nothing is written.
+// TestHostileFiles gives files that are no valid models to each verb. The exit code is 1, one line
+// names the file and the mistake, and nothing is written.
 func TestHostileFiles(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.Mkdir("here", 0o777); err != nil {
@@ -183,7 +189,8 @@ func TestHostileFiles(t *testing.T) {
 			case verb == "serve": // logs
 			case strings.Contains(out.String(), "\nonward: ") || strings.Contains(errs.String(), "\nonward: "):
 				t.Errorf("onward %s prints a name with a line end\n%s", line, all)
-			case errs.Len() > 0 && (!strings.HasPrefix(errs.String(), "onward: ") || !strings.Contains(errs.String(), name) || errs.Len() > 1000):
+			case errs.Len() > 0 && (!strings.HasPrefix(errs.String(), "onward: ") ||
+				!strings.Contains(errs.String(), name) || errs.Len() > 1000):
 				t.Errorf("onward %s prints %s", line, &errs)
 			}
 			if after := contents(t, "."); !slices.Equal(after, before) {

@@ -51,8 +51,10 @@ func TestVerbsOnExportedTransformers(t *testing.T) {
 }
 
 func TestUnknownDimensions(t *testing.T) {
-	path := saveModel(t, exported.Encoder{Vocabulary: 30, IDs: onnx.Int64, Mask: onnx.Int64, Batch: "batch", Sequence: "sequence", How: "where"}.Model())
-	for _, verb := range [][]string{{"run", "--random"}, {"bench"}, {"profile"}, {"compare"}, {"tune"}, {"calibrate", "--data", "random:1"}} {
+	path := saveModel(t, exported.Encoder{Vocabulary: 30, IDs: onnx.Int64, Mask: onnx.Int64, Batch: "batch",
+		Sequence: "sequence", How: "where"}.Model())
+	for _, verb := range [][]string{{"run", "--random"}, {"bench"}, {"profile"}, {"compare"}, {"tune"},
+		{"calibrate", "--data", "random:1"}} {
 		for _, c := range [][2]string{
 			{"--dimension=seq=8", `no free dimension "seq"; it has batch, sequence`},
 			{"--shape=ids=1x8", `no input "ids"; it has input_ids, attention_mask`},
@@ -108,7 +110,8 @@ func TestGeneratedInputs(t *testing.T) {
 		{"x=@" + words, "row 1, column 1"}, {"x=@" + writeFile(t, "bad.json", []byte("[1,"), nil), "input x"},
 		{"i=@" + csvFile, "2 columns"},
 	} {
-		if code, _, errs := invoke(t, "run", path, "--random", "--input", c[0]); code == exitOK || !strings.Contains(errs, c[1]) {
+		if code, _, errs := invoke(t, "run", path, "--random", "--input", c[0]); code == exitOK ||
+			!strings.Contains(errs, c[1]) {
 			t.Errorf("--input %s: exit code %d, %q, want %q", c[0], code, errs, c[1])
 		}
 	}
@@ -128,9 +131,11 @@ func TestPictureFlags(t *testing.T) {
 	build.Input("x", onnx.Float, 1, 3, 1, 2).Output("y", onnx.Float, 1, 3, 1, 2)
 	build.Node("Identity", []string{"x"}, []string{"y"})
 	path := saveModel(t, build.Must())
-	out, _ := command(t, exitOK, "run", path, "--input", "x=@"+file, "--resize", "--mean", "0.1,0,1", "--std", "0.5,1,1", "--json")
+	out, _ := command(t, exitOK, "run", path, "--input", "x=@"+file, "--resize", "--mean", "0.1,0,1", "--std",
+		"0.5,1,1", "--json")
 	r := decode[struct{ Outputs map[string][][][][]float64 }](t, out)
-	want := [][]float64{{(36./255 - 0.1) / 0.5, (117./255 - 0.1) / 0.5}, {0, 0}, {0, 0}} // Pillow weighs the pixels 3:3:1
+	// Pillow weighs the pixels 3:3:1
+	want := [][]float64{{(36./255 - 0.1) / 0.5, (117./255 - 0.1) / 0.5}, {0, 0}, {0, 0}}
 	for c, w := range want {
 		for i := range w {
 			if got := r.Outputs["y"][0][c][0][i]; got-w[i] > 1e-6 || w[i]-got > 1e-6 {
@@ -155,13 +160,15 @@ func TestPictureFlags(t *testing.T) {
 func TestInputsFolder(t *testing.T) {
 	ownCache(t)
 	dir := t.TempDir()
-	if code, _, errs := invoke(t, "run", "mul_1.onnx", "--inputs", dir); code != exitFailed || !strings.Contains(errs, "no input_0.pb") {
+	if code, _, errs := invoke(t, "run", "mul_1.onnx", "--inputs", dir); code != exitFailed ||
+		!strings.Contains(errs, "no input_0.pb") {
 		t.Errorf("an empty folder: exit code %d, %q", code, errs)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "input_0.pb"), []byte("\xff"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, errs := invoke(t, "run", "mul_1.onnx", "--inputs", dir); code != exitFailed || !strings.Contains(errs, "input X") {
+	if code, _, errs := invoke(t, "run", "mul_1.onnx", "--inputs", dir); code != exitFailed ||
+		!strings.Contains(errs, "input X") {
 		t.Errorf("a damaged file: exit code %d, %q", code, errs)
 	}
 }

@@ -71,8 +71,9 @@ not opened with native libraries, because they take seconds; onward check opens 
 
 --layers lists the nodes with their MACs, parameters, share of zero parameters, size of
 their results, and shape.`,
-		Example: "  onward inspect model.onnx\n  onward inspect digits.onnx --layers\n  onward inspect digits.onnx --json",
-		Args:    cobra.ExactArgs(1),
+		Example: "  onward inspect model.onnx\n  onward inspect digits.onnx --layers\n" +
+			"  onward inspect digits.onnx --json",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := own.Named(); err != nil {
 				return err
@@ -106,7 +107,8 @@ func inspect(ctx context.Context, m *onnx.Model, layers bool, own session.Provid
 	if err != nil {
 		return nil, err
 	}
-	r := &inspectJSON{Inputs: args(d.Inputs), Overridable: args(d.OverridableInitializers), Outputs: args(d.Outputs), Metadata: d.Metadata,
+	r := &inspectJSON{Inputs: args(d.Inputs), Overridable: args(d.OverridableInitializers), Outputs: args(d.Outputs),
+		Metadata:  d.Metadata,
 		Operators: map[string]int{}, Functions: len(m.Functions), Providers: map[string]string{}}
 	r.count(m.Graph)
 	for _, f := range m.Functions {
@@ -245,7 +247,8 @@ func (r *inspectJSON) print(w io.Writer, path string) error {
 	for _, d := range slices.Sorted(maps.Keys(m.Opsets)) {
 		opsets = append(opsets, fmt.Sprintf("%s %d", cmp.Or(d, "ai.onnx"), m.Opsets[d]))
 	}
-	field("opsets", fmt.Sprintf("%s; IR version %d; model version %d", strings.Join(opsets, ", "), m.IRVersion, m.Version))
+	field("opsets", fmt.Sprintf("%s; IR version %d; model version %d", strings.Join(opsets, ", "),
+		m.IRVersion, m.Version))
 	for _, k := range slices.Sorted(maps.Keys(m.Custom)) {
 		fmt.Fprintf(w, "metadata %s: %s\n", text.Name(k), text.Name(m.Custom[k]))
 	}
@@ -253,13 +256,15 @@ func (r *inspectJSON) print(w io.Writer, path string) error {
 	list("overridable initializers", r.Overridable)
 	list("outputs", r.Outputs)
 	field("free dimensions", strings.Join(r.FreeDimensions, ", "))
-	fmt.Fprintf(w, "%d nodes, %d initializers, %d parameters, %s of weights\n", r.Nodes, r.Initializers, r.Parameters, text.Bytes(r.WeightBytes))
+	fmt.Fprintf(w, "%d nodes, %d initializers, %d parameters, %s of weights\n", r.Nodes, r.Initializers, r.Parameters,
+		text.Bytes(r.WeightBytes))
 	if r.MACs != nil {
 		free := ""
 		if len(r.FreeDimensions) > 0 {
 			free = ", with free dimensions of 1"
 		}
-		fmt.Fprintf(w, "a run: %s MACs, %s of activations%s\n", text.Count(*r.MACs), text.Bytes(*r.ActivationBytes), free)
+		fmt.Fprintf(w, "a run: %s MACs, %s of activations%s\n", text.Count(*r.MACs), text.Bytes(*r.ActivationBytes),
+			free)
 	}
 	ops := text.SortedFunc(maps.Keys(r.Operators), func(a, b string) int {
 		return cmp.Or(r.Operators[b]-r.Operators[a], strings.Compare(a, b))
@@ -286,7 +291,8 @@ func (r *inspectJSON) print(w io.Writer, path string) error {
 		if l.Sparsity != nil {
 			zeros = fmt.Sprintf("%.1f%%", 100**l.Sparsity)
 		}
-		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", l.Index, text.Name(l.OpType), text.Name(l.Name), text.Count(l.MACs), l.Parameters, zeros, text.Bytes(l.OutputBytes),
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", l.Index, text.Name(l.OpType), text.Name(l.Name),
+			text.Count(l.MACs), l.Parameters, zeros, text.Bytes(l.OutputBytes),
 			strings.ReplaceAll(fmt.Sprint(l.Shape), "-1", "?"))
 	}
 	return t.Flush()
@@ -336,8 +342,8 @@ func quoted(name string) string {
 	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
 }
 
-// unavailable shortens the error of a provider that this machine cannot use to a line without the searched paths. It
-// reports false for another error.
+// unavailable shortens the error of a provider that this machine cannot use to a line without the
+// searched paths. It reports false for another error.
 func unavailable(provider, problem string) (string, bool) {
 	const most = 120 // characters
 	first, _, _ := strings.Cut(problem, "\n")

@@ -12,7 +12,8 @@ import (
 func TestInspectJSON(t *testing.T) {
 	_, stdout, _ := invoke(t, "inspect", "logreg_iris.onnx", "--json")
 	r := decode[inspectJSON](t, stdout)
-	if len(r.Inputs) != 1 || r.Inputs[0].Name != "float_input" || len(r.Inputs[0].Shape) != 2 || len(r.Outputs) != 2 || r.Providers["cpu"] != "ok" || r.Nodes == 0 {
+	if len(r.Inputs) != 1 || r.Inputs[0].Name != "float_input" || len(r.Inputs[0].Shape) != 2 || len(r.Outputs) != 2 ||
+		r.Providers["cpu"] != "ok" || r.Nodes == 0 {
 		t.Errorf("got %+v", r)
 	}
 }
@@ -20,7 +21,8 @@ func TestInspectJSON(t *testing.T) {
 func TestInspectCosts(t *testing.T) {
 	_, stdout, _ := invoke(t, "inspect", "digits.onnx", "--layers", "--json")
 	r := decode[inspectJSON](t, stdout)
-	if r.MACs == nil || *r.MACs < 100_000 || *r.MACs > 1_000_000 || len(r.FreeDimensions) != 1 || r.FreeDimensions[0] != "batch" {
+	if r.MACs == nil || *r.MACs < 100_000 || *r.MACs > 1_000_000 || len(r.FreeDimensions) != 1 ||
+		r.FreeDimensions[0] != "batch" {
 		t.Errorf("got %s", stdout)
 	}
 	var macs, parameters int64
@@ -31,7 +33,8 @@ func TestInspectCosts(t *testing.T) {
 		}
 	}
 	if len(r.Layers) != r.Nodes || macs != *r.MACs || parameters != r.Parameters {
-		t.Errorf("the layers have %d MACs and %d parameters, the model %d and %d", macs, parameters, *r.MACs, r.Parameters)
+		t.Errorf("the layers have %d MACs and %d parameters, the model %d and %d", macs, parameters,
+			*r.MACs, r.Parameters)
 	}
 }
 
@@ -62,8 +65,8 @@ func TestInspectUnknownOperator(t *testing.T) {
 	}
 }
 
-// TestInspectLargeModel inspects a model that native libraries would compile for seconds. They must not open it, so that
-// those that are on the machine are reported as available.
+// TestInspectLargeModel inspects a model that native libraries would compile for seconds. They must
+// not open it, so that those that are on the machine are reported as available.
 func TestInspectLargeModel(t *testing.T) {
 	path := flat(t, inspectOpens+1)
 	_, stdout, _ := invoke(t, "inspect", path, "--json")
@@ -76,7 +79,8 @@ func TestInspectLargeModel(t *testing.T) {
 			t.Errorf("provider %s: got %q, want %q", p, got, want)
 		}
 	}
-	if out, _ := command(t, exitOK, "check", path); !strings.Contains(out, "cpu: runs it") || strings.Contains(out, ": available") {
+	if out, _ := command(t, exitOK, "check", path); !strings.Contains(out, "cpu: runs it") ||
+		strings.Contains(out, ": available") {
 		t.Errorf("check opens no library:\n%s", out)
 	}
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/onward-ml/onward/cmd/onward/internal/cli"
 )
 
-// stopAfter is a context that a signal ends when it has been asked a number of times whether it has ended.
+// stopAfter is a context that a signal ends when it has been asked a number of times
+// whether it has ended.
 type stopAfter struct {
 	context.Context
 	left   atomic.Int64
@@ -62,8 +63,8 @@ func contents(t *testing.T, dir string) []string {
 	return all
 }
 
-// writers are command lines that write files to the working directory, which has the files of docs/tools.md, rows.csv
-// and iris.onnx.
+// writers are command lines that write files to the working directory, which has the files of
+// docs/tools.md, rows.csv and iris.onnx.
 var writers = []string{
 	"run model.onnx --inputs samples.npz --save out.npz",
 	"edit simplify model.onnx -o out.onnx",
@@ -82,8 +83,9 @@ var writers = []string{
 	"profile model.onnx --runs 2 --peak=false --trace out.json --html out.html",
 }
 
-// TestInterruptLeavesNoFile stops each verb that writes at its first look at the context, at its second, fourth and so
-// on until it ends before: it fails with the exit code of the signal and leaves no file.
+// TestInterruptLeavesNoFile stops each verb that writes at its first look at the context, at
+// its second, fourth and so on until it ends before: it fails with the exit code of the signal
+// and leaves no file.
 func TestInterruptLeavesNoFile(t *testing.T) {
 	dir := t.TempDir()
 	documentedFiles(t, dir)
@@ -129,7 +131,8 @@ func TestInterruptedMap(t *testing.T) {
 	if err := os.WriteFile("rows.csv", []byte(rows), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"map", "logreg_iris.onnx", "rows.csv", "-o", "out.csv", "--bind", "float_input=a,b", "--outputs", "output_label", "--batch", "10", "--resume"}
+	args := []string{"map", "logreg_iris.onnx", "rows.csv", "-o", "out.csv", "--bind", "float_input=a,b", "--outputs",
+		"output_label", "--batch", "10", "--resume"}
 	stopped := 0
 	for n := 0; ; n++ {
 		var out, errs bytes.Buffer
@@ -148,7 +151,8 @@ func TestInterruptedMap(t *testing.T) {
 		}
 	}
 	got, err := os.ReadFile("out.csv")
-	if want := strings.ReplaceAll(strings.Replace(rows, "b\n", "b,output_label\n", 1), "3.5\n", "3.5,0\n"); err != nil || string(got) != want {
+	if want := strings.ReplaceAll(strings.Replace(rows, "b\n", "b,output_label\n", 1), "3.5\n",
+		"3.5,0\n"); err != nil || string(got) != want {
 		t.Errorf("%v, got\n%s", err, got)
 	}
 	if files := contents(t, "."); len(files) != 3 || stopped == 0 {

@@ -16,7 +16,8 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// interruptItself makes a process of the test binary send itself a SIGINT while a run that never ends is in progress.
+// interruptItself makes a process of the test binary send itself a SIGINT while a run that never
+// ends is in progress.
 const interruptItself = "ONWARD_TEST_INTERRUPT"
 
 func init() {

@@ -41,7 +41,8 @@ func TestLeftOutFlags(t *testing.T) {
 	flagsLeftOut = []string{"html"}
 	page := filepath.Join(t.TempDir(), "p.html")
 	for _, verb := range []string{"graph", "profile"} {
-		if _, errs := command(t, exitFailed, verb, "digits.onnx", "--html", page); !strings.Contains(errs, "onward "+verb+" --html is not part of this build") {
+		if _, errs := command(t, exitFailed, verb, "digits.onnx", "--html", page); !strings.Contains(errs,
+			"onward "+verb+" --html is not part of this build") {
 			t.Errorf("%s: %q", verb, errs)
 		}
 	}

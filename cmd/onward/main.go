@@ -16,8 +16,8 @@ import (
 
 func main() { os.Exit(process()) }
 
-// process runs the command line of the process and returns the exit code. The first signal cancels the
-// verb, which removes its temporary files; the second one ends the process.
+// process runs the command line of the process and returns the exit code. The first signal cancels
+// the verb, which removes its temporary files; the second one ends the process.
 func process() int {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)

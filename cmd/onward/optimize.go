@@ -76,7 +76,8 @@ The passes, each with the lowest level that includes it:
 					return err
 				}
 			}
-			s := optimizeJSON{Model: args[0], Output: output, Level: o.OptimizationLevel, Before: modelfile.Nodes(m.Graph), After: modelfile.Nodes(r.Graph), Passes: edits}
+			s := optimizeJSON{Model: args[0], Output: output, Level: o.OptimizationLevel,
+				Before: modelfile.Nodes(m.Graph), After: modelfile.Nodes(r.Graph), Passes: edits}
 			if s.Passes == nil {
 				s.Passes = []onward.OptimizationEdit{}
 			}

@@ -54,14 +54,16 @@ func TestOptimizeCommand(t *testing.T) {
 	}
 	text, _ = command(t, exitOK, "optimize", path, "--json", "--level", "basic")
 	var r optimizeJSON
-	if err := json.Unmarshal([]byte(text), &r); err != nil || r.Level != onward.OptimizeBasic || r.Before != 5 || r.After != 5 || r.Passes == nil {
+	if err := json.Unmarshal([]byte(text), &r); err != nil || r.Level != onward.OptimizeBasic || r.Before != 5 ||
+		r.After != 5 || r.Passes == nil {
 		t.Errorf("%v: %+v", err, r)
 	}
 	text, _ = command(t, exitOK, "optimize", path, "--disable", "fuse-activation", "--json")
 	if strings.Contains(text, "Silu") {
 		t.Errorf("a disabled pass ran:\n%s", text)
 	}
-	for _, bad := range [][]string{{"--level", "most"}, {"--disable", "luck"}, {"--dimension", "n"}, {"--dimension", "n=-1"}, {"--external-data", "w"}} {
+	for _, bad := range [][]string{{"--level", "most"}, {"--disable", "luck"}, {"--dimension", "n"},
+		{"--dimension", "n=-1"}, {"--external-data", "w"}} {
 		command(t, exitUsage, append([]string{"optimize", path}, bad...)...)
 	}
 	command(t, exitUsage, "optimize")

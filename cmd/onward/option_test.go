@@ -16,7 +16,8 @@ func TestOptionFlag(t *testing.T) {
 	t.Setenv(ortlib.Env, ortlib.Path(t))
 	model, data := "mul_1.onnx", filepath.Join(t.TempDir(), "x.npz")
 	var z tensor.NPZ
-	if err := errors.Join(z.Add("X", tensor.Must(tensor.Zeros(tensor.TypeFloat32, 3, 2))), tensor.WriteNPZFile(data, &z, false)); err != nil {
+	if err := errors.Join(z.Add("X", tensor.Must(tensor.Zeros(tensor.TypeFloat32, 3, 2))),
+		tensor.WriteNPZFile(data, &z, false)); err != nil {
 		t.Fatal(err)
 	}
 	for _, verb := range [][]string{
@@ -37,11 +38,13 @@ func TestOptionFlag(t *testing.T) {
 			}
 		})
 	}
-	code, stdout, stderr := invoke(t, "run", model, "--input", "X=zeros", "-p", "ort:cpu", "--option", "ort/blob=1", "--option", "ort:cpu/graph_optimization_level=basic", "--option", "intra_op_num_threads=1")
+	code, stdout, stderr := invoke(t, "run", model, "--input", "X=zeros", "-p", "ort:cpu", "--option", "ort/blob=1",
+		"--option", "ort:cpu/graph_optimization_level=basic", "--option", "intra_op_num_threads=1")
 	if code != 0 {
 		t.Errorf("options of another provider: %s%s", stdout, stderr)
 	}
-	for _, args := range [][]string{{"run", model, "--option", "blob"}, {"run", model, "--option", "=1"}, {"check", model, "--option", "blob=1"}, {"doctor", "--option", "nobody/blob=1"}} {
+	for _, args := range [][]string{{"run", model, "--option", "blob"}, {"run", model, "--option", "=1"},
+		{"check", model, "--option", "blob=1"}, {"doctor", "--option", "nobody/blob=1"}} {
 		if code, _, stderr := invoke(t, args...); code != 2 || !strings.Contains(stderr, "--option") {
 			t.Errorf("%v: exit code %d, %s", args, code, stderr)
 		}

@@ -43,8 +43,10 @@ func TestPagesInBrowser(t *testing.T) {
 				t.Fatal(err)
 			}
 			p.Wait(t, `document.querySelector("th button") !== null`)
-			for _, scheme := range []struct{ name, background string }{{"light", "rgb(255, 255, 255)"}, {"dark", "rgb(20, 23, 27)"}} {
-				media := map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme.name}}}
+			for _, scheme := range []struct{ name, background string }{{"light", "rgb(255, 255, 255)"},
+				{"dark", "rgb(20, 23, 27)"}} {
+				media := map[string]any{
+					"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme.name}}}
 				if err := p.Call("Emulation.setEmulatedMedia", media, nil); err != nil {
 					t.Fatal(err)
 				}
@@ -78,7 +80,8 @@ func TestPagesInBrowser(t *testing.T) {
 				p.Wait(t, `document.querySelector(".frames").style.width === "100%"`)
 			}
 			// The page itself is the only request, and there are no errors.
-			if log := p.Log()[seen:]; len(log) != 1 || !strings.HasPrefix(log[0], "Network.requestWillBeSent") || !strings.Contains(log[0], path) {
+			if log := p.Log()[seen:]; len(log) != 1 || !strings.HasPrefix(log[0], "Network.requestWillBeSent") ||
+				!strings.Contains(log[0], path) {
 				t.Errorf("the browser reports %q", log)
 			}
 		})

@@ -63,12 +63,14 @@ func TestPages(t *testing.T) {
 			}
 		}
 	}
-	command(t, exitFailed, "profile", "digits.onnx", "--runs", "1", "--html", filepath.Join(t.TempDir(), "no", "p.html"))
+	command(t, exitFailed, "profile", "digits.onnx", "--runs", "1", "--html",
+		filepath.Join(t.TempDir(), "no", "p.html"))
 }
 
 func TestComparePage(t *testing.T) {
 	x, y := 0.5, 12.25
-	c := &compareJSON{Model: "m.onnx", Providers: [2]string{"cpu", "ort"}, Values: []compareValue{{Name: "a", Node: "n", Op: "Conv"}, {Name: "b", Op: "Relu"}}}
+	c := &compareJSON{Model: "m.onnx", Providers: [2]string{"cpu", "ort"},
+		Values: []compareValue{{Name: "a", Node: "n", Op: "Conv"}, {Name: "b", Op: "Relu"}}}
 	c.Values[0].Agree, c.Values[0].Type = true, "float[2]"
 	c.Values[1].MaxAbs, c.Values[1].SNR = &x, &y
 	var b strings.Builder
@@ -89,18 +91,22 @@ func TestComparePage(t *testing.T) {
 func TestFlame(t *testing.T) {
 	start := time.Unix(1000, 0)
 	node := func(index int, op string, from, to int) onward.NodeRun {
-		return onward.NodeRun{Index: index, OpType: op, Start: start.Add(time.Duration(from)), Duration: time.Duration(to - from)}
+		return onward.NodeRun{Index: index, OpType: op, Start: start.Add(time.Duration(from)),
+			Duration: time.Duration(to - from)}
 	}
-	f := flame([]onward.NodeRun{node(1, "Add", 20, 40), node(2, "Mul", 40, 50), node(0, "If", 10, 60), node(3, "Neg", 60, 100)}, start, 100)
+	f := flame([]onward.NodeRun{node(1, "Add", 20, 40), node(2, "Mul", 40, 50), node(0, "If", 10, 60),
+		node(3, "Neg", 60, 100)}, start, 100)
 	var got []string
 	for _, x := range f.Frames {
 		got = append(got, strings.Repeat(" ", x.Level)+x.Label)
 	}
-	if d := cmp.Diff([]string{"run", " If", "  Add", "  Mul", " Neg"}, got); d != "" || f.Depth != 3 || f.Frames[2].Left != 0.2 || f.Frames[2].Width != 0.2 {
+	if d := cmp.Diff([]string{"run", " If", "  Add", "  Mul", " Neg"}, got); d != "" || f.Depth != 3 ||
+		f.Frames[2].Left != 0.2 || f.Frames[2].Width != 0.2 {
 		t.Errorf("depth %d, frames %+v\n%s", f.Depth, f.Frames, d)
 	}
 	f = flameOf([]profileLine{{Index: 1, Op: "B", TimeMS: 75}, {Op: "A", TimeMS: 25}})
-	if len(f.Frames) != 3 || f.Frames[1].Label != "A" || f.Frames[2].Left != 0.25 || f.Frames[2].Width < 0.7499 || f.Depth != 2 {
+	if len(f.Frames) != 3 || f.Frames[1].Label != "A" || f.Frames[2].Left != 0.25 || f.Frames[2].Width < 0.7499 ||
+		f.Depth != 2 {
 		t.Errorf("%+v", f)
 	}
 }

@@ -19,7 +19,8 @@ import (
 
 func TestProfileCommand(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "trace.json")
-	out, _ := command(t, exitOK, "profile", "logreg_iris.onnx", "--provider", "reference", "--runs", "3", "--trace", trace, "--json")
+	out, _ := command(t, exitOK, "profile", "logreg_iris.onnx", "--provider", "reference", "--runs", "3", "--trace",
+		trace, "--json")
 	var r profileJSON
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatal(err)
@@ -48,7 +49,8 @@ func TestProfileCommand(t *testing.T) {
 		Cat, Name, Ph string
 		Dur           float64
 	}
-	if err := json.Unmarshal(data, &events); err != nil || len(events) != len(r.Nodes)+1 || events[0].Ph != "X" || events[0].Cat != "Node" || events[len(events)-1].Name != "model_run" {
+	if err := json.Unmarshal(data, &events); err != nil || len(events) != len(r.Nodes)+1 || events[0].Ph != "X" ||
+		events[0].Cat != "Node" || events[len(events)-1].Name != "model_run" {
 		t.Errorf("trace: %v, %+v", err, events)
 	}
 	command(t, exitOK, "profile", "logreg_iris.onnx", "--top", "1", "--peak=false")
@@ -58,7 +60,8 @@ func TestProfileCommand(t *testing.T) {
 func TestProfileNamesTheModelsNodes(t *testing.T) {
 	out, _ := command(t, exitOK, "profile", "digits.onnx", "--runs", "2", "--threads", "1", "--json", "--peak=false")
 	r := decode[profileJSON](t, out)
-	reference, _ := command(t, exitOK, "profile", "digits.onnx", "--runs", "1", "--provider", "reference", "--json", "--peak=false")
+	reference, _ := command(t, exitOK, "profile", "digits.onnx", "--runs", "1", "--provider", "reference",
+		"--json", "--peak=false")
 	all := decode[profileJSON](t, reference)
 	if r.FLOPs <= 0 || r.FLOPs != all.FLOPs {
 		t.Errorf("%d operations, and %d on reference", r.FLOPs, all.FLOPs)
@@ -70,7 +73,8 @@ func TestProfileNamesTheModelsNodes(t *testing.T) {
 		fused = fused || len(l.Computes) > 1
 		for _, n := range l.Computes {
 			computed[n.Op]++
-			if n.Op == "Conv" && (!strings.Contains(l.Shapes, " -> float[1 ") || l.Bytes <= 0 || l.GFLOPS <= 0 || l.OfPeak != nil) {
+			if n.Op == "Conv" &&
+				(!strings.Contains(l.Shapes, " -> float[1 ") || l.Bytes <= 0 || l.GFLOPS <= 0 || l.OfPeak != nil) {
 				t.Errorf("%+v", l)
 			}
 		}
@@ -95,18 +99,23 @@ func TestProfileSummary(t *testing.T) {
 	}
 	p := newProfiler()
 	for _, ms := range []int{2, 900, 2, 2, 1} {
-		p.node(onward.NodeRun{Index: 4, Name: "a", OpType: "Conv", OutNames: []string{conv.Outputs[0]}, Duration: time.Duration(ms) * time.Millisecond})
-		p.node(onward.NodeRun{Index: 5, Name: "b", OpType: "Custom", OutNames: []string{"none"}, Duration: time.Millisecond})
-		p.node(onward.NodeRun{Index: 5, Name: "b", OpType: "Custom", OutNames: []string{"none"}, Duration: 5 * time.Millisecond})
+		p.node(onward.NodeRun{Index: 4, Name: "a", OpType: "Conv", OutNames: []string{conv.Outputs[0]},
+			Duration: time.Duration(ms) * time.Millisecond})
+		p.node(onward.NodeRun{Index: 5, Name: "b", OpType: "Custom", OutNames: []string{"none"},
+			Duration: time.Millisecond})
+		p.node(onward.NodeRun{Index: 5, Name: "b", OpType: "Custom", OutNames: []string{"none"},
+			Duration: 5 * time.Millisecond})
 		p.endRun(time.Duration(ms+7) * time.Millisecond)
 	}
 	r := p.summary()
 	r.Peak = &peak.Peak{GFLOPS: float64(conv.FLOPs) / 1e6} // one millisecond for the convolution
 	r.addCosts(c, p.nodes)
-	if r.RunMS != 9 || r.NodesMS != 8 || len(r.Nodes) != 2 || r.Nodes[0].Count != 2 || r.Nodes[0].TimeMS != 6 || r.Nodes[0].OfPeak != nil {
+	if r.RunMS != 9 || r.NodesMS != 8 || len(r.Nodes) != 2 || r.Nodes[0].Count != 2 || r.Nodes[0].TimeMS != 6 ||
+		r.Nodes[0].OfPeak != nil {
 		t.Errorf("%+v", r)
 	}
-	if l := r.Nodes[1]; l.TimeMS != 2 || l.Share != 0.25 || l.FLOPs != conv.FLOPs || l.OfPeak == nil || math.Abs(*l.OfPeak-0.5) > 1e-9 {
+	if l := r.Nodes[1]; l.TimeMS != 2 || l.Share != 0.25 || l.FLOPs != conv.FLOPs || l.OfPeak == nil ||
+		math.Abs(*l.OfPeak-0.5) > 1e-9 {
 		t.Errorf("%+v", l)
 	}
 }
@@ -148,7 +157,8 @@ func TestProfileOfNativeLibraries(t *testing.T) {
 		}
 		trace := filepath.Join(t.TempDir(), "t.json")
 		command(t, exitOK, "profile", "digits.onnx", "--provider", provider, "--trace", trace, "--peak=false")
-		if data, err := os.ReadFile(trace); err != nil || !json.Valid(data) || !strings.Contains(string(data), "_kernel_time") {
+		if data, err := os.ReadFile(trace); err != nil || !json.Valid(data) ||
+			!strings.Contains(string(data), "_kernel_time") {
 			t.Errorf("trace: %v, %.200s", err, data)
 		}
 	})

@@ -105,7 +105,8 @@ signal-to-noise ratio, cosine similarity, and how often the argmax along the las
 	f := c.Flags()
 	o.ranges.Register(f)
 	f.StringVarP(&o.output, "output", "o", "", "the model to write")
-	f.StringVar(&o.weights, "external-data", "", "store the weights in this file next to the output; required from 2 GiB on")
+	f.StringVar(&o.weights, "external-data", "",
+		"store the weights in this file next to the output; required from 2 GiB on")
 	f.StringVar(&o.mode, "mode", "", "static, dynamic or nbits (default static with --data or --table, else dynamic)")
 	f.StringVar(&o.table, "table", "", "a calibration table; ranges are not computed from --data then")
 	f.StringVar(&o.format, "format", "", "qdq or qoperator (default qdq for static, qoperator for nbits)")
@@ -113,13 +114,15 @@ signal-to-noise ratio, cosine similarity, and how often the argmax along the las
 	f.StringVar(&o.weight, "weight", "", "type of weights: u8 or s8 (default s8; dynamic Conv u8)")
 	f.BoolVar(&o.perChannel, "per-channel", false, "one scale per output channel")
 	f.BoolVar(&o.reduce, "reduce-range", false, "7-bit weights, for processors without VNNI")
-	f.BoolVar(&o.symmetricActivations, "symmetric-activations", false, "symmetric activations: the zero point is the middle of the integers")
+	f.BoolVar(&o.symmetricActivations, "symmetric-activations", false,
+		"symmetric activations: the zero point is the middle of the integers")
 	f.BoolVar(&o.ranges.Symmetric, "symmetric", false, "symmetric blocks, with --mode nbits")
 	f.BoolVar(&o.force, "force", false, "quantize operators that only move data even if no neighbour is quantized")
 	f.IntVar(&o.block, "block", 32, "number of weights that share a scale, with --mode nbits: 16 to 256")
 	f.IntVar(&o.bits, "bits", 4, "bits per weight, with --mode nbits: 4 or 8")
 	f.IntVar(&o.accuracyLevel, "accuracy-level", 0, "accuracy_level of MatMulNBits; 4 allows 8-bit activations")
-	f.StringSliceVar(&o.ranges.OpTypes, "op-types", nil, "operator types to quantize, such as Conv,Gemm (default those that benefit)")
+	f.StringSliceVar(&o.ranges.OpTypes, "op-types", nil,
+		"operator types to quantize, such as Conv,Gemm (default those that benefit)")
 	f.StringArrayVar(&o.nodes, "node", nil, "quantize only the node of this name; repeat for more")
 	f.StringArrayVar(&o.exclude, "exclude", nil, "do not quantize the node of this name; repeat for more")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
@@ -150,7 +153,8 @@ func (o *quantizeFlags) check() error {
 	case o.activation == "s8" && (o.weight == "u8" || o.mode == "dynamic"):
 		return cli.Usagef("--activation s8 needs --mode static and --weight s8")
 	case o.mode == "nbits" && (o.bits != 4 && o.bits != 8 || o.block < 16 || o.block > 256 || o.block&(o.block-1) != 0):
-		return cli.Usagef("--bits is %d and --block %d, want 4 or 8 bits and a power of two from 16 to 256", o.bits, o.block)
+		return cli.Usagef("--bits is %d and --block %d, want 4 or 8 bits and a power of two from 16 to 256",
+			o.bits, o.block)
 	case o.accuracyLevel < 0 || o.accuracyLevel > 4:
 		return cli.Usagef("--accuracy-level is %d, want 0 to 4", o.accuracyLevel)
 	}
@@ -177,7 +181,8 @@ func (o *quantizeFlags) run(ctx context.Context, stderr io.Writer, path string) 
 	if err != nil {
 		return nil, err
 	}
-	r := &quantizeJSON{Model: path, Output: o.output, Mode: o.mode, Before: modelfile.WeightBytes(m), After: modelfile.WeightBytes(q), Operators: map[string]int{}}
+	r := &quantizeJSON{Model: path, Output: o.output, Mode: o.mode, Before: modelfile.WeightBytes(m),
+		After: modelfile.WeightBytes(q), Operators: map[string]int{}}
 	for _, n := range q.Graph.Nodes {
 		r.Operators[n.OpType]++
 	}
@@ -195,17 +200,21 @@ func (o *quantizeFlags) run(ctx context.Context, stderr io.Writer, path string) 
 	return r, onnx.WriteFile(o.output, q, &onnx.WriteOptions{ExternalData: o.weights})
 }
 
-func (o *quantizeFlags) quantize(ctx context.Context, stderr io.Writer, m *onnx.Model, data calibration.Data) (*onnx.Model, error) {
+func (o *quantizeFlags) quantize(ctx context.Context, stderr io.Writer, m *onnx.Model,
+	data calibration.Data) (*onnx.Model, error) {
 	if o.mode == "nbits" {
 		return calibration.QuantizeMatMulNBits(m, &calibration.NBitsOptions{
-			Bits: o.bits, Block: o.block, Symmetric: o.ranges.Symmetric, Style: calibration.Style(o.format), AccuracyLevel: o.accuracyLevel,
-			OpTypes: o.ranges.OpTypes, Nodes: o.nodes, Exclude: o.exclude,
+			Bits: o.bits, Block: o.block, Symmetric: o.ranges.Symmetric, Style: calibration.Style(o.format),
+			AccuracyLevel: o.accuracyLevel,
+			OpTypes:       o.ranges.OpTypes, Nodes: o.nodes, Exclude: o.exclude,
 		})
 	}
 	types := map[string]tensor.DType{"u8": tensor.TypeUint8, "s8": tensor.TypeInt8}
 	opts := &calibration.QuantizeOptions{
-		Style: calibration.Style(o.format), Activation: types[o.activation], Weight: types[o.weight], PerChannel: o.perChannel,
-		ReduceRange: o.reduce, SymmetricActivations: o.symmetricActivations, OpTypes: o.ranges.OpTypes, Nodes: o.nodes, Exclude: o.exclude, Force: o.force,
+		Style: calibration.Style(o.format), Activation: types[o.activation], Weight: types[o.weight],
+		PerChannel:  o.perChannel,
+		ReduceRange: o.reduce, SymmetricActivations: o.symmetricActivations, OpTypes: o.ranges.OpTypes, Nodes: o.nodes,
+		Exclude: o.exclude, Force: o.force,
 	}
 	if o.mode == "dynamic" {
 		return calibration.QuantizeDynamic(m, opts)
@@ -227,28 +236,36 @@ func (o *quantizeFlags) quantize(ctx context.Context, stderr io.Writer, m *onnx.
 	return calibration.QuantizeStatic(m, table, opts)
 }
 
-func (o *quantizeFlags) accuracy(ctx context.Context, stderr io.Writer, m, q *onnx.Model, data calibration.Data) (*accuracyJSON, error) {
+func (o *quantizeFlags) accuracy(ctx context.Context, stderr io.Writer, m, q *onnx.Model,
+	data calibration.Data) (*accuracyJSON, error) {
 	opts, err := session.Options(o.ranges.Provider, o.ranges.Threads, o.ranges.Own)
 	if err != nil {
 		return nil, err
 	}
 	bar := progress.New(stderr, "comparing", "batches")
 	defer bar.Finish()
-	report, err := calibration.Evaluate(ctx, m, q, data, &calibration.EvaluateOptions{Session: opts, MaxBatches: o.ranges.Data.MaxBatches, Progress: func(done int) { bar.Step(done, 0, "") }})
+	report, err := calibration.Evaluate(ctx, m, q, data,
+		&calibration.EvaluateOptions{Session: opts, MaxBatches: o.ranges.Data.MaxBatches, Progress: func(done int) {
+			bar.Step(done, 0, "")
+		}})
 	if err != nil {
 		return nil, err
 	}
 	r := &accuracyJSON{Batches: report.Batches, Outputs: []outputAccuracy{}}
 	for _, out := range report.Outputs {
-		r.Outputs = append(r.Outputs, outputAccuracy{out.Name, out.MaxAbs, text.Finite(out.SNR()), text.Finite(out.Cosine()), text.Finite(out.Agreement()), out.Odd})
+		r.Outputs = append(r.Outputs, outputAccuracy{out.Name, out.MaxAbs, text.Finite(out.SNR()),
+			text.Finite(out.Cosine()), text.Finite(out.Agreement()), out.Odd})
 	}
 	return r, nil
 }
 
 func printQuantized(w io.Writer, r *quantizeJSON) error {
-	fmt.Fprintf(w, "%s: %s quantization, weights %s -> %s, written to %s\n", text.Name(r.Model), r.Mode, text.Bytes(r.Before), text.Bytes(r.After), text.Name(r.Output))
+	fmt.Fprintf(w, "%s: %s quantization, weights %s -> %s, written to %s\n", text.Name(r.Model), r.Mode,
+		text.Bytes(r.Before), text.Bytes(r.After), text.Name(r.Output))
 	if r.After >= r.Before {
-		fmt.Fprintln(w, "no weights were quantized: the main graph has no constant float32 weights of the chosen operators that --node and --exclude select; weights in the bodies of If, Loop, Scan and functions are not quantized")
+		fmt.Fprintln(w, "no weights were quantized: the main graph has no constant float32 weights of the chosen "+
+			"operators that --node and --exclude select; weights in the bodies of If, Loop, Scan and functions are "+
+			"not quantized")
 	}
 	if r.Accuracy == nil {
 		return nil
@@ -263,7 +280,8 @@ func printQuantized(w io.Writer, r *quantizeJSON) error {
 		return fmt.Sprintf(format, *v*scale)
 	}
 	for _, x := range r.Accuracy.Outputs {
-		fmt.Fprintf(t, "%s\t%.4g\t%s\t%s\t%s\n", text.Name(x.Name), x.MaxAbs, figure("%.1f dB", x.SNR, 1), figure("%.6f", x.Cosine, 1), figure("%.2f%%", x.Agreement, 100))
+		fmt.Fprintf(t, "%s\t%.4g\t%s\t%s\t%s\n", text.Name(x.Name), x.MaxAbs, figure("%.1f dB", x.SNR, 1),
+			figure("%.6f", x.Cosine, 1), figure("%.2f%%", x.Agreement, 100))
 	}
 	err := t.Flush()
 	fmt.Fprintf(&b, "compared with the original on %s\n", text.Plural(r.Accuracy.Batches, "batch"))

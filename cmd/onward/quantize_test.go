@@ -62,7 +62,8 @@ func TestQuantizeCommand(t *testing.T) {
 		command(t, exitOK, "run", out, "--input", "image=zeros:2x1x8x8")
 	}
 	text, _ := command(t, exitOK, "quantize", "digits.onnx", "-o", filepath.Join(dir, "q.onnx"), "--data", npz)
-	for _, want := range []string{"static quantization", "same answer", "probabilities", "compared with the original on 1 batch"} {
+	for _, want := range []string{"static quantization", "same answer", "probabilities",
+		"compared with the original on 1 batch"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("output has no %q:\n%s", want, text)
 		}
@@ -74,7 +75,8 @@ func TestQuantizeCommand(t *testing.T) {
 	} {
 		command(t, exitUsage, append([]string{"quantize", "digits.onnx"}, bad...)...)
 	}
-	for _, bad := range [][]string{{"--exclude", "nobody"}, {"--table", npz}, {"--data", filepath.Join(dir, "absent")}} {
+	for _, bad := range [][]string{{"--exclude", "nobody"}, {"--table", npz},
+		{"--data", filepath.Join(dir, "absent")}} {
 		command(t, exitFailed, append([]string{"quantize", "digits.onnx", "-o", out}, bad...)...)
 	}
 	if _, err := os.Stat(out); err == nil {

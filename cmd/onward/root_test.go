@@ -80,7 +80,8 @@ func TestExitCodes(t *testing.T) {
 	} {
 		code, stdout, stderr := invoke(t, c.args...)
 		if code != c.code || !strings.Contains(stderr, c.err) || code == 0 && stderr != "" {
-			t.Errorf("onward %v: exit code %d, want %d; standard error %q, want %q", c.args, code, c.code, stderr, c.err)
+			t.Errorf("onward %v: exit code %d, want %d; standard error %q, want %q", c.args, code,
+				c.code, stderr, c.err)
 		}
 		if code == 0 && stdout == "" {
 			t.Errorf("onward %v prints nothing", c.args)
@@ -89,7 +90,8 @@ func TestExitCodes(t *testing.T) {
 }
 
 func TestEveryVerbHasAnExampleAndJSON(t *testing.T) {
-	for _, verb := range []string{"run", "inspect", "check", "conformance", "bench", "compare", "profile", "tune", "optimize", "graph", "calibrate", "quantize", "doctor", "map", "edit"} {
+	for _, verb := range []string{"run", "inspect", "check", "conformance", "bench", "compare", "profile", "tune",
+		"optimize", "graph", "calibrate", "quantize", "doctor", "map", "edit"} {
 		code, help, _ := invoke(t, verb, "--help")
 		if code != exitOK || !strings.Contains(help, "Examples:") || !strings.Contains(help, "--json") {
 			t.Errorf("%s --help:\n%s", verb, help)

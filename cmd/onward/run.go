@@ -101,14 +101,16 @@ of an input and else 8 or a size that the model accepts; --dimension and --shape
 	session.ThreadsFlag(f, &threads)
 	session.MapWeightsFlag(f, &mapWeights)
 	session.PrecisionFlag(f, &precision)
-	f.BoolVar(&intermediates, "intermediates", false, "print the outputs of every node; a native library runs a model with these as outputs")
+	f.BoolVar(&intermediates, "intermediates", false,
+		"print the outputs of every node; a native library runs a model with these as outputs")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
 // openRun opens a model. A native library reports the results of its nodes only to a Rep that
 // has the model.
-func openRun(ctx context.Context, path, provider string, opts *onward.SessionOptions, observed bool) (*backend.Rep, error) {
+func openRun(ctx context.Context, path, provider string, opts *onward.SessionOptions,
+	observed bool) (*backend.Rep, error) {
 	b := backend.Provider(provider)
 	if !observed || driver.TraitsOf(driver.Lookup(provider)).Operators {
 		sess, err := session.Open(ctx, path, opts)
@@ -152,7 +154,8 @@ type nodeJSON struct {
 
 func (p *printer) node(n onward.NodeRun) {
 	if p.json {
-		j := nodeJSON{Index: n.Index, Name: n.Name, OpType: n.OpType, Domain: n.Domain, Outputs: map[string]tensor.Value{}}
+		j := nodeJSON{Index: n.Index, Name: n.Name, OpType: n.OpType, Domain: n.Domain,
+			Outputs: map[string]tensor.Value{}}
 		if !n.Start.IsZero() {
 			ms := text.Milliseconds(n.Duration)
 			j.TimeMS = &ms
@@ -172,7 +175,8 @@ func (p *printer) node(n onward.NodeRun) {
 	fmt.Fprintln(p.w)
 	for i, v := range n.Out {
 		if v != nil {
-			fmt.Fprintf(p.w, "  %s: %s\n", text.Name(n.OutNames[i]), text.Indent(tensor.Format(v, tensor.FormatOptions{}), "  "))
+			fmt.Fprintf(p.w, "  %s: %s\n", text.Name(n.OutNames[i]),
+				text.Indent(tensor.Format(v, tensor.FormatOptions{}), "  "))
 		}
 	}
 }
@@ -204,7 +208,8 @@ func saveNPZ(ctx context.Context, path string, sess *onward.Session, res onward.
 		}
 		t, ok := v.(*tensor.Tensor)
 		if !ok {
-			return fmt.Errorf("output %s is %s, which a .npz file cannot hold: select tensors with --output", o.Name, v.Type())
+			return fmt.Errorf("output %s is %s, which a .npz file cannot hold: select tensors with --output",
+				o.Name, v.Type())
 		}
 		if err := z.Add(o.Name, t); err != nil {
 			return err

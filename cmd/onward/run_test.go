@@ -17,8 +17,10 @@ import (
 // The text is ONNX Runtime's, word for word.
 func TestWrongDims(t *testing.T) {
 	for _, provider := range []string{"cpu", "reference"} {
-		code, stdout, stderr := invoke(t, "run", "logreg_iris.onnx", "--input", "float_input=[[1,2]]", "--provider", provider)
-		want := "onward: logreg_iris.onnx: [ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Got invalid dimensions for input: float_input for the following indices\n" +
+		code, stdout, stderr := invoke(t, "run", "logreg_iris.onnx", "--input", "float_input=[[1,2]]",
+			"--provider", provider)
+		want := "onward: logreg_iris.onnx: [ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Got invalid dimensions for " +
+			"input: float_input for the following indices\n" +
 			" index: 0 Got: 1 Expected: 3\n Please fix either the inputs or the model.\n"
 		if code != 1 || stdout != "" || stderr != want {
 			t.Errorf("%s: exit code %d, output %q, error %q, want %q", provider, code, stdout, stderr, want)
@@ -27,7 +29,8 @@ func TestWrongDims(t *testing.T) {
 }
 
 func TestRunJSON(t *testing.T) {
-	code, stdout, _ := invoke(t, "run", "mul_1.onnx", "--input", "X=[[1,2],[3,4],[5,6]]", "--json", "--intermediates", "--provider", "reference")
+	code, stdout, _ := invoke(t, "run", "mul_1.onnx", "--input", "X=[[1,2],[3,4],[5,6]]", "--json", "--intermediates",
+		"--provider", "reference")
 	r := decode[struct {
 		Provider string
 		Nodes    []struct {
@@ -63,7 +66,8 @@ func TestIntermediatesOfNativeLibraries(t *testing.T) {
 	onNativeLibraries(t, func(t *testing.T, provider string) {
 		args := []string{"run", "sigmoid.onnx", "--input", "x=zeros", "--intermediates", "--provider", provider}
 		code, stdout, stderr := invoke(t, args...)
-		if code != 0 || !strings.HasPrefix(stdout, "#0 Sigmoid") || strings.Count(stdout, "0.5") < 2 || strings.Contains(stdout, "(0s)") {
+		if code != 0 || !strings.HasPrefix(stdout, "#0 Sigmoid") || strings.Count(stdout, "0.5") < 2 ||
+			strings.Contains(stdout, "(0s)") {
 			t.Errorf("code %d, %s%s", code, stdout, stderr)
 		}
 		if _, stdout, _ = invoke(t, append(args, "--json")...); !strings.Contains(stdout, `"time_ms": null`) {
@@ -101,8 +105,10 @@ func TestInputForms(t *testing.T) {
 			t.Errorf("%v: exit code %d, %q, %q", c.args, code, stdout, stderr)
 		}
 	}
-	for _, bad := range []string{"X=", "X=[1", "X=@nosuch.npy", "X=@nosuch.pb", "X=nothing", "X=@" + writeFile(t, "bad.npy", []byte("x"), nil), "X=@" + writeFile(t, "bad.png", []byte("x"), nil)} {
-		if code, _, stderr := invoke(t, "run", "mul_1.onnx", "--input", bad); code != 1 || !strings.Contains(stderr, "input X") {
+	for _, bad := range []string{"X=", "X=[1", "X=@nosuch.npy", "X=@nosuch.pb", "X=nothing",
+		"X=@" + writeFile(t, "bad.npy", []byte("x"), nil), "X=@" + writeFile(t, "bad.png", []byte("x"), nil)} {
+		if code, _, stderr := invoke(t, "run", "mul_1.onnx", "--input", bad); code != 1 ||
+			!strings.Contains(stderr, "input X") {
 			t.Errorf("%s: exit code %d, %q", bad, code, stderr)
 		}
 	}
@@ -114,7 +120,8 @@ func TestPictureInput(t *testing.T) {
 	if code != 0 || stdout != "digit: [7]\n" {
 		t.Errorf("exit code %d, %q, %q, want digit %d", code, stdout, stderr, datasets.SampleDigit)
 	}
-	if code, _, stderr = invoke(t, "run", "mul_1.onnx", "--input", "X=@"+picture); code != 1 || !strings.Contains(stderr, "want an image tensor") {
+	if code, _, stderr = invoke(t, "run", "mul_1.onnx", "--input", "X=@"+picture); code != 1 ||
+		!strings.Contains(stderr, "want an image tensor") {
 		t.Errorf("a picture for a matrix: exit code %d, %q", code, stderr)
 	}
 }
@@ -131,14 +138,16 @@ func TestSave(t *testing.T) {
 	if err := tensor.Equal(z.Arrays["Y"], tensor.Must(tensor.New([]float32{0, 2, 6, 12, 20, 30}, 3, 2))); err != nil {
 		t.Error(err)
 	}
-	if code, _, stderr := invoke(t, "run", "logreg_iris.onnx", "--input", iris, "--save", path); code != 1 || !strings.Contains(stderr, "output_probability") {
+	if code, _, stderr := invoke(t, "run", "logreg_iris.onnx", "--input", iris, "--save", path); code != 1 ||
+		!strings.Contains(stderr, "output_probability") {
 		t.Errorf("a sequence in .npz: exit code %d, %q", code, stderr)
 	}
 }
 
 func TestRunAdapter(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 17).IRVersion(9)
-	b.Input("x", onnx.Float, nil, 2).Input("lora_A", onnx.Float, 2, nil).Input("lora_B", onnx.Float, nil, 2).Output("y", onnx.Float, nil, 2)
+	b.Input("x", onnx.Float, nil, 2).Input("lora_A", onnx.Float, 2, nil).Input("lora_B", onnx.Float, nil, 2).
+		Output("y", onnx.Float, nil, 2)
 	b.Node("MatMul", []string{"x", "lora_A"}, []string{"r"})
 	b.Node("MatMul", []string{"r", "lora_B"}, []string{"y"})
 	model := filepath.Join(t.TempDir(), "m.onnx")
@@ -149,15 +158,18 @@ func TestRunAdapter(t *testing.T) {
 	onNativeLibraries(t, func(t *testing.T, provider string) {
 		for _, p := range []string{"cpu", provider} {
 			for _, more := range [][]string{nil, {"--intermediates"}} {
-				args := append([]string{"run", model, "--input", "x=[[1,2],[5,1]]", "--adapter", adapter, "--provider", p}, more...)
+				args := append([]string{"run", model, "--input", "x=[[1,2],[5,1]]", "--adapter", adapter,
+					"--provider", p}, more...)
 				code, stdout, stderr := invoke(t, args...)
-				if code != 0 || !strings.Contains(strings.Join(strings.Fields(stdout), " "), "-10, -20") && !strings.Contains(stdout, "-10 -20") {
+				if code != 0 || !strings.Contains(strings.Join(strings.Fields(stdout), " "), "-10, -20") &&
+					!strings.Contains(stdout, "-10 -20") {
 					t.Errorf("%v: code %d, %s%s", args, code, stdout, stderr)
 				}
 			}
 		}
 	})
-	if code, _, stderr := invoke(t, "run", model, "--input", "x=[[1,2]]", "--adapter", model); code != 1 || !strings.Contains(stderr, "not a LoRA adapter") {
+	if code, _, stderr := invoke(t, "run", model, "--input", "x=[[1,2]]", "--adapter", model); code != 1 ||
+		!strings.Contains(stderr, "not a LoRA adapter") {
 		t.Errorf("a model as adapter: code %d, %s", code, stderr)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/onward-ml/onward/datasets"
 )
 
-// TestCurlLinesOfServingDocs runs the first example of docs/serving.md: its folder, its server on another port, and
-// its curl lines.
+// TestCurlLinesOfServingDocs runs the first example of docs/serving.md: its folder, its server on
+// another port, and its curl lines.
 func TestCurlLinesOfServingDocs(t *testing.T) {
 	for _, program := range []string{"bash", "curl", "seq"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -57,7 +57,8 @@ func TestCurlLinesOfServingDocs(t *testing.T) {
 			repo := filepath.Join(dir, strings.TrimPrefix(line, "onward serve "))
 			started = true
 			go func() {
-				code <- run(ctx, []string{"serve", repo, "--http", ":0", "--grpc", "", "--metrics", ""}, io.Discard, logs)
+				code <- run(ctx, []string{"serve", repo, "--http", ":0", "--grpc", "", "--metrics", ""},
+					io.Discard, logs)
 			}()
 			for address == "" {
 				select {
@@ -73,7 +74,8 @@ func TestCurlLinesOfServingDocs(t *testing.T) {
 			if !strings.Contains(line, "127.0.0.1:8000") {
 				t.Errorf("%s: want the default address", line)
 			}
-			answers = append(answers, shell(strings.Replace(strings.Replace(line, "curl ", "curl -sSf ", 1), "127.0.0.1:8000", address, 1)))
+			answers = append(answers,
+				shell(strings.Replace(strings.Replace(line, "curl ", "curl -sSf ", 1), "127.0.0.1:8000", address, 1)))
 		default:
 			shell(line)
 		}

@@ -30,8 +30,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestNothingIsSent runs a model on every provider in a process whose home folder is empty, under strace if that is
-// installed: no provider may connect to a network or leave files behind. ONNX Runtime's telemetry would do both.
+// TestNothingIsSent runs a model on every provider in a process whose home folder is empty, under
+// strace if that is installed: no provider may connect to a network or leave files behind. ONNX
+// Runtime's telemetry would do both.
 func TestNothingIsSent(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a process for each provider")
@@ -44,7 +45,8 @@ func TestNothingIsSent(t *testing.T) {
 		{"ort", ort.Env}, {"openvino", openvino.Env}} {
 		t.Run(c.provider, func(t *testing.T) {
 			home, trace := t.TempDir(), filepath.Join(t.TempDir(), "trace")
-			env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "XDG_CACHE_HOME=" + home, "XDG_DATA_HOME=" + home,
+			env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "XDG_CACHE_HOME=" + home,
+				"XDG_DATA_HOME=" + home,
 				"XDG_CONFIG_HOME=" + home, "TMPDIR=" + home, asCommand + "=1"}
 			switch c.library {
 			case ort.Env:
@@ -52,7 +54,8 @@ func TestNothingIsSent(t *testing.T) {
 			case openvino.Env:
 				env = append(env, openvino.Env+"="+openvinolib.Path(t))
 			}
-			args := []string{os.Args[0], "run", "logreg_iris.onnx", "--input", iris, "--output", "output_label", "--provider", c.provider}
+			args := []string{os.Args[0], "run", "logreg_iris.onnx", "--input", iris, "--output", "output_label",
+				"--provider", c.provider}
 			if c.provider == "openvino" { // has no tree and linear operators of ai.onnx.ml
 				args = []string{os.Args[0], "run", "sigmoid.onnx", "--input", "x=zeros", "--provider", c.provider}
 			}

@@ -118,13 +118,15 @@ blocks has a probability of at most 5 % by chance.
 		},
 	}
 	f := c.Flags()
-	f.StringVarP(&o.providers, "provider", "p", "", "backends to measure, such as cpu,ort_cpu,ort:cuda (default all presets)")
+	f.StringVarP(&o.providers, "provider", "p", "",
+		"backends to measure, such as cpu,ort_cpu,ort:cuda (default all presets)")
 	session.OptionFlag(f, &o.own)
 	session.ThreadsFlag(f, &o.threads)
 	o.inputs.Register(f)
 	f.DurationVar(&o.duration, "duration", 300*time.Millisecond, "measured time of each backend")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "largest time for loading and measuring a backend")
-	f.Float64Var(&o.tolerance, "tolerance", 0, "largest error relative to an output's largest value (default 1e-3; 2e-2 for half precision)")
+	f.Float64Var(&o.tolerance, "tolerance", 0,
+		"largest error relative to an output's largest value (default 1e-3; 2e-2 for half precision)")
 	f.BoolVar(&o.noCache, "no-cache", false, "ignore the cache and do not write it")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
@@ -143,9 +145,11 @@ func typeNames() string {
 // auto returns the measurement that the flags describe.
 func (o *tuneOptions) auto(path string) (*preset.Auto, error) {
 	if o.threads < 0 || o.duration <= 0 || o.timeout <= 0 || o.tolerance < 0 {
-		return nil, cli.Usagef("--threads is %d, --duration %s, --timeout %s, --tolerance %g: want positive numbers", o.threads, o.duration, o.timeout, o.tolerance)
+		return nil, cli.Usagef("--threads is %d, --duration %s, --timeout %s, --tolerance %g: want positive numbers",
+			o.threads, o.duration, o.timeout, o.tolerance)
 	}
-	a := &preset.Auto{Model: preset.From(path), NoCache: o.noCache, MinDuration: o.duration, Timeout: o.timeout, Tolerance: o.tolerance}
+	a := &preset.Auto{Model: preset.From(path), NoCache: o.noCache, MinDuration: o.duration, Timeout: o.timeout,
+		Tolerance: o.tolerance}
 	create := &preset.CreateOptions{IntraOpThreads: o.threads}
 	a.Candidates = preset.TypeAuto.Candidates(create)
 	if o.providers != "" {
@@ -158,14 +162,16 @@ func (o *tuneOptions) auto(path string) (*preset.Auto, error) {
 				if err != nil {
 					return nil, err
 				}
-				a.Candidates = append(a.Candidates, preset.Registered{Provider: n, ProviderOptions: own, Threads: o.threads})
+				a.Candidates = append(a.Candidates,
+					preset.Registered{Provider: n, ProviderOptions: own, Threads: o.threads})
 			case err == nil && t.Preset(create) != nil:
 				a.Candidates = append(a.Candidates, t.Preset(create))
 			default:
 				if _, known := driver.PackageOf(n); known {
 					return nil, cli.NotLinked{What: fmt.Sprintf("provider %q", n)}
 				}
-				return nil, cli.Usagef("unknown backend %q, want one of %s, %s", n, typeNames(), strings.Join(onward.Providers(), ", "))
+				return nil, cli.Usagef("unknown backend %q, want one of %s, %s", n, typeNames(),
+					strings.Join(onward.Providers(), ", "))
 			}
 		}
 	}
@@ -195,7 +201,8 @@ func tune(ctx context.Context, path string, a *preset.Auto) (*tuneJSON, error) {
 	if report == nil || errors.Is(err, context.Canceled) {
 		return nil, err
 	}
-	r := &tuneJSON{Model: path, Best: report.Best, Reference: report.Baseline, Cached: report.Cached, Undecided: report.Undecided, Results: []tuneResult{}}
+	r := &tuneJSON{Model: path, Best: report.Best, Reference: report.Baseline, Cached: report.Cached,
+		Undecided: report.Undecided, Results: []tuneResult{}}
 	if err != nil {
 		r.Error = err.Error()
 		if report.Best == "" {
@@ -203,8 +210,10 @@ func tune(ctx context.Context, path string, a *preset.Auto) (*tuneJSON, error) {
 		}
 	}
 	for _, x := range report.Results {
-		r.Results = append(r.Results, tuneResult{Backend: x.Name, Provider: x.Provider, Status: x.Status, Reason: tuneReason(x, onward.Providers()), err: x.Err,
-			MedianMS: text.Milliseconds(x.Median), FPS: x.FPS, LoadMS: text.Milliseconds(x.Open), Runs: x.Runs, MaxError: x.MaxError})
+		r.Results = append(r.Results, tuneResult{Backend: x.Name, Provider: x.Provider, Status: x.Status,
+			Reason: tuneReason(x, onward.Providers()), err: x.Err,
+			MedianMS: text.Milliseconds(x.Median), FPS: x.FPS, LoadMS: text.Milliseconds(x.Open), Runs: x.Runs,
+			MaxError: x.MaxError})
 	}
 	return r, err
 }
@@ -248,14 +257,17 @@ func printTune(w io.Writer, r *tuneJSON) error {
 	case best == nil:
 		fmt.Fprintln(w, text.Escape(r.Error))
 	case own != nil && own != best:
-		fmt.Fprintf(w, "fastest: %s, in %.3f of the time of %s\n", best.Backend, best.MedianMS/own.MedianMS, own.Backend)
+		fmt.Fprintf(w, "fastest: %s, in %.3f of the time of %s\n", best.Backend,
+			best.MedianMS/own.MedianMS, own.Backend)
 	case second != nil:
-		fmt.Fprintf(w, "fastest: %s, in %.3f of the time of %s\n", best.Backend, best.MedianMS/second.MedianMS, second.Backend)
+		fmt.Fprintf(w, "fastest: %s, in %.3f of the time of %s\n", best.Backend, best.MedianMS/second.MedianMS,
+			second.Backend)
 	default:
 		fmt.Fprintf(w, "fastest: %s\n", best.Backend)
 	}
 	if len(r.Undecided) > 0 {
-		fmt.Fprintf(w, "not cached: noise decided between it and %s; a longer --duration may tell them apart\n", strings.Join(r.Undecided, ", "))
+		fmt.Fprintf(w, "not cached: noise decided between it and %s; a longer --duration may tell them apart\n",
+			strings.Join(r.Undecided, ", "))
 	}
 	if r.Cached {
 		fmt.Fprintln(w, "from the cache; --no-cache measures again")

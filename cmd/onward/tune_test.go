@@ -43,7 +43,8 @@ func TestTune(t *testing.T) {
 	}
 	for _, x := range r.Results {
 		own := x.Backend == "Onward"
-		if own && x.Status != preset.StatusOK || x.Status == preset.StatusOK != (x.MedianMS > 0 && x.FPS > 0 && x.Runs > 0) || (x.Status == preset.StatusOK) != (x.Reason == "") {
+		if own && x.Status != preset.StatusOK || x.Status == preset.StatusOK != (x.MedianMS > 0 && x.FPS > 0 &&
+			x.Runs > 0) || (x.Status == preset.StatusOK) != (x.Reason == "") {
 			t.Errorf("%+v", x)
 		}
 		if x.Backend == r.Best && x.Status != preset.StatusOK {
@@ -57,8 +58,10 @@ func TestTune(t *testing.T) {
 	if again := read(append(iris, "--no-cache")...); again.Cached {
 		t.Error("--no-cache remembers")
 	}
-	two := read(append(iris, "--provider", "reference,cpu,ORT_CUDA", "--threads", "1", "-i", "float_input=[[5.1,3.5],[6.2,2.9],[5.9,3.0]]")...)
-	if len(two.Results) != 3 || two.Results[0].Backend != "reference" || two.Results[1].Status != preset.StatusOK || two.Results[2].Provider != "ort:cuda" {
+	two := read(append(iris, "--provider", "reference,cpu,ORT_CUDA", "--threads", "1", "-i",
+		"float_input=[[5.1,3.5],[6.2,2.9],[5.9,3.0]]")...)
+	if len(two.Results) != 3 || two.Results[0].Backend != "reference" || two.Results[1].Status != preset.StatusOK ||
+		two.Results[2].Provider != "ort:cuda" {
 		t.Errorf("%+v", two)
 	}
 	out, _ := command(t, exitOK, append([]string{"tune", "--duration", "6ms"}, iris...)...)
@@ -101,7 +104,8 @@ func TestTuneMistakes(t *testing.T) {
 		}
 	}
 	code, out, errs := invoke(t, "tune", failing, "--provider", "cpu")
-	if code != exitFailed || errs != "" || !strings.Contains(out, "failed") || !strings.Contains(out, "no backend here runs the model") || !strings.Contains(out, "cpu: ") {
+	if code != exitFailed || errs != "" || !strings.Contains(out, "failed") ||
+		!strings.Contains(out, "no backend here runs the model") || !strings.Contains(out, "cpu: ") {
 		t.Errorf("a model that fails: %d\n%s%s", code, out, errs)
 	}
 }
@@ -110,7 +114,8 @@ func TestTuneMistakes(t *testing.T) {
 func TestTuneNamesBuildOfProvider(t *testing.T) {
 	const reason = `provider "ort:cpu" is not registered: the program must import _ "github.com/onward-ml/onward/provider/ort"`
 	x := preset.Result{Name: "OrtCPU", Provider: "ort:cpu", Status: preset.StatusSkipped, Reason: reason}
-	if got := tuneReason(x, []string{"cpu", "reference"}); got != "the provider is not part of this build: the tag core or server leaves it out" {
+	if got := tuneReason(x, []string{"cpu", "reference"}); got !=
+		"the provider is not part of this build: the tag core or server leaves it out" {
 		t.Errorf("in a build without it: %q", got)
 	}
 	if got := tuneReason(x, []string{"cpu", "ort:cpu", "reference"}); got != reason {

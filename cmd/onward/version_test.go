@@ -10,7 +10,8 @@ import (
 )
 
 func TestVersion(t *testing.T) {
-	system := "\ngo      " + runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH + "\nkernels " + cpu.Active().String()
+	system := "\ngo      " + runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH + "\nkernels " +
+		cpu.Active().String()
 	release := &debug.BuildInfo{Main: debug.Module{Version: "v0.3.0"}, Settings: []debug.BuildSetting{
 		{Key: "-tags", Value: "core"}, {Key: "vcs.revision", Value: "0123abc"}, {Key: "vcs.time", Value: "2026-01-02T03:04:05Z"}, {Key: "vcs.modified", Value: "true"}}}
 	for want, info := range map[string]*debug.BuildInfo{
@@ -22,7 +23,8 @@ func TestVersion(t *testing.T) {
 			t.Errorf("version = %q, want %q", got, want)
 		}
 	}
-	if code, out, errs := invoke(t, "--version"); code != exitOK || !strings.HasPrefix(out, "onward version ") || !strings.Contains(out, system) || errs != "" {
+	if code, out, errs := invoke(t, "--version"); code != exitOK || !strings.HasPrefix(out, "onward version ") ||
+		!strings.Contains(out, system) || errs != "" {
 		t.Errorf("--version: code %d, output %q, errors %q", code, out, errs)
 	}
 }

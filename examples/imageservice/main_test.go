@@ -45,7 +45,8 @@ func TestClassify(t *testing.T) {
 				// Sums of a batch may round differently.
 				code, body := post(blank)
 				var a, want answer
-				if err := errors.Join(json.Unmarshal([]byte(body), &a), json.Unmarshal([]byte(alone), &want)); code != http.StatusOK || err != nil ||
+				if err := errors.Join(json.Unmarshal([]byte(body), &a), json.Unmarshal([]byte(alone), &want)); code !=
+					http.StatusOK || err != nil ||
 					a.Digit != want.Digit || math.Abs(float64(a.Probability-want.Probability)) > 1e-6 {
 					t.Errorf("blank picture: got %d %s, want 200 %s", code, body, alone)
 				}
@@ -53,7 +54,8 @@ func TestClassify(t *testing.T) {
 			}
 			code, body := post(datasets.SamplePicture())
 			var a answer
-			if err := json.Unmarshal([]byte(body), &a); code != http.StatusOK || err != nil || a.Digit != datasets.SampleDigit || a.Probability < 0.5 {
+			if err := json.Unmarshal([]byte(body), &a); code != http.StatusOK || err != nil ||
+				a.Digit != datasets.SampleDigit || a.Probability < 0.5 {
 				t.Errorf("sample picture: got %d %s, want digit %d", code, body, datasets.SampleDigit)
 			}
 		})

@@ -91,9 +91,11 @@ func model() (*onnx.Model, error) {
 	}
 	b := onnx.NewModel("stream").Opset("", 21)
 	b.Input("x", onnx.Float, "time", 1, 1).Input("h", onnx.Float, 1, 1, hidden)
-	b.Initializer("w", weights(3*hidden, 0), 1, 3*hidden, 1).Initializer("r", weights(3*hidden*hidden, 1), 1, 3*hidden, hidden)
+	b.Initializer("w", weights(3*hidden, 0), 1, 3*hidden, 1).
+		Initializer("r", weights(3*hidden*hidden, 1), 1, 3*hidden, hidden)
 	b.Initializer("axes", []int64{1, 2, 3}, 3)
-	b.Node("GRU", []string{"x", "w", "r", "", "", "h"}, []string{"states", "h_next"}, onnx.Attrs{"hidden_size": hidden}) // states: [time, 1, 1, hidden]
+	// states: [time, 1, 1, hidden]
+	b.Node("GRU", []string{"x", "w", "r", "", "", "h"}, []string{"states", "h_next"}, onnx.Attrs{"hidden_size": hidden})
 	b.Node("ReduceMean", []string{"states", "axes"}, []string{"y"}, onnx.Attrs{"keepdims": 0})
 	b.Output("y", onnx.Float, "time").Output("h_next", onnx.Float, 1, 1, hidden)
 	return b.Model()

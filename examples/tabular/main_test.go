@@ -18,7 +18,8 @@ func TestPredict(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	want := []string{"sepal_length,sepal_width,species,probability", "5.1,3.5,setosa,0.8181", "6.2,2.9,virginica,", "5.9,3.0,virginica,", "6.9,3.1,virginica,", "4.7,3.2,setosa,"}
+	want := []string{"sepal_length,sepal_width,species,probability", "5.1,3.5,setosa,0.8181", "6.2,2.9,virginica,",
+		"5.9,3.0,virginica,", "6.9,3.1,virginica,", "4.7,3.2,setosa,"}
 	if len(lines) != len(want) {
 		t.Fatalf("got %d lines, want %d:\n%s", len(lines), len(want), out.String())
 	}
@@ -36,7 +37,8 @@ func TestBadRows(t *testing.T) {
 		"not a number": {"a,b\n1,2\n3,x\n", `"x"`},
 		"ragged":       {"a,b\n1,2\n3\n", "line 3"},
 	} {
-		if err := predict(t.Context(), strings.NewReader(c.in), new(bytes.Buffer)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := predict(t.Context(), strings.NewReader(c.in), new(bytes.Buffer)); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want an error with %q", name, err, c.want)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 // Write writes a file under a temporary name in the same folder and renames it to path. perm is its
-// mode. After an error, path is unchanged and the temporary file is removed. The target of a symbolic
-// link is replaced, not the link. A device or a pipe such as /dev/stdout is written to.
+// mode. After an error, path is unchanged and the temporary file is removed. The target of a
+// symbolic link is replaced, not the link. A device or a pipe such as /dev/stdout is written to.
 func Write(path string, perm os.FileMode, write func(io.Writer) error) (err error) {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target

@@ -49,7 +49,8 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestWriteKeepsDevices writes to a device, which must not become a file, and through a symbolic link.
+// TestWriteKeepsDevices writes to a device, which must not become a file, and
+// through a symbolic link.
 func TestWriteKeepsDevices(t *testing.T) {
 	info, err := os.Stat(os.DevNull)
 	if err != nil || info.Mode().IsRegular() {
@@ -68,7 +69,8 @@ func TestWriteKeepsDevices(t *testing.T) {
 	if after, err := os.Stat(os.DevNull); err != nil || after.Mode() != info.Mode() {
 		t.Errorf("%s is %v now, %v", os.DevNull, after.Mode(), err)
 	}
-	if err := errors.Join(os.Remove(link), os.WriteFile(target, nil, 0o600), os.Symlink(target, link), WriteBytes(link, 0o600, []byte("x"))); err != nil {
+	if err := errors.Join(os.Remove(link), os.WriteFile(target, nil, 0o600), os.Symlink(target, link),
+		WriteBytes(link, 0o600, []byte("x"))); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(target)

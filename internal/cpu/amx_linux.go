@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// hasAMX asks the kernel for permission to use the tile registers, which grow the state of each thread by 8 KiB
-// (https://docs.kernel.org/arch/x86/xstate.html).
+// hasAMX asks the kernel for permission to use the tile registers, which grow the state of each
+// thread by 8 KiB (https://docs.kernel.org/arch/x86/xstate.html).
 var hasAMX = sync.OnceValue(func() bool {
 	const requestPermission, tileData = 0x1023, 18 // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
 	if !hasVNNI || !cpu.X86.HasAMXTile || !cpu.X86.HasAMXInt8 {

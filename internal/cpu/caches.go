@@ -58,7 +58,8 @@ func caches(dir fs.FS) []Cache {
 			continue
 		}
 		ways, _ := strconv.ParseUint(read(e, "ways_of_associativity"), 10, 16)
-		r = append(r, Cache{Level: level, Bytes: n * unit, Ways: int(ways), CPUs: max(cpusOf(read(e, "shared_cpu_list")), 1)})
+		r = append(r, Cache{Level: level, Bytes: n * unit, Ways: int(ways),
+			CPUs: max(cpusOf(read(e, "shared_cpu_list")), 1)})
 	}
 	sort.Slice(r, func(i, k int) bool { return r[i].Level < r[k].Level })
 	return r

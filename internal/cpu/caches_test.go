@@ -9,7 +9,8 @@ import (
 func TestCaches(t *testing.T) {
 	dir := fstest.MapFS{}
 	add := func(index, level, kind, size, ways, cpus string) {
-		for name, text := range map[string]string{"level": level, "type": kind, "size": size, "ways_of_associativity": ways, "shared_cpu_list": cpus} {
+		for name, text := range map[string]string{"level": level, "type": kind, "size": size,
+			"ways_of_associativity": ways, "shared_cpu_list": cpus} {
 			dir[index+"/"+name] = &fstest.MapFile{Data: []byte(text + "\n")}
 		}
 	}

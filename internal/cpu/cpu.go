@@ -70,7 +70,8 @@ func choose(env string) (Level, string) {
 		return detected, "ONWARD_CPU: " + err.Error()
 	}
 	if !Available(l) {
-		return detected, fmt.Sprintf("ONWARD_CPU: level %s is not available on this machine or in this build, using %s", l, detected)
+		return detected,
+			fmt.Sprintf("ONWARD_CPU: level %s is not available on this machine or in this build, using %s", l, detected)
 	}
 	return l, ""
 }
@@ -122,34 +123,37 @@ func VNNI(l Level) bool { return l == AVX512 && hasVNNI }
 // VBMI reports whether level l may use the permutations of bytes of AVX512_VBMI (VPERMI2B).
 func VBMI(l Level) bool { return l == AVX512 && hasVBMI }
 
-// AMX reports whether level l may use the tiles of AMX for bytes (TDPBUSD). The first call asks the operating system
-// for permission to use the registers.
+// AMX reports whether level l may use the tiles of AMX for bytes (TDPBUSD). The first call asks the
+// operating system for permission to use the registers.
 func AMX(l Level) bool {
 	return l == AVX512 && !withoutMatrices.Load() && (emulatedAMX.Load() || hasAMX())
 }
 
-// AMXTiles reports whether level l may execute the instructions of AMX, which [EmulateAMX] does not provide.
+// AMXTiles reports whether level l may execute the instructions of AMX, which
+// [EmulateAMX] does not provide.
 func AMXTiles(l Level) bool { return l == AVX512 && hasAMX() }
 
 // emulatedAMX is set by [EmulateAMX].
 var emulatedAMX atomic.Bool
 
-// EmulateAMX makes [AMX] report true on processors without AMX, on which its tiles are computed in plain Go, and returns a function that
-// restores it. It is for tests.
+// EmulateAMX makes [AMX] report true on processors without AMX, on which its tiles are computed in
+// plain Go, and returns a function that restores it. It is for tests.
 func EmulateAMX() (restore func()) {
 	old := emulatedAMX.Swap(true)
 	return func() { emulatedAMX.Store(old) }
 }
 
-// BF16 names the instructions that multiply bfloat16 numbers. Each adds the products in another order, see
-// package gemm.
+// BF16 names the instructions that multiply bfloat16 numbers. Each adds the products in another
+// order, see package gemm.
 type BF16 uint32
 
 const (
 	BF16None  BF16 = iota // no instructions that are faster than those for float32
 	BF16Tiles             // TDPBF16PS of AMX; AMX-BF16 implies AMX-INT8
-	BF16Pairs             // VDPBF16PS of AMD's processors from Zen 4 on; Intel's multiply no faster with it than in float32
-	BF16Fours             // BFMMLA of arm64 (FEAT_BF16)
+	// VDPBF16PS of AMD's processors from Zen 4 on; Intel's multiply no faster with
+	// it than in float32
+	BF16Pairs
+	BF16Fours // BFMMLA of arm64 (FEAT_BF16)
 )
 
 var bf16Names = [...]string{"none", "TDPBF16PS", "VDPBF16PS", "BFMMLA"}
@@ -172,8 +176,9 @@ var ownBF16 = sync.OnceValue(func() BF16 {
 // emulatedBF16 is one more than the instructions of [EmulateBF16], or 0.
 var emulatedBF16 atomic.Uint32
 
-// EmulateBF16 makes every level but generic act as on a processor with the instructions b, and returns a function
-// that restores it. Plain Go computes what the processor itself does not. It is for tests.
+// EmulateBF16 makes every level but generic act as on a processor with the instructions b, and
+// returns a function that restores it. Plain Go computes what the processor itself does not.
+// It is for tests.
 func EmulateBF16(b BF16) (restore func()) {
 	old := emulatedBF16.Swap(uint32(b) + 1)
 	return func() { emulatedBF16.Store(old) }
@@ -187,7 +192,8 @@ func OrderBF16() BF16 {
 	return ownBF16()
 }
 
-// UsesBF16 returns the instructions that the engine is to use at level l, whether the processor or plain Go computes them.
+// UsesBF16 returns the instructions that the engine is to use at level l, whether the processor or
+// plain Go computes them.
 func UsesBF16(l Level) BF16 {
 	switch b := OrderBF16(); {
 	case withoutMatrices.Load(), l == Generic, emulatedBF16.Load() == 0 && l != detected:
@@ -205,13 +211,15 @@ func RunsBF16(l Level) BF16 {
 	return BF16None
 }
 
-// BFloat16 reports whether products of bfloat16 numbers are faster at level l than those of float32.
+// BFloat16 reports whether products of bfloat16 numbers are faster at level l
+// than those of float32.
 func BFloat16(l Level) bool { return UsesBF16(l) != BF16None }
 
 // withoutMatrices is set by [WithoutMatrices].
 var withoutMatrices atomic.Bool
 
-// WithoutMatrices turns AMX, [UsesBF16] and [Int8Matrix] off, and returns a function that restores them. It is for tests.
+// WithoutMatrices turns AMX, [UsesBF16] and [Int8Matrix] off, and returns a function that restores
+// them. It is for tests.
 func WithoutMatrices() (restore func()) {
 	old := withoutMatrices.Swap(true)
 	return func() { withoutMatrices.Store(old) }
@@ -220,8 +228,8 @@ func WithoutMatrices() (restore func()) {
 // DotProduct reports whether level l may use the dot products of arm64 (SDOT, UDOT).
 func DotProduct(l Level) bool { return l == NEON && hasDotProduct }
 
-// Int8Matrix reports whether level l may use FEAT_I8MM of arm64: products of matrices of bytes (SMMLA, UMMLA,
-// USMMLA), and dot products of signed and unsigned bytes (USDOT, SUDOT).
+// Int8Matrix reports whether level l may use FEAT_I8MM of arm64: products of matrices of bytes
+// (SMMLA, UMMLA, USMMLA), and dot products of signed and unsigned bytes (USDOT, SUDOT).
 func Int8Matrix(l Level) bool { return DotProduct(l) && hasInt8Matrix && !withoutMatrices.Load() }
 
 // Extension returns the name of the instructions for products of bytes that level l may use, or "".

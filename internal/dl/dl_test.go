@@ -16,7 +16,8 @@ import (
 // libc returns the C library, which every dynamically linked process has.
 func libc(t *testing.T) *Library {
 	t.Helper()
-	name := map[string]string{"linux": "libc.so.6", "darwin": "/usr/lib/libSystem.B.dylib", "windows": "msvcrt.dll"}[runtime.GOOS]
+	name := map[string]string{"linux": "libc.so.6", "darwin": "/usr/lib/libSystem.B.dylib",
+		"windows": "msvcrt.dll"}[runtime.GOOS]
 	if name == "" {
 		t.Skipf("the name of the C library on %s is not known", runtime.GOOS)
 	}
@@ -38,7 +39,8 @@ func TestCall(t *testing.T) {
 			t.Errorf("strlen of %d bytes = %d", len(s), n)
 		}
 	}
-	if _, err := l.Symbol("no_such_function_here"); err == nil || !strings.Contains(err.Error(), "no_such_function_here") {
+	if _, err := l.Symbol("no_such_function_here"); err == nil ||
+		!strings.Contains(err.Error(), "no_such_function_here") {
 		t.Errorf("a missing symbol gives %v", err)
 	}
 }
@@ -83,7 +85,8 @@ func TestOpenListsEveryPlace(t *testing.T) {
 	if !errors.As(err, &nf) || len(nf.Tried) != 4 {
 		t.Fatalf("Open = %v, want a list of 4 places", err)
 	}
-	for _, want := range []string{"the test library", "absent.so (first): file does not exist", "*.dylib (second): file does not exist", text + " (third)", "(fourth)"} {
+	for _, want := range []string{"the test library", "absent.so (first): file does not exist",
+		"*.dylib (second): file does not exist", text + " (third)", "(fourth)"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("error has no %q:\n%v", want, err)
 		}
@@ -100,7 +103,9 @@ func TestOpenListsEveryPlace(t *testing.T) {
 func TestOpenAsksToAccept(t *testing.T) {
 	l := libc(t)
 	no := errors.New("too old")
-	if _, err := Open("x", []Place{{Source: "system", Path: l.Path}}, func(*Library) error { return no }); !errors.Is(err, no) {
+	if _, err := Open("x", []Place{{Source: "system", Path: l.Path}}, func(*Library) error {
+		return no
+	}); !errors.Is(err, no) {
 		t.Errorf("Open = %v, want %v", err, no)
 	}
 }

@@ -33,7 +33,8 @@ func KeepSignalStack(f func()) {
 	}
 	var mask uint64
 	var own, now signalStack
-	if _, _, e := unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_BLOCK, uintptr(unsafe.Pointer(&block)), uintptr(unsafe.Pointer(&mask)), setSize, 0, 0); e != 0 {
+	if _, _, e := unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_BLOCK, uintptr(unsafe.Pointer(&block)),
+		uintptr(unsafe.Pointer(&mask)), setSize, 0, 0); e != 0 {
 		f()
 		return
 	}

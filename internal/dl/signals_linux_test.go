@@ -13,7 +13,8 @@ import (
 // threads, and has the collector send its signals.
 func TestKeepSignalStack(t *testing.T) {
 	stack := func(set *signalStack) (was signalStack) {
-		if _, _, e := unix.RawSyscall(unix.SYS_SIGALTSTACK, uintptr(unsafe.Pointer(set)), uintptr(unsafe.Pointer(&was)), 0); e != 0 {
+		if _, _, e := unix.RawSyscall(unix.SYS_SIGALTSTACK, uintptr(unsafe.Pointer(set)), uintptr(unsafe.Pointer(&was)),
+			0); e != 0 {
 			t.Error(e)
 		}
 		return was

@@ -8,8 +8,9 @@ import (
 	"fmt"
 )
 
-// Reader reads one buffer. Tables and vectors may overlap, so that a small buffer could describe
-// much more than its size. Therefore, vectors may have at most four times the bytes of the buffer in total.
+// Reader reads one buffer. Tables and vectors may overlap, so that a small buffer could
+// describe much more than its size. Therefore, vectors may have at most four times the bytes of
+// the buffer in total.
 type Reader struct {
 	data   []byte
 	budget int

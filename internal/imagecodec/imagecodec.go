@@ -76,7 +76,8 @@ func ReadHeader(data []byte) (*Header, error) {
 			return nil, err
 		}
 		if h.Width < 1 || h.Height < 1 || h.Width > MaxSide || h.Height > MaxSide {
-			return nil, fmt.Errorf("imagecodec: image has %d×%d pixels, want sides in [1, %d]", h.Width, h.Height, MaxSide)
+			return nil, fmt.Errorf("imagecodec: image has %d×%d pixels, want sides in [1, %d]", h.Width,
+				h.Height, MaxSide)
 		}
 		return h, nil
 	}

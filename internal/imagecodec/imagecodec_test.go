@@ -65,7 +65,8 @@ func pack(parts ...any) []byte {
 // bitmap builds a BMP file.
 func bitmap(w, h int32, depth uint16, compression uint32, extra []byte, pixels ...byte) []byte {
 	start := uint32(54 + len(extra))
-	return pack("BM", uint32(0), uint32(0), start, uint32(40), w, h, uint16(1), depth, compression, uint32(0), uint32(0), uint32(0), uint32(0), uint32(0), extra, pixels)
+	return pack("BM", uint32(0), uint32(0), start, uint32(40), w, h, uint16(1), depth, compression, uint32(0),
+		uint32(0), uint32(0), uint32(0), uint32(0), extra, pixels)
 }
 
 var palette2 = []byte{0, 0, 0, 0, 30, 20, 10, 0}
@@ -131,7 +132,8 @@ func samples() map[string][]byte {
 func TestFormats(t *testing.T) {
 	s := samples()
 	want(t, "bmp24", s["bmp24"], 2, 1, 3, 2, 1, 6, 5, 4)
-	want(t, "bmp1", s["bmp1"], 9, 1, 10, 20, 30, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 10, 20, 30)
+	want(t, "bmp1", s["bmp1"], 9, 1, 10, 20, 30, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+		0, 0, 10, 20, 30)
 	want(t, "bmp16", s["bmp16"], 1, 1, 255, 58, 255)
 	want(t, "bmp565", s["bmp565"], 1, 1, 0, 255, 0)
 	want(t, "bmprle8", s["bmprle8"], 3, 2, 10, 20, 30, 0, 0, 0, 10, 20, 30, 10, 20, 30, 10, 20, 30, 0, 0, 0)

@@ -5,8 +5,9 @@ import (
 	"unsafe"
 )
 
-// advise asks for pages of 2 MB. The range includes the beginning and the end of the pages that b shares with
-// other blocks: Go's heap consists of larger parts. If the system has no such pages, b keeps its pages.
+// advise asks for pages of 2 MB. The range includes the beginning and the end of the pages that b
+// shares with other blocks: Go's heap consists of larger parts. If the system has no such pages,
+// b keeps its pages.
 func advise(b []byte) {
 	const page = 2 << 20
 	start := uintptr(unsafe.Pointer(unsafe.SliceData(b)))

@@ -12,8 +12,8 @@ import (
 // straddles two lines costs twice as much, and make aligns large slices to 16 bytes only.
 const Line = 64
 
-// Slice returns n zero elements, aligned to 64 bytes, for weights and tables that every run reads. T
-// must not hold pointers.
+// Slice returns n zero elements, aligned to 64 bytes, for weights and tables that every run reads.
+// T must not hold pointers.
 func Slice[T any](n int) []T {
 	var z T
 	b := Lasting(Aligned(n * int(unsafe.Sizeof(z))))
@@ -33,7 +33,8 @@ func count(b []byte) {
 	runtime.AddCleanup(unsafe.SliceData(b), func(n int64) { counted.Add(-n) }, int64(len(b)))
 }
 
-// InUse returns the number of bytes of the long blocks of [Slice] that are in use: the weights of all models.
+// InUse returns the number of bytes of the long blocks of [Slice] that are in use: the
+// weights of all models.
 func InUse() int64 { return counted.Load() }
 
 // Lasting returns b, which every run uses, and asks the operating system for large pages if it is

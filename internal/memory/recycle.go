@@ -15,8 +15,8 @@ import (
 // model.
 func Recycled(n int) []byte { return recycle(n, uncleared) }
 
-// Result is [Recycled] for results of runs. Long ones are in large pages where the system has them and the memory is new: a page fault
-// per 4 KiB takes longer than writing the page.
+// Result is [Recycled] for results of runs. Long ones are in large pages where the system has them
+// and the memory is new: a page fault per 4 KiB takes longer than writing the page.
 func Result(n int) []byte { return recycle(n, largePages) }
 
 func largePages(n int) []byte {

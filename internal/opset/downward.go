@@ -38,7 +38,8 @@ var downward = map[change]adapter{
 	{"Constant", 12}:         constantDown,
 	{"DequantizeLinear", 13}: oneScale,
 	{"DequantizeLinear", 23}: func(x *step) error {
-		if a := x.n.Attribute("output_dtype"); a != nil && a.RefAttrName == "" && x.s.value(x.input(1)).typ == tensor.TensorType(tensor.DType(a.I)).String() {
+		if a := x.n.Attribute("output_dtype"); a != nil && a.RefAttrName == "" &&
+			x.s.value(x.input(1)).typ == tensor.TensorType(tensor.DType(a.I)).String() {
 			x.drop("output_dtype") // results have the type of the scale
 		}
 		return nil
@@ -107,7 +108,8 @@ var downward = map[change]adapter{
 		}
 		shape, err := x.ints(x.input(1))
 		if err != nil || slices.Contains(shape, 0) {
-			return errors.Join(err, errors.New("version 13 has no attribute allowzero, and the shape has or may have a 0"))
+			return errors.Join(err,
+				errors.New("version 13 has no attribute allowzero, and the shape has or may have a 0"))
 		}
 		x.drop("allowzero")
 		return nil
@@ -130,7 +132,8 @@ var downward = map[change]adapter{
 		return nil
 	},
 	{"Resize", 18}: resizeAxes,
-	{"Resize", 19}: both(without("coordinate_transformation_mode", "half_pixel_symmetric"), without("keep_aspect_ratio_policy", "not_larger", "not_smaller")),
+	{"Resize", 19}: both(without("coordinate_transformation_mode", "half_pixel_symmetric"),
+		without("keep_aspect_ratio_policy", "not_larger", "not_smaller")),
 	{"RoiAlign", 16}: func(x *step) error {
 		if mode := x.string("coordinate_transformation_mode", "half_pixel"); mode != "output_half_pixel" {
 			return fmt.Errorf("version 10 has no coordinate_transformation_mode %s", mode)
@@ -216,8 +219,10 @@ var downward = map[change]adapter{
 }
 
 func init() {
-	for _, op := range []string{"ArgMax", "ArgMin", "Compress", "Concat", "Flatten", "Gather", "Hardmax", "LogSoftmax", "OneHot", "ReduceL1", "ReduceL2", "ReduceLogSum",
-		"ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare", "Softmax", "Split", "Squeeze", "Unsqueeze"} {
+	for _, op := range []string{"ArgMax", "ArgMin", "Compress", "Concat", "Flatten", "Gather", "Hardmax", "LogSoftmax",
+		"OneHot", "ReduceL1", "ReduceL2", "ReduceLogSum",
+		"ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare",
+		"Softmax", "Split", "Squeeze", "Unsqueeze"} {
 		downward[change{op, 11}] = negativeAxes
 	}
 	for _, op := range []string{"LSTM", "GRU", "RNN"} {
@@ -245,7 +250,9 @@ func positive(axes []int64, rank int64) []int64 {
 func negativeAxes(x *step) error {
 	for _, name := range []string{"axis", "axes"} {
 		a := x.n.Attribute(name)
-		if a == nil || a.RefAttrName != "" || a.I >= 0 && !slices.ContainsFunc(a.Ints, func(v int64) bool { return v < 0 }) {
+		if a == nil || a.RefAttrName != "" || a.I >= 0 && !slices.ContainsFunc(a.Ints, func(v int64) bool {
+			return v < 0
+		}) {
 			continue
 		}
 		r, err := x.rank(x.input(0))

@@ -49,8 +49,8 @@ func groupNormDown(x *step) error {
 	return nil
 }
 
-// softmaxDown moves the axis to the end, if there are dimensions behind it, since versions before 13
-// flatten these.
+// softmaxDown moves the axis to the end, if there are dimensions behind it, since versions
+// before 13 flatten these.
 func softmaxDown(x *step) error {
 	if err := x.ref("axis"); err != nil {
 		return err
@@ -88,8 +88,11 @@ func sameShapes(x *step) error {
 	first := x.s.value(x.input(0)).shape
 	for _, name := range x.n.Inputs {
 		shape := x.s.value(name).shape
-		if shape == nil || !slices.Equal(shape, first) || slices.ContainsFunc(shape, func(d int64) bool { return d < 0 }) {
-			return fmt.Errorf("version 6 does not broadcast, and the shapes of %q and %q are not known to be equal", x.input(0), name)
+		if shape == nil || !slices.Equal(shape, first) || slices.ContainsFunc(shape, func(d int64) bool {
+			return d < 0
+		}) {
+			return fmt.Errorf("version 6 does not broadcast, and the shapes of %q and %q are not known to be equal",
+				x.input(0), name)
 		}
 	}
 	return nil
@@ -167,7 +170,8 @@ func resizeAxes(x *step) error {
 	if err := x.ref("mode", "antialias", "axes"); err != nil {
 		return err
 	}
-	if err := both(without("coordinate_transformation_mode", "half_pixel_symmetric"), without("keep_aspect_ratio_policy", "not_larger", "not_smaller"))(x); err != nil {
+	if err := both(without("coordinate_transformation_mode", "half_pixel_symmetric"),
+		without("keep_aspect_ratio_policy", "not_larger", "not_smaller"))(x); err != nil {
 		return err
 	}
 	if x.string("mode", "nearest") == "nearest" {
@@ -236,14 +240,18 @@ func resizeDown(x *step) error {
 	if c := x.string("coordinate_transformation_mode", "half_pixel"); c != "asymmetric" || mode == "cubic" {
 		return fmt.Errorf("version 10 has no mode %s with coordinates %s", mode, c)
 	}
-	grows, shrinks := slices.ContainsFunc(scales, func(v float32) bool { return v > 1 }), slices.ContainsFunc(scales, func(v float32) bool { return v < 1 })
-	if n := x.string("nearest_mode", "round_prefer_floor"); mode == "nearest" && (n != "floor" || shrinks) && (n != "ceil" || grows) {
-		return fmt.Errorf("version 10 rounds up if an axis shrinks and down if it grows, not %s for scales %v", n, scales)
+	grows, shrinks := slices.ContainsFunc(scales, func(v float32) bool { return v > 1 }),
+		slices.ContainsFunc(scales, func(v float32) bool { return v < 1 })
+	if n := x.string("nearest_mode", "round_prefer_floor"); mode == "nearest" && (n != "floor" || shrinks) &&
+		(n != "ceil" || grows) {
+		return fmt.Errorf("version 10 rounds up if an axis shrinks and down if it grows, not %s for scales %v", n,
+			scales)
 	}
 	if x.int("exclude_outside", 0) != 0 {
 		return errors.New("version 10 has no attribute exclude_outside")
 	}
-	for _, name := range []string{"coordinate_transformation_mode", "nearest_mode", "cubic_coeff_a", "extrapolation_value", "exclude_outside"} {
+	for _, name := range []string{"coordinate_transformation_mode", "nearest_mode", "cubic_coeff_a",
+		"extrapolation_value", "exclude_outside"} {
 		x.drop(name)
 	}
 	s := x.input(2)
@@ -258,7 +266,8 @@ func scanDown(x *step) error {
 		return err
 	}
 	for _, name := range []string{"scan_input_axes", "scan_output_axes", "scan_output_directions"} {
-		if a := x.n.Attribute(name); a != nil && (a.RefAttrName != "" || slices.ContainsFunc(a.Ints, func(v int64) bool { return v != 0 })) {
+		if a := x.n.Attribute(name); a != nil &&
+			(a.RefAttrName != "" || slices.ContainsFunc(a.Ints, func(v int64) bool { return v != 0 })) {
 			return fmt.Errorf("version 8 has no attribute %s", name)
 		}
 		x.drop(name)

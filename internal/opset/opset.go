@@ -43,7 +43,8 @@ func Convert(m *onnx.Model, target int64) (*onnx.Model, error) {
 	case !ok:
 		return nil, errors.New("the model imports no version of ai.onnx")
 	case target < First || target > Last || from < First || from > Last:
-		return nil, fmt.Errorf("cannot convert opset %d to %d: both must be between %d and %d", from, target, First, Last)
+		return nil, fmt.Errorf("cannot convert opset %d to %d: both must be between %d and %d", from,
+			target, First, Last)
 	case len(m.TrainingInfo) > 0:
 		return nil, errors.New("the model has training info, which is not converted")
 	}
@@ -205,7 +206,9 @@ func (c *converter) graph(g *onnx.Graph, s *scope, from, to int64) *onnx.Graph {
 	r.Nodes = c.nodes(g.Nodes, s, from, to)
 	r.Initializers = slices.Concat(g.Initializers, s.added)
 	if s.outer == nil && c.model.IRVersion < 4 { // whose initializers had to be inputs
-		r.Inputs = slices.DeleteFunc(slices.Clone(g.Inputs), func(v *onnx.ValueInfo) bool { return s.consts[v.Name] != nil })
+		r.Inputs = slices.DeleteFunc(slices.Clone(g.Inputs), func(v *onnx.ValueInfo) bool {
+			return s.consts[v.Name] != nil
+		})
 	}
 	return &r
 }
@@ -265,13 +268,15 @@ func (c *converter) nodes(list []*onnx.Node, s *scope, from, to int64) []*onnx.N
 		for _, n := range list {
 			adapt := adapters[change{n.OpType, max(v, next)}]
 			old := schemaOf(n.OpType, v)
-			if onnx.NormalizeDomain(n.Domain) != "" || len(n.Outputs) > 0 && failed[n.Outputs[0]] || adapt == nil && old == schemaOf(n.OpType, next) {
+			if onnx.NormalizeDomain(n.Domain) != "" || len(n.Outputs) > 0 && failed[n.Outputs[0]] || adapt == nil &&
+				old == schemaOf(n.OpType, next) {
 				r = append(r, n)
 				continue
 			}
 			x := newStep(c, s, n, v, next)
 			if err := x.convert(old, adapt); err != nil {
-				c.errs = append(c.errs, &Error{Node: n.Name, OpType: n.OpType, From: versionOf(old, v), To: next, Err: err})
+				c.errs = append(c.errs,
+					&Error{Node: n.Name, OpType: n.OpType, From: versionOf(old, v), To: next, Err: err})
 				if len(n.Outputs) > 0 {
 					failed[n.Outputs[0]] = true
 				}
@@ -329,7 +334,8 @@ func (x *step) convert(old *schema, adapt adapter) error {
 		x.drop(a.Name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.attrs)) {
-		if d := old.attrs[name]; d != nil && s.attrs[name] != nil && !reflect.DeepEqual(d, s.attrs[name]) && x.n.Attribute(name) == nil {
+		if d := old.attrs[name]; d != nil && s.attrs[name] != nil && !reflect.DeepEqual(d, s.attrs[name]) &&
+			x.n.Attribute(name) == nil {
 			x.set(name, d)
 		}
 	}
@@ -343,8 +349,8 @@ func (x *step) convert(old *schema, adapt adapter) error {
 	return s.check(x.n, func(name string) string { return x.s.value(name).typ })
 }
 
-// Accepts returns an error if a version of ai.onnx does not have a node, or not for the types of its
-// inputs and outputs: tensor(float), or "" if a type is unknown.
+// Accepts returns an error if a version of ai.onnx does not have a node, or not for the types of
+// its inputs and outputs: tensor(float), or "" if a type is unknown.
 func Accepts(n *onnx.Node, version int64, typeOf func(name string) string) error {
 	s := schemaOf(n.OpType, version)
 	if s == nil {
@@ -379,7 +385,8 @@ func (s *schema) check(n *onnx.Node, typeOf func(name string) string) error {
 				return fmt.Errorf("%s %d (%q) is %s, which version %d does not take", kind, i, name, t, s.since)
 			}
 			if b := bound[p.typ]; b != "" && b != t && isVariable && !p.mixed {
-				return fmt.Errorf("%s %d (%q) is %s, and another one is %s: version %d takes one type", kind, i, name, t, b, s.since)
+				return fmt.Errorf("%s %d (%q) is %s, and another one is %s: version %d takes one type", kind, i,
+					name, t, b, s.since)
 			}
 			bound[p.typ] = t
 		}
@@ -428,7 +435,9 @@ func (c *converter) removeDetached(g *onnx.Graph) {
 	var clean func(g *onnx.Graph)
 	clean = func(g *onnx.Graph) { // every graph is a copy
 		g.Initializers = slices.DeleteFunc(g.Initializers, func(t *onnx.Tensor) bool { return unused(t.Name) })
-		g.ValueInfo = slices.DeleteFunc(slices.Clone(g.ValueInfo), func(v *onnx.ValueInfo) bool { return unused(v.Name) })
+		g.ValueInfo = slices.DeleteFunc(slices.Clone(g.ValueInfo), func(v *onnx.ValueInfo) bool {
+			return unused(v.Name)
+		})
 		g.Nodes = slices.DeleteFunc(g.Nodes, func(n *onnx.Node) bool {
 			return n.OpType == "Constant" && len(n.Outputs) == 1 && unused(n.Outputs[0])
 		})

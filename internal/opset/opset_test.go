@@ -51,7 +51,8 @@ func ort() *onward.SessionOptions {
 	if err != nil {
 		return nil
 	}
-	return &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{{Name: "ort", Options: map[string]string{"library": lib, "graph_optimization_level": "none"}}}}
+	return &onward.SessionOptions{Threads: 1,
+		Providers: []onward.ProviderConfig{{Name: "ort", Options: map[string]string{"library": lib, "graph_optimization_level": "none"}}}}
 }
 
 func opens(t *testing.T, m *onnx.Model, o *onward.SessionOptions) error {
@@ -64,10 +65,13 @@ func opens(t *testing.T, m *onnx.Model, o *onward.SessionOptions) error {
 
 // verify runs a converted model and compares its results with the recorded ones. ONNX Runtime must
 // accept it, if it accepts the original.
-func verify(t *testing.T, c *recorded.Case, original, m *onnx.Model, feed map[string]tensor.Value, lib *onward.SessionOptions, accepted *int) {
+func verify(t *testing.T, c *recorded.Case, original, m *onnx.Model, feed map[string]tensor.Value,
+	lib *onward.SessionOptions, accepted *int) {
 	t.Helper()
 	v, _ := m.OpsetVersion("")
-	if err := onnx.Check(m, &onnx.CheckOptions{Schema: onward.OperatorSchema}); err != nil && !strings.Contains(err.Error(), "Field 'shape'") { // where no rank is known
+	// where no rank is known
+	if err := onnx.Check(m, &onnx.CheckOptions{Schema: onward.OperatorSchema}); err != nil &&
+		!strings.Contains(err.Error(), "Field 'shape'") {
 		t.Errorf("opset %d: %v", v, err)
 		return
 	}
@@ -80,7 +84,8 @@ func verify(t *testing.T, c *recorded.Case, original, m *onnx.Model, feed map[st
 			}
 		}
 	}
-	s, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: "reference"}}})
+	s, err := onward.OpenModel(t.Context(), m,
+		&onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: "reference"}}})
 	if err != nil {
 		t.Errorf("opset %d: %v", v, err)
 		return
@@ -97,7 +102,8 @@ func verify(t *testing.T, c *recorded.Case, original, m *onnx.Model, feed map[st
 	}
 	for i, o := range c.Out {
 		if want := o.Value(); want != nil && !optest.Same(got[fmt.Sprint("o", i)], want, tol) {
-			t.Errorf("opset %d: output %d is %s, want %s", v, i, optest.Show(got[fmt.Sprint("o", i)]), optest.Show(want))
+			t.Errorf("opset %d: output %d is %s, want %s", v, i, optest.Show(got[fmt.Sprint("o", i)]),
+				optest.Show(want))
 		}
 	}
 }
@@ -171,11 +177,13 @@ func TestEveryVersion(t *testing.T) {
 	if below < 1000 {
 		t.Errorf("%d cases can be stated by an older opset, want at least 1000", below)
 	}
-	t.Logf("%d cases, %d stated by an older opset, too; not upward %v, not back %v; ONNX Runtime accepts %d models", n, below, up, down, accepted)
+	t.Logf("%d cases, %d stated by an older opset, too; not upward %v, not back %v; ONNX Runtime accepts %d models", n,
+		below, up, down, accepted)
 }
 
 // one returns a model of one node, with the given constants.
-func one(t *testing.T, opset int64, op string, attrs onnx.Attrs, shape []any, consts map[string]any, outputs int) *onnx.Model {
+func one(t *testing.T, opset int64, op string, attrs onnx.Attrs, shape []any, consts map[string]any,
+	outputs int) *onnx.Model {
 	b := onnx.NewModel("m").Opset("", opset)
 	b.Input("x", onnx.Float, shape...)
 	in, out := []string{"x"}, []string{}
@@ -275,7 +283,8 @@ func TestDecompositions(t *testing.T) {
 		t.Run(fmt.Sprintf("%s_to_%d", ops(c.m.Graph), c.to), func(t *testing.T) {
 			r := convert(t, c.m, c.to)
 			if got := ops(r.Graph); got != c.ops || len(r.Graph.Initializers) != c.constant {
-				t.Errorf("got %s and %d initializers, want %s and %d", got, len(r.Graph.Initializers), c.ops, c.constant)
+				t.Errorf("got %s and %d initializers, want %s and %d", got, len(r.Graph.Initializers),
+					c.ops, c.constant)
 			}
 			if r.IRVersion != onnx.IRVersionOf(c.to) {
 				t.Errorf("IR version %d", r.IRVersion)
@@ -285,8 +294,8 @@ func TestDecompositions(t *testing.T) {
 	}
 }
 
-// TestSubgraphsAndFunctions converts the nodes of a branch, which reads a constant of the main graph,
-// and of a function that imports another opset.
+// TestSubgraphsAndFunctions converts the nodes of a branch, which reads a constant of the main
+// graph, and of a function that imports another opset.
 func TestSubgraphsAndFunctions(t *testing.T) {
 	branch := func(name string) *onnx.Graph {
 		g := onnx.NewGraph(name)
@@ -311,7 +320,8 @@ func TestSubgraphsAndFunctions(t *testing.T) {
 		t.Fatal(err)
 	}
 	up := convert(t, m, opset.Last)
-	if got := ops(&onnx.Graph{Nodes: up.Functions[0].Nodes}); got != "Constant ReduceSum Add" || up.Functions[0].OpsetImports[0].Version != opset.Last {
+	if got := ops(&onnx.Graph{Nodes: up.Functions[0].Nodes}); got != "Constant ReduceSum Add" ||
+		up.Functions[0].OpsetImports[0].Version != opset.Last {
 		t.Errorf("the function has nodes %s of opset %v", got, up.Functions[0].OpsetImports)
 	}
 	same(t, m, up, 1, 3)
@@ -346,23 +356,27 @@ func TestErrorsNameAllNodes(t *testing.T) {
 	}
 }
 
-// TestConvertKeepsOmittedOutputs converts a Split whose last output has no name: the number of outputs
-// remains the number of parts. An omitted mask of Dropout is removed.
+// TestConvertKeepsOmittedOutputs converts a Split whose last output has no name: the number of
+// outputs remains the number of parts. An omitted mask of Dropout is removed.
 func TestConvertKeepsOmittedOutputs(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 11)
 	b.Input("x", onnx.Float, 6, 2).Output("y", onnx.Float, nil, nil)
 	b.Node("Dropout", []string{"x"}, []string{"d", ""})
 	b.Node("Split", []string{"d"}, []string{"y", "p", ""})
 	r := convert(t, b.Must(), 18)
-	if d, s := r.Graph.Nodes[0], r.Graph.Nodes[1]; len(d.Outputs) != 1 || len(s.Outputs) != 3 || s.Attribute("num_outputs").I != 3 {
-		t.Errorf("Dropout has outputs %q, Split %q with num_outputs %v", d.Outputs, s.Outputs, s.Attribute("num_outputs"))
+	if d, s := r.Graph.Nodes[0], r.Graph.Nodes[1]; len(d.Outputs) != 1 || len(s.Outputs) != 3 ||
+		s.Attribute("num_outputs").I != 3 {
+		t.Errorf("Dropout has outputs %q, Split %q with num_outputs %v", d.Outputs, s.Outputs,
+			s.Attribute("num_outputs"))
 	}
 }
 
-// TestOldIR converts a model of IR version 3, whose initializers are inputs, too: they are constants.
+// TestOldIR converts a model of IR version 3, whose initializers are inputs,
+// too: they are constants.
 func TestOldIR(t *testing.T) {
 	b := onnx.NewModel("m").IRVersion(3).Opset("", 7)
-	b.Input("x", onnx.Float, 2, 3).Input("s", onnx.Int64, 2).Output("y", onnx.Float, nil, nil).Initializer("s", []int64{3, 2})
+	b.Input("x", onnx.Float, 2, 3).Input("s", onnx.Int64, 2).Output("y", onnx.Float, nil, nil).
+		Initializer("s", []int64{3, 2})
 	b.Node("Reshape", []string{"x", "s"}, []string{"y"})
 	m := b.Must()
 	r := convert(t, m, 21)
@@ -376,7 +390,8 @@ func TestOldIR(t *testing.T) {
 // no outputs.
 func TestHostileNodes(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 21)
-	b.Input("x", onnx.Float, "N", "C", "L").Input("s", onnx.Float, 1<<40).Input("b", onnx.Float, "C").Output("y", onnx.Float, nil, nil, nil)
+	b.Input("x", onnx.Float, "N", "C", "L").Input("s", onnx.Float, 1<<40).Input("b", onnx.Float, "C").
+		Output("y", onnx.Float, nil, nil, nil)
 	b.Node("GroupNormalization", []string{"x", "b", "b"}, []string{"y"}, onnx.Attrs{"num_groups": 1 << 50})
 	b.Node("QuantizeLinear", []string{"x", "s"}, []string{"q"}, onnx.Attrs{"output_dtype": int64(onnx.Int8)})
 	b.Node("Softmax", []string{"x"}, nil, onnx.Attrs{"axis": 1})

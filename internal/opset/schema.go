@@ -54,8 +54,8 @@ var schemas = sync.OnceValue(func() map[string][]*schema {
 	return r
 })
 
-// parseSchema parses a line of schemas.txt, whose form record_schemas.py describes. It panics if the
-// line is malformed.
+// parseSchema parses a line of schemas.txt, whose form record_schemas.py describes. It panics if
+// the line is malformed.
 func parseSchema(f []string, sets [][]string) *schema {
 	since, err := strconv.ParseInt(f[1], 10, 64)
 	must(err)
@@ -83,7 +83,8 @@ func parseSchema(f []string, sets [][]string) *schema {
 			must(err)
 			s.types[name] = sets[i]
 		default:
-			p := param{typ: strings.TrimRight(x, "?*+"), optional: strings.HasSuffix(x, "?"), variadic: strings.HasSuffix(x, "*"), mixed: strings.HasSuffix(x, "+*")}
+			p := param{typ: strings.TrimRight(x, "?*+"), optional: strings.HasSuffix(x, "?"),
+				variadic: strings.HasSuffix(x, "*"), mixed: strings.HasSuffix(x, "+*")}
 			if field == "i" {
 				s.in = append(s.in, p)
 			} else {
@@ -100,7 +101,8 @@ func must(err error) {
 	}
 }
 
-// schemaOf returns the schema of an operator for models that import a version, nil if that version has no such operator.
+// schemaOf returns the schema of an operator for models that import a version, nil if that version
+// has no such operator.
 func schemaOf(op string, version int64) *schema {
 	list := schemas()[op]
 	for _, s := range slices.Backward(list) {

@@ -43,7 +43,8 @@ func (x *step) input(i int) string {
 	return ""
 }
 
-// setInput sets an input, and omits those between it and the last. What it replaces may be unused now.
+// setInput sets an input, and omits those between it and the last. What it replaces
+// may be unused now.
 func (x *step) setInput(i int, name string) {
 	for len(x.n.Inputs) <= i {
 		x.n.Inputs = append(x.n.Inputs, "")
@@ -100,7 +101,8 @@ func (x *step) rank(name string) (int64, error) {
 	return 0, fmt.Errorf("the rank of %q is unknown", name)
 }
 
-// ref returns an error if an attribute refers to an attribute of the function, whose value is unknown here.
+// ref returns an error if an attribute refers to an attribute of the function, whose
+// value is unknown here.
 func (x *step) ref(names ...string) error {
 	for _, name := range names {
 		if a := x.n.Attribute(name); a != nil && a.RefAttrName != "" {
@@ -110,7 +112,8 @@ func (x *step) ref(names ...string) error {
 	return nil
 }
 
-// decode returns the constant that a name stands for. Weights that a run may replace are not constant.
+// decode returns the constant that a name stands for. Weights that a run may
+// replace are not constant.
 func (x *step) decode(name string) (*tensor.Tensor, error) {
 	t := x.s.constant(name)
 	if t == nil {
@@ -158,7 +161,8 @@ func (x *step) constant(base string, t *tensor.Tensor) string {
 	x.s.values[p.Name] = value{tensor.TensorType(t.DType()).String(), p.Dims}
 	x.s.consts[p.Name] = p
 	if x.s.function {
-		x.before = append(x.before, &onnx.Node{OpType: "Constant", Name: p.Name, Outputs: []string{p.Name}, Attributes: []*onnx.Attribute{attribute("value", p)}})
+		x.before = append(x.before, &onnx.Node{OpType: "Constant", Name: p.Name, Outputs: []string{p.Name},
+			Attributes: []*onnx.Attribute{attribute("value", p)}})
 	} else {
 		x.s.added = append(x.s.added, p)
 	}
@@ -215,7 +219,8 @@ func (x *step) scalar(base, like string, v float64, shape ...int) (string, error
 func (x *step) emit(op, like string, inputs []string, attrs ...*onnx.Attribute) string {
 	out := x.c.fresh(x.anchor(), strings.ToLower(op))
 	x.s.values[out] = value{typ: x.s.value(like).typ}
-	x.before = append(x.before, &onnx.Node{OpType: op, Name: out, Inputs: inputs, Outputs: []string{out}, Attributes: attrs})
+	x.before = append(x.before,
+		&onnx.Node{OpType: op, Name: out, Inputs: inputs, Outputs: []string{out}, Attributes: attrs})
 	return out
 }
 
@@ -228,10 +233,12 @@ func (x *step) then(i int, op string, inputs []string, attrs ...*onnx.Attribute)
 	inner := x.c.fresh(out, "before_"+strings.ToLower(op))
 	x.s.values[inner] = value{typ: x.s.value(out).typ}
 	x.n.Outputs[i] = inner
-	x.after = append(x.after, &onnx.Node{OpType: op, Name: inner, Inputs: append([]string{inner}, inputs...), Outputs: []string{out}, Attributes: attrs})
+	x.after = append(x.after, &onnx.Node{OpType: op, Name: inner, Inputs: append([]string{inner}, inputs...),
+		Outputs: []string{out}, Attributes: attrs})
 }
 
-// axes returns the inputs and attributes of Squeeze or Unsqueeze, whose axes are an input since opset 13.
+// axes returns the inputs and attributes of Squeeze or Unsqueeze, whose axes are an
+// input since opset 13.
 func (x *step) axes(input []string, axes ...int64) ([]string, []*onnx.Attribute) {
 	if x.to >= 13 {
 		return append(input, x.vector("axes", axes...)), nil
@@ -295,7 +302,8 @@ func both(list ...adapter) adapter {
 	}
 }
 
-// constantValue returns the tensor of a Constant, nil if it holds none of the forms that a tensor has.
+// constantValue returns the tensor of a Constant, nil if it holds none of the forms
+// that a tensor has.
 func constantValue(n *onnx.Node) *onnx.Tensor {
 	for _, a := range n.Attributes {
 		var t *onnx.Tensor

@@ -102,7 +102,8 @@ var upward = map[change]adapter{
 }
 
 func init() {
-	for _, op := range []string{"ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSumSquare"} {
+	for _, op := range []string{"ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
+		"ReduceMin", "ReduceProd", "ReduceSumSquare"} {
 		upward[change{op, 18}] = attrToInput("axes", 1)
 		downward[change{op, 18}] = reduceDown
 	}
@@ -182,8 +183,8 @@ func softmaxUp(x *step) error {
 		return nil
 	}
 	data := x.input(0)
-	// The softmax of an empty tensor is empty along any axis, and Reshape would take its sizes 0 for
-	// those of its input.
+	// The softmax of an empty tensor is empty along any axis, and Reshape would take its sizes 0
+	// for those of its input.
 	empty := slices.Contains(x.s.value(data).shape, 0)
 	if r, err := x.rank(data); err == nil && (empty || axis == r-1 || axis == 0 && r <= 1) {
 		x.set("axis", -1)
@@ -208,7 +209,8 @@ func resizeUp(x *step) error {
 		if err != nil {
 			return fmt.Errorf("how nearest rounds depends on the scales: %w", err)
 		}
-		grows, shrinks := slices.ContainsFunc(scales, func(v float32) bool { return v > 1 }), slices.ContainsFunc(scales, func(v float32) bool { return v < 1 })
+		grows, shrinks := slices.ContainsFunc(scales, func(v float32) bool { return v > 1 }),
+			slices.ContainsFunc(scales, func(v float32) bool { return v < 1 })
 		mode := "floor"
 		switch {
 		case grows && shrinks:
@@ -224,7 +226,8 @@ func resizeUp(x *step) error {
 	return nil
 }
 
-// scanUp removes the dimension of the batch, which must be 1, from what version 8 reads and returns.
+// scanUp removes the dimension of the batch, which must be 1, from what version
+// 8 reads and returns.
 func scanUp(x *step) error {
 	if err := x.ref("directions"); err != nil {
 		return err
@@ -258,7 +261,8 @@ func scanUp(x *step) error {
 // droppedOnes removes an attribute of ones, which is what its absence means.
 func droppedOnes(name string) adapter {
 	return func(x *step) error {
-		if a := x.n.Attribute(name); a != nil && a.RefAttrName == "" && !slices.ContainsFunc(a.Ints, func(v int64) bool { return v != 1 }) {
+		if a := x.n.Attribute(name); a != nil && a.RefAttrName == "" &&
+			!slices.ContainsFunc(a.Ints, func(v int64) bool { return v != 1 }) {
 			x.drop(name)
 		}
 		return nil

@@ -66,7 +66,8 @@ func (p *Profile) Dropped() int {
 }
 
 func (p *Profile) add(cat, name string, start time.Time, d time.Duration, args map[string]any) {
-	e := traceEvent{Cat: cat, PID: os.Getpid(), TID: 1, Dur: us(d), TS: us(start.Sub(p.begin)), Ph: "X", Name: name, Args: args}
+	e := traceEvent{Cat: cat, PID: os.Getpid(), TID: 1, Dur: us(d), TS: us(start.Sub(p.begin)), Ph: "X",
+		Name: name, Args: args}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.events) == maxTraceEvents {

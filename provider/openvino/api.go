@@ -77,22 +77,30 @@ const firstOptional = fnCompileWithProperties
 var symbols = [functions]string{
 	fnCoreCreate: "ov_core_create", fnGetVersion: "ov_get_openvino_version", fnVersionFree: "ov_version_free",
 	fnGetLastError: "ov_get_last_err_msg", fnGetErrorInfo: "ov_get_error_info", fnFree: "ov_free",
-	fnGetDevices: "ov_core_get_available_devices", fnDevicesFree: "ov_available_devices_free", fnCoreGetProperty: "ov_core_get_property",
-	fnReadModel: "ov_core_read_model", fnReadModelFromMemory: "ov_core_read_model_from_memory_buffer", fnModelFree: "ov_model_free",
+	fnGetDevices: "ov_core_get_available_devices", fnDevicesFree: "ov_available_devices_free",
+	fnCoreGetProperty: "ov_core_get_property",
+	fnReadModel:       "ov_core_read_model", fnReadModelFromMemory: "ov_core_read_model_from_memory_buffer",
+	fnModelFree:   "ov_model_free",
 	fnReshape:     "ov_model_reshape_by_port_indexes",
 	fnModelInputs: "ov_model_inputs_size", fnModelInput: "ov_model_const_input_by_index",
 	fnModelOutputs: "ov_model_outputs_size", fnModelOutput: "ov_model_const_output_by_index",
-	fnPortName: "ov_port_get_any_name", fnPortElementType: "ov_port_get_element_type", fnPortPartialShape: "ov_port_get_partial_shape",
-	fnPartialShapeIsDynamic: "ov_partial_shape_is_dynamic", fnPartialShapeToShape: "ov_partial_shape_to_shape", fnPartialShapeFree: "ov_partial_shape_free",
-	fnPortFree: "ov_output_const_port_free",
-	fnCompile:  "ov_core_compile_model", fnCompiledFree: "ov_compiled_model_free", fnCompiledGetProperty: "ov_compiled_model_get_property",
-	fnCompiledInput: "ov_compiled_model_input_by_index", fnCompiledOutput: "ov_compiled_model_output_by_index",
+	fnPortName: "ov_port_get_any_name", fnPortElementType: "ov_port_get_element_type",
+	fnPortPartialShape:      "ov_port_get_partial_shape",
+	fnPartialShapeIsDynamic: "ov_partial_shape_is_dynamic", fnPartialShapeToShape: "ov_partial_shape_to_shape",
+	fnPartialShapeFree: "ov_partial_shape_free",
+	fnPortFree:         "ov_output_const_port_free",
+	fnCompile:          "ov_core_compile_model", fnCompiledFree: "ov_compiled_model_free",
+	fnCompiledGetProperty: "ov_compiled_model_get_property",
+	fnCompiledInput:       "ov_compiled_model_input_by_index", fnCompiledOutput: "ov_compiled_model_output_by_index",
 	fnCreateRequest: "ov_compiled_model_create_infer_request",
-	fnSetInput:      "ov_infer_request_set_input_tensor_by_index", fnSetOutput: "ov_infer_request_set_output_tensor_by_index",
-	fnGetOutput: "ov_infer_request_get_output_tensor_by_index", fnStart: "ov_infer_request_start_async", fnWait: "ov_infer_request_wait",
+	fnSetInput:      "ov_infer_request_set_input_tensor_by_index",
+	fnSetOutput:     "ov_infer_request_set_output_tensor_by_index",
+	fnGetOutput:     "ov_infer_request_get_output_tensor_by_index", fnStart: "ov_infer_request_start_async",
+	fnWait:   "ov_infer_request_wait",
 	fnCancel: "ov_infer_request_cancel", fnRequestFree: "ov_infer_request_free",
 	fnTensorFromHost: "ov_tensor_create_from_host_ptr", fnTensorFree: "ov_tensor_free", fnTensorData: "ov_tensor_data",
-	fnTensorShape: "ov_tensor_get_shape", fnTensorType: "ov_tensor_get_element_type", fnTensorByteSize: "ov_tensor_get_byte_size", fnTensorSize: "ov_tensor_get_size",
+	fnTensorShape: "ov_tensor_get_shape", fnTensorType: "ov_tensor_get_element_type",
+	fnTensorByteSize: "ov_tensor_get_byte_size", fnTensorSize: "ov_tensor_get_size",
 	fnShapeFree:             "ov_shape_free",
 	fnCompileWithProperties: "ov_core_compile_model_props", fnReadModelUnicode: "ov_core_read_model_unicode",
 	fnTensorFromStrings: "ov_tensor_create_from_string_array",
@@ -170,7 +178,8 @@ func tidy(msg string) string {
 // unsupported lists the phrases of errors about missing features, which have the general
 // status.
 var unsupported = []string{
-	"Model wasn't fully converted", "OpenVINO does not support the following ONNX operations", "is not supported", "not implemented", "Not implemented", "not supported",
+	"Model wasn't fully converted", "OpenVINO does not support the following ONNX operations", "is not supported",
+	"not implemented", "Not implemented", "not supported",
 	"Unsupported", "unsupported", "doesn't support", "does not support", "No translator found",
 }
 
@@ -225,16 +234,20 @@ func (r *library) compile(model uintptr, device string, names, values []string) 
 			props[i] = property{dl.CString(names[i]), dl.CString(values[i])}
 		}
 		dl.KeepSignalStack(func() {
-			err = r.do(fnCompileWithProperties, r.core, model, uintptr(unsafe.Pointer(dev)), uintptr(len(props)), uintptr(dl.Array(props)), uintptr(unsafe.Pointer(&compiled)))
+			err = r.do(fnCompileWithProperties, r.core, model, uintptr(unsafe.Pointer(dev)), uintptr(len(props)),
+				uintptr(dl.Array(props)), uintptr(unsafe.Pointer(&compiled)))
 		})
 		runtime.KeepAlive(props)
 		return compiled, err
 	}
 	if len(names) > maxVariadic {
 		return 0, &driver.StatusError{Code: driver.InvalidArgument,
-			Message: fmt.Sprintf("the options set %d properties (%s); OpenVINO %s supports at most %d, 2026.4 and later any number", len(names), strings.Join(names, ", "), r.version, maxVariadic)}
+			Message: fmt.Sprintf(
+				"the options set %d properties (%s); OpenVINO %s supports at most %d, 2026.4 and later any number",
+				len(names), strings.Join(names, ", "), r.version, maxVariadic)}
 	}
-	args := []uintptr{r.core, model, uintptr(unsafe.Pointer(dev)), uintptr(2 * len(names)), uintptr(unsafe.Pointer(&compiled))}
+	args := []uintptr{r.core, model, uintptr(unsafe.Pointer(dev)), uintptr(2 * len(names)),
+		uintptr(unsafe.Pointer(&compiled))}
 	if runtime.GOOS == "darwin" && runtime.GOARCH == "arm64" {
 		args = append(args, 0, 0, 0) // variadic arguments are on the stack: eight others fill the registers
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// This example runs a model on OpenVINO if its library is on the machine, and else on the Go engine.
+// This example runs a model on OpenVINO if its library is on the machine, and else
+// on the Go engine.
 func Example() {
 	model, err := datasets.Get("mul_1.onnx")
 	if err != nil {

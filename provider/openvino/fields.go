@@ -18,9 +18,12 @@ import (
 // warn logs the fields of SessionOptions that are set and have no counterpart in OpenVINO.
 func warn(o *driver.Options) {
 	for name, set := range map[string]bool{
-		"OptimizationLevel": o.OptimizationLevel != driver.OptimizeAll, "OptimizedModelPath": o.OptimizedModelPath != "",
-		"ExecutionMode": o.ExecutionMode != driver.Sequential, "ExecutionOrder": o.ExecutionOrder != driver.DefaultOrder,
-		"DisableMemoryArena": o.DisableMemoryArena, "DisableMemoryPattern": o.DisableMemoryPattern, "DisableMemoryReuse": o.DisableMemoryReuse,
+		"OptimizationLevel":  o.OptimizationLevel != driver.OptimizeAll,
+		"OptimizedModelPath": o.OptimizedModelPath != "",
+		"ExecutionMode":      o.ExecutionMode != driver.Sequential,
+		"ExecutionOrder":     o.ExecutionOrder != driver.DefaultOrder,
+		"DisableMemoryArena": o.DisableMemoryArena, "DisableMemoryPattern": o.DisableMemoryPattern,
+		"DisableMemoryReuse": o.DisableMemoryReuse,
 	} {
 		if set {
 			o.Log().Warn("option ignored: OpenVINO does not have it", "option", name)
@@ -73,7 +76,8 @@ func inlined(ctx context.Context, path string, m *onnx.Model, o *driver.Options)
 	if len(m.Functions) == 0 {
 		return path, m, nil
 	}
-	r, _, err := onward.OptimizeModel(ctx, m, &onward.SessionOptions{OptimizationLevel: onward.OptimizeNone, Limits: o.Limits})
+	r, _, err := onward.OptimizeModel(ctx, m,
+		&onward.SessionOptions{OptimizationLevel: onward.OptimizeNone, Limits: o.Limits})
 	if err != nil {
 		return "", nil, fmt.Errorf("the functions of the model cannot be inlined, and OpenVINO has none: %w", err)
 	}
@@ -117,7 +121,8 @@ func (r *library) reshape(model uintptr, index []int, args []onward.NodeArg, fix
 			ranges[d] = [2]int64{n, n}
 		}
 		ports, keep = append(ports, uintptr(k)), append(keep, ranges)
-		shapes = append(shapes, partialShape{rank: [2]int64{int64(len(dims)), int64(len(dims))}, dims: uintptr(dl.Array(ranges))})
+		shapes = append(shapes,
+			partialShape{rank: [2]int64{int64(len(dims)), int64(len(dims))}, dims: uintptr(dl.Array(ranges))})
 	}
 	if len(ports) == 0 {
 		return nil

@@ -35,8 +35,9 @@ var search = native.Search{
 	Bare: map[string][]string{"windows": {"openvino_c.dll"}, "darwin": {"libopenvino_c.dylib"},
 		"": {"libopenvino_c.so"}},
 	Pattern: map[string]string{"windows": "openvino_c.dll", "darwin": "libopenvino_c*.dylib", "": "libopenvino_c.so*"},
-	System:  []string{"/usr/local/lib", "/opt/intel/openvino*/runtime/lib/*", "/opt/homebrew/lib", "/usr/lib/*-linux-gnu", "/usr/lib64"},
-	Python:  []string{"openvino", "libs"},
+	System: []string{"/usr/local/lib", "/opt/intel/openvino*/runtime/lib/*", "/opt/homebrew/lib",
+		"/usr/lib/*-linux-gnu", "/usr/lib64"},
+	Python: []string{"openvino", "libs"},
 	More: func(add func(string, ...string)) {
 		// OpenVINO's setupvars script sets this variable.
 		add("INTEL_OPENVINO_DIR", os.Getenv("INTEL_OPENVINO_DIR"), "runtime", "lib", "*")
@@ -58,7 +59,8 @@ var (
 func open(path string) (*library, error) {
 	const what = "OpenVINO's C library"
 	if path != "" {
-		return opened.Open(what, []dl.Place{{Source: "the option library", Path: path, Must: true}}, symbols[fnCoreCreate], start, nil)
+		return opened.Open(what, []dl.Place{{Source: "the option library", Path: path, Must: true}},
+			symbols[fnCoreCreate], start, nil)
 	}
 	initial.Lock()
 	defer initial.Unlock()

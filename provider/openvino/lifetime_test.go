@@ -65,7 +65,8 @@ func TestNoLeak(t *testing.T) {
 	b.Node("Neg", []string{"x"}, []string{"y"})
 	b.Node("Neg", []string{"z"}, []string{"w"})
 	s := openModel(t, b.Must())
-	feed := onward.Values{"x": tensor.Must(tensor.Zeros(tensor.TypeFloat32, 1024)), "z": tensor.Must(tensor.New([]float32{1, 2}))}
+	feed := onward.Values{"x": tensor.Must(tensor.Zeros(tensor.TypeFloat32, 1024)),
+		"z": tensor.Must(tensor.New([]float32{1, 2}))}
 	nativetest.RunsDoNotLeak(t, s, feed)
 }
 

@@ -49,7 +49,8 @@ func (r *library) readFile(path string) (model uintptr, err error) {
 }
 
 func (r *library) readBytes(data []byte) (model uintptr, err error) {
-	err = r.do(fnReadModelFromMemory, r.core, uintptr(dl.Array(data)), uintptr(len(data)), 0, uintptr(unsafe.Pointer(&model)))
+	err = r.do(fnReadModelFromMemory, r.core, uintptr(dl.Array(data)), uintptr(len(data)), 0,
+		uintptr(unsafe.Pointer(&model)))
 	return model, err
 }
 
@@ -131,7 +132,8 @@ func (r *library) portDims(h uintptr) ([]int64, error) {
 func onlyTensors(what string, args []onward.NodeArg) error {
 	for _, a := range args {
 		t := a.ElementType()
-		if t.Kind != tensor.KindTensor && t.Kind != tensor.KindInvalid { // models may leave the types of outputs undeclared
+		// models may leave the types of outputs undeclared
+		if t.Kind != tensor.KindTensor && t.Kind != tensor.KindInvalid {
 			return notImplemented("%s %s has type %s; OpenVINO supports tensors only", what, a.Name, a.Type)
 		}
 		// OpenVINO's CPU plug-in copies strings that pass through bytewise and frees their
@@ -149,7 +151,8 @@ func onlyTensors(what string, args []onward.NodeArg) error {
 func (t *elementTypes) match(what string, ports []port, args []onward.NodeArg) ([]int, error) {
 	index := make([]int, len(ports))
 	fits := func(p *port, a *onward.NodeArg) bool {
-		if d := a.ElementType().Elem; d != tensor.Undefined && d != t.dtype[p.elem] || p.dims != nil && a.Shape != nil && len(p.dims) != len(a.Shape) {
+		if d := a.ElementType().Elem; d != tensor.Undefined && d != t.dtype[p.elem] || p.dims != nil &&
+			a.Shape != nil && len(p.dims) != len(a.Shape) {
 			return false
 		}
 		for i := range min(len(p.dims), len(a.Shape)) {
@@ -162,7 +165,8 @@ func (t *elementTypes) match(what string, ports []port, args []onward.NodeArg) (
 	// Match greedily from both ends: the match is unique if the two agree.
 	next := 0
 	for i := range ports {
-		for next < len(args) && len(ports) != len(args) && args[next].Name != ports[i].name && !fits(&ports[i], &args[next]) {
+		for next < len(args) && len(ports) != len(args) && args[next].Name != ports[i].name &&
+			!fits(&ports[i], &args[next]) {
 			next++
 		}
 		index[i] = next
@@ -170,11 +174,14 @@ func (t *elementTypes) match(what string, ports []port, args []onward.NodeArg) (
 	}
 	last := len(args)
 	for i := len(ports) - 1; i >= 0; i-- {
-		for last--; last >= 0 && len(ports) != len(args) && args[last].Name != ports[i].name && !fits(&ports[i], &args[last]); {
+		for last--; last >= 0 && len(ports) != len(args) && args[last].Name != ports[i].name &&
+			!fits(&ports[i], &args[last]); {
 			last--
 		}
 		if index[i] != last {
-			return nil, notImplemented("OpenVINO removes %d of the model's %d %ss, and types and shapes do not tell which", len(args)-len(ports), len(args), what)
+			return nil, notImplemented(
+				"OpenVINO removes %d of the model's %d %ss, and types and shapes do not tell which",
+				len(args)-len(ports), len(args), what)
 		}
 	}
 	return index, nil

@@ -29,7 +29,8 @@ func config(t testing.TB, options ...string) onward.ProviderConfig {
 }
 
 func open(t testing.TB, m *onnx.Model, opts ...string) (*onward.Session, error) {
-	return onward.OpenModel(t.Context(), m, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{config(t, opts...)}})
+	return onward.OpenModel(t.Context(), m,
+		&onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{config(t, opts...)}})
 }
 
 func openModel(t testing.TB, m *onnx.Model, opts ...string) *onward.Session {
@@ -81,8 +82,11 @@ func TestValues(t *testing.T) {
 		"scalar":   tensor.Scalar[int64](7),
 		"empty":    tensor.Must(tensor.New([]float32{}, 0, 3)),
 	}
-	for _, d := range []tensor.DType{tensor.TypeInt4, tensor.TypeUint4, tensor.TypeFloat8E4M3FN, tensor.TypeFloat8E5M2} {
-		cases[d.String()] = tensor.Must(tensor.FromBytes(d, []byte{0x21, 0x43, 0x65, 0x07}[:map[bool]int{true: 4, false: 4}[d.Packed()]], map[bool]int{true: 7, false: 4}[d.Packed()]))
+	for _, d := range []tensor.DType{tensor.TypeInt4, tensor.TypeUint4, tensor.TypeFloat8E4M3FN,
+		tensor.TypeFloat8E5M2} {
+		cases[d.String()] = tensor.Must(tensor.FromBytes(d,
+			[]byte{0x21, 0x43, 0x65, 0x07}[:map[bool]int{true: 4, false: 4}[d.Packed()]],
+			map[bool]int{true: 7, false: 4}[d.Packed()]))
 	}
 	for name, x := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -108,7 +112,8 @@ func TestStrings(t *testing.T) {
 	b.Node("Shape", []string{"x"}, []string{"y"})
 	s := openModel(t, b.Must())
 	for n := 1; n < 5; n++ {
-		y := run(t, s, tensor.Must(tensor.New(strings.Split(strings.Repeat("a text that is longer than fifteen,", n), ",")[:n], n)))
+		y := run(t, s, tensor.Must(
+			tensor.New(strings.Split(strings.Repeat("a text that is longer than fifteen,", n), ",")[:n], n)))
 		if err := tensor.AllClose(y, tensor.Must(tensor.New([]int64{int64(n)}, 1)), 0, 0); err != nil {
 			t.Error(err)
 		}
@@ -129,7 +134,8 @@ func TestAvailable(t *testing.T) {
 	if err := p.Available(config(t)); err != nil {
 		t.Error(err)
 	}
-	err := p.Available(onward.ProviderConfig{Name: "openvino", Options: map[string]string{"library": "/nowhere/libopenvino_c.so"}})
+	err := p.Available(onward.ProviderConfig{Name: "openvino",
+		Options: map[string]string{"library": "/nowhere/libopenvino_c.so"}})
 	if !errors.Is(err, onward.ErrExecution) {
 		t.Errorf("%v, want status EP_FAIL", err)
 	}
@@ -151,7 +157,8 @@ func TestAliases(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := map[string]string{"same": fmt.Sprintf("[1 2 %d]", i), "a": fmt.Sprint([]float32{-1, -2, -float32(i)}), "b": fmt.Sprint([]float32{-1, -2, -float32(i)})}
+		want := map[string]string{"same": fmt.Sprintf("[1 2 %d]", i), "a": fmt.Sprint([]float32{-1, -2, -float32(i)}),
+			"b": fmt.Sprint([]float32{-1, -2, -float32(i)})}
 		for n, w := range want {
 			if got := fmt.Sprint(tensor.Of[float32](out[n].(*tensor.Tensor))); got != w {
 				t.Errorf("run %d: %s is %s, want %s", i, n, got, w)
@@ -171,13 +178,15 @@ func TestUnwantedOutput(t *testing.T) {
 	b.Input("x", f, 2).Output("a", f, 2).Output("b", f, 2)
 	b.Node("Neg", []string{"x"}, []string{"a"})
 	b.Node("Abs", []string{"x"}, []string{"b"})
-	e, err := driver.Lookup("openvino").Compile(context.Background(), &driver.Model{Model: b.Must()}, &driver.Options{Threads: 1}, config(t, "requests", "1"))
+	e, err := driver.Lookup("openvino").Compile(context.Background(), &driver.Model{Model: b.Must()},
+		&driver.Options{Threads: 1}, config(t, "requests", "1"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer e.Close()
 	run := func(x float32, wanted []bool) []tensor.Value {
-		req := &driver.Request{In: []tensor.Value{tensor.Must(tensor.New([]float32{x, -x}))}, Out: make([]tensor.Value, 2), Wanted: wanted, Options: &driver.RunOptions{}}
+		req := &driver.Request{In: []tensor.Value{tensor.Must(tensor.New([]float32{x, -x}))},
+			Out: make([]tensor.Value, 2), Wanted: wanted, Options: &driver.RunOptions{}}
 		if err := e.Run(context.Background(), req); err != nil {
 			t.Fatal(err)
 		}
@@ -203,7 +212,8 @@ func TestErrors(t *testing.T) {
 	unknown.Input("x", onnx.DataType(tensor.TypeFloat32), 1).Output("y", onnx.DataType(tensor.TypeFloat32), 1)
 	unknown.Node("NoSuchOperator", []string{"x"}, []string{"y"})
 	seq := onnx.NewModel("seq").Opset("", 13).IRVersion(8)
-	seq.InputType("x", onnx.NewType(tensor.SequenceOf(tensor.TensorType(tensor.TypeFloat32)))).Output("y", onnx.DataType(tensor.TypeInt64))
+	seq.InputType("x", onnx.NewType(tensor.SequenceOf(tensor.TensorType(tensor.TypeFloat32)))).
+		Output("y", onnx.DataType(tensor.TypeInt64))
 	seq.Node("SequenceLength", []string{"x"}, []string{"y"})
 	for _, c := range []struct {
 		name    string
@@ -260,7 +270,8 @@ func TestRunError(t *testing.T) {
 		if !errors.As(err, &st) || st.Code == onward.OK || !strings.Contains(st.Message, "eshape") {
 			t.Errorf("Run = %v, want OpenVINO's error about Reshape", err)
 		}
-		if y := run(t, s, tensor.Must(tensor.New([]float32{1, 2, 3, 4, 5, 6}))).(*tensor.Tensor); fmt.Sprint(y.Shape()) != "[2 3]" {
+		if y := run(t, s,
+			tensor.Must(tensor.New([]float32{1, 2, 3, 4, 5, 6}))).(*tensor.Tensor); fmt.Sprint(y.Shape()) != "[2 3]" {
 			t.Errorf("after the error the shape is %v", y.Shape())
 		}
 	}

@@ -72,7 +72,9 @@ func parse(opts *driver.Options, config driver.Config) (*settings, error) {
 		if !ok && propertyName.MatchString(name) {
 			kind, into = native.Text, s.properties
 		} else if !ok {
-			return nil, native.Invalid("provider openvino has no option %q; it has %s, and OpenVINO's own properties in capitals", name, strings.Join(slices.Sorted(maps.Keys(options)), ", "))
+			return nil, native.Invalid(
+				"provider openvino has no option %q; it has %s, and OpenVINO's own properties in capitals", name,
+				strings.Join(slices.Sorted(maps.Keys(options)), ", "))
 		}
 		v, err := native.Check("openvino", name, value, kind)
 		if err != nil {

@@ -71,7 +71,9 @@ func TestPrecision(t *testing.T) {
 	if err := tensor.AllClose(run(t, openModel(t, m), x), want, 1e-4, 1e-4); err != nil {
 		t.Error(err)
 	}
-	rounded, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{Threads: 1, Precision: onward.PrecisionBFloat16, Providers: []onward.ProviderConfig{config(t)}})
+	rounded, err := onward.OpenModel(t.Context(), m,
+		&onward.SessionOptions{Threads: 1, Precision: onward.PrecisionBFloat16,
+			Providers: []onward.ProviderConfig{config(t)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +110,8 @@ func TestExternalData(t *testing.T) {
 		}
 	}
 	for _, p := range []string{path, filepath.Join(links, "größe.onnx")} {
-		s, err := onward.Open(t.Context(), p, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{config(t)}})
+		s, err := onward.Open(t.Context(), p,
+			&onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{config(t)}})
 		if err != nil {
 			t.Fatalf("%s: %v", p, err)
 		}
@@ -145,8 +148,9 @@ func TestExternalData(t *testing.T) {
 func TestFreeDimensions(t *testing.T) {
 	m := nativetest.Scale("n", "m", 3)
 	m.Graph.Inputs[0].Type.Tensor.Shape.Dims[1].Denotation = "WIDTH"
-	s, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{FreeDimensions: map[string]int64{"n": 2}, FreeDimensionsByDenotation: map[string]int64{"WIDTH": 4},
-		Providers: []onward.ProviderConfig{config(t)}})
+	s, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{FreeDimensions: map[string]int64{"n": 2},
+		FreeDimensionsByDenotation: map[string]int64{"WIDTH": 4},
+		Providers:                  []onward.ProviderConfig{config(t)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,13 +159,16 @@ func TestFreeDimensions(t *testing.T) {
 	if got := fmt.Sprint(y.(*tensor.Tensor).Shape()); got != "[2 4 3]" {
 		t.Errorf("shape %s, want [2 4 3]", got)
 	}
-	if _, err := s.Run(context.Background(), onward.Values{"x": tensor.Must(tensor.Zeros(tensor.TypeFloat32, 1, 4, 3))}, nil); !errors.Is(err, onward.ErrInvalidArgument) {
+	if _, err := s.Run(context.Background(), onward.Values{"x": tensor.Must(tensor.Zeros(tensor.TypeFloat32, 1, 4, 3))},
+		nil); !errors.Is(err, onward.ErrInvalidArgument) {
 		t.Errorf("another shape: %v, want status INVALID_ARGUMENT", err)
 	}
 }
 
 func TestInitializers(t *testing.T) {
-	s, err := onward.OpenModel(t.Context(), nativetest.Scale("n"), &onward.SessionOptions{Initializers: onward.Values{"two": tensor.Must(tensor.New([]float32{5}, 1))}, Providers: []onward.ProviderConfig{config(t)}})
+	s, err := onward.OpenModel(t.Context(), nativetest.Scale("n"),
+		&onward.SessionOptions{Initializers: onward.Values{"two": tensor.Must(tensor.New([]float32{5}, 1))},
+			Providers: []onward.ProviderConfig{config(t)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,10 +180,13 @@ func TestInitializers(t *testing.T) {
 }
 
 func TestCustomOperators(t *testing.T) {
-	c := onward.CustomOperator{Name: "Mul", Inputs: "x:float, y:float", Outputs: "z:float", Run: func(context.Context, onward.CustomCall) ([]tensor.Value, error) {
-		return nil, errors.New("is not called")
-	}}
-	s, err := onward.OpenModel(t.Context(), nativetest.Scale(2), &onward.SessionOptions{CustomOperators: []onward.CustomOperator{c}, Providers: []onward.ProviderConfig{config(t)}})
+	c := onward.CustomOperator{Name: "Mul", Inputs: "x:float, y:float", Outputs: "z:float",
+		Run: func(context.Context, onward.CustomCall) ([]tensor.Value, error) {
+			return nil, errors.New("is not called")
+		}}
+	s, err := onward.OpenModel(t.Context(), nativetest.Scale(2),
+		&onward.SessionOptions{CustomOperators: []onward.CustomOperator{c},
+			Providers: []onward.ProviderConfig{config(t)}})
 	if err == nil {
 		s.Close()
 	}

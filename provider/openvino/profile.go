@@ -30,7 +30,8 @@ const (
 // into others ("undef") and graph inputs and outputs ("unknown").
 func (n *profilingInfo) ran() bool {
 	kernel := dl.String(n.exec)
-	return n.status == executed || n.status == notRun && kernel != "" && !strings.HasPrefix(kernel, "undef") && !strings.HasPrefix(kernel, "unknown")
+	return n.status == executed || n.status == notRun && kernel != "" && !strings.HasPrefix(kernel, "undef") &&
+		!strings.HasPrefix(kernel, "unknown")
 }
 
 // observe calls fn for each node that the last run of a request has executed, in OpenVINO's

@@ -64,20 +64,23 @@ func list(devices []string) string {
 }
 
 func unavailable(format string, args ...any) error {
-	return &driver.StatusError{Code: driver.ExecutionProvider, Message: "provider openvino is not available: " + fmt.Sprintf(format, args...)}
+	return &driver.StatusError{Code: driver.ExecutionProvider, Message: "provider openvino is not available: " +
+		fmt.Sprintf(format, args...)}
 }
 
 func (provider) open(config driver.Config) (*library, error) {
 	l, err := open(config.Options["library"])
 	if err != nil {
 		return nil, &driver.StatusError{Code: driver.ExecutionProvider, Err: err,
-			Message: fmt.Sprintf("provider openvino is not available: %v\nGet it with %s; or name its path in %s or in the option library.", err, get, Env)}
+			Message: fmt.Sprintf("provider openvino is not available: %v\n"+
+				"Get it with %s; or name its path in %s or in the option library.", err, get, Env)}
 	}
 	return l, nil
 }
 
 // Compile creates a session. OpenVINO loads the model from its file if there is one.
-func (p provider) Compile(ctx context.Context, m *driver.Model, opts *driver.Options, config driver.Config) (driver.Engine, error) {
+func (p provider) Compile(ctx context.Context, m *driver.Model, opts *driver.Options,
+	config driver.Config) (driver.Engine, error) {
 	s, err := parse(opts, config)
 	if err != nil {
 		return nil, err
@@ -118,7 +121,8 @@ func (p provider) Library(config driver.Config) (*driver.Library, error) {
 		return nil, err
 	}
 	slices.Sort(devices)
-	return &driver.Library{Name: "OpenVINO", Path: cmp.Or(l.file, l.Path), Source: l.Source, Version: l.version, Providers: devices}, nil
+	return &driver.Library{Name: "OpenVINO", Path: cmp.Or(l.file, l.Path), Source: l.Source, Version: l.version,
+		Providers: devices}, nil
 }
 
 // Needs implements [driver.LibraryUser].

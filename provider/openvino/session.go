@@ -78,7 +78,8 @@ func (r *library) newSession(path string, m *onnx.Model, o *settings) (_ *sessio
 	if err != nil {
 		return nil, err
 	}
-	s := &session{lib: r, profiled: o.properties[perfCount] == "YES", in: slices.Concat(d.Inputs, d.OverridableInitializers), inputs: len(d.Inputs), out: d.Outputs}
+	s := &session{lib: r, profiled: o.properties[perfCount] == "YES",
+		in: slices.Concat(d.Inputs, d.OverridableInitializers), inputs: len(d.Inputs), out: d.Outputs}
 	model, err := r.read(path, m)
 	if err != nil {
 		return nil, err
@@ -172,7 +173,8 @@ func (s *session) separate() error {
 func (s *session) optimal() int {
 	var p uintptr
 	key := []byte("OPTIMAL_NUMBER_OF_INFER_REQUESTS\x00")
-	if err := s.lib.do(fnCompiledGetProperty, s.compiled, uintptr(unsafe.Pointer(&key[0])), uintptr(unsafe.Pointer(&p))); err != nil {
+	if err := s.lib.do(fnCompiledGetProperty, s.compiled, uintptr(unsafe.Pointer(&key[0])),
+		uintptr(unsafe.Pointer(&p))); err != nil {
 		return 1
 	}
 	n, err := strconv.Atoi(s.lib.text(p))
@@ -204,7 +206,8 @@ func (s *session) Run(ctx context.Context, req *driver.Request) error {
 	}
 	for i := s.inputs; i < len(req.In); i++ {
 		if req.In[i] != nil {
-			return notImplemented("initializer %s cannot be overridden: OpenVINO makes constants of initializers", s.in[i].Name)
+			return notImplemented("initializer %s cannot be overridden: OpenVINO makes constants of initializers",
+				s.in[i].Name)
 		}
 	}
 	var st *state

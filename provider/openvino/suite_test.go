@@ -67,8 +67,9 @@ func TestSuite(t *testing.T) {
 	}
 	dir := suite.Dir(t)
 	t.Setenv(openvino.Env, openvinolib.Path(t))
-	r, err := backendtest.New(backend.Provider("openvino"), backendtest.Options{Dir: dir, Devices: []string{"CPU"}, Runs: 2,
-		Prepare: &backend.Options{SkipCheck: true, Session: &onward.SessionOptions{Threads: 1}}})
+	r, err := backendtest.New(backend.Provider("openvino"),
+		backendtest.Options{Dir: dir, Devices: []string{"CPU"}, Runs: 2,
+			Prepare: &backend.Options{SkipCheck: true, Session: &onward.SessionOptions{Threads: 1}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +102,8 @@ func TestSuite(t *testing.T) {
 				t.Errorf("%s: %v", res.Name, res.Err)
 			}
 		case backendtest.Skipped:
-			if left := !whole && strings.Contains(res.Case, "_expanded"); cases == "" && !left && !find(refused, lack, res.Reason) {
+			if left := !whole && strings.Contains(res.Case, "_expanded"); cases == "" && !left &&
+				!find(refused, lack, res.Reason) {
 				t.Errorf("%s is refused: %s", res.Name, res.Reason)
 			}
 		}

@@ -29,7 +29,8 @@ func TestCallingThreads(t *testing.T) {
 			wg.Go(func() {
 				runtime.LockOSThread() // the thread ends with the goroutine
 				for range 50 {
-					if _, err := s.Run(context.Background(), onward.Values{"x": tensor.Must(tensor.New([]float32{1, 2}))}, nil); err != nil {
+					if _, err := s.Run(context.Background(),
+						onward.Values{"x": tensor.Must(tensor.New([]float32{1, 2}))}, nil); err != nil {
 						t.Error(err)
 					}
 					tiny := float32(math.SmallestNonzeroFloat32)

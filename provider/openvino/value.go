@@ -71,9 +71,11 @@ func (r *library) hostTensor(st *state, t *tensor.Tensor, elem int32) (uintptr, 
 	}
 	var err error
 	if runtime.GOOS == "windows" {
-		err = r.do(fnTensorFromHost, uintptr(elem), uintptr(unsafe.Pointer(&st.shape)), uintptr(data), uintptr(unsafe.Pointer(&st.res)))
+		err = r.do(fnTensorFromHost, uintptr(elem), uintptr(unsafe.Pointer(&st.shape)), uintptr(data),
+			uintptr(unsafe.Pointer(&st.res)))
 	} else {
-		err = r.do(fnTensorFromHost, uintptr(elem), uintptr(st.shape.rank), st.shape.dims, uintptr(data), uintptr(unsafe.Pointer(&st.res)))
+		err = r.do(fnTensorFromHost, uintptr(elem), uintptr(st.shape.rank), st.shape.dims, uintptr(data),
+			uintptr(unsafe.Pointer(&st.res)))
 	}
 	return st.res, err
 }

@@ -153,7 +153,8 @@ func (b *binding) BindOutput(i int, v driver.Memory, d driver.Device) error {
 	// that an output already holds.
 	typ := b.s.out[i].ElementType()
 	b.out[i].replace(none)
-	b.out[i] = boundOutput{bound: true, device: d, given: v, copied: typ.Kind != tensor.KindTensor || typ.Elem == tensor.TypeString || b.s.input[i] >= 0}
+	b.out[i] = boundOutput{bound: true, device: d, given: v, copied: typ.Kind != tensor.KindTensor ||
+		typ.Elem == tensor.TypeString || b.s.input[i] >= 0}
 	return nil
 }
 
@@ -296,7 +297,8 @@ func (b *binding) collect() error {
 	if !allocated {
 		return nil
 	}
-	if err := r.do(fnGetBoundOutputValues, b.io, r.allocator, uintptr(unsafe.Pointer(&st.res)), uintptr(unsafe.Pointer(&st.res2))); err != nil {
+	if err := r.do(fnGetBoundOutputValues, b.io, r.allocator, uintptr(unsafe.Pointer(&st.res)),
+		uintptr(unsafe.Pointer(&st.res2))); err != nil {
 		return err
 	}
 	list, n := st.res, int(st.res2)
@@ -348,8 +350,8 @@ func (b *binding) collect() error {
 	return nil
 }
 
-// copyMemory copies an input to the memory bound for the output that it is, which ONNX Runtime does not
-// write to.
+// copyMemory copies an input to the memory bound for the output that it is, which ONNX Runtime
+// does not write to.
 func copyMemory(dst, src driver.Memory) error {
 	to, _ := dst.Value.(*tensor.Tensor)
 	from, _ := src.Value.(*tensor.Tensor)
@@ -361,7 +363,8 @@ func copyMemory(dst, src driver.Memory) error {
 	case to != nil && src.Device != nil:
 		return src.Device.CopyTo(to)
 	case to == nil || from == nil || to.DType() != from.DType() || !sameShape(to.Shape(), from.Shape()):
-		return native.Invalid("it is the graph input %v, want memory of that type and shape, got %v", src.Value, dst.Value)
+		return native.Invalid("it is the graph input %v, want memory of that type and shape, got %v",
+			src.Value, dst.Value)
 	case to.DType() == tensor.TypeString:
 		copy(tensor.Of[string](to), tensor.Of[string](from))
 	default:
@@ -409,7 +412,8 @@ func (r *library) sparseOf(st *state, s *tensor.Sparse) (uintptr, error) {
 	}
 	dims := st.shape(s.Shape)
 	st.res = 0
-	if err := r.do(fnCreateSparseTensorAsOrtValue, r.allocator, uintptr(dl.Array(dims)), uintptr(len(dims)), elem, uintptr(unsafe.Pointer(&st.res))); err != nil {
+	if err := r.do(fnCreateSparseTensorAsOrtValue, r.allocator, uintptr(dl.Array(dims)), uintptr(len(dims)), elem,
+		uintptr(unsafe.Pointer(&st.res))); err != nil {
 		return 0, err
 	}
 	h := st.res
@@ -429,7 +433,8 @@ func (r *library) sparseOf(st *state, s *tensor.Sparse) (uintptr, error) {
 			indices[i] = int32(n)
 		}
 		dims := []int64{2, int64(len(ix) / 2)}
-		err = r.do(fnFillSparseTensorBlockSparse, h, r.cpu, uintptr(dl.Array(shape)), uintptr(len(shape)), uintptr(data),
+		err = r.do(fnFillSparseTensorBlockSparse, h, r.cpu, uintptr(dl.Array(shape)),
+			uintptr(len(shape)), uintptr(data),
 			uintptr(dl.Array(dims)), uintptr(len(dims)), uintptr(dl.Array(indices)))
 	}
 	runtime.KeepAlive(s)

@@ -38,7 +38,8 @@ func openExample(t testing.TB, name string) *onward.Session {
 	t.Helper()
 	data, err := datasets.Get(name)
 	must(t, err)
-	s, err := onward.OpenBytes(t.Context(), data, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{config(t)}})
+	s, err := onward.OpenBytes(t.Context(), data,
+		&onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{config(t)}})
 	must(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s
@@ -171,11 +172,13 @@ func TestBindingOfOtherValues(t *testing.T) {
 	x := []float32{5.1, 3.5, 6.2, 2.9, 5.9, 3}
 	want, err := s.Run(context.Background(), onward.Values{"float_input": tensor.Must(tensor.New(x, 3, 2))}, nil)
 	must(t, err)
-	must(t, b.BindInput("float_input", buffer(x, 3, 2)), b.BindOutput("output_probability"), b.BindOutput("output_label"))
+	must(t, b.BindInput("float_input", buffer(x, 3, 2)), b.BindOutput("output_probability"),
+		b.BindOutput("output_label"))
 	for range 3 {
 		must(t, s.RunBinding(context.Background(), b, nil))
 		out, err := b.CopyOutputsToCPU()
-		must(t, err, tensor.AllClose(out[0], want["output_probability"], 0, 0), tensor.AllClose(out[1], want["output_label"], 0, 0))
+		must(t, err, tensor.AllClose(out[0], want["output_probability"], 0, 0),
+			tensor.AllClose(out[1], want["output_label"], 0, 0))
 	}
 	str := openModel(t, identity(tensor.TensorType(tensor.TypeString)))
 	b = newBinding(t, str)
@@ -217,7 +220,8 @@ func TestBindingMisuse(t *testing.T) {
 	}
 	b := newBinding(t, s)
 	must(t, b.BindCPUInput("X", tensor.Must(tensor.New(x, 3, 2))), b.BindOutput("Y"), s.Close())
-	if err := s.RunBinding(context.Background(), b, nil); err == nil || !strings.Contains(err.Error(), "the session is closed") {
+	if err := s.RunBinding(context.Background(), b, nil); err == nil ||
+		!strings.Contains(err.Error(), "the session is closed") {
 		t.Errorf("a run of a closed session: %v", err)
 	}
 }
@@ -263,7 +267,8 @@ func TestRandomBindings(t *testing.T) {
 		rng := rand.New(rand.NewPCG(3, rapid.Uint64().Draw(t, "seed")))
 		in := rapid.IntRange(1, 20).Draw(t, "in")
 		m, wide := perceptron(rng, in, rapid.IntRange(1, 4).Draw(t, "layers"))
-		s, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{c}})
+		s, err := onward.OpenModel(t.Context(), m,
+			&onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{c}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -330,7 +335,8 @@ func TestBindingsAtOnce(t *testing.T) {
 			err = errors.Join(err, b.BindInput("x", buffer(x, 1, 5)), b.BindOutputBuffer("y", buffer(y, 1, wide)))
 			for range 50 {
 				clear(y)
-				err = errors.Join(err, s.RunBinding(context.Background(), b, nil), tensor.AllClose(tensor.Must(tensor.New(y, 1, wide)), want["y"], 0, 0))
+				err = errors.Join(err, s.RunBinding(context.Background(), b, nil),
+					tensor.AllClose(tensor.Must(tensor.New(y, 1, wide)), want["y"], 0, 0))
 			}
 			if err != nil {
 				t.Error(err)

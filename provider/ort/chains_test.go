@@ -75,8 +75,10 @@ func TestRandomChainsAgree(t *testing.T) {
 		}
 		compared++
 	})
-	t.Logf("%d chains compared, %d explained, %d refused by ONNX Runtime, %d invalid; %s", compared, explained, refused, invalid, excused)
-	// Measured: 5 to 10 % of some 440 chains. One chain has up to a dozen tensors, so few chains vary more.
+	t.Logf("%d chains compared, %d explained, %d refused by ONNX Runtime, %d invalid; %s", compared, explained, refused,
+		invalid, excused)
+	// Measured: 5 to 10 % of some 440 chains. One chain has up to a dozen tensors, so
+	// few chains vary more.
 	if limit := max(24, compared/8); excused.Shapes+excused.Large > limit {
 		t.Errorf("%d tensors are not compared, want at most %d", excused.Shapes+excused.Large, limit)
 	}

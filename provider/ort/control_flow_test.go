@@ -12,9 +12,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// TestRandomControlFlowAgrees runs random models of nested control flow on cpu and their explicit form
-// on ONNX Runtime, whose optimizer is off because it crashes at some of them. ONWARD_TRACE=1 prints each model before
-// it runs.
+// TestRandomControlFlowAgrees runs random models of nested control flow on cpu and their explicit
+// form on ONNX Runtime, whose optimizer is off because it crashes at some of them. ONWARD_TRACE=1
+// prints each model before it runs.
 func TestRandomControlFlowAgrees(t *testing.T) {
 	ort := config(t)
 	opfuzz.Reproducible(t, "300")
@@ -28,7 +28,8 @@ func TestRandomControlFlowAgrees(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		theirs, err := c.RunModel(explicit, &onward.SessionOptions{Threads: 1, OptimizationLevel: onward.OptimizeNone, Providers: []onward.ProviderConfig{ort}})
+		theirs, err := c.RunModel(explicit, &onward.SessionOptions{Threads: 1, OptimizationLevel: onward.OptimizeNone,
+			Providers: []onward.ProviderConfig{ort}})
 		if err != nil {
 			if refused++; os.Getenv("ONWARD_TRACE") != "" {
 				fmt.Fprintf(os.Stderr, "REFUSED %v\n", err)

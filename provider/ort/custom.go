@@ -109,8 +109,10 @@ var customTable = sync.OnceValue(func() ortCustomOp {
 		return required
 	}
 	return ortCustomOp{
-		version:              17,
-		getName:              dl.Callback(func(op uintptr) uintptr { return uintptr(unsafe.Pointer(customOpAt(op).name)) }),
+		version: 17,
+		getName: dl.Callback(func(op uintptr) uintptr {
+			return uintptr(unsafe.Pointer(customOpAt(op).name))
+		}),
 		getProvider:          dl.Callback(func(uintptr) uintptr { return 0 }), // null: the CPU execution provider
 		inputType:            dl.Callback(func(op, i uintptr) uintptr { return elem(customOpAt(op).in, i) }),
 		inputCount:           dl.Callback(func(op uintptr) uintptr { return uintptr(len(customOpAt(op).in)) }),
@@ -154,7 +156,9 @@ func (r *library) customOperators(m *onnx.Model, o *driver.Options) (*customDoma
 			c.out, err = r.elementTypes(op.Out)
 		}
 		if err != nil {
-			return nil, nil, &driver.StatusError{Code: driver.NotImplemented, Message: fmt.Sprintf("custom operator of node %q: %v", op.Node, err)}
+			return nil, nil,
+				&driver.StatusError{Code: driver.NotImplemented,
+					Message: fmt.Sprintf("custom operator of node %q: %v", op.Node, err)}
 		}
 		d.ops = append(d.ops, c)
 	}
@@ -185,7 +189,8 @@ func (d *customDomains) add(r *library, opts uintptr) error {
 		return nil
 	}
 	domain := new(uintptr)
-	if err := r.do(fnCreateCustomOpDomain, uintptr(unsafe.Pointer(dl.CString(driver.CustomDomain))), uintptr(unsafe.Pointer(domain))); err != nil {
+	if err := r.do(fnCreateCustomOpDomain, uintptr(unsafe.Pointer(dl.CString(driver.CustomDomain))),
+		uintptr(unsafe.Pointer(domain))); err != nil {
 		return err
 	}
 	d.domain = *domain
@@ -252,7 +257,8 @@ func (c *ortCustomOp) put(st *state, call uintptr, i int, t *tensor.Tensor) erro
 	r := c.lib
 	dims := slices.Clone(st.shape(t.Shape()))
 	st.res = 0
-	if err := r.do(fnKernelContextGetOutput, call, uintptr(i), uintptr(dl.Array(dims)), uintptr(len(dims)), uintptr(unsafe.Pointer(&st.res))); err != nil || st.res == 0 {
+	if err := r.do(fnKernelContextGetOutput, call, uintptr(i), uintptr(dl.Array(dims)), uintptr(len(dims)),
+		uintptr(unsafe.Pointer(&st.res))); err != nil || st.res == 0 {
 		return err
 	}
 	h := st.res

@@ -29,11 +29,13 @@ func (r *library) memoryInfo(d driver.Device) (uintptr, error) {
 	}
 	name, ok := memoryNames[d.Type]
 	if !ok {
-		return 0, &driver.StatusError{Code: driver.NotImplemented, Message: fmt.Sprintf("memory of device type %s cannot be bound: ONNX Runtime has no name for it", d.Type)}
+		return 0, &driver.StatusError{Code: driver.NotImplemented,
+			Message: fmt.Sprintf("memory of device type %s cannot be bound: ONNX Runtime has no name for it", d.Type)}
 	}
 	const deviceAllocator, memTypeDefault = 0, 0
 	out := new(uintptr)
-	if err := r.do(fnCreateMemoryInfo, uintptr(unsafe.Pointer(dl.CString(name))), deviceAllocator, uintptr(d.ID), memTypeDefault, uintptr(unsafe.Pointer(out))); err != nil {
+	if err := r.do(fnCreateMemoryInfo, uintptr(unsafe.Pointer(dl.CString(name))), deviceAllocator, uintptr(d.ID),
+		memTypeDefault, uintptr(unsafe.Pointer(out))); err != nil {
 		return 0, err
 	}
 	h, loaded := r.infos.LoadOrStore(d, *out)
@@ -124,7 +126,8 @@ func (t *deviceTensor) CopyFromDevice(src driver.DeviceTensor) error {
 }
 
 func (t *deviceTensor) errClosed() error {
-	return &driver.StatusError{Code: driver.InvalidArgument, Message: fmt.Sprintf("the tensor on %s is closed", t.device)}
+	return &driver.StatusError{Code: driver.InvalidArgument,
+		Message: fmt.Sprintf("the tensor on %s is closed", t.device)}
 }
 
 // transfer copies between the device and the tensor x on the CPU, or other on a device. The
@@ -149,8 +152,10 @@ func (t *deviceTensor) transfer(x *tensor.Tensor, other driver.DeviceTensor, toD
 			host.Reset(tensor.TypeUint8, x.Bytes(), []int{n})
 			return r.tensorValue(st, host)
 		}
-	} else if size, err := tensor.ByteLen(other.DType(), other.Shape()); err != nil || other.DType() != t.dtype || size != n {
-		return fmt.Errorf("%s%v on %s cannot be copied to %s%v on %s", other.DType(), other.Shape(), other.Device(), t.dtype, t.shape, t.device)
+	} else if size, err := tensor.ByteLen(other.DType(), other.Shape()); err != nil ||
+		other.DType() != t.dtype || size != n {
+		return fmt.Errorf("%s%v on %s cannot be copied to %s%v on %s", other.DType(), other.Shape(), other.Device(),
+			t.dtype, t.shape, t.device)
 	}
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -203,7 +208,8 @@ func (t *deviceTensor) transfer(x *tensor.Tensor, other driver.DeviceTensor, toD
 
 // copyOptions are the provider options that decide where and on what stream a copy runs.
 // Copies take no others: a CUDA graph, a profile or a saved model is the session's.
-var copyOptions = []string{"library", namedProvider, pluginLibrary, pluginDevice, "device_type", "device_id", "has_user_compute_stream", "user_compute_stream",
+var copyOptions = []string{"library", namedProvider, pluginLibrary, pluginDevice, "device_type", "device_id",
+	"has_user_compute_stream", "user_compute_stream",
 	"deviceId", "webgpuInstance", "webgpuDevice", "dawnProcTable", "dawnBackendType", "powerPreference"}
 
 // copying returns a session on the same device that copies bytes.
@@ -262,7 +268,8 @@ func (s *session) Allocate(d driver.Device, dtype tensor.DType, shape []int) (dr
 	}
 	dims := st.shape(shape)
 	st.res = 0
-	if err := s.do(fnCreateTensorAsOrtValue, a.h, uintptr(dl.Array(dims)), uintptr(len(dims)), elem, uintptr(unsafe.Pointer(&st.res))); err != nil {
+	if err := s.do(fnCreateTensorAsOrtValue, a.h, uintptr(dl.Array(dims)), uintptr(len(dims)), elem,
+		uintptr(unsafe.Pointer(&st.res))); err != nil {
 		a.drop(s)
 		return nil, err
 	}
@@ -276,7 +283,8 @@ func (s *session) Allocate(d driver.Device, dtype tensor.DType, shape []int) (dr
 }
 
 // Wrap implements [driver.Allocator].
-func (s *session) Wrap(d driver.Device, dtype tensor.DType, shape []int, p unsafe.Pointer) (driver.DeviceTensor, error) {
+func (s *session) Wrap(d driver.Device, dtype tensor.DType, shape []int,
+	p unsafe.Pointer) (driver.DeviceTensor, error) {
 	h, err := s.lib.wrap(new(state), d, dtype, shape, uintptr(p))
 	if err != nil {
 		return nil, err
@@ -332,7 +340,10 @@ func (r *library) location(st *state, h uintptr) (driver.Device, error) {
 	st.i32 = ofCPU
 	dl.Call(r.address(fnMemoryInfoGetDeviceType), info, uintptr(unsafe.Pointer(&st.i32)))
 	if st.i32 != ofCPU {
-		return driver.Device{}, &driver.StatusError{Code: driver.NotImplemented, Message: fmt.Sprintf("the output is in memory %q of a device, which is not supported; bind it to the CPU", name)}
+		return driver.Device{},
+			&driver.StatusError{Code: driver.NotImplemented,
+				Message: fmt.Sprintf(
+					"the output is in memory %q of a device, which is not supported; bind it to the CPU", name)}
 	}
 	return driver.Device{}, nil
 }

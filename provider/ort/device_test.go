@@ -24,12 +24,14 @@ func TestDeviceTensor(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 17)
 	b.Input("x", onnx.Float, 2).Output("y", onnx.Float, 2)
 	b.Node("Neg", []string{"x"}, []string{"y"})
-	e, err := p.Compile(context.Background(), &driver.Model{Model: b.Must()}, &driver.Options{Threads: 1}, onward.ProviderConfig{Name: "ort", Options: map[string]string{"library": ortlib.Path(t)}})
+	e, err := p.Compile(context.Background(), &driver.Model{Model: b.Must()}, &driver.Options{Threads: 1},
+		onward.ProviderConfig{Name: "ort", Options: map[string]string{"library": ortlib.Path(t)}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := e.(*session)
-	types := []tensor.DType{tensor.TypeFloat32, tensor.TypeInt64, tensor.TypeBool, tensor.TypeFloat16, tensor.TypeFloat8E4M3FN, tensor.TypeFloat8E5M2, tensor.TypeUint4, tensor.TypeInt4}
+	types := []tensor.DType{tensor.TypeFloat32, tensor.TypeInt64, tensor.TypeBool, tensor.TypeFloat16,
+		tensor.TypeFloat8E4M3FN, tensor.TypeFloat8E5M2, tensor.TypeUint4, tensor.TypeInt4}
 	for _, d := range types {
 		x, err := tensor.Zeros(d, 3, 5)
 		if err != nil {
@@ -63,14 +65,16 @@ func TestDeviceTensor(t *testing.T) {
 			t.Fatal(err)
 		}
 		clear(x.Bytes())
-		if err := errors.Join(w.CopyFrom(x), m.CopyTo(y)); err != nil || string(y.Bytes()) != string(x.Bytes()) || w.Pointer() != m.Pointer() {
+		if err := errors.Join(w.CopyFrom(x), m.CopyTo(y)); err != nil || string(y.Bytes()) != string(x.Bytes()) ||
+			w.Pointer() != m.Pointer() {
 			t.Errorf("%s by its address: got %v, %v, want zeros", d, y.Bytes(), err)
 		}
 		if err := m.CopyTo(tensor.Must(tensor.New([]float32{1}))); err == nil {
 			t.Error("a tensor of another size was accepted")
 		}
 	}
-	for _, d := range []tensor.DType{tensor.TypeFloat6E2M3, tensor.TypeFloat6E3M2} { // ONNX Runtime does not support these
+	// ONNX Runtime does not support these
+	for _, d := range []tensor.DType{tensor.TypeFloat6E2M3, tensor.TypeFloat6E3M2} {
 		x := tensor.Must(tensor.Zeros(d, 4))
 		_, err1 := s.Allocate(onward.Device{}, d, []int{4})
 		_, err2 := s.lib.value(new(state), x, x.Type())
@@ -80,7 +84,8 @@ func TestDeviceTensor(t *testing.T) {
 		}
 		_, err3 := s.lib.value(new(state), sparse, sparse.Type())
 		for _, err := range []error{err1, err2, err3} {
-			if want := "does not support element type " + d.String(); !errors.Is(err, onward.ErrNotImplemented) || !strings.Contains(err.Error(), want) {
+			if want := "does not support element type " + d.String(); !errors.Is(err, onward.ErrNotImplemented) ||
+				!strings.Contains(err.Error(), want) {
 				t.Errorf("error is %v, want %q", err, want)
 			}
 		}
@@ -109,7 +114,8 @@ func TestCopiesWriteNoFiles(t *testing.T) {
 	b.Node("Neg", []string{"x"}, []string{"y"})
 	config := onward.ProviderConfig{Name: "ort", Options: map[string]string{"library": ortlib.Path(t),
 		"profile_file_prefix": filepath.Join(dir, "profile"), "optimized_model_filepath": filepath.Join(dir, "model.onnx")}}
-	e, err := provider{"ort", cpu}.Compile(context.Background(), &driver.Model{Model: b.Must()}, &driver.Options{Threads: 1}, config)
+	e, err := provider{"ort", cpu}.Compile(context.Background(), &driver.Model{Model: b.Must()},
+		&driver.Options{Threads: 1}, config)
 	if err != nil {
 		t.Fatal(err)
 	}

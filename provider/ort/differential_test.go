@@ -41,7 +41,8 @@ func TestRandomOperatorsAgree(t *testing.T) {
 	var total tally
 	var never, lines []string
 	for _, d := range kit.All() {
-		if d.Domain == "onward" || d.Domain == kit.DomainNchwc { // different layout of images, see TestOptimizedNetworksAgree
+		// different layout of images, see TestOptimizedNetworksAgree
+		if d.Domain == "onward" || d.Domain == kit.DomainNchwc {
 			continue
 		}
 		name := kit.QualifiedName(d.Domain, d.Name)
@@ -61,7 +62,9 @@ func TestRandomOperatorsAgree(t *testing.T) {
 		if t.Failed() && n.compared == 0 {
 			continue
 		}
-		lines = append(lines, fmt.Sprintf("%-55s %5d compared %5d explained %5d unsupported %5d refused %5d invalid %5d only ours refuse", name, n.compared, n.explained, n.unsupported, n.refused, n.invalid, n.strict))
+		lines = append(lines,
+			fmt.Sprintf("%-55s %5d compared %5d explained %5d unsupported %5d refused %5d invalid %5d only ours refuse",
+				name, n.compared, n.explained, n.unsupported, n.refused, n.invalid, n.strict))
 		if why := incomparable[name]; why != "" {
 			lines = append(lines, "  "+why)
 		} else if n.compared == 0 && n.refused > 0 {
@@ -74,8 +77,10 @@ func TestRandomOperatorsAgree(t *testing.T) {
 		total.invalid += n.invalid
 		total.strict += n.strict
 	}
-	t.Logf("%d cases compared, %d explained, %d unsupported by ONNX Runtime, %d refused by it alone, %d by all, %d by ours alone\n%s",
-		total.compared, total.explained, total.unsupported, total.refused, total.invalid, total.strict, strings.Join(lines, "\n"))
+	t.Logf("%d cases compared, %d explained, %d unsupported by ONNX Runtime, %d refused by it alone, %d by all, %d "+
+		"by ours alone\n%s",
+		total.compared, total.explained, total.unsupported, total.refused, total.invalid, total.strict,
+		strings.Join(lines, "\n"))
 	if len(never) > 0 && !testing.Short() {
 		t.Errorf("%d operators of ONNX Runtime were never compared: %s", len(never), strings.Join(never, ", "))
 	}

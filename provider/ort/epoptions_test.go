@@ -76,13 +76,18 @@ func TestExecutionProviderOptions(t *testing.T) {
 	}
 	p := driver.Lookup("ort").(provider)
 	const rounding = "mlas.enable_gemm_fastmath_arm64_bfloat16"
-	for precision, want := range map[driver.Precision]string{driver.PrecisionFloat32: "", driver.PrecisionBFloat16: "1"} {
-		if s, err := p.parse(&driver.Options{Precision: precision}, onward.ProviderConfig{}); err != nil || s.entries[rounding] != want {
+	for precision, want := range map[driver.Precision]string{driver.PrecisionFloat32: "",
+		driver.PrecisionBFloat16: "1"} {
+		if s, err := p.parse(&driver.Options{Precision: precision}, onward.ProviderConfig{}); err != nil ||
+			s.entries[rounding] != want {
 			t.Errorf("precision %s: %s is %q, want %q (%v)", precision, rounding, s.entries[rounding], want, err)
 		}
 	}
-	s, err := p.parse(&driver.Options{}, onward.ProviderConfig{Options: map[string]string{"execution_provider": "XNNPACK", "intra_op_num_threads": "2", "anything": "x"}})
-	if err != nil || s.own["anything"] != "x" || s.common["intra_op_num_threads"] != "2" || s.common[namedProvider] != "XNNPACK" {
+	s, err := p.parse(&driver.Options{},
+		onward.ProviderConfig{Options: map[string]string{"execution_provider": "XNNPACK", "intra_op_num_threads": "2",
+			"anything": "x"}})
+	if err != nil || s.own["anything"] != "x" || s.common["intra_op_num_threads"] != "2" ||
+		s.common[namedProvider] != "XNNPACK" {
 		t.Errorf("a named execution provider: %+v, %v", s, err)
 	}
 }

@@ -19,7 +19,9 @@ func Example_binding() {
 		fmt.Println(err)
 		return
 	}
-	sess, err := onward.OpenBytes(context.Background(), model, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: "ort"}, {Name: "cpu"}}, LogSeverity: onward.LogError})
+	sess, err := onward.OpenBytes(context.Background(), model,
+		&onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: "ort"}, {Name: "cpu"}},
+			LogSeverity: onward.LogError})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -57,7 +59,8 @@ func Example_binding() {
 
 	// 2. The input is on the device.
 	on := func(p []float32) onward.Buffer {
-		return onward.Buffer{Device: onward.Device{Type: "cpu"}, Type: tensor.TypeFloat32, Shape: []int{3, 2}, Pointer: unsafe.Pointer(&p[0])}
+		return onward.Buffer{Device: onward.Device{Type: "cpu"}, Type: tensor.TypeFloat32, Shape: []int{3, 2},
+			Pointer: unsafe.Pointer(&p[0])}
 	}
 	run(b.BindInput("X", on(x)), b.BindOutput("Y"))
 

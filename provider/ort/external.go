@@ -89,7 +89,8 @@ func (e *external) handOver(m *onnx.Model, which func(*onnx.Tensor) bool, given 
 			}
 		}
 		e.names, e.tensors = append(e.names, t.Name), append(e.tensors, v)
-		graph.Initializers[i] = &onnx.Tensor{Name: t.Name, Dims: t.Dims, DataType: t.DataType, DataLocation: onnx.LocationExternal,
+		graph.Initializers[i] = &onnx.Tensor{Name: t.Name, Dims: t.Dims, DataType: t.DataType,
+			DataLocation: onnx.LocationExternal,
 			ExternalData: []onnx.StringStringEntry{{Key: "location", Value: "onward-memory"}}}
 	}
 	model.Graph = &graph
@@ -111,7 +112,8 @@ func (e *external) add(r *library, opts uintptr) error {
 		e.values = append(e.values, h)
 	}
 	names := dl.CStrings(e.names)
-	return r.do(fnAddExternalInitializers, opts, uintptr(unsafe.Pointer(&names[0])), uintptr(unsafe.Pointer(&e.values[0])), uintptr(len(names)))
+	return r.do(fnAddExternalInitializers, opts, uintptr(unsafe.Pointer(&names[0])),
+		uintptr(unsafe.Pointer(&e.values[0])), uintptr(len(names)))
 }
 
 func (e *external) release(r *library) {

@@ -22,14 +22,16 @@ func TestCustomOpLibrary(t *testing.T) {
 		t.Skipf("found no C compiler: %v", err)
 	}
 	lib := filepath.Join(t.TempDir(), "libtimes.so")
-	if out, err := exec.CommandContext(t.Context(), cc, "-shared", "-fPIC", "-o", lib, filepath.Join("testdata", "customop.c")).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), cc, "-shared", "-fPIC", "-o", lib,
+		filepath.Join("testdata", "customop.c")).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	b := onnx.NewModel("m").Opset("", 17).Opset("test.c", 1).IRVersion(8)
 	b.Input("x", onnx.Float, 3).Output("y", onnx.Float, 3)
 	b.Node("Times", []string{"x"}, []string{"y"}).Domain("test.c")
 	open := func(options ...string) (*onward.Session, error) {
-		return onward.OpenModel(t.Context(), b.Must(), &onward.SessionOptions{Providers: []onward.ProviderConfig{config(t, options...)}})
+		return onward.OpenModel(t.Context(), b.Must(),
+			&onward.SessionOptions{Providers: []onward.ProviderConfig{config(t, options...)}})
 	}
 	s, err := open("custom_op_libraries", lib, "test.factor", "2.5")
 	must(t, err)
@@ -42,7 +44,8 @@ func TestCustomOpLibrary(t *testing.T) {
 	if _, err := open("custom_op_libraries", lib); err == nil || !strings.Contains(err.Error(), lib) {
 		t.Errorf("without the entry that the library needs: %v", err)
 	}
-	if _, err := open("custom_op_libraries", filepath.Join(t.TempDir(), "none.so")); err == nil || !strings.Contains(err.Error(), "none.so") {
+	if _, err := open("custom_op_libraries", filepath.Join(t.TempDir(), "none.so")); err == nil ||
+		!strings.Contains(err.Error(), "none.so") {
 		t.Errorf("a library that does not exist: %v", err)
 	}
 }
@@ -52,7 +55,8 @@ func TestSelectionPolicyAndDynamicOptions(t *testing.T) {
 		b := onnx.NewModel("m").Opset("", 17).IRVersion(8)
 		b.Input("x", onnx.Float, 1).Output("y", onnx.Float, 1)
 		b.Node("Neg", []string{"x"}, []string{"y"})
-		s, err := onward.OpenModel(t.Context(), b.Must(), &onward.SessionOptions{Providers: []onward.ProviderConfig{config(t, "provider_selection_policy", policy)}})
+		s, err := onward.OpenModel(t.Context(), b.Must(),
+			&onward.SessionOptions{Providers: []onward.ProviderConfig{config(t, "provider_selection_policy", policy)}})
 		must(t, err)
 		out, err := s.Run(context.Background(), onward.Values{"x": tensor.Must(tensor.New([]float32{3}, 1))}, nil)
 		must(t, err)
@@ -64,7 +68,9 @@ func TestSelectionPolicyAndDynamicOptions(t *testing.T) {
 			t.Errorf("options of a closed session: %v", err)
 		}
 	}
-	_, err := onward.OpenModel(t.Context(), onnx.NewModel("m").Must(), &onward.SessionOptions{Providers: []onward.ProviderConfig{config(t, "provider_selection_policy", "default", "execution_provider", "X")}})
+	_, err := onward.OpenModel(t.Context(), onnx.NewModel("m").Must(),
+		&onward.SessionOptions{Providers: []onward.ProviderConfig{config(t, "provider_selection_policy", "default",
+			"execution_provider", "X")}})
 	if !errors.Is(err, onward.ErrInvalidArgument) {
 		t.Errorf("a policy beside an execution provider: %v", err)
 	}
@@ -77,7 +83,8 @@ func TestUnneededNodeFailsRun(t *testing.T) {
 	b.Input("x", onnx.Float, nil).Input("shape", onnx.Int64, nil).Output("y", onnx.Float, nil).OutputType("z", nil)
 	b.Node("Neg", []string{"x"}, []string{"y"})
 	b.Node("Reshape", []string{"x", "shape"}, []string{"z"})
-	feed := onward.Values{"x": tensor.Must(tensor.New([]float32{1, 2}, 2)), "shape": tensor.Must(tensor.New([]int64{7}, 1))}
+	feed := onward.Values{"x": tensor.Must(tensor.New([]float32{1, 2}, 2)),
+		"shape": tensor.Must(tensor.New([]int64{7}, 1))}
 	for _, c := range []onward.ProviderConfig{{Name: "cpu"}, {Name: "reference"}, config(t)} {
 		s, err := onward.OpenModel(t.Context(), b.Must(), &onward.SessionOptions{Providers: []onward.ProviderConfig{c}})
 		must(t, err)
@@ -93,8 +100,10 @@ func TestAdapters(t *testing.T) {
 	a, err := onward.LoadAdapter(filepath.Join("..", "..", "testdata", "lora.onnx_adapter"))
 	must(t, err)
 	b := onnx.NewModel("m").Opset("", 17).IRVersion(8)
-	b.Input("x", onnx.Float, nil, 2).Input("lora_A", onnx.Float, 2, nil).Input("lora_B", onnx.Float, nil, 2).Output("y", onnx.Float, nil, 2)
-	b.Initializer("lora_A", tensor.Must(tensor.New([]float32{}, 2, 0))).Initializer("lora_B", tensor.Must(tensor.New([]float32{}, 0, 2)))
+	b.Input("x", onnx.Float, nil, 2).Input("lora_A", onnx.Float, 2, nil).Input("lora_B", onnx.Float, nil, 2).
+		Output("y", onnx.Float, nil, 2)
+	b.Initializer("lora_A", tensor.Must(tensor.New([]float32{}, 2, 0))).
+		Initializer("lora_B", tensor.Must(tensor.New([]float32{}, 0, 2)))
 	b.Node("MatMul", []string{"x", "lora_A"}, []string{"r"})
 	b.Node("MatMul", []string{"r", "lora_B"}, []string{"y"})
 	s := openModel(t, b.Must())

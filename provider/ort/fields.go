@@ -47,7 +47,8 @@ func (s *settings) takeFields(o *driver.Options) {
 		}
 		s.entries[driver.ConfigDisabledPasses] = strings.Join(all, ";")
 	}
-	for name, set := range map[string]bool{"ExecutionOrder": o.ExecutionOrder != driver.DefaultOrder, "DisableMemoryReuse": o.DisableMemoryReuse} {
+	for name, set := range map[string]bool{"ExecutionOrder": o.ExecutionOrder != driver.DefaultOrder,
+		"DisableMemoryReuse": o.DisableMemoryReuse} {
 		if set {
 			o.Log().Warn("option ignored: ONNX Runtime's C API does not have it", "option", name)
 		}
@@ -75,13 +76,16 @@ func (r *library) setFields(o uintptr, s *settings) error {
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(fields.FreeDimensionsByDenotation)) {
-		if err := r.do(fnAddFreeDimensionOverride, o, uintptr(unsafe.Pointer(dl.CString(k))), uintptr(fields.FreeDimensionsByDenotation[k])); err != nil {
+		if err := r.do(fnAddFreeDimensionOverride, o, uintptr(unsafe.Pointer(dl.CString(k))),
+			uintptr(fields.FreeDimensionsByDenotation[k])); err != nil {
 			return err
 		}
 	}
 	if fields.Deterministic {
 		if r.api < sinceDeterministic {
-			return &driver.StatusError{Code: driver.NotImplemented, Message: fmt.Sprintf("deterministic computation needs ONNX Runtime 1.%d or later, got %s", sinceDeterministic, r.version)}
+			return &driver.StatusError{Code: driver.NotImplemented,
+				Message: fmt.Sprintf("deterministic computation needs ONNX Runtime 1.%d or later, got %s",
+					sinceDeterministic, r.version)}
 		}
 		return r.do(fnSetDeterministicCompute, o, 1)
 	}
@@ -142,7 +146,8 @@ func (s *session) runOptions(st *state, o *driver.RunOptions) error {
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(o.Config)) {
-		if err := r.do(fnAddRunConfigEntry, st.opts, uintptr(unsafe.Pointer(dl.CString(k))), uintptr(unsafe.Pointer(dl.CString(o.Config[k])))); err != nil {
+		if err := r.do(fnAddRunConfigEntry, st.opts, uintptr(unsafe.Pointer(dl.CString(k))),
+			uintptr(unsafe.Pointer(dl.CString(o.Config[k])))); err != nil {
 			return err
 		}
 	}

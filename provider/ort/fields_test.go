@@ -79,7 +79,8 @@ func TestFieldsReachONNXRuntime(t *testing.T) {
 			s := openWith(t, scaled(), o)
 			shrink := &onward.RunOptions{Config: map[string]string{"memory.enable_memory_arena_shrinkage": "cpu:0"}}
 			if o.DisableMemoryArena {
-				if _, err := s.Run(context.Background(), rowOf(1, 1, 1), shrink); err == nil || !strings.Contains(err.Error(), "arena") {
+				if _, err := s.Run(context.Background(), rowOf(1, 1, 1), shrink); err == nil ||
+					!strings.Contains(err.Error(), "arena") {
 					t.Errorf("shrinking an arena that does not exist: %v", err)
 				}
 				shrink = nil
@@ -90,7 +91,9 @@ func TestFieldsReachONNXRuntime(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer saved.Close()
-			identity := slices.ContainsFunc(saved.Graph.Nodes, func(n *onnx.Node) bool { return n.OpType == "Identity" })
+			identity := slices.ContainsFunc(saved.Graph.Nodes, func(n *onnx.Node) bool {
+				return n.OpType == "Identity"
+			})
 			if want := o.OptimizationLevel == onward.OptimizeNone; identity != want {
 				t.Errorf("the saved model has Identity: %v, want %v", identity, want)
 			}
@@ -113,7 +116,8 @@ func TestOptionOfTheProviderWins(t *testing.T) {
 }
 
 func TestFixedDimensions(t *testing.T) {
-	for _, o := range []*onward.SessionOptions{{FreeDimensions: map[string]int64{"batch": 2}}, {FreeDimensionsByDenotation: map[string]int64{"DATA_BATCH": 2}}} {
+	for _, o := range []*onward.SessionOptions{{FreeDimensions: map[string]int64{"batch": 2}},
+		{FreeDimensionsByDenotation: map[string]int64{"DATA_BATCH": 2}}} {
 		s := openWith(t, scaled(), o)
 		wantY(t, s, nil, []float32{1, 1, 1, 2, 2, 2}, 2, 3, 4, 4, 6, 8)
 		if _, err := s.Run(context.Background(), rowOf(1, 1, 1), nil); !errors.Is(err, onward.ErrInvalidArgument) {
@@ -128,7 +132,8 @@ func TestGivenInitializers(t *testing.T) {
 	wantY(t, s, nil, []float32{1, 2, 3}, 0, 2, 6)
 
 	m := scaled()
-	m.Graph.Initializers[0] = &onnx.Tensor{Name: "w", Dims: []int64{3}, DataType: onnx.Float, DataLocation: onnx.LocationExternal,
+	m.Graph.Initializers[0] = &onnx.Tensor{Name: "w", Dims: []int64{3}, DataType: onnx.Float,
+		DataLocation: onnx.LocationExternal,
 		ExternalData: []onnx.StringStringEntry{{Key: "location", Value: "absent.bin"}}}
 	s = openWith(t, m, &onward.SessionOptions{ExternalInitializers: onward.Values{"w": w}})
 	wantY(t, s, nil, []float32{1, 2, 3}, 0, 2, 6)
@@ -150,7 +155,8 @@ func TestProfileOfONNXRuntime(t *testing.T) {
 		t.Fatal(err)
 	}
 	var events []struct{ Cat, Name string }
-	if err := json.Unmarshal(data, &events); err != nil || !slices.ContainsFunc(events, func(e struct{ Cat, Name string }) bool { return e.Cat == "Node" }) {
+	if err := json.Unmarshal(data, &events); err != nil ||
+		!slices.ContainsFunc(events, func(e struct{ Cat, Name string }) bool { return e.Cat == "Node" }) {
 		t.Errorf("%v: %s", err, data)
 	}
 }
@@ -178,7 +184,8 @@ func TestLogOfONNXRuntime(t *testing.T) {
 	logger := func(b *safeBuffer) *slog.Logger {
 		return slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
-	s := openWith(t, scaled(), &onward.SessionOptions{Logger: logger(&log), LogID: "mine", LogSeverity: onward.LogVerbose})
+	s := openWith(t, scaled(),
+		&onward.SessionOptions{Logger: logger(&log), LogID: "mine", LogSeverity: onward.LogVerbose})
 	quiet := openWith(t, scaled(), &onward.SessionOptions{Logger: logger(&other), LogSeverity: onward.LogError})
 	wantY(t, quiet, nil, []float32{1, 1, 1}, 2, 3, 4)
 	wantY(t, s, &onward.RunOptions{Tag: "first", LogSeverity: onward.LogVerbose}, []float32{1, 1, 1}, 2, 3, 4)
@@ -211,7 +218,8 @@ func acme() *onnx.Model {
 }
 
 func scaleOp(fail *error) onward.CustomOperator {
-	return onward.CustomOperator{Domain: "acme", Name: "Scale", Inputs: "x:T, bias:T?", Outputs: "y:T, names:string?", Types: map[string]string{"T": "float double"},
+	return onward.CustomOperator{Domain: "acme", Name: "Scale", Inputs: "x:T, bias:T?", Outputs: "y:T, names:string?",
+		Types: map[string]string{"T": "float double"},
 		Run: func(_ context.Context, c onward.CustomCall) ([]tensor.Value, error) {
 			if *fail != nil {
 				return nil, *fail
@@ -235,7 +243,8 @@ func scaleOp(fail *error) onward.CustomOperator {
 func TestCustomOperators(t *testing.T) {
 	for _, p := range []onward.ProviderConfig{config(t), {Name: "cpu"}} {
 		var fail error
-		s := openWith(t, acme(), &onward.SessionOptions{Providers: []onward.ProviderConfig{p}, CustomOperators: []onward.CustomOperator{scaleOp(&fail)}})
+		s := openWith(t, acme(), &onward.SessionOptions{Providers: []onward.ProviderConfig{p},
+			CustomOperators: []onward.CustomOperator{scaleOp(&fail)}})
 		var wg sync.WaitGroup
 		for k := range 4 {
 			wg.Add(1)
@@ -265,7 +274,8 @@ func TestCustomOperators(t *testing.T) {
 		fail = errors.New("out of paint")
 		feed := rowOf(1, 2, 3)
 		feed["c"] = tensor.Scalar(true)
-		if _, err := s.Run(context.Background(), feed, nil); err == nil || !strings.Contains(err.Error(), "out of paint") {
+		if _, err := s.Run(context.Background(), feed, nil); err == nil ||
+			!strings.Contains(err.Error(), "out of paint") {
 			t.Errorf("%s: error is %v", p.Name, err)
 		}
 	}
@@ -277,7 +287,9 @@ func TestCustomOperatorOfSequences(t *testing.T) {
 	b := onnx.NewModel("seq").Opset("", 18).Opset("acme", 1).IRVersion(8)
 	b.InputType("x", onnx.NewType(tensor.SequenceOf(tensor.TensorType(tensor.TypeFloat32)))).Output("y", onnx.Float, 3)
 	b.Node("Scale", []string{"x"}, []string{"y"}).Domain("acme")
-	_, err := onward.OpenModel(t.Context(), b.Must(), &onward.SessionOptions{Providers: []onward.ProviderConfig{config(t)}, CustomOperators: []onward.CustomOperator{op}})
+	_, err := onward.OpenModel(t.Context(), b.Must(),
+		&onward.SessionOptions{Providers: []onward.ProviderConfig{config(t)},
+			CustomOperators: []onward.CustomOperator{op}})
 	if !errors.Is(err, onward.ErrNotImplemented) || !strings.Contains(err.Error(), "tensors only") {
 		t.Errorf("error is %v", err)
 	}

@@ -35,7 +35,9 @@ type library struct {
 
 	turn    chan struct{} // holds an element while a session on WebGPU calls ONNX Runtime
 	adapter atomic.Bool   // WebGPU has an adapter
-	plugins struct {      // files of plug-in libraries by execution provider, and after them the values of options that select them
+	// files of plug-in libraries by execution provider, and after them the values of
+	// options that select them
+	plugins struct {
 		sync.Mutex
 		m map[string][]string
 	}
@@ -65,7 +67,9 @@ func open(path string, ep *executionProvider, plugin string) (*library, error) {
 	if err := withoutTelemetry(); err != nil {
 		return nil, err
 	}
-	found, err := opened.Open("ONNX Runtime's library", places, entry, start, func(r *library) error { return ep.in(r, plugin) })
+	found, err := opened.Open("ONNX Runtime's library", places, entry, start, func(r *library) error {
+		return ep.in(r, plugin)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +108,8 @@ func (r *library) start() error {
 	const fatal = 4 // lesser errors are returned, so they need not be printed
 	name := dl.CString("onward")
 	if log := logCallback(); log != 0 {
-		err = r.do(fnCreateEnvWithCustomLogger, log, 0, fatal, uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(&r.env)))
+		err = r.do(fnCreateEnvWithCustomLogger, log, 0, fatal, uintptr(unsafe.Pointer(name)),
+			uintptr(unsafe.Pointer(&r.env)))
 	} else {
 		err = r.do(fnCreateEnv, fatal, uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(&r.env)))
 	}
@@ -142,13 +147,15 @@ func (r *library) listProviders() error {
 
 // search is the search order of the package comment.
 var search = native.Search{
-	Env:     Env,
-	Bare:    map[string][]string{"windows": {"onnxruntime.dll"}, "darwin": {"libonnxruntime.dylib"}, "": {"libonnxruntime.so.1", "libonnxruntime.so"}},
-	Pattern: map[string]string{"windows": "onnxruntime.dll", "darwin": "libonnxruntime*.dylib", "": "libonnxruntime.so*"},
-	System:  []string{"/usr/local/lib", "/opt/onnxruntime*/lib", "/opt/homebrew/lib", "/usr/lib/*-linux-gnu"},
-	Python:  []string{"onnxruntime", "capi"},
-	More:    nodePackages,
-	Cache:   []string{"onnxruntime-*", nodeName(runtime.GOARCH)},
+	Env: Env,
+	Bare: map[string][]string{"windows": {"onnxruntime.dll"}, "darwin": {"libonnxruntime.dylib"},
+		"": {"libonnxruntime.so.1", "libonnxruntime.so"}},
+	Pattern: map[string]string{"windows": "onnxruntime.dll", "darwin": "libonnxruntime*.dylib",
+		"": "libonnxruntime.so*"},
+	System: []string{"/usr/local/lib", "/opt/onnxruntime*/lib", "/opt/homebrew/lib", "/usr/lib/*-linux-gnu"},
+	Python: []string{"onnxruntime", "capi"},
+	More:   nodePackages,
+	Cache:  []string{"onnxruntime-*", nodeName(runtime.GOARCH)},
 }
 
 // nodeName returns Node.js's name of an operating system or architecture.
@@ -165,7 +172,8 @@ func nodeName(name string) string {
 func nodePackages(add func(source string, elem ...string)) {
 	folders := filepath.SplitList(os.Getenv("NODE_PATH"))
 	if runtime.GOOS != "windows" {
-		folders = append(folders, "/usr/local/lib/node_modules", "/usr/lib/node_modules", "/opt/homebrew/lib/node_modules")
+		folders = append(folders, "/usr/local/lib/node_modules", "/usr/lib/node_modules",
+			"/opt/homebrew/lib/node_modules")
 	}
 	for _, d := range folders {
 		add("Node package", d, "onnxruntime-node", "bin", "napi-v*", nodeName(runtime.GOOS), nodeName(runtime.GOARCH))
@@ -224,7 +232,8 @@ func (p *executionProvider) in(r *library, plugin string) error {
 	if err := r.attach(o, p, nil); err != nil {
 		file := r.sibling(p.library)
 		if missing := missingLibraries(file); missing != nil && r.file != "" {
-			return fmt.Errorf("%s needs libraries that do not load:\n      %s", filepath.Base(file), strings.Join(missing, "\n      "))
+			return fmt.Errorf("%s needs libraries that do not load:\n      %s", filepath.Base(file),
+				strings.Join(missing, "\n      "))
 		}
 		return fmt.Errorf("ONNX Runtime %s cannot add its %s: %w", r.version, p.name, err)
 	}

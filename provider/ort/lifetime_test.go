@@ -39,11 +39,13 @@ func endless(t *testing.T, cancel *context.CancelFunc) *onward.Session {
 func TestContextStopsARun(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := endless(t, &cancel)
-	if _, err := s.Run(ctx, onward.Values{"x": tensor.Must(tensor.New([]float32{1}, 1))}, nil); !errors.Is(err, context.Canceled) {
+	if _, err := s.Run(ctx, onward.Values{"x": tensor.Must(tensor.New([]float32{1}, 1))}, nil); !errors.Is(err,
+		context.Canceled) {
 		t.Fatalf("Run = %v, want that it was cancelled", err)
 	}
 	// The session remains usable.
-	if _, err := s.Run(ctx, onward.Values{"x": tensor.Must(tensor.New([]float32{1}, 1))}, nil); !errors.Is(err, context.Canceled) {
+	if _, err := s.Run(ctx, onward.Values{"x": tensor.Must(tensor.New([]float32{1}, 1))}, nil); !errors.Is(err,
+		context.Canceled) {
 		t.Errorf("a run that was cancelled before = %v", err)
 	}
 }
@@ -61,12 +63,14 @@ func TestNoLeak(t *testing.T) {
 	b.Node("Identity", []string{"s"}, []string{"t"})
 	b.Node("SequenceConstruct", []string{"y", "y"}, []string{"q"})
 	s := openModel(t, b.Must())
-	feed := onward.Values{"x": tensor.Must(tensor.Zeros(tensor.TypeFloat32, 1024)), "s": tensor.Must(tensor.New([]string{strings.Repeat("s", 1000), "b"}, 2))}
+	feed := onward.Values{"x": tensor.Must(tensor.Zeros(tensor.TypeFloat32, 1024)),
+		"s": tensor.Must(tensor.New([]string{strings.Repeat("s", 1000), "b"}, 2))}
 	nativetest.RunsDoNotLeak(t, s, feed)
 }
 
 func TestSessionsAreFreed(t *testing.T) {
 	nativetest.SessionsAreFreed(t, func(m *onnx.Model) (*onward.Session, error) {
-		return onward.OpenModel(t.Context(), m, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{config(t)}})
+		return onward.OpenModel(t.Context(), m,
+			&onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{config(t)}})
 	})
 }

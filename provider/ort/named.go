@@ -29,16 +29,21 @@ func (p provider) checkNamed(s *settings) error {
 	case name == "" && p.ep.pkg != "":
 		return nil
 	case name == "" && (library != "" || on != ""):
-		return native.Invalid("options %s and %s of provider %s need the option %s: the name of the execution provider", pluginLibrary, pluginDevice, p.name, namedProvider)
+		return native.Invalid("options %s and %s of provider %s need the option %s: the name of the execution provider",
+			pluginLibrary, pluginDevice, p.name, namedProvider)
 	case s.common[selectionPolicy] != "" && (p.ep != cpu || name != ""):
-		return native.Invalid("option %s is for the provider ort without the option %s: ONNX Runtime selects the execution provider", selectionPolicy, namedProvider)
+		return native.Invalid(
+			"option %s is for the provider ort without the option %s: ONNX Runtime selects the execution provider",
+			selectionPolicy, namedProvider)
 	case name != "" && p.ep != cpu:
 		return native.Invalid("provider %s has no option %q: it is for the provider ort", p.name, namedProvider)
 	}
 	if library == "" {
-		for _, o := range []provider{{"ort:cuda", cuda}, {"ort:tensorrt", tensorRT}, {"ort:openvino", openVINO}, {"ort:webgpu", webGPU}} {
+		for _, o := range []provider{{"ort:cuda", cuda}, {"ort:tensorrt", tensorRT}, {"ort:openvino", openVINO},
+			{"ort:webgpu", webGPU}} {
 			if name == o.ep.name {
-				return native.Invalid("option %s of provider %s: %s is the provider %s", namedProvider, p.name, name, o.name)
+				return native.Invalid("option %s of provider %s: %s is the provider %s", namedProvider,
+					p.name, name, o.name)
 			}
 		}
 	}
@@ -66,24 +71,29 @@ func (r *library) attachNamed(o uintptr, s *settings, own map[string]string) err
 		}
 		if d != 0 {
 			list := []uintptr{d}
-			return r.do(fnAppendDevices, o, r.env, uintptr(unsafe.Pointer(&list[0])), 1, uintptr(dl.Array(k)), uintptr(dl.Array(v)), n)
+			return r.do(fnAppendDevices, o, r.env, uintptr(unsafe.Pointer(&list[0])), 1, uintptr(dl.Array(k)),
+				uintptr(dl.Array(v)), n)
 		}
 		if plugin != "" || s.common[pluginDevice] != "" {
-			return native.Invalid("execution provider %s has no such device; available are %s", name, strings.Join(offered, ", "))
+			return native.Invalid("execution provider %s has no such device; available are %s", name,
+				strings.Join(offered, ", "))
 		}
 	} else if s.common[pluginDevice] != "" {
-		return native.Invalid("option %s needs ONNX Runtime 1.%d or later, %s has version %s", pluginDevice, sinceDevices, r.Path, r.version)
+		return native.Invalid("option %s needs ONNX Runtime 1.%d or later, %s has version %s", pluginDevice,
+			sinceDevices, r.Path, r.version)
 	}
 	if name == webGPU.name {
 		name = "WebGPU" // the only name that releases before 1.24 take
 	}
-	return r.do(fnAppendNamed, o, uintptr(unsafe.Pointer(dl.CString(name))), uintptr(dl.Array(k)), uintptr(dl.Array(v)), n)
+	return r.do(fnAppendNamed, o, uintptr(unsafe.Pointer(dl.CString(name))), uintptr(dl.Array(k)),
+		uintptr(dl.Array(v)), n)
 }
 
 // register loads the library of a plug-in execution provider unless it is loaded already.
 func (r *library) register(name, path string) error {
 	if r.api < sinceDevices {
-		return native.Invalid("option %s needs ONNX Runtime 1.%d or later, %s has version %s", pluginLibrary, sinceDevices, r.Path, r.version)
+		return native.Invalid("option %s needs ONNX Runtime 1.%d or later, %s has version %s", pluginLibrary,
+			sinceDevices, r.Path, r.version)
 	}
 	r.plugins.Lock()
 	defer r.plugins.Unlock()
@@ -99,10 +109,12 @@ func (r *library) register(name, path string) error {
 		file = real
 	}
 	if old != nil && old[0] != file {
-		return native.Invalid("execution provider %s is registered from %s already and cannot be registered from %s", name, old[0], file)
+		return native.Invalid("execution provider %s is registered from %s already and cannot be registered from %s",
+			name, old[0], file)
 	}
 	if old == nil {
-		if err := r.do(fnRegisterExecutionProviderLibrary, r.env, uintptr(unsafe.Pointer(dl.CString(name))), uintptr(pathArg(file))); err != nil {
+		if err := r.do(fnRegisterExecutionProviderLibrary, r.env, uintptr(unsafe.Pointer(dl.CString(name))),
+			uintptr(pathArg(file))); err != nil {
 			return fmt.Errorf("library %s of execution provider %s: %w", path, name, err)
 		}
 		old = []string{file}

@@ -18,9 +18,11 @@ func TestNamedExecutionProvider(t *testing.T) {
 	open := func(kv ...string) (*onward.Session, error) {
 		c := config(t, kv...)
 		c.Name = "ort"
-		return onward.OpenModel(t.Context(), nativetest.Scale(), &onward.SessionOptions{Providers: []onward.ProviderConfig{c}})
+		return onward.OpenModel(t.Context(), nativetest.Scale(),
+			&onward.SessionOptions{Providers: []onward.ProviderConfig{c}})
 	}
-	for _, kv := range [][]string{{"execution_provider", "CPUExecutionProvider"}, {"execution_provider", "CPUExecutionProvider", "execution_provider_device", "cpu"}} {
+	for _, kv := range [][]string{{"execution_provider", "CPUExecutionProvider"},
+		{"execution_provider", "CPUExecutionProvider", "execution_provider_device", "cpu"}} {
 		s, err := open(kv...)
 		if err != nil {
 			t.Fatal(err)

@@ -28,7 +28,8 @@ func TestRandomNetworksAgree(t *testing.T) {
 		}
 		feed := onward.Values{"x": x}
 		run := func(p onward.ProviderConfig) onward.Values {
-			s, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{p}})
+			s, err := onward.OpenModel(t.Context(), m,
+				&onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{p}})
 			if err != nil {
 				t.Fatalf("%s: %v", p.Name, err)
 			}
@@ -77,7 +78,8 @@ func TestOptimizedNetworksAgree(t *testing.T) {
 			return
 		}
 		feed := onward.Values{"x": x}
-		s, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{ort}, OptimizedModelPath: file})
+		s, err := onward.OpenModel(t.Context(), m,
+			&onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{ort}, OptimizedModelPath: file})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +98,8 @@ func TestOptimizedNetworksAgree(t *testing.T) {
 			}
 		}
 		for _, engine := range []string{"reference", "cpu"} {
-			s, err := onward.OpenModel(t.Context(), saved, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{{Name: engine}}})
+			s, err := onward.OpenModel(t.Context(), saved,
+				&onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{{Name: engine}}})
 			if err != nil {
 				t.Fatalf("%s: %v", engine, err)
 			}

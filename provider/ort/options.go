@@ -21,9 +21,11 @@ import (
 var commonOptions = map[string]native.Kind{
 	"library": text, "graph_optimization_level": oneOf("none", "disable", "basic", "extended", "layout", "all"),
 	"execution_mode": oneOf("sequential", "parallel"), "intra_op_num_threads": count, "inter_op_num_threads": count,
-	"enable_mem_pattern": boolean, "enable_cpu_mem_arena": boolean, "log_severity_level": oneOf("0", "1", "2", "3", "4"),
-	"optimized_model_filepath": text, "profile_file_prefix": text, "custom_op_libraries": text, selectionPolicy: oneOf(policies...),
-	namedProvider: text, pluginLibrary: text, pluginDevice: oneOf("cpu", "gpu", "npu"),
+	"enable_mem_pattern": boolean, "enable_cpu_mem_arena": boolean,
+	"log_severity_level":       oneOf("0", "1", "2", "3", "4"),
+	"optimized_model_filepath": text, "profile_file_prefix": text, "custom_op_libraries": text,
+	selectionPolicy: oneOf(policies...),
+	namedProvider:   text, pluginLibrary: text, pluginDevice: oneOf("cpu", "gpu", "npu"),
 }
 
 // levels are the values of GraphOptimizationLevel.
@@ -32,7 +34,8 @@ var levels = map[string]uintptr{"none": 0, "disable": 0, "basic": 1, "extended":
 const selectionPolicy = "provider_selection_policy"
 
 // policies are the values of OrtExecutionProviderDevicePolicy in their order.
-var policies = []string{"default", "prefer_cpu", "prefer_npu", "prefer_gpu", "max_performance", "max_efficiency", "min_overall_power"}
+var policies = []string{"default", "prefer_cpu", "prefer_npu", "prefer_gpu", "max_performance", "max_efficiency",
+	"min_overall_power"}
 
 const freeDimension = "free_dimension:"
 
@@ -50,7 +53,8 @@ type settings struct {
 
 // parse sorts and checks the options.
 func (p provider) parse(opts *driver.Options, config driver.Config) (*settings, error) {
-	s := &settings{ep: p.ep, common: map[string]string{}, entries: map[string]string{}, dims: map[string]int64{}, own: map[string]string{}, session: opts}
+	s := &settings{ep: p.ep, common: map[string]string{}, entries: map[string]string{}, dims: map[string]int64{},
+		own: map[string]string{}, session: opts}
 	s.takeFields(opts)
 	for name, value := range config.Options {
 		into, check := s.own, p.ep.options[name]
@@ -58,7 +62,8 @@ func (p provider) parse(opts *driver.Options, config driver.Config) (*settings, 
 		case isDim:
 			n, err := strconv.ParseInt(value, 10, 64)
 			if err != nil || n < 0 {
-				return nil, native.Invalid("option %s of provider %s: %q is not a dimension, want a non-negative integer", name, p.name, value)
+				return nil, native.Invalid(
+					"option %s of provider %s: %q is not a dimension, want a non-negative integer", name, p.name, value)
 			}
 			s.dims[dim] = n
 			continue
@@ -146,12 +151,14 @@ func (r *library) sessionOptions(s *settings) (handle uintptr, err error) {
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(s.entries)) {
-		if err := r.do(fnAddSessionConfigEntry, o, uintptr(unsafe.Pointer(dl.CString(k))), uintptr(unsafe.Pointer(dl.CString(s.entries[k])))); err != nil {
+		if err := r.do(fnAddSessionConfigEntry, o, uintptr(unsafe.Pointer(dl.CString(k))),
+			uintptr(unsafe.Pointer(dl.CString(s.entries[k])))); err != nil {
 			return 0, err
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(s.dims)) {
-		if err := r.do(fnAddFreeDimensionOverrideByName, o, uintptr(unsafe.Pointer(dl.CString(k))), uintptr(s.dims[k])); err != nil {
+		if err := r.do(fnAddFreeDimensionOverrideByName, o, uintptr(unsafe.Pointer(dl.CString(k))),
+			uintptr(s.dims[k])); err != nil {
 			return 0, err
 		}
 	}
@@ -163,7 +170,8 @@ func (r *library) sessionOptions(s *settings) (handle uintptr, err error) {
 	}
 	if policy := s.common[selectionPolicy]; policy != "" {
 		if r.api < sinceDevices {
-			return 0, native.Invalid("option %s needs ONNX Runtime 1.%d or later, %s has version %s", selectionPolicy, sinceDevices, r.Path, r.version)
+			return 0, native.Invalid("option %s needs ONNX Runtime 1.%d or later, %s has version %s", selectionPolicy,
+				sinceDevices, r.Path, r.version)
 		}
 		return handle, r.do(fnSetEpSelectionPolicy, o, uintptr(slices.Index(policies, policy)))
 	}

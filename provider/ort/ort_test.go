@@ -31,7 +31,8 @@ func config(t testing.TB, options ...string) onward.ProviderConfig {
 
 func openModel(t testing.TB, m *onnx.Model, opts ...string) *onward.Session {
 	t.Helper()
-	s, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{config(t, opts...)}})
+	s, err := onward.OpenModel(t.Context(), m,
+		&onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{config(t, opts...)}})
 	if err != nil && strings.Contains(err.Error(), "Unsupported model IR version") {
 		t.Skipf("this release is too old: %v", err)
 	}
@@ -123,7 +124,8 @@ func TestUndeclaredEmptyOptional(t *testing.T) {
 
 // TestPackedTypes covers the types that Identity lacks: Cast makes and takes them.
 func TestPackedTypes(t *testing.T) {
-	for _, d := range []tensor.DType{tensor.TypeInt4, tensor.TypeUint4, tensor.TypeFloat8E4M3FN, tensor.TypeFloat8E5M2, tensor.TypeFloat8E4M3FNUZ, tensor.TypeFloat8E5M2FNUZ} {
+	for _, d := range []tensor.DType{tensor.TypeInt4, tensor.TypeUint4, tensor.TypeFloat8E4M3FN, tensor.TypeFloat8E5M2,
+		tensor.TypeFloat8E4M3FNUZ, tensor.TypeFloat8E5M2FNUZ} {
 		t.Run(d.String(), func(t *testing.T) {
 			x := tensor.Must(tensor.New([]float32{0, 1, 2, 3, 4, 5, 7}, 7))
 			opset := int64(19)
@@ -162,15 +164,20 @@ func TestPackedTypes(t *testing.T) {
 func TestMaps(t *testing.T) {
 	b := onnx.NewModel("maps").Opset("", 13).Opset("ai.onnx.ml", 1).IRVersion(8)
 	b.InputType("x", onnx.NewType(tensor.MapOf(tensor.TypeString, tensor.TensorType(tensor.TypeFloat32))))
-	b.OutputType("y", onnx.NewType(tensor.SequenceOf(tensor.MapOf(tensor.TypeInt64, tensor.TensorType(tensor.TypeFloat32)))))
-	b.Node("DictVectorizer", []string{"x"}, []string{"v"}, onnx.Attrs{"string_vocabulary": []string{"c", "a", "z"}}).Domain("ai.onnx.ml")
-	b.Node("ZipMap", []string{"v"}, []string{"y"}, onnx.Attrs{"classlabels_int64s": []int64{10, 20, 30}}).Domain("ai.onnx.ml")
-	x, err := tensor.NewMap(tensor.Must(tensor.New([]string{"a", "c"}, 2)), tensor.Must(tensor.New([]float32{1.5, 2.5}, 2)))
+	b.OutputType("y",
+		onnx.NewType(tensor.SequenceOf(tensor.MapOf(tensor.TypeInt64, tensor.TensorType(tensor.TypeFloat32)))))
+	b.Node("DictVectorizer", []string{"x"}, []string{"v"}, onnx.Attrs{"string_vocabulary": []string{"c", "a", "z"}}).
+		Domain("ai.onnx.ml")
+	b.Node("ZipMap", []string{"v"}, []string{"y"}, onnx.Attrs{"classlabels_int64s": []int64{10, 20, 30}}).
+		Domain("ai.onnx.ml")
+	x, err := tensor.NewMap(tensor.Must(tensor.New([]string{"a", "c"}, 2)),
+		tensor.Must(tensor.New([]float32{1.5, 2.5}, 2)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	y := run(t, openModel(t, b.Must()), x)
-	m, err := tensor.NewMap(tensor.Must(tensor.New([]int64{10, 20, 30}, 3)), tensor.Must(tensor.New([]float32{2.5, 1.5, 0}, 3)))
+	m, err := tensor.NewMap(tensor.Must(tensor.New([]int64{10, 20, 30}, 3)),
+		tensor.Must(tensor.New([]float32{2.5, 1.5, 0}, 3)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,8 +192,8 @@ func TestMaps(t *testing.T) {
 
 func TestOutputInPlace(t *testing.T) { nativetest.OutputInPlace(t, "ort", config(t)) }
 
-// ONNX Runtime returns a graph input that is an output as it is, and does not write to memory that was
-// given for the output.
+// ONNX Runtime returns a graph input that is an output as it is, and does not write to memory that
+// was given for the output.
 func TestOutputIsInput(t *testing.T) {
 	b := onnx.NewModel("same").Opset("", 17).IRVersion(8)
 	b.Initializer("c", []float32{5, 6}, 2)
@@ -344,13 +351,16 @@ func TestExternalData(t *testing.T) {
 		link = path
 	}
 	for _, p := range []string{path, link} {
-		s, err := onward.Open(t.Context(), p, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{config(t)}})
+		s, err := onward.Open(t.Context(), p,
+			&onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{config(t)}})
 		if p == link && link != path && err != nil {
 			// The folder of the link has no weights. Caches of model hubs link the weights too.
-			if err := os.Symlink(filepath.Join(dir, "weights.bin"), filepath.Join(filepath.Dir(link), "weights.bin")); err != nil {
+			if err := os.Symlink(filepath.Join(dir, "weights.bin"),
+				filepath.Join(filepath.Dir(link), "weights.bin")); err != nil {
 				t.Fatal(err)
 			}
-			s, err = onward.Open(t.Context(), p, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{config(t)}})
+			s, err = onward.Open(t.Context(), p,
+				&onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{config(t)}})
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -378,7 +388,8 @@ func TestExternalData(t *testing.T) {
 			kv.Value = "../weights.bin"
 		}
 	}
-	if _, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{Providers: []onward.ProviderConfig{config(t)}}); !errors.Is(err, onnx.ErrExternalData) {
+	if _, err := onward.OpenModel(t.Context(), m,
+		&onward.SessionOptions{Providers: []onward.ProviderConfig{config(t)}}); !errors.Is(err, onnx.ErrExternalData) {
 		t.Errorf("weights outside of the model's folder: %v, want ErrExternalData", err)
 	}
 }
@@ -396,8 +407,12 @@ func TestLibrary(t *testing.T) {
 		t.Error(err)
 	}
 	for _, name := range []string{"ort:cuda", "ort:tensorrt", "ort:openvino"} {
-		if err := driver.Lookup(name).Available(driver.Config{Name: name}); err != nil && (len(native.Attempts(err)) == 0 || !strings.Contains(err.Error(), "Get it with")) && !strings.Contains(err.Error(), "finds no device") {
-			t.Errorf("%s: %v, want the paths that were tried and how to install the library, or that there is no device", name, err)
+		if err := driver.Lookup(name).Available(driver.Config{Name: name}); err != nil &&
+			(len(native.Attempts(err)) == 0 || !strings.Contains(err.Error(), "Get it with")) &&
+			!strings.Contains(err.Error(), "finds no device") {
+			t.Errorf(
+				"%s: %v, want the paths that were tried and how to install the library, or that there is no device",
+				name, err)
 		}
 	}
 }
@@ -444,7 +459,8 @@ func TestAgreesWithCPU(t *testing.T) {
 					for i := range tensor.Of[float32](x) {
 						tensor.Of[float32](x)[i] = float32((i*7919+batch)%97)/13 - 2
 					}
-					if feed[a.Name], err = tensor.Convert(x, a.ElementType().Elem, tensor.ConvertOptions{}); err != nil {
+					if feed[a.Name], err = tensor.Convert(x, a.ElementType().Elem,
+						tensor.ConvertOptions{}); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -29,7 +29,9 @@ func (r *library) preload(p *executionProvider) error {
 	providers.Lock()
 	defer providers.Unlock()
 	if providers.file != "" && providers.file != r.file {
-		return fmt.Errorf("this process uses the execution providers of %s already, and can use those of one ONNX Runtime only", providers.file)
+		return fmt.Errorf(
+			"this process uses the execution providers of %s already, and can use those of one ONNX Runtime only",
+			providers.file)
 	}
 	providers.file = r.file
 	if _, done := r.preloaded.LoadOrStore(p, true); done || r.file == "" || p.device != "cuda" {
@@ -67,7 +69,8 @@ func nvidiaFolders(file string) []string {
 	for _, s := range sites {
 		dirs = append(dirs, filepath.Join(s, "nvidia", "*", "lib"), filepath.Join(s, "tensorrt_libs"))
 	}
-	return append(dirs, "/usr/local/cuda/lib64", "/usr/local/cuda-*/lib64", "/usr/local/cuda*/targets/*/lib", "/opt/tensorrt*/lib", "/usr/local/tensorrt*/lib")
+	return append(dirs, "/usr/local/cuda/lib64", "/usr/local/cuda-*/lib64", "/usr/local/cuda*/targets/*/lib",
+		"/opt/tensorrt*/lib", "/usr/local/tensorrt*/lib")
 }
 
 // preloadNeeded opens the libraries that an ELF library needs, and those that they need.

@@ -84,7 +84,8 @@ func TestPresets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for form, model := range map[string]preset.Model{"path": preset.From(path), "bytes": preset.From(data), "model": preset.From(m)} {
+	for form, model := range map[string]preset.Model{"path": preset.From(path), "bytes": preset.From(data),
+		"model": preset.From(m)} {
 		presets := []preset.Preset{
 			preset.Onward{Model: model}, preset.OrtCPU{Model: model}, preset.OrtCPU{Model: model, InterOpThreads: 2, IntraOpThreads: 1},
 			preset.Ort{Model: model, ProviderOptions: map[string]string{"graph_optimization_level": "basic"}},
@@ -115,7 +116,8 @@ func TestPresets(t *testing.T) {
 						}
 					}
 				}
-				if _, err := r.Run(t.Context(), backend.One(x), nil); err == nil || !strings.Contains(err.Error(), "Expecting one input not 2.") {
+				if _, err := r.Run(t.Context(), backend.One(x), nil); err == nil ||
+					!strings.Contains(err.Error(), "Expecting one input not 2.") {
 					t.Errorf("a bare value for two inputs: %v", err)
 				}
 				other := backend.List{ramp(3, 4, 3), ramp(3, 1, 2)}
@@ -126,7 +128,8 @@ func TestPresets(t *testing.T) {
 				case !bound && (err != nil || !slices.Equal(o.Tensor(0).Shape(), []int{3, 4, 2})):
 					t.Errorf("another shape: %v", err)
 				}
-				if wantBound := strings.Contains(p.Name(), "CPUE") || strings.Contains(p.Name(), "OpenVINO") || p.Name() == "ort"; bound != wantBound {
+				if wantBound := strings.Contains(p.Name(), "CPUE") || strings.Contains(p.Name(), "OpenVINO") ||
+					p.Name() == "ort"; bound != wantBound {
 					t.Errorf("inputs are %v", r.Inputs())
 				}
 			})
@@ -181,7 +184,8 @@ func TestPresetsSayWhatIsMissing(t *testing.T) {
 // TestAuto lets Auto choose among the Go engine and the native libraries.
 func TestAuto(t *testing.T) {
 	libraries(t)
-	a := preset.Auto{Model: preset.From(two()), InputExample: backend.List{ramp(2, 5, 3), ramp(2, 1, 2)}, MinDuration: 30 * time.Millisecond, CacheDir: t.TempDir()}
+	a := preset.Auto{Model: preset.From(two()), InputExample: backend.List{ramp(2, 5, 3), ramp(2, 1, 2)},
+		MinDuration: 30 * time.Millisecond, CacheDir: t.TempDir()}
 	best, report, err := a.Open(t.Context())
 	if err != nil {
 		t.Fatal(err)

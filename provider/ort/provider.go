@@ -33,23 +33,36 @@ type executionProvider struct {
 
 const (
 	needsCPU = "ONNX Runtime's library, 1.17 or later,"
-	getCPU   = "npm pack onnxruntime-node, pip install onnxruntime, Maven com.microsoft.onnxruntime:onnxruntime, or a release from https://github.com/microsoft/onnxruntime/releases"
-	getCUDA  = "pip install \"onnxruntime-gpu[cuda,cudnn]\", or Maven com.microsoft.onnxruntime:onnxruntime_gpu or a -gpu release from https://github.com/microsoft/onnxruntime/releases with the CUDA and cuDNN 9 libraries of its build (CUDA 12 or 13)"
+	getCPU   = "npm pack onnxruntime-node, pip install onnxruntime, Maven com.microsoft.onnxruntime:onnxruntime, or " +
+		"a release from https://github.com/microsoft/onnxruntime/releases"
+	getCUDA = "pip install \"onnxruntime-gpu[cuda,cudnn]\", or Maven com.microsoft.onnxruntime:onnxruntime_gpu or a " +
+		"-gpu release from https://github.com/microsoft/onnxruntime/releases with the CUDA and cuDNN 9 libraries of " +
+		"its build (CUDA 12 or 13)"
 )
 
 var (
 	cpu  = &executionProvider{name: "CPUExecutionProvider", needs: needsCPU, get: getCPU}
-	cuda = &executionProvider{name: "CUDAExecutionProvider", library: "cuda", title: "CUDA", device: "cuda", needs: needsCPU + " with its CUDA provider, CUDA 12 or 13 as that was built for, cuDNN 9 and an NVIDIA GPU", get: getCUDA, options: cudaOptions,
-		create: fnCreateCUDAProviderOptions, update: fnUpdateCUDAProviderOptions, attach: fnAppendCUDA, free: fnReleaseCUDAProviderOptions, devices: cudaDevices}
-	tensorRT = &executionProvider{name: "TensorrtExecutionProvider", library: "tensorrt", title: "TensorRT", device: "cuda",
-		needs: needsCPU + " with its TensorRT provider, TensorRT 10, CUDA 12 or 13 as that was built for, and an NVIDIA GPU", get: getCUDA + ", and TensorRT 10's", options: tensorRTOptions,
-		create: fnCreateTensorRTProviderOptions, update: fnUpdateTensorRTProviderOptions, attach: fnAppendTensorRT, free: fnReleaseTensorRTProviderOptions, devices: cudaDevices}
-	openVINO = &executionProvider{name: "OpenVINOExecutionProvider", library: "openvino", title: "OpenVINO", needs: needsCPU + " with its OpenVINO provider, and OpenVINO",
-		get: "pip install onnxruntime-openvino openvino", options: openVINOOptions,
+	cuda = &executionProvider{name: "CUDAExecutionProvider", library: "cuda", title: "CUDA", device: "cuda",
+		needs: needsCPU + " with its CUDA provider, CUDA 12 or 13 as that was built for, cuDNN 9 and an NVIDIA GPU",
+		get:   getCUDA, options: cudaOptions,
+		create: fnCreateCUDAProviderOptions, update: fnUpdateCUDAProviderOptions, attach: fnAppendCUDA,
+		free: fnReleaseCUDAProviderOptions, devices: cudaDevices}
+	tensorRT = &executionProvider{name: "TensorrtExecutionProvider", library: "tensorrt",
+		title: "TensorRT", device: "cuda",
+		needs: needsCPU +
+			" with its TensorRT provider, TensorRT 10, CUDA 12 or 13 as that was built for, and an NVIDIA GPU",
+		get: getCUDA + ", and TensorRT 10's", options: tensorRTOptions,
+		create: fnCreateTensorRTProviderOptions, update: fnUpdateTensorRTProviderOptions, attach: fnAppendTensorRT,
+		free: fnReleaseTensorRTProviderOptions, devices: cudaDevices}
+	openVINO = &executionProvider{name: "OpenVINOExecutionProvider", library: "openvino", title: "OpenVINO",
+		needs: needsCPU + " with its OpenVINO provider, and OpenVINO",
+		get:   "pip install onnxruntime-openvino openvino", options: openVINOOptions,
 		attach: fnAppendOpenVINO}
-	webGPU = &executionProvider{name: "WebGpuExecutionProvider", title: "WebGPU", device: "webgpu", pkg: webGPUPackage, options: webGPUOptions,
-		needs: needsCPU + " with its WebGPU provider built in or as a plug-in, and a GPU with a driver for Vulkan, Direct3D 12 or Metal",
-		get:   "npm pack onnxruntime-node, or pip install onnxruntime onnxruntime-ep-webgpu"}
+	webGPU = &executionProvider{name: "WebGpuExecutionProvider", title: "WebGPU", device: "webgpu", pkg: webGPUPackage,
+		options: webGPUOptions,
+		needs: needsCPU + " with its WebGPU provider built in or as a plug-in, and a GPU with a driver for Vulkan, " +
+			"Direct3D 12 or Metal",
+		get: "npm pack onnxruntime-node, or pip install onnxruntime onnxruntime-ep-webgpu"}
 )
 
 // provider is a registered name of an execution provider.
@@ -59,7 +72,8 @@ type provider struct {
 }
 
 func init() {
-	for _, p := range []provider{{"ort", cpu}, {"ort:cpu", cpu}, {"ort:cuda", cuda}, {"ort:tensorrt", tensorRT}, {"ort:openvino", openVINO}, {"ort:webgpu", webGPU}} {
+	for _, p := range []provider{{"ort", cpu}, {"ort:cpu", cpu}, {"ort:cuda", cuda}, {"ort:tensorrt", tensorRT},
+		{"ort:openvino", openVINO}, {"ort:webgpu", webGPU}} {
 		driver.Register(p)
 	}
 }
@@ -109,21 +123,25 @@ func (p provider) Available(config driver.Config) error {
 }
 
 func (p provider) noDevice(format string, args ...any) error {
-	return &driver.StatusError{Code: driver.ExecutionProvider, Message: fmt.Sprintf("provider %s is not available: ", p.name) + fmt.Sprintf(format, args...)}
+	return &driver.StatusError{Code: driver.ExecutionProvider,
+		Message: fmt.Sprintf("provider %s is not available: ", p.name) + fmt.Sprintf(format, args...)}
 }
 
 func (p provider) open(config driver.Config) (*library, error) {
 	l, err := open(config.Options["library"], p.ep, config.Options[pluginLibrary])
 	if err != nil {
 		return nil, &driver.StatusError{Code: driver.ExecutionProvider, Err: err,
-			Message: fmt.Sprintf("provider %s is not available: %v\nGet it with %s; or name its path in %s or in the option library.", p.name, err, p.ep.get, Env)}
+			Message: fmt.Sprintf(
+				"provider %s is not available: %v\nGet it with %s; or name its path in %s or in the option library.",
+				p.name, err, p.ep.get, Env)}
 	}
 	return l, nil
 }
 
 // Compile creates an ONNX Runtime session. ONNX Runtime loads the model from its file if
 // there is one, so that the weights are in memory only once.
-func (p provider) Compile(ctx context.Context, m *driver.Model, opts *driver.Options, config driver.Config) (driver.Engine, error) {
+func (p provider) Compile(ctx context.Context, m *driver.Model, opts *driver.Options,
+	config driver.Config) (driver.Engine, error) {
 	o, err := p.parse(opts, config)
 	if err != nil {
 		return nil, err
@@ -149,7 +167,8 @@ func (p provider) Library(config driver.Config) (*driver.Library, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &driver.Library{Name: "ONNX Runtime", Path: cmp.Or(l.file, l.Path), Source: l.Source, Version: l.version, APIVersion: l.api, Build: l.build, Providers: l.eps}, nil
+	return &driver.Library{Name: "ONNX Runtime", Path: cmp.Or(l.file, l.Path), Source: l.Source, Version: l.version,
+		APIVersion: l.api, Build: l.build, Providers: l.eps}, nil
 }
 
 // Needs implements [driver.LibraryUser].

@@ -127,7 +127,8 @@ func (r *library) newSession(path string, m *onnx.Model, o *settings) (*session,
 			return nil, err2
 		}
 		create = func() error {
-			return s.do(fnCreateSessionFromArray, r.env, uintptr(dl.Array(data)), uintptr(len(data)), opts, uintptr(unsafe.Pointer(&s.handle)))
+			return s.do(fnCreateSessionFromArray, r.env, uintptr(dl.Array(data)), uintptr(len(data)), opts,
+				uintptr(unsafe.Pointer(&s.handle)))
 		}
 	}
 	if once := create; o.ep == openVINO || o.common[namedProvider] != "" {
@@ -148,7 +149,9 @@ func (r *library) newSession(path string, m *onnx.Model, o *settings) (*session,
 // SetDynamicOptions implements [driver.DynamicOptions].
 func (s *session) SetDynamicOptions(options map[string]string) error {
 	if s.lib.api < sinceDynamicOptions {
-		return &driver.StatusError{Code: driver.NotImplemented, Message: fmt.Sprintf("dynamic options need ONNX Runtime 1.%d or later, got %s", sinceDynamicOptions, s.lib.version)}
+		return &driver.StatusError{Code: driver.NotImplemented,
+			Message: fmt.Sprintf("dynamic options need ONNX Runtime 1.%d or later, got %s",
+				sinceDynamicOptions, s.lib.version)}
 	}
 	k, v := cOptions(options)
 	return s.lib.do(fnSetEpDynamicOptions, s.handle, uintptr(dl.Array(k)), uintptr(dl.Array(v)), uintptr(len(options)))
@@ -208,7 +211,8 @@ func (s *session) put(st *state) {
 	s.lib.release(fnReleaseRunOptions, st.opts)
 	st.opts = 0
 	clear(st.direct)
-	st.in, st.out, st.inName, st.outName, st.index, st.direct = st.in[:0], st.out[:0], st.inName[:0], st.outName[:0], st.index[:0], st.direct[:0]
+	st.in, st.out, st.inName, st.outName, st.index, st.direct = st.in[:0], st.out[:0], st.inName[:0], st.outName[:0],
+		st.index[:0], st.direct[:0]
 	s.states.Put(st)
 }
 
@@ -239,7 +243,9 @@ func (s *session) Run(ctx context.Context, req *driver.Request) error {
 
 // needsDeviceMemory returns the error for memory that a replayed graph would not read or write.
 func (s *session) needsDeviceMemory() error {
-	return native.Invalid("a session with the option %s of provider %s needs a binding with all inputs and outputs in memory of the device: a captured graph reads and writes the memory of its first run", s.graph, s.provider.name)
+	return native.Invalid("a session with the option %s of provider %s needs a binding with all inputs and outputs "+
+		"in memory of the device: a captured graph reads and writes the memory of its first run", s.graph,
+		s.provider.name)
 }
 
 // runOnce runs the session once. If direct is set, it preallocates outputs with declared
@@ -341,7 +347,8 @@ func absent(v tensor.Value) bool {
 // must be fixed.
 func (s *session) inPlace(v tensor.Value, i int) *tensor.Tensor {
 	t, ok := v.(*tensor.Tensor)
-	if !ok || t == nil || s.fixed[i] == nil || t.DType() != s.out[i].ElementType().Elem || !slices.Equal(t.Shape(), s.fixed[i]) {
+	if !ok || t == nil || s.fixed[i] == nil || t.DType() != s.out[i].ElementType().Elem ||
+		!slices.Equal(t.Shape(), s.fixed[i]) {
 		return nil
 	}
 	return t

@@ -43,8 +43,9 @@ func runSuite(t *testing.T, provider string, runs int, exclude ...string) {
 	}
 	dir := suite.Dir(t)
 	t.Setenv(ort.Env, ortlib.Path(t))
-	r, err := backendtest.New(backend.Provider(provider), backendtest.Options{Dir: dir, Devices: []string{"CPU"}, Runs: runs,
-		Prepare: &backend.Options{SkipCheck: true, Session: &onward.SessionOptions{Threads: 1}}})
+	r, err := backendtest.New(backend.Provider(provider),
+		backendtest.Options{Dir: dir, Devices: []string{"CPU"}, Runs: runs,
+			Prepare: &backend.Options{SkipCheck: true, Session: &onward.SessionOptions{Threads: 1}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,8 @@ func runUpstream(ctx context.Context, c *recorded.Case, p onward.ProviderConfig)
 // cpu and ONNX Runtime 1.30. A test that fails must be one that docs/differences.md or one of
 // the lists in this file explains. ONWARD_TRACE=1 prints every case that fails.
 func TestUpstream(t *testing.T) {
-	cases, err := recorded.LoadUpstream(cmp.Or(os.Getenv("CASES"), "../../internal/ops/all/testdata/ort_tests/cases.json.gz"))
+	cases, err := recorded.LoadUpstream(cmp.Or(os.Getenv("CASES"),
+		"../../internal/ops/all/testdata/ort_tests/cases.json.gz"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +99,9 @@ func TestUpstream(t *testing.T) {
 					passed++
 				case known >= 0:
 					used[known]++
-				case p.config.Name == "ort" && (errors.Is(err, onward.ErrNotImplemented) || strings.Contains(err.Error(), "Failed to construct locale")):
+				case p.config.Name == "ort" &&
+					(errors.Is(err, onward.ErrNotImplemented) ||
+						strings.Contains(err.Error(), "Failed to construct locale")):
 					unsupported++
 				case c.Graph == "" && explainedByDocument(t, c):
 					explained++
@@ -125,9 +128,11 @@ func explainedByDocument(t *testing.T, c *recorded.Case) bool {
 	return opfuzz.Explained(d)
 }
 
-const mixedTypes = "ONNX Runtime 1.30 refuses scale and bias of another type than X too: it expands the node to one with a negative axis of Flatten"
+const mixedTypes = "ONNX Runtime 1.30 refuses scale and bias of another type than X too: it expands the node to one " +
+	"with a negative axis of Flatten"
 
-const squares = "the specification reduces over the empty set of axes, that is, squares each element; so does ONNX Runtime 1.30"
+const squares = "the specification reduces over the empty set of axes, that is, squares each element; " +
+	"so does ONNX Runtime 1.30"
 
 const laxNorm = "ONNX Runtime 1.30 accepts rows of one element, and a scale that is broadcast"
 

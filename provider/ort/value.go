@@ -29,7 +29,8 @@ const sinceOwnNumbers = 31
 func (r *library) elementType(d tensor.DType) (uintptr, error) {
 	switch {
 	case d == tensor.TypeFloat6E2M3 || d == tensor.TypeFloat6E3M2:
-		return 0, &driver.StatusError{Code: driver.NotImplemented, Message: fmt.Sprintf("ONNX Runtime %s does not support element type %s", r.version, d)}
+		return 0, &driver.StatusError{Code: driver.NotImplemented,
+			Message: fmt.Sprintf("ONNX Runtime %s does not support element type %s", r.version, d)}
 	case r.api < sinceOwnNumbers:
 		return uintptr(d), nil
 	case d == tensor.TypeUint2:
@@ -114,7 +115,8 @@ func (r *library) tensorValue(st *state, t *tensor.Tensor) (uintptr, error) {
 // stringValue copies a tensor of strings, which may contain NULs, to a new OrtValue.
 func (r *library) stringValue(st *state, t *tensor.Tensor) (uintptr, error) {
 	dims := st.shape(t.Shape())
-	if err := r.do(fnCreateTensorAsOrtValue, r.allocator, uintptr(dl.Array(dims)), uintptr(len(dims)), uintptr(tensor.TypeString), uintptr(unsafe.Pointer(&st.res))); err != nil {
+	if err := r.do(fnCreateTensorAsOrtValue, r.allocator, uintptr(dl.Array(dims)), uintptr(len(dims)),
+		uintptr(tensor.TypeString), uintptr(unsafe.Pointer(&st.res))); err != nil {
 		return 0, err
 	}
 	h := st.res
@@ -128,7 +130,8 @@ func (r *library) stringValue(st *state, t *tensor.Tensor) (uintptr, error) {
 // fillStrings copies the strings of t to the OrtValue h.
 func (r *library) fillStrings(st *state, h uintptr, t *tensor.Tensor) error {
 	for i, s := range tensor.Of[string](t) {
-		if err := r.do(fnGetResizedStringTensorElementBuffer, h, uintptr(i), uintptr(len(s)), uintptr(unsafe.Pointer(&st.res2))); err != nil {
+		if err := r.do(fnGetResizedStringTensorElementBuffer, h, uintptr(i), uintptr(len(s)),
+			uintptr(unsafe.Pointer(&st.res2))); err != nil {
 			return err
 		}
 		copy(dl.Bytes(st.res2, len(s)), s)
@@ -156,7 +159,8 @@ func (r *library) composite(st *state, kind uintptr, typ tensor.Type, items ...t
 		handles = append(handles, h)
 	}
 	st.res = 0
-	err := r.do(fnCreateValue, uintptr(dl.Array(handles)), uintptr(len(handles)), kind, uintptr(unsafe.Pointer(&st.res)))
+	err := r.do(fnCreateValue, uintptr(dl.Array(handles)), uintptr(len(handles)), kind,
+		uintptr(unsafe.Pointer(&st.res)))
 	return st.res, err
 }
 
@@ -181,7 +185,8 @@ func (r *library) sparseValue(st *state, s *tensor.Sparse) (uintptr, error) {
 	}
 	dims := st.shape(s.Shape)
 	st.res = 0
-	if err := r.do(fnCreateSparseTensorAsOrtValue, r.allocator, uintptr(dl.Array(dims)), uintptr(len(dims)), elem, uintptr(unsafe.Pointer(&st.res))); err != nil {
+	if err := r.do(fnCreateSparseTensorAsOrtValue, r.allocator, uintptr(dl.Array(dims)), uintptr(len(dims)), elem,
+		uintptr(unsafe.Pointer(&st.res))); err != nil {
 		return 0, err
 	}
 	h := st.res
@@ -191,7 +196,8 @@ func (r *library) sparseValue(st *state, s *tensor.Sparse) (uintptr, error) {
 	if len(ix) > 0 {
 		data, indices = dl.Array(s.Values.Bytes()), dl.Array(ix)
 	}
-	if err := r.do(fnFillSparseTensorCoo, h, r.cpu, uintptr(dl.Array(nnz)), 1, uintptr(data), uintptr(indices), uintptr(len(ix))); err != nil {
+	if err := r.do(fnFillSparseTensorCoo, h, r.cpu, uintptr(dl.Array(nnz)), 1, uintptr(data), uintptr(indices),
+		uintptr(len(ix))); err != nil {
 		r.release(fnReleaseValue, h)
 		return 0, err
 	}
@@ -299,7 +305,8 @@ func (r *library) items(st *state, h uintptr, types []tensor.Type) ([]tensor.Val
 // a sparse tensor.
 func (r *library) typeAndShape(st *state, h uintptr) (tensor.DType, []int, error) {
 	if r.api >= sinceShapeRefs {
-		if err := r.do(fnGetTensorElementTypeAndShapeDataRefs, h, uintptr(unsafe.Pointer(&st.i32)), uintptr(unsafe.Pointer(&st.res)), uintptr(unsafe.Pointer(&st.res2))); err == nil {
+		if err := r.do(fnGetTensorElementTypeAndShapeDataRefs, h, uintptr(unsafe.Pointer(&st.i32)),
+			uintptr(unsafe.Pointer(&st.res)), uintptr(unsafe.Pointer(&st.res2))); err == nil {
 			return shapeOf(st.i32, unsafe.Slice((*int64)(dl.Pointer(st.res)), st.res2))
 		}
 	}
@@ -379,7 +386,8 @@ func (r *library) strings(st *state, h uintptr, out []string) error {
 	}
 	buf := make([]byte, int(st.res)+1)
 	offsets := make([]uintptr, len(out))
-	if err := r.do(fnGetStringTensorContent, h, uintptr(dl.Array(buf)), st.res, uintptr(dl.Array(offsets)), uintptr(len(offsets))); err != nil {
+	if err := r.do(fnGetStringTensorContent, h, uintptr(dl.Array(buf)), st.res, uintptr(dl.Array(offsets)),
+		uintptr(len(offsets))); err != nil {
 		return err
 	}
 	all := string(buf[:len(buf)-1])
@@ -389,7 +397,8 @@ func (r *library) strings(st *state, h uintptr, out []string) error {
 			end = offsets[i+1]
 		}
 		if offsets[i] > end || end > uintptr(len(all)) {
-			return fmt.Errorf("invalid offsets from ONNX Runtime: string %d spans bytes %d to %d of %d", i, offsets[i], end, len(all))
+			return fmt.Errorf("invalid offsets from ONNX Runtime: string %d spans bytes %d to %d of %d", i,
+				offsets[i], end, len(all))
 		}
 		out[i] = all[offsets[i]:end]
 	}
@@ -412,7 +421,9 @@ func (r *library) sparseResult(st *state, h uintptr) (tensor.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, indexShape, err := r.infoOf(st, func(out uintptr) error { return r.do(fnGetSparseTensorIndicesTypeShape, h, cooIndices, out) })
+	_, indexShape, err := r.infoOf(st, func(out uintptr) error {
+		return r.do(fnGetSparseTensorIndicesTypeShape, h, cooIndices, out)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -432,7 +443,8 @@ func (r *library) sparseResult(st *state, h uintptr) (tensor.Value, error) {
 			return nil, err
 		}
 		copy(values.Bytes(), dl.Bytes(st.res, len(values.Bytes())))
-		if err := r.do(fnGetSparseTensorIndices, h, cooIndices, uintptr(unsafe.Pointer(&st.res2)), uintptr(unsafe.Pointer(&st.res))); err != nil {
+		if err := r.do(fnGetSparseTensorIndices, h, cooIndices, uintptr(unsafe.Pointer(&st.res2)),
+			uintptr(unsafe.Pointer(&st.res))); err != nil {
 			return nil, err
 		}
 		copy(indices.Bytes(), dl.Bytes(st.res, min(len(indices.Bytes()), int(st.res2)*8)))

@@ -26,11 +26,16 @@ var cacheMode = oneOf("disabled", "lazyRelease", "simple", "bucket")
 // webGPUOptions are the options of the WebGPU execution provider as of ONNX Runtime 1.31
 // (onnxruntime/core/providers/webgpu/webgpu_provider_options.h).
 var webGPUOptions = map[string]native.Kind{
-	"preferredLayout": oneOf("NCHW", "NHWC"), "enableGraphCapture": zeroOne, "sessionBufferPoolGenerations": count, "enableInt64": zeroOne,
-	"multiRotaryCacheConcatOffset": count, "kvCacheQuantizationBits": oneOf("0", "4"), "dawnProcTable": size, "dawnBackendType": oneOf("D3D12", "Vulkan"),
-	"powerPreference": oneOf("high-performance", "low-power"), "deviceId": count, "webgpuInstance": size, "webgpuDevice": size,
-	"storageBufferCacheMode": cacheMode, "uniformBufferCacheMode": cacheMode, "queryResolveBufferCacheMode": cacheMode, "defaultBufferCacheMode": cacheMode,
-	"validationMode": oneOf("disabled", "wgpuOnly", "basic", "full"), "enableRobustness": zeroOne, "forceCpuNodeNames": text, "enablePIXCapture": zeroOne,
+	"preferredLayout": oneOf("NCHW", "NHWC"), "enableGraphCapture": zeroOne, "sessionBufferPoolGenerations": count,
+	"enableInt64":                  zeroOne,
+	"multiRotaryCacheConcatOffset": count, "kvCacheQuantizationBits": oneOf("0", "4"), "dawnProcTable": size,
+	"dawnBackendType": oneOf("D3D12", "Vulkan"),
+	"powerPreference": oneOf("high-performance", "low-power"), "deviceId": count, "webgpuInstance": size,
+	"webgpuDevice":           size,
+	"storageBufferCacheMode": cacheMode, "uniformBufferCacheMode": cacheMode, "queryResolveBufferCacheMode": cacheMode,
+	"defaultBufferCacheMode": cacheMode,
+	"validationMode":         oneOf("disabled", "wgpuOnly", "basic", "full"), "enableRobustness": zeroOne,
+	"forceCpuNodeNames": text, "enablePIXCapture": zeroOne,
 	"preserveDevice": zeroOne, "maxStorageBufferBindingSize": size, "maxNumPendingDispatches": positive,
 }
 
@@ -63,10 +68,11 @@ func (r *library) pluginFile(name string) (string, error) {
 	folder := strings.ReplaceAll(name, "-", "_")
 	part := "onnxruntime_providers_" + strings.TrimPrefix(folder, "onnxruntime_ep_")
 	places := native.Search{
-		Pattern: map[string]string{"windows": part + ".dll", "darwin": "lib" + part + ".dylib", "": "lib" + part + ".so"},
-		Python:  []string{folder},
-		More:    func(add func(string, ...string)) { add("beside ONNX Runtime", filepath.Dir(r.file)) },
-		Cache:   []string{"wheel-" + strings.ReplaceAll(name, "_", "-") + "-*"},
+		Pattern: map[string]string{"windows": part + ".dll", "darwin": "lib" + part + ".dylib",
+			"": "lib" + part + ".so"},
+		Python: []string{folder},
+		More:   func(add func(string, ...string)) { add("beside ONNX Runtime", filepath.Dir(r.file)) },
+		Cache:  []string{"wheel-" + strings.ReplaceAll(name, "_", "-") + "-*"},
 	}
 	found, err := dl.Open("the library of "+name, places.Places(), func(l *dl.Library) error {
 		_, err := l.Symbol("CreateEpFactories")
@@ -97,16 +103,19 @@ func (r *library) findAdapter(s *settings) error {
 	return probe.Close()
 }
 
-// findLoader returns an error if the system has no loader for Vulkan, through which WebGPU reaches the GPU on
-// Linux. ONNX Runtime 1.30 then throws a C++ exception, which becomes an error on some systems and ends the
-// process on others, such as Ubuntu 24.04. Tests replace it.
+// findLoader returns an error if the system has no loader for Vulkan, through which WebGPU reaches
+// the GPU on Linux. ONNX Runtime 1.30 then throws a C++ exception, which becomes an error on some
+// systems and ends the process on others, such as Ubuntu 24.04. Tests replace it.
 var findLoader = sync.OnceValue(func() error {
 	if runtime.GOOS != "linux" {
 		return nil
 	}
 	_, err := dl.Open("the loader for Vulkan", []dl.Place{{Source: "the system's loader", Path: "libvulkan.so.1"}}, nil)
 	if missing, ok := errors.AsType[*dl.NotFoundError](err); ok {
-		return &driver.StatusError{Code: driver.ExecutionProvider, Err: err, Message: fmt.Sprintf("WebGPU needs a GPU with a driver for Vulkan, and this system has no loader for it: %v", missing.Tried[0].Err)}
+		return &driver.StatusError{Code: driver.ExecutionProvider, Err: err,
+			Message: fmt.Sprintf(
+				"WebGPU needs a GPU with a driver for Vulkan, and this system has no loader for it: %v",
+				missing.Tried[0].Err)}
 	}
 	return err
 })
@@ -143,7 +152,8 @@ func (s *session) inTurn(ctx context.Context, call func() error) error {
 	select {
 	case s.turn <- struct{}{}:
 	case <-ctx.Done():
-		return &driver.StatusError{Code: driver.Fail, Err: ctx.Err(), Message: fmt.Sprintf("the run ended while it waited for another on WebGPU: %v", ctx.Err())}
+		return &driver.StatusError{Code: driver.Fail, Err: ctx.Err(),
+			Message: fmt.Sprintf("the run ended while it waited for another on WebGPU: %v", ctx.Err())}
 	}
 	defer func() { <-s.turn }()
 	return call()

@@ -10,7 +10,8 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// TestWebGPUNeedsVulkan: without a loader for Vulkan, no session reaches ONNX Runtime, which may end the process.
+// TestWebGPUNeedsVulkan: without a loader for Vulkan, no session reaches ONNX Runtime, which
+// may end the process.
 func TestWebGPUNeedsVulkan(t *testing.T) {
 	lib, find := ortlib.Path(t), findLoader
 	defer func() { findLoader = find }()
@@ -33,10 +34,12 @@ func TestWebGPUNeedsVulkan(t *testing.T) {
 			e.Close()
 			continue
 		}
-		if status, ok := errors.AsType[*driver.StatusError](err); !ok || status.Code != driver.ExecutionProvider || !strings.Contains(status.Message, want) {
+		if status, ok := errors.AsType[*driver.StatusError](err); !ok || status.Code != driver.ExecutionProvider ||
+			!strings.Contains(status.Message, want) {
 			t.Errorf("%s: Compile: %v, want %q", p.name, err, want)
 		}
-		if err := p.Available(config); err == nil || strings.Count(err.Error(), "ONNXRuntimeError") > 1 || !strings.Contains(err.Error(), want) {
+		if err := p.Available(config); err == nil || strings.Count(err.Error(), "ONNXRuntimeError") > 1 ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: Available: %v, want %q", p.name, err, want)
 		}
 	}

@@ -88,7 +88,8 @@ type Result struct {
 // Compare compares measured ratios with the recorded ones. A case has fallen if its ratio is below
 // the recorded one by more than the part limit, and stays so in as many repetitions as retries:
 // other processes disturb single measurements. again measures a case once more.
-func (s Section) Compare(measured map[string]float64, limit float64, retries int, again func(name string) (float64, error)) (*Result, error) {
+func (s Section) Compare(measured map[string]float64, limit float64, retries int,
+	again func(name string) (float64, error)) (*Result, error) {
 	r := &Result{}
 	for name, now := range measured {
 		recorded, ok := s.Ratios[name]
@@ -120,7 +121,8 @@ func (s Section) Compare(measured map[string]float64, limit float64, retries int
 func (s Section) Report(r *Result, processor, kernels string) string {
 	var b strings.Builder
 	if processor != s.Processor || kernels != s.Kernels {
-		fmt.Fprintf(&b, "The ratios were recorded on %s with kernels %s, and measured on %s with kernels %s: ratios differ between processors.\n",
+		fmt.Fprintf(&b, "The ratios were recorded on %s with kernels %s, and measured on %s with kernels %s: ratios "+
+			"differ between processors.\n",
 			s.Processor, s.Kernels, processor, kernels)
 	}
 	for _, f := range r.Fallen {
@@ -154,8 +156,8 @@ type Program struct {
 	Processor, Kernels string
 }
 
-// Finish compares measured ratios with those of the file Check and prints the report, and writes them
-// to the file Record.
+// Finish compares measured ratios with those of the file Check and prints the report, and writes
+// them to the file Record.
 func (p *Program) Finish(measured map[string]float64, again func(name string) (float64, error)) error {
 	if p.Record != "" {
 		if err := Write(p.Record, p.Section, Section{p.Processor, p.Kernels, measured}); err != nil {

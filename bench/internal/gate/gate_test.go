@@ -13,8 +13,10 @@ import (
 // TestCompareRepeatsWhatFell injects measurements: one case stays slow, one is slow once, one is
 // within the limit, and one became faster.
 func TestCompareRepeatsWhatFell(t *testing.T) {
-	s := Section{Ratios: map[string]float64{"slow": 2, "noisy": 1, "within": 1, "faster": 1, "slower still": 4, "not run": 1}}
-	measured := map[string]float64{"slow": 1.5, "noisy": 0.5, "within": 0.91, "faster": 3, "slower still": 1, "added": 1}
+	s := Section{Ratios: map[string]float64{"slow": 2, "noisy": 1, "within": 1, "faster": 1,
+		"slower still": 4, "not run": 1}}
+	measured := map[string]float64{"slow": 1.5, "noisy": 0.5, "within": 0.91, "faster": 3,
+		"slower still": 1, "added": 1}
 	repeated := map[string][]float64{"slow": {1.4, 1.7, 1.6}, "noisy": {0.6, 0.95}, "slower still": {1, 1, 1}}
 	calls := map[string]int{}
 	r, err := s.Compare(measured, .1, 3, func(name string) (float64, error) {
@@ -36,7 +38,8 @@ func TestCompareRepeatsWhatFell(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	text := s.Report(r, "a processor", "avx2")
-	for _, want := range []string{"2 to 1.7 (-15 %)  slow\n", "5 cases compared, 2 fell, 1 are not recorded", "measured on a processor with kernels avx2"} {
+	for _, want := range []string{"2 to 1.7 (-15 %)  slow\n", "5 cases compared, 2 fell, 1 are not recorded",
+		"measured on a processor with kernels avx2"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report lacks %q:\n%s", want, text)
 		}
@@ -48,7 +51,9 @@ func TestCompareRepeatsWhatFell(t *testing.T) {
 		t.Error("no error if no measured case is recorded")
 	}
 	failed := errors.New("failed")
-	if _, err := s.Compare(map[string]float64{"slow": 1}, .1, 1, func(string) (float64, error) { return 0, failed }); !errors.Is(err, failed) {
+	if _, err := s.Compare(map[string]float64{"slow": 1}, .1, 1, func(string) (float64, error) {
+		return 0, failed
+	}); !errors.Is(err, failed) {
 		t.Errorf("error %v, want that of the repetition", err)
 	}
 }
@@ -71,7 +76,8 @@ func TestRecordKeepsOtherSections(t *testing.T) {
 	record("a", 2.3456)
 	for section, want := range map[string]float64{"a": 2.35, "b": 123} {
 		s, err := Read(path, section)
-		if err != nil || s.Ratios["x <1>"] != want || s.Ratios["y"] != 0.0123 || s.Processor != "cpu" || s.Kernels != "avx512" {
+		if err != nil || s.Ratios["x <1>"] != want || s.Ratios["y"] != 0.0123 || s.Processor != "cpu" ||
+			s.Kernels != "avx512" {
 			t.Errorf("section %s is %+v, %v, want ratio %v", section, s, err, want)
 		}
 	}
@@ -85,7 +91,8 @@ func TestRecordKeepsOtherSections(t *testing.T) {
 	if err := os.WriteFile(path, []byte("{"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if err := (&Program{Section: "a", Record: path}).Finish(nil, nil); err == nil || !strings.Contains(err.Error(), path) {
+	if err := (&Program{Section: "a", Record: path}).Finish(nil, nil); err == nil ||
+		!strings.Contains(err.Error(), path) {
 		t.Errorf("error %v for a damaged file, want one with its name", err)
 	}
 }

@@ -1,4 +1,5 @@
-// Package machine describes the machine on which a benchmark runs, and builds the command that it measures.
+// Package machine describes the machine on which a benchmark runs, and builds the
+// command that it measures.
 package machine
 
 import (
@@ -23,8 +24,8 @@ func CPU() string {
 	return "an unnamed processor"
 }
 
-// Load returns a sentence with the load of the machine over the last minute, or "" if it is unknown or below a fifth of a
-// core.
+// Load returns a sentence with the load of the machine over the last minute, or "" if it is unknown
+// or below a fifth of a core.
 func Load() string {
 	data, _ := os.ReadFile("/proc/loadavg")
 	load, _, _ := strings.Cut(string(data), " ")
@@ -37,7 +38,8 @@ func Load() string {
 // Onward builds the onward command in a folder and returns its path.
 func Onward(ctx context.Context, dir string) (string, error) {
 	exe := filepath.Join(dir, "onward.exe")
-	out, err := exec.CommandContext(ctx, "go", "build", "-ldflags", "-s -w", "-o", exe, "github.com/onward-ml/onward/cmd/onward").CombinedOutput()
+	out, err := exec.CommandContext(ctx, "go", "build", "-ldflags", "-s -w", "-o", exe,
+		"github.com/onward-ml/onward/cmd/onward").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build onward: %w\n%s", err, out)
 	}

@@ -250,7 +250,8 @@ func (j *jpegFile) scan(b []byte) error {
 	if !j.progressive {
 		s = &jpegScan{to: 63}
 	}
-	if s.from > s.to || s.to > 63 || s.low > 13 || s.high > 13 || j.progressive && (s.from == 0) != (s.to == 0) || s.from > 0 && len(comps) > 1 || len(comps) > 1 && blocks > 10 {
+	if s.from > s.to || s.to > 63 || s.low > 13 || s.high > 13 || j.progressive && (s.from == 0) != (s.to == 0) ||
+		s.from > 0 && len(comps) > 1 || len(comps) > 1 && blocks > 10 {
 		return errors.New("jpeg: invalid scan header")
 	}
 	for _, c := range comps {

@@ -156,7 +156,8 @@ func (d *j2k) readSize(r *imagecodec.Reader) error {
 	}
 	d.w, d.h = d.x1-d.x0, d.y1-d.y0
 	if d.w < 1 || d.h < 1 || d.w > imagecodec.MaxSide || d.h > imagecodec.MaxSide || d.tw < 1 || d.th < 1 ||
-		d.tx > d.x0 || d.ty > d.y0 || d.tx+d.tw <= d.x0 || d.ty+d.th <= d.y0 || d.x1 > math.MaxInt32 || d.y1 > math.MaxInt32 {
+		d.tx > d.x0 || d.ty > d.y0 || d.tx+d.tw <= d.x0 || d.ty+d.th <= d.y0 || d.x1 > math.MaxInt32 ||
+		d.y1 > math.MaxInt32 {
 		return errJ2K
 	}
 	d.across, d.down = ceilDiv(d.x1-d.tx, d.tw), ceilDiv(d.y1-d.ty, d.th)
@@ -303,7 +304,8 @@ func (p *j2kParams) readCOD(s *imagecodec.Reader) error {
 
 // read reads the coding parameters of components (A.6.1).
 func (c *j2kCoding) read(s *imagecodec.Reader, style int) error {
-	*c = j2kCoding{levels: s.Uint(1), xcb: s.Uint(1) + 2, ycb: s.Uint(1) + 2, style: s.Uint(1), reversible: s.Uint(1) == 1}
+	*c = j2kCoding{levels: s.Uint(1), xcb: s.Uint(1) + 2, ycb: s.Uint(1) + 2, style: s.Uint(1),
+		reversible: s.Uint(1) == 1}
 	if s.Short || c.levels > 32 || c.xcb > 10 || c.ycb > 10 || c.xcb+c.ycb > 12 {
 		return errJ2K
 	}

@@ -98,7 +98,8 @@ func (d *j2k) tile(index int, stop func() error) error {
 
 // divide splits a component of a tile into resolutions, subbands, precincts and code blocks
 // (annex B).
-func (d *j2k) divide(list []*j2kPrecinct, comp int, p *j2kParams, box [4]int, tx0, ty0 int) ([]j2kResolution, []*j2kPrecinct, error) {
+func (d *j2k) divide(list []*j2kPrecinct, comp int, p *j2kParams, box [4]int, tx0,
+	ty0 int) ([]j2kResolution, []*j2kPrecinct, error) {
 	c, co, q := &d.comps[comp], &p.coding[comp], &p.quant[comp]
 	area := (box[2] - box[0]) * (box[3] - box[1])
 	room := area/16 + 4096 // largest number of parts, so that memory is bounded by the area
@@ -402,7 +403,9 @@ func (d *j2k) assemble(p *j2kParams, res [][]j2kResolution, stop func() error) e
 		if p.coding[i].reversible {
 			whole[i] = inverseWavelet(res[i], func(b *j2kBand, v int32) int32 { return v / 2 }, lift53)
 		} else {
-			planes[i] = inverseWavelet(res[i], func(b *j2kBand, v int32) float32 { return float32(v) * 0.5 * b.step }, lift97)
+			planes[i] = inverseWavelet(res[i], func(b *j2kBand, v int32) float32 {
+				return float32(v) * 0.5 * b.step
+			}, lift97)
 		}
 	}
 	if p.mct && len(d.comps) >= 3 {

@@ -2,7 +2,8 @@ package jpeg2000
 
 // inverseWavelet combines the subbands of a component of a tile, resolution by resolution
 // (annex F). read dequantizes a coefficient; lift inverts the transform of a row or column.
-func inverseWavelet[T int32 | float32](res []j2kResolution, read func(b *j2kBand, v int32) T, lift func(s []T, odd bool)) []T {
+func inverseWavelet[T int32 | float32](res []j2kResolution, read func(b *j2kBand, v int32) T,
+	lift func(s []T, odd bool)) []T {
 	var cur []T
 	for r := range res {
 		rs := &res[r]

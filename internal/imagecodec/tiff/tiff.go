@@ -80,7 +80,8 @@ func readTIFF(data []byte) (*imagecodec.Header, error) {
 	case t.tw < 1 || t.th < 1 || t.tw > t.w+4096 || t.th > t.h+4096:
 		return nil, fmt.Errorf("tiff: tiles have %d×%d pixels", t.tw, t.th)
 	case !known || t.samples < n || t.samples > 16:
-		return nil, fmt.Errorf("tiff: photometric interpretation %d with %d samples per pixel is not supported", t.colour, t.samples)
+		return nil, fmt.Errorf("tiff: photometric interpretation %d with %d samples per pixel is not supported",
+			t.colour, t.samples)
 	case t.depth != 8 && t.depth != 16 && !(t.samples == 1 && (t.depth == 1 || t.depth == 2 || t.depth == 4)):
 		return nil, fmt.Errorf("tiff: %d bits per sample are not supported", t.depth)
 	case t.tag(tagFormat, 1) != 1:

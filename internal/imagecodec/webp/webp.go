@@ -62,7 +62,8 @@ func readLossy(data []byte) (*imagecodec.Header, error) {
 	}
 	// Three half planes at whole macroblocks, what the macroblocks keep, and the data.
 	blocks := int64(f.Width/16+1) * int64(f.Height/16+1)
-	h := &imagecodec.Header{Width: f.Width, Height: f.Height, Memory: 400*blocks + 2*int64(f.Width) + int64(len(data)) + 1<<14}
+	h := &imagecodec.Header{Width: f.Width, Height: f.Height,
+		Memory: 400*blocks + 2*int64(f.Width) + int64(len(data)) + 1<<14}
 	h.Pixels = func(dst []uint8, stop func() error) error {
 		d, _, err := open()
 		if err != nil {
@@ -90,7 +91,8 @@ func readLossless(data []byte) (*imagecodec.Header, error) {
 	// the images that hold transforms come together.
 	w, h := int64(cfg.Width), int64(cfg.Height)
 	groups := min(2600, (w/4+1)*(h/4+1)+1)
-	head := &imagecodec.Header{Width: cfg.Width, Height: cfg.Height, Memory: 16*(w+16)*(h+16) + 5*536*groups + 256*int64(len(data)) + 1<<16}
+	head := &imagecodec.Header{Width: cfg.Width, Height: cfg.Height,
+		Memory: 16*(w+16)*(h+16) + 5*536*groups + 256*int64(len(data)) + 1<<16}
 	head.Pixels = func(dst []uint8, stop func() error) error {
 		img, err := vp8l.Decode(&imagecodec.StopReader{Reader: bytes.NewReader(data), Stop: stop})
 		if err != nil {

@@ -16,9 +16,10 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// TestOperatorsStop cancels a large call of every operator. It is the short form of the family cancel:
-// calls of up to 2¹⁸ elements, which end after 20 ms of CPU time. Loops check the context within 10 ms;
-// the bound is 30 ms, because caches that other processes use make loops several times as slow.
+// TestOperatorsStop cancels a large call of every operator. It is the short form of the family
+// cancel: calls of up to 2¹⁸ elements, which end after 20 ms of CPU time. Loops check the
+// context within 10 ms; the bound is 30 ms, because caches that other processes use make loops
+// several times as slow.
 func TestOperatorsStop(t *testing.T) {
 	if began := threadTime(); began == threadTime() {
 		t.Skip("the CPU time of a thread is not available")
@@ -53,8 +54,8 @@ func TestOperatorsStop(t *testing.T) {
 	}
 }
 
-// TestLongItemsCheck counts the checks of the context in calls that are one item, such as a softmax of
-// one row: the engine checks it between items only.
+// TestLongItemsCheck counts the checks of the context in calls that are one item, such as a softmax
+// of one row: the engine checks it between items only.
 func TestLongItemsCheck(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	const n = 1 << 20
@@ -63,7 +64,8 @@ func TestLongItemsCheck(t *testing.T) {
 		return c
 	}
 	token := func(pattern string) *opfuzz.Case {
-		return microsoft(call("Tokenizer", 1, onnx.Attrs{"mark": int64(0), "mincharnum": int64(1), "pad_value": "#", "tokenexp": pattern}, texts(strings.Repeat("ab", n/32))))
+		return microsoft(call("Tokenizer", 1, onnx.Attrs{"mark": int64(0), "mincharnum": int64(1), "pad_value": "#",
+			"tokenexp": pattern}, texts(strings.Repeat("ab", n/32))))
 	}
 	row := func(op string) *opfuzz.Case { return call(op, 13, nil, filled(r, tensor.TypeFloat32, 1, n)) }
 	for name, c := range map[string]struct {
@@ -89,7 +91,8 @@ func TestLongItemsCheck(t *testing.T) {
 				t.Fatal(err)
 			}
 			for provider, want := range map[string]int{"cpu": c.cpu, "reference": c.want} {
-				s, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{{Name: provider}}})
+				s, err := onward.OpenModel(t.Context(), m,
+					&onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{{Name: provider}}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -131,7 +134,8 @@ type planted struct {
 
 func (p planted) Name() string { return p.name }
 
-func (p planted) Compile(ctx context.Context, m *driver.Model, o *driver.Options, c driver.Config) (driver.Engine, error) {
+func (p planted) Compile(ctx context.Context, m *driver.Model, o *driver.Options,
+	c driver.Config) (driver.Engine, error) {
 	c.Name = "cpu"
 	e, err := p.Provider.Compile(ctx, m, o, c)
 	return plantedEngine{e, p.fault}, err
@@ -149,8 +153,8 @@ func (e plantedEngine) Run(ctx context.Context, req *driver.Request) error {
 	return e.fault(req)
 }
 
-// TestMutateFindsPlantedFaults shows that the family mutate can fail. The same mutants pass with the
-// right engine.
+// TestMutateFindsPlantedFaults shows that the family mutate can fail. The same mutants pass
+// with the right engine.
 func TestMutateFindsPlantedFaults(t *testing.T) {
 	suite.Dir(t)
 	a, err := newAttack(t.TempDir())
@@ -168,7 +172,8 @@ func TestMutateFindsPlantedFaults(t *testing.T) {
 		return driver.Errorf(driver.RuntimeException, "planted")
 	}})
 	driver.Register(planted{cpu, "test:panics", func(*driver.Request) error { panic("planted") }})
-	models := []string{"node/test_add", "node/test_relu", "node/test_softmax_axis_0", "node/test_conv_with_strides_padding", "node/test_gemm_all_attributes"}
+	models := []string{"node/test_add", "node/test_relu", "node/test_softmax_axis_0",
+		"node/test_conv_with_strides_padding", "node/test_gemm_all_attributes"}
 	for _, c := range []struct{ provider, want string }{
 		{"cpu", ""},
 		{"test:differs", "elements differ"},
@@ -179,7 +184,9 @@ func TestMutateFindsPlantedFaults(t *testing.T) {
 		found := ""
 		rng := rand.New(rand.NewPCG(1, 2))
 		for range 60 {
-			_, err := protect(func() (*attempt, error) { return tryMutate(a, models[rng.IntN(len(models))], rng.Uint64()) })
+			_, err := protect(func() (*attempt, error) {
+				return tryMutate(a, models[rng.IntN(len(models))], rng.Uint64())
+			})
 			if err != nil {
 				found = err.Error()
 				break

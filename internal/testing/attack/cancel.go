@@ -15,10 +15,12 @@ import (
 	"github.com/onward-ml/onward/internal/testing/opfuzz"
 )
 
-// longest is the largest CPU time between two checks of the context that is no finding. Operators aim
-// at 10 ms; the allocation of large results and the garbage collector add up to 50 ms, and packing one
-// large constant while opening takes as long. -gap 15ms shows loops that are worth a check.
-var longest = flag.Duration("gap", 100*time.Millisecond, "cancel: the CPU time without a check of the context from which on a case is a finding")
+// longest is the largest CPU time between two checks of the context that is no finding.
+// Operators aim at 10 ms; the allocation of large results and the garbage collector add up to
+// 50 ms, and packing one large constant while opening takes as long. -gap 15ms shows loops that
+// are worth a check.
+var longest = flag.Duration("gap", 100*time.Millisecond,
+	"cancel: the CPU time without a check of the context from which on a case is a finding")
 
 // watched is a context that measures the CPU time between two calls of Err and ends at a given
 // call or CPU time. Its user runs on one locked thread.
@@ -40,7 +42,8 @@ type watched struct {
 
 func newWatched(endAt int, budget time.Duration) *watched {
 	now := threadTime()
-	return &watched{Context: context.Background(), done: make(chan struct{}), endAt: endAt, budget: budget, began: now, last: now}
+	return &watched{Context: context.Background(), done: make(chan struct{}), endAt: endAt, budget: budget,
+		began: now, last: now}
 }
 
 // Done implements [context.Context].
@@ -75,7 +78,8 @@ func (w *watched) gap(now time.Duration, pc []uintptr) {
 	if d := now - w.last; d > w.worst {
 		w.worst, w.where = d, ""
 		if d > *longest {
-			w.where = "from " + cmp.Or(callers(w.at[:w.depth]), "the start") + "\nto   " + cmp.Or(callers(pc), "the end")
+			w.where = "from " + cmp.Or(callers(w.at[:w.depth]), "the start") + "\nto   " +
+				cmp.Or(callers(pc), "the end")
 		}
 	}
 	w.last = now
@@ -90,7 +94,8 @@ func callers(pc []uintptr) string {
 	var s []string
 	for len(s) < 6 {
 		f, more := frames.Next()
-		if _, name, ok := strings.Cut(f.Function, "github.com/onward-ml/"); ok && !strings.Contains(name, "testing/attack.(*watched)") {
+		if _, name, ok := strings.Cut(f.Function, "github.com/onward-ml/"); ok &&
+			!strings.Contains(name, "testing/attack.(*watched)") {
 			s = append(s, fmt.Sprintf("%s:%d", name, f.Line))
 		}
 		if !more {
@@ -100,9 +105,9 @@ func callers(pc []uintptr) string {
 	return strings.Join(s, " < ")
 }
 
-// tryCancel runs a large call of an operator with one thread. It measures the CPU time between checks
-// of the context, until the context ends at a random one of them or after the budget. Many sizes do not
-// fit together, so it tries several.
+// tryCancel runs a large call of an operator with one thread. It measures the CPU time between
+// checks of the context, until the context ends at a random one of them or after the budget. Many
+// sizes do not fit together, so it tries several.
 func tryCancel(a *attack, name string, seed uint64) (*attempt, error) {
 	rng := rand.New(rand.NewPCG(seed, hash(name)))
 	if h := heavy[name]; h != nil {
@@ -137,9 +142,9 @@ func hash(s string) uint64 {
 	return h.Sum64()
 }
 
-// cancelled runs a case whose context ends at a given check, or after a CPU time. It returns nil if the
-// case is not valid. A finding is one that occurs in each of three runs: the operating system's memory
-// management counts as CPU time too, and the first use of a large result can take it 100 ms.
+// cancelled runs a case whose context ends at a given check, or after a CPU time. It returns nil if
+// the case is not valid. A finding is one that occurs in each of three runs: the operating system's
+// memory management counts as CPU time too, and the first use of a large result can take it 100 ms.
 func cancelled(c *opfuzz.Case, provider string, endAt int, budget time.Duration) (at *attempt, err error) {
 	for range 3 {
 		if at, err = cancelledOnce(c, provider, endAt, budget); err == nil {
@@ -155,7 +160,8 @@ func cancelledOnce(c *opfuzz.Case, provider string, endAt int, budget time.Durat
 		return nil, nil
 	}
 	at := &attempt{model: m, feed: feed, text: fmt.Sprintf("%.2000s", c)}
-	opts := &onward.SessionOptions{Threads: 1, Limits: onward.Limits{MaxMemory: 1 << 30}, Providers: []onward.ProviderConfig{{Name: provider}}}
+	opts := &onward.SessionOptions{Threads: 1, Limits: onward.Limits{MaxMemory: 1 << 30},
+		Providers: []onward.ProviderConfig{{Name: provider}}}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	w := newWatched(0, time.Second)
@@ -187,5 +193,6 @@ func (w *watched) late(doing string) error {
 	if w.worst <= *longest {
 		return nil
 	}
-	return fmt.Errorf("%s: %v of CPU time without a check of the context\n%s", doing, w.worst.Round(time.Millisecond), w.where)
+	return fmt.Errorf("%s: %v of CPU time without a check of the context\n%s", doing, w.worst.Round(time.Millisecond),
+		w.where)
 }

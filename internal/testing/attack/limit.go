@@ -99,7 +99,8 @@ var multipliers = map[string]func(b *onnx.ModelBuilder){
 		}
 	},
 	"deformable convolution of constants": func(b *onnx.ModelBuilder) {
-		b.Initializer("n1", []int64{1, 64, 128, 128}).Initializer("n2", []int64{64, 64, 7, 7}).Initializer("n3", []int64{1, 98, 122, 122})
+		b.Initializer("n1", []int64{1, 64, 128, 128}).Initializer("n2", []int64{64, 64, 7, 7}).
+			Initializer("n3", []int64{1, 98, 122, 122})
 		b.Node("ConstantOfShape", []string{"n1"}, []string{"i"})
 		b.Node("ConstantOfShape", []string{"n2"}, []string{"w"})
 		b.Node("ConstantOfShape", []string{"n3"}, []string{"o"})
@@ -137,11 +138,13 @@ var multipliers = map[string]func(b *onnx.ModelBuilder){
 		b.Node("StringConcat", []string{"g", "g"}, []string{"y"})
 	},
 	"a sparse constant": func(b *onnx.ModelBuilder) {
-		b.SparseInitializer("v", &onnx.SparseTensor{Values: onnx.FromTensor(tensor.Must(tensor.New([]float32{1}, 1))), Indices: onnx.FromTensor(ints(5)), Dims: []int64{1 << 30}})
+		b.SparseInitializer("v", &onnx.SparseTensor{Values: onnx.FromTensor(tensor.Must(tensor.New([]float32{1}, 1))),
+			Indices: onnx.FromTensor(ints(5)), Dims: []int64{1 << 30}})
 		b.Node("Add", []string{"v", "x"}, []string{output(b, 0)})
 	},
 	"a growing loop": func(b *onnx.ModelBuilder) {
-		body := onnx.NewGraph("body").Input("i", onnx.Int64).Input("c", onnx.Bool).Input("v", onnx.Float, nil).Output("c", onnx.Bool).Output("w", onnx.Float, nil).Output("z", onnx.Float, nil)
+		body := onnx.NewGraph("body").Input("i", onnx.Int64).Input("c", onnx.Bool).Input("v", onnx.Float, nil).
+			Output("c", onnx.Bool).Output("w", onnx.Float, nil).Output("z", onnx.Float, nil)
 		body.Node("Concat", []string{"v", "v"}, []string{"w"}, onnx.Attrs{"axis": 0})
 		body.Node("Neg", []string{"v"}, []string{"z"})
 		b.Initializer("n", int64(1<<40)).Initializer("true", true)
@@ -172,7 +175,8 @@ func limitTargets(a *attack) []string {
 	return slices.Concat(slices.Sorted(maps.Keys(multipliers)), slices.Sorted(maps.Keys(heavy)), operators(a))
 }
 
-// tryLimit opens and runs a model with a memory limit, and measures the peak of the resident memory.
+// tryLimit opens and runs a model with a memory limit, and measures the peak
+// of the resident memory.
 func tryLimit(a *attack, name string, seed uint64) (*attempt, error) {
 	rng := rand.New(rand.NewPCG(seed, hash(name)))
 	var m *onnx.Model
@@ -213,7 +217,8 @@ func tryLimit(a *attack, name string, seed uint64) (*attempt, error) {
 		before := peak()
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		start := time.Now()
-		s, err := onward.OpenModel(ctx, m, &onward.SessionOptions{Limits: onward.Limits{MaxMemory: limit}, Providers: []onward.ProviderConfig{{Name: p}}})
+		s, err := onward.OpenModel(ctx, m, &onward.SessionOptions{Limits: onward.Limits{MaxMemory: limit},
+			Providers: []onward.ProviderConfig{{Name: p}}})
 		opened := peak()
 		if err == nil {
 			_, err = s.Run(ctx, feed, nil)
@@ -223,10 +228,12 @@ func tryLimit(a *attack, name string, seed uint64) (*attempt, error) {
 		took := time.Since(start)
 		grown := peak() - before
 		if *verbose {
-			fmt.Printf("%s on %s: %d MiB while opening, %d MiB at most, %v, %.150v\n", name, p, (opened-before)>>20, grown>>20, took.Round(time.Millisecond), err)
+			fmt.Printf("%s on %s: %d MiB while opening, %d MiB at most, %v, %.150v\n", name, p, (opened-before)>>20,
+				grown>>20, took.Round(time.Millisecond), err)
 		}
 		if grown > limit+excess {
-			return at, fmt.Errorf("on %s: %d MiB of memory with a limit of %d MiB (%d MiB while opening): %.200v", p, grown>>20, limit>>20, (opened-before)>>20, err)
+			return at, fmt.Errorf("on %s: %d MiB of memory with a limit of %d MiB (%d MiB while opening): %.200v", p,
+				grown>>20, limit>>20, (opened-before)>>20, err)
 		}
 		if took > 4*time.Second {
 			return at, fmt.Errorf("on %s: ended after %v with a deadline of 2s: %.200v", p, took, err)

@@ -9,8 +9,8 @@
 //	limit   large calls and models that multiply memory, with their peak memory measured
 //	mutate  models of the ONNX suite with structural changes, on both engines
 //
-// Each finding is printed with the model's file and a command that repeats it. The exit code is 1 if
-// there are findings.
+// Each finding is printed with the model's file and a command that repeats it. The exit code is 1
+// if there are findings.
 package main
 
 import (
@@ -47,7 +47,9 @@ type family struct {
 }
 
 var families = []family{
-	{"cancel", func(a *attack) []string { return slices.Concat(slices.Sorted(maps.Keys(heavy)), operators(a)) }, tryCancel},
+	{"cancel", func(a *attack) []string {
+		return slices.Concat(slices.Sorted(maps.Keys(heavy)), operators(a))
+	}, tryCancel},
 	{"limit", limitTargets, tryLimit},
 	{"mutate", mutateTargets, tryMutate},
 }
@@ -95,7 +97,9 @@ func main() {
 	}
 	chosen := families
 	if flag.NArg() > 0 {
-		chosen = slices.DeleteFunc(slices.Clone(families), func(f family) bool { return !slices.Contains(flag.Args(), f.name) })
+		chosen = slices.DeleteFunc(slices.Clone(families), func(f family) bool {
+			return !slices.Contains(flag.Args(), f.name)
+		})
 		if len(chosen) < flag.NArg() {
 			fmt.Fprintf(os.Stderr, "attack: unknown family in %v, want cancel, limit or mutate\n", flag.Args())
 			os.Exit(2)
@@ -116,7 +120,8 @@ func main() {
 }
 
 func newAttack(out string) (*attack, error) {
-	a := &attack{out: out, defs: map[string]*kit.Def{}, tries: map[string]int{}, valid: map[string]int{}, seen: map[string]int{},
+	a := &attack{out: out, defs: map[string]*kit.Def{}, tries: map[string]int{}, valid: map[string]int{},
+		seen:    map[string]int{},
 		engines: [2]string{"reference", "cpu"}, bits: 24, budget: time.Second}
 	if s, err := suite.Find(); err == nil {
 		a.suite = s.Dir
@@ -159,7 +164,9 @@ func (a *attack) run(f family, re *regexp.Regexp, seed uint64, cases int, end ti
 		return
 	}
 	// Neighbours in the list are alike, and a short attack should meet all kinds.
-	rand.New(rand.NewPCG(seed, hash(f.name))).Shuffle(len(targets), func(i, j int) { targets[i], targets[j] = targets[j], targets[i] })
+	rand.New(rand.NewPCG(seed, hash(f.name))).Shuffle(len(targets), func(i, j int) {
+		targets[i], targets[j] = targets[j], targets[i]
+	})
 	for n := 0; cases == 0 || n < cases; n++ {
 		for _, t := range targets {
 			if time.Now().After(end) {
@@ -187,9 +194,11 @@ func (a *attack) one(f family, target string, seed uint64) {
 	if at != nil && at.text != "" {
 		fmt.Println("  " + strings.ReplaceAll(at.text, "\n", "\n  "))
 	}
-	fmt.Printf("  repeat: go run ./internal/testing/attack -seed %d -cases 1 -only '^%s$' %s\n", seed, regexp.QuoteMeta(target), f.name)
+	fmt.Printf("  repeat: go run ./internal/testing/attack -seed %d -cases 1 -only '^%s$' %s\n", seed,
+		regexp.QuoteMeta(target), f.name)
 	if at != nil {
-		if file, err := a.write(at, fmt.Sprintf("%s-%s-%d", f.name, strings.ReplaceAll(target, "/", "_"), seed)); err != nil {
+		if file, err := a.write(at, fmt.Sprintf("%s-%s-%d", f.name, strings.ReplaceAll(target, "/", "_"), seed)); err !=
+			nil {
 			fmt.Println("  the model was not written:", err)
 		} else {
 			fmt.Println("  model:", file)
@@ -207,7 +216,8 @@ func protect(fn func() (*attempt, error)) (at *attempt, err error) {
 	return fn()
 }
 
-// write stores a model and its tensors as NAME.onnx and NAME.npz, and returns arguments for onward run.
+// write stores a model and its tensors as NAME.onnx and NAME.npz, and returns
+// arguments for onward run.
 func (a *attack) write(at *attempt, name string) (string, error) {
 	if err := os.MkdirAll(a.out, 0o755); err != nil {
 		return "", err

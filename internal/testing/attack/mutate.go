@@ -32,8 +32,8 @@ func mutateTargets(a *attack) []string {
 	return r
 }
 
-// tryMutate changes the structure of a model of the suite and runs it on both engines. They must agree
-// on whether the model is valid; their results, and those of panics, are compared.
+// tryMutate changes the structure of a model of the suite and runs it on both engines. They must
+// agree on whether the model is valid; their results, and those of panics, are compared.
 func tryMutate(a *attack, name string, seed uint64) (*attempt, error) {
 	rng := rand.New(rand.NewPCG(seed, hash(name)))
 	dir := filepath.Join(a.suite, filepath.FromSlash(name))
@@ -66,7 +66,9 @@ func tryMutate(a *attack, name string, seed uint64) (*attempt, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		start := cputime.Now()
 		var s *onward.Session
-		s, errs[k] = onward.OpenModel(ctx, m, &onward.SessionOptions{Threads: 1, Limits: onward.Limits{MaxMemory: 64 << 20}, Providers: []onward.ProviderConfig{{Name: p}}})
+		s, errs[k] = onward.OpenModel(ctx, m,
+			&onward.SessionOptions{Threads: 1, Limits: onward.Limits{MaxMemory: 64 << 20},
+				Providers: []onward.ProviderConfig{{Name: p}}})
 		if errs[k] == nil {
 			for range 1 + 2*k {
 				if results[k], errs[k] = s.Run(ctx, feed, nil); errs[k] != nil {
@@ -94,7 +96,9 @@ func tryMutate(a *attack, name string, seed uint64) (*attempt, error) {
 	}
 	c := &opfuzz.Chain{Model: m, Feeds: []map[string]tensor.Value{feed}}
 	nodes, err := c.Nodes(0)
-	if err != nil || slices.ContainsFunc(nodes, func(n *opfuzz.Case) bool { return n.Random() || opfuzz.Explained(n) }) {
+	if err != nil || slices.ContainsFunc(nodes, func(n *opfuzz.Case) bool {
+		return n.Random() || opfuzz.Explained(n)
+	}) {
 		return at, nil
 	}
 	if len(nodes) == 1 {
@@ -109,7 +113,8 @@ func tryMutate(a *attack, name string, seed uint64) (*attempt, error) {
 func runsUnoptimized(m *onnx.Model, feed map[string]tensor.Value) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	s, err := onward.OpenModel(ctx, m, &onward.SessionOptions{Threads: 1, OptimizationLevel: onward.OptimizeNone, Limits: onward.Limits{MaxMemory: 64 << 20}})
+	s, err := onward.OpenModel(ctx, m, &onward.SessionOptions{Threads: 1, OptimizationLevel: onward.OptimizeNone,
+		Limits: onward.Limits{MaxMemory: 64 << 20}})
 	if err != nil {
 		return false
 	}

@@ -1,5 +1,5 @@
-// Package bindingtest registers providers that run every request through an [onward.Binding] and check
-// that later runs, and runs into given memory, compute the same.
+// Package bindingtest registers providers that run every request through an [onward.Binding] and
+// check that later runs, and runs into given memory, compute the same.
 package bindingtest
 
 import (
@@ -30,12 +30,16 @@ func (p provider) Available(config driver.Config) error {
 
 func (p provider) Traits() driver.Traits { return driver.Traits{AppliesOptions: true} }
 
-func (p provider) Compile(ctx context.Context, m *driver.Model, opts *driver.Options, config driver.Config) (driver.Engine, error) {
+func (p provider) Compile(ctx context.Context, m *driver.Model, opts *driver.Options,
+	config driver.Config) (driver.Engine, error) {
 	s, err := onward.OpenModel(ctx, m.Model, &onward.SessionOptions{
 		Providers: []onward.ProviderConfig{{Name: p.inner, Options: config.Options}},
-		Threads:   opts.Threads, OptimizationLevel: opts.OptimizationLevel, Precision: opts.Precision, DisabledPasses: opts.DisabledPasses, Config: opts.Config,
-		Initializers: opts.Initializers, ExternalInitializers: opts.ExternalInitializers, CustomOperators: opts.CustomOperators,
-		DisableMemoryPattern: opts.DisableMemoryPattern, DisableMemoryReuse: opts.DisableMemoryReuse, Limits: opts.Limits,
+		Threads:   opts.Threads, OptimizationLevel: opts.OptimizationLevel, Precision: opts.Precision,
+		DisabledPasses: opts.DisabledPasses, Config: opts.Config,
+		Initializers: opts.Initializers, ExternalInitializers: opts.ExternalInitializers,
+		CustomOperators:      opts.CustomOperators,
+		DisableMemoryPattern: opts.DisableMemoryPattern, DisableMemoryReuse: opts.DisableMemoryReuse,
+		Limits: opts.Limits,
 	})
 	if err != nil {
 		return nil, err

@@ -45,9 +45,13 @@ func Scenarios(t *testing.T, s *onward.Session, device onward.Device) {
 		"from the CPU":     func() error { return errors.Join(b.BindCPUInput("x", x), b.BindOutput("y")) },
 		"input by address": func() error { return errors.Join(b.BindInput("x", buffer(in)), b.BindOutput("y")) },
 		"to the device":    func() error { return errors.Join(b.BindInputValue("x", in), b.BindOutputTo("y", device)) },
-		"both by address":  func() error { return errors.Join(b.BindInput("x", buffer(in)), b.BindOutputBuffer("y", buffer(out))) },
-		"both as values":   func() error { return errors.Join(b.BindInputValue("x", in), b.BindOutputValue("y", out)) },
-		"device to device": func() error { return errors.Join(b.BindInput("x", buffer(in)), b.BindOutputValue("y", out)) },
+		"both by address": func() error {
+			return errors.Join(b.BindInput("x", buffer(in)), b.BindOutputBuffer("y", buffer(out)))
+		},
+		"both as values": func() error { return errors.Join(b.BindInputValue("x", in), b.BindOutputValue("y", out)) },
+		"device to device": func() error {
+			return errors.Join(b.BindInput("x", buffer(in)), b.BindOutputValue("y", out))
+		},
 	} {
 		for i := range 4 {
 			copy(tensor.Of[float32](x), numbers(i+1))

@@ -32,8 +32,8 @@ type reply struct {
 	Error  *struct{ Message string }
 }
 
-// Open starts Chromium with an empty page, and ends it with the test. The test is skipped unless ONWARD_BROWSER is set, as
-// make test-browser does: a browser takes seconds to start.
+// Open starts Chromium with an empty page, and ends it with the test. The test is skipped unless
+// ONWARD_BROWSER is set, as make test-browser does: a browser takes seconds to start.
 func Open(t *testing.T) *Page {
 	t.Helper()
 	exe := os.Getenv("ONWARD_BROWSER")
@@ -48,9 +48,12 @@ func Open(t *testing.T) *Page {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Without sandbox, because tests may run as root and in containers; pages are those of the test.
-	cmd := exec.CommandContext(t.Context(), exe, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-pipe",
-		"--user-data-dir="+t.TempDir(), "--no-first-run", "--disable-background-networking", "--force-prefers-reduced-motion")
+	// Without sandbox, because tests may run as root and in containers; pages are
+	// those of the test.
+	cmd := exec.CommandContext(t.Context(), exe, "--headless", "--no-sandbox", "--disable-gpu",
+		"--disable-dev-shm-usage", "--remote-debugging-pipe",
+		"--user-data-dir="+t.TempDir(), "--no-first-run", "--disable-background-networking",
+		"--force-prefers-reduced-motion")
 	cmd.ExtraFiles = []*os.File{toR, fromW} // descriptors 3 and 4
 	var logs bytes.Buffer
 	cmd.Stderr = &logs
@@ -76,7 +79,8 @@ func Open(t *testing.T) *Page {
 	var attached struct{ SessionID string }
 	err = p.call("", "Target.createTarget", map[string]any{"url": "about:blank"}, &target)
 	if err == nil {
-		err = p.call("", "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached)
+		err = p.call("", "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true},
+			&attached)
 	}
 	p.session = attached.SessionID
 	for _, domain := range []string{"Page.enable", "Runtime.enable", "Log.enable", "Network.enable"} {
@@ -126,7 +130,8 @@ func (p *Page) read(f *os.File) {
 	}
 }
 
-// Log returns the requests, exceptions and log entries of the page, each with the name of its event.
+// Log returns the requests, exceptions and log entries of the page, each with the
+// name of its event.
 func (p *Page) Log() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -190,7 +195,8 @@ func (p *Page) Eval(expression string, into any) error {
 		Result           struct{ Value json.RawMessage }
 		ExceptionDetails *struct{ Exception struct{ Description string } }
 	}
-	err := p.Call("Runtime.evaluate", map[string]any{"expression": expression, "awaitPromise": true, "returnByValue": true}, &r)
+	err := p.Call("Runtime.evaluate",
+		map[string]any{"expression": expression, "awaitPromise": true, "returnByValue": true}, &r)
 	switch {
 	case err != nil:
 		return err

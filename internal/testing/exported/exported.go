@@ -84,7 +84,8 @@ func (e Encoder) Model() *onnx.Model {
 	b.Initializer("mask_axes", []int64{1, 2}, 2)
 	b.Node("Unsqueeze", []string{"attention_mask", "mask_axes"}, []string{"mask4"})
 	score := attention(b, "x", "", "")
-	b.Initializer("float_one", []float32{1}).Initializer("lowest", []float32{-10000}).Initializer("minus", []float32{float32(-1e30)})
+	b.Initializer("float_one", []float32{1}).Initializer("lowest", []float32{-10000}).
+		Initializer("minus", []float32{float32(-1e30)})
 	switch e.How {
 	case "subtract":
 		b.Node("Cast", []string{"mask4"}, []string{"mask_f"}, onnx.Attrs{"to": int64(onnx.Float)})
@@ -145,7 +146,8 @@ type Decoder struct {
 
 // DrawDecoder draws the description of a decoder.
 func DrawDecoder(rng *rand.Rand) Decoder {
-	names := [][2]any{{"past", "total"}, {"past_sequence_length", "past_sequence_length + 1"}, {"past_sequence_length", "past_sequence_length + sequence"},
+	names := [][2]any{{"past", "total"}, {"past_sequence_length", "past_sequence_length + 1"},
+		{"past_sequence_length", "past_sequence_length + sequence"},
 		{"past", nil}, {nil, "total_sequence_length"}, {nil, nil}}
 	n := names[rng.IntN(len(names))]
 	return Decoder{Vocabulary: 10 + rng.IntN(1000), Past: n[0], Total: n[1], Positions: rng.IntN(2) == 0, Heads: 2}
@@ -178,7 +180,8 @@ func (d Decoder) Model() *onnx.Model {
 		x = "x1"
 	}
 	score := attention(b, x, "past_key_values.0.key", "past_key_values.0.value")
-	b.Initializer("mask_axes", []int64{1, 2}, 2).Initializer("float_one", []float32{1}).Initializer("lowest", []float32{-10000})
+	b.Initializer("mask_axes", []int64{1, 2}, 2).Initializer("float_one", []float32{1}).
+		Initializer("lowest", []float32{-10000})
 	b.Node("Unsqueeze", []string{"attention_mask", "mask_axes"}, []string{"mask4"})
 	b.Node("Cast", []string{"mask4"}, []string{"mask_f"}, onnx.Attrs{"to": int64(onnx.Float)})
 	b.Node("Sub", []string{"float_one", "mask_f"}, []string{"inverse"})

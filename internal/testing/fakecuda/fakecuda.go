@@ -49,10 +49,12 @@ type Counters struct {
 const runtimeLibrary = "libcudart.so.13"
 
 // own names the source of each library that does not consist of stubs alone.
-var own = map[string]string{runtimeLibrary: "cudart.c", "libnvinfer.so.10": "nvinfer.c", "libnvonnxparser.so.10": "nvinfer.c"}
+var own = map[string]string{runtimeLibrary: "cudart.c", "libnvinfer.so.10": "nvinfer.c",
+	"libnvonnxparser.so.10": "nvinfer.c"}
 
 // unversioned are the prefixes of symbols that carry no version, by library.
-var unversioned = map[string]string{"libcuda.so.1": "cu", "libnvinfer.so.10": "createInfer", "libnvonnxparser.so.10": "createNvOnnx"}
+var unversioned = map[string]string{"libcuda.so.1": "cu", "libnvinfer.so.10": "createInfer",
+	"libnvonnxparser.so.10": "createNvOnnx"}
 
 // Build compiles the libraries that ONNX Runtime's CUDA and TensorRT providers need, and
 // installs them below dir as pip installs NVIDIA's packages in a virtual environment. lib is
@@ -124,7 +126,8 @@ func imports(file string, symbols map[string]map[string]bool) error {
 		}
 		for _, s := range list {
 			prefix := unversioned[name]
-			if s.Version != "" && s.Library == name || s.Library == "" && prefix != "" && strings.HasPrefix(s.Name, prefix) {
+			if s.Version != "" && s.Library == name || s.Library == "" && prefix != "" &&
+				strings.HasPrefix(s.Name, prefix) {
 				symbols[name][s.Name] = true
 			}
 		}
@@ -139,18 +142,21 @@ func compile(ctx context.Context, cc, src, out string, symbols map[string]bool) 
 	var stubs strings.Builder
 	for s := range symbols {
 		if base := strings.TrimSuffix(s, "_v2"); strings.HasPrefix(s, "cu") && strings.HasSuffix(base, "Create") {
-			fmt.Fprintf(&stubs, "__attribute__((weak)) long %s(void **h) { static char handle[64]; *h = handle; return 0; }\n", s)
+			fmt.Fprintf(&stubs,
+				"__attribute__((weak)) long %s(void **h) { static char handle[64]; *h = handle; return 0; }\n", s)
 			continue
 		}
 		fmt.Fprintf(&stubs, "__attribute__((weak)) long %s(void) { return 0; }\n", s)
 	}
 	stub, versions := filepath.Join(src, name+".stubs.c"), filepath.Join(src, name+".map")
 	// Some symbols are imported with the name of the library as their version.
-	err := errors.Join(os.WriteFile(stub, []byte(stubs.String()), 0o600), os.WriteFile(versions, []byte(name+" { global: *; };\n"), 0o600))
+	err := errors.Join(os.WriteFile(stub, []byte(stubs.String()), 0o600),
+		os.WriteFile(versions, []byte(name+" { global: *; };\n"), 0o600))
 	if err != nil {
 		return err
 	}
-	args := []string{cc, "-shared", "-fPIC", "-O1", "-o", out, "-Wl,-soname," + name, "-Wl,--version-script=" + versions, stub}
+	args := []string{cc, "-shared", "-fPIC", "-O1", "-o", out, "-Wl,-soname," + name,
+		"-Wl,--version-script=" + versions, stub}
 	if own[name] != "" {
 		args = append(args, filepath.Join(src, own[name]))
 	}

@@ -86,7 +86,8 @@ func same(t testing.TB, got tensor.Value, want *tensor.Tensor) {
 	}
 }
 
-var numeric = []tensor.DType{tensor.TypeFloat32, tensor.TypeFloat64, tensor.TypeFloat16, tensor.TypeBFloat16, tensor.TypeInt8, tensor.TypeInt16,
+var numeric = []tensor.DType{tensor.TypeFloat32, tensor.TypeFloat64, tensor.TypeFloat16, tensor.TypeBFloat16,
+	tensor.TypeInt8, tensor.TypeInt16,
 	tensor.TypeInt32, tensor.TypeInt64, tensor.TypeUint8, tensor.TypeUint16, tensor.TypeUint32, tensor.TypeUint64, tensor.TypeBool}
 
 func TestIdentity(t *testing.T) {
@@ -113,7 +114,8 @@ func TestIdentity(t *testing.T) {
 // TestMoves runs operators that change shapes only, and sequences.
 func TestMoves(t *testing.T) {
 	b := onnx.NewModel("moves").Opset("", 17).IRVersion(8)
-	b.Input("x", onnx.Float, 4, "n").Output("y", onnx.Float, "n", 1, 4).Output("first", onnx.Float, 4, "n").Output("len", onnx.Int64)
+	b.Input("x", onnx.Float, 4, "n").Output("y", onnx.Float, "n", 1, 4).Output("first", onnx.Float, 4, "n").
+		Output("len", onnx.Int64)
 	b.Initializer("shape", []int64{-1, 4}, 2).Initializer("axes", []int64{1}, 1).Initializer("zero", []int64{0})
 	b.Node("Reshape", []string{"x", "shape"}, []string{"r"})
 	b.Node("Unsqueeze", []string{"r", "axes"}, []string{"u"})
@@ -140,7 +142,8 @@ func TestMoves(t *testing.T) {
 func TestSequenceOutput(t *testing.T) {
 	b := onnx.NewModel("seq").Opset("", 17).IRVersion(8)
 	x := pattern(tensor.TypeFloat32, 6, 1)
-	b.Input("x", onnx.Float, "n").OutputType("s", onnx.NewType(tensor.SequenceOf(tensor.TensorType(tensor.TypeFloat32))))
+	b.Input("x", onnx.Float, "n").
+		OutputType("s", onnx.NewType(tensor.SequenceOf(tensor.TensorType(tensor.TypeFloat32))))
 	b.Node("SequenceConstruct", []string{"x", "x"}, []string{"s"})
 	s := open(t, b.Must(), "ort:cuda")
 	out, err := s.Run(context.Background(), onward.Values{"x": x}, nil)
@@ -161,7 +164,8 @@ func TestBinding(t *testing.T) {
 // TestDeviceTensors copies tensors of all types to the device and back, several at a time.
 func TestDeviceTensors(t *testing.T) {
 	s := open(t, identity(tensor.TypeFloat32), "ort:cuda", "enable_cuda_graph", "True")
-	types := append(slices.Clone(numeric), tensor.TypeFloat8E4M3FN, tensor.TypeFloat8E5M2, tensor.TypeUint4, tensor.TypeInt4)
+	types := append(slices.Clone(numeric), tensor.TypeFloat8E4M3FN, tensor.TypeFloat8E5M2, tensor.TypeUint4,
+		tensor.TypeInt4)
 	var wg sync.WaitGroup
 	for _, d := range types {
 		for range 4 {
@@ -205,7 +209,8 @@ func TestDeviceTensors(t *testing.T) {
 	}
 	other, err := s.NewOrtValueOf(gpu, tensor.TypeInt4, 11)
 	must(t, err)
-	if err := onward.CopyTensors([]*onward.OrtValue{other}, []*onward.OrtValue{src}); !errors.Is(err, onward.ErrInvalidArgument) {
+	if err := onward.CopyTensors([]*onward.OrtValue{other}, []*onward.OrtValue{src}); !errors.Is(err,
+		onward.ErrInvalidArgument) {
 		t.Errorf("a copy to another size: %v", err)
 	}
 
@@ -239,7 +244,8 @@ func TestConcurrent(t *testing.T) {
 					}
 					y = out["y"]
 				} else {
-					if err := errors.Join(b.BindCPUInput("x", x), b.BindOutputTo("y", gpu), s.RunBinding(context.Background(), b, nil)); err != nil {
+					if err := errors.Join(b.BindCPUInput("x", x), b.BindOutputTo("y", gpu),
+						s.RunBinding(context.Background(), b, nil)); err != nil {
 						t.Error(err)
 						return
 					}
@@ -267,7 +273,8 @@ func TestNoLeaks(t *testing.T) {
 	fakecuda.Use(t)
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	// kSameAsRequested: one allocation of CUDA for each size.
-	s, err := onward.OpenModel(t.Context(), identity(tensor.TypeFloat32), options("ort:cuda", "arena_extend_strategy", "kSameAsRequested"))
+	s, err := onward.OpenModel(t.Context(), identity(tensor.TypeFloat32),
+		options("ort:cuda", "arena_extend_strategy", "kSameAsRequested"))
 	must(t, err)
 	before := count(t)
 	b, err := s.NewBinding()
@@ -286,7 +293,8 @@ func TestNoLeaks(t *testing.T) {
 	}
 	const slack = 10 // ONNX Runtime's arena may be fragmented
 	if c := count(t); c.Mallocs > after.Mallocs+slack {
-		t.Errorf("%d allocations of 20 runs became %d after 200", after.Mallocs-before.Mallocs, c.Mallocs-before.Mallocs)
+		t.Errorf("%d allocations of 20 runs became %d after 200", after.Mallocs-before.Mallocs,
+			c.Mallocs-before.Mallocs)
 	}
 	must(t, b.Close(), s.Close())
 	c := count(t)
@@ -315,7 +323,8 @@ var samples = map[string][]string{
 }
 
 // folders are options whose value is a folder or a file in it.
-var folders = []string{"trt_engine_cache_path", "trt_timing_cache_path", "trt_onnx_model_folder_path", "trt_ep_context_file_path"}
+var folders = []string{"trt_engine_cache_path", "trt_timing_cache_path", "trt_onnx_model_folder_path",
+	"trt_ep_context_file_path"}
 
 // apart are options that need more than a value: addresses and graphs, which have tests of
 // their own, libraries, files, and a model that TensorRT supports.
@@ -359,7 +368,8 @@ func TestOptions(t *testing.T) {
 	if err == nil {
 		t.Error("CUDA's provider accepts an unknown option")
 	}
-	if _, err := onward.OpenModel(t.Context(), identity(tensor.TypeFloat32), options("ort:cuda", "device_id", "7")); err == nil || !strings.Contains(err.Error(), "device") {
+	if _, err := onward.OpenModel(t.Context(), identity(tensor.TypeFloat32),
+		options("ort:cuda", "device_id", "7")); err == nil || !strings.Contains(err.Error(), "device") {
 		t.Errorf("a session on device 7 of 1: %v", err)
 	}
 }
@@ -383,7 +393,8 @@ func TestUserStream(t *testing.T) {
 	}
 	for _, p := range []string{"ort:cuda", "ort:tensorrt"} {
 		before := count(t)
-		s := open(t, identity(tensor.TypeFloat32), p, "has_user_compute_stream", "True", "user_compute_stream", fmt.Sprint(*stream))
+		s := open(t, identity(tensor.TypeFloat32), p, "has_user_compute_stream", "True", "user_compute_stream",
+			fmt.Sprint(*stream))
 		x := pattern(tensor.TypeFloat32, 100, 3)
 		out, err := s.Run(context.Background(), onward.Values{"x": x}, nil)
 		must(t, err)
@@ -423,7 +434,8 @@ func TestGraphNeedsABinding(t *testing.T) {
 // would call the first one.
 func TestOneHost(t *testing.T) {
 	open(t, identity(tensor.TypeFloat32), "ort:cuda")
-	err := driver.Lookup("ort:openvino").Available(driver.Config{Name: "ort:openvino", Options: map[string]string{"library": ortlib.OpenVINO.Path(t)}})
+	err := driver.Lookup("ort:openvino").
+		Available(driver.Config{Name: "ort:openvino", Options: map[string]string{"library": ortlib.OpenVINO.Path(t)}})
 	if err == nil || !strings.Contains(err.Error(), "can use those of one ONNX Runtime only") {
 		t.Errorf("a second ONNX Runtime: %v", err)
 	}
@@ -433,8 +445,10 @@ func TestOneHost(t *testing.T) {
 // concern the session's own model.
 func TestCopiesOfTensorRT(t *testing.T) {
 	dir := t.TempDir()
-	s := open(t, identity(tensor.TypeFloat32), "ort:tensorrt", "device_id", "0", "trt_engine_cache_enable", "True", "trt_engine_cache_path", dir,
-		"profile_file_prefix", filepath.Join(dir, "profile"), "optimized_model_filepath", filepath.Join(dir, "model.onnx"))
+	s := open(t, identity(tensor.TypeFloat32), "ort:tensorrt", "device_id", "0", "trt_engine_cache_enable", "True",
+		"trt_engine_cache_path", dir,
+		"profile_file_prefix", filepath.Join(dir, "profile"), "optimized_model_filepath",
+		filepath.Join(dir, "model.onnx"))
 	x := pattern(tensor.TypeFloat32, 5, 3)
 	v, err := s.NewOrtValue(x, gpu)
 	must(t, err)

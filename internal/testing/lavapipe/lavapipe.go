@@ -30,8 +30,10 @@ const mesa = "25.0.7-2~bpo12+1"
 const cacheName = "mesa-vulkan-25.0.7"
 
 // packages are the libraries that lavapipe needs beside those that every system has.
-var packages = []string{"mesa-vulkan-drivers=" + mesa, "libdrm2/bookworm-backports", "libllvm15", "libvulkan1", "libz3-4", "libedit2", "libbsd0", "libmd0",
-	"libxcb-dri3-0", "libxcb-present0", "libxcb-randr0", "libxcb-shm0", "libxcb-sync1", "libxcb-xfixes0", "libxcb1", "libxau6", "libxdmcp6", "libxshmfence1",
+var packages = []string{"mesa-vulkan-drivers=" + mesa, "libdrm2/bookworm-backports", "libllvm15", "libvulkan1",
+	"libz3-4", "libedit2", "libbsd0", "libmd0",
+	"libxcb-dri3-0", "libxcb-present0", "libxcb-randr0", "libxcb-shm0", "libxcb-sync1", "libxcb-xfixes0", "libxcb1",
+	"libxau6", "libxdmcp6", "libxshmfence1",
 	"libx11-xcb1", "libwayland-client0", "libffi8", "libxml2", "libicu72", "libexpat1", "libzstd1"}
 
 const (
@@ -90,7 +92,8 @@ func Fetch(ctx context.Context) (dir, source string, err error) {
 		return "", "", err
 	}
 	r, err := store.Install(dir, "", func(into string) (store.Record, error) {
-		return store.Record{Source: "Debian package mesa-vulkan-drivers " + mesa, Version: mesa}, unpack(ctx, debs, into)
+		return store.Record{Source: "Debian package mesa-vulkan-drivers " + mesa, Version: mesa},
+			unpack(ctx, debs, into)
 	})
 	return dir, r.Source, err
 }
@@ -98,7 +101,8 @@ func Fetch(ctx context.Context) (dir, source string, err error) {
 // download fetches the packages with lists and a cache of their own below tmp.
 func download(ctx context.Context, tmp string) ([]string, error) {
 	sources := filepath.Join(tmp, "debian.sources")
-	text := "Types: deb\nURIs: http://deb.debian.org/debian\nSuites: bookworm bookworm-backports\nComponents: main\nArchitectures: amd64\nSigned-By: " + keyring + "\n"
+	text := "Types: deb\nURIs: http://deb.debian.org/debian\nSuites: bookworm bookworm-backports\nComponents: main\n" +
+		"Architectures: amd64\nSigned-By: " + keyring + "\n"
 	if err := os.WriteFile(sources, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
@@ -107,8 +111,10 @@ func download(ctx context.Context, tmp string) ([]string, error) {
 			return nil, err
 		}
 	}
-	command := []string{"apt-get", "-q", "-o", "Dir::Etc::SourceList=" + sources, "-o", "Dir::Etc::SourceParts=-", "-o", "Dir::State::Lists=" + filepath.Join(tmp, "lists"),
-		"-o", "Dir::Cache=" + filepath.Join(tmp, "cache"), "-o", "APT::Sandbox::User=", "-o", "Acquire::Languages=none", "-o", "Debug::NoLocking=1"}
+	command := []string{"apt-get", "-q", "-o", "Dir::Etc::SourceList=" + sources, "-o", "Dir::Etc::SourceParts=-", "-o",
+		"Dir::State::Lists=" + filepath.Join(tmp, "lists"),
+		"-o", "Dir::Cache=" + filepath.Join(tmp, "cache"), "-o", "APT::Sandbox::User=", "-o", "Acquire::Languages=none",
+		"-o", "Debug::NoLocking=1"}
 	debs := filepath.Join(tmp, "debs")
 	if _, err := store.Run(ctx, debs, append(command, "update")...); err != nil {
 		return nil, err
@@ -173,7 +179,8 @@ var load = sync.OnceValue(func() error {
 	if len(files) > 0 {
 		return err
 	}
-	description, err := json.Marshal(map[string]any{"file_format_version": "1.0.0", "ICD": map[string]string{"api_version": "1.4.305", "library_path": filepath.Join(dir, driver)}})
+	description, err := json.Marshal(map[string]any{"file_format_version": "1.0.0",
+		"ICD": map[string]string{"api_version": "1.4.305", "library_path": filepath.Join(dir, driver)}})
 	if err != nil {
 		return err
 	}

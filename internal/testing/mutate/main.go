@@ -110,7 +110,8 @@ func try(root string, m mutant) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := errors.Join(os.WriteFile(replacement, mutated, 0o666), os.WriteFile(overlay, description, 0o666)); err != nil {
+	if err := errors.Join(os.WriteFile(replacement, mutated, 0o666), os.WriteFile(overlay, description, 0o666)); err !=
+		nil {
 		return "", err
 	}
 	for _, c := range m.Test {
@@ -161,23 +162,24 @@ func mutatedTest(root, pkg, run, overlay string) (string, string, error) {
 // apply finds the file that has the snippet and returns it with the mutation.
 func apply(root string, m mutant) (file string, mutated []byte, err error) {
 	found := 0
-	err = filepath.WalkDir(filepath.Join(root, filepath.FromSlash(m.Dir)), func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		if filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+	err = filepath.WalkDir(filepath.Join(root, filepath.FromSlash(m.Dir)),
+		func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			if filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+				return nil
+			}
+			src, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			if n := bytes.Count(src, []byte(m.Old)); n > 0 {
+				found += n
+				file, mutated = path, bytes.Replace(src, []byte(m.Old), []byte(m.New), 1)
+			}
 			return nil
-		}
-		src, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		if n := bytes.Count(src, []byte(m.Old)); n > 0 {
-			found += n
-			file, mutated = path, bytes.Replace(src, []byte(m.Old), []byte(m.New), 1)
-		}
-		return nil
-	})
+		})
 	if err == nil && found != 1 {
 		err = fmt.Errorf("the snippet %q occurs %d times below %s, want once", m.Old, found, m.Dir)
 	}

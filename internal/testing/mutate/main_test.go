@@ -58,7 +58,8 @@ func TestTry(t *testing.T) {
 		{mutant{"no test", ".", "a + b", "a * b", []check{{"", "Nothing"}}}, "", "runs no test"},
 	} {
 		by, err := try(root, c.m)
-		if !strings.HasSuffix(by, strings.TrimPrefix(c.by, ".")) || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+		if !strings.HasSuffix(by, strings.TrimPrefix(c.by, ".")) || (err == nil) != (c.err == "") || err != nil &&
+			!strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: caught by %q, %v, want %q, %q", c.m.Name, by, err, c.by, c.err)
 		}
 	}

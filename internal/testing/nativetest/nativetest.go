@@ -1,5 +1,5 @@
-// Package nativetest holds what the tests of providers of native libraries share: leaks, sessions in
-// many goroutines, outputs in given memory, and registered names.
+// Package nativetest holds what the tests of providers of native libraries share: leaks, sessions
+// in many goroutines, outputs in given memory, and registered names.
 package nativetest
 
 import (
@@ -43,8 +43,8 @@ func ResidentMemory(t *testing.T) int64 {
 	return n * int64(os.Getpagesize())
 }
 
-// RunsDoNotLeak runs a session 100,000 times (3,000 with -short). The inputs should have some 4 KiB, so
-// that a leak of one value, shape or string per run is detected.
+// RunsDoNotLeak runs a session 100,000 times (3,000 with -short). The inputs should have some 4
+// KiB, so that a leak of one value, shape or string per run is detected.
 func RunsDoNotLeak(t *testing.T, s *onward.Session, feed onward.Values) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -113,9 +113,9 @@ func SessionsAreFreed(t *testing.T, open func(m *onnx.Model) (*onward.Session, e
 	}
 }
 
-// ManyGoroutines runs a session of the model Scale(rows, 3) in 8 goroutines with contents of their own,
-// each the given number of times. If rows is 0, the model takes any number. Each tenth run may be
-// canceled at any time.
+// ManyGoroutines runs a session of the model Scale(rows, 3) in 8 goroutines with contents of their
+// own, each the given number of times. If rows is 0, the model takes any number. Each tenth run may
+// be canceled at any time.
 func ManyGoroutines(t *testing.T, s *onward.Session, rows, runs int) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -158,17 +158,19 @@ func ManyGoroutines(t *testing.T, s *onward.Session, rows, runs int) {
 	wg.Wait()
 }
 
-// OutputInPlace checks that given output tensors are filled. Libraries write directly to those with a
-// fixed shape.
+// OutputInPlace checks that given output tensors are filled. Libraries write directly to those
+// with a fixed shape.
 func OutputInPlace(t *testing.T, provider string, config driver.Config) {
 	t.Helper()
 	for _, dims := range [][]any{{2, 2}, {"n", 2}} {
-		e, err := driver.Lookup(provider).Compile(t.Context(), &driver.Model{Model: Scale(dims...)}, &driver.Options{Threads: 1}, config)
+		e, err := driver.Lookup(provider).
+			Compile(t.Context(), &driver.Model{Model: Scale(dims...)}, &driver.Options{Threads: 1}, config)
 		if err != nil {
 			t.Fatal(err)
 		}
 		y := tensor.Must(tensor.New([]float32{9, 9, 9, 9}, 2, 2))
-		req := &driver.Request{In: []tensor.Value{tensor.Must(tensor.New([]float32{1, 2, 3, 4}, 2, 2))}, Out: []tensor.Value{y}, Options: &driver.RunOptions{}}
+		req := &driver.Request{In: []tensor.Value{tensor.Must(tensor.New([]float32{1, 2, 3, 4}, 2, 2))},
+			Out: []tensor.Value{y}, Options: &driver.RunOptions{}}
 		if err := e.Run(t.Context(), req); err != nil {
 			t.Fatal(err)
 		}

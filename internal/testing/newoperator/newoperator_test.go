@@ -50,9 +50,11 @@ func softSquareLoop[T kit.FloatNumber](dst, src []T) {
 func softSquareF32(_ cpu.Level, dst, x []float32) { softSquareLoop(dst, x) }
 
 func TestInferAndRun(t *testing.T) {
-	optest.Want(t, "SoftSquare", 21, nil, optest.Tensor([]float32{-0.5, 0, 0.5, 2.25}, 2, 2), optest.Tensor([]float32{-1, 0, 1, 3}, 2, 2))
+	optest.Want(t, "SoftSquare", 21, nil, optest.Tensor([]float32{-0.5, 0, 0.5, 2.25}, 2, 2),
+		optest.Tensor([]float32{-1, 0, 1, 3}, 2, 2))
 	optest.Want(t, "SoftSquare", 21, nil, optest.Tensor([]float64{-4.0 / 3, 0.5}), optest.Tensor([]float64{-2, 1}))
-	optest.Want(t, "SoftSquare", 21, nil, optest.Tensor([]tensor.Float16{tensor.NewFloat16(0.5)}), optest.Tensor([]tensor.Float16{tensor.NewFloat16(1)}))
+	optest.Want(t, "SoftSquare", 21, nil, optest.Tensor([]tensor.Float16{tensor.NewFloat16(0.5)}),
+		optest.Tensor([]tensor.Float16{tensor.NewFloat16(1)}))
 }
 
 // build makes a model of one input and the nodes that add gives it.
@@ -89,7 +91,8 @@ var models = []struct {
 		b.Node("SoftSquare", []string{"c"}, []string{"y"})
 	})},
 	{"between integers", "QuantizeLinear ByteMap DequantizeLinear", []int{300}, build(func(b *onnx.ModelBuilder) {
-		b.Input("x", onnx.Float, 300).Initializer("s", float32(0.02)).Initializer("q", uint8(128)).Initializer("r", float32(0.03))
+		b.Input("x", onnx.Float, 300).Initializer("s", float32(0.02)).Initializer("q", uint8(128)).
+			Initializer("r", float32(0.03))
 		b.Node("QuantizeLinear", []string{"x", "s", "q"}, []string{"i"})
 		b.Node("DequantizeLinear", []string{"i", "s", "q"}, []string{"f"})
 		b.Node("SoftSquare", []string{"f"}, []string{"g"})
@@ -105,9 +108,10 @@ func TestPassesFuse(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o := &optimize.Options{Level: optimize.All, Eval: func(g *ir.Graph, n *ir.Node, in []tensor.Value, limit int64) ([]tensor.Value, error) {
-				return exec.Eval(t.Context(), g, n, in, limit)
-			}}
+			o := &optimize.Options{Level: optimize.All,
+				Eval: func(g *ir.Graph, n *ir.Node, in []tensor.Value, limit int64) ([]tensor.Value, error) {
+					return exec.Eval(t.Context(), g, n, in, limit)
+				}}
 			if err := optimize.Run(t.Context(), g, o); err != nil {
 				t.Fatal(err)
 			}
@@ -130,7 +134,8 @@ func TestProvidersAgree(t *testing.T) {
 			x := tensor.Must(tensor.New(ramp(n), c.shape...))
 			var out [2][]float32
 			for i, provider := range []string{"reference", "cpu"} {
-				s, err := onward.OpenModel(context.Background(), c.model, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: provider}}})
+				s, err := onward.OpenModel(context.Background(), c.model,
+					&onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: provider}}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -155,7 +160,8 @@ func TestGradient(t *testing.T) {
 	b.Input("x", onnx.Double, 4)
 	b.Node("SoftSquare", []string{"x"}, []string{"y"})
 	b.Node("ReduceSum", []string{"y"}, []string{"z"}, onnx.Attrs{"keepdims": 0})
-	b.Node("Gradient", []string{"x"}, []string{"dx"}, onnx.Attrs{"xs": []string{"x"}, "y": "z"}).Domain("ai.onnx.preview.training")
+	b.Node("Gradient", []string{"x"}, []string{"dx"}, onnx.Attrs{"xs": []string{"x"}, "y": "z"}).
+		Domain("ai.onnx.preview.training")
 	b.Output("y", onnx.Double, 4).Output("dx", onnx.Double, 4)
 	s, err := onward.OpenModel(t.Context(), b.Must(), nil)
 	if err != nil {
@@ -172,7 +178,8 @@ func TestGradient(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return map[string][]float64{"y": slices.Clone(tensor.Of[float64](r["y"].(*tensor.Tensor))), "dx": slices.Clone(tensor.Of[float64](r["dx"].(*tensor.Tensor)))}
+		return map[string][]float64{"y": slices.Clone(tensor.Of[float64](r["y"].(*tensor.Tensor))),
+			"dx": slices.Clone(tensor.Of[float64](r["dx"].(*tensor.Tensor)))}
 	}
 	const h = 1e-5
 	above, below, got := run(h)["y"], run(-h)["y"], run(0)["dx"]

@@ -92,11 +92,14 @@ func goTool(t *testing.T) string {
 
 func TestTestsOfAllPassesSeeThePass(t *testing.T) {
 	tool := goTool(t)
-	out, err := run(t, tool, "test", "-overlay", overlay(t, "double_neg.go"), "-run", "^TestPasses$", "./internal/optimize")
-	if want := "pass double-neg has no case: add some to moreCases in internal/optimize/double_neg_test.go"; err == nil || !strings.Contains(out, want) {
+	out, err := run(t, tool, "test", "-overlay", overlay(t, "double_neg.go"), "-run", "^TestPasses$",
+		"./internal/optimize")
+	if want := "pass double-neg has no case: add some to moreCases in internal/optimize/double_neg_test.go"; err ==
+		nil || !strings.Contains(out, want) {
 		t.Errorf("without cases: %v, want %q in\n%s", err, want, out)
 	}
-	out, err = run(t, tool, "test", "-v", "-overlay", overlay(t, "double_neg.go", "double_neg_test.go"), "-run", "^TestPasses$", "./internal/optimize")
+	out, err = run(t, tool, "test", "-v", "-overlay", overlay(t, "double_neg.go", "double_neg_test.go"), "-run",
+		"^TestPasses$", "./internal/optimize")
 	if want := "--- PASS: TestPasses/double-neg/two_in_sequence"; err != nil || !strings.Contains(out, want) {
 		t.Errorf("with cases: %v, want %q in\n%s", err, want, out)
 	}
@@ -104,7 +107,8 @@ func TestTestsOfAllPassesSeeThePass(t *testing.T) {
 
 func TestCommandSeesThePass(t *testing.T) {
 	command := filepath.Join(t.TempDir(), "onward.exe")
-	if out, err := run(t, goTool(t), "build", "-tags", "core", "-overlay", overlay(t, "double_neg.go"), "-o", command, "./cmd/onward"); err != nil {
+	if out, err := run(t, goTool(t), "build", "-tags", "core", "-overlay", overlay(t, "double_neg.go"), "-o", command,
+		"./cmd/onward"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	b := onnx.NewModel("m").Opset("", 21)

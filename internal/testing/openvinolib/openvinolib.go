@@ -44,8 +44,10 @@ var wheels = map[string]store.Wheel{
 
 // needed lists the name prefixes of the libraries for running ONNX models on a CPU. They
 // include the ONNX frontend and the IR frontend, which reads the cache of compiled models.
-var needed = []string{"libopenvino.so", "libopenvino_c.so", "libopenvino_onnx_frontend.so", "libopenvino_ir_frontend.so",
-	"libopenvino_intel_cpu_plugin.so", "libopenvino_arm_cpu_plugin.so", "libopenvino_auto_plugin.so", "libopenvino_auto_batch_plugin.so",
+var needed = []string{"libopenvino.so", "libopenvino_c.so", "libopenvino_onnx_frontend.so",
+	"libopenvino_ir_frontend.so",
+	"libopenvino_intel_cpu_plugin.so", "libopenvino_arm_cpu_plugin.so", "libopenvino_auto_plugin.so",
+	"libopenvino_auto_batch_plugin.so",
 	"libopenvino_hetero_plugin.so", "libtbb", "libhwloc.so"}
 
 // ErrAbsent is returned if this machine has no library for its platform.

@@ -128,8 +128,10 @@ func (c *Case) Model() (*onnx.Model, map[string]tensor.Value, error) {
 		if isTensor {
 			t.Tensor.Shape = &onnx.Shape{}
 			for k, d := range x.Shape() {
-				// ONNX Runtime rejects wrong fixed sizes before a run; dynamic ones let the kernel run.
-				t.Tensor.Shape.Dims = append(t.Tensor.Shape.Dims, onnx.Dim{Kind: onnx.DimParam, Param: fmt.Sprintf("d%d_%d", i, k)})
+				// ONNX Runtime rejects wrong fixed sizes before a run; dynamic ones
+				// let the kernel run.
+				t.Tensor.Shape.Dims = append(t.Tensor.Shape.Dims,
+					onnx.Dim{Kind: onnx.DimParam, Param: fmt.Sprintf("d%d_%d", i, k)})
 				if (i+k)%3 != 0 {
 					t.Tensor.Shape.Dims[k] = onnx.Dim{Kind: onnx.DimValue, Value: int64(d)}
 				}

@@ -74,8 +74,9 @@ type chain struct {
 
 // DrawChain draws a chain, nil if it has no nodes.
 func DrawChain(t *rapid.T, defs []*kit.Def, seeds Seeds) *Chain {
-	w := &chain{gen: newGen(t, nil), b: onnx.NewModel("chain"), seeds: seeds, defs: defs, read: map[string]bool{}, outputs: map[string]bool{},
-		feeds: []map[string]tensor.Value{{}, {}, {}, {}}}
+	w := &chain{gen: newGen(t, nil), b: onnx.NewModel("chain"), seeds: seeds, defs: defs, read: map[string]bool{},
+		outputs: map[string]bool{},
+		feeds:   []map[string]tensor.Value{{}, {}, {}, {}}}
 	w.at = w.b.GraphBuilder
 	w.opset = pick(w.gen, 17, 13, 15, 18, 20, 21, 23)
 	w.ml = pick(w.gen, 3, 4, 5)
@@ -116,7 +117,8 @@ func (w *chain) step() {
 		switch p := recover().(type) {
 		case nil:
 		case refused:
-			w.at, w.depth, w.values, w.consts = at, depth, w.values[:min(len(w.values), values)], w.consts[:min(len(w.consts), consts)]
+			w.at, w.depth, w.values, w.consts = at, depth, w.values[:min(len(w.values), values)],
+				w.consts[:min(len(w.consts), consts)]
 			if depth == 0 {
 				w.values = append(w.values, w.made[nodes:]...)
 			}
@@ -159,10 +161,12 @@ func (w *chain) name(prefix string) string {
 
 // data draws a tensor with the shape of images, sequences or rows, or any shape.
 func (w *chain) data() *tensor.Tensor {
-	d := pick(w.gen, tensor.TypeFloat32, tensor.TypeFloat32, tensor.TypeFloat32, tensor.TypeFloat32, tensor.TypeFloat32, tensor.TypeFloat16, tensor.TypeFloat64,
+	d := pick(w.gen, tensor.TypeFloat32, tensor.TypeFloat32, tensor.TypeFloat32, tensor.TypeFloat32, tensor.TypeFloat32,
+		tensor.TypeFloat16, tensor.TypeFloat64,
 		tensor.TypeBFloat16, tensor.TypeInt64, tensor.TypeInt32, tensor.TypeUint8)
 	n := w.batch[0]
-	shape := pick(w.gen, []int{n, pick(w.gen, 3, 4, 16, 18, 32), w.in(1, 9), w.in(1, 9)}, []int{n, w.in(1, 9), pick(w.gen, 4, 8, 16, 33)}, []int{n, w.in(1, 37)}, w.shape(0, 5))
+	shape := pick(w.gen, []int{n, pick(w.gen, 3, 4, 16, 18, 32), w.in(1, 9), w.in(1, 9)},
+		[]int{n, w.in(1, 9), pick(w.gen, 4, 8, 16, 33)}, []int{n, w.in(1, 37)}, w.shape(0, 5))
 	k := normal
 	if w.one(12) {
 		k = special
@@ -267,7 +271,8 @@ func (w *chain) filled(d tensor.DType, x float64, shape ...int) *tensor.Tensor {
 	for i := range v {
 		v[i] = x
 	}
-	if err := tensor.ConvertInto(t, tensor.Must(tensor.New(v, shapeOf(shape, len(v))...)), tensor.ConvertOptions{}); err != nil {
+	if err := tensor.ConvertInto(t, tensor.Must(tensor.New(v, shapeOf(shape, len(v))...)),
+		tensor.ConvertOptions{}); err != nil {
 		panic(err)
 	}
 	return t
@@ -387,7 +392,8 @@ func (w *chain) x() link {
 	case t.DType() == tensor.TypeString, t.DType() == tensor.TypeComplex64, t.DType() == tensor.TypeComplex128:
 		panic(refused("no floats"))
 	case t.DType() == tensor.TypeFloat32:
-	case !t.DType().IsFloat(), w.n(2) == 0, t.DType() != tensor.TypeFloat16 && t.DType() != tensor.TypeFloat64 && t.DType() != tensor.TypeBFloat16:
+	case !t.DType().IsFloat(), w.n(2) == 0, t.DType() != tensor.TypeFloat16 && t.DType() != tensor.TypeFloat64 &&
+		t.DType() != tensor.TypeBFloat16:
 		l = w.op("Cast", l, "to", int64(tensor.TypeFloat32))
 	}
 	return l
@@ -550,8 +556,10 @@ func (w *chain) plug(c *Case) link {
 			}
 			continue
 		}
-		if (t.DType().IsFloat() && (!plugged || w.one(3)) || !t.DType().IsFloat() && t.DType() != tensor.TypeString && w.one(8)) && len(w.values) > 0 {
-			if x := w.tensorValue(); x.dtype() != tensor.TypeString && t.DType() != tensor.TypeString && t.Len() < 4096 {
+		if (t.DType().IsFloat() && (!plugged || w.one(3)) || !t.DType().IsFloat() && t.DType() != tensor.TypeString &&
+			w.one(8)) && len(w.values) > 0 {
+			if x := w.tensorValue(); x.dtype() != tensor.TypeString && t.DType() != tensor.TypeString &&
+				t.Len() < 4096 {
 				x = w.adapt(x, t.DType(), t.Shape())
 				c.In[i], names[i], plugged = x.v, x.name, true
 				continue
@@ -579,7 +587,8 @@ func (w *chain) whole(names ...string) map[string]tensor.Value {
 		g.Outputs = append(g.Outputs, &onnx.ValueInfo{Name: n})
 	}
 	c.Graph = &g
-	out, err := runModel(&c, []map[string]tensor.Value{w.feeds[0]}, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{{Name: "reference"}}})
+	out, err := runModel(&c, []map[string]tensor.Value{w.feeds[0]},
+		&onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{{Name: "reference"}}})
 	if err != nil {
 		if strings.Contains(err.Error(), "PANIC") {
 			w.t.Fatal(err)

@@ -19,12 +19,14 @@ import (
 
 // runModel runs a model with several feeds in order on one session. It returns the results
 // up to the first error. A panic is returned as an error.
-func runModel(m *onnx.Model, feeds []map[string]tensor.Value, opts *onward.SessionOptions) ([]map[string]tensor.Value, error) {
+func runModel(m *onnx.Model, feeds []map[string]tensor.Value,
+	opts *onward.SessionOptions) ([]map[string]tensor.Value, error) {
 	return runWanted(m, feeds, make([][]string, len(feeds)), opts)
 }
 
 // runWanted is runModel with a selection of outputs for each feed.
-func runWanted(m *onnx.Model, feeds []map[string]tensor.Value, outputs [][]string, opts *onward.SessionOptions) (out []map[string]tensor.Value, err error) {
+func runWanted(m *onnx.Model, feeds []map[string]tensor.Value, outputs [][]string,
+	opts *onward.SessionOptions) (out []map[string]tensor.Value, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("PANIC: %v\n%s", p, debug.Stack())
@@ -172,7 +174,8 @@ type Excused struct {
 
 // String returns the counts for a test's log.
 func (e Excused) String() string {
-	return fmt.Sprintf("%d elements differ within the perturbation bound; not compared: %d tensors because perturbation changes shapes, %d because products leave float32",
+	return fmt.Sprintf("%d elements differ within the perturbation bound; not compared: %d tensors because "+
+		"perturbation changes shapes, %d because products leave float32",
 		e.Elements, e.Shapes, e.Large)
 }
 
@@ -203,7 +206,8 @@ func (c *Chain) Compare(feed int, got, want map[string]tensor.Value, loose bool)
 		}
 		n, err := s.excuse(name, got[name], w)
 		if err != nil {
-			return excused, fmt.Errorf("output %s: %w: %w\n  got  %s\n  want %s", name, first, err, Show(got[name]), Show(w))
+			return excused, fmt.Errorf("output %s: %w: %w\n  got  %s\n  want %s", name, first, err,
+				Show(got[name]), Show(w))
 		}
 		excused.Add(n)
 	}
@@ -322,7 +326,8 @@ func (s *perturbed) excuse(name string, got, want tensor.Value) (Excused, error)
 		case math.IsInf(spread[i], 1), s.infinite && (v != v) != (wf[i] != wf[i]):
 		case !w.DType().IsFloat() && spread[i] > 0:
 		case !(d <= 8*spread[i]+atol+rtol*math.Abs(wf[i])):
-			return Excused{}, fmt.Errorf("element %d is %v, want %v, which changes by at most %.3g under perturbation", i, v, wf[i], spread[i])
+			return Excused{}, fmt.Errorf("element %d is %v, want %v, which changes by at most %.3g under perturbation",
+				i, v, wf[i], spread[i])
 		}
 	}
 	return Excused{Elements: n}, nil

@@ -20,7 +20,8 @@ func (w *chain) inside(name string, build func(g *onnx.GraphBuilder)) *onnx.Grap
 
 // simple adds a step inside a subgraph.
 func (w *chain) simple() link {
-	return pick(w.gen, (*chain).elementwise, (*chain).linear, (*chain).activation, (*chain).twoValues, (*chain).channels, (*chain).passOn, (*chain).layerNorm)(w)
+	return pick(w.gen, (*chain).elementwise, (*chain).linear, (*chain).activation, (*chain).twoValues,
+		(*chain).channels, (*chain).passOn, (*chain).layerNorm)(w)
 }
 
 // branch adds an If whose branches read values of the outer graph.
@@ -72,7 +73,8 @@ func (w *chain) branch() link {
 	if tensor.Of[bool](cond.t())[0] {
 		l.v = taken[0]
 	}
-	w.at.Node("If", []string{cond.name}, []string{l.name}, onnx.Attrs{"then_branch": graphs[0], "else_branch": graphs[1]})
+	w.at.Node("If", []string{cond.name}, []string{l.name},
+		onnx.Attrs{"then_branch": graphs[0], "else_branch": graphs[1]})
 	w.record([]string{cond.name, x.name}, []link{l})
 	return l
 }

@@ -70,7 +70,8 @@ func (w *chain) afterConv(x, y link, conv func() link) link {
 	c := y.dim(1)
 	switch w.n(12) {
 	case 0, 1:
-		in := []any{y, w.positive(d, c), w.weights(d, c), w.weights(d, c), w.positive(d, c), "epsilon", pick(w.gen, float32(1e-5), 0.1)}
+		in := []any{y, w.positive(d, c), w.weights(d, c), w.weights(d, c), w.positive(d, c), "epsilon",
+			pick(w.gen, float32(1e-5), 0.1)}
 		if w.one(8) {
 			return w.node("BatchNormalization", 3, append(in, "training_mode", int64(1))...)[0]
 		}
@@ -146,7 +147,8 @@ func (w *chain) poolings() link {
 				s[i] = pick(w.gen, float32(2), 1, 0.5, 1.5)
 			}
 		}
-		return w.op("Resize", x, nil, w.fixed(tensor.Must(tensor.New(s, len(s)))), "mode", pick(w.gen, "nearest", "linear"))
+		return w.op("Resize", x, nil, w.fixed(tensor.Must(tensor.New(s, len(s)))), "mode",
+			pick(w.gen, "nearest", "linear"))
 	}
 	pads := make([]int, 2*x.rank())
 	for i := 2; i < x.rank(); i++ {

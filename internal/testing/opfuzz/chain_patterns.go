@@ -13,8 +13,10 @@ import (
 var patterns []func(*chain) link
 
 func init() {
-	patterns = []func(*chain) link{(*chain).elementwise, (*chain).elementwise, (*chain).twoValues, (*chain).activation, (*chain).layerNorm, (*chain).linear, (*chain).linear, (*chain).attention,
-		(*chain).convolution, (*chain).convolution, (*chain).channels, (*chain).quantized, (*chain).quantized, (*chain).twice, (*chain).passOn, (*chain).shapes, (*chain).pieces, (*chain).views,
+	patterns = []func(*chain) link{(*chain).elementwise, (*chain).elementwise, (*chain).twoValues, (*chain).activation,
+		(*chain).layerNorm, (*chain).linear, (*chain).linear, (*chain).attention,
+		(*chain).convolution, (*chain).convolution, (*chain).channels, (*chain).quantized, (*chain).quantized,
+		(*chain).twice, (*chain).passOn, (*chain).shapes, (*chain).pieces, (*chain).views,
 		(*chain).branch, (*chain).loop, (*chain).sequence, (*chain).reduction, (*chain).poolings, (*chain).shuffled}
 }
 
@@ -62,7 +64,8 @@ func (w *chain) elementwise() link {
 	x := w.x()
 	for range w.in(1, 4) {
 		if w.one(3) {
-			x = w.op(pick(w.gen, "Add", "Mul", "Sub", "Div", "Max", "Min"), x, w.number(x.dtype(), pick(w.gen, 2, 0.5, -1, 1, 0)))
+			x = w.op(pick(w.gen, "Add", "Mul", "Sub", "Div", "Max", "Min"), x,
+				w.number(x.dtype(), pick(w.gen, 2, 0.5, -1, 1, 0)))
 		} else {
 			x = w.unary(x)
 		}
@@ -316,7 +319,8 @@ func identity(n int) []int64 {
 func (w *chain) reduction() link {
 	x := w.ranked(1, 4)
 	axis := w.in(-x.rank(), x.rank()-1)
-	op := pick(w.gen, "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceSumSquare", "ReduceL1", "ReduceL2", "ReduceLogSumExp", "ReduceProd")
+	op := pick(w.gen, "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceSumSquare", "ReduceL1", "ReduceL2",
+		"ReduceLogSumExp", "ReduceProd")
 	switch w.n(6) {
 	case 0: // a Softmax in parts
 		e := w.op("Exp", w.op("Sub", x, w.reduce("ReduceMax", x, 1, axis)))
@@ -476,7 +480,8 @@ func (w *chain) shapes() link {
 		return w.op("Expand", y, s)
 	}
 	n := w.reduce("ReduceProd", s, 0, 0)
-	return w.binary("Add", x, w.op("Cast", w.op("Div", n, w.op("Add", w.op("Size", x), w.ints64(1))), "to", int64(x.dtype())))
+	return w.binary("Add", x,
+		w.op("Cast", w.op("Div", n, w.op("Add", w.op("Size", x), w.ints64(1))), "to", int64(x.dtype())))
 }
 
 // pieces splits a value and concatenates the parts.
@@ -493,9 +498,11 @@ func (w *chain) pieces() link {
 	case 0:
 		parts = w.node("Split", 2, x, w.ints64(k, n-k), "axis", int64(axis))
 	case 1:
-		parts = []link{w.op("Slice", x, w.ints64(0), w.ints64(k), w.ints64(axis)), w.op("Slice", x, w.ints64(k), w.ints64(1<<40), w.ints64(axis), w.ints64(1))}
+		parts = []link{w.op("Slice", x, w.ints64(0), w.ints64(k), w.ints64(axis)),
+			w.op("Slice", x, w.ints64(k), w.ints64(1<<40), w.ints64(axis), w.ints64(1))}
 	default:
-		parts = []link{w.op("Slice", x, w.ints64(-1), w.ints64(-1<<40), w.ints64(axis), w.ints64(-1)), w.op("Gather", x, w.ints64(k, -1, 0), "axis", int64(axis))}
+		parts = []link{w.op("Slice", x, w.ints64(-1), w.ints64(-1<<40), w.ints64(axis), w.ints64(-1)),
+			w.op("Gather", x, w.ints64(k, -1, 0), "axis", int64(axis))}
 	}
 	if w.n(2) == 0 {
 		parts[0] = w.unary(parts[0])

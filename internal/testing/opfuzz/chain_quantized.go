@@ -42,7 +42,8 @@ func (w *chain) quantized() link {
 		q := w.fixed(w.tensor(dw, pick(w.gen, normal, special), shape...))
 		if w.n(2) == 0 {
 			s := w.filled(tensor.TypeFloat32, scale())
-			return w.op("DequantizeLinear", q, w.fixed(s), w.fixed(w.filled(dw, float64(btoi(dw == tensor.TypeUint8)*128)))), tensor.Of[float32](s)
+			return w.op("DequantizeLinear", q, w.fixed(s),
+				w.fixed(w.filled(dw, float64(btoi(dw == tensor.TypeUint8)*128)))), tensor.Of[float32](s)
 		}
 		s := w.tensor(tensor.TypeFloat32, positive, n)
 		for i := range tensor.Of[float32](s) {
@@ -51,7 +52,8 @@ func (w *chain) quantized() link {
 		if w.one(8) {
 			axis = 0
 		}
-		return w.op("DequantizeLinear", q, w.fixed(s), w.fixed(w.filled(dw, 0, n)), "axis", int64(axis)), tensor.Of[float32](s)
+		return w.op("DequantizeLinear", q, w.fixed(s), w.fixed(w.filled(dw, 0, n)), "axis", int64(axis)),
+			tensor.Of[float32](s)
 	}
 	p := parameters()
 	q := quantize(x, p)

@@ -60,7 +60,8 @@ func (c *Chain) perturb(feed int, loose bool) (*perturbed, error) {
 	// noise adds the product of a value and its noise, under the value's name.
 	noise := func(name string) string {
 		names = append(names, name)
-		nodes = append(nodes, &onnx.Node{OpType: "Mul", Inputs: []string{name + "_exact", name + "_noise"}, Outputs: []string{name + "_scaled"}},
+		nodes = append(nodes, &onnx.Node{OpType: "Mul", Inputs: []string{name + "_exact", name + "_noise"},
+			Outputs: []string{name + "_scaled"}},
 			&onnx.Node{OpType: "Add", Inputs: []string{name + "_scaled", name + "_shift"}, Outputs: []string{name}})
 		return name + "_exact"
 	}
@@ -98,7 +99,8 @@ func (c *Chain) perturb(feed int, loose bool) (*perturbed, error) {
 			}
 			r.Inputs = slices.Clone(n.Inputs)
 			r.Inputs[0] = name + "_moved"
-			nodes = append(nodes, &onnx.Node{OpType: "Add", Inputs: []string{n.Inputs[0], name}, Outputs: []string{r.Inputs[0]}})
+			nodes = append(nodes,
+				&onnx.Node{OpType: "Add", Inputs: []string{n.Inputs[0], name}, Outputs: []string{r.Inputs[0]}})
 		}
 		nodes = append(nodes, &r)
 		for i, out := range n.Outputs {
@@ -117,7 +119,9 @@ func (c *Chain) perturb(feed int, loose bool) (*perturbed, error) {
 			if o := otherResult(n, values); o != nil && i == 0 {
 				o.name = out
 				others = append(others, *o)
-				nodes = append(nodes, &onnx.Node{OpType: "Where", Inputs: []string{out + "_where", out + "_other", out + "_plain"}, Outputs: []string{r.Outputs[i]}})
+				nodes = append(nodes,
+					&onnx.Node{OpType: "Where", Inputs: []string{out + "_where", out + "_other", out + "_plain"},
+						Outputs: []string{r.Outputs[i]}})
 				r.Outputs[i] = out + "_plain"
 			}
 			if isNoisy {
@@ -130,13 +134,15 @@ func (c *Chain) perturb(feed int, loose bool) (*perturbed, error) {
 	feeds := []map[string]tensor.Value{{}}
 	for _, name := range names {
 		t := values[name].(*tensor.Tensor)
-		g.Inputs = append(g.Inputs, &onnx.ValueInfo{Name: name + "_noise", Type: onnx.NewType(t.Type())}, &onnx.ValueInfo{Name: name + "_shift", Type: onnx.NewType(t.Type())})
+		g.Inputs = append(g.Inputs, &onnx.ValueInfo{Name: name + "_noise", Type: onnx.NewType(t.Type())},
+			&onnx.ValueInfo{Name: name + "_shift", Type: onnx.NewType(t.Type())})
 	}
 	for name, t := range centres {
 		g.Inputs = append(g.Inputs, &onnx.ValueInfo{Name: name, Type: onnx.NewType(t.Type())})
 	}
 	for _, o := range others {
-		g.Inputs = append(g.Inputs, &onnx.ValueInfo{Name: o.name + "_where", Type: onnx.NewType(o.where.Type())}, &onnx.ValueInfo{Name: o.name + "_other", Type: onnx.NewType(o.value.Type())})
+		g.Inputs = append(g.Inputs, &onnx.ValueInfo{Name: o.name + "_where", Type: onnx.NewType(o.where.Type())},
+			&onnx.ValueInfo{Name: o.name + "_other", Type: onnx.NewType(o.value.Type())})
 	}
 	s := &perturbed{}
 	for _, v := range values {
@@ -197,7 +203,8 @@ func (c *Chain) perturb(feed int, loose bool) (*perturbed, error) {
 			if t, ok := f[o.name+"_shift"].(*tensor.Tensor); ok && i%4 == 2 {
 				o.hold(t)
 			}
-			f[o.name+"_where"], f[o.name+"_other"] = tensor.Must(tensor.Zeros(tensor.TypeBool, o.where.Shape()...)), o.value
+			f[o.name+"_where"], f[o.name+"_other"] = tensor.Must(tensor.Zeros(tensor.TypeBool, o.where.Shape()...)),
+				o.value
 			if i%4 == 2 {
 				f[o.name+"_where"] = o.where
 			}
@@ -223,7 +230,8 @@ func (c *Chain) perturb(feed int, loose bool) (*perturbed, error) {
 // innerNumbers lists the operators with intermediate numbers that may cancel (gates, a sum
 // whose logarithm is near 0, values of subgraphs), with the error of their results as a
 // fraction of the rounding of 1.
-var innerNumbers = map[string]float64{"RNN": 0.25, "GRU": 0.25, "LSTM": 0.25, "If": 0.5, "Loop": 0.5, "LogSoftmax": 0.1, "SoftmaxCrossEntropyLoss": 0.1}
+var innerNumbers = map[string]float64{"RNN": 0.25, "GRU": 0.25, "LSTM": 0.25, "If": 0.5, "Loop": 0.5, "LogSoftmax": 0.1,
+	"SoftmaxCrossEntropyLoss": 0.1}
 
 // coarsest returns the rounding of the narrowest floating-point type to which the subgraphs
 // of a node cast, 0 if they cast to none.
@@ -315,7 +323,8 @@ func otherResult(n *onnx.Node, values map[string]tensor.Value) *other {
 }
 
 // roundings maps types to the relative error that one operator may add.
-var roundings = map[tensor.DType]float64{tensor.TypeFloat32: 1e-6, tensor.TypeFloat64: 4e-15, tensor.TypeFloat16: 2e-3, tensor.TypeBFloat16: 1.6e-2}
+var roundings = map[tensor.DType]float64{tensor.TypeFloat32: 1e-6, tensor.TypeFloat64: 4e-15, tensor.TypeFloat16: 2e-3,
+	tensor.TypeBFloat16: 1.6e-2}
 
 // nextToZero selects the elements that are smaller than the rounding of a sum around 1.
 func nextToZero(v tensor.Value) *other {
@@ -347,7 +356,8 @@ func around(rng *rand.Rand, t *tensor.Tensor, x, e, way float64) *tensor.Tensor 
 			v[i] += e * (2*rng.Float64() - 1)
 		}
 	}
-	if err := tensor.ConvertInto(r, tensor.Must(tensor.New(v, shapeOf(t.Shape(), len(v))...)), tensor.ConvertOptions{}); err != nil {
+	if err := tensor.ConvertInto(r, tensor.Must(tensor.New(v, shapeOf(t.Shape(), len(v))...)),
+		tensor.ConvertOptions{}); err != nil {
 		panic(err)
 	}
 	return r

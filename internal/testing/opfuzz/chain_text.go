@@ -22,7 +22,8 @@ func (c *Chain) String() string {
 		}
 	}
 	for _, f := range c.Model.Functions {
-		fmt.Fprintf(&s, "function %s.%s(%s) returns %s\n", f.Domain, f.Name, strings.Join(f.Inputs, ", "), strings.Join(f.Outputs, ", "))
+		fmt.Fprintf(&s, "function %s.%s(%s) returns %s\n", f.Domain, f.Name, strings.Join(f.Inputs, ", "),
+			strings.Join(f.Outputs, ", "))
 		writeGraph(&s, &onnx.Graph{Nodes: f.Nodes}, "    ")
 	}
 	writeGraph(&s, c.Model.Graph, "")

@@ -37,7 +37,8 @@ func Compare(c *Case, got, want map[string]tensor.Value) error {
 }
 
 // random lists the operators that draw random numbers: only types and shapes are compared.
-var random = map[string]bool{"RandomNormal": true, "RandomNormalLike": true, "RandomUniform": true, "RandomUniformLike": true, "Bernoulli": true, "Multinomial": true,
+var random = map[string]bool{"RandomNormal": true, "RandomNormalLike": true, "RandomUniform": true,
+	"RandomUniformLike": true, "Bernoulli": true, "Multinomial": true,
 	"com.microsoft.SampleOp": true}
 
 // Random reports whether the operator draws random numbers.
@@ -181,7 +182,9 @@ func Run(c *Case, provider onward.ProviderConfig, times int) (out map[string]ten
 	if err != nil {
 		return nil, err
 	}
-	s, err := onward.OpenModel(context.Background(), m, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{provider}, Limits: onward.Limits{MaxMemory: 1 << 28}})
+	s, err := onward.OpenModel(context.Background(), m,
+		&onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{provider},
+			Limits: onward.Limits{MaxMemory: 1 << 28}})
 	if err != nil {
 		return nil, err
 	}
@@ -196,13 +199,16 @@ func Run(c *Case, provider onward.ProviderConfig, times int) (out map[string]ten
 	return out, nil
 }
 
-// atLimit reports whether a result of sums has elements above a thousandth of the largest float32: the
-// order of the terms decides which become infinite.
+// atLimit reports whether a result of sums has elements above a thousandth of the largest float32:
+// the order of the terms decides which become infinite.
 func atLimit(c *Case, got tensor.Value, want *tensor.Tensor) bool {
 	g, ok := got.(*tensor.Tensor)
-	if !ok || exact[c.Name()] || want.DType() != tensor.TypeFloat32 || g.DType() != want.DType() || !slices.Equal(g.Shape(), want.Shape()) {
+	if !ok || exact[c.Name()] || want.DType() != tensor.TypeFloat32 || g.DType() != want.DType() ||
+		!slices.Equal(g.Shape(), want.Shape()) {
 		return false
 	}
 	const near = math.MaxFloat32 / 1000
-	return slices.ContainsFunc(tensor.Of[float32](want), func(v float32) bool { return v > near && v < math.MaxFloat32 || v < -near && v > -math.MaxFloat32 })
+	return slices.ContainsFunc(tensor.Of[float32](want), func(v float32) bool {
+		return v > near && v < math.MaxFloat32 || v < -near && v > -math.MaxFloat32
+	})
 }

@@ -66,8 +66,8 @@ type control struct {
 }
 
 // DrawControlFlow draws a model of nested Loop, Scan, If, SequenceMap and functions, which
-// capture values of all enclosing graphs. A strict model leaves out what ONNX Runtime refuses, crashes
-// at or confuses:
+// capture values of all enclosing graphs. A strict model leaves out what ONNX Runtime refuses,
+// crashes at or confuses:
 //   - optionals that enter or leave graphs, and SequenceMap
 //   - branches that can never run
 //   - Loops whose input cond is absent and that have no carried values
@@ -238,8 +238,8 @@ func (w *control) known(t *tensor.Tensor) string {
 	return w.fixed(t)
 }
 
-// position returns the name of a number in [-n, n), or for an insertion in [-n, n], where n is the length
-// of a list.
+// position returns the name of a number in [-n, n), or for an insertion in [-n, n], where n is the
+// length of a list.
 func (w *control) position(list string, insertion bool) string {
 	n := w.op(forms, "SequenceLength", list).name
 	end := n
@@ -274,7 +274,8 @@ func (w *control) length(x string) variable {
 // step adds an operator, or several ones.
 func (w *control) step() {
 	if w.nodes < 90 && w.depth < 3 && !w.one(3) {
-		pick(w.gen, (*control).branch, (*control).loop, (*control).scan, (*control).branch, (*control).loop, (*control).mapped, (*control).call)(w)
+		pick(w.gen, (*control).branch, (*control).loop, (*control).scan, (*control).branch, (*control).loop,
+			(*control).mapped, (*control).call)(w)
 		return
 	}
 	w.simple(pick(w.gen, w.all()...))
@@ -320,9 +321,11 @@ func (w *control) simple(f form) variable {
 		case 1:
 			return w.op(pair, "Where", w.read(truth), w.read(pair), w.read(pair))
 		case 2:
-			return w.op(pair, "Add", w.read(pair), w.op(forms, "ReduceSum", w.read(row), nil, "keepdims", int64(1)).name)
+			return w.op(pair, "Add", w.read(pair),
+				w.op(forms, "ReduceSum", w.read(row), nil, "keepdims", int64(1)).name)
 		case 3:
-			return w.op(pair, "Add", w.read(pair), w.op(forms, "Cast", w.read(number), nil, "to", int64(tensor.TypeFloat32)).name)
+			return w.op(pair, "Add", w.read(pair),
+				w.op(forms, "Cast", w.read(number), nil, "to", int64(tensor.TypeFloat32)).name)
 		}
 		return w.op(pair, pick(w.gen, "Add", "Sub", "Min", "Max"), w.read(pair), w.read(pair))
 	case row:

@@ -6,10 +6,11 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// Explicit returns a form of the model in which each output of a subgraph is the result of a node of
-// its own, and nodes with subgraphs have all of their outputs. ONNX Runtime 1.30 refuses subgraphs that
-// return captured values, crashes at absent outputs of Loop and Scan, and returns wrong values where a
-// subgraph returns one of its inputs: for the iteration number of a Loop, that of the next iteration.
+// Explicit returns a form of the model in which each output of a subgraph is the result of a node
+// of its own, and nodes with subgraphs have all of their outputs. ONNX Runtime 1.30 refuses
+// subgraphs that return captured values, crashes at absent outputs of Loop and Scan, and returns
+// wrong values where a subgraph returns one of its inputs: for the iteration number of a Loop, that
+// of the next iteration.
 func (c *Chain) Explicit() (*onnx.Model, error) {
 	data, err := c.Model.Marshal()
 	if err != nil {
@@ -36,7 +37,8 @@ func (c *Chain) Explicit() (*onnx.Model, error) {
 		for _, out := range g.Outputs {
 			if !own[out.Name] {
 				n := name()
-				g.Nodes = append(g.Nodes, &onnx.Node{OpType: "Identity", Inputs: []string{out.Name}, Outputs: []string{n}})
+				g.Nodes = append(g.Nodes,
+					&onnx.Node{OpType: "Identity", Inputs: []string{out.Name}, Outputs: []string{n}})
 				out.Name = n
 			}
 			own[out.Name] = false // a second output needs a node

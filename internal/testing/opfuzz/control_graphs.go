@@ -27,7 +27,8 @@ func (w *control) graph(build func(g *onnx.GraphBuilder)) *onnx.Graph {
 	for w.one(4) {
 		f := pick(w.gen, truth, number, pair, row)
 		name := w.name("c")
-		if k := w.n(max(1, len(w.values))); !w.strict && w.one(3) && k < len(w.values) && w.values[k].from == outer && w.values[k].name != w.kept {
+		if k := w.n(max(1, len(w.values))); !w.strict && w.one(3) && k < len(w.values) && w.values[k].from == outer &&
+			w.values[k].name != w.kept {
 			name = w.values[k].name // which this subgraph no longer sees
 			w.values = slices.DeleteFunc(w.values, func(v variable) bool { return v.name == name })
 		}
@@ -58,9 +59,9 @@ func (w *control) result(g *onnx.GraphBuilder, f form) { w.output(g, w.own(f), f
 
 func (w *control) output(g *onnx.GraphBuilder, name string, f form) { g.OutputType(name, w.typeOf(f)) }
 
-// own returns a value of a form that an output may return: mostly one that a node of its own computes,
-// else an input or an initializer of the innermost graph, a captured value, or one that is an output
-// already. A function returns results of nodes only.
+// own returns a value of a form that an output may return: mostly one that a node of its own
+// computes, else an input or an initializer of the innermost graph, a captured value, or one that
+// is an output already. A function returns results of nodes only.
 func (w *control) own(f form) string {
 	if _, ok := w.at.(*onnx.GraphBuilder); ok {
 		switch w.n(6) {
@@ -322,7 +323,8 @@ func (w *control) scan() {
 	for _, a := range []struct {
 		name string
 		list []int64
-	}{{"scan_input_directions", from}, {"scan_output_directions", to}, {"scan_input_axes", inAxes}, {"scan_output_axes", outAxes}} {
+	}{{"scan_input_directions", from}, {"scan_output_directions", to}, {"scan_input_axes", inAxes},
+		{"scan_output_axes", outAxes}} {
 		if w.one(2) || slices.ContainsFunc(a.list, func(v int64) bool { return v != 0 }) {
 			attrs[a.name] = a.list
 		}
@@ -366,10 +368,11 @@ func (w *control) mapped() {
 	w.results("SequenceMap", in, lists, onnx.Attrs{"body": body})
 }
 
-// function defines a model-local function, whose body may contain control flow. Its values have names
-// that values of the main graph and of other functions have too.
+// function defines a model-local function, whose body may contain control flow. Its values have
+// names that values of the main graph and of other functions have too.
 func (w *control) function() {
-	f := function{fmt.Sprint("f", len(w.functions)), w.draw(w.in(1, 3), w.all()...), w.draw(w.in(1, 2), w.all()...), w.one(2)}
+	f := function{fmt.Sprint("f", len(w.functions)), w.draw(w.in(1, 3), w.all()...), w.draw(w.in(1, 2), w.all()...),
+		w.one(2)}
 	at, values, names := w.at, w.values, w.names
 	b := w.b.Function("local", f.name)
 	if f.required {

@@ -29,7 +29,8 @@ const (
 )
 
 var (
-	reductions = []string{"ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare"}
+	reductions = []string{"ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
+		"ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare"}
 	recurrents = []string{"RNN", "GRU", "LSTM"}
 	casts      = []string{"Cast", "CastLike"}
 )
@@ -40,7 +41,8 @@ var Differences = []Difference{
 		Ops:  slices.Concat([]string{"ArgMax", "ArgMin"}, reductions),
 		When: emptyNegativeAxis,
 		What: "an empty input and a negative axis", Who: ours,
-		Why: "the dimension is removed or becomes 1; ONNX Runtime does not count negative axes of empty inputs from the end and keeps the dimension",
+		Why: "the dimension is removed or becomes 1; ONNX Runtime does not count negative axes of empty inputs from " +
+			"the end and keeps the dimension",
 	},
 	{
 		Ops:  []string{"ReduceMean"},
@@ -57,8 +59,9 @@ var Differences = []Difference{
 	{
 		Ops:  casts,
 		When: castOutOfRange,
-		What: "NaN, infinities or numbers out of range to integers, or numbers of at most 0 to float8e8m0", Who: neither,
-		Why: "the specification leaves the result undefined",
+		What: "NaN, infinities or numbers out of range to integers, or numbers of at most 0 to float8e8m0",
+		Who:  neither,
+		Why:  "the specification leaves the result undefined",
 	},
 	{
 		Ops:  casts,
@@ -70,7 +73,8 @@ var Differences = []Difference{
 		Ops:  []string{"Clip"},
 		When: clipInfinity,
 		What: "an infinite element on a side without bound", Who: ours,
-		Why: "the operator's function body does not change the input if a bound is absent; ONNX Runtime limits it to the largest finite number",
+		Why: "the operator's function body does not change the input if a bound is absent; ONNX Runtime limits it to " +
+			"the largest finite number",
 	},
 	{
 		Ops:  []string{"ConvTranspose"},
@@ -135,7 +139,8 @@ var Differences = []Difference{
 		Ops:  []string{"MaxUnpool"},
 		When: func(c *Case) bool { return c.Tensor(2) != nil },
 		What: "output_shape", Who: ours,
-		Why: "indices are those of the image that the pooling covers, as in the suite's test_maxunpool_export_with_output_shape; ONNX Runtime uses them as offsets in the larger output",
+		Why: "indices are those of the image that the pooling covers, as in the suite's " +
+			"test_maxunpool_export_with_output_shape; ONNX Runtime uses them as offsets in the larger output",
 	},
 	{
 		Ops:  []string{"Pad"},
@@ -150,12 +155,14 @@ var Differences = []Difference{
 		Why: "large numbers saturate; ONNX Runtime returns the other end of the range, or 0",
 	},
 	{
-		Ops: slices.Concat([]string{"ArgMax", "ArgMin", "Attention", "RotaryEmbedding", "com.microsoft.RotaryEmbedding", "com.microsoft.MRotaryEmbedding", "com.microsoft.GroupQueryAttention",
+		Ops: slices.Concat([]string{"ArgMax", "ArgMin", "Attention", "RotaryEmbedding", "com.microsoft.RotaryEmbedding",
+			"com.microsoft.MRotaryEmbedding", "com.microsoft.GroupQueryAttention",
 			"com.microsoft.Attention", "com.microsoft.MultiHeadAttention", "com.microsoft.QAttention"}, reductions),
 		When: badFlag,
 		Make: setBadFlag,
-		What: "keepdims, noop_with_empty_axes, interleaved, is_causal, unidirectional or do_rotary is neither 0 nor 1", Who: neither,
-		Why: "the specification has no other values",
+		What: "keepdims, noop_with_empty_axes, interleaved, is_causal, unidirectional or do_rotary is neither 0 nor 1",
+		Who:  neither,
+		Why:  "the specification has no other values",
 	},
 	{
 		Ops:  []string{"ReduceL2", "ReduceLogSumExp"},
@@ -167,13 +174,15 @@ var Differences = []Difference{
 		Ops:  []string{"ReduceL1", "ReduceL2", "ReduceMean", "ReduceProd", "ReduceSum", "ReduceSumSquare"},
 		When: leavesIntegers,
 		What: "int32 whose sum or product overflows, or int64 whose sum or product exceeds 2⁵³", Who: neither,
-		Why: "ours compute with integers, which wrap; ONNX Runtime with floating-point numbers, which round and saturate",
+		Why: "ours compute with integers, which wrap; ONNX Runtime with floating-point numbers, which round and " +
+			"saturate",
 	},
 	{
 		Ops:  []string{"Squeeze"},
 		When: emptyAxes,
 		What: "axes that are given and empty", Who: ours,
-		Why: "ONNX's shape inference and reference evaluator remove no dimension; ONNX Runtime removes all of size 1, as without axes",
+		Why: "ONNX's shape inference and reference evaluator remove no dimension; ONNX Runtime removes all of size " +
+			"1, as without axes",
 	},
 	{
 		Ops:  []string{"ReduceLogSumExp"},
@@ -238,7 +247,8 @@ var Differences = []Difference{
 		Ops:  []string{"GroupNormalization"},
 		When: closeGroups,
 		What: "a group whose variance is at most a thousandth of its squared mean plus 1e-5; or double", Who: neither,
-		Why: "ONNX Runtime computes E(x²) - E(x)², which cancels, in float32; ours compute the mean of the squared differences, of double in double",
+		Why: "ONNX Runtime computes E(x²) - E(x)², which cancels, in float32; ours compute the mean of the squared " +
+			"differences, of double in double",
 	},
 	{
 		Ops:  []string{"InstanceNormalization"},
@@ -249,8 +259,9 @@ var Differences = []Difference{
 	{
 		Ops:  []string{"MeanVarianceNormalization"},
 		When: constantGroup,
-		What: "a group whose variance is at most a millionth of its squared mean, or whose squares exceed float32", Who: ours,
-		Why: "the function body adds 1e-9 to the deviation: the result is 0, ONNX Runtime's NaN; ours sum in float64",
+		What: "a group whose variance is at most a millionth of its squared mean, or whose squares exceed float32",
+		Who:  ours,
+		Why:  "the function body adds 1e-9 to the deviation: the result is 0, ONNX Runtime's NaN; ours sum in float64",
 	},
 	{
 		Ops:  []string{"NonZero"},
@@ -309,10 +320,12 @@ var Differences = []Difference{
 		When: votesForBoth,
 		Make: setVotesForBoth,
 		What: "two labels, and weights for both classes", Who: ours,
-		Why: "the label is that of the top class, as the specification says; ONNX Runtime returns 1 if the second sum (or the first if it is the only one) is positive, otherwise 0",
+		Why: "the label is that of the top class, as the specification says; ONNX Runtime returns 1 if the second " +
+			"sum (or the first if it is the only one) is positive, otherwise 0",
 	},
 	{
-		Ops:  []string{"ai.onnx.ml.LinearClassifier", "ai.onnx.ml.LinearRegressor", "ai.onnx.ml.SVMClassifier", "ai.onnx.ml.SVMRegressor", "ai.onnx.ml.TreeEnsembleClassifier"},
+		Ops: []string{"ai.onnx.ml.LinearClassifier", "ai.onnx.ml.LinearRegressor", "ai.onnx.ml.SVMClassifier",
+			"ai.onnx.ml.SVMRegressor", "ai.onnx.ml.TreeEnsembleClassifier"},
 		When: func(c *Case) bool { return c.Text("post_transform", "") == "PROBIT" },
 		Make: func(c *Case) { c.set("post_transform", "PROBIT") },
 		What: "PROBIT", Who: ours,
@@ -334,7 +347,8 @@ var Differences = []Difference{
 		Ops:  []string{"com.microsoft.NhwcMaxPool"},
 		When: strideAboveWindow,
 		What: "auto_pad with a stride above the window", Who: ours,
-		Why: "the first window begins at the first element, as in MaxPool; ONNX Runtime omits elements if the padding would be negative",
+		Why: "the first window begins at the first element, as in MaxPool; ONNX Runtime omits elements if the " +
+			"padding would be negative",
 	},
 	{
 		Ops:  []string{"com.microsoft.MaxpoolWithMask"},
@@ -358,7 +372,8 @@ var Differences = []Difference{
 		Ops:  []string{"com.microsoft.MultiHeadAttention"},
 		When: func(c *Case) bool { return c.Tensor(8) != nil && c.Tensor(9) == nil },
 		What: "past_sequence_length without cache_indirection", Who: ours,
-		Why: "tokens of the buffer after past_sequence_length are not part of the past; ONNX Runtime 1.30 attends to the whole buffer, 1.31 agrees with ours",
+		Why: "tokens of the buffer after past_sequence_length are not part of the past; ONNX Runtime 1.30 attends to " +
+			"the whole buffer, 1.31 agrees with ours",
 	},
 	{
 		Ops:  []string{"com.microsoft.MultiHeadAttention"},
@@ -428,7 +443,8 @@ var crashOnEmpty = words(`TopK Unique`)
 
 // CrashesORT reports whether ONNX Runtime may crash or not end on a case.
 func CrashesORT(c *Case) bool {
-	if c.Name() == "BatchNormalization" && c.Int("training_mode", 0) == 1 && (len(c.Out) < 3 || slices.Contains(c.Out, false)) {
+	if c.Name() == "BatchNormalization" && c.Int("training_mode", 0) == 1 &&
+		(len(c.Out) < 3 || slices.Contains(c.Out, false)) {
 		return true // it writes the statistics even if the node leaves them out
 	}
 	if c.Name() == "com.microsoft.QLinearWhere" && slices.Contains(c.Constant, true) {
@@ -437,7 +453,8 @@ func CrashesORT(c *Case) bool {
 	if c.Name() == "com.microsoft.MultiHeadAttention" && c.Tensor(8) != nil && pastWithoutPresent(c) {
 		return true // it appends to the missing outputs
 	}
-	if c.Name() == "DFT" && c.Int("inverse", 0) == 1 && c.Int("onesided", 0) == 1 && slices.Contains(c.Tensor(0).Shape(), 1) {
+	if c.Name() == "DFT" && c.Int("inverse", 0) == 1 && c.Int("onesided", 0) == 1 &&
+		slices.Contains(c.Tensor(0).Shape(), 1) {
 		return true // it does not end if the length is 2·(1−1)
 	}
 	if a := c.Attr("scale"); a != nil && a.F == 0 && random[c.Name()] {

@@ -50,7 +50,8 @@ func put(v float64) func(*Case) {
 		}
 		f[len(f)/2] = v
 		y := tensor.Must(tensor.Zeros(x.DType(), x.Shape()...))
-		if err := tensor.ConvertInto(y, tensor.Must(tensor.New(f, shapeOf(x.Shape(), len(f))...)), tensor.ConvertOptions{}); err == nil {
+		if err := tensor.ConvertInto(y, tensor.Must(tensor.New(f, shapeOf(x.Shape(), len(f))...)),
+			tensor.ConvertOptions{}); err == nil {
 			c.In[0] = y
 		}
 	}
@@ -69,7 +70,9 @@ func activateBy(function string) func(*Case) {
 			n *= 2
 		}
 		c.set("activations", slices.Repeat([]string{function}, n))
-		c.Attrs = slices.DeleteFunc(c.Attrs, func(a *onnx.Attribute) bool { return strings.HasPrefix(a.Name, "activation_") })
+		c.Attrs = slices.DeleteFunc(c.Attrs, func(a *onnx.Attribute) bool {
+			return strings.HasPrefix(a.Name, "activation_")
+		})
 		if alpha != nil {
 			c.set("activation_alpha", alpha).set("activation_beta", alpha)
 		}
@@ -85,7 +88,9 @@ func emptyNegativeAxis(c *Case) bool {
 		return false
 	}
 	for _, name := range []string{"axis", "axes"} {
-		if a := c.Attr(name); a != nil && (a.I < 0 || slices.ContainsFunc(a.Ints, func(v int64) bool { return v < 0 })) {
+		if a := c.Attr(name); a != nil && (a.I < 0 || slices.ContainsFunc(a.Ints, func(v int64) bool {
+			return v < 0
+		})) {
 			return true
 		}
 	}
@@ -127,7 +132,9 @@ func castOutOfRange(c *Case) bool {
 	if to.Packed() {
 		round = math.RoundToEven
 	}
-	return to.IsInteger() && slices.ContainsFunc(numbers(c, 0), func(v float64) bool { return !(round(v) >= lo && round(v) <= hi) })
+	return to.IsInteger() && slices.ContainsFunc(numbers(c, 0), func(v float64) bool {
+		return !(round(v) >= lo && round(v) <= hi)
+	})
 }
 
 // castTies finds numbers in the middle of two integers, of which the even one is nearer to 0.
@@ -147,7 +154,9 @@ func emptyAxes(c *Case) bool {
 func clipInfinity(c *Case) bool {
 	below := c.Tensor(1) == nil && c.Attr("min") == nil
 	above := c.Tensor(2) == nil && c.Attr("max") == nil
-	return slices.ContainsFunc(numbers(c, 0), func(v float64) bool { return below && math.IsInf(v, -1) || above && math.IsInf(v, 1) })
+	return slices.ContainsFunc(numbers(c, 0), func(v float64) bool {
+		return below && math.IsInf(v, -1) || above && math.IsInf(v, 1)
+	})
 }
 
 // strideAboveWindow finds auto_pad, and a stride above the dilated window.
@@ -254,7 +263,9 @@ func setBadFlag(c *Case) {
 // splitsTrailingSpace finds a StringSplit at white space that leaves some at the end.
 func splitsTrailingSpace(c *Case) bool {
 	return c.Attr("maxsplit") != nil && c.Text("delimiter", "") == "" &&
-		slices.ContainsFunc(tensor.Of[string](c.Tensor(0)), func(s string) bool { return strings.TrimRight(s, " ") != s })
+		slices.ContainsFunc(tensor.Of[string](c.Tensor(0)), func(s string) bool {
+			return strings.TrimRight(s, " ") != s
+		})
 }
 
 // leavesFloat32 finds a reduction whose terms add up to more than the largest float32.
@@ -270,8 +281,8 @@ func leavesFloat32(c *Case) bool {
 	return !(sum <= math.MaxFloat32)
 }
 
-// leavesIntegers finds integers whose sum, sum of squares or product may exceed int32, or for int64 the
-// integers that float64 represents.
+// leavesIntegers finds integers whose sum, sum of squares or product may exceed int32, or for int64
+// the integers that float64 represents.
 func leavesIntegers(c *Case) bool {
 	most := map[tensor.DType]float64{tensor.TypeInt32: math.MaxInt32, tensor.TypeInt64: 1 << 53}[c.DType(0)]
 	sum, product := 0.0, 1.0
@@ -297,7 +308,9 @@ func allZero(c *Case) bool {
 // dilatedSame finds auto_pad SAME_UPPER or SAME_LOWER with a dilation above 1.
 func dilatedSame(c *Case) bool {
 	p, d := c.Text("auto_pad", "NOTSET"), c.Attr("dilations")
-	return (p == "SAME_UPPER" || p == "SAME_LOWER") && d != nil && slices.ContainsFunc(d.Ints, func(v int64) bool { return v > 1 })
+	return (p == "SAME_UPPER" || p == "SAME_LOWER") && d != nil && slices.ContainsFunc(d.Ints, func(v int64) bool {
+		return v > 1
+	})
 }
 
 func setDilatedSame(c *Case) {
@@ -379,7 +392,8 @@ func alignsFraction(c *Case) bool {
 // pastWithoutPresent finds an operator of com.microsoft with an input past and without
 // one of the outputs of the present.
 func pastWithoutPresent(c *Case) bool {
-	past := map[string]int{"MultiHeadAttention": 6, "Attention": 4, "DecoderMaskedMultiHeadAttention": 5, "GroupQueryAttention": 3}[c.Op]
+	past := map[string]int{"MultiHeadAttention": 6, "Attention": 4, "DecoderMaskedMultiHeadAttention": 5,
+		"GroupQueryAttention": 3}[c.Op]
 	if past >= len(c.In) || c.In[past] == nil {
 		return false
 	}

@@ -21,7 +21,8 @@ func newCase(in ...tensor.Value) *Case { return &Case{In: in, Out: []bool{true}}
 
 // float draws a floating-point type, mostly float32.
 func (g *gen) float() tensor.DType {
-	return pick(g, tensor.TypeFloat32, tensor.TypeFloat32, tensor.TypeFloat32, tensor.TypeFloat64, tensor.TypeFloat16, tensor.TypeBFloat16)
+	return pick(g, tensor.TypeFloat32, tensor.TypeFloat32, tensor.TypeFloat32, tensor.TypeFloat64, tensor.TypeFloat16,
+		tensor.TypeBFloat16)
 }
 
 func init() {
@@ -35,16 +36,24 @@ func init() {
 			family(binary, kit.QualifiedName(d.Domain, d.Name))
 		}
 	}
-	family(unary, "com.microsoft.QuickGelu", "Shape", "Size", "NonZero", "Flatten", "Transpose", "Hardmax", "Softmax", "LogSoftmax", "LpNormalization", "EyeLike", "Det",
-		"GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", "MeanVarianceNormalization", "LRN", "DepthToSpace", "SpaceToDepth", "com.microsoft.Inverse", "com.microsoft.IsAllFinite")
+	family(unary, "com.microsoft.QuickGelu", "Shape", "Size", "NonZero", "Flatten", "Transpose", "Hardmax", "Softmax",
+		"LogSoftmax", "LpNormalization", "EyeLike", "Det",
+		"GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", "MeanVarianceNormalization", "LRN", "DepthToSpace",
+		"SpaceToDepth", "com.microsoft.Inverse", "com.microsoft.IsAllFinite")
 	family(binary, "StringConcat", "SwiGLU")
-	family(reduce, "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare")
+	family(reduce, "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin",
+		"ReduceProd", "ReduceSum", "ReduceSumSquare")
 	family(along, "ArgMax", "ArgMin", "CumSum", "TopK", "Unique", "CumProd")
-	family(product, "MatMul", "Gemm", "MatMulInteger", "QLinearMatMul", "Einsum", "com.microsoft.FusedMatMul", "com.microsoft.FusedGemm")
-	family(move, "Concat", "Split", "Slice", "Pad", "Tile", "Expand", "Reshape", "Squeeze", "Unsqueeze", "Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND",
-		"Scatter", "Compress", "OneHot", "ReverseSequence", "Trilu", "Range", "CenterCropPad", "ConstantOfShape", "Clip", "Cast", "CastLike")
-	family(window, "Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool", "ConvInteger", "QLinearConv", "Resize", "GridSample", "RoiAlign", "MaxRoiPool", "MaxUnpool", "com.microsoft.NhwcMaxPool")
-	family(normalize, "BatchNormalization", "InstanceNormalization", "LayerNormalization", "GroupNormalization", "RMSNormalization", "com.microsoft.SkipLayerNormalization",
+	family(product, "MatMul", "Gemm", "MatMulInteger", "QLinearMatMul", "Einsum", "com.microsoft.FusedMatMul",
+		"com.microsoft.FusedGemm")
+	family(move, "Concat", "Split", "Slice", "Pad", "Tile", "Expand", "Reshape", "Squeeze", "Unsqueeze", "Gather",
+		"GatherElements", "GatherND", "ScatterElements", "ScatterND",
+		"Scatter", "Compress", "OneHot", "ReverseSequence", "Trilu", "Range", "CenterCropPad", "ConstantOfShape",
+		"Clip", "Cast", "CastLike")
+	family(window, "Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool", "ConvInteger", "QLinearConv", "Resize",
+		"GridSample", "RoiAlign", "MaxRoiPool", "MaxUnpool", "com.microsoft.NhwcMaxPool")
+	family(normalize, "BatchNormalization", "InstanceNormalization", "LayerNormalization", "GroupNormalization",
+		"RMSNormalization", "com.microsoft.SkipLayerNormalization",
 		"com.microsoft.SkipSimplifiedLayerNormalization", "SimplifiedLayerNormalization")
 	family(quantize, "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear")
 	family(recurrent, "RNN", "GRU", "LSTM")
@@ -148,7 +157,8 @@ func unary(g *gen) *Case {
 	case "EyeLike":
 		c.set("k", int64(g.in(-4, 4)))
 		if g.n(2) == 1 {
-			c.set("dtype", int64(pick(g, tensor.TypeFloat32, tensor.TypeFloat64, tensor.TypeInt32, tensor.TypeInt64, tensor.TypeUint64)))
+			c.set("dtype", int64(pick(g, tensor.TypeFloat32, tensor.TypeFloat64, tensor.TypeInt32, tensor.TypeInt64,
+				tensor.TypeUint64)))
 		}
 	case "GlobalLpPool":
 		c.set("p", int64(g.in(1, 3)))
@@ -367,7 +377,8 @@ func product(g *gen) *Case {
 			c.set("activation", pick(g, "Relu", "Sigmoid", "Tanh"))
 		}
 		if g.n(3) > 0 || c.Opset < 11 {
-			c.In = append(c.In, g.tensor(d, normal, pick(g, []int{m, n}, []int{n}, []int{1, n}, []int{m, 1}, []int{1}, []int{})...))
+			c.In = append(c.In,
+				g.tensor(d, normal, pick(g, []int{m, n}, []int{n}, []int{1, n}, []int{m, 1}, []int{1}, []int{})...))
 		}
 		c.set("transA", int64(ta)).set("transB", int64(tb))
 		if g.n(2) == 1 {
@@ -375,8 +386,10 @@ func product(g *gen) *Case {
 		}
 		return c
 	case "Einsum":
-		eq := pick(g, "ij,jk->ik", "bij,bjk->bik", "...ij,...jk->...ik", "ij->ji", "ii->i", "ij,ij->", "i,j->ij", "ij->j", "bhid,bhjd->bhij", "ij,jk", "bi,ij,bj->b", "iij->j")
-		size := map[rune]int{'i': g.in(1, 6), 'j': g.in(1, 6), 'k': g.in(1, 6), 'b': g.in(1, 3), 'h': g.in(1, 3), 'd': g.in(1, 8)}
+		eq := pick(g, "ij,jk->ik", "bij,bjk->bik", "...ij,...jk->...ik", "ij->ji", "ii->i", "ij,ij->", "i,j->ij",
+			"ij->j", "bhid,bhjd->bhij", "ij,jk", "bi,ij,bj->b", "iij->j")
+		size := map[rune]int{'i': g.in(1, 6), 'j': g.in(1, 6), 'k': g.in(1, 6), 'b': g.in(1, 3), 'h': g.in(1, 3),
+			'd': g.in(1, 8)}
 		var shapes [][]int
 		cur := []int{}
 		dots := 0

@@ -117,7 +117,8 @@ func move(g *gen) *Case {
 		for _, v := range shape {
 			n *= v
 		}
-		to := pick(g, []int{-1}, []int{n}, []int{0, -1}, []int{1, n, 1}, []int{1, -1}, []int{n, 1, 1, -1}, []int{shape[0], -1})
+		to := pick(g, []int{-1}, []int{n}, []int{0, -1}, []int{1, n, 1}, []int{1, -1}, []int{n, 1, 1, -1},
+			[]int{shape[0], -1})
 		c := newCase(g.tensor(d, normal, shape...), ints(to...))
 		return c
 	case "Squeeze", "Unsqueeze":
@@ -178,7 +179,8 @@ func move(g *gen) *Case {
 		c.In[1] = x
 		if op == "ScatterElements" {
 			c.Opset = g.opset(11)
-			if red := pick(g, "none", "add", "mul", "min", "max"); red != "none" && c.Opset >= 18 && d != tensor.TypeString && d != tensor.TypeBool {
+			if red := pick(g, "none", "add", "mul", "min", "max"); red != "none" && c.Opset >= 18 &&
+				d != tensor.TypeString && d != tensor.TypeBool {
 				c.set("reduction", red)
 				c.In[1] = g.indices(tensor.TypeInt64, shape[at], true, s...)
 			}
@@ -268,7 +270,8 @@ func move(g *gen) *Case {
 		return newCase(g.tensor(d, normal, shape...), ints(to...))
 	case "ConstantOfShape":
 		c := newCase(ints(shape...))
-		d = pick(g, tensor.TypeFloat32, tensor.TypeInt64, tensor.TypeInt8, tensor.TypeBool, tensor.TypeFloat16, tensor.TypeFloat64)
+		d = pick(g, tensor.TypeFloat32, tensor.TypeInt64, tensor.TypeInt8, tensor.TypeBool, tensor.TypeFloat16,
+			tensor.TypeFloat64)
 		if g.n(3) > 0 {
 			c.set("value", g.tensor(d, normal, 1))
 		}

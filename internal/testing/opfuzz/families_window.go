@@ -89,7 +89,8 @@ func window(g *gen) *Case {
 			ws = g.tensor(tensor.TypeFloat32, positive, group*out)
 			zw = tensor.Must(tensor.Zeros(dw, group*out))
 		}
-		c.In = append(c.In, g.tensor(dx, normal, x...), s(), g.tensor(dx, whole), g.tensor(dw, normal, w...), ws, zw, tensor.Scalar(float32(2)), g.tensor(dx, whole))
+		c.In = append(c.In, g.tensor(dx, normal, x...), s(), g.tensor(dx, whole), g.tensor(dw, normal, w...), ws, zw,
+			tensor.Scalar(float32(2)), g.tensor(dx, whole))
 		if g.n(2) == 1 {
 			c.In = append(c.In, g.tensor(tensor.TypeInt32, normal, group*out))
 		}
@@ -105,7 +106,8 @@ func window(g *gen) *Case {
 			}
 			c.set("output_padding", p)
 		}
-		c.In = append(c.In, g.tensor(d, normal, append([]int{n, group * in}, image...)...), g.tensor(d, unit, append([]int{group * in, out}, kernel...)...))
+		c.In = append(c.In, g.tensor(d, normal, append([]int{n, group * in}, image...)...),
+			g.tensor(d, unit, append([]int{group * in, out}, kernel...)...))
 		if g.n(2) == 1 {
 			c.In = append(c.In, g.tensor(d, normal, group*out))
 		}
@@ -155,8 +157,10 @@ func window(g *gen) *Case {
 		} else if g.one(3) {
 			x, gs, modes = append(x, g.in(1, 4)), []int{n, 2, 3, 2, 3}, modes[:2]
 		}
-		c.In = append(c.In, g.tensor(tensor.TypeFloat32, normal, x...), g.tensor(tensor.TypeFloat32, pick(g, unit, normal), gs...))
-		return c.set("mode", pick(g, modes...)).set("padding_mode", pick(g, "zeros", "border", "reflection")).set("align_corners", int64(g.n(2)))
+		c.In = append(c.In, g.tensor(tensor.TypeFloat32, normal, x...),
+			g.tensor(tensor.TypeFloat32, pick(g, unit, normal), gs...))
+		return c.set("mode", pick(g, modes...)).set("padding_mode", pick(g, "zeros", "border", "reflection")).
+			set("align_corners", int64(g.n(2)))
 	case "RoiAlign", "MaxRoiPool":
 		h, w := g.in(2, 12), g.in(2, 12)
 		count := g.in(1, 4)
@@ -175,14 +179,16 @@ func window(g *gen) *Case {
 		x := g.tensor(tensor.TypeFloat32, normal, n, g.in(1, 4), h, w)
 		if op == "MaxRoiPool" {
 			c.In = append(c.In, x, rois)
-			return c.set("pooled_shape", []int64{int64(g.in(1, 4)), int64(g.in(1, 4))}).set("spatial_scale", pick(g, float32(1), 0.5))
+			return c.set("pooled_shape", []int64{int64(g.in(1, 4)), int64(g.in(1, 4))}).
+				set("spatial_scale", pick(g, float32(1), 0.5))
 		}
 		c.Opset = g.opset(10)
 		c.In = append(c.In, x, rois, g.indices(tensor.TypeInt64, n, false, count))
 		if c.Opset >= 16 {
 			c.set("coordinate_transformation_mode", pick(g, "half_pixel", "output_half_pixel"))
 		}
-		return c.set("output_height", int64(g.in(1, 4))).set("output_width", int64(g.in(1, 4))).set("sampling_ratio", int64(g.in(0, 3))).set("spatial_scale", pick(g, float32(1), 0.5))
+		return c.set("output_height", int64(g.in(1, 4))).set("output_width", int64(g.in(1, 4))).
+			set("sampling_ratio", int64(g.in(0, 3))).set("spatial_scale", pick(g, float32(1), 0.5))
 	case "MaxUnpool":
 		ch, h, w := g.in(1, 3), g.in(1, 4), g.in(1, 4)
 		x := g.tensor(tensor.TypeFloat32, normal, n, ch, h, w)
@@ -222,7 +228,8 @@ func resize(g *gen) *Case {
 			sizes[i] = g.in(1, 11)
 		}
 	}
-	d := pick(g, tensor.TypeFloat32, tensor.TypeFloat32, tensor.TypeFloat32, tensor.TypeUint8, tensor.TypeInt32, tensor.TypeFloat16, tensor.TypeInt8, tensor.TypeFloat64)
+	d := pick(g, tensor.TypeFloat32, tensor.TypeFloat32, tensor.TypeFloat32, tensor.TypeUint8, tensor.TypeInt32,
+		tensor.TypeFloat16, tensor.TypeInt8, tensor.TypeFloat64)
 	x := g.tensor(d, normal, shape...)
 	s := tensor.Must(tensor.New(scales, rank))
 	if c.Opset == 10 {
@@ -233,7 +240,8 @@ func resize(g *gen) *Case {
 		return c.set("mode", mode)
 	}
 	c.set("mode", mode)
-	transform := pick(g, "half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel", "half_pixel_symmetric", "tf_half_pixel_for_nn")
+	transform := pick(g, "half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel", "half_pixel_symmetric",
+		"tf_half_pixel_for_nn")
 	if transform == "half_pixel_symmetric" && c.Opset < 19 || transform == "tf_half_pixel_for_nn" && c.Opset > 11 {
 		transform = "half_pixel"
 	}
@@ -278,7 +286,8 @@ func normalize(g *gen) *Case {
 		s[1] = max(s[1], 1)
 		ch := s[1]
 		c.Opset = g.opset(9)
-		c.In = append(c.In, g.tensor(d, normal, s...), g.tensor(d, normal, ch), g.tensor(d, normal, ch), g.tensor(d, normal, ch), g.tensor(d, positive, ch))
+		c.In = append(c.In, g.tensor(d, normal, s...), g.tensor(d, normal, ch), g.tensor(d, normal, ch),
+			g.tensor(d, normal, ch), g.tensor(d, positive, ch))
 		return c
 	case "InstanceNormalization":
 		s := g.shape(3, 5)
@@ -329,7 +338,8 @@ func quantize(g *gen) *Case {
 	c.Opset = g.opset(10)
 	q := pick(g, tensor.TypeUint8, tensor.TypeInt8)
 	if c.Opset >= 21 {
-		q = pick(g, tensor.TypeUint8, tensor.TypeInt8, tensor.TypeUint16, tensor.TypeInt16, tensor.TypeInt4, tensor.TypeUint4)
+		q = pick(g, tensor.TypeUint8, tensor.TypeInt8, tensor.TypeUint16, tensor.TypeInt16, tensor.TypeInt4,
+			tensor.TypeUint4)
 	}
 	if c.Opset >= 19 && g.one(5) {
 		q = pick(g, tensor.TypeFloat8E4M3FN, tensor.TypeFloat8E5M2)
@@ -376,7 +386,8 @@ func recurrent(g *gen) *Case {
 	dirs := 1 + btoi(dir == "bidirectional")
 	d := pick(g, tensor.TypeFloat32, tensor.TypeFloat32, tensor.TypeFloat32, tensor.TypeFloat64)
 	c.set("direction", dir).set("hidden_size", int64(hid))
-	c.In = append(c.In, g.tensor(d, normal, seq, batch, size), g.tensor(d, unit, dirs, gates*hid, size), g.tensor(d, unit, dirs, gates*hid, hid), nil, nil, nil)
+	c.In = append(c.In, g.tensor(d, normal, seq, batch, size), g.tensor(d, unit, dirs, gates*hid, size),
+		g.tensor(d, unit, dirs, gates*hid, hid), nil, nil, nil)
 	if g.n(2) == 1 {
 		c.In[3] = g.tensor(d, unit, dirs, 2*gates*hid)
 	}

@@ -19,7 +19,8 @@ func Functions(opset int, keep func(*kit.Def) bool) []string {
 		}
 		sig := d.Signature()
 		required := slices.ContainsFunc(sig.In[1:], func(p ir.Param) bool { return !p.Optional })
-		if p := sig.In[0]; !p.Variadic && !required && p.Pattern == sig.Out[0].Pattern && slices.Contains(sig.Vars[p.Pattern], tensor.TensorType(tensor.TypeFloat32)) {
+		if p := sig.In[0]; !p.Variadic && !required && p.Pattern == sig.Out[0].Pattern &&
+			slices.Contains(sig.Vars[p.Pattern], tensor.TensorType(tensor.TypeFloat32)) {
 			r = append(r, d.Name)
 		}
 	}

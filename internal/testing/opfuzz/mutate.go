@@ -144,7 +144,8 @@ func (g *gen) like(t *tensor.Tensor, d tensor.DType, shape []int) *tensor.Tensor
 		}
 	}
 	r := tensor.Must(tensor.Zeros(d, shape...))
-	if err := tensor.ConvertInto(r, tensor.Must(tensor.New(v, shapeOf(shape, size)...)), tensor.ConvertOptions{}); err != nil {
+	if err := tensor.ConvertInto(r, tensor.Must(tensor.New(v, shapeOf(shape, size)...)),
+		tensor.ConvertOptions{}); err != nil {
 		return g.tensor(d, normal, shape...)
 	}
 	return r
@@ -155,7 +156,8 @@ func (g *gen) retype(c *Case) {
 	sig := g.def.Signature()
 	var names []string
 	for _, p := range sig.In {
-		if vars, ok := sig.Vars[p.Pattern]; ok && len(vars) > 1 && vars[0].Kind == tensor.KindTensor && !slices.Contains(names, p.Pattern) {
+		if vars, ok := sig.Vars[p.Pattern]; ok && len(vars) > 1 && vars[0].Kind == tensor.KindTensor &&
+			!slices.Contains(names, p.Pattern) {
 			names = append(names, p.Pattern)
 		}
 	}

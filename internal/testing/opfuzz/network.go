@@ -83,7 +83,8 @@ func (w *network) step(x string) {
 	s := w.shape[x]
 	c, h, wd := s[0], s[1], s[2]
 	t := w.t
-	switch rapid.SampledFrom([]string{"conv", "conv", "conv", "depthwise", "grouped", "bn", "activation", "activation", "activation", "clip", "add", "concat", "max", "average", "lrn",
+	switch rapid.SampledFrom([]string{"conv", "conv", "conv", "depthwise", "grouped", "bn", "activation", "activation",
+		"activation", "clip", "add", "concat", "max", "average", "lrn",
 		"mul", "leaky", "shuffle", "shuffle unit", "excite", "transpose"}).Draw(t, "op") {
 	case "conv", "grouped":
 		m := rapid.SampledFrom([]int{1, 3, 8, 16, 20, 32, 40}).Draw(t, "m")
@@ -94,7 +95,8 @@ func (w *network) step(x string) {
 	case "depthwise":
 		w.conv(x, c, c)
 	case "bn":
-		w.add("BatchNormalization", []string{x, w.positive(c), w.weights(int64(c)), w.weights(int64(c)), w.positive(c)}, c, h, wd, nil)
+		w.add("BatchNormalization", []string{x, w.positive(c), w.weights(int64(c)), w.weights(int64(c)), w.positive(c)},
+			c, h, wd, nil)
 	case "activation":
 		w.add(rapid.SampledFrom(activations).Draw(t, "activation"), []string{x}, c, h, wd, nil)
 	case "leaky":
@@ -140,7 +142,8 @@ func (w *network) step(x string) {
 		if w.line {
 			oh = 1
 		}
-		w.add(op, []string{x}, c, oh, ow, onnx.Attrs{"kernel_shape": w.both(3), "strides": w.both(stride), "pads": w.pads(1), "ceil_mode": ceil})
+		w.add(op, []string{x}, c, oh, ow,
+			onnx.Attrs{"kernel_shape": w.both(3), "strides": w.both(stride), "pads": w.pads(1), "ceil_mode": ceil})
 	case "lrn":
 		if w.line { // ONNX Runtime wants two spatial axes
 			return
@@ -178,7 +181,8 @@ func (w *network) shuffle(x string) string {
 	}
 	s1, s2, a, b := w.name(), w.name(), w.name(), w.name()
 	pixels := axes(w, int64(h), int64(wd))
-	w.b.Initializer(s1, append([]int64{0, 2, int64(c / 2)}, pixels...)).Initializer(s2, append([]int64{0, int64(c)}, pixels...))
+	w.b.Initializer(s1, append([]int64{0, 2, int64(c / 2)}, pixels...)).
+		Initializer(s2, append([]int64{0, int64(c)}, pixels...))
 	w.b.Node("Reshape", []string{x, s1}, []string{a})
 	w.b.Node("Transpose", []string{a}, []string{b}, onnx.Attrs{"perm": []int64{0, 2, 1, 3, 4}[:3+len(pixels)]})
 	return w.add("Reshape", []string{b, s2}, c, h, wd, nil)
@@ -186,7 +190,8 @@ func (w *network) shuffle(x string) string {
 
 // conv adds a convolution to m channels and returns its result, "" if the image is too small.
 func (w *network) conv(x string, m, group int) string {
-	return w.convolve(x, m, group, rapid.SampledFrom([]int{1, 3, 3, 5}).Draw(w.t, "kernel"), rapid.IntRange(0, 2).Draw(w.t, "pad"))
+	return w.convolve(x, m, group, rapid.SampledFrom([]int{1, 3, 3, 5}).Draw(w.t, "kernel"), rapid.IntRange(0, 2).
+		Draw(w.t, "pad"))
 }
 
 func (w *network) pointwise(x string, m, group int) string { return w.convolve(x, m, group, 1, 0) }
@@ -203,7 +208,8 @@ func (w *network) convolve(x string, m, group, k, pad int) string {
 	if rapid.Bool().Draw(w.t, "bias") {
 		in = append(in, w.weights(int64(m)))
 	}
-	op, attrs := "Conv", onnx.Attrs{"strides": w.both(stride), "dilations": w.both(dilation), "pads": w.pads(pad), "group": group}
+	op, attrs := "Conv",
+		onnx.Attrs{"strides": w.both(stride), "dilations": w.both(dilation), "pads": w.pads(pad), "group": group}
 	if rapid.IntRange(0, 3).Draw(w.t, "contrib") == 0 {
 		op = "FusedConv"
 		// The attribute is omitted, because an empty one is invalid.
@@ -232,8 +238,10 @@ func (w *network) convolve(x string, m, group, k, pad int) string {
 // Network returns a random convolutional network and a value for its input x of
 // shape [N, C, H, W], or [N, C, W]; nil for one without outputs.
 func Network(t *rapid.T) (*onnx.Model, *tensor.Tensor) {
-	w := &network{t: t, b: onnx.NewModel("net").Opset("", networkOpset), rng: rand.New(rand.NewPCG(1, rapid.Uint64().Draw(t, "seed"))), shape: map[string][3]int{}}
-	c, h, wd := rapid.SampledFrom([]int{1, 3, 16, 18}).Draw(t, "c"), rapid.IntRange(1, 18).Draw(t, "h"), rapid.IntRange(1, 18).Draw(t, "w")
+	w := &network{t: t, b: onnx.NewModel("net").Opset("", networkOpset),
+		rng: rand.New(rand.NewPCG(1, rapid.Uint64().Draw(t, "seed"))), shape: map[string][3]int{}}
+	c, h, wd := rapid.SampledFrom([]int{1, 3, 16, 18}).Draw(t, "c"), rapid.IntRange(1, 18).Draw(t, "h"),
+		rapid.IntRange(1, 18).Draw(t, "w")
 	if w.line = rapid.IntRange(0, 3).Draw(t, "line") == 0; w.line {
 		h = 1
 	}

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Reproducible fixes rapid's seed and number of checks unless the command line sets them. With -short, as for the race
-// detector, a fourth of the checks runs.
+// Reproducible fixes rapid's seed and number of checks unless the command line sets them. With
+// -short, as for the race detector, a fourth of the checks runs.
 func Reproducible(t testing.TB, checks string) {
 	t.Helper()
 	if n, err := strconv.Atoi(checks); err == nil && testing.Short() {
@@ -27,8 +27,8 @@ func Reproducible(t testing.TB, checks string) {
 	}
 }
 
-// Part returns the number of checks for make test, or with ONWARD_LONG that of the long tests, whose
-// first checks are the same.
+// Part returns the number of checks for make test, or with ONWARD_LONG that of the long tests,
+// whose first checks are the same.
 func Part(part, whole string) string {
 	if os.Getenv("ONWARD_LONG") != "" {
 		return whole

@@ -68,7 +68,8 @@ func (g *gen) tensor(d tensor.DType, k kind, shape ...int) *tensor.Tensor {
 			v[i] = r.NormFloat64() * 2
 		}
 		if k == special && r.IntN(5) == 0 {
-			v[i] = []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1), 1e-41, -1e30, 1e30, 88.9, -104, 0.5, 1.5, -2.5}[r.IntN(13)]
+			v[i] = []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1), 1e-41, -1e30, 1e30, 88.9,
+				-104, 0.5, 1.5, -2.5}[r.IntN(13)]
 		}
 	}
 	if !d.IsFloat() {
@@ -90,7 +91,8 @@ func (g *gen) tensor(d tensor.DType, k kind, shape ...int) *tensor.Tensor {
 			v[i] = min(max(x, lo), hi)
 		}
 	}
-	if err := tensor.ConvertInto(t, tensor.Must(tensor.New(v, shapeOf(shape, n)...)), tensor.ConvertOptions{}); err != nil {
+	if err := tensor.ConvertInto(t, tensor.Must(tensor.New(v, shapeOf(shape, n)...)),
+		tensor.ConvertOptions{}); err != nil {
 		panic(err)
 	}
 	return t

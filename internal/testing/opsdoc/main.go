@@ -30,9 +30,12 @@ func main() {
 func page() []byte {
 	var b bytes.Buffer
 	all := slices.DeleteFunc(kit.All(), func(d *kit.Def) bool { return d.Domain == kit.DomainInternal })
-	fmt.Fprintf(&b, "# Operators\n\nThis page is a table for looking up one operator: its versions and element types. It is written by `make generate`\nfrom the registry; a test keeps it current.\n\n")
-	fmt.Fprintf(&b, "Both engines, `cpu` and `reference`, implement all %d operators with all of their types. The table shows the types of the\n", len(all))
-	b.WriteString("newest form, which include those of older forms. Versions are the opsets in which ONNX changed the operator. Models of all\nopsets since the first version run.\n")
+	fmt.Fprintf(&b, "# Operators\n\nThis page is a table for looking up one operator: its versions and element "+
+		"types. It is written by `make generate`\nfrom the registry; a test keeps it current.\n\n")
+	fmt.Fprintf(&b, "Both engines, `cpu` and `reference`, implement all %d operators with all of their types. The "+
+		"table shows the types of the\n", len(all))
+	b.WriteString("newest form, which include those of older forms. Versions are the opsets in which ONNX changed " +
+		"the operator. Models of all\nopsets since the first version run.\n")
 	domain := "-"
 	for _, d := range all {
 		if d.Domain != domain {
@@ -47,12 +50,17 @@ func page() []byte {
 					n++
 				}
 			}
-			fmt.Fprintf(&b, "\n## %s\n\nVersions 1 to %d, %d operators.\n\n| operator | versions | inputs | outputs | types |\n|---|---|---|---|---|\n", name, kit.MaxOpset[domain], n)
+			fmt.Fprintf(&b, "\n## %s\n\nVersions 1 to %d, %d operators.\n\n"+
+				"| operator | versions | inputs | outputs | types |\n|---|---|---|---|---|\n", name,
+				kit.MaxOpset[domain], n)
 		}
 		s := d.Signature()
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", d.Name, versions(d), params(s.In), params(s.Out), types(s))
 	}
-	fmt.Fprintf(&b, "\n## Gradients\n\nGradient of ai.onnx.preview.training differentiates all operators of ai.onnx with floating-point inputs and outputs except\n%s. Operators of other domains have no gradient rule, except those that the engine adds itself.\n", strings.Join(undifferentiated(all), ", "))
+	fmt.Fprintf(&b, "\n## Gradients\n\nGradient of ai.onnx.preview.training differentiates all operators of ai.onnx "+
+		"with floating-point inputs and outputs except\n"+
+		"%s. Operators of other domains have no gradient rule, except those that the engine adds itself.\n",
+		strings.Join(undifferentiated(all), ", "))
 	b.WriteString(missing)
 	return b.Bytes()
 }

@@ -6,7 +6,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Drawn returns t with the failures reported to rt, so that rapid finds the smallest drawn values that fail.
+// Drawn returns t with the failures reported to rt, so that rapid finds the smallest
+// drawn values that fail.
 func Drawn(t testing.TB, rt *rapid.T) testing.TB { return drawn{t, rt} }
 
 type drawn struct {

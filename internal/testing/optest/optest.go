@@ -31,7 +31,9 @@ func inferTestGraph(g *ir.Graph, in []ir.Value) ([]ir.Value, error) {
 			}
 		}
 		c := ir.NewInferContext(n, ins, func(k int, in []ir.Value) ([]ir.Value,
-			error) { return inferTestGraph(n.Graphs[k], in) })
+			error) {
+			return inferTestGraph(n.Graphs[k], in)
+		})
 		if err := n.Op.Infer(c); err != nil {
 			return nil, err
 		}
@@ -170,7 +172,9 @@ func (b *Built) Infer(inputs []*ir.Value) ([]ir.Value, error) {
 		return nil, fmt.Errorf("signature: %w", err)
 	}
 	c := ir.NewInferContext(b.Node, in, func(k int, in []ir.Value) ([]ir.Value,
-		error) { return inferTestGraph(b.Node.Graphs[k], in) })
+		error) {
+		return inferTestGraph(b.Node.Graphs[k], in)
+	})
 	if err := b.Node.Op.Infer(c); err != nil {
 		return nil, fmt.Errorf("infer: %w", err)
 	}
@@ -300,7 +304,9 @@ func RunN(t testing.TB, numOut int, name string, opset int, attrs map[string]any
 				tol = 1e-3
 			}
 			if !Same(other[i], out, tol) {
-				t.Errorf("%s-%d: output %d differs between engines: %s for plain=%v two workers=%v, %s for the fast one", name, opset, i, Show(other[i]), k < 2, k%2 == 1, Show(out))
+				t.Errorf(
+					"%s-%d: output %d differs between engines: %s for plain=%v two workers=%v, %s for the fast one",
+					name, opset, i, Show(other[i]), k < 2, k%2 == 1, Show(out))
 			}
 		}
 		for known, vals := range inferred {
@@ -331,7 +337,8 @@ func EmptySequence(v tensor.Value) bool {
 	return ok && len(s.Items) == 0
 }
 
-// RunCaught runs an operator and returns a panic as an error: the context's error if the run has ended.
+// RunCaught runs an operator and returns a panic as an error: the context's error if
+// the run has ended.
 func RunCaught(op kit.Operator, c *ir.Call) (err error) {
 	defer func() {
 		if p := recover(); p != nil && p == any(c.Err()) {

@@ -30,17 +30,23 @@ const platform = "manylinux_2_28_x86_64"
 // search of provider/ort would find.
 var (
 	// GPU has the CUDA and TensorRT providers for CUDA 13.
-	GPU = Build{Name: "ONNX Runtime with CUDA", from: "onnxruntime/capi/", main: "libonnxruntime.so.1.31.1", skip: "onnxruntime_pybind11",
-		wheel: store.Wheel{Requirement: "onnxruntime-gpu==1.31.1", Platform: platform, File: "onnxruntime_gpu-1.31.1-cp311-cp311-" + platform + ".whl",
-			Sum: "e26c475fe361b2015f45b4b824bd13f0bb20204e59b62814e6f0acd5f3d491a6"}}
+	GPU = Build{Name: "ONNX Runtime with CUDA", from: "onnxruntime/capi/", main: "libonnxruntime.so.1.31.1",
+		skip: "onnxruntime_pybind11",
+		wheel: store.Wheel{Requirement: "onnxruntime-gpu==1.31.1", Platform: platform,
+			File: "onnxruntime_gpu-1.31.1-cp311-cp311-" + platform + ".whl",
+			Sum:  "e26c475fe361b2015f45b4b824bd13f0bb20204e59b62814e6f0acd5f3d491a6"}}
 	// OpenVINO has the OpenVINO provider, and OpenVINO 2025.4.
-	OpenVINO = Build{Name: "ONNX Runtime with OpenVINO", from: "onnxruntime/capi/", main: "libonnxruntime.so.1.24.1", skip: "onnxruntime_pybind11",
-		wheel: store.Wheel{Requirement: "onnxruntime-openvino==1.24.1", Platform: platform, File: "onnxruntime_openvino-1.24.1-cp311-cp311-" + platform + ".whl",
-			Sum: "3007c803634cc69c6d52af1dea7ce729d9bb62b9a11070fd2f959119199007a8"}}
+	OpenVINO = Build{Name: "ONNX Runtime with OpenVINO", from: "onnxruntime/capi/", main: "libonnxruntime.so.1.24.1",
+		skip: "onnxruntime_pybind11",
+		wheel: store.Wheel{Requirement: "onnxruntime-openvino==1.24.1", Platform: platform,
+			File: "onnxruntime_openvino-1.24.1-cp311-cp311-" + platform + ".whl",
+			Sum:  "3007c803634cc69c6d52af1dea7ce729d9bb62b9a11070fd2f959119199007a8"}}
 	// WebGPU is the plug-in with the WebGPU provider.
-	WebGPU = Build{Name: "ONNX Runtime's WebGPU plug-in", from: "onnxruntime_ep_webgpu/", main: "libonnxruntime_providers_webgpu.so",
-		wheel: store.Wheel{Requirement: "onnxruntime-ep-webgpu==0.4.0", Platform: platform, File: "onnxruntime_ep_webgpu-0.4.0-py3-none-" + platform + ".whl",
-			Sum: "5d8c961eda91a88961cad1fb7621f389f006b18497d6ea9ecf96f729f066cbfb"}}
+	WebGPU = Build{Name: "ONNX Runtime's WebGPU plug-in", from: "onnxruntime_ep_webgpu/",
+		main: "libonnxruntime_providers_webgpu.so",
+		wheel: store.Wheel{Requirement: "onnxruntime-ep-webgpu==0.4.0", Platform: platform,
+			File: "onnxruntime_ep_webgpu-0.4.0-py3-none-" + platform + ".whl",
+			Sum:  "5d8c961eda91a88961cad1fb7621f389f006b18497d6ea9ecf96f729f066cbfb"}}
 )
 
 // Builds returns all builds.
@@ -95,7 +101,8 @@ func (b Build) Fetch(ctx context.Context) (lib, source string, err error) {
 		return "", "", err
 	}
 	r, err := store.Install(dir, "", func(into string) (store.Record, error) {
-		return store.Record{Source: "wheel " + b.wheel.Requirement, Version: b.wheel.Requirement, Archive: b.wheel.Sum}, b.unpack(wheel, into)
+		return store.Record{Source: "wheel " + b.wheel.Requirement, Version: b.wheel.Requirement, Archive: b.wheel.Sum},
+			b.unpack(wheel, into)
 	})
 	return lib, r.Source, err
 }
@@ -105,7 +112,8 @@ func (b Build) unpack(wheel []byte, into string) error {
 	found := false
 	_, err := store.ExtractZipAs(wheel, into, func(name string) (string, bool) {
 		rel, ok := strings.CutPrefix(name, b.from)
-		ok = ok && path.Base(rel) == rel && strings.Contains(rel, ".so") && (b.skip == "" || !strings.HasPrefix(rel, b.skip))
+		ok = ok && path.Base(rel) == rel && strings.Contains(rel, ".so") &&
+			(b.skip == "" || !strings.HasPrefix(rel, b.skip))
 		found = found || ok && rel == b.main
 		return rel, ok
 	})

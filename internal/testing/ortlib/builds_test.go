@@ -32,7 +32,8 @@ func TestUnpackBuild(t *testing.T) {
 	main := GPU.from + GPU.main
 	part := GPU.from + "libonnxruntime_providers_cuda.so"
 	dir := t.TempDir()
-	wheel := zipOf(t, main, part, GPU.from+"onnxruntime_pybind11_state.cpython-311-x86_64-linux-gnu.so", GPU.from+"__init__.py", GPU.from+"../../evil.so", "onnxruntime/other.so")
+	wheel := zipOf(t, main, part, GPU.from+"onnxruntime_pybind11_state.cpython-311-x86_64-linux-gnu.so",
+		GPU.from+"__init__.py", GPU.from+"../../evil.so", "onnxruntime/other.so")
 	if err := GPU.unpack(wheel, dir); err != nil {
 		t.Fatal(err)
 	}

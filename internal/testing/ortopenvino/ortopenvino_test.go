@@ -68,7 +68,8 @@ func rows(n, seed int) *tensor.Tensor {
 // want returns the result of the reference engine.
 func want(t testing.TB, m *onnx.Model, x *tensor.Tensor) tensor.Value {
 	t.Helper()
-	s, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: "reference"}}})
+	s, err := onward.OpenModel(t.Context(), m,
+		&onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: "reference"}}})
 	must(t, err)
 	defer s.Close()
 	out, err := s.Run(t.Context(), onward.Values{"x": x}, nil)
@@ -87,7 +88,8 @@ func TestPresets(t *testing.T) {
 		must(t, err)
 		path := filepath.Join(t.TempDir(), "model.onnx")
 		must(t, os.WriteFile(path, data, 0o600))
-		for form, model := range map[string]preset.Model{"path": preset.From(path), "bytes": preset.From(data), "model": preset.From(m)} {
+		for form, model := range map[string]preset.Model{"path": preset.From(path), "bytes": preset.From(data),
+			"model": preset.From(m)} {
 			list := []preset.Preset{
 				preset.OrtOpenVINO{Model: model, InputExample: example},
 				preset.OrtOpenVINO{Model: model, InputExample: example, InterOpThreads: 2, IntraOpThreads: 2},
@@ -97,7 +99,8 @@ func TestPresets(t *testing.T) {
 			}
 			if m.Graph.Name == "quantized" {
 				list = append(list, preset.OrtOpenVINOInt8{Model: model, InputExample: example, OpenVINOThreads: 1})
-			} else if _, err := (preset.OrtOpenVINOInt8{Model: model, InputExample: example}).Open(t.Context()); err == nil {
+			} else if _, err := (preset.OrtOpenVINOInt8{Model: model, InputExample: example}).
+				Open(t.Context()); err == nil {
 				t.Errorf("OrtOpenVINOInt8 opens a model that is not quantized, from %s", form)
 			}
 			for _, p := range list {
@@ -140,7 +143,8 @@ func TestOptions(t *testing.T) {
 		}
 		for _, v := range samples[option] {
 			c := onward.ProviderConfig{Name: name, Options: map[string]string{option: v}}
-			s, err := onward.OpenModel(t.Context(), dense(), &onward.SessionOptions{Threads: 1, DisableFallback: true, Providers: []onward.ProviderConfig{c}})
+			s, err := onward.OpenModel(t.Context(), dense(),
+				&onward.SessionOptions{Threads: 1, DisableFallback: true, Providers: []onward.ProviderConfig{c}})
 			if err != nil {
 				t.Errorf("%s=%s: %v", option, v, err)
 				continue
@@ -163,7 +167,8 @@ func TestOptions(t *testing.T) {
 // TestChangingShapes runs one session with changing batches in several goroutines.
 func TestChangingShapes(t *testing.T) {
 	use(t)
-	s, err := onward.OpenModel(t.Context(), dense(), &onward.SessionOptions{Threads: 1, DisableFallback: true, Providers: []onward.ProviderConfig{{Name: name}}})
+	s, err := onward.OpenModel(t.Context(), dense(),
+		&onward.SessionOptions{Threads: 1, DisableFallback: true, Providers: []onward.ProviderConfig{{Name: name}}})
 	must(t, err)
 	defer s.Close()
 	results := map[int]tensor.Value{}
@@ -189,8 +194,8 @@ func TestChangingShapes(t *testing.T) {
 }
 
 // differ are the cases in which ONNX Runtime 1.24.1 with its OpenVINO provider, OpenVINO 2025.4,
-// differs from the suite. Its Python package gives the same results for Max and Sum of one input and for
-// Tile; the others were not compared.
+// differs from the suite. Its Python package gives the same results for Max and Sum of one input
+// and for Tile; the others were not compared.
 var differ = []scores.Class{
 	{Why: "an operator of one input that copies it: the output is not written", Match: regexp.MustCompile(`^test_(max|min|sum)_one_input$`)},
 	{Why: "repeats that are an input: the output is not written", Match: regexp.MustCompile(`^test_tile$`)},

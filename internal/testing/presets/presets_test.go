@@ -48,7 +48,8 @@ func (d *fake) Traits() driver.Traits {
 	return t
 }
 
-func (d *fake) Compile(ctx context.Context, m *driver.Model, opts *driver.Options, c driver.Config) (driver.Engine, error) {
+func (d *fake) Compile(ctx context.Context, m *driver.Model, opts *driver.Options,
+	c driver.Config) (driver.Engine, error) {
 	read := *m
 	if m.Path != "" {
 		var err error
@@ -98,7 +99,8 @@ func wantEqual(t testing.TB, got, want tensor.Value) {
 // flexible is y = relu(x) and z = k for x of shape [n, ?, 2] and k of shape [n].
 func flexible(t testing.TB) *onnx.Model {
 	b := onnx.NewModel("flexible")
-	b.Input("x", onnx.Float, "n", nil, 2).Input("k", onnx.Float, "n").Output("y", onnx.Float, "n", nil, 2).Output("z", onnx.Float, "n")
+	b.Input("x", onnx.Float, "n", nil, 2).Input("k", onnx.Float, "n").Output("y", onnx.Float, "n", nil, 2).
+		Output("z", onnx.Float, "n")
 	b.Node("Relu", []string{"x"}, []string{"y"})
 	b.Node("Identity", []string{"k"}, []string{"z"})
 	m, err := b.Model()
@@ -167,7 +169,8 @@ func TestPresets(t *testing.T) {
 	}{
 		{func(x preset.Model) preset.Preset { return preset.Ort{Model: x} }, "Ort", "ort:cpu", nil, 0, 0, false, false},
 		{func(x preset.Model) preset.Preset {
-			return preset.Ort{Model: x, Provider: "CUDAExecutionProvider", ProviderOptions: m{"device_id": "1"}, Session: &onward.SessionOptions{Threads: 3}}
+			return preset.Ort{Model: x, Provider: "CUDAExecutionProvider", ProviderOptions: m{"device_id": "1"},
+				Session: &onward.SessionOptions{Threads: 3}}
 		}, "Ort CUDAExecutionProvider", "ort:cuda", m{"device_id": "1"}, 3, 0, false, false},
 		{func(x preset.Model) preset.Preset {
 			return preset.Ort{Model: x, Provider: "ort:cpu", InputExample: example}
@@ -185,14 +188,16 @@ func TestPresets(t *testing.T) {
 			return preset.OrtCUDA{Model: x, ProviderOptions: m{"device_id": "0"}}
 		}, "OrtCUDA", "ort:cuda", m{"device_id": "0"}, 0, 0, false, false},
 		{func(x preset.Model) preset.Preset {
-			return preset.OrtOpenVINO{Model: x, InputExample: example, ProviderOptions: m{"device_type": "GPU"}, IntraOpThreads: 1}
+			return preset.OrtOpenVINO{Model: x, InputExample: example, ProviderOptions: m{"device_type": "GPU"},
+				IntraOpThreads: 1}
 		}, "OrtOpenVINO", "ort:openvino", m{"device_type": "GPU"}, 1, 0, true, false},
 		{func(x preset.Model) preset.Preset {
 			return preset.OrtOpenVINOFloat{Model: x, InputExample: example, OpenVINOThreads: 4}
 		}, "OrtOpenVINOFloat", "ort:openvino", m{"device_type": "CPU", "precision": "FP32", "num_of_threads": "4"}, 0, 0, true, false},
 		{func(x preset.Model) preset.Preset { return preset.OrtOpenVINOInt8{Model: x, InputExample: example} }, "OrtOpenVINOInt8", "ort:openvino", m{"device_type": "CPU", "precision": "ACCURACY"}, 0, 0, true, true},
 		{func(x preset.Model) preset.Preset {
-			return preset.OrtTensorRT{Model: x, InputExample: example, CacheDir: cache, ProviderOptions: m{"device_id": "0"}}
+			return preset.OrtTensorRT{Model: x, InputExample: example, CacheDir: cache,
+				ProviderOptions: m{"device_id": "0"}}
 		}, "OrtTensorRT", "ort:tensorrt", with(engines, "device_id", "0"), 0, 0, true, false},
 		{func(x preset.Model) preset.Preset {
 			return preset.OrtTensorRTFloat{Model: x, InputExample: example, CacheDir: cache}
@@ -201,7 +206,8 @@ func TestPresets(t *testing.T) {
 			return preset.OrtTensorRTFloatOptim{Model: x, InputExample: example, CacheDir: cache}
 		}, "OrtTensorRTFloatOptim", "ort:tensorrt", with(engines, "trt_fp16_enable", "True"), 0, 0, true, false},
 		{func(x preset.Model) preset.Preset {
-			return preset.OrtTensorRTInt8{Model: x, InputExample: example, CacheDir: cache, Table: table("a table of ranges")}
+			return preset.OrtTensorRTInt8{Model: x, InputExample: example, CacheDir: cache,
+				Table: table("a table of ranges")}
 		}, "OrtTensorRTInt8", "ort:tensorrt", with(engines, "trt_int8_enable", "True", "trt_fp16_enable", "True", "trt_int8_use_native_calibration_table", "False",
 			"trt_int8_calibration_table_name", "calibration-45a2ef6d74dc1a1e.flatbuffers", "trt_engine_cache_prefix", "int8-45a2ef6d74dc1a1e_2x2"), 0, 0, true, false},
 		{func(x preset.Model) preset.Preset {
@@ -212,7 +218,8 @@ func TestPresets(t *testing.T) {
 		}, "Onward", "cpu", nil, 2, 0, false, false},
 		{func(x preset.Model) preset.Preset { return preset.OnwardReference{Model: x} }, "OnwardReference", "reference", nil, 0, 0, false, false},
 		{func(x preset.Model) preset.Preset {
-			return preset.Registered{Provider: "ort:cpu", Model: x, InputExample: example, ProviderOptions: m{"graph_optimization_level": "basic"}}
+			return preset.Registered{Provider: "ort:cpu", Model: x, InputExample: example,
+				ProviderOptions: m{"graph_optimization_level": "basic"}}
 		}, "ort:cpu", "ort:cpu", m{"graph_optimization_level": "basic"}, 0, 0, true, false},
 	} {
 		model := linear()
@@ -225,7 +232,8 @@ func TestPresets(t *testing.T) {
 			t.Fatal(err)
 		}
 		path := modelFile(t, model)
-		for form, x := range map[string]preset.Model{"path": preset.From(path), "bytes": preset.From(data), "model": preset.From(model)} {
+		for form, x := range map[string]preset.Model{"path": preset.From(path), "bytes": preset.From(data),
+			"model": preset.From(model)} {
 			t.Run(c.name+"/"+form, func(t *testing.T) {
 				p := c.preset(x)
 				if p.Name() != c.name {
@@ -246,7 +254,8 @@ func TestPresets(t *testing.T) {
 				if got := fmt.Sprint(r.Inputs(), r.Outputs()); got != wantArgs {
 					t.Errorf("inputs and outputs are %s, want %s", got, wantArgs)
 				}
-				for _, in := range []backend.Inputs{backend.One(matrix()), backend.List{matrix()}, backend.Named{"x": matrix()}} {
+				for _, in := range []backend.Inputs{backend.One(matrix()), backend.List{matrix()},
+					backend.Named{"x": matrix()}} {
 					out, err := r.Run(t.Context(), in, nil)
 					if err != nil {
 						t.Fatalf("%T: %v", in, err)
@@ -263,7 +272,8 @@ func TestPresets(t *testing.T) {
 						t.Errorf("the engines are in %q, want a folder in %q", folder, cache)
 					}
 					if name := options["trt_int8_calibration_table_name"]; name != "" {
-						if got, err := os.ReadFile(filepath.Join(folder, name)); err != nil || string(got) != "a table of ranges" {
+						if got, err := os.ReadFile(filepath.Join(folder, name)); err != nil ||
+							string(got) != "a table of ranges" {
 							t.Errorf("the table is %q, %v", got, err)
 						}
 					}
@@ -272,7 +282,8 @@ func TestPresets(t *testing.T) {
 				if diff := cmp.Diff(c.options, options); diff != "" && len(c.options)+len(options) > 0 {
 					t.Errorf("options (-want +got):\n%s", diff)
 				}
-				if d.opts.Threads != c.threads || d.opts.InterOpThreads != c.inter || c.inter > 0 != (d.opts.ExecutionMode == onward.Parallel) {
+				if d.opts.Threads != c.threads || d.opts.InterOpThreads != c.inter ||
+					c.inter > 0 != (d.opts.ExecutionMode == onward.Parallel) {
 					t.Errorf("threads %d, %d, mode %v", d.opts.Threads, d.opts.InterOpThreads, d.opts.ExecutionMode)
 				}
 				wantDims := map[string]int64(nil)
@@ -308,7 +319,8 @@ func TestDynamicAxesNeedAnExample(t *testing.T) {
 			t.Errorf("%s: %v", p.Name(), err)
 		}
 	}
-	for _, p := range []preset.Preset{preset.Ort{Model: preset.From(x)}, preset.OrtCPU{Model: preset.From(x)}, preset.OrtCUDA{Model: preset.From(x)}, preset.Onward{Model: preset.From(x)}} {
+	for _, p := range []preset.Preset{preset.Ort{Model: preset.From(x)}, preset.OrtCPU{Model: preset.From(x)},
+		preset.OrtCUDA{Model: preset.From(x)}, preset.Onward{Model: preset.From(x)}} {
 		r, err := p.Open(t.Context())
 		if err != nil {
 			t.Errorf("%s: %v", p.Name(), err)
@@ -322,7 +334,8 @@ func TestDynamicAxesNeedAnExample(t *testing.T) {
 // the model.
 func TestExampleFixesAxes(t *testing.T) {
 	model := flexible(t)
-	for form, x := range map[string]preset.Model{"model": preset.From(model), "path": preset.From(modelFile(t, model))} {
+	for form, x := range map[string]preset.Model{"model": preset.From(model),
+		"path": preset.From(modelFile(t, model))} {
 		r, err := preset.OrtOpenVINO{Model: x, InputExample: flexibleExample}.Open(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -334,7 +347,8 @@ func TestExampleFixesAxes(t *testing.T) {
 			t.Error(err)
 		}
 		other := backend.List{tensor.Must(tensor.Zeros(tensor.TypeFloat32, 3, 4, 2)), vector(1, 2, 3)}
-		if _, err := r.Run(t.Context(), other, nil); !errors.Is(err, onward.ErrInvalidArgument) || !strings.Contains(fmt.Sprint(err), "index: 1 Got: 4 Expected: 5") {
+		if _, err := r.Run(t.Context(), other, nil); !errors.Is(err, onward.ErrInvalidArgument) ||
+			!strings.Contains(fmt.Sprint(err), "index: 1 Got: 4 Expected: 5") {
 			t.Errorf("%s: an input of another shape gives %v", form, err)
 		}
 		if d := model.Graph.Inputs[0].Type.Tensor.Shape.Dims[1]; d.Kind != onnx.DimUnknown {
@@ -387,7 +401,8 @@ func TestPresetErrors(t *testing.T) {
 	}
 	drivers["ort:cuda"].missing = errors.New("there is no GPU")
 	defer func() { drivers["ort:cuda"].missing = nil }()
-	if _, err := (preset.OrtCUDA{Model: preset.From(x)}).Open(t.Context()); err == nil || err.Error() != "OrtCUDA: there is no GPU" {
+	if _, err := (preset.OrtCUDA{Model: preset.From(x)}).Open(t.Context()); err == nil ||
+		err.Error() != "OrtCUDA: there is no GPU" {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -398,9 +413,10 @@ func TestPresetErrors(t *testing.T) {
 }
 
 func TestTensorRTProfile(t *testing.T) {
-	r, err := preset.OrtTensorRTFloat{Model: preset.From(flexible(t)), InputExample: flexibleExample, CacheDir: t.TempDir(), Profile: map[string]preset.ShapeRange{
-		"x": {Min: []int{1, 1, 2}, Max: []int{8, 64, 2}}, "k": {Min: []int{1}, Max: []int{8}},
-	}}.Open(t.Context())
+	r, err := preset.OrtTensorRTFloat{Model: preset.From(flexible(t)), InputExample: flexibleExample,
+		CacheDir: t.TempDir(), Profile: map[string]preset.ShapeRange{
+			"x": {Min: []int{1, 1, 2}, Max: []int{8, 64, 2}}, "k": {Min: []int{1}, Max: []int{8}},
+		}}.Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -424,7 +440,8 @@ func TestTensorRTProfile(t *testing.T) {
 func TestTensorRTFolders(t *testing.T) {
 	cache := t.TempDir()
 	folder := func(m *onnx.Model) string {
-		r, err := preset.OrtTensorRTFloat{Model: preset.From(m), InputExample: backend.One(matrix()), CacheDir: cache}.Open(t.Context())
+		r, err := preset.OrtTensorRTFloat{Model: preset.From(m), InputExample: backend.One(matrix()),
+			CacheDir: cache}.Open(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -441,7 +458,8 @@ func TestTensorRTFolders(t *testing.T) {
 	if err := os.Chmod(first, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (preset.OrtTensorRTFloat{Model: preset.From(a), InputExample: backend.One(matrix()), CacheDir: cache}).Open(t.Context()); err == nil || !strings.Contains(err.Error(), "can be changed by other users") {
+	if _, err := (preset.OrtTensorRTFloat{Model: preset.From(a), InputExample: backend.One(matrix()), CacheDir: cache}).
+		Open(t.Context()); err == nil || !strings.Contains(err.Error(), "can be changed by other users") {
 		t.Errorf("a folder open to all gives %v", err)
 	}
 }
@@ -470,7 +488,8 @@ func TestTensorRTShapes(t *testing.T) {
 		prefix(preset.OrtTensorRTFloat{Model: preset.From(linear()), InputExample: rows(n), CacheDir: cache})
 	}
 	own := map[string]string{"trt_engine_cache_prefix": "mine"}
-	if got := prefix(preset.OrtTensorRT{Model: preset.From(linear()), InputExample: rows(4), CacheDir: cache, ProviderOptions: own}); got != "mine_4x2" {
+	if got := prefix(preset.OrtTensorRT{Model: preset.From(linear()), InputExample: rows(4), CacheDir: cache,
+		ProviderOptions: own}); got != "mine_4x2" {
 		t.Errorf("the prefix is %q, want mine_4x2", got)
 	}
 	if own["trt_engine_cache_prefix"] != "mine" {
@@ -488,9 +507,11 @@ func TestTensorRTShapes(t *testing.T) {
 		deep[i] = 1
 	}
 	b := onnx.NewModel("deep")
-	b.InputType("x", &onnx.Type{Tensor: &onnx.TensorType{ElemType: onnx.Float}}).OutputType("y", &onnx.Type{Tensor: &onnx.TensorType{ElemType: onnx.Float}})
+	b.InputType("x", &onnx.Type{Tensor: &onnx.TensorType{ElemType: onnx.Float}}).
+		OutputType("y", &onnx.Type{Tensor: &onnx.TensorType{ElemType: onnx.Float}})
 	b.Node("Identity", []string{"x"}, []string{"y"})
-	got := prefix(preset.OrtTensorRTFloat{Model: preset.From(b.Must()), InputExample: backend.One(tensor.Must(tensor.Zeros(tensor.TypeFloat32, deep...))), CacheDir: cache})
+	got := prefix(preset.OrtTensorRTFloat{Model: preset.From(b.Must()),
+		InputExample: backend.One(tensor.Must(tensor.Zeros(tensor.TypeFloat32, deep...))), CacheDir: cache})
 	if !strings.HasPrefix(got, "shapes-") || len(got) != len("shapes-")+16 {
 		t.Errorf("the prefix of a shape of 60 dimensions is %q, want its hash", got)
 	}
@@ -505,7 +526,8 @@ func TestCreate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := preset.Create(t.Context(), linear(), typ, &preset.CreateOptions{InputExample: backend.One(matrix()), Table: table("t"), DeviceID: 1, IntraOpThreads: 2, CacheDir: t.TempDir()})
+		r, err := preset.Create(t.Context(), linear(), typ, &preset.CreateOptions{InputExample: backend.One(matrix()),
+			Table: table("t"), DeviceID: 1, IntraOpThreads: 2, CacheDir: t.TempDir()})
 		if err != nil {
 			t.Errorf("%s: %v", c.typ, err)
 			continue
@@ -535,7 +557,8 @@ func TestCalibratedTable(t *testing.T) {
 	names := map[string]bool{}
 	cache := t.TempDir()
 	for _, table := range []preset.CalibrationTable{made, preset.TableFile(file)} {
-		r, err := preset.OrtTensorRTInt8{Model: preset.From(m), Table: table, InputExample: backend.One(matrix()), CacheDir: cache, NoFP16: true}.Open(t.Context())
+		r, err := preset.OrtTensorRTInt8{Model: preset.From(m), Table: table, InputExample: backend.One(matrix()),
+			CacheDir: cache, NoFP16: true}.Open(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

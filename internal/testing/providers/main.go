@@ -24,7 +24,8 @@ import (
 )
 
 // providers are the columns of the table, in order.
-var providers = []string{"cpu", "reference", "ort", "openvino", "ort:cuda", "ort:tensorrt", "ort:openvino", "ort:webgpu"}
+var providers = []string{"cpu", "reference", "ort", "openvino", "ort:cuda", "ort:tensorrt",
+	"ort:openvino", "ort:webgpu"}
 
 // kinds maps kinds of cases to their names in the table, if these differ.
 var kinds = map[string]string{"real": "light"}
@@ -148,7 +149,8 @@ func document(version string, ran []*scores.Report, absent [][2]string) []byte {
 	}
 	row("all", (*scores.Report).All)
 	if len(absent) > 0 {
-		b.WriteString("\n## Not run\n\nThe machine has no such library or device. `go run ./bench/gpu` checks the first two on one with an NVIDIA GPU.\n\n| provider | why |\n|---|---|\n")
+		b.WriteString("\n## Not run\n\nThe machine has no such library or device. `go run ./bench/gpu` checks the " +
+			"first two on one with an NVIDIA GPU.\n\n| provider | why |\n|---|---|\n")
 		for _, a := range absent {
 			fmt.Fprintf(&b, "| %s | %s |\n", a[0], strings.ReplaceAll(a[1], "|", "\\|"))
 		}

@@ -63,9 +63,11 @@ func TestDocument(t *testing.T) {
 }
 
 func TestTable(t *testing.T) {
-	r := []*scores.Report{{Provider: "p", ByKind: map[string]scores.Score{"node": {Passed: 2, Refused: 1, Differ: 1}, "real": {Passed: 9}}, Differ: []string{"test_x"}}}
+	r := []*scores.Report{{Provider: "p", ByKind: map[string]scores.Score{"node": {Passed: 2, Refused: 1, Differ: 1},
+		"real": {Passed: 9}}, Differ: []string{"test_x"}}}
 	doc := string(document("1.0", r, [][2]string{{"q", "a|b"}}))
-	for _, want := range []string{"| kind | cases | p |\n|---|---:|---:|\n| node | 4 | 2 (1 refused, 1 differ) |", "| light | 9 | 9 |", "| all | 13 | 11 (1 refused, 1 differ) |", `| q | a\|b |`, "- test_x\n"} {
+	for _, want := range []string{"| kind | cases | p |\n|---|---:|---:|\n| node | 4 | 2 (1 refused, 1 differ) |",
+		"| light | 9 | 9 |", "| all | 13 | 11 (1 refused, 1 differ) |", `| q | a\|b |`, "- test_x\n"} {
 		if !strings.Contains(doc, want) {
 			t.Errorf("the document has no %q:\n%s", want, doc)
 		}

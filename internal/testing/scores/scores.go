@@ -77,7 +77,8 @@ func Run(ctx context.Context, dir, provider string, include, exclude []string) (
 		switch {
 		case res.Status == backendtest.Passed:
 			s.Passed++
-		case res.Status == backendtest.Skipped && len(include) > 0 && res.Err == nil && res.Reason == "no matched include pattern":
+		case res.Status == backendtest.Skipped && len(include) > 0 && res.Err == nil &&
+			res.Reason == "no matched include pattern":
 			continue
 		case res.Status == backendtest.Skipped, errors.As(res.Err, &st):
 			s.Refused++
@@ -105,8 +106,10 @@ func (r *Report) note(name, reason string, err error) string {
 
 // Class is a set of cases that a provider is known not to pass.
 type Class struct {
-	Why   string
-	Match *regexp.Regexp // of the name of a case that differs; of the name and the error, separated by ": ", of one that is refused
+	Why string
+	// of the name of a case that differs; of the name and the error, separated by ": ", of
+	// one that is refused
+	Match *regexp.Regexp
 }
 
 // Check fails a test unless at least passed cases pass, and each other one is of a class.

@@ -68,7 +68,8 @@ func wantEqual(t testing.TB, got, want tensor.Value) {
 
 // scaled is y = x·w + 1 and z = −y, for x of [n,3].
 func scaled() *onnx.Model {
-	b := onnx.NewModel("scaled").Opset("", 17).IRVersion(8).Producer("seeds", "3").Doc("a model").Metadata("author", "somebody")
+	b := onnx.NewModel("scaled").Opset("", 17).IRVersion(8).Producer("seeds", "3").Doc("a model").
+		Metadata("author", "somebody")
 	b.Input("x", onnx.Float, "n", 3).Output("y", onnx.Float, "n", 3).Output("z", onnx.Float, "n", 3)
 	b.Initializer("w", []float32{1, 2, 3}, 3).Initializer("one", []float32{1}, 1)
 	b.Node("Mul", []string{"x", "w"}, []string{"xw"})
@@ -116,12 +117,14 @@ func TestDatasets(t *testing.T) {
 		must(t, err)
 		rows, err := tensor.Maps[int64, float32](out.Values[1])
 		must(t, err)
-		if labels := tensor.Of[int64](out.Tensor(0)); !slices.Equal(labels, []int64{0, 0, 0}) || len(rows) != 3 || rows[1][0] < 0.9 {
+		if labels := tensor.Of[int64](out.Tensor(0)); !slices.Equal(labels, []int64{0, 0, 0}) || len(rows) != 3 ||
+			rows[1][0] < 0.9 {
 			t.Errorf("labels %v, probabilities %v", labels, rows)
 		}
 		// The error of the page, word for word.
 		_, err = r.Run(t.Context(), backend.One(tensor.Must(tensor.New([]float32{1, 2}, 1, 2))), nil)
-		want := "[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Got invalid dimensions for input: float_input for the following indices\n" +
+		want := "[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Got invalid dimensions for input: float_input for the " +
+			"following indices\n" +
 			" index: 0 Got: 1 Expected: 3\n Please fix either the inputs or the model."
 		if !errors.Is(err, onward.ErrInvalidArgument) || err.Error() != want {
 			t.Errorf("wrong dimensions: %v, want %s", err, want)
@@ -143,14 +146,17 @@ func TestSessionDescribes(t *testing.T) {
 		must(t, err)
 		defer ofBytes.Close()
 		for _, s := range []*onward.Session{ofFile, ofBytes} {
-			if in, out := s.Inputs(), s.Outputs(); len(in) != 1 || in[0].String() != "x: tensor(float)[n,3]" || in[0].Type != "tensor(float)" || len(out) != 2 || out[1].Name != "z" {
+			if in, out := s.Inputs(), s.Outputs(); len(in) != 1 || in[0].String() != "x: tensor(float)[n,3]" ||
+				in[0].Type != "tensor(float)" || len(out) != 2 || out[1].Name != "z" {
 				t.Errorf("inputs %v, outputs %v", in, out)
 			}
 			md := s.Metadata()
-			if md.ProducerName != "seeds" || md.GraphName != "scaled" || md.Domain != "org.example" || md.Version != 7 || md.Description != "a model" || md.Custom["author"] != "somebody" {
+			if md.ProducerName != "seeds" || md.GraphName != "scaled" || md.Domain != "org.example" ||
+				md.Version != 7 || md.Description != "a model" || md.Custom["author"] != "somebody" {
 				t.Errorf("metadata %+v", md)
 			}
-			if s.Provider() != p || !slices.Equal(s.Providers(), []string{p}) || s.ProviderOptions()[p] == nil || s.Options().Threads != 1 {
+			if s.Provider() != p || !slices.Equal(s.Providers(), []string{p}) || s.ProviderOptions()[p] == nil ||
+				s.Options().Threads != 1 {
 				t.Errorf("provider %s, %v, %v", s.Provider(), s.Providers(), s.ProviderOptions())
 			}
 			out, err := s.Run(t.Context(), onward.Values{"x": row(1, 1, 1)}, nil)
@@ -183,11 +189,13 @@ func TestErrorsOfARun(t *testing.T) {
 			{onward.Values{"x": x}, []string{}, "At least one output should be requested."},
 		} {
 			_, err := s.Run(t.Context(), c.feed, &onward.RunOptions{Outputs: c.outputs})
-			if !errors.Is(err, onward.ErrInvalidArgument) || !strings.HasPrefix(err.Error(), "[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : "+c.want) {
+			if !errors.Is(err, onward.ErrInvalidArgument) ||
+				!strings.HasPrefix(err.Error(), "[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : "+c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
 		}
-		out, err := s.Run(t.Context(), onward.Values{"x": x}, &onward.RunOptions{Outputs: []string{"z"}, Tag: "run", OnlyPathToFetches: true})
+		out, err := s.Run(t.Context(), onward.Values{"x": x},
+			&onward.RunOptions{Outputs: []string{"z"}, Tag: "run", OnlyPathToFetches: true})
 		must(t, err)
 		if len(out) != 1 {
 			t.Errorf("outputs %v", out)
@@ -200,7 +208,8 @@ func TestErrorsOfARun(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel() // the terminate flag of RunOptions
-		if _, err := s.Run(ctx, onward.Values{"x": x}, nil); !errors.Is(err, context.Canceled) || !errors.Is(err, onward.ErrFail) {
+		if _, err := s.Run(ctx, onward.Values{"x": x}, nil); !errors.Is(err, context.Canceled) ||
+			!errors.Is(err, onward.ErrFail) {
 			t.Errorf("terminated: %v", err)
 		}
 	})
@@ -215,7 +224,9 @@ func TestRunForms(t *testing.T) {
 			err error
 		}
 		done := make(chan result, 1)
-		s.RunAsync(t.Context(), onward.Values{"x": row(1, 1, 1)}, nil, func(out onward.Values, err error) { done <- result{out, err} })
+		s.RunAsync(t.Context(), onward.Values{"x": row(1, 1, 1)}, nil, func(out onward.Values, err error) {
+			done <- result{out, err}
+		})
 		r := <-done
 		must(t, r.err)
 		wantEqual(t, r.out["y"], row(2, 3, 4))
@@ -228,7 +239,8 @@ func TestRunForms(t *testing.T) {
 		out, err := s.RunWithOrtValues(t.Context(), map[string]*onward.OrtValue{"x": x}, nil)
 		must(t, err)
 		y := out["y"]
-		if y.DataType() != "tensor(float)" || !y.IsTensor() || !y.HasValue() || y.IsSparseTensor() || y.DeviceName() != "cpu" || !slices.Equal(y.Shape(), []int{1, 3}) {
+		if y.DataType() != "tensor(float)" || !y.IsTensor() || !y.HasValue() || y.IsSparseTensor() ||
+			y.DeviceName() != "cpu" || !slices.Equal(y.Shape(), []int{1, 3}) {
 			t.Errorf("%s", y)
 		}
 		v, err := y.Tensor()
@@ -261,7 +273,8 @@ func TestBindingScenarios(t *testing.T) {
 		must(t, b.BindCPUInput("x", row(x...)), b.BindOutput("y"))
 		wantEqual(t, first(), row(2, 3, 4))
 
-		device := onward.Buffer{Device: onward.Device{Type: "cpu"}, Type: tensor.TypeFloat32, Shape: []int{1, 3}, Pointer: unsafe.Pointer(&x[0])}
+		device := onward.Buffer{Device: onward.Device{Type: "cpu"}, Type: tensor.TypeFloat32, Shape: []int{1, 3},
+			Pointer: unsafe.Pointer(&x[0])}
 		must(t, b.ClearInputs(), b.ClearOutputs(), b.BindInput("x", device), b.BindOutput("y"))
 		x[2] = 2
 		wantEqual(t, first(), row(2, 3, 7))
@@ -281,7 +294,8 @@ func TestBindingScenarios(t *testing.T) {
 		if err := b.BindOutputBuffer("y", result); !errors.Is(err, onward.ErrInvalidArgument) {
 			t.Errorf("a buffer without a shape: %v", err)
 		}
-		if err := b.BindOutputTo("y", onward.Device{Type: "tpu"}); !errors.Is(err, onward.ErrInvalidArgument) || !strings.Contains(err.Error(), "Unsupported device type: tpu") {
+		if err := b.BindOutputTo("y", onward.Device{Type: "tpu"}); !errors.Is(err, onward.ErrInvalidArgument) ||
+			!strings.Contains(err.Error(), "Unsupported device type: tpu") {
 			t.Errorf("an unknown device: %v", err)
 		}
 	})
@@ -318,7 +332,8 @@ func TestVerboseLog(t *testing.T) {
 		must(t, err, s.Close())
 		wantEqual(t, out["y"], row(2, 3, 4))
 		nodes := strings.Count(log.String(), "msg=node")
-		if own := p == "cpu" || p == "reference"; own != (nodes > 0) || !strings.Contains(log.String(), "session=seeds") || !strings.Contains(log.String(), "run=first") {
+		if own := p == "cpu" || p == "reference"; own != (nodes > 0) ||
+			!strings.Contains(log.String(), "session=seeds") || !strings.Contains(log.String(), "run=first") {
 			t.Errorf("%d nodes in\n%s", nodes, &log)
 		}
 	})

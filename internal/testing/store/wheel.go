@@ -25,7 +25,8 @@ func (w *Wheel) Download(ctx context.Context) ([]byte, error) {
 	}
 	defer os.RemoveAll(tmp)
 	args := []string{"download", "--quiet", "--disable-pip-version-check", "--no-deps", "--dest", tmp,
-		"--only-binary=:all:", "--platform", w.Platform, "--python-version", "3.11", "--implementation", "cp", w.Requirement}
+		"--only-binary=:all:", "--platform", w.Platform, "--python-version", "3.11", "--implementation",
+		"cp", w.Requirement}
 	var why []error
 	for _, pip := range [][]string{{"python3", "-m", "pip"}, {"python", "-m", "pip"}, {"pip3"}, {"pip"}} {
 		if _, err := Run(ctx, "", append(pip, args...)...); err != nil {

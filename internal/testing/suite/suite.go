@@ -234,7 +234,8 @@ func fromDebian(ctx context.Context, base string) (Suite, error) {
 	}
 	dir := filepath.Join(base, debianPrefix+release)
 	r, err := store.Install(dir, "", func(into string) (store.Record, error) {
-		return store.Record{Source: "Debian package " + debian + " " + version, Version: release}, os.CopyFS(into, os.DirFS(from))
+		return store.Record{Source: "Debian package " + debian + " " + version, Version: release},
+			os.CopyFS(into, os.DirFS(from))
 	})
 	return Suite{Dir: dir, Version: r.Version, Source: r.Source}, err
 }

@@ -62,7 +62,8 @@ func forBuilds(t *testing.T, test func(t *testing.T, open func(m *onnx.Model, na
 				for i := 0; i < len(nameValue); i += 2 {
 					c.Options[nameValue[i]] = nameValue[i+1]
 				}
-				s, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{Threads: 1, DisableFallback: true, Providers: []onward.ProviderConfig{c}})
+				s, err := onward.OpenModel(t.Context(), m,
+					&onward.SessionOptions{Threads: 1, DisableFallback: true, Providers: []onward.ProviderConfig{c}})
 				must(t, err)
 				t.Cleanup(func() { s.Close() })
 				return s
@@ -133,7 +134,8 @@ func TestBinding(t *testing.T) {
 
 // TestDeviceTensors copies tensors to the device and back.
 func TestDeviceTensors(t *testing.T) {
-	types := []tensor.DType{tensor.TypeFloat32, tensor.TypeFloat16, tensor.TypeFloat64, tensor.TypeInt32, tensor.TypeInt64, tensor.TypeUint8, tensor.TypeBool,
+	types := []tensor.DType{tensor.TypeFloat32, tensor.TypeFloat16, tensor.TypeFloat64, tensor.TypeInt32,
+		tensor.TypeInt64, tensor.TypeUint8, tensor.TypeBool,
 		tensor.TypeFloat8E4M3FN, tensor.TypeInt4}
 	forBuilds(t, func(t *testing.T, open func(*onnx.Model, ...string) *onward.Session) {
 		s := open(identity(tensor.TypeFloat32))
@@ -187,7 +189,8 @@ func TestConcurrent(t *testing.T) {
 						}
 						y = out["y"]
 					} else {
-						if err := errors.Join(b.BindCPUInput("x", x), b.BindOutputTo("y", gpu), s.RunBinding(context.Background(), b, nil)); err != nil {
+						if err := errors.Join(b.BindCPUInput("x", x), b.BindOutputTo("y", gpu),
+							s.RunBinding(context.Background(), b, nil)); err != nil {
 							t.Error(err)
 							return
 						}
@@ -228,7 +231,8 @@ func TestWaitingStops(t *testing.T) {
 			return c.In, nil
 		}}
 	config := []onward.ProviderConfig{{Name: name, Options: o}}
-	long, err := onward.OpenModel(t.Context(), b.Must(), &onward.SessionOptions{Providers: config, CustomOperators: []onward.CustomOperator{op}})
+	long, err := onward.OpenModel(t.Context(), b.Must(),
+		&onward.SessionOptions{Providers: config, CustomOperators: []onward.CustomOperator{op}})
 	must(t, err)
 	defer long.Close()
 	s, err := onward.OpenModel(t.Context(), layers("n"), &onward.SessionOptions{Providers: config})
@@ -299,7 +303,8 @@ func TestGraphCapture(t *testing.T) {
 	forBuilds(t, func(t *testing.T, open func(*onnx.Model, ...string) *onward.Session) {
 		s := open(layers(4), "enableGraphCapture", "1")
 		x := rows(4, 0)
-		if _, err := s.Run(context.Background(), onward.Values{"x": x}, nil); !errors.Is(err, onward.ErrInvalidArgument) {
+		if _, err := s.Run(context.Background(), onward.Values{"x": x}, nil); !errors.Is(err,
+			onward.ErrInvalidArgument) {
 			t.Errorf("a run without a binding: %v", err)
 		}
 		b, err := s.NewBinding()
@@ -328,7 +333,8 @@ func TestGraphCapture(t *testing.T) {
 func TestNamed(t *testing.T) {
 	o := builds["plug-in"](t)
 	o["execution_provider"] = "WebGpuExecutionProvider"
-	s, err := onward.OpenModel(t.Context(), layers("n"), &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: "ort", Options: o}}})
+	s, err := onward.OpenModel(t.Context(), layers("n"),
+		&onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: "ort", Options: o}}})
 	must(t, err)
 	defer s.Close()
 	x := rows(3, 2)
@@ -343,7 +349,8 @@ func TestPackage(t *testing.T) {
 	o := builds["plug-in"](t)
 	site := filepath.Join(t.TempDir(), "lib", "python3", "site-packages")
 	must(t, os.MkdirAll(filepath.Join(site, "onnxruntime_ep_webgpu"), 0o755),
-		os.Symlink(o["execution_provider_library"], filepath.Join(site, "onnxruntime_ep_webgpu", "libonnxruntime_providers_webgpu.so")))
+		os.Symlink(o["execution_provider_library"],
+			filepath.Join(site, "onnxruntime_ep_webgpu", "libonnxruntime_providers_webgpu.so")))
 	t.Setenv("VIRTUAL_ENV", filepath.Dir(filepath.Dir(filepath.Dir(site))))
 	delete(o, "execution_provider_library")
 	must(t, driver.Lookup(name).Available(driver.Config{Name: name, Options: o}))

@@ -24,7 +24,8 @@ type Opened[L any] struct {
 // Open returns the first library of places for which accept, which may be nil, returns no
 // error. start initializes a library that is opened for the first time. Its file is
 // determined from the address of symbol.
-func (o *Opened[L]) Open(what string, places []dl.Place, symbol string, start func(h *dl.Library, file string) (*L, error), accept func(*L) error) (*L, error) {
+func (o *Opened[L]) Open(what string, places []dl.Place, symbol string,
+	start func(h *dl.Library, file string) (*L, error), accept func(*L) error) (*L, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.byPath == nil {
@@ -102,14 +103,16 @@ func Weights(m *onnx.Model) (size int64, where *onnx.External, err error) {
 	var external bool
 	m.EachTensor(func(t *onnx.Tensor) bool {
 		external = external || t.DataLocation == onnx.LocationExternal
-		size += int64(len(t.RawData)) + 4*int64(len(t.FloatData)) + 8*int64(len(t.DoubleData)+len(t.Int64Data)+len(t.Uint64Data)) + 4*int64(len(t.Int32Data))
+		size += int64(len(t.RawData)) + 4*int64(len(t.FloatData)) +
+			8*int64(len(t.DoubleData)+len(t.Int64Data)+len(t.Uint64Data)) + 4*int64(len(t.Int32Data))
 		return true
 	})
 	if !external {
 		return size, nil, nil
 	}
 	if where = m.External(); where == nil {
-		return size, nil, fmt.Errorf("%w: the model was not read from a file; set the folder of its external data", onnx.ErrExternalData)
+		return size, nil, fmt.Errorf("%w: the model was not read from a file; set the folder of its external data",
+			onnx.ErrExternalData)
 	}
 	if err := onnx.Check(m, nil); errors.Is(err, onnx.ErrExternalData) {
 		return size, nil, err
@@ -122,7 +125,8 @@ func Shape(dims []int64) ([]int, error) {
 	shape := make([]int, len(dims))
 	for i, n := range dims {
 		if n < 0 || int64(int(n)) != n {
-			return nil, fmt.Errorf("dimension %d of the runtime's tensor must be non-negative and fit an int, got %d", i, n)
+			return nil, fmt.Errorf("dimension %d of the runtime's tensor must be non-negative and fit an int, got %d",
+				i, n)
 		}
 		shape[i] = int(n)
 	}

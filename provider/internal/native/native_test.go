@@ -12,8 +12,9 @@ import (
 func TestPlacesAreAbsoluteOrBare(t *testing.T) {
 	t.Setenv("VIRTUAL_ENV", "relative")
 	t.Setenv("CONDA_PREFIX", "/conda")
-	s := Search{Env: "ONWARD_TEST_NO_SUCH_VARIABLE", Bare: map[string][]string{"": {"libx.so"}}, Pattern: map[string]string{"": "libx.so*"},
-		System: []string{"/opt/x"}, Python: []string{"x", "libs"}, Cache: []string{"x-*"},
+	s := Search{Env: "ONWARD_TEST_NO_SUCH_VARIABLE", Bare: map[string][]string{"": {"libx.so"}},
+		Pattern: map[string]string{"": "libx.so*"},
+		System:  []string{"/opt/x"}, Python: []string{"x", "libs"}, Cache: []string{"x-*"},
 		More: func(add func(string, ...string)) { add("relative", "folder"); add("more", "/more") }}
 	var paths []string
 	for _, p := range s.Places() {
@@ -69,7 +70,8 @@ func TestKinds(t *testing.T) {
 		if got != c.want || (err == nil) != (c.want != "") {
 			t.Errorf("%q gives %q, %v, want %q", c.in, got, err, c.want)
 		}
-		if err != nil && (!strings.Contains(err.Error(), "option o of provider p") || !strings.Contains(err.Error(), "INVALID_ARGUMENT")) {
+		if err != nil && (!strings.Contains(err.Error(), "option o of provider p") ||
+			!strings.Contains(err.Error(), "INVALID_ARGUMENT")) {
 			t.Errorf("%q: %v", c.in, err)
 		}
 	}

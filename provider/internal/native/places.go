@@ -40,7 +40,8 @@ func (s *Search) Places() []dl.Place {
 	var places []dl.Place
 	add := func(source string, elem ...string) {
 		if elem[0] != "" && filepath.IsAbs(elem[0]) {
-			places = append(places, dl.Place{Source: source, Path: filepath.Join(append(elem, forSystem(s.Pattern))...)})
+			places = append(places,
+				dl.Place{Source: source, Path: filepath.Join(append(elem, forSystem(s.Pattern))...)})
 		}
 	}
 	if exe, err := os.Executable(); err == nil {
@@ -82,7 +83,8 @@ func SitePackages() []dl.Place {
 	home, _ := os.UserHomeDir()
 	add("the user's Python packages", home, ".local", "lib", "python3*", "site-packages")
 	if runtime.GOOS != "windows" {
-		for _, d := range []string{"/usr/local/lib/python3*/site-packages", "/usr/local/lib/python3*/dist-packages", "/usr/lib/python3*/site-packages", "/usr/lib/python3/dist-packages"} {
+		for _, d := range []string{"/usr/local/lib/python3*/site-packages", "/usr/local/lib/python3*/dist-packages",
+			"/usr/lib/python3*/site-packages", "/usr/lib/python3/dist-packages"} {
 			add("the system's Python packages", d)
 		}
 	}

@@ -87,7 +87,8 @@ func (o *Flags) Read(m *onnx.Model) (calibration.Data, error) {
 }
 
 // dataSource returns the batches of one --data.
-func (o *Flags) dataSource(path string, m *onnx.Model, args []onward.NodeArg) (func(yield func(onward.Values, error) bool) bool, error) {
+func (o *Flags) dataSource(path string, m *onnx.Model,
+	args []onward.NodeArg) (func(yield func(onward.Values, error) bool) bool, error) {
 	if count, ok := strings.CutPrefix(path, "random"); ok && (count == "" || count[0] == ':') {
 		n := 10
 		if count != "" {

@@ -21,8 +21,8 @@ func Usagef(format string, args ...any) error { return UsageError{fmt.Errorf(for
 // Printed wraps an error that has been printed already: exit code 1, and no message.
 type Printed struct {
 	Err error
-	// Complete says that the verb has ended and Err is its result, not the effect of a signal. A signal that comes later
-	// does not change the exit code.
+	// Complete says that the verb has ended and Err is its result, not the effect of a signal. A
+	// signal that comes later does not change the exit code.
 	Complete bool
 }
 
@@ -32,7 +32,8 @@ func (e Printed) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e Printed) Unwrap() error { return e.Err }
 
-// NotLinked is the error for a verb, flag or provider that the build tags of this program leave out.
+// NotLinked is the error for a verb, flag or provider that the build tags of
+// this program leave out.
 type NotLinked struct{ What string }
 
 // Error implements error.

@@ -26,16 +26,17 @@ type Group struct {
 	Part    float64 // of the elements of Outputs that the executed node computes, to which FLOPs and Bytes refer
 }
 
-// layoutSuffixes end the names of values that the engine keeps in a layout of its own, gathered those
-// of which it computes a part.
+// layoutSuffixes end the names of values that the engine keeps in a layout of its own, gathered
+// those of which it computes a part.
 var layoutSuffixes = []string{" (blocked)", " (channels last)", gathered}
 
 const gathered = " (gathered)"
 
 // Attribute returns for each executed node the nodes of the model that it computes: those that its
-// outputs depend on, without constant nodes and without those of earlier groups. If the provider does
-// not report outputs, the node is found by its name, to which native libraries append suffixes. If the
-// node of that name has another operator, the group also has its predecessors, up to one with MACs.
+// outputs depend on, without constant nodes and without those of earlier groups. If the provider
+// does not report outputs, the node is found by its name, to which native libraries append
+// suffixes. If the node of that name has another operator, the group also has its predecessors, up
+// to one with MACs.
 func (c *Costs) Attribute(run []Executed) []Group {
 	taken := make([]bool, len(c.Layers))
 	for i, l := range c.Layers { // nodes of constants are folded
@@ -99,7 +100,8 @@ func (c *Costs) Attribute(run []Executed) []Group {
 	return groups
 }
 
-// shareParts divides a group between executed nodes that compute parts of the same values, and so have the same name, operator and outputs.
+// shareParts divides a group between executed nodes that compute parts of the same values, and so
+// have the same name, operator and outputs.
 func shareParts(run []Executed, groups []Group) {
 	same := map[string][]int{}
 	for i, e := range run {
@@ -193,8 +195,8 @@ func (c *Costs) named(name string) (int, bool) {
 	return 0, false
 }
 
-// Parameter reports whether a value is an initializer or computed from some, of rank 0 or 1, such as
-// a bias.
+// Parameter reports whether a value is an initializer or computed from some, of rank 0 or 1,
+// such as a bias.
 func (c *Costs) Parameter(name string) bool { return c.constant[name] && len(c.values[name].Shape) < 2 }
 
 // Shape returns a value's type and shape, such as "float[1 3 224 224]"; ? for unknown sizes.

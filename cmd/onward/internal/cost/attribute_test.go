@@ -15,11 +15,13 @@ func chain(t *testing.T) *Costs {
 	t.Helper()
 	m := onnx.NewModel("m").Opset("", 21)
 	m.Input("x", onnx.Float, 1, 3, 8, 8).Output("y", onnx.Float, 1, 16, 4, 4)
-	m.Initializer("w", make([]float32, 16*3*9), 16, 3, 3, 3).Initializer("s", make([]float32, 16), 16).Initializer("k0", make([]float32, 16*16), 4, 4, 1, 16)
+	m.Initializer("w", make([]float32, 16*3*9), 16, 3, 3, 3).Initializer("s", make([]float32, 16), 16).
+		Initializer("k0", make([]float32, 16*16), 4, 4, 1, 16)
 	m.Node("Conv", []string{"x", "w"}, []string{"c"}, onnx.Attrs{"pads": []int64{1, 1, 1, 1}}).Name("conv")
 	m.Node("BatchNormalization", []string{"c", "s", "s", "s", "s"}, []string{"b"}).Name("bn")
 	m.Node("Relu", []string{"b"}, []string{"r"}).Name("relu")
-	m.Node("MaxPool", []string{"r"}, []string{"p"}, onnx.Attrs{"kernel_shape": []int64{2, 2}, "strides": []int64{2, 2}}).Name("pool")
+	m.Node("MaxPool", []string{"r"}, []string{"p"},
+		onnx.Attrs{"kernel_shape": []int64{2, 2}, "strides": []int64{2, 2}}).Name("pool")
 	m.Node("Transpose", []string{"k0"}, []string{"k"}, onnx.Attrs{"perm": []int64{2, 3, 0, 1}}).Name("constant")
 	m.Node("Add", []string{"p", "k"}, []string{"y"}).Name("add")
 	c, err := Of(m.Must())
@@ -40,7 +42,8 @@ func (c *Costs) ops(g Group) string {
 func TestFLOPs(t *testing.T) {
 	c := chain(t)
 	const elements = 16 * 64
-	want := map[string]int64{"conv": 2 * elements * 27, "bn": 2 * elements, "relu": elements, "pool": elements, "constant": 0, "add": 16 * 16}
+	want := map[string]int64{"conv": 2 * elements * 27, "bn": 2 * elements, "relu": elements, "pool": elements,
+		"constant": 0, "add": 16 * 16}
 	sum := int64(0)
 	for _, l := range c.Layers {
 		if l.FLOPs != want[l.Name] {
@@ -88,7 +91,8 @@ func TestAttributeParts(t *testing.T) {
 	whole, g := c.Attribute([]Executed{part})[0], c.Attribute([]Executed{part, part})
 	for i, p := range g {
 		if c.ops(p) != c.ops(whole) || p.FLOPs != whole.FLOPs/2 || p.Bytes != whole.Bytes/2 {
-			t.Errorf("part %d computes %q with %d operations on %d bytes, want half of %d on %d", i, c.ops(p), p.FLOPs, p.Bytes, whole.FLOPs, whole.Bytes)
+			t.Errorf("part %d computes %q with %d operations on %d bytes, want half of %d on %d", i, c.ops(p), p.FLOPs,
+				p.Bytes, whole.FLOPs, whole.Bytes)
 		}
 	}
 }
@@ -97,15 +101,18 @@ func TestAttributeParts(t *testing.T) {
 func TestAttributePartOfElements(t *testing.T) {
 	c := chain(t)
 	const elements = 16 * 64
-	g := c.Attribute([]Executed{{Name: "conv", Op: "FusedConv", Outputs: []string{"r (gathered)"}, Elements: elements / 4}})[0]
-	if c.ops(g) != "conv+bn+relu" || g.Part != 0.25 || g.FLOPs != (2*elements*27+3*elements)/4 || g.Bytes != 4*(3*64/4+16*27+16+elements/4) {
+	g := c.Attribute(
+		[]Executed{{Name: "conv", Op: "FusedConv", Outputs: []string{"r (gathered)"}, Elements: elements / 4}})[0]
+	if c.ops(g) != "conv+bn+relu" || g.Part != 0.25 || g.FLOPs != (2*elements*27+3*elements)/4 ||
+		g.Bytes != 4*(3*64/4+16*27+16+elements/4) {
 		t.Errorf("%q, part %g: %d operations on %d bytes", c.ops(g), g.Part, g.FLOPs, g.Bytes)
 	}
 }
 
 // A hostile file can have nodes without outputs.
 func TestAttributeWithoutOutputs(t *testing.T) {
-	c := &Costs{Layers: []Layer{{NodeInfo: onward.NodeInfo{OpType: "Relu", Inputs: []string{"x"}}}, {NodeInfo: onward.NodeInfo{OpType: "Constant"}}}}
+	c := &Costs{Layers: []Layer{{NodeInfo: onward.NodeInfo{OpType: "Relu", Inputs: []string{"x"}}},
+		{NodeInfo: onward.NodeInfo{OpType: "Constant"}}}}
 	if g := c.Attribute([]Executed{{Name: "relu", Outputs: []string{"y"}}}); len(g) != 1 || len(g[0].Nodes) != 0 {
 		t.Errorf("%+v, want a group without nodes", g)
 	}

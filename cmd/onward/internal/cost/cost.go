@@ -54,8 +54,9 @@ func Of(m *onnx.Model) (*Costs, error) {
 	return ofGraph(m.Graph, a), nil
 }
 
-// Body returns the costs of one execution of subgraph g of a layer, the k-th in the order of the attributes. Initializers
-// of the graphs around it are not counted as parameters. It returns nil if the layer has no such subgraph.
+// Body returns the costs of one execution of subgraph g of a layer, the k-th in the order of the
+// attributes. Initializers of the graphs around it are not counted as parameters. It returns nil if
+// the layer has no such subgraph.
 func (l *Layer) Body(g *onnx.Graph, k int) *Costs {
 	if k >= len(l.Bodies) {
 		return nil
@@ -78,7 +79,8 @@ func ofGraph(g *onnx.Graph, a *onward.Analysis) *Costs {
 	for _, t := range g.Initializers {
 		unread[t.Name], initializer[t.Name] = true, true
 	}
-	c := &Costs{Layers: make([]Layer, len(a.Nodes)), values: values, producer: map[string]int{}, users: map[string][]int{}, byName: map[string]int{},
+	c := &Costs{Layers: make([]Layer, len(a.Nodes)), values: values, producer: map[string]int{},
+		users: map[string][]int{}, byName: map[string]int{},
 		output: map[string]bool{}, constant: maps.Clone(initializer)}
 	last := map[string]int{}
 	for i, n := range a.Nodes {

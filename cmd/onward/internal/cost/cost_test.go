@@ -9,13 +9,17 @@ import (
 func TestOf(t *testing.T) {
 	m := onnx.NewModel("m").Opset("", 21)
 	m.Input("x", onnx.Float, "batch", 3, 8, 8).Output("y", onnx.Float, nil, nil)
-	m.Initializer("w", make([]float32, 16*3*9), 16, 3, 3, 3).Initializer("g", make([]float32, 10*16), 10, 16).Initializer("d", make([]float32, 16*9), 16, 1, 3, 3)
-	m.Node("Conv", []string{"x", "w"}, []string{"c"}, onnx.Attrs{"pads": []int64{1, 1, 1, 1}})               // 16×8×8 of 27
-	m.Node("Conv", []string{"c", "d"}, []string{"dw"}, onnx.Attrs{"group": 16, "pads": []int64{1, 1, 1, 1}}) // 16×8×8 of 9
-	m.Node("Relu", []string{"dw"}, []string{"r"})                                                            // no products
-	m.Node("GlobalAveragePool", []string{"r"}, []string{"p"})                                                // no products
-	m.Node("Flatten", []string{"p"}, []string{"f"})                                                          // [1,16]
-	m.Node("Gemm", []string{"f", "g"}, []string{"y"}, onnx.Attrs{"transB": 1})                               // 10 of 16
+	m.Initializer("w", make([]float32, 16*3*9), 16, 3, 3, 3).Initializer("g", make([]float32, 10*16), 10, 16).
+		Initializer("d", make([]float32, 16*9), 16, 1, 3, 3)
+	m.Node("Conv", []string{"x", "w"}, []string{"c"}, onnx.Attrs{"pads": []int64{1, 1, 1, 1}}) // 16×8×8 of 27
+	// 16×8×8 of 9
+	m.Node("Conv", []string{"c", "d"}, []string{"dw"}, onnx.Attrs{"group": 16, "pads": []int64{1, 1, 1, 1}})
+	// no products
+	m.Node("Relu", []string{"dw"}, []string{"r"})
+	// no products
+	m.Node("GlobalAveragePool", []string{"r"}, []string{"p"})
+	m.Node("Flatten", []string{"p"}, []string{"f"})                            // [1,16]
+	m.Node("Gemm", []string{"f", "g"}, []string{"y"}, onnx.Attrs{"transB": 1}) // 10 of 16
 	c, err := Of(m.Must())
 	if err != nil {
 		t.Fatal(err)

@@ -13,8 +13,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Diff lists how two models differ. Nodes are matched by name, and those without a name of their own
-// by their first output.
+// Diff lists how two models differ. Nodes are matched by name, and those without a name of their
+// own by their first output.
 type Diff struct {
 	Model     []Change          `json:"model"`     // IR version, opsets, metadata
 	Inputs    []Change          `json:"inputs"`    // types and shapes, of inputs and outputs
@@ -72,7 +72,9 @@ func Compare(a, b *onnx.Model) (*Diff, error) {
 
 // listed reports whether a value is an input, an output or a weight, which are listed apart.
 func listed(g *onnx.Graph, name string) bool {
-	return slices.ContainsFunc(slices.Concat(g.Inputs, g.Outputs), func(v *onnx.ValueInfo) bool { return v.Name == name }) ||
+	return slices.ContainsFunc(slices.Concat(g.Inputs, g.Outputs), func(v *onnx.ValueInfo) bool {
+		return v.Name == name
+	}) ||
 		slices.ContainsFunc(g.Initializers, func(t *onnx.Tensor) bool { return t.Name == name })
 }
 
@@ -108,7 +110,8 @@ func properties(m *onnx.Model) map[string]string {
 	for _, f := range m.Functions {
 		data, err := f.Marshal()
 		if err == nil {
-			r["function "+orDefault(f.Domain)+"."+f.Name] = fmt.Sprintf("%d nodes, hash %08x", len(f.Nodes), crc32.ChecksumIEEE(data))
+			r["function "+orDefault(f.Domain)+"."+f.Name] = fmt.Sprintf("%d nodes, hash %08x", len(f.Nodes),
+				crc32.ChecksumIEEE(data))
 		}
 	}
 	return r

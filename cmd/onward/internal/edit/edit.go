@@ -13,8 +13,8 @@ import (
 )
 
 // copyOf returns a copy of a model whose main graph can be changed. The nodes are the original's.
-// Before IR version 4, initializers had to be inputs; the copy has version 4 then and its inputs are
-// those that a run takes.
+// Before IR version 4, initializers had to be inputs; the copy has version 4 then and its inputs
+// are those that a run takes.
 func copyOf(m *onnx.Model) *onnx.Model {
 	c, g := *m, *m.Graph
 	g.Inputs, g.Outputs, g.ValueInfo = slices.Clone(g.Inputs), slices.Clone(g.Outputs), slices.Clone(g.ValueInfo)
@@ -88,8 +88,12 @@ func Extract(m *onnx.Model, from, to []string) (*onnx.Model, error) {
 	g = c.Graph
 	unused := func(name string) bool { return !needed[name] }
 	g.Nodes = slices.DeleteFunc(g.Nodes, func(n *onnx.Node) bool { return !keep[n] })
-	g.Initializers = slices.DeleteFunc(g.Initializers, func(t *onnx.Tensor) bool { return unused(t.Name) || slices.Contains(from, t.Name) })
-	g.SparseInitializers = slices.DeleteFunc(slices.Clone(g.SparseInitializers), func(t *onnx.SparseTensor) bool { return unused(t.Values.Name) })
+	g.Initializers = slices.DeleteFunc(g.Initializers, func(t *onnx.Tensor) bool {
+		return unused(t.Name) || slices.Contains(from, t.Name)
+	})
+	g.SparseInitializers = slices.DeleteFunc(slices.Clone(g.SparseInitializers), func(t *onnx.SparseTensor) bool {
+		return unused(t.Values.Name)
+	})
 	g.Inputs = slices.DeleteFunc(g.Inputs, func(v *onnx.ValueInfo) bool { return unused(v.Name) })
 	g.ValueInfo = slices.DeleteFunc(g.ValueInfo, func(v *onnx.ValueInfo) bool {
 		return unused(v.Name) || slices.Contains(from, v.Name) || slices.Contains(to, v.Name)
@@ -113,7 +117,8 @@ func Extract(m *onnx.Model, from, to []string) (*onnx.Model, error) {
 			v = all[name].Declaration()
 		}
 		if v.Type == nil || v.Type.Tensor != nil && v.Type.Tensor.Shape == nil {
-			return nil, fmt.Errorf("the number of dimensions of %q is unknown, and an output of a model file must declare it", name)
+			return nil, fmt.Errorf(
+				"the number of dimensions of %q is unknown, and an output of a model file must declare it", name)
 		}
 		g.Outputs = append(g.Outputs, v)
 	}
@@ -135,9 +140,10 @@ func nearest[V any](name string, all map[string]V) string {
 	return "; it has " + strings.Join(r[:min(len(r), 5)], ", ")
 }
 
-// FreeBatch returns a model whose inputs and outputs have the symbolic first dimension name instead
-// of their fixed one, which must be the same for all inputs. It removes the declared shapes of other
-// values and repairs shapes of Reshape that hold the fixed size: it returns the names of those nodes.
+// FreeBatch returns a model whose inputs and outputs have the symbolic first dimension name
+// instead of their fixed one, which must be the same for all inputs. It removes the declared
+// shapes of other values and repairs shapes of Reshape that hold the fixed size: it returns the
+// names of those nodes.
 func FreeBatch(m *onnx.Model, name string) (*onnx.Model, []string, error) {
 	c := copyOf(m)
 	g := c.Graph
@@ -155,7 +161,8 @@ func FreeBatch(m *onnx.Model, name string) (*onnx.Model, []string, error) {
 			return nil, nil, fmt.Errorf("the first dimension of input %q is not a number", v.Name)
 		}
 		if size >= 0 && dims[0].Value != size {
-			return nil, nil, fmt.Errorf("input %q has a first dimension of %d, an input before it of %d", v.Name, dims[0].Value, size)
+			return nil, nil, fmt.Errorf("input %q has a first dimension of %d, an input before it of %d", v.Name,
+				dims[0].Value, size)
 		}
 		size = dims[0].Value
 		g.Inputs[i] = withFirst(v, onnx.Dim{Kind: onnx.DimParam, Param: name, Denotation: dims[0].Denotation})
@@ -210,12 +217,15 @@ func FreeBatch(m *onnx.Model, name string) (*onnx.Model, []string, error) {
 			case shape[0] == size:
 				shape[0] = 0 // the size of the data's first dimension
 			case slices.Contains(shape, -1):
-				return nil, nil, fmt.Errorf("node %q (Reshape) merges the batch with another dimension and computes a second one: its shape %v cannot be repaired", n.Name, shape)
+				return nil, nil,
+					fmt.Errorf("node %q (Reshape) merges the batch with another dimension and computes a second one: "+
+						"its shape %v cannot be repaired", n.Name, shape)
 			default:
 				shape[0] = -1
 			}
 			// Other nodes may read the constant, too: this one gets its own.
-			own, err := onnx.NewTensor(n.Inputs[1]+"_"+fmt.Sprint(len(g.Initializers))+"_"+name, shape, int64(len(shape)))
+			own, err := onnx.NewTensor(n.Inputs[1]+"_"+fmt.Sprint(len(g.Initializers))+"_"+name, shape,
+				int64(len(shape)))
 			if err != nil {
 				return nil, nil, err
 			}

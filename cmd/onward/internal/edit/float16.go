@@ -20,10 +20,10 @@ type HalfReport struct {
 	Saturated []string       `json:"saturated"` // weights with numbers beyond the range, ±65504 for float16
 }
 
-// Half returns a model that computes in float16 or bfloat16 and has float32 inputs and outputs. These
-// nodes stay in float32: those with subgraphs, those whose operator has no form for the type in the
-// model's opset, and those for which keep returns true. Weights beyond the range of the type become
-// its largest numbers; infinities stay.
+// Half returns a model that computes in float16 or bfloat16 and has float32 inputs and outputs.
+// These nodes stay in float32: those with subgraphs, those whose operator has no form for the type
+// in the model's opset, and those for which keep returns true. Weights beyond the range of the type
+// become its largest numbers; infinities stay.
 func Half(m *onnx.Model, elem tensor.DType, keep func(*onnx.Node) bool) (*onnx.Model, *HalfReport, error) {
 	all, err := values(m)
 	if err != nil {
@@ -33,7 +33,8 @@ func Half(m *onnx.Model, elem tensor.DType, keep func(*onnx.Node) bool) (*onnx.M
 	for _, o := range m.OpsetImports {
 		opsets[onnx.NormalizeDomain(o.Domain)] = o.Version
 	}
-	h := &half{m: m, elem: elem, values: all, r: &HalfReport{Kept: map[string]int{}, Saturated: []string{}}, single: map[string]bool{}, double: map[string]bool{}, only: map[string]bool{}, init: map[string]*onnx.Tensor{}}
+	h := &half{m: m, elem: elem, values: all, r: &HalfReport{Kept: map[string]int{}, Saturated: []string{}},
+		single: map[string]bool{}, double: map[string]bool{}, only: map[string]bool{}, init: map[string]*onnx.Tensor{}}
 	for name, v := range all {
 		h.single[name] = v.ElementType().Kind == tensor.KindTensor && v.ElementType().Elem == tensor.TypeFloat32
 	}
@@ -107,8 +108,10 @@ func (h *half) computes(n *onnx.Node, opsets map[string]int64) bool {
 		return false
 	}
 	switch n.OpType {
-	case "Cast", "Constant", "ConstantOfShape", "RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "EyeLike", "Bernoulli",
-		"HannWindow", "HammingWindow", "BlackmanWindow", "MelWeightMatrix", "QuantizeLinear", "DequantizeLinear", "CastLike":
+	case "Cast", "Constant", "ConstantOfShape", "RandomNormal", "RandomUniform", "RandomNormalLike",
+		"RandomUniformLike", "EyeLike", "Bernoulli",
+		"HannWindow", "HammingWindow", "BlackmanWindow", "MelWeightMatrix", "QuantizeLinear",
+		"DequantizeLinear", "CastLike":
 		return false // attributes or other inputs decide the type
 	}
 	if !slices.ContainsFunc(slices.Concat(n.Inputs, n.Outputs), func(v string) bool { return h.single[v] }) {
@@ -132,7 +135,9 @@ func (h *half) computes(n *onnx.Node, opsets map[string]int64) bool {
 				continue
 			}
 			p := params[min(i, len(params)-1)] // the last may be variadic
-			if p.Pattern != "any" && !slices.ContainsFunc(sig.Types(p.Pattern), func(t tensor.Type) bool { return t.Equal(tensor.TensorType(h.elem)) }) {
+			if p.Pattern != "any" && !slices.ContainsFunc(sig.Types(p.Pattern), func(t tensor.Type) bool {
+				return t.Equal(tensor.TensorType(h.elem))
+			}) {
 				return false
 			}
 		}

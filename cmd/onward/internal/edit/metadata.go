@@ -17,7 +17,8 @@ type KeyValue struct {
 
 // Fields are the keys of metadata that are fields of a model. Other keys are those of
 // metadata_props.
-var Fields = []string{"producer_name", "producer_version", "domain", "model_version", "doc_string", "graph.name", "graph.doc_string"}
+var Fields = []string{"producer_name", "producer_version", "domain", "model_version", "doc_string", "graph.name",
+	"graph.doc_string"}
 
 // field returns a pointer to the string field of a model that a key names, nil for other keys.
 func field(m *onnx.Model, key string) *string {
@@ -54,12 +55,12 @@ func Metadata(m *onnx.Model) []KeyValue {
 	return r
 }
 
-// prop removes the prefix metadata_props., with which a key names an entry of metadata_props even if it
-// is also the name of a field.
+// prop removes the prefix metadata_props., with which a key names an entry of metadata_props even
+// if it is also the name of a field.
 func prop(key string) string { return strings.TrimPrefix(key, "metadata_props.") }
 
-// SetMetadata returns a model with metadata set, then deleted. A key that is deleted must exist. With
-// docs, the documentation of all nodes, values and graphs is removed, too.
+// SetMetadata returns a model with metadata set, then deleted. A key that is deleted must exist.
+// With docs, the documentation of all nodes, values and graphs is removed, too.
 func SetMetadata(m *onnx.Model, set []KeyValue, remove []string, docs bool) (*onnx.Model, error) {
 	c := copyOf(m)
 	c.MetadataProps = slices.Clone(m.MetadataProps)

@@ -41,11 +41,13 @@ func Remove(m *onnx.Model, remove func(*onnx.Node) bool) (*onnx.Model, int, erro
 			continue
 		}
 		if len(n.Inputs) == 0 || n.Inputs[0] == "" || len(n.Outputs) == 0 {
-			return nil, 0, fmt.Errorf("node %q (%s) has no first input, which could replace its output", n.Name, n.OpType)
+			return nil, 0, fmt.Errorf("node %q (%s) has no first input, which could replace its output",
+				n.Name, n.OpType)
 		}
 		for _, out := range n.Outputs[1:] {
 			if out != "" && (reads[out] > 0 || isOutput[out]) {
-				return nil, 0, fmt.Errorf("node %q (%s) cannot be removed: its output %q is used", n.Name, n.OpType, out)
+				return nil, 0, fmt.Errorf("node %q (%s) cannot be removed: its output %q is used",
+					n.Name, n.OpType, out)
 			}
 		}
 		in, out := final(n.Inputs[0]), n.Outputs[0]
@@ -54,7 +56,8 @@ func Remove(m *onnx.Model, remove func(*onnx.Node) bool) (*onnx.Model, int, erro
 		case !isOutput[out]:
 			to[out] = in
 		case !produced[in] || isOutput[in]:
-			return nil, 0, fmt.Errorf("node %q (%s) cannot be removed: output %q of the model would become %q, which is an input, a weight or another output",
+			return nil, 0, fmt.Errorf("node %q (%s) cannot be removed: output %q of the model would become %q, which "+
+				"is an input, a weight or another output",
 				n.Name, n.OpType, out, in)
 		default: // the producer takes over the name of the model's output
 			to[in] = out
@@ -132,7 +135,9 @@ func Insert(m *onnx.Model, x Insertion) (*onnx.Model, error) {
 	in := x.Value
 	if isOutput && x.Readers == nil {
 		if producer < 0 {
-			return nil, fmt.Errorf("value %q is an input or a weight, and an output of the model: no node can be inserted between", x.Value)
+			return nil, fmt.Errorf(
+				"value %q is an input or a weight, and an output of the model: no node can be inserted between",
+				x.Value)
 		}
 		in, out = out, x.Value // rename the producer's
 		p := *g.Nodes[producer]

@@ -13,15 +13,16 @@ type Names struct {
 	Values, Nodes, Dims map[string]string
 }
 
-// Rename returns a model with other names of values, nodes and symbolic dimensions of the main graph.
-// Subgraphs that read these values, or have these dimensions, are changed too.
+// Rename returns a model with other names of values, nodes and symbolic dimensions of the main
+// graph. Subgraphs that read these values, or have these dimensions, are changed too.
 func Rename(m *onnx.Model, names Names) (*onnx.Model, error) {
 	u := used(m.Graph)
 	for _, l := range []struct {
 		kind       string
 		names      map[string]string
 		have, free map[string]bool
-	}{{"value", names.Values, top(m.Graph), u.values}, {"node", names.Nodes, u.nodes, u.nodes}, {"symbolic dimension", names.Dims, u.dims, nil}} {
+	}{{"value", names.Values, top(m.Graph), u.values}, {"node", names.Nodes, u.nodes, u.nodes},
+		{"symbolic dimension", names.Dims, u.dims, nil}} {
 		seen := map[string]string{}
 		for _, from := range slices.Sorted(maps.Keys(l.names)) {
 			to := l.names[from]

@@ -14,7 +14,8 @@ import (
 // Verify runs an edited model on inputs of the original and compares the outputs with the values of
 // the same names in the original, or of their old names. An input of the edited model may be an
 // inner value of the original.
-func Verify(ctx context.Context, original, edited *onnx.Model, old map[string]string, feed onward.Values, o layers.Tolerance) ([]Difference, error) {
+func Verify(ctx context.Context, original, edited *onnx.Model, old map[string]string, feed onward.Values,
+	o layers.Tolerance) ([]Difference, error) {
 	var inner []string
 	for _, v := range slices.Concat(edited.Graph.Inputs, edited.Graph.Outputs) {
 		if name := or(old, v.Name); feed[name] == nil {
@@ -41,7 +42,8 @@ func Verify(ctx context.Context, original, edited *onnx.Model, old map[string]st
 
 // VerifyBatch runs an edited model on two inputs of the original joined along the first dimension,
 // and compares its outputs with those of two runs of the original.
-func VerifyBatch(ctx context.Context, original, edited *onnx.Model, a, b onward.Values, o layers.Tolerance) ([]Difference, error) {
+func VerifyBatch(ctx context.Context, original, edited *onnx.Model, a, b onward.Values,
+	o layers.Tolerance) ([]Difference, error) {
 	var want [2]onward.Values
 	for i, feed := range []onward.Values{a, b} {
 		var err error
@@ -97,7 +99,8 @@ func run(ctx context.Context, m *onnx.Model, feed onward.Values) (onward.Values,
 	return s.Run(ctx, feed, nil)
 }
 
-// withOutputs returns a copy of a model that has the named values of its main graph as outputs, too.
+// withOutputs returns a copy of a model that has the named values of its main
+// graph as outputs, too.
 func withOutputs(m *onnx.Model, names []string) *onnx.Model {
 	c := copyOf(m)
 	for _, name := range names {
@@ -114,7 +117,8 @@ func join(a, b onward.Values) (onward.Values, error) {
 	for name, v := range a {
 		x, ok := v.(*tensor.Tensor)
 		y, ok2 := b[name].(*tensor.Tensor)
-		if !ok || !ok2 || x.Rank() == 0 || x.DType().Bits() < 8 || x.DType() != y.DType() || !slices.Equal(x.Shape()[1:], y.Shape()[1:]) {
+		if !ok || !ok2 || x.Rank() == 0 || x.DType().Bits() < 8 || x.DType() != y.DType() ||
+			!slices.Equal(x.Shape()[1:], y.Shape()[1:]) {
 			return nil, fmt.Errorf("value %q has no batch to join: it is %s", name, v)
 		}
 		shape := slices.Clone(x.Shape())

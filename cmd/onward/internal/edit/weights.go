@@ -10,8 +10,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// SetWeights returns a model whose initializers have the elements of the tensors of the same names, and
-// the names of the initializers that were replaced. Numbers are converted to the type of the
+// SetWeights returns a model whose initializers have the elements of the tensors of the same names,
+// and the names of the initializers that were replaced. Numbers are converted to the type of the
 // initializer; shapes must be equal. Without partial, both must have the same names.
 func SetWeights(m *onnx.Model, tensors map[string]*tensor.Tensor, partial bool) (*onnx.Model, []string, error) {
 	c := copyOf(m)
@@ -62,7 +62,8 @@ func weight(t *onnx.Tensor, x *tensor.Tensor) (*onnx.Tensor, error) {
 	to := tensor.DType(t.DataType)
 	if x.DType() != to {
 		if x.DType().IsFloat() != to.IsFloat() {
-			return nil, fmt.Errorf("the model has type %s, the file has %s; want both integer or both floating-point", to, x.DType())
+			return nil, fmt.Errorf("the model has type %s, the file has %s; want both integer or both floating-point",
+				to, x.DType())
 		}
 		y, err := tensor.Convert(x, to, tensor.ConvertOptions{})
 		if err != nil {

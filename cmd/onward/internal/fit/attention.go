@@ -70,7 +70,8 @@ func groupQuery(u *use) {
 	u.room(9, u.dim(7, 0, 1)-1)
 }
 
-// packed requires the offsets of tokens in a padded batch without padding, and the cumulative lengths.
+// packed requires the offsets of tokens in a padded batch without padding,
+// and the cumulative lengths.
 func (u *use) packed(offsets, cumulative int) {
 	batch, length := u.dim(offsets, 0, 1), u.dim(offsets, 1, 1)
 	if batch < 0 || length < 0 || batch > maxContents || length > maxContents/max(batch, 1) {

@@ -169,7 +169,8 @@ func sitesOf(g *ir.Graph, free map[string]*dimension, sites []site) []site {
 		}
 		rank := func(id ir.ValueID) int { return len(g.Value(id).Type.Shape) }
 		switch n.OpType {
-		case "Add", "Sub", "Mul", "Div", "Where", "And", "Or", "Xor", "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Min", "Max", "Sum":
+		case "Add", "Sub", "Mul", "Div", "Where", "And", "Or", "Xor", "Equal", "Less", "Greater", "LessOrEqual",
+			"GreaterOrEqual", "Min", "Max", "Sum":
 			for k := 1; k < len(in); k++ {
 				for back := 1; back <= min(rank(in[0]), rank(in[k])); back++ {
 					add(in[0], rank(in[0])-back, in[k], rank(in[k])-back)
@@ -196,8 +197,8 @@ func sitesOf(g *ir.Graph, free map[string]*dimension, sites []site) []site {
 	return sites
 }
 
-// solve chooses sizes with which shape inference succeeds and all constraints hold. If it finds none,
-// the sizes are the defaults.
+// solve chooses sizes with which shape inference succeeds and all constraints hold. If it finds
+// none, the sizes are the defaults.
 func (s *solver) solve() {
 	start := s.save()
 	if s.try() {
@@ -262,8 +263,8 @@ func (s *solver) restore(from []dimension) {
 	}
 }
 
-// try infers the shapes with the sizes and reports whether that succeeds. If a constraint is violated,
-// it sets the free dimension to the size of the other one and infers again.
+// try infers the shapes with the sizes and reports whether that succeeds. If a constraint is
+// violated, it sets the free dimension to the size of the other one and infers again.
 func (s *solver) try() bool {
 	for range len(s.dims) + 1 {
 		s.tries++
@@ -329,7 +330,8 @@ func (s *solver) apply() {
 			dims[k] = ir.Known(n)
 		}
 		v.Type.Shape = dims
-		if t, ok := s.o.Given[a.Name].(*tensor.Tensor); ok && v.Type.Kind == tensor.KindTensor && t.DType() == v.Type.Elem {
+		if t, ok := s.o.Given[a.Name].(*tensor.Tensor); ok && v.Type.Kind == tensor.KindTensor &&
+			t.DType() == v.Type.Elem {
 			v.Const = t
 		}
 	}

@@ -23,7 +23,8 @@ func (f *Inputs) Draw(rng *rand.Rand, a onward.NodeArg) (tensor.Value, error) {
 		n = new(need)
 	}
 	own := *n
-	if t := a.ElementType(); t.Kind == tensor.KindTensor && maskName(a.Name) && !own.bounded && own.exact == nil && (t.Elem == tensor.TypeBool || t.Elem.IsInteger()) {
+	if t := a.ElementType(); t.Kind == tensor.KindTensor && maskName(a.Name) && !own.bounded && own.exact == nil &&
+		(t.Elem == tensor.TypeBool || t.Elem.IsInteger()) {
 		own.mask = true
 	}
 	return own.value(rng, a.ElementType(), f.input(a).Type, f.Shapes[a.Name])
@@ -120,8 +121,8 @@ func of(t ir.Type) ir.Type {
 	return *t.Of
 }
 
-// itemShape returns the shape of the items of a sequence. Unknown sizes are 2; if the rank is unknown,
-// the shape is [2].
+// itemShape returns the shape of the items of a sequence. Unknown sizes are 2; if the rank is
+// unknown, the shape is [2].
 func itemShape(t ir.Type) []int {
 	if !t.Ranked() {
 		return []int{2}
@@ -154,7 +155,8 @@ func (n *need) mapping(rng *rand.Rand, t tensor.Type) (tensor.Value, error) {
 	return tensor.NewMap(keys, values)
 }
 
-// tensor draws a tensor. Without requirements, floats are uniform in [0, 1), and integers from 0 to 9.
+// tensor draws a tensor. Without requirements, floats are uniform in [0, 1), and integers
+// from 0 to 9.
 func (n *need) tensor(rng *rand.Rand, dtype tensor.DType, shape []int) (*tensor.Tensor, error) {
 	size, err := tensor.Elements(shape)
 	if err != nil {

@@ -46,7 +46,9 @@ func Of(m *onnx.Model, o Options) (*Inputs, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Inputs{Args: slices.Concat(d.Inputs, d.OverridableInitializers), Shapes: map[string][]int{}, Dimensions: map[string]int{}, needs: map[string]*need{}, declared: map[string][]onnx.Dim{}, shaped: map[string]bool{}}
+	f := &Inputs{Args: slices.Concat(d.Inputs, d.OverridableInitializers), Shapes: map[string][]int{},
+		Dimensions: map[string]int{}, needs: map[string]*need{}, declared: map[string][]onnx.Dim{},
+		shaped: map[string]bool{}}
 	for _, a := range f.Args {
 		for _, dim := range a.Shape {
 			if dim.Value < 0 && dim.Param != "" && !slices.Contains(f.Free, dim.Param) {
@@ -145,7 +147,8 @@ func (f *Inputs) fixContents() bool {
 func numbers(x []float64, dtype tensor.DType, shape []int) (*tensor.Tensor, error) {
 	n, err := tensor.Elements(shape)
 	if err == nil && n > maxContents {
-		err = fmt.Errorf("shape %v has %d elements, want at most %d for contents that the model fixes", shape, n, maxContents)
+		err = fmt.Errorf("shape %v has %d elements, want at most %d for contents that the model fixes",
+			shape, n, maxContents)
 	}
 	if err != nil {
 		return nil, err

@@ -48,7 +48,8 @@ func run(m *onnx.Model, feed onward.Values) (onward.Values, error) {
 func TestSuiteModelsRun(t *testing.T) {
 	dir, long := suite.Dir(t), os.Getenv("ONWARD_LONG") != ""
 	var files []string
-	for _, pattern := range []string{"node/*/model.onnx", "simple/*/model.onnx", "pytorch-*/*/model.onnx", "light/*.onnx"} {
+	for _, pattern := range []string{"node/*/model.onnx", "simple/*/model.onnx", "pytorch-*/*/model.onnx",
+		"light/*.onnx"} {
 		list, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil {
 			t.Fatal(err)
@@ -173,7 +174,8 @@ func TestSizesOfTheCaller(t *testing.T) {
 			t.Errorf("%s: mask %v, want [2 8]", name, s)
 		}
 	}
-	for _, o := range []Options{{Dimensions: map[string]int{"patch": 1}}, {Shapes: map[string][]int{"ids": {1}}}, {Dimensions: map[string]int{"past": -1}}} {
+	for _, o := range []Options{{Dimensions: map[string]int{"patch": 1}}, {Shapes: map[string][]int{"ids": {1}}},
+		{Dimensions: map[string]int{"past": -1}}} {
 		if _, err := Of(m, o); err == nil {
 			t.Errorf("%+v is accepted", o)
 		}
@@ -190,7 +192,8 @@ func TestSizesThatNodesAccept(t *testing.T) {
 	b.Node("Flatten", []string{"p"}, []string{"f"})
 	b.Initializer("v", make([]float32, 4*5*5*2), 4*5*5, 2)
 	b.Node("MatMul", []string{"f", "v"}, []string{"y"})
-	// The product wants 5×5 positions after a pooling of 3 and a convolution of 11 with strides of 4.
+	// The product wants 5×5 positions after a pooling of 3 and a convolution of 11
+	// with strides of 4.
 	m := b.Must()
 	f, feed, err := draw(t, m, Options{}, 1)
 	if err != nil {
@@ -260,7 +263,8 @@ func TestIndicesAreFollowed(t *testing.T) {
 				return r
 			}
 			b.Input("condition", onnx.Bool)
-			b.Node("If", []string{"condition"}, []string{"y"}, onnx.Attrs{"then_branch": branch(), "else_branch": branch()})
+			b.Node("If", []string{"condition"}, []string{"y"},
+				onnx.Attrs{"then_branch": branch(), "else_branch": branch()})
 		},
 		"function": func(b *onnx.ModelBuilder) {
 			b.Opset("own", 1)

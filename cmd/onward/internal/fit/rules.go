@@ -16,17 +16,19 @@ func (u *use) rules() {
 	}
 }
 
-// rules holds the requirements of operators, from their specifications: https://onnx.ai/onnx/operators
-// and, for com.microsoft, onnxruntime/docs/ContribOperators.md.
+// rules holds the requirements of operators, from their specifications:
+// https://onnx.ai/onnx/operators and, for com.microsoft, onnxruntime/docs/ContribOperators.md.
 var rules = map[string]func(u *use){
 	// Indices.
-	"Gather":                           func(u *use) { u.index(1, 0, u.attr("axis", 0)) },
-	"GatherElements":                   func(u *use) { u.index(1, 0, u.attr("axis", 0)) },
-	"GatherND":                         func(u *use) { u.tuples(1, 0, u.attr("batch_dims", 0), false) },
-	"ScatterND":                        func(u *use) { u.tuples(1, 0, 0, true) },
-	"ScatterElements":                  scatterElements,
-	"Scatter":                          scatterElements,
-	"TensorScatter":                    func(u *use) { u.room(2, u.dim(0, u.attr("axis", -2), 1)-u.dim(1, u.attr("axis", -2), 0)) },
+	"Gather":          func(u *use) { u.index(1, 0, u.attr("axis", 0)) },
+	"GatherElements":  func(u *use) { u.index(1, 0, u.attr("axis", 0)) },
+	"GatherND":        func(u *use) { u.tuples(1, 0, u.attr("batch_dims", 0), false) },
+	"ScatterND":       func(u *use) { u.tuples(1, 0, 0, true) },
+	"ScatterElements": scatterElements,
+	"Scatter":         scatterElements,
+	"TensorScatter": func(u *use) {
+		u.room(2, u.dim(0, u.attr("axis", -2), 1)-u.dim(1, u.attr("axis", -2), 0))
+	},
 	"ArrayFeatureExtractor":            func(u *use) { u.index(1, 0, -1) },
 	"ai.onnx.ml.ArrayFeatureExtractor": func(u *use) { u.index(1, 0, -1) },
 	"OneHot": func(u *use) {
@@ -121,7 +123,9 @@ var rules = map[string]func(u *use){
 	"com.microsoft.QEmbedLayerNormalization": embed,
 	"com.microsoft.Attention":                func(u *use) { u.maskIndex(3, u.dim(0, 0, 1), u.dim(0, 1, 1)) },
 	"com.microsoft.QAttention":               func(u *use) { u.maskIndex(5, u.dim(0, 0, 1), u.dim(0, 1, 1)) },
-	"com.microsoft.MultiHeadAttention":       func(u *use) { u.maskIndex(4, u.dim(0, 0, 1), max(u.dim(1, 1, 1), u.dim(5, 2, 0)+u.dim(1, 1, 1))) },
+	"com.microsoft.MultiHeadAttention": func(u *use) {
+		u.maskIndex(4, u.dim(0, 0, 1), max(u.dim(1, 1, 1), u.dim(5, 2, 0)+u.dim(1, 1, 1)))
+	},
 	"com.microsoft.DecoderMaskedMultiHeadAttention": func(u *use) {
 		u.maskIndex(3, u.dim(0, 0, 1), u.dim(5, 2, 1))
 		u.need(7, between(0, float64(u.dim(5, 2, 1)-1)))
@@ -156,7 +160,8 @@ var rules = map[string]func(u *use){
 }
 
 func init() {
-	for _, op := range []string{"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"} {
+	for _, op := range []string{"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1",
+		"ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"} {
 		rules[op] = reduce
 	}
 }

@@ -248,7 +248,8 @@ func resize(u *use) {
 func col2im(u *use) {
 	spatial := u.count(1)
 	image, block := make([]float64, spatial), make([]float64, spatial)
-	dilations, strides, pads := attr(u.n, "dilations", []int64(nil)), attr(u.n, "strides", []int64(nil)), attr(u.n, "pads", []int64(nil))
+	dilations, strides, pads := attr(u.n, "dilations", []int64(nil)), attr(u.n, "strides", []int64(nil)),
+		attr(u.n, "pads", []int64(nil))
 	columns := u.dim(0, 2, 1)
 	for i := range image {
 		image[i], block[i] = float64(wanted(u.result(0), 2+i, columns)), 1

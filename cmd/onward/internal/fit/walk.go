@@ -80,10 +80,14 @@ const maxSources = 64
 // moves holds the operators whose outputs have the elements of some inputs: the indices of these,
 // or nil for all.
 var moves = map[string][]int{
-	"Identity": {0}, "Cast": {0}, "CastLike": {0}, "BitCast": {0}, "Reshape": {0}, "Unsqueeze": {0}, "Squeeze": {0}, "Flatten": {0},
-	"Transpose": {0}, "Slice": {0}, "Gather": {0}, "GatherND": {0}, "GatherElements": {0}, "Expand": {0}, "Tile": {0}, "Split": {0},
-	"Concat": nil, "Where": {1, 2}, "Pad": {0}, "Dropout": {0}, "Optional": {0}, "OptionalGetElement": {0}, "SequenceConstruct": nil,
-	"SequenceAt": {0}, "SequenceInsert": {0, 1}, "SequenceErase": {0}, "ConcatFromSequence": {0}, "SplitToSequence": {0}, "Trilu": {0},
+	"Identity": {0}, "Cast": {0}, "CastLike": {0}, "BitCast": {0}, "Reshape": {0}, "Unsqueeze": {0},
+	"Squeeze": {0}, "Flatten": {0},
+	"Transpose": {0}, "Slice": {0}, "Gather": {0}, "GatherND": {0}, "GatherElements": {0}, "Expand": {0},
+	"Tile": {0}, "Split": {0},
+	"Concat": nil, "Where": {1, 2}, "Pad": {0}, "Dropout": {0}, "Optional": {0}, "OptionalGetElement": {0},
+	"SequenceConstruct": nil,
+	"SequenceAt":        {0}, "SequenceInsert": {0, 1}, "SequenceErase": {0}, "ConcatFromSequence": {0},
+	"SplitToSequence": {0}, "Trilu": {0},
 	"DepthToSpace": {0}, "SpaceToDepth": {0}, "ReverseSequence": {0}, "Compress": {0}, "Unique": {0}, "ExpandDims": {0},
 }
 
@@ -168,7 +172,8 @@ func (u *use) need(k int, x need) {
 		}
 		if s.moved {
 			y.distinct = false
-			if size, err := tensor.Elements(u.w.f.Shapes[s.input]); x.exact != nil && (err != nil || size != len(x.exact)) {
+			if size, err := tensor.Elements(u.w.f.Shapes[s.input]); x.exact != nil &&
+				(err != nil || size != len(x.exact)) {
 				// It is unknown which of the contents come from this input.
 				if y.exact = nil; x.sizes {
 					y = between(2, 2)

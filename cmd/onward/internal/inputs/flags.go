@@ -194,7 +194,8 @@ func (o *Flags) Feed(m *onnx.Model, all bool) (*Feed, error) {
 	rng := rand.New(rand.NewPCG(o.Seed, 2)) // the same values every time
 	for _, a := range slices.Concat(d.Inputs, d.OverridableInitializers) {
 		s := specs[a.Name]
-		if s == nil && !(all && feed.Values[a.Name] == nil && slices.ContainsFunc(d.Inputs, func(b onward.NodeArg) bool { return b.Name == a.Name })) {
+		if s == nil && !(all && feed.Values[a.Name] == nil &&
+			slices.ContainsFunc(d.Inputs, func(b onward.NodeArg) bool { return b.Name == a.Name })) {
 			continue
 		}
 		if feed.Values[a.Name], err = s.generate(rng, f, a); err != nil {
@@ -219,8 +220,8 @@ func (s *spec) generate(rng *rand.Rand, f *fit.Inputs, a onward.NodeArg) (tensor
 	return f.Fill(a, func(i int) float64 { return float64(i) })
 }
 
-// given reads the values that --inputs and --input give into opts.Given, and the shapes of generated
-// ones into opts.Shapes.
+// given reads the values that --inputs and --input give into opts.Given, and the shapes of
+// generated ones into opts.Shapes.
 func (o *Flags) given(d *onward.Description, opts *fit.Options) (map[string]*spec, error) {
 	feed, specs := opts.Given, map[string]*spec{}
 	if err := o.readFiles(d, feed); err != nil {

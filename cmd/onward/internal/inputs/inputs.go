@@ -120,7 +120,8 @@ func csvLiteral(arg onward.NodeArg, data []byte) ([]byte, error) {
 	b.WriteByte('[')
 	for i, row := range rows {
 		if flat && len(row) != 1 && len(rows) != 1 {
-			return nil, fmt.Errorf("%d rows of %d columns, want one row or one column for an input of rank 1", len(rows), len(row))
+			return nil, fmt.Errorf("%d rows of %d columns, want one row or one column for an input of rank 1",
+				len(rows), len(row))
 		}
 		if i > 0 {
 			b.WriteByte(',')

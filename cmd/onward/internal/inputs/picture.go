@@ -23,9 +23,11 @@ type Picture struct {
 
 // Register adds the flags.
 func (p *Picture) Register(f *pflag.FlagSet) {
-	f.StringVar(&p.Size, "resize", "", "resize pictures as Pillow does (bilinear) to this size, HEIGHTxWIDTH, or without a value to that of the input")
+	f.StringVar(&p.Size, "resize", "",
+		"resize pictures as Pillow does (bilinear) to this size, HEIGHTxWIDTH, or without a value to that of the input")
 	f.Lookup("resize").NoOptDefVal = inputSize
-	f.Float32SliceVar(&p.Mean, "mean", nil, "what is subtracted from the values of pictures, per channel: 0.485,0.456,0.406")
+	f.Float32SliceVar(&p.Mean, "mean", nil,
+		"what is subtracted from the values of pictures, per channel: 0.485,0.456,0.406")
 	f.Float32SliceVar(&p.Std, "std", nil, "what the values of pictures are divided by, per channel: 0.229,0.224,0.225")
 	f.Lookup("mean").DefValue, f.Lookup("std").DefValue = "", "" // help would show an empty list
 }
@@ -55,7 +57,8 @@ func (p *Picture) read(arg onward.NodeArg, file string) (tensor.Value, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	t, err := img.Tensor(preprocess.Layout{ChannelsLast: !layout.ChannelsFirst, Scale: layout.Scale, Mean: p.Mean, Std: p.Std})
+	t, err := img.Tensor(preprocess.Layout{ChannelsLast: !layout.ChannelsFirst, Scale: layout.Scale,
+		Mean: p.Mean, Std: p.Std})
 	if err == nil && len(arg.Shape) == 3 {
 		t, err = tensor.New(tensor.Of[float32](t), t.Shape()[1:]...)
 	}
@@ -74,7 +77,8 @@ func (p *Picture) resize(img *preprocess.Image, l picture.Layout) (*preprocess.I
 	case inputSize:
 		height, width = int(l.Height.Value), int(l.Width.Value)
 		if height < 1 || width < 1 {
-			return nil, cli.Usagef("--resize has no size, and the height and width of the input are free; want --resize=224x224")
+			return nil, cli.Usagef(
+				"--resize has no size, and the height and width of the input are free; want --resize=224x224")
 		}
 	default:
 		size, err := parseShape(p.Size)

@@ -12,8 +12,8 @@ import (
 // bits at most Steps.
 type Tolerance struct {
 	Rtol, Atol, Steps float64
-	// Scaled multiplies Atol by the root mean square of a tensor b if that is above 1. Sums of large
-	// terms that cancel are near 0, but have the rounding errors of the terms.
+	// Scaled multiplies Atol by the root mean square of a tensor b if that is above 1. Sums of
+	// large terms that cancel are near 0, but have the rounding errors of the terms.
 	Scaled bool
 }
 
@@ -57,13 +57,15 @@ func Compare(a, b tensor.Value, o Tolerance) Difference {
 	if !d.add(a, b) {
 		return v
 	}
-	if t, ok := b.(*tensor.Tensor); ok && d.abs <= o.Steps && slices.Equal(a.(*tensor.Tensor).Shape(), t.Shape()) && t.DType().Bits() <= 8 && !t.DType().IsFloat() && t.DType() != tensor.TypeBool {
+	if t, ok := b.(*tensor.Tensor); ok && d.abs <= o.Steps && slices.Equal(a.(*tensor.Tensor).Shape(), t.Shape()) &&
+		t.DType().Bits() <= 8 && !t.DType().IsFloat() && t.DType() != tensor.TypeBool {
 		v.Agree, v.Error = true, ""
 	}
 	if d.noise > 0 {
 		v.SNR = text.Finite(10 * math.Log10(d.signal/d.noise))
 	}
-	v.MaxAbs, v.MaxRel, v.NeedRtol, v.NeedAtol = text.Finite(d.abs), text.Finite(d.rel), text.Finite(d.needR), text.Finite(d.needA)
+	v.MaxAbs, v.MaxRel, v.NeedRtol, v.NeedAtol = text.Finite(d.abs), text.Finite(d.rel), text.Finite(d.needR),
+		text.Finite(d.needA)
 	return v
 }
 
@@ -138,7 +140,8 @@ func (d *distance) add(a, b tensor.Value) bool {
 }
 
 func (d *distance) tensors(a, b *tensor.Tensor) bool {
-	if a.DType() != b.DType() || a.Len() != b.Len() || a.DType() == tensor.TypeString || a.DType() == tensor.TypeComplex64 || a.DType() == tensor.TypeComplex128 {
+	if a.DType() != b.DType() || a.Len() != b.Len() || a.DType() == tensor.TypeString ||
+		a.DType() == tensor.TypeComplex64 || a.DType() == tensor.TypeComplex128 {
 		return false
 	}
 	x, err := tensor.Convert(a, tensor.TypeFloat64, tensor.ConvertOptions{})

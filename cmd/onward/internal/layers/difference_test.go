@@ -11,7 +11,8 @@ func TestCompare(t *testing.T) {
 	a := tensor.Must(tensor.New([]float32{1, 2, 4, float32(math.NaN())}, 4))
 	b := tensor.Must(tensor.New([]float32{1, 2.5, 4, float32(math.NaN())}, 4))
 	v := Compare(a, b, Tolerance{Rtol: 0.1, Atol: 0.1})
-	if v.Agree || *v.MaxAbs != 0.5 || math.Abs(*v.MaxRel-0.2) > 1e-12 || math.Abs(*v.NeedRtol-0.16) > 1e-12 || math.Abs(*v.NeedAtol-0.25) > 1e-12 {
+	if v.Agree || *v.MaxAbs != 0.5 || math.Abs(*v.MaxRel-0.2) > 1e-12 || math.Abs(*v.NeedRtol-0.16) > 1e-12 ||
+		math.Abs(*v.NeedAtol-0.25) > 1e-12 {
 		t.Errorf("%+v: %v %v %v %v", v, *v.MaxAbs, *v.MaxRel, *v.NeedRtol, *v.NeedAtol)
 	}
 	for _, tol := range [][2]float64{{*v.NeedRtol * (1 + 1e-9), 0.1}, {0.1, *v.NeedAtol * (1 + 1e-9)}} {
@@ -43,15 +44,16 @@ func TestCompareSteps(t *testing.T) {
 }
 
 func TestCompareOtherPrecision(t *testing.T) {
-	half := tensor.Must(tensor.Convert(tensor.Must(tensor.New([]float32{1, 0.1}, 2)), tensor.TypeFloat16, tensor.ConvertOptions{}))
+	half := tensor.Must(tensor.Convert(tensor.Must(tensor.New([]float32{1, 0.1}, 2)), tensor.TypeFloat16,
+		tensor.ConvertOptions{}))
 	d := Compare(half, tensor.Must(tensor.New([]float32{1, 0.1}, 2)), Tolerance{Rtol: 1e-3})
 	if !d.Agree || d.SNR == nil || *d.SNR < 60 || *d.SNR > 110 {
 		t.Errorf("float16 against float32: got %+v, want agreement with the noise of rounding", d)
 	}
 }
 
-// Rounding errors of sums whose terms cancel do not differ: a product of queries and keys of an exported
-// BERT did.
+// Rounding errors of sums whose terms cancel do not differ: a product of queries and keys of
+// an exported BERT did.
 func TestCompareScaled(t *testing.T) {
 	of := func(v ...float32) *tensor.Tensor { return tensor.Must(tensor.New(v, len(v))) }
 	for _, c := range []struct {
@@ -69,7 +71,8 @@ func TestCompareScaled(t *testing.T) {
 		plain := Compare(c.a, c.b, o)
 		o.Scaled = true
 		if scaled := Compare(c.a, c.b, o); plain.Agree != c.plain || scaled.Agree != c.scaled {
-			t.Errorf("%s against %s: agree %t, scaled %t, want %t and %t", c.a, c.b, plain.Agree, scaled.Agree, c.plain, c.scaled)
+			t.Errorf("%s against %s: agree %t, scaled %t, want %t and %t", c.a, c.b, plain.Agree, scaled.Agree,
+				c.plain, c.scaled)
 		}
 	}
 }

@@ -32,14 +32,16 @@ type graph struct {
 	consumer map[string]*onnx.Node // the first
 	init     map[string]*onnx.Tensor
 	inputs   map[string]bool
-	// quantized holds the values that a QuantizeLinear reads. Quantizers leave out a Relu before it
-	// if the range implies it; the value then has the name of the Relu's output, but not its contents.
+	// quantized holds the values that a QuantizeLinear reads. Quantizers leave out a Relu
+	// before it if the range implies it; the value then has the name of the Relu's output,
+	// but not its contents.
 	quantized map[string]bool
 }
 
 func index(g *onnx.Graph) *graph {
-	r := &graph{Graph: g, producer: map[string]*onnx.Node{}, position: map[*onnx.Node]int{}, consumer: map[string]*onnx.Node{},
-		init: map[string]*onnx.Tensor{}, quantized: map[string]bool{}, inputs: map[string]bool{}}
+	r := &graph{Graph: g, producer: map[string]*onnx.Node{}, position: map[*onnx.Node]int{},
+		consumer: map[string]*onnx.Node{},
+		init:     map[string]*onnx.Tensor{}, quantized: map[string]bool{}, inputs: map[string]bool{}}
 	for _, v := range g.Inputs {
 		r.inputs[v.Name] = true
 	}
@@ -83,8 +85,8 @@ func (g *graph) at(name string) int {
 //
 //   - nodes make both and they have the same name,
 //   - they are outputs at the same position,
-//   - they are computed by the same operators with the same attributes from corresponding inputs and
-//     from initializers of the same types and shapes, or
+//   - they are computed by the same operators with the same attributes from corresponding inputs
+//     and from initializers of the same types and shapes, or
 //   - they are the same input of corresponding nodes: an activation and its dequantized form, a
 //     weight and the weight of the other model.
 func Match(a, b *onnx.Graph) []Pair {
@@ -127,10 +129,12 @@ func (m *matcher) add(a, b string) {
 // before QuantizeLinear and DequantizeLinear, and a Relu or Clip may be left out.
 func (m *matcher) inputs(name string) {
 	na, nb := m.a.producer[name], m.b.producer[m.paired[name]]
-	for na != nil && nb != nil && na.OpType != nb.OpType && len(na.Inputs) > 0 && (na.OpType == "DequantizeLinear" || na.OpType == "QuantizeLinear") {
+	for na != nil && nb != nil && na.OpType != nb.OpType && len(na.Inputs) > 0 &&
+		(na.OpType == "DequantizeLinear" || na.OpType == "QuantizeLinear") {
 		na = m.a.producer[na.Inputs[0]]
 	}
-	if na != nil && nb != nil && na.OpType != nb.OpType && len(nb.Inputs) > 0 && (nb.OpType == "Relu" || nb.OpType == "Clip") {
+	if na != nil && nb != nil && na.OpType != nb.OpType && len(nb.Inputs) > 0 &&
+		(nb.OpType == "Relu" || nb.OpType == "Clip") {
 		nb = m.b.producer[nb.Inputs[0]]
 	}
 	if na == nil || nb == nil || na.OpType != nb.OpType || na.Domain != nb.Domain {
@@ -176,7 +180,8 @@ func (g *graph) structure() map[string][sha256.Size]byte {
 		ids[name] = sha256.Sum256(fmt.Appendf(nil, "initializer %d %v", t.DataType, t.Dims))
 	}
 	for _, n := range g.Nodes {
-		bare := onnx.Node{OpType: n.OpType, Domain: onnx.NormalizeDomain(n.Domain), Attributes: slices.Clone(n.Attributes)}
+		bare := onnx.Node{OpType: n.OpType, Domain: onnx.NormalizeDomain(n.Domain),
+			Attributes: slices.Clone(n.Attributes)}
 		slices.SortFunc(bare.Attributes, func(x, y *onnx.Attribute) int { return strings.Compare(x.Name, y.Name) })
 		text, err := bare.Marshal()
 		if err != nil {
@@ -216,7 +221,8 @@ func (m *matcher) pairs() []Pair {
 	pairs := make([]Pair, len(names))
 	for i, name := range names {
 		at[name] = i
-		pairs[i] = Pair{A: name, B: m.paired[name], Node: m.a.producer[name], NodeB: m.b.producer[m.paired[name]], Consumer: m.a.consumer[name]}
+		pairs[i] = Pair{A: name, B: m.paired[name], Node: m.a.producer[name], NodeB: m.b.producer[m.paired[name]],
+			Consumer: m.a.consumer[name]}
 	}
 	for i := range pairs {
 		// The inputs, and instead of those without a counterpart the inputs of their nodes.

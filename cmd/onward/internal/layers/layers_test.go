@@ -16,7 +16,8 @@ func TestMatch(t *testing.T) {
 	b.Node("Relu", []string{"h"}, []string{"r"})
 	b.Node("Softmax", []string{"r"}, []string{"y"})
 	q := onnx.NewModel("quantized")
-	q.Input("x", onnx.Float, 1, 4).Output("y", onnx.Float, 1, 4).Initializer("wq", make([]int8, 16), 4, 4).Initializer("s", []float32{1}).Initializer("z", []uint8{0})
+	q.Input("x", onnx.Float, 1, 4).Output("y", onnx.Float, 1, 4).Initializer("wq", make([]int8, 16), 4, 4).
+		Initializer("s", []float32{1}).Initializer("z", []uint8{0})
 	q.Node("QuantizeLinear", []string{"x", "s", "z"}, []string{"xq"})
 	q.Node("DequantizeLinear", []string{"xq", "s", "z"}, []string{"xd"})
 	q.Node("DequantizeLinear", []string{"wq", "s"}, []string{"wd"})

@@ -40,7 +40,8 @@ func (b *builder) group(items []int, last, parent int) {
 	if len(items) <= fewBoxes {
 		return
 	}
-	l := &level{builder: b, reads: map[int][]int{}, outputs: map[int]bool{}, kids: map[int][]int{}, order: map[int]int{}, hash: map[int]uint64{}}
+	l := &level{builder: b, reads: map[int][]int{}, outputs: map[int]bool{}, kids: map[int][]int{},
+		order: map[int]int{}, hash: map[int]uint64{}}
 	for k, i := range items {
 		end := last
 		if k+1 < len(items) {
@@ -78,8 +79,8 @@ func (b *builder) group(items []int, last, parent int) {
 	l.alike()
 }
 
-// modules returns the boxes for nodes whose names agree in their first depth modules. whole holds if
-// these are all nodes, for which no block is drawn.
+// modules returns the boxes for nodes whose names agree in their first depth modules. whole holds
+// if these are all nodes, for which no block is drawn.
 func (l *level) modules(items []int, depth int, whole bool) []int {
 	var boxes []int
 	members := map[string][]int{}
@@ -156,7 +157,8 @@ type flow struct {
 }
 
 func (l *level) flow(boxes []int) *flow {
-	f := &flow{reads: make([][]int, len(boxes)), makes: make([][]int, len(boxes)), users: map[int][]int{}, maker: map[int]int{}}
+	f := &flow{reads: make([][]int, len(boxes)), makes: make([][]int, len(boxes)), users: map[int][]int{},
+		maker: map[int]int{}}
 	for k, x := range boxes {
 		for _, i := range l.leaves(x) {
 			for _, v := range l.Items[i].Out {
@@ -182,8 +184,8 @@ func (l *level) flow(boxes []int) *flow {
 	return f
 }
 
-// acyclic returns boxes in an order of execution. Nodes on a path that leaves a block and comes back
-// join it; of several blocks in one cycle, the smallest is taken apart.
+// acyclic returns boxes in an order of execution. Nodes on a path that leaves a block and comes
+// back join it; of several blocks in one cycle, the smallest is taken apart.
 func (l *level) acyclic(boxes []int) []int {
 	for round := 0; ; round++ {
 		if round == manyCycles {
@@ -274,7 +276,8 @@ func (l *level) cycle(boxes []int, f *flow) []int {
 	return found
 }
 
-// ordered returns boxes in an order of execution, in that of their first nodes where there is a choice.
+// ordered returns boxes in an order of execution, in that of their first nodes where
+// there is a choice.
 func (l *level) ordered(boxes []int, f *flow) []int {
 	waits := make([]int, len(boxes))
 	for k := range boxes {
@@ -358,8 +361,8 @@ func (l *level) sign(box int) {
 	l.hash[box] = h.Sum64()
 }
 
-// repetition returns where sequences of equal boxes begin, and their length. Of all it takes the one
-// that hides most nodes, with a preference for those with few values in and out.
+// repetition returns where sequences of equal boxes begin, and their length. Of all it takes the
+// one that hides most nodes, with a preference for those with few values in and out.
 func (l *level) repetition(boxes []int) (starts []int, length int) {
 	n := len(boxes)
 	nodes := make([]int, n+1) // before each box
@@ -368,7 +371,8 @@ func (l *level) repetition(boxes []int) (starts []int, length int) {
 	}
 	f := l.flow(boxes)
 	best := 0.0
-	hashes, active := make([]uint64, n), make([]int, n) // of the sequences of length p that begin at a position; those that repeat
+	// of the sequences of length p that begin at a position; those that repeat
+	hashes, active := make([]uint64, n), make([]int, n)
 	for k, x := range boxes {
 		hashes[k], active[k] = l.hash[x], k
 	}
@@ -403,7 +407,8 @@ func (l *level) repetition(boxes []int) (starts []int, length int) {
 		slices.SortFunc(lists, func(a, b []int) int { return cmp.Or(cmp.Compare(saving(b), saving(a)), a[0]-b[0]) })
 		for _, list := range lists[:min(len(lists), 8)] {
 			edges := max(f.crossing(list[1], list[1]+p, l.outputs), 1)
-			if s := saving(list) / math.Sqrt(float64(edges)); s > best && edges <= max(4, (nodes[list[0]+p]-nodes[list[0]])/2) {
+			if s := saving(list) / math.Sqrt(float64(edges)); s > best &&
+				edges <= max(4, (nodes[list[0]+p]-nodes[list[0]])/2) {
 				best, starts, length = s, list, p
 			}
 		}
@@ -441,7 +446,8 @@ func (l *level) runs(boxes []int) []int {
 	}
 	for k := 0; k < len(boxes); {
 		end := k + 1
-		for end < len(boxes) && l.Items[boxes[k]].Kind == Block && l.Items[boxes[end]].Kind == Block && l.hash[boxes[end]] == l.hash[boxes[k]] && chained(end) {
+		for end < len(boxes) && l.Items[boxes[k]].Kind == Block && l.Items[boxes[end]].Kind == Block &&
+			l.hash[boxes[end]] == l.hash[boxes[k]] && chained(end) {
 			end++
 		}
 		if end-k < 3 {
@@ -506,7 +512,8 @@ func (l *level) operators(box, most int) string {
 	count, class := map[string]int{}, map[string]int{}
 	for _, i := range l.leaves(box) {
 		count[l.Items[i].Title]++
-		class[l.Items[i].Title] = slices.Index([]int{linearClass, normalClass, poolClass, activationClass}, l.Items[i].Class)
+		class[l.Items[i].Title] = slices.Index([]int{linearClass, normalClass, poolClass, activationClass},
+			l.Items[i].Class)
 	}
 	names := text.SortedFunc(maps.Keys(count), func(a, b string) int {
 		return cmp.Or(cmp.Compare(uint(class[a]), uint(class[b])), count[b]-count[a], strings.Compare(a, b))
@@ -566,8 +573,8 @@ func modules(n *onnx.Node) []string {
 	return parts[:min(max(len(parts)-1, 0), maxDepth)]
 }
 
-// scopes returns the modules of a list in Python's syntax, such as "[”, 'layers', 'layers.0', 'add']".
-// The last element is the node's own name.
+// scopes returns the modules of a list in Python's syntax, such as "[”, 'layers', 'layers.0',
+// 'add']". The last element is the node's own name.
 func scopes(list string) []string {
 	var r []string
 	before := ""

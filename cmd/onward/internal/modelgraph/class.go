@@ -5,7 +5,8 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// The classes of items, which are the colors of the page: those of operators, and inputs and outputs.
+// The classes of items, which are the colors of the page: those of operators,
+// and inputs and outputs.
 const (
 	linearClass     = int(kit.ClassLinear - 1)
 	activationClass = int(kit.ClassActivation - 1)
@@ -17,10 +18,12 @@ const (
 )
 
 // classNames are the names of the classes of operators, in the order of kit.Class.
-var classNames = []string{"convolution, matrix product, recurrent", "activation", "normalization", "pooling, reduction", "shape, indices", "arithmetic, logic",
+var classNames = []string{"convolution, matrix product, recurrent", "activation", "normalization", "pooling, reduction",
+	"shape, indices", "arithmetic, logic",
 	"control flow, function", "other operator"}
 
-// classOf returns the class of a node's operator. Calls of functions with subgraphs are control flow.
+// classOf returns the class of a node's operator. Calls of functions with
+// subgraphs are control flow.
 func classOf(n *onnx.Node) int {
 	if d := kit.Registered(n.Domain, n.OpType); d != nil {
 		return int(d.Kind() - 1)

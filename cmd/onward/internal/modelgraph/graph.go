@@ -15,8 +15,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Graph is a tree of items and the values between them. Its JSON form is the data of the page: names
-// are short because they repeat for each node.
+// Graph is a tree of items and the values between them. Its JSON form is the data of the page:
+// names are short because they repeat for each node.
 type Graph struct {
 	Items   []Item   `json:"items"`
 	Values  []Value  `json:"values"`
@@ -120,10 +120,12 @@ func Of(m *onnx.Model) (*Graph, error) {
 		return nil, fmt.Errorf("the model has no graph")
 	}
 	if n := len(m.Graph.Nodes) + len(m.Graph.Inputs) + len(m.Graph.Outputs); n > MaxItems {
-		return nil, fmt.Errorf("the graph has %d nodes, inputs and outputs; a page shows at most %d: cut out a part with onward edit extract, or write --format dot", n, MaxItems)
+		return nil, fmt.Errorf("the graph has %d nodes, inputs and outputs; a page shows at most %d: cut out a part "+
+			"with onward edit extract, or write --format dot", n, MaxItems)
 	}
 	b := &builder{Graph: &Graph{Items: []Item{}, Values: []Value{}, Weights: []Weight{}}, m: m,
-		functions: map[functionKey]*onnx.Function{}, calling: map[functionKey]bool{}, paths: map[int][]string{}, shapes: map[int][]int64{}}
+		functions: map[functionKey]*onnx.Function{}, calling: map[functionKey]bool{}, paths: map[int][]string{},
+		shapes: map[int][]int64{}}
 	for _, f := range m.Functions {
 		b.functions[functionKey{onnx.NormalizeDomain(f.Domain), f.Name, f.Overload}] = f
 	}
@@ -272,7 +274,8 @@ func (b *builder) find(s *scope, names []string) []int {
 // node adds a node and what is in it.
 func (b *builder) node(n *onnx.Node, s *scope, parent int) int {
 	i := b.add(parent, Node, n.OpType, n.Name)
-	x := Item{Domain: clean(onnx.NormalizeDomain(n.Domain)), Class: classOf(n), In: b.find(s, n.Inputs), Out: b.find(s, n.Outputs), Nodes: 1}
+	x := Item{Domain: clean(onnx.NormalizeDomain(n.Domain)), Class: classOf(n), In: b.find(s, n.Inputs),
+		Out: b.find(s, n.Outputs), Nodes: 1}
 	if d := kit.Registered(n.Domain, n.OpType); d != nil {
 		x.InNames, x.OutNames = formal(d.Signature().In, len(n.Inputs)), formal(d.Signature().Out, len(n.Outputs))
 	}
@@ -353,8 +356,8 @@ func size(n *onnx.Node, f *onnx.Function) int {
 	return r
 }
 
-// cost adds the costs of a node: of the layers that its outputs depend on, up to values of its graph. There are several
-// if it calls a function. Costs in a body are those of one execution.
+// cost adds the costs of a node: of the layers that its outputs depend on, up to values of its
+// graph. There are several if it calls a function. Costs in a body are those of one execution.
 func (b *builder) cost(n *onnx.Node, s *scope, x *Item) {
 	seen := map[*cost.Layer]bool{}
 	todo := slices.Clone(n.Outputs)
@@ -426,7 +429,8 @@ func (b *builder) open() {
 	for shown < enough {
 		best := -1
 		for _, i := range queue {
-			if n := len(children[i]); b.Items[i].Kind == Block && !b.Items[i].Open && b.Items[i].Repeats == 0 && n > 0 && shown+n <= 3*enough && (best < 0 || n < len(children[best])) {
+			if n := len(children[i]); b.Items[i].Kind == Block && !b.Items[i].Open && b.Items[i].Repeats == 0 &&
+				n > 0 && shown+n <= 3*enough && (best < 0 || n < len(children[best])) {
 				best = i
 			}
 		}
@@ -488,7 +492,8 @@ func sorted(list []*onnx.Node) []*onnx.Node {
 	return r
 }
 
-// reads returns the names of a node's inputs, also those that its subgraphs may take from around it.
+// reads returns the names of a node's inputs, also those that its subgraphs may
+// take from around it.
 func reads(n *onnx.Node) map[string]bool {
 	r := map[string]bool{}
 	var visit func(n *onnx.Node, depth int)

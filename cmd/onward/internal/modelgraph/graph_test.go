@@ -135,12 +135,14 @@ func controlModel() *onnx.Model {
 	other.Node("Neg", []string{"h"}, []string{"e0"})
 	other.Node("Abs", []string{"e0"}, []string{"e"})
 	other.Output("e", onnx.Float, "n", 8)
-	body.Input("i", onnx.Int64).Input("go", onnx.Bool).Input("s", onnx.Float, "n", 8).Output("go2", onnx.Bool).Output("s2", onnx.Float, "n", 8)
+	body.Input("i", onnx.Int64).Input("go", onnx.Bool).Input("s", onnx.Float, "n", 8).Output("go2", onnx.Bool).
+		Output("s2", onnx.Float, "n", 8)
 	body.Node("Identity", []string{"go"}, []string{"go2"})
 	body.Node("Add", []string{"s", "h"}, []string{"s2"})
 	b.Node("Swoosh", []string{"x"}, []string{"h"}).Domain("local")
 	b.Node("Constant", nil, []string{"three"}, onnx.Attrs{"value_int": 3})
-	b.Node("If", []string{"flag"}, []string{"start"}, onnx.Attrs{"then_branch": then, "else_branch": other}).Name("choose")
+	b.Node("If", []string{"flag"}, []string{"start"}, onnx.Attrs{"then_branch": then, "else_branch": other}).
+		Name("choose")
 	b.Node("Loop", []string{"three", "", "start"}, []string{"y"}, onnx.Attrs{"body": body})
 	f := b.Function("local", "Swoosh").Inputs("a").Outputs("b").Opset("", 21)
 	f.Node("Sigmoid", []string{"a"}, []string{"s"})
@@ -178,7 +180,8 @@ output y
 `
 	got := g.tree(-1, "")
 	// Attributes may be in either order.
-	if d := cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")); d != "" && strings.Index(got, "else_branch") > strings.Index(got, "then_branch") {
+	if d := cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")); d != "" &&
+		strings.Index(got, "else_branch") > strings.Index(got, "then_branch") {
 		t.Error(d)
 	}
 	if x := g.Items[2]; x.Title != "Swoosh" || x.FLOPs == 0 || x.Bytes != 4*8 || x.Class != otherClass || x.Nodes != 3 {
@@ -188,7 +191,8 @@ output y
 		// Nodes in the bodies of control flow have types and the costs of one execution.
 		if want := map[string]int64{"MatMul": 2 * 8 * 8, "Neg": 8, "Add": 8}[x.Title]; want > 0 {
 			if typ := g.Values[x.Out[0]].Type; x.FLOPs != want || x.Bytes != 4*8 || typ != "float[n,8]" {
-				t.Errorf("%s has %d FLOPs, %d bytes and type %s, want %d, 32 and float[n,8]", x.Title, x.FLOPs, x.Bytes, typ, want)
+				t.Errorf("%s has %d FLOPs, %d bytes and type %s, want %d, 32 and float[n,8]", x.Title, x.FLOPs,
+					x.Bytes, typ, want)
 			}
 		}
 		if x.Title == "Loop" {
@@ -219,7 +223,8 @@ func TestGolden(t *testing.T) {
 		`"weights":[{"n":"w","t":"float[4,2]","b":32,"v":"[0, 0, 0, 0, 1, 1, 1, 3]","c":8,"s":[0,3,0.75,0.9682458365518543,0.5]},` +
 		`{"n":"big","t":"float[33]","b":132,"c":33,"s":[0,8,0.24242424242424243,1.3713586059375467,0.9696969696969697],"h":[32,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,1]}],` +
 		`"flops":16}`
-	if d := cmp.Diff(strings.ReplaceAll(want, ",\"", ",\n\""), strings.ReplaceAll(string(got), ",\"", ",\n\"")); d != "" {
+	if d := cmp.Diff(strings.ReplaceAll(want, ",\"", ",\n\""), strings.ReplaceAll(string(got), ",\"", ",\n\"")); d !=
+		"" {
 		t.Error(d)
 	}
 }
@@ -250,7 +255,8 @@ func TestBlocksByName(t *testing.T) {
 	b.Node("Identity", []string{x}, []string{"y"}).Name("/model/out")
 	g := of(t, b.Must())
 	text := g.tree(-1, "")
-	for _, want := range []string{"\nblock embed\n", "\nblock encoder ×12\n", "\n  block layer.11\n", "\n    block mlp\n"} {
+	for _, want := range []string{"\nblock embed\n", "\nblock encoder ×12\n", "\n  block layer.11\n",
+		"\n    block mlp\n"} {
 		if strings.Count(text, want) != 1 && want != "\n    block mlp\n" || !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -309,7 +315,8 @@ func TestBlocksAreConvex(t *testing.T) {
 		for i := range n {
 			from := func() string { return fmt.Sprint("v", max(0, i-r.IntN(4))) }
 			path := fmt.Sprintf("a%d/b%d/n", (i+r.IntN(9))/10, (i+r.IntN(3))/4)
-			b.Node([]string{"Add", "Mul"}[r.IntN(2)], []string{from(), from()}, []string{fmt.Sprint("v", i+1)}).Name(path)
+			b.Node([]string{"Add", "Mul"}[r.IntN(2)], []string{from(), from()}, []string{fmt.Sprint("v", i+1)}).
+				Name(path)
 		}
 		b.Output(fmt.Sprint("v", n), onnx.Float, 4)
 		of(t, b.Must())
@@ -327,7 +334,8 @@ func TestHostileModels(t *testing.T) {
 	f := b.Function("f", "F").Inputs("p").Outputs("q").Opset("f", 1)
 	f.Node("F", []string{"p"}, []string{"q"}).Domain("f")
 	m := b.Must()
-	m.Graph.Initializers = append(m.Graph.Initializers, &onnx.Tensor{Name: "t", Dims: []int64{1 << 40, 1 << 40}, DataType: onnx.Float},
+	m.Graph.Initializers = append(m.Graph.Initializers,
+		&onnx.Tensor{Name: "t", Dims: []int64{1 << 40, 1 << 40}, DataType: onnx.Float},
 		&onnx.Tensor{Name: "u", DataType: 99}, &onnx.Tensor{Name: "n", Dims: []int64{-1}, DataType: onnx.Int64})
 	g, err := Of(m)
 	if err != nil {
@@ -337,7 +345,8 @@ func TestHostileModels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := string(data); len(s) > 20_000 || strings.ContainsAny(s, "<\x1b\u202e") || !strings.Contains(s, "the function calls itself") || g.Unknown == "" {
+	if s := string(data); len(s) > 20_000 || strings.ContainsAny(s, "<\x1b\u202e") ||
+		!strings.Contains(s, "the function calls itself") || g.Unknown == "" {
 		t.Errorf("%d bytes, unknown %q: %.2000s", len(s), g.Unknown, s)
 	}
 	for _, w := range g.Weights {
@@ -370,7 +379,8 @@ func TestView(t *testing.T) {
 		}
 		return v
 	}
-	if s := string(view(`"></script><img src=x>`).Body); strings.Count(s, "</script>") != 1 || strings.Contains(s, "<img") || !strings.Contains(s, `\u003cimg`) {
+	if s := string(view(`"></script><img src=x>`).Body); strings.Count(s, "</script>") != 1 ||
+		strings.Contains(s, "<img") || !strings.Contains(s, `\u003cimg`) {
 		t.Errorf("a name is not escaped: %s", s)
 	}
 	v := view("a")
@@ -404,7 +414,8 @@ func TestFunctionsGrow(t *testing.T) {
 }
 
 func TestScopes(t *testing.T) {
-	n := &onnx.Node{Name: "node_add", MetadataProps: []onnx.StringStringEntry{{Key: "pkg.torch.onnx.name_scopes", Value: "['', 'layers', 'layers.0', 'layers.0.fc', 'add']"}}}
+	n := &onnx.Node{Name: "node_add",
+		MetadataProps: []onnx.StringStringEntry{{Key: "pkg.torch.onnx.name_scopes", Value: "['', 'layers', 'layers.0', 'layers.0.fc', 'add']"}}}
 	if d := cmp.Diff([]string{"layers", "0", "fc"}, modules(n)); d != "" {
 		t.Error(d)
 	}

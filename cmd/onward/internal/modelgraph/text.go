@@ -12,7 +12,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Weight is the summary of an initializer or of a constant. Elements are in it only if they are few.
+// Weight is the summary of an initializer or of a constant. Elements are in it only
+// if they are few.
 type Weight struct {
 	Name     string      `json:"n"`
 	Type     string      `json:"t"`
@@ -62,7 +63,8 @@ func tensorType(elem string, dims []int64) string {
 
 // filled returns the result of a ConstantOfShape whose shape is a constant, nil for other nodes.
 func (b *builder) filled(n *onnx.Node, s *scope) *Weight {
-	if n.OpType != "ConstantOfShape" || onnx.NormalizeDomain(n.Domain) != "" || len(n.Inputs) != 1 || len(n.Outputs) != 1 {
+	if n.OpType != "ConstantOfShape" || onnx.NormalizeDomain(n.Domain) != "" || len(n.Inputs) != 1 ||
+		len(n.Outputs) != 1 {
 		return nil
 	}
 	v, ok := s.find(n.Inputs[0])
@@ -113,7 +115,8 @@ func elements(x *tensor.Tensor) string {
 
 // constant returns the tensor of a Constant, nil for other nodes and for constants of other types.
 func constant(n *onnx.Node) *onnx.Tensor {
-	if n.OpType != "Constant" || onnx.NormalizeDomain(n.Domain) != "" || len(n.Outputs) != 1 || len(n.Attributes) != 1 || n.Attributes[0].RefAttrName != "" {
+	if n.OpType != "Constant" || onnx.NormalizeDomain(n.Domain) != "" || len(n.Outputs) != 1 ||
+		len(n.Attributes) != 1 || n.Attributes[0].RefAttrName != "" {
 		return nil
 	}
 	var t *onnx.Tensor

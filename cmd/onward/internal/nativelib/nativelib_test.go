@@ -19,7 +19,8 @@ func TestPresentPaths(t *testing.T) {
 	}}
 	err := fmt.Errorf("not available: %w", nf)
 	lines, absent := PresentPaths(err.Error(), err)
-	if want := []string{"not available: a library could not be opened; looked at:", "  /b (system): libc.so.9: file does not exist"}; absent != 2 || !slices.Equal(lines, want) {
+	if want := []string{"not available: a library could not be opened; looked at:",
+		"  /b (system): libc.so.9: file does not exist"}; absent != 2 || !slices.Equal(lines, want) {
 		t.Errorf("%d absent, lines %q, want 2 and %q", absent, lines, want)
 	}
 	for _, err := range []error{nil, errors.New("x")} {

@@ -32,7 +32,8 @@ func New(ctx context.Context, endpoint, service string, log *slog.Logger) (*sdk.
 	if err != nil {
 		return nil, err
 	}
-	res, err := resource.Merge(resource.Default(), resource.NewSchemaless(attribute.String("service.name", cmp.Or(service, "onward"))))
+	res, err := resource.Merge(resource.Default(),
+		resource.NewSchemaless(attribute.String("service.name", cmp.Or(service, "onward"))))
 	if err != nil {
 		return nil, err
 	}

@@ -35,8 +35,10 @@ func TestSpansReachTheCollector(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parent := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled, Remote: true})
-	_, a := p.Tracer("scope").Start(trace.ContextWithSpanContext(t.Context(), parent), "a", trace.WithSpanKind(trace.SpanKindServer))
+	parent := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2},
+		TraceFlags: trace.FlagsSampled, Remote: true})
+	_, a := p.Tracer("scope").
+		Start(trace.ContextWithSpanContext(t.Context(), parent), "a", trace.WithSpanKind(trace.SpanKindServer))
 	a.RecordError(errors.New("went wrong"))
 	a.SetStatus(codes.Error, "failed")
 	a.End()
@@ -46,7 +48,8 @@ func TestSpansReachTheCollector(t *testing.T) {
 	if err := p.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if len(got.ResourceSpans) != 1 || len(got.ResourceSpans[0].ScopeSpans) != 1 || len(got.ResourceSpans[0].ScopeSpans[0].Spans) != 1 {
+	if len(got.ResourceSpans) != 1 || len(got.ResourceSpans[0].ScopeSpans) != 1 ||
+		len(got.ResourceSpans[0].ScopeSpans[0].Spans) != 1 {
 		t.Fatalf("the collector got %v, want one span", &got)
 	}
 	service := ""
@@ -57,7 +60,8 @@ func TestSpansReachTheCollector(t *testing.T) {
 	}
 	span := got.ResourceSpans[0].ScopeSpans[0].Spans[0]
 	traceID, spanID := parent.TraceID(), parent.SpanID()
-	if service != "test" || span.Name != "a" || !bytes.Equal(span.TraceId, traceID[:]) || !bytes.Equal(span.ParentSpanId, spanID[:]) ||
+	if service != "test" || span.Name != "a" || !bytes.Equal(span.TraceId, traceID[:]) ||
+		!bytes.Equal(span.ParentSpanId, spanID[:]) ||
 		span.Status.Message != "failed" || len(span.Events) != 1 {
 		t.Errorf("the collector got %v", &got)
 	}
@@ -65,7 +69,8 @@ func TestSpansReachTheCollector(t *testing.T) {
 
 func TestEndpoints(t *testing.T) {
 	for _, e := range []string{"", "127.0.0.1:4318", "grpc://host", "http://", "%"} {
-		if _, err := New(t.Context(), e, "", slog.Default()); err == nil || !strings.Contains(err.Error(), "want a URL") {
+		if _, err := New(t.Context(), e, "", slog.Default()); err == nil ||
+			!strings.Contains(err.Error(), "want a URL") {
 			t.Errorf("%q: %v", e, err)
 		}
 	}

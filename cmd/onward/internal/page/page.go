@@ -34,7 +34,8 @@ type Section struct {
 	Table  *Table
 }
 
-// View is a part of the page with a style and a script of its own. A page with one is as wide as the window.
+// View is a part of the page with a style and a script of its own. A page with one is as
+// wide as the window.
 type View struct {
 	Style, Script string
 	Body          Markup
@@ -94,15 +95,17 @@ var style string
 //go:embed page.js
 var script string
 
-// policy is a content security policy that runs the page's own script and permits no request. If a name
-// in a page became markup in spite of the escaping, a script in it would not run.
+// policy is a content security policy that runs the page's own script and permits no request. If a
+// name in a page became markup in spite of the escaping, a script in it would not run.
 func policy(script string) string {
 	sum := sha256.Sum256([]byte(script))
-	return "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	return "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-" +
+		base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// Render writes a page. It does not use html/template, which makes the linker keep all exported methods
-// and the command 2 MB larger. Texts of models stand only between tags and in quoted attributes.
+// Render writes a page. It does not use html/template, which makes the linker keep all
+// exported methods and the command 2 MB larger. Texts of models stand only between tags
+// and in quoted attributes.
 func Render(w io.Writer, p *Page) error {
 	var d drawing
 	style, script, body := style, script, ""
@@ -179,8 +182,8 @@ func (d *drawing) section(s *Section) {
 	d.add("</section>\n")
 }
 
-// longTable is the number of rows from which scripts make a table on demand: laying out 5,000 rows takes
-// a browser more than a second. Without scripts it is there at once.
+// longTable is the number of rows from which scripts make a table on demand: laying out 5,000 rows
+// takes a browser more than a second. Without scripts it is there at once.
 const longTable = 1000
 
 func (d *drawing) table(t *Table) {

@@ -33,7 +33,8 @@ func hostile(s string) *Page {
 		{Table: &Table{Caption: s, Columns: []Column{{Name: s}}, Rows: [][]Cell{{{Text: s, Value: s}}}}}}}
 }
 
-// Names of a model become text: the page has the elements and attributes of one with harmless names.
+// Names of a model become text: the page has the elements and attributes of
+// one with harmless names.
 func TestHostileNames(t *testing.T) {
 	tags := regexp.MustCompile(`(?i)<(/?[a-z]+)|\son[a-z]+\s*=`)
 	count := func(s string) map[string]int {
@@ -49,7 +50,8 @@ func TestHostileNames(t *testing.T) {
 			t.Errorf("%d of %s with hostile names, want %d", bad[tag], tag, good[tag])
 		}
 	}
-	if s := rendered(t, hostile(evil)); strings.ContainsAny(s, "\x1b\u202e") || !strings.Contains(s, "&lt;/script&gt;") {
+	if s := rendered(t, hostile(evil)); strings.ContainsAny(s, "\x1b\u202e") ||
+		!strings.Contains(s, "&lt;/script&gt;") {
 		t.Error("control characters are not escaped, or the names are missing")
 	}
 }
@@ -80,13 +82,15 @@ func TestWrite(t *testing.T) {
 // Axes with equal, missing and extreme values have finite positions and few ticks.
 func TestAxes(t *testing.T) {
 	inf := math.Inf(1)
-	for _, v := range [][]float64{nil, {1}, {0, 0}, {-3, -3}, {1e-300, 1e300}, {math.MaxFloat64, -math.MaxFloat64}, {math.MaxFloat64}, {5e-324}, {inf}, {math.NaN()}, {0, 1, 2}} {
+	for _, v := range [][]float64{nil, {1}, {0, 0}, {-3, -3}, {1e-300, 1e300}, {math.MaxFloat64, -math.MaxFloat64},
+		{math.MaxFloat64}, {5e-324}, {inf}, {math.NaN()}, {0, 1, 2}} {
 		for _, log := range []bool{false, true} {
 			c := Line{Label: "c", Log: log}
 			for i, y := range v {
 				c.Points = append(c.Points, Point{X: float64(i), Y: y})
 			}
-			if s := string(c.Draw()); strings.Contains(s, "NaN") || strings.Contains(s, "Inf") || strings.Count(s, "<text") > 60 {
+			if s := string(c.Draw()); strings.Contains(s, "NaN") || strings.Contains(s, "Inf") ||
+				strings.Count(s, "<text") > 60 {
 				t.Errorf("%v, log %t: %s", v, log, s)
 			}
 		}
@@ -100,7 +104,8 @@ func TestBins(t *testing.T) {
 		for _, n := range counts {
 			sum += n
 		}
-		if len(edges) != 5 || sum != 5 || math.Abs(edges[4]-16) > 1e-9 || log && math.Abs(edges[1]-2) > 1e-9 || !log && edges[1] != 4.75 {
+		if len(edges) != 5 || sum != 5 || math.Abs(edges[4]-16) > 1e-9 || log && math.Abs(edges[1]-2) > 1e-9 || !log &&
+			edges[1] != 4.75 {
 			t.Errorf("log %t: edges %v, counts %v", log, edges, counts)
 		}
 	}

@@ -77,7 +77,8 @@ func arithmetic(threads int, clock Clock) float64 {
 	level := cpu.Active()
 	products := func(count int) {
 		all(threads, func(int) {
-			a := gemm.Args[float32]{M: m, N: n, K: k, A: make([]float32, m*k), LdA: k, B: make([]float32, gemm.PackedLen(k, n)), LdB: n, Packed: true, C: make([]float32, m*n), LdC: n}
+			a := gemm.Args[float32]{M: m, N: n, K: k, A: make([]float32, m*k), LdA: k,
+				B: make([]float32, gemm.PackedLen(k, n)), LdB: n, Packed: true, C: make([]float32, m*n), LdC: n}
 			for range count {
 				gemm.F32(level, &a, a.Whole())
 			}

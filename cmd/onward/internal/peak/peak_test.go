@@ -10,7 +10,8 @@ import (
 )
 
 func TestSizes(t *testing.T) {
-	list := []cpu.Cache{{Level: 1, Bytes: 48 << 10, CPUs: 2}, {Level: 2, Bytes: 2 << 20, CPUs: 2}, {Level: 3, Bytes: 260 << 20, CPUs: 16}}
+	list := []cpu.Cache{{Level: 1, Bytes: 48 << 10, CPUs: 2}, {Level: 2, Bytes: 2 << 20, CPUs: 2},
+		{Level: 3, Bytes: 260 << 20, CPUs: 16}}
 	if got, want := sizes(list, 4), []int64{2 << 20, 256 << 20}; !slices.Equal(got, want) {
 		t.Errorf("sizes %v, want %v", got, want)
 	}

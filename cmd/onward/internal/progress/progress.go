@@ -75,7 +75,8 @@ func (b *Bar) Step(done, total int, item string) {
 	count := fmt.Sprint(done)
 	if total > 0 {
 		full := barWidth * min(done, total) / total
-		line += fmt.Sprintf(" %3d%% |%s%s|", 100*min(done, total)/total, strings.Repeat("█", full), strings.Repeat(" ", barWidth-full))
+		line += fmt.Sprintf(" %3d%% |%s%s|", 100*min(done, total)/total, strings.Repeat("█", full),
+			strings.Repeat(" ", barWidth-full))
 		count += fmt.Sprintf("/%d", total)
 	}
 	spent := now.Sub(b.start)

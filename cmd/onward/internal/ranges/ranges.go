@@ -37,7 +37,8 @@ func (o *Flags) Register(f *pflag.FlagSet) {
 	f.StringVar(&o.method, "method", "minmax", "calibration method: minmax, entropy or percentile")
 	f.Float64Var(&o.percent, "percentile", 99.999, "percentage of values inside the range, with --method percentile")
 	f.BoolVar(&o.average, "moving-average", false, "average the ends of ranges over batches, with --method minmax")
-	f.IntVar(&o.window, "window", 0, "batches that are processed together (default all; histograms then read the data twice)")
+	f.IntVar(&o.window, "window", 0,
+		"batches that are processed together (default all; histograms then read the data twice)")
 	f.IntVar(&o.bins, "bins", 0, "bins of a histogram (default 128 for entropy, 2048 for percentile)")
 	f.StringVarP(&o.Provider, "provider", "p", "cpu", "the provider that runs the model")
 	session.OptionFlag(f, &o.Own)
@@ -46,7 +47,8 @@ func (o *Flags) Register(f *pflag.FlagSet) {
 
 // Options returns the calibration options that the flags select.
 func (o *Flags) Options() (*calibration.Options, error) {
-	methods := map[string]calibration.Method{"minmax": calibration.MinMax, "entropy": calibration.Entropy, "percentile": calibration.Percentile}
+	methods := map[string]calibration.Method{"minmax": calibration.MinMax, "entropy": calibration.Entropy,
+		"percentile": calibration.Percentile}
 	method, ok := methods[strings.ToLower(o.method)]
 	if !ok {
 		return nil, cli.Usagef("--method is %q, want minmax, entropy or percentile", o.method)
@@ -58,21 +60,24 @@ func (o *Flags) Options() (*calibration.Options, error) {
 		return nil, cli.Usagef("--moving-average needs --method minmax")
 	}
 	if o.window < 0 || o.bins < 0 || o.bins%2 != 0 {
-		return nil, cli.Usagef("--window is %d and --bins %d, want 0 or more and an even number of bins", o.window, o.bins)
+		return nil, cli.Usagef("--window is %d and --bins %d, want 0 or more and an even number of bins",
+			o.window, o.bins)
 	}
 	opts, err := session.Options(o.Provider, o.Threads, o.Own)
 	if err != nil {
 		return nil, err
 	}
 	return &calibration.Options{
-		Method: method, Percent: o.percent, Symmetric: o.Symmetric, MovingAverage: o.average, Window: o.window, Bins: o.bins,
+		Method: method, Percent: o.percent, Symmetric: o.Symmetric, MovingAverage: o.average,
+		Window: o.window, Bins: o.bins,
 		OpTypes: o.OpTypes, MaxBatches: o.Data.MaxBatches, Session: opts,
 	}, nil
 }
 
-// Histograms returns a table with the histograms of the tensors of t, which is t if it has them. Ranges
-// by the smallest and largest values have none; then the data is read again.
-func (o *Flags) Histograms(ctx context.Context, w io.Writer, m *onnx.Model, data calibration.Data, t *calibration.Table) (*calibration.Table, error) {
+// Histograms returns a table with the histograms of the tensors of t, which is t if it has them.
+// Ranges by the smallest and largest values have none; then the data is read again.
+func (o *Flags) Histograms(ctx context.Context, w io.Writer, m *onnx.Model, data calibration.Data,
+	t *calibration.Table) (*calibration.Table, error) {
 	if t.Method != calibration.MinMax {
 		return t, nil
 	}
@@ -83,7 +88,8 @@ func (o *Flags) Histograms(ctx context.Context, w io.Writer, m *onnx.Model, data
 }
 
 // Find returns the ranges and the number of batches. It shows progress on w.
-func (o *Flags) Find(ctx context.Context, w io.Writer, m *onnx.Model, data calibration.Data) (*calibration.Table, int, error) {
+func (o *Flags) Find(ctx context.Context, w io.Writer, m *onnx.Model,
+	data calibration.Data) (*calibration.Table, int, error) {
 	opts, err := o.Options()
 	if err != nil {
 		return nil, 0, err

@@ -23,7 +23,8 @@ type ProviderOptions []string
 
 // OptionFlag adds the flag --option.
 func OptionFlag(f *pflag.FlagSet, o *ProviderOptions) {
-	f.StringArrayVar((*[]string)(o), "option", nil, "an option of the provider: NAME=VALUE, or PROVIDER/NAME=VALUE for one of several")
+	f.StringArrayVar((*[]string)(o), "option", nil,
+		"an option of the provider: NAME=VALUE, or PROVIDER/NAME=VALUE for one of several")
 }
 
 // For returns the options for a provider.
@@ -53,7 +54,8 @@ func (o ProviderOptions) Named() error {
 	for _, s := range o {
 		name, _, _ := strings.Cut(s, "=")
 		if p, _, _ := strings.Cut(name, "/"); p == name || driver.Lookup(p) == nil {
-			return cli.Usagef("--option %q: want PROVIDER/NAME=VALUE with one of the providers %s", s, strings.Join(onward.Providers(), ", "))
+			return cli.Usagef("--option %q: want PROVIDER/NAME=VALUE with one of the providers %s", s,
+				strings.Join(onward.Providers(), ", "))
 		}
 	}
 	return nil
@@ -74,7 +76,8 @@ func Options(provider string, threads int, own ProviderOptions) (*onward.Session
 	if err != nil {
 		return nil, err
 	}
-	return &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: provider, Options: options}}, Threads: threads}, nil
+	return &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: provider, Options: options}},
+		Threads: threads}, nil
 }
 
 // ProviderFlag adds the flag --provider.
@@ -102,7 +105,8 @@ func PrecisionName(p onward.Precision) string {
 
 // MapWeightsFlag adds the flag --map-weights.
 func MapWeightsFlag(f *pflag.FlagSet, mapWeights *bool) {
-	f.BoolVar(mapWeights, "map-weights", false, "memory-map the model's files: weights that are not packed are loaded when they are first read")
+	f.BoolVar(mapWeights, "map-weights", false,
+		"memory-map the model's files: weights that are not packed are loaded when they are first read")
 }
 
 // Open loads a model file or an example for running.
@@ -121,11 +125,13 @@ func Open(ctx context.Context, path string, opts *onward.SessionOptions) (*onwar
 	return s, err
 }
 
-// ErrNotOpened is the result of TryProviders for a library that is available, but has not opened the model.
+// ErrNotOpened is the result of TryProviders for a library that is available, but has
+// not opened the model.
 var ErrNotOpened = errors.New("available; onward check tells whether it opens a model of this size")
 
-// TryProviders opens a model on every provider and returns their errors, nil for success. Without libraries, it opens the
-// model on providers written in Go alone: compiling thousands of nodes takes native libraries seconds.
+// TryProviders opens a model on every provider and returns their errors, nil for success. Without
+// libraries, it opens the model on providers written in Go alone: compiling thousands of nodes
+// takes native libraries seconds.
 func TryProviders(ctx context.Context, m *onnx.Model, own ProviderOptions, libraries bool) map[string]error {
 	r := map[string]error{}
 	for _, p := range onward.Providers() {

@@ -84,7 +84,8 @@ func JSON(w io.Writer, v any) error {
 	return err
 }
 
-// JSONLines returns a writer for lines of JSON that escapes as [JSON] does. Each Write has whole lines.
+// JSONLines returns a writer for lines of JSON that escapes as [JSON] does. Each
+// Write has whole lines.
 func JSONLines(w io.Writer) io.Writer { return jsonLines{w} }
 
 type jsonLines struct{ w io.Writer }
@@ -97,7 +98,8 @@ func (l jsonLines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// escapeJSON escapes the characters of JSON strings that do not print, such as U+202E, which reverses the text after it.
+// escapeJSON escapes the characters of JSON strings that do not print, such as U+202E, which
+// reverses the text after it.
 func escapeJSON(b []byte) []byte {
 	hidden := func(r rune) bool { return r >= 0x80 && !unicode.IsPrint(r) }
 	if bytes.IndexFunc(b, hidden) < 0 {
@@ -177,7 +179,8 @@ func Scaled(n int64) string {
 	return fmt.Sprintf("%.3g %s", x, prefix)
 }
 
-// SortedFunc is [slices.SortedFunc] for strings, with the code of sort.Slice, which all types share.
+// SortedFunc is [slices.SortedFunc] for strings, with the code of sort.Slice,
+// which all types share.
 func SortedFunc(seq iter.Seq[string], compare func(a, b string) int) []string {
 	r := slices.Collect(seq)
 	sort.Slice(r, func(i, k int) bool { return compare(r[i], r[k]) < 0 })

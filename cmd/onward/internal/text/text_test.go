@@ -7,7 +7,8 @@ import (
 )
 
 func TestEscape(t *testing.T) {
-	for in, want := range map[string]string{"plain ü 数": "plain ü 数", "a\tb\nc": "a\tb\nc", "\x1b[0m": `\x1b[0m`, "\u202e": `\u202e`, "\xff": `\xff`, "\x00": `\x00`} {
+	for in, want := range map[string]string{"plain ü 数": "plain ü 数", "a\tb\nc": "a\tb\nc", "\x1b[0m": `\x1b[0m`,
+		"\u202e": `\u202e`, "\xff": `\xff`, "\x00": `\x00`} {
 		if got := Escape(in); got != want {
 			t.Errorf("Escape(%q) = %q, want %q", in, got, want)
 		}

@@ -11,8 +11,8 @@ import (
 // Bins is the number of bins of a histogram.
 const Bins = 32
 
-// Summary describes the elements of a tensor. Minimum, maximum, mean and standard deviation are those
-// of the finite elements, and 0 if there are none.
+// Summary describes the elements of a tensor. Minimum, maximum, mean and standard deviation are
+// those of the finite elements, and 0 if there are none.
 type Summary struct {
 	Count, Zeros, NotFinite int64
 	Min, Max, Mean, StdDev  float64

@@ -38,7 +38,8 @@ func TestSummarize(t *testing.T) {
 			t.Errorf("%s: %v\n%s", name, err, d)
 		}
 	}
-	if s, err := Summarize(tensorOf(t, []float64{-math.MaxFloat64, math.MaxFloat64})); err != nil || s.Histogram[0] != 1 || s.Histogram[Bins-1] != 1 {
+	if s, err := Summarize(tensorOf(t, []float64{-math.MaxFloat64, math.MaxFloat64})); err != nil ||
+		s.Histogram[0] != 1 || s.Histogram[Bins-1] != 1 {
 		t.Errorf("the largest numbers are %+v, %v", s, err)
 	}
 	for _, list := range []any{[]string{"a"}, []complex64{1}} {

@@ -17,7 +17,8 @@ func TestFilesAreThoseOfTheRelease(t *testing.T) {
 	if s, err := suite.Find(); err != nil {
 		t.Fatal(err)
 	} else if s.Version != suite.Version && s.Source != suite.Env {
-		t.Skipf("the suite on this machine is ONNX %s (%s), not %s: its files are not compared", s.Version, s.Source, suite.Version)
+		t.Skipf("the suite on this machine is ONNX %s (%s), not %s: its files are not compared", s.Version,
+			s.Source, suite.Version)
 	}
 	if err := suite.Verify(dir); err != nil {
 		if os.Getenv(suite.Env) != "" {
@@ -47,7 +48,8 @@ func TestEveryCaseHasAModelAndData(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(c, "model.onnx")); err != nil {
 				t.Error(err)
 			}
-			if out, err := filepath.Glob(filepath.Join(c, "test_data_set_*", "output_*.pb")); err != nil || len(out) == 0 {
+			if out, err := filepath.Glob(filepath.Join(c, "test_data_set_*", "output_*.pb")); err != nil ||
+				len(out) == 0 {
 				t.Errorf("%s has no expected output, %v", c, err)
 			}
 		}
