@@ -32,7 +32,7 @@ type Backend interface {
 	NewSession(ctx context.Context, m *onnx.Model, d Device, opts *onward.SessionOptions) (*onward.Session, error)
 }
 
-// CompatibilityChecker is a [Backend] that can tell without opening a session whether it
+// CompatibilityChecker is a [Backend] that checks, without opening a session, whether it
 // supports a model.
 type CompatibilityChecker interface {
 	// CheckModel returns nil if the backend supports the model, else an error that
@@ -408,8 +408,8 @@ func IsCompatible[S Source](ctx context.Context, model S, b Backend, device stri
 	return true, s.Close()
 }
 
-// Compatible returns nil, or an error that lists what the model contains and the backend is
-// known to lack. It opens no session, unlike [IsCompatible].
+// Compatible returns nil, or an error that lists the operators, types and opsets of the model that
+// the backend does not support. It opens no session, unlike [IsCompatible].
 func Compatible(b Backend, m *onnx.Model) error {
 	if c, ok := b.(CompatibilityChecker); ok {
 		return c.CheckModel(m)

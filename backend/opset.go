@@ -15,8 +15,8 @@ var accepted sync.Map
 type opsetKey struct{ provider, library string }
 
 // newestOpset returns the newest released version of ai.onnx that a backend accepts. A native
-// library knows those of its own release, and tells only when it opens a model: a model of one
-// node is opened at lower and lower versions.
+// library accepts those of its own release, but has no function that returns them. So a model of
+// one node is opened, at a lower version after each failure.
 func newestOpset(ctx context.Context, b Backend, d Device, opts *onward.SessionOptions) int64 {
 	key := opsetKey{provider: b.Name()}
 	p, ok := b.(Provider)

@@ -12,8 +12,8 @@ import (
 
 // Check tests a case by the distribution of its results. It replaces the comparison of
 // a case whose expected outputs are one draw of a random generator that ONNX does not
-// specify. Each element of a result tells whether an event happened, such as the event
-// that an element is kept.
+// specify. Each element of a result records an event, for instance that an element is
+// kept.
 //
 // The seeds of the model are removed, so that the draws of several runs must differ.
 // The model with its seeds runs once.

@@ -3,11 +3,11 @@
 // docs/performance.md.
 //
 // It builds the onward command and runs `onward bench` for every model and number of threads, so
-// that the figures are those that users get; see its documentation for the method. Each round goes
-// through the whole list, so that the rounds of a model lie minutes apart and other work on the
-// machine disturbs few of them. A line is printed for every model in each round, of the rounds so
-// far. It leaves out an engine whose library is not on the machine; `make bench` fetches both and
-// the suite.
+// that the figures are those that users get; see its documentation for the method. Each round
+// goes through the whole list, so that minutes pass between the rounds of a model, and other work
+// on the machine disturbs few of them. A line is printed for every model in each round, of the
+// rounds so far. It leaves out an engine whose library is not on the machine; `make bench`
+// fetches both and the suite.
 //
 // -record writes the ratios of ONNX Runtime's minima to a file; -check compares them with it, as
 // bench/sweep does. Both leave out OpenVINO.
@@ -122,7 +122,7 @@ func main() {
 
 func run(ctx context.Context) error {
 	quick := flag.Bool("quick", false, "one thread and blocks of 100 ms: a few minutes in all")
-	out := flag.String("out", "", "write the table to this file and a picture beside it, besides printing lines")
+	out := flag.String("out", "", "write the table to this file and an image beside it, besides printing lines")
 	only := flag.String("only", "", "only models whose group and name match this regular expression")
 	threads := flag.String("threads", "1,2", "numbers of threads")
 	duration := flag.Duration("duration", time.Second, "how long a block is timed")

@@ -33,7 +33,7 @@ func TestDrawRatios(t *testing.T) {
 	}
 	for _, want := range []string{"a network", "one that failed", "Others", "1 thread", "2 threads", "20"} {
 		if !text[want] {
-			t.Errorf("the picture does not say %q", want)
+			t.Errorf("the image does not say %q", want)
 		}
 	}
 	if text["left out"] {

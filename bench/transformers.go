@@ -17,7 +17,7 @@ type transformer struct {
 	zero  map[string]bool // constants that have been added
 }
 
-// dense is an implementation of the product of x and in×out weights.
+// dense adds the matrix product of x and in×out weights, in one of several forms.
 type dense func(t *transformer, x string, in, out int) string
 
 func newTransformer(d dense) *transformer {

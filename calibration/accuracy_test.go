@@ -20,7 +20,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// digits returns the pictures of the example's test set, in batches, and their labels.
+// digits returns the images of the example's test set, in batches, and their labels.
 func digits(t *testing.T, size int) (batches []onward.Values, labels string) {
 	t.Helper()
 	sheet, err := os.ReadFile("../datasets/testdata/digits_heldout.png")
@@ -114,7 +114,7 @@ func integerOperators(t *testing.T, m *onnx.Model, feed onward.Values, want []st
 }
 
 // This test checks that a quantized classifier is as accurate as the original, within one per
-// cent of the pictures, with every calibration, quantization and engine.
+// cent of the images, with every calibration, quantization and engine.
 func TestQuantizedDigits(t *testing.T) {
 	data, err := datasets.Get("digits.onnx")
 	if err != nil {
@@ -161,7 +161,7 @@ func TestQuantizedDigits(t *testing.T) {
 				integerOperators(t, q, batches[0], w.integer)
 				for _, p := range providers {
 					if n := right(q, p); float64(original-n) > 0.01*float64(len(labels)) {
-						t.Errorf("%s classifies %d of %d pictures correctly, the original %d", p, n,
+						t.Errorf("%s classifies %d of %d images correctly, the original %d", p, n,
 							len(labels), original)
 					}
 				}

@@ -323,7 +323,7 @@ func TestQuantizeErrors(t *testing.T) {
 		{static(m, table, QuantizeOptions{Weight: tensor.TypeFloat32}), "want uint8 or int8"},
 		{static(m, table, QuantizeOptions{Activation: tensor.TypeInt8, Weight: tensor.TypeUint8}), "no engine multiplies"},
 		{static(m, table, QuantizeOptions{SymmetricWeights: true, AsymmetricWeights: true}), "both set"},
-		{static(m, table, QuantizeOptions{Exclude: []string{"nobody"}}), `no node "nobody"`},
+		{static(m, table, QuantizeOptions{Exclude: []string{"missing"}}), `no node "missing"`},
 		{static(model(9), table, QuantizeOptions{}), "imports opset 9, want at least 10"},
 		{static(model(11), table, QuantizeOptions{PerChannel: true}), "imports opset 11, want at least 13"},
 		{static(bad.Must(), table, QuantizeOptions{}), "contains NaN"},

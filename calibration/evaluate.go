@@ -27,8 +27,8 @@ type OutputReport struct {
 	Odd int64
 	// MaxAbs is the largest difference.
 	MaxAbs float64
-	// The sums over all values of the squares of the original, the squares of the
-	// quantized, their products, and the squares of their differences.
+	// Running sums over all values x of the original and q of the quantized model: Σx², Σq²,
+	// Σxq, Σ(x−q)².
 	Signal, Quantized, Product, Noise float64
 	// Rows is the number of vectors along the last dimension of a float output of rank 2
 	// or more, and Agree the number of those whose largest value has the same index. For

@@ -71,8 +71,8 @@ func (o *NBitsOptions) withDefaults() (*NBitsOptions, error) {
 	return &d, nil
 }
 
-// QuantizeMatMulNBits returns a model in which constant float32 matrices of products have 4
-// or 8 bits per weight, with a scale for each block. Activations stay float. The result
+// QuantizeMatMulNBits returns a model in which the constant float32 operands of matrix products
+// have 4 or 8 bits per weight, with a scale for each block. Activations stay float. The result
 // shares memory with m, which must stay open and unchanged while the result is in use.
 func QuantizeMatMulNBits(m *onnx.Model, o *NBitsOptions) (*onnx.Model, error) {
 	r, err := quantizeNBits(m, o)
@@ -153,8 +153,8 @@ func (b *blocks) code(lo, hi float32, signed bool) (scale, zero float32) {
 	return scale, float32(math.Round(float64(min(max(-lo/scale, 0), most))))
 }
 
-// blockCodes passes the codes of each block of a vector to f. The vector has n elements,
-// from index at, stride apart.
+// blockCodes passes the codes of each block of a vector to f. The vector has n elements:
+// v[at], v[at+stride], and so on.
 func (b *blocks) blockCodes(v []float32, at, stride, n int, signed bool,
 	f func(block int, scale, zero float32, codes []int)) error {
 	codes := make([]int, 0, b.Block)

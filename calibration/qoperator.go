@@ -239,8 +239,8 @@ func (q *qoperator) addWeight(t *onnx.Tensor, v []float32, p *quantized) *qvalue
 	return &qvalue{name, scale, zero, p}
 }
 
-// factor returns the second input of a product, a weight or an activation, as integers. axis
-// is that of the output channels, -1 for a single scale.
+// factor returns the second operand of a matrix product, a weight or an activation, quantized.
+// axis is the axis of output channels, or -1 for a single scale.
 func (q *qoperator) factor(name string, axis int, dtype tensor.DType, reduce bool) (*qvalue, error) {
 	if q.inits[name] == nil {
 		return q.integers(name)

@@ -9,7 +9,7 @@
 //   - digits.onnx: a convolutional network that reads handwritten digits.
 //     image, float [batch,1,8,8] (0 paper to 1 ink: the grey level divided by 255) →
 //     digit, int64 [batch], and probabilities, float [batch,10].
-//     It reads 445 of 449 pictures (99.1%) that it was not trained on.
+//     It reads 445 of 449 images (99.1%) that it was not trained on.
 //
 // The first three have the names, inputs and outputs of the examples in ONNX
 // Runtime's Python package onnxruntime.datasets; the weights are ours, so the

@@ -152,7 +152,7 @@ func TestSamplePicture(t *testing.T) {
 	}
 	grey, ok := img.(*image.Gray)
 	if !ok || grey.Rect != image.Rect(0, 0, 8, 8) {
-		t.Fatalf("the picture is %T %v, want *image.Gray of 8×8 pixels", img, img.Bounds())
+		t.Fatalf("the image is %T %v, want *image.Gray of 8×8 pixels", img, img.Bounds())
 	}
 	if lo, hi := slices.Min(grey.Pix), slices.Max(grey.Pix); lo != 0 || hi != 255 {
 		t.Errorf("grey levels from %d to %d, want 0 to 255", lo, hi)

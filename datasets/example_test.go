@@ -16,7 +16,7 @@ func ExampleNames() {
 	// Output: [digits.onnx logreg_iris.onnx mul_1.onnx sigmoid.onnx]
 }
 
-// This example reads the digit on the sample picture.
+// This example reads the digit on the sample image.
 func ExampleGet() {
 	model, err := datasets.Get("digits.onnx")
 	if err != nil {

@@ -143,7 +143,7 @@ func TestSigmoidResults(t *testing.T) {
 	})
 }
 
-// pictures turns a PNG of pictures one below the other into input for digits.onnx.
+// pictures turns a PNG of images one below the other into input for digits.onnx.
 func pictures(t *testing.T, b []byte) []float32 {
 	t.Helper()
 	img, err := png.Decode(bytes.NewReader(b))
@@ -152,7 +152,7 @@ func pictures(t *testing.T, b []byte) []float32 {
 	}
 	grey, ok := img.(*image.Gray)
 	if !ok || grey.Stride != 8 {
-		t.Fatalf("the picture is %T %v, want grey, 8 wide", img, img.Bounds())
+		t.Fatalf("the image is %T %v, want grey, 8 wide", img, img.Bounds())
 	}
 	x := make([]float32, len(grey.Pix))
 	for i, p := range grey.Pix {
@@ -195,7 +195,7 @@ func TestDigitsAccuracy(t *testing.T) {
 			}
 		}
 		if right != 445 || len(labels) != 449 {
-			t.Errorf("%d of %d pictures are read right, want 445 of 449", right, len(labels))
+			t.Errorf("%d of %d images are read right, want 445 of 449", right, len(labels))
 		}
 	})
 }

@@ -13,7 +13,7 @@ type Dim struct {
 	Param string // name of a symbolic dimension; may be empty
 }
 
-// String returns the size if it is fixed, else the name, or "?" if there is none.
+// String returns the size if it is fixed, else the name, or "?" for an unnamed dimension.
 func (d Dim) String() string {
 	switch {
 	case d.Value >= 0:

@@ -81,7 +81,7 @@ func (m *Mapping) Close() error {
 // Used reports whether a tensor returned by [Model.DecodeTensor] aliases the mapping.
 func (m *Mapping) Used() bool { return m.used.Load() }
 
-// Holds reports whether b lies in the mapping. A nil mapping holds nothing.
+// Holds reports whether b is within the mapping. It returns false for a nil mapping.
 func (m *Mapping) Holds(b []byte) bool {
 	return m != nil && len(b) > 0 && m.at(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) != nil
 }

@@ -1,7 +1,7 @@
-// Package preprocess makes inputs of models from pictures and sound, as the programs do that models
+// Package preprocess makes inputs of models from images and sound, as the programs do that models
 // were trained with: Pillow and torchvision ([Image.Resize]), OpenCV ([Image.ResizeCV]), librosa
 // ([STFT], [MelFilters]) and Whisper ([LogMel]).
 //
-// Models are sensitive to how a picture was made smaller. Resize gives Pillow's bytes, and ResizeCV
+// Models are sensitive to how an image was made smaller. Resize gives Pillow's bytes, and ResizeCV
 // differs from OpenCV's by at most one step of 255.
 package preprocess

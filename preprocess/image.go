@@ -12,7 +12,7 @@ import (
 // maxPixels is the most pixels of an image.
 const maxPixels = 1 << 28
 
-// Image is a picture of 8 bits per channel: rows from the top, pixels from the left, and the
+// Image holds pixels of 8 bits per channel: rows from the top, pixels from the left, and the
 // channels of a pixel side by side.
 type Image struct {
 	Height, Width int
@@ -32,7 +32,7 @@ func NewImage(height, width, channels int) (*Image, error) {
 	return &Image{height, width, channels, make([]uint8, height*width*channels)}, nil
 }
 
-// Decode decodes a PNG, JPEG or GIF picture, or one of another format that package image knows, to
+// Decode decodes a PNG, JPEG or GIF image, or one of another format that package image knows, to
 // 1 (gray), 3 (RGB) or 4 (RGBA) channels. Transparent pixels keep their color.
 func Decode(r io.ReadSeeker, channels int) (*Image, error) {
 	pixels, height, width, err := picture.Pixels(r, channels)

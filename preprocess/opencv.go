@@ -142,7 +142,7 @@ func (m *Image) interpolate(to *Image, rows, columns [][]tapCV) {
 	}
 }
 
-// part is a pixel that lies in the area of a pixel of the result, and its share of it.
+// part is a source pixel within the area of a result pixel, and its weight.
 type part struct {
 	at    int
 	share float32

@@ -321,7 +321,7 @@ func TestDecode(t *testing.T) {
 			t.Errorf("%d channels: got %v, %v, want %v", channels, m, err, want)
 		}
 	}
-	if _, err := Decode(strings.NewReader("no picture"), 3); err == nil {
+	if _, err := Decode(strings.NewReader("no image"), 3); err == nil {
 		t.Error("want an error")
 	}
 	if _, err := Decode(bytes.NewReader(b.Bytes()), 2); err == nil {

@@ -167,7 +167,7 @@ func (c *candidate) open(ctx context.Context) (*backend.Rep, error) {
 }
 
 // blocks is the number of blocks in which each candidate is measured, unless more are needed to
-// tell the fastest ones apart.
+// separate the fastest ones from noise.
 const blocks = 3
 
 // Open opens the fastest candidate, which it measures or takes from the cache. The report

@@ -122,7 +122,7 @@ type CreateOptions struct {
 	DeviceID        int    // of the GPU
 	CacheDir        string // of TensorRT's engine cache
 	// Auto holds the options of the automatic types. Create sets its Model and
-	// InputExample, and its Candidates if there are none.
+	// InputExample, and its Candidates if they are not set.
 	Auto Auto
 }
 

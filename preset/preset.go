@@ -63,7 +63,7 @@ var errNoModel = errors.New("the field Model is not set")
 // [backend.Rep.Inputs] and [backend.Rep.Outputs] list them.
 type TensorInfo = onward.NodeArg
 
-// plan is what a preset opens.
+// plan holds the provider, options and model that a preset opens.
 type plan struct {
 	name    string
 	config  onward.ProviderConfig

@@ -18,7 +18,7 @@ type kind int
 const (
 	scalars  kind = iota // one element per column and row
 	lists                // the elements of a list per row
-	pictures             // a decoded picture per row
+	pictures             // a decoded image per row
 )
 
 // An input is an input of the model with the columns bound to it.
@@ -30,7 +30,7 @@ type input struct {
 	rank1   bool  // the declared shape is [rows]
 	// inner is the declared shape of a row: fixed sizes, or −1. It is nil if the rank is unknown.
 	inner  []int
-	layout picture.Layout // of pictures
+	layout picture.Layout // of images
 }
 
 // bind resolves the columns of every required input.
@@ -148,7 +148,7 @@ func (in *input) kindOf(t arrow.DataType, opts *Options) (kind, error) {
 		return pictures, nil
 	case t == elem && image && text:
 		if opts.Pictures == "" {
-			return 0, fmt.Errorf("the column has strings and the input pictures; name the folder of the pictures to " +
+			return 0, fmt.Errorf("the column has strings and the input images; name the folder of the images to " +
 				"read them from files")
 		}
 		return pictures, nil

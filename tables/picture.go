@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	_ "image/gif" // picture formats
+	_ "image/gif" // image formats
 	_ "image/jpeg"
 	_ "image/png"
 	"runtime"
@@ -15,7 +15,7 @@ import (
 	"github.com/onward-ml/onward/internal/picture"
 )
 
-// readPictures decodes the pictures of a column, on all cores.
+// readPictures decodes the images of a column, on all cores.
 func (s *Scorer) readPictures(v *values, a arrow.Array, name string, bad reject) {
 	n := a.Len()
 	decoded, reasons := make([][]float32, n), make([]error, n)
@@ -45,15 +45,15 @@ func (s *Scorer) readPictures(v *values, a arrow.Array, name string, bad reject)
 	v.data = data
 }
 
-// decode decodes the picture of a row: its bytes, or the file that it names.
+// decode decodes the image of a row: its bytes, or the file that it names.
 func (s *Scorer) decode(l picture.Layout, a arrow.Array, i int) (data []float32, shape []int, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("picture cannot be decoded: %v", p)
+			err = fmt.Errorf("image cannot be decoded: %v", p)
 		}
 	}()
 	if a.IsNull(i) {
-		return nil, nil, errors.New("picture is null")
+		return nil, nil, errors.New("image is null")
 	}
 	switch t := a.(type) {
 	case interface{ Value(int) []byte }:

@@ -28,7 +28,7 @@ type Scorer struct {
 	rows    int   // per run
 	fixed   bool  // the model takes exactly that many rows
 	run     onward.RunOptions
-	folder  *os.Root // of pictures, or nil
+	folder  *os.Root // of images, or nil
 }
 
 // NewScorer binds the columns of a schema to the inputs of a session. opts may be nil. If
@@ -74,7 +74,7 @@ func NewScorer(ctx context.Context, sess *onward.Session, schema *arrow.Schema, 
 	return s, nil
 }
 
-// Close closes the folder of pictures. It does not close the session.
+// Close closes the folder of images. It does not close the session.
 func (s *Scorer) Close() error {
 	if s.folder != nil {
 		return s.folder.Close()

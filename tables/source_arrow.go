@@ -230,7 +230,7 @@ func (p *parquetFile) read(ctx context.Context, s span, columns []int, yield fun
 	}
 	for k := s.from; k < s.to; k++ {
 		rows := meta.RowGroup(int(k)).NumRows()
-		// Rows may be large, such as pictures.
+		// Rows may be large, such as images.
 		p.r.Props.BatchSize = max(1, min(readRows, readBytes*rows/max(1, meta.RowGroup(int(k)).TotalByteSize())))
 		r, err := p.r.GetRecordReader(ctx, leaves, []int{int(k)})
 		if err != nil {

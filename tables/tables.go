@@ -12,7 +12,7 @@ import (
 	"github.com/onward-ml/onward"
 )
 
-// OnError selects what is done with a row that cannot be scored: one with a null or a value
+// OnError selects how a row that cannot be scored is handled: one with a null or a value
 // of a wrong type in a bound column, or for which the model fails.
 type OnError string
 
@@ -48,7 +48,7 @@ type Options struct {
 	// Batch is the number of rows per run. Default: 4096, or fewer so that the inputs of a
 	// run take at most 32 MiB. The model's own batch size takes precedence if it is fixed.
 	Batch int
-	// OnError is what is done with rows that cannot be scored. Default: Fail.
+	// OnError selects how rows that cannot be scored are handled. Default: Fail.
 	OnError OnError
 	// Keep names the columns to copy to the result. Default: nil, all columns.
 	Keep []string
@@ -59,12 +59,12 @@ type Options struct {
 	// ErrorColumn is the name of the column with the reasons if OnError is Null. Default:
 	// [ErrorColumn].
 	ErrorColumn string
-	// Pictures is the folder of the pictures that string columns name. Default: "",
-	// pictures come from binary columns only. Names outside the folder are rejected.
+	// Pictures is the folder of the images that string columns name. Default: "",
+	// images come from binary columns only. Names outside the folder are rejected.
 	Pictures string
 }
 
-// Counts holds the numbers of rows by what was done with them.
+// Counts holds the numbers of rows, scored and not.
 type Counts struct {
 	Rows    int64 `json:"rows"`    // read
 	Scored  int64 `json:"scored"`  // with outputs

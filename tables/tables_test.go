@@ -269,7 +269,7 @@ func TestPictures(t *testing.T) {
 	b := array.NewRecordBuilder(memory.DefaultAllocator,
 		arrow.NewSchema([]arrow.Field{field("image", arrow.BinaryTypes.Binary)}, nil))
 	b.Field(0).(*array.BinaryBuilder).
-		AppendValues([][]byte{datasets.SamplePicture(), []byte("no picture"), datasets.SamplePicture()}, nil)
+		AppendValues([][]byte{datasets.SamplePicture(), []byte("no image"), datasets.SamplePicture()}, nil)
 	o := Options{Outputs: []string{"digit"}, Keep: []string{}, OnError: Null}
 	got, _, err := score(t, sess, o, b.NewRecordBatch())
 	good := fmt.Sprintf(`{"digit":%d,"error":null}`+"\n", datasets.SampleDigit)
@@ -290,7 +290,7 @@ func TestPictures(t *testing.T) {
 	}
 	o.Pictures = ""
 	if _, _, err := score(t, sess, o, names); err == nil ||
-		!strings.Contains(err.Error(), "name the folder of the pictures") {
+		!strings.Contains(err.Error(), "name the folder of the images") {
 		t.Errorf("without a folder: %v", err)
 	}
 }

@@ -32,7 +32,7 @@ type safetensorsEntry struct {
 	name    string
 	DType   string   `json:"dtype"`
 	Shape   []int    `json:"shape"`
-	Offsets [2]int64 `json:"data_offsets"` // of its bytes behind the header
+	Offsets [2]int64 `json:"data_offsets"` // of its bytes, from the end of the header
 }
 
 // ReadSafetensors reads the tensors of a safetensors file

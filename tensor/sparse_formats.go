@@ -139,7 +139,7 @@ func (s *Sparse) fromBlocks() (values, indices *Tensor, err error) {
 	for b := range n {
 		r, c := ix[b], ix[n+b]
 		if r < 0 || r >= int64(rows/h) || c < 0 || c >= int64(cols/w) {
-			return nil, nil, fail.Errorf("block %d lies at [%d %d], outside of [%d %d] blocks", b, r, c, rows/h, cols/w)
+			return nil, nil, fail.Errorf("block %d is at [%d %d], outside of [%d %d] blocks", b, r, c, rows/h, cols/w)
 		}
 		if b > 0 && (r < ix[b-1] || r == ix[b-1] && c <= ix[n+b-1]) {
 			return nil, nil,

@@ -52,7 +52,7 @@ func TestSparseMisuse(t *testing.T) {
 		}, "want [2 1]"},
 		"block outside": {func() (*Sparse, error) {
 			return NewSparseBlock(shape, block, ints([]int64{1, 0}, 2, 1))
-		}, "block 0 lies at [1 0], outside of [1 1] blocks"},
+		}, "block 0 is at [1 0], outside of [1 1] blocks"},
 		"no such format": {func() (*Sparse, error) {
 			s := &Sparse{Format: 9, Shape: shape, Values: two, Indices: ints([]int64{0, 1}, 2)}
 			_, err := s.COO()

@@ -34,7 +34,7 @@ type note struct {
 	// library.
 	ONNXRuntime string `json:"onnxruntime"`
 
-	// NotExported is the error of an exporter that failed. There is no model then.
+	// NotExported is the error of an exporter that failed. It wrote no model.
 	NotExported string `json:"not_exported"`
 }
 

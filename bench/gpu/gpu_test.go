@@ -99,7 +99,7 @@ func TestPresetsAndTimes(t *testing.T) {
 	}
 }
 
-// TestWithoutGPU proves that every row which needs a GPU says that there is none,
+// TestWithoutGPU proves that every row which needs a GPU says that it is missing,
 // and that the table then does not pass.
 func TestWithoutGPU(t *testing.T) {
 	none := errors.New("there is no NVIDIA GPU")

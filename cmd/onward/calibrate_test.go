@@ -17,11 +17,11 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// digitData writes pictures for digits.onnx as a folder of .png files and as a .npz file.
+// digitData writes images for digits.onnx as a folder of .png files and as a .npz file.
 func digitData(t *testing.T) (folder, npz string) {
 	t.Helper()
 	dir := t.TempDir()
-	folder = filepath.Join(dir, "pictures")
+	folder = filepath.Join(dir, "images")
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestCalibrateCommand(t *testing.T) {
 			t.Errorf("%s: %v, %v", f, other, err)
 		}
 	}
-	// The same pictures in one array give the same ranges, whole and cut.
+	// The same images in one array give the same ranges, whole and cut.
 	for _, batch := range []string{"0", "4"} {
 		file := filepath.Join(t.TempDir(), "t.json")
 		text, _ = command(t, exitOK, "calibrate", "digits.onnx", "--data", npz, "--batch", batch, "--format", "json",
@@ -91,7 +91,7 @@ func TestCalibrateCommand(t *testing.T) {
 			t.Fatal(err)
 		}
 		if a, b := again.Ranges["image"], table.Ranges["image"]; a.Lowest != b.Lowest || a.Highest != b.Highest {
-			t.Errorf("image is %v, from pictures %v", a, b)
+			t.Errorf("image is %v, from images %v", a, b)
 		}
 	}
 	for _, bad := range [][]string{

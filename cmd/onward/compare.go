@@ -443,7 +443,7 @@ func withOutputs(m *onnx.Model, names map[string]bool) *onnx.Model {
 	return &c
 }
 
-// firstDifference returns the first value that disagrees although what it is computed from agrees.
+// firstDifference returns the first value that disagrees while all inputs of its node agree.
 func firstDifference(pairs []layers.Pair, values []compareValue) *compareFirst {
 	for i, v := range values {
 		if v.Agree || slices.ContainsFunc(pairs[i].Inputs, func(k int) bool { return !values[k].Agree }) {
@@ -505,7 +505,7 @@ func printCompare(w io.Writer, c *compareJSON) error {
 	fmt.Fprintf(w, "%s: %s against %s, rtol %g, atol %g\n", text.Name(c.Model), sides[0], sides[1], c.Rtol, c.Atol)
 	t := text.Table(w)
 	ops := slices.ContainsFunc(c.Values, func(v compareValue) bool { return v.Op != "" })
-	op := func(cell string) string { // without --layers there is none
+	op := func(cell string) string { // empty without --layers
 		if !ops {
 			return ""
 		}

@@ -34,9 +34,9 @@ type bisector struct {
 	runOn  runner
 }
 
-// bisect shrinks the model to nodes none of which can be left out so that the providers still
-// disagree (Zeller and Hildebrandt 2002, ddmin), and writes them with inputs to a folder. What
-// left-out nodes compute becomes an input, with the second provider's result.
+// bisect finds a minimal set of nodes on which the providers disagree (Zeller and Hildebrandt
+// 2002, ddmin), and writes it with inputs to a folder. Values that removed nodes compute become
+// inputs, with the second provider's results.
 func bisect(ctx context.Context, o *compareOptions, m *onnx.Model, feed onward.Values,
 	run runner) (*bisectJSON, error) {
 	if _, err := os.Lstat(o.bisect); err == nil {
@@ -84,8 +84,8 @@ func bisect(ctx context.Context, o *compareOptions, m *onnx.Model, feed onward.V
 
 const dataSet = "test_data_set_0" // as in the ONNX backend suite
 
-// shrink returns nodes that fail of which none can be left out, unless the context ends or too many
-// models have been tried.
+// shrink returns a minimal failing subset of nodes, or the smallest found when the context ends or
+// too many models have been tried.
 func (b *bisector) shrink(nodes []int) []int {
 	for parts := 2; len(nodes) > 1; {
 		smaller := b.smaller(nodes, (len(nodes)+parts-1)/parts)
@@ -101,8 +101,8 @@ func (b *bisector) shrink(nodes []int) []int {
 	return nodes
 }
 
-// smaller returns a part of a size, or what is left without such a part, that fails; nil
-// if there is none.
+// smaller returns a failing subset of nodes: size consecutive ones, or the rest without them.
+// It returns nil if all of these pass.
 func (b *bisector) smaller(nodes []int, size int) []int {
 	for lo := 0; lo < len(nodes); lo += size {
 		hi := min(lo+size, len(nodes))

@@ -12,7 +12,7 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// wrongBoxes is an expression for what is wrong with the drawing: boxes of one level that overlap,
+// wrongBoxes is an expression that returns faults of the drawing: boxes of one level that overlap,
 // and vertical parts of edges that cross a box. Between ranks there are no boxes.
 const wrongBoxes = `(() => {
   const bad = [];

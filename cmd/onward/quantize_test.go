@@ -75,7 +75,7 @@ func TestQuantizeCommand(t *testing.T) {
 	} {
 		command(t, exitUsage, append([]string{"quantize", "digits.onnx"}, bad...)...)
 	}
-	for _, bad := range [][]string{{"--exclude", "nobody"}, {"--table", npz},
+	for _, bad := range [][]string{{"--exclude", "missing"}, {"--table", npz},
 		{"--data", filepath.Join(dir, "absent")}} {
 		command(t, exitFailed, append([]string{"quantize", "digits.onnx", "-o", out}, bad...)...)
 	}

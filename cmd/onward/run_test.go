@@ -61,7 +61,7 @@ func onNativeLibraries(t *testing.T, test func(t *testing.T, provider string)) {
 	}
 }
 
-// A native library runs a model with more outputs, and tells no times.
+// A native library runs a model with more outputs, and returns no times.
 func TestIntermediatesOfNativeLibraries(t *testing.T) {
 	onNativeLibraries(t, func(t *testing.T, provider string) {
 		args := []string{"run", "sigmoid.onnx", "--input", "x=zeros", "--intermediates", "--provider", provider}
@@ -122,7 +122,7 @@ func TestPictureInput(t *testing.T) {
 	}
 	if code, _, stderr = invoke(t, "run", "mul_1.onnx", "--input", "X=@"+picture); code != 1 ||
 		!strings.Contains(stderr, "want an image tensor") {
-		t.Errorf("a picture for a matrix: exit code %d, %q", code, stderr)
+		t.Errorf("an image for a matrix: exit code %d, %q", code, stderr)
 	}
 }
 

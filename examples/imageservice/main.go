@@ -54,12 +54,12 @@ func serve(ctx context.Context, addr string) error {
 }
 
 const (
-	side     = 8   // pictures have side×side pixels
-	maxBatch = 32  // pictures of one run
+	side     = 8   // images have side×side pixels
+	maxBatch = 32  // images of one run
 	maxBody  = 1e6 // bytes of one request
 )
 
-// A classifier collects pictures into batches and runs the model on them.
+// A classifier collects images into batches and runs the model on them.
 type classifier struct {
 	session *onward.Session
 	queue   chan request
@@ -193,7 +193,7 @@ func (c *classifier) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// decode reads a picture and returns its pixels, 0 for black to 1 for white.
+// decode reads an image and returns its pixels, 0 for black to 1 for white.
 func decode(r io.Reader) ([]float32, error) {
 	data, err := io.ReadAll(r)
 	if err != nil {
@@ -203,8 +203,8 @@ func decode(r io.Reader) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Width != side || cfg.Height != side { // before decoding: a small file can hold a huge picture
-		return nil, fmt.Errorf("the picture has %d×%d pixels, want %d×%d", cfg.Width, cfg.Height, side, side)
+	if cfg.Width != side || cfg.Height != side { // before decoding: a small file can hold a huge image
+		return nil, fmt.Errorf("the image has %d×%d pixels, want %d×%d", cfg.Width, cfg.Height, side, side)
 	}
 	m, _, err := image.Decode(bytes.NewReader(data))
 	if err != nil {

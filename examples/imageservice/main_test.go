@@ -35,7 +35,7 @@ func TestClassify(t *testing.T) {
 		b, _ := io.ReadAll(r.Body)
 		return r.StatusCode, string(b)
 	}
-	// Requests at the same time share runs; each gets the answer for its own picture.
+	// Requests at the same time share runs; each gets the answer for its own image.
 	blank := pictureOf(t, side)
 	_, alone := post(blank)
 	var wg sync.WaitGroup
@@ -48,7 +48,7 @@ func TestClassify(t *testing.T) {
 				if err := errors.Join(json.Unmarshal([]byte(body), &a), json.Unmarshal([]byte(alone), &want)); code !=
 					http.StatusOK || err != nil ||
 					a.Digit != want.Digit || math.Abs(float64(a.Probability-want.Probability)) > 1e-6 {
-					t.Errorf("blank picture: got %d %s, want 200 %s", code, body, alone)
+					t.Errorf("blank image: got %d %s, want 200 %s", code, body, alone)
 				}
 				return
 			}
@@ -56,12 +56,12 @@ func TestClassify(t *testing.T) {
 			var a answer
 			if err := json.Unmarshal([]byte(body), &a); code != http.StatusOK || err != nil ||
 				a.Digit != datasets.SampleDigit || a.Probability < 0.5 {
-				t.Errorf("sample picture: got %d %s, want digit %d", code, body, datasets.SampleDigit)
+				t.Errorf("sample image: got %d %s, want digit %d", code, body, datasets.SampleDigit)
 			}
 		})
 	}
 	wg.Wait()
-	for name, body := range map[string][]byte{"no picture": []byte("hello"), "wrong size": pictureOf(t, 9)} {
+	for name, body := range map[string][]byte{"no image": []byte("hello"), "wrong size": pictureOf(t, 9)} {
 		if code, text := post(body); code != http.StatusBadRequest {
 			t.Errorf("%s: got %d %s, want 400", name, code, text)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// This example decodes a picture with the operator ImageDecoder.
+// This example decodes an image with the operator ImageDecoder.
 func Example() {
 	b := onnx.NewModel("decoder").Opset("", 21)
 	b.Input("file", onnx.Uint8, "bytes").Output("image", onnx.Uint8, "height", "width", 3)

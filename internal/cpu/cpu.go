@@ -123,7 +123,7 @@ func VNNI(l Level) bool { return l == AVX512 && hasVNNI }
 // VBMI reports whether level l may use the permutations of bytes of AVX512_VBMI (VPERMI2B).
 func VBMI(l Level) bool { return l == AVX512 && hasVBMI }
 
-// AMX reports whether level l may use the tiles of AMX for bytes (TDPBUSD). The first call asks the
+// AMX reports whether level l may use AMX-INT8 tiles (TDPBUSD). The first call asks the
 // operating system for permission to use the registers.
 func AMX(l Level) bool {
 	return l == AVX512 && !withoutMatrices.Load() && (emulatedAMX.Load() || hasAMX())
@@ -143,8 +143,8 @@ func EmulateAMX() (restore func()) {
 	return func() { emulatedAMX.Store(old) }
 }
 
-// BF16 names the instructions that multiply bfloat16 numbers. Each adds the products in another
-// order, see package gemm.
+// BF16 names the instructions for bfloat16 GEMM. They differ in the order of accumulation, see
+// package gemm.
 type BF16 uint32
 
 const (
@@ -177,8 +177,8 @@ var ownBF16 = sync.OnceValue(func() BF16 {
 var emulatedBF16 atomic.Uint32
 
 // EmulateBF16 makes every level but generic act as on a processor with the instructions b, and
-// returns a function that restores it. Plain Go computes what the processor itself does not.
-// It is for tests.
+// returns a function that restores it. Instructions that the processor lacks are emulated in
+// plain Go. It is for tests.
 func EmulateBF16(b BF16) (restore func()) {
 	old := emulatedBF16.Swap(uint32(b) + 1)
 	return func() { emulatedBF16.Store(old) }
@@ -211,7 +211,7 @@ func RunsBF16(l Level) BF16 {
 	return BF16None
 }
 
-// BFloat16 reports whether products of bfloat16 numbers are faster at level l
+// BFloat16 reports whether bfloat16 GEMM is faster at level l
 // than those of float32.
 func BFloat16(l Level) bool { return UsesBF16(l) != BF16None }
 
@@ -228,11 +228,11 @@ func WithoutMatrices() (restore func()) {
 // DotProduct reports whether level l may use the dot products of arm64 (SDOT, UDOT).
 func DotProduct(l Level) bool { return l == NEON && hasDotProduct }
 
-// Int8Matrix reports whether level l may use FEAT_I8MM of arm64: products of matrices of bytes
-// (SMMLA, UMMLA, USMMLA), and dot products of signed and unsigned bytes (USDOT, SUDOT).
+// Int8Matrix reports whether level l may use FEAT_I8MM of arm64: int8 and uint8 matrix products
+// (SMMLA, UMMLA, USMMLA), and dot products of int8 and uint8 (USDOT, SUDOT).
 func Int8Matrix(l Level) bool { return DotProduct(l) && hasInt8Matrix && !withoutMatrices.Load() }
 
-// Extension returns the name of the instructions for products of bytes that level l may use, or "".
+// Extension returns the name of the int8 instructions that level l may use, or "".
 func Extension(l Level) string {
 	switch {
 	case AMX(l):

@@ -183,8 +183,8 @@ func YCbCr(dst []uint8, y, cb, cr int) {
 // Clamp limits v to [0, 255].
 func Clamp(v int) uint8 { return uint8(min(max(v, 0), 255)) }
 
-// RGB writes one pixel for each four bytes of w×h pixels in pix, whose rows are stride
-// bytes apart, and drops every fourth byte.
+// RGB writes one pixel for each four bytes of w×h pixels in pix, with
+// a row stride in bytes, and drops every fourth byte.
 func RGB(dst, pix []uint8, stride, w, h int) {
 	for y := range h {
 		row := pix[y*stride : y*stride+4*w]

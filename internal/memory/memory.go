@@ -37,9 +37,9 @@ func count(b []byte) {
 // weights of all models.
 func InUse() int64 { return counted.Load() }
 
-// Lasting returns b, which every run uses, and asks the operating system for large pages if it is
-// long and has not been written yet: a page of 2 MB takes one entry of the processor's table of
-// addresses instead of 512, and the processor prefetches within a page only.
+// Lasting returns b, which is used in every run. It requests huge pages for b if b is long and not
+// written yet: a page of 2 MB takes one TLB entry instead of 512, and hardware prefetch stops at
+// page boundaries.
 func Lasting(b []byte) []byte {
 	const worth = 64 << 10
 	if len(b) >= worth {

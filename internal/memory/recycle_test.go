@@ -30,7 +30,7 @@ func TestRecycleClasses(t *testing.T) {
 	}
 }
 
-// A block is not used again while a slice of it is held, and is when nothing is.
+// A block is recycled only after all slices of it have become unreachable.
 func TestRecycledAreUsedAgain(t *testing.T) {
 	const n = 300_007
 	held := Recycled(n)[n-1:]

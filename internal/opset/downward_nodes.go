@@ -49,7 +49,7 @@ func groupNormDown(x *step) error {
 	return nil
 }
 
-// softmaxDown moves the axis to the end, if there are dimensions behind it, since versions
+// softmaxDown moves the axis to the end, if dimensions follow it, since versions
 // before 13 flatten these.
 func softmaxDown(x *step) error {
 	if err := x.ref("axis"); err != nil {

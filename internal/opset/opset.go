@@ -127,7 +127,7 @@ func (c *converter) collect(g *onnx.Graph) {
 	}
 }
 
-// value is what is known of a value.
+// value holds the inferred type and shape of a value.
 type value struct {
 	typ   string  // "" if unknown
 	shape []int64 // nil if the rank is unknown; sizes that are unknown are negative

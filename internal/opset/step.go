@@ -16,7 +16,8 @@ type change struct {
 	version int64
 }
 
-// adapter converts what the schemas do not state. It changes x.n, and may add nodes around it.
+// adapter converts a node whose change of semantics the schemas do not state. It changes x.n, and
+// may add nodes around it.
 type adapter func(x *step) error
 
 // step converts a node to the next version.
@@ -224,7 +225,7 @@ func (x *step) emit(op, like string, inputs []string, attrs ...*onnx.Attribute) 
 	return out
 }
 
-// then makes an output of x.n the first input of a new node behind it, whose output takes its name.
+// then adds a node after x.n that reads output i of x.n first. Its output takes the name of i.
 func (x *step) then(i int, op string, inputs []string, attrs ...*onnx.Attribute) {
 	if i >= len(x.n.Outputs) {
 		return // nothing reads it

@@ -1,11 +1,11 @@
-// Package picture decodes pictures into the values of image inputs.
+// Package picture decodes images into the values of image inputs.
 package picture
 
 import (
 	"fmt"
 	"image"
 	"image/color"
-	_ "image/gif" // picture formats
+	_ "image/gif" // image formats
 	_ "image/jpeg"
 	_ "image/png"
 	"io"
@@ -14,9 +14,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-const maxPixels = 1 << 28 // of a picture
+const maxPixels = 1 << 28 // of an image
 
-// Layout describes the pictures that an input [N,C,H,W], [N,H,W,C], or either
+// Layout describes the images that an input [N,C,H,W], [N,H,W,C], or either
 // without N takes.
 type Layout struct {
 	Channels      int // 1 (gray), 3 (RGB) or 4 (RGBA)
@@ -25,7 +25,7 @@ type Layout struct {
 	Scale         float32 // of values from 0 to 255
 }
 
-// For returns the layout of the pictures for an input. Values are 0 to 1 for
+// For returns the layout of the images for an input. Values are 0 to 1 for
 // floating-point inputs and 0 to 255 for integer inputs.
 func For(arg onward.NodeArg) (Layout, error) {
 	t := arg.ElementType()
@@ -52,15 +52,15 @@ func For(arg onward.NodeArg) (Layout, error) {
 	return l, nil
 }
 
-// Check returns an error if a picture of a size does not fit.
+// Check returns an error if an image of a size does not fit.
 func (l Layout) Check(height, width int) error {
 	if l.Height.Value >= 0 && int(l.Height.Value) != height || l.Width.Value >= 0 && int(l.Width.Value) != width {
-		return fmt.Errorf("picture has %d×%d pixels, want %s×%s", width, height, l.Width, l.Height)
+		return fmt.Errorf("image has %d×%d pixels, want %s×%s", width, height, l.Width, l.Height)
 	}
 	return nil
 }
 
-// Decode decodes a picture into values in the order of the layout, and returns its shape.
+// Decode decodes an image into values in the order of the layout, and returns its shape.
 // The size in the header is checked before pixels are decoded.
 func (l Layout) Decode(r io.ReadSeeker) (data []float32, shape []int, err error) {
 	pixels, h, w, err := decode(r, l.Channels, l.Check)
@@ -83,7 +83,7 @@ func (l Layout) Decode(r io.ReadSeeker) (data []float32, shape []int, err error)
 	return data, []int{h, w, l.Channels}, nil
 }
 
-// Pixels decodes a picture to bytes: rows of pixels of 1 (gray), 3 (RGB) or 4 (RGBA) channels.
+// Pixels decodes an image to bytes: rows of pixels of 1 (gray), 3 (RGB) or 4 (RGBA) channels.
 func Pixels(r io.ReadSeeker, channels int) (pixels []uint8, height, width int, err error) {
 	if channels != 1 && channels != 3 && channels != 4 {
 		return nil, 0, 0, fmt.Errorf("got %d channels, want 1 (gray), 3 (RGB) or 4 (RGBA)", channels)
@@ -91,14 +91,14 @@ func Pixels(r io.ReadSeeker, channels int) (pixels []uint8, height, width int, e
 	return decode(r, channels, func(int, int) error { return nil })
 }
 
-// decode decodes a picture, whose size check accepts.
+// decode decodes an image, whose size check accepts.
 func decode(r io.ReadSeeker, channels int, check func(h, w int) error) (pixels []uint8, h, w int, err error) {
 	conf, _, err := image.DecodeConfig(r)
 	if err != nil {
 		return nil, 0, 0, err
 	}
 	if w, h = conf.Width, conf.Height; w <= 0 || h <= 0 || w > maxPixels/h {
-		return nil, 0, 0, fmt.Errorf("picture has %d×%d pixels, want at most %d", w, h, maxPixels)
+		return nil, 0, 0, fmt.Errorf("image has %d×%d pixels, want at most %d", w, h, maxPixels)
 	}
 	if err := check(h, w); err != nil {
 		return nil, 0, 0, err
@@ -112,7 +112,7 @@ func decode(r io.ReadSeeker, channels int, check func(h, w int) error) (pixels [
 	}
 	b := img.Bounds()
 	if b.Dx() != w || b.Dy() != h {
-		return nil, 0, 0, fmt.Errorf("picture has %d×%d pixels, and its header says %d×%d", b.Dx(), b.Dy(), w, h)
+		return nil, 0, 0, fmt.Errorf("image has %d×%d pixels, and its header says %d×%d", b.Dx(), b.Dy(), w, h)
 	}
 	pixels = make([]uint8, 0, channels*h*w)
 	for y := range h {

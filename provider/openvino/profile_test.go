@@ -20,7 +20,7 @@ func TestProfileHasShortNodes(t *testing.T) {
 	b.Input("x", onnx.Float, "n", 3).Output("y", onnx.Float, "n", 3).Output("z", onnx.Float, "n", 3)
 	b.Initializer("w", []float32{1, 2, 3}, 3).Initializer("one", []float32{1}, 1)
 	b.Node("Mul", []string{"x", "w"}, []string{"xw"})
-	b.Node("Add", []string{"xw", "one"}, []string{"y"}) // OpenVINO fuses it into the product
+	b.Node("Add", []string{"xw", "one"}, []string{"y"}) // OpenVINO fuses it into the MatMul
 	b.Node("Neg", []string{"y"}, []string{"z"})
 	s, err := onward.OpenModel(t.Context(), b.Must(), &onward.SessionOptions{Threads: 1, EnableProfiling: true,
 		ProfilePrefix: filepath.Join(t.TempDir(), "p"), Providers: []onward.ProviderConfig{config(t)}})

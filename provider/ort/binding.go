@@ -41,8 +41,8 @@ type boundOutput struct {
 	shared bool // the caller has the result
 }
 
-// replace sets the result and frees the memory of the previous one on a device if nobody
-// else has it. The garbage collector would free it too late: it does not know its size.
+// replace sets the result and frees the memory of the previous one on a device unless it
+// is shared. The garbage collector would free it too late: it does not know its size.
 func (o *boundOutput) replace(v driver.Memory) {
 	if old := o.result.Device; old != nil && !o.shared && o.given == none {
 		old.Close()

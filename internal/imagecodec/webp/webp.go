@@ -60,7 +60,7 @@ func readLossy(data []byte) (*imagecodec.Header, error) {
 	if int64(f.FirstPartitionLen) > int64(len(data)-10) {
 		return nil, imagecodec.ErrTruncated
 	}
-	// Three half planes at whole macroblocks, what the macroblocks keep, and the data.
+	// The estimate: Y, Cb and Cr planes in whole macroblocks, state per macroblock, and the data.
 	blocks := int64(f.Width/16+1) * int64(f.Height/16+1)
 	h := &imagecodec.Header{Width: f.Width, Height: f.Height,
 		Memory: 400*blocks + 2*int64(f.Width) + int64(len(data)) + 1<<14}

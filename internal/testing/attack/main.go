@@ -237,7 +237,8 @@ func (a *attack) write(at *attempt, name string) (string, error) {
 	return file + " --inputs " + npz, tensor.WriteNPZFile(npz, &in, false)
 }
 
-// draw draws a case of an operator with about the given number of elements, nil if there is none.
+// draw draws a case of an operator with about the given number of elements. It returns nil for an
+// operator without cases.
 func (a *attack) draw(name string, seed uint64, elements int) *opfuzz.Case {
 	c := rapid.Custom(func(t *rapid.T) *opfuzz.Case { return opfuzz.Draw(t, a.defs[name], a.seeds) }).Example(int(seed))
 	if c == nil {

@@ -80,7 +80,7 @@ func command(args []string, out io.Writer) (int, error) {
 	return exitCode(c), readErr
 }
 
-// runFilter returns the last value of the flag -run. It reports false if there is none, or if
+// runFilter returns the last value of the flag -run. It reports false without the flag, or if
 // the arguments run benchmarks or fuzz targets, for which -run deselects the tests.
 func runFilter(args []string) (filter string, ok bool) {
 	for i, a := range args {

@@ -191,8 +191,8 @@ var (
 	crashed    = regexp.MustCompile(`(?m)^(panic:|fatal error:|SIG|unexpected fault)`)
 )
 
-// goTest runs tests and returns the first that fails, "" if they pass. It is an error if
-// they do not build, or if there are none.
+// goTest runs tests and returns the first that fails, or "" if all pass. It returns an
+// error if they do not build, or if run selects no test.
 func goTest(root, pkg, run string, args ...string) (string, string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()

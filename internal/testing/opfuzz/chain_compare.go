@@ -78,8 +78,8 @@ type Schedule struct {
 	Outputs [][]string // wanted outputs of each run, nil for all
 }
 
-// DrawSchedule draws runs with some of the first n feeds. A feed is mostly followed by itself,
-// because sessions capture runs that repeat.
+// DrawSchedule draws runs with some of the first n feeds. Most feeds are repeated at
+// once, because sessions capture repeated runs.
 func (c *Chain) DrawSchedule(t *rapid.T, n int) Schedule {
 	var r Schedule
 	for range rapid.IntRange(3, 6).Draw(t, "feeds") {

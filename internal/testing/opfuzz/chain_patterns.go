@@ -189,7 +189,7 @@ func (w *chain) vector(n int) []int {
 	return pick(w.gen, []int{n}, []int{n}, []int{n}, []int{n}, []int{1}, []int{1, n}, []int{1, 1, n}, []int{})
 }
 
-// linear adds a product with weights and operators that may be merged into it.
+// linear adds a matrix product with weights, and operators that passes may fuse into it.
 func (w *chain) linear() link {
 	x := w.ranked(1, 4)
 	d, k := x.dtype(), x.dim(-1)
@@ -242,7 +242,7 @@ func (w *chain) linear() link {
 				z = o
 			}
 			y = w.binary("Add", y, z)
-		case 3: // another product of the same
+		case 3: // another matrix product of the same
 			if y.rank() > 0 && y.rank() == x.rank() && x.rank() > 1 {
 				y = w.binary("Add", y, w.op("MatMul", x, w.weights(d, k, y.dim(-1))))
 			}
@@ -253,7 +253,7 @@ func (w *chain) linear() link {
 	return y
 }
 
-// attention adds a scaled product of transposed batches of matrices.
+// attention adds a scaled batched matrix product of a transposed operand.
 func (w *chain) attention() link {
 	x := w.ranked(3, 4)
 	d, r := x.dtype(), x.rank()

@@ -404,7 +404,7 @@ func pastWithoutPresent(c *Case) bool {
 	return len(c.Out) < present || slices.Contains(c.Out[:present], false)
 }
 
-// slidingCacheNotFull finds a sliding_window_cache that has rows behind the tokens.
+// slidingCacheNotFull finds a sliding_window_cache with rows after the tokens.
 func slidingCacheNotFull(c *Case) bool {
 	if c.Int("sliding_window_cache", 0) != 1 || c.Tensor(3) == nil {
 		return false

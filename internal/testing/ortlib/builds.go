@@ -59,8 +59,8 @@ func (b Build) folder() (string, error) {
 	return store.Path("wheel-" + strings.ReplaceAll(b.wheel.Requirement, "==", "-"))
 }
 
-// Find returns the library in the cache. The error is [ErrAbsent] if there is none. It
-// downloads nothing.
+// Find returns the library in the cache. It downloads nothing, and returns
+// [ErrAbsent] for a library that is not cached.
 func (b Build) Find() (string, error) {
 	dir, err := b.folder()
 	if err != nil {

@@ -132,7 +132,7 @@ func TestDatasets(t *testing.T) {
 	})
 }
 
-// TestSessionDescribes opens a file and bytes, and reads what a session tells about itself.
+// TestSessionDescribes opens a file and bytes, and reads the metadata of the session.
 func TestSessionDescribes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.onnx")
 	must(t, onnx.WriteFile(path, scaled(), nil))

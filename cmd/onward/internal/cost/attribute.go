@@ -26,8 +26,8 @@ type Group struct {
 	Part    float64 // of the elements of Outputs that the executed node computes, to which FLOPs and Bytes refer
 }
 
-// layoutSuffixes end the names of values that the engine keeps in a layout of its own, gathered
-// those of which it computes a part.
+// layoutSuffixes end the names of values in a layout of the engine. The suffix gathered marks
+// values that are computed in part.
 var layoutSuffixes = []string{" (blocked)", " (channels last)", gathered}
 
 const gathered = " (gathered)"

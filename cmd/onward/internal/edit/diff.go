@@ -70,7 +70,7 @@ func Compare(a, b *onnx.Model) (*Diff, error) {
 	return d, nil
 }
 
-// listed reports whether a value is an input, an output or a weight, which are listed apart.
+// listed reports whether a value is an input, an output or a weight, which are listed separately.
 func listed(g *onnx.Graph, name string) bool {
 	return slices.ContainsFunc(slices.Concat(g.Inputs, g.Outputs), func(v *onnx.ValueInfo) bool {
 		return v.Name == name

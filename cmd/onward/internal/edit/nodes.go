@@ -101,8 +101,8 @@ type Insertion struct {
 	Node    *onnx.Node
 }
 
-// Insert returns a model with one more node, whose inputs are the value and those that it has
-// already. If the value is an output of the model, the output of the node takes its name.
+// Insert returns a model with the node added. The value becomes its first input, before those that
+// it already has. If the value is an output of the model, the output of the node takes its name.
 func Insert(m *onnx.Model, x Insertion) (*onnx.Model, error) {
 	c := copyOf(m)
 	g := c.Graph

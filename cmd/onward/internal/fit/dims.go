@@ -337,7 +337,7 @@ func (s *solver) apply() {
 	}
 }
 
-// input returns the value of an input or initializer in the graph, the zero Value if there is none.
+// input returns the value of an input or initializer in the graph, or the zero Value if not found.
 func (f *Inputs) input(a onward.NodeArg) *ir.Value {
 	if f.graph != nil {
 		for _, id := range f.graph.Inputs {

@@ -281,7 +281,7 @@ func (n *need) fillDistinct(rng *rand.Rand, data []float64, shape []int) {
 	}
 }
 
-// encoded returns a small picture as a raw PPM file (https://netpbm.sourceforge.net/doc/ppm.html).
+// encoded returns a small image as a raw PPM file (https://netpbm.sourceforge.net/doc/ppm.html).
 func encoded() []byte {
 	b := []byte("P6 8 8 255\n")
 	for y := range byte(8) {

@@ -47,7 +47,7 @@ func parseJSON(arg onward.NodeArg, text []byte) (tensor.Value, error) {
 // Extensions are the file names that [Read] reads, by their ends.
 var Extensions = []string{".npy", ".pb", ".json", ".csv", ".png", ".jpg", ".jpeg", ".gif"}
 
-// Read reads an input from a file. p says how pictures are converted; it may be nil.
+// Read reads an input from a file. p says how images are converted; it may be nil.
 func Read(arg onward.NodeArg, file string, p *Picture) (tensor.Value, error) {
 	ext := strings.ToLower(filepath.Ext(file))
 	switch ext {

@@ -15,20 +15,20 @@ import (
 
 const inputSize = "input"
 
-// Picture says how pictures are converted.
+// Picture says how images are converted.
 type Picture struct {
-	Size      string    // to which pictures are resized: "" for none, "input", or 224x224 (height first)
+	Size      string    // to which images are resized: "" for none, "input", or 224x224 (height first)
 	Mean, Std []float32 // per channel, or one for all; of the values after scaling
 }
 
 // Register adds the flags.
 func (p *Picture) Register(f *pflag.FlagSet) {
 	f.StringVar(&p.Size, "resize", "",
-		"resize pictures as Pillow does (bilinear) to this size, HEIGHTxWIDTH, or without a value to that of the input")
+		"resize images as Pillow does (bilinear) to this size, HEIGHTxWIDTH, or without a value to that of the input")
 	f.Lookup("resize").NoOptDefVal = inputSize
 	f.Float32SliceVar(&p.Mean, "mean", nil,
-		"what is subtracted from the values of pictures, per channel: 0.485,0.456,0.406")
-	f.Float32SliceVar(&p.Std, "std", nil, "what the values of pictures are divided by, per channel: 0.229,0.224,0.225")
+		"what is subtracted from the values of images, per channel: 0.485,0.456,0.406")
+	f.Float32SliceVar(&p.Std, "std", nil, "what the values of images are divided by, per channel: 0.229,0.224,0.225")
 	f.Lookup("mean").DefValue, f.Lookup("std").DefValue = "", "" // help would show an empty list
 }
 
@@ -68,7 +68,7 @@ func (p *Picture) read(arg onward.NodeArg, file string) (tensor.Value, error) {
 	return tensor.Convert(t, arg.ElementType().Elem, tensor.ConvertOptions{Saturate: true})
 }
 
-// resize resizes a picture to the size of the flag.
+// resize resizes an image to the size of the flag.
 func (p *Picture) resize(img *preprocess.Image, l picture.Layout) (*preprocess.Image, error) {
 	var height, width int
 	switch p.Size {

@@ -26,7 +26,7 @@ type Difference struct {
 	MaxAbs *float64 `json:"max_abs"`
 	MaxRel *float64 `json:"max_rel"`
 	// NeedRtol is the smallest relative tolerance that passes with Atol, NeedAtol the
-	// smallest absolute tolerance that passes with Rtol; null if there is none.
+	// smallest absolute tolerance that passes with Rtol; null if no tolerance passes.
 	NeedRtol *float64 `json:"need_rtol"`
 	NeedAtol *float64 `json:"need_atol"`
 	// SNR is the signal-to-noise ratio in decibels; null if the values are equal or not numbers.

@@ -20,7 +20,7 @@ const (
 	minBlock   = 4   // nodes of the smallest sequence that is searched
 	fewNodes   = 3   // modules with fewer nodes are not drawn as blocks
 	longPeriod = 256 // boxes of the longest sequence whose repetitions are found
-	manyCycles = 200 // cycles among modules, after which all of them are taken apart
+	manyCycles = 200 // cycles among modules, after which all of them are dissolved
 )
 
 // level is the set of boxes that are drawn side by side: nodes and blocks of a graph.
@@ -35,7 +35,7 @@ type level struct {
 
 // group joins the nodes of a graph to blocks: those of a module, by the names of the nodes, and
 // sequences of operators that repeat. Blocks are convex: no path leaves one and comes back, so that
-// the boxes have no cycle. last is the index behind the items of the last node.
+// the boxes have no cycle. last is the end index of the items of the last node.
 func (b *builder) group(items []int, last, parent int) {
 	if len(items) <= fewBoxes {
 		return
@@ -117,8 +117,8 @@ func (l *level) modules(items []int, depth int, whole bool) []int {
 	return l.acyclic(r)
 }
 
-// unplaced is the parent of blocks that are not in the drawing: not yet, or because they were taken
-// apart.
+// unplaced is the parent of blocks that are not in the drawing: not yet, or because they were
+// dissolved.
 const unplaced = -2
 
 // block adds a block of boxes.
@@ -185,7 +185,7 @@ func (l *level) flow(boxes []int) *flow {
 }
 
 // acyclic returns boxes in an order of execution. Nodes on a path that leaves a block and comes
-// back join it; of several blocks in one cycle, the smallest is taken apart.
+// back join it; of several blocks in one cycle, the smallest is dissolved.
 func (l *level) acyclic(boxes []int) []int {
 	for round := 0; ; round++ {
 		if round == manyCycles {
@@ -235,7 +235,7 @@ func (l *level) acyclic(boxes []int) []int {
 	}
 }
 
-// cycle returns the positions of boxes that are on one cycle, nil if there is none.
+// cycle returns the positions of boxes that are on one cycle, nil for an acyclic graph.
 func (l *level) cycle(boxes []int, f *flow) []int {
 	index, low, stack := make([]int, len(boxes)), make([]int, len(boxes)), []int(nil)
 	on := make([]bool, len(boxes))

@@ -22,7 +22,7 @@ type Graph struct {
 	Values  []Value  `json:"values"`
 	Weights []Weight `json:"weights"`
 	FLOPs   int64    `json:"flops"` // of the model, 0 if unknown
-	// Unknown is the error of shape inference, because of which costs and most types are missing.
+	// Unknown is the error of shape inference. If set, costs and most types are missing.
 	Unknown string `json:"unknown,omitempty"`
 }
 
@@ -381,7 +381,7 @@ func (b *builder) cost(n *onnx.Node, s *scope, x *Item) {
 	}
 }
 
-// compact removes the blocks that were taken apart.
+// compact removes dissolved blocks.
 func (b *builder) compact() {
 	at, list := make([]int, len(b.Items)), b.Items[:0]
 	for i, x := range b.Items {

@@ -66,7 +66,7 @@ type Column struct {
 type Cell struct {
 	Text  string
 	Value string  // what the column is sorted by; empty: the text
-	Bar   float64 // the length of a bar behind the number, 0 to 1
+	Bar   float64 // the length of a bar under the number, 0 to 1
 	Class string  // "ok", "bad", "dim" or empty
 }
 

@@ -70,7 +70,7 @@ func sizes(list []cpu.Cache, threads int) []int64 {
 	return slices.Compact(r)
 }
 
-// arithmetic returns the GFLOP/s of products of matrices that fit the first-level cache.
+// arithmetic returns the GFLOP/s of GEMMs that fit the first-level cache.
 func arithmetic(threads int, clock Clock) float64 {
 	const m, n, k = 28, gemm.PanelWidth, 128 // A, B and C take 34 KiB
 	const flops = 2 * m * n * k

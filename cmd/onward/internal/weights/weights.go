@@ -12,7 +12,7 @@ import (
 const Bins = 32
 
 // Summary describes the elements of a tensor. Minimum, maximum, mean and standard deviation are
-// those of the finite elements, and 0 if there are none.
+// those of the finite elements, and 0 without finite elements.
 type Summary struct {
 	Count, Zeros, NotFinite int64
 	Min, Max, Mean, StdDev  float64
