@@ -7,7 +7,7 @@
 #                 with Triton's examples, and with requests drawn from the protocol's OpenAPI file
 # make test-tokenizers  install pip's tokenizers, sentencepiece and tiktoken, fetch the tokenizers of
 #                 public models (240 MB), and compare TEXTS texts of each
-# make lint       vet, gofmt, staticcheck
+# make lint       vet, gofmt, staticcheck, lengths of lines and words
 # make tidy       run go mod tidy in every module of go.work
 # make generate   regenerate files
 # make fuzz       run every fuzz target for FUZZTIME
@@ -40,7 +40,7 @@ STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 GOTEST = $(GO) run ./internal/testing/gotest $(if $(TALLY),-tally $(TALLY))
 
-.PHONY: all build test test-clients test-tokenizers test-integrations test-browser test-deploy test-devices suite bench bench-check bench-serve providers lint vet fmt staticcheck tidy generate fuzz attack mutate
+.PHONY: all build test test-clients test-tokenizers test-integrations test-browser test-deploy test-devices suite bench bench-check bench-serve providers lint vet fmt staticcheck prose tidy generate fuzz attack mutate
 
 all: build test lint
 
@@ -118,7 +118,7 @@ bench-serve: suite
 providers: suite
 	@$(GO) run ./internal/testing/providers -out docs/providers.md
 
-lint: vet fmt staticcheck
+lint: vet fmt staticcheck prose
 
 vet:
 	$(GO) vet work
@@ -130,6 +130,9 @@ fmt:
 
 staticcheck:
 	$(GO) run $(STATICCHECK) work
+
+prose:
+	@$(GO) run ./internal/testing/prose
 
 # go mod tidy ignores go.work. While it runs, replace directives do what those of go.work do.
 ONWARD = github.com/onward-ml/onward
