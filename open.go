@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -71,6 +72,7 @@ type compiled struct {
 	provider ProviderConfig
 	next     []ProviderConfig // providers that have not been tried yet
 	model    *onnx.Model      // closed with the engine; nil if the caller owns it
+	held     *held            // memory of the model's data
 }
 
 func (c *compiled) close() error {
@@ -78,22 +80,26 @@ func (c *compiled) close() error {
 	if c.model != nil {
 		err = errors.Join(err, c.model.Close())
 	}
+	c.held.release()
 	return err
 }
 
 // load reads, prepares, describes and compiles a model.
 func (s *Session) load(ctx context.Context, src source, configs []ProviderConfig) (
 	sig signature, c compiled, err error) {
-	m, err := src.read(ctx, &s.opts, configs)
-	if err != nil {
-		return sig, c, driver.LoadError(err)
-	}
-	if m.Owned {
-		defer func() {
-			if err != nil {
+	h := newHeld(&s.opts.Limits)
+	runtime.AddCleanup(s, (*held).release, h) // of a session that is not closed
+	m, err := src.read(ctx, &s.opts, configs, h)
+	defer func() {
+		if err != nil {
+			if m != nil && m.Owned {
 				m.Close()
 			}
-		}()
+			h.release()
+		}
+	}()
+	if err != nil {
+		return sig, c, driver.LoadError(err)
 	}
 	if m.Model, err = prepare(m.Model, s.options); err != nil {
 		return sig, c, driver.LoadError(err)
@@ -101,18 +107,19 @@ func (s *Session) load(ctx context.Context, src source, configs []ProviderConfig
 	if sig, err = describe(ctx, m.Model); err != nil {
 		return sig, c, driver.LoadError(err)
 	}
-	c, err = s.compile(ctx, m, configs)
+	c, err = s.compile(ctx, m, configs, h)
 	return sig, c, err
 }
 
 // compile compiles a model with the first of the given providers that can run it.
-func (s *Session) compile(ctx context.Context, m *driver.Model, configs []ProviderConfig) (compiled, error) {
+func (s *Session) compile(ctx context.Context, m *driver.Model, configs []ProviderConfig, h *held) (compiled, error) {
 	start := time.Now()
 	tried, err := s.usable(orDefaultProvider(configs))
 	if err != nil {
 		return compiled{}, err
 	}
 	var errs []error
+	read := h.n.Load()
 	for i, c := range tried {
 		last := i+1 == len(tried)
 		e, err := s.compileOn(ctx, c, m, last)
@@ -121,7 +128,7 @@ func (s *Session) compile(ctx context.Context, m *driver.Model, configs []Provid
 			if s.profile != nil {
 				s.profile.session("session_initialization", start, time.Since(start))
 			}
-			r := compiled{engine: e, provider: c, next: tried[i+1:]}
+			r := compiled{engine: e, provider: c, next: tried[i+1:], held: h}
 			if m.Owned {
 				r.model = m.Model
 			}
@@ -131,6 +138,7 @@ func (s *Session) compile(ctx context.Context, m *driver.Model, configs []Provid
 			return compiled{}, &StatusError{Code: Fail, Message: "loading was stopped: " + err.Error(), Err: err}
 		}
 		errs = append(errs, err)
+		h.reset(read)
 		if s.opts.DisableFallback {
 			break
 		}

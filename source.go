@@ -36,20 +36,23 @@ func (src source) kept() source {
 
 // read reads the model for a session that tries the given providers. The model of a file is
 // owned and may be mapped: close it.
-func (src source) read(ctx context.Context, o *SessionOptions, configs []ProviderConfig) (*driver.Model, error) {
+func (src source) read(ctx context.Context, o *SessionOptions, configs []ProviderConfig, h *held) (
+	*driver.Model, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	m := &driver.Model{Path: src.path, Model: src.model, Owned: src.file}
+	m := &driver.Model{Path: src.path, Model: src.model, Owned: src.file, Reserve: h.reserve}
 	var err error
 	switch {
 	case src.file:
 		if o.PrepackedWeights != nil {
-			if m.Hash, err = hashFile(src.path); err != nil {
+			if m.Hash, err = hashFile(ctx, src.path); err != nil {
 				return nil, err
 			}
 		}
-		m.Model, err = onnx.ReadFile(src.path, o.readOptions(configs))
+		r := o.readOptions(configs)
+		r.Reserve, r.Context = h.reserve, ctx
+		m.Model, err = onnx.ReadFile(src.path, r)
 	case src.opened:
 		if m.Model = src.weak.Value(); m.Model == nil || m.Graph == nil {
 			return nil, statusf(NotImplemented, "the session does not keep its model; open a new session")
@@ -58,7 +61,7 @@ func (src source) read(ctx context.Context, o *SessionOptions, configs []Provide
 		if o.PrepackedWeights != nil {
 			m.Hash, _ = hash(bytes.NewReader(src.data)) // reading from memory cannot fail
 		}
-		m.Model, err = onnx.Unmarshal(src.data, nil)
+		m.Model, err = onnx.Unmarshal(src.data, &onnx.ReadOptions{Reserve: h.reserve})
 	}
 	if err != nil {
 		return nil, err
@@ -96,11 +99,24 @@ func hash(model io.Reader) (string, error) {
 	return string(h.Sum(nil)), err
 }
 
-func hashFile(path string) (string, error) {
+func hashFile(ctx context.Context, path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	return hash(f)
+	return hash(contextReader{ctx, f})
+}
+
+// contextReader reads until its context is done.
+type contextReader struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (r contextReader) Read(b []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.Reader.Read(b)
 }

@@ -10,8 +10,8 @@ import (
 // when other runs have ended.
 var ErrMemoryBudget = errors.New("memory budget exceeded")
 
-// MemoryBudget bounds the memory of the runs of several sessions together. It is safe for
-// concurrent use. Memory that a session keeps for later runs is not counted.
+// MemoryBudget bounds the memory of the runs and of the models' data of several sessions together.
+// It is safe for concurrent use. Other memory that a session keeps for later runs is not counted.
 type MemoryBudget struct{ limit, used atomic.Int64 }
 
 // NewMemoryBudget returns a budget with a limit in bytes. 0 selects half of the machine's memory,

@@ -211,16 +211,19 @@ const (
 // defaults.
 type Limits struct {
 	// MaxMemory is the largest total size, in bytes, of the intermediate results and
-	// outputs of one run. Default: half of the machine's memory.
+	// outputs of one run, and of the data that is read from the model's files. Mapped files
+	// do not count. Default: half of the machine's memory.
 	MaxMemory int64
-	// Budget bounds the memory of this session's runs together with that of other sessions
-	// that have the same budget. The Go engine reads it. Default: none.
+	// Budget bounds the memory of this session's runs and of its model's data together with
+	// that of other sessions that have the same budget. Runs of the Go engine count. Default:
+	// none.
 	Budget *MemoryBudget
 	// MaxNodes is the largest number of nodes that inlining functions may add.
 	// Default: 250,000 plus four times the number of nodes in the file.
 	MaxNodes int
 	// MaxDepth is the largest nesting depth of subgraphs and functions. Default: 100.
 	MaxDepth int
-	// MaxFileSize is the largest size of a model file, in bytes. Default: no limit.
+	// MaxFileSize is the largest size of a model file and of each file of its external data,
+	// in bytes. Default: no limit.
 	MaxFileSize int64
 }

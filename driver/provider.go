@@ -57,6 +57,10 @@ type Model struct {
 	// Owned says that nothing else uses the model. Compile may then modify it and
 	// release its weights, so that large ones are not in memory twice.
 	Owned bool
+	// Reserve is called before memory for the model's data is allocated, such as decoded
+	// tensors. If it fails, Compile returns its error. The session holds the memory until the
+	// engine is closed. nil: no limit.
+	Reserve func(bytes int64) error
 }
 
 // Engine runs one model. It is safe for concurrent use. It may also implement [Binder],

@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -35,8 +36,24 @@ type DecodeOptions struct {
 	// raw data if that is aligned for the element type. Small tensors of mapped models are always
 	// copied.
 	Copy bool
-	// MaxBytes limits the size of one decoded tensor. 0 means no limit.
+	// MaxBytes limits the size of one decoded tensor. 0 means no limit, except that external data
+	// may take half of the machine's memory if Reserve is nil.
 	MaxBytes int64
+	// Reserve is called before memory for elements is allocated. If it fails, decoding returns its
+	// error. nil: no limit.
+	Reserve func(bytes int64) error
+	// Context ends the reading of external data with its error. nil: never.
+	Context context.Context
+}
+
+// alloc returns n zero bytes, reserved before.
+func (o *DecodeOptions) alloc(n int) ([]byte, error) {
+	if o.Reserve != nil {
+		if err := o.Reserve(int64(n)); err != nil {
+			return nil, err
+		}
+	}
+	return memory.Aligned(n), nil
 }
 
 // elements returns the product of dims. It fails for negative dims, on overflow, and if the rank
@@ -278,23 +295,29 @@ func (t *Tensor) decode(opts *DecodeOptions) (*tensor.Tensor, error) {
 		var owned bool
 		if data, owned, err = opts.External.data(t, size, opts); err == nil {
 			err = guardMapped(func() error {
-				data = opts.External.alias(normalize(d, n, data, owned))
-				return nil
+				data, err = normalize(d, n, data, owned, opts)
+				data = opts.External.alias(data)
+				return err
 			})
 		}
 	case len(t.RawData) > 0:
-		err = guardMapped(func() error {
+		err = guardMapped(func() (err error) {
 			owned := opts.Copy || !aligned(t.RawData, d) || opts.External.small(len(t.RawData))
 			if data = t.RawData; owned {
-				data = memory.Aligned(len(t.RawData))
+				if data, err = opts.alloc(len(t.RawData)); err != nil {
+					return err
+				}
 				copy(data, t.RawData)
 			}
-			data = opts.External.alias(normalize(d, n, data, owned))
-			return nil
+			data, err = normalize(d, n, data, owned, opts)
+			data = opts.External.alias(data)
+			return err
 		})
 	default:
-		data = t.typedBytes(size, opts.Copy)
-		data = normalize(d, n, data, opts.Copy || t.aliases() == nil)
+		var owned bool
+		if data, owned, err = t.typedBytes(size, opts); err == nil {
+			data, err = normalize(d, n, data, owned, opts)
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -313,32 +336,40 @@ func aligned(b []byte, d tensor.DType) bool {
 
 // normalize makes bools 0 or 1 and clears the unused bits of packed types. It copies data that is
 // not owned before changing it.
-func normalize(d tensor.DType, n int64, data []byte, owned bool) []byte {
-	own := func() {
-		if !owned {
-			c := memory.Aligned(len(data))
+func normalize(d tensor.DType, n int64, data []byte, owned bool, opts *DecodeOptions) ([]byte, error) {
+	own := func() error {
+		if owned {
+			return nil
+		}
+		c, err := opts.alloc(len(data))
+		if err == nil {
 			copy(c, data)
 			data, owned = c, true
 		}
+		return err
 	}
 	if d == tensor.TypeBool {
 		for i, b := range data {
 			if b > 1 {
-				own()
+				if err := own(); err != nil {
+					return nil, err
+				}
 				data[i] = 1
 			}
 		}
-		return data
+		return data, nil
 	}
 	if d.Packed() && len(data) > 0 {
 		if r := int(n%8) * d.Bits() % 8; r > 0 {
 			if last := len(data) - 1; data[last]>>r != 0 {
-				own()
+				if err := own(); err != nil {
+					return nil, err
+				}
 				data[last] &= 1<<r - 1
 			}
 		}
 	}
-	return data
+	return data, nil
 }
 
 // aliases returns the typed field as bytes if they equal the raw form of the elements, else nil.
@@ -363,16 +394,19 @@ func (t *Tensor) aliases() []byte {
 
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
-// typedBytes returns the raw form of the elements in the typed field.
-func (t *Tensor) typedBytes(size int64, copied bool) []byte {
+// typedBytes returns the raw form of the elements in the typed field, and whether it has memory of
+// its own.
+func (t *Tensor) typedBytes(size int64, opts *DecodeOptions) (out []byte, own bool, err error) {
 	b := t.aliases()
-	if b != nil && !copied {
-		return b
+	if b != nil && !opts.Copy {
+		return b, false, nil
 	}
-	out := memory.Aligned(int(size))
+	if out, err = opts.alloc(int(size)); err != nil {
+		return nil, false, err
+	}
 	if b != nil {
 		copy(out, b)
-		return out
+		return out, true, nil
 	}
 	le := binary.LittleEndian
 	switch t.DataType {
@@ -421,7 +455,7 @@ func (t *Tensor) typedBytes(size int64, copied bool) []byte {
 			out[i] = byte(v)
 		}
 	}
-	return out
+	return out, true, nil
 }
 
 // FromTensor returns the TensorProto of t, with raw data or string data that aliases t.

@@ -31,6 +31,7 @@ type External struct {
 	Real           string // "" unless the model file is a symbolic link
 	Strict         bool   // refuse symbolic links and unknown keys
 	AllowHardLinks bool
+	MaxFileSize    int64 // limit for the size of a file; 0: none
 
 	mapping     *Mapping // mapping of the model; nil if it is not mapped
 	mapExternal bool
@@ -42,7 +43,8 @@ func (m *Model) External() *External {
 	if m.file == nil || m.file.dir == "" {
 		return nil
 	}
-	return &External{Dir: m.file.dir, Real: m.file.real, Strict: m.file.strict, mapping: m.file.mapping, mapExternal: m.file.mapExternal}
+	return &External{Dir: m.file.dir, Real: m.file.real, Strict: m.file.strict, MaxFileSize: m.file.maxSize,
+		mapping: m.file.mapping, mapExternal: m.file.mapExternal}
 }
 
 // DecodeTensor decodes a tensor of the model, which may have external data.
@@ -170,11 +172,40 @@ func (x *External) data(t *Tensor, size int64, opts *DecodeOptions) (data []byte
 		return nil, false, err
 	}
 	defer f.Close()
+	if opts.Reserve != nil {
+		err = opts.Reserve(size)
+	} else if most := memory.Default(); size > most {
+		err = fail.Errorf("%w: it takes %d bytes, the limit is half of the machine's memory, %d", ErrTooLarge, size, most)
+	}
+	if err != nil {
+		return nil, false, err
+	}
 	data = memory.Slice[byte](int(size))
-	if _, err := io.ReadFull(io.NewSectionReader(f, info.offset, size), data); err != nil {
+	if err := readRange(opts, f, info.offset, data); err != nil {
 		return nil, false, fail.Errorf("%w: read %q: %w", ErrExternalData, info.location, err)
 	}
 	return data, true, nil
+}
+
+// readRange fills data with the bytes of a file from an offset. It asks the context before
+// every 8 MiB.
+func readRange(opts *DecodeOptions, f io.ReaderAt, offset int64, data []byte) error {
+	const piece = 8 << 20
+	for at := 0; at < len(data); {
+		if opts.Context != nil {
+			if err := opts.Context.Err(); err != nil {
+				return err
+			}
+		}
+		n, err := f.ReadAt(data[at:min(len(data), at+piece)], offset+int64(at))
+		if at += n; err != nil && at < len(data) {
+			if err == io.EOF {
+				err = io.ErrUnexpectedEOF
+			}
+			return err
+		}
+	}
+	return nil
 }
 
 // small reports whether a tensor of a mapped model is small enough to be copied.
@@ -279,6 +310,9 @@ func (x *External) openIn(dir, name string) (*os.File, int64, error) {
 	}
 	if err == nil && !os.SameFile(before, st) {
 		err = errors.New("file changed while it was opened")
+	}
+	if err == nil && x.MaxFileSize > 0 && st.Size() > x.MaxFileSize {
+		err = fail.Errorf("file has %d bytes, the limit is %d", st.Size(), x.MaxFileSize)
 	}
 	if err == nil && !x.AllowHardLinks {
 		var links uint64

@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -481,5 +482,104 @@ func TestReadFileRejectsIrregularFiles(t *testing.T) {
 	write(t, path, strings.Repeat("x", 100))
 	if _, err := ReadFile(path, &ReadOptions{MaxFileSize: 99}); err == nil || !strings.Contains(err.Error(), "100") {
 		t.Errorf("MaxFileSize: %v", err)
+	}
+}
+
+// sparseFile makes a file of zeros that takes no space on disk.
+func sparseFile(t testing.TB, path string, size int64) {
+	t.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Truncate(size); err != nil {
+		t.Skipf("the file system has no sparse files: %v", err)
+	}
+}
+
+// Limits apply before memory for external data is allocated: 1 TiB would end the process.
+func TestSparseExternalDataOverTheLimits(t *testing.T) {
+	const size = 1 << 40
+	dir := t.TempDir()
+	sparseFile(t, filepath.Join(dir, "w.bin"), size)
+	m := externalModel(t, filepath.Join(dir, "m.onnx"), size, "location", "w.bin")
+	w := m.Graph.Initializers[0]
+	over := errors.New("over the limit")
+	for name, c := range map[string]struct {
+		opts DecodeOptions
+		want error
+	}{
+		"no limit": {DecodeOptions{}, ErrTooLarge},
+		"MaxBytes": {DecodeOptions{MaxBytes: 1 << 30}, ErrTooLarge},
+		"Reserve":  {DecodeOptions{Reserve: func(int64) error { return over }}, over},
+	} {
+		c.opts.External = m.External()
+		if _, err := w.Decode(&c.opts); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+	m, err := ReadFile(filepath.Join(dir, "m.onnx"), &ReadOptions{MaxFileSize: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = readW(m); err == nil || !strings.Contains(err.Error(), "the limit is 1048576") {
+		t.Errorf("MaxFileSize: %v", err)
+	}
+}
+
+// countdown is a context that is done after its Err was called some times.
+type countdown struct {
+	context.Context
+	left int
+}
+
+func (c *countdown) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+func TestReadingExternalDataAsksTheContext(t *testing.T) {
+	dir := t.TempDir()
+	sparseFile(t, filepath.Join(dir, "w.bin"), 64<<20)
+	m := externalModel(t, filepath.Join(dir, "m.onnx"), 64<<20, "location", "w.bin")
+	ctx := &countdown{context.Background(), 3}
+	opts := &DecodeOptions{External: m.External(), Context: ctx}
+	if _, err := m.Graph.Initializers[0].Decode(opts); err == nil || ctx.left != -1 {
+		t.Errorf("reading 64 MiB with a context that is done after 24 MiB: %v, %d calls of Err left", err, ctx.left)
+	}
+}
+
+// The bytes of a model file are reserved before they are read, also those of tensors that are
+// copied one by one.
+func TestReadFileReserves(t *testing.T) {
+	dir := t.TempDir()
+	for _, size := range []int{1 << 10, 4 << 20} {
+		path := filepath.Join(dir, "m.onnx")
+		m := &Model{IRVersion: 10, Graph: &Graph{Name: "g", Initializers: []*Tensor{{Name: "w", DataType: Uint8, Dims: []int64{int64(size)}, RawData: make([]byte, size)}}}}
+		if err := WriteFile(path, m, nil); err != nil {
+			t.Fatal(err)
+		}
+		var total int64
+		count := func(n int64) error { total += n; return nil }
+		if _, err := ReadFile(path, &ReadOptions{Reserve: count}); err != nil || total < int64(size) || total > int64(size)+64<<10 {
+			t.Errorf("%d bytes: %d are reserved, %v", size, total, err)
+		}
+		over := errors.New("over the limit")
+		if _, err := ReadFile(path, &ReadOptions{Reserve: func(n int64) error {
+			if n >= int64(size) {
+				return over
+			}
+			return nil
+		}}); !errors.Is(err, over) {
+			t.Errorf("%d bytes over the limit: %v", size, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := ReadFile(filepath.Join(dir, "m.onnx"), &ReadOptions{Context: ctx}); !errors.Is(err, context.Canceled) {
+		t.Errorf("canceled context: %v", err)
 	}
 }

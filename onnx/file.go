@@ -11,9 +11,10 @@ import (
 
 // modelFile is the origin of a model: the folder of its external data, and its mapping.
 type modelFile struct {
-	dir    string // folder of the path as given
-	real   string // folder of the file after resolving links, if different
-	strict bool
+	dir     string // folder of the path as given
+	real    string // folder of the file after resolving links, if different
+	strict  bool
+	maxSize int64 // limit for the size of a file of external data; 0: none
 
 	mapping     *Mapping // nil unless the model is mapped and not closed
 	mapExternal bool     // map external data too
@@ -47,7 +48,7 @@ func ReadFile(path string, opts *ReadOptions) (*Model, error) {
 	if o.MaxFileSize > 0 && size > o.MaxFileSize {
 		return nil, fail.Errorf("read %q: file has %d bytes, the limit is %d", path, size, o.MaxFileSize)
 	}
-	file := &modelFile{dir: filepath.Dir(path), strict: o.StrictExternalData}
+	file := &modelFile{dir: filepath.Dir(path), strict: o.StrictExternalData, maxSize: o.MaxFileSize}
 	if real, err := filepath.EvalSymlinks(path); err == nil && filepath.Dir(real) != filepath.Clean(file.dir) {
 		file.real = filepath.Dir(real)
 	}
@@ -66,8 +67,7 @@ func ReadFile(path string, opts *ReadOptions) (*Model, error) {
 			if err := d.finish("ModelProto", d.model(data, m)); err != nil || o.Map {
 				return err
 			}
-			m.detach()
-			return nil
+			return m.detach(&o)
 		})
 		if err != nil || !o.Map {
 			unmap()
@@ -77,7 +77,7 @@ func ReadFile(path string, opts *ReadOptions) (*Model, error) {
 		}
 	} else {
 		var data []byte
-		if data, err = readAll(f, size); err == nil {
+		if data, err = readAll(f, size, &o); err == nil {
 			o.Copy = false // the model owns the memory
 			m, err = Unmarshal(data, &o)
 		}
@@ -94,14 +94,20 @@ const detachAbove = 1 << 20
 
 // detach copies the raw data of all tensors out of a mapping. It drops the pages of the mapping as
 // it goes, so that the file is never in memory as a whole.
-func (m *Model) detach() {
+func (m *Model) detach(o *ReadOptions) (err error) {
 	const step = 8 << 20
 	m.EachTensor(func(t *Tensor) bool {
 		if len(t.RawData) == 0 {
 			return true
 		}
+		if err = o.reserve(int64(len(t.RawData))); err != nil {
+			return false
+		}
 		own := memory.Lasting(memory.Uninitialized(len(t.RawData)))
 		for at := 0; at < len(own); at += step {
+			if err = o.done(); err != nil {
+				return false
+			}
 			part := t.RawData[at:min(len(own), at+step)]
 			copy(own[at:], part)
 			dropPages(part)
@@ -109,6 +115,23 @@ func (m *Model) detach() {
 		t.RawData = own
 		return true
 	})
+	return err
+}
+
+// reserve reserves memory before it is allocated.
+func (o *ReadOptions) reserve(bytes int64) error {
+	if o.Reserve == nil {
+		return nil
+	}
+	return o.Reserve(bytes)
+}
+
+// done returns the error of the context, if it is done.
+func (o *ReadOptions) done() error {
+	if o.Context == nil {
+		return nil
+	}
+	return o.Context.Err()
 }
 
 // Close releases the mapping of a model that ReadFile mapped; it ends unless [Mapping.Retain] holds
@@ -141,9 +164,15 @@ func openRegular(path string) (*os.File, int64, error) {
 }
 
 // readAll reads a file of the given size, which may have changed since.
-func readAll(f *os.File, size int64) ([]byte, error) {
+func readAll(f *os.File, size int64, o *ReadOptions) ([]byte, error) {
 	if size < 0 || int64(int(size)) != size {
 		return nil, fail.Errorf("file of %d bytes exceeds the address space", size)
+	}
+	if err := o.reserve(size); err != nil {
+		return nil, err
+	}
+	if err := o.done(); err != nil {
+		return nil, err
 	}
 	data := make([]byte, size)
 	n, err := io.ReadFull(f, data)

@@ -1,5 +1,7 @@
 package onnx
 
+import "context"
+
 // ReadOptions limit the cost of reading. With nil or the zero value, the defaults apply.
 type ReadOptions struct {
 	// MaxMemory limits the memory of decoded messages in bytes, not counting the input itself.
@@ -7,8 +9,14 @@ type ReadOptions struct {
 	MaxMemory int64
 	// MaxDepth limits the nesting of messages; a subgraph takes three levels. Default: 256.
 	MaxDepth int
-	// MaxFileSize limits the size of the file in ReadFile. Default: no limit.
+	// MaxFileSize limits the size of the file in ReadFile, and of each file of its external data.
+	// Default: no limit.
 	MaxFileSize int64
+	// Reserve is called before memory for decoded messages and the contents of the file is allocated.
+	// If it fails, reading returns its error. Mapped memory is not reserved. nil: no limit.
+	Reserve func(bytes int64) error
+	// Context ends ReadFile with its error. nil: never.
+	Context context.Context
 	// Copy makes the result independent of the input bytes. Otherwise strings and raw data alias
 	// them, and they must stay unchanged while the result is in use.
 	Copy bool
@@ -35,7 +43,7 @@ func newDecoder(data []byte, opts *ReadOptions) *decoder {
 	if opts == nil {
 		opts = &ReadOptions{}
 	}
-	d := &decoder{data: data, mem: opts.MaxMemory, maxDepth: opts.MaxDepth, copies: opts.Copy, copyRaw: opts.Copy}
+	d := &decoder{data: data, mem: opts.MaxMemory, maxDepth: opts.MaxDepth, copies: opts.Copy, copyRaw: opts.Copy, reserve: opts.Reserve}
 	if d.mem <= 0 {
 		d.mem = defaultMemory + defaultMemoryPerByte*int64(len(data))
 	}

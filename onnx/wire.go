@@ -74,6 +74,7 @@ type decoder struct {
 	data     []byte
 	mem      int64 // bytes that it may still allocate
 	limit    int64
+	reserve  func(bytes int64) error // nil: no further limit
 	depth    int
 	maxDepth int
 	copies   bool // copy data that would alias the input, except raw data
@@ -156,6 +157,9 @@ func (d *decoder) charge(n int64) error {
 		return d.tooLarge()
 	}
 	d.mem -= n
+	if d.reserve != nil {
+		return d.reserve(n)
+	}
 	return nil
 }
 

@@ -341,3 +341,32 @@ func TestScalarForABatchedModelOfUnknownRank(t *testing.T) {
 	s := newServer(t, writeRepo(t, map[string][]byte{"m/config.pbtxt": []byte("max_batch_size: 4"), "m/1/model.onnx": modelBytes(t, b)}), nil)
 	refused(t, s, `{"inputs":[{"name":"x","shape":[],"datatype":"FP32","data":[1]}]}`, 400, "batch size 0")
 }
+
+// TestPollingSparseExternalData checks that a model whose external data is larger than any memory fails
+// to load, and that the others are served.
+func TestPollingSparseExternalData(t *testing.T) {
+	repo := writeRepo(t, map[string][]byte{"m/1/model.onnx": scaled(t, 1)})
+	s := newServer(t, repo, nil)
+	b := onnx.NewModel("huge").Opset("", 21)
+	b.Initializer("w", &onnx.Tensor{DataType: onnx.Float, Dims: []int64{1 << 38}, DataLocation: onnx.LocationExternal,
+		ExternalData: []onnx.StringStringEntry{{Key: "location", Value: "w.bin"}}})
+	b.Node("Identity", []string{"w"}, []string{"y"})
+	b.Output("y", onnx.Float, nil)
+	dir := filepath.Join(repo, "huge", "1")
+	write(t, filepath.Join(dir, "model.onnx"), modelBytes(t, b))
+	write(t, filepath.Join(dir, "w.bin"), nil)
+	if err := os.Truncate(filepath.Join(dir, "w.bin"), 1<<40); err != nil {
+		t.Skipf("the file system has no sparse files: %v", err)
+	}
+	held := s.memory.Used()
+	s.Poll(t.Context())
+	if state := fmt.Sprint(s.index(false)); !strings.Contains(state, "memory limit exceeded") {
+		t.Errorf("the index is %s, want a model with the reason that it exceeds the memory limit", state)
+	}
+	if n := s.memory.Used(); n != held {
+		t.Errorf("%d bytes are reserved after the failed load, want %d", n, held)
+	}
+	if w := call(s, "POST", "/v2/models/m/infer", []byte(fp32("[1,2]", "[1,2]"))); w.Code != 200 {
+		t.Errorf("the other model: %d %s", w.Code, w.Body)
+	}
+}

@@ -46,7 +46,8 @@ type Options struct {
 	MaxQueue int
 	// TotalMemory bounds the memory of all requests and runs together, in bytes; requests that
 	// would take more are refused until others have ended. Runs on native libraries do not
-	// count, nor does memory that sessions keep between runs. Default: half of the machine's.
+	// count, nor does memory that sessions keep between runs, except the data of the models.
+	// Default: half of the machine's.
 	TotalMemory int64
 	// MaxRuns is the number of runs at the same time, over all models, which share it fairly by
 	// time. Default: the number of CPUs that Go uses.

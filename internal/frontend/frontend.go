@@ -40,6 +40,9 @@ type Options struct {
 	Release bool
 	// Context ends the conversion with its error; nil does not.
 	Context context.Context
+	// Reserve is called before memory for decoded tensors is allocated; its error ends the
+	// conversion. nil: no limit.
+	Reserve func(bytes int64) error
 	// KeepSource keeps the information that package export needs in every node.
 	KeepSource bool
 }
@@ -58,7 +61,8 @@ func (l Limits) OrDefault() Limits {
 // Convert returns the typed graph of a model: every value has an element type, and every node an
 // operator of the engine.
 func Convert(m *onnx.Model, opts Options) (*ir.Graph, error) {
-	b := &builder{model: m, opts: opts, limits: opts.Limits.OrDefault(), funcs: map[funcKey]*onnx.Function{}, unsupported: map[string]*kit.Unsupported{}}
+	b := &builder{model: m, opts: opts, decode: &onnx.DecodeOptions{External: m.External(), Reserve: opts.Reserve, Context: opts.Context},
+		limits: opts.Limits.OrDefault(), funcs: map[funcKey]*onnx.Function{}, unsupported: map[string]*kit.Unsupported{}}
 	count, err := m.CountNodes(b.limits.MaxDepth)
 	if err != nil {
 		return nil, err
@@ -193,6 +197,7 @@ type funcKey struct{ domain, name, overload string }
 // builder converts one model.
 type builder struct {
 	model       *onnx.Model
+	decode      *onnx.DecodeOptions
 	opts        Options
 	limits      Limits
 	opsets      map[string]int
@@ -356,7 +361,7 @@ func (b *builder) initializers(og *onnx.Graph, main bool) (r map[string]tensor.V
 			r[t.Name] = v
 			continue
 		}
-		v, err := b.model.DecodeTensor(t)
+		v, err := t.Decode(b.decode)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -373,7 +378,7 @@ func (b *builder) initializers(og *onnx.Graph, main bool) (r map[string]tensor.V
 		if r[st.Values.Name] != nil {
 			return nil, nil, fail.Errorf("initializer %q is defined twice", st.Values.Name)
 		}
-		sp, err := st.Decode(&onnx.DecodeOptions{External: b.model.External()})
+		sp, err := st.Decode(b.decode)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -385,6 +390,11 @@ func (b *builder) initializers(og *onnx.Graph, main bool) (r map[string]tensor.V
 		}
 		if left := maxDense - b.dense; n > left {
 			return nil, nil, fail.Errorf("sparse initializer %q takes %d bytes when dense, want at most %d for all together, of which %d are left", st.Values.Name, n, maxDense, left)
+		}
+		if b.opts.Reserve != nil {
+			if err := b.opts.Reserve(int64(n)); err != nil {
+				return nil, nil, err
+			}
 		}
 		b.dense += n
 		d, err := sp.ToDense(maxDense)

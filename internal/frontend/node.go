@@ -332,11 +332,11 @@ func (s *scope) attribute(a *onnx.Attribute, node *ir.Node) (any, error) {
 		if a.T == nil {
 			return nil, fail.Errorf("tensor is missing")
 		}
-		return s.b.model.DecodeTensor(a.T)
+		return a.T.Decode(s.b.decode)
 	case onnx.AttrTensors:
 		r := make([]*tensor.Tensor, len(a.Tensors))
 		for i, t := range a.Tensors {
-			v, err := s.b.model.DecodeTensor(t)
+			v, err := t.Decode(s.b.decode)
 			if err != nil {
 				return nil, err
 			}
@@ -347,7 +347,7 @@ func (s *scope) attribute(a *onnx.Attribute, node *ir.Node) (any, error) {
 		if a.SparseTensor == nil {
 			return nil, fail.Errorf("sparse tensor is missing")
 		}
-		return a.SparseTensor.Decode(&onnx.DecodeOptions{External: s.b.model.External()})
+		return a.SparseTensor.Decode(s.b.decode)
 	case onnx.AttrTypeProto:
 		return valueType(a.TP)
 	case onnx.AttrGraph:

@@ -1,29 +1,19 @@
 package goengine
 
 import (
-	"sync"
-
 	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/internal/frontend"
+	"github.com/onward-ml/onward/internal/memory"
 )
 
-// memoryLimit returns the largest number of bytes that one run may allocate.
-func memoryLimit(l driver.Limits) int64 {
+// MemoryLimit returns the largest number of bytes that the data of a model and that one run may take.
+func MemoryLimit(l driver.Limits) int64 {
 	if l.MaxMemory > 0 {
 		return l.MaxMemory
 	}
-	return defaultMemory()
+	return memory.Default()
 }
 
 func frontendLimits(l driver.Limits) frontend.Limits {
 	return frontend.Limits{MaxNodes: l.MaxNodes, MaxDepth: l.MaxDepth}
 }
-
-// defaultMemory returns half of the machine's memory in bytes, or 4 GiB if its size is
-// unknown.
-var defaultMemory = sync.OnceValue(func() int64 {
-	if n := physicalMemory(); n > 0 {
-		return n / 2
-	}
-	return 4 << 30
-})

@@ -73,7 +73,7 @@ type optimization struct {
 
 // optimizeGraph runs the passes up to a level, without those that the options disable.
 func optimizeGraph(ctx context.Context, g *ir.Graph, opts *driver.Options, how optimization) error {
-	limit, left, log := memoryLimit(opts.Limits), foldTime, opts.Log()
+	limit, left, log := MemoryLimit(opts.Limits), foldTime, opts.Log()
 	o := &optimize.Options{
 		Level:     how.level,
 		Opset:     how.opset,

@@ -17,6 +17,7 @@ import (
 	"github.com/onward-ml/onward/internal/exec"
 	"github.com/onward-ml/onward/internal/frontend"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/internal/optimize"
 	"github.com/onward-ml/onward/onnx"
@@ -86,7 +87,7 @@ func (p provider) build(ctx context.Context, m *driver.Model, opts *driver.Optio
 	if !p.generic {
 		level = passLevel(opts.OptimizationLevel)
 	}
-	fo := frontend.Options{Context: ctx, Limits: frontendLimits(opts.Limits), Custom: custom, Initializers: initializers(opts)}
+	fo := frontend.Options{Context: ctx, Reserve: m.Reserve, Limits: frontendLimits(opts.Limits), Custom: custom, Initializers: initializers(opts)}
 	if opts.OptimizedModelPath != "" {
 		if err := saveOptimized(ctx, m.Model, opts, fo, level); err != nil {
 			return nil, err
@@ -100,9 +101,9 @@ func (p provider) build(ctx context.Context, m *driver.Model, opts *driver.Optio
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	e := &engine{graph: g, limit: memoryLimit(opts.Limits)}
+	e := &engine{graph: g, limit: MemoryLimit(opts.Limits)}
 	if b := opts.Limits.Budget; b != nil {
-		b.SetDefault(defaultMemory())
+		b.SetDefault(memory.Default())
 		e.budget = b
 		e.limit = min(e.limit, b.Limit()) // beyond it, no attempt can succeed
 	}

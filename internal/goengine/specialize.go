@@ -157,7 +157,7 @@ func newSpecializer(template *ir.Graph, opts *driver.Options, level optimize.Lev
 	mapping *onnx.Mapping) *specializer {
 	s := &specializer{template: template, opts: opts, level: level, exec: eo, packs: eo.Packs, mapping: mapping}
 	s.shapes = map[string]*shape{}
-	s.most, s.maxBytes, s.cost = opts.SpecializedShapes, memoryLimit(opts.Limits)/4, int64(countNodes(template))*nodeCost
+	s.most, s.maxBytes, s.cost = opts.SpecializedShapes, MemoryLimit(opts.Limits)/4, int64(countNodes(template))*nodeCost
 	if s.most == 0 {
 		s.most = DefaultSpecializedShapes
 	}
