@@ -27,6 +27,7 @@ import (
 
 const (
 	maxConfigSize = 1 << 20
+	configCost    = 100 // bytes of memory for a byte of a configuration in JSON
 	maxLabelsSize = 16 << 20
 	maxPriorities = 100
 	maxInstances  = 1024

@@ -114,6 +114,14 @@ func alignedBytes(n int) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), n)
 }
 
+// rawCost returns about what decodeRaw allocates for the binary form of a tensor.
+func rawCost(dtype tensor.DType, size int) int64 {
+	if dtype == tensor.TypeString { // a string and its bytes, which can be as few as the length's four
+		return 6 * int64(size)
+	}
+	return int64(size)
+}
+
 func decodeBytes(dims []int, n int, data []byte) (*tensor.Tensor, error) {
 	if n > len(data)/4 { // before allocating: every element takes four bytes for its length
 		return nil, fmt.Errorf("binary data has %d bytes, but %d BYTES elements take at least %d", len(data), n, 4*n)

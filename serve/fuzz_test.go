@@ -21,7 +21,7 @@ func FuzzDecodeInfer(f *testing.F) {
 	}
 	f.Add([]byte(`{"outputs":[{"name":"y","parameters":{"classification":3,"binary_data":true}}],"parameters":{"priority":"3","timeout":1}}`), []byte("x"))
 	f.Fuzz(func(t *testing.T, header, binary []byte) {
-		r, err := decodeInfer(header, binary)
+		r, err := decodeInfer(header, binary, nil)
 		if err != nil || len(r.shared) > 0 {
 			return
 		}
@@ -38,7 +38,7 @@ func FuzzDecodeInfer(f *testing.F) {
 		if err := json.Unmarshal(head, &m); err != nil {
 			t.Fatalf("%v: %s", err, head)
 		}
-		again, err := decodeInfer(append([]byte(`{"inputs":`), append(m["inputs"], '}')...), bytes.Join(parts, nil))
+		again, err := decodeInfer(append([]byte(`{"inputs":`), append(m["inputs"], '}')...), bytes.Join(parts, nil), nil)
 		if err != nil {
 			t.Fatalf("%v: %s", err, head)
 		}
@@ -77,7 +77,7 @@ func FuzzDecodeMessage(f *testing.F) {
 		if proto.Unmarshal(data, m) != nil {
 			return
 		}
-		r, err := decodeMessage(m)
+		r, err := decodeMessage(m, nil)
 		if err != nil {
 			return
 		}

@@ -14,11 +14,13 @@ import (
 
 	"go.opentelemetry.io/otel/propagation"
 	"google.golang.org/grpc"
-	_ "google.golang.org/grpc/encoding/gzip" // compressed messages; the limit holds for their content
+	"google.golang.org/grpc/credentials/insecure"
+	_ "google.golang.org/grpc/encoding/gzip" // compressed responses
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/onward-ml/onward/serve/inference"
@@ -40,22 +42,77 @@ func (s *Server) GRPCOptions() []grpc.ServerOption {
 		grpc.NumStreamWorkers(uint32(2 * runtime.GOMAXPROCS(0))),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 2 * time.Minute, Timeout: 20 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
+		grpc.MaxConcurrentStreams(maxGRPCStreams),
+		grpc.SharedWriteBuffer(true),
+		grpc.Creds(s.GRPCCredentials(insecure.NewCredentials())),
+		grpc.InTapHandle(s.tapGRPC),
+		grpc.ForceServerCodecV2(newCodec(s)),
+		grpc.RPCDecompressor(decompressor{s}),
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, h grpc.UnaryHandler) (resp any, err error) {
 			defer s.recovered(info.FullMethod, &err)
-			if err := s.authorizeGRPC(ctx, info.FullMethod); err != nil {
-				return nil, err
+			arrived(ctx)
+			memory := &reservation{s: s}
+			defer memory.release()
+			if m, ok := req.(proto.Message); ok {
+				err = s.decode(m, memory)
 			}
-			resp, err = h(ctx, req)
+			if err == nil {
+				resp, err = h(ctx, req)
+			}
 			return resp, s.grpcError(info.FullMethod, err)
 		}),
 		grpc.ChainStreamInterceptor(func(srv any, st grpc.ServerStream, info *grpc.StreamServerInfo, h grpc.StreamHandler) (err error) {
 			defer s.recovered(info.FullMethod, &err)
-			if err := s.authorizeGRPC(st.Context(), info.FullMethod); err != nil {
-				return err
-			}
-			return s.grpcError(info.FullMethod, h(srv, st))
+			return s.grpcError(info.FullMethod, h(srv, decodedStream{st, s}))
 		}),
 	}
+}
+
+// decodedStream decodes the messages of a stream, except inference requests, whose memory is
+// reserved until their response is sent.
+type decodedStream struct {
+	grpc.ServerStream
+	s *Server
+}
+
+// RecvMsg implements grpc.ServerStream.
+func (d decodedStream) RecvMsg(v any) error {
+	err := d.ServerStream.RecvMsg(v)
+	arrived(d.Context())
+	m, ok := v.(proto.Message)
+	if _, later := v.(*inference.ModelInferRequest); err != nil || !ok || later {
+		return err
+	}
+	memory := &reservation{s: d.s}
+	defer memory.release()
+	return d.s.decode(m, memory)
+}
+
+// callKey is the key of a *time.Timer in the context of a call, which ends calls without a message.
+type callKey struct{}
+
+// arrived records that a call has received its first message.
+func arrived(ctx context.Context) {
+	if t, ok := ctx.Value(callKey{}).(*time.Timer); ok {
+		t.Stop()
+	}
+}
+
+// tapGRPC refuses calls without a token, and calls over MaxRequests, by their headers: before any
+// message is read. A call must send its first message within ReadTimeout.
+func (s *Server) tapGRPC(ctx context.Context, info *tap.Info) (context.Context, error) {
+	if err := s.authorizeGRPC(info.Header, info.FullMethodName); err != nil {
+		return nil, err
+	}
+	if n := s.calls.Add(1); n > int64(s.opts.MaxRequests) {
+		s.calls.Add(-1)
+		s.metrics.refused.Inc()
+		return nil, errorf(Overloaded, "the server has %d calls in progress, the most that it accepts", n-1)
+	}
+	context.AfterFunc(ctx, func() { s.calls.Add(-1) }) // gRPC ends the context with the call
+	ctx, cancel := context.WithCancelCause(ctx)
+	t := time.AfterFunc(s.opts.ReadTimeout, func() { cancel(errSlow) })
+	return context.WithValue(ctx, callKey{}, t), nil
 }
 
 // Register registers the inference service and the standard health service.
@@ -85,12 +142,12 @@ func (s *Server) grpcError(method string, err error) error {
 	return e
 }
 
-func (s *Server) authorizeGRPC(ctx context.Context, method string) error {
+func (s *Server) authorizeGRPC(md metadata.MD, method string) error {
 	if strings.HasPrefix(method, "/grpc.health.v1.Health/") || strings.HasSuffix(method, "/ServerLive") || strings.HasSuffix(method, "/ServerReady") {
 		return nil
 	}
 	header := ""
-	if h := metadata.ValueFromIncomingContext(ctx, "authorization"); len(h) == 1 {
+	if h := md.Get("authorization"); len(h) == 1 {
 		header = h[0]
 	}
 	return s.authorize(header)
@@ -195,39 +252,42 @@ func repositoryParameters(repository string, in map[string]*inference.ModelRepos
 }
 
 func (g *service) RepositoryModelLoad(ctx context.Context, r *inference.RepositoryModelLoadRequest) (*inference.RepositoryModelLoadResponse, error) {
+	memory := &reservation{s: g.s}
+	defer memory.release()
 	params, err := repositoryParameters(r.RepositoryName, r.Parameters)
 	if err == nil {
-		err = g.s.control(ctx, r.ModelName, params, true)
+		err = g.s.control(ctx, r.ModelName, params, true, memory)
 	}
 	return &inference.RepositoryModelLoadResponse{}, err
 }
 
 func (g *service) RepositoryModelUnload(ctx context.Context, r *inference.RepositoryModelUnloadRequest) (*inference.RepositoryModelUnloadResponse, error) {
+	memory := &reservation{s: g.s}
+	defer memory.release()
 	params, err := repositoryParameters(r.RepositoryName, r.Parameters)
 	if err == nil {
-		err = g.s.control(ctx, r.ModelName, params, false)
+		err = g.s.control(ctx, r.ModelName, params, false, memory)
 	}
 	return &inference.RepositoryModelUnloadResponse{}, err
 }
 
 func (g *service) ModelInfer(ctx context.Context, m *inference.ModelInferRequest) (*inference.ModelInferResponse, error) {
-	return g.infer(ctx, m, time.Now())
+	memory := &reservation{s: g.s}
+	defer memory.release()
+	return g.infer(ctx, m, time.Now(), memory)
 }
 
-func (g *service) infer(ctx context.Context, m *inference.ModelInferRequest, received time.Time) (resp *inference.ModelInferResponse, err error) {
+// infer runs a request. It reserves memory for what is allocated besides the message.
+func (g *service) infer(ctx context.Context, m *inference.ModelInferRequest, received time.Time, memory *reservation) (
+	resp *inference.ModelInferResponse, err error) {
 	done, err := g.s.admit()
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	memory := reservation{s: g.s}
-	defer memory.release()
-	if err := memory.grow(int64(proto.Size(m))); err != nil {
-		return nil, err
-	}
-	r, err := decodeMessage(m)
+	r, err := decodeMessage(m, memory)
 	if err != nil {
-		return nil, &Error{InvalidArgument, err}
+		return nil, invalid(err)
 	}
 	r.received = received
 	if md, ok := metadata.FromIncomingContext(ctx); ok && g.s.tracer != nil { // md is a copy
@@ -290,7 +350,14 @@ func (g *service) ModelStreamInfer(st grpc.BidiStreamingServer[inference.ModelIn
 			break
 		}
 		a, received := make(answer, 1), time.Now()
+		memory := &reservation{s: g.s}
+		failed := g.s.decode(m, memory)
 		answers <- a // waits if too many requests are in progress
+		if failed != nil {
+			memory.release()
+			a <- streamError(m, failed)
+			continue
+		}
 		if id := m.Parameters["sequence_id"]; id != nil {
 			key, end := sequence{m.ModelName, id.String()}, make(chan struct{})
 			before, _ := running.Swap(key, end)
@@ -298,13 +365,13 @@ func (g *service) ModelStreamInfer(st grpc.BidiStreamingServer[inference.ModelIn
 				if before != nil {
 					<-before.(chan struct{})
 				}
-				a <- g.streamed(ctx, m, received)
+				a <- g.streamed(ctx, m, received, memory)
 				running.CompareAndDelete(key, end)
 				close(end)
 			}()
 			continue
 		}
-		go func() { a <- g.streamed(ctx, m, received) }()
+		go func() { a <- g.streamed(ctx, m, received, memory) }()
 	}
 	close(answers)
 	if e := <-sent; e != nil {
@@ -316,16 +383,21 @@ func (g *service) ModelStreamInfer(st grpc.BidiStreamingServer[inference.ModelIn
 	return err
 }
 
-func (g *service) streamed(ctx context.Context, m *inference.ModelInferRequest, received time.Time) (out *inference.ModelStreamInferResponse) {
+func streamError(m *inference.ModelInferRequest, err error) *inference.ModelStreamInferResponse {
+	return &inference.ModelStreamInferResponse{ErrorMessage: cut(err.Error()), InferResponse: &inference.ModelInferResponse{Id: m.Id}}
+}
+
+func (g *service) streamed(ctx context.Context, m *inference.ModelInferRequest, received time.Time, memory *reservation) *inference.ModelStreamInferResponse {
+	defer memory.release()
 	resp, err := func() (resp *inference.ModelInferResponse, err error) {
 		defer g.s.recovered("ModelStreamInfer", &err)
-		return g.infer(ctx, m, received)
+		return g.infer(ctx, m, received, memory)
 	}()
 	if err != nil {
 		if classify(err).Code == Internal {
 			g.s.log.Error("a request failed", "method", "ModelStreamInfer", "error", err)
 		}
-		return &inference.ModelStreamInferResponse{ErrorMessage: strings.ToValidUTF8(err.Error(), "\uFFFD"), InferResponse: &inference.ModelInferResponse{Id: m.Id}}
+		return streamError(m, err)
 	}
 	if m.Parameters["triton_enable_empty_final_response"].GetBoolParam() {
 		resp.Parameters = map[string]*inference.InferParameter{"triton_final_response": {ParameterChoice: &inference.InferParameter_BoolParam{BoolParam: true}}}
@@ -358,7 +430,10 @@ func messageParameters(in map[string]*inference.InferParameter) (map[string]any,
 }
 
 // decodeMessage decodes a request of gRPC.
-func decodeMessage(m *inference.ModelInferRequest) (*request, error) {
+func decodeMessage(m *inference.ModelInferRequest, memory *reservation) (*request, error) {
+	if err := checkNames(m); err != nil {
+		return nil, err
+	}
 	r := &request{model: m.ModelName, version: m.ModelVersion, id: m.Id}
 	var err error
 	if r.params, err = messageParameters(m.Parameters); err != nil {
@@ -394,6 +469,18 @@ func decodeMessage(m *inference.ModelInferRequest) (*request, error) {
 			if err != nil {
 				return nil, err
 			}
+			size := 0
+			if dtype == tensor.TypeString {
+				for _, b := range in.Contents.GetBytesContents() {
+					size += 4 + len(b)
+				}
+				if raw && used <= len(m.RawInputContents) {
+					size += len(m.RawInputContents[used-1])
+				}
+			}
+			if err := memory.grow(rawCost(dtype, size)); err != nil {
+				return nil, err
+			}
 			if !raw {
 				return decodeContents(dtype, in.Shape, in.Contents)
 			}
@@ -425,6 +512,31 @@ func decodeMessage(m *inference.ModelInferRequest) (*request, error) {
 		r.outputs = append(r.outputs, w)
 	}
 	return r, nil
+}
+
+// checkNames returns an error for names that are too long.
+func checkNames(m *inference.ModelInferRequest) error {
+	check := func(what, s string) error {
+		if len(s) > maxName {
+			return tooLong(what, len(s), maxName)
+		}
+		return nil
+	}
+	if len(m.Id) > maxID {
+		return tooLong("id", len(m.Id), maxID)
+	}
+	err := errors.Join(check("model_name", m.ModelName), check("model_version", m.ModelVersion))
+	for _, in := range m.Inputs {
+		if err == nil {
+			err = errors.Join(check("name of an input", in.GetName()), check("datatype", in.GetDatatype()))
+		}
+	}
+	for _, o := range m.Outputs {
+		if err == nil {
+			err = check("name of an output", o.GetName())
+		}
+	}
+	return err
 }
 
 // decodeContents decodes the typed contents of an input. The protocol sends 8 and 16-bit integers

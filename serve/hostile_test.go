@@ -112,7 +112,7 @@ func TestJSONDepth(t *testing.T) {
 	deep := strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000)
 	refused(t, s, deep, 400, "JSON")
 	refused(t, s, fp32("[1,2]", deep), 400, "depth")
-	refused(t, s, `{"parameters":{"a":`+strings.Repeat(`{"a":`, 100_000)+"1"+strings.Repeat("}", 100_001)+"}", 400, "depth")
+	refused(t, s, `{"parameters":{"a":`+strings.Repeat(`{"a":`, 100_000)+"1"+strings.Repeat("}", 100_001)+"}", 400, "must be a bool")
 	refused(t, s, fp32("[1,2]", strings.Repeat("[", 5000)+"1,2"+strings.Repeat("]", 5000)), 400, "data")
 }
 
@@ -330,7 +330,7 @@ func TestMemoryOfAllRequests(t *testing.T) {
 		{"body does not fit", total - held - 10, small, 503, "memory budget exceeded"},
 		{"run does not fit", total - held - run, large, 503, "memory budget exceeded"},
 		{"small one fits", total - held - run, small, 200, "outputs"},
-		{"never fits", 0, fp32("[200000,2]", "["+strings.Repeat("1,", 399_999)+"1]"), 413, "exceed the limit"},
+		{"never fits", 0, fp32("[200000,2]", "["+strings.Repeat("1,", 399_999)+"1]"), 413, "memory of all requests"},
 		{"body never fits", 0, strings.Repeat(" ", total+1), 413, "memory of all requests"},
 	} {
 		if err := s.memory.Reserve(c.used); err != nil {
@@ -345,16 +345,21 @@ func TestMemoryOfAllRequests(t *testing.T) {
 		}
 		s.memory.Release(c.used)
 	}
-	if err := s.memory.Reserve(total - held - 10); err != nil {
+	c := dial(t, s)
+	if _, err := c.ServerLive(t.Context(), &inference.ServerLiveRequest{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := dial(t, s).ModelInfer(t.Context(), message("other", "FP32", []int64{1, 2}, "12345678")); status.Code(err) != codes.ResourceExhausted {
+	held = s.memory.Used() // by the models and the connection
+	if err := s.memory.Reserve(total - held - streamCost - 1000); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.ModelInfer(t.Context(), message("other", "FP32", []int64{1, 2}, "12345678")); status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("gRPC: %v, want RESOURCE_EXHAUSTED", err)
 	}
-	if w := call(s, "POST", "/v2/models/other/infer", []byte(small)); w.Header().Get("Retry-After") == "" {
+	if w := call(s, "POST", "/v2/models/other/infer", []byte(large)); w.Header().Get("Retry-After") == "" {
 		t.Error("no Retry-After")
 	}
-	s.memory.Release(total - held - 10)
+	s.memory.Release(total - held - streamCost - 1000)
 }
 
 func TestTooManyRequests(t *testing.T) {

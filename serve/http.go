@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"bytes"
 	"compress/gzip"
 	"compress/zlib"
 	"context"
@@ -87,8 +86,8 @@ func (s *Server) Handler() http.Handler {
 		private(post, model+"/infer", s.postInfer)
 	}
 	private(post, "/v2/repository/index", s.postIndex)
-	private(post, "/v2/repository/models/{model}/load", s.postLoad)
-	private(post, "/v2/repository/models/{model}/unload", s.postUnload)
+	private(post, "/v2/repository/models/{model}/load", s.postControl(true))
+	private(post, "/v2/repository/models/{model}/unload", s.postControl(false))
 	s.routeMemory(private)
 	s.routeSettings(private)
 	for _, pattern := range []string{"/v2/models/{model}/generate", "/v2/models/{model}/generate_stream"} {
@@ -136,7 +135,7 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request, h handler) {
 	if e.Code == Internal {
 		s.log.Error("a request failed", "path", r.URL.Path, "error", err)
 	}
-	writeJSON(w, statusOf[e.Code].http, errorJSON{e.Error()})
+	writeJSON(w, statusOf[e.Code].http, errorJSON{cut(e.Error())})
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {
@@ -167,64 +166,6 @@ func (s *Server) authorize(header string) error {
 	return nil
 }
 
-// metered reserves memory for the bytes as it reads them, so that a Content-Length alone reserves
-// nothing.
-type metered struct {
-	in     io.Reader
-	memory *reservation
-}
-
-func (m metered) Read(b []byte) (int, error) {
-	n, err := m.in.Read(b)
-	if e := m.memory.grow(int64(n)); e != nil {
-		return 0, e
-	}
-	return n, err
-}
-
-// body reads the body of a request within the limit, decompressed. The bytes are reserved in
-// memory unless it is nil.
-func (s *Server) body(w http.ResponseWriter, r *http.Request, memory *reservation) ([]byte, error) {
-	limit := s.opts.MaxBody
-	if r.ContentLength > limit {
-		return nil, errorf(TooLarge, "the body has %d bytes, more than the limit of %d", r.ContentLength, limit)
-	}
-	var in io.Reader = http.MaxBytesReader(w, r.Body, limit)
-	var err error
-	switch enc := strings.ToLower(r.Header.Get("Content-Encoding")); enc {
-	case "", "identity":
-	case "gzip":
-		in, err = gzip.NewReader(in)
-	case "deflate":
-		in, err = zlib.NewReader(in)
-	default:
-		return nil, errorf(UnsupportedMedia, "Content-Encoding %.32q is not supported, want gzip or deflate", enc)
-	}
-	var buf bytes.Buffer
-	if err == nil {
-		if r.ContentLength > 0 { // a header alone does not make the server allocate more
-			buf.Grow(int(min(r.ContentLength, 1<<20)) + bytes.MinRead)
-		}
-		in = io.LimitReader(in, limit+1)
-		if memory != nil {
-			in = metered{in, memory}
-		}
-		_, err = buf.ReadFrom(in)
-	}
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, new(*Error)):
-		return nil, err
-	case errors.As(err, &tooLarge) || int64(buf.Len()) > limit:
-		return nil, errorf(TooLarge, "the body has more than %d bytes, the limit", limit)
-	case err != nil && r.Context().Err() != nil:
-		return nil, classify(r.Context().Err())
-	case err != nil:
-		return nil, errorf(InvalidArgument, "the body cannot be read: %w", err)
-	}
-	return buf.Bytes(), nil
-}
-
 func (s *Server) postInfer(w http.ResponseWriter, hr *http.Request) error {
 	received := time.Now()
 	done, err := s.admit()
@@ -232,9 +173,11 @@ func (s *Server) postInfer(w http.ResponseWriter, hr *http.Request) error {
 		return err
 	}
 	defer done()
-	memory := reservation{s: s}
+	memory := &reservation{s: s}
 	defer memory.release()
-	data, err := s.body(w, hr, &memory)
+	ctx, cancel := s.deadline(propagation.TraceContext{}.Extract(hr.Context(), propagation.HeaderCarrier(hr.Header)))
+	defer cancel()
+	data, err := s.body(w, hr.WithContext(ctx), memory)
 	if err != nil {
 		return err
 	}
@@ -249,16 +192,14 @@ func (s *Server) postInfer(w http.ResponseWriter, hr *http.Request) error {
 		}
 		header, binary = data[:n], data[n:]
 	}
-	r, err := decodeInfer(header, binary)
+	r, err := decodeInfer(header, binary, memory)
 	if err != nil {
-		return &Error{InvalidArgument, err}
+		return invalid(err)
 	}
 	if err := r.address(hr.PathValue("model"), hr.PathValue("version")); err != nil {
 		return err
 	}
 	r.received = received
-	ctx, cancel := s.deadline(propagation.TraceContext{}.Extract(hr.Context(), propagation.HeaderCarrier(hr.Header)))
-	defer cancel()
 	resp, err := s.infer(ctx, r)
 	if err != nil {
 		return err
@@ -267,6 +208,9 @@ func (s *Server) postInfer(w http.ResponseWriter, hr *http.Request) error {
 		for i := range resp.outputs {
 			resp.outputs[i].binary = true
 		}
+	}
+	if err := memory.grow(resp.cost()); err != nil {
+		return err
 	}
 	head, parts, err := encodeInfer(resp)
 	if err != nil {
@@ -278,7 +222,8 @@ func (s *Server) postInfer(w http.ResponseWriter, hr *http.Request) error {
 // address sets the model and version from the path. If the body names them too, they must be equal.
 func (r *request) address(model, version string) error {
 	if r.model != "" && r.model != model || r.version != "" && version != "" && r.version != version {
-		return errorf(InvalidArgument, "the body is for model %.100q, version %.20q, but the path for %.100q, version %.20q", r.model, r.version, model, version)
+		return errorf(InvalidArgument, "the body is for model %s, version %s, but the path for %s, version %s",
+			quote(r.model), quote(r.version), quote(model), quote(version))
 	}
 	r.model = model
 	if version != "" {
@@ -416,19 +361,21 @@ func (s *Server) statistics(model, number string) (*inference.ModelStatisticsRes
 }
 
 func (s *Server) postIndex(w http.ResponseWriter, r *http.Request) error {
-	data, err := s.body(w, r, nil)
-	if err != nil {
+	memory := &reservation{s: s}
+	defer memory.release()
+	ready := false
+	members := []string{"ready"}
+	if err := s.readJSON(w, r, memory, func(j *jsonReader) error {
+		return j.object(members, func(int) error {
+			if ready = j.literal("true"); !ready && !j.literal("false") && !j.null() {
+				return j.wrong("a bool")
+			}
+			return nil
+		})
+	}); err != nil {
 		return err
 	}
-	var req struct {
-		Ready bool `json:"ready"`
-	}
-	if len(data) > 0 {
-		if err := decodeJSON(data, &req); err != nil {
-			return &Error{InvalidArgument, err}
-		}
-	}
-	l, err := s.index(req.Ready)
+	l, err := s.index(ready)
 	if err != nil {
 		return err
 	}
@@ -446,42 +393,26 @@ func (s *Server) postIndex(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (s *Server) postLoad(w http.ResponseWriter, r *http.Request) error {
-	params, err := s.controlParameters(w, r)
-	if err != nil {
-		return err
+func (s *Server) postControl(load bool) handler {
+	members := []string{"parameters"}
+	return func(w http.ResponseWriter, r *http.Request) error {
+		memory := &reservation{s: s}
+		defer memory.release()
+		var params map[string]any
+		if err := s.readJSON(w, r, memory, func(j *jsonReader) error {
+			return j.object(members, func(int) (err error) {
+				params, err = j.parameters()
+				return err
+			})
+		}); err != nil {
+			return err
+		}
+		return s.control(r.Context(), r.PathValue("model"), params, load, memory)
 	}
-	return s.control(r.Context(), r.PathValue("model"), params, true)
-}
-
-func (s *Server) postUnload(w http.ResponseWriter, r *http.Request) error {
-	params, err := s.controlParameters(w, r)
-	if err != nil {
-		return err
-	}
-	return s.control(r.Context(), r.PathValue("model"), params, false)
-}
-
-func (s *Server) controlParameters(w http.ResponseWriter, r *http.Request) (map[string]any, error) {
-	data, err := s.body(w, r, nil)
-	if err != nil || len(data) == 0 {
-		return nil, err
-	}
-	var req struct {
-		Parameters map[string]any `json:"parameters"`
-	}
-	if err := decodeJSON(data, &req); err != nil {
-		return nil, &Error{InvalidArgument, err}
-	}
-	params, err := parameters(req.Parameters)
-	if err != nil {
-		return nil, &Error{InvalidArgument, err}
-	}
-	return params, nil
 }
 
 // control loads or unloads a model for a client.
-func (s *Server) control(ctx context.Context, name string, params map[string]any, load bool) error {
+func (s *Server) control(ctx context.Context, name string, params map[string]any, load bool, memory *reservation) error {
 	if !s.opts.AllowModelControl {
 		return errorf(Unavailable, "explicit model load / unload is not allowed: the server is started without model control")
 	}
@@ -491,6 +422,12 @@ func (s *Server) control(ctx context.Context, name string, params map[string]any
 		text, isText := v.(string)
 		switch {
 		case load && k == "config" && isText:
+			if len(text) > maxConfigSize {
+				return errorf(InvalidArgument, "failed to load '%.255s': %w", name, tooLong("config", len(text), maxConfigSize))
+			}
+			if err := memory.grow(configCost * int64(len(text))); err != nil {
+				return err
+			}
 			c, err := parseConfigJSON([]byte(text))
 			if err != nil {
 				return errorf(InvalidArgument, "failed to load '%.255s': %w", name, err)

@@ -37,6 +37,8 @@ type wanted struct {
 	classes int   // classification: the number of classes; 0: none
 	binary  bool  // REST: whether the output is wanted in binary form
 	into    *area // of shared memory; nil: in the response
+
+	binarySet bool // whether the request says so for this output
 }
 
 // response holds the results of a request, in the order of the wanted outputs.

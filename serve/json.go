@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+	"unsafe"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -17,120 +17,126 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// inferJSON is the JSON of an inference request.
-type inferJSON struct {
-	// KServe's client repeats the model of the path.
-	ModelName    string         `json:"model_name"`
-	ModelVersion string         `json:"model_version"`
-	ID           string         `json:"id"`
-	Parameters   map[string]any `json:"parameters"`
-	Inputs       []tensorJSON   `json:"inputs"`
-	Outputs      []wantedJSON   `json:"outputs"`
-}
-
-type tensorJSON struct {
-	Name       string          `json:"name"`
-	Shape      []int64         `json:"shape"`
-	Datatype   string          `json:"datatype"`
-	Parameters map[string]any  `json:"parameters"`
-	Data       json.RawMessage `json:"data"`
-}
-
-type wantedJSON struct {
-	Name       string         `json:"name"`
-	Parameters map[string]any `json:"parameters"`
-}
-
-// decodeJSON decodes exactly one JSON value without unknown members.
-func decodeJSON(data []byte, into any) error {
-	if !utf8.Valid(data) {
-		return errors.New("the JSON is not UTF-8")
-	}
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		return fmt.Errorf("failed to parse the request JSON: %w", err)
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return errors.New("failed to parse the request JSON: data after the end of the object")
-	}
-	return nil
-}
-
-// parameters converts the parameters of a request in JSON.
-func parameters(in map[string]any) (map[string]any, error) {
-	out := make(map[string]any, len(in))
-	for k, v := range in {
-		switch x := v.(type) {
-		case bool, string:
-			out[k] = x
-		case json.Number:
-			if n, err := strconv.ParseInt(string(x), 10, 64); err == nil {
-				out[k] = n
-			} else if n, err := strconv.ParseUint(string(x), 10, 64); err == nil {
-				out[k] = n
-			} else if f, err := x.Float64(); err == nil {
-				out[k] = f
-			} else {
-				return nil, fmt.Errorf("parameter %q is %.32s, which is out of range", k, x)
-			}
-		default:
-			return nil, fmt.Errorf("parameter %q must be a bool, number or string", k)
-		}
-	}
-	return out, nil
-}
+var (
+	inferMembers  = []string{"model_name", "model_version", "id", "parameters", "inputs", "outputs"}
+	inputMembers  = []string{"name", "shape", "datatype", "parameters", "data"}
+	outputMembers = []string{"name", "parameters"}
+)
 
 // decodeInfer decodes the JSON of an inference request and the binary data after it
-// (Triton's binary tensor data extension).
-func decodeInfer(header, binary []byte) (*request, error) {
-	var j inferJSON
-	if err := decodeJSON(header, &j); err != nil {
+// (Triton's binary tensor data extension). What it allocates is reserved in memory, unless that is nil.
+func decodeInfer(header, binary []byte, memory *reservation) (*request, error) {
+	r := new(request)
+	err := readJSON(header, memory, func(j *jsonReader) error {
+		return j.object(inferMembers, func(i int) (err error) {
+			switch inferMembers[i] {
+			case "model_name": // KServe's client repeats the model of the path
+				r.model, err = j.text("model_name", maxName)
+			case "model_version":
+				r.version, err = j.text("model_version", maxName)
+			case "id":
+				r.id, err = j.text("id", maxID)
+			case "parameters":
+				r.params, err = j.parameters()
+			case "inputs":
+				err = j.list(func() error { return j.input(r, &binary) })
+			case "outputs":
+				err = j.list(func() error { return j.output(r) })
+			}
+			return err
+		})
+	})
+	if err != nil {
 		return nil, err
-	}
-	r := &request{model: j.ModelName, version: j.ModelVersion, id: j.ID}
-	var err error
-	if r.params, err = parameters(j.Parameters); err != nil {
-		return nil, err
-	}
-	allBinary, _ := r.params["binary_data_output"].(bool)
-	for _, in := range j.Inputs {
-		params, err := parameters(in.Parameters)
-		shared := false
-		if err == nil {
-			shared, err = r.addShared(in.Name, in.Datatype, in.Shape, params, in.Data != nil)
-		}
-		if shared && in.Shape == nil {
-			err = errShape
-		}
-		if err != nil {
-			return nil, fmt.Errorf("input %q: %w", in.Name, err)
-		}
-		if shared {
-			continue
-		}
-		t, rest, err := in.decode(params, binary)
-		if err != nil {
-			return nil, fmt.Errorf("input %q: %w", in.Name, err)
-		}
-		binary = rest
-		r.inputs = append(r.inputs, namedTensor{in.Name, t})
 	}
 	if len(binary) > 0 {
 		return nil, fmt.Errorf("the request has %d bytes after the binary data of its inputs", len(binary))
 	}
-	for _, o := range j.Outputs {
-		w := wanted{name: o.Name, binary: allBinary}
-		if o.Parameters, err = parameters(o.Parameters); err == nil {
-			err = w.set(o.Parameters)
+	if all, _ := r.params["binary_data_output"].(bool); all {
+		for i := range r.outputs {
+			if !r.outputs[i].binarySet {
+				r.outputs[i].binary = true
+			}
 		}
-		if err != nil {
-			return nil, fmt.Errorf("output %q: %w", o.Name, err)
-		}
-		r.outputs = append(r.outputs, w)
 	}
 	return r, nil
+}
+
+// tensorJSON is an input as it is given in JSON.
+type tensorJSON struct {
+	name, datatype string
+	shape          []int64
+	params         map[string]any
+	data           []byte // nil: not given
+}
+
+// input reads an input. It takes the input's binary data from the beginning of binary.
+func (j *jsonReader) input(r *request, binary *[]byte) error {
+	const cost = 512 // bytes of an input and its tensor, without elements
+	if err := j.memory.grow(cost); err != nil {
+		return err
+	}
+	var in tensorJSON
+	if !j.null() {
+		if err := j.object(inputMembers, func(i int) (err error) {
+			switch inputMembers[i] {
+			case "name":
+				in.name, err = j.text("name of an input", maxName)
+			case "shape":
+				in.shape, err = j.ints("shape", tensor.MaxRank)
+			case "datatype":
+				in.datatype, err = j.text("datatype", maxName)
+			case "parameters":
+				in.params, err = j.parameters()
+			case "data":
+				in.data, err = j.value()
+			}
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	shared, err := r.addShared(in.name, in.datatype, in.shape, in.params, in.data != nil)
+	if shared && in.shape == nil {
+		err = errShape
+	}
+	var t *tensor.Tensor
+	if err == nil && !shared {
+		if t, *binary, err = in.decode(*binary, j.memory); err == nil {
+			if r.inputs, err = grown(j.memory, r.inputs); err == nil {
+				r.inputs = append(r.inputs, namedTensor{in.name, t})
+			}
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("input %s: %w", quote(in.name), err)
+	}
+	return nil
+}
+
+// output reads a wanted output.
+func (j *jsonReader) output(r *request) (err error) {
+	var w wanted
+	var params map[string]any
+	if !j.null() {
+		if err := j.object(outputMembers, func(i int) (err error) {
+			if outputMembers[i] == "name" {
+				w.name, err = j.text("name of an output", maxName)
+			} else {
+				params, err = j.parameters()
+			}
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	if err := w.set(params); err != nil {
+		return fmt.Errorf("output %s: %w", quote(w.name), err)
+	}
+	if r.outputs, err = grown(j.memory, r.outputs); err == nil {
+		r.outputs = append(r.outputs, w)
+	}
+	return err
 }
 
 // set reads the parameters of a wanted output.
@@ -142,7 +148,7 @@ func (w *wanted) set(params map[string]any) error {
 			if !ok {
 				return fmt.Errorf("parameter %q is %v, want a bool", k, v)
 			}
-			w.binary = b
+			w.binary, w.binarySet = b, true
 		case "classification":
 			n, err := integer(params, k)
 			if err != nil {
@@ -185,44 +191,60 @@ func (r *request) addShared(name, datatype string, shape []int64, params map[str
 }
 
 // decode returns the tensor of an input and the binary data after its own.
-func (in *tensorJSON) decode(params map[string]any, binary []byte) (*tensor.Tensor, []byte, error) {
-	dtype, err := parseDatatype(in.Datatype)
+func (in *tensorJSON) decode(binary []byte, memory *reservation) (*tensor.Tensor, []byte, error) {
+	dtype, err := parseDatatype(in.datatype)
 	if err != nil {
 		return nil, nil, err
 	}
-	if in.Shape == nil {
+	if in.shape == nil {
 		return nil, nil, errShape
 	}
-	for k := range params {
+	for k := range in.params {
 		if k != "binary_data_size" {
-			return nil, nil, fmt.Errorf("unknown parameter %q", k)
+			return nil, nil, fmt.Errorf("unknown parameter %s", quote(k))
 		}
 	}
-	if _, ok := params["binary_data_size"]; ok {
-		size, err := integer(params, "binary_data_size")
+	if _, ok := in.params["binary_data_size"]; ok {
+		size, err := integer(in.params, "binary_data_size")
 		if err != nil {
 			return nil, nil, err
 		}
-		if in.Data != nil {
+		if in.data != nil {
 			return nil, nil, errors.New("both data and binary_data_size are given")
 		}
 		if size > uint64(len(binary)) {
 			return nil, nil, fmt.Errorf("binary_data_size is %d, but %d bytes of binary data remain", size, len(binary))
 		}
-		t, err := decodeRaw(dtype, in.Shape, binary[:size])
+		if err := memory.grow(rawCost(dtype, int(size))); err != nil {
+			return nil, nil, err
+		}
+		t, err := decodeRaw(dtype, in.shape, binary[:size])
 		return t, binary[size:], err
 	}
-	if in.Data == nil {
+	if in.data == nil {
 		return nil, nil, errors.New("neither data nor binary_data_size is given")
 	}
-	dims, _, err := checkShape(in.Shape)
+	dims, _, err := checkShape(in.shape)
 	if err != nil {
 		return nil, nil, err
 	}
-	t, err := tensor.ParseJSON(in.Data, dtype, dims)
+	// The elements are kept one by one until the tensor is made.
+	const element = 80
+	elements := int64(bytes.Count(in.data, []byte{','})) + 1
+	if err := memory.grow(element*elements + int64(len(in.data))); err != nil {
+		return nil, nil, err
+	}
+	t, err := tensor.ParseJSON(in.data, dtype, dims)
 	if err != nil {
 		return nil, nil, fmt.Errorf("data: %w", err)
 	}
+	kept := int64(t.Len()) * int64(unsafe.Sizeof(""))
+	if dtype != tensor.TypeString {
+		kept = int64(len(t.Bytes()))
+	} else {
+		kept += int64(len(in.data))
+	}
+	memory.shrink(element*elements + int64(len(in.data)) - kept)
 	return t, binary, nil
 }
 
@@ -346,4 +368,23 @@ func singleValue(f protoreflect.FieldDescriptor, v protoreflect.Value) any {
 		return int32(v.Enum())
 	}
 	return v.Interface()
+}
+
+// cost returns about what encodeInfer allocates for the outputs that the response contains.
+func (r *response) cost() (n int64) {
+	for _, o := range r.outputs {
+		if o.into != nil {
+			continue
+		}
+		size := int64(len(o.value.Bytes()))
+		if o.value.DType() == tensor.TypeString {
+			for _, s := range tensor.Of[string](o.value) {
+				size += 16 + int64(len(s))
+			}
+		}
+		if n += size; !o.binary { // as text, once for the tensor and once for the response
+			n += 2 * (size + 8*int64(o.value.Len()))
+		}
+	}
+	return n
 }

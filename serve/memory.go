@@ -284,19 +284,26 @@ func (s *Server) routeMemory(route func(method, pattern string, h handler)) {
 		})
 	}
 	route(http.MethodPost, "/v2/systemsharedmemory/region/{region}/register", func(w http.ResponseWriter, r *http.Request) error {
-		data, err := s.body(w, r, nil)
-		if err != nil {
+		memory := &reservation{s: s}
+		defer memory.release()
+		req := inference.SystemSharedMemoryRegisterRequest{Name: r.PathValue("region")}
+		members := []string{"key", "offset", "byte_size"}
+		if err := s.readJSON(w, r, memory, func(j *jsonReader) error {
+			return j.object(members, func(i int) (err error) {
+				switch members[i] {
+				case "key":
+					req.Key, err = j.text("key", maxName)
+				case "offset":
+					req.Offset, err = j.unsigned("offset")
+				case "byte_size":
+					req.ByteSize, err = j.unsigned("byte_size")
+				}
+				return err
+			})
+		}); err != nil {
 			return err
 		}
-		var req struct {
-			Key      string `json:"key"`
-			Offset   uint64 `json:"offset"`
-			ByteSize uint64 `json:"byte_size"`
-		}
-		if err := decodeJSON(data, &req); err != nil {
-			return &Error{InvalidArgument, err}
-		}
-		return s.regions.register(&inference.SystemSharedMemoryRegisterRequest{Name: r.PathValue("region"), Key: req.Key, Offset: req.Offset, ByteSize: req.ByteSize})
+		return s.regions.register(&req)
 	})
 	for _, prefix := range []string{"/v2/cudasharedmemory", "/v2/cudasharedmemory/region/{region}"} {
 		route(http.MethodGet, prefix+"/status", func(w http.ResponseWriter, r *http.Request) error {

@@ -58,13 +58,21 @@ type errorRecord struct {
 
 // add appends the error of a request to a model, cut to maxError bytes.
 func (l *lastErrors) add(model string, err error) {
-	text := strings.ToValidUTF8(err.Error()[:min(len(err.Error()), maxError)], "\uFFFD")
+	text := cut(err.Error())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.list) == keptErrors {
 		l.list = slices.Delete(l.list, 0, 1)
 	}
 	l.list = append(l.list, errorRecord{time.Now(), model, text})
+}
+
+// cut returns a text of at most maxError bytes, as valid UTF-8.
+func cut(text string) string {
+	if len(text) > maxError {
+		text = text[:maxError] + "…"
+	}
+	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
 // getErrors returns the last errors, newest first.

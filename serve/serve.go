@@ -62,6 +62,9 @@ type Options struct {
 	MaxBody int64
 	// Timeout is the longest time of an inference request. Default: no limit.
 	Timeout time.Duration
+	// ReadTimeout is the longest time for a message of gRPC to arrive. HTTPServer has the one for
+	// REST. Default: a minute.
+	ReadTimeout time.Duration
 	// AllowModelControl lets clients load and unload models of the repository, and change the
 	// settings of logs and traces.
 	AllowModelControl bool
@@ -85,7 +88,7 @@ func (o *Options) setDefaults() error {
 	for _, x := range []struct {
 		name string
 		n    int64
-	}{{"MaxBatchSize", int64(o.MaxBatchSize)}, {"MaxQueue", int64(o.MaxQueue)}, {"TotalMemory", o.TotalMemory}, {"MaxRuns", int64(o.MaxRuns)}, {"Instances", int64(o.Instances)}, {"MaxRequests", int64(o.MaxRequests)}, {"MaxBody", o.MaxBody}, {"Timeout", int64(o.Timeout)}} {
+	}{{"MaxBatchSize", int64(o.MaxBatchSize)}, {"MaxQueue", int64(o.MaxQueue)}, {"TotalMemory", o.TotalMemory}, {"MaxRuns", int64(o.MaxRuns)}, {"Instances", int64(o.Instances)}, {"MaxRequests", int64(o.MaxRequests)}, {"MaxBody", o.MaxBody}, {"Timeout", int64(o.Timeout)}, {"ReadTimeout", int64(o.ReadTimeout)}} {
 		if x.n < 0 {
 			return fmt.Errorf("serve: option %s must be non-negative, got %d", x.name, x.n)
 		}
@@ -95,6 +98,7 @@ func (o *Options) setDefaults() error {
 	setDefault(&o.MaxRuns, runtime.GOMAXPROCS(0))
 	setDefault(&o.MaxRequests, 4096)
 	setDefault(&o.MaxBody, 64<<20)
+	setDefault(&o.ReadTimeout, time.Minute)
 	if o.Instances > maxInstances {
 		return fmt.Errorf("serve: option Instances is %d, want at most %d", o.Instances, maxInstances)
 	}
@@ -123,7 +127,7 @@ func (o *Options) setDefaults() error {
 	return nil
 }
 
-func setDefault[T int | int64](p *T, value T) {
+func setDefault[T ~int | ~int64](p *T, value T) {
 	if *p == 0 {
 		*p = value
 	}
@@ -149,6 +153,8 @@ type Server struct {
 	mu     sync.RWMutex
 	models map[string]*entry
 
+	calls    atomic.Int64 // of gRPC, in progress
+	inflated sync.Map     // *byte, the first of a message whose memory decompressor has reserved
 	active   atomic.Int64 // inference requests in progress
 	draining atomic.Bool
 	errors   lastErrors
@@ -255,7 +261,7 @@ func (s *Server) admit() (func(), error) {
 	return func() { s.active.Add(-1) }, nil
 }
 
-// reservation is the memory of one request's inputs.
+// reservation is the memory of one request: its body and what is decoded from it. nil has no limit.
 type reservation struct {
 	s *Server
 	n int64
@@ -263,8 +269,11 @@ type reservation struct {
 
 // grow reserves more bytes, or refuses the request.
 func (r *reservation) grow(n int64) error {
+	if r == nil || n == 0 {
+		return nil
+	}
 	if limit := r.s.memory.Limit(); limit > 0 && r.n+n > limit {
-		return errorf(TooLarge, "the request has %d bytes or more, and the memory of all requests is %d", r.n+n, limit)
+		return errorf(TooLarge, "the request takes %d bytes or more, and the memory of all requests is %d", r.n+n, limit)
 	}
 	if err := r.s.memory.Reserve(n); err != nil {
 		return &Error{Overloaded, err}
@@ -273,7 +282,15 @@ func (r *reservation) grow(n int64) error {
 	return nil
 }
 
-func (r *reservation) release() { r.s.memory.Release(r.n) }
+// shrink gives bytes back.
+func (r *reservation) shrink(n int64) {
+	if r != nil {
+		r.n -= n
+		r.s.memory.Release(n)
+	}
+}
+
+func (r *reservation) release() { r.shrink(r.n) }
 
 // deadline bounds the time of a request.
 func (s *Server) deadline(ctx context.Context) (context.Context, context.CancelFunc) {

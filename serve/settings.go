@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -257,40 +256,30 @@ func (s *Server) logSettings(values map[string]any) (map[string]any, error) {
 // routeSettings adds the trace and logging extensions to REST.
 func (s *Server) routeSettings(route func(method, pattern string, h handler)) {
 	// A GET has no values and changes nothing.
-	values := func(w http.ResponseWriter, r *http.Request) (m map[string]any, err error) {
+	values := func(w http.ResponseWriter, r *http.Request, memory *reservation, read func(*jsonReader) error) error {
 		if r.Method != http.MethodPost {
-			return nil, nil
+			return nil
 		}
-		data, err := s.body(w, r, nil)
-		if err == nil {
-			if err = decodeJSON(data, &m); err != nil {
-				err = &Error{InvalidArgument, err}
-			}
-		}
-		return m, err
+		return s.readJSON(w, r, memory, read)
 	}
 	trace := func(w http.ResponseWriter, r *http.Request) error {
-		in, err := values(w, r)
+		memory := &reservation{s: s}
+		defer memory.release()
+		set := map[string][]string{}
+		err := values(w, r, memory, func(j *jsonReader) error {
+			return j.entries(func(key string) (err error) {
+				if _, ok := set[key]; ok {
+					return twice(key)
+				}
+				if err := memory.grow(mapEntry); err != nil {
+					return err
+				}
+				set[key], err = j.setting(key)
+				return err
+			})
+		})
 		if err != nil {
 			return err
-		}
-		set := map[string][]string{}
-		for k, v := range in {
-			list, isList := v.([]any)
-			if !isList && v != nil {
-				list = []any{v}
-			}
-			set[k] = nil
-			for _, x := range list {
-				switch x := x.(type) {
-				case string:
-					set[k] = append(set[k], x)
-				case json.Number:
-					set[k] = append(set[k], x.String())
-				default:
-					return errorf(InvalidArgument, "trace setting %.64q must be a string, a list of strings or null", k)
-				}
-			}
 		}
 		got, err := s.traceSettings(r.PathValue("model"), set)
 		if err != nil {
@@ -306,12 +295,15 @@ func (s *Server) routeSettings(route func(method, pattern string, h handler)) {
 		return nil
 	}
 	log := func(w http.ResponseWriter, r *http.Request) error {
-		in, err := values(w, r)
-		if err == nil {
-			in, err = parameters(in)
-		}
+		memory := &reservation{s: s}
+		defer memory.release()
+		var in map[string]any
+		err := values(w, r, memory, func(j *jsonReader) (err error) {
+			in, err = j.parameters()
+			return err
+		})
 		if err != nil {
-			return &Error{classify(err).Code, err}
+			return err
 		}
 		for k, v := range in {
 			if n, ok := v.(int64); ok && n >= 0 {
@@ -328,6 +320,33 @@ func (s *Server) routeSettings(route func(method, pattern string, h handler)) {
 	route(both, "/v2/trace/setting", trace)
 	route(both, "/v2/models/{model}/trace/setting", trace)
 	route(both, "/v2/logging", log)
+}
+
+// setting reads the value of a trace setting: a string or number, or a list of them.
+func (r *jsonReader) setting(key string) (l []string, err error) {
+	const most = 16
+	one := func() (err error) {
+		var text string
+		if r.next() == '"' {
+			text, err = r.text("trace setting", maxName)
+		} else if text, err = r.number(); err != nil {
+			err = fmt.Errorf("trace setting %s must be a string, a list of strings or null", quote(key))
+		}
+		if err == nil && len(l) == most {
+			err = fmt.Errorf("trace setting %s has more than %d values", quote(key), most)
+		}
+		l = append(l, text)
+		return err
+	}
+	switch {
+	case r.null():
+		return nil, nil
+	case r.next() == '[':
+		err = r.list(one)
+	default:
+		err = one()
+	}
+	return l, err
 }
 
 func (g *service) TraceSetting(_ context.Context, r *inference.TraceSettingRequest) (*inference.TraceSettingResponse, error) {

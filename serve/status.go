@@ -63,10 +63,21 @@ func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
 // GRPCStatus returns the gRPC status of the error.
-func (e *Error) GRPCStatus() *status.Status { return status.New(statusOf[e.Code].grpc, e.Error()) }
+func (e *Error) GRPCStatus() *status.Status { return status.New(statusOf[e.Code].grpc, cut(e.Error())) }
 
 func errorf(code Code, format string, args ...any) error {
 	return &Error{Code: code, Err: fmt.Errorf(format, args...)}
+}
+
+// invalid returns err as an error of the request, unless it has a class.
+func invalid(err error) error {
+	if e := new(*Error); err == nil || errors.As(err, e) {
+		if err != nil {
+			return *e
+		}
+		return nil
+	}
+	return &Error{InvalidArgument, err}
 }
 
 // classify returns err as an *Error. Errors of sessions are classified by their status code.

@@ -164,6 +164,7 @@ func (o *serveOptions) run(ctx context.Context, args []string, logs io.Writer) e
 		}()
 		o.server.Tracer = p
 	}
+	o.server.ReadTimeout = o.readTimeout
 	s, err := serve.New(ctx, repo, &o.server)
 	if err != nil {
 		return err
@@ -308,7 +309,7 @@ func (o *serveOptions) serve(ctx context.Context, s *serve.Server, config *tls.C
 	if err == nil {
 		opts := s.GRPCOptions()
 		if config != nil {
-			opts = append(opts, grpc.Creds(credentials.NewTLS(config)))
+			opts = append(opts, grpc.Creds(s.GRPCCredentials(credentials.NewTLS(config))))
 		}
 		g := grpc.NewServer(opts...)
 		s.Register(g)

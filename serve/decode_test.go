@@ -1,0 +1,189 @@
+package serve
+
+import (
+	"bytes"
+	"fmt"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding/gzip"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/onward-ml/onward/serve/inference"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// repeated returns n bytes: a prefix, copies of a unit, and a suffix.
+func repeated(n int, prefix, unit, suffix string) []byte {
+	return []byte(prefix + strings.Repeat(unit, (n-len(prefix)-len(suffix))/len(unit)) + suffix)
+}
+
+// amplifying lists requests whose decoded form is much larger than their JSON.
+func amplifying(n int) []struct{ name, path, body string } {
+	const infer = "/v2/models/m/infer"
+	strs := n / 3
+	return []struct{ name, path, body string }{
+		{"inputs", infer, string(repeated(n, `{"inputs":[`, `{},`, `{}]}`))},
+		{"good inputs", infer, string(repeated(n, `{"inputs":[`, `{"name":"x","shape":[0],"datatype":"FP32","data":[]},`, `{}]}`))},
+		{"outputs", infer, string(repeated(n, `{"outputs":[`, `{},`, `{}],"inputs":[]}`))},
+		{"null outputs", infer, string(repeated(n, `{"outputs":[`, `null,`, `null]}`))},
+		{"parameters", infer, string(repeated(n, `{"parameters":{`, `"a":1,`, `"b":2}}`))},
+		{"list as parameter", infer, string(repeated(n, `{"parameters":{"a":[`, `0,`, `0]}}`))},
+		{"shape", infer, string(repeated(n, `{"inputs":[{"name":"x","datatype":"FP32","shape":[`, `1,`, `1],"data":[1]}]}`))},
+		{"data", infer, string(repeated(n, `{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":[`, `1,`, `1]}]}`))},
+		{"nested data", infer, string(repeated(n, `{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":[`, `[],`, `1]}]}`))},
+		{"strings", "/v2/models/s/infer", string(repeated(n, fmt.Sprintf(`{"inputs":[{"name":"x","datatype":"BYTES","shape":[%d],"data":[`, strs), `"",`, `""]}]}`))},
+		{"id", infer, string(repeated(n, `{"id":"`, `<`, `","inputs":[]}`))},
+		{"name", infer, string(repeated(n, `{"inputs":[{"name":"`, `<`, `","datatype":"FP32","shape":[1,2],"data":[1,2]}]}`))},
+		{"datatype", infer, string(repeated(n, `{"inputs":[{"name":"x","datatype":"`, `<`, `","shape":[1,2],"data":[1,2]}]}`))},
+		{"output name", infer, string(repeated(n, `{"outputs":[{"name":"`, `<`, `"}],"inputs":[]}`))},
+		{"data of another type", infer, string(repeated(n, `{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":["`, `<`, `"]}]}`))},
+		{"member", infer, string(repeated(n, `{"`, `<`, `":1}`))},
+		{"number", infer, string(repeated(n, `{"parameters":{"a":`, `1`, `}}`))},
+		{"index", "/v2/repository/index", string(repeated(n, `{"ready":[`, `{},`, `{}]}`))},
+		{"load", "/v2/repository/models/m/load", string(repeated(n, `{"parameters":{"a":[`, `{},`, `{}]}}`))},
+		{"config", "/v2/repository/models/m/load", string(repeated(n, `{"parameters":{"config":"{\"input\":[`, `{},`, `{}]}"}}`))},
+		{"logging", "/v2/logging", string(repeated(n, `{"a":[`, `{},`, `{}]}`))},
+		{"trace", "/v2/trace/setting", string(repeated(n, `{"trace_rate":[`, `"",`, `""]}`))},
+		{"settings", "/v2/trace/setting", string(repeated(n, `{"a":[`, `{},`, `{}]}`))},
+		{"region", "/v2/systemsharedmemory/region/r/register", string(repeated(n, `{"key":[`, `{},`, `{}]}`))},
+	}
+}
+
+// decodingServer is a server with little memory, and with all endpoints.
+func decodingServer(t *testing.T, total int64, tokens ...string) *Server {
+	repo := writeRepo(t, map[string][]byte{"m/1/model.onnx": scaled(t, 1), "s/1/model.onnx": identity(t, tensor.TypeString, "n")})
+	return newServer(t, repo, &Options{AllowModelControl: true, AllowSharedMemory: true, TotalMemory: total, Tokens: tokens})
+}
+
+// allocated returns the bytes that f allocates.
+func allocated(f func()) int64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return int64(after.TotalAlloc - before.TotalAlloc)
+}
+
+// TestDecodingJSONKeepsTheMemory checks that no endpoint decodes more than the memory of all requests, and
+// that errors do not repeat the request.
+func TestDecodingJSONKeepsTheMemory(t *testing.T) {
+	const total, size = 16 << 20, 6 << 20
+	s := decodingServer(t, total)
+	h := s.Handler()
+	held := s.memory.Used()
+	for _, c := range amplifying(size) {
+		body := compress(t, "gzip", []byte(c.body))
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest("POST", c.path, bytes.NewReader(body))
+		r.Header.Set("Content-Encoding", "gzip")
+		// The buffer of the body grows by copying; garbage counts in what is allocated.
+		if n := allocated(func() { h.ServeHTTP(w, r) }); n > 3*total {
+			t.Errorf("%s: %d KiB of gzip allocate %d MiB, want at most %d", c.name, len(body)>>10, n>>20, 3*total>>20)
+		}
+		if w.Code < 400 || w.Code == 500 {
+			t.Errorf("%s: %d %.200s, want an error", c.name, w.Code, w.Body)
+		}
+		if w.Body.Len() > 4096 {
+			t.Errorf("%s: the error has %d bytes", c.name, w.Body.Len())
+		}
+		if n := s.memory.Used(); n != held {
+			t.Errorf("%s: %d bytes are reserved after the request, want %d", c.name, n, held)
+		}
+	}
+}
+
+// rawMessage is a codec of a client that sends bytes as they are.
+type rawMessage struct{}
+
+func (rawMessage) Name() string                    { return "proto" }
+func (rawMessage) Marshal(v any) ([]byte, error)   { return v.([]byte), nil }
+func (rawMessage) Unmarshal(_ []byte, _ any) error { return nil }
+
+// TestDecodingMessagesKeepsTheMemory does the same for gRPC.
+func TestDecodingMessagesKeepsTheMemory(t *testing.T) {
+	const total, size = 16 << 20, 2 << 20
+	s := decodingServer(t, total)
+	held := s.memory.Used()
+	c := dialConn(t, s)
+	name := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "m")
+	packed := protowire.AppendBytes(protowire.AppendTag(nil, 2, protowire.BytesType), make([]byte, size))
+	contents := protowire.AppendBytes(protowire.AppendTag(nil, 5, protowire.BytesType), packed)
+	input := protowire.AppendBytes(protowire.AppendTag(nil, 5, protowire.BytesType), contents)
+	for _, m := range []struct {
+		name, method string
+		body         []byte
+	}{
+		{"inputs", "ModelInfer", repeated(size, string(name), "\x2a\x00", "")},
+		{"outputs", "ModelInfer", repeated(size, string(name), "\x32\x00", "")},
+		{"raw contents", "ModelInfer", repeated(size, string(name), "\x3a\x00", "")},
+		{"parameters", "ModelInfer", repeated(size, string(name), "\x22\x00", "")},
+		{"typed contents", "ModelInfer", append(name[:len(name):len(name)], input...)},
+		{"name", "ModelInfer", protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), bytes.Repeat([]byte("<"), size))},
+		{"load", "RepositoryModelLoad", repeated(size, "", "\x1a\x00", "")},
+		{"settings", "TraceSetting", repeated(size, "", "\x0a\x00", "")},
+		{"one byte", "ModelInfer", []byte("\x07")},
+		{"another byte", "ModelInfer", []byte("\x0f")},
+	} {
+		for _, zip := range []bool{false, true} {
+			opts := []grpc.CallOption{grpc.ForceCodec(rawMessage{})}
+			if zip {
+				opts = append(opts, grpc.UseCompressor(gzip.Name))
+			}
+			var err error
+			n := allocated(func() {
+				err = c.Invoke(t.Context(), "/inference.GRPCInferenceService/"+m.method, m.body, new(any), opts...)
+			})
+			if n > 3*total { // the client's copies count, too
+				t.Errorf("%s, gzip %v: %d KiB allocate %d MiB, want at most %d", m.name, zip, len(m.body)>>10, n>>20, 3*total>>20)
+			}
+			if code := status.Code(err); code == codes.OK || code == codes.Unavailable {
+				t.Errorf("%s, gzip %v: %v, want an error of the call", m.name, zip, err)
+			}
+			if text := status.Convert(err).Message(); len(text) > 4096 {
+				t.Errorf("%s, gzip %v: the error has %d bytes", m.name, zip, len(text))
+			}
+		}
+	}
+	c.Close()
+	waitFor(t, "the connection gives its memory back", func() bool { return s.memory.Used() == held })
+}
+
+// TestCallsWithoutTokenAreRefusedUnread checks that gRPC reads no message of a call without a valid token.
+func TestCallsWithoutTokenAreRefusedUnread(t *testing.T) {
+	s := decodingServer(t, 16<<20, "secret")
+	c := dialConn(t, s)
+	st, err := c.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, "/inference.GRPCInferenceService/ModelInfer")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// No message is sent.
+	if err := st.RecvMsg(new(inference.ModelInferResponse)); status.Code(err) != codes.Unauthenticated {
+		t.Errorf("without a token and a message: %v, want UNAUTHENTICATED", err)
+	}
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer secret")
+	client := inference.NewGRPCInferenceServiceClient(c)
+	if _, err := client.ModelInfer(ctx, message("m", "FP32", []int64{1, 2}, "12345678")); err != nil {
+		t.Errorf("with the token: %v", err)
+	}
+	if _, err := client.ServerLive(t.Context(), &inference.ServerLiveRequest{}); err != nil {
+		t.Errorf("ServerLive needs no token: %v", err)
+	}
+}
+
+// waitFor waits until a condition holds that no request can ask for.
+func waitFor(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not within 20 s", what)
+		}
+	}
+}

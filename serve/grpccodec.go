@@ -1,0 +1,189 @@
+package serve
+
+import (
+	"compress/gzip"
+	"errors"
+	"io"
+	"sync"
+
+	"google.golang.org/grpc/encoding"
+	grpcproto "google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// codec keeps a received message as it is, in the message's unknown fields, until decode has
+// reserved memory for its content. gRPC decodes before it calls interceptors.
+type codec struct {
+	encoding.CodecV2 // of protobuf
+	s                *Server
+}
+
+func newCodec(s *Server) encoding.CodecV2 { return codec{encoding.GetCodecV2(grpcproto.Name), s} }
+
+// Texts in place of messages that were refused. No message is one of them: their wire types do not exist.
+const (
+	tooMuchNow = "\x07" // the memory of all requests is in use
+	tooMuch    = "\x0f" // the message takes more than that
+)
+
+// Unmarshal implements encoding.CodecV2. It reserves the memory of the message, which decode
+// takes over.
+func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	m, ok := v.(proto.Message)
+	if !ok {
+		return c.CodecV2.Unmarshal(data, v)
+	}
+	var raw []byte
+	if n := data.Len(); n > 0 {
+		if raw = c.inflated(data); raw == nil {
+			memory := reservation{s: c.s}
+			if err := memory.grow(int64(n)); err != nil {
+				raw = refusal(err)
+			} else if raw = data.Materialize(); n == 1 { // no message has one byte
+				memory.release()
+				return protowire.ParseError(-1)
+			}
+		}
+	}
+	m.ProtoReflect().SetUnknown(raw)
+	return nil
+}
+
+// inflated returns what decompressor has returned, which has reserved its memory, and nil for others.
+func (c codec) inflated(data mem.BufferSlice) []byte {
+	if len(data) != 1 {
+		return nil
+	}
+	b := data[0].ReadOnlyData()
+	if _, ok := c.s.inflated.LoadAndDelete(&b[0]); ok {
+		return b
+	}
+	return nil
+}
+
+func refusal(err error) []byte {
+	if classify(err).Code == TooLarge {
+		return []byte(tooMuch)
+	}
+	return []byte(tooMuchNow)
+}
+
+// decode decodes a message that codec has kept. The reservation takes over what codec has reserved.
+func (s *Server) decode(m proto.Message, memory *reservation) error {
+	raw := []byte(m.ProtoReflect().GetUnknown())
+	m.ProtoReflect().SetUnknown(nil)
+	switch string(raw[:min(len(raw), 2)]) {
+	case "":
+		return nil
+	case tooMuchNow:
+		return errorf(Overloaded, "the memory of all requests is in use")
+	case tooMuch:
+		return errorf(TooLarge, "the message takes more than the memory of all requests, %d bytes", s.memory.Limit())
+	}
+	memory.n += int64(len(raw))
+	// Short messages are not worth a look: the longest that a byte becomes is half an empty message.
+	const short = 512
+	cost := int64(len(raw)) * messageCost
+	if len(raw) > short {
+		cost = costOf(m.ProtoReflect().Descriptor(), raw, 0)
+	}
+	if err := memory.grow(cost); err != nil {
+		return err
+	}
+	if err := proto.Unmarshal(raw, m); err != nil {
+		return errorf(InvalidArgument, "the message cannot be decoded: %w", err)
+	}
+	memory.shrink(int64(len(raw)))
+	return nil
+}
+
+const (
+	messageCost = 256 // bytes of memory of a message without its fields, and its part of a list
+	valueCost   = 32  // bytes of memory of a value in a list, without the contents of a string
+)
+
+// costOf returns about what decoding a message allocates. Decoding fails for what it cannot follow.
+func costOf(d protoreflect.MessageDescriptor, b []byte, depth int) (n int64) {
+	n = messageCost
+	if depth > protowire.DefaultRecursionLimit {
+		return n
+	}
+	for len(b) > 0 {
+		num, kind, k := protowire.ConsumeTag(b)
+		if k < 0 {
+			return n
+		}
+		b = b[k:]
+		if k = protowire.ConsumeFieldValue(num, kind, b); k < 0 {
+			return n
+		}
+		value := b[:k]
+		b = b[k:]
+		f := d.Fields().ByNumber(num)
+		n += valueCost
+		if f == nil || kind != protowire.BytesType {
+			n += int64(k)
+			continue
+		}
+		value, _ = protowire.ConsumeBytes(value)
+		switch f.Kind() {
+		case protoreflect.MessageKind:
+			n += costOf(f.Message(), value, depth+1)
+		case protoreflect.Int64Kind, protoreflect.Uint64Kind, protoreflect.Sint64Kind: // packed, a byte or more each
+			n += 8 * int64(len(value))
+		case protoreflect.Int32Kind, protoreflect.Uint32Kind, protoreflect.Sint32Kind, protoreflect.EnumKind:
+			n += 4 * int64(len(value))
+		default:
+			n += int64(len(value))
+		}
+	}
+	return n
+}
+
+// decompressor reserves memory for what it decompresses. codec takes the reservation over.
+type decompressor struct{ s *Server }
+
+// Type implements grpc.Decompressor.
+func (decompressor) Type() string { return "gzip" }
+
+var gzipReaders sync.Pool // of *gzip.Reader
+
+// Do implements grpc.Decompressor.
+func (d decompressor) Do(r io.Reader) ([]byte, error) {
+	z, _ := gzipReaders.Get().(*gzip.Reader)
+	var err error
+	if z == nil {
+		z, err = gzip.NewReader(r)
+	} else {
+		err = z.Reset(r)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer gzipReaders.Put(z)
+	memory := &reservation{s: d.s}
+	most := d.s.opts.MaxBody
+	data, err := readReserved(io.LimitReader(z, most+1), -1, memory)
+	if err == nil && int64(len(data)) > most {
+		err = errorf(TooLarge, "the message has more than %d bytes", most)
+	}
+	if err == nil && len(data) < 2 { // no message has one byte
+		memory.release()
+		return nil, nil
+	}
+	if err == nil {
+		memory.shrink(memory.n - int64(len(data))) // what a buffer has more is little
+		d.s.inflated.Store(&data[0], true)
+		return data, nil
+	}
+	memory.release()
+	if errors.As(err, new(*Error)) {
+		b := refusal(err)
+		d.s.inflated.Store(&b[0], true)
+		return b, nil
+	}
+	return nil, err
+}

@@ -1,0 +1,288 @@
+package serve
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+)
+
+// GRPCCredentials returns credentials whose connections count the messages that they receive in the
+// server's memory, before gRPC collects them. [Server.GRPCOptions] has them without TLS.
+func (s *Server) GRPCCredentials(c credentials.TransportCredentials) credentials.TransportCredentials {
+	return meteredCredentials{c, s}
+}
+
+type meteredCredentials struct {
+	credentials.TransportCredentials
+	s *Server
+}
+
+// ServerHandshake implements credentials.TransportCredentials.
+func (c meteredCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	conn, auth, err := c.TransportCredentials.ServerHandshake(raw)
+	if err != nil {
+		return conn, auth, err
+	}
+	m := &meteredConn{Conn: conn, s: c.s, memory: reservation{s: c.s}, streams: map[uint32]*inbound{}, preface: len(http2Preface)}
+	if err := m.memory.grow(connectionCost); err != nil {
+		conn.Close()
+		return nil, nil, err
+	}
+	return m, auth, nil
+}
+
+// Clone implements credentials.TransportCredentials.
+func (c meteredCredentials) Clone() credentials.TransportCredentials {
+	return meteredCredentials{c.TransportCredentials.Clone(), c.s}
+}
+
+const (
+	http2Preface   = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+	connectionCost = 64 << 10 // bytes of gRPC's buffers for a connection
+	streamCost     = 16 << 10 // bytes of a stream and its goroutine
+	frameCost      = 128      // bytes of gRPC's own for a frame of data
+)
+
+// Types and flags of HTTP/2 frames (RFC 9113, 6).
+const (
+	frameData      = 0
+	frameHeaders   = 1
+	frameReset     = 3
+	flagEndStream  = 1
+	flagPadded     = 8
+	frameHeader    = 9
+	messagePrefix  = 5 // bytes before a message of gRPC: flags and length
+	maxGRPCStreams = 250
+)
+
+// meteredConn is an HTTP/2 connection that follows the frames it passes on. It reserves memory for the
+// data of each stream until the server ends the stream, for streams with several messages until the
+// next message is complete. gRPC has no limit for the data of unfinished messages. A connection
+// that exceeds the memory, or whose message takes longer than ReadTimeout to arrive, is closed.
+type meteredConn struct {
+	net.Conn
+	s *Server
+
+	mu       sync.Mutex
+	memory   reservation
+	closed   bool
+	streams  map[uint32]*inbound
+	last     uint32 // highest id of a stream
+	preface  int    // bytes of the client's preface that are still to come
+	in, out  frames
+	deadline time.Time // of reading; zero: none
+}
+
+// inbound is what a stream has received.
+type inbound struct {
+	prefix   [messagePrefix]byte
+	have     int       // bytes of prefix
+	left     int64     // bytes of the current message that are missing
+	held     int64     // reserved for the current message
+	complete int64     // reserved for the message before
+	since    time.Time // when the current message began
+}
+
+func (x *inbound) unfinished() bool { return x.have > 0 }
+
+// frames follows a sequence of frames.
+type frames struct {
+	head   [frameHeader]byte
+	have   int // bytes of head
+	left   int // bytes of the payload that are still to come
+	pad    int // of them at its end; -1: their number comes first
+	kind   byte
+	flags  byte
+	stream uint32
+}
+
+// feed calls frame for each frame's header, and data for the data of the frames of that kind.
+func (f *frames) feed(b []byte, frame func() error, data func(b []byte) error) error {
+	for len(b) > 0 {
+		if f.left == 0 {
+			n := copy(f.head[f.have:], b)
+			b = b[n:]
+			if f.have += n; f.have < frameHeader {
+				return nil
+			}
+			f.have, f.left = 0, int(f.head[0])<<16|int(f.head[1])<<8|int(f.head[2])
+			f.kind, f.flags, f.pad = f.head[3], f.head[4], 0
+			f.stream = binary.BigEndian.Uint32(f.head[5:]) & (1<<31 - 1)
+			if f.kind == frameData && f.flags&flagPadded != 0 {
+				f.pad = -1
+			}
+			if err := frame(); err != nil {
+				return err
+			}
+			continue
+		}
+		if f.pad < 0 {
+			f.pad = int(b[0])
+			f.left--
+			b = b[1:]
+			continue
+		}
+		n := min(len(b), f.left)
+		if text := min(n, f.left-f.pad); f.kind == frameData && text > 0 && data != nil {
+			if err := data(b[:text]); err != nil {
+				return err
+			}
+		}
+		f.left -= n
+		b = b[n:]
+	}
+	return nil
+}
+
+var errSlow = errors.New("a message of gRPC did not arrive in time")
+
+// Read implements net.Conn.
+func (c *meteredConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	data := b[:n]
+	if c.preface > 0 {
+		k := min(n, c.preface)
+		c.preface -= k
+		data = data[k:]
+	}
+	e := c.in.feed(data, c.received, c.message)
+	if e == nil {
+		e = c.setDeadline()
+	}
+	if e != nil {
+		c.s.log.Debug("a connection of gRPC is closed", "remote", c.RemoteAddr().String(), "reason", e.Error())
+		c.Conn.Close()
+		return 0, e
+	}
+	return n, err
+}
+
+// received handles the header of a frame of the client.
+func (c *meteredConn) received() error {
+	switch c.in.kind {
+	case frameHeaders:
+		if c.in.stream <= c.last {
+			return nil // trailers
+		}
+		c.last = c.in.stream
+		if err := c.reserve(streamCost); err != nil {
+			return err
+		}
+		c.streams[c.in.stream] = &inbound{}
+	case frameData:
+		if x := c.streams[c.in.stream]; x != nil {
+			if err := c.reserve(frameCost); err != nil {
+				return err
+			}
+			x.held += frameCost
+		}
+	case frameReset:
+		c.end(c.in.stream)
+	}
+	return nil
+}
+
+// message handles data of a stream.
+func (c *meteredConn) message(b []byte) error {
+	x := c.streams[c.in.stream]
+	if x == nil {
+		return nil // refused by the server, or ended: gRPC drops it
+	}
+	if err := c.reserve(int64(len(b))); err != nil {
+		return err
+	}
+	x.held += int64(len(b))
+	for len(b) > 0 {
+		if x.have < messagePrefix {
+			if x.have == 0 {
+				x.since = time.Now()
+			}
+			n := copy(x.prefix[x.have:], b)
+			b = b[n:]
+			if x.have += n; x.have < messagePrefix {
+				return nil
+			}
+			x.left = int64(binary.BigEndian.Uint32(x.prefix[1:]))
+		}
+		n := min(int64(len(b)), x.left)
+		b = b[n:]
+		if x.left -= n; x.left == 0 {
+			c.memory.shrink(x.complete)
+			x.complete, x.held, x.have = x.held, 0, 0
+		}
+	}
+	return nil
+}
+
+// reserve reserves memory of the connection, which may hold a quarter of all.
+func (c *meteredConn) reserve(n int64) error {
+	if c.closed {
+		return net.ErrClosed
+	}
+	if limit := c.s.memory.Limit(); limit > 0 {
+		if most := max(limit/4, 2*c.s.opts.MaxBody+1<<20); c.memory.n+n > most {
+			return fmt.Errorf("the messages of the connection take more than %d bytes", most)
+		}
+	}
+	return c.memory.grow(n)
+}
+
+// end gives back the memory of a stream.
+func (c *meteredConn) end(stream uint32) {
+	if x := c.streams[stream]; x != nil {
+		c.memory.shrink(streamCost + x.held + x.complete)
+		delete(c.streams, stream)
+	}
+}
+
+// setDeadline makes reading end when the oldest unfinished message takes too long.
+func (c *meteredConn) setDeadline() error {
+	var oldest time.Time
+	for _, x := range c.streams {
+		if x.unfinished() && (oldest.IsZero() || x.since.Before(oldest)) {
+			oldest = x.since
+		}
+	}
+	var end time.Time
+	if !oldest.IsZero() {
+		end = oldest.Add(c.s.opts.ReadTimeout)
+		if !time.Now().Before(end) {
+			return errSlow
+		}
+	}
+	if end.Equal(c.deadline) {
+		return nil
+	}
+	c.deadline = end
+	return c.Conn.SetReadDeadline(end)
+}
+
+// Write implements net.Conn.
+func (c *meteredConn) Write(b []byte) (int, error) {
+	c.mu.Lock()
+	c.out.feed(b, func() error {
+		if c.out.kind == frameReset || c.out.kind == frameHeaders && c.out.flags&flagEndStream != 0 {
+			c.end(c.out.stream)
+		}
+		return nil
+	}, nil)
+	c.mu.Unlock()
+	return c.Conn.Write(b)
+}
+
+// Close implements net.Conn.
+func (c *meteredConn) Close() error {
+	c.mu.Lock()
+	c.closed = true
+	c.memory.release()
+	clear(c.streams)
+	c.mu.Unlock()
+	return c.Conn.Close()
+}

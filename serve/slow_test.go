@@ -1,0 +1,160 @@
+package serve
+
+import (
+	"bufio"
+	"encoding/binary"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/onward-ml/onward/serve/inference"
+)
+
+// rawClient is an HTTP/2 client that writes frames as a test says.
+type rawClient struct {
+	net.Conn
+	t      *testing.T
+	stream uint32
+}
+
+func newRawClient(t *testing.T, s *Server) *rawClient {
+	t.Helper()
+	l := bufconn.Listen(64 << 10)
+	g := grpc.NewServer(s.GRPCOptions()...)
+	s.Register(g)
+	go g.Serve(l)
+	conn, err := l.Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close(); g.Stop() })
+	c := &rawClient{Conn: conn, t: t}
+	if _, err := io.WriteString(conn, http2Preface); err != nil {
+		t.Fatal(err)
+	}
+	c.frame(4, 0, 0, nil) // SETTINGS
+	return c
+}
+
+// frame writes a frame. A failure says that the server has closed the connection.
+func (c *rawClient) frame(kind, flags byte, stream uint32, payload []byte) error {
+	b := binary.BigEndian.AppendUint32(nil, uint32(len(payload))<<8|uint32(kind))
+	b = binary.BigEndian.AppendUint32(append(b, flags), stream)
+	_, err := c.Write(append(b, payload...))
+	return err
+}
+
+// open begins a call of ModelInfer.
+func (c *rawClient) open() error {
+	c.stream = max(1, c.stream+2)
+	var block []byte
+	for _, h := range [][2]string{{":method", "POST"}, {":scheme", "http"}, {":path", "/inference.GRPCInferenceService/ModelInfer"},
+		{":authority", "x"}, {"content-type", "application/grpc"}, {"te", "trailers"}} {
+		block = append(append(block, 0, byte(len(h[0]))), h[0]...)
+		block = append(append(block, byte(len(h[1]))), h[1]...)
+	}
+	const endHeaders = 4
+	return c.frame(frameHeaders, endHeaders, c.stream, block)
+}
+
+// closed waits until the server closes the connection.
+func (c *rawClient) closed() {
+	c.t.Helper()
+	c.SetReadDeadline(time.Now().Add(20 * time.Second))
+	if _, err := io.Copy(io.Discard, c); err != nil {
+		c.t.Errorf("the connection is not closed: %v", err)
+	}
+}
+
+// begin is the prefix of a message of 1 MiB.
+var begin = []byte{0, 0, 16, 0, 0}
+
+// TestUnfinishedMessages checks that messages that are never finished take no more than the memory of all
+// requests, and end with ReadTimeout.
+func TestUnfinishedMessages(t *testing.T) {
+	t.Run("memory", func(t *testing.T) {
+		s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}, TotalMemory: 2 << 20})
+		held := s.memory.Used()
+		c := newRawClient(t, s)
+		go io.Copy(io.Discard, c.Conn)
+		sent := 0
+		for range 100 { // streams, each within its window of 64 KiB
+			if c.open() != nil || c.frame(frameData, 0, c.stream, begin) != nil || c.frame(frameData, 0, c.stream, make([]byte, 16000)) != nil {
+				break
+			}
+			sent++
+		}
+		if sent == 100 {
+			t.Error("100 unfinished messages of 16 kB are accepted, with 2 MiB for all requests")
+		}
+		waitFor(t, "the connection gives its memory back", func() bool { return s.memory.Used() == held })
+	})
+	t.Run("small frames", func(t *testing.T) {
+		s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}, TotalMemory: 1 << 20})
+		c := newRawClient(t, s)
+		go io.Copy(io.Discard, c.Conn)
+		c.open()
+		c.frame(frameData, 0, c.stream, begin)
+		sent := 0
+		for ; sent < 20_000 && c.frame(frameData, 0, c.stream, []byte{0}) == nil; sent++ {
+		}
+		if sent == 20_000 {
+			t.Error("20000 frames of a byte are accepted, with 1 MiB for all requests")
+		}
+	})
+	t.Run("time", func(t *testing.T) {
+		s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}, ReadTimeout: 50 * time.Millisecond})
+		held := s.memory.Used()
+		c := newRawClient(t, s)
+		if c.open() != nil || c.frame(frameData, flagPadded, c.stream, append([]byte{3}, 0, 0, 16, 0, 0, 'p', 'a', 'd')) != nil {
+			t.Fatal("the connection is closed before the time")
+		}
+		c.closed()
+		waitFor(t, "the connection gives its memory back", func() bool { return s.memory.Used() == held })
+	})
+	t.Run("no message", func(t *testing.T) {
+		s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}, ReadTimeout: 50 * time.Millisecond})
+		st, err := dialConn(t, s).NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, "/inference.GRPCInferenceService/ModelInfer")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := st.RecvMsg(new(inference.ModelInferResponse)); status.Code(err) != codes.Canceled {
+			t.Errorf("a call without a message: %v, want CANCELLED", err)
+		}
+		waitFor(t, "the call ends", func() bool { return s.calls.Load() == 0 })
+	})
+}
+
+// TestTimeoutBeginsWithTheRequest checks that the time that a body takes to arrive counts.
+func TestTimeoutBeginsWithTheRequest(t *testing.T) {
+	s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}, Timeout: 50 * time.Millisecond})
+	srv := httptest.NewUnstartedServer(nil)
+	srv.Config = HTTPServer(s.Handler(), time.Minute)
+	srv.Start()
+	defer srv.Close()
+	c, err := net.Dial("tcp", srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	body := fp32("[1,2]", "[1,2]")
+	io.WriteString(c, "POST /v2/models/m/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n"+body)
+	c.SetReadDeadline(time.Now().Add(20 * time.Second))
+	r, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _ := io.ReadAll(r.Body)
+	if r.StatusCode != http.StatusGatewayTimeout || !strings.Contains(string(text), "in time") {
+		t.Errorf("a body that does not arrive: %d %s, want 504", r.StatusCode, text)
+	}
+}
