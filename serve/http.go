@@ -85,11 +85,19 @@ func (s *Server) Handler() http.Handler {
 		private(get, model+"/stats", s.getStats)
 		private(post, model+"/infer", s.postInfer)
 	}
-	private(post, "/v2/repository/index", s.postIndex)
-	private(post, "/v2/repository/models/{model}/load", s.postControl(true))
-	private(post, "/v2/repository/models/{model}/unload", s.postControl(false))
-	s.routeMemory(private)
-	s.routeSettings(private)
+	control := func(method, pattern string, h handler) {
+		private(method, pattern, func(w http.ResponseWriter, r *http.Request) error {
+			if err := checkContentType(r); err != nil {
+				return err
+			}
+			return h(w, r)
+		})
+	}
+	control(post, "/v2/repository/index", s.postIndex)
+	control(post, "/v2/repository/models/{model}/load", s.postControl(true))
+	control(post, "/v2/repository/models/{model}/unload", s.postControl(false))
+	s.routeMemory(control)
+	s.routeSettings(control)
 	for _, pattern := range []string{"/v2/models/{model}/generate", "/v2/models/{model}/generate_stream"} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			s.serveHTTP(w, r, func(http.ResponseWriter, *http.Request) error {
@@ -100,7 +108,7 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusNotFound, errorJSON{fmt.Sprintf("no such resource: %.200q", r.URL.Path)})
 	})
-	return mux
+	return s.guard(mux)
 }
 
 // HTTPServer returns an http.Server for a handler with timeouts against slow clients and a limit

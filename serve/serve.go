@@ -73,6 +73,10 @@ type Options struct {
 	AllowSharedMemory bool
 	// KeepGoing makes New succeed even if models fail to load. The server is not ready then.
 	KeepGoing bool
+	// Hosts are the names that the Host of a request over REST may have, besides localhost and IP
+	// addresses; "*" stands for all. It protects a server on loopback from web pages that
+	// resolve to it. Default: nil, any name.
+	Hosts []string
 	// Tokens are the bearer tokens of which requests must carry one. Health requests need
 	// none. Default: requests need no token.
 	Tokens []string

@@ -29,6 +29,7 @@ const (
 	TooLarge                     // 413, RESOURCE_EXHAUSTED: no retry can succeed
 	Unauthenticated              // 401, UNAUTHENTICATED
 	UnsupportedMedia             // 415, INVALID_ARGUMENT
+	Forbidden                    // 403, PERMISSION_DENIED
 	numCodes         = iota
 )
 
@@ -48,6 +49,7 @@ var statusOf = [numCodes]struct {
 	TooLarge:         {http.StatusRequestEntityTooLarge, codes.ResourceExhausted},
 	Unauthenticated:  {http.StatusUnauthorized, codes.Unauthenticated},
 	UnsupportedMedia: {http.StatusUnsupportedMediaType, codes.InvalidArgument},
+	Forbidden:        {http.StatusForbidden, codes.PermissionDenied},
 }
 
 // Error is an error with the class that selects its status.

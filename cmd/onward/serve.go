@@ -51,6 +51,7 @@ type serveOptions struct {
 	clientCA, tokenFile string
 	verbose             bool
 	collector           string // of spans; "": none
+	hosts               []string
 
 	server serve.Options
 }
@@ -104,6 +105,7 @@ JSON, on stderr. After SIGTERM, the server ends when the requests in progress ha
 	f.Int64Var(&o.server.TotalMemory, "total-memory", 0, "memory of all requests and runs together in bytes (default half of the machine's)")
 	f.DurationVar(&o.server.Timeout, "timeout", 0, "longest time of a request (default no limit)")
 	f.DurationVar(&o.readTimeout, "read-timeout", time.Minute, "longest time for a request to arrive over REST")
+	f.StringSliceVar(&o.hosts, "allowed-host", nil, `names of the server in requests over REST, besides localhost and IP addresses; "*" for all (default: all if it listens on other interfaces than loopback)`)
 	f.DurationVar(&o.drain, "drain", 30*time.Second, "longest time that SIGTERM waits for requests in progress")
 	f.DurationVar(&o.drainDelay, "drain-delay", 0, "time between reporting not ready and refusing connections")
 	f.StringVar(&o.certFile, "tls-cert", "", "certificate file (PEM); turns TLS on for REST and gRPC")
@@ -163,6 +165,9 @@ func (o *serveOptions) run(ctx context.Context, args []string, logs io.Writer) e
 			}
 		}()
 		o.server.Tracer = p
+	}
+	if o.server.Hosts, err = o.allowedHosts(); err != nil {
+		return err
 	}
 	o.server.ReadTimeout = o.readTimeout
 	s, err := serve.New(ctx, repo, &o.server)
@@ -262,6 +267,23 @@ func (o *serveOptions) address(a string) (string, error) {
 		host = o.listen
 	}
 	return net.JoinHostPort(host, port), nil
+}
+
+// allowedHosts returns the names that requests over REST may have, or nil for any: if the server listens on other
+// interfaces than loopback and no name is given.
+func (o *serveOptions) allowedHosts() ([]string, error) {
+	if o.hosts != nil || o.http == "" {
+		return o.hosts, nil
+	}
+	a, err := o.address(o.http)
+	if err != nil {
+		return nil, err
+	}
+	host, _, _ := net.SplitHostPort(a) // of JoinHostPort
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return nil, nil
+	}
+	return []string{}, nil
 }
 
 // serve runs the servers until ctx is done, and then drains them.
