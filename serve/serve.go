@@ -157,12 +157,14 @@ type Server struct {
 	mu     sync.RWMutex
 	models map[string]*entry
 
-	calls    atomic.Int64 // of gRPC, in progress
-	inflated sync.Map     // *byte, the first of a message whose memory decompressor has reserved
-	active   atomic.Int64 // inference requests in progress
-	draining atomic.Bool
-	errors   lastErrors
-	retired  sync.WaitGroup // versions that are being closed
+	calls      atomic.Int64 // of gRPC, in progress
+	inflated   sync.Map     // *byte, the first of a message whose memory decompressor has reserved
+	garbage    atomic.Int64 // bytes that requests have given back since collect ran
+	collecting sync.Mutex
+	active     atomic.Int64 // inference requests in progress
+	draining   atomic.Bool
+	errors     lastErrors
+	retired    sync.WaitGroup // versions that are being closed
 }
 
 // New loads the models of a repository, a folder with a folder for each model, and those of
@@ -212,6 +214,9 @@ func New(ctx context.Context, repo string, opts *Options) (*Server, error) {
 	}
 	return s, nil
 }
+
+// Memory returns the budget that TotalMemory bounds.
+func (s *Server) Memory() *onward.MemoryBudget { return s.memory }
 
 // Ready reports whether the server takes requests for all its models.
 func (s *Server) Ready() bool {
@@ -283,13 +288,34 @@ func (r *reservation) grow(n int64) error {
 		return &Error{Overloaded, err}
 	}
 	r.n += n
+	r.s.collect()
 	return nil
+}
+
+// collect runs the garbage collector if what is reserved fits only into memory that requests have
+// given back. The caller has not allocated yet.
+func (s *Server) collect() {
+	full := func() bool {
+		limit := s.memory.Limit()
+		return limit > 0 && s.memory.Used()+s.garbage.Load() > limit && s.garbage.Load() > limit/64
+	}
+	if !full() {
+		return
+	}
+	s.collecting.Lock()
+	defer s.collecting.Unlock()
+	if full() {
+		n := s.garbage.Load()
+		runtime.GC()
+		s.garbage.Add(-n)
+	}
 }
 
 // shrink gives bytes back.
 func (r *reservation) shrink(n int64) {
 	if r != nil {
 		r.n -= n
+		r.s.garbage.Add(n) // first, so that it is counted at all times
 		r.s.memory.Release(n)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -174,7 +175,22 @@ func (o *serveOptions) run(ctx context.Context, args []string, logs io.Writer) e
 	if err != nil {
 		return err
 	}
+	limitGarbage(s.Memory())
 	return errors.Join(o.serve(ctx, s, config, log), s.Close())
+}
+
+// limitGarbage makes the garbage collector run before the heap exceeds the memory of all requests, unless
+// GOMEMLIMIT says otherwise. By itself it waits until the heap has doubled.
+func limitGarbage(b *onward.MemoryBudget) {
+	limit := b.Limit()
+	if limit == 0 || os.Getenv("GOMEMLIMIT") != "" {
+		return
+	}
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	uncounted := max(0, int64(m.HeapAlloc)-b.Used()) // by the budget, such as packed weights
+	debug.SetMemoryLimit(limit + uncounted)
 }
 
 // models sorts the arguments into a repository and model files.
