@@ -532,3 +532,47 @@ func TestWrongJobs(t *testing.T) {
 		}
 	}
 }
+
+// TestTwoWriters runs a second job with the same result while the first is running, and one whose file is
+// replaced meanwhile.
+func TestTwoWriters(t *testing.T) {
+	smallPieces(t, 100)
+	dir := t.TempDir()
+	in, out := filepath.Join(dir, "in.csv"), filepath.Join(dir, "out.csv")
+	writeTable(t, in, numbers(t, 12, 10)...)
+	for _, resume := range []bool{false, true} {
+		j := Job{Session: sumModel(t, 3), Options: Options{Bind: bindABC(), Batch: 6}, In: []string{in}, Out: filepath.Join(dir, "want.csv"), Resume: resume}
+		want := runFile(t, j)
+		j.Out = out
+		second, tried := j, false
+		j.Progress = func(Progress) {
+			if tried {
+				return
+			}
+			tried = true
+			if _, err := second.Run(t.Context()); !errors.Is(err, errBusy) {
+				t.Errorf("a second job: %v, want errBusy", err)
+			}
+		}
+		if got := runFile(t, j); !bytes.Equal(got, want) {
+			t.Errorf("resume %v: the first job writes %d bytes, want %d", resume, len(got), len(want))
+		}
+		if got := runFile(t, second); !bytes.Equal(got, want) {
+			t.Errorf("resume %v: a job after it writes %d bytes, want %d", resume, len(got), len(want))
+		}
+		os.Remove(out)
+	}
+	j := Job{Session: sumModel(t, 3), Options: Options{Bind: bindABC(), Batch: 6}, In: []string{in}, Out: out}
+	j.Progress = func(Progress) {
+		os.Remove(partialPath(out))
+		if err := os.WriteFile(partialPath(out), []byte("of another program"), 0o666); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := j.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "replaced") {
+		t.Errorf("a replaced file: %v, want an error", err)
+	}
+	if data, _ := os.ReadFile(partialPath(out)); string(data) != "of another program" {
+		t.Errorf("the other program's file has become %q", data)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"runtime"
 )
 
 // A piece is the part of the result that one part of the input gives. After a piece an
@@ -38,18 +39,22 @@ func startFile(out, job string, resume bool) (p *partial, j *journal, done []pie
 	if info, err := os.Stat(out); err == nil && info.IsDir() {
 		return nil, nil, nil, fmt.Errorf("%s is a folder", out)
 	}
+	partialFile, err := openPartial(out)
+	if err != nil {
+		return nil, nil, nil, err
+	}
 	if resume {
-		p, done, err = reopen(out, job)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, nil, nil, err
+		p, done, err = reopen(out, job, partialFile)
+		if errors.Is(err, fs.ErrNotExist) { // no journal
+			err = nil
 		}
 	}
-	if p == nil {
-		f, err := os.OpenFile(partialPath(out), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
-		if err != nil {
-			return nil, nil, nil, err
-		}
-		p, done = &partial{f: f}, nil
+	if err == nil && p == nil {
+		p, err = &partial{f: partialFile}, partialFile.Truncate(0)
+	}
+	if err != nil {
+		partialFile.Close()
+		return nil, nil, nil, err
 	}
 	// Rewrite the journal: its last line may be cut.
 	f, err := os.OpenFile(journalPath(out), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
@@ -72,9 +77,38 @@ func startFile(out, job string, resume bool) (p *partial, j *journal, done []pie
 	return p, j, done, nil
 }
 
-// reopen opens the file of an interrupted job and cuts it after its last whole piece. It
-// returns no file if none has been written.
-func reopen(out, job string) (*partial, []piece, error) {
+// errBusy is the error for a file that another job is writing.
+var errBusy = errors.New("another job is writing this file")
+
+// openPartial opens the file beside the result, or creates it, and locks it against other jobs.
+func openPartial(out string) (*os.File, error) {
+	f, err := os.OpenFile(partialPath(out), os.O_RDWR|os.O_CREATE, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	if err = lock(f); err == nil && !sameFile(f, partialPath(out)) {
+		err = errBusy // that has renamed it meanwhile
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s: %w", partialPath(out), err)
+	}
+	return f, nil
+}
+
+// sameFile reports whether a path names an open file.
+func sameFile(f *os.File, path string) bool {
+	a, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	b, err := os.Stat(path)
+	return err == nil && os.SameFile(a, b)
+}
+
+// reopen cuts the file of an interrupted job after its last whole piece. It returns nil if the journal
+// has none.
+func reopen(out, job string, f *os.File) (*partial, []piece, error) {
 	jf, err := os.Open(journalPath(out))
 	if err != nil {
 		return nil, nil, err
@@ -91,10 +125,6 @@ func reopen(out, job string) (*partial, []piece, error) {
 	}
 	if before != job {
 		return nil, nil, fmt.Errorf("%s was written by another job: %s; now: %s. Start over without resuming", partialPath(out), before, job)
-	}
-	f, err := os.OpenFile(partialPath(out), os.O_RDWR, 0)
-	if err != nil {
-		return nil, nil, err
 	}
 	var done []piece
 	end := int64(0)
@@ -114,7 +144,6 @@ func reopen(out, job string) (*partial, []piece, error) {
 		_, err = f.Seek(end, io.SeekStart)
 	}
 	if err != nil {
-		f.Close()
 		return nil, nil, err
 	}
 	return &partial{f: f, size: end}, done, nil
@@ -131,13 +160,19 @@ func (j *journal) append(v any) error {
 	return err
 }
 
-// finish gives the file its name and removes the journal.
+// finish gives the file its name and removes the journal. It fails if the file has been replaced.
 func finish(out string, p *partial, j *journal) error {
 	err := p.f.Sync()
+	if err == nil && !sameFile(p.f, partialPath(out)) {
+		err = fmt.Errorf("%s has been replaced or removed while it was written", partialPath(out))
+	}
+	if err == nil && runtime.GOOS != "windows" { // which renames no open file
+		err = os.Rename(partialPath(out), out)
+	}
 	if e := p.f.Close(); err == nil {
 		err = e
 	}
-	if err == nil {
+	if err == nil && runtime.GOOS == "windows" {
 		err = os.Rename(partialPath(out), out)
 	}
 	if err != nil {

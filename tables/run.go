@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -375,10 +376,13 @@ func (r *running) finish(failed error) error {
 	if r.out == nil {
 		return nil
 	}
-	r.out.f.Close()
+	defer r.out.f.Close() // with its lock
 	r.journal.f.Close()
-	if r.journal.pieces > 0 {
+	if r.journal.pieces > 0 || !sameFile(r.out.f, partialPath(r.Out)) {
 		return nil
+	}
+	if runtime.GOOS == "windows" {
+		r.out.f.Close()
 	}
 	return errors.Join(os.Remove(r.journal.path), os.Remove(partialPath(r.Out)))
 }
