@@ -444,7 +444,9 @@ func (s *Session) RunBinding(ctx context.Context, b *Binding, opts *RunOptions) 
 	} else if opts.Adapters != nil {
 		return statusf(InvalidArgument, "RunOptions.Adapters must be nil: bind the adapter's parameters to the inputs of these names")
 	}
-	s.mu.RLock()
+	if err := s.mu.rlock(ctx); err != nil {
+		return err
+	}
 	defer s.mu.RUnlock()
 	b.mu.Lock()
 	defer b.mu.Unlock()

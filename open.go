@@ -232,7 +232,8 @@ func (s *Session) usable(configs []ProviderConfig) ([]ProviderConfig, error) {
 }
 
 // SetProviders recompiles the model with the first provider of configs that can run it
-// and switches the session to that provider. It waits for active runs. After an error
+// and switches the session to that provider. It waits for active runs, until ctx is done.
+// Runs that begin meanwhile wait, too, each until its own context is done. After an error
 // the session is unchanged.
 //
 // SetProviders reads a session's model file again. A session of [OpenModel] uses its
@@ -243,7 +244,9 @@ func (s *Session) SetProviders(ctx context.Context, configs []ProviderConfig) er
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
+	if err := s.mu.lock(ctx); err != nil {
+		return errors.Join(runStatus(err), c.close())
+	}
 	defer s.mu.Unlock()
 	if s.closed {
 		return errors.Join(errClosed(), c.close())

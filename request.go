@@ -374,11 +374,10 @@ func (s *Session) run(ctx context.Context, req *request, opts *RunOptions) error
 
 // runOnce runs the session's engine and returns it.
 func (s *Session) runOnce(ctx context.Context, req *request, opts *RunOptions) (driver.Engine, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.closed {
-		return nil, errClosed()
+	if err := s.mu.rlock(ctx); err != nil {
+		return nil, err
 	}
+	defer s.mu.RUnlock()
 	done, err := s.start(ctx, opts, &req.options)
 	if err != nil {
 		return s.engine, err

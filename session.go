@@ -29,7 +29,7 @@ type Session struct {
 
 	requests sync.Pool // of empty *request
 
-	mu sync.RWMutex // held for reading by Run, for writing by Close and SetProviders
+	mu sessionLock // held for reading by Run, for writing by Close and SetProviders
 	compiled
 	closed bool
 
@@ -37,8 +37,9 @@ type Session struct {
 }
 
 // Close waits for active runs, writes the profile if profiling is on, and releases the
-// resources of the session.
+// resources of the session. Runs that begin meanwhile fail at once.
 func (s *Session) Close() error {
+	s.mu.end()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
