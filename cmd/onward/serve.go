@@ -18,7 +18,9 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -305,7 +307,12 @@ func (o *serveOptions) allowedHosts() ([]string, error) {
 // serve runs the servers until ctx is done, and then drains them.
 func (o *serveOptions) serve(ctx context.Context, s *serve.Server, config *tls.Config, log *slog.Logger) error {
 	failed := make(chan error, 3)
-	var stops []func(context.Context)
+	type server struct {
+		what string
+		l    net.Listener
+		stop func(context.Context)
+	}
+	var servers []server
 	start := func(what, address string, run func(net.Listener) error, stop func(context.Context)) error {
 		if address == "" {
 			return nil
@@ -319,7 +326,7 @@ func (o *serveOptions) serve(ctx context.Context, s *serve.Server, config *tls.C
 			return err
 		}
 		log.Info("listening", "protocol", what, "address", l.Addr().String(), "tls", config != nil && what != "metrics")
-		stops = append(stops, stop)
+		servers = append(servers, server{what, l, stop})
 		go func() {
 			if err := run(l); err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, grpc.ErrServerStopped) {
 				failed <- fmt.Errorf("%s: %w", what, err)
@@ -363,7 +370,7 @@ func (o *serveOptions) serve(ctx context.Context, s *serve.Server, config *tls.C
 		run, stop := httpServer(mux, nil)
 		err = start("metrics", o.metrics, run, stop)
 	}
-	if err == nil && len(stops) == 0 {
+	if err == nil && len(servers) == 0 {
 		err = cli.Usagef("--http, --grpc and --metrics are all empty")
 	}
 	if err == nil {
@@ -375,8 +382,18 @@ func (o *serveOptions) serve(ctx context.Context, s *serve.Server, config *tls.C
 	}
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.drain)
 	defer cancel()
-	for _, stop := range stops {
-		stop(end)
+	// No protocol takes connections while another waits for its requests. Metrics are served until the end.
+	protocols := slices.DeleteFunc(slices.Clone(servers), func(s server) bool { return s.what == "metrics" })
+	for _, s := range protocols {
+		s.l.Close()
+	}
+	var wait sync.WaitGroup
+	for _, s := range protocols {
+		wait.Go(func() { s.stop(end) })
+	}
+	wait.Wait()
+	for _, s := range servers {
+		s.stop(end) // again for the protocols, which does nothing
 	}
 	log.Info("stopped")
 	return err

@@ -269,3 +269,44 @@ func TestShutdownUnderLoad(t *testing.T) {
 		t.Error("a request after the end is answered")
 	}
 }
+
+// TestDrainIsOne holds the drain of REST by an unfinished request. gRPC takes no requests meanwhile.
+func TestDrainIsOne(t *testing.T) {
+	addresses, stop, code := startServe(t, "mul_1.onnx", "--drain", "1m")
+	held, err := net.Dial("tcp", addresses["http"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	if _, err := io.WriteString(held, "POST /v2/models/mul_1/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{"); err != nil {
+		t.Fatal(err)
+	}
+	inProgress(t, addresses["metrics"], 1)
+	// A connection from before the signal takes no new calls either.
+	conn, err := grpc.NewClient(addresses["grpc"], grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	client := inference.NewGRPCInferenceServiceClient(conn)
+	if _, err := client.ServerLive(t.Context(), &inference.ServerLiveRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	for err == nil { // until the server has seen the signal
+		_, err = client.ServerLive(t.Context(), &inference.ServerLiveRequest{})
+	}
+	select {
+	case <-code:
+		t.Error("the server ends before its drain; gRPC may have taken requests until then")
+	default:
+	}
+	if c, err := net.Dial("tcp", addresses["grpc"]); err == nil {
+		c.Close()
+		t.Error("gRPC takes connections while REST drains")
+	}
+	held.Close()
+	if c := <-code; c != exitOK {
+		t.Errorf("exit code %d, want 0", c)
+	}
+}
