@@ -32,6 +32,12 @@ var badInputs = map[string][]string{
 	"too many requests, and too large ones":     {"TestTooManyRequests", "TestMemoryOfARun", "TestMemoryOfAllRequests", "TestQueueSizeAndTimeout"},
 	"clients that go away":                      {"TestClientGoneIsCancelled", "TestBatchOutlivesOneClient"},
 	"requests that nobody wrote by hand":        {"TestKServeOpenAPI"},
+	"requests that decode to much more":         {"TestDecodingJSONKeepsTheMemory", "TestDecodingMessagesKeepsTheMemory"},
+	"unfinished messages":                       {"TestUnfinishedMessages", "TestTimeoutBeginsWithTheRequest"},
+	"calls without a token":                     {"TestCallsWithoutTokenAreRefusedUnread"},
+	"pages of other sites":                      {"TestRequestsOfOtherSites"},
+	"members in other case, and twice":          {"TestJSONMembersAreExact"},
+	"sparse external data":                      {"TestPollingSparseExternalData"},
 	"shutdown under load (in package main too)": {"TestShutdownUnderLoad"},
 }
 
