@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// naive computes element (i, j) of the product and the sum of magnitudes in float64.
+// naive computes element (i, j) of the GEMM and the sum of magnitudes in float64.
 func naive[T Number](a *Args[T], i, j int) (sum, mag float64) {
 	for p := range a.K {
 		x, y := a.LdA*i+p, a.LdB*p+j
@@ -215,7 +215,7 @@ func TestGenericTypes(t *testing.T) {
 }
 
 // TestWide runs the kernels of float64 and integers for every number of rows and columns of a
-// tile, in memory that ends behind the matrices.
+// tile, in memory that ends after the matrices.
 func TestWide(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 6))
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
@@ -425,47 +425,6 @@ func BenchmarkF32(b *testing.B) {
 				b.ReportMetric(2*float64(s.m)*float64(s.n)*float64(s.k)*float64(b.N)/float64(b.Elapsed().Nanoseconds()),
 					"GFLOPS")
 			})
-		}
-	}
-}
-
-// This test checks that the columns that pad the last panel are zero, whatever the memory held
-// before.
-func TestPackPadsWithZeros(t *testing.T) {
-	const k, n = 3, PanelWidth + 5
-	b := make([]float32, k*n)
-	for i := range b {
-		b[i] = float32(i) + 1
-	}
-	for _, trans := range []bool{false, true} {
-		ldb := n
-		if trans {
-			ldb = k
-		}
-		dst := make([]float32, PackedLen(k, n))
-		for i := range dst {
-			dst[i] = -7
-		}
-		Pack(dst, b, ldb, trans, k, n)
-		for i, v := range dst[k*PanelWidth:] {
-			if column := i % PanelWidth; (column >= n-PanelWidth) != (v == 0) {
-				t.Fatalf("trans %v: row %d of the last panel has %g in column %d", trans, i/PanelWidth, v, column)
-			}
-		}
-	}
-}
-
-func TestPackInPlace(t *testing.T) {
-	for _, s := range [][2]int{{1, 32}, {7, 64}, {33, 96}, {5, 0}} {
-		k, n := s[0], s[1]
-		b := make([]float32, k*n)
-		for i := range b {
-			b[i] = float32(i)
-		}
-		want := make([]float32, PackedLen(k, n))
-		Pack(want, b, k, true, k, n)
-		if PackInPlace(b, k, n); !slices.Equal(b, want) {
-			t.Errorf("%d×%d: %v, want %v", k, n, b, want)
 		}
 	}
 }
