@@ -209,8 +209,8 @@ type rows struct {
 }
 
 // newRows divides the output into units. pointwise is set if an output pixel reads only the input
-// pixel at its coordinates. With few panels there are more units. Threads divide what is larger,
-// the image or the weights, so that each reads only its part from the caches of others.
+// pixel at its coordinates. With few panels there are more units. Threads divide the larger of
+// image and weights, so that each reads only its part from the caches of others.
 func newRows(in, out *Layout, ep *BlockedEpilogue, panels int, pointwise bool) rows {
 	pointwise = pointwise && in.H == out.H && in.W == out.W && in.Flat() && out.Flat() &&
 		(ep.Add == nil || ep.AddLayout.Flat())
@@ -384,7 +384,7 @@ func (d *Direct) panel(level cpu.Level, y, x []float32, ep *BlockedEpilogue, pi 
 	}
 }
 
-// sum returns the sum of output channel o, of a panel, with its bias: the products with its own
+// sum returns the sum of output channel o, of a panel, with its bias, over the channels of its
 // group.
 func (d *Direct) sum(x []float32, p *panel, row, column, o int) float32 {
 	w := d.Weights

@@ -10,9 +10,9 @@ import (
 )
 
 // A block of 16 channels can hold several groups. Dense kernels multiply the other groups by
-// zeros, so that an eighth to a half of the products count. With 2, 4 or 8 channels per group,
-// AVX-512 permutes the pixel in its register, so that each lane multiplies channels of its own
-// group. A permutation and a multiply-add take at least 1.33 cycles on AMD Zen 4, where they
+// zeros, so that an eighth to a half of the multiplications are useful. With 2, 4 or 8 channels per
+// group, AVX-512 permutes the pixel in its register, so that each lane multiplies channels of its
+// own group. A permutation and a multiply-add take at least 1.33 cycles on AMD Zen 4, where they
 // share a unit.
 
 // Grouped is a convolution over NCHW16c, with any kernel, stride and dilation, whose groups of 2, 4

@@ -197,7 +197,7 @@ func (d *PermutedPointwise) panel(level cpu.Level, y, x []float32, ep *BlockedEp
 	}
 }
 
-// sum returns the sum of output channel o, of a panel, with its bias: the products with its own
+// sum returns the sum of output channel o, of a panel, with its bias, over the channels of its
 // group. x begins at the pixel.
 func (d *PermutedPointwise) sum(x []float32, p *permutedPanel, o int) float32 {
 	width, v, at := p.blocks*Lanes, d.bias[o], p.first

@@ -13,7 +13,7 @@ import (
 	"github.com/onward-ml/onward/internal/testing/testkit"
 )
 
-// bf16Case is a product with an epilogue, whose A and C end at the end of accessible memory.
+// bf16Case is a GEMM with an epilogue, whose A and C end at the end of accessible memory.
 func bf16Case(t *testing.T, r *rand.Rand, m, n, k int, transA bool, number func() float32) (*Args[float32], []float32) {
 	fill := func(x []float32) []float32 {
 		for i := range x {

@@ -51,7 +51,7 @@ func TestRowOfPanels(t *testing.T) {
 	}
 }
 
-// A single column, which is computed as a row, has the sums and the epilogue of other products.
+// A single column, which is computed as a row, has the sums and the epilogue of other GEMMs.
 func TestColumn(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {

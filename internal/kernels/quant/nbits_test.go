@@ -154,7 +154,7 @@ func testInt8IsExact(t *testing.T, bits int) {
 }
 
 // TestNBitsInfinite checks that an infinite element of A gives the infinities and NaN of the
-// dequantized product.
+// dequantized GEMM.
 func TestNBitsInfinite(t *testing.T) {
 	const n, k, block = 33, 64, 32
 	testkit.Levels(t, func(t *testing.T, l cpu.Level) {

@@ -11,7 +11,7 @@ import (
 var _ = testkit.Tested("powF32")
 
 // TestPowF32 compares all pairs of special numbers and random ones with math.Pow, with every number
-// of elements behind the last whole vector.
+// of elements after the last whole vector.
 func TestPowF32(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	special := append(testkit.Special32(), 0.5, -0.5, 3, -3, 1<<24, 1<<24+2, -1<<25)

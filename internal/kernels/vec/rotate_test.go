@@ -10,8 +10,8 @@ import (
 
 var _ = testkit.Tested("rotateF32")
 
-// TestRotate compares all levels with products and sums that are rounded one by one, in place, with
-// elements between the rows.
+// TestRotate compares all levels with multiplications and additions that are rounded one by one, in
+// place, with elements between the rows.
 func TestRotate(t *testing.T) {
 	testkit.Levels(t, func(t *testing.T, l level) {
 		for _, half := range []int{0, 1, 7, 8, 9, 16, 17, 32, 45, chunk + 21} {

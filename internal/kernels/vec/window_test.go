@@ -22,7 +22,7 @@ func TestWindow(t *testing.T) {
 }
 
 // testWindow compares with plain loops, whose sums are in the same order, for every length up to
-// five vectors, in memory that ends behind the last window.
+// five vectors, in memory that ends after the last window.
 func testWindow(t *testing.T, l level, name string,
 	window func(l level, dst, x []float32, rows, rowStep, taps, tapStep, stride int, fresh bool), initial float32,
 	op func(a, b float32) float32) {

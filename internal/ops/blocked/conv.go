@@ -259,8 +259,7 @@ func (v *Conv) Rounded() ir.Operator {
 	return nil
 }
 
-// epilogue returns what happens to the sums of an image. add has the residuals of all images, or is
-// nil.
+// epilogue returns the epilogue of an image. add has the residuals of all images, or is nil.
 func (v *Conv) epilogue(add []float32, image int) *conv.BlockedEpilogue {
 	ep := &conv.BlockedEpilogue{AddLayout: v.turn(v.Add), Act: v.Act.Gemm(), Lo: v.Act.Lo, Hi: v.Act.Hi, Map: v.Map}
 	if add != nil {
@@ -284,7 +283,7 @@ func (v *Conv) input(c *ir.Call) (n, size int, x []float32, err error) {
 	return n, v.in.Len(), x, err
 }
 
-// residual returns input k as n images, nil where there is none.
+// residual returns input k as n images, or nil without such an input.
 func (v *Conv) residual(c *ir.Call, k, n int) ([]float32, error) {
 	if !v.HasAdd {
 		return nil, nil
@@ -329,7 +328,7 @@ func (v *Conv) images(c *ir.Call, n, size int, y, x, add []float32, kernel func(
 }
 
 // finitePadding makes the padding channels of an image that was just convolved finite, unless no
-// convolution reads them: each leaves out groups of four, or of eight if it rounds to bfloat16.
+// convolution reads them: convolutions skip groups of four, or of eight if they round to bfloat16.
 func finitePadding(par gemm.Par, l *Layout, image []float32) {
 	if l.C%8 != 0 {
 		par(1, func(int, int) { l.FinitePadding(cpu.Active(), image) })

@@ -8,9 +8,9 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// ScaledConv is a 1×1 Conv of images whose channels are scaled, as in squeeze-and-excitation: of
-// the product of inputs 0 and 1, the latter with one pixel per image. Input 2, if any, is added
-// before the activation. It scales the weights in place of the images.
+// ScaledConv is a 1×1 Conv of images whose channels are scaled, as in squeeze-and-excitation. It
+// convolves input 0 times input 1, which has one pixel per image. Input 2, if any, is added before
+// the activation. It scales the weights in place of the images.
 type ScaledConv struct {
 	mul  *Binary
 	conv *Conv

@@ -9,8 +9,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Linear is a dense layer of float with constant weights, made by the optimizer
-// from MatMul or Gemm and what follows it:
+// Linear is a dense layer of float with constant weights, made by the optimizer from MatMul or Gemm
+// and its epilogue:
 //
 //	Y[…,N] = fn(act(alpha·X[…,K]·W + bias + Z))
 //

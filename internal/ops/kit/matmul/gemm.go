@@ -51,7 +51,7 @@ func GemmScale[T gemm.Number](y []T, alpha float32, d tensor.DType) {
 }
 
 // GemmScaled returns v, of type d or the integer with its bits, times alpha. Factors of integers
-// are applied in float64, and the product is truncated.
+// are applied in float64, and the result is truncated.
 func GemmScaled[T gemm.Number](v T, alpha float32, d tensor.DType) T {
 	switch d {
 	case tensor.TypeUint32:
@@ -72,7 +72,7 @@ func Tensors(c *ir.Call, s *Shape, y, a, b *tensor.Tensor) error {
 		return Batches(c, s, Data[float32](y), Data[float32](a), Data[float32](b))
 	case tensor.TypeFloat64:
 		return Batches(c, s, Data[float64](y), Data[float64](a), Data[float64](b))
-	case tensor.TypeInt32, tensor.TypeUint32: // products and sums wrap around alike
+	case tensor.TypeInt32, tensor.TypeUint32: // multiplication and addition wrap around in any order
 		return Batches(c, s, Data[int32](y), Data[int32](a), Data[int32](b))
 	}
 	return Batches(c, s, Data[int64](y), Data[int64](a), Data[int64](b))
@@ -91,8 +91,8 @@ func Batches[T gemm.Number](c *ir.Call, s *Shape, y, a, b []T) error {
 	})
 }
 
-// eachProduct computes alpha times each of count products of one shape, whose results are dense.
-// Threads share the products, or each of a few large ones.
+// eachProduct computes alpha times each of count GEMMs of one shape, whose results are dense.
+// Threads share the GEMMs, or each of a few large ones.
 func eachProduct[T gemm.Number](c *ir.Call, count int, alpha float32, args func(i int) gemm.Args[T]) error {
 	first := args(0)
 	mn, k := first.M*first.N, first.K
@@ -109,9 +109,9 @@ func eachProduct[T gemm.Number](c *ir.Call, count int, alpha float32, args func(
 		}
 		return nil
 	}
-	const call = 512 // what a call costs besides, in the unit of kit.GrainFor
+	const call = 512 // overhead of a call, in the unit of kit.GrainFor
 	c.Parallel(count, kit.GrainFor(mn*max(1, k/4)+call), func(lo, hi int) {
-		var g gemm.Args[T] // on the heap, once for all products
+		var g gemm.Args[T] // on the heap, once for all GEMMs
 		for i := lo; i < hi && c.Err() == nil; i++ {
 			g = args(i)
 			GemmHere(c, &g)
@@ -121,7 +121,7 @@ func eachProduct[T gemm.Number](c *ir.Call, count int, alpha float32, args func(
 	return c.Err()
 }
 
-// One computes one product on all threads.
+// One computes one GEMM on all threads.
 func One[T gemm.Number](c *ir.Call, g *gemm.Args[T]) error {
 	if c.Generic && !g.Packed && g.Half == nil {
 		return matMulPlain(c, g)
@@ -136,8 +136,8 @@ func One[T gemm.Number](c *ir.Call, g *gemm.Args[T]) error {
 	return c.Err()
 }
 
-// longSum is the number of terms from which on a product is computed in parts, because one tile of
-// it takes longer than the time between checks of the context.
+// longSum is the K from which on a GEMM is computed in parts, because one tile takes longer than
+// the time between checks of the context.
 const longSum = 1 << 20
 
 // gemmLong calls product for g, or for parts of its sums if they are long. Each part adds the
@@ -180,8 +180,7 @@ func gemmLong[T gemm.Number](c *ir.Call, g *gemm.Args[T], product func(g *gemm.A
 	return nil
 }
 
-// GemmHere computes a product on the calling thread. If the context ends, the product is
-// incomplete.
+// GemmHere computes a GEMM on the calling thread. If the context ends, the result is incomplete.
 func GemmHere[T gemm.Number](c *ir.Call, g *gemm.Args[T]) {
 	const work = 4 << 20 // multiplications between checks of the context
 	var par gemm.Par
@@ -196,8 +195,8 @@ func GemmHere[T gemm.Number](c *ir.Call, g *gemm.Args[T]) {
 	gemm.Parallel(par, cpu.Active(), g)
 }
 
-// matMulPlain computes the product by its definition, with the parts of the epilogue that Gemm
-// uses. Floating-point sums are float64.
+// matMulPlain computes the GEMM by its definition, with the parts of the epilogue that Gemm uses.
+// Floating-point sums are float64.
 func matMulPlain[T gemm.Number](c *ir.Call, g *gemm.Args[T]) error {
 	as, ap := g.LdA, 1
 	if g.TransA {
@@ -240,8 +239,8 @@ func Packable(t *tensor.Tensor) bool {
 	return false
 }
 
-// PackedReals is a matrix packed for [gemm.F32], as binary16 if that is exact: the time of a
-// product with few rows is the time to read the matrix.
+// PackedReals is a matrix packed for [gemm.F32], as binary16 if that is exact: the time of a GEMM
+// with few rows is the time to read the matrix.
 type PackedReals struct {
 	Data []float32
 	Half []uint16
@@ -262,7 +261,7 @@ func (p *PackedReals) Bytes() int64 {
 // minBF16 is the number of elements from which on a matrix is worth rounding the operands.
 const minBF16 = 1 << 13
 
-// Rounded returns the matrix rounded to bfloat16; nil if products with it would not be faster.
+// Rounded returns the matrix rounded to bfloat16; nil if GEMMs with it would not be faster.
 func (p *PackedReals) Rounded() *PackedReals {
 	if p == nil || p.BF16 != nil || p.column || p.k*p.n < minBF16 || p.k > gemm.MaxBF16K {
 		return nil
@@ -320,14 +319,13 @@ func PackMatrix(b *tensor.Tensor, trans, own bool) (*PackedReals, error) {
 	return p, nil
 }
 
-// In sets the matrix as the right operand of a product.
+// In sets the matrix as B of a GEMM.
 func (p *PackedReals) In(g *gemm.Args[float32]) {
 	g.B, g.Half, g.BF16, g.Packed, g.LdB = p.Data, p.Half, p.BF16, p.Data != nil && !p.column, 1
 }
 
-// stageRows prepares the left operand of a product once for all threads: it rounds the rows if the
-// right operand is rounded, and copies them if they would displace each other from the cache where
-// they are.
+// stageRows prepares A of a GEMM once for all threads. It rounds the rows if B is rounded, and
+// copies them if they would displace each other from the cache.
 func stageRows(c *ir.Call, g *gemm.Args[float32]) error {
 	const unit = 16 // rows of a tile
 	level, grain := cpu.Active(), max(1, 1<<15/(unit*max(g.K, 1)))
@@ -364,10 +362,10 @@ func stageRows(c *ir.Call, g *gemm.Args[float32]) error {
 	return nil
 }
 
-// small reports whether a product takes less time than to distribute it.
+// small reports whether a GEMM takes less time than its distribution to threads.
 func small[T gemm.Number](g *gemm.Args[T]) bool { return g.M*g.N*max(1, g.K) < 1<<16 }
 
-// LaunchGemm launches a product over float; it reports false if an input has been widened.
+// LaunchGemm launches a float32 GEMM; it reports false if an input has been widened.
 func LaunchGemm(c *ir.Call, args *gemm.Args[float32]) (bool, error) {
 	for i := range c.In {
 		if t := c.Tensor(i); t != nil && t.DType() != tensor.TypeFloat32 {
@@ -378,8 +376,8 @@ func LaunchGemm(c *ir.Call, args *gemm.Args[float32]) (bool, error) {
 	return true, LaunchProduct(c, &g)
 }
 
-// fewColumns launches the product of a transposed matrix with few columns as Bᵀ·Aᵀ, whose rows fill
-// the panels of the kernel, and transposes the result. It reports false for other products.
+// fewColumns launches the GEMM of a transposed matrix with few columns as Bᵀ·Aᵀ, whose rows fill
+// the panels of the kernel, and transposes the result. It reports false for other GEMMs.
 func fewColumns(c *ir.Call, g *gemm.Args[float32]) (bool, error) {
 	if !g.TransA || g.N > gemm.PanelWidth/2 || g.M < gemm.PanelWidth || g.B == nil || g.Packed ||
 		g.Add != nil || g.Then != nil {
@@ -402,7 +400,7 @@ func fewColumns(c *ir.Call, g *gemm.Args[float32]) (bool, error) {
 	return true, nil
 }
 
-// LaunchProduct launches a product. The kernels keep g.
+// LaunchProduct launches a GEMM. The kernels keep g.
 func LaunchProduct(c *ir.Call, g *gemm.Args[float32]) error {
 	if done, err := fewColumns(c, g); done || err != nil {
 		return err
