@@ -159,7 +159,8 @@ func TestExpandErrors(t *testing.T) {
 
 // Nodes that lack required inputs are expanded; the conversion refuses them.
 func TestExpandWithoutRequiredInputs(t *testing.T) {
-	for _, op := range []string{"Where", "GridSample", "onward.ScatterBack", "onward.GatherBack", "onward.GridSampleGradBack", "onward.AttentionMask",
+	for _, op := range []string{"Where", "GridSample", "onward.ScatterBack", "onward.GatherBack",
+		"onward.GridSampleGradBack", "onward.AttentionMask",
 		"onward.ConvInputGradient", "onward.ConvWeightGradient"} {
 		n := node(op, "x", "y")
 		if own, ok := strings.CutPrefix(op, "onward."); ok {

@@ -194,7 +194,8 @@ func TestWritesFunctions(t *testing.T) {
 	f.OpsetImports = []onnx.OperatorSetID{{Version: 11}}
 	_, err = export.Model(convert(t, m), m)
 	if e, ok := err.(*kit.UnsupportedError); !ok || len(e.Ops) != 1 || e.Ops[0].Nodes != 2 ||
-		e.Ops[0].Reason != "ReduceSum: it has opset 11 in a function, and the operator differs in the model's opset 17" {
+		e.Ops[0].Reason != "ReduceSum: it has opset 11 in a function, and the operator differs in "+
+			"the model's opset 17" {
 		t.Errorf("error %v", err)
 	}
 	f.Nodes[0].OpType = "Sin" // the same in both

@@ -16,17 +16,21 @@ func TestFunctions(t *testing.T) {
 	leaky.Name = "relu"
 	scale := &onnx.Function{Name: "Scale", Inputs: []string{"a", "by"}, Outputs: []string{"b"},
 		Nodes: []*onnx.Node{node("Mul", "a by", "b")}}
-	optional := &onnx.Function{Name: "Clamp", Inputs: []string{"a", "lo", "hi"}, Outputs: []string{"b"}, Nodes: []*onnx.Node{
-		{OpType: "Clip", Inputs: []string{"a", "lo", "hi"}, Outputs: []string{"b"}}}}
-	withDefault := &onnx.Function{Name: "Leaky", Inputs: []string{"a"}, Outputs: []string{"b"}, Nodes: []*onnx.Node{leaky},
+	optional := &onnx.Function{Name: "Clamp", Inputs: []string{"a", "lo", "hi"}, Outputs: []string{"b"},
+		Nodes: []*onnx.Node{
+			{OpType: "Clip", Inputs: []string{"a", "lo", "hi"}, Outputs: []string{"b"}}}}
+	withDefault := &onnx.Function{Name: "Leaky", Inputs: []string{"a"}, Outputs: []string{"b"},
+		Nodes:           []*onnx.Node{leaky},
 		AttributeProtos: []*onnx.Attribute{{Name: "slope", Type: onnx.AttrFloat, F: 0.5}, nil}}
-	twice := &onnx.Function{Domain: "f", Name: "Twice", Inputs: []string{"v"}, Outputs: []string{"o"}, Nodes: []*onnx.Node{
-		{Name: "in", OpType: "Leaky", Inputs: []string{"v"}, Outputs: []string{"m"}}, {Name: "out", OpType: "Leaky", Inputs: []string{"m"}, Outputs: []string{"o"},
-			Attributes: []*onnx.Attribute{ref("slope", "given")}}}, Attributes: []string{"given"}}
+	twice := &onnx.Function{Domain: "f", Name: "Twice", Inputs: []string{"v"}, Outputs: []string{"o"},
+		Nodes: []*onnx.Node{
+			{Name: "in", OpType: "Leaky", Inputs: []string{"v"}, Outputs: []string{"m"}}, {Name: "out", OpType: "Leaky", Inputs: []string{"m"}, Outputs: []string{"o"},
+				Attributes: []*onnx.Attribute{ref("slope", "given")}}}, Attributes: []string{"given"}}
 	captures := &onnx.Function{Name: "Choose", Inputs: []string{"c", "v"}, Outputs: []string{"o"}, Nodes: []*onnx.Node{
 		node("If", "c", "o", graphAttr("then_branch", graph("", "t", node("Neg", "v", "t"))), graphAttr("else_branch", graph("", "v")))}}
-	old := &onnx.Function{Name: "Old", Inputs: []string{"a"}, Outputs: []string{"b"}, OpsetImports: []onnx.OperatorSetID{{Version: 11}},
-		Nodes: []*onnx.Node{node("Unsqueeze", "a", "b", &onnx.Attribute{Name: "axes", Type: onnx.AttrInts, Ints: []int64{0}})}}
+	old := &onnx.Function{Name: "Old", Inputs: []string{"a"}, Outputs: []string{"b"},
+		OpsetImports: []onnx.OperatorSetID{{Version: 11}},
+		Nodes:        []*onnx.Node{node("Unsqueeze", "a", "b", &onnx.Attribute{Name: "axes", Type: onnx.AttrInts, Ints: []int64{0}})}}
 	call := node("Twice", "x", "y")
 	call.Domain, call.Name = "f", "c"
 	g := graph("x w", "y", call)

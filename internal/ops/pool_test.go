@@ -120,7 +120,8 @@ func TestPoolingsAgree(t *testing.T) {
 		ints := func(name string, k, lo, hi int) []int {
 			return rapid.SliceOfN(rapid.IntRange(lo, hi), k, k).Draw(rt, name)
 		}
-		attrs := map[string]any{"kernel_shape": ints("kernel", n, 1, 4), "strides": ints("strides", n, 1, 3), "dilations": ints("dilations", n, 1, 3),
+		attrs := map[string]any{"kernel_shape": ints("kernel", n, 1, 4), "strides": ints("strides", n, 1, 3),
+			"dilations": ints("dilations", n, 1, 3),
 			"ceil_mode": rapid.IntRange(0, 1).Draw(rt, "ceil")}
 		if mode := rapid.SampledFrom([]string{"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"}).Draw(rt,
 			"auto_pad"); mode != "NOTSET" {

@@ -106,7 +106,8 @@ func TestStrings(t *testing.T) {
 // TestTfIdfFindsDenseAndSparseNumbers counts n-grams of numbers at the ends of int64, for a map,
 // and of adjacent ones, for a table.
 func TestTfIdfFindsDenseAndSparseNumbers(t *testing.T) {
-	a := optest.Attrs{"mode": "TF", "min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 0, "ngram_counts": []int{0, 2}, "ngram_indexes": []int{0, 1, 2},
+	a := optest.Attrs{"mode": "TF", "min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 0,
+		"ngram_counts": []int{0, 2}, "ngram_indexes": []int{0, 1, 2},
 		"pool_int64s": []int{math.MinInt64, math.MaxInt64, math.MinInt64, 7}}
 	optest.Want(t, "TfIdfVectorizer", 9, a, optest.Tensor([]float32{2, 1, 1}),
 		optest.Int64s(math.MinInt64, 7, math.MinInt64, 6, math.MaxInt64, 8))
@@ -118,7 +119,8 @@ func TestTfIdfFindsDenseAndSparseNumbers(t *testing.T) {
 // TestTfIdfOfOtherElementsThanThePool counts nothing where the pool has strings and the input
 // integers, or the reverse.
 func TestTfIdfOfOtherElementsThanThePool(t *testing.T) {
-	a := optest.Attrs{"mode": "TF", "min_gram_length": 1, "max_gram_length": 1, "max_skip_count": 0, "ngram_counts": []int{0}, "ngram_indexes": []int{0, 1},
+	a := optest.Attrs{"mode": "TF", "min_gram_length": 1, "max_gram_length": 1, "max_skip_count": 0,
+		"ngram_counts": []int{0}, "ngram_indexes": []int{0, 1},
 		"pool_strings": []string{"a", "b"}}
 	optest.Want(t, "TfIdfVectorizer", 9, a, optest.Tensor([]float32{0, 0}), optest.Int64s(0, 1))
 	optest.Want(t, "TfIdfVectorizer", 9, a, optest.Tensor([]float32{0, 0}), optest.Tensor([]int32{1, 0}))
@@ -128,7 +130,8 @@ func TestTfIdfOfOtherElementsThanThePool(t *testing.T) {
 }
 
 func TestTfIdf(t *testing.T) {
-	a := optest.Attrs{"mode": "TFIDF", "min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 1, "ngram_counts": []int{0, 2},
+	a := optest.Attrs{"mode": "TFIDF", "min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 1,
+		"ngram_counts":  []int{0, 2},
 		"ngram_indexes": []int{2, 0, 1}, "pool_int64s": []int{5, 6, 5, 6}, "weights": []float64{1, 10, 100}}
 	// 6 occurs twice and 5 once; 5 6 occurs once without a gap and once with one. The first
 	// n-gram of the pool is in the last column.

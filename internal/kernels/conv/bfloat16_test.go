@@ -40,7 +40,8 @@ func roundedShapes() []*Shape {
 
 // rounded returns the convolution with rounded operands.
 func (b *blocked) rounded(t testing.TB, l cpu.Level, in, out Layout) *Rounded {
-	d := &Direct{In: in, Out: out, StrideH: b.Stride[0], StrideW: b.Stride[1], DilationH: b.Dilation[0], DilationW: b.Dilation[1], Top: b.PadBegin[0], Left: b.PadBegin[1],
+	d := &Direct{In: in, Out: out, StrideH: b.Stride[0], StrideW: b.Stride[1], DilationH: b.Dilation[0],
+		DilationW: b.Dilation[1], Top: b.PadBegin[0], Left: b.PadBegin[1],
 		Weights: PackWeights(l, b.w, b.ep.Bias, b.Cin, b.Cout, b.Group, b.Kernel[0], b.Kernel[1])}
 	if err := d.Check(); err != nil {
 		t.Fatal(err)

@@ -102,7 +102,8 @@ func (b *blocked) direct(t testing.TB, l cpu.Level, side testkit.Side, flat bool
 	k := float64(b.Cin / b.Group * product(b.Kernel))
 	b.run(t, fmt.Sprintf("direct %v %+v", l, *b.Shape), l, side, flat, 6e-6*max(1, math.Sqrt(k)/30),
 		func(in, out Layout, y, x []float32, ep *BlockedEpilogue) {
-			d := &Direct{In: in, Out: out, StrideH: b.Stride[0], StrideW: b.Stride[1], DilationH: b.Dilation[0], DilationW: b.Dilation[1], Top: b.PadBegin[0], Left: b.PadBegin[1],
+			d := &Direct{In: in, Out: out, StrideH: b.Stride[0], StrideW: b.Stride[1], DilationH: b.Dilation[0],
+				DilationW: b.Dilation[1], Top: b.PadBegin[0], Left: b.PadBegin[1],
 				Weights: PackWeights(l, b.w, b.ep.Bias, b.Cin, b.Cout, b.Group, b.Kernel[0], b.Kernel[1])}
 			if err := d.Check(); err != nil {
 				t.Fatal(err)
@@ -141,8 +142,9 @@ func TestRapidDirect(t *testing.T) {
 			n := func(lo, hi int, name string) []int {
 				return rapid.SliceOfN(rapid.IntRange(lo, hi), 2, 2).Draw(rt, name)
 			}
-			s := &Shape{N: 1, Group: g, Cin: g * rapid.IntRange(1, 24).Draw(rt, "cin"), Cout: g * rapid.IntRange(1, 24).Draw(rt, "cout"),
-				In: n(1, 17, "in"), Kernel: n(1, 4, "kernel"), Stride: n(1, 3, "stride"), Dilation: n(1, 2, "dilation"), PadBegin: n(0, 3, "begin"), PadEnd: n(0, 3, "end")}
+			s := &Shape{N: 1, Group: g, Cin: g * rapid.IntRange(1, 24).Draw(rt, "cin"),
+				Cout: g * rapid.IntRange(1, 24).Draw(rt, "cout"),
+				In:   n(1, 17, "in"), Kernel: n(1, 4, "kernel"), Stride: n(1, 3, "stride"), Dilation: n(1, 2, "dilation"), PadBegin: n(0, 3, "begin"), PadEnd: n(0, 3, "end")}
 			if s.Check() != nil {
 				return
 			}
@@ -225,7 +227,8 @@ func TestDepthwise(t *testing.T) {
 				b := newBlocked(r, s, e)
 				b.run(t, fmt.Sprintf("depthwise %v %+v", l, *s), l, (i+e)&1 == 0, false, 1e-5,
 					func(in, out Layout, y, x []float32, ep *BlockedEpilogue) {
-						d := &Depthwise{In: in, Out: out, StrideH: s.Stride[0], StrideW: s.Stride[1], DilationH: s.Dilation[0], DilationW: s.Dilation[1], Top: s.PadBegin[0], Left: s.PadBegin[1],
+						d := &Depthwise{In: in, Out: out, StrideH: s.Stride[0], StrideW: s.Stride[1],
+							DilationH: s.Dilation[0], DilationW: s.Dilation[1], Top: s.PadBegin[0], Left: s.PadBegin[1],
 							Weights: PackDepthwise(b.w, b.ep.Bias, s.Cin, s.Kernel[0], s.Kernel[1])}
 						if err := d.Check(); err != nil {
 							t.Fatal(err)
@@ -250,7 +253,8 @@ func TestNCHWInput(t *testing.T) {
 				b := newBlocked(r, s, e)
 				b.run(t, fmt.Sprintf("nchw %v %+v", l, *s), l, i&1 == 0, false, 1e-5,
 					func(_, out Layout, y, _ []float32, ep *BlockedEpilogue) {
-						d := &NCHWInput{Cin: s.Cin, H: s.In[0], W: s.In[1], Out: out, StrideH: s.Stride[0], StrideW: s.Stride[1], DilationH: s.Dilation[0], DilationW: s.Dilation[1],
+						d := &NCHWInput{Cin: s.Cin, H: s.In[0], W: s.In[1], Out: out, StrideH: s.Stride[0],
+							StrideW: s.Stride[1], DilationH: s.Dilation[0], DilationW: s.Dilation[1],
 							Top: s.PadBegin[0], Left: s.PadBegin[1], Weights: PackNCHWInput(b.w, b.ep.Bias, s.Cin, s.Cout, s.Kernel[0], s.Kernel[1])}
 						d.Run(l, twoWays, y, testkit.GuardedCopy(t, b.x, testkit.High, 0), ep)
 					})
@@ -276,7 +280,8 @@ func TestPool(t *testing.T) {
 			in.FromNCHW(l, bx, x, 0, in.Blocks())
 			for _, kind := range []PoolKind{MaxPool, AveragePool, AveragePoolIncludePad} {
 				by := testkit.Guarded[float32](t, out.Len(), testkit.High, 0)
-				p := &Pool{Kind: kind, In: in, Out: out, KH: s.Kernel[0], KW: s.Kernel[1], StrideH: s.Stride[0], StrideW: s.Stride[1], DilationH: s.Dilation[0], DilationW: s.Dilation[1],
+				p := &Pool{Kind: kind, In: in, Out: out, KH: s.Kernel[0], KW: s.Kernel[1], StrideH: s.Stride[0],
+					StrideW: s.Stride[1], DilationH: s.Dilation[0], DilationW: s.Dilation[1],
 					Top: s.PadBegin[0], Left: s.PadBegin[1], Bottom: s.PadEnd[0], Right: s.PadEnd[1]}
 				if err := p.Check(); err != nil {
 					t.Fatal(err)

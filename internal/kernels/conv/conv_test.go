@@ -16,7 +16,8 @@ import (
 // shape2 returns a two-dimensional shape with the same kernel, stride, dilation and padding
 // along both axes.
 func shape2(n, cin, cout, group, h, w, kernel, stride, dilation, pad int) *Shape {
-	s := &Shape{N: n, Cin: cin, Cout: cout, Group: group, In: []int{h, w}, Kernel: []int{kernel, kernel}, Stride: []int{stride, stride},
+	s := &Shape{N: n, Cin: cin, Cout: cout, Group: group, In: []int{h, w}, Kernel: []int{kernel, kernel},
+		Stride:   []int{stride, stride},
 		Dilation: []int{dilation, dilation}, PadBegin: []int{pad, pad}, PadEnd: []int{pad, pad}}
 	if err := s.Check(); err != nil {
 		panic(err)
@@ -146,8 +147,9 @@ func TestRapidShapes(t *testing.T) {
 			return rapid.SliceOfN(rapid.IntRange(lo, hi), d, d).Draw(rt, name)
 		}
 		g := rapid.IntRange(1, 3).Draw(rt, "group")
-		s := &Shape{N: rapid.IntRange(1, 2).Draw(rt, "n"), Group: g, Cin: g * rapid.IntRange(1, 4).Draw(rt, "cin"), Cout: g * rapid.IntRange(1, 6).Draw(rt, "cout"),
-			In: ints(1, 9, "in"), Kernel: ints(1, 4, "kernel"), Stride: ints(1, 3, "stride"), Dilation: ints(1, 3, "dilation"), PadBegin: ints(0, 4, "begin"), PadEnd: ints(0, 4, "end")}
+		s := &Shape{N: rapid.IntRange(1, 2).Draw(rt, "n"), Group: g, Cin: g * rapid.IntRange(1, 4).Draw(rt, "cin"),
+			Cout: g * rapid.IntRange(1, 6).Draw(rt, "cout"),
+			In:   ints(1, 9, "in"), Kernel: ints(1, 4, "kernel"), Stride: ints(1, 3, "stride"), Dilation: ints(1, 3, "dilation"), PadBegin: ints(0, 4, "begin"), PadEnd: ints(0, 4, "end")}
 		if s.Check() != nil {
 			return
 		}

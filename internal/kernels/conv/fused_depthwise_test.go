@@ -37,7 +37,8 @@ func (c *fusedCase) parts(t testing.TB, level cpu.Level, r *rand.Rand,
 	var err error
 	switch c.kind {
 	case "direct", "rounded":
-		d := &Direct{In: in, Out: mid, StrideH: f.Stride[0], StrideW: f.Stride[1], DilationH: f.Dilation[0], DilationW: f.Dilation[1], Top: f.PadBegin[0], Left: f.PadBegin[1],
+		d := &Direct{In: in, Out: mid, StrideH: f.Stride[0], StrideW: f.Stride[1], DilationH: f.Dilation[0],
+			DilationW: f.Dilation[1], Top: f.PadBegin[0], Left: f.PadBegin[1],
 			Weights: PackWeights(level, w, bias, f.Cin, f.Cout, f.Group, f.Kernel[0], f.Kernel[1])}
 		first, err = d, d.Check()
 		if c.kind == "rounded" {
@@ -46,13 +47,15 @@ func (c *fusedCase) parts(t testing.TB, level cpu.Level, r *rand.Rand,
 	case "permuted":
 		first, err = newPermuted(w, bias, f.Group, in, mid, f.Stride[0], f.Stride[1], r.Perm(f.Cin))
 	case "nchw":
-		first = &NCHWInput{Cin: f.Cin, H: f.In[0], W: f.In[1], Out: mid, StrideH: f.Stride[0], StrideW: f.Stride[1], DilationH: f.Dilation[0], DilationW: f.Dilation[1],
+		first = &NCHWInput{Cin: f.Cin, H: f.In[0], W: f.In[1], Out: mid, StrideH: f.Stride[0], StrideW: f.Stride[1],
+			DilationH: f.Dilation[0], DilationW: f.Dilation[1],
 			Top: f.PadBegin[0], Left: f.PadBegin[1], Weights: PackNCHWInput(w, bias, f.Cin, f.Cout, f.Kernel[0], f.Kernel[1])}
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	dw = &Depthwise{In: mid, Out: out, StrideH: s.Stride[0], StrideW: s.Stride[1], DilationH: s.Dilation[0], DilationW: s.Dilation[1], Top: s.PadBegin[0], Left: s.PadBegin[1],
+	dw = &Depthwise{In: mid, Out: out, StrideH: s.Stride[0], StrideW: s.Stride[1], DilationH: s.Dilation[0],
+		DilationW: s.Dilation[1], Top: s.PadBegin[0], Left: s.PadBegin[1],
 		Weights: PackDepthwise(random(r, s.Cin*product(s.Kernel)), random(r, s.Cin), s.Cin, s.Kernel[0], s.Kernel[1])}
 	if err := dw.Check(); err != nil {
 		t.Fatal(err)
@@ -201,7 +204,8 @@ func TestRapidFusedDepthwise(t *testing.T) {
 			}
 			c := fusedCase{kind: rapid.SampledFrom([]string{"direct", "permuted", "nchw", "rounded"}).Draw(rt, "kind"),
 				firstEp: rapid.IntRange(0, 3).Draw(rt, "first"), dwE: rapid.IntRange(0, 7).Draw(rt, "second")}
-			f := &Shape{N: 1, Group: 1, Cin: rapid.IntRange(1, 40).Draw(rt, "cin"), Cout: rapid.IntRange(1, 70).Draw(rt, "cout"), In: n(1, 40, "in"),
+			f := &Shape{N: 1, Group: 1, Cin: rapid.IntRange(1, 40).Draw(rt, "cin"),
+				Cout: rapid.IntRange(1, 70).Draw(rt, "cout"), In: n(1, 40, "in"),
 				Kernel: []int{1, 1}, Stride: n(1, 2, "stride"), Dilation: []int{1, 1}, PadBegin: []int{0, 0}, PadEnd: []int{0, 0}}
 			if c.kind != "permuted" {
 				f.Kernel, f.PadBegin, f.PadEnd = n(1, 3, "kernel"), n(0, 2, "begin"), n(0, 2, "end")
@@ -212,7 +216,8 @@ func TestRapidFusedDepthwise(t *testing.T) {
 			if f.Check() != nil {
 				return
 			}
-			s := &Shape{N: 1, Group: f.Cout, Cin: f.Cout, Cout: f.Cout, In: f.Out, Kernel: n(1, 5, "dw kernel"), Stride: n(1, 3, "dw stride"), Dilation: []int{1, rapid.IntRange(1, 2).Draw(rt, "dilation")},
+			s := &Shape{N: 1, Group: f.Cout, Cin: f.Cout, Cout: f.Cout, In: f.Out, Kernel: n(1, 5, "dw kernel"),
+				Stride: n(1, 3, "dw stride"), Dilation: []int{1, rapid.IntRange(1, 2).Draw(rt, "dilation")},
 				PadBegin: n(0, 3, "dw begin"), PadEnd: n(0, 3, "dw end")}
 			if s.Check() != nil {
 				return

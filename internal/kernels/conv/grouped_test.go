@@ -16,7 +16,8 @@ func (b *blocked) grouped(t testing.TB, l cpu.Level, side testkit.Side, flat boo
 	t.Helper()
 	b.run(t, fmt.Sprintf("grouped %v %+v", l, *b.Shape), l, side, flat, 6e-6,
 		func(in, out Layout, y, x []float32, ep *BlockedEpilogue) {
-			d := &Grouped{In: in, Out: out, StrideH: b.Stride[0], StrideW: b.Stride[1], DilationH: b.Dilation[0], DilationW: b.Dilation[1], Top: b.PadBegin[0], Left: b.PadBegin[1],
+			d := &Grouped{In: in, Out: out, StrideH: b.Stride[0], StrideW: b.Stride[1], DilationH: b.Dilation[0],
+				DilationW: b.Dilation[1], Top: b.PadBegin[0], Left: b.PadBegin[1],
 				Weights: PackGrouped(b.w, b.ep.Bias, b.Cin, b.Cin/b.Group, b.Kernel[0], b.Kernel[1])}
 			if err := d.Check(); err != nil {
 				t.Fatal(err)

@@ -170,7 +170,8 @@ func TestRapidInteger(t *testing.T) {
 				return rapid.SliceOfN(rapid.IntRange(lo, hi), d, d).Draw(rt, name)
 			}
 			g := rapid.IntRange(1, 3).Draw(rt, "group")
-			s := &Shape{N: rapid.IntRange(1, 2).Draw(rt, "n"), Group: g, Cin: g * rapid.IntRange(1, []int{40, 16, 4}[d-1]).Draw(rt, "cin"), Cout: g * rapid.IntRange(1, 6).Draw(rt, "cout"),
+			s := &Shape{N: rapid.IntRange(1, 2).Draw(rt, "n"), Group: g,
+				Cin: g * rapid.IntRange(1, []int{40, 16, 4}[d-1]).Draw(rt, "cin"), Cout: g * rapid.IntRange(1, 6).Draw(rt, "cout"),
 				In: ints(1, []int{20, 12, 7}[d-1], "in"), Kernel: ints(1, 4, "kernel"), Stride: ints(1, 3, "stride"), Dilation: ints(1, 3, "dilation"), PadBegin: ints(0, 4, "begin"), PadEnd: ints(0, 4, "end")}
 			if s.Check() != nil {
 				return
@@ -290,7 +291,8 @@ func TestWindowTile(t *testing.T) {
 		for i := range 4 * windowMost {
 			channels, stride, n, least := 1+i%windowMost, 1+i/windowMost%2, 1+r.IntN(5), float32(0)
 			size := windowChannels(channels)
-			tile := windowTile{column: channels + r.IntN(3), ldc: channels + r.IntN(3), n: n, left: r.IntN(2), right: r.IntN(2), zero: r.Int32N(256),
+			tile := windowTile{column: channels + r.IntN(3), ldc: channels + r.IntN(3), n: n, left: r.IntN(2),
+				right: r.IntN(2), zero: r.Int32N(256),
 				mask: math.MaxUint64 >> (windowMost - channels), pad: r.Uint32N(256) * 0x01010101}
 			if r.IntN(2) == 0 {
 				tile.zero, least = tile.zero-128, -128
@@ -338,7 +340,8 @@ func TestPlaneTile(t *testing.T) {
 		r := rand.New(rand.NewPCG(14, 14))
 		for n := 1; n < 70; n++ {
 			stride, rows := 1+n&1, 1+r.IntN(planeRows)
-			tile := planeTile{kh: 1 + r.IntN(3), kw: 1 + r.IntN(3), dx: 1 + r.IntN(2), n: n, ldc: 300, bias: r.Int32(), zero: r.Int32N(256), sums: uint64(r.IntN(2)),
+			tile := planeTile{kh: 1 + r.IntN(3), kw: 1 + r.IntN(3), dx: 1 + r.IntN(2), n: n, ldc: 300, bias: r.Int32(),
+				zero: r.Int32N(256), sums: uint64(r.IntN(2)),
 				scale: []float32{1e-3, 1e-7, float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), -1e-6, 0}[r.IntN(7)]}
 			tile.lo, tile.hi = float32(-tile.zero), float32(255-tile.zero)
 			tile.dy = n*stride + 10

@@ -14,7 +14,8 @@ func TestPlanar(t *testing.T) {
 	special := testkit.Special32()
 	for i := range 300 {
 		k, c := []int{3, 5}[i%2], 1+r.IntN(5)
-		s := &Shape{N: 1, Cin: c, Cout: c, Group: c, In: []int{1 + r.IntN(16), 1 + r.IntN(16)}, Kernel: []int{k, k}, Stride: []int{1, 1}, Dilation: []int{1, 1},
+		s := &Shape{N: 1, Cin: c, Cout: c, Group: c, In: []int{1 + r.IntN(16), 1 + r.IntN(16)}, Kernel: []int{k, k},
+			Stride: []int{1, 1}, Dilation: []int{1, 1},
 			PadBegin: []int{r.IntN(k), r.IntN(k)}, PadEnd: []int{r.IntN(k), r.IntN(k)}}
 		if s.Check() != nil || s.Out[1] > Lanes {
 			continue

@@ -24,7 +24,8 @@ func bf16Case(t *testing.T, r *rand.Rand, m, n, k int, transA bool, number func(
 	b := fill(make([]float32, k*n))
 	packed := make([]float32, PackedLen(k, n))
 	Pack(packed, b, n, false, k, n)
-	a := &Args[float32]{M: m, N: n, K: k, A: fill(testkit.Guarded[float32](t, m*k, testkit.High, 0)), LdA: k, TransA: transA,
+	a := &Args[float32]{M: m, N: n, K: k, A: fill(testkit.Guarded[float32](t, m*k, testkit.High, 0)),
+		LdA: k, TransA: transA,
 		BF16: make([]uint16, BF16Len(k, n)), C: testkit.Guarded[float32](t, m*n, testkit.High, 0), LdC: n}
 	if transA {
 		a.LdA = m

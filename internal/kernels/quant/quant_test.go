@@ -421,7 +421,8 @@ func checkMaxRanges[T Byte](t *testing.T, l cpu.Level) {
 }
 
 func TestEveryAssemblyFunctionIsTested(t *testing.T) {
-	testkit.CheckAsmTested(t, ".", []string{"tile*", "sumU8*", "quantizeF32*", "requantizeI32*", "transposeBytes*", "interleaveBytes*", "packRows*", "addBytes*", "mulBytes*", "maxWindow*",
+	testkit.CheckAsmTested(t, ".", []string{"tile*", "sumU8*", "quantizeF32*", "requantizeI32*", "transposeBytes*",
+		"interleaveBytes*", "packRows*", "addBytes*", "mulBytes*", "maxWindow*",
 		"nbits*", "dequantize4*", "dequantize8*", "quantizeBlock*", "digitBytes*"}) // TestNBits
 }
 

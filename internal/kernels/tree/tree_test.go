@@ -174,7 +174,8 @@ func TestForests(t *testing.T) {
 func TestRapidForests(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := func(lo, hi int, name string) int { return rapid.IntRange(lo, hi).Draw(rt, name) }
-		o := options{trees: n(1, 25, "trees"), depth: n(0, 11, "depth"), features: n(1, 6, "features"), targets: n(1, 3, "targets"), terms: n(0, 2, "terms"),
+		o := options{trees: n(1, 25, "trees"), depth: n(0, 11, "depth"), features: n(1, 6, "features"),
+			targets: n(1, 3, "targets"), terms: n(0, 2, "terms"),
 			full: rapid.Bool().Draw(rt, "full"), missing: rapid.Bool().Draw(rt, "missing"), modes: rapid.SampledFrom([][]Mode{{LEQ}, {LT}, {LEQ, LT}, {LEQ, GTE}, {GT}}).Draw(rt, "modes"),
 			double: rapid.Bool().Draw(rt, "double"), oneTarget: rapid.Bool().Draw(rt, "one target")}
 		if o.full {

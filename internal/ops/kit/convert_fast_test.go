@@ -100,9 +100,11 @@ func TestByteTable(t *testing.T) {
 	for i := range raw {
 		raw[i] = byte(i * 7)
 	}
-	for _, from := range []tensor.DType{tensor.TypeFloat8E4M3FN, tensor.TypeFloat8E4M3FNUZ, tensor.TypeFloat8E5M2, tensor.TypeFloat8E5M2FNUZ, tensor.TypeFloat8E8M0,
+	for _, from := range []tensor.DType{tensor.TypeFloat8E4M3FN, tensor.TypeFloat8E4M3FNUZ, tensor.TypeFloat8E5M2,
+		tensor.TypeFloat8E5M2FNUZ, tensor.TypeFloat8E8M0,
 		tensor.TypeInt4, tensor.TypeUint4, tensor.TypeFloat4E2M1, tensor.TypeInt2, tensor.TypeUint2} {
-		for _, to := range []tensor.DType{tensor.TypeFloat16, tensor.TypeBFloat16, tensor.TypeFloat32, tensor.TypeFloat64, tensor.TypeInt8, tensor.TypeInt16, tensor.TypeInt32,
+		for _, to := range []tensor.DType{tensor.TypeFloat16, tensor.TypeBFloat16, tensor.TypeFloat32,
+			tensor.TypeFloat64, tensor.TypeInt8, tensor.TypeInt16, tensor.TypeInt32,
 			tensor.TypeUint32, tensor.TypeInt64} {
 			f := byteTable(to, from, tensor.ConvertOptions{})
 			if f == nil {

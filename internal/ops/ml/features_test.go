@@ -117,8 +117,9 @@ func TestMaps(t *testing.T) {
 func TestBrokenSVMs(t *testing.T) {
 	x := optest.Tensor([]float32{1, 2}, 1, 2)
 	base := func(change string, v any) map[string]any {
-		a := map[string]any{"vectors_per_class": []int{1, 1}, "support_vectors": []float64{1, 2, 3, 4}, "coefficients": []float64{1, 2},
-			"rho": []float64{0}, "classlabels_ints": []int{1, 2}}
+		a := map[string]any{"vectors_per_class": []int{1, 1}, "support_vectors": []float64{1, 2, 3, 4},
+			"coefficients": []float64{1, 2},
+			"rho":          []float64{0}, "classlabels_ints": []int{1, 2}}
 		a[change] = v
 		return a
 	}

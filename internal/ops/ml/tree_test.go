@@ -86,8 +86,9 @@ func TestTreeEnsembleRoundsDoubleThresholds(t *testing.T) {
 
 // TestTreesConvertOnlyColumnsThatTheyRead has integers in columns after those that the trees read.
 func TestTreesConvertOnlyColumnsThatTheyRead(t *testing.T) {
-	a := map[string]any{"n_targets": 1, "nodes_treeids": []int{0, 0, 0}, "nodes_nodeids": []int{0, 1, 2}, "nodes_featureids": []int{1, 0, 0},
-		"nodes_modes": []string{"BRANCH_LEQ", "LEAF", "LEAF"}, "nodes_values": []float64{4, 0, 0}, "nodes_truenodeids": []int{1, 0, 0}, "nodes_falsenodeids": []int{2, 0, 0},
+	a := map[string]any{"n_targets": 1, "nodes_treeids": []int{0, 0, 0}, "nodes_nodeids": []int{0, 1, 2},
+		"nodes_featureids": []int{1, 0, 0},
+		"nodes_modes":      []string{"BRANCH_LEQ", "LEAF", "LEAF"}, "nodes_values": []float64{4, 0, 0}, "nodes_truenodeids": []int{1, 0, 0}, "nodes_falsenodeids": []int{2, 0, 0},
 		"target_treeids": []int{0, 0}, "target_nodeids": []int{1, 2}, "target_ids": []int{0, 0}, "target_weights": []float64{2, 3}}
 	want := optest.Tensor([]float32{2, 3}, 2, 1)
 	optest.Want(t, "ai.onnx.ml.TreeEnsembleRegressor", 3, a, want, optest.Tensor([]int32{9, 4, 7, 9, 9, 5, 7, 9}, 2, 4))
@@ -100,8 +101,9 @@ func TestTreesCompareWideNumbers(t *testing.T) {
 	inf := math.Inf(1)
 	for mode, want := range map[string][]float32{"BRANCH_LEQ": {2, 2, 3, 2, 3, 3}, "BRANCH_GT": {3, 3, 2, 3, 2, 3},
 		"BRANCH_LT": {2, 3, 3, 2, 3, 3}} {
-		a := map[string]any{"n_targets": 1, "nodes_treeids": []int{0, 0, 0}, "nodes_nodeids": []int{0, 1, 2}, "nodes_featureids": []int{0, 0, 0},
-			"nodes_modes": []string{mode, "LEAF", "LEAF"}, "nodes_values": []float64{float64(big), 0, 0}, "nodes_truenodeids": []int{1, 0, 0}, "nodes_falsenodeids": []int{2, 0, 0},
+		a := map[string]any{"n_targets": 1, "nodes_treeids": []int{0, 0, 0}, "nodes_nodeids": []int{0, 1, 2},
+			"nodes_featureids": []int{0, 0, 0},
+			"nodes_modes":      []string{mode, "LEAF", "LEAF"}, "nodes_values": []float64{float64(big), 0, 0}, "nodes_truenodeids": []int{1, 0, 0}, "nodes_falsenodeids": []int{2, 0, 0},
 			"target_treeids": []int{0, 0}, "target_nodeids": []int{1, 2}, "target_ids": []int{0, 0}, "target_weights": []float64{2, 3}}
 		op := "ai.onnx.ml.TreeEnsembleRegressor"
 		x := float64(big)
@@ -136,8 +138,9 @@ func TestBrokenTreeEnsembles(t *testing.T) {
 	fail("n_targets is", map[string]any{"n_targets": math.MaxInt64})
 	fail("aggregate_function is 9", map[string]any{"aggregate_function": 9})
 
-	old := map[string]any{"nodes_treeids": []int{0, 0, 0}, "nodes_nodeids": []int{0, 1, 2}, "nodes_featureids": []int{0, 0, 0},
-		"nodes_modes": []string{"BRANCH_LT", "LEAF", "LEAF"}, "nodes_values": []float64{0, 0, 0}, "nodes_truenodeids": []int{1, 0, 0},
+	old := map[string]any{"nodes_treeids": []int{0, 0, 0}, "nodes_nodeids": []int{0, 1, 2},
+		"nodes_featureids": []int{0, 0, 0},
+		"nodes_modes":      []string{"BRANCH_LT", "LEAF", "LEAF"}, "nodes_values": []float64{0, 0, 0}, "nodes_truenodeids": []int{1, 0, 0},
 		"nodes_falsenodeids": []int{2, 0, 0}, "target_treeids": []int{0, 0}, "target_nodeids": []int{1, 2}, "target_ids": []int{0, 0},
 		"target_weights": []float64{1, 2}}
 	const op = "ai.onnx.ml.TreeEnsembleRegressor"
@@ -165,7 +168,8 @@ func TestBrokenTreeEnsembles(t *testing.T) {
 // TestTreeEnsembleClassifierBothClassesVote checks rows whose leaf has weights for both
 // classes. ONNX Runtime labels them by the sign of the second score alone.
 func TestTreeEnsembleClassifierBothClassesVote(t *testing.T) {
-	a := map[string]any{"nodes_treeids": []int{0}, "nodes_nodeids": []int{0}, "nodes_featureids": []int{0}, "nodes_modes": []string{"LEAF"},
+	a := map[string]any{"nodes_treeids": []int{0}, "nodes_nodeids": []int{0}, "nodes_featureids": []int{0},
+		"nodes_modes":  []string{"LEAF"},
 		"nodes_values": []float64{0}, "nodes_truenodeids": []int{0}, "nodes_falsenodeids": []int{0}, "class_treeids": []int{0, 0},
 		"class_nodeids": []int{0, 0}, "class_ids": []int{0, 1}, "class_weights": []float64{0.75, 0.25}, "classlabels_strings": []string{"no", "yes"}}
 	optest.WantAll(t, "ai.onnx.ml.TreeEnsembleClassifier", 3, a,
@@ -178,8 +182,9 @@ func TestTreeEnsembleClassifierBothClassesVote(t *testing.T) {
 func TestTreeEnsembleRegressorBaseValueWithoutVotes(t *testing.T) {
 	for _, aggregate := range []string{"SUM", "AVERAGE", "MIN", "MAX"} {
 		for _, ids := range [][]int{{0, 0}, {0, 1}} {
-			a := map[string]any{"nodes_treeids": []int{0, 0, 0}, "nodes_nodeids": []int{0, 1, 2}, "nodes_featureids": []int{0, 0, 0},
-				"nodes_modes": []string{"BRANCH_LEQ", "LEAF", "LEAF"}, "nodes_values": []float64{0, 0, 0}, "nodes_truenodeids": []int{1, 0, 0},
+			a := map[string]any{"nodes_treeids": []int{0, 0, 0}, "nodes_nodeids": []int{0, 1, 2},
+				"nodes_featureids": []int{0, 0, 0},
+				"nodes_modes":      []string{"BRANCH_LEQ", "LEAF", "LEAF"}, "nodes_values": []float64{0, 0, 0}, "nodes_truenodeids": []int{1, 0, 0},
 				"nodes_falsenodeids": []int{2, 0, 0}, "target_treeids": []int{0, 0}, "target_nodeids": []int{1, 2}, "target_ids": ids,
 				"target_weights": []float64{1, 2}, "n_targets": 2, "base_values": []float64{10, 20}, "aggregate_function": aggregate}
 			want := []float32{11, 20, 12, 20}
