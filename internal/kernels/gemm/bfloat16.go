@@ -35,7 +35,7 @@ import (
 //     rounding per term.
 //   - BFMMLA of arm64 (BFDotAdd without FEAT_EBF16, or with FPCR.EBF zero): both terms of a pair
 //     are added, and their sum to the previous one. Both sums are rounded to odd: an inexact one
-//     becomes the neighbour with the odd significand, which lies within one unit in the last place.
+//     becomes the neighbour with the odd significand, which is within one unit in the last place.
 
 const (
 	// chunkK is the number of terms that a tile instruction sums.

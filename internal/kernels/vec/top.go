@@ -74,7 +74,7 @@ func (t *Top) maxima() []int32 {
 	return t.level(1)
 }
 
-// level returns level k of the tree, nil if there is none.
+// level returns level k of the tree, nil if the tree is not that deep.
 func (t *Top) level(k int) []int32 {
 	if k >= len(t.offsets) {
 		return nil

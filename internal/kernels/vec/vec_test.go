@@ -163,7 +163,7 @@ var reduceTable = []struct {
 	}},
 }
 
-// largest returns the largest element, 0 if there is none.
+// largest returns the largest element, 0 without elements.
 func largest(x []float32) float32 {
 	if len(x) == 0 {
 		return 0

@@ -16,7 +16,7 @@ import (
 // (https://onnx.ai/onnx/operators/onnx_aionnxml_OneHotEncoder.html).
 type OneHotEncoder struct {
 	ints  map[int64]int
-	dense []int32 // index of the category least+i, −1 if there is none; nil if the categories are far apart
+	dense []int32 // index of the category least+i, −1 if it does not exist; nil if the categories are far apart
 	least int64
 	strs  map[string]int
 	n     int

@@ -82,7 +82,7 @@ type embeddings struct {
 	tables                         [3]embeddingTable
 	gamma, beta                    []float32
 	dtype                          tensor.DType
-	sum                            int // index of the output for the sum, or 0 if there is none
+	sum                            int // index of the output for the sum, or 0 without such an output
 }
 
 func (e *embeddings) run(c *ir.Call, epsilon float32) error {

@@ -22,9 +22,9 @@ const (
 type generation struct {
 	Model          int // decoderOnly, encoderDecoder or speechToText
 	Decoder, First int // subgraphs; First runs the first step and may equal Decoder
-	Encoder        int // subgraph; −1 if there is none
+	Encoder        int // subgraph; −1 if it is missing
 	EOS, Pad       int
-	Start          int // first token of the decoder; −1 if there is none
+	Start          int // first token of the decoder; −1 if it is missing
 	NGram          int // n-grams of this size may not repeat; 0: no limit
 	Vocab          int // number of leading logits used; 0: all
 	in             generationInputs

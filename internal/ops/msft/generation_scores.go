@@ -92,7 +92,7 @@ func logSoftmaxRow(row []float32) {
 //   - timestamps do not decrease
 //   - a timestamp comes next if all timestamps together are more probable than any text token
 type timestampRules struct {
-	EOS, Start, Translate, Transcribe, LM, None int // token ids; −1 if there is none
+	EOS, Start, Translate, Transcribe, LM, None int // token ids; −1 if missing
 	Begin                                       int // the first timestamp
 }
 

@@ -16,7 +16,7 @@ import (
 type WhisperBeamSearch struct {
 	beamSearch
 	Timestamps timestampRules // applied if logits_processor is 1
-	NoSpeech   int            // token id; −1 if there is none
+	NoSpeech   int            // token id; −1 if it is missing
 }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "WhisperBeamSearch", Since: kit.Versions{1},
