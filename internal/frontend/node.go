@@ -76,9 +76,10 @@ func (s *scope) node(n *onnx.Node) error {
 	return s.outputs(n, node)
 }
 
-// prefersKernel reports whether a node that calls a model-local function runs the engine's operator of the same name
-// instead, as in ONNX Runtime. Exporters add bodies for runtimes that lack an operator, for example MatMulNBits. The
-// body runs if the engine has no such operator in the imported opset, or refuses the attributes of the node.
+// prefersKernel reports whether a node that calls a model-local function runs the engine's operator
+// of the same name instead, as in ONNX Runtime. Exporters add bodies for runtimes that lack an
+// operator, for example MatMulNBits. The body runs if the engine has no such operator in the
+// imported opset, or refuses the attributes of the node.
 func (s *scope) prefersKernel(n *onnx.Node, domain string) bool {
 	opset, ok := s.opsets[domain]
 	isGraph := func(a *onnx.Attribute) bool { return a != nil && (a.G != nil || len(a.Graphs) > 0) }
@@ -102,7 +103,8 @@ func (s *scope) prefersKernel(n *onnx.Node, domain string) bool {
 	return a.Err() == nil
 }
 
-// takes reports whether an operator with the signature can have the inputs and outputs of a node, by their numbers.
+// takes reports whether an operator with the signature can have the inputs and outputs of a node,
+// by their numbers.
 func takes(sig *ir.Signature, n *onnx.Node) bool {
 	fits := func(params []ir.Param, used int) bool {
 		last := len(params) - 1
@@ -112,7 +114,8 @@ func takes(sig *ir.Signature, n *onnx.Node) bool {
 		return false
 	}
 	for i, p := range sig.In {
-		if required := !p.Optional && (!p.Variadic || p.Min > 0); required && (i >= len(n.Inputs) || n.Inputs[i] == "") {
+		if required := !p.Optional && (!p.Variadic || p.Min > 0); required &&
+			(i >= len(n.Inputs) || n.Inputs[i] == "") {
 			return false
 		}
 	}
@@ -125,15 +128,16 @@ func (b *builder) operator(n *onnx.Node, imports map[string]int) (*kit.Def, int)
 	opset, ok := imports[domain]
 	var err error
 	if !ok {
-		// Like ONNX Runtime, a domain that the model does not import is that of the newest opset. Gradients use the engine's
-		// own domain.
+		// Like ONNX Runtime, a domain that the model does not import is that of the newest opset.
+		// Gradients use the engine's own domain.
 		switch domain {
 		case kit.DomainMicrosoft, kit.DomainInternal:
 			opset = 1
 		case kit.DomainML:
 			opset = kit.MaxOpset[domain]
 		default:
-			err = fail.Errorf("operator %s belongs to domain %q, which the model does not import", kit.QualifiedName(domain, n.OpType), domainName(domain))
+			err = fail.Errorf("operator %s belongs to domain %q, which the model does not import",
+				kit.QualifiedName(domain, n.OpType), domainName(domain))
 		}
 	}
 	var def *kit.Def
@@ -170,7 +174,9 @@ func (s *scope) inputs(n *onnx.Node) ([]ir.ValueID, error) {
 		}
 		id, ok := s.lookup(name)
 		if !ok {
-			return nil, fail.Errorf("node %q (%s): input %q is neither a graph input, an initializer nor the output of a node", n.Name, n.OpType, name)
+			return nil,
+				fail.Errorf("node %q (%s): input %q is neither a graph input, an initializer nor the output of a node",
+					n.Name, n.OpType, name)
 		}
 		in[i] = id
 	}
@@ -216,13 +222,16 @@ func (s *scope) call(n *onnx.Node, f *onnx.Function) error {
 		return err
 	}
 	if len(in) > len(f.Inputs) {
-		return fail.Errorf("node %q calls function %s with %d inputs, want at most %d", n.Name, name, len(in), len(f.Inputs))
+		return fail.Errorf("node %q calls function %s with %d inputs, want at most %d", n.Name, name,
+			len(in), len(f.Inputs))
 	}
 	if len(n.Outputs) > len(f.Outputs) {
-		return fail.Errorf("node %q has %d outputs, but function %s has %d", n.Name, len(n.Outputs), name, len(f.Outputs))
+		return fail.Errorf("node %q has %d outputs, but function %s has %d", n.Name, len(n.Outputs),
+			name, len(f.Outputs))
 	}
-	body := &scope{b: s.b, g: s.g, names: map[string]ir.ValueID{}, attrs: map[string]*onnx.Attribute{}, nesting: s.nesting,
-		prefix: s.prefix + n.Name + "/", calls: append(slices.Clone(s.calls), k)}
+	body := &scope{b: s.b, g: s.g, names: map[string]ir.ValueID{}, attrs: map[string]*onnx.Attribute{},
+		nesting: s.nesting,
+		prefix:  s.prefix + n.Name + "/", calls: append(slices.Clone(s.calls), k)}
 	if body.opsets, err = opsets(f.OpsetImports, s.b.model.IRVersion); err != nil {
 		return fail.Errorf("function %s: %w", name, err)
 	}
@@ -282,7 +291,8 @@ func (s *scope) resolve(a *onnx.Attribute) (*onnx.Attribute, error) {
 		return a, nil
 	}
 	if s.attrs == nil {
-		return nil, fail.Errorf("attribute %s refers to attribute %s of a function, but the node is not in a function", a.Name, a.RefAttrName)
+		return nil, fail.Errorf("attribute %s refers to attribute %s of a function, but the node is not in a function",
+			a.Name, a.RefAttrName)
 	}
 	return s.attrs[a.RefAttrName], nil
 }
