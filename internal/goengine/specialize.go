@@ -83,15 +83,23 @@ const (
 // backgroundWeights is the size in bytes of the weights that runs do not wait for.
 const backgroundWeights = 32 << 20
 
+// otherWeights is the size in bytes up to which constants other than the weights of convolutions are kept
+// for later plans, even if they are larger than those weights. The general plan packs many of them.
+const otherWeights = 32 << 20
+
 // specializable reports whether a graph would be faster with known input shapes: it has a convolution
-// of float32 with constant weights over axes that depend on free dimensions.
+// of float32 with constant weights over axes that depend on free dimensions, and few other constants.
 func specializable(g *ir.Graph) bool {
 	free := slices.ContainsFunc(g.Inputs, func(id ir.ValueID) bool {
 		t := g.Values[id].Type
 		_, ok := ir.Ints(t.Shape)
 		return t.Kind == tensor.KindTensor && (t.Shape == nil || !ok)
 	})
-	return free && hasFreeConv(g)
+	if !free || !hasFreeConv(g) {
+		return false
+	}
+	weights := convBytes(g)
+	return constantBytes(g)-weights <= max(otherWeights, weights)
 }
 
 func hasFreeConv(g *ir.Graph) bool {
@@ -187,6 +195,21 @@ func convBytes(g *ir.Graph) (size int64) {
 		}
 		for _, s := range n.Graphs {
 			size += convBytes(s)
+		}
+	}
+	return size
+}
+
+// constantBytes returns the size of the constants of a graph and its subgraphs.
+func constantBytes(g *ir.Graph) (size int64) {
+	for i := range g.Values {
+		if v := g.Values[i].Const; v != nil {
+			size += tensor.SizeOf(v)
+		}
+	}
+	for _, n := range g.Nodes {
+		for _, s := range n.Graphs {
+			size += constantBytes(s)
 		}
 	}
 	return size

@@ -2,6 +2,7 @@ package goengine_test
 
 import (
 	"context"
+	"path/filepath"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -55,4 +56,49 @@ func TestSpecializedNetworks(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestSpecializedMappedWeights compiles specialized plans from mapped weights.
+func TestSpecializedMappedWeights(t *testing.T) {
+	const c = 64
+	w := make([]float32, c*c*9)
+	for i := range w {
+		w[i] = float32(i%37)/64 - 0.3
+	}
+	b := onnx.NewModel("mapped").Opset("", 17)
+	b.Input("x", onnx.Float, 1, c, "h", "w").Output("y", onnx.Float, nil, nil, nil, nil)
+	b.Initializer("w", w, c, c, 3, 3)
+	b.Node("Conv", []string{"x", "w"}, []string{"y"})
+	file := filepath.Join(t.TempDir(), "mapped.onnx")
+	if err := onnx.WriteFile(file, b.Must(), nil); err != nil {
+		t.Fatal(err)
+	}
+	var want [2]*tensor.Tensor
+	for _, mapped := range []bool{false, true} {
+		s, err := onward.Open(t.Context(), file, &onward.SessionOptions{MapWeights: mapped, Deterministic: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k, size := range []int{12, 23} {
+			x := tensor.Must(tensor.New(w[:c*size*size], 1, c, size, size))
+			plan := ""
+			o := &onward.RunOptions{Observe: func(n onward.NodeRun) { plan = n.Plan }}
+			r, err := s.Run(t.Context(), onward.Values{"x": x}, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if plan == "general" || plan == "" {
+				t.Errorf("mapped %t: the run used the plan %q, want a specialized one", mapped, plan)
+			}
+			if want[k] == nil {
+				want[k] = r["y"].(*tensor.Tensor)
+			}
+			if err := tensor.AllClose(r["y"], want[k], 0, 0); err != nil {
+				t.Errorf("mapped %t, size %d: %v", mapped, size, err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

@@ -345,6 +345,14 @@ func TestWhoSpecializes(t *testing.T) {
 	if x.(*engine).special != nil {
 		t.Error("reference specializes plans")
 	}
+	large := freeModel(func(b *onnx.ModelBuilder) {
+		b.Initializer("matrix", make([]float32, otherWeights/4), 32, otherWeights/128).Output("z", onnx.Float, nil, nil)
+		b.Node("Flatten", []string{"mean"}, []string{"flat"})
+		b.Node("MatMul", []string{"flat", "matrix"}, []string{"z"})
+	})
+	if e := freeEngine(t, large, &driver.Options{}, 0); e.special != nil {
+		t.Error("an engine specializes plans for a small part of the weights")
+	}
 	b := onnx.NewModel("rows").Opset("", 17)
 	b.Input("x", onnx.Float, "n", 8).Output("y", onnx.Float, nil, nil)
 	b.Initializer("w", pixels(64, 3), 8, 8).Node("MatMul", []string{"x", "w"}, []string{"y"})
