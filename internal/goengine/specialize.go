@@ -63,6 +63,7 @@ type shape struct {
 
 	// Protected by specializer.mu.
 	gain, credit int64         // estimated savings of one run, −1 if not known, and of all runs, in ps
+	evictions    int           // of programs of the shape
 	refused      bool          // the shape cannot have a plan
 	done         chan struct{} // closed when the compilation in progress ends; nil if there is none
 }
@@ -276,7 +277,7 @@ func (s *specializer) miss(ctx context.Context, key string, in []tensor.Value) *
 		}
 	}
 	if sh.gain >= 0 && !s.opts.Deterministic {
-		if sh.credit += sh.gain; sh.credit < s.cost {
+		if sh.credit += sh.gain; sh.credit < s.price(sh) {
 			s.mu.Unlock()
 			return nil
 		}
@@ -468,7 +469,6 @@ func (s *specializer) finish(sh *shape, p *program, err error) {
 			return
 		case oldest != "":
 			s.drop(s.shapes[oldest])
-			delete(s.shapes, oldest)
 		default:
 			sh.refused = true // larger than the limit on its own
 			s.drop(sh)
@@ -482,4 +482,16 @@ func (s *specializer) drop(sh *shape) {
 	sh.program.Store(nil)
 	sh.packs.Release()
 	sh.packs, sh.bytes = nil, 0
+	sh.credit = 0
+	sh.evictions++
+}
+
+// price returns the savings from which on a shape is worth a plan. If one run does not save the time to
+// compile it, they double with each eviction: more shapes than plans may occur in turn.
+func (s *specializer) price(sh *shape) int64 {
+	const most = 10
+	if sh.gain >= s.cost {
+		return s.cost
+	}
+	return s.cost << min(sh.evictions, most)
 }

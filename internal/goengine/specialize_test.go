@@ -64,8 +64,8 @@ func freeEngine(t *testing.T, m *onnx.Model, opts *driver.Options, cost int64) *
 	return e
 }
 
-// plan runs an engine and returns the plan and the outputs of the run.
-func (e *engine) ran(t testing.TB, ctx context.Context, in ...tensor.Value) (plan string, out []tensor.Value, err error) {
+// ran runs an engine and returns the plan and the outputs of the run.
+func (e *engine) ran(ctx context.Context, in ...tensor.Value) (plan string, out []tensor.Value, err error) {
 	o := &driver.RunOptions{Observe: func(n driver.NodeRun) { plan = n.Plan }}
 	req := &driver.Request{In: in, Out: make([]tensor.Value, len(e.graph.Outputs)), Options: o}
 	err = e.Run(ctx, req)
@@ -74,7 +74,7 @@ func (e *engine) ran(t testing.TB, ctx context.Context, in ...tensor.Value) (pla
 
 func wantPlan(t *testing.T, e *engine, want string, in ...tensor.Value) {
 	t.Helper()
-	plan, _, err := e.ran(t, t.Context(), in...)
+	plan, _, err := e.ran(t.Context(), in...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestSpecializedPlanIsBlocked(t *testing.T) {
 		fixed.Graph.Inputs[0].Type.Tensor.Shape.Dims[i] = onnx.Dim{Kind: onnx.DimValue, Value: n}
 	}
 	want := Kinds(freeEngine(t, fixed, &driver.Options{}, 0))
-	if _, _, err := e.ran(t, t.Context(), imageOf(1, 40, 36)); err != nil {
+	if _, _, err := e.ran(t.Context(), imageOf(1, 40, 36)); err != nil {
 		t.Fatal(err)
 	}
 	p := e.special.program(t.Context(), []tensor.Value{imageOf(1, 40, 36)})
@@ -150,6 +150,28 @@ func TestSpecializedPlansEvict(t *testing.T) {
 	}
 }
 
+// TestEvictedShapesWaitLonger checks that a shape whose plan was evicted gets another one after twice the
+// savings, unless one run saves the time to compile it.
+func TestEvictedShapesWaitLonger(t *testing.T) {
+	e := freeEngine(t, freeModel(), &driver.Options{SpecializedShapes: 1}, 0)
+	g, _, err := e.special.typed([]tensor.Value{imageOf(1, 8, 8)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.special.cost = gain(g) + 1 // two runs
+	general, plans := driver.GeneralPlan, []string{"x=1x3x8x8", "x=1x3x16x16"}
+	for run, want := range []string{general, plans[0], plans[1], general, general, plans[0], plans[1]} {
+		size := 8
+		if want == plans[1] {
+			size = 16 // saves more in one run
+		}
+		plan, _, err := e.ran(t.Context(), imageOf(1, size, size))
+		if err != nil || plan != want {
+			t.Errorf("run %d used the plan %q, error %v, want %q", run, plan, err, want)
+		}
+	}
+}
+
 // TestSpecializedPlansShareWeights checks that plans of two shapes have one copy of packed weights,
 // and that weights of no plan are freed.
 func TestSpecializedPlansShareWeights(t *testing.T) {
@@ -175,7 +197,7 @@ func TestSpecializedPlansShareWeights(t *testing.T) {
 func TestSpecializedPlanBeyondLimit(t *testing.T) {
 	e := freeEngine(t, freeModel(), &driver.Options{}, 0)
 	e.special.maxBytes = 1 << 10
-	plan, _, err := e.ran(t, t.Context(), imageOf(1, 16, 16))
+	plan, _, err := e.ran(t.Context(), imageOf(1, 16, 16))
 	if err != nil || plan != driver.GeneralPlan {
 		t.Fatalf("plan %q, error %v, want the general plan", plan, err)
 	}
@@ -200,12 +222,12 @@ func TestSpecializedPlansConcurrently(t *testing.T) {
 			group.Go(func() {
 				for i := range 8 {
 					x := imageOf(1+k%2, 8+(i+k)%4, 12)
-					_, want, err := general.ran(t, t.Context(), x)
+					_, want, err := general.ran(t.Context(), x)
 					if err != nil {
 						t.Error(err)
 						return
 					}
-					_, got, err := e.ran(t, t.Context(), x)
+					_, got, err := e.ran(t.Context(), x)
 					if err != nil {
 						t.Error(err)
 						return
@@ -306,7 +328,7 @@ func TestCancelledSpecialization(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	m, opts := blockingModel(cancel)
 	e := freeEngine(t, m, opts, 0)
-	if _, _, err := e.ran(t, ctx, imageOf(1, 16, 16)); !errors.Is(err, context.Canceled) {
+	if _, _, err := e.ran(ctx, imageOf(1, 16, 16)); !errors.Is(err, context.Canceled) {
 		t.Fatalf("error %v, want %v", err, context.Canceled)
 	}
 	wantPlan(t, e, "x=1x3x16x16", imageOf(1, 16, 16))
@@ -320,7 +342,7 @@ func TestInvalidShapeIsNotSpecialized(t *testing.T) {
 	})
 	e := freeEngine(t, m, &driver.Options{}, 0)
 	for range 2 {
-		_, _, err := e.ran(t, t.Context(), imageOf(1, 12, 7))
+		_, _, err := e.ran(t.Context(), imageOf(1, 12, 7))
 		var node *ir.NodeError
 		if !errors.As(err, &node) || node.Stage != "run" {
 			t.Fatalf("error %v, want that of the node when it runs", err)
@@ -376,7 +398,7 @@ func TestSpecializedBinding(t *testing.T) {
 	}
 	for _, h := range []int{10, 10, 10, 14, 14, 10} {
 		x := imageOf(1, h, 10)
-		_, want, err := e.ran(t, t.Context(), x)
+		_, want, err := e.ran(t.Context(), x)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -410,7 +432,7 @@ func TestSpecializedBinding(t *testing.T) {
 // TestSpecializedFetches runs only the nodes that one output needs, with a specialized plan.
 func TestSpecializedFetches(t *testing.T) {
 	e := freeEngine(t, freeModel(), &driver.Options{}, 0)
-	_, want, err := e.ran(t, t.Context(), imageOf(1, 11, 10))
+	_, want, err := e.ran(t.Context(), imageOf(1, 11, 10))
 	if err != nil {
 		t.Fatal(err)
 	}
