@@ -51,8 +51,8 @@ func (a *Arenas) put(b []byte) {
 	}
 }
 
-// giveMemory gives the memory of a state that has ended back to its plan, unless launches refer to it
-// or may be captured next time.
+// giveMemory gives the memory of a state that has ended back to its plan, unless launches refer to
+// it or may be captured next time.
 func (s *state) giveMemory() {
 	if s.capture.captured {
 		return

@@ -9,8 +9,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// TestConvolutionsOverEitherAxis compares networks over images of width 1 with the same networks over
-// images of height 1, with known and with free sizes. The results must be equal.
+// TestConvolutionsOverEitherAxis compares networks over images of width 1 with the same networks
+// over images of height 1, with known and with free sizes. The results must be equal.
 func TestConvolutionsOverEitherAxis(t *testing.T) {
 	const c, length = 24, 61
 	values := func(n, seed int) []float32 {

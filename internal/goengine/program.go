@@ -11,8 +11,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// program is a graph and its plan: the general one of an engine, or one that is specialized to input
-// shapes. Inputs and outputs of all programs of an engine have the same order.
+// program is a graph and its plan: the general one of an engine, or one that is specialized to
+// input shapes. Inputs and outputs of all programs of an engine have the same order.
 type program struct {
 	graph  *ir.Graph
 	plan   *exec.Plan
@@ -51,7 +51,8 @@ func (e *engine) program(ctx context.Context, in []tensor.Value) *program {
 	return e.general
 }
 
-// planName returns the name of a program's plan for [driver.NodeRun]; "" if the engine has one plan.
+// planName returns the name of a program's plan for [driver.NodeRun]; "" if the engine has one
+// plan.
 func (e *engine) planName(p *program) string {
 	switch {
 	case e.special == nil:

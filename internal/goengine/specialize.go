@@ -21,7 +21,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// DefaultSpecializedShapes is the number of specialized plans of a session whose options do not set it.
+// DefaultSpecializedShapes is the number of specialized plans of a session whose options do not set
+// it.
 const DefaultSpecializedShapes = 8
 
 // specializer compiles plans that are specialized to input shapes, and keeps those that were used
@@ -84,12 +85,14 @@ const (
 // backgroundWeights is the size in bytes of the weights that runs do not wait for.
 const backgroundWeights = 32 << 20
 
-// otherWeights is the size in bytes up to which constants other than the weights of convolutions are kept
-// for later plans, even if they are larger than those weights. The general plan packs many of them.
+// otherWeights is the size in bytes up to which constants other than the weights of convolutions
+// are kept for later plans, even if they are larger than those weights. The general plan packs many
+// of them.
 const otherWeights = 32 << 20
 
-// specializable reports whether a graph would be faster with known input shapes: it has a convolution
-// of float32 with constant weights over axes that depend on free dimensions, and few other constants.
+// specializable reports whether a graph would be faster with known input shapes: it has a
+// convolution of float32 with constant weights over axes that depend on free dimensions, and few
+// other constants.
 func specializable(g *ir.Graph) bool {
 	free := slices.ContainsFunc(g.Inputs, func(id ir.ValueID) bool {
 		t := g.Values[id].Type
@@ -125,7 +128,8 @@ func hasFreeConv(g *ir.Graph) bool {
 	return false
 }
 
-// gain estimates what one run of a graph with known shapes saves with a specialized plan, in picoseconds.
+// gain estimates what one run of a graph with known shapes saves with a specialized plan, in
+// picoseconds.
 func gain(g *ir.Graph) (total int64) {
 	const most = 1 << 50
 	for _, n := range g.Nodes {
@@ -222,7 +226,8 @@ func (s *specializer) close() {
 	s.work.Wait()
 }
 
-// program returns the program for inputs, in the order of the graph, or nil if the general one is to run.
+// program returns the program for inputs, in the order of the graph, or nil if the general one is
+// to run.
 func (s *specializer) program(ctx context.Context, in []tensor.Value) *program {
 	var buf [128]byte
 	key := buf[:0]
@@ -315,7 +320,8 @@ func (s *specializer) miss(ctx context.Context, key string, in []tensor.Value) *
 	return sh.program.Load()
 }
 
-// begin claims the compilation that may be in progress. It waits for another one only with Deterministic.
+// begin claims the compilation that may be in progress. It waits for another one only with
+// Deterministic.
 func (s *specializer) begin(ctx context.Context) bool {
 	select {
 	case s.one <- struct{}{}:
@@ -486,8 +492,8 @@ func (s *specializer) drop(sh *shape) {
 	sh.evictions++
 }
 
-// price returns the savings from which on a shape is worth a plan. If one run does not save the time to
-// compile it, they double with each eviction: more shapes than plans may occur in turn.
+// price returns the savings from which on a shape is worth a plan. If one run does not save the
+// time to compile it, they double with each eviction: more shapes than plans may occur in turn.
 func (s *specializer) price(sh *shape) int64 {
 	const most = 10
 	if sh.gain >= s.cost {

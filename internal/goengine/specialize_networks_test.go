@@ -13,8 +13,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// TestSpecializedNetworks compares specialized plans of random networks with free heights and widths
-// with general plans and with reference.
+// TestSpecializedNetworks compares specialized plans of random networks with free heights and
+// widths with general plans and with reference.
 func TestSpecializedNetworks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, x := opfuzz.Network(t)

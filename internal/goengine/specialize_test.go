@@ -83,7 +83,8 @@ func wantPlan(t *testing.T, e *engine, want string, in ...tensor.Value) {
 	}
 }
 
-// TestSpecializedPlanReplacesGeneral checks that a shape gets a plan once its runs repay the compilation.
+// TestSpecializedPlanReplacesGeneral checks that a shape gets a plan once its runs repay the
+// compilation.
 func TestSpecializedPlanReplacesGeneral(t *testing.T) {
 	e := freeEngine(t, freeModel(), &driver.Options{}, 0)
 	wantPlan(t, e, "x=1x3x12x12", imageOf(1, 12, 12))
@@ -98,7 +99,8 @@ func TestSpecializedPlanReplacesGeneral(t *testing.T) {
 	wantPlan(t, e, "x=1x3x12x12", imageOf(1, 12, 12))
 }
 
-// TestSpecializedPlanIsBlocked checks that a specialized plan has the operators of a model with fixed dimensions.
+// TestSpecializedPlanIsBlocked checks that a specialized plan has the operators of a model with
+// fixed dimensions.
 func TestSpecializedPlanIsBlocked(t *testing.T) {
 	e := freeEngine(t, freeModel(), &driver.Options{}, 0)
 	fixed := freeModel()
@@ -150,8 +152,8 @@ func TestSpecializedPlansEvict(t *testing.T) {
 	}
 }
 
-// TestEvictedShapesWaitLonger checks that a shape whose plan was evicted gets another one after twice the
-// savings, unless one run saves the time to compile it.
+// TestEvictedShapesWaitLonger checks that a shape whose plan was evicted gets another one after
+// twice the savings, unless one run saves the time to compile it.
 func TestEvictedShapesWaitLonger(t *testing.T) {
 	e := freeEngine(t, freeModel(), &driver.Options{SpecializedShapes: 1}, 0)
 	g, _, err := e.special.typed([]tensor.Value{imageOf(1, 8, 8)})
@@ -193,7 +195,8 @@ func TestSpecializedPlansShareWeights(t *testing.T) {
 	}
 }
 
-// TestSpecializedPlanBeyondLimit checks that a plan which exceeds its part of the memory limit is not kept.
+// TestSpecializedPlanBeyondLimit checks that a plan which exceeds its part of the memory limit is
+// not kept.
 func TestSpecializedPlanBeyondLimit(t *testing.T) {
 	e := freeEngine(t, freeModel(), &driver.Options{}, 0)
 	e.special.maxBytes = 1 << 10
@@ -210,8 +213,8 @@ func TestSpecializedPlanBeyondLimit(t *testing.T) {
 	}
 }
 
-// TestSpecializedPlansConcurrently runs several shapes in several goroutines, while plans are compiled
-// and evicted, and compares the results with the general plan's.
+// TestSpecializedPlansConcurrently runs several shapes in several goroutines, while plans are
+// compiled and evicted, and compares the results with the general plan's.
 func TestSpecializedPlansConcurrently(t *testing.T) {
 	for _, procs := range []int{1, runtime.GOMAXPROCS(0)} {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
@@ -244,8 +247,8 @@ func TestSpecializedPlansConcurrently(t *testing.T) {
 	}
 }
 
-// TestRunsWaitForDeterministicPlans checks that with Deterministic every run of a shape has the same plan,
-// also if several begin at the same time.
+// TestRunsWaitForDeterministicPlans checks that with Deterministic every run of a shape has the
+// same plan, also if several begin at the same time.
 func TestRunsWaitForDeterministicPlans(t *testing.T) {
 	e := freeEngine(t, freeModel(), &driver.Options{Deterministic: true}, 1<<60)
 	var group sync.WaitGroup
@@ -255,7 +258,8 @@ func TestRunsWaitForDeterministicPlans(t *testing.T) {
 	group.Wait()
 }
 
-// blockingModel returns a network with a custom operator whose Infer calls fn once its input has a known height.
+// blockingModel returns a network with a custom operator whose Infer calls fn once its input has a
+// known height.
 func blockingModel(fn func()) (*onnx.Model, *driver.Options) {
 	m := freeModel(func(b *onnx.ModelBuilder) {
 		b.Opset("test", 1).Output("z", onnx.Float, nil, nil, nil, nil)
@@ -303,7 +307,8 @@ func TestCloseStopsSpecialization(t *testing.T) {
 	}
 }
 
-// TestBackgroundSpecialization checks that runs use the general plan until one with many weights is compiled.
+// TestBackgroundSpecialization checks that runs use the general plan until one with many weights is
+// compiled.
 func TestBackgroundSpecialization(t *testing.T) {
 	proceed := make(chan struct{})
 	calls := 0
@@ -322,8 +327,8 @@ func TestBackgroundSpecialization(t *testing.T) {
 	wantPlan(t, e, "x=1x3x17x16", imageOf(1, 17, 16)) // its weights are packed
 }
 
-// TestCancelledSpecialization checks that a run which is cancelled while it compiles a plan does not
-// keep later runs from compiling it.
+// TestCancelledSpecialization checks that a run which is cancelled while it compiles a plan does
+// not keep later runs from compiling it.
 func TestCancelledSpecialization(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	m, opts := blockingModel(cancel)
@@ -334,7 +339,8 @@ func TestCancelledSpecialization(t *testing.T) {
 	wantPlan(t, e, "x=1x3x16x16", imageOf(1, 16, 16))
 }
 
-// TestInvalidShapeIsNotSpecialized checks the error of a run whose shape no plan can be specialized to.
+// TestInvalidShapeIsNotSpecialized checks the error of a run whose shape no plan can be specialized
+// to.
 func TestInvalidShapeIsNotSpecialized(t *testing.T) {
 	m := freeModel(func(b *onnx.ModelBuilder) {
 		b.Initializer("row", pixels(12, 3), 12).Output("z", onnx.Float, nil, nil, nil, nil)
