@@ -7,7 +7,8 @@
 // also in comments. The limits do not hold for:
 //
 //   - generated files, and folders named testdata
-//   - directives, and comments without a space at which they could be wrapped, such as addresses
+//   - directives, expected outputs of examples, and comments without a space at which they could be
+//     wrapped, such as addresses
 //   - raw strings, whose columns do not count, since they hold texts of other languages
 //   - in _test.go files, lines inside composite literals outside of function literals, so that a
 //     table has one case per line
@@ -230,19 +231,23 @@ func classify(set *token.FileSet, file *ast.File, test bool) map[int]kind {
 		return true
 	})
 	for _, group := range file.Comments {
+		expected := test && output.MatchString(group.Text())
 		for _, c := range group.List {
 			first := line(c.Pos())
 			for i, text := range strings.Split(c.Text, "\n") {
 				k := kinds[first+i]
 				k.text += text
 				k.comment = !code[first+i]
-				k.exempt = k.comment && directive.MatchString(text)
+				k.exempt = k.comment && (expected || directive.MatchString(text))
 				kinds[first+i] = k
 			}
 		}
 	}
 	return kinds
 }
+
+// output begins the comment with the expected output of an example.
+var output = regexp.MustCompile(`(?i)^(unordered )?output:`)
 
 // directive is the form of comments that tools read.
 var directive = regexp.MustCompile(`^//([a-z0-9]+:|line |export |extern )`)

@@ -21,6 +21,8 @@ func TestCheck(t *testing.T) {
 			[]string{"4: 101 columns, at most 100"}},
 		{"address", "a.go", "package a\n\n// https://example.org/" + strings.Repeat("a", 100) + "\nvar x int", nil},
 		{"directive", "a.go", "package a\n\n//go:generate " + text(120) + "\nvar x int", nil},
+		{"output of an example", "a_test.go",
+			"package a\n\nfunc ExampleF() {\n\tF()\n\t// Output:\n\t// " + text(109) + "\n}", nil},
 		{"code in a comment", "a.go", "package a\n\n// F is:\n//\n//\t" + text(114) + "\n//\t" + text(116) + "\nvar x int",
 			[]string{"6: 122 columns, at most 120"}},
 		{"code", "a.go", "package a\n\nvar x = \"" + strings.Repeat("x", 110) + "\"", nil},
