@@ -310,10 +310,9 @@ func (v *OrtValue) UpdateInPlace(t *tensor.Tensor) error {
 	return nil
 }
 
-// CopyTensors copies the elements of each OrtValue in src to the one at the same index in
-// dst, whose type and size must be equal, like ONNX Runtime's copy_tensors. The tensors may
-// be on the CPU and on devices; memory given by its address must come from
-// [Session.OrtValueOfBuffer].
+// CopyTensors copies the elements of src[i] to dst[i] for each i, like ONNX Runtime's copy_tensors.
+// Types and sizes must be equal. The tensors may be on the CPU and on devices; memory given by its
+// address must come from [Session.OrtValueOfBuffer].
 func CopyTensors(dst, src []*OrtValue) error {
 	if len(dst) != len(src) {
 		return statusf(InvalidArgument, "cannot copy %d tensors to %d", len(src), len(dst))

@@ -13,9 +13,8 @@ import (
 
 // Inputs are the inputs of a run: [List], [Named] or [One].
 type Inputs interface {
-	// Bind returns the values by name. It is given the inputs of the model that must
-	// have a value, and the initializers that a value may replace, both in the order
-	// of the graph.
+	// Bind returns the values by name. Its arguments are the required inputs of the model and its
+	// overridable initializers, in the order of the graph.
 	Bind(inputs, initializers []onward.NodeArg) (onward.Values, error)
 }
 

@@ -30,9 +30,9 @@ type OutputReport struct {
 	// Running sums over all values x of the original and q of the quantized model: Σx², Σq²,
 	// Σxq, Σ(x−q)².
 	Signal, Quantized, Product, Noise float64
-	// Rows is the number of vectors along the last dimension of a float output of rank 2
-	// or more, and Agree the number of those whose largest value has the same index. For
-	// other types they are the numbers of all and of equal elements.
+	// Rows is the number of vectors along the last dimension of a float output of rank 2 or more.
+	// Agree is the number of rows with the same argmax in both models. For other types they are the
+	// numbers of all and of equal elements.
 	Rows, Agree int64
 }
 

@@ -39,8 +39,8 @@ func Suggest(name string, names []string) string {
 	return b.String()
 }
 
-// distance returns the number of bytes to insert, delete or replace, or swap with the next one, to
-// make b of a, or limit if it is not below.
+// distance returns the optimal string alignment distance of a and b in bytes: inserted, deleted,
+// replaced, or swapped with the next one. It returns limit if the distance is not below limit.
 func distance(a, b string, limit int) int {
 	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
 		return limit

@@ -25,8 +25,8 @@ var irOfOpset = []struct{ opset, ir int64 }{
 }
 
 // IRVersionOf returns the lowest IR version of the ONNX releases with the given opset version of
-// the default domain, at least 4, since older versions require that initializers are inputs. For
-// opset versions after [LatestOpset] it returns [LatestIRVersion].
+// the default domain. It is at least 4: older versions require initializers to be inputs. For opset
+// versions after [LatestOpset] it returns [LatestIRVersion].
 func IRVersionOf(opset int64) int64 {
 	for _, v := range irOfOpset {
 		if opset >= v.opset {

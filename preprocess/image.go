@@ -127,8 +127,8 @@ type Placement struct {
 	Top, Left int
 }
 
-// Letterbox resizes an image so that it fits, keeps the ratio of its sides, and pads it to the size
-// with a value, as detectors of the YOLO family do (value 114).
+// Letterbox resizes an image to fit a size at its aspect ratio, and pads it to that size with a
+// value. Detectors of the YOLO family use the value 114.
 func (m *Image) Letterbox(height, width int, f Filter, value uint8) (*Image, Placement, error) {
 	if _, err := m.like(height, width); err != nil {
 		return nil, Placement{}, err

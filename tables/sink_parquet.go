@@ -22,9 +22,9 @@ const (
 	magic      = "PAR1"
 )
 
-// parquetEncoder writes a Parquet file. Every piece is written as a file of its own whose
-// row groups stay and whose metadata is kept for the end of the whole file, so that an
-// interrupted file can be continued after any piece.
+// parquetEncoder writes a Parquet file. Every piece is written as a separate file. Its row groups
+// are kept, and its metadata is written at the end of the whole file, so that an interrupted file
+// can be continued after any piece.
 type parquetEncoder struct {
 	out    *partial
 	schema *arrow.Schema

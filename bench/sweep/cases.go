@@ -221,8 +221,9 @@ func parseInput(text, typ string, rng *rand.Rand) (v tensor.Value, constant bool
 	return t, constant, tensor.ConvertInto(t, tensor.Must(tensor.New(x, shape...)), tensor.ConvertOptions{})
 }
 
-// drawn returns some more than n cases of an operator that ONNX's suite and the recorded cases
-// hold, first of different element types and enlarged to about 32 Ki elements, then as they are.
+// drawn returns at most 4·n cases of an operator from ONNX's suite and the recorded
+// cases, those of distinct element types first. It enlarges them to about 32 Ki elements,
+// and appends the originals.
 func drawn(seeds opfuzz.Seeds, name string, n int) []*opfuzz.Case {
 	var list, small []*opfuzz.Case
 	seen := map[string]bool{}

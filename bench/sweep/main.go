@@ -188,10 +188,10 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// group makes the cases of one operator or of one line of cases.txt; want limits how many of them
-// are measured, 0 for all. They are made when they are measured: a large heap would let the Go
-// runtime take a page not used before for each output, and the operators that only move data would
-// measure page faults.
+// group makes the cases of one operator or of one line of cases.txt; want limits how many
+// of them are measured, 0 for all. They are made when they are measured: with a large heap,
+// the Go runtime allocates each output in fresh pages, and operators that only move data
+// would measure page faults.
 type group struct {
 	cases func() ([]*opfuzz.Case, error)
 	want  int

@@ -35,8 +35,8 @@ type compareJSON struct {
 	Atol      float64        `json:"atol"`
 	Agree     bool           `json:"agree"`
 	Values    []compareValue `json:"values"`
-	// First is the first value that disagrees although the inputs of its node agree, and
-	// Losses are the values at which the most of the signal is lost, both with --layers.
+	// With --layers, First is the first value that disagrees while the inputs of its node agree,
+	// and Losses are the values with the largest drop of the signal-to-noise ratio.
 	First  *compareFirst `json:"first,omitempty"`
 	Losses []compareLoss `json:"losses,omitempty"`
 	// Exclude are the nodes of the second model before quantization that lose the most, and

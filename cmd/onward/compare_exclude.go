@@ -8,8 +8,8 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// addExclusions names the nodes of the model before quantization that compute or read the values
-// with the largest losses, if the first model is a quantized form of the second.
+// addExclusions lists nodes to exclude from quantization: those that compute or read the values
+// with the largest losses. It does so if the first model is a quantized form of the second.
 func (c *compareJSON) addExclusions(quantized, original *onnx.Graph, pairs []layers.Pair) {
 	if quantizers(quantized) <= quantizers(original) {
 		return

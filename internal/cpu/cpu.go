@@ -120,7 +120,7 @@ func Set(l Level) (restore func()) {
 // VNNI reports whether level l may use the AVX-512 VNNI instructions (VPDPBUSD, VPDPWSSD).
 func VNNI(l Level) bool { return l == AVX512 && hasVNNI }
 
-// VBMI reports whether level l may use the permutations of bytes of AVX512_VBMI (VPERMI2B).
+// VBMI reports whether level l may use the byte permutations of AVX512_VBMI (VPERMI2B).
 func VBMI(l Level) bool { return l == AVX512 && hasVBMI }
 
 // AMX reports whether level l may use AMX-INT8 tiles (TDPBUSD). The first call asks the

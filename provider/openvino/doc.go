@@ -42,9 +42,8 @@
 // asks for bfloat16 and the device is the CPU. An NPU has no f32 and
 // chooses itself.
 //
-// On CPUs with VNNI, OpenVINO rounds the activations of products with weights of 4 or 8 bits
-// (MatMulNBits) to 8 bits, whatever the node's accuracy_level and the option precision;
-// DYNAMIC_QUANTIZATION_GROUP_SIZE=0 keeps them in float32.
+// On CPUs with VNNI, OpenVINO quantizes the activations of MatMulNBits to 8 bits, whatever its
+// accuracy_level and the option precision; DYNAMIC_QUANTIZATION_GROUP_SIZE=0 keeps them in float32.
 //
 // # What differs
 //

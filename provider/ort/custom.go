@@ -41,10 +41,9 @@ type customDomains struct {
 	ops    []*ortCustomOp
 }
 
-// domains orders the creation of sessions. ONNX Runtime keeps the domains of operators that
-// a session adds in a map of the process, which it reads for every session and writes to,
-// without a lock, for the first session with a domain. Of two such sessions at the same time
-// one fails.
+// domains orders the creation of sessions. ONNX Runtime keeps the domains of custom operators in a
+// map of the process. Each session reads it, and the first session with a domain writes it, without
+// a lock. Of two such sessions at the same time one fails.
 type domains struct {
 	sync.RWMutex
 	known map[string]bool // sources of domains in the map

@@ -19,9 +19,9 @@ var providers struct {
 	file string
 }
 
-// preload opens the libraries that an execution provider needs and the loader does not find
-// by itself, from NVIDIA's Python packages and installers, as preload_dlls of ONNX Runtime's
-// Python package does. Libraries on the loader's path take precedence.
+// preload opens the libraries of an execution provider that the loader does not find. It searches
+// NVIDIA's Python packages and installers, as preload_dlls of ONNX Runtime's Python package does.
+// Libraries on the loader's path take precedence.
 //
 // It fails if the process uses the execution providers of another ONNX Runtime: they find
 // their host by a global symbol, so those of a second one would call the first.

@@ -4,9 +4,9 @@
 //	mutate [-run REGEXP] [-list]
 //
 // A mutant replaces a snippet that occurs exactly once below a folder. `go test -overlay`
-// compiles the changed file, so that the tree stays as it is. The exit code is 1 if a
-// mutant survives its tests, if its snippet no longer occurs exactly once, if it does not
-// build, or if its tests fail without it.
+// compiles the changed file, so that the tree stays as it is. The exit code is 1 if a mutant
+// survives its tests or does not build, if its snippet does not occur exactly once, or if the
+// tests fail without it.
 package main
 
 import (

@@ -253,9 +253,9 @@ func coarsest(n *onnx.Node) (e float64) {
 	return e
 }
 
-// centred lists the operators that subtract a mean from their first input, or from its sum
-// with others, and may divide the difference by a number near 0. The mean of equal numbers
-// is rounded, so the quotient may be large.
+// centred lists the operators that subtract a mean from their first input, or from a sum with it.
+// They may divide the difference by a number near 0. The mean of equal numbers is rounded, so the
+// quotient may be large.
 var centred = words(`GroupNorm SkipGroupNorm GroupNormalization InstanceNormalization LayerNormalization SkipLayerNormalization MeanVarianceNormalization`)
 
 // other is an alternative result that kernels of a node may return.
@@ -346,8 +346,8 @@ func nextToZero(v tensor.Value) *other {
 	return &other{where: where, value: tensor.Must(tensor.Zeros(y.DType()))}
 }
 
-// around returns a tensor with the type and shape of t whose numbers differ from x by up to
-// e, or by exactly e upwards or downwards if way is 1 or -1.
+// around returns a tensor with the type and shape of t. Its numbers are x+e if way is 1, x−e if way
+// is -1, else drawn within x±e.
 func around(rng *rand.Rand, t *tensor.Tensor, x, e, way float64) *tensor.Tensor {
 	r := tensor.Must(tensor.Zeros(t.DType(), t.Shape()...))
 	v := make([]float64, t.Len())

@@ -6,11 +6,11 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// Explicit returns a form of the model in which each output of a subgraph is the result of a node
-// of its own, and nodes with subgraphs have all of their outputs. ONNX Runtime 1.30 refuses
+// Explicit returns an equivalent model in which nodes with subgraphs have all of their outputs,
+// and each output of a subgraph is computed by a separate node. ONNX Runtime 1.30 refuses
 // subgraphs that return captured values, crashes at absent outputs of Loop and Scan, and returns
-// wrong values where a subgraph returns one of its inputs: for the iteration number of a Loop, that
-// of the next iteration.
+// wrong values where a subgraph returns one of its inputs: for the iteration number of a Loop,
+// that of the next iteration.
 func (c *Chain) Explicit() (*onnx.Model, error) {
 	data, err := c.Model.Marshal()
 	if err != nil {

@@ -8,9 +8,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Functions returns the names, sorted, of the operators of an ai.onnx opset that apply a
-// function to each element of a float tensor, their only required input, and for which keep
-// returns true.
+// Functions returns the sorted names of the unary elementwise float operators of an ai.onnx opset
+// for which keep returns true. Further inputs are optional.
 func Functions(opset int, keep func(*kit.Def) bool) []string {
 	var r []string
 	for _, d := range kit.All() {

@@ -33,8 +33,8 @@ type Costs struct {
 	Layers []Layer
 	MACs   int64
 	FLOPs  int64
-	// ActivationBytes is the most memory that the inputs and results of nodes take at one time if
-	// the nodes run in order and free values after their last use.
+	// ActivationBytes is the peak memory of inputs and results, if nodes run in order and values
+	// are freed after their last use.
 	ActivationBytes int64
 
 	values   map[string]onward.NodeArg

@@ -11,9 +11,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// Verify runs an edited model on inputs of the original and compares the outputs with the values of
-// the same names in the original, or of their old names. An input of the edited model may be an
-// inner value of the original.
+// Verify runs an edited model and its original on the same inputs, and compares the outputs by
+// name. Renamed outputs are compared with the values of their old names. An input of the edited
+// model may be an inner value of the original.
 func Verify(ctx context.Context, original, edited *onnx.Model, old map[string]string, feed onward.Values,
 	o layers.Tolerance) ([]Difference, error) {
 	var inner []string
@@ -40,8 +40,8 @@ func Verify(ctx context.Context, original, edited *onnx.Model, old map[string]st
 	return differences(edited, old, got, want, feed, o), nil
 }
 
-// VerifyBatch runs an edited model on two inputs of the original joined along the first dimension,
-// and compares its outputs with those of two runs of the original.
+// VerifyBatch runs an edited model on a batch of two inputs of the original, and compares its
+// outputs with those of two runs of the original.
 func VerifyBatch(ctx context.Context, original, edited *onnx.Model, a, b onward.Values,
 	o layers.Tolerance) ([]Difference, error) {
 	var want [2]onward.Values

@@ -47,8 +47,8 @@ type site struct {
 }
 
 // chooseDimensions sets the shapes of the inputs. Free dimensions that the caller does not set are
-// 1 if they are first and 8 elsewhere, except for those that the nodes of the model relate to
-// others, and sizes with which a node cannot work.
+// 1 if they are first, else 8. Other sizes are chosen where nodes relate dimensions to each other,
+// or reject these sizes.
 func (f *Inputs) chooseDimensions(o *Options) {
 	s := &solver{f: f, o: o, by: map[string]*dimension{}}
 	for _, a := range f.Args {
