@@ -99,7 +99,8 @@ func parseAdapter(data []byte) (*Adapter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("LoRA adapter: parameters: %w", err)
 	}
-	a := &Adapter{Version: int(numbers[adapterVersion]), ModelVersion: int(numbers[adapterModelVersion]), Parameters: make(Values, len(tables))}
+	a := &Adapter{Version: int(numbers[adapterVersion]), ModelVersion: int(numbers[adapterModelVersion]),
+		Parameters: make(Values, len(tables))}
 	for i, table := range tables {
 		name, err := r.Text(table, parameterName)
 		if err != nil {
@@ -138,7 +139,8 @@ func readParameter(r *flatbuf.Reader, table int) (*tensor.Tensor, error) {
 		return nil, fmt.Errorf("data_type: %w", err)
 	}
 	if code <= 0 || code > int32(tensor.TypeFloat8E5M2FNUZ) || code == int32(tensor.TypeString) {
-		return nil, fmt.Errorf("data_type %d is not supported, want 1 to %d and not %d, string", code, tensor.TypeFloat8E5M2FNUZ, tensor.TypeString)
+		return nil, fmt.Errorf("data_type %d is not supported, want 1 to %d and not %d, string", code,
+			tensor.TypeFloat8E5M2FNUZ, tensor.TypeString)
 	}
 	data, err := r.Vector(table, parameterData, 1)
 	if err != nil {

@@ -21,9 +21,11 @@ import (
 // loraModel computes x·W + x·A·B. A and B are inputs of rank 0 by default.
 func loraModel() *onnx.Model {
 	b := onnx.NewModel("m").Opset("", 17).IRVersion(9)
-	b.Input("x", onnx.Float, nil, 2).Input("lora_A", onnx.Float, 2, nil).Input("lora_B", onnx.Float, nil, 2).Output("y", onnx.Float, nil, 2)
+	b.Input("x", onnx.Float, nil, 2).Input("lora_A", onnx.Float, 2, nil).Input("lora_B", onnx.Float, nil, 2).
+		Output("y", onnx.Float, nil, 2)
 	b.Initializer("W", tensor.Must(tensor.New([]float32{1, 2, 3, 4}, 2, 2)))
-	b.Initializer("lora_A", tensor.Must(tensor.New([]float32{}, 2, 0))).Initializer("lora_B", tensor.Must(tensor.New([]float32{}, 0, 2)))
+	b.Initializer("lora_A", tensor.Must(tensor.New([]float32{}, 2, 0))).
+		Initializer("lora_B", tensor.Must(tensor.New([]float32{}, 0, 2)))
 	b.Node("MatMul", []string{"x", "W"}, []string{"b"})
 	b.Node("MatMul", []string{"x", "lora_A"}, []string{"r"})
 	b.Node("MatMul", []string{"r", "lora_B"}, []string{"d"})
@@ -39,7 +41,8 @@ func TestAdapters(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a.Version != 3 || a.ModelVersion != 7 || len(a.Parameters) != 2 {
-		t.Errorf("got version %d, model version %d and %d parameters, want 3, 7 and 2", a.Version, a.ModelVersion, len(a.Parameters))
+		t.Errorf("got version %d, model version %d and %d parameters, want 3, 7 and 2", a.Version, a.ModelVersion,
+			len(a.Parameters))
 	}
 	other := &onward.Adapter{Parameters: onward.Values{
 		"lora_A": tensor.Must(tensor.New([]float32{1, 0, 0, 1}, 2, 2)), "lora_B": tensor.Must(tensor.New([]float32{1, 0, 0, -1}, 2, 2)),
@@ -74,7 +77,8 @@ func TestAdapters(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := s.RunWithOrtValues(context.Background(), map[string]*onward.OrtValue{"x": v}, &onward.RunOptions{Adapters: []*onward.Adapter{a}})
+		out, err := s.RunWithOrtValues(context.Background(), map[string]*onward.OrtValue{"x": v},
+			&onward.RunOptions{Adapters: []*onward.Adapter{a}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +151,8 @@ func adapterFile(version int32, parameters ...parameter) []byte {
 }
 
 func TestParseAdapter(t *testing.T) {
-	good := adapterFile(1, parameter{"a", []int64{2}, 10, make([]byte, 4)}, parameter{"b", nil, 1, make([]byte, 4)}, parameter{"none", []int64{0, 5}, 11, nil})
+	good := adapterFile(1, parameter{"a", []int64{2}, 10, make([]byte, 4)}, parameter{"b", nil, 1, make([]byte, 4)},
+		parameter{"none", []int64{0, 5}, 11, nil})
 	a, err := onward.ParseAdapter(good)
 	if err != nil {
 		t.Fatal(err)
@@ -189,13 +194,16 @@ func TestParseAdapter(t *testing.T) {
 	}
 }
 
-// A small file whose vector of parameters refers to one table many times must not become a large adapter.
+// A small file whose vector of parameters refers to one table many times must not
+// become a large adapter.
 func TestOverlappingAdapter(t *testing.T) {
-	data := adapterFile(1, parameter{"x", []int64{1 << 16}, 2, make([]byte, 1<<16)}, parameter{"y", []int64{1 << 16}, 2, make([]byte, 1<<16)})
+	data := adapterFile(1, parameter{"x", []int64{1 << 16}, 2, make([]byte, 1<<16)},
+		parameter{"y", []int64{1 << 16}, 2, make([]byte, 1<<16)})
 	if _, err := onward.ParseAdapter(data); err != nil {
 		t.Fatal(err)
 	}
-	// 40 tables of other names, whose data is one vector: each name is written into a copy of the table.
+	// 40 tables of other names, whose data is one vector: each name is written into a
+	// copy of the table.
 	b := flatbuffers.NewBuilder(1 << 17)
 	shared := b.CreateByteVector(make([]byte, 1<<16))
 	b.StartVector(8, 1, 8)
@@ -220,7 +228,8 @@ func TestOverlappingAdapter(t *testing.T) {
 	b.PrependInt32Slot(0, 1, 0)
 	b.PrependUOffsetTSlot(3, v, 0)
 	b.FinishWithFileIdentifier(b.EndObject(), []byte("TORT"))
-	if _, err := onward.ParseAdapter(b.FinishedBytes()); err == nil || !strings.Contains(err.Error(), "vectors overlap") {
+	if _, err := onward.ParseAdapter(b.FinishedBytes()); err == nil ||
+		!strings.Contains(err.Error(), "vectors overlap") {
 		t.Errorf("got the error %v, want one about vectors that overlap", err)
 	}
 }

@@ -16,7 +16,8 @@ func chainOf(n int) *onnx.Model {
 	b := onnx.NewModel("m").Opset("", 22)
 	b.Input("v0", onnx.Float, 4).Output(fmt.Sprint("v", n), onnx.Float, 4)
 	for i := range n {
-		b.Node([]string{"Neg", "Relu", "Sigmoid", "Erf"}[i%4], []string{fmt.Sprint("v", i)}, []string{fmt.Sprint("v", i+1)})
+		b.Node([]string{"Neg", "Relu", "Sigmoid", "Erf"}[i%4], []string{fmt.Sprint("v", i)},
+			[]string{fmt.Sprint("v", i+1)})
 	}
 	return b.Must()
 }
@@ -52,7 +53,8 @@ func TestAllocationsPerNode(t *testing.T) {
 			count, bytes := (after.Mallocs-before.Mallocs)/n, (after.TotalAlloc-before.TotalAlloc)/n
 			t.Logf("%s, reversed %v: %d allocations and %d bytes per node", c.name, reversed, count, bytes)
 			if count > c.count || bytes > c.bytes {
-				t.Errorf("%s, reversed %v: %d allocations and %d bytes per node, want at most %d and %d", c.name, reversed, count, bytes, c.count, c.bytes)
+				t.Errorf("%s, reversed %v: %d allocations and %d bytes per node, want at most %d and %d", c.name,
+					reversed, count, bytes, c.count, c.bytes)
 			}
 		}
 	}

@@ -53,7 +53,8 @@ func (s *Session) NewBinding() (*Binding, error) {
 	if s.closed {
 		return nil, errClosed()
 	}
-	b := &Binding{session: s, in: make([]*OrtValue, len(s.inputs)+len(s.defaults)), out: make([]boundOutput, len(s.outputs)), of: s.engine}
+	b := &Binding{session: s, in: make([]*OrtValue, len(s.inputs)+len(s.defaults)),
+		out: make([]boundOutput, len(s.outputs)), of: s.engine}
 	var err error
 	if e, ok := s.engine.(driver.Binder); ok {
 		b.engine, err = e.NewBinding()
@@ -91,7 +92,8 @@ func (b *Binding) usable() error {
 	case b.closed:
 		return &StatusError{Code: Fail, Message: "the binding is closed"}
 	case b.of != b.session.engine:
-		return &StatusError{Code: Fail, Message: "the session has changed its provider since the binding was created: create a new binding"}
+		return &StatusError{Code: Fail,
+			Message: "the session has changed its provider since the binding was created: create a new binding"}
 	}
 	return nil
 }
@@ -212,7 +214,8 @@ func (b *Binding) BindOutputTo(name string, d Device) error {
 	}
 	i, ok := b.session.outIndex[name]
 	if !ok {
-		return hinted(statusf(InvalidArgument, "Invalid output name: %s", name), driver.Suggest(name, b.session.outputNames(nil)))
+		return hinted(statusf(InvalidArgument, "Invalid output name: %s", name),
+			driver.Suggest(name, b.session.outputNames(nil)))
 	}
 	return b.bindOutput(i, boundOutput{bound: true, device: d})
 }
@@ -227,7 +230,8 @@ func (b *Binding) BindOutputBuffer(name string, m Buffer) error {
 		return err
 	}
 	if m.Type == 0 || m.Shape == nil {
-		return statusf(InvalidArgument, "`element_type` and `shape` are to be provided if pre-allocated memory is provided")
+		return statusf(InvalidArgument,
+			"`element_type` and `shape` are to be provided if pre-allocated memory is provided")
 	}
 	if _, ok := b.session.outIndex[name]; !ok {
 		return b.session.notInList(name)
@@ -438,11 +442,13 @@ func (s *Session) RunBinding(ctx context.Context, b *Binding, opts *RunOptions) 
 	if opts == nil {
 		opts = &defaultRun
 	} else if opts.Outputs != nil {
-		return statusf(InvalidArgument, "RunOptions.Outputs must be nil: a run with a binding computes the bound outputs")
+		return statusf(InvalidArgument,
+			"RunOptions.Outputs must be nil: a run with a binding computes the bound outputs")
 	} else if opts.Into != nil {
 		return statusf(InvalidArgument, "RunOptions.Into must be nil: bind the tensors to the outputs of these names")
 	} else if opts.Adapters != nil {
-		return statusf(InvalidArgument, "RunOptions.Adapters must be nil: bind the adapter's parameters to the inputs of these names")
+		return statusf(InvalidArgument,
+			"RunOptions.Adapters must be nil: bind the adapter's parameters to the inputs of these names")
 	}
 	if err := s.mu.rlock(ctx); err != nil {
 		return err

@@ -203,7 +203,8 @@ var replaysChecked = os.Getenv("ONWARD_CHECK_REPLAY") != ""
 func TestUnboundOutputsAreNotComputed(t *testing.T) {
 	s := example(t, "logreg_iris.onnx", enginetest.On("cpu"))
 	b := newBinding(t, s)
-	enginetest.Must(t, b.BindInput("float_input", buffer([]float32{5.1, 3.5, 6.2, 2.9, 5.9, 3}, 3, 2)), b.BindOutput("output_label"))
+	enginetest.Must(t, b.BindInput("float_input", buffer([]float32{5.1, 3.5, 6.2, 2.9, 5.9, 3}, 3, 2)),
+		b.BindOutput("output_label"))
 	for i := range 6 {
 		ran := map[string]int{}
 		opts := &onward.RunOptions{Observe: func(n onward.NodeRun) { ran[n.OpType]++ }}

@@ -36,9 +36,11 @@ func TestBindingScenarios(t *testing.T) {
 			for i := range 6 { // runs are planned, captured, replayed
 				b := newBinding(t, s)
 				for range i {
-					enginetest.Must(t, b.BindCPUInput("X", tensor.Must(tensor.New(x, 3, 2))), b.BindOutput("Y"), s.RunBinding(context.Background(), b, nil))
+					enginetest.Must(t, b.BindCPUInput("X", tensor.Must(tensor.New(x, 3, 2))), b.BindOutput("Y"),
+						s.RunBinding(context.Background(), b, nil))
 				}
-				enginetest.Must(t, b.BindCPUInput("X", tensor.Must(tensor.New(x, 3, 2))), b.BindOutput("Y"), s.RunBinding(context.Background(), b, nil))
+				enginetest.Must(t, b.BindCPUInput("X", tensor.Must(tensor.New(x, 3, 2))), b.BindOutput("Y"),
+					s.RunBinding(context.Background(), b, nil))
 				out, err := b.CopyOutputsToCPU()
 				enginetest.Must(t, err)
 				equal(t, out[0], want)
@@ -115,7 +117,9 @@ func TestBindingMisuse(t *testing.T) {
 			func(s *onward.Session, b *onward.Binding) error { return b.BindOutputBuffer("Y", buffer(nil, 3, 2)) }},
 		{"address between elements", "is not a multiple of 4", onward.InvalidArgument,
 			func(s *onward.Session, b *onward.Binding) error {
-				return b.BindInput("X", with(buffer(x, 3, 2), func(b *onward.Buffer) { b.Pointer = unsafe.Add(b.Pointer, 2) }))
+				return b.BindInput("X", with(buffer(x, 3, 2), func(b *onward.Buffer) {
+					b.Pointer = unsafe.Add(b.Pointer, 2)
+				}))
 			}},
 		{"shape that overflows", "overflows", onward.InvalidArgument,
 			func(s *onward.Session, b *onward.Binding) error { return b.BindInput("X", buffer(x, 1<<40, 1<<40)) }},
@@ -131,7 +135,9 @@ func TestBindingMisuse(t *testing.T) {
 			}},
 		{"type of an output", "Unexpected output data type. Actual: (tensor(int32)) , expected: (tensor(float))", onward.InvalidArgument,
 			func(s *onward.Session, b *onward.Binding) error {
-				return b.BindOutputBuffer("Y", with(buffer(x, 3, 2), func(b *onward.Buffer) { b.Type = tensor.TypeInt32 }))
+				return b.BindOutputBuffer("Y", with(buffer(x, 3, 2), func(b *onward.Buffer) {
+					b.Type = tensor.TypeInt32
+				}))
 			}},
 		{"rank of an input", "Invalid rank for input: X Got: 1 Expected: 2 Please fix either the inputs/outputs or the model.", onward.InvalidArgument,
 			func(s *onward.Session, b *onward.Binding) error { return b.BindInput("X", buffer(x, 6)) }},
@@ -153,12 +159,14 @@ func TestBindingMisuse(t *testing.T) {
 			}},
 		{"input that was cleared", "Required inputs (['X']) are missing from input feed ([]).", onward.InvalidArgument,
 			func(s *onward.Session, b *onward.Binding) error {
-				enginetest.Must(t, b.BindCPUInput("X", xt), b.BindOutput("Y"), s.RunBinding(context.Background(), b, nil), b.ClearInputs())
+				enginetest.Must(t, b.BindCPUInput("X", xt), b.BindOutput("Y"),
+					s.RunBinding(context.Background(), b, nil), b.ClearInputs())
 				return s.RunBinding(context.Background(), b, nil)
 			}},
 		{"output that was cleared", "At least one output should be requested.", onward.InvalidArgument,
 			func(s *onward.Session, b *onward.Binding) error {
-				enginetest.Must(t, b.BindCPUInput("X", xt), b.BindOutput("Y"), s.RunBinding(context.Background(), b, nil), b.ClearOutputs())
+				enginetest.Must(t, b.BindCPUInput("X", xt), b.BindOutput("Y"),
+					s.RunBinding(context.Background(), b, nil), b.ClearOutputs())
 				return s.RunBinding(context.Background(), b, nil)
 			}},
 		{"outputs before a run", "the binding has not run since its outputs were bound", onward.Fail,
@@ -224,7 +232,8 @@ func TestBindingOfUnknownShape(t *testing.T) {
 		bd := newBinding(t, s)
 		x := []float32{0, 5, 0, 7}
 		y := tensor.Must(tensor.New(make([]int64, 2), 1, 2))
-		enginetest.Must(t, bd.BindInput("x", buffer(x, 4)), bd.BindOutputTensor("y", y), s.RunBinding(context.Background(), bd, nil))
+		enginetest.Must(t, bd.BindInput("x", buffer(x, 4)), bd.BindOutputTensor("y", y),
+			s.RunBinding(context.Background(), bd, nil))
 		if got := tensor.Of[int64](y); got[0] != 1 || got[1] != 3 {
 			t.Errorf("%s: got %v, want [1 3]", provider, got)
 		}
@@ -249,7 +258,8 @@ func TestBindingOfUnknownShape(t *testing.T) {
 	}
 }
 
-// TestMissingInputNamesBoundInputs checks that the error for a missing input lists those that are bound.
+// TestMissingInputNamesBoundInputs checks that the error for a missing input lists
+// those that are bound.
 func TestMissingInputNamesBoundInputs(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 17)
 	b.Input("x", onnx.Float, 2).Input("y", onnx.Float, 2).Input("z", onnx.Float, 2).Output("s", onnx.Float, 2)
@@ -259,7 +269,8 @@ func TestMissingInputNamesBoundInputs(t *testing.T) {
 	x := tensor.Must(tensor.New([]float32{1, 2}, 2))
 	enginetest.Must(t, bound.BindCPUInput("z", x), bound.BindCPUInput("x", x), bound.BindOutput("s"))
 	_, want := s.Run(t.Context(), onward.Values{"x": x, "z": x}, nil)
-	if err := s.RunBinding(t.Context(), bound, nil); err == nil || want == nil || err.Error() != want.Error() || !strings.Contains(err.Error(), "(['x', 'z'])") {
+	if err := s.RunBinding(t.Context(), bound, nil); err == nil || want == nil || err.Error() != want.Error() ||
+		!strings.Contains(err.Error(), "(['x', 'z'])") {
 		t.Errorf("error is %v, want %v", err, want)
 	}
 }

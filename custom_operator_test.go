@@ -16,7 +16,8 @@ import (
 // doubling is a custom operator with an attribute, an optional input, and a type
 // variable.
 func doubling(run func(onward.CustomCall) ([]tensor.Value, error)) onward.CustomOperator {
-	return onward.CustomOperator{Domain: "acme", Name: "Scale", Inputs: "x:T, bias:T?", Outputs: "y:T, n:int64?", Types: map[string]string{"T": "float double"},
+	return onward.CustomOperator{Domain: "acme", Name: "Scale", Inputs: "x:T, bias:T?", Outputs: "y:T, n:int64?",
+		Types: map[string]string{"T": "float double"},
 		Infer: func(s onward.CustomShapes) ([][]onward.Dim, error) { return [][]onward.Dim{s.Shapes[0], {}}, nil },
 		Run: func(_ context.Context, c onward.CustomCall) ([]tensor.Value, error) {
 			if run != nil {
@@ -59,12 +60,15 @@ func TestCustomOperators(t *testing.T) {
 			}
 		}
 	})
-	if _, err := onward.OpenModel(t.Context(), customModel(), nil); !errors.Is(err, onward.ErrNotImplemented) || !strings.Contains(err.Error(), "acme.Scale") {
+	if _, err := onward.OpenModel(t.Context(), customModel(), nil); !errors.Is(err, onward.ErrNotImplemented) ||
+		!strings.Contains(err.Error(), "acme.Scale") {
 		t.Errorf("without the operator: %v", err)
 	}
 	later := doubling(nil)
 	later.Since = 3
-	if _, err := onward.OpenModel(t.Context(), customModel(), &onward.SessionOptions{CustomOperators: []onward.CustomOperator{later}}); !errors.Is(err, onward.ErrNotImplemented) {
+	if _, err := onward.OpenModel(t.Context(), customModel(),
+		&onward.SessionOptions{CustomOperators: []onward.CustomOperator{later}}); !errors.Is(err,
+		onward.ErrNotImplemented) {
 		t.Errorf("with an operator of a later version: %v", err)
 	}
 }
@@ -82,9 +86,11 @@ func TestCustomOperatorErrors(t *testing.T) {
 			return []tensor.Value{tensor.Scalar[int32](1), tensor.Scalar[int64](1)}, nil
 		},
 	} {
-		s := enginetest.Open(t, customModel(), &onward.SessionOptions{CustomOperators: []onward.CustomOperator{doubling(run)}})
+		s := enginetest.Open(t, customModel(),
+			&onward.SessionOptions{CustomOperators: []onward.CustomOperator{doubling(run)}})
 		_, err := s.Run(context.Background(), row(1, 2, 3), nil)
-		if !errors.Is(err, onward.ErrRuntimeException) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "Scale") {
+		if !errors.Is(err, onward.ErrRuntimeException) || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "Scale") {
 			t.Errorf("want %q, got %v", want, err)
 		}
 		if want == "no luck" && !errors.Is(err, cause) {
@@ -99,11 +105,15 @@ func TestCustomOperatorErrors(t *testing.T) {
 		"is neither a single type": {Name: "X", Run: ok.Run, Outputs: "y:T", Types: map[string]string{"T": "float double"}},
 		"parameter \"x\" has ":     {Name: "X", Run: ok.Run, Inputs: "x", Outputs: "y:float"},
 	} {
-		if _, err := onward.OpenModel(t.Context(), customModel(), &onward.SessionOptions{CustomOperators: []onward.CustomOperator{o}}); !errors.Is(err, onward.ErrInvalidArgument) || !strings.Contains(err.Error(), want) {
+		if _, err := onward.OpenModel(t.Context(), customModel(),
+			&onward.SessionOptions{CustomOperators: []onward.CustomOperator{o}}); !errors.Is(err,
+			onward.ErrInvalidArgument) || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}
-	if _, err := onward.OpenModel(t.Context(), customModel(), &onward.SessionOptions{CustomOperators: []onward.CustomOperator{ok, ok}}); err == nil || !strings.Contains(err.Error(), "registered twice") {
+	if _, err := onward.OpenModel(t.Context(), customModel(),
+		&onward.SessionOptions{CustomOperators: []onward.CustomOperator{ok, ok}}); err == nil ||
+		!strings.Contains(err.Error(), "registered twice") {
 		t.Errorf("the same operator twice: %v", err)
 	}
 }

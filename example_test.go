@@ -39,8 +39,8 @@ func ExampleSession() {
 	// Output: [0 2 2] <nil>
 }
 
-// This example runs a model with an operator that is written in Go. examples/customop also infers its shapes and
-// reads attributes.
+// This example runs a model with an operator that is written in Go. examples/customop also infers
+// its shapes and reads attributes.
 func ExampleCustomOperator() {
 	double := onward.CustomOperator{
 		Domain: "example", Name: "Double", Inputs: "x:T", Outputs: "y:T", Types: map[string]string{"T": "float"},
@@ -60,7 +60,8 @@ func ExampleCustomOperator() {
 	b := onnx.NewModel("m").Opset("", 21).Opset("example", 1)
 	b.Input("x", onnx.Float, "n").Output("y", onnx.Float, "n")
 	b.Node("Double", []string{"x"}, []string{"y"}).Domain("example")
-	sess, err := onward.OpenModel(context.Background(), b.Must(), &onward.SessionOptions{CustomOperators: []onward.CustomOperator{double}})
+	sess, err := onward.OpenModel(context.Background(), b.Must(),
+		&onward.SessionOptions{CustomOperators: []onward.CustomOperator{double}})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -92,7 +93,8 @@ func ExampleRunOptions_state() {
 	state := tensor.Must(tensor.Zeros(tensor.TypeFloat32, 2))
 	for i := range 3 {
 		x := tensor.Must(tensor.New([]float32{float32(i), 10}))
-		if _, err := s.Run(context.Background(), onward.Values{"x": x, "state": state}, &onward.RunOptions{Into: map[string]*tensor.Tensor{"next": state}}); err != nil {
+		if _, err := s.Run(context.Background(), onward.Values{"x": x, "state": state},
+			&onward.RunOptions{Into: map[string]*tensor.Tensor{"next": state}}); err != nil {
 			panic(err)
 		}
 	}
@@ -159,7 +161,8 @@ func ExampleBinding_BindInput() {
 		return
 	}
 	defer b.Close()
-	err = b.BindInput("X", onward.Buffer{Device: onward.Device{Type: "cpu"}, Type: tensor.TypeFloat32, Shape: []int{3, 2}, Pointer: unsafe.Pointer(&x[0])})
+	err = b.BindInput("X", onward.Buffer{Device: onward.Device{Type: "cpu"}, Type: tensor.TypeFloat32,
+		Shape: []int{3, 2}, Pointer: unsafe.Pointer(&x[0])})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -208,7 +211,8 @@ func ExampleBinding_BindOutputBuffer() {
 		fmt.Println(err)
 		return
 	}
-	err = b.BindOutputBuffer("Y", onward.Buffer{Type: tensor.TypeFloat32, Shape: []int{3, 2}, Pointer: unsafe.Pointer(&y[0])})
+	err = b.BindOutputBuffer("Y",
+		onward.Buffer{Type: tensor.TypeFloat32, Shape: []int{3, 2}, Pointer: unsafe.Pointer(&y[0])})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -254,7 +258,8 @@ func ExampleOrtValue() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(v.DeviceName(), v.Shape(), v.DataType(), v.ElementType(), v.HasValue(), v.IsTensor(), v.IsSparseTensor(), v.IsTensorSequence())
+	fmt.Println(v.DeviceName(), v.Shape(), v.DataType(), v.ElementType(), v.HasValue(), v.IsTensor(),
+		v.IsSparseTensor(), v.IsTensorSequence())
 	// Output: cpu [3 2] tensor(float) float true true false false
 }
 

@@ -28,8 +28,9 @@ func externalModel(t testing.TB, count int, size int64) string {
 	b.Input("x", onnx.Float, 1)
 	for i := range count {
 		w := string(rune('a' + i))
-		b.Initializer(w, &onnx.Tensor{DataType: onnx.Float, Dims: []int64{size / 4}, DataLocation: onnx.LocationExternal,
-			ExternalData: []onnx.StringStringEntry{{Key: "location", Value: "w.bin"}}})
+		b.Initializer(w,
+			&onnx.Tensor{DataType: onnx.Float, Dims: []int64{size / 4}, DataLocation: onnx.LocationExternal,
+				ExternalData: []onnx.StringStringEntry{{Key: "location", Value: "w.bin"}}})
 		b.Node("Add", []string{"x", w}, []string{"y" + w})
 		b.Output("y"+w, onnx.Float, nil)
 	}
@@ -44,7 +45,8 @@ func externalModel(t testing.TB, count int, size int64) string {
 func TestExternalDataOverTheLimits(t *testing.T) {
 	for _, p := range []string{"cpu", "reference"} {
 		open := func(ctx context.Context, path string, l onward.Limits) error {
-			s, err := onward.Open(ctx, path, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: p}}, Limits: l})
+			s, err := onward.Open(ctx, path,
+				&onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: p}}, Limits: l})
 			if err == nil {
 				s.Close()
 			}

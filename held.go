@@ -20,7 +20,8 @@ func newHeld(l *Limits) *held { return &held{limit: goengine.MemoryLimit(*l), bu
 func (h *held) reserve(n int64) error {
 	if u := h.n.Add(n); n < 0 || u < 0 || u > h.limit {
 		h.n.Add(-n)
-		return fmt.Errorf("%w: the data of the model takes %d bytes or more, the limit is %d", ErrMemoryLimit, u, h.limit)
+		return fmt.Errorf("%w: the data of the model takes %d bytes or more, the limit is %d",
+			ErrMemoryLimit, u, h.limit)
 	}
 	if h.budget == nil {
 		return nil

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// sessionLock is a read-write lock whose waiting ends with a context. Runs hold it for reading; Close
-// and SetProviders hold it for writing.
+// sessionLock is a read-write lock whose waiting ends with a context. Runs hold it for reading;
+// Close and SetProviders hold it for writing.
 type sessionLock struct {
 	mu      sync.Mutex
 	readers int

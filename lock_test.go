@@ -15,7 +15,8 @@ import (
 func endless(t *testing.T) (*onward.Session, onward.Values) {
 	t.Helper()
 	body := onnx.NewModel("body")
-	body.Input("i", onnx.Int64).Input("c", onnx.Bool).Input("v", onnx.Float, 1).Output("c", onnx.Bool).Output("w", onnx.Float, 1)
+	body.Input("i", onnx.Int64).Input("c", onnx.Bool).Input("v", onnx.Float, 1).Output("c", onnx.Bool).
+		Output("w", onnx.Float, 1)
 	body.Node("Add", []string{"v", "v"}, []string{"w"})
 	b := onnx.NewModel("endless").Opset("", 21)
 	b.Input("t", onnx.Int64).Input("x", onnx.Float, 1).Output("y", onnx.Float, 1)
@@ -105,7 +106,8 @@ func TestSetProvidersHonoursItsContext(t *testing.T) {
 	<-started
 	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if err := s.SetProviders(short, []onward.ProviderConfig{{Name: "reference"}}); !errors.Is(err, context.DeadlineExceeded) {
+	if err := s.SetProviders(short, []onward.ProviderConfig{{Name: "reference"}}); !errors.Is(err,
+		context.DeadlineExceeded) {
 		t.Errorf("SetProviders: %v, want DeadlineExceeded", err)
 	}
 	if p := s.Provider(); p != "cpu" {

@@ -21,7 +21,8 @@ type slow struct{ compiled atomic.Int32 }
 
 func (*slow) Name() string                  { return "test:slow" }
 func (*slow) Available(driver.Config) error { return nil }
-func (s *slow) Compile(ctx context.Context, _ *driver.Model, _ *driver.Options, _ driver.Config) (driver.Engine, error) {
+func (s *slow) Compile(ctx context.Context, _ *driver.Model, _ *driver.Options,
+	_ driver.Config) (driver.Engine, error) {
 	s.compiled.Add(1)
 	<-ctx.Done()
 	return nil, ctx.Err()
@@ -71,7 +72,8 @@ func TestOpenStopsWithItsContext(t *testing.T) {
 			check(s, err, context.Canceled)
 		}
 		compiled := int32(0)
-		for d := 10 * time.Millisecond; compiled == 0 && d < time.Minute; d *= 2 { // a busy machine may take longer to begin
+		// a busy machine may take longer to begin
+		for d := 10 * time.Millisecond; compiled == 0 && d < time.Minute; d *= 2 {
 			before := slowly.compiled.Load()
 			ending, cancel := context.WithTimeout(t.Context(), d)
 			s, err := open(ending, &onward.SessionOptions{Providers: providers("test:slow", "cpu")})
@@ -147,7 +149,8 @@ func TestPrepackedWeights(t *testing.T) {
 	if n := weights.Sessions(); n != 0 {
 		t.Errorf("%d sessions are left, want none", n)
 	}
-	if _, err := onward.OpenBytes(t.Context(), []byte{1}, &onward.SessionOptions{PrepackedWeights: weights}); err == nil {
+	if _, err := onward.OpenBytes(t.Context(), []byte{1}, &onward.SessionOptions{PrepackedWeights: weights}); err ==
+		nil {
 		t.Error("no error")
 	}
 }

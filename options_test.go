@@ -92,9 +92,11 @@ func fillStruct(t *testing.T, typ reflect.Type) reflect.Value {
 // This test checks that the providers receive the maps of the caller with all entries.
 func TestOptionsKeepMaps(t *testing.T) {
 	x := tensor.Must(tensor.New([]float32{1}, 1))
-	o := SessionOptions{FreeDimensions: map[string]int64{"n": 3}, Config: map[string]string{"a": "b"}, Initializers: Values{"x": x}}
+	o := SessionOptions{FreeDimensions: map[string]int64{"n": 3}, Config: map[string]string{"a": "b"},
+		Initializers: Values{"x": x}}
 	d := o.driver()
-	if !maps.Equal(d.FreeDimensions, o.FreeDimensions) || !maps.Equal(d.Config, o.Config) || d.Initializers["x"] != tensor.Value(x) {
+	if !maps.Equal(d.FreeDimensions, o.FreeDimensions) || !maps.Equal(d.Config, o.Config) ||
+		d.Initializers["x"] != tensor.Value(x) {
 		t.Errorf("the provider gets %+v", d)
 	}
 }
@@ -109,7 +111,8 @@ func TestOptionsAreDocumented(t *testing.T) {
 	if !ok {
 		t.Fatal("docs/options.md has no section on RunOptions")
 	}
-	for text, typ := range map[string]reflect.Type{session: reflect.TypeFor[SessionOptions](), run: reflect.TypeFor[RunOptions]()} {
+	for text, typ := range map[string]reflect.Type{session: reflect.TypeFor[SessionOptions](),
+		run: reflect.TypeFor[RunOptions]()} {
 		for i := range typ.NumField() {
 			if name := typ.Field(i).Name; typ.Field(i).IsExported() && !strings.Contains(text, "`"+name+"`") {
 				t.Errorf("%s.%s is not in docs/options.md", typ.Name(), name)
@@ -119,10 +122,12 @@ func TestOptionsAreDocumented(t *testing.T) {
 }
 
 func TestGlobals(t *testing.T) {
-	if s := BuildInfo(); !strings.HasPrefix(s, "Onward "+Version()+", go1") || !strings.Contains(s, "kernels ") || !strings.Contains(s, "opset 2") {
+	if s := BuildInfo(); !strings.HasPrefix(s, "Onward "+Version()+", go1") || !strings.Contains(s, "kernels ") ||
+		!strings.Contains(s, "opset 2") {
 		t.Errorf("build info is %q", s)
 	}
-	if all := AllProviders(); !slices.Contains(all, "ort:cuda") || !slices.IsSorted(all) || len(slices.Compact(slices.Clone(all))) != len(all) {
+	if all := AllProviders(); !slices.Contains(all, "ort:cuda") || !slices.IsSorted(all) ||
+		len(slices.Compact(slices.Clone(all))) != len(all) {
 		t.Errorf("all providers are %v", all)
 	}
 	for _, p := range Providers() {

@@ -46,9 +46,12 @@ func TestOrtValueProperties(t *testing.T) {
 	for _, c := range cases {
 		v, err := onward.NewOrtValue(c.v)
 		enginetest.Must(t, err)
-		if v.DataType() != c.typ || v.String() != c.text || v.ElementType() != c.elem || v.SizeInBytes() != c.bytes || v.DeviceName() != "cpu" ||
-			v.HasValue() != c.has || v.IsTensor() != c.dense || v.IsSparseTensor() != c.sparse || v.IsTensorSequence() != c.seq {
-			t.Errorf("%s: %s, %s, %d bytes, %v %v %v %v", v, v.DataType(), v.ElementType(), v.SizeInBytes(), v.HasValue(), v.IsTensor(), v.IsSparseTensor(), v.IsTensorSequence())
+		if v.DataType() != c.typ || v.String() != c.text || v.ElementType() != c.elem || v.SizeInBytes() != c.bytes ||
+			v.DeviceName() != "cpu" ||
+			v.HasValue() != c.has || v.IsTensor() != c.dense || v.IsSparseTensor() != c.sparse ||
+			v.IsTensorSequence() != c.seq {
+			t.Errorf("%s: %s, %s, %d bytes, %v %v %v %v", v, v.DataType(), v.ElementType(), v.SizeInBytes(),
+				v.HasValue(), v.IsTensor(), v.IsSparseTensor(), v.IsTensorSequence())
 		}
 		if got, err := v.Value(); err != nil || got != c.v {
 			t.Errorf("%s: its value is %v, %v", v, got, err)
@@ -74,9 +77,11 @@ func TestOrtValueUpdateInPlace(t *testing.T) {
 	}
 	words, err := onward.NewOrtValue(tensor.Must(tensor.New([]string{"a"}, 1)))
 	enginetest.Must(t, err)
-	cuda, err := onward.OrtValueOfBuffer(onward.Buffer{Device: onward.Device{Type: "cuda", ID: 1}, Type: tensor.TypeFloat32, Shape: []int{2, 3}, Pointer: onward.Address(0x1000)})
+	cuda, err := onward.OrtValueOfBuffer(onward.Buffer{Device: onward.Device{Type: "cuda", ID: 1},
+		Type: tensor.TypeFloat32, Shape: []int{2, 3}, Pointer: onward.Address(0x1000)})
 	enginetest.Must(t, err)
-	if cuda.DeviceName() != "cuda" || cuda.String() != "tensor(float)[2 3] on cuda:1" || uintptr(cuda.Pointer()) != 0x1000 || cuda.SizeInBytes() != 24 || !cuda.IsTensor() {
+	if cuda.DeviceName() != "cuda" || cuda.String() != "tensor(float)[2 3] on cuda:1" ||
+		uintptr(cuda.Pointer()) != 0x1000 || cuda.SizeInBytes() != 24 || !cuda.IsTensor() {
 		t.Errorf("got %s at %v", cuda, cuda.Pointer())
 	}
 	for name, c := range map[string]struct {
@@ -94,7 +99,8 @@ func TestOrtValueUpdateInPlace(t *testing.T) {
 		"overflow":      {func() error { _, err := onward.NewOrtValueOf(tensor.TypeFloat64, 1<<31, 1<<31); return err }, "overflows"},
 		"string memory": {func() error { _, err := onward.NewOrtValueOf(tensor.TypeString, 1); return err }, "non-string"},
 		"device": {func() error {
-			_, err := example(t, "mul_1.onnx", enginetest.On("cpu")).NewOrtValueOf(onward.Device{Type: "cuda"}, tensor.TypeFloat32, 1)
+			_, err := example(t, "mul_1.onnx", enginetest.On("cpu")).
+				NewOrtValueOf(onward.Device{Type: "cuda"}, tensor.TypeFloat32, 1)
 			return err
 		}, "open the session with a provider for that device"},
 	} {
@@ -149,7 +155,8 @@ func TestSparseForms(t *testing.T) {
 		shape := []int{rows, cols}
 		coo, err1 := tensor.NewSparse(vals, ints(at, len(at)), shape...)
 		csr, err2 := tensor.NewSparseCSR(shape, vals, ints(inner, len(inner)), ints(outer, rows+1))
-		block, err3 := tensor.NewSparseBlock(shape, tensor.Must(tensor.New(append([]float32{}, blocks...), n, h, w)), ints(append(blockRow, blockCol...), 2, n))
+		block, err3 := tensor.NewSparseBlock(shape, tensor.Must(tensor.New(append([]float32{}, blocks...), n, h, w)),
+			ints(append(blockRow, blockCol...), 2, n))
 		if err := errors.Join(err1, err2, err3); err != nil {
 			t.Fatal(err)
 		}
@@ -166,10 +173,12 @@ func TestSparseForms(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := tensor.AllClose(d, tensor.Must(tensor.New(append([]float32{}, dense...), rows, cols)), 0, 0); err != nil {
+			if err := tensor.AllClose(d, tensor.Must(tensor.New(append([]float32{}, dense...), rows, cols)), 0,
+				0); err != nil {
 				t.Fatalf("%s: %v", s.Format, err)
 			}
-			if back, err := v.Sparse(); err != nil || back != s || !v.IsSparseTensor() || v.DataType() != "sparse_tensor(float)" {
+			if back, err := v.Sparse(); err != nil || back != s || !v.IsSparseTensor() ||
+				v.DataType() != "sparse_tensor(float)" {
 				t.Fatalf("%s: %v, %v", v, back, err)
 			}
 		}
@@ -179,8 +188,10 @@ func TestSparseForms(t *testing.T) {
 // This test checks that an inconsistent sparse tensor fails with a status error.
 func TestOrtValueOfInconsistentSparse(t *testing.T) {
 	two := tensor.Must(tensor.New([]float32{1, 2}, 2))
-	s := &tensor.Sparse{Format: tensor.SparseCSR, Shape: []int{2, 2}, Values: two, Indices: tensor.Must(tensor.New([]int64{0, 1}, 2))}
-	if _, err := onward.NewOrtValue(s); !errors.Is(err, onward.ErrInvalidArgument) || !strings.Contains(err.Error(), "values or indices are missing") {
+	s := &tensor.Sparse{Format: tensor.SparseCSR, Shape: []int{2, 2}, Values: two,
+		Indices: tensor.Must(tensor.New([]int64{0, 1}, 2))}
+	if _, err := onward.NewOrtValue(s); !errors.Is(err, onward.ErrInvalidArgument) ||
+		!strings.Contains(err.Error(), "values or indices are missing") {
 		t.Errorf("error is %v", err)
 	}
 }
@@ -195,7 +206,8 @@ func TestRunWithOrtValues(t *testing.T) {
 		y, err := out["Y"].Tensor()
 		enginetest.Must(t, err)
 		equal(t, y, []float32{1, 4, 9, 16, 25, 36})
-		cuda, err := onward.OrtValueOfBuffer(onward.Buffer{Device: onward.Device{Type: "cuda"}, Type: tensor.TypeFloat32, Shape: []int{3, 2}, Pointer: onward.Address(0x1000)})
+		cuda, err := onward.OrtValueOfBuffer(onward.Buffer{Device: onward.Device{Type: "cuda"},
+			Type: tensor.TypeFloat32, Shape: []int{3, 2}, Pointer: onward.Address(0x1000)})
 		enginetest.Must(t, err)
 		for name, c := range map[string]struct {
 			feed map[string]*onward.OrtValue
@@ -208,7 +220,8 @@ func TestRunWithOrtValues(t *testing.T) {
 			"device":             {map[string]*onward.OrtValue{"X": cuda}, nil, "not of cuda:0"},
 			"device, input name": {map[string]*onward.OrtValue{"nope": cuda}, nil, "Invalid input name: nope"},
 		} {
-			if _, err := s.RunWithOrtValues(context.Background(), c.feed, c.opts); !errors.Is(err, onward.ErrInvalidArgument) || !strings.Contains(err.Error(), c.want) {
+			if _, err := s.RunWithOrtValues(context.Background(), c.feed, c.opts); !errors.Is(err,
+				onward.ErrInvalidArgument) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s, %s: got %v, want %q", p, name, err, c.want)
 			}
 		}
@@ -218,11 +231,13 @@ func TestRunWithOrtValues(t *testing.T) {
 // This test checks that sparse inputs of any format reach the Go engine in COO format.
 func TestRunWithSparseOrtValue(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 17)
-	b.InputType("a", onnx.NewType(tensor.SparseType(tensor.TypeFloat32))).OutputType("y", onnx.NewType(tensor.SparseType(tensor.TypeFloat32)))
+	b.InputType("a", onnx.NewType(tensor.SparseType(tensor.TypeFloat32))).
+		OutputType("y", onnx.NewType(tensor.SparseType(tensor.TypeFloat32)))
 	b.Node("Identity", []string{"a"}, []string{"y"})
 	s, err := onward.OpenModel(t.Context(), b.Must(), nil)
 	enginetest.Must(t, err)
-	csr, err := tensor.NewSparseCSR([]int{2, 2}, tensor.Must(tensor.New([]float32{1, 2}, 2)), tensor.Must(tensor.New([]int64{1, 0}, 2)), tensor.Must(tensor.New([]int64{0, 1, 2}, 3)))
+	csr, err := tensor.NewSparseCSR([]int{2, 2}, tensor.Must(tensor.New([]float32{1, 2}, 2)),
+		tensor.Must(tensor.New([]int64{1, 0}, 2)), tensor.Must(tensor.New([]int64{0, 1, 2}, 3)))
 	enginetest.Must(t, err)
 	v, err := onward.NewOrtValue(csr)
 	enginetest.Must(t, err)
@@ -309,7 +324,8 @@ type plain struct{}
 
 func (plain) Name() string                  { return "test:plain" }
 func (plain) Available(driver.Config) error { return nil }
-func (plain) Compile(ctx context.Context, m *driver.Model, opts *driver.Options, _ driver.Config) (driver.Engine, error) {
+func (plain) Compile(ctx context.Context, m *driver.Model, opts *driver.Options,
+	_ driver.Config) (driver.Engine, error) {
 	s, err := onward.OpenModel(ctx, m.Model, nil)
 	return plainEngine{s}, err
 }
@@ -326,12 +342,14 @@ func (e plainEngine) Run(ctx context.Context, req *driver.Request) error {
 // TestRunInto runs a model whose outputs are given memory, on both Go enginetest.Engines.
 func TestRunInto(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 21)
-	b.Input("x", onnx.Float, "N", 3).Output("y", onnx.Float, "N", 3).Output("z", onnx.Float, "N", 3).Output("n", onnx.Int64, 2)
+	b.Input("x", onnx.Float, "N", 3).Output("y", onnx.Float, "N", 3).Output("z", onnx.Float, "N", 3).
+		Output("n", onnx.Int64, 2)
 	b.Node("Neg", []string{"x"}, []string{"y"})
 	b.Node("Exp", []string{"y"}, []string{"z"})
 	b.Node("Shape", []string{"x"}, []string{"n"})
 	for _, provider := range []string{"cpu", "reference"} {
-		s, err := onward.OpenModel(t.Context(), b.Must(), &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: provider}}})
+		s, err := onward.OpenModel(t.Context(), b.Must(),
+			&onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: provider}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -344,14 +362,16 @@ func TestRunInto(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r["y"] != tensor.Value(y) || !slices.Equal(tensor.Of[float32](y), []float32{-1, -2, -3, -4, -5, -6}) || len(r) != 3 {
+			if r["y"] != tensor.Value(y) || !slices.Equal(tensor.Of[float32](y), []float32{-1, -2, -3, -4, -5, -6}) ||
+				len(r) != 3 {
 				t.Errorf("%s: got %v, y is %v", provider, r, tensor.Of[float32](y))
 			}
 			if n, err := tensor.Data[int64](r["n"]); err != nil || !slices.Equal(n, []int64{2, 3}) {
 				t.Errorf("%s: n is %v, %v", provider, n, err)
 			}
 		}
-		r, err := s.Run(t.Context(), feed, &onward.RunOptions{Outputs: []string{"y"}, Into: map[string]*tensor.Tensor{"y": y}})
+		r, err := s.Run(t.Context(), feed,
+			&onward.RunOptions{Outputs: []string{"y"}, Into: map[string]*tensor.Tensor{"y": y}})
 		if err != nil || len(r) != 1 {
 			t.Errorf("%s: got %v, %v", provider, r, err)
 		}
@@ -366,18 +386,21 @@ func TestRunInto(t *testing.T) {
 			"At least one output":         {Outputs: []string{}, Into: map[string]*tensor.Tensor{"z": y}},
 		} {
 			_, err := s.Run(t.Context(), feed, o)
-			if !errors.Is(err, onward.ErrInvalidArgument) && !errors.Is(err, onward.ErrFail) || !strings.Contains(err.Error(), want) {
+			if !errors.Is(err, onward.ErrInvalidArgument) && !errors.Is(err, onward.ErrFail) ||
+				!strings.Contains(err.Error(), want) {
 				t.Errorf("%s: got %v, want %q", provider, err, want)
 			}
 		}
-		if _, err := s.Run(t.Context(), onward.Values{"x": nil}, &onward.RunOptions{Into: map[string]*tensor.Tensor{"y": y}}); !errors.Is(err, onward.ErrInvalidArgument) {
+		if _, err := s.Run(t.Context(), onward.Values{"x": nil},
+			&onward.RunOptions{Into: map[string]*tensor.Tensor{"y": y}}); !errors.Is(err, onward.ErrInvalidArgument) {
 			t.Errorf("%s: a nil input: got %v", provider, err)
 		}
 		bound, err := s.NewBinding()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.RunBinding(t.Context(), bound, &onward.RunOptions{Into: map[string]*tensor.Tensor{"y": y}}); err == nil || !strings.Contains(err.Error(), "Into must be nil") {
+		if err := s.RunBinding(t.Context(), bound, &onward.RunOptions{Into: map[string]*tensor.Tensor{"y": y}}); err ==
+			nil || !strings.Contains(err.Error(), "Into must be nil") {
 			t.Errorf("%s: got %v", provider, err)
 		}
 	}

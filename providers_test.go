@@ -41,7 +41,8 @@ func TestOptionsForOtherProviders(t *testing.T) {
 	}
 	o = enginetest.On("test:works")
 	o.CustomOperators = []onward.CustomOperator{doubling(nil)}
-	if _, err := onward.OpenModel(t.Context(), customModel(), o); !errors.Is(err, onward.ErrNotImplemented) || !strings.Contains(err.Error(), "test:works") {
+	if _, err := onward.OpenModel(t.Context(), customModel(), o); !errors.Is(err, onward.ErrNotImplemented) ||
+		!strings.Contains(err.Error(), "test:works") {
 		t.Errorf("error is %v", err)
 	}
 }
@@ -59,7 +60,8 @@ var worksGot atomic.Pointer[onnx.Model]
 
 func (f *fake) Name() string                  { return f.name }
 func (f *fake) Available(driver.Config) error { return f.absent }
-func (f *fake) Compile(ctx context.Context, m *driver.Model, o *driver.Options, c driver.Config) (driver.Engine, error) {
+func (f *fake) Compile(ctx context.Context, m *driver.Model, o *driver.Options,
+	c driver.Config) (driver.Engine, error) {
 	if f.compileErr != nil {
 		return nil, f.compileErr
 	}
@@ -108,17 +110,20 @@ func TestProviderList(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), text) {
 				t.Errorf("%s, strict %v: error is %v, want %q", c.list, c.strict, err, text)
 			}
-		} else if err != nil || s.Provider() != c.want || !slices.Equal(s.Providers(), []string{c.want}) || s.ProviderOptions()[c.want] == nil {
+		} else if err != nil || s.Provider() != c.want || !slices.Equal(s.Providers(), []string{c.want}) ||
+			s.ProviderOptions()[c.want] == nil {
 			t.Errorf("%s, strict %v: %v, want %s", c.list, c.strict, err, c.want)
 		}
 		if s != nil {
 			s.Close()
 		}
-		if got := log.String(); (got == "") != (c.warning == "") || !strings.Contains(got, c.warning) || got != "" && !strings.Contains(got, "session=here") {
+		if got := log.String(); (got == "") != (c.warning == "") || !strings.Contains(got, c.warning) || got != "" &&
+			!strings.Contains(got, "session=here") {
 			t.Errorf("%s, strict %v: log is %q, want %q", c.list, c.strict, got, c.warning)
 		}
 	}
-	if all := onward.AvailableProviders(); slices.Contains(all, "test:absent") || !slices.Contains(all, "cpu") || !slices.Contains(onward.Providers(), "test:absent") {
+	if all := onward.AvailableProviders(); slices.Contains(all, "test:absent") || !slices.Contains(all, "cpu") ||
+		!slices.Contains(onward.Providers(), "test:absent") {
 		t.Errorf("available are %v of %v", all, onward.Providers())
 	}
 }
@@ -142,10 +147,12 @@ func TestSetProviders(t *testing.T) {
 			t.Fatal(err)
 		}
 		out, err := s.Run(context.Background(), row(1, 2, 3), nil)
-		if err != nil || s.Provider() != "reference" || !slices.Equal(enginetest.Floats(t, out["y"]), []float32{2, 6, 12}) {
+		if err != nil || s.Provider() != "reference" ||
+			!slices.Equal(enginetest.Floats(t, out["y"]), []float32{2, 6, 12}) {
 			t.Errorf("%s: %v, %v", s.Provider(), out, err)
 		}
-		if err := s.SetProviders(context.Background(), providers("test:refuses")); err == nil || s.Provider() != "reference" {
+		if err := s.SetProviders(context.Background(), providers("test:refuses")); err == nil ||
+			s.Provider() != "reference" {
 			t.Errorf("a provider that refuses: %v, %s", err, s.Provider())
 		}
 		if err := s.Close(); err != nil {
@@ -173,7 +180,8 @@ type breaks struct{ fake }
 
 var breaksAfter atomic.Int64
 
-func (b *breaks) Compile(ctx context.Context, m *driver.Model, o *driver.Options, c driver.Config) (driver.Engine, error) {
+func (b *breaks) Compile(ctx context.Context, m *driver.Model, o *driver.Options,
+	c driver.Config) (driver.Engine, error) {
 	e, err := b.fake.Compile(ctx, m, o, c)
 	return breaking{e}, err
 }
@@ -193,7 +201,8 @@ func init() { driver.Register(&breaks{fake{name: "test:breaks"}}) }
 // when the first one fails, and only if the option is set.
 func TestFallbackOnFailure(t *testing.T) {
 	m := scaled().Must()
-	s := enginetest.Open(t, m, &onward.SessionOptions{Providers: providers("test:breaks", "test:breaks", "reference"), FallbackOnFailure: true})
+	s := enginetest.Open(t, m, &onward.SessionOptions{Providers: providers("test:breaks", "test:breaks", "reference"),
+		FallbackOnFailure: true})
 	breaksAfter.Store(10)
 	var wg sync.WaitGroup
 	for range 8 {
@@ -216,19 +225,23 @@ func TestFallbackOnFailure(t *testing.T) {
 	} {
 		breaksAfter.Store(0)
 		s := enginetest.Open(t, m, o)
-		if _, err := s.Run(context.Background(), row(1, 2, 3), nil); !errors.Is(err, onward.ErrExecution) || s.Provider() != "test:breaks" {
+		if _, err := s.Run(context.Background(), row(1, 2, 3), nil); !errors.Is(err, onward.ErrExecution) ||
+			s.Provider() != "test:breaks" {
 			t.Errorf("%+v: %v on %s", o, err, s.Provider())
 		}
 	}
 	breaksAfter.Store(0)
-	s = enginetest.Open(t, m, &onward.SessionOptions{Providers: providers("test:breaks", "test:refuses"), FallbackOnFailure: true})
-	if _, err := s.Run(context.Background(), row(1, 2, 3), nil); !errors.Is(err, onward.ErrExecution) || !strings.Contains(err.Error(), "too difficult") {
+	s = enginetest.Open(t, m,
+		&onward.SessionOptions{Providers: providers("test:breaks", "test:refuses"), FallbackOnFailure: true})
+	if _, err := s.Run(context.Background(), row(1, 2, 3), nil); !errors.Is(err, onward.ErrExecution) ||
+		!strings.Contains(err.Error(), "too difficult") {
 		t.Errorf("the next provider refuses the model, too: %v", err)
 	}
 }
 
 func TestDynamicOptionsOfGoEngine(t *testing.T) {
-	if err := enginetest.Open(t, scaled().Must(), nil).SetDynamicOptions(map[string]string{"a": "b"}); !errors.Is(err, onward.ErrNotImplemented) {
+	if err := enginetest.Open(t, scaled().Must(), nil).
+		SetDynamicOptions(map[string]string{"a": "b"}); !errors.Is(err, onward.ErrNotImplemented) {
 		t.Errorf("got %v, want NOT_IMPLEMENTED", err)
 	}
 }

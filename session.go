@@ -98,7 +98,8 @@ func (s *Session) SetDynamicOptions(options map[string]string) error {
 	}
 	d, ok := s.engine.(driver.DynamicOptions)
 	if !ok {
-		return statusf(NotImplemented, "provider %s has no options that can be changed while the session is in use", s.provider.Name)
+		return statusf(NotImplemented, "provider %s has no options that can be changed while the session is in use",
+			s.provider.Name)
 	}
 	return runStatus(d.SetDynamicOptions(options))
 }

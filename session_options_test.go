@@ -45,10 +45,12 @@ func TestFreeDimensions(t *testing.T) {
 	onBoth(t, func(t *testing.T, o *onward.SessionOptions) {
 		o.FreeDimensions = map[string]int64{"batch": 2}
 		s := enginetest.Open(t, scaled().Must(), o)
-		if got := s.Inputs()[0].String() + " " + s.Outputs()[0].String(); got != "x: tensor(float)[2,3] y: tensor(float)[2,3]" {
+		if got := s.Inputs()[0].String() + " " +
+			s.Outputs()[0].String(); got != "x: tensor(float)[2,3] y: tensor(float)[2,3]" {
 			t.Errorf("arguments are %s", got)
 		}
-		if _, err := s.Run(context.Background(), row(1, 1, 1), nil); err == nil || !strings.Contains(err.Error(), "index: 0 Got: 1 Expected: 2") {
+		if _, err := s.Run(context.Background(), row(1, 1, 1), nil); err == nil ||
+			!strings.Contains(err.Error(), "index: 0 Got: 1 Expected: 2") {
 			t.Errorf("a batch of 1 gives %v", err)
 		}
 		out, err := s.Run(context.Background(), row(1, 1, 1, 2, 2, 2), nil)
@@ -62,7 +64,8 @@ func TestFreeDimensions(t *testing.T) {
 	m := scaled().Must()
 	m.Graph.Inputs[0].Type.Tensor.Shape.Dims[0].Denotation = "DATA_BATCH"
 	m.Graph.Inputs[0].Type.Tensor.Shape.Dims[1].Denotation = "DATA_FEATURE"
-	s := enginetest.Open(t, m, &onward.SessionOptions{FreeDimensionsByDenotation: map[string]int64{"DATA_BATCH": 1, "DATA_FEATURE": 3}})
+	s := enginetest.Open(t, m,
+		&onward.SessionOptions{FreeDimensionsByDenotation: map[string]int64{"DATA_BATCH": 1, "DATA_FEATURE": 3}})
 	if got := s.Inputs()[0].Shape[0].Value; got != 1 {
 		t.Errorf("the batch is %d, want 1", got)
 	}
@@ -103,7 +106,8 @@ func TestInitializers(t *testing.T) {
 		"must be a tensor":         {Initializers: onward.Values{"w": &tensor.Optional{Elem: w.Type(), Value: w}}},
 		"is not stored externally": {ExternalInitializers: onward.Values{"w": w}},
 	} {
-		if _, err := onward.OpenModel(t.Context(), scaled().Must(), o); !errors.Is(err, onward.ErrInvalidArgument) || !strings.Contains(err.Error(), name) {
+		if _, err := onward.OpenModel(t.Context(), scaled().Must(), o); !errors.Is(err, onward.ErrInvalidArgument) ||
+			!strings.Contains(err.Error(), name) {
 			t.Errorf("want an error that says %q, got %v", name, err)
 		}
 	}
@@ -111,7 +115,8 @@ func TestInitializers(t *testing.T) {
 
 func TestExternalInitializers(t *testing.T) {
 	m := scaled().Must()
-	m.Graph.Initializers[0] = &onnx.Tensor{Name: "w", Dims: []int64{3}, DataType: onnx.Float, DataLocation: onnx.LocationExternal,
+	m.Graph.Initializers[0] = &onnx.Tensor{Name: "w", Dims: []int64{3}, DataType: onnx.Float,
+		DataLocation: onnx.LocationExternal,
 		ExternalData: []onnx.StringStringEntry{{Key: "location", Value: "absent.bin"}}}
 	path := filepath.Join(t.TempDir(), "m.onnx")
 	data, err := m.Marshal()
@@ -125,7 +130,9 @@ func TestExternalInitializers(t *testing.T) {
 		s.Close()
 		t.Error("the model opens without its weights")
 	}
-	s, err := onward.Open(t.Context(), path, &onward.SessionOptions{ExternalInitializers: onward.Values{"w": tensor.Must(tensor.New([]float32{1, 2, 3}, 3))}})
+	s, err := onward.Open(t.Context(), path,
+		&onward.SessionOptions{
+			ExternalInitializers: onward.Values{"w": tensor.Must(tensor.New([]float32{1, 2, 3}, 3))}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +150,8 @@ func TestOnlyPathToFetches(t *testing.T) {
 		s := enginetest.Open(t, scaled().Must(), o)
 		for i := range 12 {
 			var ran []string
-			opts := &onward.RunOptions{Outputs: []string{"z"}, OnlyPathToFetches: i%3 != 0, Observe: func(n onward.NodeRun) { ran = append(ran, n.OpType) }}
+			opts := &onward.RunOptions{Outputs: []string{"z"}, OnlyPathToFetches: i%3 != 0,
+				Observe: func(n onward.NodeRun) { ran = append(ran, n.OpType) }}
 			if i%3 == 2 {
 				opts.Outputs = []string{"y"}
 			}
@@ -158,7 +166,8 @@ func TestOnlyPathToFetches(t *testing.T) {
 			if got := enginetest.Floats(t, out[name]); len(out) != 1 || !slices.Equal(got, want) {
 				t.Errorf("run %d: %s = %v, want %v", i, name, got, want)
 			}
-			if all := i%3 == 0; all != slices.Contains(ran, "Neg") && i%3 == 2 || i%3 == 1 && !slices.Equal(ran, []string{"Neg"}) {
+			if all := i%3 == 0; all != slices.Contains(ran, "Neg") && i%3 == 2 || i%3 == 1 &&
+				!slices.Equal(ran, []string{"Neg"}) {
 				t.Errorf("run %d: nodes %v", i, ran)
 			}
 		}
@@ -166,7 +175,8 @@ func TestOnlyPathToFetches(t *testing.T) {
 }
 
 func TestMemorySwitches(t *testing.T) {
-	for _, o := range []onward.SessionOptions{{DisableMemoryPattern: true}, {DisableMemoryReuse: true}, {DisableMemoryArena: true}} {
+	for _, o := range []onward.SessionOptions{{DisableMemoryPattern: true}, {DisableMemoryReuse: true},
+		{DisableMemoryArena: true}} {
 		s := enginetest.Open(t, scaled().Must(), &o)
 		for i := range 5 {
 			out, err := s.Run(context.Background(), row(1, 2, float32(i)), nil)
@@ -187,7 +197,8 @@ func TestOptimizationLevels(t *testing.T) {
 		b.Node("Mul", []string{"i", "s"}, []string{"g"})
 		b.Node("MatMul", []string{"g", "w"}, []string{"y"})
 		s := enginetest.Open(t, b.Must(), o)
-		if _, err := s.Run(context.Background(), row(1, 2, 3, 4, 5, 6), &onward.RunOptions{Observe: func(n onward.NodeRun) { r = append(r, n.OpType) }}); err != nil {
+		if _, err := s.Run(context.Background(), row(1, 2, 3, 4, 5, 6),
+			&onward.RunOptions{Observe: func(n onward.NodeRun) { r = append(r, n.OpType) }}); err != nil {
 			t.Fatal(err)
 		}
 		return r
@@ -275,7 +286,8 @@ func TestProfiling(t *testing.T) {
 	})
 	// Closing a session ends its profile.
 	dir := t.TempDir()
-	s := enginetest.Open(t, scaled().Must(), &onward.SessionOptions{EnableProfiling: true, ProfilePrefix: filepath.Join(dir, "p")})
+	s := enginetest.Open(t, scaled().Must(),
+		&onward.SessionOptions{EnableProfiling: true, ProfilePrefix: filepath.Join(dir, "p")})
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -286,7 +298,8 @@ func TestProfiling(t *testing.T) {
 
 func TestLog(t *testing.T) {
 	var log bytes.Buffer
-	o := &onward.SessionOptions{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})), LogID: "s1", LogSeverity: onward.LogVerbose, LogVerbosity: 1}
+	o := &onward.SessionOptions{
+		Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})), LogID: "s1", LogSeverity: onward.LogVerbose, LogVerbosity: 1}
 	s := enginetest.Open(t, scaled().Must(), o)
 	if _, err := s.Run(context.Background(), row(1, 2, 3), &onward.RunOptions{Tag: "r1"}); err != nil {
 		t.Fatal(err)
@@ -302,7 +315,9 @@ func TestLog(t *testing.T) {
 	if _, err := quiet.Run(context.Background(), row(1, 2, 3), nil); err != nil || log.Len() > 0 {
 		t.Errorf("%v, log:\n%s", err, log.String())
 	}
-	if _, err := quiet.Run(context.Background(), row(1, 2, 3), &onward.RunOptions{LogSeverity: onward.LogVerbose}); err != nil || !strings.Contains(log.String(), "run begins") {
+	if _, err := quiet.Run(context.Background(), row(1, 2, 3),
+		&onward.RunOptions{LogSeverity: onward.LogVerbose}); err != nil ||
+		!strings.Contains(log.String(), "run begins") {
 		t.Errorf("%v, log:\n%s", err, log.String())
 	}
 	log.Reset()
@@ -314,7 +329,8 @@ func TestLog(t *testing.T) {
 	if !strings.Contains(log.String(), "session created") {
 		t.Errorf("log:\n%s", log.String())
 	}
-	for s, want := range map[onward.LogSeverity]slog.Level{onward.LogVerbose: slog.LevelDebug, onward.LogInfo: slog.LevelInfo, onward.LogWarning: slog.LevelWarn, onward.LogError: slog.LevelError, onward.LogFatal: slog.LevelError + 4} {
+	for s, want := range map[onward.LogSeverity]slog.Level{onward.LogVerbose: slog.LevelDebug,
+		onward.LogInfo: slog.LevelInfo, onward.LogWarning: slog.LevelWarn, onward.LogError: slog.LevelError, onward.LogFatal: slog.LevelError + 4} {
 		if s.Level() != want {
 			t.Errorf("severity %d has level %v, want %v", s, s.Level(), want)
 		}
@@ -340,7 +356,9 @@ func TestSeed(t *testing.T) {
 		t.Error("the seed is not kept")
 	}
 	second := draw(nil)
-	if slices.Equal(first, second) || !slices.Equal(second, draw(nil)) || !slices.Equal(second, draw(&onward.RunOptions{Seed: 42})) || slices.Equal(second, draw(&onward.RunOptions{Seed: 7})) {
+	if slices.Equal(first, second) || !slices.Equal(second, draw(nil)) ||
+		!slices.Equal(second, draw(&onward.RunOptions{Seed: 42})) ||
+		slices.Equal(second, draw(&onward.RunOptions{Seed: 7})) {
 		t.Error("the default seed does not decide")
 	}
 }
@@ -360,7 +378,8 @@ func TestSessionWithoutSpinning(t *testing.T) {
 	in := onward.Values{"x": tensor.Must(tensor.New(x, n))}
 	var want []byte
 	for _, threads := range []int{1, 0, 3} {
-		s := enginetest.Open(t, b.Must(), &onward.SessionOptions{Threads: threads, Config: map[string]string{onward.ConfigAllowSpinning: "0"}})
+		s := enginetest.Open(t, b.Must(),
+			&onward.SessionOptions{Threads: threads, Config: map[string]string{onward.ConfigAllowSpinning: "0"}})
 		for range 20 {
 			out, err := s.Run(context.Background(), in, nil)
 			if err != nil {

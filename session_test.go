@@ -153,7 +153,8 @@ func TestErrorHints(t *testing.T) {
 			t.Errorf("%%+v is %s", text)
 		}
 	}
-	_, err = onward.OpenBytes(t.Context(), data, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: "referense"}}})
+	_, err = onward.OpenBytes(t.Context(), data,
+		&onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: "referense"}}})
 	if err == nil || !strings.Contains(err.Error(), `did you mean "reference"?`) {
 		t.Errorf("an unknown provider gives %v", err)
 	}
@@ -163,7 +164,8 @@ func TestErrorHints(t *testing.T) {
 func TestNilValues(t *testing.T) {
 	onBoth(t, func(t *testing.T, o *onward.SessionOptions) {
 		s := enginetest.Open(t, scaled().Must(), o)
-		for _, v := range []tensor.Value{nil, (*tensor.Tensor)(nil), (*tensor.Sequence)(nil), (*tensor.Map)(nil), (*tensor.Optional)(nil), (*tensor.Sparse)(nil),
+		for _, v := range []tensor.Value{nil, (*tensor.Tensor)(nil), (*tensor.Sequence)(nil), (*tensor.Map)(nil),
+			(*tensor.Optional)(nil), (*tensor.Sparse)(nil),
 			&tensor.Tensor{}, &tensor.Sequence{}, &tensor.Map{}, &tensor.Optional{}, &tensor.Sparse{}} {
 			_, run := s.Run(t.Context(), onward.Values{"x": v}, nil)
 			_, list := s.RunList(t.Context(), []tensor.Value{v}, nil)
@@ -178,7 +180,8 @@ func TestNilValues(t *testing.T) {
 			}
 			bound, zero := b.BindCPUInput("x", v), b.BindInputValue("x", &onward.OrtValue{})
 			b.Close()
-			for what, err := range map[string]error{"Run": run, "RunList": list, "RunWithOrtValues": values, "NewOrtValue": ort, "BindCPUInput": bound, "BindInputValue": zero, "Check": s.Inputs()[0].Check(v)} {
+			for what, err := range map[string]error{"Run": run, "RunList": list, "RunWithOrtValues": values,
+				"NewOrtValue": ort, "BindCPUInput": bound, "BindInputValue": zero, "Check": s.Inputs()[0].Check(v)} {
 				if !errors.Is(err, onward.ErrInvalidArgument) {
 					t.Errorf("%s of %T: %v", what, v, err)
 				}
@@ -189,7 +192,8 @@ func TestNilValues(t *testing.T) {
 
 func TestNegativeThreads(t *testing.T) {
 	for _, o := range []onward.SessionOptions{{Threads: -1}, {InterOpThreads: -2}} {
-		if _, err := onward.OpenModel(t.Context(), scaled().Must(), &o); !errors.Is(err, onward.ErrInvalidArgument) || !strings.Contains(err.Error(), "want 0, for the default, or more") {
+		if _, err := onward.OpenModel(t.Context(), scaled().Must(), &o); !errors.Is(err, onward.ErrInvalidArgument) ||
+			!strings.Contains(err.Error(), "want 0, for the default, or more") {
 			t.Errorf("%d and %d threads: %v", o.Threads, o.InterOpThreads, err)
 		}
 	}
@@ -201,7 +205,8 @@ func TestOpenErrors(t *testing.T) {
 	if err := os.WriteFile(garbage, []byte("not a model at all"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]error{filepath.Join(dir, "absent.onnx"): onward.ErrNoSuchFile, garbage: onward.ErrInvalidProtobuf} {
+	for path, want := range map[string]error{filepath.Join(dir, "absent.onnx"): onward.ErrNoSuchFile,
+		garbage: onward.ErrInvalidProtobuf} {
 		if _, err := onward.Open(t.Context(), path, nil); !errors.Is(err, want) {
 			t.Errorf("%s: error is %v, want %v", path, err, want)
 		}
@@ -371,8 +376,8 @@ func TestFlatMemory(t *testing.T) {
 	}
 }
 
-// TestOptionalInputsTakeBareValues feeds an input of type optional with a tensor, an empty optional,
-// and nothing.
+// TestOptionalInputsTakeBareValues feeds an input of type optional with a tensor, an
+// empty optional, and nothing.
 func TestOptionalInputsTakeBareValues(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 18)
 	of, err := onnx.NewTensorType(onnx.Float, nil)
@@ -385,7 +390,8 @@ func TestOptionalInputsTakeBareValues(t *testing.T) {
 	bare := tensor.Must(tensor.New([]float32{1, 2}, 2))
 	elem := tensor.TensorType(tensor.TypeFloat32)
 	for _, provider := range []string{"cpu", "reference"} {
-		s, err := onward.OpenModel(t.Context(), b.Must(), &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: provider}}})
+		s, err := onward.OpenModel(t.Context(), b.Must(),
+			&onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: provider}}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -31,7 +31,8 @@ func stressModel() *onnx.Model {
 	return b.Must()
 }
 
-// stressRounds returns how often a stress test repeats: a few times, or as often as ONWARD_STRESS says.
+// stressRounds returns how often a stress test repeats: a few times, or as
+// often as ONWARD_STRESS says.
 func stressRounds(t *testing.T, few int) int {
 	if n, err := strconv.Atoi(os.Getenv("ONWARD_STRESS")); err == nil {
 		return n
@@ -40,8 +41,8 @@ func stressRounds(t *testing.T, few int) int {
 	return few
 }
 
-// TestStressOneSession: 64 goroutines run, bind, cancel and close one session. Each run gives its result, or
-// an error that says that it was cancelled or that the session is closed.
+// TestStressOneSession: 64 goroutines run, bind, cancel and close one session. Each run gives its
+// result, or an error that says that it was cancelled or that the session is closed.
 func TestStressOneSession(t *testing.T) {
 	rounds := stressRounds(t, 40)
 	for range max(1, rounds/20) {
@@ -78,7 +79,8 @@ func TestStressOneSession(t *testing.T) {
 					if err == nil {
 						ran.Add(1)
 					}
-					if err != nil && !errors.Is(err, context.Canceled) && !strings.Contains(err.Error(), "session is closed") {
+					if err != nil && !errors.Is(err, context.Canceled) &&
+						!strings.Contains(err.Error(), "session is closed") {
 						t.Errorf("error is %v, want that the run was cancelled or the session closed", err)
 					}
 				}
@@ -118,7 +120,8 @@ func bindAndRun(ctx context.Context, s *onward.Session, feed onward.Values) erro
 // if they do) and keep no memory.
 func TestStressChangingShapes(t *testing.T) {
 	rounds := stressRounds(t, 1000)
-	s, err := onward.OpenModel(t.Context(), stressModel(), &onward.SessionOptions{Threads: 1, Limits: onward.Limits{MaxMemory: 4 << 20}})
+	s, err := onward.OpenModel(t.Context(), stressModel(),
+		&onward.SessionOptions{Threads: 1, Limits: onward.Limits{MaxMemory: 4 << 20}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +140,8 @@ func TestStressChangingShapes(t *testing.T) {
 			before = heap() // caches of layouts are full
 		}
 		n := 1 + rng.IntN(2000)
-		_, err := s.Run(t.Context(), onward.Values{"n": tensor.Scalar(int64(rng.IntN(100_000))), "x": tensor.Must(tensor.New(make([]float32, n), n))}, nil)
+		_, err := s.Run(t.Context(), onward.Values{"n": tensor.Scalar(int64(rng.IntN(100_000))),
+			"x": tensor.Must(tensor.New(make([]float32, n), n))}, nil)
 		if err != nil {
 			t.Fatalf("run %d: %v", k, err)
 		}
@@ -160,7 +164,9 @@ func TestMemoryBudget(t *testing.T) {
 	budget := onward.NewMemoryBudget(limit)
 	var sessions []*onward.Session
 	for _, p := range []string{"cpu", "reference"} {
-		s, err := onward.OpenBytes(t.Context(), data, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: p}}, Limits: onward.Limits{Budget: budget}})
+		s, err := onward.OpenBytes(t.Context(), data,
+			&onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: p}},
+				Limits: onward.Limits{Budget: budget}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -207,7 +213,8 @@ func TestMemoryBudget(t *testing.T) {
 	}
 	if d := onward.NewMemoryBudget(0); d.Limit() != 0 {
 		t.Errorf("a budget without size has limit %d before a session is opened", d.Limit())
-	} else if s, err := onward.OpenBytes(t.Context(), data, &onward.SessionOptions{Limits: onward.Limits{Budget: d}}); err != nil || d.Limit() <= 0 {
+	} else if s, err := onward.OpenBytes(t.Context(), data,
+		&onward.SessionOptions{Limits: onward.Limits{Budget: d}}); err != nil || d.Limit() <= 0 {
 		t.Errorf("a budget without size has limit %d after a session is opened: %v", d.Limit(), err)
 	} else {
 		s.Close()

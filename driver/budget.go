@@ -14,8 +14,9 @@ var ErrMemoryBudget = errors.New("memory budget exceeded")
 // It is safe for concurrent use. Other memory that a session keeps for later runs is not counted.
 type MemoryBudget struct{ limit, used atomic.Int64 }
 
-// NewMemoryBudget returns a budget with a limit in bytes. 0 selects half of the machine's memory,
-// which applies from the first session of the Go engine with the budget; until then there is no limit.
+// NewMemoryBudget returns a budget with a limit in bytes. 0 selects half of the machine's
+// memory, which applies from the first session of the Go engine with the budget; until then
+// there is no limit.
 func NewMemoryBudget(bytes int64) *MemoryBudget {
 	b := new(MemoryBudget)
 	b.limit.Store(max(bytes, 0))

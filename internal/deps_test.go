@@ -34,8 +34,9 @@ var layers = map[string][]string{
 	"internal/fail":       {},
 	"internal/memory":     {},
 	"tokenizer":           {},
-	"tensor":              {"internal/memory", "internal/fail", "internal/atomicfile"}, // the latter for its files alone: parts above do not list it
-	"onnx":                {"tensor", "internal/memory", "internal/fail"},
+	// the latter for its files alone: parts above do not list it
+	"tensor": {"internal/memory", "internal/fail", "internal/atomicfile"},
+	"onnx":   {"tensor", "internal/memory", "internal/fail"},
 
 	// Kernels see slices and ints, never tensors or graphs.
 	"internal/kernels": {"internal/cpu", "internal/memory", "internal/fail"},
@@ -190,7 +191,8 @@ func goList(t *testing.T, goos, goarch, tags string, args ...string) []listed {
 	if err != nil {
 		t.Skipf("imports are not checked: %v", err)
 	}
-	cmd := exec.Command(goTool, append([]string{"list", "-json=ImportPath,Standard,Imports,GoFiles,Error", "-tags=" + tags}, args...)...)
+	cmd := exec.Command(goTool,
+		append([]string{"list", "-json=ImportPath,Standard,Imports,GoFiles,Error", "-tags=" + tags}, args...)...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch)
 	var errs strings.Builder
 	cmd.Stderr = &errs
@@ -237,7 +239,8 @@ func TestImportsFollowTheTable(t *testing.T) {
 					continue
 				}
 				if to, ok := partOf(imp); !ok || !mayImport(from, to) {
-					t.Errorf("%s/%s %s: %s imports %s; the table lets %s import %v", p.goos, p.goarch, p.tags, pkg.ImportPath, imp, from, layers[from])
+					t.Errorf("%s/%s %s: %s imports %s; the table lets %s import %v", p.goos, p.goarch, p.tags,
+						pkg.ImportPath, imp, from, layers[from])
 				}
 			}
 		}
@@ -303,7 +306,9 @@ func TestRootLinksNoOptionalCodec(t *testing.T) {
 	for _, name := range []string{"jpeg2000", "webp"} {
 		codec := module + "/internal/imagecodec/" + name
 		links := func(pkg string) bool {
-			return slices.ContainsFunc(goList(t, "linux", "amd64", "", "-deps", pkg), func(p listed) bool { return p.ImportPath == codec })
+			return slices.ContainsFunc(goList(t, "linux", "amd64", "", "-deps", pkg), func(p listed) bool {
+				return p.ImportPath == codec
+			})
 		}
 		if links(module) {
 			t.Errorf("importing %s links %s", module, codec)
@@ -328,7 +333,8 @@ func TestCoverPullsInLittle(t *testing.T) {
 	for _, p := range platforms {
 		for _, pkg := range goList(t, p.goos, p.goarch, p.tags, "-deps", module) {
 			imp := pkg.ImportPath
-			if pkg.Standard || inModule(imp) || imp == "golang.org/x/sys" || strings.HasPrefix(imp, "golang.org/x/sys/") {
+			if pkg.Standard || inModule(imp) || imp == "golang.org/x/sys" ||
+				strings.HasPrefix(imp, "golang.org/x/sys/") {
 				continue
 			}
 			if !slices.Contains(allowed, imp) {
@@ -338,8 +344,8 @@ func TestCoverPullsInLittle(t *testing.T) {
 	}
 }
 
-// TestTokenizerImportsTheStandardLibrary checks that a program which imports tokenizer alone requires no module
-// besides this one.
+// TestTokenizerImportsTheStandardLibrary checks that a program which imports tokenizer alone
+// requires no module besides this one.
 func TestTokenizerImportsTheStandardLibrary(t *testing.T) {
 	for _, p := range platforms {
 		for _, pkg := range goList(t, p.goos, p.goarch, p.tags, "-deps", module+"/tokenizer") {

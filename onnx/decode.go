@@ -213,15 +213,18 @@ func (t *Tensor) validate() (int64, error) {
 	}
 	want, wantEntries := t.DataType.storage(n)
 	if name != want {
-		return 0, fail.Errorf("values of data_type %s should be stored in field %s instead of %s", t.DataType, want, name)
+		return 0, fail.Errorf("values of data_type %s should be stored in field %s instead of %s",
+			t.DataType, want, name)
 	}
 	if n > math.MaxInt64/2 || entries != wantEntries {
-		return 0, fail.Errorf("%s has %d entries, %s with dims %v needs %d", name, entries, t.DataType, t.Dims, wantEntries)
+		return 0, fail.Errorf("%s has %d entries, %s with dims %v needs %d", name, entries, t.DataType,
+			t.Dims, wantEntries)
 	}
 	if t.DataType == Float6E2M3 || t.DataType == Float6E3M2 {
 		for i, v := range t.Int32Data {
 			if v>>6 != 0 {
-				return 0, fail.Errorf("entry %d of int32_data is %d, %s needs one element of 6 bits, 0 to 63", i, v, t.DataType)
+				return 0, fail.Errorf("entry %d of int32_data is %d, %s needs one element of 6 bits, 0 to 63",
+					i, v, t.DataType)
 			}
 		}
 	}

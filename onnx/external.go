@@ -149,14 +149,16 @@ func checkLocation(p string) error {
 // own is false.
 func (x *External) data(t *Tensor, size int64, opts *DecodeOptions) (data []byte, own bool, err error) {
 	if x == nil || x.Dir == "" {
-		return nil, false, fail.Errorf("%w: the model was not read from a file; set the folder of its external data", ErrExternalData)
+		return nil, false,
+			fail.Errorf("%w: the model was not read from a file; set the folder of its external data", ErrExternalData)
 	}
 	info, err := t.externalInfo(x.Strict)
 	if err != nil {
 		return nil, false, err
 	}
 	if info.length >= 0 && info.length != size {
-		return nil, false, fail.Errorf("%w: length is %d, %s with dims %v needs %d", ErrExternalData, info.length, t.DataType, t.Dims, size)
+		return nil, false, fail.Errorf("%w: length is %d, %s with dims %v needs %d", ErrExternalData, info.length,
+			t.DataType, t.Dims, size)
 	}
 	if x.mapExternal && x.mapping != nil && !opts.Copy && size >= mapAbove {
 		data, err = x.mapping.bytes(x, info, size)
@@ -175,7 +177,8 @@ func (x *External) data(t *Tensor, size int64, opts *DecodeOptions) (data []byte
 	if opts.Reserve != nil {
 		err = opts.Reserve(size)
 	} else if most := memory.Default(); size > most {
-		err = fail.Errorf("%w: it takes %d bytes, the limit is half of the machine's memory, %d", ErrTooLarge, size, most)
+		err = fail.Errorf("%w: it takes %d bytes, the limit is half of the machine's memory, %d",
+			ErrTooLarge, size, most)
 	}
 	if err != nil {
 		return nil, false, err
@@ -236,7 +239,8 @@ func (x *External) openRange(info externalInfo, size int64) (*os.File, error) {
 // within checks that a file of have bytes holds size bytes from the offset.
 func (info *externalInfo) within(have, size int64) error {
 	if info.offset > have || size > have-info.offset {
-		return fail.Errorf("%w: %q has %d bytes, the tensor needs %d from offset %d", ErrExternalData, info.location, have, size, info.offset)
+		return fail.Errorf("%w: %q has %d bytes, the tensor needs %d from offset %d", ErrExternalData, info.location,
+			have, size, info.offset)
 	}
 	return nil
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// externalModel writes a model of one uint8 initializer with the external_data pairs, and returns the
-// model as read from dir/model.onnx.
+// externalModel writes a model of one uint8 initializer with the external_data pairs, and returns
+// the model as read from dir/model.onnx.
 func externalModel(t testing.TB, path string, n int64, pairs ...string) *Model {
 	t.Helper()
 	p := &Tensor{Name: "w", DataType: Uint8, Dims: []int64{n}, DataLocation: LocationExternal}
@@ -151,7 +151,8 @@ func TestExternalLinks(t *testing.T) {
 	wantW(t, "link inside", m, "abcd")
 	strict := m.External()
 	strict.Strict = true
-	if _, err := m.Graph.Initializers[0].Decode(&DecodeOptions{External: strict}); !errors.Is(err, ErrExternalData) || !strings.Contains(err.Error(), "symbolic link") {
+	if _, err := m.Graph.Initializers[0].Decode(&DecodeOptions{External: strict}); !errors.Is(err, ErrExternalData) ||
+		!strings.Contains(err.Error(), "symbolic link") {
 		t.Errorf("strict: %v", err)
 	}
 
@@ -172,7 +173,8 @@ func TestExternalLinks(t *testing.T) {
 		wantExternalError(t, "hard link", m, "hard links")
 		x := m.External()
 		x.AllowHardLinks = true
-		if v, err := m.Graph.Initializers[0].Decode(&DecodeOptions{External: x}); err != nil || string(v.Bytes()) != "evil" {
+		if v, err := m.Graph.Initializers[0].Decode(&DecodeOptions{External: x}); err != nil ||
+			string(v.Bytes()) != "evil" {
 			t.Errorf("AllowHardLinks: %v", err)
 		}
 	}
@@ -316,7 +318,8 @@ func TestExternalKeys(t *testing.T) {
 	wantExternalError(t, "no keys", externalModel(t, path, 4), "doesn't have a location")
 	for _, key := range []string{"location", "offset", "length"} {
 		value := map[string]string{"location": "w.bin", "offset": "0", "length": "4"}[key]
-		wantExternalError(t, "two of "+key, externalModel(t, path, 4, "location", "w.bin", key, value, key, value), "more than once")
+		wantExternalError(t, "two of "+key, externalModel(t, path, 4, "location", "w.bin", key, value, key, value),
+			"more than once")
 	}
 	m := externalModel(t, path, 4, "location", "w.bin", "checksum", "x", "__class__", "y")
 	wantW(t, "unknown", m, "abcd")
@@ -436,7 +439,8 @@ func TestWriteFileExternalData(t *testing.T) {
 			if p.Name == "big" && !bytes.Equal(v.Bytes(), big) || p.Name == "inner" && v.Bytes()[1999] != 9 {
 				t.Errorf("%s differs", p.Name)
 			}
-			if external := p.DataLocation == LocationExternal; external != (p.Name == "big" || p.Name == "inner" || p.Name == "typed") {
+			if external := p.DataLocation == LocationExternal; external != (p.Name == "big" || p.Name == "inner" ||
+				p.Name == "typed") {
 				t.Errorf("%s is external: %v", p.Name, external)
 			}
 			n++
@@ -558,13 +562,15 @@ func TestReadFileReserves(t *testing.T) {
 	dir := t.TempDir()
 	for _, size := range []int{1 << 10, 4 << 20} {
 		path := filepath.Join(dir, "m.onnx")
-		m := &Model{IRVersion: 10, Graph: &Graph{Name: "g", Initializers: []*Tensor{{Name: "w", DataType: Uint8, Dims: []int64{int64(size)}, RawData: make([]byte, size)}}}}
+		m := &Model{IRVersion: 10,
+			Graph: &Graph{Name: "g", Initializers: []*Tensor{{Name: "w", DataType: Uint8, Dims: []int64{int64(size)}, RawData: make([]byte, size)}}}}
 		if err := WriteFile(path, m, nil); err != nil {
 			t.Fatal(err)
 		}
 		var total int64
 		count := func(n int64) error { total += n; return nil }
-		if _, err := ReadFile(path, &ReadOptions{Reserve: count}); err != nil || total < int64(size) || total > int64(size)+64<<10 {
+		if _, err := ReadFile(path, &ReadOptions{Reserve: count}); err != nil || total < int64(size) ||
+			total > int64(size)+64<<10 {
 			t.Errorf("%d bytes: %d are reserved, %v", size, total, err)
 		}
 		over := errors.New("over the limit")

@@ -72,7 +72,8 @@ func ReadFile(path string, opts *ReadOptions) (*Model, error) {
 		if err != nil || !o.Map {
 			unmap()
 		} else {
-			file.mapping, file.mapExternal = newMapping(&mappedFile{name: path, f: f, fd: f.Fd(), data: data, unmap: unmap}), o.MapExternal
+			file.mapping, file.mapExternal = newMapping(&mappedFile{name: path, f: f, fd: f.Fd(), data: data,
+				unmap: unmap}), o.MapExternal
 			f = nil
 		}
 	} else {

@@ -56,12 +56,14 @@ func TestCycles(t *testing.T) {
 	m.Graph.Nodes[1].Inputs[0] = "v2"
 	wantCheck(t, "self-loop", m, "graph.node[1](Neg).input[0]: it is an output of the node itself, a cycle")
 	m.Graph.Nodes[1].Inputs[0] = "v3"
-	wantCheck(t, "cycle", m, "graph.node[1](Neg).input[0]: it is an output of node 2, which depends on this node, a cycle")
+	wantCheck(t, "cycle", m,
+		"graph.node[1](Neg).input[0]: it is an output of node 2, which depends on this node, a cycle")
 
 	m = chain(3).Must()
 	m.Graph.Nodes[0], m.Graph.Nodes[2] = m.Graph.Nodes[2], m.Graph.Nodes[0]
 	wantCheck(t, "order", m,
-		"graph.node[0](Neg).input[0]: Nodes in a graph must be topologically sorted, however input \"v2\" is not output of any previous nodes: it is an output of node 1, which comes later",
+		"graph.node[0](Neg).input[0]: Nodes in a graph must be topologically sorted, however input \"v2\" is not "+
+			"output of any previous nodes: it is an output of node 1, which comes later",
 		"graph.node[1](Neg).input[0]: it is an output of node 2, which comes later")
 
 	// A cycle through a subgraph.
@@ -182,15 +184,18 @@ func TestFunctionDoubling(t *testing.T) {
 	if n, err := InlinedNodes(m); err != nil || n != math.MaxInt64 {
 		t.Errorf("InlinedNodes is %d, %v", n, err)
 	}
-	if err := Check(m, &CheckOptions{MaxInlinedNodes: 1_000_000}); err == nil || !strings.Contains(err.Error(), "after inlining") {
+	if err := Check(m, &CheckOptions{MaxInlinedNodes: 1_000_000}); err == nil ||
+		!strings.Contains(err.Error(), "after inlining") {
 		t.Errorf("MaxInlinedNodes: %v", err)
 	}
 	if n, err := InlinedNodes(functions(10, 2)); err != nil || n != 1024 {
 		t.Errorf("InlinedNodes is %d, %v, want 1024", n, err)
 	}
 	wantCheck(t, "101 deep", functions(101, 1), "functions[0]: Function call chain depth 101 exceeds limit (100).")
-	wantCheck(t, "10,000 deep", functions(10_000, 2), "functions[0]: Function call chain depth 10000 exceeds limit (100).")
-	if err := Check(functions(10_001, 1), nil); err == nil || !strings.Contains(err.Error(), "Model contains 10001 local functions, exceeding the limit of 10000") {
+	wantCheck(t, "10,000 deep", functions(10_000, 2),
+		"functions[0]: Function call chain depth 10000 exceeds limit (100).")
+	if err := Check(functions(10_001, 1), nil); err == nil ||
+		!strings.Contains(err.Error(), "Model contains 10001 local functions, exceeding the limit of 10000") {
 		t.Errorf("10,001 functions: %v", err)
 	}
 	if d := start.Elapsed(); d > 10*time.Second {
@@ -233,8 +238,10 @@ func TestDeepSubgraphs(t *testing.T) {
 		t.Errorf("2,000 deep, built in Go: %v, want ErrTooDeep", err)
 	}
 	g := &Graph{Name: "g"}
-	g.Nodes = []*Node{{OpType: "Op", Outputs: []string{"y"}, Attributes: []*Attribute{{Name: "body", Type: AttrGraph, G: g}}}}
-	if err := Check(&Model{IRVersion: 8, OpsetImports: []OperatorSetID{{"", 21}}, Graph: g}, nil); !errors.Is(err, ErrTooDeep) {
+	g.Nodes = []*Node{{OpType: "Op", Outputs: []string{"y"},
+		Attributes: []*Attribute{{Name: "body", Type: AttrGraph, G: g}}}}
+	if err := Check(&Model{IRVersion: 8, OpsetImports: []OperatorSetID{{"", 21}}, Graph: g},
+		nil); !errors.Is(err, ErrTooDeep) {
 		t.Errorf("a graph that contains itself: %v, want ErrTooDeep", err)
 	}
 }
@@ -246,7 +253,8 @@ func TestUnknownOperatorsAndOpsets(t *testing.T) {
 		return m
 	}
 	wantCheck(t, "ai.onnx", opset(OperatorSetID{"ai.onnx", 21}))
-	wantCheck(t, "opset 0", opset(OperatorSetID{"", 0}), "opset_import[0]: Opset import version 0 of domain \"\" is out of supported range")
+	wantCheck(t, "opset 0", opset(OperatorSetID{"", 0}),
+		"opset_import[0]: Opset import version 0 of domain \"\" is out of supported range")
 	wantCheck(t, "opset -1", opset(OperatorSetID{"", -1}), "opset_import[0]: out of supported range")
 	wantCheck(t, "opset 2^63-1", opset(OperatorSetID{"", math.MaxInt64}), "opset_import[0]: out of supported range")
 	// 2^63 is a negative number on the wire.
@@ -298,7 +306,8 @@ func TestUnknownOperatorsAndOpsets(t *testing.T) {
 			t.Errorf("with a schema: error is %v, want %q", err, want)
 		}
 	}
-	if err := Check(b.Must(), &CheckOptions{Schema: schema, CustomDomains: true}); !strings.Contains(err.Error(), "graph.node[3](Nope)") {
+	if err := Check(b.Must(), &CheckOptions{Schema: schema, CustomDomains: true}); !strings.Contains(err.Error(),
+		"graph.node[3](Nope)") {
 		t.Errorf("CustomDomains: %v", err)
 	}
 }
@@ -311,22 +320,29 @@ func TestMissingAndMistypedAttributes(t *testing.T) {
 	}
 	g := &Graph{Name: "g"}
 	wantCheck(t, "extreme values are sound", m(
-		&Attribute{Name: "axis", Type: AttrInt, I: math.MinInt64}, &Attribute{Name: "strides", Type: AttrInts, Ints: []int64{0, 0}},
+		&Attribute{Name: "axis", Type: AttrInt, I: math.MinInt64},
+		&Attribute{Name: "strides", Type: AttrInts, Ints: []int64{0, 0}},
 		&Attribute{Name: "pads", Type: AttrInts, Ints: []int64{-1}}, &Attribute{Name: "group", Type: AttrInt},
 		&Attribute{Name: "alpha", Type: AttrFloat, F: float32(math.NaN())}, &Attribute{Name: "empty", Type: AttrInts}))
 	const at = `graph.node[0](Neg).attribute[0]("a")`
-	wantCheck(t, "two values", m(&Attribute{Name: "a", Type: AttrInt, I: 1, F: 2}), at+": should not contain more than one value field")
-	wantCheck(t, "other type", m(&Attribute{Name: "a", Type: AttrInt, F: 2}), at+": type field and data field mismatch in attribute \"a\": type is INT, the value field is that of FLOAT")
+	wantCheck(t, "two values", m(&Attribute{Name: "a", Type: AttrInt, I: 1, F: 2}),
+		at+": should not contain more than one value field")
+	wantCheck(t, "other type", m(&Attribute{Name: "a", Type: AttrInt, F: 2}),
+		at+": type field and data field mismatch in attribute \"a\": type is INT, the value field is that of FLOAT")
 	wantCheck(t, "no type", m(&Attribute{Name: "a"}), at+": Field 'type' of 'attr' is required but missing.")
 	wantCheck(t, "unknown type", m(&Attribute{Name: "a", Type: 99}), at+": unrecognized attribute type 99")
 	wantCheck(t, "no graph", m(&Attribute{Name: "a", Type: AttrGraph}), at+": of type GRAPH has no value")
-	wantCheck(t, "graph without a name", m(&Attribute{Name: "a", Type: AttrGraph, G: &Graph{}}), at+".g: Field 'name' of 'graph'")
+	wantCheck(t, "graph without a name", m(&Attribute{Name: "a", Type: AttrGraph, G: &Graph{}}),
+		at+".g: Field 'name' of 'graph'")
 	wantCheck(t, "no name", m(&Attribute{Type: AttrInt}), "graph.node[0](Neg).attribute[0]: Field 'name' of 'attr'")
 	wantCheck(t, "twice", m(&Attribute{Name: "a", Type: AttrInt}, &Attribute{Name: "a", Type: AttrInt}), `graph.node[0](Neg).attribute[1]("a"): appeared multiple times`)
-	wantCheck(t, "reference outside of a function", m(&Attribute{Name: "a", Type: AttrInt, RefAttrName: "b"}), at+": outside of a function")
-	wantCheck(t, "bad tensor", m(&Attribute{Name: "a", Type: AttrTensor, T: &Tensor{DataType: Float}}), at+".t: one and only one value field")
+	wantCheck(t, "reference outside of a function", m(&Attribute{Name: "a", Type: AttrInt, RefAttrName: "b"}),
+		at+": outside of a function")
+	wantCheck(t, "bad tensor", m(&Attribute{Name: "a", Type: AttrTensor, T: &Tensor{DataType: Float}}),
+		at+".t: one and only one value field")
 	wantCheck(t, "nil", m(nil), "graph.node[0](Neg).attribute[0]: nil")
-	wantCheck(t, "subgraph list", m(&Attribute{Name: "a", Type: AttrGraphs, Graphs: []*Graph{g, nil}}), at+".graphs[1]: nil")
+	wantCheck(t, "subgraph list", m(&Attribute{Name: "a", Type: AttrGraphs, Graphs: []*Graph{g, nil}}),
+		at+".graphs[1]: nil")
 
 	// On the wire, a type without its field is a default value, and a field without a type is
 	// not an attribute.
@@ -341,7 +357,8 @@ func TestMissingAndMistypedAttributes(t *testing.T) {
 	}
 	wantCheck(t, "wire: type only", node("\x0a\x01a\xa0\x01\x02"))
 	wantCheck(t, "wire: no type", node("\x0a\x01a\x18\x00"), at+": Field 'type' of 'attr' is required but missing.")
-	wantCheck(t, "wire: two zero values", node("\x0a\x01a\x18\x00\x15\x00\x00\x00\x00\xa0\x01\x02"), at+": more than one value field")
+	wantCheck(t, "wire: two zero values", node("\x0a\x01a\x18\x00\x15\x00\x00\x00\x00\xa0\x01\x02"),
+		at+": more than one value field")
 	old := node("\x0a\x01a\x18\x00")
 	old.IRVersion, old.OpsetImports = 1, nil
 	wantCheck(t, "wire: no type in IR version 1", old)
@@ -481,7 +498,8 @@ func TestCheckVersionsAndTypes(t *testing.T) {
 }
 
 func TestIRVersionOf(t *testing.T) {
-	for opset, want := range map[int64]int64{1: 4, 9: 4, 10: 5, 11: 6, 12: 7, 14: 7, 15: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11, 24: 12, 25: 13, 27: 13, 28: 14, 99: 14} {
+	for opset, want := range map[int64]int64{1: 4, 9: 4, 10: 5, 11: 6, 12: 7, 14: 7, 15: 8, 18: 8, 19: 9, 20: 9, 21: 10,
+		22: 10, 23: 11, 24: 12, 25: 13, 27: 13, 28: 14, 99: 14} {
 		if got := IRVersionOf(opset); got != want {
 			t.Errorf("IR version of opset %d is %d, want %d", opset, got, want)
 		}

@@ -109,19 +109,27 @@ func TestDataLength(t *testing.T) {
 }
 
 func TestRawAndTypedData(t *testing.T) {
-	wantTensorError(t, "raw and float", &Tensor{DataType: Float, Dims: []int64{1}, RawData: make([]byte, 4), FloatData: []float32{1}}, "one and only one value field")
-	wantTensorError(t, "two typed", &Tensor{DataType: Float, Dims: []int64{1}, FloatData: []float32{1}, Int64Data: []int64{1}}, "one and only one value field")
-	wantTensorError(t, "wrong field", &Tensor{DataType: Float, Dims: []int64{1}, DoubleData: []float64{1}}, "should be stored in field float_data instead of double_data")
-	wantTensorError(t, "raw strings", &Tensor{DataType: String, Dims: []int64{1}, RawData: []byte("a")}, "should not be stored in raw_data")
-	wantTensorError(t, "external and raw", &Tensor{DataType: Float, Dims: []int64{1}, DataLocation: LocationExternal, RawData: make([]byte, 4)}, "stored externally and should not have data field")
-	wantTensorError(t, "location 7", &Tensor{DataType: Float, Dims: []int64{1}, DataLocation: 7, RawData: make([]byte, 4)}, "unknown data_location 7")
-	wantTensorError(t, "segment", &Tensor{DataType: Float, Dims: []int64{1}, Segment: &Segment{0, 1}, RawData: make([]byte, 4)}, "segments")
+	wantTensorError(t, "raw and float", &Tensor{DataType: Float, Dims: []int64{1}, RawData: make([]byte, 4),
+		FloatData: []float32{1}}, "one and only one value field")
+	wantTensorError(t, "two typed", &Tensor{DataType: Float, Dims: []int64{1}, FloatData: []float32{1},
+		Int64Data: []int64{1}}, "one and only one value field")
+	wantTensorError(t, "wrong field", &Tensor{DataType: Float, Dims: []int64{1}, DoubleData: []float64{1}},
+		"should be stored in field float_data instead of double_data")
+	wantTensorError(t, "raw strings", &Tensor{DataType: String, Dims: []int64{1}, RawData: []byte("a")},
+		"should not be stored in raw_data")
+	wantTensorError(t, "external and raw", &Tensor{DataType: Float, Dims: []int64{1}, DataLocation: LocationExternal,
+		RawData: make([]byte, 4)}, "stored externally and should not have data field")
+	wantTensorError(t, "location 7", &Tensor{DataType: Float, Dims: []int64{1}, DataLocation: 7,
+		RawData: make([]byte, 4)}, "unknown data_location 7")
+	wantTensorError(t, "segment",
+		&Tensor{DataType: Float, Dims: []int64{1}, Segment: &Segment{0, 1}, RawData: make([]byte, 4)}, "segments")
 }
 
 func TestUndefinedDataType(t *testing.T) {
 	wantTensorError(t, "undefined", &Tensor{Dims: []int64{1}, RawData: make([]byte, 4)}, "UNDEFINED")
 	for _, d := range []DataType{29, 255, 256, 257, -1, math.MaxInt32, math.MinInt32} {
-		wantTensorError(t, "unknown", &Tensor{DataType: d, Dims: []int64{1}, RawData: make([]byte, 4)}, "unrecognized data_type")
+		wantTensorError(t, "unknown", &Tensor{DataType: d, Dims: []int64{1}, RawData: make([]byte, 4)},
+			"unrecognized data_type")
 	}
 }
 
@@ -191,7 +199,8 @@ func TestZeroSizeDims(t *testing.T) {
 			}
 		}
 	}
-	wantTensorError(t, "data", &Tensor{DataType: Float, Dims: []int64{0}, RawData: make([]byte, 4)}, "0-element but contains data")
+	wantTensorError(t, "data", &Tensor{DataType: Float, Dims: []int64{0}, RawData: make([]byte, 4)},
+		"0-element but contains data")
 }
 
 func TestStringBombs(t *testing.T) {
@@ -290,7 +299,8 @@ func TestDecodeRawAliasesWhereAligned(t *testing.T) {
 			t.Errorf("%d of float6e2m3: % x, want % x, input % x, %v", n, v.Bytes(), want, raw, err)
 		}
 	}
-	if _, err := (&Tensor{DataType: Uint8, Dims: []int64{4}, RawData: []byte("abcd")}).Decode(&DecodeOptions{MaxBytes: 3}); !errors.Is(err, ErrTooLarge) {
+	if _, err := (&Tensor{DataType: Uint8, Dims: []int64{4}, RawData: []byte("abcd")}).
+		Decode(&DecodeOptions{MaxBytes: 3}); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("MaxBytes: %v", err)
 	}
 }
@@ -358,7 +368,8 @@ func TestMapsAndOptionals(t *testing.T) {
 			t.Errorf("%s differs after writing", v.Type())
 		}
 	}
-	bad := &Map{KeyType: Int8, Keys: []int64{128}, Values: &Sequence{ElemType: KindTensor, Tensors: []*Tensor{{DataType: Float, FloatData: []float32{1}}}}}
+	bad := &Map{KeyType: Int8, Keys: []int64{128},
+		Values: &Sequence{ElemType: KindTensor, Tensors: []*Tensor{{DataType: Float, FloatData: []float32{1}}}}}
 	if _, err := bad.Decode(nil, nil); err == nil || !strings.Contains(err.Error(), "128") {
 		t.Errorf("key out of range: %v", err)
 	}

@@ -12,8 +12,9 @@ type ReadOptions struct {
 	// MaxFileSize limits the size of the file in ReadFile, and of each file of its external data.
 	// Default: no limit.
 	MaxFileSize int64
-	// Reserve is called before memory for decoded messages and the contents of the file is allocated.
-	// If it fails, reading returns its error. Mapped memory is not reserved. nil: no limit.
+	// Reserve is called before memory for decoded messages and the contents of the file
+	// is allocated. If it fails, reading returns its error. Mapped memory is not
+	// reserved. nil: no limit.
 	Reserve func(bytes int64) error
 	// Context ends ReadFile with its error. nil: never.
 	Context context.Context
@@ -43,7 +44,8 @@ func newDecoder(data []byte, opts *ReadOptions) *decoder {
 	if opts == nil {
 		opts = &ReadOptions{}
 	}
-	d := &decoder{data: data, mem: opts.MaxMemory, maxDepth: opts.MaxDepth, copies: opts.Copy, copyRaw: opts.Copy, reserve: opts.Reserve}
+	d := &decoder{data: data, mem: opts.MaxMemory, maxDepth: opts.MaxDepth, copies: opts.Copy, copyRaw: opts.Copy,
+		reserve: opts.Reserve}
 	if d.mem <= 0 {
 		d.mem = defaultMemory + defaultMemoryPerByte*int64(len(data))
 	}
@@ -54,7 +56,8 @@ func newDecoder(data []byte, opts *ReadOptions) *decoder {
 	return d
 }
 
-func unmarshal[T any](message string, data []byte, opts *ReadOptions, read func(*decoder, []byte, *T) error) (*T, error) {
+func unmarshal[T any](message string, data []byte, opts *ReadOptions,
+	read func(*decoder, []byte, *T) error) (*T, error) {
 	d := newDecoder(data, opts)
 	v := new(T)
 	if err := d.finish(message, read(d, data, v)); err != nil {

@@ -262,7 +262,9 @@ func TestInvalidUTF8(t *testing.T) {
 			t.Errorf("%q: no error", name)
 			continue
 		}
-		if i := strings.IndexFunc(err.Error(), func(r rune) bool { return r < ' ' && r != '\n' || r == 0x7f || r == '\u202e' || r == '\ufffd' }); i >= 0 {
+		if i := strings.IndexFunc(err.Error(), func(r rune) bool {
+			return r < ' ' && r != '\n' || r == 0x7f || r == '\u202e' || r == '\ufffd'
+		}); i >= 0 {
 			t.Errorf("%q: the error has an escape at %d: %q", name, i, err.Error())
 		}
 		if name == "\xff\xfe" && !strings.Contains(err.Error(), "not valid UTF-8") {

@@ -41,7 +41,8 @@ func TestAutoRemembers(t *testing.T) {
 		t.Errorf("first %v, again %v with %d runs", first.Cached, again.Cached, runs)
 	}
 	for i, r := range again.Results {
-		if f := first.Results[i]; r.Name != f.Name || r.Median != f.Median || r.Runs != f.Runs || r.MaxError != f.MaxError {
+		if f := first.Results[i]; r.Name != f.Name || r.Median != f.Median || r.Runs != f.Runs ||
+			r.MaxError != f.MaxError {
 			t.Errorf("result %d is %+v, was %+v", i, r, f)
 		}
 	}
@@ -55,12 +56,14 @@ func TestAutoRemembers(t *testing.T) {
 		},
 		"candidates": func(a *preset.Auto) { a.Candidates = on("test:fast", "test:slow") },
 		"options": func(a *preset.Auto) {
-			a.Candidates = []preset.Preset{preset.Registered{Provider: "test:slow"}, preset.Registered{Provider: "test:fast", Threads: 1}}
+			a.Candidates = []preset.Preset{preset.Registered{Provider: "test:slow"},
+				preset.Registered{Provider: "test:fast", Threads: 1}}
 		},
 		"tolerance": func(a *preset.Auto) { a.Tolerance = 1 },
 		"no cache":  func(a *preset.Auto) { a.NoCache = true },
 		"own model": func(a *preset.Auto) {
-			a.Candidates = []preset.Preset{preset.Registered{Provider: "test:slow", Model: preset.From(linear())}, preset.Registered{Provider: "test:fast"}}
+			a.Candidates = []preset.Preset{preset.Registered{Provider: "test:slow", Model: preset.From(linear())},
+				preset.Registered{Provider: "test:fast"}}
 		},
 	}
 	for name, f := range change {
@@ -207,7 +210,9 @@ func TestPoisonedTuningCache(t *testing.T) {
 // A choice between candidates whose times overlap is not cached; more blocks can decide it.
 func TestAutoDoesNotRememberNoise(t *testing.T) {
 	fast, slow := runners["test:fast"], runners["test:inexact"]
-	defer func(a, b time.Duration) { fast.takes, slow.takes, fast.takesNext, slow.takesNext = a, b, nil, nil }(fast.takes, slow.takes)
+	defer func(a, b time.Duration) {
+		fast.takes, slow.takes, fast.takesNext, slow.takesNext = a, b, nil, nil
+	}(fast.takes, slow.takes)
 	for _, c := range []struct {
 		name          string
 		fast, slow    []time.Duration // of the sessions, in turn

@@ -12,8 +12,8 @@ import (
 )
 
 // body reads the body of a request within the limit, decompressed. Its memory is reserved as it
-// arrives, so that a Content-Length alone reserves nothing. The deadline of the request's context, if
-// it has one, ends the reading.
+// arrives, so that a Content-Length alone reserves nothing. The deadline of the request's context,
+// if it has one, ends the reading.
 func (s *Server) body(w http.ResponseWriter, r *http.Request, memory *reservation) (data []byte, err error) {
 	limit := s.opts.MaxBody
 	if r.ContentLength > limit {
@@ -62,8 +62,8 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request, memory *reservatio
 	return data, nil
 }
 
-// readReserved reads everything. It reserves a buffer before it allocates it; size is the likely size, or
-// negative.
+// readReserved reads everything. It reserves a buffer before it allocates it; size is the
+// likely size, or negative.
 func readReserved(in io.Reader, size int64, memory *reservation) ([]byte, error) {
 	const first = 16 << 10
 	n := int64(first)
@@ -100,7 +100,8 @@ func readReserved(in io.Reader, size int64, memory *reservation) ([]byte, error)
 }
 
 // readJSON reads the body of a request, which is one JSON value or empty.
-func (s *Server) readJSON(w http.ResponseWriter, r *http.Request, memory *reservation, read func(j *jsonReader) error) error {
+func (s *Server) readJSON(w http.ResponseWriter, r *http.Request, memory *reservation,
+	read func(j *jsonReader) error) error {
 	data, err := s.body(w, r, memory)
 	if err != nil || len(data) == 0 {
 		return err

@@ -53,8 +53,10 @@ func listen(t *testing.T, s *Server) (rest, rpc string) {
 func TestTritonClient(t *testing.T) {
 	python := pythonOfClients(t)
 	config := []byte("max_batch_size: 8 dynamic_batching {}")
-	s := newServer(t, writeRepo(t, map[string][]byte{"simple/config.pbtxt": config, "simple/1/model.onnx": simple(t, tensor.TypeInt32, "n", 16),
-		"simple_identity/config.pbtxt": config, "simple_identity/1/model.onnx": identity(t, tensor.TypeString, "n", 16)}), &Options{AllowModelControl: true})
+	s := newServer(t,
+		writeRepo(t, map[string][]byte{"simple/config.pbtxt": config,
+			"simple/1/model.onnx":          simple(t, tensor.TypeInt32, "n", 16),
+			"simple_identity/config.pbtxt": config, "simple_identity/1/model.onnx": identity(t, tensor.TypeString, "n", 16)}), &Options{AllowModelControl: true})
 	rest, rpc := listen(t, s)
 	out, err := exec.CommandContext(t.Context(), python, "testdata/clients.py", rest, rpc).CombinedOutput()
 	passed := 0
@@ -124,7 +126,8 @@ func exampleModels(t *testing.T) map[string][]byte {
 	b.Node("Mul", []string{"id", "END"}, []string{"last"})
 	b.Node("Add", []string{"INPUT", "START"}, []string{"first"})
 	b.Node("Add", []string{"first", "last"}, []string{"OUTPUT"})
-	add("simple_dyna_sequence", idle+start+end+fmt.Sprintf(id, "TYPE_UINT64")+"oldest { max_candidate_sequences: 4 } }", modelBytes(t, b))
+	add("simple_dyna_sequence", idle+start+end+fmt.Sprintf(id, "TYPE_UINT64")+"oldest { max_candidate_sequences: 4 } }",
+		modelBytes(t, b))
 
 	b = build("simple_string_dyna_sequence") // accumulates, and adds the correlation ID to the last one
 	for _, name := range []string{"INPUT", "END", "TOTAL"} {
@@ -144,7 +147,8 @@ func exampleModels(t *testing.T) map[string][]byte {
 	return files
 }
 
-// addColors adds a classifier of pictures: the mean of each channel, with the labels red, green and blue.
+// addColors adds a classifier of pictures: the mean of each channel, with the labels
+// red, green and blue.
 func addColors(t *testing.T, models map[string][]byte) {
 	b := onnx.NewModel("colors").Opset("", 17).IRVersion(8)
 	b.Input("data", onnx.Float, "n", 3, 32, 32).Output("color", onnx.Float, "n", 3)
@@ -193,7 +197,8 @@ func TestTritonExamples(t *testing.T) {
 		case name == "reuse_infer_objects_client":
 			variants = [][]string{{"-i", "http"}, {"-i", "grpc"}}
 		case name == "image_client":
-			variants = [][]string{{"-i", "http", "-b", "2"}, {"-i", "http", "-a"}, {"-i", "grpc", "-s", "INCEPTION"}, {"-i", "grpc", "--streaming"}}
+			variants = [][]string{{"-i", "http", "-b", "2"}, {"-i", "http", "-a"}, {"-i", "grpc", "-s", "INCEPTION"},
+				{"-i", "grpc", "--streaming"}}
 		}
 		for _, args := range variants {
 			t.Run(strings.Join(append([]string{name}, args...), " "), func(t *testing.T) {
@@ -219,7 +224,8 @@ func TestTritonExamples(t *testing.T) {
 					}
 					args = append(slices.Clone(args), "-m", "colors", "-c", "3", picture)
 				}
-				s := newServer(t, writeRepo(t, models), &Options{AllowModelControl: true, AllowSharedMemory: true, Name: "triton"})
+				s := newServer(t, writeRepo(t, models),
+					&Options{AllowModelControl: true, AllowSharedMemory: true, Name: "triton"})
 				rest, rpc := listen(t, s)
 				url := rest
 				if strings.Contains(name, "grpc") || slices.Contains(args, "grpc") {
@@ -227,7 +233,8 @@ func TestTritonExamples(t *testing.T) {
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 				defer cancel()
-				out, err := exec.CommandContext(ctx, python, append([]string{script, "-u", url}, args...)...).CombinedOutput()
+				out, err := exec.CommandContext(ctx, python, append([]string{script, "-u", url}, args...)...).
+					CombinedOutput()
 				if err != nil || strings.Contains(string(out), "FAIL") {
 					t.Errorf("%v\n%s", err, out)
 					return

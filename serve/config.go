@@ -75,7 +75,8 @@ type spec struct {
 
 // complete fills in what a configuration leaves out from the model and checks the rest. It
 // returns the inputs and the outputs that the protocol can carry.
-func complete(c *inference.ModelConfig, name string, sess *onward.Session, defaults *Options) (in, out []*spec, err error) {
+func complete(c *inference.ModelConfig, name string, sess *onward.Session,
+	defaults *Options) (in, out []*spec, err error) {
 	if err := checkConfig(c, name); err != nil {
 		return nil, nil, err
 	}
@@ -84,7 +85,8 @@ func complete(c *inference.ModelConfig, name string, sess *onward.Session, defau
 	required = slices.DeleteFunc(required, func(a onward.NodeArg) bool { return slices.Contains(inner, a.Name) })
 	optional = slices.DeleteFunc(optional, func(a onward.NodeArg) bool { return slices.Contains(inner, a.Name) })
 	results = slices.DeleteFunc(results, func(a onward.NodeArg) bool { return slices.Contains(innerOut, a.Name) })
-	if c.MaxBatchSize == 0 && c.DynamicBatching == nil && c.SequenceBatching == nil && len(c.Input) == 0 && defaults.MaxBatchSize > 1 && batchable(required, results) && len(optional) == 0 {
+	if c.MaxBatchSize == 0 && c.DynamicBatching == nil && c.SequenceBatching == nil && len(c.Input) == 0 &&
+		defaults.MaxBatchSize > 1 && batchable(required, results) && len(optional) == 0 {
 		c.MaxBatchSize = int32(defaults.MaxBatchSize)
 		c.DynamicBatching = &inference.ModelDynamicBatching{}
 	}
@@ -103,22 +105,27 @@ func complete(c *inference.ModelConfig, name string, sess *onward.Session, defau
 		x := c.Input[at]
 		switch {
 		case x.AllowRaggedBatch:
-			return nil, nil, fmt.Errorf("input %q has allow_ragged_batch: ragged batches are not supported; pad the input or turn dynamic_batching off", s.name)
+			return nil, nil,
+				fmt.Errorf("input %q has allow_ragged_batch: ragged batches are not supported; pad the input or turn "+
+					"dynamic_batching off", s.name)
 		case x.Optional && !s.optional:
-			return nil, nil, fmt.Errorf("input %q is optional in the configuration, but has no default in the model", s.name)
+			return nil, nil,
+				fmt.Errorf("input %q is optional in the configuration, but has no default in the model", s.name)
 		}
 		x.Optional = s.optional
 		if x.DataType, x.Dims, err = s.merge("input", x.DataType, x.Dims, batch); err != nil {
 			return nil, nil, err
 		}
 		if x.Format != inference.ModelInput_FORMAT_NONE && len(x.Dims) != 3 {
-			return nil, nil, fmt.Errorf("input %q has format %s, which takes 3 dims, and has %d", s.name, x.Format, len(x.Dims))
+			return nil, nil,
+				fmt.Errorf("input %q has format %s, which takes 3 dims, and has %d", s.name, x.Format, len(x.Dims))
 		}
 		in = append(in, s)
 	}
 	for _, x := range c.Input {
 		if !slices.ContainsFunc(in, func(s *spec) bool { return s.name == x.Name }) {
-			return nil, nil, fmt.Errorf("the configuration has input %q, which the model lacks; it has %s", x.Name, names(in))
+			return nil, nil,
+				fmt.Errorf("the configuration has input %q, which the model lacks; it has %s", x.Name, names(in))
 		}
 	}
 	for _, a := range results {
@@ -142,18 +149,23 @@ func complete(c *inference.ModelConfig, name string, sess *onward.Session, defau
 	}
 	for _, x := range c.Output {
 		if !slices.ContainsFunc(out, func(s *spec) bool { return s.name == x.Name }) {
-			return nil, nil, fmt.Errorf("the configuration has output %q, which the model lacks; it has %s", x.Name, names(out))
+			return nil, nil,
+				fmt.Errorf("the configuration has output %q, which the model lacks; it has %s", x.Name, names(out))
 		}
 	}
 	if len(out) == 0 {
-		return nil, nil, fmt.Errorf("the model has no output that the protocol can carry, which are tensors of 1 to 8 bytes per element, and strings")
+		return nil, nil,
+			fmt.Errorf("the model has no output that the protocol can carry, which are tensors of 1 to 8 bytes per " +
+				"element, and strings")
 	}
 	c.Name, c.Platform = name, platform
 	if c.Backend == "" {
 		c.Backend = "onnxruntime"
 	}
 	if c.VersionPolicy == nil {
-		c.VersionPolicy = &inference.ModelVersionPolicy{PolicyChoice: &inference.ModelVersionPolicy_Latest_{Latest: &inference.ModelVersionPolicy_Latest{NumVersions: 1}}}
+		c.VersionPolicy = &inference.ModelVersionPolicy{
+			PolicyChoice: &inference.ModelVersionPolicy_Latest_{
+				Latest: &inference.ModelVersionPolicy_Latest{NumVersions: 1}}}
 	}
 	if len(c.InstanceGroup) == 0 {
 		n := int32(1)
@@ -163,7 +175,8 @@ func complete(c *inference.ModelConfig, name string, sess *onward.Session, defau
 		if defaults.Instances > 0 {
 			n = int32(defaults.Instances)
 		}
-		c.InstanceGroup = []*inference.ModelInstanceGroup{{Name: name + "_0", Kind: inference.ModelInstanceGroup_KIND_CPU, Count: n}}
+		c.InstanceGroup = []*inference.ModelInstanceGroup{{Name: name + "_0",
+			Kind: inference.ModelInstanceGroup_KIND_CPU, Count: n}}
 	}
 	if c.DefaultModelFilename == "" {
 		c.DefaultModelFilename = "model.onnx"
@@ -175,7 +188,8 @@ func complete(c *inference.ModelConfig, name string, sess *onward.Session, defau
 func batchable(in, out []onward.NodeArg) bool {
 	symbol := ""
 	for _, a := range append(slices.Clone(in), out...) {
-		if a.ElementType().Kind != tensor.KindTensor || len(a.Shape) == 0 || a.Shape[0].Value >= 0 || a.Shape[0].Param == "" {
+		if a.ElementType().Kind != tensor.KindTensor || len(a.Shape) == 0 || a.Shape[0].Value >= 0 ||
+			a.Shape[0].Param == "" {
 			return false
 		}
 		if symbol != "" && a.Shape[0].Param != symbol {
@@ -197,7 +211,8 @@ func specOf(kind string, a onward.NodeArg, batch bool) (*spec, error) {
 		s.dims = append(s.dims, max(d.Value, -1))
 	}
 	if batch && !s.anyRank && (len(s.dims) == 0 || s.dims[0] >= 0) {
-		return nil, fmt.Errorf("max_batch_size is set, but %s %q has shape %v: want a symbolic dimension 0", kind, a.Name, s.dims)
+		return nil, fmt.Errorf("max_batch_size is set, but %s %q has shape %v: want a symbolic dimension 0",
+			kind, a.Name, s.dims)
 	}
 	return s, nil
 }
@@ -259,7 +274,9 @@ func checkConfig(c *inference.ModelConfig, name string) error {
 	total := int64(0)
 	for i, g := range c.InstanceGroup {
 		if g.Kind != inference.ModelInstanceGroup_KIND_AUTO && g.Kind != inference.ModelInstanceGroup_KIND_CPU {
-			return fmt.Errorf("instance_group has kind %s, want KIND_CPU; parameters { key: \"provider\" } selects another device", g.Kind)
+			return fmt.Errorf(
+				"instance_group has kind %s, want KIND_CPU; parameters { key: \"provider\" } selects another device",
+				g.Kind)
 		}
 		if g.Count < 0 {
 			return fmt.Errorf("instance_group has count %d, want at least 1", g.Count)
@@ -332,7 +349,8 @@ func checkBatching(c *inference.ModelConfig) error {
 		return fmt.Errorf("priority_levels is %d, want at most %d", b.PriorityLevels, maxPriorities)
 	}
 	if b.PriorityLevels > 0 && (b.DefaultPriorityLevel < 1 || b.DefaultPriorityLevel > b.PriorityLevels) {
-		return fmt.Errorf("default_priority_level is %d, want 1 to priority_levels %d", b.DefaultPriorityLevel, b.PriorityLevels)
+		return fmt.Errorf("default_priority_level is %d, want 1 to priority_levels %d", b.DefaultPriorityLevel,
+			b.PriorityLevels)
 	}
 	for l := range b.PriorityQueuePolicy {
 		if l < 1 || l > b.PriorityLevels {
@@ -362,8 +380,9 @@ func policyOf(c *inference.ModelConfig, o *Options) schedulePolicy {
 		p.instances += int(g.Count)
 	}
 	queue := func(q *inference.ModelQueuePolicy) queuePolicy {
-		r := queuePolicy{timeout: microseconds(q.GetDefaultTimeoutMicroseconds()), override: q.GetAllowTimeoutOverride(),
-			delay: q.GetTimeoutAction() == inference.ModelQueuePolicy_DELAY, max: int(q.GetMaxQueueSize())}
+		r := queuePolicy{timeout: microseconds(q.GetDefaultTimeoutMicroseconds()),
+			override: q.GetAllowTimeoutOverride(),
+			delay:    q.GetTimeoutAction() == inference.ModelQueuePolicy_DELAY, max: int(q.GetMaxQueueSize())}
 		if r.max == 0 {
 			r.max = o.MaxQueue
 		}
@@ -444,7 +463,8 @@ func labelsIn(dir, name string) ([]string, error) {
 	return labels, lines.Err()
 }
 
-// readLocal reads up to limit bytes of a file in a model's folder. It refuses files outside the folder.
+// readLocal reads up to limit bytes of a file in a model's folder. It refuses
+// files outside the folder.
 func readLocal(dir, name string, limit int64) ([]byte, error) {
 	if dir == "" {
 		return nil, errors.New("the model has no folder")

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestDashboardMetrics checks that the server has the metrics of the dashboard, of the autoscaler and of the
-// documentation.
+// TestDashboardMetrics checks that the server has the metrics of the dashboard, of the autoscaler
+// and of the documentation.
 func TestDashboardMetrics(t *testing.T) {
 	s := one(t, scaled(t, 1))
 	if w := call(s, "POST", "/v2/models/m/infer", []byte(fp32("[1,2]", "[1,2]"))); w.Code != 200 {

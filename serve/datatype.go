@@ -48,7 +48,8 @@ func parseDatatype(name string) (tensor.DType, error) {
 			return d.dtype, nil
 		}
 	}
-	return 0, fmt.Errorf("unknown datatype %q, want BOOL, UINT8 to UINT64, INT8 to INT64, FP16, BF16, FP32, FP64 or BYTES", name)
+	return 0, fmt.Errorf(
+		"unknown datatype %q, want BOOL, UINT8 to UINT64, INT8 to INT64, FP16, BF16, FP32, FP64 or BYTES", name)
 }
 
 func configType(t tensor.DType) inference.DataType {
@@ -100,7 +101,8 @@ func decodeRaw(dtype tensor.DType, shape []int64, data []byte) (*tensor.Tensor, 
 		return nil, err
 	}
 	if want != len(data) {
-		return nil, fmt.Errorf("binary data has %d bytes, but shape %v of %s takes %d", len(data), shape, datatypeName(dtype), want)
+		return nil, fmt.Errorf("binary data has %d bytes, but shape %v of %s takes %d", len(data), shape,
+			datatypeName(dtype), want)
 	}
 	if len(data) > 0 && uintptr(unsafe.Pointer(&data[0]))%uintptr(dtype.Size()) != 0 {
 		data = append(alignedBytes(len(data))[:0], data...)

@@ -59,8 +59,10 @@ func amplifying(n int) []struct{ name, path, body string } {
 
 // decodingServer is a server with little memory, and with all endpoints.
 func decodingServer(t *testing.T, total int64, tokens ...string) *Server {
-	repo := writeRepo(t, map[string][]byte{"m/1/model.onnx": scaled(t, 1), "s/1/model.onnx": identity(t, tensor.TypeString, "n")})
-	return newServer(t, repo, &Options{AllowModelControl: true, AllowSharedMemory: true, TotalMemory: total, Tokens: tokens})
+	repo := writeRepo(t,
+		map[string][]byte{"m/1/model.onnx": scaled(t, 1), "s/1/model.onnx": identity(t, tensor.TypeString, "n")})
+	return newServer(t, repo,
+		&Options{AllowModelControl: true, AllowSharedMemory: true, TotalMemory: total, Tokens: tokens})
 }
 
 // allocated returns the bytes that f allocates.
@@ -72,8 +74,8 @@ func allocated(f func()) int64 {
 	return int64(after.TotalAlloc - before.TotalAlloc)
 }
 
-// TestDecodingJSONKeepsTheMemory checks that no endpoint decodes more than the memory of all requests, and
-// that errors do not repeat the request.
+// TestDecodingJSONKeepsTheMemory checks that no endpoint decodes more than the memory of all
+// requests, and that errors do not repeat the request.
 func TestDecodingJSONKeepsTheMemory(t *testing.T) {
 	const total, size = 16 << 20, 6 << 20
 	s := decodingServer(t, total)
@@ -142,7 +144,8 @@ func TestDecodingMessagesKeepsTheMemory(t *testing.T) {
 				err = c.Invoke(t.Context(), "/inference.GRPCInferenceService/"+m.method, m.body, new(any), opts...)
 			})
 			if n > 3*total { // the client's copies count, too
-				t.Errorf("%s, gzip %v: %d KiB allocate %d MiB, want at most %d", m.name, zip, len(m.body)>>10, n>>20, 3*total>>20)
+				t.Errorf("%s, gzip %v: %d KiB allocate %d MiB, want at most %d", m.name, zip, len(m.body)>>10,
+					n>>20, 3*total>>20)
 			}
 			if code := status.Code(err); code == codes.OK || code == codes.Unavailable {
 				t.Errorf("%s, gzip %v: %v, want an error of the call", m.name, zip, err)
@@ -156,11 +159,13 @@ func TestDecodingMessagesKeepsTheMemory(t *testing.T) {
 	waitFor(t, "the connection gives its memory back", func() bool { return s.memory.Used() == held })
 }
 
-// TestCallsWithoutTokenAreRefusedUnread checks that gRPC reads no message of a call without a valid token.
+// TestCallsWithoutTokenAreRefusedUnread checks that gRPC reads no message of a call
+// without a valid token.
 func TestCallsWithoutTokenAreRefusedUnread(t *testing.T) {
 	s := decodingServer(t, 16<<20, "secret")
 	c := dialConn(t, s)
-	st, err := c.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, "/inference.GRPCInferenceService/ModelInfer")
+	st, err := c.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true},
+		"/inference.GRPCInferenceService/ModelInfer")
 	if err != nil {
 		t.Fatal(err)
 	}

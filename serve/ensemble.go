@@ -40,7 +40,8 @@ type ensembleStep struct {
 func (e *ensemble) run(j *job, params map[string]any) error {
 	ctx, cancel := context.WithCancel(j.ctx)
 	defer cancel()
-	r := &ensembleRun{e: e, ctx: ctx, params: params, values: map[string]*tensor.Tensor{}, waits: map[*ensembleStep]int{}}
+	r := &ensembleRun{e: e, ctx: ctx, params: params, values: map[string]*tensor.Tensor{},
+		waits: map[*ensembleStep]int{}}
 	for name, v := range j.feed {
 		r.values[name] = v.(*tensor.Tensor)
 	}
@@ -140,7 +141,8 @@ func (r *ensembleRun) step(s *ensembleStep) (err error) {
 			err = errorf(Internal, "the run panicked: %v", p)
 		}
 		if err != nil {
-			err = &Error{classify(err).Code, fmt.Errorf("in ensemble '%s', step %d, model '%s': %w", r.e.name, s.number+1, s.model, err)}
+			err = &Error{classify(err).Code,
+				fmt.Errorf("in ensemble '%s', step %d, model '%s': %w", r.e.name, s.number+1, s.model, err)}
 		}
 	}()
 	if err := context.Cause(r.ctx); err != nil {
@@ -264,8 +266,8 @@ func (s *Server) stepsOf(name string) (models []string) {
 	return models
 }
 
-// stepsSignature returns the signatures of the models of an ensemble, so that the ensemble is opened
-// again when one of them changes.
+// stepsSignature returns the signatures of the models of an ensemble, so that the ensemble is
+// opened again when one of them changes.
 func (s *Server) stepsSignature(c *inference.ModelConfig) string {
 	var b strings.Builder
 	for _, x := range c.EnsembleScheduling.GetStep() {
@@ -284,7 +286,9 @@ func (s *Server) stepsSignature(c *inference.ModelConfig) string {
 func (s *Server) reloadEnsembles(ctx context.Context, model string) {
 	var l []string
 	for _, v := range s.all() {
-		if v.ensemble != nil && slices.ContainsFunc(v.ensemble.steps, func(x *ensembleStep) bool { return x.model == model }) && !slices.Contains(l, v.model) {
+		if v.ensemble != nil && slices.ContainsFunc(v.ensemble.steps, func(x *ensembleStep) bool {
+			return x.model == model
+		}) && !slices.Contains(l, v.model) {
 			l = append(l, v.model)
 		}
 		v.release()
@@ -307,9 +311,12 @@ func checkEnsemble(c *inference.ModelConfig) error {
 	}
 	switch {
 	case c.Platform != "" && c.Platform != ensemblePlatform:
-		return fmt.Errorf("platform is %q, but ensemble_scheduling is set, which has platform %q", c.Platform, ensemblePlatform)
-	case c.Backend != "" || len(c.InstanceGroup) > 0 || c.DynamicBatching != nil || c.SequenceBatching != nil || len(c.Parameters) > 0 || c.DefaultModelFilename != "":
-		return errors.New("an ensemble has no backend, instance_group, dynamic_batching, sequence_batching, parameters or default_model_filename: its models have them")
+		return fmt.Errorf("platform is %q, but ensemble_scheduling is set, which has platform %q", c.Platform,
+			ensemblePlatform)
+	case c.Backend != "" || len(c.InstanceGroup) > 0 || c.DynamicBatching != nil || c.SequenceBatching != nil ||
+		len(c.Parameters) > 0 || c.DefaultModelFilename != "":
+		return errors.New("an ensemble has no backend, instance_group, dynamic_batching, sequence_batching, " +
+			"parameters or default_model_filename: its models have them")
 	case len(e.Step) == 0 || len(e.Step) > maxSteps:
 		return fmt.Errorf("ensemble_scheduling has %d steps, want 1 to %d", len(e.Step), maxSteps)
 	case len(c.Input) == 0 || len(c.Output) == 0:
@@ -320,23 +327,27 @@ func checkEnsemble(c *inference.ModelConfig) error {
 		case checkName(x.ModelName) != nil:
 			return fmt.Errorf("step %d of the ensemble: model_%w", i+1, checkName(x.ModelName))
 		case x.ModelVersion < -1:
-			return fmt.Errorf("step %d of the ensemble: model_version is %d, want −1 for the latest or a positive number", i+1, x.ModelVersion)
+			return fmt.Errorf(
+				"step %d of the ensemble: model_version is %d, want −1 for the latest or a positive number",
+				i+1, x.ModelVersion)
 		}
 	}
 	return nil
 }
 
-// link is an input or output of a step, at one end of a tensor of the ensemble. step is nil for inputs
-// of the ensemble.
+// link is an input or output of a step, at one end of a tensor of the ensemble. step is nil for
+// inputs of the ensemble.
 type link struct {
 	*spec
 	step *ensembleStep
 }
 
 // openEnsemble checks an ensemble against its models, which are served.
-func (s *Server) openEnsemble(ctx context.Context, name string, number int64, dir string, cfg *inference.ModelConfig) (*version, error) {
+func (s *Server) openEnsemble(ctx context.Context, name string, number int64, dir string,
+	cfg *inference.ModelConfig) (*version, error) {
 	c := proto.Clone(cfg).(*inference.ModelConfig)
-	v := &version{model: name, number: number, config: c, ensemble: &ensemble{s: s, name: name}, policy: schedulePolicy{levels: make([]queuePolicy, 1)}}
+	v := &version{model: name, number: number, config: c, ensemble: &ensemble{s: s, name: name},
+		policy: schedulePolicy{levels: make([]queuePolicy, 1)}}
 	v.scheduler = newScheduler(v.policy, nil) // never used: requests wait for the models
 	producers, consumers := map[string]link{}, map[string][]link{}
 	for i, x := range c.EnsembleScheduling.Step {
@@ -377,7 +388,9 @@ func (s *Server) openEnsemble(ctx context.Context, name string, number int64, di
 		for _, q := range consumers[name] {
 			switch {
 			case !ok:
-				return nil, fmt.Errorf("step %d reads tensor %q, which is neither an input of the ensemble nor an output of a step", q.step.number+1, name)
+				return nil, fmt.Errorf(
+					"step %d reads tensor %q, which is neither an input of the ensemble nor an output of a step",
+					q.step.number+1, name)
 			case p.optional && !q.optional:
 				return nil, fmt.Errorf("input %q is optional, but not for step %d", name, q.step.number+1)
 			}
@@ -422,7 +435,8 @@ func boundary(kind, name string, of *spec, batch bool) (*spec, error) {
 	s := *of
 	s.name, s.dims = name, slices.Clone(of.dims)
 	if batch && !s.anyRank && (len(s.dims) == 0 || s.dims[0] >= 0) {
-		return nil, fmt.Errorf("max_batch_size is set, but %s %q has shape %v: want a variable dimension 0", kind, name, s.dims)
+		return nil, fmt.Errorf("max_batch_size is set, but %s %q has shape %v: want a variable dimension 0",
+			kind, name, s.dims)
 	}
 	return &s, nil
 }
@@ -471,15 +485,16 @@ func (s *Server) connect(e *version, step *ensembleStep, producers map[string]li
 	return nil
 }
 
-// fit returns an error if the type or shape of a tensor differs between the link that produces it and
-// one that reads it. Variable dimensions fit every size.
+// fit returns an error if the type or shape of a tensor differs between the link that produces it
+// and one that reads it. Variable dimensions fit every size.
 func fit(name string, from, to link) error {
 	source := "an input of the ensemble"
 	if from.step != nil {
 		source = fmt.Sprintf("an output of step %d", from.step.number+1)
 	}
 	if from.dtype != to.dtype {
-		return fmt.Errorf("tensor %q is %s as %s, but %s as an input of step %d", name, datatypeName(from.dtype), source, datatypeName(to.dtype), to.step.number+1)
+		return fmt.Errorf("tensor %q is %s as %s, but %s as an input of step %d", name, datatypeName(from.dtype),
+			source, datatypeName(to.dtype), to.step.number+1)
 	}
 	if from.anyRank || to.anyRank {
 		return nil
@@ -489,7 +504,8 @@ func fit(name string, from, to link) error {
 		ok = ok && (from.dims[i] < 0 || to.dims[i] < 0 || from.dims[i] == to.dims[i])
 	}
 	if !ok {
-		return fmt.Errorf("tensor %q has shape %v as %s, but %v as an input of step %d", name, from.dims, source, to.dims, to.step.number+1)
+		return fmt.Errorf("tensor %q has shape %v as %s, but %v as an input of step %d", name, from.dims, source,
+			to.dims, to.step.number+1)
 	}
 	return nil
 }

@@ -24,7 +24,8 @@ const chain = `platform: "ensemble" max_batch_size: 4
 		step { model_name: "b" model_version: 1 input_map { key: "x" value: "mid" } output_map { key: "y" value: "y2" } } }`
 
 func chainRepo(t testing.TB) string {
-	return writeRepo(t, map[string][]byte{"a/config.pbtxt": []byte(chain), "b/1/model.onnx": scaled(t, 2), "c/1/model.onnx": scaled(t, 3)})
+	return writeRepo(t, map[string][]byte{"a/config.pbtxt": []byte(chain), "b/1/model.onnx": scaled(t, 2),
+		"c/1/model.onnx": scaled(t, 3)})
 }
 
 func inferA(s *Server, outputs string) (int, string) {
@@ -44,14 +45,17 @@ func TestEnsemble(t *testing.T) {
 	for model, want := range map[string]uint64{"a": 2, "b": 4, "c": 1} { // c is not needed for y2
 		v := s.models[model].versions[1]
 		if m := v.statistics(); m.InferenceStats.Success.Count != want || m.InferenceCount != want {
-			t.Errorf("statistics of %s: %d requests, %d inferences, want %d", model, m.InferenceStats.Success.Count, m.InferenceCount, want)
+			t.Errorf("statistics of %s: %d requests, %d inferences, want %d", model, m.InferenceStats.Success.Count,
+				m.InferenceCount, want)
 		}
 	}
 	m := get(t, s, "/v2/models/a")
-	if fmt.Sprintf("%v %v %v", m["platform"], m["inputs"], m["outputs"]) != "ensemble [map[datatype:FP32 name:in shape:[-1 2]]] [map[datatype:FP32 name:z shape:[-1 2]] map[datatype:FP32 name:y2 shape:[-1 2]]]" {
+	if fmt.Sprintf("%v %v %v", m["platform"], m["inputs"], m["outputs"]) != "ensemble [map[datatype:FP32 name:in "+
+		"shape:[-1 2]]] [map[datatype:FP32 name:z shape:[-1 2]] map[datatype:FP32 name:y2 shape:[-1 2]]]" {
 		t.Errorf("metadata: %v", m)
 	}
-	if c := get(t, s, "/v2/models/a/config"); fmt.Sprint(c["platform"]) != "ensemble" || c["ensemble_scheduling"] == nil {
+	if c := get(t, s, "/v2/models/a/config"); fmt.Sprint(c["platform"]) != "ensemble" ||
+		c["ensemble_scheduling"] == nil {
 		t.Errorf("configuration: %v", c)
 	}
 	for body, want := range map[string]string{
@@ -60,7 +64,8 @@ func TestEnsemble(t *testing.T) {
 		`{"inputs":[],"outputs":[{"name":"mid"}]}`:                                                 "missing",
 		`{"parameters":{"sequence_id":1},"inputs":[]}`:                                             "stateless",
 	} {
-		if w := call(s, "POST", "/v2/models/a/infer", []byte(body)); w.Code != 400 || !strings.Contains(w.Body.String(), want) {
+		if w := call(s, "POST", "/v2/models/a/infer", []byte(body)); w.Code != 400 ||
+			!strings.Contains(w.Body.String(), want) {
 			t.Errorf("%s: %d %s, want %s", body, w.Code, w.Body, want)
 		}
 	}
@@ -100,8 +105,10 @@ func TestEnsembleErrors(t *testing.T) {
 		{`max_batch_size: 9 input { name: "in" } output { name: "out" } ensemble_scheduling { ` + step("batched", "in", "out") + `}`, "max_batch_size of the ensemble is 9, but that of the model is 8"},
 		{`max_batch_size: 2 input { name: "in" } output { name: "out" } ensemble_scheduling { ` + step("fixed", "in", "out") + `}`, "want a variable dimension 0"},
 	} {
-		s, err := New(t.Context(), writeRepo(t, map[string][]byte{"a/config.pbtxt": []byte(c.config), "b/1/model.onnx": scaled(t, 2), "ints/1/model.onnx": identity(t, tensor.TypeInt32, "n", 2),
-			"wide/1/model.onnx": identity(t, tensor.TypeFloat32, "n", 3), "fixed/1/model.onnx": identity(t, tensor.TypeFloat32, 1, 2), "batched/1/model.onnx": scaled(t, 2), "batched/config.pbtxt": []byte("max_batch_size: 8")}), quiet(nil))
+		s, err := New(t.Context(),
+			writeRepo(t, map[string][]byte{"a/config.pbtxt": []byte(c.config), "b/1/model.onnx": scaled(t, 2),
+				"ints/1/model.onnx": identity(t, tensor.TypeInt32, "n", 2),
+				"wide/1/model.onnx": identity(t, tensor.TypeFloat32, "n", 3), "fixed/1/model.onnx": identity(t, tensor.TypeFloat32, 1, 2), "batched/1/model.onnx": scaled(t, 2), "batched/config.pbtxt": []byte("max_batch_size: 8")}), quiet(nil))
 		if err == nil {
 			s.Close()
 			t.Errorf("%s is accepted", c.config)
@@ -117,17 +124,21 @@ func TestEnsemblesThatReferToEachOther(t *testing.T) {
 	of := func(model string) []byte {
 		return fmt.Appendf(nil, `input { name: "x" } output { name: "y" } ensemble_scheduling { step { model_name: %q input_map { key: "x" value: "x" } output_map { key: "y" value: "y" } } }`, model)
 	}
-	_, err := New(t.Context(), writeRepo(t, map[string][]byte{"a/config.pbtxt": of("b"), "b/config.pbtxt": of("c"), "c/config.pbtxt": of("a")}), quiet(nil))
+	_, err := New(t.Context(),
+		writeRepo(t, map[string][]byte{"a/config.pbtxt": of("b"), "b/config.pbtxt": of("c"),
+			"c/config.pbtxt": of("a")}), quiet(nil))
 	if err == nil || !strings.Contains(err.Error(), "ensembles refer to each other: a → b → c → a") {
 		t.Errorf("%v", err)
 	}
-	repo := writeRepo(t, map[string][]byte{"a/config.pbtxt": of("b"), "b/config.pbtxt": of("c"), "c/1/model.onnx": scaled(t, 2)})
+	repo := writeRepo(t,
+		map[string][]byte{"a/config.pbtxt": of("b"), "b/config.pbtxt": of("c"), "c/1/model.onnx": scaled(t, 2)})
 	s := newServer(t, repo, nil)
 	write(t, repo+"/c/config.pbtxt", of("a"))
 	if err := s.Poll(t.Context()); err == nil || !strings.Contains(err.Error(), "contains itself") {
 		t.Errorf("closing a cycle: %v", err)
 	}
-	if w := call(s, "POST", "/v2/models/a/infer", []byte(`{"inputs":[{"name":"x","shape":[1,2],"datatype":"FP32","data":[1,2]}]}`)); w.Code != 200 || !strings.Contains(w.Body.String(), "[2,4]") {
+	if w := call(s, "POST", "/v2/models/a/infer",
+		[]byte(`{"inputs":[{"name":"x","shape":[1,2],"datatype":"FP32","data":[1,2]}]}`)); w.Code != 200 || !strings.Contains(w.Body.String(), "[2,4]") {
 		t.Errorf("an ensemble of an ensemble: %d %s", w.Code, w.Body)
 	}
 }
@@ -208,7 +219,8 @@ func fakeEnsemble(t *testing.T, p *passing, config string) *Server {
 		t.Fatal(err)
 	}
 	float := func(name string) []*spec { return []*spec{{name: name, dtype: tensor.TypeFloat32, dims: []int64{-1}}} }
-	v := &version{model: "m", number: 1, config: new(inference.ModelConfig), inputs: float("x"), outputs: float("y"), session: p, policy: oneLevel(schedulePolicy{instances: 4})}
+	v := &version{model: "m", number: 1, config: new(inference.ModelConfig), inputs: float("x"), outputs: float("y"),
+		session: p, policy: oneLevel(schedulePolicy{instances: 4})}
 	v.scheduler = newScheduler(v.policy, p)
 	s.models["m"] = &entry{versions: map[int64]*version{1: v}, wanted: true}
 	c, err := parseConfig([]byte(config))
@@ -235,7 +247,8 @@ func TestStepsRunInParallel(t *testing.T) {
 			step { model_name: "m" input_map { key: "x" value: "b1" } output_map { key: "y" value: "b2" } } }`)
 		a, b := tensor.Must(tensor.New([]float32{1}, 1)), tensor.Must(tensor.New([]float32{2}, 1))
 		start := time.Now()
-		resp, err := s.infer(t.Context(), &request{model: "e", inputs: []namedTensor{{"a", a}, {"b", b}}, received: start})
+		resp, err := s.infer(t.Context(),
+			&request{model: "e", inputs: []namedTensor{{"a", a}, {"b", b}}, received: start})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -247,8 +260,11 @@ func TestStepsRunInParallel(t *testing.T) {
 		}
 		// A failing branch stops the other one.
 		start = time.Now()
-		_, err = s.infer(t.Context(), &request{model: "e", inputs: []namedTensor{{"a", a}, {"b", tensor.Must(tensor.New([]float32{13}, 1))}}, received: start})
-		if err == nil || !strings.Contains(err.Error(), "in ensemble 'e', step 2, model 'm': unlucky element") || time.Since(start) != 0 {
+		_, err = s.infer(t.Context(),
+			&request{model: "e", inputs: []namedTensor{{"a", a}, {"b", tensor.Must(tensor.New([]float32{13}, 1))}},
+				received: start})
+		if err == nil || !strings.Contains(err.Error(), "in ensemble 'e', step 2, model 'm': unlucky element") ||
+			time.Since(start) != 0 {
 			t.Errorf("failing step: %v after %s", err, time.Since(start))
 		}
 		if l := s.errors.list; len(l) != 1 || l[0].Model != "e" {

@@ -12,7 +12,8 @@ import (
 	"github.com/onward-ml/onward/serve"
 )
 
-// This example serves a model over REST. A program serves Handler with an http.Server, see [serve.HTTPServer].
+// This example serves a model over REST. A program serves Handler with an http.Server, see
+// [serve.HTTPServer].
 func ExampleNew() {
 	data, err := datasets.Get("mul_1.onnx")
 	if err != nil {

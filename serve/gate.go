@@ -7,8 +7,8 @@ import (
 )
 
 // gate bounds the runs of all models together and shares them fairly: of the models that wait, the
-// one with the least run time goes first (start-time fair queueing, Goyal et al. 1996). A model with
-// many or long requests therefore does not delay the others.
+// one with the least run time goes first (start-time fair queueing, Goyal et al. 1996). A model
+// with many or long requests therefore does not delay the others.
 type gate struct {
 	mu      sync.Mutex
 	free    int

@@ -85,7 +85,8 @@ func TestGateBoundsRuns(t *testing.T) {
 		}
 		for i, s := range m {
 			if s.share.granted != 0 || s.free != 8 || s.pending() != 0 {
-				t.Errorf("model %d: %d granted, %d instances, %d requests, want 0, 8, 0", i, s.share.granted, s.free, s.pending())
+				t.Errorf("model %d: %d granted, %d instances, %d requests, want 0, 8, 0", i, s.share.granted,
+					s.free, s.pending())
 			}
 		}
 	})
@@ -111,8 +112,11 @@ func TestBatchesGrowAtTheGate(t *testing.T) {
 }
 
 func TestInstancesOption(t *testing.T) {
-	s := newServer(t, writeRepo(t, map[string][]byte{"m/1/model.onnx": scaled(t, 1), "own/1/model.onnx": scaled(t, 1), "own/config.pbtxt": []byte("instance_group { count: 2 }")}), &Options{Instances: 5})
-	if a, b := s.models["m"].versions[1].policy.instances, s.models["own"].versions[1].policy.instances; a != 5 || b != 2 {
+	s := newServer(t,
+		writeRepo(t, map[string][]byte{"m/1/model.onnx": scaled(t, 1), "own/1/model.onnx": scaled(t, 1),
+			"own/config.pbtxt": []byte("instance_group { count: 2 }")}), &Options{Instances: 5})
+	if a, b := s.models["m"].versions[1].policy.instances,
+		s.models["own"].versions[1].policy.instances; a != 5 || b != 2 {
 		t.Errorf("instances %d and %d, want 5 and 2", a, b)
 	}
 }

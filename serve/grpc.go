@@ -40,14 +40,16 @@ func (s *Server) GRPCOptions() []grpc.ServerOption {
 		// Goroutines that serve one stream after another need not grow their stack for each.
 		grpc.NumStreamWorkers(uint32(2 * runtime.GOMAXPROCS(0))),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 2 * time.Minute, Timeout: 20 * time.Second}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second,
+			PermitWithoutStream: true}),
 		grpc.MaxConcurrentStreams(maxGRPCStreams),
 		grpc.SharedWriteBuffer(true),
 		grpc.Creds(s.GRPCCredentials(insecure.NewCredentials())),
 		grpc.InTapHandle(s.tapGRPC),
 		grpc.ForceServerCodecV2(newCodec(s)),
 		grpc.RPCDecompressor(decompressor{s}),
-		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, h grpc.UnaryHandler) (resp any, err error) {
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo,
+			h grpc.UnaryHandler) (resp any, err error) {
 			defer s.recovered(info.FullMethod, &err)
 			arrived(ctx)
 			memory := &reservation{s: s}
@@ -60,7 +62,8 @@ func (s *Server) GRPCOptions() []grpc.ServerOption {
 			}
 			return resp, s.grpcError(info.FullMethod, err)
 		}),
-		grpc.ChainStreamInterceptor(func(srv any, st grpc.ServerStream, info *grpc.StreamServerInfo, h grpc.StreamHandler) (err error) {
+		grpc.ChainStreamInterceptor(func(srv any, st grpc.ServerStream, info *grpc.StreamServerInfo,
+			h grpc.StreamHandler) (err error) {
 			defer s.recovered(info.FullMethod, &err)
 			return s.grpcError(info.FullMethod, h(srv, decodedStream{st, s}))
 		}),
@@ -142,7 +145,8 @@ func (s *Server) grpcError(method string, err error) error {
 }
 
 func (s *Server) authorizeGRPC(md metadata.MD, method string) error {
-	if strings.HasPrefix(method, "/grpc.health.v1.Health/") || strings.HasSuffix(method, "/ServerLive") || strings.HasSuffix(method, "/ServerReady") {
+	if strings.HasPrefix(method, "/grpc.health.v1.Health/") || strings.HasSuffix(method, "/ServerLive") ||
+		strings.HasSuffix(method, "/ServerReady") {
 		return nil
 	}
 	header := ""
@@ -152,7 +156,8 @@ func (s *Server) authorizeGRPC(md metadata.MD, method string) error {
 	return s.authorize(header)
 }
 
-// health is the standard health service (https://github.com/grpc/grpc/blob/master/doc/health-checking.md).
+// health is the standard health service
+// (https://github.com/grpc/grpc/blob/master/doc/health-checking.md).
 type health struct {
 	healthpb.UnimplementedHealthServer
 	s *Server
@@ -194,11 +199,13 @@ func (g *service) ModelReady(_ context.Context, r *inference.ModelReadyRequest) 
 	return &inference.ModelReadyResponse{Ready: g.s.ready(v) == nil}, nil
 }
 
-func (g *service) ServerMetadata(context.Context, *inference.ServerMetadataRequest) (*inference.ServerMetadataResponse, error) {
+func (g *service) ServerMetadata(context.Context,
+	*inference.ServerMetadataRequest) (*inference.ServerMetadataResponse, error) {
 	return g.s.serverMetadata(), nil
 }
 
-func (g *service) ModelMetadata(_ context.Context, r *inference.ModelMetadataRequest) (*inference.ModelMetadataResponse, error) {
+func (g *service) ModelMetadata(_ context.Context,
+	r *inference.ModelMetadataRequest) (*inference.ModelMetadataResponse, error) {
 	v, err := g.s.acquire(r.Name, r.Version)
 	if err != nil {
 		return nil, err
@@ -207,7 +214,8 @@ func (g *service) ModelMetadata(_ context.Context, r *inference.ModelMetadataReq
 	return v.metadata(g.s.served(v.model)), nil
 }
 
-func (g *service) ModelConfig(_ context.Context, r *inference.ModelConfigRequest) (*inference.ModelConfigResponse, error) {
+func (g *service) ModelConfig(_ context.Context,
+	r *inference.ModelConfigRequest) (*inference.ModelConfigResponse, error) {
 	v, err := g.s.acquire(r.Name, r.Version)
 	if err != nil {
 		return nil, err
@@ -216,21 +224,26 @@ func (g *service) ModelConfig(_ context.Context, r *inference.ModelConfigRequest
 	return &inference.ModelConfigResponse{Config: v.config}, nil
 }
 
-func (g *service) ModelStatistics(_ context.Context, r *inference.ModelStatisticsRequest) (*inference.ModelStatisticsResponse, error) {
+func (g *service) ModelStatistics(_ context.Context,
+	r *inference.ModelStatisticsRequest) (*inference.ModelStatisticsResponse, error) {
 	return g.s.statistics(r.Name, r.Version)
 }
 
-func (g *service) RepositoryIndex(_ context.Context, r *inference.RepositoryIndexRequest) (*inference.RepositoryIndexResponse, error) {
+func (g *service) RepositoryIndex(_ context.Context,
+	r *inference.RepositoryIndexRequest) (*inference.RepositoryIndexResponse, error) {
 	if r.RepositoryName != "" {
-		return nil, errorf(Unsupported, "repository_name is %.100q: the server has one repository without a name", r.RepositoryName)
+		return nil, errorf(Unsupported, "repository_name is %.100q: the server has one repository without a name",
+			r.RepositoryName)
 	}
 	l, err := g.s.index(r.Ready)
 	return &inference.RepositoryIndexResponse{Models: l}, err
 }
 
-func repositoryParameters(repository string, in map[string]*inference.ModelRepositoryParameter) (map[string]any, error) {
+func repositoryParameters(repository string,
+	in map[string]*inference.ModelRepositoryParameter) (map[string]any, error) {
 	if repository != "" {
-		return nil, errorf(Unsupported, "repository_name is %.100q: the server has one repository without a name", repository)
+		return nil, errorf(Unsupported, "repository_name is %.100q: the server has one repository without a name",
+			repository)
 	}
 	out := map[string]any{}
 	for k, p := range in {
@@ -250,7 +263,8 @@ func repositoryParameters(repository string, in map[string]*inference.ModelRepos
 	return out, nil
 }
 
-func (g *service) RepositoryModelLoad(ctx context.Context, r *inference.RepositoryModelLoadRequest) (*inference.RepositoryModelLoadResponse, error) {
+func (g *service) RepositoryModelLoad(ctx context.Context,
+	r *inference.RepositoryModelLoadRequest) (*inference.RepositoryModelLoadResponse, error) {
 	memory := &reservation{s: g.s}
 	defer memory.release()
 	params, err := repositoryParameters(r.RepositoryName, r.Parameters)
@@ -260,7 +274,8 @@ func (g *service) RepositoryModelLoad(ctx context.Context, r *inference.Reposito
 	return &inference.RepositoryModelLoadResponse{}, err
 }
 
-func (g *service) RepositoryModelUnload(ctx context.Context, r *inference.RepositoryModelUnloadRequest) (*inference.RepositoryModelUnloadResponse, error) {
+func (g *service) RepositoryModelUnload(ctx context.Context,
+	r *inference.RepositoryModelUnloadRequest) (*inference.RepositoryModelUnloadResponse, error) {
 	memory := &reservation{s: g.s}
 	defer memory.release()
 	params, err := repositoryParameters(r.RepositoryName, r.Parameters)
@@ -270,7 +285,8 @@ func (g *service) RepositoryModelUnload(ctx context.Context, r *inference.Reposi
 	return &inference.RepositoryModelUnloadResponse{}, err
 }
 
-func (g *service) ModelInfer(ctx context.Context, m *inference.ModelInferRequest) (*inference.ModelInferResponse, error) {
+func (g *service) ModelInfer(ctx context.Context,
+	m *inference.ModelInferRequest) (*inference.ModelInferResponse, error) {
 	memory := &reservation{s: g.s}
 	defer memory.release()
 	return g.infer(ctx, m, time.Now(), memory)
@@ -322,7 +338,8 @@ func (c carrier) Keys() []string {
 // ModelStreamInfer runs the requests of a stream at the same time, except those of one sequence,
 // and answers them in order.
 // A request that fails is answered by a message with its error and does not end the stream.
-func (g *service) ModelStreamInfer(st grpc.BidiStreamingServer[inference.ModelInferRequest, inference.ModelStreamInferResponse]) error {
+func (g *service) ModelStreamInfer(st grpc.BidiStreamingServer[inference.ModelInferRequest,
+	inference.ModelStreamInferResponse]) error {
 	ctx, cancel := context.WithCancel(st.Context())
 	defer cancel()
 	type answer chan *inference.ModelStreamInferResponse
@@ -383,10 +400,12 @@ func (g *service) ModelStreamInfer(st grpc.BidiStreamingServer[inference.ModelIn
 }
 
 func streamError(m *inference.ModelInferRequest, err error) *inference.ModelStreamInferResponse {
-	return &inference.ModelStreamInferResponse{ErrorMessage: cut(err.Error()), InferResponse: &inference.ModelInferResponse{Id: m.Id}}
+	return &inference.ModelStreamInferResponse{ErrorMessage: cut(err.Error()),
+		InferResponse: &inference.ModelInferResponse{Id: m.Id}}
 }
 
-func (g *service) streamed(ctx context.Context, m *inference.ModelInferRequest, received time.Time, memory *reservation) *inference.ModelStreamInferResponse {
+func (g *service) streamed(ctx context.Context, m *inference.ModelInferRequest, received time.Time,
+	memory *reservation) *inference.ModelStreamInferResponse {
 	defer memory.release()
 	resp, err := func() (resp *inference.ModelInferResponse, err error) {
 		defer g.s.recovered("ModelStreamInfer", &err)
@@ -399,7 +418,8 @@ func (g *service) streamed(ctx context.Context, m *inference.ModelInferRequest, 
 		return streamError(m, err)
 	}
 	if m.Parameters["triton_enable_empty_final_response"].GetBoolParam() {
-		resp.Parameters = map[string]*inference.InferParameter{"triton_final_response": {ParameterChoice: &inference.InferParameter_BoolParam{BoolParam: true}}}
+		resp.Parameters = map[string]*inference.InferParameter{
+			"triton_final_response": {ParameterChoice: &inference.InferParameter_BoolParam{BoolParam: true}}}
 	}
 	return &inference.ModelStreamInferResponse{InferResponse: resp}
 }

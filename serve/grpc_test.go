@@ -32,7 +32,8 @@ func TestBinaryDataSizeOfMessages(t *testing.T) {
 	c := dial(t, one(t, scaled(t, 1)))
 	for size, want := range map[int64]codes.Code{8: codes.OK, 7: codes.InvalidArgument, -1: codes.InvalidArgument} {
 		m := message("m", "FP32", []int64{1, 2}, "12345678")
-		m.Inputs[0].Parameters = map[string]*inference.InferParameter{"binary_data_size": {ParameterChoice: &inference.InferParameter_Int64Param{Int64Param: size}}}
+		m.Inputs[0].Parameters = map[string]*inference.InferParameter{
+			"binary_data_size": {ParameterChoice: &inference.InferParameter_Int64Param{Int64Param: size}}}
 		if _, err := c.ModelInfer(t.Context(), m); status.Code(err) != want {
 			t.Errorf("binary_data_size %d for 8 bytes: %v, want %v", size, err, want)
 		}
@@ -40,7 +41,9 @@ func TestBinaryDataSizeOfMessages(t *testing.T) {
 }
 
 func TestServiceCalls(t *testing.T) {
-	s := newServer(t, writeRepo(t, map[string][]byte{"m/config.pbtxt": []byte("max_batch_size: 8"), "m/1/model.onnx": scaled(t, 1)}), &Options{AllowModelControl: true})
+	s := newServer(t,
+		writeRepo(t, map[string][]byte{"m/config.pbtxt": []byte("max_batch_size: 8"), "m/1/model.onnx": scaled(t, 1)}),
+		&Options{AllowModelControl: true})
 	conn := dialConn(t, s)
 	c := inference.NewGRPCInferenceServiceClient(conn)
 	ctx := t.Context()
@@ -76,34 +79,43 @@ func TestServiceCalls(t *testing.T) {
 	if err != nil || len(index.Models) != 1 || index.Models[0].State != "UNAVAILABLE" {
 		t.Errorf("index after the unload: %v, %v", index, err)
 	}
-	if _, err := c.ModelMetadata(ctx, &inference.ModelMetadataRequest{Name: "m"}); status.Code(err) != codes.Unavailable {
+	if _, err := c.ModelMetadata(ctx, &inference.ModelMetadataRequest{Name: "m"}); status.Code(err) !=
+		codes.Unavailable {
 		t.Errorf("metadata after the unload: %v", err)
 	}
-	load := &inference.RepositoryModelLoadRequest{ModelName: "m", Parameters: map[string]*inference.ModelRepositoryParameter{
-		"config": {ParameterChoice: &inference.ModelRepositoryParameter_StringParam{StringParam: `{"max_batch_size": 4}`}}}}
+	load := &inference.RepositoryModelLoadRequest{ModelName: "m",
+		Parameters: map[string]*inference.ModelRepositoryParameter{
+			"config": {ParameterChoice: &inference.ModelRepositoryParameter_StringParam{StringParam: `{"max_batch_size": 4}`}}}}
 	if _, err := c.RepositoryModelLoad(ctx, load); err != nil {
 		t.Error(err)
 	}
-	if config, err := c.ModelConfig(ctx, &inference.ModelConfigRequest{Name: "m"}); err != nil || config.Config.MaxBatchSize != 4 {
+	if config, err := c.ModelConfig(ctx, &inference.ModelConfigRequest{Name: "m"}); err != nil ||
+		config.Config.MaxBatchSize != 4 {
 		t.Errorf("configuration of the load: %v, %v", config, err)
 	}
 	s.Drain()
 	if got := ready(); got != "true <nil> false <nil> NOT_SERVING <nil>" {
 		t.Errorf("ready while draining: %s", got)
 	}
-	if _, err := c.SystemSharedMemoryStatus(ctx, &inference.SystemSharedMemoryStatusRequest{}); status.Code(err) != codes.Unimplemented {
+	if _, err := c.SystemSharedMemoryStatus(ctx, &inference.SystemSharedMemoryStatusRequest{}); status.Code(err) !=
+		codes.Unimplemented {
 		t.Errorf("shared memory: %v, want UNIMPLEMENTED", err)
 	}
-	if _, err := c.RepositoryIndex(ctx, &inference.RepositoryIndexRequest{RepositoryName: "r"}); status.Code(err) != codes.Unimplemented {
+	if _, err := c.RepositoryIndex(ctx, &inference.RepositoryIndexRequest{RepositoryName: "r"}); status.Code(err) !=
+		codes.Unimplemented {
 		t.Errorf("named repository: %v, want UNIMPLEMENTED", err)
 	}
 }
 
 func TestBadMessages(t *testing.T) {
-	s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}, {Name: "i8", Data: identity(t, tensor.TypeInt8, 1)}, {Name: "half", Data: identity(t, tensor.TypeFloat16, 1)}}})
+	s := newServer(t, "",
+		&Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}, {Name: "i8", Data: identity(t, tensor.TypeInt8, 1)},
+			{Name: "half", Data: identity(t, tensor.TypeFloat16, 1)}}})
 	c := dial(t, s)
-	typed := func(model, datatype string, shape []int64, contents *inference.InferTensorContents) *inference.ModelInferRequest {
-		return &inference.ModelInferRequest{ModelName: model, Inputs: []*inference.ModelInferRequest_InferInputTensor{{Name: "x", Datatype: datatype, Shape: shape, Contents: contents}}}
+	typed := func(model, datatype string, shape []int64,
+		contents *inference.InferTensorContents) *inference.ModelInferRequest {
+		return &inference.ModelInferRequest{ModelName: model,
+			Inputs: []*inference.ModelInferRequest_InferInputTensor{{Name: "x", Datatype: datatype, Shape: shape, Contents: contents}}}
 	}
 	both := message("m", "FP32", []int64{1, 2}, "12345678")
 	both.Inputs[0].Contents = &inference.InferTensorContents{Fp32Contents: []float32{1, 2}}
@@ -112,7 +124,8 @@ func TestBadMessages(t *testing.T) {
 	parameter := message("m", "FP32", []int64{1, 2}, "12345678")
 	parameter.Parameters = map[string]*inference.InferParameter{"p": {}}
 	shared := message("m", "FP32", []int64{1, 2}, "12345678")
-	shared.Inputs[0].Parameters = map[string]*inference.InferParameter{"shared_memory_region": {ParameterChoice: &inference.InferParameter_StringParam{StringParam: "r"}}}
+	shared.Inputs[0].Parameters = map[string]*inference.InferParameter{
+		"shared_memory_region": {ParameterChoice: &inference.InferParameter_StringParam{StringParam: "r"}}}
 	version := message("m", "FP32", []int64{1, 2}, "12345678")
 	version.ModelVersion = "9"
 	for _, x := range []struct {
@@ -162,7 +175,8 @@ func TestStream(t *testing.T) {
 			if i%10 == 3 {
 				m.Inputs[0].Name = "z"
 			}
-			m.Parameters = map[string]*inference.InferParameter{"triton_enable_empty_final_response": {ParameterChoice: &inference.InferParameter_BoolParam{BoolParam: true}}}
+			m.Parameters = map[string]*inference.InferParameter{
+				"triton_enable_empty_final_response": {ParameterChoice: &inference.InferParameter_BoolParam{BoolParam: true}}}
 			if st.Send(m) != nil {
 				return
 			}
@@ -190,7 +204,8 @@ func TestTokensOverGRPC(t *testing.T) {
 	s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}, Tokens: []string{"secret"}})
 	conn := dialConn(t, s)
 	c := inference.NewGRPCInferenceServiceClient(conn)
-	for token, want := range map[string]codes.Code{"": codes.Unauthenticated, "Bearer wrong": codes.Unauthenticated, "Bearer secret": codes.OK} {
+	for token, want := range map[string]codes.Code{"": codes.Unauthenticated, "Bearer wrong": codes.Unauthenticated,
+		"Bearer secret": codes.OK} {
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", token)
 		if _, err := c.ModelMetadata(ctx, &inference.ModelMetadataRequest{Name: "m"}); status.Code(err) != want {
 			t.Errorf("%q: %v, want %s", token, err, want)
@@ -215,11 +230,13 @@ func TestTokensOverGRPC(t *testing.T) {
 // TestCompressedMessages sends messages with gzip, whose content has the limit of a message.
 func TestCompressedMessages(t *testing.T) {
 	c := dial(t, newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}, MaxBody: 1 << 20}))
-	if _, err := c.ModelInfer(t.Context(), message("m", "FP32", []int64{1, 2}, "12345678"), grpc.UseCompressor("gzip")); err != nil {
+	if _, err := c.ModelInfer(t.Context(), message("m", "FP32", []int64{1, 2}, "12345678"),
+		grpc.UseCompressor("gzip")); err != nil {
 		t.Error(err)
 	}
 	bomb := message("m", "FP32", []int64{1, 2}, strings.Repeat("\x00", 32<<20))
-	if _, err := c.ModelInfer(t.Context(), bomb, grpc.UseCompressor("gzip")); status.Code(err) != codes.ResourceExhausted {
+	if _, err := c.ModelInfer(t.Context(), bomb, grpc.UseCompressor("gzip")); status.Code(err) !=
+		codes.ResourceExhausted {
 		t.Errorf("32 MiB of zeros: %v, want RESOURCE_EXHAUSTED", err)
 	}
 }
@@ -228,7 +245,8 @@ func TestDeadlineOfTheCaller(t *testing.T) {
 	c := dial(t, one(t, scaled(t, 1)))
 	ctx, cancel := context.WithTimeout(t.Context(), 0)
 	defer cancel()
-	if _, err := c.ModelInfer(ctx, message("m", "FP32", []int64{1, 2}, "12345678")); status.Code(err) != codes.DeadlineExceeded {
+	if _, err := c.ModelInfer(ctx, message("m", "FP32", []int64{1, 2}, "12345678")); status.Code(err) !=
+		codes.DeadlineExceeded {
 		t.Errorf("error %v, want DEADLINE_EXCEEDED", err)
 	}
 }
@@ -299,7 +317,8 @@ func TestTraceContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, x := range r.all {
-		if got := x.id.TraceID().String(); got != "0af7651916cd43dd8448eb211c80319c" || x.start.IsZero() || x.end.Before(x.start) && i%3 > 0 {
+		if got := x.id.TraceID().String(); got != "0af7651916cd43dd8448eb211c80319c" || x.start.IsZero() ||
+			x.end.Before(x.start) && i%3 > 0 {
 			t.Errorf("span %s: trace %s, from %s to %s", x.name, got, x.start, x.end)
 		}
 	}

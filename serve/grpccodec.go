@@ -23,7 +23,8 @@ type codec struct {
 
 func newCodec(s *Server) encoding.CodecV2 { return codec{encoding.GetCodecV2(grpcproto.Name), s} }
 
-// Texts in place of messages that were refused. No message is one of them: their wire types do not exist.
+// Texts in place of messages that were refused. No message is one of them: their wire
+// types do not exist.
 const (
 	tooMuchNow = "\x07" // the memory of all requests is in use
 	tooMuch    = "\x0f" // the message takes more than that
@@ -52,7 +53,8 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// inflated returns what decompressor has returned, which has reserved its memory, and nil for others.
+// inflated returns what decompressor has returned, which has reserved its memory,
+// and nil for others.
 func (c codec) inflated(data mem.BufferSlice) []byte {
 	if len(data) != 1 {
 		return nil
@@ -84,7 +86,8 @@ func (s *Server) decode(m proto.Message, memory *reservation) error {
 		return errorf(TooLarge, "the message takes more than the memory of all requests, %d bytes", s.memory.Limit())
 	}
 	memory.n += int64(len(raw))
-	// Short messages are not worth a look: the longest that a byte becomes is half an empty message.
+	// Short messages are not worth a look: the longest that a byte becomes is
+	// half an empty message.
 	const short = 512
 	cost := int64(len(raw)) * messageCost
 	if len(raw) > short {

@@ -28,7 +28,8 @@ func (c meteredCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials
 	if err != nil {
 		return conn, auth, err
 	}
-	m := &meteredConn{Conn: conn, s: c.s, memory: reservation{s: c.s}, streams: map[uint32]*inbound{}, preface: len(http2Preface)}
+	m := &meteredConn{Conn: conn, s: c.s, memory: reservation{s: c.s}, streams: map[uint32]*inbound{},
+		preface: len(http2Preface)}
 	if err := m.memory.grow(connectionCost); err != nil {
 		conn.Close()
 		return nil, nil, err
@@ -60,9 +61,9 @@ const (
 	maxGRPCStreams = 250
 )
 
-// meteredConn is an HTTP/2 connection that follows the frames it passes on. It reserves memory for the
-// data of each stream until the server ends the stream, for streams with several messages until the
-// next message is complete. gRPC has no limit for the data of unfinished messages. A connection
+// meteredConn is an HTTP/2 connection that follows the frames it passes on. It reserves memory for
+// the data of each stream until the server ends the stream, for streams with several messages until
+// the next message is complete. gRPC has no limit for the data of unfinished messages. A connection
 // that exceeds the memory, or whose message takes longer than ReadTimeout to arrive, is closed.
 type meteredConn struct {
 	net.Conn

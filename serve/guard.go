@@ -10,10 +10,10 @@ import (
 
 // guard refuses the requests that web pages of other sites make browsers send.
 //
-//   - Host: a site can give its name the address of the server (DNS rebinding), and is then of the same
-//     origin. If Hosts is set, a request must name one of them, localhost or an IP address.
-//   - Origin: a page can send requests without reading the response (CSRF). A request that changes state
-//     and whose Origin or Sec-Fetch-Site is another site is refused.
+//   - Host: a site can give its name the address of the server (DNS rebinding), and is then of the
+//     same origin. If Hosts is set, a request must name one of them, localhost or an IP address.
+//   - Origin: a page can send requests without reading the response (CSRF). A request that changes
+//     state and whose Origin or Sec-Fetch-Site is another site is refused.
 func (s *Server) guard(h http.Handler) http.Handler {
 	origin := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -31,19 +31,21 @@ func (s *Server) guard(h http.Handler) http.Handler {
 	})
 }
 
-// knownHost reports whether a Host header names the server. No name server answers for the names below
-// localhost, or for IP addresses.
+// knownHost reports whether a Host header names the server. No name server answers for the names
+// below localhost, or for IP addresses.
 func (s *Server) knownHost(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	return host == "localhost" || strings.HasSuffix(host, ".localhost") || net.ParseIP(strings.Trim(host, "[]")) != nil ||
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") ||
+		net.ParseIP(strings.Trim(host, "[]")) != nil ||
 		slices.ContainsFunc(s.opts.Hosts, func(h string) bool { return h == "*" || strings.EqualFold(h, host) })
 }
 
-// checkContentType refuses content types other than JSON for requests that control the server, except
-// the type that curl sends by default. Pages of other sites can send text/plain without asking.
+// checkContentType refuses content types other than JSON for requests that control
+// the server, except the type that curl sends by default. Pages of other sites can
+// send text/plain without asking.
 func checkContentType(r *http.Request) error {
 	kind := r.Header.Get("Content-Type")
 	if kind == "" || r.Method != http.MethodPost {

@@ -6,11 +6,12 @@ import (
 	"testing"
 )
 
-// TestRequestsOfOtherSites checks that web pages of other sites can neither control the server nor, under a name
-// that they give its address, be of its origin.
+// TestRequestsOfOtherSites checks that web pages of other sites can neither control the server nor,
+// under a name that they give its address, be of its origin.
 func TestRequestsOfOtherSites(t *testing.T) {
 	repo := writeRepo(t, map[string][]byte{"m/1/model.onnx": scaled(t, 1)})
-	s := newServer(t, repo, &Options{AllowModelControl: true, AllowSharedMemory: true, Hosts: []string{"models.example"}})
+	s := newServer(t, repo,
+		&Options{AllowModelControl: true, AllowSharedMemory: true, Hosts: []string{"models.example"}})
 	for _, c := range []struct {
 		name, host string
 		headers    []string
@@ -31,7 +32,8 @@ func TestRequestsOfOtherSites(t *testing.T) {
 		{"text", "127.0.0.1:8000", []string{"Content-Type", "text/plain"}, 415},
 		{"a form with files", "127.0.0.1:8000", []string{"Content-Type", "multipart/form-data; boundary=a"}, 415},
 	} {
-		for _, path := range []string{"/v2/repository/index", "/v2/repository/models/m/load", "/v2/logging", "/v2/trace/setting", "/v2/systemsharedmemory/unregister"} {
+		for _, path := range []string{"/v2/repository/index", "/v2/repository/models/m/load", "/v2/logging",
+			"/v2/trace/setting", "/v2/systemsharedmemory/unregister"} {
 			r := httptest.NewRequest("POST", path, strings.NewReader("{}"))
 			r.Host = c.host
 			for i := 0; i < len(c.headers); i += 2 {

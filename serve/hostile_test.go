@@ -127,7 +127,8 @@ func TestNumbersOutOfRange(t *testing.T) {
 		w := call(ints, "POST", "/v2/models/i/infer", []byte(`{"inputs":[{"name":"x","shape":[1],"datatype":"INT64","data":[`+v+`]}]}`))
 		return w.Code, w.Body.String()
 	}
-	for _, v := range []string{"9007199254740993", "-9223372036854775808", "9223372036854775807"} { // no float64 between
+	// no float64 between
+	for _, v := range []string{"9007199254740993", "-9223372036854775808", "9223372036854775807"} {
 		if code, body := infer(v); code != 200 || !strings.Contains(body, `"data":[`+v+`]`) {
 			t.Errorf("%s: %d %s, want the same number", v, code, body)
 		}
@@ -169,7 +170,9 @@ func TestInputsAndOutputsOfRequests(t *testing.T) {
 }
 
 func TestBinaryDataSizes(t *testing.T) {
-	s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}, {Name: "s", Data: identity(t, tensor.TypeString, "n")}, {Name: "b", Data: identity(t, tensor.TypeBool, 1)}}})
+	s := newServer(t, "",
+		&Options{Models: []Model{{Name: "m", Data: scaled(t, 1)},
+			{Name: "s", Data: identity(t, tensor.TypeString, "n")}, {Name: "b", Data: identity(t, tensor.TypeBool, 1)}}})
 	header := func(size string) string {
 		return `{"inputs":[{"name":"x","shape":[1,2],"datatype":"FP32","parameters":{"binary_data_size":` + size + `}}]}`
 	}
@@ -186,7 +189,8 @@ func TestBinaryDataSizes(t *testing.T) {
 		body, h := binaryBody(header(c.size), []byte(c.data))
 		refused(t, s, string(body), 400, c.want, h...)
 	}
-	for h, want := range map[string]string{"999999": "but the body has", "-1": "want a number", "x": "want a number", "5": "JSON", "99999999999999999999": "want a number"} {
+	for h, want := range map[string]string{"999999": "but the body has", "-1": "want a number", "x": "want a number",
+		"5": "JSON", "99999999999999999999": "want a number"} {
 		refused(t, s, header("8")+"12345678", 400, want, headerLength, h)
 	}
 	bytesBody := func(model, datatype, shape, data string) (int, string) {
@@ -209,7 +213,8 @@ func TestBinaryDataSizes(t *testing.T) {
 	if code, body := bytesBody("b", "BOOL", "[1]", "\x02"); code != 400 || !strings.Contains(body, "want 0 or 1") {
 		t.Errorf("BOOL 2: %d %s", code, body)
 	}
-	if code, body := bytesBody("s", "BYTES", "[1]", "\x01\x00\x00\x00\xff"); code != 400 || !strings.Contains(body, "not UTF-8") {
+	if code, body := bytesBody("s", "BYTES", "[1]", "\x01\x00\x00\x00\xff"); code != 400 ||
+		!strings.Contains(body, "not UTF-8") {
 		t.Errorf("BYTES that JSON cannot hold: %d %s", code, body)
 	}
 }
@@ -224,7 +229,9 @@ func TestBodyLimit(t *testing.T) {
 	if w.Code != 413 {
 		t.Errorf("chunked body of 2000 bytes: %d %s, want 413", w.Code, w.Body)
 	}
-	_, err := dial(t, s).ModelInfer(t.Context(), &inference.ModelInferRequest{ModelName: "m", RawInputContents: [][]byte{make([]byte, 2000)}})
+	_, err := dial(t, s).
+		ModelInfer(t.Context(),
+			&inference.ModelInferRequest{ModelName: "m", RawInputContents: [][]byte{make([]byte, 2000)}})
 	if status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("message of 2000 bytes: %v, want RESOURCE_EXHAUSTED", err)
 	}
@@ -246,9 +253,12 @@ func TestGzipBomb(t *testing.T) {
 }
 
 func TestModelNames(t *testing.T) {
-	s := newServer(t, writeRepo(t, map[string][]byte{"m/1/model.onnx": scaled(t, 1)}), &Options{AllowModelControl: true})
-	for _, name := range []string{"..%2F..%2Fetc", "%2e%2e", "m%2F..%2Fm", "m%00", "m%2F1", "m%5C1", "M", strings.Repeat("a", 5000)} {
-		for _, x := range []struct{ method, path string }{{"POST", "/v2/models/%s/infer"}, {"GET", "/v2/models/%s"}, {"POST", "/v2/repository/models/%s/load"}} {
+	s := newServer(t, writeRepo(t, map[string][]byte{"m/1/model.onnx": scaled(t, 1)}),
+		&Options{AllowModelControl: true})
+	for _, name := range []string{"..%2F..%2Fetc", "%2e%2e", "m%2F..%2Fm", "m%00", "m%2F1", "m%5C1", "M",
+		strings.Repeat("a", 5000)} {
+		for _, x := range []struct{ method, path string }{{"POST", "/v2/models/%s/infer"}, {"GET", "/v2/models/%s"},
+			{"POST", "/v2/repository/models/%s/load"}} {
 			w := call(s, x.method, fmt.Sprintf(x.path, name), []byte(`{}`))
 			if w.Code != 404 && w.Code != 400 {
 				t.Errorf("%s: %d %s, want 400 or 404", fmt.Sprintf(x.path, name), w.Code, w.Body)
@@ -267,7 +277,8 @@ func TestModelNames(t *testing.T) {
 			t.Errorf("load of %q: %v", name, err)
 		}
 	}
-	for method, path := range map[string]string{"GET": "/v2/models/m/infer", "POST": "/v2/models/m", "DELETE": "/v2/models/m"} {
+	for method, path := range map[string]string{"GET": "/v2/models/m/infer", "POST": "/v2/models/m",
+		"DELETE": "/v2/models/m"} {
 		if w := call(s, method, path, nil); w.Code != 405 || w.Header().Get("Allow") == "" {
 			t.Errorf("%s %s: %d, want 405", method, path, w.Code)
 		}
@@ -311,7 +322,9 @@ func TestMemoryOfARun(t *testing.T) {
 // attempt, while the memory of all is in use, and that they give back what they reserve.
 func TestMemoryOfAllRequests(t *testing.T) {
 	const total = 1 << 20
-	s := newServer(t, "", &Options{TotalMemory: total, Models: []Model{{Name: "m", Data: scaled(t, 1)}, {Name: "other", Data: scaled(t, 2)}}})
+	s := newServer(t, "",
+		&Options{TotalMemory: total,
+			Models: []Model{{Name: "m", Data: scaled(t, 1)}, {Name: "other", Data: scaled(t, 2)}}})
 	held := s.memory.Used() // by the models
 	small, large := fp32("[1,2]", "[1,2]"), fp32("[1000,2]", "["+strings.Repeat("1,", 1999)+"1]")
 	post := func(body string) (int, string) {
@@ -353,7 +366,8 @@ func TestMemoryOfAllRequests(t *testing.T) {
 	if err := s.memory.Reserve(total - held - streamCost - 1000); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.ModelInfer(t.Context(), message("other", "FP32", []int64{1, 2}, "12345678")); status.Code(err) != codes.ResourceExhausted {
+	if _, err := c.ModelInfer(t.Context(), message("other", "FP32", []int64{1, 2}, "12345678")); status.Code(err) !=
+		codes.ResourceExhausted {
 		t.Errorf("gRPC: %v, want RESOURCE_EXHAUSTED", err)
 	}
 	if w := call(s, "POST", "/v2/models/other/infer", []byte(large)); w.Header().Get("Retry-After") == "" {
@@ -394,7 +408,8 @@ func TestSlowClients(t *testing.T) {
 	srv.Config = HTTPServer(s.Handler(), 50*time.Millisecond)
 	srv.Start()
 	defer srv.Close()
-	for _, start := range []string{"", "POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\n", "POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{"} {
+	for _, start := range []string{"", "POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\n",
+		"POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{"} {
 		c, err := net.Dial("tcp", srv.Listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)
@@ -402,7 +417,8 @@ func TestSlowClients(t *testing.T) {
 		if _, err := io.WriteString(c, start); err != nil {
 			t.Fatal(err)
 		}
-		// The server answers with an error or closes; without its timeouts this would block forever.
+		// The server answers with an error or closes; without its timeouts
+		// this would block forever.
 		if b, err := io.ReadAll(c); err == nil && strings.HasPrefix(string(b), "HTTP/1.1 200") {
 			t.Errorf("%q: %s", start, b)
 		}
@@ -415,7 +431,8 @@ func TestContentLengths(t *testing.T) {
 	s := one(t, scaled(t, 1))
 	srv := httptest.NewServer(s.Handler())
 	defer srv.Close()
-	// half closes the connection after the text, which net/http takes for the client's leaving once it has read the body.
+	// half closes the connection after the text, which net/http takes for the client's leaving once
+	// it has read the body.
 	send := func(text string, half bool) string {
 		c, err := net.Dial("tcp", srv.Listener.Addr().String())
 		if err != nil {
@@ -432,21 +449,25 @@ func TestContentLengths(t *testing.T) {
 	good := fp32("[1,2]", "[1,2]")
 	request := "POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
 	for _, length := range []string{"-1", "x", "1e3", "99999999999999999999"} {
-		if got := send(request+"Content-Length: "+length+"\r\n\r\n"+good, false); !strings.HasPrefix(got, "HTTP/1.1 400") {
+		if got := send(request+"Content-Length: "+length+"\r\n\r\n"+good, false); !strings.HasPrefix(got,
+			"HTTP/1.1 400") {
 			t.Errorf("Content-Length %s: %.100s, want 400", length, got)
 		}
 	}
-	if got := send(request+fmt.Sprintf("Content-Length: %d\r\n\r\n", len(good)-1)+good, false); !strings.HasPrefix(got, "HTTP/1.1 400") {
+	if got := send(request+fmt.Sprintf("Content-Length: %d\r\n\r\n", len(good)-1)+good, false); !strings.HasPrefix(got,
+		"HTTP/1.1 400") {
 		t.Errorf("Content-Length one too small: %.100s, want 400", got)
 	}
-	if got := send(request+fmt.Sprintf("Content-Length: %d\r\n\r\n", len(good)+1)+good, true); strings.HasPrefix(got, "HTTP/1.1 200") {
+	if got := send(request+fmt.Sprintf("Content-Length: %d\r\n\r\n", len(good)+1)+good, true); strings.HasPrefix(got,
+		"HTTP/1.1 200") {
 		t.Errorf("Content-Length one too large: %.100s", got)
 	}
 	chunks := ""
 	for _, b := range []byte(good) {
 		chunks += fmt.Sprintf("1\r\n%c\r\n", b)
 	}
-	if got := send(request+"Transfer-Encoding: chunked\r\n\r\n"+chunks+"0\r\n\r\n", false); !strings.HasPrefix(got, "HTTP/1.1 200") {
+	if got := send(request+"Transfer-Encoding: chunked\r\n\r\n"+chunks+"0\r\n\r\n", false); !strings.HasPrefix(got,
+		"HTTP/1.1 200") {
 		t.Errorf("chunks of one byte: %.100s, want 200", got)
 	}
 	if got := send(request+"X: "+strings.Repeat("a", 2<<20)+"\r\n\r\n", false); strings.HasPrefix(got, "HTTP/1.1 200") {
@@ -457,13 +478,15 @@ func TestContentLengths(t *testing.T) {
 // TestLoadAndUnloadRaces runs requests while their model is loaded, unloaded and polled. Requests
 // succeed or find no model.
 func TestLoadAndUnloadRaces(t *testing.T) {
-	s := newServer(t, writeRepo(t, map[string][]byte{"m/1/model.onnx": scaled(t, 1)}), &Options{AllowModelControl: true})
+	s := newServer(t, writeRepo(t, map[string][]byte{"m/1/model.onnx": scaled(t, 1)}),
+		&Options{AllowModelControl: true})
 	ctx, stop := context.WithCancel(t.Context())
 	var wait sync.WaitGroup
 	for range 4 {
 		wait.Go(func() {
 			for ctx.Err() == nil {
-				if w := call(s, "POST", "/v2/models/m/infer", []byte(fp32("[1,2]", "[1,2]"))); w.Code != 200 && w.Code != 404 && w.Code != 503 {
+				if w := call(s, "POST", "/v2/models/m/infer", []byte(fp32("[1,2]", "[1,2]"))); w.Code != 200 &&
+					w.Code != 404 && w.Code != 503 {
 					t.Errorf("%d %s", w.Code, w.Body)
 				}
 			}

@@ -27,13 +27,14 @@ import (
 const headerLength = "Inference-Header-Content-Length"
 
 // extensions lists the protocol's extensions that both REST and gRPC always support.
-var extensions = []string{"classification", "model_repository", "model_repository(unload_dependents)", "schedule_policy", "model_configuration", "sequence", "trace", "logging",
+var extensions = []string{"classification", "model_repository", "model_repository(unload_dependents)",
+	"schedule_policy", "model_configuration", "sequence", "trace", "logging",
 	"binary_tensor_data", "parameters", "statistics"}
 
 type handler func(http.ResponseWriter, *http.Request) error
 
-// Handler returns the REST side of the protocol, under /v2, the probe /healthz and the status page. The
-// http.Server that it runs in should have timeouts: see HTTPServer.
+// Handler returns the REST side of the protocol, under /v2, the probe /healthz and the status page.
+// The http.Server that it runs in should have timeouts: see HTTPServer.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	route := func(method, pattern string, h handler) {
@@ -41,7 +42,8 @@ func (s *Server) Handler() http.Handler {
 			allowed := strings.Split(method, ", ")
 			if !slices.Contains(allowed, r.Method) && (allowed[0] != http.MethodGet || r.Method != http.MethodHead) {
 				w.Header().Set("Allow", method)
-				writeJSON(w, http.StatusMethodNotAllowed, errorJSON{fmt.Sprintf("method %.16q is not allowed, want %s", r.Method, method)})
+				writeJSON(w, http.StatusMethodNotAllowed,
+					errorJSON{fmt.Sprintf("method %.16q is not allowed, want %s", r.Method, method)})
 				return
 			}
 			s.serveHTTP(w, r, h)
@@ -114,7 +116,8 @@ func (s *Server) Handler() http.Handler {
 // HTTPServer returns an http.Server for a handler with timeouts against slow clients and a limit
 // for headers. A request may take as long as timeout to arrive.
 func HTTPServer(h http.Handler, timeout time.Duration) *http.Server {
-	return &http.Server{Handler: h, ReadHeaderTimeout: min(timeout, 10*time.Second), ReadTimeout: timeout, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
+	return &http.Server{Handler: h, ReadHeaderTimeout: min(timeout, 10*time.Second), ReadTimeout: timeout,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
 }
 
 type errorJSON struct {
@@ -128,7 +131,8 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request, h handler) {
 			if p == http.ErrAbortHandler {
 				panic(p)
 			}
-			s.log.Error("a request panicked", "path", r.URL.Path, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			s.log.Error("a request panicked", "path", r.URL.Path, "panic", fmt.Sprint(p), "stack",
+				string(debug.Stack()))
 			writeJSON(w, http.StatusInternalServerError, errorJSON{"internal error; the log has the details"})
 		}
 	}()
@@ -420,9 +424,11 @@ func (s *Server) postControl(load bool) handler {
 }
 
 // control loads or unloads a model for a client.
-func (s *Server) control(ctx context.Context, name string, params map[string]any, load bool, memory *reservation) error {
+func (s *Server) control(ctx context.Context, name string, params map[string]any, load bool,
+	memory *reservation) error {
 	if !s.opts.AllowModelControl {
-		return errorf(Unavailable, "explicit model load / unload is not allowed: the server is started without model control")
+		return errorf(Unavailable,
+			"explicit model load / unload is not allowed: the server is started without model control")
 	}
 	var override *inference.ModelConfig
 	var steps []string // models to unload with an ensemble
@@ -431,7 +437,8 @@ func (s *Server) control(ctx context.Context, name string, params map[string]any
 		switch {
 		case load && k == "config" && isText:
 			if len(text) > maxConfigSize {
-				return errorf(InvalidArgument, "failed to load '%.255s': %w", name, tooLong("config", len(text), maxConfigSize))
+				return errorf(InvalidArgument, "failed to load '%.255s': %w", name,
+					tooLong("config", len(text), maxConfigSize))
 			}
 			if err := memory.grow(configCost * int64(len(text))); err != nil {
 				return err
@@ -442,7 +449,8 @@ func (s *Server) control(ctx context.Context, name string, params map[string]any
 			}
 			override = c
 		case load && strings.HasPrefix(k, "file:"): // the status and the beginning are Triton's
-			return errorf(Internal, "failed to load '%.255s', failed to poll from model repository: files in a request are not supported", name)
+			return errorf(Internal, "failed to load '%.255s', failed to poll from model repository: files in a "+
+				"request are not supported", name)
 		case !load && k == "unload_dependents" && v == false:
 		case !load && k == "unload_dependents" && v == true:
 			steps = s.stepsOf(name)

@@ -87,7 +87,8 @@ func (v *version) prepare(ctx context.Context, r *request) (*job, []wanted, erro
 		}
 		at := slices.IndexFunc(v.inputs, func(s *spec) bool { return s.name == in.name })
 		if at < 0 {
-			return nil, nil, fmt.Errorf("unexpected inference input '%s' for model '%s', whose inputs are %s", in.name, v.model, names(v.inputs))
+			return nil, nil, fmt.Errorf("unexpected inference input '%s' for model '%s', whose inputs are %s", in.name,
+				v.model, names(v.inputs))
 		}
 		s := v.inputs[at]
 		if err := s.check(in.value, v.model); err != nil {
@@ -99,10 +100,12 @@ func (v *version) prepare(ctx context.Context, r *request) (*job, []wanted, erro
 				n = in.value.Dim(0)
 			}
 			if n < 1 || n > int(v.config.MaxBatchSize) {
-				return nil, nil, fmt.Errorf("input %q has batch size %d, want 1 to max_batch_size %d of model '%s'", in.name, n, v.config.MaxBatchSize, v.model)
+				return nil, nil, fmt.Errorf("input %q has batch size %d, want 1 to max_batch_size %d of model '%s'",
+					in.name, n, v.config.MaxBatchSize, v.model)
 			}
 			if i > 0 && n != j.size {
-				return nil, nil, fmt.Errorf("input %q has batch size %d, but input %q has %d", in.name, n, r.inputs[0].name, j.size)
+				return nil, nil,
+					fmt.Errorf("input %q has batch size %d, but input %q has %d", in.name, n, r.inputs[0].name, j.size)
 			}
 			j.size = n
 		}
@@ -119,7 +122,8 @@ func (v *version) prepare(ctx context.Context, r *request) (*job, []wanted, erro
 		}
 	}
 	if len(missing) > 0 {
-		return nil, nil, fmt.Errorf("expected %d inputs but got %d inputs for model '%s': missing %s", len(v.inputs), len(r.inputs), v.model, names(missing))
+		return nil, nil, fmt.Errorf("expected %d inputs but got %d inputs for model '%s': missing %s", len(v.inputs),
+			len(r.inputs), v.model, names(missing))
 	}
 	j.key = key.String()
 	outputs := r.outputs
@@ -130,7 +134,8 @@ func (v *version) prepare(ctx context.Context, r *request) (*job, []wanted, erro
 	}
 	for _, o := range outputs {
 		if !slices.ContainsFunc(v.outputs, func(s *spec) bool { return s.name == o.name }) {
-			return nil, nil, fmt.Errorf("unexpected inference output '%s' for model '%s', whose outputs are %s", o.name, v.model, names(v.outputs))
+			return nil, nil, fmt.Errorf("unexpected inference output '%s' for model '%s', whose outputs are %s", o.name,
+				v.model, names(v.outputs))
 		}
 		if slices.Contains(j.outputs, o.name) {
 			return nil, nil, fmt.Errorf("output %q is wanted twice", o.name)
@@ -152,7 +157,8 @@ func (v *version) setParams(j *job, params map[string]any) error {
 			}
 		case "sequence_id", "sequence_start", "sequence_end":
 			if !v.stateful() && x != int64(0) && x != uint64(0) && x != false && x != "" {
-				return fmt.Errorf("parameter %q: model '%s' is stateless; sequence_batching in its configuration makes it stateful", key, v.model)
+				return fmt.Errorf("parameter %q: model '%s' is stateless; sequence_batching in its configuration "+
+					"makes it stateful", key, v.model)
 			}
 		default:
 			return fmt.Errorf("unknown parameter %q", key)
@@ -175,7 +181,8 @@ func (v *version) setParams(j *job, params map[string]any) error {
 // check checks type, rank and fixed dimensions of an input.
 func (s *spec) check(t *tensor.Tensor, model string) error {
 	if t.DType() != s.dtype {
-		return fmt.Errorf("inference input '%s' data-type is '%s', but model '%s' expects '%s'", s.name, datatypeName(t.DType()), model, datatypeName(s.dtype))
+		return fmt.Errorf("inference input '%s' data-type is '%s', but model '%s' expects '%s'", s.name,
+			datatypeName(t.DType()), model, datatypeName(s.dtype))
 	}
 	if s.anyRank {
 		return nil
@@ -185,7 +192,8 @@ func (s *spec) check(t *tensor.Tensor, model string) error {
 		ok = ok && (s.dims[i] < 0 || s.dims[i] == int64(t.Dim(i)))
 	}
 	if !ok {
-		return fmt.Errorf("unexpected shape for input '%s' for model '%s'. Expected %v, got %v", s.name, model, s.dims, t.Shape())
+		return fmt.Errorf("unexpected shape for input '%s' for model '%s'. Expected %v, got %v", s.name, model,
+			s.dims, t.Shape())
 	}
 	return nil
 }
@@ -237,7 +245,8 @@ func (v *version) infer(ctx context.Context, r *request) (*response, *job, error
 	if err := v.submit(j, r.params); err != nil {
 		return nil, nil, classify(err)
 	}
-	resp := &response{model: v.model, version: strconv.FormatInt(v.number, 10), id: r.id, outputs: make([]result, len(outputs))}
+	resp := &response{model: v.model, version: strconv.FormatInt(v.number, 10), id: r.id,
+		outputs: make([]result, len(outputs))}
 	for i, o := range outputs {
 		t, ok := j.out[o.name].(*tensor.Tensor)
 		if !ok {
@@ -280,7 +289,8 @@ func (v *version) submit(j *job, params map[string]any) error {
 // "value:index:label", for every item of the batch (Triton's classification extension).
 func (v *version) classify(o wanted, t *tensor.Tensor) (*tensor.Tensor, error) {
 	if t.DType() == tensor.TypeString || t.DType() == tensor.TypeBool {
-		return nil, errorf(InvalidArgument, "output %q is %s, which has no classification", o.name, datatypeName(t.DType()))
+		return nil, errorf(InvalidArgument, "output %q is %s, which has no classification", o.name,
+			datatypeName(t.DType()))
 	}
 	values, err := tensor.Float64s(t)
 	if err != nil {

@@ -23,8 +23,8 @@ var (
 	outputMembers = []string{"name", "parameters"}
 )
 
-// decodeInfer decodes the JSON of an inference request and the binary data after it
-// (Triton's binary tensor data extension). What it allocates is reserved in memory, unless that is nil.
+// decodeInfer decodes the JSON of an inference request and the binary data after it (Triton's
+// binary tensor data extension). What it allocates is reserved in memory, unless that is nil.
 func decodeInfer(header, binary []byte, memory *reservation) (*request, error) {
 	r := new(request)
 	err := readJSON(header, memory, func(j *jsonReader) error {
@@ -298,7 +298,10 @@ func encodeInfer(r *response) (header []byte, binary [][]byte, err error) {
 		if flat.DType() == tensor.TypeString {
 			for i, s := range tensor.Of[string](flat) {
 				if !utf8.ValidString(s) {
-					return nil, nil, errorf(InvalidArgument, "element %d of output %q is not UTF-8, which JSON cannot hold: ask for binary_data", i, o.name)
+					return nil, nil,
+						errorf(InvalidArgument,
+							"element %d of output %q is not UTF-8, which JSON cannot hold: ask for binary_data", i,
+							o.name)
 				}
 			}
 		}

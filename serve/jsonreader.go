@@ -269,7 +269,8 @@ func (r *jsonReader) unsigned(what string) (uint64, error) {
 	}
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("failed to parse the request JSON: %s is %s, want a non-negative integer", what, quote(text))
+		return 0, fmt.Errorf("failed to parse the request JSON: %s is %s, want a non-negative integer",
+			what, quote(text))
 	}
 	return n, nil
 }

@@ -22,7 +22,9 @@ func pythonOfKServe(t *testing.T) string {
 }
 
 func simpleServer(t *testing.T) *Server {
-	return newServer(t, writeRepo(t, map[string][]byte{"simple/config.pbtxt": []byte("max_batch_size: 8"), "simple/1/model.onnx": simple(t, tensor.TypeInt32, "n", 16)}), nil)
+	return newServer(t,
+		writeRepo(t, map[string][]byte{"simple/config.pbtxt": []byte("max_batch_size: 8"),
+			"simple/1/model.onnx": simple(t, tensor.TypeInt32, "n", 16)}), nil)
 }
 
 // TestKServeClient calls the server with KServe's Python clients.
@@ -45,8 +47,9 @@ func TestKServeClient(t *testing.T) {
 	t.Logf("%d checks passed", passed)
 }
 
-// TestKServeOpenAPI sends requests that Schemathesis makes from the protocol's OpenAPI file, valid and invalid ones,
-// and checks status, headers and bodies of the responses against it. The file comes from KServe's module.
+// TestKServeOpenAPI sends requests that Schemathesis makes from the protocol's OpenAPI file, valid
+// and invalid ones, and checks status, headers and bodies of the responses against it. The file
+// comes from KServe's module.
 func TestKServeOpenAPI(t *testing.T) {
 	python := pythonOfKServe(t)
 	const module = "github.com/kserve/kserve@v0.16.0"
@@ -67,13 +70,16 @@ func TestKServeOpenAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	rest, _ := listen(t, simpleServer(t))
-	for _, config := range []string{"", "[parameters]\nMODEL_NAME = \"simple\"\nMODEL_VERSION = \"1\"\n"} { // drawn names, and those of the model
+	// drawn names, and those of the model
+	for _, config := range []string{"", "[parameters]\nMODEL_NAME = \"simple\"\nMODEL_VERSION = \"1\"\n"} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "schemathesis.toml"), []byte(config), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.CommandContext(t.Context(), filepath.Join(filepath.Dir(python), "schemathesis"), "run", api, "--url", "http://"+rest, "--no-color", "--seed", "1", "--max-examples", "50",
-			"--checks", "not_a_server_error,content_type_conformance,response_headers_conformance,response_schema_conformance")
+		cmd := exec.CommandContext(t.Context(), filepath.Join(filepath.Dir(python), "schemathesis"), "run", api,
+			"--url", "http://"+rest, "--no-color", "--seed", "1", "--max-examples", "50",
+			"--checks",
+			"not_a_server_error,content_type_conformance,response_headers_conformance,response_schema_conformance")
 		cmd.Dir = dir
 		out, err := cmd.CombinedOutput()
 		count := regexp.MustCompile(`(\d+) generated, (\d+) passed`).FindStringSubmatch(string(out))

@@ -54,7 +54,8 @@ type sharedInput struct {
 	shape []int64
 }
 
-// areaOf reads the shared memory parameters of a tensor. It returns nil if the tensor has none of them.
+// areaOf reads the shared memory parameters of a tensor. It returns nil if the tensor
+// has none of them.
 func areaOf(params map[string]any) (*area, error) {
 	name, given := params["shared_memory_region"]
 	a := new(area)
@@ -92,7 +93,8 @@ func (g *regions) register(r *inference.SystemSharedMemoryRegisterRequest) (err 
 		return err
 	}
 	if r.Name == "" || len(r.Name) > 255 || strings.ContainsRune(r.Name, '/') {
-		return errorf(InvalidArgument, "name of a shared memory region is %.64q, want 1 to 255 bytes without '/'", r.Name)
+		return errorf(InvalidArgument, "name of a shared memory region is %.64q, want 1 to 255 bytes without '/'",
+			r.Name)
 	}
 	key := strings.TrimPrefix(r.Key, "/")
 	if err := checkName(key); err != nil {
@@ -113,11 +115,14 @@ func (g *regions) register(r *inference.SystemSharedMemoryRegisterRequest) (err 
 	}
 	switch size := uint64(info.Size()); {
 	case !info.Mode().IsRegular():
-		return errorf(InvalidArgument, "key %q of shared memory region '%s' is not a shared memory object", r.Key, r.Name)
+		return errorf(InvalidArgument, "key %q of shared memory region '%s' is not a shared memory object", r.Key,
+			r.Name)
 	case r.ByteSize == 0:
 		return errorf(InvalidArgument, "shared memory region '%s' has byte_size 0, want at least 1", r.Name)
 	case r.Offset > size || r.ByteSize > size-r.Offset:
-		return errorf(InvalidArgument, "shared memory region '%s' has offset %d and byte_size %d, but its object has %d bytes", r.Name, r.Offset, r.ByteSize, size)
+		return errorf(InvalidArgument,
+			"shared memory region '%s' has offset %d and byte_size %d, but its object has %d bytes", r.Name, r.Offset,
+			r.ByteSize, size)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -181,7 +186,8 @@ func (g *regions) status(name string) ([]*inference.SystemSharedMemoryStatusResp
 	l := []*inference.SystemSharedMemoryStatusResponse_RegionStatus{}
 	for _, r := range g.m {
 		if name == "" || r.name == name {
-			l = append(l, &inference.SystemSharedMemoryStatusResponse_RegionStatus{Name: r.name, Key: r.key, Offset: uint64(r.offset), ByteSize: uint64(r.size)})
+			l = append(l, &inference.SystemSharedMemoryStatusResponse_RegionStatus{Name: r.name, Key: r.key,
+				Offset: uint64(r.offset), ByteSize: uint64(r.size)})
 		}
 	}
 	slices.SortFunc(l, func(a, b *inference.SystemSharedMemoryStatusResponse_RegionStatus) int {
@@ -202,7 +208,9 @@ func (g *regions) find(a *area, n uint64) (*os.File, int64, error) {
 		return nil, 0, errorf(NotFound, "Unable to find shared memory region: '%.255s'", a.region)
 	}
 	if size := uint64(r.size); a.offset > size || n > size-a.offset {
-		return nil, 0, errorf(InvalidArgument, "Invalid offset + byte size for shared memory region: '%s': %d + %d is more than its %d bytes", a.region, a.offset, n, size)
+		return nil, 0, errorf(InvalidArgument,
+			"Invalid offset + byte size for shared memory region: '%s': %d + %d is more than its %d bytes", a.region,
+			a.offset, n, size)
 	}
 	return r.file, r.offset + int64(a.offset), nil
 }
@@ -218,14 +226,17 @@ func (g *regions) load(r *request, limit int64, memory *reservation) error {
 			return err
 		}
 		if total += in.area.size; total > uint64(limit) { // no overflow: sizes fit their regions
-			return errorf(TooLarge, "the inputs in shared memory have %d bytes, more than the limit of %d", total, limit)
+			return errorf(TooLarge, "the inputs in shared memory have %d bytes, more than the limit of %d", total,
+				limit)
 		}
 		if err := memory.grow(int64(in.area.size)); err != nil {
 			return err
 		}
 		data := alignedBytes(int(in.area.size))
 		if _, err := f.ReadAt(data, at); err == io.EOF {
-			return errorf(InvalidArgument, "input %q: the object of shared memory region '%s' has become smaller than registered", name, in.area.region)
+			return errorf(InvalidArgument,
+				"input %q: the object of shared memory region '%s' has become smaller than registered",
+				name, in.area.region)
 		} else if err != nil {
 			return errorf(Internal, "input %q: shared memory region '%s': %w", name, in.area.region, err)
 		}
@@ -247,14 +258,17 @@ func (g *regions) store(r *response) error {
 		}
 		data := encodeRaw(o.value)
 		if n := uint64(len(data)); o.into.size < n {
-			return errorf(InvalidArgument, "shared memory size specified with the request for output '%s' (%d bytes) should be at least %d bytes to hold the results", o.name, o.into.size, n)
+			return errorf(InvalidArgument, "shared memory size specified with the request for output '%s' (%d bytes) "+
+				"should be at least %d bytes to hold the results", o.name, o.into.size, n)
 		}
 		f, at, err := g.find(o.into, uint64(len(data)))
 		if err != nil {
 			return err
 		}
 		if info, err := f.Stat(); err == nil && info.Size() < at+int64(len(data)) {
-			return errorf(InvalidArgument, "output %q: the object of shared memory region '%s' has become smaller than registered", o.name, o.into.region)
+			return errorf(InvalidArgument,
+				"output %q: the object of shared memory region '%s' has become smaller than registered",
+				o.name, o.into.region)
 		}
 		if _, err := f.WriteAt(data, at); err != nil {
 			return errorf(Internal, "output %q: shared memory region '%s': %w", o.name, o.into.region, err)
@@ -283,28 +297,29 @@ func (s *Server) routeMemory(route func(method, pattern string, h handler)) {
 			return s.regions.unregister(r.PathValue("region"))
 		})
 	}
-	route(http.MethodPost, "/v2/systemsharedmemory/region/{region}/register", func(w http.ResponseWriter, r *http.Request) error {
-		memory := &reservation{s: s}
-		defer memory.release()
-		req := inference.SystemSharedMemoryRegisterRequest{Name: r.PathValue("region")}
-		members := []string{"key", "offset", "byte_size"}
-		if err := s.readJSON(w, r, memory, func(j *jsonReader) error {
-			return j.object(members, func(i int) (err error) {
-				switch members[i] {
-				case "key":
-					req.Key, err = j.text("key", maxName)
-				case "offset":
-					req.Offset, err = j.unsigned("offset")
-				case "byte_size":
-					req.ByteSize, err = j.unsigned("byte_size")
-				}
+	route(http.MethodPost, "/v2/systemsharedmemory/region/{region}/register",
+		func(w http.ResponseWriter, r *http.Request) error {
+			memory := &reservation{s: s}
+			defer memory.release()
+			req := inference.SystemSharedMemoryRegisterRequest{Name: r.PathValue("region")}
+			members := []string{"key", "offset", "byte_size"}
+			if err := s.readJSON(w, r, memory, func(j *jsonReader) error {
+				return j.object(members, func(i int) (err error) {
+					switch members[i] {
+					case "key":
+						req.Key, err = j.text("key", maxName)
+					case "offset":
+						req.Offset, err = j.unsigned("offset")
+					case "byte_size":
+						req.ByteSize, err = j.unsigned("byte_size")
+					}
+					return err
+				})
+			}); err != nil {
 				return err
-			})
-		}); err != nil {
-			return err
-		}
-		return s.regions.register(&req)
-	})
+			}
+			return s.regions.register(&req)
+		})
 	for _, prefix := range []string{"/v2/cudasharedmemory", "/v2/cudasharedmemory/region/{region}"} {
 		route(http.MethodGet, prefix+"/status", func(w http.ResponseWriter, r *http.Request) error {
 			if err := s.regions.cudaStatus(r.PathValue("region")); err != nil {
@@ -313,11 +328,14 @@ func (s *Server) routeMemory(route func(method, pattern string, h handler)) {
 			writeJSON(w, http.StatusOK, []any{})
 			return nil
 		})
-		route(http.MethodPost, prefix+"/unregister", func(http.ResponseWriter, *http.Request) error { return s.regions.check() })
+		route(http.MethodPost, prefix+"/unregister", func(http.ResponseWriter, *http.Request) error {
+			return s.regions.check()
+		})
 	}
-	route(http.MethodPost, "/v2/cudasharedmemory/region/{region}/register", func(_ http.ResponseWriter, r *http.Request) error {
-		return errCUDA(r.PathValue("region"))
-	})
+	route(http.MethodPost, "/v2/cudasharedmemory/region/{region}/register",
+		func(_ http.ResponseWriter, r *http.Request) error {
+			return errCUDA(r.PathValue("region"))
+		})
 }
 
 // cudaStatus returns the error of a status request: no region of CUDA memory is registered.
@@ -336,34 +354,41 @@ func errCUDA(name string) error {
 	return errorf(Unsupported, "failed to register CUDA shared memory region: '%.255s', GPUs not supported", name)
 }
 
-func (g *service) SystemSharedMemoryStatus(_ context.Context, r *inference.SystemSharedMemoryStatusRequest) (*inference.SystemSharedMemoryStatusResponse, error) {
+func (g *service) SystemSharedMemoryStatus(_ context.Context,
+	r *inference.SystemSharedMemoryStatusRequest) (*inference.SystemSharedMemoryStatusResponse, error) {
 	l, err := g.s.regions.status(r.Name)
 	if err != nil {
 		return nil, err
 	}
-	m := &inference.SystemSharedMemoryStatusResponse{Regions: map[string]*inference.SystemSharedMemoryStatusResponse_RegionStatus{}}
+	m := &inference.SystemSharedMemoryStatusResponse{
+		Regions: map[string]*inference.SystemSharedMemoryStatusResponse_RegionStatus{}}
 	for _, x := range l {
 		m.Regions[x.Name] = x
 	}
 	return m, nil
 }
 
-func (g *service) SystemSharedMemoryRegister(_ context.Context, r *inference.SystemSharedMemoryRegisterRequest) (*inference.SystemSharedMemoryRegisterResponse, error) {
+func (g *service) SystemSharedMemoryRegister(_ context.Context,
+	r *inference.SystemSharedMemoryRegisterRequest) (*inference.SystemSharedMemoryRegisterResponse, error) {
 	return &inference.SystemSharedMemoryRegisterResponse{}, g.s.regions.register(r)
 }
 
-func (g *service) SystemSharedMemoryUnregister(_ context.Context, r *inference.SystemSharedMemoryUnregisterRequest) (*inference.SystemSharedMemoryUnregisterResponse, error) {
+func (g *service) SystemSharedMemoryUnregister(_ context.Context,
+	r *inference.SystemSharedMemoryUnregisterRequest) (*inference.SystemSharedMemoryUnregisterResponse, error) {
 	return &inference.SystemSharedMemoryUnregisterResponse{}, g.s.regions.unregister(r.Name)
 }
 
-func (g *service) CudaSharedMemoryStatus(_ context.Context, r *inference.CudaSharedMemoryStatusRequest) (*inference.CudaSharedMemoryStatusResponse, error) {
+func (g *service) CudaSharedMemoryStatus(_ context.Context,
+	r *inference.CudaSharedMemoryStatusRequest) (*inference.CudaSharedMemoryStatusResponse, error) {
 	return &inference.CudaSharedMemoryStatusResponse{}, g.s.regions.cudaStatus(r.Name)
 }
 
-func (g *service) CudaSharedMemoryRegister(_ context.Context, r *inference.CudaSharedMemoryRegisterRequest) (*inference.CudaSharedMemoryRegisterResponse, error) {
+func (g *service) CudaSharedMemoryRegister(_ context.Context,
+	r *inference.CudaSharedMemoryRegisterRequest) (*inference.CudaSharedMemoryRegisterResponse, error) {
 	return nil, errCUDA(r.Name)
 }
 
-func (g *service) CudaSharedMemoryUnregister(context.Context, *inference.CudaSharedMemoryUnregisterRequest) (*inference.CudaSharedMemoryUnregisterResponse, error) {
+func (g *service) CudaSharedMemoryUnregister(context.Context,
+	*inference.CudaSharedMemoryUnregisterRequest) (*inference.CudaSharedMemoryUnregisterResponse, error) {
 	return &inference.CudaSharedMemoryUnregisterResponse{}, g.s.regions.check()
 }

@@ -18,8 +18,10 @@ import (
 // sharedServer returns a server of "simple" and "s", the identity of strings, that looks for
 // shared memory in a folder.
 func sharedServer(t *testing.T) (s *Server, folder string) {
-	s = newServer(t, "", &Options{AllowSharedMemory: true, MaxBody: 1 << 16, Models: []Model{{Name: "simple", Data: simple(t, tensor.TypeInt32, "n", 2)},
-		{Name: "s", Data: identity(t, tensor.TypeString, 2)}}})
+	s = newServer(t, "",
+		&Options{AllowSharedMemory: true, MaxBody: 1 << 16,
+			Models: []Model{{Name: "simple", Data: simple(t, tensor.TypeInt32, "n", 2)},
+				{Name: "s", Data: identity(t, tensor.TypeString, 2)}}})
 	s.regions.folder = t.TempDir()
 	return s, s.regions.folder
 }
@@ -40,7 +42,8 @@ func intParam(n int64) *inference.InferParameter {
 }
 
 func inRegion(name string, offset, size int64) map[string]*inference.InferParameter {
-	return map[string]*inference.InferParameter{"shared_memory_region": stringParam(name), "shared_memory_offset": intParam(offset), "shared_memory_byte_size": intParam(size)}
+	return map[string]*inference.InferParameter{"shared_memory_region": stringParam(name),
+		"shared_memory_offset": intParam(offset), "shared_memory_byte_size": intParam(size)}
 }
 
 func TestSharedMemoryOverREST(t *testing.T) {
@@ -76,7 +79,8 @@ func TestSharedMemoryOverREST(t *testing.T) {
 	}
 	ok("POST", "/v2/systemsharedmemory/region/r/unregister", "")
 	ok("POST", "/v2/systemsharedmemory/unregister", "")
-	if got := ok("GET", "/v2/systemsharedmemory/status", "") + ok("GET", "/v2/cudasharedmemory/status", ""); got != "[][]" {
+	if got := ok("GET", "/v2/systemsharedmemory/status", "") +
+		ok("GET", "/v2/cudasharedmemory/status", ""); got != "[][]" {
 		t.Errorf("status after unregister: %s", got)
 	}
 	ok("POST", "/v2/cudasharedmemory/unregister", "")
@@ -92,17 +96,22 @@ func TestSharedMemoryOverGRPC(t *testing.T) {
 	object(t, folder, "in", []byte(text))
 	object(t, folder, "out", make([]byte, 100))
 	for _, key := range []string{"in", "out"} {
-		if _, err := c.SystemSharedMemoryRegister(t.Context(), &inference.SystemSharedMemoryRegisterRequest{Name: key, Key: key, ByteSize: uint64(len(text))}); err != nil {
+		if _, err := c.SystemSharedMemoryRegister(t.Context(),
+			&inference.SystemSharedMemoryRegisterRequest{Name: key, Key: key, ByteSize: uint64(len(text))}); err !=
+			nil {
 			t.Fatal(err)
 		}
 	}
-	m := &inference.ModelInferRequest{ModelName: "s", Inputs: []*inference.ModelInferRequest_InferInputTensor{{Name: "x", Datatype: "BYTES", Shape: []int64{2}, Parameters: inRegion("in", 0, int64(len(text)))}},
+	m := &inference.ModelInferRequest{ModelName: "s",
+		Inputs:  []*inference.ModelInferRequest_InferInputTensor{{Name: "x", Datatype: "BYTES", Shape: []int64{2}, Parameters: inRegion("in", 0, int64(len(text)))}},
 		Outputs: []*inference.ModelInferRequest_InferRequestedOutputTensor{{Name: "y", Parameters: inRegion("out", 0, int64(len(text)))}}}
 	r, err := c.ModelInfer(t.Context(), m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := r.Outputs[0].Parameters; p["shared_memory_region"].GetStringParam() != "out" || p["shared_memory_byte_size"].GetInt64Param() != int64(len(text)) || len(r.RawOutputContents) != 1 || len(r.RawOutputContents[0]) != 0 {
+	if p := r.Outputs[0].Parameters; p["shared_memory_region"].GetStringParam() != "out" ||
+		p["shared_memory_byte_size"].GetInt64Param() != int64(len(text)) || len(r.RawOutputContents) != 1 ||
+		len(r.RawOutputContents[0]) != 0 {
 		t.Errorf("response: %v", r)
 	}
 	if data, err := os.ReadFile(filepath.Join(folder, "out")); err != nil || !bytes.HasPrefix(data, []byte(text)) {
@@ -110,33 +119,40 @@ func TestSharedMemoryOverGRPC(t *testing.T) {
 	}
 	// One input in the message, one in shared memory.
 	object(t, folder, "ints", []byte("\x01\x00\x00\x00\x02\x00\x00\x00"))
-	if _, err := c.SystemSharedMemoryRegister(t.Context(), &inference.SystemSharedMemoryRegisterRequest{Name: "ints", Key: "ints", ByteSize: 8}); err != nil {
+	if _, err := c.SystemSharedMemoryRegister(t.Context(),
+		&inference.SystemSharedMemoryRegisterRequest{Name: "ints", Key: "ints", ByteSize: 8}); err != nil {
 		t.Fatal(err)
 	}
 	mixed := message("simple", "INT32", []int64{1, 2}, "\x05\x00\x00\x00\x06\x00\x00\x00")
 	mixed.Inputs[0].Name = "INPUT1"
-	mixed.Inputs = append([]*inference.ModelInferRequest_InferInputTensor{{Name: "INPUT0", Datatype: "INT32", Shape: []int64{1, 2}, Parameters: inRegion("ints", 0, 8)}}, mixed.Inputs...)
-	if r, err = c.ModelInfer(t.Context(), mixed); err != nil || string(r.RawOutputContents[0]) != "\x06\x00\x00\x00\x08\x00\x00\x00" {
+	mixed.Inputs = append([]*inference.ModelInferRequest_InferInputTensor{{Name: "INPUT0", Datatype: "INT32",
+		Shape: []int64{1, 2}, Parameters: inRegion("ints", 0, 8)}}, mixed.Inputs...)
+	if r, err = c.ModelInfer(t.Context(), mixed); err != nil ||
+		string(r.RawOutputContents[0]) != "\x06\x00\x00\x00\x08\x00\x00\x00" {
 		t.Errorf("one input of two in shared memory: %v %v", r, err)
 	}
 	mixed.RawInputContents = append(mixed.RawInputContents, nil)
-	if _, err := c.ModelInfer(t.Context(), mixed); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "expected 1 raw input contents") {
+	if _, err := c.ModelInfer(t.Context(), mixed); status.Code(err) != codes.InvalidArgument ||
+		!strings.Contains(err.Error(), "expected 1 raw input contents") {
 		t.Errorf("too many raw contents: %v", err)
 	}
 	st, err := c.SystemSharedMemoryStatus(t.Context(), &inference.SystemSharedMemoryStatusRequest{})
 	if err != nil || len(st.Regions) != 3 || st.Regions["in"].GetKey() != "in" {
 		t.Errorf("status: %v %v", st, err)
 	}
-	if _, err := c.SystemSharedMemoryUnregister(t.Context(), &inference.SystemSharedMemoryUnregisterRequest{}); err != nil {
+	if _, err := c.SystemSharedMemoryUnregister(t.Context(), &inference.SystemSharedMemoryUnregisterRequest{}); err !=
+		nil {
 		t.Error(err)
 	}
 	if _, err := c.ModelInfer(t.Context(), m); status.Code(err) != codes.NotFound {
 		t.Errorf("after unregister: %v", err)
 	}
-	if _, err := c.CudaSharedMemoryRegister(t.Context(), &inference.CudaSharedMemoryRegisterRequest{Name: "g"}); status.Code(err) != codes.Unimplemented {
+	if _, err := c.CudaSharedMemoryRegister(t.Context(),
+		&inference.CudaSharedMemoryRegisterRequest{Name: "g"}); status.Code(err) != codes.Unimplemented {
 		t.Errorf("CUDA: %v", err)
 	}
-	if _, err := c.CudaSharedMemoryStatus(t.Context(), &inference.CudaSharedMemoryStatusRequest{Name: "g"}); status.Code(err) != codes.NotFound {
+	if _, err := c.CudaSharedMemoryStatus(t.Context(),
+		&inference.CudaSharedMemoryStatusRequest{Name: "g"}); status.Code(err) != codes.NotFound {
 		t.Errorf("CUDA status: %v", err)
 	}
 	if _, err := c.CudaSharedMemoryUnregister(t.Context(), &inference.CudaSharedMemoryUnregisterRequest{}); err != nil {
@@ -208,7 +224,8 @@ func TestSharedMemoryOfRequests(t *testing.T) {
 	object(t, folder, "object", make([]byte, 1<<17))
 	object(t, folder, "short", make([]byte, 64))
 	for name, size := range map[string]int{"object": 1 << 17, "short": 64} {
-		if w := call(s, "POST", "/v2/systemsharedmemory/region/"+name+"/register", fmt.Appendf(nil, `{"key":%q,"byte_size":%d}`, name, size)); w.Code != 200 {
+		if w := call(s, "POST", "/v2/systemsharedmemory/region/"+name+"/register",
+			fmt.Appendf(nil, `{"key":%q,"byte_size":%d}`, name, size)); w.Code != 200 {
 			t.Fatal(w.Body)
 		}
 	}
@@ -243,7 +260,8 @@ func TestSharedMemoryOfRequests(t *testing.T) {
 		w := call(s, "POST", "/v2/models/simple/infer", fmt.Appendf(nil, `{"inputs":[{"name":"INPUT0","shape":%s,"datatype":"INT32","parameters":{%s}},
 			{"name":"INPUT1","shape":[1,2],"datatype":"INT32","data":[1,2]}],"outputs":[{"name":"OUTPUT0","parameters":{%s}}]}`, c.shape, c.input, c.output))
 		if w.Code != c.code || !strings.Contains(w.Body.String(), c.want) {
-			t.Errorf("shape %s, input %s, output %s: %d %s, want %d %s", c.shape, c.input, c.output, w.Code, w.Body, c.code, c.want)
+			t.Errorf("shape %s, input %s, output %s: %d %s, want %d %s", c.shape, c.input, c.output, w.Code,
+				w.Body, c.code, c.want)
 		}
 	}
 	if info, err := os.Stat(filepath.Join(folder, "short")); err != nil || info.Size() != 4 {

@@ -65,7 +65,8 @@ func decodeMessage(m *inference.ModelInferRequest, memory *reservation) (*reques
 					return nil, fmt.Errorf("unknown parameter %.64q", k)
 				}
 				if used <= len(m.RawInputContents) && v != int64(len(m.RawInputContents[used-1])) {
-					return nil, fmt.Errorf("binary_data_size is %v, but its raw_input_contents have %d bytes", v, len(m.RawInputContents[used-1]))
+					return nil, fmt.Errorf("binary_data_size is %v, but its raw_input_contents have %d bytes", v,
+						len(m.RawInputContents[used-1]))
 				}
 			}
 			dtype, err := parseDatatype(in.Datatype)
@@ -91,7 +92,9 @@ func decodeMessage(m *inference.ModelInferRequest, memory *reservation) (*reques
 				return nil, fmt.Errorf("contents must be empty if raw_input_contents is used")
 			}
 			if used > len(m.RawInputContents) {
-				return nil, fmt.Errorf("raw_input_contents has %d elements, want one for each input that is not in shared memory", len(m.RawInputContents))
+				return nil, fmt.Errorf(
+					"raw_input_contents has %d elements, want one for each input that is not in shared memory",
+					len(m.RawInputContents))
 			}
 			return decodeRaw(dtype, in.Shape, m.RawInputContents[used-1])
 		}()
@@ -101,7 +104,9 @@ func decodeMessage(m *inference.ModelInferRequest, memory *reservation) (*reques
 		r.inputs = append(r.inputs, namedTensor{in.Name, t})
 	}
 	if raw && used < len(m.RawInputContents) {
-		return nil, fmt.Errorf("expected %d raw input contents, one for each input that is not in shared memory, but got %d", used, len(m.RawInputContents))
+		return nil, fmt.Errorf(
+			"expected %d raw input contents, one for each input that is not in shared memory, but got %d", used,
+			len(m.RawInputContents))
 	}
 	for _, o := range m.Outputs {
 		w := wanted{name: o.GetName()}
@@ -152,12 +157,17 @@ func decodeContents(dtype tensor.DType, shape []int64, c *inference.InferTensorC
 	lens := []struct {
 		name string
 		n    int
-	}{{"bool_contents", len(c.GetBoolContents())}, {"int_contents", len(c.GetIntContents())}, {"int64_contents", len(c.GetInt64Contents())},
-		{"uint_contents", len(c.GetUintContents())}, {"uint64_contents", len(c.GetUint64Contents())}, {"fp32_contents", len(c.GetFp32Contents())},
+	}{{"bool_contents", len(c.GetBoolContents())}, {"int_contents", len(c.GetIntContents())},
+		{"int64_contents", len(c.GetInt64Contents())},
+		{"uint_contents", len(c.GetUintContents())}, {"uint64_contents", len(c.GetUint64Contents())},
+		{"fp32_contents", len(c.GetFp32Contents())},
 		{"fp64_contents", len(c.GetFp64Contents())}, {"bytes_contents", len(c.GetBytesContents())}}
-	field := map[tensor.DType]string{tensor.TypeBool: "bool_contents", tensor.TypeInt8: "int_contents", tensor.TypeInt16: "int_contents", tensor.TypeInt32: "int_contents",
-		tensor.TypeInt64: "int64_contents", tensor.TypeUint8: "uint_contents", tensor.TypeUint16: "uint_contents", tensor.TypeUint32: "uint_contents",
-		tensor.TypeUint64: "uint64_contents", tensor.TypeFloat32: "fp32_contents", tensor.TypeFloat64: "fp64_contents", tensor.TypeString: "bytes_contents"}[dtype]
+	field := map[tensor.DType]string{tensor.TypeBool: "bool_contents", tensor.TypeInt8: "int_contents",
+		tensor.TypeInt16: "int_contents", tensor.TypeInt32: "int_contents",
+		tensor.TypeInt64: "int64_contents", tensor.TypeUint8: "uint_contents", tensor.TypeUint16: "uint_contents",
+		tensor.TypeUint32: "uint_contents",
+		tensor.TypeUint64: "uint64_contents", tensor.TypeFloat32: "fp32_contents", tensor.TypeFloat64: "fp64_contents",
+		tensor.TypeString: "bytes_contents"}[dtype]
 	if field == "" {
 		return nil, fmt.Errorf("%s has no typed contents, want raw_input_contents", datatypeName(dtype))
 	}
@@ -214,13 +224,17 @@ func narrow[T int8 | int16 | uint8 | uint16, S int32 | uint32](src []S, dims []i
 func encodeMessage(r *response) *inference.ModelInferResponse {
 	m := &inference.ModelInferResponse{ModelName: r.model, ModelVersion: r.version, Id: r.id}
 	for _, o := range r.outputs {
-		x := &inference.ModelInferResponse_InferOutputTensor{Name: o.name, Datatype: datatypeName(o.value.DType()), Shape: shape64(o.value.Shape())}
+		x := &inference.ModelInferResponse_InferOutputTensor{Name: o.name, Datatype: datatypeName(o.value.DType()),
+			Shape: shape64(o.value.Shape())}
 		var raw []byte // empty for shared memory: clients count the elements
 		if a := o.into; a != nil {
 			integer := func(n uint64) *inference.InferParameter {
-				return &inference.InferParameter{ParameterChoice: &inference.InferParameter_Int64Param{Int64Param: int64(n)}}
+				return &inference.InferParameter{
+					ParameterChoice: &inference.InferParameter_Int64Param{Int64Param: int64(n)}}
 			}
-			x.Parameters = map[string]*inference.InferParameter{"shared_memory_region": {ParameterChoice: &inference.InferParameter_StringParam{StringParam: a.region}},
+			x.Parameters = map[string]*inference.InferParameter{
+				"shared_memory_region": {
+					ParameterChoice: &inference.InferParameter_StringParam{StringParam: a.region}},
 				"shared_memory_byte_size": integer(a.size), "shared_memory_offset": integer(a.offset)}
 		} else {
 			raw = encodeRaw(o.value)

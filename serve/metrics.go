@@ -15,8 +15,8 @@ import (
 )
 
 // metrics holds the Prometheus metrics, with Triton's names where it has them
-// (https://docs.nvidia.com/deeplearning/triton-inference-server, Metrics). Their labels are names of
-// loaded models, never what a request says, so that clients cannot add series.
+// (https://docs.nvidia.com/deeplearning/triton-inference-server, Metrics). Their labels are names
+// of loaded models, never what a request says, so that clients cannot add series.
 type metrics struct {
 	success, failure, inferences, executions *prometheus.CounterVec
 	total, queue, input, infer, output       *prometheus.CounterVec // microseconds
@@ -35,7 +35,8 @@ func newMetrics(s *Server) (*metrics, error) {
 		return c
 	}
 	m.success = counter("nv_inference_request_success", "Number of successful inference requests.")
-	m.failure = counter("nv_inference_request_failure", "Number of failed inference requests, by reason: REJECTED, CANCELED, BACKEND or OTHER.", "reason")
+	m.failure = counter("nv_inference_request_failure",
+		"Number of failed inference requests, by reason: REJECTED, CANCELED, BACKEND or OTHER.", "reason")
 	m.inferences = counter("nv_inference_count", "Number of inferences: the sum of the batch sizes.")
 	m.executions = counter("nv_inference_exec_count", "Number of runs of the model.")
 	m.total = counter("nv_inference_request_duration_us", "Time of the requests, in microseconds.")
@@ -43,16 +44,22 @@ func newMetrics(s *Server) (*metrics, error) {
 	m.input = counter("nv_inference_compute_input_duration_us", "Time for joining inputs to batches, in microseconds.")
 	m.infer = counter("nv_inference_compute_infer_duration_us", "Time of the runs, in microseconds.")
 	m.output = counter("nv_inference_compute_output_duration_us", "Time for splitting outputs, in microseconds.")
-	m.seconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "onward_request_duration_seconds", Help: "Time of the successful requests.",
+	m.seconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "onward_request_duration_seconds",
+		Help:    "Time of the successful requests.",
 		Buckets: prometheus.ExponentialBucketsRange(50e-6, 30, 24)}, labels)
-	m.loadSeconds = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "nv_model_load_duration_secs", Help: "Time for loading the model and its warm-up."}, labels)
+	m.loadSeconds = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "nv_model_load_duration_secs",
+		Help: "Time for loading the model and its warm-up."}, labels)
 	m.byModel = append(m.byModel, m.seconds, m.loadSeconds)
-	m.refused = prometheus.NewCounter(prometheus.CounterOpts{Name: "onward_requests_refused_total", Help: "Requests refused because too many were in progress."})
-	active := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "onward_requests_in_progress", Help: "Inference requests in progress."},
+	m.refused = prometheus.NewCounter(prometheus.CounterOpts{Name: "onward_requests_refused_total",
+		Help: "Requests refused because too many were in progress."})
+	active := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "onward_requests_in_progress",
+		Help: "Inference requests in progress."},
 		func() float64 { return float64(s.active.Load()) })
-	memory := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "onward_memory_reserved_bytes", Help: "Memory that requests and runs have reserved, of the limit for all."},
+	memory := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "onward_memory_reserved_bytes",
+		Help: "Memory that requests and runs have reserved, of the limit for all."},
 		func() float64 { return float64(s.memory.Used()) })
-	for _, c := range []prometheus.Collector{m.success, m.failure, m.inferences, m.executions, m.total, m.queue, m.input, m.infer, m.output,
+	for _, c := range []prometheus.Collector{m.success, m.failure, m.inferences, m.executions, m.total, m.queue,
+		m.input, m.infer, m.output,
 		m.seconds, m.loadSeconds, m.refused, active, memory, pendingRequests{s}} {
 		if err := s.opts.Metrics.Register(c); err != nil {
 			return nil, err
@@ -64,9 +71,11 @@ func newMetrics(s *Server) (*metrics, error) {
 // pendingRequests reports the length of the queues and the number of sequences.
 type pendingRequests struct{ s *Server }
 
-var pendingDesc = prometheus.NewDesc("nv_inference_pending_request_count", "Number of requests that wait for a run.", []string{"model", "version"}, nil)
+var pendingDesc = prometheus.NewDesc("nv_inference_pending_request_count", "Number of requests that wait for a run.",
+	[]string{"model", "version"}, nil)
 
-var sequencesDesc = prometheus.NewDesc("onward_sequences", "Number of sequences of stateful models that have not ended.", []string{"model", "version"}, nil)
+var sequencesDesc = prometheus.NewDesc("onward_sequences",
+	"Number of sequences of stateful models that have not ended.", []string{"model", "version"}, nil)
 
 func (p pendingRequests) Describe(c chan<- *prometheus.Desc) {
 	c <- pendingDesc
@@ -76,7 +85,8 @@ func (p pendingRequests) Describe(c chan<- *prometheus.Desc) {
 func (p pendingRequests) Collect(c chan<- prometheus.Metric) {
 	for _, v := range p.s.all() {
 		gauge := func(d *prometheus.Desc, n int) {
-			c <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), v.model, strconv.FormatInt(v.number, 10))
+			c <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), v.model,
+				strconv.FormatInt(v.number, 10))
 		}
 		gauge(pendingDesc, v.scheduler.pending())
 		if v.sequences != nil {
@@ -143,10 +153,12 @@ func (s *Server) MetricsHandler() http.Handler {
 // trace starts the span of an inference request, if it is selected. The function that it returns
 // ends the span, with the time in the queue and that of the run as children.
 func (s *Server) trace(ctx context.Context, v *version, r *request) (context.Context, func(*job, error)) {
-	if parent := trace.SpanContextFromContext(ctx); s.tracer == nil || r.step && (!parent.IsValid() || parent.IsRemote()) || !r.step && !s.settings.sample(v.model) {
+	if parent := trace.SpanContextFromContext(ctx); s.tracer == nil || r.step &&
+		(!parent.IsValid() || parent.IsRemote()) || !r.step && !s.settings.sample(v.model) {
 		return ctx, func(*job, error) {}
 	}
-	ctx, span := s.tracer.Start(ctx, "infer "+v.model, trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(r.received),
+	ctx, span := s.tracer.Start(ctx, "infer "+v.model, trace.WithSpanKind(trace.SpanKindServer),
+		trace.WithTimestamp(r.received),
 		trace.WithAttributes(attribute.String("model.name", v.model), attribute.Int64("model.version", v.number)))
 	return ctx, func(j *job, err error) {
 		if j != nil && v.ensemble == nil { // the parts of an ensemble are its steps

@@ -12,8 +12,8 @@ import (
 //go:embed page/page.html page/page.css page/page.js
 var pageFiles embed.FS
 
-// getPage serves the status page and its files, which are static and need no token. The page requests
-// the state of the server over the protocol, with the token that the reader enters.
+// getPage serves the status page and its files, which are static and need no token. The page
+// requests the state of the server over the protocol, with the token that the reader enters.
 func getPage(w http.ResponseWriter, r *http.Request) error {
 	name, kind := "page.html", "text/html; charset=utf-8"
 	switch {
@@ -31,7 +31,8 @@ func getPage(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Cache-Control", "no-cache")
 	h.Set("X-Content-Type-Options", "nosniff")
 	// The page loads from and connects to this server only, and cannot be shown in a frame.
-	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "+
+		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 	_, err = w.Write(b)
 	if err != nil {
 		return nil // the client has closed the connection

@@ -14,12 +14,14 @@ import (
 
 func TestPageFiles(t *testing.T) {
 	s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}, Tokens: []string{"secret"}})
-	for path, kind := range map[string]string{"/": "text/html", "/status/page.css": "text/css", "/status/page.js": "text/javascript"} {
+	for path, kind := range map[string]string{"/": "text/html", "/status/page.css": "text/css",
+		"/status/page.js": "text/javascript"} {
 		w := call(s, "GET", path, nil)
 		if w.Code != 200 || !strings.HasPrefix(w.Header().Get("Content-Type"), kind) || w.Body.Len() == 0 {
 			t.Errorf("GET %s: %d %s, %d bytes", path, w.Code, w.Header().Get("Content-Type"), w.Body.Len())
 		}
-		if csp := w.Header().Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") {
+		if csp := w.Header().Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") ||
+			strings.Contains(csp, "unsafe") {
 			t.Errorf("GET %s: Content-Security-Policy %q", path, csp)
 		}
 		if strings.Contains(w.Body.String(), "https://") {
@@ -34,8 +36,8 @@ func TestPageFiles(t *testing.T) {
 	}
 }
 
-// TestLastErrors checks that the errors of requests are kept, newest first, and only a bounded number of bounded
-// length.
+// TestLastErrors checks that the errors of requests are kept, newest first, and only a bounded
+// number of bounded length.
 func TestLastErrors(t *testing.T) {
 	s := one(t, scaled(t, 1))
 	read := func() (l []errorRecord) {
@@ -52,7 +54,8 @@ func TestLastErrors(t *testing.T) {
 		refused(t, s, fp32(fmt.Sprintf("[1,%d]", i+3), "["+strings.Repeat("0,", i+2)+"0]"), 400, "unexpected shape")
 	}
 	l := read()
-	if len(l) != keptErrors || l[0].Model != "m" || !strings.Contains(l[0].Error, fmt.Sprint(keptErrors+7)) || l[0].Time.Before(l[len(l)-1].Time) {
+	if len(l) != keptErrors || l[0].Model != "m" || !strings.Contains(l[0].Error, fmt.Sprint(keptErrors+7)) ||
+		l[0].Time.Before(l[len(l)-1].Time) {
 		t.Errorf("%d errors, the first %+v", len(l), l[0])
 	}
 	s.errors.add("m", errors.New(strings.Repeat("é", maxError)))
@@ -61,15 +64,16 @@ func TestLastErrors(t *testing.T) {
 	}
 }
 
-// TestPageInBrowser opens the status page in Chromium, runs a model with the keyboard alone, and sees its result,
-// the counts and an error.
+// TestPageInBrowser opens the status page in Chromium, runs a model with the keyboard alone, and
+// sees its result, the counts and an error.
 func TestPageInBrowser(t *testing.T) {
 	p := browser.Open(t)
 	digits, err := datasets.Get("digits.onnx")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newServer(t, "", &Options{Models: []Model{{Name: "digits", Data: digits}, {Name: "m<b>", Data: scaled(t, 1)}}, Tokens: []string{"secret"}})
+	s := newServer(t, "", &Options{Models: []Model{{Name: "digits", Data: digits}, {Name: "m<b>", Data: scaled(t, 1)}},
+		Tokens: []string{"secret"}})
 	web := httptest.NewServer(s.Handler())
 	defer web.Close()
 	do := func(err error) {
@@ -117,7 +121,8 @@ func TestPageInBrowser(t *testing.T) {
 	// Light and dark differ, and unlabelled controls are mistakes.
 	background := map[string]string{}
 	for _, scheme := range []string{"light", "dark"} {
-		do(p.Call("Emulation.setEmulatedMedia", map[string]any{"features": []any{map[string]any{"name": "prefers-color-scheme", "value": scheme}}}, nil))
+		do(p.Call("Emulation.setEmulatedMedia",
+			map[string]any{"features": []any{map[string]any{"name": "prefers-color-scheme", "value": scheme}}}, nil))
 		var color string
 		do(p.Eval(`getComputedStyle(document.querySelector('polyline')).stroke`, &color))
 		background[scheme] = color
@@ -134,7 +139,8 @@ func TestPageInBrowser(t *testing.T) {
 		if strings.HasPrefix(l, "Runtime.exceptionThrown") || strings.Contains(l, "Content Security Policy") {
 			t.Error(l)
 		}
-		if strings.HasPrefix(l, "Network.requestWillBeSent") && !strings.Contains(l, `"url":"`+web.URL) && !strings.Contains(l, `"url":"about:`) {
+		if strings.HasPrefix(l, "Network.requestWillBeSent") && !strings.Contains(l, `"url":"`+web.URL) &&
+			!strings.Contains(l, `"url":"about:`) {
 			t.Errorf("a request to another server: %.300s", l)
 		}
 	}

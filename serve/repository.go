@@ -394,7 +394,8 @@ func (s *Server) candidates(name string, override *inference.ModelConfig) ([]can
 			if cfg == nil {
 				cfg = new(inference.ModelConfig)
 			}
-			return []candidate{{number: 1, path: m.Path, data: m.Data, signature: signature(m.Path) + cfg.String(), config: cfg}}, nil
+			return []candidate{{number: 1, path: m.Path, data: m.Data, signature: signature(m.Path) + cfg.String(),
+				config: cfg}}, nil
 		}
 	}
 	dir := filepath.Join(s.repo, name)
@@ -433,7 +434,8 @@ func (s *Server) candidates(name string, override *inference.ModelConfig) ([]can
 				labels += signature(filepath.Join(dir, o.LabelFilename))
 			}
 		}
-		l = append(l, candidate{number: n, path: filepath.Join(vdir, file), dir: dir, signature: signature(vdir) + labels + cfg.String(), config: cfg})
+		l = append(l, candidate{number: n, path: filepath.Join(vdir, file), dir: dir,
+			signature: signature(vdir) + labels + cfg.String(), config: cfg})
 	}
 	return l, nil
 }

@@ -77,8 +77,10 @@ func TestConfigErrors(t *testing.T) {
 }
 
 func TestFixedDimensionIsNoBatch(t *testing.T) {
-	repo := writeRepo(t, map[string][]byte{"m/config.pbtxt": []byte("max_batch_size: 2"), "m/1/model.onnx": identity(t, tensor.TypeFloat32, 3, 2)})
-	if _, err := New(t.Context(), repo, quiet(nil)); err == nil || !strings.Contains(err.Error(), "want a symbolic dimension 0") {
+	repo := writeRepo(t, map[string][]byte{"m/config.pbtxt": []byte("max_batch_size: 2"),
+		"m/1/model.onnx": identity(t, tensor.TypeFloat32, 3, 2)})
+	if _, err := New(t.Context(), repo, quiet(nil)); err == nil ||
+		!strings.Contains(err.Error(), "want a symbolic dimension 0") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -96,7 +98,8 @@ func TestConfigNarrowsShapes(t *testing.T) {
 func TestBatchSizeOfRequests(t *testing.T) {
 	s := newServer(t, writeRepo(t, map[string][]byte{"m/config.pbtxt": []byte(`max_batch_size: 2`), "m/1/model.onnx": scaled(t, 1)}), nil)
 	for shape, want := range map[string]int{"[0,2]": 400, "[1,2]": 200, "[2,2]": 200, "[3,2]": 400, "[2]": 400} {
-		data := map[string]string{"[0,2]": "[]", "[1,2]": "[1,2]", "[2,2]": "[1,2,3,4]", "[3,2]": "[1,2,3,4,5,6]", "[2]": "[1,2]"}[shape]
+		data := map[string]string{"[0,2]": "[]", "[1,2]": "[1,2]", "[2,2]": "[1,2,3,4]", "[3,2]": "[1,2,3,4,5,6]",
+			"[2]": "[1,2]"}[shape]
 		if w := call(s, "POST", "/v2/models/m/infer", []byte(fp32(shape, data))); w.Code != want {
 			t.Errorf("%s: %d %s, want %d", shape, w.Code, w.Body, want)
 		}
@@ -106,7 +109,9 @@ func TestBatchSizeOfRequests(t *testing.T) {
 func TestVersionPolicies(t *testing.T) {
 	for policy, want := range map[string]string{``: "[10]", `version_policy { latest { num_versions: 2 } }`: "[9 10]", `version_policy { latest { num_versions: 4000000000 } }`: "[1 9 10]",
 		`version_policy { all { } }`: "[1 9 10]", `version_policy { specific { versions: [9, 1, 9] } }`: "[1 9]"} {
-		s := newServer(t, writeRepo(t, map[string][]byte{"m/config.pbtxt": []byte(policy), "m/1/model.onnx": scaled(t, 1), "m/9/model.onnx": scaled(t, 9), "m/10/model.onnx": scaled(t, 10)}), nil)
+		s := newServer(t,
+			writeRepo(t, map[string][]byte{"m/config.pbtxt": []byte(policy), "m/1/model.onnx": scaled(t, 1),
+				"m/9/model.onnx": scaled(t, 9), "m/10/model.onnx": scaled(t, 10)}), nil)
 		if got := fmt.Sprint(s.served("m")); got != want {
 			t.Errorf("%s: versions %s, want %s", policy, got, want)
 		}
@@ -115,7 +120,8 @@ func TestVersionPolicies(t *testing.T) {
 
 func TestWarmupRunsBeforeRequests(t *testing.T) {
 	const config = `max_batch_size: 4 model_warmup { name: "w" batch_size: 3 count: 2 inputs { key: "x" value { data_type: TYPE_FP32 dims: 2 random_data: true } } }`
-	s := newServer(t, writeRepo(t, map[string][]byte{"m/config.pbtxt": []byte(config), "m/1/model.onnx": scaled(t, 1)}), nil)
+	s := newServer(t, writeRepo(t, map[string][]byte{"m/config.pbtxt": []byte(config), "m/1/model.onnx": scaled(t, 1)}),
+		nil)
 	stats := get(t, s, "/v2/models/m/stats")["model_stats"].([]any)[0].(map[string]any)
 	if stats["inference_count"] != 0.0 {
 		t.Errorf("the warm-up counts as %v inferences, want 0", stats["inference_count"])
@@ -136,9 +142,11 @@ func TestOptionalInput(t *testing.T) {
 }
 
 func TestBrokenModels(t *testing.T) {
-	repo := writeRepo(t, map[string][]byte{"good/1/model.onnx": scaled(t, 1), "empty/readme": nil, "garbage/1/model.onnx": []byte("garbage"), ".hidden/1/model.onnx": nil, "file": nil})
+	repo := writeRepo(t, map[string][]byte{"good/1/model.onnx": scaled(t, 1), "empty/readme": nil,
+		"garbage/1/model.onnx": []byte("garbage"), ".hidden/1/model.onnx": nil, "file": nil})
 	_, err := New(t.Context(), repo, quiet(nil))
-	if err == nil || !strings.Contains(err.Error(), "'empty'") || !strings.Contains(err.Error(), "'garbage'") || strings.Contains(err.Error(), "hidden") {
+	if err == nil || !strings.Contains(err.Error(), "'empty'") || !strings.Contains(err.Error(), "'garbage'") ||
+		strings.Contains(err.Error(), "hidden") {
 		t.Errorf("error %v, want one that names both broken models", err)
 	}
 	s := newServer(t, repo, &Options{KeepGoing: true})
@@ -164,7 +172,8 @@ func TestBrokenModels(t *testing.T) {
 
 func TestModelControl(t *testing.T) {
 	files := map[string][]byte{"m/1/model.onnx": scaled(t, 1)}
-	if w := call(newServer(t, writeRepo(t, files), nil), "POST", "/v2/repository/models/m/unload", nil); w.Code != 503 || !strings.Contains(w.Body.String(), "not allowed") {
+	if w := call(newServer(t, writeRepo(t, files), nil), "POST", "/v2/repository/models/m/unload",
+		nil); w.Code != 503 || !strings.Contains(w.Body.String(), "not allowed") {
 		t.Errorf("without model control: %d %s, want 503", w.Code, w.Body)
 	}
 	repo := writeRepo(t, files)
@@ -207,19 +216,21 @@ func TestModelControl(t *testing.T) {
 	control("load", "")
 	check("after a load of the latest", "[5,10]")
 	for body, want := range map[string]string{`{"parameters":{"config":"{\"abc\":1}"}}`: "abc", `{"parameters":{"config":1}}`: "not supported", `[`: "JSON"} {
-		if w := call(s, "POST", "/v2/repository/models/m/load", []byte(body)); w.Code != 400 || !strings.Contains(w.Body.String(), want) {
+		if w := call(s, "POST", "/v2/repository/models/m/load", []byte(body)); w.Code != 400 ||
+			!strings.Contains(w.Body.String(), want) {
 			t.Errorf("load with %s: %d %s, want 400 and %q", body, w.Code, w.Body, want)
 		}
 	}
 	// Triton answers with this status, too, if a file of a request cannot be stored.
-	if w := call(s, "POST", "/v2/repository/models/m/load", []byte(`{"parameters":{"file:1/model.onnx":"x"}}`)); w.Code != 500 || !strings.Contains(w.Body.String(), "files in a request are not supported") {
+	if w := call(s, "POST", "/v2/repository/models/m/load",
+		[]byte(`{"parameters":{"file:1/model.onnx":"x"}}`)); w.Code != 500 || !strings.Contains(w.Body.String(), "files in a request are not supported") {
 		t.Errorf("load with a file: %d %s", w.Code, w.Body)
 	}
 	check("after loads that fail", "[5,10]")
 }
 
-// TestReloadLosesNoRequest replaces a model while requests run over both protocols. All requests succeed, with the
-// results of one of the models.
+// TestReloadLosesNoRequest replaces a model while requests run over both protocols. All requests
+// succeed, with the results of one of the models.
 func TestReloadLosesNoRequest(t *testing.T) {
 	repo := writeRepo(t, map[string][]byte{"m/1/model.onnx": scaled(t, 1)})
 	s := newServer(t, repo, nil)
@@ -239,10 +250,12 @@ func TestReloadLosesNoRequest(t *testing.T) {
 	for range 4 {
 		wait.Go(func() {
 			for ctx.Err() == nil {
-				r, err := rpc.ModelInfer(t.Context(), message("m", "FP32", []int64{1, 2}, "\x00\x00\x80\x3f\x00\x00\x80\x3f"))
+				r, err := rpc.ModelInfer(t.Context(),
+					message("m", "FP32", []int64{1, 2}, "\x00\x00\x80\x3f\x00\x00\x80\x3f"))
 				if err != nil {
 					t.Error(err)
-				} else if y := r.RawOutputContents[0]; string(y) != "\x00\x00\x80\x3f\x00\x00\x80\x3f" && string(y) != "\x00\x00\x20\x41\x00\x00\x20\x41" {
+				} else if y := r.RawOutputContents[0]; string(y) != "\x00\x00\x80\x3f\x00\x00\x80\x3f" &&
+					string(y) != "\x00\x00\x20\x41\x00\x00\x20\x41" {
 					t.Errorf("outputs % x, want two of 1 or of 10", y)
 				}
 			}
@@ -306,7 +319,9 @@ func TestPollKeepsTheOldModelIfTheNewOneIsBroken(t *testing.T) {
 }
 
 func TestBatchingByDefault(t *testing.T) {
-	s := newServer(t, "", &Options{MaxBatchSize: 16, Models: []Model{{Name: "batched", Data: scaled(t, 1)}, {Name: "fixed", Data: identity(t, tensor.TypeFloat32, 3, 2)}}})
+	s := newServer(t, "",
+		&Options{MaxBatchSize: 16,
+			Models: []Model{{Name: "batched", Data: scaled(t, 1)}, {Name: "fixed", Data: identity(t, tensor.TypeFloat32, 3, 2)}}})
 	for model, want := range map[string]float64{"batched": 16, "fixed": 0} {
 		c := get(t, s, "/v2/models/"+model+"/config")
 		if _, ok := c["dynamic_batching"]; c["max_batch_size"] != want || ok != (want > 0) {
@@ -325,7 +340,8 @@ func TestOptionErrors(t *testing.T) {
 		"MaxBody":                 {MaxBody: -1},
 		"both in the repository":  {Models: []Model{{Name: "m", Data: data}}},
 	} {
-		if _, err := New(t.Context(), writeRepo(t, map[string][]byte{"m/1/model.onnx": data}), quiet(o)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := New(t.Context(), writeRepo(t, map[string][]byte{"m/1/model.onnx": data}), quiet(o)); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
@@ -338,12 +354,14 @@ func TestScalarForABatchedModelOfUnknownRank(t *testing.T) {
 	any := &onnx.Type{Tensor: &onnx.TensorType{ElemType: onnx.Float}}
 	b.InputType("x", any).OutputType("y", any)
 	b.Node("Identity", []string{"x"}, []string{"y"})
-	s := newServer(t, writeRepo(t, map[string][]byte{"m/config.pbtxt": []byte("max_batch_size: 4"), "m/1/model.onnx": modelBytes(t, b)}), nil)
+	s := newServer(t,
+		writeRepo(t, map[string][]byte{"m/config.pbtxt": []byte("max_batch_size: 4"),
+			"m/1/model.onnx": modelBytes(t, b)}), nil)
 	refused(t, s, `{"inputs":[{"name":"x","shape":[],"datatype":"FP32","data":[1]}]}`, 400, "batch size 0")
 }
 
-// TestPollingSparseExternalData checks that a model whose external data is larger than any memory fails
-// to load, and that the others are served.
+// TestPollingSparseExternalData checks that a model whose external data is larger than any memory
+// fails to load, and that the others are served.
 func TestPollingSparseExternalData(t *testing.T) {
 	repo := writeRepo(t, map[string][]byte{"m/1/model.onnx": scaled(t, 1)})
 	s := newServer(t, repo, nil)

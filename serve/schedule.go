@@ -76,7 +76,8 @@ type scheduler struct {
 }
 
 func newScheduler(p schedulePolicy, run runner) *scheduler {
-	s := &scheduler{policy: p, run: run, threads: threads{now: time.Now}, free: p.instances, queues: make([][]*job, len(p.levels)+1)}
+	s := &scheduler{policy: p, run: run, threads: threads{now: time.Now}, free: p.instances,
+		queues: make([][]*job, len(p.levels)+1)}
 	s.share.wake = s.wake
 	return s
 }

@@ -69,7 +69,8 @@ func oneLevel(p schedulePolicy) schedulePolicy {
 
 // vector returns a job with the given elements.
 func vector(ctx context.Context, v ...float32) *job {
-	return &job{ctx: ctx, feed: onward.Values{"x": tensor.Must(tensor.New(v, len(v)))}, outputs: []string{"y"}, size: len(v)}
+	return &job{ctx: ctx, feed: onward.Values{"x": tensor.Must(tensor.New(v, len(v)))},
+		outputs: []string{"y"}, size: len(v)}
 }
 
 func result32(t *testing.T, j *job) []float32 {

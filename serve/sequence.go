@@ -100,10 +100,12 @@ func memberOf(params map[string]any) (m member, err error) {
 // its job. The caller calls the function that it returns with the error of the run.
 func (s *sequences) enter(j *job, m member) (leave func(error), err error) {
 	if m.id == nil {
-		return nil, errorf(InvalidArgument, "inference request to model '%s' must specify a non-zero or non-empty correlation ID", s.model)
+		return nil, errorf(InvalidArgument,
+			"inference request to model '%s' must specify a non-zero or non-empty correlation ID", s.model)
 	}
 	if j.size != 1 {
-		return nil, errorf(InvalidArgument, "inference request to model '%s' must specify batch-size 1 due to requirements of sequence batcher, got %d", s.model, j.size)
+		return nil, errorf(InvalidArgument, "inference request to model '%s' must specify batch-size 1 due to "+
+			"requirements of sequence batcher, got %d", s.model, j.size)
 	}
 	for _, c := range s.controls {
 		t, err := c.value(m)
@@ -157,7 +159,8 @@ func (s *sequences) take(j *job, m member) (*sequence, error) {
 		case q.turn <- struct{}{}:
 		case <-expired:
 			s.idleAfter(q, m.id)
-			return nil, errorf(Unavailable, "timeout of inference request has been reached: an earlier request of sequence %v to model '%s' is in progress", m.id, s.model)
+			return nil, errorf(Unavailable, "timeout of inference request has been reached: an earlier request of "+
+				"sequence %v to model '%s' is in progress", m.id, s.model)
 		case <-j.ctx.Done():
 			s.idleAfter(q, m.id)
 			return nil, context.Cause(j.ctx)
@@ -188,7 +191,8 @@ func (s *sequences) take(j *job, m member) (*sequence, error) {
 }
 
 func (s *sequences) notStarted(m member) error {
-	return errorf(InvalidArgument, "inference request for sequence %v to model '%s' must specify the START flag on the first request of the sequence", m.id, s.model)
+	return errorf(InvalidArgument, "inference request for sequence %v to model '%s' must specify the START flag on "+
+		"the first request of the sequence", m.id, s.model)
 }
 
 // slot waits until fewer sequences than the limit are in progress.
@@ -197,7 +201,9 @@ func (s *sequences) slot(j *job, expired <-chan time.Time) error {
 	case s.slots <- struct{}{}:
 		return nil
 	case <-expired:
-		return errorf(Unavailable, "timeout of inference request has been reached: %d sequences are in progress, the most of model '%s'", cap(s.slots), s.model)
+		return errorf(Unavailable,
+			"timeout of inference request has been reached: %d sequences are in progress, the most of model '%s'",
+			cap(s.slots), s.model)
 	case <-j.ctx.Done():
 		return context.Cause(j.ctx)
 	}
@@ -246,8 +252,8 @@ func (s *sequences) endLocked(q *sequence, id any) {
 	}
 }
 
-// idleAfter records that a request has ended, and ends its sequence if no other request arrives within
-// s.idle.
+// idleAfter records that a request has ended, and ends its sequence if no other
+// request arrives within s.idle.
 func (s *sequences) idleAfter(q *sequence, id any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -308,7 +314,8 @@ func (c *control) value(m member) (*tensor.Tensor, error) {
 func (c *control) correlation(id any) (*tensor.Tensor, error) {
 	if text, ok := id.(string); ok {
 		if c.dtype != tensor.TypeString {
-			return nil, fmt.Errorf("correlation ID is the string %.64q, but input %q of the model takes %s", text, c.name, datatypeName(c.dtype))
+			return nil, fmt.Errorf("correlation ID is the string %.64q, but input %q of the model takes %s", text,
+				c.name, datatypeName(c.dtype))
 		}
 		return tensor.New([]string{text}, c.shape...)
 	}
@@ -332,7 +339,8 @@ func (c *control) correlation(id any) (*tensor.Tensor, error) {
 		return nil, fmt.Errorf("correlation ID is the number %d, but input %q of the model takes strings", n, c.name)
 	}
 	if !fits {
-		return nil, fmt.Errorf("correlation ID %d does not fit %s, the type of input %q of the model", n, datatypeName(c.dtype), c.name)
+		return nil, fmt.Errorf("correlation ID %d does not fit %s, the type of input %q of the model", n,
+			datatypeName(c.dtype), c.name)
 	}
 	return t, err
 }

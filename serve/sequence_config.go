@@ -74,7 +74,8 @@ func named(kind, name string, args []onward.NodeArg, batch bool) (*spec, error) 
 }
 
 // completeControl checks a control input against the model's input and returns its tensors.
-func completeControl(x *inference.ModelSequenceBatching_ControlInput, inputs []onward.NodeArg, batch bool) (c control, err error) {
+func completeControl(x *inference.ModelSequenceBatching_ControlInput, inputs []onward.NodeArg,
+	batch bool) (c control, err error) {
 	s, err := named("input", x.Name, inputs, batch)
 	if err != nil {
 		return c, err
@@ -95,8 +96,11 @@ func completeControl(x *inference.ModelSequenceBatching_ControlInput, inputs []o
 		if want = fromConfigType(p.DataType); p.DataType == inference.DataType_TYPE_INVALID {
 			p.DataType, want = configType(s.dtype), s.dtype
 		}
-		if !slices.Contains([]tensor.DType{tensor.TypeUint64, tensor.TypeInt64, tensor.TypeUint32, tensor.TypeInt32, tensor.TypeString}, want) {
-			return c, fmt.Errorf("a correlation ID cannot have data_type %s, want an integer of 32 or 64 bits or TYPE_STRING", p.DataType)
+		if !slices.Contains([]tensor.DType{tensor.TypeUint64, tensor.TypeInt64, tensor.TypeUint32, tensor.TypeInt32,
+			tensor.TypeString}, want) {
+			return c, fmt.Errorf(
+				"a correlation ID cannot have data_type %s, want an integer of 32 or 64 bits or TYPE_STRING",
+				p.DataType)
 		}
 	} else {
 		switch { // checkSequences has found exactly one
@@ -112,7 +116,8 @@ func completeControl(x *inference.ModelSequenceBatching_ControlInput, inputs []o
 		}
 	}
 	if err == nil && want != s.dtype {
-		err = fmt.Errorf("the control has type %s, but the model's input has %s", datatypeName(want), datatypeName(s.dtype))
+		err = fmt.Errorf("the control has type %s, but the model's input has %s", datatypeName(want),
+			datatypeName(s.dtype))
 	}
 	return c, err
 }
@@ -126,7 +131,8 @@ func pair[T int32 | float32 | bool](falseTrue []T, shape []int) (off, set *tenso
 }
 
 // completeState fills in type, dims and initial value of a state from the model.
-func completeState(x *inference.ModelSequenceBatching_State, inputs, outputs []onward.NodeArg, batch bool, dir string) (y state, err error) {
+func completeState(x *inference.ModelSequenceBatching_State, inputs, outputs []onward.NodeArg, batch bool,
+	dir string) (y state, err error) {
 	in, err := named("input", x.InputName, inputs, batch)
 	if err != nil {
 		return y, err
@@ -142,7 +148,8 @@ func completeState(x *inference.ModelSequenceBatching_State, inputs, outputs []o
 		return y, err
 	}
 	if in.dtype != out.dtype {
-		return y, fmt.Errorf("the input is %s, but output %q is %s", datatypeName(in.dtype), x.OutputName, datatypeName(out.dtype))
+		return y, fmt.Errorf("the input is %s, but output %q is %s", datatypeName(in.dtype), x.OutputName,
+			datatypeName(out.dtype))
 	}
 	if in.anyRank {
 		return y, fmt.Errorf("the rank of the input is unknown: the state needs dims")
@@ -165,7 +172,8 @@ func completeState(x *inference.ModelSequenceBatching_State, inputs, outputs []o
 			ok = ok && initial.Dims[i] >= 0 && (own[i] < 0 || own[i] == initial.Dims[i])
 		}
 		if !ok {
-			return y, fmt.Errorf("initial_state has dims %v, want non-negative ones that fit %v of the state", initial.Dims, own)
+			return y, fmt.Errorf("initial_state has dims %v, want non-negative ones that fit %v of the state",
+				initial.Dims, own)
 		}
 		copy(own, initial.Dims)
 	}
@@ -223,7 +231,8 @@ func checkSequences(c *inference.ModelConfig) error {
 	}
 	if o := b.GetOldest(); o != nil {
 		if o.MaxCandidateSequences < 1 || o.MaxCandidateSequences > maxSequences {
-			return fmt.Errorf("sequence_batching oldest has max_candidate_sequences %d, want 1 to %d", o.MaxCandidateSequences, maxSequences)
+			return fmt.Errorf("sequence_batching oldest has max_candidate_sequences %d, want 1 to %d",
+				o.MaxCandidateSequences, maxSequences)
 		}
 		if err := checkQueue(o.PreferredBatchSize, o.MaxQueueDelayMicroseconds, max(c.MaxBatchSize, 1)); err != nil {
 			return err
@@ -231,7 +240,8 @@ func checkSequences(c *inference.ModelConfig) error {
 	}
 	if d := b.GetDirect(); d != nil {
 		if !(d.MinimumSlotUtilization >= 0 && d.MinimumSlotUtilization <= 1) {
-			return fmt.Errorf("sequence_batching direct has minimum_slot_utilization %v, want 0 to 1", d.MinimumSlotUtilization)
+			return fmt.Errorf("sequence_batching direct has minimum_slot_utilization %v, want 0 to 1",
+				d.MinimumSlotUtilization)
 		}
 		if err := checkQueue(nil, d.MaxQueueDelayMicroseconds, 1); err != nil {
 			return err
@@ -267,10 +277,13 @@ func checkSequences(c *inference.ModelConfig) error {
 		}
 		if p.Kind == inference.ModelSequenceBatching_Control_CONTROL_SEQUENCE_CORRID {
 			if kinds > 0 {
-				return fmt.Errorf("control_input %q is a correlation ID, which has a data_type and no false_true values", x.Name)
+				return fmt.Errorf(
+					"control_input %q is a correlation ID, which has a data_type and no false_true values", x.Name)
 			}
 		} else if kinds != 1 || pairs != 1 {
-			return fmt.Errorf("control_input %q wants two values in one of int32_false_true, fp32_false_true and bool_false_true", x.Name)
+			return fmt.Errorf(
+				"control_input %q wants two values in one of int32_false_true, fp32_false_true and bool_false_true",
+				x.Name)
 		}
 	}
 	for _, x := range b.State {
@@ -286,7 +299,8 @@ func checkSequences(c *inference.ModelConfig) error {
 	}
 	for _, x := range c.Input {
 		if seen["input"+x.Name] {
-			return fmt.Errorf("input %q is a control or a state of sequence_batching, which requests cannot set: remove it from input", x.Name)
+			return fmt.Errorf("input %q is a control or a state of sequence_batching, which requests cannot set: "+
+				"remove it from input", x.Name)
 		}
 	}
 	return nil

@@ -31,7 +31,9 @@ func accumulator(t testing.TB) []byte {
 }
 
 func accumulatorServer(t testing.TB) *Server {
-	return newServer(t, writeRepo(t, map[string][]byte{"m/config.pbtxt": []byte(accumulatorConfig), "m/1/model.onnx": accumulator(t)}), nil)
+	return newServer(t,
+		writeRepo(t, map[string][]byte{"m/config.pbtxt": []byte(accumulatorConfig), "m/1/model.onnx": accumulator(t)}),
+		nil)
 }
 
 // step is one request of a sequence.
@@ -57,13 +59,15 @@ func (x step) message(t testing.TB) *inference.ModelInferRequest {
 	}
 	m.Parameters = map[string]*inference.InferParameter{"sequence_start": flag(x.start), "sequence_end": flag(x.end)}
 	if id, ok := strings.CutPrefix(x.id, `"`); ok {
-		m.Parameters["sequence_id"] = &inference.InferParameter{ParameterChoice: &inference.InferParameter_StringParam{StringParam: strings.TrimSuffix(id, `"`)}}
+		m.Parameters["sequence_id"] = &inference.InferParameter{
+			ParameterChoice: &inference.InferParameter_StringParam{StringParam: strings.TrimSuffix(id, `"`)}}
 	} else {
 		var n int64
 		if _, err := fmt.Sscan(x.id, &n); err != nil {
 			t.Fatal(err)
 		}
-		m.Parameters["sequence_id"] = &inference.InferParameter{ParameterChoice: &inference.InferParameter_Int64Param{Int64Param: n}}
+		m.Parameters["sequence_id"] = &inference.InferParameter{
+			ParameterChoice: &inference.InferParameter_Int64Param{Int64Param: n}}
 	}
 	return m
 }
@@ -87,13 +91,15 @@ func TestSequencesKeepStates(t *testing.T) {
 	}
 	for i, x := range steps {
 		code, body := x.post(s)
-		if want := fmt.Sprintf(`"data":[%d]`, x.want); x.err == "" && (code != 200 || !strings.Contains(body, want)) || x.err != "" && (code != 400 || !strings.Contains(body, x.err)) {
+		if want := fmt.Sprintf(`"data":[%d]`, x.want); x.err == "" && (code != 200 || !strings.Contains(body, want)) ||
+			x.err != "" && (code != 400 || !strings.Contains(body, x.err)) {
 			t.Errorf("REST, step %d: %d %s, want %d %q", i, code, body, x.want, x.err)
 		}
 	}
 	for i, x := range steps {
 		m, err := c.ModelInfer(t.Context(), x.message(t))
-		if x.err == "" && (err != nil || binary.LittleEndian.Uint32(m.RawOutputContents[0]) != uint32(x.want)) || x.err != "" && (err == nil || !strings.Contains(err.Error(), x.err)) {
+		if x.err == "" && (err != nil || binary.LittleEndian.Uint32(m.RawOutputContents[0]) != uint32(x.want)) ||
+			x.err != "" && (err == nil || !strings.Contains(err.Error(), x.err)) {
 			t.Errorf("gRPC, step %d: %v %v, want %d %q", i, m, err, x.want, x.err)
 		}
 	}
@@ -130,7 +136,8 @@ func TestSequencesOfAStream(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := uint32((id + 1) * (k + 1)); m.ErrorMessage != "" || binary.LittleEndian.Uint32(m.InferResponse.RawOutputContents[0]) != want {
+			if want := uint32((id + 1) * (k + 1)); m.ErrorMessage != "" ||
+				binary.LittleEndian.Uint32(m.InferResponse.RawOutputContents[0]) != want {
 				t.Fatalf("sequence %d, request %d: %v, want %d", id+1, k, m, want)
 			}
 		}
@@ -141,7 +148,8 @@ func TestSequencesOfAStream(t *testing.T) {
 func TestSequenceControls(t *testing.T) {
 	for _, batch := range []int{0, 4} {
 		b := onnx.NewModel("controls").Opset("", 17).IRVersion(8)
-		config := fmt.Sprintf("max_batch_size: %d sequence_batching { direct { max_queue_delay_microseconds: 10 minimum_slot_utilization: 0.5 } ", batch)
+		config := fmt.Sprintf("max_batch_size: %d sequence_batching { direct { max_queue_delay_microseconds: 10 "+
+			"minimum_slot_utilization: 0.5 } ", batch)
 		var shape []any
 		dims := "[1]"
 		if batch > 0 {
@@ -160,11 +168,14 @@ func TestSequenceControls(t *testing.T) {
 			}
 			b.Input(c.name, onnx.DataType(dtype), shape...).Output(c.name+"_OUT", onnx.DataType(dtype), shape...)
 			b.Node("Identity", []string{c.name}, []string{c.name + "_OUT"})
-			config += fmt.Sprintf("control_input { name: %q control { kind: CONTROL_SEQUENCE_%s %s } }", c.name, c.name, c.values)
+			config += fmt.Sprintf("control_input { name: %q control { kind: CONTROL_SEQUENCE_%s %s } }", c.name,
+				c.name, c.values)
 		}
 		b.Input("x", onnx.Float, shape...).Output("y", onnx.Float, shape...)
 		b.Node("Identity", []string{"x"}, []string{"y"})
-		s := newServer(t, writeRepo(t, map[string][]byte{"m/config.pbtxt": []byte(config + "}"), "m/1/model.onnx": modelBytes(t, b)}), nil)
+		s := newServer(t,
+			writeRepo(t, map[string][]byte{"m/config.pbtxt": []byte(config + "}"), "m/1/model.onnx": modelBytes(t, b)}),
+			nil)
 		infer := func(params string) string {
 			return call(s, "POST", "/v2/models/m/infer", fmt.Appendf(nil, `{"parameters":{%s},"inputs":[{"name":"x","shape":%s,"datatype":"FP32","data":[1]}]}`, params, dims)).Body.String()
 		}
@@ -216,7 +227,9 @@ func TestInitialStates(t *testing.T) {
 		{`initial_state { } initial_state { }`, "", "2 initial_state"},
 	} {
 		config := fmt.Sprintf(`max_batch_size: 8 sequence_batching { state { input_name: "TOTAL" output_name: "NEXT" %s } }`, c.state)
-		s, err := New(t.Context(), writeRepo(t, map[string][]byte{"outside": []byte(file), "m/config.pbtxt": []byte(config), "m/1/model.onnx": accumulator(t), "m/initial_state/first": []byte(c.file)}), quiet(nil))
+		s, err := New(t.Context(),
+			writeRepo(t, map[string][]byte{"outside": []byte(file), "m/config.pbtxt": []byte(config),
+				"m/1/model.onnx": accumulator(t), "m/initial_state/first": []byte(c.file)}), quiet(nil))
 		got := fmt.Sprint(err)
 		if err == nil {
 			_, got = step{id: "1", start: true, input: 5}.post(s)
@@ -255,7 +268,9 @@ func TestSequenceConfigErrors(t *testing.T) {
 		{state + `} dynamic_batching {`, "both dynamic_batching and sequence_batching"},
 	} {
 		config := "max_batch_size: 8 sequence_batching { " + c.config + " }"
-		s, err := New(t.Context(), writeRepo(t, map[string][]byte{"m/config.pbtxt": []byte(config), "m/1/model.onnx": accumulator(t)}), quiet(nil))
+		s, err := New(t.Context(),
+			writeRepo(t, map[string][]byte{"m/config.pbtxt": []byte(config), "m/1/model.onnx": accumulator(t)}),
+			quiet(nil))
 		if err == nil {
 			s.Close()
 			t.Errorf("%s is accepted", config)
@@ -267,7 +282,8 @@ func TestSequenceConfigErrors(t *testing.T) {
 
 func TestWarmupOfAStatefulModel(t *testing.T) {
 	config := accumulatorConfig + ` model_warmup { name: "w" count: 2 inputs { key: "INPUT" value { data_type: TYPE_INT32 dims: [1] zero_data: true } } }`
-	s := newServer(t, writeRepo(t, map[string][]byte{"m/config.pbtxt": []byte(config), "m/1/model.onnx": accumulator(t)}), nil)
+	s := newServer(t,
+		writeRepo(t, map[string][]byte{"m/config.pbtxt": []byte(config), "m/1/model.onnx": accumulator(t)}), nil)
 	if code, body := (step{id: "1", start: true, input: 5}).post(s); code != 200 || !strings.Contains(body, "[5]") {
 		t.Errorf("%d %s", code, body)
 	}
@@ -301,17 +317,20 @@ func (f *fakeTotal) Run(_ context.Context, feed onward.Values, _ *onward.RunOpti
 
 // stateful returns a version of a fake model.
 func stateful(f runner, slots int, policy schedulePolicy) *version {
-	v := &version{model: "m", config: &inference.ModelConfig{MaxBatchSize: 8}, inputs: []*spec{{name: "x", dtype: tensor.TypeFloat32, dims: []int64{-1}}},
+	v := &version{model: "m", config: &inference.ModelConfig{MaxBatchSize: 8},
+		inputs:  []*spec{{name: "x", dtype: tensor.TypeFloat32, dims: []int64{-1}}},
 		outputs: []*spec{{name: "y", dtype: tensor.TypeFloat32, dims: []int64{-1}}}, session: f, policy: oneLevel(policy)}
 	v.scheduler = newScheduler(v.policy, f)
-	v.sequences = &sequences{model: "m", idle: time.Second, slots: make(chan struct{}, slots), live: map[any]*sequence{},
+	v.sequences = &sequences{model: "m", idle: time.Second, slots: make(chan struct{}, slots),
+		live:   map[any]*sequence{},
 		states: []state{{input: "total", output: "next", initial: tensor.Must(tensor.New([]float32{0}, 1))}}}
 	return v
 }
 
 // send runs a request of a sequence and returns its output, or its error as text.
 func send(ctx context.Context, v *version, id, timeout uint64, start, end bool, x float32) string {
-	r := &request{model: "m", params: map[string]any{"sequence_id": id, "sequence_start": start, "sequence_end": end, "timeout": timeout},
+	r := &request{model: "m",
+		params: map[string]any{"sequence_id": id, "sequence_start": start, "sequence_end": end, "timeout": timeout},
 		inputs: []namedTensor{{"x", tensor.Must(tensor.New([]float32{x}, 1))}}}
 	resp, _, err := v.infer(ctx, r)
 	if err != nil {
@@ -328,7 +347,8 @@ func TestSequencesFormBatches(t *testing.T) {
 			var wait sync.WaitGroup
 			for id := range uint64(4) {
 				wait.Go(func() {
-					if got, want := send(t.Context(), v, id+1, 0, k == 0, false, float32(id)), fmt.Sprint(int(id)*(k+1)); got != want {
+					if got, want := send(t.Context(), v, id+1, 0, k == 0, false, float32(id)),
+						fmt.Sprint(int(id)*(k+1)); got != want {
 						t.Errorf("sequence %d, request %d: %s, want %s", id+1, k, got, want)
 					}
 				})
@@ -400,7 +420,8 @@ func TestMoreSequencesThanSlots(t *testing.T) {
 		check(t.Context(), 2, 0, true, false, 10, "10") // waits for the slot, and the next two for it
 		check(t.Context(), 2, 0, false, false, 20, "30")
 		check(t.Context(), 2, 0, false, true, 30, "60")
-		check(t.Context(), 2, 50_000, false, false, 40, "an earlier request of sequence 2 to model 'm' is in progress") // waits for its turn
+		// waits for its turn
+		check(t.Context(), 2, 50_000, false, false, 40, "an earlier request of sequence 2 to model 'm' is in progress")
 		check(t.Context(), 3, 50_000, true, true, 1, "1 sequences are in progress, the most of model 'm'")
 		check(t.Context(), 3, 0, false, true, 1, "START") // the start has failed
 		check(ctx, 4, 0, true, true, 1, "context canceled")
@@ -421,9 +442,11 @@ func TestMoreSequencesThanSlots(t *testing.T) {
 // TestRequestBeforeTheStart: a request that overtakes the one that starts its sequence is refused.
 func TestRequestBeforeTheStart(t *testing.T) {
 	q := &sequence{turn: make(chan struct{}, 1)}
-	s := &sequences{model: "m", live: map[any]*sequence{uint64(7): q}, slots: make(chan struct{}, 1), idle: time.Hour, states: []state{{input: "x"}}}
+	s := &sequences{model: "m", live: map[any]*sequence{uint64(7): q}, slots: make(chan struct{}, 1), idle: time.Hour,
+		states: []state{{input: "x"}}}
 	defer s.end(q, uint64(7))
-	if _, err := s.enter(&job{ctx: t.Context(), size: 1, feed: onward.Values{}}, member{id: uint64(7)}); err == nil || !strings.Contains(err.Error(), "START") {
+	if _, err := s.enter(&job{ctx: t.Context(), size: 1, feed: onward.Values{}}, member{id: uint64(7)}); err == nil ||
+		!strings.Contains(err.Error(), "START") {
 		t.Errorf("error %v, want one that asks for START", err)
 	}
 	if len(q.turn) != 0 || q.users != 0 || len(s.slots) != 0 {

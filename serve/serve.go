@@ -92,7 +92,9 @@ func (o *Options) setDefaults() error {
 	for _, x := range []struct {
 		name string
 		n    int64
-	}{{"MaxBatchSize", int64(o.MaxBatchSize)}, {"MaxQueue", int64(o.MaxQueue)}, {"TotalMemory", o.TotalMemory}, {"MaxRuns", int64(o.MaxRuns)}, {"Instances", int64(o.Instances)}, {"MaxRequests", int64(o.MaxRequests)}, {"MaxBody", o.MaxBody}, {"Timeout", int64(o.Timeout)}, {"ReadTimeout", int64(o.ReadTimeout)}} {
+	}{{"MaxBatchSize", int64(o.MaxBatchSize)}, {"MaxQueue", int64(o.MaxQueue)}, {"TotalMemory", o.TotalMemory},
+		{"MaxRuns", int64(o.MaxRuns)}, {"Instances", int64(o.Instances)}, {"MaxRequests", int64(o.MaxRequests)},
+		{"MaxBody", o.MaxBody}, {"Timeout", int64(o.Timeout)}, {"ReadTimeout", int64(o.ReadTimeout)}} {
 		if x.n < 0 {
 			return fmt.Errorf("serve: option %s must be non-negative, got %d", x.name, x.n)
 		}
@@ -199,7 +201,8 @@ func New(ctx context.Context, repo string, opts *Options) (*Server, error) {
 		return nil, fmt.Errorf("serve: %w", err)
 	}
 	if len(found) == 0 {
-		s.log.Warn("no models to serve: the repository has no folder MODEL/VERSION/model.onnx; one that is added is found by polling (--poll) "+
+		s.log.Warn("no models to serve: the repository has no folder MODEL/VERSION/model.onnx; one that is added is "+
+			"found by polling (--poll) "+
 			"or when a client loads it (--model-control)", "repository", repo)
 	}
 	var errs []error
@@ -282,7 +285,8 @@ func (r *reservation) grow(n int64) error {
 		return nil
 	}
 	if limit := r.s.memory.Limit(); limit > 0 && r.n+n > limit {
-		return errorf(TooLarge, "the request takes %d bytes or more, and the memory of all requests is %d", r.n+n, limit)
+		return errorf(TooLarge, "the request takes %d bytes or more, and the memory of all requests is %d", r.n+n,
+			limit)
 	}
 	if err := r.s.memory.Reserve(n); err != nil {
 		return &Error{Overloaded, err}

@@ -238,7 +238,8 @@ func TestInferEveryTypeInEveryForm(t *testing.T) {
 				if err != nil {
 					t.Fatalf("gRPC form %d: %v", i, err)
 				}
-				if r.Id != "q" || len(r.Outputs) != 1 || r.Outputs[0].Datatype != x.datatype || string(r.RawOutputContents[0]) != x.raw {
+				if r.Id != "q" || len(r.Outputs) != 1 || r.Outputs[0].Datatype != x.datatype ||
+					string(r.RawOutputContents[0]) != x.raw {
 					t.Errorf("gRPC form %d: %v", i, r)
 				}
 			}
@@ -249,7 +250,8 @@ func TestInferEveryTypeInEveryForm(t *testing.T) {
 // typedContents returns elements as typed contents, or nil if the protocol has none for the type.
 func typedContents(t *testing.T, dtype tensor.DType, text string) *inference.InferTensorContents {
 	c := new(inference.InferTensorContents)
-	into := map[tensor.DType]any{tensor.TypeBool: &c.BoolContents, tensor.TypeInt8: &c.IntContents, tensor.TypeInt16: &c.IntContents, tensor.TypeInt32: &c.IntContents,
+	into := map[tensor.DType]any{tensor.TypeBool: &c.BoolContents, tensor.TypeInt8: &c.IntContents,
+		tensor.TypeInt16: &c.IntContents, tensor.TypeInt32: &c.IntContents,
 		tensor.TypeInt64: &c.Int64Contents, tensor.TypeUint8: &c.UintContents, tensor.TypeUint16: &c.UintContents, tensor.TypeUint32: &c.UintContents,
 		tensor.TypeUint64: &c.Uint64Contents, tensor.TypeFloat32: &c.Fp32Contents, tensor.TypeFloat64: &c.Fp64Contents}[dtype]
 	if dtype == tensor.TypeString {
@@ -317,7 +319,9 @@ func TestBinaryOutputsByDefault(t *testing.T) {
 
 func TestClassification(t *testing.T) {
 	const config = `max_batch_size: 4 output { name: "y" label_filename: "labels.txt" }`
-	s := newServer(t, writeRepo(t, map[string][]byte{"m/config.pbtxt": []byte(config), "m/labels.txt": []byte("cat\ndog\n"), "m/1/model.onnx": identity(t, tensor.TypeFloat32, "n", 3)}), nil)
+	s := newServer(t,
+		writeRepo(t, map[string][]byte{"m/config.pbtxt": []byte(config), "m/labels.txt": []byte("cat\ndog\n"),
+			"m/1/model.onnx": identity(t, tensor.TypeFloat32, "n", 3)}), nil)
 	infer := func(k string) string {
 		return call(s, "POST", "/v2/models/m/infer", []byte(`{"inputs":[{"name":"x","shape":[2,3],"datatype":"FP32","data":[1,3,2,0.5,"NaN",0.5]}],"outputs":[{"name":"y","parameters":{"classification":`+k+`}}]}`)).Body.String()
 	}
@@ -341,12 +345,14 @@ func TestMetadataConfigAndStatistics(t *testing.T) {
 		"m/config.pbtxt": []byte(`max_batch_size: 8 version_policy { all {} } instance_group { count: 3 }`),
 		"m/1/model.onnx": scaled(t, 1), "m/3/model.onnx": scaled(t, 3), "m/notes/readme": nil, "m/02/model.onnx": nil}), nil)
 	m := get(t, s, "/v2/models/m")
-	if got := fmt.Sprint(m); got != "map[inputs:[map[datatype:FP32 name:x shape:[-1 2]]] name:m outputs:[map[datatype:FP32 name:y shape:[-1 2]]] platform:onnxruntime_onnx versions:[1 3]]" {
+	if got := fmt.Sprint(m); got != "map[inputs:[map[datatype:FP32 name:x shape:[-1 2]]] name:m "+
+		"outputs:[map[datatype:FP32 name:y shape:[-1 2]]] platform:onnxruntime_onnx versions:[1 3]]" {
 		t.Errorf("metadata: %s", got)
 	}
 	c := get(t, s, "/v2/models/m/config")
 	if got := fmt.Sprintf("%v %v %v %v", c["max_batch_size"], c["input"], c["instance_group"], c["platform"]); got !=
-		"8 [map[allow_ragged_batch:false data_type:TYPE_FP32 dims:[2] format:FORMAT_NONE name:x optional:false]] [map[count:3 kind:KIND_CPU name:m_0]] onnxruntime_onnx" {
+		"8 [map[allow_ragged_batch:false data_type:TYPE_FP32 dims:[2] format:FORMAT_NONE name:x optional:false]] "+
+			"[map[count:3 kind:KIND_CPU name:m_0]] onnxruntime_onnx" {
 		t.Errorf("configuration: %s", got)
 	}
 	body := []byte(`{"inputs":[{"name":"x","shape":[2,2],"datatype":"FP32","data":[1,2,3,4]}]}`)
@@ -364,14 +370,16 @@ func TestMetadataConfigAndStatistics(t *testing.T) {
 	x := stats[0].(map[string]any)
 	inner := x["inference_stats"].(map[string]any)
 	count := func(k string) any { return inner[k].(map[string]any)["count"] }
-	if got := fmt.Sprintf("%v %v %v %v %v %v", x["version"], x["inference_count"], x["execution_count"], count("success"), count("fail"), count("queue")); got != "1 2 1 1 1 1" {
+	if got := fmt.Sprintf("%v %v %v %v %v %v", x["version"], x["inference_count"], x["execution_count"],
+		count("success"), count("fail"), count("queue")); got != "1 2 1 1 1 1" {
 		t.Errorf("statistics: %s", got)
 	}
 	if all := get(t, s, "/v2/models/stats")["model_stats"].([]any); len(all) != 2 {
 		t.Errorf("statistics of all models: %d, want 2", len(all))
 	}
 	g, err := dial(t, s).ModelStatistics(t.Context(), &inference.ModelStatisticsRequest{Name: "m", Version: "1"})
-	if err != nil || len(g.ModelStats) != 1 || g.ModelStats[0].InferenceCount != 2 || g.ModelStats[0].InferenceStats.Fail.Count != 1 {
+	if err != nil || len(g.ModelStats) != 1 || g.ModelStats[0].InferenceCount != 2 ||
+		g.ModelStats[0].InferenceStats.Fail.Count != 1 {
 		t.Errorf("statistics over gRPC: %v, %v", g, err)
 	}
 	w := httptest.NewRecorder()
@@ -390,7 +398,8 @@ func TestResponsesAreCompressed(t *testing.T) {
 	body := []byte(`{"inputs":[{"name":"x","shape":[2001],"datatype":"INT64","data":[` + data + `]}]}`)
 	plain := call(s, "POST", "/v2/models/m/infer", body)
 	for _, enc := range []string{"gzip", "deflate"} {
-		w := call(s, "POST", "/v2/models/m/infer", compress(t, enc, body), "Content-Encoding", enc, "Accept-Encoding", "br, "+enc)
+		w := call(s, "POST", "/v2/models/m/infer", compress(t, enc, body), "Content-Encoding", enc,
+			"Accept-Encoding", "br, "+enc)
 		if w.Header().Get("Content-Encoding") != enc || w.Body.Len() > 1000 {
 			t.Errorf("%s: %d bytes, headers %v", enc, w.Body.Len(), w.Header())
 			continue
@@ -399,7 +408,8 @@ func TestResponsesAreCompressed(t *testing.T) {
 			t.Errorf("%s: the content differs", enc)
 		}
 	}
-	if w := call(s, "POST", "/v2/models/m/infer", body, "Accept-Encoding", "gzip;q=0"); w.Header().Get("Content-Encoding") != "" {
+	if w := call(s, "POST", "/v2/models/m/infer", body, "Accept-Encoding", "gzip;q=0"); w.Header().
+		Get("Content-Encoding") != "" {
 		t.Errorf("gzip is refused by the client, but used: %v", w.Header())
 	}
 }
@@ -409,7 +419,8 @@ func TestBearerTokens(t *testing.T) {
 	for _, c := range []struct {
 		header string
 		code   int
-	}{{"", 401}, {"Bearer", 401}, {"Bearer three", 401}, {"Basic one", 401}, {"one", 401}, {"Bearer one", 200}, {"bearer two", 200}} {
+	}{{"", 401}, {"Bearer", 401}, {"Bearer three", 401}, {"Basic one", 401}, {"one", 401}, {"Bearer one", 200},
+		{"bearer two", 200}} {
 		if w := call(s, "GET", "/v2/models/m", nil, "Authorization", c.header); w.Code != c.code {
 			t.Errorf("Authorization %q: %d, want %d", c.header, w.Code, c.code)
 		}
@@ -441,7 +452,8 @@ func readAll(t testing.TB, r io.Reader) []byte {
 
 func TestUnsupportedExtensions(t *testing.T) {
 	s := one(t, scaled(t, 1))
-	for _, path := range []string{"/v2/cudasharedmemory/region/r/register", "/v2/models/m/generate", "/v2/models/m/generate_stream"} {
+	for _, path := range []string{"/v2/cudasharedmemory/region/r/register", "/v2/models/m/generate",
+		"/v2/models/m/generate_stream"} {
 		if w := call(s, "POST", path, nil); w.Code != 501 || !strings.Contains(w.Body.String(), "not supported") {
 			t.Errorf("%s: %d %s, want 501", path, w.Code, w.Body)
 		}
@@ -461,7 +473,8 @@ func TestProbes(t *testing.T) {
 	if w := call(s, "POST", "/v2/models/m/infer", []byte(body)); w.Code != 200 {
 		t.Errorf("request with model_name: %d %s", w.Code, w.Body)
 	}
-	if w := call(s, "POST", "/v2/models/m/versions/1/infer", []byte(strings.Replace(body, "null", `"2"`, 1))); w.Code != 400 {
+	if w := call(s, "POST", "/v2/models/m/versions/1/infer", []byte(strings.Replace(body, "null", `"2"`, 1))); w.Code !=
+		400 {
 		t.Errorf("request with the version of another path: %d %s", w.Code, w.Body)
 	}
 	// KServe's client reads the bodies.
@@ -471,7 +484,8 @@ func TestProbes(t *testing.T) {
 		}
 	}
 	s.Drain()
-	if a, b := call(s, "GET", "/v2/health/live", nil).Code, call(s, "GET", "/healthz", nil).Code; a != http.StatusOK || b != http.StatusServiceUnavailable {
+	if a, b := call(s, "GET", "/v2/health/live", nil).Code, call(s, "GET", "/healthz", nil).Code; a != http.StatusOK ||
+		b != http.StatusServiceUnavailable {
 		t.Errorf("while draining: live %d, healthz %d, want 200 and 503", a, b)
 	}
 }

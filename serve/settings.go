@@ -83,7 +83,8 @@ func (s *settings) trace(model string) map[string][]string {
 	if on {
 		level = "TIMESTAMPS"
 	}
-	return map[string][]string{"trace_level": {level}, "trace_rate": {strconv.FormatInt(rate, 10)}, "trace_count": {strconv.FormatInt(count, 10)}, "trace_mode": {"opentelemetry"}}
+	return map[string][]string{"trace_level": {level}, "trace_rate": {strconv.FormatInt(rate, 10)},
+		"trace_count": {strconv.FormatInt(count, 10)}, "trace_mode": {"opentelemetry"}}
 }
 
 // setTrace changes trace settings, all or none. Empty values clear a setting.
@@ -119,7 +120,8 @@ func (s *settings) setTrace(model string, values map[string][]string) error {
 				t.on = &on
 			}
 			if t.on != nil && *t.on && !s.tracer {
-				return fmt.Errorf("trace setting \"trace_level\" is TIMESTAMPS, but the server has no tracer to send traces to")
+				return fmt.Errorf(
+					"trace setting \"trace_level\" is TIMESTAMPS, but the server has no tracer to send traces to")
 			}
 		case "trace_rate":
 			t.rate, err = number(1)
@@ -148,7 +150,8 @@ func (s *settings) setTrace(model string, values map[string][]string) error {
 
 // log returns the log settings.
 func (s *settings) log() map[string]any {
-	return map[string]any{"log_file": "", "log_format": "default", "log_info": s.info.Load(), "log_warning": s.warning.Load(), "log_error": s.errors.Load(), "log_verbose_level": s.verbose.Load()}
+	return map[string]any{"log_file": "", "log_format": "default", "log_info": s.info.Load(),
+		"log_warning": s.warning.Load(), "log_error": s.errors.Load(), "log_verbose_level": s.verbose.Load()}
 }
 
 // setLog changes log settings, all or none.
@@ -163,7 +166,8 @@ func (s *settings) setLog(values map[string]any) error {
 		case k == "log_verbose_level" && (!isNumber || n > 1<<31):
 			return fmt.Errorf("log setting %q is %.64v, want a non-negative integer", k, v)
 		case flags[k] == nil && k != "log_verbose_level":
-			return fmt.Errorf("log setting %.64q cannot be changed, want log_info, log_warning, log_error or log_verbose_level", k)
+			return fmt.Errorf(
+				"log setting %.64q cannot be changed, want log_info, log_warning, log_error or log_verbose_level", k)
 		}
 	}
 	for k, v := range values {
@@ -349,7 +353,8 @@ func (r *jsonReader) setting(key string) (l []string, err error) {
 	return l, err
 }
 
-func (g *service) TraceSetting(_ context.Context, r *inference.TraceSettingRequest) (*inference.TraceSettingResponse, error) {
+func (g *service) TraceSetting(_ context.Context,
+	r *inference.TraceSettingRequest) (*inference.TraceSettingResponse, error) {
 	set := map[string][]string{}
 	for k, v := range r.Settings {
 		set[k] = v.GetValue()
@@ -365,7 +370,8 @@ func (g *service) TraceSetting(_ context.Context, r *inference.TraceSettingReque
 	return m, nil
 }
 
-func (g *service) LogSettings(_ context.Context, r *inference.LogSettingsRequest) (*inference.LogSettingsResponse, error) {
+func (g *service) LogSettings(_ context.Context,
+	r *inference.LogSettingsRequest) (*inference.LogSettingsResponse, error) {
 	set := map[string]any{}
 	for k, v := range r.Settings {
 		switch x := v.GetParameterChoice().(type) {

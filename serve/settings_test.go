@@ -16,7 +16,8 @@ import (
 
 func TestTraceSettings(t *testing.T) {
 	r := new(spans)
-	s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}, {Name: "n", Data: scaled(t, 1)}}, Tracer: r, AllowModelControl: true})
+	s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}, {Name: "n", Data: scaled(t, 1)}},
+		Tracer: r, AllowModelControl: true})
 	set := func(path, body string, code int, want string) {
 		t.Helper()
 		method := "POST"
@@ -71,11 +72,16 @@ func TestTraceSettings(t *testing.T) {
 	}
 
 	c := dial(t, s)
-	m, err := c.TraceSetting(t.Context(), &inference.TraceSettingRequest{Settings: map[string]*inference.TraceSettingRequest_SettingValue{"trace_rate": {Value: []string{"6"}}}})
-	if err != nil || fmt.Sprint(m.Settings["trace_rate"].GetValue(), m.Settings["trace_level"].GetValue()) != "[6] [TIMESTAMPS]" {
+	m, err := c.TraceSetting(t.Context(),
+		&inference.TraceSettingRequest{
+			Settings: map[string]*inference.TraceSettingRequest_SettingValue{"trace_rate": {Value: []string{"6"}}}})
+	if err != nil || fmt.Sprint(m.Settings["trace_rate"].GetValue(), m.Settings["trace_level"].GetValue()) !=
+		"[6] [TIMESTAMPS]" {
 		t.Errorf("gRPC: %v %v", m, err)
 	}
-	if m, err = c.TraceSetting(t.Context(), &inference.TraceSettingRequest{ModelName: "m", Settings: map[string]*inference.TraceSettingRequest_SettingValue{"trace_level": {}}}); err != nil || fmt.Sprint(m.Settings["trace_level"].GetValue()) != "[TIMESTAMPS]" {
+	if m, err = c.TraceSetting(t.Context(),
+		&inference.TraceSettingRequest{ModelName: "m",
+			Settings: map[string]*inference.TraceSettingRequest_SettingValue{"trace_level": {}}}); err != nil || fmt.Sprint(m.Settings["trace_level"].GetValue()) != "[TIMESTAMPS]" {
 		t.Errorf("gRPC, cleared: %v %v", m, err)
 	}
 	traced("m", 1)
@@ -86,7 +92,8 @@ func TestTracesOfEnsembles(t *testing.T) {
 	r := new(spans)
 	s := newServer(t, chainRepo(t), &Options{Tracer: r, AllowModelControl: true})
 	inferA(s, `,"outputs":[{"name":"z"}]`)
-	if got := r.names(); got != "infer a, infer a/infer b, infer b/queue, infer b/compute, infer a/infer c, infer c/queue, infer c/compute" {
+	if got := r.names(); got !=
+		"infer a, infer a/infer b, infer b/queue, infer b/compute, infer a/infer c, infer c/queue, infer c/compute" {
 		t.Errorf("spans: %s", got)
 	}
 	call(s, "POST", "/v2/models/a/trace/setting", []byte(`{"trace_level":"OFF"}`))
@@ -98,7 +105,8 @@ func TestTracesOfEnsembles(t *testing.T) {
 
 func TestLogSettings(t *testing.T) {
 	var out bytes.Buffer
-	s, err := New(t.Context(), "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}, AllowModelControl: true, Logger: slog.New(slog.NewTextHandler(&out, nil))})
+	s, err := New(t.Context(), "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}, AllowModelControl: true,
+		Logger: slog.New(slog.NewTextHandler(&out, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,16 +135,20 @@ func TestLogSettings(t *testing.T) {
 			method = "GET"
 		}
 		w := call(s, method, "/v2/logging", []byte(c.body))
-		if !strings.Contains(w.Body.String(), c.want) || (w.Code == 200) == strings.Contains(w.Body.String(), "error\":\"") {
+		if !strings.Contains(w.Body.String(), c.want) ||
+			(w.Code == 200) == strings.Contains(w.Body.String(), "error\":\"") {
 			t.Errorf("%s: %d %s, want %s", c.body, w.Code, w.Body, c.want)
 		}
 		if got := logged(); got != c.levels {
 			t.Errorf("after %s: records of %s, want %s", c.body, got, c.levels)
 		}
 	}
-	m, err := dial(t, s).LogSettings(t.Context(), &inference.LogSettingsRequest{Settings: map[string]*inference.LogSettingsRequest_SettingValue{
-		"log_verbose_level": {ParameterChoice: &inference.LogSettingsRequest_SettingValue_Uint32Param{Uint32Param: 2}}, "log_info": {ParameterChoice: &inference.LogSettingsRequest_SettingValue_BoolParam{BoolParam: true}}}})
-	if err != nil || m.Settings["log_verbose_level"].GetUint32Param() != 2 || !m.Settings["log_info"].GetBoolParam() || m.Settings["log_format"].GetStringParam() != "default" {
+	m, err := dial(t, s).
+		LogSettings(t.Context(),
+			&inference.LogSettingsRequest{Settings: map[string]*inference.LogSettingsRequest_SettingValue{
+				"log_verbose_level": {ParameterChoice: &inference.LogSettingsRequest_SettingValue_Uint32Param{Uint32Param: 2}}, "log_info": {ParameterChoice: &inference.LogSettingsRequest_SettingValue_BoolParam{BoolParam: true}}}})
+	if err != nil || m.Settings["log_verbose_level"].GetUint32Param() != 2 || !m.Settings["log_info"].GetBoolParam() ||
+		m.Settings["log_format"].GetStringParam() != "default" {
 		t.Errorf("gRPC: %v %v", m, err)
 	}
 }
@@ -144,14 +156,18 @@ func TestLogSettings(t *testing.T) {
 func TestSettingsNeedControl(t *testing.T) {
 	s := one(t, scaled(t, 1))
 	for path, body := range map[string]string{"/v2/trace/setting": `{"trace_level":"OFF"}`, "/v2/logging": `{"log_info":true}`} {
-		if w := call(s, "POST", path, []byte(body)); w.Code != 503 || !strings.Contains(w.Body.String(), "not allowed") {
+		if w := call(s, "POST", path, []byte(body)); w.Code != 503 ||
+			!strings.Contains(w.Body.String(), "not allowed") {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
 		if w := call(s, "GET", path, nil); w.Code != 200 {
 			t.Errorf("GET %s: %d %s", path, w.Code, w.Body)
 		}
 	}
-	if _, err := dial(t, s).LogSettings(t.Context(), &inference.LogSettingsRequest{Settings: map[string]*inference.LogSettingsRequest_SettingValue{"log_info": {}}}); status.Code(err) != codes.InvalidArgument {
+	if _, err := dial(t, s).
+		LogSettings(t.Context(),
+			&inference.LogSettingsRequest{Settings: map[string]*inference.LogSettingsRequest_SettingValue{
+				"log_info": {}}}); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("a setting without value: %v", err)
 	}
 	s.settings.tracer = false

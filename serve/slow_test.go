@@ -57,7 +57,8 @@ func (c *rawClient) frame(kind, flags byte, stream uint32, payload []byte) error
 func (c *rawClient) open() error {
 	c.stream = max(1, c.stream+2)
 	var block []byte
-	for _, h := range [][2]string{{":method", "POST"}, {":scheme", "http"}, {":path", "/inference.GRPCInferenceService/ModelInfer"},
+	for _, h := range [][2]string{{":method", "POST"}, {":scheme", "http"},
+		{":path", "/inference.GRPCInferenceService/ModelInfer"},
 		{":authority", "x"}, {"content-type", "application/grpc"}, {"te", "trailers"}} {
 		block = append(append(block, 0, byte(len(h[0]))), h[0]...)
 		block = append(append(block, byte(len(h[1]))), h[1]...)
@@ -78,8 +79,8 @@ func (c *rawClient) closed() {
 // begin is the prefix of a message of 1 MiB.
 var begin = []byte{0, 0, 16, 0, 0}
 
-// TestUnfinishedMessages checks that messages that are never finished take no more than the memory of all
-// requests, and end with ReadTimeout.
+// TestUnfinishedMessages checks that messages that are never finished take no more than the memory
+// of all requests, and end with ReadTimeout.
 func TestUnfinishedMessages(t *testing.T) {
 	t.Run("memory", func(t *testing.T) {
 		s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}, TotalMemory: 2 << 20})
@@ -88,7 +89,8 @@ func TestUnfinishedMessages(t *testing.T) {
 		go io.Copy(io.Discard, c.Conn)
 		sent := 0
 		for range 100 { // streams, each within its window of 64 KiB
-			if c.open() != nil || c.frame(frameData, 0, c.stream, begin) != nil || c.frame(frameData, 0, c.stream, make([]byte, 16000)) != nil {
+			if c.open() != nil || c.frame(frameData, 0, c.stream, begin) != nil ||
+				c.frame(frameData, 0, c.stream, make([]byte, 16000)) != nil {
 				break
 			}
 			sent++
@@ -112,18 +114,22 @@ func TestUnfinishedMessages(t *testing.T) {
 		}
 	})
 	t.Run("time", func(t *testing.T) {
-		s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}, ReadTimeout: 50 * time.Millisecond})
+		s := newServer(t, "",
+			&Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}, ReadTimeout: 50 * time.Millisecond})
 		held := s.memory.Used()
 		c := newRawClient(t, s)
-		if c.open() != nil || c.frame(frameData, flagPadded, c.stream, append([]byte{3}, 0, 0, 16, 0, 0, 'p', 'a', 'd')) != nil {
+		if c.open() != nil ||
+			c.frame(frameData, flagPadded, c.stream, append([]byte{3}, 0, 0, 16, 0, 0, 'p', 'a', 'd')) != nil {
 			t.Fatal("the connection is closed before the time")
 		}
 		c.closed()
 		waitFor(t, "the connection gives its memory back", func() bool { return s.memory.Used() == held })
 	})
 	t.Run("no message", func(t *testing.T) {
-		s := newServer(t, "", &Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}, ReadTimeout: 50 * time.Millisecond})
-		st, err := dialConn(t, s).NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, "/inference.GRPCInferenceService/ModelInfer")
+		s := newServer(t, "",
+			&Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}, ReadTimeout: 50 * time.Millisecond})
+		st, err := dialConn(t, s).
+			NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, "/inference.GRPCInferenceService/ModelInfer")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -54,8 +54,8 @@ func (t *threads) run(feed onward.Values, f func(serial bool) error) error {
 	return err
 }
 
-// choose reports whether the next run is serial. Every probeEvery runs, it returns the other choice, to
-// measure it again.
+// choose reports whether the next run is serial. Every probeEvery runs, it returns the other
+// choice, to measure it again.
 func (r *runTimes) choose() (serial bool) {
 	n := r.runs.Add(1)
 	p, s := r.parallel.Load(), r.serial.Load()

@@ -34,8 +34,8 @@ func runs(t *testing.T, th *threads, clock *time.Time, n, elements int, parallel
 	return serials
 }
 
-// TestRunsThatThreadsDoNotSpeedUp checks that runs are serial where threads gain little, and parallel
-// where they gain much.
+// TestRunsThatThreadsDoNotSpeedUp checks that runs are serial where threads gain little, and
+// parallel where they gain much.
 func TestRunsThatThreadsDoNotSpeedUp(t *testing.T) {
 	const us = time.Microsecond
 	for _, c := range []struct {
@@ -53,13 +53,14 @@ func TestRunsThatThreadsDoNotSpeedUp(t *testing.T) {
 		first := runs(t, th, &clock, firstRuns, 10, c.parallel, c.serial)
 		runs(t, th, &clock, 100-firstRuns, 10, c.parallel, c.serial)
 		if got := runs(t, th, &clock, 100, 10, c.parallel, c.serial); got != c.want || first != 0 {
-			t.Errorf("%v in parallel, %v serial: %d of 100 runs are serial, want %d; %d of the first runs, want 0", c.parallel, c.serial, got, c.want, first)
+			t.Errorf("%v in parallel, %v serial: %d of 100 runs are serial, want %d; %d of the first runs, want 0",
+				c.parallel, c.serial, got, c.want, first)
 		}
 	}
 }
 
-// TestThreadsAreMeasuredAgain checks that a model that becomes slower gets its threads back, and that
-// sizes of inputs are apart.
+// TestThreadsAreMeasuredAgain checks that a model that becomes slower gets its threads back, and
+// that sizes of inputs are apart.
 func TestThreadsAreMeasuredAgain(t *testing.T) {
 	clock := time.Unix(0, 0)
 	th := &threads{now: func() time.Time { return clock }}
@@ -73,8 +74,8 @@ func TestThreadsAreMeasuredAgain(t *testing.T) {
 	}
 }
 
-// TestConcurrentRunsAreSerial checks that runs beside others do not ask for the threads, which serve one
-// run at a time, and that their times and those of failed runs are not recorded.
+// TestConcurrentRunsAreSerial checks that runs beside others do not ask for the threads, which
+// serve one run at a time, and that their times and those of failed runs are not recorded.
 func TestConcurrentRunsAreSerial(t *testing.T) {
 	clock := time.Unix(0, 0)
 	th := &threads{now: func() time.Time { return clock }}

@@ -49,7 +49,8 @@ func (v *version) retire() error {
 }
 
 // openVersion opens a version of a model. dir is the model's folder, or "" for a plain file.
-func (s *Server) openVersion(ctx context.Context, name string, number int64, path string, data []byte, dir string, cfg *inference.ModelConfig) (*version, error) {
+func (s *Server) openVersion(ctx context.Context, name string, number int64, path string, data []byte, dir string,
+	cfg *inference.ModelConfig) (*version, error) {
 	if cfg.EnsembleScheduling != nil {
 		return s.openEnsemble(ctx, name, number, dir, cfg)
 	}
@@ -125,7 +126,8 @@ func checkWarmup(c *inference.ModelConfig, in []*spec) error {
 			case s == nil:
 				return fmt.Errorf("model_warmup %q has input %q, which the model lacks", w.Name, name)
 			case x.DataType != configType(s.dtype):
-				return fmt.Errorf("model_warmup %q: input %q has data_type %s, but the model has %s", w.Name, name, x.DataType, configType(s.dtype))
+				return fmt.Errorf("model_warmup %q: input %q has data_type %s, but the model has %s", w.Name, name,
+					x.DataType, configType(s.dtype))
 			case !x.GetZeroData() && !x.GetRandomData():
 				return fmt.Errorf("model_warmup %q: input %q has neither zero_data nor random_data", w.Name, name)
 			case x.GetRandomData() && s.dtype == tensor.TypeString:
@@ -175,7 +177,8 @@ func (v *version) warm(ctx context.Context, w *inference.ModelWarmup) error {
 	return nil
 }
 
-// fill writes random elements: bytes for integers, 0 or 1 for bools, 0 to 1 for floating-point types.
+// fill writes random elements: bytes for integers, 0 or 1 for bools, 0 to 1 for floating-point
+// types.
 func fill(t *tensor.Tensor) {
 	r := rand.New(rand.NewPCG(1, 2))
 	b := t.Bytes()
@@ -219,7 +222,8 @@ func (v *version) metadata(versions []int64) *inference.ModelMetadataResponse {
 			if s.anyRank {
 				dims = []int64{-1}
 			}
-			l = append(l, &inference.ModelMetadataResponse_TensorMetadata{Name: s.name, Datatype: datatypeName(s.dtype), Shape: dims})
+			l = append(l, &inference.ModelMetadataResponse_TensorMetadata{Name: s.name, Datatype: datatypeName(s.dtype),
+				Shape: dims})
 		}
 		return l
 	}
@@ -291,9 +295,12 @@ func (v *version) statistics() *inference.ModelStatistics {
 	s := &v.stats
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m := &inference.ModelStatistics{Name: v.model, Version: strconv.FormatInt(v.number, 10), InferenceCount: s.requests, ExecutionCount: s.runs,
-		InferenceStats: &inference.InferStatistics{Success: s.success.proto(), Fail: s.fail.proto(), Queue: s.queue.proto(), ComputeInput: s.input.proto(),
-			ComputeInfer: s.infer.proto(), ComputeOutput: s.output.proto(), CacheHit: duration{}.proto(), CacheMiss: duration{}.proto()}}
+	m := &inference.ModelStatistics{Name: v.model, Version: strconv.FormatInt(v.number, 10), InferenceCount: s.requests,
+		ExecutionCount: s.runs,
+		InferenceStats: &inference.InferStatistics{Success: s.success.proto(), Fail: s.fail.proto(),
+			Queue: s.queue.proto(), ComputeInput: s.input.proto(),
+			ComputeInfer: s.infer.proto(), ComputeOutput: s.output.proto(), CacheHit: duration{}.proto(),
+			CacheMiss: duration{}.proto()}}
 	if !s.last.IsZero() {
 		m.LastInference = uint64(s.last.UnixMilli())
 	}
@@ -304,8 +311,9 @@ func (v *version) statistics() *inference.ModelStatistics {
 	sort.Ints(sizes)
 	for _, n := range sizes {
 		b := s.batches[n]
-		m.BatchStats = append(m.BatchStats, &inference.InferBatchStatistics{BatchSize: uint64(n), ComputeInput: b.input.proto(),
-			ComputeInfer: b.infer.proto(), ComputeOutput: b.output.proto()})
+		m.BatchStats = append(m.BatchStats,
+			&inference.InferBatchStatistics{BatchSize: uint64(n), ComputeInput: b.input.proto(),
+				ComputeInfer: b.infer.proto(), ComputeOutput: b.output.proto()})
 	}
 	return m
 }

@@ -20,7 +20,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 )
 
-var formats = map[Format]string{ArrowStream: "t.arrows", ArrowFile: "t.arrow", Parquet: "t.parquet", CSV: "t.csv", JSONLines: "t.jsonl"}
+var formats = map[Format]string{ArrowStream: "t.arrows", ArrowFile: "t.arrow", Parquet: "t.parquet", CSV: "t.csv",
+	JSONLines: "t.jsonl"}
 
 func smallPieces(t testing.TB, n int64) {
 	before := pieceBytes
@@ -138,7 +139,9 @@ func TestFormats(t *testing.T) {
 			runFile(t, Job{Session: sess, Options: Options{Bind: bindABC(), Batch: 7}, In: []string{in}, Out: out})
 			got := rowsOf(t, out)
 			if want == "" {
-				if want = got; strings.Count(got, "\n") != 201 || !strings.Contains(got, "\n0.25,0,0.5,\"row \"\"0\"\",\nü\",0.75\n") || !strings.Contains(got, "\n99.25,1,4.5,\"row \"\"99\"\",\nü\",104.75\n") {
+				if want = got; strings.Count(got, "\n") != 201 ||
+					!strings.Contains(got, "\n0.25,0,0.5,\"row \"\"0\"\",\nü\",0.75\n") ||
+					!strings.Contains(got, "\n99.25,1,4.5,\"row \"\"99\"\",\nü\",104.75\n") {
 					t.Fatalf("rows\n%s", got)
 				}
 			}
@@ -165,7 +168,8 @@ func TestShards(t *testing.T) {
 	}
 	sess := sumModel(t, 3)
 	for _, path := range in {
-		j := Job{Session: sess, Options: Options{Bind: bindABC(), Batch: 5}, In: []string{path}, Out: filepath.Join(dir, "out.csv")}
+		j := Job{Session: sess, Options: Options{Bind: bindABC(), Batch: 5}, In: []string{path},
+			Out: filepath.Join(dir, "out.csv")}
 		whole := string(runFile(t, j))
 		for _, n := range []int{1, 2, 3, 7, 100} {
 			var all strings.Builder
@@ -235,11 +239,13 @@ func TestResume(t *testing.T) {
 	dir := t.TempDir()
 	sess := sumModel(t, 3)
 	recs := numbers(t, 12, 10)
-	for from, in := range map[Format]string{Parquet: "in.parquet", CSV: "in.csv", JSONLines: "in.jsonl", ArrowFile: "in.arrow"} {
+	for from, in := range map[Format]string{Parquet: "in.parquet", CSV: "in.csv", JSONLines: "in.jsonl",
+		ArrowFile: "in.arrow"} {
 		in = filepath.Join(dir, in)
 		writeTable(t, in, recs...)
 		for _, to := range []Format{Parquet, ArrowFile, CSV, JSONLines} {
-			j := Job{Session: sess, Options: Options{Bind: bindABC(), Batch: 6, OnError: Null}, In: []string{in}, Out: filepath.Join(t.TempDir(), formats[to]), Resume: true}
+			j := Job{Session: sess, Options: Options{Bind: bindABC(), Batch: 6, OnError: Null}, In: []string{in},
+				Out: filepath.Join(t.TempDir(), formats[to]), Resume: true}
 			want := runFile(t, j)
 			for _, batches := range []int{1, 7, 20} {
 				if err := os.Remove(j.Out); err != nil {
@@ -255,7 +261,8 @@ func TestResume(t *testing.T) {
 				p.WriteString("garbage")
 				p.Close()
 				if got := runFile(t, j); !bytes.Equal(got, want) {
-					t.Errorf("%s to %s after %d batches: %d bytes differ from %d", from, to, batches, len(got), len(want))
+					t.Errorf("%s to %s after %d batches: %d bytes differ from %d", from, to, batches,
+						len(got), len(want))
 				}
 			}
 		}
@@ -267,7 +274,8 @@ func TestResumeVerifies(t *testing.T) {
 	smallPieces(t, 100)
 	in, out := filepath.Join(t.TempDir(), "in.csv"), filepath.Join(t.TempDir(), "out.csv")
 	writeTable(t, in, numbers(t, 12, 10)...)
-	j := Job{Session: sumModel(t, 3), Options: Options{Bind: bindABC(), Batch: 6}, In: []string{in}, Out: out, Resume: true}
+	j := Job{Session: sumModel(t, 3), Options: Options{Bind: bindABC(), Batch: 6}, In: []string{in},
+		Out: out, Resume: true}
 	want := runFile(t, j)
 	change := func(path string, fn func([]byte) []byte) {
 		t.Helper()
@@ -374,7 +382,8 @@ func TestResumeAfterKill(t *testing.T) {
 }
 
 func killJob(t *testing.T, out string) Job {
-	return Job{Session: sumModel(t, 3), Options: Options{Bind: bindABC(), Batch: 6}, In: []string{filepath.Join(filepath.Dir(out), "in.parquet")}, Out: out, Resume: true, Model: "sum"}
+	return Job{Session: sumModel(t, 3), Options: Options{Bind: bindABC(), Batch: 6},
+		In: []string{filepath.Join(filepath.Dir(out), "in.parquet")}, Out: out, Resume: true, Model: "sum"}
 }
 
 // TestRowsAreNamed checks the places in errors.
@@ -407,8 +416,8 @@ func TestRowsAreNamed(t *testing.T) {
 	}
 }
 
-// TestParquetSchemaOfHugeLength reads a Parquet file whose Arrow schema, in its metadata, states that
-// a field has 2³¹ children: an error, before memory is taken for them.
+// TestParquetSchemaOfHugeLength reads a Parquet file whose Arrow schema, in its metadata, states
+// that a field has 2³¹ children: an error, before memory is taken for them.
 func TestParquetSchemaOfHugeLength(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.parquet")
 	writeTable(t, path, numbers(t, 2, 10)...)
@@ -425,7 +434,8 @@ func TestParquetSchemaOfHugeLength(t *testing.T) {
 		start++
 	}
 	end := start
-	for end < len(whole) && (whole[end] == '+' || whole[end] == '/' || whole[end] >= '0' && whole[end] <= '9' || whole[end]|0x20 >= 'a' && whole[end]|0x20 <= 'z') {
+	for end < len(whole) && (whole[end] == '+' || whole[end] == '/' || whole[end] >= '0' && whole[end] <= '9' ||
+		whole[end]|0x20 >= 'a' && whole[end]|0x20 <= 'z') {
 		end++
 	}
 	end -= (end - start) % 4
@@ -445,7 +455,8 @@ func TestParquetSchemaOfHugeLength(t *testing.T) {
 		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		j := Job{Session: sess, Options: Options{Bind: bindABC()}, In: []string{path}, Stdout: io.Discard, To: JSONLines}
+		j := Job{Session: sess, Options: Options{Bind: bindABC()}, In: []string{path},
+			Stdout: io.Discard, To: JSONLines}
 		if _, err := j.Run(t.Context()); err != nil {
 			refused++
 		}
@@ -533,15 +544,16 @@ func TestWrongJobs(t *testing.T) {
 	}
 }
 
-// TestTwoWriters runs a second job with the same result while the first is running, and one whose file is
-// replaced meanwhile.
+// TestTwoWriters runs a second job with the same result while the first is running, and one whose
+// file is replaced meanwhile.
 func TestTwoWriters(t *testing.T) {
 	smallPieces(t, 100)
 	dir := t.TempDir()
 	in, out := filepath.Join(dir, "in.csv"), filepath.Join(dir, "out.csv")
 	writeTable(t, in, numbers(t, 12, 10)...)
 	for _, resume := range []bool{false, true} {
-		j := Job{Session: sumModel(t, 3), Options: Options{Bind: bindABC(), Batch: 6}, In: []string{in}, Out: filepath.Join(dir, "want.csv"), Resume: resume}
+		j := Job{Session: sumModel(t, 3), Options: Options{Bind: bindABC(), Batch: 6}, In: []string{in},
+			Out: filepath.Join(dir, "want.csv"), Resume: resume}
 		want := runFile(t, j)
 		j.Out = out
 		second, tried := j, false

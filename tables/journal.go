@@ -106,8 +106,8 @@ func sameFile(f *os.File, path string) bool {
 	return err == nil && os.SameFile(a, b)
 }
 
-// reopen cuts the file of an interrupted job after its last whole piece. It returns nil if the journal
-// has none.
+// reopen cuts the file of an interrupted job after its last whole piece. It returns nil if
+// the journal has none.
 func reopen(out, job string, f *os.File) (*partial, []piece, error) {
 	jf, err := os.Open(journalPath(out))
 	if err != nil {
@@ -124,7 +124,8 @@ func reopen(out, job string, f *os.File) (*partial, []piece, error) {
 		return nil, nil, err
 	}
 	if before != job {
-		return nil, nil, fmt.Errorf("%s was written by another job: %s; now: %s. Start over without resuming", partialPath(out), before, job)
+		return nil, nil, fmt.Errorf("%s was written by another job: %s; now: %s. Start over without resuming",
+			partialPath(out), before, job)
 	}
 	var done []piece
 	end := int64(0)
@@ -135,7 +136,8 @@ func reopen(out, job string, f *os.File) (*partial, []piece, error) {
 			break
 		}
 		sum := crc32.New(castagnoli)
-		if n, err := io.Copy(sum, io.NewSectionReader(f, end, p.End-end)); err != nil || n != p.End-end || sum.Sum32() != p.CRC {
+		if n, err := io.Copy(sum, io.NewSectionReader(f, end, p.End-end)); err != nil || n != p.End-end ||
+			sum.Sum32() != p.CRC {
 			break // lost in the interruption, with all that follow
 		}
 		done, end = append(done, p), p.End

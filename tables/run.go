@@ -58,7 +58,8 @@ func (r *running) start() error {
 		return err
 	}
 	if len(r.done) > len(r.pieces) {
-		return fmt.Errorf("%s has %d pieces, and the job %d: start over without resuming", journalPath(r.Out), len(r.done), len(r.pieces))
+		return fmt.Errorf("%s has %d pieces, and the job %d: start over without resuming", journalPath(r.Out),
+			len(r.done), len(r.pieces))
 	}
 	for _, p := range r.done {
 		r.counts.add(p.Counts)
@@ -83,7 +84,8 @@ func (r *running) describe(f Format) (string, error) {
 		From, To                 Format
 		Shard, Shards, Rows      int
 		Options                  Options
-	}{onward.BuildInfo(), r.Model, r.Session.Provider(), nil, r.From, f, r.Shard, r.Shards, r.scorer.rows, r.Job.Options}
+	}{onward.BuildInfo(), r.Model, r.Session.Provider(), nil, r.From, f, r.Shard, r.Shards,
+		r.scorer.rows, r.Job.Options}
 	for _, path := range r.files {
 		info, err := os.Stat(path)
 		if err != nil {

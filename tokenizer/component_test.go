@@ -121,13 +121,15 @@ func allComponents(t *testing.T) map[string]map[string]any {
 			if i&8 != 0 {
 				continue
 			}
-			add(fmt.Sprintf("normalizer/Bert%d%s", i, strip), normalizerOf(fields{"type": "BertNormalizer", "clean_text": i&1 != 0,
-				"handle_chinese_chars": i&2 != 0, "lowercase": i&4 != 0, "strip_accents": value}))
+			add(fmt.Sprintf("normalizer/Bert%d%s", i, strip),
+				normalizerOf(fields{"type": "BertNormalizer", "clean_text": i&1 != 0,
+					"handle_chinese_chars": i&2 != 0, "lowercase": i&4 != 0, "strip_accents": value}))
 		}
 	}
 	add("normalizer/Prepend", normalizerOf(fields{"type": "Prepend", "prepend": "▁é"}))
 	add("normalizer/Replace", normalizerOf(fields{"type": "Replace", "pattern": fields{"String": " "}, "content": "▁"}))
-	add("normalizer/ReplaceRegex", normalizerOf(fields{"type": "Replace", "pattern": fields{"Regex": ` {2,}|\p{M}`}, "content": "<x>"}))
+	add("normalizer/ReplaceRegex",
+		normalizerOf(fields{"type": "Replace", "pattern": fields{"Regex": ` {2,}|\p{M}`}, "content": "<x>"}))
 	add("normalizer/ReplaceEmpty", normalizerOf(fields{"type": "Replace", "pattern": fields{"Regex": `\s+`}, "content": ""}))
 	for _, name := range []string{"tokenizer_nmt", "tokenizer_t5-small"} {
 		if s := precompiledOf(name); s != "" {
@@ -140,9 +142,12 @@ func allComponents(t *testing.T) map[string]map[string]any {
 	for _, b := range []string{"Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"} {
 		add("pre/Punctuation"+b, preOf(fields{"type": "Punctuation", "behavior": b}))
 		for _, invert := range []bool{false, true} {
-			add(fmt.Sprintf("pre/Split%s%v", b, invert), preOf(fields{"type": "Split", "pattern": fields{"Regex": `\s+|\d`}, "behavior": b, "invert": invert}))
-			add(fmt.Sprintf("pre/SplitString%s%v", b, invert), preOf(fields{"type": "Split", "pattern": fields{"String": "a"}, "behavior": b, "invert": invert}))
-			add(fmt.Sprintf("pre/SplitEmpty%s%v", b, invert), preOf(fields{"type": "Split", "pattern": fields{"Regex": `a*`}, "behavior": b, "invert": invert}))
+			add(fmt.Sprintf("pre/Split%s%v", b, invert),
+				preOf(fields{"type": "Split", "pattern": fields{"Regex": `\s+|\d`}, "behavior": b, "invert": invert}))
+			add(fmt.Sprintf("pre/SplitString%s%v", b, invert),
+				preOf(fields{"type": "Split", "pattern": fields{"String": "a"}, "behavior": b, "invert": invert}))
+			add(fmt.Sprintf("pre/SplitEmpty%s%v", b, invert),
+				preOf(fields{"type": "Split", "pattern": fields{"Regex": `a*`}, "behavior": b, "invert": invert}))
 		}
 	}
 	add("pre/Digits", preOf(fields{"type": "Digits", "individual_digits": false}))
@@ -150,15 +155,21 @@ func allComponents(t *testing.T) map[string]map[string]any {
 	add("pre/FixedLength", preOf(fields{"type": "FixedLength", "length": 3}))
 	add("pre/CharDelimiterSplit", preOf(fields{"type": "CharDelimiterSplit", "delimiter": "é"}))
 	for _, scheme := range []string{"first", "never", "always"} {
-		add("pre/Metaspace-"+scheme, preOf(fields{"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": true}))
-		add("pre/MetaspaceWhole-"+scheme, preOf(fields{"type": "Metaspace", "replacement": "_", "prepend_scheme": scheme, "split": false}))
+		add("pre/Metaspace-"+scheme,
+			preOf(fields{"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": true}))
+		add("pre/MetaspaceWhole-"+scheme,
+			preOf(fields{"type": "Metaspace", "replacement": "_", "prepend_scheme": scheme, "split": false}))
 	}
 	for i := range 8 {
-		add(fmt.Sprintf("pre/ByteLevel%d", i), preOf(fields{"type": "ByteLevel", "add_prefix_space": i&1 != 0, "trim_offsets": i&2 != 0, "use_regex": i&4 != 0}))
+		add(fmt.Sprintf("pre/ByteLevel%d", i),
+			preOf(fields{"type": "ByteLevel", "add_prefix_space": i&1 != 0, "trim_offsets": i&2 != 0,
+				"use_regex": i&4 != 0}))
 	}
-	for name, expr := range map[string]string{"GPT2": patternGPT2, "Llama3": patternLlama3, "Qwen": patternQwen, "O200k": patternO200k,
+	for name, expr := range map[string]string{"GPT2": patternGPT2, "Llama3": patternLlama3, "Qwen": patternQwen,
+		"O200k":    patternO200k,
 		"DeepSeek": patternDeepSeek, "CLIP": patternCLIP, "Digits3": patternDigits3, "ASCII3": patternASCII3, "KanaHan": patternKanaHan, "Spaces": patternSpaces} {
-		add("pre/Pattern"+name, preOf(fields{"type": "Split", "pattern": fields{"Regex": expr}, "behavior": "Isolated", "invert": false}))
+		add("pre/Pattern"+name,
+			preOf(fields{"type": "Split", "pattern": fields{"Regex": expr}, "behavior": "Isolated", "invert": false}))
 	}
 	return m
 }

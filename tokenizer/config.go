@@ -118,7 +118,8 @@ func (f *files) override(p *parts) error {
 		}
 		o := &object{fields: fields}
 		flag := func(name string) bool { return o.has(name) && o.bool(name) }
-		t := AddedToken{ID: int(id), Content: o.string("content"), SingleWord: flag("single_word"), LStrip: flag("lstrip"),
+		t := AddedToken{ID: int(id), Content: o.string("content"), SingleWord: flag("single_word"),
+			LStrip: flag("lstrip"),
 			RStrip: flag("rstrip"), Normalized: flag("normalized"), Special: flag("special")}
 		if o.err != nil {
 			return fmt.Errorf("tokenizer_config.json: added token %s: %w", key, o.err)

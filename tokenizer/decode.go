@@ -34,7 +34,8 @@ func parseDecoder(v any, depth int) (decoder, error) {
 			d = &metaspaceDecoder{m.replacement, m.scheme != "never"}
 		}
 	case "CTC":
-		d = &ctcDecoder{pad: o.string("pad_token"), delimiter: o.string("word_delimiter_token"), cleanup: o.bool("cleanup")}
+		d = &ctcDecoder{pad: o.string("pad_token"), delimiter: o.string("word_delimiter_token"),
+			cleanup: o.bool("cleanup")}
 	case "Sequence":
 		var list decoderSequence
 		for _, v := range o.array("decoders") {

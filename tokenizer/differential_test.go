@@ -40,19 +40,22 @@ func mutate(r *rand.Rand, seeds []string) string {
 				b.WriteRune(marks[r.IntN(len(marks))])
 			}
 		default:
-			b.WriteString([]string{" ", "  ", "\n", "\r\n", "\t", "'s", "'LL", "n't", "<s>", "</s>", "<pad>", "<unk>", "[MASK]", "[SEP]",
+			b.WriteString([]string{" ", "  ", "\n", "\r\n", "\t", "'s", "'LL", "n't", "<s>", "</s>", "<pad>", "<unk>",
+				"[MASK]", "[SEP]",
 				"<|endoftext|>", "<mask>", " <mask> ", "▁", "123456", "0.5e-3", "ﬁ", "Å", "가", "http://x.y/z?q=1", "</w>", "##"}[r.IntN(26)])
 		}
 	}
 	return b.String()
 }
 
-var interesting = []rune(" \n\r\t'\u00a0\u0085\u2028\u3000\u200b\u200c\u200d\ufeff\ufffd\u0000\u0001\u007f\u00adaAzZ09.,!?-_/▁Ġßẞſİıǅ\u212aﬀﬃ½²٣४〇五Ⅷ①㍿" +
-	"\u0300\u0301\u0327\u0323\u0345\u05b0\u064b\u093c\u094d\u0e33\u0f71\u1100\u1161\u11a8가각힣\u3099が\u304b中文字龥\U00020000\U0002ceb0日本語éñüÅ\u212bÇ😀👨\u200d👩\U0001f1e9\U0001f1ea©®\ufe0f" +
-	"\u0600\u0903\u0e01กำ한국어العربيةעבריתहिन्दीবাংলা\u180e\u1680\u2581𝒜𝟙\U0001d15e\U0001d165\u0344\u0958\u2adc\ufb1d\U0001d1bf")
+var interesting = []rune(
+	" \n\r\t'\u00a0\u0085\u2028\u3000\u200b\u200c\u200d\ufeff\ufffd\u0000\u0001\u007f\u00adaAzZ09.,!?-_/▁Ġßẞſİıǅ\u212aﬀﬃ½²٣४〇五Ⅷ①㍿" +
+		"\u0300\u0301\u0327\u0323\u0345\u05b0\u064b\u093c\u094d\u0e33\u0f71\u1100\u1161\u11a8가각힣\u3099が\u304b中文字龥\U00020000\U0002ceb0日本語éñüÅ\u212bÇ😀👨\u200d👩\U0001f1e9\U0001f1ea©®\ufe0f" +
+		"\u0600\u0903\u0e01กำ한국어العربيةעבריתहिन्दीবাংলা\u180e\u1680\u2581𝒜𝟙\U0001d15e\U0001d165\u0344\u0958\u2adc\ufb1d\U0001d1bf")
 
-var marks = []rune("\u0300\u0301\u0302\u0308\u0316\u0323\u0327\u0328\u0334\u0345\u035c\u0360\u0488\u0591\u05b0\u0610\u064b\u0670\u0711\u0730\u093c\u094d\u0951\u0bd7\u0d4d\u0e38\u0eb8\u0f18\u0f71\u0f72" +
-	"\u1037\u135d\u1714\u17d2\u18a9\u1939\u1a17\u1a60\u1a7f\u1ab0\u1b34\u1cd0\u1dc0\u1dcd\u1dfb\u20d0\u20e5\u302a\u302e\u3099\ua806\ua9c0\ufb1e\ufe20\U000101fd\U00011046\U0001d165\U0001d16d\U0001e8d0\u200d\ufe0f\U0001f3fb")
+var marks = []rune(
+	"\u0300\u0301\u0302\u0308\u0316\u0323\u0327\u0328\u0334\u0345\u035c\u0360\u0488\u0591\u05b0\u0610\u064b\u0670\u0711\u0730\u093c\u094d\u0951\u0bd7\u0d4d\u0e38\u0eb8\u0f18\u0f71\u0f72" +
+		"\u1037\u135d\u1714\u17d2\u18a9\u1939\u1a17\u1a60\u1a7f\u1ab0\u1b34\u1cd0\u1dc0\u1dcd\u1dfb\u20d0\u20e5\u302a\u302e\u3099\ua806\ua9c0\ufb1e\ufe20\U000101fd\U00011046\U0001d165\U0001d16d\U0001e8d0\u200d\ufe0f\U0001f3fb")
 
 func randomRune(r *rand.Rand) rune {
 	for {

@@ -99,7 +99,8 @@ func (e *Encoding) append(other *Encoding) {
 		}
 	}
 	e.IDs, e.TypeIDs = append(e.IDs, other.IDs...), append(e.TypeIDs, other.TypeIDs...)
-	e.Mask, e.Special, e.Tokens = append(e.Mask, other.Mask...), append(e.Special, other.Special...), append(e.Tokens, other.Tokens...)
+	e.Mask, e.Special, e.Tokens = append(e.Mask, other.Mask...), append(e.Special, other.Special...),
+		append(e.Tokens, other.Tokens...)
 	e.Words, e.Offsets = append(e.Words, other.Words...), append(e.Offsets, other.Offsets...)
 	e.Overflow = overflow
 }
@@ -242,7 +243,8 @@ func (e *Encoding) pad(n int, p *Padding) {
 	fill := &Encoding{}
 	for range k {
 		fill.IDs, fill.TypeIDs = append(fill.IDs, int64(p.ID)), append(fill.TypeIDs, int64(p.TypeID))
-		fill.Mask, fill.Special, fill.Tokens = append(fill.Mask, 0), append(fill.Special, true), append(fill.Tokens, p.Token)
+		fill.Mask, fill.Special, fill.Tokens = append(fill.Mask, 0), append(fill.Special, true),
+			append(fill.Tokens, p.Token)
 		fill.Words, fill.Offsets = append(fill.Words, -1), append(fill.Offsets, [2]int{})
 	}
 	overflow := e.Overflow

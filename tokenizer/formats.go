@@ -19,8 +19,9 @@ type tiktokenEncoding struct {
 var tiktokenEncodings = map[string]tiktokenEncoding{
 	"r50k_base": {patternGPT2, map[string]int32{"<|endoftext|>": 50256}},
 	"p50k_base": {patternGPT2, map[string]int32{"<|endoftext|>": 50256}},
-	"p50k_edit": {patternGPT2, map[string]int32{"<|endoftext|>": 50256, "<|fim_prefix|>": 50281, "<|fim_middle|>": 50282,
-		"<|fim_suffix|>": 50283}},
+	"p50k_edit": {patternGPT2,
+		map[string]int32{"<|endoftext|>": 50256, "<|fim_prefix|>": 50281, "<|fim_middle|>": 50282,
+			"<|fim_suffix|>": 50283}},
 	"cl100k_base": {patternLlama3, map[string]int32{"<|endoftext|>": 100257, "<|fim_prefix|>": 100258,
 		"<|fim_middle|>": 100259, "<|fim_suffix|>": 100260, "<|endofprompt|>": 100276}},
 	"o200k_base": {patternO200k, map[string]int32{"<|endoftext|>": 199999, "<|endofprompt|>": 200018}},
@@ -223,7 +224,8 @@ func (f *files) loadVocabMerges(p *parts, name, data string) error {
 		if token == "" {
 			return 0, nil
 		}
-		if err := p.added.add(AddedToken{Content: token, LStrip: lstrip, Special: true}, p.model, nil, &next); err != nil {
+		if err := p.added.add(AddedToken{Content: token, LStrip: lstrip, Special: true}, p.model, nil,
+			&next); err != nil {
 			return 0, err
 		}
 		return p.added.byContent[token], nil

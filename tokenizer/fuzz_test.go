@@ -13,7 +13,8 @@ import (
 func checkEncoding(t *testing.T, e *Encoding, texts ...string) {
 	t.Helper()
 	n := len(e.IDs)
-	for _, k := range []int{len(e.TypeIDs), len(e.Mask), len(e.Special), len(e.Tokens), len(e.Words), len(e.Sequences), len(e.Offsets)} {
+	for _, k := range []int{len(e.TypeIDs), len(e.Mask), len(e.Special), len(e.Tokens), len(e.Words), len(e.Sequences),
+		len(e.Offsets)} {
 		if k != n {
 			t.Fatalf("%d ids, but %d other values", n, k)
 		}

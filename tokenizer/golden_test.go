@@ -96,7 +96,8 @@ func (line *goldenLine) difference(e *Encoding) string {
 		}
 		switch {
 		case !slices.Equal(w.IDs, want.IDs):
-			return fmt.Sprintf("window %d: ids %v\nwant %v\ntokens %q\nwant %q", i, w.IDs, want.IDs, w.Tokens, want.Tokens)
+			return fmt.Sprintf("window %d: ids %v\nwant %v\ntokens %q\nwant %q", i, w.IDs, want.IDs,
+				w.Tokens, want.Tokens)
 		case !slices.Equal(w.Tokens, want.Tokens):
 			return fmt.Sprintf("window %d: tokens %q\nwant %q", i, w.Tokens, want.Tokens)
 		case !slices.Equal(w.TypeIDs, want.Types):

@@ -47,7 +47,8 @@ func parseBPE(m *modelFile) (*bpe, error) {
 	}
 	b := &bpe{vocab: newVocab(m.vocab)}
 	optional := func(name string) bool { return m.has(name) && m.bool(name) }
-	b.fuseUnk, b.byteFallback, b.ignoreMerges = optional("fuse_unk"), optional("byte_fallback"), optional("ignore_merges")
+	b.fuseUnk, b.byteFallback, b.ignoreMerges = optional("fuse_unk"), optional("byte_fallback"),
+		optional("ignore_merges")
 	if m.has("unk_token") {
 		b.unk, b.hasUnk = m.string("unk_token"), true
 	}

@@ -22,7 +22,8 @@ func parseNormalizer(v any, depth int) (normalizer, error) {
 	var n normalizer
 	switch kind {
 	case "BertNormalizer":
-		b := &bertNormalizer{clean: o.bool("clean_text"), chinese: o.bool("handle_chinese_chars"), lower: o.bool("lowercase")}
+		b := &bertNormalizer{clean: o.bool("clean_text"), chinese: o.bool("handle_chinese_chars"),
+			lower: o.bool("lowercase")}
 		b.strip = b.lower
 		if o.has("strip_accents") {
 			b.strip = o.bool("strip_accents")

@@ -228,7 +228,8 @@ func (p *parts) addTokens(v any) error {
 		}
 		o := &object{fields: fields}
 		t := AddedToken{
-			Content: o.string("content"), SingleWord: o.bool("single_word"), LStrip: o.bool("lstrip"), RStrip: o.bool("rstrip"),
+			Content: o.string("content"), SingleWord: o.bool("single_word"), LStrip: o.bool("lstrip"),
+			RStrip:     o.bool("rstrip"),
 			Normalized: o.bool("normalized"), Special: o.bool("special"),
 		}
 		o.int("id")

@@ -532,7 +532,8 @@ func (p *regexParser) class() (func(r rune) bool, error) {
 			}
 			name := p.s[p.pos : p.pos+end]
 			p.pos += end + 2
-			q, ok := map[string]property{"alnum": onigAlnum, "digit": onigDigit, "space": onigSpace, "word": onigWord}[name]
+			q, ok := map[string]property{"alnum": onigAlnum, "digit": onigDigit, "space": onigSpace,
+				"word": onigWord}[name]
 			if !ok {
 				return nil, fmt.Errorf("class [:%s:] is not supported", name)
 			}

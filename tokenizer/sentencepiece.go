@@ -248,7 +248,8 @@ func (f *files) sentencePieceClass(p *parts, m *spModel) error {
 	case "T5Tokenizer":
 		eos = true
 	default:
-		return fmt.Errorf("tokenizer_class %s with a SentencePiece model is not supported; convert it to tokenizer.json",
+		return fmt.Errorf(
+			"tokenizer_class %s with a SentencePiece model is not supported; convert it to tokenizer.json",
 			f.config.Class)
 	}
 	o := &object{fields: f.raw}

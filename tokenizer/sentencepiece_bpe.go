@@ -66,7 +66,8 @@ func (m *spModel) bpe(s []byte, sc *scratch, out []token) ([]token, error) {
 		}
 		heap.Push(&agenda, spPair{left, right, len(text), m.pieces[id].score})
 		if m.pieces[id].kind == pieceUnused {
-			merged[string(text)] = [2]string{string(s[list[left].lo:list[left].hi]), string(s[list[right].lo:list[right].hi])}
+			merged[string(text)] = [2]string{string(s[list[left].lo:list[left].hi]),
+				string(s[list[right].lo:list[right].hi])}
 		}
 	}
 	for i := 1; i < len(list); i++ {

@@ -32,8 +32,9 @@ func BenchmarkEncode(b *testing.B) {
 	defer in.Close()
 	out := bufio.NewReader(pipe)
 	lines := testTexts(b)
-	texts := map[string]string{"english": concatenated(b, "../docs/*.md"), "german": lines[1] + "\n", "chinese": lines[6] + "\n",
-		"code": concatenated(b, "*.go")}
+	texts := map[string]string{"english": concatenated(b, "../docs/*.md"), "german": lines[1] + "\n",
+		"chinese": lines[6] + "\n",
+		"code":    concatenated(b, "*.go")}
 	dir := b.TempDir()
 	for _, name := range []string{"minilm", "qwen3", "llama3", "gpt4o", "gemma3", "tokenizer_t5-small"} {
 		file := filepath.Join(publicTokenizers(b), name, "tokenizer.json")

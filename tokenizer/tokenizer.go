@@ -87,7 +87,8 @@ func (t *Tokenizer) WithOptions(opts *Options) (*Tokenizer, error) {
 			special = t.post.added(false)
 		}
 		if tr.MaxLength-special < tr.Stride {
-			return nil, fmt.Errorf("tokenizer: truncation: stride %d exceeds the length without special tokens, %d - %d",
+			return nil, fmt.Errorf(
+				"tokenizer: truncation: stride %d exceeds the length without special tokens, %d - %d",
 				tr.Stride, tr.MaxLength, special)
 		}
 	}
@@ -130,7 +131,8 @@ const maxPadding = 1 << 24
 
 func (p *Padding) check() error {
 	if p != nil && (p.Length < 0 || p.Length > maxPadding || p.MultipleOf < 0 || p.MultipleOf > maxPadding) {
-		return fmt.Errorf("padding lengths must be from 0 to %d, got %d and multiple %d", maxPadding, p.Length, p.MultipleOf)
+		return fmt.Errorf("padding lengths must be from 0 to %d, got %d and multiple %d", maxPadding,
+			p.Length, p.MultipleOf)
 	}
 	return nil
 }

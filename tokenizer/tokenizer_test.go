@@ -80,7 +80,8 @@ func TestUnsupported(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	if _, err := openJSON(`{`+wordLevelModel+`}`, &Options{MaxFile: 10}); err == nil || !strings.Contains(err.Error(), "limit") {
+	if _, err := openJSON(`{`+wordLevelModel+`}`, &Options{MaxFile: 10}); err == nil ||
+		!strings.Contains(err.Error(), "limit") {
 		t.Errorf("a file beyond the limit: %v", err)
 	}
 	for what, data := range map[string]string{
@@ -301,7 +302,8 @@ func TestPadBatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	if list[0].Len() != list[1].Len() || list[0].Mask[0] != 0 || list[1].Mask[0] != 1 || list[0].Sequences[0] != -1 {
-		t.Errorf("lengths %d and %d, mask %v, sequences %v", list[0].Len(), list[1].Len(), list[0].Mask, list[0].Sequences)
+		t.Errorf("lengths %d and %d, mask %v, sequences %v", list[0].Len(), list[1].Len(), list[0].Mask,
+			list[0].Sequences)
 	}
 }
 

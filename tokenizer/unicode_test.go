@@ -61,7 +61,8 @@ func TestUnicodeSamples(t *testing.T) {
 	} {
 		p := ucd.of(c.r)
 		if categories[p.category] != c.category || p.flags&c.has != c.has || p.flags&c.not != 0 {
-			t.Errorf("%q: category %s, flags %b; want %s, with %b, without %b", c.r, categories[p.category], p.flags, c.category, c.has, c.not)
+			t.Errorf("%q: category %s, flags %b; want %s, with %b, without %b", c.r, categories[p.category], p.flags,
+				c.category, c.has, c.not)
 		}
 	}
 }

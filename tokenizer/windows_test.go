@@ -33,24 +33,29 @@ func TestWindows(t *testing.T) {
 				if r.IntN(2) == 0 {
 					texts = append(texts, strings.ToValidUTF8(mutate(r, seeds), "\uFFFD"))
 				}
-				opts := &Options{RuneOffsets: true, NoSpecialTokens: r.IntN(4) == 0, NoTruncation: true, NoPadding: true}
+				opts := &Options{RuneOffsets: true, NoSpecialTokens: r.IntN(4) == 0, NoTruncation: true,
+					NoPadding: true}
 				ids := make([]int64, r.IntN(12))
 				for i := range ids {
 					ids[i] = int64(r.IntN(whole.VocabSize() + 5))
 				}
-				request := map[string]any{"texts": texts, "ids": ids, "special": !opts.NoSpecialTokens, "truncation": nil, "padding": nil}
+				request := map[string]any{"texts": texts, "ids": ids, "special": !opts.NoSpecialTokens,
+					"truncation": nil, "padding": nil}
 				if r.IntN(3) > 0 {
 					k := r.IntN(3)
 					opts.NoTruncation = false
 					opts.Truncation = &Truncation{MaxLength: 4 + r.IntN(30), Stride: r.IntN(4), Left: r.IntN(2) == 0,
 						Strategy: []string{"LongestFirst", "OnlyFirst", "OnlySecond"}[k]}
-					request["truncation"] = fields{"max_length": opts.Truncation.MaxLength, "stride": opts.Truncation.Stride,
+					request["truncation"] = fields{"max_length": opts.Truncation.MaxLength,
+						"stride":   opts.Truncation.Stride,
 						"strategy": []string{"longest_first", "only_first", "only_second"}[k], "direction": side(opts.Truncation.Left)}
 				}
 				if r.IntN(2) == 0 {
 					opts.NoPadding = false
-					opts.Padding = &Padding{Length: r.IntN(2) * 20, MultipleOf: r.IntN(2) * 8, Left: r.IntN(2) == 0, ID: 3, TypeID: 1, Token: "<p>"}
-					p := fields{"direction": side(opts.Padding.Left), "pad_id": 3, "pad_type_id": 1, "pad_token": "<p>", "length": nil, "pad_to_multiple_of": nil}
+					opts.Padding = &Padding{Length: r.IntN(2) * 20, MultipleOf: r.IntN(2) * 8, Left: r.IntN(2) == 0,
+						ID: 3, TypeID: 1, Token: "<p>"}
+					p := fields{"direction": side(opts.Padding.Left), "pad_id": 3, "pad_type_id": 1, "pad_token": "<p>",
+						"length": nil, "pad_to_multiple_of": nil}
 					if opts.Padding.Length > 0 {
 						p["length"] = opts.Padding.Length
 					}
@@ -110,7 +115,8 @@ func TestWindows(t *testing.T) {
 						got = append(got, part)
 					}
 					if !slices.Equal(got, want.Stream) {
-						diff = "parts differ: " + strconv.QuoteToASCII(strings.Join(got, "|")) + " want " + strconv.QuoteToASCII(strings.Join(want.Stream, "|"))
+						diff = "parts differ: " + strconv.QuoteToASCII(strings.Join(got, "|")) + " want " +
+							strconv.QuoteToASCII(strings.Join(want.Stream, "|"))
 					}
 				}
 				if diff != "" {

@@ -76,7 +76,8 @@ var golden = []struct {
 	{"version", "--version", values},
 }
 
-// mask replaces what depends on the machine: times, the providers besides cpu and reference, and digits.
+// mask replaces what depends on the machine: times, the providers besides cpu
+// and reference, and digits.
 func mask(s string, how masked) string {
 	s = regexp.MustCompile(`(?m)^(provider )?(ort|openvino)\b.*\n(  .*\n)*`).ReplaceAllString(s, "")
 	s = regexp.MustCompile(`\d+\.\d+ s, \d+ rows/s`).ReplaceAllString(s, "N s, N rows/s")
@@ -161,8 +162,8 @@ func maskValue(key string, v any, how masked) any {
 	return v
 }
 
-// TestGolden compares the output of the verbs, as text and as JSON, with testdata/golden. After a change, look at what
-// go test ./cmd/onward -run TestGolden -update has changed.
+// TestGolden compares the output of the verbs, as text and as JSON, with testdata/golden. After a
+// change, look at what go test ./cmd/onward -run TestGolden -update has changed.
 func TestGolden(t *testing.T) {
 	dir, err := filepath.Abs("testdata/golden")
 	if err != nil {
@@ -179,7 +180,8 @@ func TestGolden(t *testing.T) {
 	invalid.Input("x", onnx.Float, 2).Output("y", onnx.Float, 2)
 	invalid.Node("Nonsense", []string{"x"}, []string{"h"}).Name("first")
 	invalid.Node("Relu", []string{"nothing"}, []string{"y"})
-	for name, m := range map[string]*onnx.Model{"one.onnx": one.Must(), "cnn.onnx": cnn(), "invalid.onnx": invalid.Must()} {
+	for name, m := range map[string]*onnx.Model{"one.onnx": one.Must(), "cnn.onnx": cnn(),
+		"invalid.onnx": invalid.Must()} {
 		if err := onnx.WriteFile(name, m, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -190,7 +192,8 @@ func TestGolden(t *testing.T) {
 	if err := os.Rename(suite, "suite"); err != nil {
 		t.Fatal(err)
 	}
-	command(t, exitOK, "run", "model.onnx", "--inputs", "samples.npz", "--save", "results.npz", "--provider", "reference")
+	command(t, exitOK, "run", "model.onnx", "--inputs", "samples.npz", "--save", "results.npz",
+		"--provider", "reference")
 	if *update {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)

@@ -134,12 +134,14 @@ command with --resume continues.`,
 	f.StringArrayVar(&binds, "bind", nil, "columns of an input, INPUT=COLUMN,...; repeat for more")
 	f.IntVar(&job.Options.Batch, "batch", 0, "rows per run (default 4096, fewer for large rows)")
 	f.StringVar(&onError, "on-error", "fail", "what happens to rows that cannot be scored: fail, null or skip")
-	f.StringVar(&job.Options.ErrorColumn, "error-column", tables.ErrorColumn, "the column with the reasons for null outputs")
+	f.StringVar(&job.Options.ErrorColumn, "error-column", tables.ErrorColumn,
+		"the column with the reasons for null outputs")
 	f.StringSliceVar(&keep, "keep", nil, "columns of IN to copy (default all)")
 	f.StringSliceVar(&outputs, "outputs", nil, "outputs of the model to add (default all)")
 	f.StringVar(&job.Options.Prefix, "prefix", "", "prefix of the columns of outputs")
 	f.StringVar(&job.Options.Pictures, "pictures", "", "the folder of the image files that a string column names")
-	f.StringVar(&from, "from", "", "format of IN: arrow-stream, arrow, parquet, csv or jsonl (default by the extension)")
+	f.StringVar(&from, "from", "",
+		"format of IN: arrow-stream, arrow, parquet, csv or jsonl (default by the extension)")
 	f.StringVar(&to, "to", "", "format of OUT, as for --from")
 	f.StringVar(&shard, "shard", "", "share i/n of the input, from 0/n to n-1/n: files are split at row groups")
 	f.BoolVar(&job.Resume, "resume", false, "continue an interrupted file, if there is one")

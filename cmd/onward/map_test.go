@@ -18,7 +18,8 @@ func TestMap(t *testing.T) {
 	if err := os.WriteFile(in, []byte("a,b\n5.1,3.5\n6.2,2.9\nx,3.0\n5.9,3.0\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"map", "logreg_iris.onnx", in, "-o", out, "--bind", "float_input=a,b", "--outputs", "output_label", "--batch", "3"}
+	args := []string{"map", "logreg_iris.onnx", in, "-o", out, "--bind", "float_input=a,b", "--outputs",
+		"output_label", "--batch", "3"}
 	_, stderr := command(t, exitFailed, args...)
 	if !strings.Contains(stderr, `in.csv line 4: column a is "x"`) {
 		t.Errorf("fail prints %s", stderr)
@@ -43,7 +44,8 @@ func TestMap(t *testing.T) {
 	if c := decode[struct{ Rows, Scored, Skipped int }](t, stdout); c.Rows != 4 || c.Scored != 3 || c.Skipped != 1 {
 		t.Errorf("counts %+v", c)
 	}
-	stdout, _ = command(t, exitOK, "map", "logreg_iris.onnx", in, "--to", "csv", "--bind", "float_input=a,b", "--outputs", "output_label", "--on-error", "skip", "--keep", "", "--prefix", "p_")
+	stdout, _ = command(t, exitOK, "map", "logreg_iris.onnx", in, "--to", "csv", "--bind", "float_input=a,b",
+		"--outputs", "output_label", "--on-error", "skip", "--keep", "", "--prefix", "p_")
 	if stdout != "p_output_label\n0\n2\n2\n" {
 		t.Errorf("to standard output: %q", stdout)
 	}
@@ -83,7 +85,8 @@ func TestMapUsage(t *testing.T) {
 		{[]string{"--resume"}, "name IN and -o OUT"},
 		{[]string{"--shard", "0/2"}, "name IN"},
 	} {
-		if _, stderr := command(t, exitUsage, append([]string{"map", "mul_1.onnx"}, c.args...)...); !strings.Contains(stderr, c.want) {
+		if _, stderr := command(t, exitUsage,
+			append([]string{"map", "mul_1.onnx"}, c.args...)...); !strings.Contains(stderr, c.want) {
 			t.Errorf("%v: %s, want %s", c.args, stderr, c.want)
 		}
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// TestMapWeightsFlag gives --map-weights to the verbs that take it: results and forms are those without.
+// TestMapWeightsFlag gives --map-weights to the verbs that take it: results and
+// forms are those without.
 func TestMapWeightsFlag(t *testing.T) {
 	b := onnx.NewModel("net").Opset("", 17)
 	b.Input("ids", onnx.Int64, 2).Output("y", onnx.Float, 2, 64)

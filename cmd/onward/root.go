@@ -30,9 +30,11 @@ var large []func() *cobra.Command
 // newRoot returns the command with its verbs.
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "onward",
-		Short:         "Run ONNX models in pure Go",
-		Long:          "Onward runs ONNX models in pure Go: no cgo, no Python, no shared library.\n\nMODEL is a file, or the name of an example model: " + modelfile.Examples() + ".\n\nExit codes: 0 success, 1 the model or the run failed, 2 wrong usage, 130 interrupted by Ctrl-C.",
+		Use:   "onward",
+		Short: "Run ONNX models in pure Go",
+		Long: "Onward runs ONNX models in pure Go: no cgo, no Python, no shared library.\n\n" +
+			"MODEL is a file, or the name of an example model: " + modelfile.Examples() +
+			".\n\nExit codes: 0 success, 1 the model or the run failed, 2 wrong usage, 130 interrupted by Ctrl-C.",
 		Example:       "  onward run digits.onnx --random\n  onward inspect model.onnx\n  onward doctor",
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -44,7 +46,8 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UsageError{Err: err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(runCommand(), inspectCommand(), checkCommand(),
-		benchCommand(), benchProbeCommand(), compareCommand(), profileCommand(), optimizeCommand(), graphCommand(), tuneCommand(), tokenizeCommand(), doctorCommand())
+		benchCommand(), benchProbeCommand(), compareCommand(), profileCommand(), optimizeCommand(), graphCommand(),
+		tuneCommand(), tokenizeCommand(), doctorCommand())
 	for _, c := range large {
 		root.AddCommand(c())
 	}
@@ -98,13 +101,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // withFile puts the first argument of a verb, its model, before an error that does not name it.
 func withFile(cmd *cobra.Command, msg string) string {
 	args := cmd.Flags().Args()
-	if len(args) == 0 || cmd.Hidden || strings.Contains(msg, args[0]) || len(args) > 1 && strings.Contains(msg, args[1]) {
+	if len(args) == 0 || cmd.Hidden || strings.Contains(msg, args[0]) || len(args) > 1 &&
+		strings.Contains(msg, args[1]) {
 		return msg
 	}
 	return args[0] + ": " + msg
 }
 
-// wrapArgs makes a wrong number of arguments a UsageError, and refuses flags that this build leaves out.
+// wrapArgs makes a wrong number of arguments a UsageError, and refuses flags that
+// this build leaves out.
 func wrapArgs(c *cobra.Command) {
 	check := c.Args
 	if check == nil {

@@ -95,17 +95,22 @@ JSON, on stderr. After SIGTERM, the server ends when the requests in progress ha
 	session.ThreadsFlag(f, &o.threads)
 	session.PrecisionFlag(f, &o.precision)
 	f.DurationVar(&o.poll, "poll", 0, "how often to look for changed models, such as 15s (default never)")
-	f.BoolVar(&o.server.AllowModelControl, "model-control", false, "let clients load and unload models of the repository")
-	f.BoolVar(&o.server.AllowSharedMemory, "shared-memory", false, "let clients on this machine pass tensors in POSIX shared memory (/dev/shm)")
+	f.BoolVar(&o.server.AllowModelControl, "model-control", false,
+		"let clients load and unload models of the repository")
+	f.BoolVar(&o.server.AllowSharedMemory, "shared-memory", false,
+		"let clients on this machine pass tensors in POSIX shared memory (/dev/shm)")
 	f.BoolVar(&o.server.KeepGoing, "keep-going", false, "start even if models cannot be loaded")
 	f.IntVar(&o.server.MaxBatchSize, "max-batch", 0, "batch requests for models without configuration up to this size")
 	f.IntVar(&o.server.MaxQueue, "max-queue", 0, "requests that may wait for a model (default 1024)")
-	f.IntVar(&o.server.MaxRuns, "max-runs", 0, "runs at the same time, shared fairly by the models (default number of CPUs)")
-	f.IntVar(&o.server.Instances, "instances", 0, "runs of a model at the same time, without instance_group (default number of CPUs; 1 with batches)")
+	f.IntVar(&o.server.MaxRuns, "max-runs", 0,
+		"runs at the same time, shared fairly by the models (default number of CPUs)")
+	f.IntVar(&o.server.Instances, "instances", 0,
+		"runs of a model at the same time, without instance_group (default number of CPUs; 1 with batches)")
 	f.IntVar(&o.server.MaxRequests, "max-requests", 0, "requests in progress (default 4096)")
 	f.Int64Var(&o.server.MaxBody, "max-body", 0, "size of a request in bytes (default 64 MiB)")
 	f.Int64Var(&o.maxMemory, "max-memory", 0, "memory of one run in bytes (default half of the machine's)")
-	f.Int64Var(&o.server.TotalMemory, "total-memory", 0, "memory of all requests and runs together in bytes (default half of the machine's)")
+	f.Int64Var(&o.server.TotalMemory, "total-memory", 0,
+		"memory of all requests and runs together in bytes (default half of the machine's)")
 	f.DurationVar(&o.server.Timeout, "timeout", 0, "longest time of a request (default no limit)")
 	f.DurationVar(&o.readTimeout, "read-timeout", time.Minute, "longest time for a request to arrive over REST")
 	f.StringSliceVar(&o.hosts, "allowed-host", nil, `names of the server in requests over REST, besides localhost and IP addresses; "*" for all (default: all if it listens on other interfaces than loopback)`)
@@ -113,22 +118,26 @@ JSON, on stderr. After SIGTERM, the server ends when the requests in progress ha
 	f.DurationVar(&o.drainDelay, "drain-delay", 0, "time between reporting not ready and refusing connections")
 	f.StringVar(&o.certFile, "tls-cert", "", "certificate file (PEM); turns TLS on for REST and gRPC")
 	f.StringVar(&o.keyFile, "tls-key", "", "key file of the certificate (PEM)")
-	f.StringVar(&o.clientCA, "tls-client-ca", "", "file of the authorities (PEM) that sign client certificates, which are then required")
+	f.StringVar(&o.clientCA, "tls-client-ca", "",
+		"file of the authorities (PEM) that sign client certificates, which are then required")
 	f.StringVar(&o.tokenFile, "token-file", "", "file of bearer tokens, one per line; requests then need one")
-	f.StringVar(&o.collector, "otlp-endpoint", "", "OpenTelemetry collector that gets spans by OTLP over HTTP, such as http://127.0.0.1:4318")
+	f.StringVar(&o.collector, "otlp-endpoint", "",
+		"OpenTelemetry collector that gets spans by OTLP over HTTP, such as http://127.0.0.1:4318")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log debug records")
 	return c
 }
 
-// heapBallast is the size of an array that is never read or written, and so takes no memory of the machine. The
-// garbage collector runs when the heap has doubled: with the array, after as many bytes of requests more. Without it, the heap
-// of a server of small models doubles with every few hundred requests.
+// heapBallast is the size of an array that is never read or written, and so takes no memory of
+// the machine. The garbage collector runs when the heap has doubled: with the array, after as
+// many bytes of requests more. Without it, the heap of a server of small models doubles with
+// every few hundred requests.
 const heapBallast = 16 << 20
 
 // run serves until ctx is done.
 func (o *serveOptions) run(ctx context.Context, args []string, logs io.Writer) error {
 	if o.maxMemory < 0 || o.poll < 0 || o.readTimeout <= 0 || o.drain < 0 || o.drainDelay < 0 {
-		return cli.Usagef("--max-memory is %d, --poll %s, --read-timeout %s, --drain %s, --drain-delay %s: want positive numbers",
+		return cli.Usagef(
+			"--max-memory is %d, --poll %s, --read-timeout %s, --drain %s, --drain-delay %s: want positive numbers",
 			o.maxMemory, o.poll, o.readTimeout, o.drain, o.drainDelay)
 	}
 	defer runtime.KeepAlive(make([]byte, heapBallast))
@@ -181,8 +190,8 @@ func (o *serveOptions) run(ctx context.Context, args []string, logs io.Writer) e
 	return errors.Join(o.serve(ctx, s, config, log), s.Close())
 }
 
-// limitGarbage makes the garbage collector run before the heap exceeds the memory of all requests, unless
-// GOMEMLIMIT says otherwise. By itself it waits until the heap has doubled.
+// limitGarbage makes the garbage collector run before the heap exceeds the memory of all requests,
+// unless GOMEMLIMIT says otherwise. By itself it waits until the heap has doubled.
 func limitGarbage(b *onward.MemoryBudget) {
 	limit := b.Limit()
 	if limit == 0 || os.Getenv("GOMEMLIMIT") != "" {
@@ -232,7 +241,8 @@ func (o *serveOptions) tls() (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--tls-cert: %w", err)
 	}
-	c := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+	c := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12,
+		NextProtos: []string{"h2", "http/1.1"}}
 	if o.clientCA != "" {
 		pem, err := os.ReadFile(o.clientCA)
 		if err != nil {
@@ -287,8 +297,8 @@ func (o *serveOptions) address(a string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// allowedHosts returns the names that requests over REST may have, or nil for any: if the server listens on other
-// interfaces than loopback and no name is given.
+// allowedHosts returns the names that requests over REST may have, or nil for any: if the server
+// listens on other interfaces than loopback and no name is given.
 func (o *serveOptions) allowedHosts() ([]string, error) {
 	if o.hosts != nil || o.http == "" {
 		return o.hosts, nil
@@ -328,7 +338,8 @@ func (o *serveOptions) serve(ctx context.Context, s *serve.Server, config *tls.C
 		log.Info("listening", "protocol", what, "address", l.Addr().String(), "tls", config != nil && what != "metrics")
 		servers = append(servers, server{what, l, stop})
 		go func() {
-			if err := run(l); err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, grpc.ErrServerStopped) {
+			if err := run(l); err != nil && !errors.Is(err, http.ErrServerClosed) &&
+				!errors.Is(err, grpc.ErrServerStopped) {
 				failed <- fmt.Errorf("%s: %w", what, err)
 			}
 		}()
@@ -382,7 +393,8 @@ func (o *serveOptions) serve(ctx context.Context, s *serve.Server, config *tls.C
 	}
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.drain)
 	defer cancel()
-	// No protocol takes connections while another waits for its requests. Metrics are served until the end.
+	// No protocol takes connections while another waits for its requests. Metrics are
+	// served until the end.
 	protocols := slices.DeleteFunc(slices.Clone(servers), func(s server) bool { return s.what == "metrics" })
 	for _, s := range protocols {
 		s.l.Close()

@@ -40,7 +40,8 @@ func startServe(t *testing.T, args ...string) (addresses map[string]string, stop
 	logs := &records{c: make(chan map[string]any, 1000)}
 	code = make(chan int, 1)
 	go func() {
-		code <- run(ctx, append([]string{"serve", "--http", ":0", "--grpc", ":0", "--metrics", ":0"}, args...), io.Discard, logs)
+		code <- run(ctx, append([]string{"serve", "--http", ":0", "--grpc", ":0", "--metrics", ":0"}, args...),
+			io.Discard, logs)
 	}()
 	addresses = map[string]string{}
 	for len(addresses) < 3 {
@@ -67,11 +68,13 @@ type authority struct {
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
 	a := new(authority)
-	a.cert, a.key = a.sign(t, &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
+	a.cert, a.key = a.sign(t,
+		&x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
 	return a
 }
 
-// sign returns a certificate and its key, signed by the authority, or by itself if the authority has no certificate yet.
+// sign returns a certificate and its key, signed by the authority, or by itself if the authority
+// has no certificate yet.
 func (a *authority) sign(t *testing.T, c *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -102,12 +105,14 @@ func (a *authority) file(t *testing.T) string {
 // pair returns the files of a certificate and its key.
 func (a *authority) pair(t *testing.T, usage x509.ExtKeyUsage) (certFile, keyFile string, c tls.Certificate) {
 	t.Helper()
-	cert, key := a.sign(t, &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{usage}})
+	cert, key := a.sign(t, &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{usage}})
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	certPEM, keyPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+	certPEM, keyPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 	if c, err = tls.X509KeyPair(certPEM, keyPEM); err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +124,8 @@ func (a *authority) pair(t *testing.T, usage x509.ExtKeyUsage) (certFile, keyFil
 func TestClientCertificates(t *testing.T) {
 	ca := newAuthority(t)
 	certFile, keyFile, _ := ca.pair(t, x509.ExtKeyUsageServerAuth)
-	addresses, stop, code := startServe(t, "mul_1.onnx", "--tls-cert", certFile, "--tls-key", keyFile, "--tls-client-ca", ca.file(t))
+	addresses, stop, code := startServe(t, "mul_1.onnx", "--tls-cert", certFile, "--tls-key", keyFile,
+		"--tls-client-ca", ca.file(t))
 	_, _, own := ca.pair(t, x509.ExtKeyUsageClientAuth)
 	_, _, foreign := newAuthority(t).pair(t, x509.ExtKeyUsageClientAuth)
 	_, _, wrongUse := ca.pair(t, x509.ExtKeyUsageServerAuth)
@@ -139,7 +145,9 @@ func TestClientCertificates(t *testing.T) {
 	} {
 		config := &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS10, MaxVersion: c.max}
 		if len(c.certs) > 0 { // also if the server does not ask for one of its authority
-			config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &c.certs[0], nil }
+			config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+				return &c.certs[0], nil
+			}
 		}
 		web := &http.Client{Transport: &http.Transport{TLSClientConfig: config.Clone()}}
 		r, err := web.Get("https://" + addresses["http"] + "/v2/health/ready")
@@ -205,7 +213,8 @@ func TestShutdownUnderLoad(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(repo, "m", "1"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string]string{"1/model.onnx": string(data), "config.pbtxt": "max_batch_size: 64 dynamic_batching { max_queue_delay_microseconds: 1000000 }"} {
+	for name, content := range map[string]string{"1/model.onnx": string(data),
+		"config.pbtxt": "max_batch_size: 64 dynamic_batching { max_queue_delay_microseconds: 1000000 }"} {
 		if err := os.WriteFile(filepath.Join(repo, "m", name), []byte(content), 0o666); err != nil {
 			t.Fatal(err)
 		}
@@ -217,7 +226,8 @@ func TestShutdownUnderLoad(t *testing.T) {
 	}
 	defer conn.Close()
 	client := inference.NewGRPCInferenceServiceClient(conn)
-	message := &inference.ModelInferRequest{ModelName: "m", Inputs: []*inference.ModelInferRequest_InferInputTensor{{Name: "x", Datatype: "FP32", Shape: []int64{1, 2}}}, RawInputContents: [][]byte{[]byte("12345678")}}
+	message := &inference.ModelInferRequest{ModelName: "m",
+		Inputs: []*inference.ModelInferRequest_InferInputTensor{{Name: "x", Datatype: "FP32", Shape: []int64{1, 2}}}, RawInputContents: [][]byte{[]byte("12345678")}}
 	post := func() error {
 		r, err := http.Post("http://"+addresses["http"]+"/v2/models/m/infer", "application/json", strings.NewReader(`{"inputs":[{"name":"x","shape":[1,2],"datatype":"FP32","data":[1,2]}]}`))
 		if err != nil {
@@ -270,7 +280,8 @@ func TestShutdownUnderLoad(t *testing.T) {
 	}
 }
 
-// TestDrainIsOne holds the drain of REST by an unfinished request. gRPC takes no requests meanwhile.
+// TestDrainIsOne holds the drain of REST by an unfinished request. gRPC
+// takes no requests meanwhile.
 func TestDrainIsOne(t *testing.T) {
 	addresses, stop, code := startServe(t, "mul_1.onnx", "--drain", "1m")
 	held, err := net.Dial("tcp", addresses["http"])
@@ -278,7 +289,8 @@ func TestDrainIsOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer held.Close()
-	if _, err := io.WriteString(held, "POST /v2/models/mul_1/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{"); err != nil {
+	if _, err := io.WriteString(held,
+		"POST /v2/models/mul_1/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{"); err != nil {
 		t.Fatal(err)
 	}
 	inProgress(t, addresses["metrics"], 1)

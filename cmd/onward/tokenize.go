@@ -47,10 +47,13 @@ vocab.txt, vocab.json beside merges.txt, or a .tiktoken file. Without TEXT, each
 standard input is one.
 
 Each token is printed with its id and its offsets in the text, in bytes.`,
-		Example: "  onward tokenize all-MiniLM-L6-v2 \"a cat\"\n  onward tokenize all-MiniLM-L6-v2 --json <texts.txt\n  onward tokenize all-MiniLM-L6-v2 --decode \"101 1037 4937 102\"",
-		Args:    cobra.MinimumNArgs(1),
+		Example: "  onward tokenize all-MiniLM-L6-v2 \"a cat\"\n" +
+			"  onward tokenize all-MiniLM-L6-v2 --json <texts.txt\n" +
+			"  onward tokenize all-MiniLM-L6-v2 --decode \"101 1037 4937 102\"",
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			tok, err := tokenizer.Open(args[0], &tokenizer.Options{NoSpecialTokens: skip && !decode, NoTruncation: whole, NoPadding: whole})
+			tok, err := tokenizer.Open(args[0],
+				&tokenizer.Options{NoSpecialTokens: skip && !decode, NoTruncation: whole, NoPadding: whole})
 			if err != nil {
 				return err
 			}
@@ -100,8 +103,9 @@ func encodeText(ctx context.Context, w io.Writer, tok *tokenizer.Tokenizer, s st
 		return err
 	}
 	if asJSON {
-		return text.JSON(w, tokenizeJSON{Text: s, IDs: e.IDs, Tokens: e.Tokens, TypeIDs: e.TypeIDs, Mask: e.Mask, Special: e.Special,
-			Words: e.Words, Sequences: e.Sequences, Offsets: e.Offsets, Overflow: len(e.Overflow)})
+		return text.JSON(w,
+			tokenizeJSON{Text: s, IDs: e.IDs, Tokens: e.Tokens, TypeIDs: e.TypeIDs, Mask: e.Mask, Special: e.Special,
+				Words: e.Words, Sequences: e.Sequences, Offsets: e.Offsets, Overflow: len(e.Overflow)})
 	}
 	for i, id := range e.IDs {
 		where := "special"

@@ -13,7 +13,8 @@ import (
 // TestTokenize reads texts from the standard input, and decodes the ids that it prints.
 func TestTokenize(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "vocab.txt"), []byte("[PAD]\n[UNK]\n[CLS]\n[SEP]\na\nca\n##t\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "vocab.txt"), []byte("[PAD]\n[UNK]\n[CLS]\n[SEP]\na\nca\n##t\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	root := newRoot()

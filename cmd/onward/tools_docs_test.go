@@ -18,8 +18,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// documented returns the command lines in the code spans and code blocks of a page, without the word
-// onward, up to a pipe.
+// documented returns the command lines in the code spans and code blocks of a page, without the
+// word onward, up to a pipe.
 func documented(t *testing.T, page string) [][]string {
 	t.Helper()
 	text, err := os.ReadFile(page)
@@ -27,7 +27,8 @@ func documented(t *testing.T, page string) [][]string {
 		t.Fatal(err)
 	}
 	var r [][]string
-	for _, m := range regexp.MustCompile("(?:`|(?m:^)(?:\\$ )?(?:go run ./cmd/)?)onward ([^`\n]+)").FindAllStringSubmatch(string(text), -1) {
+	for _, m := range regexp.MustCompile("(?:`|(?m:^)(?:\\$ )?(?:go run ./cmd/)?)onward ([^`\n]+)").
+		FindAllStringSubmatch(string(text), -1) {
 		if words := shellWords(m[1]); !slices.ContainsFunc(r, func(w []string) bool { return slices.Equal(w, words) }) {
 			r = append(r, words)
 		}
@@ -35,7 +36,8 @@ func documented(t *testing.T, page string) [][]string {
 	return r
 }
 
-// shellWords splits a command line as a shell does, up to a pipe, a redirection or a comment. It knows quotes only.
+// shellWords splits a command line as a shell does, up to a pipe, a redirection or a comment.
+// It knows quotes only.
 func shellWords(line string) []string {
 	var words []string
 	for _, m := range regexp.MustCompile(`(?:'[^']*'|"[^"]*"|[^\s'"])+`).FindAllString(line, -1) {
@@ -47,8 +49,8 @@ func shellWords(line string) []string {
 	return words
 }
 
-// checkFlags checks that a command line has a verb, flags and a number of arguments that the command takes. A verb
-// without arguments is a mention.
+// checkFlags checks that a command line has a verb, flags and a number of arguments that the
+// command takes. A verb without arguments is a mention.
 func checkFlags(t *testing.T, page string, words []string) {
 	t.Helper()
 	cmd, rest, err := newRoot().Find(words)
@@ -86,16 +88,19 @@ func documentedFiles(t *testing.T, dir string) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(at("all-MiniLM-L6-v2/vocab.txt"), []byte("[PAD]\n[UNK]\n[CLS]\n[SEP]\na\nca\n##t\n-\n"), 0o666); err != nil {
+	if err := os.WriteFile(at("all-MiniLM-L6-v2/vocab.txt"), []byte("[PAD]\n[UNK]\n[CLS]\n[SEP]\na\nca\n##t\n-\n"),
+		0o666); err != nil {
 		t.Fatal(err)
 	}
-	command(t, exitOK, "optimize", at("model.onnx"), "-o", at("fixed.onnx"), "--level", "none", "--dimension", "batch=1")
+	command(t, exitOK, "optimize", at("model.onnx"), "-o", at("fixed.onnx"), "--level", "none",
+		"--dimension", "batch=1")
 	command(t, exitOK, "edit", "convert", at("model.onnx"), "-o", at("half.onnx"), "--float16")
 	z, err := tensor.ReadNPZFile(npz, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for from, to := range map[string]string{npz: "samples.npz", filepath.Join(pictures, "a.png"): "datasets/models/digit7.png"} {
+	for from, to := range map[string]string{npz: "samples.npz",
+		filepath.Join(pictures, "a.png"): "datasets/models/digit7.png"} {
 		if err == nil {
 			err = os.Rename(from, at(to))
 		}
@@ -125,7 +130,8 @@ func documentedFiles(t *testing.T, dir string) {
 	}
 }
 
-// TestToolsPage parses each command of docs/tools.md. A row without a command says why the feature is not supported.
+// TestToolsPage parses each command of docs/tools.md. A row without a command says why the
+// feature is not supported.
 func TestToolsPage(t *testing.T) {
 	const page = "../../docs/tools.md"
 	text, err := os.ReadFile(page)
@@ -139,7 +145,8 @@ func TestToolsPage(t *testing.T) {
 			continue
 		}
 		rows++
-		if len(cells) != 2 || !strings.Contains(cells[1], "`onward ") && !strings.HasPrefix(cells[1], "not supported: ") {
+		if len(cells) != 2 || !strings.Contains(cells[1], "`onward ") &&
+			!strings.HasPrefix(cells[1], "not supported: ") {
 			t.Errorf("want a feature and a command, or \"not supported: \" and a reason:\n%s", line)
 		}
 	}
@@ -152,8 +159,8 @@ func TestToolsPage(t *testing.T) {
 	}
 }
 
-// TestRunsDocumentedCommands runs the commands of README.md and docs/tools.md that need neither another library, the
-// ONNX backend suite nor a table.
+// TestRunsDocumentedCommands runs the commands of README.md and docs/tools.md that need neither
+// another library, the ONNX backend suite nor a table.
 func TestRunsDocumentedCommands(t *testing.T) {
 	commands := append(documented(t, "../../README.md"), documented(t, "../../docs/tools.md")...)
 	dir := t.TempDir()
@@ -163,7 +170,8 @@ func TestRunsDocumentedCommands(t *testing.T) {
 	ran := 0
 	for _, words := range commands {
 		line := strings.Join(words, " ")
-		if mention := len(words) == 1 && words[0] != "doctor" || line == "edit insert"; mention || regexp.MustCompile(`\bort|^conformance|^map|^serve`).MatchString(line) {
+		if mention := len(words) == 1 && words[0] != "doctor" || line == "edit insert"; mention ||
+			regexp.MustCompile(`\bort|^conformance|^map|^serve`).MatchString(line) {
 			continue
 		}
 		switch words[0] {
@@ -189,7 +197,8 @@ func TestRunsDocumentedCommands(t *testing.T) {
 
 // TestDocumentedCommands parses the commands in the documentation.
 func TestDocumentedCommands(t *testing.T) {
-	pages := []string{"../../README.md", "../../CONTRIBUTING.md", "../../SECURITY.md", "../../examples/README.md", "../../deploy/README.md"}
+	pages := []string{"../../README.md", "../../CONTRIBUTING.md", "../../SECURITY.md", "../../examples/README.md",
+		"../../deploy/README.md"}
 	for _, pattern := range []string{"../../docs/*.md", "../../docs/design/*.md"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {

@@ -133,7 +133,8 @@ func TestRandomAccount(t *testing.T) {
 			if err != nil && budget.limit == 0 && errors.Is(err, errBudget) {
 				rt.Fatal(err)
 			}
-			if err != nil && n >= 0 && !errors.Is(err, ErrMemoryLimit) && !errors.Is(err, errBudget) && !errors.Is(err, context.Canceled) {
+			if err != nil && n >= 0 && !errors.Is(err, ErrMemoryLimit) && !errors.Is(err, errBudget) &&
+				!errors.Is(err, context.Canceled) {
 				rt.Fatal(err)
 			}
 			if err != nil && limit == 0 && errors.Is(err, ErrMemoryLimit) {
@@ -181,7 +182,8 @@ func TestLimitOfOutputs(t *testing.T) {
 			x := input(rows)
 			_, err = p.Run(context.Background(), &Request{Inputs: []tensor.Value{x}, MemoryLimit: 8 << 20})
 			if !errors.Is(err, ErrMemoryLimit) {
-				t.Errorf("%s, generic=%v: got %v for a thousand outputs of 1 MiB, want %v", test.name, generic, err, ErrMemoryLimit)
+				t.Errorf("%s, generic=%v: got %v for a thousand outputs of 1 MiB, want %v", test.name, generic,
+					err, ErrMemoryLimit)
 			}
 			b := p.NewBound()
 			b.SetInput(0, x)
@@ -222,7 +224,8 @@ func TestViewsHoldMemory(t *testing.T) {
 		if !errors.Is(err, ErrMemoryLimit) {
 			t.Errorf("generic=%v: got %v for eight views of 1 MiB, want %v", generic, err, ErrMemoryLimit)
 		}
-		if _, err = p.Run(context.Background(), &Request{Inputs: []tensor.Value{in}, MemoryLimit: 10 << 20}); err != nil {
+		if _, err = p.Run(context.Background(), &Request{Inputs: []tensor.Value{in}, MemoryLimit: 10 << 20}); err !=
+			nil {
 			t.Errorf("generic=%v: %v", generic, err)
 		}
 	}

@@ -75,7 +75,8 @@ func TestBoundOutputIsWrittenInPlace(t *testing.T) {
 				clear(y.Bytes())
 				runBound(t, b)
 				got := tensor.Of[float32](y)
-				if n := len(got); got[n-1] != float32(k)+1 || got[0] != tensor.Of[float32](x)[n-1]+1 || b.Result(0) != tensor.Value(y) {
+				if n := len(got); got[n-1] != float32(k)+1 || got[0] != tensor.Of[float32](x)[n-1]+1 ||
+					b.Result(0) != tensor.Value(y) {
 					t.Fatalf("run %d: first %v, last %v", k, got[0], got[n-1])
 				}
 			}
@@ -211,7 +212,8 @@ func TestBoundShapes(t *testing.T) {
 
 // drawChain draws up to six operators of some kinds, makes a graph of them, and draws which of
 // their results are outputs besides the last.
-func drawChain(t *testing.T, rt *rapid.T, graph func(testing.TB, ...ir.Operator) *ir.Graph, kinds ...ir.Operator) *ir.Graph {
+func drawChain(t *testing.T, rt *rapid.T, graph func(testing.TB, ...ir.Operator) *ir.Graph,
+	kinds ...ir.Operator) *ir.Graph {
 	g := graph(t, rapid.SliceOfN(rapid.SampledFrom(kinds), 1, 6).Draw(rt, "ops")...)
 	for _, n := range g.Nodes {
 		if rapid.IntRange(0, 2).Draw(rt, "output") == 0 {

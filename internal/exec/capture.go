@@ -124,8 +124,10 @@ func (s *state) captureStep(i int) {
 			continue
 		}
 		t, isTensor := s.values[id].(*tensor.Tensor)
-		planned := isTensor && t == &s.headers[id] && s.charged[id].n == 0 && (s.placed(id, t) || s.plan.group[id] >= 0 && s.layout.offset[s.plan.group[id]] >= 0)
-		isView := ok && isTensor && st.view && k == 0 && len(launches) == 0 && !s.owned[id] && s.charged[id].n == 0 && !planned
+		planned := isTensor && t == &s.headers[id] && s.charged[id].n == 0 &&
+			(s.placed(id, t) || s.plan.group[id] >= 0 && s.layout.offset[s.plan.group[id]] >= 0)
+		isView := ok && isTensor && st.view && k == 0 && len(launches) == 0 && !s.owned[id] &&
+			s.charged[id].n == 0 && !planned
 		view = view || isView
 		ok = ok && (planned || isView)
 		r.fixed[id] = planned || isView

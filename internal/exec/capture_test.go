@@ -84,7 +84,8 @@ func TestFailureInvalidatesCapture(t *testing.T) {
 		}
 		was := *o
 		if must(); !checkReplay && (o.ran != was.ran || o.launched != was.launched+1) {
-			t.Errorf("after a failure of run %d a run calls the operator %d times and its kernel %d times, want 0 and 1",
+			t.Errorf(
+				"after a failure of run %d a run calls the operator %d times and its kernel %d times, want 0 and 1",
 				k, o.ran-was.ran, o.launched-was.launched)
 		}
 	}

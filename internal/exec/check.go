@@ -137,7 +137,8 @@ func compare(got []tensor.Value, want []*tensor.Tensor, what string) error {
 		}
 		for i, b := range t.Bytes() {
 			if b != w.Bytes()[i] {
-				return fail.Errorf("%s: output %d of shape %v differs at byte %d of %d", what, k, t.Shape(), i, len(w.Bytes()))
+				return fail.Errorf("%s: output %d of shape %v differs at byte %d of %d", what, k, t.Shape(),
+					i, len(w.Bytes()))
 			}
 		}
 	}

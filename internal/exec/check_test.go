@@ -96,7 +96,8 @@ func TestCheckReplay(t *testing.T) {
 				switch {
 				case test.want == "" && err != nil:
 					t.Errorf("bound=%v: %v", bound, err)
-				case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "launched")):
+				case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) ||
+					!strings.Contains(err.Error(), "launched")):
 					t.Errorf("bound=%v: got %v, want the name of the node and %q", bound, err, test.want)
 				}
 			}

@@ -150,7 +150,8 @@ func TestRun(t *testing.T) {
 // This test checks that a result does not share the memory of an input, a constant or a later
 // run.
 func TestOutputsBelongToTheCaller(t *testing.T) {
-	for _, ops := range [][]ir.Operator{{flatView{}}, {flat{}}, {addOne{}, flatView{}}, {addOne{}, flatView{}, flatView{}}, {body{n: 1}}, {body{n: 0}}} {
+	for _, ops := range [][]ir.Operator{{flatView{}}, {flat{}}, {addOne{}, flatView{}},
+		{addOne{}, flatView{}, flatView{}}, {body{n: 1}}, {body{n: 0}}} {
 		for _, o := range []Options{{Generic: true}, {}} {
 			p, err := Compile(t.Context(), chain(t, ops...), o)
 			if err != nil {
@@ -197,11 +198,13 @@ func TestMemoryLimit(t *testing.T) {
 	}
 	x := input(1 << 10) // 16 KiB
 	for range 2 {
-		if _, err := p.Run(context.Background(), &Request{Inputs: []tensor.Value{x}, MemoryLimit: 20 << 10}); !errors.Is(err, ErrMemoryLimit) {
+		if _, err := p.Run(context.Background(),
+			&Request{Inputs: []tensor.Value{x}, MemoryLimit: 20 << 10}); !errors.Is(err, ErrMemoryLimit) {
 			t.Fatalf("error is %v, want the memory limit", err)
 		}
 		// A thousand iterations of the body take no more memory than a few.
-		if _, err := p.Run(context.Background(), &Request{Inputs: []tensor.Value{x}, MemoryLimit: 160 << 10}); err != nil {
+		if _, err := p.Run(context.Background(), &Request{Inputs: []tensor.Value{x}, MemoryLimit: 160 << 10}); err !=
+			nil {
 			t.Fatal(err)
 		}
 	}
@@ -270,7 +273,8 @@ func TestPoolSplitsEvenly(t *testing.T) {
 			least, most, chunks = min(least, hi-lo), max(most, hi-lo), chunks+1
 		})
 		if want := min(n, 2*chunksPerThread); chunks != want || most-least > 1 {
-			t.Errorf("%d items in %d chunks of %d to %d, want %d that differ by one at most", n, chunks, least, most, want)
+			t.Errorf("%d items in %d chunks of %d to %d, want %d that differ by one at most", n, chunks,
+				least, most, want)
 		}
 	}
 }
@@ -348,7 +352,8 @@ func TestLayoutKeepsLiveGroupsApart(t *testing.T) {
 			}
 			for j := range i {
 				alive := groups[i].first <= groups[j].last && groups[j].first <= groups[i].last
-				if alive && size[i] > 0 && size[j] > 0 && l.offset[i] < l.offset[j]+size[j] && l.offset[j] < l.offset[i]+size[i] {
+				if alive && size[i] > 0 && size[j] > 0 && l.offset[i] < l.offset[j]+size[j] &&
+					l.offset[j] < l.offset[i]+size[i] {
 					t.Fatalf("groups %d and %d overlap", i, j)
 				}
 			}

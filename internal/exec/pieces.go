@@ -20,8 +20,9 @@ var clock = time.Now
 // turnTime is the duration after which a serial run lets other goroutines run.
 const turnTime = time.Millisecond
 
-// yield lets other goroutines run, if the run has had its thread for turnTime. Go's scheduler takes a
-// thread from a goroutine only after 10 ms, and every request of a server waits for several goroutines.
+// yield lets other goroutines run, if the run has had its thread for turnTime. Go's
+// scheduler takes a thread from a goroutine only after 10 ms, and every request of a server
+// waits for several goroutines.
 func (r *run) yield() {
 	if clock().Sub(r.turn) < turnTime {
 		return

@@ -46,8 +46,8 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// TestSerialRunsYield checks that serial runs let other goroutines run every millisecond, within sections and
-// between them, and that other runs do not.
+// TestSerialRunsYield checks that serial runs let other goroutines run every millisecond, within
+// sections and between them, and that other runs do not.
 func TestSerialRunsYield(t *testing.T) {
 	now := time.Time{}
 	yields := 0
@@ -71,7 +71,8 @@ func TestSerialRunsYield(t *testing.T) {
 			s.Serial(100, 10, func(lo, hi int) { now = now.Add(time.Duration(hi-lo) * c.item) })
 		}
 		if yields != c.want {
-			t.Errorf("%d sections of 100 items of %v, serial %t: %d yields, want %d", c.sections, c.item, c.serial, yields, c.want)
+			t.Errorf("%d sections of 100 items of %v, serial %t: %d yields, want %d", c.sections, c.item,
+				c.serial, yields, c.want)
 		}
 	}
 }
@@ -135,7 +136,8 @@ func TestSectionThatEndsEarlyDoesNotReturn(t *testing.T) {
 		"Serial":   (*ir.Call).Serial,
 		"Launch":   func(c *ir.Call, n, grain int, fn func(lo, hi int)) { c.Launch(n, grain, fn); c.Sync() },
 	} {
-		for name, pool := range map[string]*Pool{"no pool": nil, "one thread": NewPool(1), "three threads": NewPool(3)} {
+		for name, pool := range map[string]*Pool{"no pool": nil, "one thread": NewPool(1),
+			"three threads": NewPool(3)} {
 			returned := false
 			p, err := Compile(t.Context(), chain(t, sections{f, &returned}), Options{Pool: pool})
 			if err != nil {

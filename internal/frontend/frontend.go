@@ -61,8 +61,10 @@ func (l Limits) OrDefault() Limits {
 // Convert returns the typed graph of a model: every value has an element type, and every node an
 // operator of the engine.
 func Convert(m *onnx.Model, opts Options) (*ir.Graph, error) {
-	b := &builder{model: m, opts: opts, decode: &onnx.DecodeOptions{External: m.External(), Reserve: opts.Reserve, Context: opts.Context},
-		limits: opts.Limits.OrDefault(), funcs: map[funcKey]*onnx.Function{}, unsupported: map[string]*kit.Unsupported{}}
+	b := &builder{model: m, opts: opts,
+		decode: &onnx.DecodeOptions{External: m.External(), Reserve: opts.Reserve, Context: opts.Context},
+		limits: opts.Limits.OrDefault(), funcs: map[funcKey]*onnx.Function{},
+		unsupported: map[string]*kit.Unsupported{}}
 	count, err := m.CountNodes(b.limits.MaxDepth)
 	if err != nil {
 		return nil, err
@@ -112,7 +114,8 @@ func (b *builder) err() error {
 //
 // custom is as in [Options].
 func CheckOperators(m *onnx.Model, custom func(domain, opType string, opset int) *kit.Def) error {
-	b := &builder{model: m, opts: Options{Custom: custom}, limits: Limits{}.OrDefault(), unsupported: map[string]*kit.Unsupported{}}
+	b := &builder{model: m, opts: Options{Custom: custom}, limits: Limits{}.OrDefault(),
+		unsupported: map[string]*kit.Unsupported{}}
 	if _, err := m.CountNodes(b.limits.MaxDepth); err != nil {
 		return err
 	}
@@ -175,10 +178,12 @@ func opsets(imports []onnx.OperatorSetID, irVersion int64) (map[string]int, erro
 	for _, im := range imports {
 		d := kit.NormalDomain(im.Domain)
 		if im.Version < 1 || im.Version > math.MaxInt32 {
-			return nil, fail.Errorf("model imports opset %d of domain %q, which does not exist", im.Version, domainName(d))
+			return nil, fail.Errorf("model imports opset %d of domain %q, which does not exist",
+				im.Version, domainName(d))
 		}
 		if top, ok := kit.MaxOpset[d]; ok && int(im.Version) > top {
-			return nil, fail.Errorf("model imports opset %d of domain %q, the newest supported one is %d", im.Version, domainName(d), top)
+			return nil, fail.Errorf("model imports opset %d of domain %q, the newest supported one is %d", im.Version,
+				domainName(d), top)
 		}
 		r[d] = int(im.Version)
 	}
@@ -261,7 +266,8 @@ func (b *builder) graph(og *onnx.Graph, parent *scope, main bool) (*ir.Graph, er
 	g := &ir.Graph{Name: og.Name, Defaults: map[ir.ValueID]tensor.Value{}}
 	s := &scope{b: b, g: g, parent: parent, names: make(map[string]ir.ValueID, len(og.Nodes)+len(og.Initializers))}
 	if parent != nil {
-		s.opsets, s.attrs, s.prefix, s.calls, s.nesting = parent.opsets, parent.attrs, parent.prefix, parent.calls, parent.nesting+1
+		s.opsets, s.attrs, s.prefix, s.calls, s.nesting = parent.opsets, parent.attrs, parent.prefix, parent.calls,
+			parent.nesting+1
 	} else {
 		s.opsets = b.opsets
 	}
@@ -299,7 +305,8 @@ func (b *builder) graph(og *onnx.Graph, parent *scope, main bool) (*ir.Graph, er
 		g.Inputs = append(g.Inputs, id)
 		if init != nil {
 			if t.Known() && !t.Base().Equal(init.Type()) {
-				return nil, fail.Errorf("initializer %q has type %s, but its input has type %s", in.Name, init.Type(), t.Base())
+				return nil, fail.Errorf("initializer %q has type %s, but its input has type %s", in.Name,
+					init.Type(), t.Base())
 			}
 			g.Defaults[id] = init
 			delete(inits, in.Name)
@@ -350,13 +357,15 @@ func (b *builder) graph(og *onnx.Graph, parent *scope, main bool) (*ir.Graph, er
 
 // initializers returns the values of a graph's initializers, and the set of those that own their
 // memory.
-func (b *builder) initializers(og *onnx.Graph, main bool) (r map[string]tensor.Value, owned map[string]bool, err error) {
+func (b *builder) initializers(og *onnx.Graph,
+	main bool) (r map[string]tensor.Value, owned map[string]bool, err error) {
 	r, owned = make(map[string]tensor.Value, len(og.Initializers)), map[string]bool{}
 	for _, t := range og.Initializers {
 		if t == nil || t.Name == "" {
 			return nil, nil, fail.Errorf("graph %q has an initializer without a name", og.Name)
 		}
-		// ONNX Runtime takes the last of several initializers of one name, which the checker refuses.
+		// ONNX Runtime takes the last of several initializers of one name,
+		// which the checker refuses.
 		if v := b.opts.Initializers[t.Name]; v != nil && main {
 			r[t.Name] = v
 			continue
@@ -389,7 +398,9 @@ func (b *builder) initializers(og *onnx.Graph, main bool) (r map[string]tensor.V
 			return nil, nil, err
 		}
 		if left := maxDense - b.dense; n > left {
-			return nil, nil, fail.Errorf("sparse initializer %q takes %d bytes when dense, want at most %d for all together, of which %d are left", st.Values.Name, n, maxDense, left)
+			return nil, nil,
+				fail.Errorf("sparse initializer %q takes %d bytes when dense, want at most %d for all together, of "+
+					"which %d are left", st.Values.Name, n, maxDense, left)
 		}
 		if b.opts.Reserve != nil {
 			if err := b.opts.Reserve(int64(n)); err != nil {

@@ -53,7 +53,8 @@ func analyze(g *ir.Graph) (r Graph) {
 		r.Values = append(r.Values, x)
 	}
 	for _, n := range g.Nodes {
-		x := Node{Name: n.Name, OpType: n.OpType, Domain: n.Domain, Opset: n.Opset, In: valueNames(g, n.In), Out: valueNames(g, n.Out)}
+		x := Node{Name: n.Name, OpType: n.OpType, Domain: n.Domain, Opset: n.Opset, In: valueNames(g, n.In),
+			Out: valueNames(g, n.Out)}
 		for _, body := range n.Graphs {
 			x.Bodies = append(x.Bodies, analyze(body))
 		}

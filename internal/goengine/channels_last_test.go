@@ -16,8 +16,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// quantizedNetwork draws a network of quantized operators on images. It returns the model and the shape of its
-// input x of uint8, or of int8.
+// quantizedNetwork draws a network of quantized operators on images. It returns the model and the
+// shape of its input x of uint8, or of int8.
 func quantizedNetwork(t *rapid.T) (*onnx.Model, tensor.DType, []int) {
 	b := onnx.NewModel("net").Opset("", 21).Opset("com.microsoft", 1)
 	signed := rapid.Bool().Draw(t, "signed")
@@ -41,7 +41,8 @@ func quantizedNetwork(t *rapid.T) (*onnx.Model, tensor.DType, []int) {
 		made = append(made, v)
 	}
 	conv := func(v image) {
-		group, kernel, stride, pad := 1, rapid.IntRange(1, 3).Draw(t, "kernel"), rapid.IntRange(1, 2).Draw(t, "stride"), rapid.IntRange(0, 1).Draw(t, "pad")
+		group, kernel, stride, pad := 1, rapid.IntRange(1, 3).Draw(t, "kernel"), rapid.IntRange(1, 2).Draw(t, "stride"),
+			rapid.IntRange(0, 1).Draw(t, "pad")
 		m := rapid.IntRange(1, 40).Draw(t, "outputs")
 		if rapid.Bool().Draw(t, "depthwise") {
 			group, m = v.c, v.c
@@ -74,7 +75,8 @@ func quantizedNetwork(t *rapid.T) (*onnx.Model, tensor.DType, []int) {
 			in = append(in, name+"b")
 		}
 		k, st, p := int64(kernel), int64(stride), int64(pad)
-		node("", "QLinearConv", in, onnx.Attrs{"group": int64(group), "kernel_shape": []int64{k, k}, "strides": []int64{st, st}, "pads": []int64{p, p, p, p}}, m, h, w)
+		node("", "QLinearConv", in, onnx.Attrs{"group": int64(group), "kernel_shape": []int64{k, k},
+			"strides": []int64{st, st}, "pads": []int64{p, p, p, p}}, m, h, w)
 	}
 	conv(x)
 	for range rapid.IntRange(1, 7).Draw(t, "nodes") {
@@ -84,12 +86,15 @@ func quantizedNetwork(t *rapid.T) (*onnx.Model, tensor.DType, []int) {
 		case 0, 1, 2, 3:
 			conv(v)
 		case 4, 5:
-			same := slices.DeleteFunc(slices.Clone(made), func(o image) bool { return o.c != v.c || o.h != v.h || o.w != v.w })
+			same := slices.DeleteFunc(slices.Clone(made), func(o image) bool {
+				return o.c != v.c || o.h != v.h || o.w != v.w
+			})
 			o := rapid.SampledFrom(same).Draw(t, "second")
 			op := rapid.SampledFrom([]string{"QLinearAdd", "QLinearMul"}).Draw(t, "arithmetic")
 			node("com.microsoft", op, []string{v.name, "s", "z", o.name, "s", "z", "s", "z"}, nil, v.c, v.h, v.w)
 		case 6:
-			node("com.microsoft", "QLinearConcat", []string{"s", "z", v.name, "s", "z", v.name, "s", "z"}, onnx.Attrs{"axis": int64(1)}, 2*v.c, v.h, v.w)
+			node("com.microsoft", "QLinearConcat", []string{"s", "z", v.name, "s", "z", v.name, "s", "z"},
+				onnx.Attrs{"axis": int64(1)}, 2*v.c, v.h, v.w)
 		case 7:
 			if rapid.Bool().Draw(t, "average") {
 				node("com.microsoft", "QLinearAveragePool", []string{v.name, "s", "z", "s", "z"}, pool, v.c, v.h, v.w)
@@ -112,15 +117,16 @@ func quantizedNetwork(t *rapid.T) (*onnx.Model, tensor.DType, []int) {
 	return b.Must(), dtype, shape
 }
 
-// TestChannelsLast checks that networks of quantized convolutions have the same results whether the pass
-// channels-last runs or not.
+// TestChannelsLast checks that networks of quantized convolutions have the same results whether the
+// pass channels-last runs or not.
 func TestChannelsLast(t *testing.T) {
 	moved := 0
 	rapid.Check(t, func(t *rapid.T) {
 		m, dtype, shape := quantizedNetwork(t)
 		x := tensor.Must(tensor.Zeros(dtype, shape...))
 		copy(x.Bytes(), rapid.SliceOfN(rapid.Byte(), x.Len(), x.Len()).Draw(t, "x"))
-		e, err := driver.Lookup("cpu").Compile(t.Context(), &driver.Model{Model: m}, &driver.Options{Threads: 1}, driver.Config{})
+		e, err := driver.Lookup("cpu").
+			Compile(t.Context(), &driver.Model{Model: m}, &driver.Options{Threads: 1}, driver.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +149,8 @@ func TestChannelsLast(t *testing.T) {
 				want = got
 			}
 			for name, w := range want {
-				if g := got[name].(*tensor.Tensor); !slices.Equal(g.Shape(), w.(*tensor.Tensor).Shape()) || !bytes.Equal(g.Bytes(), w.(*tensor.Tensor).Bytes()) {
+				if g := got[name].(*tensor.Tensor); !slices.Equal(g.Shape(), w.(*tensor.Tensor).Shape()) ||
+					!bytes.Equal(g.Bytes(), w.(*tensor.Tensor).Bytes()) {
 					t.Fatalf("output %s differs with threads %d, disabled passes %q", name, o.Threads, o.DisabledPasses)
 				}
 			}

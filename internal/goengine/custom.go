@@ -34,7 +34,9 @@ func customDefs(list []driver.CustomOperator) (func(domain, opType string, opset
 		k := key{kit.NormalDomain(o.Domain), o.Name}
 		for _, d := range defs[k] {
 			if d.Since == c.Since {
-				return nil, driver.Errorf(driver.InvalidArgument, "custom operator %s of version %d is registered twice", kit.QualifiedName(o.Domain, o.Name), c.Since)
+				return nil, driver.Errorf(driver.InvalidArgument,
+					"custom operator %s of version %d is registered twice", kit.QualifiedName(o.Domain, o.Name),
+					c.Since)
 			}
 		}
 		defs[k] = append(defs[k], c)
@@ -74,7 +76,8 @@ func check(o driver.CustomOperator) (*checked, error) {
 	}
 	for _, p := range sig.Out {
 		if _, ok := sig.Resolve(p.Pattern, vars); !ok {
-			return nil, driver.Errorf(driver.InvalidArgument, "custom operator %s: the type %s of output %s is neither a single type nor a type variable of an input", name, p.Pattern, p.Name)
+			return nil, driver.Errorf(driver.InvalidArgument, "custom operator %s: the type %s of output %s is "+
+				"neither a single type nor a type variable of an input", name, p.Pattern, p.Name)
 		}
 	}
 	if o.Since == 0 {
@@ -116,7 +119,8 @@ func (c *customOperator) outputTypes(in []tensor.Type, n int) ([]tensor.Type, er
 		p := c.sig.Out[min(i, len(c.sig.Out)-1)]
 		t, ok := c.sig.Resolve(p.Pattern, bound)
 		if !ok {
-			return nil, fail.Errorf("the type of output %d (%s) is not determined: no input binds %s", i, p.Name, p.Pattern)
+			return nil, fail.Errorf("the type of output %d (%s) is not determined: no input binds %s", i,
+				p.Name, p.Pattern)
 		}
 		r[i] = t
 	}
@@ -140,7 +144,9 @@ func (c *customOperator) Infer(ic *ir.InferContext) error {
 	}
 	var shapes [][]driver.Dim
 	if c.CustomOperator.Infer != nil {
-		if shapes, err = guarded("Infer", func() ([][]driver.Dim, error) { return c.CustomOperator.Infer(s) }); err != nil {
+		if shapes, err = guarded("Infer", func() ([][]driver.Dim, error) {
+			return c.CustomOperator.Infer(s)
+		}); err != nil {
 			return err
 		}
 	}
@@ -178,7 +184,8 @@ func (c *customOperator) Run(call *ir.Call) error {
 
 // call calls the operator's function for n outputs and checks that the wanted ones have
 // the declared types. The other outputs that it returns are nil.
-func (c *customOperator) call(ctx context.Context, node string, in []tensor.Value, n int, wants func(int) bool) ([]tensor.Value, error) {
+func (c *customOperator) call(ctx context.Context, node string, in []tensor.Value, n int,
+	wants func(int) bool) ([]tensor.Value, error) {
 	bases := make([]tensor.Type, len(in))
 	for i, v := range in {
 		if v != nil {
@@ -190,7 +197,8 @@ func (c *customOperator) call(ctx context.Context, node string, in []tensor.Valu
 		return nil, err
 	}
 	out, err := guarded("Run", func() ([]tensor.Value, error) {
-		return c.CustomOperator.Run(ctx, driver.CustomCall{Node: node, Attributes: c.attrs, In: slices.Clone(in), Outputs: n})
+		return c.CustomOperator.Run(ctx,
+			driver.CustomCall{Node: node, Attributes: c.attrs, In: slices.Clone(in), Outputs: n})
 	})
 	if err != nil {
 		return nil, err
@@ -207,7 +215,8 @@ func (c *customOperator) call(ctx context.Context, node string, in []tensor.Valu
 			return nil, fail.Errorf("the custom operator returned no output %d", i)
 		}
 		if got := out[i].Type(); !got.Equal(types[i]) && !EmptyOf(out[i], types[i]) {
-			return nil, fail.Errorf("the custom operator returned %s as output %d, which is declared as %s", got, i, types[i])
+			return nil, fail.Errorf("the custom operator returned %s as output %d, which is declared as %s",
+				got, i, types[i])
 		}
 		r[i] = out[i]
 	}
@@ -221,7 +230,8 @@ func EmptyOf(v tensor.Value, want tensor.Type) bool {
 	case *tensor.Sequence:
 		return want.Kind == tensor.KindSequence && len(v.Items) == 0 && v.Elem.Kind == tensor.KindInvalid
 	case *tensor.Optional:
-		return want.Kind == tensor.KindOptional && (v.Value == nil && v.Elem.Kind == tensor.KindInvalid || v.Value != nil && EmptyOf(v.Value, *want.Of))
+		return want.Kind == tensor.KindOptional &&
+			(v.Value == nil && v.Elem.Kind == tensor.KindInvalid || v.Value != nil && EmptyOf(v.Value, *want.Of))
 	}
 	return false
 }

@@ -29,7 +29,9 @@ func CustomKernels(m *onnx.Model, opts *driver.Options) (*onnx.Model, []driver.C
 	}
 	for _, f := range m.Functions {
 		if f != nil && slices.ContainsFunc(f.Nodes, b.isCustom) {
-			return nil, nil, driver.Errorf(driver.NotImplemented, "function %s uses a custom operator: only cpu and reference support custom operators in functions", f.Name)
+			return nil, nil,
+				driver.Errorf(driver.NotImplemented, "function %s uses a custom operator: only cpu and reference "+
+					"support custom operators in functions", f.Name)
 		}
 	}
 	r := *m
@@ -128,7 +130,8 @@ func (b *renamer) graph(g *onnx.Graph, depth int) (*onnx.Graph, error) {
 
 // kernel returns the custom kernel of node n of graph g.
 func (c *customOperator) kernel(g *ir.Graph, n *ir.Node) driver.CustomKernel {
-	b := driver.CustomKernel{Name: n.OpType, Node: n.Name, In: make([]tensor.Type, len(n.In)), Out: make([]tensor.Type, len(n.Out)), Given: make([]bool, len(n.In))}
+	b := driver.CustomKernel{Name: n.OpType, Node: n.Name, In: make([]tensor.Type, len(n.In)),
+		Out: make([]tensor.Type, len(n.Out)), Given: make([]bool, len(n.In))}
 	for i, id := range n.In {
 		if b.Given[i] = id != ir.None; b.Given[i] {
 			b.In[i] = g.Values[id].Type.Base()

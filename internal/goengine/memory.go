@@ -6,7 +6,8 @@ import (
 	"github.com/onward-ml/onward/internal/memory"
 )
 
-// MemoryLimit returns the largest number of bytes that the data of a model and that one run may take.
+// MemoryLimit returns the largest number of bytes that the data of a model and that
+// one run may take.
 func MemoryLimit(l driver.Limits) int64 {
 	if l.MaxMemory > 0 {
 		return l.MaxMemory

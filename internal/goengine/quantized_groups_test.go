@@ -43,7 +43,8 @@ func TestQuantizedGroups(t *testing.T) {
 		}, want: "ByteMap", exact: true},
 		{name: "requantize", nodes: op("Identity", x, nil), want: "ByteMap", exact: true},
 		{name: "gelu by hand", nodes: func(b *onnx.ModelBuilder) {
-			b.Initializer("root", float32(1.4142135)).Initializer("one", float32(1)).Initializer("half", []float32{0.5}, 1, 1)
+			b.Initializer("root", float32(1.4142135)).Initializer("one", float32(1)).
+				Initializer("half", []float32{0.5}, 1, 1)
 			b.Node("Div", []string{"f0", "root"}, []string{"a"}, nil)
 			b.Node("Erf", []string{"a"}, []string{"b"}, nil)
 			b.Node("Add", []string{"b", "one"}, []string{"c"}, nil)
@@ -134,12 +135,14 @@ func (c *quantizedGroup) test(t *testing.T, signed bool) {
 	b.Node("QuantizeLinear", []string{"y", "sy", "zy"}, []string{"q"}, nil)
 	b.Output("q", elem)
 	m := b.Must()
-	e, err := driver.Lookup("cpu").Compile(t.Context(), &driver.Model{Model: m}, &driver.Options{Threads: 1}, driver.Config{})
+	e, err := driver.Lookup("cpu").
+		Compile(t.Context(), &driver.Model{Model: m}, &driver.Options{Threads: 1}, driver.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	kinds := goengine.Kinds(e)
-	if got := strings.Join(kinds, " "); got != c.want && !(c.want == "DequantizeLinear" && strings.HasPrefix(got, c.want)) {
+	if got := strings.Join(kinds, " "); got != c.want &&
+		!(c.want == "DequantizeLinear" && strings.HasPrefix(got, c.want)) {
 		t.Errorf("the group becomes %s, want %s", got, c.want)
 	}
 	feed := onward.Values{}
@@ -156,7 +159,8 @@ func (c *quantizedGroup) test(t *testing.T, signed bool) {
 	}
 	var want *tensor.Tensor
 	for _, p := range []string{"reference", "cpu"} {
-		s, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: p}}})
+		s, err := onward.OpenModel(t.Context(), m,
+			&onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: p}}})
 		if err != nil {
 			t.Fatal(err)
 		}

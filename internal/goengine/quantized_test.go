@@ -68,7 +68,8 @@ func TestQuantizedLayers(t *testing.T) {
 				dims[i] = d
 			}
 			b.Input("x", elem, dims...)
-			b.Initializer("xs", float32(0.05)).Initializer("xz", xZero).Initializer("ys", float32(0.11)).Initializer("yz", yZero)
+			b.Initializer("xs", float32(0.05)).Initializer("xz", xZero).Initializer("ys", float32(0.11)).
+				Initializer("yz", yZero)
 			b.Initializer("w", w, c.w...)
 			if channels == 1 {
 				b.Initializer("ws", scales[0]).Initializer("wz", zeros[0])
@@ -76,7 +77,8 @@ func TestQuantizedLayers(t *testing.T) {
 				b.Initializer("ws", scales, channels).Initializer("wz", zeros, channels)
 			}
 			b.Node("DequantizeLinear", []string{"x", "xs", "xz"}, []string{"xf"}, nil)
-			b.Node("DequantizeLinear", []string{"w", "ws", "wz"}, []string{"wf"}, onnx.Attrs{"axis": int64(max(c.axis, 0))})
+			b.Node("DequantizeLinear", []string{"w", "ws", "wz"}, []string{"wf"},
+				onnx.Attrs{"axis": int64(max(c.axis, 0))})
 			in := []string{"xf", "wf"}
 			if c.bias {
 				n := c.w[0]
@@ -98,12 +100,14 @@ func TestQuantizedLayers(t *testing.T) {
 			b.Output("y", elem)
 			m := b.Must()
 
-			e, err := driver.Lookup("cpu").Compile(t.Context(), &driver.Model{Model: m}, &driver.Options{Threads: 1}, driver.Config{})
+			e, err := driver.Lookup("cpu").Compile(t.Context(), &driver.Model{Model: m}, &driver.Options{Threads: 1},
+				driver.Config{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			kinds := goengine.Kinds(e)
-			if c.want != "Conv" && c.want != "Linear" && (len(kinds) != 1 || kinds[0] != c.want) || slices.Contains(kinds, "QLinearConv") && c.want == "Conv" {
+			if c.want != "Conv" && c.want != "Linear" && (len(kinds) != 1 || kinds[0] != c.want) ||
+				slices.Contains(kinds, "QLinearConv") && c.want == "Conv" {
 				t.Errorf("the layer becomes %s, want %s", strings.Join(kinds, ", "), c.want)
 			}
 
@@ -116,7 +120,8 @@ func TestQuantizedLayers(t *testing.T) {
 			}
 			var out [2]*tensor.Tensor
 			for i, p := range []string{"reference", "cpu"} {
-				s, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: p}}})
+				s, err := onward.OpenModel(t.Context(), m,
+					&onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: p}}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -157,7 +162,8 @@ func TestQuantizedChain(t *testing.T) {
 	}
 	b := onnx.NewModel("chain").Opset("", 21)
 	b.Input("x", onnx.Uint8, 1, 6, 4, 4)
-	b.Initializer("s", float32(0.05)).Initializer("z", uint8(101)).Initializer("w", w, 24, 10).Initializer("ws", float32(0.01)).Initializer("wz", int8(5))
+	b.Initializer("s", float32(0.05)).Initializer("z", uint8(101)).Initializer("w", w, 24, 10).
+		Initializer("ws", float32(0.01)).Initializer("wz", int8(5))
 	b.Initializer("shape", []int64{1, 24}, 2)
 	b.Node("DequantizeLinear", []string{"x", "s", "z"}, []string{"a"}, nil)
 	b.Node("MaxPool", []string{"a"}, []string{"p"}, onnx.Attrs{"kernel_shape": []int64{2, 2}, "strides": []int64{2, 2}})
@@ -170,7 +176,8 @@ func TestQuantizedChain(t *testing.T) {
 	b.Node("MatMul", []string{"rf", "wf"}, []string{"y"}, nil)
 	b.Output("y", onnx.Float)
 	m := b.Must()
-	e, err := driver.Lookup("cpu").Compile(t.Context(), &driver.Model{Model: m}, &driver.Options{Threads: 1}, driver.Config{})
+	e, err := driver.Lookup("cpu").
+		Compile(t.Context(), &driver.Model{Model: m}, &driver.Options{Threads: 1}, driver.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +191,8 @@ func TestQuantizedChain(t *testing.T) {
 	}
 	var want onward.Values
 	for _, p := range []string{"reference", "cpu"} {
-		s, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: p}}})
+		s, err := onward.OpenModel(t.Context(), m,
+			&onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: p}}})
 		if err != nil {
 			t.Fatal(err)
 		}

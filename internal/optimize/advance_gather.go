@@ -67,7 +67,8 @@ type demand struct {
 }
 
 func (d demand) same(e demand) bool {
-	return d.axis == e.axis && d.indices.DType() == e.indices.DType() && slices.Equal(d.indices.Bytes(), e.indices.Bytes())
+	return d.axis == e.axis && d.indices.DType() == e.indices.DType() &&
+		slices.Equal(d.indices.Bytes(), e.indices.Bytes())
 }
 
 func (a *gatherAdvance) shape(id ir.ValueID) []ir.Dim { return a.g.Values[id].Type.Shape }
@@ -81,7 +82,8 @@ func (a *gatherAdvance) start(i int, op *ops.Gather) {
 	if indices == nil || err != nil {
 		return
 	}
-	if size, known := s[axis].Value(); indices.Len() == 0 || known && indices.Len() > size/2 || !known && indices.Len() > 1 {
+	if size, known := s[axis].Value(); indices.Len() == 0 || known && indices.Len() > size/2 || !known &&
+		indices.Len() > 1 {
 		return
 	}
 	if a.uses[n.In[0]] == 1 && a.pays(n.In[0], axis) {
@@ -113,7 +115,9 @@ func (a *gatherAdvance) pays(id ir.ValueID, axis int) bool {
 // need the same indices; −1 for an input that they need whole. It is nil if there are no such axes.
 func (a *gatherAdvance) axes(n *ir.Node, axis int) []int {
 	s := a.shape(n.Out[0])
-	if len(n.In) == 0 || n.In[0] == ir.None || s == nil || slices.ContainsFunc(n.Out[1:], func(id ir.ValueID) bool { return id != ir.None && a.uses[id] > 0 }) {
+	if len(n.In) == 0 || n.In[0] == ir.None || s == nil || slices.ContainsFunc(n.Out[1:], func(id ir.ValueID) bool {
+		return id != ir.None && a.uses[id] > 0
+	}) {
 		return nil
 	}
 	axes := slices.Repeat([]int{-1}, len(n.In))
@@ -266,7 +270,9 @@ func (a *gatherAdvance) gather(i int, id ir.ValueID) {
 		d := demands[0]
 		to := a.gathered(id, d)
 		indices := a.g.NewConst("", tensor.Must(d.indices.Reshape(d.indices.Len())))
-		a.added[i] = append(a.added[i], &ir.Node{Name: d.name, OpType: "Gather", Opset: 13, Op: &ops.Gather{Axis: d.axis}, In: []ir.ValueID{id, indices}, Out: []ir.ValueID{to}})
+		a.added[i] = append(a.added[i],
+			&ir.Node{Name: d.name, OpType: "Gather", Opset: 13, Op: &ops.Gather{Axis: d.axis},
+				In: []ir.ValueID{id, indices}, Out: []ir.ValueID{to}})
 		demands = slices.DeleteFunc(demands, func(e demand) bool {
 			if e.same(d) {
 				a.g.Nodes[e.user].In[e.input] = to

@@ -2,24 +2,33 @@ package optimize
 
 import "github.com/onward-ml/onward/onnx"
 
-// encoderLayer writes an encoder layer over x, 2×5×8, with two heads and a mask, and selects two tokens as y: 2×1×2×8.
+// encoderLayer writes an encoder layer over x, 2×5×8, with two heads and a mask, and selects two
+// tokens as y: 2×1×2×8.
 func encoderLayer() []build {
 	heads := onnx.Attrs{"perm": []int64{0, 2, 1, 3}}
-	return steps(input("x", 2, 5, 8), ramp("g", 8), ramp("w", 8, 8), ramp("w1", 8, 12), ramp("w2", 12, 8), ramp("b", 12), ramp("mask", 5, 5), constant("k", float32(0.05)),
-		constant("split", []int64{0, 0, 2, 4}, 4), constant("join", []int64{2, 5, 8}, 3), constant("i", []int64{3, -5}, 1, 2),
+	return steps(input("x", 2, 5, 8), ramp("g", 8), ramp("w", 8, 8), ramp("w1", 8, 12), ramp("w2", 12, 8),
+		ramp("b", 12), ramp("mask", 5, 5), constant("k", float32(0.05)),
+		constant("split", []int64{0, 0, 2, 4}, 4), constant("join", []int64{2, 5, 8}, 3),
+		constant("i", []int64{3, -5}, 1, 2),
 		node("LayerNormalization", "x g", "n"), node("Mul", "n k", "h"),
 		node("MatMul", "h w", "q1"), node("Reshape", "q1 split", "q2"), node("Transpose", "q2", "q", heads),
-		node("MatMul", "x w", "k1"), node("Reshape", "k1 split", "k2"), node("Transpose", "k2", "keys", onnx.Attrs{"perm": []int64{0, 2, 3, 1}}),
-		node("Neg", "x", "z"), node("MatMul", "z w", "v1"), node("Reshape", "v1 split", "v2"), node("Transpose", "v2", "v", heads),
-		node("MatMul", "q keys", "s"), node("Mul", "s k", "t"), node("Add", "t mask", "m"), node("Softmax", "m", "p"), node("MatMul", "p v", "a1"),
+		node("MatMul", "x w", "k1"), node("Reshape", "k1 split", "k2"),
+		node("Transpose", "k2", "keys", onnx.Attrs{"perm": []int64{0, 2, 3, 1}}),
+		node("Neg", "x", "z"), node("MatMul", "z w", "v1"), node("Reshape", "v1 split", "v2"),
+		node("Transpose", "v2", "v", heads),
+		node("MatMul", "q keys", "s"), node("Mul", "s k", "t"), node("Add", "t mask", "m"), node("Softmax", "m", "p"),
+		node("MatMul", "p v", "a1"),
 		node("Transpose", "a1", "a2", heads), node("Reshape", "a2 join", "a"),
-		node("MatMul", "a w", "o1"), node("Mul", "o1 k", "o2"), node("Add", "o2 x", "o"), node("LayerNormalization", "o g", "l"),
-		node("MatMul", "l w1", "f1"), node("Add", "f1 b", "f2"), node("Gelu", "f2", "f3"), node("MatMul", "f3 w2", "f4"), node("Add", "f4 o", "f"),
+		node("MatMul", "a w", "o1"), node("Mul", "o1 k", "o2"), node("Add", "o2 x", "o"),
+		node("LayerNormalization", "o g", "l"),
+		node("MatMul", "l w1", "f1"), node("Add", "f1 b", "f2"), node("Gelu", "f2", "f3"),
+		node("MatMul", "f3 w2", "f4"), node("Add", "f4 o", "f"),
 		node("Gather", "f i", "y", onnx.Attrs{"axis": int64(1)}))
 }
 
 // encoderLayerAdvanced lists its operators when only keys and values are computed for all tokens.
-const encoderLayerAdvanced = "Gather Gather LayerNormalization Mul Linear Reshape Linear Reshape Neg Linear Reshape Attention Reshape Linear Mul Add LayerNormalization Linear Linear Gather"
+const encoderLayerAdvanced = "Gather Gather LayerNormalization Mul Linear Reshape Linear Reshape Neg Linear Reshape " +
+	"Attention Reshape Linear Mul Add LayerNormalization Linear Linear Gather"
 
 func init() { moreCases = append(moreCases, advanceGatherCases) }
 

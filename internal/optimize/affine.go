@@ -63,7 +63,8 @@ func channelFunction(g *ir.Graph, n *ir.Node, scalars bool) (a *blocked.ChannelA
 const maxChannels = 1 << 16
 
 func channelOperand(g *ir.Graph, n *ir.Node, scalars bool) (*blocked.ChannelAffine, ir.ValueID) {
-	if len(n.In) != 2 || len(n.Out) != 1 || n.In[0] == ir.None || n.In[1] == ir.None || n.Out[0] == ir.None || !isFloat(g, n.Out[0]) {
+	if len(n.In) != 2 || len(n.Out) != 1 || n.In[0] == ir.None || n.In[1] == ir.None || n.Out[0] == ir.None ||
+		!isFloat(g, n.Out[0]) {
 		return nil, ir.None
 	}
 	for i := range n.In {

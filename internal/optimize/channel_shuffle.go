@@ -47,7 +47,8 @@ func channelShuffle(o *Options, g *ir.Graph) (int, error) {
 			continue
 		}
 		c := *n
-		c.OpType, c.Op, c.Sig, c.In = "ChannelShuffle", &blocked.ChannelShuffle{Groups: groups}, nil, []ir.ValueID{r.In[0]}
+		c.OpType, c.Op, c.Sig, c.In = "ChannelShuffle", &blocked.ChannelShuffle{Groups: groups}, nil,
+			[]ir.ValueID{r.In[0]}
 		g.Nodes[i] = &c
 		edits++
 	}

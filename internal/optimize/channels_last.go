@@ -11,9 +11,10 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// channelsLast converts regions of quantized convolutions to the layout N×H×W×C, in which their kernels read and
-// write. Otherwise each convolution transposes its input and its output. Values are converted at the borders of
-// regions. ONNX Runtime has such a pass, too, for the operators of com.microsoft that it uses here.
+// channelsLast converts regions of quantized convolutions to the layout N×H×W×C, in which their
+// kernels read and write. Otherwise each convolution transposes its input and its output. Values
+// are converted at the borders of regions. ONNX Runtime has such a pass, too, for the operators of
+// com.microsoft that it uses here.
 func channelsLast(o *Options, g *ir.Graph) (int, error) {
 	if l := cpu.Active(); !cpu.VNNI(l) && !cpu.DotProduct(l) {
 		return 0, nil
@@ -44,7 +45,8 @@ func (l *laster) image(id ir.ValueID) bool {
 	return len(t.Shape) == 4 && (t.Elem == tensor.TypeUint8 || t.Elem == tensor.TypeInt8) && l.g.Values[id].Const == nil
 }
 
-// choose selects the nodes and reports whether a convolution is among them that reads or feeds another of them.
+// choose selects the nodes and reports whether a convolution is among them that reads or
+// feeds another of them.
 func (l *laster) choose() bool {
 	read := map[ir.ValueID]bool{} // by planned nodes
 	for _, n := range l.g.Nodes {
@@ -115,8 +117,8 @@ func (l *laster) packs(n *ir.Node, cv *ops.QLinearConv) bool {
 	return w != nil && z != nil && w.Rank() == 4 && window.ConvPacksLast(w, z, cv.Group)
 }
 
-// binary plans an operator of two images of which one is in the layout already. The other may have fewer pixels, as the factors of squeeze
-// and excitation have.
+// binary plans an operator of two images of which one is in the layout already. The other may have
+// fewer pixels, as the factors of squeeze and excitation have.
 func (l *laster) binary(n *ir.Node) *lastPlan {
 	made := func(id ir.ValueID) bool { return l.made[id] != nil && sameShape(l.g, id, n.Out[0]) }
 	x, y := n.In[0], n.In[3]
@@ -163,14 +165,16 @@ func (l *laster) rewrite() int {
 		t, ok := twins[id]
 		if !ok {
 			v := g.Values[id]
-			t = g.NewValue(v.Name+" (channels last)", ir.TensorType(v.Type.Elem, window.ChannelsLastShape(v.Type.Shape)...))
+			t = g.NewValue(v.Name+" (channels last)",
+				ir.TensorType(v.Type.Elem, window.ChannelsLastShape(v.Type.Shape)...))
 			twins[id] = t
 		}
 		return t
 	}
 	move := func(n *ir.Node, last bool, from, to ir.ValueID) {
-		nodes = append(nodes, &ir.Node{Name: n.Name, OpType: "MoveChannels", Domain: internalDomain, Op: &ops.MoveChannels{ToLast: last},
-			In: []ir.ValueID{from}, Out: []ir.ValueID{to}})
+		nodes = append(nodes,
+			&ir.Node{Name: n.Name, OpType: "MoveChannels", Domain: internalDomain, Op: &ops.MoveChannels{ToLast: last},
+				In: []ir.ValueID{from}, Out: []ir.ValueID{to}})
 	}
 	for _, n := range g.Nodes {
 		p := l.plans[n]
@@ -187,7 +191,8 @@ func (l *laster) rewrite() int {
 			in[i] = twin(id)
 		}
 		out := n.Out[0]
-		nodes = append(nodes, &ir.Node{Name: n.Name, OpType: p.kind, Domain: p.domain, Opset: n.Opset, Op: p.op, In: in, Out: []ir.ValueID{twin(out)}})
+		nodes = append(nodes, &ir.Node{Name: n.Name, OpType: p.kind, Domain: p.domain, Opset: n.Opset, Op: p.op, In: in,
+			Out: []ir.ValueID{twin(out)}})
 		if first[out] {
 			move(n, false, twin(out), out)
 		}

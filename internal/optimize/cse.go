@@ -64,8 +64,8 @@ func constKey(v tensor.Value) (string, bool) {
 	return fmt.Sprint(t.DType(), t.Shape(), ":", string(t.Bytes())), true
 }
 
-// nodeTable finds nodes by a hash of their operator type and inputs. Nodes of one hash are a list, the
-// newest first.
+// nodeTable finds nodes by a hash of their operator type and inputs. Nodes of one hash are a
+// list, the newest first.
 type nodeTable struct {
 	newest map[uint64]int32 // by hash: index in nodes
 	nodes  []*ir.Node
@@ -100,7 +100,8 @@ func (t *nodeTable) findEqual(n *ir.Node, isOutput []bool) *ir.Node {
 	for i := first; i >= 0; i = t.older[i] {
 		count++
 		m := t.nodes[i]
-		if m.Domain != n.Domain || m.OpType != n.OpType || len(m.Out) != len(n.Out) || !slices.Equal(m.In, n.In) || !reflect.DeepEqual(m.Op, n.Op) {
+		if m.Domain != n.Domain || m.OpType != n.OpType || len(m.Out) != len(n.Out) || !slices.Equal(m.In, n.In) ||
+			!reflect.DeepEqual(m.Op, n.Op) {
 			continue
 		}
 		same := true

@@ -5,8 +5,9 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit"
 )
 
-// removeDead removes nodes whose results are not used, marks unused outputs, drops trailing ones that
-// the operator allows to leave out, and removes unused captures of subgraphs (dead code elimination).
+// removeDead removes nodes whose results are not used, marks unused outputs, drops
+// trailing ones that the operator allows to leave out, and removes unused captures of
+// subgraphs (dead code elimination).
 func removeDead(o *Options, g *ir.Graph) (int, error) {
 	edits := 0
 	live := make([]bool, len(g.Values))
@@ -25,8 +26,8 @@ func removeDead(o *Options, g *ir.Graph) (int, error) {
 			continue
 		}
 		for k, id := range n.Out {
-			// The first output is kept, since operators may rely on it. In a model that is written, so
-			// are outputs that ONNX requires.
+			// The first output is kept, since operators may rely on it. In a model that is written,
+			// so are outputs that ONNX requires.
 			if k > 0 && id != ir.None && !live[id] && (!o.portable() || kit.DropsOutput(n, k)) {
 				n.Out[k] = ir.None
 				edits++

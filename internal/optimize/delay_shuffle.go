@@ -31,7 +31,8 @@ func delayShuffle(o *Options, g *ir.Graph) (int, error) {
 		}
 		shuffle, ok := s.Op.(*blocked.ChannelShuffle)
 		w, bias := constTensor(g, n, 1), constTensor(g, n, 2)
-		if !ok || w == nil || w.DType() != tensor.TypeFloat32 || w.Rank() < 3 || w.Dim(1) != 1 || w.Dim(0) != cv.Group || cv.Group%shuffle.Groups != 0 ||
+		if !ok || w == nil || w.DType() != tensor.TypeFloat32 || w.Rank() < 3 || w.Dim(1) != 1 ||
+			w.Dim(0) != cv.Group || cv.Group%shuffle.Groups != 0 ||
 			len(n.In) > 2 && n.In[2] != ir.None && (bias == nil || bias.Len() != cv.Group) {
 			continue
 		}

@@ -13,8 +13,8 @@ import (
 // the new constants (constant folding).
 //
 // The results must not need memory out of proportion to the model: what a result needs beyond the
-// constants that it replaces counts against MaxFolded and the size of the model's own constants. A node
-// that would exceed them is not folded. Constants without uses are freed at once.
+// constants that it replaces counts against MaxFolded and the size of the model's own constants. A
+// node that would exceed them is not folded. Constants without uses are freed at once.
 func fold(o *Options, g *ir.Graph) (int, error) {
 	edits := 0
 	uses := g.Uses()

@@ -9,7 +9,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/kit/window"
 )
 
-// foldPad adds the zeros of a Pad to the padding of the Conv that reads them, as ONNX Runtime's basic optimizations do.
+// foldPad adds the zeros of a Pad to the padding of the Conv that reads them, as ONNX
+// Runtime's basic optimizations do.
 func foldPad(o *Options, g *ir.Graph) (int, error) {
 	if !has[*ops.Pad](g) {
 		return 0, nil
@@ -30,7 +31,8 @@ func foldPad(o *Options, g *ir.Graph) (int, error) {
 		if rank < 3 || pads == nil || given && axes == nil {
 			return nil
 		}
-		if len(p.In) > 2 && p.In[2] != ir.None && (value == nil || slices.ContainsFunc(value.Bytes(), func(b byte) bool { return b != 0 })) {
+		if len(p.In) > 2 && p.In[2] != ir.None &&
+			(value == nil || slices.ContainsFunc(value.Bytes(), func(b byte) bool { return b != 0 })) {
 			return nil
 		}
 		before, behind, err := ops.PadCounts(kit.Ints(pads), kit.Ints(axes), given, rank, 0)

@@ -28,14 +28,16 @@ func fuseAttention(o *Options, g *ir.Graph) (int, error) {
 		attend := func(product, mask ir.ValueID) *ir.Node {
 			p := m.only(product)
 			s := batchedProduct(g, p)
-			if s == nil || s.Alpha == 0 || !isIdentity(s.PermY) || !blocked.CanAttend(s.PermA, s.PermB, values.PermB, values.PermY) || !sameShape(g, product, scores) {
+			if s == nil || s.Alpha == 0 || !isIdentity(s.PermY) ||
+				!blocked.CanAttend(s.PermA, s.PermB, values.PermB, values.PermY) || !sameShape(g, product, scores) {
 				return nil
 			}
 			in := []ir.ValueID{p.In[0], p.In[1], n.In[1]}
 			if mask != ir.None {
 				in = append(in, mask)
 			}
-			return replaced(n, "Attention", &blocked.Attention{PermQ: s.PermA, PermK: s.PermB, PermV: values.PermB, PermY: values.PermY, Alpha: s.Alpha}, in...)
+			return replaced(n, "Attention", &blocked.Attention{PermQ: s.PermA, PermK: s.PermB, PermV: values.PermB,
+				PermY: values.PermY, Alpha: s.Alpha}, in...)
 		}
 		if r := attend(scores, ir.None); r != nil {
 			return r
@@ -45,7 +47,8 @@ func fuseAttention(o *Options, g *ir.Graph) (int, error) {
 			return nil
 		}
 		for i, x := range add.In {
-			if mask := add.In[1-i]; x != ir.None && mask != ir.None && isFloat(g, mask) && g.Values[mask].Type.Shape != nil {
+			if mask := add.In[1-i]; x != ir.None && mask != ir.None && isFloat(g, mask) &&
+				g.Values[mask].Type.Shape != nil {
 				if r := attend(x, mask); r != nil {
 					return r
 				}
@@ -55,8 +58,8 @@ func fuseAttention(o *Options, g *ir.Graph) (int, error) {
 	})
 }
 
-// batchedProduct describes a node that multiplies float matrices of equal leading dimensions; nil if
-// it does not.
+// batchedProduct describes a node that multiplies float matrices of equal leading dimensions; nil
+// if it does not.
 func batchedProduct(g *ir.Graph, n *ir.Node) *blocked.StridedMatMul {
 	if n == nil || len(n.Out) != 1 || !isFloat(g, n.Out[0]) {
 		return nil

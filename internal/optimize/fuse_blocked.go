@@ -7,8 +7,9 @@ import (
 	"github.com/onward-ml/onward/internal/ops/blocked"
 )
 
-// fuseBlockedMap fuses a blocked convolution and what follows it: a function of every element and its channel, such as Silu or a
-// BatchNormalization behind Relu, and then the addition of another image. Both are applied to each row while it is in the first-level cache.
+// fuseBlockedMap fuses a blocked convolution and what follows it: a function of every element and
+// its channel, such as Silu or a BatchNormalization behind Relu, and then the addition of another
+// image. Both are applied to each row while it is in the first-level cache.
 func fuseBlockedMap(_ *Options, g *ir.Graph) (int, error) {
 	return fuseBlocked(g, func(first, second *ir.Node, input int) (op ir.Operator, name, opType string) {
 		if cv, ok := first.Op.(*blocked.Conv); ok {
@@ -20,7 +21,8 @@ func fuseBlockedMap(_ *Options, g *ir.Graph) (int, error) {
 	})
 }
 
-// fuseScale fuses the product of a blocked image with a factor per channel, and the 1×1 convolution that reads it.
+// fuseScale fuses the product of a blocked image with a factor per channel, and the 1×1
+// convolution that reads it.
 func fuseScale(_ *Options, g *ir.Graph) (int, error) {
 	return fuseBlocked(g, func(first, second *ir.Node, input int) (op ir.Operator, name, opType string) {
 		m, ok := first.Op.(*blocked.Binary)
@@ -48,10 +50,11 @@ func fuseDepthwise(_ *Options, g *ir.Graph) (int, error) {
 	})
 }
 
-// fuseBlocked replaces pairs of nodes, where the second is the only consumer of the first, which is one of its first two inputs, by the
-// operator that fuse returns, with its name and operator type. The inputs are those of the first,
-// and the other ones of the second.
-func fuseBlocked(g *ir.Graph, fuse func(first, second *ir.Node, input int) (op ir.Operator, name, opType string)) (int, error) {
+// fuseBlocked replaces pairs of nodes, where the second is the only consumer of the first, which is
+// one of its first two inputs, by the operator that fuse returns, with its name and operator type.
+// The inputs are those of the first, and the other ones of the second.
+func fuseBlocked(g *ir.Graph,
+	fuse func(first, second *ir.Node, input int) (op ir.Operator, name, opType string)) (int, error) {
 	producer, uses := g.Producers(), g.Uses()
 	gone := map[*ir.Node]bool{}
 	for i, n := range g.Nodes {

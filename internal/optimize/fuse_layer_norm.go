@@ -27,7 +27,8 @@ func fuseLayerNorm(o *Options, g *ir.Graph) (int, error) {
 			for j := range mul.In {
 				x, eps, ok := matchNormalized(m, mul.In[1-j])
 				if ok && isVector(g, mul.In[j], x) && isVector(g, bias, x) && sameShape(g, x, n.Out[0]) {
-					return replaced(n, "LayerNormalization", &ops.LayerNormalization{Axis: -1, Epsilon: float32(eps), Stash: tensor.TypeFloat32}, x, mul.In[j], bias)
+					return replaced(n, "LayerNormalization", &ops.LayerNormalization{Axis: -1, Epsilon: float32(eps),
+						Stash: tensor.TypeFloat32}, x, mul.In[j], bias)
 				}
 			}
 		}

@@ -154,7 +154,8 @@ func (f *quantizedFuser) quantize(n *ir.Node, op *ops.QuantizeLinear) *ir.Node {
 	}
 	p := f.only(n.In[0])
 	if p != nil {
-		if _, ok := p.Op.(*ops.Relu); ok && (y.elem == tensor.TypeUint8 && y.zeroAt == 0 || y.elem == tensor.TypeInt8 && y.zeroAt == -128) {
+		if _, ok := p.Op.(*ops.Relu); ok &&
+			(y.elem == tensor.TypeUint8 && y.zeroAt == 0 || y.elem == tensor.TypeInt8 && y.zeroAt == -128) {
 			p = f.only(p.In[0]) // integers below zero cannot occur
 		}
 	}
@@ -177,15 +178,18 @@ func (f *quantizedFuser) quantize(n *ir.Node, op *ops.QuantizeLinear) *ir.Node {
 		return f.gemm(n, p, op, x, y)
 	case *ops.Add, *ops.Sum:
 		if a, b, ok := f.two(p, x, y); ok {
-			return replaced(n, "QLinearAdd", &msft.QLinearAdd{}, a.x, a.scale, a.zero, b.x, b.scale, b.zero, y.scale, y.zero)
+			return replaced(n, "QLinearAdd", &msft.QLinearAdd{}, a.x, a.scale, a.zero, b.x, b.scale, b.zero,
+				y.scale, y.zero)
 		}
 	case *ops.Mul:
 		if a, b, ok := f.two(p, x, y); ok {
-			return replaced(n, "QLinearMul", &msft.QLinearMul{}, a.x, a.scale, a.zero, b.x, b.scale, b.zero, y.scale, y.zero)
+			return replaced(n, "QLinearMul", &msft.QLinearMul{}, a.x, a.scale, a.zero, b.x, b.scale, b.zero,
+				y.scale, y.zero)
 		}
 	case *ops.AveragePool:
 		if y.elem == x.elem && !(f.o.portable() && op.Dilations != nil) {
-			return replaced(n, "QLinearAveragePool", &msft.QLinearAveragePool{AveragePool: *op}, x.x, x.scale, x.zero, y.scale, y.zero)
+			return replaced(n, "QLinearAveragePool", &msft.QLinearAveragePool{AveragePool: *op}, x.x, x.scale, x.zero,
+				y.scale, y.zero)
 		}
 	case *ops.GlobalAveragePool:
 		return f.means(n, x, y)
@@ -230,7 +234,8 @@ func (f *quantizedFuser) means(n *ir.Node, x, y quantizedValue) *ir.Node {
 	if y.elem != x.elem {
 		return nil
 	}
-	return replaced(n, "QLinearGlobalAveragePool", &msft.QLinearGlobalAveragePool{}, x.x, x.scale, x.zero, y.scale, y.zero)
+	return replaced(n, "QLinearGlobalAveragePool", &msft.QLinearGlobalAveragePool{}, x.x, x.scale, x.zero,
+		y.scale, y.zero)
 }
 
 // matMul returns a QLinearMatMul for a product with a matrix, or of two batches of matrices.
@@ -248,7 +253,8 @@ func (f *quantizedFuser) matMul(n, p *ir.Node, x, y quantizedValue) *ir.Node {
 			return nil
 		}
 	}
-	return replaced(n, "QLinearMatMul", &ops.QLinearMatMul{}, x.x, x.scale, x.zero, b.x, b.scale, b.zero, y.scale, y.zero)
+	return replaced(n, "QLinearMatMul", &ops.QLinearMatMul{}, x.x, x.scale, x.zero, b.x, b.scale, b.zero,
+		y.scale, y.zero)
 }
 
 // conv returns a QLinearConv for a Conv with constant weights.
@@ -283,7 +289,8 @@ func (f *quantizedFuser) bias(id ir.ValueID, x, w, y quantizedValue) (ir.ValueID
 	}
 	op, ok := n.Op.(*ops.DequantizeLinear)
 	b, s := constTensor(f.g, n, 0), constTensor(f.g, n, 1)
-	if !ok || op.BlockSize != 0 || b == nil || s == nil || b.DType() != tensor.TypeInt32 || b.Rank() != 1 || s.DType() != tensor.TypeFloat32 || s.Len() == 0 {
+	if !ok || op.BlockSize != 0 || b == nil || s == nil || b.DType() != tensor.TypeInt32 || b.Rank() != 1 ||
+		s.DType() != tensor.TypeFloat32 || s.Len() == 0 {
 		return ir.None, false
 	}
 	if len(n.In) > 2 && n.In[2] != ir.None {
@@ -312,7 +319,8 @@ func (f *quantizedFuser) bias(id ir.ValueID, x, w, y quantizedValue) (ir.ValueID
 	return n.In[0], true
 }
 
-// roundedBias rounds a constant bias in float32, as in models for TensorRT, if that changes results by at most a quarter of a step of y.
+// roundedBias rounds a constant bias in float32, as in models for TensorRT, if that changes results
+// by at most a quarter of a step of y.
 func (f *quantizedFuser) roundedBias(id ir.ValueID, x, w, y quantizedValue) (ir.ValueID, bool) {
 	t, ok := f.g.Values[id].Const.(*tensor.Tensor)
 	if !ok || t.DType() != tensor.TypeFloat32 || t.Rank() != 1 {
@@ -322,7 +330,8 @@ func (f *quantizedFuser) roundedBias(id ir.ValueID, x, w, y quantizedValue) (ir.
 	for i, v := range tensor.Of[float32](t) {
 		step := float64(x.scales[0]) * float64(w.scales[i%len(w.scales)])
 		n := math.RoundToEven(float64(v) / step)
-		if !(math.Abs(n) <= 1<<30) || 4*math.Abs(float64(v)-n*step) > float64(y.scales[0]) { // or the sum might overflow
+		// or the sum might overflow
+		if !(math.Abs(n) <= 1<<30) || 4*math.Abs(float64(v)-n*step) > float64(y.scales[0]) {
 			return ir.None, false
 		}
 		r[i] = int32(n)
@@ -345,7 +354,8 @@ func (f *quantizedFuser) factor(id ir.ValueID, trans bool) (q quantizedValue, ok
 		depth, axis = 1, 0
 	}
 	k, ok := s[depth].Value()
-	return q, ok && k <= exactDepth && (len(q.scales) == 1 || (q.axis == axis || q.axis == axis-2) && s[axis].Is(len(q.scales)))
+	return q, ok && k <= exactDepth &&
+		(len(q.scales) == 1 || (q.axis == axis || q.axis == axis-2) && s[axis].Is(len(q.scales)))
 }
 
 func (f *quantizedFuser) gemm(n, p *ir.Node, op *ops.Gemm, x, y quantizedValue) *ir.Node {

@@ -8,7 +8,8 @@ import (
 	"github.com/onward-ml/onward/internal/ops/msft"
 )
 
-// fuseQuantizedAdd merges a QLinearAdd of two images into the QLinearConv, with the channels last, that computes one of them.
+// fuseQuantizedAdd merges a QLinearAdd of two images into the QLinearConv, with the channels last,
+// that computes one of them.
 func fuseQuantizedAdd(o *Options, g *ir.Graph) (int, error) {
 	if o.portable() {
 		return 0, nil

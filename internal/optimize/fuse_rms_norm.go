@@ -17,7 +17,8 @@ func fuseRMSNorm(o *Options, g *ir.Graph) (int, error) {
 		for i := range n.In {
 			x, eps, ok := matchOverRootMeanSquare(m, n.In[1-i])
 			if ok && isVector(g, n.In[i], x) && sameShape(g, x, n.Out[0]) {
-				return replaced(n, "RMSNormalization", &ops.RMSNormalization{Axis: -1, Epsilon: float32(eps)}, x, n.In[i])
+				return replaced(n, "RMSNormalization", &ops.RMSNormalization{Axis: -1, Epsilon: float32(eps)}, x,
+					n.In[i])
 			}
 		}
 		return nil

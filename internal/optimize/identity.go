@@ -9,8 +9,8 @@ import (
 )
 
 // removeIdentity removes operators that return their input: Identity, Dropout outside of training
-// mode, Cast to the same type, Mul and Div by ones, Slice of everything, Expand and Tile to the same
-// shape, Pad by nothing, and Concat of one input.
+// mode, Cast to the same type, Mul and Div by ones, Slice of everything, Expand and Tile to the
+// same shape, Pad by nothing, and Concat of one input.
 func removeIdentity(o *Options, g *ir.Graph) (int, error) {
 	isOutput := outputs(g)
 	uses := g.Uses()
@@ -87,7 +87,8 @@ func outputs(g *ir.Graph) []bool {
 	return r
 }
 
-// constTensor returns input i of a node if it is a constant tensor, else nil. Inlined into its many callers, it would take kilobytes.
+// constTensor returns input i of a node if it is a constant tensor, else nil. Inlined into its many
+// callers, it would take kilobytes.
 //
 //go:noinline
 func constTensor(g *ir.Graph, n *ir.Node, i int) *tensor.Tensor {

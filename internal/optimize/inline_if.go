@@ -6,9 +6,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// inlineIf replaces each If whose condition is constant by the nodes of the branch that it runs. The
-// other branch may be one that cannot run and whose values have no types, so later passes must not
-// see it.
+// inlineIf replaces each If whose condition is constant by the nodes of the branch that it runs.
+// The other branch may be one that cannot run and whose values have no types, so later passes
+// must not see it.
 func inlineIf(o *Options, g *ir.Graph) (int, error) {
 	subst := map[ir.ValueID]ir.ValueID{}
 	edits := 0

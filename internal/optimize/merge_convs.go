@@ -11,14 +11,15 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// mergeConvs computes the sum of linear branches over one image, of which at least one is a Conv with
-// constant weights, as one Conv:
+// mergeConvs computes the sum of linear branches over one image, of which at least one is a Conv
+// with constant weights, as one Conv:
 //
 //	Conv(X, W₁) + Conv(X, W₂)             → Conv(X, W₁ + W₂)
 //	Conv(X, W) ± ChannelAffine(X), ± X    → Conv(X, W ± a diagonal in the middle of the kernel)
 //
-// A smaller kernel is added where it reads the same pixels. Networks that are trained with parallel
-// branches (RepVGG, https://arxiv.org/abs/2101.03697; MobileOne, FastViT) are often exported with them.
+// A smaller kernel is added where it reads the same pixels. Networks that are trained with
+// parallel branches (RepVGG, https://arxiv.org/abs/2101.03697; MobileOne, FastViT) are
+// often exported with them.
 func mergeConvs(o *Options, g *ir.Graph) (int, error) {
 	if !has[*ops.Conv](g) {
 		return 0, nil
@@ -74,7 +75,8 @@ func constConv(g *ir.Graph, n *ir.Node) (c convWeights, ok bool) {
 	}
 	w, b := constTensor(g, n, 1), constTensor(g, n, 2)
 	op, ok := n.Op.(*ops.Conv)
-	if !ok || w == nil || w.Rank() < 3 || w.Len() == 0 || op.AutoPad != "" && op.AutoPad != "NOTSET" || len(n.In) > 2 && n.In[2] != ir.None && b == nil {
+	if !ok || w == nil || w.Rank() < 3 || w.Len() == 0 || op.AutoPad != "" && op.AutoPad != "NOTSET" || len(n.In) > 2 &&
+		n.In[2] != ir.None && b == nil {
 		return c, false
 	}
 	c = convWeights{node: n, op: op, w: w}
@@ -117,7 +119,8 @@ func (c *convWeights) plus(m *matcher, id ir.ValueID, own, times float64) *ir.No
 		before, after := c.op.PadsOf(i, len(small))
 		b, a := window.PadsOf(i, len(small))
 		offset[i] = before - b
-		if spare := s[2+i] - k; offset[i] < 0 || offset[i] > spare || after-a != spare-offset[i] || c.op.Stride(i) != window.Stride(i) ||
+		if spare := s[2+i] - k; offset[i] < 0 || offset[i] > spare || after-a != spare-offset[i] ||
+			c.op.Stride(i) != window.Stride(i) ||
 			c.op.Dilation(i) != window.Dilation(i) || spare > 0 && c.op.Dilation(i) != 1 {
 			return nil
 		}
@@ -150,7 +153,8 @@ func (c *convWeights) plus(m *matcher, id ir.ValueID, own, times float64) *ir.No
 		shift[i] += float32(times * float64(v))
 	}
 	r := *c.node
-	r.In = []ir.ValueID{x, m.g.NewConst(m.g.Values[r.In[1]].Name, sum), m.g.NewConst("", tensor.Must(tensor.New(shift, n)))}
+	r.In = []ir.ValueID{x, m.g.NewConst(m.g.Values[r.In[1]].Name, sum),
+		m.g.NewConst("", tensor.Must(tensor.New(shift, n)))}
 	m.g.Values[r.In[1]].Owned = true
 	return &r
 }

@@ -8,29 +8,38 @@ import (
 
 // branches of an image of 2×4×5×6
 var (
-	branchImage  = input("x", 2, 4, 5, 6)
-	branchNorm   = steps(constant("s", []float32{2, -3, 0.5, 4}, 4), constant("b", []float32{1, -2, 3, 5}, 4), constant("m", []float32{0.5, 1, -1, 2}, 4), constant("v", []float32{1, 2, 3, 4}, 4))
-	branchLarge  = steps(ramp("w3", 4, 4, 3, 3), constant("b3", []float32{1, 2, 3, 4}, 4), node("Conv", "x w3 b3", "c", onnx.Attrs{"pads": []int64{1, 1, 1, 1}}))
+	branchImage = input("x", 2, 4, 5, 6)
+	branchNorm  = steps(constant("s", []float32{2, -3, 0.5, 4}, 4), constant("b", []float32{1, -2, 3, 5}, 4),
+		constant("m", []float32{0.5, 1, -1, 2}, 4), constant("v", []float32{1, 2, 3, 4}, 4))
+	branchLarge = steps(ramp("w3", 4, 4, 3, 3), constant("b3", []float32{1, 2, 3, 4}, 4),
+		node("Conv", "x w3 b3", "c", onnx.Attrs{"pads": []int64{1, 1, 1, 1}}))
 	branchSmall  = steps(ramp("w1", 4, 4, 1, 1), node("Conv", "x w1", "d"))
-	branchOfEach = append(slices.Concat(branchNorm, branchLarge, branchSmall), node("BatchNormalization", "x s b m v", "n"))
+	branchOfEach = append(slices.Concat(branchNorm, branchLarge, branchSmall),
+		node("BatchNormalization", "x s b m v", "n"))
 )
 
 // repVGG writes a sum of a 3×3 and a 1×1 convolution and a BatchNormalization.
 func repVGG() []build {
-	return append(append([]build{branchImage}, branchOfEach...), node("Add", "d c", "e"), node("Add", "n e", "f"), node("Relu", "f", "y"))
+	return append(append([]build{branchImage}, branchOfEach...), node("Add", "d c", "e"), node("Add", "n e", "f"),
+		node("Relu", "f", "y"))
 }
 
 // mixer writes x + k·(depthwise convolutions of x − BatchNormalization(x)), as FastViT does.
 func mixer() []build {
 	depthwise := onnx.Attrs{"group": int64(4), "pads": []int64{1, 2, 1, 0}}
-	return append(append([]build{branchImage}, branchNorm...), ramp("w3", 4, 1, 3, 3), ramp("w1", 4, 1, 1, 1), constant("zero", float32(0)), constant("k", []float32{3, -1, 0.25, 2}, 4, 1, 1),
-		node("Conv", "x w3", "c", depthwise), node("Add", "zero c", "c0"), node("Conv", "x w1", "d", onnx.Attrs{"group": int64(4)}), node("Add", "c0 d", "e"),
-		node("BatchNormalization", "x s b m v", "n"), node("Sub", "e n", "f"), node("Mul", "f k", "g"), node("Add", "x g", "y"))
+	return append(append([]build{branchImage}, branchNorm...), ramp("w3", 4, 1, 3, 3), ramp("w1", 4, 1, 1, 1),
+		constant("zero", float32(0)), constant("k", []float32{3, -1, 0.25, 2}, 4, 1, 1),
+		node("Conv", "x w3", "c", depthwise), node("Add", "zero c", "c0"),
+		node("Conv", "x w1", "d", onnx.Attrs{"group": int64(4)}), node("Add", "c0 d", "e"),
+		node("BatchNormalization", "x s b m v", "n"), node("Sub", "e n", "f"), node("Mul", "f k", "g"),
+		node("Add", "x g", "y"))
 }
 
-// offMiddle writes a 1×1 convolution and one whose last tap along the first axis reads the same pixels.
+// offMiddle writes a 1×1 convolution and one whose last tap along the first axis
+// reads the same pixels.
 func offMiddle() []build {
-	return append(append([]build{branchImage}, branchSmall...), ramp("w3", 4, 4, 3, 3), node("Conv", "x w3", "c", onnx.Attrs{"pads": []int64{2, 1, 0, 1}}), node("Sub", "d c", "y"))
+	return append(append([]build{branchImage}, branchSmall...), ramp("w3", 4, 4, 3, 3),
+		node("Conv", "x w3", "c", onnx.Attrs{"pads": []int64{2, 1, 0, 1}}), node("Sub", "d c", "y"))
 }
 
 func init() { moreCases = append(moreCases, mergeConvsCases) }

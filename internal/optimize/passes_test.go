@@ -18,9 +18,10 @@ import (
 
 // onlyPass are options under which one pass and dce run.
 func onlyPass(name string) *Options {
-	o := &Options{Level: All, MaxFolded: 1 << 20, Disabled: map[string]bool{}, Eval: func(g *ir.Graph, n *ir.Node, in []tensor.Value, limit int64) ([]tensor.Value, error) {
-		return exec.Eval(context.Background(), g, n, in, limit)
-	}}
+	o := &Options{Level: All, MaxFolded: 1 << 20, Disabled: map[string]bool{},
+		Eval: func(g *ir.Graph, n *ir.Node, in []tensor.Value, limit int64) ([]tensor.Value, error) {
+			return exec.Eval(context.Background(), g, n, in, limit)
+		}}
 	for _, p := range Passes() {
 		o.Disabled[p.Name] = p.Name != name && p.Name != "dce"
 	}
@@ -141,18 +142,24 @@ type passCase struct {
 // change. Every pass runs alone, followed by dce.
 func TestPasses(t *testing.T) {
 	// A wide image, and its depthwise convolution.
-	expand := steps(input("x", "n", 3, 104, 104), ramp("w", 32, 3, 1, 1), ramp("k", 32, 1, 3, 3), ramp("v", 16, 32, 1, 1), node("Conv", "x w", "e"))
+	expand := steps(input("x", "n", 3, 104, 104), ramp("w", 32, 3, 1, 1), ramp("k", 32, 1, 3, 3),
+		ramp("v", 16, 32, 1, 1), node("Conv", "x w", "e"))
 	spread := node("Conv", "e k", "d", onnx.Attrs{"group": int64(32)})
 	squeeze := node("GlobalAveragePool", "e", "s")
-	byteConvs := steps(func(b *onnx.ModelBuilder) { b.Input("x", onnx.Uint8, "n", 20, 6, 6) }, constant("w", make([]int8, 20*20), 20, 20, 1, 1),
-		constant("s", float32(0.5)), constant("z", uint8(3)), constant("wz", int8(0)), constant("shape", []int64{-1, 20}, 2))
+	byteConvs := steps(func(b *onnx.ModelBuilder) {
+		b.Input("x", onnx.Uint8, "n", 20, 6, 6)
+	}, constant("w", make([]int8, 20*20), 20, 20, 1, 1),
+		constant("s", float32(0.5)), constant("z", uint8(3)), constant("wz", int8(0)),
+		constant("shape", []int64{-1, 20}, 2))
 	byteConv := func(x, y string) build { return node("QLinearConv", x+" s z w s wz s z", y) }
 	byteSum := func(a, b, y string) build {
 		return func(m *onnx.ModelBuilder) {
-			m.Opset("com.microsoft", 1).Node("QLinearAdd", []string{a, "s", "z", b, "s", "z", "s", "z"}, []string{y}).Domain("com.microsoft")
+			m.Opset("com.microsoft", 1).Node("QLinearAdd", []string{a, "s", "z", b, "s", "z", "s", "z"}, []string{y}).
+				Domain("com.microsoft")
 		}
 	}
-	halfNorm := steps(halves("x", "n", 4, 6, 6), halfRamp("w", 4, 4, 1, 1), halfRamp("s", 4), halfRamp("b", 4), halfRamp("m", 4), halfRamp("v", 4))
+	halfNorm := steps(halves("x", "n", 4, 6, 6), halfRamp("w", 4, 4, 1, 1), halfRamp("s", 4), halfRamp("b", 4),
+		halfRamp("m", 4), halfRamp("v", 4))
 	toFloat := node("Cast", "h", "y", onnx.Attrs{"to": onnx.Float})
 	cases := []passCase{
 		{pass: "inline-if", name: "a condition that is an input", build: steps(rows, truth, ramp("w", 8), branches), want: "If[Neg Neg][Add Min]"},
@@ -382,7 +389,8 @@ func TestPasses(t *testing.T) {
 	}
 	for _, p := range Passes() {
 		if !slices.ContainsFunc(cases, func(c passCase) bool { return c.pass == p.Name }) {
-			t.Errorf("pass %s has no case: add some to moreCases in internal/optimize/%s_test.go", p.Name, strings.ReplaceAll(p.Name, "-", "_"))
+			t.Errorf("pass %s has no case: add some to moreCases in internal/optimize/%s_test.go", p.Name,
+				strings.ReplaceAll(p.Name, "-", "_"))
 		}
 	}
 	for _, c := range cases {
@@ -435,8 +443,8 @@ func TestPasses(t *testing.T) {
 	}
 }
 
-// writable checks that an optimized model can be written: that package export knows the operators that
-// passes up to the level Extended make.
+// writable checks that an optimized model can be written: that package export knows the operators
+// that passes up to the level Extended make.
 func writable(t *testing.T, m *onnx.Model, o Options) {
 	g, err := frontend.Convert(m, frontend.Options{KeepSource: true})
 	if err != nil {
@@ -451,29 +459,35 @@ func writable(t *testing.T, m *onnx.Model, o Options) {
 	}
 }
 
-// attention writes the products of attention of one head with itself. Steps between the scores s and
-// the softmax that makes the probabilities p are given.
+// attention writes the products of attention of one head with itself. Steps between the scores s
+// and the softmax that makes the probabilities p are given.
 func attention(softmax build, between ...build) []build {
-	r := steps(input("x", 1, 5, 8), node("Transpose", "x", "t", onnx.Attrs{"perm": []int64{0, 2, 1}}), node("MatMul", "x t", "s"))
+	r := steps(input("x", 1, 5, 8), node("Transpose", "x", "t", onnx.Attrs{"perm": []int64{0, 2, 1}}),
+		node("MatMul", "x t", "s"))
 	return append(append(r, between...), softmax, node("MatMul", "p x", "y"))
 }
 
 // shuffleThenConv writes a shuffle of six channels in two groups, whose inverse is another
 // permutation, and a convolution of groups with a bias.
 func shuffleThenConv(groups int64) []build {
-	return steps(input("x", 2, 6, 4, 5), constant("a", []int64{2, 2, 3, 4, 5}, 5), constant("b", []int64{2, 6, 4, 5}, 4),
-		node("Reshape", "x a", "r"), node("Transpose", "r", "t", onnx.Attrs{"perm": []int64{0, 2, 1, 3, 4}}), node("Reshape", "t b", "z"),
-		ramp("w", 6, 6/groups, 3, 3), constant("k", []float32{1, -20, 300, -4000, 5e4, -6e5}, 6), node("Conv", "z w k", "y", onnx.Attrs{"group": groups}))
+	return steps(input("x", 2, 6, 4, 5), constant("a", []int64{2, 2, 3, 4, 5}, 5),
+		constant("b", []int64{2, 6, 4, 5}, 4),
+		node("Reshape", "x a", "r"), node("Transpose", "r", "t", onnx.Attrs{"perm": []int64{0, 2, 1, 3, 4}}),
+		node("Reshape", "t b", "z"),
+		ramp("w", 6, 6/groups, 3, 3), constant("k", []float32{1, -20, 300, -4000, 5e4, -6e5}, 6),
+		node("Conv", "z w k", "y", onnx.Attrs{"group": groups}))
 }
 
 // TestPassesKeepResults evaluates graphs without and with passes that change constants or
 // attributes. The tolerance is below the difference of the two forms of Gelu.
 func TestPassesKeepResults(t *testing.T) {
 	image := input("x", 2, 4, 3, 3)
-	norm := steps(constant("s", []float32{2, -3, 0.5, 4}, 4), constant("b", []float32{1, -2, 3, 5}, 4), constant("m", []float32{0.5, 1, -1, 2}, 4), constant("v", []float32{1, 2, 3, 4}, 4))
+	norm := steps(constant("s", []float32{2, -3, 0.5, 4}, 4), constant("b", []float32{1, -2, 3, 5}, 4),
+		constant("m", []float32{0.5, 1, -1, 2}, 4), constant("v", []float32{1, 2, 3, 4}, 4))
 	factors := constant("k", []float32{3, -1, 0.25, 2}, 4, 1, 1)
 	gelu := func(form string) []build {
-		return steps(input("x", 2, 8), ramp("w", 8, 3), node("MatMul", "x w", "p"), node("Gelu", "p", "y", onnx.Attrs{"approximate": form}))
+		return steps(input("x", 2, 8), ramp("w", 8, 3), node("MatMul", "x w", "p"),
+			node("Gelu", "p", "y", onnx.Attrs{"approximate": form}))
 	}
 	for _, c := range []struct {
 		name   string
@@ -575,10 +589,11 @@ func evaluate(t *testing.T, g *ir.Graph, x tensor.Value) tensor.Value {
 
 var squared = node("Mul", "d d", "q")
 
-// rmsNorm writes an RMSNormalization in parts; square computes q from x, and the others y from x and e,
-// the mean plus ε.
+// rmsNorm writes an RMSNormalization in parts; square computes q from x, and the others y from x
+// and e, the mean plus ε.
 func rmsNorm(square build, others ...build) []build {
-	return append(steps(rows, constant("two", float32(2)), constant("one", float32(1)), constant("eps", float32(1e-6)), constant("w", []float32{1, 2, 3, 4, 5, 6, 7, 8}, 8),
+	return append(steps(rows, constant("two", float32(2)), constant("one", float32(1)), constant("eps", float32(1e-6)),
+		constant("w", []float32{1, 2, 3, 4, 5, 6, 7, 8}, 8),
 		square, node("ReduceMean", "q", "m", onnx.Attrs{"axes": []int64{-1}}), node("Add", "m eps", "e")), others...)
 }
 
@@ -586,8 +601,10 @@ func rmsNorm(square build, others ...build) []build {
 func layerNorm(axis int64, square build) []build {
 	mean := onnx.Attrs{"axes": []int64{axis}}
 	return steps(input("x", 8, 8), ramp("s", 8), ramp("b", 8), constant("eps", float32(1e-5)),
-		node("ReduceMean", "x", "m", mean), constant("three", float32(3)), node("Sub", "x m", "d"), square, node("ReduceMean", "q", "v", mean),
-		node("Add", "v eps", "e"), node("Sqrt", "e", "r"), node("Div", "d r", "z"), node("Mul", "z s", "k"), node("Add", "k b", "y"))
+		node("ReduceMean", "x", "m", mean), constant("three", float32(3)), node("Sub", "x m", "d"), square,
+		node("ReduceMean", "q", "v", mean),
+		node("Add", "v eps", "e"), node("Sqrt", "e", "r"), node("Div", "d r", "z"), node("Mul", "z s", "k"),
+		node("Add", "k b", "y"))
 }
 
 // This test checks that passes reach the bodies of If and Loop, and that every level includes

@@ -8,9 +8,11 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// packedQKV computes queries, keys and values in one product of x, batch×length×8, and transposes them to t: 3×batch×2 heads×length×4.
+// packedQKV computes queries, keys and values in one product of x, batch×length×8, and transposes
+// them to t: 3×batch×2 heads×length×4.
 func packedQKV(batch any, length int) []build {
-	return steps(input("x", batch, length, 8), ramp("w", 8, 24), ramp("b", 24), constant("shape", []int64{0, 0, 3, 2, 4}, 5), node("MatMul", "x w", "m"), node("Add", "m b", "a"),
+	return steps(input("x", batch, length, 8), ramp("w", 8, 24), ramp("b", 24),
+		constant("shape", []int64{0, 0, 3, 2, 4}, 5), node("MatMul", "x w", "m"), node("Add", "m b", "a"),
 		node("Reshape", "a shape", "r"), node("Transpose", "r", "t", onnx.Attrs{"perm": []int64{2, 0, 3, 1, 4}}))
 }
 

@@ -9,8 +9,9 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// unsignedActivations lets QuantizeLinear write uint8 in place of int8 where only DequantizeLinear reads it, with zero points that are
-// 128 larger, so that all numbers stay the same. VPDPBUSD multiplies unsigned by signed integers: its kernels copy activations of int8.
+// unsignedActivations lets QuantizeLinear write uint8 in place of int8 where only DequantizeLinear
+// reads it, with zero points that are 128 larger, so that all numbers stay the same. VPDPBUSD
+// multiplies unsigned by signed integers: its kernels copy activations of int8.
 func unsignedActivations(o *Options, g *ir.Graph) (int, error) {
 	if o.portable() || !cpu.VNNI(cpu.Active()) || !hasDequantize(g) {
 		return 0, nil
@@ -49,7 +50,8 @@ func unsignedActivations(o *Options, g *ir.Graph) (int, error) {
 	return edits, nil
 }
 
-// unsignedZeros returns the zero points of uint8 for those of int8 of a node, or nil if they are not constant.
+// unsignedZeros returns the zero points of uint8 for those of int8 of a node, or nil if
+// they are not constant.
 func unsignedZeros(g *ir.Graph, n *ir.Node) *tensor.Tensor {
 	scale := constTensor(g, n, 1)
 	if scale == nil {
@@ -65,7 +67,8 @@ func unsignedZeros(g *ir.Graph, n *ir.Node) *tensor.Tensor {
 	return otherBytes(zero)
 }
 
-// otherBytes returns integers that are 128 larger, of uint8 for int8, or 128 less, of int8 for uint8.
+// otherBytes returns integers that are 128 larger, of uint8 for int8, or 128 less,
+// of int8 for uint8.
 func otherBytes(t *tensor.Tensor) *tensor.Tensor {
 	d, b := tensor.TypeUint8, slices.Clone(t.Bytes())
 	if t.DType() == d {

@@ -34,8 +34,8 @@ func widenHalf(o *Options, g *ir.Graph) (int, error) {
 	return edits + n, err
 }
 
-// halfRegion returns, for each node, whether it is one of those of d or connected with one by values
-// of d. Without any it returns nil.
+// halfRegion returns, for each node, whether it is one of those of d or connected with one by
+// values of d. Without any it returns nil.
 func halfRegion(g *ir.Graph, d tensor.DType) []bool {
 	var queue []int
 	for i, n := range g.Nodes {
@@ -94,8 +94,9 @@ func hasElem(g *ir.Graph, id ir.ValueID, d tensor.DType) bool {
 	return id != ir.None && g.Values[id].Type.Kind == tensor.KindTensor && g.Values[id].Type.Elem == d
 }
 
-// widens reports whether the operator may compute in float32 what has elements of d: if the
-// signature allows float32 for all inputs of d, and makes the outputs of d of the type of the inputs.
+// widens reports whether the operator may compute in float32 what has elements of d: if
+// the signature allows float32 for all inputs of d, and makes the outputs of d of the
+// type of the inputs.
 func widens(g *ir.Graph, n *ir.Node, d tensor.DType) bool {
 	def := definition(n)
 	if def == nil || len(n.Graphs) > 0 {
@@ -116,14 +117,17 @@ func widens(g *ir.Graph, n *ir.Node, d tensor.DType) bool {
 		if id == ir.None {
 			continue
 		}
-		if t := g.Values[id].Type; t.Kind != tensor.KindTensor || t.Elem == d && s.Out[min(i, len(s.Out)-1)].Pattern != pattern { // as that of Cast
+		// as that of Cast
+		if t := g.Values[id].Type; t.Kind != tensor.KindTensor || t.Elem == d &&
+			s.Out[min(i, len(s.Out)-1)].Pattern != pattern {
 			return false
 		}
 	}
 	return pattern != "" && !keepsHalf(g, n, s)
 }
 
-// keepsWeights reports whether input i of a node is a constant matrix that products read in any type.
+// keepsWeights reports whether input i of a node is a constant matrix that products
+// read in any type.
 func keepsWeights(g *ir.Graph, n *ir.Node, i int) bool {
 	switch n.Op.(type) {
 	case *ops.MatMul, *ops.Gemm:
@@ -148,7 +152,8 @@ func keepsHalf(g *ir.Graph, n *ir.Node, s *ir.Signature) bool {
 	}
 	cache := func(list []ir.ValueID, params []ir.Param) bool {
 		for i, id := range list {
-			if name := params[min(i, len(params)-1)].Name; id != ir.None && (strings.HasPrefix(name, "past") || strings.HasPrefix(name, "present")) {
+			if name := params[min(i, len(params)-1)].Name; id != ir.None &&
+				(strings.HasPrefix(name, "past") || strings.HasPrefix(name, "present")) {
 				return true
 			}
 		}
@@ -176,7 +181,9 @@ func widenNodes(g *ir.Graph, d tensor.DType, inside []bool) error {
 	}
 	var nodes []*ir.Node
 	cast := func(n *ir.Node, from, to ir.ValueID) {
-		nodes = append(nodes, &ir.Node{Name: n.Name, OpType: "Cast", Opset: n.Opset, Op: &ops.Cast{To: g.Values[to].Type.Elem}, In: []ir.ValueID{from}, Out: []ir.ValueID{to}})
+		nodes = append(nodes,
+			&ir.Node{Name: n.Name, OpType: "Cast", Opset: n.Opset, Op: &ops.Cast{To: g.Values[to].Type.Elem},
+				In: []ir.ValueID{from}, Out: []ir.ValueID{to}})
 	}
 	for i, n := range g.Nodes {
 		if !inside[i] {

@@ -39,7 +39,8 @@ func TestRandomChains(t *testing.T) {
 		threads int
 	}
 	var settings []setting
-	for _, l := range []onward.OptimizationLevel{onward.OptimizeAll, onward.OptimizeExtended, onward.OptimizeBasic, onward.OptimizeNone} {
+	for _, l := range []onward.OptimizationLevel{onward.OptimizeAll, onward.OptimizeExtended, onward.OptimizeBasic,
+		onward.OptimizeNone} {
 		settings = append(settings, setting{l, 1}, setting{l, 2}, setting{l, 3})
 	}
 	compared, one := 0, 0
@@ -60,7 +61,8 @@ func TestRandomChains(t *testing.T) {
 			one++ // the chain does not accept the second batch size
 		}
 		check := func(how string, got []map[string]tensor.Value, err error) {
-			if len(got) < len(want) || err != nil && (strings.Contains(err.Error(), "PANIC") || strings.Contains(err.Error(), "runs again")) {
+			if len(got) < len(want) || err != nil &&
+				(strings.Contains(err.Error(), "PANIC") || strings.Contains(err.Error(), "runs again")) {
 				t.Fatalf("%s: %v\n%s", how, err, c)
 			}
 			for i, w := range want {
@@ -82,11 +84,13 @@ func TestRandomChains(t *testing.T) {
 		}
 		switch rapid.IntRange(0, 4).Draw(t, "way") {
 		case 0:
-			m, _, err := onward.OptimizeModel(context.Background(), c.Model, &onward.SessionOptions{OptimizationLevel: settings[turn].level})
+			m, _, err := onward.OptimizeModel(context.Background(), c.Model,
+				&onward.SessionOptions{OptimizationLevel: settings[turn].level})
 			if err != nil {
 				t.Fatalf("optimize the model: %v\n%s", err, c)
 			}
-			got, err := c.RunModel(m, &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{{Name: "reference"}}})
+			got, err := c.RunModel(m,
+				&onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{{Name: "reference"}}})
 			check("the optimized model on reference", got, err)
 		case 1:
 			if got := bound(t, c, plain[:len(want)]); got != nil {
@@ -94,7 +98,8 @@ func TestRandomChains(t *testing.T) {
 			}
 		case 2:
 			schedule := c.DrawSchedule(t, len(want))
-			got, err := c.RunSchedule(schedule, &onward.SessionOptions{Threads: settings[turn].threads, OptimizationLevel: settings[turn].level})
+			got, err := c.RunSchedule(schedule,
+				&onward.SessionOptions{Threads: settings[turn].threads, OptimizationLevel: settings[turn].level})
 			if err != nil {
 				t.Fatalf("cpu with schedule %v: %v\n%s", schedule, err, c)
 			}

@@ -13,8 +13,8 @@ import (
 )
 
 // TestRandomControlFlow compares cpu at all optimization levels with reference on random models of
-// nested Loop, Scan, If, SequenceMap and functions: the runs of one session in several orders, with some
-// of the outputs, and through bindings. Results must be equal. No model may be refused.
+// nested Loop, Scan, If, SequenceMap and functions: the runs of one session in several orders, with
+// some of the outputs, and through bindings. Results must be equal. No model may be refused.
 func TestRandomControlFlow(t *testing.T) {
 	opfuzz.Reproducible(t, opfuzz.Part("300", "4000"))
 	reference := &onward.SessionOptions{Threads: 1, Providers: []onward.ProviderConfig{{Name: "reference"}}}
@@ -38,12 +38,14 @@ func TestRandomControlFlow(t *testing.T) {
 				}
 			}
 		}
-		for _, level := range []onward.OptimizationLevel{onward.OptimizeAll, onward.OptimizeExtended, onward.OptimizeBasic, onward.OptimizeNone} {
+		for _, level := range []onward.OptimizationLevel{onward.OptimizeAll, onward.OptimizeExtended,
+			onward.OptimizeBasic, onward.OptimizeNone} {
 			got, err := c.Run(&onward.SessionOptions{Threads: 1, OptimizationLevel: level})
 			check("cpu at "+level.String(), got, err)
 		}
 		if rapid.IntRange(0, 3).Draw(t, "saved") == 0 {
-			m, _, err := onward.OptimizeModel(context.Background(), c.Model, &onward.SessionOptions{OptimizationLevel: onward.OptimizeExtended})
+			m, _, err := onward.OptimizeModel(context.Background(), c.Model,
+				&onward.SessionOptions{OptimizationLevel: onward.OptimizeExtended})
 			if err != nil {
 				t.Fatalf("optimize the model: %v\n%s", err, c)
 			}
@@ -55,7 +57,8 @@ func TestRandomControlFlow(t *testing.T) {
 			check("cpu with a binding", got, err)
 		}
 		schedule := c.DrawSchedule(t, len(want))
-		got, err := c.RunSchedule(schedule, &onward.SessionOptions{Threads: 2, DisableMemoryPattern: rapid.IntRange(0, 7).Draw(t, "unplanned") == 0})
+		got, err := c.RunSchedule(schedule,
+			&onward.SessionOptions{Threads: 2, DisableMemoryPattern: rapid.IntRange(0, 7).Draw(t, "unplanned") == 0})
 		if err != nil {
 			t.Fatalf("cpu with schedule %v: %v\n%s", schedule, err, c)
 		}

@@ -32,7 +32,8 @@ func sameOnCPU(t *testing.T, b *onnx.ModelBuilder, feeds ...onward.Values) {
 	ref, err := onward.OpenModel(t.Context(), m, enginetest.On("reference"))
 	enginetest.Must(t, err)
 	defer ref.Close()
-	for _, level := range []onward.OptimizationLevel{onward.OptimizeAll, onward.OptimizeExtended, onward.OptimizeBasic, onward.OptimizeNone} {
+	for _, level := range []onward.OptimizationLevel{onward.OptimizeAll, onward.OptimizeExtended, onward.OptimizeBasic,
+		onward.OptimizeNone} {
 		s, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{OptimizationLevel: level})
 		enginetest.Must(t, err)
 		for i, f := range feeds {
@@ -98,7 +99,8 @@ func TestLoopWithoutIterationsIsWritten(t *testing.T) {
 func TestProductOfQuantizedWithoutZeroPoints(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 17)
 	b.Input("x", onnx.Uint8, "N", 5)
-	b.Initializer("s", float32(0.1)).Initializer("w", onnx.FromTensor(tensor.Must(tensor.New([]int8{1, -2, 3, 4, -5, 6, 7, 8, 9, -10}, 5, 2))))
+	b.Initializer("s", float32(0.1)).
+		Initializer("w", onnx.FromTensor(tensor.Must(tensor.New([]int8{1, -2, 3, 4, -5, 6, 7, 8, 9, -10}, 5, 2))))
 	b.Node("DequantizeLinear", []string{"x", "s"}, []string{"a"})
 	b.Node("DequantizeLinear", []string{"w", "s"}, []string{"v"})
 	b.Node("MatMul", []string{"a", "v"}, []string{"y"})
@@ -116,7 +118,8 @@ func TestReshapeOfAnEmptyBatch(t *testing.T) {
 	b.Node("Reshape", []string{"x", "shape"}, []string{"i"})
 	b.Node("Conv", []string{"i", "w"}, []string{"y"})
 	b.Output("y", onnx.Float, "N", 3, 1, 3)
-	sameOnCPU(t, b, onward.Values{"x": rampOf(2, 6)}, onward.Values{"x": rampOf(0, 6)}, onward.Values{"x": rampOf(1, 6)})
+	sameOnCPU(t, b, onward.Values{"x": rampOf(2, 6)}, onward.Values{"x": rampOf(0, 6)},
+		onward.Values{"x": rampOf(1, 6)})
 }
 
 // An empty activation name is an error, as in ONNX Runtime.
@@ -126,7 +129,8 @@ func TestFusedConvWithAnEmptyActivation(t *testing.T) {
 	b.Initializer("w", onnx.FromTensor(rampOf(3, 2, 1, 1)))
 	b.Node("FusedConv", []string{"x", "w"}, []string{"y"}, onnx.Attrs{"activation": ""}).Domain("com.microsoft")
 	b.Output("y", onnx.Float, 1, 3, 3, 3)
-	if _, err := onward.OpenModel(t.Context(), b.Must(), nil); err == nil || !strings.Contains(err.Error(), "activation must not be empty") {
+	if _, err := onward.OpenModel(t.Context(), b.Must(), nil); err == nil ||
+		!strings.Contains(err.Error(), "activation must not be empty") {
 		t.Errorf("got %v, want an error for the empty activation", err)
 	}
 }
@@ -136,7 +140,8 @@ func TestFusedGemmRunsAgain(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 17).Opset("com.microsoft", 1)
 	b.Input("x", onnx.Float, 2, 3)
 	b.Initializer("w", onnx.FromTensor(rampOf(3, 4))).Initializer("c", onnx.FromTensor(rampOf(2, 4)))
-	b.Node("FusedGemm", []string{"x", "w", "c"}, []string{"y"}, onnx.Attrs{"activation": "Sigmoid"}).Domain("com.microsoft")
+	b.Node("FusedGemm", []string{"x", "w", "c"}, []string{"y"}, onnx.Attrs{"activation": "Sigmoid"}).
+		Domain("com.microsoft")
 	b.Output("y", onnx.Float, 2, 4)
 	feed := onward.Values{"x": rampOf(2, 3)}
 	sameOnCPU(t, b, feed, feed, feed, feed)
@@ -193,9 +198,11 @@ func TestQuantizedPadOfTheEdge(t *testing.T) {
 	}
 }
 
-// Blocks of 16 channels hold several groups, and padding: neither may turn an infinity into NaN elsewhere.
+// Blocks of 16 channels hold several groups, and padding: neither may turn an
+// infinity into NaN elsewhere.
 func TestInfinityStaysInItsChannels(t *testing.T) {
-	for _, c := range []struct{ in, mid, out, group, kernel int }{{16, 5, 7, 1, 1}, {6, 17, 9, 1, 5}, {3, 6, 5, 1, 3}, {16, 16, 16, 4, 3}, {24, 48, 12, 6, 3}, {24, 24, 24, 3, 1}, {40, 40, 10, 2, 3}} {
+	for _, c := range []struct{ in, mid, out, group, kernel int }{{16, 5, 7, 1, 1}, {6, 17, 9, 1, 5}, {3, 6, 5, 1, 3},
+		{16, 16, 16, 4, 3}, {24, 48, 12, 6, 3}, {24, 24, 24, 3, 1}, {40, 40, 10, 2, 3}} {
 		b := onnx.NewModel("m").Opset("", 17)
 		b.Input("x", onnx.Float, 1, c.in, 12, 12)
 		w0 := rampOf(c.mid, c.in/c.group, c.kernel, c.kernel)
@@ -216,8 +223,8 @@ func TestInfinityStaysInItsChannels(t *testing.T) {
 	}
 }
 
-// TestInfinityStaysInItsPart splits channels in the middle of a block. The infinities behind it must not become padding of the part
-// before, which convolutions multiply by zeros.
+// TestInfinityStaysInItsPart splits channels in the middle of a block. The infinities behind it
+// must not become padding of the part before, which convolutions multiply by zeros.
 func TestInfinityStaysInItsPart(t *testing.T) {
 	for _, c := range []struct {
 		channels []int64
@@ -233,7 +240,8 @@ func TestInfinityStaysInItsPart(t *testing.T) {
 			tensor.Of[float32](w)[3*(32-last)+i] = 3e38
 		}
 		read := len(parts) - 2
-		b.Initializer("w", onnx.FromTensor(w)).Initializer("v", onnx.FromTensor(rampOf(5, int(channels[read]), c.kernel, c.kernel)))
+		b.Initializer("w", onnx.FromTensor(w)).
+			Initializer("v", onnx.FromTensor(rampOf(5, int(channels[read]), c.kernel, c.kernel)))
 		b.Initializer("n", onnx.FromTensor(tensor.Must(tensor.New(channels, len(channels)))))
 		b.Node("Conv", []string{"x", "w"}, []string{"c"})
 		b.Node("Split", []string{"c", "n"}, parts, onnx.Attrs{"axis": 1})

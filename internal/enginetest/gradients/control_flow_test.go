@@ -53,7 +53,8 @@ func TestIfGradients(t *testing.T) {
 	for i := range 4 {
 		flags := [2]bool{i&1 != 0, i&2 != 0}
 		for order := 1; order <= 2; order++ {
-			checkGradients(t, gradientCase{fmt.Sprint("If ", flags), []int64{2, 3}, []int64{3}, nestedIf(flags)}, order, 13)
+			checkGradients(t, gradientCase{fmt.Sprint("If ", flags), []int64{2, 3}, []int64{3}, nestedIf(flags)}, order,
+				13)
 		}
 	}
 }
@@ -63,12 +64,14 @@ func TestIfGradients(t *testing.T) {
 func TestScanGradients(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		flag := rapid.Int64Range(0, 1)
-		in, out, axis, last := flag.Draw(rt, "backward"), flag.Draw(rt, "prepend"), flag.Draw(rt, "axis"), flag.Draw(rt, "of the states only")
+		in, out, axis, last := flag.Draw(rt, "backward"), flag.Draw(rt, "prepend"), flag.Draw(rt, "axis"),
+			flag.Draw(rt, "of the states only")
 		shape := []int64{3, 2}
 		if axis == 1 {
 			shape = []int64{2, 3}
 		}
-		body := onnx.NewGraph("body").Input("s", double, 2).Input("n", onnx.DataType(tensor.TypeInt64)).Input("xt", double, 2)
+		body := onnx.NewGraph("body").Input("s", double, 2).Input("n", onnx.DataType(tensor.TypeInt64)).
+			Input("xt", double, 2)
 		body.Initializer("one", []int64{1})
 		body.Node("Add", []string{"n", "one"}, []string{"n2"})
 		body.Node("Mul", []string{"s", "w"}, []string{"sw"})
@@ -79,8 +82,9 @@ func TestScanGradients(t *testing.T) {
 		body.Output("s2", double, 2).Output("n2", onnx.DataType(tensor.TypeInt64)).Output("o", double, 2)
 		checkGradients(rt, gradientCase{"Scan", shape, []int64{2}, func(b *onnx.ModelBuilder) {
 			b.Initializer("zero", []int64{0})
-			b.Node("Scan", []string{"w", "zero", "x"}, []string{"end", "count", "all"}, onnx.Attrs{"body": body, "num_scan_inputs": 1,
-				"scan_input_axes": []int64{axis}, "scan_input_directions": []int64{in}, "scan_output_axes": []int64{axis}, "scan_output_directions": []int64{out}})
+			b.Node("Scan", []string{"w", "zero", "x"}, []string{"end", "count", "all"},
+				onnx.Attrs{"body": body, "num_scan_inputs": 1,
+					"scan_input_axes": []int64{axis}, "scan_input_directions": []int64{in}, "scan_output_axes": []int64{axis}, "scan_output_directions": []int64{out}})
 			if last == 1 {
 				b.Node("Sin", []string{"end"}, []string{"y"})
 				return
@@ -117,10 +121,12 @@ func TestGradientsAreBounded(t *testing.T) {
 	b.Input("x", double, 1)
 	b.Node("Tanh", []string{"x"}, []string{"y0"})
 	for i := range 60 {
-		b.Node("Gradient", []string{"x"}, []string{fmt.Sprint("y", i+1)}, onnx.Attrs{"xs": []string{"x"}, "y": fmt.Sprint("y", i)}).Domain("ai.onnx.preview.training")
+		b.Node("Gradient", []string{"x"}, []string{fmt.Sprint("y", i+1)},
+			onnx.Attrs{"xs": []string{"x"}, "y": fmt.Sprint("y", i)}).Domain("ai.onnx.preview.training")
 	}
 	b.Output("y60", double, 1)
-	if _, err := onward.OpenModel(t.Context(), b.Must(), nil); err == nil || !strings.Contains(err.Error(), "more than 262144 nodes") {
+	if _, err := onward.OpenModel(t.Context(), b.Must(), nil); err == nil ||
+		!strings.Contains(err.Error(), "more than 262144 nodes") {
 		t.Errorf("error %v", err)
 	}
 }

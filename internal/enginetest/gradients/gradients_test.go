@@ -35,7 +35,9 @@ func oneNode(op string, in []string, attrs ...onnx.Attrs) func(b *onnx.ModelBuil
 func elementwiseGradientCases(opset int) []gradientCase {
 	shifts := map[string]float64{"Asin": -1.1, "Acos": -1.1, "Atanh": -1.1, "Acosh": 1} // into the domain
 	var r []gradientCase
-	for _, op := range opfuzz.Functions(opset, func(d *kit.Def) bool { return d.Gradient != nil && d.Gradient != gradient.None }) {
+	for _, op := range opfuzz.Functions(opset, func(d *kit.Def) bool {
+		return d.Gradient != nil && d.Gradient != gradient.None
+	}) {
 		r = append(r, gradientCase{op, []int64{2, 3}, []int64{1}, func(b *onnx.ModelBuilder) {
 			b.Initializer("shift", []float64{shifts[op]}, 1)
 			b.Node("Add", []string{"x", "shift"}, []string{"s"})
@@ -52,19 +54,23 @@ func gradientCases() []gradientCase {
 		r = append(r, gradientCase{op, []int64{2, 3}, []int64{1}, oneNode(op, one)})
 	}
 	for _, op := range []string{"Add", "Sub", "Mul", "Div", "Pow", "Sum"} {
-		r = append(r, gradientCase{op, []int64{2, 3}, []int64{3}, oneNode(op, two)}, gradientCase{op + " wide", []int64{2, 1}, []int64{2, 2, 3}, oneNode(op, two)})
+		r = append(r, gradientCase{op, []int64{2, 3}, []int64{3}, oneNode(op, two)},
+			gradientCase{op + " wide", []int64{2, 1}, []int64{2, 2, 3}, oneNode(op, two)})
 	}
 	return append(r,
 		gradientCase{"MatMul", []int64{2, 3, 2}, []int64{2, 4}, oneNode("MatMul", two)},
 		gradientCase{"Gemm", []int64{2, 3}, []int64{4, 3}, oneNode("Gemm", two, onnx.Attrs{"transB": 1, "alpha": 0.5})},
 		gradientCase{"Gemm transA", []int64{3, 2}, []int64{3, 4}, oneNode("Gemm", two, onnx.Attrs{"transA": 1})},
-		gradientCase{"Gemm both", []int64{3, 2}, []int64{4, 3}, oneNode("Gemm", two, onnx.Attrs{"transA": 1, "transB": 1})},
+		gradientCase{"Gemm both", []int64{3, 2}, []int64{4, 3},
+			oneNode("Gemm", two, onnx.Attrs{"transA": 1, "transB": 1})},
 		gradientCase{"Gemm bias", []int64{2, 3}, []int64{3}, func(b *onnx.ModelBuilder) {
 			b.Initializer("m", []float64{1, 2, 3, 4, 5, 6, 7, 8, 9}, 3, 3)
 			b.Node("Gemm", []string{"x", "m", "w"}, []string{"y"}, onnx.Attrs{"beta": 0.25})
 		}},
-		gradientCase{"perm", []int64{2, 3, 4}, []int64{1}, oneNode("Transpose", one, onnx.Attrs{"perm": []int64{1, 2, 0}})},
-		gradientCase{"ReduceMean axes", []int64{2, 3, 2}, []int64{1}, oneNode("ReduceMean", one, onnx.Attrs{"axes": []int64{1}, "keepdims": 0})},
+		gradientCase{"perm", []int64{2, 3, 4}, []int64{1},
+			oneNode("Transpose", one, onnx.Attrs{"perm": []int64{1, 2, 0}})},
+		gradientCase{"ReduceMean axes", []int64{2, 3, 2}, []int64{1},
+			oneNode("ReduceMean", one, onnx.Attrs{"axes": []int64{1}, "keepdims": 0})},
 		gradientCase{"Where", []int64{2, 3}, []int64{3}, func(b *onnx.ModelBuilder) {
 			b.Node("Greater", []string{"x", "w"}, []string{"c"})
 			b.Node("Where", []string{"c", "x", "w"}, []string{"y"})
@@ -84,21 +90,25 @@ func moreGradientCases() []gradientCase {
 	add := func(op, name string, x, w []int64, f func(b *onnx.ModelBuilder)) {
 		r = append(r, gradientCase{op + " " + name, x, w, f})
 	}
-	for _, op := range []string{"ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp", "Dropout"} {
+	for _, op := range []string{"ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare",
+		"ReduceLogSum", "ReduceLogSumExp", "Dropout"} {
 		add(op, "", []int64{2, 3}, []int64{1}, oneNode(op, one))
 		if strings.HasPrefix(op, "Reduce") {
-			add(op, "axis", []int64{2, 3, 2}, []int64{1}, oneNode(op, one, onnx.Attrs{"axes": []int64{-2}, "keepdims": 0}))
+			add(op, "axis", []int64{2, 3, 2}, []int64{1},
+				oneNode(op, one, onnx.Attrs{"axes": []int64{-2}, "keepdims": 0}))
 		}
 	}
 	for _, e := range []struct {
 		equation string
 		x, w     []int64
-	}{{"ij,jk->ik", []int64{2, 3}, []int64{3, 2}}, {"ij,jk", []int64{2, 3}, []int64{3, 2}}, {"ij,kj->k", []int64{2, 3}, []int64{2, 3}}, {"ij,k->ji", []int64{2, 3}, []int64{2}},
+	}{{"ij,jk->ik", []int64{2, 3}, []int64{3, 2}}, {"ij,jk", []int64{2, 3}, []int64{3, 2}},
+		{"ij,kj->k", []int64{2, 3}, []int64{2, 3}}, {"ij,k->ji", []int64{2, 3}, []int64{2}},
 		{"...ij, ...jk -> ...ik", []int64{2, 2, 3}, []int64{3, 2}}, {"ba,b", []int64{2, 3}, []int64{2}}} {
 		add("Einsum", e.equation, e.x, e.w, oneNode("Einsum", two, onnx.Attrs{"equation": e.equation}))
 	}
 	add("LpNormalization", "", []int64{2, 3}, []int64{1}, oneNode("LpNormalization", one))
-	add("LpNormalization", "p 1", []int64{2, 3}, []int64{1}, oneNode("LpNormalization", one, onnx.Attrs{"p": 1, "axis": 0}))
+	add("LpNormalization", "p 1", []int64{2, 3}, []int64{1},
+		oneNode("LpNormalization", one, onnx.Attrs{"p": 1, "axis": 0}))
 	for _, op := range []string{"Max", "Min", "Mean", "PRelu"} {
 		add(op, "", []int64{2, 3}, []int64{3}, oneNode(op, two))
 	}
@@ -127,7 +137,8 @@ func moreGradientCases() []gradientCase {
 	}
 	v := func(v ...int64) []int64 { return v }
 	indices("Gather", "", v(3, 4), map[string][]int64{"i": v(2, -1, 0, 2)}, []string{"i"}, onnx.Attrs{"axis": 1})
-	indices("Slice", "", v(3, 5), map[string][]int64{"a": v(1, -1), "b": v(3, -6), "c": v(0, 1), "d": v(1, -2)}, []string{"a", "b", "c", "d"})
+	indices("Slice", "", v(3, 5), map[string][]int64{"a": v(1, -1), "b": v(3, -6), "c": v(0, 1), "d": v(1, -2)},
+		[]string{"a", "b", "c", "d"})
 	indices("Tile", "", v(2, 3), map[string][]int64{"r": v(2, 3)}, []string{"r"})
 	indices("Reshape", "", v(2, 3), map[string][]int64{"s": v(3, -1)}, []string{"s"})
 	indices("Expand", "", v(2, 1), map[string][]int64{"s": v(3, 2, 4)}, []string{"s"})
@@ -178,9 +189,13 @@ func moreGradientCases() []gradientCase {
 		add("LogSoftmax", fmt.Sprint(axis), v(2, 3, 2), v(1), oneNode("LogSoftmax", one, onnx.Attrs{"axis": axis}))
 		add("Softmax", fmt.Sprint(axis), v(2, 3, 2), v(1), oneNode("Softmax", one, onnx.Attrs{"axis": axis}))
 	}
-	add("MaxPool", "", v(1, 2, 5, 4), v(1), oneNode("MaxPool", one, onnx.Attrs{"kernel_shape": v(2, 3), "strides": v(2, 1), "pads": v(1, 1, 0, 1)}))
-	add("AveragePool", "", v(1, 2, 5, 4), v(1), oneNode("AveragePool", one, onnx.Attrs{"kernel_shape": v(2, 3), "strides": v(2, 1), "pads": v(1, 1, 0, 1)}))
-	add("AveragePool", "padded", v(2, 1, 7), v(1), oneNode("AveragePool", one, onnx.Attrs{"kernel_shape": v(3), "strides": v(2), "pads": v(1, 1), "count_include_pad": 1, "ceil_mode": 1}))
+	add("MaxPool", "", v(1, 2, 5, 4), v(1),
+		oneNode("MaxPool", one, onnx.Attrs{"kernel_shape": v(2, 3), "strides": v(2, 1), "pads": v(1, 1, 0, 1)}))
+	add("AveragePool", "", v(1, 2, 5, 4), v(1),
+		oneNode("AveragePool", one, onnx.Attrs{"kernel_shape": v(2, 3), "strides": v(2, 1), "pads": v(1, 1, 0, 1)}))
+	add("AveragePool", "padded", v(2, 1, 7), v(1),
+		oneNode("AveragePool", one,
+			onnx.Attrs{"kernel_shape": v(3), "strides": v(2), "pads": v(1, 1), "count_include_pad": 1, "ceil_mode": 1}))
 	add("GlobalAveragePool", "", v(2, 3, 2, 2), v(1), oneNode("GlobalAveragePool", one))
 	add("GlobalMaxPool", "", v(2, 3, 2, 2), v(1), oneNode("GlobalMaxPool", one))
 	norm := func(op string, x []int64, attrs ...onnx.Attrs) {
@@ -205,18 +220,22 @@ func moreGradientCases() []gradientCase {
 
 // newerGradientCases returns cases of operators that opset 13 lacks.
 func newerGradientCases() []gradientCase {
-	r := []gradientCase{{"Gelu tanh", []int64{2, 3}, []int64{1}, oneNode("Gelu", []string{"x"}, onnx.Attrs{"approximate": "tanh"})},
+	r := []gradientCase{{"Gelu tanh", []int64{2, 3}, []int64{1},
+		oneNode("Gelu", []string{"x"}, onnx.Attrs{"approximate": "tanh"})},
 		{"BatchNormalization training", []int64{3, 2, 2}, []int64{2}, func(b *onnx.ModelBuilder) {
 			b.Initializer("s", []float64{0.25, 0.5}, 2)
-			b.Node("BatchNormalization", []string{"x", "w", "s", "s", "s"}, []string{"y", "m", "v"}, onnx.Attrs{"training_mode": 1})
+			b.Node("BatchNormalization", []string{"x", "w", "s", "s", "s"}, []string{"y", "m", "v"},
+				onnx.Attrs{"training_mode": 1})
 		}}}
 	for _, axis := range []int64{-1, 1} {
 		w := []int64{4}
 		if axis == 1 {
 			w = []int64{3, 4}
 		}
-		r = append(r, gradientCase{"LayerNormalization", []int64{2, 3, 4}, w, oneNode("LayerNormalization", []string{"x", "w", "w"}, onnx.Attrs{"axis": axis})},
-			gradientCase{"RMSNormalization", []int64{2, 3, 4}, w, oneNode("RMSNormalization", []string{"x", "w"}, onnx.Attrs{"axis": axis})})
+		r = append(r, gradientCase{"LayerNormalization", []int64{2, 3, 4}, w,
+			oneNode("LayerNormalization", []string{"x", "w", "w"}, onnx.Attrs{"axis": axis})},
+			gradientCase{"RMSNormalization", []int64{2, 3, 4}, w,
+				oneNode("RMSNormalization", []string{"x", "w"}, onnx.Attrs{"axis": axis})})
 	}
 	return r
 }
@@ -250,15 +269,18 @@ func convolutionCases(t *rapid.T) gradientCase {
 		}
 		return r
 	}
-	kernel, attrs := small(1, 2, "kernel"), onnx.Attrs{"group": group, "strides": small(1, 2, "stride"), "dilations": small(1, 2, "dilation")}
+	kernel, attrs := small(1, 2, "kernel"),
+		onnx.Attrs{"group": group, "strides": small(1, 2, "stride"), "dilations": small(1, 2, "dilation")}
 	attrs["pads"] = append(small(0, 1, "before"), small(0, 1, "after")...)
 	size := small(3, 4, "size")
 	if rapid.Bool().Draw(t, "transposed") {
 		x := append([]int64{1, group * mg}, size...)
-		return gradientCase{"ConvTranspose", x, append([]int64{group * mg, cg}, kernel...), oneNode("ConvTranspose", []string{"x", "w"}, attrs)}
+		return gradientCase{"ConvTranspose", x, append([]int64{group * mg, cg}, kernel...),
+			oneNode("ConvTranspose", []string{"x", "w"}, attrs)}
 	}
 	x := append([]int64{2, group * cg}, size...)
-	return gradientCase{"Conv", x, append([]int64{group * mg, cg}, kernel...), oneNode("Conv", []string{"x", "w"}, attrs)}
+	return gradientCase{"Conv", x, append([]int64{group * mg, cg}, kernel...),
+		oneNode("Conv", []string{"x", "w"}, attrs)}
 }
 
 func TestConvolutionGradients(t *testing.T) {
@@ -292,12 +314,14 @@ func gradientModel(c gradientCase, order, opset int) *onnx.Model {
 	b.Node("Exp", []string{"wave"}, []string{"z"})
 	target := "z"
 	if order == 2 {
-		b.Node("Gradient", []string{"x", "w"}, []string{"g1"}, onnx.Attrs{"xs": []string{"x"}, "zs": []string{"w"}, "y": "z"}).Domain("ai.onnx.preview.training")
+		b.Node("Gradient", []string{"x", "w"}, []string{"g1"},
+			onnx.Attrs{"xs": []string{"x"}, "zs": []string{"w"}, "y": "z"}).Domain("ai.onnx.preview.training")
 		b.Node("Mul", []string{"g1", "g1"}, []string{"z2"})
 		target = "z2"
 	}
 	b.Node("ReduceSum", []string{target}, []string{"loss"}, onnx.Attrs{"keepdims": 0})
-	b.Node("Gradient", []string{"x", "w"}, []string{"dx", "dw"}, onnx.Attrs{"xs": []string{"x", "w"}, "y": "loss"}).Domain("ai.onnx.preview.training")
+	b.Node("Gradient", []string{"x", "w"}, []string{"dx", "dw"}, onnx.Attrs{"xs": []string{"x", "w"}, "y": "loss"}).
+		Domain("ai.onnx.preview.training")
 	for _, o := range []string{"loss", "dx", "dw"} {
 		b.Output(o, onnx.DataType(tensor.TypeFloat64))
 	}
@@ -314,7 +338,8 @@ func TestGradients(t *testing.T) {
 	for _, set := range []struct {
 		opset int
 		cases []gradientCase
-	}{{13, slices.Concat(elementwiseGradientCases(13), gradientCases(), moreGradientCases())}, {24, slices.Concat(elementwiseGradientCases(24), newerGradientCases())}, {11, olderGradientCases()}} {
+	}{{13, slices.Concat(elementwiseGradientCases(13), gradientCases(), moreGradientCases())},
+		{24, slices.Concat(elementwiseGradientCases(24), newerGradientCases())}, {11, olderGradientCases()}} {
 		for _, c := range set.cases {
 			for order := 1; order <= 2; order++ {
 				checkGradients(t, c, order, set.opset)
@@ -355,7 +380,8 @@ func checkGradients(t interface {
 		if err != nil {
 			t.Fatalf("%s, order %d: %v", c.name, order, err)
 		}
-		return tensor.Of[float64](out[0].(*tensor.Tensor))[0], tensor.Of[float64](out[1].(*tensor.Tensor)), tensor.Of[float64](out[2].(*tensor.Tensor))
+		return tensor.Of[float64](out[0].(*tensor.Tensor))[0], tensor.Of[float64](out[1].(*tensor.Tensor)),
+			tensor.Of[float64](out[2].(*tensor.Tensor))
 	}
 	_, dx, dw := run()
 	for k, in := range [][]float64{x, w} {
@@ -383,7 +409,8 @@ func TestGradientElsewhere(t *testing.T) {
 	b.Input("v", onnx.DataType(tensor.TypeFloat32), 1)
 	b.Node("Exp", []string{"x"}, []string{"h"})
 	b.Node("Mul", []string{"h", "h"}, []string{"y"})
-	b.Node("Gradient", []string{"v"}, []string{"d"}, onnx.Attrs{"xs": []string{"h"}, "y": "y"}).Domain("ai.onnx.preview.training")
+	b.Node("Gradient", []string{"v"}, []string{"d"}, onnx.Attrs{"xs": []string{"h"}, "y": "y"}).
+		Domain("ai.onnx.preview.training")
 	b.Output("y", onnx.DataType(tensor.TypeFloat32), 1)
 	b.Output("d", onnx.DataType(tensor.TypeFloat32), 1)
 	sess, err := onward.OpenModel(t.Context(), b.Must(), nil)
@@ -391,22 +418,27 @@ func TestGradientElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer sess.Close()
-	out, err := sess.RunList(context.Background(), []tensor.Value{tensor.Must(tensor.New([]float32{0}, 1)), tensor.Must(tensor.New([]float32{5}, 1))}, nil)
+	out, err := sess.RunList(context.Background(),
+		[]tensor.Value{tensor.Must(tensor.New([]float32{0}, 1)), tensor.Must(tensor.New([]float32{5}, 1))}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if y, d := tensor.Of[float32](out[0].(*tensor.Tensor))[0], tensor.Of[float32](out[1].(*tensor.Tensor))[0]; y != 1 || d != 10 {
+	if y, d := tensor.Of[float32](out[0].(*tensor.Tensor))[0],
+		tensor.Of[float32](out[1].(*tensor.Tensor))[0]; y != 1 || d != 10 {
 		t.Errorf("y is %v and dy/dh at 5 is %v, want 1 and 10", y, d)
 	}
 }
 
 func TestGradientNamesWhatItCannotDifferentiate(t *testing.T) {
 	m := gradientModel(gradientCase{"", []int64{2, 3}, []int64{1}, oneNode("Hardmax", []string{"x"})}, 1, 13)
-	if _, err := onward.OpenModel(t.Context(), m, nil); err == nil || !strings.Contains(err.Error(), "operator Hardmax is not differentiable") {
+	if _, err := onward.OpenModel(t.Context(), m, nil); err == nil ||
+		!strings.Contains(err.Error(), "operator Hardmax is not differentiable") {
 		t.Errorf("error %v", err)
 	}
-	m = gradientModel(gradientCase{"", []int64{3, 3}, []int64{1}, oneNode("Einsum", []string{"x"}, onnx.Attrs{"equation": "i,i->i"})}, 1, 13)
-	if _, err := onward.OpenModel(t.Context(), m, nil); err == nil || !strings.Contains(err.Error(), "2 terms, want 1") {
+	m = gradientModel(gradientCase{"", []int64{3, 3}, []int64{1},
+		oneNode("Einsum", []string{"x"}, onnx.Attrs{"equation": "i,i->i"})}, 1, 13)
+	if _, err := onward.OpenModel(t.Context(), m, nil); err == nil ||
+		!strings.Contains(err.Error(), "2 terms, want 1") {
 		t.Errorf("error %v", err)
 	}
 }

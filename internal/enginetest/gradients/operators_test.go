@@ -40,24 +40,27 @@ func lossCases() []gradientCase {
 			}
 		}
 	}
-	return append(r, gradientCase{"SoftmaxCrossEntropyLoss both outputs", []int64{3, 4}, []int64{4}, func(b *onnx.ModelBuilder) {
-		b.Initializer("t", []int32{1, 3, 0}, 3)
-		b.Node("SoftmaxCrossEntropyLoss", []string{"x", "t", "w"}, []string{"l", "p"})
-		b.Node("Mul", []string{"l", "p"}, []string{"y"})
-	}}, gradientCase{"SoftmaxCrossEntropyLoss log_prob", []int64{2, 3, 2}, []int64{1}, func(b *onnx.ModelBuilder) {
-		b.Initializer("t", []int64{1, 2, 0, 0}, 2, 2)
-		b.Node("SoftmaxCrossEntropyLoss", []string{"x", "t"}, []string{"l", "y"})
-	}})
+	return append(r,
+		gradientCase{"SoftmaxCrossEntropyLoss both outputs", []int64{3, 4}, []int64{4}, func(b *onnx.ModelBuilder) {
+			b.Initializer("t", []int32{1, 3, 0}, 3)
+			b.Node("SoftmaxCrossEntropyLoss", []string{"x", "t", "w"}, []string{"l", "p"})
+			b.Node("Mul", []string{"l", "p"}, []string{"y"})
+		}}, gradientCase{"SoftmaxCrossEntropyLoss log_prob", []int64{2, 3, 2}, []int64{1}, func(b *onnx.ModelBuilder) {
+			b.Initializer("t", []int64{1, 2, 0, 0}, 2, 2)
+			b.Node("SoftmaxCrossEntropyLoss", []string{"x", "t"}, []string{"l", "y"})
+		}})
 }
 
 // scatterCases returns scatters of w into x with repeated indices.
 func scatterCases() []gradientCase {
 	var r []gradientCase
 	for _, reduction := range []string{"none", "add", "mul", "max", "min"} {
-		r = append(r, gradientCase{"ScatterElements " + reduction, []int64{2, 4}, []int64{2, 3}, func(b *onnx.ModelBuilder) {
-			b.Initializer("i", []int64{1, 3, 1, -4, 0, 2}, 2, 3)
-			b.Node("ScatterElements", []string{"x", "i", "w"}, []string{"y"}, onnx.Attrs{"axis": 1, "reduction": reduction})
-		}}, gradientCase{"ScatterND " + reduction, []int64{3, 2, 2}, []int64{3, 2}, func(b *onnx.ModelBuilder) {
+		r = append(r, gradientCase{"ScatterElements " + reduction, []int64{2, 4}, []int64{2, 3},
+			func(b *onnx.ModelBuilder) {
+				b.Initializer("i", []int64{1, 3, 1, -4, 0, 2}, 2, 3)
+				b.Node("ScatterElements", []string{"x", "i", "w"}, []string{"y"},
+					onnx.Attrs{"axis": 1, "reduction": reduction})
+			}}, gradientCase{"ScatterND " + reduction, []int64{3, 2, 2}, []int64{3, 2}, func(b *onnx.ModelBuilder) {
 			b.Initializer("i", []int64{2, 1, 0, 1, 2, -1}, 3, 2)
 			b.Node("ScatterND", []string{"x", "i", "w"}, []string{"y"}, onnx.Attrs{"reduction": reduction})
 		}})
@@ -69,7 +72,8 @@ func scatterCases() []gradientCase {
 // two groups of four channels.
 func normalizationCases(groups int64) []gradientCase {
 	one := []string{"x"}
-	r := []gradientCase{{"GroupNormalization", []int64{2, 4, 2}, []int64{groups}, oneNode("GroupNormalization", []string{"x", "w", "w"}, onnx.Attrs{"num_groups": 2})},
+	r := []gradientCase{{"GroupNormalization", []int64{2, 4, 2}, []int64{groups},
+		oneNode("GroupNormalization", []string{"x", "w", "w"}, onnx.Attrs{"num_groups": 2})},
 		{"Det", []int64{2, 3, 3}, []int64{1}, oneNode("Det", one)}, {"Det", []int64{1, 1}, []int64{1}, oneNode("Det", one)},
 		{"MeanVarianceNormalization", []int64{2, 2, 2, 2}, []int64{1}, oneNode("MeanVarianceNormalization", one)},
 		{"MeanVarianceNormalization axes", []int64{2, 3, 2}, []int64{1}, oneNode("MeanVarianceNormalization", one, onnx.Attrs{"axes": []int64{-1, 0}})}}
@@ -85,13 +89,15 @@ func einsumCases() []gradientCase {
 	for _, e := range []struct {
 		equation string
 		x, w     []int64
-	}{{"ii->i", []int64{3, 3}, nil}, {"ii", []int64{3, 3}, nil}, {"jij,ik->k", []int64{2, 3, 2}, []int64{3, 2}}, {"i...i->...", []int64{2, 3, 2}, nil},
+	}{{"ii->i", []int64{3, 3}, nil}, {"ii", []int64{3, 3}, nil}, {"jij,ik->k", []int64{2, 3, 2}, []int64{3, 2}},
+		{"i...i->...", []int64{2, 3, 2}, nil},
 		{"i...i,...->...i", []int64{2, 3, 2}, []int64{3}}, {"iijj,jj", []int64{2, 2, 3, 3}, []int64{3, 3}}} {
 		in := []string{"x", "w"}
 		if e.w == nil {
 			in, e.w = in[:1], []int64{1}
 		}
-		r = append(r, gradientCase{"Einsum " + e.equation, e.x, e.w, oneNode("Einsum", in, onnx.Attrs{"equation": e.equation})})
+		r = append(r, gradientCase{"Einsum " + e.equation, e.x, e.w,
+			oneNode("Einsum", in, onnx.Attrs{"equation": e.equation})})
 	}
 	return r
 }
@@ -103,12 +109,14 @@ func attentionCases() []gradientCase {
 		{"groups of heads", []int64{1, 4, 2, 2}, []int64{1, 2, 3, 2}, oneNode("Attention", two, onnx.Attrs{"scale": 0.75, "is_causal": 1})},
 		{"heads last", []int64{1, 3, 8}, []int64{1, 3, 4}, oneNode("Attention", two, onnx.Attrs{"q_num_heads": 4, "kv_num_heads": 2, "softcap": 0.5})},
 		{"present and past", []int64{1, 2, 2, 2}, []int64{1, 2, 1, 2}, func(b *onnx.ModelBuilder) {
-			b.Node("Attention", []string{"x", "w", "w", "", "x", "x"}, []string{"y0", "k", "v"}, onnx.Attrs{"is_causal": 1})
+			b.Node("Attention", []string{"x", "w", "w", "", "x", "x"}, []string{"y0", "k", "v"},
+				onnx.Attrs{"is_causal": 1})
 			b.Node("Concat", []string{"y0", "k", "v"}, []string{"y"}, onnx.Attrs{"axis": 2})
 		}}}
 	for mode := range int64(4) {
 		r = append(r, gradientCase{fmt.Sprint("mode ", mode), both, both, func(b *onnx.ModelBuilder) {
-			b.Node("Attention", two, []string{"y0", "", "", "y"}, onnx.Attrs{"softcap": 2.0, "qk_matmul_output_mode": mode})
+			b.Node("Attention", two, []string{"y0", "", "", "y"},
+				onnx.Attrs{"softcap": 2.0, "qk_matmul_output_mode": mode})
 		}})
 	}
 	keys := func(name string, mask []int64, attrs ...onnx.Attrs) {
@@ -142,14 +150,17 @@ func gridCases(opset int) []gradientCase {
 				for _, shift := range []float64{-1, 0.2} {
 					dims := [][2][]int64{{{1, 2, 3, 4}, {1, 2, 1, 2}}}
 					if opset >= 20 && mode != "cubic" {
-						dims = append(dims, [2][]int64{{2, 1, 2, 2, 3}, {2, 1, 1, 1, 3}}, [2][]int64{{1, 1, 5}, {1, 2, 1}})
+						dims = append(dims, [2][]int64{{2, 1, 2, 2, 3}, {2, 1, 1, 1, 3}},
+							[2][]int64{{1, 1, 5}, {1, 2, 1}})
 					}
 					for _, d := range dims {
-						r = append(r, gradientCase{fmt.Sprint(mode, padding, corners, shift, d), d[0], d[1], func(b *onnx.ModelBuilder) {
-							b.Initializer("s", []float64{shift}, 1)
-							b.Node("Add", []string{"w", "s"}, []string{"grid"})
-							b.Node("GridSample", []string{"x", "grid"}, []string{"y"}, onnx.Attrs{"mode": mode, "padding_mode": padding, "align_corners": corners})
-						}})
+						r = append(r, gradientCase{fmt.Sprint(mode, padding, corners, shift, d), d[0], d[1],
+							func(b *onnx.ModelBuilder) {
+								b.Initializer("s", []float64{shift}, 1)
+								b.Node("Add", []string{"w", "s"}, []string{"grid"})
+								b.Node("GridSample", []string{"x", "grid"}, []string{"y"},
+									onnx.Attrs{"mode": mode, "padding_mode": padding, "align_corners": corners})
+							}})
 					}
 				}
 			}
@@ -165,7 +176,8 @@ func TestGradientsOfOperators(t *testing.T) {
 		name  string
 		opset int
 		cases []gradientCase
-	}{{"loss", 12, lossCases()}, {"loss", 13, lossCases()}, {"scatter", 18, scatterCases()}, {"einsum", 13, einsumCases()}, {"attention", 25, attentionCases()},
+	}{{"loss", 12, lossCases()}, {"loss", 13, lossCases()}, {"scatter", 18, scatterCases()},
+		{"einsum", 13, einsumCases()}, {"attention", 25, attentionCases()},
 		{"grid", 16, gridCases(16)}, {"grid", 20, gridCases(20)},
 		{"normalization", 18, normalizationCases(2)}, {"normalization", 21, normalizationCases(4)}} {
 		t.Run(fmt.Sprint(set.name, set.opset), func(t *testing.T) {
@@ -189,18 +201,21 @@ func TestGradientOfSingularDet(t *testing.T) {
 	b := onnx.NewModel("gradient").Opset("", 13).Opset("ai.onnx.preview.training", 1)
 	b.Input("x", onnx.DataType(tensor.TypeFloat64), 3, 3)
 	b.Node("Det", []string{"x"}, []string{"y"})
-	b.Node("Gradient", []string{"x"}, []string{"d"}, onnx.Attrs{"xs": []string{"x"}, "y": "y"}).Domain("ai.onnx.preview.training")
+	b.Node("Gradient", []string{"x"}, []string{"d"}, onnx.Attrs{"xs": []string{"x"}, "y": "y"}).
+		Domain("ai.onnx.preview.training")
 	b.Output("d", onnx.DataType(tensor.TypeFloat64), 3, 3)
 	sess, err := onward.OpenModel(t.Context(), b.Must(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer sess.Close()
-	out, err := sess.RunList(context.Background(), []tensor.Value{tensor.Must(tensor.New([]float64{1, 2, 3, 2, 4, 6, 1, 0, 1}, 3, 3))}, nil)
+	out, err := sess.RunList(context.Background(),
+		[]tensor.Value{tensor.Must(tensor.New([]float64{1, 2, 3, 2, 4, 6, 1, 0, 1}, 3, 3))}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := tensor.Of[float64](out[0].(*tensor.Tensor)), []float64{4, 4, -4, -2, -2, 2, 0, 0, 0}; !slices.Equal(got, want) {
+	if got, want := tensor.Of[float64](out[0].(*tensor.Tensor)),
+		[]float64{4, 4, -4, -2, -2, 2, 0, 0, 0}; !slices.Equal(got, want) {
 		t.Errorf("gradient %v, want %v", got, want)
 	}
 }
@@ -215,9 +230,11 @@ func TestScatterGradients(t *testing.T) {
 		for range rows * updates {
 			at = append(at, rapid.Int64Range(-cols, cols-1).Draw(rt, "index"))
 		}
-		checkGradients(rt, gradientCase{reduction, []int64{rows, cols}, []int64{rows, updates}, func(b *onnx.ModelBuilder) {
-			b.Initializer("i", at, rows, updates)
-			b.Node("ScatterElements", []string{"x", "i", "w"}, []string{"y"}, onnx.Attrs{"axis": -1, "reduction": reduction})
-		}}, rapid.IntRange(1, 2).Draw(rt, "order"), 18)
+		checkGradients(rt,
+			gradientCase{reduction, []int64{rows, cols}, []int64{rows, updates}, func(b *onnx.ModelBuilder) {
+				b.Initializer("i", at, rows, updates)
+				b.Node("ScatterElements", []string{"x", "i", "w"}, []string{"y"},
+					onnx.Attrs{"axis": -1, "reduction": reduction})
+			}}, rapid.IntRange(1, 2).Draw(rt, "order"), 18)
 	})
 }

@@ -184,7 +184,8 @@ func seedModels() []*onnx.Model {
 	b.Initializer("axes", []int64{0})
 	b.Initializer("tail", []int64{-1})
 	b.Initializer("zero", int64(0))
-	b.Node("Conv", []string{"x", "w"}, []string{"c"}, onnx.Attrs{"strides": []int64{2, 2}, "pads": []int64{1, 1, 1, 1}, "dilations": []int64{1, 1}})
+	b.Node("Conv", []string{"x", "w"}, []string{"c"},
+		onnx.Attrs{"strides": []int64{2, 2}, "pads": []int64{1, 1, 1, 1}, "dilations": []int64{1, 1}})
 	b.Node("MaxPool", []string{"c"}, []string{"p"}, onnx.Attrs{"kernel_shape": []int64{2, 2}})
 	b.Node("Shape", []string{"p"}, []string{"sh"})
 	b.Node("Gather", []string{"sh", "zero"}, []string{"n"})
@@ -203,7 +204,8 @@ func FuzzNode(f *testing.F) {
 		f.Add(uint16(i), uint64(i))
 	}
 	f.Fuzz(func(t *testing.T, which uint16, seed uint64) {
-		tryModel(t, hostileNode(all[int(which)%len(all)], rand.New(rand.NewPCG(seed, uint64(which)))), rand.New(rand.NewPCG(seed, 7)))
+		tryModel(t, hostileNode(all[int(which)%len(all)], rand.New(rand.NewPCG(seed, uint64(which)))),
+			rand.New(rand.NewPCG(seed, 7)))
 	})
 }
 
@@ -264,7 +266,8 @@ func hostileNode(d *kit.Def, rng *rand.Rand) *onnx.Model {
 		if it.Tensor != nil {
 			it.Tensor.Shape = &onnx.Shape{}
 			for range rng.IntN(5) {
-				it.Tensor.Shape.Dims = append(it.Tensor.Shape.Dims, onnx.Dim{Kind: onnx.DimValue, Value: int64([]int{1, 2, 2, 3, 3, 4, 0}[rng.IntN(7)])})
+				it.Tensor.Shape.Dims = append(it.Tensor.Shape.Dims,
+					onnx.Dim{Kind: onnx.DimValue, Value: int64([]int{1, 2, 2, 3, 3, 4, 0}[rng.IntN(7)])})
 			}
 		}
 		if it.Tensor != nil && rng.IntN(3) == 0 {
@@ -303,7 +306,8 @@ func hostileNode(d *kit.Def, rng *rand.Rand) *onnx.Model {
 func hostileAttributes(d *kit.Def, opset int, rng *rand.Rand, numIn, numOut int) map[string]any {
 	ints := []int64{0, 1, 2, -1, 3, 10, math.MinInt64, math.MaxInt64, 1 << 31, 1 << 40, -2}
 	floats := []float32{0, 1, -1, 0.5, float32(math.NaN()), float32(math.Inf(1)), 1e30, -1e-40}
-	words := []string{"", "SAME_UPPER", "VALID", "linear", "nearest", "constant", "reflect", "sum", "mean", "NOTSET", "\xff", "forward", "bidirectional", "ij,jk->ik", "...i->", "(a*)*"}
+	words := []string{"", "SAME_UPPER", "VALID", "linear", "nearest", "constant", "reflect", "sum", "mean", "NOTSET",
+		"\xff", "forward", "bidirectional", "ij,jk->ik", "...i->", "(a*)*"}
 	r := map[string]any{}
 	kinds := d.Attributes(opset, numIn, numOut)
 	for _, name := range slices.Sorted(maps.Keys(kinds)) {
@@ -312,7 +316,8 @@ func hostileAttributes(d *kit.Def, opset int, rng *rand.Rand, numIn, numOut int)
 		}
 		kind := kinds[name]
 		if rng.IntN(16) == 0 {
-			kind = []string{"an int", "a float", "a string", "a list of ints", "a list of floats", "a list of strings", "a tensor"}[rng.IntN(7)]
+			kind = []string{"an int", "a float", "a string", "a list of ints", "a list of floats", "a list of strings",
+				"a tensor"}[rng.IntN(7)]
 		}
 		// Mostly small numbers, since extreme ones make most nodes fail at once.
 		number := func() int64 {
@@ -347,7 +352,8 @@ func hostileAttributes(d *kit.Def, opset int, rng *rand.Rand, numIn, numOut int)
 			}
 			r[name] = v
 		case "a tensor":
-			x := tensor.Must(tensor.Zeros([]tensor.DType{tensor.TypeFloat32, tensor.TypeInt64, tensor.TypeString}[rng.IntN(3)], rng.IntN(4)))
+			x := tensor.Must(tensor.Zeros([]tensor.DType{tensor.TypeFloat32, tensor.TypeInt64,
+				tensor.TypeString}[rng.IntN(3)], rng.IntN(4)))
 			fill(x, rng)
 			r[name] = onnx.FromTensor(x)
 		case "a graph":

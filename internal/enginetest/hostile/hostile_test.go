@@ -200,14 +200,16 @@ func TestIndicesOutOfRange(t *testing.T) {
 	}
 	// Slice clamps indices instead of failing.
 	b := onnx.NewModel("m").Opset("", 21)
-	b.Input("x", onnx.Float, nil).Input("s", onnx.Int64, nil).Input("e", onnx.Int64, nil).Input("a", onnx.Int64, nil).Input("d", onnx.Int64, nil)
+	b.Input("x", onnx.Float, nil).Input("s", onnx.Int64, nil).Input("e", onnx.Int64, nil).Input("a", onnx.Int64, nil).
+		Input("d", onnx.Int64, nil)
 	b.Output("y", onnx.Float, nil)
 	b.Node("Slice", []string{"x", "s", "e", "a", "d"}, []string{"y"})
 	x := tensor.Must(tensor.New([]float32{0, 1, 2, 3, 4}))
 	for _, v := range []int64{0, 1, -1, math.MaxInt64, math.MinInt64} {
 		for _, w := range []int64{0, 1, -1, math.MaxInt64, math.MinInt64} {
 			for _, step := range []int64{1, -1, math.MaxInt64, math.MinInt64, 0} {
-				err := hostile(t, b.Must(), onward.Values{"x": x, "s": scalars(v), "e": scalars(w), "a": scalars(0), "d": scalars(step)})
+				err := hostile(t, b.Must(),
+					onward.Values{"x": x, "s": scalars(v), "e": scalars(w), "a": scalars(0), "d": scalars(step)})
 				if (err != nil) != (step == 0) {
 					t.Errorf("Slice %d:%d:%d: error is %v", v, w, step, err)
 				}
@@ -223,10 +225,12 @@ func TestDivisionByZeroAndExtremeAxes(t *testing.T) {
 		b.Input("x", onnx.Int32, nil).Input("y", onnx.Int32, nil).Output("z", onnx.Int32, nil)
 		b.Node(op, []string{"x", "y"}, []string{"z"})
 		for _, y := range []int32{0, -1} {
-			_ = hostile(t, b.Must(), onward.Values{"x": tensor.Must(tensor.New([]int32{math.MinInt32}, 1)), "y": tensor.Must(tensor.New([]int32{y}, 1))})
+			_ = hostile(t, b.Must(), onward.Values{"x": tensor.Must(tensor.New([]int32{math.MinInt32}, 1)),
+				"y": tensor.Must(tensor.New([]int32{y}, 1))})
 		}
 	}
-	for _, op := range []string{"Softmax", "Concat", "Gather", "ArgMax", "Flatten", "LogSoftmax", "Hardmax", "TopK", "Split", "LayerNormalization", "Unsqueeze"} {
+	for _, op := range []string{"Softmax", "Concat", "Gather", "ArgMax", "Flatten", "LogSoftmax", "Hardmax", "TopK",
+		"Split", "LayerNormalization", "Unsqueeze"} {
 		for _, axis := range []int64{math.MinInt64, math.MaxInt64, 7, -8} {
 			b := onnx.NewModel("m").Opset("", 11)
 			b.Input("x", onnx.Float, nil, nil).OutputType("z", nil)
@@ -244,7 +248,8 @@ func TestDivisionByZeroAndExtremeAxes(t *testing.T) {
 				attrs = onnx.Attrs{"axes": []int64{axis}}
 			}
 			b.Node(op, in, []string{"z"}, attrs)
-			if err := hostile(t, b.Must(), onward.Values{"x": tensor.Must(tensor.Zeros(tensor.TypeFloat32, 2, 2))}); err == nil {
+			if err := hostile(t, b.Must(),
+				onward.Values{"x": tensor.Must(tensor.Zeros(tensor.TypeFloat32, 2, 2))}); err == nil {
 				t.Errorf("%s with axis %d has no error", op, axis)
 			}
 		}
@@ -255,7 +260,8 @@ func TestDivisionByZeroAndExtremeAxes(t *testing.T) {
 func TestNaNInComparisons(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	x := tensor.Must(tensor.New([]float32{nan, inf, -inf, 1e-45, -1e-45, 0, nan, 1}))
-	for _, op := range []string{"TopK", "ArgMax", "ArgMin", "ReduceMax", "Softmax", "Cast", "NonZero", "Unique", "CumSum"} {
+	for _, op := range []string{"TopK", "ArgMax", "ArgMin", "ReduceMax", "Softmax", "Cast", "NonZero",
+		"Unique", "CumSum"} {
 		b := onnx.NewModel("m").Opset("", 21)
 		b.Input("x", onnx.Float, nil).OutputType("y", nil)
 		in, out, attrs := []string{"x"}, []string{"y"}, onnx.Attrs{}
@@ -279,7 +285,8 @@ func TestNaNInComparisons(t *testing.T) {
 // TestOutputsDoNotAlias: outputs that are inputs or constants must be copies.
 func TestOutputsDoNotAlias(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 21)
-	b.Input("x", onnx.Float, 2).Output("y", onnx.Float, 2).Output("z", onnx.Float, 2).Output("w", onnx.Float, 2).Output("x", onnx.Float, 2)
+	b.Input("x", onnx.Float, 2).Output("y", onnx.Float, 2).Output("z", onnx.Float, 2).Output("w", onnx.Float, 2).
+		Output("x", onnx.Float, 2)
 	b.Initializer("w", []float32{7, 8})
 	b.Node("Identity", []string{"x"}, []string{"y"})
 	b.Node("Identity", []string{"w"}, []string{"z"})
@@ -352,7 +359,8 @@ func TestRecursiveFunctions(t *testing.T) {
 	b.Input("x", onnx.Float, 2).Output("y", onnx.Float, 2)
 	b.Node("A", []string{"x"}, []string{"y"}).Domain("f")
 	for _, f := range [][2]string{{"A", "B"}, {"B", "A"}} {
-		b.Function("f", f[0]).Inputs("u").Outputs("v").Opset("f", 1).Node(f[1], []string{"u"}, []string{"v"}).Domain("f")
+		b.Function("f", f[0]).Inputs("u").Outputs("v").Opset("f", 1).Node(f[1], []string{"u"}, []string{"v"}).
+			Domain("f")
 	}
 	if err := hostile(t, b.Must(), nil); !errors.Is(err, onward.ErrInvalidGraph) {
 		t.Errorf("error is %v, want INVALID_GRAPH", err)
@@ -376,7 +384,8 @@ func TestFunctionDoubling(t *testing.T) {
 		f.Node(next, []string{"v"}, []string{"w"}).Domain("f")
 	}
 	// A slow machine does not reach the limit of nodes within a second.
-	if err := hostile(t, b.Must(), nil); !errors.Is(err, onward.ErrInvalidGraph) && !errors.Is(err, context.DeadlineExceeded) {
+	if err := hostile(t, b.Must(), nil); !errors.Is(err, onward.ErrInvalidGraph) &&
+		!errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error is %v, want INVALID_GRAPH or the deadline", err)
 	}
 }
@@ -392,7 +401,8 @@ func TestManyOutputs(t *testing.T) {
 		b.Output(names[i], onnx.Float, 1)
 	}
 	b.Node("Split", []string{"x"}, names, onnx.Attrs{"num_outputs": n})
-	if err := hostile(t, b.Must(), onward.Values{"x": tensor.Must(tensor.Zeros(tensor.TypeFloat32, n))}); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+	if err := hostile(t, b.Must(), onward.Values{"x": tensor.Must(tensor.Zeros(tensor.TypeFloat32, n))}); err != nil &&
+		!errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
 }
@@ -405,12 +415,14 @@ func TestDeepSubgraphs(t *testing.T) {
 		g := leaf
 		for range depth {
 			outer := onnx.NewGraph("g").OutputType("r", nil)
-			outer.Node("If", []string{"c"}, []string{"r"}, onnx.Attrs{"then_branch": g, "else_branch": onnx.NewGraph("e").OutputType("x", nil)})
+			outer.Node("If", []string{"c"}, []string{"r"},
+				onnx.Attrs{"then_branch": g, "else_branch": onnx.NewGraph("e").OutputType("x", nil)})
 			g = outer
 		}
 		b := onnx.NewModel("m").Opset("", 21)
 		b.Input("x", onnx.Float, 2).Input("c", onnx.Bool).Output("y", onnx.Float, 2)
-		b.Node("If", []string{"c"}, []string{"y"}, onnx.Attrs{"then_branch": g, "else_branch": onnx.NewGraph("e").OutputType("x", nil)})
+		b.Node("If", []string{"c"}, []string{"y"},
+			onnx.Attrs{"then_branch": g, "else_branch": onnx.NewGraph("e").OutputType("x", nil)})
 		m, err := b.Model()
 		if err != nil {
 			t.Fatal(err)
@@ -467,7 +479,8 @@ func TestInvalidReshape(t *testing.T) {
 	b.Input("x", onnx.Float, nil).Input("s", onnx.Int64, nil).OutputType("y", nil)
 	b.Node("Reshape", []string{"x", "s"}, []string{"y"})
 	for _, s := range [][]int64{{-1, -1}, {3}, {-2}, {math.MaxInt64, math.MaxInt64}, {0, 0}, {math.MinInt64}, {4, 0}} {
-		if err := hostile(t, b.Must(), onward.Values{"x": tensor.Must(tensor.New([]float32{1, 2})), "s": scalars(s...)}); err == nil {
+		if err := hostile(t, b.Must(),
+			onward.Values{"x": tensor.Must(tensor.New([]float32{1, 2})), "s": scalars(s...)}); err == nil {
 			t.Errorf("Reshape to %v has no error", s)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// TestFoldingKeepsTheLimit: what constant folding adds to a model while opening stays within the memory
-// limit, however many nodes read a constant and however often strings double.
+// TestFoldingKeepsTheLimit: what constant folding adds to a model while opening stays within the
+// memory limit, however many nodes read a constant and however often strings double.
 func TestFoldingKeepsTheLimit(t *testing.T) {
 	fan := onnx.NewModel("fan").Opset("", 22)
 	fan.Input("x", onnx.Float, 1).Initializer("n", []int64{1 << 18})
@@ -42,7 +42,8 @@ func TestFoldingKeepsTheLimit(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
-		s, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{Threads: 1, Limits: onward.Limits{MaxMemory: small}})
+		s, err := onward.OpenModel(t.Context(), m,
+			&onward.SessionOptions{Threads: 1, Limits: onward.Limits{MaxMemory: small}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,18 +60,21 @@ func TestFoldingKeepsTheLimit(t *testing.T) {
 	}
 }
 
-// TestSparseInitializersShareALimit: many sparse initializers together expand to no more than one may.
+// TestSparseInitializersShareALimit: many sparse initializers together expand to no
+// more than one may.
 func TestSparseInitializersShareALimit(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 22)
 	b.Input("x", onnx.Float, 1).Output("y", onnx.Float, nil)
 	for i := range 9 {
 		v := onnx.FromTensor(tensor.Must(tensor.New([]float32{1}, 1)))
 		v.Name = "s" + strconv.Itoa(i)
-		b.GraphBuilder.SparseInitializer(v.Name, &onnx.SparseTensor{Values: v, Indices: onnx.FromTensor(scalars(0)), Dims: []int64{1 << 25}})
+		b.GraphBuilder.SparseInitializer(v.Name,
+			&onnx.SparseTensor{Values: v, Indices: onnx.FromTensor(scalars(0)), Dims: []int64{1 << 25}})
 	}
 	b.Node("Add", []string{"x", "s0"}, []string{"y"})
 	for _, p := range enginetest.Engines {
-		if _, err := onward.OpenModel(t.Context(), b.Must(), enginetest.On(p)); err == nil || !strings.Contains(err.Error(), "bytes when dense") {
+		if _, err := onward.OpenModel(t.Context(), b.Must(), enginetest.On(p)); err == nil ||
+			!strings.Contains(err.Error(), "bytes when dense") {
 			t.Errorf("%s: error is %v, want one about the sparse initializers", p, err)
 		}
 	}
@@ -81,7 +85,8 @@ func TestEinsumWithoutAnInput(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 22)
 	b.Input("x", onnx.Float, nil).OutputType("y", nil)
 	b.Node("Einsum", []string{"x", "", "x"}, []string{"y"}, onnx.Attrs{"equation": "i,i,i->i"})
-	if err := hostile(t, b.Must(), onward.Values{"x": tensor.Must(tensor.New([]float32{1}, 1))}); err == nil || !strings.Contains(err.Error(), "input 1 is absent") {
+	if err := hostile(t, b.Must(), onward.Values{"x": tensor.Must(tensor.New([]float32{1}, 1))}); err == nil ||
+		!strings.Contains(err.Error(), "input 1 is absent") {
 		t.Errorf("error is %v, want one about input 1", err)
 	}
 }
@@ -90,15 +95,19 @@ func TestEinsumWithoutAnInput(t *testing.T) {
 func TestTokenizerKeepsTheLimit(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 17).Opset("com.microsoft", 1)
 	b.Input("x", onnx.String, "n")
-	b.Node("Tokenizer", []string{"x"}, []string{"y"}, onnx.Attrs{"mark": int64(0), "mincharnum": int64(1), "pad_value": "#", "separators": []string{" "}}).Domain("com.microsoft")
+	b.Node("Tokenizer", []string{"x"}, []string{"y"},
+		onnx.Attrs{"mark": int64(0), "mincharnum": int64(1), "pad_value": "#", "separators": []string{" "}}).
+		Domain("com.microsoft")
 	b.Output("y", onnx.String)
-	s, err := onward.OpenModel(t.Context(), b.Must(), &onward.SessionOptions{Threads: 1, Limits: onward.Limits{MaxMemory: small}})
+	s, err := onward.OpenModel(t.Context(), b.Must(),
+		&onward.SessionOptions{Threads: 1, Limits: onward.Limits{MaxMemory: small}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
 	x := tensor.Must(tensor.New(make([]string, small/24+1), small/24+1))
-	if _, err := s.Run(t.Context(), onward.Values{"x": x}, nil); err == nil || !strings.Contains(err.Error(), "memory limit") {
+	if _, err := s.Run(t.Context(), onward.Values{"x": x}, nil); err == nil ||
+		!strings.Contains(err.Error(), "memory limit") {
 		t.Errorf("%d empty strings: error %v, want that the memory limit is exceeded", x.Len(), err)
 	}
 }

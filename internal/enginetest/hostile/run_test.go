@@ -121,7 +121,8 @@ func TestCancellation(t *testing.T) {
 			t.Errorf("%s: the run went on for %v", p, d)
 		}
 		// The session still works.
-		if _, err := s.Run(context.Background(), onward.Values{"x": tensor.Must(tensor.Zeros(tensor.TypeFloat32, 3, 3))}, nil); err != nil {
+		if _, err := s.Run(context.Background(),
+			onward.Values{"x": tensor.Must(tensor.Zeros(tensor.TypeFloat32, 3, 3))}, nil); err != nil {
 			t.Errorf("%s: after the cancelled run: %v", p, err)
 		}
 	}
@@ -162,7 +163,8 @@ func TestInputChangesDuringRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 20 {
-			if _, err := s.Run(context.Background(), feed, nil); err != nil && !errors.Is(err, onward.ErrRuntimeException) {
+			if _, err := s.Run(context.Background(), feed, nil); err != nil &&
+				!errors.Is(err, onward.ErrRuntimeException) {
 				t.Fatalf("%s: %v", p, err)
 			}
 		}

@@ -40,7 +40,8 @@ func TestTextGeneration(t *testing.T) {
 	for _, c := range cases {
 		for _, provider := range []string{"reference", "cpu"} {
 			t.Run(c.Model+"/"+provider, func(t *testing.T) {
-				s, err := onward.Open(t.Context(), filepath.Join(dir, c.Model+".onnx"), &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: provider}}})
+				s, err := onward.Open(t.Context(), filepath.Join(dir, c.Model+".onnx"),
+					&onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: provider}}})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -58,8 +58,10 @@ func TestRecordedModels(t *testing.T) {
 						if v == nil {
 							continue
 						}
-						if err := tensor.AllClose(got[fmt.Sprintf("o%d", k)], v.Value(), tol, max(1e-7, tol*largest(v.Value()))); err != nil {
-							t.Errorf("%d %s-%d on %s: output %d: %v, by %s: %s", i, c.Op, c.Opset, p, k, err, c.By, c.Note)
+						if err := tensor.AllClose(got[fmt.Sprintf("o%d", k)], v.Value(), tol,
+							max(1e-7, tol*largest(v.Value()))); err != nil {
+							t.Errorf("%d %s-%d on %s: output %d: %v, by %s: %s", i, c.Op, c.Opset, p, k,
+								err, c.By, c.Note)
 						}
 					}
 				}
@@ -185,7 +187,8 @@ func TestEveryVersionOfEveryOperatorHasACase(t *testing.T) {
 	}
 	t.Logf("%d versions of operators, %d with cases of ours", total, ours)
 	if len(missing) > 0 {
-		t.Errorf("%d versions of operators have no case: write one of each to a file internal/ops/all/testdata/recorded/NAME.json,"+
+		t.Errorf("%d versions of operators have no case: write one of each to a file "+
+			"internal/ops/all/testdata/recorded/NAME.json,"+
 			" as the scripts record*.py next to it do: %s", len(missing), strings.Join(missing, ", "))
 	}
 }

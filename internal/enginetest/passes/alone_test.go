@@ -35,14 +35,17 @@ func TestEachPassAlone(t *testing.T) {
 		passAlone(t, m, onward.Values{"x": x}, 1)
 	})
 	rapid.Check(t, func(t *rapid.T) {
-		e := encoder{rng: rand.New(rand.NewPCG(2, rapid.Uint64().Draw(t, "seed"))), heads: rapid.IntRange(1, 3).Draw(t, "heads"), size: rapid.IntRange(1, 9).Draw(t, "size"),
+		e := encoder{rng: rand.New(rand.NewPCG(2, rapid.Uint64().Draw(t, "seed"))), heads: rapid.IntRange(1, 3).
+			Draw(t, "heads"), size: rapid.IntRange(1, 9).Draw(t, "size"),
 			modern: rapid.Bool().Draw(t, "modern"), tanh: rapid.Bool().Draw(t, "tanh"), scaleQ: rapid.Bool().Draw(t, "scaleQ")}
 		opset := int64(17)
 		if e.modern {
 			opset = 20
 		}
 		m := encoderModel(e, opset)
-		passAlone(t, m, onward.Values{"x": enginetest.Normal(e.rng, 2, rapid.IntRange(1, 9).Draw(t, "length"), e.heads*e.size)}, 30) // LayerNormalization of few numbers that are nearly equal magnifies errors
+		// LayerNormalization of few numbers that are nearly equal magnifies errors
+		passAlone(t, m, onward.Values{"x": enginetest.Normal(e.rng, 2, rapid.IntRange(1, 9).Draw(t, "length"),
+			e.heads*e.size)}, 30)
 	})
 	for _, c := range smallModels(t) {
 		if c.name != "quantized" { // alone, fold-quantized and fuse-quantized round differently

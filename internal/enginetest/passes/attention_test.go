@@ -18,7 +18,8 @@ import (
 // projections [batch, length, heads, size] that are transposed.
 func attentionModel(batch, queries, keys, heads, size int, mask []int) *onnx.Model {
 	b := onnx.NewModel("attention").Opset("", 17)
-	b.Input("q", onnx.Float, batch, queries, heads, size).Input("k", onnx.Float, batch, keys, heads, size).Input("v", onnx.Float, batch, keys, heads, size)
+	b.Input("q", onnx.Float, batch, queries, heads, size).Input("k", onnx.Float, batch, keys, heads, size).
+		Input("v", onnx.Float, batch, keys, heads, size)
 	swap := func(perm ...int64) onnx.Attrs { return onnx.Attrs{"perm": perm} }
 	b.Node("Transpose", []string{"q"}, []string{"qt"}, swap(0, 2, 1, 3))
 	b.Node("Transpose", []string{"k"}, []string{"kt"}, swap(0, 2, 3, 1))
@@ -43,7 +44,8 @@ func attentionModel(batch, queries, keys, heads, size int, mask []int) *onnx.Mod
 }
 
 // attend runs a model and returns its first output and how often each operator ran.
-func attend(t *testing.T, m *onnx.Model, feed onward.Values, options *onward.SessionOptions) (*tensor.Tensor, map[string]int) {
+func attend(t *testing.T, m *onnx.Model, feed onward.Values,
+	options *onward.SessionOptions) (*tensor.Tensor, map[string]int) {
 	t.Helper()
 	s, err := onward.OpenModel(t.Context(), m, options)
 	if err != nil {
@@ -71,7 +73,8 @@ func TestFusedAttention(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			m := attentionModel(c.batch, c.queries, c.keys, c.heads, c.size, c.mask)
-			feed := onward.Values{"q": enginetest.Normal(r, c.batch, c.queries, c.heads, c.size), "k": enginetest.Normal(r, c.batch, c.keys, c.heads, c.size), "v": enginetest.Normal(r, c.batch, c.keys, c.heads, c.size)}
+			feed := onward.Values{"q": enginetest.Normal(r, c.batch, c.queries, c.heads, c.size),
+				"k": enginetest.Normal(r, c.batch, c.keys, c.heads, c.size), "v": enginetest.Normal(r, c.batch, c.keys, c.heads, c.size)}
 			if c.mask != nil {
 				mask := enginetest.Normal(r, c.mask...)
 				for i := range tensor.Of[float32](mask) {
@@ -102,8 +105,8 @@ func TestFusedAttention(t *testing.T) {
 }
 
 // TestAttentionMaskedByBias compares attention with masks that are added to the scores with
-// reference: those under which probabilities are 0, so that keys are left out, and those under which
-// they are not, or under which the values of masked keys matter.
+// reference: those under which probabilities are 0, so that keys are left out, and those under
+// which they are not, or under which the values of masked keys matter.
 func TestAttentionMaskedByBias(t *testing.T) {
 	const length, heads, size = 100, 2, 16
 	for _, c := range []struct {
@@ -126,14 +129,16 @@ func TestAttentionMaskedByBias(t *testing.T) {
 					m[i] = c.masked
 				}
 			}
-			q, k, v := enginetest.Normal(r, 1, length, heads, size), enginetest.Normal(r, 1, length, heads, size), enginetest.Normal(r, 1, length, heads, size)
+			q, k, v := enginetest.Normal(r, 1, length, heads, size), enginetest.Normal(r, 1, length, heads, size),
+				enginetest.Normal(r, 1, length, heads, size)
 			for i := range tensor.Of[float32](q) {
 				tensor.Of[float32](q)[i] *= c.scale
 			}
 			if c.set != nil {
 				c.set(tensor.Of[float32](k), tensor.Of[float32](v))
 			}
-			m, feed := attentionModel(1, length, length, heads, size, []int{length, length}), onward.Values{"q": q, "k": k, "v": v, "mask": mask}
+			m, feed := attentionModel(1, length, length, heads, size, []int{length, length}),
+				onward.Values{"q": q, "k": k, "v": v, "mask": mask}
 			want, _ := attend(t, m, feed, enginetest.On("reference"))
 			for _, precision := range []onward.Precision{onward.PrecisionFloat32, onward.PrecisionBFloat16} {
 				rtol, atol := 1e-4, 1e-5
@@ -166,7 +171,8 @@ func TestFusedAttentionWithoutVisibleKeys(t *testing.T) {
 	for j := range keys {
 		tensor.Of[float32](mask)[4*keys+j] = float32(math.Inf(-1))
 	}
-	feed := onward.Values{"q": enginetest.Normal(r, 1, queries, 1, 8), "k": enginetest.Normal(r, 1, keys, 1, 8), "v": enginetest.Normal(r, 1, keys, 1, 8), "mask": mask}
+	feed := onward.Values{"q": enginetest.Normal(r, 1, queries, 1, 8), "k": enginetest.Normal(r, 1, keys, 1, 8),
+		"v": enginetest.Normal(r, 1, keys, 1, 8), "mask": mask}
 	y, ran := attend(t, attentionModel(1, queries, keys, 1, 8, []int{queries, keys}), feed, nil)
 	if ran["Attention"] != 1 {
 		t.Fatalf("%v ran, want Attention", ran)
@@ -185,10 +191,13 @@ func TestCausalAttentionInBlocks(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	for _, length := range []int{5, 28, 29, 700} {
 		b := onnx.NewModel("causal").Opset("", 24)
-		b.Input("q", onnx.Float, 1, length, heads*size).Input("k", onnx.Float, 1, length, kv*size).Input("v", onnx.Float, 1, length, kv*size)
-		b.Node("Attention", []string{"q", "k", "v"}, []string{"y"}, onnx.Attrs{"is_causal": 1, "q_num_heads": heads, "kv_num_heads": kv})
+		b.Input("q", onnx.Float, 1, length, heads*size).Input("k", onnx.Float, 1, length, kv*size).
+			Input("v", onnx.Float, 1, length, kv*size)
+		b.Node("Attention", []string{"q", "k", "v"}, []string{"y"},
+			onnx.Attrs{"is_causal": 1, "q_num_heads": heads, "kv_num_heads": kv})
 		b.Output("y", onnx.Float, 1, length, heads*size)
-		feed := onward.Values{"q": enginetest.Normal(r, 1, length, heads*size), "k": enginetest.Normal(r, 1, length, kv*size), "v": enginetest.Normal(r, 1, length, kv*size)}
+		feed := onward.Values{"q": enginetest.Normal(r, 1, length, heads*size),
+			"k": enginetest.Normal(r, 1, length, kv*size), "v": enginetest.Normal(r, 1, length, kv*size)}
 		m := b.Must()
 		want, _ := attend(t, m, feed, enginetest.On("reference"))
 		got, _ := attend(t, m, feed, nil)

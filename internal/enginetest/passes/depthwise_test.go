@@ -62,7 +62,8 @@ func TestConvThenDepthwise(t *testing.T) {
 					}
 					b.Initializer(in+"v", slices.Repeat([]float32{0.7}, int(mid)))
 					b.Node("Relu", []string{in}, []string{in + "r"})
-					b.Node("BatchNormalization", []string{in + "r", in + "g", in + "h", in + "m", in + "v"}, []string{in + "a"})
+					b.Node("BatchNormalization", []string{in + "r", in + "g", in + "h", in + "m", in + "v"},
+						[]string{in + "a"})
 				case "Clip":
 					b.Node("Clip", []string{in, "lo", "hi"}, []string{in + "a"})
 				default:
@@ -77,7 +78,8 @@ func TestConvThenDepthwise(t *testing.T) {
 			b.Node("Conv", []string{"x", "w", "b"}, []string{"e"}, first)
 			wide := act(c.act, "e")
 			p := c.kernel / 2
-			b.Node("Conv", []string{wide, "k"}, []string{"d"}, onnx.Attrs{"group": mid, "strides": []int64{c.stride, c.stride}, "pads": []int64{p, p, p, p}})
+			b.Node("Conv", []string{wide, "k"}, []string{"d"},
+				onnx.Attrs{"group": mid, "strides": []int64{c.stride, c.stride}, "pads": []int64{p, p, p, p}})
 			sum := "d"
 			if c.residual { // of another convolution
 				enginetest.AddWeights(b.GraphBuilder, rng, "r", 0.3, int(mid), int(cin), 1, 1)

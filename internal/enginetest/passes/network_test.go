@@ -50,7 +50,8 @@ func TestRandomNetworks(t *testing.T) {
 					want = got
 				}
 				for name, v := range got {
-					if err := tensor.AllClose(v, want[name], 2e-3, enginetest.Tolerance(want[name].(*tensor.Tensor))); err != nil {
+					if err := tensor.AllClose(v, want[name], 2e-3,
+						enginetest.Tolerance(want[name].(*tensor.Tensor))); err != nil {
 						t.Fatalf("%s: output %s: %v", p, name, err)
 					}
 				}
@@ -100,8 +101,8 @@ func TestConstantImageBetweenConvolutions(t *testing.T) {
 	}
 }
 
-// TestConvolutionsFinish normalizes channels behind the activation of convolutions with each kind of kernel, and adds another image,
-// both of which the convolution then computes.
+// TestConvolutionsFinish normalizes channels behind the activation of convolutions with each kind
+// of kernel, and adds another image, both of which the convolution then computes.
 func TestConvolutionsFinish(t *testing.T) {
 	const size = 14
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -114,13 +115,15 @@ func TestConvolutionsFinish(t *testing.T) {
 		for _, sum := range []string{"", "n z", "z n", "r z", "z r"} {
 			b := onnx.NewModel(test.name).Opset("", 17)
 			b.Input("x", onnx.Float, 2, test.cin, size, size)
-			enginetest.AddWeights(b.GraphBuilder, rng, "w", 0.2, int(test.cout), int(test.cin/test.group), int(test.side), int(test.side))
+			enginetest.AddWeights(b.GraphBuilder, rng, "w", 0.2, int(test.cout), int(test.cin/test.group),
+				int(test.side), int(test.side))
 			for _, k := range []string{"scale", "shift", "mean"} {
 				enginetest.AddWeights(b.GraphBuilder, rng, k, 0.5, int(test.cout))
 			}
 			b.Initializer("variance", slices.Repeat([]float32{0.7}, int(test.cout)))
 			p := test.side / 2
-			b.Node("Conv", []string{"x", "w"}, []string{"c"}, onnx.Attrs{"group": test.group, "pads": []int64{p, p, p, p}})
+			b.Node("Conv", []string{"x", "w"}, []string{"c"},
+				onnx.Attrs{"group": test.group, "pads": []int64{p, p, p, p}})
 			b.Node("Relu", []string{"c"}, []string{"r"})
 			b.Node("BatchNormalization", []string{"r", "scale", "shift", "mean", "variance"}, []string{"n"})
 			last := "n"
@@ -130,7 +133,8 @@ func TestConvolutionsFinish(t *testing.T) {
 				b.Node("Add", strings.Fields(sum), []string{"s"})
 				last = "s"
 			}
-			b.Node("MaxPool", []string{last}, []string{"y"}, onnx.Attrs{"kernel_shape": []int64{2, 2}, "strides": []int64{2, 2}})
+			b.Node("MaxPool", []string{last}, []string{"y"},
+				onnx.Attrs{"kernel_shape": []int64{2, 2}, "strides": []int64{2, 2}})
 			b.Output("y", onnx.Float, 2, test.cout, size/2, size/2)
 			feed := onward.Values{"x": enginetest.Normal(rng, 2, int(test.cin), size, size)}
 			var want onward.Values
@@ -140,7 +144,9 @@ func TestConvolutionsFinish(t *testing.T) {
 					t.Fatalf("%s, %q, %s: %v", test.name, sum, p, err)
 				}
 				var ran []string
-				got, err := s.Run(context.Background(), feed, &onward.RunOptions{Observe: func(n onward.NodeRun) { ran = append(ran, n.OpType) }})
+				got, err := s.Run(context.Background(), feed, &onward.RunOptions{Observe: func(n onward.NodeRun) {
+					ran = append(ran, n.OpType)
+				}})
 				if err != nil {
 					t.Fatalf("%s, %q, %s: %v", test.name, sum, p, err)
 				}

@@ -33,8 +33,8 @@ func denseModel(r *rand.Rand) *onnx.Model {
 	return b.Must()
 }
 
-// TestPrecision compares bfloat16 with float32: the results are near, equal for every number of threads and
-// rows, and other if the processor is faster with bfloat16.
+// TestPrecision compares bfloat16 with float32: the results are near, equal for every number of
+// threads and rows, and other if the processor is faster with bfloat16.
 func TestPrecision(t *testing.T) { testkit.BF16Orders(t, testPrecision) }
 
 func testPrecision(t *testing.T) {
@@ -64,25 +64,28 @@ func testPrecision(t *testing.T) {
 	for _, rows := range []int{1, 20, 100} {
 		want := results(t, onward.SessionOptions{}, rows)
 		var first []float32
-		for _, o := range []onward.SessionOptions{{Threads: 1}, {Threads: 3}, {}, {OptimizationLevel: onward.OptimizeNone}} {
+		for _, o := range []onward.SessionOptions{{Threads: 1}, {Threads: 3}, {},
+			{OptimizationLevel: onward.OptimizeNone}} {
 			o.Precision = onward.PrecisionBFloat16
-			t.Run(fmt.Sprintf("%d rows, %d threads, level %s", rows, o.Threads, o.OptimizationLevel), func(t *testing.T) {
-				got := results(t, o, rows)
-				var worst float64
-				for i, v := range got {
-					worst = max(worst, math.Abs(float64(v-want[i])))
-				}
-				if worst > 0.05 || (worst == 0) == cpu.BFloat16(cpu.Active()) {
-					t.Errorf("bfloat16 differs by %g from float32 (fast bfloat16 %t)", worst, cpu.BFloat16(cpu.Active()))
-				}
-				if o.OptimizationLevel == onward.OptimizeAll {
-					if first == nil {
-						first = got
-					} else if !slices.Equal(first, got) {
-						t.Error("the results depend on the number of threads")
+			t.Run(fmt.Sprintf("%d rows, %d threads, level %s", rows, o.Threads, o.OptimizationLevel),
+				func(t *testing.T) {
+					got := results(t, o, rows)
+					var worst float64
+					for i, v := range got {
+						worst = max(worst, math.Abs(float64(v-want[i])))
 					}
-				}
-			})
+					if worst > 0.05 || (worst == 0) == cpu.BFloat16(cpu.Active()) {
+						t.Errorf("bfloat16 differs by %g from float32 (fast bfloat16 %t)", worst,
+							cpu.BFloat16(cpu.Active()))
+					}
+					if o.OptimizationLevel == onward.OptimizeAll {
+						if first == nil {
+							first = got
+						} else if !slices.Equal(first, got) {
+							t.Error("the results depend on the number of threads")
+						}
+					}
+				})
 		}
 		reference := onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: "reference"}}}
 		plain := results(t, reference, rows)
@@ -92,13 +95,14 @@ func testPrecision(t *testing.T) {
 		}
 	}
 	var status *onward.StatusError
-	if _, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{Precision: 7}); !errors.As(err, &status) || status.Code != onward.InvalidArgument {
+	if _, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{Precision: 7}); !errors.As(err, &status) ||
+		status.Code != onward.InvalidArgument {
 		t.Errorf("precision 7: %v, want the status INVALID_ARGUMENT", err)
 	}
 }
 
-// TestPrecisionConv compares convolutions with bfloat16 to float32: 1×1, fused with the depthwise one after it, strided, and with
-// Winograd's filtering.
+// TestPrecisionConv compares convolutions with bfloat16 to float32: 1×1, fused with the depthwise
+// one after it, strided, and with Winograd's filtering.
 func TestPrecisionConv(t *testing.T) { testkit.BF16Orders(t, testPrecisionConv) }
 
 func testPrecisionConv(t *testing.T) {
@@ -106,7 +110,8 @@ func testPrecisionConv(t *testing.T) {
 	b := onnx.NewModel("convolutions").Opset("", 21)
 	b.Input("x", onnx.Float, 1, 20, 56, 56)
 	from, channels := "x", 20
-	for i, c := range []struct{ cout, group, kernel, stride int }{{96, 1, 1, 1}, {96, 96, 3, 1}, {24, 1, 1, 1}, {40, 1, 3, 2}, {40, 1, 3, 1}, {72, 1, 1, 2}, {72, 1, 3, 1}, {50, 1, 1, 1}} {
+	for i, c := range []struct{ cout, group, kernel, stride int }{{96, 1, 1, 1}, {96, 96, 3, 1}, {24, 1, 1, 1},
+		{40, 1, 3, 2}, {40, 1, 3, 1}, {72, 1, 1, 2}, {72, 1, 3, 1}, {50, 1, 1, 1}} {
 		w := make([]float32, c.cout*channels/c.group*c.kernel*c.kernel)
 		for j := range w {
 			w[j] = float32(r.NormFloat64() / math.Sqrt(float64(len(w)/c.cout)))
@@ -114,7 +119,8 @@ func testPrecisionConv(t *testing.T) {
 		name := fmt.Sprint(i)
 		b.Initializer("w"+name, w, int64(c.cout), int64(channels/c.group), int64(c.kernel), int64(c.kernel))
 		pad := c.kernel / 2
-		b.Node("Conv", []string{from, "w" + name}, []string{"c" + name}, onnx.Attrs{"strides": []int{c.stride, c.stride}, "pads": []int{pad, pad, pad, pad}, "group": c.group})
+		b.Node("Conv", []string{from, "w" + name}, []string{"c" + name},
+			onnx.Attrs{"strides": []int{c.stride, c.stride}, "pads": []int{pad, pad, pad, pad}, "group": c.group})
 		b.Node("Relu", []string{"c" + name}, []string{"r" + name})
 		from, channels = "r"+name, c.cout
 	}
@@ -154,8 +160,8 @@ func testPrecisionConv(t *testing.T) {
 	}
 }
 
-// TestPrecisionAttention compares attention with bfloat16 to float32: grouped heads, and with causal masks blocks
-// of queries that see a part of the keys.
+// TestPrecisionAttention compares attention with bfloat16 to float32: grouped heads, and with
+// causal masks blocks of queries that see a part of the keys.
 func TestPrecisionAttention(t *testing.T) { testkit.BF16Orders(t, testPrecisionAttention) }
 
 func testPrecisionAttention(t *testing.T) {
@@ -189,7 +195,8 @@ func testPrecisionAttention(t *testing.T) {
 			worst = max(worst, math.Abs(float64(v-want[i])))
 		}
 		if worst > 0.03 || (worst == 0) == cpu.BFloat16(cpu.Active()) {
-			t.Errorf("causal %d: bfloat16 differs by %g from float32 (fast bfloat16 %t)", causal, worst, cpu.BFloat16(cpu.Active()))
+			t.Errorf("causal %d: bfloat16 differs by %g from float32 (fast bfloat16 %t)", causal, worst,
+				cpu.BFloat16(cpu.Active()))
 		}
 		if !slices.Equal(got, result(onward.SessionOptions{Precision: onward.PrecisionBFloat16, Threads: 3})) {
 			t.Errorf("causal %d: the results depend on the number of threads", causal)

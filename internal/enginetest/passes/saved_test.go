@@ -43,30 +43,36 @@ func convolutions(opset int64) *onnx.Model {
 		b.Initializer(name, v, int64(n))
 		return name
 	}
-	b.Node("Conv", []string{"x", enginetest.AddWeights(g, rng, "w1", 0.2, 16, 3, 3, 3)}, []string{"c1"}, onnx.Attrs{"pads": []int64{1, 1, 1, 1}})
-	b.Node("BatchNormalization", []string{"c1", positive("s1", 16), enginetest.AddWeights(g, rng, "b1", 1, 16), enginetest.AddWeights(g, rng, "m1", 1, 16), positive("v1", 16)}, []string{"n1"})
+	b.Node("Conv", []string{"x", enginetest.AddWeights(g, rng, "w1", 0.2, 16, 3, 3, 3)}, []string{"c1"},
+		onnx.Attrs{"pads": []int64{1, 1, 1, 1}})
+	b.Node("BatchNormalization", []string{"c1", positive("s1", 16), enginetest.AddWeights(g, rng, "b1", 1, 16),
+		enginetest.AddWeights(g, rng, "m1", 1, 16), positive("v1", 16)}, []string{"n1"})
 	b.Node("Relu", []string{"n1"}, []string{"r1"})
 	b.Initializer("lo", float32(0)).Initializer("hi", float32(6))
-	b.Node("Conv", []string{"r1", enginetest.AddWeights(g, rng, "w2", 0.2, 16, 1, 3, 3)}, []string{"c2"}, onnx.Attrs{"group": int64(16), "auto_pad": "SAME_UPPER"})
+	b.Node("Conv", []string{"r1", enginetest.AddWeights(g, rng, "w2", 0.2, 16, 1, 3, 3)}, []string{"c2"},
+		onnx.Attrs{"group": int64(16), "auto_pad": "SAME_UPPER"})
 	if opset < 11 {
 		b.Node("Clip", []string{"c2"}, []string{"k2"}, onnx.Attrs{"min": float32(0), "max": float32(6)})
 	} else {
 		b.Node("Clip", []string{"c2", "lo", "hi"}, []string{"k2"})
 	}
-	b.Node("Conv", []string{"k2", enginetest.AddWeights(g, rng, "w3", 0.2, 16, 16, 1, 1), enginetest.AddWeights(g, rng, "b3", 1, 16)}, []string{"c3"})
+	b.Node("Conv", []string{"k2", enginetest.AddWeights(g, rng, "w3", 0.2, 16, 16, 1, 1),
+		enginetest.AddWeights(g, rng, "b3", 1, 16)}, []string{"c3"})
 	b.Node("Add", []string{"c3", "r1"}, []string{"a3"})
 	b.Node("Relu", []string{"a3"}, []string{"r3"})
 	b.Initializer("split", []int64{-1, 4, 4, 12, 12}).Initializer("joined", []int64{-1, 16, 12, 12})
 	b.Node("Reshape", []string{"r3", "split"}, []string{"g4"})
 	b.Node("Transpose", []string{"g4"}, []string{"t4"}, onnx.Attrs{"perm": []int64{0, 2, 1, 3, 4}})
 	b.Node("Reshape", []string{"t4", "joined"}, []string{"s4"})
-	b.Node("BatchNormalization", []string{"s4", positive("s5", 16), enginetest.AddWeights(g, rng, "b5", 1, 16), enginetest.AddWeights(g, rng, "m5", 1, 16), positive("v5", 16)}, []string{"n5"})
+	b.Node("BatchNormalization", []string{"s4", positive("s5", 16), enginetest.AddWeights(g, rng, "b5", 1, 16),
+		enginetest.AddWeights(g, rng, "m5", 1, 16), positive("v5", 16)}, []string{"n5"})
 	b.Node("Relu", []string{"n5"}, []string{"r5"})
 	b.Node("Sigmoid", []string{"r5"}, []string{"g5"})
 	b.Node("Mul", []string{"r5", "g5"}, []string{"u5"})
 	b.Node("GlobalAveragePool", []string{"u5"}, []string{"p"})
 	b.Node("Flatten", []string{"p"}, []string{"f"})
-	b.Node("Gemm", []string{"f", enginetest.AddWeights(g, rng, "w6", 0.5, 16, 10), enginetest.AddWeights(g, rng, "b6", 1, 10)}, []string{"y"})
+	b.Node("Gemm", []string{"f", enginetest.AddWeights(g, rng, "w6", 0.5, 16, 10),
+		enginetest.AddWeights(g, rng, "b6", 1, 10)}, []string{"y"})
 	return b.Must()
 }
 
@@ -75,7 +81,8 @@ func convolutions(opset int64) *onnx.Model {
 func branches() *onnx.Model {
 	rng := rand.New(rand.NewPCG(5, 6))
 	b := onnx.NewModel("branches").Opset("", 18).IRVersion(8)
-	b.Input("x", onnx.Float, 2, 4).Input("c", onnx.Bool).Output("y", onnx.Float, 2, 4).Output("again", onnx.Float, 2, 4).Output("all", onnx.Float, 3, 2, 4).Output("k", onnx.Float)
+	b.Input("x", onnx.Float, 2, 4).Input("c", onnx.Bool).Output("y", onnx.Float, 2, 4).
+		Output("again", onnx.Float, 2, 4).Output("all", onnx.Float, 3, 2, 4).Output("k", onnx.Float)
 	enginetest.AddWeights(b.GraphBuilder, rng, "w", 0.5, 4, 4)
 	then := onnx.NewGraph("then")
 	then.Initializer("half", float32(0.5))
@@ -120,7 +127,8 @@ func quantizedNet() *onnx.Model {
 	rng := rand.New(rand.NewPCG(7, 8))
 	b := onnx.NewModel("quantized").Opset("", 18).IRVersion(8)
 	b.Input("x", onnx.Float, 2, 3, 8, 8).Output("y", onnx.Float, 2, 5)
-	b.Initializer("s", float32(0.04)).Initializer("z", uint8(128)).Initializer("z8", int8(0)).Initializer("ws", float32(0.02))
+	b.Initializer("s", float32(0.04)).Initializer("z", uint8(128)).Initializer("z8", int8(0)).
+		Initializer("ws", float32(0.02))
 	bytes := func(name string, dims ...int64) string {
 		n := int64(1)
 		for _, d := range dims {
@@ -143,7 +151,8 @@ func quantizedNet() *onnx.Model {
 		return d
 	}
 	x := quantize("x")
-	b.Node("Conv", []string{x, bytes("w1", 8, 3, 3, 3)}, []string{"c"}, onnx.Attrs{"pads": []int64{1, 1, 1, 1}, "strides": []int64{2, 2}})
+	b.Node("Conv", []string{x, bytes("w1", 8, 3, 3, 3)}, []string{"c"},
+		onnx.Attrs{"pads": []int64{1, 1, 1, 1}, "strides": []int64{2, 2}})
 	x = quantize("c")
 	b.Node("AveragePool", []string{x}, []string{"v"}, onnx.Attrs{"kernel_shape": []int64{2, 2}, "ceil_mode": int64(1)})
 	x = quantize("v")
@@ -185,7 +194,8 @@ func smallModels(t testing.TB) []smallModel {
 		{"quantized", quantizedNet(), onward.Values{"x": enginetest.Normal(rng, 2, 3, 8, 8)}, 0.1}, // steps of 0.04
 	}
 	for _, opset := range []int64{9, 11, 13, 18} {
-		list = append(list, smallModel{fmt.Sprintf("conv net, opset %d", opset), convolutions(opset), onward.Values{"x": enginetest.Normal(rng, 2, 3, 12, 12)}, 1e-4})
+		list = append(list, smallModel{fmt.Sprintf("conv net, opset %d", opset), convolutions(opset),
+			onward.Values{"x": enginetest.Normal(rng, 2, 3, 12, 12)}, 1e-4})
 	}
 	for i, e := range []encoder{{}, {modern: true}, {tanh: true, scaleQ: true}, {modern: true, tanh: true}} {
 		e.rng, e.heads, e.size = rng, 2, 8
@@ -194,7 +204,8 @@ func smallModels(t testing.TB) []smallModel {
 				continue
 			}
 			m := encoderModel(e, opset)
-			list = append(list, smallModel{fmt.Sprintf("encoder %d, opset %d", i, opset), m, onward.Values{"x": enginetest.Normal(rng, 2, 5, e.heads*e.size)}, 1e-4})
+			list = append(list, smallModel{fmt.Sprintf("encoder %d, opset %d", i, opset), m,
+				onward.Values{"x": enginetest.Normal(rng, 2, 5, e.heads*e.size)}, 1e-4})
 		}
 	}
 	return list
@@ -232,10 +243,12 @@ func TestSavedOptimizedModels(t *testing.T) {
 				t.Fatal(err)
 			}
 			nodes := len(c.m.Graph.Nodes)
-			for _, level := range []onward.OptimizationLevel{onward.OptimizeNone, onward.OptimizeBasic, onward.OptimizeExtended, onward.OptimizeAll} {
+			for _, level := range []onward.OptimizationLevel{onward.OptimizeNone, onward.OptimizeBasic,
+				onward.OptimizeExtended, onward.OptimizeAll} {
 				path := filepath.Join(t.TempDir(), "saved.onnx")
 				var log bytes.Buffer
-				o := &onward.SessionOptions{OptimizationLevel: level, OptimizedModelPath: path, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+				o := &onward.SessionOptions{OptimizationLevel: level, OptimizedModelPath: path,
+					Logger: slog.New(slog.NewTextHandler(&log, nil))}
 				got, err := enginetest.Open(t, c.m, o).Run(context.Background(), c.feed, nil)
 				if err != nil {
 					t.Fatal(err)
@@ -251,13 +264,15 @@ func TestSavedOptimizedModels(t *testing.T) {
 				if err := onnx.Check(saved, &onnx.CheckOptions{Schema: onward.OperatorSchema}); err != nil {
 					t.Errorf("level %v: the saved model is bad: %v", level, err)
 				}
-				if n := len(saved.Graph.Nodes); len(c.m.Functions) == 0 && (n > nodes || level == onward.OptimizeNone && n != nodes) {
+				if n := len(saved.Graph.Nodes); len(c.m.Functions) == 0 &&
+					(n > nodes || level == onward.OptimizeNone && n != nodes) {
 					t.Errorf("level %v: %d nodes, %d at the level before", level, n, nodes)
 				} else {
 					nodes = n
 				}
 				for _, p := range savedOn(t) {
-					s, err := onward.Open(t.Context(), path, &onward.SessionOptions{Providers: []onward.ProviderConfig{p}, Threads: 1})
+					s, err := onward.Open(t.Context(), path,
+						&onward.SessionOptions{Providers: []onward.ProviderConfig{p}, Threads: 1})
 					if err != nil {
 						t.Errorf("level %v: %s: %v", level, p.Name, err)
 						continue
@@ -313,15 +328,17 @@ func TestSavedOperators(t *testing.T) {
 func TestSavedWeightsBeside(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "m.onnx")
-	enginetest.Open(t, convolutions(18), &onward.SessionOptions{OptimizedModelPath: path, OptimizationLevel: onward.OptimizeExtended,
-		Config: map[string]string{onward.ConfigOptimizedExternalFile: "m.bin", onward.ConfigOptimizedExternalMinimum: "256"}})
+	enginetest.Open(t, convolutions(18),
+		&onward.SessionOptions{OptimizedModelPath: path, OptimizationLevel: onward.OptimizeExtended,
+			Config: map[string]string{onward.ConfigOptimizedExternalFile: "m.bin", onward.ConfigOptimizedExternalMinimum: "256"}})
 	if fi, err := os.Stat(filepath.Join(dir, "m.bin")); err != nil || fi.Size() < 256 {
 		t.Errorf("the weights: %v, %v", fi, err)
 	}
 	if _, err := onward.Open(t.Context(), path, nil); err != nil {
 		t.Error(err)
 	}
-	if _, err := onward.OpenModel(t.Context(), convolutions(18), &onward.SessionOptions{OptimizedModelPath: filepath.Join(dir, "absent", "m.onnx")}); err == nil {
+	if _, err := onward.OpenModel(t.Context(), convolutions(18),
+		&onward.SessionOptions{OptimizedModelPath: filepath.Join(dir, "absent", "m.onnx")}); err == nil {
 		t.Error("a model was saved to a folder that is not there")
 	}
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// TestSqueezeAndExcitation runs a block whose channels are scaled before a 1×1 convolution, with and without the fusion of the two.
+// TestSqueezeAndExcitation runs a block whose channels are scaled before a 1×1 convolution, with
+// and without the fusion of the two.
 func TestSqueezeAndExcitation(t *testing.T) {
 	type test struct {
 		in, out, h, w, batch int64
@@ -74,16 +75,19 @@ func TestSqueezeAndExcitation(t *testing.T) {
 			one := run(&onward.SessionOptions{Threads: 1})
 			enginetest.CompareValues(t, "together", one, want, 1e-4)
 			enginetest.CompareValues(t, "on three threads", run(&onward.SessionOptions{Threads: 3}), one, 0)
-			enginetest.CompareValues(t, "apart", run(&onward.SessionOptions{DisabledPasses: []string{"fuse-scale"}}), want, 1e-4)
+			enginetest.CompareValues(t, "apart", run(&onward.SessionOptions{DisabledPasses: []string{"fuse-scale"}}),
+				want, 1e-4)
 			testkit.BF16Orders(t, func(t *testing.T) {
 				rounded := run(&onward.SessionOptions{Precision: onward.PrecisionBFloat16})
 				enginetest.CompareValues(t, "rounded", rounded, want, 0.1)
-				apart := run(&onward.SessionOptions{Precision: onward.PrecisionBFloat16, DisabledPasses: []string{"fuse-scale"}})
+				apart := run(&onward.SessionOptions{Precision: onward.PrecisionBFloat16,
+					DisabledPasses: []string{"fuse-scale"}})
 				if cpu.UsesBF16(cpu.Active()) == cpu.BF16Pairs { // the images are scaled and rounded either way
 					enginetest.CompareValues(t, "rounded, apart", apart, rounded, 0)
 					return
 				}
-				// Convolutions compute in float32: fuse-scale multiplies the weights by the scale, not the images.
+				// Convolutions compute in float32: fuse-scale multiplies the weights by the
+				// scale, not the images.
 				enginetest.CompareValues(t, "not rounded", rounded, one, 0)
 				enginetest.CompareValues(t, "not rounded, apart", apart, want, 1e-4)
 			})

@@ -69,29 +69,35 @@ func (e *encoder) dense(x string, in, out int) string {
 	return e.op("Add", []string{y, b}, nil)
 }
 
-// normEpsilon is large because a row may have only two elements. If they are almost equal, their norm multiplies
-// rounding errors by up to 1/√ε, and the next norm does so again.
+// normEpsilon is large because a row may have only two elements. If they are almost equal, their
+// norm multiplies rounding errors by up to 1/√ε, and the next norm does so again.
 const normEpsilon = 0.1
 
 func (e *encoder) norm(x string, n int) string {
 	scale, bias := e.weights(1, int64(n)), e.weights(0.1, int64(n))
 	if e.modern {
-		return e.op("LayerNormalization", []string{x, scale, bias}, onnx.Attrs{"axis": -1, "epsilon": float32(normEpsilon)})
+		return e.op("LayerNormalization", []string{x, scale, bias},
+			onnx.Attrs{"axis": -1, "epsilon": float32(normEpsilon)})
 	}
 	axes := onnx.Attrs{"axes": []int64{-1}}
 	d := e.op("Sub", []string{x, e.op("ReduceMean", []string{x}, axes)}, nil)
 	v := e.op("ReduceMean", []string{e.op("Pow", []string{d, e.scalar(2)}, nil)}, axes)
-	q := e.op("Div", []string{d, e.op("Sqrt", []string{e.op("Add", []string{v, e.scalar(normEpsilon)}, nil)}, nil)}, nil)
+	q := e.op("Div", []string{d, e.op("Sqrt", []string{e.op("Add", []string{v, e.scalar(normEpsilon)}, nil)}, nil)},
+		nil)
 	return e.op("Add", []string{e.op("Mul", []string{q, scale}, nil), bias}, nil)
 }
 
 func (e *encoder) gelu(x string) string {
 	if e.tanh {
 		c := e.op("Mul", []string{e.op("Pow", []string{x, e.scalar(3)}, nil), e.scalar(0.044715)}, nil)
-		t := e.op("Tanh", []string{e.op("Mul", []string{e.op("Add", []string{x, c}, nil), e.scalar(math.Sqrt(2 / math.Pi))}, nil)}, nil)
-		return e.op("Mul", []string{e.op("Mul", []string{x, e.scalar(0.5)}, nil), e.op("Add", []string{t, e.scalar(1)}, nil)}, nil)
+		t := e.op("Tanh",
+			[]string{e.op("Mul", []string{e.op("Add", []string{x, c}, nil), e.scalar(math.Sqrt(2 / math.Pi))}, nil)},
+			nil)
+		return e.op("Mul",
+			[]string{e.op("Mul", []string{x, e.scalar(0.5)}, nil), e.op("Add", []string{t, e.scalar(1)}, nil)}, nil)
 	}
-	t := e.op("Add", []string{e.op("Erf", []string{e.op("Div", []string{x, e.scalar(math.Sqrt2)}, nil)}, nil), e.scalar(1)}, nil)
+	t := e.op("Add",
+		[]string{e.op("Erf", []string{e.op("Div", []string{x, e.scalar(math.Sqrt2)}, nil)}, nil), e.scalar(1)}, nil)
 	return e.op("Mul", []string{e.op("Mul", []string{x, t}, nil), e.scalar(0.5)}, nil)
 }
 
@@ -125,7 +131,8 @@ func (e *encoder) layer(x string) string {
 // them.
 func TestEncoders(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		e := &encoder{b: onnx.NewModel("encoder").Opset("", 17), rng: rand.New(rand.NewPCG(1, rapid.Uint64().Draw(t, "seed"))),
+		e := &encoder{b: onnx.NewModel("encoder").Opset("", 17),
+			rng:   rand.New(rand.NewPCG(1, rapid.Uint64().Draw(t, "seed"))),
 			heads: rapid.IntRange(1, 4).Draw(t, "heads"), size: rapid.IntRange(1, 20).Draw(t, "size"),
 			modern: rapid.Bool().Draw(t, "modern"), tanh: rapid.Bool().Draw(t, "tanh"), scaleQ: rapid.Bool().Draw(t, "scaleQ")}
 		w := e.heads * e.size
@@ -174,7 +181,8 @@ func TestEncoders(t *testing.T) {
 				t.Fatal(err)
 			}
 			enginetest.CheckBinding(t, s, b, x)
-			for op, n := range map[string]int{"Linear": 6 * layers, "Attention": layers, "LayerNormalization": 2 * layers, "StridedMatMul": 0, "Softmax": 0,
+			for op, n := range map[string]int{"Linear": 6 * layers, "Attention": layers,
+				"LayerNormalization": 2 * layers, "StridedMatMul": 0, "Softmax": 0,
 				"Transpose": 0, "MatMul": 0, "Mul": 0, "Div": 0, "Erf": 0, "Tanh": 0, "Gelu": 0, "Add": 0} {
 				if ran[op] != n {
 					t.Fatalf("%d %s ran, want %d; all: %v", ran[op], op, n, ran)

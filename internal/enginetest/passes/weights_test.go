@@ -60,8 +60,8 @@ func TestWeightsOfConstantNodesStay(t *testing.T) {
 	}
 }
 
-// TestWeightsThatABranchUsesStay opens a file whose weights could be scaled where they lie, but that
-// a branch of an If uses them too.
+// TestWeightsThatABranchUsesStay opens a file whose weights could be scaled where they lie, but
+// that a branch of an If uses them too.
 func TestWeightsThatABranchUsesStay(t *testing.T) {
 	const c = 32
 	w, x := make([]float32, c*c), make([]float32, c*16)
@@ -78,8 +78,10 @@ func TestWeightsThatABranchUsesStay(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := onnx.NewModel("net").Opset("", 15)
-	b.Input("x", onnx.Float, 1, c, 4, 4).Input("choose", onnx.Bool, 1).Output("y", onnx.Float, 1, c, 4, 4).Output("z", onnx.Float, 1, c, 4, 4)
-	b.Initializer("w", w, c, c, 1, 1).Initializer("two", slices.Repeat([]float32{2}, c)).Initializer("one", slices.Repeat([]float32{1}, c)).Initializer("zero", make([]float32, c))
+	b.Input("x", onnx.Float, 1, c, 4, 4).Input("choose", onnx.Bool, 1).Output("y", onnx.Float, 1, c, 4, 4).
+		Output("z", onnx.Float, 1, c, 4, 4)
+	b.Initializer("w", w, c, c, 1, 1).Initializer("two", slices.Repeat([]float32{2}, c)).
+		Initializer("one", slices.Repeat([]float32{1}, c)).Initializer("zero", make([]float32, c))
 	b.Node("Conv", []string{"x", "w"}, []string{"a"})
 	b.Node("BatchNormalization", []string{"a", "two", "zero", "zero", "one"}, []string{"y"})
 	b.Node("If", []string{"choose"}, []string{"z"}, onnx.Attrs{"then_branch": g, "else_branch": g})
@@ -87,7 +89,8 @@ func TestWeightsThatABranchUsesStay(t *testing.T) {
 	if err := onnx.WriteFile(path, b.Must(), nil); err != nil {
 		t.Fatal(err)
 	}
-	feed := onward.Values{"x": tensor.Must(tensor.New(x, 1, c, 4, 4)), "choose": tensor.Must(tensor.New([]bool{true}, 1))}
+	feed := onward.Values{"x": tensor.Must(tensor.New(x, 1, c, 4, 4)),
+		"choose": tensor.Must(tensor.New([]bool{true}, 1))}
 	var want onward.Values
 	for _, p := range []string{"reference", "cpu"} {
 		s, err := onward.Open(t.Context(), path, enginetest.On(p))

@@ -28,7 +28,8 @@ import (
 
 func main() {
 	require := flag.Bool("require", false, "fail when the suite cannot be fetched")
-	devices := flag.Bool("devices", false, "fetch the builds of ONNX Runtime for devices and a software Vulkan device, and nothing else")
+	devices := flag.Bool("devices", false,
+		"fetch the builds of ONNX Runtime for devices and a software Vulkan device, and nothing else")
 	tokenizers := flag.Bool("tokenizers", false, "fetch the tokenizers of public models, and nothing else")
 	limit := flag.Duration("timeout", 5*time.Minute, "time limit for all downloads")
 	flag.Parse()
@@ -73,7 +74,8 @@ func main() {
 	case err == nil && s.Version == "unknown":
 		fmt.Printf("suite: ONNX backend suite in %s (%s)\n", s.Dir, s.Source)
 	case err == nil && s.Version != suite.Version:
-		fmt.Printf("suite: ONNX %s backend suite in %s (%s); OLDER than %s, which the tests are written against\n", s.Version, s.Dir, s.Source, suite.Version)
+		fmt.Printf("suite: ONNX %s backend suite in %s (%s); OLDER than %s, which the tests are written against\n",
+			s.Version, s.Dir, s.Source, suite.Version)
 	case err == nil:
 		fmt.Printf("suite: ONNX %s backend suite, %d cases, in %s (%s)\n", s.Version, suite.Total(), s.Dir, s.Source)
 	default:

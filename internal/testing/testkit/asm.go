@@ -25,7 +25,8 @@ func Levels(t *testing.T, f func(t *testing.T, l cpu.Level)) {
 	}
 }
 
-// ByteLevels is Levels with one more on processors that have AVX-512 and no AMX: AMX's tiles in plain Go.
+// ByteLevels is Levels with one more on processors that have AVX-512 and no AMX: AMX's
+// tiles in plain Go.
 func ByteLevels(t *testing.T, f func(t *testing.T, l cpu.Level)) {
 	t.Helper()
 	Levels(t, f)
@@ -37,8 +38,9 @@ func ByteLevels(t *testing.T, f func(t *testing.T, l cpu.Level)) {
 	}
 }
 
-// BF16Orders calls f as on a processor without fast instructions for bfloat16, and with each kind of them: they add products in
-// different orders, and which operators round their operands depends on the kind.
+// BF16Orders calls f as on a processor without fast instructions for bfloat16, and with each kind
+// of them: they add products in different orders, and which operators round their operands
+// depends on the kind.
 func BF16Orders(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	orders := []cpu.BF16{cpu.BF16None, cpu.BF16Tiles, cpu.BF16Pairs}
@@ -162,5 +164,6 @@ func CheckPauses(t testing.TB, work func()) {
 			shortest = p
 		}
 	}
-	t.Errorf("stopping the world took %v or more (first quartile of %d rounds), want at most %v", shortest, rounds, limit)
+	t.Errorf("stopping the world took %v or more (first quartile of %d rounds), want at most %v",
+		shortest, rounds, limit)
 }

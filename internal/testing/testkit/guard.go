@@ -17,11 +17,10 @@ const (
 	High Side = true
 )
 
-// Guarded returns a zeroed slice of n elements of T that the operating system guards: on
-// the given side, an access beyond the slice faults at once (where pages
-// cannot be protected, changed canaries fail the test at its end). With Low,
-// offset elements separate the guard from the first element, so that every misalignment can be tested.
-// The memory lives until the test ends.
+// Guarded returns a zeroed slice of n elements of T that the operating system guards: on the given
+// side, an access beyond the slice faults at once (where pages cannot be protected, changed
+// canaries fail the test at its end). With Low, offset elements separate the guard from the first
+// element, so that every misalignment can be tested. The memory lives until the test ends.
 func Guarded[T any](t testing.TB, n int, side Side, offset int) []T {
 	t.Helper()
 	var z T
@@ -56,8 +55,9 @@ func Sides(f func(name string, s Side)) {
 	}
 }
 
-// Scope calls f with a TB whose cleanups run when f returns. Properties that draw thousands of cases
-// would otherwise keep all of their guarded slices to the end, and the system limits their number.
+// Scope calls f with a TB whose cleanups run when f returns. Properties that draw
+// thousands of cases would otherwise keep all of their guarded slices to the end, and the
+// system limits their number.
 func Scope(t testing.TB, f func(t testing.TB)) {
 	s := &scope{TB: t}
 	defer func() {

