@@ -36,15 +36,15 @@ const (
 	tab        = 4
 )
 
-// banned are words and what to write instead. Names that a file's code uses, and paths, may
-// contain them.
+// banned are words and what to write instead. Names that a file's code uses, strings of one word,
+// and paths may contain them. "There is none" is not banned.
 var banned = []struct {
 	words *regexp.Regexp
 	use   string
 }{
 	{words(`pictures?`), "image"},
 	{words(`products? of (two )?matrices`), "matrix product or GEMM"},
-	{words(`(is|are|was|were) (none|no (size|index|number)|impossible)`),
+	{words(`(there )?(is|are|was|were) (none|no (size|index|number)|impossible)`),
 		"what was wrong: must be, is not included, is missing"},
 	{words(`bury|buries|buried|burying`), "free"},
 	{words(`(goes|gone|going|go) round`), "recycle, or repeat"},
@@ -144,7 +144,7 @@ func check(path string, src []byte) ([]finding, error) {
 		}
 		for _, b := range banned {
 			for _, w := range b.words.FindAllStringSubmatch(kind.text, -1) {
-				if own || names[w[2]] {
+				if own || names[w[2]] || strings.HasPrefix(w[2], "there ") {
 					continue
 				}
 				found = append(found, finding{path, i + 1, fmt.Sprintf("%q: use %s", w[2], b.use)})
@@ -218,7 +218,9 @@ func classify(set *token.FileSet, file *ast.File, test bool) map[int]kind {
 				first := line(n.Pos())
 				for i, text := range strings.Split(n.Value, "\n") {
 					k := kinds[first+i]
-					k.text += text + "\n"
+					if strings.Contains(n.Value, " ") { // else a name
+						k.text += text + "\n"
+					}
 					if n.Value[0] == '`' {
 						k.raw += width(text)
 					}

@@ -45,9 +45,11 @@ func TestCheck(t *testing.T) {
 
 		{"banned in a comment", "a.go", "package a\n\n// x has Pictures.\nvar x int", []string{`3: "Pictures": use image`}},
 		{"banned in a string", "a.go", "package a\n\nvar x = \"no picture\"", []string{`3: "picture": use image`}},
+		{"name in a string", "a.go", "package a\n\nvar x = \"pictures\"", nil},
 		{"code is not text", "a.go", "package a\n\nvar picture int", nil},
 		{"name of the file's code", "a.go", "package a\n\n// picture is one.\nvar picture int", nil},
 		{"path", "a.go", "package a\n\nvar x = \"data/picture.png\"", nil},
+		{"there is none", "a.go", "package a\n\n// nil if there is none.\nvar x int", nil},
 		{"two words", "a.go", "package a\n\n// x is none, or a product of two matrices.\nvar x int", []string{
 			`3: "product of two matrices": use matrix product or GEMM`,
 			`3: "is none": use what was wrong: must be, is not included, is missing`}},
