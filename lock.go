@@ -13,7 +13,7 @@ type sessionLock struct {
 	writing bool
 	waiting int           // writers; readers wait for them
 	ended   bool          // end was called: rlock fails at once
-	changed chan struct{} // closed at the next change; nil if nobody waits
+	changed chan struct{} // closed at the next change; nil without waiters
 }
 
 // rlock locks for reading. It fails if ctx is done before, or after end.

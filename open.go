@@ -19,8 +19,8 @@ import (
 //
 // With nil options, a run may take half of the machine's memory, the file may have any size,
 // and there is no time limit other than the deadlines of the contexts that Open and
-// [Session.Run] get. Runs at the same time have that memory each. A server, and whoever opens
-// models of others, should set MaxMemory and MaxFileSize of [Limits] and give every context a
+// [Session.Run] get. Runs at the same time have that memory each. A server, or a program that opens
+// untrusted models, should set MaxMemory and MaxFileSize of [Limits] and give every context a
 // deadline.
 func Open(ctx context.Context, path string, opts *SessionOptions) (*Session, error) {
 	return open(ctx, source{file: true, path: path}, opts)

@@ -57,7 +57,7 @@ func TestOrtValueProperties(t *testing.T) {
 			t.Errorf("%s: its value is %v, %v", v, got, err)
 		}
 		if (v.Pointer() != nil) != (c.bytes > 0) {
-			t.Errorf("%s lies at %v", v, v.Pointer())
+			t.Errorf("%s is at %v", v, v.Pointer())
 		}
 		if _, err := v.Tensor(); (err == nil) != c.dense {
 			t.Errorf("%s as a tensor: %v", v, err)

@@ -214,7 +214,7 @@ func readRange(opts *DecodeOptions, f io.ReaderAt, offset int64, data []byte) er
 // small reports whether a tensor of a mapped model is small enough to be copied.
 func (x *External) small(size int) bool { return x != nil && x.mapping != nil && size < mapAbove }
 
-// alias records that a returned tensor aliases the mapping, if data lies in it.
+// alias records that a returned tensor aliases the mapping, if data is within it.
 func (x *External) alias(data []byte) []byte {
 	if x != nil && x.mapping.Holds(data) {
 		x.mapping.used.Store(true)

@@ -31,7 +31,7 @@ var badInputs = map[string][]string{
 	"floods of metric labels and kept errors":   {"TestMetricLabelFlood", "TestLastErrors"},
 	"too many requests, and too large ones":     {"TestTooManyRequests", "TestMemoryOfARun", "TestMemoryOfAllRequests", "TestQueueSizeAndTimeout"},
 	"clients that go away":                      {"TestClientGoneIsCancelled", "TestBatchOutlivesOneClient"},
-	"requests that nobody wrote by hand":        {"TestKServeOpenAPI"},
+	"generated requests":                        {"TestKServeOpenAPI"},
 	"requests that decode to much more":         {"TestDecodingJSONKeepsTheMemory", "TestDecodingMessagesKeepsTheMemory"},
 	"unfinished messages":                       {"TestUnfinishedMessages", "TestTimeoutBeginsWithTheRequest"},
 	"calls without a token":                     {"TestCallsWithoutTokenAreRefusedUnread"},

@@ -147,7 +147,7 @@ func exampleModels(t *testing.T) map[string][]byte {
 	return files
 }
 
-// addColors adds a classifier of pictures: the mean of each channel, with the labels
+// addColors adds a classifier of images: the mean of each channel, with the labels
 // red, green and blue.
 func addColors(t *testing.T, models map[string][]byte) {
 	b := onnx.NewModel("colors").Opset("", 17).IRVersion(8)

@@ -50,7 +50,7 @@ const (
 type class struct {
 	flags    property
 	category uint8 // index in categories
-	script   uint8 // index in unicodeData.scripts; 0 is none
+	script   uint8 // index in unicodeData.scripts; 0: no script
 	group    uint8 // script of pre-tokenizer UnicodeScripts; 0 joins every other one
 	combines uint8 // canonical combining class
 	grapheme graphemeClass
