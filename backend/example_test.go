@@ -121,12 +121,11 @@ func ExampleRep_Run_wrongDimensions() {
 			log.Fatal(err)
 		}
 	}
-	// Output: [ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Got invalid dimensions for input:
-	// float_input for the following indices
+	// Output:
+	// [ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Got invalid dimensions for input: float_input for the following indices
 	//  index: 0 Got: 1 Expected: 3
 	//  Please fix either the inputs or the model.
-	// [ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Got invalid dimensions for input: float_input
-	// for the following indices
+	// [ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Got invalid dimensions for input: float_input for the following indices
 	//  index: 0 Got: 1 Expected: 3
 	//  Please fix either the inputs or the model.
 }

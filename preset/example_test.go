@@ -99,39 +99,33 @@ func ExampleOrt() {
 	show(preset.Ort{Model: preset.From(mul()), Provider: "CPUExecutionProvider",
 		ProviderOptions: map[string]string{"enable_cpu_mem_arena": "False"},
 		Session:         &onward.SessionOptions{Threads: 1}})
-	// Output: Ort CPUExecutionProvider: provider "ort:cpu" is not registered: the program
-	// must import _ "github.com/onward-ml/onward/provider/ort"
+	// Output: Ort CPUExecutionProvider: provider "ort:cpu" is not registered: the program must import _ "github.com/onward-ml/onward/provider/ort"
 }
 
 func ExampleOrtCPU() {
 	show(preset.OrtCPU{Model: preset.From(mul()), InterOpThreads: 1, IntraOpThreads: 4})
-	// Output: OrtCPU: provider "ort:cpu" is not registered: the program
-	// must import _ "github.com/onward-ml/onward/provider/ort"
+	// Output: OrtCPU: provider "ort:cpu" is not registered: the program must import _ "github.com/onward-ml/onward/provider/ort"
 }
 
 func ExampleOrtCUDA() {
 	show(preset.OrtCUDA{Model: preset.From(mul()), ProviderOptions: map[string]string{"device_id": "0"}})
-	// Output: OrtCUDA: provider "ort:cuda" is not registered: the program
-	// must import _ "github.com/onward-ml/onward/provider/ort"
+	// Output: OrtCUDA: provider "ort:cuda" is not registered: the program must import _ "github.com/onward-ml/onward/provider/ort"
 }
 
 func ExampleOrtOpenVINO() {
 	show(preset.OrtOpenVINO{Model: preset.From(mul()), InputExample: backend.One(sample()),
 		ProviderOptions: map[string]string{"device_type": "GPU"}})
-	// Output: OrtOpenVINO: provider "ort:openvino" is not registered: the program
-	// must import _ "github.com/onward-ml/onward/provider/ort"
+	// Output: OrtOpenVINO: provider "ort:openvino" is not registered: the program must import _ "github.com/onward-ml/onward/provider/ort"
 }
 
 func ExampleOrtOpenVINOFloat() {
 	show(preset.OrtOpenVINOFloat{Model: preset.From(mul()), InputExample: backend.One(sample()), OpenVINOThreads: 4})
-	// Output: OrtOpenVINOFloat: provider "ort:openvino" is not registered: the program
-	// must import _ "github.com/onward-ml/onward/provider/ort"
+	// Output: OrtOpenVINOFloat: provider "ort:openvino" is not registered: the program must import _ "github.com/onward-ml/onward/provider/ort"
 }
 
 func ExampleOrtOpenVINOInt8() {
 	show(preset.OrtOpenVINOInt8{Model: preset.From(mul()), InputExample: backend.One(sample())})
-	// Output: OrtOpenVINOInt8: provider "ort:openvino" is not registered: the program
-	// must import _ "github.com/onward-ml/onward/provider/ort"
+	// Output: OrtOpenVINOInt8: provider "ort:openvino" is not registered: the program must import _ "github.com/onward-ml/onward/provider/ort"
 }
 
 // Engines for batches of 1 to 8 samples, which are fastest for those of the example.
@@ -139,20 +133,17 @@ func ExampleOrtTensorRT() {
 	show(preset.OrtTensorRT{Model: preset.From(mul()), InputExample: backend.One(sample()),
 		ProviderOptions: map[string]string{"trt_max_workspace_size": "1073741824"},
 		Profile:         map[string]preset.ShapeRange{"X": {Min: []int{1, 2}, Max: []int{8, 2}}}})
-	// Output: OrtTensorRT: provider "ort:tensorrt" is not registered: the program
-	// must import _ "github.com/onward-ml/onward/provider/ort"
+	// Output: OrtTensorRT: provider "ort:tensorrt" is not registered: the program must import _ "github.com/onward-ml/onward/provider/ort"
 }
 
 func ExampleOrtTensorRTFloat() {
 	show(preset.OrtTensorRTFloat{Model: preset.From(mul()), InputExample: backend.One(sample())})
-	// Output: OrtTensorRTFloat: provider "ort:tensorrt" is not registered: the program
-	// must import _ "github.com/onward-ml/onward/provider/ort"
+	// Output: OrtTensorRTFloat: provider "ort:tensorrt" is not registered: the program must import _ "github.com/onward-ml/onward/provider/ort"
 }
 
 func ExampleOrtTensorRTFloatOptim() {
 	show(preset.OrtTensorRTFloatOptim{Model: preset.From(mul()), InputExample: backend.One(sample())})
-	// Output: OrtTensorRTFloatOptim: provider "ort:tensorrt" is not registered: the program
-	// must import _ "github.com/onward-ml/onward/provider/ort"
+	// Output: OrtTensorRTFloatOptim: provider "ort:tensorrt" is not registered: the program must import _ "github.com/onward-ml/onward/provider/ort"
 }
 
 // The calibration table comes from a few batches of data, or from a file:
@@ -169,21 +160,20 @@ func ExampleOrtTensorRTInt8() {
 	}
 	fmt.Println(table.Names())
 	show(preset.OrtTensorRTInt8{Model: preset.From(m), Table: table, InputExample: backend.One(sample())})
-	// Output: [X Y] OrtTensorRTInt8: provider "ort:tensorrt" is not registered: the program
-	// must import _ "github.com/onward-ml/onward/provider/ort"
+	// Output:
+	// [X Y]
+	// OrtTensorRTInt8: provider "ort:tensorrt" is not registered: the program must import _ "github.com/onward-ml/onward/provider/ort"
 }
 
 // The scales are in the model's QuantizeLinear and DequantizeLinear nodes.
 func ExampleOrtTensorRTInt8QDQ() {
 	show(preset.OrtTensorRTInt8QDQ{Model: preset.From(mul()), InputExample: backend.One(sample()), NoFP16: true})
-	// Output: OrtTensorRTInt8QDQ: provider "ort:tensorrt" is not registered: the program
-	// must import _ "github.com/onward-ml/onward/provider/ort"
+	// Output: OrtTensorRTInt8QDQ: provider "ort:tensorrt" is not registered: the program must import _ "github.com/onward-ml/onward/provider/ort"
 }
 
 func ExampleOpenVINO() {
 	show(preset.OpenVINO{Model: preset.From(mul()), InputExample: backend.One(sample())})
-	// Output: OpenVINO: provider "openvino" is not registered: the program
-	// must import _ "github.com/onward-ml/onward/provider/openvino"
+	// Output: OpenVINO: provider "openvino" is not registered: the program must import _ "github.com/onward-ml/onward/provider/openvino"
 }
 
 func ExampleAuto() {
@@ -232,7 +222,8 @@ func ExampleBenchmark() {
 	fmt.Fprint(os.Stdout, out.String())
 	r := b.Results()[0]
 	fmt.Println(r.FPS > 0, r.MSPerBatch > r.MSPerSample)
-	// Output: Benchmarking: Onward... OK Benchmarking: OrtCPU... FAILED
-	// (Error=OrtCPU: provider "ort:cpu" is not registered: the program must import
-	// _ "github.com/onward-ml/onward/provider/ort") true true
+	// Output:
+	// Benchmarking: Onward... OK
+	// Benchmarking: OrtCPU... FAILED (Error=OrtCPU: provider "ort:cpu" is not registered: the program must import _ "github.com/onward-ml/onward/provider/ort")
+	// true true
 }
