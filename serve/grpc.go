@@ -43,13 +43,12 @@ func (s *Server) GRPCOptions() []grpc.ServerOption {
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second,
 			PermitWithoutStream: true}),
 		grpc.MaxConcurrentStreams(maxGRPCStreams),
-		grpc.SharedWriteBuffer(true),
 		grpc.Creds(s.GRPCCredentials(insecure.NewCredentials())),
 		grpc.InTapHandle(s.tapGRPC),
 		grpc.ForceServerCodecV2(newCodec(s)),
 		grpc.RPCDecompressor(decompressor{s}),
-		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo,
-			h grpc.UnaryHandler) (resp any, err error) {
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, h grpc.UnaryHandler) (resp any, err error) {
+			defer s.ended(ctx)
 			defer s.recovered(info.FullMethod, &err)
 			arrived(ctx)
 			memory := &reservation{s: s}
@@ -62,8 +61,8 @@ func (s *Server) GRPCOptions() []grpc.ServerOption {
 			}
 			return resp, s.grpcError(info.FullMethod, err)
 		}),
-		grpc.ChainStreamInterceptor(func(srv any, st grpc.ServerStream, info *grpc.StreamServerInfo,
-			h grpc.StreamHandler) (err error) {
+		grpc.ChainStreamInterceptor(func(srv any, st grpc.ServerStream, info *grpc.StreamServerInfo, h grpc.StreamHandler) (err error) {
+			defer s.ended(st.Context())
 			defer s.recovered(info.FullMethod, &err)
 			return s.grpcError(info.FullMethod, h(srv, decodedStream{st, s}))
 		}),
@@ -90,13 +89,26 @@ func (d decodedStream) RecvMsg(v any) error {
 	return d.s.decode(m, memory)
 }
 
-// callKey is the key of a *time.Timer in the context of a call, which ends calls without a message.
+// callKey is the key of a *callState in the context of a call.
 type callKey struct{}
+
+// callState is the state of a call of gRPC in progress.
+type callState struct {
+	timer *time.Timer // ends calls without a message
+	stop  func() bool // stops counting the end of the context; false if it is counted already
+}
 
 // arrived records that a call has received its first message.
 func arrived(ctx context.Context) {
-	if t, ok := ctx.Value(callKey{}).(*time.Timer); ok {
-		t.Stop()
+	if c, ok := ctx.Value(callKey{}).(*callState); ok {
+		c.timer.Stop()
+	}
+}
+
+// ended counts the end of a call.
+func (s *Server) ended(ctx context.Context) {
+	if c, ok := ctx.Value(callKey{}).(*callState); ok && c.stop() {
+		s.calls.Add(-1)
 	}
 }
 
@@ -111,10 +123,11 @@ func (s *Server) tapGRPC(ctx context.Context, info *tap.Info) (context.Context, 
 		s.metrics.refused.Inc()
 		return nil, errorf(Overloaded, "the server has %d calls in progress, the most that it accepts", n-1)
 	}
-	context.AfterFunc(ctx, func() { s.calls.Add(-1) }) // gRPC ends the context with the call
+	// gRPC ends the context with the call, also of those that no interceptor sees.
+	c := &callState{stop: context.AfterFunc(ctx, func() { s.calls.Add(-1) })}
 	ctx, cancel := context.WithCancelCause(ctx)
-	t := time.AfterFunc(s.opts.ReadTimeout, func() { cancel(errSlow) })
-	return context.WithValue(ctx, callKey{}, t), nil
+	c.timer = time.AfterFunc(s.opts.ReadTimeout, func() { cancel(errSlow) })
+	return context.WithValue(ctx, callKey{}, c), nil
 }
 
 // Register registers the inference service and the standard health service.

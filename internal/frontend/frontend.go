@@ -11,6 +11,7 @@ import (
 
 	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/internal/memory"
 	_ "github.com/onward-ml/onward/internal/ops/all" // fills the registry
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/onnx"
@@ -41,7 +42,7 @@ type Options struct {
 	// Context ends the conversion with its error; nil does not.
 	Context context.Context
 	// Reserve is called before memory for decoded tensors is allocated; its error ends the
-	// conversion. nil: no limit.
+	// conversion. nil: half of the machine's memory.
 	Reserve func(bytes int64) error
 	// KeepSource keeps the information that package export needs in every node.
 	KeepSource bool
@@ -58,13 +59,28 @@ func (l Limits) OrDefault() Limits {
 	return l
 }
 
+// reserveUpTo returns a function that fails when the sum of its arguments exceeds a limit.
+func reserveUpTo(limit int64) func(int64) error {
+	left := limit
+	return func(n int64) error {
+		if n > left {
+			return fail.Errorf("%w: the data of the model takes more than %d bytes, half of the machine's memory",
+				onnx.ErrTooLarge, limit)
+		}
+		left -= n
+		return nil
+	}
+}
+
 // Convert returns the typed graph of a model: every value has an element type, and every node an
 // operator of the engine.
 func Convert(m *onnx.Model, opts Options) (*ir.Graph, error) {
-	b := &builder{model: m, opts: opts,
-		decode: &onnx.DecodeOptions{External: m.External(), Reserve: opts.Reserve, Context: opts.Context},
-		limits: opts.Limits.OrDefault(), funcs: map[funcKey]*onnx.Function{},
-		unsupported: map[string]*kit.Unsupported{}}
+	if opts.Reserve == nil {
+		opts.Reserve = reserveUpTo(memory.Default())
+	}
+	b := &builder{model: m, opts: opts, decode: &onnx.DecodeOptions{External: m.External(),
+		Reserve: opts.Reserve, Context: opts.Context},
+		limits: opts.Limits.OrDefault(), funcs: map[funcKey]*onnx.Function{}, unsupported: map[string]*kit.Unsupported{}}
 	count, err := m.CountNodes(b.limits.MaxDepth)
 	if err != nil {
 		return nil, err
