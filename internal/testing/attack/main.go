@@ -5,9 +5,10 @@
 //
 // The families, all by default, in turns until the duration is over:
 //
-//	cancel  large calls of every operator and type, on both engines, whose context ends during the run
-//	limit   large calls and models that multiply memory, with their peak memory measured
-//	mutate  models of the ONNX suite with structural changes, on both engines
+//	cancel    large calls of every operator and type, on both engines, whose context ends during the run
+//	limit     large calls and models that multiply memory, with their peak memory measured
+//	mutate    models of the ONNX suite with structural changes, on both engines
+//	external  models whose external data is in files that are sparse, links, devices or changing
 //
 // Each finding is printed with the model's file and a command that repeats it. The exit code is 1
 // if there are findings.
@@ -52,6 +53,7 @@ var families = []family{
 	}, tryCancel},
 	{"limit", limitTargets, tryLimit},
 	{"mutate", mutateTargets, tryMutate},
+	{"external", func(*attack) []string { return slices.Sorted(maps.Keys(externalFiles)) }, tryExternal},
 }
 
 // attempt is a model with its inputs.
@@ -101,7 +103,7 @@ func main() {
 			return !slices.Contains(flag.Args(), f.name)
 		})
 		if len(chosen) < flag.NArg() {
-			fmt.Fprintf(os.Stderr, "attack: unknown family in %v, want cancel, limit or mutate\n", flag.Args())
+			fmt.Fprintf(os.Stderr, "attack: unknown family in %v, want cancel, limit, mutate or external\n", flag.Args())
 			os.Exit(2)
 		}
 	}

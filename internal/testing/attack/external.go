@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/onnx"
+)
+
+// externalFiles lists the kinds of files that external data is in: what makes one, and whether a
+// model may read it.
+var externalFiles = map[string]struct {
+	make  func(path string) error
+	valid bool
+}{
+	"data":   {func(p string) error { return os.WriteFile(p, make([]byte, 1<<20), 0o666) }, true},
+	"sparse": {func(p string) error { return sparse(p, 1<<40) }, true},
+	"link to data": {func(p string) error {
+		return errors.Join(os.WriteFile(p+".target", make([]byte, 1<<20), 0o666), os.Symlink(filepath.Base(p)+".target", p))
+	}, true},
+	"link to another folder": {func(p string) error {
+		outside := filepath.Join(filepath.Dir(filepath.Dir(p)), "outside")
+		return errors.Join(os.WriteFile(outside, make([]byte, 1<<20), 0o666), os.Symlink(outside, p))
+	}, false},
+	"link to itself": {func(p string) error { return os.Symlink(filepath.Base(p), p) }, false},
+	"device":         {func(p string) error { return os.Symlink("/dev/zero", p) }, false},
+	"folder":         {func(p string) error { return os.Mkdir(p, 0o777) }, false},
+	"missing":        {func(string) error { return nil }, false},
+}
+
+func sparse(path string, size int64) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Truncate(size), f.Close())
+}
+
+// tryExternal opens a model with drawn ranges of external data on both engines, while another
+// goroutine truncates the file in half of the cases. Opening ends in time, within the memory, and
+// reads no file that it may not read.
+func tryExternal(_ *attack, target string, seed uint64) (*attempt, error) {
+	r := rand.New(rand.NewPCG(seed, hash(target)))
+	top, err := os.MkdirTemp("", "attack")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(top)
+	dir := filepath.Join(top, "model")
+	data := filepath.Join(dir, "w.bin")
+	if err := errors.Join(os.Mkdir(dir, 0o777), externalFiles[target].make(data)); err != nil {
+		return nil, err
+	}
+	b := onnx.NewModel("external").Opset("", 21)
+	b.Input("x", onnx.Float, 1)
+	for i := range 1 + r.IntN(8) {
+		size := int64(4) << (r.IntN(12) * 2)
+		if r.IntN(4) == 0 {
+			size = 4 << r.IntN(40)
+		}
+		w := &onnx.Tensor{DataType: onnx.Float, Dims: []int64{size / 4}, DataLocation: onnx.LocationExternal,
+			ExternalData: []onnx.StringStringEntry{{Key: "location", Value: "w.bin"}}}
+		if r.IntN(2) == 0 {
+			w.ExternalData = append(w.ExternalData, onnx.StringStringEntry{Key: "offset",
+				Value: strconv.FormatInt(int64(r.Uint64()>>(1+r.IntN(63))), 10)})
+		}
+		b.Initializer(fmt.Sprint("w", i), w)
+		b.Node("Add", []string{"x", fmt.Sprint("w", i)}, []string{fmt.Sprint("y", i)})
+		b.Output(fmt.Sprint("y", i), onnx.Float, nil)
+	}
+	m := b.Must()
+	path := filepath.Join(dir, "m.onnx")
+	if err := onnx.WriteFile(path, m, nil); err != nil {
+		return nil, nil // such as a size that the writer refuses
+	}
+	limits := onward.Limits{MaxMemory: 64 << 20, Budget: onward.NewMemoryBudget(96 << 20)}
+	at := &attempt{model: m, text: fmt.Sprintf("external data in a %s", target)}
+	changing := r.IntN(2) == 0 && target == "data"
+	var opened [2]bool
+	for i, p := range []string{"reference", "cpu"} {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		done := make(chan bool)
+		go func() {
+			defer close(done)
+			for n := int64(1 << 20); changing && n > 0; n /= 2 {
+				os.Truncate(data, n)
+			}
+		}()
+		start := time.Now()
+		s, err := onward.Open(ctx, path, &onward.SessionOptions{Providers: []onward.ProviderConfig{{Name: p}},
+			Limits: limits, MapWeights: r.IntN(2) == 0})
+		cancel()
+		<-done
+		if opened[i] = err == nil; opened[i] {
+			s.Close()
+		}
+		switch used := limits.Budget.Used(); {
+		case time.Since(start) > 20*time.Second:
+			return at, fmt.Errorf("%s: opening takes %v with a deadline of 10 s", p, time.Since(start))
+		case opened[i] && !externalFiles[target].valid:
+			return at, fmt.Errorf("%s: the model reads a file that it may not read", p)
+		case used != 0:
+			return at, fmt.Errorf("%s: %d bytes are reserved after the session", p, used)
+		}
+	}
+	if opened[0] != opened[1] && !changing && target != "sparse" { // which MapWeights maps
+		return at, fmt.Errorf("reference opens the model: %v, cpu: %v", opened[0], opened[1])
+	}
+	return at, nil
+}
