@@ -39,6 +39,10 @@ func writeQuant(dir string) {
 	}
 	maxWindow(q)
 	q.write(dir, "quant", "")
+
+	r := newFile("rows")
+	rows := addByteRows(r)
+	r.write(dir, "quant", rows)
 }
 
 // transposeBytes writes a kernel that transposes n adjacent 16×16 blocks of bytes. From block to

@@ -422,7 +422,7 @@ func checkMaxRanges[T Byte](t *testing.T, l cpu.Level) {
 
 func TestEveryAssemblyFunctionIsTested(t *testing.T) {
 	testkit.CheckAsmTested(t, ".", []string{"tile*", "sumU8*", "quantizeF32*", "requantizeI32*", "transposeBytes*",
-		"interleaveBytes*", "packRows*", "addBytes*", "mulBytes*", "maxWindow*",
+		"interleaveBytes*", "packRows*", "addRows*", "addBytes*", "mulBytes*", "maxWindow*",
 		"nbits*", "dequantize4*", "dequantize8*", "quantizeBlock*", "digitBytes*"}) // TestNBits
 }
 

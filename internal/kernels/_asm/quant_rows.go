@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// addByteRows writes kernels that multiply a few rows of bytes by whole panels and add the products
+// to float32.
+func addByteRows(f *file) string {
+	var cases strings.Builder
+	for _, rows := range []int{1, 2, 4} {
+		name := fmt.Sprintf("addRows%dVNNI", rows)
+		addByteRowsOf(f, name, rows)
+		fmt.Fprintf(&cases, "\tcase %d:\n\t\t%s(t)\n", rows, name)
+	}
+	return "\n// addRowsVNNI multiplies 1, 2 or 4 rows.\nfunc addRowsVNNI(rows int, t *rowsTile) {\n\tswitch rows {\n" +
+		cases.String() + "\t}\n}\n"
+}
+
+func addByteRowsOf(f *file, name string, rows int) {
+	const row = 128 // bytes of a step of a panel
+	unroll := 4     // steps of K with sums of their own
+	if rows > 2 {
+		unroll = 2
+	}
+	acc := func(u, r, half int) int { return (u*rows+r)*2 + half }
+	// address returns that of a row, given registers with a base, a stride and three strides.
+	address := func(at int, base string, r int, stride, three string) string {
+		index := []string{"", "(" + stride + "*1)", "(" + stride + "*2)", "(" + three + "*1)"}
+		return fmt.Sprintf("%d(%s)", at, base) + index[r]
+	}
+	g := f.function(name, avx512, []arg{{"t", "*rowsTile"}}, nil)
+	g.arg("t", "R8")
+	for i, r := range []string{"DI", "SI", "DX", "R9", "R10", "R11", "R12", "R13", "CX"} {
+		g.e("MOVQ %d(R8), %s", 8*i, r)
+	}
+	g.e("VPBROADCASTD 88(R8), Z20")
+	g.e("VBROADCASTSS 92(R8), Z22")
+	if rows > 2 {
+		g.e("LEAQ (R12)(R12*2), R14")
+		g.e("LEAQ (R13)(R13*2), R15")
+	}
+	step := func(u int) {
+		g.e("VMOVDQU32 %d(DX), Z16", row*u)
+		g.e("VMOVDQU32 %d(DX), Z17", row*u+64)
+		for r := range rows {
+			g.e("VPBROADCASTD %s, Z%d", address(4*u, "AX", r, "R13", "R15"), 18+r%2)
+			for half := range 2 {
+				g.e("VPDPBUSD Z%d, Z%d, Z%d", 16+half, 18+r%2, acc(u, r, half))
+			}
+		}
+	}
+	g.label("panel")
+	for i := range 2 * unroll * rows {
+		g.e("VPXORD Z%d, Z%d, Z%d", i, i, i)
+	}
+	g.e("MOVQ SI, AX")
+	g.e("MOVQ 72(R8), BX")
+	g.e("SUBQ $%d, BX", unroll)
+	g.e("JLT rest")
+	g.e("PCALIGN $32")
+	g.label("loop")
+	for u := range unroll {
+		step(u)
+	}
+	g.e("ADDQ $%d, AX", 4*unroll)
+	g.e("ADDQ $%d, DX", row*unroll)
+	g.e("SUBQ $%d, BX", unroll)
+	g.e("JGE loop")
+	g.label("rest")
+	g.e("ADDQ $%d, BX", unroll)
+	g.e("JZ sums")
+	g.label("one")
+	step(0)
+	g.e("ADDQ $4, AX")
+	g.e("ADDQ $%d, DX", row)
+	g.e("DECQ BX")
+	g.e("JNZ one")
+	g.label("sums")
+	g.e("MOVQ 80(R8), AX")
+	for half := range 2 {
+		at := 64 * half
+		g.e("VPMULLD %d(R9), Z20, Z24", at)
+		g.e("VMULPS %d(R10), Z22, Z25", at)
+		for r := range rows {
+			a := acc(0, r, half)
+			for n := unroll / 2; n > 0; n /= 2 {
+				for u := range n {
+					g.e("VPADDD Z%d, Z%d, Z%d", acc(u+n, r, half), acc(u, r, half), acc(u, r, half))
+				}
+			}
+			g.e("VPSUBD Z24, Z%d, Z%d", a, a)
+			g.e("VPSUBD.BCST %d(AX), Z%d, Z%d", 4*r, a, a)
+			g.e("VCVTDQ2PS Z%d, Z%d", a, a)
+			g.e("VMULPS Z25, Z%d, Z%d", a, a)
+			y := address(at, "DI", r, "R12", "R14")
+			g.e("VADDPS %s, Z%d, Z%d", y, a, a)
+			g.e("VADDPS %d(R11), Z%d, Z%d", at, a, a)
+			g.e("VMOVUPS Z%d, %s", a, y)
+		}
+	}
+	for _, r := range []string{"DI", "R9", "R10", "R11"} {
+		g.e("ADDQ $%d, %s", row, r)
+	}
+	g.e("DECQ CX")
+	g.e("JNZ panel")
+	g.e("VZEROUPPER")
+	g.e("RET")
+}

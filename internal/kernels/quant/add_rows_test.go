@@ -1,0 +1,77 @@
+package quant
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/onward-ml/onward/internal/cpu"
+	"github.com/onward-ml/onward/internal/testing/testkit"
+)
+
+// TestAddRows compares the kernels with sums of integers. Inaccessible pages follow their memory.
+func TestAddRows(t *testing.T) {
+	testkit.Levels(t, func(t *testing.T, l cpu.Level) {
+		for _, k := range []int{1, 3, 4, 15, 16, 17, 64, 260, 1030} {
+			for m := range 8 {
+				checkAddRows[int8](t, l, m, k, 32)
+				checkAddRows[uint8](t, l, m, k, 96)
+			}
+		}
+		checkAddRows[int8](t, l, 5, 1024, 512) // several calls
+	})
+}
+
+func checkAddRows[B Byte](t *testing.T, l cpu.Level, m, k, n int) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(uint64(k), uint64(n)))
+	b := make([]B, k*n)
+	for i := range b {
+		b[i] = B(r.Uint32())
+	}
+	p := pack(nil, dotProduct(l), false, b, n, false, k, n)
+	ldx, ldy := k+1, n+3
+	x := testkit.Guarded[uint8](t, max(0, (m-1)*ldx+p.RowLen()), testkit.High, 0)
+	g := &Rows{M: m, X: x, LdX: ldx, LdY: ldy, XZero: r.Int32N(256), B: p, BZero: int32(B(r.Uint32())), Factor: r.Float32()}
+	for i := range g.X {
+		g.X[i] = uint8(r.Uint32())
+	}
+	floats := func(n int) []float32 {
+		x := testkit.Guarded[float32](t, n, testkit.High, 0)
+		for i := range x {
+			x[i] = r.Float32() - .5
+		}
+		return x
+	}
+	g.Less = testkit.Guarded[int32](t, n, testkit.High, 0)
+	copy(g.Less, p.Less(g.BZero))
+	g.Scale, g.Bias, g.Y = floats(n), floats(n), floats(max(0, (m-1)*ldy+n))
+	want := append([]float32{}, g.Y...)
+	for i := range m {
+		for j := range n {
+			s := int32(0)
+			for q := range k {
+				s += (int32(g.X[i*ldx+q]) - g.XZero) * (int32(b[q*n+j]) - g.BZero)
+			}
+			y := &want[i*ldy+j]
+			*y = float32(*y+float32(float32(s)*float32(g.Scale[j]*g.Factor))) + g.Bias[j]
+		}
+	}
+	panels := n / PanelWidth
+	done := AddRows(l, g, 0, 1)
+	if done != cpu.VNNI(l) || AddRows(l, g, 1, panels) != done {
+		t.Fatalf("%v: AddRows returns %v", l, done)
+	}
+	for j, v := range g.Y {
+		if done && v != want[j] {
+			t.Fatalf("%v %T %d×%d×%d: element %d is %g, want %g", l, b, m, k, n, j, v, want[j])
+		}
+	}
+}
+
+// TestAddRowsRefuses checks that columns that do not fill panels are left alone.
+func TestAddRowsRefuses(t *testing.T) {
+	p := Pack(nil, cpu.Active(), make([]int8, 4*33), 33, false, 4, 33)
+	if AddRows(cpu.Active(), &Rows{M: 1, B: p, Y: make([]float32, 33)}, 0, 2) {
+		t.Error("AddRows computes 33 columns")
+	}
+}
