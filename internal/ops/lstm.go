@@ -45,9 +45,10 @@ func (op *LSTM) Run(c *ir.Call) error {
 
 // LSTMHooks modify an LSTM with unpacked weights. Each may be nil.
 type LSTMHooks[T kit.RealFloat] struct {
-	Round  func(state []T) error         // changes the copy of the hidden state that is multiplied
-	Before func(d int, gates []T) error  // adds to the gates [batch 4·hidden] of a step of direction d
-	After  func(d int, hidden []T) error // is called with the hidden state [batch hidden] after a step
+	// Products is that of [recurrent.Run]. Biases are added after the products.
+	Products recurrent.Products[T]
+	Before   func(d int, gates []T) error  // adds to the gates [batch 4·hidden] of a step of direction d
+	After    func(d int, hidden []T) error // is called with the hidden state [batch hidden] after a step
 }
 
 // RunLSTM runs the LSTM.
@@ -71,12 +72,7 @@ func RunLSTM[T kit.RealFloat](op *LSTM, c *ir.Call, packed *recurrent.Weights, h
 	if err != nil {
 		return err
 	}
-	var rounded []T
-	if hooks.Round != nil {
-		if rounded, err = ir.ScratchOf[T](c, r.Batch*h); err != nil {
-			return err
-		}
-	}
+	r.Products = hooks.Products
 	for d := range op.Reverse {
 		f, g, hf := &op.Act[d][0], &op.Act[d][1], &op.Act[d][2]
 		var pi, po, pf []T
@@ -84,16 +80,18 @@ func RunLSTM[T kit.RealFloat](op *LSTM, c *ir.Call, packed *recurrent.Weights, h
 			p := peep[d*3*h:][:3*h]
 			pi, po, pf = p[:h], p[h:2*h], p[2*h:]
 		}
-		err := r.Direction(d, 4, func(state [][]T, each func(func(i int, xw []T))) error {
-			hidden := state[0]
-			if hooks.Round != nil {
-				hidden = rounded
-				copy(hidden, state[0])
-				if err := hooks.Round(hidden); err != nil {
-					return err
-				}
+		var bias []T
+		if hooks.Products != nil {
+			if bias, err = r.Bias(d, 4); err != nil {
+				return err
 			}
-			r.Recurrence(d, 0, 4, hidden, nil, gates)
+		}
+		err := r.Direction(d, 4, func(state [][]T, each func(func(i int, xw []T))) error {
+			if hooks.Products == nil {
+				r.Recurrence(d, 0, 4, state[0], nil, gates)
+			} else if err := hooks.Products(d, true, r.Batch, state[0], gates); err != nil {
+				return err
+			}
 			if hooks.Before != nil {
 				if err := hooks.Before(d, gates); err != nil {
 					return err
@@ -102,6 +100,9 @@ func RunLSTM[T kit.RealFloat](op *LSTM, c *ir.Call, packed *recurrent.Weights, h
 			each(func(i int, xw []T) {
 				a := gates[i*4*h:][:4*h]
 				for k, v := range xw[:len(a)] {
+					a[k] += v
+				}
+				for k, v := range bias {
 					a[k] += v
 				}
 				it, ot, ft, ct := a[:h], a[h:2*h], a[2*h:3*h], a[3*h:]
@@ -123,7 +124,7 @@ func RunLSTM[T kit.RealFloat](op *LSTM, c *ir.Call, packed *recurrent.Weights, h
 				addProduct(ot, po, cell)
 				recurrent.ApplyCell(c, f, op.Clip, ot)
 				copy(ht, cell)
-				recurrent.ApplyCell(c, hf, op.Clip, ht)
+				recurrent.ApplyCell(c, hf, op.stateClip(), ht)
 				for k, v := range ot {
 					ht[k] *= v
 				}
@@ -139,6 +140,15 @@ func RunLSTM[T kit.RealFloat](op *LSTM, c *ir.Call, packed *recurrent.Weights, h
 	}
 	r.Store()
 	return nil
+}
+
+// stateClip returns the bound of the cell state at h, 0 for none. The specification clips the input
+// of every activation. ONNX Runtime, which defines DynamicQuantizeLSTM, clips only those of the gates.
+func (op *LSTM) stateClip() float64 {
+	if op.Bytes {
+		return 0
+	}
+	return op.Clip
 }
 
 // addProduct adds a ∘ b to dst, or nothing if a is nil.
@@ -217,7 +227,7 @@ func packedLSTM(op *LSTM, r *recurrent.Run[float32], p *recurrent.Weights, peep 
 			recurrent.ApplyCell(r.C, f, op.Clip, ot)
 		}
 		copy(next, state)
-		recurrent.ApplyCell(r.C, hf, op.Clip, next)
+		recurrent.ApplyCell(r.C, hf, op.stateClip(), next)
 		vec.MulF32(l, next, next, ot)
 		copy(cell.Y, next)
 		return true

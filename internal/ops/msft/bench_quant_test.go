@@ -44,3 +44,19 @@ func BenchmarkQuantizedMatMul(b *testing.B) {
 		optest.BenchPrepared(b, msDomain+"QGemm", nil, []int{3}, m*n*k, optest.BenchBytes(m, k), scale, zero, optest.BenchBytes(k, n), scale, zero, nil, scale, zero)
 	})
 }
+
+func BenchmarkDynamicQuantizeLSTM(b *testing.B) {
+	for _, s := range []struct{ steps, batch, hidden int }{{100, 1, 64}, {40, 1, 256}, {40, 4, 256}, {100, 1, 512}} {
+		b.Run(fmt.Sprint(s.steps, s.batch, s.hidden), func(b *testing.B) {
+			h := s.hidden
+			scale, zero := optest.Tensor([]float32{0.0005}, 1), optest.Tensor([]uint8{128}, 1)
+			x := make([]float32, s.steps*s.batch*h)
+			for i := range x {
+				x[i] = float32(i%31-15) / 16
+			}
+			w, bias := optest.BenchBytes(1, h, 4*h), optest.Tensor(make([]float32, 8*h), 1, 8*h)
+			optest.BenchPrepared(b, msDomain+"DynamicQuantizeLSTM", map[string]any{"hidden_size": h}, quantizedInputs,
+				8*s.steps*s.batch*h*h, optest.Tensor(x, s.steps, s.batch, h), w, w, bias, nil, nil, nil, nil, scale, zero, scale, zero)
+		})
+	}
+}

@@ -1,21 +1,18 @@
 package msft
 
 import (
-	"slices"
-
-	"github.com/onward-ml/onward/internal/fail"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/ops"
 	"github.com/onward-ml/onward/internal/ops/kit"
+	"github.com/onward-ml/onward/internal/ops/kit/matmul"
 	"github.com/onward-ml/onward/internal/ops/kit/recurrent"
-	"github.com/onward-ml/onward/internal/ops/kit/window"
 	"github.com/onward-ml/onward/tensor"
 )
 
-// DynamicQuantizeLSTM is an LSTM with quantized weights, W [directions input 4·hidden]
-// and R [directions hidden 4·hidden]. It quantizes the input, and at each step the hidden
-// state, to uint8 as DynamicQuantizeLinear does. The products are computed on the
-// dequantized values
+// DynamicQuantizeLSTM is an LSTM with 8-bit weights, W [directions input 4·hidden] and
+// R [directions hidden 4·hidden]. As in ONNX Runtime on one thread, it quantizes X, and before each
+// step the hidden state of all items, to uint8 as DynamicQuantizeLinear does. Products are sums
+// of integers, and biases are added after them
 // (https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.DynamicQuantizeLSTM).
 type DynamicQuantizeLSTM struct{ of ops.LSTM }
 
@@ -24,106 +21,119 @@ var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "DynamicQuantiz
 	In:   "X:T, W:T2, R:T2, B:T?, sequence_lens:T1?, initial_h:T?, initial_c:T?, P:T?, W_scale:T, W_zero_point:T2, R_scale:T, R_zero_point:T2",
 	Out:  "Y:T?, Y_h:T?, Y_c:T?", Types: "T: float; T1: int32; T2: " + byteTypes,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
-		return &DynamicQuantizeLSTM{ops.LSTM{Layer: recurrent.Build(a, 7, 4, "Sigmoid", "Tanh", "Tanh"), InputForget: a.Bool("input_forget", false)}}
+		layer := recurrent.Build(a, 7, 4, "Sigmoid", "Tanh", "Tanh")
+		layer.Bytes = true
+		return &DynamicQuantizeLSTM{ops.LSTM{Layer: layer, InputForget: a.Bool("input_forget", false)}}
 	}})
 
 // Infer sets the shapes of Y, Y_h and Y_c.
-func (op *DynamicQuantizeLSTM) Infer(c *ir.InferContext) error {
-	dirs, seq, batch, hidden := ir.Known(len(op.of.Reverse)), ir.Unknown, ir.Unknown, ir.Unknown
-	for i, name := range []string{"X", "W", "R"} {
-		if err := kit.CheckRank(c, i, 3, name); err != nil {
-			return err
-		}
+func (op *DynamicQuantizeLSTM) Infer(c *ir.InferContext) error { return op.of.InferWith(c, 2) }
+
+// weights returns W and R.
+func (op *DynamicQuantizeLSTM) weights(in []tensor.Value) (w, r *recurrent.Bytes, err error) {
+	var t [12]*tensor.Tensor
+	for _, i := range quantizedInputs {
+		t[i] = in[i].(*tensor.Tensor)
 	}
-	if x := c.Shape(0); x != nil {
-		seq, batch = x[0], x[1]
+	if w, err = recurrent.NewBytes("W", t[1], t[8], t[9], len(op.of.Reverse)); err == nil {
+		r, err = recurrent.NewBytes("R", t[2], t[10], t[11], len(op.of.Reverse))
 	}
-	if r := c.Shape(2); r != nil {
-		hidden = r[1]
-	}
-	c.SetOut(0, ir.TensorType(c.Elem(0), seq, dirs, batch, hidden))
-	c.SetOut(1, ir.TensorType(c.Elem(0), dirs, batch, hidden))
-	c.SetOut(2, ir.TensorType(c.Elem(0), dirs, batch, hidden))
-	return nil
+	return w, r, err
 }
 
-// Run runs the LSTM on the dequantized input, state and weights.
+// quantizedInputs are W and R, and their scales and zero points.
+var quantizedInputs = []int{1, 2, 8, 9, 10, 11}
+
+// Run packs the weights and computes with them.
 func (op *DynamicQuantizeLSTM) Run(c *ir.Call) error {
-	x, dirs := c.Tensor(0), len(op.of.Reverse)
-	rounded, err := kit.ScratchTensor(c, tensor.TypeFloat32, x.Shape())
+	w, r, err := op.weights(c.In)
 	if err != nil {
 		return err
 	}
-	copy(tensor.Of[float32](rounded), tensor.Of[float32](x))
-	if err := quantizeBack(c, tensor.Of[float32](rounded)[:op.used(c, x)]); err != nil {
-		return err
-	}
-	in := slices.Clone(c.In[:min(8, len(c.In))])
-	in[0] = rounded
-	for i := 1; i <= 2; i++ {
-		if in[i], err = op.weights(c, i, 8+2*(i-1), dirs); err != nil {
-			return err
-		}
-	}
-	defer func(outer []tensor.Value) { c.In = outer }(c.In)
-	c.In = in
-	return ops.RunLSTM(&op.of, c, nil, ops.LSTMHooks[float32]{Round: func(state []float32) error { return quantizeBack(c, state) }})
-}
-
-// used returns the number of elements of x up to the end of the longest sequence. As in ONNX Runtime,
-// the padding after it does not enter the range of the quantization.
-func (op *DynamicQuantizeLSTM) used(c *ir.Call, x *tensor.Tensor) int {
-	lens := c.Tensor(4)
-	if lens == nil || lens.Len() == 0 || x.Rank() != 3 {
-		return x.Len()
-	}
-	longest := int(slices.Max(tensor.Of[int32](lens)))
-	return min(max(longest, 0), x.Dim(0)) * x.Dim(1) * x.Dim(2)
-}
-
-// weights returns the dequantized weights of input i, transposed per direction. Inputs
-// scale and scale+1 hold the scales and zero points, one per direction or per column.
-func (op *DynamicQuantizeLSTM) weights(c *ir.Call, i, scale, dirs int) (*tensor.Tensor, error) {
-	t, st, zt := c.Tensor(i), c.Tensor(scale), c.Tensor(scale+1)
-	if t.Rank() != 3 || t.Dim(0) != dirs || st.Len() != zt.Len() || st.Len() != dirs && st.Len() != dirs*t.Dim(2) || zt.DType() != t.DType() {
-		return nil, fail.Errorf("input %d has shape %v with scales %v and zero points %v, want [%d rows columns] and one scale per direction or per column",
-			i, t.Shape(), st.Shape(), zt.Shape(), dirs)
-	}
-	rows, cols, per := t.Dim(1), t.Dim(2), st.Len()/dirs
-	y, err := kit.ScratchTensor(c, tensor.TypeFloat32, []int{dirs, cols, rows})
-	if err != nil {
-		return nil, err
-	}
-	scales, dst := tensor.Of[float32](st), tensor.Of[float32](y)
-	w, z := make([]int32, t.Len()), make([]int32, zt.Len())
-	if err := c.Reserve(4 * int64(t.Len())); err != nil {
-		return nil, err
-	}
-	window.WidenBytes(w, t)
-	window.WidenBytes(z, zt)
-	for d := range dirs {
-		for r := range rows {
-			for k := range cols {
-				s := d*per + k%per
-				dst[(d*cols+k)*rows+r] = float32(w[(d*rows+r)*cols+k]-z[s]) * scales[s]
+	if !c.Generic {
+		for _, b := range []*recurrent.Bytes{w, r} {
+			if err := c.Reserve(3 * matmul.QuantLen(b.Values.Dim(1), b.Values.Dim(0)*b.Values.Dim(2))); err != nil {
+				return err
 			}
 		}
+		if p := op.of.PackBytes(c.Par(), w, r, []ir.Type{ir.TypeOf(c.In[0])}, dynamicQuantize); p != nil {
+			return ops.RunLSTM(&op.of, c, p, ops.LSTMHooks[float32]{})
+		}
 	}
-	return y, nil
+	products, err := byteProducts(c, w, r)
+	if err != nil {
+		return err
+	}
+	return ops.RunLSTM(&op.of, c, nil, ops.LSTMHooks[float32]{Products: products})
 }
 
-// quantizeBack quantizes x to uint8 and dequantizes it in place.
-func quantizeBack(c *ir.Call, x []float32) error {
-	q, err := ir.ScratchOf[uint8](c, len(x))
+// byteProducts returns a function that quantizes x and multiplies it by W or R.
+func byteProducts(c *ir.Call, w, r *recurrent.Bytes) (recurrent.Products[float32], error) {
+	var wide [2][]int32
+	var err error
+	for i, b := range []*recurrent.Bytes{w, r} {
+		if wide[i], err = b.Widen(c); err != nil {
+			return nil, err
+		}
+	}
+	var q []uint8
+	var ints, sums []int32
+	return func(d int, state bool, rows int, x, out []float32) error {
+		b, weights := w, wide[0]
+		if state {
+			b, weights = r, wide[1]
+		}
+		k, n := b.Values.Dim(1), b.Values.Dim(2)
+		if len(q) < rows*k {
+			if q, err = ir.ScratchOf[uint8](c, rows*k); err == nil {
+				ints, err = ir.ScratchOf[int32](c, rows*k)
+			}
+		}
+		if err == nil && len(sums) < rows*n {
+			sums, err = ir.ScratchOf[int32](c, rows*n)
+		}
+		if err != nil {
+			return err
+		}
+		scale, zero := dynamicQuantize(c, q[:rows*k], x[:rows*k])
+		for i, v := range q[:rows*k] {
+			ints[i] = int32(v) - int32(zero)
+		}
+		s := matmul.Shape{M: rows, K: k, N: n, Out: []int{rows, n}}
+		if err := matmul.Batches(c, &s, sums[:rows*n], ints[:rows*k], weights[d*k*n:][:k*n]); err != nil {
+			return err
+		}
+		for i, v := range sums[:rows*n] {
+			out[i] = float32(v) * (scale * b.Scale(d, i%n))
+		}
+		return nil
+	}, nil
+}
+
+// dynamicQuantizeLSTMPacked is a DynamicQuantizeLSTM with constant weights.
+type dynamicQuantizeLSTMPacked struct {
+	DynamicQuantizeLSTM
+	p *recurrent.Weights
+}
+
+// Prepare packs constant weights.
+func (op *DynamicQuantizeLSTM) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
+	for _, i := range quantizedInputs {
+		if _, ok := in[i].(*tensor.Tensor); !ok {
+			return nil, nil, nil
+		}
+	}
+	w, r, err := op.weights(in)
 	if err != nil {
-		return err
+		return nil, nil, nil // Run reports the error
 	}
-	scale, zero, err := dynamicQuantize(c, q, x)
-	if err != nil {
-		return err
+	if p := op.of.PackBytes(nil, w, r, types, dynamicQuantize); p != nil {
+		return &dynamicQuantizeLSTMPacked{*op, p}, quantizedInputs, nil
 	}
-	for i, v := range q {
-		x[i] = float32(int(v)-int(zero)) * scale
-	}
-	return nil
+	return nil, nil, nil
+}
+
+// Run computes with packed weights.
+func (op *dynamicQuantizeLSTMPacked) Run(c *ir.Call) error {
+	return ops.RunLSTM(&op.of, c, op.p, ops.LSTMHooks[float32]{})
 }

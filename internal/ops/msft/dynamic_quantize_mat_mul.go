@@ -52,10 +52,7 @@ func (*DynamicQuantizeMatMul) run(c *ir.Call, packed *matmul.PackedBytes) error 
 	if err != nil {
 		return err
 	}
-	scale, zero, err := dynamicQuantize(c, tensor.Of[uint8](q), tensor.Of[float32](a))
-	if err != nil {
-		return err
-	}
+	scale, zero := dynamicQuantize(c, tensor.Of[uint8](q), tensor.Of[float32](a))
 	p := quantizedProduct{shape: &s, aScale: scale, bScale: c.Tensor(2), bShape: shape, bias: c.Tensor(4)}
 	if p.sums, err = ir.ScratchOf[int32](c, y.Len()); err != nil {
 		return err
@@ -90,13 +87,17 @@ func (d *dynamicQuantizeMatMulPacked) Run(c *ir.Call) error { return d.run(c, d.
 
 // dynamicQuantize quantizes src to dst and returns the scale and zero point, which are
 // chosen for the range of src extended to include 0.
-func dynamicQuantize(c *ir.Call, dst []uint8, src []float32) (scale float32, zero uint8, err error) {
+func dynamicQuantize(c *ir.Call, dst []uint8, src []float32) (scale float32, zero uint8) {
 	scale, shift := kitquant.DynamicRange(c, src)
 	zero = kitquant.Byte(shift)
 	if !c.Generic {
 		l := cpu.Active()
+		if len(src) <= kit.GrainCheap {
+			quant.Quantize(l, dst, src, scale, zero)
+			return scale, zero
+		}
 		c.Parallel(len(src), kit.GrainCheap, func(lo, hi int) { quant.Quantize(l, dst[lo:hi], src[lo:hi], scale, zero) })
-		return scale, zero, nil
+		return scale, zero
 	}
 	c.Parallel(len(src), kit.GrainCheap, func(lo, hi int) {
 		y := dst[lo:hi]
@@ -104,5 +105,5 @@ func dynamicQuantize(c *ir.Call, dst []uint8, src []float32) (scale float32, zer
 			y[i] = kitquant.Byte(float32(math.RoundToEven(float64(v/scale))) + shift)
 		}
 	})
-	return scale, zero, err
+	return scale, zero
 }

@@ -27,7 +27,7 @@ func Byte(v float32) uint8 {
 // DynamicRange returns the scale and zero point that map the range of src, extended to 0, to uint8.
 func DynamicRange(c *ir.Call, src []float32) (scale, zero float32) {
 	least, most := float32(0), float32(0)
-	c.Serial(len(src), kit.GrainCheap, func(lo, hi int) {
+	extend := func(lo, hi int) {
 		if !c.Generic {
 			least, most = min(least, vec.ReduceMinF32(cpu.Active(), src[lo:hi])),
 				max(most, vec.ReduceMaxF32(cpu.Active(), src[lo:hi]))
@@ -36,7 +36,12 @@ func DynamicRange(c *ir.Call, src []float32) (scale, zero float32) {
 		for _, v := range src[lo:hi] {
 			least, most = min(least, v), max(most, v)
 		}
-	})
+	}
+	if n := len(src); n > 0 && n <= kit.GrainCheap {
+		extend(0, n)
+	} else {
+		c.Serial(n, kit.GrainCheap, extend)
+	}
 	width := most - least
 	if width == 0 {
 		width = 1

@@ -8,6 +8,7 @@ import (
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ir"
 	"github.com/onward-ml/onward/internal/kernels/gemm"
+	"github.com/onward-ml/onward/internal/kernels/quant"
 	"github.com/onward-ml/onward/internal/kernels/vec"
 	"github.com/onward-ml/onward/internal/memory"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -29,6 +30,7 @@ type Weights struct {
 	input   [][]float32      // per direction, packed for [gemm.F32]: in×columns
 	state   [][]float32      // per direction and stage: panels of h×width, in blocks of [stateBlock] columns
 	several bool             // each panel of state is packed for [gemm.F32], with which items share the weights that they read
+	bytes   *byteWeights     // replaces input and state, or nil
 }
 
 // recurrentStage is a range of gates.
@@ -66,40 +68,9 @@ func (r *Layer) Pack(in []tensor.Value, types []ir.Type, stages ...int) (*Weight
 	if w.Dim(0) != dirs || u.Dim(0) != dirs || w.Dim(1) != g*h || u.Dim(1) != g*h || r.hidden >= 0 && r.hidden != h {
 		return nil, nil // Run reports the error
 	}
-	items := 1
-	if x := types[0].Shape; len(x) == 3 {
-		batch := x[1]
-		if r.batchFirst {
-			batch = x[0]
-		}
-		if n, ok := batch.Value(); ok {
-			items = n
-		}
-	}
+	items := r.items(types)
 	p := &Weights{w: w.Shape(), r: u.Shape(), in: w.Dim(2), H: h}
-	widest := 0
-	for _, n := range stages {
-		widest = max(widest, n)
-		p.lanes = max(p.lanes, recurrentVector/(n&-n))
-	}
-	// A panel has about 256 columns, so that there are several panels for the threads. For two, panels that are twice as wide
-	// suffice; each begins with a wait for its first weights.
-	most := 256
-	if runtime.GOMAXPROCS(0) <= 2 {
-		most = 512
-	}
-	panels := (h*widest + most - 1) / most
-	if kit.GrainFor(items*h*widest*h/2) == 1 {
-		panels += panels & 1 // as many for each of two threads, if a step is long enough for them
-	}
-	p.unit = max(recurrentVector, p.round((h+panels-1)/panels))
-	gate := 0
-	for _, n := range stages {
-		p.stages = append(p.stages, recurrentStage{gate, n, p.columns, n * p.unit})
-		gate += n
-		p.columns += n * p.round(h)
-		p.widest = max(p.widest, n*p.unit)
-	}
+	p.divide(items, 2, recurrentVector, stages)
 	wd, rd := tensor.Of[float32](w), tensor.Of[float32](u)
 	order := make([]float32, p.columns*p.in)
 	for d := range dirs {
@@ -137,6 +108,49 @@ func (r *Layer) Pack(in []tensor.Value, types []ir.Type, stages ...int) (*Weight
 		}
 	}
 	return p, nil
+}
+
+// items returns the number of items of a batch if the type of X tells it, else 1.
+func (r *Layer) items(types []ir.Type) int {
+	if x := types[0].Shape; len(x) == 3 {
+		batch := x[1]
+		if r.batchFirst {
+			batch = x[0]
+		}
+		if n, ok := batch.Value(); ok {
+			return n
+		}
+	}
+	return 1
+}
+
+// divide sets the stages, and divides their columns into panels for steps of that many items. An
+// elementary operation computes each terms of a product. The columns of a panel are a multiple of
+// vector.
+func (p *Weights) divide(items, each, vector int, stages []int) {
+	h, widest := p.H, 0
+	for _, n := range stages {
+		widest = max(widest, n)
+		p.lanes = max(p.lanes, vector/(n&-n))
+	}
+	// A panel has about 256 columns, so that there are several panels for the threads. For two, panels that are twice as wide
+	// suffice; each begins with a wait for its first weights.
+	most := 256
+	if runtime.GOMAXPROCS(0) <= 2 {
+		most = 512
+	}
+	panels := (h*widest + most - 1) / most
+	if kit.GrainFor(items*h*widest*h/each) == 1 {
+		panels += panels & 1 // as many for each of two threads, if a step is long enough for them
+	}
+	p.unit = max(recurrentVector, p.round((h+panels-1)/panels))
+	gate := 0
+	for _, n := range stages {
+		p.stages = append(p.stages, recurrentStage{gate, n, p.columns, n * p.unit})
+		gate += n
+		p.columns += n * p.round(h)
+		p.widest = max(p.widest, n*p.unit)
+	}
 }
 
 // sharedWeights is the number of bytes of a state's weights up to which the directions run step by
@@ -188,12 +202,15 @@ type recurrentSteps struct {
 	state   [][]float32  // the weights' state
 	even    bool         // several items have the same length
 	several bool         // state is packed for several items
+	bytes   *byteSteps   // replaces state, or nil
 	work    []recurrentWork
 }
 
 // recurrentWork holds what a unit of work, a panel of a direction, passes to others.
 type recurrentWork struct {
 	product gemm.Args[float32]
+	bytes   quant.Args
+	rows    quant.Rows
 	cell    Cell
 }
 
@@ -233,10 +250,11 @@ func (p *Weights) Run(r *Run[float32], split int, useSecond, apart bool, stage .
 	for range dirs {
 		s.x = append(s.x, scratch(r.seq*batch*columns))
 	}
-	if s.several = p.several || batch > 1; s.several && batch > 0 {
+	if s.several = p.several || batch > 1 || p.bytes != nil; s.several && batch > 0 {
 		s.even = slices.Min(r.lens) == slices.Max(r.lens)
 	}
-	if s.state = p.state; s.several != p.several {
+	repack := p.bytes == nil && s.several != p.several
+	if s.state = p.state; repack {
 		s.state = make([][]float32, len(p.state))
 		for i := range s.state {
 			s.state[i] = scratch(p.severalLen(i))
@@ -245,7 +263,12 @@ func (p *Weights) Run(r *Run[float32], split int, useSecond, apart bool, stage .
 	if err != nil {
 		return err
 	}
-	if s.several != p.several {
+	if p.bytes != nil {
+		if s.bytes, err = s.newByteSteps(); err != nil {
+			return err
+		}
+	}
+	if repack {
 		for i, old := range p.state {
 			p.packSeveral(r.C.Par(), s.state[i], old, i)
 		}
@@ -267,6 +290,11 @@ func (p *Weights) Run(r *Run[float32], split int, useSecond, apart bool, stage .
 		}
 		if apart {
 			biases[d] = slices.Clone(keep)
+		}
+		if s.bytes != nil {
+			copy(s.bytes.bias[d], bias)
+			s.bytes.multiplyInput(s, d)
+			continue
 		}
 		matmul.FastMul(r.C, &gemm.Args[float32]{M: r.seq * batch, N: columns, K: p.in, A: r.x, LdA: p.in, B: p.input[d], Packed: true, C: s.x[d], LdC: columns,
 			Epilogue: gemm.Epilogue[float32]{BiasCol: bias}})
@@ -304,7 +332,11 @@ func (p *Weights) Run(r *Run[float32], split int, useSecond, apart bool, stage .
 		}
 	}
 	together := dirs // directions, whose work the threads share in each step
-	if dirs*h*columns*4 > sharedWeights {
+	size, terms := 4, 1
+	if s.bytes != nil {
+		size, terms = 1, byteTerms
+	}
+	if dirs*h*columns*size > sharedWeights {
 		together = 1
 	}
 	for ; d < dirs; d += together {
@@ -312,8 +344,11 @@ func (p *Weights) Run(r *Run[float32], split int, useSecond, apart bool, stage .
 			if err := r.C.Err(); err != nil {
 				return err
 			}
+			if s.bytes != nil {
+				s.bytes.quantizeStates(s, step, d, together)
+			}
 			for i, t := range p.stages {
-				r.C.Parallel(together*panels, kit.GrainFor(h*t.width*batch), work[i])
+				r.C.Parallel(together*panels, kit.GrainFor(h*t.width*batch/terms), work[i])
 			}
 			s.h[0], s.h[1] = s.h[1], s.h[0]
 		}
@@ -364,14 +399,17 @@ func (s *recurrentSteps) panel(step, stage, d, panel int, useSecond, apart, back
 	t := &p.stages[stage]
 	unit := p.units(panel)
 	width := t.gates * unit
-	state := s.state[d*len(p.stages)+stage]
+	var state []float32
+	if s.bytes == nil {
+		state = s.state[d*len(p.stages)+stage]
+	}
 	from := s.h[0]
 	if stage > 0 && useSecond {
 		from = s.second
 	}
 	from = from[d*batch*h:][:batch*h]
 	column, first := t.column+panel*t.width, panel*p.stages[0].width
-	sums := s.sums[(d*p.panels()+panel)*batch*p.widest:]
+	sums := s.sums[s.sumsAt(d, panel):]
 	gateStep, yStep := p.columns, h // of items in one step
 	if s.batchFirst {
 		gateStep, yStep = p.columns*s.seq, s.seq*len(s.Reverse)*h
@@ -379,7 +417,21 @@ func (s *recurrentSteps) panel(step, stage, d, panel int, useSecond, apart, back
 	// Products of up to 512 terms are added to the gates in place (see [gemm.Epilogue]).
 	added := s.several && !apart && s.even && h <= 512 && cpu.Active() != cpu.Generic
 	w := &s.work[d*p.panels()+panel]
-	if s.several {
+	switch {
+	case s.bytes != nil:
+		var gates []float32
+		if added = s.even; added {
+			row, _ := s.rows(step, d, 0)
+			gates = s.x[d][row*p.columns+column:]
+		}
+		if added && s.bytes.addRows(s, &w.rows, d, panel, gates, gateStep) {
+			break
+		}
+		s.bytes.multiplyState(s, &w.bytes, d, panel)
+		for i := 0; i < batch && added; i++ {
+			s.bytes.addState(s, d, panel, i, gates[i*gateStep:][:width])
+		}
+	case s.several:
 		size := gemm.PackedLen(h, t.width)
 		a := &w.product
 		*a = gemm.Args[float32]{M: batch, N: width, K: h, A: from, LdA: h, B: state[panel*size:][:gemm.PackedLen(h, width)], Packed: true, C: sums, LdC: width}
@@ -408,6 +460,8 @@ func (s *recurrentSteps) panel(step, stage, d, panel int, useSecond, apart, back
 			c.Recurrence = sums[i*width:][:width]
 			copy(c.Recurrence, biases[d][column:])
 			columns(c.Recurrence, from[i*h:][:h], state[panel*h*t.width:], back)
+		case s.bytes != nil:
+			s.bytes.addState(s, d, panel, i, c.Gates[:width])
 		case s.several:
 			vec.AddF32(cpu.Active(), c.Gates[:width], c.Gates[:width], sums[i*width:][:width])
 		default:
@@ -441,6 +495,11 @@ func (s *recurrentSteps) panel(step, stage, d, panel int, useSecond, apart, back
 			s.finish(c, i, 0)
 		}
 	}
+}
+
+// sumsAt returns the offset of the sums of a unit of work.
+func (s *recurrentSteps) sumsAt(d, panel int) int {
+	return (d*s.p.panels() + panel) * s.Batch * s.p.widest
 }
 
 // finish stores the final states of item i, which begin at that element of the cell.

@@ -47,6 +47,7 @@ type Layer struct {
 	hidden     int            // hidden_size; −1 if not set
 	batchFirst bool           // layout 1
 	More       int            // columns of W after those for the input
+	Bytes      bool           // W and R are 8-bit integers, [directions rows gates·hidden]; see [Bytes]
 }
 
 // Build reads the common attributes. defaults are the activations of one direction.
@@ -222,7 +223,7 @@ func (r *Layer) InferWith(c *ir.InferContext, states int) error {
 		}
 	}
 	if s := c.Shape(2); s != nil {
-		hidden = s[2]
+		hidden = s[r.hiddenAxis()]
 	}
 	if r.hidden >= 0 && !hidden.IsKnown() {
 		hidden = ir.Known(r.hidden)
@@ -237,6 +238,14 @@ func (r *Layer) InferWith(c *ir.InferContext, states int) error {
 		c.SetOut(1+i, ir.TensorType(c.Elem(0), h...))
 	}
 	return nil
+}
+
+// hiddenAxis returns the axis of R whose size is the number of hidden units.
+func (r *Layer) hiddenAxis() int {
+	if r.Bytes {
+		return 1
+	}
+	return 2
 }
 
 // recurrentSizes are the sizes of the inputs of a recurrent operator.
@@ -255,7 +264,11 @@ type Run[T kit.RealFloat] struct {
 	final      []kit.RealOutput[T] // Y_h, Y_c
 	packed     *Weights            // replaces w and r
 	initial    [][]T               // initial states in the order of final; nil for zeros
+	Products   Products[T]         // replaces w and r, or nil
 }
+
+// Products multiplies rows of x by the matrix of direction d, which is R if state is set and W otherwise.
+type Products[T kit.RealFloat] func(d int, state bool, rows int, x, out []T) error
 
 // sizes checks the shapes of the inputs. states lists those with the initial states.
 func (r *Layer) sizes(c *ir.Call, packed *Weights, states []int) (*recurrentSizes, error) {
@@ -269,7 +282,7 @@ func (r *Layer) sizes(c *ir.Call, packed *Weights, states []int) (*recurrentSize
 	if x.Rank() != 3 || len(shapes[1]) != 3 || len(shapes[2]) != 3 {
 		return nil, fail.Errorf("X, W and R have shapes %v, %v and %v, want rank 3", x.Shape(), shapes[1], shapes[2])
 	}
-	s := &recurrentSizes{seq: x.Dim(0), Batch: x.Dim(1), in: x.Dim(2), Hidden: shapes[2][2]}
+	s := &recurrentSizes{seq: x.Dim(0), Batch: x.Dim(1), in: x.Dim(2), Hidden: shapes[2][r.hiddenAxis()]}
 	if r.batchFirst {
 		s.seq, s.Batch = s.Batch, s.seq
 	}
@@ -294,9 +307,13 @@ func (r *Layer) sizes(c *ir.Call, packed *Weights, states []int) (*recurrentSize
 		}
 		return nil
 	}
-	err := check(1, "W", dirs, r.gates*h, s.in+r.More)
+	w, u := []int{dirs, r.gates * h, s.in + r.More}, []int{dirs, r.gates * h, h}
+	if r.Bytes {
+		w, u = []int{dirs, s.in, r.gates * h}, []int{dirs, h, r.gates * h}
+	}
+	err := check(1, "W", w...)
 	if err == nil {
-		err = check(2, "R", dirs, r.gates*h, h)
+		err = check(2, "R", u...)
 	}
 	if err == nil {
 		err = check(3, "B", dirs, 2*r.gates*h)
@@ -353,6 +370,9 @@ func NewRun[T kit.RealFloat](c *ir.Call, r *Layer, packed *Weights, states ...in
 	}
 	run := &Run[T]{Layer: r, recurrentSizes: *sizes, C: c, packed: packed}
 	for i, dst := range []*[]T{&run.x, &run.w, &run.r, &run.B} {
+		if r.Bytes && (i == 1 || i == 2) {
+			continue
+		}
 		if *dst, err = kit.RealIn[T](c, c.Tensor(i)); err != nil {
 			return nil, err
 		}
@@ -387,21 +407,18 @@ func (r *Run[T]) Direction(d, split int, step func(state [][]T, each func(func(i
 	if err != nil {
 		return err
 	}
-	var bias []T
-	if r.B != nil {
-		if bias, err = ir.ScratchOf[T](r.C, g); err != nil {
+	if r.Products != nil {
+		if err := r.Products(d, false, r.steps*r.Batch, r.x, xw); err != nil {
 			return err
 		}
-		b := r.B[d*2*g:][:2*g]
-		for i := range bias {
-			bias[i] = b[i]
-			if i < split*h {
-				bias[i] += b[g+i]
-			}
+	} else {
+		bias, err := r.Bias(d, split)
+		if err != nil {
+			return err
 		}
+		wide := r.in + r.More
+		matmul.MulTransposed(r.C, r.seq*r.Batch, g, r.in, r.x, r.in, r.w[d*g*wide:][:g*wide], wide, bias, xw, g)
 	}
-	wide := r.in + r.More
-	matmul.MulTransposed(r.C, r.seq*r.Batch, g, r.in, r.x, r.in, r.w[d*g*wide:][:g*wide], wide, bias, xw, g)
 
 	dirs := len(r.Reverse)
 	row := func(i int) int { // index in the tensors of states
@@ -427,6 +444,11 @@ func (r *Run[T]) Direction(d, split int, step func(state [][]T, each func(func(i
 		if err := r.C.Err(); err != nil {
 			return err
 		}
+		for i, n := range r.lens {
+			if r.Products != nil && r.dropped(s, n) {
+				clear(state[0][i*h:][:h])
+			}
+		}
 		err := step(state, func(update func(i int, xw []T)) {
 			for i, n := range r.lens {
 				if s >= n {
@@ -444,21 +466,53 @@ func (r *Run[T]) Direction(d, split int, step func(state [][]T, each func(func(i
 				if r.y.Data != nil {
 					copy(r.y.Data[q:][:h], state[0][i*h:])
 				}
+				for k, f := range r.final {
+					if s == n-1 {
+						copy(f.Data[row(i):][:h], state[k][i*h:])
+					}
+				}
 			}
 		})
 		if err != nil {
 			return err
 		}
 	}
-	for k, f := range r.final {
+	for _, f := range r.final {
 		for i, n := range r.lens {
-			last := f.Data[row(i):][:h]
-			if copy(last, state[k][i*h:]); n == 0 {
-				clear(last) // as in ONNX Runtime: the specification says nothing of a sequence of no steps
+			if n == 0 {
+				clear(f.Data[row(i):][:h]) // as in ONNX Runtime: the specification says nothing of a sequence of no steps
 			}
 		}
 	}
 	return nil
+}
+
+// dropped reports whether the hidden state of an item of n steps becomes 0 before a step, if 8-bit
+// states of all items share a scale. ONNX Runtime reads the states from Y, which is 0 after the last
+// step of an item. Without Y, the last state stays.
+func (r *Run[T]) dropped(step, n int) bool {
+	return step > 0 && step == max(n, 1) && (n == 0 || r.y.Data != nil)
+}
+
+// Bias returns the sums of the biases of direction d, or nil if there are none. From gate split on,
+// they do not include the recurrent bias.
+func (r *Run[T]) Bias(d, split int) ([]T, error) {
+	if r.B == nil {
+		return nil, nil
+	}
+	h, g := r.Hidden, r.gates*r.Hidden
+	bias, err := ir.ScratchOf[T](r.C, g)
+	if err != nil {
+		return nil, err
+	}
+	b := r.B[d*2*g:][:2*g]
+	for i := range bias {
+		bias[i] = b[i]
+		if i < split*h {
+			bias[i] += b[g+i]
+		}
+	}
+	return bias, nil
 }
 
 // Recurrence multiplies rows of states by the matrices of gates [from, to) of direction d.
