@@ -61,9 +61,9 @@ func LoadAdapter(path string) (*Adapter, error) {
 }
 
 func adapterFileError(err error) error {
-	code := Fail
+	code := CodeFail
 	if errors.Is(err, fs.ErrNotExist) {
-		code = NoSuchFile
+		code = CodeNoSuchFile
 	}
 	return &StatusError{Code: code, Message: "Load LoRA adapter failed: " + err.Error(), Err: err}
 }

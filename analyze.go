@@ -45,7 +45,7 @@ type NodeInfo struct {
 // *[StatusError].
 func Analyze(m *onnx.Model, limits Limits) (*Analysis, error) {
 	if m == nil {
-		return nil, statusf(NoModel, "the model is nil")
+		return nil, statusf(CodeNoModel, "the model is nil")
 	}
 	g, err := goengine.Analyze(m, limits)
 	if err != nil {

@@ -77,7 +77,7 @@ func BenchmarkBound(b *testing.B) {
 			bound := newBinding(b, s)
 			enginetest.Must(b, bound.BindCPUInput("x", c.x))
 			for _, o := range s.Outputs() {
-				enginetest.Must(b, bound.BindOutput(o.Name))
+				enginetest.Must(b, bound.BindOutput(o.Name, onward.Buffer{}))
 			}
 			b.ReportAllocs()
 			for b.Loop() {

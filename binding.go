@@ -90,9 +90,9 @@ func (b *Binding) usable() error {
 	case b.session.closed:
 		return errClosed()
 	case b.closed:
-		return &StatusError{Code: Fail, Message: "the binding is closed"}
+		return &StatusError{Code: CodeFail, Message: "the binding is closed"}
 	case b.of != b.session.engine:
-		return &StatusError{Code: Fail,
+		return &StatusError{Code: CodeFail,
 			Message: "the session has changed its provider since the binding was created: create a new binding"}
 	}
 	return nil
@@ -134,7 +134,7 @@ func (b *Binding) BindInputValue(name string, v *OrtValue) error {
 		return b.session.unknownInput(name, "Error when binding input: Failed to find input name in the mapping: %s")
 	}
 	if v == nil {
-		return statusf(InvalidArgument, "input %s: the OrtValue is nil", name)
+		return statusf(CodeInvalidArgument, "input %s: the OrtValue is nil", name)
 	}
 	v, err := checkBound(b.session.arg(i), v, "input")
 	if err != nil {
@@ -158,7 +158,7 @@ func (b *Binding) BindInputValue(name string, v *OrtValue) error {
 // bindStatus wraps an error of an engine that cannot bind a value, in the form of ONNX
 // Runtime's messages. what is "input" or "output".
 func bindStatus(what string, err error) error {
-	code, msg, hint := InvalidArgument, err.Error(), ""
+	code, msg, hint := CodeInvalidArgument, err.Error(), ""
 	var st *StatusError
 	if errors.As(err, &st) {
 		code, msg, hint = st.Code, st.Message, st.Hint
@@ -182,7 +182,7 @@ func checkBound(a *NodeArg, v *OrtValue, what string) (*OrtValue, error) {
 		want = *want.Of
 	}
 	if !got.Equal(want) {
-		return nil, statusf(InvalidArgument, "Unexpected %s data type. Actual: (%s) , expected: (%s)", what, got, a.typ)
+		return nil, statusf(CodeInvalidArgument, "Unexpected %s data type. Actual: (%s) , expected: (%s)", what, got, a.typ)
 	}
 	if a.Shape == nil || !v.IsTensor() {
 		return v, nil
@@ -202,50 +202,41 @@ func frozen(v tensor.Value) tensor.Value {
 	return c
 }
 
-// BindOutput binds an output to memory on the CPU that the first run allocates. Later
-// runs reuse the memory while the shape stays the same.
-func (b *Binding) BindOutput(name string) error { return b.BindOutputTo(name, Device{}) }
-
-// BindOutputTo binds an output to memory that the run allocates on a device.
-func (b *Binding) BindOutputTo(name string, d Device) error {
-	d, err := d.Resolve()
+// BindOutput binds an output to memory:
+//   - the zero Buffer: memory on the CPU that the first run allocates. Later runs reuse it
+//     while the shape stays the same.
+//   - a Buffer of which only the device is set: memory that the run allocates there.
+//   - another Buffer: memory of the caller, into which the run writes.
+func (b *Binding) BindOutput(name string, to Buffer) error {
+	d, err := to.Device.Resolve()
 	if err != nil {
 		return err
 	}
-	i, ok := b.session.outIndex[name]
-	if !ok {
-		return hinted(statusf(InvalidArgument, "Invalid output name: %s", name),
-			driver.Suggest(name, b.session.outputNames(nil)))
+	if to.Pointer == nil && to.Type == 0 && to.Shape == nil {
+		i, ok := b.session.outIndex[name]
+		if !ok {
+			err := statusf(CodeInvalidArgument, "Invalid output name: %s", name)
+			return hinted(err, driver.Suggest(name, b.session.outputNames(nil)))
+		}
+		return b.bindOutput(i, boundOutput{bound: true, device: d})
 	}
-	return b.bindOutput(i, boundOutput{bound: true, device: d})
-}
-
-// BindOutputBuffer binds an output to memory of the caller, into which the run writes.
-// If only the device of the buffer is set, it is [Binding.BindOutputTo].
-func (b *Binding) BindOutputBuffer(name string, m Buffer) error {
-	if m.Pointer == nil && m.Type == 0 && m.Shape == nil {
-		return b.BindOutputTo(name, m.Device)
-	}
-	if _, err := m.Device.Resolve(); err != nil {
-		return err
-	}
-	if m.Type == 0 || m.Shape == nil {
-		return statusf(InvalidArgument,
+	if to.Type == 0 || to.Shape == nil {
+		return statusf(CodeInvalidArgument,
 			"`element_type` and `shape` are to be provided if pre-allocated memory is provided")
 	}
 	if _, ok := b.session.outIndex[name]; !ok {
 		return b.session.notInList(name)
 	}
-	v, err := OrtValueOfBuffer(m)
+	v, err := OrtValueOfBuffer(to)
 	if err != nil {
 		return err
 	}
 	return b.BindOutputValue(name, v)
 }
 
-// BindOutputTensor binds an output to a tensor on the CPU, which the run fills in
+// BindCPUOutput binds an output to a tensor on the CPU, which the run fills in
 // place.
-func (b *Binding) BindOutputTensor(name string, t *tensor.Tensor) error {
+func (b *Binding) BindCPUOutput(name string, t *tensor.Tensor) error {
 	v, err := NewOrtValue(t)
 	if err != nil {
 		return err
@@ -261,13 +252,13 @@ func (b *Binding) BindOutputValue(name string, v *OrtValue) error {
 		return b.session.notInList(name)
 	}
 	if v == nil {
-		return statusf(InvalidArgument, "output %s: the OrtValue is nil", name)
+		return statusf(CodeInvalidArgument, "output %s: the OrtValue is nil", name)
 	}
 	switch {
 	case !v.IsTensor() || v.value != nil && v.value.Type().Kind != tensor.KindTensor:
-		return statusf(InvalidArgument, "Only binding Tensors is currently supported")
+		return statusf(CodeInvalidArgument, "Only binding Tensors is currently supported")
 	case v.ElementType() == tensor.TypeString:
-		return statusf(InvalidArgument, "Only binding non-string Tensors is currently supported")
+		return statusf(CodeInvalidArgument, "Only binding non-string Tensors is currently supported")
 	}
 	v, err := checkBound(&b.session.outputs[i], v, "output")
 	if err != nil {
@@ -378,7 +369,7 @@ func (b *Binding) Outputs() ([]*OrtValue, error) {
 
 func (b *Binding) outputs() ([]*OrtValue, error) {
 	if !b.ran {
-		return nil, &StatusError{Code: Fail, Message: "the binding has not run since its outputs were bound"}
+		return nil, &StatusError{Code: CodeFail, Message: "the binding has not run since its outputs were bound"}
 	}
 	r := make([]*OrtValue, len(b.order))
 	for k, i := range b.order {
@@ -437,17 +428,17 @@ func (b *Binding) Close() error {
 // Adapters must be nil. Errors are of type *[StatusError].
 func (s *Session) RunBinding(ctx context.Context, b *Binding, opts *RunOptions) error {
 	if b == nil || b.session != s {
-		return statusf(InvalidArgument, "IOBinding must be used with the session that created it.")
+		return statusf(CodeInvalidArgument, "IOBinding must be used with the session that created it.")
 	}
 	if opts == nil {
 		opts = &defaultRun
 	} else if opts.Outputs != nil {
-		return statusf(InvalidArgument,
+		return statusf(CodeInvalidArgument,
 			"RunOptions.Outputs must be nil: a run with a binding computes the bound outputs")
 	} else if opts.Into != nil {
-		return statusf(InvalidArgument, "RunOptions.Into must be nil: bind the tensors to the outputs of these names")
+		return statusf(CodeInvalidArgument, "RunOptions.Into must be nil: bind the tensors to the outputs of these names")
 	} else if opts.Adapters != nil {
-		return statusf(InvalidArgument,
+		return statusf(CodeInvalidArgument,
 			"RunOptions.Adapters must be nil: bind the adapter's parameters to the inputs of these names")
 	}
 	if err := s.mu.rlock(ctx); err != nil {
@@ -486,7 +477,7 @@ func (s *Session) RunBinding(ctx context.Context, b *Binding, opts *RunOptions) 
 func (b *Binding) complete() error {
 	s := b.session
 	if len(b.order) == 0 {
-		return statusf(InvalidArgument, "At least one output should be requested.")
+		return statusf(CodeInvalidArgument, "At least one output should be requested.")
 	}
 	if err := missing(s, b.in); err != nil {
 		return err

@@ -98,5 +98,5 @@ func boundShape(name string, got tensor.Value, want *tensor.Tensor) error {
 	if t, ok := got.(*tensor.Tensor); ok {
 		s = t.String()
 	}
-	return statusf(InvalidArgument, "output %s is %s, but the memory bound to it is for %s", name, s, want)
+	return statusf(CodeInvalidArgument, "output %s is %s, but the memory bound to it is for %s", name, s, want)
 }

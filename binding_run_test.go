@@ -50,7 +50,7 @@ func TestBindingsAtOnce(t *testing.T) {
 			wg.Go(func() {
 				b := newBinding(t, s)
 				in := x.Clone()
-				for i, d := 0, tensor.Of[float32](in); i < len(d); i++ {
+				for i, d := 0, tensor.MustData[float32](in); i < len(d); i++ {
 					d[i] += float32(g)
 				}
 				want, err := s.Run(context.Background(), onward.Values{"x": in}, nil)
@@ -62,7 +62,7 @@ func TestBindingsAtOnce(t *testing.T) {
 				if err := b.BindCPUInput("x", in); err != nil {
 					t.Error(err)
 				}
-				if err := b.BindOutputTensor("y", y); err != nil {
+				if err := b.BindCPUOutput("y", y); err != nil {
 					t.Error(err)
 				}
 				for range 20 {
@@ -94,7 +94,7 @@ func weights(b *onnx.ModelBuilder, name string, dims ...int64) {
 	for _, d := range dims {
 		n *= d
 	}
-	b.Initializer(name, tensor.Of[float32](ramp(int(n), int(n))), dims...)
+	b.Initializer(name, tensor.MustData[float32](ramp(int(n), int(n))), dims...)
 }
 
 // convNet maps x [N,3,8,8] to y [N,4].
@@ -137,7 +137,7 @@ func perceptron(wide int64) *onnx.ModelBuilder {
 func classifier() *onnx.ModelBuilder {
 	b := onnx.NewModel("logreg").Opset("", 17).Opset("ai.onnx.ml", 3)
 	b.Input("x", onnx.Float, "N", 4).Output("label", onnx.Int64, "N").Output("score", onnx.Float, "N", 3)
-	c := tensor.Of[float32](ramp(12, 12))
+	c := tensor.MustData[float32](ramp(12, 12))
 	b.Node("LinearClassifier", []string{"x"}, []string{"label", "raw"}, onnx.Attrs{
 		"coefficients": c, "intercepts": []float32{0.1, 0.2, 0.3}, "classlabels_ints": []int64{0, 1, 2}, "post_transform": "SOFTMAX"}).Domain("ai.onnx.ml")
 	b.Node("Normalizer", []string{"raw"}, []string{"score"}, onnx.Attrs{"norm": "L1"}).Domain("ai.onnx.ml")
@@ -168,9 +168,9 @@ func TestBoundRunAllocatesNothing(t *testing.T) {
 				enginetest.Must(t, b.BindCPUInput("x", c.x))
 				for name, v := range want {
 					if demand {
-						enginetest.Must(t, b.BindOutput(name))
+						enginetest.Must(t, b.BindOutput(name, onward.Buffer{}))
 					} else {
-						enginetest.Must(t, b.BindOutputTensor(name, v.(*tensor.Tensor).Clone()))
+						enginetest.Must(t, b.BindCPUOutput(name, v.(*tensor.Tensor).Clone()))
 					}
 				}
 				run := func() {
@@ -204,7 +204,7 @@ func TestUnboundOutputsAreNotComputed(t *testing.T) {
 	s := example(t, "logreg_iris.onnx", enginetest.On("cpu"))
 	b := newBinding(t, s)
 	enginetest.Must(t, b.BindInput("float_input", buffer([]float32{5.1, 3.5, 6.2, 2.9, 5.9, 3}, 3, 2)),
-		b.BindOutput("output_label"))
+		b.BindOutput("output_label", onward.Buffer{}))
 	for i := range 6 {
 		ran := map[string]int{}
 		opts := &onward.RunOptions{Observe: func(n onward.NodeRun) { ran[n.OpType]++ }}
@@ -222,10 +222,10 @@ func TestUnboundOutputsAreNotComputed(t *testing.T) {
 	}
 	out, err := b.CopyOutputsToCPU()
 	enginetest.Must(t, err)
-	if got := tensor.Of[int64](out[0].(*tensor.Tensor)); got[0] != 0 || got[1] != 2 || got[2] != 2 {
+	if got := tensor.MustData[int64](out[0].(*tensor.Tensor)); got[0] != 0 || got[1] != 2 || got[2] != 2 {
 		t.Errorf("labels %v, want [0 2 2]", got)
 	}
-	enginetest.Must(t, b.BindOutput("output_probability"), s.RunBinding(context.Background(), b, nil))
+	enginetest.Must(t, b.BindOutput("output_probability", onward.Buffer{}), s.RunBinding(context.Background(), b, nil))
 	if out, err = b.CopyOutputsToCPU(); err != nil || len(out) != 2 {
 		t.Errorf("%d outputs, %v", len(out), err)
 	}

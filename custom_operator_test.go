@@ -24,8 +24,8 @@ func doubling(run func(onward.CustomCall) ([]tensor.Value, error)) onward.Custom
 				return run(c)
 			}
 			x := c.In[0].(*tensor.Tensor).Clone()
-			for i, v := range tensor.Of[float32](x) {
-				tensor.Of[float32](x)[i] = v * c.Attributes["by"].(float32)
+			for i, v := range tensor.MustData[float32](x) {
+				tensor.MustData[float32](x)[i] = v * c.Attributes["by"].(float32)
 			}
 			out := []tensor.Value{x}
 			if c.Outputs > 1 {

@@ -98,7 +98,7 @@ func ExampleRunOptions_state() {
 			panic(err)
 		}
 	}
-	fmt.Println(tensor.Of[float32](state))
+	fmt.Println(tensor.MustData[float32](state))
 	// Output: [3 30]
 }
 
@@ -126,7 +126,7 @@ func ExampleBinding_BindCPUInput() {
 		fmt.Println(err)
 		return
 	}
-	if err := b.BindOutput("Y"); err != nil {
+	if err := b.BindOutput("Y", onward.Buffer{}); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -167,7 +167,7 @@ func ExampleBinding_BindInput() {
 		fmt.Println(err)
 		return
 	}
-	if err := b.BindOutput("Y"); err != nil {
+	if err := b.BindOutput("Y", onward.Buffer{}); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -191,7 +191,7 @@ func ExampleBinding_BindInput() {
 
 // This example binds input and output to memory on the device that the model runs on, so
 // that runs neither copy nor allocate.
-func ExampleBinding_BindOutputBuffer() {
+func ExampleBinding_BindOutput() {
 	sess, err := openDataset("mul_1.onnx")
 	if err != nil {
 		fmt.Println(err)
@@ -211,7 +211,7 @@ func ExampleBinding_BindOutputBuffer() {
 		fmt.Println(err)
 		return
 	}
-	err = b.BindOutputBuffer("Y",
+	err = b.BindOutput("Y",
 		onward.Buffer{Type: tensor.TypeFloat32, Shape: []int{3, 2}, Pointer: unsafe.Pointer(&y[0])})
 	if err != nil {
 		fmt.Println(err)
@@ -226,7 +226,7 @@ func ExampleBinding_BindOutputBuffer() {
 }
 
 // This example shows the errors for devices that the session's provider does not support.
-func ExampleBinding_BindOutputTo() {
+func ExampleBinding_BindOutput_device() {
 	sess, err := openDataset("mul_1.onnx")
 	if err != nil {
 		fmt.Println(err)
@@ -239,8 +239,8 @@ func ExampleBinding_BindOutputTo() {
 		return
 	}
 	defer b.Close()
-	fmt.Println(b.BindOutputTo("Y", onward.Device{Type: "cuda", ID: 0}))
-	fmt.Println(b.BindOutputTo("Y", onward.Device{Type: "tpu"}))
+	fmt.Println(b.BindOutput("Y", onward.Buffer{Device: onward.Device{Type: "cuda", ID: 0}}))
+	fmt.Println(b.BindOutput("Y", onward.Buffer{Device: onward.Device{Type: "tpu"}}))
 	// Output:
 	// [ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Error when binding output: the Go engine works on the memory of the cpu, not of cuda:0: open the session with a provider for that device, such as ort:cuda
 	// [ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Unsupported device type: tpu

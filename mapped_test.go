@@ -87,7 +87,7 @@ func openMapped(t *testing.T, path string, o onward.SessionOptions) *onward.Sess
 func bindMapped(b *onward.Binding) error {
 	err := b.BindCPUInput("ids", mappedFeed()["ids"])
 	for _, name := range []string{"y", "sum", "bias"} {
-		err = errors.Join(err, b.BindOutput(name))
+		err = errors.Join(err, b.BindOutput(name, onward.Buffer{}))
 	}
 	return err
 }

@@ -135,7 +135,7 @@ func (s *Session) compile(ctx context.Context, m *driver.Model, configs []Provid
 			return r, nil
 		}
 		if stopped(err) && ctx.Err() != nil {
-			return compiled{}, &StatusError{Code: Fail, Message: "loading was stopped: " + err.Error(), Err: err}
+			return compiled{}, &StatusError{Code: CodeFail, Message: "loading was stopped: " + err.Error(), Err: err}
 		}
 		errs = append(errs, err)
 		h.reset(read)
@@ -151,7 +151,7 @@ func (s *Session) compile(ctx context.Context, m *driver.Model, configs []Provid
 		return compiled{}, driver.LoadError(errs[0])
 	}
 	err = errors.Join(errs...)
-	return compiled{}, &StatusError{Code: Fail, Message: "no provider can run the model: " + err.Error(), Err: err}
+	return compiled{}, &StatusError{Code: CodeFail, Message: "no provider can run the model: " + err.Error(), Err: err}
 }
 
 // orDefaultProvider returns the default provider for an empty list.
@@ -176,7 +176,7 @@ func (s *Session) compileOn(ctx context.Context, c ProviderConfig, m *driver.Mod
 	own.Owned = m.Owned && last
 	if !driver.TraitsOf(p).AppliesOptions {
 		if len(opts.CustomOperators) > 0 {
-			return nil, statusf(NotImplemented, "provider %s does not run operators written in Go", p.Name())
+			return nil, statusf(CodeNotImplemented, "provider %s does not run operators written in Go", p.Name())
 		}
 		if opts.OptimizedModelPath != "" {
 			s.log.Warn("the provider does not save the optimized model", "provider", p.Name(),
@@ -225,7 +225,7 @@ func (s *Session) usable(configs []ProviderConfig) ([]ProviderConfig, error) {
 		}
 	}
 	if bad != nil {
-		return nil, statusf(InvalidArgument, "fallback is disabled and not every provider can be used: %s",
+		return nil, statusf(CodeInvalidArgument, "fallback is disabled and not every provider can be used: %s",
 			strings.Join(bad, "; "))
 	}
 	return r, nil

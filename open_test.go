@@ -61,7 +61,7 @@ func TestOpenStopsWithItsContext(t *testing.T) {
 		check := func(s *onward.Session, err, want error) {
 			t.Helper()
 			var st *onward.StatusError
-			if s != nil || !errors.Is(err, want) || !errors.As(err, &st) || st.Code != onward.Fail {
+			if s != nil || !errors.Is(err, want) || !errors.As(err, &st) || st.Code != onward.CodeFail {
 				t.Errorf("%s: %v, %v, want FAIL with %v", name, s, err, want)
 			}
 		}
@@ -120,7 +120,7 @@ func TestPrepackedWeights(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := tensor.Of[float32](out["y"].(*tensor.Tensor)); got[0] != want || got[1] != 3*want {
+		if got := tensor.MustData[float32](out["y"].(*tensor.Tensor)); got[0] != want || got[1] != 3*want {
 			t.Errorf("%v, want %v times 1 and 3", got, want)
 		}
 	}

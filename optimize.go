@@ -51,7 +51,7 @@ type OptimizationEdit struct {
 // which must not be closed while the result is in use.
 func OptimizeModel(ctx context.Context, m *onnx.Model, opts *SessionOptions) (*onnx.Model, []OptimizationEdit, error) {
 	if m == nil || m.Graph == nil {
-		return nil, nil, statusf(NoModel, "the model is nil or has no graph")
+		return nil, nil, statusf(CodeNoModel, "the model is nil or has no graph")
 	}
 	o := orDefault(opts).driver()
 	prepared, err := prepare(m, o)

@@ -149,11 +149,11 @@ func (o *SessionOptions) check() error {
 		threads int
 	}{{"Threads", o.Threads}, {"InterOpThreads", o.InterOpThreads}} {
 		if c.threads < 0 {
-			return statusf(InvalidArgument, "%s is %d, want 0, for the default, or more", c.name, c.threads)
+			return statusf(CodeInvalidArgument, "%s is %d, want 0, for the default, or more", c.name, c.threads)
 		}
 	}
 	if o.Precision != PrecisionFloat32 && o.Precision != PrecisionBFloat16 {
-		return statusf(InvalidArgument, "Precision is %s, want PrecisionFloat32 or PrecisionBFloat16", o.Precision)
+		return statusf(CodeInvalidArgument, "Precision is %s, want PrecisionFloat32 or PrecisionBFloat16", o.Precision)
 	}
 	return nil
 }
@@ -185,7 +185,7 @@ func (o *SessionOptions) driver() *driver.Options {
 // RunOptions configures one run. The zero value and nil select the defaults. To stop a
 // run, cancel its context.
 type RunOptions struct {
-	// Outputs names the outputs to return. Default: all. Nodes that they do not depend on
+	// Outputs names the outputs to return. Nil stands for all, an empty list is an error. Nodes that they do not depend on
 	// run too, and their errors fail the run, as in ONNX Runtime; see OnlyPathToFetches.
 	Outputs []string
 	// Into holds tensors that receive the outputs of these names, in place of new ones, as ONNX

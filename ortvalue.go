@@ -33,20 +33,20 @@ func (b *Buffer) check() (int, error) {
 	}
 	b.Device = d
 	if b.Type == 0 {
-		return 0, statusf(InvalidArgument, "the buffer has no element type")
+		return 0, statusf(CodeInvalidArgument, "the buffer has no element type")
 	}
 	if b.Type == tensor.TypeString {
-		return 0, statusf(InvalidArgument, "Only binding non-string Tensors is currently supported")
+		return 0, statusf(CodeInvalidArgument, "Only binding non-string Tensors is currently supported")
 	}
 	n, err := tensor.ByteLen(b.Type, b.Shape)
 	if err != nil {
 		return 0, invalid(err)
 	}
 	if b.Pointer == nil && n > 0 {
-		return 0, statusf(InvalidArgument, "Pointer to data memory is not valid")
+		return 0, statusf(CodeInvalidArgument, "Pointer to data memory is not valid")
 	}
 	if w := max(b.Type.Bits()/8, 1); b.Device.IsCPU() && uintptr(b.Pointer)%uintptr(min(w, 8)) != 0 {
-		return 0, statusf(InvalidArgument,
+		return 0, statusf(CodeInvalidArgument,
 			"the address %#x of the memory is not a multiple of %d, the size of its elements",
 			uintptr(b.Pointer), min(w, 8))
 	}
@@ -72,7 +72,7 @@ func (m *memory) CopyFromDevice(driver.DeviceTensor) error {
 }
 func (m *memory) Close() error { return nil }
 func (m *memory) foreign() error {
-	return statusf(NotImplemented, "the memory on %s was given by its address: it can be bound, but copying it needs "+
+	return statusf(CodeNotImplemented, "the memory on %s was given by its address: it can be bound, but copying it needs "+
 		"a session on that device (Session.OrtValueOfBuffer)", m.Buffer.Device)
 }
 
@@ -96,7 +96,7 @@ func (v *OrtValue) memory() driver.Memory {
 // share its memory. Sparse tensors may have any format.
 func NewOrtValue(v tensor.Value) (*OrtValue, error) {
 	if tensor.IsNil(v) {
-		return nil, statusf(InvalidArgument, "the value is nil")
+		return nil, statusf(CodeInvalidArgument, "the value is nil")
 	}
 	if s, ok := v.(*tensor.Sparse); ok {
 		if _, err := s.COO(); err != nil {
@@ -110,7 +110,7 @@ func NewOrtValue(v tensor.Value) (*OrtValue, error) {
 // [Session.NewOrtValueOf] allocates a tensor on another device.
 func NewOrtValueOf(dtype tensor.DType, shape ...int) (*OrtValue, error) {
 	if dtype == tensor.TypeString {
-		return nil, statusf(InvalidArgument,
+		return nil, statusf(CodeInvalidArgument,
 			"Creation of OrtValues is currently only supported from non-string element types")
 	}
 	t, err := tensor.Zeros(dtype, shape...)
@@ -249,7 +249,7 @@ func (v *OrtValue) IsTensorSequence() bool {
 func (v *OrtValue) Sparse() (*tensor.Sparse, error) {
 	s, ok := v.content().(*tensor.Sparse)
 	if !ok {
-		return nil, statusf(InvalidArgument, "the value is of type %s, want a sparse tensor", v.DataType())
+		return nil, statusf(CodeInvalidArgument, "the value is of type %s, want a sparse tensor", v.DataType())
 	}
 	return s, nil
 }
@@ -281,7 +281,7 @@ func (v *OrtValue) Tensor() (*tensor.Tensor, error) {
 	}
 	t, ok := x.(*tensor.Tensor)
 	if !ok {
-		return nil, statusf(InvalidArgument, "the value is of type %s, want a tensor", v.DataType())
+		return nil, statusf(CodeInvalidArgument, "the value is of type %s, want a tensor", v.DataType())
 	}
 	return t, nil
 }
@@ -290,16 +290,16 @@ func (v *OrtValue) Tensor() (*tensor.Tensor, error) {
 // and size must be equal. The shape of the OrtValue does not change.
 func (v *OrtValue) UpdateInPlace(t *tensor.Tensor) error {
 	if t == nil {
-		return statusf(InvalidArgument, "the tensor is nil")
+		return statusf(CodeInvalidArgument, "the tensor is nil")
 	}
 	if !v.IsTensor() || v.ElementType() == tensor.TypeString {
-		return statusf(InvalidArgument, "only tensors of numbers can be updated in place, not %s", v.DataType())
+		return statusf(CodeInvalidArgument, "only tensors of numbers can be updated in place, not %s", v.DataType())
 	}
 	if t.DType() != v.ElementType() {
-		return statusf(InvalidArgument, "Unexpected input data type. Actual: (%s) , expected: (%s)", t.Type(), v.Type())
+		return statusf(CodeInvalidArgument, "Unexpected input data type. Actual: (%s) , expected: (%s)", t.Type(), v.Type())
 	}
 	if len(t.Bytes()) != v.SizeInBytes() {
-		return statusf(InvalidArgument,
+		return statusf(CodeInvalidArgument,
 			"the size of the data, %d bytes of %s, does not match the size of the OrtValue, %d bytes of %s%v",
 			len(t.Bytes()), t, v.SizeInBytes(), v.ElementType(), v.Shape())
 	}
@@ -315,7 +315,7 @@ func (v *OrtValue) UpdateInPlace(t *tensor.Tensor) error {
 // address must come from [Session.OrtValueOfBuffer].
 func CopyTensors(dst, src []*OrtValue) error {
 	if len(dst) != len(src) {
-		return statusf(InvalidArgument, "cannot copy %d tensors to %d", len(src), len(dst))
+		return statusf(CodeInvalidArgument, "cannot copy %d tensors to %d", len(src), len(dst))
 	}
 	for i, from := range src {
 		if err := copyTensor(dst[i], from); err != nil {
@@ -328,13 +328,13 @@ func CopyTensors(dst, src []*OrtValue) error {
 func copyTensor(to, from *OrtValue) error {
 	switch {
 	case to == nil || from == nil:
-		return statusf(InvalidArgument, "the OrtValue is nil")
+		return statusf(CodeInvalidArgument, "the OrtValue is nil")
 	case !from.IsTensor() || from.ElementType() == tensor.TypeString:
-		return statusf(InvalidArgument, "only tensors of numbers can be copied, not %s", from.DataType())
+		return statusf(CodeInvalidArgument, "only tensors of numbers can be copied, not %s", from.DataType())
 	case from.device == nil:
 		return to.UpdateInPlace(from.content().(*tensor.Tensor))
 	case !to.IsTensor() || to.ElementType() != from.ElementType() || to.SizeInBytes() != from.SizeInBytes():
-		return statusf(InvalidArgument, "%s cannot be copied to %s", from, to)
+		return statusf(CodeInvalidArgument, "%s cannot be copied to %s", from, to)
 	case to.device == nil:
 		return from.device.CopyTo(to.content().(*tensor.Tensor))
 	}
@@ -366,7 +366,7 @@ func (v *OrtValue) String() string {
 // device of the session's provider. The tensor is copied on the CPU, too.
 func (s *Session) NewOrtValue(t *tensor.Tensor, d Device) (*OrtValue, error) {
 	if t == nil {
-		return nil, statusf(InvalidArgument, "the tensor is nil")
+		return nil, statusf(CodeInvalidArgument, "the tensor is nil")
 	}
 	v, err := s.NewOrtValueOf(d, t.DType(), t.Shape()...)
 	if err != nil {
@@ -386,7 +386,7 @@ func (s *Session) NewOrtValueOf(d Device, dtype tensor.DType, shape ...int) (*Or
 		return NewOrtValueOf(dtype, shape...)
 	}
 	if dtype == tensor.TypeString {
-		return nil, statusf(InvalidArgument,
+		return nil, statusf(CodeInvalidArgument,
 			"Creation of OrtValues is currently only supported from non-string element types")
 	}
 	if _, err := tensor.ByteLen(dtype, shape); err != nil {
@@ -442,6 +442,6 @@ func (s *Session) wrap(v *OrtValue) (*OrtValue, error) {
 }
 
 func (s *Session) noDevice(d Device) error {
-	return statusf(InvalidArgument, "provider %s works on the memory of the cpu, not of %s: open the session with a "+
+	return statusf(CodeInvalidArgument, "provider %s works on the memory of the cpu, not of %s: open the session with a "+
 		"provider for that device, such as ort:%s", s.provider, d, d.Type)
 }

@@ -72,7 +72,7 @@ func TestOrtValueUpdateInPlace(t *testing.T) {
 	enginetest.Must(t, v.UpdateInPlace(tensor.Must(tensor.New([]float32{1, 2, 3, 4, 5, 6}, 6))))
 	x, err := v.Tensor()
 	enginetest.Must(t, err)
-	if x.Rank() != 2 || v.Pointer() != at || tensor.Of[float32](x)[5] != 6 {
+	if x.Rank() != 2 || v.Pointer() != at || tensor.MustData[float32](x)[5] != 6 {
 		t.Errorf("got %v at %v, was at %v", x, v.Pointer(), at)
 	}
 	words, err := onward.NewOrtValue(tensor.Must(tensor.New([]string{"a"}, 1)))
@@ -245,7 +245,7 @@ func TestRunWithSparseOrtValue(t *testing.T) {
 	enginetest.Must(t, err)
 	got, err := out["y"].Sparse()
 	enginetest.Must(t, err)
-	if ix := tensor.Of[int64](got.Indices); ix[0] != 1 || ix[1] != 2 {
+	if ix := tensor.MustData[int64](got.Indices); ix[0] != 1 || ix[1] != 2 {
 		t.Errorf("indices %v, want [1 2]", ix)
 	}
 }
@@ -265,7 +265,7 @@ func TestRunAsync(t *testing.T) {
 	for range 20 {
 		feed := onward.Values{"X": x}
 		run(feed, func(out onward.Values, err error) {
-			if err != nil || tensor.Of[float32](out["Y"].(*tensor.Tensor))[5] != 36 {
+			if err != nil || tensor.MustData[float32](out["Y"].(*tensor.Tensor))[5] != 36 {
 				t.Error(out, err)
 			}
 		})
@@ -292,21 +292,21 @@ func TestBindingOfPlainEngine(t *testing.T) {
 	s := example(t, "mul_1.onnx", enginetest.On(plainProvider(t)))
 	b := newBinding(t, s)
 	x, y := []float32{1, 2, 3, 4, 5, 6}, make([]float32, 6)
-	enginetest.Must(t, b.BindInput("X", buffer(x, 3, 2)), b.BindOutput("Y"))
+	enginetest.Must(t, b.BindInput("X", buffer(x, 3, 2)), b.BindOutput("Y", onward.Buffer{}))
 	for range 3 {
 		enginetest.Must(t, s.RunBinding(context.Background(), b, nil))
 		out, err := b.CopyOutputsToCPU()
 		enginetest.Must(t, err)
 		equal(t, out[0], []float32{1, 4, 9, 16, 25, 36})
 	}
-	enginetest.Must(t, b.BindOutputBuffer("Y", buffer(y, 3, 2)), s.RunBinding(context.Background(), b, nil))
+	enginetest.Must(t, b.BindOutput("Y", buffer(y, 3, 2)), s.RunBinding(context.Background(), b, nil))
 	equal(t, tensor.Must(tensor.New(y, 3, 2)), []float32{1, 4, 9, 16, 25, 36})
 	out, err := b.Outputs()
 	enginetest.Must(t, err)
 	if out[0].Pointer() != unsafe.Pointer(&y[0]) {
 		t.Error("the output is not where it was bound")
 	}
-	if err := b.BindOutputTo("Y", onward.Device{Type: "cuda"}); !errors.Is(err, onward.ErrInvalidArgument) {
+	if err := b.BindOutput("Y", onward.Buffer{Device: onward.Device{Type: "cuda"}}); !errors.Is(err, onward.ErrInvalidArgument) {
 		t.Errorf("memory of another device: %v", err)
 	}
 }
@@ -357,14 +357,14 @@ func TestRunInto(t *testing.T) {
 		feed := onward.Values{"x": tensor.Must(tensor.New([]float32{1, 2, 3, 4, 5, 6}, 2, 3))}
 		y := tensor.Must(tensor.Zeros(tensor.TypeFloat32, 2, 3))
 		for range 3 { // the memory is written again
-			clear(tensor.Of[float32](y))
+			clear(tensor.MustData[float32](y))
 			r, err := s.Run(t.Context(), feed, &onward.RunOptions{Into: map[string]*tensor.Tensor{"y": y}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r["y"] != tensor.Value(y) || !slices.Equal(tensor.Of[float32](y), []float32{-1, -2, -3, -4, -5, -6}) ||
+			if r["y"] != tensor.Value(y) || !slices.Equal(tensor.MustData[float32](y), []float32{-1, -2, -3, -4, -5, -6}) ||
 				len(r) != 3 {
-				t.Errorf("%s: got %v, y is %v", provider, r, tensor.Of[float32](y))
+				t.Errorf("%s: got %v, y is %v", provider, r, tensor.MustData[float32](y))
 			}
 			if n, err := tensor.Data[int64](r["n"]); err != nil || !slices.Equal(n, []int64{2, 3}) {
 				t.Errorf("%s: n is %v, %v", provider, n, err)

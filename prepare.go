@@ -19,7 +19,7 @@ func prepare(m *onnx.Model, opts *driver.Options) (*onnx.Model, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(opts.ExternalInitializers)) {
 		if opts.Initializers[name] != nil {
-			return m, statusf(InvalidArgument, "initializer %q is in both Initializers and ExternalInitializers", name)
+			return m, statusf(CodeInvalidArgument, "initializer %q is in both Initializers and ExternalInitializers", name)
 		}
 		if err := checkInitializer(m.Graph, name, opts.ExternalInitializers[name], true); err != nil {
 			return m, err
@@ -33,7 +33,7 @@ func prepare(m *onnx.Model, opts *driver.Options) (*onnx.Model, error) {
 func checkInitializer(g *onnx.Graph, name string, v tensor.Value, external bool) error {
 	t, ok := v.(*tensor.Tensor)
 	if !ok || t == nil {
-		return statusf(InvalidArgument, "initializer %q must be a tensor", name)
+		return statusf(CodeInvalidArgument, "initializer %q must be a tensor", name)
 	}
 	i := slices.IndexFunc(g.Initializers, func(t *onnx.Tensor) bool { return t != nil && t.Name == name })
 	if i < 0 {
@@ -43,19 +43,19 @@ func checkInitializer(g *onnx.Graph, name string, v tensor.Value, external bool)
 				names[k] = t.Name
 			}
 		}
-		return hinted(statusf(InvalidArgument, "the model has no initializer %q to replace", name),
+		return hinted(statusf(CodeInvalidArgument, "the model has no initializer %q to replace", name),
 			driver.Suggest(name, names))
 	}
 	is := g.Initializers[i]
 	if external && is.DataLocation != onnx.LocationExternal {
-		return statusf(InvalidArgument, "initializer %q is not stored externally: its data is in the model", name)
+		return statusf(CodeInvalidArgument, "initializer %q is not stored externally: its data is in the model", name)
 	}
 	dims := make([]int64, t.Rank())
 	for k := range dims {
 		dims[k] = int64(t.Dim(k))
 	}
 	if onnx.DataType(t.DType()) != is.DataType || !slices.Equal(dims, is.Dims) {
-		return statusf(InvalidArgument, "initializer %q is %s%v in the model, got a value of %s%v", name,
+		return statusf(CodeInvalidArgument, "initializer %q is %s%v in the model, got a value of %s%v", name,
 			tensor.DType(is.DataType), is.Dims, t.DType(), dims)
 	}
 	return nil
@@ -71,7 +71,7 @@ func fixDimensions(m *onnx.Model, opts *driver.Options) (*onnx.Model, error) {
 	for _, sizes := range []map[string]int64{byName, byDenotation} {
 		for _, name := range slices.Sorted(maps.Keys(sizes)) {
 			if sizes[name] < 0 {
-				return m, statusf(InvalidArgument, "free dimension %q: size must be non-negative, got %d",
+				return m, statusf(CodeInvalidArgument, "free dimension %q: size must be non-negative, got %d",
 					name, sizes[name])
 			}
 		}
@@ -98,7 +98,7 @@ func fixDimensions(m *onnx.Model, opts *driver.Options) (*onnx.Model, error) {
 					}
 				}
 				if d.Kind == onnx.DimValue && d.Value >= 0 && d.Value != n {
-					return nil, statusf(InvalidArgument,
+					return nil, statusf(CodeInvalidArgument,
 						"free dimension %q is set to %d, but dimension %d of %q is fixed to %d", what, n, k,
 						v.Name, d.Value)
 				}
@@ -124,7 +124,7 @@ func fixDimensions(m *onnx.Model, opts *driver.Options) (*onnx.Model, error) {
 		there := slices.DeleteFunc(slices.Compact(c.names), func(name string) bool { return name == "" })
 		for _, name := range slices.Sorted(maps.Keys(c.sizes)) {
 			if !slices.Contains(there, name) {
-				return m, hinted(statusf(InvalidArgument, "no dimension of the model has the %s %q", c.what, name),
+				return m, hinted(statusf(CodeInvalidArgument, "no dimension of the model has the %s %q", c.what, name),
 					driver.Suggest(name, there))
 			}
 		}

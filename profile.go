@@ -84,7 +84,7 @@ func (s *Session) endProfiling() (string, error) {
 	name := fmt.Sprintf("%s_%s_%03d.json", r.prefix, r.begin.Format("2006-01-02_15-04-05"),
 		r.begin.Nanosecond()/int(time.Millisecond))
 	if err := p.WriteFile(name); err != nil {
-		return "", &StatusError{Code: Fail, Message: "the profile cannot be written: " + err.Error(), Err: err}
+		return "", &StatusError{Code: CodeFail, Message: "the profile cannot be written: " + err.Error(), Err: err}
 	}
 	return name, nil
 }

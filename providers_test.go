@@ -192,7 +192,7 @@ func (b breaking) Run(ctx context.Context, r *driver.Request) error {
 	if breaksAfter.Add(-1) >= 0 {
 		return b.Engine.Run(ctx, r)
 	}
-	return driver.Errorf(driver.ExecutionProvider, "the device was lost")
+	return driver.Errorf(driver.CodeExecutionProvider, "the device was lost")
 }
 
 func init() { driver.Register(&breaks{fake{name: "test:breaks"}}) }
@@ -260,7 +260,7 @@ func TestCopyTensors(t *testing.T) {
 		t.Fatal(err)
 	}
 	x, err := to[0].Tensor()
-	if err != nil || !slices.Equal(tensor.Of[float32](x), []float32{1, 2}) {
+	if err != nil || !slices.Equal(tensor.MustData[float32](x), []float32{1, 2}) {
 		t.Errorf("got %v, %v", x, err)
 	}
 	for name, pair := range map[string][2][]*onward.OrtValue{

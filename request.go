@@ -21,7 +21,7 @@ import (
 //     through a Binding instead
 
 // Run runs the model on the inputs in feed and returns the outputs that opts names, or
-// all if opts is nil or names none. The caller owns the outputs. If ctx is done, the run
+// all if opts or its list is nil; an empty list is an error. The caller owns the outputs. If ctx is done, the run
 // stops. Errors are of type *[StatusError].
 func (s *Session) Run(ctx context.Context, feed Values, opts *RunOptions) (Values, error) {
 	if opts == nil {
@@ -70,7 +70,7 @@ func (s *Session) RunAsync(ctx context.Context, feed Values, opts *RunOptions, c
 // out. The outputs are those that opts names, or else those of [Session.Outputs].
 func (s *Session) RunList(ctx context.Context, in []tensor.Value, opts *RunOptions) ([]tensor.Value, error) {
 	if n := len(s.inputs) + len(s.defaults); len(in) > n {
-		return nil, statusf(InvalidArgument, "got %d inputs, the model has %d", len(in), n)
+		return nil, statusf(CodeInvalidArgument, "got %d inputs, the model has %d", len(in), n)
 	}
 	feed := make(Values, len(in))
 	for i, v := range in {
@@ -130,7 +130,7 @@ func (o *RunOptions) adapted(feed Values) (Values, error) {
 	maps.Copy(r, feed)
 	for i, a := range slices.Backward(o.Adapters) {
 		if a == nil {
-			return nil, statusf(InvalidArgument, "RunOptions.Adapters[%d] is nil", i)
+			return nil, statusf(CodeInvalidArgument, "RunOptions.Adapters[%d] is nil", i)
 		}
 		maps.Copy(r, a.Parameters)
 	}
@@ -185,7 +185,7 @@ func (s *Session) unknownInput(name, format string) *StatusError {
 	for i := range names {
 		names[i] = s.arg(i).Name
 	}
-	return hinted(statusf(InvalidArgument, format, name), driver.Suggest(name, names))
+	return hinted(statusf(CodeInvalidArgument, format, name), driver.Suggest(name, names))
 }
 
 // missing returns the error for required inputs without a value, or nil. in holds a value for each
@@ -211,7 +211,7 @@ func missing[V comparable](s *Session, in []V) *StatusError {
 		}
 	}
 	slices.Sort(present)
-	return statusf(InvalidArgument, "Required inputs ([%s]) are missing from input feed ([%s]).",
+	return statusf(CodeInvalidArgument, "Required inputs ([%s]) are missing from input feed ([%s]).",
 		strings.Join(absent, ", "), strings.Join(present, ", "))
 }
 
@@ -225,7 +225,7 @@ func hinted(err *StatusError, hint string) *StatusError {
 // would return. It does not check the sizes of dimensions that are not fixed.
 func (a NodeArg) Check(v tensor.Value) error {
 	if tensor.IsNil(v) {
-		return statusf(InvalidArgument, "Required inputs (['%s']) are missing from input feed ([]).", a.Name)
+		return statusf(CodeInvalidArgument, "Required inputs (['%s']) are missing from input feed ([]).", a.Name)
 	}
 	_, err := a.check(v)
 	return err
@@ -235,7 +235,7 @@ func (a NodeArg) Check(v tensor.Value) error {
 // wraps v in an optional if the argument is an optional and v is not.
 func (a *NodeArg) check(v tensor.Value) (tensor.Value, error) {
 	if tensor.IsNil(v) {
-		return nil, statusf(InvalidArgument, "the value of %q is a nil %T", a.Name, v)
+		return nil, statusf(CodeInvalidArgument, "the value of %q is a nil %T", a.Name, v)
 	}
 	got := v.Type()
 	if a.typ.Kind == tensor.KindOptional && got.Kind != tensor.KindOptional {
@@ -243,7 +243,7 @@ func (a *NodeArg) check(v tensor.Value) (tensor.Value, error) {
 		got = tensor.OptionalOf(got)
 	}
 	if !got.Equal(a.typ) && !goengine.EmptyOf(v, a.typ) {
-		err := statusf(InvalidArgument, "Unexpected input data type. Actual: (%s) , expected: (%s)", got, a.typ)
+		err := statusf(CodeInvalidArgument, "Unexpected input data type. Actual: (%s) , expected: (%s)", got, a.typ)
 		return nil, hinted(err, a.typeHint(got))
 	}
 	if t, ok := v.(*tensor.Tensor); ok && a.Shape != nil {
@@ -256,7 +256,7 @@ func (a *NodeArg) check(v tensor.Value) (tensor.Value, error) {
 // the caller can change.
 func (a *NodeArg) checkShape(shape []int, what, fix string) error {
 	if len(shape) != len(a.Shape) {
-		return statusf(InvalidArgument, "Invalid rank for %s: %s Got: %d Expected: %d "+
+		return statusf(CodeInvalidArgument, "Invalid rank for %s: %s Got: %d Expected: %d "+
 			"Please fix either the inputs/outputs or the model.", what, a.Name, len(shape), len(a.Shape))
 	}
 	bad := ""
@@ -266,7 +266,7 @@ func (a *NodeArg) checkShape(shape []int, what, fix string) error {
 		}
 	}
 	if bad != "" {
-		return statusf(InvalidArgument, "Got invalid dimensions for %s: %s for the following indices%s\n "+
+		return statusf(CodeInvalidArgument, "Got invalid dimensions for %s: %s for the following indices%s\n "+
 			"Please fix either the %s or the model.", what, a.Name, bad, fix)
 	}
 	return nil
@@ -317,13 +317,13 @@ func (s *Session) wanted(names []string) ([]bool, error) {
 		return nil, nil
 	}
 	if len(names) == 0 {
-		return nil, statusf(InvalidArgument, "At least one output should be requested.")
+		return nil, statusf(CodeInvalidArgument, "At least one output should be requested.")
 	}
 	w := make([]bool, len(s.outputs))
 	for _, n := range names {
 		i, ok := s.outIndex[n]
 		if !ok {
-			return nil, hinted(statusf(InvalidArgument, "Invalid output name:%s", n),
+			return nil, hinted(statusf(CodeInvalidArgument, "Invalid output name:%s", n),
 				driver.Suggest(n, s.outputNames(nil)))
 		}
 		w[i] = true
@@ -363,7 +363,7 @@ func (s *Session) run(ctx context.Context, req *request, opts *RunOptions) error
 			return err
 		}
 		if changed, e := s.fallBack(ctx, used, err); e != nil {
-			return &StatusError{Code: ExecutionProvider,
+			return &StatusError{Code: CodeExecutionProvider,
 				Message: fmt.Sprintf("%v; the next provider cannot take over: %v", err, e), Err: errors.Join(err, e)}
 		} else if !changed {
 			return err
@@ -395,7 +395,7 @@ var defaultRun RunOptions
 // the function that it returns, if any, with the error of the run. The session is locked.
 func (s *Session) start(ctx context.Context, opts *RunOptions, d *driver.RunOptions) (func(error), error) {
 	if opts.Observe != nil && !driver.TraitsOf(driver.Lookup(s.provider.Name)).Operators {
-		return nil, statusf(NotImplemented, "provider %s does not report the nodes of a run to RunOptions.Observe; "+
+		return nil, statusf(CodeNotImplemented, "provider %s does not report the nodes of a run to RunOptions.Observe; "+
 			"a backend.Rep returns their results and times", s.provider.Name)
 	}
 	opts.fill(d)
@@ -474,18 +474,18 @@ func (s *Session) runBound(ctx context.Context, feed map[string]*OrtValue,
 	names := s.outputNames(opts)
 	for name, t := range opts.Into {
 		if !slices.Contains(names, name) {
-			return nil, hinted(statusf(InvalidArgument, "Invalid output name:%s", name), driver.Suggest(name, names))
+			return nil, hinted(statusf(CodeInvalidArgument, "Invalid output name:%s", name), driver.Suggest(name, names))
 		}
 		if t == nil {
-			return nil, statusf(InvalidArgument, "RunOptions.Into[%q] is nil, want a tensor that receives the output",
+			return nil, statusf(CodeInvalidArgument, "RunOptions.Into[%q] is nil, want a tensor that receives the output",
 				name)
 		}
 	}
 	for _, name := range names {
 		if t := opts.Into[name]; t != nil {
-			err = b.BindOutputTensor(name, t)
+			err = b.BindCPUOutput(name, t)
 		} else {
-			err = b.BindOutput(name)
+			err = b.BindOutput(name, Buffer{})
 		}
 		if err != nil {
 			return nil, err

@@ -98,10 +98,10 @@ func (s *Session) SetDynamicOptions(options map[string]string) error {
 	}
 	d, ok := s.engine.(driver.DynamicOptions)
 	if !ok {
-		return statusf(NotImplemented, "provider %s has no options that can be changed while the session is in use",
+		return statusf(CodeNotImplemented, "provider %s has no options that can be changed while the session is in use",
 			s.provider.Name)
 	}
 	return runStatus(d.SetDynamicOptions(options))
 }
 
-func errClosed() error { return &StatusError{Code: Fail, Message: "the session is closed"} }
+func errClosed() error { return &StatusError{Code: CodeFail, Message: "the session is closed"} }

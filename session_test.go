@@ -53,7 +53,7 @@ func TestLogregIris(t *testing.T) {
 			for i, v := range out["output_probability"].(*tensor.Sequence).Items {
 				var sum float32
 				m := v.(*tensor.Map)
-				for _, p := range tensor.Of[float32](m.Values.(*tensor.Tensor)) {
+				for _, p := range tensor.MustData[float32](m.Values.(*tensor.Tensor)) {
 					sum += p
 				}
 				if m.Len() != 3 || sum < 0.9999 || sum > 1.0001 {
@@ -136,13 +136,13 @@ func TestErrorHints(t *testing.T) {
 		{run(onward.Values{"float_input": &tensor.Sequence{Elem: x.Type()}}, "output_label"), `"float_input" is to be a tensor(float)`},
 		{b.BindCPUInput("float", x), `inputs: there are "float_input"; outputs: ` + outputs},
 		{b.BindInputValue("float_imput", nil), `did you mean "float_input"? there are "float_input"`},
-		{b.BindOutput("output_labels"), `did you mean "output_label"? ` + outputs},
+		{b.BindOutput("output_labels", onward.Buffer{}), `did you mean "output_label"? ` + outputs},
 		{run(onward.Values{"float_input": nil}), `the value of "float_input" is nil`},
 		{open(onward.SessionOptions{FreeDimensions: map[string]int64{"n": 1}}), ""},
 		{open(onward.SessionOptions{Initializers: onward.Values{"w": x}}), ""},
 	} {
 		var st *onward.StatusError
-		if !errors.As(c.err, &st) || st.Code != onward.InvalidArgument || st.Hint != c.hint {
+		if !errors.As(c.err, &st) || st.Code != onward.CodeInvalidArgument || st.Hint != c.hint {
 			t.Errorf("%+v, want the hint %s", c.err, c.hint)
 			continue
 		}
@@ -266,7 +266,7 @@ func TestOverridableInitializer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := tensor.Of[float32](out["y"].(*tensor.Tensor)); !slices.Equal(got, c.want) {
+			if got := tensor.MustData[float32](out["y"].(*tensor.Tensor)); !slices.Equal(got, c.want) {
 				t.Errorf("%s: y is %v, want %v", p, got, c.want)
 			}
 		}
@@ -279,7 +279,7 @@ func TestEightGoroutines(t *testing.T) {
 		defer s.Close()
 		image := func(n int) onward.Values {
 			x := tensor.Must(tensor.Zeros(tensor.TypeFloat32, n, 1, 8, 8))
-			for i, d := 0, tensor.Of[float32](x); i < len(d); i++ {
+			for i, d := 0, tensor.MustData[float32](x); i < len(d); i++ {
 				d[i] = float32(i%7) / 7
 			}
 			return onward.Values{"image": x}

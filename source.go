@@ -55,7 +55,7 @@ func (src source) read(ctx context.Context, o *SessionOptions, configs []Provide
 		m.Model, err = onnx.ReadFile(src.path, r)
 	case src.opened:
 		if m.Model = src.weak.Value(); m.Model == nil || m.Graph == nil {
-			return nil, statusf(NotImplemented, "the session does not keep its model; open a new session")
+			return nil, statusf(CodeNotImplemented, "the session does not keep its model; open a new session")
 		}
 	case src.model == nil && src.data != nil:
 		if o.PrepackedWeights != nil {

@@ -10,34 +10,34 @@ import (
 
 // The status codes of ONNX Runtime's API.
 const (
-	OK                = driver.OK
-	Fail              = driver.Fail
-	InvalidArgument   = driver.InvalidArgument
-	NoSuchFile        = driver.NoSuchFile
-	NoModel           = driver.NoModel
-	EngineError       = driver.EngineError
-	RuntimeException  = driver.RuntimeException
-	InvalidProtobuf   = driver.InvalidProtobuf
-	ModelLoaded       = driver.ModelLoaded
-	NotImplemented    = driver.NotImplemented
-	InvalidGraph      = driver.InvalidGraph
-	ExecutionProvider = driver.ExecutionProvider
+	CodeOK                = driver.CodeOK
+	CodeFail              = driver.CodeFail
+	CodeInvalidArgument   = driver.CodeInvalidArgument
+	CodeNoSuchFile        = driver.CodeNoSuchFile
+	CodeNoModel           = driver.CodeNoModel
+	CodeEngineError       = driver.CodeEngineError
+	CodeRuntimeException  = driver.CodeRuntimeException
+	CodeInvalidProtobuf   = driver.CodeInvalidProtobuf
+	CodeModelLoaded       = driver.CodeModelLoaded
+	CodeNotImplemented    = driver.CodeNotImplemented
+	CodeInvalidGraph      = driver.CodeInvalidGraph
+	CodeExecutionProvider = driver.CodeExecutionProvider
 )
 
 // These errors stand for the status codes. errors.Is reports whether an error has the
 // code of one of them: errors.Is(err, onward.ErrNoSuchFile).
 var (
-	ErrFail             error = &StatusError{Code: Fail}
-	ErrInvalidArgument  error = &StatusError{Code: InvalidArgument}
-	ErrNoSuchFile       error = &StatusError{Code: NoSuchFile}
-	ErrNoModel          error = &StatusError{Code: NoModel}
-	ErrEngine           error = &StatusError{Code: EngineError}
-	ErrRuntimeException error = &StatusError{Code: RuntimeException}
-	ErrInvalidProtobuf  error = &StatusError{Code: InvalidProtobuf}
-	ErrModelLoaded      error = &StatusError{Code: ModelLoaded}
-	ErrNotImplemented   error = &StatusError{Code: NotImplemented}
-	ErrInvalidGraph     error = &StatusError{Code: InvalidGraph}
-	ErrExecution        error = &StatusError{Code: ExecutionProvider}
+	ErrFail             error = &StatusError{Code: CodeFail}
+	ErrInvalidArgument  error = &StatusError{Code: CodeInvalidArgument}
+	ErrNoSuchFile       error = &StatusError{Code: CodeNoSuchFile}
+	ErrNoModel          error = &StatusError{Code: CodeNoModel}
+	ErrEngine           error = &StatusError{Code: CodeEngineError}
+	ErrRuntimeException error = &StatusError{Code: CodeRuntimeException}
+	ErrInvalidProtobuf  error = &StatusError{Code: CodeInvalidProtobuf}
+	ErrModelLoaded      error = &StatusError{Code: CodeModelLoaded}
+	ErrNotImplemented   error = &StatusError{Code: CodeNotImplemented}
+	ErrInvalidGraph     error = &StatusError{Code: CodeInvalidGraph}
+	ErrExecution        error = &StatusError{Code: CodeExecutionProvider}
 )
 
 // ErrMemoryLimit is the error of a run that would exceed [Limits.MaxMemory]. errors.Is
@@ -58,7 +58,7 @@ func statusf(c Code, format string, args ...any) *StatusError {
 
 // invalid wraps an error in a [StatusError] with the code INVALID_ARGUMENT.
 func invalid(err error) error {
-	return &StatusError{Code: InvalidArgument, Message: err.Error(), Err: err}
+	return &StatusError{Code: CodeInvalidArgument, Message: err.Error(), Err: err}
 }
 
 // runStatus wraps an error of a run in a [StatusError]. errors.Is still finds the error
@@ -72,9 +72,9 @@ func runStatus(err error) error {
 	case errors.As(err, &st):
 		return err
 	case stopped(err):
-		return &StatusError{Code: Fail, Message: "the run was stopped: " + err.Error(), Err: err}
+		return &StatusError{Code: CodeFail, Message: "the run was stopped: " + err.Error(), Err: err}
 	}
-	return &StatusError{Code: RuntimeException, Message: err.Error(), Err: err}
+	return &StatusError{Code: CodeRuntimeException, Message: err.Error(), Err: err}
 }
 
 // stopped reports whether the cause of an error is a context that is done.

@@ -105,7 +105,7 @@ func bindAndRun(ctx context.Context, s *onward.Session, feed onward.Values) erro
 			return err
 		}
 	}
-	if err := b.BindOutput("y"); err != nil {
+	if err := b.BindOutput("y", onward.Buffer{}); err != nil {
 		return err
 	}
 	for range 3 {

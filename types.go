@@ -46,15 +46,15 @@ type (
 
 // The execution modes.
 const (
-	Sequential = driver.Sequential // one node at a time
-	Parallel   = driver.Parallel   // independent nodes at the same time
+	ExecutionSequential = driver.ExecutionSequential // one node at a time
+	ExecutionParallel   = driver.ExecutionParallel   // independent nodes at the same time
 )
 
 // The execution orders. All are topological.
 const (
-	DefaultOrder         = driver.DefaultOrder         // the provider's own order
-	PriorityBased        = driver.PriorityBased        // nodes with a priority first
-	MemoryEfficientOrder = driver.MemoryEfficientOrder // for training: each node as late as possible
+	OrderDefault         = driver.OrderDefault         // the provider's own order
+	OrderPriority        = driver.OrderPriority        // nodes with a priority first
+	OrderMemoryEfficient = driver.OrderMemoryEfficient // for training: each node as late as possible
 )
 
 // The precisions.

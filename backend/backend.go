@@ -64,7 +64,7 @@ func (p Provider) CheckModel(m *onnx.Model) error {
 	for _, im := range m.OpsetImports {
 		if d := onnx.NormalizeDomain(im.Domain); !released(d, im.Version) {
 			top, _ := onward.MaxOpset(d)
-			return driver.Errorf(driver.NotImplemented,
+			return driver.Errorf(driver.CodeNotImplemented,
 				"opset version %d of domain %q is not supported by provider %s; versions 1 to %d are", im.Version,
 				domainName(d), p, top)
 		}
@@ -99,7 +99,7 @@ func (p Provider) onDevice(c driver.Config, d Device) (driver.Config, error) {
 	}
 	id := strconv.Itoa(d.ID)
 	if have := c.Options[optionDeviceID]; have != "" && have != id {
-		return c, driver.Errorf(driver.InvalidArgument, "the device is %s, the option %s of provider %s is %q",
+		return c, driver.Errorf(driver.CodeInvalidArgument, "the device is %s, the option %s of provider %s is %q",
 			deviceName(d), optionDeviceID, p, have)
 	}
 	o := map[string]string{optionDeviceID: id}
@@ -163,7 +163,7 @@ func (p Provider) NewSession(ctx context.Context, m *onnx.Model, d Device,
 
 // invalid returns an error with the status INVALID_ARGUMENT.
 func invalid(format string, args ...any) error {
-	return driver.Errorf(driver.InvalidArgument, format, args...)
+	return driver.Errorf(driver.CodeInvalidArgument, format, args...)
 }
 
 // ErrSkip is wrapped by the error that [Prepare] returns for a model that the backend does not
@@ -281,7 +281,7 @@ func prepare(ctx context.Context, model any, b Backend, o *Options) (*Rep, error
 		}
 		r := &Rep{Session: m, Device: have, Backend: b, opts: *o}
 		if o.Profile && !r.reports() {
-			return nil, driver.Errorf(driver.NotImplemented,
+			return nil, driver.Errorf(driver.CodeNotImplemented,
 				"Profile needs a session that Prepare opens: provider %s writes its profile from the start",
 				m.Provider())
 		}
@@ -314,7 +314,7 @@ func prepare(ctx context.Context, model any, b Backend, o *Options) (*Rep, error
 	}
 	if o.releasedOnly() {
 		if why := unreleased(m); why != "" {
-			return nil, fmt.Errorf("%w: %w", ErrSkip, driver.Errorf(driver.NotImplemented, "%s", why))
+			return nil, fmt.Errorf("%w: %w", ErrSkip, driver.Errorf(driver.CodeNotImplemented, "%s", why))
 		}
 	}
 	// Missing operators are reported before the checker runs: without their schemas it

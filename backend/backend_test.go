@@ -77,7 +77,7 @@ func (g *fakeGPU) Name() string { return g.name }
 // Available counts eight devices.
 func (g *fakeGPU) Available(c driver.Config) error {
 	if id, _ := strconv.Atoi(c.Options["device_id"]); id >= 8 {
-		return driver.Errorf(driver.ExecutionProvider, "device_id is %d of 8 devices", id)
+		return driver.Errorf(driver.CodeExecutionProvider, "device_id is %d of 8 devices", id)
 	}
 	return nil
 }
@@ -266,7 +266,7 @@ func TestIncompatibleDevice(t *testing.T) {
 		"bytes": ofBytes} {
 		var st *onward.StatusError
 		if want := "Incompatible device expected 'CUDA:1', got 'CPU'"; !errors.As(err, &st) ||
-			st.Code != onward.InvalidArgument || st.Message != want {
+			st.Code != onward.CodeInvalidArgument || st.Message != want {
 			t.Errorf("%s: %v, want %s", name, err, want)
 		}
 	}

@@ -31,7 +31,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(out.Names[0], tensor.Of[float32](out.Tensor(0)))
+	fmt.Println(out.Names[0], tensor.MustData[float32](out.Tensor(0)))
 	// Output: Y [1 4 9 16 25 36]
 }
 
@@ -84,12 +84,12 @@ func ExampleRuntime() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(tensor.Of[float32](out.Tensor(0)))
+	fmt.Println(tensor.MustData[float32](out.Tensor(0)))
 	node := &onnx.Node{OpType: "Neg", Inputs: []string{"x"}, Outputs: []string{"y"}}
 	if out, err = backend.RunNode(ctx, node, b, backend.One(x), nil); err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(tensor.Of[float32](out.Tensor(0)))
+	fmt.Println(tensor.MustData[float32](out.Tensor(0)))
 	// Output:
 	// reference true false
 	// true

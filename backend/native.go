@@ -79,7 +79,7 @@ func (r *Rep) with(profile bool) *Rep {
 func (r *Rep) nativeModel(what string) (*onnx.Model, error) {
 	m, err := r.model()
 	if err != nil {
-		return nil, driver.Errorf(driver.NotImplemented,
+		return nil, driver.Errorf(driver.CodeNotImplemented,
 			"provider %s does not report the %s of nodes, and the Rep has no model to open a session that does: %w",
 			r.Session.Provider(), what, err)
 	}
@@ -147,7 +147,7 @@ func (r *Rep) observed(ctx context.Context, feed onward.Values, opts *onward.Run
 	}
 	for i, n := range nodes {
 		if ctx.Err() != nil {
-			return nil, &onward.StatusError{Code: onward.Fail, Message: "the run was stopped: " + ctx.Err().
+			return nil, &onward.StatusError{Code: onward.CodeFail, Message: "the run was stopped: " + ctx.Err().
 				Error(), Err: ctx.Err()}
 		}
 		opts.Observe(onward.NodeRun{Index: i, Name: n.Name, OpType: n.OpType, Domain: onnx.NormalizeDomain(n.Domain),

@@ -48,7 +48,7 @@ func newProfile(b Backend, opts *onward.SessionOptions) (*profile, *onward.Sessi
 	}
 	dir, err := os.MkdirTemp("", "onward-profile-")
 	if err != nil {
-		return nil, nil, driver.Errorf(driver.Fail, "folder of the profile: %w", err)
+		return nil, nil, driver.Errorf(driver.CodeFail, "folder of the profile: %w", err)
 	}
 	o := (&Options{Session: opts}).sessionOptions()
 	o.EnableProfiling, o.ProfilePrefix = true, filepath.Join(dir, "p")
@@ -107,7 +107,7 @@ func (r *Rep) Profiling() (events []ProfileEvent, dropped int, err error) {
 	defer p.mu.Unlock()
 	if p.dir != "" {
 		if p.ended {
-			return nil, 0, driver.Errorf(driver.NotImplemented,
+			return nil, 0, driver.Errorf(driver.CodeNotImplemented,
 				"the profile of provider %s ended when it was read; prepare the model again for another one",
 				r.Session.Provider())
 		}
@@ -128,7 +128,7 @@ func endProfiling(s *onward.Session) ([]ProfileEvent, error) {
 	}
 	data, err := os.ReadFile(name)
 	if err != nil {
-		return nil, driver.Errorf(driver.Fail, "the profile cannot be read: %w", err)
+		return nil, driver.Errorf(driver.CodeFail, "the profile cannot be read: %w", err)
 	}
 	return readProfile(data)
 }
@@ -148,7 +148,7 @@ func readProfile(data []byte) ([]ProfileEvent, error) {
 		}
 	}
 	if err := json.Unmarshal(data, &all); err != nil {
-		return nil, driver.Errorf(driver.Fail, "the profile cannot be read: %w", err)
+		return nil, driver.Errorf(driver.CodeFail, "the profile cannot be read: %w", err)
 	}
 	us := func(x float64) time.Duration { return time.Duration(x * float64(time.Microsecond)) }
 	var events []ProfileEvent

@@ -222,7 +222,7 @@ func TestMissingOperator(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		if own := p == backend.CPU || p == backend.Reference; own &&
-			(!errors.Is(err, backend.ErrSkip) || st.Code != onward.NotImplemented ||
+			(!errors.Is(err, backend.ErrSkip) || st.Code != onward.CodeNotImplemented ||
 				!strings.Contains(err.Error(), "Defrobnicate")) {
 			t.Errorf("got %v", err)
 		}

@@ -333,7 +333,7 @@ func testSwitchInitializersDType(t *testing.T, p backend.Provider) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, err := tensor.Convert(matrix(), tensor.TypeFloat64, tensor.ConvertOptions{})
+	x, err := tensor.Convert(matrix(), tensor.TypeFloat64, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -345,7 +345,7 @@ func testSwitchInitializersDType(t *testing.T, p backend.Provider) {
 		return // computes float64 in float32
 	}
 	// 0.1 is rounded to float32 in the file, the sum is not.
-	if y := tensor.Of[float64](out.Tensor(0)); y[1] != 6+float64(float32(0.1)) {
+	if y := tensor.MustData[float64](out.Tensor(0)); y[1] != 6+float64(float32(0.1)) {
 		t.Errorf("got %v", y)
 	}
 	if r.Model.Graph.Initializers[0].DataType != onnx.Float {

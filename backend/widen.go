@@ -94,7 +94,7 @@ func (w *widening) tensor(t *onnx.Tensor) *onnx.Tensor {
 	}
 	x, err := w.m.DecodeTensor(t)
 	if err == nil {
-		x, err = tensor.Convert(x, tensor.TypeFloat64, tensor.ConvertOptions{})
+		x, err = tensor.Convert(x, tensor.TypeFloat64, nil)
 	}
 	if err != nil {
 		w.err = invalid("tensor %q: %w", t.Name, err)

@@ -28,7 +28,7 @@ func TestSuiteWithBinding(t *testing.T) {
 	for _, p := range providers {
 		t.Run(p, func(t *testing.T) {
 			r, err := backendtest.New(backend.Provider(bindingtest.Register(p)),
-				backendtest.Options{Dir: dir, Devices: []string{"CPU"}, Runs: 1})
+				&backendtest.Options{Dir: dir, Devices: []string{"CPU"}, Runs: 1})
 			if err != nil {
 				t.Fatal(err)
 			}

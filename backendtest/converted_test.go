@@ -63,7 +63,7 @@ func TestSuiteConverted(t *testing.T) {
 			b := &converted{back: back, refused: map[string]int{}}
 			for _, kind := range []string{"node", "simple"} {
 				r, err := backendtest.New(b,
-					backendtest.Options{Dir: dir, Kinds: []string{kind}, Devices: []string{"CPU"}, Runs: 1})
+					&backendtest.Options{Dir: dir, Kinds: []string{kind}, Devices: []string{"CPU"}, Runs: 1})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -27,7 +27,7 @@ func addCase() backendtest.TestCase {
 // The sequence of ONNX's backend tests: choose cases, run them, report what is covered. In a
 // test, r.Run(t) makes them subtests of `go test`.
 func Example() {
-	r, err := backendtest.New(backend.CPU, backendtest.Options{Devices: []string{"CPU"}})
+	r, err := backendtest.New(backend.CPU, &backendtest.Options{Devices: []string{"CPU"}})
 	if err != nil {
 		log.Fatal(err)
 	}

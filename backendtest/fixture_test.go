@@ -81,7 +81,7 @@ func (panicking) NewSession(context.Context, *onnx.Model, backend.Device,
 
 func newRunner(t testing.TB, b backend.Backend, o Options, cases ...TestCase) *Runner {
 	t.Helper()
-	r, err := New(b, o)
+	r, err := New(b, &o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ func TestLightModelsWithBFloat16(t *testing.T) {
 		"shufflenet", "squeezenet", "vgg19", "zfnet512"} {
 		o.Cases["test_"+name] = backendtest.CaseOptions{Rtol: &rtol, Atol: &atol}
 	}
-	r, err := backendtest.New(backend.CPU, o)
+	r, err := backendtest.New(backend.CPU, &o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -95,8 +95,12 @@ func category(kind string) string {
 	return b.String() + "Model"
 }
 
-// New returns a runner with the cases in opts.Dir.
-func New(b backend.Backend, opts Options) (*Runner, error) {
+// New returns a runner with the cases in opts.Dir. Nil options stand for the defaults: no cases, to which callers add theirs.
+func New(b backend.Backend, o *Options) (*Runner, error) {
+	var opts Options
+	if o != nil {
+		opts = *o
+	}
 	r := &Runner{backend: b, opts: opts, taken: map[string]bool{}}
 	if opts.Dir == "" {
 		return r, nil

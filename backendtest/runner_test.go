@@ -194,7 +194,7 @@ func TestSubtests(t *testing.T) {
 
 func TestCompare(t *testing.T) {
 	nan := tensor.Must(tensor.New([]float64{0, 1}, 2))
-	tensor.Of[float64](nan)[0] /= tensor.Of[float64](nan)[0]
+	tensor.MustData[float64](nan)[0] /= tensor.MustData[float64](nan)[0]
 	ones := tensor.Must(tensor.New([]float64{1, 1}, 2))
 	seq := func(items ...tensor.Value) *tensor.Sequence {
 		s, err := tensor.NewSequence(tensor.TensorType(tensor.TypeFloat32), items...)

@@ -110,7 +110,7 @@ func TestSuiteSaved(t *testing.T) {
 			b.engine = backend.CPU
 		}
 		r, err := backendtest.New(b,
-			backendtest.Options{Dir: dir, Kinds: []string{kind}, Devices: []string{"CPU"}, Runs: 1})
+			&backendtest.Options{Dir: dir, Kinds: []string{kind}, Devices: []string{"CPU"}, Runs: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +137,7 @@ func TestSuiteSavedOutputs(t *testing.T) {
 		t.Fatal(err)
 	}
 	ort := onORT(t)
-	r, err := backendtest.New(saved{backend.Reference, ort}, backendtest.Options{Devices: []string{"CPU"}, Runs: 1})
+	r, err := backendtest.New(saved{backend.Reference, ort}, &backendtest.Options{Devices: []string{"CPU"}, Runs: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

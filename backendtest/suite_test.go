@@ -43,7 +43,7 @@ func TestSuite(t *testing.T) {
 			if b == backend.CPU {
 				o.Runs = 2
 			}
-			r, err := backendtest.New(b, o)
+			r, err := backendtest.New(b, &o)
 			if err != nil {
 				t.Fatal(err)
 			}

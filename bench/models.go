@@ -434,7 +434,7 @@ func inFloat16(m *onnx.Model) *onnx.Model {
 		}
 		v, err := t.Decode(nil)
 		if err == nil {
-			v, err = tensor.Convert(v, tensor.TypeFloat16, tensor.ConvertOptions{})
+			v, err = tensor.Convert(v, tensor.TypeFloat16, nil)
 		}
 		if err != nil {
 			panic(err) // the weights are those of this program

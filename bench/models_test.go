@@ -48,8 +48,8 @@ func TestModelsAreValid(t *testing.T) {
 				}
 				x := tensor.Must(tensor.Zeros(a.ElementType().Elem, shape...))
 				if x.DType() == tensor.TypeFloat32 {
-					for i := range tensor.Of[float32](x) {
-						tensor.Of[float32](x)[i] = .5
+					for i := range tensor.MustData[float32](x) {
+						tensor.MustData[float32](x)[i] = .5
 					}
 				}
 				feed[a.Name] = x

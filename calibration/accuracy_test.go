@@ -129,7 +129,7 @@ func TestQuantizedDigits(t *testing.T) {
 	right := func(m *onnx.Model, provider string) int {
 		n, at := 0, 0
 		for _, feed := range batches {
-			for _, d := range tensor.Of[int64](runOn(t, m, provider, feed)["digit"].(*tensor.Tensor)) {
+			for _, d := range tensor.MustData[int64](runOn(t, m, provider, feed)["digit"].(*tensor.Tensor)) {
 				if d == int64(labels[at]-'0') {
 					n++
 				}

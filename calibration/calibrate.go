@@ -258,10 +258,10 @@ func (c *calibrator) each(ctx context.Context, pass, passes int, f func(name str
 			var values []float32
 			switch t.DType() {
 			case tensor.TypeFloat32:
-				values = tensor.Of[float32](t)
+				values = tensor.MustData[float32](t)
 			case tensor.TypeFloat16:
 				scratch = slices.Grow(scratch[:0], t.Len())[:t.Len()]
-				tensor.Float16sToFloat32s(scratch, tensor.Of[tensor.Float16](t))
+				tensor.Float16sToFloat32s(scratch, tensor.MustData[tensor.Float16](t))
 				values = scratch
 			default:
 				return fmt.Errorf("batch %d: tensor %q is %s, want float or float16", done+1, name, t.Type())

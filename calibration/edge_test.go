@@ -28,7 +28,7 @@ func ramp(dims ...int) *tensor.Tensor {
 }
 
 // weights returns the data of ramp for an initializer.
-func weights(dims ...int) []float32 { return tensor.Of[float32](ramp(dims...)) }
+func weights(dims ...int) []float32 { return tensor.MustData[float32](ramp(dims...)) }
 
 // everyWay quantizes a model in all ways and compares it with the original. The tolerance is
 // relative to the largest value of the output.
@@ -61,7 +61,7 @@ func everyWay(t *testing.T, m *onnx.Model, feed onward.Values, tolerance float64
 				got := runOn(t, q, p, feed)
 				for name, v := range want {
 					most := 0.0
-					for _, x := range tensor.Of[float32](v.(*tensor.Tensor)) {
+					for _, x := range tensor.MustData[float32](v.(*tensor.Tensor)) {
 						most = max(most, float64(x), -float64(x))
 					}
 					if err := tensor.AllClose(got[name], v, 0, tolerance*most); err != nil {
@@ -377,8 +377,8 @@ func TestQuantizeLeavesInfinityFloat(t *testing.T) {
 					if n := operators(q); n["DequantizeLinear"] == 0 {
 						t.Errorf("%s: no node is quantized: %v", style, n)
 					}
-					y := tensor.Of[float32](runOn(t, q, "cpu", feed)["y"].(*tensor.Tensor))
-					want := tensor.Of[float32](runOn(t, m, "cpu", feed)["y"].(*tensor.Tensor))
+					y := tensor.MustData[float32](runOn(t, q, "cpu", feed)["y"].(*tensor.Tensor))
+					want := tensor.MustData[float32](runOn(t, m, "cpu", feed)["y"].(*tensor.Tensor))
 					for i := range y {
 						if i%3 == 1 && y[i] != 0 || !(math.Abs(float64(y[i]-want[i])) < 0.05) {
 							t.Errorf("%s: element %d is %g, want about %g", style, i, y[i], want[i])

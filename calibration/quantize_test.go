@@ -90,8 +90,8 @@ func sameInitializers(t *testing.T, got, want map[string]*tensor.Tensor, extra .
 			continue
 		}
 		if g.DType() != w.DType() || !bytes.Equal(g.Bytes(), w.Bytes()) {
-			t.Errorf("%q is %s, want %s", name, tensor.Format(g, tensor.FormatOptions{}),
-				tensor.Format(w, tensor.FormatOptions{}))
+			t.Errorf("%q is %s, want %s", name, tensor.Format(g, nil),
+				tensor.Format(w, nil))
 		}
 	}
 	for name, g := range got {

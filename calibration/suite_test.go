@@ -224,8 +224,8 @@ func alike(got, want tensor.Value) error {
 	if w.DType() != tensor.TypeFloat32 {
 		return nil
 	}
-	v := tensor.Of[float32](g)
-	for i, x := range tensor.Of[float32](w) {
+	v := tensor.MustData[float32](g)
+	for i, x := range tensor.MustData[float32](w) {
 		if y := v[i]; x-x == 0 && y-y != 0 {
 			return fmt.Errorf("element %d is %g, want about %g", i, y, x)
 		}

@@ -27,7 +27,7 @@ func ParseDevice(s string) (Device, error) {
 	if hasID {
 		n, err := strconv.ParseUint(id, 10, 31)
 		if err != nil {
-			return Device{}, Errorf(InvalidArgument, "the id of device %q must be a number", s)
+			return Device{}, Errorf(CodeInvalidArgument, "the id of device %q must be a number", s)
 		}
 		d.ID = int(n)
 	}
@@ -54,10 +54,10 @@ func (d Device) Resolve() (Device, error) {
 		d.Type = "cpu"
 	}
 	if !slices.Contains(deviceTypes, d.Type) {
-		return d, Errorf(InvalidArgument, "Unsupported device type: %s", d.Type)
+		return d, Errorf(CodeInvalidArgument, "Unsupported device type: %s", d.Type)
 	}
 	if d.ID < 0 || d.IsCPU() && d.ID != 0 {
-		return d, Errorf(InvalidArgument, "device %s:%d does not exist", d.Type, d.ID)
+		return d, Errorf(CodeInvalidArgument, "device %s:%d does not exist", d.Type, d.ID)
 	}
 	return d, nil
 }

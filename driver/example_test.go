@@ -20,7 +20,7 @@ func (negator) Available(driver.Config) error { return nil }
 
 func (negator) Compile(_ context.Context, m *driver.Model, _ *driver.Options, _ driver.Config) (driver.Engine, error) {
 	if n := m.Graph.Nodes; len(n) != 1 || n[0].OpType != "Neg" {
-		return nil, driver.Errorf(driver.NotImplemented, "the provider runs Neg only")
+		return nil, driver.Errorf(driver.CodeNotImplemented, "the provider runs Neg only")
 	}
 	return negation{}, nil
 }
@@ -61,6 +61,6 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println(sess.Provider(), tensor.Of[float32](out["y"].(*tensor.Tensor)))
+	fmt.Println(sess.Provider(), tensor.MustData[float32](out["y"].(*tensor.Tensor)))
 	// Output: negator [-1 2 -3]
 }

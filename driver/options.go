@@ -110,8 +110,8 @@ type ExecutionMode int
 
 // The execution modes.
 const (
-	Sequential ExecutionMode = iota // one node at a time
-	Parallel                        // independent nodes at the same time
+	ExecutionSequential ExecutionMode = iota // one node at a time
+	ExecutionParallel                        // independent nodes at the same time
 )
 
 // ExecutionOrder selects the order in which a session runs its nodes.
@@ -119,9 +119,9 @@ type ExecutionOrder int
 
 // The execution orders. All are topological.
 const (
-	DefaultOrder         ExecutionOrder = iota // the provider's own order
-	PriorityBased                              // nodes with a priority first
-	MemoryEfficientOrder                       // for training: each node as late as possible
+	OrderDefault         ExecutionOrder = iota // the provider's own order
+	OrderPriority                              // nodes with a priority first
+	OrderMemoryEfficient                       // for training: each node as late as possible
 )
 
 // OptimizationLevel selects the graph optimizations. From none over basic and extended
@@ -153,7 +153,7 @@ func (l OptimizationLevel) MarshalText() ([]byte, error) { return []byte(l.Strin
 func (l *OptimizationLevel) UnmarshalText(text []byte) error {
 	i := slices.Index(levelNames[:], string(text))
 	if i < 0 && len(text) > 0 {
-		return Errorf(InvalidArgument, "unknown optimization level %q, want none, basic, extended or all", text)
+		return Errorf(CodeInvalidArgument, "unknown optimization level %q, want none, basic, extended or all", text)
 	}
 	*l = OptimizationLevel(max(i, 0))
 	return nil
@@ -185,7 +185,7 @@ func (p Precision) MarshalText() ([]byte, error) { return []byte(p.String()), ni
 func (p *Precision) UnmarshalText(text []byte) error {
 	i := slices.Index(precisionNames[:], string(text))
 	if i < 0 && len(text) > 0 {
-		return Errorf(InvalidArgument, "unknown precision %q, want float32 or bfloat16", text)
+		return Errorf(CodeInvalidArgument, "unknown precision %q, want float32 or bfloat16", text)
 	}
 	*p = Precision(max(i, 0))
 	return nil

@@ -59,7 +59,7 @@ func TestParseDevice(t *testing.T) {
 	}
 	for _, text := range []string{"tpu", "cuda:", "cuda:x", "cuda:-1", "cpu:1", ":1"} {
 		var st *driver.StatusError
-		if d, err := driver.ParseDevice(text); !errors.As(err, &st) || st.Code != driver.InvalidArgument {
+		if d, err := driver.ParseDevice(text); !errors.As(err, &st) || st.Code != driver.CodeInvalidArgument {
 			t.Errorf("%q: %v, %v", text, d, err)
 		}
 	}

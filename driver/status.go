@@ -15,18 +15,18 @@ type Code int
 
 // The status codes.
 const (
-	OK                Code = 0
-	Fail              Code = 1
-	InvalidArgument   Code = 2
-	NoSuchFile        Code = 3
-	NoModel           Code = 4
-	EngineError       Code = 5
-	RuntimeException  Code = 6
-	InvalidProtobuf   Code = 7
-	ModelLoaded       Code = 8
-	NotImplemented    Code = 9
-	InvalidGraph      Code = 10
-	ExecutionProvider Code = 11
+	CodeOK                Code = 0
+	CodeFail              Code = 1
+	CodeInvalidArgument   Code = 2
+	CodeNoSuchFile        Code = 3
+	CodeNoModel           Code = 4
+	CodeEngineError       Code = 5
+	CodeRuntimeException  Code = 6
+	CodeInvalidProtobuf   Code = 7
+	CodeModelLoaded       Code = 8
+	CodeNotImplemented    Code = 9
+	CodeInvalidGraph      Code = 10
+	CodeExecutionProvider Code = 11
 )
 
 var codeNames = [...]string{"OK", "FAIL", "INVALID_ARGUMENT", "NO_SUCHFILE", "NO_MODEL", "ENGINE_ERROR",
@@ -97,13 +97,13 @@ func LoadError(err error) error {
 	case err == nil || errors.As(err, &st):
 		return err
 	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
-		return &StatusError{Code: Fail, Message: "loading was stopped: " + err.Error(), Err: err}
+		return &StatusError{Code: CodeFail, Message: "loading was stopped: " + err.Error(), Err: err}
 	case errors.Is(err, onnx.ErrMappedFile):
-		return &StatusError{Code: Fail, Message: "Load model failed: " + err.Error(), Err: err}
+		return &StatusError{Code: CodeFail, Message: "Load model failed: " + err.Error(), Err: err}
 	case errors.Is(err, fs.ErrNotExist):
-		return &StatusError{Code: NoSuchFile, Message: "Load model failed: " + err.Error(), Err: err}
+		return &StatusError{Code: CodeNoSuchFile, Message: "Load model failed: " + err.Error(), Err: err}
 	case errors.As(err, &parse):
-		return &StatusError{Code: InvalidProtobuf, Message: "Load model failed: " + err.Error(), Err: err}
+		return &StatusError{Code: CodeInvalidProtobuf, Message: "Load model failed: " + err.Error(), Err: err}
 	}
-	return &StatusError{Code: InvalidGraph, Message: "This is an invalid model. " + err.Error(), Err: err}
+	return &StatusError{Code: CodeInvalidGraph, Message: "This is an invalid model. " + err.Error(), Err: err}
 }

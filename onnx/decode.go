@@ -468,7 +468,7 @@ func FromTensor(t *tensor.Tensor) *Tensor {
 		p.Dims[i] = int64(d)
 	}
 	if t.DType() == tensor.TypeString {
-		p.StringData = tensor.Of[string](t)
+		p.StringData = tensor.MustData[string](t)
 		return p
 	}
 	if p.RawData = t.Bytes(); p.RawData == nil {

@@ -63,7 +63,7 @@ func TestMarshalInline(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if f := tensor.Of[float32](v); f[599] != want[x.Name]+599 {
+		if f := tensor.MustData[float32](v); f[599] != want[x.Name]+599 {
 			t.Errorf("%s ends with %v, want %v", x.Name, f[599], want[x.Name]+599)
 		}
 		delete(want, x.Name)

@@ -143,7 +143,7 @@ func sameValue(a, b tensor.Value) bool {
 			return false
 		}
 		if a.DType() == tensor.TypeString {
-			return slices.Equal(tensor.Of[string](a), tensor.Of[string](b))
+			return slices.Equal(tensor.MustData[string](a), tensor.MustData[string](b))
 		}
 		return bytes.Equal(a.Bytes(), b.Bytes())
 	case *tensor.Sequence:

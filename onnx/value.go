@@ -309,7 +309,7 @@ func stack(s *tensor.Sequence) *tensor.Tensor {
 			return nil
 		}
 		if t.DType() == tensor.TypeString {
-			strs = append(strs, tensor.Of[string](t)...)
+			strs = append(strs, tensor.MustData[string](t)...)
 		} else {
 			data = append(data, t.Bytes()...)
 		}
@@ -439,7 +439,7 @@ func elementKind(k tensor.Kind) ElementKind {
 func fromMap(m *tensor.Map) *Map {
 	p := &Map{KeyType: DataType(m.Keys.DType())}
 	if d := m.Keys.DType(); d == tensor.TypeString {
-		p.StringKeys = tensor.Of[string](m.Keys)
+		p.StringKeys = tensor.MustData[string](m.Keys)
 	} else {
 		for b, w := m.Keys.Bytes(), d.Size(); len(b) > 0; b = b[w:] {
 			var k int64
@@ -460,7 +460,7 @@ func fromMap(m *tensor.Map) *Map {
 		for i := range v.Len() {
 			e := &Tensor{DataType: DataType(v.DType())}
 			if v.DType() == tensor.TypeString {
-				e.StringData = tensor.Of[string](v)[i : i+1]
+				e.StringData = tensor.MustData[string](v)[i : i+1]
 			} else {
 				w := v.DType().Size()
 				e.RawData = v.Bytes()[i*w : (i+1)*w]

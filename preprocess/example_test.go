@@ -31,7 +31,7 @@ func Example() {
 	}
 	x, err := m.Tensor(preprocess.ImageNet)
 	fmt.Printf("%s %v\n", x, err)
-	fmt.Printf("%.4f\n", tensor.Of[float32](x)[0])
+	fmt.Printf("%.4f\n", tensor.MustData[float32](x)[0])
 	// Output:
 	// 256 341
 	// float[1 3 224 224] <nil>

@@ -214,7 +214,7 @@ func (m *Image) Tensor(l Layout) (*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, plane := tensor.Of[float32](t), m.Height*m.Width
+	data, plane := tensor.MustData[float32](t), m.Height*m.Width
 	for c := range m.Channels {
 		if std[c] == 0 {
 			return nil, fmt.Errorf("preprocess: Std of channel %d is 0", c)

@@ -26,7 +26,7 @@ func load(t *testing.T, file string) *tensor.NPZ {
 }
 
 func asImage(x *tensor.Tensor) *Image {
-	return &Image{x.Dim(0), x.Dim(1), 3, tensor.Of[uint8](x)}
+	return &Image{x.Dim(0), x.Dim(1), 3, tensor.MustData[uint8](x)}
 }
 
 // TestResize compares images with those of Pillow, byte for byte, and of OpenCV, within one step.
@@ -94,7 +94,7 @@ func near(t *testing.T, name string, got, want *tensor.Tensor, tolerance float64
 
 func TestSound(t *testing.T) {
 	z := load(t, "sound.npz")
-	samples := tensor.Of[float32](z.Arrays["samples"])
+	samples := tensor.MustData[float32](z.Arrays["samples"])
 	for _, name := range z.Names {
 		var a, b, c int
 		var mode string
@@ -116,7 +116,7 @@ func TestSound(t *testing.T) {
 				t.Errorf("%s: shape %v, want each %d of %v", name, all.Shape(), step, want.Shape())
 				continue
 			}
-			data := tensor.Of[float32](all)
+			data := tensor.MustData[float32](all)
 			var part []float32
 			for k := range all.Dim(0) {
 				for i := 0; i < frames; i += step {
@@ -290,13 +290,13 @@ func TestTensor(t *testing.T) {
 	x, err := m.Tensor(Layout{Scale: 1, BGR: true, Mean: []float32{1, 2, 3}, Std: []float32{2}})
 	if want := tensor.Must(tensor.New([]float32{0.5, 2, 3.5, 5, -0.5, 1, 2.5, 4, -1.5, 0, 1.5, 3}, 1, 3, 2, 2)); err !=
 		nil || tensor.Equal(x, want) != nil {
-		t.Errorf("got %v, %v", tensor.Of[float32](x), err)
+		t.Errorf("got %v, %v", tensor.MustData[float32](x), err)
 	}
 	x, err = m.Tensor(Layout{ChannelsLast: true, Scale: 1})
-	if err != nil || !slices.Equal(x.Shape(), []int{1, 2, 2, 3}) || tensor.Of[float32](x)[7] != 7 {
+	if err != nil || !slices.Equal(x.Shape(), []int{1, 2, 2, 3}) || tensor.MustData[float32](x)[7] != 7 {
 		t.Errorf("got %v, %v", x, err)
 	}
-	if x, err = m.Tensor(ImageNet); err != nil || math.Abs(float64(tensor.Of[float32](x)[0])+2.117904) > 1e-5 {
+	if x, err = m.Tensor(ImageNet); err != nil || math.Abs(float64(tensor.MustData[float32](x)[0])+2.117904) > 1e-5 {
 		t.Errorf("got %v, %v", x, err)
 	}
 	for _, l := range []Layout{{Mean: []float32{1, 2}}, {Std: []float32{1, 0, 1}}} {

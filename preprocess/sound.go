@@ -162,7 +162,7 @@ func STFT(samples []float32, o Spectrum) (*tensor.Tensor, error) {
 	}
 	f := newFourier(o.Size)
 	in, out := make([]complex128, o.Size), make([]complex128, o.Size)
-	data := tensor.Of[float32](t)
+	data := tensor.MustData[float32](t)
 	for i := range frames {
 		for k := range in {
 			at := i*o.Hop + k - o.Size/2
@@ -271,7 +271,7 @@ func MelFilters(rate, size, bands int) (*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	data := tensor.Of[float32](t)
+	data := tensor.MustData[float32](t)
 	for b := range bands {
 		lo, mid, hi := edges[b], edges[b+1], edges[b+2]
 		for k := range bins {
@@ -304,7 +304,7 @@ func LogMel(samples []float32, bands int) (*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, w, data := tensor.Of[float32](spectrum), tensor.Of[float32](filters), tensor.Of[float32](t)
+	s, w, data := tensor.MustData[float32](spectrum), tensor.MustData[float32](filters), tensor.MustData[float32](t)
 	top := math.Inf(-1)
 	logs := make([]float64, bands*frames)
 	for i := range frames {

@@ -43,7 +43,7 @@ func show(p preset.Preset) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(out.Names[0], tensor.Of[float32](out.Tensor(0)))
+	fmt.Println(out.Names[0], tensor.MustData[float32](out.Tensor(0)))
 }
 
 // A model with one input takes a bare value, every model a list or a map.
@@ -69,7 +69,7 @@ func ExamplePreset() {
 			fmt.Println(err)
 			continue
 		}
-		fmt.Println(tensor.Of[float32](out.Tensor(0)))
+		fmt.Println(tensor.MustData[float32](out.Tensor(0)))
 	}
 	// Output:
 	// [input_name_0: tensor(float)[2] input_name_1: tensor(float)[2]] [sum: tensor(float)[2]]
@@ -188,7 +188,7 @@ func ExampleAuto() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(report.Best, tensor.Of[float32](out.Tensor(0)))
+	fmt.Println(report.Best, tensor.MustData[float32](out.Tensor(0)))
 	fmt.Println(report.Result("OrtCUDA").Status)
 	// Output:
 	// Onward [1 4 9 16 25 36]

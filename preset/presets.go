@@ -114,7 +114,7 @@ func (p *plan) sessionOptions(o *onward.SessionOptions, inter, intra int) {
 		p.session.InterOpThreads = inter
 	}
 	if inter > 1 {
-		p.session.ExecutionMode = onward.Parallel // the only mode that uses the number
+		p.session.ExecutionMode = onward.ExecutionParallel // the only mode that uses the number
 	}
 }
 

@@ -110,7 +110,7 @@ func nan() float32 { var z float32; return z / z }
 // vectorLike is a tensor of float32 with something added to every element.
 func vectorLike(v tensor.Value, add float32) tensor.Value {
 	t := v.(*tensor.Tensor).Clone()
-	x := tensor.Of[float32](t)
+	x := tensor.MustData[float32](t)
 	for i := range x {
 		x[i] += add
 	}

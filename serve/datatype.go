@@ -153,7 +153,7 @@ func encodeRaw(t *tensor.Tensor) []byte {
 	if t.DType() != tensor.TypeString {
 		return t.Bytes()
 	}
-	elems := tensor.Of[string](t)
+	elems := tensor.MustData[string](t)
 	size := 0
 	for _, s := range elems {
 		size += 4 + len(s)

@@ -201,7 +201,7 @@ func (p *passing) Close() error { return nil }
 func (p *passing) Run(ctx context.Context, feed onward.Values, _ *onward.RunOptions) (onward.Values, error) {
 	p.runs.Add(1)
 	x := feed["x"].(*tensor.Tensor)
-	if tensor.Of[float32](x)[0] == 13 {
+	if tensor.MustData[float32](x)[0] == 13 {
 		return nil, errors.New("unlucky element")
 	}
 	select {

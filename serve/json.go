@@ -296,7 +296,7 @@ func encodeInfer(r *response) (header []byte, binary [][]byte, err error) {
 			return nil, nil, err
 		}
 		if flat.DType() == tensor.TypeString {
-			for i, s := range tensor.Of[string](flat) {
+			for i, s := range tensor.MustData[string](flat) {
 				if !utf8.ValidString(s) {
 					return nil, nil,
 						errorf(InvalidArgument,
@@ -381,7 +381,7 @@ func (r *response) cost() (n int64) {
 		}
 		size := int64(len(o.value.Bytes()))
 		if o.value.DType() == tensor.TypeString {
-			for _, s := range tensor.Of[string](o.value) {
+			for _, s := range tensor.MustData[string](o.value) {
 				size += 16 + int64(len(s))
 			}
 		}

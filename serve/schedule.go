@@ -420,7 +420,7 @@ func concat(jobs []*job, name string) (*tensor.Tensor, error) {
 	if first.DType() == tensor.TypeString {
 		var all []string
 		for _, j := range jobs {
-			all = append(all, tensor.Of[string](j.feed[name].(*tensor.Tensor))...)
+			all = append(all, tensor.MustData[string](j.feed[name].(*tensor.Tensor))...)
 		}
 		return tensor.New(all, shape...)
 	}
@@ -441,7 +441,7 @@ func rows(t *tensor.Tensor, start, n int) (*tensor.Tensor, error) {
 	}
 	shape[0] = n
 	if t.DType() == tensor.TypeString {
-		return tensor.New(tensor.Of[string](t)[start*row:(start+n)*row], shape...)
+		return tensor.New(tensor.MustData[string](t)[start*row:(start+n)*row], shape...)
 	}
 	width := row * t.DType().Size()
 	return tensor.FromBytes(t.DType(), t.Bytes()[start*width:(start+n)*width], shape...)

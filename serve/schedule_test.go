@@ -38,7 +38,7 @@ func (f *fakeRun) Run(ctx context.Context, feed onward.Values, _ *onward.RunOpti
 	x := feed["x"].(*tensor.Tensor)
 	f.mu.Lock()
 	f.sizes = append(f.sizes, x.Dim(0))
-	f.values = append(f.values, tensor.Of[float32](x)...)
+	f.values = append(f.values, tensor.MustData[float32](x)...)
 	f.mu.Unlock()
 	select {
 	case <-time.After(f.time):
@@ -48,7 +48,7 @@ func (f *fakeRun) Run(ctx context.Context, feed onward.Values, _ *onward.RunOpti
 		f.mu.Unlock()
 		return nil, ctx.Err()
 	}
-	for _, v := range tensor.Of[float32](x) {
+	for _, v := range tensor.MustData[float32](x) {
 		if v < 0 {
 			return nil, errors.New("negative element")
 		}
@@ -127,7 +127,7 @@ func TestBatchesFillUpToTheDelay(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					want := tensor.Of[float32](jobs[i].feed["x"].(*tensor.Tensor))
+					want := tensor.MustData[float32](jobs[i].feed["x"].(*tensor.Tensor))
 					if got := result32(t, jobs[i]); !slices.Equal(got, want) {
 						t.Errorf("job %d: %v, want %v", i, got, want)
 					}

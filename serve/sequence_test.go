@@ -299,7 +299,7 @@ type fakeTotal struct {
 func (f *fakeTotal) Close() error { return nil }
 
 func (f *fakeTotal) Run(_ context.Context, feed onward.Values, _ *onward.RunOptions) (onward.Values, error) {
-	x, total := tensor.Of[float32](feed["x"].(*tensor.Tensor)), tensor.Of[float32](feed["total"].(*tensor.Tensor))
+	x, total := tensor.MustData[float32](feed["x"].(*tensor.Tensor)), tensor.MustData[float32](feed["total"].(*tensor.Tensor))
 	f.mu.Lock()
 	f.sizes = append(f.sizes, len(x))
 	f.mu.Unlock()
@@ -336,7 +336,7 @@ func send(ctx context.Context, v *version, id, timeout uint64, start, end bool, 
 	if err != nil {
 		return err.Error()
 	}
-	return fmt.Sprint(tensor.Of[float32](resp.outputs[0].value)[0])
+	return fmt.Sprint(tensor.MustData[float32](resp.outputs[0].value)[0])
 }
 
 func TestSequencesFormBatches(t *testing.T) {

@@ -188,19 +188,19 @@ func fill(t *tensor.Tensor) {
 			b[i] = byte(r.IntN(2))
 		}
 	case tensor.TypeFloat32:
-		for i, x := 0, tensor.Of[float32](t); i < len(x); i++ {
+		for i, x := 0, tensor.MustData[float32](t); i < len(x); i++ {
 			x[i] = r.Float32()
 		}
 	case tensor.TypeFloat64:
-		for i, x := 0, tensor.Of[float64](t); i < len(x); i++ {
+		for i, x := 0, tensor.MustData[float64](t); i < len(x); i++ {
 			x[i] = r.Float64()
 		}
 	case tensor.TypeFloat16:
-		for i, x := 0, tensor.Of[tensor.Float16](t); i < len(x); i++ {
+		for i, x := 0, tensor.MustData[tensor.Float16](t); i < len(x); i++ {
 			x[i] = tensor.NewFloat16(r.Float32())
 		}
 	case tensor.TypeBFloat16:
-		for i, x := 0, tensor.Of[tensor.BFloat16](t); i < len(x); i++ {
+		for i, x := 0, tensor.MustData[tensor.BFloat16](t); i < len(x); i++ {
 			x[i] = tensor.NewBFloat16(r.Float32())
 		}
 	default:

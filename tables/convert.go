@@ -354,7 +354,7 @@ func (v *values) tensor(rows []int, pad int) (*tensor.Tensor, error) {
 		if err != nil || v.in.dtype == tensor.TypeFloat32 {
 			return t, err
 		}
-		return tensor.Convert(t, v.in.dtype, tensor.ConvertOptions{Saturate: true})
+		return tensor.Convert(t, v.in.dtype, &tensor.ConvertOptions{Saturate: true})
 	case []int64:
 		g := gather(v, d, rows, size, pad)
 		if v.in.dtype == tensor.TypeUint64 {
@@ -368,7 +368,7 @@ func (v *values) tensor(rows []int, pad int) (*tensor.Tensor, error) {
 		if err != nil || v.in.dtype == tensor.TypeInt64 {
 			return t, err
 		}
-		return tensor.Convert(t, v.in.dtype, tensor.ConvertOptions{})
+		return tensor.Convert(t, v.in.dtype, nil)
 	}
 	panic(fmt.Sprintf("elements are of type %T", v.data))
 }

@@ -88,7 +88,7 @@ func keys(m *tensor.Map) []string {
 		return s
 	}
 	var s []string
-	for _, f := range tensor.Of[int64](tensor.Must(tensor.Convert(m.Keys, tensor.TypeInt64, tensor.ConvertOptions{}))) {
+	for _, f := range tensor.MustData[int64](tensor.Must(tensor.Convert(m.Keys, tensor.TypeInt64, nil))) {
 		s = append(s, fmt.Sprint(f))
 	}
 	return s
@@ -194,23 +194,23 @@ func elements(t *tensor.Tensor, n int) (arrow.ArrayData, error) {
 	switch t.DType() {
 	case tensor.TypeString:
 		b := array.NewStringBuilder(memory.DefaultAllocator)
-		b.AppendValues(tensor.Of[string](t)[:n], nil)
+		b.AppendValues(tensor.MustData[string](t)[:n], nil)
 		return b.NewStringArray().Data(), nil
 	case tensor.TypeBool:
 		bits := make([]byte, bitutil.BytesForBits(int64(n)))
-		for i, x := range tensor.Of[bool](t)[:n] {
+		for i, x := range tensor.MustData[bool](t)[:n] {
 			if x {
 				bitutil.SetBit(bits, i)
 			}
 		}
 		return array.NewData(typ, n, []*memory.Buffer{nil, memory.NewBufferBytes(bits)}, nil, 0, 0), nil
 	case tensor.TypeInt2, tensor.TypeInt4:
-		t = tensor.Must(tensor.Convert(t, tensor.TypeInt8, tensor.ConvertOptions{}))
+		t = tensor.Must(tensor.Convert(t, tensor.TypeInt8, nil))
 	case tensor.TypeUint2, tensor.TypeUint4:
-		t = tensor.Must(tensor.Convert(t, tensor.TypeUint8, tensor.ConvertOptions{}))
+		t = tensor.Must(tensor.Convert(t, tensor.TypeUint8, nil))
 	default:
 		if t.DType().IsFloat() && typ.ID() == arrow.FLOAT32 && t.DType() != tensor.TypeFloat32 {
-			t = tensor.Must(tensor.Convert(t, tensor.TypeFloat32, tensor.ConvertOptions{}))
+			t = tensor.Must(tensor.Convert(t, tensor.TypeFloat32, nil))
 		}
 	}
 	// The engine may reuse the memory of a tensor that is not referenced, hence the copy.

@@ -190,7 +190,7 @@ func (c *comparison) elements(d *Difference, got, want *Tensor) (worst int) {
 			}
 		}
 	case want.dtype == TypeInt64:
-		g, w := Of[int64](got), Of[int64](want)
+		g, w := MustData[int64](got), MustData[int64](want)
 		for i := range w {
 			if g[i] != w[i] {
 				note(i, float64(uint64(max(g[i], w[i]))-uint64(min(g[i], w[i]))), math.Abs(float64(w[i])),
@@ -198,7 +198,7 @@ func (c *comparison) elements(d *Difference, got, want *Tensor) (worst int) {
 			}
 		}
 	case want.dtype == TypeUint64:
-		g, w := Of[uint64](got), Of[uint64](want)
+		g, w := MustData[uint64](got), MustData[uint64](want)
 		for i := range w {
 			if g[i] != w[i] {
 				note(i, float64(max(g[i], w[i])-min(g[i], w[i])), float64(w[i]), c.tolerance(float64(w[i])))
@@ -258,9 +258,9 @@ func nanMax(a, b float64) float64 {
 
 func complexes(t *Tensor) []complex128 {
 	if t.dtype == TypeComplex128 {
-		return Of[complex128](t)
+		return MustData[complex128](t)
 	}
-	return Of[complex128](Must(Convert(t, TypeComplex128, ConvertOptions{})))
+	return MustData[complex128](Must(Convert(t, TypeComplex128, nil)))
 }
 
 func (c *comparison) maps(path string, got, want *Map) error {

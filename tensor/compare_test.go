@@ -131,8 +131,8 @@ func TestSparseDense(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if y := Must(s.ToDense(24)); !slices.Equal(Of[float32](y), []float32{0, 0, 1, 2, 0, 0}) {
-		t.Error(Of[float32](y))
+	if y := Must(s.ToDense(24)); !slices.Equal(MustData[float32](y), []float32{0, 0, 1, 2, 0, 0}) {
+		t.Error(MustData[float32](y))
 	}
 	if _, err := s.ToDense(23); err == nil {
 		t.Error("24 bytes with a limit of 23: no error")

@@ -43,8 +43,8 @@ type ConvertOptions struct {
 //   - uint64: negative numbers become the bits of their int64, NaN and numbers below −2⁶³ become
 //     2⁶³, and numbers of 2⁶⁴ and more become 0.
 //
-// The result never shares memory with t.
-func Convert(t *Tensor, to DType, opts ConvertOptions) (*Tensor, error) {
+// Nil options stand for the defaults. The result never shares memory with t.
+func Convert(t *Tensor, to DType, opts *ConvertOptions) (*Tensor, error) {
 	if err := convertible(to, t.dtype); err != nil {
 		return nil, err
 	}
@@ -69,7 +69,10 @@ func isComplex(d DType) bool { return d == TypeComplex64 || d == TypeComplex128 
 
 // ConvertInto converts src into dst like [Convert]. dst must have as many elements as src and must
 // not share memory with it. It allocates for strings only.
-func ConvertInto(dst, src *Tensor, opts ConvertOptions) error {
+func ConvertInto(dst, src *Tensor, opts *ConvertOptions) error {
+	if opts == nil {
+		opts = &ConvertOptions{}
+	}
 	if err := convertible(dst.dtype, src.dtype); err != nil {
 		return err
 	}
@@ -87,17 +90,17 @@ func ConvertInto(dst, src *Tensor, opts ConvertOptions) error {
 	case dst.dtype == TypeString:
 		formatElements(dst.strs, src)
 	case src.dtype == TypeString:
-		return parseElements(dst, src.strs, opts)
+		return parseElements(dst, src.strs, *opts)
 	case src.dtype == TypeComplex64:
-		for i, v := range Of[complex64](src) {
+		for i, v := range MustData[complex64](src) {
 			memory.FromRaw[complex128](dst.data)[i] = complex128(v)
 		}
 	case src.dtype == TypeComplex128:
-		for i, v := range Of[complex128](src) {
+		for i, v := range MustData[complex128](src) {
 			memory.FromRaw[complex64](dst.data)[i] = complex64(v)
 		}
 	default:
-		convertElements(span{dst.dtype, dst.data, n}, span{src.dtype, src.data, n}, opts)
+		convertElements(span{dst.dtype, dst.data, n}, span{src.dtype, src.data, n}, *opts)
 	}
 	return nil
 }
@@ -439,11 +442,11 @@ func integerToOdd(v uint64) float32 {
 // in a new slice. Integers above 2⁵³ round.
 func Float64s(t *Tensor) ([]float64, error) {
 	if t.dtype == TypeFloat64 {
-		return slices.Clone(Of[float64](t)), nil
+		return slices.Clone(MustData[float64](t)), nil
 	}
-	c, err := Convert(t, TypeFloat64, ConvertOptions{})
+	c, err := Convert(t, TypeFloat64, nil)
 	if err != nil {
 		return nil, err
 	}
-	return Of[float64](c), nil
+	return MustData[float64](c), nil
 }

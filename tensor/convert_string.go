@@ -22,7 +22,7 @@ func formatElements(dst []string, src *Tensor) {
 			}
 		})
 	case src.dtype == TypeUint64:
-		for i, v := range Of[uint64](src) {
+		for i, v := range MustData[uint64](src) {
 			dst[i] = strconv.FormatUint(v, 10)
 		}
 	default:
@@ -66,7 +66,7 @@ func parseElements(dst *Tensor, src []string, opts ConvertOptions) error {
 	}
 	out := span{dst.dtype, dst.data, len(src)}
 	if dst.dtype == TypeFloat32 { // one rounding from decimal
-		d := Of[float32](dst)
+		d := MustData[float32](dst)
 		for i, s := range src {
 			v, err := parseNumber(s, 32)
 			if err != nil {

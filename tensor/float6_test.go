@@ -26,8 +26,8 @@ func TestFloat6Values(t *testing.T) {
 		data := make([]byte, memory.PackedLen(64, 6))
 		memory.PackUint(data, codes, 6)
 		x := Must(FromBytes(d, data, 64))
-		wide := Must(Convert(x, TypeFloat32, ConvertOptions{}))
-		for c, got := range Of[float32](wide) {
+		wide := Must(Convert(x, TypeFloat32, nil))
+		for c, got := range MustData[float32](wide) {
 			v := want[c&31]
 			if c >= 32 {
 				v = -v
@@ -39,7 +39,7 @@ func TestFloat6Values(t *testing.T) {
 				t.Errorf("%s: code %d is %v, want %v", d, c, got, v)
 			}
 		}
-		if back := Must(Convert(wide, d, ConvertOptions{})); Equal(back, x) != nil ||
+		if back := Must(Convert(wide, d, nil)); Equal(back, x) != nil ||
 			string(back.Bytes()) != string(data) {
 			t.Errorf("%s: the codes become % x on the way to float and back, want % x", d, back.Bytes(), data)
 		}
@@ -60,7 +60,7 @@ func TestFloat6Rounding(t *testing.T) {
 	for d, want := range map[DType]uint32{TypeFloat6E2M3: 0x715e8c31, TypeFloat6E3M2: 0xde3158d3} {
 		for _, saturate := range []bool{true, false} { // has no effect
 			codes := make([]uint8, len(x))
-			memory.UnpackUint(codes, Must(Convert(src, d, ConvertOptions{Saturate: saturate})).Bytes(), 6)
+			memory.UnpackUint(codes, Must(Convert(src, d, &ConvertOptions{Saturate: saturate})).Bytes(), 6)
 			if got := crc32.ChecksumIEEE(codes); got != want {
 				t.Errorf("%s: the checksum of the codes is %#x, want %#x", d, got, want)
 			}

@@ -21,8 +21,12 @@ type FormatOptions struct {
 
 // Format returns the contents of v as text for people. Tensors are nested brackets with aligned
 // columns; large ones have an ellipsis in the middle of each dimension. Sequences and maps have one
-// item per line, with its type. Strings are quoted as in Go.
-func Format(v Value, o FormatOptions) string {
+// item per line, with its type. Strings are quoted as in Go. Nil options stand for the defaults.
+func Format(v Value, opts *FormatOptions) string {
+	var o FormatOptions
+	if opts != nil {
+		o = *opts
+	}
 	if o.Threshold <= 0 {
 		o.Threshold = 1000
 	}
@@ -215,16 +219,16 @@ func formatElement(t *Tensor, i, precision int) string {
 func appendNumber(b []byte, t *Tensor, i, precision int) []byte {
 	switch t.dtype {
 	case TypeUint64:
-		return strconv.AppendUint(b, Of[uint64](t)[i], 10)
+		return strconv.AppendUint(b, MustData[uint64](t)[i], 10)
 	case TypeFloat64:
-		return appendFloat(b, Of[float64](t)[i], 64, precision)
+		return appendFloat(b, MustData[float64](t)[i], 64, precision)
 	case TypeFloat32:
-		return appendFloat(b, float64(Of[float32](t)[i]), 32, precision)
+		return appendFloat(b, float64(MustData[float32](t)[i]), 32, precision)
 	case TypeComplex64:
-		v := Of[complex64](t)[i]
+		v := MustData[complex64](t)[i]
 		return appendComplex(b, complex128(v), 32, precision)
 	case TypeComplex128:
-		return appendComplex(b, Of[complex128](t)[i], 64, precision)
+		return appendComplex(b, MustData[complex128](t)[i], 64, precision)
 	}
 	e := elementTensor(t, i)
 	if t.dtype.IsFloat() {
@@ -316,7 +320,7 @@ func formatVerb(s fmt.State, verb rune, v Value) {
 	case IsNil(v):
 		io.WriteString(s, "<nil>")
 	case verb == 'v':
-		io.WriteString(s, Format(v, FormatOptions{}))
+		io.WriteString(s, Format(v, nil))
 	case verb == 's' || verb == 'q':
 		fmt.Fprintf(s, fmt.FormatString(s, verb), v.(fmt.Stringer).String())
 	default:

@@ -35,7 +35,7 @@ func TestFormat(t *testing.T) {
 		{&Map{Must(New([]int64{7}, 1)), Must(New([]float32{.5}, 1))}, FormatOptions{}, "{\n  7: 0.5,\n}"},
 		{&Optional{}, FormatOptions{}, "none"},
 	} {
-		if got := Format(c.v, c.o); got != c.want {
+		if got := Format(c.v, &c.o); got != c.want {
 			t.Errorf("%s:\n%s\nwant\n%s", typeName(c.v), got, c.want)
 		}
 	}
@@ -48,7 +48,7 @@ func TestFormatManySmallDimensions(t *testing.T) {
 	for i := range shape {
 		shape[i] = 2
 	}
-	if s := Format(Must(Zeros(TypeInt8, shape...)), FormatOptions{}); len(s) > 1<<18 || !strings.Contains(s, "...") {
+	if s := Format(Must(Zeros(TypeInt8, shape...)), nil); len(s) > 1<<18 || !strings.Contains(s, "...") {
 		t.Errorf("%d bytes of text", len(s))
 	}
 }

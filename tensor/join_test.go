@@ -16,7 +16,7 @@ func TestConcat(t *testing.T) {
 	}
 	r, err = Concat(0, Must(New([]string{"a", "b"}, 1, 2)), Must(New([]string{}, 0, 2)),
 		Must(New([]string{"c", "d", "e", "f"}, 2, 2)))
-	if err != nil || !slices.Equal(Of[string](r), []string{"a", "b", "c", "d", "e", "f"}) ||
+	if err != nil || !slices.Equal(MustData[string](r), []string{"a", "b", "c", "d", "e", "f"}) ||
 		!slices.Equal(r.Shape(), []int{3, 2}) {
 		t.Errorf("got %v, %v", r, err)
 	}
@@ -56,12 +56,12 @@ func TestRows(t *testing.T) {
 	if err != nil || !slices.Equal(v.Shape(), []int{2, 2}) {
 		t.Fatalf("got %v, %v", v, err)
 	}
-	Of[float32](v)[0] = 30
+	MustData[float32](v)[0] = 30
 	row, err := x.Row(1)
-	if err != nil || !slices.Equal(row.Shape(), []int{2}) || Of[float32](row)[0] != 30 {
+	if err != nil || !slices.Equal(row.Shape(), []int{2}) || MustData[float32](row)[0] != 30 {
 		t.Errorf("got %v, %v", row, err)
 	}
-	if s, err := Must(New([]string{"a", "b", "c"})).Row(2); err != nil || Of[string](s)[0] != "c" || s.Rank() != 0 {
+	if s, err := Must(New([]string{"a", "b", "c"})).Row(2); err != nil || MustData[string](s)[0] != "c" || s.Rank() != 0 {
 		t.Errorf("got %v, %v", s, err)
 	}
 	if e, err := x.Rows(3, 3); err != nil || e.Len() != 0 {

@@ -485,12 +485,12 @@ func BenchmarkFloat32sToFloat16s(b *testing.B) {
 func BenchmarkConvertFloat8(b *testing.B) {
 	src := Must(Zeros(TypeFloat32, 4096))
 	dst := Must(Zeros(TypeFloat8E4M3FN, 4096))
-	for i := range Of[float32](src) {
-		Of[float32](src)[i] = float32(i) / 7
+	for i := range MustData[float32](src) {
+		MustData[float32](src)[i] = float32(i) / 7
 	}
 	b.SetBytes(4096 * 4)
 	for b.Loop() {
-		if err := ConvertInto(dst, src, ConvertOptions{Saturate: true}); err != nil {
+		if err := ConvertInto(dst, src, &ConvertOptions{Saturate: true}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 // positions returns the linear (row-major) index of each value. s is in COO format.
 func (s *Sparse) positions() []int {
-	ix := Of[int64](s.Indices)
+	ix := MustData[int64](s.Indices)
 	out := make([]int, s.Values.Len())
 	for i := range out {
 		if s.Indices.Rank() == 1 {

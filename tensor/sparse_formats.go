@@ -98,7 +98,7 @@ func (s *Sparse) COO() (*Sparse, error) {
 // fromRows returns the positions of compressed rows.
 func (s *Sparse) fromRows() (*Tensor, error) {
 	rows, cols := s.Shape[0], s.Shape[1]
-	col, start := Of[int64](s.Indices), Of[int64](s.Outer)
+	col, start := MustData[int64](s.Indices), MustData[int64](s.Outer)
 	if s.Indices.Rank() != 1 || s.Outer.Rank() != 1 || len(start) != rows+1 || len(col) != s.Values.Len() {
 		return nil, fail.Errorf("%d values with inner indices %v and outer indices %v for %d rows, want [%d] and [%d]",
 			s.Values.Len(), s.Indices.Shape(), s.Outer.Shape(), rows, s.Values.Len(), rows+1)
@@ -135,7 +135,7 @@ func (s *Sparse) fromBlocks() (values, indices *Tensor, err error) {
 	if !slices.Equal(s.Indices.Shape(), []int{2, n}) {
 		return nil, nil, fail.Errorf("indices of %d blocks have shape %v, want [2 %d]", n, s.Indices.Shape(), n)
 	}
-	ix := Of[int64](s.Indices)
+	ix := MustData[int64](s.Indices)
 	for b := range n {
 		r, c := ix[b], ix[n+b]
 		if r < 0 || r >= int64(rows/h) || c < 0 || c >= int64(cols/w) {

@@ -159,14 +159,14 @@ func Data[T Element](v Value) ([]T, error) {
 	if want := DTypeOf[T](); t.dtype != want {
 		return nil, fail.Errorf("tensor: elements are %s, not %s", t.dtype, want)
 	}
-	return Of[T](t), nil
+	return MustData[T](t), nil
 }
 
-// Of returns the elements of t like [Data], but panics if T is not the Go type of its elements.
-func Of[T Element](t *Tensor) []T {
+// MustData returns the elements of t like [Data], but panics if T is not the Go type of its elements.
+func MustData[T Element](t *Tensor) []T {
 	d := DTypeOf[T]()
 	if t.dtype != d {
-		panicOf(d, t.dtype)
+		panicData(d, t.dtype)
 	}
 	if d == TypeString {
 		return *(*[]T)(unsafe.Pointer(&t.strs))
@@ -174,7 +174,9 @@ func Of[T Element](t *Tensor) []T {
 	return memory.FromRaw[T](t.data)
 }
 
-func panicOf(want, have DType) { panic("tensor: Of[" + want.String() + "] on " + have.String()) }
+func panicData(want, have DType) {
+	panic("tensor: MustData[" + want.String() + "] on " + have.String())
+}
 
 // Reshape returns a tensor of another shape, with as many elements, that shares the contents of t.
 func (t *Tensor) Reshape(shape ...int) (*Tensor, error) {

@@ -144,9 +144,9 @@ func TestAliases(t *testing.T) {
 	x := Must(New(data))
 	y := Must(x.Reshape(2, 2))
 	c := x.Clone()
-	Of[float32](y)[3] = 9
-	if data[3] != 9 || Of[float32](x)[3] != 9 || Of[float32](c)[3] != 4 {
-		t.Error(data, Of[float32](c))
+	MustData[float32](y)[3] = 9
+	if data[3] != 9 || MustData[float32](x)[3] != 9 || MustData[float32](c)[3] != 4 {
+		t.Error(data, MustData[float32](c))
 	}
 	var r Tensor
 	shape := []int{2, 2}
@@ -157,8 +157,8 @@ func TestAliases(t *testing.T) {
 	}
 	s := Must(New([]string{"a"}))
 	cs := s.Clone()
-	Of[string](s)[0] = "b"
-	if Of[string](cs)[0] != "a" || s.Rank() != 0 || cs.Bytes() != nil {
+	MustData[string](s)[0] = "b"
+	if MustData[string](cs)[0] != "a" || s.Rank() != 0 || cs.Bytes() != nil {
 		t.Error("the clone shares the strings")
 	}
 	defer func() {
@@ -166,7 +166,7 @@ func TestAliases(t *testing.T) {
 			t.Error("Of[int32] of a float tensor does not panic")
 		}
 	}()
-	Of[int32](x)
+	MustData[int32](x)
 }
 
 func TestValues(t *testing.T) {
@@ -221,8 +221,8 @@ func TestValues(t *testing.T) {
 		OptionalOf(TensorType(TypeInt8)).Equal(Type{Kind: KindOptional}) {
 		t.Error("different types are equal")
 	}
-	Of[float32](Clone(seq).(*Sequence).Items[0].(*Tensor))[0] = 5
-	if Of[float32](f)[0] != 1 {
+	MustData[float32](Clone(seq).(*Sequence).Items[0].(*Tensor))[0] = 5
+	if MustData[float32](f)[0] != 1 {
 		t.Error("the clone shares its items")
 	}
 }

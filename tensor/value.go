@@ -285,7 +285,7 @@ func NewSparse(values, indices *Tensor, shape ...int) (*Sparse, error) {
 	if indices.dtype != TypeInt64 {
 		return nil, fail.Errorf("tensor: indices of a sparse tensor are %s, want int64", indices.dtype)
 	}
-	ix := Of[int64](indices)
+	ix := MustData[int64](indices)
 	linear := func(i int) (int, error) { return int(ix[i]), nil }
 	switch {
 	case indices.Rank() == 1 && len(ix) == nnz:

@@ -150,8 +150,8 @@ func presets() []preset.Preset {
 // digits returns a batch of synthetic images.
 func digits(n int) *tensor.Tensor {
 	t := tensor.Must(tensor.Zeros(tensor.TypeFloat32, n, 1, 8, 8))
-	for i := range tensor.Of[float32](t) {
-		tensor.Of[float32](t)[i] = float32((i*7919)%17) / 16
+	for i := range tensor.MustData[float32](t) {
+		tensor.MustData[float32](t)[i] = float32((i*7919)%17) / 16
 	}
 	return t
 }
@@ -318,17 +318,17 @@ func (c *checker) bind(ctx context.Context, t target, s scenario) (string, error
 		if out, err = sess.NewOrtValueOf(t.memory, tensor.TypeFloat32, 3, 2); err != nil {
 			return "", err
 		}
-		err = b.BindOutputBuffer("Y", onward.Buffer{Device: t.memory, Type: tensor.TypeFloat32, Shape: []int{3, 2},
+		err = b.BindOutput("Y", onward.Buffer{Device: t.memory, Type: tensor.TypeFloat32, Shape: []int{3, 2},
 			Pointer: unsafe.Pointer(out.Pointer())})
 	default:
-		err = b.BindOutput("Y")
+		err = b.BindOutput("Y", onward.Buffer{})
 	}
 	if err != nil {
 		return "", err
 	}
 	const runs = 5
 	for i := range runs {
-		tensor.Of[float32](x)[0] = float32(i)
+		tensor.MustData[float32](x)[0] = float32(i)
 		if in != nil {
 			err = in.UpdateInPlace(x)
 		} else {
@@ -344,8 +344,8 @@ func (c *checker) bind(ctx context.Context, t target, s scenario) (string, error
 		if err != nil {
 			return "", err
 		}
-		for k, y := range tensor.Of[float32](list[0].(*tensor.Tensor)) {
-			want := tensor.Of[float32](x)[k]
+		for k, y := range tensor.MustData[float32](list[0].(*tensor.Tensor)) {
+			want := tensor.MustData[float32](x)[k]
 			if !c.copies {
 				want *= float32(k + 1)
 			}
@@ -401,8 +401,8 @@ func measure(ctx context.Context, path, provider string, limit time.Duration) (t
 		if err != nil {
 			return 0, err
 		}
-		for i := range tensor.Of[float32](x) {
-			tensor.Of[float32](x)[i] = float32(math.Mod(float64(i)*0.37, 1))
+		for i := range tensor.MustData[float32](x) {
+			tensor.MustData[float32](x)[i] = float32(math.Mod(float64(i)*0.37, 1))
 		}
 		feed[a.Name] = x
 	}

@@ -214,11 +214,11 @@ func parseInput(text, typ string, rng *rand.Rand) (v tensor.Value, constant bool
 	t := tensor.Must(tensor.Zeros(d, shape...))
 	if d == tensor.TypeBool {
 		for i := range x {
-			tensor.Of[bool](t)[i] = x[i] != 0
+			tensor.MustData[bool](t)[i] = x[i] != 0
 		}
 		return t, constant, nil
 	}
-	return t, constant, tensor.ConvertInto(t, tensor.Must(tensor.New(x, shape...)), tensor.ConvertOptions{})
+	return t, constant, tensor.ConvertInto(t, tensor.Must(tensor.New(x, shape...)), nil)
 }
 
 // drawn returns at most 4·n cases of an operator from ONNX's suite and the recorded
@@ -261,7 +261,7 @@ func label(c *opfuzz.Case) string {
 		case t.Rank() == 0:
 			fmt.Fprintf(&b, "%s%v", sep, t.DType())
 		case t.Rank() == 1 && t.Len() <= 4 && t.DType() == tensor.TypeInt64:
-			fmt.Fprintf(&b, "%s%v", sep, tensor.Of[int64](t))
+			fmt.Fprintf(&b, "%s%v", sep, tensor.MustData[int64](t))
 		default:
 			fmt.Fprintf(&b, "%s%v %s", sep, t.DType(),
 				strings.ReplaceAll(strings.Trim(fmt.Sprint(t.Shape()), "[]"), " ", "×"))

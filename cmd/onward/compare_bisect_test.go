@@ -83,8 +83,8 @@ func TestBisect(t *testing.T) {
 		"wrong result of two nodes": {func(m *onnx.Model, out onward.Values) error {
 			if pair(m) {
 				for _, v := range out {
-					for i := range tensor.Of[float32](v.(*tensor.Tensor)) {
-						tensor.Of[float32](v.(*tensor.Tensor))[i] += 100
+					for i := range tensor.MustData[float32](v.(*tensor.Tensor)) {
+						tensor.MustData[float32](v.(*tensor.Tensor))[i] += 100
 					}
 				}
 			}
@@ -146,7 +146,7 @@ func TestBisectFedInitializer(t *testing.T) {
 	fault := func(m *onnx.Model, out onward.Values) error {
 		for _, n := range m.Graph.Nodes {
 			for _, v := range out {
-				if x := tensor.Of[float32](v.(*tensor.Tensor))[0]; n.OpType == "Mul" && (x == 30 || x == -30) {
+				if x := tensor.MustData[float32](v.(*tensor.Tensor))[0]; n.OpType == "Mul" && (x == 30 || x == -30) {
 					return errors.New("wrong for w = 30")
 				}
 			}

@@ -66,8 +66,8 @@ func scaleWeight(t *testing.T, g *onnx.Graph, k int, factor float32) string {
 			t.Fatal(err)
 		}
 		x = x.Clone()
-		for j := range tensor.Of[float32](x) {
-			tensor.Of[float32](x)[j] *= factor
+		for j := range tensor.MustData[float32](x) {
+			tensor.MustData[float32](x)[j] *= factor
 		}
 		g.Initializers[i] = onnx.FromTensor(x)
 		g.Initializers[i].Name = w.Name

@@ -151,7 +151,7 @@ func runConformance(cmd *cobra.Command, provider string, o backendtest.Options, 
 	report string) ([]backendtest.Result, error) {
 	bar := progress.New(cmd.ErrOrStderr(), "running", "cases")
 	o.Progress = func(done, total int, r backendtest.Result) { bar.Step(done, total, r.Name) }
-	r, err := backendtest.New(backend.Provider(provider), o)
+	r, err := backendtest.New(backend.Provider(provider), &o)
 	if err != nil {
 		return nil, err
 	}

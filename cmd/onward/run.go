@@ -176,7 +176,7 @@ func (p *printer) node(n onward.NodeRun) {
 	for i, v := range n.Out {
 		if v != nil {
 			fmt.Fprintf(p.w, "  %s: %s\n", text.Name(n.OutNames[i]),
-				text.Indent(tensor.Format(v, tensor.FormatOptions{}), "  "))
+				text.Indent(tensor.Format(v, nil), "  "))
 		}
 	}
 }
@@ -192,7 +192,7 @@ func (p *printer) results(sess *onward.Session, res onward.Values) error {
 	}
 	for _, o := range sess.Outputs() {
 		if v := res[o.Name]; v != nil {
-			fmt.Fprintf(p.w, "%s: %s\n", text.Name(o.Name), text.Escape(tensor.Format(v, tensor.FormatOptions{})))
+			fmt.Fprintf(p.w, "%s: %s\n", text.Name(o.Name), text.Escape(tensor.Format(v, nil)))
 		}
 	}
 	return nil

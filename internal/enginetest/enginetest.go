@@ -88,7 +88,7 @@ func Normal(rng *rand.Rand, dims ...int) *tensor.Tensor {
 // AddWeights adds an initializer of normally distributed numbers times scale. It returns its name.
 func AddWeights(b *onnx.GraphBuilder, rng *rand.Rand, name string, scale float32, dims ...int) string {
 	t := Normal(rng, dims...)
-	d := tensor.Of[float32](t)
+	d := tensor.MustData[float32](t)
 	for i := range d {
 		d[i] *= scale
 	}
@@ -103,7 +103,7 @@ func AddWeights(b *onnx.GraphBuilder, rng *rand.Rand, name string, scale float32
 // Tolerance is the allowed difference of sums of float32, relative to the largest element.
 func Tolerance(t *tensor.Tensor) float64 {
 	var most float64
-	for _, v := range tensor.Of[float32](t) {
+	for _, v := range tensor.MustData[float32](t) {
 		most = max(most, float64(v), -float64(v))
 	}
 	return 1e-4*most + 1e-6
@@ -144,22 +144,22 @@ func CheckBinding(t *rapid.T, s *onward.Session, b *onward.Binding, x *tensor.Te
 		for _, o := range s.Outputs() {
 			switch rapid.IntRange(0, 3).Draw(t, "bind") {
 			case 0:
-				check(b.BindOutput(o.Name))
+				check(b.BindOutput(o.Name, onward.Buffer{}))
 			case 1, 2:
 				y := want[o.Name].(*tensor.Tensor).Clone()
 				given[o.Name] = y
-				check(b.BindOutputTensor(o.Name, y))
+				check(b.BindCPUOutput(o.Name, y))
 			case 3:
 				if round == 0 {
-					check(b.BindOutput(o.Name)) // at least one output must be bound
+					check(b.BindOutput(o.Name, onward.Buffer{})) // at least one output must be bound
 				}
 			}
 		}
 		if len(b.OutputNames()) == 0 {
-			check(b.BindOutput(s.Outputs()[0].Name))
+			check(b.BindOutput(s.Outputs()[0].Name, onward.Buffer{}))
 		}
 		for range rapid.IntRange(1, 6).Draw(t, "runs") {
-			for i, d := 0, tensor.Of[float32](x); i < len(d); i++ {
+			for i, d := 0, tensor.MustData[float32](x); i < len(d); i++ {
 				d[i] = -d[i] + 0.25
 			}
 			for _, y := range given {

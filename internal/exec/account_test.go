@@ -21,7 +21,7 @@ func (sized) Infer(c *ir.InferContext) error {
 	return nil
 }
 func (sized) Run(c *ir.Call) error {
-	n := int(tensor.Of[float32](c.Tensor(0))[0])
+	n := int(tensor.MustData[float32](c.Tensor(0))[0])
 	if n < 0 {
 		return errors.New("a negative size")
 	}
@@ -72,7 +72,7 @@ func TestAccountOfChangingSizes(t *testing.T) {
 		if err != nil {
 			t.Fatalf("n = %d: %v", n, err)
 		}
-		if y := out[0].(*tensor.Tensor); y.Dim(0) != n || n > 0 && tensor.Of[float32](y)[0] != 2 {
+		if y := out[0].(*tensor.Tensor); y.Dim(0) != n || n > 0 && tensor.MustData[float32](y)[0] != 2 {
 			t.Errorf("n = %d: got %v", n, y)
 		}
 		if h := held(p.states.idle[0]); h != 0 {
@@ -113,7 +113,7 @@ func TestRandomAccount(t *testing.T) {
 		b.SetInput(0, x)
 		for range rapid.IntRange(1, 25).Draw(rt, "runs") {
 			n := rapid.SampledFrom([]int{3, 3, 3, 3, 0, 50, 100000, -1}).Draw(rt, "n")
-			tensor.Of[float32](x)[0] = float32(n)
+			tensor.MustData[float32](x)[0] = float32(n)
 			limit := rapid.SampledFrom([]int64{0, 1 << 10, 1 << 16, 1 << 22}).Draw(rt, "limit")
 			ctx, cancel := context.WithCancel(context.Background())
 			stop = func() {}

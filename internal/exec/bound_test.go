@@ -26,7 +26,7 @@ func (o turned) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	src, dst := tensor.Of[float32](x), tensor.Of[float32](y)
+	src, dst := tensor.MustData[float32](x), tensor.MustData[float32](y)
 	c.Launch(len(src), 16, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			dst[i] = src[len(src)-1-i]
@@ -71,11 +71,11 @@ func TestBoundOutputIsWrittenInPlace(t *testing.T) {
 			b.SetInput(0, x)
 			b.SetOutput(0, y)
 			for k := range 8 {
-				tensor.Of[float32](x)[0] = float32(k)
+				tensor.MustData[float32](x)[0] = float32(k)
 				clear(y.Bytes())
 				runBound(t, b)
-				got := tensor.Of[float32](y)
-				if n := len(got); got[n-1] != float32(k)+1 || got[0] != tensor.Of[float32](x)[n-1]+1 ||
+				got := tensor.MustData[float32](y)
+				if n := len(got); got[n-1] != float32(k)+1 || got[0] != tensor.MustData[float32](x)[n-1]+1 ||
 					b.Result(0) != tensor.Value(y) {
 					t.Fatalf("run %d: first %v, last %v", k, got[0], got[n-1])
 				}
@@ -193,7 +193,7 @@ func TestBoundShapes(t *testing.T) {
 	for _, n := range []int{3, 3, 5, 5, 5, 5, 3, 0, 3, 3} {
 		b.SetInput(0, input(n))
 		runBound(t, b)
-		got := tensor.Of[float32](b.Result(0).(*tensor.Tensor))
+		got := tensor.MustData[float32](b.Result(0).(*tensor.Tensor))
 		slices.Reverse(got)
 		want(t, tensor.Must(tensor.New(got, n, 4)), input(n), 1)
 	}
@@ -257,7 +257,7 @@ func TestRandomBound(t *testing.T) {
 				}
 			}
 			for range rapid.IntRange(1, 6).Draw(rt, "runs") {
-				for i, d := 0, tensor.Of[float32](x); i < len(d); i++ {
+				for i, d := 0, tensor.MustData[float32](x); i < len(d); i++ {
 					d[i] = 3 - d[i]
 				}
 				if ref, err = p.Run(context.Background(), &Request{Inputs: []tensor.Value{x}}); err != nil {

@@ -26,7 +26,7 @@ func (o *launching) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	x, y := tensor.Of[float32](in), tensor.Of[float32](out)
+	x, y := tensor.MustData[float32](in), tensor.MustData[float32](out)
 	c.Launch(1, 1, func(int, int) {
 		o.launched++
 		for i, v := range x {

@@ -21,7 +21,7 @@ func (o launched) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	o.run(c, tensor.Of[float32](y), tensor.Of[float32](x))
+	o.run(c, tensor.MustData[float32](y), tensor.MustData[float32](x))
 	return nil
 }
 

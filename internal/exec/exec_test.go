@@ -30,7 +30,7 @@ func (addOne) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	src, dst := tensor.Of[float32](x), tensor.Of[float32](y)
+	src, dst := tensor.MustData[float32](x), tensor.MustData[float32](y)
 	c.Parallel(len(src), 16, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			dst[i] = src[i] + 1
@@ -116,7 +116,7 @@ func input(n int) *tensor.Tensor {
 // want checks that out equals x + k.
 func want(t *testing.T, out tensor.Value, x *tensor.Tensor, k float32) {
 	t.Helper()
-	got, in := tensor.Of[float32](out.(*tensor.Tensor)), tensor.Of[float32](x)
+	got, in := tensor.MustData[float32](out.(*tensor.Tensor)), tensor.MustData[float32](x)
 	if len(got) != len(in) {
 		t.Fatalf("%d elements, want %d", len(got), len(in))
 	}

@@ -414,7 +414,7 @@ func TestInitializers(t *testing.T) {
 	if got := text(g); got != "y=Sum(x,d,#k,#s) ->y" || len(g.Inputs) != 2 || g.Defaults[g.Inputs[1]] == nil {
 		t.Errorf("%s with %d inputs", got, len(g.Inputs))
 	}
-	if s := g.Values[g.Nodes[0].In[3]].Const.(*tensor.Tensor); !slices.Equal(tensor.Of[float32](s),
+	if s := g.Values[g.Nodes[0].In[3]].Const.(*tensor.Tensor); !slices.Equal(tensor.MustData[float32](s),
 		[]float32{0, 5, 0}) {
 		t.Errorf("the sparse initializer is %v", s)
 	}

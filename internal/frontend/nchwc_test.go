@@ -97,7 +97,7 @@ func TestBlocksOfNchwcModels(t *testing.T) {
 					continue
 				}
 				filters++
-				for i, v := range tensor.Of[float32](g.Values[n.In[1]].Const.(*tensor.Tensor)) {
+				for i, v := range tensor.MustData[float32](g.Values[n.In[1]].Const.(*tensor.Tensor)) {
 					if v != float32(i) {
 						t.Fatalf("element %d of a filter is %v", i, v)
 					}

@@ -23,7 +23,7 @@ type binding struct {
 
 // device returns the error for memory on a device other than the CPU.
 func (b *binding) device(d driver.Device) error {
-	return driver.Errorf(driver.InvalidArgument, "the Go engine works on the memory of the cpu, not of %s: open the session with a provider for that device, such as ort:%s", d, d.Type)
+	return driver.Errorf(driver.CodeInvalidArgument, "the Go engine works on the memory of the cpu, not of %s: open the session with a provider for that device, such as ort:%s", d, d.Type)
 }
 
 func (b *binding) BindInput(i int, v driver.Memory) error {
@@ -68,7 +68,7 @@ func (b *binding) Run(ctx context.Context, opts *driver.RunOptions) error {
 	}
 	err := b.bound.Run(ctx, &r)
 	if errors.Is(err, exec.ErrBoundShape) {
-		return &driver.StatusError{Code: driver.InvalidArgument, Message: err.Error(), Err: err}
+		return &driver.StatusError{Code: driver.CodeInvalidArgument, Message: err.Error(), Err: err}
 	}
 	return err
 }

@@ -34,7 +34,7 @@ func customDefs(list []driver.CustomOperator) (func(domain, opType string, opset
 		k := key{kit.NormalDomain(o.Domain), o.Name}
 		for _, d := range defs[k] {
 			if d.Since == c.Since {
-				return nil, driver.Errorf(driver.InvalidArgument,
+				return nil, driver.Errorf(driver.CodeInvalidArgument,
 					"custom operator %s of version %d is registered twice", kit.QualifiedName(o.Domain, o.Name),
 					c.Since)
 			}
@@ -59,14 +59,14 @@ func customDefs(list []driver.CustomOperator) (func(domain, opType string, opset
 func check(o driver.CustomOperator) (*checked, error) {
 	name := kit.QualifiedName(o.Domain, o.Name)
 	if o.Name == "" || o.Run == nil {
-		return nil, driver.Errorf(driver.InvalidArgument, "custom operator %q needs a name and a function Run", name)
+		return nil, driver.Errorf(driver.CodeInvalidArgument, "custom operator %q needs a name and a function Run", name)
 	}
 	sig, err := ir.ParseSignature(o.Inputs, o.Outputs, o.Types)
 	if err != nil {
-		return nil, driver.Errorf(driver.InvalidArgument, "custom operator %s: %w", name, err)
+		return nil, driver.Errorf(driver.CodeInvalidArgument, "custom operator %s: %w", name, err)
 	}
 	if len(sig.Out) == 0 {
-		return nil, driver.Errorf(driver.InvalidArgument, "custom operator %s has no outputs", name)
+		return nil, driver.Errorf(driver.CodeInvalidArgument, "custom operator %s has no outputs", name)
 	}
 	vars := map[string]tensor.Type{} // type variables of inputs, bound to any of their types
 	for _, p := range sig.In {
@@ -76,7 +76,7 @@ func check(o driver.CustomOperator) (*checked, error) {
 	}
 	for _, p := range sig.Out {
 		if _, ok := sig.Resolve(p.Pattern, vars); !ok {
-			return nil, driver.Errorf(driver.InvalidArgument, "custom operator %s: the type %s of output %s is "+
+			return nil, driver.Errorf(driver.CodeInvalidArgument, "custom operator %s: the type %s of output %s is "+
 				"neither a single type nor a type variable of an input", name, p.Pattern, p.Name)
 		}
 	}

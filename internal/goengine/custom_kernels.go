@@ -21,7 +21,7 @@ func CustomKernels(m *onnx.Model, opts *driver.Options) (*onnx.Model, []driver.C
 		return m, nil, err
 	}
 	if m == nil || m.Graph == nil {
-		return nil, nil, driver.Errorf(driver.NoModel, "the model is nil or has no graph")
+		return nil, nil, driver.Errorf(driver.CodeNoModel, "the model is nil or has no graph")
 	}
 	b := &renamer{find: find, opsets: map[string]int{}, defs: map[string]*kit.Def{}}
 	for _, o := range m.OpsetImports {
@@ -30,7 +30,7 @@ func CustomKernels(m *onnx.Model, opts *driver.Options) (*onnx.Model, []driver.C
 	for _, f := range m.Functions {
 		if f != nil && slices.ContainsFunc(f.Nodes, b.isCustom) {
 			return nil, nil,
-				driver.Errorf(driver.NotImplemented, "function %s uses a custom operator: only cpu and reference "+
+				driver.Errorf(driver.CodeNotImplemented, "function %s uses a custom operator: only cpu and reference "+
 					"support custom operators in functions", f.Name)
 		}
 	}
@@ -92,7 +92,7 @@ func (b *renamer) graph(g *onnx.Graph, depth int) (*onnx.Graph, error) {
 		return nil, nil
 	}
 	if depth > deepest {
-		return nil, driver.Errorf(driver.InvalidGraph, "subgraphs nest deeper than %d levels", deepest)
+		return nil, driver.Errorf(driver.CodeInvalidGraph, "subgraphs nest deeper than %d levels", deepest)
 	}
 	r := *g
 	r.Nodes = slices.Clone(g.Nodes)

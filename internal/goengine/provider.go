@@ -77,7 +77,7 @@ func (p provider) compile(ctx context.Context, m *driver.Model, opts *driver.Opt
 // build converts, optimizes and plans the graph of a model.
 func (p provider) build(ctx context.Context, m *driver.Model, opts *driver.Options, config driver.Config) (*engine, error) {
 	for k := range config.Options {
-		return nil, driver.Errorf(driver.InvalidArgument, "provider %s has no options, got %q", p.name, k)
+		return nil, driver.Errorf(driver.CodeInvalidArgument, "provider %s has no options, got %q", p.name, k)
 	}
 	custom, err := customDefs(opts.CustomOperators)
 	if err != nil {
@@ -188,7 +188,7 @@ func convert(m *onnx.Model, opts frontend.Options) (*ir.Graph, error) {
 func status(err error) error {
 	var unsupported *kit.UnsupportedError
 	if errors.As(err, &unsupported) {
-		return &driver.StatusError{Code: driver.NotImplemented, Message: err.Error(), Err: err}
+		return &driver.StatusError{Code: driver.CodeNotImplemented, Message: err.Error(), Err: err}
 	}
 	return err
 }

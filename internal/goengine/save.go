@@ -52,11 +52,11 @@ func saveOptimized(ctx context.Context, m *onnx.Model, opts *driver.Options, fo 
 	w := &onnx.WriteOptions{ExternalData: opts.Config[driver.ConfigOptimizedExternalFile]}
 	if s := opts.Config[driver.ConfigOptimizedExternalMinimum]; s != "" {
 		if w.Threshold, err = strconv.ParseInt(s, 10, 64); err != nil || w.Threshold < 0 {
-			return driver.Errorf(driver.InvalidArgument, "%s must be a number of bytes, got %q", driver.ConfigOptimizedExternalMinimum, s)
+			return driver.Errorf(driver.CodeInvalidArgument, "%s must be a number of bytes, got %q", driver.ConfigOptimizedExternalMinimum, s)
 		}
 	}
 	if err := onnx.WriteFile(opts.OptimizedModelPath, r, w); err != nil {
-		return &driver.StatusError{Code: driver.Fail, Message: "the optimized model cannot be saved: " + err.Error(), Err: err}
+		return &driver.StatusError{Code: driver.CodeFail, Message: "the optimized model cannot be saved: " + err.Error(), Err: err}
 	}
 	return nil
 }

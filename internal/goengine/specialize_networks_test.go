@@ -43,7 +43,7 @@ func TestSpecializedNetworks(t *testing.T) {
 				for name, v := range got {
 					w := want[name].(*tensor.Tensor)
 					var most float64
-					for _, v := range tensor.Of[float32](w) {
+					for _, v := range tensor.MustData[float32](w) {
 						most = max(most, float64(v), -float64(v))
 					}
 					if err := tensor.AllClose(v, w, 2e-3, 1e-4*most+1e-6); err != nil {

@@ -142,12 +142,12 @@ func ContentsOf(v *Value) []Dim {
 		switch t.DType() {
 		case tensor.TypeInt64:
 			r = make([]Dim, 0, t.Len())
-			for _, x := range tensor.Of[int64](t) {
+			for _, x := range tensor.MustData[int64](t) {
 				r = append(r, Known(int(x)))
 			}
 		case tensor.TypeInt32:
 			r = make([]Dim, 0, t.Len())
-			for _, x := range tensor.Of[int32](t) {
+			for _, x := range tensor.MustData[int32](t) {
 				r = append(r, Known(int(x)))
 			}
 		}

@@ -86,7 +86,7 @@ func (r *argReduction) RunWith(c *ir.Call, which argWhich) error {
 	if shape[axis] == 0 {
 		return fail.Errorf("axis %d of shape %v is empty", axis, shape)
 	}
-	dst, s := tensor.Of[int64](out), kit.SpanOf(shape, axis)
+	dst, s := tensor.MustData[int64](out), kit.SpanOf(shape, axis)
 	longBytes := x.DType().Size() == 1 && s.Inner == 1 && s.N > argWidth && !c.Generic
 	if d, ok := argTypes[x.DType()]; ok && !longBytes {
 		if x, err = kit.ToScratch(c, x, d); err != nil {
@@ -95,26 +95,26 @@ func (r *argReduction) RunWith(c *ir.Call, which argWhich) error {
 	}
 	switch d := x.DType(); d {
 	case tensor.TypeInt8:
-		argFolds(c, dst, tensor.Of[int8](x), s, which, r.SelectLast, vec.ReduceMaxI8, vec.ReduceMinI8)
+		argFolds(c, dst, tensor.MustData[int8](x), s, which, r.SelectLast, vec.ReduceMaxI8, vec.ReduceMinI8)
 		return nil
 	case tensor.TypeInt32:
-		return argRunFast(c, dst, tensor.Of[int32](x), s, which, r.SelectLast, vec.ReduceMaxI32, vec.ReduceMinI32)
+		return argRunFast(c, dst, tensor.MustData[int32](x), s, which, r.SelectLast, vec.ReduceMaxI32, vec.ReduceMinI32)
 	case tensor.TypeInt64:
-		return argRunFast(c, dst, tensor.Of[int64](x), s, which, r.SelectLast, vec.ReduceMaxI64, vec.ReduceMinI64)
+		return argRunFast(c, dst, tensor.MustData[int64](x), s, which, r.SelectLast, vec.ReduceMaxI64, vec.ReduceMinI64)
 	case tensor.TypeUint8:
-		argFolds(c, dst, tensor.Of[uint8](x), s, which, r.SelectLast, vec.ReduceMaxU8, vec.ReduceMinU8)
+		argFolds(c, dst, tensor.MustData[uint8](x), s, which, r.SelectLast, vec.ReduceMaxU8, vec.ReduceMinU8)
 		return nil
 	case tensor.TypeUint64:
-		return argRun(c, dst, tensor.Of[uint64](x), s, which, r.SelectLast)
+		return argRun(c, dst, tensor.MustData[uint64](x), s, which, r.SelectLast)
 	case tensor.TypeFloat32:
 		if s.Inner == 1 && !c.Generic {
-			v := tensor.Of[float32](x)
+			v := tensor.MustData[float32](x)
 			kit.ParallelSpans(c, s.Outer, s.N,
 				func(lo, hi int) { argRowsFast(dst[lo:hi], v, s.N, lo, which, r.SelectLast) })
 			return nil
 		}
 		if size := s.N * s.Inner; !c.Generic && s.Inner < kit.ShortRow {
-			v := tensor.Of[float32](x)
+			v := tensor.MustData[float32](x)
 			kit.ParallelSpans(c, s.Outer, size, func(lo, hi int) {
 				const enough = 1 << 12
 				rows := make([]float32, min(hi-lo, max(1, enough/size))*size)
@@ -130,11 +130,11 @@ func (r *argReduction) RunWith(c *ir.Call, which argWhich) error {
 			return c.Err()
 		}
 		if !c.Generic && s.Inner >= kit.ShortRow {
-			return argColumns(c, dst, s, tensor.Of[float32](x), which, r.SelectLast, argLinesF32)
+			return argColumns(c, dst, s, tensor.MustData[float32](x), which, r.SelectLast, argLinesF32)
 		}
-		return argRun(c, dst, tensor.Of[float32](x), s, which, r.SelectLast)
+		return argRun(c, dst, tensor.MustData[float32](x), s, which, r.SelectLast)
 	case tensor.TypeFloat64:
-		return argRunFast(c, dst, tensor.Of[float64](x), s, which, r.SelectLast, vec.ReduceMaxF64, vec.ReduceMinF64)
+		return argRunFast(c, dst, tensor.MustData[float64](x), s, which, r.SelectLast, vec.ReduceMaxF64, vec.ReduceMinF64)
 	default:
 		return fail.Errorf("elements of type %s are not supported", d)
 	}

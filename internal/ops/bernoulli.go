@@ -31,7 +31,7 @@ func (o *Bernoulli) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	probs := tensor.Of[float64](p)
+	probs := tensor.MustData[float64](p)
 	src := o.Source(c)
 	var numbers [kit.LoopBlock]float64
 	nan := -1

@@ -56,7 +56,7 @@ func (o *Clip) Bounds(in []*tensor.Tensor) (lo, hi float32, ok bool) {
 		if in[i+1].DType() != tensor.TypeFloat32 || in[i+1].Len() != 1 {
 			return lo, hi, false
 		}
-		*b = tensor.Of[float32](in[i+1])[0]
+		*b = tensor.MustData[float32](in[i+1])[0]
 	}
 	return lo, hi, lo <= hi
 }
@@ -88,7 +88,7 @@ func (o *Clip) Run(c *ir.Call) error {
 		lo, hi := float32(o.Min), float32(o.Max)
 		for i, p := range []*float32{&lo, &hi} {
 			if t := c.Tensor(1 + i); t != nil {
-				*p = tensor.Of[float32](t)[0]
+				*p = tensor.MustData[float32](t)[0]
 			}
 		}
 		return elementwise.MapLoop(c, *clipFloats(lo, hi), kit.GrainVector)

@@ -44,7 +44,7 @@ var _ = kit.Register(&kit.Def{Name: "ConstantFill", Since: kit.Versions{1}, Unti
 			a.Errorf("attribute dtype is %s, want float, int32, int64 or bool", d)
 			return op
 		}
-		v, err := tensor.Convert(tensor.Scalar(a.Float("value", 0)), d, tensor.ConvertOptions{})
+		v, err := tensor.Convert(tensor.Scalar(a.Float("value", 0)), d, nil)
 		if err != nil {
 			a.Errorf("attribute value: %w", err)
 		}

@@ -22,5 +22,5 @@ func oneBool(t *tensor.Tensor, what string) (bool, error) {
 	if t == nil || t.DType() != tensor.TypeBool || t.Len() != 1 {
 		return false, fail.Errorf("%s is %s, want one bool", what, t)
 	}
-	return tensor.Of[bool](t)[0], nil
+	return tensor.MustData[bool](t)[0], nil
 }

@@ -48,7 +48,7 @@ func (v *Conv) Infer(c *ir.InferContext) error {
 func (v *Conv) Run(c *ir.Call) error {
 	if c.Tensor(0).DType() == tensor.TypeFloat64 {
 		w := c.Tensor(1)
-		return convReal(c, v, tensor.Of[float64](w), w.Shape())
+		return convReal(c, v, tensor.MustData[float64](w), w.Shape())
 	}
 	w, err := kit.RealIn[float32](c, c.Tensor(1))
 	if err != nil {

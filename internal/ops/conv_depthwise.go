@@ -48,7 +48,7 @@ func prepareDepthwise(f *FusedConv, in []tensor.Value, types []ir.Type) (ir.Oper
 		if !ok || !slices.Equal(b.Shape(), []int{w.Dim(0)}) {
 			return nil, nil, nil
 		}
-		bias, drop = tensor.Of[float32](b), append(drop, 2)
+		bias, drop = tensor.MustData[float32](b), append(drop, 2)
 	}
 	s, err := window.NewConvShape(&f.Window, f.Group, append([]int{1}, shape...), w.Shape())
 	if err != nil || kit.Product(s.Shape) == 0 || kit.Product(shape) == 0 || s.WideBorder() {
@@ -63,7 +63,7 @@ func prepareDepthwise(f *FusedConv, in []tensor.Value, types []ir.Type) (ir.Oper
 	d, err := conv.NewDepthwisePlanes(cpu.Active(),
 		&conv.Shape{N: 1, Cin: s.C, Cout: s.M, Group: s.Group, In: plane(s.In, 1), Kernel: plane(s.Kernel, 1),
 			Stride: plane(s.Stride, 1), Dilation: plane(s.Dilation, 1), PadBegin: plane(s.Before, 0),
-			PadEnd: plane(s.After, 0), Out: plane(s.Out, 1)}, tensor.Of[float32](w), bias)
+			PadEnd: plane(s.After, 0), Out: plane(s.Out, 1)}, tensor.MustData[float32](w), bias)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -120,7 +120,7 @@ func (f *depthwiseConv) Run(c *ir.Call) error {
 	if !f.adds(c) {
 		act = f.Act
 	}
-	xs, ys := tensor.Of[float32](x), tensor.Of[float32](y)
+	xs, ys := tensor.MustData[float32](x), tensor.MustData[float32](y)
 	in, out := kit.Product(f.in), kit.Product(f.out)
 	err = kit.InWorkspaces(c, n*blocks, func(ws, i int) error {
 		img, b := i/blocks, i%blocks

@@ -47,13 +47,13 @@ func (f *FusedConv) Run(c *ir.Call) error {
 
 // finish adds Z and applies the activation in place.
 func (f *FusedConv) finish(c *ir.Call, y *tensor.Tensor) error {
-	dst := tensor.Of[float32](y)
+	dst := tensor.MustData[float32](y)
 	var add []float32
 	if z := c.Tensor(3); z != nil {
 		if fmt.Sprint(z.Shape()) != fmt.Sprint(y.Shape()) {
 			return fail.Errorf("input Z has shape %v, the output %v", z.Shape(), y.Shape())
 		}
-		add = tensor.Of[float32](z)
+		add = tensor.MustData[float32](z)
 	}
 	c.Parallel(len(dst), 1<<14, func(lo, hi int) {
 		d := dst[lo:hi]

@@ -42,9 +42,9 @@ func (v *ConvInteger) run(c *ir.Call, packed *window.ConvWeights) error {
 		return err
 	}
 	if packed == nil {
-		return window.ConvolveBytes(c, &s, x, w, xz, wz, nil, tensor.Of[int32](t))
+		return window.ConvolveBytes(c, &s, x, w, xz, wz, nil, tensor.MustData[int32](t))
 	}
-	return packed.Integers(c, &s, x, xz, nil, tensor.Of[int32](t))
+	return packed.Integers(c, &s, x, xz, nil, tensor.MustData[int32](t))
 }
 
 // convIntegerPacked is a ConvInteger with constant weights.

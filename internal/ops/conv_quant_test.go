@@ -135,7 +135,7 @@ func TestByteConvolutionsAgree(t *testing.T) {
 		}
 		draw := func(name string, shape ...int) []uint8 {
 			d := make([]uint8, kit.Product(shape))
-			for i, v := range tensor.Of[float32](drawTensor(rt, name, shape...)) {
+			for i, v := range tensor.MustData[float32](drawTensor(rt, name, shape...)) {
 				d[i] = uint8(256 * v)
 			}
 			return d

@@ -126,7 +126,7 @@ func TestConvOfPaddedPlanes(t *testing.T) {
 
 func TestConvOfManyTiles(t *testing.T) {
 	x, w := iota32(1, 40, 40, 40), iota32(40, 40, 3, 3)
-	for _, s := range [][]float32{tensor.Of[float32](x), tensor.Of[float32](w)} {
+	for _, s := range [][]float32{tensor.MustData[float32](x), tensor.MustData[float32](w)} {
 		for i := range s {
 			s[i] = float32(i%31) / 31
 		}

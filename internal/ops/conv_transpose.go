@@ -259,7 +259,7 @@ func (v *ConvTranspose) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator
 		if !ok || !slices.Equal(b.Shape(), []int{w.Dim(1)}) {
 			return nil, nil, nil
 		}
-		bias, drop = tensor.Of[float32](b), append(drop, 2)
+		bias, drop = tensor.MustData[float32](b), append(drop, 2)
 	}
 	s, err := v.convShape(append([]int{1}, shape...), w.Shape())
 	if err != nil || kit.Product(s.Shape) == 0 || kit.Product(shape) == 0 || kit.Product(w.Shape()) == 0 {
@@ -283,7 +283,7 @@ func (v *ConvTranspose) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator
 	if stride[0]*stride[1]*s.C < conv.Lanes*3/4 { // most channels of the block would be padding
 		return nil, nil, nil
 	}
-	d, err := conv.NewTransposed(cpu.Active(), tensor.Of[float32](w), bias, s.M, s.C, kernel, from, to, stride, pad)
+	d, err := conv.NewTransposed(cpu.Active(), tensor.MustData[float32](w), bias, s.M, s.C, kernel, from, to, stride, pad)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -309,8 +309,8 @@ func (v *convTransposePacked) Run(c *ir.Call) error {
 		if err := c.Err(); err != nil {
 			return err
 		}
-		v.d.Run(cpu.Active(), c.Par(), tensor.Of[float32](y)[i*kit.Product(v.out):][:kit.Product(v.out)],
-			tensor.Of[float32](x)[i*kit.Product(v.in):][:kit.Product(v.in)], scratch)
+		v.d.Run(cpu.Active(), c.Par(), tensor.MustData[float32](y)[i*kit.Product(v.out):][:kit.Product(v.out)],
+			tensor.MustData[float32](x)[i*kit.Product(v.in):][:kit.Product(v.in)], scratch)
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func TestConvTransposeForms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, v := range tensor.Of[float32](got[0].(*tensor.Tensor)) {
+		for i, v := range tensor.MustData[float32](got[0].(*tensor.Tensor)) {
 			if math.Float32bits(v+0) != math.Float32bits(want[i]+0) {
 				t.Fatalf("input %v, kernel %v, dilation %v, strides %v, pads %v %v: element %d is %g, want %g", in,
 					kernel, dilation, stride, before, after, i, v, want[i])

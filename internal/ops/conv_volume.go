@@ -39,7 +39,7 @@ func prepareVolume(f *FusedConv, in []tensor.Value, types []ir.Type) (ir.Operato
 		if !ok || !slices.Equal(b.Shape(), []int{w.Dim(0)}) {
 			return nil, nil, nil
 		}
-		bias, drop = tensor.Of[float32](b), append(drop, 2)
+		bias, drop = tensor.MustData[float32](b), append(drop, 2)
 	}
 	s, err := window.NewConvShape(&f.Window, f.Group, append([]int{1}, shape...), w.Shape())
 	if err != nil || kit.Product(s.Shape) == 0 || kit.Product(shape) == 0 || s.Group != 1 ||
@@ -48,7 +48,7 @@ func prepareVolume(f *FusedConv, in []tensor.Value, types []ir.Type) (ir.Operato
 	}
 	v, err := conv.NewVolume(cpu.Active(), &conv.Shape{N: 1, Cin: s.C, Cout: s.M, Group: 1, In: s.In, Kernel: s.Kernel,
 		Stride: s.Stride, Dilation: s.Dilation,
-		PadBegin: s.Before, PadEnd: s.After, Out: s.Out}, tensor.Of[float32](w), bias)
+		PadBegin: s.Before, PadEnd: s.After, Out: s.Out}, tensor.MustData[float32](w), bias)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -80,7 +80,7 @@ func (f *volumeConv) Run(c *ir.Call) error {
 	if !f.adds(c) {
 		ep = conv.BlockedEpilogue{Act: f.Act.Gemm(), Lo: f.Act.Lo, Hi: f.Act.Hi}
 	}
-	xs, ys := tensor.Of[float32](x), tensor.Of[float32](y)
+	xs, ys := tensor.MustData[float32](x), tensor.MustData[float32](y)
 	for i := range n {
 		from, to := xs[i*kit.Product(f.in):][:kit.Product(f.in)], ys[i*kit.Product(f.out):][:kit.Product(f.out)]
 		c.Parallel(slices, 1, func(lo, hi int) {

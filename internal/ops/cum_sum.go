@@ -63,7 +63,7 @@ func cumSumLines[T kit.RealNumber](dst, src []T, l cumulativeLines) {
 // few adjacent lines as one.
 func cumSum[T int32 | int64 | float32 | float64](c *ir.Call, out, x *tensor.Tensor, l cumulativeLines) error {
 	if size := l.N * l.Inner; !c.Generic && l.Inner > 1 && l.Inner < fewLines {
-		dst, src := tensor.Of[T](out), tensor.Of[T](x)
+		dst, src := tensor.MustData[T](out), tensor.MustData[T](x)
 		kit.ParallelSpans(c, l.Outer, size, func(lo, hi int) {
 			for ; lo < hi; lo++ {
 				cumSumAdjacent(dst[lo*size:][:size], src[lo*size:][:size], l)
@@ -74,7 +74,7 @@ func cumSum[T int32 | int64 | float32 | float64](c *ir.Call, out, x *tensor.Tens
 	if c.Generic || l.Inner != 1 {
 		return cumulativeOf(kit.ColumnBlock, cumSumLines[T])(c, out, x, l)
 	}
-	dst, src := tensor.Of[T](out), tensor.Of[T](x)
+	dst, src := tensor.MustData[T](out), tensor.MustData[T](x)
 	if len(dst) == 0 {
 		return nil
 	}

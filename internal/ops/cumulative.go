@@ -43,7 +43,7 @@ type cumulativeKernel func(c *ir.Call, out, x *tensor.Tensor, l cumulativeLines)
 //go:noinline
 func cumulativeOf[T tensor.Element](block int, lines func(dst, src []T, l cumulativeLines)) cumulativeKernel {
 	return func(c *ir.Call, out, x *tensor.Tensor, l cumulativeLines) error {
-		dst, src := tensor.Of[T](out), tensor.Of[T](x)
+		dst, src := tensor.MustData[T](out), tensor.MustData[T](x)
 		l.EachLines(c, block, func(base, m int) {
 			part := l
 			part.base, part.M = base, m

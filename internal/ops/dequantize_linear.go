@@ -78,28 +78,28 @@ func (o *DequantizeLinear) Run(c *ir.Call) error {
 			return err
 		}
 	}
-	dst := tensor.Of[float32](res)
+	dst := tensor.MustData[float32](res)
 	switch x.DType() {
 	case tensor.TypeInt8:
-		err = dequantizeInts(c, p, dst, tensor.Of[int8](x), vec.I8ToF32)
+		err = dequantizeInts(c, p, dst, tensor.MustData[int8](x), vec.I8ToF32)
 	case tensor.TypeUint8:
-		err = dequantizeInts(c, p, dst, tensor.Of[uint8](x), vec.U8ToF32)
+		err = dequantizeInts(c, p, dst, tensor.MustData[uint8](x), vec.U8ToF32)
 	case tensor.TypeInt16:
-		err = dequantizeInts(c, p, dst, tensor.Of[int16](x), vec.I16ToF32)
+		err = dequantizeInts(c, p, dst, tensor.MustData[int16](x), vec.I16ToF32)
 	case tensor.TypeUint16:
-		err = dequantizeInts(c, p, dst, tensor.Of[uint16](x), vec.U16ToF32)
+		err = dequantizeInts(c, p, dst, tensor.MustData[uint16](x), vec.U16ToF32)
 	case tensor.TypeInt32:
 		if !c.Generic && slices.ContainsFunc(p.Zero, func(z float32) bool { return z != 0 }) {
-			err = dequantizeShifted(c, p, dst, tensor.Of[int32](x))
+			err = dequantizeShifted(c, p, dst, tensor.MustData[int32](x))
 			break
 		}
-		err = dequantizeInts(c, p, dst, tensor.Of[int32](x), vec.I32ToF32)
+		err = dequantizeInts(c, p, dst, tensor.MustData[int32](x), vec.I32ToF32)
 	default:
 		var wide *tensor.Tensor
 		if wide, err = kit.ToScratch(c, x, tensor.TypeFloat32); err != nil {
 			return err
 		}
-		err = dequantizeInts(c, p, dst, tensor.Of[float32](wide), nil)
+		err = dequantizeInts(c, p, dst, tensor.MustData[float32](wide), nil)
 	}
 	if err != nil || res == out {
 		return err

@@ -95,7 +95,7 @@ func (o *Dropout) Run(c *ir.Call) error {
 	if ratio == 0 {
 		copy(out.Bytes(), x.Bytes())
 		if mask != nil {
-			one, err := tensor.Convert(tensor.Scalar(!o.Unmasked), mask.DType(), tensor.ConvertOptions{})
+			one, err := tensor.Convert(tensor.Scalar(!o.Unmasked), mask.DType(), nil)
 			if err != nil {
 				return err
 			}
@@ -107,7 +107,7 @@ func (o *Dropout) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	kept := tensor.Of[bool](keep)
+	kept := tensor.MustData[bool](keep)
 	if err := o.Draw(c, kept, ratio); err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (o *Dropout) Draw(c *ir.Call, kept []bool, ratio float64) error {
 // dropScaled stores scale·x where kept is true, and 0 elsewhere.
 func dropScaled(c *ir.Call, out, x *tensor.Tensor, kept []bool, scale float64) error {
 	if x.DType() == tensor.TypeFloat64 {
-		elementwise.DropLoop(tensor.Of[float64](out), tensor.Of[float64](x), kept, scale)
+		elementwise.DropLoop(tensor.MustData[float64](out), tensor.MustData[float64](x), kept, scale)
 		return nil
 	}
 	wide, err := kit.ToScratch(c, x, tensor.TypeFloat32)
@@ -148,7 +148,7 @@ func dropScaled(c *ir.Call, out, x *tensor.Tensor, kept []bool, scale float64) e
 			return err
 		}
 	}
-	elementwise.DropLoop(tensor.Of[float32](res), tensor.Of[float32](wide), kept, float32(scale))
+	elementwise.DropLoop(tensor.MustData[float32](res), tensor.MustData[float32](wide), kept, float32(scale))
 	if res == out {
 		return nil
 	}

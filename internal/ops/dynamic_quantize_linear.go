@@ -32,7 +32,7 @@ func (*DynamicQuantizeLinear) Infer(c *ir.InferContext) error {
 // Run implements [ir.Operator].
 func (*DynamicQuantizeLinear) Run(c *ir.Call) error {
 	x := c.Tensor(0)
-	src := tensor.Of[float32](x)
+	src := tensor.MustData[float32](x)
 	scale, zero := kitquant.DynamicRange(c, src)
 	out, err := c.Output(0, tensor.TypeUint8, x.Shape()...)
 	if err != nil {
@@ -46,9 +46,9 @@ func (*DynamicQuantizeLinear) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	tensor.Of[float32](scaleOut)[0] = scale
-	tensor.Of[uint8](zeroOut)[0] = kitquant.Byte(zero)
-	dst := tensor.Of[uint8](out)
+	tensor.MustData[float32](scaleOut)[0] = scale
+	tensor.MustData[uint8](zeroOut)[0] = kitquant.Byte(zero)
+	dst := tensor.MustData[uint8](out)
 	if !c.Generic {
 		c.Parallel(len(src), kit.GrainVector, func(lo, hi int) {
 			quant.Quantize(cpu.Active(), dst[lo:hi], src[lo:hi], scale, kitquant.Byte(zero))

@@ -80,7 +80,7 @@ func BenchmarkOperators(b *testing.B) {
 		return tensor.Must(tensor.New(x, shape...))
 	}
 	h := func(shape ...int) *tensor.Tensor {
-		return tensor.Must(tensor.Convert(f(shape...), tensor.TypeFloat16, tensor.ConvertOptions{}))
+		return tensor.Must(tensor.Convert(f(shape...), tensor.TypeFloat16, nil))
 	}
 	k := func(v ...int64) *tensor.Tensor { return optest.Tensor(v, len(v)) }
 	act, seq := []int{1, 64, 56, 56}, []int{1, 128, 768}

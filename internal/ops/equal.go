@@ -63,7 +63,7 @@ func (o *Equal) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	dst, x, y := tensor.Of[bool](out), tensor.Of[string](a), tensor.Of[string](b)
+	dst, x, y := tensor.MustData[bool](out), tensor.MustData[string](a), tensor.MustData[string](b)
 	elementwise.EachBroadcastIndex(shape, [][]int{a.Shape(), bShape}, func(i int, at []int) {
 		dst[i] = x[at[0]] == y[at[1]]
 	})

@@ -43,7 +43,7 @@ func (o *EyeLike) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	one, err := tensor.Convert(tensor.Scalar(true), out.DType(), tensor.ConvertOptions{})
+	one, err := tensor.Convert(tensor.Scalar(true), out.DType(), nil)
 	if err != nil {
 		return err
 	}

@@ -188,7 +188,7 @@ func flexModify[T kit.RealFloat](c *ir.Call, dtype tensor.DType, graph int, shap
 		return err
 	}
 	if dtype == tensor.DTypeOf[T]() {
-		copy(tensor.Of[T](t), scores)
+		copy(tensor.MustData[T](t), scores)
 	} else {
 		kit.RealOutput[T]{Data: scores, T: t}.Store()
 	}

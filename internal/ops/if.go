@@ -30,7 +30,7 @@ func (op *If) Infer(c *ir.InferContext) error {
 	other, err2 := c.InferGraph(op.Else, nil)
 	outs := [][]ir.Value{then, other}
 	if t := c.Const(0); t != nil && t.DType() == tensor.TypeBool && t.Len() == 1 {
-		if tensor.Of[bool](t)[0] {
+		if tensor.MustData[bool](t)[0] {
 			outs, err2 = outs[:1], nil
 		} else {
 			outs, err1 = outs[1:], nil

@@ -82,7 +82,7 @@ func (op *ImageDecoder) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	out := tensor.Of[uint8](t)
+	out := tensor.MustData[uint8](t)
 	switch op.PixelFormat {
 	case "RGB":
 		copy(out, rgb)

@@ -47,7 +47,7 @@ func (op *Loop) Infer(c *ir.InferContext) error {
 	if t, ok := out[0].Const.(*tensor.Tensor); ok && c.Has(0) {
 		on, err := oneBool(t, "the body's condition")
 		start := c.Const(1)
-		if err == nil && on && (!c.Has(1) || start != nil && start.Len() == 1 && tensor.Of[bool](start)[0]) {
+		if err == nil && on && (!c.Has(1) || start != nil && start.Len() == 1 && tensor.MustData[bool](start)[0]) {
 			if d := c.Contents(0); len(d) == 1 {
 				if count = d[0]; count.IsKnown() {
 					v, _ := count.Value()

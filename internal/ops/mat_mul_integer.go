@@ -41,7 +41,7 @@ func matMulInteger(c *ir.Call, packed *matmul.PackedBytes) error {
 	if err != nil {
 		return err
 	}
-	return matmul.BytesBy(c, &s, a, b, packed, c.Tensor(2), c.Tensor(3), tensor.Of[int32](y))
+	return matmul.BytesBy(c, &s, a, b, packed, c.Tensor(2), c.Tensor(3), tensor.MustData[int32](y))
 }
 
 // matMulIntegerPacked is a MatMulInteger whose B is one constant matrix.

@@ -98,7 +98,7 @@ func prepared(t *testing.T, name string, attrs map[string]any, constant []int, i
 // This test checks that operators prepared for constant weights compute the same as others.
 func TestPreparedOperators(t *testing.T) {
 	halves := func(x *tensor.Tensor) *tensor.Tensor {
-		return optest.Tensor(half16(tensor.Of[float32](x)...), x.Shape()...)
+		return optest.Tensor(half16(tensor.MustData[float32](x)...), x.Shape()...)
 	}
 	bytes := func(shape ...int) *tensor.Tensor {
 		d := make([]uint8, kit.Product(shape))

@@ -107,7 +107,7 @@ func (u *MaxUnpool) Run(c *ir.Call) error {
 		return err
 	}
 	move.Clear(c, dst)
-	at := tensor.Of[int64](index)
+	at := tensor.MustData[int64](index)
 	switch dst.Width {
 	case 4:
 		err = unpool(c, move.Of[uint32](dst), move.Of[uint32](src), at, whole, out)

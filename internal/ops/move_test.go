@@ -454,7 +454,7 @@ func TestTransposeOfPowersOfTwo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out := tensor.Of[float32](got[0].(*tensor.Tensor))
+		out := tensor.MustData[float32](got[0].(*tensor.Tensor))
 		for i, v := range out {
 			if want := float32(i%shape[0]*shape[1] + i/shape[0]); v != want {
 				t.Fatalf("%v: element %d is %v, want %v", shape, i, v, want)

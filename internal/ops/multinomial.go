@@ -68,7 +68,7 @@ func (o *Multinomial) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	logs := tensor.Of[float64](wide)
+	logs := tensor.MustData[float64](wide)
 	sums, err := ir.ScratchOf[float64](c, classes)
 	if err != nil {
 		return err
@@ -95,9 +95,9 @@ func (o *Multinomial) Run(c *ir.Call) error {
 			u := src.Uniform() * total
 			class := min(sort.Search(classes, func(k int) bool { return sums[k] > u }), classes-1)
 			if at := b*o.SampleSize + i; o.DType == tensor.TypeInt32 {
-				tensor.Of[int32](out)[at] = int32(class)
+				tensor.MustData[int32](out)[at] = int32(class)
 			} else {
-				tensor.Of[int64](out)[at] = int64(class)
+				tensor.MustData[int64](out)[at] = int64(class)
 			}
 		}
 	}

@@ -53,7 +53,7 @@ func (op *NegativeLogLikelihoodLoss) Run(c *ir.Call) error {
 		return err
 	}
 	if c.Tensor(0).DType() == tensor.TypeFloat64 {
-		return reduce.LossRun(&op.ClassLoss, c, s, tensor.Of[float64](c.Tensor(0)))
+		return reduce.LossRun(&op.ClassLoss, c, s, tensor.MustData[float64](c.Tensor(0)))
 	}
 	x, err := kit.RealIn[float32](c, c.Tensor(0))
 	if err != nil {

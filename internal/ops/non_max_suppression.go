@@ -151,7 +151,7 @@ func (op *NonMaxSuppression) Run(c *ir.Call) error {
 		if t.Len() != 1 {
 			return 0, fail.Errorf("%s has shape %v, want a scalar", name, t.Shape())
 		}
-		return tensor.Of[float32](t)[0], nil
+		return tensor.MustData[float32](t)[0], nil
 	}
 	iou, err := scalar(3, "iou_threshold")
 	if err != nil {
@@ -182,7 +182,7 @@ func (op *NonMaxSuppression) Run(c *ir.Call) error {
 		if err != nil {
 			return err
 		}
-		boxData, scoreData := tensor.Of[float32](c.Tensor(0)), tensor.Of[float32](c.Tensor(1))
+		boxData, scoreData := tensor.MustData[float32](c.Tensor(0)), tensor.MustData[float32](c.Tensor(1))
 		var boxes []nmsBox // of a batch, if classes would convert them again and again
 		if classes*len(picked) >= 2*n {
 			if boxes, err = ir.ScratchOf[nmsBox](c, n); err != nil {
@@ -252,6 +252,6 @@ func (op *NonMaxSuppression) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	copy(tensor.Of[int64](y), selected)
+	copy(tensor.MustData[int64](y), selected)
 	return nil
 }

@@ -41,7 +41,7 @@ func (op *NonZero) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	out := tensor.Of[int64](t)
+	out := tensor.MustData[int64](t)
 	s := kit.Strides(x.Shape())
 	last := x.Rank() - 1
 	if last < 0 || n == 0 {

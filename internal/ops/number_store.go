@@ -16,18 +16,18 @@ const numberOutputs = "@int @float"
 func storeNumbers(t *tensor.Tensor, v []float64) error {
 	switch t.DType() {
 	case tensor.TypeFloat64:
-		copy(tensor.Of[float64](t), v)
+		copy(tensor.MustData[float64](t), v)
 	case tensor.TypeFloat32:
 		for i, x := range v {
-			tensor.Of[float32](t)[i] = float32(x)
+			tensor.MustData[float32](t)[i] = float32(x)
 		}
 	case tensor.TypeFloat16:
 		for i, x := range v {
-			tensor.Of[tensor.Float16](t)[i] = tensor.NewFloat16FromFloat64(x)
+			tensor.MustData[tensor.Float16](t)[i] = tensor.NewFloat16FromFloat64(x)
 		}
 	case tensor.TypeBFloat16:
 		for i, x := range v {
-			tensor.Of[tensor.BFloat16](t)[i] = tensor.NewBFloat16FromFloat64(x)
+			tensor.MustData[tensor.BFloat16](t)[i] = tensor.NewBFloat16FromFloat64(x)
 		}
 	case tensor.TypeInt8:
 		storeInts[int8](t, v, math.MinInt8, math.MaxInt8)

@@ -33,6 +33,6 @@ func (op *OptionalHasElement) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	tensor.Of[bool](t)[0] = has
+	tensor.MustData[bool](t)[0] = has
 	return nil
 }

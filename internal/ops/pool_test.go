@@ -105,7 +105,7 @@ func TestPoolingsOfCroppedRows(t *testing.T) {
 
 	attrs = map[string]any{"kernel_shape": []int{1, 1, 1}, "strides": []int{2, 3, 3}, "auto_pad": "SAME_UPPER"}
 	x = optest.Tensor(make([]float32, 2*3*6), 1, 1, 2, 3, 6)
-	copy(tensor.Of[float32](x)[6:], []float32{9, 1, 9, 9, 2, 9})
+	copy(tensor.MustData[float32](x)[6:], []float32{9, 1, 9, 9, 2, 9})
 	for _, op := range []string{"MaxPool", "AveragePool"} {
 		optest.Want(t, op, 22, attrs, optest.Tensor([]float32{1, 2}, 1, 1, 1, 1, 2), x)
 	}
@@ -146,7 +146,7 @@ func TestPoolingsAgree(t *testing.T) {
 		for _, d := range [][]int{{1, 1, 1}, attrs["dilations"].([]int)} { // bytes without dilation have a kernel
 			attrs["dilations"] = d[:n]
 			u, v := make([]uint8, x.Len()), make([]int8, x.Len())
-			for i, f := range tensor.Of[float32](x) {
+			for i, f := range tensor.MustData[float32](x) {
 				u[i], v[i] = uint8(math.Float32bits(f)>>13), int8(math.Float32bits(f)>>13)
 			}
 			for _, b := range []*tensor.Tensor{optest.Tensor(u, shape...), optest.Tensor(v, shape...)} {
@@ -227,8 +227,8 @@ func TestMaxPoolIndices(t *testing.T) {
 		shape := func(sizes []int) []int { return append([]int{1, 2}, sizes...) }
 		of := func(v []float64, sizes []int) *tensor.Tensor {
 			to := optest.Tensor(make([]float64, len(v)), shape(sizes)...)
-			copy(tensor.Of[float64](to), v)
-			c, err := tensor.Convert(to, dtype, tensor.ConvertOptions{})
+			copy(tensor.MustData[float64](to), v)
+			c, err := tensor.Convert(to, dtype, nil)
 			if err != nil {
 				rt.Fatal(err)
 			}

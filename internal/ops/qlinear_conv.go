@@ -83,7 +83,7 @@ func (v *QLinearConv) RunThen(c *ir.Call, packed *window.ConvWeights, then func(
 	}
 	var bias []int32
 	if b := c.Tensor(8); b != nil {
-		bias = tensor.Of[int32](b)
+		bias = tensor.MustData[int32](b)
 	}
 	if err := window.ConvolveBytes(c, s, x, c.Tensor(3), c.Tensor(2), c.Tensor(5), bias, sums); err != nil {
 		return err
@@ -111,7 +111,7 @@ func (v *QLinearConv) plan(c *ir.Call, packed *window.ConvWeights) (*window.Conv
 			return nil, err
 		}
 	}
-	ws := tensor.Of[float32](c.Tensor(4))
+	ws := tensor.MustData[float32](c.Tensor(4))
 	if len(ws) != 1 && len(ws) != s.M {
 		return nil, fail.Errorf("scale of the weights has shape %v, want one element or [%d]", c.Tensor(4).Shape(), s.M)
 	}
@@ -124,7 +124,7 @@ func (v *QLinearConv) plan(c *ir.Call, packed *window.ConvWeights) (*window.Conv
 	if err := c.Reserve(8 * int64(s.M)); err != nil {
 		return nil, err
 	}
-	scale, xs, ys := make([]float32, s.M), tensor.Of[float32](c.Tensor(1))[0], tensor.Of[float32](c.Tensor(6))[0]
+	scale, xs, ys := make([]float32, s.M), tensor.MustData[float32](c.Tensor(1))[0], tensor.MustData[float32](c.Tensor(6))[0]
 	for i := range scale {
 		scale[i] = xs * ws[min(i, len(ws)-1)] / ys
 	}
@@ -164,9 +164,9 @@ func (v *qlinearConvPacked) Run(c *ir.Call) error { return v.RunThen(c, v.w, nil
 // requantize writes round(v·scale) + zero, saturated, to y from element at on.
 func requantize(y *tensor.Tensor, at int, v []int32, scale float32, zero *tensor.Tensor) {
 	if y.DType() == tensor.TypeInt8 {
-		requantizeOf(tensor.Of[int8](y)[at:][:len(v)], v, scale, float32(tensor.Of[int8](zero)[0]), -128, 127)
+		requantizeOf(tensor.MustData[int8](y)[at:][:len(v)], v, scale, float32(tensor.MustData[int8](zero)[0]), -128, 127)
 	} else {
-		requantizeOf(tensor.Of[uint8](y)[at:][:len(v)], v, scale, float32(tensor.Of[uint8](zero)[0]), 0, 255)
+		requantizeOf(tensor.MustData[uint8](y)[at:][:len(v)], v, scale, float32(tensor.MustData[uint8](zero)[0]), 0, 255)
 	}
 }
 

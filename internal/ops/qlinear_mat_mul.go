@@ -162,7 +162,7 @@ func smallFloats(c *ir.Call, t *tensor.Tensor) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r, tensor.ConvertInto(wide, t, tensor.ConvertOptions{})
+	return r, tensor.ConvertInto(wide, t, nil)
 }
 
 // qLinearScale quantizes sums to y with the scales and the zero point of the call. bs is the shape
@@ -230,15 +230,15 @@ func qLinearScale(c *ir.Call, y *tensor.Tensor, sums []float32, bs []int) error 
 	}
 	switch y.DType() {
 	case tensor.TypeInt8:
-		saturateBytes(tensor.Of[int8](y), sums, -128, 127)
+		saturateBytes(tensor.MustData[int8](y), sums, -128, 127)
 	case tensor.TypeUint8:
-		saturateBytes(tensor.Of[uint8](y), sums, 0, 255)
+		saturateBytes(tensor.MustData[uint8](y), sums, 0, 255)
 	default:
 		wide, err := tensor.New(sums, len(sums))
 		if err != nil {
 			return err
 		}
-		return tensor.ConvertInto(y, wide, tensor.ConvertOptions{Saturate: true})
+		return tensor.ConvertInto(y, wide, &tensor.ConvertOptions{Saturate: true})
 	}
 	return nil
 }

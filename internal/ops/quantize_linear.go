@@ -109,23 +109,23 @@ func (o *QuantizeLinear) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	src := tensor.Of[float32](wide)
+	src := tensor.MustData[float32](wide)
 	if !c.Generic {
 		l := cpu.Active()
 		switch d {
 		case tensor.TypeInt8:
-			return quantizeFast(c, p, src, precision, tensor.Of[int8](out))
+			return quantizeFast(c, p, src, precision, tensor.MustData[int8](out))
 		case tensor.TypeUint8:
-			return quantizeFast(c, p, src, precision, tensor.Of[uint8](out))
+			return quantizeFast(c, p, src, precision, tensor.MustData[uint8](out))
 		case tensor.TypeInt16:
 			return quantizeBlocks(c, p, src, precision, func(lo int, v []float32) {
 				vec.ClipF32(l, v, v, math.MinInt16, math.MaxInt16)
-				vec.F32ToI16(l, tensor.Of[int16](out)[lo:lo+len(v)], v)
+				vec.F32ToI16(l, tensor.MustData[int16](out)[lo:lo+len(v)], v)
 			})
 		case tensor.TypeUint16:
 			return quantizeBlocks(c, p, src, precision, func(lo int, v []float32) {
 				vec.ClipF32(l, v, v, 0, math.MaxUint16)
-				vec.F32ToU16(l, tensor.Of[uint16](out)[lo:lo+len(v)], v)
+				vec.F32ToU16(l, tensor.MustData[uint16](out)[lo:lo+len(v)], v)
 			})
 		}
 	}
@@ -135,13 +135,13 @@ func (o *QuantizeLinear) Run(c *ir.Call) error {
 	}
 	switch d {
 	case tensor.TypeInt8:
-		return quantizeInts(c, p, tensor.Of[int8](out), math.MinInt8, math.MaxInt8, divide)
+		return quantizeInts(c, p, tensor.MustData[int8](out), math.MinInt8, math.MaxInt8, divide)
 	case tensor.TypeUint8:
-		return quantizeInts(c, p, tensor.Of[uint8](out), 0, math.MaxUint8, divide)
+		return quantizeInts(c, p, tensor.MustData[uint8](out), 0, math.MaxUint8, divide)
 	case tensor.TypeInt16:
-		return quantizeInts(c, p, tensor.Of[int16](out), math.MinInt16, math.MaxInt16, divide)
+		return quantizeInts(c, p, tensor.MustData[int16](out), math.MinInt16, math.MaxInt16, divide)
 	case tensor.TypeUint16:
-		return quantizeInts(c, p, tensor.Of[uint16](out), 0, math.MaxUint16, divide)
+		return quantizeInts(c, p, tensor.MustData[uint16](out), 0, math.MaxUint16, divide)
 	case tensor.TypeInt4, tensor.TypeUint4, tensor.TypeInt2, tensor.TypeUint2:
 		// Store one byte per element first, since packed elements share bytes.
 		loose, err := ir.ScratchOf[int8](c, x.Len())
@@ -162,7 +162,7 @@ func (o *QuantizeLinear) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	dst := tensor.Of[float32](scaled)
+	dst := tensor.MustData[float32](scaled)
 	err = p.EachBlock(c, func(b *kitquant.Block, lo, hi int) {
 		divide(b, lo, hi)
 		if p.Zero != nil {

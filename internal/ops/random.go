@@ -143,7 +143,7 @@ func fillRandoms(c *ir.Call, d tensor.DType, shape []int, fill func(dst []float6
 			return err
 		}
 	}
-	x := tensor.Of[float64](res)
+	x := tensor.MustData[float64](res)
 	c.Serial(len(x), kit.GrainCostly, func(lo, hi int) {
 		fill(x[lo:hi], lo)
 	})

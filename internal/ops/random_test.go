@@ -53,7 +53,7 @@ func TestBernoulliNumbers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	numbers := tensor.Of[float64](got[0].(*tensor.Tensor))
+	numbers := tensor.MustData[float64](got[0].(*tensor.Tensor))
 	for _, share := range []int{1 << 62, 700, 2} {
 		r := rand.New(rand.NewPCG(1, 2))
 		p, want, next := make([]float32, n), make([]bool, n), 0
@@ -87,7 +87,7 @@ func TestMultinomial(t *testing.T) {
 		t.Fatal(err)
 	}
 	var count [3]int
-	for _, v := range tensor.Of[int32](got[0].(*tensor.Tensor)) {
+	for _, v := range tensor.MustData[int32](got[0].(*tensor.Tensor)) {
 		count[v]++
 	}
 	for _, k := range count {

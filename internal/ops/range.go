@@ -136,9 +136,9 @@ func (o *Range) Run(c *ir.Call) error {
 }
 
 func rangeOfInts[T int16 | int32 | int64](c *ir.Call) error {
-	start, limit, delta := tensor.Of[T](c.Tensor(0))[0], tensor.Of[T](c.Tensor(1))[0], T(1)
+	start, limit, delta := tensor.MustData[T](c.Tensor(0))[0], tensor.MustData[T](c.Tensor(1))[0], T(1)
 	if c.Has(2) {
-		delta = tensor.Of[T](c.Tensor(2))[0]
+		delta = tensor.MustData[T](c.Tensor(2))[0]
 	}
 	n, err := rangeInts(int64(start), int64(limit), int64(delta))
 	if err != nil {
@@ -148,7 +148,7 @@ func rangeOfInts[T int16 | int32 | int64](c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	dst := tensor.Of[T](out)
+	dst := tensor.MustData[T](out)
 	c.Parallel(n, kit.GrainCheap, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			dst[i] = start + T(i)*delta
@@ -165,7 +165,7 @@ func rangeOfFloats[T kit.FloatNumber](c *ir.Call, d tensor.DType) error {
 		if err != nil {
 			return err
 		}
-		p[i] = tensor.Of[T](x)[0]
+		p[i] = tensor.MustData[T](x)[0]
 	}
 	n, err := rangeFloats(float64(p[0]), float64(p[1]), float64(p[2]))
 	if err != nil {
@@ -181,7 +181,7 @@ func rangeOfFloats[T kit.FloatNumber](c *ir.Call, d tensor.DType) error {
 			return err
 		}
 	}
-	dst := tensor.Of[T](res)
+	dst := tensor.MustData[T](res)
 	c.Parallel(n, kit.GrainCheap, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			dst[i] = p[0] + T(i)*p[2]

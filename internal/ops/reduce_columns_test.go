@@ -54,7 +54,7 @@ func TestReduceColumns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, v := range tensor.Of[float32](got[0].(*tensor.Tensor)) {
+		for i, v := range tensor.MustData[float32](got[0].(*tensor.Tensor)) {
 			if math.IsInf(float64(w[i]), 0) && v != w[i] || (v != v) != (w[i] != w[i]) ||
 				math.Abs(float64(v-w[i])) > 1e-5*math.Abs(float64(w[i]))+1e-37 {
 				t.Fatalf("%s: column %d is %g, want %g", name, i, v, w[i])
@@ -104,7 +104,7 @@ func TestReduceApart(t *testing.T) {
 			}
 			for _, d := range types {
 				as := func(x []float64, shape []int) *tensor.Tensor {
-					return tensor.Must(tensor.Convert(tensor.Must(tensor.New(x, shape...)), d, tensor.ConvertOptions{}))
+					return tensor.Must(tensor.Convert(tensor.Must(tensor.New(x, shape...)), d, nil))
 				}
 				optest.Want(t, name, 18, nil, as(want, kept), as(x, c.shape), optest.Tensor(axes, len(axes)))
 			}

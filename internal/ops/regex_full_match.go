@@ -41,6 +41,6 @@ func (op *RegexFullMatch) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	op.re.MatchAll(c, tensor.Of[bool](out), tensor.Of[string](x))
+	op.re.MatchAll(c, tensor.MustData[bool](out), tensor.MustData[string](x))
 	return nil
 }

@@ -138,7 +138,7 @@ func (r *Resize) Infer(c *ir.InferContext) error {
 		return nil
 	}
 	if s := c.Const(r.ScalesInput); s != nil && s.Len() > 0 && s.DType() == tensor.TypeFloat32 {
-		v := tensor.Of[float32](s)
+		v := tensor.MustData[float32](s)
 		if len(v) != len(axes) {
 			return fail.Errorf("got %d scales, want %d, one per axis", len(v), len(axes))
 		}
@@ -225,7 +225,7 @@ func (r *Resize) scales(c *ir.Call, shape, axes []int) ([]resizeScale, error) {
 		}
 		return nil, fail.Errorf("scales are %s, want %d of type float", scales, len(axes))
 	default:
-		for i, s := range tensor.Of[float32](scales) {
+		for i, s := range tensor.MustData[float32](scales) {
 			n, err := resizeLen(shape[axes[i]], s)
 			if err != nil {
 				return nil, err
@@ -356,7 +356,7 @@ func resizeRun[T kit.RealFloat](c *ir.Call, r *Resize, out []int, plans []resize
 	var result []T
 	direct := x.DType() == tensor.DTypeOf[T]()
 	if direct {
-		result = tensor.Of[T](y)
+		result = tensor.MustData[T](y)
 	} else if result, err = ir.ScratchOf[T](c, step*to); err != nil {
 		return err
 	}

@@ -131,7 +131,7 @@ func TestResizeOfIntegersInGroups(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return tensor.Of[uint8](y[0].(*tensor.Tensor))
+		return tensor.MustData[uint8](y[0].(*tensor.Tensor))
 	}
 	all := resized(images, pixels)
 	for i := range images {

@@ -111,8 +111,8 @@ func TestDeformConvsAgree(t *testing.T) {
 		}
 		ch := attrs["offset_group"].(int) * g.Taps()
 		off := drawTensor(rt, "offset", append([]int{2, ch * n}, g.Out...)...)
-		for i, v := range tensor.Of[float32](off) {
-			tensor.Of[float32](off)[i] = 6*v - 3
+		for i, v := range tensor.MustData[float32](off) {
+			tensor.MustData[float32](off)[i] = 6*v - 3
 		}
 		mask := drawTensor(rt, "mask", append([]int{2, ch}, g.Out...)...)
 		if _, err := optest.Run(t, "DeformConv", 22, attrs, drawTensor(rt, "x", x...), drawTensor(rt, "w", k...), off,

@@ -73,9 +73,9 @@ func (b *scanBuffer) Add(c *ir.Call, v tensor.Value) error {
 	b.N++
 	switch {
 	case b.DType == tensor.TypeString:
-		b.strs = append(b.strs, tensor.Of[string](t)...)
+		b.strs = append(b.strs, tensor.MustData[string](t)...)
 		held := int64(0)
-		for _, s := range tensor.Of[string](t) {
+		for _, s := range tensor.MustData[string](t) {
 			held += int64(len(s))
 		}
 		return c.Reserve(held)

@@ -211,11 +211,11 @@ func scatterWidened(c *ir.Call, data, updates *tensor.Tensor, wide tensor.DType,
 	}
 	switch wide {
 	case tensor.TypeFloat32:
-		scatterInto(tensor.Of[float32](sum), tensor.Of[float32](up), at, block, reduction)
+		scatterInto(tensor.MustData[float32](sum), tensor.MustData[float32](up), at, block, reduction)
 	case tensor.TypeInt32:
-		scatterInto(tensor.Of[int32](sum), tensor.Of[int32](up), at, block, reduction)
+		scatterInto(tensor.MustData[int32](sum), tensor.MustData[int32](up), at, block, reduction)
 	default:
-		scatterInto(tensor.Of[int64](sum), tensor.Of[int64](up), at, block, reduction)
+		scatterInto(tensor.MustData[int64](sum), tensor.MustData[int64](up), at, block, reduction)
 	}
 	return kit.ConvertInto(c, out, sum, tensor.ConvertOptions{})
 }

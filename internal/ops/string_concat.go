@@ -38,20 +38,20 @@ func (op *StringConcat) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	z := tensor.Of[string](out)
+	z := tensor.MustData[string](out)
 	// Copy the left strings to the output first, then append the right ones.
 	src, err := move.In(c, x)
 	if err != nil {
 		return err
 	}
 	move.Strided(c, move.Buf{Strs: z}, src, shape, kit.Strides(shape), 0, kit.BroadcastStrides(x.Shape(), shape), 0)
-	right := tensor.Of[string](y)
+	right := tensor.MustData[string](y)
 	if y.Len() != len(z) {
 		if err := c.Reserve(int64(len(z)) * 16); err != nil {
 			return err
 		}
 		right = make([]string, len(z))
-		move.Strided(c, move.Buf{Strs: right}, move.Buf{Strs: tensor.Of[string](y)}, shape, kit.Strides(shape), 0,
+		move.Strided(c, move.Buf{Strs: right}, move.Buf{Strs: tensor.MustData[string](y)}, shape, kit.Strides(shape), 0,
 			kit.BroadcastStrides(y.Shape(), shape), 0)
 	}
 	size := int64(0)

@@ -68,7 +68,7 @@ func (op *StringNormalizer) Run(c *ir.Call) error {
 	if x.Rank() < 1 || x.Rank() > 2 || x.Rank() == 2 && x.Dim(0) != 1 {
 		return fail.Errorf("input has shape %v, want [C] or [1 C]", x.Shape())
 	}
-	in := tensor.Of[string](x)
+	in := tensor.MustData[string](x)
 	size, meter := int64(0), ir.Meter{C: c}
 	for _, s := range in {
 		meter.Check(1)
@@ -100,7 +100,7 @@ func (op *StringNormalizer) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	y := tensor.Of[string](out)
+	y := tensor.MustData[string](out)
 	ir.Copy(c, y, kept)
 	return nil
 }

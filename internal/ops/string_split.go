@@ -82,7 +82,7 @@ func (op *StringSplit) each(s string, fn func(k int, part string) bool) int {
 // Run implements ir.Operator.
 func (op *StringSplit) Run(c *ir.Call) error {
 	x := c.Tensor(0)
-	in := tensor.Of[string](x)
+	in := tensor.MustData[string](x)
 	counts, err := ir.ScratchOf[int](c, len(in))
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (op *StringSplit) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	y := tensor.Of[string](out)
+	y := tensor.MustData[string](out)
 	ir.Clear(c, y)
 	for i, s := range in {
 		row := y[i*most : (i+1)*most]

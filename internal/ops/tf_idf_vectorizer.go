@@ -185,7 +185,7 @@ func (op *TfIdfVectorizer) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	y := tensor.Of[float32](out)
+	y := tensor.MustData[float32](out)
 	ir.Clear(c, y)
 	if (x.DType() == tensor.TypeString) != (op.words != nil) {
 		return nil // no element is in the pool
@@ -219,7 +219,7 @@ func (op *TfIdfVectorizer) Run(c *ir.Call) error {
 // numbers returns the elements of x as numbers: strings by their numbers in the pool, others as -1.
 func (op *TfIdfVectorizer) numbers(meter *ir.Meter, c *ir.Call, x *tensor.Tensor) ([]int64, error) {
 	if x.DType() == tensor.TypeInt64 {
-		return tensor.Of[int64](x), nil
+		return tensor.MustData[int64](x), nil
 	}
 	nums, err := ir.ScratchOf[int64](c, x.Len())
 	if err != nil {
@@ -227,11 +227,11 @@ func (op *TfIdfVectorizer) numbers(meter *ir.Meter, c *ir.Call, x *tensor.Tensor
 	}
 	if x.DType() == tensor.TypeInt32 {
 		for lo, hi := range ir.Steps(c, len(nums)) {
-			vec.I32ToI64(cpu.Active(), nums[lo:hi], tensor.Of[int32](x)[lo:hi])
+			vec.I32ToI64(cpu.Active(), nums[lo:hi], tensor.MustData[int32](x)[lo:hi])
 		}
 		return nums, nil
 	}
-	for i, s := range tensor.Of[string](x) {
+	for i, s := range tensor.MustData[string](x) {
 		meter.Check(len(s))
 		k, ok := op.words[s]
 		if !ok {

@@ -119,7 +119,7 @@ func (o *TopK) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	s, at := kit.SpanOf(x.Shape(), axis), tensor.Of[int64](index)
+	s, at := kit.SpanOf(x.Shape(), axis), tensor.MustData[int64](index)
 	if len(at) == 0 {
 		return nil
 	}
@@ -139,28 +139,28 @@ func (o *TopK) Run(c *ir.Call) error {
 	}
 	switch wide {
 	case tensor.TypeInt64:
-		err = topKRun(c, at, tensor.Of[int64](ordered), s, k, topKInts(c, o.Largest))
+		err = topKRun(c, at, tensor.MustData[int64](ordered), s, k, topKInts(c, o.Largest))
 	case tensor.TypeUint64:
 		var signed []int64
 		if signed, err = ir.ScratchOf[int64](c, x.Len()); err != nil {
 			return err
 		}
 		for lo, hi := range ir.Steps(c, len(signed)) {
-			for i, v := range tensor.Of[uint64](x)[lo:hi] {
+			for i, v := range tensor.MustData[uint64](x)[lo:hi] {
 				signed[lo+i] = int64(v ^ 1<<63) // in the same order
 			}
 		}
 		err = topKRun(c, at, signed, s, k, topKInts(c, o.Largest))
 	case tensor.TypeFloat32:
 		if topKTournament(s, k) && !c.Generic {
-			err = topKFloats(c, at, tensor.Of[float32](ordered), s, k, o.Largest)
+			err = topKFloats(c, at, tensor.MustData[float32](ordered), s, k, o.Largest)
 			break
 		}
-		err = topKRun(c, at, tensor.Of[float32](ordered), s, k,
+		err = topKRun(c, at, tensor.MustData[float32](ordered), s, k,
 			newTopKOrder(c, topKOrder[float32]{o.Largest, kit.OrderF32, vec.ReduceMaxF32, extremesOf(vec.MaxRowsF32)},
 				vec.ReduceMinF32, extremesOf(vec.MinRowsF32)))
 	case tensor.TypeFloat64:
-		err = topKRun(c, at, tensor.Of[float64](ordered), s, k,
+		err = topKRun(c, at, tensor.MustData[float64](ordered), s, k,
 			newTopKOrder(c, topKOrder[float64]{o.Largest, kit.OrderF64, nil, nil}, nil, nil))
 	default:
 		err = fail.Errorf("elements of type %s are not supported", wide)

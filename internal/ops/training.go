@@ -64,7 +64,7 @@ func (op *trainer) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	step := op.Begin(rate[0], tensor.Of[int64](c.Tensor(1))[0])
+	step := op.Begin(rate[0], tensor.MustData[int64](c.Tensor(1))[0])
 	n := (c.NumIn() - 2) / (2 + op.States())
 	for i := range n {
 		var in [4][]float64

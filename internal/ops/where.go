@@ -64,7 +64,7 @@ func conditionDims(c *ir.InferContext) []ir.Dim {
 		return c.Contents(0)
 	}
 	d := make([]ir.Dim, t.Len())
-	for i, w := range tensor.Of[bool](t) {
+	for i, w := range tensor.MustData[bool](t) {
 		d[i] = ir.Known(0)
 		if w {
 			d[i] = ir.Known(1)
@@ -87,8 +87,8 @@ func (*Where) Run(c *ir.Call) error {
 		if err != nil {
 			return err
 		}
-		dst, which := tensor.Of[string](out), tensor.Of[bool](cond)
-		from := [2][]string{tensor.Of[string](x), tensor.Of[string](y)}
+		dst, which := tensor.MustData[string](out), tensor.MustData[bool](cond)
+		from := [2][]string{tensor.MustData[string](x), tensor.MustData[string](y)}
 		elementwise.EachBroadcastIndex(shape, shapes, func(i int, at []int) {
 			if which[at[0]] {
 				dst[i] = from[0][at[1]]

@@ -364,7 +364,7 @@ func dropoutDown(x *step) error {
 	}
 	if x.input(2) != "" {
 		t, err := x.decode(x.input(2))
-		if err != nil || t.Len() != 1 || t.DType() != tensor.TypeBool || tensor.Of[bool](t)[0] {
+		if err != nil || t.Len() != 1 || t.DType() != tensor.TypeBool || tensor.MustData[bool](t)[0] {
 			return errors.Join(err, errors.New("version 10 has no training mode"))
 		}
 		x.removeInput(2)

@@ -215,8 +215,8 @@ func ops(g *onnx.Graph) string {
 func same(t *testing.T, a, b *onnx.Model, shape ...int) {
 	t.Helper()
 	x := tensor.Must(tensor.Zeros(tensor.TypeFloat32, shape...))
-	for i := range tensor.Of[float32](x) {
-		tensor.Of[float32](x)[i] = float32(i%7) - 2.5
+	for i := range tensor.MustData[float32](x) {
+		tensor.MustData[float32](x)[i] = float32(i%7) - 2.5
 	}
 	var r [2]onward.Values
 	for i, m := range []*onnx.Model{a, b} {

@@ -131,10 +131,10 @@ func (x *step) ints(name string) ([]int64, error) {
 	}
 	switch t.DType() {
 	case tensor.TypeInt64:
-		return slices.Clone(tensor.Of[int64](t)), nil
+		return slices.Clone(tensor.MustData[int64](t)), nil
 	case tensor.TypeInt32:
 		var r []int64
-		for _, v := range tensor.Of[int32](t) {
+		for _, v := range tensor.MustData[int32](t) {
 			r = append(r, int64(v))
 		}
 		return r, nil
@@ -146,12 +146,12 @@ func (x *step) ints(name string) ([]int64, error) {
 func (x *step) floats(name string) ([]float32, error) {
 	t, err := x.decode(name)
 	if err == nil {
-		t, err = tensor.Convert(t, tensor.TypeFloat32, tensor.ConvertOptions{})
+		t, err = tensor.Convert(t, tensor.TypeFloat32, nil)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return tensor.Of[float32](t), nil
+	return tensor.MustData[float32](t), nil
 }
 
 // constant returns the name of a new constant: of an initializer or, in a function, of a Constant.
@@ -206,11 +206,11 @@ func (x *step) scalar(base, like string, v float64, shape ...int) (string, error
 		if t, err = tensor.Zeros(tensor.TypeFloat64, shape...); err != nil {
 			return "", err
 		}
-		for i := range tensor.Of[float64](t) {
-			tensor.Of[float64](t)[i] = v
+		for i := range tensor.MustData[float64](t) {
+			tensor.MustData[float64](t)[i] = v
 		}
 	}
-	if t, err = tensor.Convert(t, d, tensor.ConvertOptions{}); err != nil {
+	if t, err = tensor.Convert(t, d, nil); err != nil {
 		return "", err
 	}
 	return x.constant(base, t), nil

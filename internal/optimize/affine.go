@@ -78,7 +78,7 @@ func channelOperand(g *ir.Graph, n *ir.Node, scalars bool) (*blocked.ChannelAffi
 			if c, ok := s[1].Value(); ok && c <= maxChannels {
 				shape := slices.Repeat([]int{1}, len(s)-1)
 				shape[0] = c
-				k = tensor.Must(tensor.New(slices.Repeat(tensor.Of[float32](k), c), shape...))
+				k = tensor.Must(tensor.New(slices.Repeat(tensor.MustData[float32](k), c), shape...))
 			}
 		}
 		if a := blocked.ChannelOperand(n.Op, s, k, i == 1); a != nil {

@@ -48,7 +48,7 @@ func scaleConv(g *ir.Graph, n *ir.Node, a *blocked.ChannelAffine, uses []int) *i
 		if b == nil || b.Len() != m {
 			return nil
 		}
-		copy(bias, tensor.Of[float32](b))
+		copy(bias, tensor.MustData[float32](b))
 	}
 	scaled := w
 	owned := sole(g, uses, n.In[1])
@@ -58,7 +58,7 @@ func scaleConv(g *ir.Graph, n *ir.Node, a *blocked.ChannelAffine, uses []int) *i
 			return nil
 		}
 	}
-	src, dst := tensor.Of[float32](w), tensor.Of[float32](scaled)
+	src, dst := tensor.MustData[float32](w), tensor.MustData[float32](scaled)
 	size := len(src) / max(m, 1)
 	for i := range m {
 		s := float64(a.Scale[i])

@@ -107,6 +107,6 @@ func isRowMean(m *matcher, id, x ir.ValueID) bool {
 	if axes == nil || axes.Len() != 1 || axes.DType() != tensor.TypeInt64 || s == nil {
 		return false
 	}
-	a := tensor.Of[int64](axes)[0]
+	a := tensor.MustData[int64](axes)[0]
 	return a == -1 || a == int64(len(s)-1)
 }

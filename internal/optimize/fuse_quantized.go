@@ -95,7 +95,7 @@ func (f *quantizedFuser) parameters(n *ir.Node, elem tensor.DType, axis, block i
 	if block != 0 || s == nil || s.DType() != tensor.TypeFloat32 || s.Rank() > 1 || s.Len() == 0 {
 		return q, false
 	}
-	q = quantizedValue{x: n.In[0], scale: n.In[1], elem: elem, scales: tensor.Of[float32](s), axis: axis}
+	q = quantizedValue{x: n.In[0], scale: n.In[1], elem: elem, scales: tensor.MustData[float32](s), axis: axis}
 	for _, v := range q.scales {
 		if !(v > 0) || math.IsInf(float64(v), 0) {
 			return q, false
@@ -111,9 +111,9 @@ func (f *quantizedFuser) parameters(n *ir.Node, elem tensor.DType, axis, block i
 		}
 		q.zero = n.In[2]
 		if elem == tensor.TypeInt8 {
-			q.zeroAt = int32(tensor.Of[int8](z)[0])
+			q.zeroAt = int32(tensor.MustData[int8](z)[0])
 		} else {
-			q.zeroAt = int32(tensor.Of[uint8](z)[0])
+			q.zeroAt = int32(tensor.MustData[uint8](z)[0])
 		}
 	}
 	return q, true
@@ -298,20 +298,20 @@ func (f *quantizedFuser) bias(id ir.ValueID, x, w, y quantizedValue) (ir.ValueID
 		if z == nil || z.DType() != tensor.TypeInt32 {
 			return ir.None, false
 		}
-		for _, v := range tensor.Of[int32](z) {
+		for _, v := range tensor.MustData[int32](z) {
 			if v != 0 {
 				return ir.None, false
 			}
 		}
 	}
-	steps := tensor.Of[float32](s)
+	steps := tensor.MustData[float32](s)
 	for i := range max(len(steps), len(w.scales)) {
 		want := float64(x.scales[0]) * float64(w.scales[i%len(w.scales)])
 		if math.Abs(float64(steps[i%len(steps)])-want) > 1e-5*want {
 			return ir.None, false
 		}
 	}
-	for _, v := range tensor.Of[int32](b) {
+	for _, v := range tensor.MustData[int32](b) {
 		if v < -1<<30 || v > 1<<30 {
 			return ir.None, false // the sum might overflow
 		}
@@ -327,7 +327,7 @@ func (f *quantizedFuser) roundedBias(id ir.ValueID, x, w, y quantizedValue) (ir.
 		return ir.None, false
 	}
 	r := make([]int32, t.Len())
-	for i, v := range tensor.Of[float32](t) {
+	for i, v := range tensor.MustData[float32](t) {
 		step := float64(x.scales[0]) * float64(w.scales[i%len(w.scales)])
 		n := math.RoundToEven(float64(v) / step)
 		// or the sum might overflow

@@ -142,7 +142,7 @@ func (f *quantizedFuser) tabulate(out ir.ValueID, fn *byteFunction, y quantizedV
 		lo, hi = math.MinInt8, math.MaxInt8
 	}
 	var table [256]byte
-	for i, v := range tensor.Of[float32](t) {
+	for i, v := range tensor.MustData[float32](t) {
 		if v != v {
 			return nil, false // the result for NaN depends on the engine
 		}

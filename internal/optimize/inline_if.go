@@ -21,7 +21,7 @@ func inlineIf(o *Options, g *ir.Graph) (int, error) {
 			continue
 		}
 		branch := op.Else
-		if tensor.Of[bool](cond)[0] {
+		if tensor.MustData[bool](cond)[0] {
 			branch = op.Then
 		}
 		s := n.Graphs[branch]

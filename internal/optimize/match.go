@@ -74,7 +74,7 @@ func (m *matcher) scalar(id ir.ValueID) (float64, bool) {
 	if !ok || t.DType() != tensor.TypeFloat32 || t.Len() != 1 {
 		return 0, false
 	}
-	return float64(tensor.Of[float32](t)[0]), true
+	return float64(tensor.MustData[float32](t)[0]), true
 }
 
 // withScalar returns the other input of a node with two inputs, of which one is a constant of one

@@ -81,7 +81,7 @@ func constConv(g *ir.Graph, n *ir.Node) (c convWeights, ok bool) {
 	}
 	c = convWeights{node: n, op: op, w: w}
 	if b != nil {
-		c.bias = tensor.Of[float32](b)
+		c.bias = tensor.MustData[float32](b)
 	}
 	return c, b == nil || len(c.bias) == w.Dim(0)
 }
@@ -112,7 +112,7 @@ func (c *convWeights) plus(m *matcher, id ir.ValueID, own, times float64) *ir.No
 		if !ok || o.op.Group != c.op.Group || !slices.Equal(o.w.Shape()[:2], s[:2]) || o.w.Rank() != len(s) {
 			return nil
 		}
-		window, weights, bias, diagonal, small = o.op.Window, tensor.Of[float32](o.w), o.bias, false, o.w.Shape()[2:]
+		window, weights, bias, diagonal, small = o.op.Window, tensor.MustData[float32](o.w), o.bias, false, o.w.Shape()[2:]
 	}
 	offset := make([]int, len(small))
 	for i, k := range small {
@@ -129,8 +129,8 @@ func (c *convWeights) plus(m *matcher, id ir.ValueID, own, times float64) *ir.No
 	if err != nil {
 		return nil
 	}
-	dst, taps, part := tensor.Of[float32](sum), kit.Product(s[2:]), kit.Product(small)
-	for i, v := range tensor.Of[float32](c.w) {
+	dst, taps, part := tensor.MustData[float32](sum), kit.Product(s[2:]), kit.Product(small)
+	for i, v := range tensor.MustData[float32](c.w) {
 		dst[i] = float32(own * float64(v))
 	}
 	for i, v := range weights {

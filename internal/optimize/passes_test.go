@@ -83,8 +83,8 @@ func halfRamp(name string, dims ...int64) build {
 			shape[i] = int(d)
 		}
 		t := tensor.Must(tensor.Zeros(tensor.TypeFloat16, shape...))
-		for i := range tensor.Of[tensor.Float16](t) {
-			tensor.Of[tensor.Float16](t)[i] = tensor.NewFloat16(float32(i%7) + 0.5)
+		for i := range tensor.MustData[tensor.Float16](t) {
+			tensor.MustData[tensor.Float16](t)[i] = tensor.NewFloat16(float32(i%7) + 0.5)
 		}
 		b.Initializer(name, onnx.FromTensor(t))
 	}
@@ -549,8 +549,8 @@ func TestPassesKeepResults(t *testing.T) {
 			}
 			shape, _ := ir.Ints(g.Values[g.Inputs[0]].Type.Shape)
 			x := tensor.Must(tensor.Zeros(tensor.TypeFloat32, shape...))
-			for i := range tensor.Of[float32](x) {
-				tensor.Of[float32](x)[i] = float32(i%11)/8 - 0.6
+			for i := range tensor.MustData[float32](x) {
+				tensor.MustData[float32](x)[i] = float32(i%11)/8 - 0.6
 			}
 			if g.Values[g.Inputs[0]].Type.Elem == tensor.TypeUint8 {
 				x = tensor.Must(tensor.New([]uint8{80, 95, 107, 130}, 4))

@@ -198,7 +198,7 @@ func widenNodes(g *ir.Graph, d tensor.DType, inside []bool) error {
 			}
 			w, ok := wide[id]
 			if t, constant := g.Values[id].Const.(*tensor.Tensor); !ok && constant {
-				v, err := tensor.Convert(t, tensor.TypeFloat32, tensor.ConvertOptions{})
+				v, err := tensor.Convert(t, tensor.TypeFloat32, nil)
 				if err != nil {
 					return err
 				}

@@ -140,18 +140,18 @@ func (r *library) status(f fn, st int32) error {
 		// Errors of the C layer itself do not replace the text of an older error.
 		msg = fmt.Sprintf("%s: %s", symbols[f], dl.String(dl.Call(r.table[fnGetErrorInfo], uintptr(uint32(st)))))
 	}
-	e := &driver.StatusError{Code: driver.Fail, Message: msg}
+	e := &driver.StatusError{Code: driver.CodeFail, Message: msg}
 	switch st {
 	case statusNotImplemented:
-		e.Code = driver.NotImplemented
+		e.Code = driver.CodeNotImplemented
 	case statusMismatch, statusInvalid:
-		e.Code = driver.InvalidArgument
+		e.Code = driver.CodeInvalidArgument
 	case statusCancelled:
 		e.Err = errCancelled
 	default:
 		for _, phrase := range unsupported {
 			if strings.Contains(msg, phrase) {
-				e.Code = driver.NotImplemented
+				e.Code = driver.CodeNotImplemented
 			}
 		}
 	}
@@ -241,7 +241,7 @@ func (r *library) compile(model uintptr, device string, names, values []string) 
 		return compiled, err
 	}
 	if len(names) > maxVariadic {
-		return 0, &driver.StatusError{Code: driver.InvalidArgument,
+		return 0, &driver.StatusError{Code: driver.CodeInvalidArgument,
 			Message: fmt.Sprintf(
 				"the options set %d properties (%s); OpenVINO %s supports at most %d, 2026.4 and later any number",
 				len(names), strings.Join(names, ", "), r.version, maxVariadic)}

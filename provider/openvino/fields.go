@@ -20,8 +20,8 @@ func warn(o *driver.Options) {
 	for name, set := range map[string]bool{
 		"OptimizationLevel":  o.OptimizationLevel != driver.OptimizeAll,
 		"OptimizedModelPath": o.OptimizedModelPath != "",
-		"ExecutionMode":      o.ExecutionMode != driver.Sequential,
-		"ExecutionOrder":     o.ExecutionOrder != driver.DefaultOrder,
+		"ExecutionMode":      o.ExecutionMode != driver.ExecutionSequential,
+		"ExecutionOrder":     o.ExecutionOrder != driver.OrderDefault,
 		"DisableMemoryArena": o.DisableMemoryArena, "DisableMemoryPattern": o.DisableMemoryPattern,
 		"DisableMemoryReuse": o.DisableMemoryReuse,
 	} {

@@ -29,7 +29,7 @@ func (r *library) read(path string, m *onnx.Model) (uintptr, error) {
 	}
 	data, err := m.MarshalInline()
 	if errors.Is(err, onnx.ErrTooBig) {
-		return 0, &driver.StatusError{Code: driver.NotImplemented, Err: err,
+		return 0, &driver.StatusError{Code: driver.CodeNotImplemented, Err: err,
 			Message: fmt.Sprintf("model is too large to pass to OpenVINO in memory: %v; open it from its file", err)}
 	}
 	if err != nil {

@@ -160,11 +160,11 @@ func TestAliases(t *testing.T) {
 		want := map[string]string{"same": fmt.Sprintf("[1 2 %d]", i), "a": fmt.Sprint([]float32{-1, -2, -float32(i)}),
 			"b": fmt.Sprint([]float32{-1, -2, -float32(i)})}
 		for n, w := range want {
-			if got := fmt.Sprint(tensor.Of[float32](out[n].(*tensor.Tensor))); got != w {
+			if got := fmt.Sprint(tensor.MustData[float32](out[n].(*tensor.Tensor))); got != w {
 				t.Errorf("run %d: %s is %s, want %s", i, n, got, w)
 			}
 		}
-		if got := fmt.Sprint(tensor.Of[float32](x)); got != fmt.Sprintf("[1 2 %d]", i) {
+		if got := fmt.Sprint(tensor.MustData[float32](x)); got != fmt.Sprintf("[1 2 %d]", i) {
 			t.Errorf("run %d: the input has become %s", i, got)
 		}
 	}
@@ -198,11 +198,11 @@ func TestUnwantedOutput(t *testing.T) {
 		if out[1] != nil {
 			t.Error("an output that is not wanted was returned")
 		}
-		if got := fmt.Sprint(tensor.Of[float32](first[1].(*tensor.Tensor))); got != "[1 1]" {
+		if got := fmt.Sprint(tensor.MustData[float32](first[1].(*tensor.Tensor))); got != "[1 1]" {
 			t.Fatalf("the first run's output has become %s", got)
 		}
 	}
-	if got := fmt.Sprint(tensor.Of[float32](run(7, nil)[1].(*tensor.Tensor))); got != "[7 7]" {
+	if got := fmt.Sprint(tensor.MustData[float32](run(7, nil)[1].(*tensor.Tensor))); got != "[7 7]" {
 		t.Errorf("wanted again, the output is %s", got)
 	}
 }
@@ -267,7 +267,7 @@ func TestRunError(t *testing.T) {
 	for range 3 {
 		_, err := s.Run(context.Background(), onward.Values{"x": tensor.Must(tensor.New([]float32{1, 2, 3, 4}))}, nil)
 		var st *onward.StatusError
-		if !errors.As(err, &st) || st.Code == onward.OK || !strings.Contains(st.Message, "eshape") {
+		if !errors.As(err, &st) || st.Code == onward.CodeOK || !strings.Contains(st.Message, "eshape") {
 			t.Errorf("Run = %v, want OpenVINO's error about Reshape", err)
 		}
 		if y := run(t, s,
@@ -329,10 +329,10 @@ func TestAgreesWithCPU(t *testing.T) {
 					}
 				}
 				x := tensor.Must(tensor.Zeros(tensor.TypeFloat32, shape...))
-				for i := range tensor.Of[float32](x) {
-					tensor.Of[float32](x)[i] = float32((i*7919+batch)%97)/13 - 2
+				for i := range tensor.MustData[float32](x) {
+					tensor.MustData[float32](x)[i] = float32((i*7919+batch)%97)/13 - 2
 				}
-				if feed[a.Name], err = tensor.Convert(x, a.ElementType().Elem, tensor.ConvertOptions{}); err != nil {
+				if feed[a.Name], err = tensor.Convert(x, a.ElementType().Elem, nil); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -34,7 +34,7 @@ func TestOptions(t *testing.T) {
 			continue
 		}
 		y := run(t, s, tensor.Must(tensor.New([]float32{1, 2, 3, 4}, 2, 2)))
-		if got := fmt.Sprint(tensor.Of[float32](y.(*tensor.Tensor))); got != "[2 4 6 8]" {
+		if got := fmt.Sprint(tensor.MustData[float32](y.(*tensor.Tensor))); got != "[2 4 6 8]" {
 			t.Errorf("%v: %s", o, got)
 		}
 		s.Close()
@@ -115,7 +115,7 @@ func TestExternalData(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", p, err)
 		}
-		y := tensor.Of[float32](run(t, s, tensor.Must(tensor.New([]float32{1}, 1))).(*tensor.Tensor))
+		y := tensor.MustData[float32](run(t, s, tensor.Must(tensor.New([]float32{1}, 1))).(*tensor.Tensor))
 		for i, v := range y {
 			if v != w[i]+1 {
 				t.Fatalf("element %d is %v, want %v", i, v, w[i]+1)
@@ -129,7 +129,7 @@ func TestExternalData(t *testing.T) {
 	}
 	// The weights of a model in memory are found too; its file is not read.
 	m.Graph.Nodes[0].OpType = "Sub"
-	y := tensor.Of[float32](run(t, openModel(t, m), tensor.Must(tensor.New([]float32{1}, 1))).(*tensor.Tensor))
+	y := tensor.MustData[float32](run(t, openModel(t, m), tensor.Must(tensor.New([]float32{1}, 1))).(*tensor.Tensor))
 	if y[2999] != 1-2999 {
 		t.Errorf("element 2999 of the changed model is %v, want %v", y[2999], 1-2999)
 	}
@@ -174,7 +174,7 @@ func TestInitializers(t *testing.T) {
 	}
 	defer s.Close()
 	y := run(t, s, tensor.Must(tensor.New([]float32{1, 2})))
-	if got := fmt.Sprint(tensor.Of[float32](y.(*tensor.Tensor))); got != "[5 10]" {
+	if got := fmt.Sprint(tensor.MustData[float32](y.(*tensor.Tensor))); got != "[5 10]" {
 		t.Errorf("%s, want the replaced factor: [5 10]", got)
 	}
 }

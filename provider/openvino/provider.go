@@ -64,14 +64,14 @@ func list(devices []string) string {
 }
 
 func unavailable(format string, args ...any) error {
-	return &driver.StatusError{Code: driver.ExecutionProvider, Message: "provider openvino is not available: " +
+	return &driver.StatusError{Code: driver.CodeExecutionProvider, Message: "provider openvino is not available: " +
 		fmt.Sprintf(format, args...)}
 }
 
 func (provider) open(config driver.Config) (*library, error) {
 	l, err := open(config.Options["library"])
 	if err != nil {
-		return nil, &driver.StatusError{Code: driver.ExecutionProvider, Err: err,
+		return nil, &driver.StatusError{Code: driver.CodeExecutionProvider, Err: err,
 			Message: fmt.Sprintf("provider openvino is not available: %v\n"+
 				"Get it with %s; or name its path in %s or in the option library.", err, get, Env)}
 	}

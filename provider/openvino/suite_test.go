@@ -68,7 +68,7 @@ func TestSuite(t *testing.T) {
 	dir := suite.Dir(t)
 	t.Setenv(openvino.Env, openvinolib.Path(t))
 	r, err := backendtest.New(backend.Provider("openvino"),
-		backendtest.Options{Dir: dir, Devices: []string{"CPU"}, Runs: 2,
+		&backendtest.Options{Dir: dir, Devices: []string{"CPU"}, Runs: 2,
 			Prepare: &backend.Options{SkipCheck: true, Session: &onward.SessionOptions{Threads: 1}}})
 	if err != nil {
 		t.Fatal(err)

@@ -85,7 +85,7 @@ func (r *library) stringTensor(st *state, t *tensor.Tensor) (uintptr, error) {
 	if r.table[fnTensorFromStrings] == 0 {
 		return 0, notImplemented("tensors of strings need OpenVINO 2025.0 or later, got %s", r.version)
 	}
-	list := tensor.Of[string](t)
+	list := tensor.MustData[string](t)
 	for i, s := range list {
 		if strings.ContainsRune(s, 0) {
 			return 0, native.Invalid("string %d contains a NUL, which OpenVINO's C API does not support: %q", i, s)
@@ -167,5 +167,5 @@ func (r *library) tensorShape(st *state, h uintptr) ([]int, error) {
 }
 
 func notImplemented(format string, args ...any) error {
-	return &driver.StatusError{Code: driver.NotImplemented, Message: fmt.Sprintf(format, args...)}
+	return &driver.StatusError{Code: driver.CodeNotImplemented, Message: fmt.Sprintf(format, args...)}
 }

@@ -366,7 +366,7 @@ func copyMemory(dst, src driver.Memory) error {
 		return native.Invalid("it is the graph input %v, want memory of that type and shape, got %v",
 			src.Value, dst.Value)
 	case to.DType() == tensor.TypeString:
-		copy(tensor.Of[string](to), tensor.Of[string](from))
+		copy(tensor.MustData[string](to), tensor.MustData[string](from))
 	default:
 		copy(to.Bytes(), from.Bytes())
 	}
@@ -422,9 +422,9 @@ func (r *library) sparseOf(st *state, s *tensor.Sparse) (uintptr, error) {
 	if len(s.Values.Bytes()) > 0 {
 		data = dl.Array(s.Values.Bytes())
 	}
-	ix := tensor.Of[int64](s.Indices)
+	ix := tensor.MustData[int64](s.Indices)
 	if s.Format == tensor.SparseCSR {
-		outer := tensor.Of[int64](s.Outer)
+		outer := tensor.MustData[int64](s.Outer)
 		err = r.do(fnFillSparseTensorCsr, h, r.cpu, uintptr(dl.Array(shape)), uintptr(len(shape)), uintptr(data),
 			uintptr(dl.Array(ix)), uintptr(len(ix)), uintptr(dl.Array(outer)), uintptr(len(outer)))
 	} else {

@@ -70,19 +70,19 @@ func TestBindingScenarios(t *testing.T) {
 		t.Helper()
 		out, err := b.CopyOutputsToCPU()
 		must(t, err)
-		return tensor.Of[float32](out[0].(*tensor.Tensor))
+		return tensor.MustData[float32](out[0].(*tensor.Tensor))
 	}
-	must(t, b.BindCPUInput("X", tensor.Must(tensor.New(x, 3, 2))), b.BindOutput("Y"))
+	must(t, b.BindCPUInput("X", tensor.Must(tensor.New(x, 3, 2))), b.BindOutput("Y", onward.Buffer{}))
 	for range 3 {
 		x[0]++ // the input is read without a copy
 		run()
 		check(outputs())
 	}
-	must(t, b.BindInput("X", buffer(x, 3, 2)), b.BindOutput("Y"))
+	must(t, b.BindInput("X", buffer(x, 3, 2)), b.BindOutput("Y", onward.Buffer{}))
 	run()
 	check(outputs())
 	y := make([]float32, 6)
-	must(t, b.BindOutputBuffer("Y", buffer(y, 3, 2)))
+	must(t, b.BindOutput("Y", buffer(y, 3, 2)))
 	for range 3 {
 		x[5]--
 		clear(y)
@@ -97,7 +97,7 @@ func TestBindingScenarios(t *testing.T) {
 	if err := s.RunBinding(context.Background(), b, nil); !errors.Is(err, onward.ErrInvalidArgument) {
 		t.Errorf("a run with nothing bound: %v", err)
 	}
-	must(t, b.BindInput("X", buffer(x, 3, 2)), b.BindOutput("Y"))
+	must(t, b.BindInput("X", buffer(x, 3, 2)), b.BindOutput("Y", onward.Buffer{}))
 	run()
 	check(outputs())
 }
@@ -111,7 +111,7 @@ func TestBindingOrder(t *testing.T) {
 	s := openModel(t, b.Must())
 	bd := newBinding(t, s)
 	x := []float32{-1, 2}
-	must(t, bd.BindInput("x", buffer(x, 2)), bd.BindOutput("abs"), bd.BindOutput("neg"))
+	must(t, bd.BindInput("x", buffer(x, 2)), bd.BindOutput("abs", onward.Buffer{}), bd.BindOutput("neg", onward.Buffer{}))
 	for range 3 {
 		must(t, s.RunBinding(context.Background(), bd, nil))
 		out, err := bd.Outputs()
@@ -120,7 +120,7 @@ func TestBindingOrder(t *testing.T) {
 		must(t, err)
 		neg, err := out[1].Tensor()
 		must(t, err)
-		if a, n := tensor.Of[float32](abs), tensor.Of[float32](neg); a[0] != 1 || n[0] != 1 || a[1] != 2 || n[1] != -2 {
+		if a, n := tensor.MustData[float32](abs), tensor.MustData[float32](neg); a[0] != 1 || n[0] != 1 || a[1] != 2 || n[1] != -2 {
 			t.Fatalf("got %v and %v", a, n)
 		}
 	}
@@ -142,7 +142,7 @@ func TestBindingOfUnknownShape(t *testing.T) {
 	s := openModel(t, b.Must())
 	bd := newBinding(t, s)
 	x := make([]float32, 4)
-	must(t, bd.BindInput("x", buffer(x, 4)), bd.BindOutput("y"), bd.BindOutput("z"))
+	must(t, bd.BindInput("x", buffer(x, 4)), bd.BindOutput("y", onward.Buffer{}), bd.BindOutput("z", onward.Buffer{}))
 	for _, want := range []int{3, 3, 2, 4, 4, 1} {
 		clear(x)
 		for i := range want {
@@ -154,12 +154,12 @@ func TestBindingOfUnknownShape(t *testing.T) {
 		if sh := out[0].(*tensor.Tensor).Shape(); sh[1] != want {
 			t.Errorf("shape %v, want [1 %d]", sh, want)
 		}
-		if z := tensor.Of[float32](out[1].(*tensor.Tensor)); z[0] != -1 || z[want-1] != float32(-want) {
+		if z := tensor.MustData[float32](out[1].(*tensor.Tensor)); z[0] != -1 || z[want-1] != float32(-want) {
 			t.Errorf("z is %v", z)
 		}
 	}
 	y := tensor.Must(tensor.New(make([]int64, 2), 1, 2))
-	must(t, bd.BindOutputTensor("y", y))
+	must(t, bd.BindCPUOutput("y", y))
 	if err := s.RunBinding(context.Background(), bd, nil); err == nil {
 		t.Error("a result of another shape than its memory was accepted")
 	}
@@ -172,8 +172,8 @@ func TestBindingOfOtherValues(t *testing.T) {
 	x := []float32{5.1, 3.5, 6.2, 2.9, 5.9, 3}
 	want, err := s.Run(context.Background(), onward.Values{"float_input": tensor.Must(tensor.New(x, 3, 2))}, nil)
 	must(t, err)
-	must(t, b.BindInput("float_input", buffer(x, 3, 2)), b.BindOutput("output_probability"),
-		b.BindOutput("output_label"))
+	must(t, b.BindInput("float_input", buffer(x, 3, 2)), b.BindOutput("output_probability", onward.Buffer{}),
+		b.BindOutput("output_label", onward.Buffer{}))
 	for range 3 {
 		must(t, s.RunBinding(context.Background(), b, nil))
 		out, err := b.CopyOutputsToCPU()
@@ -183,7 +183,7 @@ func TestBindingOfOtherValues(t *testing.T) {
 	str := openModel(t, identity(tensor.TensorType(tensor.TypeString)))
 	b = newBinding(t, str)
 	words := tensor.Must(tensor.New([]string{"a", "b\x00c", ""}))
-	must(t, b.BindCPUInput("x", words), b.BindOutput("y"), str.RunBinding(context.Background(), b, nil))
+	must(t, b.BindCPUInput("x", words), b.BindOutput("y", onward.Buffer{}), str.RunBinding(context.Background(), b, nil))
 	out, err := b.Outputs()
 	must(t, err)
 	got, err := out[0].Value()
@@ -204,9 +204,11 @@ func TestBindingMisuse(t *testing.T) {
 	}{
 		"input on another device": {func(b *onward.Binding) error { return b.BindInput("X", cuda) }, "Error when binding input: "},
 		"device without a name":   {func(b *onward.Binding) error { return b.BindInput("X", npu) }, "ONNX Runtime has no name for it"},
-		"unknown device":          {func(b *onward.Binding) error { return b.BindOutputTo("Y", onward.Device{Type: "tpu"}) }, "Unsupported device type: tpu"},
-		"wrong shape":             {func(b *onward.Binding) error { return b.BindInput("X", buffer(x, 2, 3)) }, "Got invalid dimensions for input: X"},
-		"null":                    {func(b *onward.Binding) error { return b.BindInput("X", buffer(nil, 3, 2)) }, "Pointer to data memory is not valid"},
+		"unknown device": {func(b *onward.Binding) error {
+			return b.BindOutput("Y", onward.Buffer{Device: onward.Device{Type: "tpu"}})
+		}, "Unsupported device type: tpu"},
+		"wrong shape": {func(b *onward.Binding) error { return b.BindInput("X", buffer(x, 2, 3)) }, "Got invalid dimensions for input: X"},
+		"null":        {func(b *onward.Binding) error { return b.BindInput("X", buffer(nil, 3, 2)) }, "Pointer to data memory is not valid"},
 		"memory on another device": {func(b *onward.Binding) error {
 			_, err := s.NewOrtValueOf(onward.Device{Type: "cuda"}, tensor.TypeFloat32, 3)
 			return err
@@ -219,7 +221,7 @@ func TestBindingMisuse(t *testing.T) {
 		}
 	}
 	b := newBinding(t, s)
-	must(t, b.BindCPUInput("X", tensor.Must(tensor.New(x, 3, 2))), b.BindOutput("Y"), s.Close())
+	must(t, b.BindCPUInput("X", tensor.Must(tensor.New(x, 3, 2))), b.BindOutput("Y", onward.Buffer{}), s.Close())
 	if err := s.RunBinding(context.Background(), b, nil); err == nil ||
 		!strings.Contains(err.Error(), "the session is closed") {
 		t.Errorf("a run of a closed session: %v", err)
@@ -231,7 +233,7 @@ func TestBindingStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := endless(t, &cancel)
 	b := newBinding(t, s)
-	must(t, b.BindInput("x", buffer(make([]float32, 1), 1)), b.BindOutput("y"))
+	must(t, b.BindInput("x", buffer(make([]float32, 1), 1)), b.BindOutput("y", onward.Buffer{}))
 	if err := s.RunBinding(ctx, b, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want that the run was cancelled", err)
 	}
@@ -284,11 +286,11 @@ func TestRandomBindings(t *testing.T) {
 			err := errors.Join(b.BindInput("x", buffer(x, rows, in)))
 			given := rapid.Bool().Draw(t, "given")
 			if given {
-				err = errors.Join(err, b.BindOutputBuffer("y", buffer(y, rows, wide)))
+				err = errors.Join(err, b.BindOutput("y", buffer(y, rows, wide)))
 			} else {
-				err = errors.Join(err, b.BindOutput("y"))
+				err = errors.Join(err, b.BindOutput("y", onward.Buffer{}))
 			}
-			err = errors.Join(err, b.BindOutput(s.Outputs()[1].Name))
+			err = errors.Join(err, b.BindOutput(s.Outputs()[1].Name, onward.Buffer{}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -332,7 +334,7 @@ func TestBindingsAtOnce(t *testing.T) {
 		wg.Go(func() {
 			x, y := []float32{1, 2, 3, 4, float32(g)}, make([]float32, wide)
 			want, err := s.Run(context.Background(), onward.Values{"x": tensor.Must(tensor.New(x, 1, 5))}, nil)
-			err = errors.Join(err, b.BindInput("x", buffer(x, 1, 5)), b.BindOutputBuffer("y", buffer(y, 1, wide)))
+			err = errors.Join(err, b.BindInput("x", buffer(x, 1, 5)), b.BindOutput("y", buffer(y, 1, wide)))
 			for range 50 {
 				clear(y)
 				err = errors.Join(err, s.RunBinding(context.Background(), b, nil),

@@ -129,7 +129,7 @@ var customTable = sync.OnceValue(func() ortCustomOp {
 			c := customOpAt(kernel)
 			if err := c.run(call); err != nil {
 				msg := dl.CString(fmt.Sprintf("custom operator of node %q: %v", c.kernel.Node, err))
-				return dl.Call(c.lib.address(fnCreateStatus), uintptr(driver.Fail), uintptr(unsafe.Pointer(msg)))
+				return dl.Call(c.lib.address(fnCreateStatus), uintptr(driver.CodeFail), uintptr(unsafe.Pointer(msg)))
 			}
 			return 0
 		}),
@@ -156,7 +156,7 @@ func (r *library) customOperators(m *onnx.Model, o *driver.Options) (*customDoma
 		}
 		if err != nil {
 			return nil, nil,
-				&driver.StatusError{Code: driver.NotImplemented,
+				&driver.StatusError{Code: driver.CodeNotImplemented,
 					Message: fmt.Sprintf("custom operator of node %q: %v", op.Node, err)}
 		}
 		d.ops = append(d.ops, c)

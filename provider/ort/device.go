@@ -29,7 +29,7 @@ func (r *library) memoryInfo(d driver.Device) (uintptr, error) {
 	}
 	name, ok := memoryNames[d.Type]
 	if !ok {
-		return 0, &driver.StatusError{Code: driver.NotImplemented,
+		return 0, &driver.StatusError{Code: driver.CodeNotImplemented,
 			Message: fmt.Sprintf("memory of device type %s cannot be bound: ONNX Runtime has no name for it", d.Type)}
 	}
 	const deviceAllocator, memTypeDefault = 0, 0
@@ -126,7 +126,7 @@ func (t *deviceTensor) CopyFromDevice(src driver.DeviceTensor) error {
 }
 
 func (t *deviceTensor) errClosed() error {
-	return &driver.StatusError{Code: driver.InvalidArgument,
+	return &driver.StatusError{Code: driver.CodeInvalidArgument,
 		Message: fmt.Sprintf("the tensor on %s is closed", t.device)}
 }
 
@@ -341,7 +341,7 @@ func (r *library) location(st *state, h uintptr) (driver.Device, error) {
 	dl.Call(r.address(fnMemoryInfoGetDeviceType), info, uintptr(unsafe.Pointer(&st.i32)))
 	if st.i32 != ofCPU {
 		return driver.Device{},
-			&driver.StatusError{Code: driver.NotImplemented,
+			&driver.StatusError{Code: driver.CodeNotImplemented,
 				Message: fmt.Sprintf(
 					"the output is in memory %q of a device, which is not supported; bind it to the CPU", name)}
 	}

@@ -120,7 +120,7 @@ func compareThree(t *rapid.T, c *opfuzz.Case, ort onward.ProviderConfig, n *tall
 	theirs, err := opfuzz.Run(c, ort, 1)
 	var st *onward.StatusError
 	switch {
-	case errors.As(err, &st) && (st.Code == onward.NotImplemented || unknown.MatchString(st.Message)):
+	case errors.As(err, &st) && (st.Code == onward.CodeNotImplemented || unknown.MatchString(st.Message)):
 		n.unsupported++
 		return
 	case err != nil:

@@ -55,17 +55,17 @@ func Example_binding() {
 	// 1. The input comes from the CPU.
 	x, y := []float32{1, 2, 3, 4, 5, 6}, make([]float32, 6)
 	t, err := tensor.New(x, 3, 2)
-	run(err, b.BindCPUInput("X", t), b.BindOutput("Y"))
+	run(err, b.BindCPUInput("X", t), b.BindOutput("Y", onward.Buffer{}))
 
 	// 2. The input is on the device.
 	on := func(p []float32) onward.Buffer {
 		return onward.Buffer{Device: onward.Device{Type: "cpu"}, Type: tensor.TypeFloat32, Shape: []int{3, 2},
 			Pointer: unsafe.Pointer(&p[0])}
 	}
-	run(b.BindInput("X", on(x)), b.BindOutput("Y"))
+	run(b.BindInput("X", on(x)), b.BindOutput("Y", onward.Buffer{}))
 
 	// 3. Input and output are on the device.
-	run(b.BindInput("X", on(x)), b.BindOutputBuffer("Y", on(y)))
+	run(b.BindInput("X", on(x)), b.BindOutput("Y", on(y)))
 	fmt.Println(y)
 	// Output:
 	// [1 4 9 16 25 36] <nil>

@@ -38,7 +38,7 @@ func TestCustomOpLibrary(t *testing.T) {
 	defer s.Close()
 	out, err := s.Run(context.Background(), onward.Values{"x": tensor.Must(tensor.New([]float32{1, 2, 4}, 3))}, nil)
 	must(t, err)
-	if y := tensor.Of[float32](out["y"].(*tensor.Tensor)); y[0] != 2.5 || y[2] != 10 {
+	if y := tensor.MustData[float32](out["y"].(*tensor.Tensor)); y[0] != 2.5 || y[2] != 10 {
 		t.Errorf("got %v, want the inputs times 2.5", y)
 	}
 	if _, err := open("custom_op_libraries", lib); err == nil || !strings.Contains(err.Error(), lib) {
@@ -60,7 +60,7 @@ func TestSelectionPolicyAndDynamicOptions(t *testing.T) {
 		must(t, err)
 		out, err := s.Run(context.Background(), onward.Values{"x": tensor.Must(tensor.New([]float32{3}, 1))}, nil)
 		must(t, err)
-		if y := tensor.Of[float32](out["y"].(*tensor.Tensor)); y[0] != -3 {
+		if y := tensor.MustData[float32](out["y"].(*tensor.Tensor)); y[0] != -3 {
 			t.Errorf("%s: got %v", policy, y)
 		}
 		must(t, s.SetDynamicOptions(map[string]string{"ep.dynamic.workload_type": "Efficient"}), s.Close())
@@ -114,7 +114,7 @@ func TestAdapters(t *testing.T) {
 	}{{nil, []float32{0, 0, 0, 0}}, {&onward.RunOptions{Adapters: []*onward.Adapter{a}}, []float32{-10, -20, 40, 80}}} {
 		out, err := s.Run(t.Context(), feed, c.opts)
 		must(t, err)
-		if y := tensor.Of[float32](out["y"].(*tensor.Tensor)); !slices.Equal(y, c.want) {
+		if y := tensor.MustData[float32](out["y"].(*tensor.Tensor)); !slices.Equal(y, c.want) {
 			t.Errorf("got %v, want %v", y, c.want)
 		}
 	}

@@ -20,7 +20,7 @@ func (s *settings) takeFields(o *driver.Options) {
 	if o.InterOpThreads > 0 {
 		s.common["inter_op_num_threads"] = strconv.Itoa(o.InterOpThreads)
 	}
-	if o.ExecutionMode == driver.Parallel {
+	if o.ExecutionMode == driver.ExecutionParallel {
 		s.common["execution_mode"] = "parallel"
 	}
 	s.common["graph_optimization_level"] = o.OptimizationLevel.String()
@@ -47,7 +47,7 @@ func (s *settings) takeFields(o *driver.Options) {
 		}
 		s.entries[driver.ConfigDisabledPasses] = strings.Join(all, ";")
 	}
-	for name, set := range map[string]bool{"ExecutionOrder": o.ExecutionOrder != driver.DefaultOrder,
+	for name, set := range map[string]bool{"ExecutionOrder": o.ExecutionOrder != driver.OrderDefault,
 		"DisableMemoryReuse": o.DisableMemoryReuse} {
 		if set {
 			o.Log().Warn("option ignored: ONNX Runtime's C API does not have it", "option", name)
@@ -83,7 +83,7 @@ func (r *library) setFields(o uintptr, s *settings) error {
 	}
 	if fields.Deterministic {
 		if r.api < sinceDeterministic {
-			return &driver.StatusError{Code: driver.NotImplemented,
+			return &driver.StatusError{Code: driver.CodeNotImplemented,
 				Message: fmt.Sprintf("deterministic computation needs ONNX Runtime 1.%d or later, got %s",
 					sinceDeterministic, r.version)}
 		}

@@ -65,7 +65,7 @@ func wantY(t *testing.T, s *onward.Session, opts *onward.RunOptions, x []float32
 func TestFieldsReachONNXRuntime(t *testing.T) {
 	dir := t.TempDir()
 	for name, o := range map[string]*onward.SessionOptions{
-		"threads":     {InterOpThreads: 2, ExecutionMode: onward.Parallel},
+		"threads":     {InterOpThreads: 2, ExecutionMode: onward.ExecutionParallel},
 		"none":        {OptimizationLevel: onward.OptimizeNone},
 		"basic":       {OptimizationLevel: onward.OptimizeBasic},
 		"extended":    {OptimizationLevel: onward.OptimizeExtended},
@@ -225,11 +225,11 @@ func scaleOp(fail *error) onward.CustomOperator {
 				return nil, *fail
 			}
 			y := c.In[0].(*tensor.Tensor).Clone()
-			d := tensor.Of[float32](y)
+			d := tensor.MustData[float32](y)
 			for i := range d {
 				d[i] *= c.Attributes["by"].(float32)
 				if len(c.In) > 1 && c.In[1] != nil {
-					d[i] += tensor.Of[float32](c.In[1].(*tensor.Tensor))[i%3]
+					d[i] += tensor.MustData[float32](c.In[1].(*tensor.Tensor))[i%3]
 				}
 			}
 			label, _ := c.Attributes["label"].(string)

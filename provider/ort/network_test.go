@@ -48,7 +48,7 @@ func TestRandomNetworksAgree(t *testing.T) {
 			}
 			for name, w := range want {
 				var most float64 // the error of float32 sums is relative to the largest element
-				for _, v := range tensor.Of[float32](w.(*tensor.Tensor)) {
+				for _, v := range tensor.MustData[float32](w.(*tensor.Tensor)) {
 					most = max(most, float64(v), -float64(v))
 				}
 				if err := tensor.AllClose(got[name], w, 2e-3, 1e-4*most+1e-6); err != nil {
@@ -110,7 +110,7 @@ func TestOptimizedNetworksAgree(t *testing.T) {
 			s.Close()
 			for name, w := range want {
 				var most float64
-				for _, v := range tensor.Of[float32](w.(*tensor.Tensor)) {
+				for _, v := range tensor.MustData[float32](w.(*tensor.Tensor)) {
 					most = max(most, float64(v), -float64(v))
 				}
 				if err := tensor.AllClose(got[name], w, 2e-3, 1e-4*most+1e-6); err != nil {

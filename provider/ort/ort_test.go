@@ -142,7 +142,7 @@ func TestPackedTypes(t *testing.T) {
 			if !y.Type().Equal(tensor.TensorType(d)) {
 				t.Fatalf("type %s, want tensor(%s)", y.Type(), d)
 			}
-			want, err := tensor.Convert(x, d, tensor.ConvertOptions{Saturate: true})
+			want, err := tensor.Convert(x, d, &tensor.ConvertOptions{Saturate: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -150,7 +150,7 @@ func TestPackedTypes(t *testing.T) {
 				t.Error(err)
 			}
 			z := run(t, openModel(t, back.Must()), y)
-			exact, err := tensor.Convert(want, tensor.TypeFloat32, tensor.ConvertOptions{})
+			exact, err := tensor.Convert(want, tensor.TypeFloat32, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -229,9 +229,9 @@ func TestOutputIsInput(t *testing.T) {
 		given := map[string]*tensor.Tensor{}
 		for name := range want {
 			if given[name] = pair(9, 9); bound {
-				must(t, bd.BindOutputTensor(name, given[name]))
+				must(t, bd.BindCPUOutput(name, given[name]))
 			} else {
-				must(t, bd.BindOutput(name))
+				must(t, bd.BindOutput(name, onward.Buffer{}))
 			}
 		}
 		for range 2 {
@@ -264,8 +264,8 @@ func TestWronglyDeclaredShape(t *testing.T) {
 			x[i] = float32(i + 1)
 		}
 		y := run(t, s, tensor.Must(tensor.New(x, n))).(*tensor.Tensor)
-		if y.Len() != n || tensor.Of[float32](y)[n-1] != -float32(n) {
-			t.Errorf("%d elements give %v", n, tensor.Of[float32](y))
+		if y.Len() != n || tensor.MustData[float32](y)[n-1] != -float32(n) {
+			t.Errorf("%d elements give %v", n, tensor.MustData[float32](y))
 		}
 	}
 }
@@ -324,7 +324,7 @@ func TestRunError(t *testing.T) {
 	s := openModel(t, b.Must())
 	_, err := s.Run(context.Background(), onward.Values{"x": tensor.Must(tensor.New([]float32{1, 2, 3, 4}))}, nil)
 	var st *onward.StatusError
-	if !errors.As(err, &st) || st.Code == onward.OK || !strings.Contains(st.Message, "Reshape") {
+	if !errors.As(err, &st) || st.Code == onward.CodeOK || !strings.Contains(st.Message, "Reshape") {
 		t.Errorf("Run = %v, want ONNX Runtime's error about Reshape", err)
 	}
 }
@@ -365,7 +365,7 @@ func TestExternalData(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		y := tensor.Of[float32](run(t, s, tensor.Must(tensor.New([]float32{1}, 1))).(*tensor.Tensor))
+		y := tensor.MustData[float32](run(t, s, tensor.Must(tensor.New([]float32{1}, 1))).(*tensor.Tensor))
 		for i, v := range y {
 			if v != w[i]+1 {
 				t.Fatalf("element %d is %v, want %v", i, v, w[i]+1)
@@ -379,7 +379,7 @@ func TestExternalData(t *testing.T) {
 	}
 	// The weights of a model in memory are found too; its file is not read.
 	m.Graph.Nodes[0].OpType = "Sub"
-	y := tensor.Of[float32](run(t, openModel(t, m), tensor.Must(tensor.New([]float32{1}, 1))).(*tensor.Tensor))
+	y := tensor.MustData[float32](run(t, openModel(t, m), tensor.Must(tensor.New([]float32{1}, 1))).(*tensor.Tensor))
 	if y[2999] != 1-2999 {
 		t.Errorf("element 2999 of the changed model is %v, want %v", y[2999], 1-2999)
 	}
@@ -456,11 +456,11 @@ func TestAgreesWithCPU(t *testing.T) {
 						}
 					}
 					x := tensor.Must(tensor.Zeros(tensor.TypeFloat32, shape...))
-					for i := range tensor.Of[float32](x) {
-						tensor.Of[float32](x)[i] = float32((i*7919+batch)%97)/13 - 2
+					for i := range tensor.MustData[float32](x) {
+						tensor.MustData[float32](x)[i] = float32((i*7919+batch)%97)/13 - 2
 					}
 					if feed[a.Name], err = tensor.Convert(x, a.ElementType().Elem,
-						tensor.ConvertOptions{}); err != nil {
+						nil); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -123,14 +123,14 @@ func (p provider) Available(config driver.Config) error {
 }
 
 func (p provider) noDevice(format string, args ...any) error {
-	return &driver.StatusError{Code: driver.ExecutionProvider,
+	return &driver.StatusError{Code: driver.CodeExecutionProvider,
 		Message: fmt.Sprintf("provider %s is not available: ", p.name) + fmt.Sprintf(format, args...)}
 }
 
 func (p provider) open(config driver.Config) (*library, error) {
 	l, err := open(config.Options["library"], p.ep, config.Options[pluginLibrary])
 	if err != nil {
-		return nil, &driver.StatusError{Code: driver.ExecutionProvider, Err: err,
+		return nil, &driver.StatusError{Code: driver.CodeExecutionProvider, Err: err,
 			Message: fmt.Sprintf(
 				"provider %s is not available: %v\nGet it with %s; or name its path in %s or in the option library.",
 				p.name, err, p.ep.get, Env)}

@@ -118,7 +118,7 @@ func (q *quantizedLSTM) check(t *testing.T, r *rand.Rand) {
 			t.Fatal(err)
 		}
 		for o, v := range want {
-			w, g := tensor.Of[float32](v.(*tensor.Tensor)), tensor.Of[float32](got[o].(*tensor.Tensor))
+			w, g := tensor.MustData[float32](v.(*tensor.Tensor)), tensor.MustData[float32](got[o].(*tensor.Tensor))
 			step := float64(max(0, slices.Max(w))-min(0, slices.Min(w))) / 255
 			if q.exact {
 				step = 0
@@ -140,8 +140,8 @@ func (q *quantizedLSTM) model(r *rand.Rand) *opfuzz.Case {
 	}
 	floats := func(limit float32, shape ...int) tensor.Value {
 		x := tensor.Must(tensor.Zeros(tensor.TypeFloat32, shape...))
-		for i := range tensor.Of[float32](x) {
-			tensor.Of[float32](x)[i] = (2*r.Float32() - 1) * limit
+		for i := range tensor.MustData[float32](x) {
+			tensor.MustData[float32](x)[i] = (2*r.Float32() - 1) * limit
 		}
 		return x
 	}
@@ -167,8 +167,8 @@ func (q *quantizedLSTM) model(r *rand.Rand) *opfuzz.Case {
 			}
 		}
 		s := floats(1, per...).(*tensor.Tensor)
-		for i, v := range tensor.Of[float32](s) {
-			tensor.Of[float32](s)[i] = gain * (1 + v/4) / (128 * float32(math.Sqrt(float64(max(rows, h)))))
+		for i, v := range tensor.MustData[float32](s) {
+			tensor.MustData[float32](s)[i] = gain * (1 + v/4) / (128 * float32(math.Sqrt(float64(max(rows, h)))))
 		}
 		return v, s, z
 	}

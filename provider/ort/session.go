@@ -149,7 +149,7 @@ func (r *library) newSession(path string, m *onnx.Model, o *settings) (*session,
 // SetDynamicOptions implements [driver.DynamicOptions].
 func (s *session) SetDynamicOptions(options map[string]string) error {
 	if s.lib.api < sinceDynamicOptions {
-		return &driver.StatusError{Code: driver.NotImplemented,
+		return &driver.StatusError{Code: driver.CodeNotImplemented,
 			Message: fmt.Sprintf("dynamic options need ONNX Runtime 1.%d or later, got %s",
 				sinceDynamicOptions, s.lib.version)}
 	}

@@ -44,7 +44,7 @@ func runSuite(t *testing.T, provider string, runs int, exclude ...string) {
 	dir := suite.Dir(t)
 	t.Setenv(ort.Env, ortlib.Path(t))
 	r, err := backendtest.New(backend.Provider(provider),
-		backendtest.Options{Dir: dir, Devices: []string{"CPU"}, Runs: runs,
+		&backendtest.Options{Dir: dir, Devices: []string{"CPU"}, Runs: runs,
 			Prepare: &backend.Options{SkipCheck: true, Session: &onward.SessionOptions{Threads: 1}}})
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +65,7 @@ func runSuite(t *testing.T, provider string, runs int, exclude ...string) {
 		var st *onward.StatusError
 		switch {
 		case res.Status != backendtest.Failed:
-		case errors.As(res.Err, &st) && (st.Code == onward.NotImplemented || st.Code == onward.Fail):
+		case errors.As(res.Err, &st) && (st.Code == onward.CodeNotImplemented || st.Code == onward.CodeFail):
 			refused++
 			if cases != "" {
 				t.Logf("%s: %v", res.Name, res.Err)

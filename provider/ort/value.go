@@ -29,7 +29,7 @@ const sinceOwnNumbers = 31
 func (r *library) elementType(d tensor.DType) (uintptr, error) {
 	switch {
 	case d == tensor.TypeFloat6E2M3 || d == tensor.TypeFloat6E3M2:
-		return 0, &driver.StatusError{Code: driver.NotImplemented,
+		return 0, &driver.StatusError{Code: driver.CodeNotImplemented,
 			Message: fmt.Sprintf("ONNX Runtime %s does not support element type %s", r.version, d)}
 	case r.api < sinceOwnNumbers:
 		return uintptr(d), nil
@@ -129,7 +129,7 @@ func (r *library) stringValue(st *state, t *tensor.Tensor) (uintptr, error) {
 
 // fillStrings copies the strings of t to the OrtValue h.
 func (r *library) fillStrings(st *state, h uintptr, t *tensor.Tensor) error {
-	for i, s := range tensor.Of[string](t) {
+	for i, s := range tensor.MustData[string](t) {
 		if err := r.do(fnGetResizedStringTensorElementBuffer, h, uintptr(i), uintptr(len(s)),
 			uintptr(unsafe.Pointer(&st.res2))); err != nil {
 			return err
@@ -191,7 +191,7 @@ func (r *library) sparseValue(st *state, s *tensor.Sparse) (uintptr, error) {
 	}
 	h := st.res
 	nnz := []int64{int64(s.Values.Len())}
-	ix := tensor.Of[int64](s.Indices)
+	ix := tensor.MustData[int64](s.Indices)
 	data, indices := unsafe.Pointer(&noData), unsafe.Pointer(&noData)
 	if len(ix) > 0 {
 		data, indices = dl.Array(s.Values.Bytes()), dl.Array(ix)
@@ -357,7 +357,7 @@ func (r *library) tensorResult(st *state, h uintptr, given *tensor.Tensor) (*ten
 	case t.Len() == 0:
 		return t, nil
 	case d == tensor.TypeString:
-		return t, r.strings(st, h, tensor.Of[string](t))
+		return t, r.strings(st, h, tensor.MustData[string](t))
 	}
 	if err := r.do(fnGetTensorMutableData, h, uintptr(unsafe.Pointer(&st.res))); err != nil {
 		return nil, err

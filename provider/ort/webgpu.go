@@ -112,7 +112,7 @@ var findLoader = sync.OnceValue(func() error {
 	}
 	_, err := dl.Open("the loader for Vulkan", []dl.Place{{Source: "the system's loader", Path: "libvulkan.so.1"}}, nil)
 	if missing, ok := errors.AsType[*dl.NotFoundError](err); ok {
-		return &driver.StatusError{Code: driver.ExecutionProvider, Err: err,
+		return &driver.StatusError{Code: driver.CodeExecutionProvider, Err: err,
 			Message: fmt.Sprintf(
 				"WebGPU needs a GPU with a driver for Vulkan, and this system has no loader for it: %v",
 				missing.Tried[0].Err)}
@@ -152,7 +152,7 @@ func (s *session) inTurn(ctx context.Context, call func() error) error {
 	select {
 	case s.turn <- struct{}{}:
 	case <-ctx.Done():
-		return &driver.StatusError{Code: driver.Fail, Err: ctx.Err(),
+		return &driver.StatusError{Code: driver.CodeFail, Err: ctx.Err(),
 			Message: fmt.Sprintf("the run ended while it waited for another on WebGPU: %v", ctx.Err())}
 	}
 	defer func() { <-s.turn }()

@@ -16,7 +16,7 @@ func TestWebGPUNeedsVulkan(t *testing.T) {
 	lib, find := ortlib.Path(t), findLoader
 	defer func() { findLoader = find }()
 	const reason = "libvulkan.so.1 is not there"
-	findLoader = func() error { return &driver.StatusError{Code: driver.ExecutionProvider, Message: reason} }
+	findLoader = func() error { return &driver.StatusError{Code: driver.CodeExecutionProvider, Message: reason} }
 	b := onnx.NewModel("m").Opset("", 16).IRVersion(8)
 	b.Input("x", onnx.Float, 1).Output("y", onnx.Float, 1)
 	b.Node("Relu", []string{"x"}, []string{"y"})
@@ -34,7 +34,7 @@ func TestWebGPUNeedsVulkan(t *testing.T) {
 			e.Close()
 			continue
 		}
-		if status, ok := errors.AsType[*driver.StatusError](err); !ok || status.Code != driver.ExecutionProvider ||
+		if status, ok := errors.AsType[*driver.StatusError](err); !ok || status.Code != driver.CodeExecutionProvider ||
 			!strings.Contains(status.Message, want) {
 			t.Errorf("%s: Compile: %v, want %q", p.name, err, want)
 		}

@@ -168,7 +168,7 @@ func bound(t *rapid.T, c *opfuzz.Chain, want []map[string]tensor.Value) []map[st
 			}
 			if !same(out[name], w) {
 				out[name] = tensor.Must(tensor.Zeros(w.DType(), w.Shape()...))
-				if err := b.BindOutputTensor(name, out[name]); err != nil {
+				if err := b.BindCPUOutput(name, out[name]); err != nil {
 					t.Fatalf("bind %s: %v\n%s", name, err, c)
 				}
 			}

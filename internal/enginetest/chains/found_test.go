@@ -18,8 +18,8 @@ import (
 // rampOf returns a tensor of small, distinct numbers.
 func rampOf(dims ...int) *tensor.Tensor {
 	t := tensor.Must(tensor.Zeros(tensor.TypeFloat32, dims...))
-	for i := range tensor.Of[float32](t) {
-		tensor.Of[float32](t)[i] = float32((i*37+11)%64)/32 - 1 + float32(i)/4096
+	for i := range tensor.MustData[float32](t) {
+		tensor.MustData[float32](t)[i] = float32((i*37+11)%64)/32 - 1 + float32(i)/4096
 	}
 	return t
 }
@@ -209,7 +209,7 @@ func TestInfinityStaysInItsChannels(t *testing.T) {
 		per := w0.Len() / c.mid
 		for i := range c.mid { // no output becomes +Inf, and ReLU removes -Inf
 			for k := range c.kernel * c.kernel {
-				tensor.Of[float32](w0)[i*per+k] = -0.1
+				tensor.MustData[float32](w0)[i*per+k] = -0.1
 			}
 		}
 		b.Initializer("w0", onnx.FromTensor(w0)).Initializer("w1", onnx.FromTensor(rampOf(c.out, c.mid, 3, 3)))
@@ -218,7 +218,7 @@ func TestInfinityStaysInItsChannels(t *testing.T) {
 		b.Node("Conv", []string{"b", "w1"}, []string{"y"})
 		b.Output("y", onnx.Float, 1, c.out, 15-c.kernel-2, 15-c.kernel-2)
 		x := rampOf(1, c.in, 12, 12)
-		tensor.Of[float32](x)[5*12+6] = float32(math.Inf(1)) // of channel 0
+		tensor.MustData[float32](x)[5*12+6] = float32(math.Inf(1)) // of channel 0
 		sameOnCPU(t, b, onward.Values{"x": x})
 	}
 }
@@ -236,8 +236,8 @@ func TestInfinityStaysInItsPart(t *testing.T) {
 		w := rampOf(32, 3, 1, 1)
 		parts := []string{"d", "e", "f"}[:len(channels)]
 		last := int(channels[len(channels)-1])
-		for i := range tensor.Of[float32](w)[3*(32-last):] {
-			tensor.Of[float32](w)[3*(32-last)+i] = 3e38
+		for i := range tensor.MustData[float32](w)[3*(32-last):] {
+			tensor.MustData[float32](w)[3*(32-last)+i] = 3e38
 		}
 		read := len(parts) - 2
 		b.Initializer("w", onnx.FromTensor(w)).
@@ -249,8 +249,8 @@ func TestInfinityStaysInItsPart(t *testing.T) {
 		b.Node("Sigmoid", []string{parts[read+1]}, []string{"z"})
 		b.Output("y", onnx.Float, 1, 5, 10-c.kernel, 10-c.kernel).Output("z", onnx.Float, 1, last, 9, 9)
 		x := rampOf(1, 3, 9, 9)
-		for i := range tensor.Of[float32](x) {
-			tensor.Of[float32](x)[i] = 1 + float32(i%7)
+		for i := range tensor.MustData[float32](x) {
+			tensor.MustData[float32](x)[i] = 1 + float32(i%7)
 		}
 		sameOnCPU(t, b, onward.Values{"x": x})
 	}

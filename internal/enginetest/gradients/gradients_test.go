@@ -380,8 +380,8 @@ func checkGradients(t interface {
 		if err != nil {
 			t.Fatalf("%s, order %d: %v", c.name, order, err)
 		}
-		return tensor.Of[float64](out[0].(*tensor.Tensor))[0], tensor.Of[float64](out[1].(*tensor.Tensor)),
-			tensor.Of[float64](out[2].(*tensor.Tensor))
+		return tensor.MustData[float64](out[0].(*tensor.Tensor))[0], tensor.MustData[float64](out[1].(*tensor.Tensor)),
+			tensor.MustData[float64](out[2].(*tensor.Tensor))
 	}
 	_, dx, dw := run()
 	for k, in := range [][]float64{x, w} {
@@ -423,8 +423,8 @@ func TestGradientElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if y, d := tensor.Of[float32](out[0].(*tensor.Tensor))[0],
-		tensor.Of[float32](out[1].(*tensor.Tensor))[0]; y != 1 || d != 10 {
+	if y, d := tensor.MustData[float32](out[0].(*tensor.Tensor))[0],
+		tensor.MustData[float32](out[1].(*tensor.Tensor))[0]; y != 1 || d != 10 {
 		t.Errorf("y is %v and dy/dh at 5 is %v, want 1 and 10", y, d)
 	}
 }

@@ -214,7 +214,7 @@ func TestGradientOfSingularDet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := tensor.Of[float64](out[0].(*tensor.Tensor)),
+	if got, want := tensor.MustData[float64](out[0].(*tensor.Tensor)),
 		[]float64{4, 4, -4, -2, -2, 2, 0, 0, 0}; !slices.Equal(got, want) {
 		t.Errorf("gradient %v, want %v", got, want)
 	}

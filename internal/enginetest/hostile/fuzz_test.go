@@ -92,7 +92,7 @@ func madeUpValue(t tensor.Type, a onward.NodeArg, rng *rand.Rand) (tensor.Value,
 func fill(x *tensor.Tensor, rng *rand.Rand) {
 	switch x.DType() {
 	case tensor.TypeFloat32:
-		d := tensor.Of[float32](x)
+		d := tensor.MustData[float32](x)
 		for i := range d {
 			d[i] = float32(rng.IntN(9) - 2)
 			if rng.IntN(8) == 0 {
@@ -100,7 +100,7 @@ func fill(x *tensor.Tensor, rng *rand.Rand) {
 			}
 		}
 	case tensor.TypeInt64:
-		d := tensor.Of[int64](x)
+		d := tensor.MustData[int64](x)
 		for i := range d {
 			d[i] = int64(rng.IntN(6) - 1)
 			if rng.IntN(8) == 0 {
@@ -108,12 +108,12 @@ func fill(x *tensor.Tensor, rng *rand.Rand) {
 			}
 		}
 	case tensor.TypeString:
-		d := tensor.Of[string](x)
+		d := tensor.MustData[string](x)
 		for i := range d {
 			d[i] = []string{"", "a", "\xff", "a b c", "(a*)*b"}[rng.IntN(5)]
 		}
 	case tensor.TypeBool:
-		d := tensor.Of[bool](x)
+		d := tensor.MustData[bool](x)
 		for i := range d {
 			d[i] = rng.IntN(2) == 0
 		}

@@ -303,13 +303,13 @@ func TestOutputsDoNotAlias(t *testing.T) {
 				t.Fatal(err)
 			}
 			for name, want := range map[string]float32{"x": 1, "y": 1, "z": 7, "w": 7} {
-				d := tensor.Of[float32](out[name].(*tensor.Tensor))
+				d := tensor.MustData[float32](out[name].(*tensor.Tensor))
 				if d[0] != want {
 					t.Errorf("%s: %s is %v, want %v first", p, name, d, want)
 				}
 				d[0] = 99
 			}
-			if d := tensor.Of[float32](x); d[0] != 1 {
+			if d := tensor.MustData[float32](x); d[0] != 1 {
 				t.Fatalf("%s: the input has changed to %v", p, d)
 			}
 		}
@@ -344,7 +344,7 @@ func TestManyNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := tensor.Of[float32](out["y"].(*tensor.Tensor)); d[1] != 2 {
+	if d := tensor.MustData[float32](out["y"].(*tensor.Tensor)); d[1] != 2 {
 		t.Errorf("y is %v, want [1 2]", d)
 	}
 	if d := start.Elapsed(); d > 60*time.Second {

@@ -68,12 +68,12 @@ func TestTextGeneration(t *testing.T) {
 							t.Fatalf("%s has shape %v, want %v", name, got.Shape(), want.S)
 						}
 						if want.T == "int32" {
-							if got, want := tensor.Of[int32](got), int32s(want.D); !slices.Equal(got, want) {
+							if got, want := tensor.MustData[int32](got), int32s(want.D); !slices.Equal(got, want) {
 								t.Errorf("%s are %v, want %v", name, got, want)
 							}
 							continue
 						}
-						for i, v := range tensor.Of[float32](got) {
+						for i, v := range tensor.MustData[float32](got) {
 							if d := math.Abs(float64(v) - want.D[i]); d > 1e-5*math.Max(1, math.Abs(want.D[i])) {
 								t.Fatalf("%s[%d] is %v, want %v", name, i, v, want.D[i])
 							}

@@ -107,7 +107,7 @@ func largest(v tensor.Value) float64 {
 		return 0
 	}
 	most := 0.0
-	for _, f := range tensor.Of[float32](x) {
+	for _, f := range tensor.MustData[float32](x) {
 		if d := max(float64(f), -float64(f)); d > most && d < 1e30 {
 			most = d
 		}

@@ -77,9 +77,9 @@ func TestFusedAttention(t *testing.T) {
 				"k": enginetest.Normal(r, c.batch, c.keys, c.heads, c.size), "v": enginetest.Normal(r, c.batch, c.keys, c.heads, c.size)}
 			if c.mask != nil {
 				mask := enginetest.Normal(r, c.mask...)
-				for i := range tensor.Of[float32](mask) {
+				for i := range tensor.MustData[float32](mask) {
 					if i%5 == 1 {
-						tensor.Of[float32](mask)[i] = float32(math.Inf(-1))
+						tensor.MustData[float32](mask)[i] = float32(math.Inf(-1))
 					}
 				}
 				feed["mask"] = mask
@@ -124,18 +124,18 @@ func TestAttentionMaskedByBias(t *testing.T) {
 		r := rand.New(rand.NewPCG(9, 9))
 		for _, causal := range []bool{true, false} {
 			mask := tensor.Must(tensor.Zeros(tensor.TypeFloat32, length, length))
-			for i, m := 0, tensor.Of[float32](mask); i < length*length; i++ {
+			for i, m := 0, tensor.MustData[float32](mask); i < length*length; i++ {
 				if query, key := i/length, i%length; causal && key > query || !causal && key >= 57 {
 					m[i] = c.masked
 				}
 			}
 			q, k, v := enginetest.Normal(r, 1, length, heads, size), enginetest.Normal(r, 1, length, heads, size),
 				enginetest.Normal(r, 1, length, heads, size)
-			for i := range tensor.Of[float32](q) {
-				tensor.Of[float32](q)[i] *= c.scale
+			for i := range tensor.MustData[float32](q) {
+				tensor.MustData[float32](q)[i] *= c.scale
 			}
 			if c.set != nil {
-				c.set(tensor.Of[float32](k), tensor.Of[float32](v))
+				c.set(tensor.MustData[float32](k), tensor.MustData[float32](v))
 			}
 			m, feed := attentionModel(1, length, length, heads, size, []int{length, length}),
 				onward.Values{"q": q, "k": k, "v": v, "mask": mask}
@@ -169,7 +169,7 @@ func TestFusedAttentionWithoutVisibleKeys(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	mask := tensor.Must(tensor.Zeros(tensor.TypeFloat32, queries, keys))
 	for j := range keys {
-		tensor.Of[float32](mask)[4*keys+j] = float32(math.Inf(-1))
+		tensor.MustData[float32](mask)[4*keys+j] = float32(math.Inf(-1))
 	}
 	feed := onward.Values{"q": enginetest.Normal(r, 1, queries, 1, 8), "k": enginetest.Normal(r, 1, keys, 1, 8),
 		"v": enginetest.Normal(r, 1, keys, 1, 8), "mask": mask}
@@ -177,7 +177,7 @@ func TestFusedAttentionWithoutVisibleKeys(t *testing.T) {
 	if ran["Attention"] != 1 {
 		t.Fatalf("%v ran, want Attention", ran)
 	}
-	for i, v := range tensor.Of[float32](y) {
+	for i, v := range tensor.MustData[float32](y) {
 		if nan := v != v; nan != (i/8 == 4) {
 			t.Fatalf("element %d of query %d is %v", i%8, i/8, v)
 		}

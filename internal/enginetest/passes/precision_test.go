@@ -96,7 +96,7 @@ func testPrecision(t *testing.T) {
 	}
 	var status *onward.StatusError
 	if _, err := onward.OpenModel(t.Context(), m, &onward.SessionOptions{Precision: 7}); !errors.As(err, &status) ||
-		status.Code != onward.InvalidArgument {
+		status.Code != onward.CodeInvalidArgument {
 		t.Errorf("precision 7: %v, want the status INVALID_ARGUMENT", err)
 	}
 }

@@ -146,7 +146,7 @@ func TestEncoders(t *testing.T) {
 		e.b.Output(y, onnx.Float, "N", "S", w)
 		m := e.b.Must()
 		x := tensor.Must(tensor.Zeros(tensor.TypeFloat32, batch, length, w))
-		for i, d := 0, tensor.Of[float32](x); i < len(d); i++ {
+		for i, d := 0, tensor.MustData[float32](x); i < len(d); i++ {
 			d[i] = float32(e.rng.NormFloat64())
 		}
 		var want *tensor.Tensor

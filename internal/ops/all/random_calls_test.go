@@ -219,8 +219,8 @@ func randomValue(t tensor.Type, base []int, r *rand.Rand) tensor.Value {
 func randomTensor(d tensor.DType, shape []int, r *rand.Rand) *tensor.Tensor {
 	t := tensor.Must(tensor.Zeros(d, shape...))
 	if d == tensor.TypeString {
-		for i := range tensor.Of[string](t) {
-			tensor.Of[string](t)[i] = []string{"", "a", "b c", "\xff", "1.5", "ab,c"}[r.IntN(6)]
+		for i := range tensor.MustData[string](t) {
+			tensor.MustData[string](t)[i] = []string{"", "a", "b c", "\xff", "1.5", "ab,c"}[r.IntN(6)]
 		}
 		return t
 	}
@@ -237,19 +237,19 @@ func randomTensor(d tensor.DType, shape []int, r *rand.Rand) *tensor.Tensor {
 			b[i] = byte(r.IntN(2))
 		}
 	case d == tensor.TypeInt64 && !wild:
-		for i := range tensor.Of[int64](t) {
-			tensor.Of[int64](t)[i] = randomInt(r)
+		for i := range tensor.MustData[int64](t) {
+			tensor.MustData[int64](t)[i] = randomInt(r)
 		}
 	case d == tensor.TypeInt32 && !wild:
-		for i := range tensor.Of[int32](t) {
-			tensor.Of[int32](t)[i] = int32(randomInt(r))
+		for i := range tensor.MustData[int32](t) {
+			tensor.MustData[int32](t)[i] = int32(randomInt(r))
 		}
 	case !wild && !d.Packed():
 		small := make([]int8, t.Len())
 		for i := range small {
 			small[i] = int8(r.IntN(7) - 2)
 		}
-		_ = tensor.ConvertInto(t, tensor.Must(tensor.New(small, shape...)), tensor.ConvertOptions{})
+		_ = tensor.ConvertInto(t, tensor.Must(tensor.New(small, shape...)), nil)
 	}
 	return t
 }

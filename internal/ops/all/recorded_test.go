@@ -117,7 +117,7 @@ func TestModGivesZeroTheSignOfTheDivisor(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, neg := range []bool{true, false, false} {
-		if v := tensor.Of[float32](got[0].(*tensor.Tensor))[i]; v != 0 || math.Signbit(float64(v)) != neg {
+		if v := tensor.MustData[float32](got[0].(*tensor.Tensor))[i]; v != 0 || math.Signbit(float64(v)) != neg {
 			t.Errorf("element %d is %v, want a zero of the divisor's sign", i, v)
 		}
 	}

@@ -50,7 +50,7 @@ func (o *Attention) Infer(c *ir.InferContext) error {
 // that shape.
 func heads(t *tensor.Tensor, perm []int, length int) (attention.HeadView[float32], []int) {
 	n := len(perm)
-	v := attention.HeadView[float32]{Data: tensor.Of[float32](t)}
+	v := attention.HeadView[float32]{Data: tensor.MustData[float32](t)}
 	s := matmul.Permuted(kit.Strides(t.Shape()), perm)
 	if v.Batch, v.Row = s[0], s[length]; n == 4 {
 		v.Head = s[1]
@@ -109,5 +109,5 @@ func maskRows(mask *tensor.Tensor, scores []int) (*attention.Bias[float32], erro
 	if n == 3 {
 		step = []int{step[0], 0, step[1], step[2]}
 	}
-	return attention.NewBias(tensor.Of[float32](mask), [4]int(step), scores[n-1], scores[n-1]), nil
+	return attention.NewBias(tensor.MustData[float32](mask), [4]int(step), scores[n-1], scores[n-1]), nil
 }

@@ -29,7 +29,7 @@ func blockedIn(c *ir.Call, i int, l *Layout) (n int, data []float32, err error) 
 		return 0, nil, fmt.Errorf("input %d has shape %v, want [N %d] for %d×%d×%d images", i, x.Shape(),
 			l.Len(), l.C, l.H, l.W)
 	}
-	return x.Dim(0), tensor.Of[float32](x), nil
+	return x.Dim(0), tensor.MustData[float32](x), nil
 }
 
 // blockedOut allocates output 0 as n images in a layout and clears their borders.
@@ -38,7 +38,7 @@ func blockedOut(c *ir.Call, n int, l *Layout) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	data := tensor.Of[float32](y)
+	data := tensor.MustData[float32](y)
 	if blocks := l.Blocks(); l.Top+l.Left+l.Bottom+l.Right > 0 {
 		c.Launch(n*blocks, 1+(1<<13)/(l.Block-16*l.H*l.W), func(lo, hi int) {
 			for i := lo; i < hi; i++ {
@@ -90,7 +90,7 @@ func (t *ToBlocked) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	dst, size, blocks := tensor.Of[float32](y), t.Out.C*t.Out.H*t.Out.W, t.Out.Blocks()
+	dst, size, blocks := tensor.MustData[float32](y), t.Out.C*t.Out.H*t.Out.W, t.Out.Blocks()
 	c.Launch(n*blocks, 1+(1<<13)/(16*t.Out.H*t.Out.W+1), func(lo, hi int) {
 		for b := lo; b < hi; b++ {
 			i, k := b/blocks, b%blocks
@@ -106,7 +106,7 @@ func planarIn(call *ir.Call, i int, l *Layout) (int, []float32, error) {
 	s := x.Shape()
 	if len(s) == 2 && l.H*l.W == 1 && s[1] == l.C || len(s) == 3 && l.H == 1 && s[1] == l.C && s[2] == l.W ||
 		len(s) == 4 && s[1] == l.C && s[2] == l.H && s[3] == l.W {
-		return s[0], tensor.Of[float32](x), nil
+		return s[0], tensor.MustData[float32](x), nil
 	}
 	return 0, nil, fmt.Errorf("input %d has shape %v, want [N %d %d %d]", i, s, l.C, l.H, l.W)
 }
@@ -150,7 +150,7 @@ func (f *FromBlocked) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	dst, size, blocks := tensor.Of[float32](y), f.In.C*f.In.H*f.In.W, f.In.Blocks()
+	dst, size, blocks := tensor.MustData[float32](y), f.In.C*f.In.H*f.In.W, f.In.Blocks()
 	c.Launch(n*blocks, 1+(1<<13)/(16*f.In.H*f.In.W+1), func(lo, hi int) {
 		for b := lo; b < hi; b++ {
 			i, k := b/blocks, b%blocks

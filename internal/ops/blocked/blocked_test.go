@@ -19,8 +19,8 @@ var tails = []int{1, 3, 4, 15, 16, 17, 20, 33, 48}
 // normal returns normally distributed numbers.
 func normal(rng *rand.Rand, dims ...int) *tensor.Tensor {
 	t := tensor.Must(tensor.Zeros(tensor.TypeFloat32, dims...))
-	for i := range tensor.Of[float32](t) {
-		tensor.Of[float32](t)[i] = float32(rng.NormFloat64())
+	for i := range tensor.MustData[float32](t) {
+		tensor.MustData[float32](t)[i] = float32(rng.NormFloat64())
 	}
 	return t
 }
@@ -126,7 +126,7 @@ func checkBlocked(t *testing.T, what string, op ir.Operator, out blocked.Layout,
 		t.Errorf("%s: %T returns %s, want %s", what, op, optest.Show(got), optest.Show(want))
 	}
 	for n := range y.Dim(0) {
-		image := tensor.Of[float32](y)[n*out.Len():][:out.Len()]
+		image := tensor.MustData[float32](y)[n*out.Len():][:out.Len()]
 		for b := range out.Blocks() {
 			for row := -out.Top; row < out.H+out.Bottom; row++ {
 				for col := -out.Left; col < out.W+out.Right; col++ {

@@ -38,7 +38,7 @@ func (a *ChannelAffine) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	src, dst := tensor.Of[float32](x), tensor.Of[float32](y)
+	src, dst := tensor.MustData[float32](x), tensor.MustData[float32](y)
 	planes := x.Dim(0) * x.Dim(1)
 	if len(src) == 0 {
 		return nil
@@ -109,7 +109,7 @@ func ChannelOperand(op kit.Operator, x []ir.Dim, k *tensor.Tensor, second bool) 
 		return nil
 	}
 	a := &ChannelAffine{Scale: make([]float32, c), Shift: make([]float32, c)}
-	for i, v := range tensor.Of[float32](k) {
+	for i, v := range tensor.MustData[float32](k) {
 		a.Scale[i] = 1
 		switch op.(type) {
 		case *ops.Add:

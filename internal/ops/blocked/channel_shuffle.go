@@ -36,7 +36,7 @@ func (s *ChannelShuffle) Run(c *ir.Call) error {
 	if err != nil || x.Len() == 0 {
 		return err
 	}
-	src, dst, ch := tensor.Of[float32](x), tensor.Of[float32](y), x.Dim(1)
+	src, dst, ch := tensor.MustData[float32](x), tensor.MustData[float32](y), x.Dim(1)
 	size := x.Len() / (x.Dim(0) * ch)
 	c.Parallel(x.Dim(0)*ch, 1+(1<<14)/size, func(lo, hi int) {
 		for p := lo; p < hi; p++ {

@@ -74,7 +74,7 @@ func (m *Concat) Run(c *ir.Call) error {
 		if err != nil {
 			return err
 		}
-		from, y := m.sources(conv.Lanes), tensor.Of[float32](t)
+		from, y := m.sources(conv.Lanes), tensor.MustData[float32](t)
 		blocks, size := len(from), m.Out.Block
 		c.Launch(n*blocks, 1+(1<<15)/size, func(lo, hi int) {
 			for k := lo; k < hi; k++ {

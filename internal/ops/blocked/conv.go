@@ -73,7 +73,7 @@ func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, add *Layout, 
 		if bias.Len() != m {
 			return nil, fail.Errorf("bias has %d elements, want %d", bias.Len(), m)
 		}
-		b = tensor.Of[float32](bias)
+		b = tensor.MustData[float32](bias)
 	}
 	if order != nil && !PermutesInput(cv, s, g) {
 		return nil, fail.Errorf("weights %v do not support permuted input channels", s)
@@ -82,7 +82,7 @@ func NewConv(cv *ops.Conv, w, bias *tensor.Tensor, in, out Layout, add *Layout, 
 	if add != nil {
 		v.HasAdd, v.Add = true, *add
 	}
-	data := tensor.Of[float32](w)
+	data := tensor.MustData[float32](w)
 	sh, sw, dh, dw := cv.Stride(0), cv.Stride(1), cv.Dilation(0), cv.Dilation(1)
 	planar := ReadsNCHW(in.C, cv.Group)
 	// Tiles extend along rows, so that rows of one pixel would take a tile each.

@@ -34,8 +34,8 @@ func (c convCase) inLayout() blocked.Layout {
 func (c convCase) weights(rng *rand.Rand) *tensor.Tensor {
 	w := normal(rng, c.out, c.in/c.group, c.kernel, c.kernel)
 	size := float64(w.Len() / c.out)
-	for i := range tensor.Of[float32](w) {
-		tensor.Of[float32](w)[i] /= float32(math.Sqrt(size))
+	for i := range tensor.MustData[float32](w) {
+		tensor.MustData[float32](w)[i] /= float32(math.Sqrt(size))
 	}
 	return w
 }
@@ -221,8 +221,8 @@ func TestPool(t *testing.T) {
 		} {
 			op := built[kit.Operator](t, test.op, 12, test.attrs, 1)
 			x := normal(rng, 2, c, 7, 5)
-			for k := range tensor.Of[float32](x) { // padding that counted would be the maximum
-				tensor.Of[float32](x)[k] -= 10
+			for k := range tensor.MustData[float32](x) { // padding that counted would be the maximum
+				tensor.MustData[float32](x)[k] -= 10
 			}
 			for i, in := range borders(c, 7, 5) {
 				out := borders(c, test.h, test.w)[1-i]

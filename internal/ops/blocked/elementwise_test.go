@@ -67,7 +67,7 @@ func TestBinary(t *testing.T) {
 func channelAffine(rng *rand.Rand, c int, act kit.Activation) (*blocked.ChannelAffine,
 	func(t *testing.T, x *tensor.Tensor) *tensor.Tensor) {
 	scale, shift := normal(rng, c), normal(rng, c)
-	a := &blocked.ChannelAffine{Scale: tensor.Of[float32](scale), Shift: tensor.Of[float32](shift), Act: act}
+	a := &blocked.ChannelAffine{Scale: tensor.MustData[float32](scale), Shift: tensor.MustData[float32](shift), Act: act}
 	return a, func(t *testing.T, x *tensor.Tensor) *tensor.Tensor {
 		t.Helper()
 		perChannel := append([]int{c}, make([]int, x.Rank()-2)...)
@@ -124,8 +124,8 @@ func TestGlobalPool(t *testing.T) {
 			for _, in := range borders(c, 5, 7) {
 				x, out := normal(rng, 2, c, 5, 7), blocked.NewLayout(c, 1, 1, 0, 0, 0, 0)
 				// All elements are below zero, so that a border that counted would be the maximum.
-				for k := range tensor.Of[float32](x) {
-					tensor.Of[float32](x)[k] = -float32(math.Abs(float64(tensor.Of[float32](x)[k]))) - 1
+				for k := range tensor.MustData[float32](x) {
+					tensor.MustData[float32](x)[k] = -float32(math.Abs(float64(tensor.MustData[float32](x)[k]))) - 1
 				}
 				checkBlocked(t, fmt.Sprint(op, c), &blocked.GlobalPool{In: in, Out: out, Max: i == 1}, out,
 					plain(t, op, 1, nil, x), 1e-5, toBlocked(t, in, x))

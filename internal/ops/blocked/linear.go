@@ -63,7 +63,7 @@ func (l *Linear) WithBias(b *tensor.Tensor) *Linear {
 	c := *l
 	c.bias = make([]float32, l.N)
 	copy(c.bias, l.bias)
-	for i, v := range tensor.Of[float32](b) {
+	for i, v := range tensor.MustData[float32](b) {
 		c.bias[i] += v
 	}
 	return &c
@@ -108,8 +108,8 @@ func (l *Linear) Run(c *ir.Call) error {
 	if err != nil || y.Len() == 0 {
 		return err
 	}
-	g := &gemm.Args[float32]{M: kit.Product(s[:len(s)-1]), N: l.N, K: l.K, A: tensor.Of[float32](x), LdA: l.K,
-		C: tensor.Of[float32](y), LdC: l.N}
+	g := &gemm.Args[float32]{M: kit.Product(s[:len(s)-1]), N: l.N, K: l.K, A: tensor.MustData[float32](x), LdA: l.K,
+		C: tensor.MustData[float32](y), LdC: l.N}
 	l.packed.In(g)
 	g.Alpha, g.BiasCol, g.Act, g.Lo, g.Hi = l.Alpha, l.bias, l.Act.Gemm(), l.Act.Lo, l.Act.Hi
 	if l.HasAdd {
@@ -117,7 +117,7 @@ func (l *Linear) Run(c *ir.Call) error {
 		if z.Len() != y.Len() {
 			return fail.Errorf("input Z has shape %v, want %v", z.Shape(), y.Shape())
 		}
-		g.Add, g.LdAdd = tensor.Of[float32](z), l.N
+		g.Add, g.LdAdd = tensor.MustData[float32](z), l.N
 	}
 	g.Then = l.Then
 	return matmul.LaunchProduct(c, g)

@@ -69,7 +69,7 @@ func (m *StridedMatMul) Run(c *ir.Call) error {
 	for i, s := range kit.Strides(t.Shape()) {
 		sy[m.PermY[i]] = s
 	}
-	x, w, y := tensor.Of[float32](ta), tensor.Of[float32](tb), tensor.Of[float32](t)
+	x, w, y := tensor.MustData[float32](ta), tensor.MustData[float32](tb), tensor.MustData[float32](t)
 	proto := gemm.Args[float32]{M: a[n-2], N: b[n-1], K: a[n-1], LdC: sy[n-2]}
 	proto.Alpha = m.Alpha
 	if proto.K == 0 {

@@ -11,7 +11,7 @@ import (
 
 // dot returns the sum of the products of the elements.
 func dot(a, b *tensor.Tensor) (sum float64) {
-	x, y := tensor.Of[float64](a), tensor.Of[float64](b)
+	x, y := tensor.MustData[float64](a), tensor.MustData[float64](b)
 	for i := range x {
 		sum += x[i] * y[i]
 	}
@@ -119,15 +119,15 @@ func TestGridSampleGrad(t *testing.T) {
 		}
 		r := len(c.x) - 2
 		points := grid.Len() / c.grid[0] / r
-		first := tensor.Of[float64](plain(t, "onward.GridSampleGrad", 1, ordered(1), x, grid))
+		first := tensor.MustData[float64](plain(t, "onward.GridSampleGrad", 1, ordered(1), x, grid))
 		for p := range grid.Len() {
 			const h = 1e-6
-			at := &tensor.Of[float64](grid)[p]
+			at := &tensor.MustData[float64](grid)[p]
 			old := *at
 			*at = old + h
-			up := tensor.Of[float64](sample())
+			up := tensor.MustData[float64](sample())
 			*at = old - h
-			down := tensor.Of[float64](sample())
+			down := tensor.MustData[float64](sample())
 			*at = old
 			image, point, coordinate := p/r/points, p/r%points, p%r
 			for ch := range c.x[1] {

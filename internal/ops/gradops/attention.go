@@ -261,7 +261,7 @@ func (op *AttentionMaskIndices) Run(c *ir.Call) error {
 	if err != nil || out.Len() == 0 {
 		return err
 	}
-	y := tensor.Of[int64](out)
+	y := tensor.MustData[int64](out)
 	for i := range s[0] * s[1] * s[2] {
 		bias.Fill(i/s[2]/s[1], i/s[2]%s[1], i%s[2], row)
 		for j, v := range row {

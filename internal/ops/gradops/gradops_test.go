@@ -20,8 +20,8 @@ var inf = math.Inf(1)
 func normal(seed uint64, dims ...int) *tensor.Tensor {
 	t := tensor.Must(tensor.Zeros(tensor.TypeFloat64, dims...))
 	rng := rand.New(rand.NewPCG(seed, 4))
-	for i := range tensor.Of[float64](t) {
-		tensor.Of[float64](t)[i] = rng.NormFloat64()
+	for i := range tensor.MustData[float64](t) {
+		tensor.MustData[float64](t)[i] = rng.NormFloat64()
 	}
 	return t
 }
@@ -29,8 +29,8 @@ func normal(seed uint64, dims ...int) *tensor.Tensor {
 // count returns 1, 2, 3, … in a shape.
 func count(dims ...int) *tensor.Tensor {
 	t := tensor.Must(tensor.Zeros(tensor.TypeFloat64, dims...))
-	for i := range tensor.Of[float64](t) {
-		tensor.Of[float64](t)[i] = float64(i + 1)
+	for i := range tensor.MustData[float64](t) {
+		tensor.MustData[float64](t)[i] = float64(i + 1)
 	}
 	return t
 }

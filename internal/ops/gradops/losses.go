@@ -48,7 +48,7 @@ func (p *ClassPositions) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	y := tensor.Of[int64](out)
+	y := tensor.MustData[int64](out)
 	for i, v := range kit.Ints(c.Tensor(0)) {
 		switch {
 		case p.HasIgnore && v == p.Ignore:

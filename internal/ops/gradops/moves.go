@@ -31,10 +31,10 @@ func (p *Positions) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	for i := range tensor.Of[int64](out) {
-		tensor.Of[int64](out)[i] = int64(i) + 1
+	for i := range tensor.MustData[int64](out) {
+		tensor.MustData[int64](out)[i] = int64(i) + 1
 		if p.None {
-			tensor.Of[int64](out)[i] = 0
+			tensor.MustData[int64](out)[i] = 0
 		}
 	}
 	return nil
@@ -43,7 +43,7 @@ func (p *Positions) Run(c *ir.Call) error {
 // sourcesOf returns input 1, indices counted from the factor of op, and checks that they are below
 // n. A smaller index means no element.
 func (op *gradientHelper) sourcesOf(c *ir.Call, n int) ([]int64, error) {
-	from := tensor.Of[int64](c.Tensor(1))
+	from := tensor.MustData[int64](c.Tensor(1))
 	for _, v := range from {
 		if v-int64(op.factor) >= int64(n) {
 			return nil, fail.Errorf("index %d is out of range for a tensor of %d elements", v, n)

@@ -11,27 +11,27 @@ import (
 func AnyInts(t *tensor.Tensor) ([]int, error) {
 	switch t.DType() {
 	case tensor.TypeFloat16:
-		return intsOfHalf(tensor.Of[tensor.Float16](t)), nil
+		return intsOfHalf(tensor.MustData[tensor.Float16](t)), nil
 	case tensor.TypeBFloat16:
-		return intsOfHalf(tensor.Of[tensor.BFloat16](t)), nil
+		return intsOfHalf(tensor.MustData[tensor.BFloat16](t)), nil
 	case tensor.TypeFloat32:
-		return intsOfFloat(tensor.Of[float32](t)), nil
+		return intsOfFloat(tensor.MustData[float32](t)), nil
 	case tensor.TypeFloat64:
-		return intsOfFloat(tensor.Of[float64](t)), nil
+		return intsOfFloat(tensor.MustData[float64](t)), nil
 	case tensor.TypeInt8:
-		return intsOf(tensor.Of[int8](t)), nil
+		return intsOf(tensor.MustData[int8](t)), nil
 	case tensor.TypeInt16:
-		return intsOf(tensor.Of[int16](t)), nil
+		return intsOf(tensor.MustData[int16](t)), nil
 	case tensor.TypeInt32:
-		return intsOf(tensor.Of[int32](t)), nil
+		return intsOf(tensor.MustData[int32](t)), nil
 	case tensor.TypeInt64:
 		return Ints(t), nil
 	case tensor.TypeUint8:
-		return intsOf(tensor.Of[uint8](t)), nil
+		return intsOf(tensor.MustData[uint8](t)), nil
 	case tensor.TypeUint16:
-		return intsOf(tensor.Of[uint16](t)), nil
+		return intsOf(tensor.MustData[uint16](t)), nil
 	case tensor.TypeUint32:
-		s := tensor.Of[uint32](t)
+		s := tensor.MustData[uint32](t)
 		r := intsOf(s)
 		for i, v := range s {
 			if uint64(v) > math.MaxInt {
@@ -40,7 +40,7 @@ func AnyInts(t *tensor.Tensor) ([]int, error) {
 		}
 		return r, nil
 	case tensor.TypeUint64:
-		s := tensor.Of[uint64](t)
+		s := tensor.MustData[uint64](t)
 		r := intsOf(s)
 		for i, v := range s {
 			if v > math.MaxInt {

@@ -63,9 +63,9 @@ func RunWide(c *ir.Call, f32 func(dst, src []float32) error, f64 func(dst, src [
 	}
 	switch d := x.DType(); d {
 	case tensor.TypeFloat32:
-		return f32(tensor.Of[float32](out), tensor.Of[float32](x))
+		return f32(tensor.MustData[float32](out), tensor.MustData[float32](x))
 	case tensor.TypeFloat64:
-		return f64(tensor.Of[float64](out), tensor.Of[float64](x))
+		return f64(tensor.MustData[float64](out), tensor.MustData[float64](x))
 	case tensor.TypeFloat16, tensor.TypeBFloat16:
 		wide, err := ToScratch(c, x, tensor.TypeFloat32)
 		if err != nil {
@@ -75,7 +75,7 @@ func RunWide(c *ir.Call, f32 func(dst, src []float32) error, f64 func(dst, src [
 		if err != nil {
 			return err
 		}
-		if err := f32(tensor.Of[float32](res), tensor.Of[float32](wide)); err != nil {
+		if err := f32(tensor.MustData[float32](res), tensor.MustData[float32](wide)); err != nil {
 			return err
 		}
 		c.Sync()

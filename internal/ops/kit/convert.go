@@ -53,7 +53,7 @@ func RunCast(c *ir.Call, to tensor.DType, opts tensor.ConvertOptions) error {
 		if f := castOf(c, to, x.DType()); f != nil {
 			c.Launch(1, 1, func(int, int) { f(out.Bytes(), x.Bytes()) })
 		} else {
-			c.Launch(1, 1, func(int, int) { _ = tensor.ConvertInto(out, x, opts) }) // between numbers nothing fails
+			c.Launch(1, 1, func(int, int) { _ = tensor.ConvertInto(out, x, &opts) }) // between numbers nothing fails
 		}
 		return nil
 	}
@@ -83,7 +83,7 @@ func ConvertInto(c *ir.Call, dst, src *tensor.Tensor, opts tensor.ConvertOptions
 				return err
 			}
 		}
-		return tensor.ConvertInto(dst, src, opts)
+		return tensor.ConvertInto(dst, src, &opts)
 	}
 	// Ranges start at multiples of 8 elements, so that packed types start at whole bytes.
 	const unit = 8
@@ -96,7 +96,7 @@ func ConvertInto(c *ir.Call, dst, src *tensor.Tensor, opts tensor.ConvertOptions
 	var failed firstError
 	c.Parallel((n+unit-1)/unit, GrainCheap/unit, func(lo, hi int) {
 		lo, hi = lo*unit, min(n, hi*unit)
-		failed.set(tensor.ConvertInto(part(dst, lo, hi), part(src, lo, hi), opts))
+		failed.set(tensor.ConvertInto(part(dst, lo, hi), part(src, lo, hi), &opts))
 	})
 	return failed.get()
 }
@@ -118,7 +118,7 @@ func byteTable(to, from tensor.DType, opts tensor.ConvertOptions) castKernel {
 	var x, y tensor.Tensor
 	x.Reset(from, codes, []int{n})
 	y.Reset(to, make([]byte, all*size), []int{n})
-	if tensor.ConvertInto(&y, &x, opts) != nil {
+	if tensor.ConvertInto(&y, &x, &opts) != nil {
 		return nil
 	}
 	table := y.Bytes()

@@ -78,7 +78,7 @@ func TestCastKernels(t *testing.T) {
 			var x, want tensor.Tensor
 			x.Reset(pair.from, src, []int{n})
 			want.Reset(pair.to, make([]byte, (n*pair.to.Bits()+7)/8), []int{n})
-			if err := tensor.ConvertInto(&want, &x, tensor.ConvertOptions{Saturate: true}); err != nil {
+			if err := tensor.ConvertInto(&want, &x, &tensor.ConvertOptions{Saturate: true}); err != nil {
 				t.Fatal(err)
 			}
 			got := make([]byte, len(want.Bytes()))
@@ -114,7 +114,7 @@ func TestByteTable(t *testing.T) {
 			var x, want tensor.Tensor
 			x.Reset(from, raw, []int{n})
 			want.Reset(to, make([]byte, n*to.Size()), []int{n})
-			if err := tensor.ConvertInto(&want, &x, tensor.ConvertOptions{}); err != nil {
+			if err := tensor.ConvertInto(&want, &x, nil); err != nil {
 				t.Fatal(err)
 			}
 			got := make([]byte, len(want.Bytes()))

@@ -39,7 +39,7 @@ func NumberIn[T RealFloat](c *ir.Call, t *tensor.Tensor) ([]T, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, ok := any(tensor.Of[float64](wide)).([]T)
+	v, ok := any(tensor.MustData[float64](wide)).([]T)
 	if !ok {
 		return nil, fail.Errorf("element type %s is interpolated in float64 only", t.DType())
 	}
@@ -131,7 +131,7 @@ func OutInt64s(c *ir.Call, i int, v []int, shape ...int) error {
 	if err != nil {
 		return err
 	}
-	out := tensor.Of[int64](t)
+	out := tensor.MustData[int64](t)
 	for k, n := range v {
 		out[k] = int64(n)
 	}

@@ -17,7 +17,7 @@ func RealIn[T RealFloat](c *ir.Call, t *tensor.Tensor) ([]T, error) {
 		return nil, nil
 	}
 	if t.DType() == tensor.DTypeOf[T]() {
-		return tensor.Of[T](t), nil
+		return tensor.MustData[T](t), nil
 	}
 	buf, err := ir.ScratchOf[T](c, t.Len())
 	if err != nil {
@@ -46,23 +46,23 @@ func realConvert[T RealFloat](dst []T, t *tensor.Tensor, lo, hi int) error {
 	dst = dst[lo:hi]
 	switch t.DType() {
 	case tensor.TypeFloat32:
-		for i, v := range tensor.Of[float32](t)[lo:hi] {
+		for i, v := range tensor.MustData[float32](t)[lo:hi] {
 			dst[i] = T(v)
 		}
 	case tensor.TypeFloat64:
-		for i, v := range tensor.Of[float64](t)[lo:hi] {
+		for i, v := range tensor.MustData[float64](t)[lo:hi] {
 			dst[i] = T(v)
 		}
 	case tensor.TypeFloat16:
 		if d, ok := any(dst).([]float32); ok {
-			tensor.Float16sToFloat32s(d, tensor.Of[tensor.Float16](t)[lo:hi])
+			tensor.Float16sToFloat32s(d, tensor.MustData[tensor.Float16](t)[lo:hi])
 			return nil
 		}
-		for i, v := range tensor.Of[tensor.Float16](t)[lo:hi] {
+		for i, v := range tensor.MustData[tensor.Float16](t)[lo:hi] {
 			dst[i] = T(v.Float32())
 		}
 	case tensor.TypeBFloat16:
-		for i, v := range tensor.Of[tensor.BFloat16](t)[lo:hi] {
+		for i, v := range tensor.MustData[tensor.BFloat16](t)[lo:hi] {
 			dst[i] = T(v.Float32())
 		}
 	default:
@@ -85,7 +85,7 @@ func RealOut[T RealFloat](c *ir.Call, i int, dtype tensor.DType, shape ...int) (
 		return RealOutput[T]{}, err
 	}
 	if dtype == tensor.DTypeOf[T]() {
-		return RealOutput[T]{tensor.Of[T](t), t, c}, nil
+		return RealOutput[T]{tensor.MustData[T](t), t, c}, nil
 	}
 	buf, err := ir.ScratchOf[T](c, t.Len())
 	return RealOutput[T]{buf, t, c}, err
@@ -116,17 +116,17 @@ func (o RealOutput[T]) store(lo, hi int) {
 	}
 	switch o.T.DType() {
 	case tensor.TypeFloat32:
-		d := tensor.Of[float32](o.T)[lo:hi]
+		d := tensor.MustData[float32](o.T)[lo:hi]
 		for i, v := range data {
 			d[i] = float32(v)
 		}
 	case tensor.TypeFloat64:
-		d := tensor.Of[float64](o.T)[lo:hi]
+		d := tensor.MustData[float64](o.T)[lo:hi]
 		for i, v := range data {
 			d[i] = float64(v)
 		}
 	case tensor.TypeFloat16:
-		d := tensor.Of[tensor.Float16](o.T)[lo:hi]
+		d := tensor.MustData[tensor.Float16](o.T)[lo:hi]
 		if s, ok := any(data).([]float32); ok {
 			tensor.Float32sToFloat16s(d, s)
 			return
@@ -135,7 +135,7 @@ func (o RealOutput[T]) store(lo, hi int) {
 			d[i] = tensor.NewFloat16FromFloat64(float64(v))
 		}
 	case tensor.TypeBFloat16:
-		d := tensor.Of[tensor.BFloat16](o.T)[lo:hi]
+		d := tensor.MustData[tensor.BFloat16](o.T)[lo:hi]
 		if s, ok := any(data).([]float32); ok {
 			tensor.Float32sToBFloat16s(d, s)
 			return

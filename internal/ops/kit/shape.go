@@ -61,11 +61,11 @@ func Ints(t *tensor.Tensor) []int {
 	r := make([]int, 0, t.Len())
 	switch t.DType() {
 	case tensor.TypeInt64:
-		for _, v := range tensor.Of[int64](t) {
+		for _, v := range tensor.MustData[int64](t) {
 			r = append(r, Saturate(v))
 		}
 	case tensor.TypeInt32:
-		for _, v := range tensor.Of[int32](t) {
+		for _, v := range tensor.MustData[int32](t) {
 			r = append(r, int(v))
 		}
 	}

@@ -42,7 +42,7 @@ func (*ArrayFeatureExtractor) Infer(c *ir.InferContext) error {
 
 // Run copies the columns.
 func (*ArrayFeatureExtractor) Run(c *ir.Call) error {
-	x, ix := c.Tensor(0), tensor.Of[int64](c.Tensor(1))
+	x, ix := c.Tensor(0), tensor.MustData[int64](c.Tensor(1))
 	if x.Rank() == 0 {
 		return fail.Errorf("X is a scalar, want rank 1 or more")
 	}
@@ -62,7 +62,7 @@ func (*ArrayFeatureExtractor) Run(c *ir.Call) error {
 	}
 	switch x.DType() {
 	case tensor.TypeString:
-		pickColumns(tensor.Of[string](z), tensor.Of[string](x), cols, ix)
+		pickColumns(tensor.MustData[string](z), tensor.MustData[string](x), cols, ix)
 	case tensor.TypeFloat32, tensor.TypeInt32:
 		pickColumns(memory.FromRaw[uint32](z.Bytes()), memory.FromRaw[uint32](x.Bytes()), cols, ix)
 	default:

@@ -54,7 +54,7 @@ func (op *CastMap) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	k := tensor.Of[int64](keys)
+	k := tensor.MustData[int64](keys)
 	n := len(k)
 	if op.sparse {
 		n = op.MaxMap
@@ -87,7 +87,7 @@ func (op *CastMap) Run(c *ir.Call) error {
 	}
 	switch op.to {
 	case tensor.TypeFloat32:
-		y := tensor.Of[float32](t)
+		y := tensor.MustData[float32](t)
 		ir.Clear(c, y)
 		for i, at := range order {
 			if y[at], err = castMapFloat(values, i); err != nil {
@@ -95,7 +95,7 @@ func (op *CastMap) Run(c *ir.Call) error {
 			}
 		}
 	case tensor.TypeInt64:
-		y := tensor.Of[int64](t)
+		y := tensor.MustData[int64](t)
 		ir.Clear(c, y)
 		for i, at := range order {
 			if y[at], err = castMapInt(values, i); err != nil {
@@ -103,15 +103,15 @@ func (op *CastMap) Run(c *ir.Call) error {
 			}
 		}
 	default:
-		y := tensor.Of[string](t)
+		y := tensor.MustData[string](t)
 		for i := range y {
 			y[i] = "0.f"
 		}
 		for i, at := range order {
 			if values.DType() == tensor.TypeString {
-				y[at] = tensor.Of[string](values)[i]
+				y[at] = tensor.MustData[string](values)[i]
 			} else {
-				y[at] = strconv.FormatFloat(float64(tensor.Of[float32](values)[i]), 'f', 6, 32)
+				y[at] = strconv.FormatFloat(float64(tensor.MustData[float32](values)[i]), 'f', 6, 32)
 			}
 		}
 	}
@@ -134,9 +134,9 @@ func numberIn(prefix *regexp.Regexp, s string) string {
 
 func castMapFloat(values *tensor.Tensor, i int) (float32, error) {
 	if values.DType() != tensor.TypeString {
-		return tensor.Of[float32](values)[i], nil
+		return tensor.MustData[float32](values)[i], nil
 	}
-	s := tensor.Of[string](values)[i]
+	s := tensor.MustData[string](values)[i]
 	v, err := strconv.ParseFloat(numberIn(floatPrefix, s), 32)
 	if err != nil {
 		return 0, fail.Errorf("value %q is not a number", s)
@@ -146,13 +146,13 @@ func castMapFloat(values *tensor.Tensor, i int) (float32, error) {
 
 func castMapInt(values *tensor.Tensor, i int) (int64, error) {
 	if values.DType() != tensor.TypeString {
-		v := float64(tensor.Of[float32](values)[i])
+		v := float64(tensor.MustData[float32](values)[i])
 		if !(v >= -1<<63 && v < 1<<63) {
 			return 0, fail.Errorf("value %v is out of the range of int64", v)
 		}
 		return int64(v), nil
 	}
-	s := tensor.Of[string](values)[i]
+	s := tensor.MustData[string](values)[i]
 	v, err := strconv.ParseInt(numberIn(intPrefix, s), 10, 64)
 	if err != nil {
 		return 0, fail.Errorf("value %q is not an integer", s)

@@ -61,9 +61,9 @@ func (op *DictVectorizer) Run(c *ir.Call) error {
 		index[i] = -1
 	}
 	if keys.DType() == tensor.TypeString {
-		dictIndices(index, op.vocabulary.strs, tensor.Of[string](keys))
+		dictIndices(index, op.vocabulary.strs, tensor.MustData[string](keys))
 	} else {
-		dictIndices(index, op.vocabulary.ints, tensor.Of[int64](keys))
+		dictIndices(index, op.vocabulary.ints, tensor.MustData[int64](keys))
 	}
 	switch values.DType() {
 	case tensor.TypeString:
@@ -94,7 +94,7 @@ func dictIndices[K comparable](index []int32, vocabulary, keys []K) {
 
 func dictFill[V labelKey](y, values *tensor.Tensor, index []int32) {
 	var zero V
-	d, v := tensor.Of[V](y), tensor.Of[V](values)
+	d, v := tensor.MustData[V](y), tensor.MustData[V](values)
 	for i, j := range index {
 		d[i] = zero
 		if j >= 0 {

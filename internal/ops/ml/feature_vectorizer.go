@@ -83,7 +83,7 @@ func (op *FeatureVectorizer) Run(c *ir.Call) error {
 	if err != nil || t.Len() == 0 {
 		return err
 	}
-	y, from := tensor.Of[float32](t), 0
+	y, from := tensor.MustData[float32](t), 0
 	for i := range c.NumIn() {
 		x := c.Tensor(i)
 		_, cols, _ := featureRows(x)
@@ -94,13 +94,13 @@ func (op *FeatureVectorizer) Run(c *ir.Call) error {
 		to := y[from:]
 		switch x.DType() {
 		case tensor.TypeFloat32:
-			copyFeatures(to, tensor.Of[float32](x), rows, cols, w, total)
+			copyFeatures(to, tensor.MustData[float32](x), rows, cols, w, total)
 		case tensor.TypeFloat64:
-			copyFeatures(to, tensor.Of[float64](x), rows, cols, w, total)
+			copyFeatures(to, tensor.MustData[float64](x), rows, cols, w, total)
 		case tensor.TypeInt32:
-			copyFeatures(to, tensor.Of[int32](x), rows, cols, w, total)
+			copyFeatures(to, tensor.MustData[int32](x), rows, cols, w, total)
 		case tensor.TypeInt64:
-			copyFeatures(to, tensor.Of[int64](x), rows, cols, w, total)
+			copyFeatures(to, tensor.MustData[int64](x), rows, cols, w, total)
 		default:
 			return fail.Errorf("input %d is %s, want one of %s", i, x.DType(), mlNumbers)
 		}

@@ -183,11 +183,11 @@ func TestSVMBlocks(t *testing.T) {
 						size := row.Len()
 						var part tensor.Value
 						if whole.DType() == tensor.TypeString {
-							part = optest.Tensor(tensor.Of[string](whole)[i*size:][:size], row.Shape()...)
+							part = optest.Tensor(tensor.MustData[string](whole)[i*size:][:size], row.Shape()...)
 						} else if whole.DType() == tensor.TypeInt64 {
-							part = optest.Tensor(tensor.Of[int64](whole)[i*size:][:size], row.Shape()...)
+							part = optest.Tensor(tensor.MustData[int64](whole)[i*size:][:size], row.Shape()...)
 						} else {
-							part = optest.Tensor(tensor.Of[float32](whole)[i*size:][:size], row.Shape()...)
+							part = optest.Tensor(tensor.MustData[float32](whole)[i*size:][:size], row.Shape()...)
 						}
 						if !optest.Same(part, row, 1e-5) {
 							t.Fatalf("%s %s: output %d of row %d of %d is %s, alone %s", kind, c.op, k, i, n,

@@ -54,13 +54,13 @@ func (op *Imputer) Run(c *ir.Call) error {
 	}
 	switch x.DType() {
 	case tensor.TypeFloat32:
-		impute(c, tensor.Of[float32](y), tensor.Of[float32](x), cols, op.float, op.floats)
+		impute(c, tensor.MustData[float32](y), tensor.MustData[float32](x), cols, op.float, op.floats)
 	case tensor.TypeFloat64:
-		impute(c, tensor.Of[float64](y), tensor.Of[float64](x), cols, op.float, op.floats)
+		impute(c, tensor.MustData[float64](y), tensor.MustData[float64](x), cols, op.float, op.floats)
 	case tensor.TypeInt32:
-		impute(c, tensor.Of[int32](y), tensor.Of[int32](x), cols, op.int, op.ints)
+		impute(c, tensor.MustData[int32](y), tensor.MustData[int32](x), cols, op.int, op.ints)
 	case tensor.TypeInt64:
-		impute(c, tensor.Of[int64](y), tensor.Of[int64](x), cols, op.int, op.ints)
+		impute(c, tensor.MustData[int64](y), tensor.MustData[int64](x), cols, op.int, op.ints)
 	default:
 		return fail.Errorf("X has type %s, want one of %s", x.DType(), mlNumbers)
 	}

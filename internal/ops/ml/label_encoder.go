@@ -46,13 +46,13 @@ func newLabelTable(keys, values, def *tensor.Tensor) (*labelTable, error) {
 	t := &labelTable{key: keys.DType(), nan: int32(keys.Len())}
 	switch keys.DType() {
 	case tensor.TypeString:
-		t.find = labelIndex(tensor.Of[string](keys), &t.nan)
+		t.find = labelIndex(tensor.MustData[string](keys), &t.nan)
 	case tensor.TypeInt64, tensor.TypeInt32, tensor.TypeInt16:
 		t.find = labelIndex(widen(make([]int64, keys.Len()), keys), &t.nan)
 	case tensor.TypeFloat32:
-		t.find = labelIndex(tensor.Of[float32](keys), &t.nan)
+		t.find = labelIndex(tensor.MustData[float32](keys), &t.nan)
 	case tensor.TypeFloat64:
-		t.find = labelIndex(tensor.Of[float64](keys), &t.nan)
+		t.find = labelIndex(tensor.MustData[float64](keys), &t.nan)
 	default:
 		return nil, fail.Errorf("keys are %s, want one of %s", keys.DType(), labelTypes)
 	}
@@ -96,13 +96,13 @@ func labelIndex[K labelKey](keys []K, nan *int32) map[K]int32 {
 func widen(dst []int64, t *tensor.Tensor) []int64 {
 	switch t.DType() {
 	case tensor.TypeInt64:
-		return tensor.Of[int64](t)
+		return tensor.MustData[int64](t)
 	case tensor.TypeInt32:
-		for i, v := range tensor.Of[int32](t) {
+		for i, v := range tensor.MustData[int32](t) {
 			dst[i] = int64(v)
 		}
 	case tensor.TypeInt16:
-		for i, v := range tensor.Of[int16](t) {
+		for i, v := range tensor.MustData[int16](t) {
 			dst[i] = int64(v)
 		}
 	}
@@ -111,7 +111,7 @@ func widen(dst []int64, t *tensor.Tensor) []int64 {
 
 // fillTable sets the values of t, and writes those of dense integer keys to a list.
 func fillTable[V labelKey](t *labelTable, values, def *tensor.Tensor) (err error) {
-	v := append(slices.Clone(tensor.Of[V](values)), tensor.Of[V](def)[0])
+	v := append(slices.Clone(tensor.MustData[V](values)), tensor.MustData[V](def)[0])
 	if t.values, err = tensor.New(v, len(v)); err != nil {
 		return err
 	}
@@ -281,11 +281,11 @@ func (op *LabelEncoder) Run(c *ir.Call) error {
 
 // encode writes the values of x to y.
 func encode[V labelKey](c *ir.Call, t *labelTable, x, y *tensor.Tensor) error {
-	dst := tensor.Of[V](y)
+	dst := tensor.MustData[V](y)
 	if t.dense != nil {
 		keys, err := wideKeys(c, x)
 		if err == nil {
-			v, low := tensor.Of[V](t.dense), t.low
+			v, low := tensor.MustData[V](t.dense), t.low
 			c.Parallel(len(keys), kit.GrainCheap, func(lo, hi int) {
 				to := dst[lo:hi]
 				for i, k := range keys[lo:hi] {
@@ -299,7 +299,7 @@ func encode[V labelKey](c *ir.Call, t *labelTable, x, y *tensor.Tensor) error {
 	if err != nil {
 		return err
 	}
-	v := tensor.Of[V](t.values)
+	v := tensor.MustData[V](t.values)
 	c.Parallel(len(at), kit.GrainCheap, func(lo, hi int) {
 		for i, j := range at[lo:hi] {
 			dst[lo+i] = v[j]
@@ -328,15 +328,15 @@ func (t *labelTable) indices(c *ir.Call, x *tensor.Tensor) ([]int32, error) {
 	}
 	switch x.DType() {
 	case tensor.TypeString:
-		lookUp(c, t, tensor.Of[string](x), at, func(_ cpu.Level, dst []bool, a, b []string) {
+		lookUp(c, t, tensor.MustData[string](x), at, func(_ cpu.Level, dst []bool, a, b []string) {
 			for i := range dst {
 				dst[i] = a[i] == b[i]
 			}
 		})
 	case tensor.TypeFloat32:
-		lookUp(c, t, tensor.Of[float32](x), at, vec.EqualF32)
+		lookUp(c, t, tensor.MustData[float32](x), at, vec.EqualF32)
 	case tensor.TypeFloat64:
-		lookUp(c, t, tensor.Of[float64](x), at, vec.EqualF64)
+		lookUp(c, t, tensor.MustData[float64](x), at, vec.EqualF64)
 	default:
 		keys, err := wideKeys(c, x)
 		if err != nil {

@@ -189,14 +189,14 @@ func (l *classLabels) set(t *tensor.Tensor, i, k int) {
 		if k >= 0 {
 			s = l.strs[k]
 		}
-		tensor.Of[string](t)[i] = s
+		tensor.MustData[string](t)[i] = s
 		return
 	}
 	var v int64
 	if k >= 0 {
 		v = l.ints[k]
 	}
-	tensor.Of[int64](t)[i] = v
+	tensor.MustData[int64](t)[i] = v
 }
 
 // mlRows returns the numbers of rows and columns of an input of shape [N,C], or [C] for a
@@ -235,5 +235,5 @@ func mlNumbersAs[T mlFloat](c *ir.Call, t *tensor.Tensor) ([]T, error) {
 	if err != nil {
 		return nil, err
 	}
-	return tensor.Of[T](t), nil
+	return tensor.MustData[T](t), nil
 }

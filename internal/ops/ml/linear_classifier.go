@@ -90,7 +90,7 @@ func (op *LinearClassifier) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	scores := tensor.Of[float32](z)
+	scores := tensor.MustData[float32](z)
 	raw := scores
 	if e != t {
 		if raw, err = ir.ScratchOf[float32](c, n); err != nil {
@@ -99,7 +99,7 @@ func (op *LinearClassifier) Run(c *ir.Call) error {
 	}
 	if c.Capturing && x.DType() == tensor.TypeFloat32 && e == t && n*cols*t < 1<<12 &&
 		op.labels.dtype() != tensor.TypeString {
-		data := tensor.Of[float32](x)
+		data := tensor.MustData[float32](x)
 		c.Launch(1, 1, func(int, int) {
 			linearScores(data, &op.model, cols, t, scores)
 			op.decide(c, 0, n, e, t, scores, scores, y)
@@ -131,7 +131,7 @@ func (op *LinearClassifier) decide(c *ir.Call, lo, hi, e, t int, scores, raw []f
 			}
 		case e == 1:
 			if op.labels.len() == 0 {
-				tensor.Of[int64](y)[i] = int64(kit.BoolToInt(row[0] > 0))
+				tensor.MustData[int64](y)[i] = int64(kit.BoolToInt(row[0] > 0))
 				transformScores(op.transform, row)
 			} else {
 				op.labels.set(y, i, kit.BoolToInt(row[0] >= 0)-1)

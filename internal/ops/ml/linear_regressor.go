@@ -59,7 +59,7 @@ func (op *LinearRegressor) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	y := tensor.Of[float32](t)
+	y := tensor.MustData[float32](t)
 	if err := op.model.scores(c, x, n, cols, op.targets, y); err != nil {
 		return err
 	}

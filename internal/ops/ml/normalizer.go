@@ -45,10 +45,10 @@ func (op *Normalizer) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	y := tensor.Of[float32](t)
+	y := tensor.MustData[float32](t)
 	grain := 1 + 1<<15/max(1, cols)
 	if x.DType() == tensor.TypeFloat32 {
-		s := tensor.Of[float32](x)
+		s := tensor.MustData[float32](x)
 		c.Launch(n, grain, func(lo, hi int) { normalizeFloats(c, op.norm, s, y, cols, lo, hi) })
 		return nil
 	}

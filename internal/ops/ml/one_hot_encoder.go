@@ -90,10 +90,10 @@ func (op *OneHotEncoder) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	y := tensor.Of[float32](t)
+	y := tensor.MustData[float32](t)
 	ir.Clear(c, y)
 	if x.DType() == tensor.TypeString {
-		in := tensor.Of[string](x)
+		in := tensor.MustData[string](x)
 		c.Serial(len(in), kit.GrainCostly, func(lo, hi int) {
 			for i := lo; i < hi && err == nil; i++ {
 				k, ok := op.strs[in[i]]
@@ -109,13 +109,13 @@ func (op *OneHotEncoder) Run(c *ir.Call) error {
 	}
 	switch x.DType() {
 	case tensor.TypeInt64:
-		return oneHot(c, op, tensor.Of[int64](x), y)
+		return oneHot(c, op, tensor.MustData[int64](x), y)
 	case tensor.TypeInt32:
-		return oneHot(c, op, tensor.Of[int32](x), y)
+		return oneHot(c, op, tensor.MustData[int32](x), y)
 	case tensor.TypeFloat32:
-		return oneHot(c, op, tensor.Of[float32](x), y)
+		return oneHot(c, op, tensor.MustData[float32](x), y)
 	case tensor.TypeFloat64:
-		return oneHot(c, op, tensor.Of[float64](x), y)
+		return oneHot(c, op, tensor.MustData[float64](x), y)
 	}
 	return fail.Errorf("X has unsupported type %s", x.DType())
 }

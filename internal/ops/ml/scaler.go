@@ -49,10 +49,10 @@ func (op *Scaler) Run(c *ir.Call) error {
 	if err != nil || x.Len() == 0 {
 		return err
 	}
-	y := tensor.Of[float32](t)
+	y := tensor.MustData[float32](t)
 	rows, grain := len(y)/cols, 1+1<<15/cols
 	if x.DType() == tensor.TypeFloat64 {
-		s := tensor.Of[float64](x)
+		s := tensor.MustData[float64](x)
 		c.Parallel(rows, grain, func(lo, hi int) { scaleRows(op, s[lo*cols:hi*cols], y[lo*cols:hi*cols], cols) })
 		return nil
 	}

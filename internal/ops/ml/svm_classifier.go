@@ -116,7 +116,7 @@ func (op *SVMClassifier) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	z := tensor.Of[float32](t)
+	z := tensor.MustData[float32](t)
 	pairs, count, vectors := op.pairs(), op.total, op.vectors
 	if count == 0 {
 		count, vectors = e, op.coefficients

@@ -66,7 +66,7 @@ func (op *SVMRegressor) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	y := tensor.Of[float32](t)
+	y := tensor.MustData[float32](t)
 	count, vectors := op.supports, op.vectors
 	if count == 0 {
 		count, vectors = 1, op.coefficients

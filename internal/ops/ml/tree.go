@@ -305,11 +305,11 @@ func (m *treeModel) run(c *ir.Call, x *tensor.Tensor, n, cols int, direct []floa
 			for i := lo; i < hi; i++ {
 				switch row := data[i*used:][:used]; t {
 				case tensor.TypeInt32:
-					roundUp(row, tensor.Of[int32](x)[i*cols:])
+					roundUp(row, tensor.MustData[int32](x)[i*cols:])
 				case tensor.TypeInt64:
-					roundUp(row, tensor.Of[int64](x)[i*cols:])
+					roundUp(row, tensor.MustData[int64](x)[i*cols:])
 				default:
-					roundUp(row, tensor.Of[float64](x)[i*cols:])
+					roundUp(row, tensor.MustData[float64](x)[i*cols:])
 				}
 			}
 		})
@@ -331,9 +331,9 @@ func (m *treeModel) run(c *ir.Call, x *tensor.Tensor, n, cols int, direct []floa
 		c.Parallel(n, kit.GrainFor(used), func(lo, hi int) {
 			for i := lo; i < hi; i++ {
 				if row := data[i*used:][:used]; t == tensor.TypeInt32 {
-					vec.I32ToF64(l, row, tensor.Of[int32](x)[i*cols:][:used])
+					vec.I32ToF64(l, row, tensor.MustData[int32](x)[i*cols:][:used])
 				} else {
-					vec.I64ToF64(l, row, tensor.Of[int64](x)[i*cols:][:used])
+					vec.I64ToF64(l, row, tensor.MustData[int64](x)[i*cols:][:used])
 				}
 			}
 		})

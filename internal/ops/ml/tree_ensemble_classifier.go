@@ -120,7 +120,7 @@ func (op *TreeEnsembleClassifier) together(c *ir.Call, x, y *tensor.Tensor, n, c
 	if err != nil {
 		return err
 	}
-	z := tensor.Of[float32](t)
+	z := tensor.MustData[float32](t)
 	err = op.run(c, x, n, cols, z, func(i int, scores []float64) {
 		for k, v := range scores {
 			z[i*op.targets+k] = float32(v)

@@ -58,7 +58,7 @@ func (m *treeModel) regress(c *ir.Call, dtype tensor.DType) error {
 		if err != nil {
 			return err
 		}
-		direct = tensor.Of[float32](t)
+		direct = tensor.MustData[float32](t)
 	} else if y, err = kit.RealOut[float64](c, 0, dtype, n, m.targets); err != nil {
 		return err
 	}

@@ -73,7 +73,7 @@ func (op *ZipMap) Run(c *ir.Call) error {
 		return err
 	}
 	values := make([]float32, n*cols)
-	copy(values, tensor.Of[float32](x))
+	copy(values, tensor.MustData[float32](x))
 	keys := op.keys.Clone()
 	items, rows, maps := make([]tensor.Value, n), make([]tensor.Tensor, n), make([]tensor.Map, n)
 	shape := []int{cols}

@@ -47,7 +47,7 @@ func msMask(t *tensor.Tensor, batch, q, total, past int, filter float32) (func(b
 				"max] with max at least %d",
 				s, batch, 2*batch, batch, total, batch, q, total, batch, total)
 	}
-	m := tensor.Of[int32](t)
+	m := tensor.MustData[int32](t)
 	return func(b, i int, row []float32) {
 		var keys []int32
 		switch kind {

@@ -102,12 +102,12 @@ func runAttnLSTM[T kit.RealFloat](op *AttnLSTM, c *ir.Call) error {
 	}
 	m := bahdanau[T]{attnSizes: *sizes, c: c}
 	batch, in, h, depth, width, size, steps := m.batch, m.in, m.hidden, m.depth, m.width, m.size, m.steps
-	m.memory = tensor.Of[T](c.Tensor(11))
-	qw, mw, v, w := tensor.Of[T](c.Tensor(8)), tensor.Of[T](c.Tensor(9)), tensor.Of[T](c.Tensor(10)),
-		tensor.Of[T](c.Tensor(1))
+	m.memory = tensor.MustData[T](c.Tensor(11))
+	qw, mw, v, w := tensor.MustData[T](c.Tensor(8)), tensor.MustData[T](c.Tensor(9)), tensor.MustData[T](c.Tensor(10)),
+		tensor.MustData[T](c.Tensor(1))
 	var aw []T
 	if t := c.Tensor(13); t != nil {
-		aw = tensor.Of[T](t)
+		aw = tensor.MustData[T](t)
 	}
 	var context, state, product []T
 	for _, b := range []struct {

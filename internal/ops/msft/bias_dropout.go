@@ -53,7 +53,7 @@ func biasDropout[T kit.RealFloat](c *ir.Call, o *BiasDropout) error {
 	if err != nil {
 		return err
 	}
-	kept := tensor.Of[bool](keep)
+	kept := tensor.MustData[bool](keep)
 	kit.RepeatOf(kept, true)
 	if ratio > 0 {
 		if err := o.Draw(c, kept, ratio); err != nil {

@@ -61,7 +61,7 @@ func addBroadcast[T kit.RealFloat](c *ir.Call, shape []int, ts ...*tensor.Tensor
 	if err != nil {
 		return nil, err
 	}
-	sum := tensor.Of[T](r)
+	sum := tensor.MustData[T](r)
 	ir.Clear(c, sum)
 	for _, t := range ts {
 		if out, err := kit.BroadcastShapes(shape, t.Shape()); err != nil || !slices.Equal(out, shape) {

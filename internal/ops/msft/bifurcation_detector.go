@@ -36,13 +36,13 @@ func (op *BifurcationDetector) Infer(c *ir.InferContext) error {
 
 // Run appends the predicted tokens and searches the source for the suffix.
 func (op *BifurcationDetector) Run(c *ir.Call) error {
-	src, cur := tensor.Of[int64](c.Tensor(0)), tensor.Of[int64](c.Tensor(1))
+	src, cur := tensor.MustData[int64](c.Tensor(0)), tensor.MustData[int64](c.Tensor(1))
 	from, err := kit.ScalarInt(c.Tensor(2), "prev_suffix_match_idx")
 	if err != nil {
 		return err
 	}
 	if t := c.Tensor(3); t != nil {
-		pred := tensor.Of[int64](t)
+		pred := tensor.MustData[int64](t)
 		if from < 0 || from > len(src) || len(pred) != len(src)+1-from {
 			return fail.Errorf("pred_tokens has shape %v, prev_suffix_match_idx is %d and src_tokens has %d tokens; "+
 				"want as many predicted tokens as source tokens after the index, plus one", t.Shape(), from, len(src))
@@ -57,7 +57,7 @@ func (op *BifurcationDetector) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	copy(tensor.Of[int64](y), cur)
+	copy(tensor.MustData[int64](y), cur)
 	found := -1
 	for n := op.Least; n <= min(op.Most, len(cur)); n++ {
 		suffix := cur[len(cur)-n:]
@@ -85,6 +85,6 @@ func (op *BifurcationDetector) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	tensor.Of[int64](at)[0] = int64(found)
+	tensor.MustData[int64](at)[0] = int64(found)
 	return nil
 }

@@ -61,7 +61,7 @@ func cdist[T kit.RealFloat](c *ir.Call, op *CDist) error {
 	if err != nil || m*k == 0 {
 		return err
 	}
-	a, b, dst := tensor.Of[T](at), tensor.Of[T](bt), tensor.Of[T](y)
+	a, b, dst := tensor.MustData[T](at), tensor.MustData[T](bt), tensor.MustData[T](y)
 	if c.Generic || n == 0 {
 		c.Parallel(m, kit.GrainFor(k*n), func(lo, hi int) {
 			for i := lo; i < hi && c.Err() == nil; i++ {

@@ -28,7 +28,7 @@ func TestQuantizedProductsPrepared(t *testing.T) {
 	}
 	signed := func(x *tensor.Tensor) *tensor.Tensor {
 		d := make([]int8, x.Len())
-		for i, v := range tensor.Of[uint8](x) {
+		for i, v := range tensor.MustData[uint8](x) {
 			d[i] = int8(v)
 		}
 		return optest.Tensor(d, x.Shape()...)

@@ -85,7 +85,7 @@ func cropAndResize[T kit.RealFloat](c *ir.Call, o *CropAndResize) error {
 	if err != nil {
 		return err
 	}
-	image := tensor.Of[int32](batch)
+	image := tensor.MustData[int32](batch)
 	for i, b := range image {
 		if b < 0 || int(b) >= s[0] {
 			return fail.Errorf("batch_indices[%d] is %d, want 0 to %d", i, b, s[0]-1)

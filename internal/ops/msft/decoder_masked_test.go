@@ -25,7 +25,7 @@ func TestDecoderMaskedEqualsMultiHeadAttention(t *testing.T) {
 	rows := func(x *tensor.Tensor, n int) *tensor.Tensor { // the first n tokens of a buffer
 		r := make([]float32, 0, b*h*n*d)
 		for i := range b * h {
-			r = append(r, tensor.Of[float32](x)[i*room*d:][:n*d]...)
+			r = append(r, tensor.MustData[float32](x)[i*room*d:][:n*d]...)
 		}
 		return optest.Tensor(r, b, h, n, d)
 	}
@@ -69,7 +69,7 @@ func TestDecoderMaskedEqualsMultiHeadAttention(t *testing.T) {
 		t.Errorf("own beams: %s, want %s", optest.Show(same[0]), optest.Show(want[0]))
 	}
 	swap := func(x *tensor.Tensor) *tensor.Tensor {
-		s := tensor.Of[float32](x)
+		s := tensor.MustData[float32](x)
 		n := len(s) / 2
 		return optest.Tensor(append(append([]float32{}, s[n:]...), s[:n]...), x.Shape()...)
 	}

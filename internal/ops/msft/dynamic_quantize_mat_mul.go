@@ -52,7 +52,7 @@ func (*DynamicQuantizeMatMul) run(c *ir.Call, packed *matmul.PackedBytes) error 
 	if err != nil {
 		return err
 	}
-	scale, zero := dynamicQuantize(c, tensor.Of[uint8](q), tensor.Of[float32](a))
+	scale, zero := dynamicQuantize(c, tensor.MustData[uint8](q), tensor.MustData[float32](a))
 	p := quantizedProduct{shape: &s, aScale: scale, bScale: c.Tensor(2), bShape: shape, bias: c.Tensor(4)}
 	if p.sums, err = ir.ScratchOf[int32](c, y.Len()); err != nil {
 		return err
@@ -61,11 +61,11 @@ func (*DynamicQuantizeMatMul) run(c *ir.Call, packed *matmul.PackedBytes) error 
 	if err != nil {
 		return err
 	}
-	tensor.Of[uint8](az)[0] = zero
+	tensor.MustData[uint8](az)[0] = zero
 	if err := matmul.BytesBy(c, &s, q, b, packed, az, c.Tensor(3), p.sums); err != nil {
 		return err
 	}
-	return p.reals(c, tensor.Of[float32](y))
+	return p.reals(c, tensor.MustData[float32](y))
 }
 
 // dynamicQuantizeMatMulPacked is a DynamicQuantizeMatMul with a constant, packed B.

@@ -39,7 +39,7 @@ func (*DynamicTimeWarping) Run(c *ir.Call) error {
 	if len(s) != 2 || x.Len() == 0 || s[0] > math.MaxInt32 || s[1] > math.MaxInt32 {
 		return fail.Errorf("input has shape %v, want [M N] or [1 M N], not empty", x.Shape())
 	}
-	rows, cols, cost := s[0], s[1], tensor.Of[float32](x)
+	rows, cols, cost := s[0], s[1], tensor.MustData[float32](x)
 	steps, err := ir.ScratchOf[uint8](c, rows*cols)
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func (*DynamicTimeWarping) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	dst := tensor.Of[int32](y)
+	dst := tensor.MustData[int32](y)
 	for k, p := range path {
 		at := len(path) - 1 - k
 		dst[at], dst[len(path)+at] = p[0], p[1]

@@ -114,7 +114,7 @@ func (e *embeddings) run(c *ir.Call, epsilon float32) error {
 		return fail.Errorf("gamma has %d elements and beta %d, want equal lengths", hidden, len(e.beta))
 	}
 	r := reduce.NormRows[float32]{Cols: hidden, Eps: float64(epsilon), Center: true, Gain: e.gamma, Bias: e.beta}
-	words, segments := tensor.Of[int32](ids), kit.Ints(e.segments)
+	words, segments := tensor.MustData[int32](ids), kit.Ints(e.segments)
 	index := func(k, i int) (int, error) {
 		v, name := i%max(1, length), "position_ids"
 		switch {
@@ -181,10 +181,10 @@ func (e *embeddings) run(c *ir.Call, epsilon float32) error {
 	if err != nil {
 		return err
 	}
-	count := tensor.Of[int32](t)
+	count := tensor.MustData[int32](t)
 	clear(count)
 	if e.mask != nil {
-		mask := tensor.Of[int32](e.mask)
+		mask := tensor.MustData[int32](e.mask)
 		c.Serial(len(mask), kit.GrainCheap, func(lo, hi int) {
 			for i, v := range mask[lo:hi] {
 				if v == 1 {

@@ -56,7 +56,7 @@ func (f *fusedActivation) apply(c *ir.Call) error {
 		return nil
 	}
 	if t.DType() == tensor.TypeFloat64 {
-		fusedApply(c, f, tensor.Of[float64](t))
+		fusedApply(c, f, tensor.MustData[float64](t))
 		return nil
 	}
 	x, err := kit.RealIn[float32](c, t)

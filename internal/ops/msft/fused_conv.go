@@ -63,7 +63,7 @@ func (op *ActivatedConv) Run(c *ir.Call) error {
 			return fail.Errorf("Z has shape %v, want %v", z.Shape(), y.Shape())
 		}
 		if y.DType() == tensor.TypeFloat64 {
-			addTo(tensor.Of[float64](y), tensor.Of[float64](z))
+			addTo(tensor.MustData[float64](y), tensor.MustData[float64](z))
 		} else {
 			sum, err := kit.RealIn[float32](c, y)
 			if err != nil {

@@ -79,7 +79,7 @@ func (g *generation) inferSequences(c *ir.InferContext) (batch, most ir.Dim, err
 	}
 	most = ir.Unknown
 	if t := c.Const(1); t != nil && t.DType() == tensor.TypeInt32 && t.Len() == 1 {
-		most = ir.Known(max(0, int(tensor.Of[int32](t)[0])))
+		most = ir.Known(max(0, int(tensor.MustData[int32](t)[0])))
 	}
 	return batch, most, g.inferGraphs(c)
 }
@@ -164,7 +164,7 @@ func (r *generationRun) begin(c *ir.Call, ids *tensor.Tensor) error {
 		return err
 	}
 	for b := range r.batch {
-		seq := tensor.Of[int32](ids)[b*r.prompt:][:r.prompt]
+		seq := tensor.MustData[int32](ids)[b*r.prompt:][:r.prompt]
 		for range r.beams {
 			r.sequences = append(r.sequences, append(make([]int32, 0, r.most), seq...))
 		}
@@ -269,7 +269,7 @@ func (r *generationRun) finish(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	dst := tensor.Of[int32](y)
+	dst := tensor.MustData[int32](y)
 	kit.RepeatOf(dst, int32(r.Pad))
 	for b, s := range r.sequences {
 		copy(dst[b*r.most:][:r.most], s)

@@ -30,7 +30,7 @@ func (s *beamSearch) Infer(c *ir.InferContext) error {
 	kept, beams := ir.Unknown, ir.Unknown
 	for at, d := range map[int]*ir.Dim{3: &beams, 4: &kept} {
 		if t := c.Const(at); t != nil && t.DType() == tensor.TypeInt32 && t.Len() == 1 {
-			*d = ir.Known(max(0, int(tensor.Of[int32](t)[0])))
+			*d = ir.Known(max(0, int(tensor.MustData[int32](t)[0])))
 		}
 	}
 	c.SetOut(0, ir.TensorType(tensor.TypeInt32, batch, kept, most))
@@ -113,7 +113,7 @@ func (s *beamSearch) run(c *ir.Call, setup func(r *beamRun) error,
 				if err != nil {
 					return err
 				}
-				all = tensor.Of[float32](y)
+				all = tensor.MustData[float32](y)
 				ir.Clear(c, all) // steps that are not run stay 0
 			}
 		}
@@ -244,7 +244,7 @@ func (r *beamRun) write(c *ir.Call, kept int) error {
 	if err != nil {
 		return err
 	}
-	dst := tensor.Of[int32](y)
+	dst := tensor.MustData[int32](y)
 	kit.RepeatOf(dst, int32(r.Pad))
 	scores := make([]float32, r.batch*kept)
 	for i := range scores {
@@ -258,6 +258,6 @@ func (r *beamRun) write(c *ir.Call, kept int) error {
 	if y, err = c.Output(1, tensor.TypeFloat32, r.batch, kept); err != nil {
 		return err
 	}
-	copy(tensor.Of[float32](y), scores)
+	copy(tensor.MustData[float32](y), scores)
 	return nil
 }

@@ -223,7 +223,7 @@ func (r *generationRun) prepareDecoder(c *ir.Call) error {
 				f.positions[b]++
 			}
 			if given != nil {
-				mask[i] = tensor.Of[int32](given)[b/r.beams*r.prompt+i]
+				mask[i] = tensor.MustData[int32](given)[b/r.beams*r.prompt+i]
 			}
 		}
 		f.mask = append(f.mask, mask)
@@ -398,7 +398,7 @@ func (r *generationRun) encoderMask(c *ir.Call, ids *tensor.Tensor) (*tensor.Ten
 	}
 	m := make([]int32, ids.Len())
 	for i := range m {
-		if i%ids.Dim(1) > 0 && m[i-1] == 1 || int(tensor.Of[int32](ids)[i]) != r.Pad {
+		if i%ids.Dim(1) > 0 && m[i-1] == 1 || int(tensor.MustData[int32](ids)[i]) != r.Pad {
 			m[i] = 1
 		}
 	}

@@ -39,14 +39,14 @@ func (r *generationRun) process(i int, row []float32) {
 		}
 	}
 	if r.vocab != nil {
-		for i, v := range tensor.Of[int32](r.vocab) {
+		for i, v := range tensor.MustData[int32](r.vocab) {
 			if v == 0 {
 				row[i] = never
 			}
 		}
 	}
 	if r.prefix != nil && r.step == 1 {
-		for i, v := range tensor.Of[int32](r.prefix)[b*len(row):][:len(row)] {
+		for i, v := range tensor.MustData[int32](r.prefix)[b*len(row):][:len(row)] {
 			if v == 0 {
 				row[i] = never
 			}
@@ -61,7 +61,7 @@ func (r *generationRun) process(i int, row []float32) {
 		}
 	}
 	if r.presence != nil && r.presencePenalty != 0 {
-		for i, v := range tensor.Of[int32](r.presence)[b*len(row):][:len(row)] {
+		for i, v := range tensor.MustData[int32](r.presence)[b*len(row):][:len(row)] {
 			row[i] -= float32(v) * r.presencePenalty
 		}
 	}

@@ -117,7 +117,7 @@ func (g *GroupNorm) Run(c *ir.Call) error {
 		if err != nil {
 			return err
 		}
-		sum = tensor.Of[float32](first)
+		sum = tensor.MustData[float32](first)
 	}
 	y, err := kit.RealOut[float32](c, 0, x.DType(), x.Shape()...)
 	if err != nil || len(sum) == 0 {

@@ -41,7 +41,7 @@ func (o *IsAllFinite) Run(c *ir.Call) error {
 			return fail.Errorf("input %d is missing", i)
 		}
 		if t.DType() == tensor.TypeFloat64 {
-			all = all && allFinite(o, tensor.Of[float64](t))
+			all = all && allFinite(o, tensor.MustData[float64](t))
 			continue
 		}
 		v, err := kit.RealIn[float32](c, t)
@@ -57,7 +57,7 @@ func (o *IsAllFinite) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	tensor.Of[bool](y)[0] = all
+	tensor.MustData[bool](y)[0] = all
 	return nil
 }
 

@@ -72,7 +72,7 @@ func cacheBeams(c *ir.Call, width, ct *tensor.Tensor, batch, past int) (func(b, 
 			fail.Errorf("cache_indirection has shape %v, want [%d/beams beams length] with %d beams and a "+
 				"length of %d or more", ct.Shape(), batch, beams, past)
 	}
-	ix, length := tensor.Of[int32](ct), ct.Dim(2)
+	ix, length := tensor.MustData[int32](ct), ct.Dim(2)
 	for i, v := range ix {
 		if i%max(1, length) < past && (v < 0 || int(v) >= beams) {
 			return nil, fail.Errorf("cache_indirection holds %d, want 0 to %d", v, beams-1)

@@ -97,7 +97,7 @@ func (op *MatMulBnb4) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	codes, data := &bnb4Codes[kit.BoolToInt(op.NF4)], tensor.Of[uint8](c.Tensor(1))
+	codes, data := &bnb4Codes[kit.BoolToInt(op.NF4)], tensor.MustData[uint8](c.Tensor(1))
 	c.Parallel(n, kit.GrainCheap, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			v := codes[data[i/2]>>(4-i%2*4)&15] * scales[i/op.Block]

@@ -69,7 +69,7 @@ func (op *MatMulFpQ4) Run(c *ir.Call) error {
 	if len(s) == 0 || s[len(s)-1] != in {
 		return fail.Errorf("A has shape %v, want a last dimension of %d", s, in)
 	}
-	data := tensor.Of[uint8](c.Tensor(1))
+	data := tensor.MustData[uint8](c.Tensor(1))
 	size, head := 32, 4 // weights in a block, bytes before its weights
 	if wide := out * ((in + 63) / 64) * (4 + 32); op.Kind == 2 && len(data) == wide {
 		size = 64

@@ -51,5 +51,5 @@ func (op *MatMulInteger16) Run(c *ir.Call) error {
 		return err
 	}
 	// The bits of a product modulo 2³² do not depend on signedness.
-	return matmul.Batches(c, &s, memory.FromRaw[int32](y.Bytes()), tensor.Of[int32](x), tensor.Of[int32](w))
+	return matmul.Batches(c, &s, memory.FromRaw[int32](y.Bytes()), tensor.MustData[int32](x), tensor.MustData[int32](w))
 }

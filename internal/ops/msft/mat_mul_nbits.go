@@ -87,7 +87,7 @@ func (op *MatMulNBits) Run(c *ir.Call) error {
 		var err error
 		want := op.N * kb
 		if z.DType() == tensor.TypeUint8 {
-			packed, want = tensor.Of[uint8](z), op.N*zpRow
+			packed, want = tensor.MustData[uint8](z), op.N*zpRow
 		} else if zeros, err = kit.RealIn[float32](c, z); err != nil {
 			return err
 		}
@@ -123,7 +123,7 @@ func (op *MatMulNBits) Run(c *ir.Call) error {
 	if rows == 0 {
 		return nil
 	}
-	b := tensor.Of[uint8](c.Tensor(1))
+	b := tensor.MustData[uint8](c.Tensor(1))
 	strips := (op.N + nbitsColumns - 1) / nbitsColumns
 	per := nbitsColumns * op.K
 	scratch, err := ir.ScratchOf[float32](c, kit.WorkspaceCount(strips)*per)
@@ -242,7 +242,7 @@ func (op *MatMulNBits) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator,
 		zeros = make([]float32, s.Len())
 		switch {
 		case z.DType() == tensor.TypeUint8 && z.Len() == op.N*row:
-			zs, per, mask := tensor.Of[uint8](z), 8/op.Bits, uint8(1<<op.Bits-1)
+			zs, per, mask := tensor.MustData[uint8](z), 8/op.Bits, uint8(1<<op.Bits-1)
 			for i := range zeros {
 				n, k := i/kb, i%kb
 				zeros[i] = float32(zs[n*row+k/per] >> (k % per * op.Bits) & mask)
@@ -255,7 +255,7 @@ func (op *MatMulNBits) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator,
 			return nil, nil, nil
 		}
 	}
-	w, err := quant.PackNBits(tensor.Of[uint8](b), scales, zeros, op.K, op.N, op.Bits, op.Block)
+	w, err := quant.PackNBits(tensor.MustData[uint8](b), scales, zeros, op.K, op.N, op.Bits, op.Block)
 	if err != nil {
 		return nil, nil, err
 	}

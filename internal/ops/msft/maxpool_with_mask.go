@@ -56,7 +56,7 @@ func (p *MaxpoolWithMask) Run(c *ir.Call) error {
 		return err
 	}
 	in, out := kit.Product(g.In), kit.Product(g.Out)
-	src, dst, keep := tensor.Of[float32](x), tensor.Of[float32](y), tensor.Of[int32](mask)
+	src, dst, keep := tensor.MustData[float32](x), tensor.MustData[float32](y), tensor.MustData[int32](mask)
 	masks := ms[0] * ms[1]
 	whole := window.NewMaxPlane(c, &g)
 	rows := newMaskedRows(c, &g)

@@ -368,7 +368,7 @@ func moeDense(c *ir.Call, i, experts int) (*moeLayer, error) {
 	}
 	size := l.in * l.out
 	if t.DType() == tensor.TypeFloat32 {
-		all := tensor.Of[float32](t)
+		all := tensor.MustData[float32](t)
 		l.weights = func(e int) ([]float32, error) { return all[e*size:][:size], nil }
 		return l, nil
 	}
@@ -380,7 +380,7 @@ func moeDense(c *ir.Call, i, experts int) (*moeLayer, error) {
 	l.weights = func(e int) ([]float32, error) {
 		var one tensor.Tensor
 		one.Reset(t.DType(), t.Bytes()[2*e*size:2*(e+1)*size], s[1:])
-		return tensor.Of[float32](wide), kit.ConvertInto(c, wide, &one, tensor.ConvertOptions{})
+		return tensor.MustData[float32](wide), kit.ConvertInto(c, wide, &one, tensor.ConvertOptions{})
 	}
 	return l, nil
 }

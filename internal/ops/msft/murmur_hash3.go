@@ -48,7 +48,7 @@ func (o *MurmurHash3) Run(c *ir.Call) error {
 	}
 	dst := memory.FromRaw[uint32](y.Bytes())
 	if x.DType() == tensor.TypeString {
-		for i, s := range tensor.Of[string](x) {
+		for i, s := range tensor.MustData[string](x) {
 			if i%1024 == 0 && c.Err() != nil {
 				return c.Err()
 			}

@@ -97,7 +97,7 @@ func (op *NGramHashMapping) Run(c *ir.Call) error {
 				return c.Err()
 			}
 			if i > 0 && c.Has(6) {
-				if ids := tensor.Of[int32](c.Tensor(6))[b*n:]; ids[i] != ids[i-1] {
+				if ids := tensor.MustData[int32](c.Tensor(6))[b*n:]; ids[i] != ids[i-1] {
 					since = past + i
 				}
 			}
@@ -183,11 +183,11 @@ func (w *wideInts) in(i int) []int64 {
 		return nil
 	}
 	if !w.narrow() {
-		return tensor.Of[int64](t)
+		return tensor.MustData[int64](t)
 	}
 	v := w.scratch(t.Len())
 	if w.err == nil {
-		for k, x := range tensor.Of[int32](t) {
+		for k, x := range tensor.MustData[int32](t) {
 			v[k] = int64(x)
 		}
 	}
@@ -205,7 +205,7 @@ func (w *wideInts) out(i int, shape ...int) []int64 {
 		return nil
 	}
 	if !w.narrow() {
-		return tensor.Of[int64](t)
+		return tensor.MustData[int64](t)
 	}
 	v := w.scratch(t.Len())
 	w.outs = append(w.outs, wideOut{t, v})
@@ -214,7 +214,7 @@ func (w *wideInts) out(i int, shape ...int) []int64 {
 
 func (w *wideInts) store() {
 	for _, o := range w.outs {
-		dst := tensor.Of[int32](o.to)
+		dst := tensor.MustData[int32](o.to)
 		for i, x := range o.from {
 			dst[i] = int32(x)
 		}

@@ -67,7 +67,7 @@ func (g *QGemm) run(c *ir.Call, packed *matmul.PackedBytes) error {
 	if z := c.Tensor(2); z.Len() != 1 {
 		return fail.Errorf("a_zero_point has shape %v, want one element", z.Shape())
 	}
-	bs := tensor.Of[float32](c.Tensor(4))
+	bs := tensor.MustData[float32](c.Tensor(4))
 	if len(bs) != 1 && len(bs) != n {
 		return fail.Errorf("b_scale has shape %v, want one element or [%d]", c.Tensor(4).Shape(), n)
 	}
@@ -121,7 +121,7 @@ func (g *QGemm) run(c *ir.Call, packed *matmul.PackedBytes) error {
 	}
 	var bias []int32
 	if add != nil {
-		bias = tensor.Of[int32](add)
+		bias = tensor.MustData[int32](add)
 	}
 	// Short rows are processed several at a time; factors and a bias that is the same for all rows
 	// are repeated.
@@ -156,13 +156,13 @@ func (g *QGemm) run(c *ir.Call, packed *matmul.PackedBytes) error {
 				vec.AddI32(l, line, line, bias[i*rs:][:len(line)])
 			}
 			if d == tensor.TypeFloat32 {
-				to := tensor.Of[float32](y)[i*n:][:len(line)]
+				to := tensor.MustData[float32](y)[i*n:][:len(line)]
 				vec.I32ToF32(l, to, line)
 				vec.MulF32(l, to, to, factors[:len(line)])
 			} else if out.signed {
-				quant.Requantize(l, tensor.Of[int8](y)[i*n:][:len(line)], line, factors[:len(line)], int8(out.zero))
+				quant.Requantize(l, tensor.MustData[int8](y)[i*n:][:len(line)], line, factors[:len(line)], int8(out.zero))
 			} else {
-				quant.Requantize(l, tensor.Of[uint8](y)[i*n:][:len(line)], line, factors[:len(line)], uint8(out.zero))
+				quant.Requantize(l, tensor.MustData[uint8](y)[i*n:][:len(line)], line, factors[:len(line)], uint8(out.zero))
 			}
 			continue
 		}
@@ -173,7 +173,7 @@ func (g *QGemm) run(c *ir.Call, packed *matmul.PackedBytes) error {
 			row[j] = float32(v) * factors[j]
 		}
 		if d == tensor.TypeFloat32 {
-			copy(tensor.Of[float32](y)[i*n:], row)
+			copy(tensor.MustData[float32](y)[i*n:], row)
 		} else {
 			out.quantize(y.Bytes()[i*n:][:n], row)
 		}

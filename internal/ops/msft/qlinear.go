@@ -36,7 +36,7 @@ func byteQuantOf(c *ir.Call, name string, d tensor.DType, is, iz int) (byteQuant
 	if s.Len() != 1 {
 		return q, fail.Errorf("the scale of %s has shape %v, want one element", name, s.Shape())
 	}
-	q.scale = tensor.Of[float32](s)[0]
+	q.scale = tensor.MustData[float32](s)[0]
 	if z == nil {
 		return q, nil
 	}

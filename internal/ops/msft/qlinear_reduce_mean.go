@@ -100,5 +100,5 @@ func reduceBytes(c *ir.Call, p *reduce.Plan, x *tensor.Tensor) ([]int64, error) 
 	if err := kit.ConvertInto(c, wide, x, tensor.ConvertOptions{}); err != nil {
 		return nil, err
 	}
-	return sums, reduce.Run(c, p, sums, tensor.Of[int64](wide), reduce.SumReducer[int64, int64]())
+	return sums, reduce.Run(c, p, sums, tensor.MustData[int64](wide), reduce.SumReducer[int64, int64]())
 }

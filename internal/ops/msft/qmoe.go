@@ -142,7 +142,7 @@ func (op *QMoE) layer(c *ir.Call, k, experts int) (*moeLayer, error) {
 		if op.BlockSize == 0 {
 			at, n = row/l.out*zeroRow, row%l.out
 		}
-		return float32(packedCode(tensor.Of[uint8](zeros)[at:], n, bits))
+		return float32(packedCode(tensor.MustData[uint8](zeros)[at:], n, bits))
 	}
 	l.weights = func(e int) ([]float32, error) {
 		c.Parallel(l.out, max(1, kit.GrainCheap/max(1, l.in)), func(lo, hi int) {

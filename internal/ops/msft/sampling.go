@@ -82,7 +82,7 @@ func (op *Sampling) Run(c *ir.Call) error {
 			if err != nil {
 				return err
 			}
-			filtered = tensor.Of[float32](y)
+			filtered = tensor.MustData[float32](y)
 		}
 		next := make([]int32, r.batch)
 		for b, row := range rows {

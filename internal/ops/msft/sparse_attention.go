@@ -82,7 +82,7 @@ func (op *SparseAttention) blocks(c *ir.Call) (layouts, rows int, seen []bool, e
 	}
 	ir.Clear(c, seen)
 	for l := range layouts {
-		from, cols := tensor.Of[int32](rt)[l*(rows+1):][:rows+1], tensor.Of[int32](ct)[l*most:][:most]
+		from, cols := tensor.MustData[int32](rt)[l*(rows+1):][:rows+1], tensor.MustData[int32](ct)[l*most:][:most]
 		for r := range rows {
 			lo, hi := int(from[r]), int(from[r+1])
 			if lo < 0 || hi < lo || hi > most {

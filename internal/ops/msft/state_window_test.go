@@ -54,11 +54,11 @@ func TestStateWindows(t *testing.T) {
 		}
 		size := c.past.Len()
 		states := make([]float32, window*size)
-		copy(states[(window-1)*size:], tensor.Of[float32](c.past))
+		copy(states[(window-1)*size:], tensor.MustData[float32](c.past))
 		all := c.run(tokens, wide, optest.Tensor(states, append([]int{window}, c.past.Shape()...)...))
 		for slot := range window {
-			want := tensor.Of[float32](c.run(tokens-window+slot+1, c.a, c.past))
-			got := tensor.Of[float32](all)[slot*size:][:size]
+			want := tensor.MustData[float32](c.run(tokens-window+slot+1, c.a, c.past))
+			got := tensor.MustData[float32](all)[slot*size:][:size]
 			for i := range want {
 				if got[i] != want[i] {
 					t.Fatalf("%s: element %d of slot %d is %v, want %v", c.name, i, slot, got[i], want[i])
@@ -66,8 +66,8 @@ func TestStateWindows(t *testing.T) {
 			}
 		}
 		one := c.run(1, wide, all) // the states of the past shift by one slot
-		if got := tensor.Of[float32](one)[:size]; got[0] != tensor.Of[float32](all)[size] {
-			t.Errorf("%s: slot 0 is %v, want the former slot 1, %v", c.name, got[0], tensor.Of[float32](all)[size])
+		if got := tensor.MustData[float32](one)[:size]; got[0] != tensor.MustData[float32](all)[size] {
+			t.Errorf("%s: slot 0 is %v, want the former slot 1, %v", c.name, got[0], tensor.MustData[float32](all)[size])
 		}
 	}
 }
@@ -94,7 +94,7 @@ func TestSparseAttentionLengths(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return tensor.Of[float32](out[0].(*tensor.Tensor))
+		return tensor.MustData[float32](out[0].(*tensor.Tensor))
 	}
 	row, buffer := heads*size, heads*cap*size
 	q, k, v, pk, pv := ramp(1, 2*row), ramp(2, 2*row), ramp(3, 2*row), ramp(4, 2*buffer), ramp(5, 2*buffer)

@@ -102,7 +102,7 @@ func (op *Tokenizer) Run(c *ir.Call) error {
 	if x.Rank() != 1 && x.Rank() != 2 {
 		return fail.Errorf("input has shape %v, want one or two dimensions", x.Shape())
 	}
-	in := tensor.Of[string](x)
+	in := tensor.MustData[string](x)
 	if len(in) == 0 {
 		shape := slices.Clone(x.Shape())
 		shape[len(shape)-1] = 0
@@ -149,7 +149,7 @@ func (op *Tokenizer) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	y := tensor.Of[string](out)
+	y := tensor.MustData[string](out)
 	c.Serial(len(in), kit.GrainFor(8*most), func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			row := y[i*most:][:most:most]

@@ -151,9 +151,9 @@ func TestMatMulNBitsPrepared(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					got := tensor.Of[float32](optest.PreparedAt(t, msDomain+"MatMulNBits", 1, attrs,
+					got := tensor.MustData[float32](optest.PreparedAt(t, msDomain+"MatMulNBits", 1, attrs,
 						[]int{1, 2, 3}[:min(len(in), 4)-1], in...))
-					for i, v := range tensor.Of[float32](want[0].(*tensor.Tensor)) {
+					for i, v := range tensor.MustData[float32](want[0].(*tensor.Tensor)) {
 						// The limit is the sum of |a|·|b| times the quantization error of A, which
 						// is 2⁻⁸ of its largest element.
 						limit := 1e-4

@@ -60,7 +60,7 @@ func (op *VarlenNGramHashMapping) Infer(c *ir.InferContext) error {
 // check checks the shapes of the inputs and the lengths of the sequences.
 func (op *VarlenNGramHashMapping) check(c *ir.Call) error {
 	tokens, past, outs := c.Tensor(0).Len(), op.Most-1, (op.Most-1)*op.Heads
-	ends := tensor.Of[int32](c.Tensor(3))
+	ends := tensor.MustData[int32](c.Tensor(3))
 	batch := len(ends) - 1
 	if c.Tensor(0).Rank() != 1 || c.Tensor(3).Rank() != 1 || batch < 1 {
 		return fail.Errorf("input_ids and cumulative_sequence_length have shapes %v and %v, want rank 1 and at "+
@@ -90,7 +90,7 @@ func (op *VarlenNGramHashMapping) check(c *ir.Call) error {
 // Run computes in the type of the tokens, so that products wrap around.
 func (op *VarlenNGramHashMapping) Run(c *ir.Call) error {
 	past, outs := op.Most-1, (op.Most-1)*op.Heads
-	ends := tensor.Of[int32](c.Tensor(3))
+	ends := tensor.MustData[int32](c.Tensor(3))
 	batch := len(ends) - 1
 	if err := op.check(c); err != nil {
 		return err
@@ -123,7 +123,7 @@ func (op *VarlenNGramHashMapping) Run(c *ir.Call) error {
 		if err != nil {
 			return err
 		}
-		presentSegments = tensor.Of[int32](t)
+		presentSegments = tensor.MustData[int32](t)
 	}
 	kit.RepeatOf(update, int64(op.Pad))
 	longest := 0
@@ -146,11 +146,11 @@ func (op *VarlenNGramHashMapping) Run(c *ir.Call) error {
 		}
 		copy(line[past:], tokens[lo:][:n])
 		if s := c.Tensor(7); s != nil {
-			ids := tensor.Of[int32](s)[lo:][:n]
+			ids := tensor.MustData[int32](s)[lo:][:n]
 			copy(segments[past:], ids)
 			kit.RepeatOf(segments[:past], ids[0])
 			if p := c.Tensor(8); p != nil {
-				copy(segments, tensor.Of[int32](p)[b*past:][:past])
+				copy(segments, tensor.MustData[int32](p)[b*past:][:past])
 			}
 		}
 		since := 0 // index of the first token that is not ignored
@@ -172,7 +172,7 @@ func (op *VarlenNGramHashMapping) Run(c *ir.Call) error {
 			copy(presentSegments[b*past:][:past], segments[n:])
 		}
 		if update != nil {
-			taken := min(max(int(tensor.Of[int32](c.Tensor(9))[b]), 0), n, op.States)
+			taken := min(max(int(tensor.MustData[int32](c.Tensor(9))[b]), 0), n, op.States)
 			for k := range taken {
 				copy(update[(b*op.States+k)*past:][:past], line[k+1:])
 			}

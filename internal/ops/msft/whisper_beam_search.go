@@ -92,7 +92,7 @@ func (op *WhisperBeamSearch) Run(c *ir.Call) error {
 		for b := range r.batch {
 			copy(row, rows[b*r.beams])
 			logSoftmaxRow(row)
-			tensor.Of[float32](y)[b] = float32(math.Exp(float64(row[op.NoSpeech])))
+			tensor.MustData[float32](y)[b] = float32(math.Exp(float64(row[op.NoSpeech])))
 		}
 		return nil
 	}

@@ -69,7 +69,7 @@ func (o *WordConvEmbedding) Run(c *ir.Call) error {
 	if window < 1 || window > length {
 		return fail.Errorf("the window has %d characters, want 1 to the word length, %d", window, length)
 	}
-	ids := tensor.Of[int32](seq)
+	ids := tensor.MustData[int32](seq)
 	for i, v := range ids {
 		if v < 0 || int(v) >= table.Dim(0) {
 			return fail.Errorf("character %d is %d, want 0 to %d", i, v, table.Dim(0)-1)
@@ -79,7 +79,7 @@ func (o *WordConvEmbedding) Run(c *ir.Call) error {
 	if err != nil || y.Len() == 0 {
 		return err
 	}
-	chars := tensor.Of[float32](table)
+	chars := tensor.MustData[float32](table)
 	depth := window * size
 	rows, err := ir.ScratchOf[float32](c, (length-window+1)*depth)
 	if err != nil {
@@ -89,9 +89,9 @@ func (o *WordConvEmbedding) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	bias := tensor.Of[float32](b)
+	bias := tensor.MustData[float32](b)
 	for i := range words {
-		word, out := ids[i*length:][:length], tensor.Of[float32](y)[i*filters:][:filters]
+		word, out := ids[i*length:][:length], tensor.MustData[float32](y)[i*filters:][:filters]
 		n := 0
 		for _, v := range word {
 			if v > 0 && word[0] > 0 {
@@ -108,7 +108,7 @@ func (o *WordConvEmbedding) Run(c *ir.Call) error {
 				copy(rows[p*depth+k*size:][:size], chars[int(word[p+k])*size:])
 			}
 		}
-		g := gemm.Args[float32]{M: windows, N: filters, K: depth, A: rows, LdA: depth, B: tensor.Of[float32](w),
+		g := gemm.Args[float32]{M: windows, N: filters, K: depth, A: rows, LdA: depth, B: tensor.MustData[float32](w),
 			LdB: depth, TransB: true, C: sums, LdC: filters}
 		if err := matmul.One(c, &g); err != nil {
 			return err

@@ -47,7 +47,7 @@ func UnblockFilter(dst []float32, w *tensor.Tensor, block int) error {
 		return fail.Errorf("W is %s with shape %v, want float [M C kH kW] with M a multiple of the block size %d, and "+
 			"C too unless it is less", w.DType(), s, block)
 	}
-	channels, size, src := s[1], s[2]*s[3], tensor.Of[float32](w)
+	channels, size, src := s[1], s[2]*s[3], tensor.MustData[float32](w)
 	per := 1 // channels in a block
 	if channels >= block {
 		per = block
@@ -86,7 +86,7 @@ func (op *Conv) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	if err := UnblockFilter(tensor.Of[float32](w), c.Tensor(1), op.Block); err != nil {
+	if err := UnblockFilter(tensor.MustData[float32](w), c.Tensor(1), op.Block); err != nil {
 		return err
 	}
 	in := slices.Clone(c.In)

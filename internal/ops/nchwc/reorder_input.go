@@ -57,7 +57,7 @@ func (op *ReorderInput) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	src, dst, size := tensor.Of[float32](x), tensor.Of[float32](y), h*w
+	src, dst, size := tensor.MustData[float32](x), tensor.MustData[float32](y), h*w
 	c.Parallel(n*padded, kit.GrainFor(size), func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			b, ch, to := i/padded, i%padded, dst[i*size:][:size]

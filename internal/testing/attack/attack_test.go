@@ -164,12 +164,12 @@ func TestMutateFindsPlantedFaults(t *testing.T) {
 	cpu := driver.Lookup("cpu")
 	driver.Register(planted{cpu, "test:differs", func(req *driver.Request) error {
 		if x, ok := req.Out[0].(*tensor.Tensor); ok && x.DType() == tensor.TypeFloat32 && x.Len() > 0 {
-			tensor.Of[float32](x)[x.Len()-1] += 1
+			tensor.MustData[float32](x)[x.Len()-1] += 1
 		}
 		return nil
 	}})
 	driver.Register(planted{cpu, "test:refuses", func(*driver.Request) error {
-		return driver.Errorf(driver.RuntimeException, "planted")
+		return driver.Errorf(driver.CodeRuntimeException, "planted")
 	}})
 	driver.Register(planted{cpu, "test:panics", func(*driver.Request) error { panic("planted") }})
 	models := []string{"node/test_add", "node/test_relu", "node/test_softmax_axis_0",

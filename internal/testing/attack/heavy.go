@@ -213,7 +213,7 @@ func texts(s ...string) *tensor.Tensor { return tensor.Must(tensor.New(s, len(s)
 // filled returns a tensor of small numbers.
 func filled(r *rand.Rand, d tensor.DType, shape ...int) *tensor.Tensor {
 	x := tensor.Must(tensor.Zeros(tensor.TypeFloat32, shape...))
-	v := tensor.Of[float32](x)
+	v := tensor.MustData[float32](x)
 	for i := range v {
 		v[i] = float32(r.Uint32()&0xffff) / (1 << 16)
 		if !d.IsFloat() {
@@ -224,7 +224,7 @@ func filled(r *rand.Rand, d tensor.DType, shape ...int) *tensor.Tensor {
 		return x
 	}
 	y := tensor.Must(tensor.Zeros(d, shape...))
-	if err := tensor.ConvertInto(y, x, tensor.ConvertOptions{}); err != nil {
+	if err := tensor.ConvertInto(y, x, nil); err != nil {
 		panic(err)
 	}
 	return y

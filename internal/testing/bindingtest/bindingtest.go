@@ -83,7 +83,7 @@ func (e *engine) Run(ctx context.Context, req *driver.Request) error {
 			continue
 		}
 		wanted = append(wanted, i)
-		if err := b.BindOutput(o.Name); err != nil {
+		if err := b.BindOutput(o.Name, onward.Buffer{}); err != nil {
 			return err
 		}
 	}
@@ -102,7 +102,7 @@ func (e *engine) Run(ctx context.Context, req *driver.Request) error {
 			continue
 		}
 		given[k] = t.Clone()
-		if err := b.BindOutputTensor(e.s.Outputs()[i].Name, given[k].(*tensor.Tensor)); err != nil {
+		if err := b.BindCPUOutput(e.s.Outputs()[i].Name, given[k].(*tensor.Tensor)); err != nil {
 			given[k] = nil // the declared shape differs from the computed one
 		}
 	}

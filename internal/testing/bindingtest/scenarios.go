@@ -42,11 +42,13 @@ func Scenarios(t *testing.T, s *onward.Session, device onward.Device) {
 		return onward.Buffer{Device: device, Type: tensor.TypeFloat32, Shape: []int{n}, Pointer: v.Pointer()}
 	}
 	for name, bind := range map[string]func() error{
-		"from the CPU":     func() error { return errors.Join(b.BindCPUInput("x", x), b.BindOutput("y")) },
-		"input by address": func() error { return errors.Join(b.BindInput("x", buffer(in)), b.BindOutput("y")) },
-		"to the device":    func() error { return errors.Join(b.BindInputValue("x", in), b.BindOutputTo("y", device)) },
+		"from the CPU":     func() error { return errors.Join(b.BindCPUInput("x", x), b.BindOutput("y", onward.Buffer{})) },
+		"input by address": func() error { return errors.Join(b.BindInput("x", buffer(in)), b.BindOutput("y", onward.Buffer{})) },
+		"to the device": func() error {
+			return errors.Join(b.BindInputValue("x", in), b.BindOutput("y", onward.Buffer{Device: device}))
+		},
 		"both by address": func() error {
-			return errors.Join(b.BindInput("x", buffer(in)), b.BindOutputBuffer("y", buffer(out)))
+			return errors.Join(b.BindInput("x", buffer(in)), b.BindOutput("y", buffer(out)))
 		},
 		"both as values": func() error { return errors.Join(b.BindInputValue("x", in), b.BindOutputValue("y", out)) },
 		"device to device": func() error {
@@ -54,7 +56,7 @@ func Scenarios(t *testing.T, s *onward.Session, device onward.Device) {
 		},
 	} {
 		for i := range 4 {
-			copy(tensor.Of[float32](x), numbers(i+1))
+			copy(tensor.MustData[float32](x), numbers(i+1))
 			must(in.UpdateInPlace(x))
 			if i == 0 || name == "from the CPU" { // which is copied when it is bound
 				must(bind())
@@ -64,8 +66,8 @@ func Scenarios(t *testing.T, s *onward.Session, device onward.Device) {
 			if err != nil {
 				t.Fatalf("%s, %s: %v", s.Provider(), name, err)
 			}
-			if y := tensor.Of[float32](list[0].(*tensor.Tensor)); !slices.Equal(y, tensor.Of[float32](x)) {
-				t.Errorf("%s, %s, run %d: got %v, want %v", s.Provider(), name, i, y[:4], tensor.Of[float32](x)[:4])
+			if y := tensor.MustData[float32](list[0].(*tensor.Tensor)); !slices.Equal(y, tensor.MustData[float32](x)) {
+				t.Errorf("%s, %s, run %d: got %v, want %v", s.Provider(), name, i, y[:4], tensor.MustData[float32](x)[:4])
 			}
 			bound, err := b.Outputs()
 			must(err)
@@ -79,7 +81,7 @@ func Scenarios(t *testing.T, s *onward.Session, device onward.Device) {
 	must(v.UpdateInPlace(tensor.Must(tensor.New(numbers(9), n))))
 	got, err := in.Tensor()
 	must(err)
-	if y := tensor.Of[float32](got); !slices.Equal(y, numbers(9)) {
+	if y := tensor.MustData[float32](got); !slices.Equal(y, numbers(9)) {
 		t.Errorf("%s: memory that was written by its address holds %v, want %v", s.Provider(), y[:4], numbers(9)[:4])
 	}
 }

@@ -131,7 +131,7 @@ func TestMoves(t *testing.T) {
 		must(t, err)
 		same(t, out["y"], x)
 		same(t, out["first"], x)
-		if got := tensor.Of[int64](out["len"].(*tensor.Tensor)); got[0] != 2 {
+		if got := tensor.MustData[int64](out["len"].(*tensor.Tensor)); got[0] != 2 {
 			t.Errorf("the sequence has %d items, want 2", got[0])
 		}
 	}
@@ -244,7 +244,7 @@ func TestConcurrent(t *testing.T) {
 					}
 					y = out["y"]
 				} else {
-					if err := errors.Join(b.BindCPUInput("x", x), b.BindOutputTo("y", gpu),
+					if err := errors.Join(b.BindCPUInput("x", x), b.BindOutput("y", onward.Buffer{Device: gpu}),
 						s.RunBinding(context.Background(), b, nil)); err != nil {
 						t.Error(err)
 						return
@@ -280,7 +280,7 @@ func TestNoLeaks(t *testing.T) {
 	b, err := s.NewBinding()
 	must(t, err)
 	const size = 1 << 20
-	must(t, b.BindOutputTo("y", gpu))
+	must(t, b.BindOutput("y", onward.Buffer{Device: gpu}))
 	var after fakecuda.Counters
 	for i := range 200 {
 		x := pattern(tensor.TypeFloat32, size-i%4, i)
@@ -420,7 +420,7 @@ func TestGraphNeedsABinding(t *testing.T) {
 	in, err := s.NewOrtValue(x, gpu)
 	must(t, err)
 	out, err := s.NewOrtValueOf(gpu, tensor.TypeFloat32, 10)
-	must(t, err, b.BindInputValue("x", in), b.BindOutputTo("y", gpu))
+	must(t, err, b.BindInputValue("x", in), b.BindOutput("y", onward.Buffer{Device: gpu}))
 	if err := s.RunBinding(context.Background(), b, nil); !errors.Is(err, onward.ErrInvalidArgument) {
 		t.Errorf("a run with an output that ONNX Runtime allocates: %v", err)
 	}

@@ -127,8 +127,8 @@ func ManyGoroutines(t *testing.T, s *onward.Session, rows, runs int) {
 					n = 1 + (g+i)%7
 				}
 				x := tensor.Must(tensor.Zeros(tensor.TypeFloat32, n, 3))
-				for k := range tensor.Of[float32](x) {
-					tensor.Of[float32](x)[k] = float32(g*1000 + k)
+				for k := range tensor.MustData[float32](x) {
+					tensor.MustData[float32](x)[k] = float32(g*1000 + k)
 				}
 				ctx, cancel := context.Background(), func() {}
 				if i%2 == 1 {
@@ -146,7 +146,7 @@ func ManyGoroutines(t *testing.T, s *onward.Session, rows, runs int) {
 					t.Error(err)
 					return
 				}
-				for k, v := range tensor.Of[float32](out["y"].(*tensor.Tensor)) {
+				for k, v := range tensor.MustData[float32](out["y"].(*tensor.Tensor)) {
 					if v != 2*float32(g*1000+k) {
 						t.Errorf("goroutine %d: element %d is %v, want %d", g, k, v, 2*(g*1000+k))
 						return
@@ -174,8 +174,8 @@ func OutputInPlace(t *testing.T, provider string, config driver.Config) {
 		if err := e.Run(t.Context(), req); err != nil {
 			t.Fatal(err)
 		}
-		if req.Out[0] != tensor.Value(y) || !slices.Equal(tensor.Of[float32](y), []float32{2, 4, 6, 8}) {
-			t.Errorf("%v: output %v, %v", dims, req.Out[0], tensor.Of[float32](y))
+		if req.Out[0] != tensor.Value(y) || !slices.Equal(tensor.MustData[float32](y), []float32{2, 4, 6, 8}) {
+			t.Errorf("%v: output %v, %v", dims, req.Out[0], tensor.MustData[float32](y))
 		}
 		if err := e.Close(); err != nil {
 			t.Error(err)

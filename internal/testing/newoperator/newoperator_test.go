@@ -144,7 +144,7 @@ func TestProvidersAgree(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				out[i] = slices.Clone(tensor.Of[float32](r["y"].(*tensor.Tensor)))
+				out[i] = slices.Clone(tensor.MustData[float32](r["y"].(*tensor.Tensor)))
 			}
 			for i, v := range out[0] {
 				if d := v - out[1][i]; !(max(d, -d) <= 1e-4*(1+max(v, -v))) {
@@ -178,8 +178,8 @@ func TestGradient(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return map[string][]float64{"y": slices.Clone(tensor.Of[float64](r["y"].(*tensor.Tensor))),
-			"dx": slices.Clone(tensor.Of[float64](r["dx"].(*tensor.Tensor)))}
+		return map[string][]float64{"y": slices.Clone(tensor.MustData[float64](r["y"].(*tensor.Tensor))),
+			"dx": slices.Clone(tensor.MustData[float64](r["dx"].(*tensor.Tensor)))}
 	}
 	const h = 1e-5
 	above, below, got := run(h)["y"], run(-h)["y"], run(0)["dx"]

@@ -218,7 +218,7 @@ func Show(v tensor.Value) string {
 		return "none"
 	case *tensor.Tensor:
 		if v.DType() == tensor.TypeString {
-			return fmt.Sprintf("%s %q", v, head(tensor.Of[string](v)))
+			return fmt.Sprintf("%s %q", v, head(tensor.MustData[string](v)))
 		}
 		f, err := Floats(v)
 		if err != nil {
@@ -245,7 +245,7 @@ func head[T any](s []T) []T { return s[:min(len(s), 40)] }
 func Floats(t *tensor.Tensor) ([]float64, error) {
 	if t.DType() == tensor.TypeBool {
 		r := make([]float64, t.Len())
-		for i, b := range tensor.Of[bool](t) {
+		for i, b := range tensor.MustData[bool](t) {
 			if b {
 				r[i] = 1
 			}
@@ -256,10 +256,10 @@ func Floats(t *tensor.Tensor) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := tensor.ConvertInto(r, t, tensor.ConvertOptions{}); err != nil {
+	if err := tensor.ConvertInto(r, t, nil); err != nil {
 		return nil, err
 	}
-	return tensor.Of[float64](r), nil
+	return tensor.MustData[float64](r), nil
 }
 
 // gen draws cases. Choices are drawn by rapid, which can shrink them. Contents come from a

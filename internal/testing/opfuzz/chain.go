@@ -175,9 +175,9 @@ func (w *chain) data() *tensor.Tensor {
 	}
 	t := w.tensor(d, k, shape...)
 	if d == tensor.TypeFloat32 {
-		for i, v := range tensor.Of[float32](t) {
+		for i, v := range tensor.MustData[float32](t) {
 			if v == 1e30 || v == -1e30 {
-				tensor.Of[float32](t)[i] = v / 1e27
+				tensor.MustData[float32](t)[i] = v / 1e27
 			}
 		}
 	}
@@ -272,7 +272,7 @@ func (w *chain) filled(d tensor.DType, x float64, shape ...int) *tensor.Tensor {
 		v[i] = x
 	}
 	if err := tensor.ConvertInto(t, tensor.Must(tensor.New(v, shapeOf(shape, len(v))...)),
-		tensor.ConvertOptions{}); err != nil {
+		nil); err != nil {
 		panic(err)
 	}
 	return t

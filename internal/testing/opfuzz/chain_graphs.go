@@ -70,7 +70,7 @@ func (w *chain) branch() link {
 		})
 	}
 	l := link{w.name("v"), taken[1]}
-	if tensor.Of[bool](cond.t())[0] {
+	if tensor.MustData[bool](cond.t())[0] {
 		l.v = taken[0]
 	}
 	w.at.Node("If", []string{cond.name}, []string{l.name},

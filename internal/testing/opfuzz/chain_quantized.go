@@ -43,17 +43,17 @@ func (w *chain) quantized() link {
 		if w.n(2) == 0 {
 			s := w.filled(tensor.TypeFloat32, scale())
 			return w.op("DequantizeLinear", q, w.fixed(s),
-				w.fixed(w.filled(dw, float64(btoi(dw == tensor.TypeUint8)*128)))), tensor.Of[float32](s)
+				w.fixed(w.filled(dw, float64(btoi(dw == tensor.TypeUint8)*128)))), tensor.MustData[float32](s)
 		}
 		s := w.tensor(tensor.TypeFloat32, positive, n)
-		for i := range tensor.Of[float32](s) {
-			tensor.Of[float32](s)[i] *= 0.02
+		for i := range tensor.MustData[float32](s) {
+			tensor.MustData[float32](s)[i] *= 0.02
 		}
 		if w.one(8) {
 			axis = 0
 		}
 		return w.op("DequantizeLinear", q, w.fixed(s), w.fixed(w.filled(dw, 0, n)), "axis", int64(axis)),
-			tensor.Of[float32](s)
+			tensor.MustData[float32](s)
 	}
 	p := parameters()
 	q := quantize(x, p)
@@ -65,10 +65,10 @@ func (w *chain) quantized() link {
 		if w.n(3) == 0 {
 			return w.weights(tensor.TypeFloat32, n)
 		}
-		xs := float32(tensor.Of[float32](p[0].(link).t())[0])
+		xs := float32(tensor.MustData[float32](p[0].(link).t())[0])
 		b := w.filled(tensor.TypeFloat32, 0, len(s))
 		for i := range s {
-			tensor.Of[float32](b)[i] = xs * s[i]
+			tensor.MustData[float32](b)[i] = xs * s[i]
 		}
 		if len(s) == 1 && w.n(2) == 0 {
 			b = tensor.Must(b.Reshape())

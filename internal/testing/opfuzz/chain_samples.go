@@ -268,7 +268,7 @@ type other struct {
 // hold clears the elements of a shift that the alternative result covers.
 func (o *other) hold(shift *tensor.Tensor) {
 	size := shift.DType().Size()
-	for i, is := range tensor.Of[bool](o.where) {
+	for i, is := range tensor.MustData[bool](o.where) {
 		if is {
 			clear(shift.Bytes()[i*size:][:size])
 		}
@@ -296,7 +296,7 @@ func otherResult(n *onnx.Node, values map[string]tensor.Value) *other {
 		return nil
 	}
 	where := tensor.Must(tensor.Zeros(tensor.TypeBool, y.Shape()...))
-	mask, xs, ws, ys := tensor.Of[bool](where), tensor.Of[float32](x), tensor.Of[float32](w), tensor.Of[float32](y)
+	mask, xs, ws, ys := tensor.MustData[bool](where), tensor.MustData[float32](x), tensor.MustData[float32](w), tensor.MustData[float32](y)
 	infinite := func(v float32) bool { return math.IsInf(float64(v), 0) }
 	unsure := func(v float32) bool { return v-v != 0 } // NaN or infinite
 	value := float32(math.NaN())
@@ -338,9 +338,9 @@ func nextToZero(v tensor.Value) *other {
 	}
 	where := tensor.Must(tensor.Zeros(tensor.TypeBool, y.Shape()...))
 	for i, v := range f {
-		tensor.Of[bool](where)[i] = math.Abs(v) < roundings[y.DType()]/10
+		tensor.MustData[bool](where)[i] = math.Abs(v) < roundings[y.DType()]/10
 	}
-	if !slices.Contains(tensor.Of[bool](where), true) {
+	if !slices.Contains(tensor.MustData[bool](where), true) {
 		return nil
 	}
 	return &other{where: where, value: tensor.Must(tensor.Zeros(y.DType()))}
@@ -357,7 +357,7 @@ func around(rng *rand.Rand, t *tensor.Tensor, x, e, way float64) *tensor.Tensor 
 		}
 	}
 	if err := tensor.ConvertInto(r, tensor.Must(tensor.New(v, shapeOf(t.Shape(), len(v))...)),
-		tensor.ConvertOptions{}); err != nil {
+		nil); err != nil {
 		panic(err)
 	}
 	return r

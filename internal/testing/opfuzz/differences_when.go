@@ -51,7 +51,7 @@ func put(v float64) func(*Case) {
 		f[len(f)/2] = v
 		y := tensor.Must(tensor.Zeros(x.DType(), x.Shape()...))
 		if err := tensor.ConvertInto(y, tensor.Must(tensor.New(f, shapeOf(x.Shape(), len(f))...)),
-			tensor.ConvertOptions{}); err == nil {
+			nil); err == nil {
 			c.In[0] = y
 		}
 	}
@@ -263,7 +263,7 @@ func setBadFlag(c *Case) {
 // splitsTrailingSpace finds a StringSplit at white space that leaves some at the end.
 func splitsTrailingSpace(c *Case) bool {
 	return c.Attr("maxsplit") != nil && c.Text("delimiter", "") == "" &&
-		slices.ContainsFunc(tensor.Of[string](c.Tensor(0)), func(s string) bool {
+		slices.ContainsFunc(tensor.MustData[string](c.Tensor(0)), func(s string) bool {
 			return strings.TrimRight(s, " ") != s
 		})
 }
@@ -425,7 +425,7 @@ func leadingZero(c *Case) bool {
 	t := c.Tensor(0)
 	n := t.Dim(t.Rank() - 1)
 	for i := 0; i < t.Len(); i += max(n, 1) {
-		if tensor.Of[int32](t)[i] == 0 {
+		if tensor.MustData[int32](t)[i] == 0 {
 			return true
 		}
 	}

@@ -8,13 +8,13 @@ import (
 
 // splitsNothing finds a StringSplit of an empty string at a delimiter.
 func splitsNothing(c *Case) bool {
-	return c.Text("delimiter", "") != "" && slices.Contains(tensor.Of[string](c.Tensor(0)), "")
+	return c.Text("delimiter", "") != "" && slices.Contains(tensor.MustData[string](c.Tensor(0)), "")
 }
 
 func setSplitsNothing(c *Case) {
 	x := c.Tensor(0).Clone()
 	if x.Len() > 0 {
-		tensor.Of[string](x)[0] = ""
+		tensor.MustData[string](x)[0] = ""
 	}
 	c.In[0] = x
 	c.set("delimiter", ";")
@@ -23,7 +23,7 @@ func setSplitsNothing(c *Case) {
 func setTrailingSpace(c *Case) {
 	x := c.Tensor(0).Clone()
 	if x.Len() > 0 {
-		tensor.Of[string](x)[0] = "a b "
+		tensor.MustData[string](x)[0] = "a b "
 	}
 	c.In[0] = x
 	c.set("delimiter", "").set("maxsplit", int64(1))

@@ -76,8 +76,8 @@ func move(g *gen) *Case {
 		if index == tensor.TypeInt32 {
 			for i := 1; i < 5; i++ {
 				x := tensor.Must(tensor.Zeros(tensor.TypeInt32, len(axes)))
-				for k, v := range tensor.Of[int64](c.Tensor(i)) {
-					tensor.Of[int32](x)[k] = int32(min(max(v, -1<<31), 1<<31-1))
+				for k, v := range tensor.MustData[int64](c.Tensor(i)) {
+					tensor.MustData[int32](x)[k] = int32(min(max(v, -1<<31), 1<<31-1))
 				}
 				c.In[i] = x
 			}
@@ -173,8 +173,8 @@ func move(g *gen) *Case {
 		for _, v := range s[at+1:] {
 			inner *= v
 		}
-		for i := range tensor.Of[int64](x) {
-			tensor.Of[int64](x)[i] = int64(perm[i/inner%s[at]])
+		for i := range tensor.MustData[int64](x) {
+			tensor.MustData[int64](x)[i] = int64(perm[i/inner%s[at]])
 		}
 		c.In[1] = x
 		if op == "ScatterElements" {
@@ -203,8 +203,8 @@ func move(g *gen) *Case {
 			n *= v
 		}
 		x := tensor.Must(tensor.Zeros(tensor.TypeInt64, append(slices.Clone(lead), last)...))
-		for i := range tensor.Of[int64](x) {
-			tensor.Of[int64](x)[i] = int64(g.rng.IntN(shape[batch+i%last]))
+		for i := range tensor.MustData[int64](x) {
+			tensor.MustData[int64](x)[i] = int64(g.rng.IntN(shape[batch+i%last]))
 		}
 		c.In = append(c.In, g.tensor(d, normal, shape...), x)
 		if op == "GatherND" {
@@ -219,8 +219,8 @@ func move(g *gen) *Case {
 		}
 		if red == "none" {
 			x = tensor.Must(tensor.Zeros(tensor.TypeInt64, 1, last))
-			for i := range tensor.Of[int64](x) {
-				tensor.Of[int64](x)[i] = int64(g.rng.IntN(shape[i]))
+			for i := range tensor.MustData[int64](x) {
+				tensor.MustData[int64](x)[i] = int64(g.rng.IntN(shape[i]))
 			}
 			c.In[1], lead = x, []int{1}
 		} else {
@@ -297,8 +297,8 @@ func move(g *gen) *Case {
 		to := g.dtype("T2")
 		x := g.tensor(d, k, shape...)
 		if d == tensor.TypeString && to != tensor.TypeString {
-			for i := range tensor.Of[string](x) {
-				tensor.Of[string](x)[i] = []string{"1", "-2", "3.5", "1e3", "0"}[g.rng.IntN(5-2*btoi(!to.IsFloat()))]
+			for i := range tensor.MustData[string](x) {
+				tensor.MustData[string](x)[i] = []string{"1", "-2", "3.5", "1e3", "0"}[g.rng.IntN(5-2*btoi(!to.IsFloat()))]
 			}
 		}
 		c := newCase(x)

@@ -166,7 +166,7 @@ func window(g *gen) *Case {
 		count := g.in(1, 4)
 		rois := tensor.Must(tensor.Zeros(tensor.TypeFloat32, count, 4+btoi(op == "MaxRoiPool")))
 		at := 0
-		r := tensor.Of[float32](rois)
+		r := tensor.MustData[float32](rois)
 		for range count {
 			if op == "MaxRoiPool" {
 				r[at] = float32(g.rng.IntN(n))
@@ -193,9 +193,9 @@ func window(g *gen) *Case {
 		ch, h, w := g.in(1, 3), g.in(1, 4), g.in(1, 4)
 		x := g.tensor(tensor.TypeFloat32, normal, n, ch, h, w)
 		i := tensor.Must(tensor.Zeros(tensor.TypeInt64, n, ch, h, w))
-		for k := range tensor.Of[int64](i) {
+		for k := range tensor.MustData[int64](i) {
 			col, row, plane := k%w, k/w%h, k/(w*h)
-			tensor.Of[int64](i)[k] = int64(plane*4*h*w + (2*row+g.rng.IntN(2))*2*w + 2*col + g.rng.IntN(2))
+			tensor.MustData[int64](i)[k] = int64(plane*4*h*w + (2*row+g.rng.IntN(2))*2*w + 2*col + g.rng.IntN(2))
 		}
 		c.In = append(c.In, x, i)
 		return c.set("kernel_shape", []int64{2, 2}).set("strides", []int64{2, 2})
@@ -393,8 +393,8 @@ func recurrent(g *gen) *Case {
 	}
 	if g.n(2) == 1 {
 		l := tensor.Must(tensor.Zeros(tensor.TypeInt32, batch))
-		for i := range tensor.Of[int32](l) {
-			tensor.Of[int32](l)[i] = int32(1 + g.rng.IntN(seq))
+		for i := range tensor.MustData[int32](l) {
+			tensor.MustData[int32](l)[i] = int32(1 + g.rng.IntN(seq))
 		}
 		c.In[4] = l
 	}

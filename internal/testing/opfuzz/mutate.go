@@ -97,9 +97,9 @@ func (g *gen) like(t *tensor.Tensor, d tensor.DType, shape []int) *tensor.Tensor
 	n := t.Len()
 	if t.DType() == tensor.TypeString && d == tensor.TypeString {
 		r := tensor.Must(tensor.Zeros(d, shape...))
-		for i := range tensor.Of[string](r) {
+		for i := range tensor.MustData[string](r) {
 			if n > 0 {
-				tensor.Of[string](r)[i] = tensor.Of[string](t)[g.rng.IntN(n)]
+				tensor.MustData[string](r)[i] = tensor.MustData[string](t)[g.rng.IntN(n)]
 			}
 		}
 		return r
@@ -145,7 +145,7 @@ func (g *gen) like(t *tensor.Tensor, d tensor.DType, shape []int) *tensor.Tensor
 	}
 	r := tensor.Must(tensor.Zeros(d, shape...))
 	if err := tensor.ConvertInto(r, tensor.Must(tensor.New(v, shapeOf(shape, size)...)),
-		tensor.ConvertOptions{}); err != nil {
+		nil); err != nil {
 		return g.tensor(d, normal, shape...)
 	}
 	return r

@@ -265,7 +265,7 @@ func Network(t *rapid.T) (*onnx.Model, *tensor.Tensor) {
 		return nil, nil
 	}
 	x := tensor.Must(tensor.Zeros(tensor.TypeFloat32, append([]int{batch, c}, axes(w, h, wd)...)...))
-	for i, d := 0, tensor.Of[float32](x); i < len(d); i++ {
+	for i, d := 0, tensor.MustData[float32](x); i < len(d); i++ {
 		d[i] = float32(w.rng.NormFloat64())
 	}
 	return m, x

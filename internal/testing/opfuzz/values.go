@@ -35,23 +35,23 @@ func (g *gen) tensor(d tensor.DType, k kind, shape ...int) *tensor.Tensor {
 	r := g.rng
 	switch {
 	case d == tensor.TypeString:
-		for i := range tensor.Of[string](t) {
-			tensor.Of[string](t)[i] = []string{"a", "b", "", "cat", "Dog", "1.5", "-2", "größer", "a b"}[r.IntN(9)]
+		for i := range tensor.MustData[string](t) {
+			tensor.MustData[string](t)[i] = []string{"a", "b", "", "cat", "Dog", "1.5", "-2", "größer", "a b"}[r.IntN(9)]
 		}
 		return t
 	case d == tensor.TypeBool:
-		for i := range tensor.Of[bool](t) {
-			tensor.Of[bool](t)[i] = r.IntN(2) == 0
+		for i := range tensor.MustData[bool](t) {
+			tensor.MustData[bool](t)[i] = r.IntN(2) == 0
 		}
 		return t
 	case d == tensor.TypeComplex64:
-		for i := range tensor.Of[complex64](t) {
-			tensor.Of[complex64](t)[i] = complex(float32(r.NormFloat64()), float32(r.NormFloat64()))
+		for i := range tensor.MustData[complex64](t) {
+			tensor.MustData[complex64](t)[i] = complex(float32(r.NormFloat64()), float32(r.NormFloat64()))
 		}
 		return t
 	case d == tensor.TypeComplex128:
-		for i := range tensor.Of[complex128](t) {
-			tensor.Of[complex128](t)[i] = complex(r.NormFloat64(), r.NormFloat64())
+		for i := range tensor.MustData[complex128](t) {
+			tensor.MustData[complex128](t)[i] = complex(r.NormFloat64(), r.NormFloat64())
 		}
 		return t
 	}
@@ -92,7 +92,7 @@ func (g *gen) tensor(d tensor.DType, k kind, shape ...int) *tensor.Tensor {
 		}
 	}
 	if err := tensor.ConvertInto(t, tensor.Must(tensor.New(v, shapeOf(shape, n)...)),
-		tensor.ConvertOptions{}); err != nil {
+		nil); err != nil {
 		panic(err)
 	}
 	return t
@@ -148,18 +148,18 @@ func ints(v ...int) *tensor.Tensor {
 // indices draws numbers from [-n, n), or from [0, n) if negative is false.
 func (g *gen) indices(d tensor.DType, n int, negative bool, shape ...int) *tensor.Tensor {
 	t := tensor.Must(tensor.Zeros(tensor.TypeInt64, shape...))
-	for i := range tensor.Of[int64](t) {
+	for i := range tensor.MustData[int64](t) {
 		v := g.rng.IntN(max(1, n))
 		if negative && g.rng.IntN(4) == 0 {
 			v -= n
 		}
-		tensor.Of[int64](t)[i] = int64(v)
+		tensor.MustData[int64](t)[i] = int64(v)
 	}
 	if d == tensor.TypeInt64 {
 		return t
 	}
 	r := tensor.Must(tensor.Zeros(d, shape...))
-	if err := tensor.ConvertInto(r, t, tensor.ConvertOptions{}); err != nil {
+	if err := tensor.ConvertInto(r, t, nil); err != nil {
 		panic(err)
 	}
 	return r

@@ -22,7 +22,7 @@ func Same(a, b tensor.Value, tol float64) bool {
 			return false
 		}
 		if a.DType() == tensor.TypeString {
-			return slices.Equal(tensor.Of[string](a), tensor.Of[string](b))
+			return slices.Equal(tensor.MustData[string](a), tensor.MustData[string](b))
 		}
 		if bytes.Equal(a.Bytes(), b.Bytes()) {
 			return true
@@ -130,7 +130,7 @@ func Floats(t *tensor.Tensor) []float64 {
 }
 
 func widened[T tensor.Element](t *tensor.Tensor, f func(T) float64) []float64 {
-	return widenedSlice(tensor.Of[T](t), f)
+	return widenedSlice(tensor.MustData[T](t), f)
 }
 
 func widenedSlice[T any](s []T, f func(T) float64) []float64 {
@@ -148,7 +148,7 @@ func Show(v tensor.Value) string {
 		return "nothing"
 	case *tensor.Tensor:
 		if v.DType() == tensor.TypeString {
-			return fmt.Sprintf("%s%q", v, tensor.Of[string](v))
+			return fmt.Sprintf("%s%q", v, tensor.MustData[string](v))
 		}
 		if f := Floats(v); f != nil && len(f) <= 64 {
 			return fmt.Sprintf("%s%v", v, f)

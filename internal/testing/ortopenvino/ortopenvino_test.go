@@ -59,8 +59,8 @@ func quantized() *onnx.Model {
 
 func rows(n, seed int) *tensor.Tensor {
 	x := tensor.Must(tensor.Zeros(tensor.TypeFloat32, n, 4))
-	for i := range tensor.Of[float32](x) {
-		tensor.Of[float32](x)[i] = float32((i*7+seed)%9) - 4
+	for i := range tensor.MustData[float32](x) {
+		tensor.MustData[float32](x)[i] = float32((i*7+seed)%9) - 4
 	}
 	return x
 }

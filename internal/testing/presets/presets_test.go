@@ -283,7 +283,7 @@ func TestPresets(t *testing.T) {
 					t.Errorf("options (-want +got):\n%s", diff)
 				}
 				if d.opts.Threads != c.threads || d.opts.InterOpThreads != c.inter ||
-					c.inter > 0 != (d.opts.ExecutionMode == onward.Parallel) {
+					c.inter > 0 != (d.opts.ExecutionMode == onward.ExecutionParallel) {
 					t.Errorf("threads %d, %d, mode %v", d.opts.Threads, d.opts.InterOpThreads, d.opts.ExecutionMode)
 				}
 				wantDims := map[string]int64(nil)

@@ -185,7 +185,7 @@ func (v *Value) Tensor() *tensor.Tensor {
 		if d.String() == v.T {
 			x := data(v, func(n Number) float32 { return float32(n) })
 			r := tensor.Must(tensor.Zeros(d, v.S...))
-			if err := tensor.ConvertInto(r, x, tensor.ConvertOptions{}); err != nil {
+			if err := tensor.ConvertInto(r, x, nil); err != nil {
 				panic(err)
 			}
 			return r

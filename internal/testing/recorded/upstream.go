@@ -134,7 +134,7 @@ func sortedAs[T interface {
 	cmp.Ordered
 	tensor.Element
 }](t *tensor.Tensor) tensor.Value {
-	s := slices.Clone(tensor.Of[T](t))
+	s := slices.Clone(tensor.MustData[T](t))
 	slices.Sort(s)
 	return must(tensor.New(s, t.Shape()...))
 }

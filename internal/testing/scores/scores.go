@@ -55,7 +55,7 @@ const maxErrors = 5
 // or, if there are patterns in include, those that match one of these.
 func Run(ctx context.Context, dir, provider string, include, exclude []string) (*Report, error) {
 	p := backend.Provider(provider)
-	r, err := backendtest.New(p, backendtest.Options{Dir: dir, Devices: []string{strings.ToUpper(p.Device(nil).Type)},
+	r, err := backendtest.New(p, &backendtest.Options{Dir: dir, Devices: []string{strings.ToUpper(p.Device(nil).Type)},
 		Prepare: &backend.Options{SkipCheck: true, Session: &onward.SessionOptions{Threads: 1}}})
 	if err != nil {
 		return nil, err

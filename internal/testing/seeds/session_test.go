@@ -98,7 +98,7 @@ func TestDatasets(t *testing.T) {
 			must(t, err, r.Close())
 			if c.want != nil {
 				wantEqual(t, out.Tensor(0), c.want)
-			} else if y := tensor.Of[float32](out.Tensor(0)); len(y) != 60 || y[59] != 0.5 {
+			} else if y := tensor.MustData[float32](out.Tensor(0)); len(y) != 60 || y[59] != 0.5 {
 				t.Errorf("sigmoid: %v", y)
 			}
 		}
@@ -117,7 +117,7 @@ func TestDatasets(t *testing.T) {
 		must(t, err)
 		rows, err := tensor.Maps[int64, float32](out.Values[1])
 		must(t, err)
-		if labels := tensor.Of[int64](out.Tensor(0)); !slices.Equal(labels, []int64{0, 0, 0}) || len(rows) != 3 ||
+		if labels := tensor.MustData[int64](out.Tensor(0)); !slices.Equal(labels, []int64{0, 0, 0}) || len(rows) != 3 ||
 			rows[1][0] < 0.9 {
 			t.Errorf("labels %v, probabilities %v", labels, rows)
 		}
@@ -270,19 +270,19 @@ func TestBindingScenarios(t *testing.T) {
 			return out[0]
 		}
 		x := []float32{1, 1, 1}
-		must(t, b.BindCPUInput("x", row(x...)), b.BindOutput("y"))
+		must(t, b.BindCPUInput("x", row(x...)), b.BindOutput("y", onward.Buffer{}))
 		wantEqual(t, first(), row(2, 3, 4))
 
 		device := onward.Buffer{Device: onward.Device{Type: "cpu"}, Type: tensor.TypeFloat32, Shape: []int{1, 3},
 			Pointer: unsafe.Pointer(&x[0])}
-		must(t, b.ClearInputs(), b.ClearOutputs(), b.BindInput("x", device), b.BindOutput("y"))
+		must(t, b.ClearInputs(), b.ClearOutputs(), b.BindInput("x", device), b.BindOutput("y", onward.Buffer{}))
 		x[2] = 2
 		wantEqual(t, first(), row(2, 3, 7))
 
 		y := make([]float32, 3)
 		result := device
 		result.Pointer = unsafe.Pointer(&y[0])
-		must(t, b.ClearOutputs(), b.BindOutputBuffer("y", result))
+		must(t, b.ClearOutputs(), b.BindOutput("y", result))
 		wantEqual(t, first(), row(2, 3, 7))
 		wantEqual(t, row(y...), row(2, 3, 7))
 		values, err := b.Outputs()
@@ -291,10 +291,10 @@ func TestBindingScenarios(t *testing.T) {
 			t.Errorf("outputs %v", values)
 		}
 		result.Shape = nil
-		if err := b.BindOutputBuffer("y", result); !errors.Is(err, onward.ErrInvalidArgument) {
+		if err := b.BindOutput("y", result); !errors.Is(err, onward.ErrInvalidArgument) {
 			t.Errorf("a buffer without a shape: %v", err)
 		}
-		if err := b.BindOutputTo("y", onward.Device{Type: "tpu"}); !errors.Is(err, onward.ErrInvalidArgument) ||
+		if err := b.BindOutput("y", onward.Buffer{Device: onward.Device{Type: "tpu"}}); !errors.Is(err, onward.ErrInvalidArgument) ||
 			!strings.Contains(err.Error(), "Unsupported device type: tpu") {
 			t.Errorf("an unknown device: %v", err)
 		}
@@ -308,7 +308,7 @@ func TestSessionOptions(t *testing.T) {
 		o.FreeDimensions = map[string]int64{"n": 2}
 		o.Initializers = onward.Values{"w": vector(0, 0, 5)}
 		o.LogID, o.Deterministic, o.DisableMemoryPattern, o.DisableMemoryArena = "seeds", true, true, true
-		o.OptimizationLevel, o.ExecutionMode, o.InterOpThreads = onward.OptimizeBasic, onward.Sequential, 1
+		o.OptimizationLevel, o.ExecutionMode, o.InterOpThreads = onward.OptimizeBasic, onward.ExecutionSequential, 1
 		o.Config = map[string]string{"session.intra_op.allow_spinning": "0"}
 		s := open(t, scaled(), o)
 		if in := s.Inputs(); in[0].String() != "x: tensor(float)[2,3]" {

@@ -106,8 +106,8 @@ func layers(rows any) *onnx.Model {
 
 func rows(n, seed int) *tensor.Tensor {
 	x := tensor.Must(tensor.Zeros(tensor.TypeFloat32, n, 8))
-	for i := range tensor.Of[float32](x) {
-		tensor.Of[float32](x)[i] = float32((i*7+seed*13)%101) - 50
+	for i := range tensor.MustData[float32](x) {
+		tensor.MustData[float32](x)[i] = float32((i*7+seed*13)%101) - 50
 	}
 	return x
 }
@@ -118,8 +118,8 @@ func times16(x *tensor.Tensor, y tensor.Value) bool {
 	if !ok || t.Len() != x.Len() {
 		return false
 	}
-	for i, v := range tensor.Of[float32](t) {
-		if v != 16*tensor.Of[float32](x)[i] {
+	for i, v := range tensor.MustData[float32](t) {
+		if v != 16*tensor.MustData[float32](x)[i] {
 			return false
 		}
 	}
@@ -189,7 +189,7 @@ func TestConcurrent(t *testing.T) {
 						}
 						y = out["y"]
 					} else {
-						if err := errors.Join(b.BindCPUInput("x", x), b.BindOutputTo("y", gpu),
+						if err := errors.Join(b.BindCPUInput("x", x), b.BindOutput("y", onward.Buffer{Device: gpu}),
 							s.RunBinding(context.Background(), b, nil)); err != nil {
 							t.Error(err)
 							return

@@ -79,5 +79,5 @@ func Check(provider, name, value string, kind Kind) (string, error) {
 
 // Invalid returns an error with the status INVALID_ARGUMENT.
 func Invalid(format string, args ...any) error {
-	return &driver.StatusError{Code: driver.InvalidArgument, Message: fmt.Sprintf(format, args...)}
+	return &driver.StatusError{Code: driver.CodeInvalidArgument, Message: fmt.Sprintf(format, args...)}
 }

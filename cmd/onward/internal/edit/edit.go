@@ -209,7 +209,7 @@ func FreeBatch(m *onnx.Model, name string) (*onnx.Model, []string, error) {
 			if err != nil || x.DType() != tensor.TypeInt64 || x.Len() == 0 {
 				continue
 			}
-			shape := slices.Clone(tensor.Of[int64](x))
+			shape := slices.Clone(tensor.MustData[int64](x))
 			if a := n.Attribute("allowzero"); shape[0] <= 0 || shape[0]%size != 0 || a != nil && a.I != 0 {
 				continue
 			}

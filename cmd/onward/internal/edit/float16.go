@@ -187,7 +187,7 @@ func (h *half) weight(name string, t *onnx.Tensor) bool {
 	if h.elem == tensor.TypeBFloat16 {
 		most = math.Float32frombits(0x7f7f0000)
 	}
-	data := slices.Clone(tensor.Of[float32](x))
+	data := slices.Clone(tensor.MustData[float32](x))
 	beyond := false
 	for i, v := range data {
 		if a := float32(math.Abs(float64(v))); a > most && !math.IsInf(float64(v), 0) {
@@ -204,7 +204,7 @@ func (h *half) weight(name string, t *onnx.Tensor) bool {
 		y, err = y.Reshape()
 	}
 	if err == nil {
-		y, err = tensor.Convert(y, h.elem, tensor.ConvertOptions{})
+		y, err = tensor.Convert(y, h.elem, nil)
 	}
 	if err != nil {
 		return false

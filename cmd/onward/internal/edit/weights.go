@@ -65,7 +65,7 @@ func weight(t *onnx.Tensor, x *tensor.Tensor) (*onnx.Tensor, error) {
 			return nil, fmt.Errorf("the model has type %s, the file has %s; want both integer or both floating-point",
 				to, x.DType())
 		}
-		y, err := tensor.Convert(x, to, tensor.ConvertOptions{})
+		y, err := tensor.Convert(x, to, nil)
 		if err != nil {
 			return nil, err
 		}

@@ -172,5 +172,5 @@ func convertTo(data []float64, dtype tensor.DType, shape []int) (*tensor.Tensor,
 			return nil, err
 		}
 	}
-	return tensor.Convert(t, dtype, tensor.ConvertOptions{Saturate: true})
+	return tensor.Convert(t, dtype, &tensor.ConvertOptions{Saturate: true})
 }

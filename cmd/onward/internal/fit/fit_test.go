@@ -83,11 +83,11 @@ func TestSuiteModelsRun(t *testing.T) {
 // integers returns the elements of an input.
 func integers(t *testing.T, v tensor.Value) []int64 {
 	t.Helper()
-	x, err := tensor.Convert(v.(*tensor.Tensor), tensor.TypeInt64, tensor.ConvertOptions{})
+	x, err := tensor.Convert(v.(*tensor.Tensor), tensor.TypeInt64, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tensor.Of[int64](x)
+	return tensor.MustData[int64](x)
 }
 
 // bounds returns the least and the largest element.
@@ -126,7 +126,7 @@ func TestEncoders(t *testing.T) {
 		if got := f.Shapes["input_ids"]; got[0] != 1 || got[1] != 8 {
 			t.Errorf("%+v: ids %v, want [1 8]", e, got)
 		}
-		for _, x := range tensor.Of[float32](out["last_hidden_state"].(*tensor.Tensor)) {
+		for _, x := range tensor.MustData[float32](out["last_hidden_state"].(*tensor.Tensor)) {
 			if x != x {
 				t.Fatalf("%+v: a result is not a number", e)
 			}

@@ -250,11 +250,11 @@ func (u *use) numbers(k int) []float64 {
 	if !ok || t.Len() > 4096 || t.DType() == tensor.TypeString {
 		return nil
 	}
-	y, err := tensor.Convert(t, tensor.TypeFloat64, tensor.ConvertOptions{Saturate: true})
+	y, err := tensor.Convert(t, tensor.TypeFloat64, &tensor.ConvertOptions{Saturate: true})
 	if err != nil {
 		return nil
 	}
-	return tensor.Of[float64](y)
+	return tensor.MustData[float64](y)
 }
 
 func (u *use) has(k int) bool { return k < len(u.n.In) && u.n.In[k] != ir.None }

@@ -60,12 +60,12 @@ func (p *Picture) read(arg onward.NodeArg, file string) (tensor.Value, error) {
 	t, err := img.Tensor(preprocess.Layout{ChannelsLast: !layout.ChannelsFirst, Scale: layout.Scale,
 		Mean: p.Mean, Std: p.Std})
 	if err == nil && len(arg.Shape) == 3 {
-		t, err = tensor.New(tensor.Of[float32](t), t.Shape()[1:]...)
+		t, err = tensor.New(tensor.MustData[float32](t), t.Shape()[1:]...)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return tensor.Convert(t, arg.ElementType().Elem, tensor.ConvertOptions{Saturate: true})
+	return tensor.Convert(t, arg.ElementType().Elem, &tensor.ConvertOptions{Saturate: true})
 }
 
 // resize resizes an image to the size of the flag.

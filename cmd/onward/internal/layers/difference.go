@@ -71,12 +71,12 @@ func Compare(a, b tensor.Value, o Tolerance) Difference {
 
 // rms returns the root mean square of the finite elements.
 func rms(t *tensor.Tensor) float64 {
-	x, err := tensor.Convert(t, tensor.TypeFloat64, tensor.ConvertOptions{})
+	x, err := tensor.Convert(t, tensor.TypeFloat64, nil)
 	if err != nil {
 		return 0
 	}
 	sum, n := 0.0, 0
-	for _, v := range tensor.Of[float64](x) {
+	for _, v := range tensor.MustData[float64](x) {
 		if s := v * v; !math.IsNaN(s) && !math.IsInf(s, 0) {
 			sum += s
 			n++
@@ -94,12 +94,12 @@ func sameType(a, b tensor.Value) (tensor.Value, tensor.Value) {
 		return a, b
 	}
 	if x.DType().Bits() > y.DType().Bits() {
-		if c, err := tensor.Convert(y, x.DType(), tensor.ConvertOptions{}); err == nil {
+		if c, err := tensor.Convert(y, x.DType(), nil); err == nil {
 			return a, c
 		}
 		return a, b
 	}
-	if c, err := tensor.Convert(x, y.DType(), tensor.ConvertOptions{}); err == nil {
+	if c, err := tensor.Convert(x, y.DType(), nil); err == nil {
 		return c, b
 	}
 	return a, b
@@ -144,16 +144,16 @@ func (d *distance) tensors(a, b *tensor.Tensor) bool {
 		a.DType() == tensor.TypeComplex64 || a.DType() == tensor.TypeComplex128 {
 		return false
 	}
-	x, err := tensor.Convert(a, tensor.TypeFloat64, tensor.ConvertOptions{})
+	x, err := tensor.Convert(a, tensor.TypeFloat64, nil)
 	if err != nil {
 		return false
 	}
-	y, err := tensor.Convert(b, tensor.TypeFloat64, tensor.ConvertOptions{})
+	y, err := tensor.Convert(b, tensor.TypeFloat64, nil)
 	if err != nil {
 		return false
 	}
-	for i, q := range tensor.Of[float64](y) {
-		p := tensor.Of[float64](x)[i]
+	for i, q := range tensor.MustData[float64](y) {
+		p := tensor.MustData[float64](x)[i]
 		diff := math.Abs(p - q)
 		d.signal += q * q
 		d.noise += diff * diff

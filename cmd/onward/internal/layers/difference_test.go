@@ -45,7 +45,7 @@ func TestCompareSteps(t *testing.T) {
 
 func TestCompareOtherPrecision(t *testing.T) {
 	half := tensor.Must(tensor.Convert(tensor.Must(tensor.New([]float32{1, 0.1}, 2)), tensor.TypeFloat16,
-		tensor.ConvertOptions{}))
+		nil))
 	d := Compare(half, tensor.Must(tensor.New([]float32{1, 0.1}, 2)), Tolerance{Rtol: 1e-3})
 	if !d.Agree || d.SNR == nil || *d.SNR < 60 || *d.SNR > 110 {
 		t.Errorf("float16 against float32: got %+v, want agreement with the noise of rounding", d)

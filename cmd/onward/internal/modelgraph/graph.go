@@ -173,7 +173,7 @@ func (b *builder) weight(s *scope, name string, t *onnx.Tensor) {
 	v := b.value(s, name, "")
 	w, elements := b.summary(name, t)
 	if elements != nil && elements.DType() == tensor.TypeInt64 {
-		b.shapes[v] = tensor.Of[int64](elements)
+		b.shapes[v] = tensor.MustData[int64](elements)
 	}
 	b.Values[v].Type = w.Type
 	b.Weights = append(b.Weights, w)

@@ -94,14 +94,14 @@ func (b *builder) filled(n *onnx.Node, s *scope) *Weight {
 
 // elements returns the elements of a small tensor as text.
 func elements(x *tensor.Tensor) string {
-	y, err := tensor.Convert(x, tensor.TypeString, tensor.ConvertOptions{})
+	y, err := tensor.Convert(x, tensor.TypeString, nil)
 	if x.DType() == tensor.TypeString {
 		y, err = x, nil
 	}
 	if err != nil {
 		return ""
 	}
-	list := tensor.Of[string](y)
+	list := tensor.MustData[string](y)
 	for i, s := range list {
 		if x.DType() == tensor.TypeString {
 			list[i] = strconv.Quote(s)

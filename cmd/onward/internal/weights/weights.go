@@ -25,31 +25,31 @@ type Summary struct {
 func Summarize(t *tensor.Tensor) (*Summary, error) {
 	switch d := t.DType(); d {
 	case tensor.TypeFloat32:
-		return summarize(tensor.Of[float32](t)), nil
+		return summarize(tensor.MustData[float32](t)), nil
 	case tensor.TypeFloat64:
-		return summarize(tensor.Of[float64](t)), nil
+		return summarize(tensor.MustData[float64](t)), nil
 	case tensor.TypeInt8:
-		return summarize(tensor.Of[int8](t)), nil
+		return summarize(tensor.MustData[int8](t)), nil
 	case tensor.TypeUint8:
-		return summarize(tensor.Of[uint8](t)), nil
+		return summarize(tensor.MustData[uint8](t)), nil
 	case tensor.TypeInt32:
-		return summarize(tensor.Of[int32](t)), nil
+		return summarize(tensor.MustData[int32](t)), nil
 	case tensor.TypeInt64:
-		return summarize(tensor.Of[int64](t)), nil
+		return summarize(tensor.MustData[int64](t)), nil
 	case tensor.TypeString, tensor.TypeComplex64, tensor.TypeComplex128:
 		return nil, errors.New("elements of type " + d.String() + " have no order")
 	case tensor.TypeUint32, tensor.TypeUint64: // float32 has too few digits
-		x, err := tensor.Convert(t, tensor.TypeFloat64, tensor.ConvertOptions{})
+		x, err := tensor.Convert(t, tensor.TypeFloat64, nil)
 		if err != nil {
 			return nil, err
 		}
-		return summarize(tensor.Of[float64](x)), nil
+		return summarize(tensor.MustData[float64](x)), nil
 	}
-	x, err := tensor.Convert(t, tensor.TypeFloat32, tensor.ConvertOptions{})
+	x, err := tensor.Convert(t, tensor.TypeFloat32, nil)
 	if err != nil {
 		return nil, err
 	}
-	return summarize(tensor.Of[float32](x)), nil
+	return summarize(tensor.MustData[float32](x)), nil
 }
 
 func summarize[T int8 | uint8 | int32 | int64 | float32 | float64](list []T) *Summary {

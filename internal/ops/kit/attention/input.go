@@ -109,28 +109,28 @@ func maskBias[T kit.RealFloat](c *ir.Call, t *tensor.Tensor) ([]T, error) {
 	switch t.DType() {
 	case tensor.TypeBool:
 		ninf := T(math.Inf(-1))
-		for i, v := range tensor.Of[bool](t) {
+		for i, v := range tensor.MustData[bool](t) {
 			r[i] = 0
 			if !v {
 				r[i] = ninf
 			}
 		}
 	case tensor.TypeInt8:
-		castReal(r, tensor.Of[int8](t))
+		castReal(r, tensor.MustData[int8](t))
 	case tensor.TypeInt16:
-		castReal(r, tensor.Of[int16](t))
+		castReal(r, tensor.MustData[int16](t))
 	case tensor.TypeInt32:
-		castReal(r, tensor.Of[int32](t))
+		castReal(r, tensor.MustData[int32](t))
 	case tensor.TypeInt64:
-		castReal(r, tensor.Of[int64](t))
+		castReal(r, tensor.MustData[int64](t))
 	case tensor.TypeUint8:
-		castReal(r, tensor.Of[uint8](t))
+		castReal(r, tensor.MustData[uint8](t))
 	case tensor.TypeUint16:
-		castReal(r, tensor.Of[uint16](t))
+		castReal(r, tensor.MustData[uint16](t))
 	case tensor.TypeUint32:
-		castReal(r, tensor.Of[uint32](t))
+		castReal(r, tensor.MustData[uint32](t))
 	case tensor.TypeUint64:
-		castReal(r, tensor.Of[uint64](t))
+		castReal(r, tensor.MustData[uint64](t))
 	default:
 		return nil, fail.Errorf("attn_mask has type %s", t.DType())
 	}

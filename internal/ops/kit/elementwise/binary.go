@@ -151,21 +151,21 @@ func RefuseZeroDivisor(t *tensor.Tensor) error {
 	i := -1
 	switch t.DType() {
 	case tensor.TypeInt8:
-		i = slices.Index(tensor.Of[int8](t), 0)
+		i = slices.Index(tensor.MustData[int8](t), 0)
 	case tensor.TypeInt16:
-		i = slices.Index(tensor.Of[int16](t), 0)
+		i = slices.Index(tensor.MustData[int16](t), 0)
 	case tensor.TypeInt32:
-		i = slices.Index(tensor.Of[int32](t), 0)
+		i = slices.Index(tensor.MustData[int32](t), 0)
 	case tensor.TypeInt64:
-		i = slices.Index(tensor.Of[int64](t), 0)
+		i = slices.Index(tensor.MustData[int64](t), 0)
 	case tensor.TypeUint8:
-		i = slices.Index(tensor.Of[uint8](t), 0)
+		i = slices.Index(tensor.MustData[uint8](t), 0)
 	case tensor.TypeUint16:
-		i = slices.Index(tensor.Of[uint16](t), 0)
+		i = slices.Index(tensor.MustData[uint16](t), 0)
 	case tensor.TypeUint32:
-		i = slices.Index(tensor.Of[uint32](t), 0)
+		i = slices.Index(tensor.MustData[uint32](t), 0)
 	case tensor.TypeUint64:
-		i = slices.Index(tensor.Of[uint64](t), 0)
+		i = slices.Index(tensor.MustData[uint64](t), 0)
 	}
 	if i >= 0 {
 		return fail.Errorf("integer division by zero: element %d of the divisor is 0", i)

@@ -15,7 +15,7 @@ func DropoutRatio(t, mode *tensor.Tensor) (float64, error) {
 	if mode.Len() != 1 {
 		return 0, fail.Errorf("training_mode has shape %v, want a scalar", mode.Shape())
 	}
-	if !tensor.Of[bool](mode)[0] {
+	if !tensor.MustData[bool](mode)[0] {
 		return 0, nil
 	}
 	if t == nil {
@@ -24,11 +24,11 @@ func DropoutRatio(t, mode *tensor.Tensor) (float64, error) {
 	if t.Len() != 1 {
 		return 0, fail.Errorf("ratio has shape %v, want a scalar", t.Shape())
 	}
-	wide, err := tensor.Convert(t, tensor.TypeFloat64, tensor.ConvertOptions{})
+	wide, err := tensor.Convert(t, tensor.TypeFloat64, nil)
 	if err != nil {
 		return 0, err
 	}
-	r := tensor.Of[float64](wide)[0]
+	r := tensor.MustData[float64](wide)[0]
 	if !(r >= 0 && r < 1) {
 		return 0, fail.Errorf("ratio is %g, want it in [0, 1)", r)
 	}

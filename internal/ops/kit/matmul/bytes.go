@@ -42,9 +42,9 @@ func PackBytesTrans(v tensor.Value, trans bool) *PackedBytes {
 // packBytesOf packs the k×n matrix that starts at element at of t.
 func packBytesOf(par gemm.Par, level cpu.Level, t *tensor.Tensor, at, ld int, trans bool, k, n int) *quant.Packed {
 	if t.DType() == tensor.TypeInt8 {
-		return quant.Pack(par, level, tensor.Of[int8](t)[at:], ld, trans, k, n)
+		return quant.Pack(par, level, tensor.MustData[int8](t)[at:], ld, trans, k, n)
 	}
-	return quant.Pack(par, level, tensor.Of[uint8](t)[at:], ld, trans, k, n)
+	return quant.Pack(par, level, tensor.MustData[uint8](t)[at:], ld, trans, k, n)
 }
 
 // QuantLen returns an upper bound of the size of a packed matrix in bytes.
@@ -252,9 +252,9 @@ func BytesLessParam(c *ir.Call, t, zero *tensor.Tensor, q QuantParam) ([]int32, 
 		return nil, err
 	}
 	if t.DType() == tensor.TypeInt8 {
-		subtractLines(c, r, tensor.Of[int8](t), tensor.Of[int8](zero), q)
+		subtractLines(c, r, tensor.MustData[int8](t), tensor.MustData[int8](zero), q)
 	} else {
-		subtractLines(c, r, tensor.Of[uint8](t), tensor.Of[uint8](zero), q)
+		subtractLines(c, r, tensor.MustData[uint8](t), tensor.MustData[uint8](zero), q)
 	}
 	return r, nil
 }
@@ -287,10 +287,10 @@ func BytesLess(c *ir.Call, t, zero *tensor.Tensor, n int) ([]int32, error) {
 }
 
 func bytesLessOf[T int8 | uint8](c *ir.Call, dst []int32, t, zero *tensor.Tensor, n int) {
-	src := tensor.Of[T](t)
+	src := tensor.MustData[T](t)
 	var zs []T
 	if zero != nil {
-		zs = tensor.Of[T](zero)
+		zs = tensor.MustData[T](zero)
 	}
 	if len(zs) <= 1 {
 		n = 1

@@ -286,7 +286,7 @@ func PackMatrix(b *tensor.Tensor, trans, own bool) (*PackedReals, error) {
 	}
 	var src []float32
 	if b.DType() == tensor.TypeFloat32 {
-		src = tensor.Of[float32](b)
+		src = tensor.MustData[float32](b)
 	} else {
 		src = make([]float32, b.Len())
 		if err := kit.RealConvert(src, b); err != nil {

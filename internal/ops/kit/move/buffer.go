@@ -77,7 +77,7 @@ func In(c *ir.Call, t *tensor.Tensor) (Buf, error) {
 	b := Buf{c: c, t: t, Width: Width(d)}
 	switch {
 	case d == tensor.TypeString:
-		b.Strs = tensor.Of[string](t)
+		b.Strs = tensor.MustData[string](t)
 	case d.Packed():
 		raw, err := c.Scratch(t.Len())
 		if err != nil {
@@ -107,7 +107,7 @@ func Into(c *ir.Call, t *tensor.Tensor) (Buf, error) {
 	b := Buf{c: c, t: t, Width: Width(d)}
 	switch {
 	case d == tensor.TypeString:
-		b.Strs = tensor.Of[string](t)
+		b.Strs = tensor.MustData[string](t)
 	case d.Packed():
 		raw, err := c.Scratch(t.Len())
 		if err != nil {
@@ -190,7 +190,7 @@ func Value(c *ir.Call, i int, v tensor.Value) error {
 		return err
 	}
 	if t.DType() == tensor.TypeString {
-		copy(tensor.Of[string](out), tensor.Of[string](t))
+		copy(tensor.MustData[string](out), tensor.MustData[string](t))
 	} else {
 		copy(out.Bytes(), t.Bytes())
 	}
@@ -496,9 +496,9 @@ func IndexList(c *ir.Call, t *tensor.Tensor, n int, what string) ([]int, error) 
 	}
 	switch t.DType() {
 	case tensor.TypeInt64:
-		err = indexListOf(r, tensor.Of[int64](t), n, what)
+		err = indexListOf(r, tensor.MustData[int64](t), n, what)
 	case tensor.TypeInt32:
-		err = indexListOf(r, tensor.Of[int32](t), n, what)
+		err = indexListOf(r, tensor.MustData[int32](t), n, what)
 	default:
 		err = fail.Errorf("%s are %s, want int32 or int64", what, t.DType())
 	}

@@ -96,7 +96,7 @@ func SliceOffsets(c *ir.Call, shape []int, indices *tensor.Tensor, batch int) (a
 	if batches > 0 {
 		perBatch = n / batches
 	}
-	coords := tensor.Of[int64](indices)
+	coords := tensor.MustData[int64](indices)
 	for i := range at {
 		p := 0
 		if perBatch > 0 {

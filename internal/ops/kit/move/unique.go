@@ -162,7 +162,7 @@ func uniqueCompare(c *ir.Call, x *tensor.Tensor, axis int) (compare func(a, b in
 	m := ir.Meter{C: c}
 	const call = 8 // cost of a call, in elements
 	if x.DType() == tensor.TypeString {
-		s := tensor.Of[string](x)
+		s := tensor.MustData[string](x)
 		return func(a, b int) int {
 			for o := range outer {
 				m.Check(inner + call)
@@ -223,27 +223,27 @@ func sortKeys(c *ir.Call, x *tensor.Tensor) (key []uint64, per int, err error) {
 			key[i] = uint64(v)
 		}
 	case tensor.TypeUint16:
-		for i, v := range tensor.Of[uint16](x) {
+		for i, v := range tensor.MustData[uint16](x) {
 			m.Check(1)
 			key[i] = uint64(v)
 		}
 	case tensor.TypeUint32:
-		for i, v := range tensor.Of[uint32](x) {
+		for i, v := range tensor.MustData[uint32](x) {
 			m.Check(1)
 			key[i] = uint64(v)
 		}
 	case tensor.TypeUint64:
-		for i, v := range tensor.Of[uint64](x) {
+		for i, v := range tensor.MustData[uint64](x) {
 			m.Check(1)
 			key[i] = v
 		}
 	case tensor.TypeComplex64:
-		for i, v := range tensor.Of[complex64](x) {
+		for i, v := range tensor.MustData[complex64](x) {
 			float(2*i, float64(real(v)))
 			float(2*i+1, float64(imag(v)))
 		}
 	case tensor.TypeComplex128:
-		for i, v := range tensor.Of[complex128](x) {
+		for i, v := range tensor.MustData[complex128](x) {
 			float(2*i, real(v))
 			float(2*i+1, imag(v))
 		}
@@ -257,7 +257,7 @@ func sortKeys(c *ir.Call, x *tensor.Tensor) (key []uint64, per int, err error) {
 			key[i] = uint64(n) ^ top
 		}
 	case tensor.TypeFloat64:
-		for i, v := range tensor.Of[float64](x) {
+		for i, v := range tensor.MustData[float64](x) {
 			float(i, v)
 		}
 	default:

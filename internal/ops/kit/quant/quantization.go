@@ -158,7 +158,7 @@ func (q *Quantization) Params(c *ir.Call, shape []int) (*Params, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Params{Scale: tensor.Of[float32](wide), Grid: g}
+	p := &Params{Scale: tensor.MustData[float32](wide), Grid: g}
 	if zero != nil {
 		if zero.Len() != scale.Len() || zero.Rank() > 1 && !slices.Equal(zero.Shape(), scale.Shape()) {
 			return nil, fail.Errorf("zero point has shape %v and scale %v, want the same", zero.Shape(), scale.Shape())
@@ -166,7 +166,7 @@ func (q *Quantization) Params(c *ir.Call, shape []int) (*Params, error) {
 		if wide, err = kit.ToScratch(c, zero, tensor.TypeFloat32); err != nil {
 			return nil, err
 		}
-		p.Zero = tensor.Of[float32](wide)
+		p.Zero = tensor.MustData[float32](wide)
 	}
 	if q.BlockSize == 0 && len(p.Scale) > 1 && !c.Generic {
 		return p, p.repeatShort(c, kit.Product(shape))

@@ -29,7 +29,7 @@ func NewBytes(name string, values, scale, zero *tensor.Tensor, dirs int) (*Bytes
 		return nil, fail.Errorf("%s has shape %v with scales %v and zero points %v, want "+want,
 			name, values.Shape(), scale.Shape(), zero.Shape(), dirs)
 	}
-	b := &Bytes{Values: values, scale: tensor.Of[float32](scale), zero: make([]int32, zero.Len())}
+	b := &Bytes{Values: values, scale: tensor.MustData[float32](scale), zero: make([]int32, zero.Len())}
 	for i, v := range zero.Bytes() {
 		if b.zero[i] = int32(v); zero.DType() == tensor.TypeInt8 {
 			b.zero[i] = int32(int8(v))
@@ -113,7 +113,7 @@ func (p *Weights) packBytes(par gemm.Par, b *Bytes, d int, columns []int, width 
 func packBytesOf[T quant.Byte](p *Weights, par gemm.Par, b *Bytes, d int, columns []int, width int) []byteMatrix {
 	var list []byteMatrix
 	k, n := b.Values.Dim(1), len(columns)
-	src, dst := tensor.Of[T](b.Values)[d*k*n:][:k*n], make([]T, k*p.columns)
+	src, dst := tensor.MustData[T](b.Values)[d*k*n:][:k*n], make([]T, k*p.columns)
 	scale, zero := make([]float32, p.columns), make([]int32, p.columns)
 	equal := true
 	for i, to := range columns {

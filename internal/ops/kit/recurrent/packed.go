@@ -71,7 +71,7 @@ func (r *Layer) Pack(in []tensor.Value, types []ir.Type, stages ...int) (*Weight
 	items := r.items(types)
 	p := &Weights{w: w.Shape(), r: u.Shape(), in: w.Dim(2), H: h}
 	p.divide(items, 2, recurrentVector, stages)
-	wd, rd := tensor.Of[float32](w), tensor.Of[float32](u)
+	wd, rd := tensor.MustData[float32](w), tensor.MustData[float32](u)
 	order := make([]float32, p.columns*p.in)
 	for d := range dirs {
 		clear(order)

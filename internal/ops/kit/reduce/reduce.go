@@ -146,7 +146,7 @@ type Table map[tensor.DType]reduceKernel
 // With returns the kernel of a reducer.
 func With[T tensor.Element, A any](r *Reducer[T, A]) reduceKernel {
 	return func(c *ir.Call, p *Plan, out, x *tensor.Tensor) error {
-		return Run(c, p, tensor.Of[T](out), tensor.Of[T](x), r)
+		return Run(c, p, tensor.MustData[T](out), tensor.MustData[T](x), r)
 	}
 }
 
@@ -157,7 +157,7 @@ func Either[T tensor.Element, A any](plain, fast *Reducer[T, A]) reduceKernel {
 		if c.Generic {
 			r = plain
 		}
-		return Run(c, p, tensor.Of[T](out), tensor.Of[T](x), r)
+		return Run(c, p, tensor.MustData[T](out), tensor.MustData[T](x), r)
 	}
 }
 

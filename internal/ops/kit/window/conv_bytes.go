@@ -51,9 +51,9 @@ func packConv(w, zero *tensor.Tensor, group int) (*ConvWeights, error) {
 	}
 	var err error
 	if w.DType() == tensor.TypeInt8 {
-		p.conv, err = conv.NewInteger(cpu.Active(), s, tensor.Of[int8](w), 0, zeros, nil)
+		p.conv, err = conv.NewInteger(cpu.Active(), s, tensor.MustData[int8](w), 0, zeros, nil)
 	} else {
-		p.conv, err = conv.NewInteger(cpu.Active(), s, tensor.Of[uint8](w), 0, zeros, nil)
+		p.conv, err = conv.NewInteger(cpu.Active(), s, tensor.MustData[uint8](w), 0, zeros, nil)
 	}
 	return p, err
 }
@@ -133,9 +133,9 @@ func (w *ConvWeights) Integers(c *ir.Call, s *ConvShape, x, xz *tensor.Tensor, b
 		return err
 	}
 	if x.DType() == tensor.TypeInt8 {
-		conv.RunInteger(d, par, y, tensor.Of[int8](x))
+		conv.RunInteger(d, par, y, tensor.MustData[int8](x))
 	} else {
-		conv.RunInteger(d, par, y, tensor.Of[uint8](x))
+		conv.RunInteger(d, par, y, tensor.MustData[uint8](x))
 	}
 	return c.Err()
 }
@@ -143,12 +143,12 @@ func (w *ConvWeights) Integers(c *ir.Call, s *ConvShape, x, xz *tensor.Tensor, b
 // WidenBytes converts the 8-bit integers of a tensor to int32 in dst.
 func WidenBytes(dst []int32, t *tensor.Tensor) {
 	if t.DType() == tensor.TypeInt8 {
-		for i, v := range tensor.Of[int8](t) {
+		for i, v := range tensor.MustData[int8](t) {
 			dst[i] = int32(v)
 		}
 		return
 	}
-	for i, v := range tensor.Of[uint8](t) {
+	for i, v := range tensor.MustData[uint8](t) {
 		dst[i] = int32(v)
 	}
 }

@@ -58,7 +58,7 @@ func (w *ConvWeights) NewPlan(c *ir.Call, s *ConvShape, xz, bias *tensor.Tensor,
 	}
 	var b []int32
 	if bias != nil {
-		b = slices.Clone(tensor.Of[int32](bias))
+		b = slices.Clone(tensor.MustData[int32](bias))
 	}
 	p.conv = w.at(s, xz, b)
 	p.Last = last && p.conv.Last()
@@ -78,18 +78,18 @@ func (p *ConvPlan) Requantized(c *ir.Call, x, y, yz *tensor.Tensor, after func(l
 		return err
 	}
 	if x.DType() == tensor.TypeInt8 {
-		runRequantized(p, par, tensor.Of[int8](x), y, yz, after)
+		runRequantized(p, par, tensor.MustData[int8](x), y, yz, after)
 	} else {
-		runRequantized(p, par, tensor.Of[uint8](x), y, yz, after)
+		runRequantized(p, par, tensor.MustData[uint8](x), y, yz, after)
 	}
 	return c.Err()
 }
 
 func runRequantized[X quant.Byte](p *ConvPlan, par gemm.Par, x []X, y, yz *tensor.Tensor, after func(lo, hi int)) {
 	if y.DType() == tensor.TypeInt8 {
-		requantizedTo(p, par, tensor.Of[int8](y), x, tensor.Of[int8](yz)[0], after)
+		requantizedTo(p, par, tensor.MustData[int8](y), x, tensor.MustData[int8](yz)[0], after)
 	} else {
-		requantizedTo(p, par, tensor.Of[uint8](y), x, tensor.Of[uint8](yz)[0], after)
+		requantizedTo(p, par, tensor.MustData[uint8](y), x, tensor.MustData[uint8](yz)[0], after)
 	}
 }
 

@@ -27,8 +27,8 @@ func MaxPoolBytes(c *ir.Call, columnMajor bool, g *Geometry, x, y *tensor.Tensor
 	if err != nil {
 		return err
 	}
-	results := tensor.Of[float32](out)
-	if err := MaxPool(c, columnMajor, g, tensor.Of[float32](wide), results, shape, least); err != nil {
+	results := tensor.MustData[float32](out)
+	if err := MaxPool(c, columnMajor, g, tensor.MustData[float32](wide), results, shape, least); err != nil {
 		return err
 	}
 	vec.MaxScalarF32(cpu.Active(), results, results, least) // windows without elements are -Inf in some kernels
@@ -44,7 +44,7 @@ func MaxPool[T kit.RealFloat](c *ir.Call, columnMajor bool, g *Geometry, x, y []
 		if err != nil {
 			return err
 		}
-		indices = tensor.Of[int64](t)
+		indices = tensor.MustData[int64](t)
 	}
 	if len(y) == 0 {
 		return nil
