@@ -8,6 +8,8 @@
 # make test-tokenizers  install pip's tokenizers, sentencepiece and tiktoken, fetch the tokenizers of
 #                 public models (240 MB), and compare TEXTS texts of each
 # make lint       vet, gofmt, staticcheck, lengths of lines and words
+# make apidiff    list changes of the public API since the tag BASE, the last one by default, that
+#                 break its users
 # make tidy       run go mod tidy in every module of go.work
 # make generate   regenerate files
 # make fuzz       run every fuzz target for FUZZTIME
@@ -40,7 +42,7 @@ STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 GOTEST = $(GO) run ./internal/testing/gotest $(if $(TALLY),-tally $(TALLY))
 
-.PHONY: all build test test-clients test-tokenizers test-integrations test-browser test-deploy test-devices suite bench bench-check bench-serve providers lint vet fmt staticcheck prose tidy generate fuzz attack mutate
+.PHONY: all build test test-clients test-tokenizers test-integrations test-browser test-deploy test-devices suite bench bench-check bench-serve providers lint apidiff vet fmt staticcheck prose tidy generate fuzz attack mutate
 
 all: build test lint
 

@@ -182,7 +182,8 @@ func checkBound(a *NodeArg, v *OrtValue, what string) (*OrtValue, error) {
 		want = *want.Of
 	}
 	if !got.Equal(want) {
-		return nil, statusf(CodeInvalidArgument, "Unexpected %s data type. Actual: (%s) , expected: (%s)", what, got, a.typ)
+		return nil, statusf(CodeInvalidArgument, "Unexpected %s data type. Actual: (%s) , expected: (%s)",
+			what, got, a.typ)
 	}
 	if a.Shape == nil || !v.IsTensor() {
 		return v, nil
@@ -436,7 +437,8 @@ func (s *Session) RunBinding(ctx context.Context, b *Binding, opts *RunOptions) 
 		return statusf(CodeInvalidArgument,
 			"RunOptions.Outputs must be nil: a run with a binding computes the bound outputs")
 	} else if opts.Into != nil {
-		return statusf(CodeInvalidArgument, "RunOptions.Into must be nil: bind the tensors to the outputs of these names")
+		return statusf(CodeInvalidArgument,
+			"RunOptions.Into must be nil: bind the tensors to the outputs of these names")
 	} else if opts.Adapters != nil {
 		return statusf(CodeInvalidArgument,
 			"RunOptions.Adapters must be nil: bind the adapter's parameters to the inputs of these names")

@@ -36,10 +36,12 @@ func TestBindingScenarios(t *testing.T) {
 			for i := range 6 { // runs are planned, captured, replayed
 				b := newBinding(t, s)
 				for range i {
-					enginetest.Must(t, b.BindCPUInput("X", tensor.Must(tensor.New(x, 3, 2))), b.BindOutput("Y", onward.Buffer{}),
+					enginetest.Must(t, b.BindCPUInput("X", tensor.Must(tensor.New(x, 3, 2))),
+						b.BindOutput("Y", onward.Buffer{}),
 						s.RunBinding(context.Background(), b, nil))
 				}
-				enginetest.Must(t, b.BindCPUInput("X", tensor.Must(tensor.New(x, 3, 2))), b.BindOutput("Y", onward.Buffer{}),
+				enginetest.Must(t, b.BindCPUInput("X", tensor.Must(tensor.New(x, 3, 2))),
+					b.BindOutput("Y", onward.Buffer{}),
 					s.RunBinding(context.Background(), b, nil))
 				out, err := b.CopyOutputsToCPU()
 				enginetest.Must(t, err)

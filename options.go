@@ -46,11 +46,12 @@ type SessionOptions struct {
 
 	// OptimizationLevel selects the graph optimizations. reference applies none.
 	OptimizationLevel OptimizationLevel
-	// Precision says how products of matrices and convolutions of float32 may round.
-	// With [PrecisionBFloat16], cpu rounds the operands of attention and of products with
-	// constant matrices to bfloat16 where that is faster: on AMD's processors from Zen 4 on and,
-	// on Linux, on those with AMX. Convolutions round on AMD's. Other operators compute with
-	// float32, and reference always does. ONNX Runtime rounds on arm64, OpenVINO on processors with bfloat16. Default: float32.
+	// Precision says how matrix products and convolutions of float32 may round. With
+	// [PrecisionBFloat16], cpu rounds the operands of attention and of matrix products with
+	// constant weights to bfloat16 where that is faster: on AMD's processors from Zen 4 on and, on
+	// Linux, on those with AMX. Convolutions round on AMD's. Other operators compute with
+	// float32, and reference always does. ONNX Runtime rounds on arm64, OpenVINO on processors
+	// with bfloat16. Default: float32.
 	Precision Precision
 	// DisabledPasses names optimizations to skip: for cpu those that
 	// [OptimizationPasses] lists, for ONNX Runtime its own.
@@ -58,10 +59,10 @@ type SessionOptions struct {
 	// SpecializedShapes is the largest number of plans that cpu compiles for input shapes that
 	// occur in runs, if the model has convolutions over free dimensions. Such a plan is as fast as
 	// that of a model with fixed dimensions. It shares packed weights with the other plans. A run
-	// compiles a plan, which takes about a millisecond, if that saves more time in the runs with its
-	// shapes. The plan used longest ago makes room for a new one, and all take at most a quarter of
-	// MaxMemory in [Limits]. Results of two plans differ in the last bits; with Deterministic, all
-	// runs use specialized plans. Default: 8. Negative: none.
+	// compiles a plan, which takes about a millisecond, if that saves more time in the runs with
+	// its shapes. The plan used longest ago makes room for a new one, and all take at most a
+	// quarter of MaxMemory in [Limits]. Results of two plans differ in the last bits; with
+	// Deterministic, all runs use specialized plans. Default: 8. Negative: none.
 	SpecializedShapes int
 	// OptimizedModelPath is the file to write the optimized model to, as ONNX.
 	// [OptimizeModel] describes what cpu writes. Default: none is written.
@@ -121,9 +122,9 @@ type SessionOptions struct {
 	// LogVerbosity adds records at the severity [LogVerbose]: from 1 on, one per node.
 	LogVerbosity int
 
-	// Deterministic makes results reproducible even if that is slower
-	// (use_deterministic_compute). Results of reference always are, and those of cpu but for the plans
-	// of SpecializedShapes: with Deterministic, every run waits for the plan of its input shapes.
+	// Deterministic makes results reproducible even if that is slower (use_deterministic_compute).
+	// Results of reference always are, and those of cpu but for the plans of SpecializedShapes:
+	// with Deterministic, every run waits for the plan of its input shapes.
 	Deterministic bool
 	// DisableMemoryArena makes ONNX Runtime allocate and free memory without an
 	// arena (enable_cpu_mem_arena). cpu and reference have no arena that outlives a
@@ -162,13 +163,16 @@ func (o *SessionOptions) check() error {
 // fields itself; TestOptionsReachProviders lists them.
 func (o *SessionOptions) driver() *driver.Options {
 	d := &driver.Options{
-		Threads: o.Threads, InterOpThreads: o.InterOpThreads, ExecutionMode: o.ExecutionMode, ExecutionOrder: o.ExecutionOrder,
-		OptimizationLevel: o.OptimizationLevel, Precision: o.Precision, DisabledPasses: o.DisabledPasses, OptimizedModelPath: o.OptimizedModelPath, SpecializedShapes: o.SpecializedShapes,
+		Threads: o.Threads, InterOpThreads: o.InterOpThreads, ExecutionMode: o.ExecutionMode,
+		ExecutionOrder:    o.ExecutionOrder,
+		OptimizationLevel: o.OptimizationLevel, Precision: o.Precision, DisabledPasses: o.DisabledPasses,
+		OptimizedModelPath: o.OptimizedModelPath, SpecializedShapes: o.SpecializedShapes,
 		EnableProfiling: o.EnableProfiling, ProfilePrefix: cmp.Or(o.ProfilePrefix, defaultProfilePrefix),
 		FreeDimensions: o.FreeDimensions, FreeDimensionsByDenotation: o.FreeDimensionsByDenotation, Config: o.Config,
-		Initializers: o.Initializers, ExternalInitializers: o.ExternalInitializers, PrepackedWeights: o.PrepackedWeights,
-		CustomOperators: o.CustomOperators,
-		Logger:          o.logger(), LogID: o.LogID, LogSeverity: o.severity(), LogVerbosity: o.LogVerbosity,
+		Initializers: o.Initializers, ExternalInitializers: o.ExternalInitializers,
+		PrepackedWeights: o.PrepackedWeights,
+		CustomOperators:  o.CustomOperators,
+		Logger:           o.logger(), LogID: o.LogID, LogSeverity: o.severity(), LogVerbosity: o.LogVerbosity,
 		Deterministic: o.Deterministic, DisableMemoryArena: o.DisableMemoryArena,
 		DisableMemoryPattern: o.DisableMemoryPattern, DisableMemoryReuse: o.DisableMemoryReuse,
 		Limits: o.Limits,
@@ -185,8 +189,9 @@ func (o *SessionOptions) driver() *driver.Options {
 // RunOptions configures one run. The zero value and nil select the defaults. To stop a
 // run, cancel its context.
 type RunOptions struct {
-	// Outputs names the outputs to return. Nil stands for all, an empty list is an error. Nodes that they do not depend on
-	// run too, and their errors fail the run, as in ONNX Runtime; see OnlyPathToFetches.
+	// Outputs names the outputs to return. Nil stands for all, an empty list is an
+	// error. Nodes that they do not depend on run too, and their errors fail the run, as
+	// in ONNX Runtime; see OnlyPathToFetches.
 	Outputs []string
 	// Into holds tensors that receive the outputs of these names, in place of new ones, as ONNX
 	// Runtime's Run does for outputs that it is given. Types and shapes must be those of the
@@ -232,5 +237,6 @@ func (o *RunOptions) fill(d *driver.RunOptions) {
 		return
 	}
 	*d = driver.RunOptions{OnlyPathToFetches: o.OnlyPathToFetches, Seed: cmp.Or(o.Seed, DefaultSeed()), Tag: o.Tag,
-		LogSeverity: o.LogSeverity, LogVerbosity: o.LogVerbosity, Config: o.Config, Serial: o.Serial, Observe: o.Observe}
+		LogSeverity: o.LogSeverity, LogVerbosity: o.LogVerbosity, Config: o.Config, Serial: o.Serial,
+		Observe: o.Observe}
 }

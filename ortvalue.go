@@ -72,8 +72,9 @@ func (m *memory) CopyFromDevice(driver.DeviceTensor) error {
 }
 func (m *memory) Close() error { return nil }
 func (m *memory) foreign() error {
-	return statusf(CodeNotImplemented, "the memory on %s was given by its address: it can be bound, but copying it needs "+
-		"a session on that device (Session.OrtValueOfBuffer)", m.Buffer.Device)
+	return statusf(CodeNotImplemented,
+		"the memory on %s was given by its address: it can be bound, but copying it needs "+
+			"a session on that device (Session.OrtValueOfBuffer)", m.Buffer.Device)
 }
 
 // OrtValue is a value and the device that holds it, like ONNX Runtime's OrtValue. It is
@@ -296,7 +297,8 @@ func (v *OrtValue) UpdateInPlace(t *tensor.Tensor) error {
 		return statusf(CodeInvalidArgument, "only tensors of numbers can be updated in place, not %s", v.DataType())
 	}
 	if t.DType() != v.ElementType() {
-		return statusf(CodeInvalidArgument, "Unexpected input data type. Actual: (%s) , expected: (%s)", t.Type(), v.Type())
+		return statusf(CodeInvalidArgument, "Unexpected input data type. Actual: (%s) , expected: (%s)",
+			t.Type(), v.Type())
 	}
 	if len(t.Bytes()) != v.SizeInBytes() {
 		return statusf(CodeInvalidArgument,
@@ -442,6 +444,7 @@ func (s *Session) wrap(v *OrtValue) (*OrtValue, error) {
 }
 
 func (s *Session) noDevice(d Device) error {
-	return statusf(CodeInvalidArgument, "provider %s works on the memory of the cpu, not of %s: open the session with a "+
-		"provider for that device, such as ort:%s", s.provider, d, d.Type)
+	return statusf(CodeInvalidArgument,
+		"provider %s works on the memory of the cpu, not of %s: open the session with a "+
+			"provider for that device, such as ort:%s", s.provider, d, d.Type)
 }

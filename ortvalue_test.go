@@ -306,7 +306,8 @@ func TestBindingOfPlainEngine(t *testing.T) {
 	if out[0].Pointer() != unsafe.Pointer(&y[0]) {
 		t.Error("the output is not where it was bound")
 	}
-	if err := b.BindOutput("Y", onward.Buffer{Device: onward.Device{Type: "cuda"}}); !errors.Is(err, onward.ErrInvalidArgument) {
+	if err := b.BindOutput("Y", onward.Buffer{Device: onward.Device{Type: "cuda"}}); !errors.Is(err,
+		onward.ErrInvalidArgument) {
 		t.Errorf("memory of another device: %v", err)
 	}
 }
@@ -362,7 +363,8 @@ func TestRunInto(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r["y"] != tensor.Value(y) || !slices.Equal(tensor.MustData[float32](y), []float32{-1, -2, -3, -4, -5, -6}) ||
+			if r["y"] != tensor.Value(y) ||
+				!slices.Equal(tensor.MustData[float32](y), []float32{-1, -2, -3, -4, -5, -6}) ||
 				len(r) != 3 {
 				t.Errorf("%s: got %v, y is %v", provider, r, tensor.MustData[float32](y))
 			}

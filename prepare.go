@@ -19,7 +19,8 @@ func prepare(m *onnx.Model, opts *driver.Options) (*onnx.Model, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(opts.ExternalInitializers)) {
 		if opts.Initializers[name] != nil {
-			return m, statusf(CodeInvalidArgument, "initializer %q is in both Initializers and ExternalInitializers", name)
+			return m, statusf(CodeInvalidArgument, "initializer %q is in both Initializers and ExternalInitializers",
+				name)
 		}
 		if err := checkInitializer(m.Graph, name, opts.ExternalInitializers[name], true); err != nil {
 			return m, err

@@ -20,9 +20,9 @@ import (
 //   - a request with values in the memory of a device, or with given memory for outputs, runs
 //     through a Binding instead
 
-// Run runs the model on the inputs in feed and returns the outputs that opts names, or
-// all if opts or its list is nil; an empty list is an error. The caller owns the outputs. If ctx is done, the run
-// stops. Errors are of type *[StatusError].
+// Run runs the model on the inputs in feed and returns the outputs that opts names, or all if opts
+// or its list is nil; an empty list is an error. The caller owns the outputs. If ctx is done, the
+// run stops. Errors are of type *[StatusError].
 func (s *Session) Run(ctx context.Context, feed Values, opts *RunOptions) (Values, error) {
 	if opts == nil {
 		opts = &defaultRun
@@ -395,8 +395,9 @@ var defaultRun RunOptions
 // the function that it returns, if any, with the error of the run. The session is locked.
 func (s *Session) start(ctx context.Context, opts *RunOptions, d *driver.RunOptions) (func(error), error) {
 	if opts.Observe != nil && !driver.TraitsOf(driver.Lookup(s.provider.Name)).Operators {
-		return nil, statusf(CodeNotImplemented, "provider %s does not report the nodes of a run to RunOptions.Observe; "+
-			"a backend.Rep returns their results and times", s.provider.Name)
+		return nil, statusf(CodeNotImplemented,
+			"provider %s does not report the nodes of a run to RunOptions.Observe; "+
+				"a backend.Rep returns their results and times", s.provider.Name)
 	}
 	opts.fill(d)
 	return s.watch(ctx, d), nil
@@ -474,10 +475,12 @@ func (s *Session) runBound(ctx context.Context, feed map[string]*OrtValue,
 	names := s.outputNames(opts)
 	for name, t := range opts.Into {
 		if !slices.Contains(names, name) {
-			return nil, hinted(statusf(CodeInvalidArgument, "Invalid output name:%s", name), driver.Suggest(name, names))
+			return nil, hinted(statusf(CodeInvalidArgument, "Invalid output name:%s", name),
+				driver.Suggest(name, names))
 		}
 		if t == nil {
-			return nil, statusf(CodeInvalidArgument, "RunOptions.Into[%q] is nil, want a tensor that receives the output",
+			return nil, statusf(CodeInvalidArgument,
+				"RunOptions.Into[%q] is nil, want a tensor that receives the output",
 				name)
 		}
 	}

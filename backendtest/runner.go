@@ -95,7 +95,8 @@ func category(kind string) string {
 	return b.String() + "Model"
 }
 
-// New returns a runner with the cases in opts.Dir. Nil options stand for the defaults: no cases, to which callers add theirs.
+// New returns a runner with the cases in opts.Dir. Nil options stand for the defaults: no cases, to
+// which callers add theirs.
 func New(b backend.Backend, o *Options) (*Runner, error) {
 	var opts Options
 	if o != nil {

@@ -132,7 +132,7 @@ type OptimizationLevel int
 const (
 	OptimizeAll      OptimizationLevel = iota // OptimizeExtended, and memory layouts
 	OptimizeNone                              // no optimization
-	OptimizeBasic                             // constant folding, also into the weights of Conv, and removal of unneeded nodes
+	OptimizeBasic                             // constant folding, and removal of unneeded nodes
 	OptimizeExtended                          // OptimizeBasic, and operator fusion
 )
 

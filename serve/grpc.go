@@ -47,7 +47,8 @@ func (s *Server) GRPCOptions() []grpc.ServerOption {
 		grpc.InTapHandle(s.tapGRPC),
 		grpc.ForceServerCodecV2(newCodec(s)),
 		grpc.RPCDecompressor(decompressor{s}),
-		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, h grpc.UnaryHandler) (resp any, err error) {
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo,
+			h grpc.UnaryHandler) (resp any, err error) {
 			defer s.ended(ctx)
 			defer s.recovered(info.FullMethod, &err)
 			arrived(ctx)
@@ -61,7 +62,8 @@ func (s *Server) GRPCOptions() []grpc.ServerOption {
 			}
 			return resp, s.grpcError(info.FullMethod, err)
 		}),
-		grpc.ChainStreamInterceptor(func(srv any, st grpc.ServerStream, info *grpc.StreamServerInfo, h grpc.StreamHandler) (err error) {
+		grpc.ChainStreamInterceptor(func(srv any, st grpc.ServerStream, info *grpc.StreamServerInfo,
+			h grpc.StreamHandler) (err error) {
 			defer s.ended(st.Context())
 			defer s.recovered(info.FullMethod, &err)
 			return s.grpcError(info.FullMethod, h(srv, decodedStream{st, s}))

@@ -299,7 +299,8 @@ type fakeTotal struct {
 func (f *fakeTotal) Close() error { return nil }
 
 func (f *fakeTotal) Run(_ context.Context, feed onward.Values, _ *onward.RunOptions) (onward.Values, error) {
-	x, total := tensor.MustData[float32](feed["x"].(*tensor.Tensor)), tensor.MustData[float32](feed["total"].(*tensor.Tensor))
+	x, total := tensor.MustData[float32](feed["x"].(*tensor.Tensor)),
+		tensor.MustData[float32](feed["total"].(*tensor.Tensor))
 	f.mu.Lock()
 	f.sizes = append(f.sizes, len(x))
 	f.mu.Unlock()

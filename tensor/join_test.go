@@ -61,7 +61,8 @@ func TestRows(t *testing.T) {
 	if err != nil || !slices.Equal(row.Shape(), []int{2}) || MustData[float32](row)[0] != 30 {
 		t.Errorf("got %v, %v", row, err)
 	}
-	if s, err := Must(New([]string{"a", "b", "c"})).Row(2); err != nil || MustData[string](s)[0] != "c" || s.Rank() != 0 {
+	if s, err := Must(New([]string{"a", "b", "c"})).Row(2); err != nil || MustData[string](s)[0] != "c" ||
+		s.Rank() != 0 {
 		t.Errorf("got %v, %v", s, err)
 	}
 	if e, err := x.Rows(3, 3); err != nil || e.Len() != 0 {

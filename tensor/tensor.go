@@ -162,7 +162,8 @@ func Data[T Element](v Value) ([]T, error) {
 	return MustData[T](t), nil
 }
 
-// MustData returns the elements of t like [Data], but panics if T is not the Go type of its elements.
+// MustData returns the elements of t like [Data], but panics if T is not the Go
+// type of its elements.
 func MustData[T Element](t *Tensor) []T {
 	d := DTypeOf[T]()
 	if t.dtype != d {

@@ -58,8 +58,8 @@ type profileLine struct {
 	FLOPs    int64       `json:"flops"`
 	Bytes    int64       `json:"bytes"` // of inputs, weights and results
 	GFLOPS   float64     `json:"gflops"`
-	// OfPeak is the least time for the arithmetic in float32 and the memory accesses at the measured
-	// peak, divided by TimeMS; absent if it is unknown.
+	// OfPeak is the least time for the arithmetic in float32 and the memory accesses at the
+	// measured peak, divided by TimeMS; absent if it is unknown.
 	OfPeak *float64 `json:"of_peak,omitempty"`
 
 	ceiling float64 // milliseconds; −1: unknown
@@ -284,7 +284,8 @@ func printProfile(w io.Writer, r *profileJSON, top int) error {
 	t := text.NumberTable(w)
 	fmt.Fprintln(t, "ms\tshare\tcount\tGFLOP/s\tof peak\toperator\t")
 	for _, l := range r.Ops {
-		fmt.Fprintf(t, "%.4f\t%.1f%%\t%d\t%s\t%s\t\n", l.TimeMS, 100*l.Share, l.Count, l.figures(), text.Name(opName(l)))
+		fmt.Fprintf(t, "%.4f\t%.1f%%\t%d\t%s\t%s\t\n", l.TimeMS, 100*l.Share, l.Count, l.figures(),
+			text.Name(opName(l)))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -297,7 +298,8 @@ func printProfile(w io.Writer, r *profileJSON, top int) error {
 	t = text.Table(w)
 	fmt.Fprintln(t, "ms\tshare\tGFLOP/s\tof peak\t#\toperator\tname\tcomputes\tshapes")
 	for _, l := range nodes {
-		fmt.Fprintf(t, "%.4f\t%.1f%%\t%s\t%d\t%s\t%s\t%s\t%s\n", l.TimeMS, 100*l.Share, l.figures(), l.Index, text.Name(opName(l)), text.Name(l.Name), text.Name(l.computes()), l.Shapes)
+		fmt.Fprintf(t, "%.4f\t%.1f%%\t%s\t%d\t%s\t%s\t%s\t%s\n", l.TimeMS, 100*l.Share, l.figures(), l.Index,
+			text.Name(opName(l)), text.Name(l.Name), text.Name(l.computes()), l.Shapes)
 	}
 	return t.Flush()
 }

@@ -95,7 +95,8 @@ func (p *profiler) events(events []backend.ProfileEvent, runs int, last *trace.P
 		list = list[len(list)-len(list)*runs/(warmUps+runs):]
 		for i, e := range list {
 			p.run = i * runs / len(list)
-			n := driver.NodeRun{Index: index, Name: e.Name, OpType: e.OpType, Start: last.Start().Add(e.Start), Duration: e.Duration}
+			n := driver.NodeRun{Index: index, Name: e.Name, OpType: e.OpType, Start: last.Start().Add(e.Start),
+				Duration: e.Duration}
 			p.node(n)
 			if p.run == runs-1 {
 				last.Node(n)
@@ -130,8 +131,9 @@ func (p *profiler) summary() *profileJSON {
 		for len(n.times) < p.run { // it did not run
 			n.times = append(n.times, 0)
 		}
-		r.Nodes = append(r.Nodes, profileLine{Index: n.Index, Name: n.Name, Op: n.OpType, Domain: n.Domain, Shapes: n.shapes,
-			Count: (n.count + p.run - 1) / p.run, TimeMS: median(n.times), ceiling: -1})
+		r.Nodes = append(r.Nodes,
+			profileLine{Index: n.Index, Name: n.Name, Op: n.OpType, Domain: n.Domain, Shapes: n.shapes,
+				Count: (n.count + p.run - 1) / p.run, TimeMS: median(n.times), ceiling: -1})
 	}
 	return r
 }
@@ -171,8 +173,8 @@ func withShapes(m *onnx.Model, feed onward.Values) *onnx.Model {
 	return &c
 }
 
-// addCosts adds the costs of the nodes and their shares of the time and of the peak, sums the nodes of
-// each operator and sorts by time. nodes are in the order of r.Nodes.
+// addCosts adds the costs of the nodes and their shares of the time and of the peak, sums the nodes
+// of each operator and sorts by time. nodes are in the order of r.Nodes.
 func (r *profileJSON) addCosts(c *cost.Costs, nodes []*profiledNode) {
 	if c != nil {
 		run := make([]cost.Executed, len(nodes))

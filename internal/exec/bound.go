@@ -42,10 +42,12 @@ var ErrBoundShape = errors.New("bound memory has another type or shape")
 
 // NewBound returns a Bound without bound inputs and outputs.
 func (p *Plan) NewBound() *Bound {
-	return &Bound{plan: p, in: make([]tensor.Value, len(p.inputs)), out: make([]boundOutput, len(p.outputs)), stale: true}
+	return &Bound{plan: p, in: make([]tensor.Value, len(p.inputs)), out: make([]boundOutput, len(p.outputs)),
+		stale: true}
 }
 
-// Inputs returns the bound inputs in the order of the graph, nil for defaults. The caller must not change them.
+// Inputs returns the bound inputs in the order of the graph, nil for defaults. The caller
+// must not change them.
 func (b *Bound) Inputs() []tensor.Value { return b.in }
 
 // Use changes the plan to one with the same inputs and outputs, such as one for known input shapes.

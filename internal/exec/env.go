@@ -283,7 +283,8 @@ func (s *state) givenFor(id ir.ValueID, dtype tensor.DType, n int) *tensor.Tenso
 	if k >= len(s.given) {
 		return nil
 	}
-	if t, ok := s.given[k].(*tensor.Tensor); ok && t != nil && t.DType() == dtype && dtype != tensor.TypeString && len(t.Bytes()) == n {
+	if t, ok := s.given[k].(*tensor.Tensor); ok && t != nil && t.DType() == dtype && dtype != tensor.TypeString &&
+		len(t.Bytes()) == n {
 		return t
 	}
 	return nil

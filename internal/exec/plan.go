@@ -170,7 +170,8 @@ func Compile(ctx context.Context, g *ir.Graph, opts Options) (*Plan, error) {
 // Prune returns a plan for some of the outputs, in their order, without the nodes that they do
 // not need. The plans share operators and constants.
 func (p *Plan) Prune(wanted []bool) *Plan {
-	q := &Plan{graph: p.graph, opts: p.opts, consts: p.consts, inputs: p.inputs, caps: p.caps, dynamic: p.dynamic, constant: p.constant}
+	q := &Plan{graph: p.graph, opts: p.opts, consts: p.consts, inputs: p.inputs, caps: p.caps, dynamic: p.dynamic,
+		constant: p.constant}
 	q.isOutput = make([]bool, len(p.isOutput))
 	for i, id := range p.outputs {
 		if wanted[i] {
@@ -217,7 +218,8 @@ func prepare(g *ir.Graph, s *step, pr ir.Preparer, packs *ir.Packs) error {
 	}
 	op, drop, err := preparedOp(pr, in, types, packs)
 	if err != nil {
-		return &ir.NodeError{Stage: "preparation", Node: s.node.Label(g), OpType: s.node.OpType, Domain: s.node.Domain, Opset: s.node.Opset, Inputs: ir.InputTypes(in), Err: err}
+		return &ir.NodeError{Stage: "preparation", Node: s.node.Label(g), OpType: s.node.OpType, Domain: s.node.Domain,
+			Opset: s.node.Opset, Inputs: ir.InputTypes(in), Err: err}
 	}
 	if op == nil {
 		return nil
@@ -244,8 +246,8 @@ type preparation struct {
 	types string // "" if the operator suits all types of a graph with free dimensions
 }
 
-// preparedOp calls Prepare, or returns an operator that another plan has prepared: for the same types,
-// or for a graph with free dimensions if that has packed constants.
+// preparedOp calls Prepare, or returns an operator that another plan has prepared: for the same
+// types, or for a graph with free dimensions if that has packed constants.
 func preparedOp(pr ir.Preparer, in []tensor.Value, types []ir.Type, packs *ir.Packs) (ir.Operator, []int, error) {
 	var w [2]*tensor.Tensor // the first constants
 	k := 0
@@ -341,7 +343,8 @@ func (p *Plan) planLifetimes() {
 		}
 	}
 	for _, id := range p.inputs {
-		if t := g.Values[id].Type; !kept[id] && !p.opts.Generic && t.Kind == tensor.KindTensor && t.Elem != tensor.TypeString && last[id] >= 0 {
+		if t := g.Values[id].Type; !kept[id] && !p.opts.Generic && t.Kind == tensor.KindTensor &&
+			t.Elem != tensor.TypeString && last[id] >= 0 {
 			first[id], edge[id] = 0, true
 			p.staged = append(p.staged, id)
 		}
@@ -390,7 +393,8 @@ func (p *Plan) label(i int) string { return p.steps[i].node.Label(p.graph) }
 
 func (p *Plan) nodeError(i int, in []tensor.Value, err error) error {
 	n := p.steps[i].node
-	return &ir.NodeError{Stage: "run", Node: p.label(i), OpType: n.OpType, Domain: n.Domain, Opset: n.Opset, Inputs: ir.InputTypes(in), Err: err}
+	return &ir.NodeError{Stage: "run", Node: p.label(i), OpType: n.OpType, Domain: n.Domain, Opset: n.Opset,
+		Inputs: ir.InputTypes(in), Err: err}
 }
 
 // checkKind checks that an output has the inferred kind and element type.

@@ -95,7 +95,8 @@ func (p *Plan) state() *state {
 	p.states.mu.Unlock()
 	n := len(p.graph.Values)
 	s := &state{plan: p, values: make([]tensor.Value, n), charged: make([]hold, n), alloc: make([]*tensor.Tensor, n),
-		owned: make([]bool, n), headers: make([]tensor.Tensor, n), calls: make([]ir.Call, len(p.steps)), held: make([]hold, len(p.steps)), sizes: make([]int, len(p.groups))}
+		owned: make([]bool, n), headers: make([]tensor.Tensor, n), calls: make([]ir.Call, len(p.steps)),
+		held: make([]hold, len(p.steps)), sizes: make([]int, len(p.groups))}
 	for i := range p.consts {
 		s.values[p.consts[i].id] = p.consts[i].v
 	}
@@ -237,7 +238,8 @@ func (s *state) own(i int, id ir.ValueID) (tensor.Value, error) {
 		if v == given {
 			return v, nil
 		}
-		if given != nil && given.DType() == v.DType() && v.DType() != tensor.TypeString && len(given.Bytes()) == len(v.Bytes()) {
+		if given != nil && given.DType() == v.DType() && v.DType() != tensor.TypeString &&
+			len(given.Bytes()) == len(v.Bytes()) {
 			copy(given.Bytes(), v.Bytes())
 			given.Reset(v.DType(), given.Bytes(), v.Shape())
 			return given, nil

@@ -80,7 +80,8 @@ func Convert(m *onnx.Model, opts Options) (*ir.Graph, error) {
 	}
 	b := &builder{model: m, opts: opts, decode: &onnx.DecodeOptions{External: m.External(),
 		Reserve: opts.Reserve, Context: opts.Context},
-		limits: opts.Limits.OrDefault(), funcs: map[funcKey]*onnx.Function{}, unsupported: map[string]*kit.Unsupported{}}
+		limits: opts.Limits.OrDefault(), funcs: map[funcKey]*onnx.Function{},
+		unsupported: map[string]*kit.Unsupported{}}
 	count, err := m.CountNodes(b.limits.MaxDepth)
 	if err != nil {
 		return nil, err

@@ -23,7 +23,8 @@ type binding struct {
 
 // device returns the error for memory on a device other than the CPU.
 func (b *binding) device(d driver.Device) error {
-	return driver.Errorf(driver.CodeInvalidArgument, "the Go engine works on the memory of the cpu, not of %s: open the session with a provider for that device, such as ort:%s", d, d.Type)
+	return driver.Errorf(driver.CodeInvalidArgument, "the Go engine works on the memory of the cpu, not of %s: open "+
+		"the session with a provider for that device, such as ort:%s", d, d.Type)
 }
 
 func (b *binding) BindInput(i int, v driver.Memory) error {

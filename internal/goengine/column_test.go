@@ -28,8 +28,9 @@ func TestConvolutionsOverEitherAxis(t *testing.T) {
 			return []int64{across, along}
 		}
 		window := func(kernel, stride, dilation, before, after, group int64) onnx.Attrs {
-			return onnx.Attrs{"kernel_shape": pair(kernel, 1), "strides": pair(stride, 1), "dilations": pair(dilation, 1),
-				"pads": append(pair(before, 0), pair(after, 0)...), "group": group}
+			return onnx.Attrs{"kernel_shape": pair(kernel, 1), "strides": pair(stride, 1),
+				"dilations": pair(dilation, 1),
+				"pads":      append(pair(before, 0), pair(after, 0)...), "group": group}
 		}
 		weights := func(b *onnx.ModelBuilder, name string, m, c, k int64) {
 			b.Initializer(name, values(int(m*c*k), len(name)+3), append([]int64{m, c}, pair(k, 1)...)...)
@@ -59,30 +60,31 @@ func TestConvolutionsOverEitherAxis(t *testing.T) {
 	for _, cin := range []int64{3, c} {
 		for _, o := range []*onward.SessionOptions{{}, {SpecializedShapes: -1}, {Deterministic: true}} {
 			for _, free := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%d channels, free %t, %d plans", cin, free, o.SpecializedShapes), func(t *testing.T) {
-					var out [2]*tensor.Tensor
-					for i, columns := range []bool{true, false} {
-						s, err := onward.OpenModel(t.Context(), build(columns, free, cin), o)
-						if err != nil {
-							t.Fatal(err)
+				t.Run(fmt.Sprintf("%d channels, free %t, %d plans", cin, free, o.SpecializedShapes),
+					func(t *testing.T) {
+						var out [2]*tensor.Tensor
+						for i, columns := range []bool{true, false} {
+							s, err := onward.OpenModel(t.Context(), build(columns, free, cin), o)
+							if err != nil {
+								t.Fatal(err)
+							}
+							defer s.Close()
+							shape := []int{2, int(cin), 1, length}
+							if columns {
+								shape = []int{2, int(cin), length, 1}
+							}
+							x := tensor.Must(tensor.New(values(2*int(cin)*length, 11), shape...))
+							r, err := s.Run(t.Context(), onward.Values{"x": x}, nil)
+							if err != nil {
+								t.Fatal(err)
+							}
+							out[i] = r["y"].(*tensor.Tensor)
 						}
-						defer s.Close()
-						shape := []int{2, int(cin), 1, length}
-						if columns {
-							shape = []int{2, int(cin), length, 1}
+						flat := tensor.Must(out[0].Reshape(out[1].Shape()...))
+						if err := tensor.AllClose(flat, out[1], 0, 0); err != nil {
+							t.Error(err)
 						}
-						x := tensor.Must(tensor.New(values(2*int(cin)*length, 11), shape...))
-						r, err := s.Run(t.Context(), onward.Values{"x": x}, nil)
-						if err != nil {
-							t.Fatal(err)
-						}
-						out[i] = r["y"].(*tensor.Tensor)
-					}
-					flat := tensor.Must(out[0].Reshape(out[1].Shape()...))
-					if err := tensor.AllClose(flat, out[1], 0, 0); err != nil {
-						t.Error(err)
-					}
-				})
+					})
 			}
 		}
 	}

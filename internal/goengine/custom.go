@@ -59,7 +59,8 @@ func customDefs(list []driver.CustomOperator) (func(domain, opType string, opset
 func check(o driver.CustomOperator) (*checked, error) {
 	name := kit.QualifiedName(o.Domain, o.Name)
 	if o.Name == "" || o.Run == nil {
-		return nil, driver.Errorf(driver.CodeInvalidArgument, "custom operator %q needs a name and a function Run", name)
+		return nil, driver.Errorf(driver.CodeInvalidArgument, "custom operator %q needs a name and a function Run",
+			name)
 	}
 	sig, err := ir.ParseSignature(o.Inputs, o.Outputs, o.Types)
 	if err != nil {

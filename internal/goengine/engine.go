@@ -67,7 +67,8 @@ func (e *engine) Run(ctx context.Context, req *driver.Request) error {
 			in[i] = req.In[k]
 		}
 	}
-	r := &exec.Request{Inputs: in, MemoryLimit: e.limit, Budget: e.budget, Seed: req.Options.Seed, Serial: req.Options.Serial}
+	r := &exec.Request{Inputs: in, MemoryLimit: e.limit, Budget: e.budget, Seed: req.Options.Seed,
+		Serial: req.Options.Serial}
 	prog := e.program(ctx, in)
 	plan, index := prog.planFor(req)
 	if index != nil {
@@ -100,8 +101,9 @@ func (e *engine) Run(ctx context.Context, req *driver.Request) error {
 func observer(fn func(driver.NodeRun), plan string) exec.Observer {
 	i := 0
 	return func(g *ir.Graph, n *ir.Node, in, out []tensor.Value, start time.Time, d time.Duration) {
-		fn(driver.NodeRun{Index: i, Name: n.Name, OpType: n.OpType, Domain: n.Domain, InNames: valueNames(g, n.In), OutNames: valueNames(g, n.Out),
-			In: in, Out: out, Start: start, Duration: d, Plan: plan})
+		fn(driver.NodeRun{Index: i, Name: n.Name, OpType: n.OpType, Domain: n.Domain, InNames: valueNames(g, n.In),
+			OutNames: valueNames(g, n.Out),
+			In:       in, Out: out, Start: start, Duration: d, Plan: plan})
 		i++
 	}
 }

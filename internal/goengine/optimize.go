@@ -37,7 +37,8 @@ func Passes() []Pass {
 	return r
 }
 
-var levelOf = map[optimize.Level]driver.OptimizationLevel{optimize.None: driver.OptimizeNone, optimize.Basic: driver.OptimizeBasic,
+var levelOf = map[optimize.Level]driver.OptimizationLevel{optimize.None: driver.OptimizeNone,
+	optimize.Basic:    driver.OptimizeBasic,
 	optimize.Extended: driver.OptimizeExtended, optimize.All: driver.OptimizeAll}
 
 // passLevel converts a level of the options to that of package optimize.
@@ -91,7 +92,8 @@ func optimizeGraph(ctx context.Context, g *ir.Graph, opts *driver.Options, how o
 	}
 	if log.Enabled(ctx, slog.LevelDebug) {
 		o.Explain = func(e optimize.Edit) {
-			log.Debug("optimized", "pass", e.Pass, "graph", e.Graph, "edits", e.Edits, "nodes_before", e.Before, "nodes_after", e.After)
+			log.Debug("optimized", "pass", e.Pass, "graph", e.Graph, "edits", e.Edits, "nodes_before", e.Before,
+				"nodes_after", e.After)
 			if how.explain != nil {
 				how.explain(e)
 			}

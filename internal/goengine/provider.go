@@ -54,7 +54,8 @@ var sharedPool = sync.OnceValue(func() *exec.Pool { return exec.NewPool(runtime.
 
 // compile returns an engine for a model. The engine of a mapped model keeps the mapping
 // open if it reads weights from it.
-func (p provider) compile(ctx context.Context, m *driver.Model, opts *driver.Options, config driver.Config) (e *engine, err error) {
+func (p provider) compile(ctx context.Context, m *driver.Model, opts *driver.Options,
+	config driver.Config) (e *engine, err error) {
 	mapping := m.Mapping()
 	if mapping == nil {
 		return p.build(ctx, m, opts, config)
@@ -75,7 +76,8 @@ func (p provider) compile(ctx context.Context, m *driver.Model, opts *driver.Opt
 }
 
 // build converts, optimizes and plans the graph of a model.
-func (p provider) build(ctx context.Context, m *driver.Model, opts *driver.Options, config driver.Config) (*engine, error) {
+func (p provider) build(ctx context.Context, m *driver.Model, opts *driver.Options,
+	config driver.Config) (*engine, error) {
 	for k := range config.Options {
 		return nil, driver.Errorf(driver.CodeInvalidArgument, "provider %s has no options, got %q", p.name, k)
 	}
@@ -87,7 +89,8 @@ func (p provider) build(ctx context.Context, m *driver.Model, opts *driver.Optio
 	if !p.generic {
 		level = passLevel(opts.OptimizationLevel)
 	}
-	fo := frontend.Options{Context: ctx, Reserve: m.Reserve, Limits: frontendLimits(opts.Limits), Custom: custom, Initializers: initializers(opts)}
+	fo := frontend.Options{Context: ctx, Reserve: m.Reserve, Limits: frontendLimits(opts.Limits), Custom: custom,
+		Initializers: initializers(opts)}
 	if opts.OptimizedModelPath != "" {
 		if err := saveOptimized(ctx, m.Model, opts, fo, level); err != nil {
 			return nil, err

@@ -21,12 +21,14 @@ func Optimize(ctx context.Context, m *onnx.Model, opts *driver.Options, explain 
 	if err != nil {
 		return nil, err
 	}
-	fo := frontend.Options{Context: ctx, Limits: frontendLimits(opts.Limits), Custom: custom, Initializers: initializers(opts)}
+	fo := frontend.Options{Context: ctx, Limits: frontendLimits(opts.Limits), Custom: custom,
+		Initializers: initializers(opts)}
 	return optimized(ctx, m, opts, fo, passLevel(opts.OptimizationLevel), explain)
 }
 
 // optimized converts a model to a graph, optimizes that and exports it to ONNX.
-func optimized(ctx context.Context, m *onnx.Model, opts *driver.Options, fo frontend.Options, level optimize.Level, explain func(optimize.Edit)) (*onnx.Model, error) {
+func optimized(ctx context.Context, m *onnx.Model, opts *driver.Options, fo frontend.Options, level optimize.Level,
+	explain func(optimize.Edit)) (*onnx.Model, error) {
 	fo.KeepSource = true
 	g, err := convert(m, fo)
 	if err != nil {
@@ -41,22 +43,27 @@ func optimized(ctx context.Context, m *onnx.Model, opts *driver.Options, fo fron
 }
 
 // saveOptimized writes the optimized model to OptimizedModelPath of the options.
-func saveOptimized(ctx context.Context, m *onnx.Model, opts *driver.Options, fo frontend.Options, level optimize.Level) error {
+func saveOptimized(ctx context.Context, m *onnx.Model, opts *driver.Options, fo frontend.Options,
+	level optimize.Level) error {
 	r, err := optimized(ctx, m, opts, fo, level, nil)
 	if err != nil {
 		return err
 	}
 	if level > optimize.Extended {
-		opts.Log().Warn("the optimized model is saved without packed weights and blocked layouts, which ONNX cannot express", "path", opts.OptimizedModelPath)
+		opts.Log().Warn(
+			"the optimized model is saved without packed weights and blocked layouts, which ONNX cannot express",
+			"path", opts.OptimizedModelPath)
 	}
 	w := &onnx.WriteOptions{ExternalData: opts.Config[driver.ConfigOptimizedExternalFile]}
 	if s := opts.Config[driver.ConfigOptimizedExternalMinimum]; s != "" {
 		if w.Threshold, err = strconv.ParseInt(s, 10, 64); err != nil || w.Threshold < 0 {
-			return driver.Errorf(driver.CodeInvalidArgument, "%s must be a number of bytes, got %q", driver.ConfigOptimizedExternalMinimum, s)
+			return driver.Errorf(driver.CodeInvalidArgument, "%s must be a number of bytes, got %q",
+				driver.ConfigOptimizedExternalMinimum, s)
 		}
 	}
 	if err := onnx.WriteFile(opts.OptimizedModelPath, r, w); err != nil {
-		return &driver.StatusError{Code: driver.CodeFail, Message: "the optimized model cannot be saved: " + err.Error(), Err: err}
+		return &driver.StatusError{Code: driver.CodeFail, Message: "the optimized model cannot be saved: " +
+			err.Error(), Err: err}
 	}
 	return nil
 }

@@ -19,7 +19,8 @@ func (e *sharedEngine) Close() error { return e.release() }
 // shareKey returns the key of the engine that sessions with equal models and options
 // share, or "" if the session cannot share an engine.
 func shareKey(provider string, m *driver.Model, o *driver.Options) string {
-	if o.PrepackedWeights == nil || m.Hash == "" || len(o.CustomOperators)+len(o.Initializers)+len(o.ExternalInitializers) > 0 || o.OptimizedModelPath != "" {
+	if o.PrepackedWeights == nil || m.Hash == "" || len(o.CustomOperators)+len(o.Initializers)+
+		len(o.ExternalInitializers) > 0 || o.OptimizedModelPath != "" {
 		return ""
 	}
 	external := false
@@ -30,12 +31,15 @@ func shareKey(provider string, m *driver.Model, o *driver.Options) string {
 	if external {
 		return "" // external data may change while the model file does not
 	}
-	return fmt.Sprintf("%s %s %v %v %q %v %v %v %+v %d %t %t %t %d", provider, m.Hash, o.OptimizationLevel, o.Precision, o.DisabledPasses, o.FreeDimensions,
-		o.FreeDimensionsByDenotation, o.Config, o.Limits, o.Threads, o.DisableMemoryPattern, o.DisableMemoryReuse, m.Mapping() != nil, o.SpecializedShapes)
+	return fmt.Sprintf("%s %s %v %v %q %v %v %v %+v %d %t %t %t %d", provider, m.Hash, o.OptimizationLevel, o.Precision,
+		o.DisabledPasses, o.FreeDimensions,
+		o.FreeDimensionsByDenotation, o.Config, o.Limits, o.Threads, o.DisableMemoryPattern, o.DisableMemoryReuse,
+		m.Mapping() != nil, o.SpecializedShapes)
 }
 
 // Compile returns a new engine, or a shared one if the options and the model allow that.
-func (p provider) Compile(ctx context.Context, m *driver.Model, opts *driver.Options, config driver.Config) (driver.Engine, error) {
+func (p provider) Compile(ctx context.Context, m *driver.Model, opts *driver.Options,
+	config driver.Config) (driver.Engine, error) {
 	compile := func() (driver.Engine, error) {
 		e, err := p.compile(ctx, m, opts, config)
 		if err != nil {

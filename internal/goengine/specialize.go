@@ -170,7 +170,8 @@ func newSpecializer(template *ir.Graph, opts *driver.Options, level optimize.Lev
 	mapping *onnx.Mapping) *specializer {
 	s := &specializer{template: template, opts: opts, level: level, exec: eo, packs: eo.Packs, mapping: mapping}
 	s.shapes = map[string]*shape{}
-	s.most, s.maxBytes, s.cost = opts.SpecializedShapes, MemoryLimit(opts.Limits)/4, int64(countNodes(template))*nodeCost
+	s.most, s.maxBytes, s.cost = opts.SpecializedShapes, MemoryLimit(opts.Limits)/4,
+		int64(countNodes(template))*nodeCost
 	if s.most == 0 {
 		s.most = DefaultSpecializedShapes
 	}
@@ -345,7 +346,8 @@ func (s *specializer) forget() {
 	}
 	oldest := ""
 	for k, sh := range s.shapes {
-		if sh.program.Load() == nil && sh.done == nil && (oldest == "" || sh.used.Load() < s.shapes[oldest].used.Load()) {
+		if sh.program.Load() == nil && sh.done == nil &&
+			(oldest == "" || sh.used.Load() < s.shapes[oldest].used.Load()) {
 			oldest = k
 		}
 	}

@@ -27,7 +27,8 @@ func TestSpecializedNetworks(t *testing.T) {
 		}
 		var want onward.Values
 		reference := []onward.ProviderConfig{{Name: "reference"}}
-		for _, o := range []*onward.SessionOptions{{Providers: reference}, {SpecializedShapes: -1}, {Deterministic: true}} {
+		for _, o := range []*onward.SessionOptions{{Providers: reference}, {SpecializedShapes: -1},
+			{Deterministic: true}} {
 			s, err := onward.OpenModel(t.Context(), m, o)
 			if err != nil {
 				t.Fatal(err)

@@ -362,7 +362,8 @@ func TestWhoSpecializes(t *testing.T) {
 	if e := freeEngine(t, freeModel(), &driver.Options{SpecializedShapes: -1}, 0); e.special != nil {
 		t.Error("an engine with SpecializedShapes −1 specializes plans")
 	}
-	if e := freeEngine(t, freeModel(), &driver.Options{OptimizationLevel: driver.OptimizeExtended}, 0); e.special != nil {
+	if e := freeEngine(t, freeModel(), &driver.Options{OptimizationLevel: driver.OptimizeExtended},
+		0); e.special != nil {
 		t.Error("an engine without layouts specializes plans")
 	}
 	reference := provider{name: "reference", generic: true}
@@ -426,7 +427,9 @@ func TestSpecializedBinding(t *testing.T) {
 				}
 			}
 		}
-		if err := b.Run(t.Context(), &driver.RunOptions{Observe: func(n driver.NodeRun) { plan = n.Plan }}); err != nil {
+		if err := b.Run(t.Context(), &driver.RunOptions{Observe: func(n driver.NodeRun) {
+			plan = n.Plan
+		}}); err != nil {
 			t.Fatal(err)
 		}
 		if want := fmt.Sprintf("x=1x3x%dx10", h); plan != want {
@@ -448,7 +451,8 @@ func TestSpecializedFetches(t *testing.T) {
 			t.Errorf("node %s of the plan %q ran", n.OpType, n.Plan)
 		}
 	}}
-	req := &driver.Request{In: []tensor.Value{imageOf(1, 11, 10)}, Out: make([]tensor.Value, 2), Wanted: []bool{true, false}, Options: o}
+	req := &driver.Request{In: []tensor.Value{imageOf(1, 11, 10)}, Out: make([]tensor.Value, 2),
+		Wanted: []bool{true, false}, Options: o}
 	if err := e.Run(t.Context(), req); err != nil {
 		t.Fatal(err)
 	}

@@ -134,7 +134,8 @@ func (r *argReduction) RunWith(c *ir.Call, which argWhich) error {
 		}
 		return argRun(c, dst, tensor.MustData[float32](x), s, which, r.SelectLast)
 	case tensor.TypeFloat64:
-		return argRunFast(c, dst, tensor.MustData[float64](x), s, which, r.SelectLast, vec.ReduceMaxF64, vec.ReduceMinF64)
+		return argRunFast(c, dst, tensor.MustData[float64](x), s, which, r.SelectLast, vec.ReduceMaxF64,
+			vec.ReduceMinF64)
 	default:
 		return fail.Errorf("elements of type %s are not supported", d)
 	}

@@ -283,7 +283,8 @@ func (v *ConvTranspose) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator
 	if stride[0]*stride[1]*s.C < conv.Lanes*3/4 { // most channels of the block would be padding
 		return nil, nil, nil
 	}
-	d, err := conv.NewTransposed(cpu.Active(), tensor.MustData[float32](w), bias, s.M, s.C, kernel, from, to, stride, pad)
+	d, err := conv.NewTransposed(cpu.Active(), tensor.MustData[float32](w), bias, s.M, s.C, kernel, from,
+		to, stride, pad)
 	if err != nil {
 		return nil, nil, err
 	}

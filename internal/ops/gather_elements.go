@@ -82,11 +82,14 @@ func gatherRows(c *ir.Call, dst, src move.Buf, shape []int, indices *tensor.Tens
 	case 1:
 		return gatherRowsOf(c, dst.Raw, src.Raw, tensor.MustData[int64](indices), shape, box, axis)
 	case 2:
-		return gatherRowsOf(c, move.Of[uint16](dst), move.Of[uint16](src), tensor.MustData[int64](indices), shape, box, axis)
+		return gatherRowsOf(c, move.Of[uint16](dst), move.Of[uint16](src), tensor.MustData[int64](indices),
+			shape, box, axis)
 	case 4:
-		return gatherRowsOf(c, move.Of[uint32](dst), move.Of[uint32](src), tensor.MustData[int64](indices), shape, box, axis)
+		return gatherRowsOf(c, move.Of[uint32](dst), move.Of[uint32](src), tensor.MustData[int64](indices),
+			shape, box, axis)
 	case 8:
-		return gatherRowsOf(c, move.Of[uint64](dst), move.Of[uint64](src), tensor.MustData[int64](indices), shape, box, axis)
+		return gatherRowsOf(c, move.Of[uint64](dst), move.Of[uint64](src), tensor.MustData[int64](indices),
+			shape, box, axis)
 	}
 	return false
 }

@@ -28,7 +28,8 @@ type LSTM struct {
 	InputForget bool
 }
 
-var _ = kit.Register(&kit.Def{Name: "LSTM", Since: kit.Versions{1, 7, 14, 22}, In: recurrent.Inputs + ", initial_c:T?, P:T?", Out: "Y:T?, Y_h:T?, Y_c:T?",
+var _ = kit.Register(&kit.Def{Name: "LSTM", Since: kit.Versions{1, 7, 14, 22},
+	In: recurrent.Inputs + ", initial_c:T?, P:T?", Out: "Y:T?, Y_h:T?, Y_c:T?",
 	MACs:  kit.RecurrentMACs,
 	Types: "T: @float",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
@@ -40,7 +41,9 @@ func (op *LSTM) Infer(c *ir.InferContext) error { return op.InferWith(c, 2) }
 
 // Run computes the directions one after the other.
 func (op *LSTM) Run(c *ir.Call) error {
-	return recurrent.RunAs(c, func() error { return RunLSTM[float32](op, c, nil, LSTMHooks[float32]{}) }, func() error { return RunLSTM[float64](op, c, nil, LSTMHooks[float64]{}) })
+	return recurrent.RunAs(c, func() error { return RunLSTM[float32](op, c, nil, LSTMHooks[float32]{}) }, func() error {
+		return RunLSTM[float64](op, c, nil, LSTMHooks[float64]{})
+	})
 }
 
 // LSTMHooks modify an LSTM with unpacked weights. Each may be nil.
@@ -142,8 +145,9 @@ func RunLSTM[T kit.RealFloat](op *LSTM, c *ir.Call, packed *recurrent.Weights, h
 	return nil
 }
 
-// stateClip returns the bound of the cell state at h, 0 for none. The specification clips the input
-// of every activation. ONNX Runtime, which defines DynamicQuantizeLSTM, clips only those of the gates.
+// stateClip returns the bound of the cell state at h, 0 for none. The specification clips the
+// input of every activation. ONNX Runtime, which defines DynamicQuantizeLSTM, clips only
+// those of the gates.
 func (op *LSTM) stateClip() float64 {
 	if op.Bytes {
 		return 0
@@ -183,7 +187,8 @@ func (op *lstmPacked) Run(c *ir.Call) error {
 func packedLSTM(op *LSTM, r *recurrent.Run[float32], p *recurrent.Weights, peep []float32) error {
 	h := p.H
 	plain := func(d int) bool {
-		return peep == nil && !op.InputForget && op.Clip == 0 && op.Act[d][0].Name == "sigmoid" && op.Act[d][1].Name == "tanh" && op.Act[d][2].Name == "tanh"
+		return peep == nil && !op.InputForget && op.Clip == 0 && op.Act[d][0].Name == "sigmoid" &&
+			op.Act[d][1].Name == "tanh" && op.Act[d][2].Name == "tanh"
 	}
 	err := p.Run(r, 4, false, false, func(cell *recurrent.Cell) bool {
 		if plain(cell.D) && vec.LSTMCellF32(cpu.Active(), &cell.Cells) {

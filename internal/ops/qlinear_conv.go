@@ -124,7 +124,8 @@ func (v *QLinearConv) plan(c *ir.Call, packed *window.ConvWeights) (*window.Conv
 	if err := c.Reserve(8 * int64(s.M)); err != nil {
 		return nil, err
 	}
-	scale, xs, ys := make([]float32, s.M), tensor.MustData[float32](c.Tensor(1))[0], tensor.MustData[float32](c.Tensor(6))[0]
+	scale, xs, ys := make([]float32, s.M), tensor.MustData[float32](c.Tensor(1))[0],
+		tensor.MustData[float32](c.Tensor(6))[0]
 	for i := range scale {
 		scale[i] = xs * ws[min(i, len(ws)-1)] / ys
 	}
@@ -164,9 +165,11 @@ func (v *qlinearConvPacked) Run(c *ir.Call) error { return v.RunThen(c, v.w, nil
 // requantize writes round(v·scale) + zero, saturated, to y from element at on.
 func requantize(y *tensor.Tensor, at int, v []int32, scale float32, zero *tensor.Tensor) {
 	if y.DType() == tensor.TypeInt8 {
-		requantizeOf(tensor.MustData[int8](y)[at:][:len(v)], v, scale, float32(tensor.MustData[int8](zero)[0]), -128, 127)
+		requantizeOf(tensor.MustData[int8](y)[at:][:len(v)], v, scale, float32(tensor.MustData[int8](zero)[0]), -128,
+			127)
 	} else {
-		requantizeOf(tensor.MustData[uint8](y)[at:][:len(v)], v, scale, float32(tensor.MustData[uint8](zero)[0]), 0, 255)
+		requantizeOf(tensor.MustData[uint8](y)[at:][:len(v)], v, scale, float32(tensor.MustData[uint8](zero)[0]), 0,
+			255)
 	}
 }
 

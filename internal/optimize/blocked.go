@@ -14,10 +14,11 @@ import (
 
 // blockLayout converts regions of convolutions to the blocked layout NCHW16c, in which they and the
 // operators between them are fastest. Values are converted at the borders of regions. Channels,
-// height and width of images must be known, but not the number of images. Convolutions over one axis
-// run on images of height 1.
+// height and width of images must be known, but not the number of images. Convolutions over one
+// axis run on images of height 1.
 func blockLayout(o *Options, g *ir.Graph) (int, error) {
-	b := &blocker{g: g, packs: o.Packs, made: map[ir.ValueID]bool{}, border: map[ir.ValueID][4]int{}, plans: map[*ir.Node]*blockPlan{}, absorbed: map[*ir.Node]bool{}}
+	b := &blocker{g: g, packs: o.Packs, made: map[ir.ValueID]bool{}, border: map[ir.ValueID][4]int{},
+		plans: map[*ir.Node]*blockPlan{}, absorbed: map[*ir.Node]bool{}}
 	if !b.choose() {
 		return 0, nil
 	}
@@ -25,7 +26,8 @@ func blockLayout(o *Options, g *ir.Graph) (int, error) {
 	return b.rewrite()
 }
 
-// image is the fixed part of an N×C×H×W shape, of N×C×W with a height of 1, or of N×C with one pixel.
+// image is the fixed part of an N×C×H×W shape, of N×C×W with a height of 1, or of
+// N×C with one pixel.
 type image struct {
 	c, h, w, rank int
 }
@@ -162,8 +164,8 @@ func (b *blocker) plan(n *ir.Node, p *blockPlan) {
 	b.made[n.Out[0]] = true
 }
 
-// split plans a Split of blocked channels into multiples of four, if an operator reads a part that may run blocked. It returns a node
-// for each part.
+// split plans a Split of blocked channels into multiples of four, if an operator reads a part that
+// may run blocked. It returns a node for each part.
 func (b *blocker) split(n *ir.Node) []*ir.Node {
 	op, ok := n.Op.(*ops.Split)
 	if !ok || !b.made[n.In[0]] || !b.readBlocked(n.Out) {
@@ -188,9 +190,10 @@ func (b *blocker) split(n *ir.Node) []*ir.Node {
 	}
 	for _, part := range parts {
 		from := channel
-		b.plan(part, &blockPlan{in: n.In[:1:1], make: func(in []blocked.Layout, out blocked.Layout) (ir.Operator, error) {
-			return &blocked.Concat{In: in, Out: out, From: from}, nil
-		}})
+		b.plan(part, &blockPlan{in: n.In[:1:1],
+			make: func(in []blocked.Layout, out blocked.Layout) (ir.Operator, error) {
+				return &blocked.Concat{In: in, Out: out, From: from}, nil
+			}})
 		im, _ := b.imageOf(part.Out[0])
 		channel += im.c
 	}
@@ -250,7 +253,8 @@ func (b *blocker) conv(n *ir.Node, cv *ops.FusedConv, out image) *blockPlan {
 	}
 	p := &blockPlan{planar: blocked.ReadsNCHW(in.c, cv.Group)}
 	var order []int
-	if s := only(b.g, n.In[0], b.producer, b.uses); s != nil && b.plans[s] != nil && blocked.PermutesInput(&cv.Conv, w.Shape(), geo) {
+	if s := only(b.g, n.In[0], b.producer, b.uses); s != nil && b.plans[s] != nil &&
+		blocked.PermutesInput(&cv.Conv, w.Shape(), geo) {
 		if op, ok := s.Op.(*blocked.ChannelShuffle); ok {
 			order = op.Order(in.c)
 			p.in = append(p.in, s.In[0])
@@ -287,7 +291,8 @@ func (b *blocker) wantBorder(id ir.ValueID, want [4]int) {
 }
 
 // neutral plans a node that is worth blocking only if its input is blocked.
-func (b *blocker) neutral(n *ir.Node, count int, mk func(in []blocked.Layout, out blocked.Layout) (ir.Operator, error)) *blockPlan {
+func (b *blocker) neutral(n *ir.Node, count int,
+	mk func(in []blocked.Layout, out blocked.Layout) (ir.Operator, error)) *blockPlan {
 	if !b.made[n.In[0]] {
 		return nil
 	}
@@ -441,7 +446,8 @@ func (b *blocker) rewrite() (int, error) {
 		for _, id := range p.in {
 			if _, ok := twins[id]; !ok {
 				free.uses[id]++ // a constant image is kept for its conversion
-				nodes = append(nodes, &ir.Node{Name: n.Name, OpType: "ToBlocked", Domain: internalDomain, Op: &blocked.ToBlocked{Out: b.layout(id)},
+				nodes = append(nodes, &ir.Node{Name: n.Name, OpType: "ToBlocked", Domain: internalDomain,
+					Op: &blocked.ToBlocked{Out: b.layout(id)},
 					In: []ir.ValueID{id}, Out: []ir.ValueID{twin(id)}})
 			}
 			in = append(in, twin(id))
@@ -459,10 +465,12 @@ func (b *blocker) rewrite() (int, error) {
 				free.unused(id)
 			}
 		}
-		nodes = append(nodes, &ir.Node{Name: n.Name, OpType: "Blocked" + n.OpType, Domain: internalDomain, Opset: n.Opset, Op: op,
-			In: in, Out: []ir.ValueID{twin(out)}})
+		nodes = append(nodes,
+			&ir.Node{Name: n.Name, OpType: "Blocked" + n.OpType, Domain: internalDomain, Opset: n.Opset, Op: op,
+				In: in, Out: []ir.ValueID{twin(out)}})
 		if planar[out] {
-			nodes = append(nodes, &ir.Node{Name: n.Name, OpType: "FromBlocked", Domain: internalDomain, Op: &blocked.FromBlocked{In: b.layout(out), Rank: len(g.Values[out].Type.Shape)},
+			nodes = append(nodes, &ir.Node{Name: n.Name, OpType: "FromBlocked", Domain: internalDomain,
+				Op: &blocked.FromBlocked{In: b.layout(out), Rank: len(g.Values[out].Type.Shape)},
 				In: []ir.ValueID{twin(out)}, Out: []ir.ValueID{out}})
 		}
 	}

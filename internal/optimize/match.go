@@ -129,7 +129,8 @@ func sameShape(g *ir.Graph, a, b ir.ValueID) bool {
 	return true
 }
 
-// replaced returns a node that computes the outputs of n with another operator. Inlined into its many callers, it would take kilobytes.
+// replaced returns a node that computes the outputs of n with another operator. Inlined into its
+// many callers, it would take kilobytes.
 //
 //go:noinline
 func replaced(n *ir.Node, opType string, op ir.Operator, in ...ir.ValueID) *ir.Node {

@@ -112,7 +112,8 @@ func (c *convWeights) plus(m *matcher, id ir.ValueID, own, times float64) *ir.No
 		if !ok || o.op.Group != c.op.Group || !slices.Equal(o.w.Shape()[:2], s[:2]) || o.w.Rank() != len(s) {
 			return nil
 		}
-		window, weights, bias, diagonal, small = o.op.Window, tensor.MustData[float32](o.w), o.bias, false, o.w.Shape()[2:]
+		window, weights, bias, diagonal, small = o.op.Window, tensor.MustData[float32](o.w), o.bias,
+			false, o.w.Shape()[2:]
 	}
 	offset := make([]int, len(small))
 	for i, k := range small {

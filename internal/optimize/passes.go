@@ -1,5 +1,5 @@
-// Package optimize rewrites typed graphs into faster ones with the same results. Each pass has its own
-// file; passes lists them in order.
+// Package optimize rewrites typed graphs into faster ones with the same results. Each pass has its
+// own file; passes lists them in order.
 package optimize
 
 import (
@@ -43,19 +43,28 @@ var dce = pass{Pass{"dce", Basic, "removes unused nodes, outputs and captures (d
 var passes = []pass{
 	{Pass{"inline-if", Basic, "replaces an If with a constant condition by the branch that runs"}, inlineIf},
 	{Pass{"fold", Basic, "folds nodes whose inputs are all constant"}, foldFloats},
-	{Pass{"identity", Basic, "removes operators that return their input: Identity, Dropout in inference, Cast to the same type, Mul by ones, full Slice"}, removeIdentity},
+	{Pass{"identity", Basic, "removes operators that return their input: Identity, Dropout in inference, Cast to the " +
+		"same type, Mul by ones, full Slice"}, removeIdentity},
 	{Pass{"cse", Basic, "merges equal nodes (common subexpression elimination)"}, mergeCommon},
 	dce,
-	{Pass{"unsigned-activations", All, "quantizes activations to uint8 instead of int8, for VNNI and AMX"}, unsignedActivations},
-	{Pass{"fuse-quantized", Extended, "fuses DequantizeLinear, operator and QuantizeLinear into one integer operator"}, fuseQuantized},
+	{Pass{"unsigned-activations", All, "quantizes activations to uint8 instead of int8, for VNNI and AMX"},
+		unsignedActivations},
+	{Pass{"fuse-quantized", Extended, "fuses DequantizeLinear, operator and QuantizeLinear into one integer operator"},
+		fuseQuantized},
 	dce,
 	{Pass{"fold-quantized", Basic, "folds DequantizeLinear of constants"}, foldQuantized},
-	{Pass{"widen-half", All, "widens float16 and bfloat16 to float32, from the first operator with constant weights to the last"}, widenHalf},
+	{Pass{"widen-half", All,
+		"widens float16 and bfloat16 to float32, from the first operator with constant weights to the last"},
+		widenHalf},
 	{Pass{"fold-pad", Extended, "folds a zero Pad into the padding of the following Conv"}, foldPad},
 	dce,
-	{Pass{"fold-into-conv", Basic, "folds BatchNormalization and per-channel constant arithmetic into the weights of the preceding Conv"}, foldIntoConv},
-	{Pass{"affine", Extended, "fuses BatchNormalization and constant arithmetic into one per-channel affine operator"}, affine},
-	{Pass{"merge-convs", Extended, "merges parallel Convs of one input whose results are added, with identity and affine branches"}, mergeConvs},
+	{Pass{"fold-into-conv", Basic,
+		"folds BatchNormalization and per-channel constant arithmetic into the weights of the preceding Conv"},
+		foldIntoConv},
+	{Pass{"affine", Extended, "fuses BatchNormalization and constant arithmetic into one per-channel affine operator"},
+		affine},
+	{Pass{"merge-convs", Extended,
+		"merges parallel Convs of one input whose results are added, with identity and affine branches"}, mergeConvs},
 	{Pass{"channel-shuffle", Extended, "fuses Reshape, Transpose, Reshape into a channel shuffle"}, channelShuffle},
 	{Pass{"fuse-conv", Extended, "fuses a following residual add, Relu or Clip into a Conv (epilogue)"}, fuseConv},
 	{Pass{"fuse-activation", Extended, "fuses decomposed Gelu and Silu"}, fuseActivation},
@@ -67,15 +76,19 @@ var passes = []pass{
 	dce,
 	{Pass{"fuse-attention", All, "fuses MatMul, Softmax and MatMul into Attention"}, fuseAttention},
 	dce,
-	{Pass{"fuse-linear", All, "packs constant weights of MatMul and Gemm, and fuses what follows (epilogue)"}, fuseLinear},
+	{Pass{"fuse-linear", All, "packs constant weights of MatMul and Gemm, and fuses what follows (epilogue)"},
+		fuseLinear},
 	dce,
-	{Pass{"advance-gather", All, "hoists a constant Gather above operators that act on each row independently"}, advanceGather},
+	{Pass{"advance-gather", All, "hoists a constant Gather above operators that act on each row independently"},
+		advanceGather},
 	{Pass{"channels-last", All, "converts regions of quantized convolutions to NHWC"}, channelsLast},
 	{Pass{"fuse-quantized-add", All, "fuses a following residual add into a quantized Conv"}, fuseQuantizedAdd},
 	{Pass{"delay-shuffle", All, "sinks a channel shuffle below the depthwise Conv that reads it"}, delayShuffle},
 	{Pass{"block-layout", All, "converts regions of convolutions to the blocked layout NCHW16c"}, blockLayout},
-	{Pass{"fuse-blocked-map", All, "fuses a following activation and residual add into a blocked Conv (epilogue)"}, fuseBlockedMap},
-	{Pass{"fuse-scale", All, "folds a per-channel scale of the input into the weights of a blocked 1×1 Conv"}, fuseScale},
+	{Pass{"fuse-blocked-map", All, "fuses a following activation and residual add into a blocked Conv (epilogue)"},
+		fuseBlockedMap},
+	{Pass{"fuse-scale", All, "folds a per-channel scale of the input into the weights of a blocked 1×1 Conv"},
+		fuseScale},
 	{Pass{"fuse-depthwise", All, "fuses a depthwise Conv with the preceding Conv, over a row ring"}, fuseDepthwise},
 	dce,
 }
@@ -100,10 +113,11 @@ type Options struct {
 	Level Level
 	// Eval runs one node on constant inputs. On error the node is not changed.
 	Eval func(g *ir.Graph, n *ir.Node, in []tensor.Value, limit int64) ([]tensor.Value, error)
-	// MaxFolded limits the bytes that constant folding may add to the model, beyond once the size of
-	// its own constants.
+	// MaxFolded limits the bytes that constant folding may add to the model, beyond once the size
+	// of its own constants.
 	MaxFolded int64
-	// Opset, if not 0, allows only operators that ONNX has in this version of ai.onnx, or ONNX Runtime.
+	// Opset, if not 0, allows only operators that ONNX has in this version of
+	// ai.onnx, or ONNX Runtime.
 	Opset int
 	// Disabled holds the names of passes to skip.
 	Disabled map[string]bool

@@ -9,9 +9,11 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// splitHeads computes queries, keys and values that are one product apart, so that attention reads them where they are:
+// splitHeads splits a fused QKV projection into one MatMul per part, whose result attention reads
+// without a copy:
 //
-//	Gather(Transpose(Reshape(X·W + b, [B,N,p,H,D]), perm=[2,0,3,1,4]), i) → Transpose(Reshape(X·Wi + bi, [B,N,H,D]), perm=[0,2,1,3])
+//	Gather(Transpose(Reshape(X·W + b, [B,N,p,H,D]), perm=[2,0,3,1,4]), i)
+//	→ Transpose(Reshape(X·Wi + bi, [B,N,H,D]), perm=[0,2,1,3])
 //
 // where Wi and bi are the columns of part i of p. Split and Squeeze may be in place of Gather.
 func splitHeads(o *Options, g *ir.Graph) (int, error) {
@@ -110,7 +112,8 @@ func (m *matcher) headsOf(n *ir.Node) *packedHeads {
 	return h
 }
 
-// selections finds the nodes that select parts, and reports whether all that reads the transposed value does.
+// selections finds the nodes that select parts, and reports whether all that reads
+// the transposed value does.
 func (m *matcher) selections(h *packedHeads, transposed ir.ValueID) bool {
 	g := m.g
 	parts, _ := h.shape[2].Value()
@@ -151,7 +154,8 @@ func (m *matcher) selections(h *packedHeads, transposed ir.ValueID) bool {
 				}
 				s := g.Nodes[m.user[id]]
 				shape := g.Values[id].Type.Shape
-				if _, ok := s.Op.(*ops.Squeeze); !ok || len(shape) != 5 || !shape[0].Same(ir.Known(1)) || !slices.EqualFunc(shape[1:], g.Values[s.Out[0]].Type.Shape, ir.Dim.Same) {
+				if _, ok := s.Op.(*ops.Squeeze); !ok || len(shape) != 5 || !shape[0].Same(ir.Known(1)) ||
+					!slices.EqualFunc(shape[1:], g.Values[s.Out[0]].Type.Shape, ir.Dim.Same) {
 					return false
 				}
 				if axes := constTensor(g, s, 1); axes == nil || axes.Len() != 1 {
@@ -175,21 +179,26 @@ func (h *packedHeads) part(g *ir.Graph, packs *ir.Packs, part int, out ir.ValueI
 	rows := h.shape[:2:2]
 	var nodes []*ir.Node
 	add := func(like *ir.Node, op ir.Operator, dims []ir.Dim, in ...ir.ValueID) ir.ValueID {
-		to := g.NewValue(g.Values[like.Out[0]].Name, ir.TensorType(tensor.TypeFloat32, dims...)) // by which profiles find what it computes
-		nodes = append(nodes, &ir.Node{Name: like.Name, OpType: like.OpType, Opset: like.Opset, Op: op, In: in, Out: []ir.ValueID{to}})
+		// by which profiles find what it computes
+		to := g.NewValue(g.Values[like.Out[0]].Name, ir.TensorType(tensor.TypeFloat32, dims...))
+		nodes = append(nodes,
+			&ir.Node{Name: like.Name, OpType: like.OpType, Opset: like.Opset, Op: op, In: in, Out: []ir.ValueID{to}})
 		return to
 	}
-	x := add(h.product, h.product.Op, append(rows, ir.Known(n)), h.product.In[0], columnsOf(g, packs, h.weights, part*n, n))
+	x := add(h.product, h.product.Op, append(rows, ir.Known(n)), h.product.In[0],
+		columnsOf(g, packs, h.weights, part*n, n))
 	if h.add != nil {
 		x = add(h.add, h.add.Op, append(rows, ir.Known(n)), x, columnsOf(g, packs, h.bias, part*n, n))
 	}
 	shape := g.NewConst("", tensor.Must(tensor.New([]int64{0, 0, int64(heads), int64(size)}, 4)))
 	x = add(h.reshape, &ops.Reshape{}, append(rows, h.shape[3:]...), x, shape)
-	return append(nodes, &ir.Node{Name: h.transpose.Name, OpType: "Transpose", Opset: h.transpose.Opset, Op: &ops.Transpose{Perm: []int{0, 2, 1, 3}},
+	return append(nodes, &ir.Node{Name: h.transpose.Name, OpType: "Transpose", Opset: h.transpose.Opset,
+		Op: &ops.Transpose{Perm: []int{0, 2, 1, 3}},
 		In: []ir.ValueID{x}, Out: []ir.ValueID{out}})
 }
 
-// columnsOf returns columns [at, at+n) of a constant matrix or vector, of float32 or a shorter type that products read, as a new constant.
+// columnsOf returns columns [at, at+n) of a constant matrix or vector, of float32 or a shorter type
+// that products read, as a new constant.
 func columnsOf(g *ir.Graph, packs *ir.Packs, t *tensor.Tensor, at, n int) ir.ValueID {
 	c, _ := ir.Packed(packs, columns{at, n}, t, nil, func() (*tensor.Tensor, int64, error) {
 		shape := slices.Clone(t.Shape())

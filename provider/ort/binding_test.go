@@ -111,7 +111,8 @@ func TestBindingOrder(t *testing.T) {
 	s := openModel(t, b.Must())
 	bd := newBinding(t, s)
 	x := []float32{-1, 2}
-	must(t, bd.BindInput("x", buffer(x, 2)), bd.BindOutput("abs", onward.Buffer{}), bd.BindOutput("neg", onward.Buffer{}))
+	must(t, bd.BindInput("x", buffer(x, 2)), bd.BindOutput("abs", onward.Buffer{}),
+		bd.BindOutput("neg", onward.Buffer{}))
 	for range 3 {
 		must(t, s.RunBinding(context.Background(), bd, nil))
 		out, err := bd.Outputs()
@@ -120,7 +121,8 @@ func TestBindingOrder(t *testing.T) {
 		must(t, err)
 		neg, err := out[1].Tensor()
 		must(t, err)
-		if a, n := tensor.MustData[float32](abs), tensor.MustData[float32](neg); a[0] != 1 || n[0] != 1 || a[1] != 2 || n[1] != -2 {
+		if a, n := tensor.MustData[float32](abs), tensor.MustData[float32](neg); a[0] != 1 || n[0] != 1 ||
+			a[1] != 2 || n[1] != -2 {
 			t.Fatalf("got %v and %v", a, n)
 		}
 	}
@@ -183,7 +185,8 @@ func TestBindingOfOtherValues(t *testing.T) {
 	str := openModel(t, identity(tensor.TensorType(tensor.TypeString)))
 	b = newBinding(t, str)
 	words := tensor.Must(tensor.New([]string{"a", "b\x00c", ""}))
-	must(t, b.BindCPUInput("x", words), b.BindOutput("y", onward.Buffer{}), str.RunBinding(context.Background(), b, nil))
+	must(t, b.BindCPUInput("x", words), b.BindOutput("y", onward.Buffer{}),
+		str.RunBinding(context.Background(), b, nil))
 	out, err := b.Outputs()
 	must(t, err)
 	got, err := out[0].Value()

@@ -77,10 +77,12 @@ func TestDynamicQuantizeLSTM(t *testing.T) {
 		{name: "not constant", steps: 5, batch: 1, in: 9, hidden: 24, dynamic: true, signed: true,
 			perColumn: true},
 	}
-	for _, f := range []string{"Relu", "Tanh", "Sigmoid", "Softsign", "Softplus", "Affine", "LeakyRelu", "ThresholdedRelu",
+	for _, f := range []string{"Relu", "Tanh", "Sigmoid", "Softsign", "Softplus", "Affine", "LeakyRelu",
+		"ThresholdedRelu",
 		"ScaledTanh", "HardSigmoid", "Elu"} {
 		attrs := func(f ...string) map[string]any {
-			return map[string]any{"activations": f, "activation_alpha": []float32{0.5, 0.5}, "activation_beta": []float32{0.25, 0.25}}
+			return map[string]any{"activations": f, "activation_alpha": []float32{0.5, 0.5},
+				"activation_beta": []float32{0.25, 0.25}}
 		}
 		q := quantizedLSTM{name: f, steps: 6, batch: 1, in: 12, hidden: 33, signed: true, attrs: attrs("Sigmoid", f, f)}
 		cases = append(cases, q)
@@ -92,8 +94,9 @@ func TestDynamicQuantizeLSTM(t *testing.T) {
 	}
 }
 
-// check compares both Go engines with ONNX Runtime. Rounding of an activation may move a hidden state
-// across the border of two quantized values, so that results differ by less than a quantization step.
+// check compares both Go engines with ONNX Runtime. Rounding of an activation may move a
+// hidden state across the border of two quantized values, so that results differ by less
+// than a quantization step.
 func (q *quantizedLSTM) check(t *testing.T, r *rand.Rand) {
 	m, feed, err := q.model(r).Model()
 	if err != nil {
@@ -125,7 +128,8 @@ func (q *quantizedLSTM) check(t *testing.T, r *rand.Rand) {
 			}
 			for i := range w {
 				if d := math.Abs(float64(g[i]) - float64(w[i])); !(d <= step) {
-					t.Fatalf("%s on %d threads: element %d of %s is %g, want %g within %g", e.name, e.threads, i, o, g[i], w[i], step)
+					t.Fatalf("%s on %d threads: element %d of %s is %g, want %g within %g", e.name, e.threads, i, o,
+						g[i], w[i], step)
 				}
 			}
 		}
@@ -178,8 +182,9 @@ func (q *quantizedLSTM) model(r *rand.Rand) *opfuzz.Case {
 	}
 	w, ws, wz := weights(q.in, 1)
 	u, us, uz := weights(h, gain)
-	c := &opfuzz.Case{Domain: "com.microsoft", Op: "DynamicQuantizeLSTM", Opset: 1, Out: []bool{!q.withoutY, true, true},
-		In: []tensor.Value{floats(2, q.steps, q.batch, q.in), w, u, nil, nil, nil, nil, nil, ws, wz, us, uz}}
+	c := &opfuzz.Case{Domain: "com.microsoft", Op: "DynamicQuantizeLSTM", Opset: 1,
+		Out: []bool{!q.withoutY, true, true},
+		In:  []tensor.Value{floats(2, q.steps, q.batch, q.in), w, u, nil, nil, nil, nil, nil, ws, wz, us, uz}}
 	if !q.noBias {
 		c.In[3] = floats(0.5, dirs, 8*h)
 	}

@@ -31,7 +31,8 @@ func checkAddRows[B Byte](t *testing.T, l cpu.Level, m, k, n int) {
 	p := pack(nil, dotProduct(l), false, b, n, false, k, n)
 	ldx, ldy := k+1, n+3
 	x := testkit.Guarded[uint8](t, max(0, (m-1)*ldx+p.RowLen()), testkit.High, 0)
-	g := &Rows{M: m, X: x, LdX: ldx, LdY: ldy, XZero: r.Int32N(256), B: p, BZero: int32(B(r.Uint32())), Factor: r.Float32()}
+	g := &Rows{M: m, X: x, LdX: ldx, LdY: ldy, XZero: r.Int32N(256), B: p, BZero: int32(B(r.Uint32())),
+		Factor: r.Float32()}
 	for i := range g.X {
 		g.X[i] = uint8(r.Uint32())
 	}

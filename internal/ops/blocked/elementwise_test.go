@@ -67,7 +67,8 @@ func TestBinary(t *testing.T) {
 func channelAffine(rng *rand.Rand, c int, act kit.Activation) (*blocked.ChannelAffine,
 	func(t *testing.T, x *tensor.Tensor) *tensor.Tensor) {
 	scale, shift := normal(rng, c), normal(rng, c)
-	a := &blocked.ChannelAffine{Scale: tensor.MustData[float32](scale), Shift: tensor.MustData[float32](shift), Act: act}
+	a := &blocked.ChannelAffine{Scale: tensor.MustData[float32](scale), Shift: tensor.MustData[float32](shift),
+		Act: act}
 	return a, func(t *testing.T, x *tensor.Tensor) *tensor.Tensor {
 		t.Helper()
 		perChannel := append([]int{c}, make([]int, x.Rank()-2)...)

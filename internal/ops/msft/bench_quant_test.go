@@ -20,8 +20,10 @@ func BenchmarkMatMulNBits(b *testing.B) {
 	for _, rows := range []int{1, 128} {
 		for _, level := range []int{0, 4} {
 			b.Run(fmt.Sprintf("m%d,level%d", rows, level), func(b *testing.B) {
-				optest.BenchPrepared(b, msDomain+"MatMulNBits", map[string]any{"N": n, "K": k, "block_size": block, "accuracy_level": level}, []int{1, 2}, rows*n*k,
-					optest.Tensor(x[:rows*k], rows, k), optest.BenchBytes(n, k/block, block/2), optest.Tensor(scales, len(scales)))
+				optest.BenchPrepared(b, msDomain+"MatMulNBits",
+					map[string]any{"N": n, "K": k, "block_size": block, "accuracy_level": level}, []int{1, 2}, rows*n*k,
+					optest.Tensor(x[:rows*k], rows, k), optest.BenchBytes(n, k/block, block/2),
+					optest.Tensor(scales, len(scales)))
 			})
 		}
 	}
@@ -35,13 +37,16 @@ func BenchmarkQuantizedMatMul(b *testing.B) {
 	}
 	scale, zero := optest.Tensor([]float32{0.01}), optest.Tensor([]uint8{128})
 	b.Run("DynamicQuantizeMatMul", func(b *testing.B) {
-		optest.BenchPrepared(b, msDomain+"DynamicQuantizeMatMul", nil, []int{1}, m*n*k, optest.Tensor(x, m, k), optest.BenchBytes(k, n), scale, zero)
+		optest.BenchPrepared(b, msDomain+"DynamicQuantizeMatMul", nil, []int{1}, m*n*k, optest.Tensor(x, m, k),
+			optest.BenchBytes(k, n), scale, zero)
 	})
 	b.Run("MatMulIntegerToFloat", func(b *testing.B) {
-		optest.BenchPrepared(b, msDomain+"MatMulIntegerToFloat", nil, []int{1}, m*n*k, optest.BenchBytes(m, k), optest.BenchBytes(k, n), scale, scale, zero, zero)
+		optest.BenchPrepared(b, msDomain+"MatMulIntegerToFloat", nil, []int{1}, m*n*k, optest.BenchBytes(m, k),
+			optest.BenchBytes(k, n), scale, scale, zero, zero)
 	})
 	b.Run("QGemm", func(b *testing.B) {
-		optest.BenchPrepared(b, msDomain+"QGemm", nil, []int{3}, m*n*k, optest.BenchBytes(m, k), scale, zero, optest.BenchBytes(k, n), scale, zero, nil, scale, zero)
+		optest.BenchPrepared(b, msDomain+"QGemm", nil, []int{3}, m*n*k, optest.BenchBytes(m, k), scale, zero,
+			optest.BenchBytes(k, n), scale, zero, nil, scale, zero)
 	})
 }
 
@@ -56,7 +61,8 @@ func BenchmarkDynamicQuantizeLSTM(b *testing.B) {
 			}
 			w, bias := optest.BenchBytes(1, h, 4*h), optest.Tensor(make([]float32, 8*h), 1, 8*h)
 			optest.BenchPrepared(b, msDomain+"DynamicQuantizeLSTM", map[string]any{"hidden_size": h}, quantizedInputs,
-				8*s.steps*s.batch*h*h, optest.Tensor(x, s.steps, s.batch, h), w, w, bias, nil, nil, nil, nil, scale, zero, scale, zero)
+				8*s.steps*s.batch*h*h, optest.Tensor(x, s.steps, s.batch, h), w, w, bias, nil, nil, nil, nil, scale,
+				zero, scale, zero)
 		})
 	}
 }

@@ -18,8 +18,9 @@ type DynamicQuantizeLSTM struct{ of ops.LSTM }
 
 var _ = kit.Register(&kit.Def{Domain: kit.DomainMicrosoft, Name: "DynamicQuantizeLSTM", Since: kit.Versions{1},
 	MACs: kit.RecurrentMACs,
-	In:   "X:T, W:T2, R:T2, B:T?, sequence_lens:T1?, initial_h:T?, initial_c:T?, P:T?, W_scale:T, W_zero_point:T2, R_scale:T, R_zero_point:T2",
-	Out:  "Y:T?, Y_h:T?, Y_c:T?", Types: "T: float; T1: int32; T2: " + byteTypes,
+	In: "X:T, W:T2, R:T2, B:T?, sequence_lens:T1?, initial_h:T?, initial_c:T?, P:T?, W_scale:T, W_zero_point:T2, " +
+		"R_scale:T, R_zero_point:T2",
+	Out: "Y:T?, Y_h:T?, Y_c:T?", Types: "T: float; T1: int32; T2: " + byteTypes,
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		layer := recurrent.Build(a, 7, 4, "Sigmoid", "Tanh", "Tanh")
 		layer.Bytes = true

@@ -96,7 +96,9 @@ func dynamicQuantize(c *ir.Call, dst []uint8, src []float32) (scale float32, zer
 			quant.Quantize(l, dst, src, scale, zero)
 			return scale, zero
 		}
-		c.Parallel(len(src), kit.GrainCheap, func(lo, hi int) { quant.Quantize(l, dst[lo:hi], src[lo:hi], scale, zero) })
+		c.Parallel(len(src), kit.GrainCheap, func(lo, hi int) {
+			quant.Quantize(l, dst[lo:hi], src[lo:hi], scale, zero)
+		})
 		return scale, zero
 	}
 	c.Parallel(len(src), kit.GrainCheap, func(lo, hi int) {

@@ -59,7 +59,8 @@ func (o *NGramRepeatBlock) Run(c *ir.Call) error {
 		if err := c.Err(); err != nil {
 			return err
 		}
-		seq, row := tensor.MustData[int64](ids)[b*length:][:length], tensor.MustData[float32](y)[b*vocabulary:][:vocabulary]
+		seq, row := tensor.MustData[int64](ids)[b*length:][:length],
+			tensor.MustData[float32](y)[b*vocabulary:][:vocabulary]
 		last := seq[length-(o.Size-1):]
 		for i := 0; i+o.Size <= length; i++ {
 			before := seq[i : i+o.Size-1]

@@ -160,9 +160,11 @@ func (g *QGemm) run(c *ir.Call, packed *matmul.PackedBytes) error {
 				vec.I32ToF32(l, to, line)
 				vec.MulF32(l, to, to, factors[:len(line)])
 			} else if out.signed {
-				quant.Requantize(l, tensor.MustData[int8](y)[i*n:][:len(line)], line, factors[:len(line)], int8(out.zero))
+				quant.Requantize(l, tensor.MustData[int8](y)[i*n:][:len(line)], line,
+					factors[:len(line)], int8(out.zero))
 			} else {
-				quant.Requantize(l, tensor.MustData[uint8](y)[i*n:][:len(line)], line, factors[:len(line)], uint8(out.zero))
+				quant.Requantize(l, tensor.MustData[uint8](y)[i*n:][:len(line)], line, factors[:len(line)],
+					uint8(out.zero))
 			}
 			continue
 		}

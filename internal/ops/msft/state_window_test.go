@@ -67,7 +67,8 @@ func TestStateWindows(t *testing.T) {
 		}
 		one := c.run(1, wide, all) // the states of the past shift by one slot
 		if got := tensor.MustData[float32](one)[:size]; got[0] != tensor.MustData[float32](all)[size] {
-			t.Errorf("%s: slot 0 is %v, want the former slot 1, %v", c.name, got[0], tensor.MustData[float32](all)[size])
+			t.Errorf("%s: slot 0 is %v, want the former slot 1, %v", c.name, got[0],
+				tensor.MustData[float32](all)[size])
 		}
 	}
 }

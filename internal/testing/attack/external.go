@@ -23,7 +23,8 @@ var externalFiles = map[string]struct {
 	"data":   {func(p string) error { return os.WriteFile(p, make([]byte, 1<<20), 0o666) }, true},
 	"sparse": {func(p string) error { return sparse(p, 1<<40) }, true},
 	"link to data": {func(p string) error {
-		return errors.Join(os.WriteFile(p+".target", make([]byte, 1<<20), 0o666), os.Symlink(filepath.Base(p)+".target", p))
+		return errors.Join(os.WriteFile(p+".target", make([]byte, 1<<20), 0o666),
+			os.Symlink(filepath.Base(p)+".target", p))
 	}, true},
 	"link to another folder": {func(p string) error {
 		outside := filepath.Join(filepath.Dir(filepath.Dir(p)), "outside")

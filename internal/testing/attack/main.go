@@ -103,7 +103,8 @@ func main() {
 			return !slices.Contains(flag.Args(), f.name)
 		})
 		if len(chosen) < flag.NArg() {
-			fmt.Fprintf(os.Stderr, "attack: unknown family in %v, want cancel, limit, mutate or external\n", flag.Args())
+			fmt.Fprintf(os.Stderr, "attack: unknown family in %v, want cancel, limit, mutate or external\n",
+				flag.Args())
 			os.Exit(2)
 		}
 	}

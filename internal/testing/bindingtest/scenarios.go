@@ -42,8 +42,10 @@ func Scenarios(t *testing.T, s *onward.Session, device onward.Device) {
 		return onward.Buffer{Device: device, Type: tensor.TypeFloat32, Shape: []int{n}, Pointer: v.Pointer()}
 	}
 	for name, bind := range map[string]func() error{
-		"from the CPU":     func() error { return errors.Join(b.BindCPUInput("x", x), b.BindOutput("y", onward.Buffer{})) },
-		"input by address": func() error { return errors.Join(b.BindInput("x", buffer(in)), b.BindOutput("y", onward.Buffer{})) },
+		"from the CPU": func() error { return errors.Join(b.BindCPUInput("x", x), b.BindOutput("y", onward.Buffer{})) },
+		"input by address": func() error {
+			return errors.Join(b.BindInput("x", buffer(in)), b.BindOutput("y", onward.Buffer{}))
+		},
 		"to the device": func() error {
 			return errors.Join(b.BindInputValue("x", in), b.BindOutput("y", onward.Buffer{Device: device}))
 		},
@@ -67,7 +69,8 @@ func Scenarios(t *testing.T, s *onward.Session, device onward.Device) {
 				t.Fatalf("%s, %s: %v", s.Provider(), name, err)
 			}
 			if y := tensor.MustData[float32](list[0].(*tensor.Tensor)); !slices.Equal(y, tensor.MustData[float32](x)) {
-				t.Errorf("%s, %s, run %d: got %v, want %v", s.Provider(), name, i, y[:4], tensor.MustData[float32](x)[:4])
+				t.Errorf("%s, %s, run %d: got %v, want %v", s.Provider(), name, i, y[:4],
+					tensor.MustData[float32](x)[:4])
 			}
 			bound, err := b.Outputs()
 			must(err)

@@ -296,7 +296,8 @@ func otherResult(n *onnx.Node, values map[string]tensor.Value) *other {
 		return nil
 	}
 	where := tensor.Must(tensor.Zeros(tensor.TypeBool, y.Shape()...))
-	mask, xs, ws, ys := tensor.MustData[bool](where), tensor.MustData[float32](x), tensor.MustData[float32](w), tensor.MustData[float32](y)
+	mask, xs, ws, ys := tensor.MustData[bool](where), tensor.MustData[float32](x), tensor.MustData[float32](w),
+		tensor.MustData[float32](y)
 	infinite := func(v float32) bool { return math.IsInf(float64(v), 0) }
 	unsure := func(v float32) bool { return v-v != 0 } // NaN or infinite
 	value := float32(math.NaN())

@@ -298,7 +298,8 @@ func move(g *gen) *Case {
 		x := g.tensor(d, k, shape...)
 		if d == tensor.TypeString && to != tensor.TypeString {
 			for i := range tensor.MustData[string](x) {
-				tensor.MustData[string](x)[i] = []string{"1", "-2", "3.5", "1e3", "0"}[g.rng.IntN(5-2*btoi(!to.IsFloat()))]
+				tensor.MustData[string](x)[i] = []string{"1", "-2", "3.5", "1e3",
+					"0"}[g.rng.IntN(5-2*btoi(!to.IsFloat()))]
 			}
 		}
 		c := newCase(x)

@@ -36,7 +36,8 @@ func (g *gen) tensor(d tensor.DType, k kind, shape ...int) *tensor.Tensor {
 	switch {
 	case d == tensor.TypeString:
 		for i := range tensor.MustData[string](t) {
-			tensor.MustData[string](t)[i] = []string{"a", "b", "", "cat", "Dog", "1.5", "-2", "größer", "a b"}[r.IntN(9)]
+			tensor.MustData[string](t)[i] = []string{"a", "b", "", "cat", "Dog", "1.5", "-2", "größer",
+				"a b"}[r.IntN(9)]
 		}
 		return t
 	case d == tensor.TypeBool:

@@ -294,7 +294,8 @@ func TestBindingScenarios(t *testing.T) {
 		if err := b.BindOutput("y", result); !errors.Is(err, onward.ErrInvalidArgument) {
 			t.Errorf("a buffer without a shape: %v", err)
 		}
-		if err := b.BindOutput("y", onward.Buffer{Device: onward.Device{Type: "tpu"}}); !errors.Is(err, onward.ErrInvalidArgument) ||
+		if err := b.BindOutput("y", onward.Buffer{Device: onward.Device{Type: "tpu"}}); !errors.Is(err,
+			onward.ErrInvalidArgument) ||
 			!strings.Contains(err.Error(), "Unsupported device type: tpu") {
 			t.Errorf("an unknown device: %v", err)
 		}

@@ -274,7 +274,8 @@ func (b *byteSteps) addRows(s *recurrentSteps, g *quant.Rows, d, panel int, gate
 	if m.less == nil {
 		return false
 	}
-	*g = quant.Rows{M: s.Batch, X: b.q[d*size:], LdX: s.p.H, XZero: b.zero[d], B: m.data, BZero: m.zero[0], Less: m.less,
+	*g = quant.Rows{M: s.Batch, X: b.q[d*size:], LdX: s.p.H, XZero: b.zero[d], B: m.data,
+		BZero: m.zero[0], Less: m.less,
 		Scale: m.scale, Factor: b.scale[d], Bias: bias, Y: gates, LdY: step}
 	return quant.AddRows(b.level, g, 0, gemm.Panels(m.data.N))
 }

@@ -29,8 +29,10 @@ type Weights struct {
 	stages  []recurrentStage // in order; the gates of a stage are computed together
 	input   [][]float32      // per direction, packed for [gemm.F32]: in×columns
 	state   [][]float32      // per direction and stage: panels of h×width, in blocks of [stateBlock] columns
-	several bool             // each panel of state is packed for [gemm.F32], with which items share the weights that they read
-	bytes   *byteWeights     // replaces input and state, or nil
+	// each panel of state is packed for [gemm.F32], with which items share the
+	// weights that they read
+	several bool
+	bytes   *byteWeights // replaces input and state, or nil
 }
 
 // recurrentStage is a range of gates.
@@ -48,7 +50,8 @@ func (p *Weights) round(units int) int { return (units + p.lanes - 1) &^ (p.lane
 
 const recurrentVector = 16 // elements of the longest vectors
 
-// stateBlock returns the number of the first columns of a panel's rest that [gemm.Columns] reads as one stream.
+// stateBlock returns the number of the first columns of a panel's rest that [gemm.Columns]
+// reads as one stream.
 func stateBlock(rest int) int {
 	if rest < gemm.PanelWidth {
 		return rest
@@ -61,7 +64,8 @@ func stateBlock(rest int) int {
 func (r *Layer) Pack(in []tensor.Value, types []ir.Type, stages ...int) (*Weights, error) {
 	w, ok := in[1].(*tensor.Tensor)
 	u, ok2 := in[2].(*tensor.Tensor)
-	if !ok || !ok2 || w.DType() != tensor.TypeFloat32 || u.DType() != tensor.TypeFloat32 || w.Rank() != 3 || u.Rank() != 3 || w.Len() == 0 || u.Len() == 0 {
+	if !ok || !ok2 || w.DType() != tensor.TypeFloat32 || u.DType() != tensor.TypeFloat32 || w.Rank() != 3 ||
+		u.Rank() != 3 || w.Len() == 0 || u.Len() == 0 {
 		return nil, nil
 	}
 	dirs, h, g := len(r.Reverse), u.Dim(2), r.gates
@@ -133,8 +137,8 @@ func (p *Weights) divide(items, each, vector int, stages []int) {
 		widest = max(widest, n)
 		p.lanes = max(p.lanes, vector/(n&-n))
 	}
-	// A panel has about 256 columns, so that there are several panels for the threads. For two, panels that are twice as wide
-	// suffice; each begins with a wait for its first weights.
+	// A panel has about 256 columns, so that there are several panels for the threads. For two,
+	// panels that are twice as wide suffice; each begins with a wait for its first weights.
 	most := 256
 	if runtime.GOMAXPROCS(0) <= 2 {
 		most = 512
@@ -172,7 +176,8 @@ func (p *Weights) packSeveral(par gemm.Par, dst, state []float32, i int) {
 			width := t.gates * p.units(k)
 			for at, n := 0, 0; at < width; at += n {
 				n = stateBlock(width - at)
-				gemm.Pack(dst[k*size+gemm.PackedLen(p.H, at):][:gemm.PackedLen(p.H, n)], state[(k*t.width+at)*p.H:][:p.H*n], n, false, p.H, n)
+				gemm.Pack(dst[k*size+gemm.PackedLen(p.H, at):][:gemm.PackedLen(p.H, n)],
+					state[(k*t.width+at)*p.H:][:p.H*n], n, false, p.H, n)
 			}
 		}
 	})
@@ -229,8 +234,8 @@ type Cell struct {
 type Update func(c *Cell) bool
 
 // Run computes all steps. stage[i] updates the cells of stage i, which reads the state or, from the
-// second stage on, the second state if useSecond is set. If apart is set, the products of the last stage with the
-// state, which include the recurrent bias, are kept separate from the gates.
+// second stage on, the second state if useSecond is set. If apart is set, the products of the last
+// stage with the state, which include the recurrent bias, are kept separate from the gates.
 func (p *Weights) Run(r *Run[float32], split int, useSecond, apart bool, stage ...Update) error {
 	dirs, h, batch, columns := len(r.Reverse), p.H, r.Batch, p.columns
 	s := &recurrentSteps{Run: r, p: p, work: make([]recurrentWork, dirs*p.panels())}
@@ -296,7 +301,8 @@ func (p *Weights) Run(r *Run[float32], split int, useSecond, apart bool, stage .
 			s.bytes.multiplyInput(s, d)
 			continue
 		}
-		matmul.FastMul(r.C, &gemm.Args[float32]{M: r.seq * batch, N: columns, K: p.in, A: r.x, LdA: p.in, B: p.input[d], Packed: true, C: s.x[d], LdC: columns,
+		matmul.FastMul(r.C, &gemm.Args[float32]{M: r.seq * batch, N: columns, K: p.in, A: r.x, LdA: p.in, B: p.input[d],
+			Packed: true, C: s.x[d], LdC: columns,
 			Epilogue: gemm.Epilogue[float32]{BiasCol: bias}})
 	}
 	for k, state := range [][]float32{s.h[0], s.second} {
@@ -323,8 +329,9 @@ func (p *Weights) Run(r *Run[float32], split int, useSecond, apart bool, stage .
 			for k := range hi - lo {
 				u, back := lo+k, step&1 != 0
 				if back {
-					// Start with the panels and blocks that the last step left in the cache. Within a block, the
-					// order stays: sums must not depend on how a sequence is cut into runs.
+					// Start with the panels and blocks that the last step left in the cache.
+					// Within a block, the order stays: sums must not depend on how a sequence
+					// is cut into runs.
 					u = hi - 1 - k
 				}
 				s.panel(step, i, d+u/panels, u%panels, useSecond, apart && i == len(p.stages)-1, back, biases, stage[i])
@@ -376,7 +383,8 @@ func (s *recurrentSteps) rows(step, d, i int) (row, y int) {
 	return step*s.Batch + i, ((step*dirs+d)*s.Batch + i) * s.p.H
 }
 
-// columns adds the products of x and a panel of the state's weights to dst, with the blocks in reverse if back is set.
+// columns adds the products of x and a panel of the state's weights to dst, with the blocks in
+// reverse if back is set.
 func columns(dst, x, panel []float32, back bool) {
 	n := stateBlock(len(dst))
 	rest := func() {
@@ -394,7 +402,8 @@ func columns(dst, x, panel []float32, back bool) {
 }
 
 // panel computes a panel of one direction and stage for all unfinished items.
-func (s *recurrentSteps) panel(step, stage, d, panel int, useSecond, apart, back bool, biases [][]float32, update Update) {
+func (s *recurrentSteps) panel(step, stage, d, panel int, useSecond, apart, back bool, biases [][]float32,
+	update Update) {
 	p, h, batch := s.p, s.p.H, s.Batch
 	t := &p.stages[stage]
 	unit := p.units(panel)
@@ -434,7 +443,8 @@ func (s *recurrentSteps) panel(step, stage, d, panel int, useSecond, apart, back
 	case s.several:
 		size := gemm.PackedLen(h, t.width)
 		a := &w.product
-		*a = gemm.Args[float32]{M: batch, N: width, K: h, A: from, LdA: h, B: state[panel*size:][:gemm.PackedLen(h, width)], Packed: true, C: sums, LdC: width}
+		*a = gemm.Args[float32]{M: batch, N: width, K: h, A: from, LdA: h,
+			B: state[panel*size:][:gemm.PackedLen(h, width)], Packed: true, C: sums, LdC: width}
 		if apart {
 			a.BiasCol = biases[d][column:][:width]
 		}
@@ -448,7 +458,8 @@ func (s *recurrentSteps) panel(step, stage, d, panel int, useSecond, apart, back
 	c := &w.cell
 	c.D, c.U0, c.N, c.Unit = d, panel*p.unit, min(p.unit, h-panel*p.unit), unit
 	c.Step, c.GateStep, c.YStep, c.RecurrentStep = h, gateStep, yStep, width
-	// begin sets the slices of the cell to the item i of row and y, and adds the products of the state.
+	// begin sets the slices of the cell to the item i of row and y, and adds the
+	// products of the state.
 	begin := func(i, row, y int) {
 		x := s.x[d][row*p.columns:]
 		c.Gates, c.First = x[column:], x[first:]

@@ -267,7 +267,8 @@ type Run[T kit.RealFloat] struct {
 	Products   Products[T]         // replaces w and r, or nil
 }
 
-// Products multiplies rows of x by the matrix of direction d, which is R if state is set and W otherwise.
+// Products multiplies rows of x by the matrix of direction d, which is R if state is
+// set and W otherwise.
 type Products[T kit.RealFloat] func(d int, state bool, rows int, x, out []T) error
 
 // sizes checks the shapes of the inputs. states lists those with the initial states.
@@ -480,7 +481,8 @@ func (r *Run[T]) Direction(d, split int, step func(state [][]T, each func(func(i
 	for _, f := range r.final {
 		for i, n := range r.lens {
 			if n == 0 {
-				clear(f.Data[row(i):][:h]) // as in ONNX Runtime: the specification says nothing of a sequence of no steps
+				// as in ONNX Runtime: the specification says nothing of a sequence of no steps
+				clear(f.Data[row(i):][:h])
 			}
 		}
 	}
@@ -488,8 +490,8 @@ func (r *Run[T]) Direction(d, split int, step func(state [][]T, each func(func(i
 }
 
 // dropped reports whether the hidden state of an item of n steps becomes 0 before a step, if 8-bit
-// states of all items share a scale. ONNX Runtime reads the states from Y, which is 0 after the last
-// step of an item. Without Y, the last state stays.
+// states of all items share a scale. ONNX Runtime reads the states from Y, which is 0 after the
+// last step of an item. Without Y, the last state stays.
 func (r *Run[T]) dropped(step, n int) bool {
 	return step > 0 && step == max(n, 1) && (n == 0 || r.y.Data != nil)
 }
