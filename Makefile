@@ -145,6 +145,16 @@ tidy:
 		$(GO) mod edit -replace=$(ONWARD)=$(CURDIR) -replace=$(ONWARD)/serve=$(CURDIR)/serve -replace=$(ONWARD)/tables=$(CURDIR)/tables; \
 		GOWORK=off $(GO) mod tidy ) || exit; done
 
+APIDIFF ?= golang.org/x/exp/cmd/apidiff@v0.0.0-20260112195511-716be5621a96
+BASE ?= $(shell git describe --tags --abbrev=0 --match 'v*' 2>/dev/null)
+API = . ./driver ./onnx ./tensor ./tokenizer ./backend ./backendtest ./preset ./calibration ./datasets ./preprocess ./provider/ort ./provider/openvino
+
+apidiff:
+	@if [ -z '$(BASE)' ]; then echo 'left out: there is no tag; make apidiff BASE=COMMIT compares with a commit'; exit; fi; \
+	old=$$(mktemp -d); trap 'git worktree remove --force "$$old"' EXIT; git worktree add -q --detach "$$old" '$(BASE)'; \
+	for p in $(API); do test -d "$$old/$$p" || continue; \
+		(cd "$$old" && $(GO) run $(APIDIFF) -w "$$old/api" $$p) && $(GO) run $(APIDIFF) -incompatible "$$old/api" $$p; done
+
 generate:
 	$(GO) generate work
 
