@@ -1,0 +1,122 @@
+package optimize
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onward-ml/onward/internal/exec"
+	"github.com/onward-ml/onward/internal/frontend"
+	"github.com/onward-ml/onward/internal/ir"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// TestPassesKeepResults evaluates graphs without and with passes that change constants or
+// attributes. The tolerance is below the difference of the two forms of Gelu.
+func TestPassesKeepResults(t *testing.T) {
+	image := input("x", 2, 4, 3, 3)
+	norm := steps(constant("s", []float32{2, -3, 0.5, 4}, 4), constant("b", []float32{1, -2, 3, 5}, 4),
+		constant("m", []float32{0.5, 1, -1, 2}, 4), constant("v", []float32{1, 2, 3, 4}, 4))
+	factors := constant("k", []float32{3, -1, 0.25, 2}, 4, 1, 1)
+	gelu := func(form string) []build {
+		return steps(input("x", 2, 8), ramp("w", 8, 3), node("MatMul", "x w", "p"),
+			node("Gelu", "p", "y", onnx.Attrs{"approximate": form}))
+	}
+	for _, c := range []struct {
+		name   string
+		passes string
+		build  []build
+		want   string // the operators with the passes
+	}{
+		{"a delayed shuffle", "channel-shuffle delay-shuffle", shuffleThenConv(6), "Conv ChannelShuffle"},
+		{"parts of channels", "block-layout", steps(input("x", 2, 5, 9, 7), ramp("w", 40, 5, 3, 3), ramp("v", 3, 16, 3, 3), constant("n", []int64{16, 16, 8}, 3), node("Conv", "x w", "c"), node("Split", "c n", "d e f", onnx.Attrs{"axis": int64(-3)}), node("Mul", "e d", "m"), node("Conv", "m v", "p", onnx.Attrs{"pads": []int64{1, 1, 1, 1}}), node("ReduceMean", "f", "s"), node("Add", "p s", "y")), "ToBlocked BlockedConv BlockedSplit BlockedSplit BlockedSplit FromBlocked BlockedMul BlockedConv FromBlocked ReduceMean Add"},
+		{"groups of four channels", "block-layout", steps(input("x", 2, 5, 9, 7), ramp("w", 40, 5, 3, 3), ramp("v", 3, 70, 3, 3), ramp("u", 18, 5, 3, 3), constant("n", []int64{12, 20, 8}, 3), node("Conv", "x w", "c"), node("Conv", "x u", "k"), node("Split", "c n", "d e f", onnx.Attrs{"axis": int64(1)}), node("Concat", "e f d d k", "j", onnx.Attrs{"axis": int64(1)}), node("Relu", "j", "r"), node("Conv", "r v", "y", onnx.Attrs{"pads": []int64{1, 1, 1, 1}})), "ToBlocked BlockedConv BlockedConv BlockedSplit BlockedSplit BlockedSplit BlockedConcat BlockedRelu BlockedConv FromBlocked"},
+		{"the largest pixels and a sum", "block-layout", steps(input("x", 2, 5, 9, 7), ramp("z", 2, 18), ramp("w", 18, 5, 3, 3), constant("a", []int64{2, 3}, 2), node("Conv", "x w", "c"), node("ReduceMax", "c a", "m", onnx.Attrs{"keepdims": int64(0)}), node("Add", "z m", "y")), "ToBlocked BlockedConv BlockedReduceMax ToBlocked BlockedAdd FromBlocked"},
+		{"means of lines", "block-layout", steps(input("x", 2, 16, 90), ramp("w", 18, 16, 3), constant("a", []int64{-1}, 1), node("Conv", "x w", "c"), node("ReduceMean", "c a", "y", onnx.Attrs{"keepdims": int64(1)})), "ToBlocked BlockedConv BlockedReduceMean FromBlocked"},
+		{"zeros around an image", "fold-pad", steps(image, ramp("w", 3, 4, 3, 3), constant("p", []int64{0, 0, 2, 0, 0, 0, 1, 3}, 8), node("Pad", "x p", "d"), node("Conv", "d w", "y", onnx.Attrs{"pads": []int64{1, 0, 0, 2}})), "Conv"},
+		{"queries, keys and values", "split-heads fuse-transpose fuse-attention", append(packedQKV(2, 5), constant("n", []int64{1, 1, 1}, 3), constant("z", []int64{0}, 1), node("Split", "t n", "q5 k5 v5"),
+			node("Squeeze", "q5 z", "q"), node("Squeeze", "k5 z", "k"), node("Squeeze", "v5 z", "v"), node("Transpose", "k", "kt", onnx.Attrs{"perm": []int64{0, 1, 3, 2}}),
+			node("MatMul", "q kt", "c"), node("Softmax", "c", "p"), node("MatMul", "p v", "y")), strings.Repeat("MatMul Add Reshape ", 3) + "Attention"},
+		{"Gelu", "fuse-linear", gelu("none"), "Linear"},
+		{"Gelu by tanh", "fuse-linear", gelu("tanh"), "Linear"},
+		{"two affine functions", "affine fuse-conv", append(slices.Clone(norm), image, factors, node("BatchNormalization", "x s b m v", "a"), node("Mul", "a k", "y")), "ChannelAffine"},
+		{"weights of two convolutions", "fold-into-conv", append(slices.Clone(norm), image, ramp("w", 4, 4, 1, 1), node("Conv", "x w", "c"), node("Conv", "x w", "c2"), node("BatchNormalization", "c s b m v", "n"), node("Sub", "n c2", "y")), "Conv Conv Sub"},
+		{"functions after a convolution", "fold-into-conv", append(slices.Clone(norm), image, ramp("w", 4, 4, 1, 1), factors, node("Conv", "x w s", "c"), node("BatchNormalization", "c s b m v", "n"), node("Sub", "n k", "p"), node("Mul", "p k", "y")), "Conv"},
+		{"an affine function of a convolution", "fold-into-conv", append(slices.Clone(norm), image, ramp("w", 4, 4, 1, 1), node("Conv", "x w", "c"), node("BatchNormalization", "c s b m v", "y")), "Conv"},
+		{"a divided product", "fuse-transpose", steps(input("x", 2, 5, 8), constant("k", float32(4)), node("Transpose", "x", "t", onnx.Attrs{"perm": []int64{0, 2, 1}}), node("MatMul", "x t", "p"), node("Div", "p k", "y")), "StridedMatMul"},
+		{"a convolution of float16", "widen-half", steps(image, halfRamp("w", 4, 4, 1, 1), node("Cast", "x", "a", onnx.Attrs{"to": onnx.Float16}), node("Conv", "a w", "c"), node("Relu", "c", "r"),
+			node("Cast", "r", "q", onnx.Attrs{"to": onnx.Float16}), node("Cast", "q", "y", onnx.Attrs{"to": onnx.Float})), "Cast Cast Conv Relu Cast Cast"},
+		{"parallel branches", "affine merge-convs", repVGG(), "Conv Relu"},
+		{"a kernel off its middle", "merge-convs", offMiddle(), "Conv"},
+		{"a mixer of tokens", "fold-into-conv affine merge-convs", mixer(), "Conv"},
+		{"two tokens of an encoder layer", "fuse-transpose fuse-attention fuse-linear advance-gather", encoderLayer(), encoderLayerAdvanced},
+		{"signed activations", "unsigned-activations", steps(constant("s", float32(0.05)), constant("z", int8(-7)), constant("u", float32(0.04)), input("x", 4), node("QuantizeLinear", "x s z", "q"), node("DequantizeLinear", "q s z", "f"), node("QuantizeLinear", "f u", "p", onnx.Attrs{"output_dtype": int64(onnx.Int8)}), node("DequantizeLinear", "p u", "r"), node("DequantizeLinear", "q u", "e"), node("Sub", "r e", "y")),
+			"QuantizeLinear DequantizeLinear QuantizeLinear DequantizeLinear DequantizeLinear Sub"},
+		{"a bias of floats", "fuse-quantized", steps(image, constant("s", float32(0.01)), constant("z", uint8(100)), constant("w", []int8{-128, -1, 5, 127, 3, 2, 1, 0}, 2, 4, 1, 1), constant("ws", []float32{0.01, 0.02}, 2), constant("wz", []int8{0, 0}, 2), constant("b", []float32{1.5, -2}, 2), constant("t", float32(0.05)),
+			node("QuantizeLinear", "x s z", "q"), node("DequantizeLinear", "q s z", "f"), node("DequantizeLinear", "w ws wz", "g", onnx.Attrs{"axis": int64(0)}), node("Conv", "f g b", "c"), node("QuantizeLinear", "c t z", "r"), node("DequantizeLinear", "r t z", "y")), "QuantizeLinear QLinearConv DequantizeLinear"},
+		{"a sum of bytes of both types", "fuse-quantized", steps(constant("s", float32(0.05)), constant("z", uint8(100)), constant("k", []int8{-128, -1, 5, 127}, 4), constant("n", int8(-2)), inputBytes("x"),
+			node("DequantizeLinear", "x s z", "f"), node("DequantizeLinear", "k s n", "g"), node("Add", "g f", "a"), node("QuantizeLinear", "a s z", "b"), node("DequantizeLinear", "b s z", "y")), "QLinearAdd DequantizeLinear"},
+		{"a function of bytes", "fuse-quantized", steps(constant("s", float32(0.05)), constant("z", uint8(100)), inputBytes("x"),
+			node("DequantizeLinear", "x s z", "f"), node("Tanh", "f", "a"), node("QuantizeLinear", "a s z", "y")), "ByteMap"},
+	} {
+		b := onnx.NewModel("m").Opset("", 21)
+		for _, step := range c.build {
+			step(b)
+		}
+		b.OutputType("y", &onnx.Type{Tensor: &onnx.TensorType{ElemType: onnx.Float}})
+		var results []tensor.Value
+		for _, enabled := range []bool{false, true} {
+			g, err := frontend.Convert(b.Must(), frontend.Options{KeepSource: true})
+			if err != nil {
+				t.Fatalf("%s: %v", c.name, err)
+			}
+			o := onlyPass("dce")
+			for _, name := range strings.Fields(c.passes) {
+				o.Disabled[name] = !enabled
+			}
+			if err := Run(t.Context(), g, o); err != nil {
+				t.Fatalf("%s: %v", c.name, err)
+			}
+			if got := operators(g); enabled && got != c.want {
+				t.Errorf("%s became %s, want %s", c.name, got, c.want)
+			}
+			shape, _ := ir.Ints(g.Values[g.Inputs[0]].Type.Shape)
+			x := tensor.Must(tensor.Zeros(tensor.TypeFloat32, shape...))
+			for i := range tensor.MustData[float32](x) {
+				tensor.MustData[float32](x)[i] = float32(i%11)/8 - 0.6
+			}
+			if g.Values[g.Inputs[0]].Type.Elem == tensor.TypeUint8 {
+				x = tensor.Must(tensor.New([]uint8{80, 95, 107, 130}, 4))
+			}
+			results = append(results, evaluate(t, g, x))
+		}
+		if err := tensor.AllClose(results[1], results[0], 1e-5, 1e-5); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// evaluate computes the output of a graph with one input and one output.
+func evaluate(t *testing.T, g *ir.Graph, x tensor.Value) tensor.Value {
+	t.Helper()
+	values := map[ir.ValueID]tensor.Value{g.Inputs[0]: x}
+	for _, n := range g.Nodes {
+		var in []tensor.Value
+		for _, id := range n.In {
+			v := values[id]
+			if id != ir.None && v == nil {
+				v = g.Values[id].Const
+			}
+			in = append(in, v)
+		}
+		out, err := exec.Eval(t.Context(), g, n, in, 1<<20)
+		if err != nil {
+			t.Fatalf("%s: %v", n.OpType, err)
+		}
+		for i, id := range n.Out {
+			values[id] = out[i]
+		}
+	}
+	return values[g.Outputs[0]]
+}
