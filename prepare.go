@@ -62,6 +62,28 @@ func checkInitializer(g *onnx.Graph, name string, v tensor.Value, external bool)
 	return nil
 }
 
+// nameDenoted returns the sizes by name, and those of symbolic dimensions whose size is set by
+// denotation: the dimensions of that name have the same size, also where they have no denotation.
+func nameDenoted(g *onnx.Graph, byName, byDenotation map[string]int64) map[string]int64 {
+	r := maps.Clone(byName)
+	for _, v := range g.Inputs {
+		if v == nil || v.Type == nil || v.Type.Tensor == nil || v.Type.Tensor.Shape == nil {
+			continue
+		}
+		for _, d := range v.Type.Tensor.Shape.Dims {
+			n, ok := byDenotation[d.Denotation]
+			if _, named := r[d.Param]; !ok || named || d.Kind != onnx.DimParam || d.Denotation == "" || d.Param == "" {
+				continue
+			}
+			if r == nil {
+				r = map[string]int64{}
+			}
+			r[d.Param] = n
+		}
+	}
+	return r
+}
+
 // fixDimensions returns the model with the free dimensions of the options set in its
 // inputs, outputs and value_info. It does not change m.
 func fixDimensions(m *onnx.Model, opts *driver.Options) (*onnx.Model, error) {
@@ -78,6 +100,7 @@ func fixDimensions(m *onnx.Model, opts *driver.Options) (*onnx.Model, error) {
 		}
 	}
 	model, graph := *m, *m.Graph
+	byName = nameDenoted(&graph, byName, byDenotation)
 	var names, denotations []string
 	fix := func(list []*onnx.ValueInfo) ([]*onnx.ValueInfo, error) {
 		list = slices.Clone(list)

@@ -69,6 +69,9 @@ func TestFreeDimensions(t *testing.T) {
 	if got := s.Inputs()[0].Shape[0].Value; got != 1 {
 		t.Errorf("the batch is %d, want 1", got)
 	}
+	if got := s.Outputs()[0].Shape[0].Value; got != 1 {
+		t.Errorf("the batch of the output is %d, want 1: it has the name of the input's", got)
+	}
 	if m.Graph.Inputs[0].Type.Tensor.Shape.Dims[0].Param != "batch" {
 		t.Error("the caller's model was changed")
 	}
