@@ -46,6 +46,7 @@ func (s *Server) GRPCOptions() []grpc.ServerOption {
 		grpc.Creds(s.GRPCCredentials(insecure.NewCredentials())),
 		grpc.InTapHandle(s.tapGRPC),
 		grpc.ForceServerCodecV2(newCodec(s)),
+		//lint:ignore SA1019 encoding.RegisterCompressor is for the process, not for one server and its memory
 		grpc.RPCDecompressor(decompressor{s}),
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 			h grpc.UnaryHandler) (resp any, err error) {

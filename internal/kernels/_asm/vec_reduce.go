@@ -173,7 +173,6 @@ func (k *reduction) neon() bool { return true }
 func (k *reduction) dispatch(isas []isa) string {
 	var o strings.Builder
 	fmt.Fprintf(&o, "\nfunc %sF32(l cpu.Level, %s) %s {\n", k.disp, k.params(), k.ret())
-	walk := k.ins[0]
 	var slices []string
 	if k.dst {
 		slices = append(slices, "dst")
@@ -182,7 +181,7 @@ func (k *reduction) dispatch(isas []isa) string {
 	for _, n := range slices[1:] {
 		fmt.Fprintf(&o, "\t%s = %s[:len(%s)]\n", n, n, slices[0])
 	}
-	walk = slices[0]
+	walk := slices[0]
 	var others []string
 	for _, i := range isas {
 		others = append(others, "l != cpu."+i.level)
