@@ -243,16 +243,16 @@ func run(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Dir(*out), 0o777); err != nil {
 		return err
 	}
-	picture := strings.TrimSuffix(*out, filepath.Ext(*out)) + ".svg"
+	chart := strings.TrimSuffix(*out, filepath.Ext(*out)) + ".svg"
 	svg, err := drawRatios(rows)
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(picture, svg, 0o666); err != nil {
+	if err := os.WriteFile(chart, svg, 0o666); err != nil {
 		return err
 	}
 	text, err := table(ctx, exe, rows, fmt.Sprintf("blocks of %s, in %d rounds through all models", *duration, *rounds),
-		load, filepath.Base(picture))
+		load, filepath.Base(chart))
 	if err != nil {
 		return err
 	}

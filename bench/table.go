@@ -42,7 +42,7 @@ func line(name string, m *measured) string {
 }
 
 // table returns the content of docs/performance.md.
-func table(ctx context.Context, exe string, rows []row, how, load, picture string) (string, error) {
+func table(ctx context.Context, exe string, rows []row, how, load, chart string) (string, error) {
 	var b strings.Builder
 	machine, err := describe(ctx, exe)
 	if err != nil {
@@ -72,7 +72,7 @@ OpenVINO. It is written by `+"`make bench`"+`.
 
 %s
 `, how, machine)
-	fmt.Fprintf(&b, "%s\n![Ratios of all models](%s)\n", load, picture)
+	fmt.Fprintf(&b, "%s\n![Ratios of all models](%s)\n", load, chart)
 	var groups []string
 	for _, r := range rows {
 		if !slices.Contains(groups, r.group) {

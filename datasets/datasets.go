@@ -63,9 +63,9 @@ func Names() []string {
 // SampleDigit is the digit in the sample image.
 const SampleDigit = 7
 
-// SamplePicture returns an input for digits.onnx: a PNG of 8×8 pixels, 8-bit grey, 0 paper to 255
+// SampleImage returns an input for digits.onnx: a PNG of 8×8 pixels, 8-bit grey, 0 paper to 255
 // ink, with the handwritten digit SampleDigit. It is not in the training data.
-func SamplePicture() []byte {
+func SampleImage() []byte {
 	b, err := files.ReadFile("models/digit7.png")
 	if err != nil {
 		panic(err) // embedded above

@@ -145,8 +145,8 @@ func TestDigitsIsSmallAndSaysHowGoodItIs(t *testing.T) {
 	}
 }
 
-func TestSamplePicture(t *testing.T) {
-	img, err := png.Decode(bytes.NewReader(SamplePicture()))
+func TestSampleImage(t *testing.T) {
+	img, err := png.Decode(bytes.NewReader(SampleImage()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,12 +29,12 @@ func ExampleGet() {
 		return
 	}
 	defer sess.Close()
-	picture, err := preprocess.Decode(bytes.NewReader(datasets.SamplePicture()), 1) // gray
+	image, err := preprocess.Decode(bytes.NewReader(datasets.SampleImage()), 1) // gray
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	x, err := picture.Tensor(preprocess.Layout{}) // 0 to 1
+	x, err := image.Tensor(preprocess.Layout{}) // 0 to 1
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -143,8 +143,8 @@ func TestSigmoidResults(t *testing.T) {
 	})
 }
 
-// pictures turns a PNG of images one below the other into input for digits.onnx.
-func pictures(t *testing.T, b []byte) []float32 {
+// images turns a PNG of images one below the other into input for digits.onnx.
+func images(t *testing.T, b []byte) []float32 {
 	t.Helper()
 	img, err := png.Decode(bytes.NewReader(b))
 	if err != nil {
@@ -161,8 +161,8 @@ func pictures(t *testing.T, b []byte) []float32 {
 	return x
 }
 
-func TestDigitsReadsTheSamplePicture(t *testing.T) {
-	x := pictures(t, datasets.SamplePicture())
+func TestDigitsReadsTheSampleImage(t *testing.T) {
+	x := images(t, datasets.SampleImage())
 	onEachEngine(t, "digits.onnx", func(t *testing.T, s *onward.Session) {
 		out := run(t, s, "image", x, 1, 1, 8, 8)
 		if got := elements[int64](t, out["digit"]); !slices.Equal(got, []int64{datasets.SampleDigit}) {
@@ -186,7 +186,7 @@ func TestDigitsAccuracy(t *testing.T) {
 		t.Fatal(err)
 	}
 	labels := strings.TrimSpace(string(text))
-	x := pictures(t, sheet)
+	x := images(t, sheet)
 	onEachEngine(t, "digits.onnx", func(t *testing.T, s *onward.Session) {
 		right := 0
 		for i, d := range elements[int64](t, run(t, s, "image", x, len(labels), 1, 8, 8)["digit"]) {

@@ -104,17 +104,17 @@ var layers = map[string][]string{
 	".": {"internal/goengine", "internal/trace", "internal/flatbuf", "driver", "onnx", "tensor"},
 
 	// What imports the root.
-	"backend":          {".", "driver", "onnx", "tensor"},
-	"provider":         {".", "driver", "onnx", "tensor", "internal/dl"},
-	"calibration":      {".", "driver", "onnx", "tensor", "internal/atomicfile", "internal/flatbuf"},
-	"datasets":         {".", "driver", "onnx", "tensor"},
-	"internal/picture": {".", "driver", "onnx", "tensor"},
-	"internal/opset":   {".", "driver", "onnx", "tensor"},
-	"tables":           {".", "driver", "onnx", "tensor", "internal/picture"},
-	"preprocess":       {".", "driver", "onnx", "tensor", "internal/picture"},
-	"preset":           {"backend", ".", "driver", "onnx", "tensor", "internal/atomicfile"},
-	"backendtest":      {"backend", ".", "driver", "imagecodec", "onnx", "tensor", "internal/atomicfile"},
-	"serve":            {".", "driver", "onnx", "tensor"},
+	"backend":             {".", "driver", "onnx", "tensor"},
+	"provider":            {".", "driver", "onnx", "tensor", "internal/dl"},
+	"calibration":         {".", "driver", "onnx", "tensor", "internal/atomicfile", "internal/flatbuf"},
+	"datasets":            {".", "driver", "onnx", "tensor"},
+	"internal/imageinput": {".", "driver", "onnx", "tensor"},
+	"internal/opset":      {".", "driver", "onnx", "tensor"},
+	"tables":              {".", "driver", "onnx", "tensor", "internal/imageinput"},
+	"preprocess":          {".", "driver", "onnx", "tensor", "internal/imageinput"},
+	"preset":              {"backend", ".", "driver", "onnx", "tensor", "internal/atomicfile"},
+	"backendtest":         {"backend", ".", "driver", "imagecodec", "onnx", "tensor", "internal/atomicfile"},
+	"serve":               {".", "driver", "onnx", "tensor"},
 
 	// Examples show what a user of the module can do.
 	"examples": {".", "backend", "preprocess", "preset", "calibration", "datasets", "driver", "onnx", "tensor"},

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/onward-ml/onward/internal/picture"
+	"github.com/onward-ml/onward/internal/imageinput"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -35,7 +35,7 @@ func NewImage(height, width, channels int) (*Image, error) {
 // Decode decodes a PNG, JPEG or GIF image, or one of another format that package image knows, to
 // 1 (gray), 3 (RGB) or 4 (RGBA) channels. Transparent pixels keep their color.
 func Decode(r io.ReadSeeker, channels int) (*Image, error) {
-	pixels, height, width, err := picture.Pixels(r, channels)
+	pixels, height, width, err := imageinput.Pixels(r, channels)
 	if err != nil {
 		return nil, fmt.Errorf("preprocess: %w", err)
 	}

@@ -31,7 +31,7 @@ func asImage(x *tensor.Tensor) *Image {
 
 // TestResize compares images with those of Pillow, byte for byte, and of OpenCV, within one step.
 func TestResize(t *testing.T) {
-	z := load(t, "pictures.npz")
+	z := load(t, "images.npz")
 	filters := map[string]Filter{"nearest": Nearest, "box": Box, "bilinear": Bilinear, "hamming": Hamming,
 		"bicubic": Bicubic, "lanczos": Lanczos}
 	inter := map[string]Interpolation{"nearest": InterNearest, "linear": InterLinear, "cubic": InterCubic,

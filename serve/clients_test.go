@@ -161,8 +161,8 @@ input { name: "data" data_type: TYPE_FP32 format: FORMAT_NCHW dims: [3, 32, 32] 
 output { name: "color" data_type: TYPE_FP32 dims: [3] label_filename: "labels.txt" }`)
 }
 
-// redPicture returns a picture that is mostly red, with some green.
-func redPicture(t *testing.T) []byte {
+// redImage returns an image that is mostly red, with some green.
+func redImage(t *testing.T) []byte {
 	m := image.NewRGBA(image.Rect(0, 0, 40, 30))
 	draw.Draw(m, m.Bounds(), image.NewUniform(color.RGBA{200, 50, 10, 255}), image.Point{}, draw.Src)
 	var b bytes.Buffer
@@ -218,11 +218,11 @@ func TestTritonExamples(t *testing.T) {
 				}
 				if strings.HasSuffix(name, "image_client") {
 					addColors(t, models)
-					picture := filepath.Join(t.TempDir(), "red.png")
-					if err := os.WriteFile(picture, redPicture(t), 0o666); err != nil {
+					image := filepath.Join(t.TempDir(), "red.png")
+					if err := os.WriteFile(image, redImage(t), 0o666); err != nil {
 						t.Fatal(err)
 					}
-					args = append(slices.Clone(args), "-m", "colors", "-c", "3", picture)
+					args = append(slices.Clone(args), "-m", "colors", "-c", "3", image)
 				}
 				s := newServer(t, writeRepo(t, models),
 					&Options{AllowModelControl: true, AllowSharedMemory: true, Name: "triton"})
@@ -242,7 +242,7 @@ func TestTritonExamples(t *testing.T) {
 				if strings.HasSuffix(name, "image_client") {
 					_, classes, _ := strings.Cut(string(out), "(0) = ")
 					if !strings.HasPrefix(classes, "red") || !strings.Contains(classes, "(2) = blue") {
-						t.Errorf("the classes of a red picture are not red, green and blue:\n%s", out)
+						t.Errorf("the classes of a red image are not red, green and blue:\n%s", out)
 					}
 				}
 				runs++

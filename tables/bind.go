@@ -8,7 +8,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/onward-ml/onward"
-	"github.com/onward-ml/onward/internal/picture"
+	"github.com/onward-ml/onward/internal/imageinput"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -16,9 +16,9 @@ import (
 type kind int
 
 const (
-	scalars  kind = iota // one element per column and row
-	lists                // the elements of a list per row
-	pictures             // a decoded image per row
+	scalars kind = iota // one element per column and row
+	lists               // the elements of a list per row
+	images              // a decoded image per row
 )
 
 // An input is an input of the model with the columns bound to it.
@@ -30,7 +30,7 @@ type input struct {
 	rank1   bool  // the declared shape is [rows]
 	// inner is the declared shape of a row: fixed sizes, or −1. It is nil if the rank is unknown.
 	inner  []int
-	layout picture.Layout // of images
+	layout imageinput.Layout // of images
 }
 
 // bind resolves the columns of every required input.
@@ -110,8 +110,8 @@ func newInput(a onward.NodeArg, schema *arrow.Schema, columns []string, opts *Op
 		if len(columns) > 1 && k != scalars {
 			return nil, fmt.Errorf("column %s of type %s cannot be combined with others in one input", f.Name, f.Type)
 		}
-		if in.kind = k; k == pictures {
-			if in.layout, err = picture.For(a); err != nil {
+		if in.kind = k; k == images {
+			if in.layout, err = imageinput.For(a); err != nil {
 				return nil, err
 			}
 		}
@@ -145,13 +145,13 @@ func (in *input) kindOf(t arrow.DataType, opts *Options) (kind, error) {
 	image := in.dtype != tensor.TypeString && len(in.inner) == 3
 	switch {
 	case t == elem && image && isBinary(t):
-		return pictures, nil
+		return images, nil
 	case t == elem && image && text:
-		if opts.Pictures == "" {
+		if opts.Images == "" {
 			return 0, fmt.Errorf("the column has strings and the input images; name the folder of the images to " +
 				"read them from files")
 		}
-		return pictures, nil
+		return images, nil
 	case in.dtype == tensor.TypeString && !text, in.dtype != tensor.TypeString && !text && !isNumeric(elem):
 		return 0, fmt.Errorf("type is %s, which cannot become %s", t, in.dtype)
 	case t == elem:

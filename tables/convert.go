@@ -32,8 +32,8 @@ func (s *Scorer) read(in *input, rec arrow.RecordBatch, bad reject) *values {
 	v := &values{in: in}
 	first := rec.Column(in.columns[0])
 	switch in.kind {
-	case pictures:
-		s.readPictures(v, first, rec.ColumnName(in.columns[0]), bad)
+	case images:
+		s.readImages(v, first, rec.ColumnName(in.columns[0]), bad)
 		return v
 	case lists:
 		v.readLists(first, rec.ColumnName(in.columns[0]), bad)

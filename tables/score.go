@@ -59,8 +59,8 @@ func NewScorer(ctx context.Context, sess *onward.Session, schema *arrow.Schema, 
 	if s.rows, s.fixed, err = batchRows(s.inputs, s.opts.Batch); err != nil {
 		return nil, err
 	}
-	if s.opts.Pictures != "" {
-		if s.folder, err = os.OpenRoot(s.opts.Pictures); err != nil {
+	if s.opts.Images != "" {
+		if s.folder, err = os.OpenRoot(s.opts.Images); err != nil {
 			return nil, err
 		}
 	}

@@ -59,9 +59,9 @@ type Options struct {
 	// ErrorColumn is the name of the column with the reasons if OnError is Null. Default:
 	// [ErrorColumn].
 	ErrorColumn string
-	// Pictures is the folder of the images that string columns name. Default: "",
+	// Images is the folder of the images that string columns name. Default: "",
 	// images come from binary columns only. Names outside the folder are rejected.
-	Pictures string
+	Images string
 }
 
 // Counts holds the numbers of rows, scored and not.

@@ -257,7 +257,7 @@ func TestMaps(t *testing.T) {
 	}
 }
 
-func TestPictures(t *testing.T) {
+func TestImages(t *testing.T) {
 	data, err := datasets.Get("digits.onnx")
 	if err != nil {
 		t.Fatal(err)
@@ -269,26 +269,26 @@ func TestPictures(t *testing.T) {
 	b := array.NewRecordBuilder(memory.DefaultAllocator,
 		arrow.NewSchema([]arrow.Field{field("image", arrow.BinaryTypes.Binary)}, nil))
 	b.Field(0).(*array.BinaryBuilder).
-		AppendValues([][]byte{datasets.SamplePicture(), []byte("no image"), datasets.SamplePicture()}, nil)
+		AppendValues([][]byte{datasets.SampleImage(), []byte("no image"), datasets.SampleImage()}, nil)
 	o := Options{Outputs: []string{"digit"}, Keep: []string{}, OnError: Null}
 	got, _, err := score(t, sess, o, b.NewRecordBatch())
 	good := fmt.Sprintf(`{"digit":%d,"error":null}`+"\n", datasets.SampleDigit)
 	must(t, got, good+`{"digit":null,"error":"column image: image: unknown format"}`+"\n"+good, err)
 
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "7.png"), datasets.SamplePicture(), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "7.png"), datasets.SampleImage(), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "..", "outside.png"), datasets.SamplePicture(), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "..", "outside.png"), datasets.SampleImage(), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	names := record(t, `[{"image":"7.png"},{"image":"../outside.png"},{"image":"nosuch.png"}]`, field("image", arrow.BinaryTypes.String))
-	o.Pictures = dir
+	o.Images = dir
 	got, c, err := score(t, sess, o, names)
 	if err != nil || !strings.HasPrefix(got, good) || c.Nulled != 2 || !strings.Contains(got, "escapes") {
 		t.Errorf("%s, %+v, %v", got, c, err)
 	}
-	o.Pictures = ""
+	o.Images = ""
 	if _, _, err := score(t, sess, o, names); err == nil ||
 		!strings.Contains(err.Error(), "name the folder of the images") {
 		t.Errorf("without a folder: %v", err)

@@ -126,10 +126,10 @@ for name, extra in [
     ("fcos_resnet50_fpn", SMALL_IMAGE | FEW), ("maskrcnn_resnet50_fpn", REGIONS), ("keypointrcnn_resnet50_fpn", REGIONS),
 ]:
     size = extra.get("min_size", 300)
-    picture = torch.rand(3, size, size, generator=torch.Generator().manual_seed(3))
+    image = torch.rand(3, size, size, generator=torch.Generator().manual_seed(3))
     classes = 2 if name.startswith("keypoint") else 4
-    add("torchvision_detection", name, lambda n=name, e=extra, p=picture, c=classes: Detector(getattr(tv.detection, n)(weights=None, weights_backbone=None, num_classes=c, **e), p),
-        {"image": picture}, VISION, settled=False, patched=unbranched, rtol=1e-3, atol=5e-2 if name.endswith("v2") else 1e-2 if "rcnn" in name else 1e-3)
+    add("torchvision_detection", name, lambda n=name, e=extra, p=image, c=classes: Detector(getattr(tv.detection, n)(weights=None, weights_backbone=None, num_classes=c, **e), p),
+        {"image": image}, VISION, settled=False, patched=unbranched, rtol=1e-3, atol=5e-2 if name.endswith("v2") else 1e-2 if "rcnn" in name else 1e-3)
 add("torchvision_video", "r3d_18", lambda: tv.video.r3d_18(weights=None, num_classes=5), {"clip": image(1, 3, 4, 32, 32)}, VISION)
 add("torchvision_flow", "raft_small", lambda: tv.optical_flow.raft_small(weights=None), {"a": image(1, 3, 128, 128), "b": image(1, 3, 128, 128).flip(3)}, VISION,
     pick=lambda flows: flows[-1], rtol=1e-2, atol=1e-2)

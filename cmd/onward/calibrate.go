@@ -59,7 +59,7 @@ calibration.json and calibration.cache. With --format only that format is writte
 
 --html writes a page with the histograms and the chosen ranges.`,
 		Example: `  onward calibrate model.onnx --data samples.npz -o tables
-  onward calibrate digits.onnx --data pictures/ --method entropy --format flatbuffers -o digits.flatbuffers
+  onward calibrate digits.onnx --data images/ --method entropy --format flatbuffers -o digits.flatbuffers
   onward calibrate model.onnx --data samples.npz --html ranges.html
   onward calibrate model.onnx --data random:8 --json`,
 		Args: cobra.ExactArgs(1),

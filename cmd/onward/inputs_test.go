@@ -117,7 +117,7 @@ func TestGeneratedInputs(t *testing.T) {
 	}
 }
 
-func TestPictureFlags(t *testing.T) {
+func TestImageFlags(t *testing.T) {
 	m := image.NewRGBA(image.Rect(0, 0, 4, 2))
 	for x := range 4 {
 		for y := range 2 {

@@ -57,7 +57,7 @@ JSON lines (.jsonl) files. IN may be a folder of such files.
 An input is bound to the column of its name, or with --bind to others:
   x=a,b,c      numeric columns side by side, for an input [rows,3]
   x=vector     a column of lists, for an input [rows,n] or of higher rank
-  image=photo  a column of PNG, JPEG, GIF, WebP or JPEG 2000 files, or with --pictures of
+  image=photo  a column of PNG, JPEG, GIF, WebP or JPEG 2000 files, or with --images of
                their names, for an input [rows,C,H,W] or [rows,H,W,C]
 
 A row cannot be scored if it has nulls or unsuitable values, or if the model fails for it:
@@ -139,7 +139,7 @@ command with --resume continues.`,
 	f.StringSliceVar(&keep, "keep", nil, "columns of IN to copy (default all)")
 	f.StringSliceVar(&outputs, "outputs", nil, "outputs of the model to add (default all)")
 	f.StringVar(&job.Options.Prefix, "prefix", "", "prefix of the columns of outputs")
-	f.StringVar(&job.Options.Pictures, "pictures", "", "the folder of the image files that a string column names")
+	f.StringVar(&job.Options.Images, "images", "", "the folder of the image files that a string column names")
 	f.StringVar(&from, "from", "",
 		"format of IN: arrow-stream, arrow, parquet, csv or jsonl (default by the extension)")
 	f.StringVar(&to, "to", "", "format of OUT, as for --from")

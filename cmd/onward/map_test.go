@@ -51,20 +51,20 @@ func TestMap(t *testing.T) {
 	}
 }
 
-func TestMapPictures(t *testing.T) {
+func TestMapImages(t *testing.T) {
 	dir := t.TempDir()
-	picture, in := filepath.Join(dir, "digit.png"), filepath.Join(dir, "in.jsonl")
+	image, in := filepath.Join(dir, "digit.png"), filepath.Join(dir, "in.jsonl")
 	line, err := json.Marshal(map[string]string{"image": "digit.png"})
 	if err == nil {
 		err = os.WriteFile(in, line, 0o666)
 	}
 	if err == nil {
-		err = os.WriteFile(picture, datasets.SamplePicture(), 0o666)
+		err = os.WriteFile(image, datasets.SampleImage(), 0o666)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	stdout, _ := command(t, exitOK, "map", "digits.onnx", in, "--pictures", dir, "--outputs", "digit", "--to", "jsonl")
+	stdout, _ := command(t, exitOK, "map", "digits.onnx", in, "--images", dir, "--outputs", "digit", "--to", "jsonl")
 	if stdout != `{"image":"digit.png","digit":7}`+"\n" {
 		t.Error(stdout)
 	}

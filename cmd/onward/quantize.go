@@ -87,7 +87,7 @@ signal-to-noise ratio, cosine similarity, and how often the argmax along the las
 
 ` + batches.Help,
 		Example: `  onward quantize model.onnx -o model.int8.onnx --data samples.npz
-  onward quantize digits.onnx -o digits.int8.onnx --data pictures/ --per-channel --format qoperator
+  onward quantize digits.onnx -o digits.int8.onnx --data images/ --per-channel --format qoperator
   onward quantize encoder.onnx -o small.onnx --mode dynamic
   onward quantize llm.onnx -o llm.int4.onnx --mode nbits --block 32 --bits 4`,
 		Args: cobra.ExactArgs(1),

@@ -114,13 +114,13 @@ func TestInputForms(t *testing.T) {
 	}
 }
 
-func TestPictureInput(t *testing.T) {
-	picture := writeFile(t, "digit.png", datasets.SamplePicture(), nil)
-	code, stdout, stderr := invoke(t, "run", "digits.onnx", "--input", "image=@"+picture, "--output", "digit")
+func TestImageInput(t *testing.T) {
+	image := writeFile(t, "digit.png", datasets.SampleImage(), nil)
+	code, stdout, stderr := invoke(t, "run", "digits.onnx", "--input", "image=@"+image, "--output", "digit")
 	if code != 0 || stdout != "digit: [7]\n" {
 		t.Errorf("exit code %d, %q, %q, want digit %d", code, stdout, stderr, datasets.SampleDigit)
 	}
-	if code, _, stderr = invoke(t, "run", "mul_1.onnx", "--input", "X=@"+picture); code != 1 ||
+	if code, _, stderr = invoke(t, "run", "mul_1.onnx", "--input", "X=@"+image); code != 1 ||
 		!strings.Contains(stderr, "want an image tensor") {
 		t.Errorf("an image for a matrix: exit code %d, %q", code, stderr)
 	}

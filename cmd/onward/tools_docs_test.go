@@ -82,7 +82,7 @@ func documentedFiles(t *testing.T, dir string) {
 	if err := onnx.WriteFile(at("changed.onnx"), m, nil); err != nil {
 		t.Fatal(err)
 	}
-	pictures, npz := digitData(t)
+	images, npz := digitData(t)
 	for _, folder := range []string{"datasets/models", "all-MiniLM-L6-v2"} {
 		if err := os.MkdirAll(at(folder), 0o777); err != nil {
 			t.Fatal(err)
@@ -100,7 +100,7 @@ func documentedFiles(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	for from, to := range map[string]string{npz: "samples.npz",
-		filepath.Join(pictures, "a.png"): "datasets/models/digit7.png"} {
+		filepath.Join(images, "a.png"): "datasets/models/digit7.png"} {
 		if err == nil {
 			err = os.Rename(from, at(to))
 		}

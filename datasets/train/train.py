@@ -170,7 +170,7 @@ def fit(x, y, epochs=60, batch=64, rate=3e-3, decay=1e-4):
         for i in range(0, len(x) - batch + 1, batch):
             chosen = order[i : i + batch]
             xb = x[chosen]
-            # Pictures moved by up to one pixel, and ink that varies, teach what does not matter.
+            # Images moved by up to one pixel, and ink that varies, teach what does not matter.
             dy, dx = rng.integers(-1, 2, 2)
             moved = np.zeros_like(xb)
             moved[:, :, max(dy, 0) : 8 + min(dy, 0), max(dx, 0) : 8 + min(dx, 0)] = \
@@ -223,7 +223,7 @@ def digits():
     save("digits.onnx", graph, [("", 15)],
          "Handwritten digit of an 8x8 picture, 0 paper to 1 ink. Trained on the UCI optical digits as scikit-learn has them.",
          accuracy=accuracy)
-    # The pictures one below the other, and what they show.
+    # The images one below the other, and what they show.
     Image.fromarray(grey[held].reshape(-1, 8)).save(HERE / "testdata" / "digits_heldout.png", optimize=True)
     (HERE / "testdata" / "digits_heldout.txt").write_text("".join(map(str, y[held])) + "\n")
     seven = held[np.flatnonzero(y[held] == 7)[0]]

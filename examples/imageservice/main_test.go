@@ -36,7 +36,7 @@ func TestClassify(t *testing.T) {
 		return r.StatusCode, string(b)
 	}
 	// Requests at the same time share runs; each gets the answer for its own image.
-	blank := pictureOf(t, side)
+	blank := imageOf(t, side)
 	_, alone := post(blank)
 	var wg sync.WaitGroup
 	for i := range 40 {
@@ -52,7 +52,7 @@ func TestClassify(t *testing.T) {
 				}
 				return
 			}
-			code, body := post(datasets.SamplePicture())
+			code, body := post(datasets.SampleImage())
 			var a answer
 			if err := json.Unmarshal([]byte(body), &a); code != http.StatusOK || err != nil ||
 				a.Digit != datasets.SampleDigit || a.Probability < 0.5 {
@@ -61,12 +61,12 @@ func TestClassify(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	for name, body := range map[string][]byte{"no image": []byte("hello"), "wrong size": pictureOf(t, 9)} {
+	for name, body := range map[string][]byte{"no image": []byte("hello"), "wrong size": imageOf(t, 9)} {
 		if code, text := post(body); code != http.StatusBadRequest {
 			t.Errorf("%s: got %d %s, want 400", name, code, text)
 		}
 	}
-	if _, text := post(pictureOf(t, 9)); !strings.Contains(text, "9×9") {
+	if _, text := post(imageOf(t, 9)); !strings.Contains(text, "9×9") {
 		t.Errorf("the error does not say the size: %s", text)
 	}
 }
@@ -77,7 +77,7 @@ func TestFullBatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pixels, err := decode(bytes.NewReader(datasets.SamplePicture()))
+	pixels, err := decode(bytes.NewReader(datasets.SampleImage()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestFullBatch(t *testing.T) {
 	}
 }
 
-func pictureOf(t *testing.T, n int) []byte {
+func imageOf(t *testing.T, n int) []byte {
 	var b bytes.Buffer
 	if err := png.Encode(&b, image.NewGray(image.Rect(0, 0, n, n))); err != nil {
 		t.Fatal(err)

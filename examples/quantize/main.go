@@ -39,7 +39,7 @@ func quantize(ctx context.Context, w io.Writer) ([]calibration.OutputReport, err
 		return nil, err
 	}
 	// 1. Measure the range of each activation, over data like that of later use.
-	table, err := calibration.Calibrate(ctx, model, calibration.Batches(pictures(1), pictures(2)), nil)
+	table, err := calibration.Calibrate(ctx, model, calibration.Batches(samples(1), samples(2)), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func quantize(ctx context.Context, w io.Writer) ([]calibration.OutputReport, err
 	}
 	fmt.Fprintf(w, "%d bytes, was %d\n", len(packed), len(data))
 	// 3. Compare both on data that the calibration has not seen.
-	report, err := calibration.Evaluate(ctx, model, small, calibration.Batches(pictures(3)), nil)
+	report, err := calibration.Evaluate(ctx, model, small, calibration.Batches(samples(3)), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -64,10 +64,10 @@ func quantize(ctx context.Context, w io.Writer) ([]calibration.OutputReport, err
 	return report.Outputs, nil
 }
 
-// pictures returns a batch of noisy copies of a handwritten digit. Take real data for a real model.
-func pictures(seed uint64) onward.Values {
+// samples returns a batch of noisy copies of a handwritten digit. Take real data for a real model.
+func samples(seed uint64) onward.Values {
 	const n, side = 64, 8
-	m, err := png.Decode(bytes.NewReader(datasets.SamplePicture()))
+	m, err := png.Decode(bytes.NewReader(datasets.SampleImage()))
 	if err != nil {
 		panic(err) // embedded in the program
 	}

@@ -2,7 +2,7 @@
 
     python record.py      needs pip's pillow, opencv-python-headless, librosa and numpy
 
-pictures.npz holds an image and its sizes as pillow_FILTER_HxW and opencv_FILTER_HxW; sound.npz
+images.npz holds an image and its sizes as pillow_FILTER_HxW and opencv_FILTER_HxW; sound.npz
 holds samples, their transforms, mel filters and Whisper's features, which are computed as in
 whisper/audio.py of https://github.com/openai/whisper, with librosa's transform.
 """
@@ -27,7 +27,7 @@ for h, w in [(10, 16), (50, 80), (23, 11), (7, 37), (40, 9), (1, 1), (22, 36)]:
 for name, f in inter.items():
     r[f"evencv_{name}_11x18"] = cv2.resize(even, (18, 11), interpolation=f)
     r[f"evencv_{name}_11x12"] = cv2.resize(even, (12, 11), interpolation=f)
-np.savez_compressed("pictures.npz", **r)
+np.savez_compressed("images.npz", **r)
 
 samples = (0.5 * np.sin(np.arange(4000) ** 1.5 / 90) + rng.normal(0, 0.05, 4000)).astype(np.float32)
 s = {"samples": samples}

@@ -27,7 +27,7 @@ type Flags struct {
 	Rows       int          // of a batch; 0: as the arrays are
 	MaxBatches int          // 0: all
 	Sizes      inputs.Sizes // of random batches
-	Picture    inputs.Picture
+	Image      inputs.Image
 }
 
 // Help describes DATA for the help of a verb.
@@ -46,7 +46,7 @@ func (o *Flags) Register(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.Paths, "data", nil, "the inputs, DATA; repeat for more")
 	f.IntVar(&o.Rows, "batch", 0, "rows per batch (default whole arrays)")
 	o.Sizes.Register(f)
-	o.Picture.Register(f)
+	o.Image.Register(f)
 	f.IntVar(&o.MaxBatches, "max-batches", 0, "largest number of batches (default all)")
 }
 
@@ -175,7 +175,7 @@ func (o *Flags) readBatch(path string, args []onward.NodeArg) (onward.Values, er
 	if info.IsDir() {
 		for i, a := range args {
 			file := filepath.Join(path, fmt.Sprintf("input_%d.pb", i))
-			if feed[a.Name], err = inputs.Read(a, file, &o.Picture); err != nil {
+			if feed[a.Name], err = inputs.Read(a, file, &o.Image); err != nil {
 				return nil, err
 			}
 		}
@@ -198,7 +198,7 @@ func (o *Flags) readBatch(path string, args []onward.NodeArg) (onward.Values, er
 	if len(args) != 1 {
 		return nil, fmt.Errorf("the model has %d inputs; give them by name in a .npz file", len(args))
 	}
-	v, err := inputs.Read(args[0], path, &o.Picture)
+	v, err := inputs.Read(args[0], path, &o.Image)
 	if err != nil {
 		return nil, err
 	}

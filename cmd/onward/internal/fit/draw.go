@@ -180,7 +180,7 @@ func (n *need) tensor(rng *rand.Rand, dtype tensor.DType, shape []int) (*tensor.
 			t, err = t.Reshape(shape...)
 		}
 		return t, err
-	case n.picture && dtype == tensor.TypeUint8 && len(shape) == 1:
+	case n.image && dtype == tensor.TypeUint8 && len(shape) == 1:
 		data := make([]byte, size)
 		copy(data, encoded())
 		return tensor.New(data, size)

@@ -98,7 +98,7 @@ var rules = map[string]func(u *use){
 	"Pow":                func(u *use) { u.need(1, between(0, 3)) },
 	"Dropout":            func(u *use) { u.need(1, between(0, 0.5)); u.need(2, exactly(0)) },
 	"BatchNormalization": func(u *use) { u.need(4, between(0.5, 1.5)) },
-	"ImageDecoder":       func(u *use) { u.need(0, need{picture: true}) },
+	"ImageDecoder":       func(u *use) { u.need(0, need{image: true}) },
 	"Cast":               cast,
 	"Sub": func(u *use) { // 1 − mask
 		if c, ok := u.scalar(0); ok && c == 1 {

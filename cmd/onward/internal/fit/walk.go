@@ -21,7 +21,7 @@ type need struct {
 	exact    []float64 // the contents
 	sizes    bool      // exact holds the sizes of a shape
 	words    []string  // for strings
-	picture  bool      // an encoded image
+	image    bool      // an encoded image
 }
 
 func between(lo, hi float64) need { return need{lo: lo, hi: max(lo, hi), bounded: true} }
@@ -37,7 +37,7 @@ func (n *need) merge(o need) {
 			n.lo, n.hi = lo, hi
 		}
 	}
-	n.mask, n.picture = n.mask || o.mask, n.picture || o.picture
+	n.mask, n.image = n.mask || o.mask, n.image || o.image
 	if o.distinct && !n.distinct {
 		n.distinct, n.axis = true, o.axis
 	}

@@ -23,11 +23,11 @@ import (
 
 // Flags holds the flags that give the inputs of a run.
 type Flags struct {
-	Values  []string // NAME=VALUE
-	Files   string   // a .npz file with inputs by name, or a folder with input_0.pb and so on
-	Sizes   Sizes
-	Picture Picture
-	Seed    uint64
+	Values []string // NAME=VALUE
+	Files  string   // a .npz file with inputs by name, or a folder with input_0.pb and so on
+	Sizes  Sizes
+	Image  Image
+	Seed   uint64
 }
 
 // Sizes holds the flags that give the shapes of generated inputs.
@@ -83,7 +83,7 @@ func (o *Flags) Register(f *pflag.FlagSet) {
 	f.StringArrayVarP(&o.Values, "input", "i", nil, "an input, NAME=VALUE as in onward run; repeat for more")
 	f.StringVar(&o.Files, "inputs", "", "a .npz file with inputs by name, or a folder with input_0.pb and so on")
 	o.Sizes.Register(f)
-	o.Picture.Register(f)
+	o.Image.Register(f)
 	f.Uint64Var(&o.Seed, "seed", 0, "seed of random values")
 }
 

@@ -27,7 +27,7 @@ const (
 // parse returns the input that the VALUE of --input NAME=VALUE describes, unless it is generated.
 func (o *Flags) parse(arg onward.NodeArg, value string) (tensor.Value, error) {
 	if file, ok := strings.CutPrefix(value, "@"); ok {
-		return Read(arg, file, &o.Picture)
+		return Read(arg, file, &o.Image)
 	}
 	return parseJSON(arg, []byte(value))
 }
@@ -48,7 +48,7 @@ func parseJSON(arg onward.NodeArg, text []byte) (tensor.Value, error) {
 var Extensions = []string{".npy", ".pb", ".json", ".csv", ".png", ".jpg", ".jpeg", ".gif"}
 
 // Read reads an input from a file. p says how images are converted; it may be nil.
-func Read(arg onward.NodeArg, file string, p *Picture) (tensor.Value, error) {
+func Read(arg onward.NodeArg, file string, p *Image) (tensor.Value, error) {
 	ext := strings.ToLower(filepath.Ext(file))
 	switch ext {
 	case ".npy":

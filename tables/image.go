@@ -12,11 +12,11 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
-	"github.com/onward-ml/onward/internal/picture"
+	"github.com/onward-ml/onward/internal/imageinput"
 )
 
-// readPictures decodes the images of a column, on all cores.
-func (s *Scorer) readPictures(v *values, a arrow.Array, name string, bad reject) {
+// readImages decodes the images of a column, on all cores.
+func (s *Scorer) readImages(v *values, a arrow.Array, name string, bad reject) {
 	n := a.Len()
 	decoded, reasons := make([][]float32, n), make([]error, n)
 	v.shapes, v.starts = make([][]int, n), make([]int, n)
@@ -46,7 +46,7 @@ func (s *Scorer) readPictures(v *values, a arrow.Array, name string, bad reject)
 }
 
 // decode decodes the image of a row: its bytes, or the file that it names.
-func (s *Scorer) decode(l picture.Layout, a arrow.Array, i int) (data []float32, shape []int, err error) {
+func (s *Scorer) decode(l imageinput.Layout, a arrow.Array, i int) (data []float32, shape []int, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("image cannot be decoded: %v", p)

@@ -1,5 +1,5 @@
-// Package picture decodes images into the values of image inputs.
-package picture
+// Package imageinput decodes images into the values of image inputs.
+package imageinput
 
 import (
 	"fmt"

@@ -8,21 +8,21 @@ import (
 
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/cmd/onward/internal/cli"
-	"github.com/onward-ml/onward/internal/picture"
+	"github.com/onward-ml/onward/internal/imageinput"
 	"github.com/onward-ml/onward/preprocess"
 	"github.com/onward-ml/onward/tensor"
 )
 
 const inputSize = "input"
 
-// Picture says how images are converted.
-type Picture struct {
+// Image says how images are converted.
+type Image struct {
 	Size      string    // to which images are resized: "" for none, "input", or 224x224 (height first)
 	Mean, Std []float32 // per channel, or one for all; of the values after scaling
 }
 
 // Register adds the flags.
-func (p *Picture) Register(f *pflag.FlagSet) {
+func (p *Image) Register(f *pflag.FlagSet) {
 	f.StringVar(&p.Size, "resize", "",
 		"resize images as Pillow does (bilinear) to this size, HEIGHTxWIDTH, or without a value to that of the input")
 	f.Lookup("resize").NoOptDefVal = inputSize
@@ -34,16 +34,16 @@ func (p *Picture) Register(f *pflag.FlagSet) {
 
 // read decodes an image for an input [N,C,H,W], [N,H,W,C], or either without N. Values are 0 to 1
 // for float inputs and 0 to 255 for integer inputs, before they are normalized.
-func (p *Picture) read(arg onward.NodeArg, file string) (tensor.Value, error) {
+func (p *Image) read(arg onward.NodeArg, file string) (tensor.Value, error) {
 	if p == nil {
-		p = new(Picture)
+		p = new(Image)
 	}
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	layout, err := picture.For(arg)
+	layout, err := imageinput.For(arg)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (p *Picture) read(arg onward.NodeArg, file string) (tensor.Value, error) {
 }
 
 // resize resizes an image to the size of the flag.
-func (p *Picture) resize(img *preprocess.Image, l picture.Layout) (*preprocess.Image, error) {
+func (p *Image) resize(img *preprocess.Image, l imageinput.Layout) (*preprocess.Image, error) {
 	var height, width int
 	switch p.Size {
 	case "":
