@@ -27,10 +27,11 @@ func TestLeftOutVerbs(t *testing.T) {
 		}
 		return r
 	}
-	if got := names("serve"); !slices.Equal(got, []string{"calibrate", "conformance", "edit", "map", "quantize"}) {
+	want := []string{"calibrate", "conformance", "edit", "map", "quantize", "tokenize"}
+	if got := names("serve"); !slices.Equal(got, want) {
 		t.Errorf("with serve linked: stubs %v", got)
 	}
-	if got := names("serve", "map", "conformance", "edit", "calibrate", "quantize"); got != nil {
+	if got := names("serve", "map", "conformance", "edit", "calibrate", "quantize", "tokenize"); got != nil {
 		t.Errorf("with all linked: stubs %v", got)
 	}
 }

@@ -47,7 +47,7 @@ func newRoot() *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(runCommand(), inspectCommand(), checkCommand(),
 		benchCommand(), benchProbeCommand(), compareCommand(), profileCommand(), optimizeCommand(), graphCommand(),
-		tuneCommand(), tokenizeCommand(), doctorCommand())
+		tuneCommand(), doctorCommand())
 	for _, c := range large {
 		root.AddCommand(c())
 	}

@@ -1,3 +1,5 @@
+//go:build !core
+
 package main
 
 import (
@@ -35,6 +37,8 @@ type decodeJSON struct {
 	IDs  []int64 `json:"ids"`
 	Text string  `json:"text"`
 }
+
+func init() { large = append(large, tokenizeCommand) }
 
 func tokenizeCommand() *cobra.Command {
 	var asJSON, decode, skip, whole bool
