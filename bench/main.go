@@ -15,7 +15,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -25,89 +24,22 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/onward-ml/onward/bench/internal/gate"
 	"github.com/onward-ml/onward/bench/internal/machine"
+	"github.com/onward-ml/onward/bench/internal/measure"
+	"github.com/onward-ml/onward/bench/internal/page"
 	"github.com/onward-ml/onward/internal/cpu"
-	"github.com/onward-ml/onward/internal/testing/openvinolib"
-	"github.com/onward-ml/onward/internal/testing/ortlib"
 	"github.com/onward-ml/onward/internal/testing/suite"
 	"github.com/onward-ml/onward/onnx"
 )
 
-// measured is the output of `onward bench --json`.
-type measured struct {
-	Threads int      `json:"threads"`
-	Results []result `json:"results"`
-}
-
-type result struct {
-	Provider  string  `json:"provider"`
-	LoadMS    float64 `json:"load_ms"`
-	FirstMS   float64 `json:"first_ms"`
-	MinMS     float64 `json:"min_ms"`
-	MedianMS  float64 `json:"median_ms"`
-	PeakRSSMB float64 `json:"peak_rss_mb"`
-	Error     string  `json:"error"`
-
-	rounds []result // whose medians it holds
-}
-
-func (r *result) minimum() float64 { return r.MinMS }
-func (r *result) median() float64  { return r.MedianMS }
-
-// ratio returns the time of the fastest of other providers divided by that of cpu, the first one;
-// 0 if cpu or all others failed. The name of a provider leaves out the others.
-func (m *measured) ratio(time func(*result) float64, provider string) float64 {
-	best := 0.0
-	for i := range m.Results {
-		if r := &m.Results[i]; i > 0 && r.Error == "" && (provider == "" || r.Provider == provider) &&
-			(best == 0 || time(r) < best) {
-			best = time(r)
-		}
-	}
-	if best == 0 || m.Results[0].Error != "" || time(&m.Results[0]) == 0 {
-		return 0
-	}
-	return best / time(&m.Results[0])
-}
-
-// add adds the results of a round.
-func (m *measured) add(round *measured) {
-	for _, r := range round.Results {
-		i := slices.IndexFunc(m.Results, func(x result) bool { return x.Provider == r.Provider })
-		if i < 0 {
-			i = len(m.Results)
-			m.Results = append(m.Results, result{Provider: r.Provider, MinMS: r.MinMS})
-		}
-		all := &m.Results[i]
-		if all.rounds = append(all.rounds, r); r.Error != "" {
-			all.Error = r.Error
-		}
-		all.MinMS = min(all.MinMS, r.MinMS)
-		for _, field := range []func(r *result) *float64{
-			func(r *result) *float64 { return &r.LoadMS },
-			func(r *result) *float64 { return &r.FirstMS },
-			func(r *result) *float64 { return &r.MedianMS },
-			func(r *result) *float64 { return &r.PeakRSSMB },
-		} {
-			var values []float64
-			for k := range all.rounds {
-				values = append(values, *field(&all.rounds[k]))
-			}
-			slices.Sort(values)
-			*field(all) = (values[(len(values)-1)/2] + values[len(values)/2]) / 2
-		}
-	}
-}
-
-// row is a model with its measurements by number of threads.
+// row is a model with its measurements.
 type row struct {
 	model
-	by []measured
+	measure.Row
 }
 
 func main() {
@@ -160,81 +92,56 @@ func run(ctx context.Context) error {
 		return saveModels(ctx, exe, *save, re)
 	}
 	gated := p.Check != "" || p.Record != ""
-	providers := []string{"cpu"}
-	for _, engine := range []struct {
-		provider, env string
-		find          func() (string, error)
-		leave         bool
-	}{{"ort", ortlib.Env, ortlib.Find, false}, {"openvino", openvinolib.Env, openvinolib.Find, gated}} {
-		if engine.leave {
-			continue
-		}
-		lib, err := engine.find()
-		if err != nil {
-			fmt.Fprintf(os.Stderr, "bench: %v: %s is left out\n", err, engine.provider)
-			continue
-		}
-		os.Setenv(engine.env, lib)
-		providers = append(providers, engine.provider)
+	var skip []string
+	if gated {
+		skip = []string{"openvino"}
 	}
+	providers := measure.Providers(skip...)
 	load := machine.Load()
-	ratios, again := map[string]float64{}, map[string]func() (*measured, error){}
 	var rows []row
 	for _, m := range append(light(), models()...) {
 		if !re.MatchString(m.group+" "+m.name) || m.group == gBF16 && (gated || !cpu.BFloat16(cpu.Active())) {
 			continue
 		}
-		r := row{model: m}
-		if r.file, err = m.write(ctx, exe, dir); err != nil {
+		r := row{model: m, Row: measure.Row{Name: m.name, Args: m.args, Providers: providers}}
+		if m.group == gBF16 { // ONNX Runtime has no bfloat16 for float32 models on this architecture
+			r.Providers = slices.DeleteFunc(slices.Clone(providers), func(p string) bool { return p == "ort" })
+		}
+		if r.File, err = m.write(ctx, exe, dir); err != nil {
 			return fmt.Errorf("%s: %w", m.name, err)
 		}
-		for n := range strings.SplitSeq(*threads, ",") {
-			n, err := strconv.Atoi(n)
-			if err != nil {
-				return fmt.Errorf("-threads %s: %w", *threads, err)
-			}
-			r.by = append(r.by, measured{Threads: n})
+		if r.By, err = measure.Threads(*threads); err != nil {
+			return err
 		}
 		rows = append(rows, r)
 	}
-	for round := range *rounds {
-		for _, r := range rows {
-			with := slices.Clone(providers)
-			if r.group == gBF16 { // ONNX Runtime has no bfloat16 for float32 models on this architecture
-				with = slices.DeleteFunc(with, func(p string) bool { return p == "ort" })
-			}
-			for i := range r.by {
-				m := &r.by[i]
-				run := func(with []string, rounds int) (*measured, error) {
-					return measure(ctx, exe,
-						append([]string{"bench", r.file, "--json", "--provider", strings.Join(with, ","), "--threads",
-							strconv.Itoa(m.Threads),
-							"--duration", duration.String(), "--rounds", strconv.Itoa(rounds)}, r.args...))
-				}
-				order := slices.Clone(with)
-				if round%2 == 1 {
-					slices.Reverse(order)
-				}
-				one, err := run(order, 1)
-				if err != nil {
-					return fmt.Errorf("%s: %w", r.name, err)
-				}
-				m.add(one)
-				fmt.Println(line(r.name, m))
-				if ratio := m.ratio((*result).minimum, "ort"); ratio > 0 {
+	program := measure.Program{Path: exe, Duration: *duration}
+	measured := make([]*measure.Row, len(rows))
+	for i := range rows {
+		measured[i] = &rows[i].Row
+	}
+	if err := program.Rounds(ctx, measured, *rounds); err != nil {
+		return err
+	}
+	if gated {
+		ratios, again := map[string]float64{}, map[string]func() (*measure.Measured, error){}
+		for i := range rows {
+			r := &rows[i]
+			for _, m := range r.By {
+				if ratio := m.Ratio((*measure.Result).Minimum, "ort"); ratio > 0 {
 					name := fmt.Sprintf("%s: %s, %dT", r.group, r.name, m.Threads)
-					ratios[name], again[name] = ratio, func() (*measured, error) { return run(with, *rounds) }
+					ratios[name], again[name] = ratio, func() (*measure.Measured, error) {
+						return program.Run(ctx, &r.Row, m.Threads, r.Providers, *rounds)
+					}
 				}
 			}
 		}
-	}
-	if gated {
 		return p.Finish(ratios, func(name string) (float64, error) {
 			x, err := again[name]()
 			if err != nil {
 				return 0, err
 			}
-			return x.ratio((*result).minimum, "ort"), nil
+			return x.Ratio((*measure.Result).Minimum, "ort"), nil
 		})
 	}
 	if *out == "" {
@@ -255,6 +162,11 @@ func run(ctx context.Context) error {
 		load, filepath.Base(chart))
 	if err != nil {
 		return err
+	}
+	if old, err := os.ReadFile(*out); err == nil { // bench/real writes this section
+		if section := page.Section(string(old), page.Real); section != "" {
+			text = page.Replace(text, page.Real, section, page.Networks)
+		}
 	}
 	return os.WriteFile(*out, []byte(text), 0o666)
 }
@@ -314,16 +226,4 @@ func (m *model) write(ctx context.Context, exe, dir string) (string, error) {
 		return "", fmt.Errorf("onward quantize: %w\n%s", err, out)
 	}
 	return small, nil
-}
-
-func measure(ctx context.Context, exe string, args []string) (*measured, error) {
-	var stderr strings.Builder
-	cmd := exec.CommandContext(ctx, exe, args...)
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if len(out) == 0 {
-		return nil, fmt.Errorf("%w: %s", err, strings.TrimSpace(stderr.String()))
-	}
-	m := new(measured) // the output reports a provider that failed
-	return m, json.Unmarshal(out, m)
 }

@@ -15,6 +15,8 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgsvg"
+
+	"github.com/onward-ml/onward/bench/internal/measure"
 )
 
 // threadColors are the colors for one and more threads, from Okabe and Ito's palette for
@@ -56,8 +58,8 @@ func drawRatios(rows []row) ([]byte, error) {
 	points := map[int]plotter.XYs{}
 	lo, hi := .8, 2.
 	for _, r := range rows {
-		for i, m := range r.by {
-			ratio := m.ratio((*result).median, "")
+		for i, m := range r.By {
+			ratio := m.Ratio((*measure.Result).Median, "")
 			if ratio == 0 {
 				continue
 			}

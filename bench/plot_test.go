@@ -6,13 +6,15 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/onward-ml/onward/bench/internal/measure"
 )
 
 func TestDrawRatios(t *testing.T) {
 	rows := []row{
-		{model: model{group: gNetworks, name: "a network"}, by: []measured{took(1, 2, 3), took(2, 10, 7)}},
-		{model: model{group: gNetworks, name: "one that failed"}, by: []measured{{Threads: 1}}},
-		{model: model{group: "Others", name: "left out"}, by: []measured{took(1, 1, 30), took(2, 1, 20)}},
+		{model: model{group: gNetworks, name: "a network"}, Row: measure.Row{By: []measure.Measured{took(1, 2, 3), took(2, 10, 7)}}},
+		{model: model{group: gNetworks, name: "one that failed"}, Row: measure.Row{By: []measure.Measured{{Threads: 1}}}},
+		{model: model{group: "Others", name: "left out"}, Row: measure.Row{By: []measure.Measured{took(1, 1, 30), took(2, 1, 20)}}},
 	}
 	svg, err := drawRatios(rows)
 	if err != nil {
@@ -42,11 +44,11 @@ func TestDrawRatios(t *testing.T) {
 }
 
 // took returns a measurement of cpu and of others, in milliseconds.
-func took(threads int, ms ...float64) measured {
-	m := measured{Threads: threads}
+func took(threads int, ms ...float64) measure.Measured {
+	m := measure.Measured{Threads: threads}
 	for i, t := range ms {
 		m.Results = append(m.Results,
-			result{Provider: []string{"cpu", "ort", "openvino"}[i], MinMS: t / 2, MedianMS: t})
+			measure.Result{Provider: []string{"cpu", "ort", "openvino"}[i], MinMS: t / 2, MedianMS: t})
 	}
 	return m
 }

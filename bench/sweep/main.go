@@ -33,6 +33,7 @@ import (
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/bench/internal/gate"
 	"github.com/onward-ml/onward/bench/internal/machine"
+	"github.com/onward-ml/onward/bench/internal/page"
 	"github.com/onward-ml/onward/internal/atomicfile"
 	"github.com/onward-ml/onward/internal/cpu"
 	"github.com/onward-ml/onward/internal/ops/kit"
@@ -158,7 +159,7 @@ func run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := atomicfile.WriteBytes(*out, 0o666, replaceSection(old, text)); err != nil {
+		if err := atomicfile.WriteBytes(*out, 0o666, []byte(page.Replace(string(old), heading, text, ""))); err != nil {
 			return err
 		}
 	}
@@ -369,13 +370,4 @@ Measured on %s (%s/%s), kernels %s, %s.
 			r.min[0]*1e6, r.min[1]*1e6, r.ratio(), r.median[1]/r.median[0])
 	}
 	return b.String()
-}
-
-// replaceSection returns the page with the section replaced, or appended if it is not there.
-func replaceSection(page []byte, section string) []byte {
-	before, after, _ := strings.Cut(string(page), heading+"\n")
-	if i := strings.Index(after, "\n## "); i >= 0 {
-		section += after[i:]
-	}
-	return []byte(strings.TrimRight(before, "\n") + "\n\n" + section)
 }
