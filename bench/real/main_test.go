@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/onward-ml/onward/bench/internal/measure"
+	"github.com/onward-ml/onward/onnx"
+)
+
+// dims returns the sizes of a shape as 1x3x224x224.
+func dims(t *testing.T, s string) []int64 {
+	t.Helper()
+	var list []int64
+	for d := range strings.SplitSeq(s, "x") {
+		n, err := strconv.ParseInt(d, 10, 64)
+		if err != nil || n < 1 {
+			t.Errorf("shape %q has the size %q, want a positive number", s, d)
+		}
+		list = append(list, n)
+	}
+	return list
+}
+
+func TestFilesAreWellFormed(t *testing.T) {
+	names, packages := map[string]bool{}, map[string]bool{}
+	for _, w := range wheels() {
+		pkg, version, ok := strings.Cut(w.Requirement, "==")
+		if !ok || packages[pkg] {
+			t.Errorf("requirement %q has no version, or its package is listed twice", w.Requirement)
+		}
+		packages[pkg] = true
+		if prefix := strings.ReplaceAll(pkg, "-", "_") + "-" + version + "-"; !strings.HasPrefix(w.File, prefix) ||
+			!strings.HasSuffix(w.File, "-"+w.Platform+".whl") {
+			t.Errorf("file %q does not begin with %q and end with its platform %q", w.File, prefix, w.Platform)
+		}
+		if sum, err := hex.DecodeString(w.Sum); err != nil || len(sum) != 32 || w.Sum != strings.ToLower(w.Sum) {
+			t.Errorf("%s: %q is not a SHA-256 in lower case", w.Requirement, w.Sum)
+		}
+		for _, f := range w.files {
+			if !filepath.IsLocal(f.path) || !strings.HasSuffix(f.path, ".onnx") {
+				t.Errorf("%s: %q is not a path of a model inside the wheel", w.Requirement, f.path)
+			}
+			for _, s := range f.sizes {
+				if name := w.name(&f, &s); names[name] {
+					t.Errorf("%q is listed twice", name)
+				} else {
+					names[name] = true
+				}
+				if len(s.shapes) != len(f.sizes[0].shapes) || len(s.values) != len(f.sizes[0].values) {
+					t.Errorf("%s: sizes %v and %v have different inputs", f.path, s, f.sizes[0])
+					continue
+				}
+				for i, x := range s.shapes {
+					a, shape := cut(x)
+					b, other := cut(f.sizes[0].shapes[i])
+					if got, want := dims(t, shape), dims(t, other); a != b || a == "" || len(got) != len(want) {
+						t.Errorf("%s: shapes %q and %q differ in name or rank", f.path, x, f.sizes[0].shapes[i])
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestFilesHaveTheirShapes compares the shapes with those that the models declare: free dimensions
+// have two sizes, others the declared one.
+func TestFilesHaveTheirShapes(t *testing.T) {
+	for _, w := range wheels() {
+		t.Run(w.Requirement, func(t *testing.T) {
+			dir, err := w.folder()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !w.cached(dir) {
+				t.Skipf("models not compared: %d, since their wheel is not in the cache; make bench-real fetches it",
+					len(w.files))
+			}
+			for _, f := range w.files {
+				m, err := onnx.ReadFile(filepath.Join(dir, filepath.FromSlash(f.path)), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				compareInputs(t, &f, m)
+			}
+		})
+	}
+}
+
+func compareInputs(t *testing.T, f *file, m *onnx.Model) {
+	t.Helper()
+	free := false
+	for _, s := range f.sizes {
+		given := map[string][]int64{}
+		for _, x := range s.shapes {
+			name, shape := cut(x)
+			given[name] = dims(t, shape)
+		}
+		for _, x := range s.values {
+			name, _ := cut(x)
+			given[name] = nil
+		}
+		for _, in := range m.Graph.Inputs {
+			if slices.ContainsFunc(m.Graph.Initializers, func(x *onnx.Tensor) bool { return x.Name == in.Name }) {
+				continue
+			}
+			shape := in.Type.Tensor.Shape.Dims
+			got, ok := given[in.Name]
+			delete(given, in.Name)
+			if len(got) != len(shape) && ok {
+				t.Errorf("%s: input %s has rank %d, want %d", f.path, in.Name, len(got), len(shape))
+				continue
+			}
+			for i, d := range shape {
+				fixed := d.Kind == onnx.DimValue && d.Value >= 0 // older exporters of Paddle write -1
+				free = free || !fixed
+				if fixed && ok && got[i] != d.Value || !fixed && !ok {
+					t.Errorf("%s: input %s has the shape %v, dimension %d is %v", f.path, in.Name, got, i, d)
+				}
+			}
+		}
+		for name := range given {
+			t.Errorf("%s has no input %q", f.path, name)
+		}
+	}
+	want := 1
+	if free {
+		want = 2
+	}
+	if len(f.sizes) != want {
+		t.Errorf("%s has %d sizes, want %d, since its dimensions are free: %v", f.path, len(f.sizes), want, free)
+	}
+}
+
+func TestReport(t *testing.T) {
+	m := measure.Measured{Threads: 1, Results: []measure.Result{{Provider: "cpu", MedianMS: 2, MinMS: 2},
+		{Provider: "ort", MedianMS: 3, MinMS: 3}, {Provider: "openvino", Error: "no\nConv"}}}
+	rows := []*measure.Row{{Name: "a 1.0, b.onnx", By: []measure.Measured{m, m}}}
+	text := report(rows, []string{"c==2 is absent"}, "how")
+	for _, want := range []string{"## Real files\n", "\nhow\n\n| package, file, inputs |", "- c==2 is absent\n",
+		"| a 1.0, b.onnx | 2 ms | 3 ms | failed | 1.50 | 1.50 | 1.50 |", "- a 1.0, b.onnx: openvino fails: no Conv\n"} {
+		if strings.Count(text, want) != 1 {
+			t.Errorf("the report has %q %d times, want 1:\n%s", want, strings.Count(text, want), text)
+		}
+	}
+}
+
+// TestFetchReportsFailures checks that a wheel that cannot be fetched is named, not an error.
+func TestFetchReportsFailures(t *testing.T) {
+	for _, v := range []string{"XDG_CACHE_HOME", "HOME", "LocalAppData"} {
+		t.Setenv(v, t.TempDir())
+	}
+	t.Setenv("PATH", "")
+	all, missing, err := rows(context.Background(), regexp.MustCompile(""), "1", []string{"cpu"})
+	if err != nil || len(all) != 0 || len(missing) != len(wheels()) || !strings.Contains(missing[0], "nudenet==3.4.2") {
+		t.Errorf("rows = %v, %q, %v; want no rows and a reason for each wheel", all, missing, err)
+	}
+}
