@@ -1,8 +1,8 @@
 // Command embeddings ranks texts by their similarity to a query. A model turns a text into a
 // vector; the cosine of the angle between two vectors is their similarity.
 //
-// Onward has no tokenizers. Real embedding models come with one, and so does this toy: words are
-// hashed to rows of a table of random vectors, which the model averages and normalizes.
+// Real embedding models come with a tokenizer, which package tokenizer reads. In this toy, words
+// are hashed to rows of a table of random vectors, which the model averages and normalizes.
 //
 //	go run ./examples/embeddings
 //	0.94  a cat on a mat
