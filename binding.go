@@ -33,7 +33,7 @@ type Binding struct {
 	order   []int // bound outputs in the order in which they were bound
 	engine  driver.Binding
 	options driver.RunOptions // of the current run, kept here to avoid an allocation
-	of      driver.Engine     // the engine that made the driver's binding
+	of      *compiled         // the owner of the engine that made the driver's binding
 	ran     bool              // a run has succeeded since an output was bound
 	ready   bool              // complete has succeeded since the last change
 	closed  bool
@@ -48,18 +48,17 @@ type boundOutput struct {
 
 // NewBinding returns an empty binding, to which inputs and outputs can be bound.
 func (s *Session) NewBinding() (*Binding, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.closed {
-		return nil, errClosed()
+	c, err := s.use()
+	if err != nil {
+		return nil, err
 	}
+	defer c.release()
 	b := &Binding{session: s, in: make([]*OrtValue, len(s.inputs)+len(s.defaults)),
-		out: make([]boundOutput, len(s.outputs)), of: s.engine}
-	var err error
-	if e, ok := s.engine.(driver.Binder); ok {
+		out: make([]boundOutput, len(s.outputs)), of: c}
+	if e, ok := c.engine.(driver.Binder); ok {
 		b.engine, err = e.NewBinding()
 	} else {
-		b.engine = newRequestBinding(s)
+		b.engine = newRequestBinding(c)
 	}
 	if err != nil {
 		return nil, runStatus(err)
@@ -67,35 +66,31 @@ func (s *Session) NewBinding() (*Binding, error) {
 	return b, nil
 }
 
-// lock locks the session and the binding and checks that both can be used. It returns
-// the function that unlocks them.
-func (b *Binding) lock() (func(), error) {
-	b.session.mu.RLock()
+// lock locks the binding and keeps its engine open until unlock. It fails if the binding or its
+// session is closed, or if the session has changed its provider.
+func (b *Binding) lock() error {
+	c, err := b.session.use()
+	if err != nil {
+		return err
+	}
 	b.mu.Lock()
-	unlock := func() {
-		b.mu.Unlock()
-		b.session.mu.RUnlock()
+	switch {
+	case b.closed:
+		err = &StatusError{Code: CodeFail, Message: "the binding is closed"}
+	case b.of != c:
+		err = &StatusError{Code: CodeFail,
+			Message: "the session has changed its provider since the binding was created: create a new binding"}
+	default:
+		return nil
 	}
-	if err := b.usable(); err != nil {
-		unlock()
-		return nil, err
-	}
-	return unlock, nil
+	b.mu.Unlock()
+	c.release()
+	return err
 }
 
-// usable returns an error if the binding or its session is closed, or if the session
-// has changed its provider.
-func (b *Binding) usable() error {
-	switch {
-	case b.session.closed:
-		return errClosed()
-	case b.closed:
-		return &StatusError{Code: CodeFail, Message: "the binding is closed"}
-	case b.of != b.session.engine:
-		return &StatusError{Code: CodeFail,
-			Message: "the session has changed its provider since the binding was created: create a new binding"}
-	}
-	return nil
+func (b *Binding) unlock() {
+	b.mu.Unlock()
+	b.of.release()
 }
 
 // BindCPUInput binds an input to a value on the CPU. The value is not copied.
@@ -140,12 +135,11 @@ func (b *Binding) BindInputValue(name string, v *OrtValue) error {
 	if err != nil {
 		return err
 	}
-	unlock, err := b.lock()
-	if err != nil {
+	if err := b.lock(); err != nil {
 		return err
 	}
-	defer unlock()
-	if v, err = b.session.wrap(v); err == nil {
+	defer b.unlock()
+	if v, err = b.of.wrap(v); err == nil {
 		err = b.engine.BindInput(i, v.memory())
 	}
 	if err != nil {
@@ -272,13 +266,13 @@ func (b *Binding) BindOutputValue(name string, v *OrtValue) error {
 }
 
 func (b *Binding) bindOutput(i int, o boundOutput) error {
-	unlock, err := b.lock()
-	if err != nil {
+	if err := b.lock(); err != nil {
 		return err
 	}
-	defer unlock()
+	defer b.unlock()
+	var err error
 	if o.given != nil {
-		o.given, err = b.session.wrap(o.given)
+		o.given, err = b.of.wrap(o.given)
 	}
 	if err == nil {
 		err = b.engine.BindOutput(i, o.given.memory(), o.device)
@@ -295,31 +289,29 @@ func (b *Binding) bindOutput(i int, o boundOutput) error {
 
 // SynchronizeInputs waits until the copies of inputs to a device are complete.
 func (b *Binding) SynchronizeInputs() error {
-	unlock, err := b.lock()
-	if err != nil {
+	if err := b.lock(); err != nil {
 		return err
 	}
-	defer unlock()
+	defer b.unlock()
 	return runStatus(b.engine.SynchronizeInputs())
 }
 
 // SynchronizeOutputs waits until the device has written the outputs.
 func (b *Binding) SynchronizeOutputs() error {
-	unlock, err := b.lock()
-	if err != nil {
+	if err := b.lock(); err != nil {
 		return err
 	}
-	defer unlock()
+	defer b.unlock()
 	return runStatus(b.engine.SynchronizeOutputs())
 }
 
 // ClearInputs unbinds all inputs.
 func (b *Binding) ClearInputs() error {
-	unlock, err := b.lock()
-	if err != nil {
+	if err := b.lock(); err != nil {
 		return err
 	}
-	defer unlock()
+	defer b.unlock()
+	var err error
 	for i, v := range b.in {
 		if v != nil {
 			err = errors.Join(err, b.engine.BindInput(i, driver.Memory{}))
@@ -332,11 +324,10 @@ func (b *Binding) ClearInputs() error {
 
 // ClearOutputs unbinds all outputs.
 func (b *Binding) ClearOutputs() error {
-	unlock, err := b.lock()
-	if err != nil {
+	if err := b.lock(); err != nil {
 		return err
 	}
-	defer unlock()
+	defer b.unlock()
 	for _, i := range b.order {
 		b.engine.ClearOutput(i)
 	}
@@ -360,11 +351,10 @@ func (b *Binding) OutputNames() []string {
 // Outputs returns the bound outputs of the last run in the order in which they were
 // bound. The binding owns their memory, and the next run may change it.
 func (b *Binding) Outputs() ([]*OrtValue, error) {
-	unlock, err := b.lock()
-	if err != nil {
+	if err := b.lock(); err != nil {
 		return nil, err
 	}
-	defer unlock()
+	defer b.unlock()
 	return b.outputs()
 }
 
@@ -386,11 +376,10 @@ func (b *Binding) outputs() ([]*OrtValue, error) {
 // CopyOutputsToCPU copies the bound outputs of the last run to the CPU and returns the
 // copies in the order in which the outputs were bound.
 func (b *Binding) CopyOutputsToCPU() ([]tensor.Value, error) {
-	unlock, err := b.lock()
-	if err != nil {
+	if err := b.lock(); err != nil {
 		return nil, err
 	}
-	defer unlock()
+	defer b.unlock()
 	out, err := b.outputs()
 	if err != nil {
 		return nil, err
@@ -412,8 +401,11 @@ func (b *Binding) CopyOutputsToCPU() ([]tensor.Value, error) {
 // Close releases the resources of the binding. It does not free memory that the caller
 // has bound.
 func (b *Binding) Close() error {
-	b.session.mu.RLock()
-	defer b.session.mu.RUnlock()
+	if b.of.acquire() {
+		defer b.of.release()
+	} else {
+		<-b.of.ended
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -443,22 +435,17 @@ func (s *Session) RunBinding(ctx context.Context, b *Binding, opts *RunOptions) 
 		return statusf(CodeInvalidArgument,
 			"RunOptions.Adapters must be nil: bind the adapter's parameters to the inputs of these names")
 	}
-	if err := s.mu.rlock(ctx); err != nil {
+	if err := b.lock(); err != nil {
 		return err
 	}
-	defer s.mu.RUnlock()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if err := b.usable(); err != nil {
-		return err
-	}
+	defer b.unlock()
 	if !b.ready {
 		if err := b.complete(); err != nil {
 			return err
 		}
 		b.ready = true
 	}
-	done, err := s.start(ctx, opts, &b.options)
+	done, err := b.of.start(ctx, opts, &b.options)
 	if err != nil {
 		return err
 	}

@@ -13,22 +13,23 @@ import (
 // [driver.Binder]. It copies a result to the bound memory if the engine has not written
 // it there.
 type requestBinding struct {
-	session *Session
-	req     driver.Request
-	given   []*tensor.Tensor // per output, the bound memory or nil
-	result  []tensor.Value   // per output, the result of the last run
+	of     *compiled
+	req    driver.Request
+	given  []*tensor.Tensor // per output, the bound memory or nil
+	result []tensor.Value   // per output, the result of the last run
 }
 
-func newRequestBinding(s *Session) *requestBinding {
+func newRequestBinding(c *compiled) *requestBinding {
+	s := c.session
 	n := len(s.outputs)
-	return &requestBinding{session: s, given: make([]*tensor.Tensor, n), result: make([]tensor.Value, n),
+	return &requestBinding{of: c, given: make([]*tensor.Tensor, n), result: make([]tensor.Value, n),
 		req: driver.Request{In: make([]tensor.Value, len(s.inputs)+len(s.defaults)), Out: make([]tensor.Value, n),
 			Wanted: make([]bool, n)}}
 }
 
 func (b *requestBinding) BindInput(i int, v driver.Memory) error {
 	if v.Device != nil {
-		return b.session.noDevice(v.Device.Device())
+		return b.of.noDevice(v.Device.Device())
 	}
 	if s, ok := v.Value.(*tensor.Sparse); ok {
 		coo, err := s.COO()
@@ -43,7 +44,7 @@ func (b *requestBinding) BindInput(i int, v driver.Memory) error {
 
 func (b *requestBinding) BindOutput(i int, v driver.Memory, d Device) error {
 	if !d.IsCPU() {
-		return b.session.noDevice(d)
+		return b.of.noDevice(d)
 	}
 	b.result[i], b.req.Wanted[i] = nil, true
 	b.given[i], _ = v.Value.(*tensor.Tensor)
@@ -66,7 +67,7 @@ func (b *requestBinding) Run(ctx context.Context, opts *driver.RunOptions) error
 			b.req.Out[i] = frozen(b.given[i]) // the engine may change its shape
 		}
 	}
-	if err := b.session.engine.Run(ctx, &b.req); err != nil {
+	if err := b.of.engine.Run(ctx, &b.req); err != nil {
 		return err
 	}
 	for i, v := range b.req.Out {
@@ -77,7 +78,7 @@ func (b *requestBinding) Run(ctx context.Context, opts *driver.RunOptions) error
 		}
 		t, ok := v.(*tensor.Tensor)
 		if !ok || t.DType() != g.DType() || !slices.Equal(t.Shape(), g.Shape()) {
-			return boundShape(b.session.outputs[i].Name, v, g)
+			return boundShape(b.of.session.outputs[i].Name, v, g)
 		}
 		if unsafe.SliceData(t.Bytes()) != unsafe.SliceData(g.Bytes()) {
 			copy(g.Bytes(), t.Bytes())

@@ -53,9 +53,11 @@ func open(ctx context.Context, src source, opts *SessionOptions) (*Session, erro
 		s.profile = newRecorder(s.options.ProfilePrefix)
 	}
 	var err error
-	if s.signature, s.compiled, err = s.load(ctx, src, s.opts.Providers); err != nil {
+	var c *compiled
+	if s.signature, c, err = s.load(ctx, src, s.opts.Providers); err != nil {
 		return nil, err
 	}
+	s.install(c)
 	return s, nil
 }
 
@@ -66,27 +68,9 @@ func orDefault(opts *SessionOptions) *SessionOptions {
 	return opts
 }
 
-// compiled is a model in the form in which a provider runs it.
-type compiled struct {
-	engine   driver.Engine
-	provider ProviderConfig
-	next     []ProviderConfig // providers that have not been tried yet
-	model    *onnx.Model      // closed with the engine; nil if the caller owns it
-	held     *held            // memory of the model's data
-}
-
-func (c *compiled) close() error {
-	err := c.engine.Close()
-	if c.model != nil {
-		err = errors.Join(err, c.model.Close())
-	}
-	c.held.release()
-	return err
-}
-
 // load reads, prepares, describes and compiles a model.
 func (s *Session) load(ctx context.Context, src source, configs []ProviderConfig) (
-	sig signature, c compiled, err error) {
+	sig signature, c *compiled, err error) {
 	h := newHeld(&s.opts.Limits)
 	runtime.AddCleanup(s, (*held).release, h) // of a session that is not closed
 	m, err := src.read(ctx, &s.opts, configs, h)
@@ -112,11 +96,11 @@ func (s *Session) load(ctx context.Context, src source, configs []ProviderConfig
 }
 
 // compile compiles a model with the first of the given providers that can run it.
-func (s *Session) compile(ctx context.Context, m *driver.Model, configs []ProviderConfig, h *held) (compiled, error) {
+func (s *Session) compile(ctx context.Context, m *driver.Model, configs []ProviderConfig, h *held) (*compiled, error) {
 	start := time.Now()
 	tried, err := s.usable(orDefaultProvider(configs))
 	if err != nil {
-		return compiled{}, err
+		return nil, err
 	}
 	var errs []error
 	read := h.n.Load()
@@ -128,14 +112,14 @@ func (s *Session) compile(ctx context.Context, m *driver.Model, configs []Provid
 			if s.profile != nil {
 				s.profile.session("session_initialization", start, time.Since(start))
 			}
-			r := compiled{engine: e, provider: c, next: tried[i+1:], held: h}
+			r := &compiled{engine: e, provider: c, next: tried[i+1:], held: h}
 			if m.Owned {
 				r.model = m.Model
 			}
 			return r, nil
 		}
 		if stopped(err) && ctx.Err() != nil {
-			return compiled{}, &StatusError{Code: CodeFail, Message: "loading was stopped: " + err.Error(), Err: err}
+			return nil, &StatusError{Code: CodeFail, Message: "loading was stopped: " + err.Error(), Err: err}
 		}
 		errs = append(errs, err)
 		h.reset(read)
@@ -148,10 +132,10 @@ func (s *Session) compile(ctx context.Context, m *driver.Model, configs []Provid
 		}
 	}
 	if len(errs) == 1 {
-		return compiled{}, driver.LoadError(errs[0])
+		return nil, driver.LoadError(errs[0])
 	}
 	err = errors.Join(errs...)
-	return compiled{}, &StatusError{Code: CodeFail, Message: "no provider can run the model: " + err.Error(), Err: err}
+	return nil, &StatusError{Code: CodeFail, Message: "no provider can run the model: " + err.Error(), Err: err}
 }
 
 // orDefaultProvider returns the default provider for an empty list.
@@ -232,9 +216,8 @@ func (s *Session) usable(configs []ProviderConfig) ([]ProviderConfig, error) {
 }
 
 // SetProviders recompiles the model with the first provider of configs that can run it
-// and switches the session to that provider. It waits for active runs, until ctx is done.
-// Runs that begin meanwhile wait, too, each until its own context is done. After an error
-// the session is unchanged.
+// and switches the session to that provider. Active runs end on the former provider, which
+// the last of them closes. After an error the session is unchanged.
 //
 // SetProviders reads a session's model file again. A session of [OpenModel] uses its
 // model if the caller still holds it; the session itself does not keep it in memory. A
@@ -244,14 +227,11 @@ func (s *Session) SetProviders(ctx context.Context, configs []ProviderConfig) er
 	if err != nil {
 		return err
 	}
-	if err := s.mu.lock(ctx); err != nil {
-		return errors.Join(runStatus(err), c.close())
-	}
+	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.closed.Load() {
 		return errors.Join(errClosed(), c.close())
 	}
-	old := s.compiled
-	s.compiled = c
-	return old.close()
+	s.install(c)
+	return nil
 }

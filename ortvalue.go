@@ -394,14 +394,14 @@ func (s *Session) NewOrtValueOf(d Device, dtype tensor.DType, shape ...int) (*Or
 	if _, err := tensor.ByteLen(dtype, shape); err != nil {
 		return nil, invalid(err)
 	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.closed {
-		return nil, errClosed()
+	c, err := s.use()
+	if err != nil {
+		return nil, err
 	}
-	a, ok := s.engine.(driver.Allocator)
+	defer c.release()
+	a, ok := c.engine.(driver.Allocator)
 	if !ok {
-		return nil, s.noDevice(d)
+		return nil, c.noDevice(d)
 	}
 	t, err := a.Allocate(d, dtype, shape)
 	if err != nil {
@@ -417,22 +417,22 @@ func (s *Session) OrtValueOfBuffer(b Buffer) (*OrtValue, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.closed {
-		return nil, errClosed()
+	c, err := s.use()
+	if err != nil {
+		return nil, err
 	}
-	if _, ok := s.engine.(driver.Allocator); !ok && v.device != nil {
-		return nil, s.noDevice(v.Device())
+	defer c.release()
+	if _, ok := c.engine.(driver.Allocator); !ok && v.device != nil {
+		return nil, c.noDevice(v.Device())
 	}
-	return s.wrap(v)
+	return c.wrap(v)
 }
 
 // wrap returns v as a value that the engine can copy if v is the address of memory on a
-// device, and v otherwise. The session is locked.
-func (s *Session) wrap(v *OrtValue) (*OrtValue, error) {
+// device, and v otherwise.
+func (c *compiled) wrap(v *OrtValue) (*OrtValue, error) {
 	m, foreign := v.device.(*memory)
-	a, ok := s.engine.(driver.Allocator)
+	a, ok := c.engine.(driver.Allocator)
 	if !foreign || !ok {
 		return v, nil
 	}
@@ -443,8 +443,8 @@ func (s *Session) wrap(v *OrtValue) (*OrtValue, error) {
 	return &OrtValue{device: t}, nil
 }
 
-func (s *Session) noDevice(d Device) error {
+func (c *compiled) noDevice(d Device) error {
 	return statusf(CodeInvalidArgument,
 		"provider %s works on the memory of the cpu, not of %s: open the session with a "+
-			"provider for that device, such as ort:%s", s.provider, d, d.Type)
+			"provider for that device, such as ort:%s", c.provider, d, d.Type)
 }

@@ -20,8 +20,9 @@ type recorder struct {
 	prefix string
 	begin  time.Time
 
-	mu sync.Mutex
-	p  *trace.Profile // nil once ended
+	mu   sync.Mutex
+	p    *trace.Profile // nil once ended
+	runs sync.WaitGroup // runs that p records
 }
 
 func newRecorder(prefix string) *recorder {
@@ -29,8 +30,8 @@ func newRecorder(prefix string) *recorder {
 	return &recorder{prefix: prefix, begin: p.Start(), p: p}
 }
 
-// active sets the provider of the nodes that follow and returns the profile. It returns
-// nil if profiling is off or has ended.
+// active sets the provider of the nodes that follow and returns the profile, for a run that
+// ends with runs.Done. It returns nil if profiling is off or has ended.
 func (r *recorder) active(provider string) *trace.Profile {
 	if r == nil {
 		return nil
@@ -38,6 +39,7 @@ func (r *recorder) active(provider string) *trace.Profile {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.p != nil {
+		r.runs.Add(1)
 		r.p.SetProvider(provider)
 	}
 	return r.p
@@ -55,15 +57,15 @@ func (r *recorder) session(name string, start time.Time, d time.Duration) {
 // the profile and returns the name of its file: the prefix, the time and ".json". It
 // returns "" if profiling is off or has ended.
 func (s *Session) EndProfiling() (string, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return "", errClosed()
+	c, err := s.use()
+	if err != nil {
+		return "", err
 	}
-	return s.endProfiling()
+	defer c.release()
+	return s.endProfiling(c)
 }
 
-func (s *Session) endProfiling() (string, error) {
+func (s *Session) endProfiling(c *compiled) (string, error) {
 	r := s.profile
 	if r == nil {
 		return "", nil
@@ -75,7 +77,8 @@ func (s *Session) endProfiling() (string, error) {
 	if p == nil {
 		return "", nil
 	}
-	if e, ok := s.engine.(driver.Profiler); ok {
+	r.runs.Wait()
+	if e, ok := c.engine.(driver.Profiler); ok {
 		return e.EndProfiling()
 	}
 	if n := p.Dropped(); n > 0 {
@@ -93,12 +96,12 @@ func (s *Session) endProfiling() (string, error) {
 // for cpu and reference, and on ONNX Runtime's own clock for its providers. It returns 0
 // if profiling is off.
 func (s *Session) ProfilingStart() (int64, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.profile == nil || s.closed {
+	c, err := s.use()
+	if s.profile == nil || err != nil {
 		return 0, nil
 	}
-	if e, ok := s.engine.(driver.Profiler); ok {
+	defer c.release()
+	if e, ok := c.engine.(driver.Profiler); ok {
 		return e.ProfilingStart()
 	}
 	return s.profile.begin.UnixNano(), nil
@@ -106,11 +109,13 @@ func (s *Session) ProfilingStart() (int64, error) {
 
 // watch sets up logging and profiling of a run. The caller calls the function that it
 // returns with the error of the run; it is nil if the run is neither logged nor profiled.
-func (s *Session) watch(ctx context.Context, o *driver.RunOptions) func(error) {
-	prof := s.profile.active(s.provider.Name)
+func (c *compiled) watch(ctx context.Context, o *driver.RunOptions) func(error) {
+	s := c.session
+	prof := s.profile.active(c.provider.Name)
 	if prof != nil {
-		if _, own := s.engine.(driver.Profiler); own {
+		if _, own := c.engine.(driver.Profiler); own {
 			prof = nil
+			s.profile.runs.Done()
 		}
 	}
 	severity := cmp.Or(o.LogSeverity, s.opts.severity(), LogWarning)
@@ -139,6 +144,7 @@ func (s *Session) watch(ctx context.Context, o *driver.RunOptions) func(error) {
 		d := time.Since(start)
 		if prof != nil {
 			prof.Session("model_run", start, d)
+			s.profile.runs.Done()
 		}
 		switch {
 		case log == nil:

@@ -374,33 +374,34 @@ func (s *Session) run(ctx context.Context, req *request, opts *RunOptions) error
 
 // runOnce runs the session's engine and returns it.
 func (s *Session) runOnce(ctx context.Context, req *request, opts *RunOptions) (driver.Engine, error) {
-	if err := s.mu.rlock(ctx); err != nil {
+	c, err := s.use()
+	if err != nil {
 		return nil, err
 	}
-	defer s.mu.RUnlock()
-	done, err := s.start(ctx, opts, &req.options)
+	defer c.release()
+	done, err := c.start(ctx, opts, &req.options)
 	if err != nil {
-		return s.engine, err
+		return c.engine, err
 	}
-	err = s.engine.Run(ctx, &req.Request)
+	err = c.engine.Run(ctx, &req.Request)
 	if done != nil {
 		done(err)
 	}
-	return s.engine, runStatus(err)
+	return c.engine, runStatus(err)
 }
 
 var defaultRun RunOptions
 
 // start sets the driver's options of a run, and sets up its logging and profiling. The caller calls
-// the function that it returns, if any, with the error of the run. The session is locked.
-func (s *Session) start(ctx context.Context, opts *RunOptions, d *driver.RunOptions) (func(error), error) {
-	if opts.Observe != nil && !driver.TraitsOf(driver.Lookup(s.provider.Name)).Operators {
+// the function that it returns, if any, with the error of the run.
+func (c *compiled) start(ctx context.Context, opts *RunOptions, d *driver.RunOptions) (func(error), error) {
+	if opts.Observe != nil && !driver.TraitsOf(driver.Lookup(c.provider.Name)).Operators {
 		return nil, statusf(CodeNotImplemented,
 			"provider %s does not report the nodes of a run to RunOptions.Observe; "+
-				"a backend.Rep returns their results and times", s.provider.Name)
+				"a backend.Rep returns their results and times", c.provider.Name)
 	}
 	opts.fill(d)
-	return s.watch(ctx, d), nil
+	return c.watch(ctx, d), nil
 }
 
 // fallBack changes the session from a failed engine to the next of its providers. It
@@ -408,17 +409,15 @@ func (s *Session) start(ctx context.Context, opts *RunOptions, d *driver.RunOpti
 func (s *Session) fallBack(ctx context.Context, failed driver.Engine, why error) (bool, error) {
 	s.fallback.Lock()
 	defer s.fallback.Unlock()
-	s.mu.RLock()
-	same, name, next := s.engine == failed, s.provider.Name, s.next
-	s.mu.RUnlock()
-	if !same {
+	c := s.current.Load()
+	if c.engine != failed {
 		return true, nil
 	}
-	if len(next) == 0 {
+	if len(c.next) == 0 {
 		return false, nil
 	}
-	s.log.Warn("provider failed, changing to the next", "provider", name, "next", next[0].Name, "reason", why.Error())
-	return true, s.SetProviders(ctx, next)
+	s.log.Warn("provider failed, changing to the next", "provider", c.provider.Name, "next", c.next[0].Name, "reason", why.Error())
+	return true, s.SetProviders(ctx, c.next)
 }
 
 // runInto runs the model once through a binding, with its outputs in the memory of opts.Into.

@@ -1,11 +1,11 @@
 package onward
 
 import (
-	"errors"
 	"log/slog"
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/onward-ml/onward/driver"
 	"github.com/onward-ml/onward/tensor"
@@ -29,9 +29,10 @@ type Session struct {
 
 	requests sync.Pool // of empty *request
 
-	mu sessionLock // held for reading by Run, for writing by Close and SetProviders
-	compiled
-	closed bool
+	current atomic.Pointer[compiled]
+	closed  atomic.Bool
+	live    sync.WaitGroup // compiled models that are not closed yet
+	mu      sync.Mutex     // held while current or closed changes
 
 	fallback sync.Mutex // held by fallBack
 }
@@ -39,15 +40,17 @@ type Session struct {
 // Close waits for active runs, writes the profile if profiling is on, and releases the
 // resources of the session. Runs that begin meanwhile fail at once.
 func (s *Session) Close() error {
-	s.mu.end()
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil
+	c, first := s.current.Load(), !s.closed.Swap(true)
+	s.mu.Unlock()
+	if first {
+		c.release()
 	}
-	s.closed = true
-	_, err := s.endProfiling()
-	return errors.Join(err, s.compiled.close())
+	s.live.Wait()
+	if first {
+		return c.err
+	}
+	return nil
 }
 
 // Inputs returns the model's inputs. Initializers are not included.
@@ -64,9 +67,7 @@ func (s *Session) Metadata() ModelMetadata { return s.meta }
 
 // Provider returns the name of the provider that runs the model.
 func (s *Session) Provider() string {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.provider.Name
+	return s.current.Load().provider.Name
 }
 
 // Providers returns the names of the session's providers, as get_providers of ONNX
@@ -75,13 +76,12 @@ func (s *Session) Providers() []string { return []string{s.Provider()} }
 
 // ProviderOptions returns the options of the session's providers by provider name.
 func (s *Session) ProviderOptions() map[string]map[string]string {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	o := maps.Clone(s.provider.Options)
+	p := s.current.Load().provider
+	o := maps.Clone(p.Options)
 	if o == nil {
 		o = map[string]string{}
 	}
-	return map[string]map[string]string{s.provider.Name: o}
+	return map[string]map[string]string{p.Name: o}
 }
 
 // Options returns the options that the session was opened with.
@@ -91,15 +91,15 @@ func (s *Session) Options() SessionOptions { return s.opts }
 // session is in use, such as OpenVINO's ep.dynamic.workload_type. It returns
 // NOT_IMPLEMENTED if the provider has none.
 func (s *Session) SetDynamicOptions(options map[string]string) error {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.closed {
-		return errClosed()
+	c, err := s.use()
+	if err != nil {
+		return err
 	}
-	d, ok := s.engine.(driver.DynamicOptions)
+	defer c.release()
+	d, ok := c.engine.(driver.DynamicOptions)
 	if !ok {
 		return statusf(CodeNotImplemented, "provider %s has no options that can be changed while the session is in use",
-			s.provider.Name)
+			c.provider.Name)
 	}
 	return runStatus(d.SetDynamicOptions(options))
 }

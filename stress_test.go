@@ -243,71 +243,13 @@ func endless(t *testing.T) (*onward.Session, onward.Values) {
 	return s, onward.Values{"t": tensor.Scalar(int64(1) << 60), "x": tensor.Must(tensor.New([]float32{0}, 1))}
 }
 
-// While Close or SetProviders waits for a run, other runs end with their own context.
-func TestRunsDoNotWaitPastTheirDeadline(t *testing.T) {
-	for _, what := range []string{"SetProviders", "Close"} {
-		s, feed := endless(t)
-		long, stop := context.WithCancel(t.Context())
-		started, ended := make(chan bool), make(chan error)
-		go func() {
-			n := 0
-			_, err := s.Run(long, feed, &onward.RunOptions{Observe: func(onward.NodeRun) {
-				if n++; n == 1 {
-					close(started)
-				}
-			}})
-			ended <- err
-		}()
-		<-started
-		waiting := make(chan error, 1)
-		go func() {
-			if what == "Close" {
-				waiting <- s.Close()
-				return
-			}
-			waiting <- s.SetProviders(t.Context(), []onward.ProviderConfig{{Name: "reference"}})
-		}()
-		// Without its deadline a run would succeed until the writer waits, and then block.
-		for end := time.Now().Add(20 * time.Second); ; {
-			short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-			_, err := s.Run(short, onward.Values{"t": tensor.Scalar(int64(1)), "x": feed["x"]}, nil)
-			cancel()
-			if err != nil {
-				if what == "SetProviders" && !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("%s: a run beside it: %v, want DeadlineExceeded", what, err)
-				}
-				break
-			}
-			if time.Now().After(end) {
-				t.Fatalf("%s does not wait for the run", what)
-			}
-		}
-		select {
-		case err := <-waiting:
-			t.Errorf("%s returns %v before the run ends", what, err)
-		default:
-		}
-		stop()
-		if err := <-ended; !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: the long run: %v", what, err)
-		}
-		if err := <-waiting; err != nil {
-			t.Errorf("%s: %v", what, err)
-		}
-		s.Close()
-	}
-}
-
-// SetProviders ends with its context while it waits for a run, and leaves the session unchanged.
-func TestSetProvidersHonoursItsContext(t *testing.T) {
-	s, feed := endless(t)
-	defer s.Close()
-	long, stop := context.WithCancel(t.Context())
-	ended := make(chan error)
-	started := make(chan bool)
+// longRun begins an endless run on s. It returns a function that ends the run and checks its error.
+func longRun(t *testing.T, s *onward.Session, feed onward.Values) func() {
+	ctx, stop := context.WithCancel(t.Context())
+	started, ended := make(chan bool), make(chan error)
 	go func() {
 		n := 0
-		_, err := s.Run(long, feed, &onward.RunOptions{Observe: func(onward.NodeRun) {
+		_, err := s.Run(ctx, feed, &onward.RunOptions{Observe: func(onward.NodeRun) {
 			if n++; n == 1 {
 				close(started)
 			}
@@ -315,11 +257,86 @@ func TestSetProvidersHonoursItsContext(t *testing.T) {
 		ended <- err
 	}()
 	<-started
-	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	if err := s.SetProviders(short, []onward.ProviderConfig{{Name: "reference"}}); !errors.Is(err,
-		context.DeadlineExceeded) {
-		t.Errorf("SetProviders: %v, want DeadlineExceeded", err)
+	return func() {
+		stop()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("the long run: %v", err)
+		}
+	}
+}
+
+// SetProviders does not wait for a run, and runs that follow do not wait for it. They have no
+// deadline here: a run that waits for the endless one ends with the test.
+func TestRunsDoNotWaitForSetProviders(t *testing.T) {
+	s, feed := endless(t)
+	defer s.Close()
+	stop := longRun(t, s, feed)
+	binding, err := s.NewBinding()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SetProviders(t.Context(), []onward.ProviderConfig{{Name: "reference"}}); err != nil {
+		t.Fatal(err)
+	}
+	if p := s.Provider(); p != "reference" {
+		t.Errorf("the provider is %s, want reference", p)
+	}
+	if _, err := s.Run(t.Context(), onward.Values{"t": tensor.Scalar(int64(1)), "x": feed["x"]}, nil); err != nil {
+		t.Errorf("a run after SetProviders: %v", err)
+	}
+	if err := binding.ClearInputs(); err == nil {
+		t.Error("a binding of the former provider can be used")
+	}
+	if err := binding.Close(); err != nil {
+		t.Errorf("closing a binding of the former provider: %v", err)
+	}
+	stop()
+}
+
+// Close waits for runs, on the former provider too. Runs that begin meanwhile fail without waiting.
+func TestCloseWaitsForRuns(t *testing.T) {
+	for _, change := range []bool{false, true} {
+		s, feed := endless(t)
+		stop := longRun(t, s, feed)
+		if change {
+			if err := s.SetProviders(t.Context(), []onward.ProviderConfig{{Name: "reference"}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		closed := make(chan error, 2)
+		for range 2 {
+			go func() { closed <- s.Close() }()
+		}
+		for {
+			if _, err := s.Run(t.Context(), onward.Values{"t": tensor.Scalar(int64(1)), "x": feed["x"]}, nil); err != nil {
+				if !strings.Contains(err.Error(), "closed") {
+					t.Errorf("a run beside Close: %v", err)
+				}
+				break
+			}
+		}
+		select {
+		case err := <-closed:
+			t.Errorf("Close returns %v before the run ends", err)
+		case <-time.After(20 * time.Millisecond):
+		}
+		stop()
+		for range 2 {
+			if err := <-closed; err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// SetProviders ends with its context and leaves the session unchanged.
+func TestSetProvidersHonoursItsContext(t *testing.T) {
+	s, feed := endless(t)
+	defer s.Close()
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.SetProviders(done, []onward.ProviderConfig{{Name: "reference"}}); !errors.Is(err, context.Canceled) {
+		t.Errorf("SetProviders: %v, want Canceled", err)
 	}
 	if p := s.Provider(); p != "cpu" {
 		t.Errorf("the provider is %s after a failed SetProviders, want cpu", p)
@@ -327,6 +344,4 @@ func TestSetProvidersHonoursItsContext(t *testing.T) {
 	if _, err := s.Run(t.Context(), onward.Values{"t": tensor.Scalar(int64(1)), "x": feed["x"]}, nil); err != nil {
 		t.Errorf("a run after a failed SetProviders: %v", err)
 	}
-	stop()
-	<-ended
 }
