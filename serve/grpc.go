@@ -36,7 +36,7 @@ func (s *Server) GRPCOptions() []grpc.ServerOption {
 		grpc.MaxRecvMsgSize(int(min(s.opts.MaxBody, math.MaxInt32))),
 		grpc.MaxSendMsgSize(math.MaxInt32),
 		grpc.MaxHeaderListSize(64 << 10),
-		grpc.ConnectionTimeout(20 * time.Second),
+		grpc.ConnectionTimeout(min(s.opts.ReadTimeout, 20*time.Second)),
 		// Goroutines that serve one stream after another need not grow their stack for each.
 		grpc.NumStreamWorkers(uint32(2 * runtime.GOMAXPROCS(0))),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 2 * time.Minute, Timeout: 20 * time.Second}),

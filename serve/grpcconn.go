@@ -64,7 +64,8 @@ const (
 // meteredConn is an HTTP/2 connection that follows the frames it passes on. It reserves memory for
 // the data of each stream until the server ends the stream, for streams with several messages until
 // the next message is complete. gRPC has no limit for the data of unfinished messages. A connection
-// that exceeds the memory, or whose message takes longer than ReadTimeout to arrive, is closed.
+// that exceeds the memory, or whose message or frame takes longer than ReadTimeout to arrive, is
+// closed.
 type meteredConn struct {
 	net.Conn
 	s *Server
@@ -76,7 +77,8 @@ type meteredConn struct {
 	last     uint32 // highest id of a stream
 	preface  int    // bytes of the client's preface that are still to come
 	in, out  frames
-	deadline time.Time // of reading; zero: none
+	deadline time.Time   // of reading; zero: none
+	timer    *time.Timer // closes the connection at the deadline; gRPC sets deadlines of its own
 }
 
 // inbound is what a stream has received.
@@ -100,12 +102,18 @@ type frames struct {
 	kind   byte
 	flags  byte
 	stream uint32
+	since  time.Time // when the frame began
 }
+
+func (f *frames) unfinished() bool { return f.have > 0 || f.left > 0 }
 
 // feed calls frame for each frame's header, and data for the data of the frames of that kind.
 func (f *frames) feed(b []byte, frame func() error, data func(b []byte) error) error {
 	for len(b) > 0 {
 		if f.left == 0 {
+			if f.have == 0 {
+				f.since = time.Now()
+			}
 			n := copy(f.head[f.have:], b)
 			b = b[n:]
 			if f.have += n; f.have < frameHeader {
@@ -243,9 +251,12 @@ func (c *meteredConn) end(stream uint32) {
 	}
 }
 
-// setDeadline makes reading end when the oldest unfinished message takes too long.
+// setDeadline makes reading end when the oldest unfinished message, or a frame, takes too long.
 func (c *meteredConn) setDeadline() error {
 	var oldest time.Time
+	if c.in.unfinished() {
+		oldest = c.in.since
+	}
 	for _, x := range c.streams {
 		if x.unfinished() && (oldest.IsZero() || x.since.Before(oldest)) {
 			oldest = x.since
@@ -262,7 +273,15 @@ func (c *meteredConn) setDeadline() error {
 		return nil
 	}
 	c.deadline = end
-	return c.Conn.SetReadDeadline(end)
+	switch {
+	case end.IsZero():
+		c.timer.Stop()
+	case c.timer == nil:
+		c.timer = time.AfterFunc(time.Until(end), func() { c.Conn.Close() })
+	default:
+		c.timer.Reset(time.Until(end))
+	}
+	return nil
 }
 
 // Write implements net.Conn.
@@ -282,6 +301,9 @@ func (c *meteredConn) Write(b []byte) (int, error) {
 func (c *meteredConn) Close() error {
 	c.mu.Lock()
 	c.closed = true
+	if c.timer != nil {
+		c.timer.Stop()
+	}
 	c.memory.release()
 	clear(c.streams)
 	c.mu.Unlock()

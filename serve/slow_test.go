@@ -125,6 +125,15 @@ func TestUnfinishedMessages(t *testing.T) {
 		c.closed()
 		waitFor(t, "the connection gives its memory back", func() bool { return s.memory.Used() == held })
 	})
+	t.Run("frame", func(t *testing.T) {
+		s := newServer(t, "",
+			&Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}, ReadTimeout: 50 * time.Millisecond})
+		c := newRawClient(t, s)
+		if _, err := c.Write([]byte{0, 4, 0, 0}); err != nil {
+			t.Fatal(err)
+		}
+		c.closed()
+	})
 	t.Run("no message", func(t *testing.T) {
 		s := newServer(t, "",
 			&Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}, ReadTimeout: 50 * time.Millisecond})
