@@ -54,7 +54,9 @@ const (
 	frameData      = 0
 	frameHeaders   = 1
 	frameReset     = 3
+	frameContinued = 9
 	flagEndStream  = 1
+	flagEndHeaders = 4
 	flagPadded     = 8
 	frameHeader    = 9
 	messagePrefix  = 5 // bytes before a message of gRPC: flags and length
@@ -64,8 +66,8 @@ const (
 // meteredConn is an HTTP/2 connection that follows the frames it passes on. It reserves memory for
 // the data of each stream until the server ends the stream, for streams with several messages until
 // the next message is complete. gRPC has no limit for the data of unfinished messages. A connection
-// that exceeds the memory, or whose message or frame takes longer than ReadTimeout to arrive, is
-// closed.
+// that exceeds the memory is closed, and one whose message, headers or frame take longer than
+// ReadTimeout to arrive.
 type meteredConn struct {
 	net.Conn
 	s *Server
@@ -77,6 +79,7 @@ type meteredConn struct {
 	last     uint32 // highest id of a stream
 	preface  int    // bytes of the client's preface that are still to come
 	in, out  frames
+	headers  time.Time   // when unfinished headers began; zero: there are none
 	deadline time.Time   // of reading; zero: none
 	timer    *time.Timer // closes the connection at the deadline; gRPC sets deadlines of its own
 }
@@ -175,6 +178,13 @@ func (c *meteredConn) Read(b []byte) (int, error) {
 
 // received handles the header of a frame of the client.
 func (c *meteredConn) received() error {
+	if c.in.kind == frameHeaders || c.in.kind == frameContinued {
+		if c.in.flags&flagEndHeaders != 0 {
+			c.headers = time.Time{}
+		} else if c.headers.IsZero() {
+			c.headers = c.in.since
+		}
+	}
 	switch c.in.kind {
 	case frameHeaders:
 		if c.in.stream <= c.last {
@@ -251,10 +261,11 @@ func (c *meteredConn) end(stream uint32) {
 	}
 }
 
-// setDeadline makes reading end when the oldest unfinished message, or a frame, takes too long.
+// setDeadline makes reading end when the oldest unfinished message, or headers or a frame, take too
+// long.
 func (c *meteredConn) setDeadline() error {
-	var oldest time.Time
-	if c.in.unfinished() {
+	oldest := c.headers
+	if c.in.unfinished() && oldest.IsZero() {
 		oldest = c.in.since
 	}
 	for _, x := range c.streams {

@@ -63,8 +63,7 @@ func (c *rawClient) open() error {
 		block = append(append(block, 0, byte(len(h[0]))), h[0]...)
 		block = append(append(block, byte(len(h[1]))), h[1]...)
 	}
-	const endHeaders = 4
-	return c.frame(frameHeaders, endHeaders, c.stream, block)
+	return c.frame(frameHeaders, flagEndHeaders, c.stream, block)
 }
 
 // closed waits until the server closes the connection.
@@ -125,15 +124,20 @@ func TestUnfinishedMessages(t *testing.T) {
 		c.closed()
 		waitFor(t, "the connection gives its memory back", func() bool { return s.memory.Used() == held })
 	})
-	t.Run("frame", func(t *testing.T) {
-		s := newServer(t, "",
-			&Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}, ReadTimeout: 50 * time.Millisecond})
-		c := newRawClient(t, s)
-		if _, err := c.Write([]byte{0, 4, 0, 0}); err != nil {
-			t.Fatal(err)
-		}
-		c.closed()
-	})
+	for name, part := range map[string][]byte{
+		"frame":   {0, 4, 0, 0},
+		"headers": {0, 0, 1, frameHeaders, 0, 0, 0, 0, 1, 0x83}, // :method POST, and no END_HEADERS
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t, "",
+				&Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}, ReadTimeout: 50 * time.Millisecond})
+			c := newRawClient(t, s)
+			if _, err := c.Write(part); err != nil {
+				t.Fatal(err)
+			}
+			c.closed()
+		})
+	}
 	t.Run("no message", func(t *testing.T) {
 		s := newServer(t, "",
 			&Options{Models: []Model{{Name: "m", Data: scaled(t, 1)}}, ReadTimeout: 50 * time.Millisecond})
