@@ -416,7 +416,8 @@ func (s *Session) fallBack(ctx context.Context, failed driver.Engine, why error)
 	if len(c.next) == 0 {
 		return false, nil
 	}
-	s.log.Warn("provider failed, changing to the next", "provider", c.provider.Name, "next", c.next[0].Name, "reason", why.Error())
+	s.log.Warn("provider failed, changing to the next", "provider", c.provider.Name, "next", c.next[0].Name,
+		"reason", why.Error())
 	return true, s.SetProviders(ctx, c.next)
 }
 

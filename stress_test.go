@@ -308,7 +308,8 @@ func TestCloseWaitsForRuns(t *testing.T) {
 			go func() { closed <- s.Close() }()
 		}
 		for {
-			if _, err := s.Run(t.Context(), onward.Values{"t": tensor.Scalar(int64(1)), "x": feed["x"]}, nil); err != nil {
+			_, err := s.Run(t.Context(), onward.Values{"t": tensor.Scalar(int64(1)), "x": feed["x"]}, nil)
+			if err != nil {
 				if !strings.Contains(err.Error(), "closed") {
 					t.Errorf("a run beside Close: %v", err)
 				}

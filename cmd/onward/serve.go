@@ -112,7 +112,7 @@ JSON, on stderr. After SIGTERM, the server ends when the requests in progress ha
 	f.Int64Var(&o.server.TotalMemory, "total-memory", 0,
 		"memory of all requests and runs together in bytes (default half of the machine's)")
 	f.DurationVar(&o.server.Timeout, "timeout", 0, "longest time of a request (default no limit)")
-	f.DurationVar(&o.readTimeout, "read-timeout", time.Minute, "longest time for a request to arrive over REST")
+	f.DurationVar(&o.readTimeout, "read-timeout", time.Minute, "longest time for a request to arrive")
 	f.StringSliceVar(&o.hosts, "allowed-host", nil, `names of the server in requests over REST, besides localhost and IP addresses; "*" for all (default: all if it listens on other interfaces than loopback)`)
 	f.DurationVar(&o.drain, "drain", 30*time.Second, "longest time that SIGTERM waits for requests in progress")
 	f.DurationVar(&o.drainDelay, "drain-delay", 0, "time between reporting not ready and refusing connections")

@@ -14,27 +14,44 @@ import (
 	"github.com/onward-ml/onward/onnx"
 )
 
-// externalFiles lists the kinds of files that external data is in: what makes one, and whether a
-// model may read it.
-var externalFiles = map[string]struct {
-	make  func(path string) error
-	valid bool
-}{
-	"data":   {func(p string) error { return os.WriteFile(p, make([]byte, 1<<20), 0o666) }, true},
-	"sparse": {func(p string) error { return sparse(p, 1<<40) }, true},
-	"link to data": {func(p string) error {
-		return errors.Join(os.WriteFile(p+".target", make([]byte, 1<<20), 0o666),
-			os.Symlink(filepath.Base(p)+".target", p))
-	}, true},
-	"link to another folder": {func(p string) error {
-		outside := filepath.Join(filepath.Dir(filepath.Dir(p)), "outside")
-		return errors.Join(os.WriteFile(outside, make([]byte, 1<<20), 0o666), os.Symlink(outside, p))
-	}, false},
-	"link to itself": {func(p string) error { return os.Symlink(filepath.Base(p), p) }, false},
-	"device":         {func(p string) error { return os.Symlink("/dev/zero", p) }, false},
-	"folder":         {func(p string) error { return os.Mkdir(p, 0o777) }, false},
-	"missing":        {func(string) error { return nil }, false},
+// externalFile is a kind of file that external data is in.
+type externalFile struct {
+	make   func(path string) error
+	valid  bool                    // a model may read it
+	change func(path string) error // changes it while the model is opened; nil if nothing does
 }
+
+// externalFiles lists them by name.
+var externalFiles = map[string]externalFile{
+	"data":   {make: megabyte, valid: true},
+	"sparse": {make: func(p string) error { return sparse(p, 1<<40) }, valid: true},
+	"truncated data": {make: megabyte, valid: true, change: func(p string) (err error) {
+		for n := int64(1 << 20); err == nil && n > 0; n /= 2 {
+			err = os.Truncate(p, n)
+		}
+		return err
+	}},
+	"growing data": {make: megabyte, valid: true, change: func(p string) error { return os.Truncate(p, 1<<40) }},
+	"data that becomes a link": {make: megabyte, valid: true, change: func(p string) error {
+		return errors.Join(os.Symlink("/dev/zero", p+".new"), os.Rename(p+".new", p))
+	}},
+	"link to data": {make: func(p string) error {
+		return errors.Join(megabyte(p+".target"), os.Symlink(filepath.Base(p)+".target", p))
+	}, valid: true},
+	"link to another folder": {make: func(p string) error {
+		return errors.Join(megabyte(outside(p)), os.Symlink(outside(p), p))
+	}},
+	"hard link":      {make: func(p string) error { return errors.Join(megabyte(outside(p)), os.Link(outside(p), p)) }},
+	"link to itself": {make: func(p string) error { return os.Symlink(filepath.Base(p), p) }},
+	"device":         {make: func(p string) error { return os.Symlink("/dev/zero", p) }},
+	"folder":         {make: func(p string) error { return os.Mkdir(p, 0o777) }},
+	"missing":        {make: func(string) error { return nil }},
+}
+
+func megabyte(path string) error { return os.WriteFile(path, make([]byte, 1<<20), 0o666) }
+
+// outside returns a file in the folder above that of path.
+func outside(path string) string { return filepath.Join(filepath.Dir(filepath.Dir(path)), "outside") }
 
 func sparse(path string, size int64) error {
 	f, err := os.Create(path)
@@ -45,7 +62,7 @@ func sparse(path string, size int64) error {
 }
 
 // tryExternal opens a model with drawn ranges of external data on both engines, while another
-// goroutine truncates the file in half of the cases. Opening ends in time, within the memory, and
+// goroutine changes the file if its kind says so. Opening ends in time, within the memory, and
 // reads no file that it may not read.
 func tryExternal(_ *attack, target string, seed uint64) (*attempt, error) {
 	r := rand.New(rand.NewPCG(seed, hash(target)))
@@ -83,15 +100,15 @@ func tryExternal(_ *attack, target string, seed uint64) (*attempt, error) {
 	}
 	limits := onward.Limits{MaxMemory: 64 << 20, Budget: onward.NewMemoryBudget(96 << 20)}
 	at := &attempt{model: m, text: fmt.Sprintf("external data in a %s", target)}
-	changing := r.IntN(2) == 0 && target == "data"
+	kind := externalFiles[target]
 	var opened [2]bool
 	for i, p := range []string{"reference", "cpu"} {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		done := make(chan bool)
 		go func() {
 			defer close(done)
-			for n := int64(1 << 20); changing && n > 0; n /= 2 {
-				os.Truncate(data, n)
+			if kind.change != nil {
+				_ = kind.change(data) // the file may be gone
 			}
 		}()
 		start := time.Now()
@@ -105,13 +122,13 @@ func tryExternal(_ *attack, target string, seed uint64) (*attempt, error) {
 		switch used := limits.Budget.Used(); {
 		case time.Since(start) > 20*time.Second:
 			return at, fmt.Errorf("%s: opening takes %v with a deadline of 10 s", p, time.Since(start))
-		case opened[i] && !externalFiles[target].valid:
+		case opened[i] && !kind.valid:
 			return at, fmt.Errorf("%s: the model reads a file that it may not read", p)
 		case used != 0:
 			return at, fmt.Errorf("%s: %d bytes are reserved after the session", p, used)
 		}
 	}
-	if opened[0] != opened[1] && !changing && target != "sparse" { // which MapWeights maps
+	if opened[0] != opened[1] && kind.change == nil && target != "sparse" { // which MapWeights maps
 		return at, fmt.Errorf("reference opens the model: %v, cpu: %v", opened[0], opened[1])
 	}
 	return at, nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -171,6 +172,8 @@ func output(b *onnx.ModelBuilder, i int) string {
 	return name
 }
 
+var self = os.Getpid()
+
 func limitTargets(a *attack) []string {
 	return slices.Concat(slices.Sorted(maps.Keys(multipliers)), slices.Sorted(maps.Keys(heavy)), operators(a))
 }
@@ -213,20 +216,20 @@ func tryLimit(a *attack, name string, seed uint64) (*attempt, error) {
 	at := &attempt{model: m, feed: feed}
 	for _, p := range []string{"cpu", "reference"} {
 		debug.FreeOSMemory()
-		resetPeak()
-		before := peak()
+		resetPeak(self)
+		before := peak(self)
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		start := time.Now()
 		s, err := onward.OpenModel(ctx, m, &onward.SessionOptions{Limits: onward.Limits{MaxMemory: limit},
 			Providers: []onward.ProviderConfig{{Name: p}}})
-		opened := peak()
+		opened := peak(self)
 		if err == nil {
 			_, err = s.Run(ctx, feed, nil)
 			s.Close()
 		}
 		cancel()
 		took := time.Since(start)
-		grown := peak() - before
+		grown := peak(self) - before
 		if *verbose {
 			fmt.Printf("%s on %s: %d MiB while opening, %d MiB at most, %v, %.150v\n", name, p, (opened-before)>>20,
 				grown>>20, took.Round(time.Millisecond), err)

@@ -1,7 +1,7 @@
 // Command attack looks for models that end late, exceed their memory limit, panic, or make
 // the two Go engines differ:
 //
-//	attack [-duration 1m] [-seed N] [-only REGEXP] [-cases N] [-out DIR] [FAMILY…]
+//	attack [-duration 1m] [-seed N] [-only REGEXP] [-cases N] [-out DIR] [-command PATH] [FAMILY…]
 //
 // The families, all by default, in turns until the duration is over:
 //
@@ -9,6 +9,13 @@
 //	limit     large calls and models that multiply memory, with their peak memory measured
 //	mutate    models of the ONNX suite with structural changes, on both engines
 //	external  models whose external data is in files that are sparse, links, devices or changing
+//	decode    requests to each endpoint of onward serve whose decoded form is much larger
+//	slow      connections to onward serve whose requests are never finished
+//	pages     requests to onward serve that pages of other sites can make browsers send
+//	signal    SIGTERM and SIGINT in each state of onward serve
+//	writers   two jobs of onward map that write the same file
+//
+// The families after external build the command from the module.
 //
 // Each finding is printed with the model's file and a command that repeats it. The exit code is 1
 // if there are findings.
@@ -45,15 +52,22 @@ type family struct {
 	// try attacks a target with the choices of a seed. It returns the model for the reproducer and
 	// what was found, nil if nothing.
 	try func(a *attack, target string, seed uint64) (*attempt, error)
+	// command says that the family attacks the command.
+	command bool
 }
 
 var families = []family{
 	{"cancel", func(a *attack) []string {
 		return slices.Concat(slices.Sorted(maps.Keys(heavy)), operators(a))
-	}, tryCancel},
-	{"limit", limitTargets, tryLimit},
-	{"mutate", mutateTargets, tryMutate},
-	{"external", func(*attack) []string { return slices.Sorted(maps.Keys(externalFiles)) }, tryExternal},
+	}, tryCancel, false},
+	{"limit", limitTargets, tryLimit, false},
+	{"mutate", mutateTargets, tryMutate, false},
+	{"external", func(*attack) []string { return slices.Sorted(maps.Keys(externalFiles)) }, tryExternal, false},
+	{"decode", decodeTargets, tryDecode, true},
+	{"slow", slowTargets, trySlow, true},
+	{"pages", pageTargets, tryPages, true},
+	{"signal", signalTargets, trySignal, true},
+	{"writers", writerTargets, tryWriters, true},
 }
 
 // attempt is a model with its inputs.
@@ -75,6 +89,10 @@ type attack struct {
 	valid    map[string]int // tries whose model ran
 	seen     map[string]int // findings per family and target
 
+	root, scratch string     // of the module, and for files
+	command       string     // path of cmd/onward
+	servers       [2]*server // that families share: with tokens, without
+
 	engines [2]string     // providers that mutate compares
 	bits    int           // binary logarithm of the elements of the largest drawn cases of cancel
 	budget  time.Duration // CPU time of a case of cancel
@@ -86,6 +104,7 @@ func main() {
 	only := flag.String("only", "", "only targets (operators, models) that match this regular expression")
 	cases := flag.Int("cases", 0, "end after this many cases of each target (0: no limit)")
 	out := flag.String("out", filepath.Join(os.TempDir(), "onward-attack"), "folder for the models of findings")
+	command := flag.String("command", "", "the onward to attack (default: built from the module)")
 	flag.Parse()
 	re, err := regexp.Compile(*only)
 	if err != nil {
@@ -103,9 +122,17 @@ func main() {
 			return !slices.Contains(flag.Args(), f.name)
 		})
 		if len(chosen) < flag.NArg() {
-			fmt.Fprintf(os.Stderr, "attack: unknown family in %v, want cancel, limit, mutate or external\n",
-				flag.Args())
+			fmt.Fprintf(os.Stderr, "attack: unknown family in %v, want %s\n", flag.Args(),
+				strings.Join(names(), ", "))
 			os.Exit(2)
+		}
+	}
+	defer a.close()
+	a.command = *command
+	if a.command == "" && slices.ContainsFunc(chosen, func(f family) bool { return f.command }) {
+		if err := a.build(); err != nil {
+			fmt.Fprintln(os.Stderr, "attack:", err)
+			os.Exit(1)
 		}
 	}
 	exec.CrashOnPanic()
@@ -116,10 +143,34 @@ func main() {
 	for _, f := range chosen {
 		fmt.Printf("%s: %d cases, %d of them ran\n", f.name, a.tries[f.name], a.valid[f.name])
 	}
+	for _, s := range a.servers {
+		if s != nil {
+			fmt.Printf("onward serve: at most %d MiB, with --total-memory %d MiB\n", s.most>>20, totalMemory>>20)
+		}
+	}
 	fmt.Printf("%d findings\n", a.findings)
 	if a.findings > 0 {
+		a.close()
 		os.Exit(1)
 	}
+}
+
+func names() []string {
+	var r []string
+	for _, f := range families {
+		r = append(r, f.name)
+	}
+	return r
+}
+
+// close ends the servers and removes files.
+func (a *attack) close() {
+	for _, s := range a.servers {
+		if s != nil {
+			s.kill()
+		}
+	}
+	os.RemoveAll(a.scratch)
 }
 
 func newAttack(out string) (*attack, error) {
@@ -131,6 +182,10 @@ func newAttack(out string) (*attack, error) {
 	}
 	root, err := moduleRoot()
 	if err != nil {
+		return nil, err
+	}
+	a.root = root
+	if a.scratch, err = os.MkdirTemp("", "attack"); err != nil {
 		return nil, err
 	}
 	if a.seeds, err = opfuzz.Load(root, a.suite); err != nil {
@@ -199,7 +254,7 @@ func (a *attack) one(f family, target string, seed uint64) {
 	}
 	fmt.Printf("  repeat: go run ./internal/testing/attack -seed %d -cases 1 -only '^%s$' %s\n", seed,
 		regexp.QuoteMeta(target), f.name)
-	if at != nil {
+	if at != nil && at.model != nil {
 		if file, err := a.write(at, fmt.Sprintf("%s-%s-%d", f.name, strings.ReplaceAll(target, "/", "_"), seed)); err !=
 			nil {
 			fmt.Println("  the model was not written:", err)

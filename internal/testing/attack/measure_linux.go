@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -18,17 +19,27 @@ func threadTime() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// resetPeak starts a new measurement of the peak of the resident memory.
-func resetPeak() { _ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) }
+func init() {
+	externalFiles["fifo"] = externalFile{make: func(p string) error { return unix.Mkfifo(p, 0o666) }}
+}
 
-// peak returns the largest resident memory of the process since resetPeak, in bytes.
-func peak() int64 {
-	b, err := os.ReadFile("/proc/self/status")
+// resetPeak starts a new measurement of the peak of a process's resident memory.
+func resetPeak(pid int) { _ = os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0) }
+
+// peak returns the largest resident memory of a process since resetPeak, in bytes.
+func peak(pid int) int64 { return status(pid, "VmHWM:") }
+
+// resident returns the resident memory of a process in bytes.
+func resident(pid int) int64 { return status(pid, "VmRSS:") }
+
+// status returns a size of /proc/PID/status, 0 if there is none.
+func status(pid int, key string) int64 {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0
 	}
 	for line := range strings.Lines(string(b)) {
-		if v, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+		if v, ok := strings.CutPrefix(line, key); ok {
 			n, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(v), " kB"), 10, 64)
 			return n << 10
 		}

@@ -9,7 +9,8 @@ var began = time.Now()
 // threadTime returns the elapsed time, since the CPU time of a thread is not available.
 func threadTime() time.Duration { return time.Since(began) }
 
-// The peak of the resident memory is measured on Linux only.
-func resetPeak() {}
+// Resident memory is measured on Linux only.
+func resetPeak(int) {}
 
-func peak() int64 { return 0 }
+func peak(int) int64     { return 0 }
+func resident(int) int64 { return 0 }

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// unfinished lists requests that a client does not finish: the bytes that it sends, and whether
+// they are for gRPC.
+var unfinished = map[string]struct {
+	grpc bool
+	send func(r *rand.Rand) []byte
+}{
+	"header": {false, func(r *rand.Rand) []byte {
+		h := "POST /v2/models/m/infer HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + token + "\r\nX-A: "
+		return []byte(h[:1+r.IntN(len(h)-1)])
+	}},
+	"body": {false, func(r *rand.Rand) []byte {
+		body := jsonFlood(r, restBodies["/v2/models/m/infer"], 1<<r.IntN(22))
+		return append(restHeader(fmt.Sprintf("Content-Length: %d", len(body)+1)), body...)
+	}},
+	"chunks": {false, func(r *rand.Rand) []byte {
+		body := strings.Repeat("1\r\n{\r\n", 1<<r.IntN(16))
+		return append(restHeader("Transfer-Encoding: chunked"), body...)
+	}},
+	"body of gzip": {false, func(r *rand.Rand) []byte {
+		body := zipped(jsonFlood(r, restBodies["/v2/models/m/infer"], 1<<24))
+		return append(restHeader(fmt.Sprintf("Content-Encoding: gzip\r\nContent-Length: %d", len(body))),
+			body[:len(body)-1-r.IntN(len(body)-1)]...)
+	}},
+	"preface": {true, func(r *rand.Rand) []byte { return []byte(http2Preface[:1+r.IntN(len(http2Preface)-1)]) }},
+	"frame": {true, func(r *rand.Rand) []byte {
+		b := frame([]byte(http2Preface), 4, 0, 0, nil)
+		return frame(b, 0, 0, 1, make([]byte, 1000))[:len(b)+1+r.IntN(1000)]
+	}},
+	"message": {true, func(r *rand.Rand) []byte { return messages(1, 1+r.IntN(16000)) }},
+	"prefix":  {true, func(*rand.Rand) []byte { return messages(1, 0) }},
+	"many messages": {true, func(r *rand.Rand) []byte {
+		return messages(1+r.IntN(200), 1+r.IntN(16000))
+	}},
+	"frames of a byte": {true, func(r *rand.Rand) []byte {
+		b := messages(1, 1)
+		for range r.IntN(10_000) {
+			b = frame(b, 0, 0, 1, []byte{0})
+		}
+		return b
+	}},
+	"streams that are reset": {true, func(r *rand.Rand) []byte {
+		b := frame([]byte(http2Preface), 4, 0, 0, nil)
+		for i := range uint32(r.IntN(5000)) {
+			b = frame(open(b, 2*i+1), 3, 0, 2*i+1, []byte{0, 0, 0, 8})
+		}
+		return open(b, 20_001)
+	}},
+	"headers that go on": {true, func(r *rand.Rand) []byte {
+		b := frame(frame([]byte(http2Preface), 4, 0, 0, nil), 1, 0, 1, field(nil, ":method", "POST"))
+		for range r.IntN(1000) {
+			b = frame(b, 9, 0, 1, field(nil, "a", "b"))
+		}
+		return b
+	}},
+}
+
+const http2Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+func restHeader(more string) []byte {
+	return []byte("POST /v2/models/m/infer HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + token +
+		"\r\n" + more + "\r\n\r\n")
+}
+
+// frame appends a frame of HTTP/2.
+func frame(b []byte, kind, flags byte, stream uint32, payload []byte) []byte {
+	b = binary.BigEndian.AppendUint32(b, uint32(len(payload))<<8|uint32(kind))
+	b = binary.BigEndian.AppendUint32(append(b, flags), stream)
+	return append(b, payload...)
+}
+
+// field appends a header field without compression.
+func field(b []byte, name, value string) []byte {
+	b = append(append(b, 0, byte(len(name))), name...)
+	return append(append(b, byte(len(value))), value...)
+}
+
+// open appends the headers of a call of ModelInfer.
+func open(b []byte, stream uint32) []byte {
+	var block []byte
+	for _, h := range [][2]string{{":method", "POST"}, {":scheme", "http"},
+		{":path", "/inference.GRPCInferenceService/ModelInfer"}, {":authority", "x"},
+		{"content-type", "application/grpc"}, {"te", "trailers"}, {"authorization", "Bearer " + token}} {
+		block = field(block, h[0], h[1])
+	}
+	return frame(b, 1, 4, stream, block)
+}
+
+// messages returns streams that each begin a message of 1 MiB and send n bytes of it.
+func messages(streams, n int) []byte {
+	b := frame([]byte(http2Preface), 4, 0, 0, nil)
+	for i := range uint32(streams) {
+		b = frame(open(b, 2*i+1), 0, 0, 2*i+1, append([]byte{0, 0, 16, 0, 0}, make([]byte, n)...))
+	}
+	return b
+}
+
+func slowTargets(*attack) []string { return slices.Sorted(maps.Keys(unfinished)) }
+
+// trySlow opens up to 200 connections that do not finish a request. Half of the cases go on with a
+// byte now and then. The server ends them in time and answers others meanwhile.
+func trySlow(a *attack, target string, seed uint64) (*attempt, error) {
+	r := rand.New(rand.NewPCG(seed, hash(target)))
+	s, err := a.shared()
+	if err != nil {
+		return nil, err
+	}
+	kind := unfinished[target]
+	address := s.http
+	if kind.grpc {
+		address = s.grpc
+	}
+	n, drip, bytes := 1+r.IntN(200), r.IntN(2) == 0, kind.send(r)
+	if len(bytes) > 1<<20 {
+		n = min(n, 50)
+	}
+	resetPeak(s.cmd.Process.Pid)
+	start := time.Now()
+	closed := make(chan error, n)
+	for range n {
+		go func() { closed <- hold(address, kind.grpc, bytes, drip) }()
+	}
+	time.Sleep(readTimeout / 2)
+	meanwhile := s.check()
+	late := 0
+	for range n {
+		if err := <-closed; err != nil {
+			late++
+		}
+	}
+	if *verbose {
+		fmt.Printf("%s: %d connections of %d bytes, %v\n", target, n, len(bytes),
+			time.Since(start).Round(time.Millisecond))
+	}
+	for _, err := range []error{meanwhile, s.check()} {
+		if err != nil {
+			a.forget(s)
+			return nil, fmt.Errorf("%d connections: %w", n, err)
+		}
+	}
+	if late > 0 {
+		return nil, fmt.Errorf("%d of %d connections with an unfinished request of %d bytes are open after %v, "+
+			"with --read-timeout %v", late, n, len(bytes), patience, readTimeout)
+	}
+	return &attempt{}, nil
+}
+
+// patience is the time after which a server should have ended a request.
+const patience = 12 * time.Second
+
+// hold sends bytes, and waits until the server closes the connection or ends the calls on it.
+func hold(address string, grpc bool, bytes []byte, drip bool) error {
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		return nil // refused
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(patience))
+	go func() {
+		for _, err := c.Write(bytes); err == nil && drip; _, err = c.Write([]byte{0}) {
+			time.Sleep(50 * time.Millisecond)
+		}
+	}()
+	if !grpc {
+		_, err = io.Copy(io.Discard, c)
+	} else {
+		calls := map[uint32]bool{}
+		if len(bytes) > len(http2Preface) {
+			sent := strings.NewReader(string(bytes[len(http2Preface):]))
+			_ = frames(sent, func(kind, flags byte, stream uint32) bool {
+				if kind == 1 && flags&4 != 0 {
+					calls[stream] = true
+				} else if kind == 3 {
+					delete(calls, stream)
+				}
+				return true
+			})
+		}
+		err = frames(c, func(kind, flags byte, stream uint32) bool {
+			if kind == 3 || kind == 1 && flags&1 != 0 {
+				if delete(calls, stream); len(calls) == 0 {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	}
+	return nil
+}
+
+// frames calls f with the kind, flags and stream of each frame of HTTP/2, until f returns false.
+func frames(r io.Reader, f func(kind, flags byte, stream uint32) bool) error {
+	for {
+		var h [9]byte
+		if _, err := io.ReadFull(r, h[:]); err != nil {
+			return err
+		}
+		if !f(h[3], h[4], binary.BigEndian.Uint32(h[5:])) {
+			return nil
+		}
+		if _, err := io.CopyN(io.Discard, r, int64(binary.BigEndian.Uint32(h[:])>>8)); err != nil {
+			return err
+		}
+	}
+}
