@@ -23,7 +23,8 @@ type LinearAttention struct {
 	Heads, KVHeads int
 	Scale          float32 // 0: 1/√(key size)
 	Decays, Delta  bool
-	Window         int // number of last states in the outputs; 0: the last state, without an axis
+	Window         int  // number of last states in the outputs; 0: the last state, without an axis
+	SharedKeys     bool // key may have fewer heads than value, as many as query
 }
 
 const LinearAttentionInputs = "query:T, key:T, value:T, past_state:S?, decay:T?, beta:T?"
@@ -82,8 +83,14 @@ func (op *LinearAttention) Run(c *ir.Call) error {
 	qt, kt, vt, pt := c.Tensor(0), c.Tensor(1), c.Tensor(2), c.Tensor(3)
 	qs, ks, vs := qt.Shape(), kt.Shape(), vt.Shape()
 	h, kvh := op.Heads, op.KVHeads
+	kh := kvh // heads of key
+	if op.SharedKeys && len(qs) == 3 && len(ks) == 3 && qs[2] >= h {
+		if n := ks[2] / (qs[2] / h); n > 0 && kvh%n == 0 {
+			kh = n
+		}
+	}
 	if len(qs) != 3 || len(ks) != 3 || len(vs) != 3 || !slices.Equal(qs[:2], ks[:2]) || !slices.Equal(qs[:2], vs[:2]) ||
-		qs[2]%h != 0 || ks[2]%kvh != 0 || vs[2]%kvh != 0 || qs[2]/h != ks[2]/kvh {
+		qs[2]%h != 0 || ks[2]%kh != 0 || vs[2]%kvh != 0 || qs[2]/h != ks[2]/kh {
 		return fail.Errorf("query, key and value have shapes %v, %v and %v, which do not match for %d and %d heads",
 			qs, ks, vs, h, kvh)
 	}
@@ -190,7 +197,7 @@ func (op *LinearAttention) Run(c *ir.Call) error {
 		for t := range n {
 			m.Check((3 + h/kvh) * dk * dv)
 			token := b*n + t
-			k, v := in[1][token*kvh*dk+g*dk:][:dk], in[2][token*kvh*dv+g*dv:][:dv]
+			k, v := in[1][(token*kh+g*kh/kvh)*dk:][:dk], in[2][token*kvh*dv+g*dv:][:dv]
 			if op.Decays {
 				d := in[4][token*perDecay:][:perDecay]
 				if perDecay == kvh {
