@@ -340,6 +340,14 @@ func (s *state) Parallel(n, grain int, fn func(lo, hi int)) {
 	}
 }
 
+// Threads implements ir.Env.
+func (s *state) Threads() int {
+	if s.run.serial {
+		return 1
+	}
+	return s.plan.opts.Pool.Threads()
+}
+
 // Serial implements ir.Env. It does not return if the run must stop.
 func (s *state) Serial(n, grain int, fn func(lo, hi int)) {
 	if s.run.serial && n > grain {

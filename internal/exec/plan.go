@@ -103,7 +103,7 @@ func Compile(ctx context.Context, g *ir.Graph, opts Options) (*Plan, error) {
 		}
 		s := step{node: n, op: n.Op, in: n.In, out: n.Out}
 		if pr, ok := n.Op.(ir.Preparer); ok && !opts.Generic {
-			if err := prepare(g, &s, pr, opts.Packs); err != nil {
+			if err := prepare(g, &s, pr, opts); err != nil {
 				return nil, err
 			}
 		}
@@ -202,7 +202,7 @@ func (p *Plan) Prune(wanted []bool) *Plan {
 }
 
 // prepare lets an operator specialize for constant inputs.
-func prepare(g *ir.Graph, s *step, pr ir.Preparer, packs *ir.Packs) error {
+func prepare(g *ir.Graph, s *step, pr ir.Preparer, opts Options) error {
 	in := make([]tensor.Value, len(s.in))
 	types := make([]ir.Type, len(s.in))
 	any := false
@@ -216,7 +216,10 @@ func prepare(g *ir.Graph, s *step, pr ir.Preparer, packs *ir.Packs) error {
 	if !any {
 		return nil
 	}
-	op, drop, err := preparedOp(pr, in, types, packs)
+	if t, ok := pr.(ir.Threaded); ok {
+		t.SetThreads(opts.Pool.Threads())
+	}
+	op, drop, err := preparedOp(pr, in, types, opts.Packs)
 	if err != nil {
 		return &ir.NodeError{Stage: "preparation", Node: s.node.Label(g), OpType: s.node.OpType, Domain: s.node.Domain,
 			Opset: s.node.Opset, Inputs: ir.InputTypes(in), Err: err}

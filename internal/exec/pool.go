@@ -67,8 +67,13 @@ func NewParkingPool(threads int) *Pool {
 	return p
 }
 
-// Threads returns the number of threads.
-func (p *Pool) Threads() int { return p.threads }
+// Threads returns the number of threads, 1 for a nil pool.
+func (p *Pool) Threads() int {
+	if p == nil {
+		return 1
+	}
+	return p.threads
+}
 
 // Close ends the workers. Afterwards everything runs in the caller.
 func (p *Pool) Close() {

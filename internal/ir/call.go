@@ -28,6 +28,8 @@ type Env interface {
 	Parallel(n, grain int, fn func(lo, hi int))
 	// Serial is Parallel on the calling goroutine, in order.
 	Serial(n, grain int, fn func(lo, hi int))
+	// Threads returns the largest number of goroutines in which one call of Parallel runs fn at once.
+	Threads() int
 	// RunGraph runs the call's k-th subgraph.
 	RunGraph(c *Call, k int, in []tensor.Value) ([]tensor.Value, error)
 	// Release ends the use of a result of RunGraph.
@@ -259,6 +261,10 @@ func (c *Call) Serial(n, grain int, fn func(lo, hi int)) {
 	c.Sync()
 	c.Env.Serial(n, grain, fn)
 }
+
+// Threads returns the number of threads of the run, at least 1: at most as many ranges of one
+// [Call.Parallel] run at once. Workspaces and chunks follow it. Results must not depend on it.
+func (c *Call) Threads() int { return c.Env.Threads() }
 
 // Par is Parallel with ranges of any length, as a function value.
 func (c *Call) Par() func(n int, fn func(lo, hi int)) {

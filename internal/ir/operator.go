@@ -46,6 +46,13 @@ type Preparer interface {
 	Prepare(in []tensor.Value, types []Type) (op Operator, drop []int, err error)
 }
 
+// Threaded is implemented by operators whose preparation depends on the number of threads.
+type Threaded interface {
+	Preparer
+	// SetThreads is called before Prepare. The plans of a model have the same number of threads.
+	SetThreads(n int)
+}
+
 // Rounder is implemented by operators with a variant that rounds GEMM operands to bfloat16.
 type Rounder interface {
 	Operator

@@ -111,7 +111,7 @@ func (op *CausalConvWithState) Run(c *ir.Call) error {
 		}
 		return (b*channels+ch)*length + t
 	}
-	lines, err := ir.ScratchOf[float32](c, kit.WorkspaceCount(batch*channels)*(past+n))
+	lines, err := ir.ScratchOf[float32](c, kit.WorkspaceCount(c, batch*channels)*(past+n))
 	if err != nil {
 		return err
 	}

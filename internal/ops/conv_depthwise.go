@@ -111,7 +111,7 @@ func (f *depthwiseConv) Run(c *ir.Call) error {
 		return err
 	}
 	blocks, size := f.d.Blocks(), f.d.Scratch()
-	spaces := kit.WorkspaceCount(n * blocks)
+	spaces := kit.WorkspaceCount(c, n*blocks)
 	scratch, err := ir.ScratchOf[float32](c, spaces*size)
 	if err != nil {
 		return err

@@ -72,7 +72,7 @@ func (f *volumeConv) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	buf, err := ir.ScratchOf[float32](c, kit.WorkspaceCount(outs)*outSize)
+	buf, err := ir.ScratchOf[float32](c, kit.WorkspaceCount(c, outs)*outSize)
 	if err != nil {
 		return err
 	}

@@ -200,7 +200,7 @@ func (d *deform[T]) gemm(c *ir.Call) error {
 	tile = min(tile, gemm.Panels(out)*gemm.PanelWidth)
 	tiles := (out + tile - 1) / tile
 	items := d.N * d.Group * tiles
-	scratch, err := ir.ScratchOf[T](c, kit.WorkspaceCount(items)*depth*tile)
+	scratch, err := ir.ScratchOf[T](c, kit.WorkspaceCount(c, items)*depth*tile)
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func (*Det) Run(c *ir.Call) error {
 		return err
 	}
 	m := s[n]
-	work, err := ir.ScratchOf[float64](c, kit.WorkspaceCount(len(y.Data))*m*m)
+	work, err := ir.ScratchOf[float64](c, kit.WorkspaceCount(c, len(y.Data))*m*m)
 	if err != nil {
 		return err
 	}

@@ -142,7 +142,7 @@ func (op *LinearAttention) Run(c *ir.Call) error {
 	// it again
 	wide := (dv + 15) &^ 15
 	space := dk*wide + 2*wide + dk
-	rows, err := ir.ScratchOf[float32](c, kit.WorkspaceCount(batch*kvh)*space)
+	rows, err := ir.ScratchOf[float32](c, kit.WorkspaceCount(c, batch*kvh)*space)
 	if err != nil {
 		return err
 	}

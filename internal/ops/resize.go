@@ -338,7 +338,7 @@ func resizeRun[T kit.RealFloat](c *ir.Call, r *Resize, out []int, plans []resize
 	from, to := len(src)/images, y.Len()/images
 	step := images
 	if !x.DType().IsFloat() {
-		step = min(images, max(1, kit.WorkspaceCount(images)<<15/to))
+		step = min(images, max(1, kit.WorkspaceCount(c, images)<<15/to))
 	}
 	shape := append([]int{}, x.Shape()...)
 	copy(shape[:first], out)

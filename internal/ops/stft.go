@@ -128,7 +128,7 @@ func runSTFT[T kit.RealFloat](op *STFT, c *ir.Call) error {
 	p := fourier.NewPlan(c, n)
 	items := batch * frames
 	per := 2*n + p.ScratchLen()
-	scratch, err := ir.ScratchOf[complex128](c, kit.WorkspaceCount(items)*per)
+	scratch, err := ir.ScratchOf[complex128](c, kit.WorkspaceCount(c, items)*per)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"runtime"
 	"testing"
 
 	"github.com/onward-ml/onward"
@@ -92,9 +91,7 @@ func TestFusedAttention(t *testing.T) {
 			if err := tensor.AllClose(got, want, 1e-4, 1e-5); err != nil {
 				t.Error(err)
 			}
-			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 			for _, n := range []int{1, 3, 8} {
-				runtime.GOMAXPROCS(n)
 				again, _ := attend(t, m, feed, &onward.SessionOptions{Threads: n})
 				if !bytes.Equal(again.Bytes(), got.Bytes()) {
 					t.Errorf("results of %d threads differ from those of one", n)

@@ -1,10 +1,6 @@
 package kit
 
-import (
-	"runtime"
-
-	"github.com/onward-ml/onward/internal/ir"
-)
+import "github.com/onward-ml/onward/internal/ir"
 
 // Grain sizes of elementwise work: for fewer elements, a second thread costs more than it saves.
 const (
@@ -34,11 +30,11 @@ func LaunchSpans(c *ir.Call, n, work int, fn func(lo, hi int)) { c.Launch(n, spa
 // spanGrain is how many items of a given number of elements are worth another thread.
 func spanGrain(work int) int { return max(1, GrainVector/max(work, 1)) }
 
-// InWorkspaces runs work items [0, n) on as many workspaces as there may be threads. An item may
+// InWorkspaces runs work items [0, n) on as many workspaces as the run has threads. An item may
 // use only the memory of workspace ws; the assignment of items to workspaces is not fixed. It
 // returns the error of the lowest workspace that fails.
 func InWorkspaces(c *ir.Call, n int, item func(ws, i int) error) error {
-	count := WorkspaceCount(n)
+	count := WorkspaceCount(c, n)
 	if count == 0 {
 		return nil
 	}
@@ -64,7 +60,7 @@ func InWorkspaces(c *ir.Call, n int, item func(ws, i int) error) error {
 }
 
 // WorkspaceCount returns the number of workspaces for n items in InWorkspaces.
-func WorkspaceCount(n int) int { return min(n, max(1, runtime.GOMAXPROCS(0))) }
+func WorkspaceCount(c *ir.Call, n int) int { return min(n, c.Threads()) }
 
 // GrainFor returns the minimum number of items per thread, for items of the given cost in
 // elementary operations. It runs once per call of an operator; inlined, its copies took 8 KB.

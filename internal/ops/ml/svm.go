@@ -116,7 +116,7 @@ func svmRows(c *ir.Call, k *svmKernel, n, cols, count int, vectors []float64, pe
 	block := min(svmBlock, max(8, 1<<15/max(1, each)), max(1, n)) // of 256 KB
 	blocks := (n + block - 1) / block
 	size := block*each + more
-	scratch, err := ir.ScratchOf[float64](c, kit.WorkspaceCount(blocks)*size)
+	scratch, err := ir.ScratchOf[float64](c, kit.WorkspaceCount(c, blocks)*size)
 	if err != nil {
 		return err
 	}

@@ -365,7 +365,7 @@ func roundUp[T int32 | int64 | float64](dst []float32, x []T) {
 func runForest(c *ir.Call, m *treeModel, x []float64, n, cols int, done func(i int, scores []float64)) error {
 	const block = 64
 	items := (n + block - 1) / block
-	spaces := kit.WorkspaceCount(items)
+	spaces := kit.WorkspaceCount(c, items)
 	scratch, err := ir.ScratchOf[float64](c, spaces*m.targets)
 	if err != nil {
 		return err

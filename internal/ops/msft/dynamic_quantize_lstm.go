@@ -45,6 +45,9 @@ func (op *DynamicQuantizeLSTM) weights(in []tensor.Value) (w, r *recurrent.Bytes
 // quantizedInputs are W and R, and their scales and zero points.
 var quantizedInputs = []int{1, 2, 8, 9, 10, 11}
 
+// SetThreads implements [ir.Threaded].
+func (op *DynamicQuantizeLSTM) SetThreads(n int) { op.of.SetThreads(n) }
+
 // Run packs the weights and computes with them.
 func (op *DynamicQuantizeLSTM) Run(c *ir.Call) error {
 	w, r, err := op.weights(c.In)

@@ -126,7 +126,7 @@ func (op *MatMulNBits) Run(c *ir.Call) error {
 	b := tensor.MustData[uint8](c.Tensor(1))
 	strips := (op.N + nbitsColumns - 1) / nbitsColumns
 	per := nbitsColumns * op.K
-	scratch, err := ir.ScratchOf[float32](c, kit.WorkspaceCount(strips)*per)
+	scratch, err := ir.ScratchOf[float32](c, kit.WorkspaceCount(c, strips)*per)
 	if err != nil {
 		return err
 	}
@@ -290,7 +290,7 @@ func (op *matMulNBitsPacked) Run(c *ir.Call) error {
 	}
 	k := int64(op.blocks() * op.Block)
 	each := 4*quant.PanelGroup*nbitsColumns*k + int64(12*nbitsColumns*rows)
-	if err := c.Reserve(8*k*int64(rows) + int64(kit.WorkspaceCount(panels))*each); err != nil {
+	if err := c.Reserve(8*k*int64(rows) + int64(kit.WorkspaceCount(c, panels))*each); err != nil {
 		return err
 	}
 	grain := kit.GrainFor(4 * op.K * rows)

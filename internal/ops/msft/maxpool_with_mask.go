@@ -77,7 +77,7 @@ func (p *MaxpoolWithMask) Run(c *ir.Call) error {
 			return err
 		}
 	}
-	work, err := ir.ScratchOf[float32](c, 2*size*kit.WorkspaceCount(planes))
+	work, err := ir.ScratchOf[float32](c, 2*size*kit.WorkspaceCount(c, planes))
 	if err != nil {
 		return err
 	}

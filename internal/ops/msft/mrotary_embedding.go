@@ -103,7 +103,7 @@ func (op *MRotaryEmbedding) Run(c *ir.Call) error {
 	}
 	src, dst := attention.View(v[0], in), attention.View(y.Data, in)
 	tokens := in.Batch * in.Length
-	angles, err := ir.ScratchOf[float32](c, kit.WorkspaceCount(tokens)*2*half)
+	angles, err := ir.ScratchOf[float32](c, kit.WorkspaceCount(c, tokens)*2*half)
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func (p *NhwcMaxPool) Run(c *ir.Call) error {
 	}
 	r, x, dst := newPixelRows(&g, shape[1]), t.Bytes(), y.Bytes()
 	rows, last := shape[0]*r.rows, len(g.In)-1
-	scratch, err := c.Scratch(r.inRow * kit.WorkspaceCount(rows))
+	scratch, err := c.Scratch(r.inRow * kit.WorkspaceCount(c, rows))
 	if err != nil {
 		return err
 	}

@@ -99,7 +99,7 @@ func (p *QLinearAveragePool) pixels(c *ir.Call, x *tensor.Tensor, in, out byteQu
 	if last == 1 {
 		down = g.Counts(0, p.CountIncludePad)
 	}
-	scratch, err := ir.ScratchOf[float32](c, per*kit.WorkspaceCount(rows))
+	scratch, err := ir.ScratchOf[float32](c, per*kit.WorkspaceCount(c, rows))
 	if err != nil {
 		return err
 	}

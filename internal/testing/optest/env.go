@@ -86,7 +86,7 @@ func (e *Env) Parallel(n, grain int, fn func(lo, hi int)) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	next := 0
-	for range 2 {
+	for range e.Threads() {
 		wg.Go(func() {
 			defer func() {
 				if p := recover(); p != nil && p != e.Ctx.Err() { // stop ends the run below
@@ -108,6 +108,9 @@ func (e *Env) Parallel(n, grain int, fn func(lo, hi int)) {
 	}
 	wg.Wait()
 }
+
+// Threads returns the number of goroutines of Parallel.
+func (e *Env) Threads() int { return 2 }
 
 // Serial calls fn for pieces in order.
 func (e *Env) Serial(n, grain int, fn func(lo, hi int)) {

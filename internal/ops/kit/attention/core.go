@@ -121,7 +121,7 @@ func (a *Core[T]) plan(c *ir.Call) attentionPlan {
 			p.values = 0
 		}
 		heads := a.Batch * a.Heads
-		p.chunks = min(p.blocks, (4*kit.WorkspaceCount(math.MaxInt)+heads-1)/heads)
+		p.chunks = min(p.blocks, (4*c.Threads()+heads-1)/heads)
 	}
 	return p
 }
@@ -145,7 +145,7 @@ func (a *Core[T]) Compute(c *ir.Call) error {
 	p := a.plan(c)
 	items := a.Batch * a.Heads * p.chunks
 	per := p.keys + p.values + p.scores + p.staging
-	scratch, err := ir.ScratchOf[T](c, kit.WorkspaceCount(items)*per)
+	scratch, err := ir.ScratchOf[T](c, kit.WorkspaceCount(c, items)*per)
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ func DFT[T kit.RealFloat](c *ir.Call, l Line, outer int, shape []int) error {
 	}
 	p := NewPlan(c, l.N)
 	per := 2*l.N + p.ScratchLen()
-	scratch, err := ir.ScratchOf[complex128](c, kit.WorkspaceCount(lines)*per)
+	scratch, err := ir.ScratchOf[complex128](c, kit.WorkspaceCount(c, lines)*per)
 	if err != nil {
 		return err
 	}

@@ -96,7 +96,7 @@ func Batches[T gemm.Number](c *ir.Call, s *Shape, y, a, b []T) error {
 func eachProduct[T gemm.Number](c *ir.Call, count int, alpha float32, args func(i int) gemm.Args[T]) error {
 	first := args(0)
 	mn, k := first.M*first.N, first.K
-	if c.Generic || count < kit.WorkspaceCount(count)*2 && mn*k >= 1<<16 {
+	if c.Generic || count < kit.WorkspaceCount(c, count)*2 && mn*k >= 1<<16 {
 		for i := range count {
 			if err := c.Err(); err != nil {
 				return err

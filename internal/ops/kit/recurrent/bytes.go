@@ -91,7 +91,7 @@ func (r *Layer) PackBytes(par gemm.Par, w, u *Bytes, types []ir.Type, quantize Q
 	}
 	p := &Weights{w: w.Values.Shape(), r: u.Values.Shape(), in: in, H: h}
 	p.bytes = &byteWeights{level: cpu.Active(), quantize: quantize}
-	p.divide(r.items(types), 2*byteTerms, quant.PanelWidth, []int{g})
+	p.divide(r.threads, r.items(types), 2*byteTerms, quant.PanelWidth, []int{g})
 	columns := make([]int, g*h)
 	p.each(func(_, from, to int) { columns[from] = to })
 	for d := range dirs {

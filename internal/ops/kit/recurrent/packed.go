@@ -2,7 +2,6 @@ package recurrent
 
 import (
 	"math/bits"
-	"runtime"
 	"slices"
 
 	"github.com/onward-ml/onward/internal/cpu"
@@ -74,7 +73,7 @@ func (r *Layer) Pack(in []tensor.Value, types []ir.Type, stages ...int) (*Weight
 	}
 	items := r.items(types)
 	p := &Weights{w: w.Shape(), r: u.Shape(), in: w.Dim(2), H: h}
-	p.divide(items, 2, recurrentVector, stages)
+	p.divide(r.threads, items, 2, recurrentVector, stages)
 	wd, rd := tensor.MustData[float32](w), tensor.MustData[float32](u)
 	order := make([]float32, p.columns*p.in)
 	for d := range dirs {
@@ -131,7 +130,7 @@ func (r *Layer) items(types []ir.Type) int {
 // divide sets the stages, and divides their columns into panels for steps of that many items. An
 // elementary operation computes each terms of a product. The columns of a panel are a multiple of
 // vector.
-func (p *Weights) divide(items, each, vector int, stages []int) {
+func (p *Weights) divide(threads, items, each, vector int, stages []int) {
 	h, widest := p.H, 0
 	for _, n := range stages {
 		widest = max(widest, n)
@@ -140,7 +139,7 @@ func (p *Weights) divide(items, each, vector int, stages []int) {
 	// A panel has about 256 columns, so that there are several panels for the threads. For two,
 	// panels that are twice as wide suffice; each begins with a wait for its first weights.
 	most := 256
-	if runtime.GOMAXPROCS(0) <= 2 {
+	if threads <= 2 {
 		most = 512
 	}
 	panels := (h*widest + most - 1) / most

@@ -47,7 +47,15 @@ type Layer struct {
 	hidden     int            // hidden_size; −1 if not set
 	batchFirst bool           // layout 1
 	More       int            // columns of W after those for the input
+	threads    int            // of the plan; 0: not known
 	Bytes      bool           // W and R are 8-bit integers, [directions rows gates·hidden]; see [Bytes]
+}
+
+// SetThreads implements [ir.Threaded].
+func (r *Layer) SetThreads(n int) {
+	if r.threads != n { // runs of other plans may read it
+		r.threads = n
+	}
 }
 
 // Build reads the common attributes. defaults are the activations of one direction.

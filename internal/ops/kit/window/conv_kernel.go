@@ -45,7 +45,7 @@ func convPlain[T convType](c *ir.Call, s *ConvShape, x, w, bias, y []T) error {
 	n := len(s.In)
 	blocks := (s.Mg + block - 1) / block
 	items := s.N * s.Group * blocks
-	weights, err := ir.ScratchOf[float64](c, kit.WorkspaceCount(items)*depth*block)
+	weights, err := ir.ScratchOf[float64](c, kit.WorkspaceCount(c, items)*depth*block)
 	if err != nil {
 		return err
 	}
@@ -197,14 +197,14 @@ func convGemm[T convType](c *ir.Call, s *ConvShape, x, w, bias, y []T) error {
 	tiles := (out + tile - 1) / tile
 	// Idle threads may share a tile by splitting its rows.
 	parts := 1
-	if items := s.N * s.Group * tiles; items < 2*kit.WorkspaceCount(1<<20) && s.Mg*tile*depth >= 1<<18 {
-		parts = max(1, min(2*s.Mg/shareRows, 2*kit.WorkspaceCount(1<<20)/items))
+	if items := s.N * s.Group * tiles; items < 2*c.Threads() && s.Mg*tile*depth >= 1<<18 {
+		parts = max(1, min(2*s.Mg/shareRows, 2*c.Threads()/items))
 	}
 	items := s.N * s.Group * tiles * parts
 	var scratch []T
 	if !direct {
 		var err error
-		if scratch, err = ir.ScratchOf[T](c, kit.WorkspaceCount(items)*depth*tile); err != nil {
+		if scratch, err = ir.ScratchOf[T](c, kit.WorkspaceCount(c, items)*depth*tile); err != nil {
 			return err
 		}
 	}

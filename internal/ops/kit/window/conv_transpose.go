@@ -72,7 +72,7 @@ func ConvTransposeGemm[T kit.RealFloat](c *ir.Call, s *ConvShape, x, w, bias, y 
 	block := max(1, min(s.Cg, 4*ConvTile/max(1, taps*in))) // output channels at a time
 	blocks := (s.Cg + block - 1) / block
 	items := s.N * s.Group * blocks
-	cols, err := ir.ScratchOf[T](c, kit.WorkspaceCount(items)*block*taps*in)
+	cols, err := ir.ScratchOf[T](c, kit.WorkspaceCount(c, items)*block*taps*in)
 	if err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func convTransposeSpread(c *ir.Call, s *ConvShape, x, w, bias, y []float32) erro
 	blocks := (s.Cg + block - 1) / block
 	items := s.N * s.Group * blocks
 	each := block * taps * in
-	scratch, err := ir.ScratchOf[float32](c, kit.WorkspaceCount(items)*each)
+	scratch, err := ir.ScratchOf[float32](c, kit.WorkspaceCount(c, items)*each)
 	if err != nil {
 		return err
 	}
@@ -275,7 +275,7 @@ func convTransposeShifted(c *ir.Call, s *ConvShape, x, w, bias, y []float32) err
 	blocks := (s.Cg + block - 1) / block
 	items := s.N * s.Group * blocks
 	each := block*taps*wide + sy*sx*size
-	scratch, err := ir.ScratchOf[float32](c, kit.WorkspaceCount(items)*each)
+	scratch, err := ir.ScratchOf[float32](c, kit.WorkspaceCount(c, items)*each)
 	if err != nil {
 		return err
 	}
@@ -332,7 +332,7 @@ func convTransposeRows(c *ir.Call, s *ConvShape, x, w, bias, y []float32) error 
 	block := max(1, min(s.Cg, 4*ConvTile/(taps*in))) // output channels at a time
 	blocks := (s.Cg + block - 1) / block
 	items := s.N * s.Group * blocks
-	scratch, err := ir.ScratchOf[float32](c, kit.WorkspaceCount(items)*block*taps*in)
+	scratch, err := ir.ScratchOf[float32](c, kit.WorkspaceCount(c, items)*block*taps*in)
 	if err != nil {
 		return err
 	}

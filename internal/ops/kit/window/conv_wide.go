@@ -55,7 +55,7 @@ func convWide(c *ir.Call, s *ConvShape, g wideGeom, x, w, bias, y []float32) err
 	tiles := (g.out + tile - 1) / tile
 	items := s.N * s.Group * tiles
 	each := (depth + s.Mg) * tile
-	scratch, err := ir.ScratchOf[float32](c, kit.WorkspaceCount(items)*each)
+	scratch, err := ir.ScratchOf[float32](c, kit.WorkspaceCount(c, items)*each)
 	if err != nil {
 		return err
 	}
