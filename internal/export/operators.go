@@ -55,6 +55,10 @@ func (x *graphExport) made(n *ir.Node, in, out []string) bool {
 			return emit("FastGelu", ms, nil)
 		}
 		return emit("Gelu", ms, nil)
+	case *ops.HardSigmoid:
+		return emit("HardSigmoid", "", onnx.Attrs{"alpha": float32(op.Alpha), "beta": float32(op.Beta)})
+	case *ops.HardSwish:
+		return opset >= 14 && emit("HardSwish", "", nil)
 	case *blocked.Silu:
 		return emit("QuickGelu", ms, onnx.Attrs{"alpha": float32(1)})
 	case *ops.LayerNormalization:

@@ -10,16 +10,26 @@ import (
 	"github.com/onward-ml/onward/tensor"
 )
 
-// affine turns the functions of [channelFunction] into a ChannelAffine.
+// affine turns the functions of [channelFunction] into a ChannelAffine. After convolutions, where a
+// ChannelAffine is fused, arithmetic with one constant for all channels becomes one too.
 func affine(o *Options, g *ir.Graph) (int, error) {
 	if o.portable() && o.Opset < 9 {
 		return 0, nil // BatchNormalization, as which it is written, has other attributes
 	}
 	edits := 0
+	near := map[ir.ValueID]bool{} // results of convolutions and of functions of them
 	for _, n := range g.Nodes {
-		if a, x := channelFunction(g, n, false); a != nil {
+		from := ir.None
+		scalars := slices.ContainsFunc(n.In, func(id ir.ValueID) bool { return near[id] })
+		if a, x := channelFunction(g, n, scalars); a != nil {
 			n.Op, n.Sig, n.In = a, nil, []ir.ValueID{x}
 			edits++
+			from = x
+		} else if len(n.In) > 0 && vectorKernel(g, n) != nil {
+			from = n.In[0]
+		}
+		if from != ir.None && near[from] || convOf(g, n) != nil {
+			near[n.Out[0]] = true
 		}
 	}
 	return edits, nil

@@ -14,48 +14,116 @@ import (
 //	x · ½(1 + erf(x/√2))                        → Gelu
 //	x · ½(1 + tanh(√(2/π)(x + 0.044715·x³)))   → Gelu, approximated by tanh
 //	x · sigmoid(x)                              → Silu
+//	clip(x + b, 0, h)/h                         → HardSigmoid
+//	x · clip(x + 3, 0, 6)/6                     → HardSwish
 //
 // in any order of the factors. At -∞ these have their limit 0, where the product of -∞
 // and 0 is NaN.
 func fuseActivation(o *Options, g *ir.Graph) (int, error) {
 	return rewrite(g, func(m *matcher, n *ir.Node) *ir.Node {
-		if _, ok := n.Op.(*ops.Mul); !ok || len(n.In) != 2 || !isFloat(g, n.Out[0]) {
+		if !isProduct(n) || !isFloat(g, n.Out[0]) {
 			return nil
 		}
-		for i := range n.In {
-			x := n.In[1-i]
-			if _, s := opOnly[*ops.Sigmoid](m, n.In[i]); s != nil && s.In[0] == x {
-				return replaced(n, "Silu", blocked.NewSilu(), x)
+		k, factors := m.product(n, 2)
+		if len(factors) == 2 && k == 1 {
+			for i, f := range factors {
+				x := factors[1-i]
+				if _, s := opOnly[*ops.Sigmoid](m, f); s != nil && s.In[0] == x {
+					return replaced(n, "Silu", blocked.NewSilu(), x)
+				}
 			}
 		}
-		if x, tanh, ok := matchGelu(m, n); ok && isFloat(g, x) && sameShape(g, x, n.Out[0]) {
+		if x, tanh, ok := matchGelu(m, k, factors); ok && isFloat(g, x) && sameShape(g, x, n.Out[0]) {
 			return replaced(n, "Gelu", &ops.Gelu{Tanh: tanh}, x)
 		}
-		return nil
+		return hardFunction(o, m, n, k, factors)
 	})
 }
 
-// matchGelu matches a product of x, ½ and 1 + f(x).
-func matchGelu(m *matcher, n *ir.Node) (x ir.ValueID, tanh, ok bool) {
-	factors := flatten(m, n, 3)
-	half := false
-	var rest []ir.ValueID
-	for _, f := range factors {
-		if c, isConst := m.scalar(f); isConst {
-			if half || c != 0.5 {
-				return 0, false, false
-			}
-			half = true
+// hardFunction returns the HardSigmoid or the HardSwish of which n is the last node, or nil.
+func hardFunction(o *Options, m *matcher, n *ir.Node, k float64, factors []ir.ValueID) *ir.Node {
+	const exact = 1e-6 // of constants, relative
+	equal := func(x, y float64) bool { return math.Abs(x-y) <= exact*math.Abs(y) }
+	for i, f := range factors {
+		x, alpha, beta := ir.None, k, 0.0
+		if h, s := opOnly[*ops.HardSigmoid](m, f); s != nil && equal(k, 1) {
+			x, alpha, beta = s.In[0], h.Alpha, h.Beta
+		} else if in, b, hi, ok := hardClip(m, f); ok && equal(k*hi, 1) {
+			x, beta = in, b*k
+		}
+		switch {
+		case x == ir.None:
+		case len(factors) == 1 && sameShape(m.g, x, n.Out[0]):
+			return replaced(n, "HardSigmoid", ops.NewHardSigmoid(alpha, beta), x)
+		case len(factors) == 2 && factors[1-i] == x && equal(alpha, 1.0/6) && equal(beta, 0.5) &&
+			(!o.portable() || o.Opset >= 14): // the first version with HardSwish
+			return replaced(n, "HardSwish", &ops.HardSwish{}, x)
+		}
+	}
+	return nil
+}
+
+// hardClip matches clip(x + b, 0, hi).
+func hardClip(m *matcher, id ir.ValueID) (x ir.ValueID, b, hi float64, ok bool) {
+	op, n := opOnly[*ops.Clip](m, id)
+	if n == nil {
+		return ir.None, 0, 0, false
+	}
+	lo, top, ok := clipBounds(m.g, n, op)
+	_, add := opOnly[*ops.Add](m, n.In[0])
+	if !ok || lo != 0 || add == nil {
+		return ir.None, 0, 0, false
+	}
+	x, b, _, ok = m.withScalar(add)
+	return x, b, float64(top), ok
+}
+
+// isProduct reports whether a node is a product or a quotient of two values.
+func isProduct(n *ir.Node) bool {
+	switch n.Op.(type) {
+	case *ops.Mul, *ops.Div:
+		return len(n.In) == 2
+	}
+	return false
+}
+
+// product returns the factors of a product, with the product k of the constants among them. It
+// looks through products that n alone uses, to the given depth.
+func (m *matcher) product(n *ir.Node, depth int) (k float64, factors []ir.ValueID) {
+	x, c, second, ok := m.withScalar(n)
+	_, div := n.Op.(*ops.Div)
+	in := []ir.ValueID{x}
+	switch {
+	case div && !(ok && second):
+		return 1, n.Out[:1]
+	case div:
+		k = 1 / c
+	case ok:
+		k = c
+	default:
+		in, k = n.In, 1
+	}
+	for _, id := range in {
+		p := m.only(id)
+		if p == nil || depth == 0 || !isProduct(p) {
+			factors = append(factors, id)
 			continue
 		}
-		rest = append(rest, f)
+		kp, more := m.product(p, depth-1)
+		k *= kp
+		factors = append(factors, more...)
 	}
-	if !half || len(rest) != 2 {
+	return k, factors
+}
+
+// matchGelu matches a product of x, ½ and 1 + f(x).
+func matchGelu(m *matcher, k float64, factors []ir.ValueID) (x ir.ValueID, tanh, ok bool) {
+	if k != 0.5 || len(factors) != 2 {
 		return 0, false, false
 	}
-	for i := range rest {
-		x := rest[1-i]
-		_, add := opOnly[*ops.Add](m, rest[i])
+	for i := range factors {
+		x := factors[1-i]
+		_, add := opOnly[*ops.Add](m, factors[i])
 		if add == nil {
 			continue
 		}
@@ -71,19 +139,6 @@ func matchGelu(m *matcher, n *ir.Node) (x ir.ValueID, tanh, ok bool) {
 		}
 	}
 	return 0, false, false
-}
-
-// flatten returns the factors of a product of at most most factors.
-func flatten(m *matcher, n *ir.Node, most int) []ir.ValueID {
-	r := []ir.ValueID{n.In[0], n.In[1]}
-	for i := 0; i < len(r) && len(r) < most; i++ {
-		if _, mul := opOnly[*ops.Mul](m, r[i]); mul != nil && len(mul.In) == 2 {
-			r[i] = mul.In[0]
-			r = append(r, mul.In[1])
-			i = -1
-		}
-	}
-	return r
 }
 
 // isScaled reports whether a value is x·k, written as a product or a quotient.

@@ -8,7 +8,6 @@ import (
 	"github.com/onward-ml/onward/internal/ops/blocked"
 	"github.com/onward-ml/onward/internal/ops/kit"
 	"github.com/onward-ml/onward/internal/ops/msft"
-	"github.com/onward-ml/onward/tensor"
 )
 
 // fuseConv merges what follows a Conv of float into it:
@@ -129,16 +128,8 @@ func withInputs(n *ir.Node, count int) []ir.ValueID {
 func activate(g *ir.Graph, prev, n *ir.Node) *ir.Node {
 	act := kit.Activation{Kind: kit.ActRelu}
 	if c, ok := n.Op.(*ops.Clip); ok {
-		in := make([]*tensor.Tensor, len(n.In))
-		for i, id := range n.In {
-			if i > 0 && id != ir.None {
-				if in[i] = constTensor(g, n, i); in[i] == nil {
-					return nil
-				}
-			}
-		}
 		act.Kind = kit.ActClip
-		if act.Lo, act.Hi, ok = c.Bounds(in); !ok || !isFloat(g, n.Out[0]) {
+		if act.Lo, act.Hi, ok = clipBounds(g, n, c); !ok || !isFloat(g, n.Out[0]) {
 			return nil
 		}
 	}
@@ -152,6 +143,15 @@ func activate(g *ir.Graph, prev, n *ir.Node) *ir.Node {
 		return nil
 	}
 	return fused(prev, &ops.FusedConv{Conv: cv.Conv, Act: act}, prev.In...)
+}
+
+// clipBounds returns the bounds of a Clip of float32 if they are constant.
+func clipBounds(g *ir.Graph, n *ir.Node, op *ops.Clip) (lo, hi float32, ok bool) {
+	in, ok := constInputs(g, n)
+	if !ok {
+		return 0, 0, false
+	}
+	return op.Bounds(in)
 }
 
 // addTo adds the other summand of n to a convolution as its input 3.

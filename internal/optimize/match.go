@@ -153,15 +153,25 @@ func vectorKernel(g *ir.Graph, n *ir.Node) kit.VecUnary {
 	if d == nil || d.Vector == nil || len(n.Out) != 1 {
 		return nil
 	}
+	in, ok := constInputs(g, n)
+	if !ok {
+		return nil
+	}
+	return d.Vector(n.Op, in)
+}
+
+// constInputs returns the inputs of a node from input 1 on, nil for those that are missing. It
+// reports whether all of them are constant.
+func constInputs(g *ir.Graph, n *ir.Node) ([]*tensor.Tensor, bool) {
 	in := make([]*tensor.Tensor, len(n.In))
 	for i, id := range n.In {
 		if i > 0 && id != ir.None {
 			if in[i] = constTensor(g, n, i); in[i] == nil {
-				return nil
+				return nil, false
 			}
 		}
 	}
-	return d.Vector(n.Op, in)
+	return in, true
 }
 
 // rewrite calls fn for each node and replaces the node by the result, if any. A following pass

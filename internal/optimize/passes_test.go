@@ -124,6 +124,17 @@ var (
 	norm    = steps(ramp("s", 4), ramp("b", 4), ramp("m", 4), ramp("v", 4))
 )
 
+// hardGate returns g = clip(x+3, 0, 6), followed by nodes of two inputs, given as operator, inputs,
+// output.
+func hardGate(list ...string) []build {
+	r := steps(rows, constant("three", float32(3)), constant("zero", float32(0)), constant("six", float32(6)),
+		constant("sixth", float32(1.0/6)), node("Add", "x three", "a"), node("Clip", "a zero six", "g"))
+	for c := range slices.Chunk(list, 3) {
+		r = append(r, node(c[0], c[1], c[2]))
+	}
+	return r
+}
+
 // moreCases are functions that return cases of passes; files with the tests of a pass add them.
 var moreCases []func() []passCase
 
@@ -283,6 +294,9 @@ func TestPasses(t *testing.T) {
 		{pass: "channel-shuffle", name: "columns shuffled too", build: steps(pixels, constant("a", []int64{-1, 2, 4, 3, 6}, 5), constant("b", []int64{-1, 4, 6, 6}, 4),
 			node("Reshape", "x a", "r"), node("Transpose", "r", "t", onnx.Attrs{"perm": []int64{0, 2, 1, 3, 4}}), node("Reshape", "t b", "y")), want: "Reshape Transpose Reshape"},
 
+		{pass: "affine", name: "one constant after a function of a convolution", build: steps(pixels, filters, conv, constant("k", float32(0.3)), node("HardSwish", "c", "h"), node("Mul", "h k", "m"), node("Add", "k m", "y")), want: "Conv HardSwish ChannelAffine ChannelAffine"},
+		{pass: "affine", name: "one constant elsewhere", build: steps(pixels, constant("k", float32(0.3)), node("HardSwish", "x", "h"), node("Mul", "h k", "y")), want: "HardSwish Mul"},
+
 		{pass: "fuse-conv", name: "followed by Relu", build: steps(pixels, filters, conv, node("Relu", "c", "y")), want: "FusedConv"},
 		{pass: "fuse-conv", name: "followed by Clip", build: steps(pixels, filters, conv, constant("lo", float32(0)), constant("hi", float32(6)), node("Clip", "c lo hi", "y")), want: "FusedConv"},
 		{pass: "fuse-conv", name: "Clip by an input", build: steps(pixels, filters, conv, input("lo"), constant("hi", float32(6)), node("Clip", "c lo hi", "y")), want: "Conv Clip"},
@@ -298,6 +312,17 @@ func TestPasses(t *testing.T) {
 			node("Div", "x r", "d"), node("Erf", "d", "e"), node("Add", "e one", "p"), node("Mul", "x p", "q"), node("Mul", "q half", "y")), want: "Gelu"},
 		{pass: "fuse-activation", name: "nearly Gelu", build: steps(rows, constant("r", float32(1.5)), constant("one", float32(1)), constant("half", float32(0.5)),
 			node("Div", "x r", "d"), node("Erf", "d", "e"), node("Add", "e one", "p"), node("Mul", "x p", "q"), node("Mul", "q half", "y")), want: "Div Erf Add Mul Mul"},
+
+		{pass: "fuse-activation", name: "HardSwish", build: hardGate("Mul", "x g", "p", "Div", "p six", "y"), want: "HardSwish"},
+		{pass: "fuse-activation", name: "HardSwish by a HardSigmoid", build: hardGate("Div", "g six", "p", "Mul", "x p", "y"), want: "HardSwish"},
+		{pass: "fuse-activation", name: "HardSwish by a product", build: hardGate("Mul", "sixth g", "p", "Mul", "p x", "y"), want: "HardSwish"},
+		{pass: "fuse-activation", name: "HardSwish of HardSigmoid", build: steps(rows, node("HardSigmoid", "x", "s", onnx.Attrs{"alpha": float32(1.0 / 6)}), node("Mul", "x s", "y")), want: "HardSwish"},
+		{pass: "fuse-activation", name: "x · HardSigmoid with another slope", build: steps(rows, node("HardSigmoid", "x", "s"), node("Mul", "x s", "y")), want: "HardSigmoid Mul"},
+		{pass: "fuse-activation", name: "HardSigmoid", build: hardGate("Div", "g six", "y"), want: "HardSigmoid"},
+		{pass: "fuse-activation", name: "a gate of another value", build: append(hardGate("Div", "g six", "p", "Mul", "z p", "y"), input("z", "n", 8)), want: "HardSigmoid Mul"},
+		{pass: "fuse-activation", name: "a gate that reaches 1 elsewhere", build: append(hardGate("Div", "g seven", "y"), constant("seven", float32(7))), want: "Add Clip Div"},
+		{pass: "fuse-activation", name: "six divided by a gate", build: hardGate("Div", "six g", "y"), want: "Add Clip Div"},
+		{pass: "fuse-activation", name: "a clip that is needed", build: hardGate("Div", "g six", "y"), outputs: "y g", want: "Add Clip Div"},
 
 		{pass: "fuse-layer-norm", name: "LayerNormalization", opset: 17, build: layerNorm(-1, squared), want: "LayerNormalization"},
 		{pass: "fuse-layer-norm", name: "by the third power", opset: 17, build: layerNorm(-1, node("Pow", "d three", "q")), want: "ReduceMean Sub Pow ReduceMean Add Sqrt Div Mul Add"},
@@ -364,7 +389,7 @@ func TestPasses(t *testing.T) {
 		{pass: "block-layout", name: "another operator than a convolution", build: steps(pixels, node("Relu", "x", "y")), want: "Relu"},
 		{pass: "fuse-blocked-map", name: "a function after a convolution", with: "block-layout", build: append(slices.Clone(expand), node("Gelu", "e", "y")), want: "BlockedConv FromBlocked"},
 		{pass: "fuse-blocked-map", name: "a result that is needed", with: "block-layout", build: append(slices.Clone(expand), node("Tanh", "e", "y")), outputs: "y e", want: "BlockedConv FromBlocked BlockedTanh FromBlocked"},
-		{pass: "fuse-blocked-map", name: "two functions", with: "block-layout", build: append(slices.Clone(expand), node("Tanh", "e", "t"), node("Sigmoid", "t", "y")), want: "BlockedConv BlockedSigmoid FromBlocked"},
+		{pass: "fuse-blocked-map", name: "two functions", with: "block-layout", build: append(slices.Clone(expand), node("Tanh", "e", "t"), node("Sigmoid", "t", "y")), want: "BlockedConv FromBlocked"},
 		{pass: "fuse-blocked-map", name: "a sum after a function", with: "block-layout", build: append(slices.Clone(expand), node("Tanh", "e", "t"), node("Conv", "x w", "z"), node("Add", "z t", "y")), want: "BlockedConv BlockedConv FromBlocked"},
 		{pass: "fuse-blocked-map", name: "a function after a sum", with: "block-layout", build: append(slices.Clone(expand), node("Conv", "x w", "z"), node("Add", "z e", "s"), node("Tanh", "s", "y")), want: "BlockedConv BlockedConv BlockedTanh FromBlocked"},
 		{pass: "fuse-blocked-map", name: "a sum with itself", with: "block-layout", build: append(slices.Clone(expand), node("Add", "e e", "y")), want: "BlockedConv BlockedAdd FromBlocked"},

@@ -182,15 +182,15 @@ func (v *Conv) Infer(c *ir.InferContext) error {
 }
 
 // Then returns the convolution followed by op, which reads what v makes as its given input: a
-// function of every element and its channel, or an addition of another image. It returns nil for
-// other operators, and if v already has one of the same kind or a later one.
+// function of every element and its channel, or an addition of another image after all functions.
+// It returns nil for other operators, and if v already adds an image at the end.
 func (v *Conv) Then(op ir.Operator, input int) *Conv {
 	r := *v
 	switch op := op.(type) {
 	case *Map:
-		r.Map, r.out = op.fn, op.Out
+		r.Map, r.out = v.mapThen(op.fn), op.Out
 	case *Affine:
-		r.Map, r.out = op.apply, op.Out
+		r.Map, r.out = v.mapThen(op.apply), op.Out
 	case *Binary:
 		if !op.sum || op.perChannel() || op.Act != (kit.Activation{}) || v.HasAdd {
 			return nil
@@ -202,7 +202,7 @@ func (v *Conv) Then(op ir.Operator, input int) *Conv {
 	default:
 		return nil
 	}
-	if !r.Last && v.Map != nil || v.Last {
+	if v.Last {
 		return nil
 	}
 	if v.turned && !(r.out.Column() && (!r.HasAdd || r.Add.Column())) {
@@ -226,6 +226,18 @@ func (v *Conv) Then(op ir.Operator, input int) *Conv {
 		return nil
 	}
 	return &r
+}
+
+// mapThen returns fn, computed after v.Map.
+func (v *Conv) mapThen(fn func(dst, src []float32, block int)) func(dst, src []float32, block int) {
+	first := v.Map
+	if first == nil {
+		return fn
+	}
+	return func(dst, src []float32, block int) {
+		first(dst, src, block)
+		fn(dst, dst, block)
+	}
 }
 
 // turn returns the layout in which the kernel sees images.

@@ -53,6 +53,8 @@ var mutants = []mutant{
 		"k = 1 / k", "k = k", []check{passes, eachPass}},
 	{"fuse-transpose: permutations are not composed", "internal/optimize",
 		"r[i] = first[p]", "r[i] = p", []check{passes, eachPass}},
+	{"fuse-activation: the slope of a HardSwish is not compared", "internal/optimize",
+		"equal(alpha, 1.0/6) && equal(beta, 0.5)", "equal(beta, 0.5)", []check{passes}},
 	{"fuse-layer-norm: any exponent is taken for the square", "internal/optimize",
 		"return d, eps, ok && second && e == 2", "return d, eps, ok && second && e != 0", []check{passes}},
 	{"fuse-linear: the kernels of both forms of Gelu are swapped", "internal/ops",
