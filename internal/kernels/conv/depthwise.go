@@ -88,9 +88,13 @@ func (d *Depthwise) run(level cpu.Level, y, x []float32, ep *BlockedEpilogue, lo
 		if short {
 			n = min(hi-u, d.Out.H-row)
 		}
-		t.b = at(ptr(w.Data), cb*w.KH*w.KW*Lanes)
+		top, k0 := row*d.StrideH-d.Top, 0
+		if !short {
+			k0, t.kh = d.rowsInside(top)
+		}
+		t.b = at(ptr(w.Data), (cb*w.KH+k0)*w.KW*Lanes)
 		t.bias = at(ptr(w.Bias), cb*Lanes)
-		t.a = at(ptr(x), d.In.At(cb, row*d.StrideH-d.Top, -d.Left))
+		t.a = at(ptr(x), d.In.At(cb, top+k0*d.DilationH, -d.Left))
 		t.c = at(ptr(y), d.Out.At(cb, row, 0))
 		if ep.Add != nil {
 			t.add = at(ptr(ep.Add), ep.AddLayout.At(cb, row, 0))
@@ -108,4 +112,16 @@ func (d *Depthwise) run(level cpu.Level, y, x []float32, ep *BlockedEpilogue, lo
 		}
 		u += n
 	}
+}
+
+// rowsInside returns the first row of the kernel whose input row is inside the image, and the number
+// of such rows, if row 0 of the kernel reads row top. Rows in the padding are zero. It returns all
+// rows of a kernel that is outside.
+func (d *Depthwise) rowsInside(top int) (first, count int) {
+	kh := d.Weights.KH
+	first = min(kh, tiles(max(0, -top), d.DilationH))
+	if count = min(kh, tiles(max(0, d.In.H-top), d.DilationH)) - first; count <= 0 {
+		return 0, kh
+	}
+	return first, count
 }
