@@ -62,6 +62,7 @@ var passes = []pass{
 	{Pass{"fold-into-conv", Basic,
 		"folds BatchNormalization and per-channel constant arithmetic into the weights of the preceding Conv"},
 		foldIntoConv},
+	{Pass{"factor-scale", Extended, "replaces x + x·s by x·(s + 1), s being one element per channel"}, factorScale},
 	{Pass{"affine", Extended, "fuses BatchNormalization and constant arithmetic into one per-channel affine operator"},
 		affine},
 	{Pass{"merge-convs", Extended,

@@ -294,6 +294,11 @@ func TestPasses(t *testing.T) {
 		{pass: "channel-shuffle", name: "columns shuffled too", build: steps(pixels, constant("a", []int64{-1, 2, 4, 3, 6}, 5), constant("b", []int64{-1, 4, 6, 6}, 4),
 			node("Reshape", "x a", "r"), node("Transpose", "r", "t", onnx.Attrs{"perm": []int64{0, 2, 1, 3, 4}}), node("Reshape", "t b", "y")), want: "Reshape Transpose Reshape"},
 
+		{pass: "factor-scale", name: "a residual of squeeze-and-excitation", build: steps(pixels, node("GlobalAveragePool", "x", "s"), node("Mul", "s x", "m"), node("Add", "x m", "y")), want: "GlobalAveragePool Add Mul"},
+		{pass: "factor-scale", name: "a residual of another image", build: steps(pixels, input("z", "n", 4, 6, 6), node("GlobalAveragePool", "x", "s"), node("Mul", "x s", "m"), node("Add", "m z", "y")), want: "GlobalAveragePool Mul Add"},
+		{pass: "factor-scale", name: "a factor per pixel", build: steps(pixels, node("Sigmoid", "x", "s"), node("Mul", "x s", "m"), node("Add", "m x", "y")), want: "Sigmoid Mul Add"},
+		{pass: "factor-scale", name: "a product that is needed", build: steps(pixels, node("GlobalAveragePool", "x", "s"), node("Mul", "x s", "m"), node("Add", "m x", "y")), outputs: "y m", want: "GlobalAveragePool Mul Add"},
+
 		{pass: "affine", name: "one constant after a function of a convolution", build: steps(pixels, filters, conv, constant("k", float32(0.3)), node("HardSwish", "c", "h"), node("Mul", "h k", "m"), node("Add", "k m", "y")), want: "Conv HardSwish ChannelAffine ChannelAffine"},
 		{pass: "affine", name: "one constant elsewhere", build: steps(pixels, constant("k", float32(0.3)), node("HardSwish", "x", "h"), node("Mul", "h k", "y")), want: "HardSwish Mul"},
 
