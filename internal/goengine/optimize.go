@@ -72,9 +72,21 @@ type optimization struct {
 	unpacked func(*ir.Graph, *optimize.Options) // called before weights are packed; may be nil
 }
 
+// evaluator returns a function that runs one node on constant inputs, for [foldTime] in total.
+func evaluator(ctx context.Context) func(*ir.Graph, *ir.Node, []tensor.Value, int64) ([]tensor.Value, error) {
+	left := foldTime
+	return func(g *ir.Graph, n *ir.Node, in []tensor.Value, limit int64) ([]tensor.Value, error) {
+		ctx, cancel := context.WithTimeout(ctx, left)
+		defer cancel()
+		start := time.Now()
+		defer func() { left -= time.Since(start) }()
+		return exec.Eval(ctx, g, n, in, limit)
+	}
+}
+
 // optimizeGraph runs the passes up to a level, without those that the options disable.
 func optimizeGraph(ctx context.Context, g *ir.Graph, opts *driver.Options, how optimization) error {
-	limit, left, log := MemoryLimit(opts.Limits), foldTime, opts.Log()
+	limit, log := MemoryLimit(opts.Limits), opts.Log()
 	o := &optimize.Options{
 		Level:     how.level,
 		Opset:     how.opset,
@@ -82,13 +94,7 @@ func optimizeGraph(ctx context.Context, g *ir.Graph, opts *driver.Options, how o
 		Disabled:  disabledPasses(opts),
 		MaxFolded: min(maxFolded, limit/16), // the session holds it while runs take the limit
 		Explain:   how.explain,
-		Eval: func(g *ir.Graph, n *ir.Node, in []tensor.Value, limit int64) ([]tensor.Value, error) {
-			ctx, cancel := context.WithTimeout(ctx, left)
-			defer cancel()
-			start := time.Now()
-			defer func() { left -= time.Since(start) }()
-			return exec.Eval(ctx, g, n, in, limit)
-		},
+		Eval:      evaluator(ctx),
 	}
 	if log.Enabled(ctx, slog.LevelDebug) {
 		o.Explain = func(e optimize.Edit) {

@@ -44,6 +44,9 @@ type specializer struct {
 	cost     int64 // estimated time to compile a plan, in picoseconds
 	later    bool  // the first plan has many weights to pack: runs do not wait for it
 
+	deciding []int       // inputs whose contents are part of a signature
+	varying  atomic.Bool // these contents took too many values: they are ignored from now on
+
 	ctx    context.Context // ends with the engine
 	cancel context.CancelFunc
 	work   sync.WaitGroup // compilations in the background
@@ -52,10 +55,11 @@ type specializer struct {
 
 	mu     sync.RWMutex
 	shapes map[string]*shape
-	first  bool // a plan has been compiled
+	values map[string]bool // contents of the deciding inputs
+	first  bool            // a plan has been compiled
 }
 
-// shape is a signature of input shapes, and its program.
+// shape is a signature of input shapes and of the contents of the deciding inputs, and its program.
 type shape struct {
 	program atomic.Pointer[program]
 	used    atomic.Int64 // tick of the last run
@@ -73,10 +77,11 @@ type shape struct {
 const maxShapes = 64
 
 // Estimated times in picoseconds: the compilation of a node, and what a specialized plan saves on a
-// multiplication of a Conv. General plans compute depthwise convolutions in NCHW16c too, and 1×1
+// node of a model whose branches are chosen and on a multiplication of a Conv. General plans compute depthwise convolutions in NCHW16c too, and 1×1
 // convolutions as matrix products.
 const (
 	nodeCost      = 10_000_000
+	nodeGain      = 500_000 // if branches are chosen: their nodes are captured
 	windowGain    = 12
 	pointwiseGain = 1
 	depthwiseGain = 5
@@ -90,16 +95,16 @@ const backgroundWeights = 32 << 20
 // of them.
 const otherWeights = 32 << 20
 
-// specializable reports whether a graph would be faster with known input shapes: it has a
-// convolution of float32 with constant weights over axes that depend on free dimensions, and few
-// other constants.
+// specializable reports whether a graph would be faster with known inputs: it has few other
+// constants than weights of convolutions, and either a convolution of float32 with constant weights
+// over axes that depend on free dimensions, or inputs that decide between branches.
 func specializable(g *ir.Graph) bool {
 	free := slices.ContainsFunc(g.Inputs, func(id ir.ValueID) bool {
 		t := g.Values[id].Type
 		_, ok := ir.Ints(t.Shape)
 		return t.Kind == tensor.KindTensor && (t.Shape == nil || !ok)
 	})
-	if !free || !hasFreeConv(g) {
+	if (!free || !hasFreeConv(g)) && len(decidingInputs(g)) == 0 {
 		return false
 	}
 	weights := convBytes(g)
@@ -169,7 +174,7 @@ func gain(g *ir.Graph) (total int64) {
 func newSpecializer(template *ir.Graph, opts *driver.Options, level optimize.Level, eo exec.Options,
 	mapping *onnx.Mapping) *specializer {
 	s := &specializer{template: template, opts: opts, level: level, exec: eo, packs: eo.Packs, mapping: mapping}
-	s.shapes = map[string]*shape{}
+	s.shapes, s.values, s.deciding = map[string]*shape{}, map[string]bool{}, decidingInputs(template)
 	s.most, s.maxBytes, s.cost = opts.SpecializedShapes, MemoryLimit(opts.Limits)/4,
 		int64(countNodes(template))*nodeCost
 	if s.most == 0 {
@@ -232,11 +237,8 @@ func (s *specializer) close() {
 func (s *specializer) program(ctx context.Context, in []tensor.Value) *program {
 	var buf [128]byte
 	key := buf[:0]
-	for i, v := range in {
-		if v == nil {
-			v = s.template.Defaults[s.template.Inputs[i]]
-		}
-		if t, ok := v.(*tensor.Tensor); ok {
+	for i := range in {
+		if t, ok := s.input(in, i).(*tensor.Tensor); ok {
 			for _, d := range t.Shape() {
 				key = strconv.AppendInt(key, int64(d), 10)
 				key = append(key, 'x')
@@ -244,6 +246,8 @@ func (s *specializer) program(ctx context.Context, in []tensor.Value) *program {
 		}
 		key = append(key, ' ')
 	}
+	shapes := len(key)
+	key = s.appendContents(key, in)
 	s.mu.RLock()
 	sh := s.shapes[string(key)]
 	s.mu.RUnlock()
@@ -253,12 +257,22 @@ func (s *specializer) program(ctx context.Context, in []tensor.Value) *program {
 			return p
 		}
 	}
-	return s.miss(ctx, string(key), in)
+	return s.miss(ctx, string(key), shapes, in)
 }
 
-// miss counts a run of a shape that has no program, and compiles one if that is worth its time.
-func (s *specializer) miss(ctx context.Context, key string, in []tensor.Value) *program {
+// input returns input i of a run, or its default.
+func (s *specializer) input(in []tensor.Value, i int) tensor.Value {
+	if in[i] != nil {
+		return in[i]
+	}
+	return s.template.Defaults[s.template.Inputs[i]]
+}
+
+// miss counts a run of a shape that has no program, and compiles one if that is worth its time. key
+// has the shapes up to index shapes, and contents after it.
+func (s *specializer) miss(ctx context.Context, key string, shapes int, in []tensor.Value) *program {
 	s.mu.Lock()
+	key = s.countContents(key, shapes)
 	sh := s.shapes[key]
 	if sh == nil {
 		s.forget()
@@ -266,6 +280,10 @@ func (s *specializer) miss(ctx context.Context, key string, in []tensor.Value) *
 		s.shapes[key] = sh
 	}
 	sh.used.Store(s.tick.Add(1))
+	if p := sh.program.Load(); p != nil { // compiled by another run meanwhile
+		s.mu.Unlock()
+		return p
+	}
 	if sh.refused || s.ctx.Err() != nil {
 		s.mu.Unlock()
 		return nil
@@ -291,13 +309,16 @@ func (s *specializer) miss(ctx context.Context, key string, in []tensor.Value) *
 	sh.done = make(chan struct{})
 	later := s.later && !s.first && !s.opts.Deterministic
 	s.mu.Unlock()
-	g, names, err := s.typed(in)
+	g, names, err := s.typed(ctx, in, len(key) > shapes)
 	if err != nil {
 		s.finish(sh, nil, err)
 		return nil
 	}
 	if sh.gain < 0 {
 		n := gain(g)
+		if len(key) > shapes {
+			n += int64(countNodes(g)) * nodeGain
+		}
 		s.mu.Lock()
 		sh.gain, sh.credit = n, n
 		s.mu.Unlock()
@@ -354,32 +375,36 @@ func (s *specializer) forget() {
 	delete(s.shapes, oldest)
 }
 
-// typed returns the graph with the shapes of the inputs, and these in words.
-func (s *specializer) typed(in []tensor.Value) (*ir.Graph, string, error) {
+// typed returns the graph with the shapes of the inputs, and with the contents of those that decide
+// if decided is set, and both in words.
+func (s *specializer) typed(ctx context.Context, in []tensor.Value, decided bool) (*ir.Graph, string, error) {
 	g := s.template.Clone()
 	var names []string
 	for i, id := range g.Inputs {
-		v := in[i]
-		if v == nil {
-			v = g.Defaults[id]
-		}
-		t, ok := v.(*tensor.Tensor)
+		t, ok := s.input(in, i).(*tensor.Tensor)
 		if !ok {
 			continue
 		}
-		declared := g.Values[id].Type
+		v := &g.Values[id]
+		declared := v.Type
 		shape := make([]ir.Dim, t.Rank())
 		dims := make([]string, t.Rank())
 		for k := range shape {
 			shape[k], dims[k] = ir.Known(t.Dim(k)), strconv.Itoa(t.Dim(k))
 		}
 		if !slices.Equal(declared.Shape, shape) {
-			names = append(names, g.Values[id].Name+"="+strings.Join(dims, "x"))
+			names = append(names, v.Name+"="+strings.Join(dims, "x"))
 		}
 		declared.Shape = shape
-		g.Values[id].Type = declared
+		v.Type = declared
+		if decided && slices.Contains(s.deciding, i) && t.Len() == 1 {
+			v.Const = t.Clone()
+			names = append(names, v.Name+"="+contentOf(t))
+		}
 	}
-	return g, strings.Join(names, ", "), s.guard(func() error { return ir.Infer(g) })
+	return g, strings.Join(names, ", "), s.guard(func() error {
+		return optimize.Resolve(ctx, g, &optimize.Options{Eval: evaluator(ctx)})
+	})
 }
 
 // guard calls fn, which reads constants, and returns faults of mapped memory and panics as errors.

@@ -88,7 +88,7 @@ func wantPlan(t *testing.T, e *engine, want string, in ...tensor.Value) {
 func TestSpecializedPlanReplacesGeneral(t *testing.T) {
 	e := freeEngine(t, freeModel(), &driver.Options{}, 0)
 	wantPlan(t, e, "x=1x3x12x12", imageOf(1, 12, 12))
-	g, _, err := e.special.typed([]tensor.Value{imageOf(1, 9, 8)})
+	g, _, err := e.special.typed(t.Context(), []tensor.Value{imageOf(1, 9, 8)}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func TestSpecializedPlansEvict(t *testing.T) {
 // twice the savings, unless one run saves the time to compile it.
 func TestEvictedShapesWaitLonger(t *testing.T) {
 	e := freeEngine(t, freeModel(), &driver.Options{SpecializedShapes: 1}, 0)
-	g, _, err := e.special.typed([]tensor.Value{imageOf(1, 8, 8)})
+	g, _, err := e.special.typed(t.Context(), []tensor.Value{imageOf(1, 8, 8)}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

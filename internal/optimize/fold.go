@@ -80,24 +80,12 @@ func reinfer(g *ir.Graph, n *ir.Node) error {
 }
 
 func foldNode(o *Options, g *ir.Graph, n *ir.Node, uses []int) bool {
-	if _, random := n.Op.(ir.Nondeterministic); random || len(n.Graphs) > 0 {
-		return false
-	}
 	if _, ok := n.Op.(*ops.DequantizeLinear); ok && o.keepQuantized {
 		return false
 	}
-	in := make([]tensor.Value, len(n.In))
-	var size int64
-	for i, id := range n.In {
-		if id == ir.None {
-			continue
-		}
-		if in[i] = g.Values[id].Const; in[i] == nil {
-			return false
-		}
-		if !slices.Contains(n.In[:i], id) {
-			size += tensor.SizeOf(in[i])
-		}
+	in, size, ok := constantInputs(g, n)
+	if !ok {
+		return false
 	}
 	left := o.MaxFolded + o.constants - o.folded
 	if left <= 0 {
@@ -137,6 +125,33 @@ func foldNode(o *Options, g *ir.Graph, n *ir.Node, uses []int) bool {
 			g.Values[id].Const = nil
 		}
 	}
+	setConstants(g, n, in, out)
+	return true
+}
+
+// constantInputs returns the inputs of a node that can be folded and their size in bytes. ok is
+// false if one is not constant, or if the node has subgraphs or random results.
+func constantInputs(g *ir.Graph, n *ir.Node) (in []tensor.Value, size int64, ok bool) {
+	if _, random := n.Op.(ir.Nondeterministic); random || len(n.Graphs) > 0 {
+		return nil, 0, false
+	}
+	in = make([]tensor.Value, len(n.In))
+	for i, id := range n.In {
+		if id == ir.None {
+			continue
+		}
+		if in[i] = g.Values[id].Const; in[i] == nil {
+			return nil, 0, false
+		}
+		if !slices.Contains(n.In[:i], id) {
+			size += tensor.SizeOf(in[i])
+		}
+	}
+	return in, size, true
+}
+
+// setConstants makes the outputs of a node constant.
+func setConstants(g *ir.Graph, n *ir.Node, in, out []tensor.Value) {
 	for i, id := range n.Out {
 		if id == ir.None {
 			continue
@@ -145,7 +160,6 @@ func foldNode(o *Options, g *ir.Graph, n *ir.Node, uses []int) bool {
 		v.Const, v.Type, v.Contents = out[i], ir.TypeOf(out[i]), nil
 		v.Owned = apart(out[i], in)
 	}
-	return true
 }
 
 // apart reports whether v is a tensor whose memory is not shared with a tensor in in.

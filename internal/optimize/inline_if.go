@@ -14,29 +14,42 @@ func inlineIf(o *Options, g *ir.Graph) (int, error) {
 	edits := 0
 	kept := make([]*ir.Node, 0, len(g.Nodes))
 	for _, n := range g.Nodes {
-		op, ok := n.Op.(*ops.If)
-		cond := constTensor(g, n, 0)
-		if !ok || cond == nil || cond.DType() != tensor.TypeBool || cond.Len() != 1 {
+		branch := constantBranch(g, n)
+		if branch == nil {
 			kept = append(kept, n)
 			continue
 		}
-		branch := op.Else
-		if tensor.MustData[bool](cond)[0] {
-			branch = op.Then
-		}
-		s := n.Graphs[branch]
-		to := moveValues(g, s)
-		kept = append(kept, s.Nodes...)
-		for i, id := range n.Out {
-			if id != ir.None {
-				subst[id] = to(s.Outputs[i])
-			}
-		}
+		kept = append(kept, branch.Nodes...)
+		moveBranch(g, n, branch, subst)
 		edits++
 	}
 	g.Nodes = kept
 	replace(g, subst)
 	return edits, nil
+}
+
+// constantBranch returns the branch that runs of an If whose condition is constant, or nil.
+func constantBranch(g *ir.Graph, n *ir.Node) *ir.Graph {
+	op, ok := n.Op.(*ops.If)
+	cond := constTensor(g, n, 0)
+	if !ok || cond == nil || cond.DType() != tensor.TypeBool || cond.Len() != 1 {
+		return nil
+	}
+	if tensor.MustData[bool](cond)[0] {
+		return n.Graphs[op.Then]
+	}
+	return n.Graphs[op.Else]
+}
+
+// moveBranch moves the values of a branch of an If to g, changes the branch's nodes, and adds the
+// If's outputs to subst.
+func moveBranch(g *ir.Graph, n *ir.Node, branch *ir.Graph, subst map[ir.ValueID]ir.ValueID) {
+	to := moveValues(g, branch)
+	for i, id := range n.Out {
+		if id != ir.None {
+			subst[id] = to(branch.Outputs[i])
+		}
+	}
 }
 
 // moveValues moves the values of a subgraph without inputs to g, changes the subgraph's nodes, and

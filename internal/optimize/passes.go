@@ -195,28 +195,33 @@ func replace(g *ir.Graph, subst map[ir.ValueID]ir.ValueID) {
 	if len(subst) == 0 {
 		return
 	}
-	to := func(id ir.ValueID) ir.ValueID {
-		for {
-			b, ok := subst[id]
-			if !ok {
-				return id
-			}
-			id = b
-		}
-	}
 	for _, n := range g.Nodes {
-		for i, id := range n.In {
-			if id != ir.None {
-				n.In[i] = to(id)
-			}
-		}
-		for _, s := range n.Graphs {
-			for i := range s.Captures {
-				s.Captures[i].Outer = to(s.Captures[i].Outer)
-			}
-		}
+		replaceUses(n, subst)
 	}
 	for i, id := range g.Outputs {
-		g.Outputs[i] = to(id)
+		g.Outputs[i] = follow(subst, id)
+	}
+}
+
+// replaceUses replaces the keys of subst where a node or its subgraphs use them.
+func replaceUses(n *ir.Node, subst map[ir.ValueID]ir.ValueID) {
+	for i, id := range n.In {
+		n.In[i] = follow(subst, id)
+	}
+	for _, s := range n.Graphs {
+		for i := range s.Captures {
+			s.Captures[i].Outer = follow(subst, s.Captures[i].Outer)
+		}
+	}
+}
+
+// follow follows an id through subst.
+func follow(subst map[ir.ValueID]ir.ValueID, id ir.ValueID) ir.ValueID {
+	for {
+		to, ok := subst[id]
+		if !ok {
+			return id
+		}
+		id = to
 	}
 }
