@@ -20,6 +20,7 @@ type capture struct {
 	binding   uint64 // generation of the captured Bound; 0: none
 	program   []instruction
 	fixed     []bool       // per value: its memory is fixed
+	byShape   []bool       // per value: it depends on shapes alone, and the capture has computed it
 	unfixed   []ir.ValueID // values that are not fixed
 	eager     []int32      // steps without captured launches
 	shapes    [][]int      // per value: shape of the result of an eager step
@@ -29,7 +30,11 @@ type capture struct {
 type instruction struct {
 	ir.Launch
 	step int32
+	skip bool // the results depend on shapes alone; only checkReplay has such instructions
 }
+
+// byShapeLimit is the size in bytes up to which results that depend on shapes alone are kept.
+const byShapeLimit = 1 << 10
 
 // captureLimit is the size of a layout in bytes up to which capture without a binding is worth its
 // copies.
@@ -53,7 +58,8 @@ func (s *state) prepareCapture(was *layout) {
 		}
 		r.capturing, r.layout, r.binding = true, l, s.bound.generation()
 		if r.fixed == nil {
-			r.fixed, r.shapes = make([]bool, len(s.values)), make([][]int, len(s.values))
+			n := len(s.values)
+			r.fixed, r.byShape, r.shapes = make([]bool, n), make([]bool, n), make([][]int, n)
 		}
 		copy(r.fixed, s.plan.constant)
 	}
@@ -87,6 +93,7 @@ func (s *state) invalidate() {
 	}
 	clear(r.program)
 	clear(r.fixed)
+	clear(r.byShape)
 	r.program, r.unfixed, r.eager, r.layout, r.captured = r.program[:0], nil, nil, nil, false
 }
 
@@ -109,11 +116,14 @@ func (s *state) stage(id ir.ValueID) {
 // cannot be replayed.
 func (s *state) captureStep(i int) {
 	r := &s.capture
+	if s.keepByShape(i) {
+		return
+	}
 	st, c := &s.plan.steps[i], &s.calls[i]
 	launches := c.Pending()
 	dependsOn, ok := c.Captured()
 	for _, k := range dependsOn {
-		ok = ok && (st.in[k] == ir.None || s.plan.constant[st.in[k]])
+		ok = ok && (st.in[k] == ir.None || s.plan.constant[st.in[k]] || r.byShape[st.in[k]])
 	}
 	for _, id := range st.in {
 		ok = ok && (id == ir.None || r.fixed[id])
@@ -134,7 +144,7 @@ func (s *state) captureStep(i int) {
 	}
 	if ok && (len(launches) > 0 || view) {
 		for _, l := range launches {
-			r.program = append(r.program, instruction{l, int32(i)})
+			r.program = append(r.program, instruction{Launch: l, step: int32(i)})
 		}
 	} else {
 		r.program = append(r.program, instruction{step: int32(i)})
@@ -145,6 +155,44 @@ func (s *state) captureStep(i int) {
 			}
 		}
 	}
+}
+
+// keepByShape reports whether the small results of a step depend on shapes alone. It copies them out
+// of the memory that later steps use, so that replays need not compute them.
+func (s *state) keepByShape(i int) bool {
+	r, p := &s.capture, s.plan
+	st := &p.steps[i]
+	if _, random := st.op.(ir.Nondeterministic); random || len(st.subs) > 0 {
+		return false
+	}
+	_, shapes := st.op.(ir.ShapeReader)
+	for _, id := range st.in {
+		if id != ir.None && !p.constant[id] && !r.byShape[id] &&
+			!(shapes && (r.fixed[id] || p.signed[id])) {
+			return false
+		}
+	}
+	for _, id := range st.out {
+		if id == ir.None {
+			continue
+		}
+		t, ok := s.values[id].(*tensor.Tensor)
+		if !ok || t.DType() == tensor.TypeString || len(t.Bytes()) > byShapeLimit || p.isOutput[id] {
+			return false
+		}
+	}
+	for _, id := range st.out {
+		if id != ir.None {
+			s.values[id] = s.values[id].(*tensor.Tensor).Clone()
+			s.run.account.release(&s.charged[id])
+			s.owned[id] = false
+			r.fixed[id], r.byShape[id] = true, true
+		}
+	}
+	if checkReplay {
+		r.program = append(r.program, instruction{step: int32(i), skip: true})
+	}
+	return true
 }
 
 // finishCapture ends a capture after all steps have run.
@@ -168,6 +216,12 @@ func (s *state) replay(at *int) error {
 	for k := range program {
 		l := &program[k]
 		*at = int(l.step)
+		if l.skip {
+			if err := s.checkReplay(*at); err != nil {
+				return err
+			}
+			continue
+		}
 		if k&mask == 0 || l.Kernel == nil {
 			if err := s.run.err(); err != nil {
 				return err

@@ -99,3 +99,56 @@ func TestFailureInvalidatesCapture(t *testing.T) {
 		t.Errorf("6 runs called the operator with scratch memory %d times", o.ran-was)
 	}
 }
+
+// rows returns the number of rows of its input.
+type rows struct{ ran int }
+
+func (*rows) ReadsShapes() {}
+func (*rows) Infer(c *ir.InferContext) error {
+	c.SetOut(0, ir.TensorType(tensor.TypeFloat32, ir.Known(1)))
+	return nil
+}
+
+func (o *rows) Run(c *ir.Call) error {
+	o.ran++
+	y, err := c.Output(0, tensor.TypeFloat32, 1)
+	if err == nil {
+		tensor.MustData[float32](y)[0] = float32(c.Tensor(0).Dim(0))
+	}
+	return err
+}
+
+// TestCaptureKeepsResultsOfShapes checks that replays do not compute again what depends on shapes
+// alone, and that other shapes get other results.
+func TestCaptureKeepsResultsOfShapes(t *testing.T) {
+	r, between := &rows{}, &launching{}
+	p, err := Compile(t.Context(), chain(t, addOne{}, r, between, addOne{}), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(n int) {
+		t.Helper()
+		out, err := p.Run(t.Context(), &Request{Inputs: []tensor.Value{input(n)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := tensor.MustData[float32](out[0].(*tensor.Tensor))[0]; got != float32(n)+2 {
+			t.Fatalf("got %v for %d rows, want %d", got, n, n+2)
+		}
+	}
+	for _, n := range []int{3, 5} {
+		for range 4 {
+			run(n)
+		}
+		ran, launched := r.ran, between.launched
+		for range 4 {
+			run(n)
+		}
+		if !checkReplay && (r.ran != ran || between.launched != launched) {
+			t.Errorf("4 replays computed the shape %d times and its sum %d times", r.ran-ran, between.launched-launched)
+		}
+	}
+	for i := range 8 {
+		run(3 + i%2)
+	}
+}

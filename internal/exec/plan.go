@@ -48,6 +48,7 @@ type Plan struct {
 	staged   []ir.ValueID // inputs that are copied to planned memory for capture
 	dynamic  []ir.ValueID // values that are not constants
 	constant []bool       // per value: it is one of consts
+	signed   []bool       // per value: its shape is in the signature of a run
 	target   []int32      // per value: output whose memory it can be written to, else −1
 
 	allSteps []int32 // 0, 1, 2, …
@@ -147,7 +148,7 @@ func Compile(ctx context.Context, g *ir.Graph, opts Options) (*Plan, error) {
 			p.dynamic = append(p.dynamic, ir.ValueID(id))
 		}
 	}
-	p.constant = make([]bool, len(g.Values))
+	p.constant, p.signed = make([]bool, len(g.Values)), given
 	for _, c := range p.consts {
 		p.constant[c.id] = true
 	}
@@ -171,7 +172,7 @@ func Compile(ctx context.Context, g *ir.Graph, opts Options) (*Plan, error) {
 // not need. The plans share operators and constants.
 func (p *Plan) Prune(wanted []bool) *Plan {
 	q := &Plan{graph: p.graph, opts: p.opts, consts: p.consts, inputs: p.inputs, caps: p.caps, dynamic: p.dynamic,
-		constant: p.constant}
+		constant: p.constant, signed: p.signed}
 	q.isOutput = make([]bool, len(p.isOutput))
 	for i, id := range p.outputs {
 		if wanted[i] {

@@ -35,6 +35,13 @@ type Nondeterministic interface {
 	Nondeterministic()
 }
 
+// ShapeReader is implemented by operators whose results depend on the shapes of their inputs, not on
+// the contents.
+type ShapeReader interface {
+	Operator
+	ReadsShapes()
+}
+
 // Preparer is implemented by operators that can do work once per model, such as packing weights, if
 // some inputs are constant.
 type Preparer interface {

@@ -52,6 +52,9 @@ func (op *Shape) Infer(c *ir.InferContext) error {
 	return nil
 }
 
+// ReadsShapes implements ir.ShapeReader.
+func (op *Shape) ReadsShapes() {}
+
 // Run implements ir.Operator.
 func (op *Shape) Run(c *ir.Call) error {
 	x := c.Tensor(0)

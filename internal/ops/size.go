@@ -25,5 +25,8 @@ func (op *Size) Infer(c *ir.InferContext) error {
 	return nil
 }
 
+// ReadsShapes implements ir.ShapeReader.
+func (op *Size) ReadsShapes() {}
+
 // Run implements ir.Operator.
 func (op *Size) Run(c *ir.Call) error { return kit.OutInt64s(c, 0, []int{c.Tensor(0).Len()}) }
