@@ -145,6 +145,8 @@ func (s *state) free(st *step) {
 		if s.charged[id].n != 0 {
 			s.run.account.release(&s.charged[id])
 			s.alloc[id], s.headers[id] = nil, tensor.Tensor{}
+			s.blocks.give(s.block[id])
+			s.block[id] = block{}
 		}
 	}
 }
@@ -263,8 +265,10 @@ func (s *state) allocate(c *ir.Call, i int, dtype tensor.DType, shape []int) (*t
 	s.run.account.reduce(&s.charged[id], was)
 	var t *tensor.Tensor
 	if g >= 0 && !s.plan.groups[g].edge && dtype != tensor.TypeString {
+		b, at := s.blocks.take(s.plan.opts.Arenas, n)
 		t = &s.headers[id]
-		t.Reset(dtype, memory.Recycled(n), shape)
+		t.Reset(dtype, b, shape)
+		s.block[id] = at
 	} else if dtype == tensor.TypeString {
 		if t, err = tensor.Zeros(dtype, shape...); err != nil {
 			return nil, err

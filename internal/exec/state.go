@@ -56,6 +56,7 @@ type state struct {
 	alloc   []*tensor.Tensor // per value: result of Alloc in this run
 	owned   []bool           // per value: it owns its memory
 	headers []tensor.Tensor
+	block   []block // per value: its own memory in blocks
 	calls   []ir.Call
 	given   []tensor.Value // per graph output: the tensor to fill, or nil
 	bound   *Bound         // memory of inputs and outputs, or nil
@@ -63,6 +64,7 @@ type state struct {
 	request run // reused between requests
 	layout  *layout
 	arena   []byte
+	blocks  blocks
 	capture capture
 	sizes   []int // bytes per group in this run
 	sig     []byte
@@ -95,8 +97,9 @@ func (p *Plan) state() *state {
 	p.states.mu.Unlock()
 	n := len(p.graph.Values)
 	s := &state{plan: p, values: make([]tensor.Value, n), charged: make([]hold, n), alloc: make([]*tensor.Tensor, n),
-		owned: make([]bool, n), headers: make([]tensor.Tensor, n), calls: make([]ir.Call, len(p.steps)),
-		held: make([]hold, len(p.steps)), sizes: make([]int, len(p.groups))}
+		owned: make([]bool, n), headers: make([]tensor.Tensor, n), block: make([]block, n),
+		calls: make([]ir.Call, len(p.steps)),
+		held:  make([]hold, len(p.steps)), sizes: make([]int, len(p.groups))}
 	for i := range p.consts {
 		s.values[p.consts[i].id] = p.consts[i].v
 	}
@@ -126,6 +129,10 @@ func (s *state) reset() {
 		s.forget(s.capture.unfixed, s.capture.eager)
 	} else {
 		s.forget(s.plan.dynamic, s.plan.allSteps)
+	}
+	if len(s.blocks.chunks) > 0 {
+		s.blocks.reset(s.plan.opts.Arenas)
+		clear(s.block)
 	}
 	a := &s.run.account
 	a.release(&s.memory)
