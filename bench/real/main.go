@@ -139,6 +139,8 @@ These are model files of public Python packages, with inputs of the sizes that t
 
 - "to ort" is ONNX Runtime's median time divided by that of the cpu engine.
 - The ratio is that of the faster of ONNX Runtime and OpenVINO; the ratio of minima compares the fastest runs.
+- The last two columns are for the first number of threads: time to load and of the first run, divided by ONNX Runtime's, and the
+  first run divided by the median run.
 
 %s
 

@@ -58,6 +58,17 @@ func (m *Measured) Ratio(time func(*Result) float64, provider string) float64 {
 	return best / time(&m.Results[0])
 }
 
+// FirstUse returns the time that cpu takes to load and to run for the first time, divided by that of
+// another provider; 0 if one of them failed.
+func (m *Measured) FirstUse(provider string) float64 {
+	for i := range m.Results {
+		if r := &m.Results[i]; r.Provider == provider && r.Error == "" && m.Results[0].Error == "" {
+			return (m.Results[0].LoadMS + m.Results[0].FirstMS) / (r.LoadMS + r.FirstMS)
+		}
+	}
+	return 0
+}
+
 // Add adds the results of a round.
 func (m *Measured) Add(round *Measured) {
 	for _, r := range round.Results {

@@ -44,6 +44,19 @@ func TestTable(t *testing.T) {
 			t.Errorf("no line %q in %q", want, got)
 		}
 	}
+	used := took(1, 5, 20)
+	for i := range used.Results {
+		used.Results[i].LoadMS, used.Results[i].FirstMS = float64(10*i+2), float64(8*i+7)
+	}
+	got = strings.Split(Table([]*Row{{Name: "e", By: []Measured{used}}}, Columns{Alone: "ort", Load: true}), "\n")
+	for _, want := range []string{
+		"| e | 5 ms | 20 ms | 4.00 | 4.00 | 4.00 | cpu 2 ms, 7 ms, 0 MB; ort 12 ms, 15 ms, 0 MB | 0.33 | 1.40 |",
+		"First use: load and first run take 0.33 of ort's sum (geometric mean), highest 0.33; the first run takes 1.40 of " +
+			"the median run, highest 1.40."} {
+		if !slices.Contains(got, want) {
+			t.Errorf("no line %q in %q", want, got)
+		}
+	}
 	alone := []*Row{{Name: "c", By: []Measured{took(1, 5)}}}
 	if s := Table(alone, Columns{}); !strings.Contains(s, "| c | 5 ms | – | – |") || strings.Contains(s, "mean") {
 		t.Errorf("%q", s)

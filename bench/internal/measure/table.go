@@ -45,7 +45,7 @@ func line(name string, m *Measured) string {
 type Columns struct {
 	First string // title of the first column, "model" if empty
 	Alone string // a provider: adds the ratio with it alone
-	Load  bool   // adds time to load, first run and peak memory
+	Load  bool   // adds time to load, first run and peak memory, and compares the former with Alone
 }
 
 // Table returns the table of the rows, and below it the means for each number of threads against
@@ -53,6 +53,7 @@ type Columns struct {
 func Table(rows []*Row, columns Columns) string {
 	var b strings.Builder
 	ratios := map[int]map[string][]float64{} // by number of threads and provider; "" is the fastest
+	var uses, firsts []float64               // ratios of the first use, see Columns.Load
 	first := true
 	for _, r := range rows {
 		if first {
@@ -77,6 +78,10 @@ func Table(rows []*Row, columns Columns) string {
 			if columns.Load {
 				head += " load, first run, peak memory |"
 				rule += "---|"
+				if columns.Alone != "" {
+					head += fmt.Sprintf(" load and first run of %s's | first run of median |", columns.Alone)
+					rule += "---:|---:|"
+				}
 			}
 			fmt.Fprintf(&b, "%s\n%s\n", head, rule)
 		}
@@ -119,6 +124,20 @@ func Table(rows []*Row, columns Columns) string {
 				}
 			}
 			fmt.Fprintf(&b, " %s |", strings.Join(parts, "; "))
+			if columns.Alone != "" {
+				m := &r.By[0]
+				for _, use := range []struct {
+					ratio float64
+					all   *[]float64
+				}{{m.FirstUse(columns.Alone), &uses}, {m.Results[0].FirstMS / m.Results[0].MedianMS, &firsts}} {
+					if !(use.ratio > 0) || m.Results[0].Error != "" {
+						b.WriteString(" – |")
+						continue
+					}
+					fmt.Fprintf(&b, " %.2f |", use.ratio)
+					*use.all = append(*use.all, use.ratio)
+				}
+			}
 		}
 		b.WriteString("\n")
 	}
@@ -140,6 +159,11 @@ func Table(rows []*Row, columns Columns) string {
 			}
 		}
 		b.WriteString(".\n")
+	}
+	if len(uses) > 0 && len(firsts) > 0 {
+		fmt.Fprintf(&b, "\nFirst use: load and first run take %.2f of %s's sum (geometric mean), highest %.2f; "+
+			"the first run takes %.2f of the median run, highest %.2f.\n", mean(uses), columns.Alone, slices.Max(uses), mean(firsts),
+			slices.Max(firsts))
 	}
 	return b.String()
 }
