@@ -145,7 +145,9 @@ func (p *plan) prepare(ctx context.Context) (*backend.Rep, error) {
 	session := p.session
 	session.Providers = []onward.ProviderConfig{p.config}
 	if goEngine(p.config.Name) {
-		return backend.Prepare(ctx, bound, provider, &backend.Options{Session: &session})
+		// The session checks what it needs, as native libraries do. The ONNX checker refuses more
+		// than that, such as outputs without shapes.
+		return backend.Prepare(ctx, bound, provider, &backend.Options{Session: &session, SkipCheck: true})
 	}
 	var sess *onward.Session
 	if isPath && bound == m {

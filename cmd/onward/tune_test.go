@@ -122,3 +122,21 @@ func TestTuneNamesBuildOfProvider(t *testing.T) {
 		t.Errorf("in a build with it: %q", got)
 	}
 }
+
+// TestTuneWithoutOutputShape measures a model whose output has no shape, which the ONNX checker
+// refuses and sessions run.
+func TestTuneWithoutOutputShape(t *testing.T) {
+	ownCache(t)
+	b := onnx.NewModel("m").Opset("", 17)
+	b.Input("x", onnx.Float, 4).Output("y", onnx.Float, 4)
+	b.Node("Neg", []string{"x"}, []string{"y"})
+	m := b.Must()
+	m.Graph.Outputs[0].Type.Tensor.Shape = nil
+	out, _ := command(t, exitOK, "tune", saveModel(t, m), "--provider", "cpu,CPU,reference", "--duration", "6ms",
+		"--no-cache", "--json")
+	for _, x := range decode[tuneJSON](t, out).Results {
+		if x.Status != preset.StatusOK {
+			t.Errorf("%s: %s: %s", x.Backend, x.Status, x.Reason)
+		}
+	}
+}
