@@ -5,8 +5,10 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,6 +20,7 @@ import (
 	"github.com/onward-ml/onward/cmd/onward/internal/page"
 	"github.com/onward-ml/onward/cmd/onward/internal/ranges"
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
+	"github.com/onward-ml/onward/internal/dl"
 )
 
 // calibrateJSON is the output of --json.
@@ -104,7 +107,7 @@ calibration.json and calibration.cache. With --format only that format is writte
 				}
 				r.Files = append(r.Files, f.path)
 			}
-			for _, n := range table.Names() {
+			for _, n := range slices.SortedFunc(maps.Keys(table.Ranges), dl.Natural) {
 				r.Tensors = append(r.Tensors, rangeJSON{n, table.Ranges[n].Lowest, table.Ranges[n].Highest})
 			}
 			if err := writePage(cmd.Context(), html, func() *page.Page { return calibratePage(&r, hist) }); err != nil {

@@ -9,11 +9,13 @@ import (
 	"image/png"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/onward-ml/onward/calibration"
+	"github.com/onward-ml/onward/onnx"
 	"github.com/onward-ml/onward/tensor"
 )
 
@@ -93,6 +95,17 @@ func TestCalibrateCommand(t *testing.T) {
 		if a, b := again.Ranges["image"], table.Ranges["image"]; a.Lowest != b.Lowest || a.Highest != b.Highest {
 			t.Errorf("image is %v, from images %v", a, b)
 		}
+	}
+	// Numbers in names are in their order.
+	b := onnx.NewModel("m").Opset("", 17)
+	b.Input("v9", onnx.Float, 4).Output("v100", onnx.Float, 4)
+	b.Node("Neg", []string{"v9"}, []string{"v10"})
+	b.Node("Abs", []string{"v10"}, []string{"v11"})
+	b.Node("Neg", []string{"v11"}, []string{"v100"})
+	text, _ = command(t, exitOK, "calibrate", saveModel(t, b.Must()), "--data", "random:2", "-o", t.TempDir())
+	order := regexp.MustCompile(`(?m)^v\d+`).FindAllString(text, -1)
+	if !slices.Equal(order, []string{"v9", "v10", "v11", "v100"}) {
+		t.Errorf("the ranges are in the order %v", order)
 	}
 	for _, bad := range [][]string{
 		{}, {"--data", npz, "--method", "luck"}, {"--data", npz, "--format", "xml"}, {"--data", "random:none"}, {"--data", npz, "--batch", "-1"},

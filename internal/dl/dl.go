@@ -125,12 +125,12 @@ func (p Place) expand() ([]string, error) {
 	if len(m) == 0 {
 		return nil, ErrAbsent
 	}
-	slices.SortFunc(m, func(a, b string) int { return natural(b, a) })
+	slices.SortFunc(m, func(a, b string) int { return Natural(b, a) })
 	return m, nil
 }
 
-// natural compares strings with runs of digits as numbers: 1.9 before 1.10.
-func natural(a, b string) int {
+// Natural compares strings with runs of digits as numbers: 1.9 before 1.10.
+func Natural(a, b string) int {
 	digits := func(s string) int {
 		n := 0
 		for n < len(s) && s[n] >= '0' && s[n] <= '9' {
