@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -108,6 +109,11 @@ command with --resume continues.`,
 			}
 			if job.In = args[1:]; len(job.In) == 1 && job.In[0] == "-" {
 				job.In = nil
+			}
+			if job.Out == "" && progress.IsTerminal(cmd.OutOrStdout()) && job.To != tables.CSV &&
+				job.To != tables.JSONLines {
+				return cli.Usagef("%s is binary and is not written to a terminal: name a file by -o OUT, "+
+					"or choose --to csv or --to jsonl", cmp.Or(job.To, tables.ArrowStream))
 			}
 			if job.Resume && (len(job.In) == 0 || job.Out == "") {
 				return cli.Usagef("--resume continues a file that is written from files: name IN and -o OUT")

@@ -91,3 +91,36 @@ func TestMapUsage(t *testing.T) {
 		}
 	}
 }
+
+// The multiplexer of pseudo-terminals stands for a terminal: writing to it without a reader blocks
+// nothing that is this short.
+func TestMapWritesNoBinaryToATerminal(t *testing.T) {
+	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip("not tested, since there are no pseudo-terminals: ", err)
+	}
+	defer terminal.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	in := filepath.Join(t.TempDir(), "in.csv")
+	if err := os.WriteFile(in, []byte("a,b\n5.1,3.5\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		out  *os.File
+		to   string
+		want int
+	}{
+		{terminal, "", exitUsage}, {terminal, "parquet", exitUsage}, {terminal, "csv", exitOK}, {null, "", exitOK},
+	} {
+		var stderr strings.Builder
+		got := run(t.Context(), []string{"map", "logreg_iris.onnx", in, "--bind", "float_input=a,b", "--outputs",
+			"output_label", "--to", c.to}, c.out, &stderr)
+		if got != c.want || (got == exitUsage) != strings.Contains(stderr.String(), "not written to a terminal") {
+			t.Errorf("--to %q to %s: exit code %d, want %d: %s", c.to, c.out.Name(), got, c.want, &stderr)
+		}
+	}
+}

@@ -34,7 +34,7 @@ type Bar struct {
 // New returns a bar on w for a task that counts units, such as "batches", or nil if w is not
 // a terminal.
 func New(w io.Writer, task, units string) *Bar {
-	if !isTerminal(w) {
+	if !IsTerminal(w) {
 		return nil
 	}
 	return newBar(w, task, units, throttle, time.Now)
@@ -119,11 +119,16 @@ func shorten(s string) string {
 	return string(r[:itemWidth-1]) + "…"
 }
 
-func isTerminal(w io.Writer) bool {
+// IsTerminal reports whether w is a terminal: a character device other than the null device.
+func IsTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {
 		return false
 	}
 	fi, err := f.Stat()
-	return err == nil && fi.Mode()&os.ModeCharDevice != 0
+	if err != nil || fi.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(fi, null)
 }
