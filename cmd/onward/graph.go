@@ -73,10 +73,7 @@ weights and costs of nodes. Modules and repeated blocks are closed at first.`,
 				}
 			}
 			if pagesLinked && html != "" {
-				if err := cmd.Context().Err(); err != nil {
-					return err
-				}
-				return writeGraphPage(html, args[0], m)
+				return writeGraphPage(cmd.Context(), html, args[0], m)
 			}
 			s, err := backend.SequenceOf(m)
 			if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"math"
@@ -17,7 +18,7 @@ import (
 
 // writeGraphPage writes a page that shows a model as a drawing, with tables of its
 // operators, nodes and weights.
-func writeGraphPage(html, path string, m *onnx.Model) error {
+func writeGraphPage(ctx context.Context, html, path string, m *onnx.Model) error {
 	g, err := modelgraph.Of(m)
 	if err != nil {
 		return err
@@ -107,7 +108,7 @@ func writeGraphPage(html, path string, m *onnx.Model) error {
 	if len(weights.Rows) > 0 {
 		p.Sections = append(p.Sections, page.Section{Title: "Weights", Table: weights})
 	}
-	return page.Write(html, p)
+	return writePageFile(ctx, html, func() *page.Page { return p })
 }
 
 func countCell(n int64) page.Cell {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/cmd/onward/internal/page"
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
+	"github.com/onward-ml/onward/internal/cpu"
 )
 
 // htmlFlag adds --html.
@@ -36,7 +38,20 @@ func writePageFile(ctx context.Context, path string, p func() *page.Page) error 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return page.Write(path, p())
+	q := p()
+	q.Facts = append(q.Facts, originFacts()...)
+	return page.Write(path, q)
+}
+
+// originFacts says where and when a page was made.
+func originFacts() []page.Fact {
+	info, _ := debug.ReadBuildInfo()
+	v, rest, _ := strings.Cut(version(info), "\n")
+	if commit, _, _ := strings.Cut(rest, "\n"); strings.HasPrefix(commit, "commit") {
+		v += ", " + strings.Join(strings.Fields(commit), " ")
+	}
+	return facts("processor", cmp.Or(cpu.Name(), "unknown"), "kernels", cpu.Active().String(), "version", v,
+		"date", time.Now().Format("2006-01-02 15:04"))
 }
 
 func facts(nameValue ...string) []page.Fact {

@@ -124,3 +124,17 @@ func TestOccupied(t *testing.T) {
 		t.Errorf("%d bins to %g, want at most 80 to 1000", len(counts), edges[len(edges)-1])
 	}
 }
+
+// TestPagesSayWhereAndWhen checks the origin in the head of pages.
+func TestPagesSayWhereAndWhen(t *testing.T) {
+	for _, args := range [][]string{{"graph", "digits.onnx"},
+		{"profile", "digits.onnx", "--runs", "1", "--peak=false"}} {
+		html := pageOf(t, exitOK, args...)
+		for _, want := range []string{"processor</dt><dd>.+", "kernels</dt><dd>.+", "version</dt><dd>.+",
+			`date</dt><dd>\d{4}-\d\d-\d\d \d\d:\d\d`} {
+			if !regexp.MustCompile("<dt>" + want + "</dd>").MatchString(html) {
+				t.Errorf("%s: the page has no %s", args[0], want)
+			}
+		}
+	}
+}

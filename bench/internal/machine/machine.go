@@ -3,7 +3,7 @@
 package machine
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -11,18 +11,12 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/onward-ml/onward/internal/cpu"
 )
 
 // CPU returns the name of the processor, "an unnamed processor" if the system does not tell it.
-func CPU() string {
-	data, _ := os.ReadFile("/proc/cpuinfo")
-	for l := range bytes.Lines(data) {
-		if k, v, ok := strings.Cut(string(l), ":"); ok && strings.TrimSpace(k) == "model name" {
-			return strings.TrimSpace(v)
-		}
-	}
-	return "an unnamed processor"
-}
+func CPU() string { return cmp.Or(cpu.Name(), "an unnamed processor") }
 
 // Load returns a sentence with the load of the machine over the last minute, or "" if it is unknown
 // or below a fifth of a core.
