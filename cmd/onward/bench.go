@@ -220,7 +220,7 @@ type samples struct {
 
 // bench measures a model on all providers.
 func bench(ctx context.Context, path string, o *benchOptions, times *timesFile) (*benchJSON, error) {
-	feed, err := drawInputs(path, &o.inputs, true)
+	feed, err := drawInputs(ctx, path, &o.inputs, true)
 	if err != nil {
 		return nil, err
 	}

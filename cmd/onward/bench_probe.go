@@ -67,13 +67,13 @@ type feed struct {
 
 // drawInputs makes the inputs of a model file: those that the flags give, and with
 // all set the others.
-func drawInputs(path string, flags *inputs.Flags, all bool) (*feed, error) {
+func drawInputs(ctx context.Context, path string, flags *inputs.Flags, all bool) (*feed, error) {
 	m, d, err := modelfile.Describe(path)
 	if err != nil {
 		return nil, err
 	}
 	defer m.Close()
-	f, err := flags.Feed(m, all)
+	f, err := flags.Feed(ctx, m, all)
 	return &feed{f, slices.Concat(d.Inputs, d.OverridableInitializers)}, err
 }
 

@@ -227,7 +227,7 @@ func compare(ctx context.Context, o *compareOptions) (*compareJSON, error) {
 		return nil, err
 	}
 	defer m.Close()
-	feed, err := o.inputs.Feed(m, true)
+	feed, err := o.inputs.Feed(ctx, m, true)
 	if err != nil {
 		return nil, err
 	}

@@ -162,7 +162,7 @@ func (f *editFlags) verify(ctx context.Context, m *onnx.Model, e *edited, r *edi
 	if err := onnx.Check(e.model, &onnx.CheckOptions{Schema: onward.OperatorSchema}); err != nil {
 		return fmt.Errorf("the edited model is not valid: %w", err)
 	}
-	drawn, err := f.inputs.Feed(m, true)
+	drawn, err := f.inputs.Feed(ctx, m, true)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/onward-ml/onward"
 	"github.com/onward-ml/onward/cmd/onward/internal/cost"
 	"github.com/onward-ml/onward/cmd/onward/internal/fit"
+	"github.com/onward-ml/onward/cmd/onward/internal/inputs"
 	"github.com/onward-ml/onward/cmd/onward/internal/modelfile"
 	"github.com/onward-ml/onward/cmd/onward/internal/session"
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
@@ -42,11 +44,13 @@ type inspectJSON struct {
 	WeightBytes  int64                `json:"weight_bytes"`
 	// MACs are the multiplications of a run, ActivationBytes the memory of its values.
 	// Free dimensions, which FreeDimensions lists, count as 1.
-	MACs            *int64            `json:"macs,omitempty"`
-	ActivationBytes *int64            `json:"activation_bytes,omitempty"`
-	FreeDimensions  []string          `json:"free_dimensions"`
-	Layers          []layerJSON       `json:"layers,omitempty"` // with --layers
-	Providers       map[string]string `json:"providers"`        // "ok", or the error
+	MACs            *int64   `json:"macs,omitempty"`
+	ActivationBytes *int64   `json:"activation_bytes,omitempty"`
+	FreeDimensions  []string `json:"free_dimensions"`
+	// UnknownSizes is the error of a run, if no sizes of the free dimensions were found that work.
+	UnknownSizes string            `json:"unknown_sizes,omitempty"`
+	Layers       []layerJSON       `json:"layers,omitempty"` // with --layers
+	Providers    map[string]string `json:"providers"`        // "ok", or the error
 
 	example string // flags that draw inputs
 }
@@ -115,7 +119,7 @@ func inspect(ctx context.Context, m *onnx.Model, layers bool, own session.Provid
 		r.countNodes(f.Nodes)
 	}
 	r.addCosts(m, layers)
-	r.addExample(m)
+	r.addExample(ctx, m)
 	for p, err := range session.TryProviders(ctx, m, own, r.Nodes <= inspectOpens) {
 		r.Providers[p] = "ok"
 		if err != nil {
@@ -280,6 +284,10 @@ func (r *inspectJSON) print(w io.Writer, path string) error {
 		}
 		fmt.Fprintf(w, "provider %s: %s\n", p, text.Name(problem))
 	}
+	if r.UnknownSizes != "" {
+		fmt.Fprintf(w, "the sizes that inputs must have are unknown: choose them by --dimension and --shape. With these, "+
+			"%s\n", text.Name(r.UnknownSizes))
+	}
 	fmt.Fprintf(w, "try it: onward run %s%s\n", text.Name(path), text.Name(r.example))
 	if len(r.Layers) == 0 {
 		return nil
@@ -313,10 +321,13 @@ func (a argJSON) shape() string {
 }
 
 // addExample finds the flags that draw inputs of a size that the model accepts.
-func (r *inspectJSON) addExample(m *onnx.Model) {
-	f, err := fit.Of(m, fit.Options{})
+func (r *inspectJSON) addExample(ctx context.Context, m *onnx.Model) {
+	f, err := fit.Of(m, fit.Options{Run: inputs.Run(ctx, m)})
 	if err != nil {
 		return
+	}
+	if f.Untested != nil {
+		r.UnknownSizes = f.Untested.Error()
 	}
 	r.example = " --random"
 	for _, name := range f.Free {
@@ -328,6 +339,12 @@ func (r *inspectJSON) addExample(m *onnx.Model) {
 			r.example += " --input " + quoted(a.Name) + "=@file.pb"
 		case a.Shape == nil:
 			r.example += " --shape " + quoted(a.Name) + "=1x1"
+		case slices.Contains(a.Shape, nil): // free dimensions without names
+			var dims []string
+			for _, n := range f.Shapes[a.Name] {
+				dims = append(dims, strconv.Itoa(n))
+			}
+			r.example += " --shape " + quoted(a.Name) + "=" + strings.Join(dims, "x")
 		}
 	}
 }

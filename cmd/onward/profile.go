@@ -160,7 +160,7 @@ const warmUps = 2
 
 // profile measures the nodes of a model.
 func profile(ctx context.Context, path string, o *profileOptions) (*profileJSON, error) {
-	feed, err := drawInputs(path, &o.in, true)
+	feed, err := drawInputs(ctx, path, &o.in, true)
 	if err != nil {
 		return nil, err
 	}

@@ -57,7 +57,7 @@ of an input and else 8 or a size that the model accepts; --dimension and --shape
 			}
 			defer rep.Close()
 			sess := rep.Session
-			feed, err := drawInputs(args[0], &in, random)
+			feed, err := drawInputs(cmd.Context(), args[0], &in, random)
 			if err != nil {
 				return err
 			}

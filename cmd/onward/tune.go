@@ -90,7 +90,7 @@ blocks has a probability of at most 5 % by chance.
   onward tune model.onnx --provider cpu,ort_cpu,ort:cuda --no-cache --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			a, err := o.auto(args[0])
+			a, err := o.auto(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -143,7 +143,7 @@ func typeNames() string {
 }
 
 // auto returns the measurement that the flags describe.
-func (o *tuneOptions) auto(path string) (*preset.Auto, error) {
+func (o *tuneOptions) auto(ctx context.Context, path string) (*preset.Auto, error) {
 	if o.threads < 0 || o.duration <= 0 || o.timeout <= 0 || o.tolerance < 0 {
 		return nil, cli.Usagef("--threads is %d, --duration %s, --timeout %s, --tolerance %g: want positive numbers",
 			o.threads, o.duration, o.timeout, o.tolerance)
@@ -184,7 +184,7 @@ func (o *tuneOptions) auto(path string) (*preset.Auto, error) {
 	} else {
 		defer m.Close()
 	}
-	feed, err := o.inputs.Feed(m, true)
+	feed, err := o.inputs.Feed(ctx, m, true)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@
 package batches
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -101,6 +102,7 @@ func (o *Flags) dataSource(path string, m *onnx.Model,
 		if err != nil {
 			return nil, err
 		}
+		opts.Run = inputs.Run(context.Background(), m)
 		drawn, err := fit.Of(m, *opts)
 		if err != nil {
 			return nil, err

@@ -49,7 +49,7 @@ type site struct {
 // chooseDimensions sets the shapes of the inputs. Free dimensions that the caller does not set are
 // 1 if they are first, else 8. Other sizes are chosen where nodes relate dimensions to each other,
 // or reject these sizes.
-func (f *Inputs) chooseDimensions(o *Options) {
+func (f *Inputs) chooseDimensions(o *Options) *solver {
 	s := &solver{f: f, o: o, by: map[string]*dimension{}}
 	for _, a := range f.Args {
 		for k, d := range a.Shape {
@@ -71,9 +71,7 @@ func (f *Inputs) chooseDimensions(o *Options) {
 		s.solve()
 	}
 	s.apply()
-	for _, name := range f.Free {
-		f.Dimensions[name] = s.by[name].size
-	}
+	return s
 }
 
 func dimName(a onward.NodeArg, axis int, d onward.Dim) string {
@@ -304,6 +302,9 @@ func (s *solver) tie() bool {
 
 // apply sets the shapes of the inputs from the sizes.
 func (s *solver) apply() {
+	for _, name := range s.f.Free {
+		s.f.Dimensions[name] = s.by[name].size
+	}
 	for _, a := range s.f.Args {
 		if a.ElementType().Kind != tensor.KindTensor && a.ElementType().Kind != tensor.KindSparse {
 			continue

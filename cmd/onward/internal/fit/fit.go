@@ -21,6 +21,9 @@ type Options struct {
 	Dimensions map[string]int   // sizes of free dimensions by name
 	Shapes     map[string][]int // shapes of inputs by name
 	Given      onward.Values    // inputs that are not drawn
+	// Run runs the model. If it is set, sizes of free dimensions on which shapes depend that cannot
+	// be inferred are tried by it.
+	Run func(onward.Values) error
 }
 
 // Inputs describes inputs that fit a model.
@@ -32,8 +35,12 @@ type Inputs struct {
 	// in the order of the inputs.
 	Dimensions map[string]int
 	Free       []string
+	// Untested is the error of a run with these shapes, if no other size was found to work.
+	Untested error
 
-	graph    *ir.Graph // nil if the model cannot be converted
+	required int         // number of Args without an initializer
+	graph    *ir.Graph   // nil if the model cannot be converted
+	exact    []*ir.Value // inputs whose contents fixContents has set
 	declared map[string][]onnx.Dim
 	needs    map[string]*need
 	shaped   map[string]bool // whose shape the caller has given
@@ -46,7 +53,8 @@ func Of(m *onnx.Model, o Options) (*Inputs, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Inputs{Args: slices.Concat(d.Inputs, d.OverridableInitializers), Shapes: map[string][]int{},
+	f := &Inputs{Args: slices.Concat(d.Inputs, d.OverridableInitializers), required: len(d.Inputs),
+		Shapes:     map[string][]int{},
 		Dimensions: map[string]int{}, needs: map[string]*need{}, declared: map[string][]onnx.Dim{},
 		shaped: map[string]bool{}}
 	for _, a := range f.Args {
@@ -65,11 +73,20 @@ func Of(m *onnx.Model, o Options) (*Inputs, error) {
 			f.declared[v.Name] = v.Type.Tensor.Shape.Dims
 		}
 	}
-	f.chooseDimensions(&o)
+	s := f.chooseDimensions(&o)
 	if f.graph == nil {
 		return f, nil
 	}
-	// Contents that are fixed, such as shapes, let more shapes be inferred.
+	f.walk()
+	if o.Run != nil {
+		s.runs()
+	}
+	return f, nil
+}
+
+// walk finds the needs of the inputs. Contents that are fixed, such as shapes, let more shapes be
+// inferred.
+func (f *Inputs) walk() {
 	for range 3 {
 		f.needs = map[string]*need{}
 		w := walker{f: f}
@@ -78,7 +95,6 @@ func Of(m *onnx.Model, o Options) (*Inputs, error) {
 			break
 		}
 	}
-	return f, nil
 }
 
 // check returns an error if an option names something that the model does not have.
@@ -138,6 +154,7 @@ func (f *Inputs) fixContents() bool {
 		t, err := numbers(n.exact, v.Type.Elem, f.Shapes[v.Name])
 		if err == nil {
 			v.Const, changed = t, true
+			f.exact = append(f.exact, v)
 		}
 	}
 	return changed

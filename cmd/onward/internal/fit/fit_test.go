@@ -2,9 +2,12 @@ package fit
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/onward-ml/onward"
@@ -292,6 +295,69 @@ func TestIndicesAreFollowed(t *testing.T) {
 		}
 		if lo, hi := bounds(t, feed["x"]); lo == hi {
 			t.Errorf("%s: all indices are %d", name, lo)
+		}
+	}
+}
+
+// TestSizesOfRuns draws the shapes of real files that inference does not know: a convolution of a
+// part of a signal whose length depends on the values, an image whose halves are doubled and added,
+// and a state beside the signal.
+func TestSizesOfRuns(t *testing.T) {
+	signal := onnx.NewModel("signal").Opset("", 17)
+	signal.Input("x", onnx.Float, nil, nil).Input("state", onnx.Float, 2, nil).Output("y", onnx.Float, nil, nil, nil)
+	signal.Initializer("w", make([]float32, 4*256), 4, 1, 256).Initializer("zero", []int64{0}, 1).
+		Initializer("one", []int64{1}, 1).Initializer("two", []int64{2}, 1)
+	signal.Node("NonZero", []string{"x"}, []string{"places"})
+	signal.Node("Shape", []string{"places"}, []string{"counts"})
+	signal.Node("Slice", []string{"counts", "one", "two"}, []string{"n"})
+	signal.Node("Slice", []string{"x", "zero", "n", "one"}, []string{"part"})
+	signal.Node("Unsqueeze", []string{"part", "one"}, []string{"rows"})
+	signal.Node("Conv", []string{"rows", "w"}, []string{"c"}, onnx.Attrs{"strides": []int64{64}})
+	signal.Node("ReduceSum", []string{"state", "zero"}, []string{"s"}, onnx.Attrs{"keepdims": int64(0)})
+	signal.Node("Expand", []string{"s", "one"}, []string{"e"})
+	signal.Node("Reshape", []string{"e", "one"}, []string{"single"})
+	signal.Node("Add", []string{"c", "single"}, []string{"y"})
+	image := onnx.NewModel("image").Opset("", 17)
+	image.Input("x", onnx.Float, "n", 3, "height", "width").Output("y", onnx.Float, nil, nil, nil, nil)
+	image.Initializer("w", make([]float32, 3*3), 3, 3, 1, 1).Initializer("four", []float32{1, 1, 16, 16}, 4)
+	image.Node("Conv", []string{"x", "w"}, []string{"c"}, onnx.Attrs{"strides": []int64{16, 16}})
+	image.Node("Abs", []string{"four"}, []string{"scales"}) // floats, which inference does not fold
+	image.Node("Resize", []string{"c", "", "scales"}, []string{"r"}, onnx.Attrs{"mode": "nearest"})
+	image.Node("Add", []string{"r", "x"}, []string{"y"})
+	for _, c := range []struct {
+		m    *onnx.Model
+		want map[string][]int
+	}{
+		{signal.Must(), map[string][]int{"x": {1, 256}, "state": {2, 1}}},
+		{image.Must(), map[string][]int{"x": {1, 3, 32, 32}}},
+	} {
+		calls := 0
+		try := func(feed onward.Values) error {
+			calls++
+			_, err := run(c.m, feed)
+			return err
+		}
+		f, feed, err := draw(t, c.m, Options{Run: try}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := run(c.m, feed); err != nil || calls < 2 || f.Untested != nil {
+			t.Errorf("%s: %v after %d runs, %v", c.m.Graph.Name, err, calls, f.Untested)
+		}
+		for name, want := range c.want {
+			if !slices.Equal(f.Shapes[name], want) {
+				t.Errorf("%s: %s has the shape %v, want %v", c.m.Graph.Name, name, f.Shapes[name], want)
+			}
+		}
+		// A model that fails for every size keeps the sizes of the inference, and says so.
+		before, _, err := draw(t, c.m, Options{}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		never := errors.New("never")
+		f, _, err = draw(t, c.m, Options{Run: func(onward.Values) error { return never }}, 1)
+		if err != nil || f.Untested != never || !maps.EqualFunc(f.Shapes, before.Shapes, slices.Equal) {
+			t.Errorf("%s: shapes %v, %v, %v; want %v", c.m.Graph.Name, f.Shapes, f.Untested, err, before.Shapes)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package inputs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -167,8 +168,8 @@ func cutLast(s string) (name, value string, ok bool) {
 }
 
 // Feed returns the inputs of a model that the flags give, and with all set also random values for
-// the other inputs.
-func (o *Flags) Feed(m *onnx.Model, all bool) (*Feed, error) {
+// the other inputs. Where inference does not know all shapes, it runs the model to find sizes.
+func (o *Flags) Feed(ctx context.Context, m *onnx.Model, all bool) (*Feed, error) {
 	d, err := onward.Describe(m)
 	if err != nil {
 		return nil, err
@@ -186,6 +187,7 @@ func (o *Flags) Feed(m *onnx.Model, all bool) (*Feed, error) {
 	if len(specs)+len(opts.Shapes)+len(opts.Dimensions) == 0 && !(all && missing) {
 		return feed, nil
 	}
+	opts.Run = Run(ctx, m)
 	f, err := fit.Of(m, *opts)
 	if err != nil {
 		return nil, err
