@@ -159,7 +159,11 @@ func (f *editFlags) write(m *onnx.Model) error {
 // verify checks the edited model and compares it with the original. It returns an error if they
 // differ, unless --force is given.
 func (f *editFlags) verify(ctx context.Context, m *onnx.Model, e *edited, r *editJSON) error {
-	if err := onnx.Check(e.model, &onnx.CheckOptions{Schema: onward.OperatorSchema}); err != nil {
+	rules := &onnx.CheckOptions{Schema: onward.OperatorSchema}
+	if err := onnx.Check(e.model, rules); err != nil {
+		if own := onnx.Check(m, rules); own != nil {
+			return fmt.Errorf("the original is not valid, before any edit: %w", own)
+		}
 		return fmt.Errorf("the edited model is not valid: %w", err)
 	}
 	drawn, err := f.inputs.Feed(ctx, m, true)

@@ -279,3 +279,17 @@ func TestEditStorage(t *testing.T) {
 		t.Errorf("got %+v", r.Float16)
 	}
 }
+
+// TestEditBlamesTheOriginal converts a model that is invalid already: its output has no shape.
+func TestEditBlamesTheOriginal(t *testing.T) {
+	b := onnx.NewModel("m").Opset("", 17)
+	b.Input("x", onnx.Float, 4).Output("y", onnx.Float, 4)
+	b.Node("Neg", []string{"x"}, []string{"y"})
+	m := b.Must()
+	m.Graph.Outputs[0].Type.Tensor.Shape = nil
+	_, stderr := command(t, exitFailed, "edit", "convert", saveModel(t, m), "-o", filepath.Join(t.TempDir(), "x.onnx"),
+		"--opset", "21")
+	if !strings.Contains(stderr, "the original is not valid, before any edit: ") {
+		t.Errorf("got %s", stderr)
+	}
+}
