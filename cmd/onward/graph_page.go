@@ -89,7 +89,7 @@ func writeGraphPage(ctx context.Context, html, path string, m *onnx.Model) error
 	for _, o := range m.OpsetImports {
 		opsets = append(opsets, fmt.Sprintf("%s %d", cmp.Or(onnx.NormalizeDomain(o.Domain), "ai.onnx"), o.Version))
 	}
-	p := &page.Page{Verb: "graph", Title: path, Facts: facts("nodes", strconv.Itoa(sum.count), "parameters",
+	p := &page.Page{Verb: "graph", Title: path, Facts: facts("nodes", nodesText(sum.count, g.Constants), "parameters",
 		text.Count(parameters), "weights", text.Bytes(bytes), "opsets", strings.Join(opsets, ", "))}
 	if g.Unknown == "" {
 		name := "MACs of a run"
@@ -109,6 +109,14 @@ func writeGraphPage(ctx context.Context, html, path string, m *onnx.Model) error
 		p.Sections = append(p.Sections, page.Section{Title: "Weights", Table: weights})
 	}
 	return writePageFile(ctx, html, func() *page.Page { return p })
+}
+
+// nodesText counts the nodes of a model, as onward inspect does.
+func nodesText(drawn, constants int) string {
+	if constants == 0 {
+		return strconv.Itoa(drawn)
+	}
+	return fmt.Sprintf("%d, of which %d are constants and listed as weights", drawn+constants, constants)
 }
 
 func countCell(n int64) page.Cell {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/onward-ml/onward/cmd/onward/internal/modelgraph"
+	"github.com/onward-ml/onward/onnx"
 )
 
 // The page has the drawing's data, and tables that can be read without scripts.
@@ -42,5 +43,21 @@ func TestGraphPage(t *testing.T) {
 	}
 	if _, err := os.Stat(path); err == nil {
 		t.Error("a page was written in spite of the error")
+	}
+}
+
+// TestGraphPageCountsNodesAsInspect compares the counts of a model with constants.
+func TestGraphPageCountsNodesAsInspect(t *testing.T) {
+	b := onnx.NewModel("m").Opset("", 17)
+	b.Input("x", onnx.Float, 4).Output("y", onnx.Float, 4)
+	b.Node("Constant", nil, []string{"one"}, onnx.Attrs{"value_float": float32(1)})
+	b.Node("Add", []string{"x", "one"}, []string{"y"})
+	path := saveModel(t, b.Must())
+	if html := pageOf(t, exitOK, "graph", path); !strings.Contains(html, ">2, of which 1 are constants") {
+		t.Error("the page does not count the constant")
+	}
+	out, _ := command(t, exitOK, "inspect", path)
+	if !strings.Contains(out, "\n2 nodes, ") {
+		t.Errorf("inspect prints\n%s", out)
 	}
 }

@@ -31,6 +31,7 @@ type level struct {
 	kids    map[int][]int // boxes of a block, in the order of execution
 	order   map[int]int   // position of the first node of a box
 	hash    map[int]uint64
+	named   map[int]bool // blocks with the names of modules
 }
 
 // group joins the nodes of a graph to blocks: those of a module, by the names of the nodes, and
@@ -41,7 +42,7 @@ func (b *builder) group(items []int, last, parent int) {
 		return
 	}
 	l := &level{builder: b, reads: map[int][]int{}, outputs: map[int]bool{}, kids: map[int][]int{},
-		order: map[int]int{}, hash: map[int]uint64{}}
+		order: map[int]int{}, hash: map[int]uint64{}, named: map[int]bool{}}
 	for k, i := range items {
 		end := last
 		if k+1 < len(items) {
@@ -111,7 +112,9 @@ func (l *level) modules(items []int, depth int, whole bool) []int {
 			l.Items[inner[0]].Title = clean(name + "/" + l.Items[inner[0]].Title)
 			r = append(r, inner[0])
 		default:
-			r = append(r, l.block(name, inner))
+			x := l.block(name, inner)
+			l.named[x] = true
+			r = append(r, x)
 		}
 	}
 	return l.acyclic(r)
@@ -477,8 +480,25 @@ func (l *level) wrap(box int) {
 	}
 }
 
-// title returns what the names of a block's nodes begin with, else the operators in it.
+// title returns the names of the largest modules in a block, else what the names of its nodes begin
+// with, else the operators in it.
 func (l *level) title(box int) string {
+	const most = 2
+	modules := slices.DeleteFunc(slices.Clone(l.kids[box]), func(x int) bool { return !l.named[x] })
+	if len(modules) > 0 {
+		bySize := slices.Clone(modules)
+		slices.SortStableFunc(bySize, func(a, b int) int { return len(l.leaves(b)) - len(l.leaves(a)) })
+		var names []string
+		for _, x := range modules {
+			if slices.Contains(bySize[:min(most, len(bySize))], x) {
+				names = append(names, l.Items[x].Title)
+			}
+		}
+		if len(modules) > most {
+			names = append(names, "…")
+		}
+		return strings.Join(names, ", ")
+	}
 	list := l.leaves(box)
 	if len(l.paths[list[0]]) > 0 { // the blocks around it are named after the modules
 		return l.operators(box, 2)

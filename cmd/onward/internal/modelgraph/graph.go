@@ -22,6 +22,8 @@ type Graph struct {
 	Values  []Value  `json:"values"`
 	Weights []Weight `json:"weights"`
 	FLOPs   int64    `json:"flops"` // of the model, 0 if unknown
+	// Constants is the number of nodes that only hold values. They are weights, not items.
+	Constants int `json:"-"`
 	// Unknown is the error of shape inference. If set, costs and most types are missing.
 	Unknown string `json:"unknown,omitempty"`
 }
@@ -228,12 +230,14 @@ func (b *builder) nodes(list []*onnx.Node, inputs, outputs []string, typed map[s
 	for _, n := range list {
 		if t := constant(n); t != nil && !result[n.Outputs[0]] {
 			b.weight(s, n.Outputs[0], t)
+			b.Constants++
 			continue
 		}
 		if w := b.filled(n, s); w != nil && !result[n.Outputs[0]] {
 			v := b.value(s, n.Outputs[0], "")
 			b.Weights = append(b.Weights, *w)
 			b.Values[v].Type, b.Values[v].Weight = w.Type, len(b.Weights)
+			b.Constants++
 			continue
 		}
 		rest = append(rest, n)

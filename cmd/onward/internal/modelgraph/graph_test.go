@@ -268,6 +268,23 @@ func TestBlocksByName(t *testing.T) {
 	}
 }
 
+// A repetition of modules has their names, not counts of operators.
+func TestBlocksOfModules(t *testing.T) {
+	b := onnx.NewModel("m").Opset("", 21)
+	b.Input("x", onnx.Float, 4).Output("y", onnx.Float, 4)
+	x := chain(b, "x", "/embed/", "Relu", "Abs", "Neg")
+	for l := range 24 {
+		x = chain(b, x, fmt.Sprintf("/attention_%d/", l), "Exp", "Tanh", "Add")
+		x = chain(b, x, fmt.Sprintf("/loose_%d_", l), "Sin", "Cos")
+		x = chain(b, x, fmt.Sprintf("/mlp_%d/", l), "Gelu", "Add", "Sigmoid")
+	}
+	b.Node("Identity", []string{x}, []string{"y"}).Name("/out")
+	text := of(t, b.Must()).tree(-1, "")
+	if want := "block attention_0, mlp_0 … attention_23, mlp_23 ×24\n"; !strings.Contains(text, want) {
+		t.Errorf("no %q in\n%s", want, text)
+	}
+}
+
 // Without names, repetitions are found by their operators, and begin where few values cross.
 func TestBlocksByStructure(t *testing.T) {
 	b := onnx.NewModel("m").Opset("", 21)
