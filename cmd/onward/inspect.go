@@ -21,6 +21,7 @@ import (
 	"github.com/onward-ml/onward/cmd/onward/internal/session"
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
 	"github.com/onward-ml/onward/cmd/onward/internal/weights"
+	"github.com/onward-ml/onward/internal/goengine"
 	"github.com/onward-ml/onward/onnx"
 )
 
@@ -47,6 +48,9 @@ type inspectJSON struct {
 	MACs            *int64   `json:"macs,omitempty"`
 	ActivationBytes *int64   `json:"activation_bytes,omitempty"`
 	FreeDimensions  []string `json:"free_dimensions"`
+	// SpecializedShapes is the number of input shapes for which cpu compiles plans, if the model
+	// has convolutions over free dimensions.
+	SpecializedShapes int `json:"specialized_shapes,omitempty"`
 	// UnknownSizes is the error of a run, if no sizes of the free dimensions were found that work.
 	UnknownSizes string            `json:"unknown_sizes,omitempty"`
 	Layers       []layerJSON       `json:"layers,omitempty"` // with --layers
@@ -119,6 +123,11 @@ func inspect(ctx context.Context, m *onnx.Model, layers bool, own session.Provid
 		r.countNodes(f.Nodes)
 	}
 	r.addCosts(m, layers)
+	if r.Operators["Conv"]+r.Operators["ConvTranspose"] > 0 {
+		if a, err := onward.Analyze(m, onward.Limits{}); err == nil && freeConv(a) {
+			r.SpecializedShapes = goengine.DefaultSpecializedShapes
+		}
+	}
 	r.addExample(ctx, m)
 	for p, err := range session.TryProviders(ctx, m, own, r.Nodes <= inspectOpens) {
 		r.Providers[p] = "ok"
@@ -127,6 +136,18 @@ func inspect(ctx context.Context, m *onnx.Model, layers bool, own session.Provid
 		}
 	}
 	return r, nil
+}
+
+// freeConv reports whether a graph has convolutions whose inputs have free heights or widths.
+func freeConv(a *onward.Analysis) bool {
+	values := a.ByName()
+	return slices.ContainsFunc(a.Nodes, func(n onward.NodeInfo) bool {
+		if n.OpType == "Conv" || n.OpType == "ConvTranspose" {
+			shape := values[n.Inputs[0]].Shape
+			return len(shape) > 2 && slices.ContainsFunc(shape[2:], func(d onward.Dim) bool { return d.Value < 0 })
+		}
+		return slices.ContainsFunc(n.Bodies, freeConv)
+	})
 }
 
 // addCosts adds the costs, if shape inference accepts the model.
@@ -270,6 +291,10 @@ func (r *inspectJSON) print(w io.Writer, path string) error {
 		fmt.Fprintf(w, "a run: %s MACs, %s of activations%s\n", text.Count(*r.MACs), text.Bytes(*r.ActivationBytes),
 			free)
 	}
+	if r.SpecializedShapes > 0 {
+		fmt.Fprintf(w, "plans on cpu: a general one, and one for each of up to %d shapes of the inputs: "+
+			"SessionOptions.SpecializedShapes\n", r.SpecializedShapes)
+	}
 	ops := text.SortedFunc(maps.Keys(r.Operators), func(a, b string) int {
 		return cmp.Or(r.Operators[b]-r.Operators[a], strings.Compare(a, b))
 	})
@@ -285,8 +310,8 @@ func (r *inspectJSON) print(w io.Writer, path string) error {
 		fmt.Fprintf(w, "provider %s: %s\n", p, text.Name(problem))
 	}
 	if r.UnknownSizes != "" {
-		fmt.Fprintf(w, "the sizes that inputs must have are unknown: choose them by --dimension and --shape. With these, "+
-			"%s\n", text.Name(r.UnknownSizes))
+		fmt.Fprintf(w, "the sizes that inputs must have are unknown: choose them by --dimension and --shape. With "+
+			"these, %s\n", text.Name(r.UnknownSizes))
 	}
 	fmt.Fprintf(w, "try it: onward run %s%s\n", text.Name(path), text.Name(r.example))
 	if len(r.Layers) == 0 {

@@ -95,3 +95,34 @@ func flat(t *testing.T, nodes int) string {
 	}
 	return saveModel(t, b.Must())
 }
+
+// TestInspectSaysHowManyPlans inspects convolutions over free and fixed sizes.
+func TestInspectSaysHowManyPlans(t *testing.T) {
+	for _, size := range []any{"width", 8} {
+		b := onnx.NewModel("m").Opset("", 17)
+		b.Input("x", onnx.Float, 1, 1, size, 8).Output("y", onnx.Float, 1, 1, size, 8)
+		b.Initializer("w", []float32{2}, 1, 1, 1, 1)
+		b.Node("Conv", []string{"x", "w"}, []string{"y"})
+		out, _ := command(t, exitOK, "inspect", saveModel(t, b.Must()))
+		if got, want := strings.Contains(out, "up to 8 shapes"), size != 8; got != want {
+			t.Errorf("size %v: got\n%s", size, out)
+		}
+	}
+}
+
+// TestInspectWithoutSizes inspects a model that runs with no size: inspect says what it does not
+// know.
+func TestInspectWithoutSizes(t *testing.T) {
+	b := onnx.NewModel("m").Opset("", 17)
+	b.Input("x", onnx.Float, "n").Output("y", onnx.Float, nil)
+	b.Initializer("w", make([]float32, 1000003), 1000003)
+	b.Node("NonZero", []string{"x"}, []string{"places"})
+	b.Node("Cast", []string{"places"}, []string{"f"}, onnx.Attrs{"to": int64(1)})
+	b.Node("Squeeze", []string{"f"}, []string{"s"})
+	b.Node("Concat", []string{"s", "s"}, []string{"twice"}, onnx.Attrs{"axis": int64(0)})
+	b.Node("Add", []string{"twice", "w"}, []string{"y"})
+	out, _ := command(t, exitOK, "inspect", saveModel(t, b.Must()))
+	if !strings.Contains(out, "the sizes that inputs must have are unknown: ") || !strings.Contains(out, "1000003") {
+		t.Errorf("got\n%s", out)
+	}
+}
