@@ -147,7 +147,11 @@ func profilePage(r *profileJSON) *page.Page {
 		Sections: []page.Section{
 			{Title: "One run", Note: "Each node as wide as its time; nodes of subgraphs are below the node that runs " +
 				"them. Arrow keys go from node to node, Enter or a double click zooms.", Flame: r.chart},
-			{Title: "Operators", Note: "Medians of the runs.", Table: ops}, {Title: "Nodes", Table: nodes}}}
+			{Title: "Operators", Note: "The run with the median time. " + r.Busy, Table: ops},
+			{Title: "Nodes", Table: nodes}}}
+	if r.Plan != "" {
+		p.Facts = append(p.Facts, page.Fact{Name: "plan", Value: r.planText()})
+	}
 	if r.FLOPs > 0 && r.RunMS > 0 {
 		p.Facts = append(p.Facts, page.Fact{Name: "GFLOP/s", Value: tick(float64(r.FLOPs) / r.RunMS / 1e6)})
 	}

@@ -22,17 +22,21 @@ import (
 	"github.com/onward-ml/onward/internal/trace"
 )
 
-// profileJSON is the output of --json. Times are medians over the runs in milliseconds.
+// profileJSON is the output of --json. Times are milliseconds of one run, the one with the median
+// total.
 type profileJSON struct {
 	Model      string         `json:"model"`
 	Provider   string         `json:"provider"`
 	Threads    int            `json:"threads"`
 	Precision  string         `json:"precision,omitempty"`  // "" for float32
-	Plan       string         `json:"plan,omitempty"`       // input shapes that the plan is specialized to; "" if the engine has one plan
+	Plan       string         `json:"plan,omitempty"`       // "general", or input shapes that it is specialized to; "": one plan
 	Dimensions map[string]int `json:"dimensions,omitempty"` // sizes of free dimensions, if inputs were generated
 	Runs       int            `json:"runs"`
 	RunMS      float64        `json:"run_ms"`   // a run, observed
-	NodesMS    float64        `json:"nodes_ms"` // all nodes of a run
+	NodesMS    float64        `json:"nodes_ms"` // all nodes of this run
+	FastestMS  float64        `json:"fastest_ms"`
+	SlowestMS  float64        `json:"slowest_ms"`
+	Busy       string         `json:"busy,omitempty"` // signs that other processes disturbed the measurement
 	FLOPs      int64          `json:"flops"`
 	Peak       *peak.Peak     `json:"peak,omitempty"` // what the threads reach at most, measured
 	Ops        []profileLine  `json:"operators"`
@@ -92,8 +96,8 @@ func profileCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "profile MODEL",
 		Short: "Show the time of each node, and its share of the machine's peak",
-		Long: `Show the time of each operator and each node: the median of several runs after two
-warm-up runs. A fused node is listed with the nodes of the model that it computes and
+		Long: `Show the time of each operator and each node in one run: of several runs after two
+warm-up runs, the one with the median time. A fused node is listed with the nodes of the model that it computes and
 with their shapes. The time of a node with subgraphs includes their nodes, which are
 listed too. The nodes of a native library are those of its own profile; nodes of the
 model are found by name.
@@ -191,6 +195,7 @@ func profile(ctx context.Context, path string, o *profileOptions) (*profileJSON,
 	}
 	costs := costsOf(path, feed.Values) // nil if the model cannot be analyzed; it has been run
 	r.addCosts(costs, p.nodes)
+	r.Busy = r.busy()
 	return r, nil
 }
 
@@ -270,15 +275,18 @@ func printProfile(w io.Writer, r *profileJSON, top int) error {
 		fmt.Fprintf(w, ", free dimensions: %s", text.Name(r.sizes))
 	}
 	if r.Plan != "" {
-		fmt.Fprintf(w, ", plan specialized to %s", text.Name(r.Plan))
+		fmt.Fprintf(w, ", %s", text.Name(r.planText()))
 	}
-	fmt.Fprintf(w, "\n%.4g ms a run, %.4g ms in its nodes, median of %d runs", r.RunMS, r.NodesMS, r.Runs)
+	fmt.Fprintf(w, "\n%.4g ms a run, %.4g ms in its nodes; the median of %d runs", r.RunMS, r.NodesMS, r.Runs)
 	if r.FLOPs > 0 && r.RunMS > 0 {
 		fmt.Fprintf(w, "; %sFLOP, %.4g GFLOP/s", text.Scaled(r.FLOPs), float64(r.FLOPs)/r.RunMS/1e6)
 	}
 	fmt.Fprintln(w)
 	if r.Peak != nil {
 		fmt.Fprintf(w, "peak: %s\n", peakText(r.Peak))
+	}
+	if r.Busy != "" {
+		fmt.Fprintln(w, r.Busy)
 	}
 	fmt.Fprintln(w)
 	t := text.NumberTable(w)
@@ -302,6 +310,14 @@ func printProfile(w io.Writer, r *profileJSON, top int) error {
 			text.Name(opName(l)), text.Name(l.Name), text.Name(l.computes()), l.Shapes)
 	}
 	return t.Flush()
+}
+
+// planText says which plan ran.
+func (r *profileJSON) planText() string {
+	if r.Plan == driver.GeneralPlan {
+		return "general plan"
+	}
+	return "plan specialized to " + r.Plan
 }
 
 // figures returns the rate and the share of the peak as two cells.

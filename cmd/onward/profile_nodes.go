@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"runtime"
 	"slices"
 	"sort"
@@ -124,16 +125,21 @@ func shapesOf(values []tensor.Value) string {
 	return strings.Join(s, " ")
 }
 
-// summary returns the medians.
+// summary returns the times of one run, so that they add up: that with the median total.
 func (p *profiler) summary() *profileJSON {
-	r := &profileJSON{Runs: p.run, RunMS: median(p.totals), NodesMS: median(p.sums)}
+	at := slices.Index(p.totals, slices.Sorted(slices.Values(p.totals))[(p.run-1)/2])
+	r := &profileJSON{Runs: p.run, RunMS: p.totals[at], FastestMS: slices.Min(p.totals),
+		SlowestMS: slices.Max(p.totals)}
+	if at < len(p.sums) {
+		r.NodesMS = p.sums[at]
+	}
 	for _, n := range p.nodes {
 		for len(n.times) < p.run { // it did not run
 			n.times = append(n.times, 0)
 		}
 		r.Nodes = append(r.Nodes,
 			profileLine{Index: n.Index, Name: n.Name, Op: n.OpType, Domain: n.Domain, Shapes: n.shapes,
-				Count: (n.count + p.run - 1) / p.run, TimeMS: median(n.times), ceiling: -1})
+				Count: (n.count + p.run - 1) / p.run, TimeMS: n.times[at], ceiling: -1})
 	}
 	return r
 }
@@ -265,6 +271,20 @@ func (l *profileLine) finish(total float64) {
 			l.OfPeak = text.Finite(l.ceiling / l.TimeMS)
 		}
 	}
+}
+
+// busy says what other processes probably did to the figures, "" if there is no sign of them.
+func (r *profileJSON) busy() string {
+	const most = 1.25 // of the fastest run
+	s := ""
+	if r.RunMS > most*r.FastestMS {
+		s = fmt.Sprintf("Other processes seem to slow the runs down, which took %.4g to %.4g ms.", r.FastestMS,
+			r.SlowestMS)
+	}
+	if slices.ContainsFunc(r.Nodes, func(l profileLine) bool { return l.OfPeak != nil && *l.OfPeak > most }) {
+		s += " Nodes above the peak show that it was measured too low, while other processes ran."
+	}
+	return strings.TrimSpace(s)
 }
 
 // threadsOf returns the number of threads that a flag stands for.

@@ -120,6 +120,28 @@ func TestProfileSummary(t *testing.T) {
 	}
 }
 
+// The figures are those of one run, so that they add up: neither the run that others slowed down
+// nor medians of nodes in different runs.
+func TestProfileSummaryIsOneRun(t *testing.T) {
+	p := newProfiler()
+	for _, run := range [][3]int{{10, 1, 11}, {1, 10, 12}, {1, 1, 50}} {
+		for i, ms := range run[:2] {
+			p.node(onward.NodeRun{Index: i, OpType: "Custom", Duration: time.Duration(ms) * time.Millisecond})
+		}
+		p.endRun(time.Duration(run[2]) * time.Millisecond)
+	}
+	r := p.summary()
+	if r.RunMS != 12 || r.NodesMS != 11 || r.Nodes[0].TimeMS+r.Nodes[1].TimeMS != 11 || r.busy() != "" {
+		t.Errorf("%+v", r)
+	}
+	r.RunMS = 20
+	over := 4.82
+	r.Nodes[0].OfPeak = &over
+	if got := r.busy(); !strings.Contains(got, "took 11 to 50 ms. Nodes above the peak") {
+		t.Errorf("busy: %q", got)
+	}
+}
+
 func mustExample(t *testing.T, name string) *onnx.Model {
 	t.Helper()
 	m, err := modelfile.Load(name)
