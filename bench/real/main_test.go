@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"encoding/hex"
+	"errors"
+	"io/fs"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -157,8 +159,50 @@ func TestFetchReportsFailures(t *testing.T) {
 		t.Setenv(v, t.TempDir())
 	}
 	t.Setenv("PATH", "")
-	all, missing, err := rows(context.Background(), regexp.MustCompile(""), "1", []string{"cpu"})
-	if err != nil || len(all) != 0 || len(missing) != len(wheels()) || !strings.Contains(missing[0], "nudenet==3.4.2") {
-		t.Errorf("rows = %v, %q, %v; want no rows and a reason for each wheel", all, missing, err)
+	s := selection{only: regexp.MustCompile(""), threads: "1", providers: []string{"cpu"}}
+	all, missing, err := s.rows(context.Background())
+	if err != nil || len(all) != 0 || len(missing) != len(wheels())+len(groups) ||
+		!strings.Contains(missing[0], "nudenet==3.4.2") ||
+		!strings.Contains(missing[len(missing)-1], "paddle are not made") {
+		t.Errorf("rows = %v, %q, %v; want no rows and a reason for each wheel and group", all, missing, err)
+	}
+	// Nothing is fetched for -quick.
+	s.quick = true
+	if _, missing, err := s.rows(context.Background()); err != nil || len(missing) < 5 ||
+		!strings.Contains(missing[0], "not in the cache") {
+		t.Errorf("missing for -quick = %q, %v", missing, err)
+	}
+}
+
+// TestExports reads the entries of a group as export.py writes them, and compares those in the
+// cache with their models.
+func TestExports(t *testing.T) {
+	names := map[string]bool{}
+	for _, group := range groups {
+		dir, list, err := exports(group)
+		if errors.Is(err, fs.ErrNotExist) {
+			t.Logf("exports not compared: the group %s is not in the cache; make real-exports makes it", group)
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range list {
+			if names[x.Name] || len(x.Sizes) != 2 {
+				t.Errorf("%s is listed twice or has %d sizes, want 2", x.Name, len(x.Sizes))
+			}
+			if names[x.Name] = true; x.NotExported != "" {
+				continue
+			}
+			m, err := onnx.ReadFile(filepath.Join(dir, x.Name+".onnx"), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := file{path: x.Name}
+			for _, shapes := range x.Sizes {
+				f.sizes = append(f.sizes, size{shapes: shapes})
+			}
+			compareInputs(t, &f, m)
+		}
 	}
 }

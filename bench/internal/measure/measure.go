@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onward-ml/onward/bench/internal/gate"
 	"github.com/onward-ml/onward/internal/testing/openvinolib"
 	"github.com/onward-ml/onward/internal/testing/ortlib"
 )
@@ -100,6 +101,7 @@ func (m *Measured) Add(round *Measured) {
 
 // Row is a model file with its measurements by number of threads.
 type Row struct {
+	Group     string // before the name in recorded ratios; may be empty
 	Name      string
 	File      string
 	Args      []string // additional arguments of onward bench
@@ -186,4 +188,30 @@ func (p *Program) Run(ctx context.Context, r *Row, threads int, providers []stri
 	}
 	m := new(Measured)
 	return m, json.Unmarshal(out, m)
+}
+
+// Gate compares the rows' ratios of ONNX Runtime's minimal time to that of cpu with recorded ones,
+// or records them. A case whose ratio fell is measured again in as many rounds.
+func (p *Program) Gate(ctx context.Context, g *gate.Program, rows []*Row, rounds int) error {
+	ratios, again := map[string]float64{}, map[string]func() (*Measured, error){}
+	for _, r := range rows {
+		for _, m := range r.By {
+			if ratio := m.Ratio((*Result).Minimum, "ort"); ratio > 0 {
+				name := fmt.Sprintf("%s, %dT", r.Name, m.Threads)
+				if r.Group != "" {
+					name = r.Group + ": " + name
+				}
+				ratios[name], again[name] = ratio, func() (*Measured, error) {
+					return p.Run(ctx, r, m.Threads, r.Providers, rounds)
+				}
+			}
+		}
+	}
+	return g.Finish(ratios, func(name string) (float64, error) {
+		x, err := again[name]()
+		if err != nil {
+			return 0, err
+		}
+		return x.Ratio((*Result).Minimum, "ort"), nil
+	})
 }
