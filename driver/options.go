@@ -212,7 +212,8 @@ const (
 type Limits struct {
 	// MaxMemory is the largest total size, in bytes, of the intermediate results and
 	// outputs of one run, and of the data that is read from the model's files. Mapped files
-	// do not count. Default: half of the machine's memory.
+	// do not count. Default: half of the memory that the machine has, or that the control group
+	// of the process is limited to.
 	MaxMemory int64
 	// Budget bounds the memory of this session's runs and of its model's data together with
 	// that of other sessions that have the same budget. Runs of the Go engine count. Default:

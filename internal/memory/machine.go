@@ -2,8 +2,9 @@ package memory
 
 import "sync"
 
-// Default returns half of the machine's memory in bytes, or 4 GiB if its size is unknown. It is the
-// limit for data of unknown origin if there is no other.
+// Default returns half of the memory in bytes that the machine has, or that the control group of
+// the process is limited to; 4 GiB if it is unknown. It is the limit for data of unknown origin if
+// there is no other.
 var Default = sync.OnceValue(func() int64 {
 	if n := machine(); n > 0 {
 		return n / 2
