@@ -73,6 +73,11 @@ type spec struct {
 	labels   []string
 }
 
+// carried reports whether the protocol has the type of a value: maps and sequences are not.
+func carried(a onward.NodeArg) bool {
+	return a.ElementType().Kind == tensor.KindTensor && datatypeName(a.ElementType().Elem) != ""
+}
+
 // complete fills in what a configuration leaves out from the model and checks the rest. It
 // returns the inputs and the outputs that the protocol can carry.
 func complete(c *inference.ModelConfig, name string, sess *onward.Session,
@@ -132,8 +137,8 @@ func complete(c *inference.ModelConfig, name string, sess *onward.Session,
 		at := slices.IndexFunc(c.Output, func(x *inference.ModelOutput) bool { return x.Name == a.Name })
 		s, err := specOf("output", a, batch)
 		if err != nil {
-			if at < 0 && (a.ElementType().Kind != tensor.KindTensor || datatypeName(a.ElementType().Elem) == "") {
-				continue // the protocol cannot carry it, and it is not asked for
+			if at < 0 && !carried(a) {
+				continue // it is not asked for
 			}
 			return nil, nil, err
 		}

@@ -159,6 +159,17 @@ func (s *Server) index(onlyReady bool) ([]*inference.RepositoryIndexResponse_Mod
 	return l, nil
 }
 
+// flat returns the path of a model of the repository that is a file without a version: MODEL.onnx
+// in the repository, or model.onnx in the model's folder; "" if there is none.
+func (s *Server) flat(name, file string) string {
+	for _, path := range []string{filepath.Join(s.repo, name+".onnx"), filepath.Join(s.repo, name, file)} {
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			return path
+		}
+	}
+	return ""
+}
+
 // list returns the names of the models in the repository and in Options.Models.
 func (s *Server) list() ([]string, error) {
 	var l []string
@@ -174,13 +185,23 @@ func (s *Server) list() ([]string, error) {
 	}
 	for _, e := range entries {
 		info, err := os.Stat(filepath.Join(s.repo, e.Name())) // follows links: mounted volumes have them
-		if err != nil || !info.IsDir() || strings.HasPrefix(e.Name(), ".") || checkName(e.Name()) != nil {
+		if err != nil || strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
-		if slices.Contains(l, e.Name()) {
-			return nil, errorf(InvalidArgument, "model %q is both in the repository and given by its file", e.Name())
+		name, flat := strings.CutSuffix(e.Name(), ".onnx")
+		if info.IsDir() {
+			name = e.Name()
+		} else if !flat || !info.Mode().IsRegular() {
+			continue
 		}
-		l = append(l, e.Name())
+		if checkName(name) != nil {
+			continue
+		}
+		if slices.Contains(l, name) {
+			return nil, errorf(InvalidArgument,
+				"model %q is both in the repository and given by its file, or is twice in the repository", name)
+		}
+		l = append(l, name)
 	}
 	return l, nil
 }
@@ -373,7 +394,7 @@ func (s *Server) signatureOf(name string) string {
 			return signature(m.Path)
 		}
 	}
-	return signature(filepath.Join(s.repo, name))
+	return signature(filepath.Join(s.repo, name)) + signature(filepath.Join(s.repo, name+".onnx"))
 }
 
 // candidate is a version that the configuration selects.
@@ -411,7 +432,14 @@ func (s *Server) candidates(name string, override *inference.ModelConfig) ([]can
 	if err := checkConfig(cfg, name); err != nil {
 		return nil, fmt.Errorf("config.pbtxt: %w", err)
 	}
+	file := cmp.Or(cfg.DefaultModelFilename, "model.onnx")
 	numbers, err := versionsIn(dir)
+	if len(numbers) == 0 {
+		if path := s.flat(name, file); path != "" {
+			return []candidate{{number: 1, path: path, dir: dir, signature: signature(path) + cfg.String(),
+				config: cfg}}, nil
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -419,12 +447,11 @@ func (s *Server) candidates(name string, override *inference.ModelConfig) ([]can
 		numbers = []int64{1} // an ensemble has no files, and many tools keep no empty folders
 	}
 	if len(numbers) == 0 {
-		return nil, fmt.Errorf("model folder %s has no version folder, such as 1", dir)
+		return nil, fmt.Errorf("model folder %s has no version folder, such as 1, and no %s", dir, file)
 	}
 	if numbers, err = selectVersions(cfg.VersionPolicy, numbers); err != nil {
 		return nil, err
 	}
-	file := cmp.Or(cfg.DefaultModelFilename, "model.onnx")
 	var l []candidate
 	for _, n := range numbers {
 		vdir := filepath.Join(dir, strconv.FormatInt(n, 10))

@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -386,5 +387,71 @@ func TestPollingSparseExternalData(t *testing.T) {
 	}
 	if w := call(s, "POST", "/v2/models/m/infer", []byte(fp32("[1,2]", "[1,2]"))); w.Code != 200 {
 		t.Errorf("the other model: %d %s", w.Code, w.Body)
+	}
+}
+
+// TestFlatModels serves models without version folders, and finds a changed one.
+func TestFlatModels(t *testing.T) {
+	repo := writeRepo(t, map[string][]byte{"a.onnx": scaled(t, 2), "b/model.onnx": scaled(t, 3),
+		"b/config.pbtxt": []byte("max_batch_size: 4"), "c/1/model.onnx": scaled(t, 4), "c/model.onnx": scaled(t, 5),
+		"notes.txt": nil, ".hidden.onnx": nil})
+	s := newServer(t, repo, nil)
+	if !s.Ready() {
+		t.Error("the server is not ready")
+	}
+	want := func(model, y string) {
+		t.Helper()
+		w := call(s, "POST", "/v2/models/"+model+"/infer", []byte(fp32("[1,2]", "[1,1]")))
+		if w.Code != 200 || !strings.Contains(w.Body.String(), `"data":[`+y+","+y+"]") {
+			t.Errorf("%s: %d %s, want %s", model, w.Code, w.Body, y)
+		}
+	}
+	want("a", "2")
+	want("b", "3")
+	want("c", "4") // a version is preferred
+	write(t, filepath.Join(repo, "a.onnx"), scaled(t, 70))
+	write(t, filepath.Join(repo, "d.onnx"), scaled(t, 8))
+	if err := s.Poll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want("a", "70")
+	want("d", "8")
+	broken := writeRepo(t, map[string][]byte{"a.onnx": []byte("garbage")})
+	if _, err := New(t.Context(), broken, quiet(nil)); err == nil || !strings.Contains(err.Error(), "'a'") {
+		t.Errorf("a broken file: %v", err)
+	}
+	twice := writeRepo(t, map[string][]byte{"a.onnx": scaled(t, 1), "a/1/model.onnx": scaled(t, 1)})
+	if _, err := New(t.Context(), twice, quiet(nil)); err == nil ||
+		!strings.Contains(err.Error(), "is twice in the repository") {
+		t.Errorf("a model in a file and a folder: %v", err)
+	}
+}
+
+// TestOutputsThatAreLeftOutAreLogged serves a classifier whose second output is a sequence of maps.
+func TestOutputsThatAreLeftOutAreLogged(t *testing.T) {
+	b := onnx.NewModel("m").Opset("", 17).Opset("ai.onnx.ml", 1)
+	b.Input("x", onnx.Float, 1, 2).Output("y", onnx.Float, 1, 2)
+	b.Node("Identity", []string{"x"}, []string{"y"})
+	b.Node("ZipMap", []string{"x"}, []string{"probabilities"},
+		onnx.Attrs{"classlabels_int64s": []int64{0, 1}}).Domain("ai.onnx.ml")
+	m := b.Must()
+	value := tensor.TensorType(tensor.TypeFloat32)
+	item := tensor.Type{Kind: tensor.KindMap, Elem: tensor.TypeInt64, Of: &value}
+	m.Graph.Outputs = append(m.Graph.Outputs,
+		&onnx.ValueInfo{Name: "probabilities", Type: onnx.NewType(tensor.Type{Kind: tensor.KindSequence, Of: &item})})
+	data, err := m.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	s, err := New(t.Context(), "", &Options{Models: []Model{{Name: "m", Data: data}},
+		Logger: slog.New(slog.NewTextHandler(&out, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if log := out.String(); !strings.Contains(log, "left out of responses") ||
+		!strings.Contains(log, "output=probabilities") || strings.Contains(log, "output=y") {
+		t.Errorf("log: %s", log)
 	}
 }

@@ -201,7 +201,8 @@ func New(ctx context.Context, repo string, opts *Options) (*Server, error) {
 		return nil, fmt.Errorf("serve: %w", err)
 	}
 	if len(found) == 0 {
-		s.log.Warn("no models to serve: the repository has no folder MODEL/VERSION/model.onnx; one that is added is "+
+		s.log.Warn("no models to serve: the repository has no MODEL/VERSION/model.onnx, MODEL/model.onnx or "+
+			"MODEL.onnx; one that is added is "+
 			"found by polling (--poll) "+
 			"or when a client loads it (--model-control)", "repository", repo)
 	}

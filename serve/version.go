@@ -90,6 +90,12 @@ func (v *version) configure(ctx context.Context, sess *onward.Session, dir strin
 	if v.inputs, v.outputs, err = complete(v.config, v.model, sess, o); err != nil {
 		return err
 	}
+	for _, a := range sess.Outputs() {
+		if !carried(a) {
+			s.log.Warn("an output is left out of responses: the protocol carries tensors only", "model", v.model,
+				"version", v.number, "output", a.Name, "type", a.Type)
+		}
+	}
 	if err := readLabels(v.config, v.outputs, dir); err != nil {
 		return err
 	}

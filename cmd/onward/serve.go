@@ -70,7 +70,8 @@ func serveCommand() *cobra.Command {
 Triton's extensions.
 
 REPO is a folder with a folder for each model: REPO/MODEL/VERSION/model.onnx, and
-optionally REPO/MODEL/config.pbtxt. A MODEL file is served under its name without .onnx,
+optionally REPO/MODEL/config.pbtxt. A model without versions, REPO/MODEL/model.onnx or
+REPO/MODEL.onnx, is version 1. A MODEL file is served under its name without .onnx,
 as version 1.
 
 An address without a host, such as :8000, uses the host of --listen. Log records are
@@ -108,9 +109,10 @@ JSON, on stderr. After SIGTERM, the server ends when the requests in progress ha
 		"runs of a model at the same time, without instance_group (default number of CPUs; 1 with batches)")
 	f.IntVar(&o.server.MaxRequests, "max-requests", 0, "requests in progress (default 4096)")
 	f.Int64Var(&o.server.MaxBody, "max-body", 0, "size of a request in bytes (default 64 MiB)")
-	f.Int64Var(&o.maxMemory, "max-memory", 0, "memory of one run in bytes (default half of the machine's)")
+	f.Int64Var(&o.maxMemory, "max-memory", 0,
+		"memory of one run in bytes (default half of the machine's or of the control group's)")
 	f.Int64Var(&o.server.TotalMemory, "total-memory", 0,
-		"memory of all requests and runs together in bytes (default half of the machine's)")
+		"memory of all requests and runs together in bytes (default half of the machine's or of the control group's)")
 	f.DurationVar(&o.server.Timeout, "timeout", 0, "longest time of a request (default no limit)")
 	f.DurationVar(&o.readTimeout, "read-timeout", time.Minute, "longest time for a request to arrive")
 	f.StringSliceVar(&o.hosts, "allowed-host", nil, `names of the server in requests over REST, besides localhost and IP addresses; "*" for all (default: all if it listens on other interfaces than loopback)`)
