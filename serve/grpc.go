@@ -318,7 +318,9 @@ func (g *service) infer(ctx context.Context, m *inference.ModelInferRequest, rec
 	defer done()
 	r, err := decodeMessage(m, memory)
 	if err != nil {
-		return nil, invalid(err)
+		err = invalid(err)
+		g.s.undecoded(m.ModelName, m.ModelVersion, received, err)
+		return nil, err
 	}
 	r.received = received
 	if md, ok := metadata.FromIncomingContext(ctx); ok && g.s.tracer != nil { // md is a copy

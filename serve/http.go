@@ -189,26 +189,9 @@ func (s *Server) postInfer(w http.ResponseWriter, hr *http.Request) error {
 	defer memory.release()
 	ctx, cancel := s.deadline(propagation.TraceContext{}.Extract(hr.Context(), propagation.HeaderCarrier(hr.Header)))
 	defer cancel()
-	data, err := s.body(w, hr.WithContext(ctx), memory)
+	r, err := s.receive(w, hr.WithContext(ctx), memory)
 	if err != nil {
-		return err
-	}
-	header, binary := data, []byte(nil)
-	if h := hr.Header.Get(headerLength); h != "" {
-		n, err := strconv.ParseUint(h, 10, 63)
-		if err != nil {
-			return errorf(InvalidArgument, "header %s is %.32q, want a number of bytes", headerLength, h)
-		}
-		if n > uint64(len(data)) {
-			return errorf(InvalidArgument, "header %s is %d, but the body has %d bytes", headerLength, n, len(data))
-		}
-		header, binary = data[:n], data[n:]
-	}
-	r, err := decodeInfer(header, binary, memory)
-	if err != nil {
-		return invalid(err)
-	}
-	if err := r.address(hr.PathValue("model"), hr.PathValue("version")); err != nil {
+		s.undecoded(hr.PathValue("model"), hr.PathValue("version"), received, err)
 		return err
 	}
 	r.received = received
@@ -229,6 +212,31 @@ func (s *Server) postInfer(w http.ResponseWriter, hr *http.Request) error {
 		return err
 	}
 	return writeInfer(w, hr, head, parts)
+}
+
+// receive reads and decodes an inference request.
+func (s *Server) receive(w http.ResponseWriter, hr *http.Request, memory *reservation) (*request, error) {
+	data, err := s.body(w, hr, memory)
+	if err != nil {
+		return nil, err
+	}
+	header, binary := data, []byte(nil)
+	if h := hr.Header.Get(headerLength); h != "" {
+		n, err := strconv.ParseUint(h, 10, 63)
+		if err != nil {
+			return nil, errorf(InvalidArgument, "header %s is %.32q, want a number of bytes", headerLength, h)
+		}
+		if n > uint64(len(data)) {
+			return nil, errorf(InvalidArgument, "header %s is %d, but the body has %d bytes", headerLength, n,
+				len(data))
+		}
+		header, binary = data[:n], data[n:]
+	}
+	r, err := decodeInfer(header, binary, memory)
+	if err != nil {
+		return nil, invalid(err)
+	}
+	return r, r.address(hr.PathValue("model"), hr.PathValue("version"))
 }
 
 // address sets the model and version from the path. If the body names them too, they must be equal.

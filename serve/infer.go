@@ -208,6 +208,19 @@ func (s *Server) infer(ctx context.Context, r *request) (*response, error) {
 	return s.inferVersion(ctx, v, r)
 }
 
+// undecoded counts a request that has failed before it was a request to a model, if that is loaded.
+func (s *Server) undecoded(model, number string, received time.Time, err error) {
+	v, e := s.acquire(model, number)
+	if e != nil {
+		return
+	}
+	defer v.release()
+	r := &request{received: received}
+	v.stats.record(r, nil, err)
+	s.metrics.record(v, r, nil, err)
+	s.errors.add(v.model, err)
+}
+
 // inferVersion runs a request on a version, and counts it.
 func (s *Server) inferVersion(ctx context.Context, v *version, r *request) (*response, error) {
 	ctx, end := s.trace(ctx, v, r)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/onward-ml/onward/datasets"
 	"github.com/onward-ml/onward/internal/testing/browser"
+	"github.com/onward-ml/onward/serve/inference"
 )
 
 func TestPageFiles(t *testing.T) {
@@ -64,6 +65,32 @@ func TestLastErrors(t *testing.T) {
 	}
 }
 
+// TestRequestsThatFailToParseAreCounted sends bodies that are no requests, over both protocols.
+func TestRequestsThatFailToParseAreCounted(t *testing.T) {
+	s := one(t, scaled(t, 1))
+	for _, body := range []string{"", "no JSON", `{"inputs":[{"name":"x","datatype":"FP32","shape":[1,2],"data":[1]}]}`} {
+		if w := call(s, "POST", "/v2/models/m/infer", []byte(body)); w.Code != 400 {
+			t.Errorf("%q: %d %s", body, w.Code, w.Body)
+		}
+	}
+	refused(t, s, `{"inputs":[]}`, 400, "") // decoded, and counted once
+	_, err := dial(t, s).ModelInfer(t.Context(), &inference.ModelInferRequest{ModelName: "m",
+		Inputs: []*inference.ModelInferRequest_InferInputTensor{{Name: "x", Datatype: "NONE"}}})
+	if err == nil {
+		t.Error("a wrong data type is accepted")
+	}
+	call(s, "POST", "/v2/models/none/infer", nil) // no model, no series
+	metrics := httptest.NewRecorder()
+	s.MetricsHandler().ServeHTTP(metrics, httptest.NewRequest("GET", "/metrics", nil))
+	if want := `nv_inference_request_failure{model="m",reason="OTHER",version="1"} 5`; !strings.Contains(metrics.Body.String(), want+"\n") {
+		t.Errorf("the metrics have no %s:\n%s", want, metrics.Body)
+	}
+	if w := call(s, "GET", "/v2/models/m/stats", nil); !strings.Contains(w.Body.String(), `"fail":{"count":5`) &&
+		!strings.Contains(w.Body.String(), `"fail":{"count":"5"`) {
+		t.Errorf("the statistics count other failures than 5: %s", w.Body)
+	}
+}
+
 // TestPageInBrowser opens the status page in Chromium, runs a model with the keyboard alone, and
 // sees its result, the counts and an error.
 func TestPageInBrowser(t *testing.T) {
@@ -109,11 +136,12 @@ func TestPageInBrowser(t *testing.T) {
 	p.Wait(t, `document.getElementById('result').innerText.includes('"probabilities"')`)
 	p.Wait(t, `document.querySelector('#models tr td.number').innerText == '1'`)
 	p.Wait(t, `document.querySelectorAll('#models svg[role=img] polyline').length == 4`)
+	p.Wait(t, `/ \/s$/.test(document.querySelector('#models td.curve').innerText)`)
 
 	do(p.Eval(`document.querySelector('#inputs textarea').value = '[1]'`, nil))
 	do(p.Press("Enter"))
 	p.Wait(t, `document.getElementById('result').className == 'bad'`)
-	// A body that cannot be decoded is no request to the model; a wrong shape is.
+	// The second mistake is found after the request was decoded.
 	do(p.Eval(`(() => { const i = document.querySelector('#inputs input'); i.value = '1, 1, 1, 1'; i.dispatchEvent(new Event('change')); })()`, nil))
 	do(p.Press("Enter"))
 	p.Wait(t, `document.getElementById('errors').innerText.includes('unexpected shape')`)

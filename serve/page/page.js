@@ -32,18 +32,18 @@ const post = async (path, body) => JSON.parse(await call(path, {method: 'POST', 
 
 function milliseconds(ns) { return ns ? (ns / 1e6).toPrecision(3) + ' ms' : '–'; }
 
-function curve(values, label) {
-  const cell = make('td');
+function curve(values, label, unit) {
+  const cell = make('td', undefined, 'curve');
   const last = values.at(-1), top = Math.max(...values, 1e-9);
   const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
   svg.setAttribute('viewBox', '0 0 ' + (kept - 1) + ' 100');
   svg.setAttribute('preserveAspectRatio', 'none');
   svg.setAttribute('role', 'img');
-  svg.setAttribute('aria-label', label + ', now ' + (last ?? 0).toPrecision(3) + ', at most ' + top.toPrecision(3));
+  svg.setAttribute('aria-label', label + ', now ' + (last ?? 0).toPrecision(3) + unit + ', at most ' + top.toPrecision(3) + unit);
   const line = document.createElementNS('http://www.w3.org/2000/svg', 'polyline');
   line.setAttribute('points', values.map((v, i) => (kept - values.length + i) + ',' + (98 - 96 * v / top)).join(' '));
   svg.append(line);
-  cell.append(svg, ' ' + (last ?? 0).toPrecision(3));
+  cell.append(svg, ' ' + (last ?? 0).toPrecision(3) + unit);
   return cell;
 }
 
@@ -70,11 +70,11 @@ async function poll() {
     const rows = index.map(m => {
       const s = stats.model_stats.find(s => s.name === m.name && s.version === m.version);
       const row = make('tr');
-      row.append(make('td', m.name), make('td', m.version), make('td', (m.state || 'UNAVAILABLE') + (m.reason ? ': ' + m.reason : ''), m.state === 'READY' ? '' : 'bad'));
+      row.append(make('td', m.name), make('td', m.version), make('td', (m.state || 'UNAVAILABLE') + (m.reason ? ': ' + m.reason : ''), m.state === 'READY' ? 'ok' : 'bad'));
       if (s) {
         const {success, fail} = s.inference_stats, h = point(s);
         row.append(make('td', success.count, 'number'), make('td', fail.count, fail.count ? 'number bad' : 'number'), make('td', milliseconds(success.count && success.ns / success.count), 'number'),
-          curve(h.rates, 'Requests per second'), curve(h.times, 'Milliseconds of a request'));
+          curve(h.rates, 'Requests per second', ' /s'), curve(h.times, 'Time of a request', ' ms'));
       }
       return row;
     });
