@@ -161,7 +161,7 @@ tidy:
 
 APIDIFF ?= golang.org/x/exp/cmd/apidiff@v0.0.0-20260112195511-716be5621a96
 BASE ?= $(shell git describe --tags --abbrev=0 --match 'v*' 2>/dev/null)
-API = . ./driver ./onnx ./tensor ./tokenizer ./backend ./backendtest ./preset ./calibration ./datasets ./preprocess ./provider/ort ./provider/openvino
+API = . ./driver ./onnx ./tensor ./tokenizer ./pipeline ./backend ./backendtest ./preset ./calibration ./datasets ./preprocess ./provider/ort ./provider/openvino
 
 apidiff:
 	@if [ -z '$(BASE)' ]; then echo 'left out: there is no tag; make apidiff BASE=COMMIT compares with a commit'; exit; fi; \

@@ -112,12 +112,13 @@ var layers = map[string][]string{
 	"internal/opset":      {".", "driver", "onnx", "tensor"},
 	"tables":              {".", "driver", "onnx", "tensor", "internal/imageinput"},
 	"preprocess":          {".", "driver", "onnx", "tensor", "internal/imageinput"},
+	"pipeline":            {".", "driver", "onnx", "tensor", "tokenizer", "preprocess"},
 	"preset":              {"backend", ".", "driver", "onnx", "tensor", "internal/atomicfile"},
 	"backendtest":         {"backend", ".", "driver", "imagecodec", "onnx", "tensor", "internal/atomicfile"},
 	"serve":               {".", "driver", "onnx", "tensor"},
 
 	// Examples show what a user of the module can do.
-	"examples": {".", "backend", "preprocess", "preset", "calibration", "datasets", "driver", "onnx", "tensor"},
+	"examples": {".", "backend", "pipeline", "preprocess", "preset", "calibration", "datasets", "driver", "onnx", "tensor"},
 
 	// Commands and test helpers may import everything, and nothing imports them.
 	"cmd":                 {"*"},
