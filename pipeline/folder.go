@@ -50,6 +50,24 @@ func openFolder(dir string, opts *Options) (*folder, error) {
 	return f, nil
 }
 
+// cleanPath returns a path of modules.json as package fs wants it.
+func cleanPath(name string) string {
+	if name == "" {
+		return "."
+	}
+	return name
+}
+
+// sub returns a folder within f, which need not be closed.
+func (f *folder) sub(name string) (*folder, error) {
+	name = cleanPath(name)
+	sub, err := fs.Sub(f.fs, name)
+	if err != nil {
+		return nil, err
+	}
+	return &folder{path: filepath.Join(f.path, filepath.FromSlash(name)), root: f.root, fs: sub, opts: f.opts}, nil
+}
+
 func (f *folder) Close() error { return f.root.Close() }
 
 // wrap adds the path of the folder to an error.

@@ -66,6 +66,13 @@ func OpenFS(folder fs.FS, name string, opts *Options) (*Tokenizer, error) {
 	if err := f.load(p, name, opts); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
+	if opts.Lowercase {
+		list := normalizerSequence{lowercaseNormalizer{}}
+		if p.normalizer != nil {
+			list = append(list, p.normalizer)
+		}
+		p.normalizer = list
+	}
 	if f.folder {
 		if err := f.override(p); err != nil {
 			return nil, err

@@ -21,6 +21,9 @@ type Options struct {
 	NoSpecialTokens bool
 	// RuneOffsets returns offsets in runes instead of bytes.
 	RuneOffsets bool
+	// Lowercase converts texts to lowercase before the normalizer of the file does its work, as
+	// do_lower_case of sentence-transformers asks for.
+	Lowercase bool
 	// SentencePieceRules lets the normalizer Precompiled replace the longest prefix that has a
 	// rule, as SentencePiece does and tokenizers 0.23.3 does not.
 	SentencePieceRules bool

@@ -1,0 +1,250 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/onward-ml/onward"
+	"github.com/onward-ml/onward/onnx"
+	"github.com/onward-ml/onward/tensor"
+)
+
+// oneOrMore is a string or a list of strings.
+type oneOrMore []string
+
+func (l *oneOrMore) UnmarshalJSON(data []byte) error {
+	var s string
+	if json.Unmarshal(data, &s) == nil {
+		*l = []string{s}
+		return nil
+	}
+	return json.Unmarshal(data, (*[]string)(l))
+}
+
+// module is an entry of modules.json.
+type module struct {
+	Idx        int
+	Path, Type string
+}
+
+// class is the last part of the type.
+func (m *module) class() string { return m.Type[strings.LastIndexByte(m.Type, '.')+1:] }
+
+// modules reads modules.json. It returns nil if there is no such file.
+func (f *folder) modules() ([]module, error) {
+	data, err := f.read("modules.json", f.opts.maxFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var list []module
+	if err := json.Unmarshal(data, &list); err != nil {
+		return nil, fmt.Errorf("modules.json: %w", err)
+	}
+	if len(list) == 0 || len(list) > 32 {
+		return nil, fmt.Errorf("modules.json: there are %d modules, want 1 to 32", len(list))
+	}
+	for _, m := range list {
+		if m.Path != "" && !fs.ValidPath(m.Path) {
+			return nil, fmt.Errorf("modules.json: path %q is not within the folder", m.Path)
+		}
+	}
+	return list, nil
+}
+
+// config reads the configuration of a module.
+func (f *folder) moduleConfig(m *module) (*object, error) {
+	return f.json(path.Join(m.Path, "config.json"))
+}
+
+// weights reads the safetensors of a module.
+func (f *folder) weights(m *module) (map[string]*tensor.Tensor, error) {
+	limit := int64(tensor.DefaultLimit)
+	if s := f.opts.Session; s != nil && s.Limits.MaxMemory > 0 {
+		limit = s.Limits.MaxMemory
+	}
+	name := path.Join(m.Path, "model.safetensors")
+	file, err := f.open(name, limit)
+	if err != nil {
+		return nil, fmt.Errorf("%w; weights of modules must be in safetensors", err)
+	}
+	defer file.Close()
+	w, err := tensor.ReadSafetensors(file, limit)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return w, nil
+}
+
+// weight returns the elements of a tensor of a shape as float32.
+func weight(w map[string]*tensor.Tensor, name string, shape ...int) ([]float32, error) {
+	t, ok := w[name]
+	if !ok {
+		return nil, fmt.Errorf("model.safetensors has no tensor %s", name)
+	}
+	v, err := floats(t, shape...)
+	if err != nil {
+		return nil, fmt.Errorf("model.safetensors: %s: %w", name, err)
+	}
+	return v, nil
+}
+
+func sizes(shape []int) []int64 {
+	dims := make([]int64, len(shape))
+	for i, n := range shape {
+		dims[i] = int64(n)
+	}
+	return dims
+}
+
+// step computes vectors from vectors: of n×in numbers, n×out.
+type step struct {
+	in, out int // 0: any; out is that of the input
+	run     func(ctx context.Context, x []float32, width int) ([]float32, error)
+	close   func() error
+}
+
+// activations maps classes of torch.nn to operators of ONNX.
+var activations = map[string]string{
+	"Tanh": "Tanh", "ReLU": "Relu", "Sigmoid": "Sigmoid", "GELU": "Gelu", "SiLU": "Swish", "Mish": "Mish",
+	"LeakyReLU": "LeakyRelu", "ELU": "Elu", "Softplus": "Softplus", "Softsign": "Softsign", "Identity": "",
+}
+
+// dense opens a module Dense: activation(x·Wᵀ + b), and x or its projection added.
+func (f *folder) dense(ctx context.Context, m *module, o *object) (*step, error) {
+	s := &step{}
+	bias, residual, activation := true, false, "torch.nn.modules.activation.Tanh"
+	o.get("in_features", &s.in)
+	o.get("out_features", &s.out)
+	o.get("bias", &bias)
+	o.get("use_residual", &residual)
+	o.get("activation_function", &activation)
+	op, ok := activations[activation[strings.LastIndexByte(activation, '.')+1:]]
+	if !ok || !strings.HasPrefix(activation, "torch.") {
+		o.fail("activation_function", "%q is not supported", activation)
+	}
+	if s.in <= 0 || s.out <= 0 {
+		o.fail("in_features", "want positive sizes, got %d and out_features %d", s.in, s.out)
+	}
+	if o.err != nil {
+		return nil, o.err
+	}
+	w, err := f.weights(m)
+	if err != nil {
+		return nil, err
+	}
+	b := onnx.NewModel("dense")
+	b.Input("x", onnx.Float, "n", s.in)
+	inputs := []string{"x"}
+	add := func(name string, shape ...int) {
+		v, e := weight(w, name, shape...)
+		if e != nil {
+			err = errors.Join(err, e)
+			return
+		}
+		b.Initializer(name, v, sizes(shape)...)
+		inputs = append(inputs, name)
+	}
+	add("linear.weight", s.out, s.in)
+	if bias {
+		add("linear.bias", s.out)
+	}
+	b.Node("Gemm", inputs, []string{"linear"}, onnx.Attrs{"transB": 1})
+	y := "linear"
+	if op != "" {
+		b.Node(op, []string{y}, []string{"activation"})
+		y = "activation"
+	}
+	if residual {
+		from := "x"
+		if s.in != s.out {
+			inputs = []string{"x"}
+			add("residual.weight", s.out, s.in)
+			from = "residual"
+			b.Node("Gemm", inputs, []string{from}, onnx.Attrs{"transB": 1})
+		}
+		b.Node("Add", []string{y, from}, []string{"sum"})
+		y = "sum"
+	}
+	if err != nil {
+		return nil, err
+	}
+	b.Output(y, onnx.Float, "n", s.out)
+	return s, s.open(ctx, f, b)
+}
+
+// layerNorm opens a module LayerNorm.
+func (f *folder) layerNorm(ctx context.Context, m *module, o *object) (*step, error) {
+	n := 0
+	o.get("dimension", &n)
+	if n <= 0 {
+		o.fail("dimension", "want a positive size, got %d", n)
+	}
+	if o.err != nil {
+		return nil, o.err
+	}
+	w, err := f.weights(m)
+	if err != nil {
+		return nil, err
+	}
+	scale, err := weight(w, "norm.weight", n)
+	if err != nil {
+		return nil, err
+	}
+	bias, err := weight(w, "norm.bias", n)
+	if err != nil {
+		return nil, err
+	}
+	s := &step{in: n, out: n}
+	b := onnx.NewModel("norm")
+	b.Input("x", onnx.Float, "n", n).Initializer("scale", scale, int64(n)).Initializer("bias", bias, int64(n))
+	b.Node("LayerNormalization", []string{"x", "scale", "bias"}, []string{"y"}, onnx.Attrs{"epsilon": 1e-5})
+	b.Output("y", onnx.Float, "n", n)
+	return s, s.open(ctx, f, b)
+}
+
+// open opens a model of one input and one output, n×in and n×out.
+func (s *step) open(ctx context.Context, f *folder, b *onnx.ModelBuilder) error {
+	m, err := b.Model()
+	if err != nil {
+		return err
+	}
+	opts := &onward.SessionOptions{}
+	if o := f.opts.Session; o != nil { // other options concern the model of the folder
+		opts.Threads, opts.Limits, opts.Logger = o.Threads, o.Limits, o.Logger
+	}
+	sess, err := onward.OpenModel(ctx, m, opts)
+	if err != nil {
+		return err
+	}
+	s.close = sess.Close
+	s.run = func(ctx context.Context, x []float32, width int) ([]float32, error) {
+		t, err := tensor.New(x, len(x)/width, width)
+		if err != nil {
+			return nil, err
+		}
+		out, err := sess.RunList(ctx, []tensor.Value{t}, nil)
+		if err != nil {
+			return nil, err
+		}
+		return tensor.Data[float32](out[0])
+	}
+	return nil
+}
+
+// normalizeStep divides each vector by its length.
+func normalizeStep() *step {
+	return &step{run: func(_ context.Context, x []float32, width int) ([]float32, error) {
+		for i := 0; i+width <= len(x); i += width {
+			normalize(x[i : i+width])
+		}
+		return x, nil
+	}}
+}

