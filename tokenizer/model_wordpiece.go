@@ -7,7 +7,7 @@ import "unicode/utf8"
 type wordPiece struct {
 	*vocab
 	first, rest *trie
-	unk         string
+	prefix, unk string
 	unkID       int32
 	hasUnk      bool
 	longest     int // characters of a word, beyond which it is unknown
@@ -24,7 +24,7 @@ func parseWordPiece(m *modelFile) (*wordPiece, error) {
 }
 
 func newWordPiece(v *vocab, unk, prefix string, limit int) *wordPiece {
-	w := &wordPiece{vocab: v, unk: unk, longest: limit}
+	w := &wordPiece{vocab: v, prefix: prefix, unk: unk, longest: limit}
 	w.unkID, w.hasUnk = v.ids[unk]
 	w.first, w.rest = newTrie(0), newTrie(0)
 	for t, id := range v.ids {

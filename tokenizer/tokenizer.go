@@ -204,3 +204,15 @@ func (t *Tokenizer) Padding() *Padding {
 
 // Config returns what the files beside the tokenizer's say.
 func (t *Tokenizer) Config() Config { return t.config }
+
+// SubwordPrefix returns what begins the tokens that continue a word, such as "##", or "" if
+// the tokenizer marks none.
+func (t *Tokenizer) SubwordPrefix() string {
+	switch m := t.model.(type) {
+	case *wordPiece:
+		return m.prefix
+	case *bpe:
+		return m.prefix
+	}
+	return ""
+}

@@ -172,7 +172,7 @@ def export(model, tok, folder, outputs, file="onnx/model.onnx"):
     with open(os.devnull, "w") as null:
         stdout, sys.stdout = sys.stdout, null
         try:
-            torch.onnx.export(Call(model, names, outputs), tuple(enc[n] for n in names), path, input_names=names,
+            torch.onnx.export(Call(model, names, outputs).eval(), tuple(enc[n] for n in names), path, input_names=names,
                               output_names=outputs, dynamic_axes=axes, opset_version=17, dynamo=False)
         finally:
             sys.stdout = stdout
@@ -302,6 +302,192 @@ def quantize():
     v[:, 3] = 0.5
     write(folder_of("quantize"), dict(vectors=v.tolist(), **{p: quantize_embeddings(v, p).tolist() for p in
                                                               ["uint8", "int8", "ubinary", "binary"]}))
+
+
+def task_folder(name, arch, auto, outputs, **config):
+    model, tok = build(arch, auto, **config)
+    d = folder_of(name)
+    model.config.save_pretrained(d)
+    tok.save_pretrained(d)
+    export(model, tok, d, outputs)
+    return model, tok, d
+
+
+def labels_of(list_of_lists):
+    return [[dict(name=x["label"], score=x["score"]) for x in items] for items in list_of_lists]
+
+
+# Without the first pair: transformers reads two empty texts as one.
+PAIRS = list(zip(make_texts(40, 8), make_texts(40, 9)))[1:]
+
+
+@case
+def classify():
+    auto = transformers.AutoModelForSequenceClassification
+    for i, arch in enumerate(ARCHITECTURES):
+        names = {0: "bad", 1: "good", 2: "neither"}
+        config = [dict(), dict(problem_type="multi_label_classification"), dict(problem_type="regression")][i % 3]
+        model, tok, d = task_folder("classify-" + arch, arch, auto, ["logits"], id2label=names,
+                                    label2id={v: k for k, v in names.items()}, **config)
+        run = transformers.pipeline("text-classification", model=model, tokenizer=tok, device="cpu")
+        texts = make_texts(40, 4)
+        cut = dict(truncation=True)
+        write(d, dict(texts=texts, labels=labels_of(run(texts, top_k=None, **cut)),
+                      two=labels_of(run(texts, top_k=2, function_to_apply="sigmoid", **cut)), pairs=PAIRS,
+                      pairLabels=labels_of(run([dict(text=a, text_pair=b) for a, b in PAIRS], top_k=None, **cut))))
+    model, tok, d = task_folder("classify-one", "bert", auto, ["logits"], num_labels=1)
+    run = transformers.pipeline("text-classification", model=model, tokenizer=tok, device="cpu")
+    write(d, dict(texts=texts, labels=labels_of(run(texts, top_k=None, **cut)), pairs=[], pairLabels=[]))
+
+
+@case
+def rerank():
+    from sentence_transformers import CrossEncoder
+    auto = transformers.AutoModelForSequenceClassification
+    for i, arch in enumerate(ARCHITECTURES):
+        model, tok, d = task_folder("rerank-" + arch, arch, auto, ["logits"], num_labels=1)
+        model.save_pretrained(d)
+        ce = CrossEncoder(d, device="cpu", activation_fn=[None, torch.nn.Identity(), torch.nn.Sigmoid()][i % 3],
+                          model_kwargs={"attn_implementation": "eager"})
+        ce.save_pretrained(d)
+        write(d, dict(pairs=PAIRS, scores=vectors(ce.predict(PAIRS))))
+
+
+@case
+def tokens():
+    auto = transformers.AutoModelForTokenClassification
+    names = {0: "O", 1: "B-PER", 2: "I-PER", 3: "B-LOC", 4: "I-LOC"}
+    for arch in ARCHITECTURES:
+        model, tok, d = task_folder("tokens-" + arch, arch, auto, ["logits"], id2label=names,
+                                    label2id={v: k for k, v in names.items()})
+        run = transformers.pipeline("token-classification", model=model, tokenizer=tok, device="cpu")
+        texts = make_texts(40, 6) + ["Angela Merkel wohnt in Zürich-Nord, 北京 oder İstanbul.", " ".join(WORDS * 2)]
+        results = {}
+        for strategy in ["none", "simple", "first", "average", "max"]:
+            results[strategy] = [run(t, aggregation_strategy=strategy) for t in texts]
+        results["window"] = [run(t, aggregation_strategy="simple", stride=8) for t in texts]
+        for lists in results.values():
+            for list_ in lists:
+                for e in list_:
+                    e["score"] = float(e["score"])
+                    e["label"] = e.pop("entity", None) or e.pop("entity_group")
+                    del e["word"]
+        write(d, dict(texts=texts, results=results))
+
+
+def answers(model, tok, question, context, top_k, max_answer_len, handle_impossible, align):
+    """The pipeline question-answering of transformers 4, which 5 no longer has."""
+    max_len = min(tok.model_max_length, 384)
+    stride = min(max_len // 2, 128)
+    enc = tok(question, context, truncation="only_second", max_length=max_len, stride=stride,
+              return_overflowing_tokens=True, return_offsets_mapping=True)
+    found, null = [], 1000000
+    pre = top_k * 2 + 10 if align else top_k
+    for i in range(len(enc["input_ids"])):
+        e = enc.encodings[i]
+        ids = np.array(e.ids)
+        inputs = {k: torch.tensor([enc[k][i]]) for k in tok.model_input_names}
+        with torch.no_grad():
+            out = model(**inputs)
+        allowed = np.array([s == 1 for s in e.sequence_ids]) | (ids == tok.cls_token_id)
+        p = []
+        for logits in [out.start_logits, out.end_logits]:
+            x = np.where(allowed[None], logits.numpy(), -10000.0)
+            x = np.exp(x - x.max(axis=-1, keepdims=True))
+            p.append(x / x.sum())
+        start, end = p
+        null = min(null, (start[0, 0] * end[0, 0]).item())
+        start[0, 0] = end[0, 0] = 0.0
+        outer = np.matmul(np.expand_dims(start, -1), np.expand_dims(end, 1))
+        candidates = np.tril(np.triu(outer), max_answer_len - 1)
+        flat = candidates.flatten()
+        if pre == 1:
+            order = [np.argmax(flat)]
+        elif len(flat) < pre:
+            order = np.argsort(-flat)
+        else:
+            part = np.argpartition(-flat, pre)[0:pre]
+            order = part[np.argsort(-flat[part])]
+        for s, t in zip(*np.unravel_index(order, candidates.shape)[1:]):
+            if not (allowed[s] and allowed[t]):
+                continue
+            score = candidates[0, s, t].item()
+            if score == 0:  # the classifier token, or too long
+                continue
+            try:
+                if not align:
+                    raise ValueError
+                a = e.word_to_chars(e.token_to_word(s), 1)[0]
+                b = e.word_to_chars(e.token_to_word(t), 1)[1]
+            except Exception:
+                a, b = e.offsets[s][0], e.offsets[t][1]
+            text = context[a:b]
+            same = next((f for f in found if f["text"].lower() == text.lower()), None)
+            if same:
+                same["score"] += score
+            else:
+                found.append(dict(score=score, start=a, end=b, text=text))
+    if handle_impossible:
+        found.append(dict(score=null, start=0, end=0, text=""))
+    return sorted(found, key=lambda x: x["score"], reverse=True)[:top_k]
+
+
+@case
+def question():
+    for arch in ARCHITECTURES:
+        model, tok, d = task_folder("question-" + arch, arch, transformers.AutoModelForQuestionAnswering,
+                                    ["start_logits", "end_logits"])
+        questions = [" ".join(t.split()[:8]) or "who?" for t in make_texts(30, 10)]
+        contexts = [t if t.strip() else "Berlin is a city." for t in make_texts(30, 11, longest=150)]
+        calls = []
+        for top, longest, impossible, align in [(1, 15, False, True), (5, 4, True, True), (3, 30, True, False)]:
+            calls.append(dict(top=top, maxLength=longest, noAnswer=impossible, tokens=not align,
+                              answers=[answers(model, tok, q, c, top, longest, impossible, align)
+                                       for q, c in zip(questions, contexts)]))
+        write(d, dict(pairs=list(zip(questions, contexts)), calls=calls))
+
+
+@case
+def zeroshot():
+    names = {0: "contradiction", 1: "neutral", 2: "ENTAILMENT"}
+    for i, arch in enumerate(ARCHITECTURES):
+        order = names if i % 2 == 0 else {0: "entailment", 1: "neutral", 2: "contradiction"}
+        model, tok, d = task_folder("zeroshot-" + arch, arch, transformers.AutoModelForSequenceClassification,
+                                    ["logits"], id2label=order, label2id={v: k for k, v in order.items()})
+        run = transformers.pipeline("zero-shot-classification", model=model, tokenizer=tok, device="cpu")
+        texts = [t for t in make_texts(24, 12, longest=90) if t.strip()]
+        calls = []
+        for labels, template, multi in [(["people", "water and oil", "Berlin"], "This example is {}.", False),
+                                        (["people", "water and oil", "Berlin"], "It is about {}!", True),
+                                        (["one"], "This example is {}.", False)]:
+            out = run(texts, labels, hypothesis_template=template, multi_label=multi)
+            calls.append(dict(labels=labels, template=template, multi=multi,
+                              results=[[dict(name=n, score=s) for n, s in zip(o["labels"], o["scores"])] for o in out]))
+        write(d, dict(texts=texts, calls=calls))
+
+
+@case
+def mask():
+    for arch in ARCHITECTURES:
+        model, tok, d = task_folder("mask-" + arch, arch, transformers.AutoModelForMaskedLM, ["logits"])
+        run = transformers.pipeline("fill-mask", model=model, tokenizer=tok, device="cpu")
+        r = random.Random(2)
+        texts = []
+        for t in make_texts(30, 13, longest=30):
+            words = t.split()
+            for _ in range(r.choice([1, 1, 2])):
+                words.insert(r.randrange(len(words) + 1), tok.mask_token)
+            texts.append(" ".join(words))
+        calls = []
+        for targets in [None, ["water", "people", "supercalifragilistic", "Berlin"]]:
+            kwargs = dict(top_k=4, **(dict(targets=targets) if targets else {}))
+            results = []
+            for t in texts:
+                out = run(t, tokenizer_kwargs=dict(truncation=True), **kwargs)
+                results.append([[dict(id=x["token"], token=x["token_str"], score=x["score"], text=x["sequence"])
+                                 for x in row] for row in (out if isinstance(out[0], list) else [out])])
+            calls.append(dict(targets=targets, results=results))
+        write(d, dict(texts=texts, calls=calls))
 
 
 if __name__ == "__main__":
