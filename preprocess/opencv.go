@@ -39,7 +39,7 @@ func (m *Image) ResizeCV(height, width int, f Interpolation) (*Image, error) {
 	case f == InterArea && shrinks, f == InterLinear && m.Height == 2*height && m.Width == 2*width:
 		m.area(r)
 	case f == InterLinear || f == InterArea:
-		m.interpolate(r, linearTaps(m.Height, height, f == InterArea), linearTaps(m.Width, width, f == InterArea))
+		m.linear(r, linearTaps(m.Height, height, f == InterArea), linearTaps(m.Width, width, f == InterArea))
 	case f == InterCubic:
 		m.interpolate(r, cubicTaps(m.Height, height), cubicTaps(m.Width, width))
 	default:
@@ -84,12 +84,6 @@ func linearTaps(in, out int, area bool) [][]tapCV {
 				x -= float32(math.Floor(float64(x)))
 			}
 		}
-		if first < 0 {
-			first, x = 0, 0
-		}
-		if first >= in-1 {
-			first, x = in-1, 0
-		}
 		r[i] = tapsCV(in, first, 1-x, x)
 	}
 	return r
@@ -111,6 +105,43 @@ func cubicTaps(in, out int) [][]tapCV {
 	return r
 }
 
+// linear sums two taps of rows and columns, in OpenCV's precision of 16 bits.
+func (m *Image) linear(to *Image, rows, columns [][]tapCV) {
+	n, ch := to.Width*m.Channels, m.Channels
+	var lines [2][]int32   // of the sums of two rows of the image
+	held := [2]int{-1, -1} // the rows
+	for i := range lines {
+		lines[i] = make([]int32, n)
+	}
+	for y, row := range rows {
+		if row[0].at == held[1] {
+			lines[0], lines[1], held[0], held[1] = lines[1], lines[0], held[1], held[0]
+		}
+		for i, r := range row {
+			if held[i] == r.at {
+				continue
+			}
+			held[i] = r.at
+			from, line := m.Pixels[r.at*m.Width*ch:(r.at+1)*m.Width*ch], lines[i]
+			for x, c := range columns {
+				a, b := from[c[0].at*ch:][:ch], from[c[1].at*ch:][:ch]
+				w0, w1 := c[0].weight, c[1].weight
+				if c[0].at == c[1].at { // beyond an edge
+					w0, w1 = 1<<coefBits, 0
+				}
+				for k, v := range a {
+					line[x*ch+k] = int32(v)*w0 + int32(b[k])*w1
+				}
+			}
+		}
+		w0, w1, upper, lower := row[0].weight, row[1].weight, lines[0], lines[1][:n]
+		out := to.Pixels[y*n:][:n]
+		for i := range out {
+			out[i] = uint8(((upper[i]>>4)*w0>>16 + (lower[i]>>4)*w1>>16 + 2) >> 2)
+		}
+	}
+}
+
 // interpolate sums taps of rows and columns.
 func (m *Image) interpolate(to *Image, rows, columns [][]tapCV) {
 	line := make([]int64, to.Width*m.Channels)
@@ -123,20 +154,12 @@ func (m *Image) interpolate(to *Image, rows, columns [][]tapCV) {
 					for _, t := range column {
 						s += int64(m.Pixels[(r.at*m.Width+t.at)*m.Channels+c]) * int64(t.weight)
 					}
-					if len(row) == 2 { // of bilinear interpolation, in 16 bits
-						line[x*m.Channels+c] += (s >> 4) * int64(r.weight) >> 16
-					} else {
-						line[x*m.Channels+c] += s * int64(r.weight)
-					}
+					line[x*m.Channels+c] += s * int64(r.weight)
 				}
 			}
 		}
 		for i, s := range line {
-			if len(row) == 2 {
-				s = (s + 2) >> 2
-			} else {
-				s = (s + 1<<(2*coefBits-1)) >> (2 * coefBits)
-			}
+			s = (s + 1<<(2*coefBits-1)) >> (2 * coefBits)
 			to.Pixels[y*len(line)+i] = uint8(min(max(s, 0), 255))
 		}
 	}

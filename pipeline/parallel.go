@@ -1,0 +1,24 @@
+package pipeline
+
+import (
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// parallel calls f for 0 to n-1 on all cores.
+func parallel(n int, f func(i int) error) error {
+	var next atomic.Int64
+	errs := make([]error, min(n, runtime.GOMAXPROCS(0)))
+	var wg sync.WaitGroup
+	for w := range errs {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n && errs[w] == nil; i = int(next.Add(1)) - 1 {
+				errs[w] = f(i)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
