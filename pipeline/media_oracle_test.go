@@ -1,0 +1,143 @@
+package pipeline
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+	"unsafe"
+)
+
+// oracleMedia calls f with each line that a kind of testdata/oracle_media.py prints.
+func oracleMedia(t *testing.T, kind string, f func(line []byte), args ...string) {
+	t.Helper()
+	python := os.Getenv("ONWARD_PIPELINES")
+	if python == "" {
+		t.Skip("ONWARD_PIPELINES does not name a Python with the packages; make test-pipelines installs them")
+	}
+	cmd := exec.Command(python, append([]string{"testdata/oracle_media.py", kind, t.TempDir()}, args...)...)
+	errs, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = errs
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines, n := bufio.NewScanner(out), 0
+	for lines.Buffer(nil, 1<<26); lines.Scan(); n++ {
+		f(lines.Bytes())
+	}
+	if err := cmd.Wait(); err != nil || lines.Err() != nil || n == 0 {
+		text, _ := os.ReadFile(errs.Name())
+		t.Fatalf("%s: %v, %v after %d lines\n%s", python, err, lines.Err(), n, text)
+	}
+}
+
+// readJSON decodes a line of the oracle.
+func readJSON(t *testing.T, line []byte, to any) {
+	t.Helper()
+	if err := json.Unmarshal(line, to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// readFloats returns a file of float32 numbers.
+func readFloats(t *testing.T, file string) []float32 {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(data) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*float32)(unsafe.Pointer(&data[0])), len(data)/4)
+}
+
+// voiceSettings are arguments of get_speech_timestamps.
+type voiceSettings struct {
+	Threshold float64 `json:"threshold"`
+	Neg       float64 `json:"neg_threshold"`
+	Silence   int     `json:"min_silence_duration_ms"`
+	Speech    int     `json:"min_speech_duration_ms"`
+	Pad       int     `json:"speech_pad_ms"`
+	Longest   float64 `json:"max_speech_duration_s"`
+}
+
+// TestVoiceOracle compares segments with those of Python's silero_vad on generated speech, for all
+// models of the package and, if ONWARD_WAKEWORDS names the folder of openWakeWord's models, for
+// version 4.
+func TestVoiceOracle(t *testing.T) {
+	var args []string
+	if dir := os.Getenv("ONWARD_WAKEWORDS"); dir != "" {
+		args = append(args, dir+"/silero_vad.onnx")
+	}
+	n, segments, models := 0, 0, map[string]bool{}
+	oracleMedia(t, "voice", func(line []byte) {
+		var c struct {
+			File     string
+			Rate     int
+			Model    string
+			Options  voiceSettings
+			Segments [][2]int
+			Streamed [][2]any
+		}
+		readJSON(t, line, &c)
+		v, err := OpenVoiceDetector(t.Context(), c.Model, &VoiceOptions{Threshold: c.Options.Threshold,
+			NegThreshold: c.Options.Neg, MinSilence: time.Duration(c.Options.Silence) * time.Millisecond,
+			MinSpeech: time.Duration(c.Options.Speech) * time.Millisecond,
+			Pad:       time.Duration(c.Options.Pad) * time.Millisecond,
+			MaxSpeech: time.Duration(c.Options.Longest * float64(time.Second))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer v.Close()
+		x := readFloats(t, c.File)
+		got, err := v.Detect(t.Context(), x, c.Rate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+		models[c.Model] = true
+		segments += len(got)
+		same := len(got) == len(c.Segments)
+		for i := range min(len(got), len(c.Segments)) {
+			same = same && got[i] == Segment{c.Segments[i][0], c.Segments[i][1]}
+		}
+		if !same {
+			t.Errorf("%s %s %+v: got %v, want %v", c.Model, c.File, c.Options, got, c.Segments)
+		}
+		if c.Streamed == nil || c.Options != (voiceSettings{}) {
+			return
+		}
+		s, err := v.Stream(c.Rate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var events []VoiceEvent
+		for len(x) > 0 {
+			part := x[:min(len(x), 700)]
+			x = x[len(part):]
+			e, err := s.Write(t.Context(), part)
+			if err != nil {
+				t.Fatal(err)
+			}
+			events = append(events, e...)
+		}
+		same = len(events) == len(c.Streamed)
+		for i := range min(len(events), len(c.Streamed)) {
+			same = same && events[i] == VoiceEvent{c.Streamed[i][0].(bool), int(c.Streamed[i][1].(float64))}
+		}
+		if !same {
+			t.Errorf("%s %s: streamed %v, want %v", c.Model, c.File, events, c.Streamed)
+		}
+	}, args...)
+	t.Logf("%d results of %d models with %d segments", n, len(models), segments)
+}

@@ -1,0 +1,104 @@
+"""Writes images and sounds, and what the Python packages make of them, to a folder:
+oracle_media.py KIND FOLDER [MODELS]. Prints one JSON object a line."""
+
+import glob, io, json, os, random, subprocess, sys, wave
+import numpy as np
+
+KIND, FOLDER = sys.argv[1:3]
+rng = np.random.default_rng(7)
+
+
+def show(**fields):
+    print(json.dumps(fields, ensure_ascii=False), flush=True)
+
+
+def speech(text, rate):
+    """Returns synthetic speech by espeak-ng."""
+    voice = ["en", "de", "en-us", "en+f3"][rng.integers(4)]
+    data = subprocess.run(["espeak-ng", "-v", voice, "-s", str(rng.integers(110, 220)), "--stdout", text],
+                          capture_output=True, check=True).stdout
+    of = wave.open(io.BytesIO(data)).getframerate()
+    x = np.frombuffer(data[44:], np.int16).astype(np.float32) / 32768
+    n = int(len(x) * rate / of)
+    return np.interp(np.arange(n) * of / rate, np.arange(len(x)), x).astype(np.float32)
+
+
+TEXTS = ["Hello, this is a test of the voice detector.", "Yes.", "One two three four five six seven eight nine ten.",
+         "The quick brown fox jumps over the lazy dog. It was not amused by that at all, and went on.",
+         "Guten Morgen, wie geht es Ihnen heute? Das Wetter ist schön.", "Alexa, what is the weather in Berlin?",
+         "Hey Jarvis!", "Hey Mycroft.", "Set a timer for ten minutes."]
+
+
+def sound(k, rate):
+    """Returns speech, silence and noise."""
+    parts = []
+    for _ in range(rng.integers(4, 9)):
+        parts.append(np.zeros(rng.integers(0, rate * 3 // 2), np.float32))
+        parts.append(speech(TEXTS[rng.integers(len(TEXTS))], rate) * np.float32(rng.uniform(.05, 1)))
+    x = np.concatenate(parts)
+    return (x + rng.normal(0, [0, .001, .01, .05][k % 4], len(x))).astype(np.float32)
+
+
+def voice():
+    import silero_vad
+    from silero_vad.utils_vad import OnnxWrapper, VADIterator, get_speech_timestamps
+    from silero_vad.sequence_vad import SileroVADSequence, get_speech_timestamps_sequence
+    import onnxruntime, torch, warnings
+    warnings.simplefilter("ignore")
+    data = os.path.join(os.path.dirname(silero_vad.__file__), "data")
+
+    class Plain(OnnxWrapper):
+        """A model without an input for the rate."""
+
+        def __init__(self, path):
+            super().__init__(path, True)
+            run, self.sample_rates = self.session.run, [16000]
+            names = [i.name for i in self.session.get_inputs()]
+            self.session = type("", (), {"run": lambda _, out, feed: run(out, {n: feed[n] for n in names})})()
+
+    class LSTM:
+        """A model of version 4."""
+
+        def __init__(self, path):
+            self.session = onnxruntime.InferenceSession(path)
+
+        def reset_states(self):
+            self.h = self.c = np.zeros((2, 1, 64), np.float32)
+
+        def __call__(self, x, rate):
+            out, self.h, self.c = self.session.run(
+                None, {"input": x.numpy().reshape(1, -1), "sr": np.array(rate), "h": self.h, "c": self.c})
+            return torch.from_numpy(out)
+
+    options = [dict(), dict(threshold=.3, min_silence_duration_ms=300, speech_pad_ms=100),
+               dict(max_speech_duration_s=2.5, min_speech_duration_ms=500), dict(neg_threshold=.1, speech_pad_ms=200)]
+    for k in range(int(os.environ.get("ONWARD_SOUNDS", 8))):
+        rate = [16000, 8000, 16000, 48000][k % 4]
+        x = sound(k, min(rate, 16000))
+        if rate == 48000:
+            x = np.repeat(x, 3)
+        file = f"{FOLDER}/{k}.f32"
+        x.tofile(file)
+        for path in sorted(glob.glob(data + "/*.onnx")) + sys.argv[3:]:
+            name = os.path.basename(path)
+            only16k = "16k" in name or "half" in name
+            if rate == 8000 and only16k:
+                continue
+            streamed = None
+            if "sequence" in name:
+                model, run = SileroVADSequence(path), get_speech_timestamps_sequence
+            else:
+                run = get_speech_timestamps
+                model = LSTM(path) if path in sys.argv[3:] else Plain(path) if "half" in name or "openvino" in name \
+                    else OnnxWrapper(path, True)
+                if rate <= 16000:
+                    stream, n = VADIterator(model, sampling_rate=rate), 512 * rate // 16000
+                    events = [stream(torch.from_numpy(x[i:i + n])) for i in range(0, len(x) - n + 1, n)]
+                    streamed = [[k == "start", v] for e in events if e for k, v in e.items()]
+            for o in options:
+                a = x if "sequence" in name else torch.from_numpy(x)
+                found = [[s["start"], s["end"]] for s in run(a, model, sampling_rate=rate, **o)]
+                show(file=file, rate=rate, model=path, options=o, segments=found, streamed=streamed)
+
+
+globals()[KIND]()
