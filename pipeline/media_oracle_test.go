@@ -3,8 +3,10 @@ package pipeline
 import (
 	"bufio"
 	"encoding/json"
+	"math"
 	"os"
 	"os/exec"
+	"slices"
 	"testing"
 	"time"
 	"unsafe"
@@ -140,4 +142,54 @@ func TestVoiceOracle(t *testing.T) {
 		}
 	}, args...)
 	t.Logf("%d results of %d models with %d segments", n, len(models), segments)
+}
+
+// TestVoiceWakeWordOracle compares scores with those of Python's openwakeword.
+func TestVoiceWakeWordOracle(t *testing.T) {
+	dir := os.Getenv("ONWARD_WAKEWORDS")
+	if dir == "" {
+		t.Skip("ONWARD_WAKEWORDS does not name the folder of openWakeWord's models")
+	}
+	w, err := OpenWakeWord(t.Context(), dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	n, worst, top := 0, 0.0, 0.0
+	oracleMedia(t, "wake", func(line []byte) {
+		var c struct {
+			File   string
+			Scores []map[string]float64
+		}
+		readJSON(t, line, &c)
+		s := w.Stream()
+		var got []WakeScores
+		for part := range slices.Chunk(readFloats(t, c.File), 1000) {
+			scores, err := s.Write(t.Context(), part)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, scores...)
+		}
+		if len(got) != len(c.Scores) {
+			t.Fatalf("%s: %d steps, want %d", c.File, len(got), len(c.Scores))
+		}
+		for i, want := range c.Scores {
+			if len(want) != len(got[i].Scores) {
+				t.Fatalf("step %d: got %v, want %v", i, got[i].Scores, want)
+			}
+			for word, v := range want {
+				g, ok := got[i].Scores[word]
+				d := math.Abs(float64(g) - v)
+				n, worst, top = n+1, max(worst, d), max(top, v)
+				if !ok || !(d <= 1e-4) {
+					t.Errorf("%s step %d: score of %s is %v, want %v", c.File, i, word, g, v)
+				}
+			}
+		}
+	}, dir)
+	if top < 0.5 {
+		t.Errorf("the highest score is %v: no word was heard", top)
+	}
+	t.Logf("%d scores, which differ by at most %.2g; the highest is %.3f", n, worst, top)
 }

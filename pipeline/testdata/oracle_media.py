@@ -101,4 +101,36 @@ def voice():
                 show(file=file, rate=rate, model=path, options=o, segments=found, streamed=streamed)
 
 
+def wake():
+    import types
+    for name in ["sklearn", "sklearn.linear_model", "sklearn.pipeline", "sklearn.preprocessing"]:  # for training alone
+        try:
+            __import__(name)
+        except ImportError:
+            sys.modules[name] = types.ModuleType(name)
+            for c in ["LogisticRegression", "make_pipeline", "FunctionTransformer", "StandardScaler"]:
+                setattr(sys.modules[name], c, None)
+    from openwakeword.model import Model
+    models = sys.argv[3]
+    words = sorted(p for p in glob.glob(models + "/*.onnx")
+                   if os.path.basename(p) not in ("melspectrogram.onnx", "embedding_model.onnx", "silero_vad.onnx"))
+    import onnxruntime, openwakeword
+    for path in words:
+        output = onnxruntime.InferenceSession(path).get_outputs()[0].name
+        if output[0] == "{":
+            openwakeword.model_class_mappings[os.path.basename(path)[:-5]] = json.loads(output)
+    for k in range(int(os.environ.get("ONWARD_SOUNDS", 4))):
+        x = np.clip(np.rint(sound(k, 16000) * 32768), -32768, 32767).astype(np.int16)
+        file = f"{FOLDER}/{k}.f32"
+        (x.astype(np.float32) / 32768).tofile(file)
+        m = Model(wakeword_models=words, inference_framework="onnx", melspec_model_path=models + "/melspectrogram.onnx",
+                  embedding_model_path=models + "/embedding_model.onnx")
+        m.preprocessor.feature_buffer = np.zeros((41, 96))  # instead of those of random noise
+        scores = []
+        for i in range(0, len(x) - 1279, 1280):
+            p = m.predict(x[i:i + 1280])
+            scores.append({n: float(v) for n, v in p.items()})
+        show(file=file, scores=scores)
+
+
 globals()[KIND]()
