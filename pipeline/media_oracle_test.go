@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"github.com/onward-ml/onward/preprocess"
 )
 
 // oracleMedia calls f with each line that a kind of testdata/oracle_media.py prints.
@@ -192,4 +194,32 @@ func TestVoiceWakeWordOracle(t *testing.T) {
 		t.Errorf("the highest score is %v: no word was heard", top)
 	}
 	t.Logf("%d scores, which differ by at most %.2g; the highest is %.3f", n, worst, top)
+}
+
+// TestVoiceResampleOracle compares Resample with torchaudio's.
+func TestVoiceResampleOracle(t *testing.T) {
+	oracleMedia(t, "resample", func(line []byte) {
+		var c struct {
+			Input, Output string
+			Rates         [2]int
+			Width         int
+			Rolloff, Beta float64
+		}
+		readJSON(t, line, &c)
+		got, err := preprocess.Resample(readFloats(t, c.Input), c.Rates[0], c.Rates[1],
+			preprocess.Resampling{Width: c.Width, Rolloff: c.Rolloff, Beta: c.Beta})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, worst := readFloats(t, c.Output), 0.0
+		if len(got) != len(want) {
+			t.Fatalf("%+v: %d samples, want %d", c, len(got), len(want))
+		}
+		for i, v := range want {
+			worst = max(worst, math.Abs(float64(got[i]-v)))
+		}
+		if !(worst <= 1e-5) {
+			t.Errorf("%v, width %d, beta %g: differs by %g", c.Rates, c.Width, c.Beta, worst)
+		}
+	})
 }

@@ -19,8 +19,9 @@ const (
 // coefBits is the number of fractional bits of OpenCV's weights for bytes.
 const coefBits = 11
 
-// ResizeCV returns the image in another size as OpenCV's cv2.resize does, within one step of 255.
-// It does not smooth where an image shrinks, except with InterArea.
+// ResizeCV returns the image in another size as OpenCV's cv2.resize does: exactly with InterLinear
+// and InterNearest, else within one step of 255. It does not smooth where an image shrinks, except
+// with InterArea.
 func (m *Image) ResizeCV(height, width int, f Interpolation) (*Image, error) {
 	r, err := m.like(height, width)
 	if err != nil {

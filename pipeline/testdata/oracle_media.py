@@ -133,4 +133,19 @@ def wake():
         show(file=file, scores=scores)
 
 
+def resample():
+    import torch, torchaudio.transforms
+    x = rng.normal(0, .3, 5000).astype(np.float32)
+    x.tofile(f"{FOLDER}/x.f32")
+    kaiser = dict(resampling_method="sinc_interp_kaiser", beta=14.769656459379492)
+    for k, (a, b) in enumerate([(22050, 16000), (16000, 8000), (8000, 16000), (44100, 16000), (48000, 16000),
+                                (16000, 44100), (11025, 8000), (16000, 11025)]):
+        for width, rolloff, more in [(6, .99, {}), (6, .99, kaiser), (64, .9475937167399596, kaiser)]:
+            resample = torchaudio.transforms.Resample(a, b, lowpass_filter_width=width, rolloff=rolloff, **more)
+            y = resample(torch.from_numpy(x))
+            file = f"{FOLDER}/{k}_{width}_{len(more)}.f32"
+            y.numpy().tofile(file)
+            show(input=f"{FOLDER}/x.f32", output=file, rates=[a, b], width=width, rolloff=rolloff, beta=more.get("beta", 0))
+
+
 globals()[KIND]()
