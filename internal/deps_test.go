@@ -28,7 +28,8 @@ const module = "github.com/onward-ml/onward"
 var layers = map[string][]string{
 	// Leaves.
 	"internal/cpu":        {},
-	"internal/dl":         {},
+	"internal/dl":         {"internal/natural"},
+	"internal/natural":    {},
 	"internal/atomicfile": {},
 	"internal/flatbuf":    {},
 	"internal/fail":       {},

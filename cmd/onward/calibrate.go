@@ -20,7 +20,7 @@ import (
 	"github.com/onward-ml/onward/cmd/onward/internal/page"
 	"github.com/onward-ml/onward/cmd/onward/internal/ranges"
 	"github.com/onward-ml/onward/cmd/onward/internal/text"
-	"github.com/onward-ml/onward/internal/dl"
+	"github.com/onward-ml/onward/internal/natural"
 )
 
 // calibrateJSON is the output of --json.
@@ -107,7 +107,7 @@ calibration.json and calibration.cache. With --format only that format is writte
 				}
 				r.Files = append(r.Files, f.path)
 			}
-			for _, n := range slices.SortedFunc(maps.Keys(table.Ranges), dl.Natural) {
+			for _, n := range slices.SortedFunc(maps.Keys(table.Ranges), natural.Compare) {
 				r.Tensors = append(r.Tensors, rangeJSON{n, table.Ranges[n].Lowest, table.Ranges[n].Highest})
 			}
 			if err := writePage(cmd.Context(), html, func() *page.Page { return calibratePage(&r, hist) }); err != nil {

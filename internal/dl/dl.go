@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"unsafe"
+
+	"github.com/onward-ml/onward/internal/natural"
 )
 
 // ErrUnsupported is the error of platforms on which native libraries cannot be opened.
@@ -125,38 +127,8 @@ func (p Place) expand() ([]string, error) {
 	if len(m) == 0 {
 		return nil, ErrAbsent
 	}
-	slices.SortFunc(m, func(a, b string) int { return Natural(b, a) })
+	slices.SortFunc(m, func(a, b string) int { return natural.Compare(b, a) })
 	return m, nil
-}
-
-// Natural compares strings with runs of digits as numbers: 1.9 before 1.10.
-func Natural(a, b string) int {
-	digits := func(s string) int {
-		n := 0
-		for n < len(s) && s[n] >= '0' && s[n] <= '9' {
-			n++
-		}
-		return n
-	}
-	for a != "" && b != "" {
-		n, m := digits(a), digits(b)
-		if n > 0 && m > 0 {
-			x, y := strings.TrimLeft(a[:n], "0"), strings.TrimLeft(b[:m], "0")
-			if len(x) != len(y) {
-				return len(x) - len(y)
-			}
-			if c := strings.Compare(x, y); c != 0 {
-				return c
-			}
-			a, b = a[n:], b[m:]
-			continue
-		}
-		if a[0] != b[0] {
-			return int(a[0]) - int(b[0])
-		}
-		a, b = a[1:], b[1:]
-	}
-	return len(a) - len(b)
 }
 
 // Symbol returns the address of a function or variable of the library.

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -107,16 +106,6 @@ func TestOpenAsksToAccept(t *testing.T) {
 		return no
 	}); !errors.Is(err, no) {
 		t.Errorf("Open = %v, want %v", err, no)
-	}
-}
-
-func TestNaturalOrder(t *testing.T) {
-	want := []string{"so.1.9", "so.1.09.1", "so.1.10.0", "so.1.10.0a", "so.2", "sp"}
-	got := slices.Clone(want)
-	slices.Reverse(got)
-	slices.SortFunc(got, Natural)
-	if !slices.Equal(got, want) {
-		t.Errorf("order %v, want %v", got, want)
 	}
 }
 
