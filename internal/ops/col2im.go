@@ -22,7 +22,7 @@ type Col2Im struct {
 
 var _ = kit.Register(&kit.Def{Name: "Col2Im", Since: kit.Versions{18},
 	Class: kit.ClassShape,
-	In:    "input:T, image_shape:int64, block_shape:int64", Out: "output:T", Types: "T: @number @complex",
+	In:    "input:T, image_shape:int64, block_shape:int64", Out: "output:T", Types: "T: @number @complex bool",
 	Build: func(a *kit.Attrs, opset int) kit.Operator {
 		op := &Col2Im{Dilations: a.Ints("dilations"), Pads: a.Ints("pads"), Strides: a.Ints("strides")}
 		for name, v := range map[string][]int{"dilations": op.Dilations, "strides": op.Strides, "pads": op.Pads} {
@@ -156,6 +156,25 @@ func (op *Col2Im) Run(c *ir.Call) error {
 		return col2imRun[float32](c, g, x, shape)
 	case tensor.TypeFloat64:
 		return col2imRun[float64](c, g, x, shape)
+	case tensor.TypeBool: // a sum of booleans is true if one of them is, as in NumPy
+		sums, err := ir.ScratchOf[int32](c, x.Len()+kit.Product(shape))
+		if err != nil {
+			return err
+		}
+		out, err := c.Output(0, tensor.TypeBool, shape...)
+		if err != nil {
+			return err
+		}
+		in, sums := sums[:x.Len()], sums[x.Len():]
+		for i, v := range x.Bytes() {
+			in[i] = int32(v)
+		}
+		col2im(c, g, in, sums)
+		b := out.Bytes()
+		for i, v := range sums {
+			b[i] = byte(min(v, 1))
+		}
+		return nil
 	case tensor.TypeInt8, tensor.TypeUint8: // addition wraps around in any order
 		return col2imRun[int8](c, g, x, shape)
 	case tensor.TypeInt16, tensor.TypeUint16:

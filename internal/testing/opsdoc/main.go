@@ -112,8 +112,8 @@ them on a CPU.
 The same holds for do_rotary of Attention and for ndim above 1 of CausalConvWithState. ONNX Runtime adds the operators of
 com.ms.internal.nhwc when it creates a session; no file contains them.
 
-Not supported: past_present_share_buffer of Attention, the global and activation scales of QMoE, and the output cross_qk of
-WhisperBeamSearch.
+Not supported: strings in Col2Im, whose sum the specification does not define, past_present_share_buffer of Attention, the
+global and activation scales of QMoE, and the output cross_qk of WhisperBeamSearch.
 `
 
 func versions(d *kit.Def) string {
