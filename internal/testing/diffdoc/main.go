@@ -48,6 +48,10 @@ Different rounding does not count as a difference. The tolerances are in interna
 elements or that IEEE 754 and integers define, one step for quantized results, and for others a relative tolerance per
 element and per tensor that depends on the type.
 
+com.microsoft.MatMulNBits with accuracy_level 4 permits to quantize A to 8 bits. ONNX Runtime and ` + "`cpu`" + ` do, in blocks along K, and
+` + "`reference`" + ` does not. An element of the result then differs by at most the sum over the blocks of max|A| / 254 · Σ|w|. The
+error grows with the largest activation of a block, not with the result.
+
 Optimizations remove nodes whose outputs nothing uses and nodes that cancel out, as two Transposes may. An error that such a
 node would return then does not occur. The level "none" keeps all nodes, and so does the provider ` + "`reference`" + `.
 `)
