@@ -40,6 +40,8 @@ func amplifying(n int) []struct{ name, path, body string } {
 		{"data", infer, string(repeated(n, `{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":[`, `1,`, `1]}]}`))},
 		{"nested data", infer, string(repeated(n, `{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":[`, `[],`, `1]}]}`))},
 		{"strings", "/v2/models/s/infer", string(repeated(n, fmt.Sprintf(`{"inputs":[{"name":"x","datatype":"BYTES","shape":[%d],"data":[`, strs), `"",`, `""]}]}`))},
+		{"digits of a string", "/v2/models/s/infer", string(repeated(n, `{"inputs":[{"name":"x","datatype":"BYTES","shape":[1],"data":[1`, `1`, `]}]}`))},
+		{"one string", "/v2/models/s/infer", string(repeated(n, `{"inputs":[{"name":"x","datatype":"BYTES","shape":[1],"data":["`, `\u0000`, `"]}]}`))},
 		{"id", infer, string(repeated(n, `{"id":"`, `<`, `","inputs":[]}`))},
 		{"name", infer, string(repeated(n, `{"inputs":[{"name":"`, `<`, `","datatype":"FP32","shape":[1,2],"data":[1,2]}]}`))},
 		{"datatype", infer, string(repeated(n, `{"inputs":[{"name":"x","datatype":"`, `<`, `","shape":[1,2],"data":[1,2]}]}`))},

@@ -68,6 +68,7 @@ type tensorJSON struct {
 	shape          []int64
 	params         map[string]any
 	data           []byte // nil: not given
+	longest        int    // string of data
 }
 
 // input reads an input. It takes the input's binary data from the beginning of binary.
@@ -89,7 +90,7 @@ func (j *jsonReader) input(r *request, binary *[]byte) error {
 			case "parameters":
 				in.params, err = j.parameters()
 			case "data":
-				in.data, err = j.value()
+				in.data, in.longest, err = j.value()
 			}
 			return err
 		}); err != nil {
@@ -228,10 +229,12 @@ func (in *tensorJSON) decode(binary []byte, memory *reservation) (*tensor.Tensor
 	if err != nil {
 		return nil, nil, err
 	}
-	// The elements are kept one by one until the tensor is made.
-	const element = 80
+	// The elements are kept one by one until the tensor is made. The decoder holds a string in a buffer
+	// of up to twice its length, those that it outgrew, and two copies.
+	const element, copies = 80, 6
 	elements := int64(bytes.Count(in.data, []byte{','})) + 1
-	if err := memory.grow(element*elements + int64(len(in.data))); err != nil {
+	cost := element*elements + int64(len(in.data)) + copies*int64(in.longest)
+	if err := memory.grow(cost); err != nil {
 		return nil, nil, err
 	}
 	t, err := tensor.ParseJSON(in.data, dtype, dims)
@@ -244,7 +247,7 @@ func (in *tensorJSON) decode(binary []byte, memory *reservation) (*tensor.Tensor
 	} else {
 		kept += int64(len(in.data))
 	}
-	memory.shrink(element*elements + int64(len(in.data)) - kept)
+	memory.shrink(cost - kept)
 	return t, binary, nil
 }
 

@@ -288,42 +288,48 @@ func grown[T any](memory *reservation, l []T) ([]T, error) {
 	return append(make([]T, 0, n), l...), nil
 }
 
-// value skips any value, and returns it as it is written. It checks no more of it than where it
-// ends.
-func (r *jsonReader) value() ([]byte, error) {
+// value skips any value, and returns it as it is written and the length of its longest string. It
+// checks no more of it than where it ends, and the length of numbers.
+func (r *jsonReader) value() (b []byte, longest int, err error) {
 	r.next()
 	start, depth := r.at, 0
 	for {
 		switch r.next() {
 		case 0:
-			return nil, r.wrong("a value")
+			return nil, 0, r.wrong("a value")
 		case '"':
-			if _, err := r.raw(); err != nil {
-				return nil, err
+			b, err := r.raw()
+			if err != nil {
+				return nil, 0, err
 			}
+			longest = max(longest, len(b))
 		case '[', '{':
 			r.at++
 			depth++
 			continue
 		case ']', '}':
 			if depth == 0 {
-				return nil, r.wrong("a value")
+				return nil, 0, r.wrong("a value")
 			}
 			r.at++
 			depth--
 		case ',', ':':
 			if depth == 0 {
-				return nil, r.wrong("a value")
+				return nil, 0, r.wrong("a value")
 			}
 			r.at++
 			continue
 		default:
+			from := r.at
 			for r.at < len(r.data) && !delimiter(r.data[r.at]) && r.data[r.at] != ':' {
 				r.at++
 			}
+			if n := r.at - from; n > maxNumber {
+				return nil, 0, tooLong("number", n, maxNumber)
+			}
 		}
 		if depth == 0 {
-			return r.data[start:r.at], nil
+			return r.data[start:r.at], longest, nil
 		}
 	}
 }
