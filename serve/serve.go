@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -311,7 +312,7 @@ func (s *Server) collect() {
 	defer s.collecting.Unlock()
 	if full() {
 		n := s.garbage.Load()
-		runtime.GC()
+		debug.FreeOSMemory() // after the collector, so that free memory of other sizes is not resident
 		s.garbage.Add(-n)
 	}
 }
