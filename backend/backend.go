@@ -178,7 +178,8 @@ type Options struct {
 	// Session holds the options of the session. Of its Providers, a [Provider] uses the
 	// entry with its own name.
 	Session *onward.SessionOptions
-	// SkipCheck disables the ONNX checker.
+	// SkipCheck disables the ONNX checker, which checks models in memory: an *onnx.Model,
+	// *onnx.Graph or *onnx.Function.
 	SkipCheck bool
 	// ReleasedOpsetsOnly refuses models that import unreleased opsets, with [ErrSkip].
 	// If it is false, the provider decides. ONNX Runtime's library reads the environment
@@ -189,7 +190,7 @@ type Options struct {
 	// the types of its inputs.
 	Example Inputs
 	// TargetOpset is the version of ai.onnx for a graph, and for a function that does not
-	// import ai.onnx. Default: the newest released version that the backend accepts.
+	// import ai.onnx. Default: the newest version that the backend accepts.
 	TargetOpset int64
 	// NewOpset replaces the version of ai.onnx that the model imports. The nodes are not
 	// converted and must be valid in that version. Default: the model's.
@@ -246,8 +247,8 @@ func orDefault(o *Options) *Options {
 }
 
 // Prepare loads a model for repeated runs. A session gets a Rep around it, and a Rep is
-// returned unchanged. Any other model is read, and its opsets, its operators and the ONNX
-// checker's rules are checked before a session is opened. The outputs of YieldOp nodes, ONNX
+// returned unchanged. Any other model is read, and its opsets and operators are checked before a
+// session is opened; those of a model in memory by the rules of the ONNX checker, too. The outputs of YieldOp nodes, ONNX
 // Runtime's operator for training, become inputs of the model, to be given in a run.
 //
 // Every error has an [onward.StatusError] in its chain. If the backend does not support the
@@ -324,7 +325,7 @@ func prepare(ctx context.Context, model any, b Backend, o *Options) (*Rep, error
 	}
 	_, isFunction := model.(*onnx.Function)
 	derived := isFunction || o.NewOutputs != nil
-	if !o.SkipCheck && !(derived && !shaped(m)) {
+	if inMemory(model) && !o.SkipCheck && !(derived && !shaped(m)) {
 		if err := check(b, m); err != nil {
 			return nil, err
 		}
@@ -356,6 +357,16 @@ func prepare(ctx context.Context, model any, b Backend, o *Options) (*Rep, error
 		return nil, fmt.Errorf("%w: %w", ErrSkip, err)
 	}
 	return r, nil
+}
+
+// inMemory reports whether a model is given as a value, not as a file or its bytes. Python's
+// backends check only those. A file may have nodes in another order or outputs without shapes.
+func inMemory(model any) bool {
+	switch model.(type) {
+	case *onnx.Model, *onnx.Graph, *onnx.Function:
+		return true
+	}
+	return false
 }
 
 // RunModel prepares a model and runs it once.
@@ -401,6 +412,10 @@ func IsCompatible[S Source](ctx context.Context, model S, b Backend, device stri
 	if err := Compatible(b, m); err != nil {
 		return false, err
 	}
+	// OpenVINO opens models of opsets that it does not know.
+	if ok, why := IsOpsetSupported(m); !ok {
+		return false, driver.Errorf(driver.CodeNotImplemented, "%s", why)
+	}
 	s, err := b.NewSession(ctx, m, d, nil)
 	if err != nil {
 		return false, err
@@ -430,6 +445,9 @@ func check(b Backend, m *onnx.Model) error {
 // refusedOpset is part of the error of ONNX Runtime's library for an opset that it does not know
 // as released. Its status is FAIL.
 const refusedOpset = "with official released onnx opset versions"
+
+// refusedIRVersion is part of its error for the version of the IR that a later opset needs.
+const refusedIRVersion = "Unsupported model IR version"
 
 // invalidModel returns an error if a native library does not support a model because that is
 // invalid. The libraries give both the same status. It returns nil for a model with operators

@@ -334,6 +334,46 @@ func testCheckerRunsFirst(t *testing.T, p backend.Provider) {
 	}
 }
 
+// TestFilesAreNotChecked prepares a model whose nodes are out of order and whose output has no
+// shape. It is refused in memory and runs from its bytes, a stream and its file.
+func TestFilesAreNotChecked(t *testing.T) {
+	for _, p := range []backend.Provider{backend.CPU, backend.Reference} {
+		m := linear()
+		slices.Reverse(m.Graph.Nodes)
+		m.Graph.Outputs[0].Type.Tensor.Shape = nil
+		var all *onnx.CheckErrors
+		if _, err := backend.Prepare(t.Context(), m, p, nil); !errors.As(err, &all) {
+			t.Errorf("%s: in memory: %v, want errors of the checker", p, err)
+		}
+		data, err := m.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "m.onnx")
+		if err := os.WriteFile(path, data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		for _, run := range []func() (*backend.Outputs, error){
+			func() (*backend.Outputs, error) {
+				return backend.RunModel(t.Context(), path, p, backend.One(matrix()), nil)
+			},
+			func() (*backend.Outputs, error) {
+				return backend.RunModel(t.Context(), data, p, backend.One(matrix()), nil)
+			},
+			func() (*backend.Outputs, error) {
+				return backend.RunModel(t.Context(), backend.Stream{Reader: bytes.NewReader(data)}, p,
+					backend.One(matrix()), nil)
+			},
+		} {
+			out, err := run()
+			if err != nil {
+				t.Fatalf("%s: %v", p, err)
+			}
+			wantEqual(t, out.Tensor(0), linearResult)
+		}
+	}
+}
+
 func TestRunNode(t *testing.T) { onProviders(t, testRunNode) }
 
 func testRunNode(t *testing.T, p backend.Provider) {

@@ -32,8 +32,11 @@ type Preparable interface {
 // Stream{Reader: os.Stdin}.
 type Stream struct{ io.Reader }
 
-// Load reads a model. A graph becomes a model of [onnx.LatestOpset].
-func Load[S Source](model S) (*onnx.Model, error) { return load(model, onnx.LatestOpset, nil) }
+// Load reads a model. A graph becomes a model of [onward.MaxOpset].
+func Load[S Source](model S) (*onnx.Model, error) {
+	top, _ := onward.MaxOpset("")
+	return load(model, int64(top), nil)
+}
 
 // load reads a model in one of the forms of [Source], or makes one that calls a function. The
 // opset is that of a graph or a function, the example gives the inputs of a function.

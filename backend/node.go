@@ -13,7 +13,7 @@ import (
 type NodeOptions struct {
 	Options
 	// OpsetVersion is the version of the node's domain. Default: for ai.onnx the newest
-	// released one that the backend accepts, 1 for other domains.
+	// that the backend accepts, 1 for other domains.
 	OpsetVersion int64
 	// OutputsInfo describes the outputs in the order of the node's. A result of another
 	// type or shape is an error.

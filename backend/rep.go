@@ -99,20 +99,29 @@ func NewRep(s *onward.Session, m *onnx.Model, b Backend, d Device) *Rep {
 	return &Rep{Session: s, Model: m, Device: d, Backend: b, opts: Options{Session: &opts}}
 }
 
-// Inputs returns the model's inputs; nil for a Rep made with [Options.SkipRun].
+// Inputs returns the model's inputs.
 func (r *Rep) Inputs() []onward.NodeArg {
 	if r.Session == nil {
-		return nil
+		return r.describe().Inputs
 	}
 	return r.Session.Inputs()
 }
 
-// Outputs returns the model's outputs; nil for a Rep made with [Options.SkipRun].
+// Outputs returns the model's outputs.
 func (r *Rep) Outputs() []onward.NodeArg {
 	if r.Session == nil {
-		return nil
+		return r.describe().Outputs
 	}
 	return r.Session.Outputs()
+}
+
+// describe describes the model of a Rep without a session.
+func (r *Rep) describe() *onward.Description {
+	d, err := onward.Describe(r.Model)
+	if err != nil {
+		return &onward.Description{} // after ReduceSize
+	}
+	return d
 }
 
 // Close closes the session.

@@ -272,6 +272,10 @@ func testSkipRun(t *testing.T, p backend.Provider) {
 	if _, err := r.RunVerbose(t.Context(), backend.One(matrix()), 1, t.Logf); err == nil {
 		t.Error("a verbose run ran")
 	}
+	full := prepare(t, linear(), p, nil)
+	if in, want := fmt.Sprint(r.Inputs(), r.Outputs()), fmt.Sprint(full.Inputs(), full.Outputs()); in != want {
+		t.Errorf("inputs and outputs %s, with a session %s", in, want)
+	}
 }
 
 func TestCheckONNX(t *testing.T) { onProviders(t, testCheckONNX) }

@@ -20,6 +20,8 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 )
 
@@ -46,6 +48,17 @@ func Get(name string) ([]byte, error) {
 		return nil, &NotFoundError{Name: name}
 	}
 	return b, nil
+}
+
+// Path writes the example with the given name to a folder and returns the path of its file, for
+// programs that open models by their path. Errors of unknown names are of type *NotFoundError.
+func Path(dir, name string) (string, error) {
+	b, err := Get(name)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, name)
+	return path, os.WriteFile(path, b, 0o666)
 }
 
 // Names returns the names of all examples, sorted.

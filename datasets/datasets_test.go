@@ -8,6 +8,7 @@ import (
 	"image/png"
 	"io/fs"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -40,6 +41,23 @@ func TestGetUnknown(t *testing.T) {
 		if !errors.As(err, &nf) || nf.Name != name || !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("Get(%q): %#v is no *NotFoundError that is fs.ErrNotExist", name, err)
 		}
+	}
+}
+
+func TestPath(t *testing.T) {
+	path, err := Path(t.TempDir(), "sigmoid.onnx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(path)
+	if want, _ := Get("sigmoid.onnx"); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s has %d bytes, %v, want %d", path, len(got), err, len(want))
+	}
+	if _, err := Path(t.TempDir(), "x.onnx"); !errors.As(err, new(*NotFoundError)) {
+		t.Errorf("Path of an unknown example: %v", err)
+	}
+	if _, err := Path(t.TempDir()+"/missing", "sigmoid.onnx"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Path to a missing folder: %v", err)
 	}
 }
 
