@@ -247,9 +247,9 @@ func orDefault(o *Options) *Options {
 }
 
 // Prepare loads a model for repeated runs. A session gets a Rep around it, and a Rep is
-// returned unchanged. Any other model is read, and its opsets and operators are checked before a
-// session is opened; those of a model in memory by the rules of the ONNX checker, too. The outputs of YieldOp nodes, ONNX
-// Runtime's operator for training, become inputs of the model, to be given in a run.
+// returned unchanged. Any other model is read, and its opsets and operators are checked before
+// a session is opened. The ONNX checker checks models in memory only. The outputs of YieldOp
+// nodes, ONNX Runtime's operator for training, become inputs of the model, to be given in a run.
 //
 // Every error has an [onward.StatusError] in its chain. If the backend does not support the
 // model, it has [ErrSkip] too.

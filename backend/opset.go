@@ -14,8 +14,9 @@ var accepted sync.Map
 
 type opsetKey struct{ provider, library string }
 
-// newestOpset returns the newest version of ai.onnx that a backend accepts. A native library accepts those of its own release, but has no function that returns them. So a model of
-// one node is opened, at a lower version after each failure.
+// newestOpset returns the newest version of ai.onnx that a backend accepts. A native library
+// accepts those of its own release, but has no function that returns them. So a model of one node
+// is opened, at a lower version after each failure.
 func newestOpset(ctx context.Context, b Backend, d Device, opts *onward.SessionOptions) int64 {
 	top, _ := onward.MaxOpset("")
 	key := opsetKey{provider: b.Name()}

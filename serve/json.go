@@ -229,8 +229,8 @@ func (in *tensorJSON) decode(binary []byte, memory *reservation) (*tensor.Tensor
 	if err != nil {
 		return nil, nil, err
 	}
-	// The elements are kept one by one until the tensor is made. The decoder holds a string in a buffer
-	// of up to twice its length, those that it outgrew, and two copies.
+	// The elements are kept one by one until the tensor is made. The decoder holds a string in a
+	// buffer of up to twice its length, those that it outgrew, and two copies.
 	const element, copies = 80, 6
 	elements := int64(bytes.Count(in.data, []byte{','})) + 1
 	cost := element*elements + int64(len(in.data)) + copies*int64(in.longest)

@@ -47,6 +47,8 @@ func (d Dim) Value() (int, bool) { return d.n, d.known }
 // IsKnown reports whether d is a number.
 func (d Dim) IsKnown() bool { return d.known }
 
+func (d Dim) negative() bool { return d.known && d.n < 0 }
+
 // IsUnknown reports whether nothing is known about d.
 func (d Dim) IsUnknown() bool { return !d.known && d.expr == "" }
 

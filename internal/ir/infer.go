@@ -89,8 +89,17 @@ func InferNode(g *Graph, n *Node) error {
 	}()
 	if err == nil {
 		for i, id := range n.Out {
-			if id != None && !c.out[i].Type.Known() {
+			t := &c.out[i].Type
+			switch {
+			case id == None:
+				continue
+			case !t.Known():
 				err = fail.Errorf("type of output %d (%s) is unknown", i, g.Values[id].Name)
+			case slices.ContainsFunc(t.Shape, Dim.negative):
+				err = fail.Errorf("output %d (%s) has shape %v, whose sizes must be non-negative", i,
+					g.Values[id].Name, t.Shape)
+			}
+			if err != nil {
 				break
 			}
 		}

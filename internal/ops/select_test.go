@@ -180,7 +180,8 @@ func TestRearrangements(t *testing.T) {
 	optest.Want(t, "Col2Im", 18, nil, optest.Tensor([]float32{0, 5, 5, 10, 30, 20, 10, 25, 15}, 1, 1, 3, 3), cols,
 		optest.Int64s(3, 3), optest.Int64s(2, 2))
 	flags := func(v ...bool) *tensor.Tensor { return optest.Tensor(v, 1, len(v)/3, 3) }
-	optest.Want(t, "Col2Im", 18, nil, optest.Tensor([]bool{true, true, true, false, false, false, true, false}, 1, 1, 2, 4),
+	optest.Want(t, "Col2Im", 18, nil,
+		optest.Tensor([]bool{true, true, true, false, false, false, true, false}, 1, 1, 2, 4),
 		flags(true, false, false, true, true, false, false, false, false, false, true, false), optest.Int64s(2, 4),
 		optest.Int64s(2, 2))
 	optest.Fail(t, "Col2Im", 18, optest.Attrs{"strides": []int{0, 1}}, "strides", cols, optest.Int64s(3, 3),

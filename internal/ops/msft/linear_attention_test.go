@@ -37,8 +37,8 @@ func TestLinearAttentionSharesKeys(t *testing.T) {
 		}
 	}
 	for i, want := range out[1] {
-		got, want := tensor.MustData[float32](out[0][i].(*tensor.Tensor)), tensor.MustData[float32](want.(*tensor.Tensor))
-		if !slices.Equal(got, want) {
+		got := tensor.MustData[float32](out[0][i].(*tensor.Tensor))
+		if want := tensor.MustData[float32](want.(*tensor.Tensor)); !slices.Equal(got, want) {
 			t.Errorf("output %d is %v, with repeated keys %v", i, got, want)
 		}
 	}

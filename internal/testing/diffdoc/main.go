@@ -52,8 +52,9 @@ com.microsoft.MatMulNBits with accuracy_level 4 permits to quantize A to 8 bits.
 ` + "`reference`" + ` does not. An element of the result then differs by at most the sum over the blocks of max|A| / 254 · Σ|w|. The
 error grows with the largest activation of a block, not with the result.
 
-Optimizations remove nodes whose outputs nothing uses and nodes that cancel out, as two Transposes may. An error that such a
-node would return then does not occur. The level "none" keeps all nodes, and so does the provider ` + "`reference`" + `.
+Optimizations remove nodes whose outputs nothing uses, nodes of whose outputs only a known shape is used, and nodes that
+cancel out, as two Transposes may. An error that such a node would return then does not occur, such as that of a Split whose
+sizes do not add up. Shapes with negative sizes are always refused. The level "none" keeps all nodes, and so does the provider ` + "`reference`" + `.
 `)
 	return b.Bytes()
 }
