@@ -55,13 +55,20 @@ func (op *qAttention) Infer(c *ir.InferContext) error {
 }
 
 // Run computes the projection in integers and attention in float32.
-func (op *qAttention) Run(c *ir.Call) error {
+func (op *qAttention) Run(c *ir.Call) error { return op.run(c, nil) }
+
+// run computes the outputs; packed is the packed weight if it is constant, else nil.
+func (op *qAttention) run(c *ir.Call, packed *matmul.PackedBytes) error {
 	x, w := c.Tensor(0), c.Tensor(1)
-	if x.Rank() != 3 || w.Rank() != 2 || w.Dim(0) != x.Dim(2) || w.Dim(1)%(3*op.heads) != 0 {
-		return fail.Errorf("input and weight have shapes %v and %v, want [batch, length, hidden] and [hidden, 3·n], n "+
-			"a multiple of %d heads", x.Shape(), w.Shape(), op.heads)
+	shape, err := matmul.BytesShape(w, packed)
+	if err != nil {
+		return err
 	}
-	s, err := matmul.NewShape(x.Shape(), w.Shape())
+	if x.Rank() != 3 || len(shape) != 2 || shape[0] != x.Dim(2) || shape[1]%(3*op.heads) != 0 {
+		return fail.Errorf("input and weight have shapes %v and %v, want [batch, length, hidden] and [hidden, 3·n], n "+
+			"a multiple of %d heads", x.Shape(), shape, op.heads)
+	}
+	s, err := matmul.NewShape(x.Shape(), shape)
 	if err != nil {
 		return err
 	}
@@ -73,10 +80,10 @@ func (op *qAttention) Run(c *ir.Call) error {
 	if err != nil {
 		return err
 	}
-	if err := matmul.Bytes(c, &s, x, w, c.Tensor(6), c.Tensor(7), sums); err != nil {
+	if err := matmul.BytesBy(c, &s, x, w, packed, c.Tensor(6), c.Tensor(7), sums); err != nil {
 		return err
 	}
-	p := quantizedProduct{shape: &s, sums: sums, bScale: c.Tensor(4), bShape: w.Shape(), bias: c.Tensor(2)}
+	p := quantizedProduct{shape: &s, sums: sums, bScale: c.Tensor(4), bShape: shape, bias: c.Tensor(2)}
 	if p.aScale, err = oneScale(c, "input_scale", c.Tensor(3)); err != nil {
 		return err
 	}
@@ -87,6 +94,23 @@ func (op *qAttention) Run(c *ir.Call) error {
 	if err := p.reals(c, qkv); err != nil {
 		return err
 	}
-	n := w.Dim(1) / 3
+	n := shape[1] / 3
 	return op.attend(c, qkv, x.Dim(0), x.Dim(1), []int{n, n, n}, c.Tensor(2).DType(), 5, 8, -1)
 }
+
+// qAttentionPacked is a QAttention with a constant, packed weight.
+type qAttentionPacked struct {
+	qAttention
+	w *matmul.PackedBytes
+}
+
+// Prepare packs a constant weight.
+func (op *qAttention) Prepare(in []tensor.Value, types []ir.Type) (ir.Operator, []int, error) {
+	if p := matmul.PackBytes(in[1]); p != nil {
+		return &qAttentionPacked{*op, p}, []int{1}, nil
+	}
+	return nil, nil, nil
+}
+
+// Run multiplies by the packed weight.
+func (op *qAttentionPacked) Run(c *ir.Call) error { return op.run(c, op.w) }
